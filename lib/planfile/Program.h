@@ -1,0 +1,65 @@
+// Plan files: bytes <-> planfile::ProgramT, and the few facts about a plan that
+// compiler and runtime must compute alike.
+#ifndef LLMC_LIB_PLANFILE_PROGRAM_H
+#define LLMC_LIB_PLANFILE_PROGRAM_H
+
+#include "lib/planfile/plan_generated.h"
+#include "lib/support/Error.h"
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace llmc::planfile {
+
+// Version of plan.fbs that this code writes and reads.
+inline constexpr uint32_t kPlanVersion = 1;
+
+// Bytes of a plan file. `program.version` is written as it stands.
+std::string writeProgram(const ProgramT &program);
+
+// Reads a plan file of any origin: the structure is verified, the version
+// compared, then checkBounds() must hold. Never crashes, whatever the bytes.
+support::Result<std::unique_ptr<ProgramT>> readProgram(std::string_view bytes);
+
+// Every enum, index, count and buffer of `program` lies where plan.fbs says:
+// after this an executor may follow any of them without looking.
+// Defined in Bounds.cpp.
+support::Status checkBounds(const ProgramT &program);
+
+// Bytes of one element.
+uint64_t byteSize(DType type);
+
+// Ranks of the mesh; the coordinate of a rank over all axes and back.
+uint32_t rankCount(const MeshT &mesh);
+std::vector<uint32_t> coordinateOf(const MeshT &mesh, uint32_t rank);
+uint32_t rankOf(const MeshT &mesh, const std::vector<uint32_t> &coordinate);
+
+// The stage that a rank runs.
+uint32_t stageOf(const ProgramT &program, uint32_t rank);
+
+// The ranks that take part in a collective together with `rank`, in group order.
+std::vector<uint32_t> groupOf(const MeshT &mesh, const CollectiveT &collective,
+                              uint32_t rank);
+
+// Bytes of the whole payload of one call on one rank: what is reduced or sent
+// for AllReduce and Broadcast, all members' shards for AllGather, ReduceScatter.
+uint64_t payloadBytes(const MeshT &mesh, const CollectiveT &collective);
+
+// The partner of a Send or Recv at `rank`.
+uint32_t peerOf(const MeshT &mesh, uint32_t rank, uint32_t axis, int32_t delta);
+
+int64_t evaluate(const CoordExprT &expr, const std::vector<uint32_t> &coordinate);
+
+// Spellings of inspect and reports: "all_reduce", "forward", "launch", ...
+std::string_view toString(CollectiveKind kind);
+std::string_view toString(Phase phase);
+std::string_view toString(Body kind);
+std::string_view toString(DType type);
+std::string_view toString(StateRole role);
+
+} // namespace llmc::planfile
+
+#endif // LLMC_LIB_PLANFILE_PROGRAM_H

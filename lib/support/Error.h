@@ -1,0 +1,71 @@
+// Errors as values, for code that knows no MLIR.
+#ifndef LLMC_LIB_SUPPORT_ERROR_H
+#define LLMC_LIB_SUPPORT_ERROR_H
+
+#include <optional>
+#include <sstream>
+#include <string>
+#include <utility>
+#include <variant>
+
+namespace llmc::support {
+
+// All arguments, written one after the other.
+template <class... Ts>
+std::string text(const Ts &...parts) {
+  std::ostringstream out;
+  (out << ... << parts);
+  return out.str();
+}
+
+// Why something could not be done: one line for the user, lower case, no period.
+class [[nodiscard]] Error {
+public:
+  explicit Error(std::string message) : message_(std::move(message)) {}
+  const std::string &message() const { return message_; }
+
+private:
+  std::string message_;
+};
+
+template <class... Ts>
+Error error(const Ts &...parts) {
+  return Error(text(parts...));
+}
+
+// Success, or an Error. True means success.
+class [[nodiscard]] Status {
+public:
+  Status() = default;
+  Status(Error e) : error_(std::move(e)) {}
+  explicit operator bool() const { return !error_; }
+  const std::string &message() const { return error_->message(); }
+  Error takeError() { return std::move(*error_); }
+
+private:
+  std::optional<Error> error_;
+};
+
+inline Status ok() { return {}; }
+
+// A T, or an Error. True means that there is a T.
+template <class T>
+class [[nodiscard]] Result {
+public:
+  Result(T value) : state_(std::in_place_index<0>, std::move(value)) {}
+  Result(Error e) : state_(std::in_place_index<1>, std::move(e)) {}
+  explicit operator bool() const { return state_.index() == 0; }
+  T &operator*() { return std::get<0>(state_); }
+  const T &operator*() const { return std::get<0>(state_); }
+  T *operator->() { return &std::get<0>(state_); }
+  const T *operator->() const { return &std::get<0>(state_); }
+  const std::string &message() const { return std::get<1>(state_).message(); }
+  Error takeError() { return std::move(std::get<1>(state_)); }
+
+private:
+  std::variant<T, Error> state_;
+};
+
+} // namespace llmc::support
+
+#endif // LLMC_LIB_SUPPORT_ERROR_H

@@ -1,0 +1,60 @@
+// Whole files: mapped for reading, written under a temporary name and renamed.
+#ifndef LLMC_LIB_SUPPORT_FILE_H
+#define LLMC_LIB_SUPPORT_FILE_H
+
+#include "lib/support/Error.h"
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace llmc::support {
+
+// A file mapped read-only for as long as this object lives.
+class MappedFile {
+public:
+  static Result<MappedFile> open(const std::string &path);
+  MappedFile(MappedFile &&other) noexcept;
+  MappedFile &operator=(MappedFile &&other) noexcept;
+  ~MappedFile();
+
+  std::span<const std::byte> bytes() const { return {data_, size_}; }
+  size_t size() const { return size_; }
+  const std::string &path() const { return path_; }
+
+private:
+  MappedFile() = default;
+  const std::byte *data_ = nullptr;
+  size_t size_ = 0;
+  std::string path_;
+};
+
+Result<std::string> readFile(const std::string &path);
+
+// A file in the making. It appears under its name only with commit(); until
+// then it is PATH.tmp.PID, removed if commit() is never reached.
+class OutputFile {
+public:
+  static Result<OutputFile> create(const std::string &path, bool executable = false);
+  OutputFile(OutputFile &&other) noexcept;
+  OutputFile &operator=(OutputFile &&) = delete;
+  ~OutputFile();
+
+  Status write(const void *data, size_t size);
+  Status write(std::string_view bytes) { return write(bytes.data(), bytes.size()); }
+  Status commit();
+
+private:
+  OutputFile() = default;
+  int fd_ = -1;
+  std::string path_, temporary_;
+};
+
+// Makes `path` and its parents where missing.
+Status makeDirectory(const std::string &path);
+
+} // namespace llmc::support
+
+#endif // LLMC_LIB_SUPPORT_FILE_H
