@@ -1,0 +1,87 @@
+#ifndef LLMC_GRAPH_ELEMENTWISE
+#define LLMC_GRAPH_ELEMENTWISE
+include "dialects/graph/GraphBase.td"
+
+// Operands broadcast as in NumPy (aligned at the last dimension, size 1
+// repeats). C1: the result has the broadcast shape; C2: element types agree.
+class Graph_ElementwiseOp<string mnemonic, list<Trait> traits = []>
+    : Graph_ComputeOp<mnemonic, [], !listconcat(traits, [InferTypeOpInterface])> {
+  let assemblyFormat = "operands attr-dict `:` functional-type(operands, results)";
+  let hasVerifier = 1;
+  let extraClassDeclaration = [{
+    static ::mlir::LogicalResult inferReturnTypes(
+        ::mlir::MLIRContext *context, ::std::optional<::mlir::Location> location,
+        ::mlir::ValueRange operands, ::mlir::DictionaryAttr attributes,
+        ::mlir::OpaqueProperties properties, ::mlir::RegionRange regions,
+        ::llvm::SmallVectorImpl<::mlir::Type> &types);
+  }];
+}
+class Graph_BinaryOp<string mnemonic, string text> : Graph_ElementwiseOp<mnemonic> {
+  let summary = text;
+  let arguments = (ins Graph_Tensor:$lhs, Graph_Tensor:$rhs);
+  let results = (outs Graph_Tensor:$result);
+}
+class Graph_UnaryOp<string mnemonic, string text> : Graph_ElementwiseOp<mnemonic> {
+  let summary = text;
+  let arguments = (ins Graph_Float:$operand);
+  let results = (outs Graph_Float:$result);
+}
+
+def Graph_AddOp : Graph_BinaryOp<"add", "lhs + rhs">;
+def Graph_SubOp : Graph_BinaryOp<"sub", "lhs - rhs">;
+def Graph_MulOp : Graph_BinaryOp<"mul", "lhs * rhs">;
+def Graph_DivOp : Graph_BinaryOp<"div", "lhs / rhs">;
+def Graph_MaximumOp : Graph_BinaryOp<"maximum", "the larger; the gradient goes to lhs where equal">;
+def Graph_MinimumOp : Graph_BinaryOp<"minimum", "the smaller; the gradient goes to lhs where equal">;
+def Graph_AndOp : Graph_BinaryOp<"and", "logical and of i1">;
+def Graph_OrOp : Graph_BinaryOp<"or", "logical or of i1">;
+
+def Graph_NegOp : Graph_UnaryOp<"neg", "-x">;
+def Graph_ExpOp : Graph_UnaryOp<"exp", "e^x">;
+def Graph_LogOp : Graph_UnaryOp<"log", "natural logarithm">;
+def Graph_SqrtOp : Graph_UnaryOp<"sqrt", "square root">;
+def Graph_RsqrtOp : Graph_UnaryOp<"rsqrt", "1 / sqrt(x)">;
+def Graph_TanhOp : Graph_UnaryOp<"tanh", "hyperbolic tangent">;
+def Graph_ErfOp : Graph_UnaryOp<"erf", "error function">;
+def Graph_SigmoidOp : Graph_UnaryOp<"sigmoid", "1 / (1 + e^-x)">;
+def Graph_ReluOp : Graph_UnaryOp<"relu", "max(x, 0)">;
+def Graph_PowOp : Graph_ElementwiseOp<"pow"> {
+  let summary = "x ^ exponent, a constant exponent";
+  let arguments = (ins Graph_Float:$operand, F64Attr:$exponent);
+  let results = (outs Graph_Float:$result);
+}
+def Graph_GeluOp : Graph_ElementwiseOp<"gelu"> {
+  let summary = "x * Phi(x), or its tanh approximation (Hendrycks and Gimpel, 2016)";
+  let arguments = (ins Graph_Float:$operand, Graph_GeluFormAttr:$form);
+  let results = (outs Graph_Float:$result);
+}
+def Graph_GeluGradOp : Graph_ElementwiseOp<"gelu_grad"> {
+  let summary = "cotangent * gelu'(x)";
+  let arguments = (ins Graph_Float:$operand, Graph_Float:$cotangent, Graph_GeluFormAttr:$form);
+  let results = (outs Graph_Float:$result);
+}
+def Graph_NotOp : Graph_ElementwiseOp<"not"> {
+  let summary = "logical not of i1";
+  let arguments = (ins Graph_Tensor:$operand);
+  let results = (outs Graph_Tensor:$result);
+}
+def Graph_CompareOp : Graph_ElementwiseOp<"compare"> {
+  let summary = "lhs predicate rhs, as i1";
+  let arguments = (ins Graph_Tensor:$lhs, Graph_Tensor:$rhs, Graph_PredicateAttr:$predicate);
+  let results = (outs Graph_Tensor:$result);
+}
+def Graph_SelectOp : Graph_ElementwiseOp<"select"> {
+  let summary = "condition ? lhs : rhs";
+  let arguments = (ins Graph_Tensor:$condition, Graph_Tensor:$lhs, Graph_Tensor:$rhs);
+  let results = (outs Graph_Tensor:$result);
+}
+def Graph_CastOp : Graph_ComputeOp<"cast"> {
+  let summary = "the same values in another element type";
+  let description = [{ Integers to floats and back (toward zero); i1 becomes 0 or 1. }];
+  let arguments = (ins Graph_Tensor:$operand);
+  let results = (outs Graph_Tensor:$result);
+  let assemblyFormat = "operands attr-dict `:` functional-type(operands, results)";
+  let hasVerifier = 1;
+}
+
+#endif

@@ -1,0 +1,45 @@
+// The `graph` dialect: ops, attributes, interface. See README.md.
+#ifndef LLMC_DIALECTS_GRAPH_GRAPH_H
+#define LLMC_DIALECTS_GRAPH_GRAPH_H
+
+#include "dialects/graph/ShardingRule.h"
+#include "dialects/graph/Tensor.h"
+#include "mlir/Bytecode/BytecodeOpInterface.h"
+#include "mlir/IR/Builders.h"
+#include "mlir/IR/BuiltinTypes.h"
+#include "mlir/IR/Dialect.h"
+#include "mlir/IR/OpDefinition.h"
+#include "mlir/IR/OpImplementation.h"
+#include "mlir/IR/SymbolTable.h"
+#include "mlir/Interfaces/InferTypeOpInterface.h"
+#include "mlir/Interfaces/SideEffectInterfaces.h"
+
+namespace llmc::graph {
+
+// Families of kernels (passes/6-emit).
+enum class EmitClass {
+  Elementwise,  // one expression per output element
+  RowReduction, // reduces the innermost dims of each row (norms, softmax, sums)
+  Matmul,       // library call
+  Movement,     // index arithmetic only (transpose, slice, gather, ...)
+  Special,      // an own kernel (attention, scatter)
+  Alias,        // no work: reshape, read
+};
+
+double elementwiseFlops(mlir::Operation *op);
+
+} // namespace llmc::graph
+
+#include "dialects/graph/GraphEnums.h.inc"
+
+#include "dialects/graph/GraphDialect.h.inc"
+
+#define GET_ATTRDEF_CLASSES
+#include "dialects/graph/GraphAttrs.h.inc"
+
+#include "dialects/graph/GraphInterfaces.h.inc"
+
+#define GET_OP_CLASSES
+#include "dialects/graph/GraphOps.h.inc"
+
+#endif // LLMC_DIALECTS_GRAPH_GRAPH_H

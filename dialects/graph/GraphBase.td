@@ -1,0 +1,19 @@
+#ifndef LLMC_GRAPH_BASE
+#define LLMC_GRAPH_BASE
+include "dialects/graph/GraphDialect.td"
+include "dialects/graph/GraphInterfaces.td"
+
+class Graph_Op<string mnemonic, list<Trait> traits = []>
+    : Op<Graph_Dialect, mnemonic, traits>;
+
+// An op that computes: pure, and answers the five questions.
+class Graph_ComputeOp<string mnemonic, list<string> overrides = [], list<Trait> traits = []>
+    : Graph_Op<mnemonic, !listconcat([Pure,
+        DeclareOpInterfaceMethods<GraphOpInterface, overrides>], traits)>;
+
+def Graph_Tensor : StaticShapeTensorOf<[AnyType]>;
+def Graph_Float : StaticShapeTensorOf<[AnyFloat]>;
+def Graph_Int : StaticShapeTensorOf<[AnySignlessInteger]>;
+def Graph_Offset : 0DTensorOf<[I64]>;
+
+#endif

@@ -1,0 +1,63 @@
+#ifndef LLMC_GRAPH_DIALECT
+#define LLMC_GRAPH_DIALECT
+
+include "mlir/IR/OpBase.td"
+include "mlir/IR/AttrTypeBase.td"
+include "mlir/IR/EnumAttr.td"
+include "mlir/IR/BuiltinAttributeInterfaces.td"
+include "mlir/IR/SymbolInterfaces.td"
+include "mlir/Interfaces/SideEffectInterfaces.td"
+include "mlir/Interfaces/InferTypeOpInterface.td"
+
+def Graph_Dialect : Dialect {
+  let name = "graph";
+  let cppNamespace = "::llmc::graph";
+  let summary = "what a model computes: global tensors, no devices";
+  let description = [{
+    Static shapes, value semantics, one mesh-free meaning. Every op answers, in
+    its own room: sharding rule, cost, gradient, evaluate, emit class.
+  }];
+  let useDefaultAttributePrinterParser = 1;
+  let hasConstantMaterializer = 0;
+}
+
+//===-- Enums ---------------------------------------------------------------===//
+
+class Graph_Enum<string name, list<string> cases>
+    : I32EnumAttr<name, "", !foreach(i, !range(!size(cases)),
+                  I32EnumAttrCase<cases[i], i>)> {
+  let cppNamespace = "::llmc::graph";
+  let genSpecializedAttr = 0;
+}
+
+def Graph_ReduceKind : Graph_Enum<"ReduceKind", ["sum", "max", "sum_squares"]>;
+def Graph_ReduceKindAttr : EnumAttr<Graph_Dialect, Graph_ReduceKind, "reduce_kind">;
+def Graph_Predicate : Graph_Enum<"Predicate", ["eq", "ne", "lt", "le", "gt", "ge"]>;
+def Graph_PredicateAttr : EnumAttr<Graph_Dialect, Graph_Predicate, "predicate">;
+def Graph_GeluForm : Graph_Enum<"GeluForm", ["tanh", "erf"]>;
+def Graph_GeluFormAttr : EnumAttr<Graph_Dialect, Graph_GeluForm, "gelu_form">;
+def Graph_Role : Graph_Enum<"Role",
+    ["parameter", "master", "moment1", "moment2", "accumulator"]>;
+def Graph_RoleAttr : EnumAttr<Graph_Dialect, Graph_Role, "role">;
+def Graph_InitKind : Graph_Enum<"InitKind", ["zeros", "ones", "normal"]>;
+def Graph_InitKindAttr : EnumAttr<Graph_Dialect, Graph_InitKind, "init_kind">;
+
+//===-- Attributes ----------------------------------------------------------===//
+
+def Graph_ViewAttr : AttrDef<Graph_Dialect, "View"> {
+  let mnemonic = "view";
+  let summary = "where an internal tensor lies inside a source tensor";
+  let description = [{
+    Element (i0, i1, ...) of the tensor is element `offset + sum ik * strides[k]`
+    of the source (both in elements, row-major). Slices, transposes and reshapes
+    of a source compose to one view, and writing through it is the inverse.
+
+    Example: `#graph.view<@"h.0.attn.c_attn.weight", 32, [96, 1]>` is the key part
+    of a fused 32 x 96 weight.
+  }];
+  let parameters = (ins "::mlir::FlatSymbolRefAttr":$source, "int64_t":$offset,
+                        ArrayRefParameter<"int64_t">:$strides);
+  let assemblyFormat = "`<` $source `,` $offset `,` custom<Strides>($strides) `>`";
+}
+
+#endif // LLMC_GRAPH_DIALECT

@@ -1,0 +1,44 @@
+#ifndef LLMC_GRAPH_INTERFACES
+#define LLMC_GRAPH_INTERFACES
+
+include "mlir/IR/OpBase.td"
+
+def GraphOpInterface : OpInterface<"GraphOpInterface"> {
+  let cppNamespace = "::llmc::graph";
+  let description = [{
+    What every op that computes answers about itself. The rest of the compiler
+    asks these five questions and never switches on the kind of op.
+  }];
+  let methods = [
+    InterfaceMethod<[{
+        How the dimensions of operands and results are tied together
+        (dialects/graph/ShardingRule.h).
+      }], "::llmc::graph::ShardingRule", "getShardingRule", (ins)>,
+    InterfaceMethod<[{
+        FLOPs of one execution (multiply and add count as two); bytes are those
+        of operands and results.
+      }], "double", "getFlops", (ins), "",
+      /*defaultImplementation=*/[{ return ::llmc::graph::elementwiseFlops($_op); }]>,
+    InterfaceMethod<[{
+        Reference meaning: plain loops in double. `inputs` are in operand order;
+        `outputs` come with shapes set and zero data.
+      }], "void", "evaluate",
+      (ins "::llvm::ArrayRef<const ::llmc::graph::Tensor *>":$inputs,
+           "::llvm::MutableArrayRef<::llmc::graph::Tensor>":$outputs)>,
+    InterfaceMethod<[{
+        Builds the cotangents of the operands. `cotangents` has one value per
+        result, null where nothing flows back. On success `operandCotangents`
+        has one value per operand, null where the gradient is zero by
+        construction or the operand is not differentiable. Fails, without
+        building anything, if the op has no gradient.
+      }], "::mlir::LogicalResult", "differentiate",
+      (ins "::mlir::OpBuilder &":$builder,
+           "::llvm::ArrayRef<::mlir::Value>":$cotangents,
+           "::llvm::SmallVectorImpl<::mlir::Value> &":$operandCotangents)>,
+    InterfaceMethod<[{ Which family of kernel computes the op. }],
+      "::llmc::graph::EmitClass", "getEmitClass", (ins), "",
+      [{ return ::llmc::graph::EmitClass::Elementwise; }]>,
+  ];
+}
+
+#endif

@@ -1,0 +1,10 @@
+// All families, in the order in which a model meets them.
+include "dialects/graph/Structure.td"
+include "dialects/graph/Elementwise.td"
+include "dialects/graph/Movement.td"
+include "dialects/graph/Index.td"
+include "dialects/graph/Reduce.td"
+include "dialects/graph/Matmul.td"
+include "dialects/graph/Norm.td"
+include "dialects/graph/Attention.td"
+include "dialects/graph/Optimizer.td"

@@ -1,0 +1,35 @@
+// A tensor of the reference interpreter: any element type, held as doubles
+// (integers up to 2^53 are exact, i1 is 0 or 1), row-major.
+#ifndef LLMC_DIALECTS_GRAPH_TENSOR_H
+#define LLMC_DIALECTS_GRAPH_TENSOR_H
+
+#include <cstdint>
+#include <vector>
+
+namespace llmc::graph {
+
+struct Tensor {
+  std::vector<int64_t> shape;
+  std::vector<double> data;
+
+  Tensor() = default;
+  explicit Tensor(std::vector<int64_t> s) : shape(std::move(s)), data(count(shape), 0.0) {}
+  static int64_t count(const std::vector<int64_t> &shape) {
+    int64_t n = 1;
+    for (int64_t d : shape)
+      n *= d;
+    return n;
+  }
+  int64_t size() const { return static_cast<int64_t>(data.size()); }
+  // Row-major strides in elements.
+  std::vector<int64_t> strides() const {
+    std::vector<int64_t> s(shape.size(), 1);
+    for (size_t i = shape.size(); i-- > 1;)
+      s[i - 1] = s[i] * shape[i];
+    return s;
+  }
+};
+
+} // namespace llmc::graph
+
+#endif // LLMC_DIALECTS_GRAPH_TENSOR_H

@@ -1,0 +1,15 @@
+// The `parallel` dialect. See README.md.
+#ifndef LLMC_DIALECTS_PARALLEL_PARALLEL_H
+#define LLMC_DIALECTS_PARALLEL_PARALLEL_H
+
+#include "dialects/graph/Graph.h"
+
+#include "dialects/parallel/ParallelDialect.h.inc"
+
+#define GET_ATTRDEF_CLASSES
+#include "dialects/parallel/ParallelAttrs.h.inc"
+
+#define GET_OP_CLASSES
+#include "dialects/parallel/ParallelOps.h.inc"
+
+#endif // LLMC_DIALECTS_PARALLEL_PARALLEL_H

@@ -1,0 +1,124 @@
+#ifndef LLMC_PARALLEL_OPS
+#define LLMC_PARALLEL_OPS
+include "dialects/graph/GraphBase.td"
+
+def Parallel_Dialect : Dialect {
+  let name = "parallel";
+  let cppNamespace = "::llmc::parallel";
+  let summary = "how global tensors lie on a mesh, and the collectives that move them";
+  let useDefaultAttributePrinterParser = 1;
+  let dependentDialects = ["::llmc::graph::GraphDialect"];
+}
+
+def Parallel_MeshAttr : AttrDef<Parallel_Dialect, "Mesh"> {
+  let mnemonic = "mesh";
+  let summary = "ordered atomic axes; a rank is the row-major index of its coordinate";
+  let description = [{
+    Example: `#parallel.mesh<["dp"=2, "pp"=2, "tp"=2]>` (module attribute `parallel.mesh`).
+    Rules: C1 axis names are distinct and not empty; C2 sizes >= 1.
+  }];
+  let parameters = (ins ArrayRefParameter<"::mlir::StringAttr">:$names,
+                        ArrayRefParameter<"int64_t">:$sizes);
+  let hasCustomAssemblyFormat = 1;
+  let genVerifyDecl = 1;
+  let extraClassDeclaration = [{
+    // Size of axis `name`; 1 if the mesh has no such axis.
+    int64_t getSize(::llvm::StringRef name) const;
+    // Position of axis `name`, or -1.
+    int getIndex(::llvm::StringRef name) const;
+    int64_t getNumRanks() const;
+  }];
+}
+
+def Parallel_ShardingAttr : AttrDef<Parallel_Dialect, "Sharding"> {
+  let mnemonic = "sharding";
+  let summary = "per dimension the axes that cut it, major first; and the axes it is unreduced over";
+  let description = [{
+    Example: `#parallel.sharding<[{"dp"}, {}, {"tp"} ], unreduced = {"pp": sum}>`.
+    Every rank along an unreduced axis holds a partial sum (or maximum).
+    Rules: C1 no axis twice over all dimensions and the unreduced set; C2 (on
+    values) one entry per dimension; C3 axes exist in the mesh; C4 the product of a
+    dimension's axes divides its size.
+  }];
+  let parameters = (ins
+      ArrayRefParameter<"::mlir::ArrayAttr", "per dim, StringAttrs">:$dims,
+      OptionalArrayRefParameter<"::mlir::StringAttr">:$unreduced,
+      "::llmc::graph::ReduceKind":$kind);
+  let hasCustomAssemblyFormat = 1;
+  let genVerifyDecl = 1;
+  let extraClassDeclaration = [{
+    bool isReplicated() const;
+    // Replicated tensor of this rank.
+    static ShardingAttr getReplicated(::mlir::MLIRContext *context, int64_t rank);
+    // Axis names of dim `d`.
+    ::llvm::SmallVector<::llvm::StringRef> getDimAxes(int64_t d) const;
+    bool isUnreducedOver(::llvm::StringRef axis) const;
+    // The same without unreduced axes.
+    ShardingAttr getReduced() const;
+    // Shape of the part that a rank holds (sizes divide; see C4).
+    ::llvm::SmallVector<int64_t> getLocalShape(::llvm::ArrayRef<int64_t> global, MeshAttr mesh) const;
+  }];
+}
+
+class Parallel_Op<string mnemonic, list<Trait> traits = []>
+    : Op<Parallel_Dialect, mnemonic, traits>;
+
+def Parallel_ReshardOp : Parallel_Op<"reshard", [Pure, SameOperandsAndResultType]> {
+  let summary = "the same global tensor under another sharding";
+  let description = [{
+    Exists between InsertReshards and Localize, on global types.
+    Example: `%r = parallel.reshard %y from #parallel.sharding<[{}, {} ], unreduced = {"tp": sum}> to #parallel.sharding<[{}, {} ]> : tensor<8x8xf32>`
+    Rules: C1 ranks agree; C2 `to` is unreduced only where `from` is.
+  }];
+  let arguments = (ins Graph_Tensor:$operand, Parallel_ShardingAttr:$from, Parallel_ShardingAttr:$to);
+  let results = (outs Graph_Tensor:$result);
+  let assemblyFormat = "$operand `from` $from `to` $to attr-dict `:` type($operand)";
+  let hasVerifier = 1;
+}
+
+// Collectives work on local types (after Localize). The group of a rank: all
+// ranks that agree with it on every axis outside `axes`; order is row-major
+// over `axes`.
+class Parallel_CollectiveOp<string mnemonic> : Parallel_Op<mnemonic, [Pure]> {
+  let results = (outs Graph_Tensor:$result);
+  let hasVerifier = 1;
+}
+def Parallel_AllReduceOp : Parallel_CollectiveOp<"all_reduce"> {
+  let summary = "every member gets the sum (or maximum) over the group, added in group order";
+  let description = [{
+    `members` keeps only these coordinates of the single axis (the stages that
+    hold a tied tensor). Rules: C1 types agree; C2 members need a single axis.
+  }];
+  let arguments = (ins Graph_Tensor:$operand, StrArrayAttr:$axes, Graph_ReduceKindAttr:$kind,
+                       OptionalAttr<DenseI64ArrayAttr>:$members);
+  let assemblyFormat = "$operand `over` $axes (`members` $members^)? attr-dict `:` type($operand)";
+  let extraClassDeclaration = [{}];
+  let builders = [];
+}
+def Parallel_AllGatherOp : Parallel_CollectiveOp<"all_gather"> {
+  let summary = "concatenates the members' parts along `dim`";
+  let arguments = (ins Graph_Tensor:$operand, StrArrayAttr:$axes, I64Attr:$dim);
+  let assemblyFormat = "$operand `over` $axes `dim` $dim attr-dict `:` functional-type($operand, $result)";
+}
+def Parallel_ReduceScatterOp : Parallel_CollectiveOp<"reduce_scatter"> {
+  let summary = "the sum over the group, of which each member keeps its part along `dim`";
+  let arguments = (ins Graph_Tensor:$operand, StrArrayAttr:$axes, I64Attr:$dim, Graph_ReduceKindAttr:$kind);
+  let assemblyFormat = "$operand `over` $axes `dim` $dim attr-dict `:` functional-type($operand, $result)";
+}
+def Parallel_AllSliceOp : Parallel_CollectiveOp<"all_slice"> {
+  let summary = "each member keeps its part along `dim`; no communication";
+  let arguments = (ins Graph_Tensor:$operand, StrArrayAttr:$axes, I64Attr:$dim);
+  let assemblyFormat = "$operand `over` $axes `dim` $dim attr-dict `:` functional-type($operand, $result)";
+}
+def Parallel_AxisOffsetOp : Parallel_Op<"axis_offset", [Pure]> {
+  let summary = "stride * (row-major coordinate of this rank over `axes`), a scalar";
+  let description = [{
+    The `offset` operand of an op whose indexed dimension is cut.
+    Example: `%o = parallel.axis_offset ["tp"] stride 129 : tensor<i64>`
+  }];
+  let arguments = (ins StrArrayAttr:$axes, I64Attr:$stride);
+  let results = (outs Graph_Offset:$result);
+  let assemblyFormat = "$axes `stride` $stride attr-dict `:` type($result)";
+}
+
+#endif

@@ -1,0 +1,170 @@
+#ifndef LLMC_PLAN_OPS
+#define LLMC_PLAN_OPS
+include "dialects/graph/GraphBase.td"
+include "dialects/plan/PlanEnums.td"
+
+def Plan_Dialect : Dialect {
+  let name = "plan";
+  let cppNamespace = "::llmc::plan";
+  let summary = "what one rank of each class does: buffers of a static arena, instructions, tables";
+  let description = [{
+    One plan.stage per rank class. Its buffers are declared once; procedures hold
+    instructions on streams ordered by events; the table says which procedure
+    runs for which micro-batch in which slot. It mirrors lib/planfile/plan.fbs.
+  }];
+  let useDefaultTypePrinterParser = 1;
+  let useDefaultAttributePrinterParser = 1;
+  let dependentDialects = ["::llmc::parallel::ParallelDialect"];
+}
+
+def Plan_SpaceAttr : EnumAttr<Plan_Dialect, Plan_Space, "space">;
+def Plan_ProcedureKindAttr : EnumAttr<Plan_Dialect, Plan_ProcedureKind, "procedure_kind">;
+def Plan_CollectiveKindAttr : EnumAttr<Plan_Dialect, Plan_CollectiveKind, "collective_kind">;
+
+def Plan_BufferType : TypeDef<Plan_Dialect, "Buffer"> {
+  let mnemonic = "buffer";
+  let summary = "bytes of the rank's arena, with a tensor type";
+  let description = [{ Example: `!plan.buffer<4x16x32xf32>`. }];
+  let parameters = (ins "::mlir::RankedTensorType":$tensor);
+  let hasCustomAssemblyFormat = 1;
+  let extraClassDeclaration = [{ int64_t getByteSize() const; }];
+}
+def Plan_EntryAttr : AttrDef<Plan_Dialect, "Entry"> {
+  let mnemonic = "entry";
+  let summary = "one row of a schedule table";
+  let parameters = (ins "::mlir::FlatSymbolRefAttr":$procedure, "int64_t":$microBatch, "int64_t":$slot);
+  let assemblyFormat = "`<` $procedure `,` $microBatch `,` $slot `>`";
+}
+def Plan_OriginAttr : AttrDef<Plan_Dialect, "Origin"> {
+  let mnemonic = "origin";
+  let summary = "what an instruction is there for";
+  let parameters = (ins StringRefParameter<>:$op, ArrayRefParameter<"::mlir::StringAttr">:$nodes,
+                        StringRefParameter<>:$tactic, StringRefParameter<>:$rule);
+  let hasCustomAssemblyFormat = 1;
+}
+
+class Plan_Op<string mnemonic, list<Trait> traits = []> : Op<Plan_Dialect, mnemonic, traits>;
+def Plan_Buffer : AnyTypeOf<[Plan_BufferType]>;
+
+def Plan_StageOp : Plan_Op<"stage", [Symbol, SymbolTable, NoTerminator, SingleBlock, IsolatedFromAbove]> {
+  let summary = "one rank class";
+  let description = [{
+    Holds first its buffers, then its procedures. `table` is the schedule.
+    Rules: C1 table entries name procedures of the stage; C2 slots in range;
+    C3 once arena_bytes is set every buffer has an offset inside it.
+  }];
+  let arguments = (ins SymbolNameAttr:$sym_name, I64Attr:$stage, I64Attr:$slots,
+                       I64Attr:$first_layer, I64Attr:$last_layer,
+                       TypedArrayAttrBase<Plan_EntryAttr, "entries">:$table,
+                       OptionalAttr<I64Attr>:$arena_bytes, OptionalAttr<I64Attr>:$live_bytes);
+  let regions = (region SizedRegion<1>:$body);
+  let assemblyFormat = "$sym_name attr-dict-with-keyword $body";
+  let hasVerifier = 1;
+}
+
+def Plan_BufferOp : Plan_Op<"buffer", [Pure]> {
+  let summary = "a region of the arena";
+  let description = [{
+    `offset` and (for slot buffers) `slot_stride` are set by AssignArena. A
+    buffer with `parent` is a view of another at a byte displacement (a layer of
+    a stacked state, a reshape).
+    `binding` says what the outside world does with it: {state = @x, role, layer}, {input = "labels"},
+    {scalar = "lr"}, {output = "loss"}.
+    Rules: C1 a view stays inside its parent; C2 bindings only on persistent, step or slot buffers.
+  }];
+  let arguments = (ins Optional<Plan_Buffer>:$parent, Plan_SpaceAttr:$space,
+                       OptionalAttr<I64Attr>:$displacement,
+                       OptionalAttr<I64Attr>:$offset, OptionalAttr<I64Attr>:$slot_stride,
+                       OptionalAttr<DictionaryAttr>:$binding);
+  let results = (outs Plan_Buffer:$result);
+  let assemblyFormat = "$space (`of` $parent^ `:` type($parent))? (`at` $displacement^)? attr-dict `:` type($result)";
+  let hasVerifier = 1;
+}
+
+def Plan_ProcedureOp : Plan_Op<"procedure", [Symbol, NoTerminator, SingleBlock]> {
+  let summary = "instructions of one table entry";
+  let arguments = (ins SymbolNameAttr:$sym_name, Plan_ProcedureKindAttr:$kind);
+  let regions = (region SizedRegion<1>:$body);
+  let assemblyFormat = "$sym_name $kind attr-dict-with-keyword $body";
+}
+
+// Every instruction: the stream it is queued on (0 compute, 1.. communication)
+// and its origin.
+class Plan_Instruction<string mnemonic, dag extra, list<Trait> traits = []>
+    : Plan_Op<mnemonic, traits> {
+  dag common = (ins I64Attr:$stream, OptionalAttr<Plan_OriginAttr>:$origin);
+  let arguments = !con(extra, common);
+}
+
+def Plan_LaunchOp : Plan_Instruction<"launch",
+    (ins Variadic<Plan_Buffer>:$reads, Variadic<Plan_Buffer>:$writes,
+         // Scalars: one CoordExpr per kernel scalar, as [base, coef of axis 0, ...].
+         OptionalAttr<ArrayAttr>:$scalars,
+         // Set by EmitKernels.
+         OptionalAttr<StrAttr>:$kernel, OptionalAttr<I64Attr>:$rows),
+    [AttrSizedOperandSegments, SingleBlock, IsolatedFromAbove]> {
+  let summary = "runs a group of graph ops with one hero as one kernel";
+  let description = [{
+    The body's arguments are the tensors in `reads`, then one tensor<i64> for every entry
+    of `scalars`; it yields one tensor per buffer in
+    `writes`. A buffer may stand in both (in-place), if the op reads element i
+    only to write element i.
+    Rules: C1 argument and yield types match the buffers.
+  }];
+  let regions = (region SizedRegion<1>:$body);
+  let assemblyFormat = [{
+    `reads` `(` ($reads^ `:` type($reads))? `)` `writes` `(` ($writes^ `:` type($writes))? `)` attr-dict-with-keyword $body
+  }];
+  let hasVerifier = 1;
+}
+def Plan_MatmulOp : Plan_Instruction<"matmul",
+    (ins StrAttr:$equation, Plan_Buffer:$lhs, Plan_Buffer:$rhs, Plan_Buffer:$out,
+         UnitAttr:$accumulate, OptionalAttr<StrAttr>:$fallback)> {
+  let summary = "library call: out (+)= sum of products (equation as in graph.matmul)";
+  let assemblyFormat = "$equation $lhs `,` $rhs `into` $out (`accumulate` $accumulate^)? attr-dict `:` type($lhs) `,` type($rhs) `,` type($out)";
+  let hasVerifier = 1;
+}
+def Plan_CollectiveOp : Plan_Instruction<"collective",
+    (ins Plan_CollectiveKindAttr:$kind, Graph_ReduceKindAttr:$reduce, Plan_Buffer:$src, Plan_Buffer:$dst,
+         StrArrayAttr:$axes, OptionalAttr<DenseI64ArrayAttr>:$members)> {
+  let summary = "one collective of the group over `axes`";
+  let assemblyFormat = "$kind $reduce $src `into` $dst `over` $axes (`members` $members^)? attr-dict `:` type($src) `,` type($dst)";
+}
+def Plan_SendOp : Plan_Instruction<"send",
+    (ins Variadic<Plan_Buffer>:$parts, StrAttr:$axis, I64Attr:$delta, I64Attr:$channel)> {
+  let summary = "one message of all parts to the rank `delta` further along `axis`";
+  let assemblyFormat = "$parts `to` $axis $delta `channel` $channel attr-dict `:` type($parts)";
+}
+def Plan_RecvOp : Plan_Instruction<"recv",
+    (ins Variadic<Plan_Buffer>:$parts, StrAttr:$axis, I64Attr:$delta, I64Attr:$channel)> {
+  let summary = "the matching receive";
+  let assemblyFormat = "$parts `from` $axis $delta `channel` $channel attr-dict `:` type($parts)";
+}
+def Plan_CopyOp : Plan_Instruction<"copy", (ins Plan_Buffer:$src, Plan_Buffer:$dst)> {
+  let summary = "dst = src";
+  let assemblyFormat = "$src `into` $dst attr-dict `:` type($src) `,` type($dst)";
+}
+def Plan_FillOp : Plan_Instruction<"fill", (ins Plan_Buffer:$dst)> {
+  let summary = "dst = zero bytes";
+  let assemblyFormat = "$dst attr-dict `:` type($dst)";
+}
+def Plan_FeedOp : Plan_Instruction<"feed", (ins StrAttr:$input, Plan_Buffer:$dst)> {
+  let summary = "this rank's rows of an input of the entry's micro-batch";
+  let assemblyFormat = "$input `into` $dst attr-dict `:` type($dst)";
+}
+def Plan_RecordOp : Plan_Instruction<"record", (ins I64Attr:$event, UnitAttr:$whole_step)> {
+  let summary = "marks an event when the stream gets here";
+  let assemblyFormat = "$event (`step` $whole_step^)? attr-dict";
+}
+def Plan_WaitOp : Plan_Instruction<"wait", (ins I64Attr:$event, UnitAttr:$whole_step)> {
+  let summary = "holds the stream until the event is marked";
+  let assemblyFormat = "$event (`step` $whole_step^)? attr-dict";
+}
+def Plan_YieldOp : Plan_Op<"yield", [Terminator, Pure]> {
+  let summary = "ends a launch body";
+  let arguments = (ins Variadic<AnyType>:$values);
+  let assemblyFormat = "($values^ `:` type($values))? attr-dict";
+  let builders = [OpBuilder<(ins), "">];
+}
+
+#endif
