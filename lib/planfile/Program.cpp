@@ -1,0 +1,240 @@
+#include "lib/planfile/Program.h"
+
+#include <cstring>
+#include <new>
+#include <stdexcept>
+
+using namespace llmc;
+using namespace llmc::planfile;
+using support::error;
+
+std::string planfile::writeProgram(const ProgramT &program) {
+  flatbuffers::FlatBufferBuilder builder(1 << 20);
+  builder.Finish(Program::Pack(builder, &program), ProgramIdentifier());
+  return std::string(reinterpret_cast<const char *>(builder.GetBufferPointer()),
+                     builder.GetSize());
+}
+
+support::Result<std::unique_ptr<ProgramT>> planfile::readProgram(std::string_view bytes) {
+  // The reader's alignment checks are about addresses, so give it an aligned copy.
+  std::vector<uint64_t> aligned((bytes.size() + 7) / 8);
+  if (!bytes.empty())
+    std::memcpy(aligned.data(), bytes.data(), bytes.size());
+  const auto *data = reinterpret_cast<const uint8_t *>(aligned.data());
+  constexpr size_t smallest = 16;
+  if (bytes.size() < smallest || bytes.size() >= FLATBUFFERS_MAX_BUFFER_SIZE)
+    return error("plan: ", bytes.size(), " bytes are no plan file");
+  if (!ProgramBufferHasIdentifier(data))
+    return error("plan: not a plan file (identifier 'LLMC' not found)");
+  // A table that nobody shares takes at least 8 bytes: more of them mean that
+  // the file refers to one table many times, which we never write.
+  flatbuffers::Verifier::Options options;
+  options.max_depth = 16;
+  options.max_tables = static_cast<flatbuffers::uoffset_t>(bytes.size() / 8 + 16);
+  flatbuffers::Verifier verifier(data, bytes.size(), options);
+  if (!VerifyProgramBuffer(verifier))
+    return error("plan: damaged or truncated (", bytes.size(), " bytes)");
+  const Program *packed = GetProgram(data);
+  if (packed->version() != kPlanVersion)
+    return error("plan: version ", packed->version(), ", this program reads version ",
+                 kPlanVersion, "; compile the model again");
+  try {
+    std::unique_ptr<ProgramT> program(packed->UnPack());
+    if (support::Status status = checkBounds(*program); !status)
+      return status.takeError();
+    return program;
+  } catch (const std::bad_alloc &) {
+    return error("plan: too large for this machine's memory");
+  } catch (const std::length_error &) {
+    return error("plan: a list in it is too long");
+  }
+}
+
+uint64_t planfile::byteSize(DType type) {
+  switch (type) {
+  case DType::F64:
+  case DType::I64:
+    return 8;
+  case DType::F32:
+  case DType::I32:
+    return 4;
+  case DType::BF16:
+  case DType::F16:
+    return 2;
+  case DType::I1:
+  case DType::U8:
+    return 1;
+  }
+  return 1;
+}
+
+uint32_t planfile::rankCount(const MeshT &mesh) {
+  uint32_t count = 1;
+  for (const auto &axis : mesh.axes)
+    count *= axis->size;
+  return count;
+}
+
+std::vector<uint32_t> planfile::coordinateOf(const MeshT &mesh, uint32_t rank) {
+  std::vector<uint32_t> coordinate(mesh.axes.size());
+  for (size_t i = mesh.axes.size(); i-- > 0;) {
+    coordinate[i] = rank % mesh.axes[i]->size;
+    rank /= mesh.axes[i]->size;
+  }
+  return coordinate;
+}
+
+uint32_t planfile::rankOf(const MeshT &mesh, const std::vector<uint32_t> &coordinate) {
+  uint32_t rank = 0;
+  for (size_t i = 0; i < mesh.axes.size(); ++i)
+    rank = rank * mesh.axes[i]->size + coordinate[i];
+  return rank;
+}
+
+uint32_t planfile::stageOf(const ProgramT &program, uint32_t rank) {
+  return coordinateOf(*program.mesh, rank)[program.stage_axis];
+}
+
+std::vector<uint32_t> planfile::groupOf(const MeshT &mesh, const CollectiveT &collective,
+                                        uint32_t rank) {
+  std::vector<uint32_t> coordinate = coordinateOf(mesh, rank);
+  std::vector<uint32_t> group;
+  if (!collective.members.empty()) {
+    for (uint32_t member : collective.members) {
+      coordinate[collective.axes[0]] = member;
+      group.push_back(rankOf(mesh, coordinate));
+    }
+    return group;
+  }
+  size_t count = 1;
+  for (uint32_t axis : collective.axes)
+    count *= mesh.axes[axis]->size;
+  for (size_t index = 0; index < count; ++index) {
+    size_t rest = index;
+    for (size_t i = collective.axes.size(); i-- > 0;) {
+      uint32_t axis = collective.axes[i];
+      coordinate[axis] = static_cast<uint32_t>(rest % mesh.axes[axis]->size);
+      rest /= mesh.axes[axis]->size;
+    }
+    group.push_back(rankOf(mesh, coordinate));
+  }
+  return group;
+}
+
+uint64_t planfile::payloadBytes(const MeshT &mesh, const CollectiveT &collective) {
+  uint64_t bytes = collective.count * byteSize(collective.dtype);
+  if (collective.kind == CollectiveKind::AllReduce ||
+      collective.kind == CollectiveKind::Broadcast)
+    return bytes;
+  if (!collective.members.empty())
+    return bytes * collective.members.size();
+  for (uint32_t axis : collective.axes)
+    bytes *= mesh.axes[axis]->size;
+  return bytes;
+}
+
+uint32_t planfile::peerOf(const MeshT &mesh, uint32_t rank, uint32_t axis, int32_t delta) {
+  std::vector<uint32_t> coordinate = coordinateOf(mesh, rank);
+  coordinate[axis] += static_cast<uint32_t>(delta);
+  return rankOf(mesh, coordinate);
+}
+
+int64_t planfile::evaluate(const CoordExprT &expr, const std::vector<uint32_t> &coordinate) {
+  // Unsigned: a nonsensical plan may wrap, which must not be undefined.
+  uint64_t value = static_cast<uint64_t>(expr.base);
+  for (size_t i = 0; i < expr.coefs.size(); ++i)
+    value += static_cast<uint64_t>(expr.coefs[i]) * coordinate[i];
+  return static_cast<int64_t>(value);
+}
+
+std::string_view planfile::toString(CollectiveKind kind) {
+  switch (kind) {
+  case CollectiveKind::AllReduce:
+    return "all_reduce";
+  case CollectiveKind::AllGather:
+    return "all_gather";
+  case CollectiveKind::ReduceScatter:
+    return "reduce_scatter";
+  case CollectiveKind::Broadcast:
+    return "broadcast";
+  }
+  return "?";
+}
+
+std::string_view planfile::toString(Phase phase) {
+  switch (phase) {
+  case Phase::Forward:
+    return "forward";
+  case Phase::Backward:
+    return "backward";
+  case Phase::Update:
+    return "update";
+  }
+  return "?";
+}
+
+std::string_view planfile::toString(Body kind) {
+  switch (kind) {
+  case Body::NONE:
+    return "none";
+  case Body::Launch:
+    return "launch";
+  case Body::Matmul:
+    return "matmul";
+  case Body::Collective:
+    return "collective";
+  case Body::Send:
+    return "send";
+  case Body::Recv:
+    return "recv";
+  case Body::Copy:
+    return "copy";
+  case Body::Fill:
+    return "fill";
+  case Body::Feed:
+    return "feed";
+  case Body::Record:
+    return "record";
+  case Body::Wait:
+    return "wait";
+  }
+  return "?";
+}
+
+std::string_view planfile::toString(DType type) {
+  switch (type) {
+  case DType::F32:
+    return "f32";
+  case DType::F64:
+    return "f64";
+  case DType::I64:
+    return "i64";
+  case DType::I32:
+    return "i32";
+  case DType::I1:
+    return "i1";
+  case DType::BF16:
+    return "bf16";
+  case DType::F16:
+    return "f16";
+  case DType::U8:
+    return "u8";
+  }
+  return "?";
+}
+
+std::string_view planfile::toString(StateRole role) {
+  switch (role) {
+  case StateRole::Parameter:
+    return "parameter";
+  case StateRole::Master:
+    return "master";
+  case StateRole::Moment1:
+    return "moment1";
+  case StateRole::Moment2:
+    return "moment2";
+  case StateRole::Accumulator:
+    return "accumulator";
+  }
+  return "?";
+}
