@@ -79,11 +79,12 @@ def Parallel_ReshardOp : Parallel_Op<"reshard", [Pure, SameOperandsAndResultType
 // Collectives work on local types (after Localize). The group of a rank: all
 // ranks that agree with it on every axis outside `axes`; order is row-major
 // over `axes`.
-class Parallel_CollectiveOp<string mnemonic> : Parallel_Op<mnemonic, [Pure]> {
+class Parallel_CollectiveOp<string mnemonic, list<Trait> traits = []>
+    : Parallel_Op<mnemonic, !listconcat([Pure], traits)> {
   let results = (outs Graph_Tensor:$result);
   let hasVerifier = 1;
 }
-def Parallel_AllReduceOp : Parallel_CollectiveOp<"all_reduce"> {
+def Parallel_AllReduceOp : Parallel_CollectiveOp<"all_reduce", [SameOperandsAndResultType]> {
   let summary = "every member gets the sum (or maximum) over the group, added in group order";
   let description = [{
     `members` keeps only these coordinates of the single axis (the stages that
@@ -92,8 +93,6 @@ def Parallel_AllReduceOp : Parallel_CollectiveOp<"all_reduce"> {
   let arguments = (ins Graph_Tensor:$operand, StrArrayAttr:$axes, Graph_ReduceKindAttr:$kind,
                        OptionalAttr<DenseI64ArrayAttr>:$members);
   let assemblyFormat = "$operand `over` $axes (`members` $members^)? attr-dict `:` type($operand)";
-  let extraClassDeclaration = [{}];
-  let builders = [];
 }
 def Parallel_AllGatherOp : Parallel_CollectiveOp<"all_gather"> {
   let summary = "concatenates the members' parts along `dim`";

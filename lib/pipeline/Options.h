@@ -1,0 +1,37 @@
+// Everything that a compilation may be asked for. One struct; the tools fill it,
+// the pipeline hands each phase its part.
+#ifndef LLMC_LIB_PIPELINE_OPTIONS_H
+#define LLMC_LIB_PIPELINE_OPTIONS_H
+
+#include <cstdint>
+#include <map>
+#include <string>
+
+namespace llmc {
+
+enum class Schedule { GPipe, OneFOneB };
+enum class Optimizer { Sgd, AdamW };
+
+struct CompileOptions {
+  std::string model;  // ONNX file, config.json, or a folder that holds one
+  std::string output;
+  // Mesh: sizes of the named axes.
+  int64_t dp = 1, pp = 1, tp = 1;
+  // Rows of one micro-batch of one data-parallel rank; rows of a whole step
+  // (0: 4 x dp x pp x micro_batch); tokens of a row (0: from the model).
+  int64_t microBatch = 1, globalBatch = 0, sequence = 0;
+  std::map<std::string, int64_t> dims; // --dim name=value
+  Schedule schedule = Schedule::OneFOneB;
+  Optimizer optimizer = Optimizer::AdamW;
+  bool tie = true;   // --tie auto
+  bool raise = true; // --raise on
+  std::string weights; // "": what the model holds; "random"; file or folder
+
+  // Rows of the global view of one micro-batch.
+  int64_t batchRows() const { return microBatch * dp; }
+  int64_t ranks() const { return dp * pp * tp; }
+};
+
+} // namespace llmc
+
+#endif // LLMC_LIB_PIPELINE_OPTIONS_H

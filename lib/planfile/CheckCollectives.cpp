@@ -1,0 +1,189 @@
+#include "lib/planfile/CheckWalk.h"
+
+#include <algorithm>
+#include <map>
+#include <tuple>
+
+namespace llmc::planfile {
+namespace {
+
+class Collectives {
+public:
+  explicit Collectives(const ProgramT &program)
+      : program(program), trace(buildTrace(program, 1)), findings("collectives") {}
+
+  std::vector<Finding> run() {
+    for (const Node &node : trace.nodes) {
+      if (node.inst->body.type == Body::Collective)
+        collect(node);
+      else if (node.inst->body.type == Body::Send || node.inst->body.type == Body::Recv)
+        message(node);
+    }
+    for (const auto &[key, byStage] : sequences)
+      compareMembers(byStage);
+    for (const auto &[key, ends] : messages)
+      compareEnds(key, ends);
+    return findings.take();
+  }
+
+private:
+  using Sequence = std::vector<const Node *>;
+  // Source stage, destination stage, axis, |delta| along other axes, channel.
+  using MessageKey = std::tuple<int64_t, int64_t, uint32_t, int64_t, uint32_t>;
+  struct Ends {
+    Sequence sends, receives;
+  };
+
+  void collect(const Node &node) {
+    const CollectiveT &c = *node.inst->body.AsCollective();
+    Group group = stageGroup(program, c, node.stage);
+    checkSizes(node, c, group);
+    if (!checkMembership(node, c, group) || !group.spansStages)
+      return;
+    auto &byStage = sequences[{c.axes, c.members}];
+    for (uint32_t stage : group.stages)
+      byStage[stage]; // a member that never calls is found by its empty sequence
+    byStage[node.stage].push_back(&node);
+  }
+
+  void checkSizes(const Node &node, const CollectiveT &c, const Group &group) {
+    uint64_t shard = c.count * byteSize(c.dtype), whole = shard * group.size;
+    uint64_t src = c.kind == CollectiveKind::ReduceScatter ? whole : shard;
+    uint64_t dst = c.kind == CollectiveKind::AllGather ? whole : shard;
+    if (c.src->size != src || c.dst->size != dst)
+      findings.add(trace.at(
+          node,
+          describeBody(program, *node.inst) + " of " + std::to_string(c.count) +
+              " elements in a group of " + std::to_string(group.size) + " needs buffers of " +
+              std::to_string(src) + " and " + std::to_string(dst) + " bytes, got " +
+              std::to_string(c.src->size) + " and " + std::to_string(c.dst->size),
+          "count is in elements: of the payload for all-reduce and broadcast, of one member's "
+          "shard for all-gather and reduce-scatter"));
+  }
+
+  bool checkMembership(const Node &node, const CollectiveT &c, const Group &group) {
+    if (c.members.empty())
+      return true;
+    if (c.axes.size() != 1 || c.axes[0] != program.stage_axis) {
+      findings.add(trace.at(node,
+                            describeBody(program, *node.inst) +
+                                " names members of an axis that is not the stage axis: all ranks "
+                                "of a stage issue it, and some are not members",
+                            "give `members` only together with the stage axis"));
+      return false;
+    }
+    if (!std::binary_search(group.stages.begin(), group.stages.end(), node.stage)) {
+      findings.add(trace.at(node,
+                            describeBody(program, *node.inst) +
+                                " is issued by a stage that is not among its members",
+                            "add the stage to `members`, or drop the instruction there"));
+      return false;
+    }
+    return true;
+  }
+
+  std::string signature(const Node &node) const {
+    const CollectiveT &c = *node.inst->body.AsCollective();
+    std::string text(toString(c.kind));
+    if (c.kind == CollectiveKind::AllReduce || c.kind == CollectiveKind::ReduceScatter)
+      text += c.reduce == ReduceKind::Sum ? " sum" : " max";
+    return text + " of " + std::to_string(c.count) + " x " + std::string(toString(c.dtype));
+  }
+
+  // All members against the lowest one; the first difference of each.
+  void compareMembers(const std::map<uint32_t, Sequence> &byStage) {
+    const auto &[firstStage, expected] = *byStage.begin();
+    for (auto it = std::next(byStage.begin()); it != byStage.end(); ++it) {
+      const auto &[stage, got] = *it;
+      size_t common = std::min(expected.size(), got.size()), k = 0;
+      while (k < common && signature(*expected[k]) == signature(*got[k]))
+        ++k;
+      if (k == common && expected.size() == got.size())
+        continue;
+      auto side = [&](uint32_t s, const Sequence &list) {
+        return "stage " + std::to_string(s) +
+               (k < list.size() ? " issues " + signature(*list[k]) : std::string(" issues none"));
+      };
+      const Node &node = k < got.size() ? *got[k] : *expected[k];
+      findings.add(trace.at(node,
+                            "members of one communicator must issue the same sequence; call " +
+                                std::to_string(k) + " differs, " +
+                                describeBody(program, *node.inst) + ": " +
+                                side(firstStage, expected) + ", " + side(stage, got),
+                            "issue the collective on every member, at the same place"));
+    }
+  }
+
+  void message(const Node &node) {
+    const SendT *send = node.inst->body.AsSend();
+    const RecvT *recv = node.inst->body.AsRecv();
+    uint32_t axis = send ? send->axis : recv->axis;
+    int32_t delta = send ? send->delta : recv->delta;
+    uint32_t channel = send ? send->channel : recv->channel;
+    int64_t peer = peerStage(program, node.stage, axis, delta);
+    if (peer < 0) {
+      findings.add(trace.at(node,
+                            describeBody(program, *node.inst) + " leaves the mesh: there are " +
+                                std::to_string(program.stages.size()) + " stages",
+                            "drop it at the border stage, or correct delta"));
+      return;
+    }
+    // Along another axis all ranks of the stage send by `delta`, so each receives by -delta.
+    int64_t hop = 0;
+    if (axis != program.stage_axis) {
+      int64_t size = program.mesh->axes[axis]->size;
+      hop = (((send ? delta : -static_cast<int64_t>(delta)) % size) + size) % size;
+    }
+    int64_t source = send ? node.stage : peer, destination = send ? peer : node.stage;
+    Ends &ends = messages[{source, destination, axis, hop, channel}];
+    (send ? ends.sends : ends.receives).push_back(&node);
+  }
+
+  static std::string partSizes(const Node &node) {
+    const SendT *send = node.inst->body.AsSend();
+    const auto &parts = send ? send->parts : node.inst->body.AsRecv()->parts;
+    std::string text;
+    for (const auto &part : parts)
+      text += (text.empty() ? "" : ", ") + std::to_string(part->size);
+    return "[" + text + "]";
+  }
+
+  void compareEnds(const MessageKey &key, const Ends &ends) {
+    size_t common = std::min(ends.sends.size(), ends.receives.size());
+    for (size_t k = 0; k < common; ++k) {
+      const Node &send = *ends.sends[k], &recv = *ends.receives[k];
+      std::string sent = partSizes(send), expected = partSizes(recv);
+      if (sent != expected)
+        findings.add(trace.at(recv,
+                              "message parts differ: " + trace.describe(send) + " sends bytes " +
+                                  sent + ", the receive expects " + expected,
+                              "list the same tensors in the same order at both ends"));
+    }
+    const Sequence &longer =
+        ends.sends.size() > ends.receives.size() ? ends.sends : ends.receives;
+    if (longer.size() == common)
+      return;
+    findings.add(trace.at(*longer[common],
+                          "stage " + std::to_string(std::get<0>(key)) + " sends " +
+                              std::to_string(ends.sends.size()) + " messages to stage " +
+                              std::to_string(std::get<1>(key)) + " on channel " +
+                              std::to_string(std::get<4>(key)) + ", which receives " +
+                              std::to_string(ends.receives.size()) + "; the first without a "
+                              "partner is this " + describeBody(program, *longer[common]->inst),
+                          "both ends must agree on peer, channel and number of messages"));
+  }
+
+  const ProgramT &program;
+  Trace trace;
+  Findings findings;
+  std::map<CommunicatorKey, std::map<uint32_t, Sequence>> sequences;
+  std::map<MessageKey, Ends> messages;
+};
+
+} // namespace
+
+std::vector<Finding> checkCollectives(const ProgramT &program) {
+  return Collectives(program).run();
+}
+
+} // namespace llmc::planfile

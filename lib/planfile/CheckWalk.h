@@ -1,0 +1,95 @@
+// What the checkers and the report share: the plan's instructions expanded by
+// the tables of all stages, the bytes each touches, and who meets whom.
+#ifndef LLMC_LIB_PLANFILE_CHECKWALK_H
+#define LLMC_LIB_PLANFILE_CHECKWALK_H
+
+#include "lib/planfile/Check.h"
+#include "lib/planfile/Program.h"
+
+#include <functional>
+#include <set>
+
+namespace llmc::planfile {
+
+// Collects the findings of one checker: at most kMaxFindings, each once.
+class Findings {
+public:
+  explicit Findings(std::string checker) : checker(std::move(checker)) {}
+
+  // Adds a finding; equal (stage, procedure, instruction, message) count once.
+  void add(Finding finding);
+  std::vector<Finding> take(); // with a last line for those left out
+
+private:
+  std::string checker;
+  std::vector<Finding> list;
+  std::set<std::string> seen;
+  size_t leftOut = 0;
+};
+
+// An access of one instruction to bytes [begin, end) of its rank's arena.
+struct ByteAccess {
+  uint64_t begin = 0, end = 0;
+  bool read = false, write = false;
+  bool slotted = false; // the buffer differs between slots
+};
+
+// Calls `visit` for each non-empty buffer of the instruction, in operand order,
+// for an entry with the given slot. The buffers of one instruction may overlap.
+void forEachAccess(const InstructionT &instruction, uint32_t slot,
+                   const std::function<void(const ByteAccess &)> &visit);
+
+// The ranks that a collective joins, seen from one (representative) rank.
+struct Group {
+  std::vector<uint32_t> stages; // ascending; the issuing stage alone if it does not span stages
+  uint64_t size = 1;            // ranks in the group
+  bool spansStages = false;     // more than one stage
+};
+Group stageGroup(const ProgramT &program, const CollectiveT &collective, uint32_t stage);
+
+// Collectives with equal (axes, members) share one communicator.
+using CommunicatorKey = std::pair<std::vector<uint32_t>, std::vector<uint32_t>>;
+// For people: "dp", "ppxtp", "pp[0,3]".
+std::string communicatorName(const ProgramT &program, const CollectiveT &collective);
+
+// The stage that a send or receive of `stage` talks to; -1: beyond the first or
+// last stage. Messages along another axis stay within the stage.
+int64_t peerStage(const ProgramT &program, uint32_t stage, uint32_t axis, int32_t delta);
+
+// One execution of one instruction by the representative rank of a stage.
+struct Node {
+  const InstructionT *inst = nullptr;
+  uint32_t stage = 0;
+  uint32_t entry = 0; // row of the stage's table
+  uint32_t index = 0; // of the instruction in its procedure
+  uint32_t step = 0;
+  uint32_t stream = 0;  // stage-wide stream number
+  int64_t record = -1;  // of a wait: the record it waits for
+  int64_t partner = -1; // of a send: its receive and the reverse, within the stage axis
+  int64_t join = -1;    // of a stage-spanning collective: index into Trace.joins
+};
+
+// `steps` consecutive steps of all stages. Nodes of a stage are contiguous and
+// in issue order: the order in which the host of a rank hands them to streams.
+struct Trace {
+  const ProgramT &program;
+  std::vector<Node> nodes;
+  std::vector<size_t> stageBegin; // stages + 1 entries
+  std::vector<uint32_t> streamBase; // stages + 1 entries; global number of stream 0 of a stage
+  std::vector<std::vector<uint32_t>> joins; // node of each member stage, ascending
+
+  const EntryT &entryOf(const Node &node) const;
+  const ProcedureT &procedureOf(const Node &node) const;
+  // "stage 1, backward[12] launch 'gelu' of micro-batch 3".
+  std::string describe(const Node &node) const;
+  // A finding located at `node`.
+  Finding at(const Node &node, std::string message, std::string fix = "") const;
+};
+Trace buildTrace(const ProgramT &program, unsigned steps);
+
+// "launch 'name'", "all_reduce over dp", "send to pp + 1"...
+std::string describeBody(const ProgramT &program, const InstructionT &instruction);
+
+} // namespace llmc::planfile
+
+#endif // LLMC_LIB_PLANFILE_CHECKWALK_H

@@ -1,0 +1,33 @@
+// nlohmann's JSON without exceptions.
+#ifndef LLMC_LIB_SUPPORT_JSON_H
+#define LLMC_LIB_SUPPORT_JSON_H
+
+#include "lib/support/Error.h"
+
+#include <nlohmann/json.hpp>
+#include <string_view>
+
+namespace llmc::support {
+
+using Json = nlohmann::json;
+using OrderedJson = nlohmann::ordered_json;
+
+// `what` names the text in the error, for example its file.
+inline Result<Json> parseJson(std::string_view text, std::string_view what) {
+  // The parser recurses once a level: refuse what could exhaust the stack.
+  int depth = 0, deepest = 0;
+  for (char c : text) {
+    depth += (c == '[' || c == '{') - (c == ']' || c == '}');
+    deepest = depth > deepest ? depth : deepest;
+  }
+  if (deepest > 1000)
+    return error(what, ": nested too deeply for JSON of ours");
+  Json value = Json::parse(text, nullptr, /*allow_exceptions=*/false);
+  if (value.is_discarded())
+    return error(what, ": not valid JSON");
+  return value;
+}
+
+} // namespace llmc::support
+
+#endif // LLMC_LIB_SUPPORT_JSON_H

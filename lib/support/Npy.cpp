@@ -1,0 +1,131 @@
+#include "lib/support/Npy.h"
+
+#include <charconv>
+#include <cstring>
+
+using namespace llmc::support;
+
+namespace {
+
+std::optional<ElementType> typeFromDescr(std::string_view descr) {
+  if (descr.size() != 3)
+    return std::nullopt;
+  std::string_view kind = descr.substr(1);
+  // One byte has no order; else only little endian.
+  if (kind == "b1")
+    return ElementType::Bool;
+  if (kind == "i1")
+    return ElementType::I8;
+  if (kind == "u1")
+    return ElementType::U8;
+  if (descr[0] != '<')
+    return std::nullopt;
+  if (kind == "f8")
+    return ElementType::F64;
+  if (kind == "f4")
+    return ElementType::F32;
+  if (kind == "f2")
+    return ElementType::F16;
+  if (kind == "i8")
+    return ElementType::I64;
+  if (kind == "i4")
+    return ElementType::I32;
+  if (kind == "i2")
+    return ElementType::I16;
+  if (kind == "u8")
+    return ElementType::U64;
+  if (kind == "u4")
+    return ElementType::U32;
+  if (kind == "u2")
+    return ElementType::U16;
+  return std::nullopt;
+}
+
+// The text after 'key': in a Python dictionary, without leading blanks.
+std::string_view valueOf(std::string_view header, std::string_view key) {
+  size_t at = header.find(text("'", key, "'"));
+  if (at == std::string_view::npos)
+    return {};
+  header.remove_prefix(at + key.size() + 2);
+  size_t colon = header.find(':');
+  if (colon == std::string_view::npos)
+    return {};
+  header.remove_prefix(colon + 1);
+  size_t start = header.find_first_not_of(' ');
+  return start == std::string_view::npos ? std::string_view{} : header.substr(start);
+}
+
+// "(3, 4)" or "(3,)" or "()".
+std::optional<std::vector<int64_t>> shapeFrom(std::string_view value) {
+  size_t close = value.find(')');
+  if (value.empty() || value[0] != '(' || close == std::string_view::npos)
+    return std::nullopt;
+  value = value.substr(1, close - 1);
+  std::vector<int64_t> shape;
+  while (true) {
+    size_t start = value.find_first_not_of(" ,");
+    if (start == std::string_view::npos)
+      return shape;
+    value.remove_prefix(start);
+    int64_t dim = 0;
+    auto [end, code] = std::from_chars(value.data(), value.data() + value.size(), dim);
+    if (code != std::errc() || dim < 0)
+      return std::nullopt;
+    shape.push_back(dim);
+    value.remove_prefix(static_cast<size_t>(end - value.data()));
+  }
+}
+
+} // namespace
+
+Result<NpyFile> NpyFile::open(const std::string &path) {
+  Result<MappedFile> file = MappedFile::open(path);
+  if (!file)
+    return file.takeError();
+  NpyFile npy(std::move(*file));
+  if (Status s = npy.readHeader(); !s)
+    return error("'", path, "': ", s.message());
+  return npy;
+}
+
+Status NpyFile::readHeader() {
+  std::span<const std::byte> bytes = file_.bytes();
+  std::string_view all(reinterpret_cast<const char *>(bytes.data()), bytes.size());
+  if (all.size() < 12 || all.substr(0, 6) != std::string_view("\x93NUMPY", 6))
+    return error("not a .npy file");
+  size_t length = 0, start = 0;
+  if (all[6] == 1) {
+    uint16_t value;
+    std::memcpy(&value, all.data() + 8, 2);
+    length = value, start = 10;
+  } else if (all[6] == 2 || all[6] == 3) {
+    uint32_t value;
+    std::memcpy(&value, all.data() + 8, 4);
+    length = value, start = 12;
+  } else {
+    return error("unknown .npy version");
+  }
+  if (length > all.size() - start)
+    return error("the header is cut off");
+  std::string_view header = all.substr(start, length);
+  offset_ = start + length;
+
+  std::string_view descr = valueOf(header, "descr");
+  std::optional<ElementType> type =
+      descr.size() > 4 && descr[0] == '\'' && descr[4] == '\'' ? typeFromDescr(descr.substr(1, 3))
+                                                               : std::nullopt;
+  if (!type)
+    return error("unsupported element type ", descr.substr(0, descr.find(',')),
+                 "; save it as int64, int32 or float32, little endian");
+  type_ = *type;
+  if (valueOf(header, "fortran_order").substr(0, 5) != "False")
+    return error("the array is in Fortran order; save numpy.ascontiguousarray of it");
+  std::optional<std::vector<int64_t>> shape = shapeFrom(valueOf(header, "shape"));
+  if (!shape)
+    return error("the header has no valid shape");
+  shape_ = std::move(*shape);
+  std::optional<uint64_t> count = elementCount(shape_);
+  if (!count || *count > (all.size() - offset_) / byteSize(type_))
+    return error("truncated: fewer bytes than its shape needs");
+  return ok();
+}

@@ -1,0 +1,36 @@
+// Reader of NumPy's .npy files.
+#ifndef LLMC_LIB_SUPPORT_NPY_H
+#define LLMC_LIB_SUPPORT_NPY_H
+
+#include "lib/support/ElementType.h"
+#include "lib/support/Error.h"
+#include "lib/support/File.h"
+
+#include <string>
+#include <vector>
+
+namespace llmc::support {
+
+// A little-endian array in C order; its bytes stay mapped.
+class NpyFile {
+public:
+  static Result<NpyFile> open(const std::string &path);
+
+  ElementType type() const { return type_; }
+  const std::vector<int64_t> &shape() const { return shape_; }
+  const void *data() const { return file_.bytes().data() + offset_; }
+  const std::string &path() const { return file_.path(); }
+
+private:
+  explicit NpyFile(MappedFile file) : file_(std::move(file)) {}
+  Status readHeader();
+
+  MappedFile file_;
+  ElementType type_ = ElementType::F32;
+  std::vector<int64_t> shape_;
+  size_t offset_ = 0;
+};
+
+} // namespace llmc::support
+
+#endif // LLMC_LIB_SUPPORT_NPY_H

@@ -1,0 +1,78 @@
+// Safetensors: u64 length of the header, JSON header
+// {name: {dtype, shape, data_offsets}}, then the data.
+#ifndef LLMC_LIB_SUPPORT_SAFETENSORS_H
+#define LLMC_LIB_SUPPORT_SAFETENSORS_H
+
+#include "lib/support/ElementType.h"
+#include "lib/support/Error.h"
+#include "lib/support/File.h"
+
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+namespace llmc::support {
+
+// A tensor of a file; `data` points into the mapping.
+struct TensorView {
+  ElementType type = ElementType::F32;
+  std::vector<int64_t> shape;
+  const std::byte *data = nullptr;
+  size_t byteSize = 0;
+  size_t fileOffset = 0; // of the data, from the start of the file
+};
+
+// One file. Every offset and size was checked by open(); the data was not read.
+class SafetensorsFile {
+public:
+  static Result<SafetensorsFile> open(const std::string &path);
+
+  const std::map<std::string, TensorView, std::less<>> &tensors() const { return tensors_; }
+  const std::map<std::string, std::string> &metadata() const { return metadata_; }
+  const std::string &path() const { return file_.path(); }
+  std::span<const std::byte> bytes() const { return file_.bytes(); }
+
+private:
+  explicit SafetensorsFile(MappedFile file) : file_(std::move(file)) {}
+  Status readHeader();
+
+  MappedFile file_;
+  std::map<std::string, TensorView, std::less<>> tensors_;
+  std::map<std::string, std::string> metadata_;
+};
+
+// All tensors of a file, or of a folder: model.safetensors.index.json with the
+// files that it names, else every *.safetensors.
+class SafetensorsSet {
+public:
+  static Result<SafetensorsSet> open(const std::string &path);
+
+  const TensorView *find(std::string_view name) const;
+  std::vector<std::string> names() const;
+  const std::vector<SafetensorsFile> &files() const { return files_; }
+  // The file that holds `name`, or null.
+  const SafetensorsFile *fileOf(std::string_view name) const;
+
+private:
+  std::vector<SafetensorsFile> files_;
+};
+
+// What is to be written: the bytes are asked for, one tensor at a time, only
+// when their place in the file is reached.
+struct TensorToWrite {
+  std::string name;
+  ElementType type = ElementType::F32;
+  std::vector<int64_t> shape;
+  // Gives exactly the tensor's bytes to `sink`, in one or more calls.
+  using Sink = std::function<Status(const void *, size_t)>;
+  std::function<Status(const Sink &)> produce;
+};
+
+// Writes under a temporary name and renames.
+Status writeSafetensors(const std::string &path, const std::vector<TensorToWrite> &tensors,
+                        const std::map<std::string, std::string> &metadata = {});
+
+} // namespace llmc::support
+
+#endif // LLMC_LIB_SUPPORT_SAFETENSORS_H
