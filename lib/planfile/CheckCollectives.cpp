@@ -28,8 +28,7 @@ public:
 
 private:
   using Sequence = std::vector<const Node *>;
-  // Source stage, destination stage, axis, |delta| along other axes, channel.
-  using MessageKey = std::tuple<int64_t, int64_t, uint32_t, int64_t, uint32_t>;
+  using MessageKey = std::tuple<int64_t, int64_t, uint32_t>; // source, destination, channel
   struct Ends {
     Sequence sends, receives;
   };
@@ -40,7 +39,7 @@ private:
     checkSizes(node, c, group);
     if (!checkMembership(node, c, group) || !group.spansStages)
       return;
-    auto &byStage = sequences[{c.axes, c.members}];
+    auto &byStage = sequences[communicatorOf(*node.inst)];
     for (uint32_t stage : group.stages)
       byStage[stage]; // a member that never calls is found by its empty sequence
     byStage[node.stage].push_back(&node);
@@ -121,6 +120,14 @@ private:
     int32_t delta = send ? send->delta : recv->delta;
     uint32_t channel = send ? send->channel : recv->channel;
     int64_t peer = peerStage(program, node.stage, axis, delta);
+    if (axis != program.stage_axis) {
+      findings.add(trace.at(node,
+                            describeBody(program, *node.inst) +
+                                " is not along the stage axis: the last coordinate of any other "
+                                "axis runs it too and has no peer",
+                            "send between stages, or use a collective"));
+      return;
+    }
     if (peer < 0) {
       findings.add(trace.at(node,
                             describeBody(program, *node.inst) + " leaves the mesh: there are " +
@@ -128,14 +135,8 @@ private:
                             "drop it at the border stage, or correct delta"));
       return;
     }
-    // Along another axis all ranks of the stage send by `delta`, so each receives by -delta.
-    int64_t hop = 0;
-    if (axis != program.stage_axis) {
-      int64_t size = program.mesh->axes[axis]->size;
-      hop = (((send ? delta : -static_cast<int64_t>(delta)) % size) + size) % size;
-    }
     int64_t source = send ? node.stage : peer, destination = send ? peer : node.stage;
-    Ends &ends = messages[{source, destination, axis, hop, channel}];
+    Ends &ends = messages[{source, destination, channel}];
     (send ? ends.sends : ends.receives).push_back(&node);
   }
 
@@ -167,7 +168,7 @@ private:
                           "stage " + std::to_string(std::get<0>(key)) + " sends " +
                               std::to_string(ends.sends.size()) + " messages to stage " +
                               std::to_string(std::get<1>(key)) + " on channel " +
-                              std::to_string(std::get<4>(key)) + ", which receives " +
+                              std::to_string(std::get<2>(key)) + ", which receives " +
                               std::to_string(ends.receives.size()) + "; the first without a "
                               "partner is this " + describeBody(program, *longer[common]->inst),
                           "both ends must agree on peer, channel and number of messages"));

@@ -193,21 +193,25 @@ private:
                             "write or fill the bytes in an instruction ordered before it"));
   }
 
+  bool perMicroBatch(const Node &node) const {
+    ProcedureKind kind = trace.procedureOf(node).kind;
+    return kind != ProcedureKind::Begin && kind != ProcedureKind::Update;
+  }
+
   // What a micro-batch reads outside the persistent tensors must be its own: in
   // program order a slot that came round too early is not a race, only wrong.
   void checkFresh(uint32_t n, const ByteAccess &a, const ShadowCell &cell, uint64_t byte) {
     if (cell.writer == kInitialWriter || cell.persistent)
       return;
     const Node &reader = trace.nodes[n], &writer = trace.nodes[cell.writer];
-    if (trace.procedureOf(reader).kind == ProcedureKind::Update)
+    if (!perMicroBatch(reader))
       return;
     const EntryT &re = trace.entryOf(reader), &we = trace.entryOf(writer);
-    bool writtenByUpdate = trace.procedureOf(writer).kind == ProcedureKind::Update;
     bool sameMicroBatch = reader.step == writer.step && re.micro_batch == we.micro_batch;
-    // Outside slots, sums over micro-batches and values that an update leaves
-    // for the next step are meant to be shared.
-    bool shared = !a.slotted && (writtenByUpdate || cell.accumulated);
-    if (shared || (sameMicroBatch && !writtenByUpdate))
+    // Outside slots, sums over micro-batches and what the step itself computes
+    // are meant to be shared.
+    bool shared = !a.slotted && (!perMicroBatch(writer) || cell.accumulated);
+    if (shared || (sameMicroBatch && perMicroBatch(writer)))
       return;
     findings.add(trace.at(reader,
                           describeBody(program, *reader.inst) + " reads arena byte " +

@@ -107,6 +107,11 @@ Group stageGroup(const ProgramT &program, const CollectiveT &collective, uint32_
   return group;
 }
 
+CommunicatorKey communicatorOf(const InstructionT &instruction) {
+  const CollectiveT &collective = *instruction.body.AsCollective();
+  return {collective.axes, collective.members, instruction.stream};
+}
+
 std::string communicatorName(const ProgramT &program, const CollectiveT &collective) {
   std::string name;
   for (uint32_t axis : collective.axes)
@@ -223,7 +228,7 @@ void matchCollectives(Trace &trace) {
       continue;
     if (!stageGroup(trace.program, *collective, node.stage).spansStages)
       continue;
-    CommunicatorKey key{collective->axes, collective->members};
+    CommunicatorKey key = communicatorOf(*node.inst);
     size_t k = issued[{key, node.stage}]++;
     auto &sequence = byCommunicator[key];
     if (sequence.size() <= k)

@@ -8,6 +8,7 @@
 
 #include <functional>
 #include <set>
+#include <tuple>
 
 namespace llmc::planfile {
 
@@ -19,6 +20,7 @@ public:
   // Adds a finding; equal (stage, procedure, instruction, message) count once.
   void add(Finding finding);
   std::vector<Finding> take(); // with a last line for those left out
+  size_t size() const { return list.size() + leftOut; }
 
 private:
   std::string checker;
@@ -47,8 +49,10 @@ struct Group {
 };
 Group stageGroup(const ProgramT &program, const CollectiveT &collective, uint32_t stage);
 
-// Collectives with equal (axes, members) share one communicator.
-using CommunicatorKey = std::pair<std::vector<uint32_t>, std::vector<uint32_t>>;
+// Collectives with equal axes, members and stream share one communicator: the
+// k-th call of each member is the same collective.
+using CommunicatorKey = std::tuple<std::vector<uint32_t>, std::vector<uint32_t>, uint32_t>;
+CommunicatorKey communicatorOf(const InstructionT &instruction);
 // For people: "dp", "ppxtp", "pp[0,3]".
 std::string communicatorName(const ProgramT &program, const CollectiveT &collective);
 

@@ -1,0 +1,330 @@
+#include "lib/planfile/CheckCoverage.h"
+#include "lib/planfile/CheckWalk.h"
+
+#include <algorithm>
+#include <map>
+
+namespace llmc::planfile {
+namespace {
+
+int64_t product(const std::vector<int64_t> &shape) {
+  int64_t count = 1;
+  for (int64_t dim : shape)
+    count *= dim;
+  return count;
+}
+
+class Conservation {
+public:
+  explicit Conservation(const ProgramT &program) : program(program), findings("conservation") {}
+
+  std::vector<Finding> run() {
+    checkSources();
+    checkLayers();
+    for (uint32_t s = 0; s < program.stages.size(); ++s) {
+      checkStates(s);
+      checkSchedule(s);
+      if (training())
+        checkTouched(s);
+    }
+    return findings.take();
+  }
+
+private:
+  bool training() const { return program.mode == Mode::Train; }
+
+  void report(int stage, std::string message, std::string fix, int64_t microBatch = -1,
+              std::string procedure = "") {
+    Finding finding;
+    finding.stage = stage;
+    finding.procedure = std::move(procedure);
+    finding.microBatch = microBatch;
+    finding.message = std::move(message);
+    finding.fix = std::move(fix);
+    findings.add(std::move(finding));
+  }
+
+  // Each element of each source tensor in exactly one owned parameter of all
+  // stages; every further copy repeats an owned one on another stage.
+  void checkSources() {
+    std::vector<std::vector<StridedBox>> owned(program.sources.size());
+    std::vector<int> aStage(program.sources.size(), -1);
+    for (size_t s = 0; s < program.stages.size(); ++s) {
+      for (const auto &state : program.stages[s]->states) {
+        if (state->role != StateRole::Parameter)
+          continue;
+        const ViewT &view = *state->view;
+        if (state->owner) {
+          owned[view.source].push_back({view.offset, view.strides, state->global_shape});
+          aStage[view.source] = static_cast<int>(s);
+        } else if (!hasOwner(*state, s)) {
+          report(static_cast<int>(s),
+                 "parameter '" + state->name + "' is a second copy, but no other stage owns it",
+                 "mark exactly one of the copies as owner");
+        }
+      }
+    }
+    for (size_t i = 0; i < program.sources.size(); ++i) {
+      const SourceTensorT &source = *program.sources[i];
+      if (auto fault = coverageFault(std::move(owned[i]), product(source.shape)))
+        report(aStage[i],
+               "tensor '" + source.name + "' must lie in the owned parameters exactly once: " +
+                   *fault,
+               "make the views of its parameters a partition of the tensor");
+    }
+  }
+
+  bool hasOwner(const StateShardT &copy, size_t stage) const {
+    for (size_t s = 0; s < program.stages.size(); ++s) {
+      if (s == stage)
+        continue;
+      for (const auto &state : program.stages[s]->states)
+        if (state->role == StateRole::Parameter && state->owner &&
+            state->view->source == copy.view->source && state->view->offset == copy.view->offset &&
+            state->view->strides == copy.view->strides &&
+            state->global_shape == copy.global_shape)
+          return true;
+    }
+    return false;
+  }
+
+  void checkLayers() {
+    int64_t next = 0;
+    for (size_t s = 0; s < program.stages.size(); ++s) {
+      const StageT &stage = *program.stages[s];
+      if (stage.last_layer < stage.first_layer)
+        continue;
+      if (stage.first_layer != next)
+        report(static_cast<int>(s),
+               "layers must be held once, in order: layers " + std::to_string(stage.first_layer) +
+                   " to " + std::to_string(stage.last_layer) + " follow layer " +
+                   std::to_string(next - 1),
+               "start at layer " + std::to_string(next));
+      next = static_cast<int64_t>(stage.last_layer) + 1;
+    }
+    if (next != static_cast<int64_t>(program.model->layers))
+      report(-1,
+             "stages hold layers up to " + std::to_string(next - 1) + " of a model with " +
+                 std::to_string(program.model->layers) + " layers",
+             "give every layer to one stage");
+  }
+
+  static std::vector<std::vector<uint32_t>> cuts(const StateShardT &state) {
+    std::vector<std::vector<uint32_t>> axes;
+    for (const auto &dim : state.dims)
+      axes.push_back(dim->axes);
+    return axes;
+  }
+
+  void checkStates(uint32_t s) {
+    using StatesOfRole = std::map<std::string, const StateShardT *>;
+    std::map<StateRole, StatesOfRole> byRole;
+    for (const auto &state : program.stages[s]->states) {
+      if (!byRole[state->role].emplace(state->name, state.get()).second)
+        report(s, "state '" + state->name + "' appears twice as " +
+                      std::string(toString(state->role)),
+               "keep one");
+      checkParts(s, *state);
+    }
+    if (!training())
+      return;
+    std::vector<StateRole> roles = {StateRole::Accumulator};
+    if (program.optimizer == OptimizerKind::AdamW)
+      roles.insert(roles.end(), {StateRole::Moment1, StateRole::Moment2});
+    const StatesOfRole &parameters = byRole[StateRole::Parameter];
+    for (StateRole role : roles)
+      for (const auto &[name, parameter] : parameters)
+        checkCompanion(s, *parameter, role, byRole[role]);
+    for (StateRole role : {StateRole::Moment1, StateRole::Moment2, StateRole::Master})
+      for (const auto &[name, state] : byRole[role])
+        if (!parameters.count(name))
+          report(s, "state '" + name + "' is the " + std::string(toString(role)) +
+                        " of no parameter of the stage",
+                 "drop it, or keep its parameter on the same stage");
+  }
+
+  void checkCompanion(uint32_t s, const StateShardT &parameter, StateRole role,
+                      const std::map<std::string, const StateShardT *> &states) {
+    auto it = states.find(parameter.name);
+    std::string what = "parameter '" + parameter.name + "' needs one " +
+                       std::string(toString(role)) + " of its shape and sharding, ";
+    if (it == states.end())
+      report(s, what + "it has none", "add the state to the stage");
+    else if (it->second->global_shape != parameter.global_shape ||
+             it->second->local_shape != parameter.local_shape ||
+             cuts(*it->second) != cuts(parameter))
+      report(s, what + "its shape or sharding differs", "shard both alike");
+  }
+
+  void checkParts(uint32_t s, const StateShardT &state) {
+    for (size_t d = 0; d < state.global_shape.size(); ++d) {
+      int64_t parts = 1;
+      for (uint32_t axis : state.dims[d]->axes)
+        parts *= program.mesh->axes[axis]->size;
+      if (parts * state.local_shape[d] < state.global_shape[d])
+        report(s,
+               "state '" + state.name + "' loses elements of dim " + std::to_string(d) + ": " +
+                   std::to_string(parts) + " parts of " + std::to_string(state.local_shape[d]) +
+                   " for " + std::to_string(state.global_shape[d]),
+               "round the local size up");
+    }
+  }
+
+  // The table of one stage: begin, every micro-batch forward once and then
+  // backward once in the same slot, update last.
+  void checkSchedule(uint32_t s) {
+    const StageT &stage = *program.stages[s];
+    constexpr int64_t kNone = -1;
+    std::vector<int64_t> forward(program.micro_batches, kNone), backward(forward);
+    std::vector<int64_t> holder(stage.slots, kNone); // micro-batch whose backward is due
+    size_t updates = 0, lastBackward = 0, markedLast = 0, backwards = 0, begins = 0;
+    for (size_t row = 0; row < stage.table.size(); ++row) {
+      const EntryT &entry = *stage.table[row];
+      const ProcedureT &procedure = *stage.procedures[entry.procedure];
+      uint32_t m = entry.micro_batch;
+      auto fault = [&](const std::string &message, const char *fix) {
+        report(s, message, fix, m, procedure.name);
+      };
+      switch (procedure.kind) {
+      case ProcedureKind::Begin:
+        if (++begins > 1 || row != 0)
+          fault("begin must run once, before all else", "make it the first row of the table");
+        break;
+      case ProcedureKind::Update:
+        if (++updates > 1 || row + 1 != stage.table.size())
+          fault("update must run once, after all else", "make it the last row of the table");
+        break;
+      case ProcedureKind::Forward:
+        if (forward[m] != kNone)
+          fault("a micro-batch must go forward once, it does again", "drop the second row");
+        if (training() && holder[entry.slot] != kNone)
+          fault("slot " + std::to_string(entry.slot) + " still holds micro-batch " +
+                    std::to_string(holder[entry.slot]) + ", whose backward has not run",
+                "give the stage more slots, or reuse a slot only after its backward");
+        forward[m] = entry.slot;
+        holder[entry.slot] = m;
+        break;
+      case ProcedureKind::BackwardLast:
+        ++markedLast;
+        lastBackward = backwards + 1;
+        [[fallthrough]];
+      case ProcedureKind::Backward:
+        ++backwards;
+        if (backward[m] != kNone)
+          fault("a micro-batch must go backward once, it does again", "drop the second row");
+        if (forward[m] == kNone)
+          fault("a micro-batch goes backward before it went forward", "reorder the table");
+        else if (forward[m] != entry.slot)
+          fault("a micro-batch goes forward in slot " + std::to_string(forward[m]) +
+                    " and backward in slot " + std::to_string(entry.slot),
+                "use one slot for both");
+        backward[m] = entry.slot;
+        if (holder[entry.slot] == m)
+          holder[entry.slot] = kNone;
+        break;
+      }
+    }
+    if (markedLast > 1 || (markedLast == 1 && lastBackward != backwards))
+      report(s, "only the last backward of a step may be the one that starts the reductions",
+             "use it for the last backward row, the plain one before");
+    checkCounts(s, forward, backward, updates);
+  }
+
+  void checkCounts(uint32_t s, const std::vector<int64_t> &forward,
+                   const std::vector<int64_t> &backward, size_t updates) {
+    for (uint32_t m = 0; m < program.micro_batches; ++m) {
+      if (forward[m] < 0)
+        report(s, "the micro-batch never goes forward", "add its row to the table", m);
+      if (training() && backward[m] < 0)
+        report(s, "the micro-batch never goes backward", "add its row to the table", m);
+      if (!training() && backward[m] >= 0)
+        report(s, "a plan for inference runs a backward", "drop the row", m);
+    }
+    if (updates != (training() ? 1u : 0u))
+      report(s, "the table runs " + std::to_string(updates) + " updates a step, not " +
+                    (training() ? "one" : "none"),
+             training() ? "end the table with the update" : "drop the update");
+  }
+
+  using Ranges = std::vector<std::pair<uint64_t, uint64_t>>;
+
+  // Bytes that procedures of one kind read (or write) in slot 0; states have one slot.
+  Ranges touched(const StageT &stage, ProcedureKind kind, bool write) const {
+    Ranges ranges;
+    for (const auto &procedure : stage.procedures) {
+      if (procedure->kind != kind)
+        continue;
+      for (const auto &inst : procedure->instructions)
+        forEachAccess(*inst, 0, [&](const ByteAccess &a) {
+          if (write ? a.write : a.read)
+            ranges.push_back({a.begin, a.end});
+        });
+    }
+    std::sort(ranges.begin(), ranges.end());
+    Ranges merged;
+    for (auto [begin, end] : ranges) {
+      if (!merged.empty() && begin <= merged.back().second)
+        merged.back().second = std::max(merged.back().second, end);
+      else
+        merged.push_back({begin, end});
+    }
+    return merged;
+  }
+
+  // Whether the state's elements lie in the merged, sorted ranges.
+  static bool covers(const Ranges &ranges, const StateShardT &state) {
+    uint64_t begin = state.buffer->offset;
+    uint64_t end = begin + product(state.local_shape) * byteSize(state.dtype);
+    auto it = std::upper_bound(ranges.begin(), ranges.end(),
+                               std::pair<uint64_t, uint64_t>{begin, ~uint64_t(0)});
+    return it != ranges.begin() && std::prev(it)->second >= end;
+  }
+
+  static bool isOutput(const StageT &stage, const StateShardT &state) {
+    return std::any_of(stage.outputs.begin(), stage.outputs.end(), [&](const auto &output) {
+      return output->buffer->offset == state.buffer->offset;
+    });
+  }
+
+  // A gradient that arrives in some backwards and not in the last, or that no
+  // update looks at, is dropped; a parameter that no update writes is frozen.
+  void checkTouched(uint32_t s) {
+    const StageT &stage = *program.stages[s];
+    Ranges backward = touched(stage, ProcedureKind::Backward, /*write=*/true);
+    Ranges backwardLast = touched(stage, ProcedureKind::BackwardLast, /*write=*/true);
+    Ranges updateReads = touched(stage, ProcedureKind::Update, /*write=*/false);
+    Ranges updateWrites = touched(stage, ProcedureKind::Update, /*write=*/true);
+    auto has = [&](ProcedureKind kind) {
+      return std::any_of(stage.table.begin(), stage.table.end(), [&](const auto &entry) {
+        return stage.procedures[entry->procedure]->kind == kind;
+      });
+    };
+    bool both = has(ProcedureKind::Backward) && has(ProcedureKind::BackwardLast);
+    for (const auto &state : stage.states) {
+      std::string name = std::string(toString(state->role)) + " '" + state->name + "'";
+      if (state->role == StateRole::Accumulator) {
+        if (both && covers(backward, *state) != covers(backwardLast, *state))
+          report(s, name + " gets a contribution from " +
+                        (covers(backward, *state) ? "all but the last backward"
+                                                  : "the last backward only"),
+                 "accumulate the same gradients in both backward procedures");
+        if (!covers(updateReads, *state) && !isOutput(stage, *state))
+          report(s, name + " is read by no update", "use the gradient, or drop it");
+      } else if (state->role == StateRole::Parameter && program.optimizer != OptimizerKind::None &&
+                 !covers(updateWrites, *state)) {
+        report(s, name + " is written by no update", "update every parameter");
+      }
+    }
+  }
+
+  const ProgramT &program;
+  Findings findings;
+};
+
+} // namespace
+
+std::vector<Finding> checkConservation(const ProgramT &program) {
+  return Conservation(program).run();
+}
+
+} // namespace llmc::planfile

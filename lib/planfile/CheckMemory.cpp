@@ -1,0 +1,271 @@
+#include "lib/planfile/CheckWalk.h"
+
+#include <algorithm>
+#include <map>
+#include <tuple>
+
+namespace llmc::planfile {
+namespace {
+
+// Bytes that hold a value, per byte range and time. Time is the position of an
+// instruction in the stage's issue order. A value lives from its write to its
+// last read before the bytes are written again; both ends included.
+class Liveness {
+public:
+  explicit Liveness(size_t length) : delta(length + 1, 0) {}
+
+  void access(const ByteAccess &a, int64_t time) {
+    cut(a.begin);
+    cut(a.end);
+    uint64_t from = a.begin;
+    auto it = cells.lower_bound(a.begin);
+    while (from < a.end) {
+      if (it == cells.end() || it->first > from) {
+        // Bytes without a value: a read takes what the last step left there.
+        uint64_t to = it == cells.end() ? a.end : std::min(a.end, it->first);
+        cells.emplace(from, Cell{to, a.write && !a.read ? time : 0, time});
+        from = to;
+        continue;
+      }
+      Cell &cell = it->second;
+      if (a.read || cell.lastRead == time || cell.written == time) {
+        cell.lastRead = time; // in place: the value goes on
+      } else {
+        close(it->first, cell);
+        cell.written = cell.lastRead = time;
+      }
+      from = cell.end;
+      ++it;
+    }
+  }
+
+  uint64_t peak(uint64_t always) {
+    for (auto &[begin, cell] : cells)
+      close(begin, cell);
+    int64_t live = 0, most = 0;
+    for (int64_t d : delta)
+      most = std::max(most, live += d);
+    return always + static_cast<uint64_t>(most);
+  }
+
+private:
+  struct Cell {
+    uint64_t end;
+    int64_t written, lastRead;
+  };
+
+  void cut(uint64_t at) {
+    auto it = cells.lower_bound(at);
+    if (it == cells.begin() || std::prev(it)->second.end <= at)
+      return;
+    --it;
+    Cell upper = it->second;
+    it->second.end = at;
+    cells.emplace(at, upper);
+  }
+
+  void close(uint64_t begin, const Cell &cell) {
+    int64_t bytes = static_cast<int64_t>(cell.end - begin);
+    delta[cell.written] += bytes;
+    delta[cell.lastRead + 1] -= bytes;
+  }
+
+  std::map<uint64_t, Cell> cells; // by first byte, disjoint
+  std::vector<int64_t> delta;     // change of live bytes at each time
+};
+
+using Ranges = std::map<uint64_t, uint64_t>; // first byte -> one past the last
+
+// Calls `visit` for each part of `a` outside the persistent ranges.
+template <class Visit>
+void outside(const Ranges &ranges, ByteAccess a, Visit visit) {
+  auto it = ranges.upper_bound(a.begin);
+  if (it != ranges.begin() && std::prev(it)->second > a.begin)
+    --it;
+  uint64_t end = a.end;
+  for (; a.begin < end; ++it) {
+    a.end = it == ranges.end() ? end : std::min(end, it->first);
+    if (a.begin < a.end)
+      visit(a);
+    if (it == ranges.end())
+      return;
+    a.begin = std::max(a.begin, it->second);
+  }
+}
+
+// Persistent bytes of a stage; `overlapped` is told of any two that share bytes.
+template <class Overlapped>
+Ranges persistentRanges(const StageT &stage, Overlapped overlapped) {
+  std::vector<std::tuple<uint64_t, uint64_t, std::string>> list;
+  for (const auto &state : stage.states)
+    list.push_back({state->buffer->offset, state->buffer->offset + state->buffer->size,
+                    std::string(toString(state->role)) + " '" + state->name + "'"});
+  for (const auto &scalar : stage.host_scalars)
+    list.push_back({scalar->buffer->offset, scalar->buffer->offset + scalar->buffer->size,
+                    "scalar '" + scalar->name + "'"});
+  std::sort(list.begin(), list.end());
+  Ranges ranges;
+  uint64_t last = 0;
+  std::string lastName;
+  for (auto &[begin, end, name] : list) {
+    if (begin == end)
+      continue;
+    if (begin < last) {
+      overlapped(lastName, name);
+      auto &merged = std::prev(ranges.end())->second;
+      merged = std::max(merged, end);
+    } else {
+      ranges.emplace(begin, end);
+    }
+    if (end > last) {
+      last = end;
+      lastName = name;
+    }
+  }
+  return ranges;
+}
+
+class Memory {
+public:
+  explicit Memory(const ProgramT &program) : program(program), findings("memory") {}
+
+  std::vector<Finding> run() {
+    for (uint32_t s = 0; s < program.stages.size(); ++s) {
+      size_t before = findings.size();
+      persistentRanges(*program.stages[s], [&](const std::string &a, const std::string &b) {
+        report(s, "", -1, a + " and " + b + " share arena bytes",
+               "give every persistent tensor bytes of its own");
+      });
+      checkInside(s);
+      if (findings.size() == before)
+        checkLive(s);
+    }
+    return findings.take();
+  }
+
+private:
+  void report(uint32_t stage, const std::string &procedure, int64_t instruction,
+              std::string message, std::string fix) {
+    Finding finding;
+    finding.stage = static_cast<int>(stage);
+    finding.procedure = procedure;
+    finding.instruction = instruction;
+    finding.message = std::move(message);
+    finding.fix = std::move(fix);
+    findings.add(std::move(finding));
+  }
+
+  void checkInside(uint32_t s) {
+    const StageT &stage = *program.stages[s];
+    for (const auto &state : stage.states)
+      checkFixed(s, "state '" + state->name + "'", *state->buffer);
+    for (const auto &scalar : stage.host_scalars)
+      checkFixed(s, "scalar '" + scalar->name + "'", *scalar->buffer);
+    for (const auto &output : stage.outputs)
+      checkFixed(s, "output '" + output->name + "'", *output->buffer);
+    for (const auto &procedure : stage.procedures) {
+      for (size_t i = 0; i < procedure->instructions.size(); ++i) {
+        const InstructionT &inst = *procedure->instructions[i];
+        forEachAccess(inst, stage.slots - 1, [&](const ByteAccess &a) {
+          if (a.end > stage.arena_bytes)
+            report(s, procedure->name, static_cast<int64_t>(i),
+                   describeBody(program, inst) + " reaches byte " + std::to_string(a.end) +
+                       " in the last slot, of an arena of " + std::to_string(stage.arena_bytes),
+                   "enlarge the arena, or move the buffer into it");
+        });
+        checkPartialOverlap(s, *procedure, i);
+      }
+    }
+  }
+
+  void checkFixed(uint32_t s, const std::string &name, const BufferRefT &buffer) {
+    uint64_t end = buffer.offset + buffer.size;
+    if (end > program.stages[s]->arena_bytes)
+      report(s, "", -1,
+             name + " ends at byte " + std::to_string(end) + " of an arena of " +
+                 std::to_string(program.stages[s]->arena_bytes),
+             "enlarge the arena, or move the buffer into it");
+    if (buffer.slot_stride != 0)
+      report(s, "", -1, name + " moves with the slot, but there is only one of it",
+             "use a slot stride of zero");
+  }
+
+  // In place is the same bytes; bytes in part make an instruction read what it
+  // has just written.
+  void checkPartialOverlap(uint32_t s, const ProcedureT &procedure, size_t i) {
+    const InstructionT &inst = *procedure.instructions[i];
+    std::vector<ByteAccess> list;
+    forEachAccess(inst, 0, [&](const ByteAccess &a) { list.push_back(a); });
+    bool inPlaceAllowed = inst.body.type != Body::Matmul;
+    for (size_t a = 0; a < list.size(); ++a) {
+      for (size_t b = a + 1; b < list.size(); ++b) {
+        const ByteAccess &x = list[a], &y = list[b];
+        if ((!x.write && !y.write) || x.end <= y.begin || y.end <= x.begin)
+          continue;
+        if (inPlaceAllowed && x.begin == y.begin && x.end == y.end)
+          continue;
+        report(s, procedure.name, static_cast<int64_t>(i),
+               describeBody(program, inst) + " writes operand " + std::to_string(x.write ? a : b) +
+                   " over operand " + std::to_string(x.write ? b : a),
+               "give the two disjoint bytes, or where the operation allows it the same ones");
+      }
+    }
+  }
+
+  void checkLive(uint32_t s) {
+    const StageT &stage = *program.stages[s];
+    uint64_t live = peakLiveBytes(program, s);
+    if (live != stage.live_bytes)
+      report(s, "", -1,
+             "the plan says that at most " + std::to_string(stage.live_bytes) +
+                 " bytes are live at once, its instructions need " + std::to_string(live),
+             "set live_bytes to what peakLiveBytes() finds");
+    if (live > stage.arena_bytes)
+      report(s, "", -1,
+             std::to_string(live) + " bytes are live at once in an arena of " +
+                 std::to_string(stage.arena_bytes),
+             "enlarge the arena");
+  }
+
+  const ProgramT &program;
+  Findings findings;
+};
+
+} // namespace
+
+uint64_t peakLiveBytes(const ProgramT &program, unsigned stageIndex) {
+  const StageT &stage = *program.stages[stageIndex];
+  Ranges persistent = persistentRanges(stage, [](const auto &, const auto &) {});
+  uint64_t always = 0;
+  for (auto [begin, end] : persistent)
+    always += end - begin;
+
+  size_t length = 1; // one more instant at the end, where the host reads the outputs
+  for (const auto &entry : stage.table)
+    length += stage.procedures[entry->procedure]->instructions.size();
+  Liveness liveness(length);
+  int64_t time = 0;
+  for (const auto &entry : stage.table) {
+    for (const auto &inst : stage.procedures[entry->procedure]->instructions) {
+      for (bool write : {false, true})
+        forEachAccess(*inst, entry->slot, [&](const ByteAccess &a) {
+          ByteAccess part = a;
+          part.read = a.read && !write;
+          part.write = a.write && write;
+          if (part.read || part.write)
+            outside(persistent, part, [&](const ByteAccess &b) { liveness.access(b, time); });
+        });
+      ++time;
+    }
+  }
+  for (const auto &output : stage.outputs) {
+    ByteAccess a{output->buffer->offset, output->buffer->offset + output->buffer->size, true,
+                 false, false};
+    outside(persistent, a, [&](const ByteAccess &b) { liveness.access(b, time); });
+  }
+  return liveness.peak(always);
+}
+
+std::vector<Finding> checkMemory(const ProgramT &program) { return Memory(program).run(); }
+
+} // namespace llmc::planfile
