@@ -11,7 +11,7 @@ class Graph_ComputeOp<string mnemonic, list<string> overrides = [], list<Trait> 
     : Graph_Op<mnemonic, !listconcat([Pure,
         DeclareOpInterfaceMethods<GraphOpInterface, overrides>], traits)>;
 
-def Graph_Tensor : StaticShapeTensorOf<[AnyType]>;
+def Graph_Tensor : StaticShapeTensorOf<[AnyFloat, AnySignlessInteger]>;
 def Graph_Float : StaticShapeTensorOf<[AnyFloat]>;
 def Graph_Int : StaticShapeTensorOf<[AnySignlessInteger]>;
 def Graph_Offset : 0DTensorOf<[I64]>;

@@ -30,17 +30,22 @@ class Graph_Enum<string name, list<string> cases>
   let genSpecializedAttr = 0;
 }
 
+// Written `#graph.reduce_kind<max>`; a role is a bare word in its op's own syntax.
+class Graph_EnumAttr<EnumInfo info, string mnemonic> : EnumAttr<Graph_Dialect, info, mnemonic> {
+  let assemblyFormat = "`<` $value `>`";
+}
+
 def Graph_ReduceKind : Graph_Enum<"ReduceKind", ["sum", "max", "sum_squares"]>;
-def Graph_ReduceKindAttr : EnumAttr<Graph_Dialect, Graph_ReduceKind, "reduce_kind">;
+def Graph_ReduceKindAttr : Graph_EnumAttr<Graph_ReduceKind, "reduce_kind">;
 def Graph_Predicate : Graph_Enum<"Predicate", ["eq", "ne", "lt", "le", "gt", "ge"]>;
-def Graph_PredicateAttr : EnumAttr<Graph_Dialect, Graph_Predicate, "predicate">;
+def Graph_PredicateAttr : Graph_EnumAttr<Graph_Predicate, "predicate">;
 def Graph_GeluForm : Graph_Enum<"GeluForm", ["tanh", "erf"]>;
-def Graph_GeluFormAttr : EnumAttr<Graph_Dialect, Graph_GeluForm, "gelu_form">;
+def Graph_GeluFormAttr : Graph_EnumAttr<Graph_GeluForm, "gelu_form">;
 def Graph_Role : Graph_Enum<"Role",
     ["parameter", "master", "moment1", "moment2", "accumulator"]>;
 def Graph_RoleAttr : EnumAttr<Graph_Dialect, Graph_Role, "role">;
 def Graph_InitKind : Graph_Enum<"InitKind", ["zeros", "ones", "normal"]>;
-def Graph_InitKindAttr : EnumAttr<Graph_Dialect, Graph_InitKind, "init_kind">;
+def Graph_InitKindAttr : Graph_EnumAttr<Graph_InitKind, "init_kind">;
 
 //===-- Attributes ----------------------------------------------------------===//
 

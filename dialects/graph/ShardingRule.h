@@ -13,8 +13,9 @@ namespace llmc::graph {
 
 enum class FactorKind {
   Parallel,   // may be cut freely; the op runs on the part
-  ReducedSum, // in operands only: cutting it leaves partial sums
-  ReducedMax, // in operands only: cutting it leaves partial maxima
+  ReducedSum, // cutting it leaves partial sums in every result that lacks it; a
+              // result that carries it is cut (dq of grouped attention_grad)
+  ReducedMax, // cutting it leaves partial maxima in the results
   Replicated, // must not be cut (softmax dim, a sliced dim, ...)
 };
 

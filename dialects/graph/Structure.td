@@ -25,7 +25,8 @@ def Graph_SourceOp : Graph_Op<"source", [Symbol]> {
   let hasVerifier = 1;
 }
 
-def Graph_StateOp : Graph_Op<"state", [Symbol]> {
+def Graph_StateOp : Graph_Op<"state",
+    [Symbol, DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
   let summary = "a persistent tensor of the training step";
   let description = [{
     A parameter has one view into a source, or one per layer if it is stacked
@@ -40,7 +41,8 @@ def Graph_StateOp : Graph_Op<"state", [Symbol]> {
     ```
     Rules: C1 static shape; C2 a parameter has one view, or exactly one per
     leading index when `stacked`; C3 a view has one stride per (unstacked)
-    dimension and stays inside its source; C4 other roles have `of` and no views.
+    dimension and stays inside its source; C4 other roles have `of` (a parameter) and no
+    views; C5 `valid_shape` (the rest is padding) has the rank and stays inside the shape.
   }];
   let arguments = (ins SymbolNameAttr:$sym_name, TypeAttrOf<Graph_Tensor>:$type,
                        Graph_RoleAttr:$role,

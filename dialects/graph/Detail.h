@@ -1,0 +1,84 @@
+// What the rooms of the ops share: loops, rules of sharding, gradients.
+#ifndef LLMC_DIALECTS_GRAPH_DETAIL_H
+#define LLMC_DIALECTS_GRAPH_DETAIL_H
+
+#include "dialects/graph/Build.h"
+#include "dialects/graph/Graph.h"
+
+namespace llmc::graph {
+
+using Inputs = llvm::ArrayRef<const Tensor *>;
+using Outputs = llvm::MutableArrayRef<Tensor>;
+using Strides = std::vector<int64_t>;
+
+// Calls `body(offsets)` for every index of `shape` in row-major order;
+// offsets[k] is the position in the k-th tensor, which moves by strides[k].
+template <typename Body>
+void forEach(llvm::ArrayRef<int64_t> shape, llvm::ArrayRef<Strides> strides, Body body,
+             llvm::ArrayRef<int64_t> starts = {}) {
+  for (int64_t size : shape)
+    if (size == 0)
+      return;
+  llvm::SmallVector<int64_t> index(shape.size(), 0), offsets(strides.size(), 0);
+  if (!starts.empty())
+    offsets.assign(starts.begin(), starts.end());
+  while (true) {
+    body(static_cast<const int64_t *>(offsets.data()));
+    int64_t dim = static_cast<int64_t>(shape.size()) - 1;
+    for (; dim >= 0; --dim) {
+      if (++index[dim] < shape[dim]) {
+        for (size_t k = 0; k < strides.size(); ++k)
+          offsets[k] += strides[k][dim];
+        break;
+      }
+      index[dim] = 0;
+      for (size_t k = 0; k < strides.size(); ++k)
+        offsets[k] -= strides[k][dim] * (shape[dim] - 1);
+    }
+    if (dim < 0)
+      return;
+  }
+}
+
+// Strides that walk `tensor` as if it were broadcast to `shape`.
+Strides broadcastStrides(const Tensor &tensor, llvm::ArrayRef<int64_t> shape);
+
+// The value of an optional scalar operand (`offset`), 0 if it is not there.
+inline int64_t offsetOf(Inputs inputs, size_t index) {
+  return index < inputs.size() ? static_cast<int64_t>(inputs[index]->data[0]) : 0;
+}
+
+using LinearIn = llvm::SmallVector<llvm::SmallVector<unsigned, 2>, 2>;
+
+// One parallel factor per dimension of the broadcast result; operands and
+// results that lack the dimension, or have it as 1, do not carry it.
+ShardingRule elementwiseRule(mlir::Operation *op, LinearIn linearIn = {});
+
+// A tensor's dimensions, each with a factor of its own, are appended to `rule`.
+TensorFactors addFactors(ShardingRule &rule, llvm::ArrayRef<int64_t> shape,
+                         FactorKind kind = FactorKind::Parallel);
+
+// The op passes nothing back: every operand's cotangent is null.
+inline mlir::LogicalResult noGradient(mlir::Operation *op,
+                                      llvm::SmallVectorImpl<mlir::Value> &gradients) {
+  gradients.assign(op->getNumOperands(), mlir::Value());
+  return mlir::success();
+}
+
+// Sets the cotangent of every float operand i to make(b, g, i), summed to the
+// operand's shape; g is the cotangent of the first result.
+mlir::LogicalResult flowBack(mlir::Operation *op, mlir::OpBuilder &builder,
+                             llvm::ArrayRef<mlir::Value> cotangents,
+                             llvm::SmallVectorImpl<mlir::Value> &gradients,
+                             llvm::function_ref<mlir::Value(Build &, mlir::Value, unsigned)> make);
+
+inline std::string shapeText(llvm::ArrayRef<int64_t> shape) {
+  std::string text = "[";
+  for (size_t i = 0; i < shape.size(); ++i)
+    text += (i ? ", " : "") + std::to_string(shape[i]);
+  return text + "]";
+}
+
+} // namespace llmc::graph
+
+#endif // LLMC_DIALECTS_GRAPH_DETAIL_H
