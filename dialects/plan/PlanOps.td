@@ -51,7 +51,8 @@ def Plan_StageOp : Plan_Op<"stage", [Symbol, SymbolTable, NoTerminator, SingleBl
   let description = [{
     Holds first its buffers, then its procedures. `table` is the schedule.
     Rules: C1 table entries name procedures of the stage; C2 slots in range;
-    C3 once arena_bytes is set every buffer has an offset inside it.
+    C3 once arena_bytes is set every buffer has an offset inside it; C4 it holds
+    buffers, then procedures, and nothing else.
   }];
   let arguments = (ins SymbolNameAttr:$sym_name, I64Attr:$stage, I64Attr:$slots,
                        I64Attr:$first_layer, I64Attr:$last_layer,
@@ -70,7 +71,9 @@ def Plan_BufferOp : Plan_Op<"buffer", [Pure]> {
     a stacked state, a reshape).
     `binding` says what the outside world does with it: {state = @x, role, layer}, {input = "labels"},
     {scalar = "lr"}, {output = "loss"}.
-    Rules: C1 a view stays inside its parent; C2 bindings only on persistent, step or slot buffers.
+    Rules: C1 a view stays inside its parent; C2 bindings only on persistent, step or slot buffers;
+    C3 a view has its parent's space and no offset of its own; C4 a binding names
+    exactly one kind; C5 only slot buffers have a slot_stride.
   }];
   let arguments = (ins Optional<Plan_Buffer>:$parent, Plan_SpaceAttr:$space,
                        OptionalAttr<I64Attr>:$displacement,
@@ -83,9 +86,13 @@ def Plan_BufferOp : Plan_Op<"buffer", [Pure]> {
 
 def Plan_ProcedureOp : Plan_Op<"procedure", [Symbol, NoTerminator, SingleBlock]> {
   let summary = "instructions of one table entry";
+  let description = [{
+    Rules: C1 it holds instructions only; C2 streams are in [0, 255].
+  }];
   let arguments = (ins SymbolNameAttr:$sym_name, Plan_ProcedureKindAttr:$kind);
   let regions = (region SizedRegion<1>:$body);
   let assemblyFormat = "$sym_name $kind attr-dict-with-keyword $body";
+  let hasVerifier = 1;
 }
 
 // Every instruction: the stream it is queued on (0 compute, 1.. communication)
@@ -109,7 +116,8 @@ def Plan_LaunchOp : Plan_Instruction<"launch",
     of `scalars`; it yields one tensor per buffer in
     `writes`. A buffer may stand in both (in-place), if the op reads element i
     only to write element i.
-    Rules: C1 argument and yield types match the buffers.
+    Rules: C1 argument and yield types match the buffers; C2 a scalar is
+    array<i64: base, coefficient per mesh axis>; C3 kernel and rows come together.
   }];
   let regions = (region SizedRegion<1>:$body);
   let assemblyFormat = [{
@@ -121,6 +129,11 @@ def Plan_MatmulOp : Plan_Instruction<"matmul",
     (ins StrAttr:$equation, Plan_Buffer:$lhs, Plan_Buffer:$rhs, Plan_Buffer:$out,
          UnitAttr:$accumulate, OptionalAttr<StrAttr>:$fallback)> {
   let summary = "library call: out (+)= sum of products (equation as in graph.matmul)";
+  let description = [{
+    Rules: C1 ranks agree with the equation; C2 a letter has one size and stands
+    once in a tensor; C3 letters of the result come from operands, the others
+    stand in both operands.
+  }];
   let assemblyFormat = "$equation $lhs `,` $rhs `into` $out (`accumulate` $accumulate^)? attr-dict `:` type($lhs) `,` type($rhs) `,` type($out)";
   let hasVerifier = 1;
 }
@@ -128,6 +141,11 @@ def Plan_CollectiveOp : Plan_Instruction<"collective",
     (ins Plan_CollectiveKindAttr:$kind, Graph_ReduceKindAttr:$reduce, Plan_Buffer:$src, Plan_Buffer:$dst,
          StrArrayAttr:$axes, OptionalAttr<DenseI64ArrayAttr>:$members)> {
   let summary = "one collective of the group over `axes`";
+  let description = [{
+    Rules: C1 at least one axis; C2 members need a single axis; C3 element types
+    agree; C4 element counts fit the kind.
+  }];
+  let hasVerifier = 1;
   let assemblyFormat = "$kind $reduce $src `into` $dst `over` $axes (`members` $members^)? attr-dict `:` type($src) `,` type($dst)";
 }
 def Plan_SendOp : Plan_Instruction<"send",
@@ -142,6 +160,8 @@ def Plan_RecvOp : Plan_Instruction<"recv",
 }
 def Plan_CopyOp : Plan_Instruction<"copy", (ins Plan_Buffer:$src, Plan_Buffer:$dst)> {
   let summary = "dst = src";
+  let description = [{ Rules: C1 both have the same number of bytes. }];
+  let hasVerifier = 1;
   let assemblyFormat = "$src `into` $dst attr-dict `:` type($src) `,` type($dst)";
 }
 def Plan_FillOp : Plan_Instruction<"fill", (ins Plan_Buffer:$dst)> {

@@ -1,0 +1,105 @@
+// Registration of the dialect, its type and its attributes.
+#include "dialects/plan/Plan.h"
+
+#include "mlir/IR/DialectImplementation.h"
+#include "llvm/ADT/TypeSwitch.h"
+
+using namespace mlir;
+using namespace llmc::plan;
+
+#include "dialects/plan/PlanDialect.cpp.inc"
+#include "dialects/plan/PlanEnums.cpp.inc"
+
+#define GET_ATTRDEF_CLASSES
+#include "dialects/plan/PlanAttrs.cpp.inc"
+
+#define GET_TYPEDEF_CLASSES
+#include "dialects/plan/PlanTypes.cpp.inc"
+
+void PlanDialect::initialize() {
+  addAttributes<
+#define GET_ATTRDEF_LIST
+#include "dialects/plan/PlanAttrs.cpp.inc"
+      >();
+  addTypes<
+#define GET_TYPEDEF_LIST
+#include "dialects/plan/PlanTypes.cpp.inc"
+      >();
+  addOperations<
+#define GET_OP_LIST
+#include "dialects/plan/PlanOps.cpp.inc"
+      >();
+}
+
+//===-- !plan.buffer<4x16xf32> ----------------------------------------------===//
+
+Type BufferType::parse(AsmParser &parser) {
+  SmallVector<int64_t> shape;
+  Type element;
+  if (parser.parseLess() || parser.parseDimensionList(shape, /*allowDynamic=*/false) ||
+      parser.parseType(element) || parser.parseGreater())
+    return {};
+  if (!element.isIntOrFloat()) {
+    parser.emitError(parser.getNameLoc(), "buffer elements are integers or floats, got ") << element;
+    return {};
+  }
+  return BufferType::get(parser.getContext(), RankedTensorType::get(shape, element));
+}
+
+void BufferType::print(AsmPrinter &printer) const {
+  printer << '<';
+  for (int64_t size : getTensor().getShape())
+    printer << size << 'x';
+  printer << getTensor().getElementType() << '>';
+}
+
+// An i1 takes a whole byte.
+int64_t BufferType::getByteSize() const {
+  return getTensor().getNumElements() * llvm::divideCeil(getTensor().getElementTypeBitWidth(), 8);
+}
+
+//===-- #plan.origin<"op" nodes ["a"] tactic "t" rule "r"> --------------------===//
+
+Attribute OriginAttr::parse(AsmParser &parser, Type) {
+  std::string op, tactic, rule;
+  SmallVector<StringAttr> nodes;
+  auto parseNode = [&]() -> ParseResult {
+    std::string node;
+    if (parser.parseString(&node))
+      return failure();
+    nodes.push_back(StringAttr::get(parser.getContext(), node));
+    return success();
+  };
+  if (parser.parseLess() || parser.parseString(&op))
+    return {};
+  if (succeeded(parser.parseOptionalKeyword("nodes")) &&
+      parser.parseCommaSeparatedList(AsmParser::Delimiter::Square, parseNode))
+    return {};
+  if (succeeded(parser.parseOptionalKeyword("tactic")) && parser.parseString(&tactic))
+    return {};
+  if (succeeded(parser.parseOptionalKeyword("rule")) && parser.parseString(&rule))
+    return {};
+  if (parser.parseGreater())
+    return {};
+  return OriginAttr::get(parser.getContext(), op, nodes, tactic, rule);
+}
+
+void OriginAttr::print(AsmPrinter &printer) const {
+  printer << '<';
+  printer.printString(getOp());
+  if (!getNodes().empty()) {
+    printer << " nodes [";
+    llvm::interleaveComma(getNodes(), printer,
+                          [&](StringAttr node) { printer.printString(node.getValue()); });
+    printer << ']';
+  }
+  if (!getTactic().empty()) {
+    printer << " tactic ";
+    printer.printString(getTactic());
+  }
+  if (!getRule().empty()) {
+    printer << " rule ";
+    printer.printString(getRule());
+  }
+  printer << '>';
+}

@@ -1,0 +1,201 @@
+// The rules of the ops; PlanOps.td numbers them.
+#include "dialects/plan/Plan.h"
+
+#include "llvm/ADT/StringSet.h"
+
+using namespace mlir;
+using namespace llmc::plan;
+
+#define GET_OP_CLASSES
+#include "dialects/plan/PlanOps.cpp.inc"
+
+static RankedTensorType tensorOf(Value buffer) {
+  return cast<BufferType>(buffer.getType()).getTensor();
+}
+static int64_t bytesOf(Value buffer) { return cast<BufferType>(buffer.getType()).getByteSize(); }
+
+//===-- Stage ---------------------------------------------------------------===//
+
+static LogicalResult verifyTable(StageOp stage) {
+  llvm::StringSet<> procedures;
+  for (auto procedure : stage.getBody().getOps<ProcedureOp>())
+    procedures.insert(procedure.getSymName());
+  for (auto [row, attribute] : llvm::enumerate(stage.getTable())) {
+    auto entry = cast<EntryAttr>(attribute);
+    if (!procedures.contains(entry.getProcedure().getValue()))
+      return stage.emitOpError("C1: table row ")
+             << row << " names procedure " << entry.getProcedure() << " that the stage does not have";
+    if (entry.getSlot() < 0 || entry.getSlot() >= static_cast<int64_t>(stage.getSlots()))
+      return stage.emitOpError("C2: table row ")
+             << row << " uses slot " << entry.getSlot() << " of " << stage.getSlots();
+  }
+  return success();
+}
+
+// Every root buffer has its place, for each slot, inside the arena.
+static LogicalResult verifyArena(StageOp stage) {
+  int64_t arena = *stage.getArenaBytes();
+  for (auto buffer : stage.getBody().getOps<BufferOp>()) {
+    if (buffer.getParent())
+      continue;
+    if (!buffer.getOffset())
+      return buffer.emitOpError("C3: has no offset although the stage has arena_bytes");
+    int64_t first = *buffer.getOffset();
+    int64_t stride = buffer.getSlotStride().value_or(0);
+    int64_t copies = buffer.getSpace() == Space::slot ? stage.getSlots() : 1;
+    int64_t end = first + stride * std::max<int64_t>(copies - 1, 0) + bytesOf(buffer.getResult());
+    if (first < 0 || stride < 0 || end > arena)
+      return buffer.emitOpError("C3: bytes [")
+             << first << ", " << end << ") over all slots are outside the arena of " << arena;
+  }
+  return success();
+}
+
+LogicalResult StageOp::verify() {
+  if (getSlots() < 1)
+    return emitOpError("C2: needs at least one slot, got ") << getSlots();
+  bool proceduresBegan = false;
+  for (Operation &op : getBody().front()) {
+    if (!isa<BufferOp, ProcedureOp>(op))
+      return op.emitOpError("C4: a stage holds buffers and procedures only");
+    if (isa<BufferOp>(op) && proceduresBegan)
+      return op.emitOpError("C4: buffers come before procedures");
+    proceduresBegan |= isa<ProcedureOp>(op);
+  }
+  if (failed(verifyTable(*this)))
+    return failure();
+  return getArenaBytes() ? verifyArena(*this) : success();
+}
+
+//===-- Buffer --------------------------------------------------------------===//
+
+LogicalResult BufferOp::verify() {
+  int64_t displacement = getDisplacement().value_or(0);
+  if (!getParent() && getDisplacement())
+    return emitOpError("C1: a displacement needs a parent");
+  if (getParent()) {
+    int64_t end = displacement + bytesOf(getResult());
+    if (displacement < 0 || end > bytesOf(getParent()))
+      return emitOpError("C1: view of bytes [")
+             << displacement << ", " << end << ") leaves its parent of " << bytesOf(getParent());
+    auto parent = getParent().getDefiningOp<BufferOp>();
+    if (parent && parent.getSpace() != getSpace())
+      return emitOpError("C3: a view lies in the space of its parent (")
+             << stringifySpace(parent.getSpace()) << ")";
+    if (getOffset() || getSlotStride())
+      return emitOpError("C3: a view takes its offset from its parent");
+  }
+  if (getBinding() && getSpace() == Space::scratch)
+    return emitOpError("C2: a scratch buffer has no binding");
+  if (DictionaryAttr binding = getBindingAttr()) {
+    int kinds = 0;
+    for (StringRef key : {"state", "input", "scalar", "output"})
+      kinds += binding.contains(key);
+    if (kinds != 1)
+      return emitOpError("C4: a binding names one of state, input, scalar, output, got ") << binding;
+  }
+  if (getSlotStride() && getSpace() != Space::slot)
+    return emitOpError("C5: only a slot buffer has a slot_stride");
+  return success();
+}
+
+//===-- Instructions --------------------------------------------------------===//
+
+LogicalResult ProcedureOp::verify() {
+  for (Operation &op : getBody().front()) {
+    auto stream = op.getAttrOfType<IntegerAttr>("stream");
+    if (!stream)
+      return op.emitOpError("C1: a procedure holds instructions only");
+    if (stream.getInt() < 0 || stream.getInt() > 255)
+      return op.emitOpError("C2: stream is in [0, 255], got ") << stream.getInt();
+  }
+  return success();
+}
+
+LogicalResult LaunchOp::verify() {
+  Block &body = getBody().front();
+  size_t scalars = getScalars() ? getScalars()->size() : 0;
+  if (body.getNumArguments() != getReads().size() + scalars)
+    return emitOpError("C1: body has ")
+           << body.getNumArguments() << " arguments for " << getReads().size() << " reads and "
+           << scalars << " scalars";
+  for (auto [i, read] : llvm::enumerate(getReads()))
+    if (body.getArgument(i).getType() != tensorOf(read))
+      return emitOpError("C1: body argument ")
+             << i << " is " << body.getArgument(i).getType() << ", its buffer holds " << tensorOf(read);
+  auto scalarType = RankedTensorType::get({}, IntegerType::get(getContext(), 64));
+  for (size_t i = getReads().size(); i < body.getNumArguments(); ++i)
+    if (body.getArgument(i).getType() != scalarType)
+      return emitOpError("C1: scalar argument ")
+             << i << " is " << body.getArgument(i).getType() << ", must be " << scalarType;
+  if (body.empty() || !isa<YieldOp>(body.back()))
+    return emitOpError("C1: body must end with plan.yield");
+  auto values = cast<YieldOp>(body.back()).getValues();
+  if (values.size() != getWrites().size())
+    return emitOpError("C1: body yields ")
+           << values.size() << " tensors for " << getWrites().size() << " writes";
+  for (auto [i, write] : llvm::enumerate(getWrites()))
+    if (values[i].getType() != tensorOf(write))
+      return emitOpError("C1: body yields ")
+             << values[i].getType() << " for a buffer of " << tensorOf(write);
+  if (ArrayAttr list = getScalarsAttr())
+    for (Attribute scalar : list)
+      if (auto terms = dyn_cast<DenseI64ArrayAttr>(scalar); !terms || terms.empty())
+        return emitOpError("C2: a scalar is array<i64: base, coefficients>, got ") << scalar;
+  if (getKernel().has_value() != getRows().has_value())
+    return emitOpError("C3: kernel and rows are set together");
+  return success();
+}
+
+// "ab,bc->ac" against three tensors: ranks, one size a letter, no letter twice.
+LogicalResult MatmulOp::verify() {
+  auto [inputs, out] = getEquation().split("->");
+  auto [lhs, rhs] = inputs.split(",");
+  llvm::DenseMap<char, int64_t> sizes;
+  for (auto [letters, value] : {std::pair(lhs, getLhs()), {rhs, getRhs()}, {out, getOut()}}) {
+    auto shape = tensorOf(value).getShape();
+    if (letters.size() != shape.size())
+      return emitOpError("C1: equation gives rank ")
+             << letters.size() << " to a buffer of rank " << shape.size();
+    llvm::DenseSet<char> seen;
+    for (auto [letter, size] : llvm::zip(letters, shape)) {
+      if (!seen.insert(letter).second)
+        return emitOpError("C2: letter '") << StringRef(&letter, 1) << "' stands twice in a tensor";
+      if (sizes.try_emplace(letter, size).first->second != size)
+        return emitOpError("C2: letter '") << StringRef(&letter, 1) << "' has two sizes, "
+                                           << sizes[letter] << " and " << size;
+    }
+  }
+  for (char letter : out)
+    if (!lhs.contains(letter) && !rhs.contains(letter))
+      return emitOpError("C3: result letter '") << StringRef(&letter, 1) << "' is in no operand";
+  for (char letter : inputs)
+    if (letter != ',' && !out.contains(letter) && !(lhs.contains(letter) && rhs.contains(letter)))
+      return emitOpError("C3: letter '")
+             << StringRef(&letter, 1) << "' is neither in the result nor in both operands";
+  return success();
+}
+
+LogicalResult CollectiveOp::verify() {
+  if (getAxes().empty())
+    return emitOpError("C1: a collective needs at least one axis");
+  if (getMembers() && getAxes().size() != 1)
+    return emitOpError("C2: members pick coordinates of one axis, got ") << getAxes().size() << " axes";
+  RankedTensorType src = tensorOf(getSrc()), dst = tensorOf(getDst());
+  if (src.getElementType() != dst.getElementType())
+    return emitOpError("C3: element types differ: ") << src << " and " << dst;
+  bool wholes = getKind() == CollectiveKind::all_reduce || getKind() == CollectiveKind::broadcast;
+  int64_t a = src.getNumElements(), b = dst.getNumElements();
+  if (wholes ? a != b
+             : getKind() == CollectiveKind::all_gather ? a == 0 || b % a != 0
+                                                       : b == 0 || a % b != 0)
+    return emitOpError("C4: ") << stringifyCollectiveKind(getKind()) << " of " << a
+                               << " elements cannot give " << b;
+  return success();
+}
+
+LogicalResult CopyOp::verify() {
+  if (bytesOf(getSrc()) != bytesOf(getDst()))
+    return emitOpError("C1: copies ") << bytesOf(getSrc()) << " bytes into " << bytesOf(getDst());
+  return success();
+}
