@@ -1,0 +1,248 @@
+// Ops that look at an index along a dimension, which may be a part (offset).
+#include "dialects/graph/Detail.h"
+
+using namespace mlir;
+using namespace llmc::graph;
+
+using Shape = SmallVector<int64_t>;
+
+static Shape joined(ArrayRef<int64_t> a, ArrayRef<int64_t> b) {
+  Shape shape(a);
+  shape.append(b.begin(), b.end());
+  return shape;
+}
+static LogicalResult verifyShape(Operation *op, StringRef rule, StringRef name, Value value,
+                                 ArrayRef<int64_t> expected) {
+  if (shapeOf(value) != expected)
+    return op->emitOpError() << rule << ": " << name << " has shape "
+                             << shapeText(shapeOf(value)) << ", expected " << shapeText(expected);
+  return success();
+}
+static LogicalResult verifyElement(Operation *op, StringRef rule, Value operand) {
+  Type got = elementOf(op->getResult(0));
+  if (got != elementOf(operand))
+    return op->emitOpError() << rule << ": result has element type " << got << ", expected "
+                             << elementOf(operand);
+  return success();
+}
+static LogicalResult verifyRank(Operation *op, StringRef rule, StringRef name, Value value) {
+  if (shapeOf(value).empty())
+    return op->emitOpError() << rule << ": " << name << " is a scalar, expected a dimension to "
+                             << "look into";
+  return success();
+}
+static TensorFactors joined(const TensorFactors &a, const TensorFactors &b) {
+  TensorFactors factors(a);
+  factors.append(b.begin(), b.end());
+  return factors;
+}
+
+//===-- gather, scatter_add -------------------------------------------------===//
+
+LogicalResult GatherOp::verify() {
+  if (failed(verifyRank(*this, "C1", "table", getTable())))
+    return failure();
+  Shape expected = joined(shapeOf(getIds()), shapeOf(getTable()).drop_front());
+  if (failed(verifyShape(*this, "C2", "result", getResult(), expected)))
+    return failure();
+  return verifyElement(*this, "C3", getTable());
+}
+ShardingRule GatherOp::getShardingRule() {
+  ShardingRule rule;
+  rule.linearIn = {{0}};
+  TensorFactors ids = addFactors(rule, shapeOf(getIds()));
+  unsigned rows = rule.addFactor(shapeOf(getTable())[0], FactorKind::ReducedSum);
+  TensorFactors inner = addFactors(rule, shapeOf(getTable()).drop_front());
+  rule.operands = {joined({{rows}}, inner), ids};
+  if (getOffset())
+    rule.operands.emplace_back();
+  rule.results = {joined(ids, inner)};
+  rule.offsetFactor = rows;
+  return rule;
+}
+// Calls body(i, row) for the i-th id that lies in the part of `rows` rows.
+template <typename Body>
+static void forEachRow(const Tensor &ids, int64_t offset, int64_t rows, Body body) {
+  for (int64_t i = 0; i < ids.size(); ++i) {
+    int64_t row = static_cast<int64_t>(ids.data[i]) - offset;
+    if (row >= 0 && row < rows)
+      body(i, row);
+  }
+}
+void GatherOp::evaluate(Inputs inputs, Outputs outputs) {
+  const Tensor &table = *inputs[0];
+  int64_t width = table.strides()[0];
+  forEachRow(*inputs[1], offsetOf(inputs, 2), table.shape[0], [&](int64_t i, int64_t row) {
+    std::copy_n(&table.data[row * width], width, &outputs[0].data[i * width]);
+  });
+}
+LogicalResult GatherOp::differentiate(OpBuilder &builder, ArrayRef<Value> cotangents,
+                                      SmallVectorImpl<Value> &gradients) {
+  gradients.assign((*this)->getNumOperands(), Value());
+  if (cotangents[0])
+    gradients[0] = ScatterAddOp::create(builder, getLoc(), getTable().getType(), getIds(),
+                                        cotangents[0], getOffset());
+  return success();
+}
+EmitClass GatherOp::getEmitClass() { return EmitClass::Movement; }
+
+LogicalResult ScatterAddOp::verify() {
+  if (failed(verifyRank(*this, "C1", "result", getResult())))
+    return failure();
+  Shape expected = joined(shapeOf(getIds()), shapeOf(getResult()).drop_front());
+  if (failed(verifyShape(*this, "C2", "updates", getUpdates(), expected)))
+    return failure();
+  return verifyElement(*this, "C3", getUpdates());
+}
+ShardingRule ScatterAddOp::getShardingRule() {
+  ShardingRule rule;
+  rule.linearIn = {{1}};
+  TensorFactors ids = addFactors(rule, shapeOf(getIds()), FactorKind::ReducedSum);
+  unsigned rows = rule.addFactor(shapeOf(getResult())[0]);
+  TensorFactors inner = addFactors(rule, shapeOf(getResult()).drop_front());
+  rule.operands = {ids, joined(ids, inner)};
+  if (getOffset())
+    rule.operands.emplace_back();
+  rule.results = {joined({{rows}}, inner)};
+  rule.offsetFactor = rows;
+  return rule;
+}
+void ScatterAddOp::evaluate(Inputs inputs, Outputs outputs) {
+  Tensor &result = outputs[0];
+  int64_t width = result.strides()[0];
+  forEachRow(*inputs[0], offsetOf(inputs, 2), result.shape[0], [&](int64_t i, int64_t row) {
+    for (int64_t k = 0; k < width; ++k)
+      result.data[row * width + k] += inputs[1]->data[i * width + k];
+  });
+}
+LogicalResult ScatterAddOp::differentiate(OpBuilder &builder, ArrayRef<Value> cotangents,
+                                          SmallVectorImpl<Value> &gradients) {
+  gradients.assign((*this)->getNumOperands(), Value());
+  if (cotangents[0] && isFloat(getUpdates()))
+    gradients[1] = GatherOp::create(builder, getLoc(), getUpdates().getType(), cotangents[0],
+                                    getIds(), getOffset());
+  return success();
+}
+EmitClass ScatterAddOp::getEmitClass() { return EmitClass::Special; }
+
+//===-- take_along, one_hot -------------------------------------------------===//
+
+LogicalResult TakeAlongOp::verify() {
+  if (failed(verifyRank(*this, "C1", "operand", getOperand())))
+    return failure();
+  ArrayRef<int64_t> expected = shapeOf(getOperand()).drop_back();
+  if (failed(verifyShape(*this, "C2", "ids", getIds(), expected)) ||
+      failed(verifyShape(*this, "C3", "result", getResult(), expected)))
+    return failure();
+  return verifyElement(*this, "C4", getOperand());
+}
+ShardingRule TakeAlongOp::getShardingRule() {
+  ShardingRule rule;
+  rule.linearIn = {{0}};
+  TensorFactors rows = addFactors(rule, shapeOf(getIds()));
+  unsigned last = rule.addFactor(shapeOf(getOperand()).back(), FactorKind::ReducedSum);
+  rule.operands = {joined(rows, {{last}}), rows};
+  if (getOffset())
+    rule.operands.emplace_back();
+  rule.results = {rows};
+  rule.offsetFactor = last;
+  return rule;
+}
+void TakeAlongOp::evaluate(Inputs inputs, Outputs outputs) {
+  int64_t width = inputs[0]->shape.back();
+  forEachRow(*inputs[1], offsetOf(inputs, 2), width, [&](int64_t i, int64_t column) {
+    outputs[0].data[i] = inputs[0]->data[i * width + column];
+  });
+}
+LogicalResult TakeAlongOp::differentiate(OpBuilder &builder, ArrayRef<Value> cotangents,
+                                         SmallVectorImpl<Value> &gradients) {
+  gradients.assign((*this)->getNumOperands(), Value());
+  if (cotangents[0] && isFloat(getOperand()))
+    gradients[0] = OneHotOp::create(builder, getLoc(), getOperand().getType(), getIds(),
+                                    cotangents[0], getOffset());
+  return success();
+}
+EmitClass TakeAlongOp::getEmitClass() { return EmitClass::Movement; }
+
+LogicalResult OneHotOp::verify() {
+  if (failed(verifyRank(*this, "C1", "result", getResult())))
+    return failure();
+  ArrayRef<int64_t> expected = shapeOf(getResult()).drop_back();
+  if (failed(verifyShape(*this, "C2", "ids", getIds(), expected)) ||
+      failed(verifyShape(*this, "C3", "values", getValues(), expected)))
+    return failure();
+  return verifyElement(*this, "C4", getValues());
+}
+ShardingRule OneHotOp::getShardingRule() {
+  ShardingRule rule;
+  rule.linearIn = {{1}};
+  TensorFactors rows = addFactors(rule, shapeOf(getIds()));
+  unsigned last = rule.addFactor(shapeOf(getResult()).back());
+  rule.operands = {rows, rows};
+  if (getOffset())
+    rule.operands.emplace_back();
+  rule.results = {joined(rows, {{last}})};
+  rule.offsetFactor = last;
+  return rule;
+}
+void OneHotOp::evaluate(Inputs inputs, Outputs outputs) {
+  int64_t width = outputs[0].shape.back();
+  forEachRow(*inputs[0], offsetOf(inputs, 2), width, [&](int64_t i, int64_t column) {
+    outputs[0].data[i * width + column] = inputs[1]->data[i];
+  });
+}
+LogicalResult OneHotOp::differentiate(OpBuilder &builder, ArrayRef<Value> cotangents,
+                                      SmallVectorImpl<Value> &gradients) {
+  gradients.assign((*this)->getNumOperands(), Value());
+  if (cotangents[0] && isFloat(getValues()))
+    gradients[1] = TakeAlongOp::create(builder, getLoc(), getValues().getType(), cotangents[0],
+                                       getIds(), getOffset());
+  return success();
+}
+EmitClass OneHotOp::getEmitClass() { return EmitClass::Movement; }
+
+//===-- mask_tail -----------------------------------------------------------===//
+
+LogicalResult MaskTailOp::verify() {
+  int64_t rank = getOperand().getType().getRank(), dim = getDim(), valid = getValid();
+  if (dim < 0 || dim >= rank)
+    return emitOpError("C1: dim is ") << dim << ", expected less than the rank " << rank;
+  if (valid < 0)
+    return emitOpError("C2: valid is ") << valid << ", expected 0 or more";
+  if (getOperand().getType() != getResult().getType())
+    return emitOpError("C3: result type is ") << getResult().getType() << ", expected "
+                                              << getOperand().getType() << ", the operand's";
+  return success();
+}
+ShardingRule MaskTailOp::getShardingRule() {
+  ShardingRule rule;
+  if (getValue().isZero())
+    rule.linearIn = {{0}};
+  TensorFactors factors = addFactors(rule, shapeOf(getOperand()));
+  rule.operands = {factors};
+  if (getOffset())
+    rule.operands.emplace_back();
+  rule.results = {factors};
+  rule.offsetFactor = factors[getDim()][0];
+  return rule;
+}
+void MaskTailOp::evaluate(Inputs inputs, Outputs outputs) {
+  Strides along(outputs[0].shape.size(), 0);
+  along[getDim()] = 1;
+  const double *in = inputs[0]->data.data();
+  double *out = outputs[0].data.data(), value = getValue().convertToDouble();
+  int64_t offset = offsetOf(inputs, 1), valid = getValid();
+  forEach(outputs[0].shape, {along}, [&](const int64_t *index) {
+    *out++ = index[0] + offset < valid ? *in : value;
+    ++in;
+  });
+}
+LogicalResult MaskTailOp::differentiate(OpBuilder &builder, ArrayRef<Value> cotangents,
+                                        SmallVectorImpl<Value> &gradients) {
+  gradients.assign((*this)->getNumOperands(), Value());
+  if (cotangents[0] && isFloat(getOperand()))
+    gradients[0] = MaskTailOp::create(builder, getLoc(), getOperand().getType(), cotangents[0],
+                                      getOffset(), getDim(), getValid(), APFloat(0.0));
+  return success();
+}
+EmitClass MaskTailOp::getEmitClass() { return EmitClass::Elementwise; }
