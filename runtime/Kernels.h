@@ -1,0 +1,37 @@
+// The emitted kernels of a program.
+#ifndef LLMC_RUNTIME_KERNELS_H
+#define LLMC_RUNTIME_KERNELS_H
+
+#include "lib/planfile/Program.h"
+#include "lib/support/Error.h"
+
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+namespace llmc::runtime {
+
+// Does rows [begin, end) of its work. Any partition of the rows gives the same bits.
+using KernelFunction = void (*)(void *const *buffers, const int64_t *scalars, int64_t begin,
+                                int64_t end);
+
+class Kernels {
+public:
+  // Loads an ELF shared object from memory and finds every kernel of `program`.
+  // The object stays loaded until the process ends.
+  static support::Result<Kernels> load(std::string_view sharedObject,
+                                       const planfile::ProgramT &program);
+
+  // Functions in the order of Program.kernels.
+  explicit Kernels(std::vector<KernelFunction> functions) : functions_(std::move(functions)) {}
+
+  KernelFunction operator[](uint32_t index) const { return functions_[index]; }
+  size_t size() const { return functions_.size(); }
+
+private:
+  std::vector<KernelFunction> functions_;
+};
+
+} // namespace llmc::runtime
+
+#endif // LLMC_RUNTIME_KERNELS_H

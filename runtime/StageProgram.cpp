@@ -1,0 +1,147 @@
+#include "runtime/StageProgram.h"
+
+#include <algorithm>
+#include <map>
+
+using namespace llmc;
+using namespace llmc::runtime;
+using planfile::Body;
+
+StageProgram::StageProgram(const planfile::ProgramT &program, uint32_t stage)
+    : plan(program.stages[stage].get()), stage(stage) {
+  for (const auto &procedure : plan->procedures) {
+    Procedure made;
+    made.firstOp = static_cast<uint32_t>(ops.size());
+    made.byStream.resize(plan->streams);
+    for (const auto &instruction : procedure->instructions) {
+      made.byStream[instruction->stream].push_back(static_cast<uint32_t>(ops.size()));
+      addOp(*instruction, made);
+    }
+    procedures.push_back(std::move(made));
+  }
+  for (const auto &entry : plan->table) {
+    table.push_back({entry->procedure, entry->micro_batch, entry->slot,
+                     static_cast<uint32_t>(waits.size())});
+    waits.resize(waits.size() + procedures[entry->procedure].waits);
+  }
+  resolveEvents();
+}
+
+void StageProgram::addBuffer(const planfile::BufferRefT &ref) {
+  buffers.push_back({ref.offset, ref.slot_stride, ref.size});
+}
+
+void StageProgram::addBuffers(const planfile::BodyUnion &body) {
+  switch (body.type) {
+  case Body::Launch:
+    for (const auto &operand : body.AsLaunch()->operands)
+      addBuffer(*operand->buffer);
+    return;
+  case Body::Matmul:
+    addBuffer(*body.AsMatmul()->a);
+    addBuffer(*body.AsMatmul()->b);
+    addBuffer(*body.AsMatmul()->c);
+    return;
+  case Body::Collective:
+    addBuffer(*body.AsCollective()->src);
+    addBuffer(*body.AsCollective()->dst);
+    return;
+  case Body::Copy:
+    addBuffer(*body.AsCopy()->src);
+    addBuffer(*body.AsCopy()->dst);
+    return;
+  case Body::Fill:
+    addBuffer(*body.AsFill()->dst);
+    return;
+  case Body::Feed:
+    addBuffer(*body.AsFeed()->dst);
+    return;
+  case Body::Send:
+    for (const auto &part : body.AsSend()->parts)
+      addBuffer(*part);
+    return;
+  case Body::Recv:
+    for (const auto &part : body.AsRecv()->parts)
+      addBuffer(*part);
+    return;
+  case Body::Record:
+  case Body::Wait:
+  case Body::NONE:
+    return;
+  }
+}
+
+void StageProgram::addOp(const planfile::InstructionT &instruction, Procedure &procedure) {
+  const planfile::BodyUnion &body = instruction.body;
+  uint32_t self = static_cast<uint32_t>(ops.size());
+  Op op;
+  op.kind = body.type;
+  op.stream = instruction.stream;
+  op.origin = instruction.origin;
+  op.firstBuffer = static_cast<uint32_t>(buffers.size());
+  addBuffers(body);
+  op.buffers = static_cast<uint32_t>(buffers.size()) - op.firstBuffer;
+  if (const planfile::LaunchT *launch = body.AsLaunch()) {
+    op.index = launch->kernel;
+    op.rows = launch->rows;
+    op.firstScalar = static_cast<uint32_t>(scalars.size());
+    op.scalars = static_cast<uint32_t>(launch->scalars.size());
+    for (const auto &scalar : launch->scalars) {
+      Scalar made{scalar->base, static_cast<uint32_t>(coefs.size()), 0};
+      if (std::any_of(scalar->coefs.begin(), scalar->coefs.end(), [](int64_t c) { return c; })) {
+        made.coefs = static_cast<uint32_t>(scalar->coefs.size());
+        coefs.insert(coefs.end(), scalar->coefs.begin(), scalar->coefs.end());
+      }
+      scalars.push_back(made);
+    }
+  } else if (const planfile::MatmulT *matmul = body.AsMatmul()) {
+    op.index = static_cast<uint32_t>(matmuls.size());
+    op.rows = matmul->batch * matmul->m;
+    matmuls.push_back(matmul);
+  } else if (const planfile::CollectiveT *collective = body.AsCollective()) {
+    op.index = static_cast<uint32_t>(collectives.size());
+    collectives.push_back(collective);
+    collectiveOps.push_back(self);
+  } else if (op.kind == Body::Send || op.kind == Body::Recv) {
+    op.index = static_cast<uint32_t>(messageOps.size());
+    messageOps.push_back(self);
+  } else if (const planfile::FeedT *feed = body.AsFeed()) {
+    op.index = feed->input;
+  } else if (const planfile::RecordT *record = body.AsRecord()) {
+    op.wholeStep = record->whole_step;
+    std::pair<uint32_t, uint8_t> recorder{record->event, op.stream};
+    auto at = std::find(recorders.begin(), recorders.end(), recorder);
+    op.index = static_cast<uint32_t>(at - recorders.begin()) * (plan->slots + 1);
+    if (at == recorders.end())
+      recorders.push_back(recorder);
+    counters = static_cast<uint32_t>(recorders.size()) * (plan->slots + 1);
+  } else if (const planfile::WaitT *wait = body.AsWait()) {
+    op.wholeStep = wait->whole_step;
+    op.index = procedure.waits++;
+  }
+  ops.push_back(op);
+}
+
+// The most recent record before a wait is known beforehand: entries, and the
+// instructions of each, are issued in order.
+void StageProgram::resolveEvents() {
+  std::vector<uint32_t> raised(counters, 0);
+  std::map<std::pair<uint32_t, uint32_t>, uint32_t> latest; // (event, instance) -> counter
+  for (const Entry &entry : table) {
+    const Procedure &procedure = procedures[entry.procedure];
+    const auto &instructions = plan->procedures[entry.procedure]->instructions;
+    for (uint32_t i = 0; i < instructions.size(); ++i) {
+      const Op &op = ops[procedure.firstOp + i];
+      uint32_t instance = op.wholeStep ? plan->slots : entry.slot;
+      if (op.kind == Body::Record) {
+        uint32_t counter = counterOf(op, entry.slot);
+        ++raised[counter];
+        latest[{instructions[i]->body.AsRecord()->event, instance}] = counter;
+      } else if (op.kind == Body::Wait) {
+        auto at = latest.find({instructions[i]->body.AsWait()->event, instance});
+        if (at != latest.end())
+          waits[entry.firstWait + op.index] = {at->second, raised[at->second]};
+      }
+    }
+  }
+}

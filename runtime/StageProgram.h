@@ -1,0 +1,88 @@
+// What all ranks of one stage run, laid out for the executor: flat arrays, one
+// list of operations a stream, events resolved over the whole step.
+#ifndef LLMC_RUNTIME_STAGEPROGRAM_H
+#define LLMC_RUNTIME_STAGEPROGRAM_H
+
+#include "lib/planfile/Program.h"
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace llmc::runtime {
+
+struct Buffer {
+  uint64_t offset = 0, stride = 0, size = 0;
+  std::byte *at(std::byte *arena, uint32_t slot) const { return arena + offset + slot * stride; }
+};
+
+struct Op {
+  planfile::Body kind = planfile::Body::NONE;
+  uint8_t stream = 0;
+  uint32_t origin = 0;
+  uint32_t firstBuffer = 0, buffers = 0; // into StageProgram::buffers
+  uint32_t firstScalar = 0, scalars = 0; // into StageProgram::scalars
+  // Launch: kernel. Matmul, Collective, Send, Recv: place in the list of the
+  // stage's operations of that kind (Send and Recv share one). Feed: input.
+  // Record: counter of slot 0. Wait: place among the procedure's waits.
+  uint32_t index = 0;
+  bool wholeStep = false;
+  int64_t rows = 0;
+};
+
+// base + coefs . coordinate
+struct Scalar {
+  int64_t base = 0;
+  uint32_t firstCoef = 0, coefs = 0;
+};
+
+// What a wait of one table entry needs: `counter` at least `target`.
+struct WaitTarget {
+  uint32_t counter = 0, target = 0;
+};
+
+struct StageProgram {
+  StageProgram(const planfile::ProgramT &program, uint32_t stage);
+
+  struct Procedure {
+    uint32_t firstOp = 0;
+    uint32_t waits = 0;
+    std::vector<std::vector<uint32_t>> byStream; // ops in order
+  };
+  struct Entry {
+    uint32_t procedure = 0, microBatch = 0, slot = 0;
+    uint32_t firstWait = 0;
+  };
+
+  // The counter that `op`, a Record, raises in an entry of `slot`.
+  uint32_t counterOf(const Op &op, uint32_t slot) const {
+    return op.index + (op.wholeStep ? plan->slots : slot);
+  }
+
+  const planfile::StageT *plan;
+  uint32_t stage;
+  std::vector<Op> ops;
+  std::vector<Procedure> procedures;
+  std::vector<Entry> table;
+  std::vector<Buffer> buffers;
+  std::vector<Scalar> scalars;
+  std::vector<int64_t> coefs;
+  std::vector<WaitTarget> waits;
+  uint32_t counters = 0; // of events, on each rank
+  std::vector<const planfile::MatmulT *> matmuls;
+  std::vector<const planfile::CollectiveT *> collectives;
+  std::vector<uint32_t> collectiveOps, messageOps; // ops by Op::index
+
+private:
+  void addOp(const planfile::InstructionT &instruction, Procedure &procedure);
+  void addBuffers(const planfile::BodyUnion &body);
+  void addBuffer(const planfile::BufferRefT &ref);
+  void resolveEvents();
+
+  // (event, stream) pairs that some Record names, in order of appearance.
+  std::vector<std::pair<uint32_t, uint8_t>> recorders;
+};
+
+} // namespace llmc::runtime
+
+#endif // LLMC_RUNTIME_STAGEPROGRAM_H
