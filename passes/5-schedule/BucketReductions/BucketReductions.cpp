@@ -1,0 +1,257 @@
+// Moves data-parallel gradient reductions into the last backward, in buckets.
+#include "passes/5-schedule/Passes.h"
+
+namespace llmc {
+#define GEN_PASS_DEF_BUCKETREDUCTIONS
+#include "passes/5-schedule/Passes.h.inc"
+
+using namespace mlir;
+namespace {
+
+constexpr int64_t reduceStream = 1;
+constexpr int64_t firstBucketEvent = 4; // 0..3 belong to the borders
+
+int64_t bytesOf(Value buffer) { return cast<plan::BufferType>(buffer.getType()).getByteSize(); }
+
+// The root of a view, and how far into it the view begins.
+std::pair<plan::BufferOp, int64_t> rootOf(Value buffer) {
+  auto op = buffer.getDefiningOp<plan::BufferOp>();
+  int64_t displacement = 0;
+  while (op && op.getParent()) {
+    displacement += op.getDisplacement().value_or(0);
+    op = op.getParent().getDefiningOp<plan::BufferOp>();
+  }
+  return {op, displacement};
+}
+
+// The buffers that an instruction writes.
+SmallVector<Value> writtenBy(Operation &op) {
+  if (auto launch = dyn_cast<plan::LaunchOp>(op))
+    return llvm::to_vector(launch.getWrites());
+  if (auto matmul = dyn_cast<plan::MatmulOp>(op))
+    return {matmul.getOut()};
+  if (auto copy = dyn_cast<plan::CopyOp>(op))
+    return {copy.getDst()};
+  if (auto collective = dyn_cast<plan::CollectiveOp>(op))
+    return {collective.getDst()};
+  if (auto recv = dyn_cast<plan::RecvOp>(op))
+    return llvm::to_vector(recv.getParts());
+  return {};
+}
+
+// Bytes of one accumulator that finish together: a whole state, or one layer of it.
+struct Piece {
+  plan::BufferOp root;
+  int64_t low, high;
+  Operation *lastWrite = nullptr;
+};
+
+struct Bucket {
+  int64_t low, high;
+  Operation *lastWrite;
+  SmallVector<Attribute> names;
+};
+
+class StageBuckets {
+public:
+  StageBuckets(plan::StageOp stage, int64_t bucketBytes) : stage(stage), bucketBytes(bucketBytes) {
+    for (auto procedure : stage.getBody().getOps<plan::ProcedureOp>())
+      if (procedure.getKind() == plan::ProcedureKind::backward_last)
+        last = procedure;
+      else if (procedure.getKind() == plan::ProcedureKind::update)
+        update = procedure;
+  }
+  void run();
+
+private:
+  void collect();
+  void findLastWrites();
+  void makeAdjacent();
+  void emit();
+
+  plan::StageOp stage;
+  int64_t bucketBytes;
+  plan::ProcedureOp last, update;
+  SmallVector<plan::CollectiveOp> reductions;
+  std::vector<Piece> pieces;
+  Value gradients;
+};
+
+void StageBuckets::run() {
+  collect();
+  if (reductions.empty() || !last)
+    return;
+  findLastWrites();
+  makeAdjacent();
+  emit();
+}
+
+// In-place sums of whole accumulators over the data axis.
+void StageBuckets::collect() {
+  for (auto op : update.getBody().getOps<plan::CollectiveOp>()) {
+    auto [root, displacement] = rootOf(op.getSrc());
+    if (op.getKind() != plan::CollectiveKind::all_reduce || op.getSrc() != op.getDst() ||
+        op.getMembers() || op.getAxes().size() != 1 ||
+        cast<StringAttr>(op.getAxes()[0]).getValue() != "dp" ||
+        root.getSpace() != plan::Space::persistent || root.getResult() != op.getSrc())
+      continue;
+    auto role = root.getBinding() ? root.getBinding()->getAs<StringAttr>("role") : StringAttr();
+    if (role && role.getValue() == "accumulator" && root.getBinding()->get("dims"))
+      reductions.push_back(op);
+  }
+}
+
+// Cuts stacked accumulators at layers and notes who writes each piece last.
+void StageBuckets::findLastWrites() {
+  DenseMap<Operation *, std::pair<size_t, size_t>> piecesOf;
+  for (plan::CollectiveOp op : reductions) {
+    plan::BufferOp root = rootOf(op.getSrc()).first;
+    int64_t layers = 1, bytes = bytesOf(root.getResult());
+    if (auto count = root.getBinding()->getAs<IntegerAttr>("layer_count"))
+      layers = count.getInt();
+    size_t first = pieces.size();
+    for (int64_t i = 0; i < layers; ++i)
+      pieces.push_back({root, i * (bytes / layers), (i + 1) * (bytes / layers)});
+    piecesOf[root] = {first, pieces.size()};
+  }
+  for (Operation &op : last.getBody().front())
+    for (Value written : writtenBy(op)) {
+      auto [root, low] = rootOf(written);
+      auto it = piecesOf.find(root);
+      if (it == piecesOf.end())
+        continue;
+      for (size_t i = it->second.first; i < it->second.second; ++i)
+        if (pieces[i].low < low + bytesOf(written) && low < pieces[i].high)
+          pieces[i].lastWrite = &op;
+    }
+}
+
+// Accumulators become views of one buffer, whole states together, those that
+// finish first in front; layers of a stacked state finish from the end, so the
+// buffer is filled from its end when states interleave. The order only decides
+// how early a bucket can start, never what it sums.
+void StageBuckets::makeAdjacent() {
+  DenseMap<Operation *, int64_t> finished;
+  int64_t total = 0;
+  SmallVector<plan::BufferOp> roots;
+  DenseMap<Operation *, int64_t> index;
+  int64_t n = 0;
+  for (Operation &op : last.getBody().front())
+    index[&op] = n++;
+  for (Piece &piece : pieces) {
+    if (!finished.count(piece.root))
+      roots.push_back(piece.root);
+    int64_t &when = finished[piece.root];
+    when = std::max(when, piece.lastWrite ? index[piece.lastWrite] : 0);
+  }
+  llvm::stable_sort(roots, [&](plan::BufferOp a, plan::BufferOp b) {
+    return finished[a] < finished[b];
+  });
+  for (plan::BufferOp root : roots)
+    total += bytesOf(root.getResult());
+  OpBuilder b(stage.getContext());
+  b.setInsertionPointToStart(&stage.getBody().front());
+  auto type = RankedTensorType::get({total / 4}, b.getF32Type());
+  gradients = plan::BufferOp::create(b, stage.getLoc(), plan::BufferType::get(b.getContext(), type),
+                                     Value(), plan::SpaceAttr::get(b.getContext(), plan::Space::persistent),
+                                     IntegerAttr(), IntegerAttr(), IntegerAttr(), DictionaryAttr());
+  int64_t at = 0;
+  std::vector<Piece> ordered;
+  for (plan::BufferOp root : roots) {
+    root.getParentMutable().assign(gradients);
+    root.setDisplacement(at);
+    for (Piece piece : pieces)
+      if (piece.root == root)
+        ordered.push_back({root, piece.low + at, piece.high + at, piece.lastWrite});
+    at += bytesOf(root.getResult());
+  }
+  pieces = std::move(ordered);
+}
+
+void StageBuckets::emit() {
+  DenseMap<Operation *, int64_t> index;
+  int64_t n = 0;
+  for (Operation &op : last.getBody().front())
+    index[&op] = n++;
+  // Adjacent pieces until the bucket is large enough.
+  std::vector<Bucket> buckets;
+  for (Piece &piece : pieces) {
+    if (buckets.empty() || buckets.back().high - buckets.back().low >= bucketBytes)
+      buckets.push_back({piece.low, piece.low, nullptr, {}});
+    Bucket &bucket = buckets.back();
+    bucket.high = piece.high;
+    if (!bucket.lastWrite || (piece.lastWrite && index[piece.lastWrite] > index[bucket.lastWrite]))
+      bucket.lastWrite = piece.lastWrite;
+    Attribute name = piece.root.getBinding()->get("state");
+    if (!llvm::is_contained(bucket.names, name))
+      bucket.names.push_back(name);
+  }
+  llvm::stable_sort(buckets, [&](const Bucket &a, const Bucket &b) {
+    return index[a.lastWrite] < index[b.lastWrite];
+  });
+  OpBuilder b(stage.getContext());
+  int64_t event = firstBucketEvent;
+  for (Bucket &bucket : buckets) {
+    b.setInsertionPoint(last);
+    auto type = RankedTensorType::get({(bucket.high - bucket.low) / 4}, b.getF32Type());
+    Value buffer = plan::BufferOp::create(
+        b, stage.getLoc(), plan::BufferType::get(b.getContext(), type), gradients,
+        plan::SpaceAttr::get(b.getContext(), plan::Space::persistent),
+        b.getI64IntegerAttr(bucket.low), IntegerAttr(), IntegerAttr(), DictionaryAttr());
+    SmallVector<StringAttr> nodes;
+    for (Attribute name : bucket.names)
+      nodes.push_back(cast<FlatSymbolRefAttr>(name).getAttr());
+    auto origin = plan::OriginAttr::get(b.getContext(), "gradients", nodes, "data",
+                                        "sum of the replicas' gradients, once a step");
+    if (bucket.lastWrite)
+      b.setInsertionPointAfter(bucket.lastWrite);
+    else
+      b.setInsertionPointToStart(&last.getBody().front());
+    // Behind markers that stand there already: buckets start in this order.
+    while (b.getInsertionPoint() != last.getBody().front().end() &&
+           isa<plan::RecordOp, plan::WaitOp>(*b.getInsertionPoint()))
+      b.setInsertionPoint(b.getInsertionBlock(), std::next(b.getInsertionPoint()));
+    Location loc = stage.getLoc();
+    plan::RecordOp::create(b, loc, event, true, 0, origin);
+    // Instructions of stream 1 stand at the end of the procedure, in bucket order.
+    b.setInsertionPointToEnd(&last.getBody().front());
+    plan::WaitOp::create(b, loc, event, true, reduceStream, origin);
+    plan::CollectiveOp::create(
+        b, loc, plan::CollectiveKindAttr::get(b.getContext(), plan::CollectiveKind::all_reduce),
+        graph::ReduceKindAttr::get(b.getContext(), graph::ReduceKind::sum), buffer, buffer,
+        b.getStrArrayAttr({"dp"}), DenseI64ArrayAttr(), b.getI64IntegerAttr(reduceStream), origin);
+    ++event;
+  }
+  auto done = plan::OriginAttr::get(b.getContext(), "gradients", {}, "data", "all buckets are summed");
+  b.setInsertionPointToEnd(&last.getBody().front());
+  plan::RecordOp::create(b, stage.getLoc(), event, true, reduceStream, done);
+  b.setInsertionPointToStart(&update.getBody().front());
+  plan::WaitOp::create(b, stage.getLoc(), event, true, 0, done);
+  for (plan::CollectiveOp op : reductions)
+    op.erase();
+}
+
+struct BucketReductions : impl::BucketReductionsBase<BucketReductions> {
+  using BucketReductionsBase::BucketReductionsBase;
+  void runOnOperation() override {
+    for (auto stage : getOperation().getOps<plan::StageOp>()) {
+      addLastBackward(stage);
+      StageBuckets(stage, bucketBytes).run();
+    }
+  }
+  // The backward of the last micro-batch is a procedure of its own, since it alone starts reductions.
+  void addLastBackward(plan::StageOp stage) {
+    for (auto procedure : llvm::to_vector(stage.getBody().getOps<plan::ProcedureOp>())) {
+      if (procedure.getKind() != plan::ProcedureKind::backward)
+        continue;
+      OpBuilder b(procedure);
+      b.setInsertionPointAfter(procedure);
+      auto copy = cast<plan::ProcedureOp>(b.clone(*procedure));
+      copy.setSymName("backward_last");
+      copy.setKind(plan::ProcedureKind::backward_last);
+    }
+  }
+};
+
+} // namespace
+} // namespace llmc

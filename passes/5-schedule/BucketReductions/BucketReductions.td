@@ -1,0 +1,19 @@
+def BucketReductions : Pass<"llmc-bucket-reductions", "::mlir::ModuleOp"> {
+  let summary = "moves data-parallel gradient reductions into the last backward, in buckets";
+  let description = [{
+    Needs: in-place all-reduces of accumulators in update procedures.
+    Gives: accumulators adjacent in one buffer, in the order in which the last
+      backward finishes them; one all-reduce per bucket of that buffer on stream
+      1, started by an event as soon as the bucket's last write is done; the
+      update waits for the last of them.
+    Keeps: the reduced values; the total of reduced bytes.
+
+    A bucket ends at a state or, inside a stacked state, at a layer.
+    Example: test/passes/5-schedule/bucket-reductions.mlir
+  }];
+  let options = [
+    Option<"bucketBytes", "bucket-bytes", "int64_t", "25 << 20",
+           "Least size of a bucket; 25 MiB as in PyTorch's DistributedDataParallel">
+  ];
+  let dependentDialects = ["::llmc::plan::PlanDialect"];
+}

@@ -1,0 +1,24 @@
+def BuildProcedures : Pass<"llmc-build-procedures", "::mlir::ModuleOp"> {
+  let summary = "turns the functions of a stage into procedures over buffers";
+  let description = [{
+    Needs: forward_K, backward_K, update_K without repeats, values bound by
+      graph.state, graph.input, parallel.border, parallel.residual, graph.output.
+    Gives: one plan.stage per stage with its buffers and the procedures begin,
+      forward, backward, backward_last and update; the functions are gone.
+      Messages stand on their own streams (2: to the next stage, 3: to the
+      previous one), everything else on stream 0; events order them.
+    Keeps: every op (as a launch, a library call or a collective), its
+      location as origin, the order of ops.
+
+    Values get their place before instructions are written: a reshape or a
+    slice of leading rows is a view, a concatenation is where its parts are
+    written to, a new state is written over the old one where no later read of
+    the old one exists. What is left becomes a copy.
+    Example: test/passes/5-schedule/build-procedures.mlir
+  }];
+  let dependentDialects = ["::llmc::plan::PlanDialect"];
+  let statistics = [
+    Statistic<"numLaunches", "launches", "Kernel launches built">,
+    Statistic<"numCopies", "copies", "Values that could not be written in place">
+  ];
+}

@@ -1,0 +1,265 @@
+// Where the values of a stage's function live.
+#include "passes/5-schedule/BuildProcedures/Places.h"
+
+namespace llmc {
+using namespace mlir;
+
+int64_t byteSize(Type type) {
+  auto tensor = cast<RankedTensorType>(type);
+  int64_t bits = tensor.getElementType().getIntOrFloatBitWidth();
+  return tensor.getNumElements() * std::max<int64_t>(1, bits / 8);
+}
+
+bool isView(Operation *op, int64_t &displacement) {
+  displacement = 0;
+  if (isa<graph::ReshapeOp>(op))
+    return true;
+  auto slice = dyn_cast<graph::SliceOp>(op);
+  if (!slice)
+    return false;
+  auto type = cast<RankedTensorType>(slice.getOperand().getType());
+  // Contiguous if every dimension before the cut one has size 1 and every one after is whole.
+  int64_t rank = type.getRank(), cut = -1;
+  for (int64_t d = 0; d < rank; ++d) {
+    if (slice.getSteps()[d] != 1)
+      return false;
+    bool whole = slice.getStarts()[d] == 0 && slice.getLimits()[d] == type.getDimSize(d);
+    if (whole)
+      continue;
+    if (cut >= 0)
+      return false;
+    cut = d;
+  }
+  if (cut < 0)
+    return true;
+  int64_t inner = 1;
+  for (int64_t d = 0; d < rank; ++d) {
+    if (d < cut && type.getDimSize(d) != 1)
+      return false;
+    if (d > cut)
+      inner *= type.getDimSize(d);
+  }
+  int64_t element = byteSize(type) / type.getNumElements();
+  displacement = slice.getStarts()[cut] * inner * element;
+  return true;
+}
+
+Places::Places(func::FuncOp func, std::vector<Root> &roots, DenseMap<Value, Place> arguments,
+               ArrayRef<Place> returned, ArrayRef<bool> escapes)
+    : func(func), roots(roots), places(std::move(arguments)) {
+  collectArgumentViews();
+  requestHomes(returned, escapes);
+  assign();
+}
+
+// Views of arguments have their place at once; reads of arguments are noted, so
+// that a new state is not written over bytes that are still needed.
+void Places::collectArgumentViews() {
+  int64_t index = 0;
+  for (Operation &op : func.getBody().front()) {
+    order[&op] = index++;
+    int64_t displacement;
+    if (op.getNumOperands() && isView(&op, displacement)) {
+      if (Place source = places.lookup(op.getOperand(0)))
+        places[op.getResult(0)] = {source.root, source.displacement + displacement};
+      continue;
+    }
+    for (OpOperand &operand : op.getOpOperands())
+      if (Place place = places.lookup(operand.get()))
+        reads[place.root].push_back({order[&op], place.displacement,
+                                     place.displacement + byteSize(operand.get().getType()), &op,
+                                     operand.getOperandNumber()});
+  }
+}
+
+// May the op that defines `value` write it to `place`? Yes, unless old contents
+// of these bytes are read later, or by the op itself other than element by element.
+bool Places::mayOverwrite(Value value, Place place) const {
+  int64_t begin = place.displacement, end = begin + byteSize(value.getType());
+  if (auto it = homed.find(place.root); it != homed.end())
+    for (Value later : it->second) {
+      Place other = homes.lookup(later);
+      if (other.displacement < end && begin < other.displacement + byteSize(later.getType()) &&
+          !readsEndBefore(value, later))
+        return false;
+    }
+  auto it = reads.find(place.root);
+  if (it == reads.end())
+    return true;
+  Operation *def = value.getDefiningOp();
+  int64_t low = place.displacement, high = low + byteSize(value.getType());
+  for (const Read &read : it->second) {
+    if (read.high <= low || read.low >= high || read.order < order.lookup(def))
+      continue;
+    if (isa<func::ReturnOp>(read.op))
+      continue; // returned unchanged: that result asks for its own place
+    if (read.order > order.lookup(def))
+      return false;
+    if (isa<parallel::AllReduceOp>(def) && read.low == low && read.high == high)
+      continue; // in place
+    auto compute = dyn_cast<graph::GraphOpInterface>(def);
+    bool elementwise = compute && compute.getEmitClass() == graph::EmitClass::Elementwise;
+    if (!elementwise || read.low != low || read.high != high ||
+        def->getOperand(read.operand).getType() != value.getType())
+      return false;
+  }
+  return true;
+}
+
+void Places::requestHome(Value value, Place place) {
+  if (homes.count(value) || places.count(value))
+    return;
+  if (isa<BlockArgument>(value) || !mayOverwrite(value, place))
+    return;
+  setHome(value, place);
+}
+
+void Places::setHome(Value value, Place place) {
+  homes[value] = place;
+  homed[place.root].push_back(value);
+}
+
+// Is `value` read for the last time before `overwriter` is computed, or by that
+// op itself element by element?
+bool Places::readsEndBefore(Value value, Value overwriter) const {
+  Operation *def = overwriter.getDefiningOp();
+  for (OpOperand &use : value.getUses()) {
+    Operation *user = use.getOwner();
+    int64_t displacement;
+    if (user->getNumResults() && isView(user, displacement)) {
+      if (!readsEndBefore(user->getResult(0), overwriter))
+        return false;
+      continue;
+    }
+    if (user == def) {
+      auto compute = dyn_cast<graph::GraphOpInterface>(user);
+      if (!compute || compute.getEmitClass() != graph::EmitClass::Elementwise ||
+          use.get().getType() != overwriter.getType())
+        return false;
+    } else if (order.lookup(user) > order.lookup(def)) {
+      return false;
+    }
+  }
+  return true;
+}
+
+// add(accumulator, matmul) at the accumulator's own bytes: the library adds.
+bool Places::fuseAccumulation(Operation *op) {
+  auto add = dyn_cast<graph::AddOp>(op);
+  Place home = homes.lookup(op->getResult(0));
+  if (!add || !home)
+    return false;
+  for (auto [acc, product] : {std::pair(add.getLhs(), add.getRhs()),
+                              std::pair(add.getRhs(), add.getLhs())}) {
+    auto matmul = product.getDefiningOp<graph::MatmulOp>();
+    if (!matmul || !product.hasOneUse() || product.getType() != add.getType() ||
+        !(places.lookup(acc) == home) || acc.getType() != add.getType() || homes.count(product))
+      continue;
+    // The accumulator must not be read between the matmul and the add.
+    bool clear = true;
+    for (const Read &read : reads[home.root])
+      clear &= read.order < order[matmul] || read.op == op ||
+               read.high <= home.displacement ||
+               read.low >= home.displacement + byteSize(add.getType());
+    if (!clear)
+      continue;
+    setHome(product, home);
+    accumulating.insert(matmul);
+    elided.insert(op);
+    return true;
+  }
+  return false;
+}
+
+// Users come before definitions: when an op is reached, all who want its
+// results somewhere have spoken.
+void Places::requestHomes(ArrayRef<Place> returned, ArrayRef<bool> escapes) {
+  Block &block = func.getBody().front();
+  for (auto [i, value] : llvm::enumerate(block.getTerminator()->getOperands())) {
+    if (escapes[i])
+      escaping.insert(value);
+    if (returned[i])
+      requestHome(value, returned[i]);
+  }
+  for (Operation &op : llvm::reverse(block)) {
+    if (op.getNumResults() == 0 || elided.contains(&op))
+      continue;
+    Value result = op.getResult(0);
+    int64_t displacement;
+    if (op.getNumOperands() && isView(&op, displacement)) {
+      if (escaping.contains(result))
+        escaping.insert(op.getOperand(0));
+      if (Place home = homes.lookup(result); home && displacement == 0 && isa<graph::ReshapeOp>(op))
+        requestHome(op.getOperand(0), home);
+      continue;
+    }
+    if (auto concat = dyn_cast<graph::ConcatOp>(op); concat && concat.getDim() == 0) {
+      Place home = homes.lookup(result);
+      if (!home) {
+        home = {static_cast<int>(roots.size()), 0};
+        Root root;
+        root.type = cast<RankedTensorType>(result.getType());
+        root.space = escaping.contains(result) ? plan::Space::slot : plan::Space::scratch;
+        roots.push_back(root);
+        setHome(result, home);
+      }
+      int64_t at = home.displacement;
+      for (Value part : concat.getInputs()) {
+        requestHome(part, {home.root, at});
+        at += byteSize(part.getType());
+      }
+      continue;
+    }
+    if (isa<parallel::AllReduceOp>(op)) {
+      Value operand = op.getOperand(0);
+      if (Place source = places.lookup(operand)) {
+        // An accumulator is reduced where it stands.
+        if (!homes.count(result) && operand.hasOneUse() && mayOverwrite(result, source))
+          setHome(result, source);
+      } else if (Place home = homes.lookup(result); home && operand.hasOneUse()) {
+        requestHome(operand, home);
+      }
+      continue;
+    }
+    fuseAccumulation(&op);
+  }
+}
+
+// Computed by an op that is no view: nobody else names its bytes.
+static bool isOwnValue(Value value) {
+  int64_t displacement;
+  Operation *def = value.getDefiningOp();
+  return def && !(def->getNumOperands() && isView(def, displacement));
+}
+
+void Places::assign() {
+  auto fresh = [&](Value value) {
+    Root root;
+    root.type = cast<RankedTensorType>(value.getType());
+    root.space = escaping.contains(value) ? plan::Space::slot : plan::Space::scratch;
+    roots.push_back(root);
+    return Place{static_cast<int>(roots.size()) - 1, 0};
+  };
+  for (Operation &op : func.getBody().front()) {
+    int64_t displacement;
+    bool view = op.getNumOperands() && op.getNumResults() && isView(&op, displacement);
+    for (Value result : op.getResults()) {
+      if (places.count(result))
+        continue;
+      if (Place home = homes.lookup(result)) {
+        places[result] = home;
+      } else if (view) {
+        Place source = places.lookup(op.getOperand(0));
+        places[result] = {source.root, source.displacement + displacement};
+      } else if (isa<parallel::AllReduceOp>(op) && op.getOperand(0).hasOneUse() &&
+                 isOwnValue(op.getOperand(0)) && !escaping.contains(result) &&
+                 roots[places.lookup(op.getOperand(0)).root].space == plan::Space::scratch) {
+        places[result] = places.lookup(op.getOperand(0)); // in place
+      } else {
+        places[result] = fresh(result);
+      }
+    }
+  }
+}
+
+} // namespace llmc

@@ -1,0 +1,17 @@
+// Phase 5: from local functions to the plan of each rank class.
+#ifndef LLMC_PASSES_SCHEDULE_PASSES_H
+#define LLMC_PASSES_SCHEDULE_PASSES_H
+
+#include "dialects/plan/Plan.h"
+#include "mlir/IR/BuiltinOps.h"
+#include "mlir/Pass/Pass.h"
+
+namespace llmc {
+#define GEN_PASS_DECL
+#include "passes/5-schedule/Passes.h.inc"
+
+#define GEN_PASS_REGISTRATION
+#include "passes/5-schedule/Passes.h.inc"
+} // namespace llmc
+
+#endif // LLMC_PASSES_SCHEDULE_PASSES_H

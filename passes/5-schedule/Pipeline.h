@@ -1,0 +1,19 @@
+#ifndef LLMC_PASSES_SCHEDULE_PIPELINE_H
+#define LLMC_PASSES_SCHEDULE_PIPELINE_H
+
+#include "mlir/Pass/PassManager.h"
+#include <string>
+
+namespace llmc {
+
+struct ScheduleOptions {
+  std::string schedule = "1f1b"; // or "gpipe"
+  int64_t microBatches = 1;      // of a step
+};
+
+// Phase 5: partitioned functions -> plan.stage ops.
+void buildSchedulePipeline(mlir::OpPassManager &pm, const ScheduleOptions &options);
+
+} // namespace llmc
+
+#endif // LLMC_PASSES_SCHEDULE_PIPELINE_H
