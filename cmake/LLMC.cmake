@@ -3,7 +3,7 @@
 
 add_library(llmc_flags INTERFACE)
 target_include_directories(llmc_flags INTERFACE ${CMAKE_SOURCE_DIR} ${CMAKE_BINARY_DIR})
-target_compile_options(llmc_flags INTERFACE -Wall -Wextra -Wno-unused-parameter -Werror=return-type)
+target_compile_options(llmc_flags INTERFACE -Wall -Wextra -Wno-unused-parameter -Wno-deprecated-declarations -Werror=return-type)
 
 add_library(llmc_mlir_flags INTERFACE)
 target_link_libraries(llmc_mlir_flags INTERFACE llmc_flags)
