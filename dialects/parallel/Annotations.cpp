@@ -1,0 +1,163 @@
+#include "dialects/parallel/Annotations.h"
+
+#include "llvm/ADT/STLExtras.h"
+
+using namespace mlir;
+using namespace llmc;
+using namespace llmc::parallel;
+using graph::ReduceKind;
+
+MeshAttr llmc::parallel::getMesh(Operation *op) {
+  for (; op; op = op->getParentOp())
+    if (auto mesh = op->getAttrOfType<MeshAttr>(kMesh))
+      return mesh;
+  return {};
+}
+
+int64_t llmc::parallel::getGroupSize(MeshAttr mesh, ArrayRef<StringAttr> axes) {
+  int64_t size = 1;
+  for (StringAttr axis : axes)
+    size *= mesh ? mesh.getSize(axis.getValue()) : 1;
+  return size;
+}
+
+//===-- Reading and writing -----------------------------------------------===//
+
+static ShardingAttr replicated(Type type) {
+  auto tensor = dyn_cast<RankedTensorType>(type);
+  return ShardingAttr::getReplicated(type.getContext(), tensor ? tensor.getRank() : 0);
+}
+
+static ShardingAttr getEntry(Operation *op, StringRef name, unsigned i, Type type) {
+  auto list = op->getAttrOfType<ArrayAttr>(name);
+  if (!list || i >= list.size())
+    return replicated(type);
+  auto entry = dyn_cast<ShardingAttr>(list[i]);
+  return entry ? entry : replicated(type);
+}
+
+static void setEntry(Operation *op, StringRef name, TypeRange types, unsigned i,
+                     ShardingAttr sharding) {
+  SmallVector<Attribute> list;
+  for (auto [k, type] : llvm::enumerate(types))
+    list.push_back(k == i ? sharding : getEntry(op, name, k, type));
+  op->setAttr(name, ArrayAttr::get(op->getContext(), list));
+}
+
+ShardingAttr llmc::parallel::getSharding(Value value) {
+  if (auto result = dyn_cast<OpResult>(value)) {
+    if (auto reshard = dyn_cast<ReshardOp>(result.getOwner()))
+      return reshard.getTo();
+    return getEntry(result.getOwner(), kOut, result.getResultNumber(), value.getType());
+  }
+  auto arg = cast<BlockArgument>(value);
+  Operation *parent = arg.getOwner()->getParentOp();
+  if (auto func = dyn_cast<func::FuncOp>(parent)) {
+    auto attr = func.getArgAttrOfType<ShardingAttr>(arg.getArgNumber(), kSharding);
+    return attr ? attr : replicated(value.getType());
+  }
+  return getEntry(parent, kArgs, arg.getArgNumber(), value.getType());
+}
+
+void llmc::parallel::setSharding(Value value, ShardingAttr sharding) {
+  if (auto result = dyn_cast<OpResult>(value))
+    return setEntry(result.getOwner(), kOut, result.getOwner()->getResultTypes(),
+                    result.getResultNumber(), sharding);
+  auto arg = cast<BlockArgument>(value);
+  Operation *parent = arg.getOwner()->getParentOp();
+  if (auto func = dyn_cast<func::FuncOp>(parent))
+    return func.setArgAttr(arg.getArgNumber(), kSharding, sharding);
+  setEntry(parent, kArgs, arg.getOwner()->getArgumentTypes(), arg.getArgNumber(), sharding);
+}
+
+ShardingAttr llmc::parallel::getRequired(OpOperand &use) {
+  if (auto reshard = dyn_cast<ReshardOp>(use.getOwner()))
+    return reshard.getFrom();
+  return getEntry(use.getOwner(), kIn, use.getOperandNumber(), use.get().getType());
+}
+
+void llmc::parallel::setRequired(OpOperand &use, ShardingAttr sharding) {
+  setEntry(use.getOwner(), kIn, use.getOwner()->getOperandTypes(), use.getOperandNumber(),
+           sharding);
+}
+
+ShardingAttr llmc::parallel::getResultSharding(func::FuncOp func, unsigned i) {
+  return getRequired(func.getBody().front().getTerminator()->getOpOperand(i));
+}
+
+void llmc::parallel::clearShardings(Operation *op) {
+  for (StringRef name : {StringRef(kIn), StringRef(kOut), StringRef(kArgs)})
+    op->removeAttr(name);
+}
+
+//===-- Making shardings --------------------------------------------------===//
+
+ShardingAttr llmc::parallel::makeSharding(MLIRContext *context, ArrayRef<Axes> dims,
+                                          ArrayRef<StringAttr> unreduced, ReduceKind kind) {
+  SmallVector<ArrayAttr> lists;
+  for (const Axes &axes : dims)
+    lists.push_back(ArrayAttr::get(context, SmallVector<Attribute>(axes.begin(), axes.end())));
+  SmallVector<StringAttr> sorted(unreduced);
+  llvm::sort(sorted, [](StringAttr a, StringAttr b) { return a.getValue() < b.getValue(); });
+  return ShardingAttr::get(context, lists, sorted, sorted.empty() ? ReduceKind::sum : kind);
+}
+
+SmallVector<Axes> llmc::parallel::getAxes(ShardingAttr sharding) {
+  SmallVector<Axes> dims;
+  for (ArrayAttr list : sharding.getDims())
+    dims.push_back(Axes(list.getAsRange<StringAttr>()));
+  return dims;
+}
+
+ShardingAttr llmc::parallel::withUnreduced(ShardingAttr sharding, ArrayRef<StringAttr> axes,
+                                           ReduceKind kind) {
+  return makeSharding(sharding.getContext(), getAxes(sharding), axes, kind);
+}
+
+ShardingAttr llmc::parallel::dropLeading(ShardingAttr sharding) {
+  return ShardingAttr::get(sharding.getContext(), sharding.getDims().drop_front(),
+                           sharding.getUnreduced(), sharding.getKind());
+}
+
+ShardingAttr llmc::parallel::addLeading(ShardingAttr sharding) {
+  SmallVector<ArrayAttr> dims = {ArrayAttr::get(sharding.getContext(), {})};
+  dims.append(sharding.getDims().begin(), sharding.getDims().end());
+  return ShardingAttr::get(sharding.getContext(), dims, sharding.getUnreduced(),
+                           sharding.getKind());
+}
+
+ShardingAttr llmc::parallel::withoutUnitAxes(ShardingAttr sharding, MeshAttr mesh) {
+  auto isUnit = [&](StringAttr axis) { return mesh.getSize(axis.getValue()) == 1; };
+  SmallVector<Axes> dims = getAxes(sharding);
+  for (Axes &axes : dims)
+    llvm::erase_if(axes, isUnit);
+  Axes unreduced(sharding.getUnreduced());
+  llvm::erase_if(unreduced, isUnit);
+  return makeSharding(sharding.getContext(), dims, unreduced, sharding.getKind());
+}
+
+RankedTensorType llmc::parallel::getLocalType(Type global, ShardingAttr sharding, MeshAttr mesh) {
+  auto type = cast<RankedTensorType>(global);
+  return RankedTensorType::get(sharding.getLocalShape(type.getShape(), mesh),
+                               type.getElementType());
+}
+
+bool llmc::parallel::dividesEvenly(Type global, ShardingAttr sharding, MeshAttr mesh) {
+  ArrayRef<int64_t> shape = cast<RankedTensorType>(global).getShape();
+  for (auto [size, axes] : llvm::zip(shape, getAxes(sharding)))
+    if (size % getGroupSize(mesh, axes) != 0)
+      return false;
+  return true;
+}
+
+StringRef llmc::parallel::getNodeName(Location loc) {
+  if (auto name = dyn_cast<NameLoc>(loc))
+    return name.getName().getValue();
+  if (auto fused = dyn_cast<FusedLoc>(loc))
+    for (Location part : fused.getLocations())
+      if (StringRef name = getNodeName(part); !name.empty())
+        return name;
+  if (auto call = dyn_cast<CallSiteLoc>(loc))
+    return getNodeName(call.getCallee());
+  return {};
+}

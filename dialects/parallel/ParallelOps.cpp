@@ -1,0 +1,91 @@
+// Rules of reshard and of the collectives.
+#include "dialects/parallel/Annotations.h"
+#include "dialects/parallel/Parallel.h"
+
+#include "llvm/ADT/StringSet.h"
+
+using namespace mlir;
+using namespace llmc::parallel;
+
+// C3 of every collective: axes are distinct and in the mesh, and there is at
+// least one. Returns the size of the group.
+static FailureOr<int64_t> verifyAxes(Operation *op, ArrayAttr axes) {
+  MeshAttr mesh = getMesh(op);
+  llvm::StringSet<> seen;
+  int64_t size = 1;
+  if (axes.empty())
+    return op->emitOpError("C3: a group needs at least one axis");
+  for (Attribute attr : axes) {
+    StringRef axis = cast<StringAttr>(attr).getValue();
+    if (!seen.insert(axis).second)
+      return op->emitOpError("C3: axis \"") << axis << "\" stands twice in the group";
+    if (mesh && mesh.getIndex(axis) < 0)
+      return op->emitOpError("C3: axis \"") << axis << "\" is not in the mesh " << mesh;
+    size *= mesh ? mesh.getSize(axis) : 1;
+  }
+  return size;
+}
+
+// The result is the operand with `dim` times `times` / `over`.
+static LogicalResult verifyScaled(Operation *op, ArrayAttr axes, int64_t dim, bool grows) {
+  FailureOr<int64_t> group = verifyAxes(op, axes);
+  if (failed(group))
+    return failure();
+  auto from = cast<RankedTensorType>(op->getOperand(0).getType());
+  auto to = cast<RankedTensorType>(op->getResult(0).getType());
+  if (dim < 0 || dim >= from.getRank() || from.getRank() != to.getRank() ||
+      from.getElementType() != to.getElementType())
+    return op->emitOpError("C1: operand and result have one rank and element type, and `dim` ")
+           << dim << " lies in it, got " << from << " and " << to;
+  if (!getMesh(op))
+    return success();
+  SmallVector<int64_t> expected(from.getShape());
+  if (!grows && expected[dim] % *group != 0)
+    return op->emitOpError("C2: the group of ")
+           << *group << " does not divide dim " << dim << " of " << from;
+  expected[dim] = grows ? expected[dim] * *group : expected[dim] / *group;
+  if (ArrayRef<int64_t>(expected) != to.getShape())
+    return op->emitOpError("C2: a group of ") << *group << " makes "
+                                              << RankedTensorType::get(expected, from.getElementType())
+                                              << " of " << from << ", got " << to;
+  return success();
+}
+
+LogicalResult ReshardOp::verify() {
+  int64_t rank = cast<RankedTensorType>(getOperand().getType()).getRank();
+  if (static_cast<int64_t>(getFrom().getDims().size()) != rank ||
+      static_cast<int64_t>(getTo().getDims().size()) != rank)
+    return emitOpError("C1: shardings have one entry per dimension, got ")
+           << getFrom() << " and " << getTo() << " for rank " << rank;
+  for (StringAttr axis : getTo().getUnreduced())
+    if (!getFrom().isUnreducedOver(axis.getValue()) || getFrom().getKind() != getTo().getKind())
+      return emitOpError("C2: the result is unreduced over ")
+             << axis << " where the operand is not";
+  return success();
+}
+
+LogicalResult AllReduceOp::verify() {
+  if (getMembers() && getAxes().size() != 1)
+    return emitOpError("C2: `members` needs a single axis, got ") << getAxes();
+  FailureOr<int64_t> group = verifyAxes(*this, getAxes());
+  if (failed(group))
+    return failure();
+  if (getMembers() && getMesh(*this))
+    for (int64_t member : *getMembers())
+      if (member < 0 || member >= *group)
+        return emitOpError("C2: member ") << member << " is outside of axis " << getAxes()[0]
+                                          << " of size " << *group;
+  return success();
+}
+
+LogicalResult AllGatherOp::verify() {
+  return verifyScaled(*this, getAxes(), getDim(), /*grows=*/true);
+}
+
+LogicalResult ReduceScatterOp::verify() {
+  return verifyScaled(*this, getAxes(), getDim(), /*grows=*/false);
+}
+
+LogicalResult AllSliceOp::verify() {
+  return verifyScaled(*this, getAxes(), getDim(), /*grows=*/false);
+}
