@@ -26,19 +26,14 @@ void Team::takeParts(unsigned thread) {
     if (!open_.compare_exchange_weak(open, open - 1, std::memory_order_acq_rel))
       continue;
     // Holding a part keeps the job, and so work_, alive.
-    (*work_)(static_cast<uint32_t>(open) - 1, thread);
+    work_.call(work_.callable, static_cast<uint32_t>(open) - 1, thread);
     done_.fetch_add(1, std::memory_order_release);
     open = open_.load(std::memory_order_acquire);
   }
 }
 
-void Team::run(int64_t parts, const Work &work) {
-  if (helpers_.empty() || parts < 2) {
-    for (int64_t part = 0; part < parts; ++part)
-      work(part, 0);
-    return;
-  }
-  work_ = &work;
+void Team::share(int64_t parts, Work work) {
+  work_ = work;
   done_.store(0);
   uint64_t job = job_.load() + uint64_t(1);
   open_.store(job << 32 | static_cast<uint32_t>(parts), std::memory_order_release);

@@ -4,8 +4,8 @@
 
 #include <atomic>
 #include <cstdint>
-#include <functional>
 #include <thread>
+#include <type_traits>
 #include <vector>
 
 namespace llmc::runtime {
@@ -22,15 +22,30 @@ public:
 
   // work(part, thread) for every part in [0, parts), thread in [0, threads()).
   // Returns when all are done. Only the owner calls it, never from inside.
-  using Work = std::function<void(int64_t part, unsigned thread)>;
-  void run(int64_t parts, const Work &work);
+  template <class F>
+  void run(int64_t parts, F &&work) {
+    if (helpers_.empty() || parts < 2) {
+      for (int64_t part = 0; part < parts; ++part)
+        work(part, 0u);
+      return;
+    }
+    share(parts, {&work, [](void *f, int64_t part, unsigned thread) {
+                    (*static_cast<std::remove_reference_t<F> *>(f))(part, thread);
+                  }});
+  }
 
 private:
+  // A reference to a callable: nothing is allocated for a launch.
+  struct Work {
+    void *callable = nullptr;
+    void (*call)(void *, int64_t, unsigned) = nullptr;
+  };
+  void share(int64_t parts, Work work);
   void help(unsigned thread);
   void takeParts(unsigned thread);
 
   std::vector<std::thread> helpers_;
-  const Work *work_ = nullptr;
+  Work work_;
   // Job number in the upper half, parts not yet taken in the lower: a helper
   // that wakes up late finds nothing left and touches nothing else.
   std::atomic<uint64_t> open_{0};

@@ -1,0 +1,72 @@
+// What the executor says when nothing can move any more.
+#include "runtime/Executor.h"
+
+#include <algorithm>
+
+using namespace llmc;
+using namespace llmc::runtime;
+using planfile::Body;
+using support::text;
+
+std::string Executor::describe(const Rank &rank, const Stream &stream, const Op &op) const {
+  const StageProgram &stage = *rank.program;
+  const StageProgram::Entry &entry = stage.table[stream.entry];
+  const planfile::OriginT &origin = *program_.origins[op.origin];
+  size_t index = static_cast<size_t>(&op - stage.ops.data()) -
+                 stage.procedures[entry.procedure].firstOp;
+  std::string what = text("rank ", rank.id, " (stage ", stage.stage, "), stream ",
+                          unsigned(op.stream), ": ", planfile::toString(op.kind),
+                          ", instruction ", index, " of '",
+                          stage.plan->procedures[entry.procedure]->name, "', table entry ",
+                          stream.entry, " (micro-batch ", entry.microBatch, ", slot ",
+                          entry.slot, "), from ", origin.op.empty() ? "the step" : origin.op);
+  for (const std::string &node : origin.nodes)
+    what += text(" '", node, "'");
+  return what;
+}
+
+std::string Executor::waitsFor(const Rank &rank, const Stream &stream, const Op &op) const {
+  switch (op.kind) {
+  case Body::Collective: {
+    if (!stream.posted)
+      return "not begun";
+    std::string who;
+    for (uint32_t other : rank.members[op.index].communicator->missing(stream.number))
+      who += text(who.empty() ? "" : ", ", other);
+    return "waits for rank " + who;
+  }
+  case Body::Send:
+  case Body::Recv: {
+    const MessageEnd &end = rank.messages[op.index];
+    return text(stream.posted ? "waits for rank " : "waits for its channel to rank ",
+                end.channel->peer(end.side));
+  }
+  case Body::Wait: {
+    const StageProgram &stage = *rank.program;
+    const WaitTarget &wait = stage.waits[stage.table[stream.entry].firstWait + op.index];
+    size_t p = stage.table[stream.entry].procedure;
+    size_t index = static_cast<size_t>(&op - stage.ops.data()) - stage.procedures[p].firstOp;
+    const auto *body = stage.plan->procedures[p]->instructions[index]->body.AsWait();
+    return text("waits for event ", body->event, " (", rank.events[wait.counter], " of ",
+                wait.target, " recorded)");
+  }
+  default:
+    return "could run";
+  }
+}
+
+std::string Executor::blockedReport() {
+  constexpr size_t most = 64; // lines: enough to see the cycle
+  std::string report = "all ranks are blocked:";
+  size_t lines = 0;
+  for (const auto &rank : ranks_)
+    for (size_t s = 0; s < rank->streams.size(); ++s)
+      if (const Op *op = current(*rank, rank->streams[s], static_cast<uint8_t>(s))) {
+        if (++lines <= most)
+          report += text("\n  ", describe(*rank, rank->streams[s], *op), "; ",
+                         waitsFor(*rank, rank->streams[s], *op));
+      }
+  if (lines > most)
+    report += text("\n  and ", lines - most, " more streams");
+  return report;
+}

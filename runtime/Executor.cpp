@@ -1,0 +1,304 @@
+#include "runtime/Executor.h"
+
+#include <algorithm>
+#include <cstring>
+
+using namespace llmc;
+using namespace llmc::runtime;
+using planfile::Body;
+using support::Status;
+
+// While it lives, only one rank's arena can be touched (if isolation is on).
+class Executor::Isolation {
+public:
+  Isolation(const Executor &executor, const Rank &rank)
+      : executor(executor), rank(rank), on(executor.isolate_) {
+    if (on)
+      forOthers([](const Arena &arena) { arena.close(); });
+  }
+  ~Isolation() {
+    if (on)
+      forOthers([](const Arena &arena) { arena.open(); });
+  }
+
+private:
+  template <class F>
+  void forOthers(F f) {
+    for (const auto &other : executor.ranks_)
+      if (other.get() != &rank)
+        f(other->arena);
+  }
+  const Executor &executor;
+  const Rank &rank;
+  bool on;
+};
+
+Status Executor::runStep(const std::vector<const std::byte *> &inputs) {
+  if (!failure_.empty())
+    return support::error(failure_);
+  inputs_ = &inputs;
+  for (const auto &rank : ranks_) {
+    std::fill(rank->events.begin(), rank->events.end(), 0u);
+    for (Stream &stream : rank->streams)
+      stream.entry = stream.position = 0;
+  }
+  switch (workers_->run()) {
+  case Workers::Outcome::AllDone:
+    return support::ok();
+  case Workers::Outcome::AllBlocked:
+    failure_ = blockedReport();
+    break;
+  case Workers::Outcome::Failed:
+    break;
+  }
+  return support::error(failure_);
+}
+
+const Op *Executor::current(const Rank &rank, Stream &stream, uint8_t index) const {
+  const StageProgram &program = *rank.program;
+  while (stream.entry < program.table.size()) {
+    const auto &list = program.procedures[program.table[stream.entry].procedure].byStream[index];
+    if (stream.position < list.size())
+      return &program.ops[list[stream.position]];
+    ++stream.entry;
+    stream.position = 0;
+  }
+  return nullptr;
+}
+
+Workers::Poll Executor::advance(uint32_t id, unsigned worker) {
+  Rank &rank = *ranks_[id];
+  bool progress = true, left = true;
+  while (progress && left) {
+    progress = left = false;
+    for (size_t s = 0; s < rank.streams.size(); ++s) {
+      Stream &stream = rank.streams[s];
+      while (const Op *op = current(rank, stream, static_cast<uint8_t>(s))) {
+        if (!step({rank, stream, rank.program->table[stream.entry], *op, worker})) {
+          left = true;
+          break;
+        }
+        ++stream.position;
+        progress = true;
+        // Another stream may have waited for this: let it go first, so that
+        // messages leave early.
+        if (op->kind == Body::Record && rank.streams.size() > 1) {
+          left = true;
+          break;
+        }
+      }
+    }
+    if (failed_.load(std::memory_order_relaxed))
+      return Workers::Poll::Failed;
+  }
+  return left ? Workers::Poll::Blocked : Workers::Poll::Done;
+}
+
+bool Executor::step(const Site &site) {
+  const auto &[rank, stream, entry, op, worker] = site;
+  const StageProgram &program = *rank.program;
+  const Buffer *buffers = program.buffers.data() + op.firstBuffer;
+  std::byte *arena = rank.arena.data();
+  switch (op.kind) {
+  case Body::Launch:
+    launch(site);
+    return true;
+  case Body::Matmul:
+    matmul(site);
+    return true;
+  case Body::Collective:
+    return collective(site);
+  case Body::Send:
+  case Body::Recv:
+    return message(site);
+  case Body::Copy:
+    std::memmove(buffers[1].at(arena, entry.slot), buffers[0].at(arena, entry.slot),
+                 buffers[0].size);
+    return true;
+  case Body::Fill:
+    std::memset(buffers[0].at(arena, entry.slot), 0, buffers[0].size);
+    return true;
+  case Body::Feed:
+    feed(site);
+    return true;
+  case Body::Record:
+    ++rank.events[program.counterOf(op, entry.slot)];
+    return true;
+  case Body::Wait: {
+    const WaitTarget &wait = program.waits[entry.firstWait + op.index];
+    return wait.target == 0 || rank.events[wait.counter] >= wait.target;
+  }
+  case Body::NONE:
+    break;
+  }
+  return true;
+}
+
+void Executor::launch(const Site &site) {
+  const auto &[rank, stream, entry, op, worker] = site;
+  const StageProgram &program = *rank.program;
+  constexpr size_t most = 32; // as in checkBounds
+  void *buffers[most];
+  int64_t scalars[most];
+  uint64_t bytes = 0;
+  for (uint32_t i = 0; i < op.buffers; ++i) {
+    const Buffer &buffer = program.buffers[op.firstBuffer + i];
+    buffers[i] = buffer.at(rank.arena.data(), entry.slot);
+    bytes += buffer.size;
+  }
+  for (uint32_t i = 0; i < op.scalars; ++i) {
+    const Scalar &scalar = program.scalars[op.firstScalar + i];
+    uint64_t value = static_cast<uint64_t>(scalar.base);
+    for (uint32_t c = 0; c < scalar.coefs; ++c)
+      value += static_cast<uint64_t>(program.coefs[scalar.firstCoef + c]) * rank.coordinate[c];
+    scalars[i] = static_cast<int64_t>(value);
+  }
+  KernelFunction kernel = kernels_[op.index];
+  Isolation isolation(*this, rank);
+  constexpr uint64_t kLeastBytes = 1 << 17; // less is done before a helper is awake
+  Team &team = *teams_[worker];
+  if (team.threads() == 1 || op.rows < 2 || bytes < kLeastBytes)
+    return kernel(buffers, scalars, 0, op.rows);
+  // More parts than threads, so that a late helper does not hold up the rest.
+  int64_t parts = std::min<int64_t>(op.rows, int64_t(team.threads()) * 4);
+  team.run(parts, [&](int64_t part, unsigned) {
+    kernel(buffers, scalars, op.rows * part / parts, op.rows * (part + 1) / parts);
+  });
+}
+
+void Executor::matmul(const Site &site) {
+  const auto &[rank, stream, entry, op, worker] = site;
+  const StageProgram &program = *rank.program;
+  const planfile::MatmulT &what = *program.matmuls[op.index];
+  const Buffer *refs = program.buffers.data() + op.firstBuffer;
+  void *buffers[3];
+  for (int i = 0; i < 3; ++i)
+    buffers[i] = refs[i].at(rank.arena.data(), entry.slot);
+  Isolation isolation(*this, rank);
+  Team &team = *teams_[worker];
+  const auto &parts = matmulParts_[program.stage][op.index];
+  uint64_t size = planfile::byteSize(what.dtype);
+  auto at = [&](int i, uint64_t element) {
+    return static_cast<std::byte *>(buffers[i]) + element * size;
+  };
+  if (!parts.empty()) {
+    std::atomic<bool> good{true};
+    team.run(static_cast<int64_t>(parts.size()), [&, w = worker](int64_t p, unsigned thread) {
+      const MatmulPart &part = parts[p];
+      if (!library_->execute(part.id, w * threads_ + thread, at(part.swapped ? 1 : 0, part.a),
+                             at(part.swapped ? 0 : 1, part.b), at(2, part.c)))
+        good = false;
+    });
+    if (!good)
+      fail(site, "the matmul library failed");
+    return;
+  }
+  int64_t count = std::min<int64_t>(op.rows, int64_t(team.threads()) * 4);
+  team.run(count, [&](int64_t part, unsigned) {
+    kernels_[what.fallback](buffers, nullptr, op.rows * part / count,
+                            op.rows * (part + 1) / count);
+  });
+}
+
+void Executor::feed(const Site &site) {
+  const auto &[rank, stream, entry, op, worker] = site;
+  const planfile::InputBindingT &input = *program_.inputs[op.index];
+  uint64_t bytes = planfile::byteSize(input.dtype);
+  for (int64_t dim : input.local_shape)
+    bytes *= static_cast<uint64_t>(dim);
+  uint64_t ranks = 1;
+  for (uint32_t axis : input.batch_axes)
+    ranks *= program_.mesh->axes[axis]->size;
+  const std::byte *from =
+      (*inputs_)[op.index] + rank.inputOffset[op.index] + entry.microBatch * ranks * bytes;
+  std::memcpy(rank.program->buffers[op.firstBuffer].at(rank.arena.data(), entry.slot), from,
+              bytes);
+}
+
+bool Executor::collective(const Site &site) {
+  auto &[rank, stream, entry, op, worker] = site;
+  const Member &member = rank.members[op.index];
+  if (!stream.posted) {
+    const Buffer *refs = rank.program->buffers.data() + op.firstBuffer;
+    Communicator::Post post{rank.program->collectives[op.index],
+                            refs[0].at(rank.arena.data(), entry.slot),
+                            refs[1].at(rank.arena.data(), entry.slot)};
+    support::Result<uint64_t> number = member.communicator->post(member.index, post, wake_);
+    if (!number) {
+      fail(site, number.message());
+      return false;
+    }
+    stream.number = *number;
+    stream.posted = true;
+  }
+  if (!member.communicator->poll(stream.number, wake_))
+    return false;
+  stream.posted = false;
+  ++rank.collectiveCalls[op.index];
+  return true;
+}
+
+bool Executor::message(const Site &site) {
+  auto &[rank, stream, entry, op, worker] = site;
+  const MessageEnd &end = rank.messages[op.index];
+  if (!stream.posted) {
+    stream.parts.clear();
+    for (uint32_t i = 0; i < op.buffers; ++i) {
+      const Buffer &buffer = rank.program->buffers[op.firstBuffer + i];
+      stream.parts.emplace_back(buffer.at(rank.arena.data(), entry.slot), buffer.size);
+    }
+    support::Result<uint64_t> number = end.channel->post(end.side, stream.parts, wake_);
+    if (!number) {
+      fail(site, number.message());
+      return false;
+    }
+    if (*number == Channel::kBusy)
+      return false;
+    stream.number = *number;
+    stream.posted = true;
+  }
+  if (!end.channel->complete(stream.number))
+    return false;
+  stream.posted = false;
+  ++rank.messageCalls[op.index];
+  return true;
+}
+
+void Executor::fail(const Site &site, const std::string &why) {
+  std::lock_guard lock(failureMutex_);
+  if (!failed_.exchange(true))
+    failure_ = support::text(why, "; at ", describe(site.rank, site.stream, site.op));
+}
+
+support::Result<std::vector<Count>> Executor::counts() const {
+  std::vector<Count> counts;
+  std::vector<const Rank *> first(stages_.size(), nullptr);
+  for (const auto &rank : ranks_) {
+    const Rank *&other = first[rank->program->stage];
+    if (!other)
+      other = rank.get();
+    if (other->collectiveCalls != rank->collectiveCalls ||
+        other->messageCalls != rank->messageCalls)
+      return support::error("ranks ", other->id, " and ", rank->id, " of stage ",
+                            rank->program->stage, " ran different communication");
+  }
+  for (const Rank *rank : first) {
+    const StageProgram &stage = *rank->program;
+    auto add = [&](uint32_t index, uint64_t calls) {
+      // Ops are numbered over the procedures, one after the other.
+      size_t p = 0;
+      while (p + 1 < stage.procedures.size() && stage.procedures[p + 1].firstOp <= index)
+        ++p;
+      const auto &instruction =
+          *stage.plan->procedures[p]->instructions[index - stage.procedures[p].firstOp];
+      counts.push_back({stage.stage, instruction.origin, instruction.phase,
+                        instruction.body.AsCollective(), instruction.body.AsSend(), calls});
+    };
+    for (size_t i = 0; i < stage.collectiveOps.size(); ++i)
+      add(stage.collectiveOps[i], rank->collectiveCalls[i]);
+    for (size_t i = 0; i < stage.messageOps.size(); ++i)
+      if (stage.ops[stage.messageOps[i]].kind == Body::Send)
+        add(stage.messageOps[i], rank->messageCalls[i]);
+  }
+  return counts;
+}

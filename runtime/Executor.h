@@ -1,0 +1,156 @@
+// Runs the plan: one resumable state machine a rank, driven by a few threads.
+//
+// Each stream of a rank is an in-order queue with its own place in the table of
+// the stage. Nothing blocks inside an instruction: a stream that must wait is
+// left, and its rank woken when what it waits for may have happened.
+#ifndef LLMC_RUNTIME_EXECUTOR_H
+#define LLMC_RUNTIME_EXECUTOR_H
+
+#include "lib/planfile/Program.h"
+#include "lib/support/Error.h"
+#include "runtime/Arena.h"
+#include "runtime/Kernels.h"
+#include "runtime/Library.h"
+#include "runtime/StageProgram.h"
+#include "runtime/Team.h"
+#include "runtime/Transport.h"
+#include "runtime/Workers.h"
+
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace llmc::runtime {
+
+struct ExecutorOptions {
+  unsigned workers = 0;        // threads that drive ranks; 0: min(cores, ranks)
+  unsigned threadsPerRank = 0; // 0: as the plan says, else cores / ranks
+  bool useLibrary = true;      // false: the program's own matrix products
+  bool isolate = false;        // a test's: while a kernel runs, all other arenas are closed
+};
+
+// How often an instruction of a stage ran on one rank since the start.
+struct Count {
+  uint32_t stage = 0;
+  uint32_t origin = 0;
+  planfile::Phase phase = planfile::Phase::Forward;
+  const planfile::CollectiveT *collective = nullptr; // or
+  const planfile::SendT *send = nullptr;
+  uint64_t calls = 0;
+};
+
+class Executor {
+public:
+  // `program` must have passed checkBounds() and outlive this object.
+  static support::Result<std::unique_ptr<Executor>>
+  create(const planfile::ProgramT &program, const Kernels &kernels, ExecutorOptions options);
+  ~Executor();
+
+  // One pass over every stage's table. `inputs[i]` is the step's global batch
+  // of Program.inputs[i]: global_batch rows, dense. A failure is final.
+  support::Status runStep(const std::vector<const std::byte *> &inputs);
+
+  const planfile::ProgramT &program() const { return program_; }
+  uint32_t ranks() const { return static_cast<uint32_t>(ranks_.size()); }
+  std::byte *arena(uint32_t rank) const { return ranks_[rank]->arena.data(); }
+  uint32_t stageOfRank(uint32_t rank) const { return ranks_[rank]->program->stage; }
+
+  // Collectives and sends that ran on the first rank of each stage; an error if
+  // the ranks of a stage differ.
+  support::Result<std::vector<Count>> counts() const;
+
+  unsigned workers() const { return workers_->workers(); }
+  unsigned threadsPerRank() const { return threads_; }
+  // Who multiplies matrices, for the start-up lines.
+  std::string libraryNote() const { return libraryNote_; }
+
+private:
+  struct Member {
+    Communicator *communicator = nullptr;
+    uint32_t index = 0;
+  };
+  struct MessageEnd {
+    Channel *channel = nullptr;
+    Channel::Side side = Channel::Source;
+  };
+  struct Stream {
+    uint32_t entry = 0, position = 0;
+    bool posted = false; // the collective or message it stands at
+    uint64_t number = 0; // of that
+    std::vector<std::span<std::byte>> parts;
+  };
+  struct Rank {
+    Rank(uint32_t id, const StageProgram *program, Arena arena)
+        : id(id), program(program), arena(std::move(arena)) {}
+    uint32_t id;
+    const StageProgram *program;
+    Arena arena;
+    std::vector<uint32_t> coordinate;
+    std::vector<Stream> streams;
+    std::vector<uint32_t> events;
+    std::vector<Member> members;       // by Op::index
+    std::vector<MessageEnd> messages;  // by Op::index
+    std::vector<uint64_t> inputOffset; // of this rank's rows, by input
+    std::vector<uint64_t> collectiveCalls, messageCalls;
+  };
+  struct Site { // where a stream stands
+    Rank &rank;
+    Stream &stream;
+    const StageProgram::Entry &entry;
+    const Op &op;
+    unsigned worker;
+  };
+
+  Executor(const planfile::ProgramT &program, const Kernels &kernels)
+      : program_(program), kernels_(kernels) {}
+  support::Status prepare(const ExecutorOptions &options);
+  support::Status mapArenas();
+  void connect(Rank &rank);
+  Communicator *communicatorFor(const planfile::CollectiveT &collective, uint8_t stream,
+                                Rank &rank, uint32_t &index);
+  void prepareLibrary(const ExecutorOptions &options);
+
+  Workers::Poll advance(uint32_t rank, unsigned worker);
+  // The op where `stream` stands, moving it over empty entries; null at the end.
+  const Op *current(const Rank &rank, Stream &stream, uint8_t index) const;
+  bool step(const Site &site); // false: must wait
+  bool collective(const Site &site);
+  bool message(const Site &site);
+  void launch(const Site &site);
+  void matmul(const Site &site);
+  void feed(const Site &site);
+  void fail(const Site &site, const std::string &why);
+  class Isolation;
+
+  std::string describe(const Rank &rank, const Stream &stream, const Op &op) const;
+  std::string waitsFor(const Rank &rank, const Stream &stream, const Op &op) const;
+  std::string blockedReport();
+
+  const planfile::ProgramT &program_;
+  const Kernels &kernels_;
+  std::vector<std::unique_ptr<StageProgram>> stages_;
+  std::vector<std::unique_ptr<Rank>> ranks_;
+  std::map<std::pair<std::vector<uint32_t>, uint8_t>, std::unique_ptr<Communicator>>
+      communicators_;
+  std::map<std::tuple<uint32_t, uint32_t, uint32_t>, std::unique_ptr<Channel>> channels_;
+  std::unique_ptr<Library> library_;
+  std::string libraryNote_;
+  std::vector<std::vector<std::vector<MatmulPart>>> matmulParts_; // by stage, Op::index
+  unsigned threads_ = 1;
+  std::vector<std::unique_ptr<Team>> teams_; // by worker
+  bool isolate_ = false;
+  const std::vector<const std::byte *> *inputs_ = nullptr;
+  Wake wake_;
+  std::mutex failureMutex_;
+  std::string failure_;
+  std::atomic<bool> failed_{false};
+  std::unique_ptr<Workers> workers_;
+};
+
+// Processors that this process may use.
+unsigned availableCores();
+
+} // namespace llmc::runtime
+
+#endif // LLMC_RUNTIME_EXECUTOR_H

@@ -1,0 +1,154 @@
+// Making an executor: arenas, groups, channels, library calls, threads.
+#include "runtime/Executor.h"
+
+#include <algorithm>
+#include <sched.h>
+
+using namespace llmc;
+using namespace llmc::runtime;
+using planfile::Body;
+using support::error;
+using support::Status;
+
+unsigned runtime::availableCores() {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  if (::sched_getaffinity(0, sizeof set, &set) == 0 && CPU_COUNT(&set) > 0)
+    return static_cast<unsigned>(CPU_COUNT(&set));
+  return std::max(1u, std::thread::hardware_concurrency());
+}
+
+support::Result<std::unique_ptr<Executor>> Executor::create(const planfile::ProgramT &program,
+                                                            const Kernels &kernels,
+                                                            ExecutorOptions options) {
+  std::unique_ptr<Executor> executor(new Executor(program, kernels));
+  if (Status s = executor->prepare(options); !s)
+    return s.takeError();
+  return executor;
+}
+
+Executor::~Executor() = default;
+
+Status Executor::prepare(const ExecutorOptions &options) {
+  if (kernels_.size() != program_.kernels.size())
+    return error(kernels_.size(), " kernels for a plan of ", program_.kernels.size());
+  for (uint32_t stage = 0; stage < program_.stages.size(); ++stage)
+    stages_.push_back(std::make_unique<StageProgram>(program_, stage));
+  if (Status s = mapArenas(); !s)
+    return s;
+  for (const auto &rank : ranks_)
+    connect(*rank);
+
+  unsigned cores = availableCores();
+  isolate_ = options.isolate;
+  unsigned workers = options.workers ? options.workers : std::min(cores, ranks());
+  if (isolate_)
+    workers = 1; // another worker's rank would lose its arena
+  threads_ = options.threadsPerRank ? options.threadsPerRank : program_.threads_per_rank;
+  if (threads_ == 0)
+    threads_ = std::max(1u, cores / ranks());
+  threads_ = std::min(threads_, 256u);
+  for (unsigned i = 0; i < workers; ++i)
+    teams_.push_back(std::make_unique<Team>(threads_));
+  prepareLibrary(options);
+  wake_ = [this](uint32_t rank) { workers_->wake(rank); };
+  workers_ = std::make_unique<Workers>(
+      ranks(), workers, [this](uint32_t rank, unsigned worker) { return advance(rank, worker); });
+  return support::ok();
+}
+
+Status Executor::mapArenas() {
+  uint32_t count = planfile::rankCount(*program_.mesh);
+  uint64_t needed = 0;
+  for (const auto &stage : program_.stages)
+    needed += stage->arena_bytes * (count / program_.stages.size());
+  uint64_t free = availableMemory();
+  if (free != 0 && needed > free)
+    return error("the arenas of ", count, " ranks need ", needed, " bytes, but only ", free,
+                 " bytes of memory are free; use fewer ranks, a smaller micro-batch or a "
+                 "shorter sequence");
+  for (uint32_t id = 0; id < count; ++id) {
+    const StageProgram *stage = stages_[planfile::stageOf(program_, id)].get();
+    support::Result<Arena> arena = Arena::map(stage->plan->arena_bytes);
+    if (!arena)
+      return arena.takeError();
+    ranks_.push_back(std::make_unique<Rank>(id, stage, std::move(*arena)));
+  }
+  return support::ok();
+}
+
+void Executor::connect(Rank &rank) {
+  const StageProgram &stage = *rank.program;
+  rank.coordinate = planfile::coordinateOf(*program_.mesh, rank.id);
+  rank.streams.resize(stage.plan->streams);
+  rank.events.resize(stage.counters);
+  rank.collectiveCalls.resize(stage.collectives.size());
+  rank.messageCalls.resize(stage.messageOps.size());
+
+  // Few different groups serve many collectives: look each up once.
+  std::map<std::tuple<std::vector<uint32_t>, std::vector<uint32_t>, uint8_t>, Member> known;
+  for (size_t i = 0; i < stage.collectives.size(); ++i) {
+    const planfile::CollectiveT &c = *stage.collectives[i];
+    uint8_t stream = stage.ops[stage.collectiveOps[i]].stream;
+    auto [at, isNew] = known.try_emplace({c.axes, c.members, stream});
+    if (isNew) {
+      std::vector<uint32_t> group = planfile::groupOf(*program_.mesh, c, rank.id);
+      auto &slot = communicators_[{group, stream}];
+      if (!slot)
+        slot = std::make_unique<Communicator>(group);
+      auto self = std::find(group.begin(), group.end(), rank.id);
+      at->second = {slot.get(), static_cast<uint32_t>(self - group.begin())};
+    }
+    rank.members.push_back(at->second);
+  }
+  for (uint32_t index : stage.messageOps) {
+    // The plan's own instruction, for axis, delta and channel.
+    size_t p = 0;
+    while (p + 1 < stage.procedures.size() && stage.procedures[p + 1].firstOp <= index)
+      ++p;
+    const planfile::BodyUnion &body =
+        stage.plan->procedures[p]->instructions[index - stage.procedures[p].firstOp]->body;
+    const planfile::SendT *send = body.AsSend();
+    const planfile::RecvT *recv = body.AsRecv();
+    uint32_t peer = send ? planfile::peerOf(*program_.mesh, rank.id, send->axis, send->delta)
+                         : planfile::peerOf(*program_.mesh, rank.id, recv->axis, recv->delta);
+    uint32_t source = send ? rank.id : peer, destination = send ? peer : rank.id;
+    auto &channel = channels_[{source, destination, send ? send->channel : recv->channel}];
+    if (!channel)
+      channel = std::make_unique<Channel>(source, destination);
+    rank.messages.push_back({channel.get(), send ? Channel::Source : Channel::Destination});
+  }
+  for (const auto &input : program_.inputs) {
+    uint64_t bytes = planfile::byteSize(input->dtype), place = 0;
+    for (int64_t dim : input->local_shape)
+      bytes *= static_cast<uint64_t>(dim);
+    for (uint32_t axis : input->batch_axes)
+      place = place * program_.mesh->axes[axis]->size + rank.coordinate[axis];
+    rank.inputOffset.push_back(place * bytes);
+  }
+}
+
+void Executor::prepareLibrary(const ExecutorOptions &options) {
+  std::string why = "switched off";
+  if (options.useLibrary)
+    library_ = Library::open(why);
+  size_t refused = 0, all = 0;
+  for (const auto &stage : stages_) {
+    auto &parts = matmulParts_.emplace_back(stage->matmuls.size());
+    for (size_t i = 0; i < stage->matmuls.size(); ++i) {
+      if (library_)
+        parts[i] = splitMatmul(*library_, *stage->matmuls[i], threads_);
+      refused += parts[i].empty();
+      ++all;
+    }
+  }
+  if (!library_) {
+    libraryNote_ = "the program's own kernels (" + why + ")";
+    return;
+  }
+  library_->finish(static_cast<unsigned>(teams_.size()) * threads_);
+  libraryNote_ = "oneDNN " + library_->version();
+  if (refused > 0)
+    libraryNote_ += support::text(", ", refused, " of ", all,
+                                  " products by the program's own kernels");
+}
