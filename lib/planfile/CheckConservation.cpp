@@ -24,6 +24,7 @@ public:
     for (uint32_t s = 0; s < program.stages.size(); ++s) {
       checkStates(s);
       checkSchedule(s);
+      checkUntouched(s);
       if (training())
         checkTouched(s);
     }
@@ -34,11 +35,12 @@ private:
   bool training() const { return program.mode == Mode::Train; }
 
   void report(int stage, std::string message, std::string fix, int64_t microBatch = -1,
-              std::string procedure = "") {
+              std::string procedure = "", int64_t instruction = -1) {
     Finding finding;
     finding.stage = stage;
     finding.procedure = std::move(procedure);
     finding.microBatch = microBatch;
+    finding.instruction = instruction;
     finding.message = std::move(message);
     finding.fix = std::move(fix);
     findings.add(std::move(finding));
@@ -79,13 +81,16 @@ private:
       if (s == stage)
         continue;
       for (const auto &state : program.stages[s]->states)
-        if (state->role == StateRole::Parameter && state->owner &&
-            state->view->source == copy.view->source && state->view->offset == copy.view->offset &&
-            state->view->strides == copy.view->strides &&
-            state->global_shape == copy.global_shape)
+        if (state->role == StateRole::Parameter && state->owner && sameView(*state, copy))
           return true;
     }
     return false;
+  }
+
+  static bool sameView(const StateShardT &a, const StateShardT &b) {
+    return a.view && b.view && a.view->source == b.view->source &&
+           a.view->offset == b.view->offset && a.view->strides == b.view->strides &&
+           a.global_shape == b.global_shape;
   }
 
   void checkLayers() {
@@ -137,15 +142,26 @@ private:
         checkCompanion(s, *parameter, role, byRole[role]);
     for (StateRole role : {StateRole::Moment1, StateRole::Moment2, StateRole::Master})
       for (const auto &[name, state] : byRole[role])
-        if (!parameters.count(name))
+        if (!parameters.count(name) && !ofParameter(*state, parameters))
           report(s, "state '" + name + "' is the " + std::string(toString(role)) +
                         " of no parameter of the stage",
                  "drop it, or keep its parameter on the same stage");
   }
 
+  static bool ofParameter(const StateShardT &state,
+                          const std::map<std::string, const StateShardT *> &parameters) {
+    return std::any_of(parameters.begin(), parameters.end(), [&](const auto &parameter) {
+      return sameView(state, *parameter.second);
+    });
+  }
+
   void checkCompanion(uint32_t s, const StateShardT &parameter, StateRole role,
                       const std::map<std::string, const StateShardT *> &states) {
     auto it = states.find(parameter.name);
+    if (it == states.end()) // or under another name, for the same part of the source
+      it = std::find_if(states.begin(), states.end(), [&](const auto &candidate) {
+        return sameView(*candidate.second, parameter);
+      });
     std::string what = "parameter '" + parameter.name + "' needs one " +
                        std::string(toString(role)) + " of its shape and sharding, ";
     if (it == states.end())
@@ -284,6 +300,37 @@ private:
     return std::any_of(stage.outputs.begin(), stage.outputs.end(), [&](const auto &output) {
       return output->buffer->offset == state.buffer->offset;
     });
+  }
+
+  // Only the update changes parameters and their moments.
+  void checkUntouched(uint32_t s) {
+    const StageT &stage = *program.stages[s];
+    std::map<uint64_t, const StateShardT *> fixed; // by first byte
+    for (const auto &state : stage.states)
+      if (state->role != StateRole::Accumulator)
+        fixed[state->buffer->offset] = state.get();
+    for (const auto &procedure : stage.procedures) {
+      if (procedure->kind == ProcedureKind::Update)
+        continue;
+      for (size_t i = 0; i < procedure->instructions.size(); ++i)
+        for (uint32_t slot = 0; slot < stage.slots; ++slot) {
+          bool slotted = false;
+          forEachAccess(*procedure->instructions[i], slot, [&](const ByteAccess &a) {
+            slotted |= a.slotted;
+            auto it = fixed.lower_bound(a.end);
+            if (!a.write || it == fixed.begin())
+              return;
+            const StateShardT &state = *std::prev(it)->second;
+            if (state.buffer->offset + state.buffer->size > a.begin)
+              report(s, describeBody(program, *procedure->instructions[i]) + " writes into " +
+                            std::string(toString(state.role)) + " '" + state.name + "'",
+                     "only the update may change it; move the buffer elsewhere", -1,
+                     procedure->name, static_cast<int64_t>(i));
+          });
+          if (!slotted)
+            break;
+        }
+    }
   }
 
   // A gradient that arrives in some backwards and not in the last, or that no

@@ -175,7 +175,7 @@ private:
       if (!ordered(cell.writer, clock))
         reportRace(cell.writer, n, "written", "read", it->first);
       else
-        checkFresh(n, a, cell, it->first);
+        checkValue(n, a, cell, it->first);
       uint32_t stream = trace.nodes[n].stream;
       auto same = std::find_if(cell.readers.begin(), cell.readers.end(), [&](uint32_t r) {
         return trace.nodes[r].stream == stream;
@@ -198,11 +198,34 @@ private:
     return kind != ProcedureKind::Begin && kind != ProcedureKind::Update;
   }
 
+  void checkValue(uint32_t n, const ByteAccess &a, const ShadowCell &cell, uint64_t byte) {
+    if (cell.writer == kInitialWriter || cell.persistent)
+      return;
+    checkWhole(n, a, cell);
+    checkFresh(n, a, cell, byte);
+  }
+
+  // Tensors and their parts nest. Who reads the end of one write together with
+  // other bytes reads a tensor over which another one was laid.
+  void checkWhole(uint32_t n, const ByteAccess &a, const ShadowCell &cell) {
+    bool inside = cell.writtenBegin <= a.begin && a.end <= cell.writtenEnd;
+    bool around = a.begin <= cell.writtenBegin && cell.writtenEnd <= a.end;
+    if (inside || around)
+      return;
+    const Node &reader = trace.nodes[n];
+    findings.add(trace.at(reader,
+                          describeBody(program, *reader.inst) + " reads arena bytes [" +
+                              std::to_string(a.begin) + ", " + std::to_string(a.end) +
+                              "), partly overwritten with bytes [" +
+                              std::to_string(cell.writtenBegin) + ", " +
+                              std::to_string(cell.writtenEnd) + ") by " +
+                              trace.describe(trace.nodes[cell.writer]),
+                          "give the two tensors disjoint bytes while both are live"));
+  }
+
   // What a micro-batch reads outside the persistent tensors must be its own: in
   // program order a slot that came round too early is not a race, only wrong.
   void checkFresh(uint32_t n, const ByteAccess &a, const ShadowCell &cell, uint64_t byte) {
-    if (cell.writer == kInitialWriter || cell.persistent)
-      return;
     const Node &reader = trace.nodes[n], &writer = trace.nodes[cell.writer];
     if (!perMicroBatch(reader))
       return;

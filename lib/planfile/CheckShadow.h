@@ -16,6 +16,7 @@ inline constexpr uint32_t kInitialWriter = ~0u;
 struct ShadowCell {
   uint64_t end = 0;
   uint32_t writer = kInitialWriter; // node
+  uint64_t writtenBegin = 0, writtenEnd = 0; // all bytes of that write, overwritten ones too
   bool accumulated = false;         // the writer had read what was there
   bool persistent = false;          // meant to be carried from one micro-batch to the next
   std::vector<uint32_t> readers;    // nodes, the last one of each stream
@@ -44,15 +45,15 @@ public:
         continue;
       }
       if (from < it->first)
-        cells.emplace_hint(it, from, ShadowCell{it->first, writer, accumulated, false, {}});
-      it->second.writer = writer;
-      it->second.accumulated = accumulated;
-      it->second.readers.clear();
+        cells.emplace_hint(it, from,
+                           ShadowCell{it->first, writer, begin, end, accumulated, false, {}});
+      ShadowCell &cell = it->second;
+      cell = {cell.end, writer, begin, end, accumulated, true, {}};
       from = it->second.end;
       ++it;
     }
     if (from < end)
-      cells.emplace_hint(it, from, ShadowCell{end, writer, accumulated, false, {}});
+      cells.emplace_hint(it, from, ShadowCell{end, writer, begin, end, accumulated, false, {}});
   }
 
   // Declares bytes that persist over steps and hold a value from the start.
@@ -61,7 +62,7 @@ public:
       return;
     auto [it, last] = isolate(begin, end);
     cells.erase(it, last);
-    cells.emplace(begin, ShadowCell{end, kInitialWriter, false, true, {}});
+    cells.emplace(begin, ShadowCell{end, kInitialWriter, begin, end, false, true, {}});
   }
 
 private:

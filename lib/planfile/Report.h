@@ -1,0 +1,38 @@
+// What a plan holds, for people and scripts. Every figure is found by walking
+// the plan: its tables, instructions, states and arena.
+#ifndef LLMC_LIB_PLANFILE_REPORT_H
+#define LLMC_LIB_PLANFILE_REPORT_H
+
+#include "lib/planfile/plan_generated.h"
+
+#include <nlohmann/json.hpp>
+
+#include <cstdint>
+#include <string>
+
+namespace llmc::planfile {
+
+// The object of `inspect --json`, for a plan that checkBounds accepts:
+//   model {name, parameters, layers, blocks}, parameters, constants, mesh,
+//   ranks, micro_batch, micro_batches, schedule,
+//   stages [{stage, first_layer, last_layer, slots, arena_bytes, live_bytes}],
+//   collectives [{kind, axes, stage, phase, bytes, per_step, origin}],
+//   sends [{from_stage, to_stage, bytes, per_step}], kernels,
+//   instructions {kind: count}, state_bytes, file_bytes.
+// Counts are those of one step and one rank of each stage; instructions and
+// state_bytes are summed over the stages. A collective over stages is listed
+// once, for its lowest stage; groups of one rank are not listed. `origin` is the
+// first source node, or the operation if the step itself needs it; `source` has
+// all of it. `fileBytes` is the size of the file the plan came from.
+nlohmann::json inspectJson(const ProgramT &program, uint64_t fileBytes);
+
+// The same as tables, and the schedule drawn as a grid: a row a stage, columns
+// in the order that messages allow.
+std::string inspectText(const ProgramT &program, uint64_t fileBytes);
+
+// The grid alone; at most `columns` columns.
+std::string drawSchedule(const ProgramT &program, unsigned columns = 40);
+
+} // namespace llmc::planfile
+
+#endif // LLMC_LIB_PLANFILE_REPORT_H

@@ -1,0 +1,475 @@
+// The checkers on correct plans, and on plans with one planted fault each.
+#include "lib/planfile/Check.h"
+#include "lib/planfile/Program.h"
+#include "test/planfile/Harness.h"
+#include "test/planfile/PlanBuilder.h"
+
+#include <algorithm>
+#include <chrono>
+#include <set>
+
+using namespace llmc;
+using namespace llmc::planfile;
+using namespace llmc::test;
+
+namespace {
+
+const PlanShape kOneForwardOneBackward = {};
+const PlanShape kGPipe = {.gpipe = true};
+const std::vector<PlanShape> kShapes = {kOneForwardOneBackward,
+                                        kGPipe,
+                                        {.stages = 1},
+                                        {.stages = 4, .microBatches = 8, .dp = 1, .launches = 3},
+                                        {.gpipe = true, .stages = 3, .microBatches = 5},
+                                        {.stages = 3, .microBatches = 1}};
+
+std::set<std::string> checkersOf(const std::vector<Finding> &findings) {
+  std::set<std::string> names;
+  for (const Finding &finding : findings)
+    names.insert(finding.checker);
+  return names;
+}
+
+// The fault must be found by `checker`, with a message that has `words`.
+void expectFound(const ProgramT &program, const std::string &checker, const std::string &words) {
+  std::vector<Finding> findings = checkAll(program);
+  bool found = std::any_of(findings.begin(), findings.end(), [&](const Finding &finding) {
+    return finding.checker == checker && finding.message.find(words) != std::string::npos;
+  });
+  EXPECT_MSG(found, checker + " did not say '" + words + "':\n" + formatFindings(findings));
+}
+
+void refreshLive(ProgramT &program) {
+  for (unsigned s = 0; s < program.stages.size(); ++s)
+    program.stages[s]->live_bytes = peakLiveBytes(program, s);
+}
+
+size_t findInstruction(const ProcedureT &procedure, Body type, size_t nth = 0) {
+  for (size_t i = 0; i < procedure.instructions.size(); ++i)
+    if (procedure.instructions[i]->body.type == type && nth-- == 0)
+      return i;
+  throw std::logic_error("no such instruction");
+}
+
+void erase(ProcedureT &procedure, size_t index) {
+  procedure.instructions.erase(procedure.instructions.begin() + static_cast<ptrdiff_t>(index));
+}
+
+void moveTo(ProcedureT &procedure, size_t from, size_t to) {
+  auto inst = std::move(procedure.instructions[from]);
+  erase(procedure, from);
+  procedure.instructions.insert(procedure.instructions.begin() + static_cast<ptrdiff_t>(to),
+                                std::move(inst));
+}
+
+void shrinkSlots(ProgramT &program, unsigned stage) {
+  StageT &s = *program.stages[stage];
+  --s.slots;
+  for (auto &entry : s.table)
+    if (s.procedures[entry->procedure]->kind != ProcedureKind::Update &&
+        s.procedures[entry->procedure]->kind != ProcedureKind::Begin)
+      entry->slot = entry->micro_batch % s.slots;
+  refreshLive(program);
+}
+
+StateShardT &stateOf(ProgramT &program, unsigned stage, const std::string &name, StateRole role) {
+  for (auto &state : program.stages[stage]->states)
+    if (state->name == name && state->role == role)
+      return *state;
+  throw std::logic_error("no such state");
+}
+
+} // namespace
+
+LLMC_TEST(correctPlansPass) {
+  for (const PlanShape &shape : kShapes) {
+    ProgramT program = makePlan(shape);
+    EXPECT_EQ(formatFindings(checkAll(program)), "");
+  }
+}
+
+// --- happens-before ---
+
+LLMC_TEST(slotsShrunkByOne) {
+  for (const PlanShape &shape : kShapes) {
+    ProgramT correct = makePlan(shape);
+    for (unsigned s = 0; s < shape.stages; ++s) {
+      if (correct.stages[s]->slots < 2)
+        continue;
+      ProgramT program = makePlan(shape);
+      shrinkSlots(program, s);
+      expectFound(program, "happens-before", "belongs to another micro-batch");
+      expectFound(program, "conservation", "still holds micro-batch");
+    }
+  }
+}
+
+// A stage whose memory was planned for one slot has no slot strides; its second
+// micro-batch is caught all the same.
+LLMC_TEST(slotsShrunkBeforeMemoryPlanning) {
+  ProgramT program = makePlan(kOneForwardOneBackward);
+  for (const char *name : {"x", "y", "dy"}) {
+    BufferRefT from = bufferOf(program, 0, name), to = from;
+    to.slot_stride = 0;
+    moveBuffer(program, 0, from, to);
+  }
+  shrinkSlots(program, 0);
+  expectFound(program, "happens-before", "belongs to another micro-batch");
+}
+
+// Every wait is removed in turn. It must be missed, or be one whose order also
+// follows another way, known from the schedule and listed here.
+LLMC_TEST(eachWaitRemoved) {
+  struct Redundant {
+    unsigned stage;
+    ProcedureKind kind;
+    uint32_t event;
+  };
+  auto run = [](const PlanShape &shape, const std::vector<Redundant> &redundant) {
+    ProgramT correct = makePlan(shape);
+    for (unsigned s = 0; s < shape.stages; ++s)
+      for (const auto &procedure : correct.stages[s]->procedures)
+        for (size_t i = 0; i < procedure->instructions.size(); ++i) {
+          const WaitT *wait = procedure->instructions[i]->body.AsWait();
+          if (!wait)
+            continue;
+          ProgramT program = makePlan(shape);
+          erase(procedureOf(program, s, procedure->kind), i);
+          bool missed = !checkHappensBefore(program).empty();
+          bool expected = std::none_of(redundant.begin(), redundant.end(), [&](const Redundant &r) {
+            return r.stage == s && r.kind == procedure->kind && r.event == wait->event;
+          });
+          EXPECT_MSG(missed == expected,
+                     "wait for event " + std::to_string(wait->event) + " of stage " +
+                         std::to_string(s) + " " + procedure->name +
+                         (missed ? " is missed, expected redundant" : " is not missed"));
+        }
+  };
+  using enum ProcedureKind;
+  // Stage 0 reuses a slot only after the gradient of its former micro-batch came
+  // back and was used: so its activation has been taken, its buffers are free.
+  run(kOneForwardOneBackward,
+      {{0, Forward, YSent}, {0, Backward, DyFree}, {0, BackwardLast, DyFree}});
+  // A slot a micro-batch: only the next step reuses one, and the update joins all stages.
+  run(kGPipe, {{0, Forward, YSent},
+               {0, Backward, DyFree},
+               {0, BackwardLast, DyFree},
+               {1, Forward, XFree},
+               {1, Backward, DxSent},
+               {1, BackwardLast, DxSent}});
+}
+
+LLMC_TEST(recordMoved) {
+  // Before the launch whose result it announces.
+  ProgramT program = makePlan(kOneForwardOneBackward);
+  ProcedureT &forward = procedureOf(program, 0, ProcedureKind::Forward);
+  moveTo(forward, findInstruction(forward, Body::Record),
+         findInstruction(forward, Body::Launch));
+  expectFound(program, "happens-before", "with nothing that orders the two");
+
+  // Before the reduction that the update waits for.
+  program = makePlan(kOneForwardOneBackward);
+  ProcedureT &last = procedureOf(program, 1, ProcedureKind::BackwardLast);
+  moveTo(last, last.instructions.size() - 1, findInstruction(last, Body::Collective));
+  expectFound(program, "happens-before", "all_reduce over dp");
+}
+
+LLMC_TEST(overlappingBuffers) {
+  for (const PlanShape &shape : {kOneForwardOneBackward, kGPipe}) {
+    // The gradient arrives over the second half of an activation.
+    ProgramT program = makePlan(shape);
+    BufferRefT dy = bufferOf(program, 0, "dy"), to = bufferOf(program, 0, "y");
+    to.offset += 32;
+    moveBuffer(program, 0, dy, to);
+    refreshLive(program);
+    expectFound(program, "happens-before", "partly overwritten");
+
+    // The message buffer in both directions is one.
+    program = makePlan(shape);
+    moveBuffer(program, 1, bufferOf(program, 1, "dx"), bufferOf(program, 1, "x"));
+    refreshLive(program);
+    expectFound(program, "memory", "writes operand");
+
+    // An activation over a parameter.
+    program = makePlan(shape);
+    to = *stateOf(program, 0, "k", StateRole::Parameter).buffer;
+    to.slot_stride = bufferOf(program, 0, "y").slot_stride;
+    moveBuffer(program, 0, bufferOf(program, 0, "y"), to);
+    refreshLive(program);
+    expectFound(program, "conservation", "writes into parameter");
+  }
+}
+
+// The second step overwrites what the first still reads.
+LLMC_TEST(nextStepTooEarly) {
+  ProgramT program = makePlan(kOneForwardOneBackward);
+  ProcedureT &update = procedureOf(program, 0, ProcedureKind::Update);
+  // A reduction that nothing waits for, read by nobody in this step.
+  auto copy = std::make_unique<InstructionT>(*update.instructions[findInstruction(
+      update, Body::Collective, 1)]);
+  update.instructions.push_back(std::move(copy));
+  ProcedureT &other = procedureOf(program, 1, ProcedureKind::Update);
+  other.instructions.push_back(std::make_unique<InstructionT>(
+      *other.instructions[findInstruction(other, Body::Collective, 1)]));
+  refreshLive(program);
+  expectFound(program, "happens-before", "with nothing that orders the two");
+}
+
+LLMC_TEST(uninitialisedRead) {
+  ProgramT program = makePlan(kOneForwardOneBackward);
+  ProcedureT &forward = procedureOf(program, 0, ProcedureKind::Forward);
+  erase(forward, findInstruction(forward, Body::Feed));
+  refreshLive(program);
+  expectFound(program, "happens-before", "that nothing has written");
+
+  // Two bytes more than were written.
+  program = makePlan(kOneForwardOneBackward);
+  ProcedureT &update = procedureOf(program, 1, ProcedureKind::Update);
+  update.instructions[1]->body.AsLaunch()->operands.back()->buffer->size = 2;
+  refreshLive(program);
+  expectFound(program, "happens-before", "that nothing has written");
+}
+
+// --- collectives ---
+
+LLMC_TEST(unmatchedCollective) {
+  ProgramT program = makePlan(kOneForwardOneBackward);
+  ProcedureT &update = procedureOf(program, 1, ProcedureKind::Update);
+  erase(update, findInstruction(update, Body::Collective));
+  refreshLive(program);
+  expectFound(program, "collectives", "stage 1 issues none");
+}
+
+LLMC_TEST(wrongCount) {
+  ProgramT program = makePlan(kOneForwardOneBackward);
+  ProcedureT &update = procedureOf(program, 1, ProcedureKind::Update);
+  CollectiveT &tied =
+      *update.instructions[findInstruction(update, Body::Collective)]->body.AsCollective();
+  --tied.count;
+  expectFound(program, "collectives", "needs buffers of");
+  expectFound(program, "collectives", "must issue the same sequence");
+  tied.count += 1;
+  tied.reduce = ReduceKind::Max;
+  expectFound(program, "collectives", "all_reduce max");
+}
+
+LLMC_TEST(wrongGroup) {
+  ProgramT program = makePlan({.stages = 3});
+  ProcedureT &update = procedureOf(program, 2, ProcedureKind::Update);
+  update.instructions[findInstruction(update, Body::Collective)]->body.AsCollective()->members = {
+      1, 2};
+  expectFound(program, "collectives", "must issue the same sequence");
+}
+
+LLMC_TEST(wrongPeer) {
+  ProgramT program = makePlan({.stages = 3});
+  ProcedureT &forward = procedureOf(program, 1, ProcedureKind::Forward);
+  forward.instructions[findInstruction(forward, Body::Send)]->body.AsSend()->delta = -1;
+  expectFound(program, "collectives", "the first without a partner");
+
+  // Out of the mesh; checkBounds refuses it before the checkers would.
+  program = makePlan(kOneForwardOneBackward);
+  ProcedureT &first = procedureOf(program, 0, ProcedureKind::Forward);
+  first.instructions[findInstruction(first, Body::Send)]->body.AsSend()->delta = -1;
+  EXPECT(checkersOf(checkAll(program)) == std::set<std::string>{"bounds"});
+  EXPECT(!checkCollectives(program).empty());
+}
+
+LLMC_TEST(wrongChannelAndParts) {
+  ProgramT program = makePlan(kOneForwardOneBackward);
+  ProcedureT &forward = procedureOf(program, 1, ProcedureKind::Forward);
+  RecvT &recv = *forward.instructions[findInstruction(forward, Body::Recv)]->body.AsRecv();
+  recv.channel = 7;
+  expectFound(program, "collectives", "the first without a partner");
+  recv.channel = 0;
+  recv.parts[0]->size /= 2;
+  refreshLive(program);
+  expectFound(program, "collectives", "message parts differ");
+}
+
+// --- launch order ---
+
+LLMC_TEST(invertedLaunchOrder) {
+  for (const PlanShape &shape : {kOneForwardOneBackward, kGPipe}) {
+    ProgramT program = makePlan(shape);
+    ProcedureT &update = procedureOf(program, 1, ProcedureKind::Update);
+    size_t tied = findInstruction(update, Body::Collective);
+    moveTo(update, tied, tied + 1);
+    std::vector<Finding> findings = checkLaunchOrder(program);
+    EXPECT_EQ(findings.size(), 2u); // between ranks, and between their streams
+    expectFound(program, "launch-order", "all_reduce over pp[0,1]");
+    expectFound(program, "launch-order", "all_reduce over dpxpp");
+  }
+}
+
+// Two streams hide the cycle from the streams, not from the device they share.
+LLMC_TEST(invertedLaunchOrderOnTwoStreams) {
+  ProgramT program = makePlan(kOneForwardOneBackward);
+  for (unsigned s = 0; s < 2; ++s) {
+    ProcedureT &update = procedureOf(program, s, ProcedureKind::Update);
+    size_t tied = findInstruction(update, Body::Collective);
+    update.instructions[tied]->stream = SendStream;
+    if (s == 1)
+      moveTo(update, tied, tied + 1);
+  }
+  std::vector<Finding> findings = checkLaunchOrder(program);
+  EXPECT_EQ(findings.size(), 1u);
+  EXPECT(!findings.empty() && findings[0].message.find("orders that form a cycle") !=
+                                  std::string::npos);
+}
+
+// Sends of the warm-up wait for receives that stand behind other sends.
+LLMC_TEST(messagesOnTheComputeStream) {
+  ProgramT program = makePlan(kOneForwardOneBackward);
+  for (auto &stage : program.stages)
+    for (auto &procedure : stage->procedures)
+      for (auto &inst : procedure->instructions)
+        inst->stream = Compute;
+  expectFound(program, "launch-order", "which waits for");
+}
+
+// --- conservation ---
+
+LLMC_TEST(missingMicroBatch) {
+  ProgramT program = makePlan(kGPipe);
+  for (auto &stage : program.stages)
+    stage->table.erase(stage->table.begin() + 3); // forward of micro-batch 2
+  refreshLive(program);
+  expectFound(program, "conservation", "never goes forward");
+
+  program = makePlan(kOneForwardOneBackward);
+  for (auto &stage : program.stages)
+    std::erase_if(stage->table, [&](const auto &entry) {
+      return entry->micro_batch == 2 &&
+             stage->procedures[entry->procedure]->kind == ProcedureKind::Backward;
+    });
+  refreshLive(program);
+  expectFound(program, "conservation", "never goes backward");
+}
+
+LLMC_TEST(badTables) {
+  ProgramT program = makePlan(kOneForwardOneBackward);
+  StageT &stage = *program.stages[0];
+  std::swap(stage.table[1], stage.table[3]); // backward 0 before forward 0
+  expectFound(program, "conservation", "before it went forward");
+
+  program = makePlan(kOneForwardOneBackward);
+  auto &table = program.stages[1]->table;
+  table.push_back(std::make_unique<EntryT>(*table.back()));
+  expectFound(program, "conservation", "update must run once");
+  table.pop_back();
+  table.pop_back();
+  expectFound(program, "conservation", "runs 0 updates");
+
+  program = makePlan(kGPipe);
+  program.stages[0]->table[6]->slot = 0; // backward of micro-batch 1
+  expectFound(program, "conservation", "goes forward in slot 1 and backward in slot 0");
+}
+
+LLMC_TEST(duplicatedLayer) {
+  ProgramT program = makePlan(kOneForwardOneBackward);
+  program.stages[1]->first_layer = 0;
+  expectFound(program, "conservation", "layers 0 to 1 follow layer 0");
+  program.stages[1]->first_layer = program.stages[1]->last_layer = 2;
+  expectFound(program, "conservation", "layers 2 to 2 follow layer 0");
+  program.stages[1]->last_layer = -1;
+  expectFound(program, "conservation", "up to 0 of a model with 2 layers");
+}
+
+LLMC_TEST(lostParameter) {
+  ProgramT program = makePlan(kOneForwardOneBackward);
+  std::erase_if(program.stages[0]->states, [](const auto &s) { return s->name == "k"; });
+  expectFound(program, "conservation", "tensor 'qkv' must lie in");
+  expectFound(program, "conservation", "elements [4, 8) of each 12 belong to none");
+
+  // Local parts that do not add up to the whole.
+  program = makePlan(kOneForwardOneBackward);
+  StateShardT &state = stateOf(program, 0, "k", StateRole::Parameter);
+  state.global_shape[0] = 5;
+  EXPECT(!checkConservation(program).empty());
+}
+
+LLMC_TEST(doubleCountedRange) {
+  ProgramT program = makePlan(kOneForwardOneBackward);
+  stateOf(program, 0, "k", StateRole::Parameter).view->offset = 3;
+  expectFound(program, "conservation", "elements [3, 4) of each 12 belong to two");
+
+  // Both holders of the tied embedding claim it; then neither does.
+  program = makePlan(kOneForwardOneBackward);
+  stateOf(program, 1, "emb", StateRole::Parameter).owner = true;
+  expectFound(program, "conservation", "belong to two");
+  stateOf(program, 1, "emb", StateRole::Parameter).owner = false;
+  stateOf(program, 0, "emb", StateRole::Parameter).owner = false;
+  expectFound(program, "conservation", "no other stage owns it");
+}
+
+LLMC_TEST(lostGradient) {
+  ProgramT program = makePlan(kOneForwardOneBackward);
+  std::erase_if(program.stages[0]->states, [](const auto &s) {
+    return s->name == "k" && s->role == StateRole::Accumulator;
+  });
+  expectFound(program, "conservation", "parameter 'k' needs one accumulator");
+
+  // The last backward forgets one contribution.
+  program = makePlan(kOneForwardOneBackward);
+  ProcedureT &last = procedureOf(program, 0, ProcedureKind::BackwardLast);
+  uint64_t offset = stateOf(program, 0, "v", StateRole::Accumulator).buffer->offset;
+  for (auto &operand :
+       last.instructions[findInstruction(last, Body::Launch)]->body.AsLaunch()->operands)
+    if (operand->buffer->offset == offset)
+      operand->access = Access::Read;
+  std::erase_if(last.instructions, [&](const auto &inst) {
+    const CollectiveT *c = inst->body.AsCollective();
+    return c && c->src->offset == offset;
+  });
+  expectFound(program, "conservation", "all but the last backward");
+
+  // A parameter that no update writes.
+  program = makePlan(kOneForwardOneBackward);
+  ProcedureT &update = procedureOf(program, 0, ProcedureKind::Update);
+  offset = stateOf(program, 0, "v", StateRole::Parameter).buffer->offset;
+  for (auto &operand :
+       update.instructions[findInstruction(update, Body::Launch, 1)]->body.AsLaunch()->operands)
+    if (operand->buffer->offset == offset)
+      operand->access = Access::Read;
+  expectFound(program, "conservation", "written by no update");
+}
+
+// --- memory ---
+
+LLMC_TEST(arenaOverflow) {
+  ProgramT program = makePlan(kOneForwardOneBackward);
+  --program.stages[0]->arena_bytes;
+  std::vector<Finding> findings = checkMemory(program);
+  EXPECT(!findings.empty() && findings[0].message.find("of an arena of") != std::string::npos);
+  EXPECT(checkersOf(checkAll(program)) == std::set<std::string>{"bounds"});
+}
+
+LLMC_TEST(wrongLiveBytes) {
+  ProgramT program = makePlan(kOneForwardOneBackward);
+  program.stages[1]->live_bytes -= 4;
+  expectFound(program, "memory", "bytes are live at once");
+}
+
+LLMC_TEST(overlappingStates) {
+  ProgramT program = makePlan(kOneForwardOneBackward);
+  stateOf(program, 0, "k", StateRole::Accumulator).buffer->offset -= 4;
+  expectFound(program, "memory", "share arena bytes");
+}
+
+// --- cost ---
+
+LLMC_TEST(hundredThousandInstructions) {
+  ProgramT program = makePlan({.stages = 8, .microBatches = 64, .dp = 2, .launches = 180});
+  size_t instances = 0;
+  for (const auto &stage : program.stages)
+    for (const auto &entry : stage->table)
+      instances += stage->procedures[entry->procedure]->instructions.size();
+  EXPECT(instances > 100000);
+  auto begin = std::chrono::steady_clock::now();
+  EXPECT_EQ(formatFindings(checkAll(program)), "");
+  double seconds =
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  std::cout << "      " << instances << " instructions checked in " << seconds << " s\n";
+  EXPECT(seconds < 10);
+}

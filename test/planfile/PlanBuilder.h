@@ -1,0 +1,48 @@
+// Correct pipeline plans made by hand, small enough to read, for tests that
+// break them.
+//
+// Every stage: y = f(x, W); stream 0 computes, 1 sends, 2 receives, 3 reduces.
+// The first stage holds a fused matrix as three parameters and an embedding that
+// is tied to the last stage; gradients are reduced over dp at the end of the
+// last backward, the tied one over both holders and the norm over all in the update.
+#ifndef LLMC_TEST_PLANFILE_PLANBUILDER_H
+#define LLMC_TEST_PLANFILE_PLANBUILDER_H
+
+#include "lib/planfile/plan_generated.h"
+
+#include <string>
+
+namespace llmc::test {
+
+struct PlanShape {
+  bool gpipe = false;
+  unsigned stages = 2;
+  unsigned microBatches = 4;
+  unsigned dp = 2;
+  unsigned launches = 1; // chained launches of a forward
+};
+
+enum Stream : uint8_t { Compute, SendStream, RecvStream, Reduce };
+
+enum Event : uint32_t {
+  XReady, XFree, YReady, YSent, DyReady, DyFree, DxReady, DxSent,
+  GradsReady, GradsReduced, NormReady, NormReduced, EventCount
+};
+
+planfile::ProgramT makePlan(const PlanShape &shape);
+
+// Index of the procedure of that kind; the stage has exactly one.
+planfile::ProcedureT &procedureOf(planfile::ProgramT &program, unsigned stage,
+                                  planfile::ProcedureKind kind);
+
+// Arena buffer of a stage: "x", "y", "dy", "dx" or "norm".
+planfile::BufferRefT bufferOf(const planfile::ProgramT &program, unsigned stage,
+                              const std::string &name);
+
+// Replaces every use of buffer `from` on the stage by `to`.
+void moveBuffer(planfile::ProgramT &program, unsigned stage, const planfile::BufferRefT &from,
+                const planfile::BufferRefT &to);
+
+} // namespace llmc::test
+
+#endif // LLMC_TEST_PLANFILE_PLANBUILDER_H
