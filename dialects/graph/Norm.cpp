@@ -1,0 +1,175 @@
+// layer_norm and its gradients.
+#include "dialects/graph/Detail.h"
+
+#include <cmath>
+
+using namespace mlir;
+using namespace llmc::graph;
+
+static LogicalResult verifyShape(Operation *op, StringRef rule, StringRef name, Value value,
+                                 ArrayRef<int64_t> expected) {
+  if (shapeOf(value) != expected)
+    return op->emitOpError() << rule << ": " << name << " has shape "
+                             << shapeText(shapeOf(value)) << ", expected " << shapeText(expected);
+  return success();
+}
+static LogicalResult verifyRank(Operation *op, Value x) {
+  if (shapeOf(x).empty())
+    return op->emitOpError("C1: x is a scalar, expected a last dimension");
+  return success();
+}
+static LogicalResult verifyType(Operation *op, StringRef rule, StringRef name, Value value,
+                                Value x) {
+  if (value.getType() != x.getType())
+    return op->emitOpError() << rule << ": " << name << " has type " << value.getType()
+                             << ", expected x's, " << x.getType();
+  return success();
+}
+
+// The factors of x: rows, then the last dimension.
+static std::pair<TensorFactors, DimFactors> xFactors(ShardingRule &rule, Value x, FactorKind rows,
+                                                     FactorKind last) {
+  TensorFactors factors = addFactors(rule, shapeOf(x).drop_back(), rows);
+  return {factors, DimFactors{rule.addFactor(shapeOf(x).back(), last)}};
+}
+static TensorFactors joined(TensorFactors rows, DimFactors last) {
+  rows.push_back(std::move(last));
+  return rows;
+}
+
+//===-- layer_norm ----------------------------------------------------------===//
+
+LogicalResult LayerNormOp::verify() {
+  if (failed(verifyRank(*this, getX())))
+    return failure();
+  ArrayRef<int64_t> shape = shapeOf(getX());
+  if (failed(verifyShape(*this, "C1", "scale", getScale(), shape.take_back())) ||
+      failed(verifyShape(*this, "C1", "bias", getBias(), shape.take_back())))
+    return failure();
+  if (!(getEps().convertToDouble() > 0))
+    return emitOpError("C2: eps is ") << getEps().convertToDouble() << ", expected more than 0";
+  if (failed(verifyType(*this, "C3", "y", getY(), getX())) ||
+      failed(verifyShape(*this, "C3", "mean", getMean(), shape.drop_back())) ||
+      failed(verifyShape(*this, "C3", "rstd", getRstd(), shape.drop_back())))
+    return failure();
+  return success();
+}
+ShardingRule LayerNormOp::getShardingRule() {
+  ShardingRule rule;
+  auto [rows, last] = xFactors(rule, getX(), FactorKind::Parallel, FactorKind::Replicated);
+  rule.operands = {joined(rows, last), {last}, {last}};
+  rule.results = {joined(rows, last), rows, rows};
+  return rule;
+}
+void LayerNormOp::evaluate(Inputs inputs, Outputs outputs) {
+  int64_t width = inputs[0]->shape.back();
+  const Tensor &scale = *inputs[1], &bias = *inputs[2];
+  double eps = getEps().convertToDouble();
+  for (int64_t row = 0; row < outputs[1].size(); ++row) {
+    const double *x = &inputs[0]->data[row * width];
+    double sum = 0, squares = 0;
+    for (int64_t i = 0; i < width; ++i)
+      sum += x[i];
+    double mean = sum / width;
+    for (int64_t i = 0; i < width; ++i)
+      squares += (x[i] - mean) * (x[i] - mean);
+    double rstd = 1 / std::sqrt(squares / width + eps);
+    for (int64_t i = 0; i < width; ++i)
+      outputs[0].data[row * width + i] = (x[i] - mean) * rstd * scale.data[i] + bias.data[i];
+    outputs[1].data[row] = mean;
+    outputs[2].data[row] = rstd;
+  }
+}
+LogicalResult LayerNormOp::differentiate(OpBuilder &builder, ArrayRef<Value> cotangents,
+                                         SmallVectorImpl<Value> &gradients) {
+  if (cotangents[1] || cotangents[2])
+    return failure(); // mean and rstd serve the gradient only
+  gradients.assign(3, Value());
+  Value g = cotangents[0];
+  if (!g)
+    return success();
+  Build b(builder, getLoc());
+  gradients[0] = LayerNormGradOp::create(builder, getLoc(), getX().getType(), g, getX(),
+                                         getScale(), getMean(), getRstd());
+  gradients[1] = LayerNormGradScaleOp::create(builder, getLoc(), getScale().getType(), g, getX(),
+                                              getMean(), getRstd());
+  gradients[2] = b.sumTo(b.cast(g, elementOf(getBias())), shapeOf(getBias()));
+  return success();
+}
+EmitClass LayerNormOp::getEmitClass() { return EmitClass::RowReduction; }
+
+//===-- layer_norm_grad -----------------------------------------------------===//
+
+static LogicalResult verifyStatistics(Operation *op, StringRef rule, Value x, Value mean,
+                                      Value rstd) {
+  if (failed(verifyShape(op, rule, "mean", mean, shapeOf(x).drop_back())))
+    return failure();
+  return verifyShape(op, rule, "rstd", rstd, shapeOf(x).drop_back());
+}
+
+LogicalResult LayerNormGradOp::verify() {
+  if (failed(verifyRank(*this, getX())) ||
+      failed(verifyShape(*this, "C1", "scale", getScale(), shapeOf(getX()).take_back())) ||
+      failed(verifyType(*this, "C2", "cotangent", getCotangent(), getX())) ||
+      failed(verifyType(*this, "C2", "result", getResult(), getX())))
+    return failure();
+  return verifyStatistics(*this, "C3", getX(), getMean(), getRstd());
+}
+ShardingRule LayerNormGradOp::getShardingRule() {
+  ShardingRule rule;
+  auto [rows, last] = xFactors(rule, getX(), FactorKind::Parallel, FactorKind::Replicated);
+  rule.operands = {joined(rows, last), joined(rows, last), {last}, rows, rows};
+  rule.results = {joined(rows, last)};
+  return rule;
+}
+void LayerNormGradOp::evaluate(Inputs inputs, Outputs outputs) {
+  int64_t width = inputs[1]->shape.back();
+  const Tensor &scale = *inputs[2];
+  for (int64_t row = 0; row < inputs[3]->size(); ++row) {
+    const double *dy = &inputs[0]->data[row * width], *x = &inputs[1]->data[row * width];
+    double mean = inputs[3]->data[row], rstd = inputs[4]->data[row], sum = 0, dot = 0;
+    for (int64_t i = 0; i < width; ++i) {
+      double g = dy[i] * scale.data[i];
+      sum += g;
+      dot += g * (x[i] - mean) * rstd;
+    }
+    for (int64_t i = 0; i < width; ++i)
+      outputs[0].data[row * width + i] =
+          rstd * (dy[i] * scale.data[i] - sum / width - (x[i] - mean) * rstd * dot / width);
+  }
+}
+LogicalResult LayerNormGradOp::differentiate(OpBuilder &, ArrayRef<Value>,
+                                             SmallVectorImpl<Value> &) {
+  return failure();
+}
+EmitClass LayerNormGradOp::getEmitClass() { return EmitClass::RowReduction; }
+
+//===-- layer_norm_grad_scale -----------------------------------------------===//
+
+LogicalResult LayerNormGradScaleOp::verify() {
+  if (failed(verifyRank(*this, getX())) ||
+      failed(verifyShape(*this, "C1", "result", getResult(), shapeOf(getX()).take_back())) ||
+      failed(verifyType(*this, "C2", "cotangent", getCotangent(), getX())))
+    return failure();
+  return verifyStatistics(*this, "C3", getX(), getMean(), getRstd());
+}
+ShardingRule LayerNormGradScaleOp::getShardingRule() {
+  ShardingRule rule;
+  auto [rows, last] = xFactors(rule, getX(), FactorKind::ReducedSum, FactorKind::Parallel);
+  rule.operands = {joined(rows, last), joined(rows, last), rows, rows};
+  rule.results = {{last}};
+  return rule;
+}
+void LayerNormGradScaleOp::evaluate(Inputs inputs, Outputs outputs) {
+  int64_t width = inputs[1]->shape.back();
+  for (int64_t row = 0; row < inputs[2]->size(); ++row)
+    for (int64_t i = 0; i < width; ++i)
+      outputs[0].data[i] += inputs[0]->data[row * width + i] *
+                            (inputs[1]->data[row * width + i] - inputs[2]->data[row]) *
+                            inputs[3]->data[row];
+}
+LogicalResult LayerNormGradScaleOp::differentiate(OpBuilder &, ArrayRef<Value>,
+                                                  SmallVectorImpl<Value> &) {
+  return failure();
+}
+EmitClass LayerNormGradScaleOp::getEmitClass() { return EmitClass::Special; }

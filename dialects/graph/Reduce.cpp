@@ -1,0 +1,151 @@
+// Reductions and softmax.
+#include "dialects/graph/Detail.h"
+
+#include <cmath>
+#include <limits>
+
+using namespace mlir;
+using namespace llmc::graph;
+
+//===-- reduce --------------------------------------------------------------===//
+
+LogicalResult ReduceOp::verify() {
+  ArrayRef<int64_t> shape = shapeOf(getOperand());
+  SmallVector<bool> reduced(shape.size(), false);
+  for (int64_t dim : getDims()) {
+    if (dim < 0 || dim >= static_cast<int64_t>(shape.size()) || reduced[dim])
+      return emitOpError("C1: dims are ") << shapeText(getDims())
+                                          << ", expected distinct dimensions of a tensor of rank "
+                                          << shape.size();
+    reduced[dim] = true;
+  }
+  SmallVector<int64_t> expected;
+  for (size_t i = 0; i < shape.size(); ++i)
+    if (!reduced[i])
+      expected.push_back(shape[i]);
+  if (shapeOf(getResult()) != ArrayRef<int64_t>(expected))
+    return emitOpError("C2: result shape is ") << shapeText(shapeOf(getResult())) << ", expected "
+                                               << shapeText(expected);
+  if (elementOf(getOperand()) != elementOf(getResult()) &&
+      !(isFloat(getOperand()) && isFloat(getResult())))
+    return emitOpError("C3: result has element type ")
+           << elementOf(getResult()) << ", expected " << elementOf(getOperand())
+           << " (or another float for a float)";
+  return success();
+}
+ShardingRule ReduceOp::getShardingRule() {
+  ShardingRule rule;
+  if (getKind() == ReduceKind::sum)
+    rule.linearIn = {{0}};
+  FactorKind kind =
+      getKind() == ReduceKind::max ? FactorKind::ReducedMax : FactorKind::ReducedSum;
+  TensorFactors operand, result;
+  for (auto [i, size] : llvm::enumerate(shapeOf(getOperand()))) {
+    bool reduced = llvm::is_contained(getDims(), static_cast<int64_t>(i));
+    operand.push_back({rule.addFactor(size, reduced ? kind : FactorKind::Parallel)});
+    if (!reduced)
+      result.push_back(operand.back());
+  }
+  rule.operands = {operand};
+  rule.results = {result};
+  return rule;
+}
+void ReduceOp::evaluate(Inputs inputs, Outputs outputs) {
+  std::vector<double> &out = outputs[0].data;
+  ReduceKind kind = getKind();
+  if (kind == ReduceKind::max)
+    std::fill(out.begin(), out.end(), -std::numeric_limits<double>::infinity());
+  Strides own = outputs[0].strides(), strides(inputs[0]->shape.size(), 0);
+  for (size_t i = 0, next = 0; i < strides.size(); ++i)
+    if (!llvm::is_contained(getDims(), static_cast<int64_t>(i)))
+      strides[i] = own[next++];
+  const double *in = inputs[0]->data.data();
+  forEach(inputs[0]->shape, {strides}, [&](const int64_t *to) {
+    double x = *in++, &y = out[to[0]];
+    y = kind == ReduceKind::max ? std::max(y, x) : y + (kind == ReduceKind::sum ? x : x * x);
+  });
+}
+LogicalResult ReduceOp::differentiate(OpBuilder &builder, ArrayRef<Value> cotangents,
+                                      SmallVectorImpl<Value> &gradients) {
+  if (getKind() == ReduceKind::max)
+    return noGradient(*this, gradients);
+  return flowBack(*this, builder, cotangents, gradients, [&](Build &b, Value g, unsigned) {
+    g = b.cast(g, elementOf(getOperand()));
+    if (getKind() == ReduceKind::sum)
+      return b.unreduce(g, getDims(), shapeOf(getOperand()));
+    SmallVector<int64_t> kept(shapeOf(getOperand()));
+    for (int64_t dim : getDims())
+      kept[dim] = 1;
+    return b.mul(b.reshape(b.scale(g, 2), kept), getOperand());
+  });
+}
+EmitClass ReduceOp::getEmitClass() {
+  int64_t rank = getOperand().getType().getRank(), first = rank - getDims().size();
+  bool innermost = llvm::all_of(getDims(), [&](int64_t dim) { return dim >= first; });
+  return innermost ? EmitClass::RowReduction : EmitClass::Special;
+}
+
+//===-- softmax -------------------------------------------------------------===//
+
+static LogicalResult verifyRows(Operation *op) {
+  if (shapeOf(op->getResult(0)).empty())
+    return op->emitOpError("C1: operand is a scalar, expected a last dimension");
+  for (auto [i, operand] : llvm::enumerate(op->getOperands()))
+    if (operand.getType() != op->getResult(0).getType())
+      return op->emitOpError("C2: operand ") << i << " has type " << operand.getType()
+                                             << ", expected the result's, "
+                                             << op->getResult(0).getType();
+  return success();
+}
+// All tensors have one shape; rows may be cut, the last dimension may not.
+static ShardingRule rowsRule(Operation *op) {
+  ShardingRule rule;
+  ArrayRef<int64_t> shape = shapeOf(op->getResult(0));
+  TensorFactors factors = addFactors(rule, shape.drop_back());
+  factors.push_back({rule.addFactor(shape.back(), FactorKind::Replicated)});
+  rule.operands.assign(op->getNumOperands(), factors);
+  rule.results = {factors};
+  return rule;
+}
+
+LogicalResult SoftmaxOp::verify() { return verifyRows(*this); }
+ShardingRule SoftmaxOp::getShardingRule() { return rowsRule(*this); }
+void SoftmaxOp::evaluate(Inputs inputs, Outputs outputs) {
+  int64_t width = inputs[0]->shape.back();
+  for (int64_t row = 0; row < inputs[0]->size(); row += width) {
+    const double *x = &inputs[0]->data[row];
+    double *y = &outputs[0].data[row], sum = 0, largest = *std::max_element(x, x + width);
+    if (std::isinf(largest) && largest < 0)
+      continue; // everything is masked: zeros
+    for (int64_t i = 0; i < width; ++i)
+      sum += y[i] = std::exp(x[i] - largest);
+    for (int64_t i = 0; i < width; ++i)
+      y[i] /= sum;
+  }
+}
+LogicalResult SoftmaxOp::differentiate(OpBuilder &builder, ArrayRef<Value> cotangents,
+                                       SmallVectorImpl<Value> &gradients) {
+  return flowBack(*this, builder, cotangents, gradients, [&](Build &b, Value g, unsigned) {
+    return SoftmaxGradOp::create(b.builder, b.loc, getResult().getType(), getResult(), g);
+  });
+}
+EmitClass SoftmaxOp::getEmitClass() { return EmitClass::RowReduction; }
+
+LogicalResult SoftmaxGradOp::verify() { return verifyRows(*this); }
+ShardingRule SoftmaxGradOp::getShardingRule() { return rowsRule(*this); }
+void SoftmaxGradOp::evaluate(Inputs inputs, Outputs outputs) {
+  int64_t width = inputs[0]->shape.back();
+  for (int64_t row = 0; row < inputs[0]->size(); row += width) {
+    const double *y = &inputs[0]->data[row], *dy = &inputs[1]->data[row];
+    double dot = 0;
+    for (int64_t i = 0; i < width; ++i)
+      dot += dy[i] * y[i];
+    for (int64_t i = 0; i < width; ++i)
+      outputs[0].data[row + i] = y[i] * (dy[i] - dot);
+  }
+}
+LogicalResult SoftmaxGradOp::differentiate(OpBuilder &, ArrayRef<Value>,
+                                           SmallVectorImpl<Value> &) {
+  return failure();
+}
+EmitClass SoftmaxGradOp::getEmitClass() { return EmitClass::RowReduction; }
