@@ -1,0 +1,161 @@
+// Turns @forward into the forward half of @micro: cross entropy, summed over
+// the rows that count, and its cotangent of the logits.
+#include "dialects/graph/Build.h"
+#include "passes/2-train/Passes.h"
+
+using namespace mlir;
+using namespace llmc;
+using namespace llmc::graph;
+
+namespace llmc {
+#define GEN_PASS_DEF_ADDLOSS
+#include "passes/2-train/Passes.h.inc"
+} // namespace llmc
+
+namespace {
+
+constexpr double kIgnoredLabel = -100;
+
+Location named(MLIRContext *context, StringRef name) {
+  return NameLoc::get(StringAttr::get(context, name));
+}
+
+// [i..., v] from [i...]: the shape in which a row's scalar meets its row.
+SmallVector<int64_t> columnShape(Value rows) {
+  SmallVector<int64_t> shape(shapeOf(rows));
+  shape.push_back(1);
+  return shape;
+}
+
+struct Loss {
+  Value loss;      // sum over the rows that count
+  Value tokens;    // how many rows count
+  Value cotangent; // of the logits
+};
+
+// The maximum shifts the exponent, so that nothing overflows; it cancels in lse.
+Loss buildLoss(OpBuilder &builder, Value logits, Value labels) {
+  MLIRContext *context = builder.getContext();
+  Type element = elementOf(logits);
+  Build b(builder, named(context, "loss"));
+  int64_t vocabularyDim = typeOf(logits).getRank() - 1;
+  Value max = b.reduce(logits, ReduceKind::max, {vocabularyDim});
+  Value shifted = b.exp(b.sub(logits, b.reshape(max, columnShape(max))));
+  Value sum = b.reduce(shifted, ReduceKind::sum, {vocabularyDim});
+  Value lse = b.add(LogOp::create(builder, b.loc, sum), max);
+  // An ignored label is outside the vocabulary: take_along gives 0 there.
+  Value picked =
+      TakeAlongOp::create(builder, b.loc, typeOf(lse), logits, labels, /*offset=*/Value());
+  Value ignored = b.constant(kIgnoredLabel, elementOf(labels));
+  Value valid = b.compare(labels, ignored, Predicate::ne);
+  Value rows = b.select(valid, b.sub(lse, picked), b.constant(0, element));
+  SmallVector<int64_t> all = llvm::to_vector(llvm::seq<int64_t>(typeOf(rows).getRank()));
+  Loss result;
+  result.loss = b.reduce(rows, ReduceKind::sum, all);
+
+  Build counter(builder, named(context, "token count"));
+  Value weight = counter.cast(valid, element);
+  result.tokens = counter.reduce(weight, ReduceKind::sum, all);
+
+  Operation *lastForward = result.tokens.getDefiningOp();
+  Value probability = b.exp(b.sub(logits, b.reshape(lse, columnShape(lse))));
+  Value target = OneHotOp::create(builder, b.loc, typeOf(logits), labels, weight,
+                                  /*offset=*/Value());
+  result.cotangent =
+      b.sub(b.mul(probability, b.reshape(weight, columnShape(weight))), target);
+  for (Operation *op = lastForward->getNextNode(); op && !op->hasTrait<OpTrait::IsTerminator>();
+       op = op->getNextNode())
+    op->setAttr("graph.backward", builder.getUnitAttr());
+  return result;
+}
+
+class AddLoss : public llmc::impl::AddLossBase<AddLoss> {
+  void runOnOperation() override;
+
+  LogicalResult check(func::FuncOp forward);
+  // Adds an argument and, for a sum, its state.
+  Value addLabels(func::FuncOp micro, RankedTensorType logits);
+  Value addSum(func::FuncOp micro, StringRef name);
+};
+
+LogicalResult AddLoss::check(func::FuncOp forward) {
+  if (!forward || forward.isExternal())
+    return getOperation().emitError("needs a function @forward with a body, found none; "
+                                    "raise the model first");
+  if (forward.getNumResults() == 0)
+    return forward.emitError("returns nothing, expected the logits as its first result");
+  auto logits = dyn_cast<RankedTensorType>(forward.getResultTypes()[0]);
+  if (!logits || !isa<FloatType>(logits.getElementType()) ||
+      (logits.getRank() != 2 && logits.getRank() != 3)) {
+    Value value = forward.getBody().front().getTerminator()->getOperand(0);
+    return emitError(value.getLoc(), "the model's first output has type ")
+           << forward.getResultTypes()[0]
+           << ", expected logits: floats of shape [rows, vocabulary] or [batch, sequence, "
+              "vocabulary]";
+  }
+  for (unsigned i = 0; i < forward.getNumArguments(); ++i)
+    if (forward.getArgAttrOfType<StringAttr>(i, "graph.input") == "labels")
+      return forward.emitError("argument ")
+             << i << " is already called labels; training adds its own labels, so import the "
+                     "model without its loss";
+  return success();
+}
+
+Value AddLoss::addLabels(func::FuncOp micro, RankedTensorType logits) {
+  Builder builder(&getContext());
+  unsigned index = 0;
+  for (unsigned i = 0; i < micro.getNumArguments(); ++i)
+    if (micro.getArgAttr(i, "graph.input"))
+      index = i + 1;
+  auto attribute = builder.getNamedAttr("graph.input", builder.getStringAttr("labels"));
+  (void)micro.insertArgument(
+      index, RankedTensorType::get(logits.getShape().drop_back(), builder.getI64Type()),
+      builder.getDictionaryAttr(attribute), named(&getContext(), "labels"));
+  return micro.getArgument(index);
+}
+
+Value AddLoss::addSum(func::FuncOp micro, StringRef name) {
+  OpBuilder builder(micro);
+  auto type = RankedTensorType::get({}, builder.getF32Type());
+  auto state = StateOp::create(builder, named(&getContext(), name), name, type, Role::accumulator,
+                               /*of=*/FlatSymbolRefAttr(), /*views=*/ArrayAttr(),
+                               /*stacked=*/false, /*valid_shape=*/ArrayAttr());
+  // A model may have a state of that name already; the table then picks another.
+  state->remove();
+  SymbolTable(getOperation()).insert(state, Block::iterator(micro));
+  auto attribute = builder.getNamedAttr("graph.state", FlatSymbolRefAttr::get(state));
+  unsigned index = micro.getNumArguments();
+  (void)micro.insertArgument(index, type, builder.getDictionaryAttr(attribute), state.getLoc());
+  return micro.getArgument(index);
+}
+
+void AddLoss::runOnOperation() {
+  auto micro = getOperation().lookupSymbol<func::FuncOp>("forward");
+  if (failed(check(micro)))
+    return signalPassFailure();
+  micro.setSymName("micro");
+  Operation *terminator = micro.getBody().front().getTerminator();
+  OpBuilder builder(terminator);
+  Value logits = terminator->getOperand(0);
+  logits = Build(builder, logits.getLoc()).cast(logits, builder.getF32Type());
+
+  Value labels = addLabels(micro, typeOf(logits));
+  Value lossSum = addSum(micro, "loss.sum"), tokensSum = addSum(micro, "tokens.sum");
+  Loss loss = buildLoss(builder, logits, labels);
+  builder.setInsertionPointAfter(loss.tokens.getDefiningOp());
+  Value newLoss = Build(builder, loss.loss.getLoc()).add(lossSum, loss.loss);
+  Value newTokens = Build(builder, loss.tokens.getLoc()).add(tokensSum, loss.tokens);
+
+  SmallVector<Value> results = {newLoss, newTokens, logits, loss.cotangent};
+  terminator->setOperands(results);
+  micro.setFunctionType(FunctionType::get(&getContext(), micro.getArgumentTypes(),
+                                          TypeRange(ValueRange(results))));
+  micro.removeResAttrsAttr();
+  for (unsigned i : {0, 1})
+    micro.setResultAttr(i, "graph.state",
+                        micro.getArgAttr(micro.getNumArguments() - 2 + i, "graph.state"));
+  micro.setResultAttr(2, "graph.primal", builder.getI64IntegerAttr(0));
+  micro.setResultAttr(3, "graph.cotangent", builder.getI64IntegerAttr(0));
+}
+
+} // namespace

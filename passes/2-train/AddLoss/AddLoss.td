@@ -1,0 +1,19 @@
+def AddLoss : Pass<"llmc-add-loss", "::mlir::ModuleOp"> {
+  let summary = "turns @forward into the forward half of @micro";
+  let description = [{
+    Needs: `func.func @forward` whose first result is the logits: floats,
+      [rows, vocabulary] or [batch, sequence, vocabulary].
+    Gives: `@micro` with the argument `graph.input = "labels"` (i64, the logits'
+      shape without the last dimension) behind the other inputs, and behind the
+      parameters the accumulators `@loss.sum` and `@tokens.sum` : tensor<f32>.
+      It returns both with this micro-batch added. Label i belongs to logits
+      row i; rows with label -100 take no part.
+      The last two results are the logits (`graph.primal = 0`) and the
+      cotangent of the summed loss with respect to them (`graph.cotangent = 0`),
+      whose ops carry `graph.backward`: exp(logits - lse) - one_hot(labels) on
+      rows that count, so only lse is kept beside the logits.
+    Keeps: the ops of the model. Other results of @forward are dropped.
+    Example: test/passes/2-train/add-loss.mlir
+  }];
+  let dependentDialects = ["::llmc::graph::GraphDialect"];
+}

@@ -1,0 +1,268 @@
+// Adds @update.
+//
+// In three steps: sums over the step (tokens, loss, norm of the mean gradient);
+// one factor that clips; one optimizer step per parameter, stacked layers at once.
+#include "dialects/graph/Build.h"
+#include "passes/2-train/Passes.h"
+
+using namespace mlir;
+using namespace llmc;
+using namespace llmc::graph;
+
+namespace llmc {
+#define GEN_PASS_DEF_ADDOPTIMIZER
+#include "passes/2-train/Passes.h.inc"
+} // namespace llmc
+
+namespace {
+
+constexpr double kNormEpsilon = 1e-6; // as in torch.nn.utils.clip_grad_norm_
+
+// A parameter and what belongs to it; the values are those of one step.
+struct Parameter {
+  StateOp state, accumulator, m, v;
+  Value weight, gradient, moment1, moment2;
+};
+
+class AddOptimizer : public llmc::impl::AddOptimizerBase<AddOptimizer> {
+public:
+  using AddOptimizerBase::AddOptimizerBase;
+
+private:
+  void runOnOperation() override;
+
+  LogicalResult collect();
+  void addMoments();
+  void makeFunction(OpBuilder &builder);
+  void buildStep(OpBuilder &builder);
+  void updateParameter(OpBuilder &builder, Parameter &parameter, Value factor);
+  Location named(StringRef name) {
+    return NameLoc::get(StringAttr::get(&getContext(), name));
+  }
+
+  SmallVector<Parameter> parameters;
+  StateOp lossState, tokensState;
+  func::FuncOp update;
+  Value lossSum, tokensSum;
+  std::map<std::string, Value> scalars;
+};
+
+// The states that @micro binds, in argument order. The two accumulators that
+// belong to no parameter are the loss and the tokens.
+LogicalResult AddOptimizer::collect() {
+  auto micro = getOperation().lookupSymbol<func::FuncOp>("micro");
+  if (!micro)
+    return getOperation().emitError("needs a function @micro, found none; differentiate first");
+  SymbolTable symbols(getOperation());
+  SmallVector<StateOp> sums;
+  DenseMap<StringAttr, StateOp> accumulators;
+  for (unsigned i = 0; i < micro.getNumArguments(); ++i) {
+    auto symbol = micro.getArgAttrOfType<FlatSymbolRefAttr>(i, "graph.state");
+    auto state = symbol ? symbols.lookup<StateOp>(symbol.getValue()) : StateOp();
+    if (!state)
+      continue;
+    if (state.getRole() == Role::parameter) {
+      parameters.emplace_back().state = state;
+      auto type = cast<RankedTensorType>(state.getType());
+      if (!type.getElementType().isF32())
+        return state.emitOpError("is a parameter in ")
+               << type.getElementType() << ", expected f32; import the model with f32 weights";
+    } else if (state.getRole() == Role::accumulator) {
+      if (state.getOf())
+        accumulators[state.getOfAttr().getAttr()] = state;
+      else
+        sums.push_back(state);
+    }
+  }
+  for (Parameter &parameter : parameters) {
+    parameter.accumulator = accumulators.lookup(parameter.state.getSymNameAttr());
+    if (!parameter.accumulator)
+      return parameter.state.emitOpError("has no accumulator in @micro; differentiate first");
+  }
+  if (sums.size() != 2)
+    return micro.emitError("binds ") << sums.size()
+                                     << " accumulators that belong to no parameter, expected two: "
+                                        "the sum of the loss and the count of tokens";
+  lossState = sums[0];
+  tokensState = sums[1];
+  return success();
+}
+
+void AddOptimizer::addMoments() {
+  SymbolTable symbols(getOperation());
+  for (Parameter &parameter : parameters) {
+    auto add = [&](StringRef suffix, Role role, StateOp behind) {
+      OpBuilder builder(parameter.state);
+      auto state = StateOp::create(
+          builder, parameter.state.getLoc(), (parameter.state.getSymName() + suffix).str(),
+          parameter.accumulator.getType(), role, FlatSymbolRefAttr::get(parameter.state),
+          /*views=*/ArrayAttr(), parameter.state.getStacked(), /*valid_shape=*/ArrayAttr());
+      state->remove();
+      symbols.insert(state, std::next(Block::iterator(behind)));
+      return state;
+    };
+    parameter.m = add(".m", Role::moment1, parameter.accumulator);
+    parameter.v = add(".v", Role::moment2, parameter.m);
+  }
+}
+
+void AddOptimizer::makeFunction(OpBuilder &builder) {
+  SmallVector<Type> types;
+  SmallVector<Location> locs;
+  SmallVector<DictionaryAttr> attributes;
+  auto bind = [&](StateOp state) {
+    types.push_back(state.getType());
+    locs.push_back(state.getLoc());
+    attributes.push_back(builder.getDictionaryAttr(
+        builder.getNamedAttr("graph.state", FlatSymbolRefAttr::get(state))));
+  };
+  for (Parameter &parameter : parameters)
+    bind(parameter.state);
+  for (Parameter &parameter : parameters)
+    bind(parameter.accumulator);
+  bind(lossState);
+  bind(tokensState);
+  for (Parameter &parameter : parameters)
+    if (adamw) {
+      bind(parameter.m);
+      bind(parameter.v);
+    }
+  SmallVector<StringRef> names = {"lr", "weight_decay", "clip"};
+  if (adamw)
+    names = {"lr",           "beta1", "beta2",           "eps",
+             "weight_decay", "clip",  "bias_correction1", "bias_correction2"};
+  for (StringRef name : names) {
+    types.push_back(RankedTensorType::get({}, builder.getF32Type()));
+    locs.push_back(named(name));
+    attributes.push_back(builder.getDictionaryAttr(
+        builder.getNamedAttr("graph.input", builder.getStringAttr(name))));
+  }
+
+  update = func::FuncOp::create(builder, builder.getUnknownLoc(), "update",
+                                builder.getFunctionType(types, {}));
+  update.setAllArgAttrs(attributes);
+  Block *body = builder.createBlock(&update.getBody(), {}, types, locs);
+  size_t next = 0;
+  for (Parameter &parameter : parameters)
+    parameter.weight = body->getArgument(next++);
+  for (Parameter &parameter : parameters)
+    parameter.gradient = body->getArgument(next++);
+  lossSum = body->getArgument(next++);
+  tokensSum = body->getArgument(next++);
+  for (Parameter &parameter : parameters)
+    if (adamw) {
+      parameter.moment1 = body->getArgument(next++);
+      parameter.moment2 = body->getArgument(next++);
+    }
+  for (StringRef name : names)
+    scalars[name.str()] = body->getArgument(next++);
+}
+
+// What a person knows the parameter by: its names in the source.
+Location locationOf(StateOp state) {
+  SmallVector<Location> names;
+  if (state.getViews())
+    for (auto view : state.getViewsAttr().getAsRange<ViewAttr>()) {
+      Location name = NameLoc::get(view.getSource().getAttr());
+      if (!llvm::is_contained(names, name))
+        names.push_back(name);
+    }
+  return names.empty() ? state.getLoc() : FusedLoc::get(state.getContext(), names);
+}
+
+// Decay is for matrices and tables; norms' scales and biases would only shrink.
+bool decays(StateOp state) {
+  int64_t rank = cast<RankedTensorType>(state.getType()).getRank();
+  return rank - (state.getStacked() ? 1 : 0) >= 2;
+}
+
+void AddOptimizer::updateParameter(OpBuilder &builder, Parameter &p, Value factor) {
+  Build b(builder, locationOf(p.state));
+  Value clipped = b.mul(p.gradient, factor);
+  if (adamw) {
+    auto step = AdamWOp::create(builder, b.loc, p.weight.getType(), p.moment1.getType(),
+                                p.moment2.getType(), p.weight, clipped, p.moment1, p.moment2,
+                                scalars["lr"], scalars["beta1"], scalars["beta2"], scalars["eps"],
+                                scalars["weight_decay"], scalars["bias_correction1"],
+                                scalars["bias_correction2"], decays(p.state));
+    p.weight = step.getNewParam();
+    p.moment1 = step.getNewM();
+    p.moment2 = step.getNewV();
+    return;
+  }
+  // As in AdamW, the decay reads the weight from before the step.
+  Value step = b.mul(clipped, scalars["lr"]);
+  if (decays(p.state))
+    step = b.add(step, b.mul(p.weight, b.mul(scalars["lr"], scalars["weight_decay"])));
+  p.weight = b.sub(p.weight, step);
+}
+
+void AddOptimizer::buildStep(OpBuilder &builder) {
+  Build counter(builder, named("token count"));
+  Value one = counter.constant(1, builder.getF32Type());
+  // A step whose labels are all ignored has loss and gradient zero.
+  Value tokens = MaximumOp::create(builder, counter.loc, tokensSum, one);
+  Value loss = Build(builder, named("loss")).div(lossSum, tokens);
+
+  Build clip(builder, named("clip"));
+  Value squares;
+  for (Parameter &p : parameters) {
+    Build b(builder, locationOf(p.state));
+    p.gradient = b.div(p.gradient, tokens);
+    SmallVector<int64_t> all = llvm::to_vector(llvm::seq<int64_t>(typeOf(p.gradient).getRank()));
+    Value own = b.reduce(p.gradient, ReduceKind::sum_squares, all);
+    squares = squares ? clip.add(squares, own) : own;
+  }
+  Value zero = clip.constant(0, builder.getF32Type());
+  Value norm = SqrtOp::create(builder, clip.loc, squares ? squares : zero);
+  Value limit = scalars["clip"];
+  Value ratio = clip.div(limit, clip.add(norm, clip.constant(kNormEpsilon, elementOf(norm))));
+  Value isOn = clip.compare(limit, zero, Predicate::gt);
+  Value factor = clip.select(isOn, MinimumOp::create(builder, clip.loc, ratio, one), one);
+
+  SmallVector<Value> means;
+  for (Parameter &p : parameters) {
+    means.push_back(p.gradient);
+    updateParameter(builder, p, factor);
+  }
+
+  SmallVector<Value> results;
+  SmallVector<NamedAttribute> bindings;
+  auto give = [&](Value value, StringRef key, Attribute binding) {
+    results.push_back(value);
+    bindings.push_back(builder.getNamedAttr(key, binding));
+  };
+  for (Parameter &p : parameters)
+    give(p.weight, "graph.state", FlatSymbolRefAttr::get(p.state));
+  for (auto [p, mean] : llvm::zip(parameters, means))
+    give(mean, "graph.state", FlatSymbolRefAttr::get(p.accumulator));
+  for (Parameter &p : parameters)
+    if (adamw) {
+      give(p.moment1, "graph.state", FlatSymbolRefAttr::get(p.m));
+      give(p.moment2, "graph.state", FlatSymbolRefAttr::get(p.v));
+    }
+  give(loss, "graph.output", builder.getStringAttr("loss"));
+  give(norm, "graph.output", builder.getStringAttr("grad_norm"));
+  give(tokensSum, "graph.output", builder.getStringAttr("tokens"));
+  func::ReturnOp::create(builder, update.getLoc(), results);
+  update.setFunctionType(builder.getFunctionType(update.getArgumentTypes(),
+                                                 TypeRange(ValueRange(results))));
+  for (auto [i, binding] : llvm::enumerate(bindings))
+    update.setResultAttr(i, binding.getName(), binding.getValue());
+}
+
+void AddOptimizer::runOnOperation() {
+  if (failed(collect()))
+    return signalPassFailure();
+  if (getOperation().lookupSymbol("update")) {
+    getOperation().emitError("has a symbol @update already; the optimizer is added once");
+    return signalPassFailure();
+  }
+  if (adamw)
+    addMoments();
+  OpBuilder builder = OpBuilder::atBlockEnd(getOperation().getBody());
+  makeFunction(builder);
+  buildStep(builder);
+}
+
+} // namespace

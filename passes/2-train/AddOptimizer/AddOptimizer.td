@@ -1,0 +1,22 @@
+def AddOptimizer : Pass<"llmc-add-optimizer", "::mlir::ModuleOp"> {
+  let summary = "adds @update: mean gradient, clip by global norm, one optimizer step";
+  let description = [{
+    Needs: `@micro` with an accumulator for each parameter, `@loss.sum` and
+      `@tokens.sum`; parameters in f32.
+    Gives: `@update(parameters, accumulators, moments, scalars)`. Moments
+      `@p.m` and `@p.v` are states of @p. Scalars are tensor<f32> inputs: lr,
+      weight_decay and clip, for AdamW also beta1, beta2, eps,
+      bias_correction1 and bias_correction2 (1 - beta^t).
+      It returns the new parameters, the accumulators (now the mean gradient,
+      before clipping), the new moments, and the outputs loss, grad_norm and
+      tokens. A step without tokens has gradient zero.
+      Weight decay is for parameters of rank 2 and more, not counting the
+      stacked dimension. Clip 0 is off.
+    Keeps: @micro.
+    Example: test/passes/2-train/add-optimizer.mlir
+  }];
+  let dependentDialects = ["::llmc::graph::GraphDialect", "::mlir::func::FuncDialect"];
+  let options = [
+    Option<"adamw", "adamw", "bool", /*default=*/"true", "AdamW, else SGD without momentum">,
+  ];
+}

@@ -1,0 +1,171 @@
+// Adds the backward half of @micro.
+//
+// In three steps: give every forward op an id and every parameter an
+// accumulator; run reverse mode from the pairs (primal, cotangent); return the
+// accumulators in place of the pairs.
+#include "dialects/graph/Build.h"
+#include "mlir/IR/Dominance.h"
+#include "mlir/IR/PatternMatch.h"
+#include "mlir/Transforms/CSE.h"
+#include "passes/2-train/Differentiate/ReverseMode.h"
+#include "passes/2-train/Passes.h"
+
+using namespace mlir;
+using namespace llmc;
+using namespace llmc::graph;
+using namespace llmc::train;
+
+namespace llmc {
+#define GEN_PASS_DEF_DIFFERENTIATE
+#include "passes/2-train/Passes.h.inc"
+} // namespace llmc
+
+namespace {
+
+class Differentiate : public llmc::impl::DifferentiateBase<Differentiate> {
+  void runOnOperation() override;
+
+  void numberForwardOps();
+  void addAccumulators(BlockGradients &gradients);
+  LogicalResult takePairs(BlockGradients &gradients);
+  void returnAccumulators(const BlockGradients &gradients);
+
+  func::FuncOp micro;
+};
+
+void Differentiate::numberForwardOps() {
+  int64_t next = 0;
+  Builder builder(&getContext());
+  micro.getBody().walk<WalkOrder::PreOrder>([&](Operation *op) {
+    if (!op->hasTrait<OpTrait::IsTerminator>() && !op->hasAttr("graph.backward"))
+      op->setAttr("graph.id", builder.getI64IntegerAttr(next++));
+  });
+}
+
+// An accumulator is in f32 or wider, whatever the parameter is in.
+RankedTensorType accumulatorType(RankedTensorType parameter) {
+  Type element = parameter.getElementType();
+  if (element.getIntOrFloatBitWidth() < 32)
+    element = Float32Type::get(element.getContext());
+  return RankedTensorType::get(parameter.getShape(), element);
+}
+
+// One state and one argument, behind the last parameter, for each parameter.
+void Differentiate::addAccumulators(BlockGradients &gradients) {
+  SymbolTable symbols(getOperation());
+  SmallVector<std::pair<unsigned, StateOp>> parameters;
+  for (unsigned i = 0; i < micro.getNumArguments(); ++i)
+    if (auto symbol = micro.getArgAttrOfType<FlatSymbolRefAttr>(i, "graph.state"))
+      if (auto state = symbols.lookup<StateOp>(symbol.getValue());
+          state && state.getRole() == Role::parameter && isFloat(micro.getArgument(i)))
+        parameters.push_back({i, state});
+  if (parameters.empty())
+    return;
+  unsigned place = parameters.back().first + 1;
+  for (auto [index, parameter] : parameters) {
+    Value argument = micro.getArgument(index);
+    auto type = accumulatorType(typeOf(argument));
+    OpBuilder builder(parameter);
+    auto state = StateOp::create(builder, parameter.getLoc(),
+                                 (parameter.getSymName() + ".grad").str(), type,
+                                 Role::accumulator, FlatSymbolRefAttr::get(parameter),
+                                 /*views=*/ArrayAttr(), parameter.getStacked(),
+                                 /*valid_shape=*/ArrayAttr());
+    state->remove();
+    symbols.insert(state, std::next(Block::iterator(parameter)));
+    auto attribute = builder.getNamedAttr("graph.state", FlatSymbolRefAttr::get(state));
+    (void)micro.insertArgument(place, type, builder.getDictionaryAttr(attribute),
+                               argument.getLoc());
+    gradients.active.insert(argument);
+    gradients.accumulators[argument] = micro.getArgument(place++);
+  }
+}
+
+// Reads the pairs and takes them off the results.
+LogicalResult Differentiate::takePairs(BlockGradients &gradients) {
+  Operation *terminator = micro.getBody().front().getTerminator();
+  std::map<int64_t, std::pair<Value, Value>> pairs;
+  llvm::BitVector taken(micro.getNumResults());
+  for (unsigned i = 0; i < micro.getNumResults(); ++i) {
+    Value value = terminator->getOperand(i);
+    auto primal = micro.getResultAttrOfType<IntegerAttr>(i, "graph.primal");
+    auto cotangent = micro.getResultAttrOfType<IntegerAttr>(i, "graph.cotangent");
+    if (primal)
+      pairs[primal.getInt()].first = value;
+    if (cotangent)
+      pairs[cotangent.getInt()].second = value;
+    if (primal || cotangent)
+      taken.set(i);
+  }
+  if (pairs.empty())
+    return micro.emitError("has no pair of results graph.primal and graph.cotangent, so there is "
+                           "nothing to differentiate; add a loss first");
+  for (auto &[index, pair] : pairs) {
+    auto [primal, cotangent] = pair;
+    if (!primal || !cotangent)
+      return micro.emitError("has only one of the results graph.primal = ")
+             << index << " and graph.cotangent = " << index << ", expected both";
+    if (primal.getType() != cotangent.getType())
+      return micro.emitError("pair ") << index << ": the cotangent has type "
+                                      << cotangent.getType() << ", expected the primal's type "
+                                      << primal.getType();
+    OpBuilder builder(terminator);
+    MarkBackward mark;
+    builder.setListener(&mark);
+    Value &sum = gradients.cotangents[primal];
+    sum = addCotangents(builder, sum, cotangent);
+  }
+  terminator->eraseOperands(taken);
+  (void)micro.eraseResults(taken);
+  return success();
+}
+
+void Differentiate::returnAccumulators(const BlockGradients &gradients) {
+  Operation *terminator = micro.getBody().front().getTerminator();
+  unsigned place = 0;
+  for (auto [parameter, accumulator] : gradients.accumulators) {
+    unsigned index = cast<BlockArgument>(accumulator).getArgNumber();
+    DictionaryAttr attributes = micro.getArgAttrDict(index);
+    Value result = gradients.accumulated.lookup(parameter);
+    if (!result) {
+      result = accumulator;
+      emitWarning(parameter.getLoc(), "the loss does not depend on parameter ")
+          << micro.getArgAttr(cast<BlockArgument>(parameter).getArgNumber(), "graph.state")
+          << "; its gradient stays zero";
+    }
+    terminator->insertOperands(place, result);
+    (void)micro.insertResult(place++, accumulator.getType(), attributes);
+  }
+}
+
+void Differentiate::runOnOperation() {
+  micro = getOperation().lookupSymbol<func::FuncOp>("micro");
+  if (!micro || micro.isExternal()) {
+    getOperation().emitError("needs a function @micro with a body, found none; add a loss first");
+    return signalPassFailure();
+  }
+  numberForwardOps();
+  BlockGradients gradients;
+  addAccumulators(gradients);
+  if (failed(takePairs(gradients)))
+    return signalPassFailure();
+
+  Block &body = micro.getBody().front();
+  MarkBackward mark;
+  OpBuilder builder(body.getTerminator(), &mark);
+  ReverseMode mode;
+  if (failed(mode.differentiate(builder, body, gradients)))
+    return signalPassFailure();
+  returnAccumulators(gradients);
+
+  eraseDeadOps(body);
+  mode.redoCheapValues(body, body);
+  // Gradients of neighbours do the same transposes and reshapes.
+  IRRewriter rewriter(&getContext());
+  DominanceInfo dominance(micro);
+  eliminateCommonSubExpressions(rewriter, dominance, micro);
+  numKept += mode.numKept;
+  numRedone += mode.numRedone;
+}
+
+} // namespace

@@ -1,0 +1,27 @@
+def Differentiate : Pass<"llmc-differentiate", "::mlir::ModuleOp"> {
+  let summary = "adds the backward half of @micro: the gradient of every parameter";
+  let description = [{
+    Needs: `@micro` with pairs of results `graph.primal = i` and
+      `graph.cotangent = i`; parameters bound by `graph.state`.
+    Gives: a state `@p.grad`, accumulator of @p, for each parameter @p; @micro
+      takes them behind the parameters and returns them first, in argument
+      order, each with the gradient added. The pairs are gone.
+      Backward ops carry `graph.backward`, the location of the op they are the
+      gradient of, and, where a result is the whole cotangent of a forward
+      op's result, `graph.cotangent_of`: two integers per result, the forward
+      op's `graph.id` and its result index (-1, -1: none).
+      A `graph.repeat` gets stacked results for the values that its gradient
+      reads, and a second repeat that runs the other way; accumulators of
+      stacked parameters are updated inside it, one slice an iteration.
+    Keeps: forward ops and their order. Reshapes and constants that a gradient
+      reads are done again rather than kept.
+    Errors: an op without gradient between a parameter and a primal. A
+      parameter that no primal depends on is a warning.
+    Example: test/passes/2-train/differentiate.mlir
+  }];
+  let dependentDialects = ["::llmc::graph::GraphDialect"];
+  let statistics = [
+    Statistic<"numKept", "kept values", "stacked results added to repeats">,
+    Statistic<"numRedone", "redone values", "reshapes and constants done again for gradients">,
+  ];
+}

@@ -1,0 +1,153 @@
+#include "passes/2-train/Differentiate/ReverseMode.h"
+
+#include "dialects/graph/Build.h"
+#include "passes/2-train/Differentiate/RepeatGradient.h"
+
+using namespace mlir;
+using namespace llmc;
+using namespace llmc::graph;
+using namespace llmc::train;
+
+static bool isBackward(Operation *op) { return op->hasAttr("graph.backward"); }
+
+Value train::addCotangents(OpBuilder &builder, Value a, Value b) {
+  if (!a || !b)
+    return a ? a : b;
+  return Build(builder, b.getLoc()).add(a, b);
+}
+
+Value train::accumulate(OpBuilder &builder, Value accumulator, Value cotangent) {
+  Build b(builder, cotangent.getLoc());
+  return b.add(accumulator, b.cast(cotangent, elementOf(accumulator)));
+}
+
+void train::eraseDeadOps(Block &block) {
+  for (Operation &op : llvm::make_early_inc_range(llvm::reverse(block)))
+    if (isOpTriviallyDead(&op))
+      op.erase();
+}
+
+// The whole cotangent of `result` is known: says so on the op that makes it.
+static void recordPair(OpResult result, Value cotangent) {
+  auto made = dyn_cast_or_null<OpResult>(cotangent);
+  auto id = result.getOwner()->getAttrOfType<IntegerAttr>("graph.id");
+  if (!made || !id || !isBackward(made.getOwner()))
+    return;
+  Operation *owner = made.getOwner();
+  SmallVector<int64_t> pairs(2 * owner->getNumResults(), -1);
+  if (auto known = owner->getAttrOfType<DenseI64ArrayAttr>("graph.cotangent_of"))
+    pairs.assign(known.asArrayRef().begin(), known.asArrayRef().end());
+  int64_t *pair = &pairs[2 * made.getResultNumber()];
+  // An addition hands one cotangent to several values; the last one is meant.
+  if (pair[0] >= 0)
+    return;
+  pair[0] = id.getInt();
+  pair[1] = result.getResultNumber();
+  owner->setAttr("graph.cotangent_of", DenseI64ArrayAttr::get(owner->getContext(), pairs));
+}
+
+LogicalResult ReverseMode::differentiate(OpBuilder &builder, Block &forward,
+                                         BlockGradients &gradients) {
+  spreadActivity(forward, gradients.active);
+  SmallVector<Operation *> ops;
+  for (Operation &op : forward.without_terminator())
+    if (!isBackward(&op))
+      ops.push_back(&op);
+  bool failedOnce = false;
+  for (Operation *op : llvm::reverse(ops))
+    failedOnce |= failed(differentiateOp(builder, op, gradients));
+  if (failedOnce)
+    return failure();
+
+  for (auto [argument, accumulator] : gradients.accumulators)
+    if (Value cotangent = gradients.cotangents.lookup(argument))
+      gradients.accumulated[argument] = accumulate(builder, accumulator, cotangent);
+  return success();
+}
+
+// `the op 'graph.x' at node "h.0/Attention"`, for a person who knows the source.
+static void emitNoGradient(Operation *op) {
+  std::string nodes;
+  op->getLoc()->walk([&](Location loc) {
+    if (auto name = dyn_cast<NameLoc>(loc))
+      nodes += (nodes.empty() ? " (node \"" : ", \"") + name.getName().str() + "\"";
+    return WalkResult::advance();
+  });
+  if (!nodes.empty())
+    nodes += ")";
+  op->emitOpError() << "has no gradient, but a parameter needs one through it" << nodes
+                    << "; express it by ops that have one, or freeze what it depends on";
+}
+
+LogicalResult ReverseMode::differentiateOp(OpBuilder &builder, Operation *op,
+                                           BlockGradients &gradients) {
+  auto isActive = [&](Value value) { return gradients.active.contains(value); };
+  SmallVector<Value> cotangents;
+  for (OpResult result : op->getResults()) {
+    Value cotangent = gradients.cotangents.lookup(result);
+    if (cotangent)
+      recordPair(result, cotangent);
+    cotangents.push_back(cotangent);
+  }
+  if (llvm::none_of(cotangents, [](Value v) { return !!v; }) ||
+      llvm::none_of(op->getOperands(), isActive))
+    return success();
+  if (auto repeat = dyn_cast<RepeatOp>(op))
+    return differentiateRepeat(builder, repeat, gradients);
+
+  auto graphOp = dyn_cast<GraphOpInterface>(op);
+  SmallVector<Value> operandCotangents;
+  if (!graphOp || failed(graphOp.differentiate(builder, cotangents, operandCotangents))) {
+    emitNoGradient(op);
+    return failure();
+  }
+  assert(operandCotangents.size() == op->getNumOperands() && "one cotangent per operand");
+  for (auto [operand, cotangent] : llvm::zip(op->getOperands(), operandCotangents))
+    if (cotangent && isActive(operand)) {
+      Value &sum = gradients.cotangents[operand];
+      sum = addCotangents(builder, sum, cotangent);
+    }
+  return success();
+}
+
+LogicalResult ReverseMode::differentiateRepeat(OpBuilder &builder, RepeatOp op,
+                                               BlockGradients &gradients) {
+  return RepeatGradient(*this, op, gradients).build(builder);
+}
+
+// An op that does no work, so that doing it again costs less than keeping its result.
+static bool isCheap(Operation *op) {
+  auto graphOp = dyn_cast<GraphOpInterface>(op);
+  return graphOp && op->getNumRegions() == 0 &&
+         (op->getNumOperands() == 0 || graphOp.getEmitClass() == EmitClass::Alias);
+}
+
+void ReverseMode::redoCheapValues(Block &forward, Block &backward) {
+  DenseMap<Value, Value> redone;
+  for (Operation &op : llvm::make_early_inc_range(backward)) {
+    if (&forward == &backward && (!isBackward(&op) || op.hasTrait<OpTrait::IsTerminator>()))
+      continue;
+    OpBuilder builder(&op);
+    auto redo = [&](auto &self, Value value) -> Value {
+      Operation *made = value.getDefiningOp();
+      if (!made || made->getBlock() != &forward || isBackward(made) || !isCheap(made))
+        return value;
+      if (Value known = redone.lookup(value))
+        return known;
+      SmallVector<Value> operands;
+      for (Value operand : made->getOperands())
+        operands.push_back(self(self, operand));
+      builder.setInsertionPoint(&op);
+      Operation *copy = builder.clone(*made);
+      copy->setOperands(operands);
+      copy->removeAttr("graph.id");
+      copy->setAttr("graph.backward", builder.getUnitAttr());
+      ++numRedone;
+      for (auto [old, fresh] : llvm::zip(made->getResults(), copy->getResults()))
+        redone[old] = fresh;
+      return redone[value];
+    };
+    for (OpOperand &operand : op.getOpOperands())
+      operand.set(redo(redo, operand.get()));
+  }
+}

@@ -1,0 +1,29 @@
+#include "passes/2-train/Pipeline.h"
+
+#include "passes/2-train/Passes.h"
+
+using namespace llmc;
+
+void llmc::buildTrainPipeline(mlir::OpPassManager &pm, const TrainOptions &options) {
+  // @forward maps inputs and parameters to logits. A loss needs labels, and its
+  // cotangent of the logits has a closed form that is cheaper than what the
+  // chain rule would give through maximum, sum and logarithm; so the loss and
+  // its gradient are written together, before anything is differentiated.
+  pm.addPass(createAddLoss());
+
+  // Now one pair of values, the logits and their cotangent, says where to
+  // start. Differentiation stands before sharding, so that it sees one global
+  // tensor per parameter and knows nothing of devices, and behind the folding
+  // of layers, so that the backward pass is folded too.
+  pm.addPass(createDifferentiate());
+
+  // Every parameter now has an accumulator that holds the sum of its gradients
+  // over the tokens of a step. What a step does with it is the other function.
+  AddOptimizerOptions optimizer;
+  optimizer.adamw = options.adamw;
+  pm.addPass(createAddOptimizer(optimizer));
+
+  // The later phases cut and place what they find; a gradient lost here would
+  // be lost silently.
+  pm.addPass(createVerifyTrain());
+}

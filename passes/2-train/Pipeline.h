@@ -1,0 +1,18 @@
+#ifndef LLMC_PASSES_TRAIN_PIPELINE_H
+#define LLMC_PASSES_TRAIN_PIPELINE_H
+
+#include "mlir/Pass/PassManager.h"
+
+namespace llmc {
+
+struct TrainOptions {
+  bool adamw = true; // else SGD without momentum
+};
+
+// Phase 2: @forward -> @micro (loss and gradients of one micro-batch) and
+// @update (one step of the optimizer).
+void buildTrainPipeline(mlir::OpPassManager &pm, const TrainOptions &options);
+
+} // namespace llmc
+
+#endif // LLMC_PASSES_TRAIN_PIPELINE_H
