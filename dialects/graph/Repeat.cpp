@@ -1,0 +1,154 @@
+#include "dialects/graph/Repeat.h"
+
+#include "dialects/graph/Build.h"
+#include "mlir/IR/IRMapping.h"
+
+using namespace mlir;
+
+namespace llmc::graph {
+
+// A type with another leading dimension.
+static Type resized(Type type, int64_t leading) {
+  auto tensor = cast<RankedTensorType>(type);
+  SmallVector<int64_t> shape(tensor.getShape());
+  shape[0] = leading;
+  return RankedTensorType::get(shape, tensor.getElementType());
+}
+
+// A repeat like `op` (its attributes too), without a body.
+static RepeatOp createLike(OpBuilder &builder, RepeatOp op, int64_t count, bool reverse,
+                           ValueRange carried, ValueRange stacked, TypeRange stackedTypes) {
+  auto repeat = RepeatOp::create(builder, op.getLoc(), op.getCarriedResults().getTypes(),
+                                 stackedTypes, count, reverse, carried, stacked,
+                                 op.getCaptured());
+  repeat->setDiscardableAttrs(op->getDiscardableAttrDictionary());
+  return repeat;
+}
+
+static void replaceRepeat(RepeatOp op, ValueRange carried, ValueRange stacked) {
+  SmallVector<Value> results(carried);
+  results.append(stacked.begin(), stacked.end());
+  op->replaceAllUsesWith(results);
+  op->erase();
+}
+
+std::pair<RepeatOp, RepeatOp> splitRepeat(OpBuilder &builder, RepeatOp op, int64_t at) {
+  OpBuilder::InsertionGuard guard(builder);
+  builder.setInsertionPoint(op);
+  Build b(builder, op.getLoc());
+  int64_t count = op.getCount();
+  // Indices below `low` go to one part, which runs first unless reversed.
+  int64_t low = op.getReverse() ? count - at : at;
+  auto part = [&](int64_t start, int64_t limit, ValueRange carried) {
+    SmallVector<Value> stacked;
+    for (Value value : op.getStacked())
+      stacked.push_back(b.slice(value, 0, start, limit));
+    SmallVector<Type> types;
+    for (Type type : op.getStackedResults().getTypes())
+      types.push_back(resized(type, limit - start));
+    RepeatOp repeat =
+        createLike(builder, op, limit - start, op.getReverse(), carried, stacked, types);
+    IRMapping mapping;
+    op.getBody().cloneInto(&repeat.getBody(), mapping);
+    return repeat;
+  };
+  RepeatOp first, second;
+  if (op.getReverse()) {
+    first = part(low, count, op.getCarried());
+    second = part(0, low, first.getCarriedResults());
+  } else {
+    first = part(0, low, op.getCarried());
+    second = part(low, count, first.getCarriedResults());
+  }
+  RepeatOp below = op.getReverse() ? second : first, above = op.getReverse() ? first : second;
+  SmallVector<Value> joined;
+  for (auto [a, c] : llvm::zip(below.getStackedResults(), above.getStackedResults()))
+    joined.push_back(b.concat({a, c}, 0));
+  replaceRepeat(op, second.getCarriedResults(), joined);
+  return {first, second};
+}
+
+LogicalResult unrollRepeat(OpBuilder &builder, RepeatOp op) {
+  OpBuilder::InsertionGuard guard(builder);
+  builder.setInsertionPoint(op);
+  Build b(builder, op.getLoc());
+  int64_t count = op.getCount();
+  SmallVector<Value> carried(op.getCarried());
+  std::vector<SmallVector<Value>> pieces(op.getStackedResults().size(), SmallVector<Value>(count));
+  for (int64_t step = 0; step < count; ++step) {
+    int64_t i = op.getReverse() ? count - 1 - step : step;
+    IRMapping mapping;
+    mapping.map(op.getCarriedArgs(), carried);
+    mapping.map(op.getCapturedArgs(), op.getCaptured());
+    for (auto [argument, value] : llvm::zip(op.getStackedArgs(), op.getStacked()))
+      mapping.map(argument, b.reshape(b.slice(value, 0, i, i + 1), shapeOf(argument)));
+    for (Operation &inner : op.getBlock().without_terminator())
+      builder.clone(inner, mapping);
+    OperandRange yielded = op.getBlock().getTerminator()->getOperands();
+    for (auto [k, value] : llvm::enumerate(yielded.take_front(carried.size())))
+      carried[k] = mapping.lookupOrDefault(value);
+    for (auto [k, yield] : llvm::enumerate(yielded.drop_front(carried.size()))) {
+      Value value = mapping.lookupOrDefault(yield);
+      SmallVector<int64_t> shape{1};
+      llvm::append_range(shape, shapeOf(value));
+      pieces[k][i] = b.reshape(value, shape);
+    }
+  }
+  SmallVector<Value> stacked;
+  for (const SmallVector<Value> &parts : pieces)
+    stacked.push_back(count == 1 ? parts[0] : b.concat(parts, 0));
+  replaceRepeat(op, carried, stacked);
+  return success();
+}
+
+LogicalResult peelFirst(OpBuilder &builder, RepeatOp op) {
+  if (op.getCount() == 1)
+    return unrollRepeat(builder, op);
+  return unrollRepeat(builder, splitRepeat(builder, op, 1).first);
+}
+
+// Index 0 last.
+static Value reversed(Build &b, Value value) {
+  int64_t count = shapeOf(value)[0];
+  if (count == 1)
+    return value;
+  SmallVector<Value> parts;
+  for (int64_t i = count; i-- > 0;)
+    parts.push_back(b.slice(value, 0, i, i + 1));
+  return b.concat(parts, 0);
+}
+
+RepeatOp reverseRepeat(OpBuilder &builder, RepeatOp op) {
+  OpBuilder::InsertionGuard guard(builder);
+  builder.setInsertionPoint(op);
+  Build b(builder, op.getLoc());
+  SmallVector<Value> stacked;
+  for (Value value : op.getStacked())
+    stacked.push_back(reversed(b, value));
+  RepeatOp repeat = createLike(builder, op, op.getCount(), !op.getReverse(), op.getCarried(),
+                               stacked, op.getStackedResults().getTypes());
+  repeat.getBody().takeBody(op.getBody());
+  SmallVector<Value> results;
+  for (Value value : repeat.getStackedResults())
+    results.push_back(reversed(b, value));
+  replaceRepeat(op, repeat.getCarriedResults(), results);
+  return repeat;
+}
+
+std::pair<RepeatOp, Value> addStackedResult(OpBuilder &builder, RepeatOp op, Value value) {
+  OpBuilder::InsertionGuard guard(builder);
+  builder.setInsertionPoint(op);
+  SmallVector<Type> types(op.getStackedResults().getTypes());
+  SmallVector<int64_t> shape{static_cast<int64_t>(op.getCount())};
+  llvm::append_range(shape, shapeOf(value));
+  types.push_back(RankedTensorType::get(shape, elementOf(value)));
+  RepeatOp repeat = createLike(builder, op, op.getCount(), op.getReverse(), op.getCarried(),
+                               op.getStacked(), types);
+  repeat.getBody().takeBody(op.getBody());
+  Operation *yield = repeat.getBlock().getTerminator();
+  yield->insertOperands(yield->getNumOperands(), value);
+  replaceRepeat(op, repeat.getCarriedResults(), repeat.getStackedResults().drop_back());
+  return {repeat, repeat.getStackedResults().back()};
+}
+
+} // namespace llmc::graph
