@@ -60,9 +60,11 @@ LogicalResult StateOp::verify() {
       return emitOpError("C4: a parameter has of, expected views only");
     return verifyViews(*this);
   }
-  if (!getOf() || getViews())
+  // The accumulators of the step's own sums belong to no parameter.
+  bool needsOf = getRole() != Role::accumulator;
+  if ((needsOf && !getOf()) || getViews())
     return emitOpError("C4: a ") << stringifyRole(getRole())
-                                 << " has " << (getOf() ? "views" : "no of")
+                                 << " has " << (getViews() ? "views" : "no of")
                                  << ", expected of and no views";
   return success();
 }

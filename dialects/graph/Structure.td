@@ -41,8 +41,8 @@ def Graph_StateOp : Graph_Op<"state",
     ```
     Rules: C1 static shape; C2 a parameter has one view, or exactly one per
     leading index when `stacked`; C3 a view has one stride per (unstacked)
-    dimension and stays inside its source; C4 other roles have `of` (a parameter) and no
-    views; C5 `valid_shape` (the rest is padding) has the rank and stays inside the shape.
+    dimension and stays inside its source; C4 other roles have `of` (a parameter; not
+    needed for an accumulator, which may sum something else) and no views; C5 `valid_shape` (the rest is padding) has the rank and stays inside the shape.
   }];
   let arguments = (ins SymbolNameAttr:$sym_name, TypeAttrOf<Graph_Tensor>:$type,
                        Graph_RoleAttr:$role,
