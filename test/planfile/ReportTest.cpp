@@ -1,0 +1,130 @@
+// What the report says of hand-made plans, whose counts can be done by hand.
+#include "lib/planfile/Check.h"
+#include "lib/planfile/Report.h"
+#include "test/planfile/Harness.h"
+#include "test/planfile/PlanBuilder.h"
+
+using namespace llmc::planfile;
+using namespace llmc::test;
+using nlohmann::json;
+
+namespace {
+
+// Entries of `list` that have all of `fields`.
+json select(const json &list, const json &fields) {
+  json found = json::array();
+  for (const json &entry : list) {
+    bool equal = true;
+    for (const auto &[key, value] : fields.items())
+      equal &= entry.at(key) == value;
+    if (equal)
+      found.push_back(entry);
+  }
+  return found;
+}
+
+uint64_t stepCount(const json &list, const json &fields) {
+  uint64_t count = 0;
+  for (const json &entry : select(list, fields))
+    count += entry["per_step"].get<uint64_t>();
+  return count;
+}
+
+} // namespace
+
+LLMC_TEST(inspectCounts) {
+  ProgramT program = makePlan({.stages = 3, .microBatches = 5});
+  json j = inspectJson(program, 1234);
+  EXPECT_EQ(j["model"], (json{{"name", "toy"},
+                              {"parameters", 48 + 16 + 2 * 16},
+                              {"layers", 3},
+                              {"blocks", {"linear x3"}}}));
+  EXPECT_EQ(j["parameters"], (json{"qkv", "emb", "w1", "w2"}));
+  EXPECT_EQ(j["constants"], json(json::array()));
+  EXPECT_EQ(j["mesh"], (json{{"dp", 2}, {"pp", 3}, {"tp", 1}, {"cp", 1}, {"ep", 1}}));
+  EXPECT_EQ(j["ranks"], json(6));
+  EXPECT_EQ(j["micro_batch"], json(1));
+  EXPECT_EQ(j["micro_batches"], json(5));
+  EXPECT_EQ(j["schedule"], json("1f1b"));
+  EXPECT_EQ(j["file_bytes"], json(1234));
+  // q, k, v, emb and their gradients; w1; w2, emb, and loss.sum.
+  EXPECT_EQ(j["state_bytes"], json(2 * 4 * 64 + 2 * 64 + 2 * 2 * 64 + 4));
+
+  // p2p: 2 (p - 1) m messages of one tensor.
+  EXPECT_EQ(stepCount(j["sends"], {{"bytes", 64}}), 2u * 2 * 5);
+  EXPECT_EQ(stepCount(j["sends"], {{"from_stage", 1}, {"to_stage", 0}}), 5u);
+  EXPECT_EQ(j["sends"].size(), 4u);
+
+  // Each gradient over dp, once a step; the tied one over both holders, listed
+  // for the lower; the norm over all, listed for stage 0.
+  const json &c = j["collectives"];
+  EXPECT_EQ(stepCount(c, {{"stage", 0}, {"axes", {"dp"}}, {"phase", "backward"}}), 4u);
+  EXPECT_EQ(stepCount(c, {{"stage", 1}, {"axes", {"dp"}}}), 1u);
+  EXPECT_EQ(stepCount(c, {{"stage", 2}, {"axes", {"dp"}}}), 2u);
+  json tied = select(c, {{"axes", {"pp"}}});
+  EXPECT_EQ(tied.size(), 1u);
+  EXPECT_EQ(tied[0], (json{{"kind", "all_reduce"},
+                           {"axes", {"pp"}},
+                           {"stage", 0},
+                           {"phase", "update"},
+                           {"bytes", 64},
+                           {"per_step", 1},
+                           {"origin", "emb"},
+                           {"source",
+                            {{"op", "graph.add"},
+                             {"nodes", {"emb"}},
+                             {"tactic", "stages"},
+                             {"rule", ""}}}}));
+  json norm = select(c, {{"axes", {"dp", "pp"}}});
+  EXPECT_EQ(norm.size(), 1u);
+  EXPECT_EQ(norm[0]["origin"], json("clip"));
+
+  for (unsigned s = 0; s < 3; ++s) {
+    EXPECT_EQ(j["stages"][s]["slots"], json(3 - s)); // min(m, p - s)
+    EXPECT_EQ(j["stages"][s]["live_bytes"], json(peakLiveBytes(program, s)));
+    EXPECT_EQ(j["stages"][s]["first_layer"], json(s));
+  }
+  EXPECT_EQ(j["kernels"], (json{"step", "loss", "norm", "sgd", "matmul"}));
+  EXPECT_EQ(j["instructions"]["send"], json(20));
+  EXPECT_EQ(j["instructions"]["recv"], json(20));
+  EXPECT_EQ(j["instructions"]["matmul"], json(2 * 5));
+  EXPECT_EQ(j["instructions"]["feed"], json(2 * 5));
+  EXPECT_EQ(j["instructions"]["collective"], json(7 + 2 + 3));
+}
+
+// The report follows the plan: an instruction less is a count less.
+LLMC_TEST(inspectWalksThePlan) {
+  ProgramT program = makePlan({.gpipe = true});
+  json before = inspectJson(program, 0);
+  EXPECT_EQ(before["stages"][0]["slots"], json(4));
+  ProcedureT &last = procedureOf(program, 0, ProcedureKind::BackwardLast);
+  std::erase_if(last.instructions,
+                [](const auto &inst) { return inst->body.type == Body::Collective; });
+  json after = inspectJson(program, 0);
+  EXPECT_EQ(stepCount(before["collectives"], {{"stage", 0}, {"axes", {"dp"}}}), 4u);
+  EXPECT_EQ(stepCount(after["collectives"], {{"stage", 0}, {"axes", {"dp"}}}), 0u);
+  program.stages[0]->table.erase(program.stages[0]->table.begin() + 1);
+  EXPECT_EQ(stepCount(inspectJson(program, 0)["sends"], {{"from_stage", 0}}), 3u);
+}
+
+// Groups of one rank move nothing and are not listed.
+LLMC_TEST(groupsOfOneAreNotListed) {
+  json j = inspectJson(makePlan({.stages = 1, .dp = 1}), 0);
+  EXPECT_EQ(j["collectives"].size(), 0u);
+  EXPECT_EQ(j["sends"].size(), 0u);
+}
+
+LLMC_TEST(scheduleIsDrawn) {
+  EXPECT_EQ(drawSchedule(makePlan({})), "  stage 0  F0  F1      B0  F2  B1  F3  B2      B3  U\n"
+                                        "  stage 1      F0  B0  F1  B1  F2  B2  F3  B3  U\n");
+  EXPECT_EQ(drawSchedule(makePlan({.gpipe = true, .microBatches = 2}), 4),
+            "  stage 0  F0  F1 ...\n"
+            "  stage 1      F0  F1  B0 ...\n");
+}
+
+LLMC_TEST(textNamesWhatMatters) {
+  std::string text = inspectText(makePlan({}), 5000);
+  for (const char *words : {"80 parameters", "dp 2 x pp 2 x tp 1: 4 ranks", "schedule 1f1b",
+                            "5,000 in the file", "all_reduce", "clip", "F0", "sgd"})
+    EXPECT_MSG(text.find(words) != std::string::npos, std::string(words) + " is missing:\n" + text);
+}
