@@ -6,7 +6,7 @@ target_include_directories(llmc_flags INTERFACE ${CMAKE_SOURCE_DIR} ${CMAKE_BINA
 target_compile_options(llmc_flags INTERFACE -Wall -Wextra -Wno-unused-parameter -Wno-deprecated-declarations -Werror=return-type)
 
 add_library(llmc_mlir_flags INTERFACE)
-target_link_libraries(llmc_mlir_flags INTERFACE llmc_flags)
+target_link_libraries(llmc_mlir_flags INTERFACE llmc_flags MLIR LLVM)
 target_include_directories(llmc_mlir_flags SYSTEM INTERFACE ${MLIR_INCLUDE_DIRS} ${LLVM_INCLUDE_DIRS})
 target_compile_definitions(llmc_mlir_flags INTERFACE ${LLVM_DEFINITIONS_LIST})
 if(NOT LLVM_ENABLE_RTTI)
@@ -22,6 +22,7 @@ function(llmc_use_pch target)
     target_precompile_headers(llmc_pch PRIVATE ${CMAKE_SOURCE_DIR}/cmake/pch.h)
   endif()
   target_precompile_headers(${target} REUSE_FROM llmc_pch)
+  target_compile_options(${target} PRIVATE -fPIC) # as the header was compiled, not -fPIE
 endfunction()
 
 # The named sources that are there; one that appears later is picked up by the

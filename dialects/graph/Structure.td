@@ -113,7 +113,7 @@ def Graph_YieldOp : Graph_Op<"yield", [Terminator, Pure]> {
   let summary = "ends the body of a repeat";
   let arguments = (ins Variadic<AnyType>:$values);
   let assemblyFormat = "($values^ `:` type($values))? attr-dict";
-  let builders = [OpBuilder<(ins), "">];
+  let builders = [OpBuilder<(ins), "build($_builder, $_state, ::mlir::ValueRange());">];
 }
 
 #endif
