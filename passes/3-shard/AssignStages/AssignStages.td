@@ -1,0 +1,18 @@
+def AssignStages : Pass<"llmc-assign-stages", "::mlir::ModuleOp"> {
+  let summary = "tactic `stages`: gives ops of @micro to pipeline stages";
+  let description = [{
+    Needs: @micro; module attribute parallel.mesh with axis pp.
+    Gives: parallel.layers on every repeat (layers of each stage), parallel.stage on
+      every other top-level op of @micro. What the layers need stands on
+      stage 0, everything else of the forward pass on the last stage; in the
+      backward pass what needs the layers' result stands on stage 0, everything
+      else on the last.
+    Keeps: ops and order.
+
+    Layers divide evenly where they can. Of a remainder the stages before the
+    last get one each, from the last but one downwards: the last stage has the
+    head, early stages keep activations of more micro-batches.
+    Example: test/passes/3-shard/assign-stages.mlir
+  }];
+  let dependentDialects = ["::llmc::parallel::ParallelDialect"];
+}

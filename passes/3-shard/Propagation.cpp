@@ -1,0 +1,338 @@
+// One axis over the whole module: from seeds to a fixpoint.
+#include "passes/3-shard/Propagation.h"
+
+namespace llmc {
+using namespace mlir;
+using namespace parallel;
+using graph::FactorKind;
+
+AxisPropagation::AxisPropagation(ModuleOp module, StringRef axis, Options options)
+    : module(module), axis(StringAttr::get(module.getContext(), axis)), options(options),
+      mesh(getMesh(module)) {
+  module.walk([&](Operation *op) {
+    auto compute = dyn_cast<graph::GraphOpInterface>(op);
+    if (!compute)
+      return;
+    rules[op] = compute.getShardingRule();
+    FailureOr<FactorAxes> axes = readFactorAxes(op);
+    earlier[op] = succeeded(axes) ? *axes : FactorAxes(rules[op].factors.size());
+  });
+  buildTies();
+}
+
+void AxisPropagation::tie(Value a, Value b, int64_t shift) {
+  ties[a].push_back({b, shift});
+  ties[b].push_back({a, -shift});
+}
+
+// Values that lie alike: what enters and leaves a repeat, a state wherever it is
+// named, and the accumulator and moments of a parameter.
+void AxisPropagation::buildTies() {
+  module.walk([&](graph::RepeatOp op) {
+    Block &body = op.getBlock();
+    Operation *yield = body.getTerminator();
+    int64_t carried = op.getCarried().size(), stacked = op.getStacked().size();
+    for (auto [i, operand] : llvm::enumerate(op->getOperands())) {
+      bool isStacked = int64_t(i) >= carried && int64_t(i) < carried + stacked;
+      tie(operand, body.getArgument(i), isStacked ? 1 : 0);
+    }
+    for (auto [i, result] : llvm::enumerate(op->getResults())) {
+      tie(result, yield->getOperand(i), int64_t(i) < carried ? 0 : 1);
+      if (int64_t(i) < carried)
+        tie(body.getArgument(i), yield->getOperand(i), 0);
+    }
+  });
+  llvm::DenseMap<Attribute, Value> first;
+  auto bind = [&](FlatSymbolRefAttr name, Value value) {
+    auto state = module.lookupSymbol<graph::StateOp>(name.getAttr());
+    if (!state)
+      return;
+    states.insert(value);
+    // All roles of a parameter lie like the parameter.
+    FlatSymbolRefAttr key = state.getOfAttr() ? state.getOfAttr() : name;
+    auto [it, isNew] = first.insert({key, value});
+    if (!isNew && it->second != value)
+      tie(it->second, value, 0);
+  };
+  for (auto func : module.getOps<func::FuncOp>()) {
+    for (BlockArgument arg : func.getArguments())
+      if (auto name = func.getArgAttrOfType<FlatSymbolRefAttr>(arg.getArgNumber(), kState))
+        bind(name, arg);
+    for (auto [i, value] : llvm::enumerate(func.getBody().front().getTerminator()->getOperands()))
+      if (auto name = func.getResultAttrOfType<FlatSymbolRefAttr>(i, kState))
+        bind(name, value);
+  }
+}
+
+bool AxisPropagation::canCut(Value value, int64_t dim) const {
+  auto type = dyn_cast<RankedTensorType>(value.getType());
+  if (!type || dim < 0 || dim >= type.getRank())
+    return false;
+  SmallVector<Axes> axes = getAxes(getSharding(value));
+  for (const Axes &list : axes)
+    if (llvm::is_contained(list, axis))
+      return false;
+  int64_t parts = getGroupSize(mesh, axes[dim]) * mesh.getSize(axis.getValue());
+  return type.getDimSize(dim) % parts == 0 || padded.contains({value, dim});
+}
+
+int64_t AxisPropagation::dimOf(Value value) const {
+  auto it = dims.find(value);
+  return it == dims.end() ? -1 : it->second;
+}
+
+int64_t AxisPropagation::factorOf(Operation *op) const {
+  auto it = factors.find(op);
+  return it == factors.end() ? -1 : it->second;
+}
+
+const graph::ShardingRule &AxisPropagation::ruleOf(Operation *op) const {
+  return rules.find(op)->second;
+}
+
+int64_t AxisPropagation::factorFor(Operation *op, const graph::TensorFactors &tensor, int64_t dim,
+                                   Value value) const {
+  const graph::ShardingRule &rule = ruleOf(op);
+  const FactorAxes &before = earlier.find(op)->second;
+  const graph::DimFactors &dimFactors = tensor[dim];
+  Axes axes;
+  for (unsigned factor : dimFactors)
+    axes.append(before[factor].begin(), before[factor].end());
+  axes.push_back(axis);
+  FailureOr<SmallVector<Axes>> parts = splitAxes(rule, dimFactors, axes, mesh);
+  if (failed(parts))
+    return -1;
+  for (auto [factor, part] : llvm::zip(dimFactors, *parts)) {
+    if (!llvm::is_contained(part, axis))
+      continue;
+    int64_t size = rule.factors[factor].size;
+    bool divides = size % getGroupSize(mesh, part) == 0 || padded.contains({value, dim});
+    return divides && rule.factors[factor].kind != FactorKind::Replicated ? int64_t(factor) : -1;
+  }
+  return -1;
+}
+
+void AxisPropagation::assign(Value value, int64_t dim) {
+  if (dims.count(value) || !canCut(value, dim) ||
+      (!options.mayCutStates && states.contains(value)))
+    return;
+  dims[value] = dim;
+  if (Operation *def = value.getDefiningOp())
+    worklist.push_back(def);
+  for (Operation *user : value.getUsers())
+    worklist.push_back(user);
+  auto it = ties.find(value);
+  if (it == ties.end())
+    return;
+  // Copied, since assigning grows the map.
+  for (auto [other, shift] : llvm::to_vector(it->second)) {
+    if (padded.contains({value, dim}))
+      padded.insert({other, dim - shift});
+    assign(other, dim - shift);
+  }
+}
+
+// Gives the axis to one factor of the op, if a neighbour is cut.
+void AxisPropagation::visit(Operation *op) {
+  if (!rules.count(op))
+    return;
+  if (factors.count(op))
+    return spread(op, factors[op]);
+  const graph::ShardingRule &rule = ruleOf(op);
+  auto consider = [&](Value value, const graph::TensorFactors &tensor) {
+    int64_t dim = dimOf(value);
+    if (dim < 0 || factors.count(op))
+      return;
+    int64_t factor = factorFor(op, tensor, dim, value);
+    if (factor < 0)
+      return;
+    factors[op] = factor;
+    seeds[op] = currentSeed;
+    spread(op, factor);
+  };
+  for (auto [operand, tensor] : llvm::zip(op->getOperands(), rule.operands))
+    consider(operand, tensor);
+  for (auto [result, tensor] : llvm::zip(op->getResults(), rule.results))
+    consider(result, tensor);
+}
+
+// All tensors of an op that carry the factor are cut with it.
+void AxisPropagation::spread(Operation *op, unsigned factor) {
+  const graph::ShardingRule rule = ruleOf(op);
+  bool pads = false;
+  auto carries = [&](const graph::TensorFactors &tensor, int64_t d) {
+    return llvm::is_contained(tensor[d], factor);
+  };
+  auto each = [&](llvm::function_ref<void(Value, int64_t, bool)> act) {
+    for (auto [operand, tensor] : llvm::zip(op->getOperands(), rule.operands))
+      for (int64_t d = 0; d < int64_t(tensor.size()); ++d)
+        if (carries(tensor, d))
+          act(operand, d, tensor[d].size() == 1);
+    for (auto [result, tensor] : llvm::zip(op->getResults(), rule.results))
+      for (int64_t d = 0; d < int64_t(tensor.size()); ++d)
+        if (carries(tensor, d))
+          act(result, d, tensor[d].size() == 1);
+  };
+  each([&](Value v, int64_t d, bool) { pads |= padded.contains({v, d}) && dimOf(v) == d; });
+  each([&](Value v, int64_t d, bool alone) {
+    if (pads && alone)
+      padded.insert({v, d});
+    // In a merged dimension the axis must land on this very factor.
+    const graph::TensorFactors *tensor = nullptr;
+    for (auto [operand, t] : llvm::zip(op->getOperands(), rule.operands))
+      if (operand == v)
+        tensor = &t;
+    for (auto [result, t] : llvm::zip(op->getResults(), rule.results))
+      if (result == v)
+        tensor = &t;
+    if (alone || factorFor(op, *tensor, d, v) == int64_t(factor))
+      assign(v, d);
+  });
+}
+
+void AxisPropagation::allowPadding(Value value, int64_t dim) { padded.insert({value, dim}); }
+
+void AxisPropagation::cut(Value value, int64_t dim, StringRef seed) {
+  currentSeed = seed.str();
+  assign(value, dim);
+  while (!worklist.empty())
+    visit(worklist.pop_back_val());
+}
+
+//===-- Writing ---------------------------------------------------------------===//
+
+ShardingAttr AxisPropagation::shardingOf(Value value) const {
+  ShardingAttr before = getSharding(value);
+  int64_t dim = dimOf(value);
+  if (dim < 0)
+    return before;
+  SmallVector<Axes> axes = getAxes(before);
+  axes[dim].push_back(axis);
+  return makeSharding(before.getContext(), axes, before.getUnreduced(), before.getKind());
+}
+
+static StringRef describe(Operation *op, const graph::ShardingRule &rule, unsigned factor) {
+  bool reduced = rule.factors[factor].kind == FactorKind::ReducedSum ||
+                 rule.factors[factor].kind == FactorKind::ReducedMax;
+  if (rule.offsetFactor == int(factor))
+    return "vocabulary cut";
+  if (isa<graph::MatmulOp>(op))
+    return reduced ? "row cut" : "column cut";
+  if (isa<graph::AttentionOp, graph::AttentionGradOp>(op))
+    return "heads";
+  return reduced ? "partial reduction" : "follows";
+}
+
+void AxisPropagation::setOrigin(Operation *op, unsigned factor) {
+  Builder b(op->getContext());
+  SmallVector<NamedAttribute> entries;
+  if (auto before = op->getAttrOfType<DictionaryAttr>(kOrigin))
+    entries.append(before.begin(), before.end());
+  StringRef rule = options.tactic == "data" ? StringRef("rows") : describe(op, ruleOf(op), factor);
+  entries.push_back(b.getNamedAttr(
+      axis, b.getDictionaryAttr({b.getNamedAttr("tactic", b.getStringAttr(options.tactic)),
+                                 b.getNamedAttr("rule", b.getStringAttr(rule)),
+                                 b.getNamedAttr("seed", b.getStringAttr(seeds[op]))})));
+  op->setAttr(kOrigin, b.getDictionaryAttr(entries));
+}
+
+void AxisPropagation::writeOp(Operation *op) {
+  const graph::ShardingRule &rule = ruleOf(op);
+  FactorAxes axes = earlier.find(op)->second;
+  int64_t factor = factorOf(op);
+  if (factor < 0)
+    return;
+  axes[factor].push_back(axis);
+  MLIRContext *context = op->getContext();
+  for (auto [use, tensor] : llvm::zip(op->getOpOperands(), rule.operands))
+    setRequired(use, parallel::shardingOf(context, tensor, axes));
+  Axes unreduced = unreducedOf(rule, axes);
+  for (auto [result, tensor] : llvm::zip(op->getResults(), rule.results))
+    setSharding(result, withUnreduced(parallel::shardingOf(context, tensor, axes), unreduced,
+                                      unreducedKindOf(rule, axes)));
+  setOrigin(op, factor);
+}
+
+// Body arguments decide for operands and carried results, stacked results for
+// what the body yields into them.
+void AxisPropagation::writeRepeat(graph::RepeatOp op) {
+  Block &body = op.getBlock();
+  Operation *yield = body.getTerminator();
+  unsigned carried = op.getCarried().size(), stacked = op.getStacked().size();
+  SmallVector<ShardingAttr> args, results;
+  for (BlockArgument arg : body.getArguments())
+    args.push_back(shardingOf(arg));
+  for (OpResult result : op->getResults()) {
+    unsigned i = result.getResultNumber();
+    results.push_back(i < carried ? args[i] : shardingOf(result).getReduced());
+  }
+  for (auto [i, sharding] : llvm::enumerate(args)) {
+    setSharding(body.getArgument(i), sharding);
+    bool isStacked = i >= carried && i < carried + stacked;
+    setRequired(op->getOpOperand(i), isStacked ? addLeading(sharding) : sharding);
+  }
+  for (auto [i, sharding] : llvm::enumerate(results)) {
+    setSharding(op->getResult(i), sharding);
+    setRequired(yield->getOpOperand(i), i < carried ? sharding : dropLeading(sharding));
+  }
+}
+
+void AxisPropagation::write() {
+  // Values first: writing an op changes what getSharding answers for its results.
+  llvm::SmallVector<std::pair<BlockArgument, ShardingAttr>> arguments;
+  llvm::SmallVector<std::pair<OpOperand *, ShardingAttr>> returns;
+  llvm::DenseMap<Attribute, ShardingAttr> stateSharding;
+  for (auto func : module.getOps<func::FuncOp>()) {
+    for (BlockArgument arg : func.getArguments()) {
+      ShardingAttr sharding = shardingOf(arg);
+      arguments.push_back({arg, sharding});
+      if (auto name = func.getArgAttrOfType<FlatSymbolRefAttr>(arg.getArgNumber(), kState))
+        stateSharding[name] = sharding;
+    }
+  }
+  for (auto func : module.getOps<func::FuncOp>()) {
+    Operation *ret = func.getBody().front().getTerminator();
+    for (OpOperand &use : ret->getOpOperands()) {
+      auto name = func.getResultAttrOfType<FlatSymbolRefAttr>(use.getOperandNumber(), kState);
+      if (name && stateSharding.count(name))
+        returns.push_back({&use, stateSharding[name]});
+    }
+  }
+  SmallVector<graph::RepeatOp> repeats;
+  module.walk<WalkOrder::PreOrder>([&](graph::RepeatOp op) { repeats.push_back(op); });
+  for (graph::RepeatOp op : repeats)
+    writeRepeat(op);
+  module.walk([&](Operation *op) {
+    if (rules.count(op))
+      writeOp(op);
+  });
+  for (auto [arg, sharding] : arguments)
+    setSharding(arg, sharding);
+  for (auto [use, sharding] : returns)
+    setRequired(*use, sharding);
+  for (auto [name, sharding] : stateSharding)
+    if (auto state = module.lookupSymbol<graph::StateOp>(cast<FlatSymbolRefAttr>(name).getAttr()))
+      state->setAttr(kSharding, sharding);
+}
+
+unsigned AxisPropagation::reportConflicts() {
+  unsigned count = 0;
+  module.walk([&](Operation *op) {
+    if (!rules.count(op))
+      return;
+    for (OpOperand &use : op->getOpOperands()) {
+      ShardingAttr has = getSharding(use.get()).getReduced(), wants = getRequired(use);
+      if (has == wants || (dimOf(use.get()) < 0 && factorOf(op) < 0))
+        continue;
+      // A whole tensor that is cut for one use costs nothing.
+      if (has.isReplicated())
+        continue;
+      ++count;
+      op->emitRemark("operand ") << use.getOperandNumber() << " is " << has << " but needed as "
+                                 << wants << " over axis " << axis << ": it will be resharded";
+    }
+  });
+  return count;
+}
+
+} // namespace llmc

@@ -1,0 +1,73 @@
+// One axis over the whole module: from seeds to a fixpoint.
+#ifndef LLMC_PASSES_SHARD_PROPAGATION_H
+#define LLMC_PASSES_SHARD_PROPAGATION_H
+
+#include "dialects/parallel/Annotations.h"
+
+namespace llmc {
+
+// Extends the annotations of a module by one mesh axis. An axis cuts at most
+// one dimension of a value and one factor of an op; who comes first wins, and the
+// loser is a use whose requirement differs from its definition (a reshard).
+class AxisPropagation {
+public:
+  struct Options {
+    llvm::StringRef tactic;
+    bool mayCutStates = true;
+  };
+  // Reads the annotations that are there. `axis` must be in the mesh.
+  AxisPropagation(mlir::ModuleOp module, llvm::StringRef axis, Options options);
+
+  // May dimension `dim` of `value` be cut in addition to what is there?
+  bool canCut(mlir::Value value, int64_t dim) const;
+  // Dimension of `value` that the axis cuts, or -1.
+  int64_t dimOf(mlir::Value value) const;
+  // Factor of `op` that the axis cuts, or -1.
+  int64_t factorOf(mlir::Operation *op) const;
+  // The factor of `op` that takes the axis, if it cuts dimension `dim` of the
+  // operand or result with these factors; -1 if none can.
+  int64_t factorFor(mlir::Operation *op, const graph::TensorFactors &dims, int64_t dim,
+                    mlir::Value value) const;
+  const graph::ShardingRule &ruleOf(mlir::Operation *op) const;
+
+  // Cuts `dim` of `value`, and all that follows. `seed` names the node for people.
+  void cut(mlir::Value value, int64_t dim, llvm::StringRef seed);
+  // Dimensions of this value may be padded if they do not divide.
+  void allowPadding(mlir::Value value, int64_t dim);
+
+  // Writes parallel.in / out / args / sharding / origin.
+  void write();
+  // Uses whose requirement differs from the definition, as remarks; their number.
+  unsigned reportConflicts();
+
+private:
+  void tie(mlir::Value a, mlir::Value b, int64_t shift);
+  void buildTies();
+  void assign(mlir::Value value, int64_t dim);
+  void visit(mlir::Operation *op);
+  void spread(mlir::Operation *op, unsigned factor);
+  parallel::ShardingAttr shardingOf(mlir::Value value) const;
+  void writeOp(mlir::Operation *op);
+  void writeRepeat(graph::RepeatOp op);
+  void setOrigin(mlir::Operation *op, unsigned factor);
+
+  mlir::ModuleOp module;
+  mlir::StringAttr axis;
+  Options options;
+  parallel::MeshAttr mesh;
+  std::string currentSeed;
+  llvm::DenseMap<mlir::Operation *, graph::ShardingRule> rules;
+  llvm::DenseMap<mlir::Operation *, parallel::FactorAxes> earlier;
+  llvm::DenseMap<mlir::Value, int64_t> dims;
+  llvm::DenseMap<mlir::Operation *, int64_t> factors;
+  llvm::DenseMap<mlir::Operation *, std::string> seeds;
+  // value -> (tied value, dims of it are this value's minus shift)
+  llvm::DenseMap<mlir::Value, llvm::SmallVector<std::pair<mlir::Value, int64_t>>> ties;
+  llvm::DenseSet<std::pair<mlir::Value, int64_t>> padded;
+  llvm::DenseSet<mlir::Value> states;
+  llvm::SmallVector<mlir::Operation *> worklist;
+};
+
+} // namespace llmc
+
+#endif // LLMC_PASSES_SHARD_PROPAGATION_H

@@ -1,0 +1,193 @@
+// Tactic `tensor`: cuts blocks by columns, then rows, over the axis tp.
+//
+// For every matmul with a parameter, in program order: if its input is not cut
+// yet, may its output features be? Follow the cut forward through the ops' rules
+// (Follower); if it ends only in reductions, seed it and propagate.
+#include "passes/3-shard/Passes.h"
+
+#include "passes/3-shard/Propagation.h"
+
+namespace llmc {
+#define GEN_PASS_DEF_SHARDTENSOR
+#include "passes/3-shard/Passes.h.inc"
+
+using namespace mlir;
+using namespace parallel;
+using graph::FactorKind;
+namespace {
+
+enum class Verdict {
+  Cut,      // ends in reductions only
+  Whole,    // meets an op that needs the dimension whole, or leaves the program
+  Indivisible, // would be right, but sizes do not divide
+};
+
+// Follows a cut of one dimension of one value to where it ends.
+class Follower {
+public:
+  Follower(const AxisPropagation &axis, int64_t parts) : axis(axis), parts(parts) {}
+
+  Verdict follow(Value value, int64_t dim) {
+    if (!seen.insert({value, dim}).second)
+      return Verdict::Cut;
+    Verdict verdict = Verdict::Cut;
+    for (OpOperand &use : value.getUses()) {
+      Operation *user = use.getOwner();
+      // The backward pass mirrors the forward one; it follows.
+      if (user->hasAttr(kBackward))
+        continue;
+      Verdict next = followUse(use, dim);
+      if (next == Verdict::Whole)
+        return next;
+      if (next == Verdict::Indivisible)
+        verdict = next;
+    }
+    return verdict;
+  }
+
+  // The path selects by index along the dimension: it is a vocabulary, and may be padded.
+  bool indexed = false;
+  // The size that does not divide.
+  int64_t blockedSize = 0;
+
+private:
+  Verdict followUse(OpOperand &use, int64_t dim) {
+    Operation *user = use.getOwner();
+    auto compute = dyn_cast<graph::GraphOpInterface>(user);
+    if (auto yield = dyn_cast<graph::YieldOp>(user))
+      return followYield(yield, use.getOperandNumber(), dim);
+    if (!compute)
+      return Verdict::Whole;
+    const graph::ShardingRule &rule = axis.ruleOf(user);
+    const graph::DimFactors &dims = rule.operands[use.getOperandNumber()][dim];
+    if (dims.empty())
+      return Verdict::Whole;
+    // A merged dimension is cut along its major factor: heads, not parts of one.
+    unsigned factor = dims.front();
+    const graph::Factor &info = rule.factors[factor];
+    if (info.kind == FactorKind::Replicated)
+      return Verdict::Whole;
+    bool divides = info.size % parts == 0;
+    if (!divides && dims.size() > 1) {
+      blockedSize = info.size;
+      return Verdict::Indivisible;
+    }
+    indexed |= rule.offsetFactor == int(factor);
+    if (info.kind != FactorKind::Parallel)
+      return Verdict::Cut;
+    Verdict verdict = Verdict::Cut;
+    for (auto [result, tensor] : llvm::zip(user->getResults(), rule.results))
+      for (int64_t d = 0; d < int64_t(tensor.size()); ++d)
+        if (!tensor[d].empty() && tensor[d].front() == factor) {
+          Verdict next = follow(result, d);
+          if (next != Verdict::Cut)
+            verdict = next;
+        }
+    return verdict;
+  }
+
+  // Residuals for the backward pass may be cut; the carried stream may not.
+  Verdict followYield(graph::YieldOp yield, unsigned operand, int64_t dim) {
+    auto repeat = cast<graph::RepeatOp>(yield->getParentOp());
+    if (operand < repeat.getCarried().size())
+      return Verdict::Whole;
+    return follow(repeat->getResult(operand), dim + 1);
+  }
+
+  const AxisPropagation &axis;
+  int64_t parts;
+  llvm::DenseSet<std::pair<Value, int64_t>> seen;
+};
+
+// Is `value` a parameter: an argument of @micro bound to one, or a layer of it?
+bool isParameter(Value value, ModuleOp module) {
+  auto arg = dyn_cast<BlockArgument>(value);
+  if (!arg)
+    return false;
+  Operation *parent = arg.getOwner()->getParentOp();
+  if (auto repeat = dyn_cast<graph::RepeatOp>(parent))
+    return isParameter(repeat->getOperand(arg.getArgNumber()), module);
+  auto func = dyn_cast<func::FuncOp>(parent);
+  auto name = func ? func.getArgAttrOfType<FlatSymbolRefAttr>(arg.getArgNumber(), kState)
+                   : FlatSymbolRefAttr();
+  auto state = name ? module.lookupSymbol<graph::StateOp>(name.getAttr()) : graph::StateOp();
+  return state && state.getRole() == graph::Role::parameter;
+}
+
+struct ShardTensor : impl::ShardTensorBase<ShardTensor> {
+  void runOnOperation() override {
+    ModuleOp module = getOperation();
+    MeshAttr mesh = getMesh(module);
+    auto micro = module.lookupSymbol<func::FuncOp>("micro");
+    if (!mesh || !micro) {
+      module.emitError("tactic tensor needs @micro and parallel.mesh");
+      return signalPassFailure();
+    }
+    int64_t parts = mesh.getSize("tp");
+    if (parts == 1)
+      return;
+    AxisPropagation axis(module, "tp", {"tensor"});
+    bool ok = true;
+    micro.walk<WalkOrder::PreOrder>([&](graph::MatmulOp op) {
+      if (!op->hasAttr(kBackward) && axis.factorOf(op) < 0)
+        ok &= succeeded(seed(op, axis, parts));
+    });
+    if (!ok)
+      return signalPassFailure();
+    axis.write();
+    numConflicts += axis.reportConflicts();
+  }
+
+  LogicalResult seed(graph::MatmulOp op, AxisPropagation &axis, int64_t parts) {
+    ModuleOp module = getOperation();
+    for (unsigned weight : {1u, 0u}) {
+      if (!isParameter(op->getOperand(weight), module))
+        continue;
+      // Output features: a dimension of the result that the weight alone has.
+      const graph::ShardingRule &rule = axis.ruleOf(op);
+      for (int64_t d = int64_t(rule.results[0].size()) - 1; d >= 0; --d) {
+        unsigned factor = rule.results[0][d].front();
+        int64_t weightDim = -1;
+        for (auto [i, dims] : llvm::enumerate(rule.operands[weight]))
+          if (llvm::is_contained(dims, factor))
+            weightDim = i;
+        bool shared = llvm::any_of(rule.operands[1 - weight], [&](const graph::DimFactors &dims) {
+          return llvm::is_contained(dims, factor);
+        });
+        if (weightDim < 0 || shared)
+          continue;
+        return seedColumns(op, axis, parts, op->getOperand(weight), weightDim, d);
+      }
+    }
+    return success();
+  }
+
+  LogicalResult seedColumns(graph::MatmulOp op, AxisPropagation &axis, int64_t parts, Value weight,
+                            int64_t weightDim, int64_t resultDim) {
+    Follower follower(axis, parts);
+    Verdict verdict = follower.follow(op.getResult(), resultDim);
+    if (verdict == Verdict::Whole)
+      return success();
+    int64_t size = cast<RankedTensorType>(weight.getType()).getDimSize(weightDim);
+    if (verdict == Verdict::Indivisible || (size % parts != 0 && !follower.indexed)) {
+      int64_t blocked = verdict == Verdict::Indivisible ? follower.blockedSize : size;
+      InFlightDiagnostic error = op.emitError("has ")
+          << blocked << (verdict == Verdict::Indivisible ? " heads" : " output features")
+          << ", which tp = " << parts << " ranks cannot share; valid sizes of tp are";
+      for (int64_t n = 1; n <= blocked && n <= 64; ++n)
+        if (blocked % n == 0)
+          error << " " << n;
+      return error;
+    }
+    if (size % parts != 0) {
+      axis.allowPadding(weight, weightDim);
+      axis.allowPadding(op.getResult(), resultDim);
+    }
+    ++numSeeds;
+    axis.cut(weight, weightDim, getNodeName(op.getLoc()));
+    return success();
+  }
+};
+
+} // namespace
+} // namespace llmc

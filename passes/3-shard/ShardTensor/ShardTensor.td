@@ -1,0 +1,20 @@
+def ShardTensor : Pass<"llmc-shard-tensor", "::mlir::ModuleOp"> {
+  let summary = "tactic `tensor`: cuts blocks by columns, then rows, over the axis tp";
+  let description = [{
+    Needs: @micro and @update; parallel.mesh with axis tp.
+    Gives: for every matmul with a parameter whose input is not cut yet: its
+      output features cut (column cut), if that cut, followed through the ops'
+      rules, ends only in sums or maxima: in the contraction of the next parameter (row cut),
+      over attention heads, or in the reductions of the loss (vocabulary cut).
+      Everything else follows from the rules: biases, heads, the row cut, tied
+      tables, gradients, moments.
+    Keeps: earlier annotations (refines only).
+
+    Megatron-LM (Shoeybi et al., 2019), figure 3, found by structure. A cut that
+    would be right but does not divide is an error that names the sizes.
+    Example: test/passes/3-shard/shard-tensor.mlir
+  }];
+  let dependentDialects = ["::llmc::parallel::ParallelDialect"];
+  let statistics = [Statistic<"numSeeds", "seeds", "Column cuts seeded">,
+                    Statistic<"numConflicts", "conflicts", "Uses that need a reshard">];
+}

@@ -1,0 +1,7 @@
+def VerifyShardings : Pass<"llmc-verify-shardings", "::mlir::ModuleOp"> {
+  let summary = "gate of phase 3: annotations agree with the ops' rules";
+  let description = [{
+    Rules A1 to A7 of dialects/parallel/Annotations.h; S1 every repeat of @micro has
+    parallel.layers that sum to its count; S2 every op that an axis reaches has an origin for it.
+  }];
+}
