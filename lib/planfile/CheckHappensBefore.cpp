@@ -193,9 +193,11 @@ private:
                             "write or fill the bytes in an instruction ordered before it"));
   }
 
-  bool perMicroBatch(const Node &node) const {
-    ProcedureKind kind = trace.procedureOf(node).kind;
-    return kind != ProcedureKind::Begin && kind != ProcedureKind::Update;
+  bool perMicroBatch(const Node &node) const { return trace.runsPerMicroBatch(node); }
+
+  // One finding for each two instructions, whatever bytes and micro-batches.
+  bool isNewPair(const Node &a, const Node &b) {
+    return pairsSeen.insert({a.inst, b.inst}).second;
   }
 
   void checkValue(uint32_t n, const ByteAccess &a, const ShadowCell &cell, uint64_t byte) {
@@ -210,9 +212,9 @@ private:
   void checkWhole(uint32_t n, const ByteAccess &a, const ShadowCell &cell) {
     bool inside = cell.writtenBegin <= a.begin && a.end <= cell.writtenEnd;
     bool around = a.begin <= cell.writtenBegin && cell.writtenEnd <= a.end;
-    if (inside || around)
-      return;
     const Node &reader = trace.nodes[n];
+    if (inside || around || !isNewPair(trace.nodes[cell.writer], reader))
+      return;
     findings.add(trace.at(reader,
                           describeBody(program, *reader.inst) + " reads arena bytes [" +
                               std::to_string(a.begin) + ", " + std::to_string(a.end) +
@@ -234,7 +236,7 @@ private:
     // Outside slots, sums over micro-batches and what the step itself computes
     // are meant to be shared.
     bool shared = !a.slotted && (!perMicroBatch(writer) || cell.accumulated);
-    if (shared || (sameMicroBatch && perMicroBatch(writer)))
+    if (shared || (sameMicroBatch && perMicroBatch(writer)) || !isNewPair(writer, reader))
       return;
     findings.add(trace.at(reader,
                           describeBody(program, *reader.inst) + " reads arena byte " +
@@ -264,7 +266,7 @@ private:
   void reportRace(uint32_t first, uint32_t second, const char *how, const char *then,
                   uint64_t byte) {
     const Node &a = trace.nodes[first], &b = trace.nodes[second];
-    if (!racesSeen.insert({a.inst, b.inst}).second)
+    if (!isNewPair(a, b))
       return;
     findings.add(trace.at(b,
                           "arena byte " + std::to_string(byte) + " is " + how + " by " +
@@ -279,13 +281,15 @@ private:
   void reportStuck() {
     for (uint32_t n = 0; n < trace.nodes.size(); ++n) {
       const Node &node = trace.nodes[n];
-      bool blocked = sequence[n] == streamClock[node.stream][node.stream] + 1;
-      if (blocked)
-        findings.add(trace.at(node,
-                              describeBody(program, *node.inst) +
-                                  " never runs: it waits for itself through other streams or "
-                                  "stages; nothing after it was checked",
-                              "see the cycle that launch-order reports"));
+      if (sequence[n] != streamClock[node.stream][node.stream] + 1)
+        continue; // finished, or behind another one of its stream
+      findings.add(trace.at(node,
+                            describeBody(program, *node.inst) +
+                                " never runs, for streams or stages wait for each other; " +
+                                std::to_string(trace.nodes.size() - done) +
+                                " instructions behind it were not checked",
+                            "see the cycle that launch-order reports"));
+      return;
     }
   }
 
@@ -301,7 +305,7 @@ private:
   std::vector<Shadow> shadows;
   std::vector<uint32_t> arrived; // members that reached a collective
   std::vector<uint32_t> finished;
-  std::set<std::pair<const InstructionT *, const InstructionT *>> racesSeen;
+  std::set<std::pair<const InstructionT *, const InstructionT *>> pairsSeen;
   size_t done = 0;
 };
 

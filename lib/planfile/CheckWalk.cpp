@@ -139,11 +139,20 @@ const ProcedureT &Trace::procedureOf(const Node &node) const {
   return *program.stages[node.stage]->procedures[entryOf(node).procedure];
 }
 
+bool Trace::runsPerMicroBatch(const Node &node) const {
+  ProcedureKind kind = procedureOf(node).kind;
+  return kind != ProcedureKind::Begin && kind != ProcedureKind::Update;
+}
+
 std::string Trace::describe(const Node &node) const {
-  return "stage " + std::to_string(node.stage) + ", " + procedureOf(node).name + "[" +
-         std::to_string(node.index) + "] " + describeBody(program, *node.inst) +
-         " of micro-batch " + std::to_string(entryOf(node).micro_batch) +
-         (node.step ? " of the next step" : "");
+  const OriginT &origin = *program.origins[node.inst->origin];
+  std::string text = "stage " + std::to_string(node.stage) + ", " + procedureOf(node).name + "[" +
+                     std::to_string(node.index) + "] " + describeBody(program, *node.inst);
+  if (!origin.nodes.empty())
+    text += " for " + origin.nodes.front();
+  if (runsPerMicroBatch(node))
+    text += ", micro-batch " + std::to_string(entryOf(node).micro_batch);
+  return text + (node.step ? ", next step" : "");
 }
 
 Finding Trace::at(const Node &node, std::string message, std::string fix) const {
@@ -151,7 +160,8 @@ Finding Trace::at(const Node &node, std::string message, std::string fix) const 
   finding.stage = static_cast<int>(node.stage);
   finding.procedure = procedureOf(node).name;
   finding.instruction = node.index;
-  finding.microBatch = entryOf(node).micro_batch;
+  if (runsPerMicroBatch(node))
+    finding.microBatch = entryOf(node).micro_batch;
   finding.message = std::move(message);
   finding.fix = std::move(fix);
   return finding;

@@ -84,7 +84,8 @@ struct Trace {
 
   const EntryT &entryOf(const Node &node) const;
   const ProcedureT &procedureOf(const Node &node) const;
-  // "stage 1, backward[12] launch 'gelu' of micro-batch 3".
+  bool runsPerMicroBatch(const Node &node) const; // else once a step
+  // "stage 1, backward[12] launch 'gelu' for h.3.mlp, micro-batch 3".
   std::string describe(const Node &node) const;
   // A finding located at `node`.
   Finding at(const Node &node, std::string message, std::string fix = "") const;
