@@ -27,8 +27,12 @@ struct CompileOptions {
   bool raise = true; // --raise on
   std::string weights; // "": what the model holds; "random"; file or folder
 
-  // Rows of the global view of one micro-batch.
+  std::string dumpFolder;   // --dump-phases: one .mlir after each phase
+
+  // Rows of the global view of one micro-batch; of a step; micro-batches of a step.
   int64_t batchRows() const { return microBatch * dp; }
+  int64_t globalRows() const { return globalBatch ? globalBatch : 4 * batchRows() * pp; }
+  int64_t microBatches() const { return globalRows() / batchRows(); }
   int64_t ranks() const { return dp * pp * tp; }
 };
 

@@ -1,0 +1,157 @@
+// From a model to a plan, phase by phase.
+#include "lib/pipeline/Pipeline.h"
+
+#include "dialects/plan/Plan.h"
+#include "lib/huggingface/Import.h"
+#include "lib/onnx/Import.h"
+#include "mlir/Parser/Parser.h"
+#include "mlir/Pass/PassManager.h"
+#include "passes/1-raise/Passes.h"
+#include "passes/1-raise/Pipeline.h"
+#include "passes/2-train/Passes.h"
+#include "passes/2-train/Pipeline.h"
+#include "passes/3-shard/Passes.h"
+#include "passes/3-shard/Pipeline.h"
+#include "passes/4-partition/Passes.h"
+#include "passes/4-partition/Pipeline.h"
+#include "passes/5-schedule/Passes.h"
+#include "passes/5-schedule/Pipeline.h"
+#include "passes/6-emit/Passes.h"
+#include "passes/6-emit/Pipeline.h"
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/Path.h"
+#include "llvm/Support/raw_ostream.h"
+
+namespace llmc {
+using namespace mlir;
+
+void registerDialects(DialectRegistry &registry) {
+  registry.insert<func::FuncDialect, graph::GraphDialect, parallel::ParallelDialect,
+                  plan::PlanDialect>();
+}
+
+void registerPasses() {
+  registerRaisePasses();
+  registerTrainPasses();
+  registerShardPasses();
+  registerPartitionPasses();
+  registerSchedulePasses();
+  registerEmitPasses();
+}
+
+// The file inside a model's folder.
+static std::string findModelFile(llvm::StringRef path) {
+  if (!llvm::sys::fs::is_directory(path))
+    return path.str();
+  for (llvm::StringRef name : {"config.json", "model.onnx"}) {
+    llvm::SmallString<256> file(path);
+    llvm::sys::path::append(file, name);
+    if (llvm::sys::fs::exists(file))
+      return file.str().str();
+  }
+  return path.str();
+}
+
+OwningOpRef<ModuleOp> readModel(MLIRContext &context, const CompileOptions &options) {
+  std::string file = findModelFile(options.model);
+  Location loc = UnknownLoc::get(&context);
+  if (llvm::sys::fs::is_directory(file)) {
+    emitError(loc) << file << ": folder holds neither config.json nor model.onnx";
+    return {};
+  }
+  if (!llvm::sys::fs::exists(file)) {
+    emitError(loc) << file << ": no such file";
+    return {};
+  }
+  llvm::StringRef extension = llvm::sys::path::extension(file);
+  if (extension == ".mlir")
+    return parseSourceFile<ModuleOp>(file, ParserConfig(&context));
+  if (extension == ".json")
+    return importConfig(context, file, options);
+  return importOnnx(context, file, options);
+}
+
+// What later phases must know that the IR itself does not say.
+static void setAttributes(ModuleOp module, const CompileOptions &options) {
+  Builder b(module.getContext());
+  auto name = [&](llvm::StringRef text) { return b.getStringAttr(text); };
+  module->setAttr("parallel.mesh",
+                  parallel::MeshAttr::get(b.getContext(), {name("dp"), name("pp"), name("tp")},
+                                          {options.dp, options.pp, options.tp}));
+  auto entry = [&](llvm::StringRef key, Attribute value) { return b.getNamedAttr(key, value); };
+  module->setAttr(
+      "plan.options",
+      b.getDictionaryAttr(
+          {entry("schedule", name(options.schedule == Schedule::GPipe ? "gpipe" : "1f1b")),
+           entry("micro_batch", b.getI64IntegerAttr(options.microBatch)),
+           entry("micro_batches", b.getI64IntegerAttr(options.microBatches())),
+           entry("global_batch", b.getI64IntegerAttr(options.globalRows())),
+           entry("optimizer", name(options.optimizer == Optimizer::AdamW ? "adamw" : "sgd"))}));
+}
+
+static void buildPhase(OpPassManager &pm, Phase phase, const CompileOptions &options) {
+  switch (phase) {
+  case Phase::Import:
+    break;
+  case Phase::Raise:
+    // One op per node of the file: layers, attention and norms are not to be
+    // seen yet. Without this phase the rest works, on more and smaller ops.
+    if (options.raise)
+      buildRaisePipeline(pm);
+    break;
+  case Phase::Train:
+    // Differentiation comes before sharding: gradients are facts of the global program.
+    buildTrainPipeline(pm, {options.optimizer == Optimizer::AdamW});
+    break;
+  case Phase::Shard:
+    // Tensors learn which mesh axes cut them; types stay global.
+    buildShardPipeline(pm);
+    break;
+  case Phase::Partition:
+    // The one border where global types become local and collectives appear.
+    buildPartitionPipeline(pm);
+    break;
+  case Phase::Schedule: {
+    // Values become bytes of an arena, functions become tables of instructions.
+    ScheduleOptions schedule;
+    schedule.schedule = options.schedule == Schedule::GPipe ? "gpipe" : "1f1b";
+    schedule.microBatches = options.microBatches();
+    buildSchedulePipeline(pm, schedule);
+    break;
+  }
+  case Phase::Emit:
+    // Launches get kernels; after this the plan file only has to be written.
+    buildEmitPipeline(pm);
+    break;
+  }
+}
+
+static LogicalResult dump(ModuleOp module, llvm::StringRef folder, Phase phase) {
+  llvm::SmallString<256> path(folder);
+  llvm::sys::fs::create_directories(folder);
+  llvm::sys::path::append(path, "model." + std::to_string(static_cast<int>(phase)) + "-" +
+                                    std::string(toString(phase)) + ".mlir");
+  std::error_code error;
+  llvm::raw_fd_ostream out(path, error);
+  if (error)
+    return module.emitError() << path.str().str() << ": cannot be written: " << error.message();
+  module.print(out, OpPrintingFlags().enableDebugInfo());
+  return success();
+}
+
+LogicalResult runPhases(ModuleOp module, const CompileOptions &options, Phase from, Phase to) {
+  setAttributes(module, options);
+  for (int i = static_cast<int>(from) + 1; i <= static_cast<int>(to); ++i) {
+    Phase phase = static_cast<Phase>(i);
+    PassManager pm(module.getContext());
+    pm.enableVerifier(true);
+    buildPhase(pm, phase, options);
+    if (failed(pm.run(module)))
+      return failure();
+    if (!options.dumpFolder.empty() && failed(dump(module, options.dumpFolder, phase)))
+      return failure();
+  }
+  return success();
+}
+
+} // namespace llmc

@@ -1,0 +1,310 @@
+// The command line of `llmc`.
+#include "tools/llmc/CommandLine.h"
+
+#include <charconv>
+#include <functional>
+#include <map>
+#include <sstream>
+
+namespace llmc {
+namespace {
+
+std::optional<int64_t> parseNumber(const std::string &text) {
+  int64_t value = 0;
+  auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size())
+    return std::nullopt;
+  return value;
+}
+
+// A choice whose other values belong to later work: named and refused, never ignored.
+struct Fixed {
+  const char *flag;
+  std::vector<std::string> works;
+  const char *use; // the value to use
+};
+const std::vector<Fixed> &fixedChoices() {
+  static const std::vector<Fixed> choices = {
+      {"--target", {"cpu"}, "cpu"},
+      {"--zero", {"0"}, "0"},
+      {"--sequence-parallel", {"off"}, "off"},
+      {"--cp", {"1"}, "1"},
+      {"--ep", {"1"}, "1"},
+      {"--virtual-stages", {"1"}, "1"},
+      {"--recompute", {"none"}, "none"},
+      {"--precision", {"fp32"}, "fp32"},
+      {"--grad-dtype", {"fp32"}, "fp32"},
+      {"--reduce-dtype", {"fp32"}, "fp32"},
+      {"--attention", {"flash"}, "flash"},
+      {"--overlap", {"on"}, "on"},
+      {"--software", {"llmc"}, "llmc"},
+      {"--loss", {"cross-entropy"}, "cross-entropy"},
+      {"--dropout", {"0", "0.0"}, "0"},
+  };
+  return choices;
+}
+
+class Parser {
+public:
+  explicit Parser(const std::vector<std::string> &arguments) : arguments(arguments) {}
+  ParsedCommandLine run();
+
+private:
+  void usage(const std::string &message) {
+    result.errors.push_back(message);
+    result.wrongUsage = true;
+  }
+  void refuse(const std::string &message) { result.errors.push_back(message); }
+  void number(const std::string &flag, const std::string &text, int64_t &target, int64_t least);
+  void mesh(const std::string &text);
+  void namedMesh(const std::string &text);
+  void option(const std::string &flag, const std::string &value);
+  void finish();
+
+  const std::vector<std::string> &arguments;
+  ParsedCommandLine result;
+  CompileOptions &options = result.line.options;
+};
+
+void Parser::number(const std::string &flag, const std::string &text, int64_t &target,
+                    int64_t least) {
+  if (text == "auto")
+    return refuse(flag + " auto is not built yet; give a number");
+  auto value = parseNumber(text);
+  if (!value || *value < least || *value > (int64_t(1) << 40))
+    return usage(flag + " needs a whole number of at least " + std::to_string(least) + ", got '" +
+                 text + "'");
+  target = *value;
+}
+
+void Parser::namedMesh(const std::string &text) {
+  std::stringstream parts(text);
+  std::string part;
+  while (std::getline(parts, part, ',')) {
+    size_t equal = part.find('=');
+    std::string name = part.substr(0, equal);
+    if (equal == std::string::npos)
+      return usage("--mesh: '" + part + "' is no axis=size");
+    if (name == "dp" || name == "pp" || name == "tp")
+      number("--mesh " + name, part.substr(equal + 1),
+             name == "dp" ? options.dp : name == "pp" ? options.pp : options.tp, 1);
+    else if (name == "cp" || name == "ep")
+      option("--" + name, part.substr(equal + 1));
+    else
+      usage("--mesh: unknown axis '" + name + "'; axes are dp, pp, tp, cp, ep");
+  }
+}
+
+// 8 is dp; 4x2 is dp x tp; 8x16x8 is dp x pp x tp.
+void Parser::mesh(const std::string &text) {
+  if (text == "auto")
+    return refuse("--mesh auto is not built yet; name the sizes, for example --mesh 2x2x2 (dp x pp x tp)");
+  if (text.find('=') != std::string::npos)
+    return namedMesh(text);
+  std::vector<int64_t> sizes;
+  std::stringstream parts(text);
+  std::string part;
+  while (std::getline(parts, part, 'x')) {
+    auto value = parseNumber(part);
+    if (!value || *value < 1 || *value > 1 << 20)
+      return usage("--mesh needs sizes of at least 1 joined by x, got '" + text + "'");
+    sizes.push_back(*value);
+  }
+  if (sizes.empty() || sizes.size() > 3 || text.back() == 'x')
+    return usage("--mesh needs one to three sizes (dp, dp x tp, dp x pp x tp), got '" + text + "'");
+  options.dp = sizes[0];
+  if (sizes.size() == 2)
+    options.tp = sizes[1];
+  if (sizes.size() == 3) {
+    options.pp = sizes[1];
+    options.tp = sizes[2];
+  }
+}
+
+void Parser::option(const std::string &flag, const std::string &value) {
+  for (const Fixed &choice : fixedChoices())
+    if (flag == choice.flag) {
+      for (const std::string &works : choice.works)
+        if (value == works)
+          return;
+      return refuse(flag + " " + value + " is not built yet; use " + flag + " " + choice.use);
+    }
+  auto oneOf = [&](std::initializer_list<const char *> values) {
+    std::string all;
+    for (const char *v : values) {
+      if (value == v)
+        return true;
+      all += (all.empty() ? "" : ", ") + std::string(v);
+    }
+    usage(flag + " is one of " + all + ", got '" + value + "'");
+    return false;
+  };
+  if (flag == "--mesh")
+    return mesh(value);
+  if (flag == "--dp" || flag == "--pp" || flag == "--tp")
+    return number(flag, value, flag == "--dp" ? options.dp : flag == "--pp" ? options.pp : options.tp, 1);
+  if (flag == "--micro-batch")
+    return number(flag, value, options.microBatch, 1);
+  if (flag == "--global-batch")
+    return number(flag, value, options.globalBatch, 1);
+  if (flag == "--seq")
+    return number(flag, value, options.sequence, 1);
+  if (flag == "--seed") {
+    int64_t ignored = 0;
+    number(flag, value, ignored, 0);
+    return usage("--seed belongs to the program that is made: ./OUT --seed " + value);
+  }
+  if (flag == "--schedule") {
+    if (value == "interleaved" || value == "zero-bubble" || value == "auto")
+      return refuse("--schedule " + value + " is not built yet; use --schedule 1f1b or gpipe");
+    if (oneOf({"gpipe", "1f1b"}))
+      options.schedule = value == "gpipe" ? Schedule::GPipe : Schedule::OneFOneB;
+    return;
+  }
+  if (flag == "--optimizer") {
+    if (oneOf({"sgd", "adamw"}))
+      options.optimizer = value == "sgd" ? Optimizer::Sgd : Optimizer::AdamW;
+    return;
+  }
+  if (flag == "--tie") {
+    if (oneOf({"auto", "off"}))
+      options.tie = value == "auto";
+    return;
+  }
+  if (flag == "--raise") {
+    if (oneOf({"on", "off"}))
+      options.raise = value == "on";
+    return;
+  }
+  if (flag == "--weights") {
+    options.weights = value;
+    return;
+  }
+  if (flag == "--dump-phases") {
+    options.dumpFolder = value;
+    return;
+  }
+  if (flag == "--dim") {
+    size_t equal = value.find('=');
+    int64_t size = 0;
+    if (equal == std::string::npos || equal == 0)
+      return usage("--dim needs name=value, got '" + value + "'");
+    number("--dim " + value.substr(0, equal), value.substr(equal + 1), size, 1);
+    options.dims[value.substr(0, equal)] = size;
+    return;
+  }
+  if (flag == "--compile-to" || flag == "--compile-from") {
+    auto phase = parsePhase(value);
+    if (!phase)
+      return usage(flag + " is one of raise, train, shard, partition, schedule, emit, got '" +
+                   value + "'");
+    (flag == "--compile-to" ? result.line.compileTo : result.line.compileFrom) = *phase;
+    return;
+  }
+  if (flag == "-o" || flag == "--output") {
+    options.output = value;
+    return;
+  }
+  usage("unknown option '" + flag + "'; see llmc " + result.line.command + " --help");
+}
+
+void Parser::finish() {
+  CommandLine &line = result.line;
+  if (line.help || !result.errors.empty())
+    return;
+  if (options.model.empty())
+    return usage("llmc " + line.command + " needs a model: an ONNX file or a config.json");
+  if (line.command == "compile" && options.output.empty())
+    usage("llmc compile needs -o OUT");
+  if (!options.raise && options.pp > 1)
+    refuse("--raise off does not fold layers, so there are none to divide; use pp = 1");
+  int64_t rows = options.batchRows();
+  if (options.globalBatch && options.globalBatch % rows != 0) {
+    int64_t below = options.globalBatch / rows * rows;
+    refuse("global batch " + std::to_string(options.globalBatch) + " is no multiple of micro-batch x dp = " +
+           std::to_string(rows) + "; the nearest valid sizes are " +
+           (below ? std::to_string(below) + " and " : "") + std::to_string(below + rows));
+  }
+}
+
+ParsedCommandLine Parser::run() {
+  if (arguments.empty()) {
+    usage("needs a command: compile, inspect, plan, verify, explain, trace");
+    return result;
+  }
+  CommandLine &line = result.line;
+  line.command = arguments[0];
+  for (size_t i = 1; i < arguments.size(); ++i) {
+    std::string flag = arguments[i];
+    if (flag == "--help" || flag == "-h") {
+      line.help = true;
+    } else if (flag == "--json") {
+      line.json = true;
+    } else if (flag == "--train") {
+    } else if (flag == "--infer") {
+      refuse("--infer is not built yet; use --train");
+    } else if (flag.size() > 1 && flag[0] == '-') {
+      std::string value;
+      size_t equal = flag.rfind("--", 0) == 0 ? flag.find('=') : std::string::npos;
+      if (equal != std::string::npos) {
+        value = flag.substr(equal + 1);
+        flag = flag.substr(0, equal);
+      } else if (i + 1 < arguments.size()) {
+        value = arguments[++i];
+      } else {
+        usage(flag + " needs a value");
+        continue;
+      }
+      option(flag, value);
+    } else if (options.model.empty()) {
+      options.model = flag;
+    } else {
+      usage("more than one model: '" + options.model + "' and '" + flag + "'");
+    }
+  }
+  finish();
+  return result;
+}
+
+} // namespace
+
+ParsedCommandLine parseCommandLine(const std::vector<std::string> &arguments) {
+  return Parser(arguments).run();
+}
+
+std::string helpText(const std::string &command) {
+  if (command == "inspect")
+    return "usage: llmc inspect MODEL|OUT [--json]\n\n"
+           "What is in a model (ONNX, config.json) or in a program made by llmc compile.\n";
+  if (command == "compile")
+    return R"(usage: llmc compile MODEL -o OUT [options]
+
+MODEL is an ONNX file, a config.json, or a folder that holds one. OUT is one
+program for all ranks of the mesh.
+
+  --mesh 8 | 4x2 | 8x16x8 | dp=8,pp=16,tp=8   ranks: dp; dp x tp; dp x pp x tp     [1]
+  --dp N --pp N --tp N                         the same, one by one
+  --micro-batch N        rows of one micro-batch of one data-parallel rank       [1]
+  --global-batch N       rows of a step                     [4 x dp x pp x micro-batch]
+  --seq N                tokens of a row                    [bound dim, or min(context, 4096)]
+  --dim NAME=N           binds a symbolic dimension of the model
+  --schedule 1f1b|gpipe                                                        [1f1b]
+  --optimizer adamw|sgd                                                        [adamw]
+  --weights random|FILE|DIR   where the program finds its weights            [what MODEL holds]
+  --tie auto|off         equal embedding and head are one parameter            [auto]
+  --raise on|off         recognise blocks, fold layers                         [on]
+  --compile-to PHASE     stop after raise, train, shard, partition, schedule; OUT is IR
+  --compile-from PHASE   MODEL is IR that --compile-to PHASE wrote
+  --dump-phases DIR      writes DIR/model.N-PHASE.mlir after each phase
+)";
+  return R"(usage: llmc COMMAND ...
+
+  compile MODEL -o OUT   one program that trains MODEL on every rank of a mesh
+  inspect MODEL|OUT      what is in a model or a compiled program
+  plan, verify, explain, trace   are not built yet
+
+llmc COMMAND --help tells more; llmc --version.
+)";
+}
+
+} // namespace llmc

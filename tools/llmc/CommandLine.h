@@ -1,0 +1,38 @@
+// The command line of `llmc`: names are fixed so that scripts can rely on them.
+#ifndef LLMC_TOOLS_LLMC_COMMANDLINE_H
+#define LLMC_TOOLS_LLMC_COMMANDLINE_H
+
+#include "lib/pipeline/Options.h"
+#include "lib/pipeline/Phases.h"
+
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace llmc {
+
+struct CommandLine {
+  std::string command;
+  CompileOptions options;
+  Phase compileFrom = Phase::Import;
+  Phase compileTo = Phase::Emit;
+  bool json = false;
+  bool help = false;
+};
+
+// Parses everything after the program's name. All problems found are in
+// `errors`; `wrongUsage` tells a malformed command line (exit 2) from a choice that is
+// not valid or not built (exit 1).
+struct ParsedCommandLine {
+  CommandLine line;
+  std::vector<std::string> errors;
+  bool wrongUsage = false;
+};
+ParsedCommandLine parseCommandLine(const std::vector<std::string> &arguments);
+
+// Text of --help for a command, or for all of them if empty.
+std::string helpText(const std::string &command);
+
+} // namespace llmc
+
+#endif // LLMC_TOOLS_LLMC_COMMANDLINE_H

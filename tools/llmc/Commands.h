@@ -1,0 +1,14 @@
+// The commands of `llmc`. Each returns the exit code; messages are printed.
+#ifndef LLMC_TOOLS_LLMC_COMMANDS_H
+#define LLMC_TOOLS_LLMC_COMMANDS_H
+
+#include "tools/llmc/CommandLine.h"
+
+namespace llmc {
+
+int runCompile(const CommandLine &line);
+int runInspect(const CommandLine &line);
+
+} // namespace llmc
+
+#endif // LLMC_TOOLS_LLMC_COMMANDS_H

@@ -1,0 +1,61 @@
+// MLIR's diagnostics as messages for the person at the terminal.
+#include "tools/llmc/Diagnostics.h"
+
+#include "mlir/IR/Location.h"
+#include "mlir/IR/MLIRContext.h"
+#include "llvm/Support/raw_ostream.h"
+
+namespace llmc {
+using namespace mlir;
+
+// "node 'x'" for a named location, "file:line:col" for a place in a dump.
+static std::string describe(Location loc) {
+  if (auto name = dyn_cast<NameLoc>(loc))
+    return "node '" + name.getName().str() + "'";
+  if (auto file = dyn_cast<FileLineColLoc>(loc))
+    return (file.getFilename().getValue() + ":" + llvm::Twine(file.getLine()) + ":" +
+            llvm::Twine(file.getColumn()))
+        .str();
+  if (auto fused = dyn_cast<FusedLoc>(loc))
+    for (Location part : fused.getLocations())
+      if (std::string text = describe(part); !text.empty())
+        return text;
+  return {};
+}
+
+static void print(Diagnostic &diagnostic, const std::string &model) {
+  llvm::StringRef severity;
+  switch (diagnostic.getSeverity()) {
+  case DiagnosticSeverity::Error:
+    severity = "error";
+    break;
+  case DiagnosticSeverity::Warning:
+    severity = "warning";
+    break;
+  case DiagnosticSeverity::Note:
+    severity = "note";
+    break;
+  case DiagnosticSeverity::Remark:
+    severity = "remark";
+    break;
+  }
+  std::string text = diagnostic.str();
+  llvm::errs() << "llmc: " << severity << ": ";
+  if (!llvm::StringRef(text).starts_with(model))
+    llvm::errs() << model << ": ";
+  if (std::string place = describe(diagnostic.getLocation()); !place.empty())
+    llvm::errs() << place << ": ";
+  llvm::errs() << text << "\n";
+  for (Diagnostic &note : diagnostic.getNotes())
+    print(note, model);
+}
+
+TerminalDiagnostics::TerminalDiagnostics(MLIRContext *context, std::string model)
+    : handler(context, [model = std::move(model)](Diagnostic &diagnostic) {
+        print(diagnostic, model);
+        return success();
+      }) {
+  context->printOpOnDiagnostic(false);
+}
+
+} // namespace llmc

@@ -1,0 +1,21 @@
+// MLIR's diagnostics as messages for the person at the terminal.
+#ifndef LLMC_TOOLS_LLMC_DIAGNOSTICS_H
+#define LLMC_TOOLS_LLMC_DIAGNOSTICS_H
+
+#include "mlir/IR/Diagnostics.h"
+#include <string>
+
+namespace llmc {
+
+// Prints `llmc: error: MODEL: node 'NAME': text` on stderr for as long as it lives.
+class TerminalDiagnostics {
+public:
+  TerminalDiagnostics(mlir::MLIRContext *context, std::string model);
+
+private:
+  mlir::ScopedDiagnosticHandler handler;
+};
+
+} // namespace llmc
+
+#endif // LLMC_TOOLS_LLMC_DIAGNOSTICS_H

@@ -1,0 +1,113 @@
+// llmc inspect: what is in a model or in a compiled program.
+#include "tools/llmc/Commands.h"
+#include "tools/llmc/Diagnostics.h"
+
+#include "dialects/graph/Graph.h"
+#include "lib/pipeline/Pipeline.h"
+#include "lib/planfile/Payload.h"
+#include "lib/planfile/Program.h"
+#include "lib/planfile/Report.h"
+#include "llvm/Support/raw_ostream.h"
+#include <nlohmann/json.hpp>
+
+namespace llmc {
+using namespace mlir;
+namespace {
+
+// A program made by llmc: its plan says everything.
+int inspectProgram(const planfile::Payload &payload, const CommandLine &line) {
+  auto bytes = payload.section(planfile::kPlanSection);
+  if (!bytes) {
+    llvm::errs() << "llmc: error: " << line.options.model << ": " << bytes.message() << "\n";
+    return 1;
+  }
+  auto program = planfile::readProgram(*bytes);
+  if (!program) {
+    llvm::errs() << "llmc: error: " << line.options.model << ": " << program.message() << "\n";
+    return 1;
+  }
+  if (line.json)
+    llvm::outs() << planfile::inspectJson(**program, payload.fileSize()).dump(2) << "\n";
+  else
+    llvm::outs() << planfile::inspectText(**program, payload.fileSize());
+  return 0;
+}
+
+nlohmann::json describeModel(ModuleOp module) {
+  nlohmann::json json;
+  auto model = module->getAttrOfType<DictionaryAttr>("graph.model");
+  auto integer = [&](llvm::StringRef key) {
+    auto attr = model ? model.getAs<IntegerAttr>(key) : IntegerAttr();
+    return attr ? attr.getInt() : 0;
+  };
+  uint64_t parameters = 0;
+  std::vector<std::string> names;
+  llvm::StringSet<> used;
+  for (auto state : module.getOps<graph::StateOp>()) {
+    parameters += cast<RankedTensorType>(state.getType()).getNumElements();
+    if (auto views = state.getViews())
+      for (auto view : views->getAsRange<graph::ViewAttr>())
+        if (used.insert(view.getSource().getValue()).second)
+          names.push_back(view.getSource().getValue().str());
+  }
+  json["model"] = {{"name", model && model.get("name") ? model.getAs<StringAttr>("name").str() : ""},
+                   {"parameters", parameters},
+                   {"layers", integer("layers")},
+                   {"sequence", integer("sequence")},
+                   {"vocabulary", integer("vocabulary")}};
+  nlohmann::json blocks = nlohmann::json::array(), constants = nlohmann::json::array();
+  if (auto list = model ? model.getAs<ArrayAttr>("blocks") : ArrayAttr())
+    for (auto block : list.getAsRange<StringAttr>())
+      blocks.push_back(block.str());
+  json["model"]["blocks"] = blocks;
+  if (auto list = module->getAttrOfType<ArrayAttr>("graph.constants"))
+    for (auto name : list.getAsRange<StringAttr>())
+      constants.push_back(name.str());
+  json["parameters"] = names;
+  json["constants"] = constants;
+  return json;
+}
+
+int inspectModel(const CommandLine &line) {
+  DialectRegistry registry;
+  registerDialects(registry);
+  MLIRContext context(registry);
+  context.loadAllAvailableDialects();
+  TerminalDiagnostics diagnostics(&context, line.options.model);
+  OwningOpRef<ModuleOp> module = readModel(context, line.options);
+  if (!module || failed(runPhases(*module, line.options, Phase::Import, Phase::Raise)))
+    return 1;
+  nlohmann::json json = describeModel(*module);
+  if (line.json) {
+    llvm::outs() << json.dump(2) << "\n";
+    return 0;
+  }
+  const auto &model = json["model"];
+  llvm::outs() << line.options.model << ": " << model["parameters"].get<uint64_t>()
+               << " parameters, " << model["layers"].get<int64_t>() << " layers, vocabulary "
+               << model["vocabulary"].get<int64_t>() << ", sequence "
+               << model["sequence"].get<int64_t>() << "\n";
+  auto list = [&](llvm::StringRef title, const nlohmann::json &items) {
+    llvm::outs() << title << " (" << items.size() << ")\n";
+    for (const auto &item : items)
+      llvm::outs() << "  " << item.get<std::string>() << "\n";
+  };
+  list("blocks", model["blocks"]);
+  list("parameters", json["parameters"]);
+  list("constants", json["constants"]);
+  return 0;
+}
+
+} // namespace
+
+int runInspect(const CommandLine &line) {
+  if (auto payload = planfile::Payload::open(line.options.model))
+    return inspectProgram(*payload, line);
+  else if (llvm::StringRef(payload.message()).contains("checksum")) {
+    llvm::errs() << "llmc: error: " << payload.message() << "\n";
+    return 1;
+  }
+  return inspectModel(line);
+}
+
+} // namespace llmc
