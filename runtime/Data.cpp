@@ -178,6 +178,14 @@ void Data::fillDefault(size_t input) {
   }
 }
 
+uint64_t Data::stepsOfEpoch() const {
+  uint64_t rows = tokens_ ? rows_ : 0;
+  for (const auto &array : arrays_)
+    if (array && (rows == 0 || static_cast<uint64_t>(array->shape()[0]) < rows))
+      rows = static_cast<uint64_t>(array->shape()[0]);
+  return rows / program_.global_batch;
+}
+
 Status Data::load(uint64_t step) {
   for (uint64_t place = 0; place < program_.global_batch; ++place) {
     uint64_t sample = step * program_.global_batch + place;

@@ -40,6 +40,9 @@ public:
   // For Executor::runStep: valid until the next load().
   const std::vector<const std::byte *> &batch() const { return pointers_; }
 
+  // Steps that go once over the rows: over the shortest input's, if several.
+  uint64_t stepsOfEpoch() const;
+
   // One line for the start-up.
   const std::string &note() const { return note_; }
 

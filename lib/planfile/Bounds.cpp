@@ -393,8 +393,8 @@ Status Bounds::checkState(const StateShardT &state) {
     return s;
   if (state.view)
     return checkView(state);
-  if (state.role == StateRole::Parameter)
-    return error("a parameter without a source");
+  if (state.role == StateRole::Parameter || state.role == StateRole::Master)
+    return error("a ", toString(state.role), " without a source");
   return ok();
 }
 

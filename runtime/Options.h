@@ -1,0 +1,47 @@
+// The command line of a compiled program.
+#ifndef LLMC_RUNTIME_OPTIONS_H
+#define LLMC_RUNTIME_OPTIONS_H
+
+#include "lib/support/Error.h"
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace llmc::runtime {
+
+struct Options {
+  bool help = false, version = false;
+  std::string data;
+  std::map<std::string, std::string> inputs; // NAME -> file
+  bool shuffle = true;
+  std::optional<uint64_t> steps; // none: one pass over the data
+  uint64_t seed = 0;
+  std::string weights;
+  std::string metrics, dump, save;
+  double lr = 3e-4, minLr = 0;
+  uint64_t warmup = 0;
+  bool cosine = false;
+  double weightDecay = 0.1, beta1 = 0.9, beta2 = 0.95, eps = 1e-8;
+  double clip = 1.0; // 0: off
+  unsigned workers = 0, threads = 0;
+  bool library = true;
+  // For tests.
+  std::string countCollectives;
+  bool isolateArenas = false;
+};
+
+// Reads the arguments after the program's name. An error is a bad command line.
+support::Result<Options> parseOptions(const std::vector<std::string> &arguments);
+
+// The text of --help.
+std::string helpText(const std::string &name);
+
+// Learning rate of `step` (from 0) of `steps`.
+double learningRate(const Options &options, uint64_t step, uint64_t steps);
+
+} // namespace llmc::runtime
+
+#endif // LLMC_RUNTIME_OPTIONS_H

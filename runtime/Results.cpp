@@ -1,0 +1,151 @@
+#include "runtime/Results.h"
+
+#include "lib/support/Json.h"
+
+using namespace llmc;
+using namespace llmc::runtime;
+using planfile::ProgramT;
+using planfile::StateRole;
+using support::ElementType;
+using support::error;
+using support::ok;
+using support::Status;
+using support::TensorToWrite;
+
+namespace {
+
+TensorToWrite lossTensor(const std::vector<double> &losses) {
+  return {"loss", ElementType::F64, {static_cast<int64_t>(losses.size())},
+          [&losses](const TensorToWrite::Sink &sink) {
+            return sink(losses.data(), losses.size() * sizeof(double));
+          }};
+}
+
+void addParameters(std::vector<TensorToWrite> &tensors, const Executor &executor,
+                   const std::string &prefix) {
+  const ProgramT &program = executor.program();
+  for (size_t source = 0; source < program.sources.size(); ++source)
+    if (hasState(program, source, StateRole::Parameter))
+      addUnderAllNames(tensors, *program.sources[source],
+                       stateType(program, source, StateRole::Parameter), prefix,
+                       [&executor, source] { return gather(executor, source, StateRole::Parameter); });
+}
+
+Status writeText(const std::string &path, std::string_view content) {
+  support::Result<support::OutputFile> file = support::OutputFile::create(path);
+  if (!file)
+    return file.takeError();
+  if (Status s = file->write(content); !s)
+    return s;
+  return file->commit();
+}
+
+// Opens and forgets: what it opened is removed again.
+Status tryFile(const std::string &path) {
+  support::Result<support::OutputFile> file = support::OutputFile::create(path);
+  return file ? ok() : Status(file.takeError());
+}
+
+} // namespace
+
+Status FirstGradients::capture(const Executor &executor) {
+  const ProgramT &program = executor.program();
+  for (size_t source = 0; source < program.sources.size(); ++source) {
+    if (!hasState(program, source, StateRole::Accumulator))
+      continue;
+    support::Result<LogicalTensor> tensor = gather(executor, source, StateRole::Accumulator);
+    if (!tensor)
+      return tensor.takeError();
+    bySource_.emplace(source, std::move(*tensor));
+  }
+  return ok();
+}
+
+Status runtime::checkResultsWritable(const Options &options) {
+  if (!options.dump.empty())
+    if (Status s = tryFile(options.dump); !s)
+      return error("--dump: ", s.message());
+  if (!options.countCollectives.empty())
+    if (Status s = tryFile(options.countCollectives); !s)
+      return error("--count-collectives: ", s.message());
+  if (!options.save.empty()) {
+    if (Status s = support::makeDirectory(options.save); !s)
+      return error("--save: ", s.message());
+    if (Status s = tryFile(options.save + "/model.safetensors"); !s)
+      return error("--save: ", s.message());
+  }
+  return ok();
+}
+
+Status runtime::writeDump(const std::string &path, const Executor &executor,
+                          const std::vector<double> &losses, const FirstGradients &gradients) {
+  std::vector<TensorToWrite> tensors{lossTensor(losses)};
+  for (const auto &[source, tensor] : gradients.bySource()) {
+    const LogicalTensor *value = &tensor;
+    addUnderAllNames(tensors, *executor.program().sources[source], tensor.type, "grad:",
+                     [value] { return *value; });
+  }
+  addParameters(tensors, executor, "param:");
+  return support::writeSafetensors(path, tensors);
+}
+
+Status runtime::saveModel(const std::string &folder, const Executor &executor) {
+  if (Status s = support::makeDirectory(folder); !s)
+    return s;
+  std::vector<TensorToWrite> tensors;
+  addParameters(tensors, executor, "");
+  // "format" is what transformers asks of a file before it loads it.
+  if (Status s = support::writeSafetensors(folder + "/model.safetensors", tensors,
+                                           {{"format", "pt"}});
+      !s)
+    return s;
+  const std::string &config = executor.program().model->config_json;
+  return config.empty() ? ok() : writeText(folder + "/config.json", config);
+}
+
+Status runtime::writeCounts(const std::string &path, const Executor &executor, uint64_t steps) {
+  support::Result<std::vector<Count>> counts = executor.counts();
+  if (!counts)
+    return counts.takeError();
+  const ProgramT &program = executor.program();
+  support::OrderedJson collectives = support::OrderedJson::array();
+  support::OrderedJson sends = support::OrderedJson::array();
+  for (const Count &count : *counts) {
+    if (steps != 0 && count.calls % steps != 0)
+      return error("stage ", count.stage, " made ", count.calls,
+                   " calls of one instruction in ", steps, " steps");
+    uint64_t each = steps ? count.calls / steps : 0;
+    const planfile::OriginT &from = *program.origins[count.origin];
+    if (const planfile::CollectiveT *c = count.collective) {
+      // A collective over stages is told once, by the lowest.
+      bool overStages = false;
+      support::OrderedJson axes = support::OrderedJson::array();
+      for (uint32_t axis : c->axes) {
+        axes.push_back(program.mesh->axes[axis]->name);
+        overStages |= axis == program.stage_axis;
+      }
+      uint32_t lowest = c->members.empty() ? 0 : c->members[0];
+      if (overStages && count.stage != lowest)
+        continue;
+      collectives.push_back(
+          {{"kind", std::string(toString(c->kind))},
+           {"axes", axes},
+           {"stage", count.stage},
+           {"phase", std::string(toString(count.phase))},
+           {"bytes", planfile::payloadBytes(*program.mesh, *c)},
+           {"per_step", each},
+           {"origin",
+            {{"op", from.op}, {"nodes", from.nodes}, {"tactic", from.tactic}, {"rule", from.rule}}}});
+    } else if (const planfile::SendT *s = count.send) {
+      uint64_t bytes = 0;
+      for (const auto &part : s->parts)
+        bytes += part->size;
+      sends.push_back({{"from_stage", count.stage},
+                       {"to_stage", int64_t(count.stage) + s->delta},
+                       {"bytes", bytes},
+                       {"per_step", each}});
+    }
+  }
+  support::OrderedJson all = {{"steps", steps}, {"collectives", collectives}, {"sends", sends}};
+  return writeText(path, all.dump(1) + "\n");
+}

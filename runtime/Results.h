@@ -1,0 +1,42 @@
+// The files that a run leaves: --dump, --save, --count-collectives.
+#ifndef LLMC_RUNTIME_RESULTS_H
+#define LLMC_RUNTIME_RESULTS_H
+
+#include "lib/support/Error.h"
+#include "runtime/Executor.h"
+#include "runtime/Gather.h"
+#include "runtime/Options.h"
+
+#include <map>
+#include <string>
+#include <vector>
+
+namespace llmc::runtime {
+
+// Gradients of the mean loss as the first step left them in the accumulators.
+class FirstGradients {
+public:
+  support::Status capture(const Executor &executor);
+  const std::map<size_t, LogicalTensor> &bySource() const { return bySource_; }
+
+private:
+  std::map<size_t, LogicalTensor> bySource_;
+};
+
+// Whether all files that `options` names can be made: better known at the start.
+support::Status checkResultsWritable(const Options &options);
+
+// loss [steps], grad:NAME, param:NAME. Gradients only if a step was made.
+support::Status writeDump(const std::string &path, const Executor &executor,
+                          const std::vector<double> &losses, const FirstGradients &gradients);
+
+// DIR/model.safetensors under the source's names, and DIR/config.json if the
+// model had one.
+support::Status saveModel(const std::string &folder, const Executor &executor);
+
+// What ran, a step: collectives and sends in the words of `llmc inspect --json`.
+support::Status writeCounts(const std::string &path, const Executor &executor, uint64_t steps);
+
+} // namespace llmc::runtime
+
+#endif // LLMC_RUNTIME_RESULTS_H

@@ -1,0 +1,64 @@
+// First values of the states: from the user's or the model's files, or drawn.
+#ifndef LLMC_RUNTIME_WEIGHTS_H
+#define LLMC_RUNTIME_WEIGHTS_H
+
+#include "lib/planfile/Program.h"
+#include "lib/support/Error.h"
+#include "lib/support/Safetensors.h"
+#include "runtime/Executor.h"
+
+#include <string>
+#include <vector>
+
+namespace llmc::runtime {
+
+struct WeightsOptions {
+  std::string weights; // --weights: "", "random", a safetensors file or a folder
+  uint64_t seed = 0;
+  std::string folder;  // of the program, where the model's files are looked for too
+};
+
+class Weights {
+public:
+  // Decides where every source tensor comes from, and checks that it is there
+  // with the right shape. `program` must outlive this object.
+  static support::Result<Weights> open(const planfile::ProgramT &program,
+                                       const WeightsOptions &options);
+
+  // Fills the parameters and masters of all ranks; all other states and all
+  // padding are left zero. Arenas must be fresh.
+  void fill(const Executor &executor) const;
+
+  // One line for the start-up.
+  const std::string &note() const { return note_; }
+
+private:
+  // Where one source tensor comes from; no data: drawn.
+  struct Place {
+    const std::byte *data = nullptr;
+    support::ElementType type = support::ElementType::F32;
+    bool transposed = false; // the file holds the transpose
+  };
+
+  Weights(const planfile::ProgramT &program, uint64_t seed)
+      : program_(program), seed_(seed), places_(program.sources.size()) {}
+  support::Status useFiles(const std::string &path);
+  support::Status useModelFiles(const std::string &folder);
+  support::Status findIn(const support::SafetensorsSet &set, size_t source,
+                         std::vector<std::string> &missing);
+  void fillState(const Executor &executor, uint32_t stage,
+                 const planfile::StateShardT &state) const;
+  template <class T>
+  void fillRun(size_t source, int64_t first, int64_t count, int64_t stride, T *to) const;
+
+  const planfile::ProgramT &program_;
+  uint64_t seed_;
+  std::vector<Place> places_; // by source
+  std::vector<support::SafetensorsSet> sets_;
+  std::vector<support::MappedFile> files_;
+  std::string note_;
+};
+
+} // namespace llmc::runtime
+
+#endif // LLMC_RUNTIME_WEIGHTS_H

@@ -1,0 +1,103 @@
+// The program that `llmc compile` leaves: this executable with a payload.
+#include "lib/planfile/Check.h"
+#include "lib/planfile/Payload.h"
+#include "lib/planfile/Program.h"
+#include "runtime/Kernels.h"
+#include "runtime/Options.h"
+#include "runtime/Trainer.h"
+
+#include <csignal>
+#include <cstdlib>
+#include <filesystem>
+#include <iostream>
+#include <unistd.h>
+
+using namespace llmc;
+using namespace llmc::runtime;
+using support::error;
+using support::Status;
+
+namespace {
+
+std::atomic<bool> stopAsked{false};
+
+void askToStop(int) { stopAsked = true; }
+
+// The first Ctrl-C ends the run after its step, the second at once.
+void installSignals() {
+  struct sigaction action = {};
+  action.sa_handler = askToStop;
+  action.sa_flags = static_cast<int>(SA_RESETHAND);
+  ::sigaction(SIGINT, &action, nullptr);
+  ::sigaction(SIGTERM, &action, nullptr);
+}
+
+// A launcher would start this program once a rank; here one process runs all.
+Status refuseLaunchers() {
+  for (const char *name : {"WORLD_SIZE", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE"}) {
+    const char *value = std::getenv(name);
+    if (value && std::atoi(value) > 1)
+      return error("started by a launcher (", name, "=", value,
+                   "), which is not built yet; start it once, it runs all ranks itself");
+  }
+  return support::ok();
+}
+
+Status runProgram(const Options &options, const std::string &self) {
+  if (Status s = refuseLaunchers(); !s)
+    return s;
+  support::Result<planfile::Payload> payload = planfile::Payload::open(self);
+  if (!payload)
+    return payload.takeError();
+  support::Result<std::string_view> plan = payload->section(planfile::kPlanSection);
+  if (!plan)
+    return plan.takeError();
+  support::Result<std::unique_ptr<planfile::ProgramT>> program = planfile::readProgram(*plan);
+  if (!program)
+    return program.takeError();
+  std::vector<planfile::Finding> findings = planfile::checkAll(**program);
+  if (!findings.empty())
+    return error("the plan does not hold together; compile it again:\n",
+                 planfile::formatFindings(findings));
+  support::Result<std::string_view> code = payload->section(planfile::kKernelsSection);
+  if (!code)
+    return code.takeError();
+  support::Result<Kernels> kernels = Kernels::load(*code, **program);
+  if (!kernels)
+    return kernels.takeError();
+  TrainerContext context;
+  context.folder = std::filesystem::path(self).parent_path().string();
+  context.out = &std::cout;
+  context.terminal = ::isatty(STDOUT_FILENO) != 0;
+  context.stop = &stopAsked;
+  installSignals();
+  return train(**program, *kernels, options, context);
+}
+
+} // namespace
+
+int main(int argc, char **argv) {
+  std::error_code code;
+  std::string self = std::filesystem::read_symlink("/proc/self/exe", code).string();
+  std::string name = std::filesystem::path(argc > 0 ? argv[0] : self).filename().string();
+  support::Result<Options> options = parseOptions({argv + (argc > 0), argv + argc});
+  if (!options) {
+    std::cerr << name << ": error: " << options.message() << "\n";
+    return 2;
+  }
+  if (options->help) {
+    std::cout << helpText(name);
+    return 0;
+  }
+  if (options->version) {
+    std::cout << name << ", runtime of llmc " LLMC_VERSION ", plan version "
+              << planfile::kPlanVersion << "\n";
+    return 0;
+  }
+  if (Status s = runProgram(*options, self); !s) {
+    std::cout.flush();
+    std::cerr << name << ": error: " << s.message() << "\n";
+    return 1;
+  }
+  return 0;
+}
