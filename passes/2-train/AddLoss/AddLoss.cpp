@@ -94,7 +94,8 @@ LogicalResult AddLoss::check(func::FuncOp forward) {
               "vocabulary]";
   }
   for (unsigned i = 0; i < forward.getNumArguments(); ++i)
-    if (forward.getArgAttrOfType<StringAttr>(i, "graph.input") == "labels")
+    if (auto name = forward.getArgAttrOfType<StringAttr>(i, "graph.input");
+        name && name.getValue() == "labels")
       return forward.emitError("argument ")
              << i << " is already called labels; training adds its own labels, so import the "
                      "model without its loss";

@@ -27,7 +27,8 @@ LogicalResult RepeatGradient::build(OpBuilder &builder) {
   addStackedArguments(live);
 
   MarkBackward mark;
-  OpBuilder bodyBuilder = OpBuilder::atBlockEnd(&block, &mark);
+  OpBuilder bodyBuilder(builder.getContext(), &mark);
+  bodyBuilder.setInsertionPointToEnd(&block);
   if (failed(mode.differentiate(bodyBuilder, forward.getBlock(), inner)))
     return failure();
   yieldCotangents(bodyBuilder);
@@ -63,7 +64,8 @@ void RepeatGradient::addCarriedCotangents(OpBuilder &builder, const ValueSet &li
 
 void RepeatGradient::seed(Value of, Value cotangent) {
   MarkBackward mark;
-  OpBuilder builder = OpBuilder::atBlockEnd(&block, &mark);
+  OpBuilder builder(of.getContext(), &mark);
+  builder.setInsertionPointToEnd(&block);
   Value &sum = inner.cotangents[of];
   sum = addCotangents(builder, sum, cotangent);
 }
