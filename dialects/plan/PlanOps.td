@@ -184,7 +184,7 @@ def Plan_YieldOp : Plan_Op<"yield", [Terminator, Pure]> {
   let summary = "ends a launch body";
   let arguments = (ins Variadic<AnyType>:$values);
   let assemblyFormat = "($values^ `:` type($values))? attr-dict";
-  let builders = [OpBuilder<(ins), "">];
+  let builders = [OpBuilder<(ins), "build($_builder, $_state, ::mlir::ValueRange());">];
 }
 
 #endif
