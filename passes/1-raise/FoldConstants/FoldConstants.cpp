@@ -1,0 +1,206 @@
+// Computes what depends on constants only, with the ops' own `evaluate`.
+#include "passes/1-raise/Constants.h"
+#include "passes/1-raise/Passes.h"
+#include "passes/1-raise/Patterns.h"
+#include "mlir/Transforms/GreedyPatternRewriteDriver.h"
+
+using namespace mlir;
+using namespace llmc;
+using namespace llmc::graph;
+using namespace llmc::raise;
+
+namespace llmc {
+#define GEN_PASS_DEF_FOLDCONSTANTS
+#include "passes/1-raise/Passes.h.inc"
+} // namespace llmc
+
+// Larger results stay computed: a constant is held in the module.
+static constexpr int64_t kMaxElements = int64_t(1) << 24;
+
+static Tensor emptyLike(Value value) {
+  return Tensor(std::vector<int64_t>(shapeOf(value).begin(), shapeOf(value).end()));
+}
+
+namespace {
+
+struct EvaluateOnConstants : OpInterfaceRewritePattern<GraphOpInterface> {
+  using OpInterfaceRewritePattern::OpInterfaceRewritePattern;
+
+  LogicalResult matchAndRewrite(GraphOpInterface op, PatternRewriter &rewriter) const override {
+    if (isa<ConstantOp>(op.getOperation()) || !isMemoryEffectFree(op))
+      return failure();
+    for (Value operand : op->getOperands())
+      if (!operand.getDefiningOp<ConstantOp>())
+        return failure();
+    for (Value result : op->getResults())
+      if (typeOf(result).getNumElements() > kMaxElements)
+        return failure();
+
+    SmallVector<Tensor> inputs, outputs;
+    for (Value operand : op->getOperands())
+      inputs.push_back(*constantOf(operand));
+    for (Value result : op->getResults())
+      outputs.push_back(emptyLike(result));
+    SmallVector<const Tensor *> pointers;
+    for (const Tensor &input : inputs)
+      pointers.push_back(&input);
+    op.evaluate(pointers, outputs);
+
+    SmallVector<Value> results;
+    for (auto [result, tensor] : llvm::zip(op->getResults(), outputs))
+      results.push_back(ConstantOp::create(rewriter, op.getLoc(), result.getType(),
+                                           denseOf(tensor, typeOf(result))));
+    rewriter.replaceOp(op, results);
+    return success();
+  }
+};
+
+// `op` gives one of its operands: the one that the neutral rest leaves as it is.
+Value unchangedOperand(Operation *op) {
+  auto is = [&](unsigned i, double number) {
+    auto scalar = scalarOf(op->getOperand(i));
+    return scalar && *scalar == number;
+  };
+  auto pick = [&](unsigned i) { return op->getOperand(i); };
+  if (isa<AddOp, OrOp>(op))
+    return is(1, 0) ? pick(0) : is(0, 0) ? pick(1) : Value();
+  if (isa<MulOp, AndOp>(op))
+    return is(1, 1) ? pick(0) : is(0, 1) ? pick(1) : Value();
+  if (isa<SubOp>(op))
+    return is(1, 0) ? pick(0) : Value();
+  if (isa<DivOp>(op))
+    return is(1, 1) ? pick(0) : Value();
+  if (auto power = dyn_cast<PowOp>(op))
+    return power.getExponent().convertToDouble() == 1 ? pick(0) : Value();
+  if (isa<SelectOp>(op))
+    return is(0, 1) ? pick(1) : is(0, 0) ? pick(2) : Value();
+  return {};
+}
+
+struct DropNeutralArithmetic : RewritePattern {
+  explicit DropNeutralArithmetic(MLIRContext *context)
+      : RewritePattern(MatchAnyOpTypeTag(), 1, context) {}
+
+  LogicalResult matchAndRewrite(Operation *op, PatternRewriter &rewriter) const override {
+    Value kept = unchangedOperand(op);
+    if (!kept || kept.getType() != op->getResult(0).getType())
+      return failure();
+    rewriter.replaceOp(op, kept);
+    return success();
+  }
+};
+
+// The tensor without the dims along which all elements are equal, aligned at
+// the last dim: leading ones go, inner ones become 1.
+Tensor withoutRepeats(Tensor tensor) {
+  for (size_t dim = 0; dim < tensor.shape.size(); ++dim) {
+    int64_t size = tensor.shape[dim], inner = tensor.strides()[dim];
+    if (size <= 1)
+      continue;
+    bool repeats = true;
+    for (int64_t i = 0; repeats && i < tensor.size(); ++i)
+      repeats = tensor.data[i] == tensor.data[i - (i / inner % size) * inner];
+    if (!repeats)
+      continue;
+    Tensor smaller(tensor.shape);
+    smaller.shape[dim] = 1;
+    smaller.data.clear();
+    for (int64_t i = 0; i < tensor.size(); ++i)
+      if (i / inner % size == 0)
+        smaller.data.push_back(tensor.data[i]);
+    tensor = std::move(smaller);
+  }
+  size_t ones = 0;
+  while (ones < tensor.shape.size() && tensor.shape[ones] == 1)
+    ++ones;
+  tensor.shape.erase(tensor.shape.begin(), tensor.shape.begin() + ones);
+  return tensor;
+}
+
+struct ShrinkConstantOperands : RewritePattern {
+  explicit ShrinkConstantOperands(MLIRContext *context)
+      : RewritePattern(MatchAnyOpTypeTag(), 1, context) {}
+
+  // The shape that the operands broadcast to with operand `index` as `shape`.
+  static bool givesSameShape(Operation *op, unsigned index, ArrayRef<int64_t> shape) {
+    std::optional<SmallVector<int64_t>> joined = SmallVector<int64_t>();
+    for (OpOperand &operand : op->getOpOperands()) {
+      bool replaced = operand.getOperandNumber() == index;
+      joined = broadcastShapes(*joined, replaced ? shape : shapeOf(operand.get()));
+      if (!joined)
+        return false;
+    }
+    return ArrayRef<int64_t>(*joined) == shapeOf(op->getResult(0));
+  }
+
+  LogicalResult matchAndRewrite(Operation *op, PatternRewriter &rewriter) const override {
+    if (!isElementwise(op) || op->getNumOperands() < 2)
+      return failure();
+    for (OpOperand &operand : op->getOpOperands()) {
+      auto constant = operand.get().getDefiningOp<ConstantOp>();
+      if (!constant || shapeOf(operand.get()).empty())
+        continue;
+      Type element = elementOf(operand.get());
+      DenseElementsAttr value;
+      if (auto number = scalarOf(operand.get()))
+        value = denseOf([&] { Tensor t(std::vector<int64_t>{}); t.data[0] = *number; return t; }(),
+                        RankedTensorType::get({}, element));
+      else {
+        Tensor small = withoutRepeats(*constantOf(operand.get()));
+        value = denseOf(small, RankedTensorType::get(small.shape, element));
+      }
+      auto type = cast<RankedTensorType>(value.getType());
+      if (type == operand.get().getType() ||
+          !givesSameShape(op, operand.getOperandNumber(), type.getShape()))
+        continue;
+      Value small = ConstantOp::create(rewriter, constant.getLoc(), type, value);
+      rewriter.modifyOpInPlace(op, [&] { operand.set(small); });
+      return success();
+    }
+    return failure();
+  }
+};
+
+// select(x != x, c, x) is x if x is a softmax: a row without a maximum is zeros.
+struct DropNanGuard : OpRewritePattern<SelectOp> {
+  using OpRewritePattern::OpRewritePattern;
+
+  LogicalResult matchAndRewrite(SelectOp op, PatternRewriter &rewriter) const override {
+    auto test = op.getCondition().getDefiningOp<CompareOp>();
+    if (!test || test.getLhs() != test.getRhs() || !test.getLhs().getDefiningOp<SoftmaxOp>())
+      return failure();
+    if (test.getPredicate() != Predicate::ne && test.getPredicate() != Predicate::eq)
+      return failure();
+    Value kept = test.getPredicate() == Predicate::ne ? op.getRhs() : op.getLhs();
+    if (kept != test.getLhs() || kept.getType() != op.getType())
+      return failure();
+    rewriter.replaceOp(op, kept);
+    return success();
+  }
+};
+
+struct FoldConstants : llmc::impl::FoldConstantsBase<FoldConstants> {
+  void runOnOperation() override {
+    RewritePatternSet patterns(&getContext());
+    populateFoldConstants(patterns);
+    if (failed(applyToFixpoint(getOperation(), std::move(patterns))))
+      signalPassFailure();
+  }
+};
+
+} // namespace
+
+void raise::populateFoldConstants(RewritePatternSet &patterns) {
+  patterns.add<EvaluateOnConstants, DropNeutralArithmetic, ShrinkConstantOperands, DropNanGuard>(
+      patterns.getContext());
+}
+
+LogicalResult raise::applyToFixpoint(Operation *op, RewritePatternSet &&patterns) {
+  GreedyRewriteConfig config;
+  config.setRegionSimplificationLevel(GreedySimplifyRegionLevel::Disabled)
+      .setUseTopDownTraversal(true)
+      .enableFolding(false)
+      .enableConstantCSE(false)
+      .setMaxIterations(GreedyRewriteConfig::kNoLimit);
+  return applyPatternsGreedily(op, std::move(patterns), config);
+}

@@ -1,0 +1,319 @@
+// Candidates come from the sequence of op signatures (equal at distance
+// `period`); each is then checked operand by operand.
+#include "passes/1-raise/FoldLayers/FindLayers.h"
+
+#include "passes/1-raise/Constants.h"
+#include "passes/1-raise/Parameters.h"
+
+using namespace mlir;
+using namespace llmc;
+using namespace llmc::graph;
+using namespace llmc::raise;
+
+using Positions = llvm::DenseMap<Operation *, int64_t>;
+
+// Equal numbers: ops that may stand at the same place of two layers.
+static SmallVector<int64_t> signaturesOf(Ops ops) {
+  std::map<std::string, int64_t> numbers;
+  SmallVector<int64_t> signatures;
+  for (Operation *op : ops) {
+    std::string text;
+    llvm::raw_string_ostream out(text);
+    DictionaryAttr discardable = op->getDiscardableAttrDictionary();
+    out << op->getName();
+    for (NamedAttribute attribute : op->getAttrDictionary())
+      if (!discardable.contains(attribute.getName()))
+        out << attribute.getName() << attribute.getValue();
+    for (Value operand : op->getOperands())
+      out << operand.getType() << isParameter(operand);
+    out << op->getResultTypes();
+    if (op->getNumRegions()) // a folded run is like nothing else
+      out << numbers.size();
+    signatures.push_back(numbers.emplace(text, numbers.size()).first->second);
+  }
+  return signatures;
+}
+
+namespace {
+
+// Checks one candidate and finds where its operands come from.
+class Matcher {
+public:
+  Matcher(Ops ops, const Positions &positions, int64_t start, int64_t period, int64_t count)
+      : ops(ops), positions(positions) {
+    layers.start = start;
+    layers.period = period;
+    layers.count = count;
+  }
+
+  std::optional<Layers> match() {
+    bool matmul = false;
+    for (int64_t j = 0; j < layers.period; ++j) {
+      Operation *op = ops[layers.start + j];
+      matmul |= isa<MatmulOp>(op);
+      layers.operands.emplace_back();
+      for (unsigned i = 0; i < op->getNumOperands(); ++i)
+        if (!matchOperand(j, i))
+          return std::nullopt;
+    }
+    if (!matmul || layers.carried.empty() || !resultsStayInside() || !parametersStayInside())
+      return std::nullopt;
+    return std::move(layers);
+  }
+
+private:
+  Operation *at(int64_t group, int64_t op) const {
+    return ops[layers.start + group * layers.period + op];
+  }
+  // Place of `value` in its group; group -1 stands for "outside".
+  struct Place {
+    int64_t group = -1, op = 0;
+    unsigned result = 0;
+  };
+  Place placeOf(Value value) const {
+    Operation *op = value.getDefiningOp();
+    auto found = op ? positions.find(op) : positions.end();
+    if (found == positions.end() || found->second < layers.start || found->second >= layers.end())
+      return {};
+    int64_t offset = found->second - layers.start;
+    return {offset / layers.period, offset % layers.period,
+            cast<OpResult>(value).getResultNumber()};
+  }
+
+  template <typename List, typename T> static int64_t indexIn(List &list, const T &item) {
+    auto found = llvm::find(list, item);
+    if (found == list.end()) {
+      list.push_back(item);
+      return list.size() - 1;
+    }
+    return found - list.begin();
+  }
+
+  bool matchOperand(int64_t op, unsigned operand) {
+    SmallVector<Value> values;
+    for (int64_t group = 0; group < layers.count; ++group)
+      values.push_back(at(group, op)->getOperand(operand));
+    auto from = sourceOf(values);
+    if (from)
+      layers.operands.back().push_back(*from);
+    return from.has_value();
+  }
+
+  std::optional<Layers::Operand> sourceOf(ArrayRef<Value> values) {
+    using Operand = Layers::Operand;
+    Place first = placeOf(values[0]);
+    if (first.group == 0) {
+      for (auto [group, value] : llvm::enumerate(values)) {
+        Place place = placeOf(value);
+        if (place.group != int64_t(group) || place.op != first.op || place.result != first.result)
+          return std::nullopt;
+      }
+      return Operand{Operand::Internal, first.op, first.result};
+    }
+    if (first.group > 0)
+      return std::nullopt;
+    if (llvm::all_equal(values)) {
+      if (scalarOf(values[0]))
+        return Operand{Operand::Cloned, int64_t(indexIn(layers.captured, values[0]))};
+      return Operand{Operand::Captured, int64_t(indexIn(layers.captured, values[0]))};
+    }
+    if (llvm::all_of(values, isParameter)) {
+      if (llvm::any_of(values, [&](Value v) { return v.getType() != values[0].getType(); }))
+        return std::nullopt;
+      SmallVector<Value> list(values);
+      return Operand{Operand::Stacked, int64_t(indexIn(layers.stacked, list))};
+    }
+    Place next = placeOf(values[1]);
+    for (int64_t group = 1; group < layers.count; ++group) {
+      Place place = placeOf(values[group]);
+      if (place.group != group - 1 || place.op != next.op || place.result != next.result)
+        return std::nullopt;
+    }
+    Layers::Carried carried{next.op, next.result, values[0]};
+    return Operand{Operand::Carried, int64_t(indexIn(layers.carried, carried))};
+  }
+
+  // Only carried results of the last group are used behind the layers.
+  bool resultsStayInside() const {
+    for (int64_t group = 0; group < layers.count; ++group)
+      for (int64_t j = 0; j < layers.period; ++j)
+        for (OpResult result : at(group, j)->getResults())
+          if (!usesAllowed(result, group, j))
+            return false;
+    return true;
+  }
+  bool usesAllowed(OpResult result, int64_t group, int64_t op) const {
+    for (Operation *user : result.getUsers()) {
+      auto found = positions.find(user);
+      bool inside = found != positions.end() && found->second >= layers.start &&
+                    found->second < layers.end();
+      if (inside)
+        continue; // matched as an operand there
+      bool leaves = llvm::any_of(layers.carried, [&](const Layers::Carried &carried) {
+        return carried.op == op && carried.result == result.getResultNumber();
+      });
+      if (!leaves || group != layers.count - 1)
+        return false;
+    }
+    return true;
+  }
+
+  // A stacked parameter stands at one place of the stack and is used nowhere else.
+  bool parametersStayInside() const {
+    llvm::DenseSet<Value> seen;
+    for (const auto &list : layers.stacked)
+      for (auto [group, value] : llvm::enumerate(list)) {
+        if (!seen.insert(value).second)
+          return false;
+        for (Operation *user : value.getUsers()) {
+          auto found = positions.find(user);
+          int64_t begin = layers.start + group * layers.period;
+          if (found == positions.end() || found->second < begin ||
+              found->second >= begin + layers.period)
+            return false;
+        }
+      }
+    return true;
+  }
+
+  Ops ops;
+  const Positions &positions;
+  Layers layers;
+};
+
+Positions positionsOf(Ops ops) {
+  Positions positions;
+  for (auto [i, op] : llvm::enumerate(ops))
+    positions[op] = i;
+  return positions;
+}
+
+// More ops first; then fewer carried values, the shorter period, the earlier start.
+bool better(const Layers &a, const Layers &b) {
+  return std::tuple(-a.period * a.count, a.carried.size(), a.period, a.start) <
+         std::tuple(-b.period * b.count, b.carried.size(), b.period, b.start);
+}
+
+} // namespace
+
+std::optional<Layers> raise::findLayers(Ops ops) {
+  SmallVector<int64_t> signatures = signaturesOf(ops);
+  Positions positions = positionsOf(ops);
+  std::optional<Layers> best;
+  int64_t size = ops.size();
+  for (int64_t period = 1; 2 * period <= size; ++period) {
+    for (int64_t begin = 0; begin + period < size; ++begin) {
+      int64_t end = begin; // signatures of [begin, end) repeat at distance `period`
+      while (end + period < size && signatures[end] == signatures[end + period])
+        ++end;
+      for (int64_t start = begin; start + period <= end && start < begin + period; ++start)
+        for (int64_t count = (end - start) / period + 1; count >= 2; --count) {
+          if (best && period * count < best->period * best->count)
+            break;
+          auto layers = Matcher(ops, positions, start, period, count).match();
+          if (!layers)
+            continue;
+          if (!best || better(*layers, *best))
+            best = std::move(layers);
+          break;
+        }
+      begin = std::max(begin, end);
+    }
+  }
+  return best;
+}
+
+// The sides of a sum of two full tensors of which one stands behind the other.
+static std::optional<std::pair<Value, Value>> residualSides(Operation *op, const Positions &positions) {
+  auto sum = dyn_cast<AddOp>(op);
+  if (!sum || sum.getLhs().getType() != sum.getRhs().getType())
+    return std::nullopt;
+  for (unsigned side : {0u, 1u}) {
+    Value stream = sum->getOperand(side), branch = sum->getOperand(1 - side);
+    SmallVector<Operation *> pending{branch.getDefiningOp()};
+    llvm::DenseSet<Operation *> seen;
+    auto found = stream.getDefiningOp() ? positions.find(stream.getDefiningOp()) : positions.end();
+    int64_t floor = found == positions.end() ? -1 : found->second;
+    while (!pending.empty()) {
+      Operation *next = pending.pop_back_val();
+      if (!next || !seen.insert(next).second)
+        continue;
+      for (Value operand : next->getOperands()) {
+        if (operand == stream)
+          return std::pair(stream, branch);
+        auto place = operand.getDefiningOp() ? positions.find(operand.getDefiningOp())
+                                             : positions.end();
+        if (place != positions.end() && place->second > floor)
+          pending.push_back(operand.getDefiningOp());
+      }
+    }
+  }
+  return std::nullopt;
+}
+
+std::optional<Layers> raise::findSingleLayer(Ops ops) {
+  Positions positions = positionsOf(ops);
+  // Follow each chain of residual sums; take the longest that holds an attention.
+  llvm::DenseMap<Value, Value> beginning; // of the chain that a sum ends
+  std::optional<std::pair<int64_t, int64_t>> longest;
+  for (auto [i, op] : llvm::enumerate(ops)) {
+    auto sides = residualSides(op, positions);
+    if (!sides)
+      continue;
+    Value from = beginning.count(sides->first) ? beginning[sides->first] : sides->first;
+    beginning[op->getResult(0)] = from;
+    int64_t begin = from.getDefiningOp() ? positions.lookup(from.getDefiningOp()) + 1 : 0;
+    int64_t end = i + 1;
+    bool attention = llvm::any_of(ops.slice(begin, end - begin),
+                                  [](Operation *inside) { return isa<AttentionOp>(inside); });
+    if (attention && (!longest || end - begin > longest->second - longest->first))
+      longest = {begin, end};
+  }
+  if (!longest)
+    return std::nullopt;
+
+  Layers layers;
+  layers.start = longest->first;
+  layers.period = longest->second - longest->first;
+  layers.count = 1;
+  Operation *last = ops[longest->second - 1];
+  Value initial = beginning[last->getResult(0)];
+  layers.carried.push_back({layers.period - 1, 0, initial});
+  using Operand = Layers::Operand;
+  for (int64_t j = 0; j < layers.period; ++j) {
+    Operation *op = ops[layers.start + j];
+    for (Value result : op->getResults())
+      for (Operation *user : result.getUsers()) {
+        auto place = positions.find(user);
+        if (op != last && (place == positions.end() || place->second >= layers.end()))
+          return std::nullopt;
+      }
+    auto &operands = layers.operands.emplace_back();
+    for (Value value : op->getOperands()) {
+      auto place = value.getDefiningOp() ? positions.find(value.getDefiningOp()) : positions.end();
+      if (value == initial) {
+        operands.push_back({Operand::Carried, 0});
+      } else if (place != positions.end() && place->second >= layers.start) {
+        operands.push_back({Operand::Internal, place->second - layers.start,
+                            cast<OpResult>(value).getResultNumber()});
+      } else if (isParameter(value) && llvm::all_of(value.getUsers(), [&](Operation *user) {
+                   auto used = positions.find(user);
+                   return used != positions.end() && used->second >= layers.start &&
+                          used->second < layers.end();
+                 })) {
+        SmallVector<Value> list{value};
+        auto found = llvm::find(layers.stacked, list);
+        operands.push_back({Operand::Stacked, found - layers.stacked.begin()});
+        if (found == layers.stacked.end())
+          layers.stacked.push_back(list);
+      } else {
+        auto found = llvm::find(layers.captured, value);
+        operands.push_back({scalarOf(value) ? Operand::Cloned : Operand::Captured,
+                            found - layers.captured.begin()});
+        if (found == layers.captured.end())
+          layers.captured.push_back(value);
+      }
+    }
+  }
+  return layers;
+}

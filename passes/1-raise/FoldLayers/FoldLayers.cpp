@@ -1,0 +1,194 @@
+// Turns the layers that FindLayers finds into graph.repeat.
+#include "passes/1-raise/FoldLayers/FindLayers.h"
+#include "passes/1-raise/Parameters.h"
+#include "passes/1-raise/Passes.h"
+
+using namespace mlir;
+using namespace llmc;
+using namespace llmc::graph;
+using namespace llmc::raise;
+
+namespace llmc {
+#define GEN_PASS_DEF_FOLDLAYERS
+#include "passes/1-raise/Passes.h.inc"
+} // namespace llmc
+
+// The ops that may be part of a layer, in order.
+static SmallVector<Operation *> candidateOps(func::FuncOp func) {
+  SmallVector<Operation *> ops;
+  for (Operation &op : func.getBody().front().without_terminator())
+    if (!isa<ConstantOp>(op))
+      ops.push_back(&op);
+  return ops;
+}
+
+namespace {
+
+class Folder {
+public:
+  Folder(func::FuncOp func, SmallVector<Operation *> ops, Layers layers)
+      : func(func), parameters(func), ops(std::move(ops)), layers(std::move(layers)) {}
+
+  void fold() {
+    RepeatOp repeat = create();
+    fillBody(repeat);
+    for (auto [carried, result] : llvm::zip(layers.carried, repeat.getCarriedResults()))
+      at(layers.count - 1, carried.op)->getResult(carried.result).replaceAllUsesWith(result);
+    for (int64_t i = layers.end(); i-- > layers.start;)
+      ops[i]->erase();
+    parameters.eraseUnused();
+  }
+
+private:
+  Operation *at(int64_t group, int64_t op) const {
+    return ops[layers.start + group * layers.period + op];
+  }
+
+  // The locations of one op in all layers.
+  Location locationOf(int64_t op) const {
+    SmallVector<Location> locations;
+    for (int64_t group = 0; group < layers.count; ++group)
+      locations.push_back(at(group, op)->getLoc());
+    return FusedLoc::get(locations.front().getContext(), locations);
+  }
+
+  BlockArgument stack(ArrayRef<Value> values) {
+    SmallVector<ViewAttr> views;
+    SmallVector<Location> locations;
+    for (Value value : values) {
+      views.push_back(cast<ViewAttr>((*parameters.stateOf(value).getViews())[0]));
+      locations.push_back(value.getLoc());
+    }
+    SmallVector<int64_t> shape{layers.count};
+    llvm::append_range(shape, shapeOf(values[0]));
+    return parameters.add(RankedTensorType::get(shape, elementOf(values[0])), views,
+                          /*stacked=*/true, FusedLoc::get(func.getContext(), locations));
+  }
+
+  RepeatOp create() {
+    SmallVector<Value> carried, stacked;
+    for (const Layers::Carried &value : layers.carried)
+      carried.push_back(value.initial);
+    for (const auto &values : layers.stacked)
+      stacked.push_back(stack(values));
+    // Captured scalars are cloned into the body instead.
+    for (const auto &operands : layers.operands)
+      for (const Layers::Operand &operand : operands)
+        if (operand.kind == Layers::Operand::Captured)
+          captured.insert(layers.captured[operand.index]);
+
+    // Before the first layer everything that it takes is defined.
+    OpBuilder builder(at(0, 0));
+    SmallVector<Location> locations;
+    for (int64_t op = 0; op < layers.period; ++op)
+      locations.push_back(locationOf(op));
+    return RepeatOp::create(builder, FusedLoc::get(func.getContext(), locations),
+                            ValueRange(carried).getTypes(), TypeRange(),
+                            builder.getI64IntegerAttr(layers.count), UnitAttr(), carried, stacked,
+                            captured.getArrayRef());
+  }
+
+  void fillBody(RepeatOp repeat) {
+    Block &block = repeat.getBody().emplaceBlock();
+    for (Value value : repeat.getCarried())
+      block.addArgument(value.getType(), value.getLoc());
+    for (Value value : repeat.getStacked())
+      block.addArgument(RankedTensorType::get(shapeOf(value).drop_front(), elementOf(value)),
+                        value.getLoc());
+    for (Value value : repeat.getCaptured())
+      block.addArgument(value.getType(), value.getLoc());
+
+    OpBuilder builder = OpBuilder::atBlockBegin(&block);
+    llvm::DenseMap<Value, Value> scalars;
+    SmallVector<Operation *> body;
+    for (int64_t op = 0; op < layers.period; ++op) {
+      SmallVector<Value> operands;
+      for (const Layers::Operand &from : layers.operands[op])
+        operands.push_back(bodyValue(from, block, body, builder, scalars));
+      Operation *copy = at(0, op)->clone();
+      copy->setOperands(operands);
+      copy->setLoc(locationOf(op));
+      body.push_back(builder.insert(copy));
+    }
+    SmallVector<Value> yielded;
+    for (const Layers::Carried &carried : layers.carried)
+      yielded.push_back(body[carried.op]->getResult(carried.result));
+    YieldOp::create(builder, repeat.getLoc(), yielded);
+  }
+
+  Value bodyValue(const Layers::Operand &from, Block &block, ArrayRef<Operation *> body,
+                  OpBuilder &builder, llvm::DenseMap<Value, Value> &scalars) {
+    using Operand = Layers::Operand;
+    switch (from.kind) {
+    case Operand::Internal:
+      return body[from.index]->getResult(from.result);
+    case Operand::Carried:
+      return block.getArgument(from.index);
+    case Operand::Stacked:
+      return block.getArgument(layers.carried.size() + from.index);
+    case Operand::Captured: {
+      Value value = layers.captured[from.index];
+      auto place = llvm::find(captured, value) - captured.begin();
+      return block.getArgument(layers.carried.size() + layers.stacked.size() + place);
+    }
+    case Operand::Cloned: {
+      Value value = layers.captured[from.index];
+      Value &clone = scalars[value];
+      if (!clone)
+        clone = builder.clone(*value.getDefiningOp())->getResult(0);
+      return clone;
+    }
+    }
+    llvm_unreachable("all kinds of operands are listed");
+  }
+
+  func::FuncOp func;
+  Parameters parameters;
+  SmallVector<Operation *> ops;
+  Layers layers;
+  llvm::SetVector<Value> captured;
+};
+
+struct FoldLayers : llmc::impl::FoldLayersBase<FoldLayers> {
+  void runOnOperation() override {
+    int64_t total = 0;
+    for (auto func : getOperation().getOps<func::FuncOp>())
+      total += foldAll(func);
+    setLayers(total);
+  }
+
+  static int64_t foldAll(func::FuncOp func) {
+    int64_t total = 0;
+    while (true) {
+      SmallVector<Operation *> ops = candidateOps(func);
+      auto layers = findLayers(ops);
+      if (!layers && total == 0)
+        layers = findSingleLayer(ops);
+      if (!layers)
+        break;
+      total += layers->count;
+      bool single = layers->count == 1;
+      Folder(func, std::move(ops), std::move(*layers)).fold();
+      if (single)
+        break;
+    }
+    if (total)
+      eraseUnusedConstants(func);
+    return total;
+  }
+
+  static void eraseUnusedConstants(func::FuncOp func) {
+    for (auto constant : llvm::make_early_inc_range(func.getBody().front().getOps<ConstantOp>()))
+      if (constant->use_empty())
+        constant->erase();
+  }
+
+  void setLayers(int64_t total) {
+    auto model = getOperation()->getAttrOfType<DictionaryAttr>("graph.model");
+    NamedAttrList attributes(model);
+    attributes.set("layers", Builder(&getContext()).getI64IntegerAttr(std::max<int64_t>(total, 1)));
+    getOperation()->setAttr("graph.model", attributes.getDictionary(&getContext()));
+  }
+};
+
+} // namespace

@@ -1,0 +1,124 @@
+// Movement that moves nothing, or that the next movement undoes.
+#include "passes/1-raise/Constants.h"
+#include "passes/1-raise/Patterns.h"
+
+using namespace mlir;
+using namespace llmc;
+using namespace llmc::graph;
+using namespace llmc::raise;
+
+static bool isIdentity(Operation *op) {
+  if (op->getNumOperands() != 1 || op->getOperand(0).getType() != op->getResult(0).getType())
+    return false;
+  if (isa<ReshapeOp, BroadcastOp, CastOp, ConcatOp>(op))
+    return true;
+  if (auto slice = dyn_cast<SliceOp>(op)) // equal types: nothing was cut off
+    return llvm::all_of(slice.getSteps(), [](int64_t step) { return step == 1; });
+  if (auto transpose = dyn_cast<TransposeOp>(op)) {
+    ArrayRef<int64_t> order = transpose.getPermutation();
+    return llvm::is_sorted(order);
+  }
+  return false;
+}
+
+namespace {
+
+struct DropIdentity : RewritePattern {
+  explicit DropIdentity(MLIRContext *context) : RewritePattern(MatchAnyOpTypeTag(), 2, context) {}
+  LogicalResult matchAndRewrite(Operation *op, PatternRewriter &rewriter) const override {
+    if (!isIdentity(op))
+      return failure();
+    rewriter.replaceOp(op, op->getOperand(0));
+    return success();
+  }
+};
+
+struct ComposeReshapes : OpRewritePattern<ReshapeOp> {
+  using OpRewritePattern::OpRewritePattern;
+  LogicalResult matchAndRewrite(ReshapeOp op, PatternRewriter &rewriter) const override {
+    auto inner = op.getOperand().getDefiningOp<ReshapeOp>();
+    if (!inner)
+      return failure();
+    rewriter.replaceOpWithNewOp<ReshapeOp>(op, op.getType(), inner.getOperand());
+    return success();
+  }
+};
+
+struct ComposeTransposes : OpRewritePattern<TransposeOp> {
+  using OpRewritePattern::OpRewritePattern;
+  LogicalResult matchAndRewrite(TransposeOp op, PatternRewriter &rewriter) const override {
+    auto inner = op.getOperand().getDefiningOp<TransposeOp>();
+    if (!inner)
+      return failure();
+    SmallVector<int64_t> order;
+    for (int64_t dim : op.getPermutation())
+      order.push_back(inner.getPermutation()[dim]);
+    rewriter.replaceOpWithNewOp<TransposeOp>(op, op.getType(), inner.getOperand(), order);
+    return success();
+  }
+};
+
+struct ComposeSlices : OpRewritePattern<SliceOp> {
+  using OpRewritePattern::OpRewritePattern;
+  LogicalResult matchAndRewrite(SliceOp op, PatternRewriter &rewriter) const override {
+    auto inner = op.getOperand().getDefiningOp<SliceOp>();
+    if (!inner)
+      return failure();
+    SmallVector<int64_t> starts, limits, steps;
+    for (size_t i = 0; i < op.getStarts().size(); ++i) {
+      int64_t start = inner.getStarts()[i], step = inner.getSteps()[i];
+      starts.push_back(start + op.getStarts()[i] * step);
+      steps.push_back(op.getSteps()[i] * step);
+      int64_t last = starts.back() + (shapeOf(op.getResult())[i] - 1) * steps.back();
+      limits.push_back(last + 1);
+    }
+    rewriter.replaceOpWithNewOp<SliceOp>(op, op.getType(), inner.getOperand(), starts, limits,
+                                         steps);
+    return success();
+  }
+};
+
+// An elementwise op broadcasts by itself: a broadcast of its operand, or a
+// reshape that only puts ones in front, is dropped if another operand still
+// gives the result its shape.
+struct DropBroadcastOfOperand : RewritePattern {
+  explicit DropBroadcastOfOperand(MLIRContext *context)
+      : RewritePattern(MatchAnyOpTypeTag(), 1, context) {}
+
+  static Value lessBroadcast(Value operand) {
+    if (auto broadcast = operand.getDefiningOp<BroadcastOp>())
+      return broadcast.getOperand();
+    auto reshape = operand.getDefiningOp<ReshapeOp>();
+    if (!reshape)
+      return {};
+    ArrayRef<int64_t> from = shapeOf(reshape.getOperand()), to = shapeOf(operand);
+    if (from.size() >= to.size() || to.take_back(from.size()) != from)
+      return {};
+    return reshape.getOperand();
+  }
+
+  LogicalResult matchAndRewrite(Operation *op, PatternRewriter &rewriter) const override {
+    if (!isElementwise(op) || op->getNumOperands() < 2)
+      return failure();
+    for (OpOperand &operand : op->getOpOperands()) {
+      Value smaller = lessBroadcast(operand.get());
+      if (!smaller)
+        continue;
+      std::optional<SmallVector<int64_t>> joined = SmallVector<int64_t>();
+      for (OpOperand &other : op->getOpOperands())
+        joined = broadcastShapes(*joined, shapeOf(&other == &operand ? smaller : other.get()));
+      if (ArrayRef<int64_t>(*joined) != shapeOf(op->getResult(0)))
+        continue;
+      rewriter.modifyOpInPlace(op, [&] { operand.set(smaller); });
+      return success();
+    }
+    return failure();
+  }
+};
+
+} // namespace
+
+void raise::populateDropIdentities(RewritePatternSet &patterns) {
+  patterns.add<DropIdentity, ComposeReshapes, ComposeTransposes, ComposeSlices,
+               DropBroadcastOfOperand>(patterns.getContext());
+}

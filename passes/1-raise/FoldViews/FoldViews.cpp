@@ -1,0 +1,295 @@
+// Movement of parameters becomes part of the view that says where they lie.
+#include "passes/1-raise/Constants.h"
+#include "passes/1-raise/Equation.h"
+#include "passes/1-raise/Parameters.h"
+#include "passes/1-raise/Passes.h"
+#include "passes/1-raise/Patterns.h"
+
+using namespace mlir;
+using namespace llmc;
+using namespace llmc::graph;
+using namespace llmc::raise;
+
+namespace llmc {
+#define GEN_PASS_DEF_FOLDVIEWS
+#include "passes/1-raise/Passes.h.inc"
+} // namespace llmc
+
+//===-- Views ---------------------------------------------------------------===//
+
+static ViewAttr makeView(ViewAttr like, int64_t offset, ArrayRef<int64_t> strides) {
+  return ViewAttr::get(like.getContext(), like.getSource(), offset, strides);
+}
+
+static ViewAttr slicedView(ViewAttr view, SliceOp slice) {
+  int64_t offset = view.getOffset();
+  SmallVector<int64_t> strides;
+  for (auto [i, stride] : llvm::enumerate(view.getStrides())) {
+    offset += slice.getStarts()[i] * stride;
+    strides.push_back(stride * slice.getSteps()[i]);
+  }
+  return makeView(view, offset, strides);
+}
+
+static ViewAttr transposedView(ViewAttr view, ArrayRef<int64_t> permutation) {
+  SmallVector<int64_t> strides;
+  for (int64_t dim : permutation)
+    strides.push_back(view.getStrides()[dim]);
+  return makeView(view, view.getOffset(), strides);
+}
+
+// The view of the same elements under another shape; null if no strides say it.
+static ViewAttr reshapedView(ViewAttr view, ArrayRef<int64_t> from, ArrayRef<int64_t> to) {
+  // Runs of dims that lie behind one another in memory, outermost first.
+  SmallVector<std::pair<int64_t, int64_t>> runs; // size, stride of the innermost element
+  for (auto [size, stride] : llvm::zip(from, view.getStrides())) {
+    if (size == 1)
+      continue;
+    if (!runs.empty() && runs.back().second == stride * size)
+      runs.back() = {runs.back().first * size, stride};
+    else
+      runs.push_back({size, stride});
+  }
+  SmallVector<int64_t> strides(to.size(), 1);
+  int64_t left = 1, stride = 1; // what is left of the current run
+  for (size_t i = to.size(); i-- > 0;) {
+    if (to[i] == 1)
+      continue;
+    if (left == 1) {
+      if (runs.empty())
+        return {};
+      std::tie(left, stride) = runs.pop_back_val();
+    }
+    if (left % to[i])
+      return {};
+    strides[i] = stride;
+    stride *= to[i];
+    left /= to[i];
+  }
+  return left == 1 && runs.empty() ? makeView(view, view.getOffset(), strides) : ViewAttr();
+}
+
+// The view that `op`, the use of a parameter, makes of it.
+static ViewAttr viewAfter(Operation *op, ViewAttr view) {
+  if (auto slice = dyn_cast<SliceOp>(op))
+    return slicedView(view, slice);
+  if (auto transpose = dyn_cast<TransposeOp>(op))
+    return transposedView(view, transpose.getPermutation());
+  if (auto reshape = dyn_cast<ReshapeOp>(op))
+    return reshapedView(view, shapeOf(reshape.getOperand()), shapeOf(reshape.getResult()));
+  return {};
+}
+
+// Whether two views of the same source share no element, told by their extents:
+// what differs must fit between the strides of a partition.
+static bool sameElements(ViewAttr a, ArrayRef<int64_t> aShape, ViewAttr b,
+                         ArrayRef<int64_t> bShape) {
+  if (a.getSource() != b.getSource() || a.getOffset() != b.getOffset())
+    return false;
+  Extents left = extentsOf(a, aShape), right = extentsOf(b, bShape);
+  llvm::sort(left);
+  llvm::sort(right);
+  return left == right;
+}
+
+namespace {
+
+struct FoldViews : llmc::impl::FoldViewsBase<FoldViews> {
+  void runOnOperation() override {
+    for (auto func : getOperation().getOps<func::FuncOp>())
+      if (failed(run(func)))
+        return signalPassFailure();
+  }
+
+  LogicalResult run(func::FuncOp func) {
+    Parameters parameters(func);
+    bool changed = true;
+    while (changed) {
+      changed = false;
+      for (unsigned i = 0, n = func.getNumArguments(); i < n; ++i)
+        changed |= foldUses(parameters, func.getArgument(i));
+      changed |= unifyEqualViews(parameters, func);
+      RewritePatternSet patterns(&getContext());
+      populateDropIdentities(patterns);
+      populateAbsorbTransposes(patterns);
+      if (failed(applyToFixpoint(func, std::move(patterns))))
+        return failure();
+    }
+    for (unsigned i = 0, n = func.getNumArguments(); i < n; ++i)
+      orderDims(parameters, func.getArgument(i));
+    parameters.eraseUnused();
+    return success();
+  }
+
+  static ViewAttr viewOf(StateOp state) {
+    if (!state || state.getStacked() || !state.getViews())
+      return {};
+    return cast<ViewAttr>((*state.getViews())[0]);
+  }
+
+  // Whether slices of `parameter` read each of its elements once.
+  static bool partition(ArrayRef<SliceOp> slices, BlockArgument parameter) {
+    int64_t total = 0;
+    for (SliceOp slice : slices)
+      total += typeOf(slice.getResult()).getNumElements();
+    if (total != typeOf(parameter).getNumElements())
+      return false;
+    for (size_t i = 0; i < slices.size(); ++i)
+      for (size_t j = 0; j < i; ++j)
+        if (!apart(slices[i], slices[j]))
+          return false;
+    return true;
+  }
+  static bool apart(SliceOp a, SliceOp b) {
+    for (size_t dim = 0; dim < a.getStarts().size(); ++dim)
+      if (a.getLimits()[dim] <= b.getStarts()[dim] || b.getLimits()[dim] <= a.getStarts()[dim])
+        return true;
+    return false;
+  }
+
+  // Replaces a parameter whose uses are all movement by what they make of it.
+  bool foldUses(Parameters &parameters, BlockArgument parameter) {
+    ViewAttr view = viewOf(parameters.stateOf(parameter));
+    if (!view || parameter.use_empty())
+      return false;
+    // One representative per way of use.
+    std::map<std::string, SmallVector<Operation *>> ways;
+    SmallVector<SliceOp> slices;
+    for (Operation *user : parameter.getUsers()) {
+      ViewAttr after = viewAfter(user, view);
+      if (!after)
+        return false;
+      std::string key;
+      llvm::raw_string_ostream(key) << after << user->getResult(0).getType();
+      auto &same = ways[key];
+      same.push_back(user);
+      if (auto slice = dyn_cast<SliceOp>(user); slice && same.size() == 1)
+        slices.push_back(slice);
+    }
+    bool one = ways.size() == 1 && slices.empty();
+    bool cut = slices.size() == ways.size() && partition(slices, parameter);
+    if (!one && !cut)
+      return false;
+    for (auto &[key, users] : ways) {
+      Operation *first = users.front();
+      BlockArgument fresh = parameters.add(typeOf(first->getResult(0)), viewAfter(first, view),
+                                           /*stacked=*/false, parameter.getLoc());
+      for (Operation *user : users) {
+        user->getResult(0).replaceAllUsesWith(fresh);
+        user->erase();
+      }
+    }
+    return true;
+  }
+
+  // Of two parameters on the same elements, the one in the source's own order
+  // stays and is transposed for the uses of the other.
+  bool unifyEqualViews(Parameters &parameters, func::FuncOp func) {
+    std::map<std::pair<StringRef, int64_t>, SmallVector<BlockArgument>> seen;
+    bool changed = false;
+    for (BlockArgument argument : func.getArguments()) {
+      ViewAttr view = viewOf(parameters.stateOf(argument));
+      if (!view || argument.use_empty())
+        continue;
+      auto &others = seen[{view.getSource().getValue(), view.getOffset()}];
+      bool unified = false;
+      for (BlockArgument &other : others)
+        if (!unified && unify(parameters, other, argument))
+          unified = changed = true;
+      if (!unified)
+        others.push_back(argument);
+    }
+    return changed;
+  }
+
+  static bool descends(ViewAttr view) {
+    return llvm::is_sorted(view.getStrides(), std::greater<int64_t>());
+  }
+
+  // Makes `kept` serve both; it becomes `argument` if that is in the source's order.
+  bool unify(Parameters &parameters, BlockArgument &kept, BlockArgument argument) {
+    ViewAttr a = viewOf(parameters.stateOf(kept)), b = viewOf(parameters.stateOf(argument));
+    ArrayRef<int64_t> aShape = shapeOf(kept), bShape = shapeOf(argument);
+    if (aShape.size() != bShape.size() || !sameElements(a, aShape, b, bShape))
+      return false;
+    BlockArgument from = kept, to = argument;
+    if (!descends(a) && descends(b)) {
+      std::swap(from, to);
+      std::swap(a, b);
+      std::swap(aShape, bShape);
+    }
+    // Dim i of `to` is dim order[i] of `from`.
+    SmallVector<int64_t> order;
+    for (size_t i = 0; i < bShape.size(); ++i)
+      for (size_t j = 0; j < aShape.size(); ++j)
+        if (!llvm::is_contained(order, j) && bShape[i] == aShape[j] &&
+            (aShape[j] == 1 || a.getStrides()[j] == b.getStrides()[i])) {
+          order.push_back(j);
+          break;
+        }
+    if (order.size() != bShape.size())
+      return false;
+    if (llvm::is_sorted(order)) {
+      to.replaceAllUsesWith(from);
+    } else {
+      OpBuilder builder = OpBuilder::atBlockBegin(from.getOwner());
+      Value moved = Build(builder, to.getLoc()).transpose(from, order);
+      to.replaceAllUsesWith(moved);
+    }
+    kept = from;
+    return true;
+  }
+
+  // The order of the parameter's dims in which `matmul` contracts it: the
+  // contracted ones as in the other operand, then the others as in the result.
+  static SmallVector<int64_t> orderFor(MatmulOp matmul, unsigned side) {
+    Equation equation(matmul.getEquation());
+    const std::string &own = side == 0 ? equation.lhs : equation.rhs;
+    const std::string &other = side == 0 ? equation.rhs : equation.lhs;
+    SmallVector<int64_t> order;
+    for (char letter : other)
+      if (has(own, letter) && !has(equation.out, letter))
+        order.push_back(own.find(letter));
+    for (char letter : equation.out)
+      if (has(own, letter))
+        order.push_back(own.find(letter));
+    return order;
+  }
+
+  void orderDims(Parameters &parameters, BlockArgument parameter) {
+    ViewAttr view = viewOf(parameters.stateOf(parameter));
+    if (!view || parameter.use_empty())
+      return;
+    std::optional<SmallVector<int64_t>> order;
+    for (OpOperand &use : parameter.getUses()) {
+      auto matmul = dyn_cast<MatmulOp>(use.getOwner());
+      if (!matmul || matmul.getLhs() == matmul.getRhs())
+        return;
+      SmallVector<int64_t> wanted = orderFor(matmul, use.getOperandNumber());
+      if (order && *order != wanted)
+        return;
+      order = wanted;
+    }
+    if (llvm::is_sorted(*order))
+      return;
+    SmallVector<int64_t> shape;
+    for (int64_t dim : *order)
+      shape.push_back(shapeOf(parameter)[dim]);
+    BlockArgument fresh =
+        parameters.add(RankedTensorType::get(shape, elementOf(parameter)),
+                       transposedView(view, *order), /*stacked=*/false, parameter.getLoc());
+    for (OpOperand &use : llvm::make_early_inc_range(parameter.getUses())) {
+      auto matmul = cast<MatmulOp>(use.getOwner());
+      Equation equation(matmul.getEquation());
+      std::string &own = use.getOperandNumber() == 0 ? equation.lhs : equation.rhs;
+      std::string permuted;
+      for (int64_t dim : *order)
+        permuted += own[dim];
+      own = permuted;
+      matmul.setEquation(equation.str());
+      use.set(fresh);
+    }
+  }
+};
+
+} // namespace

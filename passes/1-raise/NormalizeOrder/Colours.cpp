@@ -1,0 +1,133 @@
+#include "passes/1-raise/NormalizeOrder/Colours.h"
+
+#include "passes/1-raise/Equation.h"
+#include "passes/1-raise/Parameters.h"
+#include "llvm/Support/xxhash.h"
+
+using namespace mlir;
+using namespace llmc;
+using namespace llmc::graph;
+
+bool raise::isCommutative(Operation *op) {
+  return isa<AddOp, MulOp, AndOp, OrOp, MatmulOp>(op);
+}
+
+// Equal in every run of the program, unlike llvm::hash_combine.
+static uint64_t mix(uint64_t a, uint64_t b) {
+  uint64_t pair[2] = {a, b};
+  return llvm::xxh3_64bits(ArrayRef(reinterpret_cast<const uint8_t *>(pair), sizeof pair));
+}
+static uint64_t hashText(StringRef text) { return llvm::xxh3_64bits(text); }
+
+template <typename T> static uint64_t hashPrinted(T what) {
+  std::string text;
+  llvm::raw_string_ostream(text) << what;
+  return hashText(text);
+}
+
+static uint64_t combineSorted(SmallVector<uint64_t> parts) {
+  llvm::sort(parts);
+  uint64_t hash = parts.size();
+  for (uint64_t part : parts)
+    hash = mix(hash, part);
+  return hash;
+}
+
+// What an operand of a matmul is to it, whichever letters are used: for each of
+// its dims the place in the result and in the other operand.
+static uint64_t roleInMatmul(MatmulOp op, unsigned side) {
+  raise::Equation equation(op.getEquation());
+  const std::string &own = side == 0 ? equation.lhs : equation.rhs;
+  const std::string &other = side == 0 ? equation.rhs : equation.lhs;
+  uint64_t hash = 0;
+  for (char letter : own)
+    hash = mix(hash, equation.out.find(letter) * 64 + other.find(letter));
+  return hash;
+}
+
+// What tells the operands of `op` apart.
+static uint64_t roleOf(Operation *op, unsigned index) {
+  if (auto matmul = dyn_cast<MatmulOp>(op))
+    return roleInMatmul(matmul, index);
+  return raise::isCommutative(op) ? 0 : index + 1;
+}
+
+static uint64_t localColour(Operation *op) {
+  uint64_t hash = hashText(op->getName().getStringRef());
+  for (Type type : op->getResultTypes())
+    hash = mix(hash, hashPrinted(type));
+  if (isa<MatmulOp>(op))
+    return hash; // its equation is in the roles of the operands
+  if (auto constant = dyn_cast<ConstantOp>(op))
+    if (auto dense = dyn_cast<DenseElementsAttr>(constant.getValue())) {
+      ArrayRef<char> data = dense.getRawData();
+      return mix(hash, hashText(StringRef(data.data(), data.size())));
+    }
+  DictionaryAttr discardable = op->getDiscardableAttrDictionary();
+  for (NamedAttribute attribute : op->getAttrDictionary())
+    if (!discardable.contains(attribute.getName()))
+      hash = mix(mix(hash, hashText(attribute.getName())), hashPrinted(attribute.getValue()));
+  return hash;
+}
+
+// 0 computed, 1 input, 2 parameter, 3 constant.
+static int64_t originOf(Value value) {
+  if (value.getDefiningOp<ConstantOp>())
+    return 3;
+  if (value.getDefiningOp())
+    return 0;
+  return raise::isParameter(value) ? 2 : 1;
+}
+
+uint64_t raise::Colours::colour(Value value, int round) const {
+  return entries.find(value)->second.rounds[round];
+}
+
+uint64_t raise::Colours::fromOperands(Operation *op, int round) const {
+  SmallVector<uint64_t> parts;
+  for (OpOperand &operand : op->getOpOperands())
+    parts.push_back(mix(roleOf(op, operand.getOperandNumber()), colour(operand.get(), round)));
+  return combineSorted(parts);
+}
+
+uint64_t raise::Colours::fromUsers(Value value, int round) const {
+  SmallVector<uint64_t> parts;
+  for (OpOperand &use : value.getUses()) {
+    Operation *user = use.getOwner();
+    uint64_t what = user->getNumResults() ? colour(user->getResult(0), round) : 0;
+    parts.push_back(mix(roleOf(user, use.getOperandNumber()), what));
+  }
+  return combineSorted(parts);
+}
+
+raise::Colours::Colours(func::FuncOp func) {
+  SmallVector<Value> values(func.getArguments().begin(), func.getArguments().end());
+  for (Operation &op : func.getBody().front())
+    llvm::append_range(values, op.getResults());
+  for (Value value : values) {
+    Entry entry;
+    entry.rank = typeOf(value).getRank();
+    entry.origin = originOf(value);
+    if (Operation *op = value.getDefiningOp()) {
+      for (Value operand : op->getOperands())
+        entry.depth = std::max(entry.depth, entries[operand].depth + 1);
+      entry.rounds.push_back(mix(localColour(op), cast<OpResult>(value).getResultNumber()));
+    } else {
+      entry.rounds.push_back(mix(hashPrinted(value.getType()), entry.origin));
+    }
+    entries[value] = std::move(entry);
+  }
+  for (int round = 0; round < kRounds; ++round)
+    for (Value value : values) {
+      uint64_t next = mix(colour(value, round), fromUsers(value, round));
+      if (Operation *op = value.getDefiningOp())
+        next = mix(next, fromOperands(op, round));
+      entries[value].rounds.push_back(next);
+    }
+}
+
+bool raise::Colours::less(Value a, Value b) const {
+  const Entry &x = entries.find(a)->second, &y = entries.find(b)->second;
+  return std::tuple(-x.rank, x.origin, x.depth, x.rounds) <
+         std::tuple(-y.rank, y.origin, y.depth, y.rounds);
+}

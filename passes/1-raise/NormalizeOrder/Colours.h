@@ -1,0 +1,40 @@
+// An order of values that depends on the structure around them alone.
+#ifndef LLMC_PASSES_RAISE_NORMALIZEORDER_COLOURS_H
+#define LLMC_PASSES_RAISE_NORMALIZEORDER_COLOURS_H
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+
+namespace llmc::raise {
+
+// Whether the operands of `op` may be exchanged.
+bool isCommutative(mlir::Operation *op);
+
+// Colour refinement (Weisfeiler and Leman, 1968): round 0 is an op's kind,
+// attributes and types; each round adds the colours of operands and users. Two
+// values are told apart by the smallest neighbourhood that differs, so equal
+// layers order their values equally. Values that no round tells apart may be
+// exchanged.
+class Colours {
+public:
+  explicit Colours(mlir::func::FuncOp func);
+
+  // The order of exchangeable operands.
+  bool less(mlir::Value a, mlir::Value b) const;
+
+private:
+  static constexpr int kRounds = 24;
+
+  struct Entry {
+    int64_t rank = 0, origin = 0, depth = 0;
+    std::vector<uint64_t> rounds;
+  };
+  uint64_t colour(mlir::Value value, int round) const;
+  uint64_t fromOperands(mlir::Operation *op, int round) const;
+  uint64_t fromUsers(mlir::Value value, int round) const;
+
+  llvm::DenseMap<mlir::Value, Entry> entries;
+};
+
+} // namespace llmc::raise
+
+#endif // LLMC_PASSES_RAISE_NORMALIZEORDER_COLOURS_H

@@ -1,0 +1,153 @@
+// One order for all modules of the same structure. In three steps: operands of
+// exchangeable ops, then ops, then arguments, states and sources.
+#include "passes/1-raise/NormalizeOrder/Colours.h"
+#include "passes/1-raise/Equation.h"
+#include "passes/1-raise/Parameters.h"
+#include "passes/1-raise/Passes.h"
+#include "mlir/IR/Dominance.h"
+#include "mlir/Transforms/CSE.h"
+
+using namespace mlir;
+using namespace llmc;
+using namespace llmc::graph;
+using namespace llmc::raise;
+
+namespace llmc {
+#define GEN_PASS_DEF_NORMALIZEORDER
+#include "passes/1-raise/Passes.h.inc"
+} // namespace llmc
+
+//===-- Operands ------------------------------------------------------------===//
+
+static void swapOperands(Operation *op) {
+  Value first = op->getOperand(0), second = op->getOperand(1);
+  op->setOperands({second, first});
+  if (auto matmul = dyn_cast<MatmulOp>(op)) {
+    Equation equation(matmul.getEquation());
+    std::swap(equation.lhs, equation.rhs);
+    matmul.setEquation(equation.str());
+  }
+}
+
+static void orderOperands(func::FuncOp func) {
+  Colours colours(func);
+  for (Operation &op : func.getBody().front())
+    if (isCommutative(&op) && colours.less(op.getOperand(1), op.getOperand(0)))
+      swapOperands(&op);
+}
+
+// Letters by position: the left operand's are the usual ones of its rank, those
+// that the right one adds come from a fixed list.
+static void nameLetters(MatmulOp matmul) {
+  static const StringRef usual[] = {"", "d", "sd", "bsd", "bhsd", "abhsd", "abchsd"};
+  Equation equation(matmul.getEquation());
+  size_t rank = equation.lhs.size();
+  if (rank >= std::size(usual))
+    return;
+  std::map<char, char> names;
+  std::string used = usual[rank].str();
+  for (auto [letter, name] : llvm::zip(equation.lhs, usual[rank]))
+    names[letter] = name;
+  StringRef more = "etuvwxyzfgijklmnopqrabcdhs";
+  for (char letter : equation.rhs) {
+    if (names.count(letter))
+      continue;
+    more = more.drop_while([&](char c) { return has(used, c); });
+    if (more.empty())
+      return;
+    names[letter] = more.front();
+    used += more.front();
+  }
+  for (std::string *letters : {&equation.lhs, &equation.rhs, &equation.out})
+    for (char &letter : *letters)
+      letter = names.at(letter);
+  matmul.setEquation(equation.str());
+}
+
+//===-- Ops -----------------------------------------------------------------===//
+
+// The ops in the order in which the results need them, first operands first.
+static SmallVector<Operation *> orderOfNeed(func::FuncOp func) {
+  SmallVector<Operation *> order;
+  llvm::DenseSet<Operation *> done;
+  SmallVector<std::pair<Operation *, unsigned>> stack;
+  Operation *terminator = func.getBody().front().getTerminator();
+  stack.push_back({terminator, 0});
+  while (!stack.empty()) {
+    auto &[op, next] = stack.back();
+    if (next < op->getNumOperands()) {
+      Operation *needed = op->getOperand(next++).getDefiningOp();
+      if (needed && !done.contains(needed))
+        stack.push_back({needed, 0});
+      continue;
+    }
+    if (done.insert(op).second)
+      order.push_back(op);
+    stack.pop_back();
+  }
+  order.pop_back(); // the terminator
+  return order;
+}
+
+static void orderOps(func::FuncOp func) {
+  Block &block = func.getBody().front();
+  SmallVector<Operation *> order = orderOfNeed(func);
+  llvm::DenseSet<Value> weighted; // depends on a parameter
+  SmallVector<Operation *> front, rest;
+  for (Operation *op : order) {
+    bool depends = llvm::any_of(op->getOperands(), [&](Value operand) {
+      return isParameter(operand) || weighted.contains(operand);
+    });
+    if (depends)
+      weighted.insert(op->result_begin(), op->result_end());
+    (depends ? rest : front).push_back(op);
+  }
+  for (Operation *op : llvm::concat<Operation *>(front, rest))
+    op->moveBefore(block.getTerminator());
+  // What nothing needs stands in front of all others, users behind.
+  size_t live = order.size();
+  size_t dead = std::distance(block.begin(), block.end()) - 1 - live;
+  SmallVector<Operation *> unused;
+  for (Operation &op : llvm::make_range(block.begin(), std::next(block.begin(), dead)))
+    unused.push_back(&op);
+  for (Operation *op : llvm::reverse(unused))
+    op->erase();
+}
+
+//===-- Arguments -----------------------------------------------------------===//
+
+static void orderArguments(func::FuncOp func) {
+  llvm::SetVector<Value> used;
+  for (Operation &op : func.getBody().front())
+    used.insert(op.operand_begin(), op.operand_end());
+  SmallVector<BlockArgument> inputs, parameters;
+  for (Value value : used)
+    if (auto argument = dyn_cast<BlockArgument>(value))
+      (isParameter(argument) ? parameters : inputs).push_back(argument);
+  inputs.append(parameters);
+  Parameters(func).reorder(inputs);
+}
+
+namespace {
+
+struct NormalizeOrder : llmc::impl::NormalizeOrderBase<NormalizeOrder> {
+  void runOnOperation() override {
+    for (auto func : getOperation().getOps<func::FuncOp>()) {
+      mergeEqual(func);
+      orderOperands(func);
+      func.walk([](MatmulOp matmul) { nameLetters(matmul); });
+      mergeEqual(func); // equal now that the operands are in order
+      orderOps(func);
+      Parameters(func).eraseUnused();
+      orderArguments(func);
+    }
+  }
+
+  static void mergeEqual(func::FuncOp func) {
+    IRRewriter rewriter(func.getContext());
+    DominanceInfo dominance(func);
+    eliminateCommonSubExpressions(rewriter, dominance, func);
+  }
+};
+
+} // namespace

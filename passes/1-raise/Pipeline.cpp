@@ -1,0 +1,69 @@
+#include "passes/1-raise/Pipeline.h"
+
+#include "passes/1-raise/Passes.h"
+#include "mlir/Pass/PassRegistry.h"
+
+using namespace mlir;
+using namespace llmc;
+
+void llmc::buildRaisePipeline(OpPassManager &pm, const RaiseOptions &options) {
+  OpPassManager &forward = pm.nest<func::FuncOp>();
+
+  // @forward is one exporter's graph, op by op. What it computes from constants
+  // (masks, positions, scales) is what the recognisers below read by value, so
+  // it must be numbers before anything looks at it.
+  forward.addPass(createFoldConstants());
+
+  // Positions are a gather at constant ids. Said as a slice they cost no gather
+  // and their gradient no scatter; the repeated rows go before shapes are folded,
+  // so that no broadcast is carried through them.
+  forward.addPass(createRaisePositions());
+
+  // Two exporters differ most in how they flatten, split and transpose around
+  // the same matmul. Now no op only moves dims for a neighbour, and a pattern
+  // below has one form instead of one per exporter.
+  forward.addPass(createFoldShapes());
+
+  if (options.recognize) {
+    // Blocks that an exporter may spell out. They stand apart from each other,
+    // so their order is free; each is simplest on arithmetic that is as it came.
+    forward.addPass(createRaiseLayerNorm());
+    forward.addPass(createRaiseGelu());
+
+    // Transposes of heads stand in the equations of the two products of an
+    // attention and masks are constants; the whole is now one pattern.
+    forward.addPass(createRaiseAttention());
+  }
+
+  // A fused projection is cut where the model cuts its result, or a cut of its
+  // columns over ranks would not be a cut of heads. It leaves slices of parameters.
+  forward.addPass(createSplitFusedWeights());
+
+  // Every movement that is left beside a parameter is a way to read the file.
+  // From here on a parameter is what the model multiplies with.
+  pm.addPass(createFoldViews());
+
+  // Same ops, same parameters, but still in the order and with the operands of
+  // the file. Equal layers are found by comparing ops one by one, which needs
+  // one order that the structure alone gives.
+  pm.addPass(createNormalizeOrder());
+
+  if (options.recognize) {
+    // From here on the size of the module does not depend on the depth.
+    pm.addPass(createFoldLayers());
+
+    // Parameters are now in another order: those of the layers are used where
+    // the repeat stands.
+    pm.addPass(createNormalizeOrder());
+    pm.addPass(createRecordBlocks());
+  }
+
+  // An element that two parameters own would be trained twice, silently.
+  pm.addPass(createVerifyRaised());
+}
+
+void llmc::registerRaise() {
+  registerRaisePasses();
+  PassPipelineRegistration<>("llmc-raise", "phase 1: to the canonical form of the model",
+                             [](OpPassManager &pm) { buildRaisePipeline(pm); });
+}

@@ -1,0 +1,16 @@
+def RaiseAttention : Pass<"llmc-raise-attention", "::mlir::func::FuncOp"> {
+  let summary = "recognises softmax(q k^T) v";
+  let description = [{
+    Needs: constants and shapes folded, so that transposes stand in equations and
+      masks are constants.
+    Gives: `graph.attention` on `[batch, rows, heads, dim]` for
+      softmax(scale * q k^T + mask) v with one or two batch dims. The scale is
+      the product of the numbers that stand on the way (1/sqrt(dim), where it is
+      that up to f32 rounding). A mask is believed by its values only: zeros (or
+      true) at and below the diagonal and at most -1e4 (or false) above it, in
+      all rows and heads, is `causal`; zeros everywhere is no mask.
+    Keeps: an attention with any other mask as it is; VerifyRaised says so.
+    Example: test/passes/1-raise/raise-attention.mlir
+  }];
+  let dependentDialects = ["::llmc::graph::GraphDialect"];
+}

@@ -1,0 +1,13 @@
+def SplitFusedWeights : Pass<"llmc-split-fused-weights", "::mlir::func::FuncOp"> {
+  let summary = "computes each part of a fused projection by itself";
+  let description = [{
+    Needs: shapes folded.
+    Gives: where the result of a matmul with a parameter, with or without a bias,
+      is only used in slices that partition one of the parameter's own dims: one
+      matmul (and sum) per slice, of a slice of the parameter (and of the bias).
+      FoldViews turns these into parameters.
+    Keeps: products that are also used as a whole.
+    Example: test/passes/1-raise/split-fused-weights.mlir
+  }];
+  let dependentDialects = ["::llmc::graph::GraphDialect"];
+}
