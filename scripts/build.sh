@@ -1,0 +1,22 @@
+#!/usr/bin/env bash
+# Configures and builds: build.sh [release|debug|asan] [target...]
+# Leaves build/bin/llmc, llmc-opt, llmc-rt and the tests (build-debug/, build-asan/).
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+preset=release
+case ${1:-} in
+  release | debug | asan) preset=$1; shift ;;
+  -h | --help) sed -n '2,3s/^# //p' "${BASH_SOURCE[0]}"; exit 0 ;;
+esac
+options=()
+command -v ccache >/dev/null && options+=(-DCMAKE_CXX_COMPILER_LAUNCHER=ccache)
+
+folder=build
+[[ $preset == release ]] || folder=build-$preset
+mkdir -p "$folder"
+if ! cmake --preset "$preset" "${options[@]}" >"$folder/configure.log" 2>&1; then
+  cat "$folder/configure.log" >&2
+  exit 1
+fi
+exec ninja -C "$folder" -j "${JOBS:-$(nproc)}" "${@:-all}"
