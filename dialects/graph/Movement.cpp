@@ -36,11 +36,8 @@ static bool isSplat(ConstantOp op) {
 }
 
 LogicalResult ConstantOp::verify() {
-  if (getValue().getShapedType() != getResult().getType())
-    return emitOpError("C1: result type is ") << getResult().getType() << ", expected "
-                                              << getValue().getShapedType() << ", the value's";
   if (!isa<DenseIntOrFPElementsAttr>(getValue()))
-    return emitOpError("C2: value is not dense; write it as dense<...>");
+    return emitOpError("C1: value is not dense, expected dense<...>");
   return success();
 }
 ShardingRule ConstantOp::getShardingRule() {

@@ -8,11 +8,11 @@ class Graph_MovementOp<string mnemonic, list<Trait> traits = []>
   let hasVerifier = 1;
 }
 
-def Graph_ConstantOp : Graph_MovementOp<"constant"> {
+def Graph_ConstantOp : Graph_MovementOp<"constant", [AllTypesMatch<["value", "result"]>]> {
   let summary = "a small constant (never a weight)";
   let arguments = (ins ElementsAttr:$value);
   let results = (outs Graph_Tensor:$result);
-  let assemblyFormat = "$value attr-dict `:` type($result)";
+  let assemblyFormat = "$value attr-dict";
 }
 def Graph_IotaOp : Graph_MovementOp<"iota"> {
   let summary = "the index along `dim`, plus offset";

@@ -1,0 +1,83 @@
+// Random programs of one op, and what the tests of the dialect share.
+#ifndef LLMC_TEST_DIALECTS_GRAPH_CASES_H
+#define LLMC_TEST_DIALECTS_GRAPH_CASES_H
+
+#include "dialects/graph/Build.h"
+#include "dialects/graph/Evaluate.h"
+#include "dialects/graph/Graph.h"
+#include "mlir/IR/BuiltinOps.h"
+
+#include <functional>
+#include <random>
+
+namespace llmc::graph::test {
+
+using Shape = std::vector<int64_t>;
+
+class Random {
+public:
+  explicit Random(uint64_t seed) : engine(seed) {}
+  int64_t below(int64_t bound) { return static_cast<int64_t>(engine() % bound); }
+  int64_t between(int64_t low, int64_t high) { return low + below(high - low + 1); }
+  bool chance(int64_t outOf) { return below(outOf) == 0; }
+  int64_t size(); // of a dimension, often even
+  Shape shape(int64_t lowestRank, int64_t highestRank);
+  Shape permutation(int64_t rank);
+  // A shape that broadcasts to `shape`: leading dimensions dropped, others 1.
+  Shape smaller(const Shape &shape);
+
+private:
+  std::mt19937_64 engine;
+};
+
+struct Argument {
+  enum Kind { Any, Positive, Fraction, Ids, Logical } kind = Any;
+  Shape shape;
+  int64_t bound = 0; // of ids: -2 ... bound + 1 are drawn, so that some are outside
+};
+
+// One op on function arguments.
+struct Case {
+  std::string name;
+  std::vector<Argument> arguments;
+  std::function<mlir::Operation *(mlir::OpBuilder &, mlir::Location, mlir::ValueRange)> build;
+  enum Gradient { Checked, Zero, None } gradient = Checked;
+};
+
+// One case for every op of the dialect (several for those with forms).
+std::vector<Case> drawCases(Random &random);
+
+// Values on a grid, offset so that no two arguments tie and none is zero.
+Tensor drawTensor(Random &random, const Argument &argument, size_t index);
+std::vector<Tensor> drawInputs(Random &random, const Case &test);
+mlir::Type elementType(mlir::MLIRContext *context, const Argument &argument);
+
+// Adds `func @name(types)` whose body `fill` returns the results of.
+mlir::func::FuncOp makeFunction(
+    mlir::ModuleOp module, llvm::StringRef name, mlir::TypeRange types,
+    llvm::function_ref<llvm::SmallVector<mlir::Value>(mlir::OpBuilder &, mlir::ValueRange)> fill);
+mlir::func::FuncOp makeFunction(mlir::ModuleOp module, const Case &test);
+mlir::Operation *onlyOp(mlir::func::FuncOp func);
+
+// Counts what was compared; every failure is printed.
+struct Report {
+  int64_t compared = 0, failed = 0;
+  std::map<std::string, int64_t> cuts; // op and kind of factor -> checks
+  std::set<std::string> ops;           // that had a case
+
+  // The largest difference over max(1, largest magnitude of `want`).
+  void close(const std::string &what, const Tensor &got, const Tensor &want, double tolerance);
+  void that(bool holds, const std::string &what);
+};
+
+std::vector<Tensor> run(Report &report, const std::string &what, mlir::func::FuncOp func,
+                        llvm::ArrayRef<Tensor> inputs);
+
+void testGradients(Random &random, mlir::MLIRContext *context, const Case &test, Report &report);
+void testSharding(Random &random, mlir::MLIRContext *context, const Case &test, Report &report);
+void testRepeats(Random &random, mlir::MLIRContext *context, Report &report);
+void testFormulas(Random &random, mlir::MLIRContext *context, Report &report);
+
+} // namespace llmc::graph::test
+
+#endif // LLMC_TEST_DIALECTS_GRAPH_CASES_H

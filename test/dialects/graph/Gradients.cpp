@@ -1,0 +1,94 @@
+// The gradient graph against central differences.
+#include "Cases.h"
+
+#include <cmath>
+
+using namespace mlir;
+
+namespace llmc::graph::test {
+
+static double weighted(const Tensor &value, const Tensor &weights) {
+  double sum = 0;
+  for (int64_t i = 0; i < value.size(); ++i)
+    sum += value.data[i] * weights.data[i];
+  return sum;
+}
+
+// d(sum(weights * result 0)) / d(inputs[k]), one element at a time.
+static Tensor differences(Report &report, func::FuncOp func, std::vector<Tensor> inputs, size_t k,
+                          const Tensor &weights) {
+  constexpr double step = 1e-5;
+  Tensor result(inputs[k].shape);
+  for (int64_t i = 0; i < result.size(); ++i) {
+    double x = inputs[k].data[i];
+    inputs[k].data[i] = x + step;
+    double above = weighted(evaluate(func, inputs)->front(), weights);
+    inputs[k].data[i] = x - step;
+    double below = weighted(evaluate(func, inputs)->front(), weights);
+    inputs[k].data[i] = x;
+    result.data[i] = (above - below) / (2 * step);
+  }
+  return result;
+}
+
+// func @g(arguments, cotangent) -> one cotangent per operand that has one;
+// `flows` says which. Null if the op has no gradient.
+static func::FuncOp gradientOf(ModuleOp module, func::FuncOp func, const Case &test,
+                               std::vector<bool> &flows, bool &builtNothing) {
+  SmallVector<Type> types(func.getArgumentTypes());
+  types.push_back(func.getResultTypes()[0]);
+  bool has = true;
+  func::FuncOp gradient =
+      makeFunction(module, "g", types, [&](OpBuilder &builder, ValueRange arguments) {
+        Operation *op = test.build(builder, module.getLoc(), arguments.drop_back());
+        SmallVector<Value> cotangents(op->getNumResults()), operands, results;
+        cotangents[0] = arguments.back();
+        has = succeeded(
+            cast<GraphOpInterface>(op).differentiate(builder, cotangents, operands));
+        builtNothing = op == &op->getBlock()->back();
+        for (Value value : operands) {
+          flows.push_back(value != nullptr);
+          if (value)
+            results.push_back(value);
+        }
+        return results;
+      });
+  return has ? gradient : nullptr;
+}
+
+void testGradients(Random &random, MLIRContext *context, const Case &test, Report &report) {
+  OwningOpRef<ModuleOp> module = ModuleOp::create(UnknownLoc::get(context));
+  func::FuncOp func = makeFunction(*module, test);
+  std::vector<Tensor> inputs = drawInputs(random, test);
+  std::vector<Tensor> outputs = run(report, test.name, func, inputs);
+  if (outputs.empty())
+    return;
+  std::vector<bool> flows;
+  bool builtNothing = false;
+  func::FuncOp gradient = gradientOf(*module, func, test, flows, builtNothing);
+  if (test.gradient == Case::None) {
+    report.that(!gradient && builtNothing, test.name + " refuses to differentiate cleanly");
+    return;
+  }
+  report.that(gradient && flows.size() == inputs.size(), test.name + " differentiates");
+  if (!gradient || flows.size() != inputs.size())
+    return;
+  Tensor weights = drawTensor(random, {Argument::Any, outputs[0].shape}, 0);
+  inputs.push_back(weights);
+  std::vector<Tensor> cotangents = run(report, test.name + " gradient", gradient, inputs);
+  inputs.pop_back();
+  for (size_t k = 0, next = 0; k < inputs.size(); ++k) {
+    std::string what = test.name + " gradient of operand " + std::to_string(k);
+    bool isReal = test.arguments[k].kind == Argument::Any ||
+                  test.arguments[k].kind == Argument::Positive;
+    if (!isReal || test.gradient == Case::Zero) {
+      report.that(!flows[k], what + " is null");
+      continue;
+    }
+    // Null means zero.
+    Tensor got = flows[k] ? cotangents[next++] : Tensor(inputs[k].shape);
+    report.close(what, got, differences(report, func, inputs, k, weights), 1e-7);
+  }
+}
+
+} // namespace llmc::graph::test

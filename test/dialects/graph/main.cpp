@@ -1,0 +1,37 @@
+// llmc-graph-tests [--draws N] [--seed S]: random programs of the graph dialect.
+#include "Cases.h"
+
+#include "llvm/Support/CommandLine.h"
+#include "llvm/Support/raw_ostream.h"
+
+using namespace llmc::graph;
+using namespace llmc::graph::test;
+
+static llvm::cl::opt<int64_t> draws("draws", llvm::cl::desc("random cases for every op"),
+                                    llvm::cl::init(5));
+static llvm::cl::opt<uint64_t> seed("seed", llvm::cl::desc("of the random cases"),
+                                    llvm::cl::init(1));
+
+int main(int argc, char **argv) {
+  llvm::cl::ParseCommandLineOptions(argc, argv);
+  mlir::MLIRContext context;
+  context.loadDialect<mlir::func::FuncDialect, GraphDialect>();
+  Random random(seed);
+  Report report;
+  for (int64_t draw = 0; draw < draws; ++draw) {
+    for (const Case &test : drawCases(random)) {
+      testGradients(random, &context, test, report);
+      testSharding(random, &context, test, report);
+    }
+    testRepeats(random, &context, report);
+    testFormulas(random, &context, report);
+  }
+  for (mlir::RegisteredOperationName name : context.getRegisteredOperations())
+    if (name.hasInterface<GraphOpInterface>())
+      report.that(report.ops.count(name.getStringRef().str()),
+                  "there is a case for " + name.getStringRef().str());
+  for (const auto &[what, count] : report.cuts)
+    llvm::outs() << "cut " << what << ": " << count << "\n";
+  llvm::outs() << report.compared << " comparisons, " << report.failed << " failed\n";
+  return report.failed != 0;
+}
