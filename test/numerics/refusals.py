@@ -1,0 +1,145 @@
+"""Bad input is refused: exit code, one message, the rule and the valid values."""
+import json
+import os
+import shutil
+
+import numpy as np
+
+from harness import (DATA, LLMC, Suite, call, compile_model, read_safetensors, require,
+                     write_safetensors)
+
+OWN = os.path.join(DATA, "gpt2")
+CONFIG = os.path.join(OWN, "config.json")
+DYNAMO = os.path.join(OWN, "dynamo.onnx")
+TEXT = os.path.join(OWN, "text.bin")
+
+
+def refused(done, code, *words):
+    text = done.stderr
+    require(done.returncode == code, f"exit {done.returncode}, expected {code}: {text[-500:]}")
+    require("error: " in text, f"no error on stderr: {text[-500:]}")
+    for word in words:
+        require(word in text, f"the message does not say '{word}': {text[-800:]}")
+    return text.strip().splitlines()[-1][:150]
+
+
+def compile_refused(folder, model, flags, words, code=1):
+    return refused(compile_model(model, os.path.join(folder, "out"), *flags, check=False), code, *words)
+
+
+def program(folder, *flags):
+    path = os.path.join(folder, "program")
+    compile_model(CONFIG, path, "--seq", 16, "--global-batch", 4, *flags)
+    return path
+
+
+def run_refused(folder, flags, words, mesh="1", code=1):
+    path = program(folder, "--mesh", mesh)
+    return refused(call([path, *flags], check=False), code, "program: error:", *words)
+
+
+def truncated(folder):
+    path = os.path.join(folder, "model.onnx")
+    with open(DYNAMO, "rb") as f:
+        content = f.read()
+    with open(path, "wb") as f:
+        f.write(content[:len(content) // 2])
+    return compile_refused(folder, path, [], ["model.onnx"])
+
+
+def external_missing(folder):
+    import onnx_lite
+    path = os.path.join(folder, "model.onnx")
+    onnx_lite.with_external_data(DYNAMO, path, "weights.bin")
+    return compile_refused(folder, path, [], ["weights.bin"])
+
+
+def unknown_ops(folder):
+    import onnx_lite
+    path = os.path.join(folder, "model.onnx")
+    names = onnx_lite.with_unknown_ops(DYNAMO, path, 2)
+    return compile_refused(folder, path, [], names)
+
+
+def bad_token(folder):
+    tokens = np.fromfile(TEXT, "<u2")
+    tokens[1000] = 60000
+    path = os.path.join(folder, "tokens.bin")
+    tokens.tofile(path)
+    return run_refused(folder, ["--data", path, "--no-shuffle", "--steps", 40], ["60000", "row", "position"])
+
+
+def short_data(folder):
+    path = os.path.join(folder, "tokens.bin")
+    np.zeros(20, "<u2").tofile(path)
+    return run_refused(folder, ["--data", path, "--steps", 1], ["tokens.bin"])
+
+
+def wrong_weights(folder):
+    weights = dict(read_safetensors(os.path.join(OWN, "weights.safetensors")))
+    name = next(n for n in weights if n.endswith("wpe.weight"))
+    weights[name] = np.ascontiguousarray(weights[name][:-1])
+    path = os.path.join(folder, "weights.safetensors")
+    write_safetensors(path, weights)
+    return run_refused(folder, ["--data", TEXT, "--steps", 1, "--weights", path], ["wpe.weight", str(weights[name].shape[0])])
+
+
+def flipped_bit(folder):
+    path = program(folder)
+    size = os.path.getsize(path)
+    runtime = os.path.getsize(os.path.join(os.path.dirname(LLMC), "llmc-rt"))
+    for at in [runtime + 100, (runtime + size) // 2, size - 60]:
+        bad = os.path.join(folder, "bad")
+        shutil.copy(path, bad)
+        with open(bad, "r+b") as f:
+            f.seek(at)
+            byte = f.read(1)[0]
+            f.seek(at)
+            f.write(bytes([byte ^ 4]))
+        message = refused(call([bad, "--data", TEXT, "--steps", "1"], check=False), 1, "bad: error:")
+    return message
+
+
+def too_large(folder):
+    config = os.path.join(folder, "config.json")
+    with open(CONFIG) as f:
+        content = json.load(f)
+    content.update(n_layer=18, n_embd=8192, n_head=16)
+    with open(config, "w") as f:
+        json.dump(content, f)
+    path = os.path.join(folder, "program")
+    compile_model(config, path, "--mesh", "8", "--seq", 16, "--weights", "random")
+    return refused(call([path, "--data", TEXT, "--steps", "1"], check=False), 1, "program: error:", "free")
+
+
+suite = Suite("refusals")
+for title, model, flags, words in [
+        ("more stages than layers", CONFIG, ["--mesh", "1x8x1"], ["8", "4", "layer"]),
+        ("heads not divisible", CONFIG, ["--mesh", "1x1x3"], ["heads", "3", "valid"]),
+        ("global batch not divisible", CONFIG, ["--mesh", "4", "--global-batch", "6"], ["6", "4", "8"]),
+        ("sequence longer than the table, config", CONFIG, ["--seq", "100000"], ["100000"]),
+        ("sequence longer than the table, ONNX", DYNAMO, ["--seq", "100000"], ["100000"]),
+        ("missing file", os.path.join(OWN, "no-such.onnx"), [], ["no-such.onnx"]),
+        ("missing config", os.path.join(OWN, "nothing", "config.json"), [], ["nothing"])]:
+    suite.run(title, compile_refused, model, flags, words)
+suite.run("truncated file", truncated)
+suite.run("external data missing", external_missing)
+suite.run("unknown ops, all at once", unknown_ops)
+suite.run("output not writable", lambda folder: refused(
+    compile_model(CONFIG, os.path.join(folder, "none", "out"), check=False), 1, "none"))
+for flags in [["--zero", "1"], ["--zero", "3"], ["--sequence-parallel", "on"], ["--cp", "2"], ["--ep", "2"],
+              ["--recompute", "full"], ["--virtual-stages", "2"], ["--precision", "bf16"],
+              ["--schedule", "interleaved"], ["--schedule", "zero-bubble"], ["--target", "cuda"],
+              ["--mesh", "auto"]]:
+    suite.run("not built yet: " + " ".join(flags), compile_refused, CONFIG, flags,
+              [flags[0], flags[1], "not built yet"])
+suite.run("not built yet: llmc plan", lambda folder: refused(
+    call([LLMC, "plan", CONFIG, "--gpu", "h100", "--gpus", "8"], check=False), 1, "plan", "not built yet"))
+suite.run("malformed mesh", compile_refused, CONFIG, ["--mesh", "2xx2"], ["2xx2"], 2)
+suite.run("unknown option", compile_refused, CONFIG, ["--fast", "1"], ["--fast"], 2)
+suite.run("token outside the vocabulary", bad_token)
+suite.run("data shorter than one batch", short_data)
+suite.run("weights of another shape", wrong_weights)
+suite.run("payload with a flipped bit", flipped_bit)
+suite.run("arenas larger than the free memory", too_large)
+suite.finish()

@@ -1,0 +1,23 @@
+"""Runs the end-to-end tests; prints every check, then the sum."""
+import os
+import re
+import subprocess
+import sys
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+SUITES = ["oracle", "trainer", "meshes", "counts", "refusals", "large"]
+
+total, failed = [0, 0, 0], False
+for suite in SUITES:
+    done = subprocess.run([sys.executable, os.path.join(HERE, suite + ".py"), *sys.argv[1:]],
+                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    lines = done.stdout.splitlines()
+    counts = re.fullmatch(r"(\d+) passed, (\d+) failed, (\d+) skipped", lines[-1] if lines else "")
+    print("\n".join(lines[:-1] if counts else lines), flush=True)
+    if counts:
+        total = [a + int(b) for a, b in zip(total, counts.groups())]
+    else:
+        print(f"FAILED  {suite}: ended without a count (exit {done.returncode})")
+        total[1] += 1
+print("%d passed, %d failed, %d skipped" % tuple(total))
+sys.exit(1 if total[1] else 0)
