@@ -132,7 +132,7 @@ std::string oddRepeats() {
   parameters.add("idle", {3, 4}, true);
   std::string body = R"() -> $Y$ {
     %x = graph.gather %table, %ids : ($T$, $I$) -> $X$
-    %zero = graph.constant dense<0.0> : $X$ : $X$
+    %zero = graph.constant dense<0.0> : $X$
     %scaled = graph.tanh %w : ($W3$) -> $W3$
     %a, %b, %c, %d, %tops = graph.repeat 3 carried(%x, %zero, %x, %zero : $X$, $X$, $X$, $X$)
         stacked(%w, %gain, %scaled, %w, %idle : $W3$, $G3$, $W3$, $W3$, $I3$) captured(%shared, %x : $S$, $X$)
