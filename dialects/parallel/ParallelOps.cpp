@@ -70,8 +70,9 @@ LogicalResult AllReduceOp::verify() {
   FailureOr<int64_t> group = verifyAxes(*this, getAxes());
   if (failed(group))
     return failure();
-  if (getMembers() && getMesh(*this))
-    for (int64_t member : *getMembers())
+  std::optional<ArrayRef<int64_t>> members = getMembers();
+  if (members && getMesh(*this))
+    for (int64_t member : *members)
       if (member < 0 || member >= *group)
         return emitOpError("C2: member ") << member << " is outside of axis " << getAxes()[0]
                                           << " of size " << *group;

@@ -1,0 +1,133 @@
+#include "dialects/parallel/Annotations.h"
+#include "passes/4-partition/Origin.h"
+#include "passes/4-partition/Passes.h"
+
+namespace llmc {
+#define GEN_PASS_DEF_INSERTRESHARDS
+#include "passes/4-partition/Passes.h.inc"
+} // namespace llmc
+
+using namespace mlir;
+using namespace llmc;
+using namespace llmc::parallel;
+
+//===-- Axes of size 1 ------------------------------------------------------===//
+
+static Attribute withoutUnit(Attribute attr, MeshAttr mesh) {
+  if (auto sharding = dyn_cast_or_null<ShardingAttr>(attr))
+    return withoutUnitAxes(sharding, mesh);
+  auto list = dyn_cast_or_null<ArrayAttr>(attr);
+  if (!list)
+    return attr;
+  SmallVector<Attribute> entries;
+  for (Attribute entry : list)
+    entries.push_back(withoutUnit(entry, mesh));
+  return ArrayAttr::get(attr.getContext(), entries);
+}
+
+static void dropUnitAxes(ModuleOp module, MeshAttr mesh) {
+  module.walk([&](Operation *op) {
+    for (StringRef name : {StringRef(kIn), StringRef(kOut), StringRef(kArgs), StringRef(kSharding)})
+      if (Attribute attr = op->getAttr(name))
+        op->setAttr(name, withoutUnit(attr, mesh));
+    if (auto func = dyn_cast<func::FuncOp>(op))
+      for (unsigned i = 0; i < func.getNumArguments(); ++i)
+        if (Attribute attr = func.getArgAttr(i, kSharding))
+          func.setArgAttr(i, kSharding, withoutUnit(attr, mesh));
+  });
+}
+
+//===-- Reshards ------------------------------------------------------------===//
+
+// Axes in `from` that the reshard takes away or adds, those of reductions first.
+static Axes changedAxes(ShardingAttr from, ShardingAttr to) {
+  Axes changed;
+  for (StringAttr axis : from.getUnreduced())
+    if (!to.isUnreducedOver(axis.getValue()))
+      changed.push_back(axis);
+  auto add = [&](ShardingAttr a, ShardingAttr b) {
+    for (auto [x, y] : llvm::zip(getAxes(a), getAxes(b)))
+      for (StringAttr axis : x)
+        if (!llvm::is_contained(y, axis) && !llvm::is_contained(changed, axis))
+          changed.push_back(axis);
+  };
+  add(from, to);
+  add(to, from);
+  return changed;
+}
+
+// A reshard that only gathers makes the tensor larger.
+static bool onlyGathers(ShardingAttr from, ShardingAttr to) {
+  if (from.getUnreduced() != to.getUnreduced())
+    return false;
+  for (auto [x, y] : llvm::zip(getAxes(from), getAxes(to)))
+    for (StringAttr axis : y)
+      if (!llvm::is_contained(x, axis))
+        return false;
+  return true;
+}
+
+namespace {
+struct InsertReshards : llmc::impl::InsertReshardsBase<InsertReshards> {
+  void runOnOperation() override;
+  LogicalResult bridge(OpOperand &use);
+
+  // Reshards made so far: of a value, to a sharding, and if it stands before its
+  // first user, that user's stage and direction.
+  std::map<std::tuple<void *, const void *, const void *, bool>, ReshardOp> made;
+};
+} // namespace
+
+LogicalResult InsertReshards::bridge(OpOperand &use) {
+  Value value = use.get();
+  ShardingAttr from = getSharding(value), to = getRequired(use);
+  if (from == to)
+    return success();
+  Operation *user = use.getOwner(), *producer = value.getDefiningOp();
+  for (StringAttr axis : to.getUnreduced())
+    if (!from.isUnreducedOver(axis.getValue()))
+      return user->emitOpError("operand ")
+             << use.getOperandNumber() << " is required unreduced over " << axis
+             << " where it is defined as " << from << "; partial sums cannot be made";
+  bool atUser = !producer || (onlyGathers(from, to) && !isa<func::ReturnOp>(user));
+  Operation *like = atUser ? user : producer;
+  Attribute stage = like->getAttr(kStage);
+  bool backward = like->hasAttr(kBackward);
+  ReshardOp &reshard = made[{value.getAsOpaquePointer(), to.getAsOpaquePointer(),
+                             atUser ? stage.getAsOpaquePointer() : nullptr, backward && atUser}];
+  if (!reshard) {
+    OpBuilder builder(user);
+    if (!atUser)
+      builder.setInsertionPointAfter(producer);
+    reshard = ReshardOp::create(builder, value.getLoc(), value.getType(), value, from, to);
+    reshard->setAttr(kOrigin, makeOrigin(value, changedAxes(from, to)));
+    if (stage)
+      reshard->setAttr(kStage, stage);
+    if (backward)
+      reshard->setAttr(kBackward, builder.getUnitAttr());
+  }
+  use.set(reshard.getResult());
+  return success();
+}
+
+void InsertReshards::runOnOperation() {
+  ModuleOp module = getOperation();
+  MeshAttr mesh = getMesh(module);
+  if (!mesh) {
+    module.emitError("no mesh: the module needs the attribute `parallel.mesh`");
+    return signalPassFailure();
+  }
+  dropUnitAxes(module, mesh);
+  if (failed(verifyAnnotations(module)))
+    return signalPassFailure();
+  made.clear();
+  SmallVector<OpOperand *> uses;
+  module.walk([&](Operation *op) {
+    for (OpOperand &use : op->getOpOperands())
+      if (isa<RankedTensorType>(use.get().getType()) && !isa<ReshardOp>(op))
+        uses.push_back(&use);
+  });
+  for (OpOperand *use : uses)
+    if (failed(bridge(*use)))
+      return signalPassFailure();
+}

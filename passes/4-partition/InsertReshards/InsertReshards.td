@@ -1,0 +1,15 @@
+def InsertReshards : Pass<"llmc-insert-reshards", "::mlir::ModuleOp"> {
+  let summary = "bridges definitions and uses that lie differently on the mesh";
+  let description = [{
+    Needs: annotations that agree with the ops' rules (A1 to A7 of the parallel dialect).
+    Gives: `parallel.reshard` wherever a use requires another sharding than the
+      definition has, one for all uses that need the same; each with
+      `parallel.origin = {node, rule, tactic}`. Axes of size 1 are gone from all
+      annotations, so that a mesh of one rank has no reshard at all.
+    Keeps: every op; global types.
+    A reshard that reduces or cuts stands behind the definition, one that
+    gathers before its first user: a border between them carries less.
+    Example: test/passes/4-partition/insert-reshards.mlir
+  }];
+  let dependentDialects = ["::llmc::parallel::ParallelDialect"];
+}

@@ -1,0 +1,16 @@
+def Localize : Pass<"llmc-localize", "::mlir::ModuleOp"> {
+  let summary = "global types become those of one rank, reshards become collectives";
+  let description = [{
+    Needs: functions of stages on global types, with annotations and reshards;
+      every cut divides its dimension.
+    Gives: local types everywhere; for a reshard, in this order:
+      unreduced -> cut: `reduce_scatter`; unreduced -> replicated: `all_reduce`;
+      cut -> not: `all_gather`; not -> cut: `all_slice`, each with the reshard's
+      origin. An op whose indexed dimension is cut gets an `axis_offset`.
+      Arguments and results keep `parallel.sharding`; ops lose their annotations.
+    Keeps: states, which stay global.
+    Errors: L1 a cut divides its dimension.
+    Example: test/passes/4-partition/localize.mlir
+  }];
+  let dependentDialects = ["::llmc::parallel::ParallelDialect"];
+}

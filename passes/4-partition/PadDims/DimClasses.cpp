@@ -1,0 +1,178 @@
+#include "passes/4-partition/PadDims/DimClasses.h"
+
+#include <numeric>
+
+using namespace mlir;
+using namespace llmc;
+using namespace llmc::parallel;
+using graph::FactorKind;
+
+namespace {
+class Collector {
+public:
+  Collector(ModuleOp module, MeshAttr mesh) : module(module), mesh(mesh), symbols(module) {}
+
+  std::vector<DimClass> run() {
+    module.walk<WalkOrder::PreOrder>([&](Operation *op) { visit(op); });
+    std::vector<DimClass> classes;
+    std::map<unsigned, size_t> index; // root -> class
+    for (unsigned i = 0; i < nodes.size(); ++i) {
+      auto [entry, inserted] = index.try_emplace(find(i), classes.size());
+      if (inserted)
+        classes.emplace_back();
+      merge(classes[entry->second], nodes[i]);
+    }
+    return classes;
+  }
+
+private:
+  struct Node {
+    Value value;
+    Operation *state = nullptr;
+    int64_t dim = 0, size = 0, multiple = 1;
+    bool isIndexed = false, isFixed = false;
+  };
+
+  static void merge(DimClass &c, const Node &node) {
+    c.size = node.size;
+    c.multiple = std::lcm(c.multiple, node.multiple);
+    c.isIndexed |= node.isIndexed;
+    c.isFixed |= node.isFixed;
+    if (node.state)
+      c.states.push_back({node.state, node.dim});
+    else
+      c.dims.push_back({node.value, node.dim});
+  }
+
+  unsigned find(unsigned i) {
+    while (parent[i] != i)
+      i = parent[i] = parent[parent[i]];
+    return i;
+  }
+  void tie(unsigned a, unsigned b) { parent[std::max(find(a), find(b))] = std::min(find(a), find(b)); }
+
+  unsigned add(const void *key, Node node) {
+    auto [entry, inserted] = ids.try_emplace({key, node.dim}, nodes.size());
+    if (inserted) {
+      parent.push_back(nodes.size());
+      nodes.push_back(node);
+    }
+    return entry->second;
+  }
+  unsigned at(Value value, int64_t dim) {
+    auto type = cast<RankedTensorType>(value.getType());
+    Node node;
+    node.value = value;
+    node.dim = dim;
+    node.size = type.getShape()[dim];
+    node.multiple = getGroupSize(mesh, getAxes(getSharding(value))[dim]);
+    return add(value.getAsOpaquePointer(), node);
+  }
+  unsigned at(graph::StateOp state, int64_t dim) {
+    Node node;
+    node.state = state;
+    node.dim = dim;
+    node.size = cast<RankedTensorType>(state.getType()).getShape()[dim];
+    if (auto sharding = state->getAttrOfType<ShardingAttr>(kSharding))
+      node.multiple = getGroupSize(mesh, getAxes(sharding)[dim]);
+    return add(state.getOperation(), node);
+  }
+
+  void tieAll(Value a, int64_t firstA, Value b, int64_t firstB) {
+    int64_t rank = cast<RankedTensorType>(a.getType()).getRank() - firstA;
+    for (int64_t d = 0; d < rank; ++d)
+      tie(at(a, firstA + d), at(b, firstB + d));
+  }
+  // What a user requires also has to divide.
+  void require(OpOperand &use) {
+    for (auto [d, axes] : llvm::enumerate(getAxes(getRequired(use)))) {
+      Node &node = nodes[at(use.get(), d)];
+      node.multiple = std::lcm(node.multiple, getGroupSize(mesh, axes));
+    }
+  }
+
+  void visit(Operation *op) {
+    for (OpOperand &use : op->getOpOperands())
+      if (isa<RankedTensorType>(use.get().getType()))
+        require(use);
+    if (auto graphOp = dyn_cast<graph::GraphOpInterface>(op))
+      return visitCompute(graphOp);
+    if (auto repeat = dyn_cast<graph::RepeatOp>(op))
+      return visitRepeat(repeat);
+    if (auto func = dyn_cast<func::FuncOp>(op))
+      return visitFunction(func);
+  }
+
+  void visitCompute(graph::GraphOpInterface op) {
+    graph::ShardingRule rule = op.getShardingRule();
+    bool looksUp = isa<graph::GatherOp, graph::ScatterAddOp, graph::TakeAlongOp, graph::OneHotOp>(
+        op.getOperation());
+    SmallVector<int> first(rule.factors.size(), -1);
+    auto tensor = [&](Value value, const graph::TensorFactors &dims) {
+      for (auto [d, factors] : llvm::enumerate(dims)) {
+        unsigned id = at(value, d);
+        nodes[id].isFixed |= factors.size() > 1;
+        for (unsigned factor : factors) {
+          if (first[factor] < 0)
+            first[factor] = id;
+          if (factors.size() > 1)
+            nodes[first[factor]].isFixed = true;
+          else
+            tie(first[factor], id);
+          nodes[id].isFixed |= rule.factors[factor].kind == FactorKind::Replicated;
+          nodes[id].isIndexed |= looksUp && static_cast<int>(factor) == rule.offsetFactor;
+        }
+      }
+    };
+    for (auto [i, dims] : llvm::enumerate(rule.operands))
+      tensor(op->getOperand(i), dims);
+    for (auto [i, dims] : llvm::enumerate(rule.results))
+      tensor(op->getResult(i), dims);
+  }
+
+  void visitRepeat(graph::RepeatOp op) {
+    Block &body = op.getBlock();
+    unsigned carried = op.getCarried().size(), stacked = op.getStacked().size();
+    for (OpOperand &use : op->getOpOperands()) {
+      unsigned i = use.getOperandNumber();
+      tieAll(use.get(), i >= carried && i < carried + stacked, body.getArgument(i), 0);
+    }
+    for (OpResult result : op->getResults()) {
+      unsigned i = result.getResultNumber();
+      Value inner = body.getTerminator()->getOperand(i);
+      tieAll(result, i >= carried, inner, 0);
+      if (i < carried)
+        tieAll(inner, 0, body.getArgument(i), 0);
+    }
+  }
+
+  void tieToState(Value value, Attribute name) {
+    auto symbol = dyn_cast_or_null<FlatSymbolRefAttr>(name);
+    auto state = symbol ? symbols.lookup<graph::StateOp>(symbol.getAttr()) : graph::StateOp();
+    int64_t rank = state ? cast<RankedTensorType>(value.getType()).getRank() : 0;
+    for (int64_t d = 0; d < rank; ++d)
+      tie(at(value, d), at(state, d));
+  }
+  void visitFunction(func::FuncOp func) {
+    for (BlockArgument arg : func.getArguments()) {
+      tieToState(arg, func.getArgAttr(arg.getArgNumber(), kState));
+      int64_t rank = cast<RankedTensorType>(arg.getType()).getRank();
+      for (int64_t d = 0; d < rank; ++d)
+        nodes[at(arg, d)].isFixed |= bool(func.getArgAttr(arg.getArgNumber(), kInput));
+    }
+    for (OpOperand &use : func.getBody().front().getTerminator()->getOpOperands())
+      tieToState(use.get(), func.getResultAttr(use.getOperandNumber(), kState));
+  }
+
+  ModuleOp module;
+  MeshAttr mesh;
+  SymbolTable symbols;
+  std::map<std::pair<const void *, int64_t>, unsigned> ids;
+  std::vector<Node> nodes;
+  std::vector<unsigned> parent;
+};
+} // namespace
+
+std::vector<DimClass> llmc::collectDimClasses(ModuleOp module, MeshAttr mesh) {
+  return Collector(module, mesh).run();
+}

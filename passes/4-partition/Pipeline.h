@@ -1,0 +1,14 @@
+#ifndef LLMC_PASSES_PARTITION_PIPELINE_H
+#define LLMC_PASSES_PARTITION_PIPELINE_H
+
+#include "mlir/Pass/PassManager.h"
+
+namespace llmc {
+
+// Phase 4: annotated @micro and @update on global tensors -> forward_K,
+// backward_K and update_K of every stage K on local ones.
+void buildPartitionPipeline(mlir::OpPassManager &pm);
+
+} // namespace llmc
+
+#endif // LLMC_PASSES_PARTITION_PIPELINE_H

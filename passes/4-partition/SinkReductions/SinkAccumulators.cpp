@@ -1,0 +1,142 @@
+// `acc + reduce(partial)` once per micro-batch becomes `acc + partial`, and one
+// reduction of the accumulator per step.
+#include "passes/4-partition/Origin.h"
+#include "passes/4-partition/SinkReductions/SinkReductions.h"
+
+using namespace mlir;
+using namespace llmc;
+using namespace llmc::parallel;
+using graph::AddOp;
+
+namespace {
+// An accumulator's way through @micro, from argument to result.
+struct Chain {
+  BlockArgument arg;         // of @micro
+  OpOperand *intoRepeat = nullptr;
+  BlockArgument inner;       // the repeat's body argument, if it passes through one
+  OpOperand *yield = nullptr;
+  OpResult outOfRepeat;
+  OpOperand *result = nullptr; // of func.return
+};
+} // namespace
+
+static FlatSymbolRefAttr accumulatorOf(func::FuncOp func, unsigned arg) {
+  auto name = func.getArgAttrOfType<FlatSymbolRefAttr>(arg, kState);
+  if (!name)
+    return {};
+  auto state = func->getParentOfType<ModuleOp>().lookupSymbol<graph::StateOp>(name.getAttr());
+  return state && state.getRole() == graph::Role::accumulator ? name : FlatSymbolRefAttr();
+}
+
+// From the operand of the add back to the argument.
+static bool traceBack(Value acc, Chain &chain) {
+  auto arg = dyn_cast<BlockArgument>(acc);
+  if (!arg || !arg.hasOneUse())
+    return false;
+  if (auto repeat = dyn_cast<graph::RepeatOp>(arg.getOwner()->getParentOp())) {
+    unsigned i = arg.getArgNumber(), carried = repeat.getCarried().size();
+    if (i < carried || i >= carried + repeat.getStacked().size())
+      return false;
+    chain.inner = arg;
+    chain.intoRepeat = &repeat->getOpOperand(i);
+    arg = dyn_cast<BlockArgument>(chain.intoRepeat->get());
+    if (!arg || !arg.hasOneUse())
+      return false;
+  }
+  chain.arg = arg;
+  auto func = dyn_cast<func::FuncOp>(arg.getOwner()->getParentOp());
+  return func && accumulatorOf(func, arg.getArgNumber());
+}
+
+// From the add's result on to the function's result of the same state.
+static bool traceOn(Value sum, Chain &chain) {
+  if (!sum.hasOneUse())
+    return false;
+  OpOperand *use = &*sum.use_begin();
+  if (chain.inner) {
+    auto yield = dyn_cast<graph::YieldOp>(use->getOwner());
+    if (!yield)
+      return false;
+    chain.yield = use;
+    chain.outOfRepeat = chain.intoRepeat->getOwner()->getResult(use->getOperandNumber());
+    if (!chain.outOfRepeat.hasOneUse())
+      return false;
+    use = &*chain.outOfRepeat.use_begin();
+  }
+  auto ret = dyn_cast<func::ReturnOp>(use->getOwner());
+  if (!ret)
+    return false;
+  auto func = ret->getParentOfType<func::FuncOp>();
+  chain.result = use;
+  return func.getResultAttr(use->getOperandNumber(), kState) ==
+         func.getArgAttr(chain.arg.getArgNumber(), kState);
+}
+
+static void addUnreduced(Value value, ArrayRef<StringAttr> axes) {
+  setSharding(value, withUnreduced(getSharding(value), axes));
+}
+static void addUnreduced(OpOperand &use, ArrayRef<StringAttr> axes) {
+  setRequired(use, withUnreduced(getRequired(use), axes));
+}
+
+static void makeUnreduced(AddOp add, ReshardOp reshard, Chain &chain) {
+  Axes axes = getReducedAxes(reshard);
+  addUnreduced(chain.arg, axes);
+  if (chain.inner) {
+    addUnreduced(*chain.intoRepeat, axes);
+    addUnreduced(chain.inner, axes);
+    addUnreduced(*chain.yield, axes);
+    addUnreduced(chain.outOfRepeat, axes);
+  }
+  addUnreduced(*chain.result, axes);
+  for (OpOperand &use : add->getOpOperands())
+    addUnreduced(use, axes);
+  addUnreduced(add.getResult(), axes);
+  reshard.getResult().replaceAllUsesWith(reshard.getOperand());
+  reshard.erase();
+}
+
+// Where the state enters another function, it is reduced at once.
+static void reduceAtEntry(func::FuncOp func, FlatSymbolRefAttr state, ArrayRef<StringAttr> axes) {
+  for (BlockArgument arg : func.getArguments()) {
+    if (func.getArgAttr(arg.getArgNumber(), kState) != state)
+      continue;
+    ShardingAttr to = getSharding(arg), from = withUnreduced(to, axes);
+    setSharding(arg, from);
+    if (arg.use_empty())
+      continue;
+    OpBuilder builder = OpBuilder::atBlockBegin(arg.getOwner());
+    auto reshard = ReshardOp::create(builder, arg.getLoc(), arg.getType(), arg, from, to);
+    reshard->setAttr(kOrigin, makeOrigin(arg, axes));
+    arg.replaceAllUsesExcept(reshard.getResult(), reshard);
+  }
+}
+
+static bool sinkInto(AddOp add) {
+  for (unsigned i : {0u, 1u}) {
+    ReshardOp reshard = getPureSum(add->getOperand(1 - i));
+    Chain chain;
+    if (!reshard || !reshard.getTo().getUnreduced().empty() ||
+        add->getOperand(i).getType() != add.getType() || !traceBack(add->getOperand(i), chain) ||
+        !traceOn(add.getResult(), chain))
+      continue;
+    Axes axes = getReducedAxes(reshard);
+    makeUnreduced(add, reshard, chain);
+    auto func = cast<func::FuncOp>(chain.arg.getOwner()->getParentOp());
+    FlatSymbolRefAttr state = accumulatorOf(func, chain.arg.getArgNumber());
+    for (auto other : func->getParentOfType<ModuleOp>().getOps<func::FuncOp>())
+      if (other != func)
+        reduceAtEntry(other, state, axes);
+    return true;
+  }
+  return false;
+}
+
+unsigned llmc::sinkAccumulators(ModuleOp module) {
+  SmallVector<AddOp> adds;
+  module.walk([&](AddOp add) { adds.push_back(add); });
+  unsigned count = 0;
+  for (AddOp add : adds)
+    count += sinkInto(add);
+  return count;
+}

@@ -1,0 +1,244 @@
+#include "passes/4-partition/SinkReductions/SinkReductions.h"
+#include "passes/4-partition/Passes.h"
+
+namespace llmc {
+#define GEN_PASS_DEF_SINKREDUCTIONS
+#include "passes/4-partition/Passes.h.inc"
+} // namespace llmc
+
+using namespace mlir;
+using namespace llmc;
+using namespace llmc::parallel;
+using graph::AddOp;
+using graph::ReduceKind;
+
+Axes llmc::getReducedAxes(ReshardOp op) {
+  Axes axes;
+  for (StringAttr axis : op.getFrom().getUnreduced())
+    if (!op.getTo().isUnreducedOver(axis.getValue()))
+      axes.push_back(axis);
+  return axes;
+}
+
+ReshardOp llmc::getPureSum(Value value) {
+  auto reshard = value.getDefiningOp<ReshardOp>();
+  if (!reshard || !value.hasOneUse() || reshard.getFrom().getDims() != reshard.getTo().getDims() ||
+      reshard.getFrom().getKind() != ReduceKind::sum || getReducedAxes(reshard).empty())
+    return {};
+  return reshard;
+}
+
+static int64_t numElements(Value value) {
+  return cast<RankedTensorType>(value.getType()).getNumElements();
+}
+
+// Marks of phase 3 that say where and when an op runs.
+static void copyMarks(Operation *from, Operation *to) {
+  for (StringRef name : {StringRef(kStage), StringRef(kBackward), StringRef(kOrigin)})
+    if (Attribute attr = from->getAttr(name))
+      to->setAttr(name, attr);
+}
+static bool sameMarks(Operation *a, Operation *b) {
+  return a->getAttr(kStage) == b->getAttr(kStage) && a->hasAttr(kBackward) == b->hasAttr(kBackward);
+}
+
+//===-- Behind one op -------------------------------------------------------===//
+
+// The reshards in the operands `set`, if all of them only sum over the same axes.
+static SmallVector<ReshardOp> matchSet(Operation *op, ArrayRef<unsigned> set) {
+  SmallVector<ReshardOp> reshards;
+  for (unsigned i : set) {
+    ReshardOp reshard = i < op->getNumOperands() ? getPureSum(op->getOperand(i)) : ReshardOp();
+    if (!reshard || !sameMarks(reshard, op) || !reshard.getTo().getUnreduced().empty() ||
+        (!reshards.empty() &&
+         reshard.getFrom().getUnreduced() != reshards[0].getFrom().getUnreduced()))
+      return {};
+    reshards.push_back(reshard);
+  }
+  return reshards;
+}
+
+static bool shrinksOrKeeps(Operation *op, ArrayRef<unsigned> set) {
+  int64_t before = 0, after = 0;
+  for (unsigned i : set)
+    before += numElements(op->getOperand(i));
+  for (Value result : op->getResults())
+    after += numElements(result);
+  return after <= before;
+}
+
+// An op that makes partial results of its own must make sums.
+static bool makesSums(Operation *op) {
+  return llvm::all_of(op->getResults(), [](Value result) {
+    ShardingAttr sharding = getSharding(result);
+    return sharding.getUnreduced().empty() || sharding.getKind() == ReduceKind::sum;
+  });
+}
+
+// Lets the op work on partial sums and reduces its results instead.
+static void moveBehind(Operation *op, ArrayRef<unsigned> set, SmallVector<ReshardOp> reshards) {
+  ReshardOp first = reshards.front();
+  Axes axes = getReducedAxes(first);
+  for (auto [i, reshard] : llvm::zip(set, reshards)) {
+    op->setOperand(i, reshard.getOperand());
+    setRequired(op->getOpOperand(i), reshard.getFrom());
+  }
+  OpBuilder builder(op->getContext());
+  builder.setInsertionPointAfter(op);
+  for (Value result : op->getResults()) {
+    ShardingAttr to = getSharding(result);
+    Axes all(to.getUnreduced());
+    all.append(axes.begin(), axes.end());
+    ShardingAttr from = withUnreduced(to, all);
+    setSharding(result, from);
+    if (result.use_empty())
+      continue;
+    auto after = ReshardOp::create(builder, first.getLoc(), result.getType(), result, from, to);
+    copyMarks(first, after);
+    result.replaceAllUsesExcept(after.getResult(), after);
+  }
+  for (ReshardOp reshard : reshards)
+    reshard.erase();
+}
+
+static bool sinkBehind(Operation *op) {
+  auto graphOp = dyn_cast<graph::GraphOpInterface>(op);
+  if (!graphOp || !makesSums(op))
+    return false;
+  bool any = llvm::any_of(op->getOperands(), [](Value v) { return bool(getPureSum(v)); });
+  if (!any)
+    return false;
+  for (const auto &set : graphOp.getShardingRule().linearIn) {
+    SmallVector<ReshardOp> reshards = matchSet(op, set);
+    if (reshards.empty() || !shrinksOrKeeps(op, set))
+      continue;
+    moveBehind(op, set, reshards);
+    return true;
+  }
+  return false;
+}
+
+// reshard(reshard(x)) is one reshard.
+static bool mergeChain(ReshardOp op) {
+  ReshardOp inner = getPureSum(op.getOperand());
+  if (!inner || !sameMarks(inner, op))
+    return false;
+  op.getOperandMutable().set(inner.getOperand());
+  op.setFromAttr(inner.getFrom());
+  inner.erase();
+  return true;
+}
+
+//===-- Sums of many ----------------------------------------------------------===//
+
+// An add that does not broadcast.
+static AddOp getPlainAdd(Value value) {
+  auto add = value.getDefiningOp<AddOp>();
+  if (!add || add.getLhs().getType() != add.getType() || add.getRhs().getType() != add.getType())
+    return {};
+  return add;
+}
+
+static void collectLeaves(Value value, bool isRoot, Operation *root, SmallVectorImpl<Value> &leaves) {
+  AddOp add = getPlainAdd(value);
+  if (!add || (!isRoot && (!value.hasOneUse() || !sameMarks(add, root)))) {
+    leaves.push_back(value);
+    return;
+  }
+  collectLeaves(add.getLhs(), false, root, leaves);
+  collectLeaves(add.getRhs(), false, root, leaves);
+}
+
+// Adds `values`, all under `sharding`, in order.
+static Value addAll(OpBuilder &builder, AddOp like, ArrayRef<Value> values, ShardingAttr sharding) {
+  Value sum = values.front();
+  for (Value value : values.drop_front()) {
+    auto add = AddOp::create(builder, like.getLoc(), like.getType(), sum, value);
+    copyMarks(like, add);
+    for (OpOperand &use : add->getOpOperands())
+      setRequired(use, sharding);
+    setSharding(add.getResult(), sharding);
+    sum = add.getResult();
+  }
+  return sum;
+}
+
+// Of the leaves of a sum, those that are reduced over the same axes as the first such.
+static SmallVector<Value> partialLeaves(ArrayRef<Value> leaves, Operation *root) {
+  SmallVector<Value> partial;
+  for (Value leaf : leaves) {
+    ReshardOp reshard = getPureSum(leaf);
+    if (!reshard || !sameMarks(reshard, root))
+      continue;
+    if (partial.empty() || cast<ReshardOp>(partial[0].getDefiningOp()).getFrom() == reshard.getFrom())
+      partial.push_back(leaf);
+  }
+  return partial;
+}
+
+// a + R(x) + b + R(y) -> a + b + R(x + y)
+static bool mergeSum(AddOp root) {
+  if (!getPlainAdd(root.getResult()))
+    return false;
+  if (root.getResult().hasOneUse())
+    if (auto user = dyn_cast<AddOp>(*root.getResult().user_begin());
+        user && getPlainAdd(user.getResult()) && sameMarks(user, root))
+      return false; // not the root of its tree
+  SmallVector<Value> leaves;
+  collectLeaves(root.getResult(), true, root, leaves);
+  SmallVector<Value> partial = partialLeaves(leaves, root);
+  if (partial.size() < 2)
+    return false;
+  OpBuilder builder(root);
+  auto first = cast<ReshardOp>(partial[0].getDefiningOp());
+  SmallVector<Value> operands;
+  for (Value leaf : partial)
+    operands.push_back(cast<ReshardOp>(leaf.getDefiningOp()).getOperand());
+  Value sum = addAll(builder, root, operands, first.getFrom());
+  auto reshard = ReshardOp::create(builder, first.getLoc(), sum.getType(), sum, first.getFrom(),
+                                   first.getTo());
+  copyMarks(first, reshard);
+  SmallVector<Value> rest;
+  for (Value leaf : leaves)
+    if (!llvm::is_contained(partial, leaf))
+      rest.push_back(leaf);
+  rest.push_back(reshard.getResult());
+  Value total = addAll(builder, root, rest, getSharding(root.getResult()));
+  root.getResult().replaceAllUsesWith(total);
+  SmallVector<Operation *> dead = {root};
+  while (!dead.empty()) {
+    Operation *op = dead.pop_back_val();
+    if (!op->use_empty() || !isa<AddOp, ReshardOp>(op))
+      continue;
+    for (Value operand : op->getOperands())
+      if (Operation *producer = operand.getDefiningOp())
+        if (!llvm::is_contained(dead, producer))
+          dead.push_back(producer);
+    op->erase();
+  }
+  return true;
+}
+
+namespace {
+struct SinkReductions : llmc::impl::SinkReductionsBase<SinkReductions> {
+  void runOnOperation() override {
+    bool changed = true;
+    while (changed) {
+      changed = false;
+      SmallVector<Operation *> ops;
+      getOperation().walk([&](Operation *op) { ops.push_back(op); });
+      for (Operation *op : ops) {
+        if (auto reshard = dyn_cast<ReshardOp>(op))
+          changed |= mergeChain(reshard);
+        else if (sinkBehind(op))
+          changed = true, ++numSunk;
+        else if (auto add = dyn_cast<AddOp>(op); add && mergeSum(add))
+          changed = true, ++numMerged;
+        if (changed)
+          break; // ops may be gone
+      }
+    }
+    numAccumulated += sinkAccumulators(getOperation());
+  }
+};
+} // namespace

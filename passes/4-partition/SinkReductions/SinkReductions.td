@@ -1,0 +1,20 @@
+def SinkReductions : Pass<"llmc-sink-reductions", "::mlir::ModuleOp"> {
+  let summary = "moves reductions later, where fewer or smaller ones do";
+  let description = [{
+    Needs: reshards (llmc-insert-reshards).
+    Gives: sums of partial sums are added first and reduced once; a reduction
+      moves behind an op that is linear in its operand (`linearIn` of the op's
+      rule) and does not make it larger; a gradient's reduction leaves the
+      micro-batch: `acc + partial` makes the accumulator itself unreduced, and
+      @update reduces it once a step.
+    Keeps: all values up to the order of additions. A maximum is never moved,
+      nor a sum past an op that adds a reduced value (a bias, a residual).
+    Example: test/passes/4-partition/sink-reductions.mlir
+  }];
+  let dependentDialects = ["::llmc::parallel::ParallelDialect"];
+  let statistics = [
+    Statistic<"numSunk", "sunk reductions", "reductions moved behind an op">,
+    Statistic<"numMerged", "merged reductions", "reductions saved by adding partial sums first">,
+    Statistic<"numAccumulated", "accumulated reductions", "reductions moved out of the micro-batch">,
+  ];
+}

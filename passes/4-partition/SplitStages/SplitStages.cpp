@@ -1,0 +1,108 @@
+#include "passes/4-partition/SplitStages/SplitStages.h"
+#include "passes/4-partition/Passes.h"
+
+#include "llvm/ADT/BitVector.h"
+
+namespace llmc {
+#define GEN_PASS_DEF_SPLITSTAGES
+#include "passes/4-partition/Passes.h.inc"
+} // namespace llmc
+
+using namespace mlir;
+using namespace llmc;
+using namespace llmc::parallel;
+
+std::string StageSplit::rootOf(StringRef name) {
+  auto state = symbols.lookup<graph::StateOp>(name);
+  return state && state.getOf() ? state.getOf()->str() : name.str();
+}
+
+int64_t llmc::stageOf(Operation *op, int64_t stages) {
+  if (auto stage = op->getAttrOfType<IntegerAttr>(kStage))
+    return stage.getInt();
+  bool backward = op->hasAttr(kBackward);
+  int64_t stage = -1;
+  for (Value operand : op->getOperands())
+    if (Operation *producer = operand.getDefiningOp();
+        producer && producer->hasAttr(kBackward) == backward) {
+      int64_t s = stageOf(producer, stages);
+      stage = stage < 0 ? s : backward ? std::min(stage, s) : std::max(stage, s);
+    }
+  return stage >= 0 ? stage : backward ? stages - 1 : 0;
+}
+
+func::FuncOp llmc::makeProcedure(StageSplit &split, StringRef name, int64_t stage,
+                                 ArrayRef<Type> args, Location loc) {
+  OpBuilder builder = OpBuilder::atBlockEnd(split.module.getBody());
+  auto func = func::FuncOp::create(builder, loc, (name + "_" + Twine(stage)).str(),
+                                   builder.getFunctionType(args, {}));
+  func->setAttr(kStage, builder.getI64IntegerAttr(stage));
+  func->setAttr(kProcedure, builder.getStringAttr(name));
+  func.addEntryBlock();
+  return func;
+}
+
+void llmc::bindState(func::FuncOp func, unsigned index, bool isResult, Attribute state,
+                     StageSplit &split, int64_t stage) {
+  auto bind = [&](StringRef name, Attribute attr) {
+    if (isResult)
+      func.setResultAttr(index, name, attr);
+    else
+      func.setArgAttr(index, name, attr);
+  };
+  bind(kState, state);
+  Family &family = split.familyOf(cast<FlatSymbolRefAttr>(state).getValue());
+  if (family.isSplit())
+    bind(kLayers, DenseI64ArrayAttr::get(func.getContext(),
+                                         {family.firstLayer(stage), family.layers[stage]}));
+}
+
+void llmc::removeDead(func::FuncOp func) {
+  SmallVector<Operation *> ops;
+  for (Operation &op : llvm::reverse(func.getBody().front().without_terminator()))
+    ops.push_back(&op);
+  for (Operation *op : ops)
+    if (isOpTriviallyDead(op))
+      op->erase();
+  llvm::BitVector unused(func.getNumArguments());
+  for (BlockArgument arg : func.getArguments())
+    if (arg.use_empty())
+      unused.set(arg.getArgNumber());
+  (void)func.eraseArguments(unused);
+}
+
+namespace {
+struct SplitStages : llmc::impl::SplitStagesBase<SplitStages> {
+  void runOnOperation() override;
+  LogicalResult markStates(StageSplit &split);
+};
+} // namespace
+
+// Writes the holders onto the states.
+LogicalResult SplitStages::markStates(StageSplit &split) {
+  for (auto state : split.module.getOps<graph::StateOp>()) {
+    Family &family = split.familyOf(state.getSymName());
+    Builder builder(state.getContext());
+    SmallVector<Attribute> holders;
+    for (int64_t stage : family.holders)
+      holders.push_back(builder.getI64IntegerAttr(stage));
+    state->setAttr(kStages, builder.getArrayAttr(holders));
+  }
+  return success();
+}
+
+void SplitStages::runOnOperation() {
+  ModuleOp module = getOperation();
+  auto micro = module.lookupSymbol<func::FuncOp>("micro");
+  auto update = module.lookupSymbol<func::FuncOp>("update");
+  if (!micro || !update || !getMesh(module)) {
+    module.emitError("a step needs @micro, @update and the attribute `parallel.mesh`");
+    return signalPassFailure();
+  }
+  StageSplit split(module);
+  if (failed(splitMicro(micro, split)) || failed(splitUpdate(update, split)) ||
+      failed(markStates(split)))
+    return signalPassFailure();
+  micro.erase();
+  update.erase();
+}

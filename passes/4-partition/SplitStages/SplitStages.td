@@ -1,0 +1,26 @@
+def SplitStages : Pass<"llmc-split-stages", "::mlir::ModuleOp"> {
+  let summary = "one forward, backward and update function per stage";
+  let description = [{
+    Needs: `parallel.stage` on the top-level ops of @micro (an op without it
+      goes where its operands come from), `parallel.layers` on its repeats if
+      there are several stages; backward ops carry `graph.backward`.
+    Gives: @forward_K, @backward_K, @update_K for every stage K, on global
+      types, bound by `graph.state` (with `parallel.layers = [first, count]`
+      for a part of a stacked state), `graph.input`, `graph.output`,
+      `parallel.border` and `parallel.residual`; `parallel.stages` on states.
+      A value that a later stage needs passes through all stages between. What
+      backward needs of forward is kept, never computed again, but for ops
+      without operands and reshapes.
+      A state used by several stages is held by all of them; each adds its
+      share of the gradient, and @update sums the shares over the holders.
+      Sums over all parameters count a part where it is owned, and are then
+      summed over "pp"; the outputs are those of every stage alike.
+    Keeps: all ops of the step, each in exactly one stage (ops of @update that
+      only handle scalars: in all).
+    Errors: S1 `parallel.layers` sums to the repeat's count; S2 a forward value
+      may not be needed by an earlier stage's forward, nor by the backward of a
+      stage whose forward has not got it; S3 a stacked value is split in one way.
+    Example: test/passes/4-partition/split-stages.mlir
+  }];
+  let dependentDialects = ["::llmc::parallel::ParallelDialect"];
+}

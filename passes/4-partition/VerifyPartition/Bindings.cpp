@@ -1,0 +1,216 @@
+#include "passes/4-partition/VerifyPartition/Bindings.h"
+
+#include "llvm/Support/InterleavedRange.h"
+
+using namespace mlir;
+using namespace llmc;
+using namespace llmc::parallel;
+
+Attribute Binding::get(StringRef name) const {
+  auto f = const_cast<func::FuncOp &>(func);
+  return isResult ? f.getResultAttr(index, name) : f.getArgAttr(index, name);
+}
+Type Binding::type() const {
+  auto f = const_cast<func::FuncOp &>(func);
+  return isResult ? f.getResultTypes()[index] : f.getArgumentTypes()[index];
+}
+int64_t Binding::stage() const { return func->getAttrOfType<IntegerAttr>(kStage).getInt(); }
+StringRef Binding::procedure() const {
+  return func->getAttrOfType<StringAttr>(kProcedure).getValue();
+}
+std::string Binding::text() const {
+  auto f = const_cast<func::FuncOp &>(func);
+  return ((isResult ? "result " : "argument ") + Twine(index) + " of @" + f.getSymName()).str();
+}
+InFlightDiagnostic Binding::error() const {
+  return const_cast<func::FuncOp &>(func).emitError();
+}
+
+SmallVector<Binding> llmc::collectBindings(ModuleOp module) {
+  SmallVector<Binding> bindings;
+  for (auto func : module.getOps<func::FuncOp>()) {
+    for (unsigned i = 0; i < func.getNumArguments(); ++i)
+      bindings.push_back({func, i, false});
+    for (unsigned i = 0; i < func.getNumResults(); ++i)
+      bindings.push_back({func, i, true});
+  }
+  return bindings;
+}
+
+LogicalResult llmc::verifyBound(ArrayRef<Binding> bindings) {
+  bool ok = true;
+  for (const Binding &binding : bindings) {
+    int count = 0;
+    for (StringRef name : {StringRef(kState), StringRef(kInput), StringRef(kOutput),
+                           StringRef(kBorder), StringRef(kResidual)})
+      count += bool(binding.get(name));
+    if (count == 1)
+      continue;
+    ok = false;
+    binding.error() << "C5: " << binding.text() << " has " << count
+                    << " bindings, expected one of state, input, output, border, residual";
+  }
+  return success(ok);
+}
+
+//===-- Borders and residuals -------------------------------------------------===//
+
+// One side of a border or of a stage's residuals, by number.
+using Side = llvm::MapVector<int64_t, Binding>;
+
+static Side collectSide(ArrayRef<Binding> bindings, StringRef name, int64_t stage,
+                        StringRef procedure, bool isResult) {
+  Side side;
+  for (const Binding &binding : bindings)
+    if (auto number = dyn_cast_or_null<IntegerAttr>(binding.get(name)))
+      if (binding.stage() == stage && binding.procedure() == procedure &&
+          binding.isResult == isResult)
+        side.insert({number.getInt(), binding});
+  return side;
+}
+
+static bool agree(StringRef rule, const Side &made, const Side &read, StringRef what) {
+  bool ok = true;
+  for (auto &[number, from] : made) {
+    auto found = read.find(number);
+    if (found == read.end()) {
+      ok = false;
+      from.error() << rule << ": " << what << " " << number << ", " << from.text()
+                   << ", is read by no one";
+      continue;
+    }
+    const Binding &to = found->second;
+    if (from.type() != to.type() || from.get(kSharding) != to.get(kSharding)) {
+      ok = false;
+      to.error() << rule << ": " << what << " " << number << " is " << from.type() << " in "
+                 << from.text() << " and " << to.type() << " in " << to.text();
+    }
+  }
+  for (auto &[number, to] : read)
+    if (made.find(number) == made.end()) {
+      ok = false;
+      to.error() << rule << ": " << what << " " << number << ", " << to.text()
+                 << ", is made by no one";
+    }
+  for (auto &[number, from] : made)
+    if (number < 0 || number >= static_cast<int64_t>(made.size())) {
+      ok = false;
+      from.error() << rule << ": numbers run from 0 to " << made.size() - 1 << ", got " << number;
+    }
+  return ok;
+}
+
+LogicalResult llmc::verifyPairs(ArrayRef<Binding> bindings, int64_t stages) {
+  bool ok = true;
+  for (int64_t k = -1; k < stages; ++k) {
+    // k = -1 and k = stages - 1 are the ends: both sides must be empty.
+    ok &= agree("C6", collectSide(bindings, kBorder, k, "forward", true),
+                collectSide(bindings, kBorder, k + 1, "forward", false), "border");
+    ok &= agree("C6", collectSide(bindings, kBorder, k + 1, "backward", true),
+                collectSide(bindings, kBorder, k, "backward", false), "border");
+    ok &= agree("C7", collectSide(bindings, kResidual, k, "forward", true),
+                collectSide(bindings, kResidual, k, "backward", false), "residual");
+  }
+  return success(ok);
+}
+
+//===-- States ----------------------------------------------------------------===//
+
+static SmallVector<int64_t> holdersOf(graph::StateOp state) {
+  SmallVector<int64_t> holders;
+  if (auto list = state->getAttrOfType<ArrayAttr>(kStages))
+    for (Attribute entry : list)
+      if (auto number = dyn_cast<IntegerAttr>(entry))
+        holders.push_back(number.getInt());
+  return holders;
+}
+
+// C8 for one binding.
+static LogicalResult verifyPart(const Binding &binding, graph::StateOp state, MeshAttr mesh) {
+  auto type = cast<RankedTensorType>(state.getType());
+  SmallVector<int64_t> shape(type.getShape());
+  if (auto layers = dyn_cast_or_null<DenseI64ArrayAttr>(binding.get(kLayers))) {
+    if (layers.size() != 2 || shape.empty() || layers[0] < 0 || layers[1] < 1 ||
+        layers[0] + layers[1] > shape[0])
+      return binding.error() << "C8: " << binding.text() << " has layers " << layers
+                             << ", expected first and count within " << type;
+    shape[0] = layers[1];
+  }
+  auto sharding = state->getAttrOfType<ShardingAttr>(kSharding);
+  if (!sharding)
+    sharding = ShardingAttr::getReplicated(state.getContext(), type.getRank());
+  auto part = RankedTensorType::get(shape, type.getElementType());
+  if (!dividesEvenly(part, sharding, mesh) || getLocalType(part, sharding, mesh) != binding.type())
+    return binding.error() << "C8: " << binding.text() << " is " << binding.type() << ", state @"
+                           << state.getSymName() << " is " << type << " cut as " << sharding;
+  if (!llvm::is_contained(holdersOf(state), binding.stage()))
+    return binding.error() << "C8: " << binding.text() << " stands in stage " << binding.stage()
+                           << ", state @" << state.getSymName() << " is held by stages "
+                           << llvm::interleaved_array(holdersOf(state));
+  return success();
+}
+
+// C9: the layers that the stages name for one state.
+static LogicalResult verifyLayers(graph::StateOp state, ArrayRef<Binding> uses) {
+  if (holdersOf(state).empty())
+    return state.emitOpError("C9: is held by no stage");
+  std::map<int64_t, std::pair<int64_t, int64_t>> parts; // by stage
+  for (const Binding &use : uses) {
+    auto layers = dyn_cast_or_null<DenseI64ArrayAttr>(use.get(kLayers));
+    std::pair<int64_t, int64_t> part = {layers ? layers[0] : -1, layers ? layers[1] : 0};
+    auto [entry, inserted] = parts.try_emplace(use.stage(), part);
+    if (!inserted && entry->second != part)
+      return use.error() << "C9: " << use.text() << " names other layers of @"
+                         << state.getSymName() << " than its stage does elsewhere";
+  }
+  if (llvm::all_of(parts, [](auto &entry) { return entry.second.first < 0; }))
+    return success();
+  int64_t next = 0;
+  for (auto &[stage, part] : parts) {
+    if (part.first != next)
+      return state.emitOpError("C9: stage ")
+             << stage << " begins with layer " << part.first << ", expected " << next;
+    next += part.second;
+  }
+  int64_t all = cast<RankedTensorType>(state.getType()).getShape()[0];
+  if (next != all)
+    return state.emitOpError("C9: its stages hold ") << next << " of " << all << " layers";
+  return success();
+}
+
+LogicalResult llmc::verifyStates(ModuleOp module, ArrayRef<Binding> bindings) {
+  bool ok = true;
+  SymbolTable symbols(module);
+  MeshAttr mesh = getMesh(module);
+  std::map<std::string, SmallVector<Binding>> uses;
+  for (const Binding &binding : bindings) {
+    auto name = dyn_cast_or_null<FlatSymbolRefAttr>(binding.get(kState));
+    if (!name)
+      continue;
+    auto state = symbols.lookup<graph::StateOp>(name.getValue());
+    if (!state) {
+      ok = false;
+      binding.error() << "C8: " << binding.text() << " names no state, got " << name;
+      continue;
+    }
+    ok &= succeeded(verifyPart(binding, state, mesh));
+    uses[name.getValue().str()].push_back(binding);
+  }
+  for (auto state : module.getOps<graph::StateOp>()) {
+    SmallVector<Binding> &own = uses[state.getSymName().str()];
+    if (failed(verifyLayers(state, own))) {
+      ok = false;
+      continue;
+    }
+    if (state.getRole() == graph::Role::accumulator && !state.getOf())
+      continue; // the step's own sums are not parameters' affairs
+    for (int64_t stage : holdersOf(state))
+      if (llvm::none_of(own, [&](const Binding &use) {
+            return use.isResult && use.procedure() == "update" && use.stage() == stage;
+          })) {
+        ok = false;
+        state.emitOpError("C10: is held by stage ") << stage << ", which does not update it";
+      }
+  }
+  return success(ok);
+}

@@ -1,0 +1,25 @@
+def VerifyPartition : Pass<"llmc-verify-partition", "::mlir::ModuleOp"> {
+  let summary = "closes the phase: what the stages say of each other agrees";
+  let description = [{
+    Needs: the end of the phase.
+    Gives: an error for each breach of
+      C1 no reshard and no annotation is left on an op;
+      C2 every collective carries an origin: node, rule and tactic, none empty;
+      C3 no group has one member;
+      C4 every stage of the mesh has one forward, one backward and one update,
+         and there is no other function;
+      C5 every argument and result has exactly one binding;
+      C6 the borders that two neighbours name are numbered from 0 and have one
+         type and one sharding on both sides; none leads out of the pipeline;
+      C7 the residuals of a stage are made by its forward, read by its
+         backward, with one type and one sharding;
+      C8 an argument or result of a state has the type of the state's part, and
+         stands in a stage that holds the state;
+      C9 the parts of a split state cover every layer exactly once, and no
+         state is without holder;
+      C10 every holder of a parameter updates it, and its accumulator and
+         moments with it.
+    Keeps: everything.
+    Example: test/passes/4-partition/verify-partition.mlir
+  }];
+}
