@@ -1,0 +1,488 @@
+#include "PlanBuilder.h"
+
+#include <cmath>
+#include <csignal>
+#include <numeric>
+
+using namespace llmc;
+using namespace llmc::test;
+using runtime::Executor;
+using runtime::ExecutorOptions;
+using runtime::Kernels;
+
+namespace {
+
+const Kernels kNone(std::vector<runtime::KernelFunction>{});
+
+// Numbers whose sum depends on the order of addition.
+float awkward(uint32_t rank, uint64_t i) {
+  return std::ldexp(1.0f + 0.001f * float(i % 97), int(rank * 7 + i) % 23 - 11);
+}
+
+struct AxesCase {
+  std::vector<uint32_t> axes;
+  uint64_t count;
+};
+
+class AllReduce : public ::testing::TestWithParam<AxesCase> {};
+
+// Every subset of the axes, with one and with many chunks; the stages split the
+// middle axis.
+TEST_P(AllReduce, AddsInGroupOrder) {
+  const AxesCase &param = GetParam();
+  uint64_t bytes = param.count * 4;
+  for (unsigned workers : {1u, 2u, 4u}) {
+    auto program = makeProgram({2, 2, 2}, 1, 2 * bytes);
+    for (uint32_t stage = 0; stage < 2; ++stage)
+      add(*program, stage,
+          collective(CollectiveKind::AllReduce, param.axes, param.count, ref(0, bytes),
+                     ref(bytes, bytes)));
+    ExecutorOptions options;
+    options.workers = workers;
+    auto executor = makeExecutor(*program, kNone, options);
+    for (uint32_t rank = 0; rank < 8; ++rank)
+      for (uint64_t i = 0; i < param.count; ++i)
+        at<float>(*executor, rank, 0)[i] = awkward(rank, i);
+    auto status = executor->runStep({});
+    ASSERT_TRUE(bool(status)) << status.message();
+    const CollectiveT &what = *program->stages[0]->procedures[0]->instructions[0]->body.AsCollective();
+    for (uint32_t rank = 0; rank < 8; ++rank) {
+      std::vector<uint32_t> group = groupOf(*program->mesh, what, rank);
+      ASSERT_EQ(group.size(), size_t(1) << param.axes.size());
+      for (uint64_t i = 0; i < param.count; ++i) {
+        float sum = awkward(group[0], i);
+        for (size_t g = 1; g < group.size(); ++g)
+          sum += awkward(group[g], i);
+        ASSERT_EQ(at<float>(*executor, rank, bytes)[i], sum) << "rank " << rank << " at " << i;
+      }
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Axes, AllReduce,
+                         ::testing::Values(AxesCase{{0}, 5}, AxesCase{{1}, 5}, AxesCase{{2}, 5},
+                                           AxesCase{{0, 2}, 7}, AxesCase{{0, 1}, 1},
+                                           AxesCase{{0, 1, 2}, 3}, AxesCase{{2, 0}, 40001},
+                                           AxesCase{{0, 1, 2}, 40001}));
+
+TEST(Collectives, GroupOrderFollowsTheAxes) {
+  auto program = makeProgram({2, 2, 2}, 1, 8);
+  EXPECT_EQ(groupOf(*program->mesh, collective(CollectiveKind::AllReduce, {0, 2}, 1, nullptr, nullptr), 3),
+            (std::vector<uint32_t>{2, 3, 6, 7}));
+  EXPECT_EQ(groupOf(*program->mesh, collective(CollectiveKind::AllReduce, {2, 0}, 1, nullptr, nullptr), 3),
+            (std::vector<uint32_t>{2, 6, 3, 7}));
+}
+
+TEST(Collectives, InPlaceMaxAndIntegers) {
+  auto program = makeProgram({2, 1, 2}, 1, 64);
+  add(*program, 0, collective(CollectiveKind::AllReduce, {0, 2}, 2, ref(0, 16), ref(0, 16), DType::I64));
+  add(*program, 0,
+      collective(CollectiveKind::AllReduce, {0, 2}, 2, ref(16, 8), ref(16, 8), DType::F32, ReduceKind::Max));
+  add(*program, 0,
+      collective(CollectiveKind::AllReduce, {2}, 1, ref(32, 8), ref(40, 8), DType::F64));
+  auto executor = makeExecutor(*program, kNone);
+  for (uint32_t rank = 0; rank < 4; ++rank) {
+    at<int64_t>(*executor, rank, 0)[0] = rank + 1;
+    at<int64_t>(*executor, rank, 0)[1] = -int64_t(rank);
+    at<float>(*executor, rank, 16)[0] = rank == 2 ? 9.0f : -float(rank);
+    at<float>(*executor, rank, 16)[1] = rank == 1 ? NAN : 1.0f;
+    at<double>(*executor, rank, 32)[0] = 0.5 + rank;
+  }
+  ASSERT_TRUE(bool(executor->runStep({})));
+  for (uint32_t rank = 0; rank < 4; ++rank) {
+    EXPECT_EQ(at<int64_t>(*executor, rank, 0)[0], 10);
+    EXPECT_EQ(at<int64_t>(*executor, rank, 0)[1], -6);
+    EXPECT_EQ(at<float>(*executor, rank, 16)[0], 9.0f);
+    EXPECT_TRUE(std::isnan(at<float>(*executor, rank, 16)[1]));
+    EXPECT_EQ(at<double>(*executor, rank, 40)[0], rank < 2 ? 2.0 : 6.0);
+  }
+}
+
+TEST(Collectives, GatherScatterBroadcast) {
+  constexpr uint64_t n = 9000, shard = n * 4; // more than a chunk
+  auto program = makeProgram({1, 1, 4}, 1, 10 * shard);
+  add(*program, 0, collective(CollectiveKind::AllGather, {2}, n, ref(0, shard), ref(shard, 4 * shard)));
+  add(*program, 0,
+      collective(CollectiveKind::ReduceScatter, {2}, n, ref(shard, 4 * shard), ref(5 * shard, shard)));
+  add(*program, 0, collective(CollectiveKind::Broadcast, {2}, n, ref(0, shard), ref(6 * shard, shard)));
+  auto executor = makeExecutor(*program, kNone);
+  for (uint32_t rank = 0; rank < 4; ++rank)
+    for (uint64_t i = 0; i < n; ++i)
+      at<float>(*executor, rank, 0)[i] = float(rank * 10000 + i);
+  ASSERT_TRUE(bool(executor->runStep({})));
+  for (uint32_t rank = 0; rank < 4; ++rank)
+    for (uint64_t i = 0; i < n; i += 7) {
+      for (uint32_t other = 0; other < 4; ++other)
+        ASSERT_EQ(at<float>(*executor, rank, shard)[other * n + i], float(other * 10000 + i));
+      ASSERT_EQ(at<float>(*executor, rank, 5 * shard)[i], 4 * float(rank * 10000 + i));
+      ASSERT_EQ(at<float>(*executor, rank, 6 * shard)[i], float(i));
+    }
+}
+
+// The first and the last of three stages reduce; the middle one takes no part.
+TEST(Collectives, MembersOfTheStageAxis) {
+  auto program = makeProgram({1, 3, 2}, 1, 8);
+  for (uint32_t stage : {0u, 2u}) {
+    CollectiveT tied = collective(CollectiveKind::AllReduce, {1}, 2, ref(0, 8), ref(0, 8));
+    tied.members = {0, 2};
+    add(*program, stage, std::move(tied));
+  }
+  auto executor = makeExecutor(*program, kNone);
+  for (uint32_t rank = 0; rank < 6; ++rank)
+    at<float>(*executor, rank, 0)[0] = float(1 << rank);
+  ASSERT_TRUE(bool(executor->runStep({})));
+  float expected[] = {1 + 16, 2 + 32, 4, 8, 1 + 16, 2 + 32};
+  for (uint32_t rank = 0; rank < 6; ++rank)
+    EXPECT_EQ(at<float>(*executor, rank, 0)[0], expected[rank]);
+}
+
+TEST(Collectives, MismatchIsAnErrorThatNamesBoth) {
+  auto program = makeProgram({1, 2, 1}, 1, 16);
+  add(*program, 0, collective(CollectiveKind::AllReduce, {1}, 2, ref(0, 8), ref(0, 8)));
+  add(*program, 1, collective(CollectiveKind::AllReduce, {1}, 3, ref(0, 12), ref(0, 12)));
+  auto executor = makeExecutor(*program, kNone);
+  auto status = executor->runStep({});
+  ASSERT_FALSE(bool(status));
+  EXPECT_NE(status.message().find("all_reduce of 2 f32"), std::string::npos) << status.message();
+  EXPECT_NE(status.message().find("all_reduce of 3 f32"), std::string::npos) << status.message();
+  EXPECT_NE(status.message().find("node.a"), std::string::npos) << status.message();
+}
+
+void addOne(void *const *buffers, const int64_t *scalars, int64_t begin, int64_t end) {
+  for (int64_t i = begin; i < end; ++i)
+    static_cast<int64_t *>(buffers[0])[i] += scalars[0];
+}
+
+const Kernels kAddOne({addOne});
+
+CoordExprT expr(int64_t base, std::vector<int64_t> coefs) {
+  CoordExprT made;
+  made.base = base;
+  made.coefs = std::move(coefs);
+  return made;
+}
+
+// Each stage receives, adds 1 + its coordinates' weights, and sends on; the last
+// adds up all micro-batches. Slots are used round robin.
+TEST(Messages, PipelineOfMicroBatches) {
+  for (unsigned workers : {1u, 3u}) {
+    constexpr uint32_t stages = 4, micro = 7, slots = 3;
+    auto program = makeProgram({2, stages, 1}, 1, slots * 8 + 8, 1, slots, micro);
+    for (uint32_t s = 0; s < stages; ++s) {
+      add(*program, s, s == 0 ? FillT{} : FillT{});
+      program->stages[s]->procedures[0]->instructions.back()->body.AsFill()->dst = ref(0, 8, 8);
+      if (s > 0)
+        add(*program, s, recv(1, -1, ref(0, 8, 8)));
+      add(*program, s, launch(*program, "add", refs(ref(0, 8, 8)), 1, {expr(1, {100, 10, 0})}));
+      if (s + 1 < stages)
+        add(*program, s, send(1, 1, ref(0, 8, 8)));
+    }
+    ExecutorOptions options;
+    options.workers = workers;
+    auto executor = makeExecutor(*program, kAddOne, options);
+    for (int step = 0; step < 3; ++step) {
+      auto status = executor->runStep({});
+      ASSERT_TRUE(bool(status)) << status.message();
+    }
+    for (uint32_t rank = 0; rank < executor->ranks(); ++rank) {
+      std::vector<uint32_t> c = coordinateOf(*program->mesh, rank);
+      int64_t expected = 0;
+      for (uint32_t s = 0; s <= c[1]; ++s)
+        expected += 1 + 100 * c[0] + 10 * s;
+      for (uint32_t slot = 0; slot < slots; ++slot)
+        EXPECT_EQ(*at<int64_t>(*executor, rank, slot * 8), expected);
+    }
+    auto counts = executor->counts();
+    ASSERT_TRUE(bool(counts)) << counts.message();
+    ASSERT_EQ(counts->size(), stages - 1);
+    for (const runtime::Count &count : *counts)
+      EXPECT_EQ(count.calls, 3 * micro);
+  }
+}
+
+TEST(Messages, OrderWithinAChannelAndSizes) {
+  auto program = makeProgram({1, 2}, 1, 32);
+  add(*program, 0, send(1, 1, ref(0, 8)));
+  add(*program, 0, send(1, 1, ref(8, 8)));
+  add(*program, 1, recv(1, -1, ref(16, 8)));
+  add(*program, 1, recv(1, -1, ref(0, 8)));
+  auto executor = makeExecutor(*program, kNone);
+  *at<int64_t>(*executor, 0, 0) = 11;
+  *at<int64_t>(*executor, 0, 8) = 22;
+  ASSERT_TRUE(bool(executor->runStep({})));
+  EXPECT_EQ(*at<int64_t>(*executor, 1, 16), 11);
+  EXPECT_EQ(*at<int64_t>(*executor, 1, 0), 22);
+
+  auto wrong = makeProgram({1, 2}, 1, 32);
+  add(*wrong, 0, send(1, 1, ref(0, 8)));
+  add(*wrong, 1, recv(1, -1, ref(0, 16)));
+  auto status = makeExecutor(*wrong, kNone)->runStep({});
+  ASSERT_FALSE(bool(status));
+  EXPECT_NE(status.message().find("part 0 has 8 bytes at rank 0 and 16 at rank 1"),
+            std::string::npos)
+      << status.message();
+}
+
+// Two streams of a rank share a channel: the messages still pair up.
+TEST(Messages, TwoStreamsOnOneChannel) {
+  auto program = makeProgram({1, 2}, 1, 64, 2, 1, 16);
+  for (uint8_t stream : {0, 1}) {
+    add(*program, 0, send(1, 1, ref(0, 8)), stream);
+    add(*program, 1, recv(1, -1, ref(8 * stream, 8)), stream);
+  }
+  auto executor = makeExecutor(*program, kNone);
+  *at<int64_t>(*executor, 0, 0) = 5;
+  for (int i = 0; i < 50; ++i) {
+    auto status = executor->runStep({});
+    ASSERT_TRUE(bool(status)) << status.message();
+  }
+  EXPECT_EQ(*at<int64_t>(*executor, 1, 8), 5);
+}
+
+void setTo(void *const *buffers, const int64_t *scalars, int64_t, int64_t) {
+  *static_cast<int64_t *>(buffers[0]) = scalars[0];
+}
+void copyOver(void *const *buffers, const int64_t *, int64_t, int64_t) {
+  *static_cast<int64_t *>(buffers[1]) = *static_cast<int64_t *>(buffers[0]);
+}
+
+// Stream 0 waits for what stream 1 does, although it is looked at first.
+TEST(Events, OrderStreams) {
+  auto program = makeProgram({1, 1}, 1, 64, 2);
+  add(*program, 0, launch(*program, "set", refs(ref(0, 8)), 1, {expr(7, {})}), 1);
+  add(*program, 0, record(2), 1);
+  add(*program, 0, waitFor(2), 0);
+  add(*program, 0, launch(*program, "copy", refs(ref(0, 8), ref(8, 8))), 0);
+  Kernels kernels({setTo, copyOver});
+  auto executor = makeExecutor(*program, kernels);
+  ASSERT_TRUE(bool(executor->runStep({})));
+  EXPECT_EQ(*at<int64_t>(*executor, 0, 8), 7);
+}
+
+// A wait before any record of its slot passes; events start anew each step; a
+// whole-step event has one instance for all slots.
+TEST(Events, SlotsAndSteps) {
+  auto program = makeProgram({1, 1}, 1, 64, 2, 2, 4);
+  add(*program, 0, waitFor(0), 0);        // first use of each slot: no record yet
+  add(*program, 0, record(1), 0);
+  add(*program, 0, waitFor(1), 1);
+  add(*program, 0, record(0), 1);
+  add(*program, 0, record(3, true), 1);
+  add(*program, 0, waitFor(3, true), 0);  // the next entry's stream 0 too
+  auto executor = makeExecutor(*program, kNone);
+  for (int step = 0; step < 3; ++step) {
+    auto status = executor->runStep({});
+    ASSERT_TRUE(bool(status)) << status.message();
+  }
+}
+
+TEST(Blocked, ReportNamesRankInstructionOriginAndPartner) {
+  auto program = makeProgram({1, 2}, 1, 32, 2);
+  program->origins.push_back(origin("graph.matmul", {"h.3.mlp"}));
+  add(*program, 0, recv(1, 1, ref(0, 8)));
+  program->stages[0]->procedures[0]->instructions.back()->origin = 1;
+  add(*program, 1, recv(1, -1, ref(0, 8)));
+  add(*program, 1, record(0), 0);
+  add(*program, 1, waitFor(0), 1);
+  for (unsigned workers : {1u, 2u}) {
+    ExecutorOptions options;
+    options.workers = workers;
+    auto executor = makeExecutor(*program, kNone, options);
+    auto status = executor->runStep({});
+    ASSERT_FALSE(bool(status));
+    const std::string &report = status.message();
+    for (const char *part :
+         {"all ranks are blocked", "rank 0 (stage 0), stream 0: recv, instruction 0 of 'step'",
+          "graph.matmul 'h.3.mlp'; waits for rank 1", "rank 1 (stage 1), stream 0: recv",
+          "waits for rank 0", "rank 1 (stage 1), stream 1: wait",
+          "waits for event 0 (0 of 1 recorded)"})
+      EXPECT_NE(report.find(part), std::string::npos) << part << " not in\n" << report;
+    EXPECT_FALSE(bool(executor->runStep({}))); // and it stays so
+  }
+}
+
+TEST(Blocked, MissingMembersOfACollective) {
+  auto program = makeProgram({1, 2, 2}, 1, 32);
+  add(*program, 0, collective(CollectiveKind::AllReduce, {1, 2}, 1, ref(0, 4), ref(0, 4)));
+  add(*program, 1, recv(1, -1, ref(0, 4)));
+  auto status = makeExecutor(*program, kNone)->runStep({});
+  ASSERT_FALSE(bool(status));
+  EXPECT_NE(status.message().find("waits for rank 2, 3"), std::string::npos) << status.message();
+}
+
+// A rank that does nothing is done at once; a rank may have no instruction at all.
+TEST(Executor, EmptyPlan) {
+  auto program = makeProgram({2, 2}, 1, 0);
+  auto executor = makeExecutor(*program, kNone);
+  EXPECT_TRUE(bool(executor->runStep({})));
+  EXPECT_TRUE(bool(executor->runStep({})));
+}
+
+TEST(Executor, CopyFillFeed) {
+  auto program = makeProgram({2, 1}, 1, 64, 1, 1, 2);
+  program->global_batch = 4;
+  auto input = std::make_unique<InputBindingT>();
+  input->name = "x";
+  input->dtype = DType::I64;
+  input->local_shape = {1, 1};
+  input->batch_axes = {0};
+  program->inputs.push_back(std::move(input));
+  FeedT feed;
+  feed.dst = ref(0, 8);
+  add(*program, 0, std::move(feed));
+  CopyT copy;
+  copy.src = ref(0, 8);
+  copy.dst = ref(8, 8);
+  add(*program, 0, std::move(copy));
+  FillT fill;
+  fill.dst = ref(0, 8);
+  add(*program, 0, std::move(fill));
+  // Sums what was fed: micro-batch m of rank d is row 2m + d.
+  add(*program, 0, launch(*program, "sum", refs(ref(8, 8), ref(16, 8))));
+  Kernels kernels({[](void *const *b, const int64_t *, int64_t, int64_t) {
+    int64_t *sum = static_cast<int64_t *>(b[1]);
+    *sum = *sum * 100 + *static_cast<int64_t *>(b[0]);
+  }});
+  auto executor = makeExecutor(*program, kernels);
+  std::vector<int64_t> batch = {1, 2, 3, 4};
+  ASSERT_TRUE(bool(executor->runStep({reinterpret_cast<const std::byte *>(batch.data())})));
+  EXPECT_EQ(*at<int64_t>(*executor, 0, 16), 103);
+  EXPECT_EQ(*at<int64_t>(*executor, 1, 16), 204);
+  EXPECT_EQ(*at<int64_t>(*executor, 0, 0), 0);
+}
+
+void squareRows(void *const *buffers, const int64_t *, int64_t begin, int64_t end) {
+  auto *from = static_cast<float *>(buffers[0]), *to = static_cast<float *>(buffers[1]);
+  for (int64_t i = begin * 1024; i < end * 1024; ++i)
+    to[i] = from[i] * from[i] + 1;
+}
+
+// One rank uses several threads; every row is done exactly once.
+TEST(Executor, LaunchIsSplitOverRows) {
+  constexpr int64_t rows = 101;
+  constexpr uint64_t bytes = rows * 1024 * 4;
+  auto program = makeProgram({1, 1}, 1, 2 * bytes);
+  add(*program, 0, launch(*program, "square", refs(ref(0, bytes), ref(bytes, bytes)), rows));
+  Kernels kernels({squareRows});
+  ExecutorOptions options;
+  options.threadsPerRank = 3;
+  auto executor = makeExecutor(*program, kernels, options);
+  for (int64_t i = 0; i < rows * 1024; ++i)
+    at<float>(*executor, 0, 0)[i] = float(i % 1000);
+  for (int step = 0; step < 20; ++step) {
+    std::fill_n(at<float>(*executor, 0, bytes), rows * 1024, 0.0f);
+    ASSERT_TRUE(bool(executor->runStep({})));
+    for (int64_t i = 0; i < rows * 1024; ++i)
+      ASSERT_EQ(at<float>(*executor, 0, bytes)[i], float(i % 1000) * float(i % 1000) + 1);
+  }
+}
+
+void fallbackMatmul(void *const *buffers, const int64_t *, int64_t begin, int64_t end) {
+  // 2 batches of 6 x 10 x 8, B transposed in memory, C accumulated.
+  auto *a = static_cast<float *>(buffers[0]), *b = static_cast<float *>(buffers[1]),
+       *c = static_cast<float *>(buffers[2]);
+  for (int64_t row = begin; row < end; ++row)
+    for (int64_t n = 0; n < 10; ++n)
+      for (int64_t k = 0; k < 8; ++k)
+        c[row * 10 + n] += a[row * 8 + k] * b[row / 6 * 80 + n * 8 + k];
+}
+
+// With and without oneDNN, with one thread and with two.
+TEST(Executor, MatmulByLibraryAndByFallback) {
+  MatmulT matmul;
+  matmul.dtype = DType::F32;
+  matmul.batch = 2, matmul.m = 6, matmul.n = 10, matmul.k = 8;
+  matmul.a_strides = {48, 8, 1};
+  matmul.b_strides = {80, 1, 8};
+  matmul.c_strides = {60, 10, 1};
+  matmul.accumulate = true;
+  std::vector<float> results[2];
+  for (bool library : {false, true}) {
+    auto program = makeProgram({1, 1}, 1, 4096);
+    program->kernels.push_back(std::make_unique<KernelT>());
+    MatmulT copy = matmul;
+    copy.a = ref(0, 96 * 4);
+    copy.b = ref(1024, 160 * 4);
+    copy.c = ref(2048, 120 * 4);
+    add(*program, 0, std::move(copy));
+    Kernels kernels({fallbackMatmul});
+    ExecutorOptions options;
+    options.useLibrary = library;
+    options.threadsPerRank = 2;
+    auto executor = makeExecutor(*program, kernels, options);
+    for (int i = 0; i < 96; ++i)
+      at<float>(*executor, 0, 0)[i] = float(i % 7) - 3;
+    for (int i = 0; i < 160; ++i)
+      at<float>(*executor, 0, 1024)[i] = float(i % 5) - 2;
+    for (int i = 0; i < 120; ++i)
+      at<float>(*executor, 0, 2048)[i] = float(i);
+    ASSERT_TRUE(bool(executor->runStep({})));
+    results[library].assign(at<float>(*executor, 0, 2048), at<float>(*executor, 0, 2048) + 120);
+  }
+  EXPECT_EQ(results[0], results[1]); // small integers: exact either way
+  EXPECT_NE(results[0][5], 5.0f);
+}
+
+// Reads a byte of the next rank's arena, whose address it was told.
+std::byte *otherArena = nullptr;
+void trespass(void *const *, const int64_t *, int64_t, int64_t) {
+  volatile std::byte value = *otherArena;
+  (void)value;
+}
+
+TEST(Isolation, ForeignArenasAreClosedWhileAKernelRuns) {
+  auto program = makeProgram({2, 1}, 1, 64);
+  add(*program, 0, launch(*program, "trespass", refs(ref(0, 8))));
+  Kernels kernels({trespass});
+  auto run = [&](bool isolate, uint32_t rank) {
+    ExecutorOptions options;
+    options.isolate = isolate;
+    options.workers = 1;
+    auto executor = makeExecutor(*program, kernels, options);
+    otherArena = executor->arena(rank);
+    return bool(executor->runStep({}));
+  };
+  EXPECT_TRUE(run(false, 1));
+  EXPECT_EXIT(run(true, 1), ::testing::KilledBySignal(SIGSEGV), "");
+}
+
+// Past the end of an arena lies a guard page, and before it too.
+TEST(Isolation, GuardPages) {
+  auto arena = runtime::Arena::map(4096);
+  ASSERT_TRUE(bool(arena));
+  arena->data()[4095] = std::byte(1);
+  EXPECT_EXIT(arena->data()[4096] = std::byte(1), ::testing::KilledBySignal(SIGSEGV), "");
+  EXPECT_EXIT(arena->data()[-1] = std::byte(1), ::testing::KilledBySignal(SIGSEGV), "");
+}
+
+TEST(Executor, ArenasLargerThanMemoryAreRefusedWithBothNumbers) {
+  auto program = makeProgram({64, 1}, 1, uint64_t(1) << 44);
+  auto made = Executor::create(*program, kNone, {});
+  ASSERT_FALSE(bool(made));
+  EXPECT_NE(made.message().find("1125899906842624 bytes"), std::string::npos) << made.message();
+  EXPECT_NE(made.message().find("free"), std::string::npos);
+}
+
+// The same plan gives the same bits, however many workers race.
+TEST(Executor, RepeatsBitForBit) {
+  constexpr uint64_t n = 20000, bytes = n * 4;
+  std::vector<float> first;
+  for (unsigned workers : {1u, 4u, 2u, 4u}) {
+    auto program = makeProgram({4, 1, 2}, 1, 2 * bytes, 1, 1, 5);
+    add(*program, 0, collective(CollectiveKind::AllReduce, {0}, n, ref(0, bytes), ref(bytes, bytes)));
+    add(*program, 0, collective(CollectiveKind::AllReduce, {2, 0}, n, ref(bytes, bytes), ref(0, bytes)));
+    ExecutorOptions options;
+    options.workers = workers;
+    auto executor = makeExecutor(*program, kNone, options);
+    for (uint32_t rank = 0; rank < 8; ++rank)
+      for (uint64_t i = 0; i < n; ++i)
+        at<float>(*executor, rank, 0)[i] = awkward(rank, i) * 1e-3f;
+    ASSERT_TRUE(bool(executor->runStep({})));
+    std::vector<float> result(at<float>(*executor, 3, 0), at<float>(*executor, 3, 0) + n);
+    if (first.empty())
+      first = result;
+    EXPECT_EQ(result, first);
+  }
+}
+
+} // namespace
