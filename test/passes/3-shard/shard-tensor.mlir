@@ -1,0 +1,117 @@
+// RUN: llmc-opt %s --split-input-file --llmc-shard-tensor | FileCheck %s
+
+// An MLP: the first weight is cut by columns, the second by rows; the bias between
+// them follows. The second product is a partial sum; what reads it needs it reduced.
+module attributes {parallel.mesh = #parallel.mesh<["dp"=1, "pp"=1, "tp"=2]>} {
+  graph.source @s0 : tensor<8x32xf32> {init = #graph.init_kind<normal>, init_std = 0.02 : f64}
+  graph.source @s1 : tensor<32xf32> {init = #graph.init_kind<zeros>}
+  graph.source @s2 : tensor<32x8xf32> {init = #graph.init_kind<normal>, init_std = 0.02 : f64}
+  // CHECK: graph.state @up {{.*}}parallel.sharding = #parallel.sharding<[{}, {"tp"}]>
+  graph.state @up : tensor<8x32xf32> parameter views [#graph.view<@s0, 0, [32, 1]>]
+  // CHECK: graph.state @bias {{.*}}parallel.sharding = #parallel.sharding<[{"tp"}]>
+  graph.state @bias : tensor<32xf32> parameter views [#graph.view<@s1, 0, [1]>]
+  // CHECK: graph.state @down {{.*}}parallel.sharding = #parallel.sharding<[{"tp"}, {}]>
+  graph.state @down : tensor<32x8xf32> parameter views [#graph.view<@s2, 0, [8, 1]>]
+  // CHECK-LABEL: func.func @micro
+  func.func @micro(%x: tensor<4x8xf32> {graph.input = "x"}, %up: tensor<8x32xf32> {graph.state = @up},
+                   %bias: tensor<32xf32> {graph.state = @bias}, %down: tensor<32x8xf32> {graph.state = @down})
+      -> (tensor<4x8xf32> {graph.output = "y"}) {
+    // CHECK: graph.matmul "bd,de->be"
+    // CHECK-SAME: rule = "column cut"
+    // CHECK-SAME: tactic = "tensor"
+    // CHECK-SAME: parallel.out = [#parallel.sharding<[{}, {"tp"}]>]
+    %0 = graph.matmul "bd,de->be" %x, %up : (tensor<4x8xf32>, tensor<8x32xf32>) -> tensor<4x32xf32> loc("fc")
+    // CHECK: graph.add
+    // CHECK-SAME: parallel.in = [#parallel.sharding<[{}, {"tp"}]>, #parallel.sharding<[{"tp"}]>]
+    %1 = graph.add %0, %bias : (tensor<4x32xf32>, tensor<32xf32>) -> tensor<4x32xf32>
+    // CHECK: graph.matmul "be,ed->bd"
+    // CHECK-SAME: rule = "row cut"
+    // CHECK-SAME: parallel.out = [#parallel.sharding<[{}, {}], unreduced = {"tp": sum}>]
+    %2 = graph.matmul "be,ed->bd" %1, %down : (tensor<4x32xf32>, tensor<32x8xf32>) -> tensor<4x8xf32>
+    // CHECK: graph.add
+    // CHECK-NOT: "tp"
+    %3 = graph.add %x, %2 : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<4x8xf32>
+    // CHECK: return
+    return %3 : tensor<4x8xf32>
+  }
+}
+
+// -----
+
+// Attention: q, k and v are cut by columns, which are whole heads; the output
+// projection is cut by rows.
+module attributes {parallel.mesh = #parallel.mesh<["dp"=1, "pp"=1, "tp"=4]>} {
+  graph.source @s0 : tensor<32x96xf32> {init = #graph.init_kind<normal>, init_std = 0.02 : f64}
+  graph.source @s1 : tensor<32x32xf32> {init = #graph.init_kind<normal>, init_std = 0.02 : f64}
+  graph.state @q : tensor<32x32xf32> parameter views [#graph.view<@s0, 0, [96, 1]>]
+  graph.state @k : tensor<32x32xf32> parameter views [#graph.view<@s0, 32, [96, 1]>]
+  graph.state @v : tensor<32x32xf32> parameter views [#graph.view<@s0, 64, [96, 1]>]
+  // CHECK: graph.state @o {{.*}}parallel.sharding = #parallel.sharding<[{"tp"}, {}]>
+  graph.state @o : tensor<32x32xf32> parameter views [#graph.view<@s1, 0, [32, 1]>]
+  // CHECK-LABEL: func.func @micro
+  func.func @micro(%x: tensor<2x6x32xf32> {graph.input = "x"}, %wq: tensor<32x32xf32> {graph.state = @q},
+                   %wk: tensor<32x32xf32> {graph.state = @k}, %wv: tensor<32x32xf32> {graph.state = @v},
+                   %wo: tensor<32x32xf32> {graph.state = @o}) -> (tensor<2x6x32xf32> {graph.output = "y"}) {
+    // CHECK-COUNT-3: rule = "column cut"
+    %0 = graph.matmul "bsd,de->bse" %x, %wq : (tensor<2x6x32xf32>, tensor<32x32xf32>) -> tensor<2x6x32xf32>
+    %1 = graph.matmul "bsd,de->bse" %x, %wk : (tensor<2x6x32xf32>, tensor<32x32xf32>) -> tensor<2x6x32xf32>
+    %2 = graph.matmul "bsd,de->bse" %x, %wv : (tensor<2x6x32xf32>, tensor<32x32xf32>) -> tensor<2x6x32xf32>
+    // A merged dimension is cut along its major part, the heads.
+    // CHECK: graph.reshape
+    // CHECK-SAME: parallel.out = [#parallel.sharding<[{}, {}, {"tp"}, {}]>]
+    %3 = graph.reshape %0 : (tensor<2x6x32xf32>) -> tensor<2x6x4x8xf32>
+    %4 = graph.reshape %1 : (tensor<2x6x32xf32>) -> tensor<2x6x4x8xf32>
+    %5 = graph.reshape %2 : (tensor<2x6x32xf32>) -> tensor<2x6x4x8xf32>
+    // CHECK: graph.attention
+    // CHECK-SAME: rule = "heads"
+    %o, %lse = graph.attention %3, %4, %5 {scale = 0.35 : f64, causal = true} : (tensor<2x6x4x8xf32>, tensor<2x6x4x8xf32>, tensor<2x6x4x8xf32>) -> (tensor<2x6x4x8xf32>, tensor<2x6x4xf32>)
+    %6 = graph.reshape %o : (tensor<2x6x4x8xf32>) -> tensor<2x6x32xf32>
+    // CHECK: rule = "row cut"
+    %7 = graph.matmul "bsd,de->bse" %6, %wo : (tensor<2x6x32xf32>, tensor<32x32xf32>) -> tensor<2x6x32xf32>
+    return %7 : tensor<2x6x32xf32>
+  }
+}
+
+// -----
+
+// A tied table: the head's columns are the words, so the embedding looks up rows of a
+// cut table and gives partial sums. 257 words over 2 ranks are padded later.
+module attributes {parallel.mesh = #parallel.mesh<["dp"=1, "pp"=1, "tp"=2]>} {
+  graph.source @s0 : tensor<257x8xf32> {init = #graph.init_kind<normal>, init_std = 0.02 : f64}
+  // CHECK: graph.state @table {{.*}}parallel.sharding = #parallel.sharding<[{"tp"}, {}]>
+  graph.state @table : tensor<257x8xf32> parameter views [#graph.view<@s0, 0, [8, 1]>]
+  // CHECK-LABEL: func.func @micro
+  func.func @micro(%ids: tensor<2x6xi64> {graph.input = "ids"}, %t: tensor<257x8xf32> {graph.state = @table})
+      -> (tensor<2x6xf32> {graph.output = "m"}, tensor<2x6xf32> {graph.output = "p"}) {
+    // CHECK: graph.gather
+    // CHECK-SAME: rule = "vocabulary cut"
+    // CHECK-SAME: parallel.out = [#parallel.sharding<[{}, {}, {}], unreduced = {"tp": sum}>]
+    %0 = graph.gather %t, %ids : (tensor<257x8xf32>, tensor<2x6xi64>) -> tensor<2x6x8xf32>
+    %1 = graph.tanh %0 : (tensor<2x6x8xf32>) -> tensor<2x6x8xf32>
+    // CHECK: graph.matmul
+    // CHECK-SAME: rule = "column cut"
+    %2 = graph.matmul "bsd,vd->bsv" %1, %t : (tensor<2x6x8xf32>, tensor<257x8xf32>) -> tensor<2x6x257xf32>
+    // CHECK: graph.reduce
+    // CHECK-SAME: parallel.out = [#parallel.sharding<[{}, {}], unreduced = {"tp": max}>]
+    %3 = graph.reduce %2 {kind = #graph.reduce_kind<max>, dims = array<i64: 2>} : (tensor<2x6x257xf32>) -> tensor<2x6xf32>
+    // CHECK: graph.take_along
+    // CHECK-SAME: unreduced = {"tp": sum}
+    %4 = graph.take_along %2, %ids : (tensor<2x6x257xf32>, tensor<2x6xi64>) -> tensor<2x6xf32>
+    return %3, %4 : tensor<2x6xf32>, tensor<2x6xf32>
+  }
+}
+
+// -----
+
+// A norm over the features needs them whole, so the cut would end in a gather: no seed.
+module attributes {parallel.mesh = #parallel.mesh<["dp"=1, "pp"=1, "tp"=2]>} {
+  graph.source @s0 : tensor<8x8xf32> {init = #graph.init_kind<normal>, init_std = 0.02 : f64}
+  // CHECK: graph.state @w {{.*}}parallel.sharding = #parallel.sharding<[{}, {}]>
+  graph.state @w : tensor<8x8xf32> parameter views [#graph.view<@s0, 0, [8, 1]>]
+  func.func @micro(%x: tensor<4x8xf32> {graph.input = "x"}, %w: tensor<8x8xf32> {graph.state = @w})
+      -> (tensor<4x8xf32> {graph.output = "y"}) {
+    %0 = graph.matmul "bd,de->be" %x, %w : (tensor<4x8xf32>, tensor<8x8xf32>) -> tensor<4x8xf32>
+    %1 = graph.softmax %0 : (tensor<4x8xf32>) -> tensor<4x8xf32>
+    return %1 : tensor<4x8xf32>
+  }
+}
