@@ -18,7 +18,8 @@ namespace {
 
 constexpr double kNormEpsilon = 1e-6; // as in torch.nn.utils.clip_grad_norm_
 
-// A parameter and what belongs to it; the values are those of one step.
+// A parameter and what belongs to it. The values are those that @update takes,
+// then those that it returns.
 struct Parameter {
   StateOp state, accumulator, m, v;
   Value weight, gradient, moment1, moment2;
@@ -35,6 +36,7 @@ private:
   void addMoments();
   void makeFunction(OpBuilder &builder);
   void buildStep(OpBuilder &builder);
+  void returnResults(OpBuilder &builder, Value loss, Value norm);
   void updateParameter(OpBuilder &builder, Parameter &parameter, Value factor);
   Location named(StringRef name) {
     return NameLoc::get(StringAttr::get(&getContext(), name));
@@ -220,12 +222,12 @@ void AddOptimizer::buildStep(OpBuilder &builder) {
   Value isOn = clip.compare(limit, zero, Predicate::gt);
   Value factor = clip.select(isOn, MinimumOp::create(builder, clip.loc, ratio, one), one);
 
-  SmallVector<Value> means;
-  for (Parameter &p : parameters) {
-    means.push_back(p.gradient);
+  for (Parameter &p : parameters)
     updateParameter(builder, p, factor);
-  }
+  returnResults(builder, loss, norm);
+}
 
+void AddOptimizer::returnResults(OpBuilder &builder, Value loss, Value norm) {
   SmallVector<Value> results;
   SmallVector<NamedAttribute> bindings;
   auto give = [&](Value value, StringRef key, Attribute binding) {
@@ -234,8 +236,8 @@ void AddOptimizer::buildStep(OpBuilder &builder) {
   };
   for (Parameter &p : parameters)
     give(p.weight, "graph.state", FlatSymbolRefAttr::get(p.state));
-  for (auto [p, mean] : llvm::zip(parameters, means))
-    give(mean, "graph.state", FlatSymbolRefAttr::get(p.accumulator));
+  for (Parameter &p : parameters)
+    give(p.gradient, "graph.state", FlatSymbolRefAttr::get(p.accumulator));
   for (Parameter &p : parameters)
     if (adamw) {
       give(p.moment1, "graph.state", FlatSymbolRefAttr::get(p.m));

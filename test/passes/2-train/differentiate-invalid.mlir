@@ -53,3 +53,23 @@ func.func @micro(%g: tensor<2xf32>, %p: tensor<2xf32> {graph.state = @p},
     -> (tensor<2xf32> {graph.primal = 0}, tensor<2xf32> {graph.cotangent = 0}) {
   return %p, %g : tensor<2xf32>, tensor<2xf32>
 }
+
+// -----
+
+// The node is named, in the body of a repeat too.
+graph.source @w : tensor<4xf32> {init = #graph.init_kind<zeros>}
+graph.state @p : tensor<2x2xf32> parameter stacked views [#graph.view<@w, 0, [1]>, #graph.view<@w, 2, [1]>]
+// expected-error@unknown {{has no gradient, but a parameter needs one through it (node "h.1/Gelu")}}
+// expected-error@unknown {{has no gradient, but a parameter needs one through it (node "h.0/Gelu", "h.0/Mul")}}
+func.func @micro(%x: tensor<2xf32>, %g: tensor<2xf32>, %p: tensor<2x2xf32> {graph.state = @p})
+    -> (tensor<2xf32> {graph.primal = 0}, tensor<2xf32> {graph.cotangent = 0}) {
+  %h = graph.repeat 2 carried(%x : tensor<2xf32>) stacked(%p : tensor<2x2xf32>) captured() -> tensor<2xf32> {
+  ^bb0(%a: tensor<2xf32>, %w: tensor<2xf32>):
+    %0 = graph.gelu_grad %a, %w {form = #graph.gelu_form<tanh>} : (tensor<2xf32>, tensor<2xf32>) -> tensor<2xf32> loc(fused["h.0/Gelu", "h.0/Mul"])
+    %1 = graph.add %0, %w : (tensor<2xf32>, tensor<2xf32>) -> tensor<2xf32>
+    %2 = graph.gelu_grad %1, %w {form = #graph.gelu_form<tanh>} : (tensor<2xf32>, tensor<2xf32>) -> tensor<2xf32> loc("h.1/Gelu")
+    %3 = graph.add %0, %2 : (tensor<2xf32>, tensor<2xf32>) -> tensor<2xf32>
+    graph.yield %3 : tensor<2xf32>
+  }
+  return %h, %g : tensor<2xf32>, tensor<2xf32>
+}
