@@ -107,8 +107,10 @@ def Plan_LaunchOp : Plan_Instruction<"launch",
     (ins Variadic<Plan_Buffer>:$reads, Variadic<Plan_Buffer>:$writes,
          // Scalars: one CoordExpr per kernel scalar, as [base, coef of axis 0, ...].
          OptionalAttr<ArrayAttr>:$scalars,
-         // Set by EmitKernels.
-         OptionalAttr<StrAttr>:$kernel, OptionalAttr<I64Attr>:$rows),
+         // Set by EmitKernels: the kernel, its rows, and sizes that it gets as
+         // further scalars.
+         OptionalAttr<StrAttr>:$kernel, OptionalAttr<I64Attr>:$rows,
+         OptionalAttr<DenseI64ArrayAttr>:$extents),
     [AttrSizedOperandSegments, SingleBlock, IsolatedFromAbove]> {
   let summary = "runs a group of graph ops with one hero as one kernel";
   let description = [{
@@ -127,7 +129,9 @@ def Plan_LaunchOp : Plan_Instruction<"launch",
 }
 def Plan_MatmulOp : Plan_Instruction<"matmul",
     (ins StrAttr:$equation, Plan_Buffer:$lhs, Plan_Buffer:$rhs, Plan_Buffer:$out,
-         UnitAttr:$accumulate, OptionalAttr<StrAttr>:$fallback)> {
+         UnitAttr:$accumulate,
+         // Set by EmitKernels: kernels that compute the same, and the same added to out.
+         OptionalAttr<StrAttr>:$fallback, OptionalAttr<StrAttr>:$fallback_accumulate)> {
   let summary = "library call: out (+)= sum of products (equation as in graph.matmul)";
   let description = [{
     Rules: C1 ranks agree with the equation; C2 a letter has one size and stands

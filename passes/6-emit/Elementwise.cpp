@@ -1,0 +1,244 @@
+// Elementwise ops: one entry each, and the loop nest that they run in.
+#include "passes/6-emit/Families.h"
+#include "passes/6-emit/Group.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "llvm/ADT/StringMap.h"
+#include <cmath>
+
+using namespace mlir;
+
+namespace llmc::emit {
+
+using Values = ArrayRef<Value>;
+using Results = SmallVectorImpl<Value>;
+
+static bool isFloat(Value value) { return isa<FloatType>(elementOf(value.getType())); }
+
+//===-- Arithmetic ----------------------------------------------------------===//
+
+template <typename FloatOp, typename IntOp>
+static void arithmetic(Math &m, Operation *, Values in, Results &out) {
+  if (isFloat(in[0]))
+    out.push_back(FloatOp::create(m.b, m.loc, in[0], in[1]));
+  else
+    out.push_back(IntOp::create(m.b, m.loc, in[0], in[1]));
+}
+
+static Value compareValues(Math &m, graph::Predicate predicate, Value x, Value y) {
+  static const arith::CmpFPredicate floats[] = {arith::CmpFPredicate::OEQ, arith::CmpFPredicate::UNE,
+                                                arith::CmpFPredicate::OLT, arith::CmpFPredicate::OLE,
+                                                arith::CmpFPredicate::OGT, arith::CmpFPredicate::OGE};
+  static const arith::CmpIPredicate ints[] = {arith::CmpIPredicate::eq,  arith::CmpIPredicate::ne,
+                                              arith::CmpIPredicate::slt, arith::CmpIPredicate::sle,
+                                              arith::CmpIPredicate::sgt, arith::CmpIPredicate::sge};
+  // An i1 is 0 or 1, not 0 or -1.
+  static const arith::CmpIPredicate bits[] = {arith::CmpIPredicate::eq,  arith::CmpIPredicate::ne,
+                                              arith::CmpIPredicate::ult, arith::CmpIPredicate::ule,
+                                              arith::CmpIPredicate::ugt, arith::CmpIPredicate::uge};
+  unsigned p = static_cast<unsigned>(predicate);
+  if (isFloat(x))
+    return arith::CmpFOp::create(m.b, m.loc, floats[p], x, y);
+  bool isBit = elementOf(x.getType()).isInteger(1);
+  return arith::CmpIOp::create(m.b, m.loc, isBit ? bits[p] : ints[p], x, y);
+}
+
+// A NaN on either side gives NaN, as in PyTorch.
+template <graph::Predicate better>
+static void extreme(Math &m, Operation *, Values in, Results &out) {
+  Value keep = compareValues(m, better, in[0], in[1]);
+  if (isFloat(in[0])) {
+    Value nan = arith::CmpFOp::create(m.b, m.loc, arith::CmpFPredicate::UNO, in[0], in[0]);
+    keep = arith::OrIOp::create(m.b, m.loc, keep, nan);
+  }
+  out.push_back(m.select(keep, in[0], in[1]));
+}
+
+template <Value (Math::*function)(Value)>
+static void unary(Math &m, Operation *, Values in, Results &out) {
+  out.push_back((m.*function)(in[0]));
+}
+
+static void rsqrt(Math &m, Operation *, Values in, Results &out) {
+  out.push_back(m.div(m.f(1, in[0]), m.sqrt(in[0])));
+}
+static void relu(Math &m, Operation *, Values in, Results &out) {
+  out.push_back(m.select(m.less(in[0], m.f(0, in[0])), m.f(0, in[0]), in[0]));
+}
+static void power(Math &m, Operation *op, Values in, Results &out) {
+  out.push_back(m.pow(in[0], cast<graph::PowOp>(op).getExponent().convertToDouble()));
+}
+static void logicalNot(Math &m, Operation *, Values in, Results &out) {
+  out.push_back(arith::XOrIOp::create(m.b, m.loc, in[0], m.i(1, in[0])));
+}
+template <typename Op> static void logical(Math &m, Operation *, Values in, Results &out) {
+  out.push_back(Op::create(m.b, m.loc, in[0], in[1]));
+}
+static void compare(Math &m, Operation *op, Values in, Results &out) {
+  out.push_back(compareValues(m, cast<graph::CompareOp>(op).getPredicate(), in[0], in[1]));
+}
+static void select(Math &m, Operation *, Values in, Results &out) {
+  out.push_back(m.select(in[0], in[1], in[2]));
+}
+
+static void convert(Math &m, Operation *op, Values in, Results &out) {
+  Value x = in[0];
+  Type from = elementOf(x.getType()), to = getElementTypeOrSelf(op->getResult(0).getType());
+  Type type = typeOf(to, widthOf(x.getType()));
+  Value zero = arith::ConstantOp::create(m.b, m.loc, m.b.getZeroAttr(x.getType()));
+  unsigned fromBits = from.getIntOrFloatBitWidth(), toBits = to.getIntOrFloatBitWidth();
+  auto make = [&](auto tag) {
+    out.push_back(decltype(tag)::create(m.b, m.loc, type, x));
+  };
+  if (from == to)
+    out.push_back(x);
+  else if (to.isInteger(1) && isFloat(x))
+    out.push_back(arith::CmpFOp::create(m.b, m.loc, arith::CmpFPredicate::UNE, x, zero));
+  else if (to.isInteger(1))
+    out.push_back(arith::CmpIOp::create(m.b, m.loc, arith::CmpIPredicate::ne, x, zero));
+  else if (from.isInteger(1))
+    isa<FloatType>(to) ? make(arith::UIToFPOp()) : make(arith::ExtUIOp());
+  else if (isFloat(x) && isa<FloatType>(to))
+    fromBits < toBits ? make(arith::ExtFOp()) : make(arith::TruncFOp());
+  else if (isFloat(x))
+    make(arith::FPToSIOp());
+  else if (isa<FloatType>(to))
+    make(arith::SIToFPOp());
+  else
+    fromBits < toBits ? make(arith::ExtSIOp()) : make(arith::TruncIOp());
+}
+
+//===-- Activations ---------------------------------------------------------===//
+
+// gelu_tanh(x) = x sigmoid(2 u) with u = sqrt(2/pi) (x + 0.044715 x^3): the same
+// function as x (1 + tanh u) / 2 without the cancellation for negative x.
+static Value twiceU(Math &m, Value x) {
+  double c = 2 * std::sqrt(2 / M_PI);
+  return m.mul(x, m.fma(m.mul(x, x), m.f(c * 0.044715, x), m.f(c, x)));
+}
+// Phi(x), the normal distribution function.
+static Value normalCdf(Math &m, Value x) {
+  Value half = m.f(0.5, x);
+  return m.fma(m.erf(m.mul(x, m.f(M_SQRT1_2, x))), half, half);
+}
+
+static void gelu(Math &m, Operation *op, Values in, Results &out) {
+  Value x = in[0];
+  bool isTanh = cast<graph::GeluOp>(op).getForm() == graph::GeluForm::tanh;
+  out.push_back(m.mul(x, isTanh ? m.sigmoid(twiceU(m, x)) : normalCdf(m, x)));
+}
+
+static void geluGrad(Math &m, Operation *op, Values in, Results &out) {
+  Value x = in[0];
+  if (cast<graph::GeluGradOp>(op).getForm() == graph::GeluForm::tanh) {
+    // s + x s (1 - s) 2u', where 1 - s = e s and e = exp(-2u). The bound keeps e finite.
+    Value e = m.exp(m.neg(m.larger(twiceU(m, x), m.f(-80, x))));
+    Value s = m.div(m.f(1, x), m.add(m.f(1, x), e));
+    double c = 2 * std::sqrt(2 / M_PI);
+    Value slope = m.fma(m.mul(x, x), m.f(3 * c * 0.044715, x), m.f(c, x));
+    Value bend = m.mul(m.mul(x, slope), m.mul(e, s));
+    out.push_back(m.mul(in[1], m.fma(bend, s, s)));
+    return;
+  }
+  Value density = m.mul(m.f(1 / std::sqrt(2 * M_PI), x), m.exp(m.mul(m.f(-0.5, x), m.mul(x, x))));
+  out.push_back(m.mul(in[1], m.fma(x, density, normalCdf(m, x))));
+}
+
+//===-- Optimizer -----------------------------------------------------------===//
+
+static void adamw(Math &m, Operation *op, Values in, Results &out) {
+  Value p = in[0], g = in[1], lr = in[4], beta1 = in[5], beta2 = in[6], eps = in[7];
+  Value decay = in[8], c1 = in[9], c2 = in[10], one = m.f(1, p);
+  Value moment1 = m.fma(beta1, in[2], m.mul(m.sub(one, beta1), g));
+  Value moment2 = m.fma(beta2, in[3], m.mul(m.sub(one, beta2), m.mul(g, g)));
+  Value step = m.div(m.div(moment1, c1), m.add(m.sqrt(m.div(moment2, c2)), eps));
+  if (cast<graph::AdamWOp>(op).getDecay())
+    step = m.fma(decay, p, step);
+  out.append({m.sub(p, m.mul(lr, step)), moment1, moment2});
+}
+
+//===-- Table ---------------------------------------------------------------===//
+
+ElementEntry lookupElement(Operation *op) {
+  static const llvm::StringMap<ElementEntry> table = {
+      {"graph.add", arithmetic<arith::AddFOp, arith::AddIOp>},
+      {"graph.sub", arithmetic<arith::SubFOp, arith::SubIOp>},
+      {"graph.mul", arithmetic<arith::MulFOp, arith::MulIOp>},
+      {"graph.div", arithmetic<arith::DivFOp, arith::DivSIOp>},
+      {"graph.maximum", extreme<graph::Predicate::ge>},
+      {"graph.minimum", extreme<graph::Predicate::le>},
+      {"graph.and", logical<arith::AndIOp>},
+      {"graph.or", logical<arith::OrIOp>},
+      {"graph.not", logicalNot},
+      {"graph.neg", unary<&Math::neg>},
+      {"graph.exp", unary<&Math::exp>},
+      {"graph.log", unary<&Math::log>},
+      {"graph.sqrt", unary<&Math::sqrt>},
+      {"graph.rsqrt", rsqrt},
+      {"graph.tanh", unary<&Math::tanh>},
+      {"graph.erf", unary<&Math::erf>},
+      {"graph.sigmoid", unary<&Math::sigmoid>},
+      {"graph.relu", relu},
+      {"graph.pow", power},
+      {"graph.gelu", gelu},
+      {"graph.gelu_grad", geluGrad},
+      {"graph.compare", compare},
+      {"graph.select", select},
+      {"graph.cast", convert},
+      {"graph.adamw", adamw},
+  };
+  return table.lookup(op->getName().getStringRef());
+}
+
+//===-- Loop nest -----------------------------------------------------------===//
+
+// Outer loops, then vectors along the last one. All loads of a point come
+// before its stores, so that a write may replace a read.
+static void emitNest(Group &group, Point &point, unsigned depth,
+                     const std::function<void(Point &)> &body) {
+  Kernel &k = group.kernel;
+  group.preload(point);
+  const Loop &loop = group.loops[depth];
+  Value low = depth ? k.index(0) : k.begin, high = depth ? k.index(loop.size) : k.end;
+  if (depth + 1 < group.loops.size()) {
+    k.loop(low, high, 1, [&](Value i) {
+      Point inner = point.inside(depth, i);
+      emitNest(group, inner, depth + 1, body);
+    });
+    return;
+  }
+  k.vectors(low, high, depth ? std::optional<int64_t>(loop.size) : std::nullopt,
+            [&](Value i, unsigned width) {
+              Point inner = point.inside(depth, i, width);
+              body(inner);
+            });
+}
+
+LogicalResult emitElementwise(Kernel &kernel, LaunchBody body) {
+  auto results = body.results();
+  auto type = cast<RankedTensorType>(results[0].getType());
+  Group group(kernel, body.reads, type.getShape(),
+              SmallVector<bool>(type.getRank(), false));
+  for (auto [i, result] : llvm::enumerate(results)) {
+    auto resultType = cast<RankedTensorType>(result.getType());
+    if (resultType.getShape() != type.getShape())
+      return emitError(kernel.loc) << "an elementwise kernel writes tensors of one shape, got "
+                                   << type << " and " << resultType;
+    if (failed(group.require(result, group.fullMap())))
+      return failure();
+    group.requireStore(body.reads + i, resultType, group.fullMap());
+  }
+  group.fuseLoops();
+  kernel.rows = group.loops[0].size;
+  Point start(group.loops.size());
+  emitNest(group, start, 0, [&](Point &point) {
+    SmallVector<Value> values;
+    for (Value result : results)
+      values.push_back(group.at(result, group.fullMap(), point));
+    for (auto [i, value] : llvm::enumerate(values))
+      group.store(body.reads + i, value, point);
+  });
+  return success();
+}
+
+} // namespace llmc::emit

@@ -1,0 +1,48 @@
+// Picks the family of a launch.
+#include "passes/6-emit/Families.h"
+#include "passes/6-emit/Group.h"
+
+#include "llvm/ADT/StringMap.h"
+
+using namespace mlir;
+
+namespace llmc::emit {
+
+SpecialEntry lookupSpecial(Operation *op) {
+  static const llvm::StringMap<SpecialEntry> table = {
+      {"graph.gather", emitGather},         {"graph.scatter_add", emitScatterAdd},
+      {"graph.take_along", emitTakeAlong},  {"graph.concat", emitConcat},
+      {"graph.pad", emitPad},               {"graph.reshape", emitReshape},
+      {"graph.attention", emitAttention},   {"graph.attention_grad", emitAttentionGrad},
+      {"graph.matmul", emitMatmulOp},
+  };
+  return table.lookup(op->getName().getStringRef());
+}
+
+// Ops with an own kernel read and write whole buffers: they stand alone.
+static LogicalResult emitAlone(Kernel &kernel, LaunchBody body, Operation *op) {
+  for (Value operand : op->getOperands())
+    if (!isa<BlockArgument>(operand))
+      return op->emitOpError("must read the launch's buffers directly");
+  if (!llvm::equal(body.results(), op->getResults()))
+    return op->emitOpError("must be all that its launch writes");
+  return lookupSpecial(op)(kernel, body, op);
+}
+
+LogicalResult emitLaunch(Kernel &kernel, LaunchBody body) {
+  if (body.results().empty())
+    return emitError(kernel.loc) << "a launch must write something";
+  for (Type type : body.block.getArgumentTypes())
+    if (!isa<IntegerType>(getElementTypeOrSelf(type)) && !getElementTypeOrSelf(type).isF32())
+      return emitError(kernel.loc) << "cpu kernels compute float32, got " << type;
+  size_t ops = std::distance(body.block.begin(), body.block.end()) - 1;
+  bool hasHero = false;
+  for (Operation &op : body.block) {
+    if (lookupSpecial(&op) && (ops == 1 || !isa<graph::ReshapeOp>(op)))
+      return emitAlone(kernel, body, &op);
+    hasHero |= lookupHero(&op) != nullptr;
+  }
+  return hasHero ? emitReduction(kernel, body) : emitElementwise(kernel, body);
+}
+
+} // namespace llmc::emit

@@ -1,0 +1,208 @@
+// One kernel per structure. A launch is first looked up by what its body says,
+// then, once emitted, by the code that came out: launches that differ only in
+// the number of rows meet there.
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
+#include "passes/6-emit/Emit.h"
+#include "passes/6-emit/Equation.h"
+#include "passes/6-emit/Passes.h"
+#include "llvm/ADT/StringMap.h"
+
+namespace llmc {
+#define GEN_PASS_DEF_EMITKERNELS
+#include "passes/6-emit/Passes.h.inc"
+
+using namespace mlir;
+using namespace emit;
+
+namespace {
+
+// What a launch needs to know about its kernel.
+struct Emitted {
+  std::string name;
+  int64_t rows = 0;
+  SmallVector<int64_t, 2> extents;
+};
+
+class KernelTable {
+public:
+  explicit KernelTable(ModuleOp kernels) : kernels(kernels) {}
+
+  // The kernel with the structure `key`; `emit` writes it if it is new. `name`
+  // and `source` are for people.
+  FailureOr<Emitted> get(const std::string &key, StringRef name, StringRef source, Location loc,
+                         function_ref<LogicalResult(Kernel &)> emit);
+
+private:
+  ModuleOp kernels;
+  llvm::StringMap<Emitted> byStructure;
+  llvm::StringMap<std::string> byCode;
+  llvm::StringMap<int> count;
+};
+
+} // namespace
+
+FailureOr<Emitted> KernelTable::get(const std::string &key, StringRef name, StringRef source,
+                                    Location loc, function_ref<LogicalResult(Kernel &)> emit) {
+  if (auto it = byStructure.find(key); it != byStructure.end())
+    return it->second;
+  Kernel kernel(kernels, "kernel", UnknownLoc::get(kernels.getContext()));
+  // Diagnostics go to the launch, code has no place in the source.
+  ScopedDiagnosticHandler handler(loc->getContext(), [&](Diagnostic &diagnostic) {
+    diagnostic.attachNote(loc) << "in the kernel of this launch";
+    return failure();
+  });
+  if (failed(emit(kernel))) {
+    kernel.func.erase();
+    return failure();
+  }
+  std::string code;
+  llvm::raw_string_ostream(code) << kernel.func;
+  Emitted result{"", kernel.rows, kernel.extents};
+  std::string &known = byCode[code];
+  if (known.empty()) {
+    int number = count[name]++;
+    known = number ? (name + "_" + Twine(number)).str() : name.str();
+    kernel.func.setName(known);
+    kernel.func->setAttr("plan.source", StringAttr::get(kernels.getContext(), source));
+  } else {
+    kernel.func.erase();
+  }
+  result.name = known;
+  return byStructure[key] = result;
+}
+
+// What decides the code of a launch: ops, attributes, types and who uses whom.
+static std::string structureOf(Block &body, unsigned reads) {
+  std::string text;
+  llvm::raw_string_ostream out(text);
+  llvm::DenseMap<Value, unsigned> numbers;
+  out << reads;
+  for (BlockArgument argument : body.getArguments()) {
+    numbers.try_emplace(argument, numbers.size());
+    out << ' ' << argument.getType();
+  }
+  for (Operation &op : body) {
+    out << '\n' << op.getName();
+    if (Attribute properties = op.getPropertiesAsAttribute())
+      out << properties;
+    for (Value operand : op.getOperands())
+      out << " %" << numbers.lookup(operand);
+    for (Value result : op.getResults()) {
+      numbers.try_emplace(result, numbers.size());
+      out << ' ' << result.getType();
+    }
+  }
+  return text;
+}
+
+// "layer_norm", or for a group the names in order.
+static std::string nameOf(Block &body) {
+  std::string name;
+  for (Operation &op : body.without_terminator()) {
+    StringRef mnemonic = op.getName().stripDialect();
+    if (!name.empty() && name.size() + mnemonic.size() > 40)
+      break;
+    name += (name.empty() ? "" : "_") + mnemonic.str();
+  }
+  return name.empty() ? "copy" : name;
+}
+
+static std::string sourceOf(Block &body) {
+  std::string text;
+  llvm::raw_string_ostream out(text);
+  llvm::interleave(
+      body.without_terminator(), out,
+      [&](Operation &op) {
+        out << op.getName() << ' ';
+        llvm::interleaveComma(op.getOperandTypes(), out);
+      },
+      "; ");
+  return text;
+}
+
+static LogicalResult emitFor(KernelTable &table, plan::LaunchOp launch) {
+  Block &body = launch.getBody().front();
+  unsigned reads = launch.getReads().size();
+  auto emitted = table.get(structureOf(body, reads), nameOf(body), sourceOf(body), launch.getLoc(),
+                           [&](Kernel &kernel) { return emitLaunch(kernel, {body, reads}); });
+  if (failed(emitted))
+    return failure();
+  launch.setKernel(emitted->name);
+  launch.setRows(emitted->rows);
+  if (!emitted->extents.empty())
+    launch.setExtents(emitted->extents);
+  return success();
+}
+
+static std::string describe(const MatmulShape &s) {
+  std::string text;
+  llvm::raw_string_ostream out(text);
+  // Rows are the launch's, unless a batch needs to know where it ends.
+  out << "matmul " << (s.batch > 1) << ' ' << (s.batch > 1 ? s.m : 0) << ' ' << s.n << ' ' << s.k;
+  for (auto &strides : {s.a, s.b, s.c})
+    for (int64_t stride : ArrayRef(strides).drop_front(s.batch > 1 ? 0 : 1))
+      out << ' ' << stride;
+  out << ' ' << s.accumulate;
+  return text;
+}
+
+static LogicalResult emitFor(KernelTable &table, plan::MatmulOp matmul) {
+  auto type = [](Value v) { return cast<plan::BufferType>(v.getType()).getTensor(); };
+  for (Value buffer : {matmul.getLhs(), matmul.getRhs(), matmul.getOut()})
+    if (!type(buffer).getElementType().isF32())
+      return matmul.emitOpError("cpu kernels compute float32, got ") << buffer.getType();
+  auto calls = matmulCalls(matmul.getEquation(), type(matmul.getLhs()).getShape(),
+                           type(matmul.getRhs()).getShape(), type(matmul.getOut()).getShape(),
+                           matmul.getAccumulate());
+  if (failed(calls))
+    return matmul.emitOpError("equation does not fit the buffers");
+  for (const MatmulCalls::Call &call : calls->calls) {
+    MatmulShape shape = calls->shape;
+    shape.accumulate = call.accumulate;
+    if (call.accumulate ? matmul.getFallbackAccumulate() : matmul.getFallback())
+      continue;
+    auto emitted = table.get(describe(shape), shape.accumulate ? "matmul_add" : "matmul",
+                             ("graph.matmul " + matmul.getEquation()).str(), matmul.getLoc(),
+                             [&](Kernel &kernel) {
+                               emitMatmul(kernel, shape);
+                               return success();
+                             });
+    if (failed(emitted))
+      return failure();
+    if (call.accumulate)
+      matmul.setFallbackAccumulate(emitted->name);
+    else
+      matmul.setFallback(emitted->name);
+  }
+  return success();
+}
+
+namespace {
+
+struct EmitKernels : impl::EmitKernelsBase<EmitKernels> {
+  void runOnOperation() override {
+    ModuleOp module = getOperation();
+    if (auto old = module.lookupSymbol<ModuleOp>(kKernelsModule))
+      old.erase();
+    OpBuilder b = OpBuilder::atBlockEnd(module.getBody());
+    auto kernels = ModuleOp::create(b, module.getLoc(), kKernelsModule);
+    KernelTable table(kernels);
+    auto result = module.walk([&](Operation *op) {
+      LogicalResult done = success();
+      if (auto launch = dyn_cast<plan::LaunchOp>(op))
+        done = emitFor(table, launch);
+      else if (auto matmul = dyn_cast<plan::MatmulOp>(op))
+        done = emitFor(table, matmul);
+      return failed(done) ? WalkResult::interrupt() : WalkResult::advance();
+    });
+    if (result.wasInterrupted())
+      signalPassFailure();
+  }
+};
+
+} // namespace
+} // namespace llmc

@@ -1,0 +1,14 @@
+def EmitKernels : Pass<"llmc-emit-kernels", "::mlir::ModuleOp"> {
+  let summary = "makes a CPU kernel for every launch";
+  let description = [{
+    Needs: plan.stage ops whose launches hold groups with at most one kind of hero.
+    Gives: a nested module @kernels of functions (see passes/6-emit/Kernel.h); each
+      launch names its kernel, rows and extents, each matmul its fallback.
+      Launches of equal structure, element types and inner sizes share a kernel.
+    Keeps: everything else.
+    Example: test/passes/6-emit/emit-kernels.mlir
+  }];
+  let dependentDialects = ["::llmc::plan::PlanDialect", "::mlir::func::FuncDialect",
+    "::mlir::arith::ArithDialect", "::mlir::math::MathDialect", "::mlir::scf::SCFDialect",
+    "::mlir::vector::VectorDialect", "::mlir::LLVM::LLVMDialect"];
+}

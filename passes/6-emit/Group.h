@@ -1,0 +1,144 @@
+// A group of graph ops as expressions over the points of one loop nest.
+//
+// Every tensor of the group is an expression at a point of the iteration space:
+// buffers are loaded there, elementwise ops apply their entry, transposes,
+// slices and broadcasts only change where their operand is read. A hero (a
+// reduction over some loops) defines its results as values per row or per
+// element, and what consumes them reads those.
+#ifndef LLMC_PASSES_EMIT_GROUP_H
+#define LLMC_PASSES_EMIT_GROUP_H
+
+#include "passes/6-emit/Kernel.h"
+#include "passes/6-emit/Math.h"
+
+namespace llmc::emit {
+
+// How an index of a tensor follows the loops: scale * loop + offset, or, with
+// loop -1, the constant offset.
+struct DimIndex {
+  int loop = -1;
+  int64_t scale = 0, offset = 0;
+  bool operator==(const DimIndex &) const = default;
+};
+using IndexMap = llvm::SmallVector<DimIndex, 4>;
+
+struct Loop {
+  int64_t size;
+  bool reduced;
+  // The outermost loop in memory: no stride depends on its size, so the size is
+  // left to the launch and kernels of other sizes are the same.
+  bool outermost = false;
+};
+
+// A place in the nest: an index per loop entered so far (of the vector loop the
+// first of `width`), and what is known there.
+struct Point {
+  llvm::SmallVector<Value, 4> index;
+  unsigned width = 1;
+  llvm::DenseMap<unsigned, Value> loaded;                       // access -> scalar
+  llvm::DenseMap<std::pair<Value, unsigned>, Value> done;       // (tensor, map) -> value
+
+  explicit Point(size_t loops) : index(loops) {}
+  // The point further inside, at `value` of `loop`. Nothing computed is kept:
+  // its width may differ.
+  Point inside(unsigned loop, Value value, unsigned width = 1) const {
+    Point point(index.size());
+    point.index = index;
+    point.index[loop] = value;
+    point.width = width;
+    point.loaded = loaded;
+    return point;
+  }
+};
+
+class Group {
+public:
+  // `reads` block arguments stand for buffers, the others for scalars of the
+  // launch. The iteration space has `shape`; heroes reduce the dims `reduced`.
+  Group(Kernel &kernel, unsigned reads, llvm::ArrayRef<int64_t> shape,
+        llvm::ArrayRef<bool> reduced);
+
+  Kernel &kernel;
+  // After fuseLoops(), in order of memory.
+  llvm::SmallVector<Loop, 4> loops;
+
+  // The maps of a tensor of the iteration space's shape, of one without the
+  // reduced dims, and of operand `i` of hero `op`.
+  IndexMap fullMap() const;
+  IndexMap keptMap() const;
+  IndexMap heroMap(mlir::Operation *op, unsigned i) const;
+
+  // Step 1: declares what will be read and written.
+  mlir::LogicalResult require(Value tensor, const IndexMap &map);
+  void requireStore(unsigned buffer, mlir::RankedTensorType type, const IndexMap &map);
+  // Step 2: merges the loops that every access walks as one.
+  void fuseLoops();
+  // Step 3: code. preload() loads what is the same in all loops not yet entered.
+  void preload(Point &point);
+  Value at(Value tensor, const IndexMap &map, Point &point);
+  Value heroOperand(mlir::Operation *op, unsigned i, Point &point) {
+    return at(op->getOperand(i), heroMap(op, i), point);
+  }
+  void store(unsigned buffer, Value value, Point &point);
+  // `value` as wide as the point.
+  Value spread(Value value, const Point &point);
+
+  // What a hero computed: one value a row, or a value at each point.
+  void defineRow(Value tensor, Value value) { rowValues[tensor] = value; }
+  using ElementFn = std::function<Value(Point &)>;
+  void defineElements(Value tensor, ElementFn fn) { elementValues[tensor] = std::move(fn); }
+
+  Math math() { return Math{kernel.b, kernel.loc}; }
+
+private:
+  // An affine walk over a buffer, over constant data or (neither) over the integers.
+  struct Access {
+    Value tensor; // null for stores
+    IndexMap map;
+    Type element;
+    int buffer = -1, scalar = -1;
+    mlir::DenseElementsAttr data;
+    int64_t offset = 0;
+    llvm::SmallVector<int64_t, 4> strides; // per loop
+  };
+  unsigned reads;
+  llvm::SmallVector<int64_t, 4> shape;
+  llvm::SmallVector<bool, 4> reduced;
+  llvm::SmallVector<Access, 8> accesses;
+  llvm::SmallVector<IndexMap, 8> maps; // interned, for Point::done
+  llvm::DenseMap<Value, Value> rowValues;
+  llvm::DenseMap<Value, ElementFn> elementValues;
+
+  unsigned intern(const IndexMap &map);
+  void addAccess(Access access, llvm::ArrayRef<int64_t> tensorShape);
+  int find(Value tensor, const IndexMap &map) const;
+  bool isUniform(const Access &access, const Point &point) const;
+  Value linear(const Access &access, const Point &point);
+  Value load(unsigned access, Point &point);
+  Value integers(unsigned access, Point &point);
+  Value compute(Value tensor, const IndexMap &map, Point &point);
+};
+
+// Where operand `i` of a movement or elementwise op is read when its result is
+// wanted at `map`. Fails on ops that are no function of one point.
+mlir::FailureOr<IndexMap> operandMap(mlir::Operation *op, unsigned i, const IndexMap &map);
+
+// Entry of an elementwise op: results at a point from operands there.
+using ElementEntry = void (*)(Math &math, mlir::Operation *op, llvm::ArrayRef<Value> in,
+                              llvm::SmallVectorImpl<Value> &out);
+// Null if the op has none.
+ElementEntry lookupElement(mlir::Operation *op);
+
+// Entry of a hero: which operands follow the leading dims (a bit set; the others
+// broadcast as in NumPy), which dims of operand 0 it reduces, and its code.
+class Reducer;
+struct HeroEntry {
+  unsigned leadingOperands;
+  llvm::SmallVector<bool, 4> (*reducedDims)(mlir::Operation *op);
+  void (*emit)(Reducer &reducer, mlir::Operation *op);
+};
+const HeroEntry *lookupHero(mlir::Operation *op);
+
+} // namespace llmc::emit
+
+#endif // LLMC_PASSES_EMIT_GROUP_H

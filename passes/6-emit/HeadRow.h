@@ -1,0 +1,44 @@
+// Rows of one attention head in registers: `dim` floats as vectors.
+#ifndef LLMC_PASSES_EMIT_HEADROW_H
+#define LLMC_PASSES_EMIT_HEADROW_H
+
+#include "passes/6-emit/Kernel.h"
+#include "passes/6-emit/Math.h"
+
+namespace llmc::emit {
+
+struct HeadRow {
+  Kernel &k;
+  int64_t dim;
+  using Row = llvm::SmallVector<Value, 8>;
+
+  Row load(Value base, Value start) const;
+  void store(const Row &row, Value base, Value start) const;
+  Row zero() const;
+  Row scale(const Row &row, Value factor) const;
+  // sum + factor * row
+  Row axpy(Value factor, const Row &row, mlir::ValueRange sum) const;
+  // The product with the row at `start`, added in a fixed order.
+  Value dot(const Row &row, Value base, Value start) const;
+  Value dot(const Row &x, const Row &y) const;
+
+private:
+  // (offset, width) of the vectors that make up a row.
+  llvm::SmallVector<std::pair<int64_t, unsigned>> chunks() const;
+  Math math() const { return Math{k.b, k.loc}; }
+};
+
+// Keys are taken in blocks of so many: their scores lie on the stack.
+inline constexpr int64_t kKeyBlock = 64;
+
+// Geometry of an attention op.
+struct AttentionShape {
+  int64_t batch, rows, heads, keys, kvHeads, dim;
+  bool causal;
+  float scale;
+  AttentionShape(mlir::RankedTensorType q, mlir::RankedTensorType k, bool causal, double scale);
+};
+
+} // namespace llmc::emit
+
+#endif // LLMC_PASSES_EMIT_HEADROW_H

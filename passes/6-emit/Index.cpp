@@ -1,0 +1,130 @@
+// Ops that look up rows: gather, scatter_add, take_along.
+#include "passes/6-emit/Families.h"
+#include "passes/6-emit/Math.h"
+
+using namespace mlir;
+
+namespace llmc::emit {
+
+static ArrayRef<int64_t> shapeOf(Value tensor) {
+  return cast<RankedTensorType>(tensor.getType()).getShape();
+}
+static int64_t product(ArrayRef<int64_t> sizes) {
+  int64_t n = 1;
+  for (int64_t size : sizes)
+    n *= size;
+  return n;
+}
+
+namespace {
+
+// The parts of a lookup op: ids[i] - offset picks a row of `limit`.
+struct Lookup {
+  Kernel &k;
+  LaunchBody body;
+  Math m;
+
+  Lookup(Kernel &kernel, LaunchBody body) : k(kernel), body(body), m{kernel.b, kernel.loc} {}
+
+  Value buffer(Value tensor) { return k.buffer(cast<BlockArgument>(tensor).getArgNumber()); }
+  Value element(Value tensor, Value i) {
+    Type type = getElementTypeOrSelf(tensor);
+    return k.load(k.address(buffer(tensor), i, type), type);
+  }
+  Value widened(Value id) {
+    Type i64 = k.b.getI64Type();
+    return id.getType() == i64 ? id : arith::ExtSIOp::create(k.b, k.loc, i64, id).getResult();
+  }
+  Value offsetOf(Value offset) {
+    if (!offset)
+      return k.index(0);
+    unsigned number = cast<BlockArgument>(offset).getArgNumber();
+    return number < body.reads ? element(offset, k.index(0)) : k.scalar(number - body.reads);
+  }
+  // Row of ids[i], and whether it is below `limit` and not negative.
+  std::pair<Value, Value> row(Value ids, Value i, Value offset, int64_t limit) {
+    Value id = k.sub(widened(element(ids, i)), offset);
+    Value valid = arith::CmpIOp::create(k.b, k.loc, arith::CmpIPredicate::ult, id, k.index(limit));
+    return {id, valid};
+  }
+  Value zero(Type element, unsigned width) {
+    return arith::ConstantOp::create(k.b, k.loc, k.b.getZeroAttr(typeOf(element, width)));
+  }
+  Value rowStart(Value row, int64_t inner) { return k.mul(row, inner); }
+};
+
+} // namespace
+
+LogicalResult emitGather(Kernel &k, LaunchBody body, Operation *op) {
+  auto gather = cast<graph::GatherOp>(op);
+  Lookup lookup(k, body);
+  Value table = gather.getTable();
+  Type element = getElementTypeOrSelf(table);
+  int64_t inner = product(shapeOf(table).drop_front());
+  k.rows = product(shapeOf(gather.getIds()));
+  Value from = lookup.buffer(table), to = k.buffer(body.reads);
+  Value offset = lookup.offsetOf(gather.getOffset());
+  k.loop(k.begin, k.end, 1, [&](Value i) {
+    auto [id, valid] = lookup.row(gather.getIds(), i, offset, shapeOf(table)[0]);
+    Value source = k.mul(lookup.m.select(valid, id, k.index(0)), inner), target = k.mul(i, inner);
+    k.vectors(k.index(0), k.index(inner), inner, [&, valid = valid](Value j, unsigned width) {
+      Value x = k.load(k.address(from, k.add(source, j), element), element, width);
+      x = arith::SelectOp::create(k.b, k.loc, valid, x, lookup.zero(element, width));
+      k.store(x, k.address(to, k.add(target, j), element));
+    });
+  });
+  return success();
+}
+
+// Each part owns rows of the table and walks all ids in order.
+LogicalResult emitScatterAdd(Kernel &k, LaunchBody body, Operation *op) {
+  auto scatter = cast<graph::ScatterAddOp>(op);
+  Lookup lookup(k, body);
+  Value updates = scatter.getUpdates();
+  Type element = getElementTypeOrSelf(updates);
+  auto shape = shapeOf(scatter.getResult());
+  int64_t inner = product(shape.drop_front());
+  k.rows = shape[0];
+  k.extents.push_back(product(shapeOf(scatter.getIds())));
+  Value count = k.scalar(body.block.getNumArguments() - body.reads);
+  Value from = lookup.buffer(updates), to = k.buffer(body.reads);
+  Value offset = lookup.offsetOf(scatter.getOffset());
+  k.vectors(k.mul(k.begin, inner), k.mul(k.end, inner), std::nullopt, [&](Value j, unsigned width) {
+    k.store(lookup.zero(element, width), k.address(to, j, element));
+  });
+  Value length = k.sub(k.end, k.begin);
+  k.loop(k.index(0), count, 1, [&](Value i) {
+    Value id = k.sub(lookup.widened(lookup.element(scatter.getIds(), i)), offset);
+    Value isOurs = arith::CmpIOp::create(k.b, k.loc, arith::CmpIPredicate::ult, k.sub(id, k.begin),
+                                         length);
+    k.ifThen(isOurs, [&] {
+      Value source = k.mul(i, inner), target = k.mul(id, inner);
+      k.vectors(k.index(0), k.index(inner), inner, [&](Value j, unsigned width) {
+        Value place = k.address(to, k.add(target, j), element);
+        Value x = k.load(k.address(from, k.add(source, j), element), element, width);
+        k.store(lookup.m.add(k.load(place, element, width), x), place);
+      });
+    });
+  });
+  return success();
+}
+
+LogicalResult emitTakeAlong(Kernel &k, LaunchBody body, Operation *op) {
+  auto take = cast<graph::TakeAlongOp>(op);
+  Lookup lookup(k, body);
+  Value operand = take.getOperand();
+  Type element = getElementTypeOrSelf(operand);
+  int64_t inner = shapeOf(operand).back();
+  k.rows = product(shapeOf(take.getIds()));
+  Value to = k.buffer(body.reads), offset = lookup.offsetOf(take.getOffset());
+  lookup.buffer(operand);
+  k.loop(k.begin, k.end, 1, [&](Value i) {
+    auto [id, valid] = lookup.row(take.getIds(), i, offset, inner);
+    Value place = k.add(k.mul(i, inner), lookup.m.select(valid, id, k.index(0)));
+    Value x = lookup.element(operand, place);
+    k.store(lookup.m.select(valid, x, lookup.zero(element, 1)), k.address(to, i, element));
+  });
+  return success();
+}
+
+} // namespace llmc::emit

@@ -1,0 +1,76 @@
+// Object -> shared object, by the linker as a library.
+#include "passes/6-emit/Emit.h"
+#include "passes/6-emit/Lower.h"
+
+#include "lld/Common/Driver.h"
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/MemoryBuffer.h"
+#include "llvm/Support/Path.h"
+#include "llvm/Support/raw_ostream.h"
+
+LLD_HAS_DRIVER(elf)
+
+using namespace mlir;
+
+namespace llmc::emit {
+
+// lld reads and writes files only; the folder is ours and goes again.
+FailureOr<std::string> linkShared(ModuleOp kernels, StringRef object) {
+  llvm::SmallString<128> folder;
+  if (auto error = llvm::sys::fs::createUniqueDirectory("llmc-link", folder))
+    return kernels.emitError("no temporary folder: ") << error.message();
+  auto path = [&](StringRef name) {
+    llvm::SmallString<128> file(folder);
+    llvm::sys::path::append(file, name);
+    return file.str().str();
+  };
+  std::string input = path("kernels.o"), output = path("kernels.so");
+  std::error_code error;
+  {
+    llvm::raw_fd_ostream file(input, error);
+    file << object;
+  }
+  std::string messages;
+  llvm::raw_string_ostream diagnostics(messages);
+  // -z defs: a call that no kernel answers is an error here and not at run time.
+  const char *arguments[] = {"ld.lld",      "-shared",     "-z",           "defs",
+                             "--hash-style=gnu", "--build-id=none", "--threads=1", "-o",
+                             output.c_str(), input.c_str()};
+  lld::DriverDef drivers[] = {{lld::Gnu, &lld::elf::link}};
+  lld::Result result = lld::lldMain(arguments, diagnostics, diagnostics, drivers);
+  std::string bytes;
+  if (result.retCode == 0)
+    if (auto file = llvm::MemoryBuffer::getFile(output, /*IsText=*/false, /*NullTerminator=*/false))
+      bytes = (*file)->getBuffer().str();
+  llvm::sys::fs::remove_directories(folder);
+  if (bytes.empty())
+    return kernels.emitError("kernels cannot be linked: ") << messages;
+  return bytes;
+}
+
+FailureOr<std::string> makeSharedObject(ModuleOp kernels) {
+  OwningOpRef<ModuleOp> copy(kernels.clone());
+  if (failed(lowerToLLVMDialect(*copy)))
+    return failure();
+  auto object = makeObject(*copy, CpuTarget());
+  if (failed(object))
+    return failure();
+  return linkShared(kernels, *object);
+}
+
+} // namespace llmc::emit
+
+namespace llmc {
+
+LogicalResult emitProgram(ModuleOp module, planfile::ProgramT &program, std::string &kernels) {
+  auto nested = module.lookupSymbol<ModuleOp>(emit::kKernelsModule);
+  if (!nested)
+    return module.emitError("has no kernels: phase emit comes before the plan file");
+  auto object = emit::makeSharedObject(nested);
+  if (failed(object))
+    return failure();
+  kernels = std::move(*object);
+  return emit::writePlan(module, program);
+}
+
+} // namespace llmc

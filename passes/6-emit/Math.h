@@ -1,0 +1,44 @@
+// Arithmetic on scalars or vectors of float32, and functions expanded into it:
+// no kernel calls a library. Errors are in units of the last place (tested).
+#ifndef LLMC_PASSES_EMIT_MATH_H
+#define LLMC_PASSES_EMIT_MATH_H
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/IR/Builders.h"
+
+namespace llmc::emit {
+
+struct Math {
+  mlir::OpBuilder &b;
+  mlir::Location loc;
+  using Value = mlir::Value;
+
+  // A constant with the type of `like`.
+  Value f(double value, Value like);
+  Value i(int64_t value, Value like);
+
+  Value add(Value x, Value y);
+  Value sub(Value x, Value y);
+  Value mul(Value x, Value y);
+  Value div(Value x, Value y);
+  Value fma(Value x, Value y, Value z); // x * y + z, rounded once
+  Value neg(Value x);
+  Value abs(Value x);
+  Value sqrt(Value x);
+  Value less(Value x, Value y); // ordered: false for NaN
+  Value select(Value condition, Value x, Value y);
+  Value larger(Value x, Value y); // x > y ? x : y
+  // c[0] x^n + c[1] x^(n-1) + ... by Horner's rule.
+  Value polynomial(Value x, llvm::ArrayRef<double> coefficients);
+
+  Value exp(Value x);     // 1 ulp, denormals included
+  Value log(Value x);     // 1 ulp; log(0) = -inf, log(x < 0) = NaN
+  Value tanh(Value x);    // 2 ulp
+  Value erf(Value x);     // 1 ulp
+  Value sigmoid(Value x); // 2 ulp
+  Value pow(Value x, double exponent);
+};
+
+} // namespace llmc::emit
+
+#endif // LLMC_PASSES_EMIT_MATH_H

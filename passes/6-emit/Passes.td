@@ -1,0 +1,3 @@
+// Phase 6 in pipeline order. Registration, headers and documentation come from here.
+include "mlir/Pass/PassBase.td"
+include "passes/6-emit/EmitKernels/EmitKernels.td"

@@ -1,0 +1,14 @@
+#ifndef LLMC_PASSES_EMIT_PIPELINE_H
+#define LLMC_PASSES_EMIT_PIPELINE_H
+
+#include "mlir/Pass/PassManager.h"
+
+namespace llmc {
+
+// Phase 6, the part that is IR: plan.stage ops -> the same with kernels beside
+// them. What follows (object code, plan file) is emitProgram() of Emit.h.
+void buildEmitPipeline(mlir::OpPassManager &pm);
+
+} // namespace llmc
+
+#endif // LLMC_PASSES_EMIT_PIPELINE_H

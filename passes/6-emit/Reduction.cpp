@@ -1,0 +1,327 @@
+#include "passes/6-emit/Reduction.h"
+#include "passes/6-emit/Families.h"
+
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
+#include <limits>
+
+using namespace mlir;
+
+namespace llmc::emit {
+
+// Elements of a vector of terms, and columns done at once: enough chains of
+// additions to hide their latency.
+static constexpr unsigned kTermLanes = 16, kColumnLanes = 32;
+
+SmallVector<unsigned> Reducer::reducedLoops() const {
+  SmallVector<unsigned> result;
+  for (auto [i, loop] : llvm::enumerate(group.loops))
+    if (loop.reduced)
+      result.push_back(i);
+  return result;
+}
+
+std::pair<Value, std::optional<int64_t>> Reducer::bounds(unsigned loop) {
+  if (outerSize && loop == outerLoop)
+    return {outerSize, std::nullopt};
+  return {group.kernel.index(group.loops[loop].size), group.loops[loop].size};
+}
+
+int64_t Reducer::count(Operation *op) {
+  auto shape = cast<RankedTensorType>(op->getOperand(0).getType()).getShape();
+  int64_t product = 1;
+  for (auto [size, reduced] : llvm::zip(shape, lookupHero(op)->reducedDims(op)))
+    product *= reduced ? size : 1;
+  return product;
+}
+
+//===-- Accumulators --------------------------------------------------------===//
+
+static Type wideType(Type element) {
+  return isa<FloatType>(element) ? Float64Type::get(element.getContext()) : element;
+}
+
+Value Reducer::accumulate(const Accumulator &kind, Value carried, Value term) {
+  OpBuilder &b = group.kernel.b;
+  Location loc = group.kernel.loc;
+  Math m = group.math();
+  bool isFloat = isa<FloatType>(kind.element);
+  if (kind.isMax && isFloat)
+    return m.larger(term, carried);
+  if (kind.isMax)
+    return arith::MaxSIOp::create(b, loc, term, carried);
+  if (!isFloat)
+    return arith::AddIOp::create(b, loc, carried, term);
+  Type wide = typeOf(wideType(kind.element), widthOf(term.getType()));
+  if (wide != term.getType())
+    term = arith::ExtFOp::create(b, loc, wide, term);
+  return m.add(carried, term);
+}
+
+static Value horizontal(Kernel &k, bool isMax, Value vector) {
+  if (widthOf(vector.getType()) == 1 && !isa<VectorType>(vector.getType()))
+    return vector;
+  bool isFloat = isa<FloatType>(elementOf(vector.getType()));
+  auto kind = !isMax    ? vector::CombiningKind::ADD
+              : isFloat ? vector::CombiningKind::MAXNUMF
+                        : vector::CombiningKind::MAXSI;
+  return vector::ReductionOp::create(k.b, k.loc, kind, vector);
+}
+
+Value Reducer::finish(const Accumulator &kind, Value vector, Value rest) {
+  Kernel &k = group.kernel;
+  Value total = vector;
+  if (!overColumns()) {
+    total = horizontal(k, kind.isMax, vector);
+    total = accumulate({kind.isMax, elementOf(total.getType())}, total, rest);
+  }
+  Type type = typeOf(kind.element, widthOf(total.getType()));
+  return total.getType() == type ? total : arith::TruncFOp::create(k.b, k.loc, type, total);
+}
+
+//===-- Loops ---------------------------------------------------------------===//
+
+// Along the vector loop of a row: full vectors into the first half of
+// `carried`, what is left over into the scalars of the second half.
+SmallVector<Value> Reducer::walkVectors(unsigned loop, Point &point, ValueRange carried,
+                                        ArrayRef<Accumulator> kinds, const Terms &terms) {
+  Kernel &k = group.kernel;
+  size_t n = kinds.size();
+  auto step = [&](Value i, unsigned width, ValueRange from, SmallVectorImpl<Value> &next) {
+    Point inner = point.inside(loop, i, width);
+    auto values = terms(inner);
+    next.append(from.begin(), from.end());
+    for (size_t t = 0; t < n; ++t) {
+      size_t slot = width == kTermLanes ? t : n + t;
+      Value value = values[t];
+      if (width != kTermLanes && width > 1) {
+        Accumulator kind = kinds[t];
+        if (isa<FloatType>(kind.element) && !kind.isMax)
+          value = arith::ExtFOp::create(k.b, k.loc, typeOf(wideType(kind.element), width), value);
+        value = horizontal(k, kind.isMax, value);
+        next[slot] = accumulate({kind.isMax, elementOf(value.getType())}, from[slot], value);
+        continue;
+      }
+      next[slot] = accumulate(kinds[t], from[slot], value);
+    }
+  };
+  auto [size, known] = bounds(loop);
+  Value zero = k.index(0);
+  SmallVector<Value> state(carried);
+  Value full = known ? k.index(*known / kTermLanes * kTermLanes)
+                     : k.sub(size, k.modulo(size, kTermLanes));
+  if (!known || *known >= kTermLanes)
+    state = k.loop(zero, full, kTermLanes, state,
+                   [&](Value i, ValueRange from, SmallVectorImpl<Value> &next) {
+                     step(i, kTermLanes, from, next);
+                   });
+  if (!known)
+    return k.loop(full, size, 1, state, [&](Value i, ValueRange from, SmallVectorImpl<Value> &next) {
+      step(i, 1, from, next);
+    });
+  if (*known % kTermLanes) {
+    SmallVector<Value> next;
+    step(full, *known % kTermLanes, state, next);
+    state = next;
+  }
+  return state;
+}
+
+SmallVector<Value> Reducer::walk(ArrayRef<unsigned> loops, Point &point, ValueRange carried,
+                                 ArrayRef<Accumulator> kinds, const Terms &terms) {
+  Kernel &k = group.kernel;
+  if (loops.empty()) {
+    auto values = terms(point);
+    SmallVector<Value> next;
+    for (auto [kind, from, value] : llvm::zip(kinds, carried, values))
+      next.push_back(accumulate(kind, from, value));
+    return next;
+  }
+  if (loops.size() == 1 && !overColumns())
+    return walkVectors(loops[0], point, carried, kinds, terms);
+  return k.loop(k.index(0), bounds(loops[0]).first, 1, carried,
+                [&](Value i, ValueRange from, SmallVectorImpl<Value> &next) {
+                  Point inner = point.inside(loops[0], i, point.width);
+                  next = walk(loops.drop_front(), inner, from, kinds, terms);
+                });
+}
+
+static Value identity(Kernel &k, bool isMax, Type element, unsigned width) {
+  Type type = typeOf(element, width);
+  Attribute value;
+  if (isa<FloatType>(element))
+    value = k.b.getFloatAttr(element, isMax ? -std::numeric_limits<double>::infinity() : 0.0);
+  else
+    value = k.b.getIntegerAttr(
+        element, isMax ? APInt::getSignedMinValue(element.getIntOrFloatBitWidth())
+                       : APInt::getZero(element.getIntOrFloatBitWidth()));
+  if (width > 1)
+    value = DenseElementsAttr::get(cast<VectorType>(type), value);
+  return arith::ConstantOp::create(k.b, k.loc, cast<TypedAttr>(value));
+}
+
+SmallVector<Value> Reducer::reduce(ArrayRef<Accumulator> kinds, const Terms &terms) {
+  Kernel &k = group.kernel;
+  SmallVector<Value> init;
+  auto start = [&](unsigned width) {
+    for (const Accumulator &kind : kinds)
+      init.push_back(
+          identity(k, kind.isMax, kind.isMax ? kind.element : wideType(kind.element), width));
+  };
+  start(overColumns() ? row.width : kTermLanes);
+  if (!overColumns())
+    start(1);
+  auto state = walk(reducedLoops(), row, init, kinds, terms);
+  SmallVector<Value> results;
+  for (size_t t = 0; t < kinds.size(); ++t)
+    results.push_back(
+        finish(kinds[t], state[t], overColumns() ? Value() : state[kinds.size() + t]));
+  return results;
+}
+
+SmallVector<Value> Reducer::sums(unsigned count, const Terms &terms) {
+  Type f32 = group.kernel.b.getF32Type();
+  return reduce(SmallVector<Accumulator>(count, {/*isMax=*/false, f32}), terms);
+}
+Value Reducer::sum(const std::function<Value(Point &)> &term) {
+  return sums(1, [&](Point &p) { return SmallVector<Value>{term(p)}; })[0];
+}
+Value Reducer::maximum(const std::function<Value(Point &)> &term) {
+  Type f32 = group.kernel.b.getF32Type();
+  return reduce({{/*isMax=*/true, f32}}, [&](Point &p) { return SmallVector<Value>{term(p)}; })[0];
+}
+Value Reducer::integers(bool isMax, Type element, const std::function<Value(Point &)> &term) {
+  return reduce({{isMax, element}}, [&](Point &p) { return SmallVector<Value>{term(p)}; })[0];
+}
+
+void Reducer::forEach(const std::function<void(Point &)> &body) {
+  Kernel &k = group.kernel;
+  auto loops = reducedLoops();
+  std::function<void(ArrayRef<unsigned>, Point &)> nest = [&](ArrayRef<unsigned> rest,
+                                                              Point &point) {
+    if (rest.empty())
+      return body(point);
+    auto [size, known] = bounds(rest[0]);
+    if (rest.size() == 1 && !overColumns())
+      return k.vectors(k.index(0), size, known, [&](Value i, unsigned width) {
+        Point inner = point.inside(rest[0], i, width);
+        body(inner);
+      });
+    k.loop(k.index(0), size, 1, [&](Value i) {
+      Point inner = point.inside(rest[0], i, point.width);
+      nest(rest.drop_front(), inner);
+    });
+  };
+  nest(loops, row);
+}
+
+//===-- The kernel ----------------------------------------------------------===//
+
+namespace {
+
+struct RowKernel {
+  Group &group;
+  LaunchBody body;
+  SmallVector<Operation *> heroes;
+  SmallVector<unsigned> keptLoops;
+  unsigned outerLoop = 0;
+  Value outerSize;
+
+  bool isFull(Value result) const {
+    return cast<RankedTensorType>(result.getType()).getShape() ==
+           cast<RankedTensorType>(heroes[0]->getOperand(0).getType()).getShape();
+  }
+
+  // All heroes in order, then whatever the launch writes.
+  void emitRow(Point &row) {
+    Reducer reducer(group, row, outerLoop, outerSize);
+    for (Operation *hero : heroes)
+      lookupHero(hero)->emit(reducer, hero);
+    bool anyFull = false;
+    for (auto [i, result] : llvm::enumerate(body.results())) {
+      anyFull |= isFull(result);
+      if (!isFull(result))
+        group.store(body.reads + i, group.at(result, group.keptMap(), row), row);
+    }
+    if (!anyFull)
+      return;
+    reducer.forEach([&](Point &point) {
+      SmallVector<std::pair<unsigned, Value>> values;
+      for (auto [i, result] : llvm::enumerate(body.results()))
+        if (isFull(result))
+          values.push_back({i, group.at(result, group.fullMap(), point)});
+      for (auto [i, value] : values)
+        group.store(body.reads + i, value, point);
+    });
+  }
+
+  void emitKept(ArrayRef<unsigned> rest, Point &point) {
+    Kernel &k = group.kernel;
+    group.preload(point);
+    if (rest.empty())
+      return emitRow(point);
+    bool isRows = rest.size() == keptLoops.size();
+    int64_t size = group.loops[rest[0]].size;
+    Value low = isRows ? k.begin : k.index(0), high = isRows ? k.end : k.index(size);
+    bool isVector = rest[0] == group.loops.size() - 1;
+    if (isVector)
+      return k.vectors(
+          low, high, isRows ? std::nullopt : std::optional<int64_t>(size),
+          [&](Value i, unsigned width) {
+            Point inner = point.inside(rest[0], i, width);
+            emitRow(inner);
+          },
+          kColumnLanes);
+    k.loop(low, high, 1, [&](Value i) {
+      Point inner = point.inside(rest[0], i);
+      emitKept(rest.drop_front(), inner);
+    });
+  }
+};
+
+} // namespace
+
+LogicalResult emitReduction(Kernel &kernel, LaunchBody body) {
+  SmallVector<Operation *> heroes;
+  for (Operation &op : body.block)
+    if (lookupHero(&op))
+      heroes.push_back(&op);
+  auto type = cast<RankedTensorType>(heroes[0]->getOperand(0).getType());
+  auto reduced = lookupHero(heroes[0])->reducedDims(heroes[0]);
+  for (Operation *hero : heroes)
+    if (cast<RankedTensorType>(hero->getOperand(0).getType()).getShape() != type.getShape() ||
+        lookupHero(hero)->reducedDims(hero) != reduced)
+      return hero->emitOpError("reduces other dims than the first reduction of its kernel");
+
+  Group group(kernel, body.reads, type.getShape(), reduced);
+  RowKernel rows{group, body, heroes, {}, 0, {}};
+  for (Operation *hero : heroes)
+    if (failed(group.require(hero->getResult(0), group.fullMap())))
+      return failure();
+  for (auto [i, result] : llvm::enumerate(body.results())) {
+    IndexMap map = rows.isFull(result) ? group.fullMap() : group.keptMap();
+    auto resultType = cast<RankedTensorType>(result.getType());
+    if (resultType.getRank() != static_cast<int64_t>(map.size()))
+      return emitError(kernel.loc) << "a reduction kernel writes whole rows or one element a row, got "
+                                   << resultType;
+    if (failed(group.require(result, map)))
+      return failure();
+    group.requireStore(body.reads + i, resultType, map);
+  }
+  group.fuseLoops();
+  for (auto [i, loop] : llvm::enumerate(group.loops))
+    if (!loop.reduced)
+      rows.keptLoops.push_back(i);
+  kernel.rows = group.loops[rows.keptLoops[0]].size;
+  // The outermost loop in memory stands first, or after a row loop of size 1.
+  for (auto [i, loop] : llvm::enumerate(group.loops))
+    if (loop.outermost && loop.reduced) {
+      kernel.extents.push_back(loop.size);
+      rows.outerLoop = i;
+      rows.outerSize = kernel.scalar(body.block.getNumArguments() - body.reads);
+    }
+  Point start(group.loops.size());
+  rows.emitKept(rows.keptLoops, start);
+  return success();
+}
+
+} // namespace llmc::emit

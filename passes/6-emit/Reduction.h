@@ -1,0 +1,55 @@
+// Reductions of a group: sums and maxima over its reduced loops, in an order that
+// depends on the shape alone. Sums of float32 are carried in float64.
+#ifndef LLMC_PASSES_EMIT_REDUCTION_H
+#define LLMC_PASSES_EMIT_REDUCTION_H
+
+#include "passes/6-emit/Group.h"
+
+namespace llmc::emit {
+
+// Works at one row: all kept loops are entered. If the last loop in memory is a
+// kept one (a reduction of leading dims), a "row" is a vector of columns, and
+// every value of a row such a vector.
+class Reducer {
+public:
+  Reducer(Group &group, Point &row, unsigned outerLoop, Value outerSize)
+      : group(group), row(row), outerLoop(outerLoop), outerSize(outerSize) {}
+
+  Group &group;
+  Point &row;
+  // A reduced loop whose size comes from the launch, if there is one.
+  unsigned outerLoop;
+  Value outerSize;
+
+  using Terms = std::function<llvm::SmallVector<Value>(Point &)>;
+  // Sums, or the maximum, of each of `count` terms over the reduced loops.
+  llvm::SmallVector<Value> sums(unsigned count, const Terms &terms);
+  Value sum(const std::function<Value(Point &)> &term);
+  Value maximum(const std::function<Value(Point &)> &term);
+  Value integers(bool isMax, Type element, const std::function<Value(Point &)> &term);
+  // Runs `body` at vectors of points of the reduced loops.
+  void forEach(const std::function<void(Point &)> &body);
+  // The product of the reduced sizes of operand 0.
+  static int64_t count(mlir::Operation *op);
+
+private:
+  struct Accumulator {
+    bool isMax;
+    Type element; // of the terms
+  };
+  llvm::SmallVector<Value> reduce(llvm::ArrayRef<Accumulator> kinds, const Terms &terms);
+  llvm::SmallVector<Value> walk(llvm::ArrayRef<unsigned> loops, Point &point,
+                                mlir::ValueRange carried, llvm::ArrayRef<Accumulator> kinds,
+                                const Terms &terms);
+  llvm::SmallVector<Value> walkVectors(unsigned loop, Point &point, mlir::ValueRange carried,
+                                       llvm::ArrayRef<Accumulator> kinds, const Terms &terms);
+  Value accumulate(const Accumulator &kind, Value carried, Value term);
+  Value finish(const Accumulator &kind, Value vector, Value rest);
+  llvm::SmallVector<unsigned> reducedLoops() const;
+  std::pair<Value, std::optional<int64_t>> bounds(unsigned loop);
+  bool overColumns() const { return !group.loops.back().reduced; }
+};
+
+} // namespace llmc::emit
+
+#endif // LLMC_PASSES_EMIT_REDUCTION_H
