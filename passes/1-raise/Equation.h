@@ -1,33 +1,26 @@
-// The equation of a graph.matmul in its three parts.
+// What this phase asks of a matmul's equation.
 #ifndef LLMC_PASSES_RAISE_EQUATION_H
 #define LLMC_PASSES_RAISE_EQUATION_H
 
-#include "llvm/ADT/StringRef.h"
-#include <string>
+#include "dialects/graph/Equation.h"
+#include "dialects/graph/Graph.h"
 
 namespace llmc::raise {
 
-struct Equation {
-  std::string lhs, rhs, out;
+using graph::Equation;
 
-  // `text` was verified: "bsd,de->bse".
-  explicit Equation(llvm::StringRef text)
-      : lhs(text.take_until([](char c) { return c == ','; })),
-        rhs(text.split(',').second.split("->").first), out(text.split("->").second) {}
-
-  std::string str() const { return lhs + "," + rhs + "->" + out; }
-
-  // A letter that stands nowhere yet.
-  char freshLetter() const {
-    for (char c = 'a'; c <= 'z'; ++c)
-      if ((lhs + rhs + out).find(c) == std::string::npos)
-        return c;
-    return 0;
-  }
-};
+inline Equation equationOf(graph::MatmulOp op) { return *Equation::parse(op.getEquation()); }
 
 inline bool has(const std::string &letters, char letter) {
   return letters.find(letter) != std::string::npos;
+}
+
+// A letter that stands nowhere in `used`; 0 if there is none.
+inline char freshLetter(const std::string &used) {
+  for (char c = 'a'; c <= 'z'; ++c)
+    if (!has(used, c))
+      return c;
+  return 0;
 }
 
 } // namespace llmc::raise

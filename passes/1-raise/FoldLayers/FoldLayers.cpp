@@ -158,7 +158,9 @@ struct FoldLayers : llmc::impl::FoldLayersBase<FoldLayers> {
   }
 
   static int64_t foldAll(func::FuncOp func) {
-    int64_t total = 0;
+    int64_t total = 0; // what is folded already counts too
+    for (auto repeat : func.getBody().front().getOps<RepeatOp>())
+      total += repeat.getCount();
     while (true) {
       SmallVector<Operation *> ops = candidateOps(func);
       auto layers = findLayers(ops);

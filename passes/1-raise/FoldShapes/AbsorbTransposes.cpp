@@ -28,7 +28,7 @@ struct AbsorbOperandTranspose : OpRewritePattern<MatmulOp> {
   }
 
   LogicalResult matchAndRewrite(MatmulOp op, PatternRewriter &rewriter) const override {
-    Equation equation(op.getEquation());
+    Equation equation = equationOf(op);
     Value lhs = op.getLhs(), rhs = op.getRhs();
     bool left = absorb(equation.lhs, lhs), right = absorb(equation.rhs, rhs);
     if (!left && !right)
@@ -44,11 +44,11 @@ struct AbsorbResultTranspose : OpRewritePattern<TransposeOp> {
     auto matmul = op.getOperand().getDefiningOp<MatmulOp>();
     if (!matmul || !matmul->hasOneUse())
       return failure();
-    Equation equation(matmul.getEquation());
+    Equation equation = equationOf(matmul);
     std::string out;
     for (int64_t dim : op.getPermutation())
-      out += equation.out[dim];
-    equation.out = out;
+      out += equation.result[dim];
+    equation.result = out;
     Value product = MatmulOp::create(rewriter, matmul.getLoc(), op.getType(), equation.str(),
                                      matmul.getLhs(), matmul.getRhs());
     rewriter.replaceOp(op, product);

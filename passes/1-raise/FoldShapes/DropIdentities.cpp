@@ -8,7 +8,8 @@ using namespace llmc::graph;
 using namespace llmc::raise;
 
 static bool isIdentity(Operation *op) {
-  if (op->getNumOperands() != 1 || op->getOperand(0).getType() != op->getResult(0).getType())
+  if (op->getNumOperands() != 1 || op->getNumResults() != 1 ||
+      op->getOperand(0).getType() != op->getResult(0).getType())
     return false;
   if (isa<ReshapeOp, BroadcastOp, CastOp, ConcatOp>(op))
     return true;

@@ -265,11 +265,11 @@ struct SinkThroughMatmul : OpRewritePattern<MatmulOp> {
   }
 
   LogicalResult matchAndRewrite(MatmulOp op, PatternRewriter &rewriter) const override {
-    Equation equation(op.getEquation());
+    Equation equation = equationOf(op);
     Side sides[] = {{&equation.lhs, op.getLhs(), mergeOf(op.getLhs())},
                     {&equation.rhs, op.getRhs(), mergeOf(op.getRhs())}};
     std::map<char, SmallVector<int64_t, 2>> split;
-    for (char letter : equation.out) {
+    for (char letter : equation.result) {
       const auto *left = sides[0].groupOf(letter), *right = sides[1].groupOf(letter);
       bool shared = has(equation.lhs, letter) && has(equation.rhs, letter);
       const auto *group = left ? left : right;
@@ -296,12 +296,11 @@ struct SinkThroughMatmul : OpRewritePattern<MatmulOp> {
     for (auto &[letter, group] : split) {
       std::string by(1, letter);
       for (size_t i = 1; i < group.size(); ++i) {
-        Equation used(equation.lhs + by + "," + equation.rhs + "->" + equation.out);
-        by += used.freshLetter();
+        by += freshLetter(equation.lhs + equation.rhs + by);
       }
       expand(equation.lhs, letter, by);
       expand(equation.rhs, letter, by);
-      expand(equation.out, letter, by);
+      expand(equation.result, letter, by);
     }
     Value product = build.matmul(equation.str(), sides[0].value, sides[1].value,
                                  elementOf(op.getResult()));

@@ -243,14 +243,14 @@ struct FoldViews : llmc::impl::FoldViewsBase<FoldViews> {
   // The order of the parameter's dims in which `matmul` contracts it: the
   // contracted ones as in the other operand, then the others as in the result.
   static SmallVector<int64_t> orderFor(MatmulOp matmul, unsigned side) {
-    Equation equation(matmul.getEquation());
+    Equation equation = equationOf(matmul);
     const std::string &own = side == 0 ? equation.lhs : equation.rhs;
     const std::string &other = side == 0 ? equation.rhs : equation.lhs;
     SmallVector<int64_t> order;
     for (char letter : other)
-      if (has(own, letter) && !has(equation.out, letter))
+      if (has(own, letter) && !has(equation.result, letter))
         order.push_back(own.find(letter));
-    for (char letter : equation.out)
+    for (char letter : equation.result)
       if (has(own, letter))
         order.push_back(own.find(letter));
     return order;
@@ -280,7 +280,7 @@ struct FoldViews : llmc::impl::FoldViewsBase<FoldViews> {
                        transposedView(view, *order), /*stacked=*/false, parameter.getLoc());
     for (OpOperand &use : llvm::make_early_inc_range(parameter.getUses())) {
       auto matmul = cast<MatmulOp>(use.getOwner());
-      Equation equation(matmul.getEquation());
+      Equation equation = equationOf(matmul);
       std::string &own = use.getOperandNumber() == 0 ? equation.lhs : equation.rhs;
       std::string permuted;
       for (int64_t dim : *order)

@@ -36,12 +36,12 @@ static uint64_t combineSorted(SmallVector<uint64_t> parts) {
 // What an operand of a matmul is to it, whichever letters are used: for each of
 // its dims the place in the result and in the other operand.
 static uint64_t roleInMatmul(MatmulOp op, unsigned side) {
-  raise::Equation equation(op.getEquation());
+  raise::Equation equation = raise::equationOf(op);
   const std::string &own = side == 0 ? equation.lhs : equation.rhs;
   const std::string &other = side == 0 ? equation.rhs : equation.lhs;
   uint64_t hash = 0;
   for (char letter : own)
-    hash = mix(hash, equation.out.find(letter) * 64 + other.find(letter));
+    hash = mix(hash, equation.result.find(letter) * 64 + other.find(letter));
   return hash;
 }
 

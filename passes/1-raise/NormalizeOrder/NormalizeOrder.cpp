@@ -23,7 +23,7 @@ static void swapOperands(Operation *op) {
   Value first = op->getOperand(0), second = op->getOperand(1);
   op->setOperands({second, first});
   if (auto matmul = dyn_cast<MatmulOp>(op)) {
-    Equation equation(matmul.getEquation());
+    Equation equation = equationOf(matmul);
     std::swap(equation.lhs, equation.rhs);
     matmul.setEquation(equation.str());
   }
@@ -40,7 +40,7 @@ static void orderOperands(func::FuncOp func) {
 // that the right one adds come from a fixed list.
 static void nameLetters(MatmulOp matmul) {
   static const StringRef usual[] = {"", "d", "sd", "bsd", "bhsd", "abhsd", "abchsd"};
-  Equation equation(matmul.getEquation());
+  Equation equation = equationOf(matmul);
   size_t rank = equation.lhs.size();
   if (rank >= std::size(usual))
     return;
@@ -58,7 +58,7 @@ static void nameLetters(MatmulOp matmul) {
     names[letter] = more.front();
     used += more.front();
   }
-  for (std::string *letters : {&equation.lhs, &equation.rhs, &equation.out})
+  for (std::string *letters : {&equation.lhs, &equation.rhs, &equation.result})
     for (char &letter : *letters)
       letter = names.at(letter);
   matmul.setEquation(equation.str());

@@ -151,8 +151,8 @@ struct RaiseProduct : OpRewritePattern<MatmulOp> {
                                           const std::string &values, const std::string &out) {
     Letters letters;
     const std::string &qs = q == 0 ? scores.lhs : scores.rhs, &ks = q == 0 ? scores.rhs : scores.lhs;
-    for (size_t i = 0; i + 1 < scores.out.size(); ++i) {
-      char c = scores.out[i], p = probabilities[i];
+    for (size_t i = 0; i + 1 < scores.result.size(); ++i) {
+      char c = scores.result[i], p = probabilities[i];
       if (has(qs, c) && has(ks, c)) {
         if (!has(values, p) || !has(out, p))
           return std::nullopt;
@@ -163,11 +163,11 @@ struct RaiseProduct : OpRewritePattern<MatmulOp> {
         return std::nullopt;
       }
     }
-    letters.key = scores.out.back();
+    letters.key = scores.result.back();
     if (has(qs, letters.key) || !has(values, probabilities.back()) || has(out, probabilities.back()))
       return std::nullopt;
     for (char c : qs)
-      if (!has(scores.out, c))
+      if (!has(scores.result, c))
         letters.inner = letters.inner ? '?' : c;
     for (char c : values)
       if (!has(probabilities, c))
@@ -209,11 +209,11 @@ struct RaiseProduct : OpRewritePattern<MatmulOp> {
     if (!found || !side)
       return failure();
     Scores scores = *found;
-    Equation first(scores.product.getEquation()), second(op.getEquation());
-    unsigned q = has(first.lhs, first.out.back()) ? 1 : 0;
+    Equation first = equationOf(scores.product), second = equationOf(op);
+    unsigned q = has(first.lhs, first.result.back()) ? 1 : 0;
     const std::string &probabilities = *side == 0 ? second.lhs : second.rhs;
     const std::string &valueLetters = *side == 0 ? second.rhs : second.lhs;
-    auto letters = lettersOf(first, q, probabilities, valueLetters, second.out);
+    auto letters = lettersOf(first, q, probabilities, valueLetters, second.result);
     if (!letters)
       return failure();
     Value queries = withoutFactors(scores.product->getOperand(q), scores.scale);
@@ -228,8 +228,8 @@ struct RaiseProduct : OpRewritePattern<MatmulOp> {
     Build build(rewriter, op.getLoc());
     std::string batch2; // the batch letters as the last product writes them
     for (char c : letters->batch)
-      batch2 += probabilities[first.out.find(c)];
-    char row2 = probabilities[first.out.find(letters->row)];
+      batch2 += probabilities[first.result.find(c)];
+    char row2 = probabilities[first.result.find(letters->row)];
     Value qa = arrange(build, queries, qs, letters->batch, letters->row, letters->inner);
     Value ka = arrange(build, keys, ks, letters->batch, letters->key, letters->inner);
     Value va = arrange(build, values, valueLetters, batch2, probabilities.back(), letters->value);
@@ -243,7 +243,7 @@ struct RaiseProduct : OpRewritePattern<MatmulOp> {
     if (batch2.size() == 1)
       o = build.reshape(o, {shapeOf(o)[0], shapeOf(o)[1], shapeOf(o)[3]});
     SmallVector<int64_t> order;
-    for (char letter : second.out)
+    for (char letter : second.result)
       order.push_back(have.find(letter));
     if (!llvm::is_sorted(order))
       o = build.transpose(o, order);

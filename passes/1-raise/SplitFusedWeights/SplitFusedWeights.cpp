@@ -89,8 +89,8 @@ struct SplitFusedWeights : llmc::impl::SplitFusedWeightsBase<SplitFusedWeights> 
     SmallVector<SliceOp> slices = partitionOf(whole, dim);
     if (slices.size() < 2)
       return;
-    Equation equation(product.getEquation());
-    char letter = equation.out[dim];
+    Equation equation = equationOf(product);
+    char letter = equation.result[dim];
     bool left = has(equation.lhs, letter);
     if (left == has(equation.rhs, letter) || !isParameter(product->getOperand(left ? 0 : 1)))
       return;
