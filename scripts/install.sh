@@ -12,8 +12,8 @@ packages=(
   nlohmann-json3-dev libxxhash-dev
   # matrix products of the programs that it makes; loaded at run time
   libdnnl2 libdnnl-dev
-  # tests: lit and FileCheck come with llvm-22-tools
-  python3 python3-numpy
+  # tests; lit and FileCheck come with llvm-22-tools
+  libgtest-dev python3 python3-numpy
 )
 # Live oracles of scripts/test.sh --full live in a virtual environment.
 [[ ${1:-} == --full ]] && packages+=(python3-venv)
