@@ -18,6 +18,7 @@ def Graph_AttentionOp : Graph_ComputeOp<"attention", ["getFlops", "getEmitClass"
 }
 def Graph_AttentionGradOp : Graph_ComputeOp<"attention_grad", ["getFlops", "getEmitClass"]> {
   let summary = "cotangents of q, k and v; probabilities are recomputed from lse";
+  let description = [{ Rules: C1 to C3 of graph.attention; cotangents have their primals' shapes (C1). }];
   let arguments = (ins Graph_Float:$cotangent, Graph_Float:$q, Graph_Float:$k, Graph_Float:$v,
                        Graph_Float:$o, Graph_Float:$lse, F64Attr:$scale, BoolAttr:$causal);
   let results = (outs Graph_Float:$dq, Graph_Float:$dk, Graph_Float:$dv);

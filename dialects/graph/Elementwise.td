@@ -3,7 +3,8 @@
 include "dialects/graph/GraphBase.td"
 
 // Operands broadcast as in NumPy (aligned at the last dimension, size 1
-// repeats). C1: the result has the broadcast shape; C2: element types agree.
+// repeats). C1: the result has the broadcast shape; C2: element types agree; C3:
+// operands of and, or, not and the condition of select are i1.
 class Graph_ElementwiseOp<string mnemonic, list<Trait> traits = []>
     : Graph_ComputeOp<mnemonic, [], !listconcat(traits, [InferTypeOpInterface])> {
   let assemblyFormat = "operands attr-dict `:` functional-type(operands, results)";
@@ -77,7 +78,7 @@ def Graph_SelectOp : Graph_ElementwiseOp<"select"> {
 }
 def Graph_CastOp : Graph_ComputeOp<"cast"> {
   let summary = "the same values in another element type";
-  let description = [{ Integers to floats and back (toward zero); i1 becomes 0 or 1. }];
+  let description = [{ Integers to floats and back (toward zero); i1 becomes 0 or 1. Rules: C1 one shape. }];
   let arguments = (ins Graph_Tensor:$operand);
   let results = (outs Graph_Tensor:$result);
   let assemblyFormat = "operands attr-dict `:` functional-type(operands, results)";

@@ -13,24 +13,38 @@ class Graph_IndexOp<string mnemonic> : Graph_ComputeOp<mnemonic, ["getEmitClass"
 def Graph_GatherOp : Graph_IndexOp<"gather"> {
   let summary = "rows of a table: result[i..., j...] = table[ids[i...] - offset, j...]";
   let description = [{
-    Ids outside [offset, offset + rows) give zero rows. Rules: C1 result shape is
-    ids' shape then table's without its first dim; C2 ids are integers.
+    Ids outside [offset, offset + rows) give zero rows.
+    Rules: C1 the table has a first dim; C2 result shape is ids' shape then table's
+    without its first dim; C3 element types agree. The type constraint says that ids
+    are integers.
   }];
   let arguments = (ins Graph_Tensor:$table, Graph_Int:$ids, Optional<Graph_Offset>:$offset);
   let results = (outs Graph_Tensor:$result);
 }
 def Graph_ScatterAddOp : Graph_IndexOp<"scatter_add"> {
   let summary = "gradient of gather: result[ids[i...] - offset, j...] += updates[i..., j...], in order of i";
+  let description = [{
+    Rules: C1 the result has a first dim; C2 updates have ids' shape then the result's
+    without its first dim; C3 element types agree.
+  }];
   let arguments = (ins Graph_Int:$ids, Graph_Tensor:$updates, Optional<Graph_Offset>:$offset);
   let results = (outs Graph_Tensor:$result);
 }
 def Graph_TakeAlongOp : Graph_IndexOp<"take_along"> {
   let summary = "one element of every innermost row: result[i...] = operand[i..., ids[i...] - offset], 0 outside";
+  let description = [{
+    Rules: C1 the operand has a last dim; C2 ids and C3 result have its other dims;
+    C4 element types agree.
+  }];
   let arguments = (ins Graph_Tensor:$operand, Graph_Int:$ids, Optional<Graph_Offset>:$offset);
   let results = (outs Graph_Tensor:$result);
 }
 def Graph_OneHotOp : Graph_IndexOp<"one_hot"> {
   let summary = "gradient of take_along: result[i..., j] = values[i...] where j + offset = ids[i...], else 0";
+  let description = [{
+    Rules: C1 the result has a last dim; C2 ids and C3 values have its other dims;
+    C4 element types agree.
+  }];
   let arguments = (ins Graph_Int:$ids, Graph_Tensor:$values, Optional<Graph_Offset>:$offset);
   let results = (outs Graph_Tensor:$result);
 }
@@ -38,6 +52,7 @@ def Graph_MaskTailOp : Graph_IndexOp<"mask_tail"> {
   let summary = "replaces elements whose index along `dim` is `valid` or more by `value`";
   let description = [{
     Puts a reduction's neutral element into padding. `value` may be -inf.
+    Rules: C1 dim is in range; C2 valid >= 0; C3 the result has the operand's type.
   }];
   let arguments = (ins Graph_Tensor:$operand, Optional<Graph_Offset>:$offset,
                        I64Attr:$dim, I64Attr:$valid, F64Attr:$value);

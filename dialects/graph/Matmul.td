@@ -11,7 +11,8 @@ def Graph_MatmulOp : Graph_ComputeOp<"matmul", ["getFlops", "getEmitClass"]> {
     Example: `%y = graph.matmul "bsd,de->bse" %x, %w : (tensor<4x16x32xf32>, tensor<32x64xf32>) -> tensor<4x16x64xf32>`
     Rules: C1 the equation parses and has the ranks of the tensors; C2 a letter
     has one size; C3 no letter twice in a tensor; C4 result letters come from
-    operands; C5 every operand letter is in the other operand or in the result.
+    operands; C5 every operand letter is in the other operand or in the result; C6 operands
+    have one element type.
   }];
   let arguments = (ins StrAttr:$equation, Graph_Float:$lhs, Graph_Float:$rhs);
   let results = (outs Graph_Float:$result);

@@ -18,12 +18,20 @@ def Graph_LayerNormOp : Graph_NormOp<"layer_norm"> {
 }
 def Graph_LayerNormGradOp : Graph_NormOp<"layer_norm_grad"> {
   let summary = "cotangent of x: rstd * (g - mean(g) - xhat * mean(g * xhat)), g = dy * scale";
+  let description = [{
+    Rules: C1 scale is a vector of x's last dim; C2 cotangent and result have x's type;
+    C3 mean and rstd have x's shape without the last dim.
+  }];
   let arguments = (ins Graph_Float:$cotangent, Graph_Float:$x, Graph_Float:$scale,
                        Graph_Float:$mean, Graph_Float:$rstd);
   let results = (outs Graph_Float:$result);
 }
 def Graph_LayerNormGradScaleOp : Graph_NormOp<"layer_norm_grad_scale"> {
   let summary = "cotangent of scale: sum over all rows of dy * xhat";
+  let description = [{
+    Rules: C1 the result is a vector of x's last dim; C2 the cotangent has x's type;
+    C3 mean and rstd have x's shape without the last dim.
+  }];
   let arguments = (ins Graph_Float:$cotangent, Graph_Float:$x, Graph_Float:$mean, Graph_Float:$rstd);
   let results = (outs Graph_Float:$result);
 }

@@ -9,6 +9,8 @@ def Graph_AdamWOp : Graph_ComputeOp<"adamw"> {
     p' = p - lr * (weight_decay * p + (m' / c1) / (sqrt(v' / c2) + eps)),
     where c1 = 1 - beta1^t and c2 = 1 - beta2^t are given. Scalars are
     tensor<f32> operands. `decay` off leaves the weight-decay term out.
+    Rules: C1 grad, m and v have param's shape; C2 the others are scalars; C3 results
+    have the types of param, m and v.
   }];
   let arguments = (ins Graph_Float:$param, Graph_Float:$grad, Graph_Float:$m, Graph_Float:$v,
                        Graph_Float:$lr, Graph_Float:$beta1, Graph_Float:$beta2, Graph_Float:$eps,
