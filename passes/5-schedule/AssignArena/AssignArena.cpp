@@ -26,7 +26,6 @@ private:
   int64_t placeAll(plan::Space space, int64_t at);
   int64_t placeScratch(int64_t at);
   int64_t pack(std::vector<Lifetime> &lifetimes, int64_t at);
-  void propagateToViews();
 
   plan::StageOp stage;
   OpBuilder b;
@@ -109,17 +108,6 @@ int64_t StageArena::placeScratch(int64_t at) {
   return end;
 }
 
-void StageArena::propagateToViews() {
-  for (auto op : stage.getBody().getOps<plan::BufferOp>()) {
-    if (op.getParent()) {
-      auto parent = op.getParent().getDefiningOp<plan::BufferOp>();
-      op.setOffset(*parent.getOffset() + op.getDisplacement().value_or(0));
-    }
-    if (op.getSpace() == plan::Space::slot)
-      op.setSlotStride(slotBytes);
-  }
-}
-
 LogicalResult StageArena::run() {
   // Buffers that no instruction mentions (outputs nobody asked for) go first.
   for (Operation &op : llvm::make_early_inc_range(llvm::reverse(stage.getBody().front())))
@@ -134,7 +122,9 @@ LogicalResult StageArena::run() {
   for (auto op : stage.getBody().getOps<plan::BufferOp>())
     if (!op.getParent() && !op.getOffset())
       return op.emitError("is used by no procedure");
-  propagateToViews();
+  for (auto op : stage.getBody().getOps<plan::BufferOp>())
+    if (!op.getParent() && op.getSpace() == plan::Space::slot)
+      op.setSlotStride(slotBytes);
   stage.setArenaBytes(align(scratch));
   return success();
 }

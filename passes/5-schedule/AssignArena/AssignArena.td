@@ -2,7 +2,8 @@ def AssignArena : Pass<"llmc-assign-arena", "::mlir::ModuleOp"> {
   let summary = "gives every buffer its bytes in one static arena";
   let description = [{
     Needs: plan.stage ops with slots.
-    Gives: offset of every buffer, slot_stride of slot buffers, arena_bytes.
+    Gives: offset of every buffer that is no view, slot_stride of slot buffers,
+      arena_bytes.
       Persistent and step buffers have their own bytes, slot buffers their own
       in each slot. Scratch buffers of a procedure share bytes where their
       lifetimes are disjoint (placed largest first at the lowest free offset);

@@ -192,7 +192,7 @@ void StageBuckets::emit() {
   OpBuilder b(stage.getContext());
   int64_t event = firstBucketEvent;
   for (Bucket &bucket : buckets) {
-    b.setInsertionPoint(last);
+    b.setInsertionPoint(*stage.getBody().getOps<plan::ProcedureOp>().begin());
     auto type = RankedTensorType::get({(bucket.high - bucket.low) / 4}, b.getF32Type());
     Value buffer = plan::BufferOp::create(
         b, stage.getLoc(), plan::BufferType::get(b.getContext(), type), gradients,

@@ -348,8 +348,8 @@ LogicalResult StageBuilder::buildLaunch(Operation &op) {
     writes.push_back(bufferOf(result));
   auto launch = plan::LaunchOp::create(b, op.getLoc(), reads, writes,
                                        scalars.empty() ? ArrayAttr() : b.getArrayAttr(scalars),
-                                       StringAttr(), IntegerAttr(), b.getI64IntegerAttr(compute),
-                                       getOrigin(&op));
+                                       StringAttr(), IntegerAttr(), DenseI64ArrayAttr(),
+                                       b.getI64IntegerAttr(compute), getOrigin(&op));
   OpBuilder::InsertionGuard guard(b);
   Block *body = b.createBlock(&launch.getBody());
   IRMapping map;
@@ -406,6 +406,7 @@ LogicalResult StageBuilder::buildOp(Operation &op) {
     plan::MatmulOp::create(b, op.getLoc(), matmul.getEquationAttr(), bufferOf(matmul.getLhs()),
                            bufferOf(matmul.getRhs()), bufferOf(matmul.getResult()),
                            places->accumulates(&op) ? b.getUnitAttr() : UnitAttr(), StringAttr(),
+                           StringAttr(),
                            b.getI64IntegerAttr(compute), getOrigin(&op));
     return success();
   }

@@ -58,7 +58,7 @@ struct VerifySchedule : impl::VerifyScheduleBase<VerifySchedule> {
         ok = false;
       }
       for (auto buffer : stage.getBody().getOps<plan::BufferOp>())
-        if (!buffer.getOffset()) {
+        if (!buffer.getParent() && !buffer.getOffset()) {
           buffer.emitError("has no offset");
           ok = false;
         }
