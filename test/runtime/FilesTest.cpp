@@ -1,0 +1,220 @@
+// Readers of files that others wrote: no bytes may crash them.
+#include "PlanBuilder.h"
+#include "lib/planfile/Payload.h"
+#include "lib/support/Npy.h"
+#include "lib/support/Safetensors.h"
+
+#include <cmath>
+#include <cstring>
+#include <elf.h>
+#include <sys/stat.h>
+
+using namespace llmc;
+using namespace llmc::test;
+using support::ElementType;
+using support::SafetensorsFile;
+using support::TensorToWrite;
+
+namespace {
+
+std::string tensorFile(const std::string &header, const std::string &data) {
+  uint64_t length = header.size();
+  return std::string(reinterpret_cast<const char *>(&length), 8) + header + data;
+}
+
+TEST(Safetensors, RoundTrip) {
+  TemporaryFolder folder;
+  std::vector<float> a = {1, 2, 3, 4, 5, 6};
+  std::vector<double> b = {7.5};
+  auto bytes = [](const auto &values) {
+    return [&values](const TensorToWrite::Sink &sink) {
+      return sink(values.data(), values.size() * sizeof values[0]);
+    };
+  };
+  auto status = support::writeSafetensors(folder / "x.safetensors",
+                                          {{"a", ElementType::F32, {2, 3}, bytes(a)},
+                                           {"b\"\xc3\xa9", ElementType::F64, {}, bytes(b)},
+                                           {"empty", ElementType::I64, {0, 5},
+                                            [](const auto &) { return support::ok(); }}},
+                                          {{"format", "pt"}});
+  ASSERT_TRUE(bool(status)) << status.message();
+  auto file = SafetensorsFile::open(folder / "x.safetensors");
+  ASSERT_TRUE(bool(file)) << file.message();
+  ASSERT_EQ(file->tensors().size(), 3u);
+  const auto &tensor = file->tensors().find("a")->second;
+  EXPECT_EQ(tensor.shape, (std::vector<int64_t>{2, 3}));
+  EXPECT_EQ(std::memcmp(tensor.data, a.data(), 24), 0);
+  EXPECT_EQ(support::readAsDouble(ElementType::F64, file->tensors().find("b\"\xc3\xa9")->second.data, 0), 7.5);
+  EXPECT_EQ(file->metadata().at("format"), "pt");
+}
+
+TEST(Safetensors, MalformedHeaders) {
+  TemporaryFolder folder;
+  const std::string data(24, 'x');
+  const std::string good = R"({"a":{"dtype":"F32","shape":[2,3],"data_offsets":[0,24]}})";
+  auto why = [&](const std::string &bytes) {
+    writeBytes(folder / "x", bytes);
+    auto file = SafetensorsFile::open(folder / "x");
+    return file ? std::string() : file.message();
+  };
+  EXPECT_EQ(why(tensorFile(good, data)), "");
+  const char *bad[] = {
+      "",
+      "[]",
+      "{",
+      "null",
+      R"({"a":1})",
+      R"({"a":{}})",
+      R"({"a":{"dtype":"F32","shape":[2,3],"data_offsets":[0,25]}})",
+      R"({"a":{"dtype":"F32","shape":[2,3],"data_offsets":[24,0]}})",
+      R"({"a":{"dtype":"F32","shape":[2,3],"data_offsets":[0]}})",
+      R"({"a":{"dtype":"F32","shape":[2,3],"data_offsets":[-8,16]}})",
+      R"({"a":{"dtype":"F32","shape":[2,3],"data_offsets":[0.0,24.0]}})",
+      R"({"a":{"dtype":"F32","shape":[2,3],"data_offsets":["0","24"]}})",
+      R"({"a":{"dtype":"F32","shape":[2,-3],"data_offsets":[0,24]}})",
+      R"({"a":{"dtype":"F32","shape":[2,4],"data_offsets":[0,24]}})",
+      R"({"a":{"dtype":"F32","shape":[2,"3"],"data_offsets":[0,24]}})",
+      R"({"a":{"dtype":"F32","shape":6,"data_offsets":[0,24]}})",
+      R"({"a":{"dtype":"F33","shape":[2,3],"data_offsets":[0,24]}})",
+      R"({"a":{"dtype":7,"shape":[2,3],"data_offsets":[0,24]}})",
+      R"({"a":{"dtype":"F32","shape":[4294967296,4294967296],"data_offsets":[0,24]}})",
+      R"({"a":{"dtype":"F32","shape":[4611686018427387904,4],"data_offsets":[0,24]}})",
+      R"({"a":{"dtype":"F32","shape":[2,3],"data_offsets":[0,18446744073709551615]}})",
+      R"({"__metadata__":3,"a":{"dtype":"F32","shape":[2,3],"data_offsets":[0,24]}})",
+  };
+  for (const char *header : bad)
+    EXPECT_NE(why(tensorFile(header, data)), "") << header;
+  EXPECT_NE(why(tensorFile(std::string(100000, '['), data)), "");
+  EXPECT_NE(why(std::string(8, '\xff') + good), "");
+  std::string whole = tensorFile(good, data);
+  for (size_t size = 0; size < whole.size(); ++size)
+    EXPECT_NE(why(whole.substr(0, size)), "") << size;
+}
+
+TEST(Safetensors, FolderWithIndex) {
+  TemporaryFolder folder;
+  const std::string header = R"({"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}})";
+  writeBytes(folder / "one.safetensors", tensorFile(header, "1234"));
+  auto set = support::SafetensorsSet::open(folder.path);
+  ASSERT_TRUE(bool(set)) << set.message();
+  EXPECT_NE(set->find("a"), nullptr);
+  writeBytes(folder / "model.safetensors.index.json", R"({"weight_map":{"a":"../x"}})");
+  EXPECT_FALSE(bool(support::SafetensorsSet::open(folder.path)));
+  writeBytes(folder / "model.safetensors.index.json", R"({"weight_map":{"a":"two.safetensors"}})");
+  EXPECT_FALSE(bool(support::SafetensorsSet::open(folder.path)));
+  writeBytes(folder / "model.safetensors.index.json", R"({"weight_map":{"a":"one.safetensors"}})");
+  EXPECT_TRUE(bool(support::SafetensorsSet::open(folder.path)));
+}
+
+TEST(ElementTypes, HalfAndBfloat) {
+  EXPECT_EQ(support::halfToFloat(0x3c00), 1.0f);
+  EXPECT_EQ(support::halfToFloat(0xc000), -2.0f);
+  EXPECT_EQ(support::halfToFloat(0x0001), 0x1p-24f);
+  EXPECT_EQ(support::halfToFloat(0x7bff), 65504.0f);
+  EXPECT_EQ(support::halfToFloat(0x8000), -0.0f);
+  EXPECT_TRUE(std::isinf(support::halfToFloat(0xfc00)));
+  EXPECT_TRUE(std::isnan(support::halfToFloat(0x7e00)));
+  EXPECT_EQ(support::bfloatToFloat(0x3f80), 1.0f);
+}
+
+TEST(Npy, Malformed) {
+  TemporaryFolder folder;
+  writeNpy(folder / "x.npy", {2, 3}, {1, 2, 3, 4, 5, 6});
+  auto good = support::NpyFile::open(folder / "x.npy");
+  ASSERT_TRUE(bool(good)) << good.message();
+  EXPECT_EQ(good->shape(), (std::vector<int64_t>{2, 3}));
+  auto whole = support::readFile(folder / "x.npy");
+  ASSERT_TRUE(bool(whole));
+  auto opens = [&](const std::string &bytes) {
+    writeBytes(folder / "y.npy", bytes);
+    return bool(support::NpyFile::open(folder / "y.npy"));
+  };
+  for (size_t size = 0; size < whole->size(); ++size)
+    EXPECT_FALSE(opens(whole->substr(0, size))) << size;
+  for (size_t i = 0; i < 128; ++i) { // never a crash
+    std::string changed = *whole;
+    changed[i] = static_cast<char>(changed[i] ^ 1);
+    opens(changed);
+  }
+  auto with = [&](const std::string &from, const std::string &to) {
+    std::string changed = *whole;
+    changed.replace(changed.find(from), from.size(), to);
+    return opens(changed);
+  };
+  EXPECT_FALSE(with("False", "True "));
+  EXPECT_FALSE(with("<i8", ">i8"));
+  EXPECT_FALSE(with("<i8", "|O8"));
+  EXPECT_FALSE(with("(2,3,)", "(2,-3)"));
+  EXPECT_FALSE(with("(2,3,)", "(99,9)"));
+}
+
+// An executable as small as can be: the header alone.
+std::string tinyExecutable() {
+  Elf64_Ehdr header{};
+  std::memcpy(header.e_ident, ELFMAG, SELFMAG);
+  header.e_shoff = sizeof header;
+  header.e_shentsize = sizeof(Elf64_Shdr);
+  return std::string(reinterpret_cast<const char *>(&header), sizeof header);
+}
+
+TEST(Payload, RoundTripAndRepack) {
+  TemporaryFolder folder;
+  writeBytes(folder / "rt", tinyExecutable());
+  std::string big(100000, 'k');
+  Section sections[] = {{"plan", "the plan"}, {"kernels", big}, {"empty", ""}};
+  ASSERT_TRUE(bool(writePayload(folder / "rt", sections, folder / "out")));
+  auto payload = Payload::open(folder / "out");
+  ASSERT_TRUE(bool(payload)) << payload.message();
+  EXPECT_EQ(*payload->section("plan"), "the plan");
+  EXPECT_EQ(*payload->section("kernels"), big);
+  EXPECT_EQ(*payload->section("empty"), "");
+  EXPECT_FALSE(bool(payload->section("other")));
+  struct stat info;
+  ASSERT_EQ(::stat((folder / "out").c_str(), &info), 0);
+  EXPECT_TRUE(info.st_mode & S_IXUSR);
+  // A program's own payload does not travel into the next one.
+  Section other[] = {{"plan", "another"}};
+  ASSERT_TRUE(bool(writePayload(folder / "out", other, folder / "out2")));
+  auto second = Payload::open(folder / "out2");
+  ASSERT_TRUE(bool(second));
+  EXPECT_EQ(*second->section("plan"), "another");
+  EXPECT_FALSE(bool(second->section("kernels")));
+}
+
+TEST(Payload, EveryFlippedBitAndEveryCutIsFound) {
+  TemporaryFolder folder;
+  writeBytes(folder / "rt", tinyExecutable());
+  Section sections[] = {{"plan", "some bytes of a plan"}, {"kernels", "and of code"}};
+  ASSERT_TRUE(bool(writePayload(folder / "rt", sections, folder / "out")));
+  auto whole = support::readFile(folder / "out");
+  ASSERT_TRUE(bool(whole));
+  size_t begin = tinyExecutable().size();
+  for (size_t i = begin; i < whole->size(); ++i)
+    for (int bit = 0; bit < 8; ++bit) {
+      std::string changed = *whole;
+      changed[i] = static_cast<char>(changed[i] ^ (1 << bit));
+      writeBytes(folder / "bad", changed);
+      EXPECT_FALSE(bool(Payload::open(folder / "bad"))) << "byte " << i << " bit " << bit;
+    }
+  for (size_t size = 0; size < whole->size(); ++size) {
+    writeBytes(folder / "bad", whole->substr(0, size));
+    auto payload = Payload::open(folder / "bad");
+    ASSERT_FALSE(bool(payload)) << size;
+    EXPECT_EQ(payload.message().find("damaged") != std::string::npos, size > begin) << size;
+  }
+  writeBytes(folder / "bad", *whole + "x");
+  EXPECT_FALSE(bool(Payload::open(folder / "bad")));
+}
+
+TEST(Payload, UnwritableOutputs) {
+  TemporaryFolder folder;
+  writeBytes(folder / "rt", tinyExecutable());
+  EXPECT_FALSE(bool(writePayload(folder / "rt", {}, folder / "no/such/folder")));
+  EXPECT_FALSE(bool(writePayload(folder / "rt", {}, folder.path)));
+  EXPECT_FALSE(bool(writePayload(folder / "rt", {}, "/dev/null")));
+  EXPECT_FALSE(bool(writePayload(folder / "missing", {}, folder / "out")));
+  writeBytes(folder / "text", "not an executable, but long enough to be a header of an ELF file......");
+  EXPECT_FALSE(bool(writePayload(folder / "text", {}, folder / "out")));
+}
+
+} // namespace

@@ -1,0 +1,506 @@
+// The step loop, in-process and as a packed program.
+#include "runtime/Trainer.h"
+#include "PlanBuilder.h"
+#include "lib/planfile/Check.h"
+#include "lib/planfile/Payload.h"
+#include "lib/support/Json.h"
+#include "lib/support/Safetensors.h"
+
+#include <cmath>
+#include <csignal>
+#include <cstdlib>
+#include <fcntl.h>
+#include <fstream>
+#include <limits>
+#include <sys/wait.h>
+#include <thread>
+#include <unistd.h>
+
+extern "C" {
+void t_micro(void *const *, const int64_t *, int64_t, int64_t);
+void t_finish(void *const *, const int64_t *, int64_t, int64_t);
+void t_sgd(void *const *, const int64_t *, int64_t, int64_t);
+}
+
+using namespace llmc;
+using namespace llmc::test;
+using runtime::Kernels;
+using runtime::Options;
+
+namespace {
+
+constexpr int64_t kWords = 16, kSeq = 4;
+constexpr uint64_t kW = 0, kGradient = 64, kIds = 128, kLabels = 160, kLoss = 192, kCount = 196,
+                   kNorm = 200, kLr = 204, kClip = 208;
+
+const Kernels kKernels({t_micro, t_finish, t_sgd});
+
+void addProcedure(ProgramT &program, const char *name, ProcedureKind kind, uint32_t entries) {
+  auto procedure = std::make_unique<ProcedureT>();
+  procedure->name = name;
+  procedure->kind = kind;
+  auto &stage = *program.stages[0];
+  for (uint32_t m = 0; m < entries; ++m) {
+    auto entry = std::make_unique<EntryT>();
+    entry->procedure = static_cast<uint32_t>(stage.procedures.size());
+    entry->micro_batch = m;
+    stage.table.push_back(std::move(entry));
+  }
+  stage.procedures.push_back(std::move(procedure));
+}
+
+LaunchT withScalar(LaunchT launch, int64_t value) {
+  launch.scalars.push_back(std::make_unique<CoordExprT>());
+  launch.scalars.back()->base = value;
+  return launch;
+}
+
+FillT fill(uint64_t offset, uint64_t size) {
+  FillT made;
+  made.dst = ref(offset, size);
+  return made;
+}
+
+FeedT feed(uint32_t input, uint64_t offset) {
+  FeedT made;
+  made.input = input;
+  made.dst = ref(offset, kSeq * 8);
+  return made;
+}
+
+LaunchT access(LaunchT launch, std::vector<Access> how) {
+  for (size_t i = 0; i < how.size(); ++i)
+    launch.operands[i]->access = how[i];
+  return launch;
+}
+
+// The model on `dp` data-parallel ranks, `micro` micro-batches of one row.
+std::unique_ptr<ProgramT> tinyModel(uint32_t dp, uint32_t micro) {
+  auto program = makeProgram({dp, 1, 1}, 1, 256, 1, 1, 1);
+  program->model->vocabulary = kWords;
+  program->model->sequence = kSeq;
+  program->model->config_json = "{}";
+  program->optimizer = OptimizerKind::Sgd;
+  program->micro_batches = micro;
+  program->global_batch = dp * micro;
+  program->stages[0]->procedures.clear();
+  program->stages[0]->table.clear();
+  for (const char *name : {"input_ids", "labels"}) {
+    auto input = std::make_unique<InputBindingT>();
+    input->name = name;
+    input->dtype = DType::I64;
+    input->local_shape = {1, kSeq};
+    input->batch_axes = {0};
+    program->inputs.push_back(std::move(input));
+  }
+  auto source = std::make_unique<SourceTensorT>();
+  source->name = "words";
+  source->aliases = {"words.tied"};
+  source->shape = {kWords};
+  source->init = InitKind::Normal;
+  source->init_std = 1.0;
+  program->sources.push_back(std::move(source));
+  for (StateRole role : {StateRole::Parameter, StateRole::Accumulator}) {
+    auto state = std::make_unique<StateShardT>();
+    state->name = "words";
+    state->role = role;
+    state->owner = true;
+    state->global_shape = state->local_shape = {kWords};
+    state->dims.push_back(std::make_unique<DimShardingT>());
+    state->view = std::make_unique<ViewT>();
+    state->view->strides = {1};
+    state->buffer = ref(role == StateRole::Parameter ? kW : kGradient, kWords * 4);
+    program->stages[0]->states.push_back(std::move(state));
+  }
+  for (auto [name, offset] : {std::pair("lr", kLr), std::pair("clip", kClip)}) {
+    auto scalar = std::make_unique<HostScalarT>();
+    scalar->name = name;
+    scalar->buffer = ref(offset, 4);
+    program->stages[0]->host_scalars.push_back(std::move(scalar));
+  }
+  for (auto [name, offset] :
+       {std::pair("loss", kLoss), std::pair("tokens", kCount), std::pair("grad_norm", kNorm)}) {
+    auto output = std::make_unique<StepOutputT>();
+    output->name = name;
+    output->buffer = ref(offset, 4);
+    program->stages[0]->outputs.push_back(std::move(output));
+  }
+  auto R = Access::Read, W = Access::Write, RW = Access::ReadWrite;
+  addProcedure(*program, "begin", ProcedureKind::Forward, 1);
+  add(*program, 0, fill(kGradient, kWords * 4), 0, Phase::Forward, 0);
+  add(*program, 0, fill(kLoss, 8), 0, Phase::Forward, 0);
+  addProcedure(*program, "micro", ProcedureKind::Backward, micro);
+  add(*program, 0, feed(0, kIds), 0, Phase::Forward, 1);
+  add(*program, 0, feed(1, kLabels), 0, Phase::Forward, 1);
+  add(*program, 0,
+      access(withScalar(launch(*program, "t_micro",
+                               refs(ref(kW, 64), ref(kGradient, 64), ref(kIds, 32),
+                                    ref(kLabels, 32), ref(kLoss, 4), ref(kCount, 4))),
+                        kSeq),
+             {R, RW, R, R, RW, RW}),
+      0, Phase::Backward, 1);
+  addProcedure(*program, "update", ProcedureKind::Update, 1);
+  for (auto [offset, count] : {std::pair(kGradient, uint64_t(kWords)), std::pair(kLoss, uint64_t(2))})
+    add(*program, 0,
+        collective(CollectiveKind::AllReduce, {0}, count, ref(offset, count * 4),
+                   ref(offset, count * 4)),
+        0, Phase::Update, 2);
+  add(*program, 0,
+      access(withScalar(launch(*program, "t_finish",
+                               refs(ref(kGradient, 64), ref(kLoss, 4), ref(kCount, 4), ref(kNorm, 4))),
+                        kWords),
+             {RW, RW, R, W}),
+      0, Phase::Update, 2);
+  add(*program, 0,
+      access(withScalar(launch(*program, "t_sgd",
+                               refs(ref(kW, 64), ref(kGradient, 64), ref(kNorm, 4), ref(kLr, 4),
+                                    ref(kClip, 4))),
+                        kWords),
+             {RW, R, R, R, R}),
+      0, Phase::Update, 2);
+  program->stages[0]->live_bytes = peakLiveBytes(*program, 0);
+  return program;
+}
+
+struct Reference {
+  std::vector<double> words, firstGradient, losses, norms;
+};
+
+// The same training in doubles.
+Reference reference(std::vector<double> words, const std::vector<int64_t> &ids,
+                    const std::vector<int64_t> &labels, int64_t rowsPerStep, int steps, double lr,
+                    double clip) {
+  Reference out{std::move(words), {}, {}, {}};
+  int64_t rows = int64_t(ids.size()) / kSeq;
+  for (int step = 0; step < steps; ++step) {
+    std::vector<double> gradient(kWords, 0.0);
+    double loss = 0, count = 0, norm = 0;
+    for (int64_t r = 0; r < rowsPerStep; ++r)
+      for (int64_t i = 0; i < kSeq; ++i) {
+        int64_t at = (step * rowsPerStep + r) % rows * kSeq + i;
+        if (labels[at] == -100)
+          continue;
+        double error = out.words[ids[at]] - double(labels[at]);
+        gradient[ids[at]] += error;
+        loss += error * error / 2;
+        count += 1;
+      }
+    for (double &g : gradient)
+      g /= count, norm += g * g;
+    norm = std::sqrt(norm);
+    if (step == 0)
+      out.firstGradient = gradient;
+    for (int64_t i = 0; i < kWords; ++i)
+      out.words[i] -= lr * (norm > clip ? clip / norm : 1.0) * gradient[i];
+    out.losses.push_back(loss / count);
+    out.norms.push_back(norm);
+  }
+  return out;
+}
+
+std::vector<double> tensor(const support::SafetensorsFile &file, const std::string &name) {
+  auto at = file.tensors().find(name);
+  if (at == file.tensors().end()) {
+    ADD_FAILURE() << "no tensor " << name;
+    return {};
+  }
+  std::vector<double> values;
+  for (uint64_t i = 0; i < *support::elementCount(at->second.shape); ++i)
+    values.push_back(support::readAsDouble(at->second.type, at->second.data, i));
+  return values;
+}
+
+void expectNear(const std::vector<double> &a, const std::vector<double> &b, double tolerance) {
+  ASSERT_EQ(a.size(), b.size());
+  for (size_t i = 0; i < a.size(); ++i)
+    EXPECT_NEAR(a[i], b[i], tolerance) << "at " << i;
+}
+
+class Trainer : public ::testing::Test {
+protected:
+  Trainer() {
+    for (int64_t i = 0; i < 8 * kSeq; ++i) {
+      ids.push_back(i * 7 % kWords);
+      labels.push_back(i % 5 == 2 ? -100 : i * 3 % kWords);
+    }
+    writeNpy(folder / "ids.npy", {8, kSeq}, ids);
+    writeNpy(folder / "labels.npy", {8, kSeq}, labels);
+    options.inputs = {{"input_ids", folder / "ids.npy"}, {"labels", folder / "labels.npy"}};
+    options.lr = 0.5;
+    options.dump = folder / "dump.safetensors";
+    options.steps = 5;
+  }
+
+  std::string train(const ProgramT &program, const std::atomic<bool> *stop = nullptr) {
+    runtime::TrainerContext context;
+    context.out = &out;
+    context.stop = stop;
+    auto status = runtime::train(program, kKernels, options, context);
+    return status ? "" : status.message();
+  }
+
+  TemporaryFolder folder;
+  std::vector<int64_t> ids, labels;
+  Options options;
+  std::ostringstream out;
+};
+
+TEST_F(Trainer, EqualsTheReferenceOnAnyMesh) {
+  for (auto [dp, micro] : {std::pair(1u, 4u), std::pair(2u, 2u), std::pair(4u, 1u)}) {
+    auto program = tinyModel(dp, micro);
+    EXPECT_EQ(formatFindings(checkAll(*program)), "");
+    options.steps = 0;
+    ASSERT_EQ(train(*program), "");
+    auto initial = support::SafetensorsFile::open(options.dump);
+    ASSERT_TRUE(bool(initial)) << initial.message();
+    EXPECT_EQ(initial->tensors().size(), 3u); // no gradient without a step
+    EXPECT_TRUE(tensor(*initial, "loss").empty());
+    Reference want = reference(tensor(*initial, "param:words"), ids, labels, 4, 5, 0.5, 1.0);
+
+    options.steps = 5;
+    options.metrics = folder / "metrics.jsonl";
+    options.countCollectives = folder / "counts.json";
+    ASSERT_EQ(train(*program), "");
+    auto dump = support::SafetensorsFile::open(options.dump);
+    ASSERT_TRUE(bool(dump)) << dump.message();
+    expectNear(tensor(*dump, "loss"), want.losses, 1e-5);
+    expectNear(tensor(*dump, "grad:words"), want.firstGradient, 1e-6);
+    expectNear(tensor(*dump, "param:words"), want.words, 1e-5);
+    EXPECT_EQ(tensor(*dump, "param:words.tied"), tensor(*dump, "param:words"));
+    EXPECT_EQ(tensor(*dump, "grad:words.tied"), tensor(*dump, "grad:words"));
+
+    std::ifstream metrics(options.metrics);
+    std::string line;
+    int lines = 0;
+    while (std::getline(metrics, line)) {
+      auto json = support::parseJson(line, "metrics");
+      ASSERT_TRUE(bool(json));
+      EXPECT_EQ((*json)["step"], lines + 1);
+      EXPECT_NEAR((*json)["loss"].get<double>(), want.losses[lines], 1e-5);
+      EXPECT_NEAR((*json)["grad_norm"].get<double>(), want.norms[lines], 1e-5);
+      EXPECT_EQ((*json)["lr"], 0.5);
+      EXPECT_GE((*json)["tokens"].get<int>(), 12);
+      EXPECT_GT((*json)["tokens_per_s"].get<double>(), 0);
+      EXPECT_GT((*json)["step_time_s"].get<double>(), 0);
+      ++lines;
+    }
+    EXPECT_EQ(lines, 5);
+
+    auto text = support::readFile(options.countCollectives);
+    ASSERT_TRUE(bool(text));
+    auto counts = support::parseJson(*text, "counts");
+    ASSERT_TRUE(bool(counts));
+    ASSERT_EQ((*counts)["collectives"].size(), 2u);
+    const auto &first = (*counts)["collectives"][0];
+    EXPECT_EQ(first["kind"], "all_reduce");
+    EXPECT_EQ(first["axes"], support::Json({"dp"}));
+    EXPECT_EQ(first["phase"], "update");
+    EXPECT_EQ(first["bytes"], kWords * 4);
+    EXPECT_EQ(first["per_step"], 1);
+    EXPECT_EQ(first["origin"]["nodes"][0], "node.a");
+    options.metrics.clear();
+    options.countCollectives.clear();
+  }
+}
+
+TEST_F(Trainer, SavesWhatWeightsLoads) {
+  auto program = tinyModel(2, 2);
+  options.save = folder / "model";
+  ASSERT_EQ(train(*program), "");
+  auto first = support::SafetensorsFile::open(options.dump);
+  ASSERT_TRUE(bool(first));
+  std::vector<double> words = tensor(*first, "param:words");
+  auto saved = support::SafetensorsFile::open(folder / "model/model.safetensors");
+  ASSERT_TRUE(bool(saved));
+  EXPECT_EQ(tensor(*saved, "words"), words);
+  EXPECT_EQ(saved->metadata().at("format"), "pt");
+  EXPECT_EQ(*support::readFile(folder / "model/config.json"), "{}");
+  options.weights = options.save;
+  options.save.clear();
+  options.steps = 0;
+  ASSERT_EQ(train(*program), "");
+  auto second = support::SafetensorsFile::open(options.dump);
+  ASSERT_TRUE(bool(second));
+  EXPECT_EQ(tensor(*second, "param:words"), words);
+}
+
+TEST_F(Trainer, StopsBetweenSteps) {
+  std::atomic<bool> stop = true;
+  auto program = tinyModel(2, 2);
+  options.save = folder / "model";
+  ASSERT_EQ(train(*program, &stop), "");
+  EXPECT_NE(out.str().find("stopped after step 0 of 5"), std::string::npos);
+  EXPECT_TRUE(bool(support::SafetensorsFile::open(folder / "model/model.safetensors")));
+}
+
+TEST_F(Trainer, SaysWhatItChose) {
+  auto program = tinyModel(2, 2);
+  ASSERT_EQ(train(*program), "");
+  for (const char *part : {"hand-made", "dp=2 pp=1 tp=1: 2 ranks", "drawn from seed 0",
+                           "SGD, lr 0.5 constant, warm-up 0", "weight decay 0.1, clip 1",
+                           "ids.npy, 8 rows in order", "4 rows a step", "steps      5, seed 0",
+                           "step 1/5  loss ", "step 5/5", "tokens/s  left 0:00"})
+    EXPECT_NE(out.str().find(part), std::string::npos) << part << " not in\n" << out.str();
+}
+
+TEST_F(Trainer, Refusals) {
+  auto program = tinyModel(1, 1);
+  options.lr = 1e30;
+  options.clip = 0;
+  std::string why = train(*program);
+  EXPECT_NE(why.find("the loss is"), std::string::npos) << why;
+  EXPECT_EQ(why.rfind("step ", 0), 0u);
+  options.dump = folder / "no/such/file";
+  EXPECT_NE(train(*program).find("--dump: cannot write"), std::string::npos);
+  options.dump.clear();
+  options.metrics = folder / "no/such/file";
+  EXPECT_NE(train(*program).find("cannot write"), std::string::npos);
+}
+
+TEST(Options, ReadAndRefused) {
+  auto parse = [](std::vector<std::string> arguments) { return runtime::parseOptions(arguments); };
+  auto good = parse({"--data", "t.bin", "--steps=7", "--lr", "1e-3", "--lr-schedule=cosine",
+                     "--input", "x=a=b.npy", "--no-shuffle", "--clip", "0", "--seed",
+                     "18446744073709551615"});
+  ASSERT_TRUE(bool(good)) << good.message();
+  EXPECT_EQ(good->steps, 7u);
+  EXPECT_EQ(good->lr, 1e-3);
+  EXPECT_TRUE(good->cosine);
+  EXPECT_EQ(good->inputs.at("x"), "a=b.npy");
+  EXPECT_FALSE(good->shuffle);
+  EXPECT_EQ(good->seed, ~uint64_t(0));
+  const std::pair<std::vector<std::string>, const char *> bad[] = {
+      {{"--nothing"}, "unknown option --nothing"},
+      {{"x"}, "unexpected argument 'x'"},
+      {{"--steps"}, "needs a value"},
+      {{"--steps", "-1"}, "not a whole number"},
+      {{"--steps", "18446744073709551616"}, "not a whole number"},
+      {{"--lr", "fast"}, "not a number"},
+      {{"--lr", "nan"}, "not a number"},
+      {{"--lr", "-1"}, "less than 0"},
+      {{"--beta1", "1"}, "outside of [0, 1)"},
+      {{"--lr-schedule", "linear"}, "constant, cosine"},
+      {{"--input", "x"}, "NAME=FILE.npy"},
+      {{"--no-shuffle=1"}, "takes no value"},
+      {{"--checkpoint", "d"}, "not built yet"},
+      {{"--resume=d"}, "not built yet"},
+      {{"--procs", "2"}, "not built yet"},
+      {{"--trace", "f"}, "not built yet"},
+      {{"--threads", "0"}, "outside of [1, 4096]"},
+  };
+  for (const auto &[arguments, why] : bad) {
+    auto result = parse(arguments);
+    ASSERT_FALSE(bool(result)) << why;
+    EXPECT_NE(result.message().find(why), std::string::npos) << result.message();
+  }
+}
+
+TEST(Options, LearningRate) {
+  Options options;
+  options.lr = 1.0;
+  options.warmup = 4;
+  EXPECT_EQ(runtime::learningRate(options, 0, 100), 0.25);
+  EXPECT_EQ(runtime::learningRate(options, 3, 100), 1.0);
+  EXPECT_EQ(runtime::learningRate(options, 50, 100), 1.0);
+  options.cosine = true;
+  options.minLr = 0.1;
+  EXPECT_EQ(runtime::learningRate(options, 4, 100), 1.0);
+  EXPECT_NEAR(runtime::learningRate(options, 52, 100), 0.55, 1e-12);
+  EXPECT_NEAR(runtime::learningRate(options, 99, 100), 0.1, 1e-3);
+}
+
+// The runtime as users get it: a file of its own that is started.
+class Packed : public Trainer {
+protected:
+  Packed() {
+    auto object = support::readFile(LLMC_TEST_KERNELS);
+    EXPECT_TRUE(bool(object)) << object.message();
+    std::string plan = writeProgram(*tinyModel(2, 2));
+    Section sections[] = {{std::string(kPlanSection), plan}, {std::string(kKernelsSection), *object}};
+    auto status = writePayload(LLMC_TEST_RUNTIME, sections, folder / "tiny");
+    EXPECT_TRUE(bool(status)) << status.message();
+  }
+
+  // Exit status of `command` run in the folder; its output is in `text`.
+  int run(const std::string &command) {
+    int status = std::system(("cd " + folder.path + " && " + command + " >out 2>&1").c_str());
+    auto content = support::readFile(folder / "out");
+    text = content ? *content : "";
+    return WEXITSTATUS(status);
+  }
+
+  const std::string inputs = "--input input_ids=ids.npy --input labels=labels.npy ";
+  std::string text;
+};
+
+TEST_F(Packed, TrainsAndEqualsTheLibrary) {
+  ASSERT_EQ(train(*tinyModel(2, 2)), "");
+  ASSERT_EQ(run("./tiny " + inputs + "--steps 5 --lr 0.5 --dump d.safetensors"), 0) << text;
+  auto mine = support::readFile(options.dump), theirs = support::readFile(folder / "d.safetensors");
+  ASSERT_TRUE(theirs);
+  EXPECT_EQ(*mine, *theirs); // bit for bit
+  ASSERT_EQ(run("./tiny --isolate-arenas " + inputs + "--steps 5 --lr 0.5 --dump d.safetensors"), 0)
+      << text;
+  EXPECT_EQ(*mine, *support::readFile(folder / "d.safetensors"));
+}
+
+TEST_F(Packed, HelpVersionAndErrors) {
+  EXPECT_EQ(run("./tiny --help"), 0);
+  EXPECT_NE(text.find("usage: tiny"), std::string::npos);
+  EXPECT_EQ(text.find("isolate"), std::string::npos);
+  EXPECT_EQ(run("./tiny --version"), 0);
+  EXPECT_EQ(run("./tiny --nothing"), 2);
+  EXPECT_EQ(text.rfind("tiny: error: unknown option", 0), 0u) << text;
+  EXPECT_EQ(run("./tiny"), 1);
+  EXPECT_EQ(text, "tiny: error: no data for the input 'input_ids'; give --data FILE or --input "
+                  "input_ids=FILE.npy\n");
+  EXPECT_EQ(run("WORLD_SIZE=2 ./tiny"), 1);
+  EXPECT_EQ(run(std::string(LLMC_TEST_RUNTIME) + " --steps 1"), 1);
+  EXPECT_NE(text.find("carries no program"), std::string::npos) << text;
+}
+
+TEST_F(Packed, AFlippedBitIsRefused) {
+  auto bytes = support::readFile(folder / "tiny");
+  size_t runtimeSize = support::readFile(LLMC_TEST_RUNTIME)->size();
+  size_t payload = bytes->size() - runtimeSize;
+  ASSERT_GT(payload, 1000u);
+  for (size_t at : {size_t(0), payload / 3, payload / 2, payload - 60, payload - 1}) {
+    std::string changed = *bytes;
+    changed[runtimeSize + at] = static_cast<char>(changed[runtimeSize + at] ^ 0x10);
+    writeBytes(folder / "bad", changed);
+    EXPECT_EQ(run("chmod +x bad; ./bad " + inputs), 1);
+    EXPECT_EQ(text.rfind("bad: error: ", 0), 0u) << text;
+    EXPECT_NE(text.find("is damaged"), std::string::npos) << text;
+  }
+}
+
+TEST_F(Packed, CtrlCStopsAndSaves) {
+  pid_t child = ::fork();
+  if (child == 0) {
+    if (::chdir(folder.path.c_str()) != 0)
+      ::_exit(99);
+    ::close(1);
+    if (::open("out", O_WRONLY | O_CREAT, 0666) != 1)
+      ::_exit(99);
+    ::execl("./tiny", "tiny", "--input", "input_ids=ids.npy", "--input", "labels=labels.npy",
+            "--steps", "100000000", "--save", "saved", "--metrics", "m.jsonl", nullptr);
+    ::_exit(98);
+  }
+  // Wait for its first step, then interrupt it.
+  bool started = false;
+  for (int i = 0; i < 2000 && !started; ++i) {
+    auto metrics = support::readFile(folder / "m.jsonl");
+    started = metrics && metrics->find('\n') != std::string::npos;
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+  EXPECT_TRUE(started);
+  ::kill(child, SIGINT);
+  int status = 0;
+  ::waitpid(child, &status, 0);
+  EXPECT_TRUE(WIFEXITED(status));
+  EXPECT_EQ(WEXITSTATUS(status), 0);
+  EXPECT_NE(support::readFile(folder / "out")->find("stopped after step"), std::string::npos);
+  EXPECT_TRUE(bool(support::SafetensorsFile::open(folder / "saved/model.safetensors")));
+}
+
+} // namespace

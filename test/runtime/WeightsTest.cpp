@@ -1,0 +1,276 @@
+#include "runtime/Weights.h"
+#include "PlanBuilder.h"
+#include "lib/support/Hash.h"
+#include "runtime/Gather.h"
+#include "runtime/Random.h"
+
+#include <cstring>
+
+using namespace llmc;
+using namespace llmc::test;
+using runtime::Executor;
+using runtime::Weights;
+using support::ElementType;
+using support::TensorToWrite;
+
+namespace {
+
+const runtime::Kernels kNone(std::vector<runtime::KernelFunction>{});
+
+void addSource(ProgramT &program, const std::string &name, std::vector<int64_t> shape,
+               InitKind init) {
+  auto source = std::make_unique<SourceTensorT>();
+  source->name = name;
+  source->shape = std::move(shape);
+  source->init = init;
+  source->init_std = 0.5;
+  program.sources.push_back(std::move(source));
+}
+
+struct StateSpec {
+  const char *name;
+  std::vector<int64_t> global;
+  std::vector<std::vector<uint32_t>> cuts; // axes of each dim
+  uint32_t source;
+  int64_t offset;
+  std::vector<int64_t> strides;
+  bool owner = true;
+};
+
+void addState(ProgramT &program, uint32_t stage, const StateSpec &spec, uint64_t offset,
+              StateRole role = StateRole::Parameter) {
+  auto state = std::make_unique<StateShardT>();
+  state->name = spec.name;
+  state->role = role;
+  state->global_shape = spec.global;
+  uint64_t elements = 1;
+  for (size_t d = 0; d < spec.global.size(); ++d) {
+    int64_t parts = 1;
+    for (uint32_t axis : spec.cuts[d])
+      parts *= program.mesh->axes[axis]->size;
+    state->local_shape.push_back((spec.global[d] + parts - 1) / parts);
+    elements *= uint64_t(state->local_shape[d]);
+    state->dims.push_back(std::make_unique<DimShardingT>());
+    state->dims[d]->axes = spec.cuts[d];
+  }
+  state->view = std::make_unique<ViewT>();
+  state->view->source = spec.source;
+  state->view->offset = spec.offset;
+  state->view->strides = spec.strides;
+  state->buffer = ref(offset, elements * 4);
+  state->owner = spec.owner;
+  program.stages[stage]->states.push_back(std::move(state));
+}
+
+// An embedding [7, 4] that two stages hold (once transposed), a fused matrix
+// [2, 12] of three states, a vector; cut over tp, the embedding padded to 8.
+std::unique_ptr<ProgramT> model(const std::vector<uint32_t> &mesh) {
+  auto program = makeProgram(mesh, 1, 4096);
+  uint32_t last = mesh[1] - 1;
+  addSource(*program, "embedding", {7, 4}, InitKind::Normal);
+  addSource(*program, "qkv", {2, 12}, InitKind::Normal);
+  addSource(*program, "scale", {4}, InitKind::Ones);
+  program->sources[0]->aliases = {"head"};
+  program->sources[0]->transposed_aliases = {"head.T"};
+  addState(*program, 0, {"e", {7, 4}, {{2}, {}}, 0, 0, {4, 1}}, 0);
+  addState(*program, last, {"e.T", {4, 7}, {{}, {2}}, 0, 0, {1, 4}, false}, 256);
+  addState(*program, last, {"q", {2, 4}, {{}, {2}}, 1, 0, {12, 1}}, 512);
+  addState(*program, last, {"k", {2, 4}, {{}, {2}}, 1, 4, {12, 1}}, 640);
+  addState(*program, last, {"v", {4, 2}, {{2}, {}}, 1, 8, {1, 12}}, 768);
+  addState(*program, last, {"s", {4}, {{}}, 2, 0, {1}}, 1024);
+  return program;
+}
+
+std::vector<float> logical(const Executor &executor, size_t source,
+                           StateRole role = StateRole::Parameter) {
+  auto tensor = runtime::gather(executor, source, role);
+  EXPECT_TRUE(bool(tensor)) << tensor.message();
+  if (!tensor)
+    return {};
+  std::vector<float> values(tensor->bytes.size() / 4);
+  std::memcpy(values.data(), tensor->bytes.data(), tensor->bytes.size());
+  return values;
+}
+
+TEST(Weights, DrawnAlikeOnEveryMesh) {
+  std::vector<std::vector<float>> first;
+  for (std::vector<uint32_t> mesh : {std::vector<uint32_t>{1, 1, 1}, {2, 2, 2}, {1, 1, 2},
+                                     {3, 2, 1}, {1, 2, 4}}) {
+    auto program = model(mesh);
+    auto executor = makeExecutor(*program, kNone);
+    auto weights = Weights::open(*program, {"", 42, ""});
+    ASSERT_TRUE(bool(weights)) << weights.message();
+    weights->fill(*executor);
+    std::vector<std::vector<float>> all = {logical(*executor, 0), logical(*executor, 1),
+                                           logical(*executor, 2)};
+    if (first.empty())
+      first = all;
+    EXPECT_EQ(all, first);
+  }
+  EXPECT_EQ(first[2], std::vector<float>(4, 1.0f));
+  EXPECT_EQ(first[0][5], float(0.5 * runtime::normal(42, support::hash64("embedding"), 5)));
+  EXPECT_NE(first[0][0], first[1][0]);
+}
+
+// The second copy has the same numbers; padding holds zeros; replicas agree.
+TEST(Weights, CopiesPaddingAndReplicas) {
+  auto program = model({2, 2, 2});
+  auto executor = makeExecutor(*program, kNone);
+  auto weights = Weights::open(*program, {"random", 1, ""});
+  ASSERT_TRUE(bool(weights));
+  weights->fill(*executor);
+  std::vector<float> e = logical(*executor, 0);
+  for (uint32_t rank = 0; rank < 8; ++rank) {
+    auto c = coordinateOf(*program->mesh, rank);
+    for (int64_t row = 0; row < 4; ++row)
+      for (int64_t column = 0; column < 4; ++column) {
+        int64_t word = int64_t(c[2]) * 4 + row;
+        float expected = word < 7 ? e[word * 4 + column] : 0.0f;
+        if (c[1] == 0) {
+          EXPECT_EQ(at<float>(*executor, rank, 0)[row * 4 + column], expected);
+        } else {
+          EXPECT_EQ(at<float>(*executor, rank, 256)[column * 4 + row], expected);
+        }
+      }
+  }
+}
+
+TensorToWrite floats(const std::string &name, std::vector<int64_t> shape,
+                     const std::vector<float> &values) {
+  return {name, ElementType::F32, std::move(shape), [values](const TensorToWrite::Sink &sink) {
+            return sink(values.data(), values.size() * 4);
+          }};
+}
+
+std::vector<float> counting(size_t count, float from) {
+  std::vector<float> values;
+  for (size_t i = 0; i < count; ++i)
+    values.push_back(from + float(i));
+  return values;
+}
+
+TEST(Weights, FromFilesByNameAliasAndTransposedAlias) {
+  TemporaryFolder folder;
+  std::vector<float> e = counting(28, 100), turned(28);
+  for (int r = 0; r < 7; ++r)
+    for (int c = 0; c < 4; ++c)
+      turned[c * 7 + r] = e[r * 4 + c];
+  for (auto [name, shape, values] :
+       {std::tuple("embedding", std::vector<int64_t>{7, 4}, e),
+        std::tuple("head", std::vector<int64_t>{7, 4}, e),
+        std::tuple("head.T", std::vector<int64_t>{4, 7}, turned)}) {
+    ASSERT_TRUE(bool(support::writeSafetensors(
+        folder / "w.safetensors", {floats(name, shape, values), floats("qkv", {2, 12}, counting(24, 0)),
+                                   floats("scale", {4}, counting(4, 50)), floats("unused", {1}, {1})})));
+    auto program = model({1, 2, 2});
+    auto executor = makeExecutor(*program, kNone);
+    auto weights = Weights::open(*program, {folder / "w.safetensors", 0, ""});
+    ASSERT_TRUE(bool(weights)) << weights.message();
+    weights->fill(*executor);
+    EXPECT_EQ(logical(*executor, 0), e) << name;
+    EXPECT_EQ(logical(*executor, 1), counting(24, 0));
+    EXPECT_EQ(logical(*executor, 2), counting(4, 50));
+  }
+}
+
+TEST(Weights, WrongFiles) {
+  TemporaryFolder folder;
+  auto program = model({1, 1, 1});
+  auto why = [&](std::vector<TensorToWrite> tensors) {
+    EXPECT_TRUE(bool(support::writeSafetensors(folder / "w.safetensors", tensors)));
+    auto weights = Weights::open(*program, {folder / "w.safetensors", 0, ""});
+    return weights ? std::string() : weights.message();
+  };
+  std::string message = why({floats("embedding", {4, 7}, counting(28, 0)),
+                             floats("qkv", {2, 12}, counting(24, 0)), floats("scale", {4}, counting(4, 0))});
+  EXPECT_NE(message.find("'embedding' has the shape [4, 7], the model wants [7, 4]"),
+            std::string::npos)
+      << message;
+  message = why({floats("head", {7, 4}, counting(28, 0)), floats("scale", {4}, counting(4, 0))});
+  EXPECT_NE(message.find("1 of 3 tensors are missing: 'qkv'"), std::string::npos) << message;
+  EXPECT_FALSE(bool(Weights::open(*program, {folder / "none", 0, ""})));
+}
+
+// The model's own file: beside the program, unchanged since it was compiled.
+TEST(Weights, ModelsOwnFile) {
+  TemporaryFolder folder;
+  auto program = model({1, 1, 2});
+  std::vector<float> all = counting(28 + 24 + 4, 7);
+  std::string bytes(reinterpret_cast<const char *>(all.data()), all.size() * 4);
+  auto file = std::make_unique<SourceFileT>();
+  file->path = "/no/such/folder/w.bin";
+  file->byte_size = bytes.size();
+  file->hash = support::hash64(bytes);
+  program->files.push_back(std::move(file));
+  uint64_t offset = 0;
+  for (auto &source : program->sources) {
+    source->file = 0;
+    source->file_offset = offset;
+    source->byte_size = *support::elementCount(source->shape) * 4;
+    offset += source->byte_size;
+  }
+  auto open = [&] { return Weights::open(*program, {"", 0, folder.path}); };
+  EXPECT_NE(open().message().find("neither there nor beside"), std::string::npos);
+  writeBytes(folder / "w.bin", bytes);
+  auto executor = makeExecutor(*program, kNone);
+  auto weights = open();
+  ASSERT_TRUE(bool(weights)) << weights.message();
+  weights->fill(*executor);
+  EXPECT_EQ(logical(*executor, 1), counting(24, 35));
+  std::string changed = bytes;
+  changed[9] = static_cast<char>(changed[9] ^ 4);
+  writeBytes(folder / "w.bin", changed);
+  EXPECT_NE(open().message().find("has changed"), std::string::npos);
+  writeBytes(folder / "w.bin", bytes.substr(4));
+  EXPECT_NE(open().message().find("bytes, it had"), std::string::npos);
+  EXPECT_TRUE(bool(Weights::open(*program, {"random", 0, folder.path})));
+}
+
+TEST(Gather, EveryElementOnce) {
+  auto program = model({1, 2, 2});
+  // The fused matrix loses a third.
+  program->stages[1]->states.erase(program->stages[1]->states.begin() + 2);
+  auto executor = makeExecutor(*program, kNone);
+  auto tensor = runtime::gather(*executor, 1, StateRole::Parameter);
+  ASSERT_FALSE(bool(tensor));
+  EXPECT_NE(tensor.message().find("16 elements of its parameter, not 24"), std::string::npos)
+      << tensor.message();
+}
+
+// Accumulators without a view are laid out as their parameter.
+TEST(Gather, AccumulatorsFollowTheirParameter) {
+  auto program = model({2, 1, 2});
+  addState(*program, 0, {"s", {4}, {{}}, 2, 0, {1}}, 2048, StateRole::Accumulator);
+  program->stages[0]->states.back()->view.reset();
+  auto executor = makeExecutor(*program, kNone);
+  for (int i = 0; i < 4; ++i)
+    at<float>(*executor, 0, 2048)[i] = float(i);
+  EXPECT_EQ(logical(*executor, 2, StateRole::Accumulator), counting(4, 0));
+  EXPECT_TRUE(runtime::hasState(*program, 2, StateRole::Accumulator));
+  EXPECT_FALSE(runtime::hasState(*program, 0, StateRole::Accumulator));
+}
+
+TEST(Gather, NamesOfATiedTensor) {
+  TemporaryFolder folder;
+  auto program = model({1, 1, 1});
+  auto executor = makeExecutor(*program, kNone);
+  auto weights = Weights::open(*program, {"", 3, ""});
+  ASSERT_TRUE(bool(weights));
+  weights->fill(*executor);
+  std::vector<TensorToWrite> tensors;
+  runtime::addUnderAllNames(tensors, *program->sources[0], ElementType::F32, "param:",
+                            [&] { return runtime::gather(*executor, 0, StateRole::Parameter); });
+  ASSERT_TRUE(bool(support::writeSafetensors(folder / "x", tensors)));
+  auto file = support::SafetensorsFile::open(folder / "x");
+  ASSERT_TRUE(bool(file));
+  ASSERT_EQ(file->tensors().size(), 3u);
+  const auto &plain = file->tensors().find("param:head")->second;
+  const auto &turned = file->tensors().find("param:head.T")->second;
+  EXPECT_EQ(turned.shape, (std::vector<int64_t>{4, 7}));
+  for (int r = 0; r < 7; ++r)
+    for (int c = 0; c < 4; ++c)
+      EXPECT_EQ(support::readAsDouble(ElementType::F32, plain.data, r * 4 + c),
+                support::readAsDouble(ElementType::F32, turned.data, c * 7 + r));
+}
+
+} // namespace
