@@ -10,7 +10,8 @@ using support::error;
 
 std::string planfile::writeProgram(const ProgramT &program) {
   flatbuffers::FlatBufferBuilder builder(1 << 20);
-  builder.Finish(Program::Pack(builder, &program), ProgramIdentifier());
+  // With its size in front, so that a file cut anywhere is found out.
+  builder.FinishSizePrefixed(Program::Pack(builder, &program), ProgramIdentifier());
   return std::string(reinterpret_cast<const char *>(builder.GetBufferPointer()),
                      builder.GetSize());
 }
@@ -24,7 +25,7 @@ support::Result<std::unique_ptr<ProgramT>> planfile::readProgram(std::string_vie
   constexpr size_t smallest = 16;
   if (bytes.size() < smallest || bytes.size() >= FLATBUFFERS_MAX_BUFFER_SIZE)
     return error("plan: ", bytes.size(), " bytes are no plan file");
-  if (!ProgramBufferHasIdentifier(data))
+  if (!flatbuffers::BufferHasIdentifier(data, ProgramIdentifier(), /*size_prefixed=*/true))
     return error("plan: not a plan file (identifier 'LLMC' not found)");
   // A table that nobody shares takes at least 8 bytes: more of them mean that
   // the file refers to one table many times, which we never write.
@@ -32,9 +33,11 @@ support::Result<std::unique_ptr<ProgramT>> planfile::readProgram(std::string_vie
   options.max_depth = 16;
   options.max_tables = static_cast<flatbuffers::uoffset_t>(bytes.size() / 8 + 16);
   flatbuffers::Verifier verifier(data, bytes.size(), options);
-  if (!VerifyProgramBuffer(verifier))
+  if (flatbuffers::ReadScalar<flatbuffers::uoffset_t>(data) !=
+          bytes.size() - sizeof(flatbuffers::uoffset_t) ||
+      !VerifySizePrefixedProgramBuffer(verifier))
     return error("plan: damaged or truncated (", bytes.size(), " bytes)");
-  const Program *packed = GetProgram(data);
+  const Program *packed = GetSizePrefixedProgram(data);
   if (packed->version() != kPlanVersion)
     return error("plan: version ", packed->version(), ", this program reads version ",
                  kPlanVersion, "; compile the model again");

@@ -133,7 +133,7 @@ TEST(PlanFile, VersionAndIdentifier) {
   ASSERT_FALSE(bool(read));
   EXPECT_NE(read.message().find("version 2"), std::string::npos) << read.message();
   std::string bytes = writeProgram(*fullProgram());
-  bytes[4] = 'X';
+  bytes[8] = 'X';
   EXPECT_NE(readProgram(bytes).message().find("not a plan file"), std::string::npos);
 }
 

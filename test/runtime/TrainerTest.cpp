@@ -126,38 +126,46 @@ std::unique_ptr<ProgramT> tinyModel(uint32_t dp, uint32_t micro) {
     program->stages[0]->outputs.push_back(std::move(output));
   }
   auto R = Access::Read, W = Access::Write, RW = Access::ReadWrite;
-  addProcedure(*program, "begin", ProcedureKind::Forward, 1);
+  addProcedure(*program, "begin", ProcedureKind::Begin, 1);
   add(*program, 0, fill(kGradient, kWords * 4), 0, Phase::Forward, 0);
   add(*program, 0, fill(kLoss, 8), 0, Phase::Forward, 0);
-  addProcedure(*program, "micro", ProcedureKind::Backward, micro);
+  addProcedure(*program, "forward", ProcedureKind::Forward, 0);
   add(*program, 0, feed(0, kIds), 0, Phase::Forward, 1);
   add(*program, 0, feed(1, kLabels), 0, Phase::Forward, 1);
+  addProcedure(*program, "backward", ProcedureKind::Backward, 0);
+  for (uint32_t m = 0; m < micro; ++m)
+    for (uint32_t p : {1u, 2u}) {
+      auto entry = std::make_unique<EntryT>();
+      entry->procedure = p;
+      entry->micro_batch = m;
+      program->stages[0]->table.push_back(std::move(entry));
+    }
   add(*program, 0,
       access(withScalar(launch(*program, "t_micro",
                                refs(ref(kW, 64), ref(kGradient, 64), ref(kIds, 32),
                                     ref(kLabels, 32), ref(kLoss, 4), ref(kCount, 4))),
                         kSeq),
              {R, RW, R, R, RW, RW}),
-      0, Phase::Backward, 1);
+      0, Phase::Backward, 2);
   addProcedure(*program, "update", ProcedureKind::Update, 1);
   for (auto [offset, count] : {std::pair(kGradient, uint64_t(kWords)), std::pair(kLoss, uint64_t(2))})
     add(*program, 0,
         collective(CollectiveKind::AllReduce, {0}, count, ref(offset, count * 4),
                    ref(offset, count * 4)),
-        0, Phase::Update, 2);
+        0, Phase::Update, 3);
   add(*program, 0,
       access(withScalar(launch(*program, "t_finish",
                                refs(ref(kGradient, 64), ref(kLoss, 4), ref(kCount, 4), ref(kNorm, 4))),
                         kWords),
              {RW, RW, R, W}),
-      0, Phase::Update, 2);
+      0, Phase::Update, 3);
   add(*program, 0,
       access(withScalar(launch(*program, "t_sgd",
                                refs(ref(kW, 64), ref(kGradient, 64), ref(kNorm, 4), ref(kLr, 4),
                                     ref(kClip, 4))),
                         kWords),
              {RW, R, R, R, R}),
-      0, Phase::Update, 2);
+      0, Phase::Update, 3);
   program->stages[0]->live_bytes = peakLiveBytes(*program, 0);
   return program;
 }
