@@ -1,0 +1,105 @@
+#include "lib/huggingface/Import.h"
+
+#include "lib/huggingface/Architecture.h"
+#include "lib/huggingface/Weights.h"
+#include "lib/support/File.h"
+
+#include <filesystem>
+
+using namespace llmc;
+using namespace llmc::hf;
+using namespace mlir;
+using llmc::support::error;
+using llmc::support::Result;
+using llmc::support::Status;
+namespace fs = std::filesystem;
+
+static const Architecture architectures[] = {{"gpt2", buildGpt2}};
+
+int64_t hf::chooseSequence(Config &config, const CompileOptions &options, int64_t context) {
+  constexpr int64_t longestDefault = 4096;
+  if (options.sequence < 0)
+    config.note("--seq " + std::to_string(options.sequence) + " must be positive");
+  int64_t fallback = context ? std::min(context, longestDefault) : longestDefault;
+  int64_t sequence = options.sequence > 0 ? options.sequence : fallback;
+  if (context && sequence > context)
+    config.note("the sequence of " + std::to_string(sequence) +
+                " is longer than the position table of " + std::to_string(context) +
+                " rows: use --seq " + std::to_string(context) + " or less");
+  return sequence;
+}
+
+// The entry for the config's model_type, or the error that lists the known ones.
+static Result<const Architecture *> findArchitecture(const support::Json &json) {
+  std::string type, known;
+  if (auto it = json.find("model_type"); it != json.end() && it->is_string())
+    type = it->get<std::string>();
+  for (const Architecture &architecture : architectures) {
+    if (type == architecture.modelType)
+      return &architecture;
+    known += (known.empty() ? "" : ", ") + std::string(architecture.modelType);
+  }
+  if (type.empty())
+    return error("\"model_type\" is missing: expected one of ", known);
+  return error("\"model_type\": architecture '", type, "' is not supported: ", known, " is");
+}
+
+// The checkpoint beside a config, "" if there is none.
+static std::string weightsBeside(const fs::path &config) {
+  std::error_code code;
+  fs::path folder = config.parent_path().empty() ? "." : config.parent_path();
+  if (fs::exists(folder / "model.safetensors.index.json", code))
+    return folder.string();
+  for (const char *name : {"model.safetensors", "weights.safetensors"})
+    if (fs::exists(folder / name, code))
+      return (folder / name).string();
+  return "";
+}
+
+static Result<OwningOpRef<ModuleOp>> import(MLIRContext &context, const fs::path &path,
+                                            const CompileOptions &options) {
+  std::string file = path.string();
+  auto text = support::readFile(file);
+  if (!text)
+    return text.takeError();
+  auto json = support::parseJson(*text, file);
+  if (!json)
+    return json.takeError();
+  if (!json->is_object())
+    return error(file, ": expected a JSON object");
+  auto architecture = findArchitecture(*json);
+  if (!architecture)
+    return error(file, ": ", architecture.message());
+  Config config(*json);
+  if (options.batchRows() <= 0)
+    config.note("the micro-batch must be positive, got " + std::to_string(options.microBatch));
+  for (const auto &[name, value] : options.dims)
+    config.note("--dim " + name + ": a config has no named dimensions, use --seq and "
+                                  "--micro-batch");
+  BuiltModel model = (*architecture)->build(context, config, options);
+  if (!config.problems().empty())
+    return error(file, ": ", (*architecture)->modelType, " cannot be built:", config.problems());
+  ModelFacts facts{modelName(file),  file,          *text, model.sequence, model.vocabulary,
+                   model.context, options.batchRows()};
+  describeModule(*model.module, facts, {});
+  std::string weights = options.weights.empty() ? weightsBeside(path) : options.weights;
+  if (!weights.empty() && weights != "random")
+    if (Status s = bindWeights(*model.module, weights, model.prefixes); !s)
+      return s.takeError();
+  return std::move(model.module);
+}
+
+OwningOpRef<ModuleOp> llmc::importConfig(MLIRContext &context, llvm::StringRef path,
+                                         const CompileOptions &options) {
+  std::error_code code;
+  fs::path file(path.str());
+  if (fs::is_directory(file, code))
+    file /= "config.json";
+  auto module = fs::exists(file, code)
+                    ? import(context, file, options)
+                    : Result<OwningOpRef<ModuleOp>>(error(file.string(), ": there is no such file"));
+  if (module)
+    return std::move(*module);
+  emitError(UnknownLoc::get(&context), module.message());
+  return {};
+}

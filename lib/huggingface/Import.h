@@ -1,0 +1,21 @@
+// Reads a Hugging Face config.json into the `graph` dialect.
+#ifndef LLMC_LIB_HUGGINGFACE_IMPORT_H
+#define LLMC_LIB_HUGGINGFACE_IMPORT_H
+
+#include "lib/pipeline/Options.h"
+#include "mlir/IR/BuiltinOps.h"
+#include "mlir/IR/OwningOpRef.h"
+
+namespace llmc {
+
+// `path` is a config.json or its folder. The module is as lib/pipeline/Borders.md
+// states it "after import", already in the ops that raise aims at. Weights: those
+// of options.weights, else the safetensors beside the config, else none (drawn by
+// the architecture's own rule). Null after one diagnostic.
+mlir::OwningOpRef<mlir::ModuleOp> importConfig(mlir::MLIRContext &context,
+                                               llvm::StringRef path,
+                                               const CompileOptions &options);
+
+} // namespace llmc
+
+#endif // LLMC_LIB_HUGGINGFACE_IMPORT_H

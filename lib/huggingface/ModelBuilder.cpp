@@ -1,0 +1,80 @@
+#include "lib/huggingface/ModelBuilder.h"
+
+using namespace llmc;
+using namespace llmc::hf;
+using namespace mlir;
+
+ModelBuilder::ModelBuilder(MLIRContext &context, int64_t batch, int64_t sequence)
+    : builder_(&context) {
+  context.loadDialect<graph::GraphDialect, func::FuncDialect>();
+  module_ = ModuleOp::create(builder_.getUnknownLoc());
+  builder_.setInsertionPointToEnd(module_->getBody());
+  func_ = func::FuncOp::create(builder_, builder_.getUnknownLoc(), "forward",
+                               builder_.getFunctionType({}, {}));
+  body_ = func_.addEntryBlock();
+  body_->addArgument(RankedTensorType::get({batch, sequence}, builder_.getI64Type()),
+                     named("input_ids"));
+}
+
+Location ModelBuilder::named(llvm::StringRef name) {
+  return NameLoc::get(builder_.getStringAttr(name));
+}
+
+graph::Build ModelBuilder::at(const std::string &place) {
+  builder_.setInsertionPointToEnd(body_);
+  return graph::Build(builder_, named(place));
+}
+
+void ModelBuilder::source(const std::string &name, llvm::ArrayRef<int64_t> shape, Init init,
+                          llvm::ArrayRef<llvm::StringRef> aliases) {
+  OpBuilder::InsertionGuard guard(builder_);
+  builder_.setInsertionPoint(func_);
+  bool normal = init.kind == graph::InitKind::normal;
+  graph::SourceOp::create(
+      builder_, named(name), builder_.getStringAttr(name),
+      TypeAttr::get(RankedTensorType::get(shape, builder_.getF32Type())),
+      builder_.getStrArrayAttr(aliases), IntegerAttr(), IntegerAttr(),
+      graph::InitKindAttr::get(builder_.getContext(), init.kind),
+      normal ? builder_.getF64FloatAttr(init.deviation) : FloatAttr());
+}
+
+Value ModelBuilder::parameter(const std::string &source, llvm::ArrayRef<int64_t> shape) {
+  SmallVector<int64_t> strides(shape.size(), 1);
+  for (size_t i = shape.size(); i-- > 1;)
+    strides[i - 1] = strides[i] * shape[i];
+  return parameter(source, shape, 0, strides);
+}
+
+Value ModelBuilder::parameter(const std::string &source, llvm::ArrayRef<int64_t> shape,
+                              int64_t offset, llvm::ArrayRef<int64_t> strides) {
+  MLIRContext *context = builder_.getContext();
+  OpBuilder::InsertionGuard guard(builder_);
+  builder_.setInsertionPoint(func_);
+  auto type = RankedTensorType::get(shape, builder_.getF32Type());
+  Attribute view =
+      graph::ViewAttr::get(context, FlatSymbolRefAttr::get(context, source), offset, strides);
+  bound_.push_back("s" + std::to_string(states_++));
+  graph::StateOp::create(builder_, named(source), builder_.getStringAttr(bound_.back()), TypeAttr::get(type),
+                         graph::RoleAttr::get(context, graph::Role::parameter),
+                         FlatSymbolRefAttr(), builder_.getArrayAttr(view), UnitAttr(),
+                         ArrayAttr());
+  return body_->addArgument(type, named(source));
+}
+
+Value ModelBuilder::whole(const std::string &name, llvm::ArrayRef<int64_t> shape, Init init,
+                          llvm::ArrayRef<llvm::StringRef> aliases) {
+  source(name, shape, init, aliases);
+  return parameter(name, shape);
+}
+
+OwningOpRef<ModuleOp> ModelBuilder::finish(Value logits) {
+  builder_.setInsertionPointToEnd(body_);
+  func::ReturnOp::create(builder_, named("logits"), logits);
+  func_.setFunctionType(builder_.getFunctionType(body_->getArgumentTypes(), logits.getType()));
+  func_.setArgAttr(0, "graph.input", builder_.getStringAttr("input_ids"));
+  for (auto [i, state] : llvm::enumerate(bound_))
+    func_.setArgAttr(i + 1, "graph.state",
+                     FlatSymbolRefAttr::get(builder_.getContext(), state));
+  func_.setResultAttr(0, "graph.output", builder_.getStringAttr("logits"));
+  return std::move(module_);
+}

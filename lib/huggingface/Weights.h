@@ -1,0 +1,41 @@
+// What both readers put on a module: facts about the model, and the places of
+// weights in safetensors files.
+#ifndef LLMC_LIB_HUGGINGFACE_WEIGHTS_H
+#define LLMC_LIB_HUGGINGFACE_WEIGHTS_H
+
+#include "lib/support/Error.h"
+#include "mlir/IR/Builders.h"
+#include "mlir/IR/BuiltinOps.h"
+
+#include <string>
+#include <vector>
+
+namespace llmc::hf {
+
+struct ModelFacts {
+  std::string name, sourcePath, configJson;
+  int64_t sequence = 0, vocabulary = 0, context = 0, batch = 0;
+};
+
+// Sets graph.model, graph.batch and graph.files ("weights" is "file" if there
+// are files). graph.constants is set to [] if it is not there.
+void describeModule(mlir::ModuleOp module, const ModelFacts &facts,
+                    llvm::ArrayRef<mlir::Attribute> files);
+
+// One entry of graph.files: absolute path, size and hash of the whole file.
+mlir::Attribute fileEntry(mlir::Builder &builder, const std::string &path, const void *data,
+                          size_t size);
+
+// The file's name without extension, or its folder's where it is always called
+// the same (model.onnx, config.json).
+std::string modelName(const std::string &path);
+
+// Finds every graph.source of the module in a safetensors file or folder, under
+// its name, an alias, or either without one of `prefixes`, and records file and
+// offset; replaces graph.files. All missing or misshapen tensors are one error.
+support::Status bindWeights(mlir::ModuleOp module, const std::string &path,
+                            llvm::ArrayRef<std::string> prefixes);
+
+} // namespace llmc::hf
+
+#endif // LLMC_LIB_HUGGINGFACE_WEIGHTS_H

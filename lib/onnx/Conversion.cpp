@@ -1,0 +1,198 @@
+#include "lib/onnx/Conversion.h"
+
+#include "llvm/ADT/STLExtras.h"
+
+using namespace llmc::onnximport;
+using namespace llmc;
+using namespace mlir;
+using llmc::support::error;
+
+ConvertFunction llmc::onnximport::findConverter(llvm::StringRef op) {
+  for (auto find : {findElementwiseConverter, findMovementConverter, findIndexConverter,
+                    findMatmulConverter, findReduceConverter, findNormConverter,
+                    findAttentionConverter})
+    if (ConvertFunction convert = find(op))
+      return convert;
+  return nullptr;
+}
+
+Type llmc::onnximport::elementType(MLIRContext *context, Element element) {
+  Builder builder(context);
+  switch (element) {
+  case Element::F32:
+    return builder.getF32Type();
+  case Element::F64:
+    return builder.getF64Type();
+  case Element::Bool:
+    return builder.getI1Type();
+  default:
+    return builder.getI64Type(); // i32 indices are widened: the graph has one integer type
+  }
+}
+
+Value Constants::get(const HostTensor &tensor, Location loc) {
+  auto type = RankedTensorType::get(tensor.shape, elementType(loc.getContext(), tensor.element));
+  DenseElementsAttr data;
+  if (tensor.element == Element::F32) {
+    std::vector<float> floats(tensor.floats.begin(), tensor.floats.end());
+    data = DenseElementsAttr::get(type, llvm::ArrayRef<float>(floats));
+  } else if (tensor.element == Element::F64) {
+    data = DenseElementsAttr::get(type, llvm::ArrayRef<double>(tensor.floats));
+  } else if (tensor.element == Element::Bool) {
+    llvm::SmallVector<bool> bits(tensor.ints.begin(), tensor.ints.end());
+    data = DenseElementsAttr::get(type, llvm::ArrayRef<bool>(bits));
+  } else {
+    data = DenseElementsAttr::get(type, llvm::ArrayRef<int64_t>(tensor.ints));
+  }
+  Value &made = made_[data];
+  if (!made) {
+    OpBuilder builder = OpBuilder::atBlockBegin(&body_);
+    made = graph::ConstantOp::create(builder, loc, type, data);
+  }
+  return made;
+}
+
+Call::Call(const Node &n, llvm::ArrayRef<const Operand *> operands, const Model &model,
+           Parameters &parameters, Constants &constants, OpBuilder &builder)
+    : node(n), build(builder, NameLoc::get(builder.getStringAttr(n.name()))),
+      operands_(operands), parameters_(parameters), constants_(constants) {}
+
+const HostTensor *Call::constant(size_t i) const {
+  const Known *tensor = has(i) ? std::get_if<Known>(operands_[i]) : nullptr;
+  return tensor ? tensor->get() : nullptr;
+}
+
+const View *Call::view(size_t i) const {
+  return has(i) ? std::get_if<View>(operands_[i]) : nullptr;
+}
+
+Shape Call::shape(size_t i) const {
+  if (const HostTensor *tensor = constant(i))
+    return tensor->shape;
+  if (const View *v = view(i))
+    return v->shape;
+  return has(i) ? Shape(graph::shapeOf(std::get<Value>(*operands_[i]))) : Shape();
+}
+
+Type Call::element(size_t i) const {
+  MLIRContext *context = build.builder.getContext();
+  if (const HostTensor *tensor = constant(i))
+    return elementType(context, tensor->element);
+  if (view(i))
+    return elementType(context, Element::F32);
+  return graph::elementOf(std::get<Value>(*operands_[i]));
+}
+
+std::pair<Value, Shape> Call::weight(const View &view, Role role) {
+  return {parameters_.use(view, role), view.canonicalDims()};
+}
+
+Value Call::value(size_t i, Role role) {
+  if (const HostTensor *tensor = constant(i))
+    return constants_.get(*tensor, build.loc);
+  const View *v = view(i);
+  if (!v)
+    return std::get<Value>(*operands_[i]);
+  auto [argument, dims] = weight(*v, role);
+  // From canonical order back to the view's, then its dims of size 1.
+  Shape inverse(dims.size());
+  Shape sorted = dims;
+  llvm::sort(sorted);
+  for (size_t k = 0; k < dims.size(); ++k)
+    inverse[llvm::find(sorted, dims[k]) - sorted.begin()] = k;
+  if (!llvm::is_sorted(dims))
+    argument = build.transpose(argument, inverse);
+  return build.reshape(argument, v->shape);
+}
+
+static Shape withoutLeadingOnes(llvm::ArrayRef<int64_t> shape) {
+  return Shape(shape.drop_while([](int64_t d) { return d == 1; }));
+}
+
+Value Call::broadcastable(size_t i, Role role) {
+  if (const HostTensor *tensor = constant(i)) {
+    HostTensor small = collapseEqualDims(*tensor);
+    small.shape = withoutLeadingOnes(small.shape);
+    return constants_.get(small, build.loc);
+  }
+  Value v = value(i, role);
+  if (auto broadcast = v.getDefiningOp<graph::BroadcastOp>())
+    v = broadcast.getOperand();
+  if (auto reshape = v.getDefiningOp<graph::ReshapeOp>())
+    if (withoutLeadingOnes(graph::shapeOf(v)) ==
+        withoutLeadingOnes(graph::shapeOf(reshape.getOperand())) &&
+        graph::shapeOf(reshape.getOperand()).size() < graph::shapeOf(v).size())
+      v = reshape.getOperand();
+  return v;
+}
+
+Value Call::scalar(double value) {
+  HostTensor tensor(Element::F32, {});
+  tensor.set(0, value);
+  return constants_.get(tensor, build.loc);
+}
+
+std::pair<Value, std::string> Call::lettered(size_t i, llvm::StringRef letters,
+                                             const std::map<char, int64_t> &sizes) {
+  std::string own;
+  if (const View *v = view(i)) {
+    auto [argument, dims] = weight(*v, Role::Weight);
+    for (int64_t d : dims)
+      own += letters[d];
+    return {argument, own};
+  }
+  Value v = value(i);
+  Shape kept;
+  for (auto [d, size] : llvm::enumerate(graph::shapeOf(v)))
+    if (size != 1 || sizes.at(letters[d]) == 1) {
+      kept.push_back(size);
+      own += letters[d];
+    }
+  return {build.reshape(v, kept), own};
+}
+
+// Removes letters (of size 1) that stand in one operand only.
+static Value dropLonely(graph::Build &build, Value value, std::string &own,
+                        llvm::StringRef other, llvm::StringRef out) {
+  std::string kept;
+  Shape shape;
+  for (auto [d, letter] : llvm::enumerate(own))
+    if (other.contains(letter) || out.contains(letter)) {
+      kept += letter;
+      shape.push_back(graph::shapeOf(value)[d]);
+    }
+  own = kept;
+  return build.reshape(value, shape);
+}
+
+support::Result<Value> Call::einsum(llvm::StringRef lhs, llvm::StringRef rhs,
+                                    llvm::StringRef out) {
+  std::map<char, int64_t> sizes;
+  for (size_t i = 0; i < 2; ++i)
+    for (auto [letter, size] : llvm::zip(i ? rhs : lhs, shape(i))) {
+      int64_t &known = sizes.try_emplace(letter, size).first->second;
+      if (known != size && known != 1 && size != 1)
+        return error("shapes ", toText(shape(0)), " and ", toText(shape(1)), " do not fit: ",
+                     known, " against ", size);
+      known = std::max(known, size);
+    }
+  auto [a, aLetters] = lettered(0, lhs, sizes);
+  auto [b, bLetters] = lettered(1, rhs, sizes);
+  for (char letter : aLetters + bLetters)
+    if (!out.contains(letter) && sizes[letter] != 1 &&
+        (aLetters.find(letter) == std::string::npos || bLetters.find(letter) == std::string::npos))
+      return error("shapes ", toText(shape(0)), " and ", toText(shape(1)),
+                   " do not fit: the summed dim is 1 against ", sizes[letter]);
+  a = dropLonely(build, a, aLetters, bLetters, out);
+  b = dropLonely(build, b, bLetters, aLetters, out);
+  std::string made;
+  Shape shape;
+  for (char letter : out) {
+    shape.push_back(sizes[letter]);
+    if (aLetters.find(letter) != std::string::npos || bLetters.find(letter) != std::string::npos)
+      made += letter;
+  }
+  Value product =
+      build.matmul(aLetters + "," + bLetters + "->" + made, a, b, build.builder.getF32Type());
+  return build.reshape(product, shape);
+}

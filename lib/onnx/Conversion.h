@@ -1,0 +1,104 @@
+// Conversion of one node at a time into `graph` ops.
+#ifndef LLMC_LIB_ONNX_CONVERSION_H
+#define LLMC_LIB_ONNX_CONVERSION_H
+
+#include "dialects/graph/Build.h"
+#include "lib/onnx/Fold.h"
+#include "lib/onnx/Inputs.h"
+#include "lib/onnx/Parameters.h"
+
+#include <variant>
+
+namespace llmc::onnximport {
+
+// What a name of the ONNX graph stands for: a known constant, a view of a
+// stored float tensor, or a computed value. Empty where its node has failed.
+using Known = std::shared_ptr<const HostTensor>;
+using Operand = std::variant<std::monostate, Known, View, mlir::Value>;
+
+inline Operand known(HostTensor tensor) {
+  return std::make_shared<const HostTensor>(std::move(tensor));
+}
+
+// Constants of the function: one op each, at its start.
+class Constants {
+public:
+  explicit Constants(mlir::Block &body) : body_(body) {}
+  mlir::Value get(const HostTensor &tensor, mlir::Location loc);
+
+private:
+  mlir::Block &body_;
+  llvm::DenseMap<mlir::Attribute, mlir::Value> made_;
+};
+
+mlir::Type elementType(mlir::MLIRContext *context, Element element);
+
+// One node with its operands, as a converter sees it.
+class Call {
+public:
+  Call(const Node &node, llvm::ArrayRef<const Operand *> operands, const Model &model,
+       Parameters &parameters, Constants &constants, mlir::OpBuilder &builder);
+
+  const Node &node;
+  graph::Build build;
+
+  size_t size() const { return operands_.size(); }
+  bool has(size_t i) const { return i < operands_.size() && operands_[i]; }
+  Shape shape(size_t i) const;
+  // The element type in the graph: f32, f64, i64 or i1.
+  mlir::Type element(size_t i) const;
+  bool isFloat(size_t i) const { return has(i) && mlir::isa<mlir::FloatType>(element(i)); }
+  // Null unless the operand is known (views of weights are not).
+  const HostTensor *constant(size_t i) const;
+  // Null unless the operand is a view of a stored tensor.
+  const View *view(size_t i) const;
+
+  // The operand in its own shape. A stored tensor is used in `role`.
+  mlir::Value value(size_t i, Role role = Role::Plain);
+  // The same for an elementwise op: equal and leading dims that broadcasting
+  // brings back may be missing.
+  mlir::Value broadcastable(size_t i, Role role = Role::Plain);
+  // The argument that holds a stored tensor, and which dim of the operand each
+  // of its dims is (dims of size 1 have none).
+  std::pair<mlir::Value, Shape> weight(const View &view, Role role);
+
+  mlir::Value scalar(double value); // f32
+  mlir::Value materialize(const HostTensor &tensor) { return constants_.get(tensor, build.loc); }
+
+  // sum over the letters that `out` lacks; a letter may be 1 in one operand and
+  // larger in the other. Operands are taken with role Weight.
+  support::Result<mlir::Value> einsum(llvm::StringRef lhs, llvm::StringRef rhs,
+                                      llvm::StringRef out);
+
+private:
+  std::pair<mlir::Value, std::string> lettered(size_t i, llvm::StringRef letters,
+                                               const std::map<char, int64_t> &sizes);
+
+  llvm::SmallVector<const Operand *, 4> operands_;
+  Parameters &parameters_;
+  Constants &constants_;
+};
+
+using ConvertResult = support::Result<std::vector<Operand>>;
+// A converter checks its operands and fails with a message that lacks file and
+// node. It may return fewer operands than the node has outputs.
+using ConvertFunction = ConvertResult (*)(Call &);
+
+// Null if there is no such op. The tables of the families follow.
+ConvertFunction findConverter(llvm::StringRef op);
+ConvertFunction findElementwiseConverter(llvm::StringRef op);
+ConvertFunction findMovementConverter(llvm::StringRef op);
+ConvertFunction findIndexConverter(llvm::StringRef op);
+ConvertFunction findMatmulConverter(llvm::StringRef op);
+ConvertFunction findReduceConverter(llvm::StringRef op);
+ConvertFunction findNormConverter(llvm::StringRef op);
+ConvertFunction findAttentionConverter(llvm::StringRef op);
+
+inline ConvertResult single(mlir::Value value) { return std::vector<Operand>{value}; }
+
+// Views of stored tensors: movement that needs no op. nullopt if it needs one.
+std::optional<ConvertResult> convertView(Call &call);
+
+} // namespace llmc::onnximport
+
+#endif // LLMC_LIB_ONNX_CONVERSION_H

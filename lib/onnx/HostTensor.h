@@ -1,0 +1,87 @@
+// A constant known at import: shape chains, masks, positions.
+#ifndef LLMC_LIB_ONNX_HOSTTENSOR_H
+#define LLMC_LIB_ONNX_HOSTTENSOR_H
+
+#include "llvm/ADT/ArrayRef.h"
+#include "llvm/ADT/SmallVector.h"
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace llmc::onnximport {
+
+using Shape = llvm::SmallVector<int64_t, 4>;
+
+// The element types of constants; ONNX's others are refused by the reader.
+enum class Element { F32, F64, I32, I64, Bool };
+
+// No constant may have more elements: a mask of more belongs into the model as
+// operations.
+constexpr int64_t maxHostElements = int64_t(1) << 26;
+
+// Integers and booleans are held exactly, floats as doubles that are rounded to
+// float after each operation if the type is F32.
+struct HostTensor {
+  Element element = Element::F32;
+  Shape shape;
+  std::vector<int64_t> ints;
+  std::vector<double> floats;
+
+  HostTensor() = default;
+  HostTensor(Element e, llvm::ArrayRef<int64_t> s);
+  static HostTensor vector(llvm::ArrayRef<int64_t> values);
+
+  bool isFloat() const { return element == Element::F32 || element == Element::F64; }
+  int64_t size() const { return isFloat() ? floats.size() : ints.size(); }
+  double number(int64_t i) const { return isFloat() ? floats[i] : double(ints[i]); }
+  // Rounds or wraps to the element type.
+  void set(int64_t i, double value);
+  void set(int64_t i, int64_t value);
+};
+
+// nullopt where a dim is negative or the product exceeds `limit`.
+std::optional<int64_t> countElements(llvm::ArrayRef<int64_t> shape,
+                                     int64_t limit = int64_t(1) << 62);
+std::optional<Shape> broadcastShapes(llvm::ArrayRef<int64_t> a, llvm::ArrayRef<int64_t> b);
+Shape rowMajor(llvm::ArrayRef<int64_t> shape);
+// Strides that read a tensor of `from` as `to`, 0 along repeated dims.
+Shape broadcastStrides(llvm::ArrayRef<int64_t> from, llvm::ArrayRef<int64_t> to);
+std::string toText(llvm::ArrayRef<int64_t> shape); // "[4, 16]"
+
+// Calls visit(linear index, offset_0, offset_1, ...) for all elements of `shape`
+// in row-major order; offset_k steps by strides[k].
+template <class Visit>
+void forEachElement(llvm::ArrayRef<int64_t> shape, llvm::ArrayRef<Shape> strides, Visit visit) {
+  std::optional<int64_t> total = countElements(shape);
+  if (!total || *total == 0)
+    return;
+  Shape index(shape.size(), 0);
+  llvm::SmallVector<int64_t, 4> at(strides.size(), 0);
+  for (int64_t n = 0; n < *total; ++n) {
+    visit(n, llvm::ArrayRef<int64_t>(at));
+    for (size_t d = shape.size(); d-- > 0;) {
+      for (size_t k = 0; k < strides.size(); ++k)
+        at[k] += strides[k][d];
+      if (++index[d] < shape[d])
+        break;
+      for (size_t k = 0; k < strides.size(); ++k)
+        at[k] -= strides[k][d] * shape[d];
+      index[d] = 0;
+    }
+  }
+}
+
+// The elements offset + strides * index of `in`, as a tensor of `shape`.
+HostTensor takeStrided(const HostTensor &in, llvm::ArrayRef<int64_t> shape,
+                       llvm::ArrayRef<int64_t> strides, int64_t offset = 0);
+
+// Dims along which all elements are equal get size 1 (never all of a rank: rank
+// is kept).
+HostTensor collapseEqualDims(const HostTensor &in);
+
+} // namespace llmc::onnximport
+
+#endif // LLMC_LIB_ONNX_HOSTTENSOR_H

@@ -1,0 +1,257 @@
+#include "lib/onnx/Model.h"
+
+#include "lib/onnx/ExternalData.h"
+#include "llvm/ADT/StringSet.h"
+
+#include <cstring>
+#include <filesystem>
+
+using namespace llmc;
+using namespace llmc::onnximport;
+using llmc::support::error;
+using llmc::support::Result;
+using llmc::support::Status;
+using ::onnx::TensorProto;
+
+std::string llmc::onnximport::elementName(int32_t onnxType) {
+  if (!TensorProto::DataType_IsValid(onnxType))
+    return "type " + std::to_string(onnxType);
+  return llvm::StringRef(TensorProto::DataType_Name(onnxType)).lower();
+}
+
+std::optional<Element> llmc::onnximport::elementOf(int32_t onnxType) {
+  switch (onnxType) {
+  case TensorProto::FLOAT:
+    return Element::F32;
+  case TensorProto::DOUBLE:
+    return Element::F64;
+  case TensorProto::INT32:
+    return Element::I32;
+  case TensorProto::INT64:
+    return Element::I64;
+  case TensorProto::BOOL:
+    return Element::Bool;
+  default:
+    return std::nullopt;
+  }
+}
+
+size_t llmc::onnximport::byteSize(Element element) {
+  return element == Element::Bool ? 1
+         : element == Element::F32 || element == Element::I32 ? 4
+                                                              : 8;
+}
+
+llvm::StringRef Model::fileName() const { return path_; }
+
+std::optional<unsigned> Model::find(llvm::StringRef name) const {
+  auto it = byName_.find(name);
+  return it == byName_.end() ? std::nullopt : std::optional<unsigned>(it->second);
+}
+
+Result<std::unique_ptr<Model>> Model::open(llvm::StringRef path) {
+  std::unique_ptr<Model> model(new Model);
+  if (Status s = model->load(path); !s)
+    return s.takeError();
+  return std::move(model);
+}
+
+Status Model::load(llvm::StringRef path) {
+  path_ = path.str();
+  std::error_code code;
+  if (!std::filesystem::exists(path_, code))
+    return error(path_, ": there is no such file");
+  if (std::filesystem::is_directory(path_, code))
+    return error(path_, ": is a folder, expected an .onnx file");
+  auto map = support::MappedFile::open(path_);
+  if (!map)
+    return map.takeError();
+  if (map->size() == 0)
+    return error(path_, ": the file is empty");
+  auto scanned = scanWire(map->bytes());
+  if (!scanned)
+    return error(path_, ": ", scanned.message());
+  scanned_ = std::move(*scanned);
+  files_.push_back(std::make_unique<DataFile>(DataFile{path_, std::move(*map)}));
+  if (scanned_.skeleton.size() > INT32_MAX)
+    return error(path_, ": more than 2 GiB besides weights");
+  if (!proto_.ParseFromString(scanned_.skeleton))
+    return error(path_, ": not a readable ONNX file: protobuf refuses it");
+  scanned_.skeleton = {};
+  if (Status s = checkGraph(); !s)
+    return s;
+  return addTensors();
+}
+
+Status Model::checkGraph() {
+  if (!proto_.has_graph())
+    return error(path_, ": not an ONNX model: it has no graph");
+  if (graph().output_size() == 0 || graph().node_size() == 0)
+    return error(path_, ": the graph has no ", graph().node_size() ? "outputs" : "nodes");
+  if (graph().sparse_initializer_size())
+    return error(path_, ": sparse initializer '", graph().sparse_initializer(0).values().name(),
+                 "' is not supported: store it densely");
+  for (const auto &set : proto_.opset_import())
+    if (set.domain().empty() || set.domain() == "ai.onnx")
+      opset_ = set.version();
+  if (opset_ < 7)
+    return error(path_, ": operator set ", opset_,
+                 " is too old: 7 and newer are read (export again, 18 is a good choice)");
+  return support::ok();
+}
+
+std::optional<unsigned> Model::valueOf(const ::onnx::NodeProto &node) const {
+  auto it = values_.find(&node);
+  return it == values_.end() ? std::nullopt : std::optional<unsigned>(it->second);
+}
+
+Status Model::addTensors() {
+  std::string problems;
+  auto note = [&](Status s) {
+    if (!s)
+      problems += "\n  " + s.message();
+  };
+  for (int i = 0; i < graph().initializer_size(); ++i)
+    note(addNamed(locate(graph().initializer(i).name(), graph().initializer(i),
+                         scanned_.initializers[i])));
+  for (int n = 0; n < graph().node_size(); ++n) {
+    const auto &node = graph().node(n);
+    bool fills = node.op_type() == "ConstantOfShape";
+    if ((!fills && node.op_type() != "Constant") || node.output_size() != 1)
+      continue;
+    for (int a = 0; a < node.attribute_size(); ++a) {
+      if (node.attribute(a).name() != "value" || !node.attribute(a).has_t())
+        continue;
+      auto range = scanned_.attributes.find({n, a});
+      auto tensor = locate(node.output(0), node.attribute(a).t(),
+                           range == scanned_.attributes.end() ? std::nullopt
+                                                              : std::optional(range->second));
+      if (!fills || !tensor) {
+        note(addNamed(std::move(tensor)));
+      } else {
+        values_[&node] = stored_.size();
+        stored_.push_back(std::move(*tensor));
+      }
+    }
+  }
+  if (!problems.empty())
+    return error(path_, ": tensors that cannot be read:", problems);
+  return support::ok();
+}
+
+Status Model::addNamed(Result<StoredTensor> tensor) {
+  if (!tensor)
+    return tensor.takeError();
+  if (!byName_.try_emplace(tensor->name, stored_.size()).second)
+    return error("'", tensor->name, "' is stored twice");
+  stored_.push_back(std::move(*tensor));
+  return support::ok();
+}
+
+// How many values protobuf holds for a tensor whose array is not in one piece.
+static int64_t heldValues(const TensorProto &proto, Element element) {
+  switch (element) {
+  case Element::F32:
+    return proto.float_data_size();
+  case Element::F64:
+    return proto.double_data_size();
+  case Element::I64:
+    return proto.int64_data_size();
+  default:
+    return proto.int32_data_size();
+  }
+}
+
+Result<StoredTensor> Model::locate(const std::string &name, const TensorProto &proto,
+                                   std::optional<ByteRange> range) {
+  StoredTensor tensor;
+  tensor.name = name;
+  if (name.empty())
+    return error("an initializer has no name");
+  auto element = elementOf(proto.data_type());
+  if (!element)
+    return error("'", name, "': ", elementName(proto.data_type()),
+                 " tensors are not supported: export as float32");
+  tensor.element = *element;
+  tensor.shape.assign(proto.dims().begin(), proto.dims().end());
+  std::optional<int64_t> count = countElements(tensor.shape);
+  if (!count)
+    return error("'", name, "': impossible shape ", toText(tensor.shape));
+  if (proto.data_location() == TensorProto::EXTERNAL) {
+    if (Status s = locateExternal(proto, tensor); !s)
+      return error("'", name, "': ", s.message());
+  } else if (range) {
+    tensor.file = 0;
+    tensor.bytes = *range;
+  } else if (heldValues(proto, *element) == *count) {
+    tensor.proto = &proto;
+  } else {
+    return error("'", name, "': shape ", toText(tensor.shape), " needs ", *count, " values, got ",
+                 heldValues(proto, *element));
+  }
+  uint64_t needed = *count * byteSize(*element);
+  if (tensor.file && tensor.bytes.size != needed)
+    return error("'", name, "': shape ", toText(tensor.shape), " needs ", needed, " bytes, got ",
+                 tensor.bytes.size);
+  return tensor;
+}
+
+Status Model::locateExternal(const TensorProto &proto, StoredTensor &tensor) {
+  auto place = externalPlace(path_, proto);
+  if (!place)
+    return place.takeError();
+  auto it = std::find_if(files_.begin() + 1, files_.end(),
+                         [&](const auto &file) { return file->path == place->path; });
+  if (it == files_.end()) {
+    auto map = support::MappedFile::open(place->path);
+    if (!map)
+      return map.takeError();
+    files_.push_back(std::make_unique<DataFile>(DataFile{place->path, std::move(*map)}));
+    it = std::prev(files_.end());
+  }
+  uint64_t size = (*it)->map.size();
+  uint64_t needed = tensor.count() * byteSize(tensor.element);
+  uint64_t length = place->length.value_or(needed);
+  if (place->offset > size || length > size - place->offset)
+    return error("external data file '", place->path, "' has ", size, " bytes, needed are ",
+                 length, " from byte ", place->offset, " (truncated?)");
+  tensor.file = it - files_.begin();
+  tensor.bytes = {place->offset, length};
+  return support::ok();
+}
+
+const std::byte *Model::bytesOf(const StoredTensor &tensor) const {
+  return tensor.file ? files_[*tensor.file]->map.bytes().data() + tensor.bytes.offset : nullptr;
+}
+
+template <class T>
+static T elementAt(const std::byte *bytes, int64_t index) {
+  T value;
+  std::memcpy(&value, bytes + index * sizeof(T), sizeof(T));
+  return value;
+}
+
+HostTensor Model::read(const StoredTensor &tensor) const {
+  HostTensor out(tensor.element, tensor.shape);
+  const std::byte *bytes = bytesOf(tensor);
+  for (int64_t i = 0, n = out.size(); i < n; ++i) {
+    switch (tensor.element) {
+    case Element::F32:
+      out.floats[i] = bytes ? elementAt<float>(bytes, i) : tensor.proto->float_data(i);
+      break;
+    case Element::F64:
+      out.floats[i] = bytes ? elementAt<double>(bytes, i) : tensor.proto->double_data(i);
+      break;
+    case Element::I64:
+      out.ints[i] = bytes ? elementAt<int64_t>(bytes, i) : tensor.proto->int64_data(i);
+      break;
+    case Element::I32:
+      out.ints[i] = bytes ? elementAt<int32_t>(bytes, i) : tensor.proto->int32_data(i);
+      break;
+    case Element::Bool:
+      out.ints[i] = (bytes ? elementAt<uint8_t>(bytes, i) : tensor.proto->int32_data(i)) != 0;
+      break;
+    }
+  }
+  return out;
+}

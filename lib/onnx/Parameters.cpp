@@ -1,0 +1,264 @@
+#include "lib/onnx/Parameters.h"
+
+#include "mlir/IR/SymbolTable.h"
+#include "llvm/ADT/MapVector.h"
+#include "llvm/ADT/StringSet.h"
+
+#include <cstring>
+
+using namespace llmc;
+using namespace llmc::onnximport;
+using namespace mlir;
+
+//===-- Tying -----------------------------------------------------------------===//
+
+// The stored matrices that make the logits: operands of the first matrix
+// products met on the way back from the graph's output.
+static std::vector<unsigned> headMatrices(const Model &model, const NodeOrder &order) {
+  static const llvm::StringSet<> passed = {"Identity", "Cast", "Reshape", "Add", "Mul", "Div",
+                                           "Tanh", "Slice"};
+  std::vector<unsigned> found;
+  std::vector<llvm::StringRef> open = {model.graph().output(0).name()};
+  llvm::StringSet<> seen;
+  while (!open.empty()) {
+    llvm::StringRef name = open.back();
+    open.pop_back();
+    auto it = order.producer.find(name);
+    if (it == order.producer.end() || !seen.insert(name).second)
+      continue;
+    const Node &node = order.nodes[it->second];
+    bool product = node.op() == "MatMul" || node.op() == "Gemm";
+    if (!product && !passed.contains(node.op()))
+      continue;
+    for (size_t i = 0; i < std::min<size_t>(node.inputs(), 2); ++i) {
+      llvm::StringRef operand = node.input(i);
+      if (!product) {
+        open.push_back(operand);
+        continue;
+      }
+      auto from = order.producer.find(operand);
+      if (from != order.producer.end() && order.nodes[from->second].op() == "Transpose")
+        operand = order.nodes[from->second].input(0);
+      if (auto tensor = model.find(operand))
+        found.push_back(*tensor);
+    }
+  }
+  return found;
+}
+
+// Whether matrix `b` holds a's elements, at swapped indices if `transposed`.
+static bool equalMatrices(const Model &model, const StoredTensor &a, const StoredTensor &b,
+                          bool transposed) {
+  const std::byte *x = model.bytesOf(a), *y = model.bytesOf(b);
+  if (!x || !y)
+    return false;
+  size_t size = byteSize(a.element);
+  if (!transposed)
+    return std::memcmp(x, y, a.count() * size) == 0;
+  int64_t rows = a.shape[0], columns = a.shape[1];
+  constexpr int64_t block = 64; // both files are walked in cache-sized squares
+  for (int64_t r0 = 0; r0 < rows; r0 += block)
+    for (int64_t c0 = 0; c0 < columns; c0 += block)
+      for (int64_t r = r0; r < std::min(r0 + block, rows); ++r)
+        for (int64_t c = c0; c < std::min(c0 + block, columns); ++c)
+          if (std::memcmp(x + (r * columns + c) * size, y + (c * rows + r) * size, size))
+            return false;
+  return true;
+}
+
+void Parameters::tieHead(const NodeOrder &order, std::optional<unsigned> table) {
+  if (!table)
+    return;
+  const StoredTensor &t = model_.stored()[*table];
+  for (unsigned head : headMatrices(model_, order)) {
+    const StoredTensor &h = model_.stored()[head];
+    if (head == *table || h.element != t.element || h.shape.size() != 2)
+      continue;
+    View view = View::whole(*table, t.shape);
+    if (h.shape == t.shape && equalMatrices(model_, t, h, false))
+      tied_[head] = view;
+    else if (h.shape == Shape{t.shape[1], t.shape[0]} && equalMatrices(model_, t, h, true))
+      tied_[head] = view.transposed({1, 0});
+  }
+}
+
+View Parameters::view(unsigned tensor) const {
+  auto it = tied_.find(tensor);
+  return it == tied_.end() ? View::whole(tensor, model_.stored()[tensor].shape) : it->second;
+}
+
+//===-- Arguments -------------------------------------------------------------===//
+
+static Shape pick(llvm::ArrayRef<int64_t> from, llvm::ArrayRef<int64_t> dims) {
+  Shape out;
+  for (int64_t d : dims)
+    out.push_back(from[d]);
+  return out;
+}
+
+Value Parameters::use(const View &view, Role role) {
+  Shape dims = view.canonicalDims();
+  Shape shape = pick(view.shape, dims), strides = pick(view.strides, dims);
+  for (auto &argument : arguments_) {
+    Shape own = argument->view.canonicalDims();
+    if (argument->view.tensor == view.tensor && argument->view.offset == view.offset &&
+        pick(argument->view.shape, own) == shape && pick(argument->view.strides, own) == strides) {
+      argument->roles.insert(role);
+      return argument->value;
+    }
+  }
+  OpBuilder builder(body_.getParentOp()->getContext());
+  auto type = RankedTensorType::get(shape, builder.getF32Type());
+  auto location = NameLoc::get(builder.getStringAttr(model_.stored()[view.tensor].name));
+  arguments_.push_back(std::make_unique<Argument>(
+      Argument{view, {role}, body_.addArgument(type, location)}));
+  return arguments_.back()->value;
+}
+
+void Parameters::makeConstant(Argument &argument) {
+  HostTensor data = readView(model_, argument.view);
+  Shape dims = argument.view.canonicalDims();
+  Shape own = rowMajor(data.shape);
+  data = takeStrided(data, pick(data.shape, dims), pick(own, dims));
+  OpBuilder builder = OpBuilder::atBlockBegin(&body_);
+  std::vector<float> floats(data.floats.begin(), data.floats.end());
+  auto type = cast<RankedTensorType>(argument.value.getType());
+  Value constant = graph::ConstantOp::create(
+      builder, argument.value.getLoc(), type,
+      DenseElementsAttr::get(type, llvm::ArrayRef<float>(floats)));
+  argument.value.replaceAllUsesWith(constant);
+  constants_.insert(argument.view.tensor);
+}
+
+// Builds the views of one source by operations on the whole of it.
+void Parameters::useWholeSource(llvm::ArrayRef<Argument *> arguments) {
+  unsigned tensor = arguments.front()->view.tensor;
+  View whole = View::whole(tensor, model_.stored()[tensor].shape);
+  std::set<Role> roles;
+  OpBuilder builder = OpBuilder::atBlockBegin(&body_);
+  Shape full = pick(whole.shape, whole.canonicalDims());
+  auto type = RankedTensorType::get(full, builder.getF32Type());
+  BlockArgument value = body_.insertArgument(arguments.front()->value.getArgNumber(), type,
+                                             arguments.front()->value.getLoc());
+  for (Argument *argument : arguments) {
+    graph::Build build(builder, argument->value.getLoc());
+    Value result = build.reshape(value, whole.shape);
+    for (const ViewStep &step : argument->view.steps) {
+      if (step.kind == ViewStep::Reshape) {
+        result = build.reshape(result, step.shape);
+      } else if (step.kind == ViewStep::Transpose) {
+        result = build.transpose(result, step.numbers);
+      } else {
+        for (size_t d = 0; d < step.shape.size(); ++d)
+          if (graph::shapeOf(result)[d] != step.shape[d])
+            result = build.slice(result, d, step.numbers[d], step.numbers[d] + step.shape[d]);
+      }
+    }
+    Shape dims = argument->view.canonicalDims(), ones;
+    Shape order = dims;
+    for (size_t d = 0; d < argument->view.shape.size(); ++d)
+      if (argument->view.shape[d] == 1)
+        order.push_back(d);
+    if (!llvm::is_sorted(order))
+      result = build.transpose(result, order);
+    result = build.reshape(result, pick(argument->view.shape, dims));
+    argument->value.replaceAllUsesWith(result);
+    roles.insert(argument->roles.begin(), argument->roles.end());
+  }
+  arguments_.push_back(std::make_unique<Argument>(Argument{whole, roles, value}));
+}
+
+void Parameters::finish(ModuleOp module, func::FuncOp func) {
+  llvm::MapVector<unsigned, std::vector<Argument *>> bySource;
+  for (auto &argument : arguments_)
+    bySource[argument->view.tensor].push_back(argument.get());
+  std::vector<BlockArgument> dropped;
+  for (auto &[tensor, arguments] : bySource) {
+    bool trained = llvm::any_of(arguments, [](Argument *argument) {
+      return llvm::any_of(argument->roles, [](Role role) { return role != Role::Plain; });
+    });
+    std::vector<const View *> views;
+    for (Argument *argument : arguments)
+      views.push_back(&argument->view);
+    if (!trained)
+      for (Argument *argument : arguments)
+        makeConstant(*argument);
+    else if (!tile(views, model_.stored()[tensor].count()))
+      useWholeSource(arguments);
+    else
+      continue;
+    for (Argument *argument : arguments)
+      dropped.push_back(argument->value);
+  }
+  llvm::erase_if(arguments_, [&](const std::unique_ptr<Argument> &argument) {
+    return llvm::is_contained(dropped, argument->value);
+  });
+  for (BlockArgument argument : dropped)
+    body_.eraseArgument(argument.getArgNumber());
+  func.setFunctionType(FunctionType::get(func.getContext(), body_.getArgumentTypes(),
+                                         body_.getTerminator()->getOperandTypes()));
+  declare(module, func);
+}
+
+//===-- Sources and states ----------------------------------------------------===//
+
+void Parameters::declareSource(OpBuilder &builder, unsigned tensor, const std::set<Role> &roles) {
+  const StoredTensor &stored = model_.stored()[tensor];
+  auto kind = roles.count(Role::Scale)  ? graph::InitKind::ones
+              : roles.count(Role::Bias) ? graph::InitKind::zeros
+                                        : graph::InitKind::normal;
+  if (roles.count(Role::Weight) || roles.count(Role::Table))
+    kind = graph::InitKind::normal;
+  llvm::SmallVector<Attribute> aliases;
+  for (const auto &[head, view] : tied_)
+    if (view.tensor == tensor)
+      aliases.push_back(builder.getStringAttr(model_.stored()[head].name));
+  auto type = RankedTensorType::get(stored.shape, builder.getF32Type());
+  auto location = NameLoc::get(builder.getStringAttr(stored.name));
+  bool placed = fromFile_ && stored.file;
+  graph::SourceOp::create(
+      builder, location, builder.getStringAttr(stored.name), TypeAttr::get(type), builder.getArrayAttr(aliases),
+      placed ? builder.getI64IntegerAttr(*stored.file) : IntegerAttr(),
+      placed ? builder.getI64IntegerAttr(stored.bytes.offset) : IntegerAttr(),
+      graph::InitKindAttr::get(builder.getContext(), kind),
+      kind == graph::InitKind::normal ? builder.getF64FloatAttr(0.02) : FloatAttr());
+}
+
+void Parameters::declare(ModuleOp module, func::FuncOp func) {
+  llvm::sort(arguments_, [](const auto &a, const auto &b) {
+    return a->value.getArgNumber() < b->value.getArgNumber();
+  });
+  std::map<unsigned, std::set<Role>> roles;
+  llvm::StringSet<> taken = {"forward", "micro", "update"};
+  for (auto &argument : arguments_) {
+    roles[argument->view.tensor].insert(argument->roles.begin(), argument->roles.end());
+    taken.insert(model_.stored()[argument->view.tensor].name);
+  }
+  OpBuilder builder(func);
+  std::set<unsigned> declared;
+  for (auto &argument : arguments_)
+    if (declared.insert(argument->view.tensor).second)
+      declareSource(builder, argument->view.tensor, roles[argument->view.tensor]);
+  unsigned next = 0;
+  for (auto &argument : arguments_) {
+    std::string name;
+    do
+      name = "s" + std::to_string(next++);
+    while (taken.contains(name));
+    const View &view = argument->view;
+    auto source = FlatSymbolRefAttr::get(builder.getContext(), model_.stored()[view.tensor].name);
+    Shape strides = pick(view.strides, view.canonicalDims());
+    Attribute place = graph::ViewAttr::get(builder.getContext(), source, view.offset, strides);
+    graph::StateOp::create(builder, argument->value.getLoc(), builder.getStringAttr(name),
+                           TypeAttr::get(argument->value.getType()),
+                           graph::RoleAttr::get(builder.getContext(), graph::Role::parameter),
+                           FlatSymbolRefAttr(), builder.getArrayAttr(place), UnitAttr(),
+                           ArrayAttr());
+    func.setArgAttr(argument->value.getArgNumber(), "graph.state",
+                    FlatSymbolRefAttr::get(builder.getContext(), name));
+  }
+  llvm::SmallVector<Attribute> constants;
+  for (unsigned tensor : constants_)
+    constants.push_back(builder.getStringAttr(model_.stored()[tensor].name));
+  module->setAttr("graph.constants", builder.getArrayAttr(constants));
+}
