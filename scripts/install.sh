@@ -4,7 +4,7 @@ set -euo pipefail
 
 packages=(
   # the compiler: MLIR and LLVM as libraries, lld in process
-  libmlir-22-dev mlir-22-tools llvm-22-dev llvm-22-tools liblld-22-dev
+  libmlir-22-dev mlir-22-tools llvm-22-dev llvm-22-tools liblld-22-dev zlib1g-dev libzstd-dev
   # what builds it
   clang-22 lld-22 cmake ninja-build
   # readers and the plan file

@@ -13,7 +13,7 @@ known = set(tree.files())
 # A source that no CMakeLists.txt of its folder, or of one above, names or globs
 # is dead; a name that no file has is a source that was never written.
 builds = {name: re.sub(r"#.*", "", tree.text(name)) for name in known if name.endswith("CMakeLists.txt")}
-for name in tree.matching(r"(dialects|lib|passes|runtime|test|tools)/.*\.cpp$"):
+for name in tree.matching(r"(dialects|lib|passes|runtime|test|tools)/.*\.(cpp|c)$"):
     built, folder, tail = False, posixpath.dirname(name), posixpath.basename(name)
     while folder and not built:
         source = builds.get(f"{folder}/CMakeLists.txt", "")
@@ -29,7 +29,7 @@ for name in tree.matching(r"(dialects|lib|passes|runtime|test|tools)/.*\.cpp$"):
         folder = posixpath.dirname(folder)
     check.expect(built, name, "no CMakeLists.txt builds it")
 for name, source in builds.items():
-    for path in re.findall(r"(?<![\w/.{}$-])([\w/-]+\.cpp)\b", source):
+    for path in re.findall(r"(?<![\w/.{}$-])([\w/-]+\.(?:cpp|c))\b(?!\.)", source):
         full = posixpath.normpath(posixpath.join(posixpath.dirname(name), path))
         check.expect(full in known, name, f"names {path}, which is not there")
 
