@@ -136,11 +136,11 @@ std::string oddRepeats() {
     %x = graph.gather %table, %ids : ($T$, $I$) -> $X$
     %zero = graph.constant dense<0.0> : $X$
     %scaled = graph.tanh %w : ($W3$) -> $W3$
-    %a, %b, %c, %d, %tops = graph.repeat 3 carried(%x, %zero, %x, %zero : $X$, $X$, $X$, $X$)
+    %a, %b, %c, %d, %delayed, %tops = graph.repeat 3 carried(%x, %zero, %x, %zero, %zero : $X$, $X$, $X$, $X$, $X$)
         stacked(%w, %gain, %scaled, %w, %idle, %late : $W3$, $G3$, $W3$, $W3$, $I3$, $I3$)
         captured(%shared, %x, %later : $S$, $X$, $V$)
-        -> $X$, $X$, $X$, $X$ stacking $X3$ {
-    ^bb0(%h: $X$, %sum: $X$, %feed: $X$, %unread: $X$, %wi: $S$, %gi: $G2$, %si: $S$, %wj: $S$, %ii: $V$, %li: $V$, %sh: $S$, %x0: $X$, %lc: $V$):
+        -> $X$, $X$, $X$, $X$, $X$ stacking $X3$ {
+    ^bb0(%h: $X$, %sum: $X$, %feed: $X$, %unread: $X$, %delay: $X$, %wi: $S$, %gi: $G2$, %si: $S$, %wj: $S$, %ii: $V$, %li: $V$, %sh: $S$, %x0: $X$, %lc: $V$):
       %0 = graph.matmul "bsd,de->bse" %h, %wi : ($X$, $S$) -> $X$
       %1 = graph.tanh %0 : ($X$) -> $X$
       %2, %in = graph.repeat 2 reverse carried(%1 : $X$) stacked(%gi : $G2$) captured(%sh : $S$) -> $X$ stacking $X2$ {
@@ -153,7 +153,8 @@ std::string oddRepeats() {
       %3 = graph.reduce %in {kind = #graph.reduce_kind<sum>, dims = array<i64: 0>} : ($X2$) -> $X$
       %4 = graph.matmul "bsd,ed->bse" %3, %si : ($X$, $S$) -> $X$
       %40 = graph.tanh %sum : ($X$) -> $X$
-      %5 = graph.add %40, %4 : ($X$, $X$) -> $X$
+      %41 = graph.add %40, %delay : ($X$, $X$) -> $X$
+      %5 = graph.add %41, %4 : ($X$, $X$) -> $X$
       %6 = graph.mul %feed, %x0 : ($X$, $X$) -> $X$
       %7 = graph.add %2, %6 : ($X$, $X$) -> $X$
       %8 = graph.matmul "bsd,ed->bse" %7, %wj : ($X$, $S$) -> $X$
@@ -162,7 +163,7 @@ std::string oddRepeats() {
       %9 = graph.add %unread, %8 : ($X$, $X$) -> $X$
       %10 = graph.mul %4, %ii : ($X$, $V$) -> $X$
       %11 = graph.add %9, %10 : ($X$, $X$) -> $X$
-      graph.yield %7, %5, %81, %11, %1 : $X$, $X$, $X$, $X$, $X$
+      graph.yield %7, %5, %81, %11, %40, %1 : $X$, $X$, $X$, $X$, $X$, $X$
     }
     %e = graph.mul %a, %b : ($X$, $X$) -> $X$
     %f = graph.reduce %tops {kind = #graph.reduce_kind<sum>, dims = array<i64: 0>} : ($X3$) -> $X$
