@@ -62,7 +62,8 @@ public:
 
 private:
   using Bindings = std::vector<Place>;
-  LogicalResult bindArguments(func::FuncOp func, DenseMap<Value, Place> &places);
+  LogicalResult bindArguments(func::FuncOp func, DenseMap<Value, Place> &places,
+                              SmallVectorImpl<Value> &received);
   LogicalResult bindResults(func::FuncOp func, Bindings &returned, SmallVectorImpl<bool> &escapes);
   LogicalResult buildProcedure(func::FuncOp func, plan::ProcedureKind kind);
   LogicalResult buildOp(Operation &op);
@@ -178,7 +179,8 @@ Place StageBuilder::stateRoot(FlatSymbolRefAttr symbol, DictionaryAttr attrs,
   return place;
 }
 
-LogicalResult StageBuilder::bindArguments(func::FuncOp func, DenseMap<Value, Place> &bound) {
+LogicalResult StageBuilder::bindArguments(func::FuncOp func, DenseMap<Value, Place> &bound,
+                                          SmallVectorImpl<Value> &received) {
   bool update = func == functions.update;
   for (BlockArgument arg : func.getArguments()) {
     unsigned i = arg.getArgNumber();
@@ -203,7 +205,7 @@ LogicalResult StageBuilder::bindArguments(func::FuncOp func, DenseMap<Value, Pla
                << i << " is residual " << id.getInt() << ", which the forward does not produce";
       bound[arg] = it->second;
     } else if (attrs.getAs<IntegerAttr>("parallel.border")) {
-      bound[arg] = newRoot(type, plan::Space::slot);
+      received.push_back(arg);
     } else {
       return func.emitError("argument ") << i << " has no binding";
     }
@@ -441,9 +443,10 @@ LogicalResult StageBuilder::buildProcedure(func::FuncOp func, plan::ProcedureKin
   DenseMap<Value, Place> arguments;
   Bindings returned;
   SmallVector<bool> escapes;
-  if (failed(bindArguments(func, arguments)) || failed(bindResults(func, returned, escapes)))
+  SmallVector<Value> received;
+  if (failed(bindArguments(func, arguments, received)) || failed(bindResults(func, returned, escapes)))
     return failure();
-  Places planned(func, roots, std::move(arguments), returned, escapes);
+  Places planned(func, roots, std::move(arguments), received, returned, escapes);
   places = &planned;
   b.setInsertionPointToEnd(&stageOp.getBody().front());
   auto procedure = plan::ProcedureOp::create(b, func.getLoc(),

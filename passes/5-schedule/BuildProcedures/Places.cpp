@@ -45,8 +45,8 @@ bool isView(Operation *op, int64_t &displacement) {
 }
 
 Places::Places(func::FuncOp func, std::vector<Root> &roots, DenseMap<Value, Place> arguments,
-               ArrayRef<Place> returned, ArrayRef<bool> escapes)
-    : func(func), roots(roots), places(std::move(arguments)) {
+               ArrayRef<Value> received, ArrayRef<Place> returned, ArrayRef<bool> escapes)
+    : func(func), roots(roots), places(std::move(arguments)), received(received) {
   collectArgumentViews();
   requestHomes(returned, escapes);
   assign();
@@ -72,6 +72,17 @@ void Places::collectArgumentViews() {
   }
 }
 
+// The value that `value` is a view of, through all views.
+static Value viewed(Value value) {
+  int64_t displacement;
+  while (Operation *def = value.getDefiningOp()) {
+    if (!def->getNumOperands() || !isView(def, displacement))
+      break;
+    value = def->getOperand(0);
+  }
+  return value;
+}
+
 // May the op that defines `value` write it to `place`? Yes, unless old contents
 // of these bytes are read later, or by the op itself other than element by element.
 bool Places::mayOverwrite(Value value, Place place) const {
@@ -79,6 +90,8 @@ bool Places::mayOverwrite(Value value, Place place) const {
   if (auto it = homed.find(place.root); it != homed.end())
     for (Value later : it->second) {
       Place other = homes.lookup(later);
+      if (viewed(later) == value || later.getDefiningOp<graph::ConcatOp>())
+        continue; // another name of the same value; the whole of which it is a part
       if (other.displacement < end && begin < other.displacement + byteSize(later.getType()) &&
           !readsEndBefore(value, later))
         return false;
@@ -109,8 +122,13 @@ bool Places::mayOverwrite(Value value, Place place) const {
 void Places::requestHome(Value value, Place place) {
   if (homes.count(value) || places.count(value))
     return;
-  if (isa<BlockArgument>(value) || !mayOverwrite(value, place))
+  if (isa<BlockArgument>(value)) {
+    // A message may arrive where nothing else is read.
+    if (!llvm::is_contained(received, value) || reads.count(place.root))
+      return;
+  } else if (!mayOverwrite(value, place)) {
     return;
+  }
   setHome(value, place);
 }
 
@@ -240,6 +258,11 @@ void Places::assign() {
     roots.push_back(root);
     return Place{static_cast<int>(roots.size()) - 1, 0};
   };
+  for (Value value : received) {
+    escaping.insert(value); // a neighbour writes it: no scratch
+    Place home = homes.lookup(value);
+    places[value] = home ? home : fresh(value);
+  }
   for (Operation &op : func.getBody().front()) {
     int64_t displacement;
     bool view = op.getNumOperands() && op.getNumResults() && isView(&op, displacement);

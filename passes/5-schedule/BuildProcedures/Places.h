@@ -29,14 +29,15 @@ int64_t byteSize(mlir::Type type);
 // leading rows. `displacement` is the offset inside the operand.
 bool isView(mlir::Operation *op, int64_t &displacement);
 
-// Decides the place of every value of one function. Argument places are given;
+// Decides the place of every value of one function. Argument places are given,
+// but for those in `received`, which arrive wherever they are wanted;
 // `returned` has a place for each result that must end in a state (null place
 // otherwise). New roots are appended to `roots`.
 class Places {
 public:
   Places(mlir::func::FuncOp func, std::vector<Root> &roots,
-         llvm::DenseMap<mlir::Value, Place> arguments, llvm::ArrayRef<Place> returned,
-         llvm::ArrayRef<bool> escapes);
+         llvm::DenseMap<mlir::Value, Place> arguments, llvm::ArrayRef<mlir::Value> received,
+         llvm::ArrayRef<Place> returned, llvm::ArrayRef<bool> escapes);
 
   Place lookup(mlir::Value value) const { return places.lookup(value); }
   // The matmul writes onto its accumulator; the add that used it is gone.
@@ -64,6 +65,7 @@ private:
   llvm::DenseMap<mlir::Value, Place> homes;
   llvm::DenseMap<int, llvm::SmallVector<mlir::Value>> homed; // root -> values written there
   llvm::DenseSet<mlir::Value> escaping;
+  llvm::ArrayRef<mlir::Value> received;
   llvm::DenseMap<mlir::Operation *, int64_t> order;
   llvm::DenseMap<int, std::vector<Read>> reads; // of argument roots
   llvm::DenseSet<mlir::Operation *> accumulating, elided;
