@@ -11,6 +11,7 @@ void populateFoldConstants(mlir::RewritePatternSet &patterns);
 
 // FoldShapes, by idea: what moves nothing; merged dimensions; transposes.
 void populateDropIdentities(mlir::RewritePatternSet &patterns);
+void populateDropLeadingOnes(mlir::RewritePatternSet &patterns);
 void populateSinkMerges(mlir::RewritePatternSet &patterns);
 void populateAbsorbTransposes(mlir::RewritePatternSet &patterns);
 

@@ -79,30 +79,34 @@ struct ComposeSlices : OpRewritePattern<SliceOp> {
   }
 };
 
-// An elementwise op broadcasts by itself: a broadcast of its operand, or a
-// reshape that only puts ones in front, is dropped if another operand still
-// gives the result its shape.
-struct DropBroadcastOfOperand : RewritePattern {
-  explicit DropBroadcastOfOperand(MLIRContext *context)
-      : RewritePattern(MatchAnyOpTypeTag(), 1, context) {}
+// `operand` before the op that repeats its elements.
+Value beforeBroadcast(Value operand) {
+  auto broadcast = operand.getDefiningOp<BroadcastOp>();
+  return broadcast ? broadcast.getOperand() : Value();
+}
 
-  static Value lessBroadcast(Value operand) {
-    if (auto broadcast = operand.getDefiningOp<BroadcastOp>())
-      return broadcast.getOperand();
-    auto reshape = operand.getDefiningOp<ReshapeOp>();
-    if (!reshape)
-      return {};
-    ArrayRef<int64_t> from = shapeOf(reshape.getOperand()), to = shapeOf(operand);
-    if (from.size() >= to.size() || to.take_back(from.size()) != from)
-      return {};
-    return reshape.getOperand();
-  }
+// `operand` before the op that puts ones in front of its shape.
+Value beforeLeadingOnes(Value operand) {
+  auto reshape = operand.getDefiningOp<ReshapeOp>();
+  if (!reshape)
+    return {};
+  ArrayRef<int64_t> from = shapeOf(reshape.getOperand()), to = shapeOf(operand);
+  bool only = from.size() < to.size() && to.take_back(from.size()) == from;
+  return only ? reshape.getOperand() : Value();
+}
+
+// An elementwise op broadcasts by itself: what only serves to do so before it is
+// dropped, if another operand still gives the result its shape.
+struct DropBroadcastOfOperand : RewritePattern {
+  using Before = Value (*)(Value);
+  DropBroadcastOfOperand(MLIRContext *context, Before before)
+      : RewritePattern(MatchAnyOpTypeTag(), 1, context), before(before) {}
 
   LogicalResult matchAndRewrite(Operation *op, PatternRewriter &rewriter) const override {
     if (!isElementwise(op) || op->getNumOperands() < 2)
       return failure();
     for (OpOperand &operand : op->getOpOperands()) {
-      Value smaller = lessBroadcast(operand.get());
+      Value smaller = before(operand.get());
       if (!smaller)
         continue;
       std::optional<SmallVector<int64_t>> joined = SmallVector<int64_t>();
@@ -115,11 +119,18 @@ struct DropBroadcastOfOperand : RewritePattern {
     }
     return failure();
   }
+
+  Before before;
 };
 
 } // namespace
 
 void raise::populateDropIdentities(RewritePatternSet &patterns) {
-  patterns.add<DropIdentity, ComposeReshapes, ComposeTransposes, ComposeSlices,
-               DropBroadcastOfOperand>(patterns.getContext());
+  patterns.add<DropIdentity, ComposeReshapes, ComposeTransposes, ComposeSlices>(
+      patterns.getContext());
+  patterns.add<DropBroadcastOfOperand>(patterns.getContext(), beforeBroadcast);
+}
+
+void raise::populateDropLeadingOnes(RewritePatternSet &patterns) {
+  patterns.add<DropBroadcastOfOperand>(patterns.getContext(), beforeLeadingOnes);
 }

@@ -205,6 +205,36 @@ Register sameNumbers("the phase keeps what is computed", [] {
     }
 });
 
+Register smallSizes("one row, one layer, odd sizes make no difference between the styles", [] {
+  MLIRContext context;
+  std::mt19937 random(3);
+  for (int i = 0; i < 40; ++i) {
+    Spec spec;
+    spec.batch = 1 + random() % 3;
+    spec.sequence = 2 + random() % 4;
+    spec.heads = 2 + random() % 3;
+    spec.headDim = 1 + random() % 4;
+    spec.layers = 1 + random() % 4;
+    spec.context = spec.sequence + random() % 2;
+    spec.vocabulary = 3 + random() % 5;
+    std::string expected;
+    for (Style style : {Style::Plain, Style::Flattening, Style::Spelt}) {
+      spec.style = style;
+      spec.fused = random() % 2;
+      auto module = buildDecoder(context, spec);
+      disguise(*module, random);
+      Sources sources = drawSources(*module, random);
+      auto before = run(*module, sources, spec.vocabulary);
+      EXPECT(raise(*module));
+      EXPECT(difference(before[0], run(*module, sources, spec.vocabulary)[0]) <= 1e-12);
+      std::string text = canonicalText(*module);
+      if (style == Style::Plain)
+        expected = text;
+      EXPECT_EQ(text, expected);
+    }
+  }
+});
+
 Register idempotent("a raised module is raised to itself", [] {
   MLIRContext context;
   auto module = buildDecoder(context, Spec());
