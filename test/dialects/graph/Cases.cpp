@@ -1,6 +1,7 @@
 #include "Cases.h"
 
 #include "mlir/IR/Verifier.h"
+#include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/raw_ostream.h"
 
 #include <cmath>
@@ -111,7 +112,7 @@ void Report::close(const std::string &what, const Tensor &got, const Tensor &wan
     return;
   ++failed;
   llvm::errs() << "FAIL " << what << ": "
-               << (sameShape ? "difference " + std::to_string(worst / scale) : "other shape")
+               << (sameShape ? llvm::formatv("difference {0:e}", worst / scale).str() : "other shape")
                << "\n";
 }
 void Report::that(bool holds, const std::string &what) {

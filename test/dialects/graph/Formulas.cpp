@@ -303,11 +303,30 @@ static void testInterpreter(MLIRContext *context, Report &report) {
   report.that(succeeded(foreign) && foreign->at(0).data[0] == 3, "a foreign op is answered");
 }
 
+// FLOPs against the textbook.
+static void testFlops(MLIRContext *context, Report &report) {
+  OwningOpRef<ModuleOp> module = parseSourceString<ModuleOp>(R"(
+    func.func @f(%x: tensor<2x3x4xf64>, %w: tensor<4x5xf64>, %q: tensor<2x3x4x2xf64>, %k: tensor<2x3x2x2xf64>) {
+      %0 = graph.matmul "bsd,de->bse" %x, %w : (tensor<2x3x4xf64>, tensor<4x5xf64>) -> tensor<2x3x5xf64>
+      %1, %2 = graph.attention %q, %k, %k {scale = 0.5, causal = false} : (tensor<2x3x4x2xf64>, tensor<2x3x2x2xf64>, tensor<2x3x2x2xf64>) -> (tensor<2x3x4x2xf64>, tensor<2x3x4xf64>)
+      %3, %4 = graph.attention %q, %k, %k {scale = 0.5, causal = true} : (tensor<2x3x4x2xf64>, tensor<2x3x2x2xf64>, tensor<2x3x2x2xf64>) -> (tensor<2x3x4x2xf64>, tensor<2x3x4xf64>)
+      %5 = graph.add %x, %x : (tensor<2x3x4xf64>, tensor<2x3x4xf64>) -> tensor<2x3x4xf64>
+      %6 = graph.reshape %x : (tensor<2x3x4xf64>) -> tensor<24xf64>
+      return
+    })", context);
+  std::vector<double> want{2. * 2 * 3 * 4 * 5, 2. * 2 * (2 * 4 * 3 * 3 * 2),
+                           2. * 2 * (2 * 4 * (1 + 2 + 3) * 2), 24, 0};
+  std::vector<double> got;
+  module->walk([&](GraphOpInterface op) { got.push_back(op.getFlops()); });
+  report.that(got == want, "FLOPs of matmul, attention, add and reshape");
+}
+
 void testFormulas(Random &random, MLIRContext *context, Report &report) {
   for (auto list : {elementwiseFormulas, rowFormulas, movementFormulas, indexFormulas, matmulFormulas})
     for (const Formula &formula : list())
       check(random, context, formula, report);
   testInterpreter(context, report);
+  testFlops(context, report);
 }
 
 } // namespace llmc::graph::test
