@@ -13,23 +13,34 @@ def functions(source):
     """(name, first line, lines) of the outermost function bodies; lambdas belong to them."""
     code = tree.blank_comments_and_strings(source)
     code = re.sub(r"^[ \t]*#(?:[^\n\\]|\\\n|\\.)*", lambda m: re.sub(r"[^\n]", " ", m.group(0)), code, flags=re.M)
-    depth, start, body, stack = 0, 0, None, []
+    start, body, stack, inside = 0, None, [], 0  # inside: open parentheses
     for at, character in enumerate(code):
-        if character == "{":
+        if character in "()":
+            inside = max(0, inside + (1 if character == "(" else -1))
+        elif character == "{" and inside and body is None:
+            stack.append(None)  # a default argument or an initializer, not a scope
+        elif character == "{":
             head = code[start:at].strip()
             if body is None:
                 match = re.search(
                     r"([~\w:<>]+|operator\W+)\s*\((?:[^{};]|\{[^{}]*\})*\)\s*"
                     r"(?:const|noexcept|override|final|mutable|&|->[^{};]+|:[^{};]*|\s)*$", head)
-                scope = re.match(r"(?:inline\s+)?(?:namespace|class|struct|union|enum|extern)\b", re.sub(r"^template\s*<[^{}]*?>\s*(?=class|struct|union)", "", head))
-                if match and not scope and not NOT_FUNCTION.match(head) and "=" not in head.split("(")[0].replace("operator=", ""):
-                    body = (match.group(1), at, len(stack))
-            stack.append(at)
-            start = at + 1
+                scope = re.match(
+                    r"(?:template\s*<[^{}]*?>\s*(?=class|struct|union))?(?:inline\s+)?"
+                    r"(?:namespace|class|struct|union|enum|extern)\b", head)
+                if match and not scope and not NOT_FUNCTION.match(head) and "=" not in re.sub(r"operator\W+", "", head).split("(")[0]:
+                    body = (match.group(1), at, len(stack), start)
+            stack.append((at, inside))
+            inside, start = 0, at + 1
         elif character == "}":
-            if stack:
-                stack.pop()
+            opened = stack.pop() if stack else None
+            if opened is None:
+                continue
+            inside = opened[1]
             if body and len(stack) == body[2]:
+                if re.match(r"\s*[,{]", code[at + 1 : at + 200]):  # a member's initializer
+                    start, body = body[3], None
+                    continue
                 first = code.count("\n", 0, body[1]) + 1
                 yield body[0], first, code.count("\n", body[1], at) + 1
                 body = None
