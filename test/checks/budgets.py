@@ -24,7 +24,7 @@ def functions(source):
             if body is None:
                 match = re.search(
                     r"([~\w:<>]+|operator\W+)\s*\((?:[^{};]|\{[^{}]*\})*\)\s*"
-                    r"(?:const|noexcept|override|final|mutable|&|->[^{};]+|:[^{};]*|\s)*$", head)
+                    r"(?:const|noexcept|override|final|mutable|&|->[^{};]+|:(?:[^{};]|\{[^{}]*\})*|\s)*$", head)
                 scope = re.match(
                     r"(?:template\s*<[^{}]*?>\s*(?=class|struct|union))?(?:inline\s+)?"
                     r"(?:namespace|class|struct|union|enum|extern)\b", head)
