@@ -25,7 +25,7 @@ SUSPECTS = {
 # A lookup of an attribute, of an ONNX attribute or of an option by its key is
 # no decision by a name of the model.
 KEYS = re.compile(
-    r"attribute|getAttr|hasAttr|dict|Dictionary|\bnode\.find\(|\bop_type\b|opType|getOptions?\b|option", re.I
+    r"attribute|getAttr|hasAttr|dict|Dictionary|\bbinding\.|\bnode\.find\(|\bop_type\b|opType|getOptions?\b|option", re.I
 )
 
 check = tree.Check("decisions by name")
