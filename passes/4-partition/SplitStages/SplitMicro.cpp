@@ -88,17 +88,6 @@ static bool isAlias(Operation *op) {
   return graphOp && op->getNumOperands() == 1 && graphOp.getEmitClass() == graph::EmitClass::Alias;
 }
 
-static SmallVector<int64_t> readCounts(Attribute attr) {
-  SmallVector<int64_t> counts;
-  if (auto dense = dyn_cast_or_null<DenseI64ArrayAttr>(attr))
-    counts.assign(dense.asArrayRef().begin(), dense.asArrayRef().end());
-  else if (auto list = dyn_cast_or_null<ArrayAttr>(attr))
-    for (Attribute entry : list)
-      if (auto number = dyn_cast<IntegerAttr>(entry))
-        counts.push_back(number.getInt());
-  return counts;
-}
-
 //===-- Units -----------------------------------------------------------------===//
 
 LogicalResult MicroSplitter::readLayers(RepeatOp op) {

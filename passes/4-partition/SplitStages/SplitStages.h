@@ -39,7 +39,11 @@ struct StageSplit {
   Family &familyOf(llvm::StringRef state) { return families[rootOf(state)]; }
 };
 
-// Stage of an op of @micro: its mark, else the one its operands come from.
+// The numbers of `[1, 2]` or `array<i64: 1, 2>`; empty for anything else.
+llvm::SmallVector<int64_t> readCounts(mlir::Attribute attr);
+
+// Stage of an op of @micro (of split layers: the last that runs): its mark,
+// else the one its operands come from.
 int64_t stageOf(mlir::Operation *op, int64_t stages);
 
 // The returned value of a gradient that several stages contribute to, per

@@ -72,17 +72,18 @@ const char *kBlock = R"(
 
 } // namespace
 
-std::string decoder(int64_t batch, int64_t layers) {
-  constexpr int64_t width = 8, hidden = 12, heads = 2, s = kSequence;
+std::string decoder(int64_t batch, int64_t layers, DecoderShape shape) {
+  const auto [width, hidden, heads, vocabulary] = shape;
+  constexpr int64_t s = kSequence;
   std::map<std::string, std::string> types = {
       {"X", tensor({batch, s, width})},  {"R", tensor({batch, s})},
       {"V", tensor({width})},            {"W", tensor({width, width})},
       {"U", tensor({width, hidden})},    {"D", tensor({hidden, width})},
       {"F", tensor({batch, s, hidden})}, {"G", tensor({hidden})},
       {"L", tensor({batch, s, heads})},  {"H", tensor({batch, s, heads, width / heads})},
-      {"T", tensor({kVocabulary, width})}, {"P", tensor({s + 2, width})},
-      {"PS", tensor({s, width})},        {"Y", tensor({batch, s, kVocabulary})},
-      {"I", tensor({batch, s}, "i64")}};
+      {"T", tensor({vocabulary, width})}, {"P", tensor({s + 2, width})},
+      {"PS", tensor({s, width})},        {"Y", tensor({batch, s, vocabulary})},
+      {"I", tensor({batch, s}, "i64")},   {"N", std::to_string(width)}};
   std::vector<std::pair<std::string, std::vector<int64_t>>> layer = {
       {"s1", {width}},         {"b1", {width}}, {"wq", {width, width}},  {"bq", {width}},
       {"wk", {width, width}},  {"bk", {width}}, {"wv", {width, width}},  {"bv", {width}},
@@ -90,7 +91,7 @@ std::string decoder(int64_t batch, int64_t layers) {
       {"w1", {width, hidden}}, {"c1", {hidden}}, {"w2", {hidden, width}}, {"c2", {width}}};
 
   Parameters parameters;
-  parameters.add("wte", {kVocabulary, width});
+  parameters.add("wte", {vocabulary, width});
   parameters.add("wpe", {s + 2, width});
   std::string operands, operandTypes, bodyArguments;
   for (auto &[name, shape] : layer) {
@@ -109,7 +110,7 @@ std::string decoder(int64_t batch, int64_t layers) {
        << "func.func @forward(%ids: $I$ {graph.input = \"input_ids\"}"
        << parameters.arguments.str() << R"() -> ($Y$ {graph.output = "logits"}) {
     %e = graph.gather %wte, %ids : ($T$, $I$) -> $X$ loc("wte")
-    %pos = graph.slice %wpe {starts = array<i64: 0, 0>, limits = array<i64: 5, 8>, steps = array<i64: 1, 1>} : ($P$) -> $PS$ loc("wpe")
+    %pos = graph.slice %wpe {starts = array<i64: 0, 0>, limits = array<i64: 5, $N$>, steps = array<i64: 1, 1>} : ($P$) -> $PS$ loc("wpe")
     %h0 = graph.add %e, %pos : ($X$, $PS$) -> $X$ loc("embedding")
     %h = graph.repeat )" << layers << " carried(%h0 : $X$) stacked(" << operands << " : "
        << operandTypes << ") captured() -> $X$ {\n  ^bb0(%x: $X$" << bodyArguments << "):" << kBlock

@@ -14,10 +14,13 @@
 namespace llmc::test {
 
 // A decoder with a tied head, learned positions, `layers` folded blocks of layer
-// norm, attention and a GELU MLP, and a final norm. Vocabulary 11, width 8, two heads.
-std::string decoder(int64_t batch, int64_t layers);
+// norm, attention and a GELU MLP, and a final norm.
 constexpr int64_t kVocabulary = 11;
 constexpr int64_t kSequence = 5;
+struct DecoderShape {
+  int64_t width = 8, hidden = 12, heads = 2, vocabulary = kVocabulary;
+};
+std::string decoder(int64_t batch, int64_t layers, DecoderShape shape = {});
 
 // A model without blocks that uses what repeats can do: a nested reversed repeat,
 // captured parameters and values, carried values that nothing reads, a stacked

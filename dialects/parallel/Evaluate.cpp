@@ -1,0 +1,350 @@
+#include "dialects/parallel/Evaluate.h"
+
+#include "dialects/graph/Evaluate.h"
+#include "dialects/parallel/Machine.h"
+
+using namespace mlir;
+using namespace llmc;
+using namespace llmc::parallel;
+using graph::StateOp;
+
+static std::vector<int64_t> shapeOf(Type type) {
+  return cast<RankedTensorType>(type).getShape().vec();
+}
+
+// The name that an argument or result is bound to, under `key`.
+static std::string nameOf(DictionaryAttr attrs, StringRef key) {
+  Attribute attr = attrs ? attrs.get(key) : Attribute();
+  if (auto symbol = dyn_cast_or_null<FlatSymbolRefAttr>(attr))
+    return symbol.getValue().str();
+  auto text = dyn_cast_or_null<StringAttr>(attr);
+  return text ? text.str() : "";
+}
+
+// The caller's tensor of that name and shape; `func` for the message.
+static FailureOr<Tensor> lookup(const NamedTensors &named, const std::string &name,
+                                const std::vector<int64_t> &shape, Operation *func) {
+  auto found = named.find(name);
+  if (found == named.end())
+    return func->emitError("no value is given for the input ") << name;
+  if (found->second.shape != shape)
+    return func->emitError("the value given for ") << name << " has another shape";
+  return found->second;
+}
+
+//===-- One rank ----------------------------------------------------------------===//
+
+namespace {
+class WholeStep {
+public:
+  WholeStep(ModuleOp module, const StepInput &input) : module(module), input(input) {}
+
+  FailureOr<StepOutput> run() {
+    for (auto state : module.getOps<StateOp>()) {
+      Tensor &value = output.states[state.getSymName().str()];
+      value = Tensor(shapeOf(state.getType()));
+      auto given = input.states.find(state.getSymName().str());
+      if (given != input.states.end() && state.getRole() != graph::Role::accumulator)
+        value = given->second;
+    }
+    for (const NamedTensors &batch : input.microBatches)
+      if (failed(call("micro", batch)))
+        return failure();
+    if (failed(call("update", input.scalars)))
+      return failure();
+    return std::move(output);
+  }
+
+private:
+  LogicalResult call(StringRef name, const NamedTensors &given) {
+    auto func = module.lookupSymbol<func::FuncOp>(name);
+    if (!func)
+      return module.emitError("has neither stages nor @") << name;
+    std::vector<Tensor> arguments;
+    for (unsigned i = 0; i < func.getNumArguments(); ++i) {
+      std::string state = nameOf(func.getArgAttrDict(i), kState);
+      FailureOr<Tensor> value = lookup(state.empty() ? given : output.states,
+                                       state.empty() ? nameOf(func.getArgAttrDict(i), kInput) : state,
+                                       shapeOf(func.getArgumentTypes()[i]), func);
+      if (failed(value))
+        return failure();
+      arguments.push_back(std::move(*value));
+    }
+    auto results = graph::evaluate(func, arguments);
+    if (failed(results))
+      return failure();
+    for (auto [i, value] : llvm::enumerate(*results)) {
+      std::string state = nameOf(func.getResultAttrDict(i), kState);
+      if (state.empty())
+        output.outputs[nameOf(func.getResultAttrDict(i), kOutput)] = std::move(value);
+      else
+        output.states[state] = std::move(value);
+    }
+    return success();
+  }
+
+  ModuleOp module;
+  const StepInput &input;
+  StepOutput output;
+};
+
+//===-- All ranks ---------------------------------------------------------------===//
+
+class StagedStep {
+public:
+  StagedStep(ModuleOp module, MeshAttr mesh, const StepInput &input)
+      : module(module), mesh(mesh), input(input), machine(mesh), symbols(module),
+        stages(mesh.getSize("pp")), states(mesh.getNumRanks()), residuals(mesh.getNumRanks()) {}
+
+  FailureOr<StepOutput> run() {
+    findLayers();
+    if (failed(placeStates()))
+      return failure();
+    for (const NamedTensors &batch : input.microBatches)
+      if (failed(runMicroBatch(batch)))
+        return failure();
+    SmallVector<int64_t> all = llvm::to_vector(llvm::seq<int64_t>(0, stages));
+    if (failed(call("update", all, input.scalars, 0)))
+      return failure();
+    if (failed(gatherStates()))
+      return failure();
+    output.collectives = machine.collectives;
+    return std::move(output);
+  }
+
+private:
+  func::FuncOp function(StringRef procedure, int64_t stage) {
+    return module.lookupSymbol<func::FuncOp>((procedure + "_" + Twine(stage)).str());
+  }
+  static ShardingAttr shardingOf(DictionaryAttr attrs, Type type) {
+    auto sharding = attrs ? attrs.getAs<ShardingAttr>(kSharding) : ShardingAttr();
+    return sharding ? sharding
+                    : ShardingAttr::getReplicated(type.getContext(),
+                                                  cast<RankedTensorType>(type).getRank());
+  }
+
+  // Which layers of a split state each stage names.
+  void findLayers() {
+    for (auto func : module.getOps<func::FuncOp>()) {
+      auto stage = func->getAttrOfType<IntegerAttr>(kStage);
+      auto note = [&](DictionaryAttr attrs) {
+        auto range = attrs ? attrs.getAs<DenseI64ArrayAttr>(kLayers) : DenseI64ArrayAttr();
+        if (range && stage)
+          layers[{nameOf(attrs, kState), stage.getInt()}] = {range[0], range[1]};
+      };
+      for (unsigned i = 0; i < func.getNumArguments(); ++i)
+        note(func.getArgAttrDict(i));
+      for (unsigned i = 0; i < func.getNumResults(); ++i)
+        note(func.getResultAttrDict(i));
+    }
+  }
+
+  // Stages that hold a state.
+  SmallVector<int64_t> holdersOf(StateOp state) {
+    SmallVector<int64_t> holders;
+    if (auto list = state->getAttrOfType<ArrayAttr>(kStages))
+      for (auto stage : list.getAsRange<IntegerAttr>())
+        holders.push_back(stage.getInt());
+    return holders;
+  }
+  static std::vector<int64_t> validShape(StateOp state) {
+    if (!state.getValidShape())
+      return shapeOf(state.getType());
+    std::vector<int64_t> shape;
+    for (auto size : state.getValidShape()->getAsRange<IntegerAttr>())
+      shape.push_back(size.getInt());
+    return shape;
+  }
+  // First layer and number of layers that a stage holds; {0, -1} for all.
+  std::pair<int64_t, int64_t> layersOf(StringRef state, int64_t stage) {
+    auto found = layers.find({state.str(), stage});
+    return found == layers.end() ? std::pair<int64_t, int64_t>(0, -1) : found->second;
+  }
+  static ShardingAttr shardingOf(StateOp state) {
+    return shardingOf(state->getDiscardableAttrDictionary(), state.getType());
+  }
+
+  LogicalResult placeStates() {
+    for (auto state : module.getOps<StateOp>()) {
+      std::string name = state.getSymName().str();
+      Tensor whole(shapeOf(state.getType())), valid(validShape(state));
+      bool isZero = state.getRole() == graph::Role::accumulator;
+      if (auto given = input.states.find(name); given != input.states.end() && !isZero) {
+        if (given->second.shape != valid.shape)
+          return state.emitOpError("the value given has another shape");
+        valid = given->second;
+      }
+      if (!isZero) // padding: anything finite (and of a second moment not negative)
+        std::fill(whole.data.begin(), whole.data.end(), 3.25);
+      placePart(whole, valid, SmallVector<int64_t>(whole.shape.size(), 0));
+      for (int64_t stage : holdersOf(state)) {
+        auto [first, count] = layersOf(name, stage);
+        Tensor own = count < 0 ? whole : takeLayers(whole, first, count);
+        for (int64_t rank : machine.ranksOfStage(stage))
+          states[rank][name] = machine.partOf(own, rank, shardingOf(state));
+      }
+    }
+    return success();
+  }
+  static Tensor takeLayers(const Tensor &whole, int64_t first, int64_t count) {
+    std::vector<int64_t> shape = whole.shape;
+    int64_t layer = whole.size() / shape[0];
+    shape[0] = count;
+    Tensor part(shape);
+    std::copy_n(whole.data.begin() + first * layer, count * layer, part.data.begin());
+    return part;
+  }
+
+  LogicalResult runMicroBatch(const NamedTensors &batch) {
+    for (int64_t stage = 0; stage < stages; ++stage)
+      if (failed(call("forward", {stage}, batch, 1)))
+        return failure();
+    for (int64_t stage = stages; stage-- > 0;)
+      if (failed(call("backward", {stage}, batch, -1)))
+        return failure();
+    return success();
+  }
+
+  FailureOr<Tensor> argument(func::FuncOp func, unsigned i, int64_t rank, const NamedTensors &given) {
+    DictionaryAttr attrs = func.getArgAttrDict(i);
+    std::vector<int64_t> shape = shapeOf(func.getArgumentTypes()[i]);
+    auto number = [&](StringRef key) { return attrs.getAs<IntegerAttr>(key).getInt(); };
+    if (std::string name = nameOf(attrs, kState); !name.empty())
+      return lookup(states[rank], name, shape, func);
+    if (std::string name = nameOf(attrs, kInput); !name.empty()) {
+      auto found = given.find(name);
+      if (found == given.end())
+        return func.emitError("no value is given for the input ") << name;
+      Tensor part = machine.partOf(found->second, rank, shardingOf(attrs, func.getArgumentTypes()[i]));
+      if (part.shape != shape)
+        return func.emitError("the value given for ") << name << " has another shape";
+      return part;
+    }
+    const char *key = attrs.get(kBorder) ? kBorder.data() : kResidual.data();
+    if (!attrs.get(key))
+      return func.emitError("argument ") << i << " is bound to nothing";
+    auto &from = attrs.get(kBorder) ? borders[rank] : residuals[rank];
+    auto found = from.find(number(key));
+    if (found == from.end() || found->second.shape != shape)
+      return func.emitError("argument ") << i << ": nobody made its " << key;
+    return found->second;
+  }
+
+  // Runs a procedure on some stages; what they send goes `direction` stages on.
+  LogicalResult call(StringRef procedure, ArrayRef<int64_t> which, const NamedTensors &given,
+                     int64_t direction) {
+    SmallVector<func::FuncOp> funcs(stages);
+    std::vector<Machine::Tensors> arguments(machine.numRanks());
+    for (int64_t stage : which) {
+      func::FuncOp func = funcs[stage] = function(procedure, stage);
+      if (!func)
+        return module.emitError("stage ") << stage << " has no " << procedure;
+      for (int64_t rank : machine.ranksOfStage(stage))
+        for (unsigned i = 0; i < func.getNumArguments(); ++i) {
+          FailureOr<Tensor> value = argument(func, i, rank, given);
+          if (failed(value))
+            return failure();
+          arguments[rank].push_back(std::move(*value));
+        }
+    }
+    auto results = machine.run(funcs, std::move(arguments));
+    if (failed(results))
+      return failure();
+    if (direction)
+      borders.clear();
+    for (int64_t stage : which)
+      for (int64_t rank : machine.ranksOfStage(stage))
+        for (auto [i, value] : llvm::enumerate((*results)[rank]))
+          store(funcs[stage].getResultAttrDict(i), rank, stage + direction, std::move(value));
+    return success();
+  }
+
+  void store(DictionaryAttr attrs, int64_t rank, int64_t receiver, Tensor value) {
+    if (std::string name = nameOf(attrs, kState); !name.empty())
+      states[rank][name] = std::move(value);
+    else if (auto number = attrs.getAs<IntegerAttr>(kBorder))
+      borders[machine.neighbour(rank, receiver)][number.getInt()] = std::move(value);
+    else if (auto number = attrs.getAs<IntegerAttr>(kResidual))
+      residuals[rank][number.getInt()] = std::move(value);
+    else if (std::string name = nameOf(attrs, kOutput); !name.empty()) {
+      auto [entry, inserted] = output.outputs.try_emplace(name, value);
+      for (int64_t i = 0; !inserted && i < value.size(); ++i)
+        note(entry->second.data[i], value.data[i]);
+    }
+  }
+  void note(double a, double b) {
+    // A NaN on one side only is a difference too.
+    if (!(std::isnan(a) && std::isnan(b)))
+      output.replicaError = std::max(output.replicaError,
+                                     std::isnan(a - b) ? INFINITY : std::abs(a - b));
+  }
+
+  // Puts the parts together, and compares those that several ranks have.
+  LogicalResult gatherStates() {
+    for (auto state : module.getOps<StateOp>()) {
+      std::string name = state.getSymName().str();
+      Tensor whole(shapeOf(state.getType()));
+      std::vector<bool> seen(whole.size(), false);
+      for (int64_t stage : holdersOf(state))
+        for (int64_t rank : machine.ranksOfStage(stage)) {
+          const Tensor &part = states[rank][name];
+          SmallVector<int64_t> starts = machine.startsOf(rank, shardingOf(state), part.shape);
+          if (!starts.empty())
+            starts[0] += layersOf(name, stage).first;
+          Tensor before = whole;
+          placePart(whole, part, starts);
+          Tensor ones(part.shape), mark(whole.shape);
+          std::fill(ones.data.begin(), ones.data.end(), 1);
+          placePart(mark, ones, starts);
+          for (int64_t i = 0; i < whole.size(); ++i) {
+            if (mark.data[i] != 1)
+              continue;
+            if (seen[i] && !isUnreduced(state))
+              note(before.data[i], whole.data[i]);
+            seen[i] = true;
+          }
+        }
+      if (llvm::is_contained(seen, false))
+        return state.emitOpError("some elements are on no rank");
+      output.states[name] = crop(whole, validShape(state));
+    }
+    return success();
+  }
+  // The step's own sums are left as each rank has them.
+  static bool isUnreduced(StateOp state) {
+    return state.getRole() == graph::Role::accumulator && !state.getOf();
+  }
+  static Tensor crop(const Tensor &whole, std::vector<int64_t> shape) {
+    Tensor part(shape);
+    std::vector<int64_t> to = part.strides(), from = whole.strides();
+    for (int64_t i = 0; i < part.size(); ++i) {
+      int64_t at = 0, rest = i;
+      for (size_t d = 0; d < shape.size(); ++d) {
+        at += rest / to[d] * from[d];
+        rest %= to[d];
+      }
+      part.data[i] = whole.data[at];
+    }
+    return part;
+  }
+
+  ModuleOp module;
+  MeshAttr mesh;
+  const StepInput &input;
+  Machine machine;
+  SymbolTable symbols;
+  int64_t stages;
+  std::map<std::pair<std::string, int64_t>, std::pair<int64_t, int64_t>> layers;
+  std::vector<NamedTensors> states; // per rank
+  std::vector<std::map<int64_t, Tensor>> residuals;
+  std::map<int64_t, std::map<int64_t, Tensor>> borders; // by receiving rank
+  StepOutput output;
+};
+} // namespace
+
+FailureOr<StepOutput> llmc::parallel::evaluateStep(ModuleOp module, const StepInput &input) {
+  MeshAttr mesh = getMesh(module);
+  if (mesh && module.lookupSymbol<func::FuncOp>("forward_0"))
+    return StagedStep(module, mesh, input).run();
+  return WholeStep(module, input).run();
+}

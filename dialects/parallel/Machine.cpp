@@ -1,0 +1,336 @@
+#include "dialects/parallel/Machine.h"
+
+#include "llvm/ADT/STLExtras.h"
+
+using namespace mlir;
+using namespace llmc;
+using namespace llmc::parallel;
+using graph::ReduceKind;
+using graph::RepeatOp;
+
+//===-- Tensors -----------------------------------------------------------------===//
+
+Tensor llmc::parallel::slicePart(const Tensor &whole, int64_t dim, int64_t parts, int64_t index) {
+  std::vector<int64_t> shape = whole.shape;
+  int64_t size = shape[dim] / parts, inner = whole.strides()[dim];
+  int64_t outer = whole.size() / (shape[dim] * inner);
+  shape[dim] = size;
+  Tensor part(shape);
+  for (int64_t o = 0; o < outer; ++o)
+    std::copy_n(whole.data.begin() + (o * parts + index) * size * inner, size * inner,
+                part.data.begin() + o * size * inner);
+  return part;
+}
+
+void llmc::parallel::placePart(Tensor &whole, const Tensor &part, ArrayRef<int64_t> starts) {
+  std::vector<int64_t> to = whole.strides(), from = part.strides();
+  for (int64_t i = 0; i < part.size(); ++i) {
+    int64_t at = 0, rest = i;
+    for (size_t d = 0; d < part.shape.size(); ++d) {
+      at += (starts[d] + rest / from[d]) * to[d];
+      rest %= from[d];
+    }
+    whole.data[at] = part.data[i];
+  }
+}
+
+static Tensor concatParts(ArrayRef<const Tensor *> parts, int64_t dim) {
+  std::vector<int64_t> shape = parts[0]->shape;
+  SmallVector<int64_t> starts(shape.size(), 0);
+  int64_t size = shape[dim];
+  shape[dim] *= parts.size();
+  Tensor whole(shape);
+  for (const Tensor *part : parts) {
+    placePart(whole, *part, starts);
+    starts[dim] += size;
+  }
+  return whole;
+}
+
+// In the order of the parts.
+static Tensor reduceParts(ArrayRef<const Tensor *> parts, ReduceKind kind) {
+  Tensor total = *parts[0];
+  for (const Tensor *part : parts.drop_front())
+    for (int64_t i = 0; i < total.size(); ++i)
+      total.data[i] = kind == ReduceKind::max ? std::max(total.data[i], part->data[i])
+                                              : total.data[i] + part->data[i];
+  return total;
+}
+
+//===-- Ranks -------------------------------------------------------------------===//
+
+Machine::Machine(MeshAttr mesh) : mesh(mesh), values(mesh.getNumRanks()) {}
+
+int64_t Machine::coordinate(int64_t rank, StringRef axis) const {
+  int index = mesh.getIndex(axis);
+  if (index < 0)
+    return 0;
+  for (size_t i = mesh.getSizes().size(); i-- > static_cast<size_t>(index) + 1;)
+    rank /= mesh.getSizes()[i];
+  return rank % mesh.getSizes()[index];
+}
+
+int64_t Machine::coordinate(int64_t rank, ArrayRef<StringAttr> axes) const {
+  int64_t index = 0;
+  for (StringAttr axis : axes)
+    index = index * mesh.getSize(axis.getValue()) + coordinate(rank, axis.getValue());
+  return index;
+}
+
+SmallVector<int64_t> Machine::ranksOfStage(int64_t stage) const {
+  SmallVector<int64_t> ranks;
+  for (int64_t rank = 0; rank < numRanks(); ++rank)
+    if (coordinate(rank, "pp") == stage)
+      ranks.push_back(rank);
+  return ranks;
+}
+
+int64_t Machine::neighbour(int64_t rank, int64_t stage) const {
+  int64_t stride = 1;
+  for (int i = mesh.getIndex("pp") + 1; i < static_cast<int>(mesh.getSizes().size()); ++i)
+    stride *= mesh.getSizes()[i];
+  return rank + (stage - coordinate(rank, "pp")) * stride;
+}
+
+SmallVector<int64_t> Machine::startsOf(int64_t rank, ShardingAttr sharding,
+                                       ArrayRef<int64_t> localShape) const {
+  SmallVector<int64_t> starts;
+  for (auto [size, axes] : llvm::zip(localShape, getAxes(sharding)))
+    starts.push_back(size * coordinate(rank, axes));
+  return starts;
+}
+
+Tensor Machine::partOf(const Tensor &whole, int64_t rank, ShardingAttr sharding) const {
+  Tensor part = whole;
+  for (auto [d, axes] : llvm::enumerate(getAxes(sharding)))
+    if (!axes.empty())
+      part = slicePart(part, d, getGroupSize(mesh, axes), coordinate(rank, axes));
+  return part;
+}
+
+//===-- Ops ---------------------------------------------------------------------===//
+
+static Axes axesOf(Operation *op) {
+  return Axes(op->getAttrOfType<ArrayAttr>("axes").getAsRange<StringAttr>());
+}
+static bool isCollective(Operation *op) {
+  return isa<AllReduceOp, AllGatherOp, ReduceScatterOp, AllSliceOp>(op);
+}
+// All stages take part, so that one of them alone cannot run it.
+static bool crossesStages(Operation *op) {
+  return isCollective(op) &&
+         llvm::any_of(axesOf(op), [](StringAttr axis) { return axis.getValue() == "pp"; });
+}
+
+LogicalResult Machine::execute(Operation *op, ArrayRef<int64_t> ranks) {
+  if (auto repeat = dyn_cast<RepeatOp>(op))
+    return executeRepeat(repeat, ranks);
+  if (isCollective(op))
+    return executeGroups(ranks, [&](int64_t) { return op; });
+  if (auto offset = dyn_cast<AxisOffsetOp>(op)) {
+    for (int64_t rank : ranks) {
+      Tensor value(std::vector<int64_t>{});
+      value.data[0] = offset.getStride() * coordinate(rank, axesOf(op));
+      values[rank][offset.getResult()] = value;
+    }
+    return success();
+  }
+  auto graphOp = dyn_cast<graph::GraphOpInterface>(op);
+  if (!graphOp)
+    return op->emitOpError("cannot be evaluated");
+  for (int64_t rank : ranks) {
+    SmallVector<const Tensor *> inputs;
+    for (Value operand : op->getOperands())
+      inputs.push_back(&values[rank][operand]);
+    std::vector<Tensor> outputs;
+    for (Value result : op->getResults())
+      outputs.emplace_back(cast<RankedTensorType>(result.getType()).getShape().vec());
+    graphOp.evaluate(inputs, outputs);
+    for (auto [result, output] : llvm::zip(op->getResults(), outputs))
+      values[rank][result] = std::move(output);
+  }
+  return success();
+}
+
+// Slice i of a stacked tensor.
+static Tensor layerOf(const Tensor &stacked, int64_t i) {
+  Tensor part(std::vector<int64_t>(stacked.shape.begin() + 1, stacked.shape.end()));
+  std::copy_n(stacked.data.begin() + i * part.size(), part.size(), part.data.begin());
+  return part;
+}
+
+LogicalResult Machine::executeRepeat(RepeatOp op, ArrayRef<int64_t> ranks) {
+  unsigned carried = op.getCarried().size(), stacked = op.getStacked().size();
+  Block &body = op.getBlock();
+  int64_t count = op.getCount();
+  for (int64_t rank : ranks) {
+    for (unsigned i = 0; i < carried; ++i)
+      values[rank][op->getResult(i)] = Tensor(values[rank][op->getOperand(i)]);
+    for (Value result : op.getStackedResults())
+      values[rank][result] = Tensor(cast<RankedTensorType>(result.getType()).getShape().vec());
+  }
+  for (int64_t step = 0; step < count; ++step) {
+    int64_t layer = op.getReverse() ? count - 1 - step : step;
+    for (int64_t rank : ranks)
+      for (BlockArgument arg : body.getArguments()) {
+        unsigned i = arg.getArgNumber();
+        const Tensor &from = values[rank][i < carried ? Value(op->getResult(i)) : op->getOperand(i)];
+        Tensor value = i >= carried && i < carried + stacked ? layerOf(from, layer) : from;
+        values[rank][arg] = std::move(value);
+      }
+    for (Operation &inner : body.without_terminator())
+      if (failed(execute(&inner, ranks)))
+        return failure();
+    for (int64_t rank : ranks)
+      for (OpResult result : op->getResults()) {
+        Tensor value = values[rank][body.getTerminator()->getOperand(result.getResultNumber())];
+        if (result.getResultNumber() < carried)
+          values[rank][result] = std::move(value);
+        else
+          std::copy(value.data.begin(), value.data.end(),
+                    values[rank][result].data.begin() + layer * value.size());
+      }
+  }
+  return success();
+}
+
+//===-- Collectives ---------------------------------------------------------------===//
+
+// Splits `ranks` into groups of the op's axes, in row-major order over them.
+LogicalResult Machine::executeGroups(ArrayRef<int64_t> ranks,
+                                     function_ref<Operation *(int64_t)> opOf) {
+  Operation *op = opOf(ranks.front());
+  Axes axes = axesOf(op), others;
+  for (StringAttr name : mesh.getNames())
+    if (!llvm::is_contained(axes, name))
+      others.push_back(name);
+  std::map<int64_t, std::map<int64_t, int64_t>> groups;
+  for (int64_t rank : ranks)
+    groups[coordinate(rank, others)][coordinate(rank, axes)] = rank;
+  auto reduce = dyn_cast<AllReduceOp>(op);
+  size_t expected = reduce && reduce.getMembers() ? reduce.getMembers()->size()
+                                                  : getGroupSize(mesh, axes);
+  for (auto &[other, members] : groups) {
+    if (members.size() != expected)
+      return op->emitOpError("has a group of ") << members.size() << ", expected " << expected;
+    SmallVector<int64_t> group;
+    for (auto &[coordinate, rank] : members)
+      group.push_back(rank);
+    executeGroup(group, opOf);
+    ++collectives;
+  }
+  return success();
+}
+
+void Machine::executeGroup(ArrayRef<int64_t> group, function_ref<Operation *(int64_t)> opOf) {
+  SmallVector<const Tensor *> parts;
+  for (int64_t rank : group)
+    parts.push_back(&values[rank][opOf(rank)->getOperand(0)]);
+  Operation *op = opOf(group.front());
+  SmallVector<Tensor> results;
+  for (size_t i = 0; i < group.size(); ++i) {
+    int64_t n = group.size();
+    if (auto reduce = dyn_cast<AllReduceOp>(op))
+      results.push_back(reduceParts(parts, reduce.getKind()));
+    else if (auto gather = dyn_cast<AllGatherOp>(op))
+      results.push_back(concatParts(parts, gather.getDim()));
+    else if (auto scatter = dyn_cast<ReduceScatterOp>(op))
+      results.push_back(slicePart(reduceParts(parts, scatter.getKind()), scatter.getDim(), n, i));
+    else
+      results.push_back(slicePart(*parts[i], cast<AllSliceOp>(op).getDim(), n, i));
+  }
+  for (auto [rank, result] : llvm::zip(group, results))
+    values[rank][opOf(rank)->getResult(0)] = std::move(result);
+}
+
+//===-- Stages --------------------------------------------------------------------===//
+
+// Runs up to the next op that other stages take part in.
+LogicalResult Machine::advance(Stage &stage) {
+  for (; stage.next != stage.end; ++stage.next) {
+    if (crossesStages(&*stage.next)) {
+      stage.blocked = true;
+      return success();
+    }
+    if (failed(execute(&*stage.next, stage.ranks)))
+      return failure();
+  }
+  return success();
+}
+
+// Runs one collective for which all participants wait.
+LogicalResult Machine::unblock(MutableArrayRef<Stage> stages) {
+  for (Stage &first : stages) {
+    if (!first.blocked)
+      continue;
+    Operation *op = &*first.next;
+    auto reduce = dyn_cast<AllReduceOp>(op);
+    SmallVector<int64_t> members;
+    if (reduce && reduce.getMembers())
+      llvm::append_range(members, *reduce.getMembers());
+    else
+      llvm::append_range(members, llvm::seq<int64_t>(0, stages.size()));
+    bool ready = llvm::all_of(members, [&](int64_t k) {
+      return stages[k].blocked && stages[k].next->getName() == op->getName() &&
+             stages[k].next->getAttr("members") == op->getAttr("members") &&
+             axesOf(&*stages[k].next) == axesOf(op) &&
+             stages[k].next->getOperand(0).getType() == op->getOperand(0).getType();
+    });
+    if (!ready)
+      continue;
+    SmallVector<int64_t> ranks;
+    for (int64_t k : members)
+      llvm::append_range(ranks, stages[k].ranks);
+    llvm::sort(ranks);
+    auto opOf = [&](int64_t rank) { return &*stages[coordinate(rank, "pp")].next; };
+    if (failed(executeGroups(ranks, opOf)))
+      return failure();
+    for (int64_t k : members) {
+      stages[k].blocked = false;
+      ++stages[k].next;
+    }
+    return success();
+  }
+  for (Stage &stage : stages)
+    if (stage.blocked)
+      return stage.next->emitOpError("waits for stages that never come to it");
+  return success();
+}
+
+FailureOr<std::vector<Machine::Tensors>> Machine::run(ArrayRef<func::FuncOp> funcs,
+                                                      std::vector<Tensors> arguments) {
+  SmallVector<Stage> stages(funcs.size());
+  for (auto [k, func] : llvm::enumerate(funcs)) {
+    if (!func)
+      continue;
+    Stage &stage = stages[k];
+    Block &body = const_cast<func::FuncOp &>(func).getBody().front();
+    stage.next = body.begin();
+    stage.end = std::prev(body.end());
+    stage.ranks = ranksOfStage(k);
+    for (int64_t rank : stage.ranks)
+      for (auto [arg, value] : llvm::zip(body.getArguments(), arguments[rank]))
+        values[rank][arg] = std::move(value);
+  }
+  auto isBusy = [](const Stage &stage) { return stage.next != stage.end; };
+  auto inUse = [&](Stage &stage) { return !stage.ranks.empty() && isBusy(stage); };
+  while (true) {
+    for (Stage &stage : stages)
+      if (inUse(stage) && !stage.blocked && failed(advance(stage)))
+        return failure();
+    if (llvm::none_of(stages, inUse))
+      break;
+    if (failed(unblock(stages)))
+      return failure();
+  }
+  std::vector<Tensors> results(numRanks());
+  for (auto [k, func] : llvm::enumerate(funcs))
+    for (int64_t rank : stages[k].ranks) {
+      Operation *ret = const_cast<func::FuncOp &>(func).getBody().front().getTerminator();
+      for (Value operand : ret->getOperands())
+        results[rank].push_back(values[rank][operand]);
+    }
+  for (Values &own : values)
+    own.clear();
+  return results;
+}
