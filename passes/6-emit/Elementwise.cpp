@@ -131,12 +131,11 @@ static void gelu(Math &m, Operation *op, Values in, Results &out) {
 static void geluGrad(Math &m, Operation *op, Values in, Results &out) {
   Value x = in[0];
   if (cast<graph::GeluGradOp>(op).getForm() == graph::GeluForm::tanh) {
-    // s + x s (1 - s) 2u', where 1 - s = e s and e = exp(-2u). The bound keeps e finite.
-    Value e = m.exp(m.neg(m.larger(twiceU(m, x), m.f(-80, x))));
-    Value s = m.div(m.f(1, x), m.add(m.f(1, x), e));
+    // s + x s (1 - s) 2u' with s = sigmoid(2u) and 1 - s = sigmoid(-2u).
+    auto [s, rest] = m.sigmoids(twiceU(m, x));
     double c = 2 * std::sqrt(2 / M_PI);
     Value slope = m.fma(m.mul(x, x), m.f(3 * c * 0.044715, x), m.f(c, x));
-    Value bend = m.mul(m.mul(x, slope), m.mul(e, s));
+    Value bend = m.mul(m.mul(x, slope), rest);
     out.push_back(m.mul(in[1], m.fma(bend, s, s)));
     return;
   }

@@ -143,7 +143,14 @@ Value Math::erf(Value x) {
   return select(less(f(0.927734375, x), t), large, small);
 }
 
-Value Math::sigmoid(Value x) { return div(f(1, x), add(f(1, x), exp(neg(x)))); }
+// From e = exp(-|x|), which never overflows.
+std::pair<Value, Value> Math::sigmoids(Value x) {
+  Value e = exp(neg(abs(x)));
+  Value large = div(f(1, x), add(f(1, x), e)), small = mul(e, large);
+  Value isNegative = less(x, f(0, x));
+  return {select(isNegative, small, large), select(isNegative, large, small)};
+}
+Value Math::sigmoid(Value x) { return sigmoids(x).first; }
 
 Value Math::pow(Value x, double exponent) {
   if (exponent == 0.5)

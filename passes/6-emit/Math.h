@@ -36,6 +36,7 @@ struct Math {
   Value tanh(Value x);    // 2 ulp
   Value erf(Value x);     // 1 ulp
   Value sigmoid(Value x); // 2 ulp
+  std::pair<Value, Value> sigmoids(Value x); // of x and of -x
   Value pow(Value x, double exponent);
 };
 

@@ -1,0 +1,162 @@
+// What the outside binds to a stage's arena: states, inputs, scalars, outputs.
+#include "passes/6-emit/WritePlan/PlanWriter.h"
+
+using namespace mlir;
+
+namespace llmc::emit {
+
+using namespace planfile;
+
+static StateRole roleOf(graph::Role role) {
+  switch (role) {
+  case graph::Role::parameter: return StateRole::Parameter;
+  case graph::Role::master: return StateRole::Master;
+  case graph::Role::moment1: return StateRole::Moment1;
+  case graph::Role::moment2: return StateRole::Moment2;
+  case graph::Role::accumulator: return StateRole::Accumulator;
+  }
+  return StateRole::Parameter;
+}
+
+// The view of a parameter's layer; null for what belongs to no parameter.
+FailureOr<std::unique_ptr<ViewT>> PlanWriter::viewOf(Operation *at, graph::StateOp state,
+                                                     size_t layer) {
+  if (auto of = state.getOfAttr())
+    if (auto parameter = module.lookupSymbol<graph::StateOp>(of.getAttr()))
+      state = parameter;
+  auto views = state.getViews();
+  if (!views)
+    return std::unique_ptr<ViewT>();
+  if (layer >= views->size())
+    return at->emitOpError("binds layer ") << layer << " of a state with " << views->size();
+  auto attribute = cast<graph::ViewAttr>((*views)[layer]);
+  auto source = sources.find(attribute.getSource().getValue());
+  if (source == sources.end())
+    return at->emitOpError("views unknown source ") << attribute.getSource();
+  auto view = std::make_unique<ViewT>();
+  view->source = source->second;
+  view->offset = attribute.getOffset();
+  view->strides = attribute.getStrides().vec();
+  return view;
+}
+
+// One shard, or one per layer of a stacked state.
+LogicalResult PlanWriter::writeState(plan::BufferOp op, StageT &stage) {
+  DictionaryAttr binding = op.getBindingAttr();
+  auto symbol = binding.getAs<FlatSymbolRefAttr>("state");
+  auto state = symbol ? module.lookupSymbol<graph::StateOp>(symbol.getAttr()) : graph::StateOp();
+  if (!state)
+    return op.emitOpError("binds an unknown state ") << binding.get("state");
+  auto first = binding.getAs<IntegerAttr>("layer_first");
+  auto count = binding.getAs<IntegerAttr>("layer_count");
+  auto valid = binding.getAs<DenseI64ArrayAttr>("valid_shape");
+  auto dims = binding.getAs<ArrayAttr>("dims");
+  auto owner = binding.getAs<BoolAttr>("owner");
+  auto type = cast<plan::BufferType>(op.getType()).getTensor();
+  ArrayRef<int64_t> local = type.getShape().drop_front(first ? 1 : 0);
+  if (!valid || !dims || dims.size() != local.size() || valid.size() != (int64_t)local.size())
+    return op.emitOpError("a state's binding needs dims and valid_shape of rank ") << local.size();
+  if (first && (!count || count.getInt() != type.getDimSize(0)))
+    return op.emitOpError("a stacked state's buffer has layer_count layers");
+
+  int64_t layers = first ? count.getInt() : 1;
+  StringRef name = state.getOf() ? *state.getOf() : state.getSymName();
+  for (int64_t i = 0; i < layers; ++i) {
+    int64_t layer = first ? first.getInt() + i : 0;
+    auto shard = std::make_unique<StateShardT>();
+    shard->name = first ? (name + "[" + Twine(layer) + "]").str() : name.str();
+    shard->role = roleOf(state.getRole());
+    shard->dtype = dtypeOf(type.getElementType());
+    shard->global_shape = valid.asArrayRef().vec();
+    shard->local_shape = local.vec();
+    for (auto axes : dims.getAsRange<ArrayAttr>()) {
+      auto dim = std::make_unique<DimShardingT>();
+      for (auto axis : axes.getAsRange<StringAttr>()) {
+        auto index = axisNamed(op, axis.getValue());
+        if (failed(index))
+          return failure();
+        dim->axes.push_back(*index);
+      }
+      shard->dims.push_back(std::move(dim));
+    }
+    auto view = viewOf(op, state, layer);
+    if (failed(view))
+      return failure();
+    shard->view = std::move(*view);
+    shard->buffer = bufferRef(op.getResult());
+    shard->buffer->size /= layers;
+    shard->buffer->offset += i * shard->buffer->size;
+    shard->owner = !owner || owner.getValue();
+    stage.states.push_back(std::move(shard));
+  }
+  return success();
+}
+
+// What an input holds if the user gives none belongs to the interface (the
+// names that exported models use), so the importer may say it, and these are
+// the defaults where it does not.
+static InputDefault defaultOf(DictionaryAttr binding, StringRef name) {
+  StringRef value;
+  if (auto attribute = binding.getAs<StringAttr>("default"))
+    value = attribute.getValue();
+  else if (name == "attention_mask")
+    value = "ones";
+  else if (name == "position_ids")
+    value = "positions";
+  else if (name == "token_type_ids")
+    value = "zeros";
+  return value == "ones"        ? InputDefault::Ones
+         : value == "positions" ? InputDefault::Positions
+         : value == "zeros"     ? InputDefault::Zeros
+                                : InputDefault::Required;
+}
+
+LogicalResult PlanWriter::writeInput(plan::BufferOp op, StringRef name) {
+  auto type = cast<plan::BufferType>(op.getType()).getTensor();
+  auto [it, isNew] = inputs.try_emplace(name, program.inputs.size());
+  if (!isNew) {
+    const InputBindingT &known = *program.inputs[it->second];
+    if (known.local_shape != type.getShape().vec() || known.dtype != dtypeOf(type.getElementType()))
+      return op.emitOpError("input '") << name << "' has another type on an earlier stage";
+    return success();
+  }
+  auto input = std::make_unique<InputBindingT>();
+  input->name = name.str();
+  input->dtype = dtypeOf(type.getElementType());
+  input->local_shape = type.getShape().vec();
+  auto dp = axisNamed(op, "dp");
+  if (failed(dp))
+    return failure();
+  input->batch_axes = {*dp};
+  input->default_value = defaultOf(op.getBindingAttr(), name);
+  program.inputs.push_back(std::move(input));
+  return success();
+}
+
+LogicalResult PlanWriter::writeBindings(plan::StageOp op, StageT &stage) {
+  for (auto buffer : op.getBody().getOps<plan::BufferOp>()) {
+    DictionaryAttr binding = buffer.getBindingAttr();
+    if (!binding)
+      continue;
+    if (binding.contains("state")) {
+      if (failed(writeState(buffer, stage)))
+        return failure();
+    } else if (auto input = binding.getAs<StringAttr>("input")) {
+      if (failed(writeInput(buffer, input.getValue())))
+        return failure();
+    } else if (auto scalar = binding.getAs<StringAttr>("scalar")) {
+      auto entry = std::make_unique<HostScalarT>();
+      entry->name = scalar.str();
+      entry->buffer = bufferRef(buffer.getResult());
+      stage.host_scalars.push_back(std::move(entry));
+    } else if (auto output = binding.getAs<StringAttr>("output")) {
+      auto entry = std::make_unique<StepOutputT>();
+      entry->name = output.str();
+      entry->buffer = bufferRef(buffer.getResult());
+      stage.outputs.push_back(std::move(entry));
+    }
+  }
+  return success();
+}
+
+} // namespace llmc::emit

@@ -1,0 +1,360 @@
+// Stages, procedures and instructions, one table an op.
+#include "passes/6-emit/Emit.h"
+#include "passes/6-emit/Equation.h"
+#include "passes/6-emit/WritePlan/PlanWriter.h"
+
+#include "llvm/ADT/TypeSwitch.h"
+
+using namespace mlir;
+
+namespace llmc::emit {
+
+using namespace planfile;
+
+DType dtypeOf(Type element) {
+  if (element.isF32())
+    return DType::F32;
+  if (element.isF64())
+    return DType::F64;
+  if (element.isBF16())
+    return DType::BF16;
+  if (element.isF16())
+    return DType::F16;
+  unsigned bits = element.getIntOrFloatBitWidth();
+  return bits == 64 ? DType::I64 : bits == 32 ? DType::I32 : bits == 1 ? DType::I1 : DType::U8;
+}
+
+std::unique_ptr<BufferRefT> bufferRef(Value buffer) {
+  auto ref = std::make_unique<BufferRefT>();
+  ref->size = cast<plan::BufferType>(buffer.getType()).getByteSize();
+  auto op = buffer.getDefiningOp<plan::BufferOp>();
+  for (; op.getParent(); op = op.getParent().getDefiningOp<plan::BufferOp>())
+    ref->offset += op.getDisplacement().value_or(0);
+  ref->offset += op.getOffset().value_or(0);
+  ref->slot_stride = op.getSlotStride().value_or(0);
+  return ref;
+}
+
+static std::vector<std::unique_ptr<BufferRefT>> bufferRefs(ValueRange buffers) {
+  std::vector<std::unique_ptr<BufferRefT>> refs;
+  for (Value buffer : buffers)
+    refs.push_back(bufferRef(buffer));
+  return refs;
+}
+
+//===-- Names ---------------------------------------------------------------===//
+
+FailureOr<uint32_t> PlanWriter::axisNamed(Operation *op, StringRef name) {
+  int index = mesh.getIndex(name);
+  if (index < 0)
+    return op->emitOpError("names axis '") << name << "', which the mesh does not have";
+  return static_cast<uint32_t>(index);
+}
+
+FailureOr<uint32_t> PlanWriter::kernelNamed(Operation *op, std::optional<StringRef> name) {
+  if (!name)
+    return op->emitOpError("has no kernel: phase emit comes before the plan file");
+  auto it = kernels.find(*name);
+  if (it == kernels.end())
+    return op->emitOpError("names kernel '") << *name << "', which does not exist";
+  return it->second;
+}
+
+uint32_t PlanWriter::originOf(Operation &op) {
+  auto attribute = op.getAttrOfType<plan::OriginAttr>("origin");
+  Attribute key = attribute ? Attribute(attribute)
+                            : StringAttr::get(op.getContext(), op.getName().getStringRef());
+  auto [it, isNew] = origins.try_emplace(key, program.origins.size());
+  if (isNew) {
+    auto origin = std::make_unique<OriginT>();
+    origin->op = attribute ? attribute.getOp().str() : op.getName().getStringRef().str();
+    if (attribute) {
+      for (StringAttr node : attribute.getNodes())
+        origin->nodes.push_back(node.str());
+      origin->tactic = attribute.getTactic().str();
+      origin->rule = attribute.getRule().str();
+    }
+    program.origins.push_back(std::move(origin));
+  }
+  return it->second;
+}
+
+//===-- Instructions --------------------------------------------------------===//
+
+static std::unique_ptr<CoordExprT> coordExpr(ArrayRef<int64_t> terms) {
+  auto expr = std::make_unique<CoordExprT>();
+  expr->base = terms[0];
+  expr->coefs = terms.drop_front().vec();
+  return expr;
+}
+
+FailureOr<std::unique_ptr<LaunchT>> PlanWriter::launchOf(plan::LaunchOp op) {
+  auto kernel = kernelNamed(op, op.getKernel());
+  if (failed(kernel))
+    return failure();
+  auto launch = std::make_unique<LaunchT>();
+  launch->kernel = *kernel;
+  auto add = [&](Value buffer, Access access) {
+    auto operand = std::make_unique<OperandT>();
+    operand->buffer = bufferRef(buffer);
+    operand->access = access;
+    launch->operands.push_back(std::move(operand));
+  };
+  for (Value buffer : op.getReads())
+    add(buffer, Access::Read);
+  for (Value buffer : op.getWrites())
+    add(buffer, Access::Write);
+  if (ArrayAttr scalars = op.getScalarsAttr())
+    for (auto terms : scalars.getAsRange<DenseI64ArrayAttr>())
+      launch->scalars.push_back(coordExpr(terms.asArrayRef()));
+  if (auto extents = op.getExtents())
+    for (int64_t extent : *extents)
+      launch->scalars.push_back(coordExpr({extent}));
+  launch->rows = *op.getRows();
+  return launch;
+}
+
+// Bytes from `element` on that a strided matrix of `sizes` touches.
+static std::unique_ptr<BufferRefT> matrixRef(Value buffer, int64_t element,
+                                             const std::array<int64_t, 3> &strides,
+                                             const std::array<int64_t, 3> &sizes) {
+  auto ref = bufferRef(buffer);
+  int64_t bytes = ref->size / cast<plan::BufferType>(buffer.getType()).getTensor().getNumElements();
+  int64_t last = 0;
+  for (auto [stride, size] : llvm::zip(strides, sizes))
+    last += stride * (size - 1);
+  ref->offset += element * bytes;
+  ref->size = (last + 1) * bytes;
+  return ref;
+}
+
+// An equation is one call, or several where letters lie apart in memory.
+LogicalResult PlanWriter::writeMatmul(plan::MatmulOp op, const InstructionT &common,
+                                      Instructions &out) {
+  auto shape = [](Value v) { return cast<plan::BufferType>(v.getType()).getTensor().getShape(); };
+  auto calls = matmulCalls(op.getEquation(), shape(op.getLhs()), shape(op.getRhs()),
+                           shape(op.getOut()), op.getAccumulate());
+  if (failed(calls))
+    return op.emitOpError("equation does not fit the buffers");
+  const MatmulShape &s = calls->shape;
+  Value a = calls->swapped ? op.getRhs() : op.getLhs(), b = calls->swapped ? op.getLhs() : op.getRhs();
+  for (const MatmulCalls::Call &call : calls->calls) {
+    auto fallback = kernelNamed(op, call.accumulate ? op.getFallbackAccumulate() : op.getFallback());
+    if (failed(fallback))
+      return failure();
+    auto matmul = std::make_unique<MatmulT>();
+    matmul->dtype = dtypeOf(cast<plan::BufferType>(a.getType()).getTensor().getElementType());
+    matmul->batch = s.batch, matmul->m = s.m, matmul->n = s.n, matmul->k = s.k;
+    matmul->a = matrixRef(a, call.a, s.a, {s.batch, s.m, s.k});
+    matmul->b = matrixRef(b, call.b, s.b, {s.batch, s.k, s.n});
+    matmul->c = matrixRef(op.getOut(), call.c, s.c, {s.batch, s.m, s.n});
+    matmul->a_strides.assign(s.a.begin(), s.a.end());
+    matmul->b_strides.assign(s.b.begin(), s.b.end());
+    matmul->c_strides.assign(s.c.begin(), s.c.end());
+    matmul->accumulate = call.accumulate;
+    matmul->fallback = *fallback;
+    auto instruction = std::make_unique<InstructionT>(common);
+    instruction->body.Set(std::move(*matmul));
+    out.push_back(std::move(instruction));
+  }
+  return success();
+}
+
+FailureOr<std::unique_ptr<CollectiveT>> PlanWriter::collectiveOf(plan::CollectiveOp op) {
+  auto tensor = [](Value v) { return cast<plan::BufferType>(v.getType()).getTensor(); };
+  auto c = std::make_unique<CollectiveT>();
+  switch (op.getKind()) {
+  case plan::CollectiveKind::all_reduce: c->kind = CollectiveKind::AllReduce; break;
+  case plan::CollectiveKind::all_gather: c->kind = CollectiveKind::AllGather; break;
+  case plan::CollectiveKind::reduce_scatter: c->kind = CollectiveKind::ReduceScatter; break;
+  case plan::CollectiveKind::broadcast: c->kind = CollectiveKind::Broadcast; break;
+  }
+  c->reduce = op.getReduce() == graph::ReduceKind::max ? ReduceKind::Max : ReduceKind::Sum;
+  c->dtype = dtypeOf(tensor(op.getSrc()).getElementType());
+  for (auto axis : op.getAxes().getAsRange<StringAttr>()) {
+    auto index = axisNamed(op, axis.getValue());
+    if (failed(index))
+      return failure();
+    c->axes.push_back(*index);
+  }
+  if (auto members = op.getMembers())
+    c->members.assign(members->begin(), members->end());
+  c->src = bufferRef(op.getSrc());
+  c->dst = bufferRef(op.getDst());
+  bool scatters = op.getKind() == plan::CollectiveKind::reduce_scatter;
+  c->count = tensor(scatters ? op.getDst() : op.getSrc()).getNumElements();
+  return c;
+}
+
+template <typename Message, typename Op>
+static void fillMessage(Message &message, Op op, uint32_t axis) {
+  message.axis = axis;
+  message.delta = op.getDelta();
+  message.channel = op.getChannel();
+  message.parts = bufferRefs(op.getParts());
+}
+
+FailureOr<BodyUnion> PlanWriter::bodyOf(Operation &op) {
+  BodyUnion body;
+  if (auto launch = dyn_cast<plan::LaunchOp>(op)) {
+    auto table = launchOf(launch);
+    if (failed(table))
+      return failure();
+    body.Set(std::move(**table));
+  } else if (auto collective = dyn_cast<plan::CollectiveOp>(op)) {
+    auto table = collectiveOf(collective);
+    if (failed(table))
+      return failure();
+    body.Set(std::move(**table));
+  } else if (isa<plan::SendOp, plan::RecvOp>(op)) {
+    auto axis = axisNamed(&op, op.getAttrOfType<StringAttr>("axis").getValue());
+    if (failed(axis))
+      return failure();
+    if (auto send = dyn_cast<plan::SendOp>(op)) {
+      SendT table;
+      fillMessage(table, send, *axis);
+      body.Set(std::move(table));
+    } else {
+      RecvT table;
+      fillMessage(table, cast<plan::RecvOp>(op), *axis);
+      body.Set(std::move(table));
+    }
+  } else if (auto copy = dyn_cast<plan::CopyOp>(op)) {
+    CopyT table;
+    table.src = bufferRef(copy.getSrc());
+    table.dst = bufferRef(copy.getDst());
+    body.Set(std::move(table));
+  } else if (auto fill = dyn_cast<plan::FillOp>(op)) {
+    FillT table;
+    table.dst = bufferRef(fill.getDst());
+    body.Set(std::move(table));
+  } else if (auto feed = dyn_cast<plan::FeedOp>(op)) {
+    auto input = inputs.find(feed.getInput());
+    if (input == inputs.end())
+      return feed.emitOpError("feeds '") << feed.getInput() << "', which no buffer is bound to";
+    FeedT table;
+    table.input = input->second;
+    table.dst = bufferRef(feed.getDst());
+    body.Set(std::move(table));
+  } else if (auto record = dyn_cast<plan::RecordOp>(op)) {
+    RecordT table;
+    table.event = record.getEvent();
+    table.whole_step = record.getWholeStep();
+    body.Set(std::move(table));
+  } else if (auto wait = dyn_cast<plan::WaitOp>(op)) {
+    WaitT table;
+    table.event = wait.getEvent();
+    table.whole_step = wait.getWholeStep();
+    body.Set(std::move(table));
+  } else {
+    return op.emitOpError("has no instruction in the plan file");
+  }
+  return body;
+}
+
+LogicalResult PlanWriter::writeInstruction(Operation &op, Phase phase, Instructions &out) {
+  InstructionT common;
+  common.stream = op.getAttrOfType<IntegerAttr>("stream").getInt();
+  common.phase = phase;
+  common.origin = originOf(op);
+  if (auto matmul = dyn_cast<plan::MatmulOp>(op))
+    return writeMatmul(matmul, common, out);
+  auto body = bodyOf(op);
+  if (failed(body))
+    return failure();
+  auto instruction = std::make_unique<InstructionT>(common);
+  instruction->body = std::move(*body);
+  out.push_back(std::move(instruction));
+  return success();
+}
+
+//===-- Stages --------------------------------------------------------------===//
+
+static ProcedureKind kindOf(plan::ProcedureKind kind) {
+  switch (kind) {
+  case plan::ProcedureKind::forward: return ProcedureKind::Forward;
+  case plan::ProcedureKind::backward: return ProcedureKind::Backward;
+  case plan::ProcedureKind::backward_last: return ProcedureKind::BackwardLast;
+  case plan::ProcedureKind::update: return ProcedureKind::Update;
+  case plan::ProcedureKind::begin: return ProcedureKind::Begin;
+  }
+  return ProcedureKind::Forward;
+}
+
+static Phase phaseOf(plan::ProcedureKind kind) {
+  switch (kind) {
+  case plan::ProcedureKind::begin:
+  case plan::ProcedureKind::forward: return Phase::Forward;
+  case plan::ProcedureKind::backward:
+  case plan::ProcedureKind::backward_last: return Phase::Backward;
+  case plan::ProcedureKind::update: return Phase::Update;
+  }
+  return Phase::Forward;
+}
+
+LogicalResult PlanWriter::writeProcedure(plan::ProcedureOp op, StageT &stage) {
+  auto procedure = std::make_unique<ProcedureT>();
+  procedure->name = op.getSymName().str();
+  procedure->kind = kindOf(op.getKind());
+  for (Operation &instruction : op.getBody().front()) {
+    if (failed(writeInstruction(instruction, phaseOf(op.getKind()), procedure->instructions)))
+      return failure();
+    uint32_t stream = instruction.getAttrOfType<IntegerAttr>("stream").getInt();
+    stage.streams = std::max(stage.streams, stream + 1);
+    if (auto event = instruction.getAttrOfType<IntegerAttr>("event"))
+      stage.events = std::max<uint32_t>(stage.events, event.getInt() + 1);
+  }
+  stage.procedures.push_back(std::move(procedure));
+  return success();
+}
+
+LogicalResult PlanWriter::writeStage(plan::StageOp op) {
+  auto stage = std::make_unique<StageT>();
+  if (!op.getArenaBytes())
+    return op.emitOpError("has no arena: phase schedule comes before the plan file");
+  stage->arena_bytes = *op.getArenaBytes();
+  stage->live_bytes = op.getLiveBytes().value_or(0);
+  stage->slots = op.getSlots();
+  stage->streams = 1;
+  stage->first_layer = op.getFirstLayer();
+  stage->last_layer = op.getLastLayer();
+  if (failed(writeBindings(op, *stage)))
+    return failure();
+  llvm::StringMap<uint32_t> procedures;
+  for (auto procedure : op.getBody().getOps<plan::ProcedureOp>()) {
+    procedures[procedure.getSymName()] = stage->procedures.size();
+    if (failed(writeProcedure(procedure, *stage)))
+      return failure();
+  }
+  for (auto row : op.getTable().getAsRange<plan::EntryAttr>()) {
+    auto entry = std::make_unique<EntryT>();
+    entry->procedure = procedures.lookup(row.getProcedure().getValue());
+    entry->micro_batch = row.getMicroBatch();
+    entry->slot = row.getSlot();
+    stage->table.push_back(std::move(entry));
+  }
+  program.stages.push_back(std::move(stage));
+  return success();
+}
+
+LogicalResult PlanWriter::run() {
+  program.version = kPlanVersion;
+  if (failed(writeMesh()) || failed(writeSources()))
+    return failure();
+  writeModel();
+  writeOptions();
+  writeFiles();
+  writeKernels();
+  SmallVector<plan::StageOp> stages(module.getOps<plan::StageOp>());
+  llvm::sort(stages, [](plan::StageOp x, plan::StageOp y) { return x.getStage() < y.getStage(); });
+  for (plan::StageOp stage : stages)
+    if (failed(writeStage(stage)))
+      return failure();
+  return success();
+}
+
+LogicalResult writePlan(ModuleOp module, ProgramT &program) {
+  return PlanWriter(module, program).run();
+}
+
+} // namespace llmc::emit

@@ -1,0 +1,136 @@
+// The tables that describe the model and the step: mesh, sources, kernels.
+#include "passes/6-emit/Emit.h"
+#include "passes/6-emit/WritePlan/PlanWriter.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+
+using namespace mlir;
+
+namespace llmc::emit {
+
+using namespace planfile;
+
+static std::string text(DictionaryAttr from, StringRef key) {
+  auto value = from ? from.getAs<StringAttr>(key) : StringAttr();
+  return value ? value.str() : std::string();
+}
+static int64_t number(DictionaryAttr from, StringRef key, int64_t otherwise = 0) {
+  auto value = from ? from.getAs<IntegerAttr>(key) : IntegerAttr();
+  return value ? value.getInt() : otherwise;
+}
+static std::vector<std::string> texts(Attribute list) {
+  std::vector<std::string> result;
+  if (auto array = dyn_cast_or_null<ArrayAttr>(list))
+    for (Attribute entry : array)
+      if (auto value = dyn_cast<StringAttr>(entry))
+        result.push_back(value.str());
+  return result;
+}
+
+LogicalResult PlanWriter::writeMesh() {
+  mesh = module->getAttrOfType<parallel::MeshAttr>("parallel.mesh");
+  if (!mesh)
+    return module.emitError("has no parallel.mesh");
+  program.mesh = std::make_unique<MeshT>();
+  for (auto [name, size] : llvm::zip(mesh.getNames(), mesh.getSizes())) {
+    auto axis = std::make_unique<AxisT>();
+    axis->name = name.str();
+    axis->size = size;
+    program.mesh->axes.push_back(std::move(axis));
+  }
+  int stageAxis = mesh.getIndex("pp");
+  if (stageAxis < 0)
+    return module.emitError("the mesh has no axis pp, along which stages lie");
+  program.stage_axis = stageAxis;
+  return success();
+}
+
+void PlanWriter::writeModel() {
+  auto attributes = module->getAttrOfType<DictionaryAttr>("graph.model");
+  program.model = std::make_unique<ModelInfoT>();
+  ModelInfoT &model = *program.model;
+  model.name = text(attributes, "name");
+  model.source_path = text(attributes, "source_path");
+  model.layers = number(attributes, "layers");
+  model.blocks = texts(attributes ? attributes.get("blocks") : Attribute());
+  model.constants = texts(module->getAttr("graph.constants"));
+  model.vocabulary = number(attributes, "vocabulary");
+  model.sequence = number(attributes, "sequence");
+  model.config_json = text(attributes, "config_json");
+  model.weights_note = text(attributes, "weights_note");
+  for (auto state : module.getOps<graph::StateOp>()) {
+    if (state.getRole() != graph::Role::parameter)
+      continue;
+    uint64_t elements = 1;
+    if (auto valid = state.getValidShape())
+      for (Attribute size : *valid)
+        elements *= cast<IntegerAttr>(size).getInt();
+    else
+      elements = cast<RankedTensorType>(state.getType()).getNumElements();
+    model.parameters += elements;
+  }
+}
+
+void PlanWriter::writeOptions() {
+  auto options = module->getAttrOfType<DictionaryAttr>("plan.options");
+  program.mode = Mode::Train;
+  program.schedule = text(options, "schedule");
+  program.micro_batch = number(options, "micro_batch", 1);
+  program.micro_batches = number(options, "micro_batches", 1);
+  program.global_batch = number(options, "global_batch", 1);
+  std::string optimizer = text(options, "optimizer");
+  program.optimizer = optimizer == "adamw" ? OptimizerKind::AdamW
+                      : optimizer == "sgd" ? OptimizerKind::Sgd
+                                           : OptimizerKind::None;
+}
+
+void PlanWriter::writeFiles() {
+  auto files = module->getAttrOfType<ArrayAttr>("graph.files");
+  if (!files)
+    return;
+  for (auto entry : files.getAsRange<DictionaryAttr>()) {
+    auto file = std::make_unique<SourceFileT>();
+    file->path = text(entry, "path");
+    file->byte_size = number(entry, "byte_size");
+    file->hash = number(entry, "hash");
+    program.files.push_back(std::move(file));
+  }
+}
+
+LogicalResult PlanWriter::writeSources() {
+  for (auto op : module.getOps<graph::SourceOp>()) {
+    auto type = cast<RankedTensorType>(op.getType());
+    auto source = std::make_unique<SourceTensorT>();
+    source->name = op.getSymName().str();
+    source->aliases = texts(op.getAliases());
+    source->transposed_aliases = texts(op->getAttr("transposed_aliases"));
+    source->shape = type.getShape().vec();
+    source->dtype = dtypeOf(type.getElementType());
+    source->file = op.getFile() ? static_cast<int32_t>(*op.getFile()) : -1;
+    source->file_offset = op.getFileOffset().value_or(0);
+    source->byte_size = type.getNumElements() * planfile::byteSize(source->dtype);
+    source->init = op.getInit() == graph::InitKind::zeros  ? InitKind::Zeros
+                   : op.getInit() == graph::InitKind::ones ? InitKind::Ones
+                                                           : InitKind::Normal;
+    source->init_std = op.getInitStd() ? op.getInitStd()->convertToDouble() : 0;
+    sources[source->name] = program.sources.size();
+    program.sources.push_back(std::move(source));
+  }
+  return success();
+}
+
+void PlanWriter::writeKernels() {
+  auto nested = module.lookupSymbol<ModuleOp>(kKernelsModule);
+  if (!nested)
+    return;
+  for (auto func : nested.getOps<func::FuncOp>()) {
+    auto kernel = std::make_unique<KernelT>();
+    kernel->name = func.getSymName().str();
+    if (auto source = func->getAttrOfType<StringAttr>("plan.source"))
+      kernel->source = source.str();
+    kernels[kernel->name] = program.kernels.size();
+    program.kernels.push_back(std::move(kernel));
+  }
+}
+
+} // namespace llmc::emit

@@ -1,0 +1,63 @@
+// plan dialect -> planfile::ProgramT, table by table.
+#ifndef LLMC_PASSES_EMIT_WRITEPLAN_PLANWRITER_H
+#define LLMC_PASSES_EMIT_WRITEPLAN_PLANWRITER_H
+
+#include "dialects/plan/Plan.h"
+#include "lib/planfile/Program.h"
+#include "mlir/IR/BuiltinOps.h"
+#include "llvm/ADT/MapVector.h"
+
+namespace llmc::emit {
+
+class PlanWriter {
+public:
+  PlanWriter(mlir::ModuleOp module, planfile::ProgramT &program)
+      : module(module), program(program) {}
+
+  mlir::LogicalResult run();
+
+private:
+  mlir::ModuleOp module;
+  planfile::ProgramT &program;
+  parallel::MeshAttr mesh;
+  llvm::StringMap<uint32_t> kernels, sources, inputs;
+  llvm::DenseMap<mlir::Attribute, uint32_t> origins;
+
+  // Model.cpp: what the program is of.
+  mlir::LogicalResult writeMesh();
+  void writeModel();
+  void writeOptions();
+  void writeFiles();
+  mlir::LogicalResult writeSources();
+  void writeKernels();
+
+  // States.cpp: what the outside binds to a stage's arena.
+  mlir::LogicalResult writeBindings(plan::StageOp op, planfile::StageT &stage);
+  mlir::LogicalResult writeState(plan::BufferOp op, planfile::StageT &stage);
+  mlir::LogicalResult writeInput(plan::BufferOp op, llvm::StringRef name);
+  mlir::FailureOr<std::unique_ptr<planfile::ViewT>> viewOf(mlir::Operation *at,
+                                                           graph::StateOp state, size_t layer);
+
+  // WritePlan.cpp: what a stage does.
+  mlir::LogicalResult writeStage(plan::StageOp op);
+  mlir::LogicalResult writeProcedure(plan::ProcedureOp op, planfile::StageT &stage);
+  using Instructions = std::vector<std::unique_ptr<planfile::InstructionT>>;
+  mlir::LogicalResult writeInstruction(mlir::Operation &op, planfile::Phase phase,
+                                       Instructions &out);
+  mlir::FailureOr<planfile::BodyUnion> bodyOf(mlir::Operation &op);
+  mlir::FailureOr<std::unique_ptr<planfile::LaunchT>> launchOf(plan::LaunchOp op);
+  mlir::LogicalResult writeMatmul(plan::MatmulOp op, const planfile::InstructionT &common,
+                                  Instructions &out);
+  mlir::FailureOr<std::unique_ptr<planfile::CollectiveT>> collectiveOf(plan::CollectiveOp op);
+  uint32_t originOf(mlir::Operation &op);
+  mlir::FailureOr<uint32_t> kernelNamed(mlir::Operation *op, std::optional<llvm::StringRef> name);
+  mlir::FailureOr<uint32_t> axisNamed(mlir::Operation *op, llvm::StringRef name);
+};
+
+// Bytes of the arena that a plan.buffer names, views resolved.
+std::unique_ptr<planfile::BufferRefT> bufferRef(mlir::Value buffer);
+planfile::DType dtypeOf(mlir::Type element);
+
+} // namespace llmc::emit
+
+#endif // LLMC_PASSES_EMIT_WRITEPLAN_PLANWRITER_H

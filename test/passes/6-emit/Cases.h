@@ -1,0 +1,77 @@
+// Random launches: a function of graph ops as text, and how to fill its arguments.
+#ifndef LLMC_TEST_PASSES_EMIT_CASES_H
+#define LLMC_TEST_PASSES_EMIT_CASES_H
+
+#include <cstdint>
+#include <random>
+#include <string>
+#include <vector>
+
+namespace llmc::test {
+
+enum class Fill {
+  Normal,      // N(0, 1)
+  Wide,        // N(0, 1) * 10^U(-3, 1)
+  Positive,    // U(0.1, 2)
+  Probability, // rows of a softmax
+  Ids,         // integers of [low, high)
+  Bits,        // 0 or 1
+  Infinite,    // N(0, 1), and -inf here and there, or in whole rows
+};
+
+struct Argument {
+  std::string type; // tensor<4x16xf32>
+  Fill fill = Fill::Normal;
+  int64_t low = 0, high = 1; // of Ids
+};
+
+struct Case {
+  std::string name;  // of the generator
+  std::string text;  // func.func @case(...) { ... }
+  std::vector<Argument> arguments;
+  // Result i is written over argument aliases[i] (-1: into its own buffer).
+  std::vector<int> aliases;
+  // Arguments from here on are scalars of the launch.
+  size_t scalarsFrom = SIZE_MAX;
+  // Of the largest magnitude of a result.
+  double tolerance = 2e-6;
+};
+
+using Random = std::mt19937_64;
+
+// All generators by name; `make` draws one case.
+struct Generator {
+  const char *name;
+  Case (*make)(Random &random);
+};
+std::vector<Generator> generators();
+
+// Helpers of the generators.
+int64_t draw(Random &random, int64_t low, int64_t high); // inclusive
+std::vector<int64_t> drawShape(Random &random, int64_t minRank, int64_t maxRank, int64_t maxElements);
+std::string tensorType(const std::vector<int64_t> &shape, const std::string &element = "f32");
+std::string i64Array(const std::vector<int64_t> &values); // array<i64: 1, 2>
+
+// Writes `func.func @case(%a0: ..., ...) -> (...) { body; return %results }`.
+class FunctionText {
+public:
+  // Returns "%aN".
+  std::string argument(const std::string &type, Fill fill = Fill::Normal, int64_t low = 0,
+                       int64_t high = 1);
+  // Adds `%vN = op operands {attributes} : (types) -> type`; returns "%vN".
+  std::string op(const std::string &name, const std::vector<std::string> &operands,
+                 const std::vector<std::string> &resultTypes, const std::string &attributes = "",
+                 const std::string &prefix = "");
+  std::string typeOf(const std::string &value) const;
+  Case finish(const std::string &name, const std::vector<std::string> &results);
+  std::vector<Argument> arguments;
+
+private:
+  std::vector<std::pair<std::string, std::string>> types;
+  std::string body;
+  int values = 0;
+};
+
+} // namespace llmc::test
+
+#endif // LLMC_TEST_PASSES_EMIT_CASES_H

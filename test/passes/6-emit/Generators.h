@@ -1,0 +1,39 @@
+#ifndef LLMC_TEST_PASSES_EMIT_GENERATORS_H
+#define LLMC_TEST_PASSES_EMIT_GENERATORS_H
+
+#include "Cases.h"
+
+namespace llmc::test {
+
+Case makeBinary(Random &random);
+Case makeUnary(Random &random);
+Case makeGeluGrad(Random &random);
+Case makeLogic(Random &random);
+Case makeChain(Random &random);
+Case makeAdamW(Random &random);
+Case makeIndexed(Random &random);
+Case makeTranspose(Random &random);
+Case makeBroadcast(Random &random);
+Case makeSlice(Random &random);
+Case makePad(Random &random);
+Case makeConcat(Random &random);
+Case makeReshape(Random &random);
+Case makeConstant(Random &random);
+
+Case makeReduce(Random &random);
+Case makeReduceGroup(Random &random);
+Case makeSoftmax(Random &random);
+Case makeSoftmaxGrad(Random &random);
+Case makeLayerNorm(Random &random);
+Case makeLayerNormGrad(Random &random);
+Case makeLayerNormGradScale(Random &random);
+Case makeGather(Random &random);
+Case makeScatterAdd(Random &random);
+Case makeTakeAlong(Random &random);
+Case makeAttention(Random &random);
+Case makeAttentionGrad(Random &random);
+Case makeMatmul(Random &random);
+
+} // namespace llmc::test
+
+#endif // LLMC_TEST_PASSES_EMIT_GENERATORS_H

@@ -1,0 +1,61 @@
+// llmc-kernel-tests [--draws N] [--seed S] [--only NAME]: N random launches of each
+// kind, compiled, run in parts and compared with the ops' own meaning in float64.
+#include "Runner.h"
+#include "UnitsInLastPlace.h"
+
+#include "dialects/plan/Plan.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
+#include <cstdio>
+#include <cstring>
+
+using namespace mlir;
+using namespace llmc::test;
+
+int main(int argc, char **argv) {
+  int64_t draws = 12, seed = 1;
+  std::string only;
+  for (int i = 1; i + 1 < argc; i += 2) {
+    if (!std::strcmp(argv[i], "--draws"))
+      draws = std::stoll(argv[i + 1]);
+    else if (!std::strcmp(argv[i], "--seed"))
+      seed = std::stoll(argv[i + 1]);
+    else if (!std::strcmp(argv[i], "--only"))
+      only = argv[i + 1];
+  }
+  MLIRContext context;
+  context.loadDialect<func::FuncDialect, llmc::plan::PlanDialect, arith::ArithDialect,
+                      math::MathDialect, scf::SCFDialect, vector::VectorDialect,
+                      LLVM::LLVMDialect>();
+  int passed = 0, failed = 0;
+  for (const Generator &generator : generators()) {
+    if (!only.empty() && only != generator.name)
+      continue;
+    Random random(seed * 1000003 + std::hash<std::string>()(generator.name));
+    double worst = 0;
+    for (int64_t first = 0; first < draws; first += 32) {
+      std::vector<Case> cases;
+      for (int64_t i = first; i < std::min(first + 32, draws); ++i)
+        cases.push_back(generator.make(random));
+      auto outcomes = runCases(context, cases, random);
+      for (size_t i = 0; i < cases.size(); ++i) {
+        worst = std::max(worst, outcomes[i].error);
+        (outcomes[i].problem.empty() ? passed : failed)++;
+        if (!outcomes[i].problem.empty())
+          std::printf("FAILED %s, draw %zu, seed %lld: %s\n%s\n", cases[i].name.c_str(), first + i,
+                      static_cast<long long>(seed), outcomes[i].problem.c_str(),
+                      cases[i].text.c_str());
+      }
+    }
+    std::printf("%-24s worst error %.2e\n", generator.name, worst);
+    std::fflush(stdout);
+  }
+  if (only.empty() || only == "ulp")
+    checkUnitsInLastPlace(context, passed, failed);
+  std::printf("%d passed, %d failed\n", passed, failed);
+  return failed != 0;
+}

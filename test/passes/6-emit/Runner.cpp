@@ -1,0 +1,204 @@
+#include "Runner.h"
+
+#include "Memory.h"
+#include "dialects/graph/Evaluate.h"
+#include "mlir/Parser/Parser.h"
+#include "passes/6-emit/Emit.h"
+#include "passes/6-emit/Families.h"
+#include <algorithm>
+#include <cmath>
+
+using namespace mlir;
+
+namespace llmc::test {
+
+using KernelFunction = void (*)(void *const *, const int64_t *, int64_t, int64_t);
+
+namespace {
+
+struct Compiled {
+  OwningOpRef<ModuleOp> module;
+  func::FuncOp func;
+  int64_t rows = 0;
+  SmallVector<int64_t> extents;
+};
+
+} // namespace
+
+static std::string elementName(Type tensor) {
+  std::string text;
+  llvm::raw_string_ostream(text) << getElementTypeOrSelf(tensor);
+  return text;
+}
+static int64_t countOf(Type tensor) { return cast<RankedTensorType>(tensor).getNumElements(); }
+
+static std::vector<double> fill(const Argument &argument, RankedTensorType type, Random &random) {
+  std::normal_distribution<double> normal;
+  std::uniform_real_distribution<double> unit;
+  std::vector<double> values(type.getNumElements());
+  int64_t row = type.getRank() ? type.getShape().back() : 1;
+  double scale = std::pow(10.0, 4 * unit(random) - 3);
+  for (double &value : values) {
+    switch (argument.fill) {
+    case Fill::Normal:
+    case Fill::Infinite: value = normal(random); break;
+    case Fill::Wide: value = scale * normal(random); break;
+    case Fill::Positive: value = 0.1 + 1.9 * unit(random); break;
+    case Fill::Probability: value = unit(random) / row; break;
+    case Fill::Ids: value = draw(random, argument.low, argument.high - 1); break;
+    case Fill::Bits: value = draw(random, 0, 1); break;
+    }
+    if (type.getElementType().isF32())
+      value = static_cast<float>(value);
+  }
+  if (argument.fill == Fill::Infinite)
+    for (size_t i = 0; i < values.size(); ++i)
+      if (i / row % 3 == 0 || draw(random, 0, 4) == 0)
+        values[i] = -INFINITY;
+  return values;
+}
+
+// Runs the kernel over parts of its rows, in any order.
+static void runParts(KernelFunction kernel, const std::vector<void *> &buffers,
+                     const std::vector<int64_t> &scalars, int64_t rows, int64_t cuts,
+                     Random &random) {
+  std::vector<int64_t> ends{0, rows};
+  for (int64_t i = 0; i < cuts; ++i)
+    ends.push_back(draw(random, 0, rows));
+  std::sort(ends.begin(), ends.end());
+  std::vector<size_t> order(ends.size() - 1);
+  for (size_t i = 0; i < order.size(); ++i)
+    order[i] = i;
+  std::shuffle(order.begin(), order.end(), random);
+  for (size_t i : order)
+    kernel(buffers.data(), scalars.data(), ends[i], ends[i + 1]);
+}
+
+// |x - wanted| of the largest finite magnitude; infinite where one is not finite
+// and the other not the same.
+static double errorOf(const std::vector<double> &got, const std::vector<double> &wanted) {
+  double largest = 1e-30, error = 0;
+  for (double value : wanted)
+    if (std::isfinite(value))
+      largest = std::max(largest, std::fabs(value));
+  for (size_t i = 0; i < got.size(); ++i) {
+    if (std::isnan(got[i]) && std::isnan(wanted[i]))
+      continue;
+    if (!std::isfinite(got[i]) || !std::isfinite(wanted[i])) {
+      if (got[i] != wanted[i])
+        return INFINITY;
+      continue;
+    }
+    error = std::max(error, std::fabs(got[i] - wanted[i]) / largest);
+  }
+  return error;
+}
+
+namespace {
+
+// One case with its memory.
+class Trial {
+public:
+  Trial(const Case &test, Compiled &compiled, Random &random)
+      : test(test), compiled(compiled), random(random) {}
+
+  Outcome run(KernelFunction kernel) {
+    auto types = compiled.func.getFunctionType();
+    std::vector<graph::Tensor> inputs;
+    for (auto [argument, type] : llvm::zip(test.arguments, types.getInputs())) {
+      auto tensor = cast<RankedTensorType>(type);
+      inputs.emplace_back(std::vector<int64_t>(tensor.getShape()));
+      inputs.back().data = fill(argument, tensor, random);
+    }
+    auto wanted = graph::evaluate(compiled.func, inputs);
+    if (failed(wanted))
+      return {"cannot be evaluated"};
+
+    auto whole = execute(kernel, inputs, 0), parts = execute(kernel, inputs, draw(random, 1, 6));
+    Outcome outcome;
+    for (size_t i = 0; i < whole.size(); ++i) {
+      if (whole[i].bytes() &&
+          std::memcmp(whole[i].data(), parts[i].data(), whole[i].bytes()) != 0)
+        outcome.problem = "parts of the rows give other bits than the whole";
+      double error = errorOf(whole[i].read(), (*wanted)[i].data);
+      outcome.error = std::max(outcome.error, error);
+    }
+    if (!(outcome.error <= test.tolerance))
+      outcome.problem = "error " + std::to_string(outcome.error * 1e6) + "e-6";
+    return outcome;
+  }
+
+private:
+  const Case &test;
+  Compiled &compiled;
+  Random &random;
+
+  std::vector<Buffer> execute(KernelFunction kernel, const std::vector<graph::Tensor> &inputs,
+                              int64_t cuts) {
+    auto types = compiled.func.getFunctionType();
+    std::vector<Buffer> reads, writes;
+    std::vector<void *> pointers;
+    std::vector<int64_t> scalars;
+    for (auto [i, type] : llvm::enumerate(types.getInputs())) {
+      if (i >= test.scalarsFrom) {
+        scalars.push_back(inputs[i].data[0]);
+        continue;
+      }
+      reads.emplace_back(elementName(type), countOf(type));
+      reads.back().write(inputs[i].data);
+      pointers.push_back(reads.back().data());
+    }
+    scalars.insert(scalars.end(), compiled.extents.begin(), compiled.extents.end());
+    for (auto [i, type] : llvm::enumerate(types.getResults())) {
+      writes.emplace_back(elementName(type), countOf(type));
+      writes.back().fillWithGarbage();
+      int alias = test.aliases[i];
+      pointers.push_back(alias < 0 ? writes.back().data() : reads[alias].data());
+    }
+    runParts(kernel, pointers, scalars, compiled.rows, cuts, random);
+    for (auto [i, alias] : llvm::enumerate(test.aliases))
+      if (alias >= 0)
+        std::memcpy(writes[i].data(), reads[alias].data(), writes[i].bytes());
+    return writes;
+  }
+};
+
+} // namespace
+
+std::vector<Outcome> runCases(MLIRContext &context, const std::vector<Case> &cases,
+                              Random &random) {
+  std::vector<Outcome> outcomes(cases.size());
+  std::vector<Compiled> compiled(cases.size());
+  OwningOpRef<ModuleOp> kernels = ModuleOp::create(UnknownLoc::get(&context));
+  for (size_t i = 0; i < cases.size(); ++i) {
+    compiled[i].module = parseSourceString<ModuleOp>(cases[i].text, ParserConfig(&context));
+    if (!compiled[i].module) {
+      outcomes[i].problem = "does not parse";
+      continue;
+    }
+    compiled[i].func = *compiled[i].module->getOps<func::FuncOp>().begin();
+    Block &block = compiled[i].func.getBody().front();
+    emit::Kernel kernel(*kernels, "kernel" + std::to_string(i), UnknownLoc::get(&context));
+    unsigned reads = std::min<size_t>(cases[i].scalarsFrom, block.getNumArguments());
+    if (failed(emit::emitLaunch(kernel, {block, reads}))) {
+      outcomes[i].problem = "cannot be emitted";
+      kernel.func.erase();
+      continue;
+    }
+    compiled[i].rows = kernel.rows;
+    compiled[i].extents.assign(kernel.extents.begin(), kernel.extents.end());
+  }
+  auto object = emit::makeSharedObject(*kernels);
+  Library library(succeeded(object) ? *object : "");
+  for (size_t i = 0; i < cases.size(); ++i) {
+    if (!outcomes[i].problem.empty())
+      continue;
+    void *symbol = library.problem.empty() ? library.symbol("kernel" + std::to_string(i)) : nullptr;
+    outcomes[i] = symbol ? Trial(cases[i], compiled[i], random)
+                               .run(reinterpret_cast<KernelFunction>(symbol))
+                         : Outcome{"is not in the shared object " + library.problem};
+  }
+  return outcomes;
+}
+
+} // namespace llmc::test

@@ -1,0 +1,21 @@
+// Compiles cases, loads them and compares with the ops' own meaning.
+#ifndef LLMC_TEST_PASSES_EMIT_RUNNER_H
+#define LLMC_TEST_PASSES_EMIT_RUNNER_H
+
+#include "Cases.h"
+#include "mlir/IR/MLIRContext.h"
+
+namespace llmc::test {
+
+struct Outcome {
+  std::string problem;   // empty: all is well
+  double error = 0;      // largest, of the largest magnitude of its result
+};
+
+// One outcome per case; all kernels go into one shared object.
+std::vector<Outcome> runCases(mlir::MLIRContext &context, const std::vector<Case> &cases,
+                              Random &random);
+
+} // namespace llmc::test
+
+#endif // LLMC_TEST_PASSES_EMIT_RUNNER_H
