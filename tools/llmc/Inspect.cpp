@@ -7,6 +7,7 @@
 #include "lib/planfile/Payload.h"
 #include "lib/planfile/Program.h"
 #include "lib/planfile/Report.h"
+#include "llvm/ADT/StringSet.h"
 #include "llvm/Support/raw_ostream.h"
 #include <nlohmann/json.hpp>
 

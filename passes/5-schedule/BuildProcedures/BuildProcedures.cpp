@@ -149,15 +149,21 @@ Place StageBuilder::stateRoot(FlatSymbolRefAttr symbol, DictionaryAttr attrs,
   auto set = [&](StringRef name, Attribute value) { binding.push_back(b.getNamedAttr(name, value)); };
   set("state", symbol);
   set("role", b.getStringAttr(graph::stringifyRole(state.getRole())));
-  bool stacked = false;
-  if (auto layers = attrs.getAs<DenseI64ArrayAttr>("parallel.layers")) {
-    stacked = true;
-    set("layer_first", b.getI64IntegerAttr(layers[0]));
-    set("layer_count", b.getI64IntegerAttr(layers[1]));
-    firstLayer = layers[0];
-    lastLayer = layers[0] + layers[1] - 1;
-  }
+  // Accumulators and moments are stacked like their parameter.
+  auto parameter = state.getOfAttr()
+                       ? module.lookupSymbol<graph::StateOp>(state.getOfAttr().getAttr())
+                       : state;
+  bool stacked = parameter && parameter.getStacked();
   auto global = cast<RankedTensorType>(state.getType());
+  if (stacked) {
+    // Without parallel.layers the stage holds them all.
+    auto layers = attrs.getAs<DenseI64ArrayAttr>("parallel.layers");
+    int64_t first = layers ? layers[0] : 0, count = layers ? layers[1] : global.getDimSize(0);
+    set("layer_first", b.getI64IntegerAttr(first));
+    set("layer_count", b.getI64IntegerAttr(count));
+    firstLayer = first;
+    lastLayer = first + count - 1;
+  }
   SmallVector<Attribute> dims;
   auto sharding = state->getAttrOfType<parallel::ShardingAttr>("parallel.sharding");
   for (int64_t d = stacked; d < global.getRank(); ++d)
