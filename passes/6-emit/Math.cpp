@@ -145,8 +145,8 @@ Value Math::erf(Value x) {
 
 // From e = exp(-|x|), which never overflows.
 std::pair<Value, Value> Math::sigmoids(Value x) {
-  Value e = exp(neg(abs(x)));
-  Value large = div(f(1, x), add(f(1, x), e)), small = mul(e, large);
+  Value e = exp(neg(abs(x))), sum = add(f(1, x), e);
+  Value large = div(f(1, x), sum), small = div(e, sum);
   Value isNegative = less(x, f(0, x));
   return {select(isNegative, small, large), select(isNegative, large, small)};
 }

@@ -7,6 +7,7 @@
 #include "passes/3-shard/Passes.h"
 #include "passes/4-partition/Passes.h"
 #include "passes/5-schedule/Passes.h"
+#include "passes/6-emit/Passes.h"
 
 int main(int argc, char **argv) {
   mlir::DialectRegistry registry;
@@ -17,6 +18,7 @@ int main(int argc, char **argv) {
   llmc::registerShardPasses();
   llmc::registerPartitionPasses();
   llmc::registerSchedulePasses();
+  llmc::registerEmitPasses();
   return mlir::asMainReturnCode(
       mlir::MlirOptMain(argc, argv, "llmc's optimizer driver\n", registry));
 }
