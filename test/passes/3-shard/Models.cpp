@@ -1,0 +1,282 @@
+// The text of a model. Parameters are declared as they are used.
+#include "test/passes/3-shard/Models.h"
+
+#include <sstream>
+
+namespace llmc::test {
+namespace {
+
+using Shape = std::vector<int64_t>;
+
+std::string tensor(Shape shape, const char *element = "f32") {
+  std::string text = "tensor<";
+  for (int64_t size : shape)
+    text += std::to_string(size) + "x";
+  return text + element + ">";
+}
+
+std::string strides(const Shape &shape) {
+  std::string text;
+  int64_t size = 1;
+  for (size_t i = shape.size(); i-- > 0; size *= shape[i])
+    text = std::to_string(size) + (text.empty() ? "" : ", ") + text;
+  return text;
+}
+
+class Writer {
+public:
+  explicit Writer(const Model &model) : m(model) {}
+  std::string run();
+
+private:
+  std::string type(Shape shape) const { return tensor(shape); }
+  Shape rows(std::initializer_list<int64_t> rest) const {
+    Shape shape = {m.batch, m.sequence};
+    shape.insert(shape.end(), rest);
+    return shape;
+  }
+  Shape weight(int64_t in, int64_t out) const {
+    return m.transposed ? Shape{out, in} : Shape{in, out};
+  }
+
+  void declare(const std::string &name, const Shape &shape, bool stacked);
+  void declareFused();
+  void state(const std::string &name, const Shape &shape, bool stacked, const std::string &views);
+  std::string newValue() { return "%v" + std::to_string(values++); }
+  std::string emit(const std::string &op, const std::string &types, const std::string &node);
+  std::string norm(const std::string &x, const std::string &name, const std::string &end);
+  std::string linear(const std::string &x, const std::string &name, int64_t in, int64_t out);
+  std::string add(const std::string &a, const std::string &b, const Shape &right, const Shape &left);
+  std::string reshape(const std::string &x, const Shape &from, const Shape &to);
+  std::string attention(const std::string &x);
+  std::string block();
+
+  const Model &m;
+  int values = 0;
+  std::ostringstream states, arguments, body;
+  std::vector<std::pair<std::string, Shape>> layer; // stacked parameters
+};
+
+void Writer::state(const std::string &name, const Shape &shape, bool stacked,
+                   const std::string &views) {
+  Shape full = shape;
+  if (stacked) {
+    full.insert(full.begin(), m.layers);
+    layer.push_back({name, shape});
+  }
+  states << "graph.state @" << name << " : " << type(full) << " parameter"
+         << (stacked ? " stacked" : "") << " views [" << views << "]\n";
+  arguments << ", %" << name << ": " << type(full) << " {graph.state = @" << name << "}";
+}
+
+void Writer::declare(const std::string &name, const Shape &shape, bool stacked) {
+  std::string views;
+  for (int64_t i = 0; i < (stacked ? m.layers : 1); ++i) {
+    std::string source = "src." + name + (stacked ? "." + std::to_string(i) : "");
+    states << "graph.source @\"" << source << "\" : " << type(shape)
+           << " {init = #graph.init_kind<zeros>}\n";
+    views += (views.empty() ? "" : ", ") + ("#graph.view<@\"" + source + "\", 0, [") +
+             strides(shape) + "]>";
+  }
+  state(name, shape, stacked, views);
+}
+
+// q, k and v as columns of one source a layer.
+void Writer::declareFused() {
+  int64_t width = m.width;
+  for (int64_t i = 0; i < m.layers; ++i)
+    states << "graph.source @\"src.qkv." << i << "\" : " << type({width, 3 * width})
+           << " {init = #graph.init_kind<zeros>}\n";
+  for (int which : m.order) {
+    std::string views, each = m.transposed ? "1, " + std::to_string(3 * width)
+                                           : std::to_string(3 * width) + ", 1";
+    for (int64_t i = 0; i < m.layers; ++i)
+      views += (i ? ", " : "") + ("#graph.view<@\"src.qkv." + std::to_string(i) + "\", ") +
+               std::to_string(which * width) + ", [" + each + "]>";
+    state(std::string("w_") + "qkv"[which], {width, width}, true, views);
+  }
+}
+
+std::string Writer::emit(const std::string &op, const std::string &types, const std::string &node) {
+  std::string value = newValue();
+  body << value << " = graph." << op << " : " << types << " loc(\"" << node << "\")\n";
+  return value;
+}
+
+// Parameters are %name_s and %name_b, inside of a layer with "_l" at the end.
+std::string Writer::norm(const std::string &x, const std::string &name, const std::string &end) {
+  if (!m.norm)
+    return x;
+  std::string y = newValue(), X = type(rows({m.width})), V = type({m.width}), R = type(rows({}));
+  body << y << ", " << newValue() << ", " << newValue() << " = graph.layer_norm " << x << ", %" << name
+       << "_s" << end << ", %" << name << "_b" << end << " {eps = 1.0e-5 : f64} : (" << X << ", " << V << ", " << V << ") -> ("
+       << X << ", " << R << ", " << R << ") loc(\"" << name << "\")\n";
+  return y;
+}
+
+std::string Writer::add(const std::string &a, const std::string &b, const Shape &left,
+                        const Shape &right) {
+  return emit("add " + a + ", " + b,
+              "(" + type(left) + ", " + type(right) + ") -> " + type(left), "add");
+}
+
+std::string Writer::linear(const std::string &x, const std::string &name, int64_t in, int64_t out) {
+  std::string y = emit(std::string("matmul \"bsd,") + (m.transposed ? "ed" : "de") + "->bse\" " + x +
+                           ", %w_" + name + "_l",
+                       "(" + type(rows({in})) + ", " + type(weight(in, out)) + ") -> " +
+                           type(rows({out})),
+                       name);
+  return m.bias ? add(y, "%b_" + name + "_l", rows({out}), {out}) : y;
+}
+
+std::string Writer::reshape(const std::string &x, const Shape &from, const Shape &to) {
+  return emit("reshape " + x, "(" + type(from) + ") -> " + type(to), "heads");
+}
+
+std::string Writer::attention(const std::string &x) {
+  Shape flat = rows({m.width}), split = rows({m.heads, m.width / m.heads});
+  std::array<std::string, 3> qkv;
+  for (int which : m.order)
+    qkv[which] = reshape(linear(x, std::string(1, "qkv"[which]), m.width, m.width), flat, split);
+  std::string o = newValue(), H = type(split);
+  body << o << ", " << newValue() << " = graph.attention " << qkv[0] << ", " << qkv[1] << ", "
+       << qkv[2] << " {scale = 0.5 : f64, causal = true} : (" << H << ", " << H << ", " << H
+       << ") -> (" << H << ", " << type(rows({m.heads})) << ") loc(\"attention\")\n";
+  return linear(reshape(o, split, flat), "o", m.width, m.width);
+}
+
+// One layer from %x; returns what it yields.
+std::string Writer::block() {
+  Shape X = rows({m.width});
+  std::string x = "%x";
+  auto join = [&](const std::string &branch) { return m.residual ? add(x, branch, X, X) : branch; };
+  if (m.attention)
+    x = join(attention(norm(x, "n1", "_l")));
+  std::string up = linear(norm(x, "n2", "_l"), "up", m.width, m.hidden), F = type(rows({m.hidden}));
+  up = emit("gelu " + up + " {form = #graph.gelu_form<tanh>}", "(" + F + ") -> " + F, "gelu");
+  return join(linear(up, "down", m.hidden, m.width));
+}
+
+std::string Writer::run() {
+  int64_t width = m.width;
+  std::string X = type(rows({width})), I = tensor(rows({}), "i64");
+  declare("wte", {m.vocabulary, width}, false);
+  if (m.positions)
+    declare("wpe", {m.sequence + 2, width}, false);
+  auto norms = [&](const std::string &name, bool stacked) {
+    if (m.norm)
+      for (const char *part : {"_s", "_b"})
+        declare(name + part, {width}, stacked);
+  };
+  auto dense = [&](const std::string &name, int64_t in, int64_t out, bool declared = false) {
+    if (!declared)
+      declare("w_" + name, weight(in, out), true);
+    if (m.bias)
+      declare("b_" + name, {out}, true);
+  };
+  if (m.attention) {
+    norms("n1", true);
+    if (m.fused)
+      declareFused();
+    for (int which : m.order)
+      dense(std::string(1, "qkv"[which]), width, width, m.fused);
+    dense("o", width, width);
+  }
+  norms("n2", true);
+  dense("up", width, m.hidden);
+  dense("down", m.hidden, width);
+  norms("nf", false);
+  if (!m.tied)
+    declare("head", weight(width, m.vocabulary), false);
+
+  std::string h = emit("gather %wte, %ids", "(" + type({m.vocabulary, width}) + ", " + I + ") -> " + X, "wte");
+  if (m.positions) {
+    std::string p = emit("slice %wpe {starts = array<i64: 0, 0>, limits = array<i64: " +
+                             std::to_string(m.sequence) + ", " + std::to_string(width) +
+                             ">, steps = array<i64: 1, 1>}",
+                         "(" + type({m.sequence + 2, width}) + ") -> " + type({m.sequence, width}), "wpe");
+    h = add(h, p, rows({width}), {m.sequence, width});
+  }
+  std::string result = newValue(), operands, types, inner;
+  for (auto &[name, shape] : layer) {
+    Shape full = shape;
+    full.insert(full.begin(), m.layers);
+    operands += (operands.empty() ? "%" : ", %") + name;
+    types += (types.empty() ? "" : ", ") + type(full);
+    inner += ", %" + name + "_l: " + type(shape);
+  }
+  body << result << " = graph.repeat " << m.layers << " carried(" << h << " : " << X << ") stacked("
+       << operands << " : " << types << ") captured() -> " << X << " {\n^bb0(%x: " << X << inner << "):\n";
+  std::string yielded = block();
+  body << "graph.yield " << yielded << " : " << X << "\n} loc(\"layers\")\n";
+  std::string last = norm(result, "nf", ""), Y = type(rows({m.vocabulary}));
+  bool rowsOfTable = m.tied || m.transposed;
+  std::string logits =
+      emit(std::string("matmul \"bsd,") + (rowsOfTable ? "vd" : "dv") + "->bsv\" " + last +
+               (m.tied ? ", %wte" : ", %head"),
+           "(" + X + ", " + type(rowsOfTable ? Shape{m.vocabulary, width} : Shape{width, m.vocabulary}) +
+               ") -> " + Y,
+           "head");
+  body << "return " << logits << " : " << Y << "\n";
+
+  std::ostringstream text;
+  text << "module attributes {graph.batch = " << m.batch << " : i64, graph.model = {name = \"m\", sequence = "
+       << m.sequence << " : i64, vocabulary = " << m.vocabulary << " : i64, layers = " << m.layers
+       << " : i64}} {\n"
+       << states.str() << "func.func @forward(%ids: " << I << " {graph.input = \"input_ids\"}"
+       << arguments.str() << ") -> (" << Y << " {graph.output = \"logits\"}) {\n"
+       << body.str() << "}\n}\n";
+  return text.str();
+}
+
+} // namespace
+
+std::string Model::text() const { return Writer(*this).run(); }
+
+std::string Model::describe() const {
+  std::ostringstream text;
+  text << batch << " x " << sequence << " tokens, width " << width << ", " << heads << " heads, hidden "
+       << hidden << ", " << vocabulary << " words, " << layers << " layers";
+  auto flag = [&](bool on, const char *name) { text << (on ? ", " : ", no ") << name; };
+  flag(attention, "attention");
+  flag(norm, "norm");
+  flag(bias, "bias");
+  flag(positions, "positions");
+  flag(residual, "residual");
+  flag(tied, "tying");
+  flag(transposed, "transposed weights");
+  return text.str();
+}
+
+Mesh drawMesh(std::mt19937 &random, int64_t maxRanks) {
+  Mesh mesh;
+  do {
+    mesh.dp = int64_t(1) << random() % 3;
+    mesh.pp = int64_t(1) << random() % 3;
+    mesh.tp = int64_t(1) << random() % 3;
+  } while (mesh.ranks() > maxRanks);
+  return mesh;
+}
+
+Model drawModel(std::mt19937 &random, const Mesh &mesh) {
+  auto upTo = [&](int64_t n) { return int64_t(random() % n) + 1; };
+  auto coin = [&] { return random() % 2 == 0; };
+  Model model;
+  model.batch = mesh.dp * upTo(2);
+  model.sequence = 1 + upTo(4);
+  model.heads = mesh.tp * upTo(2);
+  model.width = model.heads * upTo(3);
+  model.hidden = mesh.tp * upTo(5);
+  model.vocabulary = mesh.tp + upTo(17);
+  model.layers = mesh.pp + random() % 3;
+  model.attention = random() % 3 != 0;
+  model.norm = random() % 4 != 0;
+  model.bias = coin();
+  model.positions = coin();
+  model.residual = random() % 4 != 0;
+  model.tied = coin();
+  model.transposed = coin();
+  return model;
+}
+
+} // namespace llmc::test

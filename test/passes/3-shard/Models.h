@@ -1,0 +1,56 @@
+// Random small models as text, and changes that must not matter.
+#ifndef LLMC_TEST_PASSES_SHARD_MODELS_H
+#define LLMC_TEST_PASSES_SHARD_MODELS_H
+
+#include "mlir/IR/BuiltinOps.h"
+#include "mlir/IR/OwningOpRef.h"
+#include <array>
+#include <map>
+#include <random>
+#include <string>
+
+namespace llmc::test {
+
+struct Mesh {
+  int64_t dp = 1, pp = 1, tp = 1;
+  int64_t ranks() const { return dp * pp * tp; }
+};
+
+// A raised model: token table, `layers` folded blocks, a head. Everything the
+// tactics look at can differ between two draws.
+struct Model {
+  int64_t batch = 4, sequence = 5, width = 8, heads = 2, hidden = 12, vocabulary = 11, layers = 2;
+  bool attention = true; // else the blocks are an MLP alone
+  bool norm = true, bias = true, positions = true, residual = true;
+  bool tied = true;       // the head is the token table
+  bool transposed = false; // weights are written [out, in]
+  // q, k and v: the order in which they stand, and whether they are views of one source.
+  std::array<int, 3> order = {0, 1, 2};
+  bool fused = false;
+
+  std::string text() const; // one module with @forward
+  std::string describe() const;
+};
+
+// A model and a mesh that fit each other: heads, features, layers and rows divide;
+// the vocabulary need not.
+Mesh drawMesh(std::mt19937 &random, int64_t maxRanks);
+Model drawModel(std::mt19937 &random, const Mesh &mesh);
+
+// Puts the ops of every block in another order that respects their operands.
+void shuffleOps(mlir::ModuleOp module, std::mt19937 &random);
+
+// Gives sources, states and locations new names. Returns new name -> old name of states.
+std::map<std::string, std::string> renameAll(mlir::ModuleOp module, std::mt19937 &random);
+
+// Sets parallel.mesh.
+void setMesh(mlir::ModuleOp module, const Mesh &mesh);
+
+// All that phases 2 to 5 need loaded.
+void loadDialects(mlir::MLIRContext &context);
+// Parses; a text that does not parse ends the program.
+mlir::OwningOpRef<mlir::ModuleOp> parse(mlir::MLIRContext &context, const std::string &text);
+
+} // namespace llmc::test
+
+#endif // LLMC_TEST_PASSES_SHARD_MODELS_H
