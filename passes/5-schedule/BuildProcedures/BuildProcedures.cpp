@@ -176,9 +176,10 @@ Place StageBuilder::stateRoot(FlatSymbolRefAttr symbol, DictionaryAttr attrs,
       valid.push_back(cast<IntegerAttr>(size).getInt());
   }
   set("valid_shape", b.getDenseI64ArrayAttr(valid));
-  bool owner = true;
-  if (auto stages = state->getAttrOfType<DenseI64ArrayAttr>("parallel.stages"))
-    owner = stages.empty() || stages[0] == stage;
+  bool owner = true; // of its layers; of a tied state the first holder
+  auto stages = state->getAttrOfType<ArrayAttr>("parallel.stages");
+  if (!stacked && stages && !stages.empty())
+    owner = cast<IntegerAttr>(stages[0]).getInt() == stage;
   set("owner", b.getBoolAttr(owner));
   Place place = newRoot(type, plan::Space::persistent, b.getDictionaryAttr(binding));
   stateRoots[symbol.getAttr()] = place.root;
