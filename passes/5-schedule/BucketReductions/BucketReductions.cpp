@@ -95,8 +95,9 @@ void StageBuckets::collect() {
         cast<StringAttr>(op.getAxes()[0]).getValue() != "dp" ||
         root.getSpace() != plan::Space::persistent || root.getResult() != op.getSrc())
       continue;
+    // Of a parameter: the step's own sums (loss, tokens) belong to the update.
     auto role = root.getBinding() ? root.getBinding()->getAs<StringAttr>("role") : StringAttr();
-    if (role && role.getValue() == "accumulator" && root.getBinding()->get("dims"))
+    if (role && role.getValue() == "accumulator" && root.getBinding()->get("of"))
       reductions.push_back(op);
   }
 }
