@@ -31,21 +31,43 @@ static DictionaryAttr recordedOrigin(Value value) {
               : DictionaryAttr();
 }
 
-static std::string nodeOf(Value value) {
-  if (auto arg = dyn_cast<BlockArgument>(value))
-    if (auto func = dyn_cast<func::FuncOp>(arg.getOwner()->getParentOp()))
-      if (auto state = func.getArgAttrOfType<FlatSymbolRefAttr>(arg.getArgNumber(), kState)) {
-        auto layers = func.getArgAttrOfType<DenseI64ArrayAttr>(arg.getArgNumber(), kLayers);
-        return getStateName(func->getParentOfType<ModuleOp>(), state.getValue(),
-                            layers ? layers[0] : 0);
-      }
-  return getNodeName(value.getLoc()).str();
+// The argument of the function that a body argument comes from, if any.
+static Value outside(Value value) {
+  auto arg = dyn_cast<BlockArgument>(value);
+  while (arg) {
+    auto repeat = dyn_cast<graph::RepeatOp>(arg.getOwner()->getParentOp());
+    if (!repeat)
+      break;
+    value = repeat->getOperand(arg.getArgNumber());
+    arg = dyn_cast<BlockArgument>(value);
+  }
+  return value;
 }
 
-DictionaryAttr llmc::makeOrigin(Value value, ArrayRef<StringAttr> axes) {
+// The nearest name on the way to where `value` comes from.
+static std::string nodeOf(Value value, int depth = 0) {
+  value = outside(value);
+  if (auto arg = dyn_cast<BlockArgument>(value))
+    if (auto func = dyn_cast<func::FuncOp>(arg.getOwner()->getParentOp())) {
+      auto state = func.getArgAttrOfType<FlatSymbolRefAttr>(arg.getArgNumber(), kState);
+      auto layers = func.getArgAttrOfType<DenseI64ArrayAttr>(arg.getArgNumber(), kLayers);
+      if (state)
+        return getStateName(func->getParentOfType<ModuleOp>(), state.getValue(),
+                            layers ? layers[0] : 0);
+      if (auto input = func.getArgAttrOfType<StringAttr>(arg.getArgNumber(), kInput))
+        return input.str();
+    }
+  std::string name = getNodeName(value.getLoc()).str();
+  Operation *op = value.getDefiningOp();
+  for (unsigned i = 0; name.empty() && op && depth < 16 && i < op->getNumOperands(); ++i)
+    name = nodeOf(op->getOperand(i), depth + 1);
+  return name;
+}
+
+DictionaryAttr llmc::makeOrigin(Value value, ArrayRef<StringAttr> axes, StringRef fallback) {
   MLIRContext *context = value.getContext();
   std::string tactic = axes.empty() ? "" : tacticOf(axes.front().getValue()).str();
-  std::string rule = "partial sums", node = nodeOf(value);
+  std::string rule = fallback.str(), node = nodeOf(value);
   DictionaryAttr recorded = recordedOrigin(value);
   for (StringAttr axis : axes) {
     auto entry = recorded ? recorded.getAs<DictionaryAttr>(axis) : DictionaryAttr();

@@ -53,6 +53,8 @@ static Axes changedAxes(ShardingAttr from, ShardingAttr to) {
   };
   add(from, to);
   add(to, from);
+  for (size_t d = 0; changed.empty() && d < from.getDims().size(); ++d)
+    changed = getAxes(from)[d]; // only their order
   return changed;
 }
 
@@ -100,7 +102,9 @@ LogicalResult InsertReshards::bridge(OpOperand &use) {
     if (!atUser)
       builder.setInsertionPointAfter(producer);
     reshard = ReshardOp::create(builder, value.getLoc(), value.getType(), value, from, to);
-    reshard->setAttr(kOrigin, makeOrigin(value, changedAxes(from, to)));
+    bool sums = from.getUnreduced() != to.getUnreduced();
+    reshard->setAttr(kOrigin, makeOrigin(value, changedAxes(from, to),
+                                         sums ? "partial sums" : "used otherwise than made"));
     if (stage)
       reshard->setAttr(kStage, stage);
     if (backward)

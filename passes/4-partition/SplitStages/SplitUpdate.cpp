@@ -179,6 +179,12 @@ Value UpdateSplitter::uniform(Value value, int64_t stage, OpBuilder &builder) {
   return totals[value] = makeReshard(builder, part, getSharding(value).getReduced(), axes, origin);
 }
 
+static void renameOrigin(ReshardOp reshard) {
+  NamedAttrList fields(reshard->getAttrOfType<DictionaryAttr>(kOrigin));
+  fields.set("node", makeOrigin(reshard.getOperand(), {}).get("node"));
+  reshard->setAttr(kOrigin, fields.getDictionary(reshard.getContext()));
+}
+
 void UpdateSplitter::cloneWith(Operation &op, ValueRange operands, int64_t stage,
                                OpBuilder &builder) {
   SmallVector<Type> types;
@@ -193,8 +199,9 @@ void UpdateSplitter::cloneWith(Operation &op, ValueRange operands, int64_t stage
     clone = builder.clone(op, map);
     for (auto [result, type] : llvm::zip(clone->getResults(), types))
       result.setType(type);
-    if (auto reshard = dyn_cast<ReshardOp>(clone))
-      reshard->setAttr(kOrigin, makeOrigin(reshard.getOperand(), Axes(reshard.getFrom().getUnreduced())));
+    // A part of a stacked state goes by the name of its own first layer.
+    if (auto reshard = dyn_cast<ReshardOp>(clone); reshard && isa<BlockArgument>(op.getOperand(0)))
+      renameOrigin(reshard);
   }
   for (auto [from, to] : llvm::zip(op.getResults(), clone->getResults()))
     values[from] = to;

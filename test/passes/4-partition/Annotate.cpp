@@ -32,8 +32,12 @@ public:
     module->setAttr(kMesh, mesh);
     for (auto state : module.getOps<StateOp>())
       state->setAttr(kSharding, layoutOf(state));
-    for (auto func : module.getOps<func::FuncOp>())
+    for (auto func : module.getOps<func::FuncOp>()) {
+      // @update handles layers as a dimension, which must not be cut.
+      if (func.getSymName() == "update" && layout.pp > 1)
+        this->random = nullptr;
       annotateFunction(func);
+    }
   }
 
 private:
@@ -180,6 +184,11 @@ private:
     for (OpOperand &use : body.getTerminator()->getOpOperands()) {
       unsigned i = use.getOperandNumber();
       ShardingAttr inner = i < carried ? getSharding(body.getArgument(i)) : definition(use.get());
+      // The result of a state lies like the state.
+      if (auto ret = dyn_cast<func::ReturnOp>(*op->getResult(i).user_begin()))
+        if (auto name = ret->getParentOfType<func::FuncOp>().getResultAttrOfType<FlatSymbolRefAttr>(
+                op->getResult(i).use_begin()->getOperandNumber(), kState))
+          inner = dropLeading(layoutOf(module.lookupSymbol<StateOp>(name.getAttr())));
       setRequired(use, inner);
       setSharding(op->getResult(i), i < carried ? inner : addLeading(inner));
     }
