@@ -70,13 +70,11 @@ static uint64_t localColour(Operation *op) {
   return hash;
 }
 
-// 0 computed, 1 input, 2 parameter, 3 constant.
+// 0 activation (computed or input), 1 parameter, 2 constant.
 static int64_t originOf(Value value) {
   if (value.getDefiningOp<ConstantOp>())
-    return 3;
-  if (value.getDefiningOp())
-    return 0;
-  return raise::isParameter(value) ? 2 : 1;
+    return 2;
+  return raise::isParameter(value) ? 1 : 0;
 }
 
 uint64_t raise::Colours::colour(Value value, int round) const {

@@ -15,11 +15,22 @@ namespace llmc {
 #include "passes/1-raise/Passes.h.inc"
 } // namespace llmc
 
-// The value whose mean over the last dim `value` is, with the dim kept as 1 or
-// dropped; null if `value` is not a mean.
-static Value meanOf(Value value) {
+// One number a row may have any shape on its way; where it meets the rows, the
+// last dim must be 1 (perRow).
+static Value withoutReshapes(Value value) {
   while (auto reshape = value.getDefiningOp<ReshapeOp>())
     value = reshape.getOperand();
+  return value;
+}
+static bool perRow(Value value, Value x) {
+  SmallVector<int64_t> shape(shapeOf(x));
+  shape.back() = 1;
+  return shapeOf(value) == ArrayRef<int64_t>(shape);
+}
+
+// The value whose mean over the last dim `value` is; null if it is not a mean.
+static Value meanOf(Value value) {
+  value = withoutReshapes(value);
   double factor = 0;
   Value sum;
   Operation *op = value.getDefiningOp();
@@ -34,9 +45,7 @@ static Value meanOf(Value value) {
   }
   if (!sum)
     return {};
-  while (auto reshape = sum.getDefiningOp<ReshapeOp>())
-    sum = reshape.getOperand();
-  auto reduce = sum.getDefiningOp<ReduceOp>();
+  auto reduce = withoutReshapes(sum).getDefiningOp<ReduceOp>();
   if (!reduce || reduce.getKind() != ReduceKind::sum)
     return {};
   ArrayRef<int64_t> shape = shapeOf(reduce.getOperand());
@@ -56,6 +65,7 @@ static Value squareRootOf(Value value) {
 
 // v and eps, if `value` is 1 / sqrt(v + eps) (`inverse`) or sqrt(v + eps).
 static Value varianceOf(Value value, bool inverse, double &eps) {
+  value = withoutReshapes(value);
   Value inner;
   if (auto rsqrt = value.getDefiningOp<RsqrtOp>(); rsqrt && inverse)
     inner = rsqrt.getOperand();
@@ -67,7 +77,7 @@ static Value varianceOf(Value value, bool inverse, double &eps) {
   if (auto quotient = value.getDefiningOp<DivOp>(); quotient && inverse)
     if (scalarOf(quotient.getLhs()) == 1.0)
       return varianceOf(quotient.getRhs(), false, eps);
-  auto sum = inner ? inner.getDefiningOp<AddOp>() : AddOp();
+  auto sum = inner ? withoutReshapes(inner).getDefiningOp<AddOp>() : AddOp();
   if (!sum)
     return {};
   for (unsigned i : {0u, 1u})
@@ -85,14 +95,16 @@ struct RaiseSum : OpRewritePattern<AddOp> {
 
   // x and eps, if `value` is (x - mean) / sqrt(variance + eps).
   static Value normalized(Value value, double &eps) {
-    Value centred, variance;
+    Value centred, variance, deviation;
     if (auto quotient = value.getDefiningOp<DivOp>()) {
       centred = quotient.getLhs();
-      variance = varianceOf(quotient.getRhs(), false, eps);
+      deviation = quotient.getRhs();
+      variance = varianceOf(deviation, false, eps);
     } else if (auto product = value.getDefiningOp<MulOp>()) {
       for (unsigned i : {0u, 1u})
         if (Value found = varianceOf(product->getOperand(i), true, eps)) {
           centred = product->getOperand(1 - i);
+          deviation = product->getOperand(i);
           variance = found;
         }
     }
@@ -104,9 +116,11 @@ struct RaiseSum : OpRewritePattern<AddOp> {
     Value root = squares ? squareRootOf(squares) : Value();
     // The variance may be taken of an equal difference of its own.
     auto again = root ? root.getDefiningOp<SubOp>() : SubOp();
-    if (!again || again.getLhs() != x || meanOf(difference.getRhs()) != x ||
-        meanOf(again.getRhs()) != x)
+    if (!again || again.getLhs() != x || !perRow(deviation, x))
       return {};
+    for (SubOp centring : {difference, again})
+      if (meanOf(centring.getRhs()) != x || !perRow(centring.getRhs(), x))
+        return {};
     return x;
   }
 

@@ -1,0 +1,90 @@
+// RUN: llmc-opt %s --llmc-fold-layers --split-input-file | FileCheck %s
+
+// Three layers of matmul, bias and residual. The parameters of a layer are
+// stacked, the stream is carried; a vector that every layer uses is captured, a
+// scalar stands in the body.
+
+// CHECK: module attributes {graph.model = {layers = 3 : i64}}
+// CHECK: graph.state @[[SW:.*]] : tensor<3x4x4xf32> parameter stacked views [#graph.view<@w0, 0, [4, 1]>, #graph.view<@w1, 0, [4, 1]>, #graph.view<@w2, 0, [4, 1]>]
+// CHECK: func.func @forward(%[[X:.*]]: tensor<2x4xf32> {graph.input = "x"}, %[[V:.*]]: tensor<4xf32> {graph.state = @v}, %[[W:.*]]: tensor<3x4x4xf32> {graph.state = @[[SW]]})
+// CHECK-NEXT: %[[R:.*]] = graph.repeat 3 carried(%[[X]] : tensor<2x4xf32>) stacked(%[[W]] : tensor<3x4x4xf32>) captured(%[[V]] : tensor<4xf32>) -> tensor<2x4xf32>
+// CHECK-NEXT: ^bb0(%[[H:.*]]: tensor<2x4xf32>, %[[WI:.*]]: tensor<4x4xf32>, %[[VI:.*]]: tensor<4xf32>):
+// CHECK-NEXT: %[[M:.*]] = graph.matmul "sd,de->se" %[[H]], %[[WI]]
+// CHECK-NEXT: %[[B:.*]] = graph.add %[[M]], %[[VI]]
+// CHECK-NEXT: %[[C:.*]] = graph.constant dense<5.000000e-01>
+// CHECK-NEXT: %[[T:.*]] = graph.mul %[[B]], %[[C]]
+// CHECK-NEXT: %[[Y:.*]] = graph.add %[[H]], %[[T]]
+// CHECK-NEXT: graph.yield %[[Y]]
+// CHECK: return %[[R]]
+graph.source @w0 : tensor<4x4xf32> {init = #graph.init_kind<zeros>}
+graph.source @w1 : tensor<4x4xf32> {init = #graph.init_kind<zeros>}
+graph.source @w2 : tensor<4x4xf32> {init = #graph.init_kind<zeros>}
+graph.source @bias : tensor<4xf32> {init = #graph.init_kind<zeros>}
+graph.state @a : tensor<4x4xf32> parameter views [#graph.view<@w0, 0, [4, 1]>]
+graph.state @b : tensor<4x4xf32> parameter views [#graph.view<@w1, 0, [4, 1]>]
+graph.state @c : tensor<4x4xf32> parameter views [#graph.view<@w2, 0, [4, 1]>]
+graph.state @v : tensor<4xf32> parameter views [#graph.view<@bias, 0, [1]>]
+func.func @forward(%x: tensor<2x4xf32> {graph.input = "x"}, %a: tensor<4x4xf32> {graph.state = @a}, %v: tensor<4xf32> {graph.state = @v}, %b: tensor<4x4xf32> {graph.state = @b}, %c: tensor<4x4xf32> {graph.state = @c}) -> tensor<2x4xf32> {
+  %k = graph.constant dense<0.5> : tensor<f32>
+  %0 = graph.matmul "sd,de->se" %x, %a : (tensor<2x4xf32>, tensor<4x4xf32>) -> tensor<2x4xf32>
+  %1 = graph.add %0, %v : (tensor<2x4xf32>, tensor<4xf32>) -> tensor<2x4xf32>
+  %2 = graph.mul %1, %k : (tensor<2x4xf32>, tensor<f32>) -> tensor<2x4xf32>
+  %3 = graph.add %x, %2 : (tensor<2x4xf32>, tensor<2x4xf32>) -> tensor<2x4xf32>
+  %4 = graph.matmul "sd,de->se" %3, %b : (tensor<2x4xf32>, tensor<4x4xf32>) -> tensor<2x4xf32>
+  %5 = graph.add %4, %v : (tensor<2x4xf32>, tensor<4xf32>) -> tensor<2x4xf32>
+  %6 = graph.mul %5, %k : (tensor<2x4xf32>, tensor<f32>) -> tensor<2x4xf32>
+  %7 = graph.add %3, %6 : (tensor<2x4xf32>, tensor<2x4xf32>) -> tensor<2x4xf32>
+  %8 = graph.matmul "sd,de->se" %7, %c : (tensor<2x4xf32>, tensor<4x4xf32>) -> tensor<2x4xf32>
+  %9 = graph.add %8, %v : (tensor<2x4xf32>, tensor<4xf32>) -> tensor<2x4xf32>
+  %10 = graph.mul %9, %k : (tensor<2x4xf32>, tensor<f32>) -> tensor<2x4xf32>
+  %11 = graph.add %7, %10 : (tensor<2x4xf32>, tensor<2x4xf32>) -> tensor<2x4xf32>
+  return %11 : tensor<2x4xf32>
+}
+
+// -----
+
+// Layers that all multiply with one parameter: it is captured.
+// CHECK: func.func @shared(
+// CHECK: graph.repeat 2 carried({{.*}}) stacked() captured(%{{.*}} : tensor<4x4xf32>)
+graph.source @w : tensor<4x4xf32> {init = #graph.init_kind<zeros>}
+graph.state @a : tensor<4x4xf32> parameter views [#graph.view<@w, 0, [4, 1]>]
+func.func @shared(%x: tensor<2x4xf32> {graph.input = "x"}, %a: tensor<4x4xf32> {graph.state = @a}) -> tensor<2x4xf32> {
+  %0 = graph.matmul "sd,de->se" %x, %a : (tensor<2x4xf32>, tensor<4x4xf32>) -> tensor<2x4xf32>
+  %1 = graph.relu %0 : (tensor<2x4xf32>) -> tensor<2x4xf32>
+  %2 = graph.matmul "sd,de->se" %1, %a : (tensor<2x4xf32>, tensor<4x4xf32>) -> tensor<2x4xf32>
+  %3 = graph.relu %2 : (tensor<2x4xf32>) -> tensor<2x4xf32>
+  return %3 : tensor<2x4xf32>
+}
+
+// -----
+
+// What one layer computes is also a result, or a parameter is used elsewhere, or
+// an attribute differs: no two layers are equal, and the model counts as one.
+// CHECK: graph.model = {layers = 1 : i64}
+// CHECK-NOT: graph.repeat
+graph.source @w0 : tensor<4x4xf32> {init = #graph.init_kind<zeros>}
+graph.source @w1 : tensor<4x4xf32> {init = #graph.init_kind<zeros>}
+graph.state @a : tensor<4x4xf32> parameter views [#graph.view<@w0, 0, [4, 1]>]
+graph.state @b : tensor<4x4xf32> parameter views [#graph.view<@w1, 0, [4, 1]>]
+func.func @leaves(%x: tensor<2x4xf32> {graph.input = "x"}, %a: tensor<4x4xf32> {graph.state = @a}, %b: tensor<4x4xf32> {graph.state = @b}) -> (tensor<2x4xf32>, tensor<2x4xf32>) {
+  %0 = graph.matmul "sd,de->se" %x, %a : (tensor<2x4xf32>, tensor<4x4xf32>) -> tensor<2x4xf32>
+  %1 = graph.relu %0 : (tensor<2x4xf32>) -> tensor<2x4xf32>
+  %2 = graph.matmul "sd,de->se" %1, %b : (tensor<2x4xf32>, tensor<4x4xf32>) -> tensor<2x4xf32>
+  %3 = graph.relu %2 : (tensor<2x4xf32>) -> tensor<2x4xf32>
+  return %1, %3 : tensor<2x4xf32>, tensor<2x4xf32>
+}
+func.func @elsewhere(%x: tensor<2x4xf32> {graph.input = "x"}, %a: tensor<4x4xf32> {graph.state = @a}, %b: tensor<4x4xf32> {graph.state = @b}) -> (tensor<2x4xf32>, tensor<4x4xf32>) {
+  %0 = graph.matmul "sd,de->se" %x, %a : (tensor<2x4xf32>, tensor<4x4xf32>) -> tensor<2x4xf32>
+  %1 = graph.relu %0 : (tensor<2x4xf32>) -> tensor<2x4xf32>
+  %2 = graph.matmul "sd,de->se" %1, %b : (tensor<2x4xf32>, tensor<4x4xf32>) -> tensor<2x4xf32>
+  %3 = graph.relu %2 : (tensor<2x4xf32>) -> tensor<2x4xf32>
+  %4 = graph.exp %b : (tensor<4x4xf32>) -> tensor<4x4xf32>
+  return %3, %4 : tensor<2x4xf32>, tensor<4x4xf32>
+}
+func.func @unequal(%x: tensor<2x4xf32> {graph.input = "x"}, %a: tensor<4x4xf32> {graph.state = @a}, %b: tensor<4x4xf32> {graph.state = @b}) -> tensor<2x4xf32> {
+  %0 = graph.matmul "sd,de->se" %x, %a : (tensor<2x4xf32>, tensor<4x4xf32>) -> tensor<2x4xf32>
+  %1 = graph.pow %0 {exponent = 2.0 : f64} : (tensor<2x4xf32>) -> tensor<2x4xf32>
+  %2 = graph.matmul "sd,de->se" %1, %b : (tensor<2x4xf32>, tensor<4x4xf32>) -> tensor<2x4xf32>
+  %3 = graph.pow %2 {exponent = 3.0 : f64} : (tensor<2x4xf32>) -> tensor<2x4xf32>
+  return %3 : tensor<2x4xf32>
+}

@@ -1,0 +1,58 @@
+// RUN: llmc-opt %s --llmc-normalize-order --split-input-file | FileCheck %s
+
+// Two spellings of one model: other names, order, operand order and letters.
+// Both come out alike, and nothing that is not used is left.
+
+// CHECK: graph.source @weight
+// CHECK-NEXT: graph.source @bias
+// CHECK-NEXT: graph.state @s0 : tensor<4x4xf32> parameter views [#graph.view<@weight, 0, [4, 1]>]
+// CHECK-NEXT: graph.state @s1 : tensor<4xf32> parameter views [#graph.view<@bias, 0, [1]>]
+// CHECK-NEXT: func.func @forward(%[[X:.*]]: tensor<2x3x4xf32> {graph.input = "x"}, %[[W:.*]]: tensor<4x4xf32> {graph.state = @s0}, %[[B:.*]]: tensor<4xf32> {graph.state = @s1})
+// CHECK-NEXT: %[[C:.*]] = graph.constant dense<2.000000e+00>
+// CHECK-NEXT: %[[Y:.*]] = graph.matmul "bsd,de->bse" %[[X]], %[[W]]
+// CHECK-NEXT: %[[Z:.*]] = graph.add %[[Y]], %[[B]]
+// CHECK-NEXT: %[[R:.*]] = graph.add %[[X]], %[[Z]]
+// CHECK-NEXT: %[[S:.*]] = graph.mul %[[R]], %[[C]]
+// CHECK-NEXT: return %[[S]]
+graph.source @weight : tensor<4x4xf32> {init = #graph.init_kind<zeros>}
+graph.source @bias : tensor<4xf32> {init = #graph.init_kind<zeros>}
+graph.source @unused : tensor<4xf32> {init = #graph.init_kind<zeros>}
+graph.state @a : tensor<4x4xf32> parameter views [#graph.view<@weight, 0, [4, 1]>]
+graph.state @b : tensor<4xf32> parameter views [#graph.view<@bias, 0, [1]>]
+graph.state @c : tensor<4xf32> parameter views [#graph.view<@unused, 0, [1]>]
+func.func @forward(%x: tensor<2x3x4xf32> {graph.input = "x"}, %w: tensor<4x4xf32> {graph.state = @a}, %b: tensor<4xf32> {graph.state = @b}, %c: tensor<4xf32> {graph.state = @c}) -> tensor<2x3x4xf32> {
+  %0 = graph.matmul "abc,cd->abd" %x, %w : (tensor<2x3x4xf32>, tensor<4x4xf32>) -> tensor<2x3x4xf32>
+  %1 = graph.add %0, %b : (tensor<2x3x4xf32>, tensor<4xf32>) -> tensor<2x3x4xf32>
+  %2 = graph.add %x, %1 : (tensor<2x3x4xf32>, tensor<2x3x4xf32>) -> tensor<2x3x4xf32>
+  %two = graph.constant dense<2.0> : tensor<f32>
+  %3 = graph.mul %2, %two : (tensor<2x3x4xf32>, tensor<f32>) -> tensor<2x3x4xf32>
+  return %3 : tensor<2x3x4xf32>
+}
+
+// -----
+
+// CHECK: graph.source @weight
+// CHECK-NEXT: graph.source @bias
+// CHECK-NEXT: graph.state @s0 : tensor<4x4xf32> parameter views [#graph.view<@weight, 0, [4, 1]>]
+// CHECK-NEXT: graph.state @s1 : tensor<4xf32> parameter views [#graph.view<@bias, 0, [1]>]
+// CHECK-NEXT: func.func @forward(%[[X:.*]]: tensor<2x3x4xf32> {graph.input = "x"}, %[[W:.*]]: tensor<4x4xf32> {graph.state = @s0}, %[[B:.*]]: tensor<4xf32> {graph.state = @s1})
+// CHECK-NEXT: %[[C:.*]] = graph.constant dense<2.000000e+00>
+// CHECK-NEXT: %[[Y:.*]] = graph.matmul "bsd,de->bse" %[[X]], %[[W]]
+// CHECK-NEXT: %[[Z:.*]] = graph.add %[[Y]], %[[B]]
+// CHECK-NEXT: %[[R:.*]] = graph.add %[[X]], %[[Z]]
+// CHECK-NEXT: %[[S:.*]] = graph.mul %[[R]], %[[C]]
+// CHECK-NEXT: return %[[S]]
+graph.source @bias : tensor<4xf32> {init = #graph.init_kind<zeros>}
+graph.source @weight : tensor<4x4xf32> {init = #graph.init_kind<zeros>}
+graph.state @s1 : tensor<4x4xf32> parameter views [#graph.view<@weight, 0, [4, 1]>]
+graph.state @s0 : tensor<4xf32> parameter views [#graph.view<@bias, 0, [1]>]
+func.func @forward(%b: tensor<4xf32> {graph.state = @s0}, %w: tensor<4x4xf32> {graph.state = @s1}, %x: tensor<2x3x4xf32> {graph.input = "x"}) -> tensor<2x3x4xf32> {
+  %0 = graph.matmul "zq,pmz->pmq" %w, %x : (tensor<4x4xf32>, tensor<2x3x4xf32>) -> tensor<2x3x4xf32>
+  %again = graph.matmul "cd,abc->abd" %w, %x : (tensor<4x4xf32>, tensor<2x3x4xf32>) -> tensor<2x3x4xf32>
+  %dead = graph.exp %again : (tensor<2x3x4xf32>) -> tensor<2x3x4xf32>
+  %1 = graph.add %b, %0 : (tensor<4xf32>, tensor<2x3x4xf32>) -> tensor<2x3x4xf32>
+  %2 = graph.add %1, %x : (tensor<2x3x4xf32>, tensor<2x3x4xf32>) -> tensor<2x3x4xf32>
+  %two = graph.constant dense<2.0> : tensor<f32>
+  %3 = graph.mul %two, %2 : (tensor<f32>, tensor<2x3x4xf32>) -> tensor<2x3x4xf32>
+  return %3 : tensor<2x3x4xf32>
+}
