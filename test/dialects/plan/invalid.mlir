@@ -1,0 +1,287 @@
+// RUN: llmc-opt %s --split-input-file --verify-diagnostics
+
+// expected-error @below {{C1: table row 0 names procedure @missing that the stage does not have}}
+plan.stage @s attributes {stage = 0, slots = 1, first_layer = 0, last_layer = -1, table = [#plan.entry<@missing, 0, 0>]} {
+}
+
+// -----
+// expected-error @below {{C2: table row 0 uses slot 1 of 1}}
+plan.stage @s attributes {stage = 0, slots = 1, first_layer = 0, last_layer = -1, table = [#plan.entry<@f, 0, 1>]} {
+  plan.procedure @f forward {
+  }
+}
+
+// -----
+// expected-error @below {{C2: needs at least one slot, got 0}}
+plan.stage @s attributes {stage = 0, slots = 0, first_layer = 0, last_layer = -1, table = []} {
+}
+
+// -----
+plan.stage @s attributes {stage = 0, slots = 2, first_layer = 0, last_layer = -1, arena_bytes = 64, table = []} {
+  // expected-error @below {{C3: has no offset although the stage has arena_bytes}}
+  %a = plan.buffer step : !plan.buffer<4xf32>
+}
+
+// -----
+plan.stage @s attributes {stage = 0, slots = 2, first_layer = 0, last_layer = -1, arena_bytes = 64, table = []} {
+  // expected-error @below {{C3: bytes [16, 68) over all slots are outside the arena of 64}}
+  %a = plan.buffer slot {offset = 16, slot_stride = 36} : !plan.buffer<4xf32>
+}
+
+// -----
+plan.stage @s attributes {stage = 0, slots = 1, first_layer = 0, last_layer = -1, table = []} {
+  plan.procedure @f forward {
+  }
+  // expected-error @below {{C4: buffers come before procedures}}
+  %a = plan.buffer step : !plan.buffer<4xf32>
+}
+
+// -----
+plan.stage @s attributes {stage = 0, slots = 1, first_layer = 0, last_layer = -1, table = []} {
+  // expected-error @below {{C4: a stage holds buffers and procedures only}}
+  plan.record 0 {stream = 0}
+}
+
+// -----
+plan.stage @s attributes {stage = 0, slots = 1, first_layer = 0, last_layer = -1, table = []} {
+  %a = plan.buffer step : !plan.buffer<4xf32>
+  // expected-error @below {{C1: view of bytes [8, 24) leaves its parent of 16}}
+  %b = plan.buffer step of %a : !plan.buffer<4xf32> at 8 : !plan.buffer<4xf32>
+}
+
+// -----
+plan.stage @s attributes {stage = 0, slots = 1, first_layer = 0, last_layer = -1, table = []} {
+  // expected-error @below {{C1: a displacement needs a parent}}
+  %b = plan.buffer step at 8 : !plan.buffer<4xf32>
+}
+
+// -----
+plan.stage @s attributes {stage = 0, slots = 1, first_layer = 0, last_layer = -1, table = []} {
+  // expected-error @below {{C2: a scratch buffer has no binding}}
+  %a = plan.buffer scratch {binding = {input = "x"}} : !plan.buffer<4xf32>
+}
+
+// -----
+plan.stage @s attributes {stage = 0, slots = 1, first_layer = 0, last_layer = -1, table = []} {
+  %a = plan.buffer step : !plan.buffer<4xf32>
+  // expected-error @below {{C3: a view lies in the space of its parent (step)}}
+  %b = plan.buffer slot of %a : !plan.buffer<4xf32> : !plan.buffer<4xf32>
+}
+
+// -----
+plan.stage @s attributes {stage = 0, slots = 1, first_layer = 0, last_layer = -1, table = []} {
+  %a = plan.buffer step : !plan.buffer<4xf32>
+  // expected-error @below {{C3: a view takes its offset from its parent}}
+  %b = plan.buffer step of %a : !plan.buffer<4xf32> {offset = 0} : !plan.buffer<4xf32>
+}
+
+// -----
+plan.stage @s attributes {stage = 0, slots = 1, first_layer = 0, last_layer = -1, table = []} {
+  // expected-error @below {{C4: a binding names one of state, input, scalar, output, got}}
+  %a = plan.buffer step {binding = {input = "x", output = "y"}} : !plan.buffer<4xf32>
+}
+
+// -----
+plan.stage @s attributes {stage = 0, slots = 1, first_layer = 0, last_layer = -1, table = []} {
+  // expected-error @below {{C5: only a slot buffer has a slot_stride}}
+  %a = plan.buffer step {slot_stride = 64} : !plan.buffer<4xf32>
+}
+
+// -----
+plan.stage @s attributes {stage = 0, slots = 1, first_layer = 0, last_layer = -1, table = []} {
+  %a = plan.buffer step : !plan.buffer<4xf32>
+  plan.procedure @f forward {
+    // expected-error @below {{C1: a procedure holds instructions only}}
+    %b = plan.buffer step : !plan.buffer<4xf32>
+  }
+}
+
+// -----
+plan.stage @s attributes {stage = 0, slots = 1, first_layer = 0, last_layer = -1, table = []} {
+  plan.procedure @f forward {
+    // expected-error @below {{C2: stream is in [0, 255], got 256}}
+    plan.record 0 {stream = 256}
+  }
+}
+
+// -----
+plan.stage @s attributes {stage = 0, slots = 1, first_layer = 0, last_layer = -1, table = []} {
+  %a = plan.buffer step : !plan.buffer<4xf32>
+  plan.procedure @f forward {
+    // expected-error @below {{C1: body has 2 arguments for 1 reads and 0 scalars}}
+    plan.launch reads(%a : !plan.buffer<4xf32>) writes(%a : !plan.buffer<4xf32>) attributes {stream = 0} {
+    ^bb0(%x: tensor<4xf32>, %y: tensor<4xf32>):
+      plan.yield %x : tensor<4xf32>
+    }
+  }
+}
+
+// -----
+plan.stage @s attributes {stage = 0, slots = 1, first_layer = 0, last_layer = -1, table = []} {
+  %a = plan.buffer step : !plan.buffer<4xf32>
+  plan.procedure @f forward {
+    // expected-error @below {{C1: body argument 0 is 'tensor<5xf32>', its buffer holds 'tensor<4xf32>'}}
+    plan.launch reads(%a : !plan.buffer<4xf32>) writes(%a : !plan.buffer<4xf32>) attributes {stream = 0} {
+    ^bb0(%x: tensor<5xf32>):
+      plan.yield %x : tensor<5xf32>
+    }
+  }
+}
+
+// -----
+plan.stage @s attributes {stage = 0, slots = 1, first_layer = 0, last_layer = -1, table = []} {
+  %a = plan.buffer step : !plan.buffer<4xf32>
+  %b = plan.buffer step : !plan.buffer<2xf32>
+  plan.procedure @f forward {
+    // expected-error @below {{C1: body yields 'tensor<4xf32>' for a buffer of 'tensor<2xf32>'}}
+    plan.launch reads(%a : !plan.buffer<4xf32>) writes(%b : !plan.buffer<2xf32>) attributes {stream = 0} {
+    ^bb0(%x: tensor<4xf32>):
+      plan.yield %x : tensor<4xf32>
+    }
+  }
+}
+
+// -----
+plan.stage @s attributes {stage = 0, slots = 1, first_layer = 0, last_layer = -1, table = []} {
+  %a = plan.buffer step : !plan.buffer<4xf32>
+  plan.procedure @f forward {
+    // expected-error @below {{C1: body yields 0 tensors for 1 writes}}
+    plan.launch reads(%a : !plan.buffer<4xf32>) writes(%a : !plan.buffer<4xf32>) attributes {stream = 0} {
+    ^bb0(%x: tensor<4xf32>):
+      plan.yield
+    }
+  }
+}
+
+// -----
+plan.stage @s attributes {stage = 0, slots = 1, first_layer = 0, last_layer = -1, table = []} {
+  %a = plan.buffer step : !plan.buffer<4xf32>
+  plan.procedure @f forward {
+    // expected-error @below {{C1: scalar argument 1 is 'tensor<f32>', must be 'tensor<i64>'}}
+    plan.launch reads(%a : !plan.buffer<4xf32>) writes(%a : !plan.buffer<4xf32>) attributes {stream = 0, scalars = [array<i64: 0>]} {
+    ^bb0(%x: tensor<4xf32>, %y: tensor<f32>):
+      plan.yield %x : tensor<4xf32>
+    }
+  }
+}
+
+// -----
+plan.stage @s attributes {stage = 0, slots = 1, first_layer = 0, last_layer = -1, table = []} {
+  %a = plan.buffer step : !plan.buffer<4xf32>
+  plan.procedure @f forward {
+    // expected-error @below {{C2: a scalar is array<i64: base, coefficients>, got 3 : i64}}
+    plan.launch reads(%a : !plan.buffer<4xf32>) writes(%a : !plan.buffer<4xf32>) attributes {stream = 0, scalars = [3]} {
+    ^bb0(%x: tensor<4xf32>, %y: tensor<i64>):
+      plan.yield %x : tensor<4xf32>
+    }
+  }
+}
+
+// -----
+plan.stage @s attributes {stage = 0, slots = 1, first_layer = 0, last_layer = -1, table = []} {
+  %a = plan.buffer step : !plan.buffer<4xf32>
+  plan.procedure @f forward {
+    // expected-error @below {{C3: kernel and rows are set together}}
+    plan.launch reads(%a : !plan.buffer<4xf32>) writes(%a : !plan.buffer<4xf32>) attributes {stream = 0, rows = 4} {
+    ^bb0(%x: tensor<4xf32>):
+      plan.yield %x : tensor<4xf32>
+    }
+  }
+}
+
+// -----
+plan.stage @s attributes {stage = 0, slots = 1, first_layer = 0, last_layer = -1, table = []} {
+  %a = plan.buffer step : !plan.buffer<4x4xf32>
+  plan.procedure @f forward {
+    // expected-error @below {{C1: equation gives rank 1 to a buffer of rank 2}}
+    plan.matmul "a,ab->ab" %a, %a into %a {stream = 0} : !plan.buffer<4x4xf32>, !plan.buffer<4x4xf32>, !plan.buffer<4x4xf32>
+  }
+}
+
+// -----
+plan.stage @s attributes {stage = 0, slots = 1, first_layer = 0, last_layer = -1, table = []} {
+  %a = plan.buffer step : !plan.buffer<4x5xf32>
+  plan.procedure @f forward {
+    // expected-error @below {{C2: letter 'b' has two sizes, 5 and 4}}
+    plan.matmul "ab,bc->ac" %a, %a into %a {stream = 0} : !plan.buffer<4x5xf32>, !plan.buffer<4x5xf32>, !plan.buffer<4x5xf32>
+  }
+}
+
+// -----
+plan.stage @s attributes {stage = 0, slots = 1, first_layer = 0, last_layer = -1, table = []} {
+  %a = plan.buffer step : !plan.buffer<4x4xf32>
+  plan.procedure @f forward {
+    // expected-error @below {{C2: letter 'a' stands twice in a tensor}}
+    plan.matmul "aa,ab->ab" %a, %a into %a {stream = 0} : !plan.buffer<4x4xf32>, !plan.buffer<4x4xf32>, !plan.buffer<4x4xf32>
+  }
+}
+
+// -----
+plan.stage @s attributes {stage = 0, slots = 1, first_layer = 0, last_layer = -1, table = []} {
+  %a = plan.buffer step : !plan.buffer<4x4xf32>
+  plan.procedure @f forward {
+    // expected-error @below {{C3: result letter 'd' is in no operand}}
+    plan.matmul "ab,bc->ad" %a, %a into %a {stream = 0} : !plan.buffer<4x4xf32>, !plan.buffer<4x4xf32>, !plan.buffer<4x4xf32>
+  }
+}
+
+// -----
+plan.stage @s attributes {stage = 0, slots = 1, first_layer = 0, last_layer = -1, table = []} {
+  %a = plan.buffer step : !plan.buffer<4x4xf32>
+  plan.procedure @f forward {
+    // expected-error @below {{C3: letter 'b' is neither in the result nor in both operands}}
+    plan.matmul "ab,cd->ad" %a, %a into %a {stream = 0} : !plan.buffer<4x4xf32>, !plan.buffer<4x4xf32>, !plan.buffer<4x4xf32>
+  }
+}
+
+// -----
+plan.stage @s attributes {stage = 0, slots = 1, first_layer = 0, last_layer = -1, table = []} {
+  %a = plan.buffer step : !plan.buffer<4xf32>
+  plan.procedure @f forward {
+    // expected-error @below {{C1: a collective needs at least one axis}}
+    plan.collective all_reduce <sum> %a into %a over [] {stream = 0} : !plan.buffer<4xf32>, !plan.buffer<4xf32>
+  }
+}
+
+// -----
+plan.stage @s attributes {stage = 0, slots = 1, first_layer = 0, last_layer = -1, table = []} {
+  %a = plan.buffer step : !plan.buffer<4xf32>
+  plan.procedure @f forward {
+    // expected-error @below {{C2: members pick coordinates of one axis, got 2 axes}}
+    plan.collective all_reduce <sum> %a into %a over ["dp", "pp"] members [0, 1] {stream = 0} : !plan.buffer<4xf32>, !plan.buffer<4xf32>
+  }
+}
+
+// -----
+plan.stage @s attributes {stage = 0, slots = 1, first_layer = 0, last_layer = -1, table = []} {
+  %a = plan.buffer step : !plan.buffer<4xf32>
+  %b = plan.buffer step : !plan.buffer<4xi64>
+  plan.procedure @f forward {
+    // expected-error @below {{C3: element types differ: 'tensor<4xf32>' and 'tensor<4xi64>'}}
+    plan.collective all_reduce <sum> %a into %b over ["dp"] {stream = 0} : !plan.buffer<4xf32>, !plan.buffer<4xi64>
+  }
+}
+
+// -----
+plan.stage @s attributes {stage = 0, slots = 1, first_layer = 0, last_layer = -1, table = []} {
+  %a = plan.buffer step : !plan.buffer<4xf32>
+  %b = plan.buffer step : !plan.buffer<6xf32>
+  plan.procedure @f forward {
+    // expected-error @below {{C4: all_gather of 4 elements cannot give 6}}
+    plan.collective all_gather <sum> %a into %b over ["dp"] {stream = 0} : !plan.buffer<4xf32>, !plan.buffer<6xf32>
+  }
+}
+
+// -----
+plan.stage @s attributes {stage = 0, slots = 1, first_layer = 0, last_layer = -1, table = []} {
+  %a = plan.buffer step : !plan.buffer<4xf32>
+  %b = plan.buffer step : !plan.buffer<6xf32>
+  plan.procedure @f forward {
+    // expected-error @below {{C1: copies 16 bytes into 24}}
+    plan.copy %a into %b {stream = 0} : !plan.buffer<4xf32>, !plan.buffer<6xf32>
+  }
+}
+
+// -----
+// expected-error @below {{buffer elements are integers or floats, got 'index'}}
+func.func private @f(!plan.buffer<4xindex>)

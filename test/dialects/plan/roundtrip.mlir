@@ -1,0 +1,55 @@
+// RUN: llmc-opt %s | llmc-opt | FileCheck %s
+
+// CHECK-LABEL: plan.stage @stage0 attributes {arena_bytes = 9088 : i64
+// CHECK-SAME: table = [#plan.entry<@begin, 0, 0>, #plan.entry<@forward, 1, 1>]
+plan.stage @stage0 attributes {stage = 0, slots = 2, first_layer = 0, last_layer = 1, arena_bytes = 9088, live_bytes = 9088,
+    table = [#plan.entry<@begin, 0, 0>, #plan.entry<@forward, 1, 1>]} {
+  // CHECK: %[[W:.*]] = plan.buffer persistent {binding = {{.*}}state = @s0{{.*}}, offset = 0 : i64} : !plan.buffer<2x32xf32>
+  %w = plan.buffer persistent {offset = 0, binding = {state = @s0, role = "parameter", layer_first = 0, layer_count = 2, dims = [[]], valid_shape = array<i64: 32>, owner = true}} : !plan.buffer<2x32xf32>
+  // CHECK: plan.buffer persistent of %[[W]] : !plan.buffer<2x32xf32> at 128 : !plan.buffer<32xf32>
+  %w1 = plan.buffer persistent of %w : !plan.buffer<2x32xf32> at 128 : !plan.buffer<32xf32>
+  // CHECK: plan.buffer slot {offset = 256 : i64, slot_stride = 4096 : i64} : !plan.buffer<4x32xf32>
+  %x = plan.buffer slot {offset = 256, slot_stride = 4096} : !plan.buffer<4x32xf32>
+  %y = plan.buffer slot {offset = 1024, slot_stride = 4096} : !plan.buffer<4x32xf32>
+  // CHECK: plan.buffer slot {binding = {input = "input_ids"}
+  %ids = plan.buffer slot {offset = 2048, slot_stride = 4096, binding = {input = "input_ids"}} : !plan.buffer<4xi64>
+  // CHECK: plan.buffer step {binding = {scalar = "lr"}, offset = 8704 : i64} : !plan.buffer<f32>
+  %lr = plan.buffer step {offset = 8704, binding = {scalar = "lr"}} : !plan.buffer<f32>
+  // CHECK: plan.buffer scratch {offset = 8768 : i64} : !plan.buffer<i1>
+  %flag = plan.buffer scratch {offset = 8768} : !plan.buffer<i1>
+  %z = plan.buffer scratch {offset = 8832} : !plan.buffer<4x4xf32>
+  // CHECK: plan.procedure @begin begin
+  plan.procedure @begin begin {
+    // CHECK: plan.fill %[[W]] {stream = 0 : i64} : !plan.buffer<2x32xf32>
+    plan.fill %w {stream = 0} : !plan.buffer<2x32xf32>
+  }
+  // CHECK: plan.procedure @forward forward
+  plan.procedure @forward forward {
+    // CHECK: plan.wait 3 step {stream = 0 : i64}
+    plan.wait 3 step {stream = 0}
+    // CHECK: plan.recv %{{.*}} from "pp" -1 channel 0 {{.*}} : !plan.buffer<4x32xf32>
+    plan.recv %x from "pp" -1 channel 0 {stream = 0, origin = #plan.origin<"border" tactic "stages" rule "activations">} : !plan.buffer<4x32xf32>
+    // CHECK: plan.feed "input_ids" into %{{.*}} : !plan.buffer<4xi64>
+    plan.feed "input_ids" into %ids {stream = 0} : !plan.buffer<4xi64>
+    // CHECK: plan.launch reads(%{{.*}}, %{{.*}} : !plan.buffer<4x32xf32>, !plan.buffer<32xf32>) writes(%{{.*}} : !plan.buffer<4x32xf32>)
+    // CHECK-SAME: extents = array<i64: 7>, kernel = "add", origin = #plan.origin<"graph.add" nodes ["h.0/add", "h.1/add"]>, rows = 4 : i64, scalars = [array<i64: 0, 0, 0, 16>], stream = 0 : i64
+    plan.launch reads(%x, %w1 : !plan.buffer<4x32xf32>, !plan.buffer<32xf32>) writes(%y : !plan.buffer<4x32xf32>)
+        attributes {stream = 0 : i64, kernel = "add", rows = 4, extents = array<i64: 7>, scalars = [array<i64: 0, 0, 0, 16>],
+                    origin = #plan.origin<"graph.add" nodes ["h.0/add", "h.1/add"]>} {
+    ^bb0(%a: tensor<4x32xf32>, %b: tensor<32xf32>, %offset: tensor<i64>):
+      %r = graph.add %a, %b : (tensor<4x32xf32>, tensor<32xf32>) -> tensor<4x32xf32>
+      // CHECK: plan.yield %{{.*}} : tensor<4x32xf32>
+      plan.yield %r : tensor<4x32xf32>
+    }
+    // CHECK: plan.matmul "ad,bd->ab" %{{.*}}, %{{.*}} into %{{.*}} accumulate {fallback = "matmul", fallback_accumulate = "matmul_add", stream = 0 : i64}
+    plan.matmul "ad,bd->ab" %x, %y into %z accumulate {stream = 0, fallback = "matmul", fallback_accumulate = "matmul_add"} : !plan.buffer<4x32xf32>, !plan.buffer<4x32xf32>, !plan.buffer<4x4xf32>
+    // CHECK: plan.collective all_reduce <sum> %{{.*}} into %{{.*}} over ["pp"] members [0, 1]
+    plan.collective all_reduce <sum> %y into %y over ["pp"] members [0, 1] {stream = 1, origin = #plan.origin<"parallel.all_reduce" nodes ["n"] tactic "tensor" rule "row cut">} : !plan.buffer<4x32xf32>, !plan.buffer<4x32xf32>
+    // CHECK: plan.copy %{{.*}} into %{{.*}} {stream = 0 : i64}
+    plan.copy %y into %x {stream = 0} : !plan.buffer<4x32xf32>, !plan.buffer<4x32xf32>
+    // CHECK: plan.send %{{.*}}, %{{.*}} to "pp" 1 channel 0
+    plan.send %y, %x to "pp" 1 channel 0 {stream = 2} : !plan.buffer<4x32xf32>, !plan.buffer<4x32xf32>
+    // CHECK: plan.record 1 {stream = 2 : i64}
+    plan.record 1 {stream = 2}
+  }
+}
