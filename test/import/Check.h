@@ -1,0 +1,43 @@
+// What the tests of the readers share.
+#ifndef LLMC_TEST_IMPORT_CHECK_H
+#define LLMC_TEST_IMPORT_CHECK_H
+
+#include "dialects/graph/Evaluate.h"
+#include "dialects/graph/Graph.h"
+#include "lib/pipeline/Options.h"
+#include "mlir/IR/BuiltinOps.h"
+#include "mlir/IR/MLIRContext.h"
+#include "mlir/IR/OwningOpRef.h"
+
+#include <map>
+#include <string>
+#include <vector>
+
+namespace llmc::test {
+
+// Counts; prints what failed.
+bool check(bool holds, const std::string &what);
+
+std::string data(const std::string &name); // a path under test/data
+
+CompileOptions optionsFor(int64_t batch, int64_t sequence);
+
+// Reads by the file's extension. Null with `message` set where it is refused.
+mlir::OwningOpRef<mlir::ModuleOp> import(mlir::MLIRContext &context, const std::string &path,
+                                         const CompileOptions &options, std::string &message);
+
+graph::Tensor readNpy(const std::string &path);
+
+// The values of all parameters of @forward, read from the files that the
+// sources name, through the states' views; in argument order behind `ids`.
+std::vector<graph::Tensor> arguments(mlir::ModuleOp module, const graph::Tensor &ids);
+
+size_t count(mlir::ModuleOp module, llvm::StringRef op);
+
+void testModels();
+void testFolding();
+void testRefusals();
+
+} // namespace llmc::test
+
+#endif // LLMC_TEST_IMPORT_CHECK_H

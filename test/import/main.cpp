@@ -1,0 +1,100 @@
+// Tests of lib/onnx and lib/huggingface. Prints "N passed, N failed".
+#include "Check.h"
+
+#include "lib/huggingface/Import.h"
+#include "lib/onnx/Import.h"
+#include "lib/support/Npy.h"
+#include "mlir/IR/Diagnostics.h"
+
+#include <cstdio>
+#include <cstring>
+#include <fstream>
+
+using namespace llmc;
+using namespace mlir;
+
+static int passed = 0, failed = 0;
+
+bool test::check(bool holds, const std::string &what) {
+  ++(holds ? passed : failed);
+  if (!holds)
+    std::printf("FAILED: %s\n", what.c_str());
+  return holds;
+}
+
+std::string test::data(const std::string &name) { return LLMC_TEST_DATA "/" + name; }
+
+CompileOptions test::optionsFor(int64_t batch, int64_t sequence) {
+  CompileOptions options;
+  options.microBatch = batch;
+  options.sequence = sequence;
+  return options;
+}
+
+OwningOpRef<ModuleOp> test::import(MLIRContext &context, const std::string &path,
+                                   const CompileOptions &options, std::string &message) {
+  ScopedDiagnosticHandler handler(&context, [&](Diagnostic &d) {
+    message += d.str();
+    return success();
+  });
+  return llvm::StringRef(path).ends_with(".onnx") ? importOnnx(context, path, options)
+                                                  : importConfig(context, path, options);
+}
+
+graph::Tensor test::readNpy(const std::string &path) {
+  auto file = support::NpyFile::open(path);
+  if (!check(bool(file), "reads " + path))
+    return {};
+  graph::Tensor out(file->shape());
+  for (int64_t i = 0; i < out.size(); ++i)
+    out.data[i] = support::readAsDouble(file->type(), file->data(), i);
+  return out;
+}
+
+static graph::Tensor readState(ModuleOp module, graph::StateOp state) {
+  auto view = cast<graph::ViewAttr>((*state.getViews())[0]);
+  auto source = module.lookupSymbol<graph::SourceOp>(view.getSource());
+  auto file = cast<DictionaryAttr>(
+      module->getAttrOfType<ArrayAttr>("graph.files")[*source.getFile()]);
+  std::ifstream in(file.getAs<StringAttr>("path").str(), std::ios::binary);
+  std::vector<float> whole(cast<ShapedType>(source.getType()).getNumElements());
+  in.seekg(*source.getFileOffset());
+  in.read(reinterpret_cast<char *>(whole.data()), whole.size() * sizeof(float));
+  test::check(bool(in), "reads source " + source.getSymName().str());
+  auto type = cast<RankedTensorType>(state.getType());
+  graph::Tensor out(std::vector<int64_t>(type.getShape()));
+  std::vector<int64_t> index(type.getRank(), 0);
+  for (double &value : out.data) {
+    int64_t at = view.getOffset();
+    for (size_t d = 0; d < index.size(); ++d)
+      at += index[d] * view.getStrides()[d];
+    value = whole[at];
+    for (size_t d = index.size(); d-- > 0 && ++index[d] == out.shape[d];)
+      index[d] = 0;
+  }
+  return out;
+}
+
+std::vector<graph::Tensor> test::arguments(ModuleOp module, const graph::Tensor &ids) {
+  auto func = module.lookupSymbol<func::FuncOp>("forward");
+  std::vector<graph::Tensor> out = {ids};
+  for (unsigned i = 1; i < func.getNumArguments(); ++i) {
+    auto name = func.getArgAttrOfType<FlatSymbolRefAttr>(i, "graph.state");
+    out.push_back(readState(module, module.lookupSymbol<graph::StateOp>(name.getValue())));
+  }
+  return out;
+}
+
+size_t test::count(ModuleOp module, llvm::StringRef op) {
+  size_t n = 0;
+  module.walk([&](Operation *o) { n += o->getName().getStringRef() == op; });
+  return n;
+}
+
+int main() {
+  test::testModels();
+  test::testFolding();
+  test::testRefusals();
+  std::printf("%d passed, %d failed\n", passed, failed);
+  return failed != 0;
+}
