@@ -18,7 +18,7 @@ namespace llmc::test {
 // Counts; prints what failed.
 bool check(bool holds, const std::string &what);
 
-std::string data(const std::string &name); // a path under test/data
+std::string dataPath(const std::string &name); // a path under test/data
 
 CompileOptions optionsFor(int64_t batch, int64_t sequence);
 

@@ -48,8 +48,8 @@ private:
 struct Tester {
   MLIRContext context;
   Folder folder;
-  std::string model = readAll(data("gpt2-tiny/dynamo.onnx"));
-  std::string config = readAll(data("gpt2-tiny/config.json"));
+  std::string model = readAll(dataPath("gpt2-tiny/dynamo.onnx"));
+  std::string config = readAll(dataPath("gpt2-tiny/config.json"));
 
   void refuses(const std::string &what, const std::string &path, const CompileOptions &options,
                std::initializer_list<const char *> words) {
@@ -86,17 +86,17 @@ struct Tester {
 }
 
 void testOnnx(Tester &t) {
-  t.refuses("no file", data("gpt2-tiny/none.onnx"), optionsFor(2, 12), {"no such file"});
+  t.refuses("no file", dataPath("gpt2-tiny/none.onnx"), optionsFor(2, 12), {"no such file"});
   t.refuses("an empty file", t.folder.write("empty.onnx", ""), optionsFor(2, 12), {"empty"});
   t.refuses("text", t.folder.write("text.onnx", "version https://git-lfs"), optionsFor(2, 12),
             {"ONNX"});
   t.refuses("half a file", t.folder.write("half.onnx", t.model.substr(0, t.model.size() / 2)),
             optionsFor(2, 12), {"truncated"});
-  t.refuses("a long sequence", data("gpt2-tiny/dynamo.onnx"), optionsFor(2, 65),
+  t.refuses("a long sequence", dataPath("gpt2-tiny/dynamo.onnx"), optionsFor(2, 65),
             {"65", "64", "wpe", "--seq"});
   CompileOptions unknownDim = optionsFor(2, 12);
   unknownDim.dims["depth"] = 3;
-  t.refuses("a dim that is not there", data("gpt2-tiny/dynamo.onnx"), unknownDim,
+  t.refuses("a dim that is not there", dataPath("gpt2-tiny/dynamo.onnx"), unknownDim,
             {"depth", "batch", "sequence"});
   t.refusesOnnx(
       "two unknown ops",
@@ -151,7 +151,7 @@ void testExternal(Tester &t) {
 }
 
 void testConfig(Tester &t) {
-  t.refuses("no config", data("none/config.json"), optionsFor(2, 12), {"no such file"});
+  t.refuses("no config", dataPath("none/config.json"), optionsFor(2, 12), {"no such file"});
   t.refuses("broken JSON", t.folder.write("config.json", "{"), optionsFor(2, 12), {"JSON"});
   t.refusesConfig("model_type", "\"llama2000\"", {"llama2000", "gpt2"});
   t.refusesConfig("n_head", "5", {"n_head", "5", "32"});

@@ -13,16 +13,16 @@
 using namespace llmc;
 using namespace mlir;
 
-static int passed = 0, failed = 0;
+static int good = 0, bad = 0;
 
 bool test::check(bool holds, const std::string &what) {
-  ++(holds ? passed : failed);
+  ++(holds ? good : bad);
   if (!holds)
     std::printf("FAILED: %s\n", what.c_str());
   return holds;
 }
 
-std::string test::data(const std::string &name) { return LLMC_TEST_DATA "/" + name; }
+std::string test::dataPath(const std::string &name) { return LLMC_TEST_DATA "/" + name; }
 
 CompileOptions test::optionsFor(int64_t batch, int64_t sequence) {
   CompileOptions options;
@@ -95,6 +95,6 @@ int main() {
   test::testModels();
   test::testFolding();
   test::testRefusals();
-  std::printf("%d passed, %d failed\n", passed, failed);
-  return failed != 0;
+  std::printf("%d passed, %d failed\n", good, bad);
+  return bad != 0;
 }
