@@ -16,6 +16,7 @@ class Masker {
 public:
   explicit Masker(Paddings &paddings) : paddings(paddings) {}
   LogicalResult run(Block &block);
+  void leave(func::FuncOp func);
   unsigned numMasks = 0;
 
 private:
@@ -120,7 +121,8 @@ void Masker::mask(Operation *user, unsigned operand, int64_t dim, Content wanted
   for (StringRef name : {StringRef(kStage), StringRef(kBackward), StringRef(kOrigin)})
     if (Attribute attr = user->getAttr(name))
       masked->setAttr(name, attr);
-  ShardingAttr sharding = getSharding(value).getReduced();
+  ShardingAttr sharding =
+      isa<func::ReturnOp>(user) ? getRequired(user->getOpOperand(operand)) : getSharding(value).getReduced();
   setRequired(masked->getOpOperand(0), sharding);
   setSharding(masked.getResult(), sharding);
   value.replaceUsesWithIf(masked.getResult(), [&](OpOperand &use) {
@@ -196,11 +198,33 @@ LogicalResult Masker::visit(graph::GraphOpInterface op) {
   return success();
 }
 
+// Accumulators begin with zeros, and what a function leaves in them is zero
+// there: so they are zero wherever they enter one.
+static bool isAccumulator(Attribute name, func::FuncOp func) {
+  auto symbol = dyn_cast_or_null<FlatSymbolRefAttr>(name);
+  auto state = symbol ? func->getParentOfType<ModuleOp>().lookupSymbol<graph::StateOp>(
+                            symbol.getAttr())
+                      : graph::StateOp();
+  return state && state.getRole() == graph::Role::accumulator;
+}
+
+void Masker::leave(func::FuncOp func) {
+  Operation *ret = func.getBody().front().getTerminator();
+  for (OpOperand &use : ret->getOpOperands())
+    if (isAccumulator(func.getResultAttr(use.getOperandNumber(), kState), func))
+      for (Padding padding : paddings.lookup(use.get()))
+        if (get(use.get(), padding.dim) != Content::Zero)
+          mask(ret, use.getOperandNumber(), padding.dim, Content::Zero);
+}
+
 LogicalResult Masker::run(Block &block) {
-  bool isBody = !isa<func::FuncOp>(block.getParentOp());
+  auto func = dyn_cast<func::FuncOp>(block.getParentOp());
   for (BlockArgument arg : block.getArguments())
-    for (Padding padding : paddings.lookup(arg)) // states are finite
-      contents[{arg, padding.dim}] = isBody ? Content::Unknown : Content::Finite;
+    for (Padding padding : paddings.lookup(arg)) {
+      bool isZero = func && isAccumulator(func.getArgAttr(arg.getArgNumber(), kState), func);
+      // Other states are finite; nothing is known of what enters a body.
+      contents[{arg, padding.dim}] = isZero ? Content::Zero : func ? Content::Finite : Content::Unknown;
+    }
   for (Operation &op : llvm::make_early_inc_range(block)) {
     if (auto repeat = dyn_cast<graph::RepeatOp>(op)) {
       if (failed(run(repeat.getBlock())))
@@ -220,5 +244,6 @@ FailureOr<unsigned> llmc::maskReductions(func::FuncOp func, Paddings &paddings) 
   Masker masker(paddings);
   if (failed(masker.run(func.getBody().front())))
     return failure();
+  masker.leave(func);
   return masker.numMasks;
 }

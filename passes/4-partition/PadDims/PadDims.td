@@ -7,7 +7,8 @@ def PadDims : Pass<"llmc-pad-dims", "::mlir::ModuleOp"> {
       it (gather, take_along and their gradients), every op treats it as a
       factor of its own, and no input of the step carries it. States grow and
       keep the old sizes in `valid_shape`.
-      Padding of states is undefined but finite. Before a reduction over padding
+      Padding of states is undefined but finite; that of accumulators is zero,
+      from the step's start on, and so are padded gradients. Before a reduction over padding
       that is not neutral already stands a `graph.mask_tail` (maximum: -inf,
       sum: 0), which all later users read.
     Keeps: everything else; a module that divides is not changed.

@@ -79,8 +79,33 @@ static void addUnreduced(OpOperand &use, ArrayRef<StringAttr> axes) {
   setRequired(use, withUnreduced(getRequired(use), axes));
 }
 
-static void makeUnreduced(AddOp add, ReshardOp reshard, Chain &chain) {
-  Axes axes = getReducedAxes(reshard);
+// acc + R(g) + R(h) + ... as a tree of adds that broadcast nothing.
+namespace {
+struct Sum {
+  SmallVector<AddOp> adds;
+  Value acc;
+  SmallVector<ReshardOp> terms;
+};
+} // namespace
+
+static bool collectSum(Value value, bool isRoot, Sum &sum) {
+  auto add = value.getDefiningOp<AddOp>();
+  if (add && (isRoot || value.hasOneUse()) && add.getLhs().getType() == add.getType() &&
+      add.getRhs().getType() == add.getType()) {
+    sum.adds.push_back(add);
+    return collectSum(add.getLhs(), false, sum) && collectSum(add.getRhs(), false, sum);
+  }
+  if (ReshardOp reshard = getPureSum(value); reshard && reshard.getTo().getUnreduced().empty()) {
+    sum.terms.push_back(reshard);
+    return reshard.getFrom() == sum.terms.front().getFrom();
+  }
+  if (sum.acc)
+    return false; // a second term that is not partial
+  sum.acc = value;
+  return true;
+}
+
+static void makeUnreduced(Sum &sum, Chain &chain, ArrayRef<StringAttr> axes) {
   addUnreduced(chain.arg, axes);
   if (chain.inner) {
     addUnreduced(*chain.intoRepeat, axes);
@@ -89,11 +114,15 @@ static void makeUnreduced(AddOp add, ReshardOp reshard, Chain &chain) {
     addUnreduced(chain.outOfRepeat, axes);
   }
   addUnreduced(*chain.result, axes);
-  for (OpOperand &use : add->getOpOperands())
-    addUnreduced(use, axes);
-  addUnreduced(add.getResult(), axes);
-  reshard.getResult().replaceAllUsesWith(reshard.getOperand());
-  reshard.erase();
+  for (AddOp add : sum.adds) {
+    for (OpOperand &use : add->getOpOperands())
+      addUnreduced(use, axes);
+    addUnreduced(add.getResult(), axes);
+  }
+  for (ReshardOp reshard : sum.terms) {
+    reshard.getResult().replaceAllUsesWith(reshard.getOperand());
+    reshard.erase();
+  }
 }
 
 // Where the state enters another function, it is reduced at once.
@@ -112,24 +141,25 @@ static void reduceAtEntry(func::FuncOp func, FlatSymbolRefAttr state, ArrayRef<S
   }
 }
 
-static bool sinkInto(AddOp add) {
-  for (unsigned i : {0u, 1u}) {
-    ReshardOp reshard = getPureSum(add->getOperand(1 - i));
-    Chain chain;
-    if (!reshard || !reshard.getTo().getUnreduced().empty() ||
-        add->getOperand(i).getType() != add.getType() || !traceBack(add->getOperand(i), chain) ||
-        !traceOn(add.getResult(), chain))
-      continue;
-    Axes axes = getReducedAxes(reshard);
-    makeUnreduced(add, reshard, chain);
-    auto func = cast<func::FuncOp>(chain.arg.getOwner()->getParentOp());
-    FlatSymbolRefAttr state = accumulatorOf(func, chain.arg.getArgNumber());
-    for (auto other : func->getParentOfType<ModuleOp>().getOps<func::FuncOp>())
-      if (other != func)
-        reduceAtEntry(other, state, axes);
-    return true;
-  }
-  return false;
+bool llmc::isAccumulator(Value value) {
+  Chain chain;
+  return traceBack(value, chain);
+}
+
+static bool sinkInto(AddOp root) {
+  Sum sum;
+  Chain chain;
+  if (!collectSum(root.getResult(), true, sum) || sum.terms.empty() || !sum.acc ||
+      !traceBack(sum.acc, chain) || !traceOn(root.getResult(), chain))
+    return false;
+  Axes axes = getReducedAxes(sum.terms.front());
+  makeUnreduced(sum, chain, axes);
+  auto func = cast<func::FuncOp>(chain.arg.getOwner()->getParentOp());
+  FlatSymbolRefAttr state = accumulatorOf(func, chain.arg.getArgNumber());
+  for (auto other : func->getParentOfType<ModuleOp>().getOps<func::FuncOp>())
+    if (other != func)
+      reduceAtEntry(other, state, axes);
+  return true;
 }
 
 unsigned llmc::sinkAccumulators(ModuleOp module) {

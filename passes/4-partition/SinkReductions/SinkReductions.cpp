@@ -42,6 +42,14 @@ static bool sameMarks(Operation *a, Operation *b) {
   return a->getAttr(kStage) == b->getAttr(kStage) && a->hasAttr(kBackward) == b->hasAttr(kBackward);
 }
 
+// An add that does not broadcast.
+static AddOp getPlainAdd(Value value) {
+  auto add = value.getDefiningOp<AddOp>();
+  if (!add || add.getLhs().getType() != add.getType() || add.getRhs().getType() != add.getType())
+    return {};
+  return add;
+}
+
 //===-- Behind one op -------------------------------------------------------===//
 
 // The reshards in the operands `set`, if all of them only sum over the same axes.
@@ -65,6 +73,25 @@ static bool shrinksOrKeeps(Operation *op, ArrayRef<unsigned> set) {
   for (Value result : op->getResults())
     after += numElements(result);
   return after <= before;
+}
+
+// Through ops that are linear in it, `value` ends in an accumulator, and is read
+// by nobody else: then its reduction costs nothing until the step's end.
+static bool endsInAccumulator(Value value) {
+  if (!value.hasOneUse())
+    return false;
+  OpOperand &use = *value.use_begin();
+  auto op = dyn_cast<graph::GraphOpInterface>(use.getOwner());
+  if (!op || op->getNumResults() != 1)
+    return false;
+  if (auto add = getPlainAdd(op->getResult(0)))
+    return isAccumulator(op->getOperand(1 - use.getOperandNumber())) ||
+           endsInAccumulator(op->getResult(0));
+  unsigned index = use.getOperandNumber();
+  for (const auto &set : op.getShardingRule().linearIn)
+    if (ArrayRef<unsigned>(set) == ArrayRef<unsigned>(index))
+      return endsInAccumulator(op->getResult(0));
+  return false;
 }
 
 // An op that makes partial results of its own must make sums.
@@ -110,7 +137,8 @@ static bool sinkBehind(Operation *op) {
     return false;
   for (const auto &set : graphOp.getShardingRule().linearIn) {
     SmallVector<ReshardOp> reshards = matchSet(op, set);
-    if (reshards.empty() || !shrinksOrKeeps(op, set))
+    bool isFree = op->getNumResults() == 1 && endsInAccumulator(op->getResult(0));
+    if (reshards.empty() || (!isFree && !shrinksOrKeeps(op, set)))
       continue;
     moveBehind(op, set, reshards);
     return true;
@@ -130,14 +158,6 @@ static bool mergeChain(ReshardOp op) {
 }
 
 //===-- Sums of many ----------------------------------------------------------===//
-
-// An add that does not broadcast.
-static AddOp getPlainAdd(Value value) {
-  auto add = value.getDefiningOp<AddOp>();
-  if (!add || add.getLhs().getType() != add.getType() || add.getRhs().getType() != add.getType())
-    return {};
-  return add;
-}
 
 static void collectLeaves(Value value, bool isRoot, Operation *root, SmallVectorImpl<Value> &leaves) {
   AddOp add = getPlainAdd(value);

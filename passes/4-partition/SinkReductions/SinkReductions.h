@@ -10,6 +10,9 @@ parallel::ReshardOp getPureSum(mlir::Value value);
 // The axes that a reshard reduces.
 parallel::Axes getReducedAxes(parallel::ReshardOp op);
 
+// True of an accumulator as it enters the add that it is for.
+bool isAccumulator(mlir::Value value);
+
 // Moves the reductions of gradients behind the accumulators, and into @update.
 // Returns how many.
 unsigned sinkAccumulators(mlir::ModuleOp module);

@@ -160,7 +160,10 @@ Value UpdateSplitter::uniform(Value value, int64_t stage, OpBuilder &builder) {
   Axes axes;
   Value source = value;
   auto reshard = value.getDefiningOp<ReshardOp>();
-  if (reshard && value.hasOneUse()) {
+  bool inSum = llvm::any_of(value.getUsers(), [&](Operation *user) {
+    return user->getNumResults() && infos[user->getResult(0)].kind == Kind::Partial;
+  });
+  if (reshard && !inSum) {
     axes.assign(reshard.getFrom().getUnreduced().begin(), reshard.getFrom().getUnreduced().end());
     source = reshard.getOperand();
   }

@@ -83,6 +83,8 @@ private:
                             : makeSharding(context, dims));
     }
     annotateBlock(func.getBody().front());
+    if (!random) // once more, now that what stands behind is known
+      annotateBlock(func.getBody().front());
     for (OpOperand &use : func.getBody().front().getTerminator()->getOpOperands())
       if (auto name = func.getResultAttrOfType<FlatSymbolRefAttr>(use.getOperandNumber(), kState))
         setRequired(use, layoutOf(module.lookupSymbol<StateOp>(name.getAttr())));
@@ -102,8 +104,10 @@ private:
     FactorAxes axes(rule.factors.size());
     if (random)
       draw(rule, axes);
-    else
+    else {
       take(op, rule, axes);
+      ask(op, rule, axes);
+    }
     for (auto [i, dims] : llvm::enumerate(rule.operands))
       setRequired(op->getOpOperand(i), shardingOf(context, dims, axes));
     for (auto [i, dims] : llvm::enumerate(rule.results))
@@ -128,6 +132,23 @@ private:
             if (rule.factors[factor].kind != FactorKind::Replicated && !isUsed(axes, axis))
               axes[factor].push_back(axis);
       }
+    }
+  }
+
+  // A factor that only the result has is cut as its first user's other operand is.
+  void ask(GraphOpInterface op, const ShardingRule &rule, FactorAxes &axes) {
+    for (OpOperand &use : op->getResult(0).getUses()) {
+      auto user = dyn_cast<GraphOpInterface>(use.getOwner());
+      if (!user)
+        continue;
+      ShardingRule of = user.getShardingRule();
+      FactorAxes wanted(of.factors.size());
+      take(user, of, wanted);
+      SmallVector<Axes> cuts = getAxes(shardingOf(context, of.operands[use.getOperandNumber()], wanted));
+      for (auto [d, factors] : llvm::enumerate(rule.results[0]))
+        for (StringAttr axis : cuts[d])
+          if (factors.size() == 1 && !isUsed(axes, axis))
+            axes[factors[0]].push_back(axis);
     }
   }
 

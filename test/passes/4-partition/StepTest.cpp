@@ -34,7 +34,10 @@ struct Model {
   bool partition() {
     PassManager passes(&context);
     buildPartitionPipeline(passes);
-    return succeeded(passes.run(*module));
+    bool ok = succeeded(passes.run(*module));
+    if (std::getenv("DUMP"))
+      module->print(llvm::errs(), OpPrintingFlags().enableDebugInfo(true).useLocalScope());
+    return ok;
   }
 };
 
@@ -193,5 +196,143 @@ LLMC_TEST(random_annotations) {
     if (seed % 3 == 1)
       layout = {2, 2, 2, {1, 1}, {}};
     check(decoder(4, 2, {8, 12, 2, 12}), layout, 12, "seed " + std::to_string(seed), &random);
+  }
+}
+
+//===-- That the checks above can fail ------------------------------------------===//
+
+namespace {
+bool isRight(ModuleOp module, const StepInput &input, const StepOutput &expected) {
+  ScopedDiagnosticHandler quiet(module.getContext(), [](Diagnostic &) { return success(); });
+  auto got = parallel::evaluateStep(module, input);
+  if (failed(got) || !(got->replicaError <= 1e-11))
+    return false;
+  for (auto &[name, value] : got->outputs)
+    if (!(std::abs(value.data[0] - expected.outputs.at(name).data[0]) <= 1e-9))
+      return false;
+  for (auto state : module.getOps<graph::StateOp>()) {
+    std::string name = state.getSymName().str();
+    bool isSum = state.getRole() == graph::Role::accumulator && !state.getOf();
+    if (!isSum && !(l2(got->states.at(name), &expected.states.at(name)) <= 1e-9))
+      return false;
+  }
+  return true;
+}
+} // namespace
+
+LLMC_TEST(every_collective_and_mask_matters) {
+  Layout layout{2, 2, 2, {1, 1}, tensorCuts()};
+  Model model(decoder(4, 2, {8, 12, 2, 17}));
+  StepInput input = drawInput(*model.module, 2, 17);
+  auto expected = parallel::evaluateStep(*model.module, input);
+  annotate(*model.module, layout);
+  EXPECT(model.partition() && succeeded(expected));
+  EXPECT(isRight(*model.module, input, *expected));
+  SmallVector<Operation *> mutants;
+  model.module->walk([&](Operation *op) {
+    if (isa<parallel::AllReduceOp, graph::MaskTailOp>(op))
+      mutants.push_back(op);
+  });
+  EXPECT(mutants.size() > 40);
+  // Attention does not see a bias of its keys: there is nothing to reduce.
+  EXPECT(l2(expected->states.at("bk.grad")) < 1e-12);
+  for (Operation *op : mutants) {
+    auto origin = op->getAttrOfType<DictionaryAttr>("parallel.origin");
+    if (origin && origin.getAs<StringAttr>("node").getValue() == "src.bk")
+      continue;
+    // Its users read the operand instead.
+    SmallVector<OpOperand *> uses;
+    for (OpOperand &use : op->getResult(0).getUses())
+      uses.push_back(&use);
+    for (OpOperand *use : uses)
+      use->set(op->getOperand(0));
+    std::string text = parallel::getNodeName(op->getLoc()).str();
+    EXPECT_MSG(!isRight(*model.module, input, *expected),
+               op->getName().getStringRef().str() + " at " + text + " in " +
+                   op->getParentOfType<func::FuncOp>().getSymName().str() + " can be left out");
+    for (OpOperand *use : uses)
+      use->set(op->getResult(0));
+  }
+}
+
+//===-- What is sent --------------------------------------------------------------===//
+
+namespace {
+// Bytes of all-reduces over one axis list, by function.
+std::vector<int64_t> reducedBytes(Operation *root, StringRef axis, bool inLayers) {
+  std::vector<int64_t> bytes;
+  root->walk([&](parallel::AllReduceOp op) {
+    bool inside = op->getParentOfType<graph::RepeatOp>() != nullptr;
+    if (inside == inLayers && op.getAxes().size() == 1 &&
+        cast<StringAttr>(op.getAxes()[0]).getValue() == axis)
+      bytes.push_back(4 * op.getType().getNumElements());
+  });
+  return bytes;
+}
+std::string show(const std::vector<int64_t> &list) {
+  std::string text;
+  for (int64_t n : list)
+    text += (text.empty() ? "" : " ") + std::to_string(n);
+  return text;
+}
+} // namespace
+
+LLMC_TEST(reductions_of_tensor_cuts_are_counted) {
+  Layout layout{1, 1, 2, {}, tensorCuts()};
+  Model model(decoder(2, 3, {8, 12, 2, 17}));
+  annotate(*model.module, layout);
+  EXPECT(model.partition());
+  int64_t rows = 4 * 2 * kSequence, full = rows * 8;
+  auto forward = model.module->lookupSymbol<func::FuncOp>("forward_0");
+  auto backward = model.module->lookupSymbol<func::FuncOp>("backward_0");
+  // Behind attention and behind the MLP; before q, k, v and before the MLP.
+  EXPECT_EQ(show(reducedBytes(forward, "tp", true)), show({full, full}));
+  EXPECT_EQ(show(reducedBytes(backward, "tp", true)), show({full, full}));
+  // The embedding; the maximum, the sum and the picked logits; the head's input.
+  EXPECT_EQ(show(reducedBytes(forward, "tp", false)), show({full, rows, rows, rows}));
+  EXPECT_EQ(show(reducedBytes(backward, "tp", false)), show({full}));
+  int64_t others = 0;
+  model.module->walk([&](Operation *op) {
+    others += isa<parallel::AllGatherOp, parallel::ReduceScatterOp, parallel::AllSliceOp>(op);
+  });
+  EXPECT_EQ(others, 0);
+}
+
+LLMC_TEST(gradients_are_reduced_once_a_step) {
+  Layout layout{2, 1, 1, {}, {}};
+  Model model(decoder(4, 2));
+  annotate(*model.module, layout);
+  EXPECT(model.partition());
+  for (const char *name : {"forward_0", "backward_0"})
+    EXPECT_EQ(reducedBytes(model.module->lookupSymbol(name), "dp", true).size() +
+                  reducedBytes(model.module->lookupSymbol(name), "dp", false).size(), 0u);
+  auto update = model.module->lookupSymbol<func::FuncOp>("update_0");
+  int64_t elements = 2; // the step's own two sums
+  for (auto state : model.module->getOps<graph::StateOp>())
+    if (state.getRole() == graph::Role::parameter)
+      elements += cast<RankedTensorType>(state.getType()).getNumElements();
+  int64_t bytes = 0;
+  for (int64_t n : reducedBytes(update, "dp", false))
+    bytes += n;
+  EXPECT_EQ(bytes, 4 * elements);
+  update.walk([&](parallel::AllReduceOp op) { EXPECT(isa<BlockArgument>(op.getOperand())); });
+}
+
+LLMC_TEST(borders_carry_one_activation) {
+  Layout layout{1, 3, 1, {1, 2, 1}, {}};
+  Model model(decoder(2, 4));
+  annotate(*model.module, layout);
+  EXPECT(model.partition());
+  for (auto func : model.module->getOps<func::FuncOp>()) {
+    int64_t sent = 0, received = 0, stage = func->getAttrOfType<IntegerAttr>("parallel.stage").getInt();
+    bool forward = func.getSymName().starts_with("forward");
+    if (func.getSymName().starts_with("update"))
+      continue;
+    for (unsigned i = 0; i < func.getNumResults(); ++i)
+      sent += bool(func.getResultAttr(i, "parallel.border"));
+    for (unsigned i = 0; i < func.getNumArguments(); ++i)
+      received += bool(func.getArgAttr(i, "parallel.border"));
+    EXPECT_EQ(sent, stage != (forward ? 2 : 0));
+    EXPECT_EQ(received, stage != (forward ? 0 : 2));
   }
 }
