@@ -1,0 +1,66 @@
+// Plans of random models, meshes and schedules before the checkers.
+#include "lib/planfile/Check.h"
+#include "test/passes/3-shard/Draws.h"
+#include "test/passes/5-schedule/Plans.h"
+
+using namespace mlir;
+
+namespace llmc::test {
+namespace {
+
+void forEachPlan(llvm::function_ref<void(const Plan &, planfile::ProgramT &, const std::string &)> check) {
+  for (int i = 0; i < draws().count; ++i) {
+    unsigned seed = draws().seed + i;
+    std::mt19937 random(seed);
+    Plan plan = drawPlan(random, 64);
+    MLIRContext context;
+    loadDialects(context);
+    OwningOpRef<ModuleOp> module = schedule(context, plan);
+    if (!module)
+      continue;
+    if (auto program = write(*module, plan))
+      check(plan, *program, "seed " + std::to_string(seed) + ", " + plan.describe());
+  }
+}
+
+LLMC_TEST(checkers_find_nothing) {
+  forEachPlan([](const Plan &, planfile::ProgramT &program, const std::string &what) {
+    auto findings = planfile::checkAll(program);
+    EXPECT_MSG(findings.empty(), what + "\n" + planfile::formatFindings(findings));
+  });
+}
+
+LLMC_TEST(one_slot_less_is_found) {
+  forEachPlan([](const Plan &, planfile::ProgramT &program, const std::string &what) {
+    for (auto &stage : program.stages) {
+      if (stage->slots < 2)
+        continue;
+      std::vector<uint32_t> before;
+      for (auto &entry : stage->table)
+        before.push_back(entry->slot);
+      --stage->slots;
+      for (auto &entry : stage->table)
+        entry->slot = entry->micro_batch % stage->slots;
+      EXPECT_MSG(!planfile::checkHappensBefore(program).empty(),
+                 what + ": nobody misses the slot");
+      ++stage->slots;
+      for (size_t i = 0; i < before.size(); ++i)
+        stage->table[i]->slot = before[i];
+    }
+  });
+}
+
+// min(m, p - s) slots under 1F1B, m under GPipe.
+LLMC_TEST(slots_are_those_of_the_schedule) {
+  forEachPlan([](const Plan &plan, planfile::ProgramT &program, const std::string &what) {
+    for (size_t s = 0; s < program.stages.size(); ++s) {
+      int64_t m = plan.microBatches, ahead = plan.mesh.pp - int64_t(s);
+      int64_t slots = plan.schedule == "gpipe" ? m : std::min(m, ahead);
+      EXPECT_MSG(program.stages[s]->slots == slots, what + ": stage " + std::to_string(s) + " has " +
+                                                        std::to_string(program.stages[s]->slots) + " slots");
+    }
+  });
+}
+
+} // namespace
+} // namespace llmc::test

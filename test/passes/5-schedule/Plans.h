@@ -1,0 +1,31 @@
+// Plans of random models, with kernels in name only.
+#ifndef LLMC_TEST_PASSES_SCHEDULE_PLANS_H
+#define LLMC_TEST_PASSES_SCHEDULE_PLANS_H
+
+#include "lib/planfile/Program.h"
+#include "test/passes/3-shard/Models.h"
+#include <optional>
+
+namespace llmc::test {
+
+struct Plan {
+  Model model;
+  Mesh mesh;
+  std::string schedule = "1f1b";
+  int64_t microBatches = 1, bucketBytes = 25 << 20;
+  bool adamw = true;
+
+  std::string describe() const;
+};
+Plan drawPlan(std::mt19937 &random, int64_t maxRanks);
+
+// Phases 2 to 5. Null after a failed check.
+mlir::OwningOpRef<mlir::ModuleOp> schedule(mlir::MLIRContext &context, const Plan &plan);
+
+// The plan file of a scheduled module, with live_bytes as the checkers find them.
+// Every launch is of the same kernel, which does not exist.
+std::optional<planfile::ProgramT> write(mlir::ModuleOp module, const Plan &plan);
+
+} // namespace llmc::test
+
+#endif // LLMC_TEST_PASSES_SCHEDULE_PLANS_H
