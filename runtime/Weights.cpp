@@ -1,6 +1,7 @@
 #include "runtime/Weights.h"
 
 #include "lib/support/Hash.h"
+#include "runtime/Gather.h"
 #include "runtime/Random.h"
 #include "runtime/Shard.h"
 #include "runtime/Team.h"
@@ -87,7 +88,9 @@ Status Weights::useFiles(const std::string &path) {
     return error("--weights: ", set.message());
   std::vector<std::string> missing;
   for (size_t source = 0; source < places_.size(); ++source)
-    if (Status s = findIn(*set, source, missing); !s)
+    if (!hasState(program_, source, StateRole::Parameter))
+      continue; // nobody asks for it
+    else if (Status s = findIn(*set, source, missing); !s)
       return error("--weights '", path, "': ", s.message());
   if (!missing.empty()) {
     std::string names;

@@ -1,5 +1,6 @@
 #include "PlanBuilder.h"
 
+#include <chrono>
 #include <cmath>
 #include <csignal>
 #include <numeric>
@@ -483,6 +484,43 @@ TEST(Executor, RepeatsBitForBit) {
       first = result;
     EXPECT_EQ(result, first);
   }
+}
+
+// 1,024 ranks on a few threads: an instruction costs well under a microsecond.
+TEST(Executor, OverheadOfAThousandRanks) {
+  constexpr uint32_t stages = 16, micro = 16;
+  auto program = makeProgram({8, stages, 8}, 1, 1 << 14, 3, stages, micro);
+  double instructions = 0;
+  for (uint32_t s = 0; s < stages; ++s) {
+    if (s > 0) {
+      add(*program, s, recv(1, -1, ref(0, 64, 64)), 1);
+      add(*program, s, record(0), 1);
+      add(*program, s, waitFor(0), 0);
+    }
+    for (int i = 0; i < 40; ++i) {
+      add(*program, s, launch(*program, "nothing", refs(ref(0, 64, 64), ref(8192, 64))));
+      if (i % 10 == 9)
+        add(*program, s, collective(CollectiveKind::AllReduce, {2}, 16, ref(8192, 64), ref(8192, 64)));
+    }
+    if (s + 1 < stages) {
+      add(*program, s, record(1), 0);
+      add(*program, s, waitFor(1), 2);
+      add(*program, s, send(1, 1, ref(0, 64, 64)), 2);
+    }
+    instructions += 64.0 * micro * double(program->stages[s]->procedures[0]->instructions.size());
+  }
+  Kernels kernels({[](void *const *, const int64_t *, int64_t, int64_t) {}});
+  auto executor = makeExecutor(*program, kernels);
+  ASSERT_EQ(executor->ranks(), 1024u);
+  double best = 1e9;
+  for (int step = 0; step < 3; ++step) {
+    auto begin = std::chrono::steady_clock::now();
+    auto status = executor->runStep({});
+    ASSERT_TRUE(bool(status)) << status.message();
+    std::chrono::duration<double> time = std::chrono::steady_clock::now() - begin;
+    best = std::min(best, time.count());
+  }
+  EXPECT_LT(best / instructions, 1e-6);
 }
 
 } // namespace
