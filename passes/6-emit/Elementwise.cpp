@@ -221,7 +221,7 @@ LogicalResult emitElementwise(Kernel &kernel, LaunchBody body) {
   for (auto [i, result] : llvm::enumerate(results)) {
     auto resultType = cast<RankedTensorType>(result.getType());
     if (resultType.getShape() != type.getShape())
-      return emitError(kernel.loc) << "an elementwise kernel writes tensors of one shape, got "
+      return body.block.getParentOp()->emitError() << "an elementwise kernel writes tensors of one shape, got "
                                    << type << " and " << resultType;
     if (failed(group.require(result, group.fullMap())))
       return failure();

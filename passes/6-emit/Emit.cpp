@@ -31,10 +31,10 @@ static LogicalResult emitAlone(Kernel &kernel, LaunchBody body, Operation *op) {
 
 LogicalResult emitLaunch(Kernel &kernel, LaunchBody body) {
   if (body.results().empty())
-    return emitError(kernel.loc) << "a launch must write something";
+    return body.block.getParentOp()->emitError() << "a launch must write something";
   for (Type type : body.block.getArgumentTypes())
     if (!isa<IntegerType>(getElementTypeOrSelf(type)) && !getElementTypeOrSelf(type).isF32())
-      return emitError(kernel.loc) << "cpu kernels compute float32, got " << type;
+      return body.block.getParentOp()->emitError() << "cpu kernels compute float32, got " << type;
   size_t ops = std::distance(body.block.begin(), body.block.end()) - 1;
   bool hasHero = false;
   for (Operation &op : body.block) {

@@ -1,19 +1,14 @@
 // Phase 6 as prose.
 #include "passes/6-emit/Pipeline.h"
 
-#include "mlir/Dialect/Func/IR/FuncOps.h"
-#include "mlir/IR/BuiltinOps.h"
-#include "mlir/Transforms/Passes.h"
 #include "passes/6-emit/Passes.h"
 
 namespace llmc {
 
 void buildEmitPipeline(mlir::OpPassManager &pm) {
-  // Procedures, table and arena are final: what a launch reads and writes is known.
+  // Procedures, table and arena are final, so nothing but object code and the
+  // plan file will be made from what comes out.
   pm.addPass(createEmitKernels());
-  // Emitters write each address as it comes; the same ones become one. Last,
-  // since nothing but object code is made from kernels.
-  pm.nest<mlir::ModuleOp>().addNestedPass<mlir::func::FuncOp>(mlir::createCSEPass());
 }
 
 } // namespace llmc

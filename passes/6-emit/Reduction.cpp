@@ -301,7 +301,7 @@ LogicalResult emitReduction(Kernel &kernel, LaunchBody body) {
     IndexMap map = rows.isFull(result) ? group.fullMap() : group.keptMap();
     auto resultType = cast<RankedTensorType>(result.getType());
     if (resultType.getRank() != static_cast<int64_t>(map.size()))
-      return emitError(kernel.loc) << "a reduction kernel writes whole rows or one element a row, got "
+      return body.block.getParentOp()->emitError() << "a reduction kernel writes whole rows or one element a row, got "
                                    << resultType;
     if (failed(group.require(result, map)))
       return failure();

@@ -6,6 +6,8 @@
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
+#include "mlir/IR/Dominance.h"
+#include "mlir/Transforms/CSE.h"
 #include "passes/6-emit/Emit.h"
 #include "passes/6-emit/Equation.h"
 #include "passes/6-emit/Passes.h"
@@ -59,6 +61,10 @@ FailureOr<Emitted> KernelTable::get(const std::string &key, StringRef name, Stri
     kernel.func.erase();
     return failure();
   }
+  // Emitters write each address as it comes; the same ones become one.
+  IRRewriter rewriter(loc->getContext());
+  DominanceInfo dominance(kernel.func);
+  eliminateCommonSubExpressions(rewriter, dominance, kernel.func);
   std::string code;
   llvm::raw_string_ostream(code) << kernel.func;
   Emitted result{"", kernel.rows, kernel.extents};

@@ -1,0 +1,76 @@
+// RUN: llmc-opt %s --llmc-emit-kernels --split-input-file --verify-diagnostics
+
+plan.stage @s attributes {stage = 0, slots = 1, first_layer = 0, last_layer = -1, table = []} {
+  %a = plan.buffer scratch : !plan.buffer<4xf64>
+  plan.procedure @f forward {
+    // expected-error @below {{cpu kernels compute float32, got 'tensor<4xf64>'}}
+    // expected-note @below {{in the kernel of this launch}}
+    plan.launch reads(%a : !plan.buffer<4xf64>) writes(%a : !plan.buffer<4xf64>) attributes {stream = 0} {
+    ^bb0(%x: tensor<4xf64>):
+      %r = graph.neg %x : (tensor<4xf64>) -> tensor<4xf64>
+      plan.yield %r : tensor<4xf64>
+    }
+  }
+}
+
+// -----
+// Two reductions over different dims are two kernels.
+plan.stage @s attributes {stage = 0, slots = 1, first_layer = 0, last_layer = -1, table = []} {
+  %a = plan.buffer scratch : !plan.buffer<4x5xf32>
+  %r0 = plan.buffer scratch : !plan.buffer<4xf32>
+  %r1 = plan.buffer scratch : !plan.buffer<5xf32>
+  plan.procedure @f forward {
+    // expected-note @below {{in the kernel of this launch}}
+    plan.launch reads(%a : !plan.buffer<4x5xf32>) writes(%r0, %r1 : !plan.buffer<4xf32>, !plan.buffer<5xf32>) attributes {stream = 0} {
+    ^bb0(%x: tensor<4x5xf32>):
+      %r = graph.reduce %x {kind = #graph.reduce_kind<sum>, dims = array<i64: 1>} : (tensor<4x5xf32>) -> tensor<4xf32>
+      // expected-error @below {{reduces other dims than the first reduction of its kernel}}
+      %s = graph.reduce %x {kind = #graph.reduce_kind<sum>, dims = array<i64: 0>} : (tensor<4x5xf32>) -> tensor<5xf32>
+      plan.yield %r, %s : tensor<4xf32>, tensor<5xf32>
+    }
+  }
+}
+
+// -----
+// Ops with a kernel of their own read buffers, not expressions.
+plan.stage @s attributes {stage = 0, slots = 1, first_layer = 0, last_layer = -1, table = []} {
+  %a = plan.buffer scratch : !plan.buffer<4x5xf32>
+  %i = plan.buffer scratch : !plan.buffer<4xi64>
+  %o = plan.buffer scratch : !plan.buffer<4xf32>
+  plan.procedure @f forward {
+    // expected-note @below {{in the kernel of this launch}}
+    plan.launch reads(%a, %i : !plan.buffer<4x5xf32>, !plan.buffer<4xi64>) writes(%o : !plan.buffer<4xf32>) attributes {stream = 0} {
+    ^bb0(%x: tensor<4x5xf32>, %ids: tensor<4xi64>):
+      %n = graph.neg %x : (tensor<4x5xf32>) -> tensor<4x5xf32>
+      // expected-error @below {{must read the launch's buffers directly}}
+      %r = graph.take_along %n, %ids : (tensor<4x5xf32>, tensor<4xi64>) -> tensor<4xf32>
+      plan.yield %r : tensor<4xf32>
+    }
+  }
+}
+
+// -----
+// A reshape in the middle of a group moves elements to other points.
+plan.stage @s attributes {stage = 0, slots = 1, first_layer = 0, last_layer = -1, table = []} {
+  %a = plan.buffer scratch : !plan.buffer<4x5xf32>
+  %o = plan.buffer scratch : !plan.buffer<5x4xf32>
+  plan.procedure @f forward {
+    // expected-note @below {{in the kernel of this launch}}
+    plan.launch reads(%a, %o : !plan.buffer<4x5xf32>, !plan.buffer<5x4xf32>) writes(%o : !plan.buffer<5x4xf32>) attributes {stream = 0} {
+    ^bb0(%x: tensor<4x5xf32>, %y: tensor<5x4xf32>):
+      // expected-error @below {{cannot be read at one point of a kernel's loops}}
+      %n = graph.reshape %x : (tensor<4x5xf32>) -> tensor<5x4xf32>
+      %r = graph.add %n, %y : (tensor<5x4xf32>, tensor<5x4xf32>) -> tensor<5x4xf32>
+      plan.yield %r : tensor<5x4xf32>
+    }
+  }
+}
+
+// -----
+plan.stage @s attributes {stage = 0, slots = 1, first_layer = 0, last_layer = -1, table = []} {
+  %a = plan.buffer scratch : !plan.buffer<4x4xf64>
+  plan.procedure @f forward {
+    // expected-error @below {{cpu kernels compute float32, got '!plan.buffer<4x4xf64>'}}
+    plan.matmul "ab,bc->ac" %a, %a into %a {stream = 0} : !plan.buffer<4x4xf64>, !plan.buffer<4x4xf64>, !plan.buffer<4x4xf64>
+  }
+}
