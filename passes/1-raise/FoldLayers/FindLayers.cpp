@@ -188,10 +188,16 @@ Positions positionsOf(Ops ops) {
   return positions;
 }
 
-// More ops first; then fewer carried values, the shorter period, the earlier start.
+// Folded ops; a carried value beyond the first counts against it like a layer:
+// layers are cut where the stream is narrow.
+int64_t worth(const Layers &layers) {
+  return layers.period * (layers.count - (int64_t(layers.carried.size()) - 1));
+}
+
+// Worth more; then fewer carried values, the shorter period, the earlier start.
 bool better(const Layers &a, const Layers &b) {
-  return std::tuple(-a.period * a.count, a.carried.size(), a.period, a.start) <
-         std::tuple(-b.period * b.count, b.carried.size(), b.period, b.start);
+  return std::tuple(-worth(a), a.carried.size(), a.period, a.start) <
+         std::tuple(-worth(b), b.carried.size(), b.period, b.start);
 }
 
 } // namespace
@@ -208,7 +214,7 @@ std::optional<Layers> raise::findLayers(Ops ops) {
         ++end;
       for (int64_t start = begin; start + period <= end && start < begin + period; ++start)
         for (int64_t count = (end - start) / period + 1; count >= 2; --count) {
-          if (best && period * count < best->period * best->count)
+          if (best && period * count < worth(*best))
             break;
           auto layers = Matcher(ops, positions, start, period, count).match();
           if (!layers)

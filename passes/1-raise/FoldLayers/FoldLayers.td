@@ -7,8 +7,8 @@ def FoldLayers : Pass<"llmc-fold-layers", "::mlir::ModuleOp"> {
       goes from group to group is carried; parameters of equal type that only
       their group uses are stacked (`graph.state ... stacked`, a view per layer);
       values that are the same in every group are captured; scalars stand in the
-      body. The cut that folds most ops and carries fewest values is taken, again
-      until nothing folds. A single layer with an attention, from one point of
+      body. The cut that folds most ops is taken, where each value carried beyond
+      the first counts against it like a layer; again until nothing folds. A single layer with an attention, from one point of
       the residual stream to another, is a repeat of 1. `graph.model.layers` is
       the sum of the counts (1 if nothing folds).
     Keeps: the order of ops; the source names of each layer (views, fused locations).

@@ -95,6 +95,18 @@ Value beforeLeadingOnes(Value operand) {
   return only ? reshape.getOperand() : Value();
 }
 
+// `operand` before the op that takes ones off the front of its shape.
+Value beforeDroppedOnes(Value operand) {
+  auto reshape = operand.getDefiningOp<ReshapeOp>();
+  if (!reshape)
+    return {};
+  ArrayRef<int64_t> from = shapeOf(reshape.getOperand()), to = shapeOf(operand);
+  if (from.size() <= to.size() || from.take_back(to.size()) != to)
+    return {};
+  bool ones = llvm::all_of(from.drop_back(to.size()), [](int64_t size) { return size == 1; });
+  return ones ? reshape.getOperand() : Value();
+}
+
 // An elementwise op broadcasts by itself: what only serves to do so before it is
 // dropped, if another operand still gives the result its shape.
 struct DropBroadcastOfOperand : RewritePattern {
@@ -129,6 +141,7 @@ void raise::populateDropIdentities(RewritePatternSet &patterns) {
   patterns.add<DropIdentity, ComposeReshapes, ComposeTransposes, ComposeSlices>(
       patterns.getContext());
   patterns.add<DropBroadcastOfOperand>(patterns.getContext(), beforeBroadcast);
+  patterns.add<DropBroadcastOfOperand>(patterns.getContext(), beforeDroppedOnes);
 }
 
 void raise::populateDropLeadingOnes(RewritePatternSet &patterns) {

@@ -252,10 +252,22 @@ struct RaiseProduct : OpRewritePattern<MatmulOp> {
   }
 };
 
+// One key is seen either way: one form for readers that prove a mask by its values
+// and those that know the model.
+struct SeeOneKey : OpRewritePattern<AttentionOp> {
+  using OpRewritePattern::OpRewritePattern;
+  LogicalResult matchAndRewrite(AttentionOp op, PatternRewriter &rewriter) const override {
+    if (!op.getCausal() || shapeOf(op.getK())[1] != 1)
+      return failure();
+    rewriter.modifyOpInPlace(op, [&] { op.setCausal(false); });
+    return success();
+  }
+};
+
 struct RaiseAttention : llmc::impl::RaiseAttentionBase<RaiseAttention> {
   void runOnOperation() override {
     RewritePatternSet patterns(&getContext());
-    patterns.add<RaiseProduct>(&getContext());
+    patterns.add<RaiseProduct, SeeOneKey>(&getContext());
     if (failed(applyToFixpoint(getOperation(), std::move(patterns))))
       signalPassFailure();
   }

@@ -26,6 +26,17 @@ func.func @one_row(%x: tensor<1x3x4xf32>, %w: tensor<4x4xf32>) -> tensor<1x3x4xf
   return %3 : tensor<1x3x4xf32>
 }
 
+// An importer may leave the one to the broadcast of the sum.
+// CHECK-LABEL: @one_row_by_broadcast
+func.func @one_row_by_broadcast(%x: tensor<1x3x4xf32>, %w: tensor<4x4xf32>) -> tensor<1x3x4xf32> {
+  %0 = graph.reshape %x : (tensor<1x3x4xf32>) -> tensor<3x4xf32>
+  %1 = graph.matmul "md,de->me" %0, %w : (tensor<3x4xf32>, tensor<4x4xf32>) -> tensor<3x4xf32>
+  // CHECK-NEXT: %[[Y:.*]] = graph.matmul {{.*}} -> tensor<1x3x4xf32>
+  // CHECK-NEXT: graph.add %{{.*}}, %[[Y]] : (tensor<1x3x4xf32>, tensor<1x3x4xf32>)
+  %2 = graph.add %x, %1 : (tensor<1x3x4xf32>, tensor<3x4xf32>) -> tensor<1x3x4xf32>
+  return %2 : tensor<1x3x4xf32>
+}
+
 // Heads merge for a projection: rows are unmerged, the contracted dims stay merged.
 // CHECK-LABEL: @from_heads
 func.func @from_heads(%x: tensor<2x3x2x4xf32>, %w: tensor<8x5xf32>) -> tensor<2x3x5xf32> {
