@@ -96,8 +96,11 @@ void StageBuckets::collect() {
         root.getSpace() != plan::Space::persistent || root.getResult() != op.getSrc())
       continue;
     // Of a parameter: the step's own sums (loss, tokens) belong to the update.
-    auto role = root.getBinding() ? root.getBinding()->getAs<StringAttr>("role") : StringAttr();
-    if (role && role.getValue() == "accumulator" && root.getBinding()->get("of"))
+    auto name = root.getBinding() ? root.getBinding()->getAs<FlatSymbolRefAttr>("state")
+                                  : FlatSymbolRefAttr();
+    auto state = name ? SymbolTable::lookupNearestSymbolFrom<graph::StateOp>(stage->getParentOp(), name)
+                      : graph::StateOp();
+    if (state && state.getRole() == graph::Role::accumulator && state.getOf())
       reductions.push_back(op);
   }
 }

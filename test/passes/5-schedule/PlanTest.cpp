@@ -62,5 +62,38 @@ LLMC_TEST(slots_are_those_of_the_schedule) {
   });
 }
 
+// Every gradient is summed over the replicas once a step, padding included, in
+// the last backward, and a bucket is closed once it is large enough.
+LLMC_TEST(buckets_hold_every_gradient_once) {
+  forEachPlan([](const Plan &plan, planfile::ProgramT &program, const std::string &what) {
+    if (plan.mesh.dp == 1)
+      return;
+    for (auto &stage : program.stages) {
+      int64_t reduced = 0, gradients = 0, calls = 0, largest = 0;
+      for (auto &state : stage->states)
+        if (state->role == planfile::StateRole::Accumulator && state->view) {
+          gradients += state->buffer->size;
+          largest = std::max<int64_t>(largest, state->buffer->size);
+        }
+      for (auto &procedure : stage->procedures)
+        for (auto &instruction : procedure->instructions) {
+          const planfile::CollectiveT *collective = instruction->body.AsCollective();
+          if (!collective || collective->axes != std::vector<uint32_t>{0} || !collective->members.empty())
+            continue;
+          if (procedure->kind == planfile::ProcedureKind::Update && collective->count == 1)
+            continue; // loss and tokens
+          EXPECT_MSG(procedure->kind == planfile::ProcedureKind::BackwardLast && instruction->stream > 0,
+                     what + ": a sum over dp stands in " + procedure->name);
+          reduced += collective->src->size;
+          ++calls;
+        }
+      EXPECT_MSG(reduced == gradients, what + ": " + std::to_string(reduced) + " bytes are summed of " +
+                                           std::to_string(gradients));
+      EXPECT_MSG(calls <= gradients / plan.bucketBytes + 1 && calls >= gradients / (plan.bucketBytes + largest),
+                 what + ": " + std::to_string(calls) + " buckets");
+    }
+  });
+}
+
 } // namespace
 } // namespace llmc::test
