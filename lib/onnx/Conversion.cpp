@@ -57,9 +57,25 @@ Call::Call(const Node &n, llvm::ArrayRef<const Operand *> operands, const Model 
     : node(n), build(builder, NameLoc::get(builder.getStringAttr(n.name()))),
       operands_(operands), parameters_(parameters), constants_(constants) {}
 
+const Constant *Call::known(size_t i) const {
+  const Known *constant = has(i) ? std::get_if<Known>(operands_[i]) : nullptr;
+  return constant ? constant->get() : nullptr;
+}
+
+const HostTensor *Call::compact(size_t i) const {
+  const Constant *constant = known(i);
+  return constant ? &constant->held : nullptr;
+}
+
 const HostTensor *Call::constant(size_t i) const {
-  const Known *tensor = has(i) ? std::get_if<Known>(operands_[i]) : nullptr;
-  return tensor ? tensor->get() : nullptr;
+  const Constant *constant = known(i);
+  if (!constant || constant->isDense())
+    return constant ? &constant->held : nullptr;
+  auto it = dense_.find(i);
+  if (it != dense_.end())
+    return &it->second;
+  auto whole = constant->dense();
+  return whole ? &(dense_[i] = std::move(*whole)) : nullptr;
 }
 
 const View *Call::view(size_t i) const {
@@ -67,8 +83,8 @@ const View *Call::view(size_t i) const {
 }
 
 Shape Call::shape(size_t i) const {
-  if (const HostTensor *tensor = constant(i))
-    return tensor->shape;
+  if (const Constant *constant = known(i))
+    return constant->shape;
   if (const View *v = view(i))
     return v->shape;
   return has(i) ? Shape(graph::shapeOf(std::get<Value>(*operands_[i]))) : Shape();
@@ -76,8 +92,8 @@ Shape Call::shape(size_t i) const {
 
 Type Call::element(size_t i) const {
   MLIRContext *context = build.builder.getContext();
-  if (const HostTensor *tensor = constant(i))
-    return elementType(context, tensor->element);
+  if (const Constant *constant = known(i))
+    return elementType(context, constant->held.element);
   if (view(i))
     return elementType(context, Element::F32);
   return graph::elementOf(std::get<Value>(*operands_[i]));
@@ -88,8 +104,8 @@ std::pair<Value, Shape> Call::weight(const View &view, Role role) {
 }
 
 Value Call::value(size_t i, Role role) {
-  if (const HostTensor *tensor = constant(i))
-    return constants_.get(*tensor, build.loc);
+  if (const Constant *constant = known(i))
+    return build.broadcast(constants_.get(constant->held, build.loc), constant->shape);
   const View *v = view(i);
   if (!v)
     return std::get<Value>(*operands_[i]);
@@ -110,8 +126,8 @@ static Shape withoutLeadingOnes(llvm::ArrayRef<int64_t> shape) {
 }
 
 Value Call::broadcastable(size_t i, Role role) {
-  if (const HostTensor *tensor = constant(i)) {
-    HostTensor small = collapseEqualDims(*tensor);
+  if (const HostTensor *tensor = compact(i)) {
+    HostTensor small = *tensor;
     small.shape = withoutLeadingOnes(small.shape);
     return constants_.get(small, build.loc);
   }

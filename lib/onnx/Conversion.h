@@ -3,7 +3,7 @@
 #define LLMC_LIB_ONNX_CONVERSION_H
 
 #include "dialects/graph/Build.h"
-#include "lib/onnx/Fold.h"
+#include "lib/onnx/Constant.h"
 #include "lib/onnx/Inputs.h"
 #include "lib/onnx/Parameters.h"
 
@@ -13,11 +13,11 @@ namespace llmc::onnximport {
 
 // What a name of the ONNX graph stands for: a known constant, a view of a
 // stored float tensor, or a computed value. Empty where its node has failed.
-using Known = std::shared_ptr<const HostTensor>;
+using Known = std::shared_ptr<const Constant>;
 using Operand = std::variant<std::monostate, Known, View, mlir::Value>;
 
 inline Operand known(HostTensor tensor) {
-  return std::make_shared<const HostTensor>(std::move(tensor));
+  return std::make_shared<const Constant>(std::move(tensor));
 }
 
 // Constants of the function: one op each, at its start.
@@ -48,7 +48,10 @@ public:
   // The element type in the graph: f32, f64, i64 or i1.
   mlir::Type element(size_t i) const;
   bool isFloat(size_t i) const { return has(i) && mlir::isa<mlir::FloatType>(element(i)); }
-  // Null unless the operand is known (views of weights are not).
+  // Null unless the operand is known (views of weights are not): with dims of
+  // equal elements as 1, and in full (null too if it is too large).
+  const Constant *known(size_t i) const;
+  const HostTensor *compact(size_t i) const;
   const HostTensor *constant(size_t i) const;
   // Null unless the operand is a view of a stored tensor.
   const View *view(size_t i) const;
@@ -75,6 +78,7 @@ private:
                                                const std::map<char, int64_t> &sizes);
 
   llvm::SmallVector<const Operand *, 4> operands_;
+  mutable std::map<size_t, HostTensor> dense_;
   Parameters &parameters_;
   Constants &constants_;
 };

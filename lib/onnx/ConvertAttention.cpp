@@ -21,9 +21,8 @@ bool sees(const HostTensor &mask, int64_t i) {
   return mask.isFloat() ? mask.floats[i] > hidden : mask.ints[i] != 0;
 }
 
-// Looks at the last two dims; the others must not matter.
-Mask maskOf(const HostTensor &given, int64_t rows, int64_t keys) {
-  HostTensor mask = collapseEqualDims(given);
+// `mask` has 1 for dims that do not matter; only the last two may.
+Mask maskOf(const HostTensor &mask, int64_t rows, int64_t keys) {
   if (mask.isFloat())
     for (double v : mask.floats)
       if (v != 0 && v > hidden)
@@ -114,8 +113,8 @@ Value spelledOut(Call &call, const Heads &heads, double scale, double softcap, b
     scores = graph::TanhOp::create(build.builder, build.loc, scores);
     scores = build.mul(scores, call.scalar(softcap));
   }
-  if (const HostTensor *mask = call.constant(3))
-    scores = build.add(scores, call.materialize(additive(collapseEqualDims(*mask))));
+  if (const HostTensor *mask = call.compact(3))
+    scores = build.add(scores, call.materialize(additive(*mask)));
   else if (call.has(3))
     scores = build.add(scores, call.value(3));
   if (causal)
@@ -155,7 +154,7 @@ ConvertResult convertAttention(Call &call) {
   double softcap = call.node.number("softcap", 0);
   bool causal = call.node.integer("is_causal", 0);
   Mask mask = !call.has(3)         ? Mask::None
-              : call.constant(3) ? maskOf(*call.constant(3), q[1], k[1])
+              : call.compact(3)  ? maskOf(*call.compact(3), q[1], k[1])
                                  : Mask::Other;
   Value out;
   bool fused = mask != Mask::Other && softcap == 0 && q[3] == v[3] &&

@@ -102,15 +102,14 @@ ConvertResult convertAbs(Call &call) {
 }
 
 ConvertResult convertPow(Call &call) {
-  const HostTensor *exponent = call.constant(1);
+  const HostTensor *exponent = call.compact(1);
   if (!call.has(0) || !call.isFloat(0) || !exponent)
     return error("needs a float base and an exponent that is known at import");
-  HostTensor small = collapseEqualDims(*exponent);
-  if (small.size() != 1 ||
-      broadcastShapes(call.shape(0), exponent->shape) != std::optional(call.shape(0)))
-    return error("needs one exponent for all elements, got shape ", toText(exponent->shape));
+  if (exponent->size() != 1 ||
+      broadcastShapes(call.shape(0), call.shape(1)) != std::optional(call.shape(0)))
+    return error("needs one exponent for all elements, got shape ", toText(call.shape(1)));
   return single(graph::PowOp::create(call.build.builder, call.build.loc, call.value(0),
-                                     call.build.builder.getF64FloatAttr(small.number(0))));
+                                     call.build.builder.getF64FloatAttr(exponent->number(0))));
 }
 
 ConvertResult convertClip(Call &call) {
@@ -184,10 +183,9 @@ ConvertResult convertWhere(Call &call) {
   if (!call.element(0).isInteger(1))
     return error("needs a boolean condition");
   std::optional<size_t> chosen;
-  if (const HostTensor *condition = call.constant(0)) {
-    HostTensor small = collapseEqualDims(*condition);
-    if (small.size() == 1)
-      chosen = small.ints[0] ? 1 : 2;
+  if (const HostTensor *condition = call.compact(0)) {
+    if (condition->size() == 1)
+      chosen = condition->ints[0] ? 1 : 2;
   } else if (Value v = call.value(0); guardsSoftmax(v)) {
     chosen = 2;
   }

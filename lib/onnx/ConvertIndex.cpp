@@ -11,7 +11,7 @@ namespace {
 // Known indices along a dim of `size`, normal; dims of `ids` with equal indices
 // are made 1.
 support::Result<HostTensor> knownIndices(Call &call, int64_t size) {
-  HostTensor ids = collapseEqualDims(*call.constant(1));
+  HostTensor ids = *call.compact(1);
   for (int64_t &id : ids.ints) {
     int64_t normal = id < 0 ? id + size : id;
     if (normal < 0 || normal >= size)
@@ -55,7 +55,7 @@ ConvertResult convertGather(Call &call) {
     return error("axis ", call.node.integer("axis", 0), " is not one of ", data.size(), " dims");
   Role role = data.size() >= 2 && *axis == 0 ? Role::Table : Role::Plain;
   Shape result = gathered(data, *axis, call.shape(1));
-  if (!call.constant(1)) {
+  if (!call.compact(1)) {
     if (*axis != 0)
       return error("along axis ", *axis,
                    " is supported for indices that depend on shapes and constants only");

@@ -132,33 +132,35 @@ Status Importer::foldKnown(Call &call, std::optional<std::vector<Operand>> &out)
   bool lookup = call.node.op() == "Gather" && call.view(0) && call.shape(0).size() >= 2;
   if (!fold || lookup)
     return support::ok();
-  std::vector<std::unique_ptr<HostTensor>> read;
-  std::vector<const HostTensor *> operands;
   for (size_t i = 0; i < call.size(); ++i)
-    if (call.has(i) && !call.constant(i) && !call.view(i))
+    if (call.has(i) && !call.known(i) && !call.view(i))
       return support::ok();
+  std::vector<std::unique_ptr<Constant>> read;
+  std::vector<const Constant *> operands;
+  auto add = [&](const HostTensor &tensor) {
+    read.push_back(std::make_unique<Constant>(tensor));
+    operands.push_back(read.back().get());
+  };
   for (size_t i = 0; i < call.size(); ++i) {
-    operands.push_back(call.constant(i));
-    if (const View *view = call.view(i)) {
-      if (model_.stored()[view->tensor].count() > maxHostElements)
-        return error("stored tensor '", model_.stored()[view->tensor].name,
-                     "' is too large to be a constant");
-      read.push_back(std::make_unique<HostTensor>(readView(model_, *view)));
-      operands.back() = read.back().get();
-      parameters_->noteConstant(view->tensor);
+    const View *view = call.view(i);
+    if (!view) {
+      operands.push_back(call.known(i));
+      continue;
     }
+    if (model_.stored()[view->tensor].count() > maxHostElements)
+      return error("stored tensor '", model_.stored()[view->tensor].name,
+                   "' is too large to be a constant");
+    add(readView(model_, *view));
+    parameters_->noteConstant(view->tensor);
   }
-  HostTensor fill;
-  if (auto value = model_.valueOf(*call.node.proto)) {
-    fill = model_.read(model_.stored()[*value]);
-    operands.push_back(&fill);
-  }
-  FoldResult result = fold({call.node, operands});
+  if (auto value = model_.valueOf(*call.node.proto))
+    add(model_.read(model_.stored()[*value]));
+  auto result = foldConstants(call.node, fold, operands);
   if (!result)
     return result.takeError();
   out.emplace();
-  for (HostTensor &tensor : *result)
-    out->push_back(known(std::move(tensor)));
+  for (Constant &constant : *result)
+    out->push_back(std::make_shared<const Constant>(std::move(constant)));
   return support::ok();
 }
 
