@@ -95,9 +95,8 @@ static void buildPhase(OpPassManager &pm, Phase phase, const CompileOptions &opt
     break;
   case Phase::Raise:
     // One op per node of the file: layers, attention and norms are not to be
-    // seen yet. Without this phase the rest works, on more and smaller ops.
-    if (options.raise)
-      buildRaisePipeline(pm);
+    // seen yet. If they are not looked for, shapes and weights are folded still.
+    buildRaisePipeline(pm, {options.raise});
     break;
   case Phase::Train:
     // Differentiation comes before sharding: gradients are facts of the global program.
