@@ -167,7 +167,9 @@ Value UpdateSplitter::uniform(Value value, int64_t stage, OpBuilder &builder) {
     axes.assign(reshard.getFrom().getUnreduced().begin(), reshard.getFrom().getUnreduced().end());
     source = reshard.getOperand();
   }
-  if (split.stages > 1)
+  // The step's own sums run over all stages; they say so also where there is one,
+  // and are told from reductions of gradients.
+  if (split.stages > 1 || !axes.empty())
     axes.push_back(StringAttr::get(update.getContext(), "pp"));
   Value part = values.lookup(source);
   if (!part) { // this stage owns nothing of the sum
