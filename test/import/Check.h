@@ -37,6 +37,8 @@ size_t count(mlir::ModuleOp module, llvm::StringRef op);
 void testModels();
 void testFolding();
 void testRefusals();
+// Random bytes of good files changed: accepted or refused, never a crash.
+void testMutations(int draws, uint64_t seed);
 
 } // namespace llmc::test
 

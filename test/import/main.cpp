@@ -7,6 +7,7 @@
 #include "mlir/IR/Diagnostics.h"
 
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <fstream>
 
@@ -91,10 +92,19 @@ size_t test::count(ModuleOp module, llvm::StringRef op) {
   return n;
 }
 
-int main() {
+int main(int count, char **arguments) {
+  int draws = 60;
+  uint64_t seed = 1;
+  for (int i = 1; i + 1 < count; i += 2) {
+    if (!std::strcmp(arguments[i], "--draws"))
+      draws = std::atoi(arguments[i + 1]);
+    if (!std::strcmp(arguments[i], "--seed"))
+      seed = std::strtoull(arguments[i + 1], nullptr, 10);
+  }
   test::testModels();
   test::testFolding();
   test::testRefusals();
+  test::testMutations(draws, seed);
   std::printf("%d passed, %d failed\n", good, bad);
   return bad != 0;
 }
