@@ -219,6 +219,13 @@ void Group::fuseLoops() {
       strides.push_back(access.strides[dims.back()]);
     access.strides = strides;
   }
+  // Single elements are a flat tensor of one row, so that they share its kernel.
+  if (loops.empty() && llvm::none_of(reduced, [](bool r) { return r; })) {
+    loops.push_back({1, false, true});
+    for (Access &access : accesses)
+      access.strides.assign(1, access.buffer >= 0 ? 1 : 0);
+    return;
+  }
   // The nest has at least one loop of rows; a group with a hero one that it reduces.
   auto addLoop = [&](bool isReduced, bool front) {
     loops.insert(front ? loops.begin() : loops.end(), Loop{1, isReduced});

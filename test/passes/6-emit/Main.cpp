@@ -1,7 +1,8 @@
 // llmc-kernel-tests [--draws N] [--seed S] [--only NAME]: N random launches of each
-// kind, compiled, run in parts and compared with the ops' own meaning in float64.
+// kind, compiled, run in parts and compared with the ops' own meaning in float64;
+// then UnitTests.h. NAME is a kind, or ulp, equations or plan.
 #include "Runner.h"
-#include "UnitsInLastPlace.h"
+#include "UnitTests.h"
 
 #include "dialects/plan/Plan.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -56,6 +57,10 @@ int main(int argc, char **argv) {
   }
   if (only.empty() || only == "ulp")
     checkUnitsInLastPlace(context, passed, failed);
+  if (only.empty() || only == "equations")
+    checkEquations(context, draws * 10, seed, passed, failed);
+  if (only.empty() || only == "plan")
+    checkWritePlan(context, passed, failed);
   std::printf("%d passed, %d failed\n", passed, failed);
   return failed != 0;
 }

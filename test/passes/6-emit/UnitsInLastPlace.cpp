@@ -1,4 +1,4 @@
-#include "UnitsInLastPlace.h"
+#include "UnitTests.h"
 
 #include "Memory.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"

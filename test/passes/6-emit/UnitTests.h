@@ -1,0 +1,22 @@
+// Tests beside the random launches of Main.cpp.
+#ifndef LLMC_TEST_PASSES_EMIT_UNITTESTS_H
+#define LLMC_TEST_PASSES_EMIT_UNITTESTS_H
+
+#include "mlir/IR/MLIRContext.h"
+
+namespace llmc::test {
+
+// Sweeps each expanded function over all of float32's exponents and its special
+// values, against float64 of the C library, in units of the last place.
+void checkUnitsInLastPlace(mlir::MLIRContext &context, int &passed, int &failed);
+
+// A small plan, written and read back.
+void checkWritePlan(mlir::MLIRContext &context, int &passed, int &failed);
+
+// Random equations as calls of one batch, m, n and k.
+void checkEquations(mlir::MLIRContext &context, int64_t draws, int64_t seed, int &passed,
+                    int &failed);
+
+} // namespace llmc::test
+
+#endif // LLMC_TEST_PASSES_EMIT_UNITTESTS_H

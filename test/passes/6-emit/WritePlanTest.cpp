@@ -1,0 +1,245 @@
+// plan dialect -> plan file, field by field, and equations -> calls.
+#include "UnitTests.h"
+
+#include "Cases.h"
+#include "dialects/graph/Evaluate.h"
+#include "lib/planfile/Program.h"
+#include "mlir/IR/BuiltinOps.h"
+#include "mlir/IR/OwningOpRef.h"
+#include "mlir/Parser/Parser.h"
+#include "mlir/Pass/PassManager.h"
+#include "passes/6-emit/Emit.h"
+#include "passes/6-emit/Equation.h"
+#include "passes/6-emit/Pipeline.h"
+#include <cmath>
+#include <cstdio>
+
+using namespace mlir;
+
+namespace llmc::test {
+
+namespace {
+
+struct Checks {
+  int &passed, &failed;
+  void expect(bool holds, const char *what) {
+    (holds ? passed : failed)++;
+    if (!holds)
+      std::printf("FAILED write plan: %s\n", what);
+  }
+};
+#define EXPECT(condition) checks.expect(condition, #condition)
+
+const char *kPlan = R"mlir(
+module attributes {
+  parallel.mesh = #parallel.mesh<["dp"=2, "pp"=1, "tp"=2]>,
+  graph.model = {name = "tiny", source_path = "tiny.onnx", sequence = 4 : i64, vocabulary = 10 : i64, layers = 4 : i64,
+                 blocks = ["mlp x4"], config_json = "{}", weights = "file"},
+  graph.constants = ["mask"],
+  graph.files = [{path = "tiny.bin", byte_size = 4096 : i64, hash = 77 : i64}],
+  plan.options = {schedule = "gpipe", micro_batch = 3 : i64, micro_batches = 2 : i64, global_batch = 12 : i64, optimizer = "adamw"}
+} {
+  graph.source @"w.0" : tensor<8x6xf32> {aliases = ["alias"], file = 0, file_offset = 64, init = #graph.init_kind<normal>, init_std = 0.5}
+  graph.source @"w.1" : tensor<8x6xf32> {init = #graph.init_kind<ones>}
+  graph.state @s : tensor<2x8x6xf32> parameter stacked views [#graph.view<@"w.0", 0, [6, 1]>, #graph.view<@"w.1", 0, [6, 1]>]
+  graph.state @s.grad : tensor<2x8x6xf32> accumulator of @s
+  graph.state @loss.sum : tensor<f32> accumulator
+  plan.stage @stage0 attributes {stage = 0, slots = 2, first_layer = 0, last_layer = 1, arena_bytes = 8192, live_bytes = 1000,
+      table = [#plan.entry<@begin, 0, 0>, #plan.entry<@forward, 0, 0>, #plan.entry<@forward, 1, 1>, #plan.entry<@update, 0, 0>]} {
+    %w = plan.buffer persistent {offset = 0, binding = {state = @s, role = "parameter", layer_first = 0, layer_count = 2,
+        dims = [[], ["tp"]], valid_shape = array<i64: 8, 6>, owner = true}} : !plan.buffer<2x8x3xf32>
+    %w1 = plan.buffer persistent of %w : !plan.buffer<2x8x3xf32> at 96 : !plan.buffer<8x3xf32>
+    %g = plan.buffer persistent {offset = 192, binding = {state = @s.grad, role = "accumulator", layer_first = 0, layer_count = 2,
+        dims = [[], ["tp"]], valid_shape = array<i64: 8, 6>, owner = true}} : !plan.buffer<2x8x3xf32>
+    %l = plan.buffer persistent {offset = 384, binding = {state = @loss.sum, role = "accumulator", dims = [], valid_shape = array<i64>, owner = true}} : !plan.buffer<f32>
+    %ids = plan.buffer slot {offset = 1024, slot_stride = 2048, binding = {input = "input_ids"}} : !plan.buffer<3x4xi64>
+    %mask = plan.buffer slot {offset = 1152, slot_stride = 2048, binding = {input = "attention_mask"}} : !plan.buffer<3x4xi64>
+    %x = plan.buffer slot {offset = 1280, slot_stride = 2048} : !plan.buffer<3x4x8xf32>
+    %y = plan.buffer slot {offset = 1664, slot_stride = 2048} : !plan.buffer<3x4x3xf32>
+    %lr = plan.buffer step {offset = 512, binding = {scalar = "lr"}} : !plan.buffer<f32>
+    %out = plan.buffer step {offset = 576, binding = {output = "loss"}} : !plan.buffer<f32>
+    %q = plan.buffer scratch {offset = 5120} : !plan.buffer<3x4x2x5xf32>
+    %p = plan.buffer scratch {offset = 5632} : !plan.buffer<3x2x4x4xf32>
+    plan.procedure @begin begin {
+      plan.fill %g {stream = 0} : !plan.buffer<2x8x3xf32>
+    }
+    plan.procedure @forward forward {
+      plan.feed "input_ids" into %ids {stream = 0} : !plan.buffer<3x4xi64>
+      plan.matmul "bsd,de->bse" %x, %w1 into %y {stream = 0, origin = #plan.origin<"graph.matmul" nodes ["n0"]>} : !plan.buffer<3x4x8xf32>, !plan.buffer<8x3xf32>, !plan.buffer<3x4x3xf32>
+      plan.matmul "bshd,bthd->bhst" %q, %q into %p {stream = 0} : !plan.buffer<3x4x2x5xf32>, !plan.buffer<3x4x2x5xf32>, !plan.buffer<3x2x4x4xf32>
+      plan.collective all_reduce <sum> %y into %y over ["tp"] {stream = 1, origin = #plan.origin<"parallel.all_reduce" nodes ["n1"] tactic "tensor" rule "row cut">} : !plan.buffer<3x4x3xf32>, !plan.buffer<3x4x3xf32>
+      plan.record 2 {stream = 1}
+      plan.wait 2 step {stream = 0}
+    }
+    plan.procedure @update update {
+      plan.launch reads(%w : !plan.buffer<2x8x3xf32>) writes(%out : !plan.buffer<f32>) attributes {stream = 0, scalars = [array<i64: 5, 0, 0, 7>]} {
+      ^bb0(%a: tensor<2x8x3xf32>, %o: tensor<i64>):
+        %r = graph.reduce %a {kind = #graph.reduce_kind<sum>, dims = array<i64: 0, 1, 2>} : (tensor<2x8x3xf32>) -> tensor<f32>
+        plan.yield %r : tensor<f32>
+      }
+      plan.copy %l into %out {stream = 0} : !plan.buffer<f32>, !plan.buffer<f32>
+    }
+  }
+}
+)mlir";
+
+} // namespace
+
+static void checkModel(Checks &checks, const planfile::ProgramT &p) {
+  EXPECT(p.mesh->axes.size() == 3 && p.mesh->axes[2]->name == "tp" && p.mesh->axes[2]->size == 2);
+  EXPECT(p.stage_axis == 1);
+  EXPECT(p.model->name == "tiny" && p.model->layers == 4 && p.model->vocabulary == 10);
+  EXPECT(p.model->parameters == 2 * 8 * 6);
+  EXPECT(p.model->blocks == std::vector<std::string>{"mlp x4"});
+  EXPECT(p.schedule == "gpipe" && p.micro_batch == 3 && p.micro_batches == 2 && p.global_batch == 12);
+  EXPECT(p.optimizer == planfile::OptimizerKind::AdamW);
+  EXPECT(p.files.size() == 1 && p.files[0]->hash == 77);
+  EXPECT(p.sources.size() == 2 && p.sources[0]->file == 0 && p.sources[0]->file_offset == 64);
+  EXPECT(p.sources[0]->byte_size == 8 * 6 * 4 && p.sources[0]->init_std == 0.5);
+  EXPECT(p.sources[1]->file == -1 && p.sources[1]->init == planfile::InitKind::Ones);
+  EXPECT(p.inputs.size() == 2 && p.inputs[0]->name == "input_ids");
+  EXPECT(p.inputs[0]->default_value == planfile::InputDefault::Required);
+  EXPECT(p.inputs[1]->default_value == planfile::InputDefault::Ones);
+  EXPECT(p.inputs[0]->batch_axes == std::vector<uint32_t>{0});
+}
+
+static void checkStates(Checks &checks, const planfile::StageT &stage) {
+  EXPECT(stage.states.size() == 5);
+  const auto &second = *stage.states[1];
+  EXPECT(second.name == "s[1]" && second.role == planfile::StateRole::Parameter && second.owner);
+  EXPECT(second.buffer->offset == 96 && second.buffer->size == 96);
+  EXPECT(second.view && second.view->source == 1);
+  EXPECT((second.global_shape == std::vector<int64_t>{8, 6}));
+  EXPECT((second.local_shape == std::vector<int64_t>{8, 3}));
+  EXPECT(second.dims[0]->axes.empty() && second.dims[1]->axes == std::vector<uint32_t>{2});
+  const auto &gradient = *stage.states[3];
+  EXPECT(gradient.name == "s[1]" && gradient.role == planfile::StateRole::Accumulator);
+  EXPECT(gradient.view && gradient.view->source == 1);
+  EXPECT(stage.states[4]->name == "loss.sum" && !stage.states[4]->view);
+  EXPECT(stage.host_scalars.size() == 1 && stage.host_scalars[0]->buffer->offset == 512);
+  EXPECT(stage.outputs.size() == 1 && stage.outputs[0]->name == "loss");
+}
+
+static void checkInstructions(Checks &checks, const planfile::ProgramT &p) {
+  const planfile::StageT &stage = *p.stages[0];
+  EXPECT(stage.slots == 2 && stage.streams == 2 && stage.events == 3 && stage.arena_bytes == 8192);
+  EXPECT(stage.table.size() == 4 && stage.table[2]->procedure == 1 && stage.table[2]->slot == 1);
+  const auto &forward = stage.procedures[1]->instructions;
+  // Letters h and b lie apart in q, so the second product is one call per batch row.
+  EXPECT(forward.size() == 2 + 3 + 3);
+  const auto *matmul = forward[1]->body.AsMatmul();
+  EXPECT(matmul && matmul->m == 12 && matmul->n == 3 && matmul->k == 8 && matmul->batch == 1);
+  EXPECT(matmul->b->offset == 96 && matmul->a->slot_stride == 2048);
+  EXPECT(p.origins[forward[1]->origin]->nodes == std::vector<std::string>{"n0"});
+  const auto *third = forward[4]->body.AsMatmul();
+  EXPECT(third && third->batch == 2 && third->m == 4 && third->n == 4 && third->k == 5);
+  EXPECT(third->c->offset == 5632 + 2 * 2 * 4 * 4 * 4 && third->a->offset == 5120 + 2 * 4 * 2 * 5 * 4);
+  const auto *reduce = forward[5]->body.AsCollective();
+  EXPECT(reduce && reduce->count == 36 && reduce->axes == std::vector<uint32_t>{2});
+  EXPECT(p.origins[forward[5]->origin]->tactic == "tensor");
+  EXPECT(forward[7]->body.AsWait()->whole_step && !forward[6]->body.AsRecord()->whole_step);
+  const auto &update = stage.procedures[2]->instructions;
+  EXPECT(update[0]->phase == planfile::Phase::Update);
+  const auto *launch = update[0]->body.AsLaunch();
+  EXPECT(launch && launch->rows == 1 && launch->scalars.size() == 2);
+  EXPECT(launch->scalars[0]->base == 5 && launch->scalars[0]->coefs[2] == 7);
+  EXPECT(launch->scalars[1]->base == 2 * 8 * 3);
+  EXPECT(launch->operands[0]->access == planfile::Access::Read);
+  EXPECT(launch->operands[1]->access == planfile::Access::Write);
+  EXPECT(p.kernels[launch->kernel]->name == "reduce");
+}
+
+void checkWritePlan(MLIRContext &context, int &passed, int &failed) {
+  Checks checks{passed, failed};
+  auto module = parseSourceString<ModuleOp>(kPlan, ParserConfig(&context));
+  EXPECT(bool(module));
+  if (!module)
+    return;
+  PassManager pm(&context);
+  buildEmitPipeline(pm);
+  planfile::ProgramT program;
+  std::string kernels;
+  bool done = succeeded(pm.run(*module)) && succeeded(emitProgram(*module, program, kernels));
+  EXPECT(done);
+  if (!done)
+    return;
+  EXPECT(kernels.substr(1, 3) == "ELF");
+  checkModel(checks, program);
+  checkStates(checks, *program.stages[0]);
+  checkInstructions(checks, program);
+  auto bounds = planfile::checkBounds(program);
+  EXPECT(bool(bounds));
+  auto again = planfile::readProgram(planfile::writeProgram(program));
+  EXPECT(bool(again));
+}
+
+//===-- Equations -----------------------------------------------------------===//
+
+// Any equation over a few letters: each stands in two or three of the tensors.
+static std::string drawEquation(Random &random, std::map<char, int64_t> &sizes) {
+  std::string tensors[3];
+  for (char letter = 'a'; letter < 'a' + draw(random, 2, 6); ++letter) {
+    int64_t without = draw(random, 0, 3); // 3: in all
+    for (int t = 0; t < 3; ++t)
+      if (t != without)
+        tensors[t] += letter;
+    sizes[letter] = draw(random, 1, 4);
+  }
+  for (std::string &tensor : tensors)
+    std::shuffle(tensor.begin(), tensor.end(), random);
+  return tensors[0] + "," + tensors[1] + "->" + tensors[2];
+}
+
+// The calls, in double.
+static std::vector<double> runCalls(const emit::MatmulCalls &calls, const graph::Tensor &lhs,
+                                    const graph::Tensor &rhs, size_t size) {
+  std::vector<double> c(size, 1e9);
+  const auto &a = calls.swapped ? rhs.data : lhs.data, &b = calls.swapped ? lhs.data : rhs.data;
+  const emit::MatmulShape &s = calls.shape;
+  for (const auto &call : calls.calls)
+    for (int64_t i = 0; i < s.batch; ++i)
+      for (int64_t m = 0; m < s.m; ++m)
+        for (int64_t n = 0; n < s.n; ++n) {
+          double &to = c[call.c + i * s.c[0] + m * s.c[1] + n * s.c[2]];
+          double sum = call.accumulate ? to : 0;
+          for (int64_t k = 0; k < s.k; ++k)
+            sum += a[call.a + i * s.a[0] + m * s.a[1] + k * s.a[2]] *
+                   b[call.b + i * s.b[0] + k * s.b[1] + n * s.b[2]];
+          to = sum;
+        }
+  return c;
+}
+
+void checkEquations(MLIRContext &context, int64_t draws, int64_t seed, int &passed, int &failed) {
+  Random random(seed);
+  for (int64_t i = 0; i < draws; ++i) {
+    std::map<char, int64_t> sizes;
+    std::string equation = drawEquation(random, sizes);
+    auto shapeOf = [&](StringRef letters) {
+      std::vector<int64_t> shape;
+      for (char letter : letters)
+        shape.push_back(sizes[letter]);
+      return shape;
+    };
+    auto [inputs, out] = StringRef(equation).split("->");
+    auto [left, right] = inputs.split(",");
+    graph::Tensor lhs(shapeOf(left)), rhs(shapeOf(right));
+    for (auto *tensor : {&lhs, &rhs})
+      for (double &value : tensor->data)
+        value = draw(random, -9, 9);
+    FunctionText f;
+    std::string x = f.argument(tensorType(lhs.shape)), y = f.argument(tensorType(rhs.shape));
+    std::string r = f.op("graph.matmul", {x, y}, {tensorType(shapeOf(out))}, "", "\"" + equation + "\" ");
+    auto module = parseSourceString<ModuleOp>(f.finish("", {r}).text, ParserConfig(&context));
+    auto wanted = graph::evaluate(*module->getOps<func::FuncOp>().begin(), {lhs, rhs});
+    auto calls = emit::matmulCalls(equation, lhs.shape, rhs.shape, shapeOf(out), false);
+    bool same = succeeded(calls) && succeeded(wanted) &&
+                runCalls(*calls, lhs, rhs, (*wanted)[0].data.size()) == (*wanted)[0].data;
+    (same ? passed : failed)++;
+    if (!same)
+      std::printf("FAILED equation %s, seed %lld\n", f.finish("", {r}).text.c_str(),
+                  static_cast<long long>(seed));
+  }
+}
+
+} // namespace llmc::test
