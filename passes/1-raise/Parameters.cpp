@@ -31,9 +31,16 @@ StateOp raise::Parameters::stateOf(Value value) {
   auto owner = ownerOf(value);
   if (!owner || owner != func)
     return {};
-  auto name = func.getArgAttrOfType<FlatSymbolRefAttr>(cast<BlockArgument>(value).getArgNumber(),
-                                                       kState);
+  auto name =
+      func.getArgAttrOfType<FlatSymbolRefAttr>(cast<BlockArgument>(value).getArgNumber(), kState);
   return name ? symbols.lookup<StateOp>(name.getValue()) : StateOp();
+}
+
+ViewAttr raise::Parameters::viewOf(Value value) {
+  StateOp state = stateOf(value);
+  if (!state || state.getStacked() || !state.getViews() || state.getViews()->size() != 1)
+    return {};
+  return cast<ViewAttr>((*state.getViews())[0]);
 }
 
 BlockArgument raise::Parameters::add(RankedTensorType type, ArrayRef<ViewAttr> views, bool stacked,
@@ -41,14 +48,14 @@ BlockArgument raise::Parameters::add(RankedTensorType type, ArrayRef<ViewAttr> v
   OpBuilder builder(func);
   auto *context = builder.getContext();
   SmallVector<Attribute> attributes(views.begin(), views.end());
-  auto state = StateOp::create(
-      builder, loc, builder.getStringAttr("s"), TypeAttr::get(type),
-      RoleAttr::get(context, Role::parameter), FlatSymbolRefAttr(), builder.getArrayAttr(attributes),
-      stacked ? builder.getUnitAttr() : UnitAttr(), ArrayAttr());
+  auto state = StateOp::create(builder, loc, builder.getStringAttr("s"), TypeAttr::get(type),
+                               RoleAttr::get(context, Role::parameter), FlatSymbolRefAttr(),
+                               builder.getArrayAttr(attributes),
+                               stacked ? builder.getUnitAttr() : UnitAttr(), ArrayAttr());
   StringAttr name = symbols.insert(state);
   unsigned index = func.getNumArguments();
-  auto attrs = builder.getDictionaryAttr(
-      builder.getNamedAttr(kState, FlatSymbolRefAttr::get(name)));
+  auto attrs =
+      builder.getDictionaryAttr(builder.getNamedAttr(kState, FlatSymbolRefAttr::get(name)));
   (void)func.insertArgument(index, type, attrs, loc);
   return func.getArgument(index);
 }

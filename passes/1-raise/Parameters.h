@@ -16,6 +16,9 @@ public:
   // The state that an argument is bound to; null for inputs and computed values.
   graph::StateOp stateOf(mlir::Value value);
 
+  // The view of a parameter that is not stacked; null for everything else.
+  graph::ViewAttr viewOf(mlir::Value value);
+
   // Declares a state and appends an argument that is bound to it.
   mlir::BlockArgument add(mlir::RankedTensorType type, llvm::ArrayRef<graph::ViewAttr> views,
                           bool stacked, mlir::Location loc);

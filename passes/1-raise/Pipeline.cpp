@@ -1,7 +1,7 @@
 #include "passes/1-raise/Pipeline.h"
 
-#include "passes/1-raise/Passes.h"
 #include "mlir/Pass/PassRegistry.h"
+#include "passes/1-raise/Passes.h"
 
 using namespace mlir;
 using namespace llmc;

@@ -1,8 +1,8 @@
 // Computes what depends on constants only, with the ops' own `evaluate`.
+#include "mlir/Transforms/GreedyPatternRewriteDriver.h"
 #include "passes/1-raise/Constants.h"
 #include "passes/1-raise/Passes.h"
 #include "passes/1-raise/Patterns.h"
-#include "mlir/Transforms/GreedyPatternRewriteDriver.h"
 
 using namespace mlir;
 using namespace llmc;
@@ -143,8 +143,13 @@ struct ShrinkConstantOperands : RewritePattern {
       Type element = elementOf(operand.get());
       DenseElementsAttr value;
       if (auto number = scalarOf(operand.get()))
-        value = denseOf([&] { Tensor t(std::vector<int64_t>{}); t.data[0] = *number; return t; }(),
-                        RankedTensorType::get({}, element));
+        value = denseOf(
+            [&] {
+              Tensor t(std::vector<int64_t>{});
+              t.data[0] = *number;
+              return t;
+            }(),
+            RankedTensorType::get({}, element));
       else {
         Tensor small = withoutRepeats(*constantOf(operand.get()));
         value = denseOf(small, RankedTensorType::get(small.shape, element));

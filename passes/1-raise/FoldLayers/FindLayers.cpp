@@ -36,6 +36,15 @@ static SmallVector<int64_t> signaturesOf(Ops ops) {
 
 namespace {
 
+// The place of `item` in `list`, appended if it is not there.
+template <typename List, typename T> int64_t indexIn(List &list, const T &item) {
+  auto found = llvm::find(list, item);
+  if (found != list.end())
+    return found - list.begin();
+  list.push_back(item);
+  return list.size() - 1;
+}
+
 // Checks one candidate and finds where its operands come from.
 class Matcher {
 public:
@@ -80,15 +89,6 @@ private:
             cast<OpResult>(value).getResultNumber()};
   }
 
-  template <typename List, typename T> static int64_t indexIn(List &list, const T &item) {
-    auto found = llvm::find(list, item);
-    if (found == list.end()) {
-      list.push_back(item);
-      return list.size() - 1;
-    }
-    return found - list.begin();
-  }
-
   bool matchOperand(int64_t op, unsigned operand) {
     SmallVector<Value> values;
     for (int64_t group = 0; group < layers.count; ++group)
@@ -114,14 +114,14 @@ private:
       return std::nullopt;
     if (llvm::all_equal(values)) {
       if (scalarOf(values[0]))
-        return Operand{Operand::Cloned, int64_t(indexIn(layers.captured, values[0]))};
-      return Operand{Operand::Captured, int64_t(indexIn(layers.captured, values[0]))};
+        return Operand{Operand::Cloned, indexIn(layers.captured, values[0])};
+      return Operand{Operand::Captured, indexIn(layers.captured, values[0])};
     }
     if (llvm::all_of(values, isParameter)) {
       if (llvm::any_of(values, [&](Value v) { return v.getType() != values[0].getType(); }))
         return std::nullopt;
       SmallVector<Value> list(values);
-      return Operand{Operand::Stacked, int64_t(indexIn(layers.stacked, list))};
+      return Operand{Operand::Stacked, indexIn(layers.stacked, list)};
     }
     Place next = placeOf(values[1]);
     for (int64_t group = 1; group < layers.count; ++group) {
@@ -130,7 +130,7 @@ private:
         return std::nullopt;
     }
     Layers::Carried carried{next.op, next.result, values[0]};
-    return Operand{Operand::Carried, int64_t(indexIn(layers.carried, carried))};
+    return Operand{Operand::Carried, indexIn(layers.carried, carried)};
   }
 
   // Only carried results of the last group are used behind the layers.
@@ -145,8 +145,8 @@ private:
   bool usesAllowed(OpResult result, int64_t group, int64_t op) const {
     for (Operation *user : result.getUsers()) {
       auto found = positions.find(user);
-      bool inside = found != positions.end() && found->second >= layers.start &&
-                    found->second < layers.end();
+      bool inside =
+          found != positions.end() && found->second >= layers.start && found->second < layers.end();
       if (inside)
         continue; // matched as an operand there
       bool leaves = llvm::any_of(layers.carried, [&](const Layers::Carried &carried) {
@@ -230,7 +230,8 @@ std::optional<Layers> raise::findLayers(Ops ops) {
 }
 
 // The sides of a sum of two full tensors of which one stands behind the other.
-static std::optional<std::pair<Value, Value>> residualSides(Operation *op, const Positions &positions) {
+static std::optional<std::pair<Value, Value>> residualSides(Operation *op,
+                                                            const Positions &positions) {
   auto sum = dyn_cast<AddOp>(op);
   if (!sum || sum.getLhs().getType() != sum.getRhs().getType())
     return std::nullopt;
@@ -247,8 +248,8 @@ static std::optional<std::pair<Value, Value>> residualSides(Operation *op, const
       for (Value operand : next->getOperands()) {
         if (operand == stream)
           return std::pair(stream, branch);
-        auto place = operand.getDefiningOp() ? positions.find(operand.getDefiningOp())
-                                             : positions.end();
+        auto place =
+            operand.getDefiningOp() ? positions.find(operand.getDefiningOp()) : positions.end();
         if (place != positions.end() && place->second > floor)
           pending.push_back(operand.getDefiningOp());
       }
@@ -257,68 +258,71 @@ static std::optional<std::pair<Value, Value>> residualSides(Operation *op, const
   return std::nullopt;
 }
 
-std::optional<Layers> raise::findSingleLayer(Ops ops) {
-  Positions positions = positionsOf(ops);
-  // Follow each chain of residual sums; take the longest that holds an attention.
+namespace {
+
+// Ops [begin, end) from `initial`, a point of the residual stream, to another.
+struct Stretch {
+  int64_t begin = 0, end = 0;
+  Value initial;
+};
+
+// The longest chain of residual sums that holds an attention.
+std::optional<Stretch> longestStretch(Ops ops, const Positions &positions) {
   llvm::DenseMap<Value, Value> beginning; // of the chain that a sum ends
-  std::optional<std::pair<int64_t, int64_t>> longest;
+  std::optional<Stretch> longest;
   for (auto [i, op] : llvm::enumerate(ops)) {
     auto sides = residualSides(op, positions);
     if (!sides)
       continue;
     Value from = beginning.count(sides->first) ? beginning[sides->first] : sides->first;
     beginning[op->getResult(0)] = from;
-    int64_t begin = from.getDefiningOp() ? positions.lookup(from.getDefiningOp()) + 1 : 0;
-    int64_t end = i + 1;
-    bool attention = llvm::any_of(ops.slice(begin, end - begin),
+    Stretch found{0, int64_t(i) + 1, from};
+    if (from.getDefiningOp())
+      found.begin = positions.lookup(from.getDefiningOp()) + 1;
+    bool attention = llvm::any_of(ops.slice(found.begin, found.end - found.begin),
                                   [](Operation *inside) { return isa<AttentionOp>(inside); });
-    if (attention && (!longest || end - begin > longest->second - longest->first))
-      longest = {begin, end};
+    if (attention && (!longest || found.end - found.begin > longest->end - longest->begin))
+      longest = found;
   }
-  if (!longest)
+  return longest;
+}
+
+} // namespace
+
+std::optional<Layers> raise::findSingleLayer(Ops ops) {
+  using Operand = Layers::Operand;
+  Positions positions = positionsOf(ops);
+  auto stretch = longestStretch(ops, positions);
+  if (!stretch)
     return std::nullopt;
+  auto inside = [&](Operation *op) {
+    auto place = op ? positions.find(op) : positions.end();
+    return place != positions.end() && place->second >= stretch->begin &&
+           place->second < stretch->end;
+  };
+  auto usedInside = [&](Value value) { return llvm::all_of(value.getUsers(), inside); };
 
   Layers layers;
-  layers.start = longest->first;
-  layers.period = longest->second - longest->first;
+  layers.start = stretch->begin;
+  layers.period = stretch->end - stretch->begin;
   layers.count = 1;
-  Operation *last = ops[longest->second - 1];
-  Value initial = beginning[last->getResult(0)];
-  layers.carried.push_back({layers.period - 1, 0, initial});
-  using Operand = Layers::Operand;
-  for (int64_t j = 0; j < layers.period; ++j) {
-    Operation *op = ops[layers.start + j];
-    for (Value result : op->getResults())
-      for (Operation *user : result.getUsers()) {
-        auto place = positions.find(user);
-        if (op != last && (place == positions.end() || place->second >= layers.end()))
-          return std::nullopt;
-      }
+  layers.carried.push_back({layers.period - 1, 0, stretch->initial});
+  for (Operation *op : ops.slice(layers.start, layers.period)) {
+    if (op != ops[layers.end() - 1] && !llvm::all_of(op->getResults(), usedInside))
+      return std::nullopt;
     auto &operands = layers.operands.emplace_back();
     for (Value value : op->getOperands()) {
-      auto place = value.getDefiningOp() ? positions.find(value.getDefiningOp()) : positions.end();
-      if (value == initial) {
+      if (value == stretch->initial)
         operands.push_back({Operand::Carried, 0});
-      } else if (place != positions.end() && place->second >= layers.start) {
-        operands.push_back({Operand::Internal, place->second - layers.start,
+      else if (inside(value.getDefiningOp()))
+        operands.push_back({Operand::Internal,
+                            positions.lookup(value.getDefiningOp()) - layers.start,
                             cast<OpResult>(value).getResultNumber()});
-      } else if (isParameter(value) && llvm::all_of(value.getUsers(), [&](Operation *user) {
-                   auto used = positions.find(user);
-                   return used != positions.end() && used->second >= layers.start &&
-                          used->second < layers.end();
-                 })) {
-        SmallVector<Value> list{value};
-        auto found = llvm::find(layers.stacked, list);
-        operands.push_back({Operand::Stacked, found - layers.stacked.begin()});
-        if (found == layers.stacked.end())
-          layers.stacked.push_back(list);
-      } else {
-        auto found = llvm::find(layers.captured, value);
+      else if (isParameter(value) && usedInside(value))
+        operands.push_back({Operand::Stacked, indexIn(layers.stacked, SmallVector<Value>{value})});
+      else
         operands.push_back({scalarOf(value) ? Operand::Cloned : Operand::Captured,
-                            found - layers.captured.begin()});
-        if (found == layers.captured.end())
-          layers.captured.push_back(value);
-      }
+                            indexIn(layers.captured, value)});
     }
   }
   return layers;

@@ -1,4 +1,5 @@
 // Turns the layers that FindLayers finds into graph.repeat.
+#include "dialects/graph/Repeat.h"
 #include "passes/1-raise/FoldLayers/FindLayers.h"
 #include "passes/1-raise/Parameters.h"
 #include "passes/1-raise/Passes.h"
@@ -29,6 +30,13 @@ public:
   Folder(func::FuncOp func, SmallVector<Operation *> ops, Layers layers)
       : func(func), parameters(func), ops(std::move(ops)), layers(std::move(layers)) {}
 
+  // Whether the parameters are of the kind that can be stacked.
+  bool canStack() {
+    return llvm::all_of(layers.stacked, [&](const auto &values) {
+      return llvm::all_of(values, [&](Value value) { return bool(parameters.viewOf(value)); });
+    });
+  }
+
   void fold() {
     RepeatOp repeat = create();
     fillBody(repeat);
@@ -44,19 +52,20 @@ private:
     return ops[layers.start + group * layers.period + op];
   }
 
-  // The locations of one op in all layers.
+  // The locations of one op in all layers, layer by layer (see graph::unrollRepeat).
   Location locationOf(int64_t op) const {
     SmallVector<Location> locations;
     for (int64_t group = 0; group < layers.count; ++group)
       locations.push_back(at(group, op)->getLoc());
-    return FusedLoc::get(locations.front().getContext(), locations);
+    MLIRContext *context = locations.front().getContext();
+    return FusedLoc::get(locations, StringAttr::get(context, graph::kLayersLocation), context);
   }
 
   BlockArgument stack(ArrayRef<Value> values) {
     SmallVector<ViewAttr> views;
     SmallVector<Location> locations;
     for (Value value : values) {
-      views.push_back(cast<ViewAttr>((*parameters.stateOf(value).getViews())[0]));
+      views.push_back(parameters.viewOf(value));
       locations.push_back(value.getLoc());
     }
     SmallVector<int64_t> shape{layers.count};
@@ -153,7 +162,8 @@ struct FoldLayers : llmc::impl::FoldLayersBase<FoldLayers> {
   void runOnOperation() override {
     int64_t total = 0;
     for (auto func : getOperation().getOps<func::FuncOp>())
-      total += foldAll(func);
+      if (!func.isExternal())
+        total += foldAll(func);
     setLayers(total);
   }
 
@@ -168,10 +178,13 @@ struct FoldLayers : llmc::impl::FoldLayersBase<FoldLayers> {
         layers = findSingleLayer(ops);
       if (!layers)
         break;
-      total += layers->count;
-      bool single = layers->count == 1;
-      Folder(func, std::move(ops), std::move(*layers)).fold();
-      if (single)
+      int64_t count = layers->count;
+      Folder folder(func, std::move(ops), std::move(*layers));
+      if (!folder.canStack())
+        break;
+      folder.fold();
+      total += count;
+      if (count == 1)
         break;
     }
     if (total)

@@ -126,8 +126,8 @@ struct SinkThroughElementwise : RewritePattern {
       if (Value unmerged = source(operand))
         operands.push_back(unmerged);
       else
-        operands.push_back(Build(rewriter, op->getLoc())
-                               .reshape(operand, *unmergedShape(operand, merge->groups)));
+        operands.push_back(
+            Build(rewriter, op->getLoc()).reshape(operand, *unmergedShape(operand, merge->groups)));
     Operation *copy =
         cloneForTypes(rewriter, op, operands, typeWith(result, flatten(merge->groups)));
     rewriter.replaceOp(op, mergeAgain(rewriter, op->getLoc(), copy->getResult(0), result));
@@ -302,8 +302,8 @@ struct SinkThroughMatmul : OpRewritePattern<MatmulOp> {
       expand(equation.rhs, letter, by);
       expand(equation.result, letter, by);
     }
-    Value product = build.matmul(equation.str(), sides[0].value, sides[1].value,
-                                 elementOf(op.getResult()));
+    Value product =
+        build.matmul(equation.str(), sides[0].value, sides[1].value, elementOf(op.getResult()));
     rewriter.replaceOp(op, mergeAgain(rewriter, op.getLoc(), product, op.getResult()));
     return success();
   }

@@ -80,8 +80,7 @@ static ViewAttr viewAfter(Operation *op, ViewAttr view) {
   return {};
 }
 
-// Whether two views of the same source share no element, told by their extents:
-// what differs must fit between the strides of a partition.
+// Whether two views have the same elements, in whatever order of dims.
 static bool sameElements(ViewAttr a, ArrayRef<int64_t> aShape, ViewAttr b,
                          ArrayRef<int64_t> bShape) {
   if (a.getSource() != b.getSource() || a.getOffset() != b.getOffset())
@@ -97,7 +96,7 @@ namespace {
 struct FoldViews : llmc::impl::FoldViewsBase<FoldViews> {
   void runOnOperation() override {
     for (auto func : getOperation().getOps<func::FuncOp>())
-      if (failed(run(func)))
+      if (!func.isExternal() && failed(run(func)))
         return signalPassFailure();
   }
 
@@ -119,12 +118,6 @@ struct FoldViews : llmc::impl::FoldViewsBase<FoldViews> {
       orderDims(parameters, func.getArgument(i));
     parameters.eraseUnused();
     return success();
-  }
-
-  static ViewAttr viewOf(StateOp state) {
-    if (!state || state.getStacked() || !state.getViews())
-      return {};
-    return cast<ViewAttr>((*state.getViews())[0]);
   }
 
   // Whether slices of `parameter` read each of its elements once.
@@ -149,7 +142,7 @@ struct FoldViews : llmc::impl::FoldViewsBase<FoldViews> {
 
   // Replaces a parameter whose uses are all movement by what they make of it.
   bool foldUses(Parameters &parameters, BlockArgument parameter) {
-    ViewAttr view = viewOf(parameters.stateOf(parameter));
+    ViewAttr view = parameters.viewOf(parameter);
     if (!view || parameter.use_empty())
       return false;
     // One representative per way of use.
@@ -188,7 +181,7 @@ struct FoldViews : llmc::impl::FoldViewsBase<FoldViews> {
     std::map<std::pair<StringRef, int64_t>, SmallVector<BlockArgument>> seen;
     bool changed = false;
     for (BlockArgument argument : func.getArguments()) {
-      ViewAttr view = viewOf(parameters.stateOf(argument));
+      ViewAttr view = parameters.viewOf(argument);
       if (!view || argument.use_empty())
         continue;
       auto &others = seen[{view.getSource().getValue(), view.getOffset()}];
@@ -208,7 +201,7 @@ struct FoldViews : llmc::impl::FoldViewsBase<FoldViews> {
 
   // Makes `kept` serve both; it becomes `argument` if that is in the source's order.
   bool unify(Parameters &parameters, BlockArgument &kept, BlockArgument argument) {
-    ViewAttr a = viewOf(parameters.stateOf(kept)), b = viewOf(parameters.stateOf(argument));
+    ViewAttr a = parameters.viewOf(kept), b = parameters.viewOf(argument);
     ArrayRef<int64_t> aShape = shapeOf(kept), bShape = shapeOf(argument);
     if (aShape.size() != bShape.size() || !sameElements(a, aShape, b, bShape))
       return false;
@@ -257,7 +250,7 @@ struct FoldViews : llmc::impl::FoldViewsBase<FoldViews> {
   }
 
   void orderDims(Parameters &parameters, BlockArgument parameter) {
-    ViewAttr view = viewOf(parameters.stateOf(parameter));
+    ViewAttr view = parameters.viewOf(parameter);
     if (!view || parameter.use_empty())
       return;
     std::optional<SmallVector<int64_t>> order;

@@ -8,9 +8,7 @@ using namespace mlir;
 using namespace llmc;
 using namespace llmc::graph;
 
-bool raise::isCommutative(Operation *op) {
-  return isa<AddOp, MulOp, AndOp, OrOp, MatmulOp>(op);
-}
+bool raise::isCommutative(Operation *op) { return isa<AddOp, MulOp, AndOp, OrOp, MatmulOp>(op); }
 
 // Equal in every run of the program, unlike llvm::hash_combine.
 static uint64_t mix(uint64_t a, uint64_t b) {

@@ -1,11 +1,11 @@
 // One order for all modules of the same structure. In three steps: operands of
 // exchangeable ops, then ops, then arguments, states and sources.
-#include "passes/1-raise/NormalizeOrder/Colours.h"
-#include "passes/1-raise/Equation.h"
-#include "passes/1-raise/Parameters.h"
-#include "passes/1-raise/Passes.h"
 #include "mlir/IR/Dominance.h"
 #include "mlir/Transforms/CSE.h"
+#include "passes/1-raise/Equation.h"
+#include "passes/1-raise/NormalizeOrder/Colours.h"
+#include "passes/1-raise/Parameters.h"
+#include "passes/1-raise/Passes.h"
 
 using namespace mlir;
 using namespace llmc;
@@ -133,6 +133,8 @@ namespace {
 struct NormalizeOrder : llmc::impl::NormalizeOrderBase<NormalizeOrder> {
   void runOnOperation() override {
     for (auto func : getOperation().getOps<func::FuncOp>()) {
+      if (func.isExternal())
+        continue;
       mergeEqual(func);
       orderOperands(func);
       func.walk([](MatmulOp matmul) { nameLetters(matmul); });

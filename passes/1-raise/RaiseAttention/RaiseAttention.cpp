@@ -71,8 +71,7 @@ static Value withoutMask(Value value, MaskKind &kind) {
       auto mask = constantOf(sum->getOperand(i));
       if (!mask || sum->getOperand(1 - i).getType() != value.getType())
         continue;
-      kind = kindOf(*mask, rows, keys,
-                    [](double x) { return x == 0 ? 0 : x <= kHidden ? 1 : -1; });
+      kind = kindOf(*mask, rows, keys, [](double x) { return x == 0 ? 0 : x <= kHidden ? 1 : -1; });
       return sum->getOperand(1 - i);
     }
   }
@@ -83,7 +82,8 @@ static Value withoutMask(Value value, MaskKind &kind) {
       auto hidden = scalarOf(seen ? choice.getRhs() : choice.getLhs());
       if (!condition || !hidden || *hidden > kHidden || scores.getType() != value.getType())
         continue;
-      kind = kindOf(*condition, rows, keys, [&](double x) { return (x != 0) == bool(seen) ? 0 : 1; });
+      kind =
+          kindOf(*condition, rows, keys, [&](double x) { return (x != 0) == bool(seen) ? 0 : 1; });
       return scores;
     }
   }
@@ -150,7 +150,8 @@ struct RaiseProduct : OpRewritePattern<MatmulOp> {
                                           const std::string &probabilities,
                                           const std::string &values, const std::string &out) {
     Letters letters;
-    const std::string &qs = q == 0 ? scores.lhs : scores.rhs, &ks = q == 0 ? scores.rhs : scores.lhs;
+    const std::string &qs = q == 0 ? scores.lhs : scores.rhs,
+                      &ks = q == 0 ? scores.rhs : scores.lhs;
     for (size_t i = 0; i + 1 < scores.result.size(); ++i) {
       char c = scores.result[i], p = probabilities[i];
       if (has(qs, c) && has(ks, c)) {
@@ -164,7 +165,8 @@ struct RaiseProduct : OpRewritePattern<MatmulOp> {
       }
     }
     letters.key = scores.result.back();
-    if (has(qs, letters.key) || !has(values, probabilities.back()) || has(out, probabilities.back()))
+    if (has(qs, letters.key) || !has(values, probabilities.back()) ||
+        has(out, probabilities.back()))
       return std::nullopt;
     for (char c : qs)
       if (!has(scores.result, c))

@@ -124,9 +124,7 @@ struct RaiseSum : OpRewritePattern<AddOp> {
     return x;
   }
 
-  static bool isVector(Value value, Value x) {
-    return shapeOf(value) == shapeOf(x).take_back(1);
-  }
+  static bool isVector(Value value, Value x) { return shapeOf(value) == shapeOf(x).take_back(1); }
 
   LogicalResult matchAndRewrite(AddOp op, PatternRewriter &rewriter) const override {
     for (unsigned b : {0u, 1u}) {
@@ -141,8 +139,9 @@ struct RaiseSum : OpRewritePattern<AddOp> {
         if (!x || x.getType() != op.getType() || !isVector(scale, x) || !isVector(bias, x))
           continue;
         auto perRow = RankedTensorType::get(shapeOf(x).drop_back(), elementOf(x));
-        auto norm = LayerNormOp::create(rewriter, op.getLoc(), TypeRange{x.getType(), perRow, perRow},
-                                        x, scale, bias, rewriter.getF64FloatAttr(asWritten(eps)));
+        auto norm =
+            LayerNormOp::create(rewriter, op.getLoc(), TypeRange{x.getType(), perRow, perRow}, x,
+                                scale, bias, rewriter.getF64FloatAttr(asWritten(eps)));
         rewriter.replaceOp(op, norm.getY());
         return success();
       }

@@ -64,6 +64,8 @@ struct VerifyRaised : llmc::impl::VerifyRaisedBase<VerifyRaised> {
   void runOnOperation() override {
     bool valid = verifySources();
     for (auto func : getOperation().getOps<func::FuncOp>()) {
+      if (func.isExternal())
+        continue;
       valid &= verifyArguments(func);
       valid &= verifyRepeats(func);
       remark(func);
@@ -82,13 +84,14 @@ struct VerifyRaised : llmc::impl::VerifyRaisedBase<VerifyRaised> {
       unsigned i = argument.getArgNumber();
       StateOp state = parameters.stateOf(argument);
       if (!state && !func.getArgAttr(i, "graph.input")) {
-        func.emitError("R1: argument ") << i << " is neither an input nor bound to a state; give "
+        func.emitError("R1: argument ") << i
+                                        << " is neither an input nor bound to a state; give "
                                            "it graph.input or graph.state";
         valid = false;
       } else if (state && state.getType() != argument.getType()) {
-        func.emitError("R1: argument ") << i << " has type " << argument.getType()
-                                        << ", its state @" << state.getSymName() << " "
-                                        << state.getType() << "; make them equal";
+        func.emitError("R1: argument ")
+            << i << " has type " << argument.getType() << ", its state @" << state.getSymName()
+            << " " << state.getType() << "; make them equal";
         valid = false;
       } else if (state && !bound.insert({state, i}).second) {
         func.emitError("R1: arguments ") << bound[state] << " and " << i << " are both bound to @"
@@ -136,7 +139,8 @@ struct VerifyRaised : llmc::impl::VerifyRaisedBase<VerifyRaised> {
     bool valid = true;
     func.walk([&](RepeatOp repeat) {
       if (repeat.getCarried().empty()) {
-        repeat.emitError("R3: carries no value from layer to layer; a fold without one is no layer");
+        repeat.emitError(
+            "R3: carries no value from layer to layer; a fold without one is no layer");
         valid = false;
       }
     });
@@ -159,8 +163,8 @@ struct VerifyRaised : llmc::impl::VerifyRaisedBase<VerifyRaised> {
   static void remark(func::FuncOp func) {
     int64_t left = 0;
     func.walk([&](SoftmaxOp softmax) {
-      bool used = llvm::any_of(softmax->getUsers(),
-                               [](Operation *user) { return isa<MatmulOp>(user); });
+      bool used =
+          llvm::any_of(softmax->getUsers(), [](Operation *user) { return isa<MatmulOp>(user); });
       left += used && productOf(softmax.getOperand());
     });
     if (left)

@@ -102,8 +102,8 @@ int64_t layersOf(ModuleOp module) {
   return model.getAs<IntegerAttr>("layers").getInt();
 }
 
-void expectSameNumbers(ModuleOp module, std::mt19937 &random, int64_t ids,
-                       const std::string &name, bool recognize) {
+void expectSameNumbers(ModuleOp module, std::mt19937 &random, int64_t ids, const std::string &name,
+                       bool recognize) {
   Sources sources = drawSources(module, random);
   auto before = run(module, sources, ids);
   EXPECT_MSG(raise(module, recognize), name + " is not raised");

@@ -1,6 +1,6 @@
 // The same model from three readers is one module.
-#include "dialects/graph/Graph.h"
 #include "lib/huggingface/Import.h"
+#include "dialects/graph/Graph.h"
 #include "lib/onnx/Import.h"
 #include "test/passes/1-raise/Harness.h"
 #include "test/passes/1-raise/Models.h"

@@ -119,8 +119,7 @@ private:
     if (spec.style == Style::Spelt) {
       Value centred = b.sub(x, mean(x));
       Value squares = PowOp::create(builder, b.loc, centred, APFloat(2.0));
-      Value deviation =
-          SqrtOp::create(builder, b.loc, b.add(mean(squares), scalar(1e-5)));
+      Value deviation = SqrtOp::create(builder, b.loc, b.add(mean(squares), scalar(1e-5)));
       return b.add(b.mul(b.div(centred, deviation), scale), bias);
     }
     auto perRow = type({spec.batch, spec.sequence});
@@ -155,11 +154,12 @@ private:
   // q, k, v as [b, s, width].
   std::array<Value, 3> projections(Value x) {
     int64_t width = spec.width();
-      std::array<Value, 3> result;
+    std::array<Value, 3> result;
     if (!spec.fused) {
       for (int i : {0, 1, 2}) // columns of the source that the fused weight is
-        result[i] = dense(x, view(named("qkv.weight"), {width, 3 * width}, {width, width},
-                                  i * width, {3 * width, 1}),
+        result[i] = dense(x,
+                          view(named("qkv.weight"), {width, 3 * width}, {width, width}, i * width,
+                               {3 * width, 1}),
                           view(named("qkv.bias"), {3 * width}, {width}, i * width, {1}));
       return result;
     }
@@ -171,8 +171,8 @@ private:
 
   Value causalMask(bool chosen) {
     int64_t s = spec.sequence, batch = chosen ? spec.batch : 1;
-    auto shape = RankedTensorType::get({batch, 1, s, s},
-                                       chosen ? Type(builder.getI1Type()) : element);
+    auto shape =
+        RankedTensorType::get({batch, 1, s, s}, chosen ? Type(builder.getI1Type()) : element);
     SmallVector<bool> seen;
     SmallVector<APFloat> added;
     for (int64_t i = 0; i < batch * s * s; ++i) {
@@ -180,7 +180,8 @@ private:
       seen.push_back(see);
       added.push_back(spec.f64 ? APFloat(see ? 0.0 : -1e300) : APFloat(see ? 0.0f : -3.4e38f));
     }
-    auto value = chosen ? DenseElementsAttr::get(shape, seen) : DenseElementsAttr::get(shape, added);
+    auto value =
+        chosen ? DenseElementsAttr::get(shape, seen) : DenseElementsAttr::get(shape, added);
     return ConstantOp::create(builder, b.loc, shape, value);
   }
 
@@ -224,8 +225,8 @@ private:
     Value mixed = attention(norm(h, "ln_1"));
     if (shapeOf(mixed).size() == 2) { // straight from heads to rows
       Value w = weight("proj.weight", spec.width(), spec.width());
-      mixed = b.add(b.matmul("xy,yz->xz", mixed, w, element),
-                    parameter("proj.bias", {spec.width()}));
+      mixed =
+          b.add(b.matmul("xy,yz->xz", mixed, w, element), parameter("proj.bias", {spec.width()}));
       h = b.add(b.reshape(mixed, b3), h);
     } else {
       h = b.add(h, dense(mixed, "proj", spec.width()));

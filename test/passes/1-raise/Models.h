@@ -19,8 +19,7 @@ enum class Style {
 
 struct Spec {
   Style style = Style::Plain;
-  int64_t batch = 2, sequence = 6, layers = 3, heads = 2, headDim = 4, vocabulary = 11,
-          context = 9;
+  int64_t batch = 2, sequence = 6, layers = 3, heads = 2, headDim = 4, vocabulary = 11, context = 9;
   bool fused = true;            // q, k and v are one matmul
   bool headTransposed = false;  // the tied head is a second, transposed view of the table
   bool weightsOutFirst = false; // weights lie as [out, in]
