@@ -1,4 +1,4 @@
-// Reductions of constants.
+// Reductions and matrix products of constants.
 #include "lib/onnx/Fold.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringMap.h"
@@ -59,8 +59,41 @@ FoldResult foldReduce(const FoldInput &in) {
   return std::vector<HostTensor>{std::move(out)};
 }
 
+// For tables made of small factors, such as the angles of rotary positions.
+FoldResult foldMatMul(const FoldInput &in) {
+  if (!in.get(0) || !in.get(1) || in.get(0)->shape.size() < 2 || in.get(1)->shape.size() < 2)
+    return error("of constants needs two operands of rank 2 or more");
+  const HostTensor &a = *in.get(0), &b = *in.get(1);
+  llvm::ArrayRef<int64_t> aShape(a.shape), bShape(b.shape);
+  int64_t rows = aShape.end()[-2], inner = aShape.back(), columns = bShape.back();
+  auto batch = broadcastShapes(aShape.drop_back(2), bShape.drop_back(2));
+  if (!batch || inner != bShape.end()[-2])
+    return error("shapes ", toText(aShape), " and ", toText(bShape), " do not multiply");
+  // [batch, rows, columns] with the operands' strides; the sum runs inside.
+  Shape shape = *batch, left = *batch, right = *batch;
+  shape.append({rows, columns});
+  left.append({rows, inner});
+  right.append({inner, columns});
+  if (auto s = checkHostSize(shape); !s)
+    return s.takeError();
+  Shape x = broadcastStrides(aShape, left), y = broadcastStrides(bShape, right);
+  int64_t xStep = x.back(), yStep = y.end()[-2];
+  x.back() = 0;
+  y.end()[-2] = 0;
+  HostTensor out(a.element, shape);
+  forEachElement(shape, {x, y}, [&](int64_t n, llvm::ArrayRef<int64_t> at) {
+    double sum = 0;
+    for (int64_t k = 0; k < inner; ++k)
+      sum += a.number(at[0] + k * xStep) * b.number(at[1] + k * yStep);
+    out.set(n, sum);
+  });
+  return std::vector<HostTensor>{std::move(out)};
+}
+
 } // namespace
 
 FoldFunction llmc::onnximport::findReduceFold(llvm::StringRef op) {
+  if (op == "MatMul")
+    return foldMatMul;
   return reductions().count(op) ? foldReduce : nullptr;
 }

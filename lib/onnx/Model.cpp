@@ -183,6 +183,10 @@ Result<StoredTensor> Model::locate(const std::string &name, const TensorProto &p
   } else if (range) {
     tensor.file = 0;
     tensor.bytes = *range;
+  } else if (*element == Element::F32 && *count > 1) {
+    // A parameter must be one array, so that it can be read in place.
+    return error("'", name, "': its ", *count, " values are ",
+                 proto.float_data_size() ? "stored one by one: save them as raw_data" : "missing");
   } else if (heldValues(proto, *element) == *count) {
     tensor.proto = &proto;
   } else {

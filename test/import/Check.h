@@ -35,7 +35,10 @@ std::vector<graph::Tensor> arguments(mlir::ModuleOp module, const graph::Tensor 
 size_t count(mlir::ModuleOp module, llvm::StringRef op);
 
 void testModels();
+// Imports any file and compares the logits of the first row.
+void compareModel(const std::string &file, const std::string &ids, const std::string &logits);
 void testFolding();
+void testSmallGraphs();
 void testRefusals();
 // Random bytes of good files changed: accepted or refused, never a crash.
 void testMutations(int draws, uint64_t seed);

@@ -93,6 +93,12 @@ size_t test::count(ModuleOp module, llvm::StringRef op) {
 }
 
 int main(int count, char **arguments) {
+  // Extra runs: --model FILE IDS.npy LOGITS.npy compares the first row.
+  if (count == 5 && !std::strcmp(arguments[1], "--model")) {
+    test::compareModel(arguments[2], arguments[3], arguments[4]);
+    std::printf("%d passed, %d failed\n", good, bad);
+    return bad != 0;
+  }
   int draws = 60;
   uint64_t seed = 1;
   for (int i = 1; i + 1 < count; i += 2) {
@@ -103,6 +109,7 @@ int main(int count, char **arguments) {
   }
   test::testModels();
   test::testFolding();
+  test::testSmallGraphs();
   test::testRefusals();
   test::testMutations(draws, seed);
   std::printf("%d passed, %d failed\n", good, bad);
