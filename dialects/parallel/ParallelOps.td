@@ -67,7 +67,7 @@ def Parallel_ReshardOp : Parallel_Op<"reshard", [Pure, SameOperandsAndResultType
   let summary = "the same global tensor under another sharding";
   let description = [{
     Exists between InsertReshards and Localize, on global types.
-    Example: `%r = parallel.reshard %y from #parallel.sharding<[{}, {} ], unreduced = {"tp": sum}> to #parallel.sharding<[{}, {} ]> : tensor<8x8xf32>`
+    Example: `%r = parallel.reshard %y from <[{}, {}], unreduced = {"tp": sum}> to <[{}, {}]> : tensor<8x8xf32>`
     Rules: C1 ranks agree; C2 `to` is unreduced only where `from` is.
   }];
   let arguments = (ins Graph_Tensor:$operand, Parallel_ShardingAttr:$from, Parallel_ShardingAttr:$to);
@@ -88,7 +88,9 @@ def Parallel_AllReduceOp : Parallel_CollectiveOp<"all_reduce", [SameOperandsAndR
   let summary = "every member gets the sum (or maximum) over the group, added in group order";
   let description = [{
     `members` keeps only these coordinates of the single axis (the stages that
-    hold a tied tensor). Rules: C1 types agree; C2 members need a single axis.
+    hold a tied tensor). Rules: C1 types agree; C2 members need a single axis and
+    lie within it; C3 (of all collectives) axes are distinct axes of the mesh, at least one.
+    Example: `%r = parallel.all_reduce %g over ["pp"] members [0, 3] {kind = #graph.reduce_kind<sum>} : tensor<8xf32>`
   }];
   let arguments = (ins Graph_Tensor:$operand, StrArrayAttr:$axes, Graph_ReduceKindAttr:$kind,
                        OptionalAttr<DenseI64ArrayAttr>:$members);
@@ -96,16 +98,19 @@ def Parallel_AllReduceOp : Parallel_CollectiveOp<"all_reduce", [SameOperandsAndR
 }
 def Parallel_AllGatherOp : Parallel_CollectiveOp<"all_gather"> {
   let summary = "concatenates the members' parts along `dim`";
+  let description = [{ Rules: C1 ranks and element types agree, `dim` is in range; C2 the group multiplies `dim`. }];
   let arguments = (ins Graph_Tensor:$operand, StrArrayAttr:$axes, I64Attr:$dim);
   let assemblyFormat = "$operand `over` $axes `dim` $dim attr-dict `:` functional-type($operand, $result)";
 }
 def Parallel_ReduceScatterOp : Parallel_CollectiveOp<"reduce_scatter"> {
   let summary = "the sum over the group, of which each member keeps its part along `dim`";
+  let description = [{ Rules: C1 ranks and element types agree, `dim` is in range; C2 the group divides `dim`. }];
   let arguments = (ins Graph_Tensor:$operand, StrArrayAttr:$axes, I64Attr:$dim, Graph_ReduceKindAttr:$kind);
   let assemblyFormat = "$operand `over` $axes `dim` $dim attr-dict `:` functional-type($operand, $result)";
 }
 def Parallel_AllSliceOp : Parallel_CollectiveOp<"all_slice"> {
   let summary = "each member keeps its part along `dim`; no communication";
+  let description = [{ Rules: C1 ranks and element types agree, `dim` is in range; C2 the group divides `dim`. }];
   let arguments = (ins Graph_Tensor:$operand, StrArrayAttr:$axes, I64Attr:$dim);
   let assemblyFormat = "$operand `over` $axes `dim` $dim attr-dict `:` functional-type($operand, $result)";
 }

@@ -121,9 +121,9 @@ void InsertReshards::runOnOperation() {
     module.emitError("no mesh: the module needs the attribute `parallel.mesh`");
     return signalPassFailure();
   }
-  dropUnitAxes(module, mesh);
   if (failed(verifyAnnotations(module)))
     return signalPassFailure();
+  dropUnitAxes(module, mesh);
   made.clear();
   SmallVector<OpOperand *> uses;
   module.walk([&](Operation *op) {

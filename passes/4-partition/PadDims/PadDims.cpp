@@ -25,8 +25,8 @@ static LogicalResult refuse(const DimClass &c) {
   if (c.states.empty())
     diag << "dimension " << c.dims.front().second << " of " << c.dims.front().first.getType();
   else
-    diag << "dimension " << c.states.front().second << " of state "
-         << SymbolTable::getSymbolName(c.states.front().first);
+    diag << "dimension " << c.states.front().second << " of state @"
+         << SymbolTable::getSymbolName(c.states.front().first).getValue();
   diag << " has " << c.size << " elements, which " << c.multiple
        << " ranks cannot share evenly; the nearest valid sizes are ";
   if (below > 0)

@@ -1,0 +1,106 @@
+// RUN: llmc-opt %s --llmc-sink-reductions | FileCheck %s
+
+#s = #parallel.sharding<[{}]>
+#all = #parallel.sharding<[{}, {}]>
+#rows = #parallel.sharding<[{"tp"}, {}]>
+#columns = #parallel.sharding<[{}, {"tp"}]>
+#partial = #parallel.sharding<[{}, {}], unreduced = {"tp": sum}>
+#max = #parallel.sharding<[{}, {}], unreduced = {"tp": max}>
+#data = #parallel.sharding<[{}, {}], unreduced = {"dp": sum}>
+#stack = #parallel.sharding<[{}, {}, {}]>
+#why = {node = "n", rule = "row cut", tactic = "tensor"}
+
+module attributes {parallel.mesh = #parallel.mesh<["dp"=2, "pp"=1, "tp"=2]>} {
+graph.source @w : tensor<8x8xf32> {init = #graph.init_kind<zeros>}
+graph.source @u : tensor<3x8x8xf32> {init = #graph.init_kind<zeros>}
+graph.state @p : tensor<8x8xf32> parameter views [#graph.view<@w, 0, [8, 1]>]
+graph.state @g : tensor<8x8xf32> accumulator of @p
+graph.state @ps : tensor<3x8x8xf32> parameter stacked views [#graph.view<@u, 0, [8, 1]>, #graph.view<@u, 64, [8, 1]>, #graph.view<@u, 128, [8, 1]>]
+graph.state @gs : tensor<3x8x8xf32> accumulator of @ps
+
+// The cotangents of q, k and v, each a partial sum, and the residual's, which is
+// not: three reductions become one.
+// CHECK-LABEL: func.func @three
+func.func @three(%r: tensor<8x8xf32>, %q: tensor<8x8xf32> {parallel.sharding = #partial}, %k: tensor<8x8xf32> {parallel.sharding = #partial},
+                 %v: tensor<8x8xf32> {parallel.sharding = #partial}) -> tensor<8x8xf32> {
+  %0 = parallel.reshard %q from #partial to #all {parallel.origin = #why} : tensor<8x8xf32>
+  %1 = parallel.reshard %k from #partial to #all {parallel.origin = #why} : tensor<8x8xf32>
+  %2 = parallel.reshard %v from #partial to #all {parallel.origin = #why} : tensor<8x8xf32>
+  // CHECK-NEXT: %[[A:.*]] = graph.add %arg1, %arg2 {parallel.in = [#parallel.sharding<[{}, {}], unreduced = {"tp": sum}>
+  // CHECK-NEXT: %[[B:.*]] = graph.add %[[A]], %arg3
+  // CHECK-NEXT: %[[R:.*]] = parallel.reshard %[[B]] from <[{}, {}], unreduced = {"tp": sum}> to <[{}, {}]> {parallel.origin = {node = "n", rule = "row cut", tactic = "tensor"}}
+  // CHECK-NEXT: graph.add %arg0, %[[R]]
+  %3 = graph.add %0, %r : (tensor<8x8xf32>, tensor<8x8xf32>) -> tensor<8x8xf32>
+  %4 = graph.add %3, %1 : (tensor<8x8xf32>, tensor<8x8xf32>) -> tensor<8x8xf32>
+  %5 = graph.add %4, %2 : (tensor<8x8xf32>, tensor<8x8xf32>) -> tensor<8x8xf32>
+  return %5 : tensor<8x8xf32>
+}
+
+// Behind linear ops that do not make it larger; not past a bias.
+// CHECK-LABEL: func.func @linear
+func.func @linear(%x: tensor<8x8xf32> {parallel.sharding = #partial}, %b: tensor<16xf32>) -> tensor<16xf32> {
+  // CHECK-NEXT: graph.slice %arg0
+  // CHECK-NEXT: graph.reshape
+  // CHECK-NEXT: %[[R:.*]] = parallel.reshard %{{.*}} from <[{}], unreduced = {"tp": sum}> to <[{}]> {{.*}} : tensor<16xf32>
+  // CHECK-NEXT: graph.add %[[R]], %arg1
+  %0 = parallel.reshard %x from #partial to #all {parallel.origin = #why} : tensor<8x8xf32>
+  %1 = graph.slice %0 {starts = array<i64: 0, 0>, limits = array<i64: 2, 8>, steps = array<i64: 1, 1>} : (tensor<8x8xf32>) -> tensor<2x8xf32>
+  %2 = graph.reshape %1 : (tensor<2x8xf32>) -> tensor<16xf32>
+  %3 = graph.add %2, %b : (tensor<16xf32>, tensor<16xf32>) -> tensor<16xf32>
+  return %3 : tensor<16xf32>
+}
+
+// A reduction stays where moving would make it larger, where the reduced value
+// has two readers, and a maximum stays anyway.
+// CHECK-LABEL: func.func @stay
+func.func @stay(%x: tensor<1x8xf32> {parallel.sharding = #partial}, %y: tensor<8x8xf32> {parallel.sharding = #partial},
+                %z: tensor<8x8xf32> {parallel.sharding = #max}) -> (tensor<8x8xf32>, tensor<8x8xf32>, tensor<8x8xf32>, tensor<8x8xf32>) {
+  // CHECK: parallel.reshard %arg0
+  // CHECK-NEXT: graph.broadcast
+  %0 = parallel.reshard %x from #partial to #all : tensor<1x8xf32>
+  %1 = graph.broadcast %0 : (tensor<1x8xf32>) -> tensor<8x8xf32>
+  // CHECK: parallel.reshard %arg1
+  // CHECK-NEXT: graph.neg
+  // CHECK-NEXT: graph.exp
+  %2 = parallel.reshard %y from #partial to #all : tensor<8x8xf32>
+  %3 = graph.neg %2 : (tensor<8x8xf32>) -> tensor<8x8xf32>
+  %4 = graph.exp %2 : (tensor<8x8xf32>) -> tensor<8x8xf32>
+  // CHECK: parallel.reshard %arg2
+  // CHECK-NEXT: graph.reshape
+  %5 = parallel.reshard %z from #max to #all : tensor<8x8xf32>
+  %6 = graph.reshape %5 : (tensor<8x8xf32>) -> tensor<8x8xf32>
+  return %1, %3, %4, %6 : tensor<8x8xf32>, tensor<8x8xf32>, tensor<8x8xf32>, tensor<8x8xf32>
+}
+
+// Gradients: the accumulators, also those of folded layers, become unreduced
+// over the data ranks, and the padding of the slice's gradient moves as well.
+// CHECK-LABEL: func.func @micro
+// CHECK-SAME: graph.state = @g, parallel.sharding = #parallel.sharding<[{}, {}], unreduced = {"dp": sum}>
+// CHECK-SAME: graph.state = @gs, parallel.sharding = #parallel.sharding<[{}, {}, {}], unreduced = {"dp": sum}>
+func.func @micro(%g: tensor<8x8xf32> {graph.state = @g}, %gs: tensor<3x8x8xf32> {graph.state = @gs},
+                 %x: tensor<4x8xf32> {parallel.sharding = #data}, %y: tensor<8x8xf32> {parallel.sharding = #data})
+    -> (tensor<8x8xf32> {graph.state = @g}, tensor<3x8x8xf32> {graph.state = @gs}) {
+  // CHECK-NOT: parallel.reshard
+  %0 = parallel.reshard %x from #data to #all {parallel.origin = #why} : tensor<4x8xf32>
+  %1 = graph.pad %0 {low = array<i64: 0, 0>, high = array<i64: 4, 0>, interior = array<i64: 0, 0>} : (tensor<4x8xf32>) -> tensor<8x8xf32>
+  %2 = graph.add %g, %1 : (tensor<8x8xf32>, tensor<8x8xf32>) -> tensor<8x8xf32>
+  %3 = graph.repeat 3 carried() stacked(%gs : tensor<3x8x8xf32>) captured(%y : tensor<8x8xf32>) stacking tensor<3x8x8xf32>
+      attributes {parallel.in = [#stack, #data], parallel.args = [#all, #data], parallel.out = [#stack]} {
+  ^bb0(%gi: tensor<8x8xf32>, %yi: tensor<8x8xf32>):
+    %4 = parallel.reshard %yi from #data to #all {parallel.origin = #why} : tensor<8x8xf32>
+    // CHECK: graph.add %{{.*}} {parallel.in = [#parallel.sharding<[{}, {}], unreduced = {"dp": sum}>, #parallel.sharding<[{}, {}], unreduced = {"dp": sum}>]
+    %5 = graph.add %gi, %4 : (tensor<8x8xf32>, tensor<8x8xf32>) -> tensor<8x8xf32>
+    graph.yield %5 : tensor<8x8xf32>
+  }
+  // CHECK: return {parallel.in = [#parallel.sharding<[{}, {}], unreduced = {"dp": sum}>, #parallel.sharding<[{}, {}, {}], unreduced = {"dp": sum}>]}
+  return %2, %3 : tensor<8x8xf32>, tensor<3x8x8xf32>
+}
+
+// CHECK-LABEL: func.func @update
+func.func @update(%g: tensor<8x8xf32> {graph.state = @g}) -> (tensor<8x8xf32> {graph.state = @g}) {
+  // CHECK-NEXT: %[[G:.*]] = parallel.reshard %arg0 from <[{}, {}], unreduced = {"dp": sum}> to <[{}, {}]> {parallel.origin = {node = "w", rule = "partial sums", tactic = "data"}}
+  // CHECK-NEXT: graph.neg %[[G]]
+  %0 = graph.neg %g : (tensor<8x8xf32>) -> tensor<8x8xf32>
+  return %0 : tensor<8x8xf32>
+}
+}
