@@ -67,7 +67,7 @@ def Parallel_ReshardOp : Parallel_Op<"reshard", [Pure, SameOperandsAndResultType
   let summary = "the same global tensor under another sharding";
   let description = [{
     Exists between InsertReshards and Localize, on global types.
-    Example: `%r = parallel.reshard %y from <[{}, {}], unreduced = {"tp": sum}> to <[{}, {}]> : tensor<8x8xf32>`
+    Example: `%r = parallel.reshard %y from <[{}, {} ], unreduced = {"tp": sum}> to <[{}, {} ]> : tensor<8x8xf32>`
     Rules: C1 ranks agree; C2 `to` is unreduced only where `from` is.
   }];
   let arguments = (ins Graph_Tensor:$operand, Parallel_ShardingAttr:$from, Parallel_ShardingAttr:$to);
