@@ -68,7 +68,17 @@ std::pair<RepeatOp, RepeatOp> splitRepeat(OpBuilder &builder, RepeatOp op, int64
   return {first, second};
 }
 
-LogicalResult unrollRepeat(OpBuilder &builder, RepeatOp op) {
+// The part of a location that belongs to one layer; others stay whole.
+static Location locationOfLayer(Location loc, int64_t layer) {
+  auto fused = dyn_cast<FusedLoc>(loc);
+  auto mark = fused ? dyn_cast_or_null<StringAttr>(fused.getMetadata()) : StringAttr();
+  if (!mark || mark.getValue() != kLayersLocation ||
+      layer >= static_cast<int64_t>(fused.getLocations().size()))
+    return loc;
+  return fused.getLocations()[layer];
+}
+
+LogicalResult unrollRepeat(OpBuilder &builder, RepeatOp op, int64_t firstLayer) {
   OpBuilder::InsertionGuard guard(builder);
   builder.setInsertionPoint(op);
   Build b(builder, op.getLoc());
@@ -83,7 +93,9 @@ LogicalResult unrollRepeat(OpBuilder &builder, RepeatOp op) {
     for (auto [argument, value] : llvm::zip(op.getStackedArgs(), op.getStacked()))
       mapping.map(argument, b.reshape(b.slice(value, 0, i, i + 1), shapeOf(argument)));
     for (Operation &inner : op.getBlock().without_terminator())
-      builder.clone(inner, mapping);
+      builder.clone(inner, mapping)->walk([&](Operation *copy) {
+        copy->setLoc(locationOfLayer(copy->getLoc(), firstLayer + i));
+      });
     OperandRange yielded = op.getBlock().getTerminator()->getOperands();
     for (auto [k, value] : llvm::enumerate(yielded.take_front(carried.size())))
       carried[k] = mapping.lookupOrDefault(value);

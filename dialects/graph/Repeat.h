@@ -12,9 +12,13 @@ namespace llmc::graph {
 // operands are sliced, stacked results concatenated.
 std::pair<RepeatOp, RepeatOp> splitRepeat(mlir::OpBuilder &builder, RepeatOp op, int64_t at);
 
+// A fused location with this metadata has one part for each folded layer.
+inline constexpr llvm::StringLiteral kLayersLocation = "layers";
+
 // Replaces the op by `count` copies of its body, stacked operands sliced and
 // stacked results concatenated (reshapes to and from the leading 1 included).
-mlir::LogicalResult unrollRepeat(mlir::OpBuilder &builder, RepeatOp op);
+// Copy i takes part `firstLayer + i` of locations that name layers.
+mlir::LogicalResult unrollRepeat(mlir::OpBuilder &builder, RepeatOp op, int64_t firstLayer = 0);
 
 // Takes the first iteration (in iteration order) out of the loop.
 mlir::LogicalResult peelFirst(mlir::OpBuilder &builder, RepeatOp op);

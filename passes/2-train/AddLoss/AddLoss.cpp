@@ -75,7 +75,7 @@ class AddLoss : public llmc::impl::AddLossBase<AddLoss> {
   LogicalResult check(func::FuncOp forward);
   // Adds an argument and, for a sum, its state.
   Value addLabels(func::FuncOp micro, RankedTensorType logits);
-  Value addSum(func::FuncOp micro, StringRef name);
+  Value addSum(func::FuncOp micro, StringRef name, StringRef origin);
 };
 
 LogicalResult AddLoss::check(func::FuncOp forward) {
@@ -115,10 +115,10 @@ Value AddLoss::addLabels(func::FuncOp micro, RankedTensorType logits) {
   return micro.getArgument(index);
 }
 
-Value AddLoss::addSum(func::FuncOp micro, StringRef name) {
+Value AddLoss::addSum(func::FuncOp micro, StringRef name, StringRef origin) {
   OpBuilder builder(micro);
   auto type = RankedTensorType::get({}, builder.getF32Type());
-  auto state = StateOp::create(builder, named(&getContext(), name), name, type, Role::accumulator,
+  auto state = StateOp::create(builder, named(&getContext(), origin), name, type, Role::accumulator,
                                /*of=*/FlatSymbolRefAttr(), /*views=*/ArrayAttr(),
                                /*stacked=*/false, /*valid_shape=*/ArrayAttr());
   // A model may have a state of that name already; the table then picks another.
@@ -141,7 +141,8 @@ void AddLoss::runOnOperation() {
   logits = Build(builder, logits.getLoc()).cast(logits, builder.getF32Type());
 
   Value labels = addLabels(micro, typeOf(logits));
-  Value lossSum = addSum(micro, "loss.sum"), tokensSum = addSum(micro, "tokens.sum");
+  Value lossSum = addSum(micro, "loss.sum", "loss");
+  Value tokensSum = addSum(micro, "tokens.sum", "token count");
   Loss loss = buildLoss(builder, logits, labels);
   builder.setInsertionPointAfter(loss.tokens.getDefiningOp());
   Value newLoss = Build(builder, loss.loss.getLoc()).add(lossSum, loss.loss);

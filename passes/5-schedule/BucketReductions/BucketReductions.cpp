@@ -49,7 +49,7 @@ struct Piece {
 struct Bucket {
   int64_t low, high;
   Operation *lastWrite;
-  SmallVector<Attribute> names;
+  SmallVector<StringAttr> names; // of the source's tensors
 };
 
 class StageBuckets {
@@ -68,6 +68,7 @@ private:
   void findLastWrites();
   void makeAdjacent();
   void emit();
+  SmallVector<StringAttr> sourceNames(const Piece &piece);
 
   plan::StageOp stage;
   int64_t bucketBytes;
@@ -172,6 +173,35 @@ void StageBuckets::makeAdjacent() {
   pieces = std::move(ordered);
 }
 
+// What the source calls the parameters whose gradients lie in a piece.
+SmallVector<StringAttr> StageBuckets::sourceNames(const Piece &piece) {
+  plan::BufferOp root = piece.root;
+  DictionaryAttr binding = *root.getBinding();
+  auto module = stage->getParentOfType<ModuleOp>();
+  auto lookUp = [&](FlatSymbolRefAttr name) {
+    return name ? module.lookupSymbol<graph::StateOp>(name.getAttr()) : graph::StateOp();
+  };
+  graph::StateOp state = lookUp(binding.getAs<FlatSymbolRefAttr>("state"));
+  graph::StateOp parameter = state ? lookUp(state.getOfAttr()) : state;
+  SmallVector<StringAttr> names;
+  if (!parameter || !parameter.getViews())
+    return names;
+  auto views = parameter.getViews()->getAsRange<graph::ViewAttr>();
+  int64_t first = 0, count = llvm::range_size(views);
+  if (auto layer = binding.getAs<IntegerAttr>("layer_first")) {
+    // A piece is one layer of a stacked state.
+    int64_t bytes = piece.high - piece.low;
+    first = layer.getInt() + (piece.low - *root.getDisplacement()) / bytes;
+    count = 1;
+  }
+  for (graph::ViewAttr view : llvm::drop_begin(views, first)) {
+    if (count-- == 0)
+      break;
+    names.push_back(view.getSource().getAttr());
+  }
+  return names;
+}
+
 void StageBuckets::emit() {
   DenseMap<Operation *, int64_t> index;
   int64_t n = 0;
@@ -186,9 +216,9 @@ void StageBuckets::emit() {
     bucket.high = piece.high;
     if (!bucket.lastWrite || (piece.lastWrite && index[piece.lastWrite] > index[bucket.lastWrite]))
       bucket.lastWrite = piece.lastWrite;
-    Attribute name = piece.root.getBinding()->get("state");
-    if (!llvm::is_contained(bucket.names, name))
-      bucket.names.push_back(name);
+    for (StringAttr name : sourceNames(piece))
+      if (!llvm::is_contained(bucket.names, name))
+        bucket.names.push_back(name);
   }
   llvm::stable_sort(buckets, [&](const Bucket &a, const Bucket &b) {
     return index[a.lastWrite] < index[b.lastWrite];
@@ -202,10 +232,7 @@ void StageBuckets::emit() {
         b, stage.getLoc(), plan::BufferType::get(b.getContext(), type), gradients,
         plan::SpaceAttr::get(b.getContext(), plan::Space::persistent),
         b.getI64IntegerAttr(bucket.low), IntegerAttr(), IntegerAttr(), DictionaryAttr());
-    SmallVector<StringAttr> nodes;
-    for (Attribute name : bucket.names)
-      nodes.push_back(cast<FlatSymbolRefAttr>(name).getAttr());
-    auto origin = plan::OriginAttr::get(b.getContext(), "gradients", nodes, "data",
+    auto origin = plan::OriginAttr::get(b.getContext(), "gradients", bucket.names, "data",
                                         "sum of the replicas' gradients, once a step");
     if (bucket.lastWrite)
       b.setInsertionPointAfter(bucket.lastWrite);
