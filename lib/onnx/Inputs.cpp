@@ -170,7 +170,8 @@ private:
 
   enum class Default { Ones, Zeros, Positions };
 
-  // DESIGN's interface names first, then what the graph does with the input.
+  // The names that programs take for inputs first, then what the graph does with
+  // the input.
   Default defaultOf(llvm::StringRef name) {
     if (name == "position_ids" || name == "cache_position")
       return Default::Positions;

@@ -10,15 +10,12 @@ from transformers import GPT2Config, GPT2LMHeadModel
 from common import DATA, IGNORED, ROOT, load_model, write_forward, write_oracle
 
 
-class Logits(torch.nn.Module):
+class Logits(GPT2LMHeadModel):
     """The model as a function of its ids, and of a mask where one is exported."""
 
-    def __init__(self, model):
-        super().__init__()
-        self.model = model
-
     def forward(self, input_ids, attention_mask=None):
-        return self.model(input_ids=input_ids, attention_mask=attention_mask, use_cache=False).logits
+        return super().forward(input_ids=input_ids, attention_mask=attention_mask,
+                               use_cache=False).logits
 
 
 def random_weights(model, generator):
@@ -47,7 +44,7 @@ def strip(path):
 def export_dynamo(model, path):
     ids = torch.zeros((2, 12), dtype=torch.int64)
     batch, sequence = torch.export.Dim("batch"), torch.export.Dim("sequence")
-    torch.onnx.export(Logits(model), (ids,), path, dynamo=True, opset_version=18,
+    torch.onnx.export(model, (ids,), path, dynamo=True, opset_version=18,
                       input_names=["input_ids"], output_names=["logits"], external_data=False,
                       dynamic_shapes={"input_ids": {0: batch, 1: sequence}},
                       verbose=False)
@@ -57,7 +54,7 @@ def export_dynamo(model, path):
 def export_torchscript(model, path):
     ids = torch.zeros((2, 12), dtype=torch.int64)
     axes = {0: "batch", 1: "sequence"}
-    torch.onnx.export(Logits(model), (ids, torch.ones_like(ids)), path, dynamo=False,
+    torch.onnx.export(model, (ids, torch.ones_like(ids)), path, dynamo=False,
                       opset_version=17, input_names=["input_ids", "attention_mask"],
                       output_names=["logits"],
                       dynamic_axes={"input_ids": axes, "attention_mask": axes, "logits": axes})
@@ -67,7 +64,7 @@ def export_torchscript(model, path):
 def make(folder, config, seed, exports, usual_start=False):
     os.makedirs(folder, exist_ok=True)
     torch.manual_seed(seed)
-    model = GPT2LMHeadModel(config).eval()
+    model = Logits(config).eval()
     if not usual_start:
         random_weights(model, torch.Generator().manual_seed(seed))
     config.architectures = ["GPT2LMHeadModel"]
