@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# Configures and builds: build.sh [release|debug|asan] [target...]
-# Leaves build/bin/llmc, llmc-opt, llmc-rt and the tests (build-debug/, build-asan/).
+# Configures and builds: build.sh [release|debug|asan|fuzz] [target...]
+# Leaves build/bin/llmc, llmc-opt, llmc-rt and the tests (build-debug/, ...).
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 preset=release
 case ${1:-} in
-  release | debug | asan) preset=$1; shift ;;
+  release | debug | asan | fuzz) preset=$1; shift ;;
   -h | --help) sed -n '2,3s/^# //p' "${BASH_SOURCE[0]}"; exit 0 ;;
 esac
 options=()

@@ -8,6 +8,51 @@ using namespace llmc;
 using namespace llmc::planfile;
 using support::error;
 
+namespace {
+
+// FlatBuffers' verifier looks at the alignment of fields, not at that of a
+// vector's elements; these are all vectors of 8-byte elements of plan.fbs.
+bool isAligned(const flatbuffers::Vector<int64_t> *vector) {
+  return !vector || reinterpret_cast<uintptr_t>(vector->Data()) % alignof(int64_t) == 0;
+}
+
+// Whether `good` holds for all elements of a vector, which may be missing.
+template <class T, class F>
+bool all(const flatbuffers::Vector<flatbuffers::Offset<T>> *vector, F good) {
+  for (flatbuffers::uoffset_t i = 0; vector && i < vector->size(); ++i)
+    if (!good(*vector->Get(i)))
+      return false;
+  return true;
+}
+
+bool isAligned(const Instruction &instruction) {
+  if (const Launch *launch = instruction.body_as_Launch())
+    return all(launch->scalars(), [](const CoordExpr &expr) { return isAligned(expr.coefs()); });
+  if (const Matmul *matmul = instruction.body_as_Matmul())
+    return isAligned(matmul->a_strides()) && isAligned(matmul->b_strides()) &&
+           isAligned(matmul->c_strides());
+  return true;
+}
+
+bool isAligned(const StateShard &state) {
+  return isAligned(state.global_shape()) && isAligned(state.local_shape()) &&
+         (!state.view() || isAligned(state.view()->strides()));
+}
+
+bool isAligned(const Program &program) {
+  return all(program.sources(), [](const SourceTensor &s) { return isAligned(s.shape()); }) &&
+         all(program.inputs(), [](const InputBinding &i) { return isAligned(i.local_shape()); }) &&
+         all(program.stages(), [](const Stage &stage) {
+           return all(stage.states(), [](const StateShard &s) { return isAligned(s); }) &&
+                  all(stage.procedures(), [](const Procedure &procedure) {
+                    return all(procedure.instructions(),
+                               [](const Instruction &i) { return isAligned(i); });
+                  });
+         });
+}
+
+} // namespace
+
 std::string planfile::writeProgram(const ProgramT &program) {
   flatbuffers::FlatBufferBuilder builder(1 << 20);
   // With its size in front, so that a file cut anywhere is found out.
@@ -38,6 +83,8 @@ support::Result<std::unique_ptr<ProgramT>> planfile::readProgram(std::string_vie
       !VerifySizePrefixedProgramBuffer(verifier))
     return error("plan: damaged or truncated (", bytes.size(), " bytes)");
   const Program *packed = GetSizePrefixedProgram(data);
+  if (!isAligned(*packed))
+    return error("plan: damaged (a list is not aligned)");
   if (packed->version() != kPlanVersion)
     return error("plan: version ", packed->version(), ", this program reads version ",
                  kPlanVersion, "; compile the model again");

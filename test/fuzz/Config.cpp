@@ -1,0 +1,7 @@
+#include "lib/huggingface/Import.h"
+#include "Model.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+  llmc::test::importModel(llmc::test::view(data, size), llmc::importConfig);
+  return 0;
+}

@@ -1,0 +1,41 @@
+// Hands a model file to one of the importers and looks at what it makes.
+#ifndef LLMC_TEST_FUZZ_MODEL_H
+#define LLMC_TEST_FUZZ_MODEL_H
+
+#include "Fuzz.h"
+#include "dialects/graph/Graph.h"
+#include "lib/pipeline/Options.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/IR/BuiltinOps.h"
+#include "mlir/IR/Diagnostics.h"
+#include "mlir/IR/Verifier.h"
+
+#include <cstdlib>
+
+// MLIR's own library is not instrumented and shares allocators with code that is:
+// what the one poisons, the other would use.
+extern "C" const char *__asan_default_options() { return "allow_user_poisoning=0"; }
+
+namespace llmc::test {
+
+// An importer refuses with exactly one diagnostic, or gives a valid module.
+template <class Importer>
+void importModel(std::string_view bytes, Importer importer) {
+  mlir::MLIRContext context(mlir::MLIRContext::Threading::DISABLED);
+  context.loadDialect<graph::GraphDialect, mlir::func::FuncDialect>();
+  unsigned errors = 0;
+  context.getDiagEngine().registerHandler([&](mlir::Diagnostic &diagnostic) {
+    errors += diagnostic.getSeverity() == mlir::DiagnosticSeverity::Error;
+    return mlir::success();
+  });
+  CompileOptions options;
+  auto module = importer(context, fileWith(bytes), options);
+  if (!module && errors == 0)
+    std::abort();
+  if (module && mlir::failed(mlir::verify(*module)))
+    std::abort();
+}
+
+} // namespace llmc::test
+
+#endif // LLMC_TEST_FUZZ_MODEL_H
