@@ -39,6 +39,7 @@ void testModels();
 void compareModel(const std::string &file, const std::string &ids, const std::string &logits);
 void testFolding();
 void testSmallGraphs();
+void testCheckpoints();
 void testRefusals();
 // Random bytes of good files changed: accepted or refused, never a crash.
 void testMutations(int draws, uint64_t seed);

@@ -110,6 +110,7 @@ int main(int count, char **arguments) {
   test::testModels();
   test::testFolding();
   test::testSmallGraphs();
+  test::testCheckpoints();
   test::testRefusals();
   test::testMutations(draws, seed);
   std::printf("%d passed, %d failed\n", good, bad);
