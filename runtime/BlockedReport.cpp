@@ -55,6 +55,20 @@ std::string Executor::waitsFor(const Rank &rank, const Stream &stream, const Op 
   }
 }
 
+// Where each member stands. All have arrived, so none moves meanwhile.
+std::string Executor::membersOf(const Communicator &communicator, uint8_t stream) const {
+  constexpr size_t most = 16;
+  std::string list;
+  for (size_t i = 0; i < communicator.ranks().size() && i < most; ++i) {
+    const Rank &rank = *ranks_[communicator.ranks()[i]];
+    const Stream &at = rank.streams[stream];
+    const auto &procedure = rank.program->procedures[rank.program->table[at.entry].procedure];
+    const Op &op = rank.program->ops[procedure.byStream[stream][at.position]];
+    list += "\n  " + describe(rank, at, op);
+  }
+  return list;
+}
+
 std::string Executor::blockedReport() {
   constexpr size_t most = 64; // lines: enough to see the cycle
   std::string report = "all ranks are blocked:";

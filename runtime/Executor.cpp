@@ -1,5 +1,7 @@
 #include "runtime/Executor.h"
 
+#include "runtime/Adversary.h"
+
 #include <algorithm>
 #include <cstring>
 
@@ -42,6 +44,8 @@ Status Executor::runStep(const std::vector<const std::byte *> &inputs) {
     for (Stream &stream : rank->streams)
       stream.entry = stream.position = 0;
   }
+  if (adversary_)
+    return adversary_->runStep() ? support::ok() : support::error(failure_);
   switch (workers_->run()) {
   case Workers::Outcome::AllDone:
     return support::ok();
@@ -216,51 +220,64 @@ void Executor::feed(const Site &site) {
 }
 
 bool Executor::collective(const Site &site) {
-  auto &[rank, stream, entry, op, worker] = site;
-  const Member &member = rank.members[op.index];
-  if (!stream.posted) {
-    const Buffer *refs = rank.program->buffers.data() + op.firstBuffer;
-    Communicator::Post post{rank.program->collectives[op.index],
-                            refs[0].at(rank.arena.data(), entry.slot),
-                            refs[1].at(rank.arena.data(), entry.slot)};
-    support::Result<uint64_t> number = member.communicator->post(member.index, post, wake_);
-    if (!number) {
-      fail(site, number.message());
-      return false;
-    }
-    stream.number = *number;
-    stream.posted = true;
-  }
-  if (!member.communicator->poll(stream.number, wake_))
+  if (!site.stream.posted && !postCollective(site))
     return false;
-  stream.posted = false;
-  ++rank.collectiveCalls[op.index];
+  if (!site.rank.members[site.op.index].communicator->poll(site.stream.number, wake_))
+    return false;
+  leave(site);
   return true;
 }
 
+bool Executor::postCollective(const Site &site) {
+  auto &[rank, stream, entry, op, worker] = site;
+  const Member &member = rank.members[op.index];
+  const Buffer *refs = rank.program->buffers.data() + op.firstBuffer;
+  Communicator::Post post{rank.program->collectives[op.index],
+                          refs[0].at(rank.arena.data(), entry.slot),
+                          refs[1].at(rank.arena.data(), entry.slot)};
+  support::Result<uint64_t> number = member.communicator->post(member.index, post, wake_);
+  if (!number) {
+    fail(site, number.message() + membersOf(*member.communicator, op.stream));
+    return false;
+  }
+  stream.number = *number;
+  stream.posted = true;
+  return true;
+}
+
+void Executor::leave(const Site &site) {
+  site.stream.posted = false;
+  auto &calls = site.op.kind == Body::Collective ? site.rank.collectiveCalls
+                                                 : site.rank.messageCalls;
+  ++calls[site.op.index];
+}
+
 bool Executor::message(const Site &site) {
+  if (!site.stream.posted && !postMessage(site))
+    return false;
+  if (!site.rank.messages[site.op.index].channel->complete(site.stream.number))
+    return false;
+  leave(site);
+  return true;
+}
+
+bool Executor::postMessage(const Site &site) {
   auto &[rank, stream, entry, op, worker] = site;
   const MessageEnd &end = rank.messages[op.index];
-  if (!stream.posted) {
-    stream.parts.clear();
-    for (uint32_t i = 0; i < op.buffers; ++i) {
-      const Buffer &buffer = rank.program->buffers[op.firstBuffer + i];
-      stream.parts.emplace_back(buffer.at(rank.arena.data(), entry.slot), buffer.size);
-    }
-    support::Result<uint64_t> number = end.channel->post(end.side, stream.parts, wake_);
-    if (!number) {
-      fail(site, number.message());
-      return false;
-    }
-    if (*number == Channel::kBusy)
-      return false;
-    stream.number = *number;
-    stream.posted = true;
+  stream.parts.clear();
+  for (uint32_t i = 0; i < op.buffers; ++i) {
+    const Buffer &buffer = rank.program->buffers[op.firstBuffer + i];
+    stream.parts.emplace_back(buffer.at(rank.arena.data(), entry.slot), buffer.size);
   }
-  if (!end.channel->complete(stream.number))
+  support::Result<uint64_t> number = end.channel->post(end.side, stream.parts, wake_);
+  if (!number) {
+    fail(site, number.message());
     return false;
-  stream.posted = false;
-  ++rank.messageCalls[op.index];
+  }
+  if (*number == Channel::kBusy)
+    return false;
+  stream.number = *number;
+  stream.posted = true;
   return true;
 }
 

@@ -18,6 +18,7 @@
 
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -28,7 +29,12 @@ struct ExecutorOptions {
   unsigned threadsPerRank = 0; // 0: as the plan says, else cores / ranks
   bool useLibrary = true;      // false: the program's own matrix products
   bool isolate = false;        // a test's: while a kernel runs, all other arenas are closed
+  // Set: steps run as Adversary.h says, in an order drawn from this seed.
+  std::optional<uint64_t> interleaving;
 };
+
+class Adversary;
+struct Hazard;
 
 // How often an instruction of a stage ran on one rank since the start.
 struct Count {
@@ -62,10 +68,13 @@ public:
 
   unsigned workers() const { return workers_->workers(); }
   unsigned threadsPerRank() const { return threads_; }
+  // What an interleaving found, once a step failed for it; else null.
+  const Hazard *hazard() const;
   // Who multiplies matrices, for the start-up lines.
   std::string libraryNote() const { return libraryNote_; }
 
 private:
+  friend class Adversary; // another driver of the same instructions
   struct Member {
     Communicator *communicator = nullptr;
     uint32_t index = 0;
@@ -102,8 +111,7 @@ private:
     unsigned worker;
   };
 
-  Executor(const planfile::ProgramT &program, const Kernels &kernels)
-      : program_(program), kernels_(kernels) {}
+  Executor(const planfile::ProgramT &program, const Kernels &kernels);
   support::Status prepare(const ExecutorOptions &options);
   support::Status mapArenas();
   void connect(Rank &rank);
@@ -117,6 +125,11 @@ private:
   bool step(const Site &site); // false: must wait
   bool collective(const Site &site);
   bool message(const Site &site);
+  // Enters the collective or message where a stream stands. False: it must wait,
+  // or failed.
+  bool postCollective(const Site &site);
+  bool postMessage(const Site &site);
+  void leave(const Site &site); // it is complete
   void launch(const Site &site);
   void matmul(const Site &site);
   void feed(const Site &site);
@@ -125,6 +138,7 @@ private:
 
   std::string describe(const Rank &rank, const Stream &stream, const Op &op) const;
   std::string waitsFor(const Rank &rank, const Stream &stream, const Op &op) const;
+  std::string membersOf(const Communicator &communicator, uint8_t stream) const;
   std::string blockedReport();
 
   const planfile::ProgramT &program_;
@@ -146,6 +160,7 @@ private:
   std::string failure_;
   std::atomic<bool> failed_{false};
   std::unique_ptr<Workers> workers_;
+  std::unique_ptr<Adversary> adversary_;
 };
 
 // Processors that this process may use.

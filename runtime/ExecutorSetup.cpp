@@ -1,6 +1,8 @@
 // Making an executor: arenas, groups, channels, library calls, threads.
 #include "runtime/Executor.h"
 
+#include "runtime/Adversary.h"
+
 #include <algorithm>
 #include <sched.h>
 
@@ -27,7 +29,14 @@ support::Result<std::unique_ptr<Executor>> Executor::create(const planfile::Prog
   return executor;
 }
 
+Executor::Executor(const planfile::ProgramT &program, const Kernels &kernels)
+    : program_(program), kernels_(kernels) {}
+
 Executor::~Executor() = default;
+
+const Hazard *Executor::hazard() const {
+  return adversary_ && adversary_->hazard() ? &*adversary_->hazard() : nullptr;
+}
 
 Status Executor::prepare(const ExecutorOptions &options) {
   if (kernels_.size() != program_.kernels.size())
@@ -42,8 +51,8 @@ Status Executor::prepare(const ExecutorOptions &options) {
   unsigned cores = availableCores();
   isolate_ = options.isolate;
   unsigned workers = options.workers ? options.workers : std::min(cores, ranks());
-  if (isolate_)
-    workers = 1; // another worker's rank would lose its arena
+  if (isolate_ || options.interleaving)
+    workers = 1; // another worker's rank would lose its arena; turns are one by one
   threads_ = options.threadsPerRank ? options.threadsPerRank : program_.threads_per_rank;
   if (threads_ == 0)
     threads_ = std::max(1u, cores / ranks());
@@ -51,9 +60,14 @@ Status Executor::prepare(const ExecutorOptions &options) {
   for (unsigned i = 0; i < workers; ++i)
     teams_.push_back(std::make_unique<Team>(threads_));
   prepareLibrary(options);
-  wake_ = [this](uint32_t rank) { workers_->wake(rank); };
+  if (options.interleaving)
+    wake_ = [](uint32_t) {}; // nobody sleeps
+  else
+    wake_ = [this](uint32_t rank) { workers_->wake(rank); };
   workers_ = std::make_unique<Workers>(
       ranks(), workers, [this](uint32_t rank, unsigned worker) { return advance(rank, worker); });
+  if (options.interleaving)
+    adversary_ = std::make_unique<Adversary>(*this, *options.interleaving);
   return support::ok();
 }
 

@@ -100,6 +100,14 @@ Status setSteps(Options &options, const std::string &value) {
   return ok();
 }
 
+Status setInterleaving(Options &options, const std::string &value) {
+  support::Result<uint64_t> number = readWhole(value);
+  if (!number)
+    return number.takeError();
+  options.interleaving = *number;
+  return ok();
+}
+
 Status setSchedule(Options &options, const std::string &value) {
   if (value != "constant" && value != "cosine")
     return error("'", value, "' is not one of constant, cosine");
@@ -145,6 +153,8 @@ const std::vector<Flag> &flags() {
       {"version", "", "print the version", toggle(&Options::version, true)},
       {"count-collectives", "FILE", "", path(&Options::countCollectives)},
       {"isolate-arenas", "", "", toggle(&Options::isolateArenas, true)},
+      {"interleaving", "SEED", "", setInterleaving},
+      {"unchecked", "", "", toggle(&Options::checkPlan, false)},
   };
   return all;
 }

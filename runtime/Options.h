@@ -31,6 +31,8 @@ struct Options {
   // For tests.
   std::string countCollectives;
   bool isolateArenas = false;
+  std::optional<uint64_t> interleaving;
+  bool checkPlan = true;
 };
 
 // Reads the arguments after the program's name. An error is a bad command line.

@@ -114,6 +114,7 @@ Status Run::prepare() {
   how.threadsPerRank = options.threads;
   how.useLibrary = options.library;
   how.isolate = options.isolateArenas;
+  how.interleaving = options.interleaving;
   support::Result<std::unique_ptr<Executor>> made = Executor::create(program, kernels, how);
   if (!made)
     return made.takeError();

@@ -139,22 +139,33 @@ support::Result<uint64_t> Channel::post(Side side, Parts parts, const Wake &wake
     }
     parts_[side] = parts;
     ++posted_[side];
-    if (posted_[1 - side] <= number)
+    if (posted_[1 - side] <= number || deferred_)
       return number; // the other side will do it
   }
+  if (support::Status s = finish(side, wake); !s)
+    return s.takeError();
+  return number;
+}
+
+support::Status Channel::finish(Side last, const Wake &wake) {
   // Both sides are here and neither can post again: the copy needs no lock.
   if (support::Status s = copy(); !s)
-    return s.takeError();
+    return s;
   bool contended;
   {
     std::lock_guard lock(mutex_);
-    completed_.store(number + 1, std::memory_order_release);
+    completed_.fetch_add(1, std::memory_order_release);
     contended = std::exchange(contended_, false);
   }
-  wake(ranks_[1 - side]);
+  wake(ranks_[1 - last]);
   if (contended)
-    wake(ranks_[side]);
-  return number;
+    wake(ranks_[last]);
+  return support::ok();
+}
+
+bool Channel::busy(Side side) {
+  std::lock_guard lock(mutex_);
+  return posted_[side] > completed_.load(std::memory_order_acquire);
 }
 
 support::Status Channel::copy() const {

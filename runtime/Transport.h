@@ -77,6 +77,11 @@ public:
   // the one before (another stream's) is on its way. The parts must live until
   // the message is complete.
   support::Result<uint64_t> post(Side side, Parts parts, const Wake &wake);
+  // From now on post() leaves the copy to finish(). One thread only.
+  void defer() { deferred_ = true; }
+  // Both sides are there: copies the bytes. `last` arrived second.
+  support::Status finish(Side last, const Wake &wake);
+  bool busy(Side side);
   bool complete(uint64_t number) const {
     return completed_.load(std::memory_order_acquire) > number;
   }
@@ -91,6 +96,7 @@ private:
   std::array<uint64_t, 2> posted_{};
   std::atomic<uint64_t> completed_{0};
   bool contended_ = false;
+  bool deferred_ = false;
 };
 
 } // namespace llmc::runtime
