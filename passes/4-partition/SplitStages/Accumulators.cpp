@@ -36,7 +36,8 @@ static Value addTerm(OpBuilder &builder, Value sum, Value term, AddOp like, int6
   for (OpOperand &use : add->getOpOperands())
     setRequired(use, sharding);
   setSharding(add.getResult(), sharding);
-  mark(add, stage, term.getDefiningOp()->hasAttr(kBackward));
+  bool isFree = term.getDefiningOp()->getNumOperands() == 0;
+  mark(add, stage, (isFree ? like.getOperation() : term.getDefiningOp())->hasAttr(kBackward));
   return add.getResult();
 }
 
@@ -65,7 +66,9 @@ Shares llmc::splitAccumulators(func::FuncOp micro, int64_t stages) {
     std::map<int64_t, Value> sums;
     OpBuilder builder(ret);
     for (Value term : terms) {
-      int64_t stage = stageOf(term.getDefiningOp(), stages);
+      // A constant is made wherever it is added.
+      Operation *producer = term.getDefiningOp();
+      int64_t stage = stageOf(producer->getNumOperands() ? producer : root.getOperation(), stages);
       Value &sum = sums[stage];
       sum = addTerm(builder, sum ? sum : Value(acc), term, root, stage);
     }

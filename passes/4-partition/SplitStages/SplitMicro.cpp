@@ -445,6 +445,7 @@ void MicroSplitter::write(Procedure &procedure) {
   for (const Unit &unit : procedure.units)
     writeUnit(procedure, unit, builder);
   writeReturn(procedure, builder);
+  removeDeadOps(func);
 }
 
 LogicalResult MicroSplitter::run() {

@@ -73,13 +73,16 @@ void llmc::bindState(func::FuncOp func, unsigned index, bool isResult, Attribute
                                          {family.firstLayer(stage), family.layers[stage]}));
 }
 
-void llmc::removeDead(func::FuncOp func) {
+void llmc::removeDeadOps(func::FuncOp func) {
   SmallVector<Operation *> ops;
   for (Operation &op : llvm::reverse(func.getBody().front().without_terminator()))
     ops.push_back(&op);
   for (Operation *op : ops)
     if (isOpTriviallyDead(op))
       op->erase();
+}
+
+void llmc::removeUnusedArguments(func::FuncOp func) {
   llvm::BitVector unused(func.getNumArguments());
   for (BlockArgument arg : func.getArguments())
     if (arg.use_empty())

@@ -62,8 +62,8 @@ mlir::func::FuncOp makeProcedure(StageSplit &split, llvm::StringRef name, int64_
 // Binds an argument or result to a state, naming the layers if it is split.
 void bindState(mlir::func::FuncOp func, unsigned index, bool isResult, mlir::Attribute state,
                StageSplit &split, int64_t stage);
-// Removes dead ops, then arguments without uses.
-void removeDead(mlir::func::FuncOp func);
+void removeDeadOps(mlir::func::FuncOp func);
+void removeUnusedArguments(mlir::func::FuncOp func);
 
 } // namespace llmc
 

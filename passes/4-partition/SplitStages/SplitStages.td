@@ -19,7 +19,8 @@ def SplitStages : Pass<"llmc-split-stages", "::mlir::ModuleOp"> {
       only handle scalars: in all).
     Errors: S1 `parallel.layers` sums to the repeat's count; S2 a forward value
       may not be needed by an earlier stage's forward, nor by the backward of a
-      stage whose forward has not got it; S3 a stacked value is split in one way.
+      stage whose forward has not got it; S3 a stacked value is split in one way;
+      S4 @update does not mix tensors of different parameters.
     Example: test/passes/4-partition/split-stages.mlir
   }];
   let dependentDialects = ["::llmc::parallel::ParallelDialect"];

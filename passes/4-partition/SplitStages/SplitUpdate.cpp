@@ -332,7 +332,8 @@ void UpdateSplitter::write(int64_t stage) {
   for (Operation &op : update.getBody().front().without_terminator())
     writeOp(op, stage, builder);
   writeReturn(func, stage, builder);
-  removeDead(func);
+  removeDeadOps(func);
+  removeUnusedArguments(func);
 }
 
 LogicalResult UpdateSplitter::run() {
