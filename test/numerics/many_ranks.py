@@ -1,0 +1,60 @@
+"""1,024 ranks in one process: the step of one rank, in bounded time and memory."""
+import json
+import os
+import subprocess
+import time
+
+import numpy as np
+
+from harness import (Failure, Suite, below, compile_model, gradient_errors, loss_error,
+                     read_safetensors, require)
+
+CONFIG = {"model_type": "gpt2", "n_layer": 16, "n_head": 16, "n_embd": 128, "vocab_size": 256,
+          "n_positions": 16}
+STEPS, ROWS, SEQUENCE = 3, 128, 16
+
+
+def run(program, folder):
+    """Losses and first gradients, seconds and bytes of a run."""
+    dump, log = program + ".safetensors", program + ".log"
+    start = time.time()
+    with open(log, "w") as out:
+        process = subprocess.Popen(
+            [program, "--data", os.path.join(folder, "tokens.bin"), "--steps", str(STEPS),
+             "--seed", "1", "--dump", dump], stdout=out, stderr=subprocess.STDOUT)
+    _, status, usage = os.wait4(process.pid, 0)
+    process.returncode = status
+    if status != 0:
+        with open(log) as f:
+            raise Failure(f"{program} ended with status {status}\n{f.read()[-4000:]}")
+    return read_safetensors(dump), time.time() - start, usage.ru_maxrss * 1024
+
+
+def check(folder):
+    model = os.path.join(folder, "config.json")
+    with open(model, "w") as f:
+        json.dump(CONFIG, f)
+    tokens = np.random.default_rng(1).integers(0, CONFIG["vocab_size"], STEPS * ROWS * SEQUENCE + 1)
+    tokens.astype("<u2").tofile(os.path.join(folder, "tokens.bin"))
+    flags = ["--seq", str(SEQUENCE), "--global-batch", str(ROWS)]
+    one, many = os.path.join(folder, "one"), os.path.join(folder, "many")
+    compile_model(model, one, *flags, "--micro-batch", "8")
+    compile_model(model, many, *flags, "--mesh", "8x16x8")
+    expected, _, _ = run(one, folder)
+    got, seconds, memory = run(many, folder)
+    # Twice the promised time, since machines are noisy; memory is not.
+    require(seconds <= 360, f"{STEPS} steps took {seconds:.0f} s")
+    require(memory <= 8 * 2**30, f"the process took {memory / 2**30:.1f} GiB")
+    require(len(got["loss"]) == STEPS, f"{len(got['loss'])} losses")
+    worst = max(loss_error(a, b) for a, b in zip(got["loss"], expected["loss"]))
+    gradients = [{name: value for name, value in dump.items() if name.startswith("grad:")}
+                 for dump in (got, expected)]
+    errors = gradient_errors(*gradients)
+    notes = [below(worst, 1e-5, "loss"), below(max(errors.values()), 1e-5, "gradients"),
+             f"{seconds:.1f} s, {memory / 2**30:.2f} GiB"]
+    return ", ".join(notes)
+
+
+suite = Suite("many ranks")
+suite.run("16 layers on 8x16x8", check)
+suite.finish()
