@@ -87,9 +87,11 @@ void Adversary::startStep() {
 
 // Even draws alone rarely let one stream run far ahead of another: each step
 // draws how eager each stream is, how lazy transfers are, how long a turn lasts.
+// Held transfers wait until nothing else can run, the oldest longest of all.
 void Adversary::drawPolicy() {
   constexpr uint32_t eagerness[] = {1, 1, 16, 256};
   constexpr uint32_t laziness[] = {0, 0, 1, 64}; // 0: only when nothing else can run
+  constexpr uint32_t held[] = {0, 1, 4, 8};
   constexpr uint32_t bursts[] = {1, 4, 32};
   weights_.clear();
   for (const auto &rank : executor_.ranks_) {
@@ -98,6 +100,7 @@ void Adversary::drawPolicy() {
       weights.push_back(eagerness[draw(std::size(eagerness))]);
   }
   transferWeight_ = laziness[draw(std::size(laziness))];
+  heldEighths_ = held[draw(std::size(held))];
   burst_ = bursts[draw(std::size(bursts))];
 }
 
@@ -127,6 +130,7 @@ bool Adversary::collectChoices(bool &unfinished) {
   unfinished = false;
   choices_.clear();
   readyTransfers_.clear();
+  heldTransfers_.clear();
   for (const auto &rank : executor_.ranks_)
     for (uint32_t s = 0; s < rank->streams.size(); ++s) {
       if (!executor_.current(*rank, rank->streams[s], static_cast<uint8_t>(s)))
@@ -137,14 +141,16 @@ bool Adversary::collectChoices(bool &unfinished) {
     }
   for (size_t t = 0; t < transfers_.size(); ++t)
     if (transfers_[t].members.size() == transfers_[t].size)
-      readyTransfers_.push_back(t);
-  return !choices_.empty() || !readyTransfers_.empty();
+      (transfers_[t].held ? heldTransfers_ : readyTransfers_).push_back(t);
+  return !choices_.empty() || !readyTransfers_.empty() || !heldTransfers_.empty();
 }
 
 void Adversary::takeTurn() {
   uint64_t transfers = readyTransfers_.size() * transferWeight_, total = transfers;
   for (const auto &[turn, weight] : choices_)
     total += weight;
+  if (choices_.empty() && readyTransfers_.empty())
+    return complete(heldTransfers_.back());
   uint64_t at = total ? draw(total) : 0;
   if (choices_.empty() || at < transfers)
     return complete(readyTransfers_[draw(readyTransfers_.size())]);
@@ -192,8 +198,10 @@ void Adversary::post(const Site &site, Turn turn) {
   auto at = std::find_if(transfers_.begin(), transfers_.end(), [&](const Transfer &other) {
     return other.communicator == made.communicator && other.channel == made.channel;
   });
-  if (at == transfers_.end())
+  if (at == transfers_.end()) {
+    made.held = draw(8) < heldEighths_;
     at = transfers_.insert(transfers_.end(), std::move(made));
+  }
   at->members.push_back(turn);
 }
 

@@ -61,6 +61,7 @@ private:
     Communicator *communicator = nullptr; // or
     Channel *channel = nullptr;
     size_t size = 2; // members when ready
+    bool held = false;
     std::vector<Turn> members;
   };
 
@@ -96,10 +97,11 @@ private:
   std::mt19937_64 random_;
   std::vector<std::vector<uint32_t>> weights_; // of a stream's turn, by rank
   uint32_t transferWeight_ = 0;
+  uint32_t heldEighths_ = 0; // of the transfers
   uint32_t burst_ = 1;
   std::vector<Transfer> transfers_; // under way
   std::vector<std::pair<Turn, uint32_t>> choices_;
-  std::vector<size_t> readyTransfers_;
+  std::vector<size_t> readyTransfers_, heldTransfers_;
   std::optional<Hazard> hazard_;
 };
 
