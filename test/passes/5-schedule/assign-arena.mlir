@@ -1,0 +1,97 @@
+// RUN: llmc-opt %s --split-input-file --llmc-assign-arena | FileCheck %s
+
+// Persistent bytes first, then those of the step, then the slots one after the other, then
+// scratch; each buffer begins at a multiple of 64. All slot buffers have the
+// stride of one whole slot.
+// CHECK: plan.stage @s attributes {arena_bytes = 832 : i64
+// CHECK: plan.buffer persistent {offset = 0 : i64} : !plan.buffer<4xf32>
+// CHECK: plan.buffer slot {offset = 192 : i64, slot_stride = 192 : i64} : !plan.buffer<17xf32>
+// CHECK: plan.buffer persistent {offset = 64 : i64} : !plan.buffer<16xf32>
+// CHECK: plan.buffer step {offset = 128 : i64} : !plan.buffer<f32>
+// CHECK: plan.buffer slot {offset = 320 : i64, slot_stride = 192 : i64} : !plan.buffer<16xf32>
+// CHECK: plan.buffer scratch {offset = 768 : i64} : !plan.buffer<16xf32>
+plan.stage @s attributes {stage = 0 : i64, slots = 3 : i64, first_layer = 0 : i64, last_layer = 0 : i64, table = []} {
+  %0 = plan.buffer persistent : !plan.buffer<4xf32>
+  %1 = plan.buffer slot : !plan.buffer<17xf32>
+  %2 = plan.buffer persistent : !plan.buffer<16xf32>
+  %3 = plan.buffer step : !plan.buffer<f32>
+  %4 = plan.buffer slot : !plan.buffer<16xf32>
+  %5 = plan.buffer scratch : !plan.buffer<16xf32>
+  plan.procedure @forward forward {
+    plan.fill %0 {stream = 0 : i64} : !plan.buffer<4xf32>
+    plan.fill %1 {stream = 0 : i64} : !plan.buffer<17xf32>
+    plan.fill %3 {stream = 0 : i64} : !plan.buffer<f32>
+    plan.copy %2 into %5 {stream = 0 : i64} : !plan.buffer<16xf32>, !plan.buffer<16xf32>
+    plan.copy %5 into %4 {stream = 0 : i64} : !plan.buffer<16xf32>, !plan.buffer<16xf32>
+  }
+}
+
+// -----
+
+// A chain of four: the fourth begins when only the third is live, and takes the lowest
+// free bytes. Buffers of one instruction are live together. A read of a view is a
+// read of the whole: the first one lives until its view is copied.
+// CHECK: plan.stage @s attributes {arena_bytes = 192 : i64
+// CHECK: plan.buffer scratch {offset = 0 : i64}
+// CHECK: plan.buffer scratch {offset = 64 : i64}
+// CHECK: plan.buffer scratch {offset = 128 : i64}
+// CHECK: plan.buffer scratch {offset = 0 : i64}
+plan.stage @s attributes {stage = 0 : i64, slots = 1 : i64, first_layer = 0 : i64, last_layer = 0 : i64, table = []} {
+  %0 = plan.buffer scratch : !plan.buffer<16xf32>
+  %1 = plan.buffer scratch : !plan.buffer<16xf32>
+  %2 = plan.buffer scratch : !plan.buffer<16xf32>
+  %3 = plan.buffer scratch : !plan.buffer<16xf32>
+  %4 = plan.buffer scratch of %0 : !plan.buffer<16xf32> at 32 : !plan.buffer<8xf32>
+  %5 = plan.buffer scratch of %2 : !plan.buffer<16xf32> at 0 : !plan.buffer<8xf32>
+  plan.procedure @forward forward {
+    plan.fill %0 {stream = 0 : i64} : !plan.buffer<16xf32>
+    plan.copy %0 into %1 {stream = 0 : i64} : !plan.buffer<16xf32>, !plan.buffer<16xf32>
+    plan.copy %1 into %2 {stream = 0 : i64} : !plan.buffer<16xf32>, !plan.buffer<16xf32>
+    plan.copy %4 into %5 {stream = 0 : i64} : !plan.buffer<8xf32>, !plan.buffer<8xf32>
+    plan.copy %2 into %3 {stream = 0 : i64} : !plan.buffer<16xf32>, !plan.buffer<16xf32>
+  }
+}
+
+// -----
+
+// The largest goes first; two small ones that live one after the other share what is
+// left beside it. Procedures share the whole area, and backward_last has the
+// places of backward, whose buffers it uses.
+// CHECK: plan.stage @s attributes {arena_bytes = 192 : i64
+// CHECK: plan.buffer scratch {offset = 128 : i64} : !plan.buffer<16xf32>
+// CHECK: plan.buffer scratch {offset = 0 : i64} : !plan.buffer<32xf32>
+// CHECK: plan.buffer scratch {offset = 128 : i64} : !plan.buffer<16xf32>
+// CHECK: plan.buffer scratch {offset = 0 : i64} : !plan.buffer<16xf32>
+plan.stage @s attributes {stage = 0 : i64, slots = 1 : i64, first_layer = 0 : i64, last_layer = 0 : i64, table = []} {
+  %0 = plan.buffer scratch : !plan.buffer<16xf32>
+  %1 = plan.buffer scratch : !plan.buffer<32xf32>
+  %2 = plan.buffer scratch : !plan.buffer<16xf32>
+  %3 = plan.buffer scratch : !plan.buffer<16xf32>
+  plan.procedure @forward forward {
+    plan.fill %1 {stream = 0 : i64} : !plan.buffer<32xf32>
+    plan.fill %0 {stream = 0 : i64} : !plan.buffer<16xf32>
+    plan.fill %2 {stream = 0 : i64} : !plan.buffer<16xf32>
+    plan.fill %1 {stream = 0 : i64} : !plan.buffer<32xf32>
+  }
+  plan.procedure @backward backward {
+    plan.fill %3 {stream = 0 : i64} : !plan.buffer<16xf32>
+  }
+  plan.procedure @backward_last backward_last {
+    plan.fill %3 {stream = 0 : i64} : !plan.buffer<16xf32>
+  }
+}
+
+// -----
+
+// A buffer that nothing names disappears, with its views; one that the outside
+// is bound to stays.
+// CHECK: plan.stage @s attributes {arena_bytes = 64 : i64
+// CHECK-COUNT-1: plan.buffer
+// CHECK-SAME: binding = {output = "loss"}
+// CHECK-NOT: plan.buffer {{.*}}scratch
+plan.stage @s attributes {stage = 0 : i64, slots = 1 : i64, first_layer = 0 : i64, last_layer = 0 : i64, table = []} {
+  %0 = plan.buffer step {binding = {output = "loss"}} : !plan.buffer<f32>
+  %1 = plan.buffer scratch : !plan.buffer<16xf32>
+  %2 = plan.buffer scratch of %1 : !plan.buffer<16xf32> at 32 : !plan.buffer<8xf32>
+  plan.procedure @forward forward {}
+}

@@ -1,0 +1,244 @@
+// RUN: llmc-opt %s --split-input-file --llmc-build-procedures | FileCheck %s
+
+// A whole step. The input is fed once a micro-batch, where it is used first. What
+// backward needs stays in the slot, the reshape of it is no instruction. The
+// gradient is added by the matmul, where the accumulator stands; the parameter is
+// updated in place; a repeated number stands inside of the kernel.
+// CHECK-LABEL: plan.stage @stage0
+// CHECK: %[[X:[0-9a-z]+]] = plan.buffer slot {binding = {input = "x"}}
+// CHECK: %[[W:[0-9a-z]+]] = plan.buffer persistent {binding = {dims = {{\[\[\], \[\]\]}}, owner = true, role = "parameter", state = @w, valid_shape = array<i64: 8, 8>}}
+// CHECK: %[[H:[0-9a-z]+]] = plan.buffer slot : !plan.buffer<4x8xf32>
+// CHECK: %[[ACC:[0-9a-z]+]] = plan.buffer persistent {binding = {{.*}}role = "accumulator", state = @w.grad
+// CHECK: %[[LR:[0-9a-z]+]] = plan.buffer step {binding = {scalar = "lr"}}
+// CHECK: %[[RATE:[0-9a-z]+]] = plan.buffer scratch : !plan.buffer<f32>
+// CHECK: %[[STEP:[0-9a-z]+]] = plan.buffer scratch : !plan.buffer<8x8xf32>
+// CHECK: plan.procedure @forward forward
+// CHECK-NEXT: plan.feed "x" into %[[X]]
+// CHECK-NEXT: plan.matmul "bd,de->be" %[[X]], %[[W]] into %[[H]] {origin = #plan.origin<"graph.matmul" nodes ["fc"]>
+// CHECK-NEXT: {{^ *}$}}
+// CHECK: plan.procedure @backward backward
+// CHECK-NEXT: plan.matmul "bd,be->de" %[[X]], %[[H]] into %[[ACC]] accumulate
+// CHECK-NEXT: {{^ *}$}}
+// CHECK: plan.procedure @update update
+// CHECK: plan.launch reads(%[[LR]] : {{.*}}) writes(%[[RATE]] :
+// CHECK: ^bb0(%[[A:[0-9a-z]+]]: tensor<f32>):
+// CHECK: %[[TWO:[0-9a-z]+]] = graph.constant dense<2.000000e+00>
+// CHECK: graph.mul %[[A]], %[[TWO]]
+// CHECK: plan.launch reads(%[[ACC]], %[[RATE]] : {{.*}}) writes(%[[STEP]] :
+// CHECK: plan.launch reads(%[[W]], %[[STEP]] : {{.*}}) writes(%[[W]] :
+// CHECK: plan.procedure @begin begin
+// CHECK-NEXT: plan.fill %[[ACC]]
+// CHECK-NOT: plan.copy
+module attributes {parallel.mesh = #parallel.mesh<["dp"=1, "pp"=1, "tp"=1]>} {
+  graph.source @src : tensor<8x8xf32> {init = #graph.init_kind<zeros>}
+  graph.state @w : tensor<8x8xf32> parameter views [#graph.view<@src, 0, [8, 1]>]
+  graph.state @w.grad : tensor<8x8xf32> accumulator of @w
+  func.func @forward_0(%x: tensor<4x8xf32> {graph.input = "x"}, %w: tensor<8x8xf32> {graph.state = @w})
+      -> (tensor<2x2x8xf32> {parallel.residual = 0 : i64})
+      attributes {parallel.stage = 0 : i64, parallel.procedure = "forward"} {
+    %0 = graph.matmul "bd,de->be" %x, %w : (tensor<4x8xf32>, tensor<8x8xf32>) -> tensor<4x8xf32> loc("fc")
+    %1 = graph.reshape %0 : (tensor<4x8xf32>) -> tensor<2x2x8xf32>
+    return %1 : tensor<2x2x8xf32>
+  }
+  func.func @backward_0(%h: tensor<2x2x8xf32> {parallel.residual = 0 : i64},
+                        %acc: tensor<8x8xf32> {graph.state = @w.grad}, %x: tensor<4x8xf32> {graph.input = "x"})
+      -> (tensor<8x8xf32> {graph.state = @w.grad})
+      attributes {parallel.stage = 0 : i64, parallel.procedure = "backward"} {
+    %0 = graph.reshape %h : (tensor<2x2x8xf32>) -> tensor<4x8xf32>
+    %1 = graph.matmul "bd,be->de" %x, %0 : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<8x8xf32>
+    %2 = graph.add %acc, %1 : (tensor<8x8xf32>, tensor<8x8xf32>) -> tensor<8x8xf32>
+    return %2 : tensor<8x8xf32>
+  }
+  func.func @update_0(%w: tensor<8x8xf32> {graph.state = @w}, %acc: tensor<8x8xf32> {graph.state = @w.grad},
+                      %lr: tensor<f32> {graph.input = "lr"}) -> (tensor<8x8xf32> {graph.state = @w})
+      attributes {parallel.stage = 0 : i64, parallel.procedure = "update"} {
+    %two = graph.constant dense<2.0> : tensor<f32>
+    %0 = graph.mul %lr, %two : (tensor<f32>, tensor<f32>) -> tensor<f32>
+    %1 = graph.mul %acc, %0 : (tensor<8x8xf32>, tensor<f32>) -> tensor<8x8xf32>
+    %2 = graph.sub %w, %1 : (tensor<8x8xf32>, tensor<8x8xf32>) -> tensor<8x8xf32>
+    return %2 : tensor<8x8xf32>
+  }
+}
+
+// -----
+
+// The old parameter is read after the new one is computed: the new one waits in
+// scratch and is copied at the end.
+// CHECK-LABEL: plan.stage @stage0
+// CHECK: %[[W:[0-9a-z]+]] = plan.buffer persistent
+// CHECK: %[[NEW:[0-9a-z]+]] = plan.buffer scratch
+// CHECK: %[[SUM:[0-9a-z]+]] = plan.buffer step {binding = {output = "sum"}}
+// CHECK: plan.procedure @update
+// CHECK: plan.launch reads(%[[W]] : {{.*}}) writes(%[[NEW]] :
+// CHECK: plan.launch reads(%[[W]] : {{.*}}) writes(%[[SUM]] :
+// CHECK: plan.copy %[[NEW]] into %[[W]]
+module attributes {parallel.mesh = #parallel.mesh<["dp"=1, "pp"=1, "tp"=1]>} {
+  graph.source @src : tensor<8xf32> {init = #graph.init_kind<zeros>}
+  graph.state @w : tensor<8xf32> parameter views [#graph.view<@src, 0, [1]>]
+  func.func @forward_0() attributes {parallel.stage = 0 : i64, parallel.procedure = "forward"} { return }
+  func.func @backward_0() attributes {parallel.stage = 0 : i64, parallel.procedure = "backward"} { return }
+  func.func @update_0(%w: tensor<8xf32> {graph.state = @w})
+      -> (tensor<8xf32> {graph.state = @w}, tensor<f32> {graph.output = "sum"})
+      attributes {parallel.stage = 0 : i64, parallel.procedure = "update"} {
+    %0 = graph.neg %w : (tensor<8xf32>) -> tensor<8xf32>
+    %1 = graph.reduce %w {kind = #graph.reduce_kind<sum>, dims = array<i64: 0>} : (tensor<8xf32>) -> tensor<f32>
+    return %0, %1 : tensor<8xf32>, tensor<f32>
+  }
+}
+
+// -----
+
+// An accumulator that is read between the product and the sum must not be
+// written by the product.
+// CHECK-LABEL: plan.stage @stage0
+// CHECK: %[[ACC:[0-9a-z]+]] = plan.buffer persistent {binding = {{.*}}@w.grad
+// CHECK: plan.procedure @backward
+// CHECK: plan.matmul "bd,be->de" %{{[0-9a-z]+}}, %{{[0-9a-z]+}} into %[[PRODUCT:[0-9]+]] {
+// CHECK: plan.launch reads(%[[ACC]] :
+// CHECK: graph.reduce
+// CHECK: plan.launch reads(%[[ACC]], %[[PRODUCT]] : {{.*}}) writes(%[[ACC]] :
+// CHECK: graph.add
+// CHECK-NOT: plan.copy
+module attributes {parallel.mesh = #parallel.mesh<["dp"=1, "pp"=1, "tp"=1]>} {
+  graph.source @src : tensor<8x8xf32> {init = #graph.init_kind<zeros>}
+  graph.state @w : tensor<8x8xf32> parameter views [#graph.view<@src, 0, [8, 1]>]
+  graph.state @w.grad : tensor<8x8xf32> accumulator of @w
+  func.func @forward_0() attributes {parallel.stage = 0 : i64, parallel.procedure = "forward"} { return }
+  func.func @backward_0(%x: tensor<4x8xf32> {graph.input = "x"}, %acc: tensor<8x8xf32> {graph.state = @w.grad})
+      -> (tensor<8x8xf32> {graph.state = @w.grad}, tensor<8xf32> {graph.output = "before"})
+      attributes {parallel.stage = 0 : i64, parallel.procedure = "backward"} {
+    %0 = graph.matmul "bd,be->de" %x, %x : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<8x8xf32>
+    %1 = graph.reduce %acc {kind = #graph.reduce_kind<sum>, dims = array<i64: 0>} : (tensor<8x8xf32>) -> tensor<8xf32>
+    %2 = graph.add %acc, %0 : (tensor<8x8xf32>, tensor<8x8xf32>) -> tensor<8x8xf32>
+    return %2, %1 : tensor<8x8xf32>, tensor<8xf32>
+  }
+  func.func @update_0() attributes {parallel.stage = 0 : i64, parallel.procedure = "update"} { return }
+}
+
+// -----
+
+// Layers of a stacked accumulator are views of it; a concatenation is where its
+// parts are written to. The buffer says which layers the stage holds.
+// CHECK-LABEL: plan.stage @stage0
+// CHECK-SAME: first_layer = 2 : i64, last_layer = 3 : i64
+// CHECK: %[[ACC:[0-9a-z]+]] = plan.buffer persistent {binding = {dims = {{\[\[\]\]}}, layer_count = 2 : i64, layer_first = 2 : i64, owner = true, role = "accumulator", state = @w.grad, valid_shape = array<i64: 8>}} : !plan.buffer<2x8xf32>
+// CHECK-DAG: %[[LAST:[0-9a-z]+]] = plan.buffer persistent of %[[ACC]] : !plan.buffer<2x8xf32> at 32 : !plan.buffer<8xf32>
+// CHECK-DAG: %[[FIRST:[0-9a-z]+]] = plan.buffer persistent of %[[ACC]] : !plan.buffer<2x8xf32> at 0 : !plan.buffer<8xf32>
+// CHECK: plan.procedure @backward
+// CHECK: plan.launch reads(%[[LAST]], %{{[0-9a-z]+}} : {{.*}}) writes(%[[LAST]] :
+// CHECK: plan.launch reads(%[[FIRST]], %{{[0-9a-z]+}} : {{.*}}) writes(%[[FIRST]] :
+// CHECK-NOT: plan.copy
+module attributes {parallel.mesh = #parallel.mesh<["dp"=1, "pp"=1, "tp"=1]>} {
+  graph.source @src : tensor<32xf32> {init = #graph.init_kind<zeros>}
+  graph.state @w : tensor<4x8xf32> parameter stacked views [#graph.view<@src, 0, [1]>, #graph.view<@src, 8, [1]>, #graph.view<@src, 16, [1]>, #graph.view<@src, 24, [1]>]
+  graph.state @w.grad : tensor<4x8xf32> accumulator stacked of @w
+  func.func @forward_0() attributes {parallel.stage = 0 : i64, parallel.procedure = "forward"} { return }
+  func.func @backward_0(%dy: tensor<8xf32> {graph.input = "dy"},
+                        %acc: tensor<2x8xf32> {graph.state = @w.grad, parallel.layers = array<i64: 2, 2>})
+      -> (tensor<2x8xf32> {graph.state = @w.grad, parallel.layers = array<i64: 2, 2>})
+      attributes {parallel.stage = 0 : i64, parallel.procedure = "backward"} {
+    %0 = graph.slice %acc {starts = array<i64: 1, 0>, limits = array<i64: 2, 8>, steps = array<i64: 1, 1>} : (tensor<2x8xf32>) -> tensor<1x8xf32>
+    %1 = graph.reshape %0 : (tensor<1x8xf32>) -> tensor<8xf32>
+    %2 = graph.add %1, %dy : (tensor<8xf32>, tensor<8xf32>) -> tensor<8xf32>
+    %3 = graph.reshape %2 : (tensor<8xf32>) -> tensor<1x8xf32>
+    %4 = graph.slice %acc {starts = array<i64: 0, 0>, limits = array<i64: 1, 8>, steps = array<i64: 1, 1>} : (tensor<2x8xf32>) -> tensor<1x8xf32>
+    %5 = graph.reshape %4 : (tensor<1x8xf32>) -> tensor<8xf32>
+    %6 = graph.add %5, %dy : (tensor<8xf32>, tensor<8xf32>) -> tensor<8xf32>
+    %7 = graph.reshape %6 : (tensor<8xf32>) -> tensor<1x8xf32>
+    %8 = graph.concat %7, %3 {dim = 0 : i64} : (tensor<1x8xf32>, tensor<1x8xf32>) -> tensor<2x8xf32>
+    return %8 : tensor<2x8xf32>
+  }
+  func.func @update_0() attributes {parallel.stage = 0 : i64, parallel.procedure = "update"} { return }
+}
+
+// -----
+
+// A stage in the middle: one message for all tensors of a border, on its own
+// stream; what is sent is complete first (ready), and not overwritten while it is on
+// its way (sent). A value that only passes through is sent from where it arrived.
+// CHECK-LABEL: plan.stage @stage1
+// CHECK: plan.procedure @forward
+// CHECK-NEXT: plan.wait [[SENT:1]] {{.*}}stream = 0
+// CHECK-NEXT: plan.recv %[[X:[0-9a-z]+]], %[[Y:[0-9a-z]+]] from "pp" -1 channel 0 {{.*}}stream = 0
+// CHECK-NEXT: plan.launch reads(%[[X]] : {{.*}}) writes(%[[Z:[0-9a-z]+]] :
+// CHECK: plan.record [[READY:0]] {{.*}}stream = 0
+// CHECK-NEXT: plan.wait [[READY]] {{.*}}stream = 2
+// CHECK-NEXT: plan.send %[[Z]], %[[Y]] to "pp" 1 channel 0 {origin = #plan.origin<"border" tactic "stages" rule "activations">, stream = 2
+// CHECK-NEXT: plan.record [[SENT]] {{.*}}stream = 2
+// CHECK: plan.procedure @backward
+// CHECK-NEXT: plan.wait 3 {{.*}}stream = 0
+// CHECK-NEXT: plan.recv %{{[0-9a-z]+}} from "pp" 1 channel 1
+// CHECK: plan.send %{{[0-9a-z]+}} to "pp" -1 channel 1 {origin = #plan.origin<"border" tactic "stages" rule "cotangents">, stream = 3
+module attributes {parallel.mesh = #parallel.mesh<["dp"=1, "pp"=3, "tp"=1]>} {
+  func.func @forward_1(%x: tensor<4xf32> {parallel.border = 0 : i64}, %y: tensor<2xf32> {parallel.border = 1 : i64})
+      -> (tensor<4xf32> {parallel.border = 0 : i64}, tensor<2xf32> {parallel.border = 1 : i64})
+      attributes {parallel.stage = 1 : i64, parallel.procedure = "forward"} {
+    %0 = graph.exp %x : (tensor<4xf32>) -> tensor<4xf32>
+    return %0, %y : tensor<4xf32>, tensor<2xf32>
+  }
+  func.func @backward_1(%dx: tensor<4xf32> {parallel.border = 0 : i64}) -> (tensor<4xf32> {parallel.border = 0 : i64})
+      attributes {parallel.stage = 1 : i64, parallel.procedure = "backward"} {
+    %0 = graph.neg %dx : (tensor<4xf32>) -> tensor<4xf32>
+    return %0 : tensor<4xf32>
+  }
+  func.func @update_1() attributes {parallel.stage = 1 : i64, parallel.procedure = "update"} { return }
+}
+
+// -----
+
+// The rows of a cut table: their first index is a scalar of the kernel, 8 times the
+// coordinate along tp (base, dp, pp, tp). Reductions happen in place; padding and cuts
+// stand in the binding.
+// CHECK-LABEL: plan.stage @stage0
+// CHECK: %[[T:[0-9a-z]+]] = plan.buffer persistent {binding = {dims = {{\[}}["tp"], []], owner = true, role = "parameter", state = @table, valid_shape = array<i64: 29, 8>}} : !plan.buffer<8x8xf32>
+// CHECK: plan.procedure @forward
+// CHECK: plan.launch reads(%[[T]], %{{[0-9a-z]+}} : {{.*}}) writes(%[[E:[0-9a-z]+]] : {{.*}}scalars = [array<i64: 0, 0, 0, 8>]
+// CHECK-NEXT: ^bb0(%{{[0-9a-z]+}}: tensor<8x8xf32>, %{{[0-9a-z]+}}: tensor<2x6xi64>, %[[O:[0-9a-z]+]]: tensor<i64>):
+// CHECK-NEXT: graph.gather {{.*}}, %[[O]]
+// CHECK: plan.collective all_reduce <sum> %[[E]] into %[[E]] over ["tp"] {origin = #plan.origin<"parallel.all_reduce" nodes ["wte"] tactic "tensor" rule "vocabulary cut">
+// CHECK: plan.procedure @update
+// CHECK: plan.collective all_reduce <sum> %[[G:[0-9a-z]+]] into %[[G]] over ["dp"]
+module attributes {parallel.mesh = #parallel.mesh<["dp"=2, "pp"=1, "tp"=4]>} {
+  graph.source @src : tensor<29x8xf32> {init = #graph.init_kind<zeros>}
+  graph.state @table : tensor<32x8xf32> parameter views [#graph.view<@src, 0, [8, 1]>] {parallel.sharding = #parallel.sharding<[{"tp"}, {}]>, valid_shape = [29, 8]}
+  graph.state @table.grad : tensor<32x8xf32> accumulator of @table {parallel.sharding = #parallel.sharding<[{"tp"}, {}]>, valid_shape = [29, 8]}
+  func.func @forward_0(%ids: tensor<2x6xi64> {graph.input = "ids"}, %t: tensor<8x8xf32> {graph.state = @table})
+      -> (tensor<2x6x8xf32> {parallel.residual = 0 : i64})
+      attributes {parallel.stage = 0 : i64, parallel.procedure = "forward"} {
+    %o = parallel.axis_offset ["tp"] stride 8 : tensor<i64>
+    %0 = graph.gather %t, %ids, %o : (tensor<8x8xf32>, tensor<2x6xi64>, tensor<i64>) -> tensor<2x6x8xf32>
+    %1 = parallel.all_reduce %0 over ["tp"] {kind = #graph.reduce_kind<sum>, parallel.origin = {node = "wte", tactic = "tensor", rule = "vocabulary cut"}} : tensor<2x6x8xf32>
+    %2 = graph.exp %1 : (tensor<2x6x8xf32>) -> tensor<2x6x8xf32>
+    return %2 : tensor<2x6x8xf32>
+  }
+  func.func @backward_0() attributes {parallel.stage = 0 : i64, parallel.procedure = "backward"} { return }
+  func.func @update_0(%acc: tensor<8x8xf32> {graph.state = @table.grad}) -> (tensor<8x8xf32> {graph.state = @table.grad})
+      attributes {parallel.stage = 0 : i64, parallel.procedure = "update"} {
+    %0 = parallel.all_reduce %acc over ["dp"] {kind = #graph.reduce_kind<sum>} : tensor<8x8xf32>
+    return %0 : tensor<8x8xf32>
+  }
+}
+
+// -----
+
+// A tied state: the first of its stages owns it, the other one holds a copy.
+// CHECK-LABEL: plan.stage @stage0
+// CHECK: owner = true, role = "parameter", state = @w
+// CHECK-LABEL: plan.stage @stage1
+// CHECK: owner = false, role = "parameter", state = @w
+module attributes {parallel.mesh = #parallel.mesh<["dp"=1, "pp"=2, "tp"=1]>} {
+  graph.source @src : tensor<8xf32> {init = #graph.init_kind<zeros>}
+  graph.state @w : tensor<8xf32> parameter views [#graph.view<@src, 0, [1]>] {parallel.stages = [0, 1]}
+  func.func @forward_0() attributes {parallel.stage = 0 : i64, parallel.procedure = "forward"} { return }
+  func.func @backward_0() attributes {parallel.stage = 0 : i64, parallel.procedure = "backward"} { return }
+  func.func @update_0(%w: tensor<8xf32> {graph.state = @w}) -> (tensor<8xf32> {graph.state = @w}) attributes {parallel.stage = 0 : i64, parallel.procedure = "update"} {
+    %0 = graph.neg %w : (tensor<8xf32>) -> tensor<8xf32>
+    return %0 : tensor<8xf32>
+  }
+  func.func @forward_1() attributes {parallel.stage = 1 : i64, parallel.procedure = "forward"} { return }
+  func.func @backward_1() attributes {parallel.stage = 1 : i64, parallel.procedure = "backward"} { return }
+  func.func @update_1(%w: tensor<8xf32> {graph.state = @w}) -> (tensor<8xf32> {graph.state = @w}) attributes {parallel.stage = 1 : i64, parallel.procedure = "update"} {
+    %0 = graph.neg %w : (tensor<8xf32>) -> tensor<8xf32>
+    return %0 : tensor<8xf32>
+  }
+}
