@@ -209,19 +209,25 @@ void Parameters::declareSource(OpBuilder &builder, unsigned tensor, const std::s
                                         : graph::InitKind::normal;
   if (roles.count(Role::Weight) || roles.count(Role::Table))
     kind = graph::InitKind::normal;
-  llvm::SmallVector<Attribute> aliases;
-  for (const auto &[head, view] : tied_)
-    if (view.tensor == tensor)
-      aliases.push_back(builder.getStringAttr(model_.stored()[head].name));
+  // A tied copy that the file stores transposed keeps that form under its own name.
+  llvm::SmallVector<Attribute> aliases, transposed;
+  for (const auto &[head, view] : tied_) {
+    if (view.tensor != tensor)
+      continue;
+    bool swapped = view.strides.size() == 2 && view.strides.front() < view.strides.back();
+    (swapped ? transposed : aliases).push_back(builder.getStringAttr(model_.stored()[head].name));
+  }
   auto type = RankedTensorType::get(stored.shape, builder.getF32Type());
   auto location = NameLoc::get(builder.getStringAttr(stored.name));
   bool placed = fromFile_ && stored.file;
-  graph::SourceOp::create(
+  auto source = graph::SourceOp::create(
       builder, location, builder.getStringAttr(stored.name), TypeAttr::get(type), builder.getArrayAttr(aliases),
       placed ? builder.getI64IntegerAttr(*stored.file) : IntegerAttr(),
       placed ? builder.getI64IntegerAttr(stored.bytes.offset) : IntegerAttr(),
       graph::InitKindAttr::get(builder.getContext(), kind),
       kind == graph::InitKind::normal ? builder.getF64FloatAttr(0.02) : FloatAttr());
+  if (!transposed.empty())
+    source->setAttr("transposed_aliases", builder.getArrayAttr(transposed));
 }
 
 void Parameters::declare(ModuleOp module, func::FuncOp func) {

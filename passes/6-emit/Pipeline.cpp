@@ -9,6 +9,8 @@ void buildEmitPipeline(mlir::OpPassManager &pm) {
   // Procedures, table and arena are final, so nothing but object code and the
   // plan file will be made from what comes out.
   pm.addPass(createEmitKernels());
+  // The plan file is written from this without another look.
+  pm.addPass(createVerifyEmit());
 }
 
 } // namespace llmc

@@ -1,7 +1,11 @@
 def VerifyShardings : Pass<"llmc-verify-shardings", "::mlir::ModuleOp"> {
   let summary = "gate of phase 3: annotations agree with the ops' rules";
   let description = [{
-    Rules A1 to A7 of dialects/parallel/Annotations.h; S1 every repeat of @micro has
-    parallel.layers that sum to its count; S2 every op that an axis reaches has an origin for it.
+    Needs: a module that the tactics annotated.
+    Gives: an error for each broken rule: A1 to A7 of
+      dialects/parallel/Annotations.h; S1 every repeat of @micro has parallel.layers
+      that sum to its count; S2 every op that an axis reaches has an origin for it.
+    Keeps: everything.
+    Example: test/passes/3-shard/verify-shardings.mlir
   }];
 }

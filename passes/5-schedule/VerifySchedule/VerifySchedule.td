@@ -1,9 +1,12 @@
 def VerifySchedule : Pass<"llmc-verify-schedule", "::mlir::ModuleOp"> {
   let summary = "gate of phase 5: what a plan must be before kernels are made";
   let description = [{
-    V1 no function of graph ops is left; V2 every stage has arena_bytes and
+    Needs: plan.stage ops.
+    Gives: an error for each broken rule: V1 no function of graph ops is left; V2 every stage has arena_bytes and
     every buffer an offset; V3 every collective has an origin; V4 the table
     of a stage runs each micro-batch once forward and once backward, backward
     after forward, and ends with the update.
+    Keeps: everything.
+    Example: test/passes/5-schedule/verify-schedule.mlir
   }];
 }

@@ -1,0 +1,55 @@
+// Gate of phase 6.
+#include "passes/6-emit/Passes.h"
+
+#include "dialects/plan/Plan.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "passes/6-emit/Emit.h"
+#include "llvm/ADT/StringSet.h"
+
+namespace llmc {
+#define GEN_PASS_DEF_VERIFYEMIT
+#include "passes/6-emit/Passes.h.inc"
+
+using namespace mlir;
+namespace {
+struct VerifyEmit : impl::VerifyEmitBase<VerifyEmit> {
+  void runOnOperation() override {
+    bool ok = true;
+    llvm::StringSet<> used;
+    auto kernels = getOperation().lookupSymbol<ModuleOp>(emit::kKernelsModule);
+    auto check = [&](Operation *op, std::optional<StringRef> name, StringRef rule) {
+      if (name && kernels && kernels.lookupSymbol(*name)) {
+        used.insert(*name);
+        return;
+      }
+      op->emitOpError(rule) << ": names no kernel of @" << emit::kKernelsModule << ", got '"
+                            << name.value_or("") << "'";
+      ok = false;
+    };
+    for (auto stage : getOperation().getOps<plan::StageOp>()) {
+      stage.walk([&](plan::LaunchOp op) {
+        check(op, op.getKernel(), "K1");
+        if (!op.getRows() || static_cast<int64_t>(*op.getRows()) < 0) {
+          op.emitOpError("K2: has no number of rows");
+          ok = false;
+        }
+      });
+      stage.walk([&](plan::MatmulOp op) {
+        check(op, op.getAccumulate() ? op.getFallbackAccumulate() : op.getFallback(), "K3");
+        // A product of several calls adds the later ones to the first.
+        if (!op.getAccumulate() && op.getFallbackAccumulate())
+          check(op, op.getFallbackAccumulate(), "K3");
+      });
+    }
+    if (kernels)
+      for (auto kernel : kernels.getOps<func::FuncOp>())
+        if (!used.contains(kernel.getSymName())) {
+          kernel.emitOpError("K4: no launch uses this kernel");
+          ok = false;
+        }
+    if (!ok)
+      signalPassFailure();
+  }
+};
+} // namespace
+} // namespace llmc

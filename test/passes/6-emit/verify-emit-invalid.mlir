@@ -1,0 +1,30 @@
+// RUN: llmc-opt %s --split-input-file --verify-diagnostics --llmc-verify-emit
+
+// K1, K2, K3: nothing was emitted.
+plan.stage @stage0 attributes {stage = 0, slots = 1, first_layer = 0, last_layer = -1, table = []} {
+  %a = plan.buffer scratch : !plan.buffer<4x4xf32>
+  %b = plan.buffer scratch : !plan.buffer<4x4xf32>
+  plan.procedure @forward forward {
+    // expected-error @+2 {{K1: names no kernel of @kernels, got ''}}
+    // expected-error @+1 {{K2: has no number of rows}}
+    plan.launch reads(%a : !plan.buffer<4x4xf32>) writes(%a : !plan.buffer<4x4xf32>) attributes {stream = 0} {
+    ^bb0(%x: tensor<4x4xf32>):
+      %r = graph.tanh %x : (tensor<4x4xf32>) -> tensor<4x4xf32>
+      plan.yield %r : tensor<4x4xf32>
+    }
+    // expected-error @+1 {{K3: names no kernel of @kernels, got ''}}
+    plan.matmul "ab,bc->ac" %a, %a into %b {stream = 0} : !plan.buffer<4x4xf32>, !plan.buffer<4x4xf32>, !plan.buffer<4x4xf32>
+  }
+}
+
+// -----
+
+// K4: a kernel that nobody launches.
+module {
+  module @kernels {
+    // expected-error @+1 {{K4: no launch uses this kernel}}
+    func.func @lonely() {
+      return
+    }
+  }
+}
