@@ -68,6 +68,11 @@ DictionaryAttr llmc::makeOrigin(Value value, ArrayRef<StringAttr> axes, StringRe
   MLIRContext *context = value.getContext();
   std::string tactic = axes.empty() ? "" : tacticOf(axes.front().getValue()).str();
   std::string rule = fallback.str(), node = nodeOf(value);
+  // A constant is known by what it is used with.
+  for (Operation *user : value.getUsers())
+    for (Value other : user->getOperands())
+      if (node.empty() && other != value)
+        node = nodeOf(other);
   DictionaryAttr recorded = recordedOrigin(value);
   for (StringAttr axis : axes) {
     auto entry = recorded ? recorded.getAs<DictionaryAttr>(axis) : DictionaryAttr();
@@ -81,6 +86,8 @@ DictionaryAttr llmc::makeOrigin(Value value, ArrayRef<StringAttr> axes, StringRe
       node = text.str();
     break;
   }
+  if (node.empty())
+    node = "unnamed";
   auto text = [&](StringRef s) { return StringAttr::get(context, s); };
   return DictionaryAttr::get(context, {NamedAttribute(text("node"), text(node)),
                                        NamedAttribute(text("rule"), text(rule)),

@@ -72,40 +72,7 @@ static bool traceOn(Value sum, Chain &chain) {
          func.getArgAttr(chain.arg.getArgNumber(), kState);
 }
 
-static void addUnreduced(Value value, ArrayRef<StringAttr> axes) {
-  setSharding(value, withUnreduced(getSharding(value), axes));
-}
-static void addUnreduced(OpOperand &use, ArrayRef<StringAttr> axes) {
-  setRequired(use, withUnreduced(getRequired(use), axes));
-}
-
-// acc + R(g) + R(h) + ... as a tree of adds that broadcast nothing.
-namespace {
-struct Sum {
-  SmallVector<AddOp> adds;
-  Value acc;
-  SmallVector<ReshardOp> terms;
-};
-} // namespace
-
-static bool collectSum(Value value, bool isRoot, Sum &sum) {
-  auto add = value.getDefiningOp<AddOp>();
-  if (add && (isRoot || value.hasOneUse()) && add.getLhs().getType() == add.getType() &&
-      add.getRhs().getType() == add.getType()) {
-    sum.adds.push_back(add);
-    return collectSum(add.getLhs(), false, sum) && collectSum(add.getRhs(), false, sum);
-  }
-  if (ReshardOp reshard = getPureSum(value); reshard && reshard.getTo().getUnreduced().empty()) {
-    sum.terms.push_back(reshard);
-    return reshard.getFrom() == sum.terms.front().getFrom();
-  }
-  if (sum.acc)
-    return false; // a second term that is not partial
-  sum.acc = value;
-  return true;
-}
-
-static void makeUnreduced(Sum &sum, Chain &chain, ArrayRef<StringAttr> axes) {
+static void makeUnreduced(PartialSum &sum, Chain &chain, ArrayRef<StringAttr> axes) {
   addUnreduced(chain.arg, axes);
   if (chain.inner) {
     addUnreduced(*chain.intoRepeat, axes);
@@ -114,15 +81,7 @@ static void makeUnreduced(Sum &sum, Chain &chain, ArrayRef<StringAttr> axes) {
     addUnreduced(chain.outOfRepeat, axes);
   }
   addUnreduced(*chain.result, axes);
-  for (AddOp add : sum.adds) {
-    for (OpOperand &use : add->getOpOperands())
-      addUnreduced(use, axes);
-    addUnreduced(add.getResult(), axes);
-  }
-  for (ReshardOp reshard : sum.terms) {
-    reshard.getResult().replaceAllUsesWith(reshard.getOperand());
-    reshard.erase();
-  }
+  sum.makeUnreduced(axes);
 }
 
 // Where the state enters another function, it is reduced at once.
@@ -147,13 +106,12 @@ bool llmc::isAccumulator(Value value) {
 }
 
 static bool sinkInto(AddOp root) {
-  Sum sum;
+  FailureOr<PartialSum> sum = PartialSum::match(root.getResult());
   Chain chain;
-  if (!collectSum(root.getResult(), true, sum) || sum.terms.empty() || !sum.acc ||
-      !traceBack(sum.acc, chain) || !traceOn(root.getResult(), chain))
+  if (failed(sum) || !traceBack(sum->acc, chain) || !traceOn(root.getResult(), chain))
     return false;
-  Axes axes = getReducedAxes(sum.terms.front());
-  makeUnreduced(sum, chain, axes);
+  Axes axes = getReducedAxes(sum->terms.front());
+  makeUnreduced(*sum, chain, axes);
   auto func = cast<func::FuncOp>(chain.arg.getOwner()->getParentOp());
   FlatSymbolRefAttr state = accumulatorOf(func, chain.arg.getArgNumber());
   for (auto other : func->getParentOfType<ModuleOp>().getOps<func::FuncOp>())

@@ -250,6 +250,8 @@ struct SinkReductions : llmc::impl::SinkReductionsBase<SinkReductions> {
       for (Operation *op : ops) {
         if (auto reshard = dyn_cast<ReshardOp>(op))
           changed |= mergeChain(reshard);
+        else if (auto repeat = dyn_cast<graph::RepeatOp>(op); repeat && sinkCarried(repeat))
+          changed = true, ++numSunk;
         else if (sinkBehind(op))
           changed = true, ++numSunk;
         else if (auto add = dyn_cast<AddOp>(op); add && mergeSum(add))

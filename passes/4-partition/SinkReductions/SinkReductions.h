@@ -10,6 +10,27 @@ parallel::ReshardOp getPureSum(mlir::Value value);
 // The axes that a reshard reduces.
 parallel::Axes getReducedAxes(parallel::ReshardOp op);
 
+// acc + R(g) + R(h) + ... as a tree of adds that broadcast nothing, in which R
+// are pure sums from one sharding to a reduced one.
+struct PartialSum {
+  llvm::SmallVector<graph::AddOp> adds;
+  mlir::Value acc;
+  llvm::SmallVector<parallel::ReshardOp> terms;
+
+  // Fails if `root` is no such sum.
+  static mlir::FailureOr<PartialSum> match(mlir::Value root);
+  // Lets the adds work on partial sums. The sharding of `acc` is the caller's affair.
+  void makeUnreduced(llvm::ArrayRef<mlir::StringAttr> axes);
+};
+
+// Marks a definition, or what a use requires, as unreduced over `axes` as well.
+void addUnreduced(mlir::Value value, llvm::ArrayRef<mlir::StringAttr> axes);
+void addUnreduced(mlir::OpOperand &use, llvm::ArrayRef<mlir::StringAttr> axes);
+
+// A carried value that starts with zeros and collects partial sums layer by
+// layer is reduced behind the layers. Returns true if there was one.
+bool sinkCarried(graph::RepeatOp op);
+
 // True of an accumulator as it enters the add that it is for.
 bool isAccumulator(mlir::Value value);
 

@@ -4,7 +4,8 @@ def SinkReductions : Pass<"llmc-sink-reductions", "::mlir::ModuleOp"> {
     Needs: reshards (llmc-insert-reshards).
     Gives: sums of partial sums are added first and reduced once; a reduction
       moves behind an op that is linear in its operand (`linearIn` of the op's
-      rule) and does not make it larger; a gradient's reduction leaves the
+      rule) and does not make it larger, and out of layers that only add to it;
+      a gradient's reduction leaves the
       micro-batch: `acc + partial` makes the accumulator itself unreduced, and
       @update reduces it once a step.
     Keeps: all values up to the order of additions. A maximum is never moved,

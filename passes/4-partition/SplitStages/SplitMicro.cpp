@@ -1,83 +1,11 @@
-// @micro -> forward_K and backward_K.
-//
-// A *unit* is an op of one stage, or the part of a repeat that one stage runs.
-// An *item* is a value, or the part of a stacked value that one stage holds.
-// First every unit asks for its items, which decides arguments, borders and
-// residuals; then the functions are written.
-#include "dialects/graph/Build.h"
-#include "passes/4-partition/SplitStages/SplitStages.h"
-
-#include "mlir/IR/IRMapping.h"
+// @micro -> forward_K and backward_K: which unit needs which item.
+#include "passes/4-partition/SplitStages/MicroSplitter.h"
 
 using namespace mlir;
 using namespace llmc;
 using namespace llmc::parallel;
+using namespace llmc::stages;
 using graph::RepeatOp;
-
-namespace {
-using Item = std::pair<Value, int64_t>; // part -1: whole
-
-struct Unit {
-  Operation *op;
-  int64_t part; // of a split repeat, else -1
-  int64_t stage;
-  bool backward;
-};
-
-struct Procedure {
-  int64_t stage;
-  bool backward;
-  SmallVector<Item> args, bordersIn, residuals, bordersOut;
-  SmallVector<std::pair<Item, Attribute>> states; // results
-  SmallVector<Unit> units;
-  DenseSet<Item> available;   // as an argument, or to be redone
-  DenseMap<Item, Value> values; // while writing
-  func::FuncOp func;
-
-  void place(int64_t s, bool b) { stage = s, backward = b; }
-};
-
-class MicroSplitter {
-public:
-  MicroSplitter(func::FuncOp micro, StageSplit &split) : micro(micro), split(split) {
-    for (bool backward : {false, true})
-      for (int64_t stage = 0; stage < split.stages; ++stage)
-        procedures.emplace_back().place(stage, backward);
-  }
-  LogicalResult run();
-
-private:
-  Procedure &at(int64_t stage, bool backward) {
-    return procedures[stage + (backward ? split.stages : 0)];
-  }
-  // Analysis.
-  LogicalResult readLayers(RepeatOp op);
-  LogicalResult collectUnits();
-  LogicalResult addResults();
-  LogicalResult needAll(const Unit &unit);
-  LogicalResult need(Item item, Procedure &user, Operation *why);
-  LogicalResult needFromForward(Item item, int64_t from, Procedure &user, Operation *why);
-  void pass(Item item, int64_t from, Procedure &to);
-  void hold(BlockArgument arg, Item item, int64_t stage);
-  FailureOr<Item> stackedItem(Value value, int64_t part, RepeatOp user);
-  Item normal(Value value) const;
-  // Writing.
-  RankedTensorType typeOf(Item item) const;
-  bool isStacked(Item item) const;
-  void write(Procedure &procedure);
-  void writeUnit(Procedure &procedure, const Unit &unit, OpBuilder &builder);
-  void writeRepeat(Procedure &procedure, const Unit &unit, OpBuilder &builder);
-  void writeReturn(Procedure &procedure, OpBuilder &builder);
-  Value lookup(Procedure &procedure, Item item, OpBuilder &builder);
-
-  func::FuncOp micro;
-  StageSplit &split;
-  SmallVector<Procedure, 4> procedures;
-  DenseMap<Operation *, SmallVector<int64_t>> layers; // of split repeats
-  DenseMap<Value, SmallVector<int64_t>> stackedBy;    // of split stacked values
-  Shares shares;
-};
-} // namespace
 
 // Made from nothing: cheaper to make again than to keep.
 static bool isFree(Operation *op) { return op && op->getNumOperands() == 0 && isPure(op); }
@@ -140,8 +68,7 @@ LogicalResult MicroSplitter::collectUnits() {
   return success();
 }
 
-// The part of a split repeat that runs before `part` (-1: the last of all).
-static int64_t partBefore(RepeatOp op, ArrayRef<int64_t> layers, int64_t part) {
+int64_t llmc::stages::partBefore(RepeatOp op, ArrayRef<int64_t> layers, int64_t part) {
   int64_t step = op.getReverse() ? -1 : 1, size = layers.size();
   int64_t k = part >= 0 ? part - step : op.getReverse() ? 0 : size - 1;
   for (; k >= 0 && k < size; k -= step)
@@ -308,144 +235,6 @@ LogicalResult MicroSplitter::addResults() {
     }
   }
   return success();
-}
-
-//===-- Writing ---------------------------------------------------------------===//
-
-bool MicroSplitter::isStacked(Item item) const {
-  if (item.second < 0)
-    return false;
-  auto repeat = item.first.getDefiningOp<RepeatOp>();
-  return !repeat || cast<OpResult>(item.first).getResultNumber() >= repeat.getCarried().size();
-}
-
-RankedTensorType MicroSplitter::typeOf(Item item) const {
-  auto type = cast<RankedTensorType>(item.first.getType());
-  if (!isStacked(item))
-    return type;
-  auto repeat = item.first.getDefiningOp<RepeatOp>();
-  auto &counts = repeat ? layers.find(repeat.getOperation())->second
-                        : stackedBy.find(item.first)->second;
-  SmallVector<int64_t> shape(type.getShape());
-  shape[0] = counts[item.second];
-  return RankedTensorType::get(shape, type.getElementType());
-}
-
-Value MicroSplitter::lookup(Procedure &procedure, Item item, OpBuilder &builder) {
-  if (Value value = procedure.values.lookup(item))
-    return value;
-  Operation *op = item.first.getDefiningOp(); // free or an alias: done again
-  IRMapping map;
-  for (Value operand : op->getOperands())
-    map.map(operand, lookup(procedure, normal(operand), builder));
-  Operation *clone = builder.clone(*op, map);
-  for (auto [from, to] : llvm::zip(op->getResults(), clone->getResults()))
-    procedure.values[{from, -1}] = to;
-  return procedure.values.lookup(item);
-}
-
-void MicroSplitter::writeRepeat(Procedure &procedure, const Unit &unit, OpBuilder &builder) {
-  auto op = cast<RepeatOp>(unit.op);
-  ArrayRef<int64_t> counts = layers.find(unit.op)->second;
-  int64_t before = partBefore(op, counts, unit.part);
-  SmallVector<Value> carried, stacked, captured;
-  for (auto [i, value] : llvm::enumerate(op.getCarried()))
-    carried.push_back(lookup(procedure, before >= 0 ? Item{op->getResult(i), before} : normal(value),
-                             builder));
-  for (Value value : op.getStacked())
-    stacked.push_back(lookup(procedure, {value, unit.part}, builder));
-  for (Value value : op.getCaptured())
-    captured.push_back(lookup(procedure, normal(value), builder));
-  SmallVector<Type> carriedTypes(op.getCarriedResults().getTypes()), stackedTypes;
-  for (Value result : op.getStackedResults())
-    stackedTypes.push_back(typeOf({result, unit.part}));
-  auto part = RepeatOp::create(builder, op.getLoc(), carriedTypes, stackedTypes,
-                               static_cast<uint64_t>(counts[unit.part]), op.getReverse(), carried,
-                               stacked, captured);
-  part->setDiscardableAttrs(op->getDiscardableAttrDictionary());
-  part->removeDiscardableAttr(kLayers);
-  IRMapping map;
-  op.getBody().cloneInto(&part.getBody(), map);
-  for (auto [from, to] : llvm::zip(op->getResults(), part->getResults()))
-    procedure.values[{from, unit.part}] = to;
-}
-
-void MicroSplitter::writeUnit(Procedure &procedure, const Unit &unit, OpBuilder &builder) {
-  if (unit.part >= 0)
-    return writeRepeat(procedure, unit, builder);
-  IRMapping map;
-  for (Value operand : unit.op->getOperands())
-    map.map(operand, lookup(procedure, normal(operand), builder));
-  Operation *clone = builder.clone(*unit.op, map);
-  for (auto [from, to] : llvm::zip(unit.op->getResults(), clone->getResults()))
-    procedure.values[{from, -1}] = to;
-}
-
-void MicroSplitter::writeReturn(Procedure &procedure, OpBuilder &builder) {
-  func::FuncOp func = procedure.func;
-  SmallVector<Value> values;
-  SmallVector<Attribute> shardings;
-  SmallVector<std::pair<StringRef, Attribute>> bindings;
-  auto add = [&](Item item, StringRef name, Attribute binding) {
-    values.push_back(lookup(procedure, item, builder));
-    shardings.push_back(getSharding(item.first));
-    bindings.push_back({name, binding});
-  };
-  for (auto [i, item] : llvm::enumerate(procedure.bordersOut))
-    add(item, kBorder, builder.getI64IntegerAttr(i));
-  if (!procedure.backward)
-    for (auto [i, item] : llvm::enumerate(procedure.residuals))
-      add(item, kResidual, builder.getI64IntegerAttr(i));
-  for (auto &[item, state] : procedure.states)
-    add(item, kState, state);
-  auto ret = func::ReturnOp::create(builder, micro.getLoc(), values);
-  ret->setAttr(kIn, builder.getArrayAttr(shardings));
-  func.setFunctionType(builder.getFunctionType(func.getArgumentTypes(), ValueRange(values).getTypes()));
-  for (auto [i, binding] : llvm::enumerate(bindings)) {
-    if (binding.first == kState)
-      bindState(func, i, /*isResult=*/true, binding.second, split, procedure.stage);
-    else
-      func.setResultAttr(i, binding.first, binding.second);
-  }
-}
-
-void MicroSplitter::write(Procedure &procedure) {
-  SmallVector<Type> types;
-  SmallVector<Item> items(procedure.args);
-  // In the order of @micro, so that equal stages have equal signatures.
-  llvm::stable_sort(items, [](Item a, Item b) {
-    return cast<BlockArgument>(a.first).getArgNumber() < cast<BlockArgument>(b.first).getArgNumber();
-  });
-  items.append(procedure.bordersIn);
-  if (procedure.backward)
-    items.append(procedure.residuals);
-  for (Item item : items)
-    types.push_back(typeOf(item));
-  procedure.func = makeProcedure(split, procedure.backward ? "backward" : "forward",
-                                 procedure.stage, types, micro.getLoc());
-  func::FuncOp func = procedure.func;
-  OpBuilder builder = OpBuilder::atBlockEnd(&func.getBody().front());
-  size_t borders = procedure.args.size(), residuals = borders + procedure.bordersIn.size();
-  for (auto [i, item] : llvm::enumerate(items)) {
-    procedure.values[item] = func.getArgument(i);
-    func.getArgument(i).setLoc(item.first.getLoc());
-    func.setArgAttr(i, kSharding, getSharding(item.first));
-    if (i >= residuals) {
-      func.setArgAttr(i, kResidual, builder.getI64IntegerAttr(i - residuals));
-    } else if (i >= borders) {
-      func.setArgAttr(i, kBorder, builder.getI64IntegerAttr(i - borders));
-    } else {
-      unsigned arg = cast<BlockArgument>(item.first).getArgNumber();
-      if (Attribute state = micro.getArgAttr(arg, kState))
-        bindState(func, i, /*isResult=*/false, state, split, procedure.stage);
-      else
-        func.setArgAttr(i, kInput, micro.getArgAttr(arg, kInput));
-    }
-  }
-  for (const Unit &unit : procedure.units)
-    writeUnit(procedure, unit, builder);
-  writeReturn(procedure, builder);
-  removeDeadOps(func);
 }
 
 LogicalResult MicroSplitter::run() {

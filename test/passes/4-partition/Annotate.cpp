@@ -206,7 +206,9 @@ private:
       unsigned i = use.getOperandNumber();
       ShardingAttr inner = i < carried ? getSharding(body.getArgument(i)) : definition(use.get());
       // The result of a state lies like the state.
-      if (auto ret = dyn_cast<func::ReturnOp>(*op->getResult(i).user_begin()))
+      auto ret = op->getResult(i).use_empty() ? func::ReturnOp()
+                                              : dyn_cast<func::ReturnOp>(*op->getResult(i).user_begin());
+      if (ret)
         if (auto name = ret->getParentOfType<func::FuncOp>().getResultAttrOfType<FlatSymbolRefAttr>(
                 op->getResult(i).use_begin()->getOperandNumber(), kState))
           inner = dropLeading(layoutOf(module.lookupSymbol<StateOp>(name.getAttr())));

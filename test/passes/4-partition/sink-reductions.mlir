@@ -72,6 +72,26 @@ func.func @stay(%x: tensor<1x8xf32> {parallel.sharding = #partial}, %y: tensor<8
   return %1, %3, %4, %6 : tensor<8x8xf32>, tensor<8x8xf32>, tensor<8x8xf32>, tensor<8x8xf32>
 }
 
+// What folded layers only add to a carried value is reduced behind them.
+// CHECK-LABEL: func.func @carried
+func.func @carried(%x: tensor<8x8xf32> {parallel.sharding = #partial}) -> tensor<8x8xf32> {
+  // CHECK: %[[Z:.*]] = graph.constant {{.*}}unreduced = {"tp": sum}
+  // CHECK-NEXT: %[[S:.*]] = graph.repeat 3 carried(%[[Z]]
+  %0 = graph.constant dense<0.0> : tensor<8x8xf32>
+  %1 = graph.repeat 3 carried(%0 : tensor<8x8xf32>) stacked() captured(%x : tensor<8x8xf32>) -> tensor<8x8xf32>
+      attributes {parallel.in = [#all, #partial], parallel.args = [#all, #partial], parallel.out = [#all]} {
+  ^bb0(%s0: tensor<8x8xf32>, %y: tensor<8x8xf32>):
+    // CHECK-NOT: parallel.reshard
+    // CHECK: graph.yield
+    %2 = parallel.reshard %y from #partial to #all {parallel.origin = #why} : tensor<8x8xf32>
+    %3 = graph.add %s0, %2 : (tensor<8x8xf32>, tensor<8x8xf32>) -> tensor<8x8xf32>
+    graph.yield %3 : tensor<8x8xf32>
+  }
+  // CHECK: %[[R:.*]] = parallel.reshard %[[S]] from <[{}, {}], unreduced = {"tp": sum}> to <[{}, {}]>
+  // CHECK-NEXT: return %[[R]]
+  return %1 : tensor<8x8xf32>
+}
+
 // Gradients: the accumulators, also those of folded layers, become unreduced
 // over the data ranks, and the padding of the slice's gradient moves as well.
 // CHECK-LABEL: func.func @micro

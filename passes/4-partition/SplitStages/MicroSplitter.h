@@ -1,0 +1,82 @@
+// Splits @micro; the analysis is in SplitMicro.cpp, the writing in WriteStages.cpp.
+//
+// A *unit* is an op of one stage, or the part of a repeat that one stage runs.
+// An *item* is a value, or the part of a stacked value that one stage holds.
+// First every unit asks for its items, which decides arguments, borders and
+// residuals; then the functions are written.
+#ifndef LLMC_PASSES_PARTITION_MICROSPLITTER_H
+#define LLMC_PASSES_PARTITION_MICROSPLITTER_H
+
+#include "passes/4-partition/SplitStages/SplitStages.h"
+
+namespace llmc::stages {
+
+using Item = std::pair<mlir::Value, int64_t>; // part -1: whole
+
+struct Unit {
+  mlir::Operation *op;
+  int64_t part; // of a split repeat, else -1
+  int64_t stage;
+  bool backward;
+};
+
+struct Procedure {
+  int64_t stage;
+  bool backward;
+  llvm::SmallVector<Item> args, bordersIn, residuals, bordersOut;
+  llvm::SmallVector<std::pair<Item, mlir::Attribute>> states; // results
+  llvm::SmallVector<Unit> units;
+  llvm::DenseSet<Item> available;   // as an argument, or to be redone
+  llvm::DenseMap<Item, mlir::Value> values; // while writing
+  mlir::func::FuncOp func;
+
+  void place(int64_t s, bool b) { stage = s, backward = b; }
+};
+
+class MicroSplitter {
+public:
+  MicroSplitter(mlir::func::FuncOp micro, StageSplit &split) : micro(micro), split(split) {
+    for (bool backward : {false, true})
+      for (int64_t stage = 0; stage < split.stages; ++stage)
+        procedures.emplace_back().place(stage, backward);
+  }
+  mlir::LogicalResult run();
+
+private:
+  Procedure &at(int64_t stage, bool backward) {
+    return procedures[stage + (backward ? split.stages : 0)];
+  }
+  // Analysis.
+  mlir::LogicalResult readLayers(graph::RepeatOp op);
+  mlir::LogicalResult collectUnits();
+  mlir::LogicalResult addResults();
+  mlir::LogicalResult needAll(const Unit &unit);
+  mlir::LogicalResult need(Item item, Procedure &user, mlir::Operation *why);
+  mlir::LogicalResult needFromForward(Item item, int64_t from, Procedure &user, mlir::Operation *why);
+  void pass(Item item, int64_t from, Procedure &to);
+  void hold(mlir::BlockArgument arg, Item item, int64_t stage);
+  mlir::FailureOr<Item> stackedItem(mlir::Value value, int64_t part, graph::RepeatOp user);
+  Item normal(mlir::Value value) const;
+  // Writing.
+  mlir::RankedTensorType typeOf(Item item) const;
+  bool isStacked(Item item) const;
+  void write(Procedure &procedure);
+  void writeUnit(Procedure &procedure, const Unit &unit, mlir::OpBuilder &builder);
+  void writeRepeat(Procedure &procedure, const Unit &unit, mlir::OpBuilder &builder);
+  void writeReturn(Procedure &procedure, mlir::OpBuilder &builder);
+  mlir::Value lookup(Procedure &procedure, Item item, mlir::OpBuilder &builder);
+
+  mlir::func::FuncOp micro;
+  StageSplit &split;
+  llvm::SmallVector<Procedure, 4> procedures;
+  llvm::DenseMap<mlir::Operation *, llvm::SmallVector<int64_t>> layers; // of split repeats
+  llvm::DenseMap<mlir::Value, llvm::SmallVector<int64_t>> stackedBy;    // of split stacked values
+  Shares shares;
+};
+
+// The part of a split repeat that runs before `part` (-1: the last of all); -1 if none does.
+int64_t partBefore(graph::RepeatOp op, llvm::ArrayRef<int64_t> layers, int64_t part);
+
+} // namespace llmc::stages
+
+#endif // LLMC_PASSES_PARTITION_MICROSPLITTER_H

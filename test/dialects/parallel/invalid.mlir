@@ -1,0 +1,135 @@
+// RUN: llmc-opt %s --split-input-file --verify-diagnostics
+
+// mesh C1
+// expected-error @+1 {{C1: axis names of a mesh are distinct and not empty, got "dp"}}
+module attributes {parallel.mesh = #parallel.mesh<["dp"=2, "dp"=3]>} {
+}
+
+// -----
+
+// expected-error @+1 {{C1: axis names of a mesh are distinct and not empty, got ""}}
+module attributes {parallel.mesh = #parallel.mesh<[""=2]>} {
+}
+
+// -----
+
+// mesh C2
+// expected-error @+1 {{C2: axis "dp" has size 0, sizes are at least 1}}
+module attributes {parallel.mesh = #parallel.mesh<["dp"=0]>} {
+}
+
+// -----
+
+// sharding C1
+// expected-error @+1 {{C1: axis "tp" stands twice in one sharding}}
+module attributes {a = #parallel.sharding<[{"tp"}, {"tp"}]>} {
+}
+
+// -----
+
+// expected-error @+1 {{C1: axis "tp" stands twice in one sharding}}
+module attributes {a = #parallel.sharding<[{"tp"}], unreduced = {"tp": sum}>} {
+}
+
+// -----
+
+// expected-error @+1 {{expected sum or max, the same for all unreduced axes}}
+module attributes {a = #parallel.sharding<[{}], unreduced = {"tp": sum, "dp": max}>} {
+}
+
+// -----
+
+// reshard C1
+func.func @rank(%x: tensor<8x8xf32>) {
+  // expected-error @+1 {{C1: shardings have one entry per dimension}}
+  %0 = parallel.reshard %x from <[{}]> to <[{}]> : tensor<8x8xf32>
+  return
+}
+
+// -----
+
+// reshard C2
+func.func @made(%x: tensor<8xf32>) {
+  // expected-error @+1 {{C2: the result is unreduced over "tp" where the operand is not}}
+  %0 = parallel.reshard %x from <[{}]> to <[{}], unreduced = {"tp": sum}> : tensor<8xf32>
+  return
+}
+
+// -----
+
+// all_reduce C2
+module attributes {parallel.mesh = #parallel.mesh<["dp"=2, "pp"=3]>} {
+func.func @members(%x: tensor<8xf32>) {
+  // expected-error @+1 {{C2: `members` needs a single axis, got ["dp", "pp"]}}
+  %0 = parallel.all_reduce %x over ["dp", "pp"] members [0, 1] {kind = #graph.reduce_kind<sum>} : tensor<8xf32>
+  return
+}
+}
+
+// -----
+
+module attributes {parallel.mesh = #parallel.mesh<["dp"=2, "pp"=3]>} {
+func.func @outside(%x: tensor<8xf32>) {
+  // expected-error @+1 {{C2: member 3 is outside of axis "pp" of size 3}}
+  %0 = parallel.all_reduce %x over ["pp"] members [0, 3] {kind = #graph.reduce_kind<sum>} : tensor<8xf32>
+  return
+}
+}
+
+// -----
+
+// C3 of every collective
+func.func @none(%x: tensor<8xf32>) {
+  // expected-error @+1 {{C3: a group needs at least one axis}}
+  %0 = parallel.all_reduce %x over [] {kind = #graph.reduce_kind<sum>} : tensor<8xf32>
+  return
+}
+
+// -----
+
+func.func @twice(%x: tensor<8xf32>) {
+  // expected-error @+1 {{C3: axis "dp" stands twice in the group}}
+  %0 = parallel.all_reduce %x over ["dp", "dp"] {kind = #graph.reduce_kind<sum>} : tensor<8xf32>
+  return
+}
+
+// -----
+
+module attributes {parallel.mesh = #parallel.mesh<["dp"=2]>} {
+func.func @mesh(%x: tensor<8xf32>) {
+  // expected-error @+1 {{C3: axis "tp" is not in the mesh #parallel.mesh<["dp"=2]>}}
+  %0 = parallel.all_gather %x over ["tp"] dim 0 : (tensor<8xf32>) -> tensor<8xf32>
+  return
+}
+}
+
+// -----
+
+// C1 and C2 of gather, scatter and slice
+module attributes {parallel.mesh = #parallel.mesh<["dp"=2]>} {
+func.func @dim(%x: tensor<8xf32>) {
+  // expected-error @+1 {{C1: operand and result have one rank and element type, and `dim` 1 lies in it}}
+  %0 = parallel.all_gather %x over ["dp"] dim 1 : (tensor<8xf32>) -> tensor<16xf32>
+  return
+}
+}
+
+// -----
+
+module attributes {parallel.mesh = #parallel.mesh<["dp"=2]>} {
+func.func @size(%x: tensor<8xf32>) {
+  // expected-error @+1 {{C2: a group of 2 makes 'tensor<16xf32>' of 'tensor<8xf32>', got 'tensor<24xf32>'}}
+  %0 = parallel.all_gather %x over ["dp"] dim 0 : (tensor<8xf32>) -> tensor<24xf32>
+  return
+}
+}
+
+// -----
+
+module attributes {parallel.mesh = #parallel.mesh<["dp"=3]>} {
+func.func @divide(%x: tensor<8xf32>) {
+  // expected-error @+1 {{C2: the group of 3 does not divide dim 0 of 'tensor<8xf32>'}}
+  %0 = parallel.all_slice %x over ["dp"] dim 0 : (tensor<8xf32>) -> tensor<2xf32>
+  return
+}
+}
