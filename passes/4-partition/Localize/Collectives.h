@@ -1,5 +1,5 @@
-#ifndef LLMC_PASSES_PARTITION_COLLECTIVES_H
-#define LLMC_PASSES_PARTITION_COLLECTIVES_H
+#ifndef LLMC_PASSES_PARTITION_LOCALIZE_COLLECTIVES_H
+#define LLMC_PASSES_PARTITION_LOCALIZE_COLLECTIVES_H
 
 #include "dialects/parallel/Annotations.h"
 
@@ -13,4 +13,4 @@ mlir::Value moveBetween(mlir::OpBuilder &builder, mlir::Location loc, mlir::Valu
 
 } // namespace llmc
 
-#endif // LLMC_PASSES_PARTITION_COLLECTIVES_H
+#endif // LLMC_PASSES_PARTITION_LOCALIZE_COLLECTIVES_H

@@ -1,6 +1,6 @@
 // Dimensions that must have one size, because ops tie them together.
-#ifndef LLMC_PASSES_PARTITION_DIMCLASSES_H
-#define LLMC_PASSES_PARTITION_DIMCLASSES_H
+#ifndef LLMC_PASSES_PARTITION_PADDIMS_DIMCLASSES_H
+#define LLMC_PASSES_PARTITION_PADDIMS_DIMCLASSES_H
 
 #include "dialects/parallel/Annotations.h"
 
@@ -20,4 +20,4 @@ std::vector<DimClass> collectDimClasses(mlir::ModuleOp module, parallel::MeshAtt
 
 } // namespace llmc
 
-#endif // LLMC_PASSES_PARTITION_DIMCLASSES_H
+#endif // LLMC_PASSES_PARTITION_PADDIMS_DIMCLASSES_H

@@ -1,5 +1,5 @@
-#ifndef LLMC_PASSES_PARTITION_NEUTRAL_H
-#define LLMC_PASSES_PARTITION_NEUTRAL_H
+#ifndef LLMC_PASSES_PARTITION_PADDIMS_NEUTRAL_H
+#define LLMC_PASSES_PARTITION_PADDIMS_NEUTRAL_H
 
 #include "passes/4-partition/PadDims/DimClasses.h"
 
@@ -18,4 +18,4 @@ mlir::FailureOr<unsigned> maskReductions(mlir::func::FuncOp func, Paddings &padd
 
 } // namespace llmc
 
-#endif // LLMC_PASSES_PARTITION_NEUTRAL_H
+#endif // LLMC_PASSES_PARTITION_PADDIMS_NEUTRAL_H

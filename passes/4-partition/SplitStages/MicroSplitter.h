@@ -4,8 +4,8 @@
 // An *item* is a value, or the part of a stacked value that one stage holds.
 // First every unit asks for its items, which decides arguments, borders and
 // residuals; then the functions are written.
-#ifndef LLMC_PASSES_PARTITION_MICROSPLITTER_H
-#define LLMC_PASSES_PARTITION_MICROSPLITTER_H
+#ifndef LLMC_PASSES_PARTITION_SPLITSTAGES_MICROSPLITTER_H
+#define LLMC_PASSES_PARTITION_SPLITSTAGES_MICROSPLITTER_H
 
 #include "passes/4-partition/SplitStages/SplitStages.h"
 
@@ -79,4 +79,4 @@ int64_t partBefore(graph::RepeatOp op, llvm::ArrayRef<int64_t> layers, int64_t p
 
 } // namespace llmc::stages
 
-#endif // LLMC_PASSES_PARTITION_MICROSPLITTER_H
+#endif // LLMC_PASSES_PARTITION_SPLITSTAGES_MICROSPLITTER_H

@@ -1,5 +1,5 @@
-#ifndef LLMC_PASSES_PARTITION_SPLITSTAGES_H
-#define LLMC_PASSES_PARTITION_SPLITSTAGES_H
+#ifndef LLMC_PASSES_PARTITION_SPLITSTAGES_SPLITSTAGES_H
+#define LLMC_PASSES_PARTITION_SPLITSTAGES_SPLITSTAGES_H
 
 #include "dialects/parallel/Annotations.h"
 #include "llvm/Support/InterleavedRange.h"
@@ -67,4 +67,4 @@ void removeUnusedArguments(mlir::func::FuncOp func);
 
 } // namespace llmc
 
-#endif // LLMC_PASSES_PARTITION_SPLITSTAGES_H
+#endif // LLMC_PASSES_PARTITION_SPLITSTAGES_SPLITSTAGES_H

@@ -1,6 +1,6 @@
 // What arguments and results of a stage's functions are bound to.
-#ifndef LLMC_PASSES_PARTITION_BINDINGS_H
-#define LLMC_PASSES_PARTITION_BINDINGS_H
+#ifndef LLMC_PASSES_PARTITION_VERIFYPARTITION_BINDINGS_H
+#define LLMC_PASSES_PARTITION_VERIFYPARTITION_BINDINGS_H
 
 #include "dialects/parallel/Annotations.h"
 #include "llvm/ADT/MapVector.h"
@@ -31,4 +31,4 @@ mlir::LogicalResult verifyStates(mlir::ModuleOp module, llvm::ArrayRef<Binding> 
 
 } // namespace llmc
 
-#endif // LLMC_PASSES_PARTITION_BINDINGS_H
+#endif // LLMC_PASSES_PARTITION_VERIFYPARTITION_BINDINGS_H
