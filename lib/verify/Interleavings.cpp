@@ -1,0 +1,132 @@
+#include "lib/verify/Interleavings.h"
+
+#include "lib/support/Hash.h"
+#include "lib/verify/RunPlan.h"
+#include "runtime/Adversary.h"
+
+#include <algorithm>
+
+namespace llmc::verify {
+
+using planfile::BufferRefT;
+using runtime::Executor;
+using support::text;
+
+namespace {
+
+constexpr size_t kSteps = 2; // the second meets what the first left behind
+
+struct Run {
+  std::vector<uint64_t> hashes; // of each state and output, by step and rank
+  std::string failure;          // why it did not end
+  bool hazard = false;
+};
+
+// Calls visit(rank, kind, name of the tensor, its bytes) in a fixed order.
+template <class F>
+void forEachResult(const Executor &executor, F visit) {
+  for (uint32_t rank = 0; rank < executor.ranks(); ++rank) {
+    const auto &stage = *executor.program().stages[executor.stageOfRank(rank)];
+    for (const auto &state : stage.states)
+      visit(rank, toString(state->role), state->name, *state->buffer);
+    for (const auto &output : stage.outputs)
+      visit(rank, "output", output->name, *output->buffer);
+  }
+}
+
+class Runner {
+public:
+  Runner(const planfile::ProgramT &program, const runtime::Kernels &kernels, const Trial &trial)
+      : program(program), kernels(kernels), trial(trial) {}
+
+  support::Status prepare() {
+    for (size_t step = 0; step < std::min(kSteps, trial.steps.size()); ++step) {
+      auto packed = packInputs(program, trial.steps[step].inputs);
+      if (!packed)
+        return packed.takeError();
+      inputs.push_back(std::move(*packed));
+    }
+    return support::ok();
+  }
+
+  Run run(std::optional<uint64_t> seed) {
+    Run result;
+    runtime::ExecutorOptions options;
+    options.interleaving = seed;
+    options.threadsPerRank = 1;
+    auto made = Executor::create(program, kernels, options);
+    if (!made) {
+      result.failure = made.message();
+      return result;
+    }
+    Executor &executor = **made;
+    fillWeights(executor, trial.weights);
+    for (size_t step = 0; step < inputs.size(); ++step) {
+      writeScalars(executor, trial.steps[step].scalars);
+      std::vector<const std::byte *> batch;
+      for (const auto &bytes : inputs[step])
+        batch.push_back(bytes.data());
+      if (support::Status status = executor.runStep(batch); !status) {
+        result.failure = text("step ", step + 1, ": ", status.message());
+        result.hazard = executor.hazard() != nullptr;
+        return result;
+      }
+      forEachResult(executor, [&](uint32_t rank, auto, const std::string &, const BufferRefT &at) {
+        result.hashes.push_back(support::hash64(executor.arena(rank) + at.offset, at.size));
+      });
+    }
+    return result;
+  }
+
+  // What the two runs have different, by the first place.
+  std::string difference(const Run &a, const Run &b) {
+    size_t at = static_cast<size_t>(
+        std::mismatch(a.hashes.begin(), a.hashes.end(), b.hashes.begin()).first -
+        a.hashes.begin());
+    auto made = Executor::create(program, kernels, {});
+    if (!made)
+      return made.message();
+    std::vector<std::string> names;
+    forEachResult(**made, [&](uint32_t rank, auto kind, const std::string &name, const BufferRefT &) {
+      names.push_back(text(kind, " '", name, "' on rank ", rank));
+    });
+    return text("other bits after step ", at / names.size() + 1, " in ", names[at % names.size()]);
+  }
+
+private:
+  const planfile::ProgramT &program;
+  const runtime::Kernels &kernels;
+  const Trial &trial;
+  std::vector<std::vector<std::vector<std::byte>>> inputs; // by step and input
+};
+
+} // namespace
+
+void checkInterleavings(const planfile::ProgramT &program, const runtime::Kernels &kernels,
+                        const Trial &trial, unsigned count, uint64_t seed, Report &report) {
+  std::string subject = text(count, " orders from seed ", seed), bitsNote, poisonNote;
+  Runner runner(program, kernels, trial);
+  if (support::Status status = runner.prepare(); !status) {
+    report.add("interleave:bits", subject, 1, 0, status.message());
+    return;
+  }
+  Run inOrder = runner.run(std::nullopt);
+  if (!inOrder.failure.empty()) {
+    report.add("interleave:bits", subject, 1, 0, "in order: " + inOrder.failure);
+    return;
+  }
+  unsigned bits = 0, poison = 0;
+  for (unsigned i = 0; i < count; ++i) {
+    Run run = runner.run(seed + i);
+    if (run.failure.empty() && run.hashes == inOrder.hashes)
+      continue;
+    std::string &note = run.hazard ? poisonNote : bitsNote;
+    if (++(run.hazard ? poison : bits) == 1)
+      note = text("seed ", seed + i, ": ",
+                  run.failure.empty() ? runner.difference(inOrder, run) : run.failure);
+  }
+  report.add("interleave:bits", subject, bits, 0, bitsNote);
+  report.add("interleave:poison", subject, poison, 0, poisonNote);
+}
+
+} // namespace llmc::verify
