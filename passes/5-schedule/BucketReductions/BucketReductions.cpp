@@ -79,8 +79,10 @@ private:
 };
 
 void StageBuckets::run() {
+  if (!last || !update)
+    return;
   collect();
-  if (reductions.empty() || !last)
+  if (reductions.empty())
     return;
   findLastWrites();
   makeAdjacent();
