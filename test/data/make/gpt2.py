@@ -65,8 +65,15 @@ def make(folder, config, seed, exports, usual_start=False):
     os.makedirs(folder, exist_ok=True)
     torch.manual_seed(seed)
     model = Logits(config).eval()
-    if not usual_start:
-        random_weights(model, torch.Generator().manual_seed(seed))
+    generator = torch.Generator().manual_seed(seed)
+    if usual_start:
+        # Exporters write equal tensors once; fresh norms and biases are equal, trained ones are not.
+        with torch.no_grad():
+            for p in model.parameters():
+                if p.dim() == 1:
+                    p.add_(0.01 * torch.randn(p.shape, generator=generator))
+    else:
+        random_weights(model, generator)
     config.architectures = ["GPT2LMHeadModel"]
     config.to_json_file(os.path.join(folder, "config.json"))
     weights = {n: p.detach().contiguous() for n, p in model.named_parameters()}
