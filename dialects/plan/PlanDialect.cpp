@@ -40,7 +40,8 @@ Type BufferType::parse(AsmParser &parser) {
       parser.parseType(element) || parser.parseGreater())
     return {};
   if (!element.isIntOrFloat()) {
-    parser.emitError(parser.getNameLoc(), "buffer elements are integers or floats, got ") << element;
+    parser.emitError(parser.getNameLoc(), "buffer elements are integers or floats, got ")
+        << element;
     return {};
   }
   return BufferType::get(parser.getContext(), RankedTensorType::get(shape, element));

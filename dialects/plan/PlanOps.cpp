@@ -24,7 +24,8 @@ static LogicalResult verifyTable(StageOp stage) {
     auto entry = cast<EntryAttr>(attribute);
     if (!procedures.contains(entry.getProcedure().getValue()))
       return stage.emitOpError("C1: table row ")
-             << row << " names procedure " << entry.getProcedure() << " that the stage does not have";
+             << row << " names procedure " << entry.getProcedure()
+             << " that the stage does not have";
     if (entry.getSlot() < 0 || entry.getSlot() >= static_cast<int64_t>(stage.getSlots()))
       return stage.emitOpError("C2: table row ")
              << row << " uses slot " << entry.getSlot() << " of " << stage.getSlots();
@@ -92,7 +93,8 @@ LogicalResult BufferOp::verify() {
     for (StringRef key : {"state", "input", "scalar", "output"})
       kinds += binding.contains(key);
     if (kinds != 1)
-      return emitOpError("C4: a binding names one of state, input, scalar, output, got ") << binding;
+      return emitOpError("C4: a binding names one of state, input, scalar, output, got ")
+             << binding;
   }
   if (getSlotStride() && getSpace() != Space::slot)
     return emitOpError("C5: only a slot buffer has a slot_stride");
@@ -121,8 +123,8 @@ LogicalResult LaunchOp::verify() {
            << scalars << " scalars";
   for (auto [i, read] : llvm::enumerate(getReads()))
     if (body.getArgument(i).getType() != tensorOf(read))
-      return emitOpError("C1: body argument ")
-             << i << " is " << body.getArgument(i).getType() << ", its buffer holds " << tensorOf(read);
+      return emitOpError("C1: body argument ") << i << " is " << body.getArgument(i).getType()
+                                               << ", its buffer holds " << tensorOf(read);
   auto scalarType = RankedTensorType::get({}, IntegerType::get(getContext(), 64));
   for (size_t i = getReads().size(); i < body.getNumArguments(); ++i)
     if (body.getArgument(i).getType() != scalarType)
@@ -162,8 +164,8 @@ LogicalResult MatmulOp::verify() {
       if (!seen.insert(letter).second)
         return emitOpError("C2: letter '") << StringRef(&letter, 1) << "' stands twice in a tensor";
       if (sizes.try_emplace(letter, size).first->second != size)
-        return emitOpError("C2: letter '") << StringRef(&letter, 1) << "' has two sizes, "
-                                           << sizes[letter] << " and " << size;
+        return emitOpError("C2: letter '")
+               << StringRef(&letter, 1) << "' has two sizes, " << sizes[letter] << " and " << size;
     }
   }
   for (char letter : out)
@@ -180,15 +182,16 @@ LogicalResult CollectiveOp::verify() {
   if (getAxes().empty())
     return emitOpError("C1: a collective needs at least one axis");
   if (getMembers() && getAxes().size() != 1)
-    return emitOpError("C2: members pick coordinates of one axis, got ") << getAxes().size() << " axes";
+    return emitOpError("C2: members pick coordinates of one axis, got ")
+           << getAxes().size() << " axes";
   RankedTensorType src = tensorOf(getSrc()), dst = tensorOf(getDst());
   if (src.getElementType() != dst.getElementType())
     return emitOpError("C3: element types differ: ") << src << " and " << dst;
   bool wholes = getKind() == CollectiveKind::all_reduce || getKind() == CollectiveKind::broadcast;
   int64_t a = src.getNumElements(), b = dst.getNumElements();
-  if (wholes ? a != b
-             : getKind() == CollectiveKind::all_gather ? a == 0 || b % a != 0
-                                                       : b == 0 || a % b != 0)
+  if (wholes                                    ? a != b
+      : getKind() == CollectiveKind::all_gather ? a == 0 || b % a != 0
+                                                : b == 0 || a % b != 0)
     return emitOpError("C4: ") << stringifyCollectiveKind(getKind()) << " of " << a
                                << " elements cannot give " << b;
   return success();

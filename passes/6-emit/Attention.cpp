@@ -45,7 +45,8 @@ struct QueryRow {
       k.store(head.dot(q, keys, start), score(k.sub(j, from)));
     });
     Value largest = nothing;
-    eachVector([&](Value place) { largest = m.larger(k.load(place, f32, Kernel::kLanes), largest); });
+    eachVector(
+        [&](Value place) { largest = m.larger(k.load(place, f32, Kernel::kLanes), largest); });
     return lanes(largest, vector::CombiningKind::MAXNUMF);
   }
 
@@ -66,23 +67,25 @@ struct QueryRow {
     Math m{k.b, k.loc};
     SmallVector<Value> init{constant(-std::numeric_limits<double>::infinity()), constant(0)};
     llvm::append_range(init, head.zero());
-    auto state = k.loop(
-        k.index(0), limit, kKeyBlock, init,
-        [&](Value from, ValueRange carried, SmallVectorImpl<Value> &next) {
-          Value to = k.min(k.add(from, k.index(kKeyBlock)), limit);
-          Value largest = m.larger(blockScores(q, from, to, kvStart), carried[0]);
-          Value shrink = m.exp(m.sub(carried[0], largest));
-          Value sum = m.fma(carried[1], shrink, blockPowers(largest));
-          HeadRow::Row o = head.scale(HeadRow::Row(carried.drop_front(2)), shrink);
-          auto added = k.loop(from, to, 1, o, [&](Value j, ValueRange row, SmallVectorImpl<Value> &out) {
-            Value start = k.add(kvStart, k.mul(j, shape.kvHeads * shape.dim));
-            Value p = k.load(score(k.sub(j, from)), f32);
-            llvm::append_range(out, head.axpy(p, head.load(values, start), row));
-          });
-          next.append({largest, sum});
-          llvm::append_range(next, added);
-        });
-    HeadRow::Row o = head.scale(HeadRow::Row(llvm::drop_begin(state, 2)), m.div(constant(1), state[1]));
+    auto state =
+        k.loop(k.index(0), limit, kKeyBlock, init,
+               [&](Value from, ValueRange carried, SmallVectorImpl<Value> &next) {
+                 Value to = k.min(k.add(from, k.index(kKeyBlock)), limit);
+                 Value largest = m.larger(blockScores(q, from, to, kvStart), carried[0]);
+                 Value shrink = m.exp(m.sub(carried[0], largest));
+                 Value sum = m.fma(carried[1], shrink, blockPowers(largest));
+                 HeadRow::Row o = head.scale(HeadRow::Row(carried.drop_front(2)), shrink);
+                 auto added = k.loop(
+                     from, to, 1, o, [&](Value j, ValueRange row, SmallVectorImpl<Value> &out) {
+                       Value start = k.add(kvStart, k.mul(j, shape.kvHeads * shape.dim));
+                       Value p = k.load(score(k.sub(j, from)), f32);
+                       llvm::append_range(out, head.axpy(p, head.load(values, start), row));
+                     });
+                 next.append({largest, sum});
+                 llvm::append_range(next, added);
+               });
+    HeadRow::Row o =
+        head.scale(HeadRow::Row(llvm::drop_begin(state, 2)), m.div(constant(1), state[1]));
     return {o, m.add(state[0], m.log(state[1]))};
   }
 };
@@ -97,8 +100,13 @@ LogicalResult emitAttention(Kernel &k, LaunchBody body, Operation *op) {
   auto buffer = [&](Value v) { return k.buffer(cast<BlockArgument>(v).getArgNumber()); };
   Type f32 = k.b.getF32Type();
   Value queries = buffer(attention.getQ());
-  QueryRow row{k, shape, HeadRow{k, shape.dim}, buffer(attention.getK()), buffer(attention.getV()),
-               k.stackArray(f32, kKeyBlock), f32};
+  QueryRow row{k,
+               shape,
+               HeadRow{k, shape.dim},
+               buffer(attention.getK()),
+               buffer(attention.getV()),
+               k.stackArray(f32, kKeyBlock),
+               f32};
   Value o = k.buffer(body.reads), lse = k.buffer(body.reads + 1);
   Value scale = row.constant(shape.scale);
   k.rows = shape.batch * shape.heads;

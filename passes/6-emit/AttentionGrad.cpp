@@ -17,9 +17,9 @@ struct GradKernel {
   AttentionShape shape;
   HeadRow head;
   Type f32;
-  Value dO, q, key, value, o, lse;   // inputs
-  Value dQ, dK, dV;                  // outputs
-  Value weights, slopes;             // p and ds of a block of keys
+  Value dO, q, key, value, o, lse; // inputs
+  Value dQ, dK, dV;                // outputs
+  Value weights, slopes;           // p and ds of a block of keys
 
   Value splat(Value scalar) {
     return vector::BroadcastOp::create(k.b, k.loc, typeOf(f32, Kernel::kLanes), scalar);
@@ -68,19 +68,20 @@ struct GradKernel {
     HeadRow::Row qRow = head.load(q, start), dRow = head.load(dO, start);
     Value delta = head.dot(dRow, o, start);
     Value logSum = k.load(k.address(lse, place, f32), f32);
-    auto sum = k.loop(
-        k.index(0), limit, kKeyBlock, head.zero(),
-        [&](Value from, ValueRange carried, SmallVectorImpl<Value> &next) {
-          Value to = k.min(k.add(from, k.index(kKeyBlock)), limit);
-          blockWeights(qRow, dRow, from, to, kvStart, logSum, delta);
-          next = k.loop(from, to, 1, carried, [&](Value j, ValueRange row, SmallVectorImpl<Value> &out) {
-            Value slot = k.sub(j, from), at = keyStart(kvStart, j);
-            Value ds = k.load(k.address(slopes, slot, f32), f32);
-            addTo(dV, at, k.load(k.address(weights, slot, f32), f32), dRow);
-            addTo(dK, at, ds, qRow);
-            llvm::append_range(out, head.axpy(ds, head.load(key, at), row));
-          });
-        });
+    auto sum =
+        k.loop(k.index(0), limit, kKeyBlock, head.zero(),
+               [&](Value from, ValueRange carried, SmallVectorImpl<Value> &next) {
+                 Value to = k.min(k.add(from, k.index(kKeyBlock)), limit);
+                 blockWeights(qRow, dRow, from, to, kvStart, logSum, delta);
+                 next = k.loop(from, to, 1, carried,
+                               [&](Value j, ValueRange row, SmallVectorImpl<Value> &out) {
+                                 Value slot = k.sub(j, from), at = keyStart(kvStart, j);
+                                 Value ds = k.load(k.address(slopes, slot, f32), f32);
+                                 addTo(dV, at, k.load(k.address(weights, slot, f32), f32), dRow);
+                                 addTo(dK, at, ds, qRow);
+                                 llvm::append_range(out, head.axpy(ds, head.load(key, at), row));
+                               });
+               });
     head.store(HeadRow::Row(sum.begin(), sum.end()), dQ, start);
   }
 

@@ -26,9 +26,9 @@ static void arithmetic(Math &m, Operation *, Values in, Results &out) {
 }
 
 static Value compareValues(Math &m, graph::Predicate predicate, Value x, Value y) {
-  static const arith::CmpFPredicate floats[] = {arith::CmpFPredicate::OEQ, arith::CmpFPredicate::UNE,
-                                                arith::CmpFPredicate::OLT, arith::CmpFPredicate::OLE,
-                                                arith::CmpFPredicate::OGT, arith::CmpFPredicate::OGE};
+  static const arith::CmpFPredicate floats[] = {
+      arith::CmpFPredicate::OEQ, arith::CmpFPredicate::UNE, arith::CmpFPredicate::OLT,
+      arith::CmpFPredicate::OLE, arith::CmpFPredicate::OGT, arith::CmpFPredicate::OGE};
   static const arith::CmpIPredicate ints[] = {arith::CmpIPredicate::eq,  arith::CmpIPredicate::ne,
                                               arith::CmpIPredicate::slt, arith::CmpIPredicate::sle,
                                               arith::CmpIPredicate::sgt, arith::CmpIPredicate::sge};
@@ -87,9 +87,7 @@ static void convert(Math &m, Operation *op, Values in, Results &out) {
   Type type = typeOf(to, widthOf(x.getType()));
   Value zero = arith::ConstantOp::create(m.b, m.loc, m.b.getZeroAttr(x.getType()));
   unsigned fromBits = from.getIntOrFloatBitWidth(), toBits = to.getIntOrFloatBitWidth();
-  auto make = [&](auto tag) {
-    out.push_back(decltype(tag)::create(m.b, m.loc, type, x));
-  };
+  auto make = [&](auto tag) { out.push_back(decltype(tag)::create(m.b, m.loc, type, x)); };
   if (from == to)
     out.push_back(x);
   else if (to.isInteger(1) && isFloat(x))
@@ -216,13 +214,13 @@ static void emitNest(Group &group, Point &point, unsigned depth,
 LogicalResult emitElementwise(Kernel &kernel, LaunchBody body) {
   auto results = body.results();
   auto type = cast<RankedTensorType>(results[0].getType());
-  Group group(kernel, body.reads, type.getShape(),
-              SmallVector<bool>(type.getRank(), false));
+  Group group(kernel, body.reads, type.getShape(), SmallVector<bool>(type.getRank(), false));
   for (auto [i, result] : llvm::enumerate(results)) {
     auto resultType = cast<RankedTensorType>(result.getType());
     if (resultType.getShape() != type.getShape())
-      return body.block.getParentOp()->emitError() << "an elementwise kernel writes tensors of one shape, got "
-                                   << type << " and " << resultType;
+      return body.block.getParentOp()->emitError()
+             << "an elementwise kernel writes tensors of one shape, got " << type << " and "
+             << resultType;
     if (failed(group.require(result, group.fullMap())))
       return failure();
     group.requireStore(body.reads + i, resultType, group.fullMap());

@@ -10,10 +10,14 @@ namespace llmc::emit {
 
 SpecialEntry lookupSpecial(Operation *op) {
   static const llvm::StringMap<SpecialEntry> table = {
-      {"graph.gather", emitGather},         {"graph.scatter_add", emitScatterAdd},
-      {"graph.take_along", emitTakeAlong},  {"graph.concat", emitConcat},
-      {"graph.pad", emitPad},               {"graph.reshape", emitReshape},
-      {"graph.attention", emitAttention},   {"graph.attention_grad", emitAttentionGrad},
+      {"graph.gather", emitGather},
+      {"graph.scatter_add", emitScatterAdd},
+      {"graph.take_along", emitTakeAlong},
+      {"graph.concat", emitConcat},
+      {"graph.pad", emitPad},
+      {"graph.reshape", emitReshape},
+      {"graph.attention", emitAttention},
+      {"graph.attention_grad", emitAttentionGrad},
       {"graph.matmul", emitMatmulOp},
   };
   return table.lookup(op->getName().getStringRef());

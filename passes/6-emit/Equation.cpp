@@ -47,8 +47,8 @@ static Dims collect(StringRef order, std::array<bool, 3> where, std::array<Strin
   return dims;
 }
 
-FailureOr<MatmulCalls> matmulCalls(StringRef equation, ArrayRef<int64_t> lhs,
-                                   ArrayRef<int64_t> rhs, ArrayRef<int64_t> out, bool accumulate) {
+FailureOr<MatmulCalls> matmulCalls(StringRef equation, ArrayRef<int64_t> lhs, ArrayRef<int64_t> rhs,
+                                   ArrayRef<int64_t> out, bool accumulate) {
   auto [inputs, result] = equation.split("->");
   auto [left, right] = inputs.split(",");
   if (left.size() != lhs.size() || right.size() != rhs.size() || result.size() != out.size())

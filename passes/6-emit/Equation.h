@@ -9,11 +9,11 @@ namespace llmc::emit {
 // Letters that lie apart in memory cannot be one dimension of a call; then the
 // sum is several calls of one shape.
 struct MatmulCalls {
-  MatmulShape shape;   // of each call
+  MatmulShape shape;    // of each call
   bool swapped = false; // A is the right operand, B the left one
   struct Call {
-    int64_t a, b, c;   // first element of each operand
-    bool accumulate;   // adds to what an earlier call wrote
+    int64_t a, b, c; // first element of each operand
+    bool accumulate; // adds to what an earlier call wrote
   };
   llvm::SmallVector<Call> calls;
 };

@@ -268,8 +268,8 @@ static int64_t lastStride(ArrayRef<int64_t> strides) { return strides.back(); }
 Value Group::spread(Value value, const Point &point) {
   if (widthOf(value.getType()) == point.width)
     return value;
-  return vector::BroadcastOp::create(kernel.b, kernel.loc,
-                                     typeOf(value.getType(), point.width), value);
+  return vector::BroadcastOp::create(kernel.b, kernel.loc, typeOf(value.getType(), point.width),
+                                     value);
 }
 
 void Group::preload(Point &point) {

@@ -35,8 +35,8 @@ struct Loop {
 struct Point {
   llvm::SmallVector<Value, 4> index;
   unsigned width = 1;
-  llvm::DenseMap<unsigned, Value> loaded;                       // access -> scalar
-  llvm::DenseMap<std::pair<Value, unsigned>, Value> done;       // (tensor, map) -> value
+  llvm::DenseMap<unsigned, Value> loaded;                 // access -> scalar
+  llvm::DenseMap<std::pair<Value, unsigned>, Value> done; // (tensor, map) -> value
 
   explicit Point(size_t loops) : index(loops) {}
   // The point further inside, at `value` of `loop`. Nothing computed is kept:

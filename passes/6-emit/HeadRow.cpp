@@ -34,14 +34,15 @@ void HeadRow::store(const Row &row, Value base, Value start) const {
 HeadRow::Row HeadRow::zero() const {
   Row row;
   for (auto [at, width] : chunks())
-    row.push_back(arith::ConstantOp::create(k.b, k.loc,
-                                            k.b.getZeroAttr(typeOf(k.b.getF32Type(), width))));
+    row.push_back(
+        arith::ConstantOp::create(k.b, k.loc, k.b.getZeroAttr(typeOf(k.b.getF32Type(), width))));
   return row;
 }
 
 static Value spread(Kernel &k, Value scalar, Type like) {
-  return scalar.getType() == like ? scalar
-                                  : vector::BroadcastOp::create(k.b, k.loc, like, scalar).getResult();
+  return scalar.getType() == like
+             ? scalar
+             : vector::BroadcastOp::create(k.b, k.loc, like, scalar).getResult();
 }
 
 HeadRow::Row HeadRow::scale(const Row &row, Value factor) const {

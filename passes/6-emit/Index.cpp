@@ -95,8 +95,8 @@ LogicalResult emitScatterAdd(Kernel &k, LaunchBody body, Operation *op) {
   Value length = k.sub(k.end, k.begin);
   k.loop(k.index(0), count, 1, [&](Value i) {
     Value id = k.sub(lookup.widened(lookup.element(scatter.getIds(), i)), offset);
-    Value isOurs = arith::CmpIOp::create(k.b, k.loc, arith::CmpIPredicate::ult, k.sub(id, k.begin),
-                                         length);
+    Value isOurs =
+        arith::CmpIOp::create(k.b, k.loc, arith::CmpIPredicate::ult, k.sub(id, k.begin), length);
     k.ifThen(isOurs, [&] {
       Value source = k.mul(i, inner), target = k.mul(id, inner);
       k.vectors(k.index(0), k.index(inner), inner, [&](Value j, unsigned width) {

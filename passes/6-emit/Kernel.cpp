@@ -88,7 +88,9 @@ Value Kernel::constantData(DenseElementsAttr data) {
   }
   auto flat = stored.reshape(RankedTensorType::get({type.getNumElements()}, element));
   std::string text;
-  llvm::raw_string_ostream(text) << flat;
+  llvm::raw_string_ostream(text) << flat.getType();
+  ArrayRef<char> bytes = flat.getRawData();
+  text.append(bytes.begin(), bytes.end());
   std::string name = "data_" + llvm::utohexstr(llvm::xxh3_64bits(text), /*LowerCase=*/true);
   auto array = LLVM::LLVMArrayType::get(element, type.getNumElements());
   if (!module.lookupSymbol(name)) {
@@ -138,7 +140,8 @@ Value Kernel::address(Value base, Value element, Type type) {
 
 Value Kernel::load(Value pointer, Type element, unsigned width) {
   Type storage = storageType(element);
-  Value value = LLVM::LoadOp::create(b, loc, typeOf(storage, width), pointer, storageBytes(element));
+  Value value =
+      LLVM::LoadOp::create(b, loc, typeOf(storage, width), pointer, storageBytes(element));
   if (!element.isInteger(1))
     return value;
   Value zero = arith::ConstantOp::create(b, loc, b.getZeroAttr(value.getType()));
@@ -156,9 +159,8 @@ void Kernel::store(Value value, Value pointer) {
 
 SmallVector<Value> Kernel::loop(Value low, Value high, int64_t step, ValueRange init,
                                 const LoopBody &body) {
-  auto loop = scf::ForOp::create(
-      b, loc, low, high, index(step), init,
-      [&](OpBuilder &, Location, Value i, ValueRange carried) {});
+  auto loop = scf::ForOp::create(b, loc, low, high, index(step), init,
+                                 [&](OpBuilder &, Location, Value i, ValueRange carried) {});
   OpBuilder::InsertionGuard guard(b);
   Block *block = loop.getBody();
   b.setInsertionPointToEnd(block);

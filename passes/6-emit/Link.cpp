@@ -33,9 +33,9 @@ FailureOr<std::string> linkShared(ModuleOp kernels, StringRef object) {
   std::string messages;
   llvm::raw_string_ostream diagnostics(messages);
   // -z defs: a call that no kernel answers is an error here and not at run time.
-  const char *arguments[] = {"ld.lld",      "-shared",     "-z",           "defs",
+  const char *arguments[] = {"ld.lld",           "-shared",         "-z",          "defs",
                              "--hash-style=gnu", "--build-id=none", "--threads=1", "-o",
-                             output.c_str(), input.c_str()};
+                             output.c_str(),     input.c_str()};
   lld::DriverDef drivers[] = {{lld::Gnu, &lld::elf::link}};
   lld::Result result = lld::lldMain(arguments, diagnostics, diagnostics, drivers);
   std::string bytes;

@@ -91,8 +91,8 @@ Value Math::log(Value x) {
   // Moves the boundary of the exponent from 1 to sqrt(1/2) = 0x3f3504f3.
   Value shifted = arith::SubIOp::create(b, loc, bits, i(0x3f3504f3, bits));
   Value exponent = arith::ShRSIOp::create(b, loc, shifted, i(23, bits));
-  Value mantissaBits = arith::SubIOp::create(
-      b, loc, bits, arith::ShLIOp::create(b, loc, exponent, i(23, bits)));
+  Value mantissaBits =
+      arith::SubIOp::create(b, loc, bits, arith::ShLIOp::create(b, loc, exponent, i(23, bits)));
   Value z = sub(arith::BitcastOp::create(b, loc, x.getType(), mantissaBits), f(1, x));
   Value e = arith::SIToFPOp::create(b, loc, x.getType(), exponent);
   e = sub(e, select(denormal, f(23, x), f(0, x)));

@@ -31,11 +31,11 @@ struct Math {
   // c[0] x^n + c[1] x^(n-1) + ... by Horner's rule.
   Value polynomial(Value x, llvm::ArrayRef<double> coefficients);
 
-  Value exp(Value x);     // 1 ulp, denormals included
-  Value log(Value x);     // 1 ulp; log(0) = -inf, log(x < 0) = NaN
-  Value tanh(Value x);    // 2 ulp
-  Value erf(Value x);     // 1 ulp
-  Value sigmoid(Value x); // 2 ulp
+  Value exp(Value x);                        // 1 ulp, denormals included
+  Value log(Value x);                        // 1 ulp; log(0) = -inf, log(x < 0) = NaN
+  Value tanh(Value x);                       // 2 ulp
+  Value erf(Value x);                        // 1 ulp
+  Value sigmoid(Value x);                    // 2 ulp
   std::pair<Value, Value> sigmoids(Value x); // of x and of -x
   Value pow(Value x, double exponent);
 };

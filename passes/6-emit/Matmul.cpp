@@ -123,17 +123,15 @@ struct MatmulKernel {
     }
     bool contiguous = (s.b[2] == 1 && s.c[2] == 1) || s.n == 1;
     if (!contiguous || s.n == 1)
-      return columns(low, high, 0, s.n, 1, [&](Value row, unsigned n, Value column) {
-        outerTile(row, n, column, 1, 1);
-      });
+      return columns(low, high, 0, s.n, 1,
+                     [&](Value row, unsigned n, Value column) { outerTile(row, n, column, 1, 1); });
     int64_t wide = s.n / (2 * lanes) * 2 * lanes, full = s.n / lanes * lanes;
     columns(low, high, 0, wide, 2 * lanes,
             [&](Value row, unsigned n, Value column) { outerTile(row, n, column, 2, lanes); });
     columns(low, high, wide, full, lanes,
             [&](Value row, unsigned n, Value column) { outerTile(row, n, column, 1, lanes); });
-    columns(low, high, full, s.n, lanes, [&](Value row, unsigned n, Value column) {
-      outerTile(row, n, column, 1, s.n - full);
-    });
+    columns(low, high, full, s.n, lanes,
+            [&](Value row, unsigned n, Value column) { outerTile(row, n, column, 1, s.n - full); });
   }
 };
 
@@ -154,8 +152,11 @@ void emitMatmul(Kernel &k, const MatmulShape &shape, unsigned aBuffer, unsigned 
     Value origin = k.mul(batch, shape.m);
     Value low = k.max(k.sub(k.begin, origin), k.index(0));
     Value high = k.min(k.sub(k.end, origin), k.index(shape.m));
-    auto moved = [&](Value base, int64_t stride) { return k.address(base, k.mul(batch, stride), f32); };
-    MatmulKernel{k, shape, math, f32, moved(a, shape.a[0]), moved(b, shape.b[0]), moved(c, shape.c[0])}
+    auto moved = [&](Value base, int64_t stride) {
+      return k.address(base, k.mul(batch, stride), f32);
+    };
+    MatmulKernel{
+        k, shape, math, f32, moved(a, shape.a[0]), moved(b, shape.b[0]), moved(c, shape.c[0])}
         .rows(low, high);
   });
 }

@@ -107,17 +107,17 @@ SmallVector<Value> Reducer::walkVectors(unsigned loop, Point &point, ValueRange 
   auto [size, known] = bounds(loop);
   Value zero = k.index(0);
   SmallVector<Value> state(carried);
-  Value full = known ? k.index(*known / kTermLanes * kTermLanes)
-                     : k.sub(size, k.modulo(size, kTermLanes));
+  Value full =
+      known ? k.index(*known / kTermLanes * kTermLanes) : k.sub(size, k.modulo(size, kTermLanes));
   if (!known || *known >= kTermLanes)
     state = k.loop(zero, full, kTermLanes, state,
                    [&](Value i, ValueRange from, SmallVectorImpl<Value> &next) {
                      step(i, kTermLanes, from, next);
                    });
   if (!known)
-    return k.loop(full, size, 1, state, [&](Value i, ValueRange from, SmallVectorImpl<Value> &next) {
-      step(i, 1, from, next);
-    });
+    return k.loop(
+        full, size, 1, state,
+        [&](Value i, ValueRange from, SmallVectorImpl<Value> &next) { step(i, 1, from, next); });
   if (*known % kTermLanes) {
     SmallVector<Value> next;
     step(full, *known % kTermLanes, state, next);
@@ -151,9 +151,9 @@ static Value identity(Kernel &k, bool isMax, Type element, unsigned width) {
   if (isa<FloatType>(element))
     value = k.b.getFloatAttr(element, isMax ? -std::numeric_limits<double>::infinity() : 0.0);
   else
-    value = k.b.getIntegerAttr(
-        element, isMax ? APInt::getSignedMinValue(element.getIntOrFloatBitWidth())
-                       : APInt::getZero(element.getIntOrFloatBitWidth()));
+    value = k.b.getIntegerAttr(element,
+                               isMax ? APInt::getSignedMinValue(element.getIntOrFloatBitWidth())
+                                     : APInt::getZero(element.getIntOrFloatBitWidth()));
   if (width > 1)
     value = DenseElementsAttr::get(cast<VectorType>(type), value);
   return arith::ConstantOp::create(k.b, k.loc, cast<TypedAttr>(value));
@@ -301,8 +301,8 @@ LogicalResult emitReduction(Kernel &kernel, LaunchBody body) {
     IndexMap map = rows.isFull(result) ? group.fullMap() : group.keptMap();
     auto resultType = cast<RankedTensorType>(result.getType());
     if (resultType.getRank() != static_cast<int64_t>(map.size()))
-      return body.block.getParentOp()->emitError() << "a reduction kernel writes whole rows or one element a row, got "
-                                   << resultType;
+      return body.block.getParentOp()->emitError()
+             << "a reduction kernel writes whole rows or one element a row, got " << resultType;
     if (failed(group.require(result, map)))
       return failure();
     group.requireStore(body.reads + i, resultType, map);

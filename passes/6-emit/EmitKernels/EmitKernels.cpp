@@ -134,7 +134,9 @@ static LogicalResult emitFor(KernelTable &table, plan::LaunchOp launch) {
   Block &body = launch.getBody().front();
   unsigned reads = launch.getReads().size();
   auto emitted = table.get(structureOf(body, reads), nameOf(body), sourceOf(body), launch.getLoc(),
-                           [&](Kernel &kernel) { return emitLaunch(kernel, {body, reads}); });
+                           [&](Kernel &kernel) {
+                             return emitLaunch(kernel, {body, reads});
+                           });
   if (failed(emitted))
     return failure();
   launch.setKernel(emitted->name);

@@ -9,11 +9,16 @@ using namespace planfile;
 
 static StateRole roleOf(graph::Role role) {
   switch (role) {
-  case graph::Role::parameter: return StateRole::Parameter;
-  case graph::Role::master: return StateRole::Master;
-  case graph::Role::moment1: return StateRole::Moment1;
-  case graph::Role::moment2: return StateRole::Moment2;
-  case graph::Role::accumulator: return StateRole::Accumulator;
+  case graph::Role::parameter:
+    return StateRole::Parameter;
+  case graph::Role::master:
+    return StateRole::Master;
+  case graph::Role::moment1:
+    return StateRole::Moment1;
+  case graph::Role::moment2:
+    return StateRole::Moment2;
+  case graph::Role::accumulator:
+    return StateRole::Accumulator;
   }
   return StateRole::Parameter;
 }

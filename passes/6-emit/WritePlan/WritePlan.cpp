@@ -137,9 +137,11 @@ LogicalResult PlanWriter::writeMatmul(plan::MatmulOp op, const InstructionT &com
   if (failed(calls))
     return op.emitOpError("equation does not fit the buffers");
   const MatmulShape &s = calls->shape;
-  Value a = calls->swapped ? op.getRhs() : op.getLhs(), b = calls->swapped ? op.getLhs() : op.getRhs();
+  Value a = calls->swapped ? op.getRhs() : op.getLhs(),
+        b = calls->swapped ? op.getLhs() : op.getRhs();
   for (const MatmulCalls::Call &call : calls->calls) {
-    auto fallback = kernelNamed(op, call.accumulate ? op.getFallbackAccumulate() : op.getFallback());
+    auto fallback =
+        kernelNamed(op, call.accumulate ? op.getFallbackAccumulate() : op.getFallback());
     if (failed(fallback))
       return failure();
     auto matmul = std::make_unique<MatmulT>();
@@ -164,10 +166,18 @@ FailureOr<std::unique_ptr<CollectiveT>> PlanWriter::collectiveOf(plan::Collectiv
   auto tensor = [](Value v) { return cast<plan::BufferType>(v.getType()).getTensor(); };
   auto c = std::make_unique<CollectiveT>();
   switch (op.getKind()) {
-  case plan::CollectiveKind::all_reduce: c->kind = CollectiveKind::AllReduce; break;
-  case plan::CollectiveKind::all_gather: c->kind = CollectiveKind::AllGather; break;
-  case plan::CollectiveKind::reduce_scatter: c->kind = CollectiveKind::ReduceScatter; break;
-  case plan::CollectiveKind::broadcast: c->kind = CollectiveKind::Broadcast; break;
+  case plan::CollectiveKind::all_reduce:
+    c->kind = CollectiveKind::AllReduce;
+    break;
+  case plan::CollectiveKind::all_gather:
+    c->kind = CollectiveKind::AllGather;
+    break;
+  case plan::CollectiveKind::reduce_scatter:
+    c->kind = CollectiveKind::ReduceScatter;
+    break;
+  case plan::CollectiveKind::broadcast:
+    c->kind = CollectiveKind::Broadcast;
+    break;
   }
   c->reduce = op.getReduce() == graph::ReduceKind::max ? ReduceKind::Max : ReduceKind::Sum;
   c->dtype = dtypeOf(tensor(op.getSrc()).getElementType());
@@ -272,11 +282,16 @@ LogicalResult PlanWriter::writeInstruction(Operation &op, Phase phase, Instructi
 
 static ProcedureKind kindOf(plan::ProcedureKind kind) {
   switch (kind) {
-  case plan::ProcedureKind::forward: return ProcedureKind::Forward;
-  case plan::ProcedureKind::backward: return ProcedureKind::Backward;
-  case plan::ProcedureKind::backward_last: return ProcedureKind::BackwardLast;
-  case plan::ProcedureKind::update: return ProcedureKind::Update;
-  case plan::ProcedureKind::begin: return ProcedureKind::Begin;
+  case plan::ProcedureKind::forward:
+    return ProcedureKind::Forward;
+  case plan::ProcedureKind::backward:
+    return ProcedureKind::Backward;
+  case plan::ProcedureKind::backward_last:
+    return ProcedureKind::BackwardLast;
+  case plan::ProcedureKind::update:
+    return ProcedureKind::Update;
+  case plan::ProcedureKind::begin:
+    return ProcedureKind::Begin;
   }
   return ProcedureKind::Forward;
 }
@@ -284,10 +299,13 @@ static ProcedureKind kindOf(plan::ProcedureKind kind) {
 static Phase phaseOf(plan::ProcedureKind kind) {
   switch (kind) {
   case plan::ProcedureKind::begin:
-  case plan::ProcedureKind::forward: return Phase::Forward;
+  case plan::ProcedureKind::forward:
+    return Phase::Forward;
   case plan::ProcedureKind::backward:
-  case plan::ProcedureKind::backward_last: return Phase::Backward;
-  case plan::ProcedureKind::update: return Phase::Update;
+  case plan::ProcedureKind::backward_last:
+    return Phase::Backward;
+  case plan::ProcedureKind::update:
+    return Phase::Update;
   }
   return Phase::Forward;
 }

@@ -26,8 +26,8 @@ struct Argument {
 };
 
 struct Case {
-  std::string name;  // of the generator
-  std::string text;  // func.func @case(...) { ... }
+  std::string name; // of the generator
+  std::string text; // func.func @case(...) { ... }
   std::vector<Argument> arguments;
   // Result i is written over argument aliases[i] (-1: into its own buffer).
   std::vector<int> aliases;
@@ -48,7 +48,8 @@ std::vector<Generator> generators();
 
 // Helpers of the generators.
 int64_t draw(Random &random, int64_t low, int64_t high); // inclusive
-std::vector<int64_t> drawShape(Random &random, int64_t minRank, int64_t maxRank, int64_t maxElements);
+std::vector<int64_t> drawShape(Random &random, int64_t minRank, int64_t maxRank,
+                               int64_t maxElements);
 std::string tensorType(const std::vector<int64_t> &shape, const std::string &element = "f32");
 std::string i64Array(const std::vector<int64_t> &values); // array<i64: 1, 2>
 

@@ -66,8 +66,8 @@ Case makeUnary(Random &random) {
   const Op &op = ops[draw(random, 0, std::size(ops) - 1)];
   auto type = tensorType(drawShape(random, 0, 4, 6000));
   FunctionText f;
-  std::string r = f.op("graph." + std::string(op.name), {f.argument(type, op.fill)}, {type},
-                       op.attributes);
+  std::string r =
+      f.op("graph." + std::string(op.name), {f.argument(type, op.fill)}, {type}, op.attributes);
   Case result = f.finish(std::string("unary ") + op.name, {r});
   result.aliases[0] = draw(random, 0, 1) - 1;
   return result;
@@ -95,7 +95,8 @@ Case makeLogic(Random &random) {
   std::string y = f.argument(tensorType(thinned(random, shape), element), fill, -2, 3);
   std::string z = f.argument(bits, Fill::Bits);
   std::string predicate = predicates[draw(random, 0, 5)];
-  std::string c = f.op("graph.compare", {x, y}, {bits}, "predicate = #graph.predicate<" + predicate + ">");
+  std::string c =
+      f.op("graph.compare", {x, y}, {bits}, "predicate = #graph.predicate<" + predicate + ">");
   c = f.op(draw(random, 0, 1) ? "graph.and" : "graph.or", {c, z}, {bits});
   if (draw(random, 0, 1))
     c = f.op("graph.not", {c}, {bits});
@@ -163,8 +164,8 @@ Case makeIndexed(Random &random) {
   std::vector<int64_t> lead(shape.begin(), shape.end() - 1);
   if (kind == 1) {
     in.push_back(f.argument(type));
-    attributes += ", valid = " + std::to_string(draw(random, 0, shape[dim])) +
-                  " : i64, value = -3.5 : f64";
+    attributes +=
+        ", valid = " + std::to_string(draw(random, 0, shape[dim])) + " : i64, value = -3.5 : f64";
   } else if (kind == 2) {
     in.push_back(f.argument(tensorType(lead, "i64"), Fill::Ids, -1, shape.back() + 2));
     in.push_back(f.argument(tensorType(lead)));
@@ -257,7 +258,8 @@ Case makeConcat(Random &random) {
     in.push_back(f.argument(tensorType(part)));
   }
   shape[dim] = total;
-  std::string r = f.op("graph.concat", in, {tensorType(shape)}, "dim = " + std::to_string(dim) + " : i64");
+  std::string r =
+      f.op("graph.concat", in, {tensorType(shape)}, "dim = " + std::to_string(dim) + " : i64");
   return f.finish("concat", {r});
 }
 
@@ -267,8 +269,8 @@ Case makeReshape(Random &random) {
   for (int64_t size : shape)
     count *= size;
   FunctionText f;
-  return f.finish("reshape", {f.op("graph.reshape", {f.argument(tensorType(shape))},
-                                   {tensorType({count})})});
+  return f.finish("reshape",
+                  {f.op("graph.reshape", {f.argument(tensorType(shape))}, {tensorType({count})})});
 }
 
 Case makeConstant(Random &random) {
@@ -278,7 +280,8 @@ Case makeConstant(Random &random) {
     values += (i ? ", " : "") + std::to_string(draw(random, -100, 100)) + ".5";
   bool isSplat = draw(random, 0, 2) == 0;
   FunctionText f;
-  std::string c = f.op("graph.constant", {}, {type}, "", isSplat ? "dense<2.5> : " + type : "dense<[" + values + "]> : " + type);
+  std::string c = f.op("graph.constant", {}, {type}, "",
+                       isSplat ? "dense<2.5> : " + type : "dense<[" + values + "]> : " + type);
   if (draw(random, 0, 1))
     return f.finish("constant", {c});
   std::string x = f.argument(tensorType({rows, n}));

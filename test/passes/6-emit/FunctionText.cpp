@@ -68,12 +68,14 @@ std::string FunctionText::op(const std::string &name, const std::vector<std::str
   for (const std::string &operand : operands)
     operandTypes.push_back(typeOf(operand));
   bool isConstant = name == "graph.constant";
-  body += "  " + result + (resultTypes.size() > 1 ? ":" + std::to_string(resultTypes.size()) : "") +
-          " = " + name + " " + prefix + join(operands) +
-          (attributes.empty() ? "" : " {" + attributes + "}") +
-          (isConstant ? "" : " : (" + join(operandTypes) + ") -> " +
-                                 (resultTypes.size() > 1 ? "(" + join(resultTypes) + ")" : resultTypes[0])) +
-          "\n";
+  body +=
+      "  " + result + (resultTypes.size() > 1 ? ":" + std::to_string(resultTypes.size()) : "") +
+      " = " + name + " " + prefix + join(operands) +
+      (attributes.empty() ? "" : " {" + attributes + "}") +
+      (isConstant ? ""
+                  : " : (" + join(operandTypes) + ") -> " +
+                        (resultTypes.size() > 1 ? "(" + join(resultTypes) + ")" : resultTypes[0])) +
+      "\n";
   if (resultTypes.size() == 1)
     types.push_back({result, resultTypes[0]});
   for (size_t i = 0; i < resultTypes.size(); ++i)

@@ -29,9 +29,9 @@ int main(int argc, char **argv) {
       only = argv[i + 1];
   }
   MLIRContext context;
-  context.loadDialect<func::FuncDialect, llmc::plan::PlanDialect, arith::ArithDialect,
-                      math::MathDialect, scf::SCFDialect, vector::VectorDialect,
-                      LLVM::LLVMDialect>();
+  context
+      .loadDialect<func::FuncDialect, llmc::plan::PlanDialect, arith::ArithDialect,
+                   math::MathDialect, scf::SCFDialect, vector::VectorDialect, LLVM::LLVMDialect>();
   int passed = 0, failed = 0;
   for (const Generator &generator : generators()) {
     if (!only.empty() && only != generator.name)

@@ -36,8 +36,8 @@ Case makeReduce(Random &random) {
   auto shape = drawShape(random, 1, 4, 20000);
   FunctionText f;
   std::string element = draw(random, 0, 6) ? "f32" : "i64";
-  std::string x = f.argument(tensorType(shape, element), element == "f32" ? Fill::Normal : Fill::Ids,
-                             -100, 100);
+  std::string x = f.argument(tensorType(shape, element),
+                             element == "f32" ? Fill::Normal : Fill::Ids, -100, 100);
   return reduceCase(random, f, shape, x, element, "reduce");
 }
 
@@ -58,7 +58,9 @@ Case makeSoftmax(Random &random) {
   auto shape = drawShape(random, 1, 3, 8000);
   FunctionText f;
   auto type = tensorType(shape);
-  std::string r = f.op("graph.softmax", {f.argument(type, draw(random, 0, 1) ? Fill::Infinite : Fill::Normal)}, {type});
+  std::string r =
+      f.op("graph.softmax", {f.argument(type, draw(random, 0, 1) ? Fill::Infinite : Fill::Normal)},
+           {type});
   Case result = f.finish("softmax", {r});
   result.aliases[0] = draw(random, 0, 1) - 1;
   return result;
@@ -85,7 +87,8 @@ Case makeLayerNorm(Random &random) {
   auto type = tensorType(shape), vector = tensorType({shape.back()}), rows = leadingType(shape);
   FunctionText f;
   std::string x = f.argument(type), scale = f.argument(vector), bias = f.argument(vector);
-  std::string r = f.op("graph.layer_norm", {x, scale, bias}, {type, rows, rows}, "eps = 1.0e-5 : f64");
+  std::string r =
+      f.op("graph.layer_norm", {x, scale, bias}, {type, rows, rows}, "eps = 1.0e-5 : f64");
   Case result = f.finish("layer_norm", {r + "#0", r + "#1", r + "#2"});
   // With two elements a row may have nearly no variance: 1 / sqrt(eps) amplifies.
   result.tolerance = shape.back() < 4 ? 1e-4 : 4e-6;
@@ -136,7 +139,8 @@ Case makeGather(Random &random) {
   to.insert(to.end(), inner.begin(), inner.end());
   FunctionText f;
   std::string t = f.argument(tensorType(table));
-  std::string i = f.argument(tensorType(ids, draw(random, 0, 1) ? "i64" : "i32"), Fill::Ids, -2, rows + 2);
+  std::string i =
+      f.argument(tensorType(ids, draw(random, 0, 1) ? "i64" : "i32"), Fill::Ids, -2, rows + 2);
   return finishLookup(random, f, "gather", {t, i}, tensorType(to));
 }
 
@@ -193,16 +197,17 @@ Case makeAttentionGrad(Random &random) {
   FunctionText f;
   std::string dO = f.argument(t.q), q = f.argument(t.q), k = f.argument(t.k), v = f.argument(t.k);
   std::string o = f.argument(t.q), lse = f.argument(t.lse, Fill::Positive);
-  std::string r = f.op("graph.attention_grad", {dO, q, k, v, o, lse}, {t.q, t.k, t.k}, t.attributes);
+  std::string r =
+      f.op("graph.attention_grad", {dO, q, k, v, o, lse}, {t.q, t.k, t.k}, t.attributes);
   Case result = f.finish("attention_grad", {r + "#0", r + "#1", r + "#2"});
   result.tolerance = 1e-5; // exp(s - lse) of a random lse is no probability and may be large
   return result;
 }
 
 Case makeMatmul(Random &random) {
-  static const char *equations[] = {"bsd,de->bse", "bsd,vd->bsv", "bsd,bse->de", "bse,de->bsd",
-                                    "ab,bc->ca",   "hab,hbc->hac", "hab,hcb->hac", "hba,hbc->hac",
-                                    "abc,abd->adc"};
+  static const char *equations[] = {"bsd,de->bse",  "bsd,vd->bsv",  "bsd,bse->de",
+                                    "bse,de->bsd",  "ab,bc->ca",    "hab,hbc->hac",
+                                    "hab,hcb->hac", "hba,hbc->hac", "abc,abd->adc"};
   std::string equation = equations[draw(random, 0, std::size(equations) - 1)];
   int64_t sizes[128] = {};
   auto shapeOf = [&](const std::string &letters) {

@@ -41,12 +41,24 @@ static std::vector<double> fill(const Argument &argument, RankedTensorType type,
   for (double &value : values) {
     switch (argument.fill) {
     case Fill::Normal:
-    case Fill::Infinite: value = normal(random); break;
-    case Fill::Wide: value = scale * normal(random); break;
-    case Fill::Positive: value = 0.1 + 1.9 * unit(random); break;
-    case Fill::Probability: value = unit(random) / row; break;
-    case Fill::Ids: value = draw(random, argument.low, argument.high - 1); break;
-    case Fill::Bits: value = draw(random, 0, 1); break;
+    case Fill::Infinite:
+      value = normal(random);
+      break;
+    case Fill::Wide:
+      value = scale * normal(random);
+      break;
+    case Fill::Positive:
+      value = 0.1 + 1.9 * unit(random);
+      break;
+    case Fill::Probability:
+      value = unit(random) / row;
+      break;
+    case Fill::Ids:
+      value = draw(random, argument.low, argument.high - 1);
+      break;
+    case Fill::Bits:
+      value = draw(random, 0, 1);
+      break;
     }
     if (type.getElementType().isF32())
       value = static_cast<float>(value);
@@ -117,8 +129,7 @@ public:
     auto whole = execute(kernel, inputs, 0), parts = execute(kernel, inputs, draw(random, 1, 6));
     Outcome outcome;
     for (size_t i = 0; i < whole.size(); ++i) {
-      if (whole[i].bytes() &&
-          std::memcmp(whole[i].data(), parts[i].data(), whole[i].bytes()) != 0)
+      if (whole[i].bytes() && std::memcmp(whole[i].data(), parts[i].data(), whole[i].bytes()) != 0)
         outcome.problem = "parts of the rows give other bits than the whole";
       double error = errorOf(whole[i].read(), (*wanted)[i].data);
       outcome.error = std::max(outcome.error, error);
@@ -194,9 +205,9 @@ std::vector<Outcome> runCases(MLIRContext &context, const std::vector<Case> &cas
     if (!outcomes[i].problem.empty())
       continue;
     void *symbol = library.problem.empty() ? library.symbol("kernel" + std::to_string(i)) : nullptr;
-    outcomes[i] = symbol ? Trial(cases[i], compiled[i], random)
-                               .run(reinterpret_cast<KernelFunction>(symbol))
-                         : Outcome{"is not in the shared object " + library.problem};
+    outcomes[i] =
+        symbol ? Trial(cases[i], compiled[i], random).run(reinterpret_cast<KernelFunction>(symbol))
+               : Outcome{"is not in the shared object " + library.problem};
   }
   return outcomes;
 }

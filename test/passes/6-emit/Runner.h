@@ -8,8 +8,8 @@
 namespace llmc::test {
 
 struct Outcome {
-  std::string problem;   // empty: all is well
-  double error = 0;      // largest, of the largest magnitude of its result
+  std::string problem; // empty: all is well
+  double error = 0;    // largest, of the largest magnitude of its result
 };
 
 // One outcome per case; all kernels go into one shared object.

@@ -29,8 +29,8 @@ static double sigmoid(double x) { return 1 / (1 + std::exp(-x)); }
 
 // Every 997th float, so all exponents and both signs, and the special values.
 static std::vector<double> points() {
-  std::vector<double> values{0.0, -0.0, INFINITY, -INFINITY, NAN, 1.0, -1.0,
-                             88.7f, 88.8f, -103.9f, -104.1f};
+  std::vector<double> values{0.0,  -0.0,  INFINITY, -INFINITY, NAN,    1.0,
+                             -1.0, 88.7f, 88.8f,    -103.9f,   -104.1f};
   for (uint64_t bits = 0; bits < 0x100000000ull; bits += 997)
     if (float value = std::bit_cast<float>(static_cast<uint32_t>(bits)); !std::isnan(value))
       values.push_back(value);
@@ -45,15 +45,17 @@ static double distance(float got, double wanted) {
     return std::isnan(wanted) && std::isnan(got) ? 0 : INFINITY;
   float rounded = static_cast<float>(wanted);
   if (std::isinf(rounded) || std::isinf(got))
-    return got == rounded ? 0 : std::fabs(std::nextafter(rounded, 0.0f)) == std::fabs(got) ? 1 : INFINITY;
+    return got == rounded                                               ? 0
+           : std::fabs(std::nextafter(rounded, 0.0f)) == std::fabs(got) ? 1
+                                                                        : INFINITY;
   double unit = std::fabs(std::nextafter(std::fabs(rounded), INFINITY) - std::fabs(rounded));
   return std::fabs(got - wanted) / unit;
 }
 
 void checkUnitsInLastPlace(MLIRContext &context, int &passed, int &failed) {
   static const Function functions[] = {
-      {"exp", std::exp, 1.2}, {"log", std::log, 1.2},      {"tanh", std::tanh, 2},
-      {"erf", std::erf, 1.5}, {"sigmoid", sigmoid, 2.5},   {"sqrt", std::sqrt, 0.5},
+      {"exp", std::exp, 1.2}, {"log", std::log, 1.2},    {"tanh", std::tanh, 2},
+      {"erf", std::erf, 1.5}, {"sigmoid", sigmoid, 2.5}, {"sqrt", std::sqrt, 0.5},
   };
   auto inputs = points();
   for (const Function &function : functions) {

@@ -91,7 +91,8 @@ static void checkModel(Checks &checks, const planfile::ProgramT &p) {
   EXPECT(p.model->name == "tiny" && p.model->layers == 4 && p.model->vocabulary == 10);
   EXPECT(p.model->parameters == 2 * 8 * 6);
   EXPECT(p.model->blocks == std::vector<std::string>{"mlp x4"});
-  EXPECT(p.schedule == "gpipe" && p.micro_batch == 3 && p.micro_batches == 2 && p.global_batch == 12);
+  EXPECT(p.schedule == "gpipe" && p.micro_batch == 3 && p.micro_batches == 2 &&
+         p.global_batch == 12);
   EXPECT(p.optimizer == planfile::OptimizerKind::AdamW);
   EXPECT(p.files.size() == 1 && p.files[0]->hash == 77);
   EXPECT(p.sources.size() == 2 && p.sources[0]->file == 0 && p.sources[0]->file_offset == 64);
@@ -133,7 +134,8 @@ static void checkInstructions(Checks &checks, const planfile::ProgramT &p) {
   EXPECT(p.origins[forward[1]->origin]->nodes == std::vector<std::string>{"n0"});
   const auto *third = forward[4]->body.AsMatmul();
   EXPECT(third && third->batch == 2 && third->m == 4 && third->n == 4 && third->k == 5);
-  EXPECT(third->c->offset == 5632 + 2 * 2 * 4 * 4 * 4 && third->a->offset == 5120 + 2 * 4 * 2 * 5 * 4);
+  EXPECT(third->c->offset == 5632 + 2 * 2 * 4 * 4 * 4 &&
+         third->a->offset == 5120 + 2 * 4 * 2 * 5 * 4);
   const auto *reduce = forward[5]->body.AsCollective();
   EXPECT(reduce && reduce->count == 36 && reduce->axes == std::vector<uint32_t>{2});
   EXPECT(p.origins[forward[5]->origin]->tactic == "tensor");
@@ -229,7 +231,8 @@ void checkEquations(MLIRContext &context, int64_t draws, int64_t seed, int &pass
         value = draw(random, -9, 9);
     FunctionText f;
     std::string x = f.argument(tensorType(lhs.shape)), y = f.argument(tensorType(rhs.shape));
-    std::string r = f.op("graph.matmul", {x, y}, {tensorType(shapeOf(out))}, "", "\"" + equation + "\" ");
+    std::string r =
+        f.op("graph.matmul", {x, y}, {tensorType(shapeOf(out))}, "", "\"" + equation + "\" ");
     auto module = parseSourceString<ModuleOp>(f.finish("", {r}).text, ParserConfig(&context));
     auto wanted = graph::evaluate(*module->getOps<func::FuncOp>().begin(), {lhs, rhs});
     auto calls = emit::matmulCalls(equation, lhs.shape, rhs.shape, shapeOf(out), false);
