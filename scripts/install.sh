@@ -7,6 +7,8 @@ packages=(
   libmlir-22-dev mlir-22-tools llvm-22-dev llvm-22-tools liblld-22-dev zlib1g-dev libzstd-dev
   # what builds it
   clang-22 lld-22 cmake ninja-build
+  # sanitizers and libFuzzer
+  libclang-rt-22-dev
   # readers and the plan file
   libprotobuf-dev protobuf-compiler libflatbuffers-dev flatbuffers-compiler
   nlohmann-json3-dev libxxhash-dev

@@ -1,4 +1,5 @@
 #include "lib/onnx/Conversion.h"
+#include "lib/onnx/Fold.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringMap.h"
 
@@ -186,8 +187,11 @@ ConvertResult convertPad(Call &call) {
 ConvertResult convertTrilu(Call &call) {
   const HostTensor *k = call.constant(1);
   Shape shape = call.shape(0);
-  if (shape.size() < 2 || (call.has(1) && (!k || k->size() != 1)) || !call.isFloat(0))
+  bool known = !call.has(1) || (k && k->size() == 1 && !k->isFloat());
+  if (shape.size() < 2 || !known || !call.isFloat(0))
     return error("needs a float matrix, and k known at import");
+  if (auto s = checkHostSize(llvm::ArrayRef<int64_t>(shape).take_back(2)); !s)
+    return s.takeError();
   int64_t columns = shape.back(), rows = shape[shape.size() - 2], shift = k ? k->ints[0] : 0;
   bool upper = call.node.integer("upper", 1);
   HostTensor keep(Element::F32, {rows, columns});

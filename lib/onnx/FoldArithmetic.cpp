@@ -208,6 +208,9 @@ FoldResult foldWhere(const FoldInput &in) {
 FoldResult foldClip(const FoldInput &in) {
   if (!in.get(0))
     return error("needs an operand");
+  for (int i : {1, 2})
+    if (in.get(i) && in.get(i)->size() != 1)
+      return error("bounds must be scalars");
   double low = in.get(1) ? in.get(1)->number(0)
                          : in.node.number("min", -std::numeric_limits<double>::infinity());
   double high = in.get(2) ? in.get(2)->number(0)

@@ -154,7 +154,7 @@ FoldResult foldGatherElements(const FoldInput &in) {
 }
 
 FoldResult foldCumSum(const FoldInput &in) {
-  if (!twoOperands(in) || in.get(1)->size() != 1)
+  if (!twoOperands(in) || in.get(1)->size() != 1 || in.get(1)->isFloat())
     return error("needs data and an axis");
   HostTensor out = *in.get(0);
   auto axis = normalAxis(in.get(1)->ints[0], out.shape.size());
@@ -185,7 +185,8 @@ FoldResult foldCumSum(const FoldInput &in) {
 }
 
 FoldResult foldTrilu(const FoldInput &in) {
-  if (!in.get(0) || in.get(0)->shape.size() < 2 || (in.get(1) && in.get(1)->size() != 1))
+  if (!in.get(0) || in.get(0)->shape.size() < 2 ||
+      (in.get(1) && (in.get(1)->size() != 1 || in.get(1)->isFloat())))
     return error("needs a matrix and a scalar k");
   HostTensor out = *in.get(0);
   int64_t k = in.get(1) ? in.get(1)->ints[0] : 0;

@@ -189,7 +189,14 @@ Result<std::vector<Operand>> Importer::convert(const Node &node) {
     return s.takeError();
   if (folded)
     return std::move(*folded);
-  if (ConvertFunction convert = findConverter(node.op()))
+  ConvertFunction convert = findConverter(node.op());
+  // Parameters and tokens are never float64, so this is a constant among them.
+  // Of these two ops only the number matters.
+  bool any = node.op() == "Pow" || node.op() == "Dropout";
+  for (size_t i = 0; convert && !any && i < call.size(); ++i)
+    if (call.has(i) && call.element(i).isF64())
+      return error("operand ", i, " is float64: export as float32");
+  if (convert)
     return convert(call);
   return error("is supported only where its operands depend on shapes and constants");
 }

@@ -1,0 +1,122 @@
+#!/usr/bin/env python3
+"""Fuzzes every reader with sanitizers: first the committed cases, then new bytes.
+A case is a find that was fixed, or a small file to start from.
+
+run.py [--seconds S] [--only READER] [--corpus DIR] [--no-build] [--full]
+S is 10, with --full 60. What a run finds stays in build-fuzz/finds/READER; once it
+is fixed, it belongs into test/fuzz/cases/READER (make it small with -minimize_crash=1).
+--corpus keeps the inputs that reached something new, for a longer run.
+"""
+import argparse
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+BUILD = ROOT / "build-fuzz"
+DATA = ROOT / "test" / "data"
+CASES = ROOT / "test" / "fuzz" / "cases"
+SYMBOLIZER = pathlib.Path("/usr/lib/llvm-22/bin/llvm-symbolizer")
+# Reader: seeds beside those that llmc-fuzz-seeds writes, and options.
+READERS = {
+    "npy": (["gpt2-tiny/*.npy"], []),
+    "safetensors": (["gpt2-tiny/weights.safetensors"], []),
+    "plan": ([], []),
+    "payload": ([], []),
+    "tokens": ([], []),
+    "config": (["*/config.json"], []),
+    "onnx": (["gpt2-tiny/*.onnx"], []),
+    "nodes": ([], ["-len_control=0", "-max_len=300"]),
+}
+
+
+def build():
+    """Compiles what is not up to date; the last lines of a failure."""
+    done = subprocess.run([ROOT / "scripts" / "build.sh", "fuzz", "llmc-fuzz-all"],
+                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    return "" if done.returncode == 0 else "\n".join(done.stdout.splitlines()[-40:])
+
+
+def call(reader, *arguments):
+    environment = dict(os.environ, UBSAN_OPTIONS="print_stacktrace=1")
+    if SYMBOLIZER.exists():
+        environment["ASAN_SYMBOLIZER_PATH"] = str(SYMBOLIZER)
+    program = BUILD / "bin" / f"llmc-fuzz-{reader}"
+    return subprocess.run([program, "-timeout=10", "-rss_limit_mb=3000", "-malloc_limit_mb=2500",
+                           *map(str, arguments)], env=environment, stdout=subprocess.PIPE,
+                          stderr=subprocess.STDOUT, text=True, errors="replace")
+
+
+def replay(reader):
+    """Reads each committed case once."""
+    folder = CASES / reader
+    cases = sorted(folder.iterdir()) if folder.exists() else []
+    if not cases:
+        return None, ""
+    done = call(reader, *cases)
+    return done.returncode == 0, f"{len(cases)}" if done.returncode == 0 else done.stdout
+
+
+def fuzz(reader, seconds, corpus, seeds):
+    patterns, options = READERS[reader]
+    own = seeds / reader
+    own.mkdir(parents=True, exist_ok=True)
+    for pattern in patterns:
+        for path in sorted(DATA.glob(pattern)):
+            shutil.copy(path, own / path.relative_to(DATA).as_posix().replace("/", "-"))
+    finds = BUILD / "finds" / reader
+    finds.mkdir(parents=True, exist_ok=True)
+    corpus = corpus / reader
+    corpus.mkdir(parents=True, exist_ok=True)
+    done = call(reader, f"-max_total_time={seconds}", "-print_final_stats=1",
+                f"-artifact_prefix={finds}/", *options, corpus, own,
+                *([CASES / reader] if (CASES / reader).exists() else []))
+    count = re.search(r"number_of_executed_units:\s+(\d+)", done.stdout)
+    if done.returncode != 0 or not count or int(count[1]) < 100:
+        return False, done.stdout
+    reached = re.findall(r"cov: (\d+)", done.stdout)
+    return True, f"{int(count[1]):,} inputs, {reached[-1] if reached else '?'} edges"
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--seconds", type=int)
+    parser.add_argument("--only", choices=sorted(READERS))
+    parser.add_argument("--corpus", type=pathlib.Path)
+    parser.add_argument("--no-build", action="store_true")
+    parser.add_argument("--full", action="store_true")
+    arguments = parser.parse_args()
+    seconds = arguments.seconds or (60 if arguments.full else 10)
+    passed = failed = 0
+
+    def note(good, title, text):
+        nonlocal passed, failed
+        passed, failed = passed + good, failed + (not good)
+        print(f"ok      {title}: {text}" if good else f"FAILED  {title}\n{text[-6000:]}", flush=True)
+
+    problem = "" if arguments.no_build else build()
+    if problem:
+        note(False, "build", problem)
+    with tempfile.TemporaryDirectory(prefix="llmc-fuzz-") as temporary:
+        temporary = pathlib.Path(temporary)
+        if not problem:
+            subprocess.run([BUILD / "bin" / "llmc-fuzz-seeds", temporary / "seeds"], check=True)
+        for reader in [] if problem else READERS:
+            if arguments.only not in (None, reader):
+                continue
+            good, text = replay(reader)
+            if good is not None:
+                note(good, f"{reader}: cases", text)
+            corpus = arguments.corpus or temporary / "corpus"
+            good, text = fuzz(reader, seconds, corpus, temporary / "seeds")
+            note(good, f"{reader}: {seconds} s", text)
+    print(f"{passed} passed, {failed} failed")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
