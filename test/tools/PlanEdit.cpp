@@ -23,6 +23,7 @@ constexpr const char *kUsage =
   stream STAGE PROCEDURE INDEX STREAM      moves an instruction to another stream
   shift STAGE PROCEDURE INDEX BYTES        moves what the instruction writes in the arena
   swap-entries STAGE INDEX INDEX           two rows of the schedule table
+  kernels FILE                             another shared object in place of the kernels
 A procedure is named or numbered. Indices are those of the plan as edited so far.
 )";
 
@@ -107,8 +108,15 @@ Status shift(InstructionT &inst, int64_t bytes) {
   return found ? support::ok() : error("the instruction writes nothing that can be moved");
 }
 
-Status edit(ProgramT &program, Arguments &arguments) {
+Status edit(ProgramT &program, std::string &kernels, Arguments &arguments) {
   std::string what = arguments.word();
+  if (what == "kernels") {
+    Result<std::string> file = support::readFile(arguments.word());
+    if (!file)
+      return file.takeError();
+    kernels = *file;
+    return support::ok();
+  }
   if (what == "swap-entries") {
     Result<StageT *> stage = arguments.stage(program);
     if (!stage)
@@ -167,12 +175,13 @@ Status run(int argc, char **argv) {
     return support::ok();
   }
   Arguments arguments(argc - 3, argv + 3);
+  std::string object(*kernels);
   while (!arguments.empty())
-    if (Status s = edit(**program, arguments); !s)
+    if (Status s = edit(**program, object, arguments); !s)
       return s;
   std::string bytes = writeProgram(**program);
   Section sections[] = {{std::string(kPlanSection), bytes},
-                        {std::string(kKernelsSection), *kernels}};
+                        {std::string(kKernelsSection), object}};
   return writePayload(argv[1], sections, argv[2]);
 }
 

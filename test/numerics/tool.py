@@ -1,0 +1,130 @@
+"""The program as a trainer's tool, and the compiler's phases from outside."""
+import json
+import os
+import re
+import signal
+import subprocess
+import time
+
+import numpy as np
+
+from harness import (DATA, LLMC, Failure, Suite, call, compile_model, inputs, read_safetensors,
+                     require, train)
+
+OWN = os.path.join(DATA, "gpt2")
+CONFIG, TEXT = os.path.join(OWN, "config.json"), os.path.join(OWN, "text.bin")
+EDIT = os.path.join(os.path.dirname(LLMC), "llmc-plan-edit")
+
+
+def program(folder, *flags, model=CONFIG, name="program"):
+    path = os.path.join(folder, name)
+    compile_model(model, path, "--mesh", "2x2x2", "--seq", 16, "--global-batch", 8, *flags)
+    return path
+
+
+def equal(a, b):
+    require(sorted(a) == sorted(b), "the dumps hold different tensors")
+    for name in a:
+        require(np.array_equal(a[name], b[name]), f"{name} differs")
+
+
+def isolated(folder):
+    """A kernel that touched another rank's arena would fault."""
+    path = program(folder)
+    flags = ["--data", TEXT, "--steps", 2]
+    equal(train(path, folder, *flags), train(path, folder, *flags, "--isolate-arenas"))
+
+
+def no_kernel_in_the_runtime(folder):
+    """Without the emitted kernels there is nothing to call."""
+    path, empty, bare = program(folder), os.path.join(folder, "empty.so"), os.path.join(folder, "bare")
+    call(["clang-22", "-shared", "-nostdlib", "-x", "c", "/dev/null", "-o", empty])
+    call([EDIT, path, bare, "kernels", empty])
+    done = call([bare, "--data", TEXT, "--steps", 1], check=False)
+    require(done.returncode == 1 and "kernel" in done.stderr, f"ran without kernels: {done.stderr}")
+    symbols = call(["/usr/lib/llvm-22/bin/llvm-nm", "-C", os.path.join(os.path.dirname(LLMC), "llmc-rt")]).stdout
+    for op in ["layer_norm", "LayerNorm", "gelu", "Gelu", "softmax", "Softmax", "Attention", "attention(",
+               "scatter_add", "AdamW::", "adamw("]:
+        require(op not in symbols, f"the runtime has a symbol with {op}")
+
+
+def own_products(folder):
+    path = program(folder)
+    flags = ["--data", TEXT, "--steps", 3]
+    library, own = train(path, folder, *flags), train(path, folder, *flags, "--no-library")
+    error = np.max(np.abs(library["loss"] - own["loss"]) / library["loss"])
+    require(error <= 1e-5, f"losses differ by {error:.1e}")
+
+
+def saved(folder, model):
+    """--save writes the source's names; --weights reads them back, bit for bit."""
+    path, place = program(folder, model=os.path.join(OWN, model)), os.path.join(folder, "saved")
+    dump = train(path, folder, "--data", TEXT, "--steps", 2, "--save", place)
+    weights = read_safetensors(os.path.join(place, "model.safetensors"))
+    parameters = {n[len("param:"):]: v for n, v in dump.items() if n.startswith("param:")}
+    for name, value in weights.items():
+        require(np.array_equal(parameters[name], value), f"{name} differs between --save and --dump")
+    again = train(path, folder, "--data", TEXT, "--steps", 0, "--weights", place)
+    for name, value in parameters.items():
+        require(np.array_equal(again["param:" + name], value), f"{name} differs after --weights")
+    if model == "config.json":
+        with open(os.path.join(place, "config.json")) as f, open(CONFIG) as g:
+            require(json.load(f) == json.load(g), "config.json differs")
+    return f"{len(weights)} tensors"
+
+
+def stopped(folder):
+    """Ctrl-C ends at a step border and still writes what was asked for."""
+    path, place = program(folder), os.path.join(folder, "saved")
+    process = subprocess.Popen([path, "--data", TEXT, "--steps", "100000", "--save", place],
+                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    time.sleep(2)
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=60)
+    require(process.returncode == 0, f"exit {process.returncode}: {err}")
+    require(os.path.exists(os.path.join(place, "model.safetensors")), "nothing was saved")
+
+
+def metrics(folder):
+    path, file = program(folder), os.path.join(folder, "metrics.jsonl")
+    done = call([path, "--data", TEXT, "--steps", 4, "--warmup", 2, "--lr-schedule", "cosine", "--metrics", file])
+    with open(file) as f:
+        lines = [json.loads(line) for line in f]
+    require([line["step"] for line in lines] == [1, 2, 3, 4], f"steps {[line['step'] for line in lines]}")
+    for key in "step loss grad_norm lr tokens step_time_s tokens_per_s".split():
+        require(all(key in line for line in lines), f"a line without {key}")
+    require(lines[0]["lr"] < lines[1]["lr"] and lines[3]["lr"] < lines[2]["lr"], "warm-up or cosine is off")
+    require(lines[0]["tokens"] == 8 * 16, f"{lines[0]['tokens']} tokens a step")
+    for word in ["mesh", "weights", "data", "optimizer", "lr", "clip", "seed", "left"]:
+        require(word in done.stdout, f"the start or progress lines do not say {word}")
+
+
+def phases(folder, phase):
+    """Stopping after a phase and going on from the dump changes nothing."""
+    whole, ir = program(folder), os.path.join(folder, "dump.mlir")
+    program(folder, "--compile-to", phase, name="dump.mlir")
+    rest = program(folder, "--compile-from", phase, model=ir, name="rest")
+    flags = ["--data", TEXT, "--steps", 2]
+    equal(train(whole, folder, *flags), train(rest, folder, *flags))
+
+
+def dumps(folder):
+    place = os.path.join(folder, "phases")
+    program(folder, "--dump-phases", place)
+    names = sorted(os.listdir(place))
+    expected = ["raise", "train", "shard", "partition", "schedule", "emit"]
+    require([re.fullmatch(r"model\.\d-(\w+)\.mlir", n).group(1) for n in names] == expected, f"dumps {names}")
+
+
+suite = Suite("tool")
+suite.run("kernels touch their own arena only", isolated)
+suite.run("the runtime holds no kernel", no_kernel_in_the_runtime)
+suite.run("products by emitted kernels", own_products)
+for model in ["config.json", "dynamo.onnx", "torchscript.onnx"]:
+    suite.run(f"save and load, {model}", saved, model)
+suite.run("Ctrl-C", stopped)
+suite.run("metrics and start lines", metrics)
+for phase in ["raise", "train", "shard", "partition", "schedule"]:
+    suite.run(f"compile to and from {phase}", phases, phase)
+suite.run("numbered dumps", dumps)
+suite.finish()
