@@ -38,8 +38,9 @@ support::Result<Kernels> Kernels::load(std::string_view sharedObject,
     return s.takeError();
   }
   std::string path = support::text("/proc/self/fd/", fd);
+  // The loader tells objects apart by their path: the number must stay taken, or the
+  // next object would be this one again.
   void *handle = ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
-  ::close(fd);
   if (!handle)
     return error("cannot load the kernels: ", ::dlerror());
   std::vector<KernelFunction> functions;
