@@ -56,8 +56,10 @@ Gpt2 readConfig(Config &config, const CompileOptions &options) {
   if (m.width % m.heads)
     config.note("\"n_embd\" " + std::to_string(m.width) + " is not divisible by \"n_head\" " +
                 std::to_string(m.heads));
-  if (m.layers > 100000)
-    config.note("\"n_layer\" " + std::to_string(m.layers) + " is more than 100000");
+  constexpr int64_t mostLayers = 1000; // each is built before equal ones are folded
+  if (m.layers > mostLayers)
+    config.note("\"n_layer\" " + std::to_string(m.layers) + " is more than " +
+                std::to_string(mostLayers));
   if (config.flag({"add_cross_attention"}, false))
     config.note("\"add_cross_attention\" is not supported: only decoders are");
   return m;

@@ -71,10 +71,15 @@ OwningOpRef<ModuleOp> ModelBuilder::finish(Value logits) {
   builder_.setInsertionPointToEnd(body_);
   func::ReturnOp::create(builder_, named("logits"), logits);
   func_.setFunctionType(builder_.getFunctionType(body_->getArgumentTypes(), logits.getType()));
-  func_.setArgAttr(0, "graph.input", builder_.getStringAttr("input_ids"));
-  for (auto [i, state] : llvm::enumerate(bound_))
-    func_.setArgAttr(i + 1, "graph.state",
-                     FlatSymbolRefAttr::get(builder_.getContext(), state));
+  // All at once: each list of attributes lives as long as the context.
+  auto one = [&](llvm::StringRef name, Attribute value) -> Attribute {
+    return builder_.getDictionaryAttr(builder_.getNamedAttr(name, value));
+  };
+  SmallVector<Attribute> attributes{one("graph.input", builder_.getStringAttr("input_ids"))};
+  for (const std::string &state : bound_)
+    attributes.push_back(
+        one("graph.state", FlatSymbolRefAttr::get(builder_.getContext(), state)));
+  func_.setAllArgAttrs(attributes);
   func_.setResultAttr(0, "graph.output", builder_.getStringAttr("logits"));
   return std::move(module_);
 }

@@ -245,6 +245,8 @@ void Parameters::declare(ModuleOp module, func::FuncOp func) {
   for (auto &argument : arguments_)
     if (declared.insert(argument->view.tensor).second)
       declareSource(builder, argument->view.tensor, roles[argument->view.tensor]);
+  // Set all at once: each list of attributes lives as long as the context.
+  llvm::SmallVector<Attribute> attributes(func.getNumArguments(), builder.getDictionaryAttr({}));
   unsigned next = 0;
   for (auto &argument : arguments_) {
     std::string name;
@@ -260,9 +262,10 @@ void Parameters::declare(ModuleOp module, func::FuncOp func) {
                            graph::RoleAttr::get(builder.getContext(), graph::Role::parameter),
                            FlatSymbolRefAttr(), builder.getArrayAttr(place), UnitAttr(),
                            ArrayAttr());
-    func.setArgAttr(argument->value.getArgNumber(), "graph.state",
-                    FlatSymbolRefAttr::get(builder.getContext(), name));
+    attributes[argument->value.getArgNumber()] = builder.getDictionaryAttr(builder.getNamedAttr(
+        "graph.state", FlatSymbolRefAttr::get(builder.getContext(), name)));
   }
+  func.setAllArgAttrs(attributes);
   llvm::SmallVector<Attribute> constants;
   for (unsigned tensor : constants_)
     constants.push_back(builder.getStringAttr(model_.stored()[tensor].name));
