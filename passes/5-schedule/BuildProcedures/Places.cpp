@@ -122,6 +122,9 @@ bool Places::mayOverwrite(Value value, Place place) const {
 void Places::requestHome(Value value, Place place) {
   if (homes.count(value) || places.count(value))
     return;
+  // What outlives the procedure is kept in the slot, whoever else wants it.
+  if (escaping.contains(value) && roots[place.root].space != plan::Space::slot)
+    return;
   if (isa<BlockArgument>(value)) {
     // A message may arrive where nothing else is read.
     if (!llvm::is_contained(received, value) || reads.count(place.root))
@@ -189,24 +192,33 @@ bool Places::fuseAccumulation(Operation *op) {
   return false;
 }
 
+// Results that outlive the procedure, and what they are views of.
+void Places::collectEscaping(ArrayRef<bool> escapes) {
+  for (OpOperand &use : func.getBody().front().getTerminator()->getOpOperands())
+    if (escapes[use.getOperandNumber()]) {
+      escaping.insert(use.get());
+      int64_t displacement;
+      Operation *def = use.get().getDefiningOp();
+      for (; def && def->getNumOperands() && isView(def, displacement);
+           def = def->getOperand(0).getDefiningOp())
+        escaping.insert(def->getOperand(0));
+    }
+}
+
 // Users come before definitions: when an op is reached, all who want its
 // results somewhere have spoken.
 void Places::requestHomes(ArrayRef<Place> returned, ArrayRef<bool> escapes) {
   Block &block = func.getBody().front();
-  for (auto [i, value] : llvm::enumerate(block.getTerminator()->getOperands())) {
-    if (escapes[i])
-      escaping.insert(value);
+  collectEscaping(escapes);
+  for (auto [i, value] : llvm::enumerate(block.getTerminator()->getOperands()))
     if (returned[i])
       requestHome(value, returned[i]);
-  }
   for (Operation &op : llvm::reverse(block)) {
     if (op.getNumResults() == 0 || elided.contains(&op))
       continue;
     Value result = op.getResult(0);
     int64_t displacement;
     if (op.getNumOperands() && isView(&op, displacement)) {
-      if (escaping.contains(result))
-        escaping.insert(op.getOperand(0));
       if (Place home = homes.lookup(result); home && displacement == 0 && isa<graph::ReshapeOp>(op))
         requestHome(op.getOperand(0), home);
       continue;
@@ -231,8 +243,9 @@ void Places::requestHomes(ArrayRef<Place> returned, ArrayRef<bool> escapes) {
     if (isa<parallel::AllReduceOp>(op)) {
       Value operand = op.getOperand(0);
       if (Place source = places.lookup(operand)) {
-        // An accumulator is reduced where it stands.
-        if (!homes.count(result) && operand.hasOneUse() && mayOverwrite(result, source))
+        // An accumulator is reduced where it stands, if the function gives it a new value.
+        bool replaced = llvm::any_of(returned, [&](Place p) { return p && p.root == source.root; });
+        if (replaced && !homes.count(result) && operand.hasOneUse() && mayOverwrite(result, source))
           setHome(result, source);
       } else if (Place home = homes.lookup(result); home && operand.hasOneUse()) {
         requestHome(operand, home);

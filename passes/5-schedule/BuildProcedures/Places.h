@@ -51,6 +51,7 @@ private:
     unsigned operand;
   };
   void collectArgumentViews();
+  void collectEscaping(llvm::ArrayRef<bool> escapes);
   void requestHomes(llvm::ArrayRef<Place> returned, llvm::ArrayRef<bool> escapes);
   void requestHome(mlir::Value value, Place place);
   bool mayOverwrite(mlir::Value value, Place place) const;

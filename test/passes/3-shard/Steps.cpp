@@ -71,9 +71,15 @@ std::vector<std::string> differences(ModuleOp module, const parallel::StepOutput
       difference[i] -= it->second.data[i];
     // Without any label all gradients are exactly zero.
     double scale = std::max(norm(want.data), 1e-3 * all[state.getRole()]), off = norm(difference);
-    if (!(off <= 1e-10 * scale))
-      list.push_back("state " + name + " is off by " + std::to_string(off) + " of " +
-                     std::to_string(scale));
+    if (off <= 1e-10 * scale)
+      continue;
+    size_t worst = 0;
+    for (size_t i = 0; i < difference.size(); ++i)
+      if (!(std::abs(difference[i]) <= std::abs(difference[worst])))
+        worst = i;
+    list.push_back("state " + name + " is off by " + std::to_string(off) + " of " + std::to_string(scale) +
+                   ", element " + std::to_string(worst) + " is " +
+                   std::to_string(it->second.data[worst]) + " and not " + std::to_string(want.data[worst]));
   }
   for (auto &[name, want] : expected.outputs) {
     auto it = got.outputs.find(name);

@@ -8,6 +8,7 @@
 // CHECK: %[[X:[0-9]+]] = plan.buffer slot
 // CHECK: %[[W:[0-9]+]] = plan.buffer persistent of %[[ALL]] : !plan.buffer<64xf32> at 64 {binding = {{.*}}@w.grad
 // CHECK: %[[W2:[0-9]+]] = plan.buffer persistent of %[[W]] : {{.*}} at 128
+// CHECK: %[[W0:[0-9]+]] = plan.buffer persistent of %[[W]] : {{.*}} at 0
 // CHECK: %[[HEAD:[0-9]+]] = plan.buffer persistent of %[[ALL]] : !plan.buffer<64xf32> at 0 {binding = {{.*}}@head.grad
 // CHECK: %[[TOKENS:[0-9]+]] = plan.buffer persistent {binding = {{.*}}@tokens
 
@@ -29,6 +30,8 @@
 // SMALL-NEXT: plan.record 4 step {{.*}}stream = 0
 // SMALL-NEXT: plan.copy %[[X]] into %[[W2]]
 // SMALL-NEXT: plan.record 5 step
+// SMALL: plan.copy %[[X]] into %[[W0]]
+// SMALL-NEXT: plan.copy %[[X]] into %[[W0]]
 // SMALL: plan.wait 4 step {{.*}}stream = 1
 // SMALL: plan.collective all_reduce <sum> %[[B0]] into %[[B0]] over ["dp"] {{.*}}stream = 1
 // SMALL-NEXT: plan.wait 5 step
@@ -36,7 +39,7 @@
 // SMALL: plan.collective all_reduce <sum> %[[B2]]
 // SMALL: plan.collective all_reduce <sum> %[[B3]]
 // TWO-COUNT-2: plan.collective all_reduce
-// ONE-COUNT-4: plan.copy
+// ONE-COUNT-5: plan.copy
 // ONE-NEXT: plan.record 4 step {{.*}}stream = 0
 // ONE-NEXT: plan.wait 4 step {{.*}}stream = 1
 // ONE-NEXT: plan.collective all_reduce <sum> %[[B0]] into %[[B0]] over ["dp"] {origin = #plan.origin<"gradients" {{.*}}tactic "data"
@@ -69,6 +72,7 @@ module attributes {parallel.mesh = #parallel.mesh<["dp"=2, "pp"=1, "tp"=1]>} {
       plan.copy %0 into %5 {stream = 0 : i64} : !plan.buffer<16xf32>, !plan.buffer<16xf32>
       plan.copy %0 into %2 {stream = 0 : i64} : !plan.buffer<16xf32>, !plan.buffer<16xf32>
       plan.copy %0 into %3 {stream = 0 : i64} : !plan.buffer<16xf32>, !plan.buffer<16xf32>
+      plan.copy %0 into %4 {stream = 0 : i64} : !plan.buffer<16xf32>, !plan.buffer<16xf32>
       plan.copy %0 into %4 {stream = 0 : i64} : !plan.buffer<16xf32>, !plan.buffer<16xf32>
     }
     plan.procedure @update update {
