@@ -59,6 +59,7 @@ private:
   void mesh(const std::string &text);
   void namedMesh(const std::string &text);
   void option(const std::string &flag, const std::string &value);
+  bool verifyOption(const std::string &flag, const std::string &value);
   void finish();
 
   const std::vector<std::string> &arguments;
@@ -121,7 +122,37 @@ void Parser::mesh(const std::string &text) {
   }
 }
 
+// Flags of `verify` alone; false: not one of them.
+bool Parser::verifyOption(const std::string &flag, const std::string &value) {
+  CommandLine &line = result.line;
+  if (flag == "--after") {
+    line.after = parsePhase(value);
+    if (!line.after || *line.after == Phase::Import || *line.after == Phase::Emit)
+      usage("--after is one of raise, train, shard, partition, schedule, got '" + value + "'");
+  } else if (flag == "--seed") {
+    number(flag, value, line.seed.emplace(), 0);
+  } else if (flag == "--twin") {
+    if (value != "auto" && value != "on" && value != "off")
+      usage("--twin is one of auto, on, off, got '" + value + "'");
+    line.twin = value == "on"    ? CommandLine::Twin::On
+                : value == "off" ? CommandLine::Twin::Off
+                                 : CommandLine::Twin::Auto;
+  } else if (flag == "--draws") {
+    number(flag, value, line.draws, 1);
+  } else if (flag == "--interleavings") {
+    number(flag, value, line.interleavings, 1);
+  } else if (flag == "--mutants") {
+    line.mutate = true;
+    number(flag, value, line.mutants, 1);
+  } else {
+    return false;
+  }
+  return true;
+}
+
 void Parser::option(const std::string &flag, const std::string &value) {
+  if (result.line.command == "verify" && verifyOption(flag, value))
+    return;
   for (const Fixed &choice : fixedChoices())
     if (flag == choice.flag) {
       for (const std::string &works : choice.works)
@@ -212,7 +243,7 @@ void Parser::finish() {
   CommandLine &line = result.line;
   if (line.help || !result.errors.empty())
     return;
-  if (options.model.empty())
+  if (options.model.empty() && !line.draws)
     return usage("llmc " + line.command + " needs a model: an ONNX file or a config.json");
   if (line.command == "compile" && options.output.empty())
     usage("llmc compile needs -o OUT");
@@ -240,6 +271,8 @@ ParsedCommandLine Parser::run() {
       line.help = true;
     } else if (flag == "--json") {
       line.json = true;
+    } else if (flag == "--mutate" && line.command == "verify") {
+      line.mutate = true;
     } else if (flag == "--train") {
     } else if (flag == "--infer") {
       refuse("--infer is not built yet; use --train");
@@ -297,11 +330,34 @@ program for all ranks of the mesh.
   --compile-from PHASE   MODEL is IR that --compile-to PHASE wrote
   --dump-phases DIR      writes DIR/model.N-PHASE.mlir after each phase
 )";
+  if (command == "verify")
+    return R"(usage: llmc verify MODEL --mesh ... [choices of compile] [options]
+
+Shows that the plan for a mesh equals its model on one rank: static checks of the
+plan, the partitioned program in double precision, the plan with its kernels, five
+steps of each optimizer. MODEL may be IR that llmc compile --compile-to wrote; its
+mesh and choices are those it was written with. Exit 0: equal; 3: runs, but is not
+equal; 1: refused.
+
+  --after PHASE          only the border after raise, train, shard, partition, schedule
+  --seed S               of rows, labels and drawn weights                       [1]
+  --interleavings N      also run the plan N times with ranks, streams and transfers in
+                         drawn orders: equal bits, nothing read before it is written
+  --mutate               also break the plan in every small way; each fault must be
+                         found by a check, or shown to change nothing
+  --mutants N            the same with at most N faults of each kind
+  --twin auto|on|off     run a shrunk model of the same structure in place of the plan, and
+                         show that the two plans are isomorphic; auto: if the plan is too
+                         large to run here                                     [auto]
+  --draws N              N drawn models, meshes, batches, schedules in place of MODEL
+  --json                 one object: passed, ranks, checks
+)";
   return R"(usage: llmc COMMAND ...
 
   compile MODEL -o OUT   one program that trains MODEL on every rank of a mesh
   inspect MODEL|OUT      what is in a model or a compiled program
-  plan, verify, explain, trace   are not built yet
+  verify MODEL           shows that a plan equals its model
+  plan, explain, trace   are not built yet
 
 llmc COMMAND --help tells more; llmc --version.
 )";

@@ -18,6 +18,15 @@ struct CommandLine {
   Phase compileTo = Phase::Emit;
   bool json = false;
   bool help = false;
+  // verify
+  std::optional<Phase> after;  // --after: this border alone
+  std::optional<int64_t> seed; // of rows and drawn weights, and of --draws
+  int64_t draws = 0;           // --draws: that many drawn models in place of MODEL
+  int64_t interleavings = 0;   // --interleavings: runs in drawn orders
+  bool mutate = false;         // --mutate
+  enum class Twin { Auto, On, Off };
+  Twin twin = Twin::Auto;      // --twin: a shrunk model stands for the plan
+  int64_t mutants = 0;         // --mutants: at most so many of each fault; 0: all
 };
 
 // Parses everything after the program's name. All problems found are in

@@ -22,20 +22,23 @@ int main(int argc, char **argv) {
     llvm::outs() << helpText(line.command);
     return 0;
   }
-  for (const char *later : {"plan", "verify", "explain", "trace"})
+  for (const char *later : {"plan", "explain", "trace"})
     if (line.command == later) {
       llvm::errs() << "llmc: error: " << later
-                   << " is not built yet; llmc compile and llmc inspect are\n";
+                   << " is not built yet; llmc compile, inspect and verify are\n";
       return 1;
     }
-  if (!arguments.empty() && line.command != "compile" && line.command != "inspect") {
+  if (!arguments.empty() && line.command != "compile" && line.command != "inspect" &&
+      line.command != "verify") {
     llvm::errs() << "llmc: error: unknown command '" << line.command
-                 << "'; commands are compile, inspect\n";
+                 << "'; commands are compile, inspect, verify\n";
     return 2;
   }
   for (const std::string &error : parsed.errors)
     llvm::errs() << "llmc: error: " << error << "\n";
   if (!parsed.errors.empty())
     return parsed.wrongUsage ? 2 : 1;
+  if (line.command == "verify")
+    return runVerify(line);
   return line.command == "compile" ? runCompile(line) : runInspect(line);
 }

@@ -1,0 +1,243 @@
+// Making the change that a mutant names.
+#include "lib/verify/Mutants.h"
+
+#include <algorithm>
+#include <functional>
+
+namespace llmc::verify {
+
+using namespace planfile;
+
+namespace {
+
+// Which of the kernels at the end of a mutable plan doubles a type.
+uint32_t doublerOf(DType type) {
+  switch (type) {
+  case DType::F64:
+    return 1;
+  case DType::I64:
+    return 2;
+  case DType::I32:
+    return 3;
+  default:
+    return 0;
+  }
+}
+constexpr DType kDoubled[] = {DType::F32, DType::F64, DType::I64, DType::I32};
+
+template <class T>
+void doubleRows(void *const *buffers, const int64_t *, int64_t begin, int64_t end) {
+  T *data = static_cast<T *>(buffers[0]);
+  for (int64_t i = begin; i < end; ++i)
+    data[i] += data[i];
+}
+
+std::unique_ptr<InstructionT> makeInstruction(const InstructionT &like, BodyUnion body) {
+  auto made = std::make_unique<InstructionT>();
+  made->stream = like.stream;
+  made->phase = like.phase;
+  made->origin = like.origin;
+  made->body = std::move(body);
+  return made;
+}
+
+std::unique_ptr<InstructionT> makeCopy(const InstructionT &like, const BufferRefT &src,
+                                       const BufferRefT &dst) {
+  CopyT copy;
+  copy.src = std::make_unique<BufferRefT>(src);
+  copy.dst = std::make_unique<BufferRefT>(dst);
+  BodyUnion body;
+  body.Set(std::move(copy));
+  return makeInstruction(like, std::move(body));
+}
+
+// What is left of a collective that no longer communicates.
+std::vector<std::unique_ptr<InstructionT>> localPart(const InstructionT &inst) {
+  const CollectiveT &collective = *inst.body.AsCollective();
+  BufferRefT src = *collective.src, dst = *collective.dst;
+  std::vector<std::unique_ptr<InstructionT>> made;
+  if (collective.kind == CollectiveKind::ReduceScatter)
+    src.size = dst.size; // the first shard
+  uint64_t end = dst.offset + dst.size;
+  for (dst.size = src.size; dst.offset + src.size <= end; dst.offset += src.size)
+    made.push_back(makeCopy(inst, src, dst));
+  return made;
+}
+
+std::unique_ptr<InstructionT> makeDoubler(const ProgramT &program, InstructionT &inst) {
+  const CollectiveT *collective = inst.body.AsCollective();
+  DType type = collective ? collective->dtype : DType::F32;
+  const BufferRefT *result = nullptr;
+  if (collective)
+    result = collective->dst.get();
+  else if (const MatmulT *matmul = inst.body.AsMatmul())
+    result = matmul->c.get();
+  else
+    for (const auto &operand : inst.body.AsLaunch()->operands)
+      if (static_cast<unsigned>(operand->access) & 2)
+        result = operand->buffer.get();
+  LaunchT launch;
+  launch.kernel = static_cast<uint32_t>(program.kernels.size() - std::size(kDoubled)) +
+                  doublerOf(type);
+  launch.rows = static_cast<int64_t>(result->size / byteSize(type));
+  auto operand = std::make_unique<OperandT>();
+  operand->access = Access::ReadWrite;
+  operand->buffer = std::make_unique<BufferRefT>(*result);
+  launch.operands.push_back(std::move(operand));
+  BodyUnion body;
+  body.Set(std::move(launch));
+  return makeInstruction(inst, std::move(body));
+}
+
+using Instructions = std::vector<std::unique_ptr<InstructionT>>;
+
+// Replaces instruction `at` by others.
+void replace(Instructions &list, int64_t at, Instructions by) {
+  list.erase(list.begin() + at);
+  list.insert(list.begin() + at, std::make_move_iterator(by.begin()),
+              std::make_move_iterator(by.end()));
+}
+
+void changeCollective(const Mutant &mutant, size_t site, CollectiveT &collective) {
+  if (mutant.fault == Fault::Group) {
+    collective.axes = mutant.axes;
+    collective.members = mutant.members[site];
+  } else if (mutant.value == 1) {
+    collective.kind = CollectiveKind::Broadcast;
+  } else {
+    collective.reduce =
+        collective.reduce == ReduceKind::Sum ? ReduceKind::Max : ReduceKind::Sum;
+  }
+}
+
+void changePeer(const Mutant &mutant, InstructionT &inst) {
+  auto change = [&](auto &message) {
+    if (mutant.value == 0)
+      message.delta = -message.delta;
+    else
+      ++message.channel;
+  };
+  if (SendT *send = inst.body.AsSend())
+    change(*send);
+  else
+    change(*inst.body.AsRecv());
+}
+
+void exchange(const Mutant &mutant, const PlanSite &site, ProgramT &program) {
+  if (site.instruction < 0) {
+    program.stages[site.stage]->table[site.entry]->slot = mutant.value;
+    return;
+  }
+  std::vector<BufferRefT *> buffers = buffersOf(instructionAt(program, site));
+  std::swap(*buffers[mutant.value], *buffers[mutant.other]);
+}
+
+// Every buffer of the stage on these bytes stays where slot 0 has it.
+void overlap(const Mutant &mutant, ProgramT &program) {
+  const PlanSite &site = mutant.sites.front();
+  BufferRefT lost = *buffersOf(instructionAt(program, site))[mutant.other];
+  for (auto &procedure : program.stages[site.stage]->procedures)
+    for (auto &inst : procedure->instructions)
+      for (BufferRefT *buffer : buffersOf(*inst))
+        if (buffer->slot_stride != 0 && buffer->offset < lost.offset + lost.size &&
+            lost.offset < buffer->offset + buffer->size)
+          buffer->slot_stride = 0;
+}
+
+} // namespace
+
+MutablePlan makeMutable(const ProgramT &program, const runtime::Kernels &kernels) {
+  ProgramT copy(program);
+  std::vector<runtime::KernelFunction> functions;
+  for (uint32_t i = 0; i < kernels.size(); ++i)
+    functions.push_back(kernels[i]);
+  for (runtime::KernelFunction doubler :
+       {doubleRows<float>, doubleRows<double>, doubleRows<int64_t>, doubleRows<int32_t>})
+    functions.push_back(doubler);
+  for (DType type : kDoubled) {
+    auto kernel = std::make_unique<KernelT>();
+    kernel->name = "double_" + std::string(toString(type));
+    copy.kernels.push_back(std::move(kernel));
+  }
+  return {std::move(copy), runtime::Kernels(std::move(functions))};
+}
+
+std::vector<BufferRefT *> buffersOf(InstructionT &inst) {
+  std::vector<BufferRefT *> buffers;
+  auto add = [&](std::initializer_list<BufferRefT *> list) {
+    buffers.insert(buffers.end(), list);
+  };
+  BodyUnion &body = inst.body;
+  if (LaunchT *launch = body.AsLaunch())
+    for (auto &operand : launch->operands)
+      add({operand->buffer.get()});
+  else if (MatmulT *matmul = body.AsMatmul())
+    add({matmul->a.get(), matmul->b.get(), matmul->c.get()});
+  else if (CollectiveT *collective = body.AsCollective())
+    add({collective->src.get(), collective->dst.get()});
+  else if (CopyT *copy = body.AsCopy())
+    add({copy->src.get(), copy->dst.get()});
+  else if (FillT *fill = body.AsFill())
+    add({fill->dst.get()});
+  else if (FeedT *feed = body.AsFeed())
+    add({feed->dst.get()});
+  else if (SendT *send = body.AsSend())
+    for (auto &part : send->parts)
+      add({part.get()});
+  else if (RecvT *recv = body.AsRecv())
+    for (auto &part : recv->parts)
+      add({part.get()});
+  return buffers;
+}
+
+InstructionT &instructionAt(ProgramT &program, const PlanSite &site) {
+  return *program.stages[site.stage]->procedures[site.procedure]->instructions[site.instruction];
+}
+const InstructionT &instructionAt(const ProgramT &program, const PlanSite &site) {
+  return instructionAt(const_cast<ProgramT &>(program), site);
+}
+
+void apply(const Mutant &mutant, ProgramT &program) {
+  if (mutant.fault == Fault::Overlap)
+    return overlap(mutant, program);
+  // From the back, since some changes move what follows.
+  std::vector<size_t> order(mutant.sites.size());
+  for (size_t i = 0; i < order.size(); ++i)
+    order[i] = i;
+  std::sort(order.begin(), order.end(), [&](size_t a, size_t b) {
+    return mutant.sites[a].instruction > mutant.sites[b].instruction;
+  });
+  for (size_t i : order) {
+    const PlanSite &site = mutant.sites[i];
+    Instructions &list = program.stages[site.stage]->procedures[site.procedure]->instructions;
+    switch (mutant.fault) {
+    case Fault::Drop:
+      replace(list, site.instruction, localPart(*list[site.instruction]));
+      break;
+    case Fault::Group:
+    case Fault::Kind:
+      changeCollective(mutant, i, *list[site.instruction]->body.AsCollective());
+      break;
+    case Fault::Wait:
+      list.erase(list.begin() + site.instruction);
+      break;
+    case Fault::Scale:
+      list.insert(list.begin() + site.instruction + 1,
+                  makeDoubler(program, *list[site.instruction]));
+      break;
+    case Fault::Peer:
+      changePeer(mutant, *list[site.instruction]);
+      break;
+    case Fault::Exchange:
+      exchange(mutant, site, program);
+      break;
+    case Fault::Overlap:
+      break;
+    case Fault::Invert:
+      std::swap(list[site.instruction], list[mutant.neighbours[i]]);
+      break;
+    }
+  }
+}
+
+} // namespace llmc::verify

@@ -1,0 +1,57 @@
+#include "lib/verify/Interpret.h"
+
+#include "dialects/parallel/Evaluate.h"
+#include "lib/verify/Sources.h"
+
+using namespace mlir;
+
+namespace llmc::verify {
+
+// Rows [k * rows, (k + 1) * rows) of every input.
+static NamedTensors microBatch(const NamedTensors &inputs, int64_t rows, int64_t k) {
+  NamedTensors parts;
+  for (const auto &[name, whole] : inputs) {
+    std::vector<int64_t> shape = whole.shape;
+    shape[0] = rows;
+    Tensor part(shape);
+    std::copy_n(whole.data.begin() + k * part.size(), part.size(), part.data.begin());
+    parts[name] = std::move(part);
+  }
+  return parts;
+}
+
+FailureOr<Outcome> interpret(ModuleOp module, const Trial &trial) {
+  auto rows = module->getAttrOfType<IntegerAttr>("graph.batch");
+  if (!rows || rows.getInt() < 1)
+    return module.emitError("has no graph.batch, the rows of one micro-batch");
+  NamedTensors states = statesFromSources(module, trial.weights);
+  Outcome outcome;
+  for (const StepData &data : trial.steps) {
+    parallel::StepInput input;
+    input.states = std::move(states);
+    int64_t all = data.inputs.empty() ? 0 : data.inputs.begin()->second.shape[0];
+    for (int64_t k = 0; k < all / rows.getInt(); ++k)
+      input.microBatches.push_back(microBatch(data.inputs, rows.getInt(), k));
+    for (auto [name, value] : data.scalars) {
+      Tensor scalar(std::vector<int64_t>{});
+      scalar.data[0] = value;
+      input.scalars[name] = scalar;
+    }
+    FailureOr<parallel::StepOutput> output = parallel::evaluateStep(module, input);
+    if (failed(output))
+      return failure();
+    outcome.replicaError = std::max(outcome.replicaError, output->replicaError);
+    for (const auto &[name, value] : output->outputs)
+      if (name == "loss")
+        outcome.losses.push_back(value.data[0]);
+      else if (outcome.losses.size() <= 1 && &data == &trial.steps.front())
+        outcome.outputs[name] = value.data[0];
+    if (&data == &trial.steps.front())
+      outcome.gradients = sourcesFromStates(module, output->states, graph::Role::accumulator);
+    states = std::move(output->states);
+  }
+  outcome.weights = sourcesFromStates(module, states, graph::Role::parameter);
+  return outcome;
+}
+
+} // namespace llmc::verify

@@ -1,0 +1,16 @@
+// Training steps in double, by the meaning of the IR.
+#ifndef LLMC_LIB_VERIFY_INTERPRET_H
+#define LLMC_LIB_VERIFY_INTERPRET_H
+
+#include "lib/verify/Training.h"
+#include "mlir/IR/BuiltinOps.h"
+
+namespace llmc::verify {
+
+// Runs the steps of `trial`: @micro and @update on one rank, or the functions
+// of stages on every rank of the module's mesh. Fails with a diagnostic.
+mlir::FailureOr<Outcome> interpret(mlir::ModuleOp module, const Trial &trial);
+
+} // namespace llmc::verify
+
+#endif // LLMC_LIB_VERIFY_INTERPRET_H

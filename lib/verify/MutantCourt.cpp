@@ -1,0 +1,143 @@
+#include "lib/verify/MutantCourt.h"
+
+#include "lib/planfile/Check.h"
+#include "lib/verify/Equivalence.h"
+
+#include <cstring>
+#include <functional>
+#include <new>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+namespace llmc::verify {
+
+using planfile::ProgramT;
+
+namespace {
+
+// A step of a mutant takes milliseconds; what takes so long will not end.
+constexpr unsigned kHangSeconds = 20;
+
+void put(char (&to)[96], const std::string &text) {
+  std::strncpy(to, text.c_str(), sizeof to - 1);
+}
+
+// The numbers-only figure is about these.
+bool numbersMatter(Fault fault) {
+  return fault == Fault::Drop || fault == Fault::Group || fault == Fault::Scale;
+}
+
+} // namespace
+
+struct MutantCourt::Record {
+  bool begun = false, done = false, running = false;
+  char killer[96] = {}, reason[96] = {}, numbers[96] = {};
+};
+
+std::string staticKiller(ProgramT &program) {
+  if (!planfile::checkBounds(program))
+    return "bounds";
+  for (unsigned stage = 0; stage < program.stages.size(); ++stage)
+    program.stages[stage]->live_bytes = planfile::peakLiveBytes(program, stage);
+  using namespace planfile;
+  for (auto *checker : {checkCollectives, checkLaunchOrder, checkHappensBefore,
+                        checkConservation, checkMemory}) {
+    std::vector<Finding> findings = checker(program);
+    if (!findings.empty())
+      return findings.front().checker;
+  }
+  return "";
+}
+
+std::string MutantCourt::runAll(const ProgramT &mutant) const {
+  for (auto [runner, limit] : runners) {
+    RunResult result = runner->run(mutant, limit);
+    if (!result.how.empty())
+      return result.how;
+  }
+  return "same";
+}
+
+void MutantCourt::decideOne(const Mutant &mutant, Record &record) const {
+  ProgramT changed(program);
+  apply(mutant, changed);
+  // The checkers do not look into kernels, where a wrong scale would be.
+  std::string killer = mutant.fault == Fault::Scale ? "" : staticKiller(changed);
+  std::string reason = killer.empty() ? equivalence(mutant, program) : "";
+  put(record.killer, killer);
+  put(record.reason, reason);
+  bool needed = killer.empty() && reason.empty();
+  if (killer == "bounds" || !(needed || (numbersMatter(mutant.fault) && reason.empty())))
+    return;
+  record.running = true;
+  std::string numbers = runAll(changed);
+  record.running = false;
+  put(record.numbers, numbers);
+  if (needed && numbers != "same")
+    put(record.killer, numbers);
+}
+
+void MutantCourt::serve(const std::vector<Mutant> &mutants, Record *records, size_t first,
+                        size_t stride) const {
+  for (size_t i = first; i < mutants.size(); i += stride) {
+    if (records[i].begun)
+      continue;
+    records[i].begun = true;
+    ::alarm(kHangSeconds);
+    decideOne(mutants[i], records[i]);
+    records[i].done = true;
+  }
+}
+
+std::vector<Decision> MutantCourt::decide(const std::vector<Mutant> &mutants,
+                                          unsigned processes) const {
+  size_t bytes = std::max<size_t>(1, mutants.size()) * sizeof(Record);
+  void *shared = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  if (shared == MAP_FAILED)
+    return {};
+  Record *records = static_cast<Record *>(shared);
+  for (size_t i = 0; i < mutants.size(); ++i)
+    new (records + i) Record();
+  std::vector<pid_t> children(processes, 0);
+  auto begin = [&](unsigned share) {
+    pid_t child = ::fork();
+    if (child == 0) {
+      serve(mutants, records, share, processes);
+      ::_exit(0);
+    }
+    children[share] = child;
+  };
+  // What a child was at when it died; it is done with.
+  auto bury = [&](unsigned share, int status) {
+    for (size_t i = share; i < mutants.size(); i += processes)
+      if (records[i].begun && !records[i].done) {
+        records[i].done = true;
+        const char *how = WIFSIGNALED(status) && WTERMSIG(status) == SIGALRM ? "hang" : "crash";
+        bool needed = !records[i].killer[0] && !records[i].reason[0];
+        if (records[i].running)
+          put(records[i].numbers, how);
+        if (needed)
+          put(records[i].killer, how);
+      }
+  };
+  for (unsigned share = 0; share < processes; ++share)
+    begin(share);
+  for (unsigned share = 0; share < processes; ++share)
+    while (children[share] > 0) {
+      int status = 0;
+      ::waitpid(children[share], &status, 0);
+      children[share] = 0;
+      if (WIFEXITED(status) && WEXITSTATUS(status) == 0)
+        break;
+      bury(share, status);
+      begin(share);
+    }
+  std::vector<Decision> decisions;
+  for (size_t i = 0; i < mutants.size(); ++i)
+    decisions.push_back({records[i].killer, records[i].reason, records[i].numbers});
+  ::munmap(shared, bytes);
+  return decisions;
+}
+
+} // namespace llmc::verify

@@ -1,0 +1,48 @@
+// Decides on mutants, in child processes: a mutant may crash or hang its process.
+#ifndef LLMC_LIB_VERIFY_MUTANTCOURT_H
+#define LLMC_LIB_VERIFY_MUTANTCOURT_H
+
+#include "lib/verify/MutantRun.h"
+#include "lib/verify/Mutants.h"
+
+#include <string>
+#include <vector>
+
+namespace llmc::verify {
+
+struct Decision {
+  std::string killer; // checker, "numbers", "deadlock", "refused", "crash", "hang"; or empty
+  std::string reason; // why it is equivalent; or empty: then a survivor if no killer
+  // What running it says with the static checkers off: as killer, or "same"; empty
+  // if it was not run.
+  std::string numbers;
+};
+
+class MutantCourt {
+public:
+  // `runners`: the usual step first, then those for mutants that pass it; with the
+  // difference that counts in each.
+  MutantCourt(const planfile::ProgramT &program,
+              std::vector<std::pair<const MutantRunner *, double>> runners)
+      : program(program), runners(std::move(runners)) {}
+
+  std::vector<Decision> decide(const std::vector<Mutant> &mutants, unsigned processes) const;
+
+private:
+  struct Record; // of one mutant, in memory that the processes share
+  void serve(const std::vector<Mutant> &mutants, Record *records, size_t first,
+             size_t stride) const;
+  void decideOne(const Mutant &mutant, Record &record) const;
+  std::string runAll(const planfile::ProgramT &mutant) const;
+
+  const planfile::ProgramT &program;
+  std::vector<std::pair<const MutantRunner *, double>> runners;
+};
+
+// The first static checker that finds something in the plan, or empty. live_bytes
+// is set to what the plan needs, as by a compiler that made the fault.
+std::string staticKiller(planfile::ProgramT &program);
+
+} // namespace llmc::verify
+
+#endif // LLMC_LIB_VERIFY_MUTANTCOURT_H

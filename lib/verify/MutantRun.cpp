@@ -1,0 +1,216 @@
+#include "lib/verify/MutantRun.h"
+
+#include "lib/verify/RunPlan.h"
+
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <map>
+
+namespace llmc::verify {
+
+using planfile::DType;
+using planfile::ProgramT;
+using planfile::StateRole;
+using planfile::StateShardT;
+using runtime::Executor;
+using support::Status;
+
+namespace {
+
+constexpr double kInfinite = std::numeric_limits<double>::infinity();
+
+// The step's own sums have no view: each rank keeps its part of them.
+bool isSeen(const StateShardT &state) {
+  return (state.role != StateRole::Accumulator || state.view) &&
+         (state.dtype == DType::F32 || state.dtype == DType::F64);
+}
+
+template <class F>
+void forEachState(const ProgramT &program, uint32_t stage, F f) {
+  for (const auto &state : program.stages[stage]->states)
+    if (isSeen(*state))
+      f(*state);
+}
+
+double outputAt(const std::byte *arena, const planfile::StepOutputT &output) {
+  float value;
+  std::memcpy(&value, arena + output.buffer->offset, sizeof value);
+  return value;
+}
+
+struct Squares {
+  double distance = 0, size = 0;
+};
+template <class T>
+Squares squaresOf(const std::byte *got, const std::byte *expected, size_t bytes) {
+  Squares sum;
+  if (std::memcmp(got, expected, bytes) == 0)
+    got = expected; // the usual case: only the size is wanted
+  for (size_t i = 0; i < bytes; i += sizeof(T)) {
+    T a, b;
+    std::memcpy(&a, got + i, sizeof a);
+    std::memcpy(&b, expected + i, sizeof b);
+    sum.distance += (double(a) - b) * (double(a) - b);
+    sum.size += double(b) * b;
+  }
+  return sum;
+}
+
+double quotient(double distance, double size) {
+  if (distance == 0)
+    return 0;
+  double value = distance / size;
+  return std::isfinite(value) ? value : kInfinite;
+}
+
+} // namespace
+
+support::Result<std::unique_ptr<MutantRunner>>
+MutantRunner::create(const ProgramT &program, const runtime::Kernels &kernels,
+                     const Trial &trial) {
+  std::unique_ptr<MutantRunner> runner(new MutantRunner(program, kernels));
+  runner->trial = &trial;
+  for (const StepData &data : trial.steps) {
+    auto packed = packInputs(program, data.inputs);
+    if (!packed)
+      return packed.takeError();
+    runner->inputs.push_back(std::move(*packed));
+  }
+  auto executor = runner->start(program);
+  if (!executor)
+    return executor.takeError();
+  fillWeights(**executor, trial.weights);
+  for (uint32_t rank = 0; rank < (*executor)->ranks(); ++rank) {
+    const std::byte *arena = (*executor)->arena(rank);
+    runner->arenas.emplace_back(
+        arena, arena + program.stages[(*executor)->stageOfRank(rank)]->arena_bytes);
+  }
+  for (size_t step = 0; step < trial.steps.size(); ++step) {
+    if (Status status = runner->step(**executor, step); !status)
+      return status.takeError();
+    runner->expected.push_back(runner->see(**executor));
+  }
+  return runner;
+}
+
+support::Result<std::unique_ptr<Executor>> MutantRunner::start(const ProgramT &plan) const {
+  runtime::ExecutorOptions options;
+  options.workers = 1;
+  options.threadsPerRank = 1;
+  options.useLibrary = false;
+  auto executor = Executor::create(plan, kernels, options);
+  if (executor)
+    for (uint32_t rank = 0; rank < arenas.size(); ++rank)
+      std::memcpy((*executor)->arena(rank), arenas[rank].data(), arenas[rank].size());
+  return executor;
+}
+
+Status MutantRunner::step(Executor &executor, size_t step) const {
+  writeScalars(executor, trial->steps[step].scalars);
+  std::vector<const std::byte *> pointers;
+  for (const auto &bytes : inputs[step])
+    pointers.push_back(bytes.data());
+  return executor.runStep(pointers);
+}
+
+Seen MutantRunner::see(const Executor &executor) const {
+  Seen seen;
+  for (uint32_t rank = 0; rank < executor.ranks(); ++rank) {
+    uint32_t stage = executor.stageOfRank(rank);
+    const std::byte *arena = executor.arena(rank);
+    for (const auto &output : program.stages[stage]->outputs)
+      seen.outputs.push_back(outputAt(arena, *output));
+    forEachState(program, stage, [&](const StateShardT &state) {
+      const std::byte *from = arena + state.buffer->offset;
+      seen.states.emplace_back(from, from + state.buffer->size);
+    });
+  }
+  return seen;
+}
+
+double MutantRunner::largestOutput() const {
+  double largest = 0;
+  for (const Seen &seen : expected)
+    for (double value : seen.outputs)
+      largest = std::isfinite(value) ? std::max(largest, std::abs(value)) : kInfinite;
+  return largest;
+}
+
+double MutantRunner::loss() const {
+  double loss = 0;
+  size_t at = 0;
+  for (uint32_t rank = 0; rank < arenas.size(); ++rank)
+    for (const auto &output : program.stages[planfile::stageOf(program, rank)]->outputs) {
+      double value = expected.front().outputs[at++];
+      if (output->name == "loss")
+        loss = std::max(loss, value);
+    }
+  return loss;
+}
+
+bool MutantRunner::compareRank(const Seen &expected, size_t &at, const Executor &executor,
+                               uint32_t rank, double limit, RunResult &result) const {
+  struct One {
+    const StateShardT *state;
+    Squares squares;
+  };
+  std::vector<One> all;
+  std::map<StateRole, double> sizes;
+  forEachState(program, executor.stageOfRank(rank), [&](const StateShardT &state) {
+    const std::vector<std::byte> &was = expected.states[at++];
+    const std::byte *got = executor.arena(rank) + state.buffer->offset;
+    Squares squares = state.dtype == DType::F64
+                          ? squaresOf<double>(got, was.data(), was.size())
+                          : squaresOf<float>(got, was.data(), was.size());
+    sizes[state.role] += squares.size;
+    all.push_back({&state, squares});
+  });
+  for (const One &one : all) {
+    double floor = 1e-3 * std::sqrt(sizes[one.state->role]);
+    double error = quotient(std::sqrt(one.squares.distance),
+                            std::max(std::sqrt(one.squares.size), floor));
+    if (error > limit) {
+      result = {"numbers", error,
+                std::string(planfile::toString(one.state->role)) + " '" + one.state->name + "'"};
+      return false;
+    }
+  }
+  return true;
+}
+
+bool MutantRunner::compare(const Seen &expected, const Executor &executor, double limit,
+                           RunResult &result) const {
+  size_t output = 0, state = 0;
+  for (uint32_t rank = 0; rank < executor.ranks(); ++rank)
+    for (const auto &named : program.stages[executor.stageOfRank(rank)]->outputs) {
+      double error = relativeError(outputAt(executor.arena(rank), *named),
+                                   expected.outputs[output++]);
+      if (error > limit) {
+        result = {"numbers", error, named->name};
+        return false;
+      }
+    }
+  for (uint32_t rank = 0; rank < executor.ranks(); ++rank)
+    if (!compareRank(expected, state, executor, rank, limit, result))
+      return false;
+  return true;
+}
+
+RunResult MutantRunner::run(const ProgramT &mutant, double limit) const {
+  auto executor = start(mutant);
+  if (!executor)
+    return {"refused", kInfinite, executor.message()};
+  RunResult result;
+  for (size_t step = 0; step < expected.size(); ++step) {
+    if (Status status = this->step(**executor, step); !status) {
+      bool blocked = status.message().rfind("all ranks are blocked", 0) == 0;
+      return {blocked ? "deadlock" : "refused", kInfinite, status.message()};
+    }
+    if (!compare(expected[step], **executor, limit, result))
+      break;
+  }
+  return result;
+}
+
+} // namespace llmc::verify

@@ -1,0 +1,273 @@
+#include "lib/verify/Mutants.h"
+
+#include "lib/planfile/CheckWalk.h"
+#include "lib/verify/InstructionFamilies.h"
+
+#include <algorithm>
+
+namespace llmc::verify {
+
+using namespace planfile;
+
+namespace {
+
+class Lister {
+public:
+  explicit Lister(const ProgramT &program) : program(program), families(program) {}
+
+  std::vector<Mutant> run() {
+    for (const auto &family : families.all()) {
+      const InstructionT &inst = instructionAt(program, family.front());
+      if (const CollectiveT *collective = inst.body.AsCollective())
+        collectiveFaults(family, *collective);
+      if (inst.body.type == Body::Wait)
+        add(Fault::Wait, family, describeBody(program, inst) + " removed");
+      if (inst.body.type == Body::Send || inst.body.type == Body::Recv)
+        messageFaults(family, inst);
+      if (inst.body.AsCollective() || accumulates(family.front()))
+        add(Fault::Scale, family, "result of " + describeBody(program, inst) + " doubled");
+      bufferFaults(family);
+    }
+    entryFaults();
+    inversions();
+    return std::move(mutants);
+  }
+
+private:
+  Mutant &add(Fault fault, std::vector<PlanSite> sites, std::string change) {
+    Mutant &mutant = mutants.emplace_back();
+    mutant.fault = fault;
+    mutant.sites = std::move(sites);
+    mutant.change = std::move(change);
+    return mutant;
+  }
+
+  void collectiveFaults(const std::vector<PlanSite> &family, const CollectiveT &collective) {
+    std::string what = describeBody(program, instructionAt(program, family.front()));
+    add(Fault::Drop, family, what + " dropped");
+    groupFaults(family, collective, what);
+    bool reduces = collective.kind == CollectiveKind::AllReduce ||
+                   collective.kind == CollectiveKind::ReduceScatter;
+    if (reduces)
+      add(Fault::Kind, family,
+          what + (collective.reduce == ReduceKind::Sum ? ": maximum in place of sum"
+                                                       : ": sum in place of maximum"));
+    if (collective.kind == CollectiveKind::AllReduce)
+      add(Fault::Kind, family, what + " made a broadcast").value = 1;
+  }
+
+  // Another axis, one axis fewer, half of the stages, all stages.
+  void groupFaults(const std::vector<PlanSite> &family, const CollectiveT &collective,
+                   const std::string &what) {
+    auto offer = [&](std::vector<uint32_t> axes, std::vector<std::vector<uint32_t>> members) {
+      CollectiveT changed;
+      changed.axes = axes;
+      changed.members = members.front();
+      if (sameGroups(family, collective, axes, members))
+        return;
+      Mutant &mutant = add(Fault::Group, family,
+                           what + " over " + communicatorName(program, changed) + " instead");
+      mutant.axes = std::move(axes);
+      mutant.members = std::move(members);
+    };
+    std::vector<std::vector<uint32_t>> all(family.size());
+    const std::vector<uint32_t> &axes = collective.axes;
+    if (axes.size() > 1) {
+      for (size_t i = 0; i < axes.size(); ++i) {
+        std::vector<uint32_t> fewer = axes;
+        fewer.erase(fewer.begin() + static_cast<long>(i));
+        offer(fewer, all);
+      }
+      return;
+    }
+    if (!collective.members.empty())
+      offer(axes, all);
+    else if (axes[0] == program.stage_axis)
+      offer(axes, halves(family));
+    for (uint32_t axis = 0; axis < program.mesh->axes.size(); ++axis)
+      if (axis != axes[0])
+        offer({axis}, all);
+  }
+
+  // The members that each site's stage keeps if the stages fall into two groups.
+  std::vector<std::vector<uint32_t>> halves(const std::vector<PlanSite> &family) const {
+    uint32_t stages = static_cast<uint32_t>(program.stages.size()), middle = stages / 2;
+    std::vector<std::vector<uint32_t>> result;
+    for (const PlanSite &site : family) {
+      bool low = site.stage < middle;
+      result.emplace_back();
+      for (uint32_t s = low ? 0 : middle; s < (low ? middle : stages); ++s)
+        result.back().push_back(s);
+    }
+    return result;
+  }
+
+  bool sameGroups(const std::vector<PlanSite> &family, const CollectiveT &was,
+                  const std::vector<uint32_t> &axes,
+                  const std::vector<std::vector<uint32_t>> &members) const {
+    for (uint32_t rank = 0; rank < rankCount(*program.mesh); ++rank)
+      for (size_t i = 0; i < family.size(); ++i) {
+        if (stageOf(program, rank) != family[i].stage)
+          continue;
+        CollectiveT changed;
+        changed.axes = axes;
+        changed.members = members[i];
+        if (groupOf(*program.mesh, was, rank) != groupOf(*program.mesh, changed, rank))
+          return false;
+      }
+    return true;
+  }
+
+  void messageFaults(const std::vector<PlanSite> &family, const InstructionT &inst) {
+    std::string what = describeBody(program, inst);
+    add(Fault::Peer, family, what + ": the other neighbour");
+    add(Fault::Peer, family, what + ": another channel").value = 1;
+  }
+
+  // Whether an instruction adds to an accumulator of floats in place.
+  bool accumulates(const PlanSite &site) const {
+    const InstructionT &inst = instructionAt(program, site);
+    if (inst.body.type != Body::Launch && inst.body.type != Body::Matmul)
+      return false;
+    std::vector<ByteAccess> reads, writes;
+    forEachAccess(inst, 0, [&](const ByteAccess &a) {
+      if (a.read)
+        reads.push_back(a);
+      if (a.write)
+        writes.push_back(a);
+    });
+    if (writes.size() != 1)
+      return false;
+    const ByteAccess &w = writes[0];
+    auto sameBytes = [&](const ByteAccess &r) { return r.begin == w.begin && r.end == w.end; };
+    if (std::none_of(reads.begin(), reads.end(), sameBytes))
+      return false;
+    const auto &states = program.stages[site.stage]->states;
+    return std::any_of(states.begin(), states.end(), [&](const auto &state) {
+      return state->role == StateRole::Accumulator && state->dtype == DType::F32 &&
+             state->buffer->offset <= w.begin &&
+             w.end <= state->buffer->offset + state->buffer->size;
+    });
+  }
+
+  void bufferFaults(const std::vector<PlanSite> &family) {
+    const PlanSite &site = family.front();
+    // Never written through: buffersOf() gives what may be changed in a copy.
+    InstructionT &inst = const_cast<InstructionT &>(instructionAt(program, site));
+    std::vector<BufferRefT *> buffers = buffersOf(inst);
+    std::vector<bool> written = writtenBuffers(inst);
+    std::string what = describeBody(program, inst);
+    bool ordered = inst.body.type == Body::Matmul; // a x b is not b x a
+    for (uint32_t a = 0; a < buffers.size(); ++a)
+      for (uint32_t b = a + 1; b < buffers.size(); ++b) {
+        const BufferRefT &x = *buffers[a], &y = *buffers[b];
+        bool same = x.offset == y.offset && x.slot_stride == y.slot_stride;
+        if (same || x.size != y.size || !(ordered || written[a] || written[b]))
+          continue;
+        Mutant &mutant = add(Fault::Exchange, family,
+                             what + ": buffers " + std::to_string(a) + " and " +
+                                 std::to_string(b) + " exchanged");
+        mutant.value = a;
+        mutant.other = b;
+      }
+    if (program.stages[site.stage]->slots < 2)
+      return;
+    for (uint32_t b = 0; b < buffers.size(); ++b)
+      if (written[b] && buffers[b]->slot_stride != 0)
+        add(Fault::Overlap, family,
+            "what " + what + " writes to buffer " + std::to_string(b) + " is in one place for " +
+                "all slots")
+            .other = b;
+  }
+
+  static std::vector<bool> writtenBuffers(const InstructionT &inst) {
+    switch (inst.body.type) {
+    case Body::Launch: {
+      std::vector<bool> written;
+      for (const auto &operand : inst.body.AsLaunch()->operands)
+        written.push_back((static_cast<unsigned>(operand->access) & 2) != 0);
+      return written;
+    }
+    case Body::Matmul:
+      return {false, false, true};
+    case Body::Collective:
+    case Body::Copy:
+      return {false, true};
+    case Body::Recv:
+      return std::vector<bool>(inst.body.AsRecv()->parts.size(), true);
+    case Body::Send:
+      return std::vector<bool>(inst.body.AsSend()->parts.size(), false);
+    default:
+      return std::vector<bool>(1, true);
+    }
+  }
+
+  // A row of the table in another slot.
+  void entryFaults() {
+    for (uint32_t s = 0; s < program.stages.size(); ++s) {
+      const StageT &stage = *program.stages[s];
+      for (uint32_t e = 0; stage.slots > 1 && e < stage.table.size(); ++e) {
+        const EntryT &entry = *stage.table[e];
+        if (!usesSlot(*stage.procedures[entry.procedure]))
+          continue;
+        uint32_t slot = (entry.slot + 1) % stage.slots;
+        PlanSite site{s, entry.procedure, -1, static_cast<int64_t>(e)};
+        add(Fault::Exchange, {site},
+            "micro-batch " + std::to_string(entry.micro_batch) + " in slot " +
+                std::to_string(slot) + " instead of " + std::to_string(entry.slot))
+            .value = slot;
+      }
+    }
+  }
+
+  static bool usesSlot(const ProcedureT &procedure) {
+    bool slotted = false;
+    for (const auto &inst : procedure.instructions)
+      forEachAccess(*inst, 0, [&](const ByteAccess &a) { slotted |= a.slotted; });
+    return slotted;
+  }
+
+  // Neighbours of one stream with no event between them.
+  void inversions() {
+    std::map<std::pair<uint32_t, uint32_t>, size_t> byFamilies;
+    for (uint32_t s = 0; s < program.stages.size(); ++s)
+      for (uint32_t p = 0; p < program.stages[s]->procedures.size(); ++p) {
+        const auto &list = program.stages[s]->procedures[p]->instructions;
+        std::map<uint32_t, uint32_t> last; // by stream
+        for (uint32_t i = 0; i < list.size(); ++i) {
+          auto [before, isFirst] = last.try_emplace(list[i]->stream, i);
+          uint32_t first = std::exchange(before->second, i);
+          if (isFirst || isEvent(*list[first]) || isEvent(*list[i]))
+            continue;
+          auto key = std::pair(families.of(s, p, first), families.of(s, p, i));
+          auto [at, isNew] = byFamilies.try_emplace(key, mutants.size());
+          if (isNew)
+            add(Fault::Invert, {},
+                describeBody(program, *list[first]) + " after instruction " + std::to_string(i) +
+                    ", " + describeBody(program, *list[i]));
+          mutants[at->second].sites.push_back({s, p, static_cast<int64_t>(first), -1});
+          mutants[at->second].neighbours.push_back(i);
+        }
+      }
+  }
+
+  static bool isEvent(const InstructionT &inst) {
+    return inst.body.type == Body::Record || inst.body.type == Body::Wait;
+  }
+
+  const ProgramT &program;
+  InstructionFamilies families;
+  std::vector<Mutant> mutants;
+};
+
+} // namespace
+
+std::string_view toString(Fault fault) {
+  static constexpr std::string_view names[kFaults] = {
+      "drop", "group", "kind", "wait", "scale", "peer", "exchange", "overlap", "invert"};
+  return names[static_cast<unsigned>(fault)];
+}
+
+std::vector<Mutant> listMutants(const ProgramT &program) { return Lister(program).run(); }
+
+} // namespace llmc::verify

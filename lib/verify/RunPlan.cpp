@@ -1,0 +1,236 @@
+#include "lib/verify/RunPlan.h"
+
+#include "runtime/Gather.h"
+#include "runtime/Shard.h"
+#include "runtime/Weights.h"
+
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+namespace llmc::verify {
+
+using planfile::DType;
+using planfile::ProgramT;
+using planfile::StateRole;
+using planfile::StateShardT;
+using runtime::Executor;
+using support::error;
+
+namespace {
+
+template <typename F>
+void forEachHolder(const Executor &executor, uint32_t stage, F f) {
+  for (uint32_t rank = 0; rank < executor.ranks(); ++rank)
+    if (executor.stageOfRank(rank) == stage)
+      f(rank, planfile::coordinateOf(*executor.program().mesh, rank));
+}
+
+template <typename T>
+void writeRun(const Tensor &from, int64_t first, int64_t count, int64_t stride, T *to) {
+  for (int64_t i = 0; i < count; ++i)
+    to[i] = static_cast<T>(from.data[first + i * stride]);
+}
+
+double readElement(DType type, const std::byte *data, int64_t i) {
+  if (type == DType::F64)
+    return reinterpret_cast<const double *>(data)[i];
+  return reinterpret_cast<const float *>(data)[i];
+}
+
+void writeElement(DType type, std::byte *data, int64_t i, double value) {
+  switch (type) {
+  case DType::I64:
+    reinterpret_cast<int64_t *>(data)[i] = static_cast<int64_t>(value);
+    break;
+  case DType::I32:
+    reinterpret_cast<int32_t *>(data)[i] = static_cast<int32_t>(value);
+    break;
+  case DType::F64:
+    reinterpret_cast<double *>(data)[i] = value;
+    break;
+  case DType::F32:
+    reinterpret_cast<float *>(data)[i] = static_cast<float>(value);
+    break;
+  default:
+    data[i] = static_cast<std::byte>(value);
+    break;
+  }
+}
+
+double readOutput(const Executor &executor, std::string_view name) {
+  const ProgramT &program = executor.program();
+  for (size_t stage = program.stages.size(); stage-- > 0;)
+    for (const auto &output : program.stages[stage]->outputs)
+      if (output->name == name)
+        for (uint32_t rank = 0; rank < executor.ranks(); ++rank)
+          if (executor.stageOfRank(rank) == stage) {
+            float value;
+            std::memcpy(&value, executor.arena(rank) + output->buffer->offset, sizeof value);
+            return value;
+          }
+  return NAN;
+}
+
+} // namespace
+
+void fillWeights(const Executor &executor, const NamedTensors &sources) {
+  const ProgramT &program = executor.program();
+  for (uint32_t stage = 0; stage < program.stages.size(); ++stage)
+    for (const auto &state : program.stages[stage]->states) {
+      if ((state->role != StateRole::Parameter && state->role != StateRole::Master) || !state->view)
+        continue;
+      auto found = sources.find(program.sources[state->view->source]->name);
+      if (found == sources.end())
+        continue;
+      forEachHolder(executor, stage, [&](uint32_t rank, const std::vector<uint32_t> &at) {
+        std::byte *to = executor.arena(rank) + state->buffer->offset;
+        runtime::forEachRun(runtime::Shard(*state, *program.mesh, at), *state->view,
+                            [&](int64_t local, int64_t first, int64_t count, int64_t stride) {
+                              if (state->dtype == DType::F64)
+                                writeRun(found->second, first, count, stride,
+                                         reinterpret_cast<double *>(to) + local);
+                              else
+                                writeRun(found->second, first, count, stride,
+                                         reinterpret_cast<float *>(to) + local);
+                            });
+      });
+    }
+}
+
+void writeScalars(const Executor &executor, const std::map<std::string, double> &scalars) {
+  for (uint32_t rank = 0; rank < executor.ranks(); ++rank)
+    for (const auto &scalar : executor.program().stages[executor.stageOfRank(rank)]->host_scalars)
+      if (auto found = scalars.find(scalar->name); found != scalars.end()) {
+        auto narrow = static_cast<float>(found->second);
+        std::memcpy(executor.arena(rank) + scalar->buffer->offset, &narrow, sizeof narrow);
+      }
+}
+
+support::Result<std::vector<std::vector<std::byte>>> packInputs(const ProgramT &program,
+                                                                const NamedTensors &inputs) {
+  std::vector<std::vector<std::byte>> packed;
+  for (const auto &input : program.inputs) {
+    auto found = inputs.find(input->name);
+    if (found == inputs.end())
+      return error("the plan has an input '", input->name, "' that the model has not");
+    const Tensor &value = found->second;
+    int64_t row = 1, ownRow = 1;
+    for (size_t d = 1; d < value.shape.size(); ++d)
+      row *= value.shape[d];
+    for (size_t d = 1; d < input->local_shape.size(); ++d)
+      ownRow *= input->local_shape[d];
+    if (value.shape[0] != program.global_batch || row != ownRow)
+      return error("input '", input->name, "' has ", value.shape[0], " rows of ", row,
+                   " elements, the plan wants ", program.global_batch, " of ", ownRow);
+    std::vector<std::byte> bytes(value.data.size() * planfile::byteSize(input->dtype));
+    for (int64_t i = 0; i < value.size(); ++i)
+      writeElement(input->dtype, bytes.data(), i, value.data[i]);
+    packed.push_back(std::move(bytes));
+  }
+  return packed;
+}
+
+support::Result<NamedTensors> gatherSources(const Executor &executor, StateRole role) {
+  const ProgramT &program = executor.program();
+  NamedTensors tensors;
+  for (size_t source = 0; source < program.sources.size(); ++source) {
+    if (!runtime::hasState(program, source, role))
+      continue;
+    support::Result<runtime::LogicalTensor> value = runtime::gather(executor, source, role);
+    if (!value)
+      return value.takeError();
+    Tensor &tensor = tensors[program.sources[source]->name] = Tensor(program.sources[source]->shape);
+    DType type = value->type == support::ElementType::F64 ? DType::F64 : DType::F32;
+    for (int64_t i = 0; i < tensor.size(); ++i)
+      tensor.data[i] = readElement(type, value->bytes.data(), i);
+  }
+  return tensors;
+}
+
+double replicaError(const Executor &executor) {
+  const ProgramT &program = executor.program();
+  double worst = 0;
+  // By name, role and place of the shard: who has it first.
+  std::map<std::tuple<std::string, StateRole, std::vector<int64_t>>, const std::byte *> first;
+  for (uint32_t stage = 0; stage < program.stages.size(); ++stage)
+    for (const auto &state : program.stages[stage]->states) {
+      // What belongs to no parameter are the step's own sums, left as each rank has them.
+      bool gradient = state->role == StateRole::Accumulator && state->view;
+      if (state->role != StateRole::Parameter && !gradient)
+        continue;
+      forEachHolder(executor, stage, [&](uint32_t rank, const std::vector<uint32_t> &at) {
+        runtime::Shard shard(*state, *program.mesh, at);
+        const std::byte *own = executor.arena(rank) + state->buffer->offset;
+        auto [entry, isNew] = first.try_emplace({state->name, state->role, shard.start}, own);
+        int64_t bytes = static_cast<int64_t>(planfile::byteSize(state->dtype));
+        for (int64_t size : shard.local)
+          bytes *= size;
+        if (isNew || std::memcmp(own, entry->second, bytes) == 0)
+          return;
+        runtime::forEachRun(shard, *state->view, [&](int64_t local, int64_t, int64_t count, int64_t) {
+          for (int64_t i = local; i < local + count; ++i) {
+            double a = readElement(state->dtype, own, i), b = readElement(state->dtype, entry->second, i);
+            if (std::isnan(a) && std::isnan(b))
+              continue;
+            double difference = std::abs(a - b);
+            worst = std::max(worst, std::isnan(difference) ? INFINITY : difference);
+          }
+        });
+      });
+    }
+  return worst;
+}
+
+support::Result<Outcome> runPlan(const ProgramT &program, const runtime::Kernels &kernels,
+                                 const Trial &trial, const runtime::ExecutorOptions &options) {
+  support::Result<std::unique_ptr<Executor>> made = Executor::create(program, kernels, options);
+  if (!made)
+    return made.takeError();
+  Executor &executor = **made;
+  fillWeights(executor, trial.weights);
+  Outcome outcome;
+  for (size_t step = 0; step < trial.steps.size(); ++step) {
+    auto packed = packInputs(program, trial.steps[step].inputs);
+    if (!packed)
+      return packed.takeError();
+    std::vector<const std::byte *> inputs;
+    for (const auto &bytes : *packed)
+      inputs.push_back(bytes.data());
+    writeScalars(executor, trial.steps[step].scalars);
+    if (support::Status status = executor.runStep(inputs); !status)
+      return error("step ", step + 1, ": ", status.message());
+    outcome.losses.push_back(readOutput(executor, "loss"));
+    outcome.replicaError = std::max(outcome.replicaError, replicaError(executor));
+    if (step != 0)
+      continue;
+    for (const char *name : {"grad_norm", "tokens"})
+      outcome.outputs[name] = readOutput(executor, name);
+    auto gradients = gatherSources(executor, StateRole::Accumulator);
+    if (!gradients)
+      return gradients.takeError();
+    outcome.gradients = std::move(*gradients);
+  }
+  auto weights = gatherSources(executor, StateRole::Parameter);
+  if (!weights)
+    return weights.takeError();
+  outcome.weights = std::move(*weights);
+  return outcome;
+}
+
+support::Result<NamedTensors> initialWeights(const ProgramT &program,
+                                             const runtime::Kernels &kernels, uint64_t seed,
+                                             const std::string &folder) {
+  auto weights = runtime::Weights::open(program, {"", seed, folder});
+  if (!weights)
+    return weights.takeError();
+  runtime::ExecutorOptions options;
+  options.useLibrary = false;
+  auto executor = Executor::create(program, kernels, options);
+  if (!executor)
+    return executor.takeError();
+  weights->fill(**executor);
+  return gatherSources(**executor, StateRole::Parameter);
+}
+
+} // namespace llmc::verify

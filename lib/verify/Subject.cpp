@@ -1,0 +1,69 @@
+#include "lib/verify/Subject.h"
+
+#include "lib/pipeline/Pipeline.h"
+#include "lib/planfile/Check.h"
+#include "passes/6-emit/Emit.h"
+
+using namespace mlir;
+
+namespace llmc::verify {
+
+ModuleOp Subject::at(Phase phase) const {
+  auto found = borders.find(phase);
+  return found == borders.end() ? ModuleOp() : *const_cast<OwningOpRef<ModuleOp> &>(found->second);
+}
+
+LogicalResult compileFrom(ModuleOp module, Phase from, Phase upTo, Subject &subject,
+                          Phase *failedIn) {
+  CompileOptions quiet = subject.options;
+  quiet.dumpFolder.clear();
+  OwningOpRef<ModuleOp> work = module.clone();
+  subject.borders[from] = module.clone();
+  for (int i = static_cast<int>(from) + 1; i <= static_cast<int>(upTo); ++i) {
+    Phase phase = static_cast<Phase>(i);
+    if (failedIn)
+      *failedIn = phase;
+    if (failed(runPhases(*work, quiet, static_cast<Phase>(i - 1), phase)))
+      return failure();
+    if (phase != Phase::Emit)
+      subject.borders[phase] = work->clone();
+  }
+  if (upTo != Phase::Emit)
+    return success();
+  subject.program = std::make_unique<planfile::ProgramT>();
+  std::string object;
+  if (failed(emitProgram(*work, *subject.program, object)))
+    return failure();
+  for (unsigned i = 0; i < subject.program->stages.size(); ++i)
+    subject.program->stages[i]->live_bytes = planfile::peakLiveBytes(*subject.program, i);
+  auto kernels = runtime::Kernels::load(object, *subject.program);
+  if (!kernels)
+    return work->emitError() << kernels.message();
+  subject.kernels = std::move(*kernels);
+  return success();
+}
+
+FailureOr<Subject> compileSubject(MLIRContext &context, const CompileOptions &options, Phase upTo,
+                                  ModuleOp raised) {
+  Subject subject;
+  subject.options = options;
+  if (raised) {
+    if (failed(compileFrom(raised, Phase::Raise, upTo, subject)))
+      return failure();
+    return subject;
+  }
+  OwningOpRef<ModuleOp> module = readModel(context, options);
+  if (!module || failed(compileFrom(*module, Phase::Import, upTo, subject)))
+    return failure();
+  return subject;
+}
+
+CompileOptions oneRank(const CompileOptions &options) {
+  CompileOptions one = options;
+  one.microBatch = options.batchRows();
+  one.globalBatch = options.globalRows();
+  one.dp = one.pp = one.tp = 1;
+  return one;
+}
+
+} // namespace llmc::verify

@@ -1,0 +1,52 @@
+// What is verified: one compilation with all its borders.
+#ifndef LLMC_LIB_VERIFY_SUBJECT_H
+#define LLMC_LIB_VERIFY_SUBJECT_H
+
+#include "lib/pipeline/Options.h"
+#include "lib/pipeline/Phases.h"
+#include "lib/planfile/Program.h"
+#include "lib/verify/Training.h"
+#include "mlir/IR/BuiltinOps.h"
+#include "mlir/IR/OwningOpRef.h"
+#include "runtime/Kernels.h"
+
+#include <map>
+#include <memory>
+#include <optional>
+
+namespace llmc::verify {
+
+struct Subject {
+  CompileOptions options;
+  // The module at each border that was reached; Emit is not kept.
+  std::map<Phase, mlir::OwningOpRef<mlir::ModuleOp>> borders;
+  // After Emit: the plan and its kernels, ready to run.
+  std::unique_ptr<planfile::ProgramT> program;
+  std::optional<runtime::Kernels> kernels;
+
+  // The module at a border; null if it was not reached.
+  mlir::ModuleOp at(Phase phase) const;
+};
+
+// Compiles options.model up to a phase, or from `raised`, a module at border raise
+// that stands for it. Fails with diagnostics.
+mlir::FailureOr<Subject> compileSubject(mlir::MLIRContext &context, const CompileOptions &options,
+                                        Phase upTo = Phase::Emit, mlir::ModuleOp raised = {});
+
+// The same from a module that stands at border `from`. If a phase refuses,
+// `failedIn` is that phase, and the borders before it are in `subject`.
+mlir::LogicalResult compileFrom(mlir::ModuleOp module, Phase from, Phase upTo, Subject &subject,
+                                Phase *failedIn = nullptr);
+
+// The same step on one rank: the same rows in the same micro-batches.
+CompileOptions oneRank(const CompileOptions &options);
+
+// Weights, rows and scalars for `steps` steps of a one-rank plan of the model (its
+// inputs are the global ones). Tokens are random, about 30 % of the labels are
+// ignored, more in later rows. A source tensor whose elements are all equal (a
+// bias of zeros) would hide errors, so that noise is added to it.
+support::Result<Trial> drawTrial(const Subject &oneRank, uint64_t seed, unsigned steps);
+
+} // namespace llmc::verify
+
+#endif // LLMC_LIB_VERIFY_SUBJECT_H

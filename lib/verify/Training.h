@@ -1,0 +1,61 @@
+// A few steps of training, whoever runs them: what goes in, what comes out, and
+// how far two outcomes are apart.
+#ifndef LLMC_LIB_VERIFY_TRAINING_H
+#define LLMC_LIB_VERIFY_TRAINING_H
+
+#include "dialects/graph/Tensor.h"
+
+#include <map>
+#include <string>
+#include <vector>
+
+namespace llmc::verify {
+
+using graph::Tensor;
+using NamedTensors = std::map<std::string, Tensor>;
+
+struct StepData {
+  // By name of the input: all rows of the step, [global batch, ...]. Micro-batch
+  // k of the global view is rows [k * B, (k + 1) * B), B = rows of one.
+  NamedTensors inputs;
+  // Host scalars of the update ("lr", "clip", ...), rounded to float.
+  std::map<std::string, double> scalars;
+};
+
+struct Trial {
+  NamedTensors weights; // first values by source tensor, rounded to float
+  std::vector<StepData> steps;
+};
+
+struct Outcome {
+  std::vector<double> losses;            // one a step
+  std::map<std::string, double> outputs; // of the first step: "grad_norm", "tokens"
+  NamedTensors gradients;                // of the first step's mean loss, by source tensor
+  NamedTensors weights;                  // after the last step, by source tensor
+  // Largest absolute difference between copies of one element on different ranks.
+  double replicaError = 0;
+};
+
+// |got - expected| / |expected|; infinity where either is not finite.
+double relativeError(double got, double expected);
+
+struct TensorError {
+  std::string name; // the worst tensor
+  double value = 0;
+};
+// Of a tensor g against g*: |g - g*| / max(|g*|, 1e-3 |all gradients*|) in L2
+// norms. A tensor that is missing or has another shape has an infinite error.
+TensorError gradientError(const NamedTensors &got, const NamedTensors &expected);
+
+// Of all tensors as one vector: |g - g*| / |g*|; named is the tensor with the
+// largest share.
+TensorError vectorError(const NamedTensors &got, const NamedTensors &expected);
+
+// The largest relative error of the losses; infinite if their number differs.
+double lossError(const std::vector<double> &got, const std::vector<double> &expected);
+double outputError(const std::map<std::string, double> &got,
+                   const std::map<std::string, double> &expected);
+
+} // namespace llmc::verify
+
+#endif // LLMC_LIB_VERIFY_TRAINING_H

@@ -1,0 +1,142 @@
+#include "lib/verify/Twin.h"
+
+#include "dialects/graph/Graph.h"
+#include "lib/pipeline/Pipeline.h"
+#include "lib/support/Error.h"
+#include "lib/verify/Isomorphism.h"
+#include "lib/verify/Shrink.h"
+#include "llvm/Support/Path.h"
+
+#include <fstream>
+
+using namespace mlir;
+
+namespace llmc::verify {
+
+using support::text;
+
+namespace {
+
+constexpr double kSecondsAtMost = 600;
+constexpr double kOperationsPerSecond = 3e8; // of plain loops in double
+
+// Bytes that the system could give; infinite if it does not say.
+double freeMemory() {
+  std::ifstream file("/proc/meminfo");
+  for (std::string key, rest; file >> key && std::getline(file, rest);)
+    if (key == "MemAvailable:")
+      return std::stod(rest) * 1024;
+  return std::numeric_limits<double>::infinity();
+}
+
+// The model up to border raise, with the rows of a micro-batch that options say.
+FailureOr<Subject> raise(MLIRContext &context, const CompileOptions &options) {
+  return compileSubject(context, options, Phase::Raise);
+}
+
+void keepFirstLines(std::string &note, const Isomorphism &found) {
+  for (const std::string &line : found.differences)
+    note += line + "\n";
+  if (found.count > found.differences.size())
+    note += text(found.count - found.differences.size(), " more\n");
+}
+
+std::string meshText(const CompileOptions &o) { return text(o.dp, "x", o.pp, "x", o.tp); }
+
+} // namespace
+
+Cost estimateCost(ModuleOp raised, const CompileOptions &options) {
+  double operations = 0, elements = 0;
+  raised.walk([&](graph::GraphOpInterface op) {
+    double times = 1;
+    for (Operation *parent = op->getParentOp(); parent; parent = parent->getParentOp())
+      if (auto repeat = dyn_cast<graph::RepeatOp>(parent))
+        times *= double(repeat.getCount());
+    operations += times * op.getFlops();
+  });
+  for (auto state : raised.getOps<graph::StateOp>())
+    elements += double(cast<ShapedType>(state.getType()).getNumElements());
+  // Forward and twice that backward; on one rank and on all; two optimizers.
+  double runs = 3.0 * double(options.microBatches()) * kSteps * 2 * 2;
+  Cost cost;
+  cost.seconds = operations * runs / kOperationsPerSecond;
+  // Weights, gradients, two moments in double, with a copy; the same in float.
+  cost.bytes = elements * (8 * 8 + 4 * 4) * double(1 + options.dp);
+  return cost;
+}
+
+FailureOr<bool> needsTwin(MLIRContext &context, const VerifyOptions &options) {
+  bool isDump = llvm::sys::path::extension(options.compile.model) == ".mlir";
+  if (options.twin == TwinChoice::On)
+    return true;
+  if (options.twin == TwinChoice::Off || options.raised || isDump)
+    return false;
+  FailureOr<Subject> raised = raise(context, options.compile);
+  if (failed(raised))
+    return failure();
+  Cost cost = estimateCost(raised->at(Phase::Raise), options.compile);
+  return cost.seconds > kSecondsAtMost || cost.bytes > freeMemory() / 2;
+}
+
+CompileOptions twinOptions(const CompileOptions &options) {
+  CompileOptions twin = options;
+  twin.dp = std::min<int64_t>(options.dp, 2);
+  twin.globalBatch = options.microBatches() * twin.batchRows();
+  return twin;
+}
+
+FailureOr<Report> verifyTwin(MLIRContext &context, const VerifyOptions &options) {
+  FailureOr<Subject> plan = compileSubject(context, options.compile);
+  if (failed(plan))
+    return failure();
+  Report report;
+  checkStatic(*plan->program, report);
+
+  CompileOptions small = twinOptions(options.compile);
+  FailureOr<Subject> raised = raise(context, small);
+  if (failed(raised))
+    return failure();
+  ModuleOp model = raised->at(Phase::Raise);
+  std::string sizes;
+  if (failed(shrinkModel(model, options.compile.tp, sizes)))
+    return failure();
+  // Buckets are cut by bytes, of which the twin has fewer.
+  if (Attribute pieces = plan->at(Phase::Schedule)->getAttr("plan.bucket_pieces"))
+    model->setAttr("plan.bucket_pieces", pieces);
+  FailureOr<Subject> twin = compileSubject(context, small, Phase::Emit, model);
+  if (failed(twin))
+    return failure();
+  Isomorphism found = compare(*plan->program, *twin->program, {"dp"});
+  std::string note;
+  keepFirstLines(note, found);
+  std::string subject = text(found.instructions, " instructions, ", found.reads, " reads");
+  report.add("static:twin-isomorphic", subject, double(found.count), 0, note);
+  // The large plan has said all it can.
+  plan = failure();
+  twin = failure();
+
+  VerifyOptions run = options;
+  run.compile = small;
+  run.twin = TwinChoice::Off;
+  run.raised = model;
+  FailureOr<Report> ran = verifyModel(context, run);
+  if (failed(ran))
+    return failure();
+  for (Check &check : ran->checks) {
+    if (check.name.rfind("static:", 0) == 0)
+      check.subject = "twin";
+    report.checks.push_back(std::move(check));
+  }
+  ran->checks = std::move(report.checks);
+  ran->ranks = uint64_t(options.compile.ranks());
+  ran->twin = {{"ranks", small.ranks()}, {"mesh", meshText(small)}, {"sizes", sizes},
+               {"isomorphic", found.count == 0}, {"instructions", found.instructions},
+               {"reads", found.reads}};
+  ran->relation = text("the plan is too large to run, or was not to be run: its shrunk twin ran\n",
+                       "twin        mesh ", meshText(small), ", ", small.ranks(), " ranks of ",
+                       options.compile.ranks(), "; same layers, stages, schedule, ",
+                       options.compile.microBatches(), " micro-batches\n", "sizes       ", sizes, "\n");
+  return std::move(*ran);
+}
+
+} // namespace llmc::verify

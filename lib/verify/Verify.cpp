@@ -1,0 +1,185 @@
+#include "lib/verify/Verify.h"
+
+#include "lib/planfile/Check.h"
+#include "lib/verify/Interleavings.h"
+#include "lib/verify/Interpret.h"
+#include "lib/verify/RunPlan.h"
+#include "lib/verify/Twin.h"
+
+using namespace mlir;
+
+namespace llmc::verify {
+
+constexpr double kExact = 1e-10;
+
+FailureOr<Reference> makeReference(MLIRContext &context, const CompileOptions &options,
+                                   uint64_t seed, bool withPlan, ModuleOp raised) {
+  Reference reference;
+  FailureOr<Subject> one = compileSubject(context, oneRank(options), Phase::Emit, raised);
+  if (failed(one))
+    return failure();
+  reference.one = std::move(*one);
+  ModuleOp trained = reference.one.at(Phase::Train);
+  support::Result<Trial> trial = drawTrial(reference.one, seed, kSteps);
+  if (!trial)
+    return trained.emitError() << trial.message();
+  reference.trial = std::move(*trial);
+  FailureOr<Outcome> exact = interpret(trained, reference.trial);
+  if (failed(exact))
+    return failure();
+  reference.exact = std::move(*exact);
+  if (!withPlan)
+    return reference;
+  Trial first = reference.trial;
+  first.steps.resize(1);
+  auto plan = runPlan(*reference.one.program, *reference.one.kernels, first);
+  if (!plan)
+    return trained.emitError() << "the plan for one rank: " << plan.message();
+  reference.gradients = gradientError(plan->gradients, reference.exact.gradients);
+  reference.loss = relativeError(plan->losses[0], reference.exact.losses[0]);
+  reference.outputs = outputError(plan->outputs, reference.exact.outputs);
+  return reference;
+}
+
+void checkStatic(const planfile::ProgramT &program, Report &report) {
+  auto add = [&](const std::string &name, const std::vector<planfile::Finding> &findings) {
+    return report.add("static:" + name, "plan", double(findings.size()), 0,
+                      planfile::formatFindings(findings));
+  };
+  std::vector<planfile::Finding> bounds;
+  if (support::Status status = planfile::checkBounds(program); !status) {
+    bounds.emplace_back().checker = "bounds";
+    bounds.back().message = status.message();
+  }
+  if (!add("bounds", bounds))
+    return;
+  add("collectives", planfile::checkCollectives(program));
+  add("launch-order", planfile::checkLaunchOrder(program));
+  add("happens-before", planfile::checkHappensBefore(program));
+  add("conservation", planfile::checkConservation(program));
+  add("memory", planfile::checkMemory(program));
+}
+
+bool checkExact(const Outcome &got, const Reference &reference, const std::string &border,
+                Report &report) {
+  std::string name = "fp64:" + border + ":";
+  const Outcome &exact = reference.exact;
+  TensorError gradients = gradientError(got.gradients, exact.gradients);
+  bool good = report.add(name + "loss", "first step",
+                         relativeError(got.losses.front(), exact.losses[0]), kExact);
+  good &= report.add(name + "gradients", gradients.name, gradients.value, kExact);
+  good &= report.add(name + "norm", "grad_norm, tokens", outputError(got.outputs, exact.outputs),
+                     kExact);
+  good &= report.add(name + "replicas", "copies of one element", got.replicaError, kExact);
+  return good;
+}
+
+bool checkKernels(const Subject &subject, const Reference &reference, Outcome &outcome,
+                  Report &report) {
+  auto run = runPlan(*subject.program, *subject.kernels, reference.trial);
+  if (!report.add("kernels:run", "plan", run ? 0 : 1, 0, run ? "" : run.message()))
+    return false;
+  outcome = std::move(*run);
+  const Outcome &exact = reference.exact;
+  auto limit = [](double one) { return std::max(2 * one, 1e-6); };
+  TensorError gradients = gradientError(outcome.gradients, exact.gradients);
+  bool good = report.add("kernels:loss", "first step",
+                         relativeError(outcome.losses[0], exact.losses[0]), limit(reference.loss));
+  good &= report.add("kernels:gradients", gradients.name, gradients.value,
+                     limit(reference.gradients.value));
+  good &= report.add("kernels:norm", "grad_norm, tokens", outputError(outcome.outputs, exact.outputs),
+                     limit(reference.outputs));
+  good &= report.add("kernels:replicas", "copies of one element", outcome.replicaError, 0);
+  return good;
+}
+
+namespace {
+
+class Verifier {
+public:
+  Verifier(MLIRContext &context, const VerifyOptions &options)
+      : context(context), options(options) {}
+  FailureOr<Report> run();
+
+private:
+  LogicalResult optimizer(Optimizer which, bool main);
+  void updates(Optimizer which, const Outcome &exact, const Reference &reference,
+               const Outcome &kernels);
+
+  MLIRContext &context;
+  const VerifyOptions &options;
+  Report report;
+};
+
+// Rule (iii): what five steps of an optimizer leave.
+void Verifier::updates(Optimizer which, const Outcome &nRanks, const Reference &reference,
+                       const Outcome &kernels) {
+  bool adam = which == Optimizer::AdamW;
+  std::string name = adam ? "updates:adamw:" : "updates:sgd:";
+  TensorError exact = vectorError(nRanks.weights, reference.exact.weights);
+  report.add(name + "fp64", exact.name, exact.value, adam ? 1e-8 : kExact);
+  if (kernels.losses.empty())
+    return;
+  if (adam) {
+    report.add(name + "kernels", "losses of 5 steps",
+               lossError(kernels.losses, reference.exact.losses), 1e-5);
+    return;
+  }
+  TensorError error = vectorError(kernels.weights, reference.exact.weights);
+  report.add(name + "kernels", error.name, error.value, 1e-5);
+}
+
+LogicalResult Verifier::optimizer(Optimizer which, bool main) {
+  CompileOptions compile = options.compile;
+  compile.optimizer = which;
+  FailureOr<Subject> subject = compileSubject(context, compile, Phase::Emit, options.raised);
+  if (failed(subject))
+    return failure();
+  FailureOr<Reference> reference = makeReference(context, compile, options.seed, main, options.raised);
+  if (failed(reference))
+    return failure();
+  if (main)
+    checkStatic(*subject->program, report);
+  FailureOr<Outcome> nRanks = interpret(subject->at(Phase::Partition), reference->trial);
+  if (failed(nRanks))
+    return failure();
+  if (main)
+    checkExact(*nRanks, *reference, "partition", report);
+  Outcome kernels;
+  if (main) {
+    checkKernels(*subject, *reference, kernels, report);
+    if (options.interleavings)
+      checkInterleavings(*subject->program, *subject->kernels, reference->trial,
+                         options.interleavings, options.seed, report);
+  } else if (auto run = runPlan(*subject->program, *subject->kernels, reference->trial)) {
+    kernels = std::move(*run);
+  } else {
+    report.add("kernels:run", "plan of the other optimizer", 1, 0, run.message());
+  }
+  updates(which, *nRanks, *reference, kernels);
+  return success();
+}
+
+FailureOr<Report> Verifier::run() {
+  const CompileOptions &compile = options.compile;
+  report.model = compile.model;
+  report.ranks = compile.ranks();
+  bool adam = compile.optimizer == Optimizer::AdamW;
+  if (failed(optimizer(compile.optimizer, true)) ||
+      failed(optimizer(adam ? Optimizer::Sgd : Optimizer::AdamW, false)))
+    return failure();
+  return std::move(report);
+}
+
+} // namespace
+
+FailureOr<Report> verifyModel(MLIRContext &context, const VerifyOptions &options) {
+  FailureOr<bool> twin = needsTwin(context, options);
+  if (failed(twin))
+    return failure();
+  if (*twin)
+    return verifyTwin(context, options);
+  return Verifier(context, options).run();
+}
+
+} // namespace llmc::verify

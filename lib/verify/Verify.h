@@ -1,0 +1,60 @@
+// llmc verify: shows that a plan equals its model.
+#ifndef LLMC_LIB_VERIFY_VERIFY_H
+#define LLMC_LIB_VERIFY_VERIFY_H
+
+#include "lib/pipeline/Options.h"
+#include "lib/pipeline/Phases.h"
+#include "lib/verify/Report.h"
+#include "lib/verify/Subject.h"
+#include "mlir/IR/MLIRContext.h"
+
+#include <optional>
+
+namespace llmc::verify {
+
+// Whether a shrunk twin stands for the plan (Twin.h): where it does not fit, always, never.
+enum class TwinChoice { Auto, On, Off };
+
+struct VerifyOptions {
+  CompileOptions compile; // compile.model may be a dump of an earlier run
+  std::optional<Phase> after; // this border alone
+  uint64_t seed = 1;
+  TwinChoice twin = TwinChoice::Auto;
+  mlir::ModuleOp raised; // if there, the model at border raise in place of compile.model
+  unsigned interleavings = 0; // runs in drawn orders
+};
+
+// Everything that the checks compare with: the model on one rank.
+struct Reference {
+  Subject one;      // one-rank compilation
+  Trial trial;      // five steps
+  Outcome exact;    // those steps in double
+  TensorError gradients; // of the one-rank plan against `exact`
+  double loss = 0;       // error of the one-rank plan's first loss
+  double outputs = 0;    // of its norm and token count
+};
+inline constexpr unsigned kSteps = 5;
+
+// Compiles for one rank, draws the steps and runs them in double and, for
+// `withPlan`, by kernels. `raised` as in compileSubject(). Null after diagnostics.
+mlir::FailureOr<Reference> makeReference(mlir::MLIRContext &context, const CompileOptions &options,
+                                         uint64_t seed, bool withPlan = true,
+                                         mlir::ModuleOp raised = {});
+
+// Every static checker, one line each.
+void checkStatic(const planfile::ProgramT &program, Report &report);
+
+// Loss, gradients, norm and replicas of an outcome in double: rule (i).
+// `border` names the checks: fp64:BORDER:loss, ...
+bool checkExact(const Outcome &got, const Reference &reference, const std::string &border,
+                Report &report);
+// The plan's outcome with its real kernels: rule (ii).
+bool checkKernels(const Subject &subject, const Reference &reference, Outcome &outcome,
+                  Report &report);
+
+// All of it. Fails after diagnostics if the compiler refuses.
+mlir::FailureOr<Report> verifyModel(mlir::MLIRContext &context, const VerifyOptions &options);
+
+} // namespace llmc::verify
+
+#endif // LLMC_LIB_VERIFY_VERIFY_H

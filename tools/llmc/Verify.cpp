@@ -1,0 +1,47 @@
+// llmc verify: shows that a plan equals its model.
+#include "tools/llmc/Commands.h"
+#include "tools/llmc/Diagnostics.h"
+
+#include "lib/pipeline/Pipeline.h"
+#include "lib/verify/Mutation.h"
+#include "lib/verify/Verify.h"
+#include "llvm/Support/raw_ostream.h"
+
+namespace llmc {
+using namespace mlir;
+
+int runVerify(const CommandLine &line) {
+  DialectRegistry registry;
+  registerDialects(registry);
+  MLIRContext context(registry);
+  context.loadAllAvailableDialects();
+  TerminalDiagnostics diagnostics(&context, line.options.model);
+  verify::VerifyOptions options;
+  options.compile = line.options;
+  options.after = line.after;
+  options.twin = line.twin == CommandLine::Twin::On    ? verify::TwinChoice::On
+                 : line.twin == CommandLine::Twin::Off ? verify::TwinChoice::Off
+                                                       : verify::TwinChoice::Auto;
+  options.interleavings = static_cast<unsigned>(line.interleavings);
+  if (line.seed)
+    options.seed = *line.seed;
+  FailureOr<verify::Report> report = verify::verifyModel(context, options);
+  if (failed(report))
+    return 1;
+  if (line.mutate) {
+    verify::MutationOptions mutation;
+    mutation.most = static_cast<uint64_t>(line.mutants);
+    auto mutants = verify::mutateModel(context, line.options, options.seed, mutation);
+    if (failed(mutants))
+      return 1;
+    report->mutants = std::move(*mutants);
+  }
+  if (line.json)
+    llvm::outs() << report->json().dump(2) << "\n";
+  else
+    llvm::outs() << report->text()
+                 << (line.mutate ? verify::mutationText(report->mutants) : "");
+  return report->passed() ? 0 : 3;
+}
+
+} // namespace llmc
