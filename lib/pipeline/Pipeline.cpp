@@ -79,6 +79,10 @@ static void setAttributes(ModuleOp module, const CompileOptions &options) {
                   parallel::MeshAttr::get(b.getContext(), {name("dp"), name("pp"), name("tp")},
                                           {options.dp, options.pp, options.tp}));
   auto entry = [&](llvm::StringRef key, Attribute value) { return b.getNamedAttr(key, value); };
+  // The last ones are for those who import the model again to compare with a dump.
+  llvm::SmallVector<NamedAttribute> dims;
+  for (const auto &[dim, size] : options.dims)
+    dims.push_back(entry(dim, b.getI64IntegerAttr(size)));
   module->setAttr(
       "plan.options",
       b.getDictionaryAttr(
@@ -86,7 +90,11 @@ static void setAttributes(ModuleOp module, const CompileOptions &options) {
            entry("micro_batch", b.getI64IntegerAttr(options.microBatch)),
            entry("micro_batches", b.getI64IntegerAttr(options.microBatches())),
            entry("global_batch", b.getI64IntegerAttr(options.globalRows())),
-           entry("optimizer", name(options.optimizer == Optimizer::AdamW ? "adamw" : "sgd"))}));
+           entry("optimizer", name(options.optimizer == Optimizer::AdamW ? "adamw" : "sgd")),
+           entry("tie", name(options.tie ? "auto" : "off")),
+           entry("raise", name(options.raise ? "on" : "off")),
+           entry("weights", name(options.weights)),
+           entry("dims", b.getDictionaryAttr(dims))}));
 }
 
 static void buildPhase(OpPassManager &pm, Phase phase, const CompileOptions &options) {

@@ -70,6 +70,28 @@ bool alone(const Mutant &mutant, const ProgramT &program) {
   });
 }
 
+// happens-before holds with one place: all accesses are ordered and no micro-batch
+// reads what another one left. It lets sums over micro-batches pass, so there must
+// be none.
+std::string onePlace(const Mutant &mutant, const ProgramT &program) {
+  const PlanSite &site = mutant.sites.front();
+  ProgramT copy(program);
+  const BufferRefT *lost = buffersOf(instructionAt(copy, site))[mutant.other];
+  uint64_t begin = lost->offset, end = begin + lost->size;
+  for (const auto &procedure : program.stages[site.stage]->procedures)
+    for (const auto &inst : procedure->instructions) {
+      bool read = false, written = false;
+      forEachAccess(*inst, 0, [&](const ByteAccess &a) {
+        bool inside = a.begin < end && begin < a.end;
+        read |= inside && a.read;
+        written |= inside && a.write;
+      });
+      if (read && written)
+        return "";
+    }
+  return "one place is enough: each micro-batch is done with it before the next begins";
+}
+
 } // namespace
 
 std::string equivalence(const Mutant &mutant, const ProgramT &program) {
@@ -80,6 +102,8 @@ std::string equivalence(const Mutant &mutant, const ProgramT &program) {
   case Fault::Drop:
   case Fault::Kind:
     return alone(mutant, program) ? "group of one rank" : "";
+  case Fault::Overlap:
+    return onePlace(mutant, program);
   case Fault::Invert:
     return inversion(mutant, program);
   default:

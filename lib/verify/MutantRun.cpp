@@ -1,7 +1,9 @@
 #include "lib/verify/MutantRun.h"
 
 #include "lib/verify/RunPlan.h"
+#include "runtime/Random.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -64,23 +66,48 @@ double quotient(double distance, double size) {
   return std::isfinite(value) ? value : kInfinite;
 }
 
+// Whether the bytes of a buffer belong to sums over micro-batches.
+bool inAccumulator(const planfile::StageT &stage, const planfile::BufferRefT &buffer) {
+  return std::any_of(stage.states.begin(), stage.states.end(), [&](const auto &state) {
+    return state->role == StateRole::Accumulator && state->buffer->offset <= buffer.offset &&
+           buffer.offset + buffer.size <= state->buffer->offset + state->buffer->size;
+  });
+}
+
+// Takes away the instructions that set accumulators to zero.
+void keepAccumulators(ProgramT &program) {
+  for (auto &stage : program.stages)
+    for (auto &procedure : stage->procedures)
+      if (procedure->kind == planfile::ProcedureKind::Begin)
+        std::erase_if(procedure->instructions, [&](const auto &inst) {
+          const auto *fill = inst->body.AsFill();
+          return fill && inAccumulator(*stage, *fill->dst);
+        });
+}
+
 } // namespace
 
 support::Result<std::unique_ptr<MutantRunner>>
 MutantRunner::create(const ProgramT &program, const runtime::Kernels &kernels,
-                     const Trial &trial) {
+                     const Trial &trial, double noise) {
   std::unique_ptr<MutantRunner> runner(new MutantRunner(program, kernels));
   runner->trial = &trial;
+  runner->noise = noise;
   for (const StepData &data : trial.steps) {
     auto packed = packInputs(program, data.inputs);
     if (!packed)
       return packed.takeError();
     runner->inputs.push_back(std::move(*packed));
   }
-  auto executor = runner->start(program);
+  ProgramT plan(program);
+  if (noise > 0)
+    keepAccumulators(plan);
+  auto executor = runner->start(plan);
   if (!executor)
     return executor.takeError();
   fillWeights(**executor, trial.weights);
+  if (noise > 0)
+    runner->addNoise(**executor);
   for (uint32_t rank = 0; rank < (*executor)->ranks(); ++rank) {
     const std::byte *arena = (*executor)->arena(rank);
     runner->arenas.emplace_back(
@@ -104,6 +131,20 @@ support::Result<std::unique_ptr<Executor>> MutantRunner::start(const ProgramT &p
     for (uint32_t rank = 0; rank < arenas.size(); ++rank)
       std::memcpy((*executor)->arena(rank), arenas[rank].data(), arenas[rank].size());
   return executor;
+}
+
+void MutantRunner::addNoise(const Executor &executor) const {
+  uint64_t at = 0;
+  for (uint32_t rank = 0; rank < executor.ranks(); ++rank)
+    for (const auto &state : program.stages[executor.stageOfRank(rank)]->states) {
+      if (state->role != StateRole::Accumulator || state->dtype != DType::F32)
+        continue;
+      std::byte *to = executor.arena(rank) + state->buffer->offset;
+      for (uint64_t i = 0; i < state->buffer->size; i += sizeof(float)) {
+        float value = static_cast<float>(noise * runtime::normal(1, 0, at++));
+        std::memcpy(to + i, &value, sizeof value);
+      }
+    }
 }
 
 Status MutantRunner::step(Executor &executor, size_t step) const {
@@ -197,7 +238,9 @@ bool MutantRunner::compare(const Seen &expected, const Executor &executor, doubl
   return true;
 }
 
-RunResult MutantRunner::run(const ProgramT &mutant, double limit) const {
+RunResult MutantRunner::run(ProgramT mutant, double limit) const {
+  if (noise > 0)
+    keepAccumulators(mutant);
   auto executor = start(mutant);
   if (!executor)
     return {"refused", kInfinite, executor.message()};

@@ -29,14 +29,17 @@ struct RunResult {
 class MutantRunner {
 public:
   // Runs the steps of `trial` once on `program`; mutants are compared with that.
-  // Both live longer than this. All on the calling thread.
+  // Both live longer than this. All on the calling thread. With `noise`, sums over
+  // micro-batches begin from that much noise in place of zero: then also what a
+  // model leaves at zero (the gradient of a key's bias) has a weight.
   static support::Result<std::unique_ptr<MutantRunner>>
-  create(const planfile::ProgramT &program, const runtime::Kernels &kernels, const Trial &trial);
+  create(const planfile::ProgramT &program, const runtime::Kernels &kernels, const Trial &trial,
+         double noise = 0);
 
   // `mutant` must pass checkBounds(), and have the states of the plan. Differences up
   // to `limit` count as none: relative ones in L2 norms, a tensor at least against
   // 1e-3 of all of its role on the rank.
-  RunResult run(const planfile::ProgramT &mutant, double limit) const;
+  RunResult run(planfile::ProgramT mutant, double limit) const;
 
   // Largest loss, norm or count of all steps; infinite if one of them is no number.
   double largestOutput() const;
@@ -46,6 +49,7 @@ private:
   MutantRunner(const planfile::ProgramT &program, const runtime::Kernels &kernels)
       : program(program), kernels(kernels) {}
   support::Result<std::unique_ptr<runtime::Executor>> start(const planfile::ProgramT &plan) const;
+  void addNoise(const runtime::Executor &executor) const;
   support::Status step(runtime::Executor &executor, size_t step) const;
   Seen see(const runtime::Executor &executor) const;
   bool compare(const Seen &expected, const runtime::Executor &executor, double limit,
@@ -56,6 +60,7 @@ private:
   const planfile::ProgramT &program;
   const runtime::Kernels &kernels;
   const Trial *trial = nullptr;
+  double noise = 0;
   std::vector<std::vector<std::byte>> arenas; // before the first step, by rank
   std::vector<std::vector<std::vector<std::byte>>> inputs; // by step and input
   std::vector<Seen> expected;                 // by step

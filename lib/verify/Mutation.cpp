@@ -20,6 +20,8 @@ namespace {
 constexpr double kLimit = 1e-6;
 // In the second trial rounding is amplified; only gross differences count there.
 constexpr double kStressLimit = 1e-3;
+// About the size of a gradient.
+constexpr double kNoise = 0.05;
 // Logits that no exponential survives without its maximum taken off.
 constexpr double kStressOutput = 200;
 
@@ -136,7 +138,11 @@ support::Result<json> mutate(const ProgramT &program, const runtime::Kernels &ke
   auto usual = makeRunner(plan, trial);
   if (!usual)
     return usual.takeError();
-  std::vector<std::pair<const MutantRunner *, double>> runners = {{usual->get(), kLimit}};
+  auto noisy = MutantRunner::create(plan.program, plan.kernels, trial, kNoise);
+  if (!noisy)
+    return noisy.takeError();
+  std::vector<std::pair<const MutantRunner *, double>> runners = {{usual->get(), kLimit},
+                                                                  {noisy->get(), kLimit}};
   Trial stressTrial;
   std::unique_ptr<MutantRunner> stress;
   for (double factor = 2; factor <= 1024 && !stress; factor *= 2) {

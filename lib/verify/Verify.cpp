@@ -2,7 +2,10 @@
 
 #include "lib/planfile/Check.h"
 #include "lib/verify/Interleavings.h"
+#include "lib/verify/Borders.h"
+#include "lib/verify/Dump.h"
 #include "lib/verify/Interpret.h"
+#include "lib/verify/Place.h"
 #include "lib/verify/RunPlan.h"
 #include "lib/verify/Twin.h"
 
@@ -103,6 +106,9 @@ public:
 
 private:
   LogicalResult optimizer(Optimizer which, bool main);
+  LogicalResult oneBorder(Phase phase);
+  LogicalResult dump();
+  void describe(const CompileOptions &compile);
   void updates(Optimizer which, const Outcome &exact, const Reference &reference,
                const Outcome &kernels);
 
@@ -157,13 +163,82 @@ LogicalResult Verifier::optimizer(Optimizer which, bool main) {
     report.add("kernels:run", "plan of the other optimizer", 1, 0, run.message());
   }
   updates(which, *nRanks, *reference, kernels);
+  if (main && !report.passed())
+    findBorder(*subject, *reference, report);
   return success();
+}
+
+// --after PHASE.
+LogicalResult Verifier::oneBorder(Phase phase) {
+  FailureOr<Subject> subject = compileSubject(context, options.compile, phase, options.raised);
+  if (failed(subject))
+    return failure();
+  FailureOr<Reference> reference =
+      makeReference(context, options.compile, options.seed, false, options.raised);
+  if (failed(reference))
+    return failure();
+  Outcome outcome;
+  if (!checkBorder(phase, *subject, *reference, report, &outcome)) {
+    report.border = std::string(toString(phase));
+    report.place = describePlace(subject->at(phase), outcome, *reference);
+  }
+  return success();
+}
+
+// A dump: the border where it was written, then the plan that comes of it.
+LogicalResult Verifier::dump() {
+  FailureOr<Dump> dump = readDump(context, options.compile.model);
+  if (failed(dump))
+    return failure();
+  describe(dump->options);
+  FailureOr<Reference> reference = makeReference(context, dump->options, options.seed);
+  if (failed(reference))
+    return failure();
+  Subject subject;
+  subject.options = dump->options;
+  subject.borders[dump->phase] = dump->module->clone();
+  Outcome outcome;
+  if (!checkBorder(dump->phase, subject, *reference, report, &outcome)) {
+    report.border = std::string(toString(dump->phase));
+    report.place = describePlace(*dump->module, outcome, *reference);
+    return success();
+  }
+  Phase refuser = dump->phase;
+  if (failed(compileFrom(*dump->module, dump->phase, Phase::Emit, subject, &refuser)))
+    return emitError(UnknownLoc::get(&context))
+           << options.compile.model << ": at border " << std::string(toString(dump->phase))
+           << ": phase " << std::string(toString(refuser)) << " refuses it";
+  checkStatic(*subject.program, report);
+  if (report.passed())
+    checkKernels(subject, *reference, outcome, report);
+  if (!report.passed())
+    report.border = std::string(toString(dump->phase));
+  return success();
+}
+
+void Verifier::describe(const CompileOptions &compile) {
+  report.ranks = compile.ranks();
+  report.device = "dp " + std::to_string(compile.dp) + " x pp " + std::to_string(compile.pp) +
+                  " x tp " + std::to_string(compile.tp) + " = " + std::to_string(compile.ranks()) +
+                  " ranks, " + std::to_string(compile.globalRows()) + " rows a step in " +
+                  std::to_string(compile.microBatches()) + " micro-batches, " +
+                  (compile.schedule == Schedule::GPipe ? "gpipe" : "1f1b");
 }
 
 FailureOr<Report> Verifier::run() {
   const CompileOptions &compile = options.compile;
   report.model = compile.model;
-  report.ranks = compile.ranks();
+  describe(compile);
+  if (isDump(compile.model)) {
+    if (failed(dump()))
+      return failure();
+    return std::move(report);
+  }
+  if (options.after) {
+    if (failed(oneBorder(*options.after)))
+      return failure();
+    return std::move(report);
+  }
   bool adam = compile.optimizer == Optimizer::AdamW;
   if (failed(optimizer(compile.optimizer, true)) ||
       failed(optimizer(adam ? Optimizer::Sgd : Optimizer::AdamW, false)))
@@ -174,6 +249,8 @@ FailureOr<Report> Verifier::run() {
 } // namespace
 
 FailureOr<Report> verifyModel(MLIRContext &context, const VerifyOptions &options) {
+  if (isDump(options.compile.model))
+    return Verifier(context, options).run();
   FailureOr<bool> twin = needsTwin(context, options);
   if (failed(twin))
     return failure();

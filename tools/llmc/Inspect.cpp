@@ -7,6 +7,7 @@
 #include "lib/planfile/Payload.h"
 #include "lib/planfile/Program.h"
 #include "lib/planfile/Report.h"
+#include "lib/support/Json.h"
 #include "llvm/ADT/StringSet.h"
 #include "llvm/Support/raw_ostream.h"
 #include <nlohmann/json.hpp>
@@ -28,7 +29,7 @@ int inspectProgram(const planfile::Payload &payload, const CommandLine &line) {
     return 1;
   }
   if (line.json)
-    llvm::outs() << planfile::inspectJson(**program, payload.fileSize()).dump(2) << "\n";
+    llvm::outs() << support::jsonText(planfile::inspectJson(**program, payload.fileSize()), 2) << "\n";
   else
     llvm::outs() << planfile::inspectText(**program, payload.fileSize());
   return 0;
@@ -80,7 +81,7 @@ int inspectModel(const CommandLine &line) {
     return 1;
   nlohmann::json json = describeModel(*module);
   if (line.json) {
-    llvm::outs() << json.dump(2) << "\n";
+    llvm::outs() << support::jsonText(json, 2) << "\n";
     return 0;
   }
   const auto &model = json["model"];

@@ -3,6 +3,7 @@
 #include "tools/llmc/Diagnostics.h"
 
 #include "lib/pipeline/Pipeline.h"
+#include "lib/support/Json.h"
 #include "lib/verify/Mutation.h"
 #include "lib/verify/Verify.h"
 #include "llvm/Support/raw_ostream.h"
@@ -37,7 +38,7 @@ int runVerify(const CommandLine &line) {
     report->mutants = std::move(*mutants);
   }
   if (line.json)
-    llvm::outs() << report->json().dump(2) << "\n";
+    llvm::outs() << support::jsonText(report->json(), 2) << "\n";
   else
     llvm::outs() << report->text()
                  << (line.mutate ? verify::mutationText(report->mutants) : "");

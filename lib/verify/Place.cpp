@@ -1,0 +1,123 @@
+#include "lib/verify/Place.h"
+
+#include "dialects/graph/Detail.h"
+#include "dialects/parallel/Annotations.h"
+#include "lib/verify/Sources.h"
+
+#include <cmath>
+
+using namespace mlir;
+
+namespace llmc::verify {
+namespace {
+
+bool differs(double a, double b, double size) { return !(std::abs(a - b) <= 1e-9 * size); }
+
+double largest(const Tensor &tensor) {
+  double most = 1e-30;
+  for (double x : tensor.data)
+    most = std::max(most, std::abs(x));
+  return most;
+}
+
+// The first op that reads a state: through a function's argument, into a repeat.
+std::string readerOf(ModuleOp module, StringRef state) {
+  Operation *reader = nullptr;
+  module.walk([&](func::FuncOp func) {
+    for (unsigned i = 0; i < func.getNumArguments() && !reader; ++i) {
+      auto symbol = func.getArgAttrOfType<FlatSymbolRefAttr>(i, "graph.state");
+      if (!symbol || symbol.getValue() != state || func.getArgument(i).use_empty())
+        continue;
+      OpOperand &use = *func.getArgument(i).getUses().begin();
+      reader = use.getOwner();
+      if (auto repeat = dyn_cast<graph::RepeatOp>(reader)) {
+        Value inside = repeat.getBlock().getArgument(use.getOperandNumber());
+        if (!inside.use_empty())
+          reader = *inside.getUsers().begin();
+      }
+    }
+  });
+  if (!reader)
+    return "";
+  std::string node = parallel::getNodeName(reader->getLoc()).str();
+  return reader->getName().getStringRef().str() + (node.empty() ? "" : " '" + node + "'");
+}
+
+// Ranks whose part of the state holds an element that is wrong.
+std::string ranksOf(ModuleOp module, graph::StateOp state, const Tensor &got, const Tensor &expected) {
+  auto mesh = parallel::getMesh(module);
+  auto sharding = state->getAttrOfType<parallel::ShardingAttr>(parallel::kSharding);
+  if (!mesh || !sharding || got.shape != expected.shape)
+    return "";
+  std::vector<int64_t> shape = cast<RankedTensorType>(state.getType()).getShape().vec();
+  double size = largest(expected);
+  std::set<int64_t> wrong;
+  auto axes = parallel::getAxes(sharding);
+  std::vector<int64_t> strides = expected.strides();
+  for (int64_t i = 0; i < expected.size(); ++i) {
+    if (!differs(got.data[i], expected.data[i], size))
+      continue;
+    for (int64_t rank = 0; rank < mesh.getNumRanks(); ++rank) {
+      bool holds = true;
+      int64_t rest = i;
+      for (size_t d = 0; d < shape.size(); ++d) {
+        int64_t at = rest / strides[d], part = 0;
+        rest %= strides[d];
+        for (StringAttr axis : axes[d]) {
+          int64_t stride = 1, index = mesh.getIndex(axis.getValue());
+          for (size_t k = index + 1; k < mesh.getSizes().size(); ++k)
+            stride *= mesh.getSizes()[k];
+          part = part * mesh.getSizes()[index] + rank / stride % mesh.getSizes()[index];
+        }
+        holds &= axes[d].empty() || at / (shape[d] / parallel::getGroupSize(mesh, axes[d])) == part;
+      }
+      if (holds)
+        wrong.insert(rank);
+    }
+    if (static_cast<int64_t>(wrong.size()) == mesh.getNumRanks())
+      return "all ranks";
+  }
+  std::string text;
+  for (int64_t rank : wrong)
+    text += (text.empty() ? "ranks " : ", ") + std::to_string(rank);
+  return text;
+}
+
+} // namespace
+
+std::string describePlace(ModuleOp module, const Outcome &got, const Reference &reference) {
+  if (got.losses.empty())
+    return "";
+  NamedTensors expected = statesFromSources(module, reference.exact.gradients);
+  NamedTensors own = statesFromSources(module, got.gradients);
+  graph::StateOp last;
+  bool afterFirst = false;
+  for (auto state : module.getOps<graph::StateOp>()) {
+    if (state.getRole() != graph::Role::parameter)
+      continue;
+    const Tensor &a = own[state.getSymName().str()], &b = expected[state.getSymName().str()];
+    double size = largest(b);
+    bool wrong = a.shape != b.shape;
+    for (int64_t i = 0; !wrong && i < b.size(); ++i)
+      wrong = differs(a.data[i], b.data[i], size);
+    if (wrong && (!last || afterFirst))
+      last = state;
+    afterFirst = true;
+  }
+  bool forward = relativeError(got.losses[0], reference.exact.losses[0]) > 1e-10;
+  std::string text = forward ? "the loss is wrong" : "the loss is right";
+  if (!last)
+    return text + (forward ? "" : ", gradients too; the update is wrong");
+  std::string name = last.getSymName().str();
+  std::string source = name;
+  if (last.getViews() && !last.getViews()->empty())
+    source = cast<graph::ViewAttr>((*last.getViews())[0]).getSource().getValue().str();
+  text += ", the gradient of " + source + " not";
+  if (std::string reader = readerOf(module, name); !reader.empty())
+    text += ", read by " + reader;
+  if (std::string ranks = ranksOf(module, last, own[name], expected[name]); !ranks.empty())
+    text += ", on " + ranks;
+  return text;
+}
+
+} // namespace llmc::verify
