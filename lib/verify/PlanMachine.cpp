@@ -302,7 +302,8 @@ void PlanMachine::matmul(Rank &rank, plan::MatmulOp op, int64_t slot) {
     block = std::make_unique<Block>();
     Value a = block->addArgument(tensorOf(op.getLhs()), op.getLoc());
     Value b = block->addArgument(tensorOf(op.getRhs()), op.getLoc());
-    OpBuilder builder = OpBuilder::atBlockEnd(block.get());
+    OpBuilder builder(op.getContext());
+    builder.setInsertionPointToEnd(block.get());
     graph::MatmulOp::create(builder, op.getLoc(), tensorOf(op.getOut()), op.getEquation(), a, b);
   }
   Tensor a = read(rank, op.getLhs(), slot), b = read(rank, op.getRhs(), slot);
