@@ -147,5 +147,5 @@ Status runtime::writeCounts(const std::string &path, const Executor &executor, u
     }
   }
   support::OrderedJson all = {{"steps", steps}, {"collectives", collectives}, {"sends", sends}};
-  return writeText(path, all.dump(1) + "\n");
+  return writeText(path, support::jsonText(all, 1) + "\n");
 }

@@ -268,6 +268,33 @@ TEST(Adversary, UndeclaredReadsSeeNaN) {
   }
 }
 
+// The old bytes of a target are gone once the collective has begun, though they
+// persist over steps and a kernel reads them without saying so.
+TEST(Adversary, ATargetUnderWayIsNaN) {
+  unsigned poisoned = 0, others = 0;
+  for (bool inPlace : {false, true})
+    for (uint64_t seed = 0; seed < 40; ++seed) {
+      auto program = makeProgram({1, 1, 2}, 1, kArena, 2);
+      addState(*program, 0, "weight", kWeight);
+      addState(*program, 0, "sum", kSum);
+      addState(*program, 0, "target", kValue);
+      add(*program, 0, collective(CollectiveKind::AllReduce, {2}, kFloats,
+                                  ref(inPlace ? kValue : kWeight, kBytes), ref(kValue, kBytes)));
+      LaunchT liar = call(*program, "addTo", ref(kValue, kBytes), ref(kSum, kBytes));
+      liar.operands[0]->access = Access::None;
+      add(*program, 0, std::move(liar), 1);
+      auto executor = makeFilled(*program, seed);
+      for (uint32_t rank : {0u, 1u})
+        at<float>(*executor, rank, kValue)[0] = 1 + float(rank);
+      support::Status status = executor->runStep({});
+      ASSERT_TRUE(bool(status)) << status.message();
+      EXPECT_EQ(at<float>(*executor, 0, kValue)[0], inPlace ? 3 : 1 / 3.0f);
+      ++(std::isnan(at<float>(*executor, 1, kSum)[0]) ? poisoned : others);
+    }
+  EXPECT_GT(poisoned, 10u);
+  EXPECT_GT(others, 10u);
+}
+
 // Two groups that both stages enter on one stream, in different order.
 TEST(Adversary, AnInvertedLaunchOrderIsNamed) {
   auto program = makeProgram({2, 2}, 1, 64);
