@@ -36,9 +36,8 @@ def Parallel_ShardingAttr : AttrDef<Parallel_Dialect, "Sharding"> {
   let description = [{
     Example: `#parallel.sharding<[{"dp"}, {}, {"tp"} ], unreduced = {"pp": sum}>`.
     Every rank along an unreduced axis holds a partial sum (or maximum).
-    Rules: C1 no axis twice over all dimensions and the unreduced set; C2 (on
-    values) one entry per dimension; C3 axes exist in the mesh; C4 the product of a
-    dimension's axes divides its size.
+    Rules: C1 no axis twice over all dimensions and the unreduced set. What it must
+    be for the value that it describes are the rules of dialects/parallel/Annotations.h.
   }];
   let parameters = (ins
       ArrayRefParameter<"::mlir::ArrayAttr", "per dim, StringAttrs">:$dims,
@@ -55,7 +54,7 @@ def Parallel_ShardingAttr : AttrDef<Parallel_Dialect, "Sharding"> {
     bool isUnreducedOver(::llvm::StringRef axis) const;
     // The same without unreduced axes.
     ShardingAttr getReduced() const;
-    // Shape of the part that a rank holds (sizes divide; see C4).
+    // Shape of the part that a rank holds (sizes divide).
     ::llvm::SmallVector<int64_t> getLocalShape(::llvm::ArrayRef<int64_t> global, MeshAttr mesh) const;
   }];
 }

@@ -133,3 +133,37 @@ func.func @divide(%x: tensor<8xf32>) {
   return
 }
 }
+
+// -----
+
+func.func @all_reduce(%x: tensor<8xf32>) {
+  // all_reduce C1: expected-error @+1 {{requires the same type for all operands and results}}
+  %0 = "parallel.all_reduce"(%x) {axes = ["tp"], kind = #graph.reduce_kind<sum>} : (tensor<8xf32>) -> tensor<4xf32>
+  return
+}
+
+// -----
+
+func.func @all_slice(%x: tensor<8xf32>) {
+  // expected-error @+1 {{C1}}
+  %0 = parallel.all_slice %x over ["tp"] dim 1 : (tensor<8xf32>) -> tensor<4xf32>
+  return
+}
+
+// -----
+
+func.func @reduce_scatter(%x: tensor<8xf32>) {
+  // expected-error @+1 {{C1}}
+  %0 = parallel.reduce_scatter %x over ["tp"] dim 2 {kind = #graph.reduce_kind<sum>} : (tensor<8xf32>) -> tensor<4xf32>
+  return
+}
+
+// -----
+
+module attributes {parallel.mesh = #parallel.mesh<["tp"=2]>} {
+  func.func @reduce_scatter(%x: tensor<8xf32>) {
+    // expected-error @+1 {{C2}}
+    %0 = parallel.reduce_scatter %x over ["tp"] dim 0 {kind = #graph.reduce_kind<sum>} : (tensor<8xf32>) -> tensor<2xf32>
+    return
+  }
+}
