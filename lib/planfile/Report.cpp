@@ -2,6 +2,7 @@
 
 #include "lib/planfile/CheckWalk.h"
 #include "lib/planfile/Program.h"
+#include "lib/support/Json.h"
 
 #include <algorithm>
 #include <map>
@@ -98,7 +99,7 @@ json describeStages(const ProgramT &program) {
 class Tally {
 public:
   void add(json entry, uint64_t times) {
-    auto [it, isNew] = index.try_emplace(entry.dump(), list.size());
+    auto [it, isNew] = index.try_emplace(support::jsonText(entry), list.size());
     if (isNew) {
       entry["per_step"] = times;
       list.push_back(std::move(entry));

@@ -28,6 +28,13 @@ inline Result<Json> parseJson(std::string_view text, std::string_view what) {
   return value;
 }
 
+// As text. Names come from files of any origin: what is not UTF-8 in them is
+// replaced, where dump() would throw.
+template <class J>
+std::string jsonText(const J &json, int indent = -1) {
+  return json.dump(indent, ' ', false, J::error_handler_t::replace);
+}
+
 } // namespace llmc::support
 
 #endif // LLMC_LIB_SUPPORT_JSON_H

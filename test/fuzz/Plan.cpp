@@ -1,8 +1,10 @@
-// Whatever readProgram() accepts, checkers, report and executor can follow.
+// Whatever readProgram() accepts, checkers, report and executor can lay out.
 #include "Fuzz.h"
 #include "lib/planfile/Check.h"
 #include "lib/planfile/Program.h"
 #include "lib/planfile/Report.h"
+#include "lib/support/Json.h"
+#include "runtime/StageProgram.h"
 
 #include <cstdlib>
 
@@ -13,6 +15,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   if (!program)
     return 0;
   planfile::formatFindings(planfile::checkAll(**program));
+  support::jsonText(planfile::inspectJson(**program, size));
+  planfile::inspectText(**program, size);
+  for (uint32_t stage = 0; stage < (*program)->stages.size(); ++stage)
+    runtime::StageProgram{**program, stage};
   // What was read can be written and read again.
   if (!planfile::readProgram(planfile::writeProgram(**program)))
     std::abort();

@@ -4,6 +4,7 @@
 
 #include "lib/pipeline/Pipeline.h"
 #include "lib/support/Json.h"
+#include "lib/verify/Draws.h"
 #include "lib/verify/Mutation.h"
 #include "lib/verify/Verify.h"
 #include "llvm/Support/raw_ostream.h"
@@ -26,7 +27,10 @@ int runVerify(const CommandLine &line) {
   options.interleavings = static_cast<unsigned>(line.interleavings);
   if (line.seed)
     options.seed = *line.seed;
-  FailureOr<verify::Report> report = verify::verifyModel(context, options);
+  std::string log;
+  FailureOr<verify::Report> report =
+      line.draws ? verify::verifyDraws(context, options.seed, line.draws, log)
+                 : verify::verifyModel(context, options);
   if (failed(report))
     return 1;
   if (line.mutate) {
@@ -40,7 +44,7 @@ int runVerify(const CommandLine &line) {
   if (line.json)
     llvm::outs() << support::jsonText(report->json(), 2) << "\n";
   else
-    llvm::outs() << report->text()
+    llvm::outs() << log << report->text()
                  << (line.mutate ? verify::mutationText(report->mutants) : "");
   return report->passed() ? 0 : 3;
 }
