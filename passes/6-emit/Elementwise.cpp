@@ -114,16 +114,10 @@ static Value twiceU(Math &m, Value x) {
   double c = 2 * std::sqrt(2 / M_PI);
   return m.mul(x, m.fma(m.mul(x, x), m.f(c * 0.044715, x), m.f(c, x)));
 }
-// Phi(x), the normal distribution function.
-static Value normalCdf(Math &m, Value x) {
-  Value half = m.f(0.5, x);
-  return m.fma(m.erf(m.mul(x, m.f(M_SQRT1_2, x))), half, half);
-}
-
 static void gelu(Math &m, Operation *op, Values in, Results &out) {
   Value x = in[0];
   bool isTanh = cast<graph::GeluOp>(op).getForm() == graph::GeluForm::tanh;
-  out.push_back(m.mul(x, isTanh ? m.sigmoid(twiceU(m, x)) : normalCdf(m, x)));
+  out.push_back(m.mul(x, isTanh ? m.sigmoid(twiceU(m, x)) : m.normalCdf(x)));
 }
 
 static void geluGrad(Math &m, Operation *op, Values in, Results &out) {
@@ -138,7 +132,7 @@ static void geluGrad(Math &m, Operation *op, Values in, Results &out) {
     return;
   }
   Value density = m.mul(m.f(1 / std::sqrt(2 * M_PI), x), m.exp(m.mul(m.f(-0.5, x), m.mul(x, x))));
-  out.push_back(m.mul(in[1], m.fma(x, density, normalCdf(m, x))));
+  out.push_back(m.mul(in[1], m.fma(x, density, m.normalCdf(x))));
 }
 
 //===-- Optimizer -----------------------------------------------------------===//

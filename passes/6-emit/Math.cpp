@@ -125,22 +125,37 @@ Value Math::tanh(Value x) {
   return select(less(size, f(0.625, x)), small, large);
 }
 
+// 1 - erf(t) for t > kErfSplit: 1e-4 of itself down to t = 4, 2e-8 everywhere.
+static constexpr double kErfSplit = 0.927734375;
+static Value erfTail(Math &m, Value t) {
+  Value s = m.mul(t, t);
+  Value r = m.fma(m.f(-1.72853470e-5, t), t, m.f(3.83197126e-4, t));
+  Value u = m.fma(m.f(-3.88396438e-3, t), t, m.f(2.42546219e-2, t));
+  r = m.fma(r, s, u);
+  for (double coefficient : {-1.06777877e-1, -6.34846687e-1, -1.28717512e-1})
+    r = m.fma(r, t, m.f(coefficient, t));
+  r = m.fma(r, t, m.neg(t));
+  // Past 10 the polynomial turns; nothing is left of the tail long before.
+  return m.exp(m.select(m.less(m.f(10, t), t), m.f(-110, t), r));
+}
+static Value erfNearZero(Math &m, Value x) {
+  Value p = m.polynomial(m.mul(x, x), {-5.96761703e-4, 4.99119423e-3, -2.67681349e-2, 1.12819925e-1,
+                                       -3.76125336e-1, 1.28379166e-1});
+  return m.fma(p, x, x);
+}
+
 Value Math::erf(Value x) {
-  Value t = abs(x), s = mul(x, x);
-  Value r = fma(f(-1.72853470e-5, x), t, f(3.83197126e-4, x));
-  Value u = fma(f(-3.88396438e-3, x), t, f(2.42546219e-2, x));
-  r = fma(r, s, u);
-  r = fma(r, t, f(-1.06777877e-1, x));
-  r = fma(r, t, f(-6.34846687e-1, x));
-  r = fma(r, t, f(-1.28717512e-1, x));
-  r = fma(r, t, neg(t));
-  // Past 10 the polynomial is no longer -inf-ward monotone; erf is 1 long before.
-  r = select(less(f(10, x), t), f(-100, x), r);
-  Value large = math::CopySignOp::create(b, loc, sub(f(1, x), exp(r)), x);
-  Value p = polynomial(s, {-5.96761703e-4, 4.99119423e-3, -2.67681349e-2, 1.12819925e-1,
-                           -3.76125336e-1, 1.28379166e-1});
-  Value small = fma(p, x, x);
-  return select(less(f(0.927734375, x), t), large, small);
+  Value t = abs(x);
+  Value large = math::CopySignOp::create(b, loc, sub(f(1, x), erfTail(*this, t)), x);
+  return select(less(f(kErfSplit, x), t), large, erfNearZero(*this, x));
+}
+
+// (1 + erf(x / sqrt 2)) / 2, where for negative x the tail itself is what counts.
+Value Math::normalCdf(Value x) {
+  Value z = mul(x, f(M_SQRT1_2, x)), t = abs(z), half = f(0.5, x);
+  Value tail = mul(half, erfTail(*this, t));
+  Value large = select(less(x, f(0, x)), tail, sub(f(1, x), tail));
+  return select(less(f(kErfSplit, x), t), large, fma(erfNearZero(*this, z), half, half));
 }
 
 // From e = exp(-|x|), which never overflows.

@@ -37,6 +37,7 @@ struct Math {
   Value erf(Value x);                        // 1 ulp
   Value sigmoid(Value x);                    // 2 ulp
   std::pair<Value, Value> sigmoids(Value x); // of x and of -x
+  Value normalCdf(Value x); // 2e-8, and 1e-4 of itself in the lower tail
   Value pow(Value x, double exponent);
 };
 

@@ -33,8 +33,9 @@ struct Case {
   std::vector<int> aliases;
   // Arguments from here on are scalars of the launch.
   size_t scalarsFrom = SIZE_MAX;
-  // Of the largest magnitude of a result.
-  double tolerance = 2e-6;
+  // Of the largest magnitude of a result, or of `floor` if that is larger
+  // (operands of that size may cancel).
+  double tolerance = 2e-6, floor = 1e-5;
 };
 
 using Random = std::mt19937_64;

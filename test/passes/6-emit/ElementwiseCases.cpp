@@ -69,6 +69,8 @@ Case makeUnary(Random &random) {
   std::string r =
       f.op("graph." + std::string(op.name), {f.argument(type, op.fill)}, {type}, op.attributes);
   Case result = f.finish(std::string("unary ") + op.name, {r});
+  if (std::string(op.name) == "gelu")
+    result.floor = 0.05; // the lower tail is exact to 1e-4 of itself only
   result.aliases[0] = draw(random, 0, 1) - 1;
   return result;
 }
@@ -79,7 +81,9 @@ Case makeGeluGrad(Random &random) {
   std::string form = draw(random, 0, 1) ? "tanh" : "erf";
   std::string r = f.op("graph.gelu_grad", {f.argument(type, Fill::Wide), f.argument(type)}, {type},
                        "form = #graph.gelu_form<" + form + ">");
-  return f.finish("gelu_grad " + form, {r});
+  Case result = f.finish("gelu_grad " + form, {r});
+  result.tolerance = 2e-4; // a single element may lie near the zero of the derivative
+  return result;
 }
 
 // Comparisons, logic, select and casts in one group.
@@ -131,6 +135,7 @@ Case makeChain(Random &random) {
     results.push_back(middle);
   Case result = f.finish("chain", results);
   result.tolerance = 5e-5; // differences of products cancel
+  result.floor = 1;
   result.aliases[0] = draw(random, 0, 1) - 1;
   return result;
 }
@@ -146,6 +151,7 @@ Case makeAdamW(Random &random) {
   std::string r = f.op("graph.adamw", in, {type, type, type},
                        draw(random, 0, 1) ? "decay = true" : "decay = false");
   Case result = f.finish("adamw", {r + "#0", r + "#1", r + "#2"});
+  result.tolerance = 2e-5; // a step may cancel a parameter
   if (draw(random, 0, 1))
     result.aliases = {0, 2, 3};
   return result;

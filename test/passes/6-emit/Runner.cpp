@@ -88,8 +88,9 @@ static void runParts(KernelFunction kernel, const std::vector<void *> &buffers,
 
 // |x - wanted| of the largest finite magnitude; infinite where one is not finite
 // and the other not the same.
-static double errorOf(const std::vector<double> &got, const std::vector<double> &wanted) {
-  double largest = 1e-30, error = 0;
+static double errorOf(const std::vector<double> &got, const std::vector<double> &wanted,
+                      double floor) {
+  double largest = floor, error = 0;
   for (double value : wanted)
     if (std::isfinite(value))
       largest = std::max(largest, std::fabs(value));
@@ -131,7 +132,7 @@ public:
     for (size_t i = 0; i < whole.size(); ++i) {
       if (whole[i].bytes() && std::memcmp(whole[i].data(), parts[i].data(), whole[i].bytes()) != 0)
         outcome.problem = "parts of the rows give other bits than the whole";
-      double error = errorOf(whole[i].read(), (*wanted)[i].data);
+      double error = errorOf(whole[i].read(), (*wanted)[i].data, test.floor);
       outcome.error = std::max(outcome.error, error);
     }
     if (!(outcome.error <= test.tolerance))
