@@ -317,7 +317,7 @@ bool Adversary::checkPoison(const Site &site, uint32_t node) {
   for (uint32_t v : stage.reads[node]) {
     const Value &value = stage.values[v];
     if (value.begin <= found && found < value.end && value.writer != kNoNode)
-      writer = nameOf(site, value.writer) + " should have written it";
+      writer = nameOf(site, value.writer) + " should have written it, or computed with poison";
   }
   size_t operand = 0;
   for (; operand < site.op.buffers; ++operand) {
