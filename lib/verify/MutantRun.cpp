@@ -66,11 +66,12 @@ double quotient(double distance, double size) {
   return std::isfinite(value) ? value : kInfinite;
 }
 
-// Whether the bytes of a buffer belong to sums over micro-batches.
+// Whether a buffer has bytes of sums over micro-batches (it may span several).
 bool inAccumulator(const planfile::StageT &stage, const planfile::BufferRefT &buffer) {
   return std::any_of(stage.states.begin(), stage.states.end(), [&](const auto &state) {
-    return state->role == StateRole::Accumulator && state->buffer->offset <= buffer.offset &&
-           buffer.offset + buffer.size <= state->buffer->offset + state->buffer->size;
+    return state->role == StateRole::Accumulator &&
+           state->buffer->offset < buffer.offset + buffer.size &&
+           buffer.offset < state->buffer->offset + state->buffer->size;
   });
 }
 

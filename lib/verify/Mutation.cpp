@@ -20,15 +20,11 @@ namespace {
 constexpr double kLimit = 1e-6;
 // In the second trial rounding is amplified; only gross differences count there.
 constexpr double kStressLimit = 1e-3;
-// About the size of a gradient.
-constexpr double kNoise = 0.05;
+// As large as a gradient's sum over micro-batches, or larger.
+constexpr double kNoise = 1;
 // Logits that no exponential survives without its maximum taken off.
-constexpr double kStressOutput = 200;
-
-support::Result<std::unique_ptr<MutantRunner>> makeRunner(const MutablePlan &plan,
-                                                          const Trial &trial) {
-  return MutantRunner::create(plan.program, plan.kernels, trial);
-}
+// Ranks must differ by as much, so the more the better, up to this.
+constexpr double kStressOutput = 200, kStressEnough = 2000;
 
 Trial scaled(const Trial &trial, double factor) {
   Trial result = trial;
@@ -135,7 +131,7 @@ support::Result<json> mutate(const ProgramT &program, const runtime::Kernels &ke
     return error("the plan itself does not pass the static checker '", checker, "'");
   Trial trial = fullTrial;
   trial.steps.resize(std::min<size_t>(trial.steps.size(), 2));
-  auto usual = makeRunner(plan, trial);
+  auto usual = MutantRunner::create(plan.program, plan.kernels, trial);
   if (!usual)
     return usual.takeError();
   auto noisy = MutantRunner::create(plan.program, plan.kernels, trial, kNoise);
@@ -143,15 +139,19 @@ support::Result<json> mutate(const ProgramT &program, const runtime::Kernels &ke
     return noisy.takeError();
   std::vector<std::pair<const MutantRunner *, double>> runners = {{usual->get(), kLimit},
                                                                   {noisy->get(), kLimit}};
-  Trial stressTrial;
+  std::unique_ptr<Trial> stressTrial;
   std::unique_ptr<MutantRunner> stress;
-  for (double factor = 2; factor <= 1024 && !stress; factor *= 2) {
-    stressTrial = scaled(trial, factor);
-    auto runner = makeRunner(plan, stressTrial);
+  for (double factor = 2; factor <= 1024; factor *= 2) {
+    auto next = std::make_unique<Trial>(scaled(trial, factor));
+    auto runner = MutantRunner::create(plan.program, plan.kernels, *next);
     if (!runner || !std::isfinite((*runner)->largestOutput()))
       break;
-    if ((*runner)->loss() > kStressOutput)
-      stress = std::move(*runner);
+    if ((*runner)->loss() <= kStressOutput)
+      continue;
+    stressTrial = std::move(next); // a runner refers to its trial
+    stress = std::move(*runner);
+    if (stress->loss() > kStressEnough)
+      break;
   }
   if (stress)
     runners.push_back({stress.get(), kStressLimit});

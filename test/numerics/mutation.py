@@ -1,0 +1,67 @@
+"""Every small fault of a plan is found by a check, or shown to change nothing.
+
+A model of four layers on two meshes. An ordinary run takes a sample of the faults of
+each kind, `--full` all of them.
+"""
+import json
+import os
+
+from harness import LLMC, Suite, below, call, require
+
+CONFIG = {"model_type": "gpt2", "architectures": ["GPT2LMHeadModel"], "n_layer": 4, "n_embd": 32,
+          "n_head": 4, "n_positions": 16, "vocab_size": 64, "activation_function": "gelu_new",
+          "layer_norm_epsilon": 1e-5, "attn_pdrop": 0, "embd_pdrop": 0, "resid_pdrop": 0,
+          "tie_word_embeddings": True}
+# Per mesh: rows of a step, four micro-batches of one row on each data-parallel rank.
+MESHES = {"2x2x2": 8, "1x4x2": 4}
+SAMPLE = 60
+# Kinds of which each fault that is not equivalent must be killed; the whole of them
+# is always listed, since no other suite looks at them.
+CRITICAL = ["drop", "group", "wait", "peer", "overlap"]
+suite = Suite("mutation")
+
+
+def mutants_of(folder, mesh, *flags):
+    path = os.path.join(folder, "config.json")
+    with open(path, "w") as f:
+        json.dump(CONFIG, f)
+    done = call([LLMC, "verify", path, "--mesh", mesh, "--seq", "8", "--global-batch",
+                 MESHES[mesh], "--json", *flags], check=False)
+    require(done.returncode in (0, 3), f"exit {done.returncode}: {done.stderr}")
+    report = json.loads(done.stdout)
+    return done.returncode, report["passed"], report["mutants"]
+
+
+def check_sum(mutants):
+    killed = sum(mutants["killed_by"].values())
+    require(killed == mutants["killed"], f"{killed} killed by somebody, {mutants['killed']} in all")
+    rest = mutants["total"] - mutants["killed"] - mutants["equivalent"]
+    require(rest == len(mutants["survivors"]), "killed, equivalent and survivors are not all")
+
+
+def check_mesh(folder, mesh):
+    flags = ["--mutate"] if suite.full else ["--mutants", SAMPLE]
+    code, passed, mutants = mutants_of(folder, mesh, *flags)
+    check_sum(mutants)
+    require(not mutants["survivors"], "survivors: " + json.dumps(mutants["survivors"], indent=1))
+    require(code == 0 and passed, "no survivor, but not passed")
+    if suite.full:
+        require(mutants["total"] == mutants["listed"], "not all mutants were looked at")
+    faults = mutants["faults"]
+    require(set(faults) == {"drop", "group", "kind", "wait", "scale", "peer", "exchange", "overlap",
+                            "invert"}, f"faults are {sorted(faults)}")
+    for kind in CRITICAL:
+        require(sum(faults[kind]["killed_by"].values()) > 0, f"no fault '{kind}' was killed")
+    other = sum(f["equivalent"] for kind, f in faults.items() if kind not in ("wait", "invert"))
+    below(other / mutants["total"], 0.02, "share of equivalents other than waits and inversions")
+    alone = mutants["numbers_only"]
+    total, killed = (sum(f[key] for f in alone.values()) for key in ("total", "killed"))
+    require(set(alone) == {"drop", "group", "scale"}, f"numbers alone look at {sorted(alone)}")
+    require(killed >= 0.8 * total, f"numbers alone kill {killed} of {total}")
+    return (f"{mutants['killed']} of {mutants['total']} killed, {mutants['equivalent']} equivalent, "
+            f"by numbers alone {killed} of {total}; {mutants['killed_by']}")
+
+
+for mesh in MESHES:
+    suite.run(f"faults on {mesh}", check_mesh, mesh)
+suite.finish()
