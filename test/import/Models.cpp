@@ -82,15 +82,16 @@ void testModel(MLIRContext &context, const std::string &folder, const Expected &
   compareForward(*module, ids, readNpy(dataPath(folder + "/forward_logits.npy")), title);
 }
 
-// The tied head is one state in every file, and has the names of both copies.
+// The tied head is one state in every file, and has the names of both copies; a
+// copy that the file stores transposed is told apart.
 void testTying(MLIRContext &context) {
   std::string message;
-  for (auto [file, tie, states, aliases] :
-       std::initializer_list<std::tuple<const char *, bool, size_t, size_t>>{
-           {"torchscript.onnx", true, 28, 1},
-           {"torchscript.onnx", false, 29, 0},
-           {"dynamo.onnx", true, 28, 0},
-           {"config.json", true, 36, 1}}) {
+  for (auto [file, tie, states, aliases, swapped] :
+       std::initializer_list<std::tuple<const char *, bool, size_t, size_t, size_t>>{
+           {"torchscript.onnx", true, 28, 0, 1},
+           {"torchscript.onnx", false, 29, 0, 0},
+           {"dynamo.onnx", true, 28, 0, 0},
+           {"config.json", true, 36, 1, 0}}) {
     CompileOptions options = optionsFor(2, 12);
     options.tie = tie;
     auto module = import(context, dataPath(std::string("gpt2-tiny/") + file), options, message);
@@ -98,10 +99,14 @@ void testTying(MLIRContext &context) {
     if (!check(bool(module), title + ": " + message))
       continue;
     check(count(*module, "graph.state") == states, title + ": states");
-    size_t named = 0;
-    for (auto source : module->getOps<graph::SourceOp>())
+    size_t named = 0, transposed = 0;
+    for (auto source : module->getOps<graph::SourceOp>()) {
       named += source.getAliases().size();
+      if (auto list = source->getAttrOfType<ArrayAttr>("transposed_aliases"))
+        transposed += list.size();
+    }
     check(named == aliases, title + ": aliases");
+    check(transposed == swapped, title + ": transposed aliases");
   }
 }
 
