@@ -1,0 +1,110 @@
+"""Small edits of dumped IR: each must be noticed, and the border named.
+
+Nothing inside the compiler is switched: a dump is text, and an edit is one
+substitution in it. Exit 3 is a wrong number (or a static check), exit 1 a rule of
+the IR that the edit breaks.
+"""
+import json
+import os
+import re
+
+from harness import DATA, LLMC, Suite, call, require
+
+MODEL = os.path.join(DATA, "gpt2", "config.json")
+FLAGS = ["--mesh", "2x2x2", "--seq", 8, "--global-batch", 8]
+
+
+def replace(pattern, by, nth=0, after="", every=False):
+    """Replaces the nth match (or every one) that follows the first match of `after`."""
+    def edit(text):
+        start = re.search(after, text).end() if after else 0
+        matches = list(re.finditer(pattern, text[start:]))
+        require(len(matches) > nth, f"nothing matches {pattern}")
+        chosen = matches if every else matches[nth:nth + 1]
+        for m in reversed(chosen):
+            text = text[:start + m.start()] + m.expand(by) + text[start + m.end():]
+        return text
+    return edit
+
+
+def drop_all_reduce(after, axis):
+    """Removes an all-reduce; its users get what it would have reduced."""
+    def edit(text):
+        start = re.search(after, text).end()
+        m = re.compile(rf'\n *(%\w+) = parallel\.all_reduce (%\w+) over \["{axis}"\][^\n]*').search(text, start)
+        require(m, "no such all-reduce")
+        end = text.index("\n  }", m.end())
+        body = re.sub(re.escape(m[1]) + r"\b", m[2], text[m.end():end])
+        return text[:m.start()] + body + text[end:]
+    return edit
+
+
+SUB = replace(r"graph\.sub (%\w+), (%\w+)( [^\n]*\((tensor<[^>]*>), \4\))", r"graph.sub \2, \1\3")
+EDITS = {
+    "shard": {
+        "another ignored label": replace(r"dense<-100>", "dense<-3>", every=True),
+        "operands of sub exchanged": SUB,
+        "attention that sees the future": replace("causal = true", "causal = false"),
+        "another epsilon": replace(r"eps = 1\.0+e-05", "eps = 1.0e-01"),
+        "a cut moved to another dimension": replace(
+            r'(graph\.sub [^\n]*?parallel\.in = \[#parallel\.sharding<\[)\{"dp"\}, \{\}', r'\1{}, {"dp"}'),
+        "stages with other layers": replace(r"parallel\.layers = array<i64: 2, 2>", "parallel.layers = array<i64: 1, 2>"),
+    },
+    "partition": {
+        "all-reduce after the embedding dropped": drop_all_reduce(r"@forward_0", "tp"),
+        "all-reduce of a gradient dropped": drop_all_reduce(r"@update_0", "dp"),
+        "all-reduce over other axes": replace(r'over \["tp"\]', 'over ["dp"]'),
+        "another kind of reduction": replace(r"(all_reduce [^\n]*reduce_kind<)sum>", r"\1max>"),
+        "another offset": replace(r'axis_offset \["tp"\] stride 129', 'axis_offset ["tp"] stride 128'),
+        "layers of another stage": replace(r"array<i64: 2, 2>", "array<i64: 0, 2>", after=r"@forward_1"),
+        "another residual": replace(r"parallel\.residual = 3 ", "parallel.residual = 4 ", after=r"@backward_0"),
+        "operands of sub exchanged": SUB,
+    },
+    "schedule": {
+        "a collective dropped": replace(r"\n *plan\.collective [^\n]*", "", after=r"plan\.procedure @forward"),
+        "a collective over other axes": replace(r'over \["tp"\]', 'over ["dp"]'),
+        "a product that forgets": replace(r"( into %\w+) accumulate", r"\1"),
+        "another offset": replace(r"array<i64: 0, 0, 0, 129>", "array<i64: 0, 0, 0, 128>"),
+        "slots on top of each other": replace(r"slot_stride = \d+", "slot_stride = 0", every=True),
+        "a micro-batch twice": replace(r"#plan\.entry<@forward, 1, 1>", "#plan.entry<@forward, 0, 1>"),
+        "no waits": replace(r"\n *plan\.wait [^\n]*", "", every=True),
+        "an accumulator that is not zeroed": replace(r"\n *plan\.fill [^\n]*", "", after=r"plan\.procedure @begin"),
+    },
+}
+
+
+def dump(folder, border):
+    path = os.path.join(folder, border + ".mlir")
+    call([LLMC, "compile", MODEL, *FLAGS, "--compile-to", border, "-o", path])
+    return path
+
+
+def untouched(folder, border):
+    call([LLMC, "verify", dump(folder, border)])
+
+
+def noticed(folder, border, edit):
+    path = dump(folder, border)
+    with open(path) as f:
+        before = f.read()
+    text = edit(before)
+    require(text != before, "the edit changes nothing")
+    with open(path, "w") as f:
+        f.write(text)
+    done = call([LLMC, "verify", path, "--json"], check=False)
+    require(done.returncode in (1, 3), f"exit {done.returncode}\n{done.stdout[-1500:]}{done.stderr[-1500:]}")
+    if done.returncode == 1:
+        require(f"border {border}" in done.stderr, f"the border is not named:\n{done.stderr}")
+        return "refused: " + done.stderr.strip().splitlines()[0][-100:]
+    report = json.loads(done.stdout)
+    require(report["border"] == border, f"border {report['border']} is named")
+    worst = next(c for c in report["checks"] if not c["passed"])
+    return f"{worst['name']} {worst['value']:.1e}, {worst['subject']}"
+
+
+suite = Suite("edits")
+for border, edits in EDITS.items():
+    suite.run(f"{border}: untouched", untouched, border)
+    for title, edit in edits.items():
+        suite.run(f"{border}: {title}", noticed, border, edit)
+suite.finish()
