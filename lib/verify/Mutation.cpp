@@ -183,9 +183,12 @@ std::string mutationText(const json &mutants) {
   }
   for (const auto &entry : mutants["reasons"])
     out << "  equivalent: " << entry["count"] << " " << entry["reason"].get<std::string>() << "\n";
-  for (const auto &[fault, entry] : mutants["numbers_only"].items())
-    out << "  numbers alone kill " << entry["killed"] << " of " << entry["total"] << " ("
-        << fault << ")\n";
+  for (const auto &[fault, entry] : mutants["numbers_only"].items()) {
+    out << "  " << fault << " with static checkers off, of " << entry["total"] << ":";
+    for (const auto &[how, n] : entry["by"].items())
+      out << " " << how << " " << n;
+    out << "\n";
+  }
   for (const auto &mutant : mutants["survivors"])
     out << "  survivor: " << mutant["fault"].get<std::string>() << ", stage " << mutant["stage"]
         << ", " << mutant["procedure"].get<std::string>() << "[" << mutant["instruction"]

@@ -14,9 +14,8 @@ CONFIG = {"model_type": "gpt2", "architectures": ["GPT2LMHeadModel"], "n_layer":
           "tie_word_embeddings": True}
 # Per mesh: rows of a step, four micro-batches of one row on each data-parallel rank.
 MESHES = {"2x2x2": 8, "1x4x2": 4}
-SAMPLE = 60
-# Kinds of which each fault that is not equivalent must be killed; the whole of them
-# is always listed, since no other suite looks at them.
+SAMPLE = 150
+# Kinds that a check must see at work; even the sample has all of their faults.
 CRITICAL = ["drop", "group", "wait", "peer", "overlap"]
 suite = Suite("mutation")
 
@@ -51,6 +50,7 @@ def check_mesh(folder, mesh):
     require(set(faults) == {"drop", "group", "kind", "wait", "scale", "peer", "exchange", "overlap",
                             "invert"}, f"faults are {sorted(faults)}")
     for kind in CRITICAL:
+        require(faults[kind]["total"] > 0, f"no fault '{kind}'")
         require(sum(faults[kind]["killed_by"].values()) > 0, f"no fault '{kind}' was killed")
     other = sum(f["equivalent"] for kind, f in faults.items() if kind not in ("wait", "invert"))
     below(other / mutants["total"], 0.02, "share of equivalents other than waits and inversions")
@@ -62,6 +62,15 @@ def check_mesh(folder, mesh):
             f"by numbers alone {killed} of {total}; {mutants['killed_by']}")
 
 
+def check_refusals(folder):
+    for flags, code, word in ((["x.mlir"], 1, "dump"), (["x", "--after", "train"], 2, "--after"),
+                              (["--draws", "2"], 2, "--draws")):
+        done = call([LLMC, "verify", *flags, "--mutate"], check=False)
+        require(done.returncode == code and word in done.stderr,
+                f"{flags}: exit {done.returncode}: {done.stderr}")
+
+
 for mesh in MESHES:
     suite.run(f"faults on {mesh}", check_mesh, mesh)
+suite.run("refusals", check_refusals)
 suite.finish()

@@ -245,6 +245,10 @@ void Parser::finish() {
     return;
   if (options.model.empty() && !line.draws)
     return usage("llmc " + line.command + " needs a model: an ONNX file or a config.json");
+  if (line.mutate && (line.draws || line.after))
+    usage("--mutate is about the plan of one model; leave out --draws and --after");
+  if (line.mutate && options.model.ends_with(".mlir"))
+    refuse("--mutate needs a model, not a dump");
   if (line.command == "compile" && options.output.empty())
     usage("llmc compile needs -o OUT");
   if (!options.raise && options.pp > 1)

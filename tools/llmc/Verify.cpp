@@ -33,6 +33,12 @@ int runVerify(const CommandLine &line) {
                  : verify::verifyModel(context, options);
   if (failed(report))
     return 1;
+  if (line.mutate && report->twin) {
+    llvm::errs() << "llmc: error: " << line.options.model
+                 << ": --mutate runs the plan itself, which does not fit here; mutate a smaller "
+                    "model on the same mesh\n";
+    return 1;
+  }
   if (line.mutate) {
     verify::MutationOptions mutation;
     mutation.most = static_cast<uint64_t>(line.mutants);
