@@ -44,13 +44,13 @@ std::string readerOf(ModuleOp module, StringRef state) {
 }
 
 // Ranks whose part of the state holds an element that is wrong.
-std::string ranksOf(ModuleOp module, graph::StateOp state, const Tensor &got, const Tensor &expected) {
+std::string ranksOf(ModuleOp module, graph::StateOp state, const Tensor &got, const Tensor &expected,
+                    double size) {
   auto mesh = parallel::getMesh(module);
   auto sharding = state->getAttrOfType<parallel::ShardingAttr>(parallel::kSharding);
   if (!mesh || !sharding || got.shape != expected.shape)
     return "";
   std::vector<int64_t> shape = cast<RankedTensorType>(state.getType()).getShape().vec();
-  double size = largest(expected);
   std::set<int64_t> wrong;
   auto axes = parallel::getAxes(sharding);
   std::vector<int64_t> strides = expected.strides();
@@ -90,13 +90,16 @@ std::string describePlace(ModuleOp module, const Outcome &got, const Reference &
     return "";
   NamedTensors expected = statesFromSources(module, reference.exact.gradients);
   NamedTensors own = statesFromSources(module, got.gradients);
+  double floor = 0; // a gradient that is exactly zero holds nothing but rounding
+  for (const auto &[name, tensor] : expected)
+    floor = std::max(floor, 1e-3 * largest(tensor));
   graph::StateOp last;
   bool afterFirst = false;
   for (auto state : module.getOps<graph::StateOp>()) {
     if (state.getRole() != graph::Role::parameter)
       continue;
     const Tensor &a = own[state.getSymName().str()], &b = expected[state.getSymName().str()];
-    double size = largest(b);
+    double size = std::max(floor, largest(b));
     bool wrong = a.shape != b.shape;
     for (int64_t i = 0; !wrong && i < b.size(); ++i)
       wrong = differs(a.data[i], b.data[i], size);
@@ -115,7 +118,9 @@ std::string describePlace(ModuleOp module, const Outcome &got, const Reference &
   text += ", the gradient of " + source + " not";
   if (std::string reader = readerOf(module, name); !reader.empty())
     text += ", read by " + reader;
-  if (std::string ranks = ranksOf(module, last, own[name], expected[name]); !ranks.empty())
+  if (std::string ranks = ranksOf(module, last, own[name], expected[name],
+                                  std::max(floor, largest(expected[name])));
+      !ranks.empty())
     text += ", on " + ranks;
   return text;
 }
