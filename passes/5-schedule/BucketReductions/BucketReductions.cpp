@@ -10,6 +10,7 @@ namespace {
 
 constexpr int64_t reduceStream = 1;
 constexpr int64_t firstBucketEvent = 4; // 0..3 belong to the borders
+constexpr StringLiteral bucketPieces = "plan.bucket_pieces";
 
 int64_t bytesOf(Value buffer) { return cast<plan::BufferType>(buffer.getType()).getByteSize(); }
 
@@ -54,39 +55,45 @@ struct Bucket {
 
 class StageBuckets {
 public:
-  StageBuckets(plan::StageOp stage, int64_t bucketBytes) : stage(stage), bucketBytes(bucketBytes) {
+  // `given`: pieces of each bucket; empty: as many as make `bucketBytes`.
+  StageBuckets(plan::StageOp stage, int64_t bucketBytes, ArrayRef<int64_t> given)
+      : stage(stage), bucketBytes(bucketBytes), given(given) {
     for (auto procedure : stage.getBody().getOps<plan::ProcedureOp>())
       if (procedure.getKind() == plan::ProcedureKind::backward_last)
         last = procedure;
       else if (procedure.getKind() == plan::ProcedureKind::update)
         update = procedure;
   }
-  void run();
+  LogicalResult run();
+  // Pieces of each bucket, in the order of the buffer.
+  SmallVector<int64_t> counts;
 
 private:
   void collect();
   void findLastWrites();
   void makeAdjacent();
-  void emit();
+  LogicalResult cut(std::vector<Bucket> &buckets);
+  LogicalResult emit();
   SmallVector<StringAttr> sourceNames(const Piece &piece);
 
   plan::StageOp stage;
   int64_t bucketBytes;
+  ArrayRef<int64_t> given;
   plan::ProcedureOp last, update;
   SmallVector<plan::CollectiveOp> reductions;
   std::vector<Piece> pieces;
   Value gradients;
 };
 
-void StageBuckets::run() {
+LogicalResult StageBuckets::run() {
   if (!last || !update)
-    return;
+    return success();
   collect();
   if (reductions.empty())
-    return;
+    return success();
   findLastWrites();
   makeAdjacent();
-  emit();
+  return emit();
 }
 
 // In-place sums of whole accumulators over the data axis.
@@ -204,16 +211,21 @@ SmallVector<StringAttr> StageBuckets::sourceNames(const Piece &piece) {
   return names;
 }
 
-void StageBuckets::emit() {
+// Adjacent pieces until the bucket is large enough, or as many as are given.
+LogicalResult StageBuckets::cut(std::vector<Bucket> &buckets) {
   DenseMap<Operation *, int64_t> index;
   int64_t n = 0;
   for (Operation &op : last.getBody().front())
     index[&op] = n++;
-  // Adjacent pieces until the bucket is large enough.
-  std::vector<Bucket> buckets;
   for (Piece &piece : pieces) {
-    if (buckets.empty() || buckets.back().high - buckets.back().low >= bucketBytes)
+    bool full = buckets.empty() ||
+                (given.empty() ? buckets.back().high - buckets.back().low >= bucketBytes
+                               : counts.size() <= given.size() && counts.back() == given[counts.size() - 1]);
+    if (full) {
       buckets.push_back({piece.low, piece.low, nullptr, {}});
+      counts.push_back(0);
+    }
+    ++counts.back();
     Bucket &bucket = buckets.back();
     bucket.high = piece.high;
     if (!bucket.lastWrite || (piece.lastWrite && index[piece.lastWrite] > index[bucket.lastWrite]))
@@ -222,6 +234,20 @@ void StageBuckets::emit() {
       if (!llvm::is_contained(bucket.names, name))
         bucket.names.push_back(name);
   }
+  if (!given.empty() && given != ArrayRef<int64_t>(counts))
+    return stage.emitError("has ") << pieces.size()
+                                   << " pieces of gradients, which plan.bucket_pieces does not divide";
+  return success();
+}
+
+LogicalResult StageBuckets::emit() {
+  std::vector<Bucket> buckets;
+  if (failed(cut(buckets)))
+    return failure();
+  DenseMap<Operation *, int64_t> index;
+  int64_t n = 0;
+  for (Operation &op : last.getBody().front())
+    index[&op] = n++;
   llvm::stable_sort(buckets, [&](const Bucket &a, const Bucket &b) {
     return index[a.lastWrite] < index[b.lastWrite];
   });
@@ -262,15 +288,25 @@ void StageBuckets::emit() {
   plan::WaitOp::create(b, stage.getLoc(), event, true, 0, done);
   for (plan::CollectiveOp op : reductions)
     op.erase();
+  return success();
 }
 
 struct BucketReductions : impl::BucketReductionsBase<BucketReductions> {
   using BucketReductionsBase::BucketReductionsBase;
   void runOnOperation() override {
+    auto given = getOperation()->getAttrOfType<ArrayAttr>(bucketPieces);
+    SmallVector<Attribute> made;
     for (auto stage : getOperation().getOps<plan::StageOp>()) {
       addLastBackward(stage);
-      StageBuckets(stage, bucketBytes).run();
+      ArrayRef<int64_t> counts;
+      if (given && made.size() < given.size())
+        counts = cast<DenseI64ArrayAttr>(given[made.size()]).asArrayRef();
+      StageBuckets buckets(stage, bucketBytes, counts);
+      if (failed(buckets.run()))
+        return signalPassFailure();
+      made.push_back(DenseI64ArrayAttr::get(&getContext(), buckets.counts));
     }
+    getOperation()->setAttr(bucketPieces, ArrayAttr::get(&getContext(), made));
   }
   // The backward of the last micro-batch is a procedure of its own, since it alone starts reductions.
   void addLastBackward(plan::StageOp stage) {

@@ -8,7 +8,10 @@ def BucketReductions : Pass<"llmc-bucket-reductions", "::mlir::ModuleOp"> {
       update waits for the last of them.
     Keeps: the reduced values; the total of reduced bytes.
 
-    A bucket ends at a state or, inside a stacked state, at a layer.
+    A bucket ends at a state or, inside a stacked state, at a layer. The module's
+    attribute plan.bucket_pieces holds, for each stage, how many of these pieces each
+    bucket has; where it is there already, it decides instead of bucket-bytes (so that
+    a smaller model is cut like the one that it stands for).
     Example: test/passes/5-schedule/bucket-reductions.mlir
   }];
   let options = [
