@@ -1,0 +1,128 @@
+// The comparison of a plan with its twin finds what it must find.
+#include "lib/pipeline/Pipeline.h"
+#include "lib/planfile/Program.h"
+#include "lib/verify/Isomorphism.h"
+#include "lib/verify/Shrink.h"
+#include "lib/verify/Twin.h"
+
+#include <cstdio>
+#include <functional>
+
+using namespace llmc;
+using namespace llmc::planfile;
+
+namespace {
+
+int failures = 0;
+
+void expect(bool holds, const char *what, const verify::Isomorphism &found) {
+  std::printf("%s  isomorphism: %s\n", holds ? "ok    " : "FAILED", what);
+  failures += !holds;
+  if (!holds)
+    for (const std::string &line : found.differences)
+      std::printf("        %s\n", line.c_str());
+}
+
+// The first instruction of a kind after `skip` others; fails the test if there is none.
+InstructionT &find(ProgramT &program, Body kind, const char *procedure, unsigned skip = 0) {
+  for (auto &stage : program.stages)
+    for (auto &p : stage->procedures)
+      for (auto &instruction : p->instructions)
+        if (p->name == procedure && instruction->body.type == kind && skip-- == 0)
+          return *instruction;
+  std::printf("FAILED  isomorphism: no such instruction in %s\n", procedure);
+  std::exit(1);
+}
+
+struct Plant {
+  const char *what, *expected; // a word of the difference
+  std::function<void(ProgramT &)> make;
+};
+
+const Plant plants[] = {
+    {"a changed axis", "axes",
+     [](ProgramT &p) { find(p, Body::Collective, "forward").body.AsCollective()->axes = {0}; }},
+    {"a dropped wait", "number of instructions",
+     [](ProgramT &p) {
+       for (auto &procedure : p.stages[0]->procedures)
+         for (auto at = procedure->instructions.begin(); at != procedure->instructions.end(); ++at)
+           if ((*at)->body.type == Body::Wait) {
+             procedure->instructions.erase(at);
+             return;
+           }
+     }},
+    {"another table", "table",
+     [](ProgramT &p) { std::swap(p.stages[0]->table[1], p.stages[0]->table[2]); }},
+    {"another event", "event",
+     [](ProgramT &p) { ++find(p, Body::Record, "forward").body.AsRecord()->event; }},
+    {"another channel", "channel",
+     [](ProgramT &p) { ++find(p, Body::Send, "forward").body.AsSend()->channel; }},
+    {"another kernel", "kernel",
+     [](ProgramT &p) {
+       LaunchT &launch = *find(p, Body::Launch, "forward").body.AsLaunch();
+       for (uint32_t k = 0; k < p.kernels.size(); ++k)
+         if (p.kernels[k]->name != p.kernels[launch.kernel]->name)
+           launch.kernel = k;
+     }},
+    {"a read of other bytes", "who wrote what it reads",
+     [](ProgramT &p) {
+       MatmulT &product = *find(p, Body::Matmul, "forward").body.AsMatmul();
+       product.a->offset = p.stages[0]->states[0]->buffer->offset;
+       product.a->slot_stride = 0;
+     }},
+    {"a state that is not cut", "axes of dimension",
+     [](ProgramT &p) {
+       for (auto &state : p.stages[0]->states)
+         for (auto &dim : state->dims)
+           dim->axes.clear();
+     }},
+    {"a source op of another name", "source nodes",
+     [](ProgramT &p) {
+       auto &copy = p.origins.emplace_back(std::make_unique<OriginT>());
+       InstructionT &instruction = find(p, Body::Matmul, "backward");
+       *copy = *p.origins[instruction.origin];
+       copy->nodes = {"elsewhere"};
+       instruction.origin = uint32_t(p.origins.size() - 1);
+     }},
+};
+
+} // namespace
+
+int main(int argc, char **argv) {
+  if (argc != 2) {
+    std::fprintf(stderr, "usage: %s MODEL\n", argv[0]);
+    return 2;
+  }
+  mlir::DialectRegistry registry;
+  registerDialects(registry);
+  mlir::MLIRContext context(registry);
+  context.loadAllAvailableDialects();
+  CompileOptions options;
+  options.model = argv[1];
+  options.dp = options.pp = options.tp = 2;
+  options.globalBatch = 8;
+  auto plan = verify::compileSubject(context, options);
+  auto raised = verify::compileSubject(context, options, llmc::Phase::Raise);
+  std::string sizes;
+  if (failed(plan) || failed(raised) ||
+      failed(verify::shrinkModel(raised->at(llmc::Phase::Raise), options.tp, sizes)))
+    return 1;
+  auto twin = verify::compileSubject(context, options, llmc::Phase::Emit, raised->at(llmc::Phase::Raise));
+  if (failed(twin))
+    return 1;
+  std::string bytes = writeProgram(*twin->program);
+  auto found = verify::compare(*plan->program, *twin->program, {});
+  expect(found.count == 0 && found.reads > 500, "a twin is isomorphic", found);
+  expect(!sizes.empty(), "widths have become smaller", found);
+  for (const Plant &plant : plants) {
+    auto broken = readProgram(bytes);
+    if (!broken)
+      return 1;
+    plant.make(**broken);
+    found = verify::compare(*plan->program, **broken, {});
+    bool named = !found.differences.empty() &&
+                 found.differences.front().find(plant.expected) != std::string::npos;
+    expect(named, plant.what, found);
+  }
+  return failures != 0;
+}
