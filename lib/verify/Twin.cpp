@@ -132,8 +132,8 @@ FailureOr<Report> verifyTwin(MLIRContext &context, const VerifyOptions &options)
   ran->twin = {{"ranks", small.ranks()}, {"mesh", meshText(small)}, {"sizes", sizes},
                {"isomorphic", found.count == 0}, {"instructions", found.instructions},
                {"reads", found.reads}};
-  ran->relation = text("the plan is too large to run, or was not to be run: its shrunk twin ran\n",
-                       "twin        mesh ", meshText(small), ", ", small.ranks(), " ranks of ",
+  ran->relation = text(options.twin == TwinChoice::On ? "" : "the plan is too large to run here\n",
+                       "twin        runs in its place on mesh ", meshText(small), ", ", small.ranks(), " ranks of ",
                        options.compile.ranks(), "; same layers, stages, schedule, ",
                        options.compile.microBatches(), " micro-batches\n", "sizes       ", sizes, "\n");
   return std::move(*ran);

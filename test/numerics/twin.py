@@ -38,6 +38,12 @@ def automatic(folder, fits):
     require(report["twin"] is False, f"twin {report['twin']}")
 
 
+def no_mutation(folder, flags):
+    done = call([LLMC, "verify", os.path.join(DATA, "gpt2-tiny"), "--mesh", "2", "--global-batch", "4",
+                 "--twin", "on", *flags], check=False)
+    require(done.returncode == 1 and "error" in done.stderr, f"exit {done.returncode}: {done.stderr}")
+
+
 def large(folder, layers, mesh, rows, ranks, own, limit):
     model = os.path.join(folder, "config.json")
     with open(model, "w") as f:
@@ -54,6 +60,7 @@ suite.run("gpt2, mesh 2x2x2", small, "gpt2", "2x2x2", 8, 8, 8)
 suite.run("gpt2 from ONNX, mesh 4x1x2", small, "gpt2/dynamo.onnx", "4x1x2", 8, 8, 4)
 suite.run("gpt2, mesh 1x3x1", small, "gpt2", "1x3x1", 6, 3, 3)
 suite.run("a model that fits", automatic, True)
+suite.run("mutants of a twin are refused", no_mutation, ["--mutants", "1"])
 suite.run("large model, 2 layers, mesh 4x2x8", large, 2, "4x2x8", 16, 64, 32, 90)
 if suite.full:
     suite.run("2.5 B parameters, mesh 8x16x8", large, 48, "8x16x8", 128, 1024, 256, 180)

@@ -33,7 +33,7 @@ int runVerify(const CommandLine &line) {
                  : verify::verifyModel(context, options);
   if (failed(report))
     return 1;
-  if (line.mutate && report->twin) {
+  if (line.mutate && report->twin.is_object()) {
     llvm::errs() << "llmc: error: " << line.options.model
                  << ": --mutate runs the plan itself, which does not fit here; mutate a smaller "
                     "model on the same mesh\n";
