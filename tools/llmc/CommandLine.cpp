@@ -309,6 +309,13 @@ ParsedCommandLine parseCommandLine(const std::vector<std::string> &arguments) {
   return Parser(arguments).run();
 }
 
+std::string builtChoices() {
+  std::string text;
+  for (const Fixed &choice : fixedChoices())
+    text += (text.empty() ? "" : ", ") + std::string(choice.flag).substr(2) + " " + choice.use;
+  return text;
+}
+
 std::string helpText(const std::string &command) {
   if (command == "inspect")
     return "usage: llmc inspect MODEL|OUT [--json]\n\n"

@@ -39,6 +39,9 @@ struct ParsedCommandLine {
 };
 ParsedCommandLine parseCommandLine(const std::vector<std::string> &arguments);
 
+// Choices that have one built value each, as "zero 0, precision fp32, ...".
+std::string builtChoices();
+
 // Text of --help for a command, or for all of them if empty.
 std::string helpText(const std::string &command);
 

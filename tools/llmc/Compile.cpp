@@ -76,7 +76,9 @@ void printSummary(const planfile::ProgramT &program, const CompileOptions &optio
       << "step        " << program.global_batch << " rows of " << program.model->sequence
       << " tokens = " << program.micro_batches << " micro-batches of " << program.micro_batch
       << " rows per data-parallel rank, " << program.schedule << ", "
-      << (options.optimizer == Optimizer::AdamW ? "adamw" : "sgd") << ", fp32\n";
+      << (options.optimizer == Optimizer::AdamW ? "adamw" : "sgd") << "\n"
+      << "choices     " << builtChoices() << ", tie " << (options.tie ? "auto" : "off") << ", raise "
+      << (options.raise ? "on" : "off") << "\n";
   for (auto [i, stage] : llvm::enumerate(program.stages)) {
     out << "stage " << i << "     ";
     if (stage->last_layer >= stage->first_layer)
