@@ -60,6 +60,8 @@ Folded foldExpand(const Node &node, const Constant &in, const HostTensor &target
 
 // The dims besides the axis are held as long as the longest part holds them.
 Folded foldConcat(const Node &node, FoldFunction fold, Operands operands) {
+  if (operands.empty() || !operands[0])
+    return error("the first part is missing");
   Shape shape = operands[0]->shape, held = operands[0]->held.shape;
   auto axis = normalAxis(node.integer("axis", 0), shape.size());
   if (!axis)
@@ -76,6 +78,9 @@ Folded foldConcat(const Node &node, FoldFunction fold, Operands operands) {
     }
     length += c->shape[*axis];
   }
+  // A dim of size 0 may be held as 1 by one part and as 0 by another.
+  for (size_t d = 0; d < shape.size(); ++d)
+    held[d] = std::min(held[d], shape[d]);
   std::vector<HostTensor> parts;
   std::vector<const HostTensor *> pointers;
   for (const Constant *c : operands) {
