@@ -13,11 +13,11 @@ using namespace llmc::planfile;
 
 namespace {
 
-int failures = 0;
+int passes = 0, failures = 0;
 
 void expect(bool holds, const char *what, const verify::Isomorphism &found) {
   std::printf("%s  isomorphism: %s\n", holds ? "ok    " : "FAILED", what);
-  failures += !holds;
+  ++(holds ? passes : failures);
   if (!holds)
     for (const std::string &line : found.differences)
       std::printf("        %s\n", line.c_str());
@@ -124,5 +124,6 @@ int main(int argc, char **argv) {
                  found.differences.front().find(plant.expected) != std::string::npos;
     expect(named, plant.what, found);
   }
+  std::printf("%d passed, %d failed\n", passes, failures);
   return failures != 0;
 }
