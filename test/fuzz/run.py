@@ -2,8 +2,8 @@
 """Fuzzes every reader with sanitizers: first the committed cases, then new bytes.
 A case is a find that was fixed, or a small file to start from.
 
-run.py [--seconds S] [--only READER] [--corpus DIR] [--no-build] [--full]
-S is 10, with --full 60. What a run finds stays in build-fuzz/finds/READER; once it
+run.py [--seconds S] [--seed N] [--only READER] [--corpus DIR] [--no-build] [--full]
+S is 10, with --full 60. N is 1, so that a red test stays red; 0 draws another each time. What a run finds stays in build-fuzz/finds/READER; once it
 is fixed, it belongs into test/fuzz/cases/READER (make it small with -minimize_crash=1).
 --corpus keeps the inputs that reached something new, for a longer run.
 """
@@ -61,7 +61,7 @@ def replay(reader):
     return done.returncode == 0, f"{len(cases)}" if done.returncode == 0 else done.stdout
 
 
-def fuzz(reader, seconds, corpus, seeds):
+def fuzz(reader, seconds, seed, corpus, seeds):
     patterns, options = READERS[reader]
     own = seeds / reader
     own.mkdir(parents=True, exist_ok=True)
@@ -72,7 +72,7 @@ def fuzz(reader, seconds, corpus, seeds):
     finds.mkdir(parents=True, exist_ok=True)
     corpus = corpus / reader
     corpus.mkdir(parents=True, exist_ok=True)
-    done = call(reader, f"-max_total_time={seconds}", "-print_final_stats=1",
+    done = call(reader, f"-max_total_time={seconds}", f"-seed={seed}", "-print_final_stats=1",
                 f"-artifact_prefix={finds}/", *options, corpus, own,
                 *([CASES / reader] if (CASES / reader).exists() else []))
     count = re.search(r"number_of_executed_units:\s+(\d+)", done.stdout)
@@ -85,6 +85,7 @@ def fuzz(reader, seconds, corpus, seeds):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--seconds", type=int)
+    parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--only", choices=sorted(READERS))
     parser.add_argument("--corpus", type=pathlib.Path)
     parser.add_argument("--no-build", action="store_true")
@@ -112,7 +113,7 @@ def main():
             if good is not None:
                 note(good, f"{reader}: cases", text)
             corpus = arguments.corpus or temporary / "corpus"
-            good, text = fuzz(reader, seconds, corpus, temporary / "seeds")
+            good, text = fuzz(reader, seconds, arguments.seed, corpus, temporary / "seeds")
             note(good, f"{reader}: {seconds} s", text)
     print(f"{passed} passed, {failed} failed")
     return 1 if failed else 0
