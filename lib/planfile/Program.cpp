@@ -41,9 +41,16 @@ bool isAligned(const StateShard &state) {
 
 bool isAligned(const Program &program) {
   return all(program.sources(), [](const SourceTensor &s) { return isAligned(s.shape()); }) &&
-         all(program.inputs(), [](const InputBinding &i) { return isAligned(i.local_shape()); }) &&
+         all(program.inputs(),
+             [](const InputBinding &i) {
+               return isAligned(i.local_shape()) && isAligned(i.global_shape());
+             }) &&
          all(program.stages(), [](const Stage &stage) {
            return all(stage.states(), [](const StateShard &s) { return isAligned(s); }) &&
+                  all(stage.results(),
+                      [](const OutputBinding &o) {
+                        return isAligned(o.global_shape()) && isAligned(o.local_shape());
+                      }) &&
                   all(stage.procedures(), [](const Procedure &procedure) {
                     return all(procedure.instructions(),
                                [](const Instruction &i) { return isAligned(i); });
