@@ -190,7 +190,7 @@ support::Result<Value> Call::einsum(llvm::StringRef lhs, llvm::StringRef rhs,
       if (known != size && known != 1 && size != 1)
         return error("shapes ", toText(shape(0)), " and ", toText(shape(1)), " do not fit: ",
                      known, " against ", size);
-      known = std::max(known, size);
+      known = known == 1 ? size : known; // against 1, a dim of 0 stays 0
     }
   auto [a, aLetters] = lettered(0, lhs, sizes);
   auto [b, bLetters] = lettered(1, rhs, sizes);

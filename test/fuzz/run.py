@@ -3,11 +3,15 @@
 A case is a find that was fixed, or a small file to start from.
 
 run.py [--seconds S] [--seed N] [--only READER] [--corpus DIR] [--no-build] [--full]
-S is 10, with --full 60. N is 1, so that a red test stays red; 0 draws another each time. What a run finds stays in build-fuzz/finds/READER; once it
-is fixed, it belongs into test/fuzz/cases/READER (make it small with -minimize_crash=1).
+Without --seconds, each reader gets the number of inputs that took about ten seconds when
+it was chosen, drawn from seed N = 1 with addresses fixed, so that a red test stays red;
+with --seconds (--full: 60) the draw follows the clock. N = 0 draws another each time.
+What a run finds stays in build-fuzz/finds/READER; once it is fixed, it belongs into
+test/fuzz/cases/READER (make it small with -minimize_crash=1).
 --corpus keeps the inputs that reached something new, for a longer run.
 """
 import argparse
+import base64
 import os
 import pathlib
 import re
@@ -21,17 +25,38 @@ BUILD = ROOT / "build-fuzz"
 DATA = ROOT / "test" / "data"
 CASES = ROOT / "test" / "fuzz" / "cases"
 SYMBOLIZER = pathlib.Path("/usr/lib/llvm-22/bin/llvm-symbolizer")
-# Reader: seeds beside those that llmc-fuzz-seeds writes, and options.
+# Reader: seeds beside those that llmc-fuzz-seeds writes, options, inputs of a short run.
 READERS = {
-    "npy": (["gpt2-tiny/*.npy"], []),
-    "safetensors": (["gpt2-tiny/weights.safetensors"], []),
-    "plan": ([], []),
-    "payload": ([], []),
-    "tokens": ([], []),
-    "config": (["*/config.json"], []),
-    "onnx": (["gpt2-tiny/*.onnx"], []),
-    "nodes": ([], ["-len_control=0", "-max_len=300"]),
+    "npy": (["gpt2-tiny/*.npy"], [], 100000),
+    "safetensors": (["gpt2-tiny/weights.safetensors"], [], 20000),
+    "plan": ([], [], 20000),
+    "payload": ([], [], 100000),
+    "tokens": ([], [], 150000),
+    "config": (["*/config.json"], [], 10000),
+    "onnx": (["gpt2-tiny/*.onnx"], [], 4000),
+    "nodes": ([], ["-len_control=0", "-max_len=300"], 4000),
 }
+
+
+def fixed_addresses():
+    """The command that turns address randomisation off, where it is allowed."""
+    command = ["setarch", os.uname().machine, "-R"]
+    works = shutil.which("setarch") and subprocess.run([*command, "true"],
+                                                       stderr=subprocess.DEVNULL).returncode == 0
+    return command if works else []
+
+
+FIXED = fixed_addresses()
+
+
+def found(folder):
+    """The finds of a folder as text, for those who see only a log."""
+    lines = []
+    for path in sorted(folder.iterdir()):
+        data = path.read_bytes()
+        text = base64.b64encode(data).decode() if len(data) <= 3000 else f"{len(data)} bytes"
+        lines.append(f"{path.name}: {text}")
+    return "\n".join(lines)
 
 
 def build():
@@ -46,7 +71,7 @@ def call(reader, *arguments):
     if SYMBOLIZER.exists():
         environment["ASAN_SYMBOLIZER_PATH"] = str(SYMBOLIZER)
     program = BUILD / "bin" / f"llmc-fuzz-{reader}"
-    return subprocess.run([program, "-timeout=10", "-rss_limit_mb=3000", "-malloc_limit_mb=2500",
+    return subprocess.run([*FIXED, program, "-timeout=25", "-reload=0", "-rss_limit_mb=3000", "-malloc_limit_mb=2500",
                            *map(str, arguments)], env=environment, stdout=subprocess.PIPE,
                           stderr=subprocess.STDOUT, text=True, errors="replace")
 
@@ -62,7 +87,7 @@ def replay(reader):
 
 
 def fuzz(reader, seconds, seed, corpus, seeds):
-    patterns, options = READERS[reader]
+    patterns, options, runs = READERS[reader]
     own = seeds / reader
     own.mkdir(parents=True, exist_ok=True)
     for pattern in patterns:
@@ -72,12 +97,15 @@ def fuzz(reader, seconds, seed, corpus, seeds):
     finds.mkdir(parents=True, exist_ok=True)
     corpus = corpus / reader
     corpus.mkdir(parents=True, exist_ok=True)
-    done = call(reader, f"-max_total_time={seconds}", f"-seed={seed}", "-print_final_stats=1",
+    limit = f"-max_total_time={seconds}" if seconds else f"-runs={runs}"
+    done = call(reader, limit, f"-seed={seed}", "-print_final_stats=1",
                 f"-artifact_prefix={finds}/", *options, corpus, own,
                 *([CASES / reader] if (CASES / reader).exists() else []))
     count = re.search(r"number_of_executed_units:\s+(\d+)", done.stdout)
     if done.returncode != 0 or not count or int(count[1]) < 100:
-        return False, done.stdout
+        telling = [line for line in done.stdout.splitlines()
+                   if not re.match(r"#\d|\s+NEW_FUNC|\s+#\d+ .*(fuzzer::|libc)", line)]
+        return False, "\n".join(telling[-40:]) + "\n" + found(finds)
     reached = re.findall(r"cov: (\d+)", done.stdout)
     return True, f"{int(count[1]):,} inputs, {reached[-1] if reached else '?'} edges"
 
@@ -91,7 +119,7 @@ def main():
     parser.add_argument("--no-build", action="store_true")
     parser.add_argument("--full", action="store_true")
     arguments = parser.parse_args()
-    seconds = arguments.seconds or (60 if arguments.full else 10)
+    seconds = arguments.seconds or (60 if arguments.full else None)
     passed = failed = 0
 
     def note(good, title, text):
@@ -114,7 +142,7 @@ def main():
                 note(good, f"{reader}: cases", text)
             corpus = arguments.corpus or temporary / "corpus"
             good, text = fuzz(reader, seconds, arguments.seed, corpus, temporary / "seeds")
-            note(good, f"{reader}: {seconds} s", text)
+            note(good, f"{reader}: {seconds} s" if seconds else f"{reader}: drawn", text)
     print(f"{passed} passed, {failed} failed")
     return 1 if failed else 0
 
