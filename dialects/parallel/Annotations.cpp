@@ -14,6 +14,15 @@ MeshAttr llmc::parallel::getMesh(Operation *op) {
   return {};
 }
 
+bool llmc::parallel::isInference(ModuleOp module) {
+  auto mode = module->getAttrOfType<StringAttr>("graph.mode");
+  return mode && mode.getValue() == "infer";
+}
+
+func::FuncOp llmc::parallel::getStepFunction(ModuleOp module) {
+  return module.lookupSymbol<func::FuncOp>(isInference(module) ? "forward" : "micro");
+}
+
 int64_t llmc::parallel::getGroupSize(MeshAttr mesh, ArrayRef<StringAttr> axes) {
   int64_t size = 1;
   for (StringAttr axis : axes)

@@ -32,11 +32,20 @@ inline constexpr llvm::StringLiteral kBackward = "graph.backward";
 inline constexpr llvm::StringLiteral kState = "graph.state";
 inline constexpr llvm::StringLiteral kInput = "graph.input";
 inline constexpr llvm::StringLiteral kOutput = "graph.output";
+// Of an argument: dimension 0 is the batch.
+inline constexpr llvm::StringLiteral kBatched = "graph.batched";
+// Of a result: its shape without padding, if it has any.
+inline constexpr llvm::StringLiteral kValidShape = "parallel.valid_shape";
 
 using Axes = llvm::SmallVector<mlir::StringAttr, 2>;
 
 // The mesh of the module around `op`; null if it has none.
 MeshAttr getMesh(mlir::Operation *op);
+// Does the module run a model once, instead of a step that trains it?
+bool isInference(mlir::ModuleOp module);
+// What a micro-batch runs before it is split into stages: @micro of a training
+// step, @forward of an inference. Null if it is not there.
+mlir::func::FuncOp getStepFunction(mlir::ModuleOp module);
 // The number of ranks of a group.
 int64_t getGroupSize(MeshAttr mesh, llvm::ArrayRef<mlir::StringAttr> axes);
 

@@ -15,6 +15,9 @@ enum class Optimizer { Sgd, AdamW };
 struct CompileOptions {
   std::string model;  // ONNX file, config.json, or a folder that holds one
   std::string output;
+  // One run of the model's own outputs in place of a training step. The batch is then
+  // what the importer binds (--dim, else the file): dp divides it, one micro-batch.
+  bool infer = false;
   // Mesh: sizes of the named axes.
   int64_t dp = 1, pp = 1, tp = 1;
   // Rows of one micro-batch of one data-parallel rank; rows of a whole step

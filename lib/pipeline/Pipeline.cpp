@@ -1,6 +1,7 @@
 // From a model to a plan, phase by phase.
 #include "lib/pipeline/Pipeline.h"
 
+#include "dialects/parallel/Annotations.h"
 #include "dialects/plan/Plan.h"
 #include "lib/huggingface/Import.h"
 #include "lib/onnx/Import.h"
@@ -64,11 +65,13 @@ OwningOpRef<ModuleOp> readModel(MLIRContext &context, const CompileOptions &opti
     return {};
   }
   llvm::StringRef extension = llvm::sys::path::extension(file);
-  if (extension == ".mlir")
-    return parseSourceFile<ModuleOp>(file, ParserConfig(&context));
-  if (extension == ".json")
-    return importConfig(context, file, options);
-  return importOnnx(context, file, options);
+  OwningOpRef<ModuleOp> module =
+      extension == ".mlir"   ? parseSourceFile<ModuleOp>(file, ParserConfig(&context))
+      : extension == ".json" ? importConfig(context, file, options)
+                             : importOnnx(context, file, options);
+  if (module && options.infer)
+    (*module)->setAttr("graph.mode", StringAttr::get(&context, "infer"));
+  return module;
 }
 
 // What later phases must know that the IR itself does not say.
@@ -79,6 +82,16 @@ static void setAttributes(ModuleOp module, const CompileOptions &options) {
                   parallel::MeshAttr::get(b.getContext(), {name("dp"), name("pp"), name("tp")},
                                           {options.dp, options.pp, options.tp}));
   auto entry = [&](llvm::StringRef key, Attribute value) { return b.getNamedAttr(key, value); };
+  int64_t microBatch = options.microBatch, microBatches = options.microBatches(),
+          rows = options.globalRows();
+  bool infer = parallel::isInference(module);
+  if (infer) {
+    // The whole batch at once; whether dp divides it is the data tactic's affair.
+    auto batch = module->getAttrOfType<IntegerAttr>("graph.batch");
+    rows = batch ? std::max<int64_t>(1, batch.getInt()) : 1;
+    microBatch = std::max<int64_t>(1, rows / options.dp);
+    microBatches = 1;
+  }
   // The last ones are for those who import the model again to compare with a dump.
   llvm::SmallVector<NamedAttribute> dims;
   for (const auto &[dim, size] : options.dims)
@@ -87,17 +100,19 @@ static void setAttributes(ModuleOp module, const CompileOptions &options) {
       "plan.options",
       b.getDictionaryAttr(
           {entry("schedule", name(options.schedule == Schedule::GPipe ? "gpipe" : "1f1b")),
-           entry("micro_batch", b.getI64IntegerAttr(options.microBatch)),
-           entry("micro_batches", b.getI64IntegerAttr(options.microBatches())),
-           entry("global_batch", b.getI64IntegerAttr(options.globalRows())),
-           entry("optimizer", name(options.optimizer == Optimizer::AdamW ? "adamw" : "sgd")),
+           entry("micro_batch", b.getI64IntegerAttr(microBatch)),
+           entry("micro_batches", b.getI64IntegerAttr(microBatches)),
+           entry("global_batch", b.getI64IntegerAttr(rows)),
+           entry("optimizer", name(infer                                     ? "none"
+                                   : options.optimizer == Optimizer::AdamW ? "adamw"
+                                                                             : "sgd")),
            entry("tie", name(options.tie ? "auto" : "off")),
            entry("raise", name(options.raise ? "on" : "off")),
            entry("weights", name(options.weights)),
            entry("dims", b.getDictionaryAttr(dims))}));
 }
 
-static void buildPhase(OpPassManager &pm, Phase phase, const CompileOptions &options) {
+static void buildPhase(OpPassManager &pm, Phase phase, const CompileOptions &options, bool infer) {
   switch (phase) {
   case Phase::Import:
     break;
@@ -107,8 +122,10 @@ static void buildPhase(OpPassManager &pm, Phase phase, const CompileOptions &opt
     buildRaisePipeline(pm, {options.raise});
     break;
   case Phase::Train:
-    // Differentiation comes before sharding: gradients are facts of the global program.
-    buildTrainPipeline(pm, {options.optimizer == Optimizer::AdamW});
+    // Differentiation comes before sharding: gradients are facts of the global
+    // program. Who only runs the model has none.
+    if (!infer)
+      buildTrainPipeline(pm, {options.optimizer == Optimizer::AdamW});
     break;
   case Phase::Shard:
     // Tensors learn which mesh axes cut them; types stay global.
@@ -122,7 +139,7 @@ static void buildPhase(OpPassManager &pm, Phase phase, const CompileOptions &opt
     // Values become bytes of an arena, functions become tables of instructions.
     ScheduleOptions schedule;
     schedule.schedule = options.schedule == Schedule::GPipe ? "gpipe" : "1f1b";
-    schedule.microBatches = options.microBatches();
+    schedule.microBatches = infer ? 1 : options.microBatches();
     buildSchedulePipeline(pm, schedule);
     break;
   }
@@ -152,7 +169,7 @@ LogicalResult runPhases(ModuleOp module, const CompileOptions &options, Phase fr
     Phase phase = static_cast<Phase>(i);
     PassManager pm(module.getContext());
     pm.enableVerifier(true);
-    buildPhase(pm, phase, options);
+    buildPhase(pm, phase, options, parallel::isInference(module));
     if (failed(pm.run(module)))
       return failure();
     if (!options.dumpFolder.empty() && failed(dump(module, options.dumpFolder, phase)))
