@@ -56,8 +56,42 @@ static std::string weightsBeside(const fs::path &config) {
   return "";
 }
 
+// What --dim may bind: of a training step nothing, of one run its batch (1) and sequence.
+static CompileOptions bindDims(Config &config, CompileOptions options) {
+  if (options.infer) {
+    options.dp = options.microBatch = 1;
+    options.globalBatch = 0;
+  }
+  for (const auto &[name, value] : options.dims) {
+    if (options.infer && name == "batch") {
+      options.microBatch = value;
+    } else if (options.infer && name == "sequence") {
+      if (options.sequence > 0 && options.sequence != value)
+        config.note("--dim sequence=" + std::to_string(value) + " contradicts --seq " +
+                    std::to_string(options.sequence));
+      options.sequence = value;
+    } else {
+      config.note("--dim " + name +
+                  (options.infer ? ": a config has the dimensions batch and sequence"
+                                 : ": a config has no named dimensions, use --seq and "
+                                   "--micro-batch"));
+    }
+  }
+  return options;
+}
+
+// One run of the model: its input is batched, its batch is no micro-batch of a step.
+static void markInference(ModuleOp module) {
+  auto unit = UnitAttr::get(module.getContext());
+  module->setAttr("graph.mode", StringAttr::get(module.getContext(), "infer"));
+  auto forward = module.lookupSymbol<func::FuncOp>("forward");
+  for (unsigned i = 0; i < forward.getNumArguments(); ++i)
+    if (forward.getArgAttr(i, "graph.input"))
+      forward.setArgAttr(i, "graph.batched", unit);
+}
+
 static Result<OwningOpRef<ModuleOp>> import(MLIRContext &context, const fs::path &path,
-                                            const CompileOptions &options) {
+                                            const CompileOptions &given) {
   std::string file = path.string();
   auto text = support::readFile(file);
   if (!text)
@@ -71,17 +105,17 @@ static Result<OwningOpRef<ModuleOp>> import(MLIRContext &context, const fs::path
   if (!architecture)
     return error(file, ": ", architecture.message());
   Config config(*json);
+  CompileOptions options = bindDims(config, given);
   if (options.batchRows() <= 0)
     config.note("the micro-batch must be positive, got " + std::to_string(options.microBatch));
-  for (const auto &[name, value] : options.dims)
-    config.note("--dim " + name + ": a config has no named dimensions, use --seq and "
-                                  "--micro-batch");
   BuiltModel model = (*architecture)->build(context, config, options);
   if (!config.problems().empty())
     return error(file, ": ", (*architecture)->modelType, " cannot be built:", config.problems());
   ModelFacts facts{modelName(file),  file,          *text, model.sequence, model.vocabulary,
                    model.context, options.batchRows()};
   describeModule(*model.module, facts, {});
+  if (options.infer)
+    markInference(*model.module);
   std::string weights = options.weights.empty() ? weightsBeside(path) : options.weights;
   if (!weights.empty() && weights != "random")
     if (Status s = bindWeights(*model.module, weights, model.prefixes); !s)
