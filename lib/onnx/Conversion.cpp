@@ -18,26 +18,17 @@ ConvertFunction llmc::onnximport::findConverter(llvm::StringRef op) {
 
 Type llmc::onnximport::elementType(MLIRContext *context, Element element) {
   Builder builder(context);
-  switch (element) {
-  case Element::F32:
+  if (isFloat(element))
     return builder.getF32Type();
-  case Element::F64:
-    return builder.getF64Type();
-  case Element::Bool:
-    return builder.getI1Type();
-  default:
-    return builder.getI64Type(); // i32 indices are widened: the graph has one integer type
-  }
+  return element == Element::Bool ? builder.getI1Type() : Type(builder.getI64Type());
 }
 
 Value Constants::get(const HostTensor &tensor, Location loc) {
   auto type = RankedTensorType::get(tensor.shape, elementType(loc.getContext(), tensor.element));
   DenseElementsAttr data;
-  if (tensor.element == Element::F32) {
+  if (tensor.isFloat()) {
     std::vector<float> floats(tensor.floats.begin(), tensor.floats.end());
     data = DenseElementsAttr::get(type, llvm::ArrayRef<float>(floats));
-  } else if (tensor.element == Element::F64) {
-    data = DenseElementsAttr::get(type, llvm::ArrayRef<double>(tensor.floats));
   } else if (tensor.element == Element::Bool) {
     llvm::SmallVector<bool> bits(tensor.ints.begin(), tensor.ints.end());
     data = DenseElementsAttr::get(type, llvm::ArrayRef<bool>(bits));

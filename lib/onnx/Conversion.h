@@ -31,6 +31,7 @@ private:
   llvm::DenseMap<mlir::Attribute, mlir::Value> made_;
 };
 
+// What the graph holds for an ONNX type: floats as f32, integers as i64, i1.
 mlir::Type elementType(mlir::MLIRContext *context, Element element);
 
 // One node with its operands, as a converter sees it.
@@ -45,7 +46,7 @@ public:
   size_t size() const { return operands_.size(); }
   bool has(size_t i) const { return i < operands_.size() && operands_[i]; }
   Shape shape(size_t i) const;
-  // The element type in the graph: f32, f64, i64 or i1.
+  // The element type in the graph: f32, i64 or i1.
   mlir::Type element(size_t i) const;
   bool isFloat(size_t i) const { return has(i) && mlir::isa<mlir::FloatType>(element(i)); }
   // Null unless the operand is known (views of weights are not): with dims of

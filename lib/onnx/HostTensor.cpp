@@ -1,7 +1,6 @@
 #include "lib/onnx/HostTensor.h"
 
 #include <algorithm>
-#include <cmath>
 
 using namespace llmc::onnximport;
 
@@ -20,25 +19,19 @@ HostTensor HostTensor::vector(llvm::ArrayRef<int64_t> values) {
 }
 
 void HostTensor::set(int64_t i, double value) {
-  if (element == Element::F32)
-    floats[i] = static_cast<float>(value);
-  else if (element == Element::F64)
-    floats[i] = value;
+  if (isFloat())
+    floats[i] = roundTo(element, value);
   else if (element == Element::Bool)
     ints[i] = value != 0;
-  else if (!(std::fabs(value) < 9.2e18)) // a cast of these is undefined in C++
-    ints[i] = value > 0 ? INT64_MAX : std::isnan(value) ? 0 : INT64_MIN;
   else
-    set(i, static_cast<int64_t>(value));
+    set(i, truncated(value));
 }
 
 void HostTensor::set(int64_t i, int64_t value) {
   if (isFloat())
-    set(i, static_cast<double>(value));
-  else if (element == Element::Bool)
-    ints[i] = value != 0;
+    floats[i] = roundTo(element, static_cast<double>(value));
   else
-    ints[i] = element == Element::I32 ? static_cast<int32_t>(value) : value;
+    ints[i] = wrapTo(element, value);
 }
 
 std::optional<int64_t> llmc::onnximport::countElements(llvm::ArrayRef<int64_t> shape,

@@ -2,6 +2,7 @@
 #ifndef LLMC_LIB_ONNX_HOSTTENSOR_H
 #define LLMC_LIB_ONNX_HOSTTENSOR_H
 
+#include "lib/onnx/Element.h"
 #include "llvm/ADT/ArrayRef.h"
 #include "llvm/ADT/SmallVector.h"
 
@@ -15,15 +16,12 @@ namespace llmc::onnximport {
 
 using Shape = llvm::SmallVector<int64_t, 4>;
 
-// The element types of constants; ONNX's others are refused by the reader.
-enum class Element { F32, F64, I32, I64, Bool };
-
 // No constant may have more elements: a mask of more belongs into the model as
 // operations.
 constexpr int64_t maxHostElements = int64_t(1) << 26;
 
-// Integers and booleans are held exactly, floats as doubles that are rounded to
-// float after each operation if the type is F32.
+// Integers and booleans are held exactly (U64 as the int64 of its bits), floats
+// as doubles that are rounded to their type after each operation.
 struct HostTensor {
   Element element = Element::F32;
   Shape shape;
@@ -34,7 +32,7 @@ struct HostTensor {
   HostTensor(Element e, llvm::ArrayRef<int64_t> s);
   static HostTensor vector(llvm::ArrayRef<int64_t> values);
 
-  bool isFloat() const { return element == Element::F32 || element == Element::F64; }
+  bool isFloat() const { return onnximport::isFloat(element); }
   int64_t size() const { return isFloat() ? floats.size() : ints.size(); }
   double number(int64_t i) const { return isFloat() ? floats[i] : double(ints[i]); }
   // Rounds or wraps to the element type.

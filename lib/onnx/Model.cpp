@@ -3,6 +3,7 @@
 #include "lib/onnx/ExternalData.h"
 #include "llvm/ADT/StringSet.h"
 
+#include <bit>
 #include <cstring>
 #include <filesystem>
 
@@ -12,35 +13,6 @@ using llmc::support::error;
 using llmc::support::Result;
 using llmc::support::Status;
 using ::onnx::TensorProto;
-
-std::string llmc::onnximport::elementName(int32_t onnxType) {
-  if (!TensorProto::DataType_IsValid(onnxType))
-    return "type " + std::to_string(onnxType);
-  return llvm::StringRef(TensorProto::DataType_Name(onnxType)).lower();
-}
-
-std::optional<Element> llmc::onnximport::elementOf(int32_t onnxType) {
-  switch (onnxType) {
-  case TensorProto::FLOAT:
-    return Element::F32;
-  case TensorProto::DOUBLE:
-    return Element::F64;
-  case TensorProto::INT32:
-    return Element::I32;
-  case TensorProto::INT64:
-    return Element::I64;
-  case TensorProto::BOOL:
-    return Element::Bool;
-  default:
-    return std::nullopt;
-  }
-}
-
-size_t llmc::onnximport::byteSize(Element element) {
-  return element == Element::Bool ? 1
-         : element == Element::F32 || element == Element::I32 ? 4
-                                                              : 8;
-}
 
 llvm::StringRef Model::fileName() const { return path_; }
 
@@ -157,8 +129,30 @@ static int64_t heldValues(const TensorProto &proto, Element element) {
     return proto.double_data_size();
   case Element::I64:
     return proto.int64_data_size();
+  case Element::U32:
+  case Element::U64:
+    return proto.uint64_data_size();
   default:
-    return proto.int32_data_size();
+    // Elements of less than a byte: a packed byte each.
+    return proto.int32_data_size() * std::max(1, 8 / bitWidth(element));
+  }
+}
+
+// The bits of element `i` of such a tensor.
+static uint64_t heldBits(const TensorProto &proto, Element element, int64_t i) {
+  switch (element) {
+  case Element::F32:
+    return std::bit_cast<uint32_t>(proto.float_data(i));
+  case Element::F64:
+    return std::bit_cast<uint64_t>(proto.double_data(i));
+  case Element::I64:
+    return proto.int64_data(i);
+  case Element::U32:
+  case Element::U64:
+    return proto.uint64_data(i);
+  default:
+    int bits = bitWidth(element), packed = bits < 8 ? 8 / bits : 1;
+    return static_cast<uint32_t>(proto.int32_data(i / packed)) >> (i % packed * bits);
   }
 }
 
@@ -187,13 +181,14 @@ Result<StoredTensor> Model::locate(const std::string &name, const TensorProto &p
     // A parameter must be one array, so that it can be read in place.
     return error("'", name, "': its ", *count, " values are ",
                  proto.float_data_size() ? "stored one by one: save them as raw_data" : "missing");
-  } else if (heldValues(proto, *element) == *count) {
+  } else if (int64_t held = heldValues(proto, *element);
+             held == *count || (bitWidth(*element) < 8 && held > *count && held < *count + 4)) {
     tensor.proto = &proto;
   } else {
     return error("'", name, "': shape ", toText(tensor.shape), " needs ", *count, " values, got ",
                  heldValues(proto, *element));
   }
-  uint64_t needed = *count * byteSize(*element);
+  uint64_t needed = byteCount(*element, *count);
   if (tensor.file && tensor.bytes.size != needed)
     return error("'", name, "': shape ", toText(tensor.shape), " needs ", needed, " bytes, got ",
                  tensor.bytes.size);
@@ -214,7 +209,7 @@ Status Model::locateExternal(const TensorProto &proto, StoredTensor &tensor) {
     it = std::prev(files_.end());
   }
   uint64_t size = (*it)->map.size();
-  uint64_t needed = tensor.count() * byteSize(tensor.element);
+  uint64_t needed = byteCount(tensor.element, tensor.count());
   uint64_t length = place->length.value_or(needed);
   if (place->offset > size || length > size - place->offset)
     return error("external data file '", place->path, "' has ", size, " bytes, needed are ",
@@ -228,34 +223,27 @@ const std::byte *Model::bytesOf(const StoredTensor &tensor) const {
   return tensor.file ? files_[*tensor.file]->map.bytes().data() + tensor.bytes.offset : nullptr;
 }
 
-template <class T>
-static T elementAt(const std::byte *bytes, int64_t index) {
-  T value;
-  std::memcpy(&value, bytes + index * sizeof(T), sizeof(T));
-  return value;
+// The bits of element `i` of an array; those above its width may be set.
+static uint64_t bitsAt(const std::byte *bytes, Element element, int64_t i) {
+  int width = bitWidth(element);
+  uint64_t bits = 0;
+  if (width >= 8)
+    std::memcpy(&bits, bytes + i * (width / 8), width / 8);
+  else
+    bits = static_cast<uint64_t>(bytes[i * width / 8]) >> (i * width % 8);
+  return bits;
 }
 
 HostTensor Model::read(const StoredTensor &tensor) const {
   HostTensor out(tensor.element, tensor.shape);
   const std::byte *bytes = bytesOf(tensor);
   for (int64_t i = 0, n = out.size(); i < n; ++i) {
-    switch (tensor.element) {
-    case Element::F32:
-      out.floats[i] = bytes ? elementAt<float>(bytes, i) : tensor.proto->float_data(i);
-      break;
-    case Element::F64:
-      out.floats[i] = bytes ? elementAt<double>(bytes, i) : tensor.proto->double_data(i);
-      break;
-    case Element::I64:
-      out.ints[i] = bytes ? elementAt<int64_t>(bytes, i) : tensor.proto->int64_data(i);
-      break;
-    case Element::I32:
-      out.ints[i] = bytes ? elementAt<int32_t>(bytes, i) : tensor.proto->int32_data(i);
-      break;
-    case Element::Bool:
-      out.ints[i] = (bytes ? elementAt<uint8_t>(bytes, i) : tensor.proto->int32_data(i)) != 0;
-      break;
-    }
+    uint64_t bits =
+        bytes ? bitsAt(bytes, tensor.element, i) : heldBits(*tensor.proto, tensor.element, i);
+    if (out.isFloat())
+      out.floats[i] = floatOf(tensor.element, bits);
+    else
+      out.ints[i] = integerOf(tensor.element, bits);
   }
   return out;
 }

@@ -23,7 +23,7 @@ struct StoredTensor {
   const ::onnx::TensorProto *proto = nullptr; // holds the values where `file` is unset
 
   int64_t count() const { return *countElements(shape); }
-  bool isFloat() const { return element == Element::F32 || element == Element::F64; }
+  bool isFloat() const { return onnximport::isFloat(element); }
 };
 
 struct DataFile {
@@ -73,11 +73,6 @@ private:
   std::map<const ::onnx::NodeProto *, unsigned> values_;
   std::vector<std::unique_ptr<DataFile>> files_;
 };
-
-// ONNX's name of an element type ("float16"), and ours if we hold it.
-std::string elementName(int32_t onnxType);
-std::optional<Element> elementOf(int32_t onnxType);
-size_t byteSize(Element element);
 
 } // namespace llmc::onnximport
 

@@ -52,7 +52,7 @@ static bool equalMatrices(const Model &model, const StoredTensor &a, const Store
   const std::byte *x = model.bytesOf(a), *y = model.bytesOf(b);
   if (!x || !y)
     return false;
-  size_t size = byteSize(a.element);
+  size_t size = bitWidth(a.element) / 8;
   if (!transposed)
     return std::memcmp(x, y, a.count() * size) == 0;
   int64_t rows = a.shape[0], columns = a.shape[1];
