@@ -35,10 +35,8 @@ public:
           write(n, a);
       });
     }
-    // The host reads outputs after the step.
-    for (const auto &output : stage.outputs) {
-      auto [it, last] = shadow.isolate(output->buffer->offset,
-                                       output->buffer->offset + output->buffer->size);
+    for (const planfile::BufferRefT *buffer : planfile::readByHost(stage)) {
+      auto [it, last] = shadow.isolate(buffer->offset, buffer->offset + buffer->size);
       for (; it != last; ++it)
         it->second.persistent = true;
     }

@@ -3,6 +3,7 @@
 // thing in the right order is the business of the checkers (Check*.cpp).
 #include "lib/planfile/Program.h"
 
+#include <algorithm>
 #include <set>
 
 using namespace llmc;
@@ -23,15 +24,18 @@ bool inEnum(E value, E largest) {
   return static_cast<unsigned>(value) <= static_cast<unsigned>(largest);
 }
 
-// Product of a shape; nullopt if a dim is not positive or the product is absurd.
-std::optional<uint64_t> elements(const std::vector<int64_t> &shape) {
+// Product of a shape; nullopt if a dim is less than `least` (0 or 1) or the
+// product is absurd.
+std::optional<uint64_t> elements(const std::vector<int64_t> &shape, int64_t least = 1) {
   uint64_t count = 1;
+  bool empty = false;
   for (int64_t dim : shape) {
-    if (dim <= 0 || static_cast<uint64_t>(dim) > kMaxElements / count)
+    if (dim < least || static_cast<uint64_t>(dim) > kMaxElements / count)
       return std::nullopt;
-    count *= static_cast<uint64_t>(dim);
+    empty |= dim == 0;
+    count *= static_cast<uint64_t>(std::max<int64_t>(dim, 1));
   }
-  return count;
+  return empty ? 0 : count;
 }
 
 // Checks one program; the members say where it stands.
@@ -44,6 +48,7 @@ private:
   Status checkMesh();
   Status checkSources();
   Status checkInput(const InputBindingT &input);
+  Status checkInputOfRun(const InputBindingT &input);
   Status checkStage(uint32_t index);
   Status checkInstruction(const InstructionT &instruction);
   Status checkBody(const BodyUnion &body);
@@ -55,7 +60,10 @@ private:
   Status checkMessage(uint32_t axis, int32_t delta,
                       const std::vector<std::unique_ptr<BufferRefT>> &parts);
   Status checkState(const StateShardT &state);
+  Status checkCut(const std::vector<int64_t> &global, const std::vector<int64_t> &local,
+                  const std::vector<std::unique_ptr<DimShardingT>> &dims);
   Status checkView(const StateShardT &state);
+  Status checkResult(const OutputBindingT &result);
   // `least`: bytes that the buffer must have; `align`: what its start must divide.
   Status checkBuffer(const char *name, const BufferRefT *ref, uint64_t least = 0,
                      uint64_t align = 1);
@@ -65,6 +73,7 @@ private:
   const ProgramT &program;
   const StageT *stage = nullptr;
   uint32_t stageIndex = 0;
+  std::set<std::string> results; // names seen so far
 };
 
 Status Bounds::run() {
@@ -76,6 +85,8 @@ Status Bounds::run() {
     return s;
   if (program.micro_batch == 0 || program.micro_batches == 0 || program.global_batch == 0)
     return error("plan: an empty batch");
+  if (program.mode == Mode::Infer && program.micro_batches != 1)
+    return error("plan: a run for inference in ", program.micro_batches, " micro-batches");
   if (Status s = checkSources(); !s)
     return s;
   for (const auto &input : program.inputs)
@@ -130,12 +141,37 @@ Status Bounds::checkSources() {
   return ok();
 }
 
+// One run takes all of the input, cut along its first dim or not at all.
+Status Bounds::checkInputOfRun(const InputBindingT &input) {
+  auto fail = [&](const char *why) { return error("plan: input '", input.name, "' ", why); };
+  std::set<uint32_t> seen;
+  if (!inEnum(input.dtype, DType::MAX) || !inEnum(input.default_value, InputDefault::MAX) ||
+      !axesValid(input.batch_axes, seen) || seen.count(program.stage_axis) || input.limit < 0)
+    return fail("is malformed");
+  if (!elements(input.local_shape, 0) || !elements(input.global_shape, 0))
+    return fail("has a bad shape");
+  std::vector<int64_t> whole = input.local_shape;
+  if (whole.empty() && !input.batch_axes.empty())
+    return fail("is cut, but has no dims");
+  for (uint32_t axis : input.batch_axes) {
+    int64_t parts = program.mesh->axes[axis]->size;
+    if (static_cast<uint64_t>(whole[0]) > kMaxElements / static_cast<uint64_t>(parts))
+      return fail("has a bad shape");
+    whole[0] *= parts;
+  }
+  if (whole != input.global_shape)
+    return fail("is not the sum of its parts");
+  return ok();
+}
+
 Status Bounds::checkInput(const InputBindingT &input) {
+  if (program.mode == Mode::Infer)
+    return checkInputOfRun(input);
   std::optional<uint64_t> count = elements(input.local_shape);
   std::set<uint32_t> seen;
   if (!inEnum(input.dtype, DType::MAX) || !inEnum(input.default_value, InputDefault::MAX) ||
       !count || input.local_shape.empty() || !axesValid(input.batch_axes, seen) ||
-      seen.count(program.stage_axis))
+      seen.count(program.stage_axis) || input.limit < 0)
     return error("plan: input '", input.name, "' is malformed");
   uint64_t rows = static_cast<uint64_t>(input.local_shape[0]) * program.micro_batches;
   for (uint32_t axis : input.batch_axes)
@@ -182,6 +218,9 @@ Status Bounds::checkStage(uint32_t index) {
   for (const auto &output : stage->outputs)
     if (Status s = checkBuffer("buffer", output->buffer.get(), 4, 4); !s)
       return error("output '", output->name, "': ", s.message());
+  for (const auto &result : stage->results)
+    if (Status s = checkResult(*result); !s)
+      return error("result '", result->name, "': ", s.message());
   return ok();
 }
 
@@ -229,7 +268,7 @@ Status Bounds::checkBody(const BodyUnion &body) {
       return error("input ", feed.input, " of ", program.inputs.size());
     const InputBindingT &input = *program.inputs[feed.input];
     return checkBuffer("destination", feed.dst.get(),
-                       *elements(input.local_shape) * byteSize(input.dtype),
+                       *elements(input.local_shape, 0) * byteSize(input.dtype),
                        byteSize(input.dtype));
   }
   case Body::Record:
@@ -374,19 +413,8 @@ Status Bounds::checkState(const StateShardT &state) {
   if (!count || !elements(state.global_shape) || state.local_shape.size() != dims ||
       state.dims.size() != dims)
     return error("bad shapes");
-  std::set<uint32_t> seen;
-  for (size_t d = 0; d < dims; ++d) {
-    if (!axesValid(state.dims[d]->axes, seen) || seen.count(program.stage_axis))
-      return error("dim ", d, " is cut over bad axes");
-    uint64_t parts = 1;
-    for (uint32_t axis : state.dims[d]->axes)
-      parts *= program.mesh->axes[axis]->size;
-    if (parts > kMaxElements / static_cast<uint64_t>(state.local_shape[d]) ||
-        parts * static_cast<uint64_t>(state.local_shape[d]) <
-            static_cast<uint64_t>(state.global_shape[d]))
-      return error("dim ", d, ": ", parts, " parts of ", state.local_shape[d],
-                   " do not cover ", state.global_shape[d]);
-  }
+  if (Status s = checkCut(state.global_shape, state.local_shape, state.dims); !s)
+    return s;
   if (Status s = checkBuffer("buffer", state.buffer.get(), *count * byteSize(state.dtype),
                              byteSize(state.dtype));
       !s)
@@ -396,6 +424,44 @@ Status Bounds::checkState(const StateShardT &state) {
   if (state.role == StateRole::Parameter || state.role == StateRole::Master)
     return error("a ", toString(state.role), " without a source");
   return ok();
+}
+
+// The parts of all coordinates cover each dim; dims past the last of `dims` are whole.
+Status Bounds::checkCut(const std::vector<int64_t> &global, const std::vector<int64_t> &local,
+                        const std::vector<std::unique_ptr<DimShardingT>> &dims) {
+  std::set<uint32_t> seen;
+  for (size_t d = 0; d < global.size(); ++d) {
+    uint64_t parts = 1;
+    if (d < dims.size()) {
+      if (!axesValid(dims[d]->axes, seen) || seen.count(program.stage_axis))
+        return error("dim ", d, " is cut over bad axes");
+      for (uint32_t axis : dims[d]->axes)
+        parts *= program.mesh->axes[axis]->size;
+    }
+    uint64_t part = static_cast<uint64_t>(local[d]);
+    if (parts > kMaxElements / std::max<uint64_t>(part, 1) ||
+        parts * part < static_cast<uint64_t>(global[d]))
+      return error("dim ", d, ": ", parts, " parts of ", part, " do not cover ", global[d]);
+  }
+  return ok();
+}
+
+Status Bounds::checkResult(const OutputBindingT &result) {
+  if (program.mode != Mode::Infer)
+    return error("of a program that trains");
+  if (!results.insert(result.name).second)
+    return error("appears twice");
+  if (!inEnum(result.dtype, DType::MAX))
+    return error("unknown dtype");
+  std::optional<uint64_t> count = elements(result.local_shape, 0);
+  if (!count || !elements(result.global_shape, 0) ||
+      result.local_shape.size() != result.global_shape.size() ||
+      result.dims.size() > result.local_shape.size())
+    return error("bad shapes");
+  if (Status s = checkCut(result.global_shape, result.local_shape, result.dims); !s)
+    return s;
+  return checkBuffer("buffer", result.buffer.get(), *count * byteSize(result.dtype),
+                     byteSize(result.dtype));
 }
 
 Status Bounds::checkView(const StateShardT &state) {

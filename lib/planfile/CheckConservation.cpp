@@ -27,6 +27,8 @@ public:
       checkUntouched(s);
       if (training())
         checkTouched(s);
+      else
+        checkResults(s);
     }
     return findings.take();
   }
@@ -288,9 +290,12 @@ private:
   }
 
   // Whether the state's elements lie in the merged, sorted ranges.
-  static bool covers(const Ranges &ranges, const StateShardT &state) {
+  template <class Shard> // a state or a result
+  static bool covers(const Ranges &ranges, const Shard &state) {
     uint64_t begin = state.buffer->offset;
     uint64_t end = begin + product(state.local_shape) * byteSize(state.dtype);
+    if (begin == end)
+      return true;
     auto it = std::upper_bound(ranges.begin(), ranges.end(),
                                std::pair<uint64_t, uint64_t>{begin, ~uint64_t(0)});
     return it != ranges.begin() && std::prev(it)->second >= end;
@@ -300,6 +305,16 @@ private:
     return std::any_of(stage.outputs.begin(), stage.outputs.end(), [&](const auto &output) {
       return output->buffer->offset == state.buffer->offset;
     });
+  }
+
+  // What nobody computes is no result.
+  void checkResults(uint32_t s) {
+    const StageT &stage = *program.stages[s];
+    Ranges written = touched(stage, ProcedureKind::Forward, /*write=*/true);
+    for (const auto &result : stage.results)
+      if (!covers(written, *result))
+        report(s, "result '" + result->name + "' is written by no forward",
+               "compute it, or drop it");
   }
 
   // Only the update changes parameters and their moments.

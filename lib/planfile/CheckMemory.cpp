@@ -163,6 +163,7 @@ private:
       checkFixed(s, "scalar '" + scalar->name + "'", *scalar->buffer);
     for (const auto &output : stage.outputs)
       checkFixed(s, "output '" + output->name + "'", *output->buffer);
+    checkResultsApart(s);
     for (const auto &procedure : stage.procedures) {
       for (size_t i = 0; i < procedure->instructions.size(); ++i) {
         const InstructionT &inst = *procedure->instructions[i];
@@ -188,6 +189,22 @@ private:
     if (buffer.slot_stride != 0)
       report(s, "", -1, name + " moves with the slot, but there is only one of it",
              "use a slot stride of zero");
+  }
+
+  // Results are read at the end of a run: no two may take the same bytes.
+  void checkResultsApart(uint32_t s) {
+    std::vector<std::tuple<uint64_t, uint64_t, std::string>> list;
+    for (const auto &result : program.stages[s]->results)
+      if (result->buffer->size)
+        list.push_back({result->buffer->offset, result->buffer->offset + result->buffer->size,
+                        result->name});
+    std::sort(list.begin(), list.end());
+    for (size_t i = 1; i < list.size(); ++i)
+      if (std::get<0>(list[i]) < std::get<1>(list[i - 1]))
+        report(s, "", -1,
+               "results '" + std::get<2>(list[i - 1]) + "' and '" + std::get<2>(list[i]) +
+                   "' share arena bytes",
+               "give every result bytes of its own until the end of the run");
   }
 
   // In place is the same bytes; bytes in part make an instruction read what it
@@ -258,9 +275,8 @@ uint64_t peakLiveBytes(const ProgramT &program, unsigned stageIndex) {
       ++time;
     }
   }
-  for (const auto &output : stage.outputs) {
-    ByteAccess a{output->buffer->offset, output->buffer->offset + output->buffer->size, true,
-                 false, false};
+  for (const BufferRefT *buffer : readByHost(stage)) {
+    ByteAccess a{buffer->offset, buffer->offset + buffer->size, true, false, false};
     outside(persistent, a, [&](const ByteAccess &b) { liveness.access(b, time); });
   }
   return liveness.peak(always);

@@ -83,6 +83,15 @@ void forEachAccess(const InstructionT &instruction, uint32_t slot,
   }
 }
 
+std::vector<const BufferRefT *> readByHost(const StageT &stage) {
+  std::vector<const BufferRefT *> buffers;
+  for (const auto &output : stage.outputs)
+    buffers.push_back(output->buffer.get());
+  for (const auto &result : stage.results)
+    buffers.push_back(result->buffer.get());
+  return buffers;
+}
+
 Group stageGroup(const ProgramT &program, const CollectiveT &collective, uint32_t stage) {
   Group group;
   bool alongStages = false;

@@ -41,6 +41,9 @@ struct ByteAccess {
 void forEachAccess(const InstructionT &instruction, uint32_t slot,
                    const std::function<void(const ByteAccess &)> &visit);
 
+// Buffers of slot 0 that the host reads after a step: outputs and results.
+std::vector<const BufferRefT *> readByHost(const StageT &stage);
+
 // The ranks that a collective joins, seen from one (representative) rank.
 struct Group {
   std::vector<uint32_t> stages; // ascending; the issuing stage alone if it does not span stages

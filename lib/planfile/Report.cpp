@@ -195,10 +195,62 @@ uint64_t microBatches(const ProgramT &program) {
 int64_t microBatch(const ProgramT &program) {
   int64_t rows = program.micro_batch;
   forEachInstruction(program, [&](uint32_t, const InstructionT &inst, uint64_t) {
-    if (const FeedT *feed = inst.body.AsFeed())
+    const FeedT *feed = inst.body.AsFeed();
+    if (feed && program.mode == Mode::Train)
       rows = program.inputs[feed->input]->local_shape.front();
   });
   return rows;
+}
+
+std::string_view numpyName(DType type) {
+  switch (type) {
+  case DType::F32:
+    return "float32";
+  case DType::F64:
+    return "float64";
+  case DType::F16:
+    return "float16";
+  case DType::BF16:
+    return "bfloat16";
+  case DType::I64:
+    return "int64";
+  case DType::I32:
+    return "int32";
+  case DType::U8:
+    return "uint8";
+  case DType::I1:
+    return "bool";
+  }
+  return "?";
+}
+
+// What one step takes, all ranks and micro-batches together.
+json describeInputs(const ProgramT &program) {
+  json list = json::array();
+  for (const auto &input : program.inputs) {
+    std::vector<int64_t> shape = input->global_shape;
+    if (program.mode == Mode::Train) {
+      shape = input->local_shape;
+      shape[0] = program.global_batch;
+    }
+    list.push_back({{"name", input->name}, {"dtype", numpyName(input->dtype)}, {"shape", shape}});
+  }
+  return list;
+}
+
+json describeOutputs(const ProgramT &program) {
+  json list = json::array();
+  std::set<std::string> seen; // several stages may have a step's scalars
+  for (const auto &stage : program.stages) {
+    for (const auto &output : stage->outputs)
+      if (seen.insert(output->name).second)
+        list.push_back({{"name", output->name}, {"dtype", "float32"}, {"shape", json::array()}});
+    for (const auto &result : stage->results)
+      list.push_back({{"name", result->name},
+                      {"dtype", numpyName(result->dtype)},
+                      {"shape", result->global_shape}});
+  }
+  return list;
 }
 
 uint64_t stateBytes(const ProgramT &program) {
@@ -213,6 +265,9 @@ uint64_t stateBytes(const ProgramT &program) {
 
 json inspectJson(const ProgramT &program, uint64_t fileBytes) {
   return {{"model", describeModel(program)},
+          {"mode", program.mode == Mode::Infer ? "infer" : "train"},
+          {"inputs", describeInputs(program)},
+          {"outputs", describeOutputs(program)},
           {"parameters", parameterNames(program)},
           {"constants", program.model->constants},
           {"mesh", describeMesh(program)},

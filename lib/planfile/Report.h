@@ -13,12 +13,13 @@
 namespace llmc::planfile {
 
 // The object of `inspect --json`, for a plan that checkBounds accepts:
-//   model {name, parameters, layers, blocks}, parameters, constants, mesh,
-//   ranks, micro_batch, micro_batches, schedule,
+//   model {name, parameters, layers, blocks}, mode (train|infer),
+//   inputs [{name, dtype, shape}], outputs [same], parameters, constants, mesh, ranks, micro_batch, micro_batches, schedule,
 //   stages [{stage, first_layer, last_layer, slots, arena_bytes, live_bytes}],
 //   collectives [{kind, axes, stage, phase, bytes, per_step, origin}],
 //   sends [{from_stage, to_stage, bytes, per_step}], kernels,
 //   instructions {kind: count}, state_bytes, file_bytes.
+// Shapes are those of one step over all ranks, dtypes are NumPy's names.
 // Counts are those of one step and one rank of each stage; instructions and
 // state_bytes are summed over the stages. A collective over stages is listed
 // once, for its lowest stage; groups of one rank are not listed. `origin` is the

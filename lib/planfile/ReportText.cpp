@@ -73,6 +73,13 @@ std::string collectiveTable(const json &collectives) {
   return table(rows);
 }
 
+std::string bindingTable(const json &bindings) {
+  std::vector<Row> rows = {{"name", "type", "shape"}};
+  for (const json &b : bindings)
+    rows.push_back({b["name"], b["dtype"], b["shape"].dump()});
+  return table(rows);
+}
+
 std::string sendTable(const json &sends) {
   std::vector<Row> rows = {{"from stage", "to stage", "bytes", "a step"}};
   for (const json &s : sends)
@@ -176,10 +183,16 @@ std::string inspectText(const ProgramT &program, uint64_t fileBytes) {
     out << separator << axis->name << " " << axis->size;
     separator = " x ";
   }
-  out << ": " << number(j["ranks"]) << " ranks\nbatch     " << j["micro_batches"]
-      << " micro-batches of " << j["micro_batch"] << " rows, schedule "
-      << j["schedule"].get<std::string>() << "\nbytes     " << number(j["state_bytes"])
+  out << ": " << number(j["ranks"]) << " ranks\nbatch     ";
+  if (j["mode"] == "infer")
+    out << program.global_batch << " rows a run (inference)";
+  else
+    out << j["micro_batches"] << " micro-batches of " << j["micro_batch"] << " rows, schedule "
+        << j["schedule"].get<std::string>();
+  out << "\nbytes     " << number(j["state_bytes"])
       << " of state over the stages, " << number(j["file_bytes"]) << " in the file\n";
+  if (j["mode"] == "infer")
+    out << "\ninputs\n" << bindingTable(j["inputs"]) << "\noutputs\n" << bindingTable(j["outputs"]);
   out << "\nstages\n" << stageTable(j["stages"]);
   out << "\nschedule\n" << drawSchedule(program);
   if (!j["collectives"].empty())
