@@ -206,7 +206,7 @@ ConvertResult convertTrilu(Call &call) {
 
 std::optional<ConvertResult> llmc::onnximport::convertView(Call &call) {
   const View *view = call.view(0);
-  llvm::StringRef op = call.node.op();
+  std::string op = call.node.qualifiedOp();
   if (!view)
     return std::nullopt;
   auto made = [](View v) -> ConvertResult { return std::vector<Operand>{std::move(v)}; };

@@ -128,7 +128,7 @@ Result<std::vector<Operand>> Importer::shapeOf(const Call &call) {
 // Evaluates the node if all operands are known, reading stored tensors that no
 // op here would train. An embedding lookup is not evaluated.
 Status Importer::foldKnown(Call &call, std::optional<std::vector<Operand>> &out) {
-  FoldFunction fold = findFold(call.node.op());
+  FoldFunction fold = findFold(call.node.qualifiedOp());
   bool lookup = call.node.op() == "Gather" && call.view(0) && call.shape(0).size() >= 2;
   if (!fold || lookup)
     return support::ok();
@@ -189,7 +189,7 @@ Result<std::vector<Operand>> Importer::convert(const Node &node) {
     return s.takeError();
   if (folded)
     return std::move(*folded);
-  ConvertFunction convert = findConverter(node.op());
+  ConvertFunction convert = findConverter(node.qualifiedOp());
   // Parameters and tokens are never float64, so this is a constant among them.
   // Of these two ops only the number matters.
   bool any = node.op() == "Pow" || node.op() == "Dropout";

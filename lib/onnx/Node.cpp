@@ -4,6 +4,12 @@
 
 using namespace llmc::onnximport;
 
+std::string Node::qualifiedOp() const {
+  const std::string &domain = proto->domain();
+  bool standard = domain.empty() || domain == "ai.onnx";
+  return standard ? proto->op_type() : domain + "::" + proto->op_type();
+}
+
 std::string Node::name() const {
   if (!proto->name().empty())
     return proto->name();

@@ -16,6 +16,8 @@ public:
   Node(const ::onnx::NodeProto &proto, int64_t opset) : proto(&proto), opset(opset) {}
 
   llvm::StringRef op() const { return proto->op_type(); }
+  // The op with its domain, unless that is the standard's: "com.microsoft::FastGelu".
+  std::string qualifiedOp() const;
   // The node's name, or one made of its op and first output.
   std::string name() const;
   // "node 'lm_head' (MatMul)", as messages call it.

@@ -109,12 +109,10 @@ Status llmc::onnximport::checkOps(const Model &model, const NodeOrder &order,
   std::map<std::string, std::vector<std::string>> unknown;
   size_t count = 0;
   for (const Node &node : order.nodes) {
-    const std::string &domain = node.proto->domain();
-    bool standard = domain.empty() || domain == "ai.onnx";
-    // GenAI and ONNX Runtime write their SimplifiedLayerNormalization there too.
-    if (standard && isKnown(node.op()))
+    std::string op = node.qualifiedOp();
+    if (isKnown(op))
       continue;
-    unknown[(standard ? "" : domain + "::") + node.op().str()].push_back(node.name());
+    unknown[op].push_back(node.name());
     ++count;
   }
   if (unknown.empty())
