@@ -11,6 +11,7 @@ using planfile::DType;
 using planfile::InputDefault;
 using support::error;
 using support::ok;
+using support::shapeText;
 using support::Status;
 using support::text;
 
@@ -38,13 +39,6 @@ void storeReal(DType type, std::byte *data, uint64_t index, double value) {
     float narrow = static_cast<float>(value);
     std::memcpy(data + index * 4, &narrow, 4);
   }
-}
-
-std::string shapeText(const std::vector<int64_t> &shape) {
-  std::string out = "[";
-  for (size_t i = 0; i < shape.size(); ++i)
-    out += text(i ? ", " : "", shape[i]);
-  return out + "]";
 }
 
 } // namespace

@@ -37,19 +37,6 @@ void forEachState(const planfile::ProgramT &program, size_t source, StateRole ro
     }
 }
 
-// Of all ranks that hold the same shard, the one with the smallest coordinates.
-bool isFirstHolder(const StateShardT &state, uint32_t stageAxis,
-                   std::vector<uint32_t> coordinate) {
-  coordinate[stageAxis] = 0;
-  for (const auto &dim : state.dims)
-    for (uint32_t axis : dim->axes)
-      coordinate[axis] = 0;
-  for (uint32_t c : coordinate)
-    if (c != 0)
-      return false;
-  return true;
-}
-
 support::Result<LogicalTensor> transpose(support::Result<LogicalTensor> tensor, int64_t rows,
                                          int64_t columns) {
   if (!tensor)
@@ -96,7 +83,7 @@ support::Result<LogicalTensor> runtime::gather(const Executor &executor, size_t 
     for (uint32_t rank = 0; good && rank < executor.ranks(); ++rank) {
       std::vector<uint32_t> coordinate = planfile::coordinateOf(*program.mesh, rank);
       if (executor.stageOfRank(rank) != stage ||
-          !isFirstHolder(state, program.stage_axis, coordinate))
+          !isFirstHolder(state.dims, program.stage_axis, coordinate))
         continue;
       const std::byte *from = executor.arena(rank) + state.buffer->offset;
       forEachRun(Shard(state, *program.mesh, coordinate), view,

@@ -16,7 +16,10 @@ using support::text;
 
 namespace {
 
+enum Programs : uint8_t { kTrain = 1, kInfer = 2, kAll = 3 };
+
 struct Flag {
+  Programs programs; // that take it
   std::string name;
   std::string value; // placeholder; empty: takes none
   std::string help;  // empty: hidden
@@ -117,44 +120,48 @@ Status setSchedule(Options &options, const std::string &value) {
 
 const std::vector<Flag> &flags() {
   static const std::vector<Flag> all = {
-      {"data", "FILE", "raw u16 tokens (u32 if the vocabulary exceeds 65,536); rows of seq + 1",
+      {kTrain, "data", "FILE", "raw u16 tokens (u32 if the vocabulary exceeds 65,536); rows of seq + 1",
        path(&Options::data)},
-      {"input", "NAME=FILE.npy", "rows [N, ...] of an input, in place of --data; repeat per input",
-       setInput},
-      {"no-shuffle", "", "keep the rows of --data in order", toggle(&Options::shuffle, false)},
-      {"steps", "N", "steps to train (default: once over the data)", setSteps},
-      {"seed", "S", "seed of drawn weights and of the row order (default 0)",
+      {kTrain, "input", "NAME=FILE.npy",
+       "rows [N, ...] of an input, in place of --data; repeat per input", setInput},
+      {kInfer, "input", "NAME=FILE.npy", "an array for an input; repeat per input", setInput},
+      {kInfer, "output", "DIR", "where every output goes as NAME.npy; made if missing",
+       path(&Options::output)},
+      {kInfer, "repeat", "N", "run N times more and print the latency", whole(&Options::repeat)},
+      {kTrain, "no-shuffle", "", "keep the rows of --data in order", toggle(&Options::shuffle, false)},
+      {kTrain, "steps", "N", "steps to train (default: once over the data)", setSteps},
+      {kAll, "seed", "S", "seed of all that is drawn (default 0)",
        whole(&Options::seed)},
-      {"weights", "FILE|DIR|random", "safetensors to start from (default: the model's own, else drawn)",
+      {kAll, "weights", "FILE|DIR|random", "safetensors to start from (default: the model's own, else drawn)",
        path(&Options::weights)},
-      {"lr", "X", "learning rate (default 3e-4)", real(&Options::lr, 0, HUGE_VAL)},
-      {"lr-schedule", "constant|cosine", "after the warm-up (default constant)", setSchedule},
-      {"min-lr", "X", "where the cosine ends (default 0)", real(&Options::minLr, 0, HUGE_VAL)},
-      {"warmup", "N", "steps of linear warm-up (default 0)", whole(&Options::warmup)},
-      {"weight-decay", "X", "on tensors of two or more dims (default 0.1)",
+      {kTrain, "lr", "X", "learning rate (default 3e-4)", real(&Options::lr, 0, HUGE_VAL)},
+      {kTrain, "lr-schedule", "constant|cosine", "after the warm-up (default constant)", setSchedule},
+      {kTrain, "min-lr", "X", "where the cosine ends (default 0)", real(&Options::minLr, 0, HUGE_VAL)},
+      {kTrain, "warmup", "N", "steps of linear warm-up (default 0)", whole(&Options::warmup)},
+      {kTrain, "weight-decay", "X", "on tensors of two or more dims (default 0.1)",
        real(&Options::weightDecay, 0, HUGE_VAL)},
-      {"beta1", "X", "AdamW (default 0.9)", real(&Options::beta1, 0, 1)},
-      {"beta2", "X", "AdamW (default 0.95)", real(&Options::beta2, 0, 1)},
-      {"eps", "X", "AdamW (default 1e-8)", real(&Options::eps, 0, HUGE_VAL)},
-      {"clip", "X", "largest norm of the gradient (default 1, 0 is off)",
+      {kTrain, "beta1", "X", "AdamW (default 0.9)", real(&Options::beta1, 0, 1)},
+      {kTrain, "beta2", "X", "AdamW (default 0.95)", real(&Options::beta2, 0, 1)},
+      {kTrain, "eps", "X", "AdamW (default 1e-8)", real(&Options::eps, 0, HUGE_VAL)},
+      {kTrain, "clip", "X", "largest norm of the gradient (default 1, 0 is off)",
        real(&Options::clip, 0, HUGE_VAL)},
-      {"metrics", "FILE", "a JSON line a step: step loss grad_norm lr tokens step_time_s tokens_per_s",
+      {kTrain, "metrics", "FILE", "a JSON line a step: step loss grad_norm lr tokens step_time_s tokens_per_s",
        path(&Options::metrics)},
-      {"dump", "FILE", "safetensors with loss, grad:NAME (first step) and param:NAME (at the end)",
+      {kTrain, "dump", "FILE", "safetensors with loss, grad:NAME (first step) and param:NAME (at the end)",
        path(&Options::dump)},
-      {"save", "DIR", "model.safetensors at the end and on Ctrl-C", path(&Options::save)},
-      {"workers", "N", "threads that drive the ranks (default: cores, at most ranks)",
+      {kTrain, "save", "DIR", "model.safetensors at the end and on Ctrl-C", path(&Options::save)},
+      {kAll, "workers", "N", "threads that drive the ranks (default: cores, at most ranks)",
        whole(&Options::workers)},
-      {"threads", "N", "threads of one rank's kernels (default: the plan's, else cores / ranks)",
+      {kAll, "threads", "N", "threads of one rank's kernels (default: the plan's, else cores / ranks)",
        whole(&Options::threads)},
-      {"no-library", "", "multiply matrices with the program's own kernels",
+      {kAll, "no-library", "", "multiply matrices with the program's own kernels",
        toggle(&Options::library, false)},
-      {"help", "", "this text", toggle(&Options::help, true)},
-      {"version", "", "print the version", toggle(&Options::version, true)},
-      {"count-collectives", "FILE", "", path(&Options::countCollectives)},
-      {"isolate-arenas", "", "", toggle(&Options::isolateArenas, true)},
-      {"interleaving", "SEED", "", setInterleaving},
-      {"unchecked", "", "", toggle(&Options::checkPlan, false)},
+      {kAll, "help", "", "this text", toggle(&Options::help, true)},
+      {kAll, "version", "", "print the version", toggle(&Options::version, true)},
+      {kAll, "count-collectives", "FILE", "", path(&Options::countCollectives)},
+      {kAll, "isolate-arenas", "", "", toggle(&Options::isolateArenas, true)},
+      {kAll, "interleaving", "SEED", "", setInterleaving},
+      {kAll, "unchecked", "", "", toggle(&Options::checkPlan, false)},
   };
   return all;
 }
@@ -166,12 +173,13 @@ const std::vector<std::pair<std::string, std::string>> kLater = {
     {"resume", "use --weights DIR with what --save wrote"},
     {"procs", "all ranks run as threads of this process"},
     {"trace", "use --metrics FILE"},
-    {"output", "programs train only"},
 };
 
 } // namespace
 
-support::Result<Options> runtime::parseOptions(const std::vector<std::string> &arguments) {
+support::Result<Options> runtime::parseOptions(const std::vector<std::string> &arguments,
+                                               planfile::Mode mode) {
+  Programs program = mode == planfile::Mode::Infer ? kInfer : kTrain;
   Options options;
   for (size_t i = 0; i < arguments.size(); ++i) {
     std::string argument = arguments[i];
@@ -185,7 +193,16 @@ support::Result<Options> runtime::parseOptions(const std::vector<std::string> &a
       if (name == later)
         return error("--", name, " is not built yet; ", instead);
     auto flag = std::find_if(flags().begin(), flags().end(),
+                             [&](const Flag &one) {
+                               return one.name == name && (one.programs & program);
+                             });
+    bool other = std::any_of(flags().begin(), flags().end(),
                              [&](const Flag &one) { return one.name == name; });
+    if (flag == flags().end() && other)
+      return error("--", name,
+                   program == kInfer ? " is for training, this program was compiled with --infer"
+                                     : " is for programs compiled with --infer, this one trains",
+                   "; see --help");
     if (flag == flags().end())
       return error("unknown option --", name, "; see --help");
     std::string value;
@@ -205,11 +222,15 @@ support::Result<Options> runtime::parseOptions(const std::vector<std::string> &a
   return options;
 }
 
-std::string runtime::helpText(const std::string &name) {
-  std::string help = text("usage: ", name, " --data tokens.bin --steps N [options]\n\n",
-                          "Trains the compiled model on all its ranks.\n\n");
+std::string runtime::helpText(const std::string &name, planfile::Mode mode) {
+  bool infer = mode == planfile::Mode::Infer;
+  std::string help =
+      infer ? text("usage: ", name, " --input NAME=x.npy ... --output DIR [options]\n\n",
+                   "Runs the compiled model once on all its ranks.\n\n")
+            : text("usage: ", name, " --data tokens.bin --steps N [options]\n\n",
+                   "Trains the compiled model on all its ranks.\n\n");
   for (const Flag &flag : flags())
-    if (!flag.help.empty()) {
+    if (!flag.help.empty() && (flag.programs & (infer ? kInfer : kTrain))) {
       std::string left = "  --" + flag.name + (flag.value.empty() ? "" : " " + flag.value);
       left.resize(std::max<size_t>(left.size() + 2, 32), ' ');
       help += left + flag.help + "\n";

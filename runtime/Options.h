@@ -2,6 +2,7 @@
 #ifndef LLMC_RUNTIME_OPTIONS_H
 #define LLMC_RUNTIME_OPTIONS_H
 
+#include "lib/planfile/Program.h"
 #include "lib/support/Error.h"
 
 #include <cstdint>
@@ -21,6 +22,8 @@ struct Options {
   uint64_t seed = 0;
   std::string weights;
   std::string metrics, dump, save;
+  std::string output;  // of inference
+  uint64_t repeat = 0; // runs to measure after the first
   double lr = 3e-4, minLr = 0;
   uint64_t warmup = 0;
   bool cosine = false;
@@ -35,11 +38,13 @@ struct Options {
   bool checkPlan = true;
 };
 
-// Reads the arguments after the program's name. An error is a bad command line.
-support::Result<Options> parseOptions(const std::vector<std::string> &arguments);
+// Reads the arguments after the name of a program of this mode. An error is a bad
+// command line.
+support::Result<Options> parseOptions(const std::vector<std::string> &arguments,
+                                      planfile::Mode mode);
 
 // The text of --help.
-std::string helpText(const std::string &name);
+std::string helpText(const std::string &name, planfile::Mode mode);
 
 // Learning rate of `step` (from 0) of `steps`.
 double learningRate(const Options &options, uint64_t step, uint64_t steps);

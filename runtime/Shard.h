@@ -1,22 +1,34 @@
-// Where the elements of a rank's shard of a state lie in the source tensor.
+// Where the elements of a rank's shard of a state or a result lie in the whole.
 #ifndef LLMC_RUNTIME_SHARD_H
 #define LLMC_RUNTIME_SHARD_H
 
 #include "lib/planfile/Program.h"
 
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 namespace llmc::runtime {
 
-// A rank's part of a state: its first element along each dim and how many of
-// its local_shape are not padding.
+using Cuts = std::vector<std::unique_ptr<planfile::DimShardingT>>;
+
+// A rank's part of a state or a result: its first element along each dim and how
+// many of its local_shape are not padding.
 struct Shard {
-  Shard(const planfile::StateShardT &state, const planfile::MeshT &mesh,
-        const std::vector<uint32_t> &coordinate);
+  template <class Binding> // StateShardT or OutputBindingT
+  Shard(const Binding &binding, const planfile::MeshT &mesh,
+        const std::vector<uint32_t> &coordinate)
+      : Shard(binding.global_shape, binding.local_shape, binding.dims, mesh, coordinate) {}
+  // Dims past the last of `cuts` are whole.
+  Shard(const std::vector<int64_t> &global, const std::vector<int64_t> &local, const Cuts &cuts,
+        const planfile::MeshT &mesh, const std::vector<uint32_t> &coordinate);
 
   std::vector<int64_t> start, valid, local;
 };
+
+// Of all ranks of a stage that hold the same shard, the one with the smallest
+// coordinates.
+bool isFirstHolder(const Cuts &cuts, uint32_t stageAxis, std::vector<uint32_t> coordinate);
 
 // Calls f(localElement, sourceElement, count, sourceStride) for every run of
 // elements of `shard` along its last dim, padding left out: element

@@ -2,9 +2,7 @@
 
 #include "lib/support/Json.h"
 #include "runtime/Data.h"
-#include "runtime/Executor.h"
 #include "runtime/Results.h"
-#include "runtime/Weights.h"
 
 #include <chrono>
 #include <cmath>
@@ -27,13 +25,6 @@ namespace {
 
 double seconds(Clock::duration time) { return std::chrono::duration<double>(time).count(); }
 
-std::string grouped(uint64_t number) {
-  std::string digits = std::to_string(number);
-  for (int at = static_cast<int>(digits.size()) - 3; at > 0; at -= 3)
-    digits.insert(static_cast<size_t>(at), ",");
-  return digits;
-}
-
 std::string duration(double s) {
   char buffer[32];
   auto whole = static_cast<long>(s + 0.5);
@@ -55,7 +46,7 @@ struct StepResult {
 class Run {
 public:
   Run(const ProgramT &program, const Kernels &kernels, const Options &options,
-      const TrainerContext &context)
+      const RunContext &context)
       : program(program), kernels(kernels), options(options), context(context),
         out(*context.out) {}
   Status prepare();
@@ -73,7 +64,7 @@ private:
   const ProgramT &program;
   const Kernels &kernels;
   const Options &options;
-  const TrainerContext &context;
+  const RunContext &context;
   std::ostream &out;
   std::unique_ptr<Executor> executor;
   std::optional<Data> data; // none for --steps 0 without data
@@ -86,8 +77,6 @@ private:
 };
 
 Status Run::prepare() {
-  if (program.mode != planfile::Mode::Train)
-    return error("this program was compiled with --infer, which is not built yet");
   bool wantsData = !options.data.empty() || !options.inputs.empty() || options.steps != 0;
   if (wantsData) {
     support::Result<Data> opened =
@@ -97,8 +86,7 @@ Status Run::prepare() {
     data.emplace(std::move(*opened));
   }
   steps = options.steps ? *options.steps : data->stepsOfEpoch();
-  support::Result<Weights> found =
-      Weights::open(program, {options.weights, options.seed, context.folder});
+  support::Result<Weights> found = openWeights(program, options, context);
   if (!found)
     return found.takeError();
   weights.emplace(std::move(*found));
@@ -109,13 +97,7 @@ Status Run::prepare() {
     if (!metrics)
       return error("cannot write '", options.metrics, "': ", std::strerror(errno));
   }
-  ExecutorOptions how;
-  how.workers = options.workers;
-  how.threadsPerRank = options.threads;
-  how.useLibrary = options.library;
-  how.isolate = options.isolateArenas;
-  how.interleaving = options.interleaving;
-  support::Result<std::unique_ptr<Executor>> made = Executor::create(program, kernels, how);
+  support::Result<std::unique_ptr<Executor>> made = makeExecutor(program, kernels, options);
   if (!made)
     return made.takeError();
   executor = std::move(*made);
@@ -145,27 +127,11 @@ std::string Run::optimizerNote() const {
 }
 
 void Run::announce() {
-  const planfile::ModelInfoT &model = *program.model;
-  uint64_t arenas = 0;
-  for (const auto &stage : program.stages)
-    arenas = std::max(arenas, stage->arena_bytes);
-  out << "model      " << (model.name.empty() ? model.source_path : model.name) << ", "
-      << grouped(model.parameters) << " parameters, " << model.layers << " layers, sequence "
-      << model.sequence << ", vocabulary " << model.vocabulary << "\n";
-  out << "mesh      ";
-  for (const auto &axis : program.mesh->axes)
-    out << " " << axis->name << "=" << axis->size;
-  out << ": " << executor->ranks() << (executor->ranks() == 1 ? " rank on " : " ranks on ")
-      << executor->workers() << (executor->workers() == 1 ? " thread" : " threads")
-      << ", each with " << executor->threadsPerRank() << " for its kernels\n";
+  announceModel(out, *executor);
   out << "batch      " << program.global_batch << " rows a step: " << program.micro_batches
       << " micro-batches of " << program.micro_batch << " a data-parallel rank, schedule "
       << program.schedule << "\n";
-  out << "memory     " << grouped(arenas) << " bytes in the largest arena, "
-      << grouped(availableMemory()) << " free\n";
-  out << "weights    " << weights->note() << "\n";
-  if (!model.weights_note.empty())
-    out << "           " << model.weights_note << "\n";
+  announceMemory(out, *executor, *weights);
   out << "data       " << (data ? data->note() : "none") << "\n";
   out << "optimizer  " << optimizerNote() << "\n";
   out << "products   " << executor->libraryNote() << "\n";
@@ -302,7 +268,7 @@ Status Run::finish() {
 } // namespace
 
 Status runtime::train(const ProgramT &program, const Kernels &kernels, const Options &options,
-                      const TrainerContext &context) {
+                      const RunContext &context) {
   Run run(program, kernels, options, context);
   if (Status s = run.prepare(); !s)
     return s;

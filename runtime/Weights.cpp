@@ -17,17 +17,11 @@ using planfile::StateRole;
 using support::ElementType;
 using support::error;
 using support::ok;
+using support::shapeText;
 using support::Status;
 using support::text;
 
 namespace {
-
-std::string shapeText(const std::vector<int64_t> &shape) {
-  std::string out = "[";
-  for (size_t i = 0; i < shape.size(); ++i)
-    out += text(i ? ", " : "", shape[i]);
-  return out + "]";
-}
 
 ElementType elementType(DType type) {
   switch (type) {

@@ -2,6 +2,7 @@
 #include "lib/planfile/Check.h"
 #include "lib/planfile/Payload.h"
 #include "lib/planfile/Program.h"
+#include "runtime/Inference.h"
 #include "runtime/Kernels.h"
 #include "runtime/Options.h"
 #include "runtime/Trainer.h"
@@ -43,9 +44,13 @@ Status refuseLaunchers() {
   return support::ok();
 }
 
-Status runProgram(const Options &options, const std::string &self) {
-  if (Status s = refuseLaunchers(); !s)
-    return s;
+// What `llmc compile` appended to this executable.
+struct Carried {
+  std::unique_ptr<planfile::Payload> payload;
+  std::unique_ptr<planfile::ProgramT> program;
+};
+
+support::Result<Carried> readProgram(const std::string &self) {
   support::Result<planfile::Payload> payload = planfile::Payload::open(self);
   if (!payload)
     return payload.takeError();
@@ -55,25 +60,32 @@ Status runProgram(const Options &options, const std::string &self) {
   support::Result<std::unique_ptr<planfile::ProgramT>> program = planfile::readProgram(*plan);
   if (!program)
     return program.takeError();
+  return Carried{std::make_unique<planfile::Payload>(std::move(*payload)), std::move(*program)};
+}
+
+Status runProgram(const Options &options, const std::string &self, const Carried &carried) {
+  if (Status s = refuseLaunchers(); !s)
+    return s;
   std::vector<planfile::Finding> findings;
   if (options.checkPlan)
-    findings = planfile::checkAll(**program);
+    findings = planfile::checkAll(*carried.program);
   if (!findings.empty())
     return error("the plan does not hold together; compile it again:\n",
                  planfile::formatFindings(findings));
-  support::Result<std::string_view> code = payload->section(planfile::kKernelsSection);
+  support::Result<std::string_view> code = carried.payload->section(planfile::kKernelsSection);
   if (!code)
     return code.takeError();
-  support::Result<Kernels> kernels = Kernels::load(*code, **program);
+  support::Result<Kernels> kernels = Kernels::load(*code, *carried.program);
   if (!kernels)
     return kernels.takeError();
-  TrainerContext context;
+  RunContext context;
   context.folder = std::filesystem::path(self).parent_path().string();
   context.out = &std::cout;
   context.terminal = ::isatty(STDOUT_FILENO) != 0;
   context.stop = &stopAsked;
   installSignals();
-  return train(**program, *kernels, options, context);
+  bool infers = carried.program->mode == planfile::Mode::Infer;
+  return (infers ? infer : train)(*carried.program, *kernels, options, context);
 }
 
 } // namespace
@@ -82,13 +94,18 @@ int main(int argc, char **argv) {
   std::error_code code;
   std::string self = std::filesystem::read_symlink("/proc/self/exe", code).string();
   std::string name = std::filesystem::path(argc > 0 ? argv[0] : self).filename().string();
-  support::Result<Options> options = parseOptions({argv + (argc > 0), argv + argc});
+  // What it carries decides what it takes; help and version are there without.
+  support::Result<Carried> carried = readProgram(self);
+  planfile::Mode mode = carried ? carried->program->mode : planfile::Mode::Train;
+  support::Result<Options> options = parseOptions({argv + (argc > 0), argv + argc}, mode);
   if (!options) {
     std::cerr << name << ": error: " << options.message() << "\n";
     return 2;
   }
   if (options->help) {
-    std::cout << helpText(name);
+    std::cout << helpText(name, mode);
+    if (carried && mode == planfile::Mode::Infer)
+      std::cout << bindingsText(*carried->program);
     return 0;
   }
   if (options->version) {
@@ -96,9 +113,10 @@ int main(int argc, char **argv) {
               << planfile::kPlanVersion << "\n";
     return 0;
   }
-  if (Status s = runProgram(*options, self); !s) {
+  Status status = carried ? runProgram(*options, self, *carried) : Status(carried.takeError());
+  if (!status) {
     std::cout.flush();
-    std::cerr << name << ": error: " << s.message() << "\n";
+    std::cerr << name << ": error: " << status.message() << "\n";
     return 1;
   }
   return 0;

@@ -295,3 +295,25 @@ std::string_view planfile::toString(StateRole role) {
   }
   return "?";
 }
+
+std::string_view planfile::numpyName(DType type) {
+  switch (type) {
+  case DType::F32:
+    return "float32";
+  case DType::F64:
+    return "float64";
+  case DType::F16:
+    return "float16";
+  case DType::BF16:
+    return "bfloat16";
+  case DType::I64:
+    return "int64";
+  case DType::I32:
+    return "int32";
+  case DType::U8:
+    return "uint8";
+  case DType::I1:
+    return "bool";
+  }
+  return "?";
+}

@@ -59,6 +59,8 @@ std::string_view toString(Phase phase);
 std::string_view toString(Body kind);
 std::string_view toString(DType type);
 std::string_view toString(StateRole role);
+// NumPy's: "float32", "int64", "bool", ...
+std::string_view numpyName(DType type);
 
 } // namespace llmc::planfile
 

@@ -202,28 +202,6 @@ int64_t microBatch(const ProgramT &program) {
   return rows;
 }
 
-std::string_view numpyName(DType type) {
-  switch (type) {
-  case DType::F32:
-    return "float32";
-  case DType::F64:
-    return "float64";
-  case DType::F16:
-    return "float16";
-  case DType::BF16:
-    return "bfloat16";
-  case DType::I64:
-    return "int64";
-  case DType::I32:
-    return "int32";
-  case DType::U8:
-    return "uint8";
-  case DType::I1:
-    return "bool";
-  }
-  return "?";
-}
-
 // What one step takes, all ranks and micro-batches together.
 json describeInputs(const ProgramT &program) {
   json list = json::array();

@@ -120,3 +120,10 @@ std::optional<uint64_t> llmc::support::elementCount(const std::vector<int64_t> &
   }
   return count;
 }
+
+std::string llmc::support::shapeText(const std::vector<int64_t> &shape) {
+  std::string out = "[";
+  for (size_t i = 0; i < shape.size(); ++i)
+    out += (i ? ", " : "") + std::to_string(shape[i]);
+  return out + "]";
+}

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -31,6 +32,9 @@ float bfloatToFloat(uint16_t bits);
 
 // Product of a shape; nullopt if a dim is negative or it exceeds 2^62.
 std::optional<uint64_t> elementCount(const std::vector<int64_t> &shape);
+
+// "[2, 3]".
+std::string shapeText(const std::vector<int64_t> &shape);
 
 } // namespace llmc::support
 

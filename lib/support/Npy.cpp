@@ -7,37 +7,17 @@ using namespace llmc::support;
 
 namespace {
 
+constexpr std::pair<std::string_view, ElementType> kKinds[] = {
+    {"b1", ElementType::Bool}, {"i1", ElementType::I8},  {"u1", ElementType::U8},
+    {"f8", ElementType::F64},  {"f4", ElementType::F32}, {"f2", ElementType::F16},
+    {"i8", ElementType::I64},  {"i4", ElementType::I32}, {"i2", ElementType::I16},
+    {"u8", ElementType::U64},  {"u4", ElementType::U32}, {"u2", ElementType::U16}};
+
 std::optional<ElementType> typeFromDescr(std::string_view descr) {
-  if (descr.size() != 3)
-    return std::nullopt;
-  std::string_view kind = descr.substr(1);
-  // One byte has no order; else only little endian.
-  if (kind == "b1")
-    return ElementType::Bool;
-  if (kind == "i1")
-    return ElementType::I8;
-  if (kind == "u1")
-    return ElementType::U8;
-  if (descr[0] != '<')
-    return std::nullopt;
-  if (kind == "f8")
-    return ElementType::F64;
-  if (kind == "f4")
-    return ElementType::F32;
-  if (kind == "f2")
-    return ElementType::F16;
-  if (kind == "i8")
-    return ElementType::I64;
-  if (kind == "i4")
-    return ElementType::I32;
-  if (kind == "i2")
-    return ElementType::I16;
-  if (kind == "u8")
-    return ElementType::U64;
-  if (kind == "u4")
-    return ElementType::U32;
-  if (kind == "u2")
-    return ElementType::U16;
+  for (const auto &[kind, type] : kKinds)
+    // One byte has no order; else only little endian.
+    if (descr.size() == 3 && descr.substr(1) == kind && (kind[1] == '1' || descr[0] == '<'))
+      return type;
   return std::nullopt;
 }
 
@@ -86,6 +66,38 @@ Result<NpyFile> NpyFile::open(const std::string &path) {
   if (Status s = npy.readHeader(); !s)
     return error("'", path, "': ", s.message());
   return npy;
+}
+
+Status llmc::support::writeNpy(const std::string &path, ElementType type,
+                               const std::vector<int64_t> &shape,
+                               std::span<const std::byte> bytes) {
+  std::string_view kind;
+  for (const auto &[name, known] : kKinds)
+    if (known == type)
+      kind = name;
+  std::optional<uint64_t> count = elementCount(shape);
+  if (kind.empty() || !count || *count * byteSize(type) != bytes.size())
+    return error("'", path, "': no array of ", toString(type));
+  std::string header =
+      text("{'descr': '", kind[1] == '1' ? "|" : "<", kind, "', 'fortran_order': False, 'shape': (");
+  for (int64_t dim : shape)
+    header += text(dim, ", ");
+  header += "), }";
+  // The data is aligned to 64 bytes; version 2 has four bytes for the length.
+  constexpr size_t fixed = 12, alignment = 64;
+  header.resize((fixed + header.size() + alignment) / alignment * alignment - fixed, ' ');
+  header.back() = '\n';
+  std::string start("\x93NUMPY\x02\x00", 8);
+  auto length = static_cast<uint32_t>(header.size());
+  start.append(reinterpret_cast<const char *>(&length), sizeof length);
+  Result<OutputFile> file = OutputFile::create(path);
+  if (!file)
+    return file.takeError();
+  if (Status s = file->write(start + header); !s)
+    return s;
+  if (Status s = file->write(bytes.data(), bytes.size()); !s)
+    return s;
+  return file->commit();
 }
 
 Status NpyFile::readHeader() {

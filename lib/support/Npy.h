@@ -1,4 +1,4 @@
-// Reader of NumPy's .npy files.
+// Reader and writer of NumPy's .npy files.
 #ifndef LLMC_LIB_SUPPORT_NPY_H
 #define LLMC_LIB_SUPPORT_NPY_H
 
@@ -6,6 +6,8 @@
 #include "lib/support/Error.h"
 #include "lib/support/File.h"
 
+#include <cstddef>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -30,6 +32,11 @@ private:
   std::vector<int64_t> shape_;
   size_t offset_ = 0;
 };
+
+// Writes an array of dense `bytes` in C order, under a temporary name that is
+// then renamed. NumPy has no bfloat16.
+Status writeNpy(const std::string &path, ElementType type, const std::vector<int64_t> &shape,
+                std::span<const std::byte> bytes);
 
 } // namespace llmc::support
 

@@ -240,7 +240,7 @@ protected:
   }
 
   std::string train(const ProgramT &program, const std::atomic<bool> *stop = nullptr) {
-    runtime::TrainerContext context;
+    runtime::RunContext context;
     context.out = &out;
     context.stop = stop;
     auto status = runtime::train(program, kKernels, options, context);
@@ -366,7 +366,9 @@ TEST_F(Trainer, Refusals) {
 }
 
 TEST(Options, ReadAndRefused) {
-  auto parse = [](std::vector<std::string> arguments) { return runtime::parseOptions(arguments); };
+  auto parse = [](std::vector<std::string> arguments) { 
+    return runtime::parseOptions(arguments, Mode::Train);
+  };
   auto good = parse({"--data", "t.bin", "--steps=7", "--lr", "1e-3", "--lr-schedule=cosine",
                      "--input", "x=a=b.npy", "--no-shuffle", "--clip", "0", "--seed",
                      "18446744073709551615"});

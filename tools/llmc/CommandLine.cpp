@@ -44,6 +44,21 @@ const std::vector<Fixed> &fixedChoices() {
   return choices;
 }
 
+// Choices about training, and what to do about them with --infer.
+struct TrainingOnly {
+  const char *flag, *instead;
+};
+constexpr TrainingOnly kTrainingOnly[] = {
+    {"--global-batch", "the batch is a dimension of the model: bind it with --dim NAME=N"},
+    {"--micro-batch", "the batch is a dimension of the model: bind it with --dim NAME=N"},
+    {"--schedule", "each stage runs once; leave it out"},
+    {"--optimizer", "nothing is updated; leave it out"},
+    {"--loss", "there is no loss; leave it out"},
+    {"--dropout", "nothing is dropped; leave it out"},
+    {"--recompute", "nothing is kept for a backward pass; leave it out"},
+    {"--grad-dtype", "there are no gradients; leave it out"},
+};
+
 class Parser {
 public:
   explicit Parser(const std::vector<std::string> &arguments) : arguments(arguments) {}
@@ -58,13 +73,16 @@ private:
   void number(const std::string &flag, const std::string &text, int64_t &target, int64_t least);
   void mesh(const std::string &text);
   void namedMesh(const std::string &text);
+  void dims(const std::string &text);
   void option(const std::string &flag, const std::string &value);
   bool verifyOption(const std::string &flag, const std::string &value);
+  void checkInference();
   void finish();
 
   const std::vector<std::string> &arguments;
   ParsedCommandLine result;
   CompileOptions &options = result.line.options;
+  std::vector<std::string> given; // flags, as they came
 };
 
 void Parser::number(const std::string &flag, const std::string &text, int64_t &target,
@@ -150,7 +168,23 @@ bool Parser::verifyOption(const std::string &flag, const std::string &value) {
   return true;
 }
 
+// name=value, or several joined by commas.
+void Parser::dims(const std::string &text) {
+  std::stringstream parts(text);
+  std::string part;
+  while (std::getline(parts, part, ',')) {
+    size_t equal = part.rfind('=');
+    int64_t size = 0;
+    if (equal == std::string::npos || equal == 0)
+      return usage("--dim needs name=value, got '" + part + "'");
+    std::string name = part.substr(0, equal);
+    number("--dim " + name, part.substr(equal + 1), size, 0); // 0: an empty cache
+    options.dims[name] = size;
+  }
+}
+
 void Parser::option(const std::string &flag, const std::string &value) {
+  given.push_back(flag);
   if (result.line.command == "verify" && verifyOption(flag, value))
     return;
   for (const Fixed &choice : fixedChoices())
@@ -215,15 +249,8 @@ void Parser::option(const std::string &flag, const std::string &value) {
     options.dumpFolder = value;
     return;
   }
-  if (flag == "--dim") {
-    size_t equal = value.find('=');
-    int64_t size = 0;
-    if (equal == std::string::npos || equal == 0)
-      return usage("--dim needs name=value, got '" + value + "'");
-    number("--dim " + value.substr(0, equal), value.substr(equal + 1), size, 1);
-    options.dims[value.substr(0, equal)] = size;
-    return;
-  }
+  if (flag == "--dim")
+    return dims(value);
   if (flag == "--compile-to" || flag == "--compile-from") {
     auto phase = parsePhase(value);
     if (!phase)
@@ -239,8 +266,26 @@ void Parser::option(const std::string &flag, const std::string &value) {
   usage("unknown option '" + flag + "'; see llmc " + result.line.command + " --help");
 }
 
+void Parser::checkInference() {
+  bool train = false;
+  for (const std::string &flag : given)
+    train |= flag == "--train";
+  if (train)
+    usage("--train and --infer exclude each other");
+  for (const TrainingOnly &one : kTrainingOnly)
+    for (const std::string &flag : given)
+      if (flag == one.flag) {
+        refuse(flag + " is for training; with --infer " + one.instead);
+        break;
+      }
+  if (result.line.draws)
+    refuse("--draws draws models to train; leave out --infer");
+}
+
 void Parser::finish() {
   CommandLine &line = result.line;
+  if (options.infer && !line.help)
+    checkInference();
   if (line.help || !result.errors.empty())
     return;
   if (options.model.empty() && !line.draws)
@@ -278,8 +323,9 @@ ParsedCommandLine Parser::run() {
     } else if (flag == "--mutate" && line.command == "verify") {
       line.mutate = true;
     } else if (flag == "--train") {
+      given.push_back(flag);
     } else if (flag == "--infer") {
-      refuse("--infer is not built yet; use --train");
+      options.infer = true;
     } else if (flag.size() > 1 && flag[0] == '-') {
       std::string value;
       size_t equal = flag.rfind("--", 0) == 0 ? flag.find('=') : std::string::npos;
@@ -318,20 +364,29 @@ std::string builtChoices() {
 
 std::string helpText(const std::string &command) {
   if (command == "inspect")
-    return "usage: llmc inspect MODEL|OUT [--json]\n\n"
-           "What is in a model (ONNX, config.json) or in a program made by llmc compile.\n";
+    return R"(usage: llmc inspect MODEL|OUT [--json] [--infer] [choices of compile]
+
+What is in a model (ONNX, config.json) or in a program made by llmc compile.
+
+  --infer                the model as compile --infer takes it: all of its inputs and outputs
+  --dim NAME=N           binds a symbolic dimension of the model
+  --json                 one object
+)";
   if (command == "compile")
     return R"(usage: llmc compile MODEL -o OUT [options]
 
 MODEL is an ONNX file, a config.json, or a folder that holds one. OUT is one
-program for all ranks of the mesh.
+program for all ranks of the mesh: it trains MODEL, or runs it once a start.
 
+  --train | --infer      OUT trains; OUT takes every input of MODEL as it is and
+                         writes every output                                [--train]
   --mesh 8 | 4x2 | 8x16x8 | dp=8,pp=16,tp=8   ranks: dp; dp x tp; dp x pp x tp     [1]
   --dp N --pp N --tp N                         the same, one by one
   --micro-batch N        rows of one micro-batch of one data-parallel rank       [1]
   --global-batch N       rows of a step                     [4 x dp x pp x micro-batch]
   --seq N                tokens of a row                    [bound dim, or min(context, 4096)]
-  --dim NAME=N           binds a symbolic dimension of the model
+  --dim NAME=N[,NAME=N]  binds symbolic dimensions of the model; with --infer the
+                         batch too, which dp divides
   --schedule 1f1b|gpipe                                                        [1f1b]
   --optimizer adamw|sgd                                                        [adamw]
   --weights random|FILE|DIR   where the program finds its weights            [what MODEL holds]
@@ -350,6 +405,7 @@ steps of each optimizer. MODEL may be IR that llmc compile --compile-to wrote; i
 mesh and choices are those it was written with. Exit 0: equal; 3: runs, but is not
 equal; 1: refused.
 
+  --infer                the outputs of one run, in place of loss, gradients and weights
   --after PHASE          only the border after raise, train, shard, partition, schedule
   --seed S               of rows, labels and drawn weights                       [1]
   --interleavings N      also run the plan N times with ranks, streams and transfers in
@@ -365,7 +421,8 @@ equal; 1: refused.
 )";
   return R"(usage: llmc COMMAND ...
 
-  compile MODEL -o OUT   one program that trains MODEL on every rank of a mesh
+  compile MODEL -o OUT   one program that trains MODEL on every rank of a mesh, or
+                         with --infer one that runs it
   inspect MODEL|OUT      what is in a model or a compiled program
   verify MODEL           shows that a plan equals its model
   plan, explain, trace   are not built yet

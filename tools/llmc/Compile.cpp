@@ -66,18 +66,31 @@ std::string humanBytes(uint64_t bytes) {
   return text;
 }
 
+void printInference(const planfile::ProgramT &program) {
+  size_t outputs = 0;
+  for (const auto &stage : program.stages)
+    outputs += stage->results.size();
+  llvm::outs() << "run         " << program.global_batch
+               << (program.global_batch == 1 ? " row, " : " rows, ") << program.inputs.size()
+               << (program.inputs.size() == 1 ? " input, " : " inputs, ") << outputs
+               << (outputs == 1 ? " output\n" : " outputs\n");
+}
+
 void printSummary(const planfile::ProgramT &program, const CompileOptions &options,
                   double seconds) {
   llvm::raw_ostream &out = llvm::outs();
   out << options.model << ": " << program.model->parameters << " parameters, "
       << program.model->layers << " layers\n"
       << "mesh        dp " << options.dp << " x pp " << options.pp << " x tp " << options.tp
-      << " = " << options.ranks() << " ranks\n"
-      << "step        " << program.global_batch << " rows of " << program.model->sequence
-      << " tokens = " << program.micro_batches << " micro-batches of " << program.micro_batch
-      << " rows per data-parallel rank, " << program.schedule << ", "
-      << (options.optimizer == Optimizer::AdamW ? "adamw" : "sgd") << "\n"
-      << "choices     " << builtChoices() << ", tie " << (options.tie ? "auto" : "off") << ", raise "
+      << " = " << options.ranks() << " ranks\n";
+  if (program.mode == planfile::Mode::Infer)
+    printInference(program);
+  else
+    out << "step        " << program.global_batch << " rows of " << program.model->sequence
+        << " tokens = " << program.micro_batches << " micro-batches of " << program.micro_batch
+        << " rows per data-parallel rank, " << program.schedule << ", "
+        << (options.optimizer == Optimizer::AdamW ? "adamw" : "sgd") << "\n";
+  out << "choices     " << builtChoices() << ", tie " << (options.tie ? "auto" : "off") << ", raise "
       << (options.raise ? "on" : "off") << "\n";
   for (auto [i, stage] : llvm::enumerate(program.stages)) {
     out << "stage " << i << "     ";

@@ -35,6 +35,27 @@ int inspectProgram(const planfile::Payload &payload, const CommandLine &line) {
   return 0;
 }
 
+std::string numpyName(Type type) {
+  if (type.isInteger(1))
+    return "bool";
+  unsigned bits = type.isIntOrFloat() ? type.getIntOrFloatBitWidth() : 0;
+  return (type.isIntOrIndex() ? "int" : "float") + std::to_string(bits);
+}
+
+// Arguments or results of @forward that carry `key`, as name, dtype and shape.
+nlohmann::json describeBindings(ArrayAttr attributes, TypeRange types, llvm::StringRef key) {
+  nlohmann::json list = nlohmann::json::array();
+  for (unsigned i = 0; attributes && i < attributes.size(); ++i) {
+    auto name = cast<DictionaryAttr>(attributes[i]).getAs<StringAttr>(key);
+    auto type = dyn_cast<RankedTensorType>(types[i]);
+    if (name && type)
+      list.push_back({{"name", name.str()},
+                      {"dtype", numpyName(type.getElementType())},
+                      {"shape", type.getShape().vec()}});
+  }
+  return list;
+}
+
 nlohmann::json describeModel(ModuleOp module) {
   nlohmann::json json;
   auto model = module->getAttrOfType<DictionaryAttr>("graph.model");
@@ -61,6 +82,15 @@ nlohmann::json describeModel(ModuleOp module) {
   if (auto list = model ? model.getAs<ArrayAttr>("blocks") : ArrayAttr())
     for (auto block : list.getAsRange<StringAttr>())
       blocks.push_back(block.str());
+  auto mode = module->getAttrOfType<StringAttr>("graph.mode");
+  json["mode"] = mode ? mode.str() : "train";
+  json["inputs"] = json["outputs"] = nlohmann::json::array();
+  if (auto forward = module.lookupSymbol<func::FuncOp>("forward")) {
+    json["inputs"] = describeBindings(forward.getArgAttrsAttr(), forward.getArgumentTypes(),
+                                      "graph.input");
+    json["outputs"] = describeBindings(forward.getResAttrsAttr(), forward.getResultTypes(),
+                                       "graph.output");
+  }
   json["model"]["blocks"] = blocks;
   if (auto list = module->getAttrOfType<ArrayAttr>("graph.constants"))
     for (auto name : list.getAsRange<StringAttr>())
@@ -94,6 +124,14 @@ int inspectModel(const CommandLine &line) {
     for (const auto &item : items)
       llvm::outs() << "  " << item.get<std::string>() << "\n";
   };
+  auto bindings = [&](llvm::StringRef title, const nlohmann::json &items) {
+    llvm::outs() << title << " (" << items.size() << ")\n";
+    for (const auto &item : items)
+      llvm::outs() << "  " << item["name"].get<std::string>() << "  "
+                   << item["dtype"].get<std::string>() << " " << item["shape"].dump() << "\n";
+  };
+  bindings("inputs", json["inputs"]);
+  bindings("outputs", json["outputs"]);
   list("blocks", model["blocks"]);
   list("parameters", json["parameters"]);
   list("constants", json["constants"]);

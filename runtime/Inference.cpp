@@ -1,0 +1,127 @@
+#include "runtime/Inference.h"
+
+#include "runtime/InferenceInputs.h"
+#include "runtime/InferenceOutputs.h"
+#include "runtime/Results.h"
+
+#include <algorithm>
+#include <chrono>
+
+using namespace llmc;
+using namespace llmc::runtime;
+using planfile::InputDefault;
+using planfile::ProgramT;
+using support::error;
+using support::ok;
+using support::Status;
+using support::text;
+using Clock = std::chrono::steady_clock;
+
+namespace {
+
+std::string typeAndShape(planfile::DType type, const std::vector<int64_t> &shape) {
+  return text(planfile::numpyName(type), " ", support::shapeText(shape));
+}
+
+// Names in one column, `cells` beside them.
+std::string columns(const std::vector<std::pair<std::string, std::string>> &cells) {
+  size_t width = 0;
+  for (const auto &[name, cell] : cells)
+    width = std::max(width, name.size());
+  std::string out;
+  for (const auto &[name, cell] : cells)
+    out += "  " + name + std::string(width - name.size() + 2, ' ') + cell + "\n";
+  return out;
+}
+
+void announce(std::ostream &out, const Executor &executor, const Weights &weights,
+              const InferenceInputs &inputs) {
+  announceModel(out, executor);
+  announceMemory(out, executor, weights);
+  for (const std::string &note : inputs.notes())
+    out << "input      " << note << "\n";
+  out << "products   " << executor.libraryNote() << std::endl;
+}
+
+// Runs `repeat` times more and says how long one run takes.
+Status measure(Executor &executor, const InferenceInputs &inputs, uint64_t repeat, double first,
+               const RunContext &context, std::vector<double> &times) {
+  while (times.size() < repeat && !(context.stop && *context.stop)) {
+    Clock::time_point start = Clock::now();
+    if (Status s = executor.runStep(inputs.pointers()); !s)
+      return s;
+    times.push_back(std::chrono::duration<double>(Clock::now() - start).count());
+  }
+  std::sort(times.begin(), times.end());
+  if (times.empty())
+    return ok();
+  char line[160];
+  std::snprintf(line, sizeof line,
+                "latency    median %.3f ms, least %.3f, most %.3f of %zu runs; the first took %.3f",
+                times[times.size() / 2] * 1e3, times.front() * 1e3, times.back() * 1e3,
+                times.size(), first * 1e3);
+  *context.out << line << std::endl;
+  return ok();
+}
+
+} // namespace
+
+Status runtime::infer(const ProgramT &program, const Kernels &kernels, const Options &options,
+                      const RunContext &context) {
+  std::ostream &out = *context.out;
+  if (options.output.empty() && options.repeat == 0)
+    return error("where shall the outputs go? give --output DIR");
+  support::Result<InferenceInputs> inputs = InferenceInputs::open(program, options.inputs);
+  if (!inputs)
+    return inputs.takeError();
+  std::vector<OutputFileName> outputs = outputFiles(program);
+  if (!options.output.empty())
+    if (Status s = checkOutputsWritable(options.output, outputs); !s)
+      return s;
+  if (Status s = checkResultsWritable(options); !s)
+    return s;
+  support::Result<Weights> weights = openWeights(program, options, context);
+  if (!weights)
+    return weights.takeError();
+  support::Result<std::unique_ptr<Executor>> executor = makeExecutor(program, kernels, options);
+  if (!executor)
+    return executor.takeError();
+  announce(out, **executor, *weights, *inputs);
+  weights->fill(**executor);
+
+  Clock::time_point start = Clock::now();
+  if (Status s = (*executor)->runStep(inputs->pointers()); !s)
+    return s;
+  double first = std::chrono::duration<double>(Clock::now() - start).count();
+  std::vector<double> times;
+  if (Status s = measure(**executor, *inputs, options.repeat, first, context, times); !s)
+    return s;
+  if (!options.countCollectives.empty())
+    if (Status s = writeCounts(options.countCollectives, **executor, 1 + times.size()); !s)
+      return s;
+  if (options.output.empty())
+    return ok();
+  if (Status s = writeOutputs(**executor, options.output, outputs); !s)
+    return s;
+  for (const OutputFileName &output : outputs)
+    out << "output     " << options.output << "/" << output.file << "  "
+        << typeAndShape(output.result->dtype, output.result->global_shape) << "\n";
+  out.flush();
+  return ok();
+}
+
+std::string runtime::bindingsText(const ProgramT &program) {
+  std::vector<std::pair<std::string, std::string>> inputs, outputs;
+  for (const auto &input : program.inputs) {
+    std::string note = input->default_value == InputDefault::Ones        ? "  (ones)"
+                       : input->default_value == InputDefault::Zeros     ? "  (zeros)"
+                       : input->default_value == InputDefault::Positions ? "  (0, 1, ...)"
+                                                                         : "";
+    inputs.emplace_back(input->name, typeAndShape(input->dtype, input->global_shape) + note);
+  }
+  for (const OutputFileName &output : outputFiles(program))
+    outputs.emplace_back(output.result->name,
+                         typeAndShape(output.result->dtype, output.result->global_shape));
+  return text("\ninputs (in brackets: what is taken where none is given)\n", columns(inputs),
+              "\noutputs\n", columns(outputs));
+}

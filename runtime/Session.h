@@ -1,0 +1,42 @@
+// What programs that train and programs for inference share: who runs them, with
+// which weights, and what they say at the start.
+#ifndef LLMC_RUNTIME_SESSION_H
+#define LLMC_RUNTIME_SESSION_H
+
+#include "lib/planfile/Program.h"
+#include "lib/support/Error.h"
+#include "runtime/Executor.h"
+#include "runtime/Kernels.h"
+#include "runtime/Options.h"
+#include "runtime/Weights.h"
+
+#include <atomic>
+#include <memory>
+#include <ostream>
+#include <string>
+
+namespace llmc::runtime {
+
+struct RunContext {
+  std::string folder;                  // of the program
+  std::ostream *out = nullptr;         // start-up lines and progress
+  bool terminal = false;               // `out` is one: progress rewrites its line
+  const std::atomic<bool> *stop = nullptr; // set: stop after the present step
+};
+
+support::Result<Weights> openWeights(const planfile::ProgramT &program, const Options &options,
+                                     const RunContext &context);
+
+support::Result<std::unique_ptr<Executor>>
+makeExecutor(const planfile::ProgramT &program, const Kernels &kernels, const Options &options);
+
+// Start-up lines: model and mesh; memory and weights.
+void announceModel(std::ostream &out, const Executor &executor);
+void announceMemory(std::ostream &out, const Executor &executor, const Weights &weights);
+
+// 1234567 -> "1,234,567".
+std::string grouped(uint64_t number);
+
+} // namespace llmc::runtime
+
+#endif // LLMC_RUNTIME_SESSION_H
