@@ -17,6 +17,42 @@ static LogicalResult verifyShape(Operation *op, StringRef name, Value value,
   return success();
 }
 
+// C3.
+template <typename Op> static LogicalResult verifyVisibility(Op op) {
+  int64_t offset = op.getOffset();
+  if (offset < 0)
+    return op.emitOpError("C3: offset is ") << offset << ", expected 0 or more";
+  if (std::optional<int64_t> window = op.getWindow()) {
+    if (*window < 1)
+      return op.emitOpError("C3: window is ") << *window << ", expected 1 or more";
+    if (!op.getCausal())
+      return op.emitOpError("C3: a window is given without causal, expected causal; write other "
+                            "windows as a mask");
+  }
+  double softcap = op.getSoftcap().convertToDouble();
+  if (!(softcap >= 0) || std::isinf(softcap))
+    return op.emitOpError("C3: softcap is ") << softcap << ", expected 0 (none) or more";
+  return success();
+}
+
+// C4 and C5.
+template <typename Op> static LogicalResult verifyMask(Op op, Value mask) {
+  if (!mask)
+    return success();
+  ArrayRef<int64_t> q = shapeOf(op.getQ()), shape = shapeOf(mask);
+  int64_t keys = shapeOf(op.getK())[1];
+  auto isOr1 = [](int64_t got, int64_t size) { return got == size || got == 1; };
+  if (shape.size() != 4 || !isOr1(shape[0], q[0]) || !isOr1(shape[1], q[2]) ||
+      !isOr1(shape[2], q[1]) || shape[3] != keys)
+    return op.emitOpError("C4: mask has shape ")
+           << shapeText(shape) << ", expected " << shapeText({q[0], q[2], q[1], keys})
+           << ", of which all but the last may be 1";
+  if (!isFloat(mask) && !elementOf(mask).isInteger(1))
+    return op.emitOpError("C5: mask has element type ")
+           << elementOf(mask) << ", expected i1 or a float; compare or cast it";
+  return success();
+}
+
 template <typename Op> static LogicalResult verifyAttention(Op op) {
   ArrayRef<int64_t> q = shapeOf(op.getQ()), k = shapeOf(op.getK());
   if (q.size() != 4 || k.size() != 4)
@@ -29,10 +65,9 @@ template <typename Op> static LogicalResult verifyAttention(Op op) {
   if (k[2] == 0 || q[2] % k[2] != 0)
     return op.emitOpError("C2: ") << q[2] << " heads share " << k[2]
                                   << " kv heads, expected a multiple";
-  if (op.getCausal() && q[1] != k[1])
-    return op.emitOpError("C3: causal attention has ")
-           << q[1] << " rows and " << k[1] << " keys, expected as many";
-  return success();
+  if (failed(verifyVisibility(op)))
+    return failure();
+  return verifyMask(op, op.getMask());
 }
 
 LogicalResult AttentionOp::verify() { return verifyAttention(*this); }
@@ -46,17 +81,26 @@ LogicalResult AttentionGradOp::verify() {
   return success();
 }
 
+void AttentionOp::build(OpBuilder &builder, OperationState &state, TypeRange types, Value q,
+                        Value k, Value v, APFloat scale, bool causal, Value mask, int64_t offset,
+                        std::optional<int64_t> window, double softcap) {
+  build(builder, state, types, q, k, v, mask, builder.getF64FloatAttr(scale.convertToDouble()),
+        builder.getBoolAttr(causal), builder.getI64IntegerAttr(offset),
+        window ? builder.getI64IntegerAttr(*window) : IntegerAttr(),
+        builder.getF64FloatAttr(softcap));
+}
+
 //===-- Sharding, cost ------------------------------------------------------===//
 
 namespace {
 struct AttentionFactors {
-  TensorFactors q, kv, lse;
+  TensorFactors q, kv, lse, mask;
 };
 } // namespace
 
 // Grouped heads are two factors: kv heads (major) on q, k and v; the members
 // of a group on q alone, so cutting those leaves partial dk and dv.
-static AttentionFactors attentionFactors(ShardingRule &rule, Value q, Value k,
+static AttentionFactors attentionFactors(ShardingRule &rule, Value q, Value k, Value mask,
                                          FactorKind groupKind) {
   ArrayRef<int64_t> shape = shapeOf(q);
   int64_t kvHeads = shapeOf(k)[2], group = shape[2] / kvHeads;
@@ -69,64 +113,68 @@ static AttentionFactors attentionFactors(ShardingRule &rule, Value q, Value k,
   DimFactors rows{rule.addFactor(shape[1], FactorKind::Replicated)};
   DimFactors keys{rule.addFactor(shapeOf(k)[1], FactorKind::Replicated)};
   DimFactors dim{rule.addFactor(shape[3], FactorKind::Replicated)};
-  return {{batch, rows, heads, dim}, {batch, keys, sharedHeads, dim}, {batch, rows, heads}};
+  AttentionFactors all{
+      {batch, rows, heads, dim}, {batch, keys, sharedHeads, dim}, {batch, rows, heads}, {}};
+  const DimFactors dims[] = {batch, heads, rows, keys};
+  if (mask)
+    for (auto [size, factors] : llvm::zip(shapeOf(mask), dims))
+      all.mask.push_back(size == 1 ? DimFactors() : factors);
+  return all;
 }
 
 ShardingRule AttentionOp::getShardingRule() {
   ShardingRule rule;
-  AttentionFactors f = attentionFactors(rule, getQ(), getK(), FactorKind::Parallel);
+  AttentionFactors f = attentionFactors(rule, getQ(), getK(), getMask(), FactorKind::Parallel);
   rule.operands = {f.q, f.kv, f.kv};
+  if (getMask())
+    rule.operands.push_back(f.mask);
   rule.results = {f.q, f.lse};
   return rule;
 }
 ShardingRule AttentionGradOp::getShardingRule() {
   ShardingRule rule;
-  AttentionFactors f = attentionFactors(rule, getQ(), getK(), FactorKind::ReducedSum);
+  AttentionFactors f = attentionFactors(rule, getQ(), getK(), getMask(), FactorKind::ReducedSum);
   rule.operands = {f.q, f.q, f.kv, f.kv, f.q, f.lse};
+  if (getMask())
+    rule.operands.push_back(f.mask);
   rule.results = {f.q, f.kv, f.kv};
   return rule;
 }
 
+namespace {
+// The keys that a row can see before any mask: [first, last).
+struct Visibility {
+  bool causal;
+  int64_t offset, window, keys; // window 0: none
+
+  template <typename Op> static Visibility of(Op op) {
+    return {op.getCausal(), static_cast<int64_t>(op.getOffset()),
+            static_cast<int64_t>(op.getWindow().value_or(0)), shapeOf(op.getK())[1]};
+  }
+  int64_t first(int64_t row) const {
+    return window ? std::min(std::max<int64_t>(row + offset - window + 1, 0), keys) : 0;
+  }
+  int64_t last(int64_t row) const { return causal ? std::min(row + offset + 1, keys) : keys; }
+};
+} // namespace
+
 // FLOPs of `matmuls` products over the (row, key) pairs that are looked at.
-static double pairFlops(Value q, Value k, bool causal, int matmuls) {
-  ArrayRef<int64_t> shape = shapeOf(q);
-  double rows = shape[1], keys = shapeOf(k)[1];
-  double pairs = causal ? rows * (rows + 1) / 2 : rows * keys;
+template <typename Op> static double pairFlops(Op op, int matmuls) {
+  ArrayRef<int64_t> shape = shapeOf(op.getQ());
+  Visibility sees = Visibility::of(op);
+  double pairs = 0;
+  for (int64_t row = 0; row < shape[1]; ++row)
+    pairs += static_cast<double>(sees.last(row) - sees.first(row));
   return 2.0 * matmuls * shape[0] * shape[2] * shape[3] * pairs;
 }
-double AttentionOp::getFlops() { return pairFlops(getQ(), getK(), getCausal(), 2); }
-double AttentionGradOp::getFlops() { return pairFlops(getQ(), getK(), getCausal(), 5); }
+double AttentionOp::getFlops() { return pairFlops(*this, 2); }
+double AttentionGradOp::getFlops() { return pairFlops(*this, 5); }
 EmitClass AttentionOp::getEmitClass() { return EmitClass::Special; }
 EmitClass AttentionGradOp::getEmitClass() { return EmitClass::Special; }
 
 //===-- Evaluate ------------------------------------------------------------===//
 
-namespace {
-// Positions of one row's vectors in [batch, rows or keys, heads or kv heads, dim].
-struct Layout {
-  int64_t batch, rows, heads, dim, keys, kvHeads;
-  bool causal;
-
-  Layout(const Tensor &q, const Tensor &k, bool causal)
-      : batch(q.shape[0]), rows(q.shape[1]), heads(q.shape[2]), dim(q.shape[3]),
-        keys(k.shape[1]), kvHeads(k.shape[2]), causal(causal) {}
-  int64_t statistic(int64_t b, int64_t row, int64_t head) const {
-    return (b * rows + row) * heads + head;
-  }
-  int64_t q(int64_t b, int64_t row, int64_t head) const { return statistic(b, row, head) * dim; }
-  int64_t k(int64_t b, int64_t key, int64_t head) const {
-    return ((b * keys + key) * kvHeads + head / (heads / kvHeads)) * dim;
-  }
-  int64_t seen(int64_t row) const { return causal ? row + 1 : keys; }
-
-  template <typename Body> void forEachRow(Body body) const {
-    for (int64_t b = 0; b < batch; ++b)
-      for (int64_t head = 0; head < heads; ++head)
-        for (int64_t row = 0; row < rows; ++row)
-          body(b, head, row);
-  }
-};
-} // namespace
+static constexpr double kUnseen = -std::numeric_limits<double>::infinity();
 
 static double dot(const double *a, const double *b, int64_t n) {
   double sum = 0;
@@ -139,39 +187,102 @@ static void addScaled(double *to, const double *from, double factor, int64_t n) 
     to[i] += factor * from[i];
 }
 
+namespace {
+// One (row, key) pair's score, and its slope over that of scale * q.k.
+struct Score {
+  double value, slope;
+};
+
+// Positions of one row's vectors in [batch, rows or keys, heads or kv heads, dim].
+struct Layout {
+  int64_t batch, rows, heads, dim, keys, kvHeads;
+  Visibility sees;
+  double scale, softcap;
+  const Tensor &query, &key, *mask;
+  Strides maskStrides;
+  bool maskAdds = false;
+
+  template <typename Op>
+  Layout(Op op, const Tensor &q, const Tensor &k, const Tensor *mask)
+      : batch(q.shape[0]), rows(q.shape[1]), heads(q.shape[2]), dim(q.shape[3]),
+        keys(k.shape[1]), kvHeads(k.shape[2]), sees(Visibility::of(op)),
+        scale(op.getScale().convertToDouble()), softcap(op.getSoftcap().convertToDouble()),
+        query(q), key(k), mask(mask) {
+    if (!mask)
+      return;
+    maskStrides = broadcastStrides(*mask, {batch, heads, rows, keys});
+    maskAdds = isFloat(op.getMask());
+  }
+  int64_t statistic(int64_t b, int64_t row, int64_t head) const {
+    return (b * rows + row) * heads + head;
+  }
+  int64_t q(int64_t b, int64_t row, int64_t head) const { return statistic(b, row, head) * dim; }
+  int64_t k(int64_t b, int64_t key, int64_t head) const {
+    return ((b * keys + key) * kvHeads + head / (heads / kvHeads)) * dim;
+  }
+  Score score(int64_t b, int64_t head, int64_t row, int64_t j) const {
+    Score score{scale * dot(&query.data[q(b, row, head)], &key.data[k(b, j, head)], dim), 1};
+    if (softcap > 0) {
+      double t = std::tanh(score.value / softcap);
+      score = {softcap * t, 1 - t * t};
+    }
+    if (mask) {
+      double m = mask->data[b * maskStrides[0] + head * maskStrides[1] + row * maskStrides[2] +
+                            j * maskStrides[3]];
+      if (maskAdds)
+        score.value += m;
+      else if (m == 0)
+        score.value = kUnseen;
+    }
+    return score;
+  }
+
+  template <typename Body> void forEachRow(Body body) const {
+    for (int64_t b = 0; b < batch; ++b)
+      for (int64_t head = 0; head < heads; ++head)
+        for (int64_t row = 0; row < rows; ++row)
+          body(b, head, row);
+  }
+};
+} // namespace
+
 void AttentionOp::evaluate(Inputs inputs, Outputs outputs) {
-  const Tensor &q = *inputs[0], &k = *inputs[1], &v = *inputs[2];
-  Layout at(q, k, getCausal());
-  double scale = getScale().convertToDouble();
+  const Tensor &v = *inputs[2];
+  Layout at(*this, *inputs[0], *inputs[1], getMask() ? inputs[3] : nullptr);
   std::vector<double> scores(at.keys);
   at.forEachRow([&](int64_t b, int64_t head, int64_t row) {
-    double largest = -std::numeric_limits<double>::infinity(), sum = 0;
-    for (int64_t key = 0; key < at.seen(row); ++key) {
-      scores[key] = scale * dot(&q.data[at.q(b, row, head)], &k.data[at.k(b, key, head)], at.dim);
-      largest = std::max(largest, scores[key]);
-    }
-    for (int64_t key = 0; key < at.seen(row); ++key)
+    int64_t first = at.sees.first(row), last = at.sees.last(row);
+    double largest = kUnseen, sum = 0, &lse = outputs[1].data[at.statistic(b, row, head)];
+    for (int64_t key = first; key < last; ++key)
+      largest = std::max(largest, scores[key] = at.score(b, head, row, key).value);
+    lse = largest;
+    if (largest == kUnseen)
+      return;
+    for (int64_t key = first; key < last; ++key)
       sum += scores[key] = std::exp(scores[key] - largest);
     double *o = &outputs[0].data[at.q(b, row, head)];
-    for (int64_t key = 0; key < at.seen(row); ++key)
+    for (int64_t key = first; key < last; ++key)
       addScaled(o, &v.data[at.k(b, key, head)], scores[key] / sum, at.dim);
-    outputs[1].data[at.statistic(b, row, head)] = largest + std::log(sum);
+    lse += std::log(sum);
   });
 }
 
 void AttentionGradOp::evaluate(Inputs inputs, Outputs outputs) {
   const Tensor &g = *inputs[0], &q = *inputs[1], &k = *inputs[2], &v = *inputs[3],
                &o = *inputs[4], &lse = *inputs[5];
-  Layout at(q, k, getCausal());
-  double scale = getScale().convertToDouble();
+  Layout at(*this, q, k, getMask() ? inputs[6] : nullptr);
   at.forEachRow([&](int64_t b, int64_t head, int64_t row) {
     int64_t i = at.q(b, row, head);
+    double logSum = lse.data[at.statistic(b, row, head)];
+    if (logSum == kUnseen)
+      return;
     double delta = dot(&g.data[i], &o.data[i], at.dim);
-    for (int64_t key = 0; key < at.seen(row); ++key) {
+    for (int64_t key = at.sees.first(row); key < at.sees.last(row); ++key) {
       int64_t j = at.k(b, key, head);
-      double p = std::exp(scale * dot(&q.data[i], &k.data[j], at.dim) -
-                          lse.data[at.statistic(b, row, head)]);
-      double slope = scale * p * (dot(&g.data[i], &v.data[j], at.dim) - delta);
+      Score score = at.score(b, head, row, key);
+      double p = std::exp(score.value - logSum);
+      double slope =
+          at.scale * score.slope * p * (dot(&g.data[i], &v.data[j], at.dim) - delta);
       addScaled(&outputs[0].data[i], &k.data[j], slope, at.dim);
       addScaled(&outputs[1].data[j], &q.data[i], slope, at.dim);
       addScaled(&outputs[2].data[j], &g.data[i], p, at.dim);
@@ -185,12 +296,13 @@ LogicalResult AttentionOp::differentiate(OpBuilder &builder, ArrayRef<Value> cot
                                          SmallVectorImpl<Value> &gradients) {
   if (cotangents[1])
     return failure(); // lse serves the gradient only
-  gradients.assign(3, Value());
+  gradients.assign((*this)->getNumOperands(), Value());
   if (!cotangents[0])
     return success();
   auto op = AttentionGradOp::create(
       builder, getLoc(), TypeRange{getQ().getType(), getK().getType(), getV().getType()},
-      cotangents[0], getQ(), getK(), getV(), getO(), getLse(), getScaleAttr(), getCausalAttr());
+      cotangents[0], getQ(), getK(), getV(), getO(), getLse(), getMask(), getScaleAttr(),
+      getCausalAttr(), getOffsetAttr(), getWindowAttr(), getSoftcapAttr());
   llvm::copy(op.getResults(), gradients.begin());
   return success();
 }

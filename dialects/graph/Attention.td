@@ -2,28 +2,67 @@
 #define LLMC_GRAPH_ATTENTION
 include "dialects/graph/GraphBase.td"
 
-def Graph_AttentionOp : Graph_ComputeOp<"attention", ["getFlops", "getEmitClass"]> {
-  let summary = "softmax(scale * q k^T + causal mask) v, with the log-sum-exp of each row";
-  let description = [{
-    q is [batch, rows, heads, dim], k and v are [batch, keys, kv_heads, dim]; head
-    h reads kv head h / (heads / kv_heads). With `causal`, row i sees keys j <= i.
-    o has q's shape; lse is [batch, rows, heads] (natural logarithm).
-    Rules: C1 ranks and shapes agree; C2 heads is a multiple of kv_heads;
-    C3 `causal` needs rows = keys.
-  }];
-  let arguments = (ins Graph_Float:$q, Graph_Float:$k, Graph_Float:$v, F64Attr:$scale, BoolAttr:$causal);
-  let results = (outs Graph_Float:$o, Graph_Float:$lse);
+class Graph_RowsOp<string mnemonic> : Graph_ComputeOp<mnemonic, ["getFlops", "getEmitClass"]> {
   let assemblyFormat = "operands attr-dict `:` functional-type(operands, results)";
   let hasVerifier = 1;
 }
-def Graph_AttentionGradOp : Graph_ComputeOp<"attention_grad", ["getFlops", "getEmitClass"]> {
+def Graph_AttentionOp : Graph_RowsOp<"attention"> {
+  let summary = "softmax of masked scale * q k^T, times v, with the log-sum-exp of each row";
+  let description = [{
+    q is [batch, rows, heads, dim], k and v are [batch, keys, kv_heads, dim]; head
+    h reads kv head h / (heads / kv_heads).
+    score(i, j) = scale * q_i . k_j; `softcap` C > 0 makes it C * tanh(score / C).
+    With `causal`, row i sees keys j <= i + offset (offset: how many keys came
+    before the first row) and, with `window`, only those with j > i + offset - window.
+    `mask` [batch | 1, heads | 1, rows | 1, keys] is i1 (true: seen) or a float that
+    is added to the score; nothing flows back to it.
+    o has q's shape; lse is [batch, rows, heads] (natural logarithm). A row that
+    sees nothing has o = 0 and lse = -inf.
+    Rules: C1 ranks and shapes agree; C2 heads is a multiple of kv_heads;
+    C3 offset >= 0, window >= 1 and only with `causal`, softcap >= 0; C4 mask has
+    4 dimensions, each of the size above; C5 mask is i1 or a float.
+  }];
+  let arguments = (ins Graph_Float:$q, Graph_Float:$k, Graph_Float:$v,
+                       Optional<Graph_Tensor>:$mask, F64Attr:$scale, BoolAttr:$causal,
+                       DefaultValuedAttr<I64Attr, "0">:$offset, OptionalAttr<I64Attr>:$window,
+                       DefaultValuedAttr<F64Attr, "0.0">:$softcap);
+  let results = (outs Graph_Float:$o, Graph_Float:$lse);
+  let builders = [
+    OpBuilder<(ins "::mlir::TypeRange":$types, "::mlir::Value":$q, "::mlir::Value":$k,
+                   "::mlir::Value":$v, "::llvm::APFloat":$scale, "bool":$causal,
+                   CArg<"::mlir::Value", "{}">:$mask, CArg<"int64_t", "0">:$offset,
+                   CArg<"::std::optional<int64_t>", "::std::nullopt">:$window,
+                   CArg<"double", "0.0">:$softcap)>,
+    OpBuilder<(ins "::mlir::TypeRange":$types, "::mlir::Value":$q, "::mlir::Value":$k,
+                   "::mlir::Value":$v, "::mlir::FloatAttr":$scale, "::mlir::BoolAttr":$causal),
+              "build($_builder, $_state, types, q, k, v, scale.getValue(), causal.getValue());">,
+    OpBuilder<(ins "::mlir::Type":$o, "::mlir::Type":$lse, "::mlir::Value":$q, "::mlir::Value":$k,
+                   "::mlir::Value":$v, "::mlir::FloatAttr":$scale, "::mlir::BoolAttr":$causal),
+              "build($_builder, $_state, ::mlir::TypeRange({o, lse}), q, k, v, scale, causal);">];
+}
+def Graph_AttentionGradOp : Graph_RowsOp<"attention_grad"> {
   let summary = "cotangents of q, k and v; probabilities are recomputed from lse";
-  let description = [{ Rules: C1 to C3 of graph.attention; cotangents have their primals' shapes (C1). }];
+  let description = [{ Rules: C1 to C5 of graph.attention; cotangents have their primals' shapes (C1). }];
   let arguments = (ins Graph_Float:$cotangent, Graph_Float:$q, Graph_Float:$k, Graph_Float:$v,
-                       Graph_Float:$o, Graph_Float:$lse, F64Attr:$scale, BoolAttr:$causal);
+                       Graph_Float:$o, Graph_Float:$lse, Optional<Graph_Tensor>:$mask,
+                       F64Attr:$scale, BoolAttr:$causal,
+                       DefaultValuedAttr<I64Attr, "0">:$offset, OptionalAttr<I64Attr>:$window,
+                       DefaultValuedAttr<F64Attr, "0.0">:$softcap);
   let results = (outs Graph_Float:$dq, Graph_Float:$dk, Graph_Float:$dv);
-  let assemblyFormat = "operands attr-dict `:` functional-type(operands, results)";
-  let hasVerifier = 1;
+}
+def Graph_RotaryOp : Graph_RowsOp<"rotary"> {
+  let summary = "rotates pairs of each head's elements by the angle of the row (Su et al., 2021)";
+  let description = [{
+    x is [batch, rows, heads, dim]; cos and sin are [batch | 1, rows, half].
+    Pair i < half is (x[i], x[i + half]) or, `interleaved`, (x[2i], x[2i + 1]); (a, b)
+    becomes (a cos[i] - b sin[i], b cos[i] + a sin[i]). Elements from 2 * half on are
+    copied. `inverse` negates sin (the gradient). cos and sin get no gradient.
+    Rules: C1 ranks are 4 and 3; C2 cos and sin have one shape, x's batch or 1 and
+    x's rows; C3 1 <= half and 2 * half <= dim; C4 the result has x's type.
+  }];
+  let arguments = (ins Graph_Float:$x, Graph_Float:$cos, Graph_Float:$sin,
+                       UnitAttr:$interleaved, UnitAttr:$inverse);
+  let results = (outs Graph_Float:$result);
 }
 
 #endif

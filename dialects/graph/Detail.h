@@ -5,6 +5,8 @@
 #include "dialects/graph/Build.h"
 #include "dialects/graph/Graph.h"
 
+#include <limits>
+
 namespace llmc::graph {
 
 using Inputs = llvm::ArrayRef<const Tensor *>;
@@ -43,9 +45,18 @@ void forEach(llvm::ArrayRef<int64_t> shape, llvm::ArrayRef<Strides> strides, Bod
 // Strides that walk `tensor` as if it were broadcast to `shape`.
 Strides broadcastStrides(const Tensor &tensor, llvm::ArrayRef<int64_t> shape);
 
+// Toward zero; what no 64-bit integer holds saturates, NaN is 0.
+inline int64_t toInt64(double x) {
+  if (x >= 0x1p63)
+    return std::numeric_limits<int64_t>::max();
+  if (x < -0x1p63)
+    return std::numeric_limits<int64_t>::min();
+  return x == x ? static_cast<int64_t>(x) : 0;
+}
+
 // The value of an optional scalar operand (`offset`), 0 if it is not there.
 inline int64_t offsetOf(Inputs inputs, size_t index) {
-  return index < inputs.size() ? static_cast<int64_t>(inputs[index]->data[0]) : 0;
+  return index < inputs.size() ? toInt64(inputs[index]->data[0]) : 0;
 }
 
 using LinearIn = llvm::SmallVector<llvm::SmallVector<unsigned, 2>, 2>;

@@ -64,6 +64,14 @@ template <typename F> static void map(Inputs inputs, Tensor &output, F f) {
   });
 }
 
+// Integers are held as doubles; nothing is divided by 0.
+static double quotient(double a, double b, bool real) {
+  return real ? a / b : b == 0 ? 0 : std::trunc(a / b);
+}
+static double remainder(double a, double b, bool real) {
+  return real || b != 0 ? std::fmod(a, b) : 0;
+}
+
 static double sigmoid(double x) { return 1 / (1 + std::exp(-x)); }
 
 static constexpr double kSqrt2OverPi = 0.79788456080286535588;
@@ -136,9 +144,25 @@ BINARY(SubOp, v[0] - v[1], i == 0 ? g : b.neg(g))
 RULE(SubOp, {0, 1})
 BINARY(MulOp, v[0] * v[1], b.mul(g, i == 0 ? getRhs() : getLhs()))
 RULE(MulOp, {0}, {1})
-BINARY(DivOp, isFloat(getResult()) ? v[0] / v[1] : std::trunc(v[0] / v[1]),
+BINARY(DivOp, quotient(v[0], v[1], isFloat(getResult())),
        i == 0 ? b.div(g, getRhs()) : b.neg(b.div(b.mul(g, y), getRhs())))
 RULE(DivOp, {0})
+BINARY(RemOp, remainder(v[0], v[1], isFloat(getResult())),
+       i == 0 ? g : b.neg(b.mul(g, b.div(b.sub(getLhs(), y), getRhs()))))
+RULE(RemOp)
+
+// An exponent of 0 has slope 0 and a base of 0 or below has no logarithm: zeros,
+// not what 0 * inf gives.
+static Value powerSlope(Build &b, unsigned i, Value base, Value exponent, Value y) {
+  Value zero = b.constant(0, elementOf(base)), one = b.constant(1, elementOf(base));
+  if (i == 1)
+    return b.select(b.compare(base, zero, Predicate::gt),
+                    b.mul(y, LogOp::create(b.builder, b.loc, base)), zero);
+  Value less = PowerOp::create(b.builder, b.loc, base, b.sub(exponent, one));
+  return b.select(b.compare(exponent, zero, Predicate::eq), zero, b.mul(exponent, less));
+}
+BINARY(PowerOp, std::pow(v[0], v[1]), b.mul(g, powerSlope(b, i, getLhs(), getRhs(), y)))
+RULE(PowerOp)
 
 // The cotangent where operand 0 (or, for i = 1, operand 1) was chosen.
 static Value chosen(Build &b, Value g, unsigned i, Value lhs, Value rhs, Predicate predicate) {
@@ -152,6 +176,19 @@ RULE(MinimumOp)
 
 UNARY(NegOp, -x, b.neg(g))
 RULE(NegOp, {0})
+UNARY(AbsOp, std::abs(x), b.mul(g, SignOp::create(b.builder, b.loc, getOperand())))
+RULE(AbsOp)
+UNARY(SinOp, std::sin(x), b.mul(g, CosOp::create(b.builder, b.loc, getOperand())))
+RULE(SinOp)
+UNARY(CosOp, std::cos(x), b.neg(b.mul(g, SinOp::create(b.builder, b.loc, getOperand()))))
+RULE(CosOp)
+
+#define STEPS(OP, VALUE) INFER(OP) NO_RULES(OP) EVALUATE(OP, VALUE) NO_GRADIENT(OP) RULE(OP)
+STEPS(SignOp, (x > 0) - (x < 0))
+STEPS(FloorOp, std::floor(x))
+STEPS(CeilOp, std::ceil(x))
+STEPS(RoundOp, std::nearbyint(x)) // halves to even: nobody changes the rounding mode
+
 UNARY(ExpOp, std::exp(x), b.mul(g, y))
 RULE(ExpOp)
 UNARY(LogOp, std::log(x), b.div(g, getOperand()))
@@ -228,9 +265,9 @@ LogicalResult CastOp::verify() {
 }
 void CastOp::evaluate(Inputs inputs, Outputs outputs) {
   Type to = elementOf(getResult());
-  bool toLogical = to.isInteger(1), toInteger = isa<IntegerType>(to);
+  bool toLogical = to.isInteger(1), isInteger = isa<IntegerType>(to);
   map(inputs, outputs[0], [&](const double *v) {
-    return toLogical ? double(v[0] != 0) : toInteger ? std::trunc(v[0]) : v[0];
+    return toLogical ? double(v[0] != 0) : isInteger ? toInt64(v[0]) : v[0];
   });
 }
 LogicalResult CastOp::differentiate(OpBuilder &builder, ArrayRef<Value> cotangents,

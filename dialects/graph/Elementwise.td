@@ -27,17 +27,36 @@ class Graph_UnaryOp<string mnemonic, string text> : Graph_ElementwiseOp<mnemonic
   let arguments = (ins Graph_Float:$operand);
   let results = (outs Graph_Float:$result);
 }
+// The operand may be of integers.
+class Graph_NumberOp<string mnemonic, string text> : Graph_ElementwiseOp<mnemonic> {
+  let summary = text;
+  let arguments = (ins Graph_Tensor:$operand);
+  let results = (outs Graph_Tensor:$result);
+}
 
 def Graph_AddOp : Graph_BinaryOp<"add", "lhs + rhs">;
 def Graph_SubOp : Graph_BinaryOp<"sub", "lhs - rhs">;
 def Graph_MulOp : Graph_BinaryOp<"mul", "lhs * rhs">;
-def Graph_DivOp : Graph_BinaryOp<"div", "lhs / rhs">;
+def Graph_DivOp : Graph_BinaryOp<"div", "lhs / rhs; of integers toward zero, and 0 where rhs is 0">;
+def Graph_RemOp : Graph_BinaryOp<"rem", "lhs - rhs * trunc(lhs / rhs), which has lhs's sign; an integer's is 0 where rhs is 0">;
+def Graph_PowerOp : Graph_ElementwiseOp<"power"> {
+  let summary = "lhs ^ rhs, both tensors";
+  let arguments = (ins Graph_Float:$lhs, Graph_Float:$rhs);
+  let results = (outs Graph_Float:$result);
+}
 def Graph_MaximumOp : Graph_BinaryOp<"maximum", "the larger; the gradient goes to lhs where equal">;
 def Graph_MinimumOp : Graph_BinaryOp<"minimum", "the smaller; the gradient goes to lhs where equal">;
 def Graph_AndOp : Graph_BinaryOp<"and", "logical and of i1">;
 def Graph_OrOp : Graph_BinaryOp<"or", "logical or of i1">;
 
-def Graph_NegOp : Graph_UnaryOp<"neg", "-x">;
+def Graph_NegOp : Graph_NumberOp<"neg", "-x">;
+def Graph_AbsOp : Graph_NumberOp<"abs", "the magnitude">;
+def Graph_SignOp : Graph_NumberOp<"sign", "-1, 0 or 1">;
+def Graph_FloorOp : Graph_UnaryOp<"floor", "the largest integer that is not larger">;
+def Graph_CeilOp : Graph_UnaryOp<"ceil", "the smallest integer that is not smaller">;
+def Graph_RoundOp : Graph_UnaryOp<"round", "the nearest integer, halves to the even one">;
+def Graph_SinOp : Graph_UnaryOp<"sin", "sine of radians">;
+def Graph_CosOp : Graph_UnaryOp<"cos", "cosine of radians">;
 def Graph_ExpOp : Graph_UnaryOp<"exp", "e^x">;
 def Graph_LogOp : Graph_UnaryOp<"log", "natural logarithm">;
 def Graph_SqrtOp : Graph_UnaryOp<"sqrt", "square root">;

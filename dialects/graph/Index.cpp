@@ -64,7 +64,7 @@ ShardingRule GatherOp::getShardingRule() {
 template <typename Body>
 static void forEachRow(const Tensor &ids, int64_t offset, int64_t rows, Body body) {
   for (int64_t i = 0; i < ids.size(); ++i) {
-    int64_t row = static_cast<int64_t>(ids.data[i]) - offset;
+    int64_t row = toInt64(ids.data[i] - static_cast<double>(offset));
     if (row >= 0 && row < rows)
       body(i, row);
   }
@@ -73,7 +73,7 @@ void GatherOp::evaluate(Inputs inputs, Outputs outputs) {
   const Tensor &table = *inputs[0];
   int64_t width = table.strides()[0];
   forEachRow(*inputs[1], offsetOf(inputs, 2), table.shape[0], [&](int64_t i, int64_t row) {
-    std::copy_n(&table.data[row * width], width, &outputs[0].data[i * width]);
+    std::copy_n(table.data.data() + row * width, width, outputs[0].data.data() + i * width);
   });
 }
 LogicalResult GatherOp::differentiate(OpBuilder &builder, ArrayRef<Value> cotangents,
@@ -246,3 +246,51 @@ LogicalResult MaskTailOp::differentiate(OpBuilder &builder, ArrayRef<Value> cota
   return success();
 }
 EmitClass MaskTailOp::getEmitClass() { return EmitClass::Elementwise; }
+
+//===-- cumsum --------------------------------------------------------------===//
+
+LogicalResult CumsumOp::verify() {
+  int64_t rank = getOperand().getType().getRank(), dim = getDim();
+  if (dim < 0 || dim >= rank)
+    return emitOpError("C1: dim is ") << dim << ", expected less than the rank " << rank;
+  if (getOperand().getType() != getResult().getType())
+    return emitOpError("C2: result type is ") << getResult().getType() << ", expected "
+                                              << getOperand().getType() << ", the operand's";
+  return success();
+}
+ShardingRule CumsumOp::getShardingRule() {
+  ShardingRule rule;
+  rule.linearIn = {{0}};
+  TensorFactors factors;
+  for (auto [i, size] : llvm::enumerate(shapeOf(getOperand())))
+    factors.push_back({rule.addFactor(size, i == getDim() ? FactorKind::Replicated
+                                                          : FactorKind::Parallel)});
+  rule.operands = {factors};
+  rule.results = {factors};
+  return rule;
+}
+void CumsumOp::evaluate(Inputs inputs, Outputs outputs) {
+  const Tensor &in = *inputs[0];
+  Strides strides = in.strides();
+  Shape others(in.shape.begin(), in.shape.end());
+  int64_t size = others[getDim()], step = strides[getDim()];
+  others[getDim()] = size == 0 ? 0 : 1;
+  forEach(others, {strides}, [&](const int64_t *start) {
+    double sum = 0;
+    for (int64_t k = 0; k < size; ++k) {
+      int64_t at = start[0] + (getReverse() ? size - 1 - k : k) * step;
+      double next = sum + in.data[at];
+      outputs[0].data[at] = getExclusive() ? sum : next;
+      sum = next;
+    }
+  });
+}
+LogicalResult CumsumOp::differentiate(OpBuilder &builder, ArrayRef<Value> cotangents,
+                                      SmallVectorImpl<Value> &gradients) {
+  gradients.assign(1, Value());
+  if (cotangents[0] && isFloat(getOperand()))
+    gradients[0] = CumsumOp::create(builder, getLoc(), getOperand().getType(), cotangents[0],
+                                    getDim(), getExclusive(), !getReverse());
+  return success();
+}
+EmitClass CumsumOp::getEmitClass() { return EmitClass::Special; }

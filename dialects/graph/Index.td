@@ -58,5 +58,14 @@ def Graph_MaskTailOp : Graph_IndexOp<"mask_tail"> {
                        I64Attr:$dim, I64Attr:$valid, F64Attr:$value);
   let results = (outs Graph_Tensor:$result);
 }
+def Graph_CumsumOp : Graph_IndexOp<"cumsum"> {
+  let summary = "sums of the elements up to each one along `dim`";
+  let description = [{
+    `exclusive`: without the element itself; `reverse`: from the last one on.
+    Rules: C1 dim is in range; C2 the result has the operand's type.
+  }];
+  let arguments = (ins Graph_Tensor:$operand, I64Attr:$dim, UnitAttr:$exclusive, UnitAttr:$reverse);
+  let results = (outs Graph_Tensor:$result);
+}
 
 #endif

@@ -1,4 +1,4 @@
-// layer_norm and its gradients.
+// layer_norm, rms_norm and their gradients.
 #include "dialects/graph/Detail.h"
 
 #include <cmath>
@@ -66,7 +66,7 @@ void LayerNormOp::evaluate(Inputs inputs, Outputs outputs) {
   const Tensor &scale = *inputs[1], &bias = *inputs[2];
   double eps = getEps().convertToDouble();
   for (int64_t row = 0; row < outputs[1].size(); ++row) {
-    const double *x = &inputs[0]->data[row * width];
+    const double *x = inputs[0]->data.data() + row * width;
     double sum = 0, squares = 0;
     for (int64_t i = 0; i < width; ++i)
       sum += x[i];
@@ -126,7 +126,8 @@ void LayerNormGradOp::evaluate(Inputs inputs, Outputs outputs) {
   int64_t width = inputs[1]->shape.back();
   const Tensor &scale = *inputs[2];
   for (int64_t row = 0; row < inputs[3]->size(); ++row) {
-    const double *dy = &inputs[0]->data[row * width], *x = &inputs[1]->data[row * width];
+    const double *dy = inputs[0]->data.data() + row * width,
+                 *x = inputs[1]->data.data() + row * width;
     double mean = inputs[3]->data[row], rstd = inputs[4]->data[row], sum = 0, dot = 0;
     for (int64_t i = 0; i < width; ++i) {
       double g = dy[i] * scale.data[i];
@@ -173,3 +174,116 @@ LogicalResult LayerNormGradScaleOp::differentiate(OpBuilder &, ArrayRef<Value>,
   return failure();
 }
 EmitClass LayerNormGradScaleOp::getEmitClass() { return EmitClass::Special; }
+
+//===-- rms_norm ------------------------------------------------------------===//
+
+LogicalResult RmsNormOp::verify() {
+  if (failed(verifyRank(*this, getX())))
+    return failure();
+  ArrayRef<int64_t> shape = shapeOf(getX());
+  if (failed(verifyShape(*this, "C1", "scale", getScale(), shape.take_back())))
+    return failure();
+  if (!(getEps().convertToDouble() >= 0))
+    return emitOpError("C2: eps is ") << getEps().convertToDouble() << ", expected 0 or more";
+  if (failed(verifyType(*this, "C3", "y", getY(), getX())))
+    return failure();
+  return verifyShape(*this, "C3", "rstd", getRstd(), shape.drop_back());
+}
+ShardingRule RmsNormOp::getShardingRule() {
+  ShardingRule rule;
+  auto [rows, last] = xFactors(rule, getX(), FactorKind::Parallel, FactorKind::Replicated);
+  rule.operands = {joined(rows, last), {last}};
+  rule.results = {joined(rows, last), rows};
+  return rule;
+}
+void RmsNormOp::evaluate(Inputs inputs, Outputs outputs) {
+  int64_t width = inputs[0]->shape.back();
+  double eps = getEps().convertToDouble();
+  for (int64_t row = 0; row < outputs[1].size(); ++row) {
+    const double *x = inputs[0]->data.data() + row * width;
+    double squares = 0;
+    for (int64_t i = 0; i < width; ++i)
+      squares += x[i] * x[i];
+    double rstd = outputs[1].data[row] = 1 / std::sqrt(squares / width + eps);
+    for (int64_t i = 0; i < width; ++i)
+      outputs[0].data[row * width + i] = x[i] * rstd * inputs[1]->data[i];
+  }
+}
+LogicalResult RmsNormOp::differentiate(OpBuilder &builder, ArrayRef<Value> cotangents,
+                                       SmallVectorImpl<Value> &gradients) {
+  if (cotangents[1])
+    return failure(); // rstd serves the gradient only
+  gradients.assign(2, Value());
+  Value g = cotangents[0];
+  if (!g)
+    return success();
+  gradients[0] = RmsNormGradOp::create(builder, getLoc(), getX().getType(), g, getX(), getScale(),
+                                       getRstd());
+  gradients[1] = RmsNormGradScaleOp::create(builder, getLoc(), getScale().getType(), g, getX(),
+                                            getRstd());
+  return success();
+}
+EmitClass RmsNormOp::getEmitClass() { return EmitClass::RowReduction; }
+
+LogicalResult RmsNormGradOp::verify() {
+  if (failed(verifyRank(*this, getX())) ||
+      failed(verifyShape(*this, "C1", "scale", getScale(), shapeOf(getX()).take_back())) ||
+      failed(verifyType(*this, "C2", "cotangent", getCotangent(), getX())) ||
+      failed(verifyType(*this, "C2", "result", getResult(), getX())))
+    return failure();
+  return verifyShape(*this, "C3", "rstd", getRstd(), shapeOf(getX()).drop_back());
+}
+ShardingRule RmsNormGradOp::getShardingRule() {
+  ShardingRule rule;
+  auto [rows, last] = xFactors(rule, getX(), FactorKind::Parallel, FactorKind::Replicated);
+  rule.operands = {joined(rows, last), joined(rows, last), {last}, rows};
+  rule.results = {joined(rows, last)};
+  return rule;
+}
+void RmsNormGradOp::evaluate(Inputs inputs, Outputs outputs) {
+  int64_t width = inputs[1]->shape.back();
+  const Tensor &scale = *inputs[2];
+  for (int64_t row = 0; row < inputs[3]->size(); ++row) {
+    const double *dy = inputs[0]->data.data() + row * width,
+                 *x = inputs[1]->data.data() + row * width;
+    double rstd = inputs[3]->data[row], dot = 0;
+    for (int64_t i = 0; i < width; ++i)
+      dot += dy[i] * scale.data[i] * x[i] * rstd;
+    for (int64_t i = 0; i < width; ++i)
+      outputs[0].data[row * width + i] =
+          rstd * (dy[i] * scale.data[i] - x[i] * rstd * dot / width);
+  }
+}
+LogicalResult RmsNormGradOp::differentiate(OpBuilder &, ArrayRef<Value>,
+                                           SmallVectorImpl<Value> &) {
+  return failure();
+}
+EmitClass RmsNormGradOp::getEmitClass() { return EmitClass::RowReduction; }
+
+LogicalResult RmsNormGradScaleOp::verify() {
+  if (failed(verifyRank(*this, getX())) ||
+      failed(verifyShape(*this, "C1", "result", getResult(), shapeOf(getX()).take_back())) ||
+      failed(verifyType(*this, "C2", "cotangent", getCotangent(), getX())))
+    return failure();
+  return verifyShape(*this, "C3", "rstd", getRstd(), shapeOf(getX()).drop_back());
+}
+ShardingRule RmsNormGradScaleOp::getShardingRule() {
+  ShardingRule rule;
+  auto [rows, last] = xFactors(rule, getX(), FactorKind::ReducedSum, FactorKind::Parallel);
+  rule.operands = {joined(rows, last), joined(rows, last), rows};
+  rule.results = {{last}};
+  return rule;
+}
+void RmsNormGradScaleOp::evaluate(Inputs inputs, Outputs outputs) {
+  int64_t width = inputs[1]->shape.back();
+  for (int64_t row = 0; row < inputs[2]->size(); ++row)
+    for (int64_t i = 0; i < width; ++i)
+      outputs[0].data[i] +=
+          inputs[0]->data[row * width + i] * inputs[1]->data[row * width + i] *
+          inputs[2]->data[row];
+}
+LogicalResult RmsNormGradScaleOp::differentiate(OpBuilder &, ArrayRef<Value>,
+                                                SmallVectorImpl<Value> &) {
+  return failure();
+}
+EmitClass RmsNormGradScaleOp::getEmitClass() { return EmitClass::Special; }

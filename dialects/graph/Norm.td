@@ -35,5 +35,34 @@ def Graph_LayerNormGradScaleOp : Graph_NormOp<"layer_norm_grad_scale"> {
   let arguments = (ins Graph_Float:$cotangent, Graph_Float:$x, Graph_Float:$mean, Graph_Float:$rstd);
   let results = (outs Graph_Float:$result);
 }
+def Graph_RmsNormOp : Graph_NormOp<"rms_norm"> {
+  let summary = "x * rstd * scale over the last dim (Zhang and Sennrich, 2019)";
+  let description = [{
+    rstd = 1 / sqrt(mean(x^2) + eps) has x's shape without the last dim and serves
+    the gradient. The last dim may be a head's.
+    Rules: C1 scale is a vector of the last dim; C2 eps >= 0; C3 result shapes.
+  }];
+  let arguments = (ins Graph_Float:$x, Graph_Float:$scale, F64Attr:$eps);
+  let results = (outs Graph_Float:$y, Graph_Float:$rstd);
+}
+def Graph_RmsNormGradOp : Graph_NormOp<"rms_norm_grad"> {
+  let summary = "cotangent of x: rstd * (g - xhat * mean(g * xhat)), g = dy * scale, xhat = x * rstd";
+  let description = [{
+    Rules: C1 scale is a vector of x's last dim; C2 cotangent and result have x's type;
+    C3 rstd has x's shape without the last dim.
+  }];
+  let arguments = (ins Graph_Float:$cotangent, Graph_Float:$x, Graph_Float:$scale,
+                       Graph_Float:$rstd);
+  let results = (outs Graph_Float:$result);
+}
+def Graph_RmsNormGradScaleOp : Graph_NormOp<"rms_norm_grad_scale"> {
+  let summary = "cotangent of scale: sum over all rows of dy * xhat, xhat = x * rstd";
+  let description = [{
+    Rules: C1 the result is a vector of x's last dim; C2 the cotangent has x's type;
+    C3 rstd has x's shape without the last dim.
+  }];
+  let arguments = (ins Graph_Float:$cotangent, Graph_Float:$x, Graph_Float:$rstd);
+  let results = (outs Graph_Float:$result);
+}
 
 #endif

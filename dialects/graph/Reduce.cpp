@@ -54,7 +54,8 @@ void ReduceOp::evaluate(Inputs inputs, Outputs outputs) {
   std::vector<double> &out = outputs[0].data;
   ReduceKind kind = getKind();
   if (kind == ReduceKind::max)
-    std::fill(out.begin(), out.end(), -std::numeric_limits<double>::infinity());
+    std::fill(out.begin(), out.end(),
+              isFloat(getResult()) ? -std::numeric_limits<double>::infinity() : -0x1p63);
   Strides own = outputs[0].strides(), strides(inputs[0]->shape.size(), 0);
   for (size_t i = 0, next = 0; i < strides.size(); ++i)
     if (!llvm::is_contained(getDims(), static_cast<int64_t>(i)))

@@ -34,6 +34,7 @@ struct Argument {
   enum Kind { Any, Positive, Fraction, Ids, Logical } kind = Any;
   Shape shape;
   int64_t bound = 0; // of ids: -2 ... bound + 1 are drawn, so that some are outside
+  bool fixed = false; // nothing flows back to it
 };
 
 // One op on function arguments.

@@ -49,8 +49,8 @@ template <typename Op> static void binary(Cases &cases, Random &random, std::str
 }
 template <typename Op>
 static void unary(Cases &cases, Random &random, std::string name,
-                  Argument::Kind kind = Argument::Any) {
-  cases.push_back(inferred<Op>(name, {{kind, random.shape(0, 3)}}, Case::Checked));
+                  Argument::Kind kind = Argument::Any, Case::Gradient gradient = Case::Checked) {
+  cases.push_back(inferred<Op>(name, {{kind, random.shape(0, 3)}}, gradient));
 }
 
 static void drawElementwise(Cases &cases, Random &random) {
@@ -60,7 +60,22 @@ static void drawElementwise(Cases &cases, Random &random) {
   binary<DivOp>(cases, random, "div");
   binary<MaximumOp>(cases, random, "maximum");
   binary<MinimumOp>(cases, random, "minimum");
+  binary<RemOp>(cases, random, "rem");
+  cases.push_back(inferred<PowerOp>("power", {{Argument::Positive, random.shape(1, 1)},
+                                              {Argument::Any, {}}}, Case::Checked));
   unary<NegOp>(cases, random, "neg");
+  unary<AbsOp>(cases, random, "abs");
+  unary<SinOp>(cases, random, "sin");
+  unary<CosOp>(cases, random, "cos");
+  unary<SignOp>(cases, random, "sign", Argument::Any, Case::Zero);
+  unary<FloorOp>(cases, random, "floor", Argument::Any, Case::Zero);
+  unary<CeilOp>(cases, random, "ceil", Argument::Any, Case::Zero);
+  unary<RoundOp>(cases, random, "round", Argument::Any, Case::Zero);
+  Argument integers{Argument::Ids, random.shape(0, 3), 5};
+  cases.push_back(inferred<AbsOp>("abs of integers", {integers}, Case::Zero));
+  cases.push_back(inferred<NegOp>("neg of integers", {integers}, Case::Zero));
+  cases.push_back(inferred<SignOp>("sign of integers", {integers}, Case::Zero));
+  cases.push_back(inferred<RemOp>("rem of integers", {integers, integers}, Case::Zero));
   unary<ExpOp>(cases, random, "exp");
   unary<LogOp>(cases, random, "log", Argument::Positive);
   unary<SqrtOp>(cases, random, "sqrt", Argument::Positive);
@@ -297,24 +312,85 @@ static void drawNorms(Cases &cases, Random &random) {
                    Case::None});
 }
 
-static void drawAttention(Cases &cases, Random &random) {
-  bool causal = random.chance(2);
-  int64_t batch = random.between(1, 2), rows = random.between(1, 4), kvHeads = random.between(1, 2),
-          heads = kvHeads * random.between(1, 2), dim = random.between(1, 3);
-  int64_t keys = causal ? rows : random.between(1, 4);
-  Argument q{Argument::Any, {batch, rows, heads, dim}}, k{Argument::Any, {batch, keys, kvHeads, dim}},
-      lse{Argument::Any, {batch, rows, heads}};
-  cases.push_back({"attention", {q, k, k}, [=](OpBuilder &b, Location l, ValueRange v) {
-                     return AttentionOp::create(b, l, v[0].getType(),
-                                                typed(lse.shape, b.getF64Type()), v[0], v[1], v[2],
-                                                APFloat(0.7), causal);
+static void drawRmsNorm(Cases &cases, Random &random) {
+  Shape rows = random.shape(0, 3), vector{random.between(2, 6)}, shape = joined(rows, vector);
+  Argument x{Argument::Any, shape}, scale{Argument::Any, vector}, rstd{Argument::Positive, rows};
+  cases.push_back({"rms_norm", {x, scale}, [=](OpBuilder &b, Location l, ValueRange v) {
+                     return RmsNormOp::create(b, l, v[0].getType(), typed(rows, b.getF64Type()),
+                                              v[0], v[1], APFloat(1e-3));
                    }});
-  cases.push_back({"attention_grad",
-                   {q, q, k, k, q, lse},
+  cases.push_back({"rms_norm_grad", {x, x, scale, rstd},
                    [=](OpBuilder &b, Location l, ValueRange v) {
-                     return AttentionGradOp::create(b, l, v[1].getType(), v[2].getType(),
-                                                    v[3].getType(), v[0], v[1], v[2], v[3], v[4],
-                                                    v[5], APFloat(0.7), causal);
+                     return RmsNormGradOp::create(b, l, v[0].getType(), v[0], v[1], v[2], v[3]);
+                   },
+                   Case::None});
+  cases.push_back({"rms_norm_grad_scale", {x, x, rstd},
+                   [=](OpBuilder &b, Location l, ValueRange v) {
+                     return RmsNormGradScaleOp::create(b, l, typed(vector, b.getF64Type()), v[0],
+                                                       v[1], v[2]);
+                   },
+                   Case::None});
+}
+
+static void drawRotary(Cases &cases, Random &random) {
+  int64_t half = random.between(1, 3);
+  Shape x{random.size(), random.size(), random.size(), 2 * half + random.below(3)};
+  Argument table{Argument::Any, {random.chance(2) ? 1 : x[0], x[1], half}, 0, true};
+  for (bool interleaved : {false, true})
+    cases.push_back({interleaved ? "interleaved rotary" : "rotary",
+                     {{Argument::Any, x}, table, table},
+                     [=, inverse = random.chance(2)](OpBuilder &b, Location l, ValueRange v) {
+                       return RotaryOp::create(b, l, v[0].getType(), v[0], v[1], v[2],
+                                               interleaved, inverse);
+                     }});
+}
+
+static void drawCumsum(Cases &cases, Random &random) {
+  Shape shape = random.shape(1, 3);
+  int64_t dim = random.below(shape.size());
+  for (Argument::Kind kind : {Argument::Any, Argument::Ids})
+    cases.push_back({"cumsum", {{kind, shape, 3}},
+                     [=, exclusive = random.chance(2), reverse = random.chance(2)](
+                         OpBuilder &b, Location l, ValueRange v) {
+                       return CumsumOp::create(b, l, v[0].getType(), v[0], dim, exclusive, reverse);
+                     }});
+}
+
+// Everything that hides keys: rows other than keys, an offset, a window, a mask
+// of either kind whose dimensions may be 1; and a softcap.
+static void drawAttention(Cases &cases, Random &random) {
+  bool causal = !random.chance(3);
+  int64_t batch = random.between(1, 2), rows = random.between(1, 4), kvHeads = random.between(1, 2),
+          heads = kvHeads * random.between(1, 2), dim = random.between(1, 3),
+          keys = random.between(1, 6), offset = causal ? random.below(4) : 0;
+  double softcap = random.chance(2) ? 1.5 : 0;
+  std::optional<int64_t> window;
+  if (causal && random.chance(2))
+    window = random.between(1, 4);
+  auto or1 = [&](int64_t size) { return random.chance(2) ? 1 : size; };
+  Argument q{Argument::Any, {batch, rows, heads, dim}}, k{Argument::Any, {batch, keys, kvHeads, dim}},
+      lse{Argument::Any, {batch, rows, heads}},
+      mask{random.chance(2) ? Argument::Logical : Argument::Any,
+           {or1(batch), or1(heads), or1(rows), keys}, 0, true};
+  std::vector<Argument> forward{q, k, k}, backward{q, q, k, k, q, lse};
+  bool masked = !random.chance(4);
+  if (masked) {
+    forward.push_back(mask);
+    backward.push_back(mask);
+  }
+  cases.push_back({"attention", forward, [=](OpBuilder &b, Location l, ValueRange v) {
+                     Type types[] = {v[0].getType(), typed(lse.shape, b.getF64Type())};
+                     return AttentionOp::create(b, l, types, v[0], v[1], v[2], APFloat(0.7), causal,
+                                                masked ? v[3] : Value(), offset, window, softcap);
+                   }});
+  cases.push_back({"attention_grad", backward,
+                   [=](OpBuilder &b, Location l, ValueRange v) {
+                     return AttentionGradOp::create(
+                         b, l, v[1].getType(), v[2].getType(), v[3].getType(), v[0], v[1], v[2],
+                         v[3], v[4], v[5], masked ? v[6] : Value(), b.getF64FloatAttr(0.7),
+                         b.getBoolAttr(causal), b.getI64IntegerAttr(offset),
+                         window ? b.getI64IntegerAttr(*window) : IntegerAttr(),
+                         b.getF64FloatAttr(softcap));
                    },
                    Case::None});
 }
@@ -344,7 +420,10 @@ std::vector<Case> drawCases(Random &random) {
   drawReductions(cases, random);
   drawMatmul(cases, random);
   drawNorms(cases, random);
+  drawRmsNorm(cases, random);
   drawAttention(cases, random);
+  drawRotary(cases, random);
+  drawCumsum(cases, random);
   drawOptimizer(cases, random);
   return cases;
 }
