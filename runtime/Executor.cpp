@@ -3,6 +3,7 @@
 #include "runtime/Adversary.h"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 
 using namespace llmc;
@@ -197,9 +198,14 @@ void Executor::matmul(const Site &site) {
       fail(site, "the matmul library failed");
     return;
   }
+  // The sizes, then the strides, as plan.fbs says.
+  std::array<int64_t, 13> scalars{what.batch, what.m, what.n, what.k};
+  auto next = scalars.begin() + 4;
+  for (const auto *strides : {&what.a_strides, &what.b_strides, &what.c_strides})
+    next = std::copy_n(strides->begin(), 3, next);
   int64_t count = std::min<int64_t>(op.rows, int64_t(team.threads()) * 4);
   team.run(count, [&](int64_t part, unsigned) {
-    kernels_[what.fallback](buffers, nullptr, op.rows * part / count,
+    kernels_[what.fallback](buffers, scalars.data(), op.rows * part / count,
                             op.rows * (part + 1) / count);
   });
 }

@@ -12,8 +12,13 @@ namespace llmc::emit {
 
 namespace {
 
-// One query row of one head: q at qStart, keys from kvStart in steps of kvStep.
-struct QueryRow {
+// Row i of one head: keys and values start at kvStart of their buffers.
+struct Query {
+  HeadRow::Row q;
+  Value batch, head, i, kvStart;
+};
+
+struct AttentionKernel {
   Kernel &k;
   const AttentionShape &shape;
   HeadRow head;
@@ -23,6 +28,10 @@ struct QueryRow {
   Value score(Value j) { return k.address(scores, j, f32); }
   Value constant(double value) {
     return arith::ConstantOp::create(k.b, k.loc, k.b.getFloatAttr(f32, value));
+  }
+  Value nothing() { return constant(-std::numeric_limits<double>::infinity()); }
+  Value isNothing(Value x) {
+    return arith::CmpFOp::create(k.b, k.loc, arith::CmpFPredicate::OEQ, x, nothing());
   }
   Value splat(Value scalar) {
     return vector::BroadcastOp::create(k.b, k.loc, typeOf(f32, Kernel::kLanes), scalar);
@@ -34,17 +43,21 @@ struct QueryRow {
     for (int64_t at = 0; at < kKeyBlock; at += Kernel::kLanes)
       body(score(k.index(at)));
   }
+  Value keyStart(const Query &query, Value j) {
+    return k.add(query.kvStart, k.mul(j, shape.kvHeads * shape.dim));
+  }
 
   // Scores of keys [from, to), -inf for the rest of the block; their maximum.
-  Value blockScores(const HeadRow::Row &q, Value from, Value to, Value kvStart) {
+  Value blockScores(const Query &query, Value from, Value to) {
     Math m{k.b, k.loc};
-    Value nothing = splat(constant(-std::numeric_limits<double>::infinity()));
-    eachVector([&](Value place) { k.store(nothing, place); });
+    eachVector([&](Value place) { k.store(splat(nothing()), place); });
     k.loop(from, to, 1, [&](Value j) {
-      Value start = k.add(kvStart, k.mul(j, shape.kvHeads * shape.dim));
-      k.store(head.dot(q, keys, start), score(k.sub(j, from)));
+      k.store(head.dot(query.q, keys, keyStart(query, j)), score(k.sub(j, from)));
     });
-    Value largest = nothing;
+    ScoreRule rule{k, shape};
+    if (!rule.isPlain())
+      rule.apply(scores, /*factors=*/{}, from, to, query.batch, query.head, query.i);
+    Value largest = splat(nothing());
     eachVector(
         [&](Value place) { largest = m.larger(k.load(place, f32, Kernel::kLanes), largest); });
     return lanes(largest, vector::CombiningKind::MAXNUMF);
@@ -62,30 +75,39 @@ struct QueryRow {
     return lanes(total, vector::CombiningKind::ADD);
   }
 
-  // Returns the row of o and its lse.
-  std::pair<HeadRow::Row, Value> run(const HeadRow::Row &q, Value limit, Value kvStart) {
+  // Adds keys [from, to) to the running maximum, sum and row of o.
+  void addBlock(const Query &query, Value from, Value to, ValueRange carried,
+                SmallVectorImpl<Value> &next) {
     Math m{k.b, k.loc};
-    SmallVector<Value> init{constant(-std::numeric_limits<double>::infinity()), constant(0)};
+    Value largest = m.larger(blockScores(query, from, to), carried[0]);
+    // Nothing seen yet: all powers are zero by any shift.
+    Value shift = m.select(isNothing(largest), constant(0), largest);
+    Value shrink = m.exp(m.sub(carried[0], shift));
+    Value sum = m.fma(carried[1], shrink, blockPowers(shift));
+    HeadRow::Row o = head.scale(HeadRow::Row(carried.drop_front(2)), shrink);
+    auto added =
+        k.loop(from, to, 1, o, [&](Value j, ValueRange row, SmallVectorImpl<Value> &out) {
+          Value p = k.load(score(k.sub(j, from)), f32);
+          llvm::append_range(out, head.axpy(p, head.load(values, keyStart(query, j)), row));
+        });
+    next.append({largest, sum});
+    llvm::append_range(next, added);
+  }
+
+  // Returns the row of o and its lse: 0 and -inf if it sees nothing.
+  std::pair<HeadRow::Row, Value> run(const Query &query) {
+    Math m{k.b, k.loc};
+    auto [first, limit] = shape.visible(k, query.i);
+    SmallVector<Value> init{nothing(), constant(0)};
     llvm::append_range(init, head.zero());
-    auto state =
-        k.loop(k.index(0), limit, kKeyBlock, init,
-               [&](Value from, ValueRange carried, SmallVectorImpl<Value> &next) {
-                 Value to = k.min(k.add(from, k.index(kKeyBlock)), limit);
-                 Value largest = m.larger(blockScores(q, from, to, kvStart), carried[0]);
-                 Value shrink = m.exp(m.sub(carried[0], largest));
-                 Value sum = m.fma(carried[1], shrink, blockPowers(largest));
-                 HeadRow::Row o = head.scale(HeadRow::Row(carried.drop_front(2)), shrink);
-                 auto added = k.loop(
-                     from, to, 1, o, [&](Value j, ValueRange row, SmallVectorImpl<Value> &out) {
-                       Value start = k.add(kvStart, k.mul(j, shape.kvHeads * shape.dim));
-                       Value p = k.load(score(k.sub(j, from)), f32);
-                       llvm::append_range(out, head.axpy(p, head.load(values, start), row));
-                     });
-                 next.append({largest, sum});
-                 llvm::append_range(next, added);
-               });
-    HeadRow::Row o =
-        head.scale(HeadRow::Row(llvm::drop_begin(state, 2)), m.div(constant(1), state[1]));
+    auto state = k.loop(first, limit, kKeyBlock, init,
+                        [&, limit = limit](Value from, ValueRange carried,
+                                           SmallVectorImpl<Value> &next) {
+                          Value to = k.min(k.add(from, k.index(kKeyBlock)), limit);
+                          addBlock(query, from, to, carried, next);
+                        });
+    Value weight = m.select(isNothing(state[0]), constant(0), m.div(constant(1), state[1]));
+    HeadRow::Row o = head.scale(HeadRow::Row(llvm::drop_begin(state, 2)), weight);
     return {o, m.add(state[0], m.log(state[1]))};
   }
 };
@@ -94,21 +116,19 @@ struct QueryRow {
 
 LogicalResult emitAttention(Kernel &k, LaunchBody body, Operation *op) {
   auto attention = cast<graph::AttentionOp>(op);
-  auto type = [](Value value) { return cast<RankedTensorType>(value.getType()); };
-  AttentionShape shape(type(attention.getQ()), type(attention.getK()), attention.getCausal(),
-                       attention.getScale().convertToDouble());
+  AttentionShape shape(attention);
   auto buffer = [&](Value v) { return k.buffer(cast<BlockArgument>(v).getArgNumber()); };
   Type f32 = k.b.getF32Type();
   Value queries = buffer(attention.getQ());
-  QueryRow row{k,
-               shape,
-               HeadRow{k, shape.dim},
-               buffer(attention.getK()),
-               buffer(attention.getV()),
-               k.stackArray(f32, kKeyBlock),
-               f32};
+  AttentionKernel kernel{k,
+                         shape,
+                         HeadRow{k, shape.dim},
+                         buffer(attention.getK()),
+                         buffer(attention.getV()),
+                         k.stackArray(f32, kKeyBlock),
+                         f32};
   Value o = k.buffer(body.reads), lse = k.buffer(body.reads + 1);
-  Value scale = row.constant(shape.scale);
+  Value scale = kernel.constant(shape.scale);
   k.rows = shape.batch * shape.heads;
   k.loop(k.begin, k.end, 1, [&](Value r) {
     Value batch = k.divFloor(r, shape.heads), head = k.modulo(r, shape.heads);
@@ -117,10 +137,9 @@ LogicalResult emitAttention(Kernel &k, LaunchBody body, Operation *op) {
     k.loop(k.index(0), k.index(shape.rows), 1, [&](Value i) {
       Value place = k.add(k.mul(k.add(k.mul(batch, shape.rows), i), shape.heads), head);
       Value start = k.mul(place, shape.dim);
-      HeadRow::Row q = row.head.scale(row.head.load(queries, start), scale);
-      Value limit = shape.causal ? k.add(i, k.index(1)) : k.index(shape.keys);
-      auto [result, logSum] = row.run(q, limit, kvStart);
-      row.head.store(result, o, start);
+      HeadRow::Row q = kernel.head.scale(kernel.head.load(queries, start), scale);
+      auto [result, logSum] = kernel.run({q, batch, head, i, kvStart});
+      kernel.head.store(result, o, start);
       k.store(logSum, k.address(lse, place, f32));
     });
   });

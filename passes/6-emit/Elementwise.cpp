@@ -17,10 +17,18 @@ static bool isFloat(Value value) { return isa<FloatType>(elementOf(value.getType
 
 //===-- Arithmetic ----------------------------------------------------------===//
 
-template <typename FloatOp, typename IntOp>
+static bool isBit(Value value) { return elementOf(value.getType()).isInteger(1); }
+static Value number(Math &m, int64_t value, Value like) {
+  return isFloat(like) ? m.f(static_cast<double>(value), like) : m.i(value, like);
+}
+
+// Of two i1: whether the sum, difference or product is not zero.
+template <typename FloatOp, typename IntOp, typename BitOp>
 static void arithmetic(Math &m, Operation *, Values in, Results &out) {
   if (isFloat(in[0]))
     out.push_back(FloatOp::create(m.b, m.loc, in[0], in[1]));
+  else if (isBit(in[0]))
+    out.push_back(BitOp::create(m.b, m.loc, in[0], in[1]));
   else
     out.push_back(IntOp::create(m.b, m.loc, in[0], in[1]));
 }
@@ -39,8 +47,37 @@ static Value compareValues(Math &m, graph::Predicate predicate, Value x, Value y
   unsigned p = static_cast<unsigned>(predicate);
   if (isFloat(x))
     return arith::CmpFOp::create(m.b, m.loc, floats[p], x, y);
-  bool isBit = elementOf(x.getType()).isInteger(1);
-  return arith::CmpIOp::create(m.b, m.loc, isBit ? bits[p] : ints[p], x, y);
+  return arith::CmpIOp::create(m.b, m.loc, isBit(x) ? bits[p] : ints[p], x, y);
+}
+
+// The processor stops at x / 0 and at the smallest integer / -1. By 0 both the
+// quotient and the remainder are 0; an i1 is 0 or 1.
+struct Division {
+  Value quotient, remainder;
+};
+static Division divide(Math &m, Value x, Value y) {
+  Value zero = m.i(0, x), one = m.i(1, x);
+  if (isBit(x))
+    return {arith::AndIOp::create(m.b, m.loc, x, y), zero};
+  auto equals = [&](int64_t value) -> Value {
+    return arith::CmpIOp::create(m.b, m.loc, arith::CmpIPredicate::eq, y, m.i(value, y));
+  };
+  Value byZero = equals(0), byMinusOne = equals(-1);
+  Value divisor = m.select(byZero, one, m.select(byMinusOne, one, y));
+  Value quotient = arith::DivSIOp::create(m.b, m.loc, x, divisor);
+  Value negative = arith::SubIOp::create(m.b, m.loc, zero, x);
+  quotient = m.select(byMinusOne, negative, m.select(byZero, zero, quotient));
+  Value remainder = arith::RemSIOp::create(m.b, m.loc, x, divisor); // 0 where it is 1
+  return {quotient, remainder};
+}
+static void quotient(Math &m, Operation *, Values in, Results &out) {
+  out.push_back(isFloat(in[0]) ? m.div(in[0], in[1]) : divide(m, in[0], in[1]).quotient);
+}
+static void remainder(Math &m, Operation *, Values in, Results &out) {
+  out.push_back(isFloat(in[0]) ? m.rem(in[0], in[1]) : divide(m, in[0], in[1]).remainder);
+}
+static void power(Math &m, Operation *, Values in, Results &out) {
+  out.push_back(m.power(in[0], in[1]));
 }
 
 // A NaN on either side gives NaN, as in PyTorch.
@@ -65,8 +102,29 @@ static void rsqrt(Math &m, Operation *, Values in, Results &out) {
 static void relu(Math &m, Operation *, Values in, Results &out) {
   out.push_back(m.select(m.less(in[0], m.f(0, in[0])), m.f(0, in[0]), in[0]));
 }
-static void power(Math &m, Operation *op, Values in, Results &out) {
+static void constantPower(Math &m, Operation *op, Values in, Results &out) {
   out.push_back(m.pow(in[0], cast<graph::PowOp>(op).getExponent().convertToDouble()));
+}
+static Value negative(Math &m, Value x) {
+  if (isFloat(x))
+    return m.neg(x);
+  return isBit(x) ? x : arith::SubIOp::create(m.b, m.loc, m.i(0, x), x).getResult();
+}
+static void negate(Math &m, Operation *, Values in, Results &out) {
+  out.push_back(negative(m, in[0]));
+}
+static void magnitude(Math &m, Operation *, Values in, Results &out) {
+  Value x = in[0];
+  out.push_back(isFloat(x) ? m.abs(x)
+                : isBit(x) ? x
+                           : arith::MaxSIOp::create(m.b, m.loc, x, negative(m, x)).getResult());
+}
+static void sign(Math &m, Operation *, Values in, Results &out) {
+  Value x = in[0], zero = number(m, 0, x), one = number(m, 1, x);
+  if (isBit(x))
+    return out.push_back(x);
+  Value below = m.select(compareValues(m, graph::Predicate::lt, x, zero), negative(m, one), zero);
+  out.push_back(m.select(compareValues(m, graph::Predicate::gt, x, zero), one, below));
 }
 static void logicalNot(Math &m, Operation *, Values in, Results &out) {
   out.push_back(arith::XOrIOp::create(m.b, m.loc, in[0], m.i(1, in[0])));
@@ -152,16 +210,25 @@ static void adamw(Math &m, Operation *op, Values in, Results &out) {
 
 ElementEntry lookupElement(Operation *op) {
   static const llvm::StringMap<ElementEntry> table = {
-      {"graph.add", arithmetic<arith::AddFOp, arith::AddIOp>},
-      {"graph.sub", arithmetic<arith::SubFOp, arith::SubIOp>},
-      {"graph.mul", arithmetic<arith::MulFOp, arith::MulIOp>},
-      {"graph.div", arithmetic<arith::DivFOp, arith::DivSIOp>},
+      {"graph.add", arithmetic<arith::AddFOp, arith::AddIOp, arith::OrIOp>},
+      {"graph.sub", arithmetic<arith::SubFOp, arith::SubIOp, arith::XOrIOp>},
+      {"graph.mul", arithmetic<arith::MulFOp, arith::MulIOp, arith::AndIOp>},
+      {"graph.div", quotient},
+      {"graph.rem", remainder},
+      {"graph.power", power},
       {"graph.maximum", extreme<graph::Predicate::ge>},
       {"graph.minimum", extreme<graph::Predicate::le>},
       {"graph.and", logical<arith::AndIOp>},
       {"graph.or", logical<arith::OrIOp>},
       {"graph.not", logicalNot},
-      {"graph.neg", unary<&Math::neg>},
+      {"graph.neg", negate},
+      {"graph.abs", magnitude},
+      {"graph.sign", sign},
+      {"graph.floor", unary<&Math::floor>},
+      {"graph.ceil", unary<&Math::ceil>},
+      {"graph.round", unary<&Math::round>},
+      {"graph.sin", unary<&Math::sin>},
+      {"graph.cos", unary<&Math::cos>},
       {"graph.exp", unary<&Math::exp>},
       {"graph.log", unary<&Math::log>},
       {"graph.sqrt", unary<&Math::sqrt>},
@@ -170,7 +237,7 @@ ElementEntry lookupElement(Operation *op) {
       {"graph.erf", unary<&Math::erf>},
       {"graph.sigmoid", unary<&Math::sigmoid>},
       {"graph.relu", relu},
-      {"graph.pow", power},
+      {"graph.pow", constantPower},
       {"graph.gelu", gelu},
       {"graph.gelu_grad", geluGrad},
       {"graph.compare", compare},

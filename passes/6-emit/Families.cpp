@@ -13,11 +13,13 @@ SpecialEntry lookupSpecial(Operation *op) {
       {"graph.gather", emitGather},
       {"graph.scatter_add", emitScatterAdd},
       {"graph.take_along", emitTakeAlong},
+      {"graph.cumsum", emitCumsum},
       {"graph.concat", emitConcat},
       {"graph.pad", emitPad},
       {"graph.reshape", emitReshape},
       {"graph.attention", emitAttention},
       {"graph.attention_grad", emitAttentionGrad},
+      {"graph.rotary", emitRotary},
       {"graph.matmul", emitMatmulOp},
   };
   return table.lookup(op->getName().getStringRef());
@@ -39,6 +41,13 @@ LogicalResult emitLaunch(Kernel &kernel, LaunchBody body) {
   for (Type type : body.block.getArgumentTypes())
     if (!isa<IntegerType>(getElementTypeOrSelf(type)) && !getElementTypeOrSelf(type).isF32())
       return body.block.getParentOp()->emitError() << "cpu kernels compute float32, got " << type;
+  // Nothing to compute: a kernel without a body, over no rows.
+  if (llvm::all_of(body.results(), [](Value result) {
+        return cast<RankedTensorType>(result.getType()).getNumElements() == 0;
+      })) {
+    kernel.rows = 0;
+    return success();
+  }
   size_t ops = std::distance(body.block.begin(), body.block.end()) - 1;
   bool hasHero = false;
   for (Operation &op : body.block) {

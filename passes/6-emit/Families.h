@@ -25,25 +25,40 @@ SpecialEntry lookupSpecial(mlir::Operation *op);
 mlir::LogicalResult emitGather(Kernel &kernel, LaunchBody body, mlir::Operation *op);
 mlir::LogicalResult emitScatterAdd(Kernel &kernel, LaunchBody body, mlir::Operation *op);
 mlir::LogicalResult emitTakeAlong(Kernel &kernel, LaunchBody body, mlir::Operation *op);
+mlir::LogicalResult emitCumsum(Kernel &kernel, LaunchBody body, mlir::Operation *op);
 mlir::LogicalResult emitConcat(Kernel &kernel, LaunchBody body, mlir::Operation *op);
 mlir::LogicalResult emitPad(Kernel &kernel, LaunchBody body, mlir::Operation *op);
 mlir::LogicalResult emitReshape(Kernel &kernel, LaunchBody body, mlir::Operation *op);
 mlir::LogicalResult emitAttention(Kernel &kernel, LaunchBody body, mlir::Operation *op);
 mlir::LogicalResult emitAttentionGrad(Kernel &kernel, LaunchBody body, mlir::Operation *op);
+mlir::LogicalResult emitRotary(Kernel &kernel, LaunchBody body, mlir::Operation *op);
 mlir::LogicalResult emitMatmulOp(Kernel &kernel, LaunchBody body, mlir::Operation *op);
 
 // Any group: picks the family.
 mlir::LogicalResult emitLaunch(Kernel &kernel, LaunchBody body);
 
+// Which dims lie next to each other in memory, and so what vectors run along.
+enum class MatmulForm {
+  Columns, // n of B and C
+  Dots,    // k of A and B
+  Strided, // neither
+};
+
 // C[b, m, n] (+)= sum over k of A[b, m, k] B[b, k, n]; strides in elements in
-// that order of dims. Buffers A, B, C; rows are batch * m.
+// that order of dims.
 struct MatmulShape {
   int64_t batch = 1, m = 1, n = 1, k = 1;
   std::array<int64_t, 3> a{}, b{}, c{};
   bool accumulate = false;
+
+  MatmulForm form() const;
+  // batch, m, n, k, then the strides of A, B and C: what the kernel takes.
+  llvm::SmallVector<int64_t> scalars() const;
 };
-void emitMatmul(Kernel &kernel, const MatmulShape &shape, unsigned aBuffer = 0,
-                unsigned bBuffer = 1);
+// The kernel of every shape of `form`: buffers A, B and C (the third), scalars as
+// above from `firstScalar` on; rows are batch * m.
+void emitMatmul(Kernel &kernel, MatmulForm form, bool accumulate, unsigned aBuffer = 0,
+                unsigned bBuffer = 1, unsigned firstScalar = 0);
 
 } // namespace llmc::emit
 

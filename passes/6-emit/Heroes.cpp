@@ -1,4 +1,4 @@
-// Ops that reduce: sums, softmax, layer norm and their gradients. Each says what
+// Ops that reduce: sums, softmax, norms and their gradients. Each says what
 // it sums and how its results follow; the loops are Reduction.cpp's.
 #include "passes/6-emit/Reduction.h"
 
@@ -32,9 +32,12 @@ static void emitReduce(Reducer &r, Operation *op) {
   Type element = getElementTypeOrSelf(op->getResult(0).getType());
   bool isMax = reduce.getKind() == graph::ReduceKind::max;
   bool squares = reduce.getKind() == graph::ReduceKind::sum_squares;
-  auto term = [&](Point &p) {
+  auto term = [&](Point &p) -> Value {
     Value x = r.group.heroOperand(op, 0, p);
-    return squares ? m.mul(x, x) : x;
+    if (!squares)
+      return x;
+    return isa<FloatType>(element) ? m.mul(x, x)
+                                   : arith::MulIOp::create(m.b, m.loc, x, x).getResult();
   };
   r.group.defineRow(op->getResult(0), !isa<FloatType>(element) ? r.integers(isMax, element, term)
                                       : isMax                  ? r.maximum(term)
@@ -135,6 +138,51 @@ static void emitLayerNormGradScale(Reducer &r, Operation *op) {
   }));
 }
 
+static void emitRmsNorm(Reducer &r, Operation *op) {
+  auto norm = cast<graph::RmsNormOp>(op);
+  Math m = r.group.math();
+  Value squares = r.sum([&](Point &p) {
+    Value x = r.group.heroOperand(op, 0, p);
+    return m.mul(x, x);
+  });
+  Value mean = m.div(squares, m.f(Reducer::count(op), squares));
+  Value eps = m.f(norm.getEps().convertToDouble(), mean);
+  Value rstd = m.div(m.f(1, mean), m.sqrt(m.add(mean, eps)));
+  Group *group = &r.group;
+  group->defineElements(norm.getY(), [group, op, rstd](Point &p) {
+    Math m = group->math();
+    Value xhat = m.mul(group->heroOperand(op, 0, p), group->spread(rstd, p));
+    return m.mul(xhat, group->heroOperand(op, 1, p));
+  });
+  group->defineRow(norm.getRstd(), rstd);
+}
+
+static void emitRmsNormGrad(Reducer &r, Operation *op) {
+  Math m = r.group.math();
+  Group *group = &r.group;
+  auto scaled = [group, op](Point &p) {
+    return group->math().mul(group->heroOperand(op, 0, p), group->heroOperand(op, 2, p));
+  };
+  auto xhat = [group, op](Point &p) {
+    return group->math().mul(group->heroOperand(op, 1, p), group->heroOperand(op, 3, p));
+  };
+  Value dot = r.sum([&](Point &p) { return m.mul(scaled(p), xhat(p)); });
+  Value mean = m.div(dot, m.f(Reducer::count(op), dot));
+  group->defineElements(op->getResult(0), [group, op, scaled, xhat, mean](Point &p) {
+    Math m = group->math();
+    Value along = m.mul(xhat(p), group->spread(mean, p));
+    return m.mul(group->heroOperand(op, 3, p), m.sub(scaled(p), along));
+  });
+}
+
+static void emitRmsNormGradScale(Reducer &r, Operation *op) {
+  Math m = r.group.math();
+  r.group.defineRow(op->getResult(0), r.sum([&](Point &p) {
+    Value xhat = m.mul(r.group.heroOperand(op, 1, p), r.group.heroOperand(op, 2, p));
+    return m.mul(r.group.heroOperand(op, 0, p), xhat);
+  }));
+}
+
 const HeroEntry *lookupHero(Operation *op) {
   static const llvm::StringMap<HeroEntry> table = {
       {"graph.reduce", {0, namedDims, emitReduce}},
@@ -143,6 +191,9 @@ const HeroEntry *lookupHero(Operation *op) {
       {"graph.layer_norm", {0, lastDim, emitLayerNorm}},
       {"graph.layer_norm_grad", {0b11000, lastDim, emitLayerNormGrad}},
       {"graph.layer_norm_grad_scale", {0b1100, leadingDims, emitLayerNormGradScale}},
+      {"graph.rms_norm", {0, lastDim, emitRmsNorm}},
+      {"graph.rms_norm_grad", {0b1000, lastDim, emitRmsNormGrad}},
+      {"graph.rms_norm_grad_scale", {0b100, leadingDims, emitRmsNormGradScale}},
   };
   auto it = table.find(op->getName().getStringRef());
   return it == table.end() ? nullptr : &it->second;

@@ -50,7 +50,20 @@ struct Lookup {
   Value zero(Type element, unsigned width) {
     return arith::ConstantOp::create(k.b, k.loc, k.b.getZeroAttr(typeOf(element, width)));
   }
-  Value rowStart(Value row, int64_t inner) { return k.mul(row, inner); }
+  // Of i1, whether the sum is not zero.
+  Value add(Value x, Value y) {
+    Type type = elementOf(x.getType());
+    if (isa<FloatType>(type))
+      return m.add(x, y);
+    if (type.isInteger(1))
+      return arith::OrIOp::create(k.b, k.loc, x, y);
+    return arith::AddIOp::create(k.b, k.loc, x, y);
+  }
+  void fillZero(Value target, Value low, Value high, Type element) {
+    k.vectors(low, high, std::nullopt, [&](Value j, unsigned width) {
+      k.store(zero(element, width), k.address(target, j, element));
+    });
+  }
 };
 
 } // namespace
@@ -63,6 +76,10 @@ LogicalResult emitGather(Kernel &k, LaunchBody body, Operation *op) {
   int64_t inner = product(shapeOf(table).drop_front());
   k.rows = product(shapeOf(gather.getIds()));
   Value from = lookup.buffer(table), to = k.buffer(body.reads);
+  if (shapeOf(table)[0] == 0) { // no row that could be read
+    lookup.fillZero(to, k.mul(k.begin, inner), k.mul(k.end, inner), element);
+    return success();
+  }
   Value offset = lookup.offsetOf(gather.getOffset());
   k.loop(k.begin, k.end, 1, [&](Value i) {
     auto [id, valid] = lookup.row(gather.getIds(), i, offset, shapeOf(table)[0]);
@@ -89,9 +106,7 @@ LogicalResult emitScatterAdd(Kernel &k, LaunchBody body, Operation *op) {
   Value count = k.scalar(body.block.getNumArguments() - body.reads);
   Value from = lookup.buffer(updates), to = k.buffer(body.reads);
   Value offset = lookup.offsetOf(scatter.getOffset());
-  k.vectors(k.mul(k.begin, inner), k.mul(k.end, inner), std::nullopt, [&](Value j, unsigned width) {
-    k.store(lookup.zero(element, width), k.address(to, j, element));
-  });
+  lookup.fillZero(to, k.mul(k.begin, inner), k.mul(k.end, inner), element);
   Value length = k.sub(k.end, k.begin);
   k.loop(k.index(0), count, 1, [&](Value i) {
     Value id = k.sub(lookup.widened(lookup.element(scatter.getIds(), i)), offset);
@@ -102,7 +117,7 @@ LogicalResult emitScatterAdd(Kernel &k, LaunchBody body, Operation *op) {
       k.vectors(k.index(0), k.index(inner), inner, [&](Value j, unsigned width) {
         Value place = k.address(to, k.add(target, j), element);
         Value x = k.load(k.address(from, k.add(source, j), element), element, width);
-        k.store(lookup.m.add(k.load(place, element, width), x), place);
+        k.store(lookup.add(k.load(place, element, width), x), place);
       });
     });
   });
@@ -118,6 +133,10 @@ LogicalResult emitTakeAlong(Kernel &k, LaunchBody body, Operation *op) {
   k.rows = product(shapeOf(take.getIds()));
   Value to = k.buffer(body.reads), offset = lookup.offsetOf(take.getOffset());
   lookup.buffer(operand);
+  if (inner == 0) {
+    lookup.fillZero(to, k.begin, k.end, element);
+    return success();
+  }
   k.loop(k.begin, k.end, 1, [&](Value i) {
     auto [id, valid] = lookup.row(take.getIds(), i, offset, inner);
     Value place = k.add(k.mul(i, inner), lookup.m.select(valid, id, k.index(0)));

@@ -122,6 +122,8 @@ Value Kernel::sub(Value x, Value y) { return b.createOrFold<arith::SubIOp>(loc, 
 Value Kernel::mul(Value x, int64_t factor) {
   return factor == 1 ? x : b.createOrFold<arith::MulIOp>(loc, x, index(factor));
 }
+Value Kernel::mul(Value x, Value y) { return b.createOrFold<arith::MulIOp>(loc, x, y); }
+Value Kernel::divFloor(Value x, Value y) { return b.createOrFold<arith::DivUIOp>(loc, x, y); }
 Value Kernel::divFloor(Value x, int64_t divisor) {
   return divisor == 1 ? x : b.createOrFold<arith::DivUIOp>(loc, x, index(divisor));
 }

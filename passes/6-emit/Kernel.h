@@ -51,7 +51,9 @@ public:
   Value add(Value x, Value y);
   Value sub(Value x, Value y);
   Value mul(Value x, int64_t factor);
+  Value mul(Value x, Value y);
   Value divFloor(Value x, int64_t divisor); // x >= 0
+  Value divFloor(Value x, Value y);         // x >= 0, y > 0
   Value modulo(Value x, int64_t divisor);   // x >= 0
   Value min(Value x, Value y);
   Value max(Value x, Value y);

@@ -35,6 +35,9 @@ Value Math::neg(Value x) { return arith::NegFOp::create(b, loc, x); }
 Value Math::fma(Value x, Value y, Value z) { return math::FmaOp::create(b, loc, x, y, z); }
 Value Math::abs(Value x) { return math::AbsFOp::create(b, loc, x); }
 Value Math::sqrt(Value x) { return math::SqrtOp::create(b, loc, x); }
+Value Math::floor(Value x) { return math::FloorOp::create(b, loc, x); }
+Value Math::ceil(Value x) { return math::CeilOp::create(b, loc, x); }
+Value Math::round(Value x) { return math::RoundEvenOp::create(b, loc, x); }
 Value Math::less(Value x, Value y) {
   return arith::CmpFOp::create(b, loc, arith::CmpFPredicate::OLT, x, y);
 }
@@ -182,7 +185,7 @@ Value Math::pow(Value x, double exponent) {
     }
     return exponent < 0 ? div(f(1, x), result) : result;
   }
-  return exp(mul(log(x), f(exponent, x)));
+  return power(x, f(exponent, x));
 }
 
 } // namespace llmc::emit

@@ -25,6 +25,9 @@ struct Math {
   Value neg(Value x);
   Value abs(Value x);
   Value sqrt(Value x);
+  Value floor(Value x);
+  Value ceil(Value x);
+  Value round(Value x); // halves to even
   Value less(Value x, Value y); // ordered: false for NaN
   Value select(Value condition, Value x, Value y);
   Value larger(Value x, Value y); // x > y ? x : y
@@ -39,6 +42,12 @@ struct Math {
   std::pair<Value, Value> sigmoids(Value x); // of x and of -x
   Value normalCdf(Value x); // 2e-8, and 1e-4 of itself in the lower tail
   Value pow(Value x, double exponent);
+
+  // By way of float64 (MathWide.cpp).
+  Value sin(Value x);            // 1e-7 up to |x| = 2^31, past it some value of [-1, 1]
+  Value cos(Value x);            // the same
+  Value power(Value x, Value y); // 1 ulp; special values as in C
+  Value rem(Value x, Value y);   // exact, as fmod in C
 };
 
 } // namespace llmc::emit

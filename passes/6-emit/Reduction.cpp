@@ -45,6 +45,8 @@ Value Reducer::accumulate(const Accumulator &kind, Value carried, Value term) {
   Location loc = group.kernel.loc;
   Math m = group.math();
   bool isFloat = isa<FloatType>(kind.element);
+  if (kind.element.isInteger(1)) // any of them
+    return arith::OrIOp::create(b, loc, term, carried);
   if (kind.isMax && isFloat)
     return m.larger(term, carried);
   if (kind.isMax)
@@ -60,10 +62,12 @@ Value Reducer::accumulate(const Accumulator &kind, Value carried, Value term) {
 static Value horizontal(Kernel &k, bool isMax, Value vector) {
   if (widthOf(vector.getType()) == 1 && !isa<VectorType>(vector.getType()))
     return vector;
-  bool isFloat = isa<FloatType>(elementOf(vector.getType()));
-  auto kind = !isMax    ? vector::CombiningKind::ADD
-              : isFloat ? vector::CombiningKind::MAXNUMF
-                        : vector::CombiningKind::MAXSI;
+  Type element = elementOf(vector.getType());
+  bool isFloat = isa<FloatType>(element);
+  auto kind = element.isInteger(1) ? vector::CombiningKind::OR
+              : !isMax    ? vector::CombiningKind::ADD
+              : isFloat            ? vector::CombiningKind::MAXNUMF
+                                   : vector::CombiningKind::MAXSI;
   return vector::ReductionOp::create(k.b, k.loc, kind, vector);
 }
 
@@ -152,8 +156,9 @@ static Value identity(Kernel &k, bool isMax, Type element, unsigned width) {
     value = k.b.getFloatAttr(element, isMax ? -std::numeric_limits<double>::infinity() : 0.0);
   else
     value = k.b.getIntegerAttr(element,
-                               isMax ? APInt::getSignedMinValue(element.getIntOrFloatBitWidth())
-                                     : APInt::getZero(element.getIntOrFloatBitWidth()));
+                               isMax && !element.isInteger(1)
+                                   ? APInt::getSignedMinValue(element.getIntOrFloatBitWidth())
+                                   : APInt::getZero(element.getIntOrFloatBitWidth()));
   if (width > 1)
     value = DenseElementsAttr::get(cast<VectorType>(type), value);
   return arith::ConstantOp::create(k.b, k.loc, cast<TypedAttr>(value));

@@ -146,16 +146,12 @@ static LogicalResult emitFor(KernelTable &table, plan::LaunchOp launch) {
   return success();
 }
 
-static std::string describe(const MatmulShape &s) {
-  std::string text;
-  llvm::raw_string_ostream out(text);
-  // Rows are the launch's, unless a batch needs to know where it ends.
-  out << "matmul " << (s.batch > 1) << ' ' << (s.batch > 1 ? s.m : 0) << ' ' << s.n << ' ' << s.k;
-  for (auto &strides : {s.a, s.b, s.c})
-    for (int64_t stride : ArrayRef(strides).drop_front(s.batch > 1 ? 0 : 1))
-      out << ' ' << stride;
-  out << ' ' << s.accumulate;
-  return text;
+// The name says all that decides the code.
+static std::string nameOf(MatmulForm form, bool accumulate) {
+  StringRef name = form == MatmulForm::Columns ? "matmul_columns"
+                   : form == MatmulForm::Dots  ? "matmul_dots"
+                                               : "matmul_strided";
+  return (name + (accumulate ? "_add" : "")).str();
 }
 
 static LogicalResult emitFor(KernelTable &table, plan::MatmulOp matmul) {
@@ -169,16 +165,14 @@ static LogicalResult emitFor(KernelTable &table, plan::MatmulOp matmul) {
   if (failed(calls))
     return matmul.emitOpError("equation does not fit the buffers");
   for (const MatmulCalls::Call &call : calls->calls) {
-    MatmulShape shape = calls->shape;
-    shape.accumulate = call.accumulate;
     if (call.accumulate ? matmul.getFallbackAccumulate() : matmul.getFallback())
       continue;
-    auto emitted = table.get(describe(shape), shape.accumulate ? "matmul_add" : "matmul",
-                             ("graph.matmul " + matmul.getEquation()).str(), matmul.getLoc(),
-                             [&](Kernel &kernel) {
-                               emitMatmul(kernel, shape);
-                               return success();
-                             });
+    MatmulForm form = calls->shape.form();
+    std::string name = nameOf(form, call.accumulate);
+    auto emitted = table.get(name, name, "graph.matmul", matmul.getLoc(), [&](Kernel &kernel) {
+      emitMatmul(kernel, form, call.accumulate);
+      return success();
+    });
     if (failed(emitted))
       return failure();
     if (call.accumulate)

@@ -2,6 +2,7 @@
 #include "passes/6-emit/Emit.h"
 #include "passes/6-emit/WritePlan/PlanWriter.h"
 
+#include "dialects/parallel/Annotations.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 
 using namespace mlir;
@@ -73,7 +74,7 @@ void PlanWriter::writeModel() {
 
 void PlanWriter::writeOptions() {
   auto options = module->getAttrOfType<DictionaryAttr>("plan.options");
-  program.mode = Mode::Train;
+  program.mode = parallel::isInference(module) ? Mode::Infer : Mode::Train;
   program.schedule = text(options, "schedule");
   program.micro_batch = number(options, "micro_batch", 1);
   program.micro_batches = number(options, "micro_batches", 1);

@@ -35,6 +35,10 @@ private:
   mlir::LogicalResult writeBindings(plan::StageOp op, planfile::StageT &stage);
   mlir::LogicalResult writeState(plan::BufferOp op, planfile::StageT &stage);
   mlir::LogicalResult writeInput(plan::BufferOp op, llvm::StringRef name);
+  mlir::LogicalResult listInputs();
+  mlir::LogicalResult writeResult(plan::BufferOp op, planfile::StageT &stage);
+  mlir::FailureOr<std::vector<std::unique_ptr<planfile::DimShardingT>>>
+  dimsOf(mlir::Operation *op, mlir::ArrayAttr dims);
   mlir::FailureOr<std::unique_ptr<planfile::ViewT>> viewOf(mlir::Operation *at,
                                                            graph::StateOp state, size_t layer);
 

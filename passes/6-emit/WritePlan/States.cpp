@@ -1,6 +1,8 @@
 // What the outside binds to a stage's arena: states, inputs, scalars, outputs.
 #include "passes/6-emit/WritePlan/PlanWriter.h"
 
+#include "dialects/parallel/Annotations.h"
+
 using namespace mlir;
 
 namespace llmc::emit {
@@ -45,6 +47,23 @@ FailureOr<std::unique_ptr<ViewT>> PlanWriter::viewOf(Operation *at, graph::State
   return view;
 }
 
+// Axes by name, per dimension, as axes by index.
+FailureOr<std::vector<std::unique_ptr<DimShardingT>>> PlanWriter::dimsOf(Operation *op,
+                                                                         ArrayAttr dims) {
+  std::vector<std::unique_ptr<DimShardingT>> result;
+  for (auto axes : dims.getAsRange<ArrayAttr>()) {
+    auto dim = std::make_unique<DimShardingT>();
+    for (auto axis : axes.getAsRange<StringAttr>()) {
+      auto index = axisNamed(op, axis.getValue());
+      if (failed(index))
+        return failure();
+      dim->axes.push_back(*index);
+    }
+    result.push_back(std::move(dim));
+  }
+  return result;
+}
+
 // One shard, or one per layer of a stacked state.
 LogicalResult PlanWriter::writeState(plan::BufferOp op, StageT &stage) {
   DictionaryAttr binding = op.getBindingAttr();
@@ -74,16 +93,10 @@ LogicalResult PlanWriter::writeState(plan::BufferOp op, StageT &stage) {
     shard->dtype = dtypeOf(type.getElementType());
     shard->global_shape = valid.asArrayRef().vec();
     shard->local_shape = local.vec();
-    for (auto axes : dims.getAsRange<ArrayAttr>()) {
-      auto dim = std::make_unique<DimShardingT>();
-      for (auto axis : axes.getAsRange<StringAttr>()) {
-        auto index = axisNamed(op, axis.getValue());
-        if (failed(index))
-          return failure();
-        dim->axes.push_back(*index);
-      }
-      shard->dims.push_back(std::move(dim));
-    }
+    auto cuts = dimsOf(op, dims);
+    if (failed(cuts))
+      return failure();
+    shard->dims = std::move(*cuts);
     auto view = viewOf(op, state, layer);
     if (failed(view))
       return failure();
@@ -102,7 +115,8 @@ LogicalResult PlanWriter::writeState(plan::BufferOp op, StageT &stage) {
 // the defaults where it does not.
 static InputDefault defaultOf(DictionaryAttr binding, StringRef name) {
   StringRef value;
-  if (auto attribute = binding.getAs<StringAttr>("default"))
+  auto attribute = binding ? binding.getAs<StringAttr>("default") : StringAttr();
+  if (attribute)
     value = attribute.getValue();
   else if (name == "attention_mask")
     value = "ones";
@@ -138,6 +152,61 @@ LogicalResult PlanWriter::writeInput(plan::BufferOp op, StringRef name) {
   return success();
 }
 
+// All inputs of an inference, in the model's order; the parts that ranks read are
+// those of `graph.inputs`.
+LogicalResult PlanWriter::listInputs() {
+  auto list = module->getAttrOfType<ArrayAttr>("graph.inputs");
+  if (!list)
+    return success();
+  for (auto entry : list.getAsRange<DictionaryAttr>()) {
+    auto name = entry.getAs<StringAttr>("name");
+    auto type = entry.getAs<TypeAttr>("type");
+    auto sharding = entry.getAs<parallel::ShardingAttr>("sharding");
+    if (!name || !type || !sharding)
+      return module.emitError("graph.inputs needs name, type and sharding, got ") << entry;
+    auto global = cast<RankedTensorType>(type.getValue());
+    auto input = std::make_unique<InputBindingT>();
+    input->name = name.str();
+    input->dtype = dtypeOf(global.getElementType());
+    input->global_shape = global.getShape().vec();
+    SmallVector<int64_t> local = sharding.getLocalShape(global.getShape(), mesh);
+    input->local_shape.assign(local.begin(), local.end());
+    for (auto [d, axes] : llvm::enumerate(parallel::getAxes(sharding)))
+      for (StringAttr axis : axes) {
+        if (d != 0)
+          return module.emitError("input ") << name << " is cut along dimension " << d
+                                            << "; inputs are cut by rows";
+        input->batch_axes.push_back(mesh.getIndex(axis.getValue()));
+      }
+    input->default_value = defaultOf({}, name.getValue());
+    inputs[input->name] = program.inputs.size();
+    program.inputs.push_back(std::move(input));
+  }
+  return success();
+}
+
+LogicalResult PlanWriter::writeResult(plan::BufferOp op, StageT &stage) {
+  DictionaryAttr binding = op.getBindingAttr();
+  auto type = cast<plan::BufferType>(op.getType()).getTensor();
+  auto dims = binding.getAs<ArrayAttr>("dims");
+  auto valid = binding.getAs<DenseI64ArrayAttr>("valid_shape");
+  if (!dims || !valid || static_cast<int64_t>(dims.size()) != type.getRank() ||
+      valid.size() != type.getRank())
+    return op.emitOpError("a result's binding needs dims and valid_shape of rank ") << type.getRank();
+  auto result = std::make_unique<OutputBindingT>();
+  result->name = binding.getAs<StringAttr>("output").str();
+  result->dtype = dtypeOf(type.getElementType());
+  result->global_shape = valid.asArrayRef().vec();
+  result->local_shape = type.getShape().vec();
+  auto cuts = dimsOf(op, dims);
+  if (failed(cuts))
+    return failure();
+  result->dims = std::move(*cuts);
+  result->buffer = bufferRef(op.getResult());
+  stage.results.push_back(std::move(result));
+  return success();
+}
+
 LogicalResult PlanWriter::writeBindings(plan::StageOp op, StageT &stage) {
   for (auto buffer : op.getBody().getOps<plan::BufferOp>()) {
     DictionaryAttr binding = buffer.getBindingAttr();
@@ -154,6 +223,9 @@ LogicalResult PlanWriter::writeBindings(plan::StageOp op, StageT &stage) {
       entry->name = scalar.str();
       entry->buffer = bufferRef(buffer.getResult());
       stage.host_scalars.push_back(std::move(entry));
+    } else if (binding.contains("output") && program.mode == Mode::Infer) {
+      if (failed(writeResult(buffer, stage)))
+        return failure();
     } else if (auto output = binding.getAs<StringAttr>("output")) {
       auto entry = std::make_unique<StepOutputT>();
       entry->name = output.str();

@@ -363,6 +363,8 @@ LogicalResult PlanWriter::run() {
   writeOptions();
   writeFiles();
   writeKernels();
+  if (program.mode == Mode::Infer && failed(listInputs()))
+    return failure();
   SmallVector<plan::StageOp> stages(module.getOps<plan::StageOp>());
   llvm::sort(stages, [](plan::StageOp x, plan::StageOp y) { return x.getStage() < y.getStage(); });
   for (plan::StageOp stage : stages)

@@ -70,9 +70,9 @@ plan.stage @stage0 attributes {stage = 0, slots = 1, first_layer = 0, last_layer
       %r = graph.take_along %x, %i, %offset : (tensor<9x20xf32>, tensor<9xi64>, tensor<i64>) -> tensor<9xf32>
       plan.yield %r : tensor<9xf32>
     }
-    // CHECK: plan.matmul "ad,bd->ab" {{.*}} {fallback = "matmul", stream = 0 : i64}
+    // CHECK: plan.matmul "ad,bd->ab" {{.*}} {fallback = "matmul_dots", stream = 0 : i64}
     plan.matmul "ad,bd->ab" %c, %c into %t {stream = 0} : !plan.buffer<9x20xf32>, !plan.buffer<9x20xf32>, !plan.buffer<9x9xf32>
-    // CHECK: accumulate {fallback_accumulate = "matmul_add", stream = 0 : i64}
+    // CHECK: accumulate {fallback_accumulate = "matmul_dots_add", stream = 0 : i64}
     plan.matmul "ad,bd->ab" %c, %c into %t accumulate {stream = 0} : !plan.buffer<9x20xf32>, !plan.buffer<9x20xf32>, !plan.buffer<9x9xf32>
   }
 }
