@@ -1,7 +1,5 @@
-#include "lib/onnx/Inputs.h"
-
-#include "llvm/ADT/MapVector.h"
-#include "llvm/ADT/StringSet.h"
+// Inputs of training: all but the tokens have their defaults.
+#include "lib/onnx/Lookups.h"
 
 using namespace llmc;
 using namespace llmc::onnximport;
@@ -14,110 +12,48 @@ namespace {
 
 constexpr int64_t longestDefault = 4096;
 
-// A Gather from a stored float matrix.
-struct Lookup {
-  unsigned table;
-  llvm::StringRef input; // the graph input that is the index, empty if computed
-};
-
 class Binder {
 public:
-  Binder(const Model &model, const NodeOrder &order, const CompileOptions &options)
-      : model_(model), order_(order), options_(options) {}
+  Binder(const GraphInputs &inputs, const CompileOptions &options)
+      : inputs_(inputs), options_(options) {}
 
   Result<InputBinding> run() {
-    for (const auto &input : model_.graph().input())
-      if (!model_.find(input.name()))
-        inputs_[input.name()] = &input;
-    findLookups();
-    for (auto step : {&Binder::chooseTokens, &Binder::findContext, &Binder::bindSequence,
-                      &Binder::bindBatch, &Binder::checkDimNames, &Binder::bindOthers})
+    for (auto step : {&Binder::chooseTokens, &Binder::bindSequence, &Binder::bindBatch,
+                      &Binder::checkDimNames, &Binder::bindOthers})
       if (Status s = (this->*step)(); !s)
-        return error(model_.path(), ": ", s.message());
+        return s.takeError();
     return std::move(out_);
   }
 
 private:
-  const Model &model_;
-  const NodeOrder &order_;
+  const GraphInputs &inputs_;
   const CompileOptions &options_;
-  llvm::MapVector<llvm::StringRef, const ::onnx::ValueInfoProto *> inputs_;
-  std::vector<Lookup> lookups_;
   InputBinding out_;
-
-  const ::onnx::TypeProto::Tensor &typeOf(llvm::StringRef input) {
-    return inputs_.find(input)->second->type().tensor_type();
-  }
-  int rankOf(llvm::StringRef input) { return typeOf(input).shape().dim_size(); }
-
-  // Follows a name back over nodes that only rearrange its first operand.
-  llvm::StringRef originOf(llvm::StringRef name) {
-    static const llvm::StringSet<> keeps = {"Reshape", "Cast",      "Identity", "Flatten",
-                                            "Squeeze", "Unsqueeze", "Expand"};
-    for (auto it = order_.producer.find(name); it != order_.producer.end();
-         it = order_.producer.find(name)) {
-      const Node &node = order_.nodes[it->second];
-      if (!keeps.contains(node.op()) || !node.inputs())
-        break;
-      name = node.input(0);
-    }
-    return name;
-  }
-
-  void findLookups() {
-    for (const Node &node : order_.nodes) {
-      if (node.op() != "Gather" || node.inputs() < 2 || node.integer("axis", 0) != 0)
-        continue;
-      auto table = model_.find(originOf(node.input(0)));
-      if (!table || !model_.stored()[*table].isFloat() || model_.stored()[*table].shape.size() != 2)
-        continue;
-      llvm::StringRef origin = originOf(node.input(1));
-      lookups_.push_back({*table, inputs_.count(origin) ? origin : llvm::StringRef()});
-    }
-  }
-
-  int64_t rows(unsigned table) { return model_.stored()[table].shape[0]; }
+  Symbols symbols_; // of --dim and of the tokens
 
   Status chooseTokens() {
-    const auto &shape = model_.graph().output(0).type().tensor_type().shape();
-    int64_t words = shape.dim_size() ? shape.dim(shape.dim_size() - 1).dim_value() : 0;
-    const Lookup *best = nullptr;
-    for (const Lookup &lookup : lookups_) {
-      if (lookup.input.empty() || rankOf(lookup.input) != 2)
-        continue;
-      auto rank = [&](const Lookup &l) { return std::pair(rows(l.table) == words, rows(l.table)); };
-      if (!best || rank(lookup) > rank(*best))
-        best = &lookup;
-    }
-    if (!best)
+    inputs_.findTokens(out_);
+    if (out_.tokens.empty())
       return error("no input of integers [batch, sequence] is looked up in an embedding table: "
                    "only models of token ids are supported");
-    out_.tokens = best->input.str();
-    out_.tokenTable = best->table;
-    return support::ok();
-  }
-
-  Status findContext() {
-    for (const Lookup &lookup : lookups_) {
-      if (lookup.input == out_.tokens || rows(lookup.table) <= out_.context)
-        continue;
-      out_.context = rows(lookup.table);
-      out_.positionTable = model_.stored()[lookup.table].name;
-    }
+    inputs_.findContext(out_);
+    symbols_.insert(options_.dims.begin(), options_.dims.end());
     return support::ok();
   }
 
   // The value that the model or --dim gives to a dim of the tokens, 0 if none.
-  Result<int64_t> givenSize(int dim) {
-    const auto &d = typeOf(out_.tokens).shape().dim(dim);
-    if (d.has_dim_value() && d.dim_value() > 0)
-      return d.dim_value();
-    auto it = options_.dims.find(d.dim_param());
-    if (it == options_.dims.end())
-      return int64_t(0);
-    if (it->second <= 0)
-      return error("--dim ", it->first, "=", it->second, ": must be positive");
-    return it->second;
+  Result<int64_t> givenSize(int position) {
+    DimExpression dim = dimOf(inputs_, out_.tokens, position);
+    auto size = dim.evaluate(symbols_);
+    if (size && *size <= 0)
+      return error("--dim ", dim.text(), "=", *size, ": must be positive");
+    return size.value_or(0);
+  }
+  // Other inputs may have the same dim.
+  void bindSize(int position, int64_t size) {
+    DimExpression dim = dimOf(inputs_, out_.tokens, position);
+    if (dim.isName())
+      symbols_[dim.text()] = size;
   }
 
   Status bindSequence() {
@@ -137,6 +73,7 @@ private:
       return error("the sequence of ", out_.sequence, " is longer than the position table '",
                    out_.positionTable, "' of ", out_.context, " rows: use --seq ", out_.context,
                    " or less");
+    bindSize(1, out_.sequence);
     return support::ok();
   }
 
@@ -151,18 +88,23 @@ private:
       return error("input '", out_.tokens, "' has a batch of ", *given, ", micro-batch ",
                    options_.microBatch, " x dp ", options_.dp, " is ", out_.batch,
                    ": make their product ", *given, " or export with a dynamic batch");
+    bindSize(0, out_.batch);
     return support::ok();
   }
 
   Status checkDimNames() {
-    llvm::StringSet<> names;
+    std::set<std::string> names;
     std::string list;
-    for (auto [name, input] : inputs_)
-      for (const auto &d : input->type().tensor_type().shape().dim())
-        if (!d.dim_param().empty() && names.insert(d.dim_param()).second)
-          list += (list.empty() ? "" : ", ") + d.dim_param();
+    for (auto [name, input] : inputs_.all())
+      for (int d = 0; d < inputs_.rankOf(name); ++d) {
+        DimExpression dim = dimOf(inputs_, name, d);
+        for (const std::string &part : dim.names())
+          if (names.insert(part).second)
+            list += (list.empty() ? "" : ", ") + part;
+        names.insert(dim.text());
+      }
     for (const auto &[name, value] : options_.dims)
-      if (!names.contains(name))
+      if (!names.count(DimExpression(name).text()))
         return error("--dim ", name, ": the inputs have no such dimension, they have ",
                      list.empty() ? "none" : list);
     return support::ok();
@@ -172,54 +114,61 @@ private:
 
   // The names that programs take for inputs first, then what the graph does with
   // the input.
-  Default defaultOf(llvm::StringRef name) {
+  Default defaultOf(llvm::StringRef name, int64_t size) {
     if (name == "position_ids" || name == "cache_position")
       return Default::Positions;
-    if (name == "token_type_ids")
-      return Default::Zeros;
-    for (const Lookup &lookup : lookups_)
+    if (name == "token_type_ids" || inputs_.isCondition(name))
+      return Default::Zeros; // the branch without a past
+    for (const Lookup &lookup : inputs_.lookups())
       if (lookup.input == name)
-        return rows(lookup.table) < out_.sequence ? Default::Zeros : Default::Positions;
-    if (rankOf(name) < 2)
-      return rankOf(name) == 1 ? Default::Positions : Default::Zeros;
+        return inputs_.rows(lookup) < out_.sequence ? Default::Zeros : Default::Positions;
+    if (inputs_.rankOf(name) < 2)
+      return size > 1 ? Default::Positions : Default::Zeros;
     return Default::Ones;
   }
 
-  // Batch first, then the sequence; a cache (three dims or more) is empty.
-  Result<Shape> shapeOf(llvm::StringRef name) {
+  // What a dim is where neither file nor --dim says: the batch first, then the
+  // sequence; a cache (floats of three dims or more) is empty.
+  int64_t usualSize(llvm::StringRef name, int position, bool isCache) {
+    if (inputs_.rankOf(name) >= 2 && position == 0)
+      return out_.batch;
+    return isCache ? 0 : out_.sequence;
+  }
+
+  Result<Shape> shapeOf(llvm::StringRef name, bool isCache) {
     Shape shape;
-    for (const auto &d : typeOf(name).shape().dim()) {
-      size_t i = shape.size();
-      int64_t bound = rankOf(name) == 1 ? out_.sequence
-                      : i == 0          ? out_.batch
-                      : rankOf(name) == 2 ? out_.sequence
-                                          : 0;
-      if (d.has_dim_value() && d.dim_value() > 0) {
-        if (rankOf(name) <= 2 && d.dim_value() != bound)
-          return error("input '", name.str(), "' has size ", d.dim_value(), " where ", bound,
-                       " is needed: export with dynamic sizes");
-        bound = d.dim_value();
-      }
-      shape.push_back(bound);
+    int rank = inputs_.rankOf(name);
+    for (int i = 0; i < rank; ++i) {
+      DimExpression dim = dimOf(inputs_, name, i);
+      int64_t usual = usualSize(name, i, isCache),
+              size = dim.evaluate(symbols_).value_or(usual);
+      bool fixed = dim.names().empty(), single = rank == 1 && fixed && size == 1;
+      if (size < 0 || (size != usual && rank <= 2 && !single))
+        return error("input '", name.str(), "' has size ", size, " where training needs ", usual,
+                     ": ", fixed ? "export with dynamic sizes" : "leave out --dim of " + dim.text());
+      shape.push_back(size);
     }
     return shape;
   }
 
   Status bindOthers() {
-    for (auto [name, input] : inputs_) {
+    out_.arguments = {{out_.tokens, Element::I64, {out_.batch, out_.sequence}, true}};
+    for (auto [name, input] : inputs_.all()) {
       if (name == out_.tokens)
         continue;
-      auto element = elementOf(typeOf(name).elem_type());
-      if (!element || !typeOf(name).has_shape())
-        return error("input '", name.str(), "' (", elementName(typeOf(name).elem_type()),
-                     ") is not supported: tensors of float32, int64, int32 and bool are");
-      auto shape = shapeOf(name);
+      Element element = *elementOf(inputs_.typeOf(name).elem_type());
+      bool isCache = isFloat(element) && inputs_.rankOf(name) > 2;
+      auto shape = shapeOf(name, isCache);
       if (!shape)
         return shape.takeError();
       if (Status s = checkSize(name, *shape); !s)
         return s;
-      HostTensor value(*element, *shape);
-      Default kind = defaultOf(name);
+      HostTensor value(element, *shape);
+      Default kind = defaultOf(name, value.size());
+      if (value.size() && isCache)
+        return error("input '", name.str(), "' is a cache of shape ", toText(*shape),
+                     ", training has no past: leave out the --dim of its length, or export with "
+                     "a dynamic one");
       for (int64_t i = 0; i < value.size(); ++i)
         value.set(i, kind == Default::Positions ? i % out_.sequence
                                                 : int64_t(kind == Default::Ones));
@@ -239,5 +188,12 @@ private:
 
 Result<InputBinding> llmc::onnximport::bindInputs(const Model &model, const NodeOrder &order,
                                                   const CompileOptions &options) {
-  return Binder(model, order, options).run();
+  GraphInputs inputs(model, order);
+  if (Status s = inputs.check(); !s)
+    return error(model.path(), ": ", s.message());
+  auto out = options.infer ? bindInferInputs(inputs, model, options)
+                           : Binder(inputs, options).run();
+  if (!out)
+    return error(model.path(), ": ", out.message());
+  return out;
 }

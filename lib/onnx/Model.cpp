@@ -14,6 +14,9 @@ using llmc::support::Result;
 using llmc::support::Status;
 using ::onnx::TensorProto;
 
+// Newer sets that changed no operator we read may be added here.
+static constexpr int64_t oldestOpset = 7, newestOpset = 28;
+
 llvm::StringRef Model::fileName() const { return path_; }
 
 std::optional<unsigned> Model::find(llvm::StringRef name) const {
@@ -43,33 +46,52 @@ Status Model::load(llvm::StringRef path) {
   auto scanned = scanWire(map->bytes());
   if (!scanned)
     return error(path_, ": ", scanned.message());
-  scanned_ = std::move(*scanned);
   files_.push_back(std::make_unique<DataFile>(DataFile{path_, std::move(*map)}));
-  if (scanned_.skeleton.size() > INT32_MAX)
+  if (scanned->skeleton.size() > INT32_MAX)
     return error(path_, ": more than 2 GiB besides weights");
-  if (!proto_.ParseFromString(scanned_.skeleton))
+  if (!proto_.ParseFromString(scanned->skeleton))
     return error(path_, ": not a readable ONNX file: protobuf refuses it");
-  scanned_.skeleton = {};
+  scanned->skeleton = {};
   if (Status s = checkGraph(); !s)
     return s;
+  auto flat = flatten(proto_);
+  if (!flat)
+    return error(path_, ": ", flat.message());
+  flat_ = std::move(*flat);
   return addTensors();
 }
 
 Status Model::checkGraph() {
   if (!proto_.has_graph())
     return error(path_, ": not an ONNX model: it has no graph");
-  if (graph().output_size() == 0 || graph().node_size() == 0)
-    return error(path_, ": the graph has no ", graph().node_size() ? "outputs" : "nodes");
-  if (graph().sparse_initializer_size())
-    return error(path_, ": sparse initializer '", graph().sparse_initializer(0).values().name(),
-                 "' is not supported: store it densely");
-  for (const auto &set : proto_.opset_import())
-    if (set.domain().empty() || set.domain() == "ai.onnx")
-      opset_ = set.version();
-  if (opset_ < 7)
-    return error(path_, ": operator set ", opset_,
-                 " is too old: 7 and newer are read (export again, 18 is a good choice)");
-  return support::ok();
+  if (graph().output_size() == 0)
+    return error(path_, ": the graph has no outputs");
+  return checkOpsets();
+}
+
+// Operators are known by what they mean, so what matters is from when to when.
+Status Model::checkOpsets() {
+  auto check = [&](const auto &imports, const std::string &where) -> Status {
+    for (const auto &set : imports) {
+      if (!set.domain().empty() && set.domain() != "ai.onnx")
+        continue;
+      if (set.version() < oldestOpset || set.version() > newestOpset)
+        return error(path_, ": ", where, "operator set ", set.version(),
+                     set.version() < oldestOpset ? " is too old: " : " is not known: ",
+                     oldestOpset, " to ", newestOpset,
+                     " are read (export again, 18 is a good choice)");
+    }
+    return support::ok();
+  };
+  for (const auto &function : proto_.functions())
+    if (Status s = check(function.opset_import(), "function '" + function.name() + "': "); !s)
+      return s;
+  return check(proto_.opset_import(), "");
+}
+
+const Branches *Model::branchesOf(const ::onnx::NodeProto &node) const {
+  auto it = flat_.branches.find(&node);
+  return it == flat_.branches.end() ? nullptr : &it->second;
 }
 
 std::optional<unsigned> Model::valueOf(const ::onnx::NodeProto &node) const {
@@ -83,27 +105,20 @@ Status Model::addTensors() {
     if (!s)
       problems += "\n  " + s.message();
   };
-  for (int i = 0; i < graph().initializer_size(); ++i)
-    note(addNamed(locate(graph().initializer(i).name(), graph().initializer(i),
-                         scanned_.initializers[i])));
-  for (int n = 0; n < graph().node_size(); ++n) {
-    const auto &node = graph().node(n);
-    bool fills = node.op_type() == "ConstantOfShape";
-    if ((!fills && node.op_type() != "Constant") || node.output_size() != 1)
+  for (const auto &[name, tensor] : flat_.initializers)
+    note(addNamed(locate(name, *tensor)));
+  for (const Node &node : flat_.nodes) {
+    bool fills = node.op() == "ConstantOfShape";
+    const auto *value = node.find("value");
+    if ((!fills && node.op() != "Constant") || node.proto->output_size() != 1 || !value ||
+        !value->has_t())
       continue;
-    for (int a = 0; a < node.attribute_size(); ++a) {
-      if (node.attribute(a).name() != "value" || !node.attribute(a).has_t())
-        continue;
-      auto range = scanned_.attributes.find({n, a});
-      auto tensor = locate(node.output(0), node.attribute(a).t(),
-                           range == scanned_.attributes.end() ? std::nullopt
-                                                              : std::optional(range->second));
-      if (!fills || !tensor) {
-        note(addNamed(std::move(tensor)));
-      } else {
-        values_[&node] = stored_.size();
-        stored_.push_back(std::move(*tensor));
-      }
+    auto tensor = locate(node.proto->output(0), value->t());
+    if (!fills || !tensor) {
+      note(addNamed(std::move(tensor)));
+    } else {
+      values_[node.proto] = stored_.size();
+      stored_.push_back(std::move(*tensor));
     }
   }
   if (!problems.empty())
@@ -156,8 +171,7 @@ static uint64_t heldBits(const TensorProto &proto, Element element, int64_t i) {
   }
 }
 
-Result<StoredTensor> Model::locate(const std::string &name, const TensorProto &proto,
-                                   std::optional<ByteRange> range) {
+Result<StoredTensor> Model::locate(const std::string &name, const TensorProto &proto) {
   StoredTensor tensor;
   tensor.name = name;
   if (name.empty())
@@ -174,13 +188,9 @@ Result<StoredTensor> Model::locate(const std::string &name, const TensorProto &p
   if (proto.data_location() == TensorProto::EXTERNAL) {
     if (Status s = locateExternal(proto, tensor); !s)
       return error("'", name, "': ", s.message());
-  } else if (range) {
+  } else if (proto.has_raw_data()) {
     tensor.file = 0;
-    tensor.bytes = *range;
-  } else if (*element == Element::F32 && *count > 1) {
-    // A parameter must be one array, so that it can be read in place.
-    return error("'", name, "': its ", *count, " values are ",
-                 proto.float_data_size() ? "stored one by one: save them as raw_data" : "missing");
+    tensor.bytes = placeOf(proto.raw_data());
   } else if (int64_t held = heldValues(proto, *element);
              held == *count || (bitWidth(*element) < 8 && held > *count && held < *count + 4)) {
     tensor.proto = &proto;

@@ -2,6 +2,7 @@
 #ifndef LLMC_LIB_ONNX_MODEL_H
 #define LLMC_LIB_ONNX_MODEL_H
 
+#include "lib/onnx/Flatten.h"
 #include "lib/onnx/HostTensor.h"
 #include "lib/onnx/WireScan.h"
 #include "lib/support/Error.h"
@@ -12,8 +13,8 @@
 
 namespace llmc::onnximport {
 
-// A tensor that the file holds or names: an initializer, or the value of a
-// Constant node (then under the name of the node's output).
+// A tensor that the file holds or names: an initializer of the graph or of a
+// subgraph, or the value of a Constant node (under the name of its output).
 struct StoredTensor {
   std::string name;
   Element element = Element::F32;
@@ -37,7 +38,12 @@ public:
   // lists all tensors that are missing or of a wrong size.
   static support::Result<std::unique_ptr<Model>> open(llvm::StringRef path);
 
+  const ::onnx::ModelProto &proto() const { return proto_; }
   const ::onnx::GraphProto &graph() const { return proto_.graph(); }
+  // The nodes, functions and subgraphs flattened (lib/onnx/Flatten.h).
+  llvm::ArrayRef<Node> nodes() const { return flat_.nodes; }
+  // Of an If; null for other nodes.
+  const Branches *branchesOf(const ::onnx::NodeProto &node) const;
   const std::string &path() const { return path_; }
   // What error messages call the file.
   llvm::StringRef fileName() const;
@@ -58,15 +64,15 @@ private:
   Model() = default;
   support::Status load(llvm::StringRef path);
   support::Status checkGraph();
+  support::Status checkOpsets();
   support::Status addTensors();
-  support::Result<StoredTensor> locate(const std::string &name, const ::onnx::TensorProto &proto,
-                                       std::optional<ByteRange> range);
+  support::Result<StoredTensor> locate(const std::string &name, const ::onnx::TensorProto &proto);
   support::Status addNamed(support::Result<StoredTensor> tensor);
   support::Status locateExternal(const ::onnx::TensorProto &proto, StoredTensor &tensor);
 
   std::string path_;
   ::onnx::ModelProto proto_;
-  ScannedFile scanned_;
+  FlatGraph flat_;
   int64_t opset_ = 1;
   std::vector<StoredTensor> stored_;
   llvm::StringMap<unsigned> byName_;

@@ -1,7 +1,5 @@
 #include "lib/onnx/NodeOrder.h"
 
-#include "llvm/ADT/StringSet.h"
-
 using namespace llmc;
 using namespace llmc::onnximport;
 using llmc::support::error;
@@ -9,100 +7,118 @@ using llmc::support::Result;
 using llmc::support::Status;
 
 namespace {
+enum State : uint8_t { Fresh, Open, Done };
+}
 
-class Walk {
-public:
-  explicit Walk(const Model &model) : model_(model), graph_(model.graph()) {}
+Status Walk::index() {
+  std::string twice;
+  for (const auto &input : model_.graph().input())
+    if (!inputs_.insert(input.name()).second)
+      twice += "\n  '" + input.name() + "', twice an input";
+  auto nodes = model_.nodes();
+  for (size_t n = 0; n < nodes.size(); ++n)
+    for (const std::string &name : nodes[n].proto->output()) {
+      bool stored = nodes[n].op() != "Constant" && model_.find(name);
+      bool fresh = name.empty() || definedBy_.try_emplace(name, n).second;
+      if (!fresh || stored || (!name.empty() && inputs_.contains(name)))
+        twice += "\n  '" + name + "', again by " + nodes[n].label();
+    }
+  if (!twice.empty())
+    return error(model_.path(), ": values that are defined twice:", twice);
+  return support::ok();
+}
 
-  Result<NodeOrder> run() {
-    if (Status s = index(); !s)
-      return s.takeError();
-    const std::string &output = graph_.output(0).name();
-    if (Status s = require(output, "the graph's first output"); !s)
-      return s.takeError();
-    if (!undefined_.empty())
-      return error(model_.path(), ": values that nothing defines:", undefined_);
-    return std::move(order_);
-  }
-
-private:
-  const Model &model_;
-  const ::onnx::GraphProto &graph_;
-  llvm::StringMap<int> definedBy_;
-  llvm::StringSet<> inputs_, missing_;
-  std::string undefined_;
-  NodeOrder order_;
-
-  Status index() {
-    std::string twice;
-    for (const auto &input : graph_.input())
-      inputs_.insert(input.name());
-    for (int n = 0; n < graph_.node_size(); ++n)
-      for (const std::string &name : graph_.node(n).output()) {
-        bool stored = graph_.node(n).op_type() != "Constant" && model_.find(name);
-        bool fresh = name.empty() || definedBy_.try_emplace(name, n).second;
-        if (!fresh || stored || (!name.empty() && inputs_.contains(name)))
-          twice += "\n  '" + name + "', again by " +
-                   Node(graph_.node(n), model_.opset()).label();
-      }
-    if (!twice.empty())
-      return error(model_.path(), ": values that are defined twice:", twice);
+Status Walk::enter(const std::string &value, llvm::function_ref<std::string()> user) {
+  if (value.empty() || inputs_.contains(value) || model_.find(value))
     return support::ok();
+  auto it = definedBy_.find(value);
+  if (it == definedBy_.end()) {
+    if (missing_.insert(value).second)
+      undefined_ += "\n  '" + value + "', used by " + user();
+  } else if (state_[it->second] == Open) {
+    return error(model_.path(), ": the graph has a cycle through ",
+                 model_.nodes()[it->second].label(), " and ", user());
+  } else if (state_[it->second] == Fresh) {
+    state_[it->second] = Open;
+    stack_.push_back({it->second});
   }
+  return support::ok();
+}
 
-  bool isLeaf(const std::string &name) const {
-    return name.empty() || inputs_.contains(name) || model_.find(name).has_value();
+// Null after the last one. What an If needs besides its condition is known when
+// that has been visited.
+const std::string *Walk::nextOperand(Frame &frame, Choose choose) {
+  const Node &node = model_.nodes()[frame.node];
+  size_t at = frame.next++, inputs = node.inputs();
+  if (at < inputs)
+    return &node.proto->input(at);
+  const Branches *branches = model_.branchesOf(*node.proto);
+  if (!branches)
+    return nullptr;
+  if (at == inputs)
+    frame.taken = choose(node);
+  at -= inputs;
+  for (auto [results, taken] : {std::pair(&branches->whenTrue, Taken::True),
+                                std::pair(&branches->whenFalse, Taken::False)}) {
+    if (frame.taken != taken && frame.taken != Taken::Both)
+      continue;
+    if (at < results->size())
+      return &(*results)[at];
+    at -= results->size();
   }
+  return nullptr;
+}
 
-  void noteUndefined(const std::string &name, const std::string &user) {
-    if (missing_.insert(name).second)
-      undefined_ += "\n  '" + name + "', used by " + user;
-  }
-
-  // Depth first without recursion: graphs are deeper than a stack.
-  Status require(const std::string &name, const std::string &user) {
-    enum : uint8_t { Fresh, Open, Done };
-    std::vector<uint8_t> state(graph_.node_size(), Fresh);
-    std::vector<std::pair<int, int>> stack; // node, next operand
-    auto enter = [&](const std::string &value, const std::string &by) -> Status {
-      if (isLeaf(value))
-        return support::ok();
-      auto it = definedBy_.find(value);
-      if (it == definedBy_.end()) {
-        noteUndefined(value, by);
-      } else if (state[it->second] == Open) {
-        return error(model_.path(), ": the graph has a cycle through ",
-                     Node(graph_.node(it->second), model_.opset()).label(), " and ", by);
-      } else if (state[it->second] == Fresh) {
-        state[it->second] = Open;
-        stack.push_back({it->second, 0});
-      }
-      return support::ok();
-    };
-    if (Status s = enter(name, user); !s)
+// Depth first without recursion: graphs are deeper than a stack.
+Status Walk::run(llvm::ArrayRef<std::string> values, Visit visit, Choose choose) {
+  state_.assign(model_.nodes().size(), Fresh);
+  for (const std::string &value : values) {
+    if (Status s = enter(value, [] { return std::string("the graph's outputs"); }); !s)
       return s;
-    while (!stack.empty()) {
-      auto [n, operand] = stack.back();
-      const auto &node = graph_.node(n);
-      if (operand < node.input_size()) {
-        ++stack.back().second;
-        if (Status s = enter(node.input(operand), Node(node, model_.opset()).label()); !s)
+    while (!stack_.empty()) {
+      unsigned n = stack_.back().node;
+      const Node &node = model_.nodes()[n];
+      if (const std::string *operand = nextOperand(stack_.back(), choose)) {
+        if (Status s = enter(*operand, [&] { return node.label(); }); !s)
           return s;
         continue;
       }
-      state[n] = Done;
-      stack.pop_back();
-      for (const std::string &output : node.output())
-        order_.producer[output] = order_.nodes.size();
-      order_.nodes.emplace_back(node, model_.opset());
+      state_[n] = Done;
+      stack_.pop_back();
+      visit(node);
     }
-    return support::ok();
   }
-};
+  if (!undefined_.empty())
+    return error(model_.path(), ": values that nothing defines:", undefined_);
+  return support::ok();
+}
 
-} // namespace
+// By the file alone.
+static Taken chooseStored(const Model &model, const Node &node) {
+  auto stored = model.find(node.input(0));
+  if (!stored || model.stored()[*stored].count() != 1)
+    return Taken::Both;
+  return model.read(model.stored()[*stored]).number(0) != 0 ? Taken::True : Taken::False;
+}
 
-Result<NodeOrder> llmc::onnximport::orderNodes(const Model &model) { return Walk(model).run(); }
+Result<NodeOrder> llmc::onnximport::orderNodes(const Model &model, bool allOutputs) {
+  NodeOrder order;
+  for (const auto &output : model.graph().output())
+    if (allOutputs || order.results.empty())
+      order.results.push_back(output.name());
+  Walk walk(model);
+  if (Status s = walk.index(); !s)
+    return s.takeError();
+  auto visit = [&](const Node &node) {
+    for (const std::string &output : node.proto->output())
+      order.producer[output] = order.nodes.size();
+    order.nodes.push_back(node);
+  };
+  auto choose = [&](const Node &node) { return chooseStored(model, node); };
+  if (Status s = walk.run(order.results, visit, choose); !s)
+    return s.takeError();
+  return std::move(order);
+}
 
 Status llmc::onnximport::checkOps(const Model &model, const NodeOrder &order,
                                   llvm::function_ref<bool(llvm::StringRef)> isKnown) {
@@ -110,7 +126,7 @@ Status llmc::onnximport::checkOps(const Model &model, const NodeOrder &order,
   size_t count = 0;
   for (const Node &node : order.nodes) {
     std::string op = node.qualifiedOp();
-    if (isKnown(op))
+    if (isKnown(op) || model.branchesOf(*node.proto))
       continue;
     unknown[op].push_back(node.name());
     ++count;

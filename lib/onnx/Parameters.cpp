@@ -1,5 +1,6 @@
 #include "lib/onnx/Parameters.h"
 
+#include "lib/support/Pages.h"
 #include "mlir/IR/SymbolTable.h"
 #include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/StringSet.h"
@@ -18,7 +19,7 @@ static std::vector<unsigned> headMatrices(const Model &model, const NodeOrder &o
   static const llvm::StringSet<> passed = {"Identity", "Cast", "Reshape", "Add", "Mul", "Div",
                                            "Tanh", "Slice"};
   std::vector<unsigned> found;
-  std::vector<llvm::StringRef> open = {model.graph().output(0).name()};
+  llvm::SmallVector<llvm::StringRef> open = {model.graph().output(0).name()};
   llvm::StringSet<> seen;
   while (!open.empty()) {
     llvm::StringRef name = open.back();
@@ -27,6 +28,10 @@ static std::vector<unsigned> headMatrices(const Model &model, const NodeOrder &o
     if (it == order.producer.end() || !seen.insert(name).second)
       continue;
     const Node &node = order.nodes[it->second];
+    if (const Branches *branches = model.branchesOf(*node.proto))
+      for (auto [i, output] : llvm::enumerate(node.proto->output()))
+        if (output == name)
+          open.append({branches->whenTrue[i], branches->whenFalse[i]});
     bool product = node.op() == "MatMul" || node.op() == "Gemm";
     if (!product && !passed.contains(node.op()))
       continue;
@@ -36,8 +41,11 @@ static std::vector<unsigned> headMatrices(const Model &model, const NodeOrder &o
         open.push_back(operand);
         continue;
       }
-      auto from = order.producer.find(operand);
-      if (from != order.producer.end() && order.nodes[from->second].op() == "Transpose")
+      // A weight may be transposed or cast on the way.
+      for (auto from = order.producer.find(operand);
+           from != order.producer.end() && (order.nodes[from->second].op() == "Transpose" ||
+                                            order.nodes[from->second].op() == "Cast");
+           from = order.producer.find(operand))
         operand = order.nodes[from->second].input(0);
       if (auto tensor = model.find(operand))
         found.push_back(*tensor);
@@ -46,24 +54,62 @@ static std::vector<unsigned> headMatrices(const Model &model, const NodeOrder &o
   return found;
 }
 
+// Walks both in pieces and lets go of what it has read: a table may be larger than
+// the memory.
+constexpr int64_t largestPiece = int64_t(64) << 20;
+
+static bool equalBytes(const std::byte *x, const std::byte *y, int64_t size) {
+  for (int64_t at = 0; at < size; at += largestPiece) {
+    int64_t piece = std::min(largestPiece, size - at);
+    if (std::memcmp(x + at, y + at, piece))
+      return false;
+    support::releasePages(x + at, piece);
+    support::releasePages(y + at, piece);
+  }
+  return true;
+}
+
+// Whether y, [columns, rows], is the transpose of x, [rows, columns].
+template <class T>
+static bool equalSwapped(const std::byte *x, const std::byte *y, int64_t rows, int64_t columns) {
+  constexpr int64_t block = 64;          // cache-sized squares
+  constexpr int64_t strip = 4096 / sizeof(T); // rows of x: whole pages of y
+  auto at = [](const std::byte *base, int64_t index) {
+    T value;
+    std::memcpy(&value, base + index * sizeof(T), sizeof(T));
+    return value;
+  };
+  int64_t sinceRelease = 0;
+  for (int64_t s0 = 0; s0 < rows; s0 += strip) {
+    int64_t s1 = std::min(s0 + strip, rows);
+    for (int64_t c0 = 0; c0 < columns; c0 += block)
+      for (int64_t r0 = s0; r0 < s1; r0 += block)
+        for (int64_t c = c0; c < std::min(c0 + block, columns); ++c)
+          for (int64_t r = r0; r < std::min(r0 + block, s1); ++r)
+            if (at(x, r * columns + c) != at(y, c * rows + r))
+              return false;
+    sinceRelease += (s1 - s0) * columns * sizeof(T);
+    if (sinceRelease < largestPiece && s1 < rows)
+      continue;
+    support::releasePages(x, rows * columns * sizeof(T));
+    support::releasePages(y, rows * columns * sizeof(T));
+    sinceRelease = 0;
+  }
+  return true;
+}
+
 // Whether matrix `b` holds a's elements, at swapped indices if `transposed`.
 static bool equalMatrices(const Model &model, const StoredTensor &a, const StoredTensor &b,
                           bool transposed) {
   const std::byte *x = model.bytesOf(a), *y = model.bytesOf(b);
   if (!x || !y)
     return false;
-  size_t size = bitWidth(a.element) / 8;
+  int width = bitWidth(a.element);
   if (!transposed)
-    return std::memcmp(x, y, a.count() * size) == 0;
-  int64_t rows = a.shape[0], columns = a.shape[1];
-  constexpr int64_t block = 64; // both files are walked in cache-sized squares
-  for (int64_t r0 = 0; r0 < rows; r0 += block)
-    for (int64_t c0 = 0; c0 < columns; c0 += block)
-      for (int64_t r = r0; r < std::min(r0 + block, rows); ++r)
-        for (int64_t c = c0; c < std::min(c0 + block, columns); ++c)
-          if (std::memcmp(x + (r * columns + c) * size, y + (c * rows + r) * size, size))
-            return false;
-  return true;
+    return equalBytes(x, y, a.count() * (width / 8));
+  return width == 16   ? equalSwapped<uint16_t>(x, y, a.shape[0], a.shape[1])
+         : width == 32 ? equalSwapped<uint32_t>(x, y, a.shape[0], a.shape[1])
+                       : equalSwapped<uint64_t>(x, y, a.shape[0], a.shape[1]);
 }
 
 void Parameters::tieHead(const NodeOrder &order, std::optional<unsigned> table) {
@@ -168,6 +214,8 @@ void Parameters::useWholeSource(llvm::ArrayRef<Argument *> arguments) {
   arguments_.push_back(std::make_unique<Argument>(Argument{whole, roles, value}));
 }
 
+constexpr int64_t largestConstant = 1 << 20;
+
 void Parameters::finish(ModuleOp module, func::FuncOp func) {
   llvm::MapVector<unsigned, std::vector<Argument *>> bySource;
   for (auto &argument : arguments_)
@@ -180,7 +228,9 @@ void Parameters::finish(ModuleOp module, func::FuncOp func) {
     std::vector<const View *> views;
     for (Argument *argument : arguments)
       views.push_back(&argument->view);
-    if (!trained)
+    // What is not trained may still be too large to be held in the program.
+    bool large = infer_ && model_.stored()[tensor].count() > largestConstant;
+    if (!trained && !large)
       for (Argument *argument : arguments)
         makeConstant(*argument);
     else if (!tile(views, model_.stored()[tensor].count()))
@@ -217,7 +267,12 @@ void Parameters::declareSource(OpBuilder &builder, unsigned tensor, const std::s
     bool swapped = view.strides.size() == 2 && view.strides.front() < view.strides.back();
     (swapped ? transposed : aliases).push_back(builder.getStringAttr(model_.stored()[head].name));
   }
-  auto type = RankedTensorType::get(stored.shape, builder.getF32Type());
+  // Other floats than f32 are cast when they are loaded.
+  Type element = stored.element == Element::F16    ? Type(builder.getF16Type())
+                 : stored.element == Element::BF16 ? Type(builder.getBF16Type())
+                 : stored.element == Element::F64  ? Type(builder.getF64Type())
+                                                   : Type(builder.getF32Type());
+  auto type = RankedTensorType::get(stored.shape, element);
   auto location = NameLoc::get(builder.getStringAttr(stored.name));
   bool placed = fromFile_ && stored.file;
   auto source = graph::SourceOp::create(

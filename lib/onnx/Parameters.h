@@ -16,8 +16,8 @@ enum class Role { Plain, Table, Weight, Bias, Scale };
 
 class Parameters {
 public:
-  Parameters(const Model &model, mlir::Block &body, bool fromFile)
-      : model_(model), body_(body), fromFile_(fromFile) {}
+  Parameters(const Model &model, mlir::Block &body, const CompileOptions &options)
+      : model_(model), body_(body), fromFile_(options.weights.empty()), infer_(options.infer) {}
 
   // An embedding table and the matrix of the logits that hold equal elements,
   // the one perhaps transposed, are one parameter.
@@ -49,7 +49,7 @@ private:
 
   const Model &model_;
   mlir::Block &body_;
-  bool fromFile_;
+  bool fromFile_, infer_;
   std::map<unsigned, View> tied_; // head -> view of the table
   std::vector<std::unique_ptr<Argument>> arguments_;
   std::set<unsigned> constants_;

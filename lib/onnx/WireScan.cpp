@@ -1,7 +1,9 @@
 #include "lib/onnx/WireScan.h"
 
+#include <algorithm>
 #include <cassert>
-#include <string_view>
+#include <cstring>
+#include <optional>
 
 using namespace llmc::onnximport;
 using llmc::support::error;
@@ -10,18 +12,33 @@ using llmc::support::Status;
 
 namespace {
 
-// Field numbers of onnx-ml.proto.
-enum : uint64_t {
-  ModelGraph = 7,
-  GraphNode = 1,
-  GraphInitializer = 5,
-  NodeAttribute = 5,
-  AttributeTensor = 5,
-  TensorFloatData = 4,
-  TensorRawData = 9,
-  TensorDoubleData = 10,
-};
 enum : uint64_t { Varint = 0, Fixed64 = 1, Bytes = 2, Fixed32 = 5 };
+
+// The messages on the way to a tensor.
+enum class Message { Model, Graph, Function, Node, Attribute, Tensor };
+
+struct Step {
+  Message from;
+  uint64_t field; // of onnx-ml.proto
+  Message to;
+};
+constexpr Step kSteps[] = {
+    {Message::Model, 7, Message::Graph},          // graph
+    {Message::Model, 25, Message::Function},      // functions
+    {Message::Graph, 1, Message::Node},           // node
+    {Message::Graph, 5, Message::Tensor},         // initializer
+    {Message::Function, 7, Message::Node},        // node
+    {Message::Function, 11, Message::Attribute},  // attribute_proto
+    {Message::Node, 5, Message::Attribute},       // attribute
+    {Message::Attribute, 5, Message::Tensor},     // t
+    {Message::Attribute, 6, Message::Graph},      // g
+    {Message::Attribute, 10, Message::Tensor},    // tensors
+    {Message::Attribute, 11, Message::Graph},     // graphs
+};
+enum : uint64_t { TensorFloatData = 4, TensorRawData = 9, TensorDoubleData = 10 };
+
+// Three messages a subgraph; protobuf itself stops at 100.
+constexpr int kDeepest = 96;
 
 using Span = std::string_view;
 
@@ -35,11 +52,29 @@ class Scanner {
 public:
   explicit Scanner(Span file) : base_(file.data()) {}
 
-  ScannedFile result;
-
-  Status model(Span in) {
-    return rewrite(in, ModelGraph, result.skeleton,
-                   [&](Span graph, std::string &out) { return this->graph(graph, out); });
+  // Copies a message but for the elements of its tensors.
+  Status copy(Message message, Span in, std::string &out, int depth = 0) {
+    if (message == Message::Tensor)
+      return tensor(in, out);
+    if (depth > kDeepest)
+      return malformed(in.data(), "graphs nested too deep");
+    Field field;
+    while (!in.empty()) {
+      if (Status s = next(in, field); !s)
+        return s;
+      const Step *step = field.type == Bytes ? findStep(message, field.number) : nullptr;
+      if (!step) {
+        out.append(field.whole);
+        continue;
+      }
+      std::string sub;
+      if (Status s = copy(step->to, field.payload, sub, depth + 1); !s)
+        return s;
+      append(out, field.number << 3 | Bytes);
+      append(out, sub.size());
+      out += sub;
+    }
+    return llmc::support::ok();
   }
 
 private:
@@ -100,30 +135,17 @@ private:
     out.push_back(static_cast<char>(value));
   }
 
-  // Copies a message; sub-messages of field `number` go through `inner`.
-  template <class Inner>
-  Status rewrite(Span in, uint64_t number, std::string &out, Inner inner) {
-    Field field;
-    while (!in.empty()) {
-      if (Status s = next(in, field); !s)
-        return s;
-      if (field.number != number || field.type != Bytes) {
-        out.append(field.whole);
-        continue;
-      }
-      std::string sub;
-      if (Status s = inner(field.payload, sub); !s)
-        return s;
-      append(out, number << 3 | Bytes);
-      append(out, sub.size());
-      out += sub;
-    }
-    return llmc::support::ok();
+  static const Step *findStep(Message from, uint64_t field) {
+    for (const Step &step : kSteps)
+      if (step.from == from && step.field == field)
+        return &step;
+    return nullptr;
   }
 
-  // Leaves out the tensor's array where it is one contiguous piece.
-  Status tensor(Span in, std::string &out, std::optional<ByteRange> &range) {
+  // Puts the place of the tensor's array where that is one contiguous piece.
+  Status tensor(Span in, std::string &out) {
     Field field;
+    std::optional<ByteRange> range;
     while (!in.empty()) {
       if (Status s = next(in, field); !s)
         return s;
@@ -139,49 +161,12 @@ private:
       if (!range || !field.payload.empty())
         range = {static_cast<uint64_t>(field.payload.data() - base_), field.payload.size()};
     }
+    if (!range)
+      return llmc::support::ok();
+    append(out, TensorRawData << 3 | Bytes);
+    append(out, sizeof *range);
+    out.append(reinterpret_cast<const char *>(&*range), sizeof *range);
     return llmc::support::ok();
-  }
-
-  Status graph(Span in, std::string &out) {
-    Field field;
-    while (!in.empty()) {
-      if (Status s = next(in, field); !s)
-        return s;
-      bool rewritten = field.type == Bytes &&
-                       (field.number == GraphNode || field.number == GraphInitializer);
-      if (!rewritten) {
-        out.append(field.whole);
-        continue;
-      }
-      std::string sub;
-      Status s = field.number == GraphNode ? node(field.payload, sub)
-                                           : initializer(field.payload, sub);
-      if (!s)
-        return s;
-      append(out, field.number << 3 | Bytes);
-      append(out, sub.size());
-      out += sub;
-    }
-    return llmc::support::ok();
-  }
-
-  Status initializer(Span in, std::string &out) {
-    return tensor(in, out, result.initializers.emplace_back());
-  }
-
-  size_t nodes_ = 0;
-  Status node(Span in, std::string &out) {
-    size_t index = nodes_++, attribute = 0;
-    return rewrite(in, NodeAttribute, out, [&](Span text, std::string &sub) -> Status {
-      std::optional<ByteRange> range;
-      Status s = rewrite(text, AttributeTensor, sub, [&](Span t, std::string &inner) {
-        return tensor(t, inner, range);
-      });
-      if (range)
-        result.attributes[{index, attribute}] = *range;
-      ++attribute;
-      return s;
-    });
   }
 };
 
@@ -189,8 +174,15 @@ private:
 
 Result<ScannedFile> llmc::onnximport::scanWire(std::span<const std::byte> file) {
   Span text(reinterpret_cast<const char *>(file.data()), file.size());
-  Scanner scanner(text);
-  if (Status s = scanner.model(text); !s)
+  ScannedFile out;
+  if (Status s = Scanner(text).copy(Message::Model, text, out.skeleton); !s)
     return s.takeError();
-  return std::move(scanner.result);
+  return std::move(out);
+}
+
+ByteRange llmc::onnximport::placeOf(std::string_view rawData) {
+  ByteRange place;
+  assert(rawData.size() == sizeof place);
+  std::memcpy(&place, rawData.data(), std::min(rawData.size(), sizeof place));
+  return place;
 }

@@ -6,12 +6,9 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <map>
-#include <optional>
 #include <span>
 #include <string>
-#include <utility>
-#include <vector>
+#include <string_view>
 
 namespace llmc::onnximport {
 
@@ -20,18 +17,19 @@ struct ByteRange {
   uint64_t offset = 0, size = 0;
 };
 
-// The file without the elements of its tensors, and where those are. Tensors
-// are named by position: protobuf keeps the order of repeated fields.
+// The file, a ModelProto, without the elements of its tensors. A tensor whose
+// elements are one array, at any depth of subgraphs and functions, has in
+// `raw_data` the place of the array: read it with `placeOf`.
 struct ScannedFile {
-  std::string skeleton; // a ModelProto
-  std::vector<std::optional<ByteRange>> initializers;
-  // (node, attribute) -> elements of the attribute's tensor.
-  std::map<std::pair<size_t, size_t>, ByteRange> attributes;
+  std::string skeleton;
 };
 
 // Protobuf itself copies every byte and stops at 2 GiB; the walk does neither.
 // Fails on anything that is not a sequence of well-formed fields.
 support::Result<ScannedFile> scanWire(std::span<const std::byte> file);
+
+// What stands in `raw_data` of the skeleton.
+ByteRange placeOf(std::string_view rawData);
 
 } // namespace llmc::onnximport
 

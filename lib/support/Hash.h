@@ -15,6 +15,11 @@ inline uint64_t hash64(std::string_view text) {
   return hash64(text.data(), text.size());
 }
 
+// Of a file of up to 16 MiB all bytes; of a larger one 256 blocks of 64 KiB, evenly
+// spread, the first and the last among them: it notices a file that was written
+// anew, not every changed byte, and costs the same for weights of any size.
+uint64_t sampledHash(const void *data, size_t size);
+
 } // namespace llmc::support
 
 #endif // LLMC_LIB_SUPPORT_HASH_H

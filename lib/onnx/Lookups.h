@@ -1,0 +1,60 @@
+// The graph's inputs by name, and which of them are looked up in tables.
+#ifndef LLMC_LIB_ONNX_LOOKUPS_H
+#define LLMC_LIB_ONNX_LOOKUPS_H
+
+#include "lib/onnx/DimExpression.h"
+#include "lib/onnx/Inputs.h"
+#include "llvm/ADT/MapVector.h"
+
+namespace llmc::onnximport {
+
+// A Gather from a stored float matrix.
+struct Lookup {
+  unsigned table;
+  llvm::StringRef input; // the graph input that is the index, empty if computed
+};
+
+class GraphInputs {
+public:
+  GraphInputs(const Model &model, const NodeOrder &order);
+
+  // Inputs without a stored value, in order.
+  const llvm::MapVector<llvm::StringRef, const ::onnx::ValueInfoProto *> &all() const {
+    return inputs_;
+  }
+  const ::onnx::TypeProto::Tensor &typeOf(llvm::StringRef input) const {
+    return inputs_.find(input)->second->type().tensor_type();
+  }
+  int rankOf(llvm::StringRef input) const { return typeOf(input).shape().dim_size(); }
+  llvm::ArrayRef<Lookup> lookups() const { return lookups_; }
+  int64_t rows(const Lookup &lookup) const { return model_.stored()[lookup.table].shape[0]; }
+
+  // An error for the first input that is no tensor of numbers of known rank, or
+  // has a dim that is negative or (but for caches: three dims or more) 0.
+  support::Status check() const;
+  // Sets tokens and tokenTable where an input is one; else leaves them empty.
+  void findTokens(InputBinding &out) const;
+  // Sets context and positionTable.
+  void findContext(InputBinding &out) const;
+  // Whether the input decides an If.
+  bool isCondition(llvm::StringRef input) const;
+
+private:
+  llvm::StringRef originOf(llvm::StringRef name) const;
+  void addLookup(llvm::StringRef table, llvm::StringRef index);
+
+  const Model &model_;
+  const NodeOrder &order_;
+  llvm::MapVector<llvm::StringRef, const ::onnx::ValueInfoProto *> inputs_;
+  std::vector<Lookup> lookups_;
+};
+
+// A dim that has no name either is called "INPUT.POSITION".
+DimExpression dimOf(const GraphInputs &inputs, llvm::StringRef input, int position);
+
+support::Result<InputBinding> bindInferInputs(const GraphInputs &inputs, const Model &model,
+                                              const CompileOptions &options);
+
+} // namespace llmc::onnximport
+
+#endif // LLMC_LIB_ONNX_LOOKUPS_H
