@@ -5,6 +5,7 @@
 #include "mlir/Parser/Parser.h"
 
 #include <cmath>
+#include <complex>
 #include <limits>
 
 using namespace mlir;
@@ -69,6 +70,12 @@ static std::vector<Formula> elementwiseFormulas() {
   UNARY("erf", "", any, std::erf(x));
   UNARY("sigmoid", "", any, std::exp(x) / (1 + std::exp(x)));
   UNARY("relu", "", any, (x + std::abs(x)) / 2);
+  UNARY("abs", "", any, std::sqrt(x * x));
+  UNARY("sign", "", any, x < 0 ? -1 : 1);
+  UNARY("sin", "", any, std::cos(x - M_PI / 2));
+  UNARY("cos", "", any, std::sin(x + M_PI / 2));
+  UNARY("floor", "", any, x - std::fmod(std::fmod(x, 1) + 1, 1));
+  UNARY("ceil", "", any, x + std::fmod(1 - std::fmod(x, 1), 1));
   UNARY("pow", "{exponent = 3.0}", any, x * x * x);
   UNARY("gelu", "{form = #graph.gelu_form<erf>}", any, x * 0.5 * std::erfc(-x / std::sqrt(2.0)));
   UNARY("gelu", "{form = #graph.gelu_form<tanh>}", any,
@@ -222,6 +229,125 @@ static std::vector<Formula> indexFormulas() {
        }}};
 }
 
+static std::vector<Formula> decoderFormulas() {
+  Argument x{Argument::Any, {2, 3}}, heads{Argument::Any, {1, 2, 1, 5}}, angle{Argument::Any, {1, 2, 2}};
+  auto rotated = [](ArrayRef<Tensor> in, size_t step, size_t partner) {
+    std::vector<double> y = in[0].data;
+    for (size_t row = 0; row < 2; ++row)
+      for (size_t i = 0; i < 2; ++i) {
+        std::complex<double> turned =
+            std::complex(in[0].data[row * 5 + i * step], in[0].data[row * 5 + i * step + partner]) *
+            std::complex(in[1].data[row * 2 + i], in[2].data[row * 2 + i]);
+        y[row * 5 + i * step] = turned.real();
+        y[row * 5 + i * step + partner] = turned.imag();
+      }
+    return y;
+  };
+  return {
+      {"rms_norm", {x, {Argument::Any, {3}}}, R"(
+        func.func @f(%x: tensor<2x3xf64>, %w: tensor<3xf64>) -> tensor<2x3xf64> {
+          %y, %r = graph.rms_norm %x, %w {eps = 1.0e-2} : (tensor<2x3xf64>, tensor<3xf64>) -> (tensor<2x3xf64>, tensor<2xf64>)
+          return %y : tensor<2x3xf64> })",
+       [](ArrayRef<Tensor> in) {
+         std::vector<double> y;
+         const auto &d = in[0].data;
+         for (size_t i = 0; i < 6; ++i) {
+           const double *r = &d[i / 3 * 3];
+           double mean = (r[0] * r[0] + r[1] * r[1] + r[2] * r[2]) / 3;
+           y.push_back(d[i] * in[1].data[i % 3] / std::sqrt(mean + 1e-2));
+         }
+         return y;
+       }},
+      {"rotary", {heads, angle, angle}, R"(
+        func.func @f(%x: tensor<1x2x1x5xf64>, %c: tensor<1x2x2xf64>, %s: tensor<1x2x2xf64>) -> tensor<1x2x1x5xf64> {
+          %y = graph.rotary %x, %c, %s : (tensor<1x2x1x5xf64>, tensor<1x2x2xf64>, tensor<1x2x2xf64>) -> tensor<1x2x1x5xf64>
+          return %y : tensor<1x2x1x5xf64> })",
+       [=](ArrayRef<Tensor> in) { return rotated(in, 1, 2); }},
+      {"interleaved rotary", {heads, angle, angle}, R"(
+        func.func @f(%x: tensor<1x2x1x5xf64>, %c: tensor<1x2x2xf64>, %s: tensor<1x2x2xf64>) -> tensor<1x2x1x5xf64> {
+          %y = graph.rotary %x, %c, %s {interleaved} : (tensor<1x2x1x5xf64>, tensor<1x2x2xf64>, tensor<1x2x2xf64>) -> tensor<1x2x1x5xf64>
+          return %y : tensor<1x2x1x5xf64> })",
+       [=](ArrayRef<Tensor> in) { return rotated(in, 2, 1); }},
+      {"cumsum", {x}, R"(func.func @f(%x: tensor<2x3xf64>) -> tensor<2x3xf64> {
+          %y = graph.cumsum %x {dim = 1} : (tensor<2x3xf64>) -> tensor<2x3xf64>
+          return %y : tensor<2x3xf64> })",
+       [](ArrayRef<Tensor> in) {
+         const auto &d = in[0].data;
+         return std::vector{d[0], d[0] + d[1], d[0] + d[1] + d[2],
+                            d[3], d[3] + d[4], d[3] + d[4] + d[5]};
+       }},
+      {"cumsum from the end without itself", {x}, R"(func.func @f(%x: tensor<2x3xf64>) -> tensor<2x3xf64> {
+          %y = graph.cumsum %x {dim = 0, exclusive, reverse} : (tensor<2x3xf64>) -> tensor<2x3xf64>
+          return %y : tensor<2x3xf64> })",
+       [](ArrayRef<Tensor> in) {
+         const auto &d = in[0].data;
+         return std::vector{d[3], d[4], d[5], 0., 0., 0.};
+       }},
+      {"round", {}, R"(func.func @f() -> tensor<6xf64> {
+          %x = graph.constant dense<[0.5, 1.5, 2.5, -0.5, -1.5, 0.75]> : tensor<6xf64>
+          %y = graph.round %x : (tensor<6xf64>) -> tensor<6xf64>
+          return %y : tensor<6xf64> })",
+       [](ArrayRef<Tensor>) { return std::vector{0., 2., 2., 0., -2., 1.}; }},
+      {"rem and power", {}, R"(func.func @f() -> tensor<4xf64> {
+          %a = graph.constant dense<[5.5, -5.5, 5.5, -5.5]> : tensor<4xf64>
+          %b = graph.constant dense<[2.0, 2.0, -2.0, -2.0]> : tensor<4xf64>
+          %r = graph.rem %a, %b : (tensor<4xf64>, tensor<4xf64>) -> tensor<4xf64>
+          %y = graph.power %r, %b : (tensor<4xf64>, tensor<4xf64>) -> tensor<4xf64>
+          return %y : tensor<4xf64> })",
+       [](ArrayRef<Tensor>) { return std::vector{2.25, 2.25, 1 / 2.25, 1 / 2.25}; }},
+      {"integers by zero and beyond the range", {}, R"(func.func @f() -> tensor<4xf64> {
+          %a = graph.constant dense<[7, -7, 9223372036854775807, -9223372036854775808]> : tensor<4xi64>
+          %b = graph.constant dense<[4, 0, 1, 1]> : tensor<4xi64>
+          %r = graph.rem %a, %b : (tensor<4xi64>, tensor<4xi64>) -> tensor<4xi64>
+          %q = graph.div %a, %b : (tensor<4xi64>, tensor<4xi64>) -> tensor<4xi64>
+          %t = graph.constant dense<2.0> : tensor<2xf64>
+          %n = graph.gather %t, %a : (tensor<2xf64>, tensor<4xi64>) -> tensor<4xf64>
+          %s = graph.add %r, %q : (tensor<4xi64>, tensor<4xi64>) -> tensor<4xi64>
+          %f = graph.cast %s : (tensor<4xi64>) -> tensor<4xf64>
+          %y = graph.add %f, %n : (tensor<4xf64>, tensor<4xf64>) -> tensor<4xf64>
+          return %y : tensor<4xf64> })",
+       [](ArrayRef<Tensor>) { return std::vector{4., 0., 0x1p63, -0x1p63}; }},
+      // Row 1 sees no key by its mask: o is 0 and lse -inf; no key at all, as well.
+      {"attention that sees nothing", {{Argument::Any, {1, 2, 1, 1}}, {Argument::Any, {1, 2, 1, 1}}}, R"(
+        func.func @f(%q: tensor<1x2x1x1xf64>, %k: tensor<1x2x1x1xf64>) -> tensor<6xf64> {
+          %m = graph.constant dense<[[[[true, false], [false, false]]]]> : tensor<1x1x2x2xi1>
+          %o, %l = graph.attention %q, %k, %k, %m {scale = 1.0, causal = false} : (tensor<1x2x1x1xf64>, tensor<1x2x1x1xf64>, tensor<1x2x1x1xf64>, tensor<1x1x2x2xi1>) -> (tensor<1x2x1x1xf64>, tensor<1x2x1xf64>)
+          %n = graph.constant dense<> : tensor<1x0x1x1xf64>
+          %p, %r = graph.attention %q, %n, %n {scale = 1.0, causal = true} : (tensor<1x2x1x1xf64>, tensor<1x0x1x1xf64>, tensor<1x0x1x1xf64>) -> (tensor<1x2x1x1xf64>, tensor<1x2x1xf64>)
+          %a = graph.reshape %o : (tensor<1x2x1x1xf64>) -> tensor<2xf64>
+          %b = graph.reshape %l : (tensor<1x2x1xf64>) -> tensor<2xf64>
+          %c = graph.reshape %p : (tensor<1x2x1x1xf64>) -> tensor<2xf64>
+          %y = graph.concat %a, %b, %c {dim = 0} : (tensor<2xf64>, tensor<2xf64>, tensor<2xf64>) -> tensor<6xf64>
+          return %y : tensor<6xf64> })",
+       [](ArrayRef<Tensor> in) {
+         double low = -std::numeric_limits<double>::infinity();
+         return std::vector{in[1].data[0], 0., in[0].data[0] * in[1].data[0], low, 0., 0.};
+       }},
+      // Two rows after two past ones, a window of 2, a bias for each head, a softcap.
+      {"windowed attention",
+       {{Argument::Any, {2, 2, 2, 2}}, {Argument::Any, {2, 4, 1, 2}}, {Argument::Any, {2, 4, 1, 2}}, {Argument::Any, {1, 2, 1, 4}}},
+       R"(
+        func.func @f(%q: tensor<2x2x2x2xf64>, %k: tensor<2x4x1x2xf64>, %v: tensor<2x4x1x2xf64>, %b: tensor<1x2x1x4xf64>) -> tensor<2x2x2x2xf64> {
+          %o, %l = graph.attention %q, %k, %v, %b {scale = 0.5, causal = true, offset = 2, window = 2, softcap = 3.0} : (tensor<2x2x2x2xf64>, tensor<2x4x1x2xf64>, tensor<2x4x1x2xf64>, tensor<1x2x1x4xf64>) -> (tensor<2x2x2x2xf64>, tensor<2x2x2xf64>)
+          return %o : tensor<2x2x2x2xf64> }
+        func.func @g(%q: tensor<2x2x2x2xf64>, %k: tensor<2x4x1x2xf64>, %v: tensor<2x4x1x2xf64>, %b: tensor<1x2x1x4xf64>) -> tensor<2x2x2x2xf64> {
+          %k3 = graph.reshape %k : (tensor<2x4x1x2xf64>) -> tensor<2x4x2xf64>
+          %v3 = graph.reshape %v : (tensor<2x4x1x2xf64>) -> tensor<2x4x2xf64>
+          %s = graph.matmul "bshd,btd->bhst" %q, %k3 : (tensor<2x2x2x2xf64>, tensor<2x4x2xf64>) -> tensor<2x2x2x4xf64>
+          %h = graph.constant dense<6.0> : tensor<f64>
+          %c = graph.constant dense<3.0> : tensor<f64>
+          %t = graph.div %s, %h : (tensor<2x2x2x4xf64>, tensor<f64>) -> tensor<2x2x2x4xf64>
+          %u = graph.tanh %t : (tensor<2x2x2x4xf64>) -> tensor<2x2x2x4xf64>
+          %w = graph.mul %u, %c : (tensor<2x2x2x4xf64>, tensor<f64>) -> tensor<2x2x2x4xf64>
+          %z = graph.add %w, %b : (tensor<2x2x2x4xf64>, tensor<1x2x1x4xf64>) -> tensor<2x2x2x4xf64>
+          %m = graph.constant dense<[[false, true, true, false], [false, false, true, true]]> : tensor<2x4xi1>
+          %low = graph.constant dense<0xFFF0000000000000> : tensor<f64>
+          %x = graph.select %m, %z, %low : (tensor<2x4xi1>, tensor<2x2x2x4xf64>, tensor<f64>) -> tensor<2x2x2x4xf64>
+          %p = graph.softmax %x : (tensor<2x2x2x4xf64>) -> tensor<2x2x2x4xf64>
+          %o = graph.matmul "bhst,btd->bshd" %p, %v3 : (tensor<2x2x2x4xf64>, tensor<2x4x2xf64>) -> tensor<2x2x2x2xf64>
+          return %o : tensor<2x2x2x2xf64> })", nullptr}};
+}
+
 static std::vector<Formula> matmulFormulas() {
   return {
       {"matmul", {{Argument::Any, {2, 2}}, {Argument::Any, {2, 2}}}, R"(
@@ -310,19 +436,22 @@ static void testFlops(MLIRContext *context, Report &report) {
       %0 = graph.matmul "bsd,de->bse" %x, %w : (tensor<2x3x4xf64>, tensor<4x5xf64>) -> tensor<2x3x5xf64>
       %1, %2 = graph.attention %q, %k, %k {scale = 0.5, causal = false} : (tensor<2x3x4x2xf64>, tensor<2x3x2x2xf64>, tensor<2x3x2x2xf64>) -> (tensor<2x3x4x2xf64>, tensor<2x3x4xf64>)
       %3, %4 = graph.attention %q, %k, %k {scale = 0.5, causal = true} : (tensor<2x3x4x2xf64>, tensor<2x3x2x2xf64>, tensor<2x3x2x2xf64>) -> (tensor<2x3x4x2xf64>, tensor<2x3x4xf64>)
+      %n, %m = graph.attention %q, %k, %k {scale = 0.5, causal = true, offset = 1, window = 2} : (tensor<2x3x4x2xf64>, tensor<2x3x2x2xf64>, tensor<2x3x2x2xf64>) -> (tensor<2x3x4x2xf64>, tensor<2x3x4xf64>)
       %5 = graph.add %x, %x : (tensor<2x3x4xf64>, tensor<2x3x4xf64>) -> tensor<2x3x4xf64>
       %6 = graph.reshape %x : (tensor<2x3x4xf64>) -> tensor<24xf64>
       return
     })", context);
   std::vector<double> want{2. * 2 * 3 * 4 * 5, 2. * 2 * (2 * 4 * 3 * 3 * 2),
-                           2. * 2 * (2 * 4 * (1 + 2 + 3) * 2), 24, 0};
+                           2. * 2 * (2 * 4 * (1 + 2 + 3) * 2), 2. * 2 * (2 * 4 * (2 + 2 + 1) * 2),
+                           24, 0};
   std::vector<double> got;
   module->walk([&](GraphOpInterface op) { got.push_back(op.getFlops()); });
   report.that(got == want, "FLOPs of matmul, attention, add and reshape");
 }
 
 void testFormulas(Random &random, MLIRContext *context, Report &report) {
-  for (auto list : {elementwiseFormulas, rowFormulas, movementFormulas, indexFormulas, matmulFormulas})
+  for (auto list : {elementwiseFormulas, rowFormulas, movementFormulas, indexFormulas, matmulFormulas,
+                    decoderFormulas})
     for (const Formula &formula : list())
       check(random, context, formula, report);
   testInterpreter(context, report);

@@ -744,6 +744,24 @@ func.func @f(%x: tensor<2x4xf32>) {
 
 // -----
 
+// cumsum C1
+func.func @f(%a0: tensor<2x4xf32>) {
+  // expected-error@+1 {{C1: dim is 2, expected less than the rank 2}}
+  %r0 = graph.cumsum %a0 {dim = 2} : (tensor<2x4xf32>) -> tensor<2x4xf32>
+  return
+}
+
+// -----
+
+// cumsum C2
+func.func @f(%a0: tensor<2x4xf32>) {
+  // expected-error@+1 {{C2: result type is 'tensor<4xf32>', expected 'tensor<2x4xf32>', the operand's}}
+  %r0 = graph.cumsum %a0 {dim = 0} : (tensor<2x4xf32>) -> tensor<4xf32>
+  return
+}
+
+// -----
+
 // reduce C1
 func.func @f(%x: tensor<2x4xf32>) {
   // expected-error@+1 {{C1: dims are [2], expected distinct dimensions of a tensor of rank 2}}
@@ -1050,6 +1068,114 @@ func.func @f(%x: tensor<2x4xf32>, %w: tensor<4xf32>, %m: tensor<2xf32>, %b: tens
 
 // -----
 
+// rms_norm C1
+func.func @f(%a0: tensor<2x4xf32>, %a1: tensor<3xf32>) {
+  // expected-error@+1 {{C1: scale has shape [3], expected [4]}}
+  %r0, %r1 = graph.rms_norm %a0, %a1 {eps = 1.0e-5} : (tensor<2x4xf32>, tensor<3xf32>) -> (tensor<2x4xf32>, tensor<2xf32>)
+  return
+}
+
+// -----
+
+// rms_norm C1
+func.func @f(%a0: tensor<f32>, %a1: tensor<4xf32>) {
+  // expected-error@+1 {{C1: x is a scalar, expected a last dimension}}
+  %r0, %r1 = graph.rms_norm %a0, %a1 {eps = 1.0e-5} : (tensor<f32>, tensor<4xf32>) -> (tensor<f32>, tensor<f32>)
+  return
+}
+
+// -----
+
+// rms_norm C2
+func.func @f(%a0: tensor<2x4xf32>, %a1: tensor<4xf32>) {
+  // expected-error@+1 {{C2: eps is -1.000000e+00, expected 0 or more}}
+  %r0, %r1 = graph.rms_norm %a0, %a1 {eps = -1.0} : (tensor<2x4xf32>, tensor<4xf32>) -> (tensor<2x4xf32>, tensor<2xf32>)
+  return
+}
+
+// -----
+
+// rms_norm C3
+func.func @f(%a0: tensor<2x4xf32>, %a1: tensor<4xf32>) {
+  // expected-error@+1 {{C3: y has type 'tensor<2x4xf64>', expected x's, 'tensor<2x4xf32>'}}
+  %r0, %r1 = graph.rms_norm %a0, %a1 {eps = 1.0e-5} : (tensor<2x4xf32>, tensor<4xf32>) -> (tensor<2x4xf64>, tensor<2xf32>)
+  return
+}
+
+// -----
+
+// rms_norm C3
+func.func @f(%a0: tensor<2x4xf32>, %a1: tensor<4xf32>) {
+  // expected-error@+1 {{C3: rstd has shape [4], expected [2]}}
+  %r0, %r1 = graph.rms_norm %a0, %a1 {eps = 1.0e-5} : (tensor<2x4xf32>, tensor<4xf32>) -> (tensor<2x4xf32>, tensor<4xf32>)
+  return
+}
+
+// -----
+
+// rms_norm_grad C1
+func.func @f(%a0: tensor<2x4xf32>, %a1: tensor<2x4xf32>, %a2: tensor<3xf32>, %a3: tensor<2xf32>) {
+  // expected-error@+1 {{C1: scale has shape [3], expected [4]}}
+  %r0 = graph.rms_norm_grad %a0, %a1, %a2, %a3 : (tensor<2x4xf32>, tensor<2x4xf32>, tensor<3xf32>, tensor<2xf32>) -> tensor<2x4xf32>
+  return
+}
+
+// -----
+
+// rms_norm_grad C2
+func.func @f(%a0: tensor<2x4xf64>, %a1: tensor<2x4xf32>, %a2: tensor<4xf32>, %a3: tensor<2xf32>) {
+  // expected-error@+1 {{C2: cotangent has type 'tensor<2x4xf64>', expected x's, 'tensor<2x4xf32>'}}
+  %r0 = graph.rms_norm_grad %a0, %a1, %a2, %a3 : (tensor<2x4xf64>, tensor<2x4xf32>, tensor<4xf32>, tensor<2xf32>) -> tensor<2x4xf32>
+  return
+}
+
+// -----
+
+// rms_norm_grad C2
+func.func @f(%a0: tensor<2x4xf32>, %a1: tensor<2x4xf32>, %a2: tensor<4xf32>, %a3: tensor<2xf32>) {
+  // expected-error@+1 {{C2: result has type 'tensor<2x4xf64>', expected x's, 'tensor<2x4xf32>'}}
+  %r0 = graph.rms_norm_grad %a0, %a1, %a2, %a3 : (tensor<2x4xf32>, tensor<2x4xf32>, tensor<4xf32>, tensor<2xf32>) -> tensor<2x4xf64>
+  return
+}
+
+// -----
+
+// rms_norm_grad C3
+func.func @f(%a0: tensor<2x4xf32>, %a1: tensor<2x4xf32>, %a2: tensor<4xf32>, %a3: tensor<3xf32>) {
+  // expected-error@+1 {{C3: rstd has shape [3], expected [2]}}
+  %r0 = graph.rms_norm_grad %a0, %a1, %a2, %a3 : (tensor<2x4xf32>, tensor<2x4xf32>, tensor<4xf32>, tensor<3xf32>) -> tensor<2x4xf32>
+  return
+}
+
+// -----
+
+// rms_norm_grad_scale C1
+func.func @f(%a0: tensor<2x4xf32>, %a1: tensor<2x4xf32>, %a2: tensor<2xf32>) {
+  // expected-error@+1 {{C1: result has shape [2], expected [4]}}
+  %r0 = graph.rms_norm_grad_scale %a0, %a1, %a2 : (tensor<2x4xf32>, tensor<2x4xf32>, tensor<2xf32>) -> tensor<2xf32>
+  return
+}
+
+// -----
+
+// rms_norm_grad_scale C2
+func.func @f(%a0: tensor<2x4xf64>, %a1: tensor<2x4xf32>, %a2: tensor<2xf32>) {
+  // expected-error@+1 {{C2: cotangent has type 'tensor<2x4xf64>', expected x's, 'tensor<2x4xf32>'}}
+  %r0 = graph.rms_norm_grad_scale %a0, %a1, %a2 : (tensor<2x4xf64>, tensor<2x4xf32>, tensor<2xf32>) -> tensor<4xf32>
+  return
+}
+
+// -----
+
+// rms_norm_grad_scale C3
+func.func @f(%a0: tensor<2x4xf32>, %a1: tensor<2x4xf32>, %a2: tensor<3xf32>) {
+  // expected-error@+1 {{C3: rstd has shape [3], expected [2]}}
+  %r0 = graph.rms_norm_grad_scale %a0, %a1, %a2 : (tensor<2x4xf32>, tensor<2x4xf32>, tensor<3xf32>) -> tensor<4xf32>
+  return
+}
+
+// -----
+
 // attention C1
 func.func @f(%q: tensor<3x4x2xf32>, %k: tensor<3x2x2xf32>, %v: tensor<3x2x2xf32>) {
   // expected-error@+1 {{C1: q and k have ranks 3 and 3, expected 4}}
@@ -1105,9 +1231,72 @@ func.func @f(%q: tensor<1x3x4x2xf32>, %k: tensor<1x3x3x2xf32>, %v: tensor<1x3x3x
 // -----
 
 // attention C3
-func.func @f(%q: tensor<1x3x4x2xf32>, %k: tensor<1x5x2x2xf32>, %v: tensor<1x5x2x2xf32>) {
-  // expected-error@+1 {{C3: causal attention has 3 rows and 5 keys, expected as many}}
-  %0, %1 = graph.attention %q, %k, %v {scale = 1.0, causal = true} : (tensor<1x3x4x2xf32>, tensor<1x5x2x2xf32>, tensor<1x5x2x2xf32>) -> (tensor<1x3x4x2xf32>, tensor<1x3x4xf32>)
+func.func @f(%a0: tensor<1x3x4x2xf32>, %a1: tensor<1x5x2x2xf32>, %a2: tensor<1x5x2x2xf32>) {
+  // expected-error@+1 {{C3: offset is -1, expected 0 or more}}
+  %r0, %r1 = graph.attention %a0, %a1, %a2 {scale = 1.0, causal = true, offset = -1} : (tensor<1x3x4x2xf32>, tensor<1x5x2x2xf32>, tensor<1x5x2x2xf32>) -> (tensor<1x3x4x2xf32>, tensor<1x3x4xf32>)
+  return
+}
+
+// -----
+
+// attention C3
+func.func @f(%a0: tensor<1x3x4x2xf32>, %a1: tensor<1x5x2x2xf32>, %a2: tensor<1x5x2x2xf32>) {
+  // expected-error@+1 {{C3: window is 0, expected 1 or more}}
+  %r0, %r1 = graph.attention %a0, %a1, %a2 {scale = 1.0, causal = true, window = 0} : (tensor<1x3x4x2xf32>, tensor<1x5x2x2xf32>, tensor<1x5x2x2xf32>) -> (tensor<1x3x4x2xf32>, tensor<1x3x4xf32>)
+  return
+}
+
+// -----
+
+// attention C3
+func.func @f(%a0: tensor<1x3x4x2xf32>, %a1: tensor<1x5x2x2xf32>, %a2: tensor<1x5x2x2xf32>) {
+  // expected-error@+1 {{C3: a window is given without causal, expected causal}}
+  %r0, %r1 = graph.attention %a0, %a1, %a2 {scale = 1.0, causal = false, window = 2} : (tensor<1x3x4x2xf32>, tensor<1x5x2x2xf32>, tensor<1x5x2x2xf32>) -> (tensor<1x3x4x2xf32>, tensor<1x3x4xf32>)
+  return
+}
+
+// -----
+
+// attention C3
+func.func @f(%a0: tensor<1x3x4x2xf32>, %a1: tensor<1x5x2x2xf32>, %a2: tensor<1x5x2x2xf32>) {
+  // expected-error@+1 {{C3: softcap is -1.000000e+00, expected 0 (none) or more}}
+  %r0, %r1 = graph.attention %a0, %a1, %a2 {scale = 1.0, causal = true, softcap = -1.0} : (tensor<1x3x4x2xf32>, tensor<1x5x2x2xf32>, tensor<1x5x2x2xf32>) -> (tensor<1x3x4x2xf32>, tensor<1x3x4xf32>)
+  return
+}
+
+// -----
+
+// attention C4
+func.func @f(%a0: tensor<1x3x4x2xf32>, %a1: tensor<1x5x2x2xf32>, %a2: tensor<1x5x2x2xf32>, %a3: tensor<1x2x3x5xf32>) {
+  // expected-error@+1 {{C4: mask has shape [1, 2, 3, 5], expected [1, 4, 3, 5], of which all but the last may be 1}}
+  %r0, %r1 = graph.attention %a0, %a1, %a2, %a3 {scale = 1.0, causal = false} : (tensor<1x3x4x2xf32>, tensor<1x5x2x2xf32>, tensor<1x5x2x2xf32>, tensor<1x2x3x5xf32>) -> (tensor<1x3x4x2xf32>, tensor<1x3x4xf32>)
+  return
+}
+
+// -----
+
+// attention C4
+func.func @f(%a0: tensor<1x3x4x2xf32>, %a1: tensor<1x5x2x2xf32>, %a2: tensor<1x5x2x2xf32>, %a3: tensor<1x4x3x1xf32>) {
+  // expected-error@+1 {{C4: mask has shape [1, 4, 3, 1], expected [1, 4, 3, 5]}}
+  %r0, %r1 = graph.attention %a0, %a1, %a2, %a3 {scale = 1.0, causal = false} : (tensor<1x3x4x2xf32>, tensor<1x5x2x2xf32>, tensor<1x5x2x2xf32>, tensor<1x4x3x1xf32>) -> (tensor<1x3x4x2xf32>, tensor<1x3x4xf32>)
+  return
+}
+
+// -----
+
+// attention C4
+func.func @f(%a0: tensor<1x3x4x2xf32>, %a1: tensor<1x5x2x2xf32>, %a2: tensor<1x5x2x2xf32>, %a3: tensor<3x5xf32>) {
+  // expected-error@+1 {{C4: mask has shape [3, 5], expected [1, 4, 3, 5]}}
+  %r0, %r1 = graph.attention %a0, %a1, %a2, %a3 {scale = 1.0, causal = false} : (tensor<1x3x4x2xf32>, tensor<1x5x2x2xf32>, tensor<1x5x2x2xf32>, tensor<3x5xf32>) -> (tensor<1x3x4x2xf32>, tensor<1x3x4xf32>)
+  return
+}
+
+// -----
+
+// attention C5
+func.func @f(%a0: tensor<1x3x4x2xf32>, %a1: tensor<1x5x2x2xf32>, %a2: tensor<1x5x2x2xf32>, %a3: tensor<1x1x1x5xi64>) {
+  // expected-error@+1 {{C5: mask has element type 'i64', expected i1 or a float; compare or cast it}}
+  %r0, %r1 = graph.attention %a0, %a1, %a2, %a3 {scale = 1.0, causal = false} : (tensor<1x3x4x2xf32>, tensor<1x5x2x2xf32>, tensor<1x5x2x2xf32>, tensor<1x1x1x5xi64>) -> (tensor<1x3x4x2xf32>, tensor<1x3x4xf32>)
   return
 }
 
@@ -1159,9 +1348,117 @@ func.func @f(%g: tensor<1x3x4x2xf32>, %q: tensor<1x3x4x2xf32>, %k: tensor<1x3x3x
 // -----
 
 // attention_grad C3
-func.func @f(%g: tensor<1x3x4x2xf32>, %q: tensor<1x3x4x2xf32>, %k: tensor<1x5x2x2xf32>, %v: tensor<1x5x2x2xf32>, %o: tensor<1x3x4x2xf32>, %l: tensor<1x3x4xf32>) {
-  // expected-error@+1 {{C3: causal attention has 3 rows and 5 keys}}
-  %0, %1, %2 = graph.attention_grad %g, %q, %k, %v, %o, %l {scale = 1.0, causal = true} : (tensor<1x3x4x2xf32>, tensor<1x3x4x2xf32>, tensor<1x5x2x2xf32>, tensor<1x5x2x2xf32>, tensor<1x3x4x2xf32>, tensor<1x3x4xf32>) -> (tensor<1x3x4x2xf32>, tensor<1x5x2x2xf32>, tensor<1x5x2x2xf32>)
+func.func @f(%a0: tensor<1x3x4x2xf32>, %a1: tensor<1x3x4x2xf32>, %a2: tensor<1x5x2x2xf32>, %a3: tensor<1x5x2x2xf32>, %a4: tensor<1x3x4x2xf32>, %a5: tensor<1x3x4xf32>) {
+  // expected-error@+1 {{C3: offset is -1, expected 0 or more}}
+  %r0, %r1, %r2 = graph.attention_grad %a0, %a1, %a2, %a3, %a4, %a5 {scale = 1.0, causal = true, offset = -1} : (tensor<1x3x4x2xf32>, tensor<1x3x4x2xf32>, tensor<1x5x2x2xf32>, tensor<1x5x2x2xf32>, tensor<1x3x4x2xf32>, tensor<1x3x4xf32>) -> (tensor<1x3x4x2xf32>, tensor<1x5x2x2xf32>, tensor<1x5x2x2xf32>)
+  return
+}
+
+// -----
+
+// attention_grad C3
+func.func @f(%a0: tensor<1x3x4x2xf32>, %a1: tensor<1x3x4x2xf32>, %a2: tensor<1x5x2x2xf32>, %a3: tensor<1x5x2x2xf32>, %a4: tensor<1x3x4x2xf32>, %a5: tensor<1x3x4xf32>) {
+  // expected-error@+1 {{C3: window is 0, expected 1 or more}}
+  %r0, %r1, %r2 = graph.attention_grad %a0, %a1, %a2, %a3, %a4, %a5 {scale = 1.0, causal = true, window = 0} : (tensor<1x3x4x2xf32>, tensor<1x3x4x2xf32>, tensor<1x5x2x2xf32>, tensor<1x5x2x2xf32>, tensor<1x3x4x2xf32>, tensor<1x3x4xf32>) -> (tensor<1x3x4x2xf32>, tensor<1x5x2x2xf32>, tensor<1x5x2x2xf32>)
+  return
+}
+
+// -----
+
+// attention_grad C3
+func.func @f(%a0: tensor<1x3x4x2xf32>, %a1: tensor<1x3x4x2xf32>, %a2: tensor<1x5x2x2xf32>, %a3: tensor<1x5x2x2xf32>, %a4: tensor<1x3x4x2xf32>, %a5: tensor<1x3x4xf32>) {
+  // expected-error@+1 {{C3: a window is given without causal, expected causal}}
+  %r0, %r1, %r2 = graph.attention_grad %a0, %a1, %a2, %a3, %a4, %a5 {scale = 1.0, causal = false, window = 2} : (tensor<1x3x4x2xf32>, tensor<1x3x4x2xf32>, tensor<1x5x2x2xf32>, tensor<1x5x2x2xf32>, tensor<1x3x4x2xf32>, tensor<1x3x4xf32>) -> (tensor<1x3x4x2xf32>, tensor<1x5x2x2xf32>, tensor<1x5x2x2xf32>)
+  return
+}
+
+// -----
+
+// attention_grad C3
+func.func @f(%a0: tensor<1x3x4x2xf32>, %a1: tensor<1x3x4x2xf32>, %a2: tensor<1x5x2x2xf32>, %a3: tensor<1x5x2x2xf32>, %a4: tensor<1x3x4x2xf32>, %a5: tensor<1x3x4xf32>) {
+  // expected-error@+1 {{C3: softcap is -1.000000e+00, expected 0 (none) or more}}
+  %r0, %r1, %r2 = graph.attention_grad %a0, %a1, %a2, %a3, %a4, %a5 {scale = 1.0, causal = true, softcap = -1.0} : (tensor<1x3x4x2xf32>, tensor<1x3x4x2xf32>, tensor<1x5x2x2xf32>, tensor<1x5x2x2xf32>, tensor<1x3x4x2xf32>, tensor<1x3x4xf32>) -> (tensor<1x3x4x2xf32>, tensor<1x5x2x2xf32>, tensor<1x5x2x2xf32>)
+  return
+}
+
+// -----
+
+// attention_grad C4
+func.func @f(%a0: tensor<1x3x4x2xf32>, %a1: tensor<1x3x4x2xf32>, %a2: tensor<1x5x2x2xf32>, %a3: tensor<1x5x2x2xf32>, %a4: tensor<1x3x4x2xf32>, %a5: tensor<1x3x4xf32>, %a6: tensor<1x2x3x5xf32>) {
+  // expected-error@+1 {{C4: mask has shape [1, 2, 3, 5], expected [1, 4, 3, 5], of which all but the last may be 1}}
+  %r0, %r1, %r2 = graph.attention_grad %a0, %a1, %a2, %a3, %a4, %a5, %a6 {scale = 1.0, causal = false} : (tensor<1x3x4x2xf32>, tensor<1x3x4x2xf32>, tensor<1x5x2x2xf32>, tensor<1x5x2x2xf32>, tensor<1x3x4x2xf32>, tensor<1x3x4xf32>, tensor<1x2x3x5xf32>) -> (tensor<1x3x4x2xf32>, tensor<1x5x2x2xf32>, tensor<1x5x2x2xf32>)
+  return
+}
+
+// -----
+
+// attention_grad C4
+func.func @f(%a0: tensor<1x3x4x2xf32>, %a1: tensor<1x3x4x2xf32>, %a2: tensor<1x5x2x2xf32>, %a3: tensor<1x5x2x2xf32>, %a4: tensor<1x3x4x2xf32>, %a5: tensor<1x3x4xf32>, %a6: tensor<1x4x3x1xf32>) {
+  // expected-error@+1 {{C4: mask has shape [1, 4, 3, 1], expected [1, 4, 3, 5]}}
+  %r0, %r1, %r2 = graph.attention_grad %a0, %a1, %a2, %a3, %a4, %a5, %a6 {scale = 1.0, causal = false} : (tensor<1x3x4x2xf32>, tensor<1x3x4x2xf32>, tensor<1x5x2x2xf32>, tensor<1x5x2x2xf32>, tensor<1x3x4x2xf32>, tensor<1x3x4xf32>, tensor<1x4x3x1xf32>) -> (tensor<1x3x4x2xf32>, tensor<1x5x2x2xf32>, tensor<1x5x2x2xf32>)
+  return
+}
+
+// -----
+
+// attention_grad C4
+func.func @f(%a0: tensor<1x3x4x2xf32>, %a1: tensor<1x3x4x2xf32>, %a2: tensor<1x5x2x2xf32>, %a3: tensor<1x5x2x2xf32>, %a4: tensor<1x3x4x2xf32>, %a5: tensor<1x3x4xf32>, %a6: tensor<3x5xf32>) {
+  // expected-error@+1 {{C4: mask has shape [3, 5], expected [1, 4, 3, 5]}}
+  %r0, %r1, %r2 = graph.attention_grad %a0, %a1, %a2, %a3, %a4, %a5, %a6 {scale = 1.0, causal = false} : (tensor<1x3x4x2xf32>, tensor<1x3x4x2xf32>, tensor<1x5x2x2xf32>, tensor<1x5x2x2xf32>, tensor<1x3x4x2xf32>, tensor<1x3x4xf32>, tensor<3x5xf32>) -> (tensor<1x3x4x2xf32>, tensor<1x5x2x2xf32>, tensor<1x5x2x2xf32>)
+  return
+}
+
+// -----
+
+// attention_grad C5
+func.func @f(%a0: tensor<1x3x4x2xf32>, %a1: tensor<1x3x4x2xf32>, %a2: tensor<1x5x2x2xf32>, %a3: tensor<1x5x2x2xf32>, %a4: tensor<1x3x4x2xf32>, %a5: tensor<1x3x4xf32>, %a6: tensor<1x1x1x5xi64>) {
+  // expected-error@+1 {{C5: mask has element type 'i64', expected i1 or a float; compare or cast it}}
+  %r0, %r1, %r2 = graph.attention_grad %a0, %a1, %a2, %a3, %a4, %a5, %a6 {scale = 1.0, causal = false} : (tensor<1x3x4x2xf32>, tensor<1x3x4x2xf32>, tensor<1x5x2x2xf32>, tensor<1x5x2x2xf32>, tensor<1x3x4x2xf32>, tensor<1x3x4xf32>, tensor<1x1x1x5xi64>) -> (tensor<1x3x4x2xf32>, tensor<1x5x2x2xf32>, tensor<1x5x2x2xf32>)
+  return
+}
+
+// -----
+
+// rotary C1
+func.func @f(%a0: tensor<2x3x4xf32>, %a1: tensor<1x3x2xf32>, %a2: tensor<1x3x2xf32>) {
+  // expected-error@+1 {{C1: x, cos and sin have ranks 3, 3 and 3, expected 4, 3 and 3}}
+  %r0 = graph.rotary %a0, %a1, %a2 : (tensor<2x3x4xf32>, tensor<1x3x2xf32>, tensor<1x3x2xf32>) -> tensor<2x3x4xf32>
+  return
+}
+
+// -----
+
+// rotary C2
+func.func @f(%a0: tensor<2x3x4x6xf32>, %a1: tensor<1x3x2xf32>, %a2: tensor<2x3x2xf32>) {
+  // expected-error@+1 {{C2: cos and sin have shapes [1, 3, 2] and [2, 3, 2], expected one shape, of 2 or 1 and 3}}
+  %r0 = graph.rotary %a0, %a1, %a2 : (tensor<2x3x4x6xf32>, tensor<1x3x2xf32>, tensor<2x3x2xf32>) -> tensor<2x3x4x6xf32>
+  return
+}
+
+// -----
+
+// rotary C2
+func.func @f(%a0: tensor<2x3x4x6xf32>, %a1: tensor<1x4x2xf32>, %a2: tensor<1x4x2xf32>) {
+  // expected-error@+1 {{C2: cos and sin have shapes [1, 4, 2] and [1, 4, 2], expected one shape, of 2 or 1 and 3}}
+  %r0 = graph.rotary %a0, %a1, %a2 : (tensor<2x3x4x6xf32>, tensor<1x4x2xf32>, tensor<1x4x2xf32>) -> tensor<2x3x4x6xf32>
+  return
+}
+
+// -----
+
+// rotary C3
+func.func @f(%a0: tensor<2x3x4x6xf32>, %a1: tensor<1x3x4xf32>, %a2: tensor<1x3x4xf32>) {
+  // expected-error@+1 {{C3: cos has 4 pairs, expected 1 to half of x's dim 6}}
+  %r0 = graph.rotary %a0, %a1, %a2 : (tensor<2x3x4x6xf32>, tensor<1x3x4xf32>, tensor<1x3x4xf32>) -> tensor<2x3x4x6xf32>
+  return
+}
+
+// -----
+
+// rotary C4
+func.func @f(%a0: tensor<2x3x4x6xf32>, %a1: tensor<1x3x2xf32>, %a2: tensor<1x3x2xf32>) {
+  // expected-error@+1 {{C4: result type is 'tensor<2x3x4x4xf32>', expected x's, 'tensor<2x3x4x6xf32>'}}
+  %r0 = graph.rotary %a0, %a1, %a2 : (tensor<2x3x4x6xf32>, tensor<1x3x2xf32>, tensor<1x3x2xf32>) -> tensor<2x3x4x4xf32>
   return
 }
 

@@ -163,6 +163,33 @@ func.func @attention(%q: tensor<1x3x4x2xf32>, %k: tensor<1x3x2x2xf32>) {
   return
 }
 
+// CHECK-LABEL: func.func @masked_attention
+func.func @masked_attention(%q: tensor<1x3x4x2xf32>, %k: tensor<1x5x2x2xf32>, %m: tensor<1x1x3x5xi1>) {
+  // CHECK: graph.attention %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}} {causal = true, offset = 2 : i64, scale = {{.*}} : f64, softcap = {{.*}} : f64, window = 4 : i64}
+  %o, %l = graph.attention %q, %k, %k, %m {scale = 0.5, causal = true, offset = 2, window = 4, softcap = 50.0} : (tensor<1x3x4x2xf32>, tensor<1x5x2x2xf32>, tensor<1x5x2x2xf32>, tensor<1x1x3x5xi1>) -> (tensor<1x3x4x2xf32>, tensor<1x3x4xf32>)
+  // CHECK: graph.attention_grad %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}} {causal = true, offset = 2 : i64, scale = {{.*}} : f64, window = 4 : i64}
+  %dq, %dk, %dv = graph.attention_grad %o, %q, %k, %k, %o, %l, %m {scale = 0.5, causal = true, offset = 2, window = 4}
+      : (tensor<1x3x4x2xf32>, tensor<1x3x4x2xf32>, tensor<1x5x2x2xf32>, tensor<1x5x2x2xf32>, tensor<1x3x4x2xf32>, tensor<1x3x4xf32>, tensor<1x1x3x5xi1>) -> (tensor<1x3x4x2xf32>, tensor<1x5x2x2xf32>, tensor<1x5x2x2xf32>)
+  return
+}
+
+// CHECK-LABEL: func.func @decoder
+func.func @decoder(%x: tensor<1x3x4x2xf32>, %w: tensor<2xf32>, %c: tensor<1x3x1xf32>) {
+  // CHECK: graph.rms_norm %{{.*}}, %{{.*}} {eps = {{.*}} : f64}
+  %y, %r = graph.rms_norm %x, %w {eps = 1.0e-6} : (tensor<1x3x4x2xf32>, tensor<2xf32>) -> (tensor<1x3x4x2xf32>, tensor<1x3x4xf32>)
+  // CHECK: graph.rms_norm_grad
+  %0 = graph.rms_norm_grad %y, %x, %w, %r : (tensor<1x3x4x2xf32>, tensor<1x3x4x2xf32>, tensor<2xf32>, tensor<1x3x4xf32>) -> tensor<1x3x4x2xf32>
+  // CHECK: graph.rms_norm_grad_scale
+  %1 = graph.rms_norm_grad_scale %y, %x, %r : (tensor<1x3x4x2xf32>, tensor<1x3x4x2xf32>, tensor<1x3x4xf32>) -> tensor<2xf32>
+  // CHECK: graph.rotary %{{.*}}, %{{.*}}, %{{.*}} {interleaved, inverse}
+  %2 = graph.rotary %x, %c, %c {interleaved, inverse} : (tensor<1x3x4x2xf32>, tensor<1x3x1xf32>, tensor<1x3x1xf32>) -> tensor<1x3x4x2xf32>
+  // CHECK: graph.cumsum %{{.*}} {dim = 1 : i64, exclusive, reverse}
+  %3 = graph.cumsum %x {dim = 1, exclusive, reverse} : (tensor<1x3x4x2xf32>) -> tensor<1x3x4x2xf32>
+  // CHECK: graph.power
+  %4 = graph.power %x, %w : (tensor<1x3x4x2xf32>, tensor<2xf32>) -> tensor<1x3x4x2xf32>
+  return
+}
+
 // CHECK-LABEL: func.func @adamw
 func.func @adamw(%p: tensor<4xf32>, %s: tensor<f32>) {
   // CHECK: graph.adamw {{.*}} {decay = true}
