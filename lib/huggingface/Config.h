@@ -3,33 +3,60 @@
 #define LLMC_LIB_HUGGINGFACE_CONFIG_H
 
 #include "lib/support/Json.h"
+#include "llvm/ADT/ArrayRef.h"
 
-#include <initializer_list>
+#include <memory>
+#include <optional>
 #include <string>
+#include <vector>
 
 namespace llmc::hf {
 
 // Each reader takes all spellings of a field and the value that transformers
 // uses where it is absent or null. A bad value is noted and replaced by the
-// fallback; problems() lists all of them.
+// fallback; problems() lists all of them, those of nested objects too.
 class Config {
 public:
-  explicit Config(const support::Json &json) : json_(json) {}
+  explicit Config(const support::Json &json)
+      : json_(&json), problems_(std::make_shared<std::string>()) {}
 
-  using Names = std::initializer_list<const char *>;
-  int64_t positive(Names names, int64_t fallback); // at most 2^40
+  using Names = llvm::ArrayRef<const char *>;
+  int64_t positive(Names names, int64_t fallback); // at most 2^30
+  int64_t index(Names names, int64_t fallback);    // 0 or more, at most 2^30
   double positiveNumber(Names names, double fallback);
   bool flag(Names names, bool fallback);
   std::string text(Names names, const std::string &fallback);
-  void note(const std::string &problem) { problems_ += "\n  " + problem; }
+
+  // For fields where null says something else than absence: null is nullopt.
+  std::optional<int64_t> positiveOrNull(Names names, std::optional<int64_t> absent);
+  std::optional<double> positiveNumberOrNull(Names names, std::optional<double> absent);
+
+  // Empty if absent or null.
+  std::vector<std::string> texts(Names names);
+  std::vector<double> numbers(Names names);
+
+  // The object under the first of the names that has one with fields.
+  std::optional<Config> object(Names names);
+  bool has(Names names) const; // there, and not null
+
+  void note(const std::string &problem) { *problems_ += "\n  " + problem; }
+  // The field's name for messages, with the objects around it.
+  std::string quoted(const std::string &name) const { return "\"" + path_ + name + "\""; }
 
   // "" if every value read so far is good.
-  const std::string &problems() const { return problems_; }
+  const std::string &problems() const { return *problems_; }
 
 private:
   const support::Json *find(Names names, std::string &found) const;
-  const support::Json &json_;
-  std::string problems_;
+  bool isNull(Names names) const; // there, and null under every name
+  std::nullopt_t bad(const std::string &name, const char *rule, const support::Json &got);
+  std::optional<int64_t> asInteger(const std::string &name, const support::Json &value,
+                                   int64_t least, const char *rule);
+  std::optional<double> asPositiveNumber(const std::string &name, const support::Json &value);
+
+  const support::Json *json_;
+  std::string path_; // "rope_scaling." of a nested object
+  std::shared_ptr<std::string> problems_;
 };
 
 } // namespace llmc::hf

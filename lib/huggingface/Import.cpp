@@ -14,34 +14,51 @@ using llmc::support::Result;
 using llmc::support::Status;
 namespace fs = std::filesystem;
 
-static const Architecture architectures[] = {{"gpt2", buildGpt2}};
+static std::string joined(const std::vector<std::string> &words) {
+  std::string out;
+  for (const std::string &word : words)
+    out += (out.empty() ? "" : ", ") + word;
+  return out;
+}
 
-int64_t hf::chooseSequence(Config &config, const CompileOptions &options, int64_t context) {
-  constexpr int64_t longestDefault = 4096;
-  if (options.sequence < 0)
-    config.note("--seq " + std::to_string(options.sequence) + " must be positive");
-  int64_t fallback = context ? std::min(context, longestDefault) : longestDefault;
-  int64_t sequence = options.sequence > 0 ? options.sequence : fallback;
-  if (context && sequence > context)
-    config.note("the sequence of " + std::to_string(sequence) +
-                " is longer than the position table of " + std::to_string(context) +
-                " rows: use --seq " + std::to_string(context) + " or less");
-  return sequence;
+// Whether layers are mixtures of experts; every such config counts them.
+static bool hasExperts(const support::Json &json) {
+  for (const char *name : {"num_experts", "num_local_experts", "n_routed_experts", "moe_num_experts",
+                           "ffn_config"})
+    if (auto it = json.find(name); it != json.end() && !it->is_null() && *it != 0 && *it != 1)
+      return true;
+  return false;
 }
 
 // The entry for the config's model_type, or the error that lists the known ones.
-static Result<const Architecture *> findArchitecture(const support::Json &json) {
-  std::string type, known;
+static Result<Architecture> findArchitecture(const support::Json &json) {
+  std::string type;
+  std::vector<std::string> known;
   if (auto it = json.find("model_type"); it != json.end() && it->is_string())
     type = it->get<std::string>();
-  for (const Architecture &architecture : architectures) {
-    if (type == architecture.modelType)
-      return &architecture;
-    known += (known.empty() ? "" : ", ") + std::string(architecture.modelType);
+  for (const Architecture &architecture : allArchitectures()) {
+    if (llvm::is_contained(architecture.modelTypes, type))
+      return architecture;
+    known.insert(known.end(), architecture.modelTypes.begin(), architecture.modelTypes.end());
   }
   if (type.empty())
-    return error("\"model_type\" is missing: expected one of ", known);
-  return error("\"model_type\": architecture '", type, "' is not supported: ", known, " is");
+    return error("\"model_type\" is missing: expected one of ", joined(known));
+  if (hasExperts(json))
+    return error("\"model_type\": architecture '", type, "' has mixtures of experts, which come "
+                 "with expert parallelism and are not built yet; supported are ", joined(known));
+  return error("\"model_type\": architecture '", type, "' is not supported: ", joined(known),
+               " are");
+}
+
+// Notes a config whose checkpoint has another head than the one that is built.
+static void checkClasses(Config &config, const Architecture &architecture) {
+  std::vector<std::string> classes = config.texts({"architectures"});
+  bool fits = classes.empty() || llvm::any_of(classes, [&](const std::string &name) {
+                return llvm::is_contained(architecture.classes, name);
+              });
+  if (!fits)
+    config.note("\"architectures\": '" + joined(classes) + "' is not supported: " +
+                joined(architecture.classes) + " is; change the field if the head is that");
 }
 
 // The checkpoint beside a config, "" if there is none.
@@ -106,11 +123,12 @@ static Result<OwningOpRef<ModuleOp>> import(MLIRContext &context, const fs::path
     return error(file, ": ", architecture.message());
   Config config(*json);
   CompileOptions options = bindDims(config, given);
+  checkClasses(config, *architecture);
   if (options.batchRows() <= 0)
     config.note("the micro-batch must be positive, got " + std::to_string(options.microBatch));
-  BuiltModel model = (*architecture)->build(context, config, options);
+  BuiltModel model = architecture->build(context, config, options);
   if (!config.problems().empty())
-    return error(file, ": ", (*architecture)->modelType, " cannot be built:", config.problems());
+    return error(file, ": ", architecture->modelTypes.front(), " cannot be built:", config.problems());
   ModelFacts facts{modelName(file),  file,          *text, model.sequence, model.vocabulary,
                    model.context, options.batchRows()};
   describeModule(*model.module, facts, {});
@@ -118,7 +136,7 @@ static Result<OwningOpRef<ModuleOp>> import(MLIRContext &context, const fs::path
     markInference(*model.module);
   std::string weights = options.weights.empty() ? weightsBeside(path) : options.weights;
   if (!weights.empty() && weights != "random")
-    if (Status s = bindWeights(*model.module, weights, model.prefixes); !s)
+    if (Status s = bindWeights(*model.module, weights, model.spellings); !s)
       return s.takeError();
   return std::move(model.module);
 }

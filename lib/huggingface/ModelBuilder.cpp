@@ -26,7 +26,12 @@ graph::Build ModelBuilder::at(const std::string &place) {
 }
 
 void ModelBuilder::source(const std::string &name, llvm::ArrayRef<int64_t> shape, Init init,
-                          llvm::ArrayRef<llvm::StringRef> aliases) {
+                          const std::string &alias) {
+  if (!sources_.insert(name).second)
+    return;
+  SmallVector<llvm::StringRef> aliases;
+  if (!alias.empty())
+    aliases.push_back(alias);
   OpBuilder::InsertionGuard guard(builder_);
   builder_.setInsertionPoint(func_);
   bool normal = init.kind == graph::InitKind::normal;
@@ -62,8 +67,8 @@ Value ModelBuilder::parameter(const std::string &source, llvm::ArrayRef<int64_t>
 }
 
 Value ModelBuilder::whole(const std::string &name, llvm::ArrayRef<int64_t> shape, Init init,
-                          llvm::ArrayRef<llvm::StringRef> aliases) {
-  source(name, shape, init, aliases);
+                          const std::string &alias) {
+  source(name, shape, init, alias);
   return parameter(name, shape);
 }
 

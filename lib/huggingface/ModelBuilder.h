@@ -6,6 +6,7 @@
 #include "dialects/graph/Build.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/OwningOpRef.h"
+#include "llvm/ADT/StringSet.h"
 
 namespace llmc::hf {
 
@@ -27,16 +28,17 @@ public:
   graph::Build at(const std::string &place);
   mlir::Value tokens() const { return body_->getArgument(0); }
 
-  // Declares a tensor of the checkpoint.
+  // Declares a tensor of the checkpoint, which may be there under `alias` too.
+  // Parts of one tensor may each declare it.
   void source(const std::string &name, llvm::ArrayRef<int64_t> shape, Init init,
-              llvm::ArrayRef<llvm::StringRef> aliases = {});
+              const std::string &alias = "");
   // A parameter that is a source, or a strided part of it.
   mlir::Value parameter(const std::string &source, llvm::ArrayRef<int64_t> shape);
   mlir::Value parameter(const std::string &source, llvm::ArrayRef<int64_t> shape,
                         int64_t offset, llvm::ArrayRef<int64_t> strides);
   // source() and parameter() in one.
   mlir::Value whole(const std::string &name, llvm::ArrayRef<int64_t> shape, Init init,
-                    llvm::ArrayRef<llvm::StringRef> aliases = {});
+                    const std::string &alias = "");
 
   mlir::OwningOpRef<mlir::ModuleOp> finish(mlir::Value logits);
 
@@ -47,6 +49,7 @@ private:
   mlir::OwningOpRef<mlir::ModuleOp> module_;
   mlir::func::FuncOp func_;
   mlir::Block *body_;
+  llvm::StringSet<> sources_;
   unsigned states_ = 0;
   std::vector<std::string> bound_; // state of each argument after the first
 };

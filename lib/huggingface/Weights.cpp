@@ -33,7 +33,7 @@ void hf::describeModule(ModuleOp module, const ModelFacts &facts,
 Attribute hf::fileEntry(Builder &b, const std::string &path, const void *data, size_t size) {
   std::error_code code;
   fs::path absolute = fs::absolute(path, code);
-  uint64_t hash = support::hash64(data, size);
+  uint64_t hash = support::sampledHash(data, size);
   return b.getDictionaryAttr(
       {b.getNamedAttr("path", b.getStringAttr(code ? path : absolute.lexically_normal().string())),
        b.getNamedAttr("byte_size", b.getI64IntegerAttr(size)),
@@ -50,26 +50,48 @@ std::string hf::modelName(const std::string &path) {
   return folder.empty() ? stem : folder;
 }
 
+// All spellings of a name, itself first.
+static std::vector<std::string> spell(llvm::StringRef name,
+                                      llvm::ArrayRef<hf::Spelling> spellings) {
+  std::vector<std::string> out = {name.str()};
+  for (const hf::Spelling &spelling : spellings)
+    for (size_t i = 0, known = out.size(); i < known; ++i)
+      if (size_t at = out[i].find(spelling.part); at != std::string::npos)
+        out.push_back(std::string(out[i]).replace(at, spelling.part.size(), spelling.instead));
+  return out;
+}
+
 // The tensor of a source, under any of its names.
 static const support::TensorView *findTensor(const support::SafetensorsSet &set,
                                              graph::SourceOp source,
-                                             llvm::ArrayRef<std::string> prefixes,
+                                             llvm::ArrayRef<hf::Spelling> spellings,
                                              std::string &found) {
   llvm::SmallVector<llvm::StringRef> names = {source.getSymName()};
   for (Attribute alias : source.getAliases())
     names.push_back(cast<StringAttr>(alias).getValue());
-  for (llvm::StringRef name : names) {
-    llvm::SmallVector<std::string> spellings = {name.str()};
-    for (const std::string &prefix : prefixes)
-      if (name.starts_with(prefix))
-        spellings.push_back(name.drop_front(prefix.size()).str());
-    for (std::string &spelling : spellings)
+  for (llvm::StringRef name : names)
+    for (std::string &spelling : spell(name, spellings))
       if (const support::TensorView *tensor = set.find(spelling)) {
         found = spelling;
         return tensor;
       }
-  }
   return nullptr;
+}
+
+// The type of stored numbers; null where they are none.
+static Type elementType(Builder &b, support::ElementType type) {
+  switch (type) {
+  case support::ElementType::F64:
+    return b.getF64Type();
+  case support::ElementType::F32:
+    return b.getF32Type();
+  case support::ElementType::F16:
+    return b.getF16Type();
+  case support::ElementType::BF16:
+    return b.getBF16Type();
+  default:
+    return {};
+  }
 }
 
 static std::string shapeText(llvm::ArrayRef<int64_t> shape) {
@@ -80,7 +102,7 @@ static std::string shapeText(llvm::ArrayRef<int64_t> shape) {
 }
 
 support::Status hf::bindWeights(ModuleOp module, const std::string &path,
-                                llvm::ArrayRef<std::string> prefixes) {
+                                llvm::ArrayRef<Spelling> spellings) {
   auto set = support::SafetensorsSet::open(path);
   if (!set)
     return set.takeError();
@@ -88,14 +110,14 @@ support::Status hf::bindWeights(ModuleOp module, const std::string &path,
   std::string problems;
   for (auto source : module.getOps<graph::SourceOp>()) {
     std::string name;
-    const support::TensorView *tensor = findTensor(*set, source, prefixes, name);
+    const support::TensorView *tensor = findTensor(*set, source, spellings, name);
     auto type = cast<RankedTensorType>(source.getType());
     std::string title = "\n  '" + source.getSymName().str() + "': ";
     if (!tensor) {
       problems += title + "missing";
-    } else if (tensor->type != support::ElementType::F32) {
-      problems += title + "is " + std::string(support::toString(tensor->type)) +
-                  ", only F32 is supported: convert the file to float32";
+    } else if (!elementType(b, tensor->type)) {
+      problems += title + "holds " + std::string(support::toString(tensor->type)) +
+                  ", expected F32, F16, BF16 or F64";
     } else if (llvm::ArrayRef<int64_t>(tensor->shape) != type.getShape()) {
       problems += title + "has shape " + shapeText(tensor->shape) + ", the model needs " +
                   shapeText(type.getShape());
@@ -103,6 +125,7 @@ support::Status hf::bindWeights(ModuleOp module, const std::string &path,
       size_t file = 0;
       while (&set->files()[file] != set->fileOf(name))
         ++file;
+      source.setTypeAttr(TypeAttr::get(type.clone(elementType(b, tensor->type))));
       source.setFileAttr(b.getI64IntegerAttr(file));
       source.setFileOffsetAttr(b.getI64IntegerAttr(tensor->fileOffset));
     }

@@ -30,11 +30,16 @@ mlir::Attribute fileEntry(mlir::Builder &builder, const std::string &path, const
 // the same (model.onnx, config.json).
 std::string modelName(const std::string &path);
 
-// Finds every graph.source of the module in a safetensors file or folder, under
-// its name, an alias, or either without one of `prefixes`, and records file and
-// offset; replaces graph.files. All missing or misshapen tensors are one error.
+// A tensor whose name has `part` may be stored with `instead` in its place.
+struct Spelling {
+  std::string part, instead;
+};
+
+// Finds every graph.source of the module in a safetensors file or folder, under its
+// name or an alias, spelled in any way, and records file, offset and element type; replaces
+// graph.files. All tensors that are missing or do not fit are one error.
 support::Status bindWeights(mlir::ModuleOp module, const std::string &path,
-                            llvm::ArrayRef<std::string> prefixes);
+                            llvm::ArrayRef<Spelling> spellings);
 
 } // namespace llmc::hf
 

@@ -1,0 +1,184 @@
+#include "lib/huggingface/Layers.h"
+
+using namespace llmc;
+using namespace llmc::hf;
+using namespace mlir;
+
+Activation hf::readActivation(Config &config, Config::Names names, const char *fallback) {
+  static const std::pair<const char *, Activation> known[] = {
+      {"gelu", Activation::GeluErf},
+      {"gelu_python", Activation::GeluErf},
+      {"gelu_new", Activation::GeluTanh},
+      {"gelu_pytorch_tanh", Activation::GeluTanh},
+      {"gelu_python_tanh", Activation::GeluTanh},
+      {"gelu_fast", Activation::GeluTanh},
+      {"gelu_accurate", Activation::GeluTanh},
+      {"quick_gelu", Activation::GeluQuick},
+      {"relu", Activation::Relu},
+      {"relu2", Activation::ReluSquared},
+      {"silu", Activation::Silu},
+      {"swish", Activation::Silu},
+      {"tanh", Activation::Tanh},
+      {"sigmoid", Activation::Sigmoid}};
+  std::string name = config.text(names, fallback), all;
+  for (auto [spelling, activation] : known) {
+    if (name == spelling)
+      return activation;
+    all += std::string(all.empty() ? "" : ", ") + spelling;
+  }
+  config.note(config.quoted(names.front()) + ": '" + name + "' is not supported: " + all + " are");
+  return Activation::GeluTanh;
+}
+
+//===-- Tables, matrices ----------------------------------------------------===//
+
+Value Layers::table(const std::string &name, int64_t rows, int64_t width,
+                    const std::string &alias) {
+  return b_.whole(name + ".weight", {rows, width}, weight(), alias);
+}
+
+Value Layers::lookUp(const std::string &name, Value table, Value ids) {
+  graph::Build at = b_.at(name);
+  SmallVector<int64_t> shape(graph::shapeOf(ids));
+  shape.push_back(graph::shapeOf(table)[1]);
+  auto type = RankedTensorType::get(shape, at.builder.getF32Type());
+  return graph::GatherOp::create(at.builder, at.loc, type, table, ids, Value());
+}
+
+Value Layers::part(const Linear &linear, const char *suffix, llvm::ArrayRef<int64_t> rest,
+                   Init init) {
+  std::string name = linear.name + suffix;
+  int64_t rowSize = rest.empty() ? 1 : rest[0], rows = linear.rows ? linear.rows : linear.out;
+  SmallVector<int64_t> shape{rows}, strides{rowSize};
+  shape.append(rest.begin(), rest.end());
+  b_.source(name, shape, init);
+  shape[0] = linear.out;
+  if (linear.groups > 1) {
+    shape[0] = linear.out / linear.groups;
+    shape.insert(shape.begin(), linear.groups);
+    strides.insert(strides.begin(), rows / linear.groups * rowSize);
+  }
+  if (!rest.empty())
+    strides.push_back(1);
+  return b_.parameter(name, shape, linear.first * rowSize, strides);
+}
+
+Value Layers::linear(const Linear &linear, Value x) {
+  Value w = part(linear, ".weight", {graph::shapeOf(x).back()}, weight());
+  graph::Build at = b_.at(linear.name);
+  Value y = at.matmul(linear.groups > 1 ? "bsd,hed->bshe" : "bsd,ed->bse", x, w,
+                      at.builder.getF32Type());
+  if (!linear.bias)
+    return y;
+  Value bias = part(linear, ".bias", {}, Init::zeros());
+  return b_.at(linear.name).add(y, bias);
+}
+
+Value Layers::project(const std::string &name, Value x, Value table) {
+  graph::Build at = b_.at(name);
+  return at.matmul("bsd,vd->bsv", x, table, at.builder.getF32Type());
+}
+
+//===-- Norms, activations --------------------------------------------------===//
+
+Value Layers::scaleOf(const std::string &name, int64_t width, const Norm &norm) {
+  bool onePlus = norm.kind == Norm::Kind::RmsOnePlus;
+  Value scale = b_.whole(name + ".weight", {width}, onePlus ? Init::zeros() : Init::ones());
+  if (!onePlus)
+    return scale;
+  graph::Build at = b_.at(name);
+  return at.add(scale, at.constant(1, at.builder.getF32Type()));
+}
+
+Value Layers::norm(const std::string &name, Value x, const Norm &norm) {
+  llvm::ArrayRef<int64_t> shape = graph::shapeOf(x);
+  Value scale = scaleOf(name, shape.back(), norm);
+  Value bias;
+  if (norm.kind == Norm::Kind::Layer)
+    bias = b_.whole(name + ".bias", {shape.back()}, Init::zeros());
+  graph::Build at = b_.at(name);
+  auto rows = RankedTensorType::get(shape.drop_back(), at.builder.getF32Type());
+  FloatAttr epsilon = at.builder.getF64FloatAttr(norm.epsilon);
+  if (bias)
+    return graph::LayerNormOp::create(at.builder, at.loc, x.getType(), rows, rows, x, scale, bias,
+                                      epsilon)
+        .getY();
+  return graph::RmsNormOp::create(at.builder, at.loc, x.getType(), rows, x, scale, epsilon).getY();
+}
+
+Value Layers::activate(const std::string &name, Value x, Activation activation) {
+  graph::Build at = b_.at(name);
+  auto make = [&](auto op, Value operand) -> Value {
+    return decltype(op)::create(at.builder, at.loc, operand);
+  };
+  switch (activation) {
+  case Activation::GeluTanh:
+    return graph::GeluOp::create(at.builder, at.loc, x, graph::GeluForm::tanh);
+  case Activation::GeluErf:
+    return graph::GeluOp::create(at.builder, at.loc, x, graph::GeluForm::erf);
+  case Activation::GeluQuick:
+    return at.mul(x, make(graph::SigmoidOp(), at.scale(x, 1.702)));
+  case Activation::Relu:
+    return make(graph::ReluOp(), x);
+  case Activation::ReluSquared:
+    x = make(graph::ReluOp(), x);
+    return at.mul(x, x);
+  case Activation::Silu:
+    return at.mul(x, make(graph::SigmoidOp(), x));
+  case Activation::Tanh:
+    return make(graph::TanhOp(), x);
+  case Activation::Sigmoid:
+    return make(graph::SigmoidOp(), x);
+  }
+  return {};
+}
+
+Value Layers::softcap(const std::string &name, Value x, double cap) {
+  graph::Build at = b_.at(name);
+  Value ratio = at.div(x, at.constant(cap, at.builder.getF32Type()));
+  return at.scale(graph::TanhOp::create(at.builder, at.loc, ratio), cap);
+}
+
+//===-- Attention -----------------------------------------------------------===//
+
+Value Layers::splitHeads(const std::string &name, Value x, int64_t heads) {
+  int64_t dim = graph::typeOf(x).getNumElements() / (batch_ * sequence_ * heads);
+  return b_.at(name).reshape(x, {batch_, sequence_, heads, dim});
+}
+
+Angles Layers::angles(const std::string &name, const Rope &rope) {
+  graph::Build at = b_.at(name);
+  Type f32 = at.builder.getF32Type();
+  auto positionsType = RankedTensorType::get({1, sequence_, 1}, f32);
+  Value positions = graph::IotaOp::create(at.builder, at.loc, positionsType, Value(),
+                                          at.builder.getI64IntegerAttr(1));
+  auto type = RankedTensorType::get({rope.half()}, f32);
+  Value frequencies = graph::ConstantOp::create(
+      at.builder, at.loc, type,
+      DenseElementsAttr::get(type, llvm::ArrayRef<float>(rope.frequencies)));
+  Value angle = at.mul(positions, frequencies);
+  Value cos = graph::CosOp::create(at.builder, at.loc, angle);
+  Value sin = graph::SinOp::create(at.builder, at.loc, angle);
+  if (rope.factor == 1)
+    return {cos, sin};
+  return {at.scale(cos, rope.factor), at.scale(sin, rope.factor)};
+}
+
+Value Layers::rotate(const std::string &name, Value x, const Angles &angles) {
+  graph::Build at = b_.at(name);
+  return graph::RotaryOp::create(at.builder, at.loc, x.getType(), x, angles.cos, angles.sin);
+}
+
+Value Layers::attend(const std::string &name, Value q, Value k, Value v,
+                     const Attention &attention) {
+  graph::Build at = b_.at(name);
+  llvm::ArrayRef<int64_t> shape = graph::shapeOf(q);
+  auto rows = RankedTensorType::get(shape.drop_back(), at.builder.getF32Type());
+  std::optional<int64_t> window;
+  if (attention.window)
+    window = attention.window;
+  auto mixed = graph::AttentionOp::create(
+      at.builder, at.loc, TypeRange({q.getType(), Type(rows)}), q, k, v,
+      APFloat(attention.scale), attention.causal, Value(), 0, window, attention.softcap);
+  return at.reshape(mixed.getO(), {batch_, sequence_, shape[2] * shape[3]});
+}

@@ -1,0 +1,73 @@
+// Gemma3ForCausalLM of transformers (Gemma Team, 2025), and the language model inside
+// Gemma3ForConditionalGeneration: Gemma 2 with normed queries and keys in place of soft caps,
+// and five layers with windows and short positions for each one without.
+#include "lib/huggingface/Decoder.h"
+
+#include <cmath>
+
+using namespace llmc;
+using namespace llmc::hf;
+
+// Two turns: of layers that see all, and of those with a window. In older configs only the
+// first is described by an object.
+static std::vector<Rope> readRopes(Config &config, const Decoder &d) {
+  RopeFields global = ropeFields(d), local = global;
+  global.theta = 1000000;
+  local.thetaNames = {"rope_local_base_freq"};
+  std::optional<Config> scaling = config.object({"rope_scaling"}), fields, slides;
+  if (std::optional<Config> both = config.object({"rope_parameters"})) {
+    fields = both->object({"full_attention"});
+    slides = both->object({"sliding_attention"});
+  }
+  return {readRope(config, scaling ? scaling : fields, global), readRope(config, slides, local)};
+}
+
+static BuiltModel build(mlir::MLIRContext &context, Config &whole,
+                        const CompileOptions &options) {
+  std::optional<Config> inside = whole.object({"text_config"});
+  Config &config = inside ? *inside : whole;
+  Decoder d = readDecoder(config, options,
+                          {.vocabulary = 262208, .width = 2304, .inner = 9216, .layers = 26,
+                           .heads = 8, .kvHeads = 4, .headDim = 256, .context = 131072,
+                           .tied = true, .activation = "gelu_pytorch_tanh",
+                           .activationField = "hidden_activation"});
+  if (config.flag({"use_bidirectional_attention"}, false))
+    config.note("\"use_bidirectional_attention\" is not supported: only decoders are");
+  if (inside)
+    d.tied &= whole.flag({"tie_word_embeddings"}, true);
+  d.norm.kind = Norm::Kind::RmsOnePlus;
+  d.normedQk = NormedQk::EachHead;
+  d.names.qNorm = "q_norm";
+  d.names.kNorm = "k_norm";
+  d.names.afterAttention = "post_attention_layernorm";
+  d.names.beforeMlp = "pre_feedforward_layernorm";
+  d.names.afterMlp = "post_feedforward_layernorm";
+  d.embeddingScale = std::sqrt(double(d.width));
+  d.scale = 1 / std::sqrt(config.positiveNumber({"query_pre_attn_scalar"}, 256));
+  d.qkvBias = d.outBias = config.flag({"attention_bias"}, false);
+  d.logitSoftcap = config.positiveNumberOrNull({"final_logit_softcapping"}, {}).value_or(0);
+
+  size_t pattern = config.positive({"sliding_window_pattern", "_sliding_window_pattern"}, 6);
+  std::vector<bool> slides =
+      readLayerTypes(config, d, [&](size_t layer) { return (layer + 1) % pattern != 0; });
+  setWindows(d, config.positiveOrNull({"sliding_window"}, 4096), slides);
+  d.ropes = readRopes(config, d);
+  for (size_t i = 0; i < slides.size(); ++i)
+    d.layers[i].rope = slides[i];
+  if (inside) {
+    d.names.embedding = "model.language_model.embed_tokens";
+    d.names.layers = "model.language_model.layers";
+    d.names.finalNorm = "model.language_model.norm";
+  }
+  BuiltModel model = buildDecoder(context, config, options, d);
+  if (inside) // as published, before transformers 5
+    model.spellings = {{"model.language_model.", "language_model.model."},
+                       {"lm_head.", "language_model.lm_head."}};
+  return model;
+}
+
+Architecture hf::architectures::Gemma3() {
+  return {{"gemma3_text", "gemma3"},
+          {"Gemma3ForCausalLM", "Gemma3ForConditionalGeneration"},
+          build};
+}
