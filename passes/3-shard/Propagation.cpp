@@ -55,9 +55,12 @@ void AxisPropagation::buildTies() {
       tie(it->second, value, 0);
   };
   for (auto func : module.getOps<func::FuncOp>()) {
-    for (BlockArgument arg : func.getArguments())
+    for (BlockArgument arg : func.getArguments()) {
       if (auto name = func.getArgAttrOfType<FlatSymbolRefAttr>(arg.getArgNumber(), kState))
         bind(name, arg);
+      if (func.getArgAttr(arg.getArgNumber(), kInput))
+        inputs.insert(arg);
+    }
     for (auto [i, value] : llvm::enumerate(func.getBody().front().getTerminator()->getOperands()))
       if (auto name = func.getResultAttrOfType<FlatSymbolRefAttr>(i, kState))
         bind(name, value);
@@ -113,7 +116,7 @@ int64_t AxisPropagation::factorFor(Operation *op, const graph::TensorFactors &te
 }
 
 void AxisPropagation::assign(Value value, int64_t dim) {
-  if (dims.count(value) || !canCut(value, dim) ||
+  if (dims.count(value) || !canCut(value, dim) || inputs.contains(value) ||
       (!options.mayCutStates && states.contains(value)))
     return;
   dims[value] = dim;
@@ -194,6 +197,7 @@ void AxisPropagation::allowPadding(Value value, int64_t dim) { padded.insert({va
 
 void AxisPropagation::cut(Value value, int64_t dim, StringRef seed) {
   currentSeed = seed.str();
+  inputs.erase(value);
   assign(value, dim);
   while (!worklist.empty())
     visit(worklist.pop_back_val());
@@ -246,9 +250,9 @@ void AxisPropagation::writeOp(Operation *op) {
   MLIRContext *context = op->getContext();
   for (auto [use, tensor] : llvm::zip(op->getOpOperands(), rule.operands))
     setRequired(use, parallel::shardingOf(context, tensor, axes));
-  Axes unreduced = unreducedOf(rule, axes);
   for (auto [result, tensor] : llvm::zip(op->getResults(), rule.results))
-    setSharding(result, withUnreduced(parallel::shardingOf(context, tensor, axes), unreduced,
+    setSharding(result, withUnreduced(parallel::shardingOf(context, tensor, axes),
+                                      unreducedOf(rule, tensor, axes),
                                       unreducedKindOf(rule, axes)));
   setOrigin(op, factor);
 }
@@ -281,6 +285,7 @@ void AxisPropagation::write() {
   // Values first: writing an op changes what getSharding answers for its results.
   llvm::SmallVector<std::pair<BlockArgument, ShardingAttr>> arguments;
   llvm::SmallVector<std::pair<OpOperand *, ShardingAttr>> returns;
+  llvm::SmallVector<OpOperand *> outputs;
   llvm::DenseMap<Attribute, ShardingAttr> stateSharding;
   for (auto func : module.getOps<func::FuncOp>()) {
     for (BlockArgument arg : func.getArguments()) {
@@ -296,6 +301,8 @@ void AxisPropagation::write() {
       auto name = func.getResultAttrOfType<FlatSymbolRefAttr>(use.getOperandNumber(), kState);
       if (name && stateSharding.count(name))
         returns.push_back({&use, stateSharding[name]});
+      else if (func.getResultAttr(use.getOperandNumber(), kOutput))
+        outputs.push_back(&use);
     }
   }
   SmallVector<graph::RepeatOp> repeats;
@@ -310,6 +317,9 @@ void AxisPropagation::write() {
     setSharding(arg, sharding);
   for (auto [use, sharding] : returns)
     setRequired(*use, sharding);
+  // Whoever reads an output puts its parts together, but adds up none.
+  for (OpOperand *use : outputs)
+    setRequired(*use, getSharding(use->get()).getReduced());
   for (auto [name, sharding] : stateSharding)
     if (auto state = module.lookupSymbol<graph::StateOp>(cast<FlatSymbolRefAttr>(name).getAttr()))
       state->setAttr(kSharding, sharding);

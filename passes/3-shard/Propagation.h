@@ -9,6 +9,7 @@ namespace llmc {
 // Extends the annotations of a module by one mesh axis. An axis cuts at most
 // one dimension of a value and one factor of an op; who comes first wins, and the
 // loser is a use whose requirement differs from its definition (a reshard).
+// Inputs are cut by seeds alone: who feeds them knows of rows, not of factors.
 class AxisPropagation {
 public:
   struct Options {
@@ -64,7 +65,7 @@ private:
   // value -> (tied value, dims of it are this value's minus shift)
   llvm::DenseMap<mlir::Value, llvm::SmallVector<std::pair<mlir::Value, int64_t>>> ties;
   llvm::DenseSet<std::pair<mlir::Value, int64_t>> padded;
-  llvm::DenseSet<mlir::Value> states;
+  llvm::DenseSet<mlir::Value> states, inputs;
   llvm::SmallVector<mlir::Operation *> worklist;
 };
 

@@ -1,7 +1,8 @@
-// Tactic `stages`: gives ops of @micro to pipeline stages.
+// Tactic `stages`: gives ops of a step's function to pipeline stages.
 #include "passes/3-shard/Passes.h"
 
 #include "dialects/parallel/Annotations.h"
+#include "passes/3-shard/AssignStages/SplitStacks.h"
 
 namespace llmc {
 #define GEN_PASS_DEF_ASSIGNSTAGES
@@ -43,34 +44,71 @@ llvm::DenseSet<Operation *> closure(ArrayRef<Operation *> ops, bool users) {
   return reached;
 }
 
-void setStages(func::FuncOp micro, int64_t last) {
+// The last stage whose forward values the op needs, -1 if it needs none. Layers
+// end at stage `last`.
+int64_t stageOfOperands(Operation *op, const DenseMap<Operation *, int64_t> &stages, int64_t last) {
+  int64_t stage = -1;
+  for (Value operand : op->getOperands()) {
+    Operation *producer = operand.getDefiningOp();
+    if (!producer || producer->hasAttr(kBackward))
+      continue;
+    if (auto repeat = dyn_cast<graph::RepeatOp>(producer)) {
+      std::optional<int64_t> part = stageOfStackedSlice(op);
+      stage = std::max(stage, part ? *part : last);
+    } else {
+      stage = std::max(stage, stages.lookup_or(producer, -1));
+    }
+  }
+  return stage;
+}
+
+void setStages(func::FuncOp func, int64_t last) {
   SmallVector<Operation *> forward, backward;
-  for (Operation &op : micro.getBody().front().without_terminator())
+  for (Operation &op : func.getBody().front().without_terminator())
     (op.hasAttr(kBackward) ? backward : forward).push_back(&op);
-  auto type = IntegerType::get(micro.getContext(), 64);
-  // Before the layers: what they need. The rest (head, loss, token count) is behind them.
+  auto type = IntegerType::get(func.getContext(), 64);
+  auto set = [&](Operation *op, int64_t stage) {
+    op->setAttr(kStage, IntegerAttr::get(type, stage));
+  };
+  // Before the layers: what they need. What needs them stands where they have
+  // made it (head, loss: behind the last; something of one layer: with it).
   llvm::DenseSet<Operation *> before = closure(forward, /*users=*/false);
+  DenseMap<Operation *, int64_t> stages;
   for (Operation *op : forward)
-    if (!isa<graph::RepeatOp>(op))
-      op->setAttr(kStage, IntegerAttr::get(type, before.contains(op) ? 0 : last));
+    stages[op] = isa<graph::RepeatOp>(op) || before.contains(op) ? 0
+                                                                 : stageOfOperands(op, stages, last);
+  // The rest with the first that needs it.
+  for (Operation *op : llvm::reverse(forward)) {
+    if (isa<graph::RepeatOp>(op))
+      continue;
+    int64_t stage = stages[op];
+    if (stage < 0) {
+      stage = last;
+      for (Operation *user : op->getUsers())
+        stage = std::min(stage, stages.lookup_or(user, last));
+    }
+    stages[op] = stage;
+    set(op, stage);
+  }
   // Backward leaves the layers at stage 0; the rest belongs to the head.
   llvm::DenseSet<Operation *> after = closure(backward, /*users=*/true);
   for (Operation *op : backward)
     if (!isa<graph::RepeatOp>(op))
-      op->setAttr(kStage, IntegerAttr::get(type, after.contains(op) ? 0 : last));
+      set(op, after.contains(op) ? 0 : last);
 }
 
 struct AssignStages : impl::AssignStagesBase<AssignStages> {
   void runOnOperation() override {
     ModuleOp module = getOperation();
     MeshAttr mesh = getMesh(module);
-    auto micro = module.lookupSymbol<func::FuncOp>("micro");
-    if (!mesh || !micro) {
-      module.emitError("tactic stages needs @micro and parallel.mesh");
+    func::FuncOp func = getStepFunction(module);
+    if (!mesh || !func) {
+      module.emitError("tactic stages needs @")
+          << (isInference(module) ? "forward" : "micro") << " and parallel.mesh";
       return signalPassFailure();
     }
     int64_t stages = mesh.getSize("pp");
-    SmallVector<graph::RepeatOp> repeats(micro.getBody().getOps<graph::RepeatOp>());
+    SmallVector<graph::RepeatOp> repeats(func.getBody().getOps<graph::RepeatOp>());
     if (stages > 1 && repeats.empty()) {
       module.emitError("pp = ") << stages
                                 << " needs repeated layers to divide, and none were recognised; use pp = 1";
@@ -86,7 +124,10 @@ struct AssignStages : impl::AssignStagesBase<AssignStages> {
       op->setAttr(kLayers, DenseI64ArrayAttr::get(op.getContext(),
                                                   divideLayers(op.getCount(), stages)));
     }
-    setStages(micro, stages - 1);
+    if (isInference(module) && stages > 1)
+      for (graph::RepeatOp op : repeats)
+        splitStacks(op);
+    setStages(func, stages - 1);
   }
 };
 

@@ -8,33 +8,50 @@ namespace llmc {
 #include "passes/3-shard/Passes.h.inc"
 
 using namespace mlir;
+using namespace parallel;
 namespace {
+// The arguments whose rows are shared out: all inputs of a micro-batch, of an
+// inference those that the model says are batched.
+SmallVector<BlockArgument> batchedInputs(func::FuncOp func, bool infer) {
+  SmallVector<BlockArgument> inputs;
+  for (BlockArgument arg : func.getArguments())
+    if (func.getArgAttr(arg.getArgNumber(), infer ? kBatched : kInput))
+      inputs.push_back(arg);
+  return inputs;
+}
+
 struct ShardData : impl::ShardDataBase<ShardData> {
   void runOnOperation() override {
     ModuleOp module = getOperation();
-    parallel::MeshAttr mesh = parallel::getMesh(module);
-    auto micro = module.lookupSymbol<func::FuncOp>("micro");
-    if (!mesh || !micro) {
-      module.emitError("tactic data needs @micro and parallel.mesh");
+    MeshAttr mesh = getMesh(module);
+    func::FuncOp func = getStepFunction(module);
+    bool infer = isInference(module);
+    if (!mesh || !func) {
+      module.emitError("tactic data needs @") << (infer ? "forward" : "micro")
+                                              << " and parallel.mesh";
       return signalPassFailure();
     }
     int64_t parts = mesh.getSize("dp");
     if (parts == 1)
       return;
     AxisPropagation axis(module, "dp", {"data", /*mayCutStates=*/false});
-    for (BlockArgument arg : micro.getArguments()) {
-      auto input = micro.getArgAttrOfType<StringAttr>(arg.getArgNumber(), parallel::kInput);
-      if (!input)
-        continue;
-      if (!axis.canCut(arg, 0)) {
-        int64_t rows = cast<RankedTensorType>(arg.getType()).getDimSize(0);
-        micro.emitError("input ") << input << " has " << rows << " rows, which " << parts
-                                  << " data-parallel ranks cannot share; the nearest valid sizes are "
-                                  << std::max(parts, rows / parts * parts) << " and "
-                                  << (rows / parts + 1) * parts;
+    SmallVector<BlockArgument> inputs = batchedInputs(func, infer);
+    if (inputs.empty()) {
+      func.emitError("no input has a batch that dp = ") << parts << " ranks could share; use dp = 1";
+      return signalPassFailure();
+    }
+    for (BlockArgument arg : inputs) {
+      auto name = func.getArgAttrOfType<StringAttr>(arg.getArgNumber(), kInput);
+      auto type = cast<RankedTensorType>(arg.getType());
+      if (type.getRank() == 0 || !axis.canCut(arg, 0)) {
+        int64_t rows = type.getRank() ? type.getDimSize(0) : 1;
+        func.emitError("input ") << name << " has " << rows << " rows, which " << parts
+                                 << " data-parallel ranks cannot share; the nearest valid sizes are "
+                                 << std::max(parts, rows / parts * parts) << " and "
+                                 << (rows / parts + 1) * parts;
         return signalPassFailure();
       }
-      axis.cut(arg, 0, input.getValue());
+      axis.cut(arg, 0, name.getValue());
     }
     axis.write();
     axis.reportConflicts();

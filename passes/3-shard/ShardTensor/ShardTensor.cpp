@@ -17,7 +17,7 @@ using graph::FactorKind;
 namespace {
 
 enum class Verdict {
-  Cut,      // ends in reductions only
+  Cut,      // ends in reductions, or leaves the program in parts, only
   Whole,    // meets an op that needs the dimension whole, or leaves the program
   Indivisible, // would be right, but sizes do not divide
 };
@@ -45,8 +45,9 @@ public:
     return verdict;
   }
 
-  // The path selects by index along the dimension: it is a vocabulary, and may be padded.
-  bool indexed = false;
+  // The path selects by index along the dimension (it is a vocabulary), or ends
+  // in an output: padding does no harm.
+  bool mayPad = false;
   // The size that does not divide.
   int64_t blockedSize = 0;
 
@@ -56,8 +57,11 @@ private:
     auto compute = dyn_cast<graph::GraphOpInterface>(user);
     if (auto yield = dyn_cast<graph::YieldOp>(user))
       return followYield(yield, use.getOperandNumber(), dim);
-    if (!compute)
-      return Verdict::Whole;
+    if (!compute) {
+      bool leaves = isOutput(use);
+      mayPad |= leaves;
+      return leaves ? Verdict::Cut : Verdict::Whole;
+    }
     const graph::ShardingRule &rule = axis.ruleOf(user);
     const graph::DimFactors &dims = rule.operands[use.getOperandNumber()][dim];
     if (dims.empty())
@@ -72,7 +76,7 @@ private:
       blockedSize = info.size;
       return Verdict::Indivisible;
     }
-    indexed |= rule.offsetFactor == int(factor);
+    mayPad |= rule.offsetFactor == int(factor);
     if (info.kind != FactorKind::Parallel)
       return Verdict::Cut;
     Verdict verdict = Verdict::Cut;
@@ -84,6 +88,13 @@ private:
             verdict = next;
         }
     return verdict;
+  }
+
+  // A result of an inference, whose parts are put together outside.
+  static bool isOutput(OpOperand &use) {
+    auto func = dyn_cast<func::FuncOp>(use.getOwner()->getParentOp());
+    return func && isa<func::ReturnOp>(use.getOwner()) &&
+           func.getResultAttr(use.getOperandNumber(), kOutput);
   }
 
   // Residuals for the backward pass may be cut; the carried stream may not.
@@ -99,7 +110,7 @@ private:
   llvm::DenseSet<std::pair<Value, int64_t>> seen;
 };
 
-// Is `value` a parameter: an argument of @micro bound to one, or a layer of it?
+// Is `value` a parameter: an argument bound to one, or a layer of it?
 bool isParameter(Value value, ModuleOp module) {
   auto arg = dyn_cast<BlockArgument>(value);
   if (!arg)
@@ -118,9 +129,10 @@ struct ShardTensor : impl::ShardTensorBase<ShardTensor> {
   void runOnOperation() override {
     ModuleOp module = getOperation();
     MeshAttr mesh = getMesh(module);
-    auto micro = module.lookupSymbol<func::FuncOp>("micro");
-    if (!mesh || !micro) {
-      module.emitError("tactic tensor needs @micro and parallel.mesh");
+    func::FuncOp func = getStepFunction(module);
+    if (!mesh || !func) {
+      module.emitError("tactic tensor needs @")
+          << (isInference(module) ? "forward" : "micro") << " and parallel.mesh";
       return signalPassFailure();
     }
     int64_t parts = mesh.getSize("tp");
@@ -128,7 +140,7 @@ struct ShardTensor : impl::ShardTensorBase<ShardTensor> {
       return;
     AxisPropagation axis(module, "tp", {"tensor"});
     bool ok = true;
-    micro.walk<WalkOrder::PreOrder>([&](graph::MatmulOp op) {
+    func.walk<WalkOrder::PreOrder>([&](graph::MatmulOp op) {
       if (!op->hasAttr(kBackward) && axis.factorOf(op) < 0)
         ok &= succeeded(seed(op, axis, parts));
     });
@@ -169,7 +181,7 @@ struct ShardTensor : impl::ShardTensorBase<ShardTensor> {
     if (verdict == Verdict::Whole)
       return success();
     int64_t size = cast<RankedTensorType>(weight.getType()).getDimSize(weightDim);
-    if (verdict == Verdict::Indivisible || (size % parts != 0 && !follower.indexed)) {
+    if (verdict == Verdict::Indivisible || (size % parts != 0 && !follower.mayPad)) {
       int64_t blocked = verdict == Verdict::Indivisible ? follower.blockedSize : size;
       InFlightDiagnostic error = op.emitError("has ")
           << blocked << (verdict == Verdict::Indivisible ? " heads" : " output features")

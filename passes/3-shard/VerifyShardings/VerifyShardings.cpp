@@ -14,8 +14,8 @@ struct VerifyShardings : impl::VerifyShardingsBase<VerifyShardings> {
   void runOnOperation() override {
     ModuleOp module = getOperation();
     bool ok = succeeded(verifyAnnotations(module));
-    if (auto micro = module.lookupSymbol<func::FuncOp>("micro"))
-      micro.walk([&](graph::RepeatOp op) { // S1
+    if (func::FuncOp func = getStepFunction(module))
+      func.walk([&](graph::RepeatOp op) { // S1
         auto layers = op->getAttrOfType<DenseI64ArrayAttr>(kLayers);
         int64_t sum = 0;
         for (int64_t n : layers ? layers.asArrayRef() : ArrayRef<int64_t>())

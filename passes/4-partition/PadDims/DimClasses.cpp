@@ -30,13 +30,13 @@ private:
     Value value;
     Operation *state = nullptr;
     int64_t dim = 0, size = 0, multiple = 1;
-    bool isIndexed = false, isFixed = false;
+    bool isIndexed = false, isFixed = false, isCropped = false;
   };
 
   static void merge(DimClass &c, const Node &node) {
     c.size = node.size;
     c.multiple = std::lcm(c.multiple, node.multiple);
-    c.isIndexed |= node.isIndexed;
+    c.mayGrow |= node.isIndexed || node.isCropped;
     c.isFixed |= node.isFixed;
     if (node.state)
       c.states.push_back({node.state, node.dim});
@@ -160,8 +160,13 @@ private:
       for (int64_t d = 0; d < rank; ++d)
         nodes[at(arg, d)].isFixed |= bool(func.getArgAttr(arg.getArgNumber(), kInput));
     }
-    for (OpOperand &use : func.getBody().front().getTerminator()->getOpOperands())
+    for (OpOperand &use : func.getBody().front().getTerminator()->getOpOperands()) {
       tieToState(use.get(), func.getResultAttr(use.getOperandNumber(), kState));
+      if (!func.getResultAttr(use.getOperandNumber(), kOutput))
+        continue;
+      for (int64_t d = 0; d < cast<RankedTensorType>(use.get().getType()).getRank(); ++d)
+        nodes[at(use.get(), d)].isCropped = true;
+    }
   }
 
   ModuleOp module;

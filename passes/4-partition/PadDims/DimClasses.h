@@ -9,7 +9,7 @@ namespace llmc {
 struct DimClass {
   int64_t size = 0;
   int64_t multiple = 1;   // what all cuts of it divide by
-  bool isIndexed = false; // rows of a table are looked up along it
+  bool mayGrow = false;   // rows of a table are looked up along it, or an output is cropped
   bool isFixed = false;   // merged with others, not to be cut, or an input's
   llvm::SmallVector<std::pair<mlir::Value, int64_t>> dims;
   llvm::SmallVector<std::pair<mlir::Operation *, int64_t>> states;

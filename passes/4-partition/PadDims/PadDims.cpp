@@ -67,6 +67,20 @@ static void grow(const DimClass &c, int64_t size, Paddings &paddings) {
     growState(cast<graph::StateOp>(state), dim, size);
 }
 
+// Who reads a padded output must know where it ends.
+static void markOutputs(func::FuncOp func, const Paddings &paddings) {
+  for (OpOperand &use : func.getBody().front().getTerminator()->getOpOperands()) {
+    auto found = paddings.find(use.get());
+    if (found == paddings.end() || !func.getResultAttr(use.getOperandNumber(), kOutput))
+      continue;
+    SmallVector<int64_t> shape(cast<RankedTensorType>(use.get().getType()).getShape());
+    for (Padding padding : found->second)
+      shape[padding.dim] = padding.valid;
+    func.setResultAttr(use.getOperandNumber(), kValidShape,
+                       DenseI64ArrayAttr::get(func.getContext(), shape));
+  }
+}
+
 namespace {
 struct PadDims : llmc::impl::PadDimsBase<PadDims> {
   void runOnOperation() override {
@@ -81,7 +95,7 @@ struct PadDims : llmc::impl::PadDimsBase<PadDims> {
     for (const DimClass &c : collectDimClasses(module, mesh)) {
       if (c.size % c.multiple == 0)
         continue;
-      if (c.isFixed || !c.isIndexed) {
+      if (c.isFixed || !c.mayGrow) {
         ok = false;
         (void)refuse(c);
         continue;
@@ -97,6 +111,7 @@ struct PadDims : llmc::impl::PadDimsBase<PadDims> {
       Block &body = func.getBody().front();
       func.setFunctionType(FunctionType::get(func.getContext(), body.getArgumentTypes(),
                                              body.getTerminator()->getOperandTypes()));
+      markOutputs(func, paddings);
       FailureOr<unsigned> masks = maskReductions(func, paddings);
       if (failed(masks))
         return signalPassFailure();

@@ -1,12 +1,13 @@
 def PadDims : Pass<"llmc-pad-dims", "::mlir::ModuleOp"> {
   let summary = "grows dimensions that a sharding cuts but does not divide";
   let description = [{
-    Needs: annotated @micro and @update.
+    Needs: annotated @micro and @update, or @forward of an inference.
     Gives: every dimension divided by the axes that cut it. Dimensions tied by
       the ops' rules are one; it may grow if rows of a table are looked up along
-      it (gather, take_along and their gradients), every op treats it as a
+      it (gather, take_along and their gradients) or an output has it (whose
+      reader drops the rest), every op treats it as a
       factor of its own, and no input of the step carries it. States grow and
-      keep the old sizes in `valid_shape`.
+      keep the old sizes in `valid_shape`, outputs in `parallel.valid_shape`.
       Padding of states is undefined but finite; that of accumulators is zero,
       from the step's start on, and so are padded gradients. Before a reduction over padding
       that is not neutral already stands a `graph.mask_tail` (maximum: -inf,

@@ -1,4 +1,4 @@
-// Splits @micro; the analysis is in SplitMicro.cpp, the writing in WriteStages.cpp.
+// Splits @micro, or @forward of an inference; the analysis is in SplitMicro.cpp, the writing in WriteStages.cpp.
 //
 // A *unit* is an op of one stage, or the part of a repeat that one stage runs.
 // An *item* is a value, or the part of a stacked value that one stage holds.
@@ -25,6 +25,7 @@ struct Procedure {
   bool backward;
   llvm::SmallVector<Item> args, bordersIn, residuals, bordersOut;
   llvm::SmallVector<std::pair<Item, mlir::Attribute>> states; // results
+  llvm::SmallVector<std::pair<Item, unsigned>> outputs;       // results, by index
   llvm::SmallVector<Unit> units;
   llvm::DenseSet<Item> available;   // as an argument, or to be redone
   llvm::DenseMap<Item, mlir::Value> values; // while writing
@@ -50,12 +51,18 @@ private:
   mlir::LogicalResult readLayers(graph::RepeatOp op);
   mlir::LogicalResult collectUnits();
   mlir::LogicalResult addResults();
+  mlir::LogicalResult addState(mlir::OpOperand &use, mlir::FlatSymbolRefAttr state);
+  mlir::LogicalResult addOutput(mlir::OpOperand &use);
+  bool isFree(mlir::Operation *op);
   mlir::LogicalResult needAll(const Unit &unit);
   mlir::LogicalResult need(Item item, Procedure &user, mlir::Operation *why);
   mlir::LogicalResult needFromForward(Item item, int64_t from, Procedure &user, mlir::Operation *why);
   void pass(Item item, int64_t from, Procedure &to);
   void hold(mlir::BlockArgument arg, Item item, int64_t stage);
   mlir::FailureOr<Item> stackedItem(mlir::Value value, int64_t part, graph::RepeatOp user);
+  std::optional<Item> slicedItem(mlir::Operation *op) const;
+  std::optional<Item> pieceOf(mlir::Value value, int64_t part, graph::RepeatOp user) const;
+  int64_t firstLayer(mlir::Operation *repeat, int64_t part) const;
   Item normal(mlir::Value value) const;
   // Writing.
   mlir::RankedTensorType typeOf(Item item) const;
@@ -71,6 +78,7 @@ private:
   llvm::SmallVector<Procedure, 4> procedures;
   llvm::DenseMap<mlir::Operation *, llvm::SmallVector<int64_t>> layers; // of split repeats
   llvm::DenseMap<mlir::Value, llvm::SmallVector<int64_t>> stackedBy;    // of split stacked values
+  llvm::DenseMap<mlir::Operation *, bool> freeOps;
   Shares shares;
 };
 

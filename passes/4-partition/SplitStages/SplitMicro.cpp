@@ -1,5 +1,9 @@
-// @micro -> forward_K and backward_K: which unit needs which item.
+// @micro -> forward_K and backward_K, @forward -> forward_K: which unit needs which item.
 #include "passes/4-partition/SplitStages/MicroSplitter.h"
+
+#include "dialects/graph/Build.h"
+
+#include <numeric>
 
 using namespace mlir;
 using namespace llmc;
@@ -7,13 +11,51 @@ using namespace llmc::parallel;
 using namespace llmc::stages;
 using graph::RepeatOp;
 
-// Made from nothing: cheaper to make again than to keep.
-static bool isFree(Operation *op) { return op && op->getNumOperands() == 0 && isPure(op); }
+// Cuts what a rank has whole; nobody talks.
+static bool onlyCuts(Operation *op) {
+  auto reshard = dyn_cast<ReshardOp>(op);
+  if (!reshard || !reshard.getFrom().getUnreduced().empty())
+    return false;
+  for (auto [from, to] : llvm::zip(getAxes(reshard.getFrom()), getAxes(reshard.getTo())))
+    if (from.size() > to.size() || !std::equal(from.begin(), from.end(), to.begin()))
+      return false;
+  return true;
+}
+
+// Made from nothing, or in an inference from what every stage is fed: cheaper to
+// make again than to keep or to send.
+bool MicroSplitter::isFree(Operation *op) {
+  if (!op || !isPure(op))
+    return false;
+  if (op->getNumOperands() == 0)
+    return true;
+  if (!split.infer || !(isa<graph::GraphOpInterface>(op) || onlyCuts(op)))
+    return false;
+  if (auto known = freeOps.find(op); known != freeOps.end())
+    return known->second;
+  bool free = llvm::all_of(op->getOperands(), [&](Value operand) {
+    auto arg = dyn_cast<BlockArgument>(operand);
+    return arg ? bool(micro.getArgAttr(arg.getArgNumber(), kInput))
+               : isFree(operand.getDefiningOp());
+  });
+  return freeOps[op] = free;
+}
 
 // The same bytes under another shape.
 static bool isAlias(Operation *op) {
   auto graphOp = dyn_cast_or_null<graph::GraphOpInterface>(op);
   return graphOp && op->getNumOperands() == 1 && graphOp.getEmitClass() == graph::EmitClass::Alias;
+}
+
+// A concatenation whose parts alone are used, each by its stage.
+static bool isJoin(Operation *op) {
+  return isa<graph::ConcatOp>(op) && !op->use_empty() &&
+         llvm::all_of(op->getUses(), [&](OpOperand &use) {
+           auto user = dyn_cast<RepeatOp>(use.getOwner());
+           unsigned i = use.getOperandNumber();
+           return user && i >= user.getCarried().size() && user->hasAttr(kLayers) &&
+                  i < user.getCarried().size() + user.getStacked().size();
+         });
 }
 
 //===-- Units -----------------------------------------------------------------===//
@@ -40,7 +82,7 @@ LogicalResult MicroSplitter::collectUnits() {
   for (Operation &op : micro.getBody().front().without_terminator()) {
     if (auto repeat = dyn_cast<RepeatOp>(op); repeat && failed(readLayers(repeat)))
       return failure();
-    if (isFree(&op))
+    if (isFree(&op) || isJoin(&op))
       continue;
     bool backward = op.hasAttr(kBackward);
     auto add = [&](int64_t part, int64_t stage) {
@@ -87,16 +129,55 @@ Item MicroSplitter::normal(Value value) const {
   return {value, partBefore(repeat, found->second, -1)};
 }
 
+int64_t MicroSplitter::firstLayer(Operation *repeat, int64_t part) const {
+  ArrayRef<int64_t> counts = layers.find(repeat)->second;
+  return std::accumulate(counts.begin(), counts.begin() + part, int64_t(0));
+}
+
+// A slice of a stacked result of split layers, all of one stage: that stage's part.
+std::optional<Item> MicroSplitter::slicedItem(Operation *op) const {
+  auto slice = dyn_cast<graph::SliceOp>(op);
+  auto repeat = slice ? slice.getOperand().getDefiningOp<RepeatOp>() : RepeatOp();
+  auto found = repeat ? layers.find(repeat.getOperation()) : layers.end();
+  if (found == layers.end() ||
+      cast<OpResult>(slice.getOperand()).getResultNumber() < repeat.getCarried().size())
+    return std::nullopt;
+  for (auto [part, count] : llvm::enumerate(found->second)) {
+    int64_t first = firstLayer(repeat, part);
+    if (count > 0 && slice.getStarts()[0] >= first && slice.getLimits()[0] <= first + count)
+      return Item{slice.getOperand(), part};
+  }
+  return std::nullopt;
+}
+
+// The operand of a concatenation along the layers that is one stage's part.
+std::optional<Item> MicroSplitter::pieceOf(Value value, int64_t part, RepeatOp user) const {
+  auto concat = value.getDefiningOp<graph::ConcatOp>();
+  if (!concat || concat.getDim() != 0)
+    return std::nullopt;
+  ArrayRef<int64_t> counts = layers.find(user.getOperation())->second;
+  int64_t begin = 0, first = firstLayer(user, part);
+  for (Value piece : concat.getInputs()) {
+    int64_t size = graph::shapeOf(piece)[0];
+    if (begin == first && size == counts[part])
+      return normal(piece);
+    begin += size;
+  }
+  return std::nullopt;
+}
+
 FailureOr<Item> MicroSplitter::stackedItem(Value value, int64_t part, RepeatOp user) {
   if (part < 0)
     return normal(value);
+  if (std::optional<Item> piece = pieceOf(value, part, user))
+    return *piece;
   ArrayRef<int64_t> counts = layers.find(user.getOperation())->second;
   auto producer = value.getDefiningOp<RepeatOp>();
   auto found = producer ? layers.find(producer.getOperation()) : layers.end();
   if (!isa<BlockArgument>(value) &&
       (found == layers.end() || ArrayRef<int64_t>(found->second) != counts))
-    return user.emitOpError("S3: a stacked operand of split layers is a state, or a result of "
-                            "layers split in the same way");
+    return user.emitOpError("S3: a stacked operand of split layers is a state, a result of "
+                            "layers split in the same way, or a concatenation of the stages' parts");
   auto [entry, inserted] = stackedBy.try_emplace(value, counts.begin(), counts.end());
   if (!inserted && ArrayRef<int64_t>(entry->second) != counts)
     return user.emitOpError("S3: a stacked value is split as ")
@@ -116,6 +197,8 @@ LogicalResult MicroSplitter::needAll(const Unit &unit) {
   for (OpOperand &use : copy.op->getOpOperands()) {
     unsigned i = use.getOperandNumber();
     Item item = normal(use.get());
+    if (std::optional<Item> sliced = slicedItem(copy.op))
+      item = *sliced;
     if (copy.part >= 0 && i < carried) {
       int64_t before = partBefore(repeat, layers.find(copy.op)->second, copy.part);
       if (before >= 0)
@@ -180,8 +263,13 @@ LogicalResult MicroSplitter::need(Item item, Procedure &user, Operation *why) {
     return success();
   }
   Operation *op = item.first.getDefiningOp();
-  if (isFree(op))
+  if (isFree(op)) {
+    user.available.insert(item);
+    for (Value operand : op->getOperands())
+      if (failed(need(normal(operand), user, why)))
+        return failure();
     return success();
+  }
   if (item.second < 0 && layers.contains(op))
     return why->emitOpError("S3: the stacked result of split layers is used whole");
   int64_t from = item.second >= 0 ? item.second : stageOf(op, split.stages);
@@ -204,35 +292,53 @@ LogicalResult MicroSplitter::need(Item item, Procedure &user, Operation *why) {
   return success();
 }
 
+LogicalResult MicroSplitter::addState(OpOperand &use, FlatSymbolRefAttr state) {
+  if (isa<BlockArgument>(use.get()))
+    return success(); // unchanged
+  auto add = [&](Item item, int64_t stage) -> LogicalResult {
+    Operation *op = item.first.getDefiningOp();
+    Procedure &procedure = at(stage, op->hasAttr(kBackward));
+    procedure.states.push_back({item, state});
+    Family &family = split.familyOf(state.getValue());
+    family.holders.insert(stage);
+    return need(item, procedure, use.getOwner());
+  };
+  auto repeat = use.get().getDefiningOp<RepeatOp>();
+  auto found = repeat ? layers.find(repeat.getOperation()) : layers.end();
+  if (auto share = shares.find(use.getOperandNumber()); share != shares.end()) {
+    for (auto [stage, value] : share->second)
+      if (failed(add({value, -1}, stage)))
+        return failure();
+    return success();
+  }
+  if (found == layers.end())
+    return add({use.get(), -1}, stageOf(use.get().getDefiningOp(), split.stages));
+  for (auto [part, count] : llvm::enumerate(found->second))
+    if (count > 0 && failed(add({use.get(), static_cast<int64_t>(part)}, part)))
+      return failure();
+  return success();
+}
+
+// Leaves the program in the stage that makes it; an argument in the first one.
+LogicalResult MicroSplitter::addOutput(OpOperand &use) {
+  Item item = normal(use.get());
+  Operation *op = use.get().getDefiningOp();
+  int64_t stage = item.second >= 0 ? item.second : op ? stageOf(op, split.stages) : 0;
+  Procedure &procedure = at(stage, /*backward=*/false);
+  procedure.outputs.push_back({item, use.getOperandNumber()});
+  return need(item, procedure, use.getOwner());
+}
+
 LogicalResult MicroSplitter::addResults() {
   Operation *ret = micro.getBody().front().getTerminator();
   for (OpOperand &use : ret->getOpOperands()) {
-    auto state = micro.getResultAttrOfType<FlatSymbolRefAttr>(use.getOperandNumber(), kState);
-    if (!state)
-      return ret->emitOpError("result ") << use.getOperandNumber() << " of @micro is no state";
-    if (isa<BlockArgument>(use.get()))
-      continue; // unchanged
-    auto add = [&](Item item, int64_t stage) -> LogicalResult {
-      Operation *op = item.first.getDefiningOp();
-      Procedure &procedure = at(stage, op->hasAttr(kBackward));
-      procedure.states.push_back({item, state});
-      Family &family = split.familyOf(state.getValue());
-      family.holders.insert(stage);
-      return need(item, procedure, ret);
-    };
-    auto repeat = use.get().getDefiningOp<RepeatOp>();
-    auto found = repeat ? layers.find(repeat.getOperation()) : layers.end();
-    if (auto share = shares.find(use.getOperandNumber()); share != shares.end()) {
-      for (auto [stage, value] : share->second)
-        if (failed(add({value, -1}, stage)))
-          return failure();
-    } else if (found != layers.end()) {
-      for (auto [part, count] : llvm::enumerate(found->second))
-        if (count > 0 && failed(add({use.get(), static_cast<int64_t>(part)}, part)))
-          return failure();
-    } else if (failed(add({use.get(), -1}, stageOf(use.get().getDefiningOp(), split.stages)))) {
+    unsigned i = use.getOperandNumber();
+    auto state = micro.getResultAttrOfType<FlatSymbolRefAttr>(i, kState);
+    if (!state && !(split.infer && micro.getResultAttr(i, kOutput)))
+      return ret->emitOpError("result ")
+             << i << " of @" << micro.getSymName() << " is no " << (split.infer ? "output" : "state");
+    if (failed(state ? addState(use, state) : addOutput(use)))
       return failure();
-    }
   }
   return success();
 }
@@ -249,7 +355,8 @@ LogicalResult MicroSplitter::run() {
       family.holders.insert(0);
   }
   for (Procedure &procedure : procedures)
-    write(procedure);
+    if (!split.infer || !procedure.backward)
+      write(procedure);
   for (auto &[name, family] : split.families)
     if (family.isScalar)
       for (int64_t stage = 0; stage < split.stages; ++stage)

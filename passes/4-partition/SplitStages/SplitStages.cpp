@@ -110,18 +110,35 @@ LogicalResult SplitStages::markStates(StageSplit &split) {
   return success();
 }
 
+// What a user may give, whether or not a stage reads it: in the model's own order.
+static void recordInputs(func::FuncOp forward) {
+  Builder b(forward.getContext());
+  SmallVector<Attribute> inputs;
+  for (BlockArgument arg : forward.getArguments())
+    if (Attribute name = forward.getArgAttr(arg.getArgNumber(), kInput))
+      inputs.push_back(b.getDictionaryAttr(
+          {b.getNamedAttr("name", name), b.getNamedAttr("type", TypeAttr::get(arg.getType())),
+           b.getNamedAttr("sharding", getSharding(arg))}));
+  forward->getParentOfType<ModuleOp>()->setAttr("graph.inputs", b.getArrayAttr(inputs));
+}
+
 void SplitStages::runOnOperation() {
   ModuleOp module = getOperation();
-  auto micro = module.lookupSymbol<func::FuncOp>("micro");
+  func::FuncOp micro = getStepFunction(module);
   auto update = module.lookupSymbol<func::FuncOp>("update");
-  if (!micro || !update || !getMesh(module)) {
-    module.emitError("a step needs @micro, @update and the attribute `parallel.mesh`");
+  bool infer = isInference(module);
+  if (!micro || !(update || infer) || !getMesh(module)) {
+    module.emitError(infer ? "an inference needs @forward and the attribute `parallel.mesh`"
+                           : "a step needs @micro, @update and the attribute `parallel.mesh`");
     return signalPassFailure();
   }
   StageSplit split(module);
-  if (failed(splitMicro(micro, split)) || failed(splitUpdate(update, split)) ||
+  if (failed(splitMicro(micro, split)) || (!infer && failed(splitUpdate(update, split))) ||
       failed(markStates(split)))
     return signalPassFailure();
+  if (infer)
+    recordInputs(micro);
   micro.erase();
-  update.erase();
+  if (update)
+    update.erase();
 }

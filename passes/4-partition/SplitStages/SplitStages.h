@@ -28,12 +28,13 @@ struct StageSplit {
   mlir::ModuleOp module;
   parallel::MeshAttr mesh;
   int64_t stages;
+  bool infer; // one run of @forward: there is no backward and no update
   mlir::SymbolTable symbols;
   std::map<std::string, Family> families; // by the root's symbol
 
   explicit StageSplit(mlir::ModuleOp module)
       : module(module), mesh(parallel::getMesh(module)), stages(mesh.getSize("pp")),
-        symbols(module) {}
+        infer(parallel::isInference(module)), symbols(module) {}
   // The symbol of the parameter that `state` belongs to, or its own.
   std::string rootOf(llvm::StringRef state);
   Family &familyOf(llvm::StringRef state) { return families[rootOf(state)]; }
@@ -51,7 +52,7 @@ int64_t stageOf(mlir::Operation *op, int64_t stages);
 using Shares = std::map<unsigned, llvm::SmallVector<std::pair<int64_t, mlir::Value>>>;
 Shares splitAccumulators(mlir::func::FuncOp micro, int64_t stages);
 
-// @micro -> forward_K and backward_K; fills in `families`.
+// @micro -> forward_K and backward_K, or @forward -> forward_K; fills in `families`.
 mlir::LogicalResult splitMicro(mlir::func::FuncOp micro, StageSplit &split);
 // @update -> update_K.
 mlir::LogicalResult splitUpdate(mlir::func::FuncOp update, StageSplit &split);

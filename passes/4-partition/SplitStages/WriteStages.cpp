@@ -50,7 +50,8 @@ void MicroSplitter::writeRepeat(Procedure &procedure, const Unit &unit, OpBuilde
     carried.push_back(lookup(procedure, before >= 0 ? Item{op->getResult(i), before} : normal(value),
                              builder));
   for (Value value : op.getStacked())
-    stacked.push_back(lookup(procedure, {value, unit.part}, builder));
+    stacked.push_back(lookup(procedure,
+                             pieceOf(value, unit.part, op).value_or(Item{value, unit.part}), builder));
   for (Value value : op.getCaptured())
     captured.push_back(lookup(procedure, normal(value), builder));
   SmallVector<Type> carriedTypes(op.getCarriedResults().getTypes()), stackedTypes;
@@ -67,13 +68,25 @@ void MicroSplitter::writeRepeat(Procedure &procedure, const Unit &unit, OpBuilde
     procedure.values[{from, unit.part}] = to;
 }
 
+static void shiftSlice(graph::SliceOp slice, int64_t by) {
+  SmallVector<int64_t> starts(slice.getStarts()), limits(slice.getLimits());
+  starts[0] += by;
+  limits[0] += by;
+  slice.setStarts(starts);
+  slice.setLimits(limits);
+}
+
 void MicroSplitter::writeUnit(Procedure &procedure, const Unit &unit, OpBuilder &builder) {
   if (unit.part >= 0)
     return writeRepeat(procedure, unit, builder);
   IRMapping map;
+  std::optional<Item> sliced = slicedItem(unit.op);
   for (Value operand : unit.op->getOperands())
-    map.map(operand, lookup(procedure, normal(operand), builder));
+    map.map(operand, lookup(procedure, sliced.value_or(normal(operand)), builder));
   Operation *clone = builder.clone(*unit.op, map);
+  if (sliced) // layers are counted from the stage's first one
+    shiftSlice(cast<graph::SliceOp>(clone),
+               -firstLayer(sliced->first.getDefiningOp(), sliced->second));
   for (auto [from, to] : llvm::zip(unit.op->getResults(), clone->getResults()))
     procedure.values[{from, -1}] = to;
 }
@@ -95,6 +108,9 @@ void MicroSplitter::writeReturn(Procedure &procedure, OpBuilder &builder) {
       add(item, kResidual, builder.getI64IntegerAttr(i));
   for (auto &[item, state] : procedure.states)
     add(item, kState, state);
+  unsigned firstOutput = bindings.size();
+  for (auto &[item, index] : procedure.outputs)
+    add(item, kOutput, micro.getResultAttr(index, kOutput));
   auto ret = func::ReturnOp::create(builder, micro.getLoc(), values);
   ret->setAttr(kIn, builder.getArrayAttr(shardings));
   func.setFunctionType(builder.getFunctionType(func.getArgumentTypes(), ValueRange(values).getTypes()));
@@ -104,6 +120,9 @@ void MicroSplitter::writeReturn(Procedure &procedure, OpBuilder &builder) {
     else
       func.setResultAttr(i, binding.first, binding.second);
   }
+  for (auto [i, output] : llvm::enumerate(procedure.outputs))
+    if (Attribute shape = micro.getResultAttr(output.second, kValidShape))
+      func.setResultAttr(firstOutput + i, kValidShape, shape);
 }
 
 void MicroSplitter::write(Procedure &procedure) {

@@ -202,8 +202,8 @@ LogicalResult llmc::verifyStates(ModuleOp module, ArrayRef<Binding> bindings) {
       ok = false;
       continue;
     }
-    if (state.getRole() == graph::Role::accumulator && !state.getOf())
-      continue; // the step's own sums are not parameters' affairs
+    if (isInference(module) || (state.getRole() == graph::Role::accumulator && !state.getOf()))
+      continue; // nothing is updated; the step's own sums are not parameters' affairs
     for (int64_t stage : holdersOf(state))
       if (llvm::none_of(own, [&](const Binding &use) {
             return use.isResult && use.procedure() == "update" && use.stage() == stage;
@@ -211,6 +211,40 @@ LogicalResult llmc::verifyStates(ModuleOp module, ArrayRef<Binding> bindings) {
         ok = false;
         state.emitOpError("C10: is held by stage ") << stage << ", which does not update it";
       }
+  }
+  return success(ok);
+}
+
+//===-- What an inference takes and gives -------------------------------------===//
+
+LogicalResult llmc::verifyOutputs(ModuleOp module, ArrayRef<Binding> bindings) {
+  bool ok = true;
+  MeshAttr mesh = getMesh(module);
+  std::map<std::string, DictionaryAttr> inputs;
+  if (auto list = module->getAttrOfType<ArrayAttr>("graph.inputs"))
+    for (auto entry : list.getAsRange<DictionaryAttr>())
+      inputs[entry.getAs<StringAttr>("name").str()] = entry;
+  std::map<std::string, std::string> outputs; // who gives each
+  for (const Binding &binding : bindings) {
+    if (auto name = dyn_cast_or_null<StringAttr>(binding.get(kOutput))) {
+      auto [entry, inserted] = outputs.try_emplace(name.str(), binding.text());
+      if (!inserted) {
+        ok = false;
+        binding.error() << "C11: " << binding.text() << " is output " << name << ", and "
+                        << entry->second << " too";
+      }
+    }
+    auto name = dyn_cast_or_null<StringAttr>(binding.get(kInput));
+    if (!name)
+      continue;
+    DictionaryAttr input = inputs[name.str()];
+    auto type = input ? input.getAs<TypeAttr>("type") : TypeAttr();
+    auto sharding = input ? input.getAs<ShardingAttr>("sharding") : ShardingAttr();
+    if (type && sharding && getLocalType(type.getValue(), sharding, mesh) == binding.type())
+      continue;
+    ok = false;
+    binding.error() << "C11: " << binding.text() << " is " << binding.type() << ", input " << name
+                    << " of graph.inputs is " << (input ? Attribute(input) : name);
   }
   return success(ok);
 }

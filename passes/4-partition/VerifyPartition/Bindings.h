@@ -24,10 +24,11 @@ struct Binding {
 // All arguments and results of the stages' functions.
 llvm::SmallVector<Binding> collectBindings(mlir::ModuleOp module);
 
-// C5; C6, C7; C8, C9, C10. All breaches are reported.
+// C5; C6, C7; C8, C9, C10; C11 (of an inference). All breaches are reported.
 mlir::LogicalResult verifyBound(llvm::ArrayRef<Binding> bindings);
 mlir::LogicalResult verifyPairs(llvm::ArrayRef<Binding> bindings, int64_t stages);
 mlir::LogicalResult verifyStates(mlir::ModuleOp module, llvm::ArrayRef<Binding> bindings);
+mlir::LogicalResult verifyOutputs(mlir::ModuleOp module, llvm::ArrayRef<Binding> bindings);
 
 } // namespace llmc
 

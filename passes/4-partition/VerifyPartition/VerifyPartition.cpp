@@ -39,6 +39,9 @@ static LogicalResult verifyOp(Operation *op, MeshAttr mesh) {
 
 // C4
 static LogicalResult verifyFunctions(ModuleOp module, int64_t stages) {
+  SmallVector<std::string> procedures = {"forward"};
+  if (!isInference(module))
+    procedures.append({"backward", "update"});
   std::map<std::pair<int64_t, std::string>, int> count;
   for (auto func : module.getOps<func::FuncOp>()) {
     auto stage = func->getAttrOfType<IntegerAttr>(kStage);
@@ -49,7 +52,7 @@ static LogicalResult verifyFunctions(ModuleOp module, int64_t stages) {
   }
   size_t found = 0;
   for (int64_t stage = 0; stage < stages; ++stage)
-    for (std::string procedure : {"forward", "backward", "update"}) {
+    for (const std::string &procedure : procedures) {
       int n = count[{stage, procedure}];
       found += n;
       if (n != 1)
@@ -80,6 +83,8 @@ struct VerifyPartition : llmc::impl::VerifyPartitionBase<VerifyPartition> {
     ok &= succeeded(verifyBound(bindings));
     ok &= succeeded(verifyPairs(bindings, stages));
     ok &= succeeded(verifyStates(module, bindings));
+    if (isInference(module))
+      ok &= succeeded(verifyOutputs(module, bindings));
     if (!ok)
       signalPassFailure();
   }

@@ -7,7 +7,7 @@ def VerifyPartition : Pass<"llmc-verify-partition", "::mlir::ModuleOp"> {
       C2 every collective carries an origin: node, rule and tactic, none empty;
       C3 no group has one member;
       C4 every stage of the mesh has one forward, one backward and one update,
-         and there is no other function;
+         (of an inference a forward alone), and there is no other function;
       C5 every argument and result has exactly one binding;
       C6 the borders that two neighbours name are numbered from 0 and have one
          type and one sharding on both sides; none leads out of the pipeline;
@@ -18,7 +18,9 @@ def VerifyPartition : Pass<"llmc-verify-partition", "::mlir::ModuleOp"> {
       C9 the parts of a split state cover every layer exactly once, and no
          state is without holder;
       C10 every holder of a parameter updates it, and its accumulator and
-         moments with it.
+         moments with it (but in an inference);
+      C11 every output leaves one stage, and inputs are those of `graph.inputs`
+         (in an inference).
     Keeps: everything.
     Example: test/passes/4-partition/verify-partition.mlir
   }];

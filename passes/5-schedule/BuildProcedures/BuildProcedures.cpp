@@ -4,6 +4,7 @@
 // places of all other values (Places.cpp), then one instruction per op.
 #include "passes/5-schedule/Passes.h"
 
+#include "dialects/parallel/Annotations.h"
 #include "passes/5-schedule/BuildProcedures/Places.h"
 #include "mlir/IR/IRMapping.h"
 #include "llvm/ADT/MapVector.h"
@@ -48,7 +49,7 @@ plan::OriginAttr getOrigin(Operation *op) {
 }
 
 struct StageFunctions {
-  func::FuncOp forward, backward, update;
+  func::FuncOp forward, backward, update; // of an inference the forward alone
 };
 
 class StageBuilder {
@@ -75,6 +76,8 @@ private:
 
   Place stateRoot(FlatSymbolRefAttr state, DictionaryAttr attrs, RankedTensorType type);
   Place newRoot(Type type, plan::Space space, DictionaryAttr binding = {});
+  DictionaryAttr outputBinding(StringAttr name, DictionaryAttr attrs, RankedTensorType type);
+  void bindUnused();
   Value buffer(Place place, Type type);
   Value bufferOf(Value value) { return buffer(places->lookup(value), value.getType()); }
   DictionaryAttr dict(std::initializer_list<std::pair<StringRef, Attribute>> entries) {
@@ -220,6 +223,41 @@ LogicalResult StageBuilder::bindArguments(func::FuncOp func, DenseMap<Value, Pla
   return success();
 }
 
+// How the parts of an inference's result lie in the whole; a step's outputs are scalars.
+DictionaryAttr StageBuilder::outputBinding(StringAttr name, DictionaryAttr attrs,
+                                           RankedTensorType type) {
+  if (!parallel::isInference(module))
+    return dict({{"output", name}});
+  auto sharding = attrs.getAs<parallel::ShardingAttr>(parallel::kSharding);
+  SmallVector<Attribute> dims(type.getRank(), b.getArrayAttr({}));
+  SmallVector<int64_t> shape(type.getShape());
+  for (auto [d, axes] : llvm::enumerate(sharding ? sharding.getDims() : ArrayRef<ArrayAttr>())) {
+    dims[d] = axes;
+    for (auto axis : axes.getAsRange<StringAttr>())
+      shape[d] *= mesh.getSize(axis.getValue());
+  }
+  Attribute valid = attrs.get(parallel::kValidShape);
+  return dict({{"output", name},
+               {"dims", b.getArrayAttr(dims)},
+               {"valid_shape", valid ? valid : b.getDenseI64ArrayAttr(shape)}});
+}
+
+// A parameter that nothing reads is loaded all the same, so that a plan holds all
+// of its model. Nothing is stacked that is not read.
+void StageBuilder::bindUnused() {
+  for (auto state : module.getOps<graph::StateOp>()) {
+    auto holders = state->getAttrOfType<ArrayAttr>(parallel::kStages);
+    auto symbol = FlatSymbolRefAttr::get(state.getSymNameAttr());
+    if (stateRoots.count(symbol.getAttr()) || state.getStacked() || !holders ||
+        !llvm::is_contained(holders, b.getI64IntegerAttr(stage)))
+      continue;
+    auto type = cast<RankedTensorType>(state.getType());
+    if (auto sharding = state->getAttrOfType<parallel::ShardingAttr>(parallel::kSharding))
+      type = parallel::getLocalType(type, sharding, mesh);
+    buffer(stateRoot(symbol, b.getDictionaryAttr({}), type), type);
+  }
+}
+
 LogicalResult StageBuilder::bindResults(func::FuncOp func, Bindings &returned,
                                         SmallVectorImpl<bool> &escapes) {
   Operation *ret = func.getBody().front().getTerminator();
@@ -233,7 +271,7 @@ LogicalResult StageBuilder::bindResults(func::FuncOp func, Bindings &returned,
     if (auto state = attrs.getAs<FlatSymbolRefAttr>("graph.state"))
       place = stateRoot(state, attrs, type);
     else if (auto output = attrs.getAs<StringAttr>("graph.output"))
-      place = newRoot(type, plan::Space::step, dict({{"output", output}}));
+      place = newRoot(type, plan::Space::step, outputBinding(output, attrs, type));
     else if (attrs.get("parallel.residual") || attrs.get("parallel.border"))
       escape = true;
     else
@@ -485,11 +523,16 @@ LogicalResult StageBuilder::run() {
   stageOp = plan::StageOp::create(b, module.getLoc(), "stage" + std::to_string(stage), stage,
                                   /*slots=*/1, 0, -1, b.getArrayAttr({}), IntegerAttr(), IntegerAttr());
   b.createBlock(&stageOp.getBody());
-  if (failed(buildProcedure(functions.forward, plan::ProcedureKind::forward)) ||
-      failed(buildProcedure(functions.backward, plan::ProcedureKind::backward)) ||
-      failed(buildProcedure(functions.update, plan::ProcedureKind::update)))
+  if (failed(buildProcedure(functions.forward, plan::ProcedureKind::forward)))
     return failure();
-  buildBegin();
+  if (functions.update) {
+    if (failed(buildProcedure(functions.backward, plan::ProcedureKind::backward)) ||
+        failed(buildProcedure(functions.update, plan::ProcedureKind::update)))
+      return failure();
+    buildBegin();
+  } else {
+    bindUnused();
+  }
   stageOp.setFirstLayer(firstLayer);
   stageOp.setLastLayer(lastLayer);
   return success();
@@ -513,8 +556,11 @@ struct BuildProcedures : impl::BuildProceduresBase<BuildProcedures> {
        : kind == "backward" ? functions.backward : functions.update) = func;
     }
     for (auto &[stage, functions] : stages) {
-      if (!functions.forward || !functions.backward || !functions.update) {
-        module.emitError("stage ") << stage << " lacks a forward, backward or update function";
+      bool infer = parallel::isInference(module);
+      if (!functions.forward || (!infer && (!functions.backward || !functions.update))) {
+        module.emitError("stage ") << stage
+                                   << (infer ? " lacks a forward function"
+                                             : " lacks a forward, backward or update function");
         return signalPassFailure();
       }
       StageBuilder builder(module, stage, functions);
@@ -523,7 +569,8 @@ struct BuildProcedures : impl::BuildProceduresBase<BuildProcedures> {
       numLaunches += builder.launches;
       numCopies += builder.copies;
       for (func::FuncOp func : {functions.forward, functions.backward, functions.update})
-        func.erase();
+        if (func)
+          func.erase();
     }
   }
 };

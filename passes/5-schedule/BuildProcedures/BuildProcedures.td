@@ -5,6 +5,8 @@ def BuildProcedures : Pass<"llmc-build-procedures", "::mlir::ModuleOp"> {
       graph.state, graph.input, parallel.border, parallel.residual, graph.output.
     Gives: one plan.stage per stage with its buffers and the procedures begin,
       forward, backward, backward_last and update; the functions are gone.
+      Of an inference there are forward_K and the procedure forward alone; an
+      output's binding says how its parts lie in the whole (dims, valid_shape).
       Messages stand on their own streams (2: to the next stage, 3: to the
       previous one), everything else on stream 0; events order them.
     Keeps: every op (as a launch, a library call or a collective), its

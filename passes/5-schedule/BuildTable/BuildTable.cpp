@@ -1,6 +1,8 @@
 // Orders the procedures of a step: GPipe or 1F1B.
 #include "passes/5-schedule/Passes.h"
 
+#include "dialects/parallel/Annotations.h"
+
 namespace llmc {
 #define GEN_PASS_DEF_BUILDTABLE
 #include "passes/5-schedule/Passes.h.inc"
@@ -52,7 +54,20 @@ struct BuildTable : impl::BuildTableBase<BuildTable> {
     }
     int64_t stages = llvm::range_size(module.getOps<plan::StageOp>());
     for (auto stage : module.getOps<plan::StageOp>())
-      build(stage, stages);
+      if (parallel::isInference(module))
+        buildForward(stage);
+      else
+        build(stage, stages);
+  }
+
+  // Nothing is kept from one micro-batch to the next, and no neighbour is waited for.
+  void buildForward(plan::StageOp stage) {
+    SmallVector<Attribute> table;
+    for (int64_t m = 0; m < microBatches; ++m)
+      table.push_back(plan::EntryAttr::get(
+          &getContext(), FlatSymbolRefAttr::get(&getContext(), "forward"), m, 0));
+    stage.setTableAttr(ArrayAttr::get(&getContext(), table));
+    stage.setSlots(1);
   }
 
   void build(plan::StageOp stage, int64_t stages) {

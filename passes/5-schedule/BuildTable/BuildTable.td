@@ -7,7 +7,7 @@ def BuildTable : Pass<"llmc-build-table", "::mlir::ModuleOp"> {
       then all backwards, m slots. 1F1B (Narayanan et al., 2019, 2021): stage s
       runs min(m, p-s-1) forwards, then alternates; min(m, p-s) slots. With one
       stage 1F1B is plain gradient accumulation. Procedures that no entry names
-      are removed.
+      are removed. Of an inference: the forward of each micro-batch, in one slot.
     Keeps: procedures.
     Example: test/passes/5-schedule/build-table.mlir
   }];

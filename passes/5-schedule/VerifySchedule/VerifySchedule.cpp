@@ -1,6 +1,8 @@
 // Gate of phase 5.
 #include "passes/5-schedule/Passes.h"
 
+#include "dialects/parallel/Annotations.h"
+
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 
 namespace llmc {
@@ -10,7 +12,7 @@ namespace llmc {
 using namespace mlir;
 namespace {
 
-LogicalResult verifyTable(plan::StageOp stage) {
+LogicalResult verifyTable(plan::StageOp stage, bool infer) {
   std::map<int64_t, std::pair<int64_t, int64_t>> runs; // micro-batch -> forwards, backwards
   bool ended = false;
   for (auto entry : stage.getTable().getAsRange<plan::EntryAttr>()) {
@@ -36,11 +38,13 @@ LogicalResult verifyTable(plan::StageOp stage) {
     }
   }
   for (auto &[microBatch, count] : runs)
-    if (count.first != 1 || count.second != 1)
+    if (count.first != 1 || count.second != (infer ? 0 : 1))
       return stage.emitError("table runs micro-batch ")
              << microBatch << " " << count.first << " times forward and " << count.second
-             << " times backward, expected once each";
-  if (!ended)
+             << " times backward, expected once" << (infer ? " and never" : " each");
+  if (infer && ended)
+    return stage.emitError("table of an inference has an update");
+  if (!infer && !ended)
     return stage.emitError("table does not end with an update");
   return success();
 }
@@ -68,7 +72,7 @@ struct VerifySchedule : impl::VerifyScheduleBase<VerifySchedule> {
           ok = false;
         }
       });
-      ok &= succeeded(verifyTable(stage)); // V4
+      ok &= succeeded(verifyTable(stage, parallel::isInference(getOperation()))); // V4
     }
     if (!ok)
       signalPassFailure();
