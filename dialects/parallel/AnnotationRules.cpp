@@ -51,11 +51,16 @@ static bool isReduced(FactorKind kind) {
   return kind == FactorKind::ReducedSum || kind == FactorKind::ReducedMax;
 }
 
-Axes llmc::parallel::unreducedOf(const ShardingRule &rule, const FactorAxes &axes) {
+Axes llmc::parallel::unreducedOf(const ShardingRule &rule, const graph::TensorFactors &result,
+                                 const FactorAxes &axes) {
   Axes unreduced;
-  for (auto [factor, list] : llvm::zip(rule.factors, axes))
-    if (isReduced(factor.kind))
-      unreduced.append(list.begin(), list.end());
+  for (unsigned factor = 0; factor < rule.factors.size(); ++factor) {
+    bool carried = llvm::any_of(result, [&](const graph::DimFactors &dim) {
+      return llvm::is_contained(dim, factor);
+    });
+    if (isReduced(rule.factors[factor].kind) && !carried)
+      unreduced.append(axes[factor].begin(), axes[factor].end());
+  }
   return unreduced;
 }
 
@@ -174,10 +179,10 @@ FailureOr<FactorAxes> llmc::parallel::readFactorAxes(Operation *op) {
   FailureOr<Axes> passed = passedThrough(op, rule);
   if (failed(passed))
     return failure();
-  Axes expected = unreducedOf(rule, reader.axes);
-  expected.append(passed->begin(), passed->end());
   ReduceKind kind = unreducedKindOf(rule, reader.axes);
   for (OpResult result : op->getResults()) {
+    Axes expected = unreducedOf(rule, rule.results[result.getResultNumber()], reader.axes);
+    expected.append(passed->begin(), passed->end());
     ShardingAttr sharding = getSharding(result);
     if (withUnreduced(sharding, expected, kind) != sharding)
       return op->emitOpError("A4: result ")

@@ -97,8 +97,10 @@ mlir::FailureOr<llvm::SmallVector<Axes>> splitAxes(const graph::ShardingRule &ru
 // The sharding of a tensor whose dimensions are made of `dims`.
 ShardingAttr shardingOf(mlir::MLIRContext *context, const graph::TensorFactors &dims,
                         const FactorAxes &axes);
-// What the results are unreduced over, if factors are cut like this.
-Axes unreducedOf(const graph::ShardingRule &rule, const FactorAxes &axes);
+// What a result whose dimensions are made of `result` is unreduced over, if factors
+// are cut like this: the axes of reduced factors that it does not carry.
+Axes unreducedOf(const graph::ShardingRule &rule, const graph::TensorFactors &result,
+                 const FactorAxes &axes);
 graph::ReduceKind unreducedKindOf(const graph::ShardingRule &rule, const FactorAxes &axes);
 
 // Reads the factor axes back from the op's annotations. Fails with a
@@ -106,7 +108,7 @@ graph::ReduceKind unreducedKindOf(const graph::ShardingRule &rule, const FactorA
 // A1 one sharding per operand and result, one entry per dimension, axes of the
 // mesh; A2 one assignment per factor; A3 replicated factors and broadcast
 // dimensions are not cut; A4 results are unreduced over the axes of reduced
-// factors and of linear operands; A5 unreduced operands are one of the op's linear sets.
+// factors that they lack, and of linear operands; A5 unreduced operands are one of the op's linear sets.
 mlir::FailureOr<FactorAxes> readFactorAxes(mlir::Operation *op);
 
 // Checks all annotations of a module: readFactorAxes on every op, and A6
