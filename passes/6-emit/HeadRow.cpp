@@ -104,9 +104,9 @@ std::pair<Value, Value> AttentionShape::visible(Kernel &k, Value i) const {
 // Element of the mask before the row's first key.
 Value ScoreRule::maskStart(Value batch, Value head, Value i) const {
   auto sizes = cast<RankedTensorType>(shape.mask.getType()).getShape();
-  Value start = k.index(0);
-  for (auto [size, at] : llvm::zip(sizes, std::initializer_list<Value>{batch, head, i}))
-    start = size == 1 ? start : k.add(k.mul(start, size), at);
+  Value start = k.index(0), places[] = {batch, head, i};
+  for (int d = 0; d < 3; ++d)
+    start = sizes[d] == 1 ? start : k.add(k.mul(start, sizes[d]), places[d]);
   return k.mul(start, sizes[3]);
 }
 

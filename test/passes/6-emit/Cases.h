@@ -17,6 +17,7 @@ enum class Fill {
   Ids,         // integers of [low, high)
   Bits,        // 0 or 1
   Infinite,    // N(0, 1), and -inf here and there, or in whole rows
+  Shown,       // 1, and 0 here and there, or in whole rows
 };
 
 struct Argument {
@@ -52,6 +53,8 @@ int64_t draw(Random &random, int64_t low, int64_t high); // inclusive
 std::vector<int64_t> drawShape(Random &random, int64_t minRank, int64_t maxRank,
                                int64_t maxElements);
 std::string tensorType(const std::vector<int64_t> &shape, const std::string &element = "f32");
+// "f32", "i64" or "i1".
+std::string drawElement(Random &random);
 std::string i64Array(const std::vector<int64_t> &values); // array<i64: 1, 2>
 
 // Writes `func.func @case(%a0: ..., ...) -> (...) { body; return %results }`.
@@ -60,6 +63,8 @@ public:
   // Returns "%aN".
   std::string argument(const std::string &type, Fill fill = Fill::Normal, int64_t low = 0,
                        int64_t high = 1);
+  // Numbers that suit the element type.
+  std::string argument(const std::vector<int64_t> &shape, const std::string &element);
   // Adds `%vN = op operands {attributes} : (types) -> type`; returns "%vN".
   std::string op(const std::string &name, const std::vector<std::string> &operands,
                  const std::vector<std::string> &resultTypes, const std::string &attributes = "",

@@ -17,27 +17,41 @@ static std::vector<int64_t> thinned(Random &random, std::vector<int64_t> shape) 
   return shape;
 }
 
+// Where nothing is rounded in float64, integers of more than 2^50.
 Case makeBinary(Random &random) {
-  static const char *ops[] = {"add", "sub", "mul", "div", "maximum", "minimum"};
+  static const char *ops[] = {"add", "sub", "mul", "div", "rem", "maximum", "minimum"};
   auto shape = drawShape(random, 0, 4, 6000);
   FunctionText f;
-  bool isInt = draw(random, 0, 5) == 0;
-  std::string element = isInt ? "i64" : "f32";
-  std::string op = ops[draw(random, 0, 5)];
+  std::string element = draw(random, 0, 2) ? "f32" : drawElement(random);
+  std::string op = ops[draw(random, 0, 6)];
   auto right = thinned(random, shape);
-  bool swap = draw(random, 0, 1);
+  bool swap = draw(random, 0, 1), isDivision = op == "div" || op == "rem";
+  int64_t size = op == "mul" || isDivision ? int64_t(1) << 25 : int64_t(1) << 50;
   auto make = [&](const std::vector<int64_t> &s, bool isDivisor) {
-    Fill fill = isInt ? Fill::Ids : isDivisor ? Fill::Positive : Fill::Wide;
-    return f.argument(tensorType(s, element), fill, isDivisor ? 1 : -50, 50);
+    Fill fill = element == "i64"  ? Fill::Ids
+                : element == "i1" ? Fill::Bits
+                : isDivisor       ? Fill::Positive
+                                  : Fill::Wide;
+    bool small = draw(random, 0, 1);
+    return f.argument(tensorType(s, element), fill, small ? -4 : -size, small ? 5 : size);
   };
-  bool isDivision = op == "div";
-  std::string a = make(swap ? right : shape, false), b = make(swap ? shape : right, isDivision);
+  std::string a = make(swap ? right : shape, false);
+  std::string b = make(swap ? shape : right, isDivision);
   std::string r = f.op("graph." + op, {a, b}, {tensorType(shape, element)});
   Case result = f.finish("binary " + op, {r});
   // In place where an argument has the result's shape.
   if (draw(random, 0, 1))
     result.aliases[0] = swap ? 1 : 0;
   return result;
+}
+
+// Float bases are positive; UnitsInLastPlace.cpp has the others.
+Case makePower(Random &random) {
+  auto shape = drawShape(random, 0, 3, 3000);
+  FunctionText f;
+  std::string x = f.argument(tensorType(shape), Fill::Positive);
+  std::string y = f.argument(tensorType(thinned(random, shape)));
+  return f.finish("power", {f.op("graph.power", {x, y}, {tensorType(shape)})});
 }
 
 Case makeUnary(Random &random) {
@@ -62,12 +76,26 @@ Case makeUnary(Random &random) {
       {"pow", "exponent = 0.5 : f64", Fill::Positive},
       {"pow", "exponent = -1.0 : f64", Fill::Positive},
       {"pow", "exponent = 1.7 : f64", Fill::Positive},
+      {"sin", "", Fill::Wide},
+      {"cos", "", Fill::Wide},
+      {"floor", "", Fill::Wide},
+      {"ceil", "", Fill::Wide},
+      {"round", "", Fill::Wide},
+      {"abs", "", Fill::Wide},
+      {"sign", "", Fill::Wide},
+      {"abs", "", Fill::Ids},
+      {"sign", "", Fill::Ids},
+      {"neg", "", Fill::Ids},
+      {"sign", "", Fill::Bits},
+      {"round", "", Fill::Infinite},
   };
   const Op &op = ops[draw(random, 0, std::size(ops) - 1)];
-  auto type = tensorType(drawShape(random, 0, 4, 6000));
+  auto type = tensorType(drawShape(random, 0, 4, 6000), op.fill == Fill::Ids    ? "i64"
+                                                        : op.fill == Fill::Bits ? "i1"
+                                                                                : "f32");
   FunctionText f;
-  std::string r =
-      f.op("graph." + std::string(op.name), {f.argument(type, op.fill)}, {type}, op.attributes);
+  std::string r = f.op("graph." + std::string(op.name), {f.argument(type, op.fill, -3, 4)}, {type},
+                       op.attributes);
   Case result = f.finish(std::string("unary ") + op.name, {r});
   if (std::string(op.name) == "gelu")
     result.floor = 0.05; // the lower tail is exact to 1e-4 of itself only
@@ -91,11 +119,10 @@ Case makeLogic(Random &random) {
   static const char *predicates[] = {"eq", "ne", "lt", "le", "gt", "ge"};
   auto shape = drawShape(random, 0, 3, 3000);
   FunctionText f;
-  bool isInt = draw(random, 0, 1);
-  std::string element = isInt ? "i64" : "f32";
-  Fill fill = isInt ? Fill::Ids : Fill::Normal;
-  std::string bits = tensorType(shape, "i1"), floats = tensorType(shape);
-  std::string x = f.argument(tensorType(shape, element), fill, -2, 3);
+  std::string element = drawElement(random), other = drawElement(random);
+  Fill fill = element == "i64" ? Fill::Ids : element == "i1" ? Fill::Bits : Fill::Normal;
+  std::string bits = tensorType(shape, "i1"), type = tensorType(shape, element);
+  std::string x = f.argument(type, fill, -2, 3);
   std::string y = f.argument(tensorType(thinned(random, shape), element), fill, -2, 3);
   std::string z = f.argument(bits, Fill::Bits);
   std::string predicate = predicates[draw(random, 0, 5)];
@@ -104,11 +131,21 @@ Case makeLogic(Random &random) {
   c = f.op(draw(random, 0, 1) ? "graph.and" : "graph.or", {c, z}, {bits});
   if (draw(random, 0, 1))
     c = f.op("graph.not", {c}, {bits});
-  std::string asFloat = f.op("graph.cast", {c}, {floats});
-  std::string chosen = f.op("graph.cast", {x}, {floats});
-  std::string selected = f.op("graph.select", {c, asFloat, chosen}, {floats});
-  std::string asInt = f.op("graph.cast", {selected}, {tensorType(shape, "i64")});
-  return f.finish("logic", {c, selected, asInt});
+  std::string chosen = f.op("graph.select", {c, x, y}, {type});
+  std::string converted = f.op("graph.cast", {c}, {tensorType(shape, other)});
+  std::string both = f.op("graph.select", {z, f.op("graph.cast", {chosen}, {f.typeOf(converted)}),
+                                           converted}, {f.typeOf(converted)});
+  return f.finish("logic", {c, chosen, both});
+}
+
+Case makeCast(Random &random) {
+  std::string from = drawElement(random), to = drawElement(random);
+  auto shape = drawShape(random, 0, 3, 3000);
+  FunctionText f;
+  Fill fill = from == "f32" ? Fill::Wide : from == "i64" ? Fill::Ids : Fill::Bits;
+  int64_t size = draw(random, 0, 1) ? 2 : int64_t(1) << 50;
+  std::string x = f.argument(tensorType(shape, from), fill, -size, size);
+  return f.finish("cast " + from + " " + to, {f.op("graph.cast", {x}, {tensorType(shape, to)})});
 }
 
 // A chain of elementwise ops over reads of several shapes.
@@ -160,30 +197,30 @@ Case makeAdamW(Random &random) {
 Case makeIndexed(Random &random) {
   auto shape = drawShape(random, 1, 3, 4000);
   int64_t dim = draw(random, 0, shape.size() - 1);
-  auto type = tensorType(shape);
   FunctionText f;
   bool hasOffset = draw(random, 0, 1);
   int64_t kind = draw(random, 0, 2);
+  std::string element = kind ? drawElement(random) : draw(random, 0, 1) ? "i64" : "f32";
+  auto type = tensorType(shape, element);
   std::string attributes = "dim = " + std::to_string(dim) + " : i64";
   std::string r;
   std::vector<std::string> in;
   std::vector<int64_t> lead(shape.begin(), shape.end() - 1);
   if (kind == 1) {
-    in.push_back(f.argument(type));
-    attributes +=
-        ", valid = " + std::to_string(draw(random, 0, shape[dim])) + " : i64, value = -3.5 : f64";
+    in.push_back(f.argument(shape, element));
+    attributes += ", valid = " + std::to_string(draw(random, 0, shape[dim])) + " : i64, value = " +
+                  (element == "f32" ? "-3.5" : element == "i64" ? "-3.0" : "1.0") + " : f64";
   } else if (kind == 2) {
     in.push_back(f.argument(tensorType(lead, "i64"), Fill::Ids, -1, shape.back() + 2));
-    in.push_back(f.argument(tensorType(lead)));
+    in.push_back(f.argument(lead, element));
     attributes = "";
   }
   size_t first = f.arguments.size();
   bool isScalar = hasOffset && draw(random, 0, 1);
   if (hasOffset)
     in.push_back(f.argument("tensor<i64>", Fill::Ids, -2, 3));
-  std::string resultType = kind == 0 ? tensorType(shape, draw(random, 0, 1) ? "i64" : "f32") : type;
   static const char *names[] = {"graph.iota", "graph.mask_tail", "graph.one_hot"};
-  r = f.op(names[kind], in, {resultType}, attributes);
+  r = f.op(names[kind], in, {type}, attributes);
   Case result = f.finish(names[kind], {r});
   if (isScalar)
     result.scalarsFrom = first;
@@ -198,11 +235,9 @@ Case makeTranspose(Random &random) {
   std::shuffle(permutation.begin(), permutation.end(), random);
   for (int64_t p : permutation)
     to.push_back(shape[p]);
-  static const char *elements[] = {"f32", "i64", "i1"};
-  std::string element = elements[draw(random, 0, 2)];
-  Fill fill = element == "f32" ? Fill::Normal : element == "i64" ? Fill::Ids : Fill::Bits;
+  std::string element = drawElement(random);
   FunctionText f;
-  std::string x = f.argument(tensorType(shape, element), fill, -9, 9);
+  std::string x = f.argument(shape, element);
   std::string r = f.op("graph.transpose", {x}, {tensorType(to, element)},
                        "permutation = " + i64Array(permutation));
   if (element == "f32" && draw(random, 0, 1)) // read through the transpose by a consumer
@@ -213,8 +248,9 @@ Case makeTranspose(Random &random) {
 Case makeBroadcast(Random &random) {
   auto shape = drawShape(random, 1, 4, 5000);
   FunctionText f;
-  std::string x = f.argument(tensorType(thinned(random, shape)));
-  return f.finish("broadcast", {f.op("graph.broadcast", {x}, {tensorType(shape)})});
+  std::string element = drawElement(random);
+  std::string x = f.argument(thinned(random, shape), element);
+  return f.finish("broadcast", {f.op("graph.broadcast", {x}, {tensorType(shape, element)})});
 }
 
 Case makeSlice(Random &random) {
@@ -229,7 +265,8 @@ Case makeSlice(Random &random) {
     to.push_back((limit - start + step - 1) / step);
   }
   FunctionText f;
-  std::string r = f.op("graph.slice", {f.argument(tensorType(shape))}, {tensorType(to)},
+  std::string element = drawElement(random);
+  std::string r = f.op("graph.slice", {f.argument(shape, element)}, {tensorType(to, element)},
                        "starts = " + i64Array(starts) + ", limits = " + i64Array(limits) +
                            ", steps = " + i64Array(steps));
   return f.finish("slice", {r});
@@ -246,7 +283,8 @@ Case makePad(Random &random) {
     to.push_back(low.back() + high.back() + size + (size - 1) * interior.back());
   }
   FunctionText f;
-  std::string r = f.op("graph.pad", {f.argument(tensorType(shape))}, {tensorType(to)},
+  std::string element = drawElement(random);
+  std::string r = f.op("graph.pad", {f.argument(shape, element)}, {tensorType(to, element)},
                        "low = " + i64Array(low) + ", high = " + i64Array(high) +
                            ", interior = " + i64Array(interior));
   return f.finish("pad", {r});
@@ -256,16 +294,17 @@ Case makeConcat(Random &random) {
   auto shape = drawShape(random, 1, 4, 1500);
   int64_t dim = draw(random, 0, shape.size() - 1), total = 0;
   FunctionText f;
+  std::string element = drawElement(random);
   std::vector<std::string> in;
   for (int64_t i = draw(random, 1, 4); i > 0; --i) {
     auto part = shape;
-    part[dim] = draw(random, 1, 9);
+    part[dim] = draw(random, 0, 9); // an operand may be empty
     total += part[dim];
-    in.push_back(f.argument(tensorType(part)));
+    in.push_back(f.argument(part, element));
   }
   shape[dim] = total;
-  std::string r =
-      f.op("graph.concat", in, {tensorType(shape)}, "dim = " + std::to_string(dim) + " : i64");
+  std::string r = f.op("graph.concat", in, {tensorType(shape, element)},
+                       "dim = " + std::to_string(dim) + " : i64");
   return f.finish("concat", {r});
 }
 
@@ -275,23 +314,29 @@ Case makeReshape(Random &random) {
   for (int64_t size : shape)
     count *= size;
   FunctionText f;
-  return f.finish("reshape",
-                  {f.op("graph.reshape", {f.argument(tensorType(shape))}, {tensorType({count})})});
+  std::string element = drawElement(random);
+  return f.finish("reshape", {f.op("graph.reshape", {f.argument(shape, element)},
+                                   {tensorType({count}, element)})});
 }
 
 Case makeConstant(Random &random) {
   int64_t n = draw(random, 1, 40), rows = draw(random, 1, 20);
-  std::string values, type = tensorType({n});
+  std::string element = drawElement(random), type = tensorType({n}, element), values;
+  auto number = [&] {
+    if (element == "i1")
+      return std::string(draw(random, 0, 1) ? "true" : "false");
+    return std::to_string(draw(random, -100, 100)) + (element == "f32" ? ".5" : "");
+  };
   for (int64_t i = 0; i < n; ++i)
-    values += (i ? ", " : "") + std::to_string(draw(random, -100, 100)) + ".5";
+    values += (i ? ", " : "") + number();
   bool isSplat = draw(random, 0, 2) == 0;
   FunctionText f;
   std::string c = f.op("graph.constant", {}, {type}, "",
-                       isSplat ? "dense<2.5> : " + type : "dense<[" + values + "]> : " + type);
+                       "dense<" + (isSplat ? number() : "[" + values + "]") + "> : " + type);
   if (draw(random, 0, 1))
     return f.finish("constant", {c});
-  std::string x = f.argument(tensorType({rows, n}));
-  return f.finish("constant add", {f.op("graph.add", {x, c}, {tensorType({rows, n})})});
+  std::string x = f.argument({rows, n}, element);
+  return f.finish("constant add", {f.op("graph.add", {x, c}, {tensorType({rows, n}, element)})});
 }
 
 } // namespace llmc::test

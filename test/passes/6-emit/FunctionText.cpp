@@ -32,6 +32,11 @@ std::string tensorType(const std::vector<int64_t> &shape, const std::string &ele
   return text + element + ">";
 }
 
+std::string drawElement(Random &random) {
+  static const char *elements[] = {"f32", "i64", "i1"};
+  return elements[draw(random, 0, 2)];
+}
+
 std::string i64Array(const std::vector<int64_t> &values) {
   std::string text = "array<i64";
   for (size_t i = 0; i < values.size(); ++i)
@@ -44,6 +49,11 @@ std::string FunctionText::argument(const std::string &type, Fill fill, int64_t l
   arguments.push_back({type, fill, low, high});
   types.push_back({name, type});
   return name;
+}
+
+std::string FunctionText::argument(const std::vector<int64_t> &shape, const std::string &element) {
+  Fill fill = element == "f32" ? Fill::Normal : element == "i64" ? Fill::Ids : Fill::Bits;
+  return argument(tensorType(shape, element), fill, -50, 51);
 }
 
 std::string FunctionText::typeOf(const std::string &value) const {

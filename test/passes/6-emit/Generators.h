@@ -6,9 +6,11 @@
 namespace llmc::test {
 
 Case makeBinary(Random &random);
+Case makePower(Random &random);
 Case makeUnary(Random &random);
 Case makeGeluGrad(Random &random);
 Case makeLogic(Random &random);
+Case makeCast(Random &random);
 Case makeChain(Random &random);
 Case makeAdamW(Random &random);
 Case makeIndexed(Random &random);
@@ -27,12 +29,20 @@ Case makeSoftmaxGrad(Random &random);
 Case makeLayerNorm(Random &random);
 Case makeLayerNormGrad(Random &random);
 Case makeLayerNormGradScale(Random &random);
+Case makeRmsNorm(Random &random);
+Case makeRmsNormGrad(Random &random);
+Case makeRmsNormGradScale(Random &random);
+Case makeCumsum(Random &random);
 Case makeGather(Random &random);
 Case makeScatterAdd(Random &random);
 Case makeTakeAlong(Random &random);
+Case makeMatmul(Random &random);
+
 Case makeAttention(Random &random);
 Case makeAttentionGrad(Random &random);
-Case makeMatmul(Random &random);
+Case makeRotary(Random &random);
+
+Case makeEmpty(Random &random);
 
 } // namespace llmc::test
 

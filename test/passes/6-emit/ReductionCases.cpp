@@ -1,4 +1,4 @@
-// Cases of reductions, lookups, attention and products.
+// Cases of reductions, norms, lookups, running sums and products.
 #include "Generators.h"
 
 #include <algorithm>
@@ -26,7 +26,7 @@ static Case reduceCase(Random &random, FunctionText &f, const std::vector<int64_
     else
       kept.push_back(shape[d]);
   }
-  std::string kind = kinds[draw(random, 0, element == "f32" ? 2 : 1)];
+  std::string kind = kinds[draw(random, 0, 2)];
   std::string r = f.op("graph.reduce", {x}, {tensorType(kept, element)},
                        "kind = #graph.reduce_kind<" + kind + ">, dims = " + i64Array(dims));
   return f.finish(name + " " + kind, {r});
@@ -35,9 +35,8 @@ static Case reduceCase(Random &random, FunctionText &f, const std::vector<int64_
 Case makeReduce(Random &random) {
   auto shape = drawShape(random, 1, 4, 20000);
   FunctionText f;
-  std::string element = draw(random, 0, 6) ? "f32" : "i64";
-  std::string x = f.argument(tensorType(shape, element),
-                             element == "f32" ? Fill::Normal : Fill::Ids, -100, 100);
+  std::string element = draw(random, 0, 2) ? "f32" : drawElement(random);
+  std::string x = f.argument(shape, element);
   return reduceCase(random, f, shape, x, element, "reduce");
 }
 
@@ -117,6 +116,65 @@ Case makeLayerNormGradScale(Random &random) {
                                                  {tensorType({shape.back()})})});
 }
 
+// The last dim may be a head's.
+static std::vector<int64_t> rmsShape(Random &random) {
+  auto shape = drawShape(random, 1, 4, 500);
+  shape.back() = draw(random, 0, 1) ? draw(random, 1, 16) : draw(random, 16, 100);
+  return shape;
+}
+
+Case makeRmsNorm(Random &random) {
+  auto shape = rmsShape(random);
+  FunctionText f;
+  auto type = tensorType(shape);
+  std::string x = f.argument(type), scale = f.argument(tensorType({shape.back()}));
+  std::string r = f.op("graph.rms_norm", {x, scale}, {type, leadingType(shape)},
+                       "eps = 1.0e-6 : f64");
+  Case result = f.finish("rms_norm", {r + "#0", r + "#1"});
+  if (draw(random, 0, 1))
+    result.aliases[0] = 0;
+  return result;
+}
+
+Case makeRmsNormGrad(Random &random) {
+  auto shape = rmsShape(random);
+  FunctionText f;
+  auto type = tensorType(shape);
+  std::string dy = f.argument(type), x = f.argument(type);
+  std::string scale = f.argument(tensorType({shape.back()}));
+  std::string rstd = f.argument(leadingType(shape), Fill::Positive);
+  Case result =
+      f.finish("rms_norm_grad", {f.op("graph.rms_norm_grad", {dy, x, scale, rstd}, {type})});
+  result.tolerance = 1e-5; // a row of one element may cancel
+  result.floor = 0.1;
+  result.aliases[0] = draw(random, 0, 2) - 1;
+  return result;
+}
+
+Case makeRmsNormGradScale(Random &random) {
+  auto shape = rmsShape(random);
+  FunctionText f;
+  std::string dy = f.argument(tensorType(shape)), x = f.argument(tensorType(shape));
+  std::string rstd = f.argument(leadingType(shape), Fill::Positive);
+  Case result = f.finish("rms_norm_grad_scale", {f.op("graph.rms_norm_grad_scale", {dy, x, rstd},
+                                                      {tensorType({shape.back()})})});
+  result.floor = 0.1; // sums of both signs
+  return result;
+}
+
+Case makeCumsum(Random &random) {
+  auto shape = drawShape(random, 1, 4, 5000);
+  FunctionText f;
+  std::string element = drawElement(random), type = tensorType(shape, element);
+  std::string attributes = "dim = " + std::to_string(draw(random, 0, shape.size() - 1)) + " : i64";
+  attributes += draw(random, 0, 1) ? ", exclusive" : "";
+  attributes += draw(random, 0, 1) ? ", reverse" : "";
+  std::string x = f.argument(shape, element);
+  Case result = f.finish("cumsum", {f.op("graph.cumsum", {x}, {type}, attributes)});
+  result.aliases[0] = draw(random, 0, 1) - 1;
+  return result;
+}
+
 // The offset as a buffer, as a scalar of the launch, or none.
 static Case finishLookup(Random &random, FunctionText &f, const char *name,
                          std::vector<std::string> in, const std::string &type) {
@@ -138,10 +196,10 @@ Case makeGather(Random &random) {
   table.insert(table.begin(), rows);
   to.insert(to.end(), inner.begin(), inner.end());
   FunctionText f;
-  std::string t = f.argument(tensorType(table));
+  std::string element = drawElement(random), t = f.argument(table, element);
   std::string i =
       f.argument(tensorType(ids, draw(random, 0, 1) ? "i64" : "i32"), Fill::Ids, -2, rows + 2);
-  return finishLookup(random, f, "gather", {t, i}, tensorType(to));
+  return finishLookup(random, f, "gather", {t, i}, tensorType(to, element));
 }
 
 Case makeScatterAdd(Random &random) {
@@ -152,58 +210,17 @@ Case makeScatterAdd(Random &random) {
   from.insert(from.end(), inner.begin(), inner.end());
   FunctionText f;
   std::string i = f.argument(tensorType(ids, "i64"), Fill::Ids, -2, rows + 2);
-  std::string u = f.argument(tensorType(from));
-  return finishLookup(random, f, "scatter_add", {i, u}, tensorType(table));
+  std::string element = drawElement(random), u = f.argument(from, element);
+  return finishLookup(random, f, "scatter_add", {i, u}, tensorType(table, element));
 }
 
 Case makeTakeAlong(Random &random) {
   auto shape = drawShape(random, 1, 3, 4000);
   std::vector<int64_t> lead(shape.begin(), shape.end() - 1);
   FunctionText f;
-  std::string x = f.argument(tensorType(shape));
+  std::string element = drawElement(random), x = f.argument(shape, element);
   std::string i = f.argument(tensorType(lead, "i64"), Fill::Ids, -2, shape.back() + 2);
-  return finishLookup(random, f, "take_along", {x, i}, tensorType(lead));
-}
-
-namespace {
-struct AttentionTypes {
-  std::string q, k, lse, attributes;
-};
-} // namespace
-
-static AttentionTypes attentionTypes(Random &random) {
-  int64_t batch = draw(random, 1, 3), kvHeads = draw(random, 1, 3), group = draw(random, 1, 3);
-  int64_t rows = draw(random, 0, 3) ? draw(random, 1, 20) : draw(random, 60, 150);
-  int64_t dim = draw(random, 0, 1) ? 8 * draw(random, 1, 4) : draw(random, 1, 20);
-  bool causal = draw(random, 0, 1);
-  int64_t keys = causal ? rows : draw(random, 1, 140);
-  std::string scale = std::to_string(1.0 / (1 + draw(random, 1, 4)));
-  return {tensorType({batch, rows, kvHeads * group, dim}), tensorType({batch, keys, kvHeads, dim}),
-          tensorType({batch, rows, kvHeads * group}),
-          "scale = " + scale + " : f64, causal = " + (causal ? "true" : "false")};
-}
-
-Case makeAttention(Random &random) {
-  AttentionTypes t = attentionTypes(random);
-  FunctionText f;
-  std::string q = f.argument(t.q), k = f.argument(t.k), v = f.argument(t.k);
-  std::string r = f.op("graph.attention", {q, k, v}, {t.q, t.lse}, t.attributes);
-  Case result = f.finish("attention", {r + "#0", r + "#1"});
-  result.tolerance = 2e-5; // a weighted mean of values of both signs may be small
-  return result;
-}
-
-// o and lse are the op's own results, as in a training step.
-Case makeAttentionGrad(Random &random) {
-  AttentionTypes t = attentionTypes(random);
-  FunctionText f;
-  std::string dO = f.argument(t.q), q = f.argument(t.q), k = f.argument(t.k), v = f.argument(t.k);
-  std::string o = f.argument(t.q), lse = f.argument(t.lse, Fill::Positive);
-  std::string r =
-      f.op("graph.attention_grad", {dO, q, k, v, o, lse}, {t.q, t.k, t.k}, t.attributes);
-  Case result = f.finish("attention_grad", {r + "#0", r + "#1", r + "#2"});
-  result.tolerance = 1e-5; // exp(s - lse) of a random lse is no probability and may be large
-  return result;
+  return finishLookup(random, f, "take_along", {x, i}, tensorType(lead, element));
 }
 
 Case makeMatmul(Random &random) {
@@ -229,36 +246,6 @@ Case makeMatmul(Random &random) {
   std::string type = tensorType(shapeOf(equation.substr(arrow + 2)));
   std::string r = f.op("graph.matmul", {lhs, rhs}, {type}, "", "\"" + equation + "\" ");
   return f.finish("matmul " + equation, {r});
-}
-
-std::vector<Generator> generators() {
-  return {{"binary", makeBinary},
-          {"unary", makeUnary},
-          {"gelu_grad", makeGeluGrad},
-          {"logic", makeLogic},
-          {"chain", makeChain},
-          {"adamw", makeAdamW},
-          {"indexed", makeIndexed},
-          {"transpose", makeTranspose},
-          {"broadcast", makeBroadcast},
-          {"slice", makeSlice},
-          {"pad", makePad},
-          {"concat", makeConcat},
-          {"reshape", makeReshape},
-          {"constant", makeConstant},
-          {"reduce", makeReduce},
-          {"reduce_group", makeReduceGroup},
-          {"softmax", makeSoftmax},
-          {"softmax_grad", makeSoftmaxGrad},
-          {"layer_norm", makeLayerNorm},
-          {"layer_norm_grad", makeLayerNormGrad},
-          {"layer_norm_grad_scale", makeLayerNormGradScale},
-          {"gather", makeGather},
-          {"scatter_add", makeScatterAdd},
-          {"take_along", makeTakeAlong},
-          {"attention", makeAttention},
-          {"attention_grad", makeAttentionGrad},
-          {"matmul", makeMatmul}};
 }
 
 } // namespace llmc::test

@@ -59,14 +59,17 @@ static std::vector<double> fill(const Argument &argument, RankedTensorType type,
     case Fill::Bits:
       value = draw(random, 0, 1);
       break;
+    case Fill::Shown:
+      value = 1;
+      break;
     }
     if (type.getElementType().isF32())
       value = static_cast<float>(value);
   }
-  if (argument.fill == Fill::Infinite)
+  if (argument.fill == Fill::Infinite || argument.fill == Fill::Shown)
     for (size_t i = 0; i < values.size(); ++i)
       if (i / row % 3 == 0 || draw(random, 0, 4) == 0)
-        values[i] = -INFINITY;
+        values[i] = argument.fill == Fill::Shown ? 0 : -INFINITY;
   return values;
 }
 
@@ -87,9 +90,16 @@ static void runParts(KernelFunction kernel, const std::vector<void *> &buffers,
 }
 
 // |x - wanted| of the largest finite magnitude; infinite where one is not finite
-// and the other not the same.
+// and the other not the same. Integers are the same or not; an i1 says whether the
+// value is not zero.
 static double errorOf(const std::vector<double> &got, const std::vector<double> &wanted,
-                      double floor) {
+                      const std::string &element, double floor) {
+  if (element != "f32") {
+    for (size_t i = 0; i < got.size(); ++i)
+      if (got[i] != (element == "i1" ? wanted[i] != 0 : wanted[i]))
+        return INFINITY;
+    return 0;
+  }
   double largest = floor, error = 0;
   for (double value : wanted)
     if (std::isfinite(value))
@@ -132,7 +142,7 @@ public:
     for (size_t i = 0; i < whole.size(); ++i) {
       if (whole[i].bytes() && std::memcmp(whole[i].data(), parts[i].data(), whole[i].bytes()) != 0)
         outcome.problem = "parts of the rows give other bits than the whole";
-      double error = errorOf(whole[i].read(), (*wanted)[i].data, test.floor);
+      double error = errorOf(whole[i].read(), (*wanted)[i].data, whole[i].element, test.floor);
       outcome.error = std::max(outcome.error, error);
     }
     if (!(outcome.error <= test.tolerance))

@@ -10,6 +10,8 @@
 #include <bit>
 #include <cmath>
 #include <cstdio>
+#include <memory>
+#include <random>
 
 using namespace mlir;
 
@@ -23,7 +25,64 @@ struct Function {
   double limit; // in units of the last place
 };
 
+struct BinaryFunction {
+  const char *name;
+  double (*exact)(double, double);
+  double limit;
+};
+
+using KernelFunction = void (*)(void *const *, const int64_t *, int64_t, int64_t);
+
+// The kernel of one op on vectors of any length, loaded.
+class LoneKernel {
+public:
+  LoneKernel(MLIRContext &context, const std::string &op, unsigned operands);
+  // Empty if there is no kernel.
+  std::vector<double> run(const std::vector<std::vector<double>> &inputs) const;
+
+private:
+  std::unique_ptr<Library> library;
+  KernelFunction function = nullptr;
+};
+
 } // namespace
+
+LoneKernel::LoneKernel(MLIRContext &context, const std::string &op, unsigned operands) {
+  std::string type = "tensor<8xf32>", types = operands == 1 ? type : type + ", " + type;
+  std::string text = "func.func @f(%a: " + type + ", %b: " + type + ") -> " + type +
+                     " { %r = graph." + op + (operands == 1 ? " %a" : " %a, %b") + " : (" + types +
+                     ") -> " + type + "\n return %r : " + type + " }";
+  auto module = parseSourceString<ModuleOp>(text, ParserConfig(&context));
+  if (!module)
+    return;
+  Block &block = (*module->getOps<func::FuncOp>().begin()).getBody().front();
+  OwningOpRef<ModuleOp> kernels = ModuleOp::create(UnknownLoc::get(&context));
+  emit::Kernel kernel(*kernels, op, UnknownLoc::get(&context));
+  if (failed(emit::emitLaunch(kernel, {block, 2})))
+    return;
+  auto object = emit::makeSharedObject(*kernels);
+  if (failed(object))
+    return;
+  library = std::make_unique<Library>(*object);
+  function = reinterpret_cast<KernelFunction>(library->symbol(op));
+}
+
+std::vector<double> LoneKernel::run(const std::vector<std::vector<double>> &inputs) const {
+  if (!function)
+    return {};
+  size_t count = inputs[0].size();
+  std::vector<Buffer> memory;
+  std::vector<void *> buffers;
+  for (size_t i = 0; i < 3; ++i) {
+    memory.emplace_back("f32", count);
+    if (i < inputs.size())
+      memory[i].write(inputs[i]);
+    buffers.push_back(memory[i].data());
+  }
+  // Rows belong to the launch: the kernel does any number of them.
+  function(buffers.data(), nullptr, 0, count);
+  return memory[2].read();
+}
 
 static double sigmoid(double x) { return 1 / (1 + std::exp(-x)); }
 
@@ -52,44 +111,91 @@ static double distance(float got, double wanted) {
   return std::fabs(got - wanted) / unit;
 }
 
+static void judge(const std::string &name, double worst, double at, double limit, int &passed,
+                  int &failed) {
+  bool good = worst <= limit;
+  (good ? passed : failed)++;
+  std::printf("%-24s %.2f ulp at %.9g%s\n", name.c_str(), worst, at, good ? "" : "  FAILED");
+}
+
+static void checkUnary(MLIRContext &context, const Function &function, int &passed, int &failed) {
+  auto inputs = points();
+  auto results = LoneKernel(context, function.name, 1).run({inputs});
+  double worst = results.empty() ? INFINITY : 0, at = 0;
+  for (size_t i = 0; i < results.size(); ++i) {
+    double error = distance(static_cast<float>(results[i]), function.exact(inputs[i]));
+    if (error > worst)
+      worst = error, at = inputs[i];
+  }
+  judge(function.name, worst, at, function.limit, passed, failed);
+}
+
+// Any two floats, often near each other or whole numbers, and the special values.
+static void checkBinary(MLIRContext &context, const BinaryFunction &function, int &passed,
+                        int &failed) {
+  static const double special[] = {0.0, -0.0, 1.0, -1.0, INFINITY, -INFINITY, NAN, 0.5, 2.0, -3.0};
+  std::vector<double> x, y;
+  for (double left : special)
+    for (double right : special)
+      x.push_back(left), y.push_back(right);
+  std::mt19937_64 random(7);
+  std::uniform_real_distribution<float> unit(-40, 40);
+  for (int i = 0; i < 400000; ++i) {
+    auto any = [&] { return std::bit_cast<float>(static_cast<uint32_t>(random())); };
+    float left = i % 3 ? unit(random) : any(), right = i % 5 ? unit(random) : any();
+    x.push_back(i % 7 ? left : std::round(left));
+    y.push_back(i % 4 ? right : std::round(right));
+  }
+  auto results = LoneKernel(context, function.name, 2).run({x, y});
+  double worst = results.empty() ? INFINITY : 0, at = 0;
+  for (size_t i = 0; i < results.size(); ++i) {
+    double error = distance(static_cast<float>(results[i]), function.exact(x[i], y[i]));
+    if (error > worst)
+      worst = error, at = x[i];
+  }
+  judge(function.name, worst, at, function.limit, passed, failed);
+}
+
+// Waves are judged by their height: near a zero no last place is left of a rounded
+// argument. Past the reduction's range they are some value of [-1, 1].
+static void checkWave(MLIRContext &context, const Function &function, int &passed, int &failed) {
+  std::vector<double> inputs = points();
+  std::mt19937_64 random(11);
+  std::uniform_real_distribution<float> large(-1e6f, 1e6f);
+  for (int i = 0; i < 400000; ++i)
+    inputs.push_back(large(random));
+  for (int i = -640000; i < 640000; i += 3) // multiples of pi / 2, where the halves meet
+    inputs.push_back(static_cast<float>(i * M_PI_2));
+  auto results = LoneKernel(context, function.name, 1).run({inputs});
+  double worst = results.empty() ? INFINITY : 0, at = 0;
+  for (size_t i = 0; i < results.size(); ++i) {
+    double x = inputs[i], error = std::fabs(results[i] - function.exact(x));
+    if (std::isfinite(x) && std::fabs(x) > 0x1p31 - 4)
+      error = std::fabs(results[i]) <= 1 ? 0 : INFINITY;
+    if (!std::isfinite(x))
+      error = std::isnan(results[i]) ? 0 : INFINITY;
+    if (!(error <= worst))
+      worst = std::isnan(error) ? INFINITY : error, at = x;
+  }
+  bool good = worst <= function.limit;
+  (good ? passed : failed)++;
+  std::printf("%-24s %.2e at %.9g%s\n", function.name, worst, at, good ? "" : "  FAILED");
+}
+
 void checkUnitsInLastPlace(MLIRContext &context, int &passed, int &failed) {
   static const Function functions[] = {
-      {"exp", std::exp, 1.2}, {"log", std::log, 1.2},    {"tanh", std::tanh, 2},
-      {"erf", std::erf, 1.5}, {"sigmoid", sigmoid, 2.5}, {"sqrt", std::sqrt, 0.5},
+      {"exp", std::exp, 1.2},     {"log", std::log, 1.2},   {"tanh", std::tanh, 2},
+      {"erf", std::erf, 1.5},     {"sigmoid", sigmoid, 2.5}, {"sqrt", std::sqrt, 0.5},
+      {"floor", std::floor, 0},   {"ceil", std::ceil, 0},   {"round", std::nearbyint, 0},
   };
-  auto inputs = points();
-  for (const Function &function : functions) {
-    std::string name = function.name;
-    std::string text = "func.func @f(%a: tensor<8xf32>) -> tensor<8xf32> { %r = graph." + name +
-                       " %a : (tensor<8xf32>) -> tensor<8xf32>\n return %r : tensor<8xf32> }";
-    auto module = parseSourceString<ModuleOp>(text, ParserConfig(&context));
-    Block &block = (*module->getOps<func::FuncOp>().begin()).getBody().front();
-    OwningOpRef<ModuleOp> kernels = ModuleOp::create(UnknownLoc::get(&context));
-    emit::Kernel kernel(*kernels, name, UnknownLoc::get(&context));
-    auto object = succeeded(emit::emitLaunch(kernel, {block, 1})) ? emit::makeSharedObject(*kernels)
-                                                                  : FailureOr<std::string>();
-    if (llvm::failed(object)) {
-      ++failed;
-      continue;
-    }
-    Library library(*object);
-    Buffer in("f32", inputs.size()), out("f32", inputs.size());
-    in.write(inputs);
-    void *buffers[] = {in.data(), out.data()};
-    // Rows belong to the launch: the kernel does any number of them.
-    reinterpret_cast<void (*)(void *const *, const int64_t *, int64_t, int64_t)>(
-        library.symbol(name))(buffers, nullptr, 0, inputs.size());
-    double worst = 0, at = 0;
-    auto results = out.read();
-    for (size_t i = 0; i < inputs.size(); ++i) {
-      double error = distance(static_cast<float>(results[i]), function.exact(inputs[i]));
-      if (error > worst)
-        worst = error, at = inputs[i];
-    }
-    (worst <= function.limit ? passed : failed)++;
-    std::printf("%-24s %.2f ulp at %.9g%s\n", function.name, worst, at,
-                worst <= function.limit ? "" : "  FAILED");
-  }
+  for (const Function &function : functions)
+    checkUnary(context, function, passed, failed);
+  static const BinaryFunction binary[] = {{"power", std::pow, 1}, {"rem", std::fmod, 0}};
+  for (const BinaryFunction &function : binary)
+    checkBinary(context, function, passed, failed);
+  static const Function waves[] = {{"sin", std::sin, 2e-7}, {"cos", std::cos, 2e-7}};
+  for (const Function &function : waves)
+    checkWave(context, function, passed, failed);
 }
 
 } // namespace llmc::test
