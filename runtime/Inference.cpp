@@ -87,7 +87,8 @@ Status runtime::infer(const ProgramT &program, const Kernels &kernels, const Opt
   if (!executor)
     return executor.takeError();
   announce(out, **executor, *weights, *inputs);
-  weights->fill(**executor);
+  if (Status s = weights->fill(**executor); !s)
+    return s;
 
   Clock::time_point start = Clock::now();
   if (Status s = (*executor)->runStep(inputs->pointers()); !s)

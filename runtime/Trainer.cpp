@@ -102,8 +102,7 @@ Status Run::prepare() {
     return made.takeError();
   executor = std::move(*made);
   announce();
-  weights->fill(*executor);
-  return ok();
+  return weights->fill(*executor);
 }
 
 std::string Run::optimizerNote() const {

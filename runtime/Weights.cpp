@@ -3,7 +3,7 @@
 #include "lib/support/Hash.h"
 #include "runtime/Gather.h"
 #include "runtime/Random.h"
-#include "runtime/Shard.h"
+#include "runtime/ShardReader.h"
 #include "runtime/Team.h"
 
 #include <cstring>
@@ -95,7 +95,6 @@ Status Weights::useFiles(const std::string &path) {
                  " tensors are missing: ", names, missing.size() > 5 ? ", ..." : "", "; it has ",
                  have.size(), have.empty() ? "" : " tensors such as '" + have[0] + "'");
   }
-  sets_.push_back(std::move(*set));
   note_ = text(path, " (", places_.size(), " tensors)");
   return ok();
 }
@@ -124,8 +123,22 @@ Status Weights::findIn(const support::SafetensorsSet &set, size_t index,
   if (support::isInteger(found->type))
     return error("tensor '", name, "' holds ", support::toString(found->type),
                  ", the model wants numbers with a fraction");
-  places_[index] = {found->data, found->type, transposed};
+  support::Result<int> file = openFile(set.fileOf(name)->path());
+  if (!file)
+    return file.takeError();
+  places_[index] = {*file, found->fileOffset, found->type, transposed};
   return ok();
+}
+
+support::Result<int> Weights::openFile(const std::string &path) {
+  for (size_t i = 0; i < files_.size(); ++i)
+    if (files_[i].path() == path)
+      return static_cast<int>(i);
+  support::Result<support::ReadableFile> file = support::ReadableFile::open(path);
+  if (!file)
+    return file.takeError();
+  files_.push_back(std::move(*file));
+  return static_cast<int>(files_.size()) - 1;
 }
 
 Status Weights::useModelFiles(const std::string &folder) {
@@ -143,17 +156,20 @@ Status Weights::useModelFiles(const std::string &folder) {
       return error("the model's weights '", file->path,
                    "' are neither there nor beside the program; give --weights FILE, or "
                    "--weights random");
-    support::Result<support::MappedFile> mapped = support::MappedFile::open(path);
-    if (!mapped)
-      return mapped.takeError();
-    if (mapped->size() != file->byte_size)
-      return error("'", path, "' has ", mapped->size(), " bytes, it had ", file->byte_size,
+    support::Result<support::ReadableFile> opened = support::ReadableFile::open(path);
+    if (!opened)
+      return opened.takeError();
+    if (opened->size() != file->byte_size)
+      return error("'", path, "' has ", opened->size(), " bytes, it had ", file->byte_size,
                    " when the model was compiled; compile again, or give --weights");
-    if (support::hash64(mapped->bytes().data(), mapped->size()) != file->hash)
+    support::Result<uint64_t> hash = support::sampledHash(*opened);
+    if (!hash)
+      return hash.takeError();
+    if (*hash != file->hash)
       return error("'", path, "' has changed since the model was compiled; compile again, or "
                    "give --weights");
     names += (names.empty() ? "" : ", ") + path;
-    files_.push_back(std::move(*mapped));
+    files_.push_back(std::move(*opened));
   }
   size_t drawn = 0;
   for (size_t i = 0; i < places_.size(); ++i) {
@@ -162,8 +178,7 @@ Status Weights::useModelFiles(const std::string &folder) {
       ++drawn;
       continue;
     }
-    places_[i] = {files_[source.file].bytes().data() + source.file_offset,
-                  elementType(source.dtype), false};
+    places_[i] = {source.file, source.file_offset, elementType(source.dtype), false};
   }
   note_ = text("the model's own, ", names);
   if (drawn > 0)
@@ -171,20 +186,26 @@ Status Weights::useModelFiles(const std::string &folder) {
   return ok();
 }
 
-void Weights::fill(const Executor &executor) const {
+Status Weights::fill(const Executor &executor) const {
   std::vector<std::pair<uint32_t, const planfile::StateShardT *>> tasks;
   for (uint32_t stage = 0; stage < program_.stages.size(); ++stage)
     for (const auto &state : program_.stages[stage]->states)
       if (isDrawn(state->role))
         tasks.emplace_back(stage, state.get());
+  std::vector<Status> results(tasks.size());
   Team team(availableCores());
   team.run(static_cast<int64_t>(tasks.size()), [&](int64_t task, unsigned) {
-    fillState(executor, tasks[task].first, *tasks[task].second);
+    results[task] = fillState(executor, tasks[task].first, *tasks[task].second);
   });
+  for (size_t i = 0; i < tasks.size(); ++i)
+    if (!results[i])
+      return error("weights of '", program_.sources[tasks[i].second->view->source]->name,
+                   "': ", results[i].message());
+  return ok();
 }
 
-void Weights::fillState(const Executor &executor, uint32_t stage,
-                        const planfile::StateShardT &state) const {
+Status Weights::fillState(const Executor &executor, uint32_t stage,
+                          const planfile::StateShardT &state) const {
   uint64_t bytes = planfile::byteSize(state.dtype);
   for (int64_t dim : state.local_shape)
     bytes *= static_cast<uint64_t>(dim);
@@ -195,52 +216,47 @@ void Weights::fillState(const Executor &executor, uint32_t stage,
     Shard shard(state, *program_.mesh, planfile::coordinateOf(*program_.mesh, rank));
     std::byte *to = executor.arena(rank) + state.buffer->offset;
     auto [at, isNew] = done.try_emplace(shard.start, to);
-    if (!isNew) {
+    Status status;
+    if (!isNew)
       std::memcpy(to, at->second, bytes);
-      continue;
-    }
-    forEachRun(shard, *state.view,
-               [&](int64_t local, int64_t source, int64_t count, int64_t stride) {
-                 if (state.dtype == DType::F64)
-                   fillRun(state.view->source, source, count, stride,
-                           reinterpret_cast<double *>(to) + local);
-                 else
-                   fillRun(state.view->source, source, count, stride,
-                           reinterpret_cast<float *>(to) + local);
-               });
+    else if (state.dtype == DType::F64)
+      status = fillShard(shard, *state.view, reinterpret_cast<double *>(to));
+    else
+      status = fillShard(shard, *state.view, reinterpret_cast<float *>(to));
+    if (!status)
+      return status;
   }
+  return ok();
 }
 
 template <class T>
-void Weights::fillRun(size_t index, int64_t first, int64_t count, int64_t stride, T *to) const {
+Status Weights::fillShard(const Shard &shard, const planfile::ViewT &view, T *to) const {
+  const Place &place = places_[view.source];
+  if (place.file >= 0)
+    return readShard({&files_[place.file], place.offset, place.type,
+                      program_.sources[view.source]->shape, place.transposed},
+                     shard, view, to);
+  forEachRun(shard, view, [&](int64_t local, int64_t source, int64_t count, int64_t stride) {
+    draw(view.source, source, count, stride, to + local);
+  });
+  return ok();
+}
+
+template <class T>
+void Weights::draw(size_t index, int64_t first, int64_t count, int64_t stride, T *to) const {
   const planfile::SourceTensorT &source = *program_.sources[index];
-  const Place &place = places_[index];
-  if (!place.data) {
-    uint64_t stream = support::hash64(source.name);
-    for (int64_t i = 0; i < count; ++i)
-      switch (source.init) {
-      case planfile::InitKind::Zeros:
-        to[i] = 0;
-        break;
-      case planfile::InitKind::Ones:
-        to[i] = 1;
-        break;
-      case planfile::InitKind::Normal:
-        to[i] = static_cast<T>(source.init_std *
-                               normal(seed_, stream, uint64_t(first + i * stride)));
-        break;
-      }
-    return;
-  }
-  bool same = place.type == (sizeof(T) == 4 ? ElementType::F32 : ElementType::F64);
-  if (same && stride == 1 && !place.transposed) {
-    std::memcpy(to, place.data + first * sizeof(T), count * sizeof(T));
-    return;
-  }
-  for (int64_t i = 0; i < count; ++i) {
-    int64_t element = first + i * stride;
-    if (place.transposed)
-      element = element % source.shape[1] * source.shape[0] + element / source.shape[1];
-    to[i] = static_cast<T>(support::readAsDouble(place.type, place.data, element));
-  }
+  uint64_t stream = support::hash64(source.name);
+  for (int64_t i = 0; i < count; ++i)
+    switch (source.init) {
+    case planfile::InitKind::Zeros:
+      to[i] = 0;
+      break;
+    case planfile::InitKind::Ones:
+      to[i] = 1;
+      break;
+    case planfile::InitKind::Normal:
+      to[i] = static_cast<T>(source.init_std *
+                             normal(seed_, stream, uint64_t(first + i * stride)));
+      break;
+    }
 }

@@ -4,8 +4,10 @@
 
 #include "lib/planfile/Program.h"
 #include "lib/support/Error.h"
+#include "lib/support/File.h"
 #include "lib/support/Safetensors.h"
 #include "runtime/Executor.h"
+#include "runtime/Shard.h"
 
 #include <string>
 #include <vector>
@@ -25,17 +27,19 @@ public:
   static support::Result<Weights> open(const planfile::ProgramT &program,
                                        const WeightsOptions &options);
 
-  // Fills the parameters and masters of all ranks; all other states and all
-  // padding are left zero. Arenas must be fresh.
-  void fill(const Executor &executor) const;
+  // Fills the parameters and masters of all ranks, each with its own shard; all
+  // other states and all padding are left zero. Arenas must be fresh. An error if
+  // a file cannot be read.
+  support::Status fill(const Executor &executor) const;
 
   // One line for the start-up.
   const std::string &note() const { return note_; }
 
 private:
-  // Where one source tensor comes from; no data: drawn.
+  // Where one source tensor comes from; no file: drawn.
   struct Place {
-    const std::byte *data = nullptr;
+    int file = -1; // index into files_
+    uint64_t offset = 0;
     support::ElementType type = support::ElementType::F32;
     bool transposed = false; // the file holds the transpose
   };
@@ -46,16 +50,18 @@ private:
   support::Status useModelFiles(const std::string &folder);
   support::Status findIn(const support::SafetensorsSet &set, size_t source,
                          std::vector<std::string> &missing);
-  void fillState(const Executor &executor, uint32_t stage,
-                 const planfile::StateShardT &state) const;
+  support::Result<int> openFile(const std::string &path); // index into files_
+  support::Status fillState(const Executor &executor, uint32_t stage,
+                            const planfile::StateShardT &state) const;
   template <class T>
-  void fillRun(size_t source, int64_t first, int64_t count, int64_t stride, T *to) const;
+  support::Status fillShard(const Shard &shard, const planfile::ViewT &view, T *to) const;
+  template <class T>
+  void draw(size_t source, int64_t first, int64_t count, int64_t stride, T *to) const;
 
   const planfile::ProgramT &program_;
   uint64_t seed_;
   std::vector<Place> places_; // by source
-  std::vector<support::SafetensorsSet> sets_;
-  std::vector<support::MappedFile> files_;
+  std::vector<support::ReadableFile> files_;
   std::string note_;
 };
 

@@ -2,7 +2,6 @@
 
 #include <array>
 #include <bit>
-#include <cmath>
 #include <cstring>
 
 using namespace llmc::support;
@@ -57,14 +56,13 @@ llmc::support::elementTypeFromSafetensors(std::string_view name) {
 }
 
 float llmc::support::halfToFloat(uint16_t bits) {
-  int exponent = (bits >> 10) & 31;
-  int mantissa = bits & 1023;
-  float sign = bits >> 15 ? -1.0f : 1.0f;
-  if (exponent == 31)
-    return mantissa ? NAN : sign * INFINITY;
-  if (exponent == 0)
-    return sign * std::ldexp(static_cast<float>(mantissa), -24);
-  return sign * std::ldexp(static_cast<float>(mantissa + 1024), exponent - 25);
+  // Without a branch: this runs for every weight of a model. As a float the
+  // exponent is too small by 127 - 15, which one exact product repairs.
+  uint32_t magnitude = static_cast<uint32_t>(bits & 0x7fff) << 13;
+  float value = std::bit_cast<float>(magnitude) * 0x1p112f;
+  uint32_t special = magnitude >= 0x0f800000 ? 0x7f800000u : 0u; // infinity, NaN
+  uint32_t sign = static_cast<uint32_t>(bits & 0x8000) << 16;
+  return std::bit_cast<float>(std::bit_cast<uint32_t>(value) | special | sign);
 }
 
 float llmc::support::bfloatToFloat(uint16_t bits) {

@@ -1,4 +1,4 @@
-// Whole files: mapped for reading, written under a temporary name and renamed.
+// Files: mapped or read in parts, written under a temporary name and renamed.
 #ifndef LLMC_LIB_SUPPORT_FILE_H
 #define LLMC_LIB_SUPPORT_FILE_H
 
@@ -28,6 +28,28 @@ private:
   MappedFile() = default;
   const std::byte *data_ = nullptr;
   size_t size_ = 0;
+  std::string path_;
+};
+
+// A file that is read in parts, as large ones should be: what is not asked for is
+// not touched, and a file that shrinks is an error where a mapping would crash.
+class ReadableFile {
+public:
+  static Result<ReadableFile> open(const std::string &path);
+  ReadableFile(ReadableFile &&other) noexcept;
+  ReadableFile &operator=(ReadableFile &&other) noexcept;
+  ~ReadableFile();
+
+  // Exactly `size` bytes from `offset` on. Threads may read at once.
+  Status read(uint64_t offset, void *to, size_t size) const;
+  uint64_t size() const { return size_; }
+  const std::string &path() const { return path_; }
+
+private:
+  friend class MappedFile;
+  ReadableFile() = default;
+  int fd_ = -1;
+  uint64_t size_ = 0;
   std::string path_;
 };
 

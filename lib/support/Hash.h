@@ -2,6 +2,9 @@
 #ifndef LLMC_LIB_SUPPORT_HASH_H
 #define LLMC_LIB_SUPPORT_HASH_H
 
+#include "lib/support/Error.h"
+#include "lib/support/File.h"
+
 #include <cstddef>
 #include <cstdint>
 #include <string_view>
@@ -19,6 +22,7 @@ inline uint64_t hash64(std::string_view text) {
 // spread, the first and the last among them: it notices a file that was written
 // anew, not every changed byte, and costs the same for weights of any size.
 uint64_t sampledHash(const void *data, size_t size);
+Result<uint64_t> sampledHash(const ReadableFile &file); // the same
 
 } // namespace llmc::support
 

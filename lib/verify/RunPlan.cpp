@@ -229,7 +229,8 @@ support::Result<NamedTensors> initialWeights(const ProgramT &program,
   auto executor = Executor::create(program, kernels, options);
   if (!executor)
     return executor.takeError();
-  weights->fill(**executor);
+  if (support::Status status = weights->fill(**executor); !status)
+    return status.takeError();
   return gatherSources(**executor, StateRole::Parameter);
 }
 

@@ -100,7 +100,7 @@ TEST(Weights, DrawnAlikeOnEveryMesh) {
     auto executor = makeExecutor(*program, kNone);
     auto weights = Weights::open(*program, {"", 42, ""});
     ASSERT_TRUE(bool(weights)) << weights.message();
-    weights->fill(*executor);
+    ASSERT_TRUE(bool(weights->fill(*executor)));
     std::vector<std::vector<float>> all = {logical(*executor, 0), logical(*executor, 1),
                                            logical(*executor, 2)};
     if (first.empty())
@@ -118,7 +118,7 @@ TEST(Weights, CopiesPaddingAndReplicas) {
   auto executor = makeExecutor(*program, kNone);
   auto weights = Weights::open(*program, {"random", 1, ""});
   ASSERT_TRUE(bool(weights));
-  weights->fill(*executor);
+  ASSERT_TRUE(bool(weights->fill(*executor)));
   std::vector<float> e = logical(*executor, 0);
   for (uint32_t rank = 0; rank < 8; ++rank) {
     auto c = coordinateOf(*program->mesh, rank);
@@ -166,7 +166,7 @@ TEST(Weights, FromFilesByNameAliasAndTransposedAlias) {
     auto executor = makeExecutor(*program, kNone);
     auto weights = Weights::open(*program, {folder / "w.safetensors", 0, ""});
     ASSERT_TRUE(bool(weights)) << weights.message();
-    weights->fill(*executor);
+    ASSERT_TRUE(bool(weights->fill(*executor)));
     EXPECT_EQ(logical(*executor, 0), e) << name;
     EXPECT_EQ(logical(*executor, 1), counting(24, 0));
     EXPECT_EQ(logical(*executor, 2), counting(4, 50));
@@ -215,7 +215,7 @@ TEST(Weights, ModelsOwnFile) {
   auto executor = makeExecutor(*program, kNone);
   auto weights = open();
   ASSERT_TRUE(bool(weights)) << weights.message();
-  weights->fill(*executor);
+  ASSERT_TRUE(bool(weights->fill(*executor)));
   EXPECT_EQ(logical(*executor, 1), counting(24, 35));
   std::string changed = bytes;
   changed[9] = static_cast<char>(changed[9] ^ 4);
@@ -256,7 +256,7 @@ TEST(Gather, NamesOfATiedTensor) {
   auto executor = makeExecutor(*program, kNone);
   auto weights = Weights::open(*program, {"", 3, ""});
   ASSERT_TRUE(bool(weights));
-  weights->fill(*executor);
+  ASSERT_TRUE(bool(weights->fill(*executor)));
   std::vector<TensorToWrite> tensors;
   runtime::addUnderAllNames(tensors, *program->sources[0], ElementType::F32, "param:",
                             [&] { return runtime::gather(*executor, 0, StateRole::Parameter); });

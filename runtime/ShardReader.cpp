@@ -1,0 +1,221 @@
+#include "runtime/ShardReader.h"
+
+#include <algorithm>
+#include <cstring>
+#include <optional>
+
+using namespace llmc;
+using namespace llmc::runtime;
+using support::ElementType;
+using support::ok;
+using support::Status;
+
+namespace {
+
+constexpr int64_t kPage = 4096;             // smaller gaps are read with the rest
+constexpr int64_t kBuffer = int64_t(4) << 20; // bytes read at once, if not in place
+
+// `count` elements: `file` apart in the file, `local` apart in memory.
+struct Dim {
+  int64_t count, file, local;
+};
+struct Box {
+  int64_t first = 0, local = 0; // elements
+  std::vector<Dim> dims;        // largest distance in the file first, all positive
+};
+
+// Dims as the file has them, neighbours merged.
+void order(Box &box) {
+  std::vector<Dim> dims;
+  for (Dim dim : box.dims) {
+    if (dim.count == 1)
+      continue;
+    if (dim.file < 0) {
+      box.first += dim.file * (dim.count - 1);
+      box.local += dim.local * (dim.count - 1);
+      dim.file = -dim.file;
+      dim.local = -dim.local;
+    }
+    dims.push_back(dim);
+  }
+  std::stable_sort(dims.begin(), dims.end(),
+                   [](const Dim &a, const Dim &b) { return a.file > b.file; });
+  box.dims.clear();
+  for (const Dim &dim : dims) {
+    if (!box.dims.empty() && box.dims.back().file == dim.file * dim.count &&
+        box.dims.back().local == dim.local * dim.count)
+      box.dims.back() = {box.dims.back().count * dim.count, dim.file, dim.local};
+    else
+      box.dims.push_back(dim);
+  }
+}
+
+template <class S, class T>
+void convert(const std::byte *from, int64_t fromStride, T *to, int64_t toStride, int64_t count) {
+  for (int64_t i = 0; i < count; ++i) {
+    S value;
+    std::memcpy(&value, from + i * fromStride * int64_t(sizeof(S)), sizeof value);
+    to[i * toStride] = static_cast<T>(value);
+  }
+}
+
+template <float (*toFloat)(uint16_t), class T>
+void convertHalf(const std::byte *from, int64_t fromStride, T *to, int64_t toStride,
+                 int64_t count) {
+  for (int64_t i = 0; i < count; ++i) {
+    uint16_t bits;
+    std::memcpy(&bits, from + i * fromStride * 2, sizeof bits);
+    to[i * toStride] = static_cast<T>(toFloat(bits));
+  }
+}
+
+template <class T>
+class Reader {
+public:
+  Reader(const StoredTensor &tensor, Box box, T *to)
+      : tensor(tensor), size(static_cast<int64_t>(support::byteSize(tensor.type))),
+        box(std::move(box)), to(to), extent(this->box.dims.size() + 1, 1),
+        dense(this->box.dims.size() + 1, true) {
+    for (size_t d = this->box.dims.size(); d-- > 0;) {
+      const Dim &dim = this->box.dims[d];
+      extent[d] = extent[d + 1] + dim.file * (dim.count - 1);
+      dense[d] = dense[d + 1] && (dim.file - extent[d + 1]) * size < kPage;
+    }
+    same = tensor.type == (sizeof(T) == 4 ? ElementType::F32 : ElementType::F64);
+  }
+
+  Status run() { return read(0, box.first, box.local); }
+
+private:
+  // The elements of dims d, d + 1, ...
+  Status read(size_t d, int64_t first, int64_t local) {
+    size_t dims = box.dims.size();
+    bool row = d + 1 >= dims && (d == dims || (box.dims[d].file == 1 && box.dims[d].local == 1));
+    if (row && same)
+      return load(first, extent[d], to + local);
+    if (d == dims || (dense[d] && extent[d] * size <= kBuffer)) {
+      buffer.resize(static_cast<size_t>(extent[d] * size));
+      if (Status s = load(first, extent[d], buffer.data()); !s)
+        return s;
+      scatter(d, buffer.data(), to + local);
+      return ok();
+    }
+    const Dim &dim = box.dims[d];
+    if (d + 1 < dims || !dense[d]) {
+      for (int64_t i = 0; i < dim.count; ++i)
+        if (Status s = read(d + 1, first + i * dim.file, local + i * dim.local); !s)
+          return s;
+      return ok();
+    }
+    // A long row, in pieces.
+    int64_t most = std::max<int64_t>(1, kBuffer / size / std::max<int64_t>(dim.file, 1));
+    for (int64_t i = 0; i < dim.count; i += most) {
+      int64_t count = std::min(most, dim.count - i), span = (count - 1) * dim.file + 1;
+      buffer.resize(static_cast<size_t>(span * size));
+      if (Status s = load(first + i * dim.file, span, buffer.data()); !s)
+        return s;
+      copy(buffer.data(), dim.file, to + local + i * dim.local, dim.local, count);
+    }
+    return ok();
+  }
+
+  Status load(int64_t first, int64_t count, void *into) {
+    return tensor.file->read(tensor.offset + static_cast<uint64_t>(first * size), into,
+                             static_cast<size_t>(count * size));
+  }
+
+  void scatter(size_t d, const std::byte *from, T *into) {
+    if (d + 1 < box.dims.size()) {
+      const Dim &dim = box.dims[d];
+      for (int64_t i = 0; i < dim.count; ++i)
+        scatter(d + 1, from + i * dim.file * size, into + i * dim.local);
+    } else if (d < box.dims.size()) {
+      copy(from, box.dims[d].file, into, box.dims[d].local, box.dims[d].count);
+    } else {
+      copy(from, 1, into, 1, 1);
+    }
+  }
+
+  void copy(const std::byte *from, int64_t fromStride, T *into, int64_t intoStride,
+            int64_t count) {
+    switch (tensor.type) {
+    case ElementType::F16:
+      return convertHalf<support::halfToFloat>(from, fromStride, into, intoStride, count);
+    case ElementType::BF16:
+      return convertHalf<support::bfloatToFloat>(from, fromStride, into, intoStride, count);
+    case ElementType::F32:
+      return convert<float>(from, fromStride, into, intoStride, count);
+    case ElementType::F64:
+      return convert<double>(from, fromStride, into, intoStride, count);
+    default:
+      for (int64_t i = 0; i < count; ++i)
+        into[i * intoStride] = static_cast<T>(
+            support::readAsDouble(tensor.type, from, static_cast<size_t>(i * fromStride)));
+    }
+  }
+
+  const StoredTensor &tensor;
+  const int64_t size; // of an element
+  const Box box;
+  T *const to;
+  std::vector<int64_t> extent; // elements of the file from the first to the last, by dim
+  std::vector<bool> dense;     // no gap of a page among them
+  bool same = false;           // nothing to convert
+  std::vector<std::byte> buffer;
+};
+
+// Distances in the transpose that the file holds; nullopt where a dim runs over
+// the end of a row, which no distance can say.
+std::optional<Box> transposed(Box box, const std::vector<int64_t> &shape) {
+  int64_t rows = shape[0], columns = shape[1], last = box.first % columns;
+  for (Dim &dim : box.dims) {
+    if (dim.file < 0)
+      return std::nullopt;
+    last += dim.file % columns * (dim.count - 1);
+    dim.file = dim.file % columns * rows + dim.file / columns;
+  }
+  box.first = box.first % columns * rows + box.first / columns;
+  return last < columns ? std::optional(std::move(box)) : std::nullopt;
+}
+
+} // namespace
+
+template <class T>
+Status runtime::readShard(const StoredTensor &tensor, const Shard &shard,
+                          const planfile::ViewT &view, T *to) {
+  Box box;
+  box.first = view.offset;
+  int64_t stride = 1;
+  for (size_t d = shard.local.size(); d-- > 0; stride *= shard.local[d]) {
+    if (shard.valid[d] <= 0)
+      return ok();
+    box.first += shard.start[d] * view.strides[d];
+    if (shard.valid[d] > 1)
+      box.dims.push_back({shard.valid[d], view.strides[d], stride});
+  }
+  if (tensor.transposed) {
+    std::optional<Box> turned = transposed(box, tensor.shape);
+    if (!turned) {
+      // All of it, turned, then the view of that.
+      int64_t rows = tensor.shape[0], columns = tensor.shape[1];
+      std::vector<T> whole(static_cast<size_t>(rows * columns));
+      Box all{0, 0, {{columns, rows, 1}, {rows, 1, columns}}};
+      order(all);
+      if (Status s = Reader<T>(tensor, std::move(all), whole.data()).run(); !s)
+        return s;
+      forEachRun(shard, view, [&](int64_t local, int64_t source, int64_t count, int64_t step) {
+        for (int64_t i = 0; i < count; ++i)
+          to[local + i] = whole[static_cast<size_t>(source + i * step)];
+      });
+      return ok();
+    }
+    box = std::move(*turned);
+  }
+  order(box);
+  return Reader<T>(tensor, std::move(box), to).run();
+}
+
+template Status runtime::readShard(const StoredTensor &, const Shard &, const planfile::ViewT &,
+                                   float *);
+template Status runtime::readShard(const StoredTensor &, const Shard &, const planfile::ViewT &,
+                                   double *);

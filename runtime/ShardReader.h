@@ -1,0 +1,34 @@
+// A rank's shard of a tensor in a file, read in place order of the file.
+#ifndef LLMC_RUNTIME_SHARDREADER_H
+#define LLMC_RUNTIME_SHARDREADER_H
+
+#include "lib/planfile/Program.h"
+#include "lib/support/ElementType.h"
+#include "lib/support/Error.h"
+#include "lib/support/File.h"
+#include "runtime/Shard.h"
+
+#include <cstdint>
+#include <vector>
+
+namespace llmc::runtime {
+
+// A source tensor of floats of any width.
+struct StoredTensor {
+  const support::ReadableFile *file = nullptr;
+  uint64_t offset = 0; // of its first byte
+  support::ElementType type = support::ElementType::F32;
+  std::vector<int64_t> shape; // of the source
+  bool transposed = false;    // two dims: the file holds the transpose
+};
+
+// Reads the elements of `shard`, which `view` places in the source, to `to` in the
+// shard's local shape; padding is not written. Reads runs of the file in ascending
+// order and leaves out what lies a page or more from anything that is needed. T is float or double.
+template <class T>
+support::Status readShard(const StoredTensor &tensor, const Shard &shard,
+                          const planfile::ViewT &view, T *to);
+
+} // namespace llmc::runtime
+
+#endif // LLMC_RUNTIME_SHARDREADER_H

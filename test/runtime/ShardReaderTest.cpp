@@ -1,0 +1,222 @@
+// Shards read from files against the view's own formula, element by element.
+#include "runtime/ShardReader.h"
+#include "PlanBuilder.h"
+#include "lib/support/Hash.h"
+#include "runtime/Random.h"
+
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <filesystem>
+
+using namespace llmc;
+using namespace llmc::test;
+using runtime::Shard;
+using runtime::StoredTensor;
+using support::ElementType;
+
+namespace {
+
+// The 16 bits of a type whose value is the whole number, which they hold exactly.
+uint16_t halfOf(ElementType type, uint32_t number) {
+  if (type == ElementType::BF16)
+    return static_cast<uint16_t>(std::bit_cast<uint32_t>(float(number)) >> 16);
+  for (uint32_t bits = 0; bits < 0x7c00; ++bits)
+    if (support::halfToFloat(static_cast<uint16_t>(bits)) == float(number))
+      return static_cast<uint16_t>(bits);
+  ADD_FAILURE() << number;
+  return 0;
+}
+
+// Element i of a file is this number; below 256, exact in each type.
+uint32_t valueAt(uint64_t i) { return static_cast<uint32_t>((i * 7 + i / 251) % 200); }
+
+class ShardReader : public ::testing::Test {
+protected:
+  support::ReadableFile file(ElementType type, uint64_t count, uint64_t before) {
+    std::string bytes(before, 'x');
+    std::vector<uint16_t> halves;
+    if (support::byteSize(type) == 2)
+      for (uint32_t n = 0; n < 200; ++n)
+        halves.push_back(halfOf(type, n));
+    for (uint64_t i = 0; i < count; ++i) {
+      char element[8];
+      uint32_t n = valueAt(i);
+      double f64 = n;
+      float f32 = float(n);
+      if (type == ElementType::F64)
+        std::memcpy(element, &f64, 8);
+      else if (type == ElementType::F32)
+        std::memcpy(element, &f32, 4);
+      else
+        std::memcpy(element, &halves[n], 2);
+      bytes.append(element, support::byteSize(type));
+    }
+    writeBytes(folder / "w.bin", bytes);
+    auto opened = support::ReadableFile::open(folder / "w.bin");
+    EXPECT_TRUE(bool(opened)) << opened.message();
+    return std::move(*opened);
+  }
+
+  TemporaryFolder folder;
+};
+
+// Element by element, as plan.fbs defines a view.
+template <class T>
+std::vector<T> expected(const StoredTensor &tensor, const Shard &shard, const ViewT &view,
+                        T padding) {
+  std::vector<T> all;
+  size_t count = 1;
+  for (int64_t dim : shard.local)
+    count *= size_t(dim);
+  for (size_t i = 0; i < count; ++i) {
+    size_t rest = i;
+    int64_t source = view.offset;
+    bool valid = true;
+    for (size_t d = shard.local.size(); d-- > 0;) {
+      auto at = int64_t(rest % size_t(shard.local[d]));
+      rest /= size_t(shard.local[d]);
+      valid &= at < shard.valid[d];
+      source += (shard.start[d] + at) * view.strides[d];
+    }
+    if (valid && tensor.transposed)
+      source = source % tensor.shape[1] * tensor.shape[0] + source / tensor.shape[1];
+    all.push_back(valid ? T(valueAt(uint64_t(source))) : padding);
+  }
+  return all;
+}
+
+template <class T>
+void check(const StoredTensor &tensor, const Shard &shard, const ViewT &view) {
+  std::vector<T> want = expected<T>(tensor, shard, view, T(-1)), got(want.size(), T(-1));
+  auto status = runtime::readShard(tensor, shard, view, got.data());
+  ASSERT_TRUE(bool(status)) << status.message();
+  EXPECT_TRUE(got == want);
+}
+
+// Views of drawn shapes: permuted dims, slices, reversed dims; cut and padded.
+TEST_F(ShardReader, DrawnViews) {
+  uint32_t drawn = 0;
+  auto draw = [&](int64_t below) { return int64_t(runtime::philox({drawn++, 0, 0, 0}, {7, 0})[0] % uint64_t(below)); };
+  MeshT mesh;
+  for (uint32_t size : {2, 3}) {
+    mesh.axes.push_back(std::make_unique<AxisT>());
+    mesh.axes.back()->size = size;
+  }
+  for (ElementType type :
+       {ElementType::F32, ElementType::F64, ElementType::F16, ElementType::BF16}) {
+    support::ReadableFile stored = file(type, 5 * 6 * 8, 3);
+    for (int round = 0; round < 200; ++round) {
+      StoredTensor tensor{&stored, 3, type, {30, 8}, draw(2) == 1};
+      // The source seen as [5, 6, 8], its dims in some order, parts of them.
+      std::vector<std::pair<int64_t, int64_t>> dims = {{5, 48}, {6, 8}, {8, 1}};
+      std::swap(dims[0], dims[size_t(draw(3))]);
+      std::swap(dims[1], dims[size_t(1 + draw(2))]);
+      ViewT view;
+      StateShardT state;
+      std::vector<uint32_t> coordinate = {uint32_t(draw(2)), uint32_t(draw(3))};
+      uint32_t free = 0; // the next axis to cut over
+      for (auto [size, stride] : dims) {
+        int64_t begin = draw(size), count = 1 + draw(size - begin);
+        bool reversed = draw(4) == 0;
+        view.offset += (reversed ? begin + count - 1 : begin) * stride;
+        view.strides.push_back(reversed ? -stride : stride);
+        state.dims.push_back(std::make_unique<DimShardingT>());
+        int64_t parts = 1;
+        if (free < 2 && draw(2)) {
+          parts = mesh.axes[free]->size;
+          state.dims.back()->axes = {free++};
+        }
+        state.global_shape.push_back(count);
+        state.local_shape.push_back((count + parts - 1) / parts);
+      }
+      Shard shard(state, mesh, coordinate);
+      check<float>(tensor, shard, view);
+      check<double>(tensor, shard, view);
+    }
+    // No dims, and a dim that runs over the rows of a transposed file.
+    ViewT scalar, flat;
+    scalar.offset = 17;
+    flat.strides = {1};
+    StateShardT one, vector;
+    vector.global_shape = vector.local_shape = {240};
+    vector.dims.push_back(std::make_unique<DimShardingT>());
+    for (bool transposed : {false, true}) {
+      StoredTensor tensor{&stored, 3, type, {30, 8}, transposed};
+      check<float>(tensor, Shard(one, mesh, {0, 0}), scalar);
+      check<float>(tensor, Shard(vector, mesh, {0, 0}), flat);
+    }
+  }
+}
+
+// Rows longer than the buffer, and gaps of more than a page between them.
+TEST_F(ShardReader, LargeTensors) {
+  constexpr int64_t rows = 3, columns = 3 << 20;
+  MeshT mesh;
+  mesh.axes.push_back(std::make_unique<AxisT>());
+  mesh.axes[0]->size = 2;
+  for (ElementType type : {ElementType::F32, ElementType::BF16}) {
+    support::ReadableFile stored = file(type, rows * columns, 0);
+    for (bool transposed : {false, true})
+      for (uint32_t coordinate : {0u, 1u}) {
+        StateShardT state;
+        state.global_shape = {columns, rows}; // the source's transpose
+        state.local_shape = {columns / 2, rows};
+        for (int d = 0; d < 2; ++d)
+          state.dims.push_back(std::make_unique<DimShardingT>());
+        state.dims[0]->axes = {0};
+        ViewT view;
+        view.strides = {1, columns};
+        check<float>({&stored, 0, type, {rows, columns}, transposed},
+                     Shard(state, mesh, {coordinate}), view);
+      }
+  }
+}
+
+TEST_F(ShardReader, AFileThatShrankIsAnError) {
+  support::ReadableFile stored = file(ElementType::F32, 100, 0);
+  std::filesystem::resize_file(folder / "w.bin", 396);
+  StateShardT state;
+  state.global_shape = state.local_shape = {100};
+  state.dims.push_back(std::make_unique<DimShardingT>());
+  MeshT mesh;
+  ViewT view;
+  view.strides = {1};
+  std::vector<float> to(100);
+  auto status = runtime::readShard({&stored, 0, ElementType::F32, {100}, false},
+                                   Shard(state, mesh, {}), view, to.data());
+  ASSERT_FALSE(bool(status));
+  EXPECT_NE(status.message().find("it ends at byte 396, 4 more are needed"), std::string::npos)
+      << status.message();
+}
+
+TEST_F(ShardReader, HashOfAFileIsThatOfItsBytes) {
+  for (size_t size : {size_t(0), size_t(1000), (size_t(16) << 20) + 1}) {
+    std::string bytes(size, 'a');
+    for (size_t i = 0; i < size; i += 97)
+      bytes[i] = char(i);
+    writeBytes(folder / "w.bin", bytes);
+    auto opened = support::ReadableFile::open(folder / "w.bin");
+    auto hash = support::sampledHash(*opened);
+    ASSERT_TRUE(bool(hash)) << hash.message();
+    EXPECT_EQ(*hash, support::sampledHash(bytes.data(), bytes.size()));
+  }
+}
+
+TEST(Halves, EveryPattern) {
+  for (uint32_t bits = 0; bits < 65536; ++bits) {
+    float got = support::halfToFloat(uint16_t(bits));
+    int exponent = int(bits >> 10 & 31), mantissa = int(bits & 1023);
+    float want = exponent == 31 ? (mantissa ? NAN : INFINITY)
+                 : exponent == 0 ? std::ldexp(float(mantissa), -24)
+                                 : std::ldexp(float(mantissa + 1024), exponent - 25);
+    if (exponent == 31 && mantissa)
+      EXPECT_TRUE(std::isnan(got)) << bits;
+    else
+      EXPECT_EQ(std::bit_cast<uint32_t>(got),
+                std::bit_cast<uint32_t>(want) | (bits >> 15 << 31))
+          << bits;
+  }
+}
+
+} // namespace
