@@ -21,13 +21,15 @@ static std::string joined(const std::vector<std::string> &words) {
   return out;
 }
 
-// Whether layers are mixtures of experts; every such config counts them.
-static bool hasExperts(const support::Json &json) {
-  for (const char *name : {"num_experts", "num_local_experts", "n_routed_experts", "moe_num_experts",
-                           "ffn_config"})
-    if (auto it = json.find(name); it != json.end() && !it->is_null() && *it != 0 && *it != 1)
+// Whether layers are mixtures of experts: configs count them, and most types say it.
+static bool hasExperts(const support::Json &json, llvm::StringRef type) {
+  for (const char *name : {"num_experts", "num_local_experts", "n_routed_experts", "moe_num_experts"})
+    if (auto it = json.find(name); it != json.end() && it->is_number() && *it > 1)
       return true;
-  return false;
+  static const llvm::StringRef known[] = {"dbrx",    "deepseek_v2", "deepseek_v3", "gpt_oss",
+                                          "jamba",   "llama4",      "llama4_text", "minimax",
+                                          "mixtral", "olmoe"};
+  return type.contains("moe") || llvm::is_contained(known, type);
 }
 
 // The entry for the config's model_type, or the error that lists the known ones.
@@ -43,7 +45,7 @@ static Result<Architecture> findArchitecture(const support::Json &json) {
   }
   if (type.empty())
     return error("\"model_type\" is missing: expected one of ", joined(known));
-  if (hasExperts(json))
+  if (hasExperts(json, type))
     return error("\"model_type\": architecture '", type, "' has mixtures of experts, which come "
                  "with expert parallelism and are not built yet; supported are ", joined(known));
   return error("\"model_type\": architecture '", type, "' is not supported: ", joined(known),

@@ -32,14 +32,23 @@ graph::Tensor readNpy(const std::string &path);
 // sources name, through the states' views; in argument order behind `ids`.
 std::vector<graph::Tensor> arguments(mlir::ModuleOp module, const graph::Tensor &ids);
 
+// The value of one state, read from the file that its source names.
+graph::Tensor readState(mlir::ModuleOp module, graph::StateOp state);
+
 size_t count(mlir::ModuleOp module, llvm::StringRef op);
 
 void testModels();
 // Imports any file and compares the logits of the first row.
 void compareModel(const std::string &file, const std::string &ids, const std::string &logits);
+// Imports for one run with `dims` and compares all outputs.
+void compareInference(const std::string &file, const std::string &folder,
+                      const std::map<std::string, int64_t> &dims, double limit);
 void testFolding();
 void testSmallGraphs();
+void testFunctions();
+void testInference();
 void testCheckpoints();
+void testArchitectures();
 void testRefusals();
 // Random bytes of good files changed: accepted or refused, never a crash.
 void testMutations(int draws, uint64_t seed);

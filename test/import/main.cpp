@@ -52,15 +52,24 @@ graph::Tensor test::readNpy(const std::string &path) {
   return out;
 }
 
-static graph::Tensor readState(ModuleOp module, graph::StateOp state) {
+static support::ElementType typeOf(Type element) {
+  return element.isF16()    ? support::ElementType::F16
+         : element.isBF16() ? support::ElementType::BF16
+         : element.isF64()  ? support::ElementType::F64
+                            : support::ElementType::F32;
+}
+
+graph::Tensor test::readState(ModuleOp module, graph::StateOp state) {
   auto view = cast<graph::ViewAttr>((*state.getViews())[0]);
   auto source = module.lookupSymbol<graph::SourceOp>(view.getSource());
   auto file = cast<DictionaryAttr>(
       module->getAttrOfType<ArrayAttr>("graph.files")[*source.getFile()]);
   std::ifstream in(file.getAs<StringAttr>("path").str(), std::ios::binary);
-  std::vector<float> whole(cast<ShapedType>(source.getType()).getNumElements());
+  auto stored = cast<ShapedType>(source.getType());
+  support::ElementType element = typeOf(stored.getElementType());
+  std::vector<char> whole(stored.getNumElements() * support::byteSize(element));
   in.seekg(*source.getFileOffset());
-  in.read(reinterpret_cast<char *>(whole.data()), whole.size() * sizeof(float));
+  in.read(whole.data(), whole.size());
   test::check(bool(in), "reads source " + source.getSymName().str());
   auto type = cast<RankedTensorType>(state.getType());
   graph::Tensor out(std::vector<int64_t>(type.getShape()));
@@ -69,7 +78,7 @@ static graph::Tensor readState(ModuleOp module, graph::StateOp state) {
     int64_t at = view.getOffset();
     for (size_t d = 0; d < index.size(); ++d)
       at += index[d] * view.getStrides()[d];
-    value = whole[at];
+    value = support::readAsDouble(element, whole.data(), at);
     for (size_t d = index.size(); d-- > 0 && ++index[d] == out.shape[d];)
       index[d] = 0;
   }
@@ -99,6 +108,16 @@ int main(int count, char **arguments) {
     std::printf("%d passed, %d failed\n", good, bad);
     return bad != 0;
   }
+  // --infer MODEL FOLDER LIMIT NAME=SIZE...: FOLDER holds inputs/ and expected/.
+  if (count >= 5 && !std::strcmp(arguments[1], "--infer")) {
+    std::map<std::string, int64_t> dims;
+    for (int i = 5; i < count; ++i)
+      if (char *equal = std::strrchr(arguments[i], '='))
+        dims[std::string(arguments[i], equal)] = std::atoll(equal + 1);
+    test::compareInference(arguments[2], arguments[3], dims, std::atof(arguments[4]));
+    std::printf("%d passed, %d failed\n", good, bad);
+    return bad != 0;
+  }
   int draws = 60;
   uint64_t seed = 1;
   for (int i = 1; i + 1 < count; i += 2) {
@@ -110,7 +129,10 @@ int main(int count, char **arguments) {
   test::testModels();
   test::testFolding();
   test::testSmallGraphs();
+  test::testFunctions();
+  test::testInference();
   test::testCheckpoints();
+  test::testArchitectures();
   test::testRefusals();
   test::testMutations(draws, seed);
   std::printf("%d passed, %d failed\n", good, bad);
