@@ -8,12 +8,40 @@ using namespace mlir;
 using llmc::support::error;
 
 ConvertFunction llmc::onnximport::findConverter(llvm::StringRef op) {
-  for (auto find : {findElementwiseConverter, findMovementConverter, findIndexConverter,
-                    findMatmulConverter, findReduceConverter, findNormConverter,
-                    findAttentionConverter})
+  for (auto find :
+       {findArithmeticConverter, findLogicConverter, findActivationConverter, findCastConverter,
+        findQuantizeConverter, findMovementConverter, findRegionConverter, findGatherConverter,
+        findScatterConverter, findMatmulConverter, findReduceConverter, findSearchConverter,
+        findSoftmaxConverter, findLossConverter, findNormConverter, findRotaryConverter,
+        findAttentionConverter, findMicrosoftConverter, findMicrosoftAttentionConverter})
     if (ConvertFunction convert = find(op))
       return convert;
   return nullptr;
+}
+
+// The file's element type of result `i`: that of the operand whose values it
+// holds, unless the graph's type says otherwise.
+static Element resultElement(const Call &call, size_t i, Type graphType) {
+  llvm::StringRef op = call.node.op();
+  size_t from = op == "Where" || op == "DequantizeLinear" ? 1 : op == "OneHot" ? 2 : 0;
+  bool index = op == "ArgMax" || op == "ArgMin" || (op == "TopK" && i == 1);
+  if (!index && call.has(from))
+    if (Element e = call.declared(from); elementType(graphType.getContext(), e) == graphType)
+      return e;
+  return graphType.isInteger(1) ? Element::Bool : graphType.isInteger(64) ? Element::I64 : Element::F32;
+}
+
+ConvertResult llmc::onnximport::convertCall(Call &call) {
+  ConvertFunction convert = findConverter(call.node.qualifiedOp());
+  if (!convert)
+    return error("is supported only where its operands depend on shapes and constants");
+  auto results = convert(call);
+  if (!results)
+    return results;
+  for (size_t i = 0; i < results->size(); ++i)
+    if (auto *made = std::get_if<Computed>(&(*results)[i]); made && !made->element)
+      made->element = resultElement(call, i, graph::elementOf(made->value));
+  return results;
 }
 
 Type llmc::onnximport::elementType(MLIRContext *context, Element element) {
@@ -46,7 +74,7 @@ Value Constants::get(const HostTensor &tensor, Location loc) {
 Call::Call(const Node &n, llvm::ArrayRef<const Operand *> operands, const Model &model,
            Parameters &parameters, Constants &constants, OpBuilder &builder)
     : node(n), build(builder, NameLoc::get(builder.getStringAttr(n.name()))),
-      operands_(operands), parameters_(parameters), constants_(constants) {}
+      operands_(operands), model_(model), parameters_(parameters), constants_(constants) {}
 
 const Constant *Call::known(size_t i) const {
   const Known *constant = has(i) ? std::get_if<Known>(operands_[i]) : nullptr;
@@ -78,7 +106,7 @@ Shape Call::shape(size_t i) const {
     return constant->shape;
   if (const View *v = view(i))
     return v->shape;
-  return has(i) ? Shape(graph::shapeOf(std::get<Value>(*operands_[i]))) : Shape();
+  return has(i) ? Shape(graph::shapeOf(std::get<Computed>(*operands_[i]).value)) : Shape();
 }
 
 Type Call::element(size_t i) const {
@@ -87,7 +115,20 @@ Type Call::element(size_t i) const {
     return elementType(context, constant->held.element);
   if (view(i))
     return elementType(context, Element::F32);
-  return graph::elementOf(std::get<Value>(*operands_[i]));
+  return graph::elementOf(std::get<Computed>(*operands_[i]).value);
+}
+
+Element Call::declared(size_t i) const {
+  if (const Constant *constant = known(i))
+    return constant->held.element;
+  if (const View *v = view(i))
+    return model_.stored()[v->tensor].element;
+  const Computed &made = std::get<Computed>(*operands_[i]);
+  Type type = graph::elementOf(made.value);
+  return made.element              ? *made.element
+         : type.isInteger(1)     ? Element::Bool
+         : type.isInteger(64)    ? Element::I64
+                                   : Element::F32;
 }
 
 std::pair<Value, Shape> Call::weight(const View &view, Role role) {
@@ -99,7 +140,7 @@ Value Call::value(size_t i, Role role) {
     return build.broadcast(constants_.get(constant->held, build.loc), constant->shape);
   const View *v = view(i);
   if (!v)
-    return std::get<Value>(*operands_[i]);
+    return std::get<Computed>(*operands_[i]).value;
   auto [argument, dims] = weight(*v, role);
   // From canonical order back to the view's, then its dims of size 1.
   Shape inverse(dims.size());
@@ -135,6 +176,16 @@ Value Call::broadcastable(size_t i, Role role) {
 
 Value Call::scalar(double value) {
   HostTensor tensor(Element::F32, {});
+  tensor.set(0, value);
+  return constants_.get(tensor, build.loc);
+}
+
+Value Call::scalarLike(double value, Value like) {
+  Type type = graph::elementOf(like);
+  HostTensor tensor(type.isInteger(1)    ? Element::Bool
+                    : type.isInteger(64) ? Element::I64
+                                         : Element::F32,
+                    {});
   tensor.set(0, value);
   return constants_.get(tensor, build.loc);
 }

@@ -11,10 +11,20 @@
 
 namespace llmc::onnximport {
 
+// A computed value, and its element type in the file where that is another than
+// the graph's (int8 is held as i64, float16 as f32).
+struct Computed {
+  mlir::Value value;
+  std::optional<Element> element;
+
+  Computed(mlir::Value value, std::optional<Element> element = std::nullopt)
+      : value(value), element(element) {}
+};
+
 // What a name of the ONNX graph stands for: a known constant, a view of a
 // stored float tensor, or a computed value. Empty where its node has failed.
 using Known = std::shared_ptr<const Constant>;
-using Operand = std::variant<std::monostate, Known, View, mlir::Value>;
+using Operand = std::variant<std::monostate, Known, View, Computed>;
 
 inline Operand known(HostTensor tensor) {
   return std::make_shared<const Constant>(std::move(tensor));
@@ -49,6 +59,10 @@ public:
   // The element type in the graph: f32, i64 or i1.
   mlir::Type element(size_t i) const;
   bool isFloat(size_t i) const { return has(i) && mlir::isa<mlir::FloatType>(element(i)); }
+  bool isBool(size_t i) const { return has(i) && element(i).isInteger(1); }
+  bool isInteger(size_t i) const { return has(i) && element(i).isInteger(64); }
+  // The element type in the file.
+  Element declared(size_t i) const;
   // Null unless the operand is known (views of weights are not): with dims of
   // equal elements as 1, and in full (null too if it is too large).
   const Constant *known(size_t i) const;
@@ -67,6 +81,7 @@ public:
   std::pair<mlir::Value, Shape> weight(const View &view, Role role);
 
   mlir::Value scalar(double value); // f32
+  mlir::Value scalarLike(double value, mlir::Value like); // of like's element type
   mlir::Value materialize(const HostTensor &tensor) { return constants_.get(tensor, build.loc); }
 
   // sum over the letters that `out` lacks; a letter may be 1 in one operand and
@@ -80,6 +95,7 @@ private:
 
   llvm::SmallVector<const Operand *, 4> operands_;
   mutable std::map<size_t, HostTensor> dense_;
+  const Model &model_;
   Parameters &parameters_;
   Constants &constants_;
 };
@@ -89,15 +105,31 @@ using ConvertResult = support::Result<std::vector<Operand>>;
 // node. It may return fewer operands than the node has outputs.
 using ConvertFunction = ConvertResult (*)(Call &);
 
-// Null if there is no such op. The tables of the families follow.
+// Null if there is no such op; `op` is Node::qualifiedOp. The tables of the
+// families follow.
 ConvertFunction findConverter(llvm::StringRef op);
-ConvertFunction findElementwiseConverter(llvm::StringRef op);
+ConvertFunction findArithmeticConverter(llvm::StringRef op);
+ConvertFunction findLogicConverter(llvm::StringRef op);
+ConvertFunction findActivationConverter(llvm::StringRef op);
+ConvertFunction findCastConverter(llvm::StringRef op);
+ConvertFunction findQuantizeConverter(llvm::StringRef op);
 ConvertFunction findMovementConverter(llvm::StringRef op);
-ConvertFunction findIndexConverter(llvm::StringRef op);
+ConvertFunction findRegionConverter(llvm::StringRef op);
+ConvertFunction findGatherConverter(llvm::StringRef op);
+ConvertFunction findScatterConverter(llvm::StringRef op);
 ConvertFunction findMatmulConverter(llvm::StringRef op);
 ConvertFunction findReduceConverter(llvm::StringRef op);
+ConvertFunction findSearchConverter(llvm::StringRef op);
+ConvertFunction findSoftmaxConverter(llvm::StringRef op);
+ConvertFunction findLossConverter(llvm::StringRef op);
 ConvertFunction findNormConverter(llvm::StringRef op);
+ConvertFunction findRotaryConverter(llvm::StringRef op);
 ConvertFunction findAttentionConverter(llvm::StringRef op);
+ConvertFunction findMicrosoftConverter(llvm::StringRef op);
+ConvertFunction findMicrosoftAttentionConverter(llvm::StringRef op);
+
+// Converts a node by its converter; the results know their element types.
+ConvertResult convertCall(Call &call);
 
 inline ConvertResult single(mlir::Value value) { return std::vector<Operand>{value}; }
 

@@ -1,175 +1,149 @@
 // The standard's Attention (23 and later), read as version 1.23 words it.
-#include "lib/onnx/Conversion.h"
-
-#include <cmath>
-#include <limits>
+#include "lib/onnx/Attention.h"
 
 using namespace llmc::onnximport;
 using namespace llmc;
 using namespace mlir;
 using llmc::support::error;
+using llmc::support::Result;
 
 namespace {
 
-// What an additive or boolean mask that is known at import says.
-enum class Mask { None, Causal, Other };
+enum Input { Q, K, V, AttnMask, PastKey, PastValue, NonpadLengths };
 
-// Below this an added term leaves a probability of exactly zero.
-constexpr double hidden = -1e30;
-
-bool sees(const HostTensor &mask, int64_t i) {
-  return mask.isFloat() ? mask.floats[i] > hidden : mask.ints[i] != 0;
+// Q, K or V as [batch, rows, heads, dim].
+Result<Value> headsOf(Call &call, Input input) {
+  Shape shape = call.shape(input);
+  if (!call.isFloat(input) || shape.size() != call.shape(Q).size() ||
+      (shape.size() != 3 && shape.size() != 4))
+    return error("Q, K and V must be floats of 3 or 4 dims, got ", toText(shape));
+  if (shape.size() == 4)
+    return call.build.transpose(call.value(input), {0, 2, 1, 3});
+  return splitHeads(call, call.value(input),
+                    call.node.integer(input == Q ? "q_num_heads" : "kv_num_heads", 0));
 }
 
-// `mask` has 1 for dims that do not matter; only the last two may.
-Mask maskOf(const HostTensor &mask, int64_t rows, int64_t keys) {
-  if (mask.isFloat())
-    for (double v : mask.floats)
-      if (v != 0 && v > hidden)
-        return Mask::Other;
-  if (mask.size() == 1)
-    return sees(mask, 0) ? Mask::None : Mask::Other;
-  if (mask.size() != rows * keys || rows != keys || mask.shape.back() != keys)
-    return Mask::Other;
-  for (int64_t n = 0; n < mask.size(); ++n)
-    if (sees(mask, n) != (n % keys <= n / keys))
-      return Mask::Other;
-  return Mask::Causal;
-}
-
-struct Heads {
-  Value q, k, v; // [batch, rows, heads, dim]
-  bool fourDims; // the node's operands are [batch, heads, rows, dim]
+// Key j is a token of its sample: j < length. The last row of a sample stands at
+// its length - 1, so row i at i + length - rows.
+struct Lengths {
+  Value value; // [batch, 1, 1, 1]
+  std::optional<int64_t> all;
 };
 
-support::Result<Heads> headsOf(Call &call) {
-  if (!call.has(0) || !call.has(1) || !call.has(2))
-    return error("needs Q, K and V");
-  for (size_t i : {4, 5, 6})
-    if (call.has(i) && countElements(call.shape(i)) != 0)
-      return error("a cache is not supported in training");
-  Heads heads{{}, {}, {}, call.shape(0).size() == 4};
-  int64_t counts[] = {call.node.integer("q_num_heads", 0), call.node.integer("kv_num_heads", 0),
-                      call.node.integer("kv_num_heads", 0)};
-  Value *out[] = {&heads.q, &heads.k, &heads.v};
-  for (size_t i = 0; i < 3; ++i) {
-    Shape shape = call.shape(i);
-    if (shape.size() != (heads.fourDims ? 4 : 3) || !call.isFloat(i))
-      return error("Q, K and V must be floats of 3 or 4 dims, got ", toText(shape));
-    if (heads.fourDims) {
-      *out[i] = call.build.transpose(call.value(i), {0, 2, 1, 3});
-      continue;
-    }
-    if (counts[i] <= 0 || shape[2] % counts[i])
-      return error("width ", shape[2], " is not divisible by ", counts[i], " heads");
-    *out[i] = call.build.reshape(call.value(i),
-                                 {shape[0], shape[1], counts[i], shape[2] / counts[i]});
+Result<std::optional<Lengths>> lengthsOf(Call &call, int64_t batch) {
+  if (!call.has(NonpadLengths))
+    return std::optional<Lengths>();
+  if (!call.isInteger(NonpadLengths) || call.shape(NonpadLengths) != Shape{batch} ||
+      call.has(PastKey))
+    return error("nonpad_kv_seqlen must be one length for each of the batch, and no cache given");
+  Lengths out{call.build.reshape(call.value(NonpadLengths), {batch, 1, 1, 1}), std::nullopt};
+  if (const HostTensor *known = call.compact(NonpadLengths); known && known->size() == 1)
+    out.all = known->ints[0];
+  return std::optional(out);
+}
+
+// Keys by the distance to their row: at most `left` before it, `right` behind it.
+void addWindows(Call &call, Attention &a, const std::optional<Lengths> &lengths) {
+  graph::Build &b = call.build;
+  int64_t left = call.node.integer("left_window_size", -1);
+  int64_t right = call.node.integer("right_window_size", -1);
+  if (call.node.integer("is_causal", 0))
+    right = right < 0 ? 0 : std::min<int64_t>(right, 0);
+  int64_t rows = graph::shapeOf(a.q)[1], keys = graph::shapeOf(a.k)[1];
+  int64_t limit = int64_t(1) << 40;
+  left = std::min(left, limit);
+  right = std::min(right, limit);
+  if (lengths && lengths->all)
+    a.offset = *lengths->all - rows;
+  if (right >= 0 && (!lengths || lengths->all) && a.offset + right >= 0) {
+    a.causal = true;
+    a.offset += right;
+    if (left >= 0)
+      a.window = left + right + 1;
+    return;
   }
-  auto q = graph::shapeOf(heads.q), k = graph::shapeOf(heads.k), v = graph::shapeOf(heads.v);
-  if (q[0] != k[0] || q[0] != v[0] || k[1] != v[1] || k[2] != v[2] || q[3] != k[3] ||
-      k[2] == 0 || q[2] % k[2])
-    return error("shapes ", toText(q), ", ", toText(k), " and ", toText(v),
-                 " (batch, rows, heads, dim) do not fit");
-  return heads;
+  if (left < 0 && right < 0)
+    return;
+  // [batch | 1, 1, rows, keys]: how far the key is behind the row.
+  Value row = indicesAlong(call, rows, 2, 4), key = indicesAlong(call, keys, 3, 4);
+  Value place = lengths ? b.sub(b.add(row, lengths->value), call.scalarLike(rows, row))
+                        : b.add(row, call.scalarLike(a.offset, row));
+  Value behind = b.sub(key, place);
+  if (right >= 0)
+    a.masks.push_back(b.compare(behind, call.scalarLike(right, behind), graph::Predicate::le));
+  if (left >= 0)
+    a.masks.push_back(b.compare(behind, call.scalarLike(-left, behind), graph::Predicate::ge));
+  a.offset = 0;
 }
 
-// Key and value heads repeated so that each query head has its own.
-Value repeatHeads(graph::Build &build, Value x, int64_t heads) {
-  Shape shape(graph::shapeOf(x));
-  if (shape[2] == heads)
-    return x;
-  x = build.reshape(x, {shape[0], shape[1], shape[2], 1, shape[3]});
-  x = build.broadcast(x, {shape[0], shape[1], shape[2], heads / shape[2], shape[3]});
-  return build.reshape(x, {shape[0], shape[1], heads, shape[3]});
-}
-
-// The additive form of masks: what is not seen gets -inf.
-HostTensor additive(const HostTensor &mask) {
-  HostTensor out(Element::F32, mask.shape);
-  for (int64_t i = 0; i < out.size(); ++i)
-    out.floats[i] = mask.isFloat()   ? mask.floats[i]
-                    : mask.ints[i] ? 0
-                                   : -std::numeric_limits<double>::infinity();
-  return out;
-}
-
-HostTensor causalMask(int64_t rows, int64_t keys) {
-  HostTensor out(Element::Bool, {rows, keys});
-  for (int64_t n = 0; n < out.size(); ++n)
-    out.ints[n] = n % keys <= n / keys;
-  return out;
-}
-
-// softmax(softcap(scale q k^T) + mask) v, by matmuls.
-Value spelledOut(Call &call, const Heads &heads, double scale, double softcap, bool causal) {
-  graph::Build &build = call.build;
-  int64_t rows = graph::shapeOf(heads.q)[1], count = graph::shapeOf(heads.q)[2];
-  Value k = repeatHeads(build, heads.k, count), v = repeatHeads(build, heads.v, count);
-  Type f32 = build.builder.getF32Type();
-  Value scores = build.matmul("bqhd,bkhd->bhqk", heads.q, k, f32);
-  scores = build.mul(scores, call.scalar(scale));
-  if (softcap > 0) {
-    scores = build.mul(scores, call.scalar(1 / softcap));
-    scores = graph::TanhOp::create(build.builder, build.loc, scores);
-    scores = build.mul(scores, call.scalar(softcap));
+support::Status addMasks(Call &call, Attention &a) {
+  auto q = graph::shapeOf(a.q);
+  int64_t keys = graph::shapeOf(a.k)[1];
+  auto lengths = lengthsOf(call, q[0]);
+  if (!lengths)
+    return lengths.takeError();
+  addWindows(call, a, *lengths);
+  if (*lengths && (*lengths)->all) {
+    HostTensor seen(Element::Bool, {1, 1, 1, keys});
+    for (int64_t j = 0; j < keys; ++j)
+      seen.ints[j] = j < *(*lengths)->all;
+    a.masks.push_back(collapseEqualDims(seen));
+  } else if (*lengths) {
+    Value key = indicesAlong(call, keys, 3, 4);
+    a.masks.push_back(call.build.compare(key, (*lengths)->value, graph::Predicate::lt));
   }
-  if (const HostTensor *mask = call.compact(3))
-    scores = build.add(scores, call.materialize(additive(*mask)));
-  else if (call.has(3))
-    scores = build.add(scores, call.value(3));
-  if (causal)
-    scores = build.add(scores,
-                       call.materialize(additive(causalMask(rows, graph::shapeOf(k)[1]))));
-  Value weights = graph::SoftmaxOp::create(build.builder, build.loc, scores.getType(), scores);
-  return build.matmul("bhqk,bkhd->bqhd", weights, v, f32);
-}
-
-support::Status checkAttributes(Call &call) {
-  for (int i = 1; i < call.node.proto->output_size(); ++i)
-    if (!call.node.proto->output(i).empty() && i == 3)
-      return error("the output qk_matmul_output is not supported");
-  for (const char *window : {"left_window_size", "right_window_size"})
-    if (call.node.integer(window, -1) >= 0)
-      return error(window, " is not supported");
+  if (call.has(AttnMask)) {
+    auto mask = maskOperand(call, AttnMask, {q[0], q[2], q[1], keys});
+    if (!mask)
+      return mask.takeError();
+    a.masks.push_back(std::move(*mask));
+  }
   return support::ok();
 }
 
+bool wants(Call &call, int output) {
+  return output < call.node.proto->output_size() && !call.node.proto->output(output).empty();
+}
+
 ConvertResult convertAttention(Call &call) {
-  if (auto s = checkAttributes(call); !s)
+  for (Input input : {Q, K, V})
+    if (!call.has(input))
+      return error("needs Q, K and V");
+  if (call.has(PastKey) != call.has(PastValue))
+    return error("past_key and past_value must be given together");
+  Attention a;
+  Value *parts[] = {&a.q, &a.k, &a.v};
+  for (Input input : {Q, K, V}) {
+    auto heads = headsOf(call, input);
+    if (!heads)
+      return heads.takeError();
+    *parts[input] = *heads;
+  }
+  auto keys = withCache(call, a.k, PastKey), values = withCache(call, a.v, PastValue);
+  if (!keys)
+    return keys.takeError();
+  if (!values)
+    return values.takeError();
+  a.k = keys->all;
+  a.v = values->all;
+  a.offset = keys->past;
+  a.scale = usualScale(call.node.number("scale", 0), graph::shapeOf(a.q)[3]);
+  a.softcap = call.node.number("softcap", 0);
+  if (wants(call, 3))
+    a.scores = call.node.integer("qk_matmul_output_mode", 0);
+  if (auto s = addMasks(call, a); !s)
     return s.takeError();
-  auto heads = headsOf(call);
-  if (!heads)
-    return heads.takeError();
-  graph::Build &build = call.build;
-  Shape q(graph::shapeOf(heads->q)), k(graph::shapeOf(heads->k)), v(graph::shapeOf(heads->v));
-  if (call.has(3)) {
-    auto fits = broadcastShapes(call.shape(3), {q[0], q[2], q[1], k[1]});
-    if (!fits || *fits != Shape{q[0], q[2], q[1], k[1]})
-      return error("mask of shape ", toText(call.shape(3)), " does not broadcast to ",
-                   toText({q[0], q[2], q[1], k[1]}));
-  }
-  double usual = 1 / std::sqrt(double(q[3])), scale = call.node.number("scale", usual);
-  if (std::fabs(scale - usual) < 1e-6 * usual) // a float's rounding
-    scale = usual;
-  double softcap = call.node.number("softcap", 0);
-  bool causal = call.node.integer("is_causal", 0);
-  Mask mask = !call.has(3)         ? Mask::None
-              : call.compact(3)  ? maskOf(*call.compact(3), q[1], k[1])
-                                 : Mask::Other;
-  Value out;
-  bool fused = mask != Mask::Other && softcap == 0 && q[3] == v[3] &&
-               (!(causal || mask == Mask::Causal) || q[1] == k[1]);
-  if (fused) {
-    auto rows = RankedTensorType::get({q[0], q[1], q[2]}, build.builder.getF32Type());
-    out = graph::AttentionOp::create(build.builder, build.loc, heads->q.getType(), rows, heads->q,
-                                     heads->k, heads->v, build.builder.getF64FloatAttr(scale),
-                                     build.builder.getBoolAttr(causal || mask == Mask::Causal))
-              .getO();
-  } else {
-    out = spelledOut(call, *heads, scale, softcap, causal);
-  }
-  return single(heads->fourDims ? build.transpose(out, {0, 2, 1, 3})
-                                : build.reshape(out, {q[0], q[1], q[2] * v[3]}));
+  auto out = attend(call, a);
+  if (!out)
+    return out.takeError();
+  auto shape = graph::shapeOf(out->y);
+  Value y = call.shape(Q).size() == 4
+                ? call.build.transpose(out->y, {0, 2, 1, 3})
+                : call.build.reshape(out->y, {shape[0], shape[1], shape[2] * shape[3]});
+  std::vector<Operand> results{y, keys->present, values->present};
+  if (out->scores)
+    results.push_back(out->scores);
+  return results;
 }
 
 } // namespace

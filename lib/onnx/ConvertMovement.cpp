@@ -1,5 +1,4 @@
-#include "lib/onnx/Conversion.h"
-#include "lib/onnx/Fold.h"
+#include "lib/onnx/Formula.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringMap.h"
 
@@ -10,14 +9,6 @@ using llmc::support::error;
 using llmc::support::Result;
 
 namespace {
-
-// The numbers of an operand that must be known; the first operand must be there.
-Result<Shape> numbers(Call &call, size_t i) {
-  const HostTensor *tensor = call.constant(i);
-  if (!call.has(0) || !tensor || tensor->isFloat())
-    return error("operand ", i, " must be integers that depend on shapes and constants only");
-  return Shape(tensor->ints.begin(), tensor->ints.end());
-}
 
 // The result's shape where the op only changes the shape.
 Result<Shape> newShape(Call &call) {
@@ -31,7 +22,7 @@ Result<Shape> newShape(Call &call) {
     return unsqueezedShape(call.node, from, call.constant(1));
   if (op == "Flatten")
     return flattenedShape(call.node, from);
-  auto target = numbers(call, 1);
+  auto target = knownIntegers(call, 1);
   if (!target)
     return target;
   return reshapedShape(call.node, from, *target);
@@ -63,10 +54,7 @@ Result<SliceRange> rangeOf(Call &call) {
   }
   if (!call.has(0))
     return error("needs an operand");
-  auto range = sliceRange(call.node, call.shape(0), operands);
-  if (range && llvm::any_of(range->steps, [](int64_t s) { return s < 0; }))
-    return error("negative steps are not supported");
-  return range;
+  return sliceRange(call.node, call.shape(0), operands);
 }
 
 ConvertResult convertSlice(Call &call) {
@@ -74,16 +62,28 @@ ConvertResult convertSlice(Call &call) {
   if (!range)
     return range.takeError();
   Value x = call.value(0);
-  if (range->counts == call.shape(0))
+  // Backward steps first: then every dim has a slice, of nothing or all in most.
+  for (size_t d = 0; d < range->steps.size(); ++d) {
+    if (range->steps[d] >= 0 || range->counts[d] == 0)
+      continue;
+    Shape at;
+    for (int64_t i = 0; i < range->counts[d]; ++i)
+      at.push_back(range->starts[d] + i * range->steps[d]);
+    x = takeAt(call, x, d, at);
+    range->starts[d] = 0;
+    range->steps[d] = 1;
+  }
+  if (range->counts == Shape(graph::shapeOf(x)))
     return single(x);
-  Shape limits = range->starts;
-  for (size_t d = 0; d < limits.size(); ++d)
+  Shape limits = range->starts, steps = range->steps;
+  for (size_t d = 0; d < limits.size(); ++d) {
+    steps[d] = range->counts[d] > 1 ? steps[d] : 1;
     if (range->counts[d])
-      limits[d] += (range->counts[d] - 1) * range->steps[d] + 1;
+      limits[d] += (range->counts[d] - 1) * steps[d] + 1;
+  }
   return single(graph::SliceOp::create(
       call.build.builder, call.build.loc,
-      RankedTensorType::get(range->counts, graph::elementOf(x)), x, range->starts, limits,
-      range->steps));
+      RankedTensorType::get(range->counts, graph::elementOf(x)), x, range->starts, limits, steps));
 }
 
 Result<SplitParts> partsOf(Call &call) {
@@ -132,7 +132,9 @@ ConvertResult convertConcat(Call &call) {
 }
 
 ConvertResult convertExpand(Call &call) {
-  auto target = numbers(call, 1);
+  if (!call.has(0))
+    return error("needs an operand");
+  auto target = knownIntegers(call, 1);
   if (!target)
     return target.takeError();
   auto shape = broadcastShapes(call.shape(0), *target);
@@ -142,7 +144,9 @@ ConvertResult convertExpand(Call &call) {
 }
 
 ConvertResult convertTile(Call &call) {
-  auto repeats = numbers(call, 1);
+  if (!call.has(0))
+    return error("needs an operand");
+  auto repeats = knownIntegers(call, 1);
   if (!repeats)
     return repeats.takeError();
   Shape from = call.shape(0), apart, wide, merged;
@@ -152,54 +156,12 @@ ConvertResult convertTile(Call &call) {
   for (size_t d = 0; d < from.size(); ++d) {
     apart.append({1, from[d]});
     wide.append({(*repeats)[d], from[d]});
+    if (auto s = checkHostSize(wide); !s)
+      return s.takeError();
     merged.push_back((*repeats)[d] * from[d]);
   }
   Value x = call.build.broadcast(call.build.reshape(call.value(0), apart), wide);
   return single(call.build.reshape(x, merged));
-}
-
-ConvertResult convertPad(Call &call) {
-  Shape pads = call.node.integers("pads").value_or(Shape());
-  if (call.has(1)) {
-    auto given = numbers(call, 1);
-    if (!given)
-      return given.takeError();
-    pads = *given;
-  }
-  const HostTensor *fill = call.constant(2);
-  size_t rank = call.shape(0).size();
-  bool zero = (!call.has(2) || (fill && fill->size() == 1 && fill->number(0) == 0)) &&
-              call.node.number("value", 0) == 0;
-  if (!call.has(0) || call.has(3) || !zero || pads.size() != 2 * rank ||
-      call.node.text("mode", "constant") != "constant" ||
-      llvm::any_of(pads, [](int64_t p) { return p < 0; }))
-    return error("only constant padding with zeros, over all dims, is supported");
-  Shape low(llvm::ArrayRef<int64_t>(pads).take_front(rank)),
-      high(llvm::ArrayRef<int64_t>(pads).drop_front(rank)), shape = call.shape(0);
-  for (size_t d = 0; d < rank; ++d)
-    shape[d] += low[d] + high[d];
-  Value x = call.value(0);
-  return single(graph::PadOp::create(call.build.builder, call.build.loc,
-                                     RankedTensorType::get(shape, graph::elementOf(x)), x, low,
-                                     high, Shape(rank, 0)));
-}
-
-ConvertResult convertTrilu(Call &call) {
-  const HostTensor *k = call.constant(1);
-  Shape shape = call.shape(0);
-  bool known = !call.has(1) || (k && k->size() == 1 && !k->isFloat());
-  if (shape.size() < 2 || !known || !call.isFloat(0))
-    return error("needs a float matrix, and k known at import");
-  if (auto s = checkHostSize(llvm::ArrayRef<int64_t>(shape).take_back(2)); !s)
-    return s.takeError();
-  int64_t columns = shape.back(), rows = shape[shape.size() - 2], shift = k ? k->ints[0] : 0;
-  bool upper = call.node.integer("upper", 1);
-  HostTensor keep(Element::F32, {rows, columns});
-  for (int64_t n = 0; n < keep.size(); ++n) {
-    int64_t offset = n % columns - n / columns;
-    keep.floats[n] = upper ? offset >= shift : offset <= shift;
-  }
-  return single(call.build.mul(call.value(0), call.materialize(keep)));
 }
 
 } // namespace
@@ -255,7 +217,6 @@ ConvertFunction llmc::onnximport::findMovementConverter(llvm::StringRef op) {
       {"Transpose", convertTranspose}, {"Slice", convertSlice},
       {"Split", convertSplit},         {"Concat", convertConcat},
       {"Expand", convertExpand},       {"Tile", convertTile},
-      {"Pad", convertPad},             {"Trilu", convertTrilu},
   };
   return table.lookup(op);
 }
