@@ -378,14 +378,17 @@ TEST(Executor, LaunchIsSplitOverRows) {
   }
 }
 
-void fallbackMatmul(void *const *buffers, const int64_t *, int64_t begin, int64_t end) {
-  // 2 batches of 6 x 10 x 8, B transposed in memory, C accumulated.
-  auto *a = static_cast<float *>(buffers[0]), *b = static_cast<float *>(buffers[1]),
-       *c = static_cast<float *>(buffers[2]);
+// C += A B by nothing but its scalars: sizes, then the strides of A, B and C.
+void fallbackMatmul(void *const *buffers, const int64_t *s, int64_t begin, int64_t end) {
+  int64_t m = s[1], columns = s[2], depth = s[3];
+  auto at = [&](int i, const int64_t *strides, int64_t batch, int64_t x, int64_t y) {
+    return static_cast<float *>(buffers[i]) + batch * strides[0] + x * strides[1] + y * strides[2];
+  };
   for (int64_t row = begin; row < end; ++row)
-    for (int64_t n = 0; n < 10; ++n)
-      for (int64_t k = 0; k < 8; ++k)
-        c[row * 10 + n] += a[row * 8 + k] * b[row / 6 * 80 + n * 8 + k];
+    for (int64_t n = 0; n < columns; ++n)
+      for (int64_t k = 0; k < depth; ++k)
+        *at(2, s + 10, row / m, row % m, n) +=
+            *at(0, s + 4, row / m, row % m, k) * *at(1, s + 7, row / m, k, n);
 }
 
 // With and without oneDNN, with one thread and with two.
