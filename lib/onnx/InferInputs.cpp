@@ -20,8 +20,9 @@ public:
     for (auto [name, input] : inputs_.all()) {
       if (leader_.empty() && inputs_.rankOf(name) >= 2)
         leader_ = name.str();
+      auto &dims = dims_[name]; // a scalar has none, and is an argument still
       for (int d = 0; d < inputs_.rankOf(name); ++d)
-        dims_[name].push_back(dimOf(inputs_, name, d));
+        dims.push_back(dimOf(inputs_, name, d));
     }
     if (!out_.tokens.empty())
       leader_ = out_.tokens;

@@ -120,8 +120,11 @@ void testOnnx(Tester &t) {
       [](auto &graph) { graph.mutable_initializer(0)->mutable_raw_data()->resize(100); },
       {"wpe", "100"});
   t.refusesOnnx(
-      "half precision",
-      [](auto &graph) { graph.mutable_initializer(0)->set_data_type(10); }, {"float16"});
+      "half precision of whole size",
+      [](auto &graph) { graph.mutable_initializer(0)->set_data_type(10); },
+      {"wpe", "4096 bytes", "8192"});
+  t.refusesOnnx(
+      "strings", [](auto &graph) { graph.mutable_initializer(0)->set_data_type(8); }, {"string"});
   t.refusesOnnx(
       "a shape that does not fit",
       [](auto &graph) { graph.mutable_initializer(3)->set_dims(0, 96),

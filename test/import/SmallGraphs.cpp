@@ -1,128 +1,12 @@
 // One small model written in several ways: weights whole, split, sliced, shared
 // and transposed mean the same, and become the states that they should.
-#include "Check.h"
-
-#include "onnx-ml.pb.h"
-
-#include <cmath>
-#include <filesystem>
-#include <fstream>
-#include <functional>
-#include <unistd.h>
+#include "GraphBuilder.h"
 
 using namespace llmc;
 using namespace llmc::test;
 using namespace mlir;
 
 namespace {
-
-constexpr int64_t words = 5, width = 4;
-
-// A graph in the making: ids -> table -> x [batch, sequence, width].
-struct Graph {
-  ::onnx::ModelProto model;
-  ::onnx::GraphProto &graph = *model.mutable_graph();
-
-  Graph() {
-    model.set_ir_version(8);
-    model.add_opset_import()->set_version(18);
-    auto &ids = *graph.add_input();
-    ids.set_name("ids");
-    auto &type = *ids.mutable_type()->mutable_tensor_type();
-    type.set_elem_type(::onnx::TensorProto::INT64);
-    for (const char *dim : {"batch", "sequence"})
-      type.mutable_shape()->add_dim()->set_dim_param(dim);
-    graph.add_output()->set_name("logits");
-    floats("table", {words, width}, 1);
-    node("Gather", {"table", "ids"}, {"x"});
-  }
-
-  void floats(const std::string &name, std::vector<int64_t> shape, double seed,
-              const std::function<size_t(size_t)> &from = nullptr) {
-    auto &tensor = *graph.add_initializer();
-    tensor.set_name(name);
-    tensor.set_data_type(::onnx::TensorProto::FLOAT);
-    size_t count = 1;
-    for (int64_t d : shape) {
-      tensor.add_dims(d);
-      count *= d;
-    }
-    for (size_t i = 0; i < count; ++i) {
-      float value = std::sin(seed * 100 + (from ? from(i) : i));
-      tensor.mutable_raw_data()->append(reinterpret_cast<const char *>(&value), sizeof(value));
-    }
-  }
-  void ints(const std::string &name, std::vector<int64_t> values) {
-    auto &tensor = *graph.add_initializer();
-    tensor.set_name(name);
-    tensor.set_data_type(::onnx::TensorProto::INT64);
-    tensor.add_dims(values.size());
-    for (int64_t v : values)
-      tensor.add_int64_data(v);
-  }
-  ::onnx::NodeProto &node(const char *op, std::initializer_list<const char *> inputs,
-                          std::initializer_list<const char *> outputs) {
-    auto &n = *graph.add_node();
-    n.set_op_type(op);
-    for (const char *input : inputs)
-      n.add_input(input);
-    for (const char *output : outputs)
-      n.add_output(output);
-    return n;
-  }
-  static void attribute(::onnx::NodeProto &n, const char *name, std::vector<int64_t> values,
-                        bool list = false) {
-    auto &a = *n.add_attribute();
-    a.set_name(name);
-    if (list)
-      for (int64_t v : values)
-        a.add_ints(v);
-    else
-      a.set_i(values[0]);
-  }
-};
-
-struct Outcome {
-  std::string message;
-  size_t states = 0, sources = 0;
-  std::vector<std::string> constants;
-  graph::Tensor logits;
-};
-
-Outcome run(Graph &graph) {
-  std::string path = (std::filesystem::temp_directory_path() /
-                      ("llmc-small-" + std::to_string(::getpid()) + ".onnx"))
-                         .string();
-  std::ofstream(path, std::ios::binary) << graph.model.SerializeAsString();
-  Outcome out;
-  MLIRContext context;
-  if (auto module = import(context, path, optionsFor(2, 3), out.message)) {
-    out.states = count(*module, "graph.state");
-    out.sources = count(*module, "graph.source");
-    for (auto name : (*module)->getAttrOfType<ArrayAttr>("graph.constants"))
-      out.constants.push_back(cast<StringAttr>(name).str());
-    graph::Tensor ids({2, 3});
-    ids.data = {0, 1, 2, 4, 3, 1};
-    auto func = module->lookupSymbol<func::FuncOp>("forward");
-    auto result = graph::evaluate(func, arguments(*module, ids));
-    if (succeeded(result))
-      out.logits = (*result)[0];
-  }
-  std::filesystem::remove(path);
-  return out;
-}
-
-void same(const std::string &what, Graph &graph, const Outcome &expected, size_t states) {
-  Outcome got = run(graph);
-  if (!check(got.message.empty() && got.logits.shape == expected.logits.shape,
-             what + ": " + got.message))
-    return;
-  double worst = 0;
-  for (int64_t i = 0; i < got.logits.size(); ++i)
-    worst = std::max(worst, std::fabs(got.logits.data[i] - expected.logits.data[i]));
-  check(worst < 1e-12, what + ": logits differ by " + std::to_string(worst));
-  check(got.states == states, what + ": " + std::to_string(got.states) + " states");
-}
 
 // The end that all variants share: logits = (a * b + c) head.
 void finish(Graph &g) {

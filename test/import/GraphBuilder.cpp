@@ -1,0 +1,116 @@
+#include "GraphBuilder.h"
+
+#include "mlir/IR/Verifier.h"
+
+#include <filesystem>
+#include <fstream>
+#include <unistd.h>
+
+using namespace llmc;
+using namespace llmc::test;
+using namespace mlir;
+
+namespace {
+
+// The model as a file for as long as this lives.
+class Written {
+public:
+  explicit Written(const Graph &graph)
+      : path_((std::filesystem::temp_directory_path() /
+               ("llmc-small-" + std::to_string(::getpid()) + ".onnx"))
+                  .string()) {
+    std::ofstream(path_, std::ios::binary) << graph.model.SerializeAsString();
+  }
+  ~Written() { std::filesystem::remove(path_); }
+  const std::string &path() const { return path_; }
+
+private:
+  std::string path_;
+};
+
+OwningOpRef<ModuleOp> importSmall(MLIRContext &context, const Written &file,
+                                  const CompileOptions &options, Outcome &out) {
+  std::string text;
+  auto module = import(context, file.path(), options, text);
+  (module ? out.notes : out.message) = text;
+  if (!module)
+    return module;
+  check(succeeded(verify(*module)), "a small model verifies");
+  out.states = count(*module, "graph.state");
+  out.sources = count(*module, "graph.source");
+  for (auto name : (*module)->getAttrOfType<ArrayAttr>("graph.constants"))
+    out.constants.push_back(cast<StringAttr>(name).str());
+  return module;
+}
+
+} // namespace
+
+Outcome test::run(Graph &graph) {
+  Outcome out;
+  MLIRContext context;
+  Written file(graph); // weights are read when it is evaluated
+  auto module = importSmall(context, file, optionsFor(2, 3), out);
+  if (!module)
+    return out;
+  graph::Tensor ids({2, 3});
+  ids.data = {0, 1, 2, 4, 3, 1};
+  auto func = module->lookupSymbol<func::FuncOp>("forward");
+  auto result = graph::evaluate(func, arguments(*module, ids));
+  if (succeeded(result))
+    out.logits = (*result)[0];
+  return out;
+}
+
+Outcome test::infer(Graph &graph, const std::map<std::string, int64_t> &dims,
+                    const std::map<std::string, graph::Tensor> &values) {
+  Outcome out;
+  MLIRContext context;
+  CompileOptions options;
+  options.infer = true;
+  options.dims = dims;
+  Written file(graph);
+  auto module = importSmall(context, file, options, out);
+  if (!module)
+    return out;
+  auto func = module->lookupSymbol<func::FuncOp>("forward");
+  std::vector<graph::Tensor> all;
+  for (unsigned i = 0; i < func.getNumArguments(); ++i) {
+    auto input = func.getArgAttrOfType<StringAttr>(i, "graph.input");
+    if (!input) {
+      auto state = func.getArgAttrOfType<FlatSymbolRefAttr>(i, "graph.state");
+      all.push_back(readState(*module, module->lookupSymbol<graph::StateOp>(state.getValue())));
+    } else if (auto given = values.find(input.str()); given != values.end()) {
+      all.push_back(given->second);
+    } else {
+      all.emplace_back(cast<RankedTensorType>(func.getArgumentTypes()[i]).getShape().vec());
+      for (int64_t k = 0; k < all.back().size(); ++k)
+        all.back().data[k] = k % words;
+    }
+  }
+  auto result = graph::evaluate(func, all);
+  if (!check(succeeded(result), "a small model evaluates"))
+    return out;
+  for (unsigned i = 0; i < result->size(); ++i)
+    out.outputs[func.getResultAttrOfType<StringAttr>(i, "graph.output").str()] = (*result)[i];
+  return out;
+}
+
+void test::same(const std::string &what, Graph &graph, const Outcome &expected, size_t states) {
+  Outcome got = run(graph);
+  if (!check(got.message.empty() && got.logits.shape == expected.logits.shape,
+             what + ": " + got.message))
+    return;
+  double worst = 0;
+  for (int64_t i = 0; i < got.logits.size(); ++i)
+    worst = std::max(worst, std::fabs(got.logits.data[i] - expected.logits.data[i]));
+  check(worst < 1e-12, what + ": logits differ by " + std::to_string(worst));
+  check(got.states == states, what + ": " + std::to_string(got.states) + " states");
+}
+
+void test::refuses(const std::string &what, const Outcome &got,
+                   std::initializer_list<const char *> all) {
+  check(!got.message.empty(), what + " is refused");
+  for (const char *word : all)
+    check(got.message.find(word) != std::string::npos,
+          what + ": the message lacks '" + word + "': " + got.message);
+}

@@ -1,0 +1,207 @@
+// Models read for one run: inputs are arguments, outputs results, as the graph says.
+#include "GraphBuilder.h"
+
+#include "lib/onnx/DimExpression.h"
+
+#include "mlir/IR/Verifier.h"
+
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+
+using namespace llmc;
+using namespace llmc::test;
+using namespace mlir;
+using onnximport::DimExpression;
+using onnximport::Symbols;
+
+namespace {
+
+void testExpressions() {
+  Symbols symbols = {{"a", 7}, {"b", 2}, {"past length", 3}};
+  for (auto [text, value] : std::initializer_list<std::pair<const char *, int64_t>>{
+           {"a", 7},           {"12", 12},          {"a + b", 9},       {"a - b - 1", 4},
+           {"2*a", 14},        {"a*b + 1", 15},     {"b * (a + 1)", 16}, {"a // b", 3},
+           {"a % b", 1},       {" a+ b*a ", 21},    {"-b + a", 5},      {"past length", 3}}) {
+    auto got = DimExpression(text).evaluate(symbols);
+    check(got == value, std::string(text) + " is " + (got ? std::to_string(*got) : "unbound"));
+  }
+  for (const char *text : {"c", "a + c", "a // 0", "a ** b", "(a", "a b",
+                           "9223372036854775807 + a", "3037000500 * 3037000500 * a"})
+    check(!DimExpression(text).evaluate(symbols), std::string(text) + " has no value");
+  check(!DimExpression(std::string(100000, '(')).evaluate(symbols), "a thousand parentheses");
+  check(DimExpression("x + a").solve(symbols, 12) == std::pair(std::string("x"), int64_t(5)),
+        "solves a sum");
+  check(DimExpression("2 * x").solve(symbols, 12) == std::pair(std::string("x"), int64_t(6)),
+        "solves a product");
+  check(!DimExpression("2 * x").solve(symbols, 13) && !DimExpression("x + y").solve(symbols, 3) &&
+            !DimExpression("x + a").solve(symbols, 3) && !DimExpression("a").solve(symbols, 7),
+        "solves nothing else");
+}
+
+// logits = x head; present = past and x; a mask of past and present; a scalar.
+void buildCached(Graph &g) {
+  g.input("past", ::onnx::TensorProto::FLOAT, {"batch", "past_length", "4"});
+  g.input("mask", ::onnx::TensorProto::INT32, {"batch", "past_length + sequence"});
+  g.input("keep", ::onnx::TensorProto::INT64, {});
+  Graph::attribute(g.node("Concat", {"past", "x"}, {"present"}), "axis", {1});
+  g.floats("head", {width, 6}, 3);
+  g.node("MatMul", {"x", "head"}, {"logits"});
+  Graph::attribute(g.node("Cast", {"mask"}, {"seen"}), "to", {9});
+  g.node("Add", {"keep", "keep"}, {"twice"});
+  for (const char *name : {"present", "seen", "twice", "ids", "table"})
+    g.graph.add_output()->set_name(name);
+}
+
+void testBinding() {
+  Graph g;
+  buildCached(g);
+  for (int64_t past : {0, 2}) {
+    Outcome got = infer(g, {{"batch", 2}, {"sequence", 3}, {"past_length", past}});
+    if (!check(got.message.empty(), "a cache: " + got.message))
+      continue;
+    auto shaped = [&](const char *name, std::vector<int64_t> shape) {
+      check(got.outputs[name].shape == shape, std::string("shape of ") + name);
+    };
+    shaped("logits", {2, 3, 6});
+    shaped("present", {2, past + 3, width});
+    shaped("seen", {2, past + 3});
+    shaped("twice", {});
+    shaped("ids", {2, 3});
+    shaped("table", {words, width});
+    check(got.outputs["seen"].data[1] == 1 && got.outputs["seen"].data[0] == 0, "i1 of i32");
+  }
+  Outcome open = infer(g, {{"sequence", 3}});
+  refuses("dims without sizes", open,
+          {"2 dimensions", "batch", "past_length", "'ids'", "'past'", "--dim batch=",
+           "--dim past_length=0"});
+  refuses("a dim that is not there", infer(g, {{"batch", 2}, {"lenght", 3}}),
+          {"--dim lenght=3", "past_length", "sequence"});
+  refuses("no rows", infer(g, {{"batch", 0}, {"sequence", 3}, {"past_length", 0}}),
+          {"'ids'", "batch", "positive"});
+  refuses("a negative size", infer(g, {{"batch", -1}, {"sequence", 3}, {"past_length", 0}}),
+          {"batch", "negative"});
+  // By the sum, whatever else is given.
+  Outcome sum = infer(g, {{"batch", 2}, {"sequence", 3}, {"past_length + sequence", 5}});
+  check(sum.message.empty() && sum.outputs["present"].shape[1] == 5,
+        "a sum gives the rest: " + sum.message);
+  refuses("a sum that does not fit",
+          infer(g, {{"batch", 2}, {"sequence", 3}, {"past_length", 1}, {"past_length + sequence", 5}}),
+          {"past_length + sequence=5", "is 4"});
+}
+
+void testArguments() {
+  Graph g;
+  buildCached(g);
+  std::string path = (std::filesystem::temp_directory_path() / "llmc-arguments.onnx").string();
+  std::ofstream(path, std::ios::binary) << g.model.SerializeAsString();
+  CompileOptions options;
+  options.infer = true;
+  options.dims = {{"past_length", 0}};
+  options.sequence = 3;
+  options.globalBatch = 2;
+  MLIRContext context;
+  std::string message;
+  auto module = import(context, path, options, message);
+  std::filesystem::remove(path);
+  if (!check(bool(module), "--seq and --global-batch: " + message))
+    return;
+  auto func = module->lookupSymbol<func::FuncOp>("forward");
+  auto type = [&](unsigned i) {
+    std::string text;
+    llvm::raw_string_ostream(text) << func.getArgumentTypes()[i];
+    return text;
+  };
+  const char *names[] = {"ids", "past", "mask", "keep"};
+  const char *types[] = {"tensor<2x3xi64>", "tensor<2x0x4xf32>", "tensor<2x3xi64>", "tensor<i64>"};
+  for (unsigned i = 0; i < 4; ++i) {
+    check(func.getArgAttrOfType<StringAttr>(i, "graph.input").getValue() == names[i] &&
+              type(i) == types[i],
+          "argument " + std::to_string(i) + " is " + type(i));
+    check(bool(func.getArgAttr(i, "graph.batched")) == (i < 3), "batched arguments");
+  }
+  check(func.getNumResults() == 6 &&
+            (*module)->getAttrOfType<IntegerAttr>("graph.batch").getInt() == 2,
+        "results and batch");
+}
+
+// Sizes in the file; a file that says 0 or less where nothing may be empty.
+void testFixed() {
+  auto ids = [](Graph &g, std::vector<int64_t> dims) {
+    auto &shape = *g.graph.mutable_input(0)->mutable_type()->mutable_tensor_type()->mutable_shape();
+    shape.clear_dim();
+    for (int64_t d : dims)
+      shape.add_dim()->set_dim_value(d);
+    g.floats("head", {width, 6}, 3);
+    g.node("MatMul", {"x", "head"}, {"logits"});
+  };
+  Graph fixed;
+  ids(fixed, {2, 3});
+  check(infer(fixed, {}).outputs["logits"].shape == std::vector<int64_t>{2, 3, 6}, "sizes of the file");
+  for (int64_t size : {int64_t(0), int64_t(-1), INT64_MIN}) {
+    Graph broken;
+    ids(broken, {2, size});
+    std::string text = "a dim of " + std::to_string(size);
+    refuses(text, infer(broken, {}), {"'ids'", text.c_str()});
+    refuses(text + " in training", run(broken), {"'ids'", text.c_str()});
+  }
+  Graph unnamed;
+  ids(unnamed, {2});
+  unnamed.graph.mutable_input(0)->mutable_type()->mutable_tensor_type()->mutable_shape()->add_dim();
+  refuses("a dim without a name", infer(unnamed, {}), {"ids.1", "--dim ids.1="});
+  check(infer(unnamed, {{"ids.1", 3}}).message.empty(), "a dim by its place");
+}
+
+} // namespace
+
+void test::testInference() {
+  testExpressions();
+  testBinding();
+  testArguments();
+  testFixed();
+}
+
+// Runs the imported model in double on FOLDER/inputs/NAME.npy and compares its
+// results with FOLDER/expected/NAME.npy; the error is relative to the largest
+// magnitude of each.
+void test::compareInference(const std::string &file, const std::string &folder,
+                            const std::map<std::string, int64_t> &dims, double limit) {
+  MLIRContext context;
+  CompileOptions options;
+  options.infer = true;
+  options.dims = dims;
+  std::string message;
+  auto module = import(context, file, options, message);
+  if (!check(bool(module), message) || !check(succeeded(verify(*module)), file + ": verifies"))
+    return;
+  auto func = module->lookupSymbol<func::FuncOp>("forward");
+  std::vector<graph::Tensor> values;
+  for (unsigned i = 0; i < func.getNumArguments(); ++i) {
+    auto input = func.getArgAttrOfType<StringAttr>(i, "graph.input");
+    auto state = func.getArgAttrOfType<FlatSymbolRefAttr>(i, "graph.state");
+    values.push_back(input ? readNpy(folder + "/inputs/" + input.str() + ".npy")
+                           : readState(*module, module->lookupSymbol<graph::StateOp>(
+                                                    state.getValue())));
+    auto type = cast<RankedTensorType>(func.getArgumentTypes()[i]);
+    if (!check(values.back().shape == type.getShape().vec(),
+               file + ": shape of argument " + std::to_string(i)))
+      return;
+  }
+  auto got = graph::evaluate(func, values);
+  if (!check(succeeded(got), file + ": evaluates"))
+    return;
+  for (unsigned i = 0; i < got->size(); ++i) {
+    std::string name = func.getResultAttrOfType<StringAttr>(i, "graph.output").str();
+    graph::Tensor expected = readNpy(folder + "/expected/" + name + ".npy");
+    if (!check((*got)[i].shape == expected.shape, file + ": shape of " + name))
+      continue;
+    double worst = 0, largest = 1e-30;
+    for (int64_t k = 0; k < expected.size(); ++k) {
+      double difference = std::fabs((*got)[i].data[k] - expected.data[k]);
+      worst = std::isnan(difference) ? INFINITY : std::max(worst, difference);
+      largest = std::max(largest, std::fabs(expected.data[k]));
+    }
+    check(worst / largest <= limit,
+          file + ": " + name + " differs by " + std::to_string(worst / largest));
+  }
+}
