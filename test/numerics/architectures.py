@@ -39,23 +39,23 @@ def check(folder, name, mesh, *flags):
                       below(worst, GRADIENT_LIMIT, f"worst gradient ({where})")])
 
 
-def header(path):
+def types(path):
+    """Name -> element type of a safetensors file."""
     with open(path, "rb") as f:
-        return json.loads(f.read(struct.unpack("<Q", f.read(8))[0]))
+        header = json.loads(f.read(struct.unpack("<Q", f.read(8))[0]))
+    return {name: entry["dtype"] for name, entry in header.items() if name != "__metadata__"}
 
 
 def stored_types(folder, name, kind):
     """A checkpoint of another type: its own numbers come out as float32, and load again."""
     data, program = os.path.join(DATA, name), os.path.join(folder, "program")
     compile_model(os.path.join(data, "config.json"), program, "--seq", 16, "--global-batch", 8)
-    stored = header(os.path.join(data, "weights.safetensors"))
-    require(stored[next(n for n in stored if n != "__metadata__")]["dtype"] == kind,
-            f"the test's weights are not {kind}")
+    stored = types(os.path.join(data, "weights.safetensors"))
+    require(set(stored.values()) == {kind}, f"the test's weights are {stored}, not {kind}")
     saved = os.path.join(folder, "saved")
     train(program, folder, *inputs(data), "--steps", 0, "--save", saved)
-    out = header(os.path.join(saved, "model.safetensors"))
-    for tensor, entry in out.items():
-        require(tensor == "__metadata__" or entry["dtype"] == "F32", f"{tensor} is {entry['dtype']}")
+    out = types(os.path.join(saved, "model.safetensors"))
+    require(set(out) == set(stored) and set(out.values()) == {"F32"}, f"saved {out}")
     first = train(program, folder, *inputs(data), "--steps", 1)
     again = train(program, folder, *inputs(data), "--steps", 1, "--weights", saved)
     for tensor in first:

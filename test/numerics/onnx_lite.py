@@ -84,3 +84,23 @@ def with_external_data(source, target, location):
         return [(n, k, moved if v is largest[2] else v) for n, k, v in parts]
 
     edit(source, target, graph)
+
+
+def input_dims(path):
+    """Name -> dims of the graph's inputs: a number, a symbol's name, or None."""
+    def only(message, number):
+        return [value for n, _, value in fields(message) if n == number]
+
+    with open(path, "rb") as f:
+        graph = only(f.read(), 7)[0]
+    initializers = {only(tensor, 8)[0] for tensor in only(graph, 5)}
+    result = {}
+    for value in only(graph, 11):
+        name, dims = only(value, 1)[0], []
+        for tensor in [t for kind in only(value, 2) for t in only(kind, 1)]:
+            for dim in [d for shape in only(tensor, 2) for d in only(shape, 1)]:
+                number, symbol = only(dim, 1), only(dim, 2)
+                dims.append(symbol[0].decode() if symbol else number[0] if number else None)
+        if name not in initializers: # old files list weights as inputs too
+            result[name.decode()] = dims
+    return result

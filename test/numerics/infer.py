@@ -1,0 +1,125 @@
+"""Every exported model of test/data/models runs with --infer as its exporter meant.
+
+A file is imported (it compiles), raised to blocks (its layers are folded, each with
+an attention and a norm) and equal (each output, on each mesh, to expected.npz).
+"""
+import os
+import sys
+
+import numpy as np
+
+import onnx_lite
+from harness import DATA, LLMC, Failure, Suite, call, inspect, require
+
+MODELS = os.path.join(DATA, "models")
+# Largest error, of the largest magnitude of the output.
+FULL, HALF = 1e-4, 2e-2
+MESHES = ["1", "1x1x2", "2x1x1", "1x2x1", "2x2x1", "2x1x2"]
+
+
+def bind(model, arrays):
+    """--dim for each symbol of the inputs, from the shapes of their arrays."""
+    sizes = {}
+    for name, dims in onnx_lite.input_dims(model).items():
+        for symbol, size in zip(dims, arrays[name].shape):
+            if isinstance(symbol, str) and symbol.isidentifier():
+                require(sizes.setdefault(symbol, size) == size, f"{symbol} has two sizes")
+    return [flag for symbol, size in sizes.items() for flag in ("--dim", f"{symbol}={size}")]
+
+
+def seen(arrays, name, value):
+    """Where the value belongs to no masked token; the tokens are dim 1, in a cache dim 2."""
+    shown = np.ones(value.shape, bool)
+    mask = arrays.get("attention_mask")
+    if mask is None or value.ndim < 3:
+        return shown
+    dim = 1 if value.ndim == 3 else 2
+    tokens = mask[:, -value.shape[dim]:] != 0
+    return shown & tokens.reshape([len(tokens)] + [1] * (dim - 1) + [-1] + [1] * (value.ndim - dim - 1))
+
+
+def error(got, expected, where):
+    if not where.any():
+        return 0.0
+    got, expected = got.astype(np.float64), expected.astype(np.float64)
+    require(np.isfinite(got[where]).all(), "it is not finite")
+    return float(np.max(np.abs(got - expected)[where]) / np.max(np.abs(expected)))
+
+
+class Case:
+    """One file with one vector: `suffix` is "" or "_decode"."""
+
+    def __init__(self, folder, suffix):
+        self.folder, self.suffix = folder, suffix
+        self.model = os.path.join(MODELS, folder, "model.onnx")
+        self.arrays = dict(np.load(os.path.join(MODELS, folder, f"inputs{suffix}.npz")))
+        self.expected = dict(np.load(os.path.join(MODELS, folder, f"expected{suffix}.npz")))
+        self.limit = HALF if folder.endswith(("fp16", "bf16")) else FULL
+        self.imported = self.raised = False
+        self.equal, self.worst, self.masked = [], 0.0, 0.0
+
+    def compile(self, folder, mesh):
+        program = os.path.join(folder, "program")
+        call([LLMC, "compile", self.model, "--infer", "--mesh", mesh, "-o", program,
+              *bind(self.model, self.arrays)])
+        self.imported = True
+        found = inspect(program)["model"]
+        kinds = dict(block.rsplit(" x", 1) for block in found["blocks"])
+        self.raised = found["layers"] > 1 and kinds.get("attention") == str(found["layers"])
+        return program
+
+    def outputs(self, folder, program, *flags):
+        given, results = [], os.path.join(folder, "results")
+        for name, value in self.arrays.items():
+            path = os.path.join(folder, name + ".npy")
+            np.save(path, value)
+            given += ["--input", f"{name}={path}"]
+        call([program, *given, "--output", results, *flags])
+        return {name: np.load(os.path.join(results, name + ".npy")) for name in self.expected}
+
+    def run(self, folder, mesh):
+        got = self.outputs(folder, self.compile(folder, mesh))
+        worst = masked = 0.0
+        for name, expected in self.expected.items():
+            require(got[name].shape == expected.shape,
+                    f"{name} has the shape {got[name].shape}, expected {expected.shape}")
+            where = seen(self.arrays, name, expected)
+            try:
+                worst = max(worst, error(got[name], expected, where))
+                masked = max(masked, error(got[name], expected, ~where))
+            except Failure as problem:
+                raise Failure(f"{name}: {problem}") from problem
+        self.worst, self.masked = max(self.worst, worst), max(self.masked, masked)
+        require(worst <= self.limit, f"the error is {worst:.1e}, limit {self.limit:.0e}")
+        self.equal.append(mesh)
+        return f"error {worst:.1e}" + (f", at masked tokens {masked:.1e}" if masked else "")
+
+    def row(self):
+        mark = lambda good: "yes" if good else "no"
+        equal = "yes" if self.equal == MESHES else "not on " + " ".join(
+            mesh for mesh in MESHES if mesh not in self.equal)
+        return (f"  {self.folder + self.suffix:38} {mark(self.imported):9} {mark(self.raised):7} "
+                f"{self.worst:8.1e} {self.masked:8.1e}  {equal}")
+
+
+def main():
+    suite = Suite("infer")
+    folders = sorted(os.path.relpath(folder, MODELS) for folder, _, files in os.walk(MODELS)
+                     if "model.onnx" in files and "inputs.npz" in files)
+    cases = [Case(folder, suffix) for folder in folders for suffix in ("", "_decode")
+             if os.path.exists(os.path.join(MODELS, folder, f"inputs{suffix}.npz"))]
+    for case in cases:
+        for mesh in MESHES:
+            suite.run(f"{case.folder}{case.suffix} on {mesh}", case.run, mesh)
+    if not suite.only:
+        print(f"  {'file':38} imported  blocks  error    masked    equal on all meshes")
+        print("\n".join(case.row() for case in cases))
+        count = lambda what: sum(bool(what(case)) for case in cases)
+        print(f"  of {len(cases)}: imported {count(lambda c: c.imported)}, raised to blocks "
+              f"{count(lambda c: c.raised)}, equal {count(lambda c: c.equal == MESHES)}")
+    suite.finish()
+
+
+if __name__ == "__main__":
+    sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+    main()
