@@ -7,7 +7,35 @@
 
 namespace llmc::raise {
 
-// The value of a graph.constant, nothing for any other value.
+// The numbers of a dense constant, read where they lie: a mask of a long
+// sequence is looked at without a copy.
+class Elements {
+public:
+  explicit Elements(mlir::DenseElementsAttr dense);
+
+  int64_t size() const { return count; }
+  double operator[](int64_t i) const { return (this->*read)(splat ? 0 : i); }
+
+private:
+  template <typename T> double readRaw(int64_t i) const {
+    T value;
+    memcpy(&value, raw + i * sizeof(T), sizeof(T));
+    return static_cast<double>(value);
+  }
+  double readBool(int64_t i) const;
+  double readOther(int64_t i) const;
+
+  mlir::DenseElementsAttr dense;
+  const char *raw;
+  int64_t count;
+  bool splat;
+  double (Elements::*read)(int64_t) const;
+};
+
+// The value of a graph.constant; null for any other value.
+mlir::DenseElementsAttr denseValueOf(mlir::Value value);
+
+// A copy of the value of a graph.constant, nothing for any other value.
 std::optional<graph::Tensor> constantOf(mlir::Value value);
 
 // The number that all elements of a constant are equal to.
@@ -15,6 +43,10 @@ std::optional<double> scalarOf(mlir::Value value);
 
 // `tensor` as an attribute of `type` (same shape; rounded to the element type).
 mlir::DenseElementsAttr denseOf(const graph::Tensor &tensor, mlir::RankedTensorType type);
+
+// `dense` without the dims along which all elements are equal, aligned at the
+// last dim: leading ones go, inner ones become 1.
+mlir::DenseElementsAttr withoutRepeats(mlir::DenseElementsAttr dense);
 
 // Ops that compute each element alone, with NumPy broadcast of the operands.
 bool isElementwise(mlir::Operation *op);

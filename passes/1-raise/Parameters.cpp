@@ -16,6 +16,11 @@ bool raise::isParameter(Value value) {
   return func && func.getArgAttr(cast<BlockArgument>(value).getArgNumber(), kState);
 }
 
+bool raise::keepsInputs(ModuleOp module) {
+  auto mode = module->getAttrOfType<StringAttr>("graph.mode");
+  return mode && mode.getValue() == "infer";
+}
+
 raise::Extents raise::extentsOf(ViewAttr view, ArrayRef<int64_t> shape) {
   Extents extents;
   for (auto [stride, size] : llvm::zip(view.getStrides(), shape))
@@ -25,14 +30,27 @@ raise::Extents raise::extentsOf(ViewAttr view, ArrayRef<int64_t> shape) {
 }
 
 raise::Parameters::Parameters(func::FuncOp func)
-    : func(func), module(func->getParentOfType<ModuleOp>()), symbols(module) {}
+    : func(func), module(func->getParentOfType<ModuleOp>()), symbols(module) {
+  func.getAllArgAttrs(attributes);
+  // Without attributes there is no array of them.
+  attributes.resize(func.getNumArguments(), DictionaryAttr::get(func.getContext()));
+}
+
+void raise::Parameters::commit() {
+  if (!changed)
+    return;
+  func.setFunctionType(FunctionType::get(
+      func.getContext(), func.getBody().front().getArgumentTypes(), func.getResultTypes()));
+  func.setAllArgAttrs(attributes);
+  changed = false;
+}
 
 StateOp raise::Parameters::stateOf(Value value) {
   auto owner = ownerOf(value);
   if (!owner || owner != func)
     return {};
-  auto name =
-      func.getArgAttrOfType<FlatSymbolRefAttr>(cast<BlockArgument>(value).getArgNumber(), kState);
+  DictionaryAttr own = attributes[cast<BlockArgument>(value).getArgNumber()];
+  auto name = own ? own.getAs<FlatSymbolRefAttr>(kState) : FlatSymbolRefAttr();
   return name ? symbols.lookup<StateOp>(name.getValue()) : StateOp();
 }
 
@@ -47,25 +65,29 @@ BlockArgument raise::Parameters::add(RankedTensorType type, ArrayRef<ViewAttr> v
                                      Location loc) {
   OpBuilder builder(func);
   auto *context = builder.getContext();
-  SmallVector<Attribute> attributes(views.begin(), views.end());
+  SmallVector<Attribute> listed(views.begin(), views.end());
   auto state = StateOp::create(builder, loc, builder.getStringAttr("s"), TypeAttr::get(type),
                                RoleAttr::get(context, Role::parameter), FlatSymbolRefAttr(),
-                               builder.getArrayAttr(attributes),
+                               builder.getArrayAttr(listed),
                                stacked ? builder.getUnitAttr() : UnitAttr(), ArrayAttr());
   StringAttr name = symbols.insert(state);
-  unsigned index = func.getNumArguments();
-  auto attrs =
-      builder.getDictionaryAttr(builder.getNamedAttr(kState, FlatSymbolRefAttr::get(name)));
-  (void)func.insertArgument(index, type, attrs, loc);
-  return func.getArgument(index);
+  attributes.push_back(
+      builder.getDictionaryAttr(builder.getNamedAttr(kState, FlatSymbolRefAttr::get(name))));
+  changed = true;
+  return func.getBody().front().addArgument(type, loc);
 }
 
 void raise::Parameters::eraseUnused() {
+  commit();
   BitVector unused(func.getNumArguments());
+  bool keepInputs = keepsInputs(module);
   for (BlockArgument argument : func.getArguments())
-    if (argument.use_empty())
+    if (argument.use_empty() && !(keepInputs && !stateOf(argument)))
       unused.set(argument.getArgNumber());
   (void)func.eraseArguments(unused);
+  attributes.clear();
+  func.getAllArgAttrs(attributes);
+  attributes.resize(func.getNumArguments(), DictionaryAttr::get(func.getContext()));
 
   llvm::DenseSet<StringAttr> bound, viewed;
   for (unsigned i = 0; i < func.getNumArguments(); ++i)
@@ -86,24 +108,25 @@ void raise::Parameters::eraseUnused() {
 }
 
 // Arguments are moved by appending them again and erasing the old ones.
-static void permuteArguments(func::FuncOp func, ArrayRef<BlockArgument> order) {
-  unsigned count = func.getNumArguments();
+void raise::Parameters::permute(ArrayRef<BlockArgument> order) {
+  Block &block = func.getBody().front();
+  unsigned count = block.getNumArguments();
+  SmallVector<DictionaryAttr> moved;
   for (BlockArgument old : order) {
-    DictionaryAttr attrs = func.getArgAttrDict(old.getArgNumber());
-    (void)func.insertArgument(func.getNumArguments(), old.getType(), attrs, old.getLoc());
-    old.replaceAllUsesWith(func.getArguments().back());
+    moved.push_back(attributes[old.getArgNumber()]);
+    old.replaceAllUsesWith(block.addArgument(old.getType(), old.getLoc()));
   }
-  BitVector erased(func.getNumArguments());
-  erased.set(0, count);
-  (void)func.eraseArguments(erased);
+  block.eraseArguments(0, count);
+  attributes = std::move(moved);
+  changed = true;
 }
 
 void raise::Parameters::reorder(ArrayRef<BlockArgument> order) {
-  permuteArguments(func, order);
+  permute(order);
   // Two rounds of names, so that no new name meets an old one.
   SmallVector<StateOp> states;
-  for (unsigned i = 0; i < func.getNumArguments(); ++i)
-    if (StateOp state = stateOf(func.getArgument(i)))
+  for (BlockArgument argument : func.getBody().front().getArguments())
+    if (StateOp state = stateOf(argument))
       states.push_back(state);
   llvm::SetVector<Operation *> sources;
   Builder builder(func.getContext());
@@ -123,9 +146,14 @@ void raise::Parameters::reorder(ArrayRef<BlockArgument> order) {
     renamed[state.getSymNameAttr()] = attr;
     state.setSymNameAttr(attr);
   }
-  for (unsigned i = 0; i < func.getNumArguments(); ++i)
-    if (auto name = func.getArgAttrOfType<FlatSymbolRefAttr>(i, kState))
-      func.setArgAttr(i, kState, FlatSymbolRefAttr::get(renamed.at(name.getAttr())));
+  for (DictionaryAttr &own : attributes)
+    if (auto name = own.getAs<FlatSymbolRefAttr>(kState)) {
+      NamedAttrList list(own);
+      list.set(kState, FlatSymbolRefAttr::get(renamed.at(name.getAttr())));
+      own = list.getDictionary(func.getContext());
+    }
+  changed = true;
+  commit();
 
   for (Operation *source : sources)
     source->moveBefore(func);

@@ -19,11 +19,16 @@ public:
   // The view of a parameter that is not stacked; null for everything else.
   graph::ViewAttr viewOf(mlir::Value value);
 
-  // Declares a state and appends an argument that is bound to it.
+  // Declares a state and appends an argument that is bound to it. The function's
+  // type and attributes follow with commit(): a type for each argument of a deep
+  // model would cost the square of its depth.
   mlir::BlockArgument add(mlir::RankedTensorType type, llvm::ArrayRef<graph::ViewAttr> views,
                           bool stacked, mlir::Location loc);
 
-  // Erases the arguments without a use (inputs too), then the states that no
+  // Brings the function's type and attributes up to date with its arguments.
+  void commit();
+
+  // Erases the arguments without a use (inputs too, but for inference), then the states that no
   // argument is bound to, then the sources that no state views.
   void eraseUnused();
 
@@ -32,13 +37,20 @@ public:
   void reorder(llvm::ArrayRef<mlir::BlockArgument> order);
 
 private:
+  void permute(llvm::ArrayRef<mlir::BlockArgument> order);
+
   mlir::func::FuncOp func;
   mlir::ModuleOp module;
   mlir::SymbolTable symbols;
+  llvm::SmallVector<mlir::DictionaryAttr> attributes; // one per argument
+  bool changed = false;
 };
 
 // Whether `value` is bound to a state.
 bool isParameter(mlir::Value value);
+
+// A program that infers has all inputs of its model in their order, read or not.
+bool keepsInputs(mlir::ModuleOp module);
 
 // A view's region as pairs (stride, size) without its dims of size 1.
 using Extents = llvm::SmallVector<std::pair<int64_t, int64_t>, 4>;

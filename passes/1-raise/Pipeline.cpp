@@ -28,7 +28,9 @@ void llmc::buildRaisePipeline(OpPassManager &pm, const RaiseOptions &options) {
     // Blocks that an exporter may spell out. They stand apart from each other,
     // so their order is free; each is simplest on arithmetic that is as it came.
     forward.addPass(createRaiseLayerNorm());
-    forward.addPass(createRaiseGelu());
+    forward.addPass(createRaiseRmsNorm());
+    forward.addPass(createRaiseActivations());
+    forward.addPass(createRaiseRotary());
 
     // Transposes of heads stand in the equations of the two products of an
     // attention and masks are constants; the whole is now one pattern.

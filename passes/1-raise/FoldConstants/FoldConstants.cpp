@@ -14,8 +14,9 @@ namespace llmc {
 #include "passes/1-raise/Passes.h.inc"
 } // namespace llmc
 
-// Larger results stay computed: a constant is held in the module.
-static constexpr int64_t kMaxElements = int64_t(1) << 24;
+// Larger results stay computed: a constant is held in the module. What grows is
+// a table that few numbers give; a mask is worth its bits, for what it proves.
+static constexpr int64_t kMaxElements = int64_t(1) << 24, kMaxGrown = int64_t(1) << 20;
 
 static Tensor emptyLike(Value value) {
   return Tensor(std::vector<int64_t>(shapeOf(value).begin(), shapeOf(value).end()));
@@ -26,15 +27,24 @@ namespace {
 struct EvaluateOnConstants : OpInterfaceRewritePattern<GraphOpInterface> {
   using OpInterfaceRewritePattern::OpInterfaceRewritePattern;
 
+  static bool mayFold(Operation *op) {
+    int64_t given = kMaxGrown;
+    for (Value operand : op->getOperands())
+      given = std::max(given, typeOf(operand).getNumElements());
+    return llvm::all_of(op->getResults(), [&](Value result) {
+      int64_t most = elementOf(result).isInteger(1) ? kMaxElements : std::min(given, kMaxElements);
+      return typeOf(result).getNumElements() <= most;
+    });
+  }
+
   LogicalResult matchAndRewrite(GraphOpInterface op, PatternRewriter &rewriter) const override {
     if (isa<ConstantOp>(op.getOperation()) || !isMemoryEffectFree(op))
       return failure();
     for (Value operand : op->getOperands())
       if (!operand.getDefiningOp<ConstantOp>())
         return failure();
-    for (Value result : op->getResults())
-      if (typeOf(result).getNumElements() > kMaxElements)
-        return failure();
+    if (!mayFold(op))
+      return failure();
 
     SmallVector<Tensor> inputs, outputs;
     for (Value operand : op->getOperands())
@@ -90,33 +100,6 @@ struct DropNeutralArithmetic : RewritePattern {
   }
 };
 
-// The tensor without the dims along which all elements are equal, aligned at
-// the last dim: leading ones go, inner ones become 1.
-Tensor withoutRepeats(Tensor tensor) {
-  for (size_t dim = 0; dim < tensor.shape.size(); ++dim) {
-    int64_t size = tensor.shape[dim], inner = tensor.strides()[dim];
-    if (size <= 1)
-      continue;
-    bool repeats = true;
-    for (int64_t i = 0; repeats && i < tensor.size(); ++i)
-      repeats = tensor.data[i] == tensor.data[i - (i / inner % size) * inner];
-    if (!repeats)
-      continue;
-    Tensor smaller(tensor.shape);
-    smaller.shape[dim] = 1;
-    smaller.data.clear();
-    for (int64_t i = 0; i < tensor.size(); ++i)
-      if (i / inner % size == 0)
-        smaller.data.push_back(tensor.data[i]);
-    tensor = std::move(smaller);
-  }
-  size_t ones = 0;
-  while (ones < tensor.shape.size() && tensor.shape[ones] == 1)
-    ++ones;
-  tensor.shape.erase(tensor.shape.begin(), tensor.shape.begin() + ones);
-  return tensor;
-}
-
 struct ShrinkConstantOperands : RewritePattern {
   explicit ShrinkConstantOperands(MLIRContext *context)
       : RewritePattern(MatchAnyOpTypeTag(), 1, context) {}
@@ -140,20 +123,11 @@ struct ShrinkConstantOperands : RewritePattern {
       auto constant = operand.get().getDefiningOp<ConstantOp>();
       if (!constant || shapeOf(operand.get()).empty())
         continue;
-      Type element = elementOf(operand.get());
-      DenseElementsAttr value;
-      if (auto number = scalarOf(operand.get()))
-        value = denseOf(
-            [&] {
-              Tensor t(std::vector<int64_t>{});
-              t.data[0] = *number;
-              return t;
-            }(),
-            RankedTensorType::get({}, element));
-      else {
-        Tensor small = withoutRepeats(*constantOf(operand.get()));
-        value = denseOf(small, RankedTensorType::get(small.shape, element));
-      }
+      DenseElementsAttr dense = denseValueOf(operand.get());
+      if (!dense)
+        continue;
+      auto none = RankedTensorType::get({}, dense.getElementType());
+      DenseElementsAttr value = dense.isSplat() ? dense.resizeSplat(none) : withoutRepeats(dense);
       auto type = cast<RankedTensorType>(value.getType());
       if (type == operand.get().getType() ||
           !givesSameShape(op, operand.getOperandNumber(), type.getShape()))
@@ -166,7 +140,7 @@ struct ShrinkConstantOperands : RewritePattern {
   }
 };
 
-// select(x != x, c, x) is x if x is a softmax: a row without a maximum is zeros.
+// select(x != x, 0, x) is x if x is a softmax: a row without a maximum is zeros.
 struct DropNanGuard : OpRewritePattern<SelectOp> {
   using OpRewritePattern::OpRewritePattern;
 
@@ -176,10 +150,26 @@ struct DropNanGuard : OpRewritePattern<SelectOp> {
       return failure();
     if (test.getPredicate() != Predicate::ne && test.getPredicate() != Predicate::eq)
       return failure();
-    Value kept = test.getPredicate() == Predicate::ne ? op.getRhs() : op.getLhs();
-    if (kept != test.getLhs() || kept.getType() != op.getType())
+    bool differs = test.getPredicate() == Predicate::ne;
+    Value kept = differs ? op.getRhs() : op.getLhs();
+    if (kept != test.getLhs() || kept.getType() != op.getType() ||
+        scalarOf(differs ? op.getLhs() : op.getRhs()) != 0.0)
       return failure();
     rewriter.replaceOp(op, kept);
+    return success();
+  }
+};
+
+// x ^ a number.
+struct PowerByNumber : OpRewritePattern<PowerOp> {
+  using OpRewritePattern::OpRewritePattern;
+
+  LogicalResult matchAndRewrite(PowerOp op, PatternRewriter &rewriter) const override {
+    auto exponent = scalarOf(op.getRhs());
+    if (!exponent || op.getLhs().getType() != op.getType())
+      return failure();
+    rewriter.replaceOpWithNewOp<PowOp>(op, op.getType(), op.getLhs(),
+                                       rewriter.getF64FloatAttr(*exponent));
     return success();
   }
 };
@@ -196,8 +186,8 @@ struct FoldConstants : llmc::impl::FoldConstantsBase<FoldConstants> {
 } // namespace
 
 void raise::populateFoldConstants(RewritePatternSet &patterns) {
-  patterns.add<EvaluateOnConstants, DropNeutralArithmetic, ShrinkConstantOperands, DropNanGuard>(
-      patterns.getContext());
+  patterns.add<EvaluateOnConstants, DropNeutralArithmetic, ShrinkConstantOperands, DropNanGuard,
+               PowerByNumber>(patterns.getContext());
 }
 
 LogicalResult raise::applyToFixpoint(Operation *op, RewritePatternSet &&patterns) {

@@ -102,20 +102,22 @@ struct FoldViews : llmc::impl::FoldViewsBase<FoldViews> {
 
   LogicalResult run(func::FuncOp func) {
     Parameters parameters(func);
+    Block &block = func.getBody().front();
     bool changed = true;
     while (changed) {
       changed = false;
-      for (unsigned i = 0, n = func.getNumArguments(); i < n; ++i)
-        changed |= foldUses(parameters, func.getArgument(i));
+      for (unsigned i = 0, n = block.getNumArguments(); i < n; ++i)
+        changed |= foldUses(parameters, block.getArgument(i));
       changed |= unifyEqualViews(parameters, func);
+      parameters.commit();
       RewritePatternSet patterns(&getContext());
       populateDropIdentities(patterns);
       populateAbsorbTransposes(patterns);
       if (failed(applyToFixpoint(func, std::move(patterns))))
         return failure();
     }
-    for (unsigned i = 0, n = func.getNumArguments(); i < n; ++i)
-      orderDims(parameters, func.getArgument(i));
+    for (unsigned i = 0, n = block.getNumArguments(); i < n; ++i)
+      orderDims(parameters, block.getArgument(i));
     parameters.eraseUnused();
     return success();
   }

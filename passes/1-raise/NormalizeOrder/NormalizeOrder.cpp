@@ -121,9 +121,17 @@ static void orderArguments(func::FuncOp func) {
   for (Operation &op : func.getBody().front())
     used.insert(op.operand_begin(), op.operand_end());
   SmallVector<BlockArgument> inputs, parameters;
+  bool all = keepsInputs(func->getParentOfType<ModuleOp>());
+  if (all)
+    llvm::copy_if(func.getArguments(), std::back_inserter(inputs),
+                  [](BlockArgument argument) { return !isParameter(argument); });
   for (Value value : used)
-    if (auto argument = dyn_cast<BlockArgument>(value))
-      (isParameter(argument) ? parameters : inputs).push_back(argument);
+    if (auto argument = dyn_cast<BlockArgument>(value)) {
+      if (isParameter(argument))
+        parameters.push_back(argument);
+      else if (!all)
+        inputs.push_back(argument);
+    }
   inputs.append(parameters);
   Parameters(func).reorder(inputs);
 }

@@ -259,7 +259,7 @@ struct RaiseProduct : OpRewritePattern<MatmulOp> {
 struct SeeOneKey : OpRewritePattern<AttentionOp> {
   using OpRewritePattern::OpRewritePattern;
   LogicalResult matchAndRewrite(AttentionOp op, PatternRewriter &rewriter) const override {
-    if (!op.getCausal() || shapeOf(op.getK())[1] != 1)
+    if (!op.getCausal() || op.getWindow() || shapeOf(op.getK())[1] != 1)
       return failure();
     rewriter.modifyOpInPlace(op, [&] { op.setCausal(false); });
     return success();

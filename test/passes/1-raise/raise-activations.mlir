@@ -1,4 +1,4 @@
-// RUN: llmc-opt %s --pass-pipeline='builtin.module(func.func(llmc-raise-gelu))' | FileCheck %s
+// RUN: llmc-opt %s --pass-pipeline='builtin.module(func.func(llmc-raise-activations))' | FileCheck %s
 
 // As GPT-2 writes it.
 // CHECK-LABEL: @tanh_form

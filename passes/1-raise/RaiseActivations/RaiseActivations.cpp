@@ -1,5 +1,5 @@
-// A GELU is recognised by its values, not by one of its many spellings: around
-// every tanh and erf, each expression of one value is sampled and compared.
+// An activation is recognised by its values, not by one of its many spellings:
+// around every tanh, erf and exp, each expression of one value is sampled and compared.
 #include "passes/1-raise/Constants.h"
 #include "passes/1-raise/Passes.h"
 
@@ -12,13 +12,13 @@ using namespace llmc::graph;
 using namespace llmc::raise;
 
 namespace llmc {
-#define GEN_PASS_DEF_RAISEGELU
+#define GEN_PASS_DEF_RAISEACTIVATIONS
 #include "passes/1-raise/Passes.h.inc"
 } // namespace llmc
 
 static constexpr int64_t kPoints = 513;
 static constexpr double kRange = 12, kTolerance = 1e-6;
-static constexpr size_t kReach = 12; // ops above and below a tanh or erf
+static constexpr size_t kReach = 12; // ops above and below a tanh, erf or exp
 
 static double gelu(double x, GeluForm form) {
   double inner = form == GeluForm::erf
@@ -66,16 +66,43 @@ static std::optional<Tensor> sample(Value y, Value x) {
   return known[y];
 }
 
-static std::optional<GeluForm> formOf(const Tensor &y) {
+static double sigmoid(double x) { return 1 / (1 + std::exp(-x)); }
+
+namespace {
+
+struct Activation {
+  double (*function)(double);
+  Value (*build)(OpBuilder &, Location, Value);
+};
+
+template <GeluForm form> double geluOf(double x) { return gelu(x, form); }
+template <GeluForm form> Value buildGelu(OpBuilder &builder, Location loc, Value x) {
+  return GeluOp::create(builder, loc, x.getType(), x, form);
+}
+Value buildSigmoid(OpBuilder &builder, Location loc, Value x) {
+  return SigmoidOp::create(builder, loc, x.getType(), x);
+}
+Value buildSilu(OpBuilder &builder, Location loc, Value x) {
+  return MulOp::create(builder, loc, x.getType(), x, buildSigmoid(builder, loc, x));
+}
+
+// A sigmoid may stand inside the ones before it.
+const Activation activations[] = {
+    {geluOf<GeluForm::tanh>, buildGelu<GeluForm::tanh>},
+    {geluOf<GeluForm::erf>, buildGelu<GeluForm::erf>},
+    {sigmoid, buildSigmoid},
+    {[](double x) { return x * sigmoid(x); }, buildSilu},
+};
+
+} // namespace
+
+static bool computes(const Tensor &y, const Activation &activation) {
   Tensor x = samples();
-  for (GeluForm form : {GeluForm::tanh, GeluForm::erf}) {
-    bool same = true;
-    for (int64_t i = 0; same && i < kPoints; ++i)
-      same = std::abs(y.data[i] - gelu(x.data[i], form)) <= kTolerance * (1 + std::abs(x.data[i]));
-    if (same)
-      return form;
-  }
-  return std::nullopt;
+  for (int64_t i = 0; i < kPoints; ++i)
+    if (!(std::abs(y.data[i] - activation.function(x.data[i])) <=
+          kTolerance * (1 + std::abs(x.data[i]))))
+      return false;
+  return true;
 }
 
 // The elementwise neighbourhood of `core` in one direction, nearest first.
@@ -104,44 +131,39 @@ static SmallVector<Value> valuesBelow(Value core) {
   });
 }
 
+static bool raiseAround(Value core, const Activation &activation) {
+  SmallVector<Value> above = valuesAbove(core);
+  for (Value y : valuesBelow(core))
+    for (Value x : above) {
+      if (x == core || x == y || y.use_empty())
+        continue;
+      auto values = sample(y, x);
+      if (!values || !computes(*values, activation))
+        continue;
+      OpBuilder builder(y.getDefiningOp());
+      y.replaceAllUsesWith(activation.build(builder, y.getLoc(), x));
+      return true;
+    }
+  return false;
+}
+
 namespace {
 
-struct RaiseGelu : llmc::impl::RaiseGeluBase<RaiseGelu> {
+struct RaiseActivations : llmc::impl::RaiseActivationsBase<RaiseActivations> {
   void runOnOperation() override {
     SmallVector<Value> cores;
     getOperation().walk([&](Operation *op) {
-      if (isa<TanhOp, ErfOp>(op))
+      if (isa<TanhOp, ErfOp, ExpOp>(op))
         cores.push_back(op->getResult(0));
     });
     for (Value core : cores)
-      raise(core);
-  }
-
-  static void raise(Value core) {
-    SmallVector<Value> above = valuesAbove(core);
-    for (Value y : valuesBelow(core))
-      for (Value x : above) {
-        if (x == core || x == y)
-          continue;
-        auto values = sample(y, x);
-        auto form = values ? formOf(*values) : std::nullopt;
-        if (!form)
-          continue;
-        OpBuilder builder(y.getDefiningOp());
-        Value raised = GeluOp::create(builder, y.getLoc(), y.getType(), x, *form);
-        y.replaceAllUsesWith(raised);
-        eraseDead(y.getDefiningOp());
-        return;
-      }
-  }
-
-  static void eraseDead(Operation *op) {
-    if (!op || !isOpTriviallyDead(op))
-      return;
-    SmallVector<Value> operands(op->getOperands());
-    op->erase();
-    for (Value operand : operands)
-      eraseDead(operand.getDefiningOp());
+      (void)llvm::any_of(activations,
+                         [&](const Activation &activation) { return raiseAround(core, activation); });
+    // Only now: what one core leaves behind may be another core.
+    for (Operation &op :
+         llvm::make_early_inc_range(llvm::reverse(getOperation().getBody().front())))
+      if (isOpTriviallyDead(&op))
+        op.erase();
   }
 };
 

@@ -1,0 +1,279 @@
+// Around every concatenation, each value is read as a linear function of each
+// value above it; a rotation is recognised by its terms.
+#include "passes/1-raise/Parameters.h"
+#include "passes/1-raise/Passes.h"
+#include "passes/1-raise/Patterns.h"
+#include "passes/1-raise/RaiseRotary/Lanes.h"
+
+using namespace mlir;
+using namespace llmc;
+using namespace llmc::graph;
+using namespace llmc::raise;
+
+namespace llmc {
+#define GEN_PASS_DEF_RAISEROTARY
+#include "passes/1-raise/Passes.h.inc"
+} // namespace llmc
+
+static constexpr size_t kReach = 40; // values above and below a concatenation
+
+namespace {
+
+// cos and sin hold the lanes of their tables, one per pair.
+struct Rotation {
+  SmallVector<TableLane> cos, sin;
+  bool interleaved = false, inverse = false;
+};
+
+// The terms of a lane of a pair: factor own.table * x[lane] + factor other.table * x[other].
+struct PairTerms {
+  Term own, other;
+};
+
+std::optional<PairTerms> pairTermsOf(const Terms &terms, int64_t lane) {
+  if (terms.size() != 2)
+    return std::nullopt;
+  size_t own = terms[0].lane == lane ? 0 : 1;
+  PairTerms pair{terms[own], terms[1 - own]};
+  bool valid = pair.own.lane == lane && pair.other.lane != lane && pair.own.factor == 1 &&
+               std::abs(pair.other.factor) == 1 && pair.own.table.table && pair.other.table.table;
+  return valid ? std::optional(pair) : std::nullopt;
+}
+
+bool isCopy(const Terms &terms, int64_t lane) {
+  return terms.size() == 1 && terms[0].lane == lane && terms[0].factor == 1 &&
+         !terms[0].table.table;
+}
+
+bool isIdentity(const std::vector<Terms> &lanes) {
+  for (auto [lane, terms] : llvm::enumerate(lanes))
+    if (!isCopy(terms, lane))
+      return false;
+  return true;
+}
+
+// The rotation that `lanes` are; `tables` proves that tables are equal.
+std::optional<Rotation> rotationOf(const std::vector<Terms> &lanes, Tables &tables) {
+  int64_t rotated = 0, size = lanes.size();
+  while (rotated < size && lanes[rotated].size() == 2)
+    ++rotated;
+  for (int64_t lane = rotated; lane < size; ++lane)
+    if (!isCopy(lanes[lane], lane))
+      return std::nullopt;
+  int64_t half = rotated / 2;
+  if (half == 0 || rotated % 2)
+    return std::nullopt;
+  Rotation rotation;
+  auto first = pairTermsOf(lanes[0], 0);
+  if (!first)
+    return std::nullopt;
+  rotation.interleaved = half > 1 && first->other.lane == 1;
+  for (int64_t i = 0; i < half; ++i) {
+    int64_t a = rotation.interleaved ? 2 * i : i, b = rotation.interleaved ? a + 1 : i + half;
+    auto up = pairTermsOf(lanes[a], a), down = pairTermsOf(lanes[b], b);
+    if (!up || !down || up->other.lane != b || down->other.lane != a)
+      return std::nullopt;
+    // y[a] = x[a] cos - x[b] sin and y[b] = x[b] cos + x[a] sin, sin up to one sign for all.
+    int relation = tables.relation(up->other.table, down->other.table);
+    if (tables.relation(up->own.table, down->own.table) != 1 ||
+        up->other.factor * relation != -down->other.factor)
+      return std::nullopt;
+    bool inverse = down->other.factor < 0;
+    if (i > 0 && inverse != rotation.inverse)
+      return std::nullopt;
+    rotation.inverse = inverse;
+    rotation.cos.push_back(up->own.table);
+    rotation.sin.push_back(down->other.table);
+  }
+  return rotation;
+}
+
+// Which leading dims of x are batch and rows; the others hold heads.
+struct Layout {
+  size_t batch = 0, rows = 1;
+};
+
+// A table's leading dims aligned with those of x.
+SmallVector<int64_t> alignedShape(Value table, size_t leading) {
+  ArrayRef<int64_t> own = shapeOf(table).drop_back();
+  own = own.take_back(std::min(own.size(), leading));
+  SmallVector<int64_t> shape(leading - own.size(), 1);
+  shape.append(own.begin(), own.end());
+  return shape;
+}
+
+std::optional<Layout> layoutOf(Value x, Value cos, Value sin) {
+  ArrayRef<int64_t> shape = shapeOf(x).drop_back();
+  SmallVector<size_t> varying; // leading dims along which the tables differ
+  SmallVector<int64_t> c = alignedShape(cos, shape.size()), s = alignedShape(sin, shape.size());
+  for (size_t dim = 0; dim < shape.size(); ++dim)
+    if (c[dim] != 1 || s[dim] != 1)
+      varying.push_back(dim);
+  if (shape.size() < 2 || varying.size() > 2 || (varying.size() == 2 && varying[0] != 0))
+    return std::nullopt;
+  if (varying.size() == 2 || (varying.size() == 1 && varying[0] != 0))
+    return Layout{0, varying.back()};
+  // Along at most the first dim: a batch of single rows, or rows in front.
+  for (size_t dim = 1; dim < shape.size(); ++dim)
+    if (shape[dim] == 1)
+      return Layout{0, dim};
+  return varying.empty() ? std::nullopt : std::optional(Layout{1, 0});
+}
+
+class Raiser {
+public:
+  explicit Raiser(func::FuncOp func) : func(func) {}
+
+  void run() {
+    SmallVector<Value> cores;
+    func.walk([&](ConcatOp op) {
+      if (isFloat(op.getResult()))
+        cores.push_back(op.getResult());
+    });
+    for (Value core : cores)
+      raise(core);
+    for (Operation &op : llvm::make_early_inc_range(llvm::reverse(func.getBody().front())))
+      if (isOpTriviallyDead(&op))
+        op.erase();
+  }
+
+private:
+  static bool mayRotate(Operation *op) {
+    return isa_and_nonnull<AddOp, SubOp, MulOp, NegOp, SliceOp, ConcatOp, ReshapeOp>(op);
+  }
+
+  static SmallVector<Value> below(Value core) {
+    llvm::SetVector<Value> found;
+    found.insert(core);
+    for (size_t i = 0; i < found.size() && found.size() < kReach; ++i)
+      for (Operation *user : found[i].getUsers())
+        if (mayRotate(user))
+          found.insert(user->getResult(0));
+    return found.takeVector();
+  }
+  static SmallVector<Value> above(Value y) {
+    llvm::SetVector<Value> found;
+    found.insert(y);
+    for (size_t i = 0; i < found.size() && found.size() < kReach; ++i)
+      if (Operation *op = found[i].getDefiningOp(); mayRotate(op))
+        found.insert(op->operand_begin(), op->operand_end());
+    return found.takeVector();
+  }
+
+  // The widest rotation around `core`: one whose copied lanes are part of it.
+  void raise(Value core) {
+    SmallVector<Value> candidates = below(core);
+    for (Value y : llvm::reverse(candidates)) {
+      if (y.use_empty() || shapeOf(y).size() < 2)
+        continue;
+      for (Value x : above(y))
+        if (x != y && x.getType() == y.getType() && replace(x, y))
+          return;
+    }
+  }
+
+  bool replace(Value x, Value y) {
+    LinearLanes linear(x);
+    if (!linear.isLinear(y))
+      return false;
+    std::vector<Terms> lanes = linear.lanesOf(y);
+    for (Terms &terms : lanes)
+      llvm::erase_if(terms, [](const Term &term) { return term.factor == 0; });
+    if (isIdentity(lanes)) { // by angles of 0
+      y.replaceAllUsesWith(x);
+      return true;
+    }
+    auto rotation = rotationOf(lanes, tables);
+    if (!rotation || dependsOnParameter(rotation->cos[0].table) ||
+        dependsOnParameter(rotation->sin[0].table))
+      return false;
+    Value cos = tables.select(rotation->cos), sin = tables.select(rotation->sin);
+    auto layout = cos && sin ? layoutOf(x, cos, sin) : std::nullopt;
+    if (!layout)
+      return false;
+    y.replaceAllUsesWith(build(x, y, cos, sin, *rotation, *layout));
+    return true;
+  }
+
+  // [batch | 1, rows, half], behind the table so that all layers share it.
+  Value arrangeTable(Value table, Value x, Layout layout) {
+    SmallVector<int64_t> leading = alignedShape(table, shapeOf(x).size() - 1);
+    Value &arranged = arrangedTables[{table.getAsOpaquePointer(), shapeOf(x).size(), layout.batch,
+                                      layout.rows, shapeOf(x)[layout.rows]}];
+    if (arranged)
+      return arranged;
+    OpBuilder builder(func.getContext());
+    builder.setInsertionPointAfterValue(table);
+    Build build(builder, table.getLoc());
+    int64_t half = shapeOf(table).back();
+    Value flat = build.reshape(table, {leading[std::min(layout.batch, layout.rows)],
+                                       leading[std::max(layout.batch, layout.rows)], half});
+    if (layout.rows < layout.batch)
+      flat = build.transpose(flat, {1, 0, 2});
+    arranged = build.broadcast(flat, {leading[layout.batch], shapeOf(x)[layout.rows], half});
+    return arranged;
+  }
+
+  Value build(Value x, Value y, Value cos, Value sin, const Rotation &rotation, Layout layout) {
+    cos = arrangeTable(cos, x, layout);
+    sin = arrangeTable(sin, x, layout);
+    // Both tables of one height: a rotation by equal angles in all batches.
+    int64_t batches = std::max(shapeOf(cos)[0], shapeOf(sin)[0]);
+    OpBuilder builder(y.getDefiningOp());
+    Build build(builder, y.getLoc());
+    for (Value *table : {&cos, &sin})
+      *table = build.broadcast(*table, {batches, shapeOf(*table)[1], shapeOf(*table)[2]});
+    ArrayRef<int64_t> shape = shapeOf(x);
+    SmallVector<int64_t> order{int64_t(layout.batch), int64_t(layout.rows)}, moved, back;
+    for (size_t dim = 0; dim < shape.size(); ++dim)
+      if (dim != layout.batch && dim != layout.rows)
+        order.push_back(dim);
+    int64_t heads = 1;
+    for (int64_t dim : order)
+      moved.push_back(shape[dim]);
+    for (int64_t size : ArrayRef(moved).drop_front(2).drop_back())
+      heads *= size;
+    for (size_t dim = 0; dim < shape.size(); ++dim)
+      back.push_back(llvm::find(order, dim) - order.begin());
+    Value turned = llvm::is_sorted(order) ? x : build.transpose(x, order);
+    turned = build.reshape(turned, {moved[0], moved[1], heads, moved.back()});
+    Value raised = RotaryOp::create(
+        builder, y.getLoc(), turned.getType(), turned, cos, sin,
+        rotation.interleaved ? builder.getUnitAttr() : UnitAttr(),
+        rotation.inverse ? builder.getUnitAttr() : UnitAttr());
+    raised = build.reshape(raised, moved);
+    return llvm::is_sorted(order) ? raised : build.transpose(raised, back);
+  }
+
+  static bool dependsOnParameter(Value value) {
+    llvm::SetVector<Value> behind;
+    behind.insert(value);
+    for (size_t i = 0; i < behind.size(); ++i) {
+      if (isParameter(behind[i]))
+        return true;
+      if (Operation *op = behind[i].getDefiningOp())
+        behind.insert(op->operand_begin(), op->operand_end());
+    }
+    return false;
+  }
+
+  func::FuncOp func;
+  Tables tables;
+  std::map<std::tuple<void *, size_t, size_t, size_t, int64_t>, Value> arrangedTables;
+};
+
+struct RaiseRotary : llmc::impl::RaiseRotaryBase<RaiseRotary> {
+  void runOnOperation() override {
+    if (getOperation().isExternal())
+      return;
+    Raiser(getOperation()).run();
+    // Transposes around a rotation meet those that made the layout.
+    RewritePatternSet patterns(&getContext());
+    populateDropIdentities(patterns);
+    populateAbsorbTransposes(patterns);
+    if (failed(applyToFixpoint(getOperation(), std::move(patterns))))
+      signalPassFailure();
+  }
+};
+
+} // namespace

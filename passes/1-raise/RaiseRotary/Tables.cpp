@@ -1,0 +1,211 @@
+#include "passes/1-raise/RaiseRotary/Lanes.h"
+
+using namespace mlir;
+using namespace llmc;
+using namespace llmc::graph;
+using namespace llmc::raise;
+
+static ArrayRef<int64_t> lanesShape(const TableLane &lane) {
+  return shapeOf(lane.table).take_back(lane.dims);
+}
+
+static int64_t count(ArrayRef<int64_t> shape) {
+  int64_t n = 1;
+  for (int64_t size : shape)
+    n *= size;
+  return n;
+}
+
+// The one operand whose elements `op` maps one by one, if other operands are
+// numbers; nothing for other ops.
+static std::optional<unsigned> mappedOperand(Operation *op) {
+  if (!isElementwise(op) && !isa_and_nonnull<CastOp>(op))
+    return std::nullopt;
+  std::optional<unsigned> mapped;
+  for (OpOperand &operand : op->getOpOperands()) {
+    if (scalarOf(operand.get()) && shapeOf(operand.get()).empty())
+      continue;
+    if (mapped || shapeOf(operand.get()) != shapeOf(op->getResult(0)))
+      return std::nullopt;
+    mapped = operand.getOperandNumber();
+  }
+  return mapped;
+}
+
+// The lane that `lane` is moved from by its op; nothing if that does not move whole lanes.
+static std::optional<TableLane> movedFrom(const TableLane &lane) {
+  Operation *op = lane.table.getDefiningOp();
+  ArrayRef<int64_t> shape = lanesShape(lane);
+  size_t leading = shapeOf(lane.table).size() - lane.dims;
+  if (auto reshape = dyn_cast_or_null<ReshapeOp>(op)) {
+    ArrayRef<int64_t> from = shapeOf(reshape.getOperand());
+    for (size_t dims = 0; dims <= from.size(); ++dims)
+      if (count(from.take_back(dims)) == count(shape) && (dims || from.empty()))
+        return TableLane{reshape.getOperand(), int64_t(dims), lane.lane};
+    return std::nullopt;
+  }
+  // The other two move along one dim: lanes that are one dim.
+  if (lane.dims != 1)
+    return std::nullopt;
+  if (auto slice = dyn_cast_or_null<SliceOp>(op)) {
+    ArrayRef<int64_t> from = shapeOf(slice.getOperand());
+    if (from.take_front(leading) != shapeOf(lane.table).take_front(leading))
+      return std::nullopt;
+    return TableLane{slice.getOperand(), 1,
+                     slice.getStarts().back() + lane.lane * slice.getSteps().back()};
+  }
+  if (auto concat = dyn_cast_or_null<ConcatOp>(op)) {
+    if (concat.getDim() != leading)
+      return std::nullopt;
+    int64_t rest = lane.lane;
+    for (Value part : concat.getInputs()) {
+      if (rest < shapeOf(part).back())
+        return TableLane{part, 1, rest};
+      rest -= shapeOf(part).back();
+    }
+  }
+  return std::nullopt;
+}
+
+Tables::Id Tables::idOf(const TableLane &lane) {
+  DenseElementsAttr dense = denseValueOf(lane.table);
+  return {dense ? dense.getAsOpaquePointer() : lane.table.getAsOpaquePointer(), lane.dims,
+          lane.lane};
+}
+
+// How the lane is made; equal texts are equal numbers.
+std::string Tables::keyOf(const TableLane &lane) {
+  if (auto from = movedFrom(lane))
+    return keyOf(*from);
+  std::string text;
+  llvm::raw_string_ostream out(text);
+  Operation *op = lane.table.getDefiningOp();
+  if (auto mapped = mappedOperand(op)) {
+    out << op->getName() << op->getAttrDictionary() << elementOf(op->getResult(0));
+    for (OpOperand &operand : op->getOpOperands())
+      if (operand.getOperandNumber() != *mapped)
+        out << operand.getOperandNumber() << ":"
+            << llvm::bit_cast<uint64_t>(*scalarOf(operand.get()));
+    out << "(" << keyOf({op->getOperand(*mapped), lane.dims, lane.lane}) << ")";
+    return text;
+  }
+  auto [pointer, dims, index] = idOf(lane);
+  out << pointer << "/" << dims << "/" << index;
+  return text;
+}
+
+int Tables::compare(const TableLane &a, const TableLane &b) {
+  DenseElementsAttr left = denseValueOf(a.table), right = denseValueOf(b.table);
+  if (!left || !right)
+    return keyOf(a) == keyOf(b);
+  int64_t lanes = count(lanesShape(a)), others = count(lanesShape(b));
+  Elements x(left), y(right);
+  if (x.size() / lanes != y.size() / others)
+    return 0;
+  bool equal = true, negative = true;
+  for (int64_t row = 0; (equal || negative) && row < x.size() / lanes; ++row) {
+    double p = x[row * lanes + a.lane], q = y[row * others + b.lane];
+    equal &= p == q;
+    negative &= p == -q;
+  }
+  return equal ? 1 : negative ? -1 : 0;
+}
+
+int Tables::relation(const TableLane &a, const TableLane &b) {
+  Id left = idOf(a), right = idOf(b);
+  if (left == right)
+    return 1;
+  auto [found, added] = relations.try_emplace({left, right}, 0);
+  if (added)
+    found->second = compare(a, b);
+  return found->second;
+}
+
+// Before the lanes were computed or moved, if that is the same op for all.
+static std::optional<SmallVector<TableLane>> pullBack(ArrayRef<TableLane> lanes) {
+  SmallVector<TableLane> from;
+  for (const TableLane &lane : lanes) {
+    auto moved = movedFrom(lane);
+    if (!moved || (!from.empty() && (moved->table != from[0].table || moved->dims != from[0].dims)))
+      return std::nullopt;
+    from.push_back(*moved);
+  }
+  return from;
+}
+
+// A constant of some of the lanes of a constant.
+static Value selectConstant(OpBuilder &builder, DenseElementsAttr dense,
+                            ArrayRef<TableLane> lanes) {
+  Elements elements(dense);
+  int64_t all = count(lanesShape(lanes[0])), rows = elements.size() / all;
+  SmallVector<int64_t> shape(shapeOf(lanes[0].table).drop_back(lanes[0].dims));
+  shape.push_back(lanes.size());
+  Tensor values(std::vector<int64_t>(shape.begin(), shape.end()));
+  for (int64_t row = 0; row < rows; ++row)
+    for (auto [i, lane] : llvm::enumerate(lanes))
+      values.data[row * lanes.size() + i] = elements[row * all + lane.lane];
+  auto type = RankedTensorType::get(shape, dense.getElementType());
+  return ConstantOp::create(builder, lanes[0].table.getLoc(), type, denseOf(values, type));
+}
+
+Value Tables::pull(OpBuilder &builder, ArrayRef<TableLane> lanes) {
+  const TableLane &first = lanes[0];
+  Operation *op = first.table.getDefiningOp();
+  SmallVector<int64_t> shape(shapeOf(first.table).drop_back(first.dims));
+  shape.push_back(lanes.size());
+  Build build(builder, first.table.getLoc());
+  if (DenseElementsAttr dense = denseValueOf(first.table))
+    return selectConstant(builder, dense, lanes);
+  if (auto from = pullBack(lanes)) {
+    Value pulled = pull(builder, *from);
+    return pulled ? build.reshape(pulled, shape) : Value();
+  }
+  if (auto mapped = mappedOperand(op)) {
+    SmallVector<TableLane> from(lanes);
+    for (TableLane &lane : from)
+      lane.table = op->getOperand(*mapped);
+    if (Value pulled = pull(builder, from)) {
+      SmallVector<Value> operands(op->getOperands());
+      operands[*mapped] = pulled;
+      return cloneForTypes(builder, op, operands,
+                           RankedTensorType::get(shape, elementOf(first.table)))
+          ->getResult(0);
+    }
+  }
+  // What is left to do is a slice, evenly spaced.
+  int64_t step = lanes.size() > 1 ? lanes[1].lane - first.lane : 1;
+  for (auto [i, lane] : llvm::enumerate(lanes))
+    if (step < 1 || lane.lane != first.lane + int64_t(i) * step)
+      return {};
+  SmallVector<int64_t> whole = shape;
+  whole.back() = count(lanesShape(first));
+  SmallVector<int64_t> starts(shape.size(), 0), limits = whole, steps(shape.size(), 1);
+  starts.back() = first.lane;
+  limits.back() = lanes.back().lane + 1;
+  steps.back() = step;
+  Value flat = build.reshape(first.table, whole);
+  if (whole == shape)
+    return flat;
+  return SliceOp::create(builder, build.loc, RankedTensorType::get(shape, elementOf(first.table)),
+                         flat, starts, limits, steps);
+}
+
+Value Tables::select(ArrayRef<TableLane> lanes) {
+  std::vector<Id> key;
+  for (const TableLane &lane : lanes) {
+    if (lane.table != lanes[0].table && idOf(lane) != idOf({lanes[0].table, lane.dims, lane.lane}))
+      return {};
+    key.push_back(idOf(lane));
+  }
+  // Right behind the table, so that every later layer may use it; constants in front.
+  Value table = lanes[0].table;
+  OpBuilder builder(table.getContext());
+  if (denseValueOf(table))
+    builder.setInsertionPointToStart(table.getParentBlock());
+  else
+    builder.setInsertionPointAfterValue(table);
+  auto [found, added] = selected.try_emplace(key);
+  if (added)
+    found->second = pull(builder, lanes);
+  return found->second;
+}
