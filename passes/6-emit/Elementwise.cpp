@@ -139,6 +139,17 @@ static void select(Math &m, Operation *, Values in, Results &out) {
   out.push_back(m.select(in[0], in[1], in[2]));
 }
 
+// Toward zero; what the integer cannot hold saturates, NaN is 0.
+static Value toInteger(Math &m, Value x, Type type) {
+  unsigned bits = getElementTypeOrSelf(type).getIntOrFloatBitWidth();
+  Value limit = m.f(std::ldexp(1.0, bits - 1), x), zero = m.f(0, x);
+  Value y = arith::FPToSIOp::create(m.b, m.loc, type,
+                                    m.select(m.less(m.abs(x), limit), x, zero));
+  y = m.select(compareValues(m, graph::Predicate::ge, x, limit), m.i(llvm::maxIntN(bits), y), y);
+  return m.select(compareValues(m, graph::Predicate::le, x, m.neg(limit)),
+                  m.i(llvm::minIntN(bits), y), y);
+}
+
 static void convert(Math &m, Operation *op, Values in, Results &out) {
   Value x = in[0];
   Type from = elementOf(x.getType()), to = getElementTypeOrSelf(op->getResult(0).getType());
@@ -157,7 +168,7 @@ static void convert(Math &m, Operation *op, Values in, Results &out) {
   else if (isFloat(x) && isa<FloatType>(to))
     fromBits < toBits ? make(arith::ExtFOp()) : make(arith::TruncFOp());
   else if (isFloat(x))
-    make(arith::FPToSIOp());
+    out.push_back(toInteger(m, x, type));
   else if (isa<FloatType>(to))
     make(arith::SIToFPOp());
   else

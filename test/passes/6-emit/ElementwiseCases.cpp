@@ -142,7 +142,10 @@ Case makeCast(Random &random) {
   std::string from = drawElement(random), to = drawElement(random);
   auto shape = drawShape(random, 0, 3, 3000);
   FunctionText f;
-  Fill fill = from == "f32" ? Fill::Wide : from == "i64" ? Fill::Ids : Fill::Bits;
+  Fill fill = from == "i64"           ? Fill::Ids
+              : from == "i1"          ? Fill::Bits
+              : draw(random, 0, 1) ? Fill::Wide
+                                      : Fill::Infinite;
   int64_t size = draw(random, 0, 1) ? 2 : int64_t(1) << 50;
   std::string x = f.argument(tensorType(shape, from), fill, -size, size);
   return f.finish("cast " + from + " " + to, {f.op("graph.cast", {x}, {tensorType(shape, to)})});
