@@ -27,6 +27,8 @@ inline constexpr llvm::StringLiteral kStages = "parallel.stages";
 inline constexpr llvm::StringLiteral kLayers = "parallel.layers";
 inline constexpr llvm::StringLiteral kBorder = "parallel.border";
 inline constexpr llvm::StringLiteral kResidual = "parallel.residual";
+// Of an op that looks something up: the dimension that it indexes is not to be cut.
+inline constexpr llvm::StringLiteral kWhole = "parallel.whole";
 inline constexpr llvm::StringLiteral kProcedure = "parallel.procedure";
 inline constexpr llvm::StringLiteral kBackward = "graph.backward";
 inline constexpr llvm::StringLiteral kState = "graph.state";

@@ -1,6 +1,7 @@
 // Phase 3 in pipeline order. The tactics context, expert, sequence and state
 // will stand between and after these, each in a room of its own.
 include "mlir/Pass/PassBase.td"
+include "passes/3-shard/RepeatKvHeads/RepeatKvHeads.td"
 include "passes/3-shard/AssignStages/AssignStages.td"
 include "passes/3-shard/ShardData/ShardData.td"
 include "passes/3-shard/ShardTensor/ShardTensor.td"

@@ -6,8 +6,11 @@
 namespace llmc {
 
 void buildShardPipeline(mlir::OpPassManager &pm) {
-  // The program is one global view without a mesh. Stages come first: they
-  // decide who computes, the other tactics how it is cut there.
+  // The program is one global view, and the mesh is only a wish. Where it has more
+  // ranks than kv heads, heads are repeated while nothing is annotated.
+  pm.addPass(createRepeatKvHeads());
+  // Of the tactics, stages come first: they decide who computes, the others how
+  // it is cut there.
   pm.addPass(createAssignStages());
   // Rows before features: what the data axis leaves whole is all that the
   // tensor axis may cut, and no later tactic may undo it.

@@ -17,9 +17,8 @@ using graph::FactorKind;
 namespace {
 
 enum class Verdict {
-  Cut,      // ends in reductions, or leaves the program in parts, only
-  Whole,    // meets an op that needs the dimension whole, or leaves the program
-  Indivisible, // would be right, but sizes do not divide
+  Cut,   // ends in reductions, or leaves the program in parts, only
+  Whole, // meets an op that needs the dimension whole, or leaves the program
 };
 
 // Follows a cut of one dimension of one value to where it ends.
@@ -30,25 +29,17 @@ public:
   Verdict follow(Value value, int64_t dim) {
     if (!seen.insert({value, dim}).second)
       return Verdict::Cut;
-    Verdict verdict = Verdict::Cut;
-    for (OpOperand &use : value.getUses()) {
-      Operation *user = use.getOwner();
+    for (OpOperand &use : value.getUses())
       // The backward pass mirrors the forward one; it follows.
-      if (user->hasAttr(kBackward))
-        continue;
-      Verdict next = followUse(use, dim);
-      if (next == Verdict::Whole)
-        return next;
-      if (next == Verdict::Indivisible)
-        verdict = next;
-    }
-    return verdict;
+      if (!use.getOwner()->hasAttr(kBackward) && followUse(use, dim) == Verdict::Whole)
+        return Verdict::Whole;
+    return Verdict::Cut;
   }
 
   // The path selects by index along the dimension (it is a vocabulary), or ends
   // in an output: padding does no harm.
   bool mayPad = false;
-  // The size that does not divide.
+  // The major part of a merged dimension, if it does not divide (0 if it does).
   int64_t blockedSize = 0;
 
 private:
@@ -69,25 +60,21 @@ private:
     // A merged dimension is cut along its major factor: heads, not parts of one.
     unsigned factor = dims.front();
     const graph::Factor &info = rule.factors[factor];
-    if (info.kind == FactorKind::Replicated)
+    bool looksUp = rule.offsetFactor == int(factor);
+    if (info.kind == FactorKind::Replicated || (looksUp && user->hasAttr(kWhole)))
       return Verdict::Whole;
     bool divides = info.size % parts == 0;
-    if (!divides && dims.size() > 1) {
+    if (!divides && dims.size() > 1)
       blockedSize = info.size;
-      return Verdict::Indivisible;
-    }
-    mayPad |= rule.offsetFactor == int(factor);
+    mayPad |= looksUp;
     if (info.kind != FactorKind::Parallel)
       return Verdict::Cut;
-    Verdict verdict = Verdict::Cut;
     for (auto [result, tensor] : llvm::zip(user->getResults(), rule.results))
       for (int64_t d = 0; d < int64_t(tensor.size()); ++d)
-        if (!tensor[d].empty() && tensor[d].front() == factor) {
-          Verdict next = follow(result, d);
-          if (next != Verdict::Cut)
-            verdict = next;
-        }
-    return verdict;
+        if (!tensor[d].empty() && tensor[d].front() == factor &&
+            follow(result, d) == Verdict::Whole)
+          return Verdict::Whole;
+    return Verdict::Cut;
   }
 
   // A result of an inference, whose parts are put together outside.
@@ -147,6 +134,7 @@ struct ShardTensor : impl::ShardTensorBase<ShardTensor> {
     if (!ok)
       return signalPassFailure();
     axis.write();
+    getOperation().walk([](Operation *op) { op->removeAttr(kWhole); });
     numConflicts += axis.reportConflicts();
   }
 
@@ -180,14 +168,15 @@ struct ShardTensor : impl::ShardTensorBase<ShardTensor> {
     Verdict verdict = follower.follow(op.getResult(), resultDim);
     if (verdict == Verdict::Whole)
       return success();
+    bool blocked = follower.blockedSize != 0;
     int64_t size = cast<RankedTensorType>(weight.getType()).getDimSize(weightDim);
-    if (verdict == Verdict::Indivisible || (size % parts != 0 && !follower.mayPad)) {
-      int64_t blocked = verdict == Verdict::Indivisible ? follower.blockedSize : size;
+    if (blocked || (size % parts != 0 && !follower.mayPad)) {
+      int64_t shared = blocked ? follower.blockedSize : size;
       InFlightDiagnostic error = op.emitError("has ")
-          << blocked << (verdict == Verdict::Indivisible ? " heads" : " output features")
+          << shared << (blocked ? " heads" : " output features")
           << ", which tp = " << parts << " ranks cannot share; valid sizes of tp are";
-      for (int64_t n = 1; n <= blocked && n <= 64; ++n)
-        if (blocked % n == 0)
+      for (int64_t n = 1; n <= shared && n <= 64; ++n)
+        if (shared % n == 0)
           error << " " << n;
       return error;
     }

@@ -53,6 +53,7 @@ private:
   mlir::LogicalResult addResults();
   mlir::LogicalResult addState(mlir::OpOperand &use, mlir::FlatSymbolRefAttr state);
   mlir::LogicalResult addOutput(mlir::OpOperand &use);
+  bool isFed(mlir::Operation *op);
   bool isFree(mlir::Operation *op);
   mlir::LogicalResult needAll(const Unit &unit);
   mlir::LogicalResult need(Item item, Procedure &user, mlir::Operation *why);
@@ -78,7 +79,7 @@ private:
   llvm::SmallVector<Procedure, 4> procedures;
   llvm::DenseMap<mlir::Operation *, llvm::SmallVector<int64_t>> layers; // of split repeats
   llvm::DenseMap<mlir::Value, llvm::SmallVector<int64_t>> stackedBy;    // of split stacked values
-  llvm::DenseMap<mlir::Operation *, bool> freeOps;
+  llvm::DenseMap<mlir::Operation *, bool> fedOps;
   Shares shares;
 };
 

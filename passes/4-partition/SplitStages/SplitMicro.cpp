@@ -22,23 +22,27 @@ static bool onlyCuts(Operation *op) {
   return true;
 }
 
-// Made from nothing, or in an inference from what every stage is fed: cheaper to
-// make again than to keep or to send.
-bool MicroSplitter::isFree(Operation *op) {
+// Made from nothing, or from what every stage is fed (masks, angles of positions).
+bool MicroSplitter::isFed(Operation *op) {
   if (!op || !isPure(op))
     return false;
   if (op->getNumOperands() == 0)
     return true;
-  if (!split.infer || !(isa<graph::GraphOpInterface>(op) || onlyCuts(op)))
+  if (!isa<graph::GraphOpInterface>(op) && !onlyCuts(op))
     return false;
-  if (auto known = freeOps.find(op); known != freeOps.end())
+  if (auto known = fedOps.find(op); known != fedOps.end())
     return known->second;
-  bool free = llvm::all_of(op->getOperands(), [&](Value operand) {
+  bool fed = llvm::all_of(op->getOperands(), [&](Value operand) {
     auto arg = dyn_cast<BlockArgument>(operand);
     return arg ? bool(micro.getArgAttr(arg.getArgNumber(), kInput))
-               : isFree(operand.getDefiningOp());
+               : isFed(operand.getDefiningOp());
   });
-  return freeOps[op] = free;
+  return fedOps[op] = fed;
+}
+
+// Cheaper to make again than to keep or to send.
+bool MicroSplitter::isFree(Operation *op) {
+  return isFed(op) && (split.infer || op->getNumOperands() == 0);
 }
 
 // The same bytes under another shape.
@@ -263,7 +267,9 @@ LogicalResult MicroSplitter::need(Item item, Procedure &user, Operation *why) {
     return success();
   }
   Operation *op = item.first.getDefiningOp();
-  if (isFree(op)) {
+  // A step keeps for the backward pass what its own stage has made, but sends
+  // nothing that the other stage can make.
+  if (isFree(op) || (isFed(op) && stageOf(op, split.stages) != user.stage)) {
     user.available.insert(item);
     for (Value operand : op->getOperands())
       if (failed(need(normal(operand), user, why)))

@@ -2,6 +2,7 @@
 #include "passes/4-partition/Passes.h"
 
 #include "llvm/ADT/BitVector.h"
+#include "llvm/ADT/MapVector.h"
 
 namespace llmc {
 #define GEN_PASS_DEF_SPLITSTAGES
@@ -110,16 +111,31 @@ LogicalResult SplitStages::markStates(StageSplit &split) {
   return success();
 }
 
-// What a user may give, whether or not a stage reads it: in the model's own order.
+// Adds to the module's list of inputs how they are cut; one that nothing reads is not.
 static void recordInputs(func::FuncOp forward) {
-  Builder b(forward.getContext());
-  SmallVector<Attribute> inputs;
+  ModuleOp module = forward->getParentOfType<ModuleOp>();
+  Builder b(module.getContext());
+  auto entry = [&](Attribute name, Type type, ShardingAttr sharding) -> Attribute {
+    return b.getDictionaryAttr({b.getNamedAttr("name", name),
+                                b.getNamedAttr("type", TypeAttr::get(type)),
+                                b.getNamedAttr("sharding", sharding)});
+  };
+  llvm::MapVector<Attribute, Attribute> inputs; // by name
+  if (auto list = module->getAttrOfType<ArrayAttr>("graph.inputs"))
+    for (auto input : list.getAsRange<DictionaryAttr>()) {
+      Type type = input.getAs<TypeAttr>("type").getValue();
+      inputs[input.get("name")] =
+          entry(input.get("name"), type,
+                ShardingAttr::getReplicated(module.getContext(),
+                                            cast<RankedTensorType>(type).getRank()));
+    }
   for (BlockArgument arg : forward.getArguments())
     if (Attribute name = forward.getArgAttr(arg.getArgNumber(), kInput))
-      inputs.push_back(b.getDictionaryAttr(
-          {b.getNamedAttr("name", name), b.getNamedAttr("type", TypeAttr::get(arg.getType())),
-           b.getNamedAttr("sharding", getSharding(arg))}));
-  forward->getParentOfType<ModuleOp>()->setAttr("graph.inputs", b.getArrayAttr(inputs));
+      inputs[name] = entry(name, arg.getType(), getSharding(arg));
+  SmallVector<Attribute> list;
+  for (auto &[name, input] : inputs)
+    list.push_back(input);
+  module->setAttr("graph.inputs", b.getArrayAttr(list));
 }
 
 void SplitStages::runOnOperation() {

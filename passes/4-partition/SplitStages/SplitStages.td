@@ -13,9 +13,10 @@ def SplitStages : Pass<"llmc-split-stages", "::mlir::ModuleOp"> {
       without operands and reshapes.
       A state used by several stages is held by all of them; each adds its
       share of the gradient, and @update sums the shares over the holders.
+      What follows from inputs alone is made again in every stage that needs it,
+      and never sent.
       Of an inference (`graph.mode`): @forward alone becomes @forward_K; outputs
-      leave the stage that makes them; what follows from inputs alone is made again in
-      every stage that needs it, and never sent; the module's `graph.inputs`
+      leave the stage that makes them; the module's `graph.inputs`
       lists name, type and sharding of all inputs.
       Sums over all parameters count a part where it is owned, and are then
       summed over "pp"; the outputs are those of every stage alike.

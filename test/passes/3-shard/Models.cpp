@@ -49,7 +49,14 @@ private:
   std::string add(const std::string &a, const std::string &b, const Shape &right, const Shape &left);
   std::string reshape(const std::string &x, const Shape &from, const Shape &to);
   std::string attention(const std::string &x);
+  std::string rotate(const std::string &x, int64_t heads);
+  std::string headNorm(const std::string &x, const std::string &name, int64_t heads);
+  std::string mlp(const std::string &x);
   std::string block();
+  void tables();
+
+  // Columns of w_q, w_k and w_v.
+  int64_t columns(int which) const { return which == 0 ? m.width : m.kvWidth(); }
 
   const Model &m;
   int values = 0;
@@ -83,17 +90,18 @@ void Writer::declare(const std::string &name, const Shape &shape, bool stacked) 
 
 // q, k and v as columns of one source a layer.
 void Writer::declareFused() {
-  int64_t width = m.width;
+  int64_t width = m.width, all = width + 2 * m.kvWidth();
   for (int64_t i = 0; i < m.layers; ++i)
-    states << "graph.source @\"src.qkv." << i << "\" : " << type({width, 3 * width})
+    states << "graph.source @\"src.qkv." << i << "\" : " << type({width, all})
            << " {init = #graph.init_kind<zeros>}\n";
   for (int which : m.order) {
-    std::string views, each = m.transposed ? "1, " + std::to_string(3 * width)
-                                           : std::to_string(3 * width) + ", 1";
+    std::string views, each = m.transposed ? "1, " + std::to_string(all)
+                                           : std::to_string(all) + ", 1";
+    int64_t offset = which == 0 ? 0 : width + (which - 1) * m.kvWidth();
     for (int64_t i = 0; i < m.layers; ++i)
       views += (i ? ", " : "") + ("#graph.view<@\"src.qkv." + std::to_string(i) + "\", ") +
-               std::to_string(which * width) + ", [" + each + "]>";
-    state(std::string("w_") + "qkv"[which], {width, width}, true, views);
+               std::to_string(offset) + ", [" + each + "]>";
+    state(std::string("w_") + "qkv"[which], weight(width, columns(which)), true, views);
   }
 }
 
@@ -108,6 +116,12 @@ std::string Writer::norm(const std::string &x, const std::string &name, const st
   if (!m.norm)
     return x;
   std::string y = newValue(), X = type(rows({m.width})), V = type({m.width}), R = type(rows({}));
+  if (m.rms) {
+    body << y << ", " << newValue() << " = graph.rms_norm " << x << ", %" << name << "_s" << end
+         << " {eps = 1.0e-5 : f64} : (" << X << ", " << V << ") -> (" << X << ", " << R
+         << ") loc(\"" << name << "\")\n";
+    return y;
+  }
   body << y << ", " << newValue() << ", " << newValue() << " = graph.layer_norm " << x << ", %" << name
        << "_s" << end << ", %" << name << "_b" << end << " {eps = 1.0e-5 : f64} : (" << X << ", " << V << ", " << V << ") -> ("
        << X << ", " << R << ", " << R << ") loc(\"" << name << "\")\n";
@@ -133,28 +147,85 @@ std::string Writer::reshape(const std::string &x, const Shape &from, const Shape
   return emit("reshape " + x, "(" + type(from) + ") -> " + type(to), "heads");
 }
 
+std::string Writer::rotate(const std::string &x, int64_t heads) {
+  std::string H = type(rows({heads, m.headDim()})), T = type({1, m.sequence, m.headDim() / 2});
+  return emit("rotary " + x + ", %cos_l, %sin_l", "(" + H + ", " + T + ", " + T + ") -> " + H, "rotary");
+}
+
+std::string Writer::headNorm(const std::string &x, const std::string &name, int64_t heads) {
+  std::string y = newValue(), H = type(rows({heads, m.headDim()}));
+  body << y << ", " << newValue() << " = graph.rms_norm " << x << ", %" << name
+       << "_s_l {eps = 1.0e-5 : f64} : (" << H << ", " << type({m.headDim()}) << ") -> (" << H
+       << ", " << type(rows({heads})) << ") loc(\"" << name << "\")\n";
+  return y;
+}
+
 std::string Writer::attention(const std::string &x) {
-  Shape flat = rows({m.width}), split = rows({m.heads, m.width / m.heads});
   std::array<std::string, 3> qkv;
-  for (int which : m.order)
-    qkv[which] = reshape(linear(x, std::string(1, "qkv"[which]), m.width, m.width), flat, split);
-  std::string o = newValue(), H = type(split);
+  for (int which : m.order) {
+    int64_t heads = columns(which) / m.headDim();
+    std::string name(1, "qkv"[which]);
+    std::string y = reshape(linear(x, name, m.width, columns(which)), rows({columns(which)}),
+                            rows({heads, m.headDim()}));
+    if (m.headNorm && which < 2)
+      y = headNorm(y, name + "n", heads);
+    qkv[which] = m.rotary && which < 2 ? rotate(y, heads) : y;
+  }
+  Shape flat = rows({m.width}), split = rows({m.heads, m.headDim()});
+  std::string o = newValue(), H = type(split), K = type(rows({columns(1) / m.headDim(), m.headDim()}));
   body << o << ", " << newValue() << " = graph.attention " << qkv[0] << ", " << qkv[1] << ", "
-       << qkv[2] << " {scale = 0.5 : f64, causal = true} : (" << H << ", " << H << ", " << H
-       << ") -> (" << H << ", " << type(rows({m.heads})) << ") loc(\"attention\")\n";
+       << qkv[2] << (m.masked ? ", %mask_l" : "") << " {scale = 0.5 : f64, causal = true"
+       << (m.window ? ", window = 2 : i64" : "") << ", softcap = " << std::fixed << m.softcap
+       << " : f64} : (" << H << ", " << K << ", " << K
+       << (m.masked ? ", " + tensor({m.batch, 1, 1, m.sequence}, "i1") : "") << ") -> (" << H << ", "
+       << type(rows({m.heads})) << ") loc(\"attention\")\n";
   return linear(reshape(o, split, flat), "o", m.width, m.width);
+}
+
+std::string Writer::mlp(const std::string &x) {
+  std::string F = type(rows({m.hidden})), unary = "(" + F + ") -> " + F,
+              binary = "(" + F + ", " + F + ") -> " + F, up = linear(x, "up", m.width, m.hidden);
+  if (m.gated) {
+    std::string gate = linear(x, "gate", m.width, m.hidden), s = emit("sigmoid " + gate, unary, "silu");
+    up = emit("mul " + emit("mul " + gate + ", " + s, binary, "silu") + ", " + up, binary, "gate");
+  } else {
+    up = emit("gelu " + up + " {form = #graph.gelu_form<tanh>}", unary, "gelu");
+  }
+  return linear(up, "down", m.hidden, m.width);
 }
 
 // One layer from %x; returns what it yields.
 std::string Writer::block() {
   Shape X = rows({m.width});
   std::string x = "%x";
-  auto join = [&](const std::string &branch) { return m.residual ? add(x, branch, X, X) : branch; };
+  auto join = [&](const std::string &branch, const std::string &name) {
+    std::string y = m.postNorm ? norm(branch, name, "_l") : branch;
+    return m.residual ? add(x, y, X, X) : y;
+  };
+  std::string input = x;
   if (m.attention)
-    x = join(attention(norm(x, "n1", "_l")));
-  std::string up = linear(norm(x, "n2", "_l"), "up", m.width, m.hidden), F = type(rows({m.hidden}));
-  up = emit("gelu " + up + " {form = #graph.gelu_form<tanh>}", "(" + F + ") -> " + F, "gelu");
-  return join(linear(up, "down", m.hidden, m.width));
+    x = join(attention(norm(x, "n1", "_l")), "p1");
+  return join(mlp(norm(m.parallel ? input : x, "n2", "_l")), "p2");
+}
+
+// What layers capture: angles of rows, and which keys are words.
+void Writer::tables() {
+  int64_t half = m.headDim() / 2;
+  std::string T = type({1, m.sequence, half}), I = tensor({1, m.sequence, half}, "i64");
+  if (m.rotary) {
+    std::string at = emit("iota {dim = 1 : i64}", "() -> " + I, "positions");
+    std::string angle = emit("cast " + at, "(" + I + ") -> " + T, "positions");
+    body << "%cos = graph.cos " << angle << " : (" << T << ") -> " << T << "\n"
+         << "%sin = graph.sin " << angle << " : (" << T << ") -> " << T << "\n";
+  }
+  if (!m.masked)
+    return;
+  std::string R = tensor(rows({}), "i64"), B = tensor(rows({}), "i1"), S = tensor({}, "i64");
+  body << "%two = graph.constant dense<2> : " << S << "\n";
+  std::string seen = emit("compare %ids, %two {predicate = #graph.predicate<ge>}",
+                          "(" + R + ", " + S + ") -> " + B, "mask");
+  body << "%mask = graph.reshape " << seen << " : (" << B << ") -> "
+       << tensor({m.batch, 1, 1, m.sequence}, "i1") << "\n";
 }
 
 std::string Writer::run() {
@@ -165,8 +236,9 @@ std::string Writer::run() {
     declare("wpe", {m.sequence + 2, width}, false);
   auto norms = [&](const std::string &name, bool stacked) {
     if (m.norm)
-      for (const char *part : {"_s", "_b"})
-        declare(name + part, {width}, stacked);
+      declare(name + "_s", {width}, stacked);
+    if (m.norm && !m.rms)
+      declare(name + "_b", {width}, stacked);
   };
   auto dense = [&](const std::string &name, int64_t in, int64_t out, bool declared = false) {
     if (!declared)
@@ -179,11 +251,20 @@ std::string Writer::run() {
     if (m.fused)
       declareFused();
     for (int which : m.order)
-      dense(std::string(1, "qkv"[which]), width, width, m.fused);
+      dense(std::string(1, "qkv"[which]), width, columns(which), m.fused);
+    for (const char *name : {"qn_s", "kn_s"})
+      if (m.headNorm)
+        declare(name, {m.headDim()}, true);
     dense("o", width, width);
   }
   norms("n2", true);
+  if (m.postNorm && m.attention)
+    norms("p1", true);
+  if (m.postNorm)
+    norms("p2", true);
   dense("up", width, m.hidden);
+  if (m.gated)
+    dense("gate", width, m.hidden);
   dense("down", m.hidden, width);
   norms("nf", false);
   if (!m.tied)
@@ -197,7 +278,9 @@ std::string Writer::run() {
                          "(" + type({m.sequence + 2, width}) + ") -> " + type({m.sequence, width}), "wpe");
     h = add(h, p, rows({width}), {m.sequence, width});
   }
-  std::string result = newValue(), operands, types, inner;
+  if (m.attention)
+    tables();
+  std::string result = newValue(), operands, types, inner, captured, capturedTypes;
   for (auto &[name, shape] : layer) {
     Shape full = shape;
     full.insert(full.begin(), m.layers);
@@ -205,8 +288,20 @@ std::string Writer::run() {
     types += (types.empty() ? "" : ", ") + type(full);
     inner += ", %" + name + "_l: " + type(shape);
   }
+  auto capture = [&](const std::string &name, const std::string &type) {
+    captured += (captured.empty() ? "%" : ", %") + name;
+    capturedTypes += (capturedTypes.empty() ? "" : ", ") + type;
+    inner += ", %" + name + "_l: " + type;
+  };
+  for (const char *name : {"cos", "sin"})
+    if (m.attention && m.rotary)
+      capture(name, type({1, m.sequence, m.headDim() / 2}));
+  if (m.attention && m.masked)
+    capture("mask", tensor({m.batch, 1, 1, m.sequence}, "i1"));
   body << result << " = graph.repeat " << m.layers << " carried(" << h << " : " << X << ") stacked("
-       << operands << " : " << types << ") captured() -> " << X << " {\n^bb0(%x: " << X << inner << "):\n";
+       << operands << " : " << types << ") captured(" << captured
+       << (captured.empty() ? "" : " : " + capturedTypes) << ") -> " << X << " {\n^bb0(%x: " << X
+       << inner << "):\n";
   std::string yielded = block();
   body << "graph.yield " << yielded << " : " << X << "\n} loc(\"layers\")\n";
   std::string last = norm(result, "nf", ""), Y = type(rows({m.vocabulary}));
@@ -217,6 +312,8 @@ std::string Writer::run() {
            "(" + X + ", " + type(rowsOfTable ? Shape{m.vocabulary, width} : Shape{width, m.vocabulary}) +
                ") -> " + Y,
            "head");
+  if (m.softcap > 0)
+    logits = emit("tanh " + logits, "(" + Y + ") -> " + Y, "softcap");
   body << "return " << logits << " : " << Y << "\n";
 
   std::ostringstream text;
@@ -245,6 +342,16 @@ std::string Model::describe() const {
   flag(residual, "residual");
   flag(tied, "tying");
   flag(transposed, "transposed weights");
+  text << ", " << kvHeads << " kv heads";
+  flag(rms, "rms");
+  flag(rotary, "rotary");
+  flag(headNorm, "norms of heads");
+  flag(gated, "gates");
+  flag(parallel, "parallel branches");
+  flag(postNorm, "norms of branches");
+  flag(window, "window");
+  flag(masked, "mask");
+  flag(softcap > 0, "softcap");
   return text.str();
 }
 
@@ -276,6 +383,15 @@ Model drawModel(std::mt19937 &random, const Mesh &mesh) {
   model.residual = random() % 4 != 0;
   model.tied = coin();
   model.transposed = coin();
+  do
+    model.kvHeads = upTo(model.heads);
+  while (model.heads % model.kvHeads != 0);
+  for (bool *later : {&model.rms, &model.rotary, &model.headNorm, &model.gated, &model.parallel,
+                      &model.postNorm, &model.window, &model.masked})
+    *later = coin();
+  model.residual |= model.parallel; // else nothing reads the attention
+  model.rotary &= model.headDim() > 1;
+  model.softcap = coin() ? 2.5 : 0;
   return model;
 }
 

@@ -22,12 +22,25 @@ struct Model {
   int64_t batch = 4, sequence = 5, width = 8, heads = 2, hidden = 12, vocabulary = 11, layers = 2;
   bool attention = true; // else the blocks are an MLP alone
   bool norm = true, bias = true, positions = true, residual = true;
+  // Of later architectures. kv heads are shared by groups of heads (0: as many).
+  int64_t kvHeads = 0;
+  bool rms = false;        // norms are rms_norm
+  bool rotary = false;     // q and k are rotated by tables made outside of the layers
+  bool headNorm = false;   // q and k are normed over a head's dim
+  bool gated = false;      // SwiGLU
+  bool parallel = false;   // attention and MLP read one input
+  bool postNorm = false;   // branches are normed before they are added
+  bool window = false;     // attention sees the last two keys
+  bool masked = false;     // an i1 mask of each row
+  double softcap = 0;      // of scores and logits
   bool tied = true;       // the head is the token table
   bool transposed = false; // weights are written [out, in]
   // q, k and v: the order in which they stand, and whether they are views of one source.
   std::array<int, 3> order = {0, 1, 2};
   bool fused = false;
 
+  int64_t headDim() const { return width / heads; }
+  int64_t kvWidth() const { return (kvHeads ? kvHeads : heads) * headDim(); }
   std::string text() const; // one module with @forward
   std::string describe() const;
 };

@@ -115,3 +115,51 @@ module attributes {parallel.mesh = #parallel.mesh<["dp"=1, "pp"=1, "tp"=2]>} {
     return %1 : tensor<4x8xf32>
   }
 }
+
+// -----
+
+// One kv head is shared by all ranks: its weights stay whole, members of the group are
+// cut. A head's norm is whole on its rank, so that its scale's gradient is partial, as
+// are those of the shared k and v; that of q is cut, not partial.
+module attributes {parallel.mesh = #parallel.mesh<["dp"=1, "pp"=1, "tp"=2]>} {
+  graph.source @s0 : tensor<8x8xf32> {init = #graph.init_kind<normal>, init_std = 0.02 : f64}
+  graph.source @s1 : tensor<8x2xf32> {init = #graph.init_kind<normal>, init_std = 0.02 : f64}
+  graph.source @s2 : tensor<2xf32> {init = #graph.init_kind<ones>}
+  // CHECK: graph.state @q {{.*}}parallel.sharding = #parallel.sharding<[{}, {"tp"}]>
+  graph.state @q : tensor<8x8xf32> parameter views [#graph.view<@s0, 0, [8, 1]>]
+  // CHECK: graph.state @k {{.*}}parallel.sharding = #parallel.sharding<[{}, {}]>
+  graph.state @k : tensor<8x2xf32> parameter views [#graph.view<@s1, 0, [2, 1]>]
+  // CHECK: graph.state @n {{.*}}parallel.sharding = #parallel.sharding<[{}]>
+  graph.state @n : tensor<2xf32> parameter views [#graph.view<@s2, 0, [1]>]
+  // CHECK: graph.state @o {{.*}}parallel.sharding = #parallel.sharding<[{"tp"}, {}]>
+  graph.state @o : tensor<8x8xf32> parameter views [#graph.view<@s0, 0, [8, 1]>]
+  func.func @micro(%x: tensor<1x3x8xf32> {graph.input = "x"}, %c: tensor<1x3x1xf32> {graph.input = "c"},
+                   %wq: tensor<8x8xf32> {graph.state = @q}, %wk: tensor<8x2xf32> {graph.state = @k},
+                   %n: tensor<2xf32> {graph.state = @n}, %wo: tensor<8x8xf32> {graph.state = @o})
+      -> (tensor<1x3x8xf32> {graph.output = "y"}, tensor<2xf32> {graph.output = "dn"}, tensor<1x3x1x2xf32> {graph.output = "dk"}) {
+    %0 = graph.matmul "bsd,de->bse" %x, %wq : (tensor<1x3x8xf32>, tensor<8x8xf32>) -> tensor<1x3x8xf32>
+    %1 = graph.matmul "bsd,de->bse" %x, %wk : (tensor<1x3x8xf32>, tensor<8x2xf32>) -> tensor<1x3x2xf32>
+    %2 = graph.reshape %0 : (tensor<1x3x8xf32>) -> tensor<1x3x4x2xf32>
+    %k = graph.reshape %1 : (tensor<1x3x2xf32>) -> tensor<1x3x1x2xf32>
+    // CHECK: graph.rms_norm
+    // CHECK-SAME: parallel.out = [#parallel.sharding<[{}, {}, {"tp"}, {}]>, #parallel.sharding<[{}, {}, {"tp"}]>]
+    %3, %r = graph.rms_norm %2, %n {eps = 1.0e-6 : f64} : (tensor<1x3x4x2xf32>, tensor<2xf32>) -> (tensor<1x3x4x2xf32>, tensor<1x3x4xf32>)
+    // CHECK: graph.rotary
+    // CHECK-SAME: parallel.in = [#parallel.sharding<[{}, {}, {"tp"}, {}]>, #parallel.sharding<[{}, {}, {}]>, #parallel.sharding<[{}, {}, {}]>]
+    %q = graph.rotary %3, %c, %c : (tensor<1x3x4x2xf32>, tensor<1x3x1xf32>, tensor<1x3x1xf32>) -> tensor<1x3x4x2xf32>
+    // CHECK: graph.attention
+    // CHECK-SAME: parallel.in = [#parallel.sharding<[{}, {}, {"tp"}, {}]>, #parallel.sharding<[{}, {}, {}, {}]>, #parallel.sharding<[{}, {}, {}, {}]>]
+    %o, %lse = graph.attention %q, %k, %k {scale = 1.0 : f64, causal = true} : (tensor<1x3x4x2xf32>, tensor<1x3x1x2xf32>, tensor<1x3x1x2xf32>) -> (tensor<1x3x4x2xf32>, tensor<1x3x4xf32>)
+    %4 = graph.reshape %o : (tensor<1x3x4x2xf32>) -> tensor<1x3x8xf32>
+    // CHECK: rule = "row cut"
+    %5 = graph.matmul "bsd,de->bse" %4, %wo : (tensor<1x3x8xf32>, tensor<8x8xf32>) -> tensor<1x3x8xf32>
+    // CHECK: graph.attention_grad
+    // CHECK-SAME: parallel.out = [#parallel.sharding<[{}, {}, {"tp"}, {}]>, #parallel.sharding<[{}, {}, {}, {}], unreduced = {"tp": sum}>, #parallel.sharding<[{}, {}, {}, {}], unreduced = {"tp": sum}>]
+    %dq, %dk, %dv = graph.attention_grad %o, %q, %k, %k, %o, %lse {scale = 1.0 : f64, causal = true, graph.backward}
+        : (tensor<1x3x4x2xf32>, tensor<1x3x4x2xf32>, tensor<1x3x1x2xf32>, tensor<1x3x1x2xf32>, tensor<1x3x4x2xf32>, tensor<1x3x4xf32>) -> (tensor<1x3x4x2xf32>, tensor<1x3x1x2xf32>, tensor<1x3x1x2xf32>)
+    // CHECK: graph.rms_norm_grad_scale
+    // CHECK-SAME: parallel.out = [#parallel.sharding<[{}], unreduced = {"tp": sum}>]
+    %dn = graph.rms_norm_grad_scale %dq, %2, %r {graph.backward} : (tensor<1x3x4x2xf32>, tensor<1x3x4x2xf32>, tensor<1x3x4xf32>) -> tensor<2xf32>
+    return %5, %dn, %dk : tensor<1x3x8xf32>, tensor<2xf32>, tensor<1x3x1x2xf32>
+  }
+}

@@ -123,3 +123,38 @@ func.func @update(%w: tensor<8x8xf32> {graph.state = @w}, %ws: tensor<3x8x8xf32>
   return %w2, %ws2, %norm : tensor<8x8xf32>, tensor<3x8x8xf32>, tensor<f32>
 }
 }
+
+// -----
+
+// What follows from inputs alone crosses no border: stage 1 makes it again, in
+// its backward pass as well. Stage 0 keeps what it has made.
+// CHECK-LABEL: func.func @forward_0
+// CHECK-SAME: -> (tensor<4x8xf32> {parallel.border = 0 : i64}, tensor<4x8xf32> {parallel.residual = 0 : i64})
+// CHECK: graph.cos
+// CHECK-LABEL: func.func @forward_1
+// CHECK-SAME: %[[X:arg[0-9]*]]: tensor<4x8xf32> {graph.input = "x"
+// CHECK: graph.cos %[[X]]
+// CHECK-LABEL: func.func @backward_0
+// CHECK-NOT: graph.cos
+// CHECK-LABEL: func.func @backward_1
+// CHECK-SAME: %[[X:arg[0-9]*]]: tensor<4x8xf32> {graph.input = "x"
+// CHECK: graph.cos %[[X]]
+module attributes {parallel.mesh = #parallel.mesh<["dp"=1, "pp"=2, "tp"=1]>} {
+graph.source @s : tensor<4x8xf32> {init = #graph.init_kind<zeros>}
+graph.state @w : tensor<4x8xf32> parameter views [#graph.view<@s, 0, [8, 1]>]
+graph.state @g : tensor<4x8xf32> accumulator of @w
+func.func @micro(%x: tensor<4x8xf32> {graph.input = "x"}, %w: tensor<4x8xf32> {graph.state = @w}, %g: tensor<4x8xf32> {graph.state = @g})
+    -> (tensor<4x8xf32> {graph.state = @g}) {
+  %c = graph.cos %x {parallel.stage = 0 : i64} : (tensor<4x8xf32>) -> tensor<4x8xf32>
+  %0 = graph.mul %w, %c {parallel.stage = 0 : i64} : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<4x8xf32>
+  %1 = graph.mul %0, %c {parallel.stage = 1 : i64} : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<4x8xf32>
+  %d1 = graph.mul %1, %c {graph.backward, parallel.stage = 1 : i64} : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<4x8xf32>
+  %d0 = graph.mul %d1, %c {graph.backward, parallel.stage = 0 : i64} : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<4x8xf32>
+  %g1 = graph.add %g, %d0 {graph.backward, parallel.stage = 0 : i64} : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<4x8xf32>
+  return %g1 : tensor<4x8xf32>
+}
+func.func @update(%w: tensor<4x8xf32> {graph.state = @w}, %g: tensor<4x8xf32> {graph.state = @g}) -> (tensor<4x8xf32> {graph.state = @w}) {
+  %0 = graph.sub %w, %g : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<4x8xf32>
+  return %0 : tensor<4x8xf32>
+}
+}
