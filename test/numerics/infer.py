@@ -9,7 +9,8 @@ import sys
 import numpy as np
 
 import onnx_lite
-from harness import DATA, LLMC, Failure, Suite, call, inspect, require
+from harness import (DATA, LLMC, Failure, Suite, below, call, inspect, loss_error, read_oracle,
+                     require)
 
 MODELS = os.path.join(DATA, "models")
 # Largest error, of the largest magnitude of the output.
@@ -102,12 +103,31 @@ class Case:
                 f"{self.worst:8.1e} {self.masked:8.1e}  {equal}")
 
 
+def loss_of(folder, name, mesh):
+    """A config's logits give the loss that PyTorch computed in float64."""
+    data, results = os.path.join(DATA, name), os.path.join(folder, "results")
+    ids, labels = (np.load(os.path.join(data, n + ".npy")) for n in ("input_ids", "labels"))
+    program = os.path.join(folder, "program")
+    call([LLMC, "compile", os.path.join(data, "config.json"), "--infer", "--mesh", mesh,
+          "--dim", "batch={},sequence={}".format(*ids.shape), "-o", program])
+    call([program, "--input", "input_ids=" + os.path.join(data, "input_ids.npy"), "--output", results])
+    logits = np.load(os.path.join(results, "logits.npy")).astype(np.float64)
+    top = logits.max(-1, keepdims=True)
+    logits = logits - top - np.log(np.exp(logits - top).sum(-1, keepdims=True))
+    loss = -np.mean([logits[row, at, labels[row, at]] for row, at in np.argwhere(labels != -100)])
+    return below(loss_error(loss, read_oracle(data)[0]), 1e-6, "error of the loss")
+
+
 def main():
     suite = Suite("infer")
     folders = sorted(os.path.relpath(folder, MODELS) for folder, _, files in os.walk(MODELS)
                      if "model.onnx" in files and "inputs.npz" in files)
     cases = [Case(folder, suffix) for folder in folders for suffix in ("", "_decode")
              if os.path.exists(os.path.join(MODELS, folder, f"inputs{suffix}.npz"))]
+    for name in sorted(os.listdir(DATA)):
+        if all(os.path.exists(os.path.join(DATA, name, f)) for f in ("config.json", "oracle.npz", "labels.npy")):
+            for mesh in MESHES[:2]:
+                suite.run(f"{name}/config.json on {mesh}", loss_of, name, mesh)
     for case in cases:
         for mesh in MESHES:
             suite.run(f"{case.folder}{case.suffix} on {mesh}", case.run, mesh)
