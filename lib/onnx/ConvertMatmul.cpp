@@ -51,9 +51,9 @@ ConvertResult convertGemm(Call &call) {
   if (!shape || !llvm::equal(*shape, graph::shapeOf(out)) || !call.isFloat(2))
     return error("C of shape ", toText(call.shape(2)), " does not broadcast to ",
                  toText(graph::shapeOf(out)));
-  bool vector = call.shape(2).back() == graph::shapeOf(out)[1];
-  for (int64_t d : llvm::ArrayRef<int64_t>(call.shape(2)).drop_back())
-    vector &= d == 1;
+  Shape biasShape = call.shape(2);
+  bool vector = !biasShape.empty() && biasShape.back() == graph::shapeOf(out)[1] &&
+                *countElements(biasShape) == biasShape.back();
   Value bias = call.broadcastable(2, vector ? Role::Bias : Role::Plain);
   if (double beta = call.node.number("beta", 1); beta != 1)
     bias = call.build.mul(bias, call.scalar(beta));

@@ -1,0 +1,18 @@
+// How much ops matter to transformers: those that every file needs, those that some
+// need, and the rest.
+#ifndef LLMC_TEST_CONFORMANCE_CLASSES_H
+#define LLMC_TEST_CONFORMANCE_CLASSES_H
+
+#include <set>
+#include <string>
+
+namespace llmc::test {
+
+enum class Class { Must, Should, Other };
+
+// The class of a case by all the ops in it. No ops: Other.
+Class classOf(const std::set<std::string> &ops);
+
+} // namespace llmc::test
+
+#endif // LLMC_TEST_CONFORMANCE_CLASSES_H

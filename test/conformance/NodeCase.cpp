@@ -1,0 +1,268 @@
+#include "NodeCase.h"
+
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringMap.h"
+
+#include <algorithm>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+using namespace llmc;
+using namespace llmc::test;
+using namespace llmc::onnximport;
+using llmc::support::error;
+using llmc::support::Result;
+namespace fs = std::filesystem;
+
+namespace {
+
+std::string bytesOf(const fs::path &path) {
+  std::ifstream in(path, std::ios::binary);
+  std::ostringstream out;
+  out << in.rdbuf();
+  return out.str();
+}
+
+uint64_t rawBits(const std::string &raw, Element element, int64_t i) {
+  int width = bitWidth(element);
+  uint64_t bits = 0;
+  if (width >= 8)
+    std::memcpy(&bits, raw.data() + i * (width / 8), width / 8);
+  else
+    bits = static_cast<uint8_t>(raw[i * width / 8]) >> (i * width % 8);
+  return bits;
+}
+
+Result<uint64_t> typedBits(const ::onnx::TensorProto &proto, Element element, int64_t i) {
+  int width = bitWidth(element), packed = width < 8 ? 8 / width : 1;
+  auto at = [&](const auto &list, int64_t k) -> Result<uint64_t> {
+    if (k >= list.size())
+      return error("a tensor has too few values");
+    uint64_t bits = 0;
+    auto value = list.Get(k);
+    std::memcpy(&bits, &value, sizeof(value));
+    return bits;
+  };
+  if (element == Element::F32)
+    return at(proto.float_data(), i);
+  if (element == Element::F64)
+    return at(proto.double_data(), i);
+  if (element == Element::I64)
+    return at(proto.int64_data(), i);
+  if (element == Element::U32 || element == Element::U64)
+    return at(proto.uint64_data(), i);
+  auto bits = at(proto.int32_data(), i / packed);
+  return bits ? Result<uint64_t>(*bits >> (i % packed * width)) : bits;
+}
+
+Result<HostTensor> tensorOf(const ::onnx::TensorProto &proto) {
+  auto element = elementOf(proto.data_type());
+  if (!element)
+    return error("tensors of ", elementName(proto.data_type()));
+  HostTensor out(*element, Shape(proto.dims().begin(), proto.dims().end()));
+  const std::string &raw = proto.raw_data();
+  if (!raw.empty() && raw.size() < byteCount(*element, out.size()))
+    return error("a tensor has too few bytes");
+  for (int64_t i = 0, n = out.size(); i < n; ++i) {
+    auto bits = raw.empty() ? typedBits(proto, *element, i) : rawBits(raw, *element, i);
+    if (!bits)
+      return bits.takeError();
+    if (out.isFloat())
+      out.floats[i] = floatOf(*element, *bits);
+    else
+      out.ints[i] = integerOf(*element, *bits);
+  }
+  return out;
+}
+
+Result<HostTensor> readTensor(const fs::path &path) {
+  ::onnx::TensorProto proto;
+  if (!proto.ParseFromString(bytesOf(path)))
+    return error(path.string(), " is no tensor");
+  return tensorOf(proto);
+}
+
+// Small tensors value by value: then they are constants of the graph, as they are in
+// a file that keeps weights outside.
+void hold(::onnx::TensorProto &proto, const HostTensor &tensor) {
+  std::string name = proto.name();
+  proto.Clear();
+  proto.set_name(name);
+  proto.set_data_type(onnxTypeOf(tensor.element));
+  for (int64_t d : tensor.shape)
+    proto.add_dims(d);
+  for (int64_t i = 0, n = tensor.size(); i < n; ++i)
+    switch (tensor.element) {
+    case Element::F32:
+      proto.add_float_data(static_cast<float>(tensor.floats[i]));
+      break;
+    case Element::F64:
+      proto.add_double_data(tensor.floats[i]);
+      break;
+    case Element::I64:
+      proto.add_int64_data(tensor.ints[i]);
+      break;
+    default:
+      proto.add_int32_data(static_cast<int32_t>(tensor.ints[i]));
+    }
+}
+
+bool canHold(const HostTensor &tensor) {
+  return tensor.element == Element::F32 || tensor.element == Element::F64 ||
+         (!tensor.isFloat() && bitWidth(tensor.element) >= 8 && tensor.element != Element::U32 &&
+          tensor.element != Element::U64);
+}
+
+void holdAll(::onnx::GraphProto &graph) {
+  auto change = [](::onnx::TensorProto &proto) {
+    auto tensor = tensorOf(proto);
+    if (tensor && canHold(*tensor) && !proto.raw_data().empty())
+      hold(proto, *tensor);
+  };
+  for (auto &tensor : *graph.mutable_initializer())
+    change(tensor);
+  for (auto &node : *graph.mutable_node())
+    for (auto &attribute : *node.mutable_attribute()) {
+      if (attribute.has_t())
+        change(*attribute.mutable_t());
+      if (attribute.has_g())
+        holdAll(*attribute.mutable_g());
+    }
+}
+
+void collect(const google::protobuf::RepeatedPtrField<::onnx::NodeProto> &nodes,
+             std::set<std::string> &ops) {
+  for (const auto &node : nodes) {
+    ops.insert(node.op_type());
+    for (const auto &attribute : node.attribute())
+      if (attribute.has_g())
+        collect(attribute.g().node(), ops);
+  }
+}
+
+} // namespace
+
+std::set<std::string> NodeCase::ops() const {
+  std::set<std::string> out;
+  collect(model.graph().node(), out);
+  for (const auto &function : model.functions())
+    collect(function.node(), out);
+  return out;
+}
+
+Result<NodeCase> llmc::test::readCase(const std::string &folder) {
+  NodeCase out;
+  out.folder = folder;
+  out.name = fs::path(folder).filename().string();
+  if (!out.model.ParseFromString(bytesOf(fs::path(folder) / "model.onnx")))
+    return error("the model cannot be read");
+  auto graph = out.model.mutable_graph();
+  auto tensorsOnly = [](const auto &values) {
+    return llvm::all_of(values, [](const auto &v) { return v.type().has_tensor_type(); });
+  };
+  if (!tensorsOnly(graph->input()) || !tensorsOnly(graph->output()))
+    return error("sequences, optionals and maps");
+  fs::path data = fs::path(folder) / "test_data_set_0";
+  auto readAll = [&](const char *kind, int count, std::vector<HostTensor> &list) {
+    for (int i = 0; i < count; ++i) {
+      auto tensor = readTensor(data / (kind + std::to_string(i) + ".pb"));
+      if (!tensor)
+        return support::Status(tensor.takeError());
+      list.push_back(std::move(*tensor));
+    }
+    return support::ok();
+  };
+  if (auto s = readAll("input_", graph->input_size(), out.inputs); !s)
+    return s.takeError();
+  if (auto s = readAll("output_", graph->output_size(), out.outputs); !s)
+    return s.takeError();
+  // The graph's declared shapes may be symbols; the data says what they are.
+  for (int i = 0; i < graph->input_size(); ++i) {
+    auto *type = graph->mutable_input(i)->mutable_type()->mutable_tensor_type();
+    type->mutable_shape()->Clear();
+    for (int64_t d : out.inputs[i].shape)
+      type->mutable_shape()->add_dim()->set_dim_value(d);
+  }
+  holdAll(*graph);
+  return out;
+}
+
+std::vector<std::string> llmc::test::caseFolders(const std::string &root) {
+  std::vector<std::string> out;
+  std::error_code code;
+  if (fs::exists(fs::path(root) / "model.onnx", code))
+    out.push_back(root);
+  else
+    for (const auto &entry : fs::directory_iterator(root, code))
+      if (fs::exists(entry.path() / "model.onnx", code))
+        out.push_back(entry.path().string());
+  llvm::sort(out);
+  return out;
+}
+
+//===-- Operands that must be constants ---------------------------------------===//
+
+namespace {
+
+// Which operands of an op give its result a shape or a place.
+const llvm::StringMap<std::set<int>> &shapeOperands() {
+  static const llvm::StringMap<std::set<int>> table = {
+      {"Reshape", {1}},       {"Slice", {1, 2, 3, 4}}, {"Expand", {1}},
+      {"Tile", {1}},          {"Pad", {1, 3}},         {"Range", {0, 1, 2}},
+      {"Squeeze", {1}},       {"Unsqueeze", {1}},      {"ConstantOfShape", {0}},
+      {"Split", {1}},         {"CumSum", {1}},         {"CumProd", {1}},
+      {"Trilu", {1}},         {"TopK", {1}},           {"OneHot", {1}},
+      {"Dropout", {1, 2}},    {"CenterCropPad", {1}},  {"NonZero", {0}},
+      {"Compress", {1}},      {"ReduceSum", {1}},      {"ReduceMean", {1}},
+      {"ReduceMax", {1}},     {"ReduceMin", {1}},      {"ReduceProd", {1}},
+      {"ReduceL1", {1}},      {"ReduceL2", {1}},       {"ReduceLogSum", {1}},
+      {"ReduceLogSumExp", {1}}, {"ReduceSumSquare", {1}}, {"BlackmanWindow", {0}},
+      {"HannWindow", {0}},    {"HammingWindow", {0}},  {"If", {0}},
+      {"Resize", {1, 2, 3}},  {"Upsample", {1}},       {"Loop", {0, 1}},
+      {"DFT", {1, 2}},        {"Col2Im", {1, 2}},      {"AffineGrid", {1}},
+  };
+  return table;
+}
+
+} // namespace
+
+int llmc::test::bakeShapes(NodeCase &test) {
+  auto *graph = test.model.mutable_graph();
+  std::map<std::string, const ::onnx::NodeProto *> producer;
+  for (const auto &node : graph->node())
+    for (const std::string &name : node.output())
+      producer[name] = &node;
+  // Names whose values a shape depends on, back to the graph's inputs.
+  std::vector<std::string> open;
+  std::set<std::string> needed;
+  for (const auto &node : graph->node())
+    if (auto it = shapeOperands().find(node.op_type()); it != shapeOperands().end())
+      for (int i : it->second)
+        if (i < node.input_size() && !node.input(i).empty())
+          open.push_back(node.input(i));
+  while (!open.empty()) {
+    std::string name = open.back();
+    open.pop_back();
+    if (!needed.insert(name).second)
+      continue;
+    // Only the shape of what Shape and Size look at matters.
+    if (auto it = producer.find(name);
+        it != producer.end() && it->second->op_type() != "Shape" && it->second->op_type() != "Size")
+      open.insert(open.end(), it->second->input().begin(), it->second->input().end());
+  }
+  int count = 0;
+  for (int i = graph->input_size(); i-- > 0;) {
+    const std::string name = graph->input(i).name();
+    if (!needed.count(name) || !canHold(test.inputs[i]))
+      continue;
+    auto *initializer = graph->add_initializer();
+    initializer->set_name(name);
+    hold(*initializer, test.inputs[i]);
+    graph->mutable_input()->DeleteSubrange(i, 1);
+    test.inputs.erase(test.inputs.begin() + i);
+    ++count;
+  }
+  return count;
+}

@@ -1,0 +1,37 @@
+// One case of ONNX's node tests: a model, its inputs and what they must give.
+#ifndef LLMC_TEST_CONFORMANCE_NODECASE_H
+#define LLMC_TEST_CONFORMANCE_NODECASE_H
+
+#include "lib/onnx/HostTensor.h"
+#include "lib/support/Error.h"
+#include "onnx-ml.pb.h"
+
+#include <set>
+#include <string>
+#include <vector>
+
+namespace llmc::test {
+
+struct NodeCase {
+  std::string name, folder;
+  ::onnx::ModelProto model;
+  // In the order of the graph's inputs and outputs.
+  std::vector<onnximport::HostTensor> inputs, outputs;
+
+  std::set<std::string> ops() const; // of all nodes, subgraphs and functions included
+};
+
+// Why a case is outside of what tensors of numbers can say, if it is.
+support::Result<NodeCase> readCase(const std::string &folder);
+
+// Folders of cases below `root`, sorted by name.
+std::vector<std::string> caseFolders(const std::string &root);
+
+// Operands of some ops shape the result, so that they must be constants: gives the
+// graph's inputs that are such operands (of any node) their values in the model.
+// Returns how many.
+int bakeShapes(NodeCase &test);
+
+} // namespace llmc::test
+
+#endif // LLMC_TEST_CONFORMANCE_NODECASE_H

@@ -1,0 +1,129 @@
+// llmc-node-cases FOLDER... [--list FILE [--update]] [--only TEXT] [--verbose]
+// Runs ONNX's node tests: import, evaluate, compare. A line for each case that
+// fails, then counts by class of ops. With a list of names, each on it must pass.
+#include "Classes.h"
+#include "RunCase.h"
+
+#include <cstdio>
+#include <cstring>
+#include <fstream>
+#include <map>
+
+using namespace llmc::test;
+
+namespace {
+
+struct Arguments {
+  std::vector<std::string> folders;
+  std::string list, only;
+  bool update = false, verbose = false;
+};
+
+bool parse(int argc, char **argv, Arguments &out) {
+  for (int i = 1; i < argc; ++i) {
+    std::string word = argv[i];
+    if (word == "--update")
+      out.update = true;
+    else if (word == "--verbose")
+      out.verbose = true;
+    else if ((word == "--list" || word == "--only") && i + 1 < argc)
+      (word == "--list" ? out.list : out.only) = argv[++i];
+    else if (word.rfind("--", 0) == 0)
+      return false;
+    else
+      out.folders.push_back(word);
+  }
+  return !out.folders.empty();
+}
+
+bool passes(const Judged &judged) {
+  return judged.verdict == Verdict::Passed || judged.verdict == Verdict::Baked;
+}
+
+std::string oneLine(std::string text) {
+  for (char &c : text)
+    c = c == '\n' ? ' ' : c;
+  return text;
+}
+
+void print(const Judged &judged, bool verbose) {
+  const char *words[] = {"passed", "baked", "FAILED", "unsupported"};
+  if (verbose || judged.verdict == Verdict::Failed)
+    std::printf("%-11s %s%s%s\n", words[static_cast<int>(judged.verdict)], judged.name.c_str(),
+                judged.reason.empty() || passes(judged) ? "" : ": ",
+                passes(judged) ? "" : oneLine(judged.reason).c_str());
+}
+
+void printTable(const std::vector<Judged> &all) {
+  std::map<Class, std::array<int, 4>> counts;
+  std::array<int, 4> total{};
+  for (const Judged &judged : all) {
+    int place = static_cast<int>(judged.verdict);
+    ++counts[classOf(judged.ops)][place];
+    ++total[place];
+  }
+  std::printf("%-24s %8s %8s %8s %8s %8s %12s\n", "ops", "cases", "passed", "plain", "baked",
+              "failed", "unsupported");
+  auto row = [](const char *name, const std::array<int, 4> &n) {
+    std::printf("%-24s %8d %8d %8d %8d %8d %12d\n", name, n[0] + n[1] + n[2] + n[3], n[0] + n[1],
+                n[0], n[1], n[2], n[3]);
+  };
+  row("must", counts[Class::Must]);
+  row("must and should", counts[Class::Should]);
+  row("others", counts[Class::Other]);
+  row("all", total);
+}
+
+std::set<std::string> namesIn(const std::string &path) {
+  std::set<std::string> names;
+  std::ifstream in(path);
+  for (std::string line; std::getline(in, line);)
+    if (!line.empty() && line[0] != '#')
+      names.insert(line);
+  return names;
+}
+
+} // namespace
+
+int main(int argc, char **argv) {
+  Arguments arguments;
+  if (!parse(argc, argv, arguments)) {
+    std::fprintf(stderr, "usage: llmc-node-cases FOLDER... [--list FILE [--update]] [--only TEXT] "
+                         "[--verbose]\n");
+    return 2;
+  }
+  std::vector<Judged> all;
+  for (const std::string &root : arguments.folders)
+    for (const std::string &folder : caseFolders(root)) {
+      if (folder.find(arguments.only) == std::string::npos)
+        continue;
+      all.push_back(judge(folder));
+      print(all.back(), arguments.verbose);
+      std::fflush(stdout);
+    }
+  printTable(all);
+  std::set<std::string> passed;
+  for (const Judged &judged : all)
+    if (passes(judged))
+      passed.insert(judged.name);
+  if (arguments.list.empty())
+    return 0;
+  if (arguments.update) {
+    std::ofstream out(arguments.list);
+    for (const std::string &name : passed)
+      out << name << "\n";
+    return out ? 0 : 1;
+  }
+  int lost = 0;
+  std::set<std::string> listed = namesIn(arguments.list);
+  for (const std::string &name : listed)
+    if (!passed.count(name)) {
+      std::printf("LOST   %s\n", name.c_str());
+      ++lost;
+    }
+  for (const std::string &name : passed)
+    if (!listed.count(name))
+      std::printf("gained %s (run with --update)\n", name.c_str());
+  std::printf("%zu passed, %d failed\n", listed.size() - lost, lost);
+  return lost != 0;
+}
