@@ -55,7 +55,7 @@ def stored_types(folder, name, kind):
     saved = os.path.join(folder, "saved")
     train(program, folder, *inputs(data), "--steps", 0, "--save", saved)
     out = types(os.path.join(saved, "model.safetensors"))
-    require(set(out) == set(stored) and set(out.values()) == {"F32"}, f"saved {out}")
+    require(set(stored) <= set(out) and set(out.values()) == {"F32"}, f"saved {out}")
     first = train(program, folder, *inputs(data), "--steps", 1)
     again = train(program, folder, *inputs(data), "--steps", 1, "--weights", saved)
     for tensor in first:

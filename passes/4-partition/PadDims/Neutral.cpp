@@ -96,6 +96,8 @@ Content Masker::transfer(Operation *op, ArrayRef<Content> in, int64_t resultDim)
         return in[0] == Content::NegInf ? Content::Zero : Content::Unknown;
       })
       .Case([&](graph::NegOp) { return isTame(in[0]) ? in[0] : Content::Unknown; })
+      // Along other dimensions: of zeros zero, of finite numbers finite.
+      .Case([&](graph::ReduceOp) { return isTame(in[0]) ? in[0] : Content::Unknown; })
       .Case([&](graph::SelectOp) { return in[1] == in[2] ? in[1] : Content::Unknown; })
       .Case<graph::CastOp, graph::ReshapeOp, graph::TransposeOp, graph::BroadcastOp,
             graph::SliceOp>([&](auto) { return in[0]; })
@@ -118,8 +120,10 @@ void Masker::mask(Operation *user, unsigned operand, int64_t dim, Content wanted
                                           builder.getI64IntegerAttr(dim),
                                           builder.getI64IntegerAttr(valid),
                                           builder.getF64FloatAttr(number));
+  // A return is part of nothing; what it returns is.
+  Operation *place = value.getDefiningOp() && isa<func::ReturnOp>(user) ? value.getDefiningOp() : user;
   for (StringRef name : {StringRef(kStage), StringRef(kBackward), StringRef(kOrigin)})
-    if (Attribute attr = user->getAttr(name))
+    if (Attribute attr = place->getAttr(name))
       masked->setAttr(name, attr);
   ShardingAttr sharding =
       isa<func::ReturnOp>(user) ? getRequired(user->getOpOperand(operand)) : getSharding(value).getReduced();
