@@ -74,6 +74,22 @@ OwningOpRef<ModuleOp> readModel(MLIRContext &context, const CompileOptions &opti
   return module;
 }
 
+// What a user may give to an inference, in the model's order: phase 1 drops and
+// orders arguments as it needs them.
+static void recordInputs(ModuleOp module) {
+  auto forward = module.lookupSymbol<func::FuncOp>("forward");
+  if (module->hasAttr("graph.inputs") || !forward)
+    return;
+  Builder b(module.getContext());
+  llvm::SmallVector<Attribute> inputs;
+  for (unsigned i = 0; i < forward.getNumArguments(); ++i)
+    if (Attribute name = forward.getArgAttr(i, parallel::kInput))
+      inputs.push_back(b.getDictionaryAttr(
+          {b.getNamedAttr("name", name),
+           b.getNamedAttr("type", TypeAttr::get(forward.getArgumentTypes()[i]))}));
+  module->setAttr("graph.inputs", b.getArrayAttr(inputs));
+}
+
 // What later phases must know that the IR itself does not say.
 static void setAttributes(ModuleOp module, const CompileOptions &options) {
   Builder b(module.getContext());
@@ -91,6 +107,7 @@ static void setAttributes(ModuleOp module, const CompileOptions &options) {
     rows = batch ? std::max<int64_t>(1, batch.getInt()) : 1;
     microBatch = std::max<int64_t>(1, rows / options.dp);
     microBatches = 1;
+    recordInputs(module);
   }
   // The last ones are for those who import the model again to compare with a dump.
   llvm::SmallVector<NamedAttribute> dims;

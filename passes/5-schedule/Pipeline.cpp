@@ -9,6 +9,9 @@ void buildSchedulePipeline(mlir::OpPassManager &pm, const ScheduleOptions &optio
   // Stages are separate functions on local types, layers still folded. Buffers
   // of single layers are needed next, so layers are written out first.
   pm.addPass(createUnrollLayers());
+  // The last ops that are neither kernels nor messages; what they become must be
+  // there when places are given out.
+  pm.addPass(createLowerCollectives());
   // Values become places in buffers and ops become instructions. Nothing
   // before this point knows about memory, nothing after it about values.
   pm.addPass(createBuildProcedures());

@@ -45,10 +45,14 @@ struct ShardData : impl::ShardDataBase<ShardData> {
       auto type = cast<RankedTensorType>(arg.getType());
       if (type.getRank() == 0 || !axis.canCut(arg, 0)) {
         int64_t rows = type.getRank() ? type.getDimSize(0) : 1;
-        func.emitError("input ") << name << " has " << rows << " rows, which " << parts
-                                 << " data-parallel ranks cannot share; the nearest valid sizes are "
-                                 << std::max(parts, rows / parts * parts) << " and "
-                                 << (rows / parts + 1) * parts;
+        int64_t below = rows / parts * parts;
+        auto error = func.emitError("input ")
+                     << name << " has " << rows << " rows, which " << parts
+                     << " data-parallel ranks cannot share; the nearest valid size";
+        if (below)
+          error << "s are " << below << " and " << below + parts;
+        else
+          error << " is " << parts;
         return signalPassFailure();
       }
       axis.cut(arg, 0, name.getValue());

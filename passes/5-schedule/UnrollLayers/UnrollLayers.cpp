@@ -1,6 +1,7 @@
 // Replaces every repeat of a stage by its layers.
 #include "passes/5-schedule/Passes.h"
 
+#include "dialects/graph/Build.h"
 #include "dialects/graph/Repeat.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 
@@ -25,6 +26,30 @@ int64_t firstLayerOf(graph::RepeatOp op) {
   return 0;
 }
 
+// One layer of what single layers were put together to is that layer.
+void skipStacks(func::FuncOp func) {
+  func.walk([](graph::SliceOp slice) {
+    auto concat = slice.getOperand().getDefiningOp<graph::ConcatOp>();
+    if (!concat || concat.getDim() != 0)
+      return;
+    int64_t begin = 0;
+    for (Value part : concat.getInputs()) {
+      if (begin == slice.getStarts()[0] && part.getType() == slice.getType() &&
+          llvm::all_of(slice.getSteps(), [](int64_t step) { return step == 1; })) {
+        slice.replaceAllUsesWith(part);
+        return;
+      }
+      begin += graph::shapeOf(part)[0];
+    }
+  });
+  SmallVector<Operation *> ops;
+  for (Operation &op : llvm::reverse(func.getBody().front()))
+    ops.push_back(&op);
+  for (Operation *op : ops)
+    if (isa<graph::SliceOp, graph::ConcatOp>(op) && op->use_empty())
+      op->erase();
+}
+
 struct UnrollLayers : impl::UnrollLayersBase<UnrollLayers> {
   void runOnOperation() override {
     llvm::SmallVector<graph::RepeatOp> repeats;
@@ -35,6 +60,8 @@ struct UnrollLayers : impl::UnrollLayersBase<UnrollLayers> {
       if (failed(graph::unrollRepeat(builder, op, firstLayerOf(op))))
         return signalPassFailure();
     }
+    for (auto func : getOperation().getOps<func::FuncOp>())
+      skipStacks(func);
   }
 };
 } // namespace

@@ -3,7 +3,8 @@ def UnrollLayers : Pass<"llmc-unroll-layers", "::mlir::ModuleOp"> {
   let description = [{
     Needs: one forward, backward and update function per stage, local types.
     Gives: functions without graph.repeat; stacked operands become slices,
-      stacked results concatenations along the layer dimension.
+      stacked results concatenations along the layer dimension; a slice of a
+      concatenation that is one of its parts is that part.
     Keeps: values, order, bindings.
 
     Up to here the program is flat in depth. From here on it is what a rank

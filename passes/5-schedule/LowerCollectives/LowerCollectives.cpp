@@ -1,0 +1,95 @@
+#include "passes/5-schedule/Passes.h"
+
+#include "dialects/graph/Build.h"
+#include "dialects/parallel/Parallel.h"
+
+#include <numeric>
+
+namespace llmc {
+#define GEN_PASS_DEF_LOWERCOLLECTIVES
+#include "passes/5-schedule/Passes.h.inc"
+
+using namespace mlir;
+namespace {
+
+int64_t product(ArrayRef<int64_t> sizes) {
+  return std::accumulate(sizes.begin(), sizes.end(), int64_t(1), std::multiplies<>());
+}
+
+// Brings dimension `dim` of `value` to the front, or back again.
+Value moveDim(graph::Build &at, Value value, int64_t dim, bool back) {
+  ArrayRef<int64_t> shape = graph::shapeOf(value);
+  SmallVector<int64_t> order(shape.size());
+  std::iota(order.begin(), order.end(), 0);
+  if (back)
+    std::rotate(order.begin(), order.begin() + 1, order.begin() + dim + 1);
+  else
+    std::rotate(order.begin(), order.begin() + dim, order.begin() + dim + 1);
+  SmallVector<int64_t> moved;
+  for (int64_t d : order)
+    moved.push_back(shape[d]);
+  // Dimensions of size 1 change places in name only.
+  ArrayRef<int64_t> passed = back ? shape.slice(1, dim) : shape.take_front(dim);
+  return product(passed) == 1 ? at.reshape(value, moved) : at.transpose(value, order);
+}
+
+void lowerAlong(Operation *op, int64_t dim) {
+  OpBuilder builder(op);
+  graph::Build at(builder, op->getLoc());
+  Value front = moveDim(at, op->getOperand(0), dim, /*back=*/false);
+  auto type = cast<RankedTensorType>(op->getResult(0).getType());
+  SmallVector<int64_t> shape(type.getShape());
+  std::rotate(shape.begin(), shape.begin() + dim, shape.begin() + dim + 1);
+  Operation *copy = builder.clone(*op);
+  copy->setOperand(0, front);
+  copy->setAttr("dim", builder.getI64IntegerAttr(0));
+  copy->getResult(0).setType(RankedTensorType::get(shape, type.getElementType()));
+  op->getResult(0).replaceAllUsesWith(moveDim(at, copy->getResult(0), dim, /*back=*/true));
+  op->erase();
+}
+
+// x[..., offset + i, ...] as rows of x seen as a table: before * size rows of the
+// elements behind `dim`.
+void lowerSlice(parallel::AllSliceOp op) {
+  OpBuilder builder(op);
+  graph::Build at(builder, op.getLoc());
+  Value operand = op.getOperand();
+  ArrayRef<int64_t> shape = graph::shapeOf(operand);
+  int64_t dim = op.getDim(), size = shape[dim], before = product(shape.take_front(dim)),
+          behind = product(shape.drop_front(dim + 1));
+  int64_t part = graph::shapeOf(op.getResult())[dim];
+  Type index = builder.getI64Type();
+  Value offset = parallel::AxisOffsetOp::create(builder, op.getLoc(),
+                                                RankedTensorType::get({}, index), op.getAxes(), part);
+  auto ids = RankedTensorType::get({before, part}, index);
+  Value row = graph::IotaOp::create(builder, op.getLoc(), ids, offset, 1);
+  if (before > 1) {
+    Value first = graph::IotaOp::create(builder, op.getLoc(), ids, Value(), 0);
+    row = at.add(at.mul(first, at.constant(size, index)), row);
+  }
+  Value table = at.reshape(operand, {before * size, behind});
+  Value rows = graph::GatherOp::create(
+      builder, op.getLoc(),
+      RankedTensorType::get({before, part, behind}, graph::elementOf(operand)), table, row, Value());
+  op.getResult().replaceAllUsesWith(at.reshape(rows, graph::shapeOf(op.getResult())));
+  op.erase();
+}
+
+struct LowerCollectives : impl::LowerCollectivesBase<LowerCollectives> {
+  void runOnOperation() override {
+    SmallVector<Operation *> ops;
+    getOperation().walk([&](Operation *op) {
+      if (isa<parallel::AllGatherOp, parallel::ReduceScatterOp, parallel::AllSliceOp>(op))
+        ops.push_back(op);
+    });
+    for (Operation *op : ops) {
+      if (auto slice = dyn_cast<parallel::AllSliceOp>(op))
+        lowerSlice(slice);
+      else if (int64_t dim = op->getAttrOfType<IntegerAttr>("dim").getInt())
+        lowerAlong(op, dim);
+    }
+  }
+};
+
+} // namespace
+} // namespace llmc
