@@ -124,7 +124,7 @@ Case makeLogic(Random &random) {
   std::string bits = tensorType(shape, "i1"), type = tensorType(shape, element);
   std::string x = f.argument(type, fill, -2, 3);
   std::string y = f.argument(tensorType(thinned(random, shape), element), fill, -2, 3);
-  std::string z = f.argument(bits, Fill::Bits);
+  std::string z = f.argument(tensorType(thinned(random, shape), "i1"), Fill::Bits);
   std::string predicate = predicates[draw(random, 0, 5)];
   std::string c =
       f.op("graph.compare", {x, y}, {bits}, "predicate = #graph.predicate<" + predicate + ">");
