@@ -112,7 +112,7 @@ private:
       setRequired(op->getOpOperand(i), shardingOf(context, dims, axes));
     for (auto [i, dims] : llvm::enumerate(rule.results))
       setSharding(op->getResult(i), withUnreduced(shardingOf(context, dims, axes),
-                                                  unreducedOf(rule, axes),
+                                                  unreducedOf(rule, dims, axes),
                                                   unreducedKindOf(rule, axes)));
   }
 
