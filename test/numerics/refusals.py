@@ -112,6 +112,19 @@ def too_large(folder):
     return refused(call([path, "--data", TEXT, "--steps", "1"], check=False), 1, "program: error:", "free")
 
 
+def inference(folder, inputs, words, code=1):
+    """Arrays that do not fit a program of batch 2, sequence 4 and 257 words."""
+    path = os.path.join(folder, "program")
+    compile_model(CONFIG, path, "--infer", "--dim", "batch=2,sequence=4", "--mesh", "2x1x1")
+    flags = ["--output", os.path.join(folder, "results")]
+    for name, value in inputs.items():
+        np.save(os.path.join(folder, name + ".npy"), value)
+        flags += ["--input", f"{name}={folder}/{name}.npy"]
+    message = refused(call([path, *flags], check=False), code, "program: error:", *words)
+    require(not os.path.exists(os.path.join(folder, "results")), "an output was begun")
+    return message
+
+
 suite = Suite("refusals")
 for title, model, flags, words in [
         ("more stages than layers", CONFIG, ["--mesh", "1x8x1"], ["8", "4", "layer"]),
@@ -135,6 +148,25 @@ for flags in [["--zero", "1"], ["--zero", "3"], ["--sequence-parallel", "on"], [
               [flags[0], flags[1], "not built yet"])
 suite.run("not built yet: llmc plan", lambda folder: refused(
     call([LLMC, "plan", CONFIG, "--gpu", "h100", "--gpus", "8"], check=False), 1, "plan", "not built yet"))
+for flags, words in [
+        (["--global-batch", "4"], ["--global-batch is for training", "--dim"]),
+        (["--micro-batch", "2", "--optimizer", "sgd"], ["--micro-batch", "--optimizer is for training"]),
+        (["--schedule", "gpipe"], ["--schedule is for training"]),
+        (["--dim", "batch=3,sequence=4", "--mesh", "2"], ["3", "2", "4"])]:
+    suite.run("inference: " + " ".join(flags), compile_refused, CONFIG, ["--infer", *flags], words)
+suite.run("inference: a dimension without a size", compile_refused, DYNAMO, ["--infer"],
+          ["batch", "sequence", "--dim"])
+suite.run("inference and training", compile_refused, CONFIG, ["--infer", "--train"],
+          ["--train and --infer exclude"], 2)
+ids = np.zeros((2, 4), np.int64)
+for title, inputs, words in [
+        ("no array", {}, ["input_ids", "int64 [2, 4]"]),
+        ("an array of another shape", {"input_ids": ids[:, :3]}, ["[2, 3]", "[2, 4]"]),
+        ("an unknown name and a fraction", {"input_ids": ids + 0.5, "mask": ids},
+         ["2 problems", "no such input", "0.5", "row 0, position 0"]),
+        ("a token outside the vocabulary", {"input_ids": ids + np.arange(4) * 99},
+         ["row 0, position 3", "297", "257 rows"])]:
+    suite.run("inference: " + title, inference, inputs, words)
 suite.run("malformed mesh", compile_refused, CONFIG, ["--mesh", "2xx2"], ["2xx2"], 2)
 suite.run("unknown option", compile_refused, CONFIG, ["--fast", "1"], ["--fast"], 2)
 suite.run("token outside the vocabulary", bad_token)

@@ -111,14 +111,43 @@ LogicalResult SplitStages::markStates(StageSplit &split) {
   return success();
 }
 
+// Rows of the smallest table that `ids` index just as they come, without padding;
+// 0: none does. A row outside of a table would silently be zeros.
+static int64_t rowsIndexedBy(Value ids) {
+  int64_t least = 0;
+  auto take = [&](int64_t rows) { least = rows && (!least || rows < least) ? rows : least; };
+  for (Operation *user : ids.getUsers()) {
+    if (isa<graph::ReshapeOp, ReshardOp>(user))
+      take(rowsIndexedBy(user->getResult(0)));
+    auto gather = dyn_cast<graph::GatherOp>(user);
+    if (!gather || gather.getIds() != ids || gather.getOffset())
+      continue;
+    int64_t rows = cast<RankedTensorType>(gather.getTable().getType()).getDimSize(0);
+    // A cut table may be padded; its state has the rows that mean something.
+    auto table = dyn_cast<BlockArgument>(gather.getTable());
+    auto func = table ? dyn_cast<func::FuncOp>(table.getOwner()->getParentOp()) : func::FuncOp();
+    auto symbol = func ? func.getArgAttrOfType<FlatSymbolRefAttr>(table.getArgNumber(), kState)
+                       : FlatSymbolRefAttr();
+    auto state = symbol ? func->getParentOfType<ModuleOp>().lookupSymbol<graph::StateOp>(
+                              symbol.getAttr())
+                        : graph::StateOp();
+    if (auto valid = state ? state.getValidShape() : std::nullopt)
+      rows = cast<IntegerAttr>((*valid)[0]).getInt();
+    take(rows);
+  }
+  return least;
+}
+
 // Adds to the module's list of inputs how they are cut; one that nothing reads is not.
 static void recordInputs(func::FuncOp forward) {
   ModuleOp module = forward->getParentOfType<ModuleOp>();
   Builder b(module.getContext());
-  auto entry = [&](Attribute name, Type type, ShardingAttr sharding) -> Attribute {
+  auto entry = [&](Attribute name, Type type, ShardingAttr sharding,
+                   int64_t limit = 0) -> Attribute {
     return b.getDictionaryAttr({b.getNamedAttr("name", name),
                                 b.getNamedAttr("type", TypeAttr::get(type)),
-                                b.getNamedAttr("sharding", sharding)});
+                                b.getNamedAttr("sharding", sharding),
+                                b.getNamedAttr("limit", b.getI64IntegerAttr(limit))});
   };
   llvm::MapVector<Attribute, Attribute> inputs; // by name
   if (auto list = module->getAttrOfType<ArrayAttr>("graph.inputs"))
@@ -131,7 +160,7 @@ static void recordInputs(func::FuncOp forward) {
     }
   for (BlockArgument arg : forward.getArguments())
     if (Attribute name = forward.getArgAttr(arg.getArgNumber(), kInput))
-      inputs[name] = entry(name, arg.getType(), getSharding(arg));
+      inputs[name] = entry(name, arg.getType(), getSharding(arg), rowsIndexedBy(arg));
   SmallVector<Attribute> list;
   for (auto &[name, input] : inputs)
     list.push_back(input);

@@ -17,7 +17,8 @@ def SplitStages : Pass<"llmc-split-stages", "::mlir::ModuleOp"> {
       and never sent.
       Of an inference (`graph.mode`): @forward alone becomes @forward_K; outputs
       leave the stage that makes them; the module's `graph.inputs`
-      lists name, type and sharding of all inputs.
+      lists name, type and sharding of all inputs, and how many rows the tables have
+      that an input indexes (`limit`).
       Sums over all parameters count a part where it is owned, and are then
       summed over "pp"; the outputs are those of every stage alike.
     Keeps: all ops of the step, each in exactly one stage (ops of @update that

@@ -179,6 +179,8 @@ LogicalResult PlanWriter::listInputs() {
         input->batch_axes.push_back(mesh.getIndex(axis.getValue()));
       }
     input->default_value = defaultOf({}, name.getValue());
+    if (auto limit = entry.getAs<IntegerAttr>("limit"))
+      input->limit = limit.getInt();
     inputs[input->name] = program.inputs.size();
     program.inputs.push_back(std::move(input));
   }
