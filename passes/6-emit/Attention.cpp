@@ -85,11 +85,10 @@ struct AttentionKernel {
     Value shrink = m.exp(m.sub(carried[0], shift));
     Value sum = m.fma(carried[1], shrink, blockPowers(shift));
     HeadRow::Row o = head.scale(HeadRow::Row(carried.drop_front(2)), shrink);
-    auto added =
-        k.loop(from, to, 1, o, [&](Value j, ValueRange row, SmallVectorImpl<Value> &out) {
-          Value p = k.load(score(k.sub(j, from)), f32);
-          llvm::append_range(out, head.axpy(p, head.load(values, keyStart(query, j)), row));
-        });
+    auto added = k.loop(from, to, 1, o, [&](Value j, ValueRange row, SmallVectorImpl<Value> &out) {
+      Value p = k.load(score(k.sub(j, from)), f32);
+      llvm::append_range(out, head.axpy(p, head.load(values, keyStart(query, j)), row));
+    });
     next.append({largest, sum});
     llvm::append_range(next, added);
   }
@@ -100,12 +99,12 @@ struct AttentionKernel {
     auto [first, limit] = shape.visible(k, query.i);
     SmallVector<Value> init{nothing(), constant(0)};
     llvm::append_range(init, head.zero());
-    auto state = k.loop(first, limit, kKeyBlock, init,
-                        [&, limit = limit](Value from, ValueRange carried,
-                                           SmallVectorImpl<Value> &next) {
-                          Value to = k.min(k.add(from, k.index(kKeyBlock)), limit);
-                          addBlock(query, from, to, carried, next);
-                        });
+    auto state =
+        k.loop(first, limit, kKeyBlock, init,
+               [&, limit = limit](Value from, ValueRange carried, SmallVectorImpl<Value> &next) {
+                 Value to = k.min(k.add(from, k.index(kKeyBlock)), limit);
+                 addBlock(query, from, to, carried, next);
+               });
     Value weight = m.select(isNothing(state[0]), constant(0), m.div(constant(1), state[1]));
     HeadRow::Row o = head.scale(HeadRow::Row(llvm::drop_begin(state, 2)), weight);
     return {o, m.add(state[0], m.log(state[1]))};

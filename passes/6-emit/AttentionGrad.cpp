@@ -68,9 +68,8 @@ struct GradKernel {
     };
     Value scale = splat(constant(shape.scale));
     if (!rule.isPlain()) {
-      places([&](Value at) {
-        k.store(m.mul(load(weights, at), scale), k.address(weights, at, f32));
-      });
+      places(
+          [&](Value at) { k.store(m.mul(load(weights, at), scale), k.address(weights, at, f32)); });
       rule.apply(weights, factors, from, to, query.batch, query.head, query.i);
     }
     places([&](Value at) {
@@ -98,8 +97,8 @@ struct GradKernel {
     query.shift = k.load(k.address(lse, query.place, f32), f32);
     // A row that sees nothing has an lse of -inf, and no weights.
     Value infinity = constant(std::numeric_limits<double>::infinity());
-    Value isNothing = arith::CmpFOp::create(k.b, k.loc, arith::CmpFPredicate::OEQ, query.shift,
-                                            m.neg(infinity));
+    Value isNothing =
+        arith::CmpFOp::create(k.b, k.loc, arith::CmpFPredicate::OEQ, query.shift, m.neg(infinity));
     query.shift = m.select(isNothing, infinity, query.shift);
     auto [first, limit] = shape.visible(k, query.i);
     auto sum =

@@ -143,8 +143,7 @@ static void select(Math &m, Operation *, Values in, Results &out) {
 static Value toInteger(Math &m, Value x, Type type) {
   unsigned bits = getElementTypeOrSelf(type).getIntOrFloatBitWidth();
   Value limit = m.f(std::ldexp(1.0, bits - 1), x), zero = m.f(0, x);
-  Value y = arith::FPToSIOp::create(m.b, m.loc, type,
-                                    m.select(m.less(m.abs(x), limit), x, zero));
+  Value y = arith::FPToSIOp::create(m.b, m.loc, type, m.select(m.less(m.abs(x), limit), x, zero));
   y = m.select(compareValues(m, graph::Predicate::ge, x, limit), m.i(llvm::maxIntN(bits), y), y);
   return m.select(compareValues(m, graph::Predicate::le, x, m.neg(limit)),
                   m.i(llvm::minIntN(bits), y), y);

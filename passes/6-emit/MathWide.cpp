@@ -79,9 +79,7 @@ Value Math::cos(Value x) { return sine(*this, x, 1); }
 // log m = 2 artanh((m - 1) / (m + 1)).
 static Value wideLog(Math &m, Value x) {
   constexpr int64_t kSqrtHalf = 0x3fe6a09e667f3bcd, kOne = 0x3ff0000000000000;
-  auto sub = [&](Value a, Value b) -> Value {
-    return arith::SubIOp::create(m.b, m.loc, a, b);
-  };
+  auto sub = [&](Value a, Value b) -> Value { return arith::SubIOp::create(m.b, m.loc, a, b); };
   Value bits = bitsOf(m, x);
   Value shifted = sub(bits, m.i(kSqrtHalf - kOne, bits));
   Value biased = arith::ShRUIOp::create(m.b, m.loc, shifted, m.i(52, bits));

@@ -127,8 +127,7 @@ struct MatmulKernel {
     auto products = [&](Value kk, ValueRange from, Value mask) {
       SmallVector<Value> right, next;
       for (unsigned j = 0; j < columns; ++j)
-        right.push_back(
-            load(at(b, kk, s.b[1], k.add(column, k.index(j)), s.b[2]), kLanes, mask));
+        right.push_back(load(at(b, kk, s.b[1], k.add(column, k.index(j)), s.b[2]), kLanes, mask));
       for (unsigned r = 0; r < rows; ++r) {
         Value left = load(at(a, k.add(row, k.index(r)), s.a[1], kk, s.a[2]), kLanes, mask);
         for (unsigned j = 0; j < columns; ++j)
@@ -149,9 +148,9 @@ struct MatmulKernel {
                   });
     for (unsigned r = 0; r < rows; ++r)
       for (unsigned j = 0; j < columns; ++j) {
-        Value sum = vector::ReductionOp::create(k.b, k.loc, vector::CombiningKind::ADD,
-                                                sums[r * columns + j],
-                                                arith::FastMathFlags::reassoc);
+        Value sum =
+            vector::ReductionOp::create(k.b, k.loc, vector::CombiningKind::ADD,
+                                        sums[r * columns + j], arith::FastMathFlags::reassoc);
         write(sum, at(c, k.add(row, k.index(r)), s.c[1], k.add(column, k.index(j)), s.c[2]));
       }
   }
@@ -180,12 +179,10 @@ struct MatmulKernel {
                      [&](Value row, unsigned n, Value column) { outerTile(row, n, column, 1, 1); });
     case MatmulForm::Columns:
       Value wide = whole(2 * kLanes), full = whole(kLanes);
-      columns(low, high, zero, wide, 2 * kLanes, [&](Value row, unsigned n, Value column) {
-        outerTile(row, n, column, 2, kLanes);
-      });
-      columns(low, high, wide, full, kLanes, [&](Value row, unsigned n, Value column) {
-        outerTile(row, n, column, 1, kLanes);
-      });
+      columns(low, high, zero, wide, 2 * kLanes,
+              [&](Value row, unsigned n, Value column) { outerTile(row, n, column, 2, kLanes); });
+      columns(low, high, wide, full, kLanes,
+              [&](Value row, unsigned n, Value column) { outerTile(row, n, column, 1, kLanes); });
       Value mask = firstLanes(k.sub(s.n, full));
       return columns(low, high, full, s.n, kLanes, [&](Value row, unsigned n, Value column) {
         outerTile(row, n, column, 1, kLanes, mask);

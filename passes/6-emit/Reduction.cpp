@@ -65,7 +65,7 @@ static Value horizontal(Kernel &k, bool isMax, Value vector) {
   Type element = elementOf(vector.getType());
   bool isFloat = isa<FloatType>(element);
   auto kind = element.isInteger(1) ? vector::CombiningKind::OR
-              : !isMax    ? vector::CombiningKind::ADD
+              : !isMax             ? vector::CombiningKind::ADD
               : isFloat            ? vector::CombiningKind::MAXNUMF
                                    : vector::CombiningKind::MAXSI;
   return vector::ReductionOp::create(k.b, k.loc, kind, vector);
@@ -155,10 +155,10 @@ static Value identity(Kernel &k, bool isMax, Type element, unsigned width) {
   if (isa<FloatType>(element))
     value = k.b.getFloatAttr(element, isMax ? -std::numeric_limits<double>::infinity() : 0.0);
   else
-    value = k.b.getIntegerAttr(element,
-                               isMax && !element.isInteger(1)
-                                   ? APInt::getSignedMinValue(element.getIntOrFloatBitWidth())
-                                   : APInt::getZero(element.getIntOrFloatBitWidth()));
+    value =
+        k.b.getIntegerAttr(element, isMax && !element.isInteger(1)
+                                        ? APInt::getSignedMinValue(element.getIntOrFloatBitWidth())
+                                        : APInt::getZero(element.getIntOrFloatBitWidth()));
   if (width > 1)
     value = DenseElementsAttr::get(cast<VectorType>(type), value);
   return arith::ConstantOp::create(k.b, k.loc, cast<TypedAttr>(value));

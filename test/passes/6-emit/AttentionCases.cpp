@@ -38,8 +38,7 @@ Attention::Attention(Random &random) {
     return;
   bool isFloat = draw(random, 0, 1);
   auto orOne = [&](int64_t size) { return draw(random, 0, 1) ? size : 1; };
-  maskType =
-      tensorType({orOne(batch), orOne(heads), orOne(rows), keys}, isFloat ? "f32" : "i1");
+  maskType = tensorType({orOne(batch), orOne(heads), orOne(rows), keys}, isFloat ? "f32" : "i1");
   if (isFloat)
     maskFill = Fill::Infinite;
 }

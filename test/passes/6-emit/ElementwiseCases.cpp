@@ -133,8 +133,9 @@ Case makeLogic(Random &random) {
     c = f.op("graph.not", {c}, {bits});
   std::string chosen = f.op("graph.select", {c, x, y}, {type});
   std::string converted = f.op("graph.cast", {c}, {tensorType(shape, other)});
-  std::string both = f.op("graph.select", {z, f.op("graph.cast", {chosen}, {f.typeOf(converted)}),
-                                           converted}, {f.typeOf(converted)});
+  std::string both =
+      f.op("graph.select", {z, f.op("graph.cast", {chosen}, {f.typeOf(converted)}), converted},
+           {f.typeOf(converted)});
   return f.finish("logic", {c, chosen, both});
 }
 
@@ -142,10 +143,10 @@ Case makeCast(Random &random) {
   std::string from = drawElement(random), to = drawElement(random);
   auto shape = drawShape(random, 0, 3, 3000);
   FunctionText f;
-  Fill fill = from == "i64"           ? Fill::Ids
-              : from == "i1"          ? Fill::Bits
+  Fill fill = from == "i64"        ? Fill::Ids
+              : from == "i1"       ? Fill::Bits
               : draw(random, 0, 1) ? Fill::Wide
-                                      : Fill::Infinite;
+                                   : Fill::Infinite;
   int64_t size = draw(random, 0, 1) ? 2 : int64_t(1) << 50;
   std::string x = f.argument(tensorType(shape, from), fill, -size, size);
   return f.finish("cast " + from + " " + to, {f.op("graph.cast", {x}, {tensorType(shape, to)})});
@@ -212,7 +213,10 @@ Case makeIndexed(Random &random) {
   if (kind == 1) {
     in.push_back(f.argument(shape, element));
     attributes += ", valid = " + std::to_string(draw(random, 0, shape[dim])) + " : i64, value = " +
-                  (element == "f32" ? "-3.5" : element == "i64" ? "-3.0" : "1.0") + " : f64";
+                  (element == "f32"   ? "-3.5"
+                   : element == "i64" ? "-3.0"
+                                      : "1.0") +
+                  " : f64";
   } else if (kind == 2) {
     in.push_back(f.argument(tensorType(lead, "i64"), Fill::Ids, -1, shape.back() + 2));
     in.push_back(f.argument(lead, element));

@@ -27,8 +27,9 @@ Case makeEmpty(Random &random) {
     r = f.op("graph.reduce", {x()}, {tensorType({0, 3}, element)}, kind + "array<i64: 0>");
     break;
   case 5:
-    r = f.op("graph.pad", {x()}, {tensorType({2, 3, 3}, element)},
-             "low = array<i64: 0, 1, 0>, high = array<i64: 0, 2, 0>, interior = array<i64: 0, 0, 0>");
+    r = f.op(
+        "graph.pad", {x()}, {tensorType({2, 3, 3}, element)},
+        "low = array<i64: 0, 1, 0>, high = array<i64: 0, 2, 0>, interior = array<i64: 0, 0, 0>");
     break;
   case 6:
     r = f.op("graph.gather",
@@ -57,8 +58,7 @@ Case makeEmpty(Random &random) {
     r = f.op("graph.attention",
              {f.argument("tensor<1x3x2x4xf32>"), f.argument("tensor<1x0x2x4xf32>"),
               f.argument("tensor<1x0x2x4xf32>")},
-             {"tensor<1x3x2x4xf32>", "tensor<1x3x2xf32>"},
-             "scale = 1.0 : f64, causal = false");
+             {"tensor<1x3x2x4xf32>", "tensor<1x3x2xf32>"}, "scale = 1.0 : f64, causal = false");
     return f.finish("empty keys", {r + "#0", r + "#1"});
   }
   return f.finish("empty", {r});

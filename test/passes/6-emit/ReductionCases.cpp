@@ -128,8 +128,8 @@ Case makeRmsNorm(Random &random) {
   FunctionText f;
   auto type = tensorType(shape);
   std::string x = f.argument(type), scale = f.argument(tensorType({shape.back()}));
-  std::string r = f.op("graph.rms_norm", {x, scale}, {type, leadingType(shape)},
-                       "eps = 1.0e-6 : f64");
+  std::string r =
+      f.op("graph.rms_norm", {x, scale}, {type, leadingType(shape)}, "eps = 1.0e-6 : f64");
   Case result = f.finish("rms_norm", {r + "#0", r + "#1"});
   if (draw(random, 0, 1))
     result.aliases[0] = 0;
@@ -156,8 +156,9 @@ Case makeRmsNormGradScale(Random &random) {
   FunctionText f;
   std::string dy = f.argument(tensorType(shape)), x = f.argument(tensorType(shape));
   std::string rstd = f.argument(leadingType(shape), Fill::Positive);
-  Case result = f.finish("rms_norm_grad_scale", {f.op("graph.rms_norm_grad_scale", {dy, x, rstd},
-                                                      {tensorType({shape.back()})})});
+  Case result =
+      f.finish("rms_norm_grad_scale",
+               {f.op("graph.rms_norm_grad_scale", {dy, x, rstd}, {tensorType({shape.back()})})});
   result.floor = 0.1; // sums of both signs
   return result;
 }

@@ -184,9 +184,9 @@ static void checkWave(MLIRContext &context, const Function &function, int &passe
 
 void checkUnitsInLastPlace(MLIRContext &context, int &passed, int &failed) {
   static const Function functions[] = {
-      {"exp", std::exp, 1.2},     {"log", std::log, 1.2},   {"tanh", std::tanh, 2},
-      {"erf", std::erf, 1.5},     {"sigmoid", sigmoid, 2.5}, {"sqrt", std::sqrt, 0.5},
-      {"floor", std::floor, 0},   {"ceil", std::ceil, 0},   {"round", std::nearbyint, 0},
+      {"exp", std::exp, 1.2},   {"log", std::log, 1.2},    {"tanh", std::tanh, 2},
+      {"erf", std::erf, 1.5},   {"sigmoid", sigmoid, 2.5}, {"sqrt", std::sqrt, 0.5},
+      {"floor", std::floor, 0}, {"ceil", std::ceil, 0},    {"round", std::nearbyint, 0},
   };
   for (const Function &function : functions)
     checkUnary(context, function, passed, failed);
