@@ -130,6 +130,10 @@ ConvertFunction findMicrosoftAttentionConverter(llvm::StringRef op);
 
 // Converts a node by its converter; the results know their element types.
 ConvertResult convertCall(Call &call);
+// The same where all operands are known: so are the results.
+ConvertResult foldByEvaluation(const Node &node, llvm::ArrayRef<const Operand *> operands,
+                               const Model &model, Parameters &parameters,
+                               mlir::MLIRContext *context);
 
 inline ConvertResult single(mlir::Value value) { return std::vector<Operand>{value}; }
 

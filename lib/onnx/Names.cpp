@@ -213,6 +213,11 @@ ConvertResult Names::convert(const Node &node) {
     return s.takeError();
   if (folded)
     return std::move(*folded);
+  bool allKnown = !pointers.empty();
+  for (const Operand *operand : pointers)
+    allKnown &= !operand || std::holds_alternative<Known>(*operand);
+  if (allKnown)
+    return foldByEvaluation(node, pointers, model_, parameters_, builder_.getContext());
   return convertCall(call);
 }
 

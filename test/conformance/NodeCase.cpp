@@ -77,56 +77,34 @@ Result<HostTensor> tensorOf(const ::onnx::TensorProto &proto) {
   return out;
 }
 
-Result<HostTensor> readTensor(const fs::path &path) {
-  ::onnx::TensorProto proto;
+Result<HostTensor> readTensor(const fs::path &path, ::onnx::TensorProto &proto) {
   if (!proto.ParseFromString(bytesOf(path)))
     return error(path.string(), " is no tensor");
   return tensorOf(proto);
 }
 
-// Small tensors value by value: then they are constants of the graph, as they are in
-// a file that keeps weights outside.
-void hold(::onnx::TensorProto &proto, const HostTensor &tensor) {
-  std::string name = proto.name();
-  proto.Clear();
-  proto.set_name(name);
-  proto.set_data_type(onnxTypeOf(tensor.element));
-  for (int64_t d : tensor.shape)
-    proto.add_dims(d);
-  for (int64_t i = 0, n = tensor.size(); i < n; ++i)
-    switch (tensor.element) {
-    case Element::F32:
-      proto.add_float_data(static_cast<float>(tensor.floats[i]));
-      break;
-    case Element::F64:
-      proto.add_double_data(tensor.floats[i]);
-      break;
-    case Element::I64:
-      proto.add_int64_data(tensor.ints[i]);
-      break;
-    default:
-      proto.add_int32_data(static_cast<int32_t>(tensor.ints[i]));
-    }
-}
-
-bool canHold(const HostTensor &tensor) {
-  return tensor.element == Element::F32 || tensor.element == Element::F64 ||
-         (!tensor.isFloat() && bitWidth(tensor.element) >= 8 && tensor.element != Element::U32 &&
-          tensor.element != Element::U64);
+// Small floats value by value: then they are constants of the graph, not weights
+// that are read in place.
+void hold(::onnx::TensorProto &proto) {
+  auto tensor = tensorOf(proto);
+  bool wide = tensor && (tensor->element == Element::F32 || tensor->element == Element::F64);
+  if (!wide || proto.raw_data().empty())
+    return;
+  proto.clear_raw_data();
+  for (double value : tensor->floats)
+    if (tensor->element == Element::F32)
+      proto.add_float_data(static_cast<float>(value));
+    else
+      proto.add_double_data(value);
 }
 
 void holdAll(::onnx::GraphProto &graph) {
-  auto change = [](::onnx::TensorProto &proto) {
-    auto tensor = tensorOf(proto);
-    if (tensor && canHold(*tensor) && !proto.raw_data().empty())
-      hold(proto, *tensor);
-  };
   for (auto &tensor : *graph.mutable_initializer())
-    change(tensor);
+    hold(tensor);
   for (auto &node : *graph.mutable_node())
     for (auto &attribute : *node.mutable_attribute()) {
       if (attribute.has_t())
-        change(*attribute.mutable_t());
+        hold(*attribute.mutable_t());
       if (attribute.has_g())
         holdAll(*attribute.mutable_g());
     }
@@ -152,6 +130,24 @@ std::set<std::string> NodeCase::ops() const {
   return out;
 }
 
+// Makes an input a constant of the graph.
+static void bake(NodeCase &test, int input) {
+  auto *graph = test.model.mutable_graph();
+  auto *initializer = graph->add_initializer();
+  *initializer = test.stored[input];
+  initializer->set_name(graph->input(input).name());
+  hold(*initializer);
+  graph->mutable_input()->DeleteSubrange(input, 1);
+  test.inputs.erase(test.inputs.begin() + input);
+  test.stored.erase(test.stored.begin() + input);
+}
+
+std::set<std::string> llmc::test::opsOf(const std::string &folder) {
+  NodeCase test;
+  test.model.ParseFromString(bytesOf(fs::path(folder) / "model.onnx"));
+  return test.ops();
+}
+
 Result<NodeCase> llmc::test::readCase(const std::string &folder) {
   NodeCase out;
   out.folder = folder;
@@ -167,10 +163,13 @@ Result<NodeCase> llmc::test::readCase(const std::string &folder) {
   fs::path data = fs::path(folder) / "test_data_set_0";
   auto readAll = [&](const char *kind, int count, std::vector<HostTensor> &list) {
     for (int i = 0; i < count; ++i) {
-      auto tensor = readTensor(data / (kind + std::to_string(i) + ".pb"));
+      ::onnx::TensorProto proto;
+      auto tensor = readTensor(data / (kind + std::to_string(i) + ".pb"), proto);
       if (!tensor)
         return support::Status(tensor.takeError());
       list.push_back(std::move(*tensor));
+      if (&list == &out.inputs)
+        out.stored.push_back(std::move(proto));
     }
     return support::ok();
   };
@@ -178,13 +177,17 @@ Result<NodeCase> llmc::test::readCase(const std::string &folder) {
     return s.takeError();
   if (auto s = readAll("output_", graph->output_size(), out.outputs); !s)
     return s.takeError();
-  // The graph's declared shapes may be symbols; the data says what they are.
+  // The declared shapes may be symbols; the data says what they are.
   for (int i = 0; i < graph->input_size(); ++i) {
     auto *type = graph->mutable_input(i)->mutable_type()->mutable_tensor_type();
     type->mutable_shape()->Clear();
     for (int64_t d : out.inputs[i].shape)
       type->mutable_shape()->add_dim()->set_dim_value(d);
   }
+  // What has no elements is known: it needs no input.
+  for (int i = graph->input_size(); i-- > 0;)
+    if (out.inputs[i].size() == 0)
+      bake(out, i);
   holdAll(*graph);
   return out;
 }
@@ -254,14 +257,9 @@ int llmc::test::bakeShapes(NodeCase &test) {
   }
   int count = 0;
   for (int i = graph->input_size(); i-- > 0;) {
-    const std::string name = graph->input(i).name();
-    if (!needed.count(name) || !canHold(test.inputs[i]))
+    if (!needed.count(graph->input(i).name()))
       continue;
-    auto *initializer = graph->add_initializer();
-    initializer->set_name(name);
-    hold(*initializer, test.inputs[i]);
-    graph->mutable_input()->DeleteSubrange(i, 1);
-    test.inputs.erase(test.inputs.begin() + i);
+    bake(test, i);
     ++count;
   }
   return count;

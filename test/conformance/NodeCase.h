@@ -17,9 +17,13 @@ struct NodeCase {
   ::onnx::ModelProto model;
   // In the order of the graph's inputs and outputs.
   std::vector<onnximport::HostTensor> inputs, outputs;
+  std::vector<::onnx::TensorProto> stored; // the inputs, as the data holds them
 
   std::set<std::string> ops() const; // of all nodes, subgraphs and functions included
 };
+
+// The same for a case that cannot be read.
+std::set<std::string> opsOf(const std::string &folder);
 
 // Why a case is outside of what tensors of numbers can say, if it is.
 support::Result<NodeCase> readCase(const std::string &folder);

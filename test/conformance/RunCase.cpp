@@ -117,6 +117,7 @@ Judged llmc::test::judge(const std::string &folder) {
   if (!test) {
     out.verdict = Verdict::Unsupported;
     out.reason = test.message();
+    out.ops = opsOf(folder);
     return out;
   }
   out.ops = test->ops();

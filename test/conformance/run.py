@@ -1,0 +1,73 @@
+#!/usr/bin/env python3
+"""The node tests of ONNX: import, evaluate, compare with the suite's own outputs.
+
+usage: run.py [--full] [--update] [--only TEXT]
+
+The data is that of one release, taken from its wheel with pip into build/ once.
+Without it (no network) the cases count as skipped. passed.txt lists the cases that
+pass; a name that is lost fails, --update writes the list anew.
+"""
+import argparse
+import os
+import pathlib
+import subprocess
+import sys
+import zipfile
+
+HERE = pathlib.Path(__file__).resolve().parent
+BUILD = pathlib.Path(os.environ.get("LLMC_BUILD", HERE.parent.parent / "build"))
+RELEASE = "onnx==1.22.0"  # the last that holds the data of the node tests
+INSIDE = "onnx/backend/test/data/node/"
+LIST = HERE / "passed.txt"
+SAMPLE, SEED = 150, 5  # cases that also run as compiled programs
+
+
+def fetch():
+    """The folder of the cases, or None and why not."""
+    given = os.environ.get("LLMC_NODE_CASES")
+    if given:
+        return pathlib.Path(given), ""
+    folder = BUILD / "node-cases"
+    if (folder / "complete").exists():
+        return folder / INSIDE, ""
+    folder.mkdir(parents=True, exist_ok=True)
+    pip = [sys.executable, "-m", "pip", "download", "-q", "--no-deps", "--only-binary=:all:",
+           "--disable-pip-version-check", "-d", str(folder), RELEASE]
+    # Any platform's wheel has the data.
+    pip[4:4] = ["--python-version", "3.12", "--platform", "manylinux_2_28_x86_64",
+                "--platform", "manylinux2014_x86_64"]
+    try:
+        done = subprocess.run(pip, capture_output=True, text=True, timeout=300)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return None, str(error)
+    wheels = sorted(folder.glob("onnx-*.whl"))
+    if done.returncode or not wheels:
+        return None, (done.stderr.strip().splitlines() or ["pip failed"])[-1]
+    with zipfile.ZipFile(wheels[0]) as wheel:
+        wheel.extractall(folder, [n for n in wheel.namelist() if n.startswith(INSIDE)])
+    wheels[0].unlink()
+    (folder / "complete").touch()
+    return folder / INSIDE, ""
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--full", action="store_true", help="accepted; all cases run always")
+    parser.add_argument("--update", action="store_true", help="write passed.txt anew")
+    parser.add_argument("--only", default="", help="cases whose folder contains this")
+    arguments = parser.parse_args()
+    cases, problem = fetch()
+    if cases is None:
+        listed = sum(1 for line in LIST.read_text().splitlines() if line)
+        print(f"{RELEASE} could not be downloaded ({problem}): its cases are skipped")
+        print(f"0 passed, 0 failed, {listed} skipped")
+        return 0
+    program = [str(BUILD / "bin" / "llmc-node-cases"), str(cases)]
+    if arguments.only:
+        return subprocess.run([*program, "--only", arguments.only, "--verbose"]).returncode
+    program += ["--list", str(LIST)] + (["--update"] if arguments.update else [])
+    return subprocess.run(program).returncode
+
+
+if __name__ == "__main__":
+    sys.exit(main())
