@@ -50,23 +50,21 @@ void order(Box &box) {
   }
 }
 
-template <class S, class T>
-void convert(const std::byte *from, int64_t fromStride, T *to, int64_t toStride, int64_t count) {
-  for (int64_t i = 0; i < count; ++i) {
+// `decode` makes a number of an S as the file has it.
+template <class S, class T, class F>
+void convert(const std::byte *from, int64_t fromStride, T *to, int64_t toStride, int64_t count,
+             F decode) {
+  auto one = [&](int64_t source, int64_t target) {
     S value;
-    std::memcpy(&value, from + i * fromStride * int64_t(sizeof(S)), sizeof value);
-    to[i * toStride] = static_cast<T>(value);
-  }
-}
-
-template <float (*toFloat)(uint16_t), class T>
-void convertHalf(const std::byte *from, int64_t fromStride, T *to, int64_t toStride,
-                 int64_t count) {
-  for (int64_t i = 0; i < count; ++i) {
-    uint16_t bits;
-    std::memcpy(&bits, from + i * fromStride * 2, sizeof bits);
-    to[i * toStride] = static_cast<T>(toFloat(bits));
-  }
+    std::memcpy(&value, from + source * int64_t(sizeof(S)), sizeof value);
+    to[target] = static_cast<T>(decode(value));
+  };
+  if (fromStride == 1 && toStride == 1) // a loop that vectorises
+    for (int64_t i = 0; i < count; ++i)
+      one(i, i);
+  else
+    for (int64_t i = 0; i < count; ++i)
+      one(i * fromStride, i * toStride);
 }
 
 template <class T>
@@ -140,13 +138,17 @@ private:
             int64_t count) {
     switch (tensor.type) {
     case ElementType::F16:
-      return convertHalf<support::halfToFloat>(from, fromStride, into, intoStride, count);
+      return convert<uint16_t>(from, fromStride, into, intoStride, count,
+                               [](uint16_t bits) { return support::halfToFloat(bits); });
     case ElementType::BF16:
-      return convertHalf<support::bfloatToFloat>(from, fromStride, into, intoStride, count);
+      return convert<uint16_t>(from, fromStride, into, intoStride, count,
+                               [](uint16_t bits) { return support::bfloatToFloat(bits); });
     case ElementType::F32:
-      return convert<float>(from, fromStride, into, intoStride, count);
+      return convert<float>(from, fromStride, into, intoStride, count,
+                            [](float value) { return value; });
     case ElementType::F64:
-      return convert<double>(from, fromStride, into, intoStride, count);
+      return convert<double>(from, fromStride, into, intoStride, count,
+                             [](double value) { return value; });
     default:
       for (int64_t i = 0; i < count; ++i)
         into[i * intoStride] = static_cast<T>(

@@ -1,7 +1,6 @@
 #include "lib/support/ElementType.h"
 
 #include <array>
-#include <bit>
 #include <cstring>
 
 using namespace llmc::support;
@@ -53,20 +52,6 @@ llmc::support::elementTypeFromSafetensors(std::string_view name) {
     if (spelling.name == name)
       return spelling.type;
   return std::nullopt;
-}
-
-float llmc::support::halfToFloat(uint16_t bits) {
-  // Without a branch: this runs for every weight of a model. As a float the
-  // exponent is too small by 127 - 15, which one exact product repairs.
-  uint32_t magnitude = static_cast<uint32_t>(bits & 0x7fff) << 13;
-  float value = std::bit_cast<float>(magnitude) * 0x1p112f;
-  uint32_t special = magnitude >= 0x0f800000 ? 0x7f800000u : 0u; // infinity, NaN
-  uint32_t sign = static_cast<uint32_t>(bits & 0x8000) << 16;
-  return std::bit_cast<float>(std::bit_cast<uint32_t>(value) | special | sign);
-}
-
-float llmc::support::bfloatToFloat(uint16_t bits) {
-  return std::bit_cast<float>(static_cast<uint32_t>(bits) << 16);
 }
 
 double llmc::support::readAsDouble(ElementType type, const void *data, size_t index) {
