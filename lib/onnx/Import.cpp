@@ -1,6 +1,7 @@
 #include "lib/onnx/Import.h"
 
 #include "lib/huggingface/Weights.h"
+#include "lib/onnx/Experts.h"
 #include "lib/onnx/Names.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 
@@ -54,6 +55,8 @@ Status Importer::prepare() {
   auto isKnown = [](llvm::StringRef op) {
     return isStructural(op) || findConverter(op) || findFold(op);
   };
+  if (Status s = checkExperts(model_, order_); !s)
+    return s;
   if (Status s = checkOps(model_, order_, isKnown); !s)
     return s;
   auto inputs = bindInputs(model_, order_, options_);

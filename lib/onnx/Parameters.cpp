@@ -69,31 +69,36 @@ static bool equalBytes(const std::byte *x, const std::byte *y, int64_t size) {
   return true;
 }
 
-// Whether y, [columns, rows], is the transpose of x, [rows, columns].
+// Whether y, [columns, rows], is the transpose of x, [rows, columns]: strips of rows
+// of x that fit a piece, in them the rows of y that do, and there small squares.
 template <class T>
 static bool equalSwapped(const std::byte *x, const std::byte *y, int64_t rows, int64_t columns) {
-  constexpr int64_t block = 64;          // cache-sized squares
-  constexpr int64_t strip = 4096 / sizeof(T); // rows of x: whole pages of y
+  constexpr int64_t square = 64, window = 64 << 10; // what the system reads at once
+  int64_t strip = std::max<int64_t>(largestPiece / (columns * sizeof(T)), square);
+  int64_t chunk = std::max<int64_t>(largestPiece / window, square);
   auto at = [](const std::byte *base, int64_t index) {
     T value;
     std::memcpy(&value, base + index * sizeof(T), sizeof(T));
     return value;
   };
-  int64_t sinceRelease = 0;
+  auto equalSquare = [&](int64_t r0, int64_t r1, int64_t c0, int64_t c1) {
+    for (int64_t c = c0; c < c1; ++c)
+      for (int64_t r = r0; r < r1; ++r)
+        if (at(x, r * columns + c) != at(y, c * rows + r))
+          return false;
+    return true;
+  };
   for (int64_t s0 = 0; s0 < rows; s0 += strip) {
     int64_t s1 = std::min(s0 + strip, rows);
-    for (int64_t c0 = 0; c0 < columns; c0 += block)
-      for (int64_t r0 = s0; r0 < s1; r0 += block)
-        for (int64_t c = c0; c < std::min(c0 + block, columns); ++c)
-          for (int64_t r = r0; r < std::min(r0 + block, s1); ++r)
-            if (at(x, r * columns + c) != at(y, c * rows + r))
-              return false;
-    sinceRelease += (s1 - s0) * columns * sizeof(T);
-    if (sinceRelease < largestPiece && s1 < rows)
-      continue;
-    support::releasePages(x, rows * columns * sizeof(T));
-    support::releasePages(y, rows * columns * sizeof(T));
-    sinceRelease = 0;
+    for (int64_t k0 = 0; k0 < columns; k0 += chunk) {
+      int64_t k1 = std::min(k0 + chunk, columns);
+      for (int64_t c0 = k0; c0 < k1; c0 += square)
+        for (int64_t r0 = s0; r0 < s1; r0 += square)
+          if (!equalSquare(r0, std::min(r0 + square, s1), c0, std::min(c0 + square, k1)))
+            return false;
+      support::releasePages(y + k0 * rows * sizeof(T), (k1 - k0) * rows * sizeof(T));
+    }
+    support::releasePages(x + s0 * columns * sizeof(T), (s1 - s0) * columns * sizeof(T));
   }
   return true;
 }
