@@ -16,6 +16,8 @@ packages=(
   libdnnl2 libdnnl-dev
   # tests; lit and FileCheck come with llvm-22-tools
   libgtest-dev python3 python3-numpy
+  # fetches the node cases of ONNX for test/conformance
+  python3-pip
 )
 # Live oracles of scripts/test.sh --full live in a virtual environment.
 [[ ${1:-} == --full ]] && packages+=(python3-venv)
