@@ -163,4 +163,10 @@ std::pair<RepeatOp, Value> addStackedResult(OpBuilder &builder, RepeatOp op, Val
   return {repeat, repeat.getStackedResults().back()};
 }
 
+int64_t layersInBody(RepeatOp op) {
+  int64_t attentions = 0;
+  op.walk([&](AttentionOp) { ++attentions; });
+  return std::max<int64_t>(attentions, 1);
+}
+
 } // namespace llmc::graph

@@ -31,6 +31,9 @@ RepeatOp reverseRepeat(mlir::OpBuilder &builder, RepeatOp op);
 std::pair<RepeatOp, mlir::Value> addStackedResult(mlir::OpBuilder &builder, RepeatOp op,
                                                   mlir::Value value);
 
+// How many layers of the model one run of the body is: its attentions, at least 1.
+int64_t layersInBody(RepeatOp op);
+
 } // namespace llmc::graph
 
 #endif // LLMC_DIALECTS_GRAPH_REPEAT_H

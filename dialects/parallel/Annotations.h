@@ -25,6 +25,8 @@ inline constexpr llvm::StringLiteral kOrigin = "parallel.origin";
 inline constexpr llvm::StringLiteral kStage = "parallel.stage";
 inline constexpr llvm::StringLiteral kStages = "parallel.stages";
 inline constexpr llvm::StringLiteral kLayers = "parallel.layers";
+// Of a module: how many layers of the model each stage runs (its repeats may hold several each).
+inline constexpr llvm::StringLiteral kStageLayers = "parallel.stage_layers";
 inline constexpr llvm::StringLiteral kBorder = "parallel.border";
 inline constexpr llvm::StringLiteral kResidual = "parallel.residual";
 // Of an op that looks something up: the dimension that it indexes is not to be cut.

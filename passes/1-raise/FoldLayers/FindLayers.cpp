@@ -266,7 +266,7 @@ struct Stretch {
   Value initial;
 };
 
-// The longest chain of residual sums that holds an attention.
+// The longest chain of residual sums around one attention.
 std::optional<Stretch> longestStretch(Ops ops, const Positions &positions) {
   llvm::DenseMap<Value, Value> beginning; // of the chain that a sum ends
   std::optional<Stretch> longest;
@@ -279,9 +279,9 @@ std::optional<Stretch> longestStretch(Ops ops, const Positions &positions) {
     Stretch found{0, int64_t(i) + 1, from};
     if (from.getDefiningOp())
       found.begin = positions.lookup(from.getDefiningOp()) + 1;
-    bool attention = llvm::any_of(ops.slice(found.begin, found.end - found.begin),
-                                  [](Operation *inside) { return isa<AttentionOp>(inside); });
-    if (attention && (!longest || found.end - found.begin > longest->end - longest->begin))
+    auto attentions = llvm::count_if(ops.slice(found.begin, found.end - found.begin),
+                                     [](Operation *inside) { return isa<AttentionOp>(inside); });
+    if (attentions == 1 && (!longest || found.end - found.begin > longest->end - longest->begin))
       longest = found;
   }
   return longest;

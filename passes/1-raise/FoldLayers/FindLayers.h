@@ -42,7 +42,7 @@ struct Layers {
 std::optional<Layers> findLayers(Ops ops);
 
 // One layer around an attention: the longest stretch of the residual stream
-// (sums of which one side stands behind the other) that holds one.
+// (sums of which one side stands behind the other) that holds no other.
 std::optional<Layers> findSingleLayer(Ops ops);
 
 } // namespace llmc::raise

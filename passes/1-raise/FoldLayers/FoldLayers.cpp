@@ -168,25 +168,21 @@ struct FoldLayers : llmc::impl::FoldLayersBase<FoldLayers> {
   }
 
   static int64_t foldAll(func::FuncOp func) {
-    int64_t total = 0; // what is folded already counts too
-    for (auto repeat : func.getBody().front().getOps<RepeatOp>())
-      total += repeat.getCount();
     while (true) {
       SmallVector<Operation *> ops = candidateOps(func);
       auto layers = findLayers(ops);
-      if (!layers && total == 0)
+      if (!layers)
         layers = findSingleLayer(ops);
       if (!layers)
         break;
-      int64_t count = layers->count;
       Folder folder(func, std::move(ops), std::move(*layers));
       if (!folder.canStack())
         break;
       folder.fold();
-      total += count;
-      if (count == 1)
-        break;
     }
+    int64_t total = 0;
+    for (auto repeat : func.getBody().front().getOps<RepeatOp>())
+      total += repeat.getCount() * graph::layersInBody(repeat);
     if (total)
       eraseUnusedConstants(func);
     return total;

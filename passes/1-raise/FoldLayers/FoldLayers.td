@@ -8,9 +8,10 @@ def FoldLayers : Pass<"llmc-fold-layers", "::mlir::ModuleOp"> {
       their group uses are stacked (`graph.state ... stacked`, a view per layer);
       values that are the same in every group are captured; scalars stand in the
       body. The cut that folds most ops is taken, where each value carried beyond
-      the first counts against it like a layer; again until nothing folds. A single layer with an attention, from one point of
-      the residual stream to another, is a repeat of 1. `graph.model.layers` is
-      the sum of the counts (1 if nothing folds).
+      the first counts against it like a layer; again until nothing folds. What is
+      left around an attention, from one point of the residual stream to another,
+      is a repeat of 1. `graph.model.layers` is how many layers the repeats run (1
+      if nothing folds): a group of several attentions holds as many.
     Keeps: the order of ops; the source names of each layer (views, fused locations).
     Example: test/passes/1-raise/fold-layers.mlir
   }];

@@ -1,8 +1,11 @@
 // Tactic `stages`: gives ops of a step's function to pipeline stages.
 #include "passes/3-shard/Passes.h"
 
+#include "dialects/graph/Repeat.h"
 #include "dialects/parallel/Annotations.h"
 #include "passes/3-shard/AssignStages/SplitStacks.h"
+
+#include <numeric>
 
 namespace llmc {
 #define GEN_PASS_DEF_ASSIGNSTAGES
@@ -21,7 +24,85 @@ SmallVector<int64_t> divideLayers(int64_t layers, int64_t stages) {
   return counts;
 }
 
-// Ops that need the result of one of `roots` (forward), or that they need (backward slice).
+// Groups of layers of each stage, where groups hold different numbers of layers: a
+// stage takes groups while it is nearer to an even share, and leaves one for each of the others.
+SmallVector<int64_t> divideGroups(ArrayRef<int64_t> layers, int64_t stages) {
+  if (llvm::all_equal(layers))
+    return divideLayers(layers.size(), stages);
+  SmallVector<int64_t> counts(stages, 0);
+  int64_t rest = std::accumulate(layers.begin(), layers.end(), int64_t(0));
+  size_t next = 0;
+  for (int64_t s = 0; s < stages; ++s) {
+    int64_t taken = 0, left = stages - s;
+    while (next < layers.size() && int64_t(layers.size() - next) >= left &&
+           (left == 1 || taken == 0 || (2 * taken + layers[next]) * left <= 2 * rest)) {
+      taken += layers[next++];
+      ++counts[s];
+    }
+    rest -= taken;
+  }
+  return counts;
+}
+
+ArrayRef<int64_t> layersOf(Operation *repeat) {
+  return repeat->getAttrOfType<DenseI64ArrayAttr>(kLayers).asArrayRef();
+}
+int64_t lastStageOf(Operation *repeat) {
+  ArrayRef<int64_t> counts = layersOf(repeat);
+  return counts.size() - 1 -
+         (llvm::find_if(llvm::reverse(counts), [](int64_t n) { return n > 0; }) - counts.rbegin());
+}
+int64_t firstStageOf(Operation *repeat) {
+  ArrayRef<int64_t> counts = layersOf(repeat);
+  return llvm::find_if(counts, [](int64_t n) { return n > 0; }) - counts.begin();
+}
+
+// Gives the repeats, in the order in which they run, contiguous groups of layers; those of
+// the backward pass run the other way round. Records how many layers each stage has.
+LogicalResult divideRepeats(func::FuncOp func, int64_t stages) {
+  SmallVector<graph::RepeatOp> forward, backward;
+  for (auto op : func.getBody().front().getOps<graph::RepeatOp>())
+    (op->hasAttr(kBackward) ? backward : forward).push_back(op);
+  SmallVector<int64_t> groups; // layers in each
+  for (graph::RepeatOp op : forward)
+    groups.append(op.getCount(), graph::layersInBody(op));
+  if (int64_t(groups.size()) < stages)
+    return forward.front().emitError("pp = ")
+           << stages << " stages for " << groups.size()
+           << (llvm::all_of(groups, [](int64_t n) { return n == 1; }) ? " layers"
+                                                                      : " equal groups of layers")
+           << "; every stage needs a layer, so pp is at most " << groups.size();
+  SmallVector<int64_t> counts = divideGroups(groups, stages), total(stages, 0);
+  int64_t stage = 0, used = 0;
+  for (auto [i, op] : llvm::enumerate(forward)) {
+    SmallVector<int64_t> own(stages, 0);
+    for (int64_t left = op.getCount(); left > 0;) {
+      int64_t part = std::min(left, counts[stage] - used);
+      own[stage] += part;
+      total[stage] += part * graph::layersInBody(op);
+      left -= part;
+      used += part;
+      if (used == counts[stage] && stage + 1 < stages) {
+        ++stage;
+        used = 0;
+      }
+    }
+    auto attr = DenseI64ArrayAttr::get(op.getContext(), own);
+    op->setAttr(kLayers, attr);
+    if (backward.empty())
+      continue;
+    graph::RepeatOp mirror =
+        backward.size() == forward.size() ? backward[backward.size() - 1 - i] : graph::RepeatOp();
+    if (!mirror || mirror.getCount() != op.getCount())
+      return backward.front().emitError("layers of the backward pass do not mirror the forward's");
+    mirror->setAttr(kLayers, attr);
+  }
+  func->getParentOfType<ModuleOp>()->setAttr(kStageLayers,
+                                             DenseI64ArrayAttr::get(func.getContext(), total));
+  return success();
+}
+
+// Ops that need the result of a repeat (users), or that a repeat needs.
 llvm::DenseSet<Operation *> closure(ArrayRef<Operation *> ops, bool users) {
   llvm::DenseSet<Operation *> members(ops.begin(), ops.end()), reached;
   SmallVector<Operation *> worklist;
@@ -44,21 +125,31 @@ llvm::DenseSet<Operation *> closure(ArrayRef<Operation *> ops, bool users) {
   return reached;
 }
 
-// The last stage whose forward values the op needs, -1 if it needs none. Layers
-// end at stage `last`.
-int64_t stageOfOperands(Operation *op, const DenseMap<Operation *, int64_t> &stages, int64_t last) {
+// The last stage whose forward values the op needs, -1 if it needs none.
+int64_t stageOfOperands(Operation *op, const DenseMap<Operation *, int64_t> &stages) {
   int64_t stage = -1;
   for (Value operand : op->getOperands()) {
     Operation *producer = operand.getDefiningOp();
     if (!producer || producer->hasAttr(kBackward))
       continue;
-    if (auto repeat = dyn_cast<graph::RepeatOp>(producer)) {
+    if (isa<graph::RepeatOp>(producer)) {
       std::optional<int64_t> part = stageOfStackedSlice(op);
-      stage = std::max(stage, part ? *part : last);
+      stage = std::max(stage, part ? *part : lastStageOf(producer));
     } else {
       stage = std::max(stage, stages.lookup_or(producer, -1));
     }
   }
+  return stage;
+}
+
+// The first stage whose backward values the op needs; `last` if it needs none.
+int64_t stageOfCotangents(Operation *op, const DenseMap<Operation *, int64_t> &stages,
+                          int64_t last) {
+  int64_t stage = last;
+  for (Value operand : op->getOperands())
+    if (Operation *producer = operand.getDefiningOp(); producer && producer->hasAttr(kBackward))
+      stage = std::min(stage, isa<graph::RepeatOp>(producer) ? firstStageOf(producer)
+                                                             : stages.lookup_or(producer, last));
   return stage;
 }
 
@@ -70,13 +161,15 @@ void setStages(func::FuncOp func, int64_t last) {
   auto set = [&](Operation *op, int64_t stage) {
     op->setAttr(kStage, IntegerAttr::get(type, stage));
   };
-  // Before the layers: what they need. What needs them stands where they have
+  // Before the layers: what they need. What needs some of them stands where they have
   // made it (head, loss: behind the last; something of one layer: with it).
-  llvm::DenseSet<Operation *> before = closure(forward, /*users=*/false);
+  llvm::DenseSet<Operation *> before = closure(forward, /*users=*/false),
+                              after = closure(forward, /*users=*/true);
   DenseMap<Operation *, int64_t> stages;
   for (Operation *op : forward)
-    stages[op] = isa<graph::RepeatOp>(op) || before.contains(op) ? 0
-                                                                 : stageOfOperands(op, stages, last);
+    stages[op] = isa<graph::RepeatOp>(op) || (before.contains(op) && !after.contains(op))
+                     ? 0
+                     : stageOfOperands(op, stages);
   // The rest with the first that needs it.
   for (Operation *op : llvm::reverse(forward)) {
     if (isa<graph::RepeatOp>(op))
@@ -91,10 +184,11 @@ void setStages(func::FuncOp func, int64_t last) {
     set(op, stage);
   }
   // Backward leaves the layers at stage 0; the rest belongs to the head.
-  llvm::DenseSet<Operation *> after = closure(backward, /*users=*/true);
   for (Operation *op : backward)
-    if (!isa<graph::RepeatOp>(op))
-      set(op, after.contains(op) ? 0 : last);
+    if (!isa<graph::RepeatOp>(op)) {
+      stages[op] = stageOfCotangents(op, stages, last);
+      set(op, stages[op]);
+    }
 }
 
 struct AssignStages : impl::AssignStagesBase<AssignStages> {
@@ -114,16 +208,8 @@ struct AssignStages : impl::AssignStagesBase<AssignStages> {
                                 << " needs repeated layers to divide, and none were recognised; use pp = 1";
       return signalPassFailure();
     }
-    for (graph::RepeatOp op : repeats) {
-      if (int64_t(op.getCount()) < stages) {
-        op.emitError("pp = ") << stages << " stages for " << op.getCount()
-                              << " layers; every stage needs a layer, so pp is at most "
-                              << op.getCount();
-        return signalPassFailure();
-      }
-      op->setAttr(kLayers, DenseI64ArrayAttr::get(op.getContext(),
-                                                  divideLayers(op.getCount(), stages)));
-    }
+    if (!repeats.empty() && failed(divideRepeats(func, stages)))
+      return signalPassFailure();
     if (isInference(module) && stages > 1)
       for (graph::RepeatOp op : repeats)
         splitStacks(op);

@@ -2,11 +2,13 @@ def AssignStages : Pass<"llmc-assign-stages", "::mlir::ModuleOp"> {
   let summary = "tactic `stages`: gives ops of @micro to pipeline stages";
   let description = [{
     Needs: @micro; module attribute parallel.mesh with axis pp.
-    Gives: parallel.layers on every repeat (layers of each stage), parallel.stage on
+    Gives: parallel.layers on every repeat (runs of its body in each stage; repeats one
+      after the other share the stages in that order), parallel.stage_layers on the
+      module (layers of the model in each stage), parallel.stage on
       every other top-level op of @micro. What the layers need stands on
-      stage 0, everything else of the forward pass on the last stage; in the
-      backward pass what needs the layers' result stands on stage 0, everything
-      else on the last.
+      stage 0, everything else of the forward pass on the last stage or behind the
+      layers that it needs; in the backward pass what needs the layers' result stands
+      where they end, everything else on the last.
     Keeps: ops and order.
 
     Layers divide evenly where they can. Of a remainder the stages before the

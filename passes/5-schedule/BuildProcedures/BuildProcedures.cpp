@@ -13,6 +13,8 @@ namespace llmc {
 #define GEN_PASS_DEF_BUILDPROCEDURES
 #include "passes/5-schedule/Passes.h.inc"
 
+#include <numeric>
+
 using namespace mlir;
 namespace {
 
@@ -532,6 +534,12 @@ LogicalResult StageBuilder::run() {
     buildBegin();
   } else {
     bindUnused();
+  }
+  // Several repeats, or one of groups of layers: only the module knows all of them.
+  if (auto layers = module->getAttrOfType<DenseI64ArrayAttr>(parallel::kStageLayers)) {
+    ArrayRef<int64_t> before = layers.asArrayRef().take_front(stage);
+    firstLayer = std::accumulate(before.begin(), before.end(), int64_t(0));
+    lastLayer = firstLayer + layers[stage] - 1;
   }
   stageOp.setFirstLayer(firstLayer);
   stageOp.setLastLayer(lastLayer);

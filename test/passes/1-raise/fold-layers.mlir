@@ -88,3 +88,22 @@ func.func @unequal(%x: tensor<2x4xf32> {graph.input = "x"}, %a: tensor<4x4xf32> 
   %3 = graph.pow %2 {exponent = 3.0 : f64} : (tensor<2x4xf32>) -> tensor<2x4xf32>
   return %3 : tensor<2x4xf32>
 }
+
+// -----
+
+// Two layers that see different windows are two repeats of 1; each holds one attention.
+// CHECK: graph.model = {layers = 2 : i64}
+// CHECK: %[[A:.*]] = graph.repeat 1 carried(%{{.*}} : tensor<1x4x2x8xf32>) stacked() captured()
+// CHECK: graph.attention
+// CHECK-NOT: graph.attention
+// CHECK: graph.repeat 1 carried(%[[A]]
+// CHECK: graph.attention {{.*}}window = 2
+module attributes {graph.model = {}} {
+  func.func @forward(%x: tensor<1x4x2x8xf32> {graph.input = "x"}) -> (tensor<1x4x2x8xf32> {graph.output = "y"}) {
+    %o, %l = graph.attention %x, %x, %x {scale = 1.0, causal = true} : (tensor<1x4x2x8xf32>, tensor<1x4x2x8xf32>, tensor<1x4x2x8xf32>) -> (tensor<1x4x2x8xf32>, tensor<1x4x2xf32>)
+    %0 = graph.add %x, %o : (tensor<1x4x2x8xf32>, tensor<1x4x2x8xf32>) -> tensor<1x4x2x8xf32>
+    %p, %m = graph.attention %0, %0, %0 {scale = 1.0, causal = true, window = 2} : (tensor<1x4x2x8xf32>, tensor<1x4x2x8xf32>, tensor<1x4x2x8xf32>) -> (tensor<1x4x2x8xf32>, tensor<1x4x2xf32>)
+    %1 = graph.add %0, %p : (tensor<1x4x2x8xf32>, tensor<1x4x2x8xf32>) -> tensor<1x4x2x8xf32>
+    return %1 : tensor<1x4x2x8xf32>
+  }
+}
