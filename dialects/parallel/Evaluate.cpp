@@ -47,10 +47,11 @@ public:
       if (given != input.states.end() && state.getRole() != graph::Role::accumulator)
         value = given->second;
     }
+    bool infer = isInference(module);
     for (const NamedTensors &batch : input.microBatches)
-      if (failed(call("micro", batch)))
+      if (failed(call(infer ? "forward" : "micro", batch)))
         return failure();
-    if (failed(call("update", input.scalars)))
+    if (!infer && failed(call("update", input.scalars)))
       return failure();
     return std::move(output);
   }
@@ -94,7 +95,7 @@ class StagedStep {
 public:
   StagedStep(ModuleOp module, MeshAttr mesh, const StepInput &input)
       : module(module), mesh(mesh), input(input), machine(mesh), symbols(module),
-        stages(mesh.getSize("pp")), states(mesh.getNumRanks()), residuals(mesh.getNumRanks()) {}
+        stages(mesh.getSize("pp")), infer(isInference(module)), states(mesh.getNumRanks()), residuals(mesh.getNumRanks()) {}
 
   FailureOr<StepOutput> run() {
     findLayers();
@@ -104,15 +105,22 @@ public:
       if (failed(runMicroBatch(batch)))
         return failure();
     SmallVector<int64_t> all = llvm::to_vector(llvm::seq<int64_t>(0, stages));
-    if (failed(call("update", all, input.scalars, 0)))
+    if (!infer && failed(call("update", all, input.scalars, 0)))
       return failure();
-    if (failed(gatherStates()))
+    if (failed(infer ? gatherOutputs() : gatherStates()))
       return failure();
     output.collectives = machine.collectives;
     return std::move(output);
   }
 
 private:
+  // An output of an inference, put together.
+  struct Whole {
+    Tensor value;
+    std::vector<bool> seen;
+    std::vector<int64_t> valid; // its shape without padding
+  };
+
   func::FuncOp function(StringRef procedure, int64_t stage) {
     return module.lookupSymbol<func::FuncOp>((procedure + "_" + Twine(stage)).str());
   }
@@ -199,7 +207,7 @@ private:
     for (int64_t stage = 0; stage < stages; ++stage)
       if (failed(call("forward", {stage}, batch, 1)))
         return failure();
-    for (int64_t stage = stages; stage-- > 0;)
+    for (int64_t stage = infer ? 0 : stages; stage-- > 0;)
       if (failed(call("backward", {stage}, batch, -1)))
         return failure();
     return success();
@@ -266,7 +274,9 @@ private:
       borders[machine.neighbour(rank, receiver)][number.getInt()] = std::move(value);
     else if (auto number = attrs.getAs<IntegerAttr>(kResidual))
       residuals[rank][number.getInt()] = std::move(value);
-    else if (std::string name = nameOf(attrs, kOutput); !name.empty()) {
+    else if (std::string name = nameOf(attrs, kOutput); !name.empty() && infer) {
+      placeOutput(wholes[name], attrs, rank, value);
+    } else if (!name.empty()) {
       auto [entry, inserted] = output.outputs.try_emplace(name, value);
       for (int64_t i = 0; !inserted && i < value.size(); ++i)
         note(entry->second.data[i], value.data[i]);
@@ -277,6 +287,50 @@ private:
     if (!(std::isnan(a) && std::isnan(b)))
       output.replicaError = std::max(output.replicaError,
                                      std::isnan(a - b) ? INFINITY : std::abs(a - b));
+  }
+
+  void placeOutput(Whole &whole, DictionaryAttr attrs, int64_t rank, const Tensor &part) {
+    auto sharding = attrs.getAs<ShardingAttr>(kSharding);
+    std::vector<int64_t> shape = part.shape;
+    SmallVector<int64_t> starts(shape.size(), 0);
+    if (sharding) {
+      starts = machine.startsOf(rank, sharding, part.shape);
+      for (auto [d, axes] : llvm::enumerate(getAxes(sharding)))
+        shape[d] *= getGroupSize(mesh, axes);
+    }
+    if (whole.seen.empty()) {
+      whole.value = Tensor(shape);
+      whole.seen.resize(whole.value.size());
+      auto valid = attrs.getAs<DenseI64ArrayAttr>(kValidShape);
+      whole.valid = valid ? valid.asArrayRef().vec() : shape;
+    }
+    mergePart(whole.value, part, starts, whole.seen, /*compare=*/true);
+  }
+
+  LogicalResult gatherOutputs() {
+    for (auto &[name, whole] : wholes) {
+      if (llvm::is_contained(whole.seen, false))
+        return module.emitError("some elements of the output ") << name << " are on no rank";
+      output.outputs[name] = crop(whole.value, whole.valid);
+    }
+    return success();
+  }
+
+  // Places a part, comparing what another rank has placed before.
+  void mergePart(Tensor &whole, const Tensor &part, ArrayRef<int64_t> starts,
+                 std::vector<bool> &seen, bool compare) {
+    Tensor before = whole;
+    placePart(whole, part, starts);
+    Tensor ones(part.shape), mark(whole.shape);
+    std::fill(ones.data.begin(), ones.data.end(), 1);
+    placePart(mark, ones, starts);
+    for (int64_t i = 0; i < whole.size(); ++i) {
+      if (mark.data[i] != 1)
+        continue;
+      if (seen[i] && compare)
+        note(before.data[i], whole.data[i]);
+      seen[i] = true;
+    }
   }
 
   // Puts the parts together, and compares those that several ranks have.
@@ -291,18 +345,7 @@ private:
           SmallVector<int64_t> starts = machine.startsOf(rank, shardingOf(state), part.shape);
           if (!starts.empty())
             starts[0] += layersOf(name, stage).first;
-          Tensor before = whole;
-          placePart(whole, part, starts);
-          Tensor ones(part.shape), mark(whole.shape);
-          std::fill(ones.data.begin(), ones.data.end(), 1);
-          placePart(mark, ones, starts);
-          for (int64_t i = 0; i < whole.size(); ++i) {
-            if (mark.data[i] != 1)
-              continue;
-            if (seen[i] && !isUnreduced(state))
-              note(before.data[i], whole.data[i]);
-            seen[i] = true;
-          }
+          mergePart(whole, part, starts, seen, !isUnreduced(state));
         }
       if (llvm::is_contained(seen, false))
         return state.emitOpError("some elements are on no rank");
@@ -334,6 +377,8 @@ private:
   Machine machine;
   SymbolTable symbols;
   int64_t stages;
+  bool infer;
+  std::map<std::string, Whole> wholes; // outputs of an inference
   std::map<std::pair<std::string, int64_t>, std::pair<int64_t, int64_t>> layers;
   std::vector<NamedTensors> states; // per rank
   std::vector<std::map<int64_t, Tensor>> residuals;

@@ -1,5 +1,5 @@
-// The reference interpreter of a whole training step, on one rank or on all
-// ranks of a mesh, in double.
+// The reference interpreter of a whole training step, or of one inference, on one
+// rank or on all ranks of a mesh, in double.
 #ifndef LLMC_DIALECTS_PARALLEL_EVALUATE_H
 #define LLMC_DIALECTS_PARALLEL_EVALUATE_H
 
@@ -36,7 +36,8 @@ struct StepOutput {
 // the module has the functions of stages, forward_K and backward_K of all
 // stages for every micro-batch and then all update_K, on every rank of
 // `parallel.mesh`. Padding of states is filled with numbers that must not
-// matter. Fails with a diagnostic where an op cannot run, tensors of the input
+// matter. Of an inference it runs @forward, or forward_K of all stages, and puts the
+// parts of every output together. Fails with a diagnostic where an op cannot run, tensors of the input
 // do not fit, or ranks wait for each other.
 mlir::FailureOr<StepOutput> evaluateStep(mlir::ModuleOp module, const StepInput &input);
 

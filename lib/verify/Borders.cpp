@@ -80,6 +80,20 @@ double crossEntropy(const Tensor &logits, const Tensor &labels) {
   return total / double(std::max<int64_t>(counted, 1));
 }
 
+// Of an inference: all outputs.
+bool checkRaisedOutputs(const Subject &subject, const Reference &reference, Report &report,
+                        Outcome *outcome) {
+  Captured captured(subject.at(Phase::Raise).getContext());
+  auto expected = interpret(reference.one.at(Phase::Import), reference.trial);
+  auto got = interpret(subject.at(Phase::Raise), reference.trial);
+  if (failed(expected) || failed(got))
+    return report.add("fp64:raise:run", "@forward", 1, 0, captured.text);
+  if (outcome)
+    *outcome = *got;
+  TensorError error = resultError(got->results, expected->results);
+  return report.add("fp64:raise:outputs", error.name, error.value, kExact);
+}
+
 bool checkRaise(const Subject &subject, const Reference &reference, Report &report) {
   const StepData &data = reference.trial.steps.front();
   Captured captured(subject.at(Phase::Raise).getContext());
@@ -154,6 +168,8 @@ bool compare(const FailureOr<Outcome> &got, const std::string &border, const Ref
   if (outcome)
     *outcome = *got;
   bool good = checkExact(*got, reference, border, report);
+  if (reference.one.options.infer)
+    return good;
   bool adam = reference.one.options.optimizer == Optimizer::AdamW;
   TensorError weights = vectorError(got->weights, reference.exact.weights);
   good &= report.add("fp64:" + border + ":losses", "all steps",
@@ -190,20 +206,22 @@ bool checkBorder(Phase phase, const Subject &subject, const Reference &reference
   std::string name(toString(phase));
   if (!module)
     return report.add("fp64:" + name + ":run", name, 1, 0, "this border was not reached");
+  bool infer = reference.one.options.infer;
   if (phase == Phase::Raise)
-    return checkRaise(subject, reference, report);
+    return infer ? checkRaisedOutputs(subject, reference, report, outcome)
+                 : checkRaise(subject, reference, report);
   if (phase == Phase::Shard)
     return checkShard(subject, reference, report, outcome);
   Captured captured(module.getContext());
   FailureOr<Outcome> got = phase == Phase::Schedule ? interpretPlan(module, reference.trial)
                                                     : interpret(module, reference.trial);
   bool good = compare(got, name, reference, captured.text, report, outcome);
-  return phase == Phase::Train ? checkTrain(subject, reference, report) && good : good;
+  return phase == Phase::Train && !infer ? checkTrain(subject, reference, report) && good : good;
 }
 
 void findBorder(const Subject &subject, const Reference &reference, Report &report) {
   for (Phase phase : {Phase::Raise, Phase::Train, Phase::Shard, Phase::Partition, Phase::Schedule}) {
-    if (!subject.at(phase))
+    if (!subject.at(phase) || (phase == Phase::Train && subject.options.infer))
       continue;
     Report own;
     Outcome outcome;

@@ -13,6 +13,7 @@ namespace llmc::verify {
 //              equals the model on all ranks
 //   partition  all ranks of the mesh
 //   schedule   all ranks, arenas and instructions of the plan dialect
+// Of an inference all outputs are compared everywhere; there is no border train.
 // What a diagnostic says goes to the note of a failed check. Returns whether all
 // hold; `outcome`, if given, is what the border computed (none for raise).
 bool checkBorder(Phase phase, const Subject &subject, const Reference &reference, Report &report,

@@ -35,6 +35,38 @@ double element(const planfile::InputBindingT &input, int64_t vocabulary, uint64_
   return ignored ? -100 : token;
 }
 
+// An input of an inference, by what the plan knows of it: ids of the table that it
+// indexes; positions; else, if a whole number or a truth, a mask of rows that begin
+// with at least one 1 and end with zeros; else normal numbers.
+Tensor drawInput(const planfile::InputBindingT &input, uint64_t seed, uint32_t stream) {
+  using planfile::DType;
+  Tensor value(input.global_shape);
+  int64_t width = value.shape.empty() ? 1 : std::max<int64_t>(1, value.shape.back());
+  bool isFloat = input.dtype == DType::F32 || input.dtype == DType::F64;
+  for (int64_t i = 0; i < value.size(); ++i) {
+    int64_t row = i / width, column = i % width;
+    double &x = value.data[i];
+    if (isFloat) {
+      x = static_cast<float>(runtime::normal(seed, stream, i));
+    } else if (input.default_value == InputDefault::Positions) {
+      x = double(input.limit > 0 ? column % input.limit : column);
+    } else if (input.limit > 0) {
+      x = std::floor(uniform(seed, stream, i) * double(input.limit));
+    } else {
+      x = column <= std::floor(uniform(seed, stream, row) * double(width)) ? 1 : 0;
+    }
+  }
+  return value;
+}
+
+StepData drawRun(const planfile::ProgramT &program, uint64_t seed, unsigned step) {
+  StepData data;
+  for (size_t i = 0; i < program.inputs.size(); ++i)
+    data.inputs[program.inputs[i]->name] =
+        drawInput(*program.inputs[i], seed, static_cast<uint32_t>(step * 4096 + i));
+  return data;
+}
+
 StepData drawStep(const planfile::ProgramT &program, uint64_t seed, unsigned step) {
   StepData data;
   for (const auto &input : program.inputs) {
@@ -88,7 +120,9 @@ support::Result<Trial> drawTrial(const Subject &one, uint64_t seed, unsigned ste
   trial.weights = std::move(*weights);
   disturb(trial.weights, seed);
   for (unsigned step = 0; step < steps; ++step)
-    trial.steps.push_back(drawStep(*one.program, seed, step));
+    trial.steps.push_back(one.program->mode == planfile::Mode::Infer
+                              ? drawRun(*one.program, seed, step)
+                              : drawStep(*one.program, seed, step));
   return trial;
 }
 

@@ -9,7 +9,14 @@ using namespace mlir;
 
 namespace llmc::verify {
 
-bool isDump(const std::string &path) { return llvm::StringRef(path).ends_with(".mlir"); }
+// A model may be written as IR too; only a run of the compiler leaves its options there.
+bool isDump(const std::string &path) {
+  if (!llvm::StringRef(path).ends_with(".mlir"))
+    return false;
+  auto file = llvm::MemoryBuffer::getFile(path);
+  return !file || (*file)->getBuffer().contains("plan.options") ||
+         !(*file)->getBuffer().contains("graph.mode");
+}
 
 // What each border has that the ones before it have not. Text serves when the
 // parser or a verifier refuses the module.
@@ -45,6 +52,7 @@ static LogicalResult readOptions(ModuleOp module, CompileOptions &options) {
   options.dp = mesh.getSize("dp");
   options.pp = mesh.getSize("pp");
   options.tp = mesh.getSize("tp");
+  options.infer = parallel::isInference(module);
   options.sequence = number(model, "sequence", 0);
   options.microBatch = number(stored, "micro_batch", 1);
   options.globalBatch = number(stored, "global_batch", 0);

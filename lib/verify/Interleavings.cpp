@@ -31,6 +31,8 @@ void forEachResult(const Executor &executor, F visit) {
       visit(rank, toString(state->role), state->name, *state->buffer);
     for (const auto &output : stage.outputs)
       visit(rank, "output", output->name, *output->buffer);
+    for (const auto &result : stage.results)
+      visit(rank, "result", result->name, *result->buffer);
   }
 }
 

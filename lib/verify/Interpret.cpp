@@ -1,5 +1,6 @@
 #include "lib/verify/Interpret.h"
 
+#include "dialects/parallel/Annotations.h"
 #include "dialects/parallel/Evaluate.h"
 #include "lib/verify/Sources.h"
 
@@ -20,7 +21,23 @@ static NamedTensors microBatch(const NamedTensors &inputs, int64_t rows, int64_t
   return parts;
 }
 
+// The first run of an inference.
+static FailureOr<Outcome> infer(ModuleOp module, const Trial &trial) {
+  parallel::StepInput input;
+  input.states = statesFromSources(module, trial.weights);
+  input.microBatches = {trial.steps.front().inputs};
+  FailureOr<parallel::StepOutput> output = parallel::evaluateStep(module, input);
+  if (failed(output))
+    return failure();
+  Outcome outcome;
+  outcome.results = std::move(output->outputs);
+  outcome.replicaError = output->replicaError;
+  return outcome;
+}
+
 FailureOr<Outcome> interpret(ModuleOp module, const Trial &trial) {
+  if (parallel::isInference(module))
+    return infer(module, trial);
   auto rows = module->getAttrOfType<IntegerAttr>("graph.batch");
   if (!rows || rows.getInt() < 1)
     return module.emitError("has no graph.batch, the rows of one micro-batch");

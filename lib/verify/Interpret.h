@@ -8,7 +8,8 @@
 namespace llmc::verify {
 
 // Runs the steps of `trial`: @micro and @update on one rank, or the functions
-// of stages on every rank of the module's mesh. Fails with a diagnostic.
+// of stages on every rank of the module's mesh; of an inference the first step:
+// @forward, or forward_K of the stages. Fails with a diagnostic.
 mlir::FailureOr<Outcome> interpret(mlir::ModuleOp module, const Trial &trial);
 
 } // namespace llmc::verify

@@ -85,7 +85,24 @@ std::string ranksOf(ModuleOp module, graph::StateOp state, const Tensor &got, co
 
 } // namespace
 
+// Which outputs of an inference are wrong.
+static std::string describeResults(const Outcome &got, const Reference &reference) {
+  std::string names;
+  size_t wrong = 0;
+  for (const auto &[name, expected] : reference.exact.results) {
+    auto found = got.results.find(name);
+    if (found != got.results.end() && resultError({*found}, {{name, expected}}).value <= 1e-10)
+      continue;
+    if (++wrong <= 3)
+      names += (names.empty() ? "" : ", ") + name;
+  }
+  return std::to_string(wrong) + " of " + std::to_string(reference.exact.results.size()) +
+         " outputs are wrong: " + names + (wrong > 3 ? ", ..." : "");
+}
+
 std::string describePlace(ModuleOp module, const Outcome &got, const Reference &reference) {
+  if (!got.results.empty())
+    return describeResults(got, reference);
   if (got.losses.empty())
     return "";
   NamedTensors expected = statesFromSources(module, reference.exact.gradients);

@@ -69,6 +69,7 @@ private:
   void write(Rank &rank, Value buffer, int64_t slot, const Tensor &value) const;
   double readScalar(StringRef name);
   NamedTensors gather(StringRef role, double &replicaError);
+  NamedTensors gatherResults(double &replicaError);
   template <typename F> void forEachState(StringRef role, F f);
   template <typename F>
   void forEachElement(const Rank &rank, plan::BufferOp op, ArrayRef<int64_t> global, F f) const;
@@ -237,6 +238,36 @@ NamedTensors PlanMachine::gather(StringRef role, double &replicaError) {
   return states;
 }
 
+// Of an inference: the parts of every output that ranks hold.
+NamedTensors PlanMachine::gatherResults(double &replicaError) {
+  NamedTensors results;
+  std::map<std::string, std::vector<bool>> seen;
+  for (Rank &rank : ranks)
+    for (auto buffer : rank.stage->op.getBody().getOps<plan::BufferOp>()) {
+      DictionaryAttr binding = buffer.getBindingAttr();
+      auto name = binding ? binding.getAs<StringAttr>("output") : StringAttr();
+      auto valid = binding ? binding.getAs<DenseI64ArrayAttr>("valid_shape") : DenseI64ArrayAttr();
+      if (!name || !valid)
+        continue;
+      auto [entry, isNew] = results.try_emplace(name.str(), Tensor(valid.asArrayRef().vec()));
+      Tensor &whole = entry->second;
+      std::vector<bool> &have = seen[name.str()];
+      if (isNew) {
+        have.resize(whole.size());
+        std::fill(whole.data.begin(), whole.data.end(), NAN);
+      }
+      forEachElement(rank, buffer, whole.shape, [&](int64_t cell, int64_t element) {
+        double value = rank.cells[cell], &other = whole.data[element];
+        if (have[element] && !(std::isnan(value) && std::isnan(other)) && value != other)
+          replicaError = std::max(replicaError, std::isnan(value - other) ? INFINITY
+                                                                          : std::abs(value - other));
+        have[element] = true;
+        other = value;
+      });
+    }
+  return results;
+}
+
 double PlanMachine::readScalar(StringRef name) {
   for (Rank &rank : llvm::reverse(ranks))
     for (auto buffer : rank.stage->op.getBody().getOps<plan::BufferOp>())
@@ -316,13 +347,16 @@ void PlanMachine::matmul(Rank &rank, plan::MatmulOp op, int64_t slot) {
   write(rank, op.getOut(), slot, product);
 }
 
-// This rank's rows of the step: [(micro * dp + dp coordinate) * rows, ...).
+// This rank's rows of the step: [(micro * dp + dp coordinate) * rows, ...); all of an
+// input that is not cut.
 LogicalResult PlanMachine::feed(Rank &rank, plan::FeedOp op, int64_t slot, int64_t microBatch) {
   auto found = data->inputs.find(op.getInput().str());
   if (found == data->inputs.end())
     return op.emitOpError("no value is given for the input ") << op.getInput();
   Tensor own(tensorOf(op.getDst()).getShape().vec());
   int64_t place = microBatch * mesh.getSize("dp") + rank.coordinate[mesh.getIndex("dp")];
+  if (own.size() == found->second.size())
+    place = 0;
   if ((place + 1) * own.size() > found->second.size())
     return op.emitOpError("micro-batch ") << microBatch << " is not in the step";
   std::copy_n(found->second.data.begin() + place * own.size(), own.size(), own.data.begin());
@@ -561,6 +595,12 @@ FailureOr<Outcome> PlanMachine::run() {
     return failure();
   fillStates();
   Outcome outcome;
+  if (parallel::isInference(module)) {
+    if (failed(step(trial.steps.front())))
+      return failure();
+    outcome.results = gatherResults(outcome.replicaError);
+    return outcome;
+  }
   for (const StepData &stepData : trial.steps) {
     if (failed(step(stepData)))
       return failure();

@@ -33,9 +33,48 @@ void writeRun(const Tensor &from, int64_t first, int64_t count, int64_t stride, 
 }
 
 double readElement(DType type, const std::byte *data, int64_t i) {
-  if (type == DType::F64)
+  switch (type) {
+  case DType::F64:
     return reinterpret_cast<const double *>(data)[i];
-  return reinterpret_cast<const float *>(data)[i];
+  case DType::I64:
+    return static_cast<double>(reinterpret_cast<const int64_t *>(data)[i]);
+  case DType::I32:
+    return reinterpret_cast<const int32_t *>(data)[i];
+  case DType::F32:
+    return reinterpret_cast<const float *>(data)[i];
+  default:
+    return std::to_integer<int>(data[i]);
+  }
+}
+
+// Calls f(local element, global element) for a rank's part of a result, padding left out.
+template <typename F>
+void forEachElement(const planfile::OutputBindingT &result, const planfile::MeshT &mesh,
+                    const std::vector<uint32_t> &at, F f) {
+  size_t rank = result.local_shape.size();
+  std::vector<int64_t> starts(rank, 0);
+  for (size_t d = 0; d < result.dims.size(); ++d) {
+    int64_t part = 0;
+    for (uint32_t axis : result.dims[d]->axes)
+      part = part * mesh.axes[axis]->size + at[axis];
+    starts[d] = part * result.local_shape[d];
+  }
+  int64_t count = 1;
+  for (int64_t size : result.local_shape)
+    count *= size;
+  for (int64_t local = 0; local < count; ++local) {
+    int64_t rest = local, element = 0, scale = 1;
+    bool valid = true;
+    for (size_t d = rank; d-- > 0;) {
+      int64_t index = starts[d] + rest % result.local_shape[d];
+      rest /= result.local_shape[d];
+      valid &= index < result.global_shape[d];
+      element += index * scale;
+      scale *= result.global_shape[d];
+    }
+    if (valid)
+      f(local, element);
+  }
 }
 
 void writeElement(DType type, std::byte *data, int64_t i, double value) {
@@ -107,6 +146,24 @@ void writeScalars(const Executor &executor, const std::map<std::string, double> 
       }
 }
 
+// Whether the value has the shape that the plan takes in one step.
+static support::Status checkShape(const ProgramT &program, const planfile::InputBindingT &input,
+                                  const Tensor &value) {
+  if (program.mode == planfile::Mode::Infer)
+    return value.shape == input.global_shape
+               ? support::ok()
+               : support::Status(error("input '", input.name, "' has another shape than the plan's"));
+  int64_t row = 1, ownRow = 1;
+  for (size_t d = 1; d < value.shape.size(); ++d)
+    row *= value.shape[d];
+  for (size_t d = 1; d < input.local_shape.size(); ++d)
+    ownRow *= input.local_shape[d];
+  if (value.shape[0] != program.global_batch || row != ownRow)
+    return error("input '", input.name, "' has ", value.shape[0], " rows of ", row,
+                 " elements, the plan wants ", program.global_batch, " of ", ownRow);
+  return support::ok();
+}
+
 support::Result<std::vector<std::vector<std::byte>>> packInputs(const ProgramT &program,
                                                                 const NamedTensors &inputs) {
   std::vector<std::vector<std::byte>> packed;
@@ -115,14 +172,8 @@ support::Result<std::vector<std::vector<std::byte>>> packInputs(const ProgramT &
     if (found == inputs.end())
       return error("the plan has an input '", input->name, "' that the model has not");
     const Tensor &value = found->second;
-    int64_t row = 1, ownRow = 1;
-    for (size_t d = 1; d < value.shape.size(); ++d)
-      row *= value.shape[d];
-    for (size_t d = 1; d < input->local_shape.size(); ++d)
-      ownRow *= input->local_shape[d];
-    if (value.shape[0] != program.global_batch || row != ownRow)
-      return error("input '", input->name, "' has ", value.shape[0], " rows of ", row,
-                   " elements, the plan wants ", program.global_batch, " of ", ownRow);
+    if (support::Status status = checkShape(program, *input, value); !status)
+      return status.takeError();
     std::vector<std::byte> bytes(value.data.size() * planfile::byteSize(input->dtype));
     for (int64_t i = 0; i < value.size(); ++i)
       writeElement(input->dtype, bytes.data(), i, value.data[i]);
@@ -182,6 +233,47 @@ double replicaError(const Executor &executor) {
   return worst;
 }
 
+// Puts the parts of every result together; copies of one element are compared.
+static NamedTensors gatherResults(const Executor &executor, double &replicas) {
+  const ProgramT &program = executor.program();
+  NamedTensors results;
+  for (uint32_t stage = 0; stage < program.stages.size(); ++stage)
+    for (const auto &result : program.stages[stage]->results) {
+      Tensor &whole = results[result->name] = Tensor(result->global_shape);
+      std::vector<bool> seen(whole.size());
+      forEachHolder(executor, stage, [&](uint32_t rank, const std::vector<uint32_t> &at) {
+        const std::byte *own = executor.arena(rank) + result->buffer->offset;
+        forEachElement(*result, *program.mesh, at, [&](int64_t local, int64_t element) {
+          double value = readElement(result->dtype, own, local), &other = whole.data[element];
+          bool same = value == other || (std::isnan(value) && std::isnan(other));
+          if (seen[element] && !same)
+            replicas = std::max(replicas, std::isnan(value - other) ? INFINITY
+                                                                    : std::abs(value - other));
+          seen[element] = true;
+          other = value;
+        });
+      });
+    }
+  return results;
+}
+
+// The steps from the last to the first, so that its results meet what others left.
+static support::Result<Outcome> runInference(Executor &executor, const Trial &trial) {
+  Outcome outcome;
+  for (size_t step = trial.steps.size(); step-- > 0;) {
+    auto packed = packInputs(executor.program(), trial.steps[step].inputs);
+    if (!packed)
+      return packed.takeError();
+    std::vector<const std::byte *> inputs;
+    for (const auto &bytes : *packed)
+      inputs.push_back(bytes.data());
+    if (support::Status status = executor.runStep(inputs); !status)
+      return status.takeError();
+    outcome.results = gatherResults(executor, outcome.replicaError);
+  }
+  return outcome;
+}
+
 support::Result<Outcome> runPlan(const ProgramT &program, const runtime::Kernels &kernels,
                                  const Trial &trial, const runtime::ExecutorOptions &options) {
   support::Result<std::unique_ptr<Executor>> made = Executor::create(program, kernels, options);
@@ -189,6 +281,8 @@ support::Result<Outcome> runPlan(const ProgramT &program, const runtime::Kernels
     return made.takeError();
   Executor &executor = **made;
   fillWeights(executor, trial.weights);
+  if (program.mode == planfile::Mode::Infer)
+    return runInference(executor, trial);
   Outcome outcome;
   for (size_t step = 0; step < trial.steps.size(); ++step) {
     auto packed = packInputs(program, trial.steps[step].inputs);

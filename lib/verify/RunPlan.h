@@ -1,4 +1,4 @@
-// Training steps by a plan and its kernels, in this process.
+// Steps by a plan and its kernels, in this process.
 #ifndef LLMC_LIB_VERIFY_RUNPLAN_H
 #define LLMC_LIB_VERIFY_RUNPLAN_H
 
@@ -12,7 +12,8 @@ namespace llmc::verify {
 
 // Runs the steps of `trial` on all ranks of the plan. Kernels are loaded once and
 // serve every plan that numbers them alike (a mutant). An error tells why the
-// plan cannot run, for example that all ranks wait for each other. The plan must
+// plan cannot run, for example that all ranks wait for each other. An inference is
+// run for each step, from the last to the first. The plan must
 // pass checkBounds(); nothing else is checked.
 support::Result<Outcome> runPlan(const planfile::ProgramT &program,
                                  const runtime::Kernels &kernels, const Trial &trial,

@@ -43,7 +43,7 @@ CompileOptions oneRank(const CompileOptions &options);
 
 // Weights, rows and scalars for `steps` steps of a one-rank plan of the model (its
 // inputs are the global ones). Tokens are random, about 30 % of the labels are
-// ignored, more in later rows. A source tensor whose elements are all equal (a
+// ignored, more in later rows; inputs of an inference as drawInput() in Draw.cpp says. A source tensor whose elements are all equal (a
 // bias of zeros) would hide errors, so that noise is added to it.
 support::Result<Trial> drawTrial(const Subject &oneRank, uint64_t seed, unsigned steps);
 

@@ -78,6 +78,35 @@ TensorError vectorError(const NamedTensors &got, const NamedTensors &expected) {
   return worst;
 }
 
+static double largestError(const Tensor &got, const Tensor &expected) {
+  if (got.shape != expected.shape)
+    return kInfinite;
+  double distance = 0, size = 0;
+  for (size_t i = 0; i < expected.data.size(); ++i) {
+    double a = got.data[i], b = expected.data[i];
+    if (a == b || (std::isnan(a) && std::isnan(b))) {
+      size = std::isfinite(b) ? std::max(size, std::abs(b)) : size;
+      continue;
+    }
+    if (!std::isfinite(a) || !std::isfinite(b))
+      return kInfinite;
+    distance = std::max(distance, std::abs(a - b));
+    size = std::max(size, std::abs(b));
+  }
+  return quotient(distance, size);
+}
+
+TensorError resultError(const NamedTensors &got, const NamedTensors &expected) {
+  TensorError worst;
+  for (const auto &[name, tensor] : expected) {
+    auto found = got.find(name);
+    double error = found == got.end() ? kInfinite : largestError(found->second, tensor);
+    if (worst.name.empty() || error > worst.value)
+      worst = {name, error};
+  }
+  return worst;
+}
+
 double lossError(const std::vector<double> &got, const std::vector<double> &expected) {
   if (got.size() != expected.size())
     return kInfinite;

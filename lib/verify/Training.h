@@ -1,5 +1,5 @@
-// A few steps of training, whoever runs them: what goes in, what comes out, and
-// how far two outcomes are apart.
+// A few steps of training, or runs of inference, whoever runs them: what goes in,
+// what comes out, and how far two outcomes are apart.
 #ifndef LLMC_LIB_VERIFY_TRAINING_H
 #define LLMC_LIB_VERIFY_TRAINING_H
 
@@ -16,7 +16,8 @@ using NamedTensors = std::map<std::string, Tensor>;
 
 struct StepData {
   // By name of the input: all rows of the step, [global batch, ...]. Micro-batch
-  // k of the global view is rows [k * B, (k + 1) * B), B = rows of one.
+  // k of the global view is rows [k * B, (k + 1) * B), B = rows of one. Of an inference
+  // all of the input, of any shape.
   NamedTensors inputs;
   // Host scalars of the update ("lr", "clip", ...), rounded to float.
   std::map<std::string, double> scalars;
@@ -32,6 +33,9 @@ struct Outcome {
   std::map<std::string, double> outputs; // of the first step: "grad_norm", "tokens"
   NamedTensors gradients;                // of the first step's mean loss, by source tensor
   NamedTensors weights;                  // after the last step, by source tensor
+  // Of an inference, that of the first step, and nothing else but the next field: its
+  // outputs, by name.
+  NamedTensors results;
   // Largest absolute difference between copies of one element on different ranks.
   double replicaError = 0;
 };
@@ -50,6 +54,10 @@ TensorError gradientError(const NamedTensors &got, const NamedTensors &expected)
 // Of all tensors as one vector: |g - g*| / |g*|; named is the tensor with the
 // largest share.
 TensorError vectorError(const NamedTensors &got, const NamedTensors &expected);
+
+// Of results: the largest |r - r*| / largest |r*|, element by element; where r* is not
+// finite, r must be the same.
+TensorError resultError(const NamedTensors &got, const NamedTensors &expected);
 
 // The largest relative error of the losses; infinite if their number differs.
 double lossError(const std::vector<double> &got, const std::vector<double> &expected);

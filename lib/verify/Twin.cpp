@@ -67,6 +67,8 @@ Cost estimateCost(ModuleOp raised, const CompileOptions &options) {
 
 FailureOr<bool> needsTwin(MLIRContext &context, const VerifyOptions &options) {
   bool isDump = llvm::sys::path::extension(options.compile.model) == ".mlir";
+  if (options.compile.infer && options.twin != TwinChoice::On)
+    return false;
   if (options.twin == TwinChoice::On)
     return true;
   if (options.twin == TwinChoice::Off || options.raised || isDump)

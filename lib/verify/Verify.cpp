@@ -1,5 +1,7 @@
 #include "lib/verify/Verify.h"
 
+#include "dialects/parallel/Annotations.h"
+#include "lib/pipeline/Pipeline.h"
 #include "lib/planfile/Check.h"
 #include "lib/verify/Interleavings.h"
 #include "lib/verify/Borders.h"
@@ -23,7 +25,7 @@ FailureOr<Reference> makeReference(MLIRContext &context, const CompileOptions &o
     return failure();
   reference.one = std::move(*one);
   ModuleOp trained = reference.one.at(Phase::Train);
-  support::Result<Trial> trial = drawTrial(reference.one, seed, kSteps);
+  support::Result<Trial> trial = drawTrial(reference.one, seed, options.infer ? kRuns : kSteps);
   if (!trial)
     return trained.emitError() << trial.message();
   reference.trial = std::move(*trial);
@@ -34,10 +36,15 @@ FailureOr<Reference> makeReference(MLIRContext &context, const CompileOptions &o
   if (!withPlan)
     return reference;
   Trial first = reference.trial;
-  first.steps.resize(1);
+  if (!options.infer)
+    first.steps.resize(1);
   auto plan = runPlan(*reference.one.program, *reference.one.kernels, first);
   if (!plan)
     return trained.emitError() << "the plan for one rank: " << plan.message();
+  if (options.infer) {
+    reference.results = resultError(plan->results, reference.exact.results).value;
+    return reference;
+  }
   reference.gradients = gradientError(plan->gradients, reference.exact.gradients);
   reference.loss = relativeError(plan->losses[0], reference.exact.losses[0]);
   reference.outputs = outputError(plan->outputs, reference.exact.outputs);
@@ -67,6 +74,11 @@ bool checkExact(const Outcome &got, const Reference &reference, const std::strin
                 Report &report) {
   std::string name = "fp64:" + border + ":";
   const Outcome &exact = reference.exact;
+  if (reference.one.options.infer) {
+    TensorError results = resultError(got.results, exact.results);
+    bool good = report.add(name + "outputs", results.name, results.value, kExact);
+    return report.add(name + "replicas", "copies of one element", got.replicaError, kExact) && good;
+  }
   TensorError gradients = gradientError(got.gradients, exact.gradients);
   bool good = report.add(name + "loss", "first step",
                          relativeError(got.losses.front(), exact.losses[0]), kExact);
@@ -85,6 +97,11 @@ bool checkKernels(const Subject &subject, const Reference &reference, Outcome &o
   outcome = std::move(*run);
   const Outcome &exact = reference.exact;
   auto limit = [](double one) { return std::max(2 * one, 1e-6); };
+  if (reference.one.options.infer) {
+    TensorError results = resultError(outcome.results, exact.results);
+    bool good = report.add("kernels:outputs", results.name, results.value, limit(reference.results));
+    return report.add("kernels:replicas", "copies of one element", outcome.replicaError, 0) && good;
+  }
   TensorError gradients = gradientError(outcome.gradients, exact.gradients);
   bool good = report.add("kernels:loss", "first step",
                          relativeError(outcome.losses[0], exact.losses[0]), limit(reference.loss));
@@ -106,6 +123,7 @@ public:
 
 private:
   LogicalResult optimizer(Optimizer which, bool main);
+  LogicalResult inference();
   LogicalResult oneBorder(Phase phase);
   LogicalResult dump();
   void describe(const CompileOptions &compile);
@@ -168,6 +186,29 @@ LogicalResult Verifier::optimizer(Optimizer which, bool main) {
   return success();
 }
 
+LogicalResult Verifier::inference() {
+  FailureOr<Subject> subject = compileSubject(context, options.compile, Phase::Emit, options.raised);
+  if (failed(subject))
+    return failure();
+  FailureOr<Reference> reference =
+      makeReference(context, options.compile, options.seed, true, options.raised);
+  if (failed(reference))
+    return failure();
+  checkStatic(*subject->program, report);
+  FailureOr<Outcome> ranks = interpret(subject->at(Phase::Partition), reference->trial);
+  if (failed(ranks))
+    return failure();
+  checkExact(*ranks, *reference, "partition", report);
+  Outcome kernels;
+  checkKernels(*subject, *reference, kernels, report);
+  if (options.interleavings)
+    checkInterleavings(*subject->program, *subject->kernels, reference->trial,
+                       options.interleavings, options.seed, report);
+  if (!report.passed())
+    findBorder(*subject, *reference, report);
+  return success();
+}
+
 // --after PHASE.
 LogicalResult Verifier::oneBorder(Phase phase) {
   FailureOr<Subject> subject = compileSubject(context, options.compile, phase, options.raised);
@@ -220,7 +261,12 @@ void Verifier::describe(const CompileOptions &compile) {
   report.ranks = compile.ranks();
   report.device = "dp " + std::to_string(compile.dp) + " x pp " + std::to_string(compile.pp) +
                   " x tp " + std::to_string(compile.tp) + " = " + std::to_string(compile.ranks()) +
-                  " ranks, " + std::to_string(compile.globalRows()) + " rows a step in " +
+                  " ranks, ";
+  if (compile.infer) {
+    report.device += "one run";
+    return;
+  }
+  report.device += std::to_string(compile.globalRows()) + " rows a step in " +
                   std::to_string(compile.microBatches()) + " micro-batches, " +
                   (compile.schedule == Schedule::GPipe ? "gpipe" : "1f1b");
 }
@@ -239,6 +285,11 @@ FailureOr<Report> Verifier::run() {
       return failure();
     return std::move(report);
   }
+  if (compile.infer) {
+    if (failed(inference()))
+      return failure();
+    return std::move(report);
+  }
   bool adam = compile.optimizer == Optimizer::AdamW;
   if (failed(optimizer(compile.optimizer, true)) ||
       failed(optimizer(adam ? Optimizer::Sgd : Optimizer::AdamW, false)))
@@ -248,9 +299,19 @@ FailureOr<Report> Verifier::run() {
 
 } // namespace
 
-FailureOr<Report> verifyModel(MLIRContext &context, const VerifyOptions &options) {
-  if (isDump(options.compile.model))
-    return Verifier(context, options).run();
+FailureOr<Report> verifyModel(MLIRContext &context, const VerifyOptions &given) {
+  if (isDump(given.compile.model))
+    return Verifier(context, given).run();
+  VerifyOptions options = given;
+  if (llvm::StringRef(options.compile.model).ends_with(".mlir")) { // it says itself what it is
+    OwningOpRef<ModuleOp> model = readModel(context, options.compile);
+    if (!model)
+      return failure();
+    options.compile.infer = parallel::isInference(*model);
+  }
+  if (options.compile.infer && options.after == Phase::Train)
+    return emitError(UnknownLoc::get(&context))
+           << options.compile.model << ": --after train: an inference has no border train";
   FailureOr<bool> twin = needsTwin(context, options);
   if (failed(twin))
     return failure();

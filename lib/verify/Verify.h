@@ -27,13 +27,14 @@ struct VerifyOptions {
 // Everything that the checks compare with: the model on one rank.
 struct Reference {
   Subject one;      // one-rank compilation
-  Trial trial;      // five steps
+  Trial trial;      // five steps; two runs of an inference
   Outcome exact;    // those steps in double
   TensorError gradients; // of the one-rank plan against `exact`
   double loss = 0;       // error of the one-rank plan's first loss
   double outputs = 0;    // of its norm and token count
+  double results = 0;    // of an inference: of its outputs
 };
-inline constexpr unsigned kSteps = 5;
+inline constexpr unsigned kSteps = 5, kRuns = 2;
 
 // Compiles for one rank, draws the steps and runs them in double and, for
 // `withPlan`, by kernels. `raised` as in compileSubject(). Null after diagnostics.
@@ -44,7 +45,8 @@ mlir::FailureOr<Reference> makeReference(mlir::MLIRContext &context, const Compi
 // Every static checker, one line each.
 void checkStatic(const planfile::ProgramT &program, Report &report);
 
-// Loss, gradients, norm and replicas of an outcome in double: rule (i).
+// Loss, gradients, norm and replicas of an outcome in double, or the outputs of an
+// inference: rule (i).
 // `border` names the checks: fp64:BORDER:loss, ...
 bool checkExact(const Outcome &got, const Reference &reference, const std::string &border,
                 Report &report);
