@@ -170,9 +170,7 @@ Result<OwningOpRef<ModuleOp>> Importer::run() {
   nameBorders();
   describe();
   for (const std::string &note : names_->notes())
-    builder_.getContext()->getDiagEngine().emit(UnknownLoc::get(builder_.getContext()),
-                                                DiagnosticSeverity::Note)
-        << model_.path() << ": " << note;
+    emitRemark(UnknownLoc::get(builder_.getContext())) << model_.path() << ": " << note;
   return std::move(module_);
 }
 

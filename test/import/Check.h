@@ -47,6 +47,7 @@ void testFolding();
 void testSmallGraphs();
 void testFunctions();
 void testInference();
+void testStoredTensors();
 void testCheckpoints();
 void testArchitectures();
 void testRefusals();

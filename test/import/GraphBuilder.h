@@ -116,11 +116,14 @@ struct Outcome {
 
 // Imports for training of 2 rows of 3 tokens and evaluates.
 Outcome run(Graph &graph);
+Outcome run(const std::string &path);
 // Imports for one run. Inputs that `values` lacks are 0, 1, 2, ... modulo the words.
 Outcome infer(Graph &graph, const std::map<std::string, int64_t> &dims,
               const std::map<std::string, graph::Tensor> &values = {});
 // Both are logits of equal shape and equal elements, and so many states are made.
 void same(const std::string &what, Graph &graph, const Outcome &expected, size_t states);
+void same(const std::string &what, const Outcome &got, const Outcome &expected, size_t states,
+          double limit = 1e-12);
 // The whole message of a refusal must have all the words.
 void refuses(const std::string &what, const Outcome &got, std::initializer_list<const char *> all);
 

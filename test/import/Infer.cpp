@@ -1,4 +1,5 @@
 // Models read for one run: inputs are arguments, outputs results, as the graph says.
+#include "Folder.h"
 #include "GraphBuilder.h"
 
 #include "lib/onnx/DimExpression.h"
@@ -6,8 +7,6 @@
 #include "mlir/IR/Verifier.h"
 
 #include <cmath>
-#include <filesystem>
-#include <fstream>
 
 using namespace llmc;
 using namespace llmc::test;
@@ -93,8 +92,8 @@ void testBinding() {
 void testArguments() {
   Graph g;
   buildCached(g);
-  std::string path = (std::filesystem::temp_directory_path() / "llmc-arguments.onnx").string();
-  std::ofstream(path, std::ios::binary) << g.model.SerializeAsString();
+  Folder folder;
+  std::string path = folder.write("small.onnx", g.model.SerializeAsString());
   CompileOptions options;
   options.infer = true;
   options.dims = {{"past_length", 0}};
@@ -103,7 +102,6 @@ void testArguments() {
   MLIRContext context;
   std::string message;
   auto module = import(context, path, options, message);
-  std::filesystem::remove(path);
   if (!check(bool(module), "--seq and --global-batch: " + message))
     return;
   auto func = module->lookupSymbol<func::FuncOp>("forward");

@@ -1,50 +1,18 @@
 // Broken files: one message each, never a crash.
-#include "Check.h"
+#include "Folder.h"
 
 #include "mlir/IR/Verifier.h"
 #include "onnx-ml.pb.h"
 
 #include <cstdlib>
-#include <filesystem>
-#include <fstream>
 #include <functional>
 #include <random>
-#include <sstream>
-#include <unistd.h>
 
 using namespace llmc;
 using namespace llmc::test;
 using namespace mlir;
-namespace fs = std::filesystem;
 
 namespace {
-
-std::string readAll(const std::string &path) {
-  std::ifstream in(path, std::ios::binary);
-  std::ostringstream out;
-  out << in.rdbuf();
-  return out.str();
-}
-
-// A folder of its own that goes with the object.
-class Folder {
-public:
-  Folder() {
-    path_ = fs::temp_directory_path() / ("llmc-import-" + std::to_string(::getpid()));
-    fs::create_directories(path_);
-  }
-  ~Folder() {
-    std::error_code code;
-    fs::remove_all(path_, code);
-  }
-  std::string write(const std::string &name, const std::string &bytes) {
-    std::ofstream(path_ / name, std::ios::binary) << bytes;
-    return (path_ / name).string();
-  }
-
-private:
-  fs::path path_;
-};
 
 struct Tester {
   MLIRContext context;

@@ -131,6 +131,7 @@ int main(int count, char **arguments) {
   test::testSmallGraphs();
   test::testFunctions();
   test::testInference();
+  test::testStoredTensors();
   test::testCheckpoints();
   test::testArchitectures();
   test::testRefusals();
