@@ -44,7 +44,7 @@ static bool sameMarks(Operation *a, Operation *b) {
 
 // An add that does not broadcast.
 static AddOp getPlainAdd(Value value) {
-  auto add = value.getDefiningOp<AddOp>();
+  auto add = value ? value.getDefiningOp<AddOp>() : AddOp();
   if (!add || add.getLhs().getType() != add.getType() || add.getRhs().getType() != add.getType())
     return {};
   return add;
@@ -157,6 +157,20 @@ static bool mergeChain(ReshardOp op) {
   return true;
 }
 
+// One gradient of several parameters (biases of branches that are added): each
+// accumulator gets a reduction of its own, which can leave the micro-batch.
+static void splitShared(ReshardOp op) {
+  bool ends = llvm::all_of(op->getUses(), [](OpOperand &use) {
+    auto add = getPlainAdd(use.getOwner()->getNumResults() ? use.getOwner()->getResult(0) : Value());
+    return add && isAccumulator(add->getOperand(1 - use.getOperandNumber()));
+  });
+  if (!ends || op.getFrom().getDims() != op.getTo().getDims())
+    return;
+  OpBuilder builder(op);
+  for (OpOperand &use : llvm::make_early_inc_range(llvm::drop_begin(op->getUses())))
+    use.set(builder.clone(*op)->getResult(0));
+}
+
 //===-- Sums of many ----------------------------------------------------------===//
 
 static void collectLeaves(Value value, bool isRoot, Operation *root, SmallVectorImpl<Value> &leaves) {
@@ -242,6 +256,7 @@ static bool mergeSum(AddOp root) {
 namespace {
 struct SinkReductions : llmc::impl::SinkReductionsBase<SinkReductions> {
   void runOnOperation() override {
+    getOperation().walk([](ReshardOp op) { splitShared(op); });
     bool changed = true;
     while (changed) {
       changed = false;

@@ -44,11 +44,13 @@ SmallVector<Value> writtenBy(Operation &op) {
 struct Piece {
   plan::BufferOp root;
   int64_t low, high;
+  ArrayAttr axes; // that its sum is over
   Operation *lastWrite = nullptr;
 };
 
 struct Bucket {
   int64_t low, high;
+  ArrayAttr axes;
   Operation *lastWrite;
   SmallVector<StringAttr> names; // of the source's tensors
 };
@@ -96,14 +98,19 @@ LogicalResult StageBuckets::run() {
   return emit();
 }
 
-// In-place sums of whole accumulators over the data axis.
+static bool isOverReplicas(plan::CollectiveOp op) {
+  return llvm::any_of(op.getAxes(), [](Attribute axis) {
+    return cast<StringAttr>(axis).getValue() == "dp";
+  });
+}
+
+// In-place sums of whole accumulators over the data axis, and perhaps others: what
+// the ranks of tp have whole but use in part has partial gradients over them too.
 void StageBuckets::collect() {
   for (auto op : update.getBody().getOps<plan::CollectiveOp>()) {
     auto [root, displacement] = rootOf(op.getSrc());
     if (op.getKind() != plan::CollectiveKind::all_reduce || op.getSrc() != op.getDst() ||
-        op.getMembers() || op.getAxes().size() != 1 ||
-        cast<StringAttr>(op.getAxes()[0]).getValue() != "dp" ||
-        root.getSpace() != plan::Space::persistent || root.getResult() != op.getSrc())
+        op.getMembers() || !isOverReplicas(op) || root.getSpace() != plan::Space::persistent || root.getResult() != op.getSrc())
       continue;
     // Of a parameter: the step's own sums (loss, tokens) belong to the update.
     auto name = root.getBinding() ? root.getBinding()->getAs<FlatSymbolRefAttr>("state")
@@ -125,7 +132,7 @@ void StageBuckets::findLastWrites() {
       layers = count.getInt();
     size_t first = pieces.size();
     for (int64_t i = 0; i < layers; ++i)
-      pieces.push_back({root, i * (bytes / layers), (i + 1) * (bytes / layers)});
+      pieces.push_back({root, i * (bytes / layers), (i + 1) * (bytes / layers), op.getAxes()});
     piecesOf[root] = {first, pieces.size()};
   }
   for (Operation &op : last.getBody().front())
@@ -140,12 +147,13 @@ void StageBuckets::findLastWrites() {
     }
 }
 
-// Accumulators become views of one buffer, whole states together, those that
-// finish first in front; layers of a stacked state finish from the end, so the
+// Accumulators become views of one buffer, whole states together, those of equal
+// axes together, of these those that finish first in front; layers of a stacked state finish from the end, so the
 // buffer is filled from its end when states interleave. The order only decides
 // how early a bucket can start, never what it sums.
 void StageBuckets::makeAdjacent() {
   DenseMap<Operation *, int64_t> finished;
+  DenseMap<Operation *, size_t> numAxes;
   int64_t total = 0;
   SmallVector<plan::BufferOp> roots;
   DenseMap<Operation *, int64_t> index;
@@ -155,11 +163,12 @@ void StageBuckets::makeAdjacent() {
   for (Piece &piece : pieces) {
     if (!finished.count(piece.root))
       roots.push_back(piece.root);
+    numAxes[piece.root] = piece.axes.size();
     int64_t &when = finished[piece.root];
     when = std::max(when, piece.lastWrite ? index[piece.lastWrite] : 0);
   }
   llvm::stable_sort(roots, [&](plan::BufferOp a, plan::BufferOp b) {
-    return finished[a] < finished[b];
+    return std::pair(numAxes[a], finished[a]) < std::pair(numAxes[b], finished[b]);
   });
   for (plan::BufferOp root : roots)
     total += bytesOf(root.getResult());
@@ -176,7 +185,7 @@ void StageBuckets::makeAdjacent() {
     root.setDisplacement(at);
     for (Piece piece : pieces)
       if (piece.root == root)
-        ordered.push_back({root, piece.low + at, piece.high + at, piece.lastWrite});
+        ordered.push_back({root, piece.low + at, piece.high + at, piece.axes, piece.lastWrite});
     at += bytesOf(root.getResult());
   }
   pieces = std::move(ordered);
@@ -211,18 +220,18 @@ SmallVector<StringAttr> StageBuckets::sourceNames(const Piece &piece) {
   return names;
 }
 
-// Adjacent pieces until the bucket is large enough, or as many as are given.
+// Adjacent pieces of equal axes until the bucket is large enough, or as many as are given.
 LogicalResult StageBuckets::cut(std::vector<Bucket> &buckets) {
   DenseMap<Operation *, int64_t> index;
   int64_t n = 0;
   for (Operation &op : last.getBody().front())
     index[&op] = n++;
   for (Piece &piece : pieces) {
-    bool full = buckets.empty() ||
+    bool full = buckets.empty() || buckets.back().axes != piece.axes ||
                 (given.empty() ? buckets.back().high - buckets.back().low >= bucketBytes
                                : counts.size() <= given.size() && counts.back() == given[counts.size() - 1]);
     if (full) {
-      buckets.push_back({piece.low, piece.low, nullptr, {}});
+      buckets.push_back({piece.low, piece.low, piece.axes, nullptr, {}});
       counts.push_back(0);
     }
     ++counts.back();
@@ -278,7 +287,7 @@ LogicalResult StageBuckets::emit() {
     plan::CollectiveOp::create(
         b, loc, plan::CollectiveKindAttr::get(b.getContext(), plan::CollectiveKind::all_reduce),
         graph::ReduceKindAttr::get(b.getContext(), graph::ReduceKind::sum), buffer, buffer,
-        b.getStrArrayAttr({"dp"}), DenseI64ArrayAttr(), b.getI64IntegerAttr(reduceStream), origin);
+        bucket.axes, DenseI64ArrayAttr(), b.getI64IntegerAttr(reduceStream), origin);
     ++event;
   }
   auto done = plan::OriginAttr::get(b.getContext(), "gradients", {}, "data", "all buckets are summed");

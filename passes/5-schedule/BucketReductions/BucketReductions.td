@@ -5,7 +5,8 @@ def BucketReductions : Pass<"llmc-bucket-reductions", "::mlir::ModuleOp"> {
     Gives: accumulators adjacent in one buffer, in the order in which the last
       backward finishes them; one all-reduce per bucket of that buffer on stream
       1, started by an event as soon as the bucket's last write is done; the
-      update waits for the last of them.
+      update waits for the last of them. Gradients that are partial over other
+      axes as well have buckets of their own.
     Keeps: the reduced values; the total of reduced bytes.
 
     A bucket ends at a state or, inside a stacked state, at a layer. The module's

@@ -15,6 +15,10 @@ graph.source @w : tensor<8x8xf32> {init = #graph.init_kind<zeros>}
 graph.source @u : tensor<3x8x8xf32> {init = #graph.init_kind<zeros>}
 graph.state @p : tensor<8x8xf32> parameter views [#graph.view<@w, 0, [8, 1]>]
 graph.state @g : tensor<8x8xf32> accumulator of @p
+graph.state @p1 : tensor<8x8xf32> parameter views [#graph.view<@w, 0, [8, 1]>]
+graph.state @g1 : tensor<8x8xf32> accumulator of @p1
+graph.state @p2 : tensor<8x8xf32> parameter views [#graph.view<@w, 0, [8, 1]>]
+graph.state @g2 : tensor<8x8xf32> accumulator of @p2
 graph.state @ps : tensor<3x8x8xf32> parameter stacked views [#graph.view<@u, 0, [8, 1]>, #graph.view<@u, 64, [8, 1]>, #graph.view<@u, 128, [8, 1]>]
 graph.state @gs : tensor<3x8x8xf32> accumulator of @ps
 
@@ -114,6 +118,19 @@ func.func @micro(%g: tensor<8x8xf32> {graph.state = @g}, %gs: tensor<3x8x8xf32> 
   }
   // CHECK: return {parallel.in = [#parallel.sharding<[{}, {}], unreduced = {"dp": sum}>, #parallel.sharding<[{}, {}, {}], unreduced = {"dp": sum}>]}
   return %2, %3 : tensor<8x8xf32>, tensor<3x8x8xf32>
+}
+
+// One gradient of two parameters, such as the biases of two branches: each has its own.
+// CHECK-LABEL: func.func @branches
+func.func @branches(%g: tensor<8x8xf32> {graph.state = @g1}, %h: tensor<8x8xf32> {graph.state = @g2},
+                    %x: tensor<8x8xf32> {parallel.sharding = #data})
+    -> (tensor<8x8xf32> {graph.state = @g1}, tensor<8x8xf32> {graph.state = @g2}) {
+  // CHECK-NOT: parallel.reshard
+  %0 = parallel.reshard %x from #data to #all {parallel.origin = #why} : tensor<8x8xf32>
+  %1 = graph.add %g, %0 : (tensor<8x8xf32>, tensor<8x8xf32>) -> tensor<8x8xf32>
+  %2 = graph.add %h, %0 : (tensor<8x8xf32>, tensor<8x8xf32>) -> tensor<8x8xf32>
+  // CHECK: return {parallel.in = [#parallel.sharding<[{}, {}], unreduced = {"dp": sum}>, #parallel.sharding<[{}, {}], unreduced = {"dp": sum}>]}
+  return %1, %2 : tensor<8x8xf32>, tensor<8x8xf32>
 }
 
 // CHECK-LABEL: func.func @update
