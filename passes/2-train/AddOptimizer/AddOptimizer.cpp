@@ -173,9 +173,14 @@ Location locationOf(StateOp state) {
 }
 
 // Decay is for matrices and tables; norms' scales and biases would only shrink.
+// A bias is a vector of its source, also where its part is seen as heads and dims.
 bool decays(StateOp state) {
-  int64_t rank = cast<RankedTensorType>(state.getType()).getRank();
-  return rank - (state.getStacked() ? 1 : 0) >= 2;
+  int64_t rank = cast<RankedTensorType>(state.getType()).getRank() - (state.getStacked() ? 1 : 0);
+  if (auto views = state.getViewsAttr(); views && !views.empty())
+    if (auto source = SymbolTable::lookupNearestSymbolFrom<SourceOp>(
+            state, cast<ViewAttr>(views[0]).getSource()))
+      rank = std::min(rank, cast<RankedTensorType>(source.getType()).getRank());
+  return rank >= 2;
 }
 
 void AddOptimizer::updateParameter(OpBuilder &builder, Parameter &p, Value factor) {

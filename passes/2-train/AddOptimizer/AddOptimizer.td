@@ -11,7 +11,7 @@ def AddOptimizer : Pass<"llmc-add-optimizer", "::mlir::ModuleOp"> {
       before clipping), the new moments, and the outputs loss, grad_norm and
       tokens. A step without tokens has gradient zero.
       Weight decay is for parameters of rank 2 and more, not counting the
-      stacked dimension. Clip 0 is off.
+      stacked dimension, whose sources have that too. Clip 0 is off.
     Keeps: @micro.
     Example: test/passes/2-train/add-optimizer.mlir
   }];
