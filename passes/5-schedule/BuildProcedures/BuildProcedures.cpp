@@ -541,6 +541,11 @@ LogicalResult StageBuilder::run() {
     firstLayer = std::accumulate(before.begin(), before.end(), int64_t(0));
     lastLayer = firstLayer + layers[stage] - 1;
   }
+  // Layers that nothing folded cannot be divided: the one stage has them all.
+  auto model = module->getAttrOfType<DictionaryAttr>("graph.model");
+  auto layers = model ? model.getAs<IntegerAttr>("layers") : IntegerAttr();
+  if (layers && lastLayer < firstLayer && mesh.getSize("pp") == 1)
+    lastLayer = firstLayer + layers.getInt() - 1;
   stageOp.setFirstLayer(firstLayer);
   stageOp.setLastLayer(lastLayer);
   return success();
