@@ -92,6 +92,80 @@ std::string onePlace(const Mutant &mutant, const ProgramT &program) {
   return "one place is enough: each micro-batch is done with it before the next begins";
 }
 
+using Ranges = std::vector<std::pair<uint64_t, uint64_t>>; // disjoint [begin, end)
+
+bool meets(const Ranges &ranges, uint64_t begin, uint64_t end) {
+  return std::any_of(ranges.begin(), ranges.end(),
+                     [&](auto range) { return range.first < end && begin < range.second; });
+}
+
+void subtract(Ranges &ranges, uint64_t begin, uint64_t end) {
+  Ranges left;
+  for (auto [first, last] : ranges) {
+    if (first < std::min(last, begin))
+      left.push_back({first, std::min(last, begin)});
+    if (std::max(first, end) < last)
+      left.push_back({std::max(first, end), last});
+  }
+  ranges = std::move(left);
+}
+
+// Whether what row `row` of the table writes at `site` to two buffers is overwritten
+// before anybody reads it, in this step or the next.
+bool unread(const ProgramT &program, const PlanSite &site, size_t row, Ranges ranges) {
+  const StageT &stage = *program.stages[site.stage];
+  for (size_t at = 0; at < 2 * stage.table.size() && !ranges.empty(); ++at) {
+    const EntryT &entry = *stage.table[at % stage.table.size()];
+    const auto &list = stage.procedures[entry.procedure]->instructions;
+    size_t first = at < row ? list.size() : at == row ? site.instruction + 1 : 0;
+    for (size_t i = first; i < list.size(); ++i) {
+      bool read = false;
+      forEachAccess(*list[i], entry.slot,
+                    [&](const ByteAccess &a) { read |= a.read && meets(ranges, a.begin, a.end); });
+      if (read)
+        return false;
+      forEachAccess(*list[i], entry.slot, [&](const ByteAccess &a) {
+        if (a.write)
+          subtract(ranges, a.begin, a.end);
+      });
+    }
+    bool stepEnds = (at + 1) % stage.table.size() == 0;
+    if (stepEnds && at >= row)
+      for (const BufferRefT *buffer : readByHost(stage))
+        if (meets(ranges, buffer->offset, buffer->offset + buffer->size))
+          return false;
+  }
+  return std::none_of(stage.states.begin(), stage.states.end(), [&](const auto &state) {
+    return meets(ranges, state->buffer->offset, state->buffer->offset + state->buffer->size);
+  });
+}
+
+// Two results of one launch that change places, of which nobody reads either.
+std::string exchangeUnread(const Mutant &mutant, const ProgramT &program) {
+  for (const PlanSite &site : mutant.sites) {
+    const auto *launch =
+        site.instruction < 0 ? nullptr : instructionAt(program, site).body.AsLaunch();
+    if (!launch || launch->operands[mutant.value]->access != Access::Write ||
+        launch->operands[mutant.other]->access != Access::Write)
+      return "";
+    const BufferRefT &a = *launch->operands[mutant.value]->buffer,
+                     &b = *launch->operands[mutant.other]->buffer;
+    const StageT &stage = *program.stages[site.stage];
+    if (a.size != b.size)
+      return "";
+    for (size_t row = 0; row < stage.table.size(); ++row) {
+      const EntryT &entry = *stage.table[row];
+      auto at = [&](const BufferRefT &ref) -> std::pair<uint64_t, uint64_t> {
+        uint64_t begin = ref.offset + entry.slot * ref.slot_stride;
+        return {begin, begin + ref.size};
+      };
+      if (entry.procedure == site.procedure && !unread(program, site, row, {at(a), at(b)}))
+        return "";
+    }
+  }
+  return "two results of which nobody reads either";
+}
+
 } // namespace
 
 std::string equivalence(const Mutant &mutant, const ProgramT &program) {
@@ -106,6 +180,8 @@ std::string equivalence(const Mutant &mutant, const ProgramT &program) {
     return onePlace(mutant, program);
   case Fault::Invert:
     return inversion(mutant, program);
+  case Fault::Exchange:
+    return exchangeUnread(mutant, program);
   default:
     return "";
   }

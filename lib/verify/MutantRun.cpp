@@ -66,6 +66,28 @@ double quotient(double distance, double size) {
   return std::isfinite(value) ? value : kInfinite;
 }
 
+// Elements that are no floats must be the same.
+double differenceOf(DType type, const std::byte *got, const std::vector<std::byte> &expected) {
+  if (std::memcmp(got, expected.data(), expected.size()) == 0)
+    return 0;
+  if (type != DType::F32 && type != DType::F64)
+    return kInfinite;
+  Squares squares = type == DType::F64
+                        ? squaresOf<double>(got, expected.data(), expected.size())
+                        : squaresOf<float>(got, expected.data(), expected.size());
+  return quotient(std::sqrt(squares.distance), std::sqrt(squares.size));
+}
+
+double largestFloat(const std::vector<std::byte> &bytes) {
+  double largest = 0;
+  for (size_t i = 0; i + sizeof(float) <= bytes.size(); i += sizeof(float)) {
+    float value;
+    std::memcpy(&value, bytes.data() + i, sizeof value);
+    largest = std::isnan(value) ? kInfinite : std::max(largest, std::abs(double(value)));
+  }
+  return largest;
+}
+
 // Whether a buffer has bytes of sums over micro-batches (it may span several).
 bool inAccumulator(const planfile::StageT &stage, const planfile::BufferRefT &buffer) {
   return std::any_of(stage.states.begin(), stage.states.end(), [&](const auto &state) {
@@ -167,19 +189,37 @@ Seen MutantRunner::see(const Executor &executor) const {
       const std::byte *from = arena + state.buffer->offset;
       seen.states.emplace_back(from, from + state.buffer->size);
     });
+    for (const auto &result : program.stages[stage]->results) {
+      const std::byte *from = arena + result->buffer->offset;
+      seen.results.emplace_back(from, from + result->buffer->size);
+    }
   }
   return seen;
 }
 
 double MutantRunner::largestOutput() const {
   double largest = 0;
-  for (const Seen &seen : expected)
+  for (const Seen &seen : expected) {
     for (double value : seen.outputs)
       largest = std::isfinite(value) ? std::max(largest, std::abs(value)) : kInfinite;
+    largest = std::max(largest, largestResult(seen));
+  }
+  return largest;
+}
+
+double MutantRunner::largestResult(const Seen &seen) const {
+  double largest = 0;
+  size_t at = 0;
+  for (uint32_t rank = 0; rank < arenas.size(); ++rank)
+    for (const auto &result : program.stages[planfile::stageOf(program, rank)]->results)
+      if (const auto &bytes = seen.results[at++]; result->dtype == DType::F32)
+        largest = std::max(largest, largestFloat(bytes));
   return largest;
 }
 
 double MutantRunner::loss() const {
+  if (program.mode == planfile::Mode::Infer)
+    return largestResult(expected.front());
   double loss = 0;
   size_t at = 0;
   for (uint32_t rank = 0; rank < arenas.size(); ++rank)
@@ -221,6 +261,21 @@ bool MutantRunner::compareRank(const Seen &expected, size_t &at, const Executor 
   return true;
 }
 
+bool MutantRunner::compareResults(const Seen &expected, const Executor &executor, double limit,
+                                  RunResult &result) const {
+  size_t at = 0;
+  for (uint32_t rank = 0; rank < executor.ranks(); ++rank)
+    for (const auto &one : program.stages[executor.stageOfRank(rank)]->results) {
+      double error = differenceOf(one->dtype, executor.arena(rank) + one->buffer->offset,
+                                  expected.results[at++]);
+      if (error > limit) {
+        result = {"numbers", error, "result '" + one->name + "'"};
+        return false;
+      }
+    }
+  return true;
+}
+
 bool MutantRunner::compare(const Seen &expected, const Executor &executor, double limit,
                            RunResult &result) const {
   size_t output = 0, state = 0;
@@ -233,6 +288,8 @@ bool MutantRunner::compare(const Seen &expected, const Executor &executor, doubl
         return false;
       }
     }
+  if (!compareResults(expected, executor, limit, result))
+    return false;
   for (uint32_t rank = 0; rank < executor.ranks(); ++rank)
     if (!compareRank(expected, state, executor, rank, limit, result))
       return false;

@@ -14,10 +14,10 @@
 namespace llmc::verify {
 
 // What the host and the next step see after a step: on each rank loss and other
-// outputs, gradients, parameters, moments.
+// outputs, gradients, parameters, moments; the results of an inference.
 struct Seen {
   std::vector<double> outputs;
-  std::vector<std::vector<std::byte>> states;
+  std::vector<std::vector<std::byte>> states, results;
 };
 
 struct RunResult {
@@ -41,9 +41,10 @@ public:
   // 1e-3 of all of its role on the rank.
   RunResult run(planfile::ProgramT mutant, double limit) const;
 
-  // Largest loss, norm or count of all steps; infinite if one of them is no number.
+  // Largest loss, norm, count or element of a result of all steps; infinite if one of
+  // them is no number.
   double largestOutput() const;
-  double loss() const; // of the first step
+  double loss() const; // of the first step; of an inference the largest element of a result
 
 private:
   MutantRunner(const planfile::ProgramT &program, const runtime::Kernels &kernels)
@@ -54,6 +55,9 @@ private:
   Seen see(const runtime::Executor &executor) const;
   bool compare(const Seen &expected, const runtime::Executor &executor, double limit,
                RunResult &result) const;
+  double largestResult(const Seen &seen) const;
+  bool compareResults(const Seen &expected, const runtime::Executor &executor, double limit,
+                      RunResult &result) const;
   bool compareRank(const Seen &expected, size_t &at, const runtime::Executor &executor,
                    uint32_t rank, double limit, RunResult &result) const;
 

@@ -325,6 +325,14 @@ void AxisPropagation::write() {
       state->setAttr(kSharding, sharding);
 }
 
+// Is a part under `to` inside a part under `from`?
+static bool refines(ShardingAttr from, ShardingAttr to) {
+  for (auto [whole, part] : llvm::zip(getAxes(from), getAxes(to)))
+    if (whole.size() > part.size() || !std::equal(whole.begin(), whole.end(), part.begin()))
+      return false;
+  return true;
+}
+
 unsigned AxisPropagation::reportConflicts() {
   unsigned count = 0;
   module.walk([&](Operation *op) {
@@ -334,8 +342,8 @@ unsigned AxisPropagation::reportConflicts() {
       ShardingAttr has = getSharding(use.get()).getReduced(), wants = getRequired(use);
       if (has == wants || (dimOf(use.get()) < 0 && factorOf(op) < 0))
         continue;
-      // A whole tensor that is cut for one use costs nothing.
-      if (has.isReplicated())
+      // A tensor that is cut further for one use costs nothing.
+      if (refines(has, wants))
         continue;
       ++count;
       op->emitRemark("operand ") << use.getOperandNumber() << " is " << has << " but needed as "
