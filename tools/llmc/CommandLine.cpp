@@ -405,7 +405,9 @@ steps of each optimizer. MODEL may be IR that llmc compile --compile-to wrote; i
 mesh and choices are those it was written with. Exit 0: equal; 3: runs, but is not
 equal; 1: refused.
 
-  --infer                the outputs of one run, in place of loss, gradients and weights
+  --infer                the outputs of one run, in place of loss, gradients and weights.
+                         Inputs are drawn: rows of the tables that they index, positions,
+                         masks whose rows begin with ones, else normal numbers
   --after PHASE          only the border after raise, train, shard, partition, schedule
   --seed S               of rows, labels and drawn weights                       [1]
   --interleavings N      also run the plan N times with ranks, streams and transfers in
