@@ -12,7 +12,7 @@ namespace {
 
 bool isSmall(Element element) { return isFloat(element) && bitWidth(element) <= 8; }
 
-support::Result<Value> castTo(Call &call, Element to) {
+Value castTo(Call &call, Element to) {
   Value x = call.value(0);
   Type type = elementType(x.getContext(), to);
   if (to == Element::Bool) {
@@ -22,8 +22,6 @@ support::Result<Value> castTo(Call &call, Element to) {
   }
   x = call.build.cast(x, type);
   if (isSmall(to) && to != call.declared(0)) {
-    if (to == Element::F8E8M0 && call.node.text("round_mode", "up") != "nearest")
-      return error("to float8e8m0 is supported with round_mode 'nearest' only");
     bool saturates = call.node.integer("saturate", 1);
     return roundToSmall(call, x, to, saturates ? Overflow::Saturate : Overflow::Special);
   }
@@ -39,10 +37,7 @@ ConvertResult convertCast(Call &call) {
   if (!call.has(0) || !to)
     return error("to ", elementName(static_cast<int32_t>(call.node.integer("to", 0))),
                  " is not supported: to types of numbers is");
-  auto value = castTo(call, *to);
-  if (!value)
-    return value.takeError();
-  return std::vector<Operand>{Computed(*value, *to)};
+  return std::vector<Operand>{Computed(castTo(call, *to), *to)};
 }
 
 } // namespace

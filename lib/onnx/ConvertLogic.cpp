@@ -134,10 +134,23 @@ ConvertResult convertBitShift(Call &call) {
   std::string direction = call.node.text("direction", "");
   if (!call.isInteger(0) || (direction != "LEFT" && direction != "RIGHT"))
     return error("needs integers and a direction LEFT or RIGHT, got '", direction, "'");
-  Value factor = powerOfTwo(call, (*values)[1]);
-  if (direction == "RIGHT")
-    return single(call.build.div((*values)[0], factor));
-  return single(wrapToSmall(call, call.build.mul((*values)[0], factor), call.declared(0)));
+  graph::Build &build = call.build;
+  Value x = (*values)[0], shift = (*values)[1];
+  int bits = bitWidth(call.declared(0));
+  // Further than the width (and back, which is further) all bits leave.
+  Value width = call.scalarLike(bits, shift), zero = call.scalarLike(0, shift);
+  Value inside = make<graph::AndOp>(call, build.compare(shift, width, graph::Predicate::lt),
+                                    build.compare(shift, zero, graph::Predicate::ge));
+  Value factor = powerOfTwo(call, build.select(inside, shift, zero));
+  if (direction == "LEFT") {
+    Value moved = wrapToSmall(call, build.mul(x, factor), call.declared(0));
+    return single(build.select(inside, moved, zero));
+  }
+  // Downward, also of what is negative.
+  Value negative = build.compare(x, zero, graph::Predicate::lt), one = call.scalarLike(1, x);
+  Value last = build.select(negative, build.sub(factor, one), zero);
+  Value sign = build.select(negative, call.scalarLike(-1, x), zero);
+  return single(build.select(inside, build.div(build.sub(x, last), factor), sign));
 }
 
 ConvertResult convertBitwiseNot(Call &call) {

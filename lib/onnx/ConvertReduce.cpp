@@ -108,7 +108,7 @@ ConvertResult reduction(Call &call) {
       return s.takeError();
     HostTensor all(call.declared(0), dims->result);
     for (int64_t i = 0; i < all.size(); ++i)
-      all.set(i, ofNothing(op));
+      all.set(i, call.isBool(0) ? double(op == "ReduceMin") : ofNothing(op));
     return std::vector<Operand>{known(std::move(all))};
   }
   Value x = call.value(0);

@@ -189,7 +189,8 @@ ConvertResult convertSpaceToDepth(Call &call) {
     return error("shape ", toText(s), " is not made of blocks of ", *b);
   int64_t rows = s[2] / *b, columns = s[3] / *b;
   Value x = call.build.reshape(call.value(0), {s[0], s[1], rows, *b, columns, *b});
-  x = call.build.transpose(x, {0, 3, 5, 1, 2, 4});
+  bool byColumns = call.node.text("mode", "DCR") == "CRD";
+  x = call.build.transpose(x, byColumns ? Shape{0, 1, 3, 5, 2, 4} : Shape{0, 3, 5, 1, 2, 4});
   return single(call.build.reshape(x, {s[0], s[1] * *b * *b, rows, columns}));
 }
 

@@ -20,7 +20,9 @@ using FoldFunction = FoldResult (*)(const FoldInput &);
 
 // Null if the op cannot be evaluated. A function checks its operands and fails
 // with a message that lacks file and node (the caller knows them).
-FoldFunction findFold(llvm::StringRef op);
+FoldFunction findFold(llvm::StringRef op); // Node::qualifiedOp
+// Null also for the rare forms of an op that its function lacks.
+FoldFunction findFold(const Node &node);
 
 // The tables of the families.
 FoldFunction findArithmeticFold(llvm::StringRef op);

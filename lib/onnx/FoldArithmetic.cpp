@@ -16,6 +16,12 @@ FoldFunction llmc::onnximport::findFold(llvm::StringRef op) {
   return nullptr;
 }
 
+FoldFunction llmc::onnximport::findFold(const Node &node) {
+  std::string op = node.qualifiedOp();
+  bool plain = node.integer("batch_dims", 0) == 0 && node.text("reduction", "none") == "none";
+  return (op == "GatherND" || op == "ScatterND") && !plain ? nullptr : findFold(op);
+}
+
 namespace {
 
 struct Binary {
@@ -34,6 +40,8 @@ int64_t modulo(int64_t a, int64_t b) {
   int64_t r = a % b;
   return r && (r < 0) != (b < 0) ? r + b : r;
 }
+// With fmod: the sign of the dividend.
+int64_t remainder(int64_t a, int64_t b) { return b == -1 ? 0 : a % b; }
 int64_t power(int64_t a, int64_t b) {
   double value = std::pow(double(a), double(b));
   return std::fabs(value) < 9.2e18 ? static_cast<int64_t>(value) : 0;
@@ -51,7 +59,7 @@ const llvm::StringMap<Binary> &binaries() {
       {"Pow", {[](D a, D b) { return std::pow(a, b); }, power}},
       {"Min", {[](D a, D b) { return a < b ? a : b; }, [](I a, I b) { return a < b ? a : b; }}},
       {"Max", {[](D a, D b) { return a > b ? a : b; }, [](I a, I b) { return a > b ? a : b; }}},
-      {"Sum", {[](D a, D b) { return a + b; }, nullptr}},
+      {"Sum", {[](D a, D b) { return a + b; }, [](I a, I b) { return wrap(uint64_t(a) + uint64_t(b)); }}},
       {"Equal", {[](D a, D b) { return D(a == b); }, [](I a, I b) { return I(a == b); }, true}},
       {"Less", {[](D a, D b) { return D(a < b); }, [](I a, I b) { return I(a < b); }, true}},
       {"LessOrEqual", {[](D a, D b) { return D(a <= b); }, [](I a, I b) { return I(a <= b); }, true}},
@@ -116,7 +124,9 @@ FoldResult foldPair(const Binary &rule, const HostTensor &a, const HostTensor &b
 }
 
 FoldResult foldBinary(const FoldInput &in) {
-  const Binary &rule = binaries().find(in.node.op())->second;
+  Binary rule = binaries().find(in.node.op())->second;
+  if (in.node.op() == "Mod" && in.node.integer("fmod", 0))
+    rule.ints = remainder;
   if (!in.get(0) || (in.size() < 2 && in.node.op() != "Min" && in.node.op() != "Max" &&
                      in.node.op() != "Sum"))
     return error("needs two operands");
@@ -149,10 +159,7 @@ FoldResult foldLogicalUnary(const FoldInput &in) {
   HostTensor out(Element::Bool, a.shape);
   for (int64_t i = 0, n = out.size(); i < n; ++i) {
     double x = a.number(i);
-    bool value = in.node.op() == "Not"     ? x == 0
-                 : in.node.op() == "IsNaN" ? std::isnan(x)
-                                           : std::isinf(x);
-    out.ints[i] = value;
+    out.ints[i] = in.node.op() == "Not" ? x == 0 : std::isnan(x);
   }
   return std::vector<HostTensor>{std::move(out)};
 }
@@ -166,11 +173,14 @@ FoldResult foldCast(const FoldInput &in) {
   else
     element = elementOfCast(in.node);
   if (!element)
-    return error("to a type that is not supported: float32, float64, int32, int64, bool are");
+    return error("to a type that is not supported: types of numbers are");
+  Overflow overflow = in.node.integer("saturate", 1) ? Overflow::Saturate : Overflow::Special;
   const HostTensor &a = *in.get(0);
   HostTensor out(*element, a.shape);
   for (int64_t i = 0, n = out.size(); i < n; ++i) {
-    if (a.isFloat())
+    if (a.isFloat() && out.isFloat())
+      out.floats[i] = roundTo(*element, a.floats[i], overflow);
+    else if (a.isFloat())
       out.set(i, a.floats[i]);
     else
       out.set(i, a.ints[i]);
@@ -236,7 +246,7 @@ FoldFunction llmc::onnximport::findArithmeticFold(llvm::StringRef op) {
   if (unaries().count(op))
     return foldUnary;
   static const llvm::StringMap<FoldFunction> table = {
-      {"Not", foldLogicalUnary}, {"IsNaN", foldLogicalUnary}, {"IsInf", foldLogicalUnary},
+      {"Not", foldLogicalUnary}, {"IsNaN", foldLogicalUnary},
       {"Cast", foldCast},        {"CastLike", foldCast},      {"Where", foldWhere},
       {"Clip", foldClip},        {"Identity", foldIdentity},
   };

@@ -48,7 +48,10 @@ FoldResult foldReduce(const FoldInput &in) {
       shape.push_back(kept.back());
   }
   const Reduction &rule = reductions().find(in.node.op())->second;
-  std::vector<double> sums(*countElements(kept), rule.start);
+  double start = rule.start;
+  if (a.element == Element::Bool && start < 0)
+    start = 0; // the largest of no booleans is false
+  std::vector<double> sums(*countElements(kept), start);
   forEachElement(a.shape, {broadcastStrides(kept, a.shape)},
                  [&](int64_t n, llvm::ArrayRef<int64_t> at) {
                    sums[at[0]] = rule.join(sums[at[0]], a.number(n));
@@ -61,9 +64,15 @@ FoldResult foldReduce(const FoldInput &in) {
 
 // For tables made of small factors, such as the angles of rotary positions.
 FoldResult foldMatMul(const FoldInput &in) {
-  if (!in.get(0) || !in.get(1) || in.get(0)->shape.size() < 2 || in.get(1)->shape.size() < 2)
-    return error("of constants needs two operands of rank 2 or more");
-  const HostTensor &a = *in.get(0), &b = *in.get(1);
+  if (!in.get(0) || !in.get(1) || in.get(0)->shape.empty() || in.get(1)->shape.empty())
+    return error("needs two operands with dims");
+  HostTensor a = *in.get(0), b = *in.get(1);
+  // A vector gets a dim that goes again.
+  bool row = a.shape.size() == 1, column = b.shape.size() == 1;
+  if (row)
+    a.shape.insert(a.shape.begin(), 1);
+  if (column)
+    b.shape.push_back(1);
   llvm::ArrayRef<int64_t> aShape(a.shape), bShape(b.shape);
   int64_t rows = aShape.end()[-2], inner = aShape.back(), columns = bShape.back();
   auto batch = broadcastShapes(aShape.drop_back(2), bShape.drop_back(2));
@@ -87,6 +96,10 @@ FoldResult foldMatMul(const FoldInput &in) {
       sum += a.number(at[0] + k * xStep) * b.number(at[1] + k * yStep);
     out.set(n, sum);
   });
+  if (column)
+    out.shape.pop_back();
+  if (row)
+    out.shape.erase(out.shape.end() - (column ? 1 : 2));
   return std::vector<HostTensor>{std::move(out)};
 }
 

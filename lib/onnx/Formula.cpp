@@ -240,7 +240,10 @@ struct SmallTable {
   std::vector<double> values, thresholds;
 };
 
-SmallTable tableOf(Element element, Overflow overflow) {
+// How a number between two values is rounded.
+enum class Between { Nearest, Up, Down };
+
+SmallTable tableOf(Element element, Overflow overflow, Between between) {
   SmallTable table;
   int bits = bitWidth(element), codes = 1 << (element == Element::F8E8M0 ? bits : bits - 1);
   for (int code = 0; code < codes; ++code)
@@ -249,10 +252,15 @@ SmallTable tableOf(Element element, Overflow overflow) {
   double top = table.values.back(), step = top - *std::prev(table.values.end(), 2);
   for (size_t i = 1; i <= table.values.size(); ++i) {
     bool last = i == table.values.size();
-    double middle = table.values[i - 1] + (last ? step : table.values[i] - table.values[i - 1]) / 2;
+    double low = table.values[i - 1], gap = last ? step : table.values[i] - low;
+    double middle = low + gap / 2;
     // Ties go to the even code: a step up must win where the lower one is odd.
+    bool up = roundTo(element, middle, Overflow::Special) != low;
+    if (between != Between::Nearest) {
+      middle = between == Between::Up ? low : low + gap;
+      up = between == Between::Down;
+    }
     float at = static_cast<float>(middle);
-    bool up = roundTo(element, middle, Overflow::Special) != table.values[i - 1];
     table.thresholds.push_back(
         up ? std::nextafter(at, -std::numeric_limits<float>::infinity()) : at);
   }
@@ -271,7 +279,11 @@ HostTensor floatsOf(llvm::ArrayRef<double> values) {
 
 Value llmc::onnximport::roundToSmall(Call &call, Value x, Element element, Overflow overflow) {
   graph::Build &build = call.build;
-  SmallTable table = tableOf(element, overflow);
+  std::string mode = call.node.text("round_mode", "up"); // of float8e8m0 alone
+  Between between = element != Element::F8E8M0 || mode == "nearest" ? Between::Nearest
+                    : mode == "up"                                  ? Between::Up
+                                                                    : Between::Down;
+  SmallTable table = tableOf(element, overflow, between);
   int64_t size = 1;
   while (size < static_cast<int64_t>(table.values.size()))
     size *= 2;

@@ -120,7 +120,7 @@ ConvertResult Names::shapeOf(const Call &call) {
 // Evaluates the node if all operands are known, reading stored tensors that no
 // op here would train. An embedding lookup is not evaluated.
 Status Names::foldKnown(Call &call, std::optional<std::vector<Operand>> &out) {
-  FoldFunction fold = findFold(call.node.qualifiedOp());
+  FoldFunction fold = findFold(call.node);
   bool lookup = call.node.op() == "Gather" && call.view(0) && call.shape(0).size() >= 2;
   if (!fold || lookup)
     return support::ok();
