@@ -45,6 +45,16 @@ template <typename List, typename T> int64_t indexIn(List &list, const T &item) 
   return list.size() - 1;
 }
 
+constexpr int64_t kSmall = 4096; // elements of a constant that is worth stacking
+
+// Whether values of this kind may be stacked where the layers begin: inputs of
+// the model, and small constants.
+bool isGatherable(Value value) {
+  if (auto argument = dyn_cast<BlockArgument>(value))
+    return isa<func::FuncOp>(argument.getOwner()->getParentOp()) && !isParameter(value);
+  return value.getDefiningOp<ConstantOp>() && typeOf(value).getNumElements() <= kSmall;
+}
+
 // Checks one candidate and finds where its operands come from.
 class Matcher {
 public:
@@ -65,7 +75,7 @@ public:
         if (!matchOperand(j, i))
           return std::nullopt;
     }
-    if (!matmul || layers.carried.empty() || !resultsStayInside() || !parametersStayInside())
+    if (!matmul || layers.carried.empty() || !exportResults() || !parametersStayInside())
       return std::nullopt;
     return std::move(layers);
   }
@@ -123,6 +133,11 @@ private:
       SmallVector<Value> list(values);
       return Operand{Operand::Stacked, indexIn(layers.stacked, list)};
     }
+    if (llvm::all_of(values, isGatherable) &&
+        llvm::all_of(values, [&](Value v) { return v.getType() == values[0].getType(); })) {
+      SmallVector<Value> list(values);
+      return Operand{Operand::Gathered, indexIn(layers.gathered, list)};
+    }
     Place next = placeOf(values[1]);
     for (int64_t group = 1; group < layers.count; ++group) {
       Place place = placeOf(values[group]);
@@ -133,29 +148,30 @@ private:
     return Operand{Operand::Carried, indexIn(layers.carried, carried)};
   }
 
-  // Only carried results of the last group are used behind the layers.
-  bool resultsStayInside() const {
-    for (int64_t group = 0; group < layers.count; ++group)
-      for (int64_t j = 0; j < layers.period; ++j)
-        for (OpResult result : at(group, j)->getResults())
-          if (!usesAllowed(result, group, j))
-            return false;
+  // Carried results of the last group are used behind the layers, and results of
+  // every group.
+  bool exportResults() {
+    for (int64_t j = 0; j < layers.period; ++j)
+      for (unsigned i = 0; i < at(0, j)->getNumResults(); ++i) {
+        auto leaves = [&](int64_t group) { return usedBehind(at(group, j)->getResult(i)); };
+        int64_t count = llvm::count_if(llvm::seq<int64_t>(0, layers.count), leaves);
+        bool carried = llvm::any_of(layers.carried, [&](const Layers::Carried &carried) {
+          return carried.op == j && carried.result == i;
+        });
+        if (count == 0 || (count == 1 && carried && leaves(layers.count - 1)))
+          continue;
+        if (count != layers.count)
+          return false;
+        layers.exported.push_back({j, i});
+      }
     return true;
   }
-  bool usesAllowed(OpResult result, int64_t group, int64_t op) const {
-    for (Operation *user : result.getUsers()) {
+  bool usedBehind(Value result) const {
+    return llvm::any_of(result.getUsers(), [&](Operation *user) {
       auto found = positions.find(user);
-      bool inside =
-          found != positions.end() && found->second >= layers.start && found->second < layers.end();
-      if (inside)
-        continue; // matched as an operand there
-      bool leaves = llvm::any_of(layers.carried, [&](const Layers::Carried &carried) {
-        return carried.op == op && carried.result == result.getResultNumber();
-      });
-      if (!leaves || group != layers.count - 1)
-        return false;
-    }
-    return true;
+      return found == positions.end() || found->second < layers.start ||
+             found->second >= layers.end();
+    });
   }
 
   // A stacked parameter stands at one place of the stack and is used nowhere else.
@@ -194,10 +210,14 @@ int64_t worth(const Layers &layers) {
   return layers.period * (layers.count - (int64_t(layers.carried.size()) - 1));
 }
 
-// Worth more; then fewer carried values, the shorter period, the earlier start.
+// Worth more; then fewer carried values, fewer other ones, the shorter period,
+// the earlier start.
 bool better(const Layers &a, const Layers &b) {
-  return std::tuple(-worth(a), a.carried.size(), a.period, a.start) <
-         std::tuple(-worth(b), b.carried.size(), b.period, b.start);
+  auto key = [](const Layers &l) {
+    return std::tuple(-worth(l), l.carried.size(), l.gathered.size() + l.exported.size(), l.period,
+                      l.start);
+  };
+  return key(a) < key(b);
 }
 
 } // namespace
@@ -308,8 +328,9 @@ std::optional<Layers> raise::findSingleLayer(Ops ops) {
   layers.count = 1;
   layers.carried.push_back({layers.period - 1, 0, stretch->initial});
   for (Operation *op : ops.slice(layers.start, layers.period)) {
-    if (op != ops[layers.end() - 1] && !llvm::all_of(op->getResults(), usedInside))
-      return std::nullopt;
+    for (OpResult result : op->getResults())
+      if (op != ops[layers.end() - 1] && !usedInside(result))
+        layers.exported.push_back({positions.lookup(op) - layers.start, result.getResultNumber()});
     auto &operands = layers.operands.emplace_back();
     for (Value value : op->getOperands()) {
       if (value == stretch->initial)

@@ -23,12 +23,21 @@ struct Layers {
   llvm::SmallVector<Carried, 1> carried;
   // One parameter per group.
   llvm::SmallVector<llvm::SmallVector<mlir::Value>> stacked;
+  // One input of the model or one small constant per group.
+  llvm::SmallVector<llvm::SmallVector<mlir::Value>> gathered;
   llvm::SmallVector<mlir::Value> captured;
+
+  // Result `result` of op `op` is used behind the layers, of each group by itself.
+  struct Exported {
+    int64_t op;
+    unsigned result;
+  };
+  llvm::SmallVector<Exported> exported;
 
   // Where an operand of the body comes from. `index` counts in the list of its
   // kind; for Internal it is an op of the group, for Cloned unused.
   struct Operand {
-    enum Kind { Internal, Carried, Stacked, Captured, Cloned } kind;
+    enum Kind { Internal, Carried, Stacked, Gathered, Captured, Cloned } kind;
     int64_t index = 0;
     unsigned result = 0;
   };

@@ -40,6 +40,7 @@ public:
   void fold() {
     RepeatOp repeat = create();
     fillBody(repeat);
+    exportResults(repeat);
     for (auto [carried, result] : llvm::zip(layers.carried, repeat.getCarriedResults()))
       at(layers.count - 1, carried.op)->getResult(carried.result).replaceAllUsesWith(result);
     for (int64_t i = layers.end(); i-- > layers.start;)
@@ -74,12 +75,42 @@ private:
                           /*stacked=*/true, FusedLoc::get(func.getContext(), locations));
   }
 
+  // One value of the values of all groups.
+  Value gather(ArrayRef<Value> values) {
+    OpBuilder builder(at(0, 0));
+    Build build(builder, values[0].getLoc());
+    SmallVector<Value> rows;
+    for (Value value : values) {
+      SmallVector<int64_t> shape{1};
+      llvm::append_range(shape, shapeOf(value));
+      rows.push_back(build.reshape(value, shape));
+    }
+    return build.concat(rows, 0);
+  }
+
+  // What is used of each group by itself is a slice of a stacked result.
+  void exportResults(RepeatOp repeat) {
+    llvm::DenseSet<Operation *> folded(ops.begin() + layers.start, ops.begin() + layers.end());
+    OpBuilder builder(repeat->getContext());
+    builder.setInsertionPointAfter(repeat);
+    for (auto [exported, stacked] : llvm::zip(layers.exported, repeat.getStackedResults()))
+      for (int64_t group = 0; group < layers.count; ++group) {
+        OpResult result = at(group, exported.op)->getResult(exported.result);
+        Build build(builder, result.getLoc());
+        Value own = build.reshape(build.slice(stacked, 0, group, group + 1), shapeOf(result));
+        result.replaceUsesWithIf(
+            own, [&](OpOperand &use) { return !folded.contains(use.getOwner()); });
+      }
+  }
+
   RepeatOp create() {
     SmallVector<Value> carried, stacked;
     for (const Layers::Carried &value : layers.carried)
       carried.push_back(value.initial);
     for (const auto &values : layers.stacked)
       stacked.push_back(stack(values));
+    for (const auto &values : layers.gathered)
+      stacked.push_back(gather(values));
     // Captured scalars are cloned into the body instead.
     for (const auto &operands : layers.operands)
       for (const Layers::Operand &operand : operands)
@@ -92,9 +123,20 @@ private:
     for (int64_t op = 0; op < layers.period; ++op)
       locations.push_back(locationOf(op));
     return RepeatOp::create(builder, FusedLoc::get(func.getContext(), locations),
-                            ValueRange(carried).getTypes(), TypeRange(),
+                            ValueRange(carried).getTypes(), stackedTypes(),
                             builder.getI64IntegerAttr(layers.count), UnitAttr(), carried, stacked,
                             captured.getArrayRef());
+  }
+
+  SmallVector<Type> stackedTypes() const {
+    SmallVector<Type> types;
+    for (const Layers::Exported &exported : layers.exported) {
+      Value result = at(0, exported.op)->getResult(exported.result);
+      SmallVector<int64_t> shape{layers.count};
+      llvm::append_range(shape, shapeOf(result));
+      types.push_back(RankedTensorType::get(shape, elementOf(result)));
+    }
+    return types;
   }
 
   void fillBody(RepeatOp repeat) {
@@ -122,6 +164,8 @@ private:
     SmallVector<Value> yielded;
     for (const Layers::Carried &carried : layers.carried)
       yielded.push_back(body[carried.op]->getResult(carried.result));
+    for (const Layers::Exported &exported : layers.exported)
+      yielded.push_back(body[exported.op]->getResult(exported.result));
     YieldOp::create(builder, repeat.getLoc(), yielded);
   }
 
@@ -135,10 +179,13 @@ private:
       return block.getArgument(from.index);
     case Operand::Stacked:
       return block.getArgument(layers.carried.size() + from.index);
+    case Operand::Gathered:
+      return block.getArgument(layers.carried.size() + layers.stacked.size() + from.index);
     case Operand::Captured: {
       Value value = layers.captured[from.index];
       auto place = llvm::find(captured, value) - captured.begin();
-      return block.getArgument(layers.carried.size() + layers.stacked.size() + place);
+      return block.getArgument(layers.carried.size() + layers.stacked.size() +
+                               layers.gathered.size() + place);
     }
     case Operand::Cloned: {
       Value value = layers.captured[from.index];

@@ -7,7 +7,9 @@ def FoldLayers : Pass<"llmc-fold-layers", "::mlir::ModuleOp"> {
       goes from group to group is carried; parameters of equal type that only
       their group uses are stacked (`graph.state ... stacked`, a view per layer);
       values that are the same in every group are captured; scalars stand in the
-      body. The cut that folds most ops is taken, where each value carried beyond
+      body; inputs and small constants that differ from group to group are
+      concatenated and stacked, and what is used of every group by itself (a
+      cache) is a slice of a stacked result. The cut that folds most ops is taken, where each value carried beyond
       the first counts against it like a layer; again until nothing folds. What is
       left around an attention, from one point of the residual stream to another,
       is a repeat of 1. `graph.model.layers` is how many layers the repeats run (1

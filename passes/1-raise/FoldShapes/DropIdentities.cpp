@@ -62,8 +62,9 @@ struct ComposeTransposes : OpRewritePattern<TransposeOp> {
 struct ComposeSlices : OpRewritePattern<SliceOp> {
   using OpRewritePattern::OpRewritePattern;
   LogicalResult matchAndRewrite(SliceOp op, PatternRewriter &rewriter) const override {
+    // What several slices read (one head of a fused product) stays one value.
     auto inner = op.getOperand().getDefiningOp<SliceOp>();
-    if (!inner)
+    if (!inner || !inner->hasOneUse())
       return failure();
     SmallVector<int64_t> starts, limits, steps;
     for (size_t i = 0; i < op.getStarts().size(); ++i) {

@@ -1,10 +1,9 @@
 // softmax(scale * q k^T + mask) v, matched from the product with v up.
-#include "passes/1-raise/Constants.h"
 #include "passes/1-raise/Equation.h"
 #include "passes/1-raise/Passes.h"
 #include "passes/1-raise/Patterns.h"
-
-#include <cmath>
+#include "passes/1-raise/RaiseAttention/Scores.h"
+#include "passes/1-raise/RaiseAttention/SimplifyAttention.h"
 
 using namespace mlir;
 using namespace llmc;
@@ -16,110 +15,7 @@ namespace llmc {
 #include "passes/1-raise/Passes.h.inc"
 } // namespace llmc
 
-// What is added to a score that must not count: its weight underflows to zero.
-static constexpr double kHidden = -1e4;
-
-// `value` without factors that are numbers; `scale` collects them.
-static Value withoutFactors(Value value, double &scale) {
-  while (Operation *op = value.getDefiningOp()) {
-    unsigned other;
-    if (isa<MulOp, DivOp>(op) && scalarOf(op->getOperand(1)))
-      other = 1;
-    else if (isa<MulOp>(op) && scalarOf(op->getOperand(0)))
-      other = 0;
-    else
-      break;
-    if (op->getOperand(1 - other).getType() != value.getType())
-      break;
-    double number = *scalarOf(op->getOperand(other));
-    scale *= isa<DivOp>(op) ? 1 / number : number;
-    value = op->getOperand(1 - other);
-  }
-  return value;
-}
-
-//===-- Masks ---------------------------------------------------------------===//
-
-enum class MaskKind { None, Causal, Other };
-
-// What `mask`, broadcast to scores of rows x keys, hides; `hides` reads one element:
-// 1 hidden, 0 seen, -1 neither.
-static MaskKind kindOf(const Tensor &mask, int64_t rows, int64_t keys,
-                       llvm::function_ref<int(double)> hides) {
-  size_t rank = mask.shape.size();
-  int64_t maskKeys = rank >= 1 ? mask.shape[rank - 1] : 1;
-  int64_t maskRows = rank >= 2 ? mask.shape[rank - 2] : 1;
-  bool none = true, causal = maskRows == rows && maskKeys == keys && rows == keys;
-  for (int64_t i = 0; i < mask.size(); ++i) {
-    int hidden = hides(mask.data[i]);
-    if (hidden < 0)
-      return MaskKind::Other;
-    none &= !hidden;
-    causal &= hidden == (i % maskKeys > i / maskKeys % maskRows);
-  }
-  return none ? MaskKind::None : causal ? MaskKind::Causal : MaskKind::Other;
-}
-
-// Peels a mask off `value`. Returns null if there is none; `kind` says what it was.
-static Value withoutMask(Value value, MaskKind &kind) {
-  ArrayRef<int64_t> shape = shapeOf(value);
-  if (shape.size() < 2)
-    return {};
-  int64_t rows = shape[shape.size() - 2], keys = shape.back();
-  if (auto sum = value.getDefiningOp<AddOp>()) {
-    for (unsigned i : {0u, 1u}) {
-      auto mask = constantOf(sum->getOperand(i));
-      if (!mask || sum->getOperand(1 - i).getType() != value.getType())
-        continue;
-      kind = kindOf(*mask, rows, keys, [](double x) { return x == 0 ? 0 : x <= kHidden ? 1 : -1; });
-      return sum->getOperand(1 - i);
-    }
-  }
-  if (auto choice = value.getDefiningOp<SelectOp>()) {
-    auto condition = constantOf(choice.getCondition());
-    for (unsigned seen : {1u, 0u}) {
-      Value scores = seen ? choice.getLhs() : choice.getRhs();
-      auto hidden = scalarOf(seen ? choice.getRhs() : choice.getLhs());
-      if (!condition || !hidden || *hidden > kHidden || scores.getType() != value.getType())
-        continue;
-      kind =
-          kindOf(*condition, rows, keys, [&](double x) { return (x != 0) == bool(seen) ? 0 : 1; });
-      return scores;
-    }
-  }
-  return {};
-}
-
-//===-- The whole -----------------------------------------------------------===//
-
 namespace {
-
-struct Scores {
-  MatmulOp product;
-  double scale = 1;
-  bool causal = false;
-};
-
-// What stands in a softmax: scale * q k^T, masked or not.
-std::optional<Scores> scoresOf(SoftmaxOp softmax) {
-  Scores scores;
-  bool masked = false;
-  Value value = withoutFactors(softmax.getOperand(), scores.scale);
-  MaskKind kind = MaskKind::None;
-  while (Value inner = withoutMask(value, kind)) {
-    // A factor behind the mask would shrink what it hides.
-    if (kind == MaskKind::Other || scores.scale != 1 || masked)
-      return std::nullopt;
-    scores.causal |= kind == MaskKind::Causal;
-    masked = kind == MaskKind::Causal;
-    value = inner;
-  }
-  value = withoutFactors(value, scores.scale);
-  scores.product = value.getDefiningOp<MatmulOp>();
-  if (!scores.product || scores.scale <= 0)
-    return std::nullopt;
-  return scores;
-}
 
 // The letters of an attention: batch dims (one or two), row, key, and the inner
 // dims of q k^T and of v.
@@ -135,14 +31,9 @@ std::optional<unsigned> sideOf(MatmulOp matmul, Value value) {
   return matmul.getLhs() == value ? 0 : 1;
 }
 
-// 1/sqrt(dim) where the scale is that up to the rounding of two f32 roots.
-double exactScale(double scale, int64_t dim) {
-  double usual = 1 / std::sqrt(static_cast<double>(dim));
-  return std::abs(scale - usual) < 1e-6 * usual ? usual : asWritten(scale);
-}
-
 struct RaiseProduct : OpRewritePattern<MatmulOp> {
-  using OpRewritePattern::OpRewritePattern;
+  RaiseProduct(MLIRContext *context, MaskReader &reader)
+      : OpRewritePattern(context), reader(reader) {}
 
   // Renames the letters of `from` in the equation of scores to those that
   // stand at the same places of the softmax in the last product.
@@ -197,6 +88,25 @@ struct RaiseProduct : OpRewritePattern<MatmulOp> {
     return build.reshape(value, {shape[0], shape[1], 1, shape[2]});
   }
 
+  // `mask`, which broadcasts to dims `letters`, as [batch, heads, rows, keys].
+  static Value arrangeMask(Build &build, Value mask, const std::string &letters,
+                           const Letters &of, int64_t keys) {
+    SmallVector<int64_t> shape(letters.size() - shapeOf(mask).size(), 1);
+    llvm::append_range(shape, shapeOf(mask));
+    mask = build.reshape(mask, shape);
+    SmallVector<int64_t> order;
+    for (char letter : of.batch + of.row + of.key)
+      order.push_back(letters.find(letter));
+    if (!llvm::is_sorted(order))
+      mask = build.transpose(mask, order);
+    shape.assign(shapeOf(mask).begin(), shapeOf(mask).end());
+    shape.back() = keys;
+    mask = build.broadcast(mask, shape);
+    if (of.batch.size() == 1)
+      shape.insert(shape.begin() + 1, 1);
+    return build.reshape(mask, shape);
+  }
+
   LogicalResult matchAndRewrite(MatmulOp op, PatternRewriter &rewriter) const override {
     for (Value operand : op->getOperands())
       if (auto softmax = operand.getDefiningOp<SoftmaxOp>())
@@ -206,7 +116,7 @@ struct RaiseProduct : OpRewritePattern<MatmulOp> {
   }
 
   LogicalResult raise(MatmulOp op, SoftmaxOp softmax, PatternRewriter &rewriter) const {
-    auto found = scoresOf(softmax);
+    auto found = scoresOf(softmax.getOperand(), reader);
     auto side = sideOf(op, softmax.getResult());
     if (!found || !side)
       return failure();
@@ -217,6 +127,10 @@ struct RaiseProduct : OpRewritePattern<MatmulOp> {
     const std::string &valueLetters = *side == 0 ? second.rhs : second.lhs;
     auto letters = lettersOf(first, q, probabilities, valueLetters, second.result);
     if (!letters)
+      return failure();
+    // A mask's rows are those of the last two dims.
+    bool plain = scores.masks.empty() && scores.visibility == Visibility();
+    if (!plain && first.result[first.result.size() - 2] != letters->row)
       return failure();
     Value queries = withoutFactors(scores.product->getOperand(q), scores.scale);
     Value keys = withoutFactors(scores.product->getOperand(1 - q), scores.scale);
@@ -235,11 +149,14 @@ struct RaiseProduct : OpRewritePattern<MatmulOp> {
     Value qa = arrange(build, queries, qs, letters->batch, letters->row, letters->inner);
     Value ka = arrange(build, keys, ks, letters->batch, letters->key, letters->inner);
     Value va = arrange(build, values, valueLetters, batch2, probabilities.back(), letters->value);
-    double scale = exactScale(scores.scale, shapeOf(qa).back());
+    Value mask = buildMask(build, scores);
+    if (mask)
+      mask = arrangeMask(build, mask, first.result, *letters, shapeOf(ka)[1]);
     auto lse = RankedTensorType::get(shapeOf(qa).drop_back(), elementOf(qa));
-    auto attention =
-        AttentionOp::create(rewriter, op.getLoc(), TypeRange{qa.getType(), lse}, qa, ka, va,
-                            rewriter.getF64FloatAttr(scale), rewriter.getBoolAttr(scores.causal));
+    const Visibility &seen = scores.visibility;
+    auto attention = AttentionOp::create(rewriter, op.getLoc(), TypeRange{qa.getType(), lse}, qa,
+                                         ka, va, APFloat(scores.scale), seen.causal, mask,
+                                         seen.offset, seen.window, asWritten(scores.softcap));
     Value o = attention.getO();
     std::string have = batch2.substr(0, 1) + row2 + batch2.substr(1) + letters->value;
     if (batch2.size() == 1)
@@ -252,24 +169,18 @@ struct RaiseProduct : OpRewritePattern<MatmulOp> {
     rewriter.replaceOp(op, o);
     return success();
   }
-};
 
-// One key is seen either way: one form for readers that prove a mask by its values
-// and those that know the model.
-struct SeeOneKey : OpRewritePattern<AttentionOp> {
-  using OpRewritePattern::OpRewritePattern;
-  LogicalResult matchAndRewrite(AttentionOp op, PatternRewriter &rewriter) const override {
-    if (!op.getCausal() || op.getWindow() || shapeOf(op.getK())[1] != 1)
-      return failure();
-    rewriter.modifyOpInPlace(op, [&] { op.setCausal(false); });
-    return success();
-  }
+  MaskReader &reader;
 };
 
 struct RaiseAttention : llmc::impl::RaiseAttentionBase<RaiseAttention> {
   void runOnOperation() override {
     RewritePatternSet patterns(&getContext());
-    patterns.add<RaiseProduct, SeeOneKey>(&getContext());
+    MaskReader reader;
+    patterns.add<RaiseProduct>(&getContext(), reader);
+    populateSimplifyAttention(patterns, reader);
+    populateDropIdentities(patterns);
+    populateAbsorbTransposes(patterns);
     if (failed(applyToFixpoint(getOperation(), std::move(patterns))))
       signalPassFailure();
   }

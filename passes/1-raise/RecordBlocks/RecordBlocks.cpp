@@ -1,4 +1,5 @@
 // Counts the blocks that are run, folded layers as often as they repeat.
+#include "passes/1-raise/Constants.h"
 #include "passes/1-raise/Parameters.h"
 #include "passes/1-raise/Passes.h"
 
@@ -12,38 +13,65 @@ namespace llmc {
 #include "passes/1-raise/Passes.h.inc"
 } // namespace llmc
 
-// The matmul behind `value`, with or without a bias.
-static MatmulOp productBehind(Value value) {
-  if (auto sum = value.getDefiningOp<AddOp>())
-    value = sum.getLhs();
-  return value.getDefiningOp<MatmulOp>();
+// A matmul behind `value`, with or without a bias or a factor.
+static bool hasProductBehind(Value value) {
+  for (int depth = 0; depth < 3; ++depth) {
+    Operation *op = value.getDefiningOp();
+    if (isa_and_nonnull<MatmulOp>(op))
+      return true;
+    if (!isa_and_nonnull<AddOp, MulOp>(op))
+      return false;
+    value = op->getOperand(0);
+  }
+  return false;
+}
+
+// Whether `value` goes into a matmul, alone or gated: times another value.
+static bool feedsProduct(Value value, int depth) {
+  return llvm::any_of(value.getUsers(), [&](Operation *user) {
+    return isa<MatmulOp>(user) ||
+           (depth > 0 && isa<MulOp>(user) && feedsProduct(user->getResult(0), depth - 1));
+  });
 }
 
 static bool isMlp(Operation *op) {
-  if (!isa<GeluOp, ReluOp>(op) || !productBehind(op->getOperand(0)))
+  if (!isa<GeluOp, ReluOp, SigmoidOp, TanhOp>(op) || !hasProductBehind(op->getOperand(0)))
     return false;
-  return llvm::any_of(op->getUsers(), [](Operation *user) { return isa<MatmulOp>(user); });
+  return feedsProduct(op->getResult(0), 2);
+}
+
+// Whether only a bias or a function of each element stands between `value` and a result.
+static bool isResult(Value value) {
+  return llvm::any_of(value.getUsers(), [&](Operation *user) {
+    if (isa<func::ReturnOp>(user))
+      return true;
+    bool alone = llvm::all_of(user->getOperands(), [&](Value operand) {
+      return operand == value || isParameter(operand) || operand.getDefiningOp<ConstantOp>();
+    });
+    return alone && (isElementwise(user) || isa<SliceOp, ReshapeOp>(user)) &&
+           isResult(user->getResult(0));
+  });
 }
 
 static bool isHead(Operation *op) {
-  auto matmul = dyn_cast<MatmulOp>(op);
-  if (!matmul || !isParameter(matmul.getRhs()))
-    return false;
-  return llvm::any_of(op->getUsers(), [](Operation *user) { return isa<func::ReturnOp>(user); });
+  return isa<MatmulOp>(op) && llvm::any_of(op->getOperands(), isParameter) &&
+         isResult(op->getResult(0));
 }
 
 namespace {
 
 struct RecordBlocks : llmc::impl::RecordBlocksBase<RecordBlocks> {
   void runOnOperation() override {
-    static const StringRef kinds[] = {"attention", "mlp", "layer norm", "embedding", "head"};
+    static const StringRef kinds[] = {"attention", "rotary",    "mlp", "layer norm",
+                                      "rms norm",  "embedding", "head"};
     int64_t counts[std::size(kinds)] = {};
     getOperation().walk([&](Operation *op) {
       int64_t times = 1;
       for (auto repeat = op->getParentOfType<RepeatOp>(); repeat;
            repeat = repeat->getParentOfType<RepeatOp>())
         times *= repeat.getCount();
-      bool is[] = {isa<AttentionOp>(op), isMlp(op), isa<LayerNormOp>(op),
+      bool is[] = {isa<AttentionOp>(op), isa<RotaryOp>(op),  isMlp(op),
+                   isa<LayerNormOp>(op), isa<RmsNormOp>(op),
                    isa<GatherOp>(op) && isParameter(op->getOperand(0)), isHead(op)};
       for (size_t i = 0; i < std::size(kinds); ++i)
         counts[i] += is[i] ? times : 0;

@@ -14,8 +14,23 @@ namespace llmc {
 #include "passes/1-raise/Passes.h.inc"
 } // namespace llmc
 
+namespace {
+
+// A slice of the fused result. It cuts one dim of the result's `Cuts::shape`.
+struct Cut {
+  SliceOp slice;
+  TransposeOp transpose; // between the result and the slice; may be null
+  int64_t dim = 0, start = 0, limit = 0;
+};
+
+// All uses of the fused result, whose last dim may be split first.
+struct Cuts {
+  SmallVector<int64_t> shape;
+  SmallVector<Cut> list;
+};
+
 // The one dim that `slice` cuts, in steps of one.
-static std::optional<int64_t> cutDim(SliceOp slice) {
+std::optional<int64_t> cutDim(SliceOp slice) {
   std::optional<int64_t> cut;
   ArrayRef<int64_t> from = shapeOf(slice.getOperand()), to = shapeOf(slice.getResult());
   for (size_t i = 0; i < from.size(); ++i) {
@@ -28,36 +43,92 @@ static std::optional<int64_t> cutDim(SliceOp slice) {
   return cut;
 }
 
-// The slices that use `value`, sorted, if there are no other uses and they
-// partition one dim. Equal slices count once but are all listed.
-static SmallVector<SliceOp> partitionOf(Value value, int64_t &dim) {
-  SmallVector<SliceOp> slices;
-  std::optional<int64_t> common;
+// Whether all uses of `value` are slices, transposed before or not.
+bool addUses(Value value, TransposeOp transpose, Cuts &cuts) {
   for (Operation *user : value.getUsers()) {
+    auto inner = dyn_cast<TransposeOp>(user);
+    if (inner && !transpose && addUses(inner.getResult(), inner, cuts))
+      continue;
     auto slice = dyn_cast<SliceOp>(user);
-    auto cut = slice ? cutDim(slice) : std::nullopt;
-    if (!cut || (common && *common != *cut))
-      return {};
-    common = cut;
-    slices.push_back(slice);
+    auto dim = slice ? cutDim(slice) : std::nullopt;
+    if (!dim)
+      return false;
+    int64_t start = slice.getStarts()[*dim];
+    cuts.list.push_back({slice, transpose, transpose ? transpose.getPermutation()[*dim] : *dim,
+                         start, start + shapeOf(slice.getResult())[*dim]});
   }
-  if (!common)
-    return {};
-  dim = *common;
-  llvm::sort(slices, [&](SliceOp a, SliceOp b) { return a.getStarts()[dim] < b.getStarts()[dim]; });
-  int64_t reached = 0, start = 0;
-  for (SliceOp slice : slices) {
-    int64_t from = slice.getStarts()[dim], to = from + shapeOf(slice.getResult())[dim];
-    bool again = from == start && to == reached;
-    if (!again && from != reached)
-      return {};
-    start = from;
-    reached = to;
-  }
-  return reached == shapeOf(value)[dim] ? slices : SmallVector<SliceOp>();
+  return true;
 }
 
-namespace {
+// Whether the slices partition one dim. Equal slices count once.
+bool partition(Cuts &cuts) {
+  if (cuts.list.size() < 2)
+    return false;
+  int64_t dim = cuts.list[0].dim, reached = 0, start = 0;
+  llvm::stable_sort(cuts.list, [](const Cut &a, const Cut &b) { return a.start < b.start; });
+  for (const Cut &cut : cuts.list) {
+    bool again = cut.start == start && cut.limit == reached;
+    if (cut.dim != dim || (!again && cut.start != reached))
+      return false;
+    start = cut.start;
+    reached = cut.limit;
+  }
+  return reached == cuts.shape[dim];
+}
+
+// The uses of `value`, if slices that partition it are all of them. `reshapes`
+// stand between and are equal.
+std::optional<Cuts> cutsOf(Value value, SmallVectorImpl<ReshapeOp> &reshapes) {
+  ArrayRef<int64_t> shape = shapeOf(value);
+  Cuts cuts;
+  for (Operation *user : value.getUsers())
+    if (auto reshape = dyn_cast<ReshapeOp>(user))
+      reshapes.push_back(reshape);
+  if (reshapes.empty()) {
+    cuts.shape.assign(shape.begin(), shape.end());
+    if (!addUses(value, {}, cuts))
+      return std::nullopt;
+  } else {
+    ArrayRef<int64_t> split = shapeOf(reshapes[0].getResult());
+    size_t leading = shape.size() - 1;
+    bool same = llvm::all_of(value.getUsers(), [&](Operation *user) {
+      return isa<ReshapeOp>(user) && user->getResult(0).getType() == reshapes[0].getType();
+    });
+    if (!same || split.size() <= leading || split.take_front(leading) != shape.drop_back())
+      return std::nullopt;
+    cuts.shape.assign(split.begin(), split.end());
+    for (ReshapeOp reshape : reshapes)
+      if (!addUses(reshape.getResult(), {}, cuts))
+        return std::nullopt;
+  }
+  return partition(cuts) ? std::optional(cuts) : std::nullopt;
+}
+
+// One cut of tensors whose dim of size N is the fused dim, seen as `sizes`.
+struct Part {
+  SmallVector<int64_t> sizes; // of the fused dim
+  size_t dim = 0;             // of `sizes` that is cut
+  int64_t start = 0, limit = 0;
+
+  // Whether it is a run of neighbours of the fused dim.
+  bool isRun() const {
+    return llvm::all_of(ArrayRef(sizes).take_front(dim), [](int64_t size) { return size == 1; });
+  }
+
+  // The part of dim `at` of `value`: one dim if it is a run, else as many as sizes.
+  Value of(Build &build, Value value, size_t at) const {
+    if (isRun()) {
+      int64_t rest = 1;
+      for (int64_t size : ArrayRef(sizes).drop_front(dim + 1))
+        rest *= size;
+      return build.slice(value, at, start * rest, limit * rest);
+    }
+    SmallVector<int64_t> shape(shapeOf(value).take_front(at));
+    shape.append(sizes.begin(), sizes.end());
+    llvm::append_range(shape, shapeOf(value).drop_front(at + 1));
+    return build.slice(build.reshape(value, shape), at + dim, start, limit);
+  }
+};
 
 struct SplitFusedWeights : llmc::impl::SplitFusedWeightsBase<SplitFusedWeights> {
   void runOnOperation() override {
@@ -67,56 +138,103 @@ struct SplitFusedWeights : llmc::impl::SplitFusedWeightsBase<SplitFusedWeights> 
       split(product);
   }
 
-  // `operand` of an op that is broadcast to `rank`, cut like dim `dim` of the result.
-  static Value cut(Build &build, Value operand, int64_t rank, int64_t dim, SliceOp slice) {
-    int64_t own = dim - (rank - typeOf(operand).getRank());
-    if (own < 0 || shapeOf(operand)[own] == 1)
-      return operand;
-    return build.slice(operand, own, slice.getStarts()[dim],
-                       slice.getStarts()[dim] + shapeOf(slice.getResult())[dim]);
+  // `equation` with `count` letters in place of one of the result.
+  static std::optional<Equation> withLetters(Equation equation, char letter, size_t count) {
+    std::string letters(1, letter);
+    while (letters.size() < count) {
+      char fresh = freshLetter(equation.lhs + equation.rhs + equation.result + letters);
+      if (!fresh)
+        return std::nullopt;
+      letters += fresh;
+    }
+    for (std::string *own : {&equation.lhs, &equation.rhs, &equation.result})
+      if (size_t at = own->find(letter); at != std::string::npos)
+        own->replace(at, 1, letters);
+    return equation;
+  }
+
+  // A vector of the fused dim, which an op broadcasts: a bias.
+  static bool isBias(Value bias, int64_t size) {
+    ArrayRef<int64_t> shape = shapeOf(bias);
+    return !shape.empty() && shape.back() == size &&
+           llvm::all_of(shape.drop_back(), [](int64_t other) { return other == 1; });
   }
 
   void split(MatmulOp product) {
+    Equation equation = equationOf(product);
+    if (equation.result.empty())
+      return;
     // The product, or the sum with a bias that is all it is used for.
     Value whole = product.getResult();
+    int64_t fused = shapeOf(whole).back();
     AddOp sum;
-    if (whole.hasOneUse())
-      if ((sum = dyn_cast<AddOp>(*whole.user_begin())))
-        whole = sum.getResult();
-    if (whole.getType() != product.getType())
-      return;
-    int64_t dim = 0;
-    SmallVector<SliceOp> slices = partitionOf(whole, dim);
-    if (slices.size() < 2)
-      return;
-    Equation equation = equationOf(product);
-    char letter = equation.result[dim];
-    bool left = has(equation.lhs, letter);
-    if (left == has(equation.rhs, letter) || !isParameter(product->getOperand(left ? 0 : 1)))
-      return;
-    const std::string &letters = left ? equation.lhs : equation.rhs;
-    Value weight = product->getOperand(left ? 0 : 1), other = product->getOperand(left ? 1 : 0);
-
-    for (SliceOp slice : slices) {
-      OpBuilder builder(slice);
-      Build build(builder, product.getLoc());
-      Value part = build.slice(weight, letters.find(letter), slice.getStarts()[dim],
-                               slice.getStarts()[dim] + shapeOf(slice.getResult())[dim]);
-      Value result = build.matmul(equation.str(), left ? part : other, left ? other : part,
-                                  elementOf(product.getResult()));
-      if (sum) {
-        bool first = sum.getLhs() == product.getResult();
-        Value bias = first ? sum.getRhs() : sum.getLhs();
-        build.loc = sum.getLoc();
-        Value biasPart = cut(build, bias, typeOf(whole).getRank(), dim, slice);
-        result = first ? build.add(result, biasPart) : build.add(biasPart, result);
-      }
-      slice.replaceAllUsesWith(result);
-      slice.erase();
+    Value bias;
+    if (whole.hasOneUse() && (sum = dyn_cast<AddOp>(*whole.user_begin()))) {
+      bias = sum.getLhs() == whole ? sum.getRhs() : sum.getLhs();
+      whole = sum.getResult();
+      if (whole.getType() != product.getType() || !(isBias(bias, fused) || scalarOf(bias)))
+        return;
     }
-    if (sum)
-      sum.erase();
-    product.erase();
+    SmallVector<ReshapeOp> reshapes;
+    auto cuts = cutsOf(whole, reshapes);
+    if (!cuts)
+      return;
+    size_t leading = equation.result.size() - 1, dim = cuts->list[0].dim;
+    char letter = equation.result.back();
+    bool left = has(equation.lhs, letter);
+    if (dim < leading || left == has(equation.rhs, letter) ||
+        !isParameter(product->getOperand(left ? 0 : 1)))
+      return;
+    for (const Cut &cut : cuts->list)
+      if (!replace(product, bias, *cuts, cut, leading))
+        return;
+    eraseDead(whole.getDefiningOp());
+  }
+
+  static bool replace(MatmulOp product, Value bias, const Cuts &cuts, const Cut &cut,
+                      size_t leading) {
+    Part part{SmallVector<int64_t>(ArrayRef(cuts.shape).drop_front(leading)),
+              size_t(cut.dim) - leading, cut.start, cut.limit};
+    Equation whole = equationOf(product);
+    char letter = whole.result.back();
+    auto equation = withLetters(whole, letter, part.isRun() ? 1 : part.sizes.size());
+    if (!equation)
+      return false;
+    SliceOp slice = cut.slice;
+    OpBuilder builder(slice);
+    Build build(builder, product.getLoc());
+    bool left = has(whole.lhs, letter);
+    const std::string &letters = left ? whole.lhs : whole.rhs;
+    Value weight = part.of(build, product->getOperand(left ? 0 : 1), letters.find(letter));
+    Value other = product->getOperand(left ? 1 : 0);
+    Value result = build.matmul(equation->str(), left ? weight : other, left ? other : weight,
+                                elementOf(product.getResult()));
+    if (bias) {
+      build.loc = bias.getLoc();
+      Value own = bias;
+      if (!shapeOf(bias).empty() && shapeOf(bias).back() != 1)
+        own = part.of(build, build.reshape(bias, {shapeOf(bias).back()}), 0);
+      result = build.add(result, own);
+    }
+    SmallVector<int64_t> shape = cuts.shape;
+    shape[cut.dim] = cut.limit - cut.start;
+    result = build.reshape(result, shape);
+    if (TransposeOp transpose = cut.transpose)
+      result = build.transpose(result, transpose.getPermutation());
+    slice.replaceAllUsesWith(result);
+    return true;
+  }
+
+  static void eraseDead(Operation *op) {
+    for (Operation *user : llvm::make_early_inc_range(op->getUsers()))
+      eraseDead(user);
+    if (!op->use_empty())
+      return;
+    SmallVector<Value> operands(op->getOperands());
+    op->erase();
+    for (Value operand : operands)
+      if (Operation *next = operand.getDefiningOp(); next && isOpTriviallyDead(next))
+        next->erase();
   }
 };
 

@@ -58,20 +58,24 @@ func.func @shared(%x: tensor<2x4xf32> {graph.input = "x"}, %a: tensor<4x4xf32> {
 
 // -----
 
-// What one layer computes is also a result, or a parameter is used elsewhere, or
-// an attribute differs: no two layers are equal, and the model counts as one.
+// What one layer of three computes is also a result, or a parameter is used
+// elsewhere, or an attribute differs: no two layers are equal, and the model counts as one.
 // CHECK: graph.model = {layers = 1 : i64}
 // CHECK-NOT: graph.repeat
 graph.source @w0 : tensor<4x4xf32> {init = #graph.init_kind<zeros>}
 graph.source @w1 : tensor<4x4xf32> {init = #graph.init_kind<zeros>}
+graph.source @w2 : tensor<4x4xf32> {init = #graph.init_kind<zeros>}
 graph.state @a : tensor<4x4xf32> parameter views [#graph.view<@w0, 0, [4, 1]>]
 graph.state @b : tensor<4x4xf32> parameter views [#graph.view<@w1, 0, [4, 1]>]
-func.func @leaves(%x: tensor<2x4xf32> {graph.input = "x"}, %a: tensor<4x4xf32> {graph.state = @a}, %b: tensor<4x4xf32> {graph.state = @b}) -> (tensor<2x4xf32>, tensor<2x4xf32>) {
+graph.state @c : tensor<4x4xf32> parameter views [#graph.view<@w2, 0, [4, 1]>]
+func.func @leaves(%x: tensor<2x4xf32> {graph.input = "x"}, %a: tensor<4x4xf32> {graph.state = @a}, %b: tensor<4x4xf32> {graph.state = @b}, %c: tensor<4x4xf32> {graph.state = @c}) -> (tensor<2x4xf32>, tensor<2x4xf32>) {
   %0 = graph.matmul "sd,de->se" %x, %a : (tensor<2x4xf32>, tensor<4x4xf32>) -> tensor<2x4xf32>
   %1 = graph.relu %0 : (tensor<2x4xf32>) -> tensor<2x4xf32>
   %2 = graph.matmul "sd,de->se" %1, %b : (tensor<2x4xf32>, tensor<4x4xf32>) -> tensor<2x4xf32>
   %3 = graph.relu %2 : (tensor<2x4xf32>) -> tensor<2x4xf32>
-  return %1, %3 : tensor<2x4xf32>, tensor<2x4xf32>
+  %4 = graph.matmul "sd,de->se" %3, %c : (tensor<2x4xf32>, tensor<4x4xf32>) -> tensor<2x4xf32>
+  %5 = graph.relu %4 : (tensor<2x4xf32>) -> tensor<2x4xf32>
+  return %2, %5 : tensor<2x4xf32>, tensor<2x4xf32>
 }
 func.func @elsewhere(%x: tensor<2x4xf32> {graph.input = "x"}, %a: tensor<4x4xf32> {graph.state = @a}, %b: tensor<4x4xf32> {graph.state = @b}) -> (tensor<2x4xf32>, tensor<4x4xf32>) {
   %0 = graph.matmul "sd,de->se" %x, %a : (tensor<2x4xf32>, tensor<4x4xf32>) -> tensor<2x4xf32>
@@ -106,4 +110,35 @@ module attributes {graph.model = {}} {
     %1 = graph.add %0, %p : (tensor<1x4x2x8xf32>, tensor<1x4x2x8xf32>) -> tensor<1x4x2x8xf32>
     return %1 : tensor<1x4x2x8xf32>
   }
+}
+
+// -----
+
+// Each layer reads an input of its own and gives a result of its own (a cache):
+// inputs are stacked by a concatenation, results are slices of a stacked one.
+// CHECK-LABEL: @caches
+// CHECK-SAME: %[[X:[^:]*]]: tensor<2x4xf32> {graph.input = "x"}, %[[P0:[^:]*]]: tensor<2x4xf32> {graph.input = "p0"}, %[[P1:[^:]*]]: tensor<2x4xf32> {graph.input = "p1"}
+// CHECK: %[[R0:.*]] = graph.reshape %[[P0]]
+// CHECK: %[[R1:.*]] = graph.reshape %[[P1]]
+// CHECK: %[[P:.*]] = graph.concat %[[R0]], %[[R1]] {dim = 0
+// CHECK: %[[Y:[^,]*]], %[[S:.*]] = graph.repeat 2 carried(%[[X]] : {{.*}}) stacked(%{{.*}}, %[[P]] : tensor<2x4x4xf32>, tensor<2x2x4xf32>) captured() -> tensor<2x4xf32> stacking tensor<2x2x4xf32>
+// CHECK: %[[K:.*]] = graph.add %{{.*}}, %{{.*}}
+// CHECK: %[[N:.*]] = graph.relu %[[K]]
+// CHECK: graph.yield %[[N]], %[[K]]
+// CHECK: graph.slice %[[S]] {limits = array<i64: 1, 2, 4>, starts = array<i64: 0, 0, 0>
+// CHECK: graph.slice %[[S]] {limits = array<i64: 2, 2, 4>, starts = array<i64: 1, 0, 0>
+module attributes {graph.model = {}, graph.mode = "infer"} {
+graph.source @w0 : tensor<4x4xf32> {init = #graph.init_kind<zeros>}
+graph.source @w1 : tensor<4x4xf32> {init = #graph.init_kind<zeros>}
+graph.state @a : tensor<4x4xf32> parameter views [#graph.view<@w0, 0, [4, 1]>]
+graph.state @b : tensor<4x4xf32> parameter views [#graph.view<@w1, 0, [4, 1]>]
+func.func @caches(%x: tensor<2x4xf32> {graph.input = "x"}, %p0: tensor<2x4xf32> {graph.input = "p0"}, %p1: tensor<2x4xf32> {graph.input = "p1"}, %a: tensor<4x4xf32> {graph.state = @a}, %b: tensor<4x4xf32> {graph.state = @b}) -> (tensor<2x4xf32>, tensor<2x4xf32>, tensor<2x4xf32>) {
+  %0 = graph.matmul "sd,de->se" %x, %a : (tensor<2x4xf32>, tensor<4x4xf32>) -> tensor<2x4xf32>
+  %k0 = graph.add %0, %p0 : (tensor<2x4xf32>, tensor<2x4xf32>) -> tensor<2x4xf32>
+  %1 = graph.relu %k0 : (tensor<2x4xf32>) -> tensor<2x4xf32>
+  %2 = graph.matmul "sd,de->se" %1, %b : (tensor<2x4xf32>, tensor<4x4xf32>) -> tensor<2x4xf32>
+  %k1 = graph.add %2, %p1 : (tensor<2x4xf32>, tensor<2x4xf32>) -> tensor<2x4xf32>
+  %3 = graph.relu %k1 : (tensor<2x4xf32>) -> tensor<2x4xf32>
+  return %3, %k0, %k1 : tensor<2x4xf32>, tensor<2x4xf32>, tensor<2x4xf32>
+}
 }

@@ -1,0 +1,211 @@
+// Peeled from the softmax inwards: masks, a softcap, a scale, the product.
+#include "passes/1-raise/RaiseAttention/Scores.h"
+
+#include "passes/1-raise/Parameters.h"
+
+#include <cmath>
+
+using namespace mlir;
+using namespace llmc;
+using namespace llmc::graph;
+using namespace llmc::raise;
+
+Value raise::withoutFactors(Value value, double &scale) {
+  while (Operation *op = value.getDefiningOp()) {
+    unsigned other;
+    if (isa<MulOp, DivOp>(op) && scalarOf(op->getOperand(1)))
+      other = 1;
+    else if (isa<MulOp>(op) && scalarOf(op->getOperand(0)))
+      other = 0;
+    else
+      break;
+    if (op->getOperand(1 - other).getType() != value.getType())
+      break;
+    double number = *scalarOf(op->getOperand(other));
+    scale *= isa<DivOp>(op) ? 1 / number : number;
+    value = op->getOperand(1 - other);
+  }
+  return value;
+}
+
+// Nothing flows back to a mask: it must not depend on a parameter.
+static bool isLearned(Value mask) {
+  llvm::SetVector<Value> behind;
+  behind.insert(mask);
+  for (size_t i = 0; i < behind.size(); ++i) {
+    if (isParameter(behind[i]))
+      return true;
+    if (Operation *op = behind[i].getDefiningOp())
+      behind.insert(op->operand_begin(), op->operand_end());
+  }
+  return false;
+}
+
+// Peels masks off `value`, outermost first, until `scores.product` stands there.
+static bool peel(Value value, Scores &scores);
+
+static bool peelMask(Value inner, const Mask &mask, Scores &scores) {
+  Scores found;
+  if (!peel(inner, found))
+    return false;
+  scores = std::move(found);
+  scores.masks.push_back(mask);
+  return true;
+}
+
+static bool peelScale(Value value, Scores &scores) {
+  double outer = 1;
+  value = withoutFactors(value, outer);
+  if (auto tanh = value.getDefiningOp<TanhOp>()) {
+    scores.softcap = outer;
+    value = withoutFactors(tanh.getOperand(), scores.scale);
+  }
+  scores.scale *= outer;
+  scores.product = value.getDefiningOp<MatmulOp>();
+  return scores.product && scores.scale > 0 && scores.softcap >= 0;
+}
+
+static bool peel(Value value, Scores &scores) {
+  if (auto sum = value.getDefiningOp<AddOp>())
+    for (unsigned i : {0u, 1u})
+      if (sum->getOperand(1 - i).getType() == value.getType() &&
+          peelMask(sum->getOperand(1 - i), {sum->getOperand(i), true}, scores))
+        return true;
+  if (auto choice = value.getDefiningOp<SelectOp>())
+    for (bool negated : {false, true}) {
+      Value inner = negated ? choice.getRhs() : choice.getLhs();
+      auto hidden = scalarOf(negated ? choice.getLhs() : choice.getRhs());
+      if (hidden && *hidden <= kHidden && inner.getType() == value.getType() &&
+          peelMask(inner, {choice.getCondition(), false, negated, *hidden}, scores))
+        return true;
+    }
+  return peelScale(value, scores);
+}
+
+//===-- What masks say ------------------------------------------------------===//
+
+// A constant that is true where a mask sees.
+static DenseElementsAttr seenBy(const Mask &mask) {
+  DenseElementsAttr dense = denseValueOf(mask.value);
+  if (!dense || !mask.negated)
+    return dense;
+  Elements elements(dense);
+  SmallVector<bool> seen;
+  for (int64_t i = 0; i < elements.size(); ++i)
+    seen.push_back(elements[i] == 0);
+  return DenseElementsAttr::get(cast<RankedTensorType>(dense.getType()), ArrayRef<bool>(seen));
+}
+
+// Whether a mask may hide keys of a row that another mask leaves.
+static bool mayHide(const Mask &mask) {
+  DenseElementsAttr dense = denseValueOf(mask.value);
+  if (!mask.added || !dense)
+    return true;
+  Elements elements(dense);
+  for (int64_t i = 0; i < elements.size(); ++i)
+    if (!(elements[i] > kHidden))
+      return true;
+  return false;
+}
+
+static bool everyRowSees(DenseElementsAttr seen) {
+  ArrayRef<int64_t> shape = cast<RankedTensorType>(seen.getType()).getShape();
+  int64_t keys = shape.empty() ? 1 : shape.back();
+  Elements elements(seen);
+  for (int64_t row = 0; row < elements.size(); row += keys) {
+    bool sees = false;
+    for (int64_t key = 0; !sees && key < keys; ++key)
+      sees = elements[row + key] != 0;
+    if (!sees)
+      return false;
+  }
+  return true;
+}
+
+// Whether a row of which a mask hides all keys weighs none of them.
+static bool hidesWholly(const Mask &mask) {
+  if (!mask.added)
+    return std::isinf(mask.hidden);
+  Elements elements(denseValueOf(mask.value));
+  for (int64_t i = 0; i < elements.size(); ++i)
+    if (elements[i] != 0 && !std::isinf(elements[i]))
+      return false;
+  return true;
+}
+
+// Moves masks that follow a rule from `masks` to `visibility`. Where another one
+// may hide what the rule leaves, finite numbers decide how such a row is weighed:
+// then only rules that hide by -inf are believed.
+static void readMasks(Scores &scores, MaskReader &reader) {
+  ArrayRef<int64_t> shape = shapeOf(scores.product.getResult());
+  int64_t rows = shape[shape.size() - 2], keys = shape.back();
+  SmallVector<Mask, 2> rules, others;
+  for (const Mask &mask : scores.masks) {
+    DenseElementsAttr seen = seenBy(mask);
+    bool rule = seen && reader.ruleOf(seen, rows, keys);
+    (rule ? rules : others).push_back(mask);
+  }
+  bool open = llvm::none_of(others, mayHide);
+  scores.masks = others;
+  for (const Mask &mask : rules) {
+    DenseElementsAttr seen = seenBy(mask);
+    auto joined = open || hidesWholly(mask)
+                      ? reader.ruleOf(seen, rows, keys, scores.visibility)
+                      : std::nullopt;
+    if (joined)
+      scores.visibility = *joined;
+    else
+      scores.masks.push_back(mask);
+  }
+  // Each row has something to see, so what is hidden underflows.
+  if (scores.masks.size() == 1 && !scores.masks[0].added && scores.visibility == Visibility())
+    if (DenseElementsAttr seen = seenBy(scores.masks[0]); seen && everyRowSees(seen))
+      scores.masks[0].hidden = -std::numeric_limits<double>::infinity();
+}
+
+// One number for all hidden keys weighs them equally if a row sees none, and so
+// does a number that swallows the score it is added to; other ones cannot be said.
+static bool canBeOperand(const Mask &mask) {
+  return (mask.added || mask.hidden <= kSwallows) && !isLearned(mask.value);
+}
+
+std::optional<Scores> raise::scoresOf(Value value, MaskReader &reader) {
+  Scores scores;
+  if (shapeOf(value).size() < 2 || !peel(value, scores))
+    return std::nullopt;
+  readMasks(scores, reader);
+  return llvm::all_of(scores.masks, canBeOperand) ? std::optional(scores) : std::nullopt;
+}
+
+//===-- Building ------------------------------------------------------------===//
+
+static Value buildOne(Build &build, const Mask &mask, Type element) {
+  if (mask.added)
+    return mask.value;
+  if (std::isinf(mask.hidden))
+    return mask.negated ? Value(NotOp::create(build.builder, build.loc, mask.value)) : mask.value;
+  Value zero = build.constant(0, element), hidden = build.constant(mask.hidden, element);
+  return build.select(mask.value, mask.negated ? hidden : zero, mask.negated ? zero : hidden);
+}
+
+Value raise::buildMask(Build &build, const Scores &scores) {
+  MatmulOp product = scores.product;
+  Type element = elementOf(product.getResult());
+  Value all;
+  for (const Mask &mask : scores.masks) {
+    Value next = buildOne(build, mask, element);
+    if (!all) {
+      all = next;
+    } else if (!isFloat(all) && !isFloat(next)) {
+      all = AndOp::create(build.builder, build.loc, all, next);
+    } else {
+      double infinity = std::numeric_limits<double>::infinity();
+      for (Value *part : {&all, &next})
+        if (!isFloat(*part))
+          *part = build.select(*part, build.constant(0, element),
+                               build.constant(-infinity, element));
+      all = build.add(all, next);
+    }
+  }
+  return all;
+}

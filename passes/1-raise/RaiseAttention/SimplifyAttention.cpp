@@ -1,0 +1,229 @@
+#include "passes/1-raise/RaiseAttention/SimplifyAttention.h"
+
+#include "passes/1-raise/RaiseAttention/Movement.h"
+
+#include <cmath>
+
+using namespace mlir;
+using namespace llmc;
+using namespace llmc::graph;
+using namespace llmc::raise;
+
+static Visibility visibilityOf(AttentionOp op) {
+  Visibility rule{op.getCausal(), int64_t(op.getOffset()), std::nullopt};
+  if (auto window = op.getWindow())
+    rule.window = *window;
+  return rule;
+}
+
+static void setVisibility(AttentionOp op, const Visibility &rule) {
+  Builder builder(op.getContext());
+  op.setCausal(rule.causal);
+  op.setOffset(rule.offset);
+  if (rule.window)
+    op.setWindowAttr(builder.getI64IntegerAttr(*rule.window));
+  else
+    op.removeWindowAttr();
+}
+
+static int64_t rowsOf(AttentionOp op) { return shapeOf(op.getQ())[1]; }
+static int64_t keysOf(AttentionOp op) { return shapeOf(op.getK())[1]; }
+
+namespace {
+
+//===-- What is seen --------------------------------------------------------===//
+
+struct SayVisibilityShortly : OpRewritePattern<AttentionOp> {
+  using OpRewritePattern::OpRewritePattern;
+  LogicalResult matchAndRewrite(AttentionOp op, PatternRewriter &rewriter) const override {
+    Visibility rule = visibilityOf(op), shortest = simplest(rule, rowsOf(op), keysOf(op));
+    if (rule == shortest)
+      return failure();
+    rewriter.modifyOpInPlace(op, [&] { setVisibility(op, shortest); });
+    return success();
+  }
+};
+
+struct ReadConstantMask : OpRewritePattern<AttentionOp> {
+  ReadConstantMask(MLIRContext *context, MaskReader &reader)
+      : OpRewritePattern(context), reader(reader) {}
+
+  LogicalResult matchAndRewrite(AttentionOp op, PatternRewriter &rewriter) const override {
+    DenseElementsAttr mask = op.getMask() ? denseValueOf(op.getMask()) : DenseElementsAttr();
+    auto rule =
+        mask ? reader.ruleOf(mask, rowsOf(op), keysOf(op), visibilityOf(op)) : std::nullopt;
+    if (!rule)
+      return failure();
+    rewriter.modifyOpInPlace(op, [&] {
+      op.getMaskMutable().clear();
+      setVisibility(op, *rule);
+    });
+    return success();
+  }
+
+  MaskReader &reader;
+};
+
+// A mask of 4 dims, leading ones added.
+Value asMask(Build &build, Value value, int64_t keys) {
+  SmallVector<int64_t> shape(4 - shapeOf(value).size(), 1);
+  llvm::append_range(shape, shapeOf(value));
+  value = build.reshape(value, shape);
+  shape.back() = keys;
+  return build.broadcast(value, shape);
+}
+
+// seen = a and b, of which one is a rule: an attention skips what a rule hides.
+struct SplitConstantMask : OpRewritePattern<AttentionOp> {
+  SplitConstantMask(MLIRContext *context, MaskReader &reader)
+      : OpRewritePattern(context), reader(reader) {}
+
+  LogicalResult matchAndRewrite(AttentionOp op, PatternRewriter &rewriter) const override {
+    auto both = op.getMask() ? op.getMask().getDefiningOp<AndOp>() : AndOp();
+    if (!both)
+      return failure();
+    for (unsigned i : {0u, 1u}) {
+      DenseElementsAttr dense = denseValueOf(both->getOperand(i));
+      auto rule =
+          dense ? reader.ruleOf(dense, rowsOf(op), keysOf(op), visibilityOf(op)) : std::nullopt;
+      if (!rule)
+        continue;
+      Build build(rewriter, op.getLoc());
+      Value rest = asMask(build, both->getOperand(1 - i), keysOf(op));
+      rewriter.modifyOpInPlace(op, [&] {
+        op.getMaskMutable().assign(rest);
+        setVisibility(op, *rule);
+      });
+      return success();
+    }
+    return failure();
+  }
+
+  MaskReader &reader;
+};
+
+// The mask before what only makes it larger, or says by numbers what is seen.
+struct SayMaskShortly : OpRewritePattern<AttentionOp> {
+  using OpRewritePattern::OpRewritePattern;
+
+  static Value shorter(Value mask) {
+    if (auto broadcast = mask.getDefiningOp<BroadcastOp>()) {
+      ArrayRef<int64_t> from = shapeOf(broadcast.getOperand());
+      return !from.empty() && from.back() == shapeOf(mask).back() ? broadcast.getOperand()
+                                                                  : Value();
+    }
+    auto choice = mask.getDefiningOp<SelectOp>();
+    auto hidden = choice ? scalarOf(choice.getRhs()) : std::nullopt;
+    bool seen = hidden && std::isinf(*hidden) && *hidden < 0 && scalarOf(choice.getLhs()) == 0.0;
+    return seen ? choice.getCondition() : Value();
+  }
+
+  LogicalResult matchAndRewrite(AttentionOp op, PatternRewriter &rewriter) const override {
+    Value mask = op.getMask() ? shorter(op.getMask()) : Value();
+    if (!mask)
+      return failure();
+    Build build(rewriter, op.getLoc());
+    mask = asMask(build, mask, keysOf(op));
+    rewriter.modifyOpInPlace(op, [&] { op.getMaskMutable().assign(mask); });
+    return success();
+  }
+};
+
+//===-- Operands ------------------------------------------------------------===//
+
+// A number that stands on the way to q or k is part of the scale.
+struct TakeFactors : OpRewritePattern<AttentionOp> {
+  using OpRewritePattern::OpRewritePattern;
+  LogicalResult matchAndRewrite(AttentionOp op, PatternRewriter &rewriter) const override {
+    for (unsigned i : {0u, 1u}) {
+      Movement movement = movementOf(op->getOperand(i));
+      if (movement.factor == 1 || movement.factor <= 0)
+        continue;
+      Value plain = withoutFactor(rewriter, op->getOperand(i));
+      double scale = op.getScale().convertToDouble() * movement.factor;
+      rewriter.modifyOpInPlace(op, [&] {
+        op->setOperand(i, plain);
+        op.setScaleAttr(rewriter.getF64FloatAttr(scale));
+      });
+      return success();
+    }
+    return failure();
+  }
+
+  // The movement of `value` once more, without what multiplies.
+  static Value withoutFactor(PatternRewriter &rewriter, Value value) {
+    Movement movement = movementOf(value);
+    if (value == movement.base)
+      return value;
+    Operation *op = value.getDefiningOp();
+    for (Value operand : op->getOperands())
+      if (!scalarOf(operand) || isa<ReshapeOp, TransposeOp, BroadcastOp>(op)) {
+        Value inner = withoutFactor(rewriter, operand);
+        if (!isa<ReshapeOp, TransposeOp, BroadcastOp>(op))
+          return inner;
+        rewriter.setInsertionPoint(op);
+        return cloneForTypes(rewriter, op, inner, value.getType())->getResult(0);
+      }
+    return value;
+  }
+};
+
+// Keys and values that are repeated for each query head of a group are read once.
+struct GroupHeads : OpRewritePattern<AttentionOp> {
+  using OpRewritePattern::OpRewritePattern;
+  LogicalResult matchAndRewrite(AttentionOp op, PatternRewriter &rewriter) const override {
+    Movement k = movementOf(op.getK()), v = movementOf(op.getV());
+    int64_t repeats = repeatsOf(k, 2);
+    if (repeats == 1 || repeats != repeatsOf(v, 2) || k.factor != 1 || v.factor != 1)
+      return failure();
+    if (opsToRebuild(k, 2) > k.ops || opsToRebuild(v, 2) > v.ops)
+      return failure();
+    Build build(rewriter, op.getLoc());
+    Value keys = rebuild(build, k, 2), values = rebuild(build, v, 2);
+    rewriter.modifyOpInPlace(op, [&] {
+      op.getKMutable().assign(keys);
+      op.getVMutable().assign(values);
+    });
+    return success();
+  }
+};
+
+// Movement that says in many ops what fewer can.
+struct MoveOnce : OpRewritePattern<AttentionOp> {
+  using OpRewritePattern::OpRewritePattern;
+  LogicalResult matchAndRewrite(AttentionOp op, PatternRewriter &rewriter) const override {
+    for (unsigned i : {0u, 1u, 2u}) {
+      Movement movement = movementOf(op->getOperand(i));
+      if (movement.factor != 1 || repeatsOf(movement, 2) != 1 ||
+          opsToRebuild(movement, 2) >= movement.ops)
+        continue;
+      Build build(rewriter, op.getLoc());
+      Value value = rebuild(build, movement, 2);
+      rewriter.modifyOpInPlace(op, [&] { op->setOperand(i, value); });
+      return success();
+    }
+    return failure();
+  }
+};
+
+// 1/sqrt(dim) where the scale is that up to the rounding of two f32 roots.
+struct SayScaleExactly : OpRewritePattern<AttentionOp> {
+  using OpRewritePattern::OpRewritePattern;
+  LogicalResult matchAndRewrite(AttentionOp op, PatternRewriter &rewriter) const override {
+    double scale = op.getScale().convertToDouble();
+    double usual = 1 / std::sqrt(static_cast<double>(shapeOf(op.getQ()).back()));
+    double exact = std::abs(scale - usual) < 1e-6 * usual ? usual : asWritten(scale);
+    if (exact == scale)
+      return failure();
+    rewriter.modifyOpInPlace(op, [&] { op.setScaleAttr(rewriter.getF64FloatAttr(exact)); });
+    return success();
+  }
+};
+
+} // namespace
+
+void raise::populateSimplifyAttention(RewritePatternSet &patterns, MaskReader &reader) {
+  patterns.add<ReadConstantMask, SplitConstantMask>(patterns.getContext(), reader);
+  patterns.add<SayVisibilityShortly, SayMaskShortly, TakeFactors, GroupHeads, MoveOnce,
+               SayScaleExactly>(patterns.getContext());
+}

@@ -1,0 +1,15 @@
+// One form of graph.attention for all readers, whoever recognised it.
+#ifndef LLMC_PASSES_RAISE_RAISEATTENTION_SIMPLIFYATTENTION_H
+#define LLMC_PASSES_RAISE_RAISEATTENTION_SIMPLIFYATTENTION_H
+
+#include "mlir/IR/PatternMatch.h"
+#include "passes/1-raise/RaiseAttention/Masks.h"
+
+namespace llmc::raise {
+
+// `reader` must outlive the patterns.
+void populateSimplifyAttention(mlir::RewritePatternSet &patterns, MaskReader &reader);
+
+} // namespace llmc::raise
+
+#endif // LLMC_PASSES_RAISE_RAISEATTENTION_SIMPLIFYATTENTION_H
