@@ -143,8 +143,10 @@ struct ShardTensor : impl::ShardTensorBase<ShardTensor> {
     for (unsigned weight : {1u, 0u}) {
       if (!isParameter(op->getOperand(weight), module))
         continue;
-      // Output features: a dimension of the result that the weight alone has.
+      // Output features: dimensions of the result that the weight alone has (heads
+      // and their elements, if they are not one).
       const graph::ShardingRule &rule = axis.ruleOf(op);
+      bool hasColumns = false;
       for (int64_t d = int64_t(rule.results[0].size()) - 1; d >= 0; --d) {
         unsigned factor = rule.results[0][d].front();
         int64_t weightDim = -1;
@@ -156,18 +158,25 @@ struct ShardTensor : impl::ShardTensorBase<ShardTensor> {
         });
         if (weightDim < 0 || shared)
           continue;
-        return seedColumns(op, axis, parts, op->getOperand(weight), weightDim, d);
+        hasColumns = true;
+        FailureOr<bool> cut = seedColumns(op, axis, parts, op->getOperand(weight), weightDim, d);
+        if (failed(cut) || *cut)
+          return failure(failed(cut));
       }
+      if (hasColumns)
+        break;
     }
     return success();
   }
 
-  LogicalResult seedColumns(graph::MatmulOp op, AxisPropagation &axis, int64_t parts, Value weight,
-                            int64_t weightDim, int64_t resultDim) {
+  // Cuts the features, or says why that would be right but cannot be; false if
+  // somebody needs them whole.
+  FailureOr<bool> seedColumns(graph::MatmulOp op, AxisPropagation &axis, int64_t parts, Value weight,
+                              int64_t weightDim, int64_t resultDim) {
     Follower follower(axis, parts);
     Verdict verdict = follower.follow(op.getResult(), resultDim);
     if (verdict == Verdict::Whole)
-      return success();
+      return false;
     bool blocked = follower.blockedSize != 0;
     int64_t size = cast<RankedTensorType>(weight.getType()).getDimSize(weightDim);
     if (blocked || (size % parts != 0 && !follower.mayPad)) {
@@ -178,7 +187,7 @@ struct ShardTensor : impl::ShardTensorBase<ShardTensor> {
       for (int64_t n = 1; n <= shared && n <= 64; ++n)
         if (shared % n == 0)
           error << " " << n;
-      return error;
+      return failure();
     }
     if (size % parts != 0) {
       axis.allowPadding(weight, weightDim);
@@ -186,7 +195,7 @@ struct ShardTensor : impl::ShardTensorBase<ShardTensor> {
     }
     ++numSeeds;
     axis.cut(weight, weightDim, getNodeName(op.getLoc()));
-    return success();
+    return true;
   }
 };
 

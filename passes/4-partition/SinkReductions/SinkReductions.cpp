@@ -173,24 +173,33 @@ static void splitShared(ReshardOp op) {
 
 //===-- Sums of many ----------------------------------------------------------===//
 
-static void collectLeaves(Value value, bool isRoot, Operation *root, SmallVectorImpl<Value> &leaves) {
-  AddOp add = getPlainAdd(value);
-  if (!add || (!isRoot && (!value.hasOneUse() || !sameMarks(add, root)))) {
+// A sum of tensors of one type, or of one that a bias is broadcast to.
+static AddOp getAdd(Value value) {
+  auto add = value.getDefiningOp<AddOp>();
+  bool whole = add && (add.getLhs().getType() == add.getType() || add.getRhs().getType() == add.getType());
+  return whole ? add : AddOp();
+}
+
+static void collectLeaves(Value value, Operation *root, SmallVectorImpl<Value> &leaves) {
+  AddOp add = getAdd(value);
+  bool isRoot = add == root;
+  if (!add || value.getType() != root->getResult(0).getType() ||
+      (!isRoot && (!value.hasOneUse() || !sameMarks(add, root)))) {
     leaves.push_back(value);
     return;
   }
-  collectLeaves(add.getLhs(), false, root, leaves);
-  collectLeaves(add.getRhs(), false, root, leaves);
+  collectLeaves(add.getLhs(), root, leaves);
+  collectLeaves(add.getRhs(), root, leaves);
 }
 
-// Adds `values`, all under `sharding`, in order.
+// Adds `values` in order. The first has the type of `like` and, as all sums, `sharding`.
 static Value addAll(OpBuilder &builder, AddOp like, ArrayRef<Value> values, ShardingAttr sharding) {
   Value sum = values.front();
   for (Value value : values.drop_front()) {
     auto add = AddOp::create(builder, like.getLoc(), like.getType(), sum, value);
     copyMarks(like, add);
-    for (OpOperand &use : add->getOpOperands())
-      setRequired(use, sharding);
+    setRequired(add->getOpOperand(0), sharding);
+    setRequired(add->getOpOperand(1), getSharding(value));
     setSharding(add.getResult(), sharding);
     sum = add.getResult();
   }
@@ -202,7 +211,7 @@ static SmallVector<Value> partialLeaves(ArrayRef<Value> leaves, Operation *root)
   SmallVector<Value> partial;
   for (Value leaf : leaves) {
     ReshardOp reshard = getPureSum(leaf);
-    if (!reshard || !sameMarks(reshard, root))
+    if (!reshard || !sameMarks(reshard, root) || leaf.getType() != root->getResult(0).getType())
       continue;
     if (partial.empty() || cast<ReshardOp>(partial[0].getDefiningOp()).getFrom() == reshard.getFrom())
       partial.push_back(leaf);
@@ -210,16 +219,16 @@ static SmallVector<Value> partialLeaves(ArrayRef<Value> leaves, Operation *root)
   return partial;
 }
 
-// a + R(x) + b + R(y) -> a + b + R(x + y)
+// a + R(x) + b + R(y) -> a + b + R(x + y); what is broadcast is added last.
 static bool mergeSum(AddOp root) {
-  if (!getPlainAdd(root.getResult()))
+  if (!getAdd(root.getResult()))
     return false;
   if (root.getResult().hasOneUse())
     if (auto user = dyn_cast<AddOp>(*root.getResult().user_begin());
-        user && getPlainAdd(user.getResult()) && sameMarks(user, root))
+        user && user.getType() == root.getType() && sameMarks(user, root))
       return false; // not the root of its tree
   SmallVector<Value> leaves;
-  collectLeaves(root.getResult(), true, root, leaves);
+  collectLeaves(root.getResult(), root, leaves);
   SmallVector<Value> partial = partialLeaves(leaves, root);
   if (partial.size() < 2)
     return false;
@@ -237,6 +246,9 @@ static bool mergeSum(AddOp root) {
     if (!llvm::is_contained(partial, leaf))
       rest.push_back(leaf);
   rest.push_back(reshard.getResult());
+  llvm::stable_sort(rest, [&](Value a, Value b) {
+    return a.getType() == root.getType() && b.getType() != root.getType();
+  });
   Value total = addAll(builder, root, rest, getSharding(root.getResult()));
   root.getResult().replaceAllUsesWith(total);
   SmallVector<Operation *> dead = {root};

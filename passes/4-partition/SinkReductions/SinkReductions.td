@@ -2,7 +2,8 @@ def SinkReductions : Pass<"llmc-sink-reductions", "::mlir::ModuleOp"> {
   let summary = "moves reductions later, where fewer or smaller ones do";
   let description = [{
     Needs: reshards (llmc-insert-reshards).
-    Gives: sums of partial sums are added first and reduced once; a reduction
+    Gives: sums of partial sums are added first and reduced once, biases between
+      them last; a reduction
       moves behind an op that is linear in its operand (`linearIn` of the op's
       rule) and does not make it larger, and out of layers that only add to it;
       a gradient's reduction leaves the

@@ -49,6 +49,7 @@ private:
   std::string add(const std::string &a, const std::string &b, const Shape &right, const Shape &left);
   std::string reshape(const std::string &x, const Shape &from, const Shape &to);
   std::string attention(const std::string &x);
+  std::string splitLinear(const std::string &x, int which);
   std::string rotate(const std::string &x, int64_t heads);
   std::string headNorm(const std::string &x, const std::string &name, int64_t heads);
   std::string mlp(const std::string &x);
@@ -57,6 +58,16 @@ private:
 
   // Columns of w_q, w_k and w_v.
   int64_t columns(int which) const { return which == 0 ? m.width : m.kvWidth(); }
+  Shape headWeight(int which) const {
+    int64_t all = columns(which), heads = all / m.headDim();
+    if (!m.split)
+      return weight(m.width, all);
+    return m.transposed ? Shape{heads, m.headDim(), m.width} : Shape{m.width, heads, m.headDim()};
+  }
+  Shape headBias(int which) const {
+    int64_t all = columns(which);
+    return m.split ? Shape{all / m.headDim(), m.headDim()} : Shape{all};
+  }
 
   const Model &m;
   int values = 0;
@@ -95,13 +106,13 @@ void Writer::declareFused() {
     states << "graph.source @\"src.qkv." << i << "\" : " << type({width, all})
            << " {init = #graph.init_kind<zeros>}\n";
   for (int which : m.order) {
-    std::string views, each = m.transposed ? "1, " + std::to_string(all)
-                                           : std::to_string(all) + ", 1";
+    std::string head = m.split ? std::to_string(m.headDim()) + ", 1" : "1", row = std::to_string(all);
+    std::string views, each = m.transposed ? head + ", " + row : row + ", " + head;
     int64_t offset = which == 0 ? 0 : width + (which - 1) * m.kvWidth();
     for (int64_t i = 0; i < m.layers; ++i)
       views += (i ? ", " : "") + ("#graph.view<@\"src.qkv." + std::to_string(i) + "\", ") +
                std::to_string(offset) + ", [" + each + "]>";
-    state(std::string("w_") + "qkv"[which], weight(width, columns(which)), true, views);
+    state(std::string("w_") + "qkv"[which], headWeight(which), true, views);
   }
 }
 
@@ -147,6 +158,16 @@ std::string Writer::reshape(const std::string &x, const Shape &from, const Shape
   return emit("reshape " + x, "(" + type(from) + ") -> " + type(to), "heads");
 }
 
+std::string Writer::splitLinear(const std::string &x, int which) {
+  std::string name(1, "qkv"[which]);
+  Shape H = rows({columns(which) / m.headDim(), m.headDim()});
+  std::string y = emit(std::string("matmul \"bsd,") + (m.transposed ? "etd" : "det") + "->bset\" " + x +
+                           ", %w_" + name + "_l",
+                       "(" + type(rows({m.width})) + ", " + type(headWeight(which)) + ") -> " + type(H),
+                       name);
+  return m.bias ? add(y, "%b_" + name + "_l", H, headBias(which)) : y;
+}
+
 std::string Writer::rotate(const std::string &x, int64_t heads) {
   std::string H = type(rows({heads, m.headDim()})), T = type({1, m.sequence, m.headDim() / 2});
   return emit("rotary " + x + ", %cos_l, %sin_l", "(" + H + ", " + T + ", " + T + ") -> " + H, "rotary");
@@ -165,8 +186,9 @@ std::string Writer::attention(const std::string &x) {
   for (int which : m.order) {
     int64_t heads = columns(which) / m.headDim();
     std::string name(1, "qkv"[which]);
-    std::string y = reshape(linear(x, name, m.width, columns(which)), rows({columns(which)}),
-                            rows({heads, m.headDim()}));
+    std::string y = m.split ? splitLinear(x, which)
+                            : reshape(linear(x, name, m.width, columns(which)), rows({columns(which)}),
+                                      rows({heads, m.headDim()}));
     if (m.headNorm && which < 2)
       y = headNorm(y, name + "n", heads);
     qkv[which] = m.rotary && which < 2 ? rotate(y, heads) : y;
@@ -240,9 +262,8 @@ std::string Writer::run() {
     if (m.norm && !m.rms)
       declare(name + "_b", {width}, stacked);
   };
-  auto dense = [&](const std::string &name, int64_t in, int64_t out, bool declared = false) {
-    if (!declared)
-      declare("w_" + name, weight(in, out), true);
+  auto dense = [&](const std::string &name, int64_t in, int64_t out) {
+    declare("w_" + name, weight(in, out), true);
     if (m.bias)
       declare("b_" + name, {out}, true);
   };
@@ -250,8 +271,12 @@ std::string Writer::run() {
     norms("n1", true);
     if (m.fused)
       declareFused();
-    for (int which : m.order)
-      dense(std::string(1, "qkv"[which]), width, columns(which), m.fused);
+    for (int which : m.order) {
+      if (!m.fused)
+        declare(std::string("w_") + "qkv"[which], headWeight(which), true);
+      if (m.bias)
+        declare(std::string("b_") + "qkv"[which], headBias(which), true);
+    }
     for (const char *name : {"qn_s", "kn_s"})
       if (m.headNorm)
         declare(name, {m.headDim()}, true);
@@ -346,6 +371,7 @@ std::string Model::describe() const {
   flag(rms, "rms");
   flag(rotary, "rotary");
   flag(headNorm, "norms of heads");
+  flag(split, "weights of heads");
   flag(gated, "gates");
   flag(parallel, "parallel branches");
   flag(postNorm, "norms of branches");
@@ -386,7 +412,7 @@ Model drawModel(std::mt19937 &random, const Mesh &mesh) {
   do
     model.kvHeads = upTo(model.heads);
   while (model.heads % model.kvHeads != 0);
-  for (bool *later : {&model.rms, &model.rotary, &model.headNorm, &model.gated, &model.parallel,
+  for (bool *later : {&model.rms, &model.rotary, &model.headNorm, &model.split, &model.gated, &model.parallel,
                       &model.postNorm, &model.window, &model.masked})
     *later = coin();
   model.residual |= model.parallel; // else nothing reads the attention

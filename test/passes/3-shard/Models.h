@@ -27,6 +27,7 @@ struct Model {
   bool rms = false;        // norms are rms_norm
   bool rotary = false;     // q and k are rotated by tables made outside of the layers
   bool headNorm = false;   // q and k are normed over a head's dim
+  bool split = false;      // q, k and v are made by weights of three dimensions
   bool gated = false;      // SwiGLU
   bool parallel = false;   // attention and MLP read one input
   bool postNorm = false;   // branches are normed before they are added

@@ -73,6 +73,9 @@ LLMC_TEST(branches_that_are_added_are_reduced_once) {
   model.kvHeads = 1;
   model.rms = false;
   expectReductions(model, 4, 1, "parallel branches, one kv head");
+  model.bias = model.split = true;
+  model.kvHeads = 2;
+  expectReductions(model, 4, 1, "parallel branches with biases, weights of heads");
 }
 
 } // namespace

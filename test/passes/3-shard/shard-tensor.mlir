@@ -163,3 +163,23 @@ module attributes {parallel.mesh = #parallel.mesh<["dp"=1, "pp"=1, "tp"=2]>} {
     return %5, %dn, %dk : tensor<1x3x8xf32>, tensor<2xf32>, tensor<1x3x1x2xf32>
   }
 }
+
+// -----
+
+// Heads are a dimension of the weight: elements of a head must stay whole, heads need not.
+module attributes {parallel.mesh = #parallel.mesh<["dp"=1, "pp"=1, "tp"=2]>} {
+  graph.source @s0 : tensor<8x4x2xf32> {init = #graph.init_kind<normal>, init_std = 0.02 : f64}
+  graph.source @s1 : tensor<8x8xf32> {init = #graph.init_kind<normal>, init_std = 0.02 : f64}
+  // CHECK: graph.state @q {{.*}}parallel.sharding = #parallel.sharding<[{}, {"tp"}, {}]>
+  graph.state @q : tensor<8x4x2xf32> parameter views [#graph.view<@s0, 0, [8, 2, 1]>]
+  // CHECK: graph.state @o {{.*}}parallel.sharding = #parallel.sharding<[{"tp"}, {}]>
+  graph.state @o : tensor<8x8xf32> parameter views [#graph.view<@s1, 0, [8, 1]>]
+  func.func @micro(%x: tensor<1x3x8xf32> {graph.input = "x"}, %wq: tensor<8x4x2xf32> {graph.state = @q}, %wo: tensor<8x8xf32> {graph.state = @o})
+      -> (tensor<1x3x8xf32> {graph.output = "y"}) {
+    %0 = graph.matmul "bsd,det->bset" %x, %wq : (tensor<1x3x8xf32>, tensor<8x4x2xf32>) -> tensor<1x3x4x2xf32>
+    %o, %lse = graph.attention %0, %0, %0 {scale = 1.0 : f64, causal = true} : (tensor<1x3x4x2xf32>, tensor<1x3x4x2xf32>, tensor<1x3x4x2xf32>) -> (tensor<1x3x4x2xf32>, tensor<1x3x4xf32>)
+    %1 = graph.reshape %o : (tensor<1x3x4x2xf32>) -> tensor<1x3x8xf32>
+    %2 = graph.matmul "bsd,de->bse" %1, %wo : (tensor<1x3x8xf32>, tensor<8x8xf32>) -> tensor<1x3x8xf32>
+    return %2 : tensor<1x3x8xf32>
+  }
+}

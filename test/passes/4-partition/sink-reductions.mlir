@@ -40,6 +40,25 @@ func.func @three(%r: tensor<8x8xf32>, %q: tensor<8x8xf32> {parallel.sharding = #
   return %5 : tensor<8x8xf32>
 }
 
+// Two branches with biases, and the residual: one reduction, biases behind it.
+// CHECK-LABEL: func.func @biases
+func.func @biases(%x: tensor<4x8xf32> {parallel.sharding = #partial}, %y: tensor<4x8xf32> {parallel.sharding = #partial},
+                  %b: tensor<8xf32>, %c: tensor<8xf32>, %r: tensor<4x8xf32>) -> tensor<4x8xf32> {
+  // CHECK-NEXT: %[[S:.*]] = graph.add %arg0, %arg1
+  // CHECK-NEXT: %[[R:.*]] = parallel.reshard %[[S]]
+  // CHECK-NEXT: %[[T:.*]] = graph.add %arg4, %[[R]]
+  // CHECK-NEXT: %[[U:.*]] = graph.add %[[T]], %arg2 {{.*}} : (tensor<4x8xf32>, tensor<8xf32>)
+  // CHECK-NEXT: %[[V:.*]] = graph.add %[[U]], %arg3
+  // CHECK-NEXT: return %[[V]]
+  %0 = parallel.reshard %x from #partial to #all {parallel.origin = #why} : tensor<4x8xf32>
+  %1 = graph.add %0, %b : (tensor<4x8xf32>, tensor<8xf32>) -> tensor<4x8xf32>
+  %2 = parallel.reshard %y from #partial to #all {parallel.origin = #why} : tensor<4x8xf32>
+  %3 = graph.add %2, %c : (tensor<4x8xf32>, tensor<8xf32>) -> tensor<4x8xf32>
+  %4 = graph.add %1, %3 : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<4x8xf32>
+  %5 = graph.add %r, %4 : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<4x8xf32>
+  return %5 : tensor<4x8xf32>
+}
+
 // Behind linear ops that do not make it larger; not past a bias.
 // CHECK-LABEL: func.func @linear
 func.func @linear(%x: tensor<8x8xf32> {parallel.sharding = #partial}, %b: tensor<16xf32>) -> tensor<16xf32> {
