@@ -2,22 +2,39 @@
 
 #include "llvm/ADT/StringSet.h"
 
+#include <deque>
+
 using namespace llmc;
 using namespace llmc::onnximport;
 using llmc::support::error;
 using llmc::support::Result;
 
-Constant::Constant(HostTensor tensor) : held(collapseEqualDims(tensor)), shape(tensor.shape) {}
+Constant::Constant(HostTensor tensor) : shape(tensor.shape) {
+  held = collapseEqualDims(std::move(tensor));
+}
 
 Constant::Constant(HostTensor tensor, llvm::ArrayRef<int64_t> to)
-    : held(collapseEqualDims(tensor)), shape(to) {
+    : held(collapseEqualDims(std::move(tensor))), shape(to) {
   held.shape.insert(held.shape.begin(), shape.size() - held.shape.size(), 1);
 }
 
 static Result<HostTensor> expand(const HostTensor &held, llvm::ArrayRef<int64_t> shape) {
+  if (llvm::ArrayRef<int64_t>(held.shape) == shape)
+    return HostTensor(held);
   if (auto s = checkHostSize(shape); !s)
     return s.takeError();
   return takeStrided(held, shape, broadcastStrides(held.shape, shape));
+}
+
+// `held` itself where it has the shape, else its expansion, kept in `made`.
+static Result<const HostTensor *> expanded(const HostTensor &held, llvm::ArrayRef<int64_t> shape,
+                                           std::deque<HostTensor> &made) {
+  if (llvm::ArrayRef<int64_t>(held.shape) == shape)
+    return &held;
+  auto whole = expand(held, shape);
+  if (!whole)
+    return whole.takeError();
+  return &made.emplace_back(std::move(*whole));
 }
 
 Result<HostTensor> Constant::dense() const { return expand(held, shape); }
@@ -81,17 +98,15 @@ Folded foldConcat(const Node &node, FoldFunction fold, Operands operands) {
   // A dim of size 0 may be held as 1 by one part and as 0 by another.
   for (size_t d = 0; d < shape.size(); ++d)
     held[d] = std::min(held[d], shape[d]);
-  std::vector<HostTensor> parts;
+  std::deque<HostTensor> parts;
   std::vector<const HostTensor *> pointers;
   for (const Constant *c : operands) {
     held[*axis] = c->shape[*axis];
-    auto part = expand(c->held, held);
+    auto part = expanded(c->held, held, parts);
     if (!part)
       return part.takeError();
-    parts.push_back(std::move(*part));
+    pointers.push_back(*part);
   }
-  for (const HostTensor &part : parts)
-    pointers.push_back(&part);
   shape[*axis] = length;
   return one(fold({node, pointers}), shape);
 }
@@ -101,7 +116,8 @@ Folded foldConcat(const Node &node, FoldFunction fold, Operands operands) {
 Folded foldLookup(const Node &node, FoldFunction fold, const Constant &data,
                   const Constant &ids) {
   bool tuples = node.op() == "GatherND";
-  auto whole = data.dense();
+  std::deque<HostTensor> made;
+  auto whole = expanded(data.held, data.shape, made);
   if (!whole)
     return whole.takeError();
   Shape held = ids.held.shape, leading = ids.shape;
@@ -109,30 +125,29 @@ Folded foldLookup(const Node &node, FoldFunction fold, const Constant &data,
     held.back() = ids.shape.back();
     leading.pop_back();
   }
-  auto indices = expand(ids.held, held);
+  auto indices = expanded(ids.held, held, made);
   if (!indices)
     return indices.takeError();
-  auto result = fold({node, {&*whole, &*indices}});
+  auto result = fold({node, {*whole, *indices}});
   if (!result)
     return result.takeError();
   Shape shape = leading;
-  llvm::ArrayRef<int64_t> made((*result)[0].shape);
-  shape.append(made.begin() + leading.size(), made.end());
+  llvm::ArrayRef<int64_t> own((*result)[0].shape);
+  shape.append(own.begin() + leading.size(), own.end());
   return one(std::move(result), shape);
 }
 
 Folded foldDense(const Node &node, FoldFunction fold, Operands operands) {
-  std::vector<std::unique_ptr<HostTensor>> whole;
+  std::deque<HostTensor> made;
   std::vector<const HostTensor *> pointers;
   for (const Constant *c : operands) {
     pointers.push_back(nullptr);
     if (!c)
       continue;
-    auto tensor = c->dense();
+    auto tensor = expanded(c->held, c->shape, made);
     if (!tensor)
       return tensor.takeError();
-    whole.push_back(std::make_unique<HostTensor>(std::move(*tensor)));
-    pointers.back() = whole.back().get();
+    pointers.back() = *tensor;
   }
   auto result = fold({node, pointers});
   if (!result)

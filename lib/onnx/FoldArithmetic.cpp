@@ -130,16 +130,16 @@ FoldResult foldBinary(const FoldInput &in) {
   if (!in.get(0) || (in.size() < 2 && in.node.op() != "Min" && in.node.op() != "Max" &&
                      in.node.op() != "Sum"))
     return error("needs two operands");
-  std::vector<HostTensor> out{*in.get(0)};
+  std::vector<HostTensor> out;
   for (size_t i = 1; i < in.size(); ++i) {
     if (!in.get(i))
       return error("operand ", i, " is missing");
-    FoldResult next = foldPair(rule, out[0], *in.get(i));
+    FoldResult next = foldPair(rule, out.empty() ? *in.get(0) : out[0], *in.get(i));
     if (!next)
       return next;
     out = std::move(*next);
   }
-  return out;
+  return out.empty() ? std::vector<HostTensor>{*in.get(0)} : std::move(out);
 }
 
 FoldResult foldUnary(const FoldInput &in) {
@@ -157,9 +157,10 @@ FoldResult foldLogicalUnary(const FoldInput &in) {
     return error("needs an operand");
   const HostTensor &a = *in.get(0);
   HostTensor out(Element::Bool, a.shape);
+  bool negates = in.node.op() == "Not";
   for (int64_t i = 0, n = out.size(); i < n; ++i) {
     double x = a.number(i);
-    out.ints[i] = in.node.op() == "Not" ? x == 0 : std::isnan(x);
+    out.ints[i] = negates ? x == 0 : std::isnan(x);
   }
   return std::vector<HostTensor>{std::move(out)};
 }

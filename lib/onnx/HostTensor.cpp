@@ -1,6 +1,7 @@
 #include "lib/onnx/HostTensor.h"
 
 #include <algorithm>
+#include <cstring>
 
 using namespace llmc::onnximport;
 
@@ -19,8 +20,10 @@ HostTensor HostTensor::vector(llvm::ArrayRef<int64_t> values) {
 }
 
 void HostTensor::set(int64_t i, double value) {
-  if (isFloat())
-    floats[i] = roundTo(element, value);
+  if (!floats.empty())
+    floats[i] = element == Element::F64   ? value
+                : element == Element::F32 ? static_cast<float>(value)
+                                          : roundTo(element, value);
   else if (element == Element::Bool)
     ints[i] = value != 0;
   else
@@ -28,10 +31,12 @@ void HostTensor::set(int64_t i, double value) {
 }
 
 void HostTensor::set(int64_t i, int64_t value) {
-  if (isFloat())
-    floats[i] = roundTo(element, static_cast<double>(value));
+  if (!floats.empty())
+    set(i, static_cast<double>(value));
   else
-    ints[i] = wrapTo(element, value);
+    ints[i] = element == Element::Bool  ? value != 0
+              : element == Element::I64 ? value
+                                        : wrapTo(element, value);
 }
 
 std::optional<int64_t> llmc::onnximport::countElements(llvm::ArrayRef<int64_t> shape,
@@ -101,24 +106,28 @@ HostTensor llmc::onnximport::takeStrided(const HostTensor &in, llvm::ArrayRef<in
   return out;
 }
 
-static bool equalAlong(const HostTensor &in, size_t dim) {
-  Shape strides = rowMajor(in.shape), base = strides;
-  base[dim] = 0;
-  bool equal = true;
-  forEachElement(in.shape, {strides, base}, [&](int64_t, llvm::ArrayRef<int64_t> at) {
-    equal &= in.isFloat() ? in.floats[at[0]] == in.floats[at[1]] : in.ints[at[0]] == in.ints[at[1]];
-  });
-  return equal;
+// By bits: one NaN is another, and -0 is not 0.
+template <class T>
+static bool equalAlong(const std::vector<T> &values, llvm::ArrayRef<int64_t> shape, size_t dim) {
+  int64_t inner = *countElements(shape.drop_front(dim + 1)), size = shape[dim],
+          outer = *countElements(shape.take_front(dim));
+  for (int64_t o = 0; o < outer; ++o) {
+    const T *first = values.data() + o * size * inner;
+    for (int64_t k = 1; k < size; ++k)
+      if (std::memcmp(first, first + k * inner, inner * sizeof(T)))
+        return false;
+  }
+  return true;
 }
 
-HostTensor llmc::onnximport::collapseEqualDims(const HostTensor &in) {
-  HostTensor out = in;
+HostTensor llmc::onnximport::collapseEqualDims(HostTensor in) {
   for (size_t d = 0; d < in.shape.size(); ++d) {
-    if (out.shape[d] <= 1 || !equalAlong(out, d))
+    if (in.shape[d] <= 1 || !(in.isFloat() ? equalAlong(in.floats, in.shape, d)
+                                           : equalAlong(in.ints, in.shape, d)))
       continue;
-    Shape shape = out.shape, strides = rowMajor(out.shape);
+    Shape shape = in.shape, strides = rowMajor(in.shape);
     shape[d] = 1;
-    out = takeStrided(out, shape, strides);
+    in = takeStrided(in, shape, strides);
   }
-  return out;
+  return in;
 }

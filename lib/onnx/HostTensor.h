@@ -33,8 +33,8 @@ struct HostTensor {
   static HostTensor vector(llvm::ArrayRef<int64_t> values);
 
   bool isFloat() const { return onnximport::isFloat(element); }
-  int64_t size() const { return isFloat() ? floats.size() : ints.size(); }
-  double number(int64_t i) const { return isFloat() ? floats[i] : double(ints[i]); }
+  int64_t size() const { return floats.size() + ints.size(); } // one of them is empty
+  double number(int64_t i) const { return floats.empty() ? double(ints[i]) : floats[i]; }
   // Rounds or wraps to the element type.
   void set(int64_t i, double value);
   void set(int64_t i, int64_t value);
@@ -78,7 +78,7 @@ HostTensor takeStrided(const HostTensor &in, llvm::ArrayRef<int64_t> shape,
 
 // Dims along which all elements are equal get size 1 (never all of a rank: rank
 // is kept).
-HostTensor collapseEqualDims(const HostTensor &in);
+HostTensor collapseEqualDims(HostTensor in);
 
 } // namespace llmc::onnximport
 
