@@ -130,8 +130,10 @@ Status NpyFile::readHeader() {
     return error("unsupported element type ", descr.substr(0, descr.find(',')),
                  "; save it as int64, int32 or float32, little endian");
   type_ = *type;
-  if (valueOf(header, "fortran_order").substr(0, 5) != "False")
-    return error("the array is in Fortran order; save numpy.ascontiguousarray of it");
+  std::string_view order = valueOf(header, "fortran_order");
+  bool fortran = order.substr(0, 4) == "True";
+  if (!fortran && order.substr(0, 5) != "False")
+    return error("the header does not say in which order the array is");
   std::optional<std::vector<int64_t>> shape = shapeFrom(valueOf(header, "shape"));
   if (!shape)
     return error("the header has no valid shape");
@@ -139,5 +141,29 @@ Status NpyFile::readHeader() {
   std::optional<uint64_t> count = elementCount(shape_);
   if (!count || *count > (all.size() - offset_) / byteSize(type_))
     return error("truncated: fewer bytes than its shape needs");
+  if (fortran && shape_.size() > 1 && *count > 0)
+    turn();
   return ok();
+}
+
+void NpyFile::turn() {
+  size_t size = byteSize(type_), count = *elementCount(shape_);
+  const std::byte *from = file_.bytes().data() + offset_;
+  turned_.resize(count * size);
+  // The first index is the fastest in the file.
+  std::vector<size_t> strides(shape_.size()), at(shape_.size(), 0);
+  size_t stride = 1;
+  for (size_t d = 0; d < shape_.size(); stride *= static_cast<size_t>(shape_[d++]))
+    strides[d] = stride;
+  size_t source = 0;
+  for (size_t i = 0; i < count; ++i) {
+    std::memcpy(&turned_[i * size], from + source * size, size);
+    for (size_t d = shape_.size(); d-- > 0;) {
+      source += strides[d];
+      if (++at[d] < static_cast<size_t>(shape_[d]))
+        break;
+      source -= at[d] * strides[d];
+      at[d] = 0;
+    }
+  }
 }

@@ -13,24 +13,27 @@
 
 namespace llmc::support {
 
-// A little-endian array in C order; its bytes stay mapped.
+// A little-endian array; its bytes stay mapped. One in Fortran order, which NumPy
+// writes for transposed and for repeated arrays, is turned to C order.
 class NpyFile {
 public:
   static Result<NpyFile> open(const std::string &path);
 
   ElementType type() const { return type_; }
   const std::vector<int64_t> &shape() const { return shape_; }
-  const void *data() const { return file_.bytes().data() + offset_; }
+  const void *data() const { return turned_.empty() ? file_.bytes().data() + offset_ : turned_.data(); }
   const std::string &path() const { return file_.path(); }
 
 private:
   explicit NpyFile(MappedFile file) : file_(std::move(file)) {}
   Status readHeader();
+  void turn();
 
   MappedFile file_;
   ElementType type_ = ElementType::F32;
   std::vector<int64_t> shape_;
   size_t offset_ = 0;
+  std::vector<std::byte> turned_; // in C order, if the file is not
 };
 
 // Writes an array of dense `bytes` in C order, under a temporary name that is
