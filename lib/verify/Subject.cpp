@@ -60,8 +60,10 @@ FailureOr<Subject> compileSubject(MLIRContext &context, const CompileOptions &op
 
 CompileOptions oneRank(const CompileOptions &options) {
   CompileOptions one = options;
-  one.microBatch = options.batchRows();
-  one.globalBatch = options.globalRows();
+  if (!options.infer) { // whose batch is the model's
+    one.microBatch = options.batchRows();
+    one.globalBatch = options.globalRows();
+  }
   one.dp = one.pp = one.tp = 1;
   return one;
 }
