@@ -37,6 +37,7 @@ inline std::unique_ptr<ProgramT> makeProgram(const std::vector<uint32_t> &sizes,
                                              uint32_t streams = 1, uint32_t slots = 1,
                                              uint32_t microBatches = 1, uint32_t events = 4) {
   auto program = std::make_unique<ProgramT>();
+  program->version = kPlanVersion;
   program->model = std::make_unique<ModelInfoT>();
   program->model->name = "hand-made";
   program->mesh = std::make_unique<MeshT>();
