@@ -225,16 +225,31 @@ struct SplitFusedWeights : llmc::impl::SplitFusedWeightsBase<SplitFusedWeights> 
     return true;
   }
 
-  static void eraseDead(Operation *op) {
-    for (Operation *user : llvm::make_early_inc_range(op->getUsers()))
-      eraseDead(user);
-    if (!op->use_empty())
+  // Users before what they use, each once: two may share one, or one use `op` twice.
+  static void collect(Operation *op, SmallVectorImpl<Operation *> &order,
+                      llvm::SmallPtrSetImpl<Operation *> &seen) {
+    if (!seen.insert(op).second)
       return;
-    SmallVector<Value> operands(op->getOperands());
-    op->erase();
-    for (Value operand : operands)
-      if (Operation *next = operand.getDefiningOp(); next && isOpTriviallyDead(next))
-        next->erase();
+    for (Operation *user : op->getUsers())
+      collect(user, order, seen);
+    order.push_back(op);
+  }
+
+  static void eraseDead(Operation *op) {
+    SmallVector<Operation *> order;
+    llvm::SmallPtrSet<Operation *, 8> seen, producers;
+    collect(op, order, seen);
+    for (Operation *next : order) {
+      if (!next->use_empty())
+        continue;
+      for (Value operand : next->getOperands())
+        if (Operation *producer = operand.getDefiningOp(); producer && !seen.contains(producer))
+          producers.insert(producer);
+      next->erase();
+    }
+    for (Operation *producer : producers)
+      if (isOpTriviallyDead(producer))
+        producer->erase();
   }
 };
 
