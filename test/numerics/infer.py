@@ -3,6 +3,7 @@
 A file is imported (it compiles), raised to blocks (its layers are folded, each with
 an attention and a norm) and equal (each output, on each mesh, to expected.npz).
 """
+import json
 import os
 import sys
 
@@ -68,10 +69,25 @@ class Case:
     def raises(self, folder, mesh):
         program = self.compile(folder, mesh)
         self.imported = True
-        found = inspect(program)["model"]
+        said = inspect(program)
+        self.check_bindings(said)
+        found = said["model"]
         kinds = dict(block.rsplit(" x", 1) for block in found["blocks"])
         self.raised = found["layers"] > 1 and kinds.get("attention") == str(found["layers"])
         return program
+
+    def check_bindings(self, said):
+        """What inspect says of inputs and outputs is what the exporter made."""
+        require(said["mode"] == "infer", f"the mode is {said['mode']}")
+        for kind, arrays in (("inputs", self.arrays), ("outputs", self.expected)):
+            found = {one["name"]: (one["dtype"], tuple(one["shape"])) for one in said[kind]}
+            wanted = {name: ("int64" if value.dtype.kind == "i" else "float32", value.shape)
+                      for name, value in arrays.items()}
+            require(found == wanted, f"{kind} are {found}, expected {wanted}")
+
+    def inspect_model(self, folder):
+        self.check_bindings(json.loads(call([LLMC, "inspect", self.model, "--infer", "--json",
+                                             *bind(self.model, self.arrays)]).stdout))
 
     def outputs(self, folder, program, *flags):
         given, results = [], os.path.join(folder, "results")
@@ -144,6 +160,7 @@ def main():
     for case in cases:
         for mesh in MESHES:
             suite.run(f"{case.folder}{case.suffix} on {mesh}", case.run, mesh)
+        suite.run(f"{case.folder}{case.suffix} inspected", case.inspect_model)
         suite.run(f"{case.folder}{case.suffix} on 2x1x2, raise off", case.run_unraised, "2x1x2")
     if not suite.only:
         print(f"  {'file':38} imported  blocks  error    masked    equal on all meshes")
