@@ -132,6 +132,30 @@ class Case:
                 f"{self.worst:8.1e} {self.masked:8.1e}  {equal}")
 
 
+def kinds(folder, past, mesh):
+    """Scalars, booleans, integers, empty arrays, constants, outputs that are inputs."""
+    given, data = [], os.path.join(DATA, "kinds")
+    arrays, expected = (dict(np.load(os.path.join(data, f"{what}_{past}.npz")))
+                        for what in ("inputs", "expected"))
+    program, results = os.path.join(folder, "program"), os.path.join(folder, "results")
+    model = os.path.join(data, "model.onnx")
+    call([LLMC, "compile", model, "--infer", "--mesh", mesh, "-o", program, *bind(model, arrays)])
+    for name, value in arrays.items():
+        np.save(os.path.join(folder, name + ".npy"), value)
+        given += ["--input", f"{name}={folder}/{name}.npy"]
+    call([program, *given, "--output", results])
+    require(sorted(os.listdir(results)) == sorted(name + ".npy" for name in expected),
+            f"the outputs are {sorted(os.listdir(results))}")
+    for name, value in expected.items():
+        got = np.load(os.path.join(results, name + ".npy"))
+        require((got.dtype, got.shape) == (value.dtype, value.shape),
+                f"{name} is {got.dtype} {got.shape}, expected {value.dtype} {value.shape}")
+        if value.dtype.kind == "f":
+            below(error(got, value, np.ones(value.shape, bool)), 1e-6, name)
+        else:
+            require((got == value).all(), f"{name} differs")
+
+
 def loss_of(folder, name, mesh):
     """A config's logits give the loss that PyTorch computed in float64."""
     data, results = os.path.join(DATA, name), os.path.join(folder, "results")
@@ -153,6 +177,9 @@ def main():
                      if "model.onnx" in files and "inputs.npz" in files)
     cases = [Case(folder, suffix) for folder in folders for suffix in ("", "_decode")
              if os.path.exists(os.path.join(MODELS, folder, f"inputs{suffix}.npz"))]
+    for past in (0, 2):
+        for mesh in ["1", "4x1x1", "1x1x2", "2x1x2"]:
+            suite.run(f"every kind of input and output, past {past}, on {mesh}", kinds, past, mesh)
     for name in sorted(os.listdir(DATA)):
         if all(os.path.exists(os.path.join(DATA, name, f)) for f in ("config.json", "oracle.npz", "labels.npy")):
             for mesh in MESHES[:2]:

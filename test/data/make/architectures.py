@@ -55,7 +55,7 @@ MASKED = ("bert", "roberta", "distilbert")
 
 def make_model(model_type, fields, seed):
     """A model of transformers in float32 with every tensor away from its usual start, so that
-    each gradient is worth comparing."""
+    each gradient is worth comparing; small enough that float32 can compute it."""
     config = transformers.AutoConfig.for_model(model_type, **fields)
     factory = transformers.AutoModelForMaskedLM if model_type in MASKED \
         else transformers.AutoModelForCausalLM
@@ -63,8 +63,11 @@ def make_model(model_type, fields, seed):
     generator = torch.Generator().manual_seed(seed)
     with torch.no_grad():
         for p in model.parameters():
-            usual = p.mean().round() if p.dim() == 1 else 0.0
-            p.copy_(usual + (0.2 if p.dim() >= 2 else 0.1) * torch.randn(p.shape, generator=generator))
+            noise = torch.randn(p.shape, generator=generator)
+            if p.dim() == 1:
+                p.copy_(p.mean().round() + 0.1 * noise)
+            else:
+                p.copy_(0.2 * min(1, 32 / p.shape[-1]) ** 0.5 * noise)
     return model
 
 

@@ -40,7 +40,7 @@ def write_oracle(folder, model, ids, labels):
     model.zero_grad()
     loss.backward()
     gradients = {"grad." + name: p.grad.numpy().astype(np.float32)
-                 for name, p in model.named_parameters()}
+                 for name, p in model.named_parameters() if p.grad is not None}
     np.savez(os.path.join(folder, "oracle.npz"), loss=np.float64(loss.item()), **gradients)
     np.save(os.path.join(folder, "input_ids.npy"), ids)
     np.save(os.path.join(folder, "labels.npy"), labels)
