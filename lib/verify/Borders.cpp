@@ -17,6 +17,9 @@ namespace llmc::verify {
 namespace {
 
 constexpr double kExact = 1e-10;
+// What an exporter wrote as rounded to float (the root of 2 in a GELU, a scale) is
+// exact in the op that it is raised to.
+constexpr double kRaised = 1e-6;
 
 // Diagnostics as text, for as long as it lives.
 class Captured {
@@ -81,17 +84,14 @@ double crossEntropy(const Tensor &logits, const Tensor &labels) {
 }
 
 // Of an inference: all outputs.
-bool checkRaisedOutputs(const Subject &subject, const Reference &reference, Report &report,
-                        Outcome *outcome) {
+bool checkRaisedOutputs(const Subject &subject, const Reference &reference, Report &report) {
   Captured captured(subject.at(Phase::Raise).getContext());
   auto expected = interpret(reference.one.at(Phase::Import), reference.trial);
   auto got = interpret(subject.at(Phase::Raise), reference.trial);
   if (failed(expected) || failed(got))
     return report.add("fp64:raise:run", "@forward", 1, 0, captured.text);
-  if (outcome)
-    *outcome = *got;
   TensorError error = resultError(got->results, expected->results);
-  return report.add("fp64:raise:outputs", error.name, error.value, kExact);
+  return report.add("fp64:raise:outputs", error.name, error.value, kRaised);
 }
 
 bool checkRaise(const Subject &subject, const Reference &reference, Report &report) {
@@ -102,7 +102,7 @@ bool checkRaise(const Subject &subject, const Reference &reference, Report &repo
   if (failed(expected) || failed(got))
     return report.add("fp64:raise:run", "@forward", 1, 0, captured.text);
   TensorError error = vectorError({{"logits", *got}}, {{"logits", *expected}});
-  return report.add("fp64:raise:logits", "first micro-batch", error.value, kExact);
+  return report.add("fp64:raise:logits", "first micro-batch", error.value, kRaised);
 }
 
 // The first micro-batch alone: its loss from logits, and the gradient along two
@@ -208,7 +208,7 @@ bool checkBorder(Phase phase, const Subject &subject, const Reference &reference
     return report.add("fp64:" + name + ":run", name, 1, 0, "this border was not reached");
   bool infer = reference.one.options.infer;
   if (phase == Phase::Raise)
-    return infer ? checkRaisedOutputs(subject, reference, report, outcome)
+    return infer ? checkRaisedOutputs(subject, reference, report)
                  : checkRaise(subject, reference, report);
   if (phase == Phase::Shard)
     return checkShard(subject, reference, report, outcome);
