@@ -117,6 +117,7 @@ LogicalResult LayerNormGradOp::verify() {
 }
 ShardingRule LayerNormGradOp::getShardingRule() {
   ShardingRule rule;
+  rule.linearIn = {{0}};
   auto [rows, last] = xFactors(rule, getX(), FactorKind::Parallel, FactorKind::Replicated);
   rule.operands = {joined(rows, last), joined(rows, last), {last}, rows, rows};
   rule.results = {joined(rows, last)};
@@ -156,6 +157,7 @@ LogicalResult LayerNormGradScaleOp::verify() {
 }
 ShardingRule LayerNormGradScaleOp::getShardingRule() {
   ShardingRule rule;
+  rule.linearIn = {{0}};
   auto [rows, last] = xFactors(rule, getX(), FactorKind::ReducedSum, FactorKind::Parallel);
   rule.operands = {joined(rows, last), joined(rows, last), rows, rows};
   rule.results = {{last}};
@@ -235,6 +237,7 @@ LogicalResult RmsNormGradOp::verify() {
 }
 ShardingRule RmsNormGradOp::getShardingRule() {
   ShardingRule rule;
+  rule.linearIn = {{0}};
   auto [rows, last] = xFactors(rule, getX(), FactorKind::Parallel, FactorKind::Replicated);
   rule.operands = {joined(rows, last), joined(rows, last), {last}, rows};
   rule.results = {joined(rows, last)};
@@ -269,6 +272,7 @@ LogicalResult RmsNormGradScaleOp::verify() {
 }
 ShardingRule RmsNormGradScaleOp::getShardingRule() {
   ShardingRule rule;
+  rule.linearIn = {{0}};
   auto [rows, last] = xFactors(rule, getX(), FactorKind::ReducedSum, FactorKind::Parallel);
   rule.operands = {joined(rows, last), joined(rows, last), rows};
   rule.results = {{last}};

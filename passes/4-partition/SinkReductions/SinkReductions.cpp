@@ -38,13 +38,13 @@ static void copyMarks(Operation *from, Operation *to) {
     if (Attribute attr = from->getAttr(name))
       to->setAttr(name, attr);
 }
-static bool sameMarks(Operation *a, Operation *b) {
+bool llmc::sameMarks(Operation *a, Operation *b) {
   return a->getAttr(kStage) == b->getAttr(kStage) && a->hasAttr(kBackward) == b->hasAttr(kBackward);
 }
 
 // An add that does not broadcast.
 static AddOp getPlainAdd(Value value) {
-  auto add = value ? value.getDefiningOp<AddOp>() : AddOp();
+  auto add = value.getDefiningOp<AddOp>();
   if (!add || add.getLhs().getType() != add.getType() || add.getRhs().getType() != add.getType())
     return {};
   return add;
@@ -137,7 +137,8 @@ static bool sinkBehind(Operation *op) {
     return false;
   for (const auto &set : graphOp.getShardingRule().linearIn) {
     SmallVector<ReshardOp> reshards = matchSet(op, set);
-    bool isFree = op->getNumResults() == 1 && endsInAccumulator(op->getResult(0));
+    bool isFree = op->getNumResults() == 1 && (endsInAccumulator(op->getResult(0)) ||
+                                               (reshards.size() == 1 && movesForFree(reshards[0])));
     if (reshards.empty() || (!isFree && !shrinksOrKeeps(op, set)))
       continue;
     moveBehind(op, set, reshards);
@@ -157,39 +158,46 @@ static bool mergeChain(ReshardOp op) {
   return true;
 }
 
-// One gradient of several parameters (biases of branches that are added): each
-// accumulator gets a reduction of its own, which can leave the micro-batch.
-static void splitShared(ReshardOp op) {
-  bool ends = llvm::all_of(op->getUses(), [](OpOperand &use) {
-    auto add = getPlainAdd(use.getOwner()->getNumResults() ? use.getOwner()->getResult(0) : Value());
-    return add && isAccumulator(add->getOperand(1 - use.getOperandNumber()));
-  });
-  if (!ends || op.getFrom().getDims() != op.getTo().getDims())
-    return;
+// Each of several readers gets a reduction of its own, if all of these can go on.
+static bool splitUses(ReshardOp op) {
+  if (op.use_empty() || op->hasOneUse() || !movesForFree(op))
+    return false;
   OpBuilder builder(op);
   for (OpOperand &use : llvm::make_early_inc_range(llvm::drop_begin(op->getUses())))
     use.set(builder.clone(*op)->getResult(0));
+  return true;
 }
 
 //===-- Sums of many ----------------------------------------------------------===//
 
-// A sum of tensors of one type, or of one that a bias is broadcast to.
-static AddOp getAdd(Value value) {
-  auto add = value.getDefiningOp<AddOp>();
-  bool whole = add && (add.getLhs().getType() == add.getType() || add.getRhs().getType() == add.getType());
-  return whole ? add : AddOp();
+// An add of tensors of one type, or of one that a bias is broadcast to.
+static bool isTerm(AddOp add) {
+  return add && (add.getLhs().getType() == add.getType() || add.getRhs().getType() == add.getType());
 }
 
-static void collectLeaves(Value value, Operation *root, SmallVectorImpl<Value> &leaves) {
-  AddOp add = getAdd(value);
-  bool isRoot = add == root;
-  if (!add || value.getType() != root->getResult(0).getType() ||
-      (!isRoot && (!value.hasOneUse() || !sameMarks(add, root)))) {
-    leaves.push_back(value);
+static void collectTerms(Value value, AddOp root, SmallVectorImpl<Value> &terms) {
+  auto add = value.getDefiningOp<AddOp>();
+  if (!isTerm(add) || add.getType() != root.getType() ||
+      (add != root && (!value.hasOneUse() || !sameMarks(add, root)))) {
+    terms.push_back(value);
     return;
   }
-  collectLeaves(add.getLhs(), root, leaves);
-  collectLeaves(add.getRhs(), root, leaves);
+  collectTerms(add.getLhs(), root, terms);
+  collectTerms(add.getRhs(), root, terms);
+}
+void llmc::collectTerms(AddOp root, SmallVectorImpl<Value> &terms) {
+  ::collectTerms(root.getResult(), root, terms);
+}
+
+AddOp llmc::getSumOf(Value term) {
+  AddOp sum;
+  for (Value value = term; value.hasOneUse(); value = sum.getResult()) {
+    auto add = dyn_cast<AddOp>(*value.user_begin());
+    if (!add || add.getType() != term.getType() || (sum && !sameMarks(add, sum)))
+      break;
+    sum = add;
+  }
+  return sum;
 }
 
 // Adds `values` in order. The first has the type of `like` and, as all sums, `sharding`.
@@ -206,10 +214,10 @@ static Value addAll(OpBuilder &builder, AddOp like, ArrayRef<Value> values, Shar
   return sum;
 }
 
-// Of the leaves of a sum, those that are reduced over the same axes as the first such.
-static SmallVector<Value> partialLeaves(ArrayRef<Value> leaves, Operation *root) {
+// Of the terms of a sum, those that are reduced over the same axes as the first such.
+static SmallVector<Value> partialTerms(ArrayRef<Value> terms, Operation *root) {
   SmallVector<Value> partial;
-  for (Value leaf : leaves) {
+  for (Value leaf : terms) {
     ReshardOp reshard = getPureSum(leaf);
     if (!reshard || !sameMarks(reshard, root) || leaf.getType() != root->getResult(0).getType())
       continue;
@@ -221,15 +229,15 @@ static SmallVector<Value> partialLeaves(ArrayRef<Value> leaves, Operation *root)
 
 // a + R(x) + b + R(y) -> a + b + R(x + y); what is broadcast is added last.
 static bool mergeSum(AddOp root) {
-  if (!getAdd(root.getResult()))
+  if (!isTerm(root))
     return false;
   if (root.getResult().hasOneUse())
     if (auto user = dyn_cast<AddOp>(*root.getResult().user_begin());
         user && user.getType() == root.getType() && sameMarks(user, root))
       return false; // not the root of its tree
-  SmallVector<Value> leaves;
-  collectLeaves(root.getResult(), root, leaves);
-  SmallVector<Value> partial = partialLeaves(leaves, root);
+  SmallVector<Value> terms;
+  collectTerms(root, terms);
+  SmallVector<Value> partial = partialTerms(terms, root);
   if (partial.size() < 2)
     return false;
   OpBuilder builder(root);
@@ -242,7 +250,7 @@ static bool mergeSum(AddOp root) {
                                    first.getTo());
   copyMarks(first, reshard);
   SmallVector<Value> rest;
-  for (Value leaf : leaves)
+  for (Value leaf : terms)
     if (!llvm::is_contained(partial, leaf))
       rest.push_back(leaf);
   rest.push_back(reshard.getResult());
@@ -268,7 +276,6 @@ static bool mergeSum(AddOp root) {
 namespace {
 struct SinkReductions : llmc::impl::SinkReductionsBase<SinkReductions> {
   void runOnOperation() override {
-    getOperation().walk([](ReshardOp op) { splitShared(op); });
     bool changed = true;
     while (changed) {
       changed = false;
@@ -276,7 +283,7 @@ struct SinkReductions : llmc::impl::SinkReductionsBase<SinkReductions> {
       getOperation().walk([&](Operation *op) { ops.push_back(op); });
       for (Operation *op : ops) {
         if (auto reshard = dyn_cast<ReshardOp>(op))
-          changed |= mergeChain(reshard);
+          changed |= mergeChain(reshard) || splitUses(reshard);
         else if (auto repeat = dyn_cast<graph::RepeatOp>(op); repeat && sinkCarried(repeat))
           changed = true, ++numSunk;
         else if (sinkBehind(op))

@@ -10,6 +10,19 @@ parallel::ReshardOp getPureSum(mlir::Value value);
 // The axes that a reshard reduces.
 parallel::Axes getReducedAxes(parallel::ReshardOp op);
 
+// Do two ops run in one stage and direction?
+bool sameMarks(mlir::Operation *a, mlir::Operation *b);
+
+// The terms of a sum of tensors of one type and of biases that are broadcast to it.
+void collectTerms(graph::AddOp root, llvm::SmallVectorImpl<mlir::Value> &terms);
+// The sum that `term` is a term of; null if it is none's alone.
+graph::AddOp getSumOf(mlir::Value term);
+
+// A pure sum that costs nothing more if it is moved behind all of its users: they and
+// their users are linear, up to accumulators and to sums that have another
+// partial term over the same axes, or can have.
+bool movesForFree(parallel::ReshardOp op);
+
 // acc + R(g) + R(h) + ... as a tree of adds that broadcast nothing, in which R
 // are pure sums from one sharding to a reduced one.
 struct PartialSum {

@@ -5,7 +5,9 @@ def SinkReductions : Pass<"llmc-sink-reductions", "::mlir::ModuleOp"> {
     Gives: sums of partial sums are added first and reduced once, biases between
       them last; a reduction
       moves behind an op that is linear in its operand (`linearIn` of the op's
-      rule) and does not make it larger, and out of layers that only add to it;
+      rule) and does not make it larger, and out of layers that only add to it; one
+      with several readers is moved if each way ends in an accumulator or in a
+      sum that is reduced anyway (the gradients of kv heads that ranks share);
       a gradient's reduction leaves the
       micro-batch: `acc + partial` makes the accumulator itself unreduced, and
       @update reduces it once a step.

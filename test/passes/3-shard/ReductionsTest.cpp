@@ -12,26 +12,38 @@ using namespace mlir;
 namespace llmc::test {
 namespace {
 
-// Collectives in the layers of @forward_0.
-std::map<std::string, int> inLayers(const Model &model, const Mesh &mesh, const std::string &what) {
+// Collectives in the layers of a function of stage 0.
+std::map<std::string, int> inLayers(ModuleOp module, StringRef name) {
+  std::map<std::string, int> found;
+  module.lookupSymbol<func::FuncOp>(name).walk([&](Operation *op) {
+    StringRef name = op->getName().getStringRef();
+    if (op->getParentOfType<graph::RepeatOp>() && name.starts_with("parallel."))
+      ++found[name.str()];
+  });
+  return found;
+}
+
+// `forward` and `backward` sums over tp, and nothing else, a layer.
+void expectReductions(const Model &model, int64_t tp, int forward, int backward, const std::string &what) {
   MLIRContext context;
   loadDialects(context);
   OwningOpRef<ModuleOp> module = parse(context, model.text());
-  setMesh(*module, mesh);
+  setMesh(*module, Mesh{.tp = tp});
   PassManager passes(&context);
   buildTrainPipeline(passes, {});
   buildShardPipeline(passes);
   buildPartitionPipeline(passes);
-  EXPECT_MSG(succeeded(passes.run(*module)), what + " fails");
-  std::map<std::string, int> found;
-  auto forward = module->lookupSymbol<func::FuncOp>("forward_0");
-  if (forward)
-    forward.walk([&](Operation *op) {
-      StringRef name = op->getName().getStringRef();
-      if (op->getParentOfType<graph::RepeatOp>() && name.starts_with("parallel."))
-        ++found[name.str()];
-    });
-  return found;
+  bool partitioned = succeeded(passes.run(*module));
+  EXPECT_MSG(partitioned, what + " fails");
+  if (!partitioned)
+    return;
+  for (auto [name, count] : {std::pair("forward_0", forward), std::pair("backward_0", backward)}) {
+    std::map<std::string, int> found = inLayers(*module, name);
+    EXPECT_MSG(found["parallel.all_reduce"] == count, what + ": " + std::to_string(found["parallel.all_reduce"]) +
+                                                          " sums in " + name);
+    for (const char *other : {"parallel.all_gather", "parallel.reduce_scatter"})
+      EXPECT_MSG(!found[other], what + " has " + other);
+  }
 }
 
 Model llama() {
@@ -42,40 +54,33 @@ Model llama() {
   return model;
 }
 
-void expectReductions(const Model &model, int64_t tp, int count, const std::string &what) {
-  std::map<std::string, int> found = inLayers(model, Mesh{.tp = tp}, what);
-  EXPECT_EQ(found["parallel.all_reduce"], count);
-  for (const char *name : {"parallel.all_gather", "parallel.reduce_scatter"})
-    EXPECT_MSG(!found[name], what + " has " + name);
-}
-
 LLMC_TEST(a_layer_is_reduced_twice) {
-  expectReductions(llama(), 4, 2, "as many kv heads as heads");
+  expectReductions(llama(), 4, 2, 2, "as many kv heads as heads");
   for (int64_t kvHeads : {1, 2, 4}) {
     Model model = llama();
     model.kvHeads = kvHeads;
-    expectReductions(model, 4, 2, std::to_string(kvHeads) + " kv heads");
-    expectReductions(model, 8, 2, std::to_string(kvHeads) + " kv heads on 8 ranks");
+    expectReductions(model, 4, 2, 2, std::to_string(kvHeads) + " kv heads");
+    expectReductions(model, 8, 2, 2, std::to_string(kvHeads) + " kv heads on 8 ranks");
   }
   Model norms = llama();
   norms.headNorm = norms.postNorm = norms.window = norms.masked = true;
   norms.softcap = 30;
-  expectReductions(norms, 4, 2, "norms of heads and branches, softcaps, windows");
+  expectReductions(norms, 4, 2, 2, "norms of heads and branches, softcaps, windows");
   Model biased = llama();
   biased.bias = true;
-  expectReductions(biased, 4, 2, "biases");
+  expectReductions(biased, 4, 2, 2, "biases");
 }
 
 LLMC_TEST(branches_that_are_added_are_reduced_once) {
   Model model = llama();
   model.parallel = true;
-  expectReductions(model, 4, 1, "parallel branches");
+  expectReductions(model, 4, 1, 1, "parallel branches");
   model.kvHeads = 1;
   model.rms = false;
-  expectReductions(model, 4, 1, "parallel branches, one kv head");
+  expectReductions(model, 4, 1, 1, "parallel branches, one kv head");
   model.bias = model.split = true;
   model.kvHeads = 2;
-  expectReductions(model, 4, 1, "parallel branches with biases, weights of heads");
+  expectReductions(model, 4, 1, 1, "parallel branches with biases, weights of heads");
 }
 
 } // namespace

@@ -19,6 +19,8 @@ graph.state @p1 : tensor<8x8xf32> parameter views [#graph.view<@w, 0, [8, 1]>]
 graph.state @g1 : tensor<8x8xf32> accumulator of @p1
 graph.state @p2 : tensor<8x8xf32> parameter views [#graph.view<@w, 0, [8, 1]>]
 graph.state @g2 : tensor<8x8xf32> accumulator of @p2
+graph.state @p3 : tensor<8x8xf32> parameter views [#graph.view<@w, 0, [8, 1]>]
+graph.state @g3 : tensor<8x8xf32> accumulator of @p3
 graph.state @ps : tensor<3x8x8xf32> parameter stacked views [#graph.view<@u, 0, [8, 1]>, #graph.view<@u, 64, [8, 1]>, #graph.view<@u, 128, [8, 1]>]
 graph.state @gs : tensor<3x8x8xf32> accumulator of @ps
 
@@ -137,6 +139,47 @@ func.func @micro(%g: tensor<8x8xf32> {graph.state = @g}, %gs: tensor<3x8x8xf32> 
   }
   // CHECK: return {parallel.in = [#parallel.sharding<[{}, {}], unreduced = {"dp": sum}>, #parallel.sharding<[{}, {}, {}], unreduced = {"dp": sum}>]}
   return %2, %3 : tensor<8x8xf32>, tensor<3x8x8xf32>
+}
+
+// The gradient of a kv head that ranks share has two readers. One ends in an
+// accumulator, the other in a sum that is reduced anyway: no reduction of its own.
+// CHECK-LABEL: func.func @shared
+func.func @shared(%g: tensor<8x8xf32> {graph.state = @g3}, %x: tensor<4x8xf32>, %w: tensor<8x8xf32>,
+                  %dk: tensor<4x8xf32> {parallel.sharding = #partial}, %dq: tensor<4x8xf32> {parallel.sharding = #partial}, %r: tensor<4x8xf32>)
+    -> (tensor<8x8xf32> {graph.state = @g3}, tensor<4x8xf32>) {
+  // CHECK-NEXT: graph.matmul "sd,se->de" %{{.*}} unreduced = {"tp": sum}
+  // CHECK-NEXT: graph.add %arg0
+  // CHECK-NEXT: %[[X:.*]] = graph.matmul "se,de->sd" %arg3, %arg2
+  // CHECK-NEXT: %[[S:.*]] = graph.add %{{.*}}, %{{.*}} unreduced
+  // CHECK-NEXT: parallel.reshard %[[S]]
+  // CHECK-NOT: parallel.reshard
+  // CHECK: return
+  %0 = parallel.reshard %dk from #partial to #all {parallel.origin = #why} : tensor<4x8xf32>
+  %1 = graph.matmul "sd,se->de" %x, %0 : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<8x8xf32>
+  %2 = graph.add %g, %1 : (tensor<8x8xf32>, tensor<8x8xf32>) -> tensor<8x8xf32>
+  %3 = graph.matmul "se,de->sd" %0, %w : (tensor<4x8xf32>, tensor<8x8xf32>) -> tensor<4x8xf32>
+  %4 = parallel.reshard %dq from #partial to #all {parallel.origin = #why} : tensor<4x8xf32>
+  %5 = graph.add %3, %4 : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<4x8xf32>
+  %6 = graph.add %r, %5 : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<4x8xf32>
+  return %2, %6 : tensor<8x8xf32>, tensor<4x8xf32>
+}
+
+// Two norms of one input: behind them their gradients are one sum.
+// CHECK-LABEL: func.func @norms
+func.func @norms(%x: tensor<4x8xf32>, %s: tensor<8xf32>, %t: tensor<4xf32>, %r: tensor<4x8xf32>,
+                 %a: tensor<4x8xf32> {parallel.sharding = #partial}, %b: tensor<4x8xf32> {parallel.sharding = #partial}) -> tensor<4x8xf32> {
+  // CHECK-COUNT-2: graph.rms_norm_grad
+  // CHECK-NEXT: %[[S:.*]] = graph.add
+  // CHECK-NEXT: parallel.reshard %[[S]]
+  // CHECK-NOT: parallel.reshard
+  // CHECK: return
+  %0 = parallel.reshard %a from #partial to #all {parallel.origin = #why} : tensor<4x8xf32>
+  %1 = graph.rms_norm_grad %0, %x, %s, %t : (tensor<4x8xf32>, tensor<4x8xf32>, tensor<8xf32>, tensor<4xf32>) -> tensor<4x8xf32>
+  %2 = parallel.reshard %b from #partial to #all {parallel.origin = #why} : tensor<4x8xf32>
+  %3 = graph.rms_norm_grad %2, %x, %s, %t : (tensor<4x8xf32>, tensor<4x8xf32>, tensor<8xf32>, tensor<4xf32>) -> tensor<4x8xf32>
+  %4 = graph.add %1, %3 : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<4x8xf32>
+  %5 = graph.add %r, %4 : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<4x8xf32>
+  return %5 : tensor<4x8xf32>
 }
 
 // One gradient of two parameters, such as the biases of two branches: each has its own.
