@@ -88,6 +88,12 @@ private:
     return build.concat(rows, 0);
   }
 
+  bool isCarried(const Layers::Exported &exported) const {
+    return llvm::any_of(layers.carried, [&](const Layers::Carried &carried) {
+      return carried.op == exported.op && carried.result == exported.result;
+    });
+  }
+
   // What is used of each group by itself is a slice of a stacked result.
   void exportResults(RepeatOp repeat) {
     llvm::DenseSet<Operation *> folded(ops.begin() + layers.start, ops.begin() + layers.end());
@@ -96,6 +102,8 @@ private:
     for (auto [exported, stacked] : llvm::zip(layers.exported, repeat.getStackedResults()))
       for (int64_t group = 0; group < layers.count; ++group) {
         OpResult result = at(group, exported.op)->getResult(exported.result);
+        if (group == layers.count - 1 && isCarried(exported))
+          continue; // leaves with the last layer as it is
         Build build(builder, result.getLoc());
         Value own = build.reshape(build.slice(stacked, 0, group, group + 1), shapeOf(result));
         result.replaceUsesWithIf(
