@@ -65,7 +65,8 @@ struct Frame {
 
 class Flattener {
 public:
-  explicit Flattener(const ::onnx::ModelProto &model) : model_(model) {}
+  explicit Flattener(const ::onnx::ModelProto &model)
+      : model_(model), opsets_(opsetsOf(model.opset_import())) {}
 
   Result<FlatGraph> run() {
     for (const FunctionProto &function : model_.functions())
@@ -74,9 +75,8 @@ public:
         return error("function '", function.name(), "' of domain '", function.domain(),
                      "' is defined twice");
     takeNames(model_.graph());
-    Opsets opsets = opsetsOf(model_.opset_import());
     Scope scope{.isGraph = true};
-    Frame frame{.opsets = &opsets};
+    Frame frame{.opsets = &opsets_};
     if (Status s = graph(model_.graph(), scope, frame); !s)
       return s.takeError();
     if (!problems_.empty())
@@ -86,6 +86,7 @@ public:
 
 private:
   const ::onnx::ModelProto &model_;
+  Opsets opsets_;
   std::map<std::string, const FunctionProto *> functions_;
   llvm::StringSet<> taken_;
   FlatGraph out_;
@@ -147,8 +148,11 @@ private:
   }
 
   Status append(const NodeProto &node, const Frame &frame) {
-    auto version = frame.opsets->find(normalDomain(node.domain()));
-    out_.nodes.emplace_back(node, version == frame.opsets->end() ? 1 : version->second);
+    // A function that does not say takes the model's version.
+    llvm::StringRef domain = normalDomain(node.domain());
+    const Opsets &opsets = frame.opsets->count(domain) ? *frame.opsets : opsets_;
+    auto version = opsets.find(domain);
+    out_.nodes.emplace_back(node, version == opsets.end() ? 1 : version->second);
     if (out_.nodes.size() > mostNodes || bytes_ > mostBytes)
       return error("the graph has more than ", mostNodes,
                    " nodes when its functions stand in place of their calls");

@@ -86,6 +86,10 @@ Status Model::checkOpsets() {
   for (const auto &function : proto_.functions())
     if (Status s = check(function.opset_import(), "function '" + function.name() + "': "); !s)
       return s;
+  if (llvm::none_of(proto_.opset_import(), [](const auto &set) {
+        return set.domain().empty() || set.domain() == "ai.onnx";
+      }))
+    return error(path_, ": says nothing of its opset: its opset_import lacks the default domain");
   return check(proto_.opset_import(), "");
 }
 

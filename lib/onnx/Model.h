@@ -47,8 +47,6 @@ public:
   const std::string &path() const { return path_; }
   // What error messages call the file.
   llvm::StringRef fileName() const;
-  // Version of the default operator set.
-  int64_t opset() const { return opset_; }
   llvm::ArrayRef<StoredTensor> stored() const { return stored_; }
   // Index of the stored tensor of this name.
   std::optional<unsigned> find(llvm::StringRef name) const;
@@ -73,7 +71,6 @@ private:
   std::string path_;
   ::onnx::ModelProto proto_;
   FlatGraph flat_;
-  int64_t opset_ = 1;
   std::vector<StoredTensor> stored_;
   llvm::StringMap<unsigned> byName_;
   std::map<const ::onnx::NodeProto *, unsigned> values_;

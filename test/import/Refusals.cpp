@@ -11,6 +11,7 @@
 using namespace llmc;
 using namespace llmc::test;
 using namespace mlir;
+namespace fs = std::filesystem;
 
 namespace {
 
@@ -122,6 +123,112 @@ void testExternal(Tester &t) {
   t.refusesOnnx("an absolute path", external("/etc/passwd", "0"), {"leaves its folder"});
 }
 
+void setInts(::onnx::TensorProto &tensor, std::initializer_list<int64_t> dims) {
+  tensor.clear_dims();
+  for (int64_t d : dims)
+    tensor.add_dims(d);
+}
+
+// Models that are well-formed files and no good models.
+void testBroken(Tester &t) {
+  using Model = ::onnx::ModelProto;
+  auto refusesModel = [&](const std::string &what, const std::function<void(Model &)> &edit,
+                          std::initializer_list<const char *> words) {
+    Model proto;
+    check(proto.ParseFromString(t.model), "the model parses");
+    edit(proto);
+    t.refuses(what, t.folder.write("model.onnx", proto.SerializeAsString()), optionsFor(2, 12),
+              words);
+  };
+  auto opset = [](int64_t version) {
+    return [=](Model &m) { m.mutable_opset_import(0)->set_version(version); };
+  };
+  refusesModel("an unknown set of operators", opset(99), {"99", "not known", "7 to 28"});
+  refusesModel("a negative set of operators", opset(-3), {"-3", "too old"});
+  refusesModel("an old set of operators", opset(5), {"5", "too old"});
+  refusesModel("no set of operators", [](Model &m) { m.clear_opset_import(); }, {"opset"});
+  refusesModel("no graph", [](Model &m) { m.clear_graph(); }, {"no graph"});
+  auto type = [](Model &m) {
+    return m.mutable_graph()->mutable_input(0)->mutable_type()->mutable_tensor_type();
+  };
+  refusesModel("input of strings", [&](Model &m) { type(m)->set_elem_type(8); },
+               {"input_ids", "string"});
+  refusesModel("input of an unknown type", [&](Model &m) { type(m)->set_elem_type(77); },
+               {"input_ids", "type 77"});
+  refusesModel("input without a shape", [&](Model &m) { type(m)->clear_shape(); },
+               {"input_ids", "no shape"});
+  refusesModel("input that is a sequence",
+               [](Model &m) { m.mutable_graph()->mutable_input(0)->mutable_type()->mutable_sequence_type(); },
+               {"input_ids", "not a tensor"});
+  refusesModel("two inputs of one name",
+               [](Model &m) { *m.mutable_graph()->add_input() = m.graph().input(0); },
+               {"input_ids", "twice"});
+  t.refusesOnnx("two weights of one name",
+                [](auto &g) { *g.add_initializer() = g.initializer(2); }, {"stored twice"});
+  t.refusesOnnx("a weight with a negative dim",
+                [](auto &g) { setInts(*g.mutable_initializer(0), {-64, 32}); },
+                {"wpe", "[-64, 32]"});
+  t.refusesOnnx("a weight with a huge dim",
+                [](auto &g) { setInts(*g.mutable_initializer(0), {INT64_MAX, INT64_MAX}); },
+                {"wpe", "shape"});
+  t.refusesOnnx("a weight with a dim of 0",
+                [](auto &g) {
+                  setInts(*g.mutable_initializer(3), {32, 0});
+                  g.mutable_initializer(3)->clear_raw_data();
+                  g.mutable_initializer(3)->set_raw_data("");
+                },
+                {"[32, 0]", "no elements"});
+  t.refusesOnnx("a weight of unknown type",
+                [](auto &g) { g.mutable_initializer(0)->set_data_type(99); }, {"wpe", "type 99"});
+  t.refusesOnnx("a weight without a name",
+                [](auto &g) { g.mutable_initializer(0)->clear_name(); }, {"no name"});
+  t.refusesOnnx("a sparse weight", [](auto &g) { g.add_sparse_initializer(); }, {"sparse"});
+  t.refusesOnnx("a loop", [](auto &g) { nodeOf(g, "Tanh").set_op_type("Loop"); },
+                {"Loop", "node_tanh'"});
+  t.refusesOnnx("no outputs", [](auto &g) { g.clear_output(); }, {"no outputs"});
+  t.refusesOnnx("outputs that nothing makes",
+                [](auto &g) { g.mutable_output(0)->set_name("lost"); }, {"lost", "nothing"});
+}
+
+// A file cut anywhere is refused as a whole.
+void testTruncated(Tester &t) {
+  size_t refused = 0, cuts = 0;
+  for (size_t size = 1; size < t.model.size(); size += 1000, ++cuts) {
+    std::string message;
+    auto module = import(t.context, t.folder.write("cut.onnx", t.model.substr(0, size)),
+                         optionsFor(2, 12), message);
+    refused += !module && message.find("cut.onnx") != std::string::npos;
+  }
+  check(refused == cuts && cuts > 100,
+        std::to_string(cuts - refused) + " of " + std::to_string(cuts) + " cut files are read");
+}
+
+// Beyond what protobuf itself can hold: 3 GiB in one tensor, most of them a hole.
+void testTwoGigabytes(Tester &t) {
+  auto field = [](int number, uint64_t size) {
+    std::string out(1, static_cast<char>(number << 3 | 2));
+    for (; size >= 0x80; size >>= 7)
+      out.push_back(static_cast<char>(size | 0x80));
+    out.push_back(static_cast<char>(size));
+    return out;
+  };
+  constexpr uint64_t rows = 3 << 18, columns = 1024, bytes = rows * columns * 4;
+  ::onnx::TensorProto tensor;
+  tensor.set_name("large");
+  tensor.set_data_type(::onnx::TensorProto::FLOAT);
+  setInts(tensor, {rows, columns});
+  std::string head = tensor.SerializeAsString(), raw = field(9, bytes);
+  uint64_t whole = head.size() + raw.size() + bytes;
+  // A second `graph` of the model: protobuf joins the two.
+  std::string file = t.model + field(7, field(5, whole).size() + whole) + field(5, whole) + head + raw;
+  std::string path = t.folder.write("model.onnx", file);
+  fs::resize_file(path, file.size() + bytes);
+  std::string message;
+  check(bool(import(t.context, path, optionsFor(2, 12), message)), "3 GiB inside: " + message);
+  fs::resize_file(path, file.size() + bytes - 1);
+  t.refuses("3 GiB but one byte", path, optionsFor(2, 12), {"model.onnx", "truncated"});
+}
+
 void testConfig(Tester &t) {
   t.refuses("no config", dataPath("none/config.json"), optionsFor(2, 12), {"no such file"});
   t.refuses("broken JSON", t.folder.write("config.json", "{"), optionsFor(2, 12), {"JSON"});
@@ -143,6 +250,9 @@ void test::testRefusals() {
   Tester t;
   testOnnx(t);
   testExternal(t);
+  testBroken(t);
+  testTruncated(t);
+  testTwoGigabytes(t);
   testConfig(t);
 }
 
