@@ -2,6 +2,7 @@
 #include "lib/onnx/Fold.h"
 #include "llvm/ADT/StringMap.h"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -18,8 +19,9 @@ FoldFunction llmc::onnximport::findFold(llvm::StringRef op) {
 
 FoldFunction llmc::onnximport::findFold(const Node &node) {
   std::string op = node.qualifiedOp();
-  bool plain = node.integer("batch_dims", 0) == 0 && node.text("reduction", "none") == "none";
-  return (op == "GatherND" || op == "ScatterND") && !plain ? nullptr : findFold(op);
+  bool rare = node.integer("batch_dims", 0) != 0 || node.text("reduction", "none") != "none" ||
+              (op == "Cast" && elementOfCast(node) == Element::F8E8M0);
+  return rare ? nullptr : findFold(op);
 }
 
 namespace {
@@ -229,7 +231,7 @@ FoldResult foldClip(const FoldInput &in) {
   HostTensor out = *in.get(0);
   for (int64_t i = 0, n = out.size(); i < n; ++i)
     if (double x = out.number(i); x < low || x > high)
-      out.set(i, x < low ? low : high);
+      out.set(i, std::min(std::max(x, low), high)); // high wins where they cross
   return std::vector<HostTensor>{std::move(out)};
 }
 

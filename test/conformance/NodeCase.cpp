@@ -14,6 +14,7 @@ using namespace llmc::test;
 using namespace llmc::onnximport;
 using llmc::support::error;
 using llmc::support::Result;
+using llmc::support::Status;
 namespace fs = std::filesystem;
 
 namespace {
@@ -83,33 +84,6 @@ Result<HostTensor> readTensor(const fs::path &path, ::onnx::TensorProto &proto) 
   return tensorOf(proto);
 }
 
-// Small floats value by value: then they are constants of the graph, not weights
-// that are read in place.
-void hold(::onnx::TensorProto &proto) {
-  auto tensor = tensorOf(proto);
-  bool wide = tensor && (tensor->element == Element::F32 || tensor->element == Element::F64);
-  if (!wide || proto.raw_data().empty())
-    return;
-  proto.clear_raw_data();
-  for (double value : tensor->floats)
-    if (tensor->element == Element::F32)
-      proto.add_float_data(static_cast<float>(value));
-    else
-      proto.add_double_data(value);
-}
-
-void holdAll(::onnx::GraphProto &graph) {
-  for (auto &tensor : *graph.mutable_initializer())
-    hold(tensor);
-  for (auto &node : *graph.mutable_node())
-    for (auto &attribute : *node.mutable_attribute()) {
-      if (attribute.has_t())
-        hold(*attribute.mutable_t());
-      if (attribute.has_g())
-        holdAll(*attribute.mutable_g());
-    }
-}
-
 void collect(const google::protobuf::RepeatedPtrField<::onnx::NodeProto> &nodes,
              std::set<std::string> &ops) {
   for (const auto &node : nodes) {
@@ -136,46 +110,91 @@ static void bake(NodeCase &test, int input) {
   auto *initializer = graph->add_initializer();
   *initializer = test.stored[input];
   initializer->set_name(graph->input(input).name());
-  hold(*initializer);
   graph->mutable_input()->DeleteSubrange(input, 1);
   test.inputs.erase(test.inputs.begin() + input);
   test.stored.erase(test.stored.begin() + input);
 }
 
-std::set<std::string> llmc::test::opsOf(const std::string &folder) {
+std::set<std::string> llmc::test::opsOf(const std::string &path) {
   NodeCase test;
-  test.model.ParseFromString(bytesOf(fs::path(folder) / "model.onnx"));
+  test.model.ParseFromString(bytesOf(fs::path(path) / "model.onnx"));
   return test.ops();
 }
 
-Result<NodeCase> llmc::test::readCase(const std::string &folder) {
+namespace {
+
+// Values of the graph's inputs or outputs, in order.
+using Reader = llvm::function_ref<Result<HostTensor>(int, ::onnx::TensorProto &)>;
+
+Status readAll(int count, Reader read, std::vector<HostTensor> &list,
+               std::vector<::onnx::TensorProto> *stored) {
+  for (int i = 0; i < count; ++i) {
+    ::onnx::TensorProto proto;
+    auto tensor = read(i, proto);
+    if (!tensor)
+      return tensor.takeError();
+    list.push_back(std::move(*tensor));
+    if (stored)
+      stored->push_back(std::move(proto));
+  }
+  return support::ok();
+}
+
+// As the suite keeps them: a file for each value beside the model.
+Status readFolder(NodeCase &out, const fs::path &folder) {
+  auto file = [&](const char *kind) {
+    return [=](int i, ::onnx::TensorProto &proto) {
+      return readTensor(folder / "test_data_set_0" / (kind + std::to_string(i) + ".pb"), proto);
+    };
+  };
+  auto inputs = file("input_"), outputs = file("output_");
+  const auto &graph = out.model.graph();
+  if (Status s = readAll(graph.input_size(), inputs, out.inputs, &out.stored); !s)
+    return s;
+  return readAll(graph.output_size(), outputs, out.outputs, nullptr);
+}
+
+// One file: initializers "given:NAME" and "expected:NAME", which go.
+Status readFile(NodeCase &out) {
+  auto *graph = out.model.mutable_graph();
+  std::map<std::string, ::onnx::TensorProto> data;
+  for (int i = graph->initializer_size(); i-- > 0;)
+    if (std::string name = graph->initializer(i).name(); name.find(':') != std::string::npos) {
+      data[name] = graph->initializer(i);
+      graph->mutable_initializer()->DeleteSubrange(i, 1);
+    }
+  auto named = [&](const char *kind, const auto &values) {
+    return [&, kind](int i, ::onnx::TensorProto &proto) -> Result<HostTensor> {
+      auto it = data.find(kind + values.Get(i).name());
+      if (it == data.end())
+        return error("there is no ", kind, values.Get(i).name());
+      proto = it->second;
+      return tensorOf(proto);
+    };
+  };
+  auto inputs = named("given:", graph->input()), outputs = named("expected:", graph->output());
+  if (Status s = readAll(graph->input_size(), inputs, out.inputs, &out.stored); !s)
+    return s;
+  return readAll(graph->output_size(), outputs, out.outputs, nullptr);
+}
+
+bool isFile(const fs::path &path) { return path.extension() == ".onnx"; }
+
+} // namespace
+
+Result<NodeCase> llmc::test::readCase(const std::string &path) {
   NodeCase out;
-  out.folder = folder;
-  out.name = fs::path(folder).filename().string();
-  if (!out.model.ParseFromString(bytesOf(fs::path(folder) / "model.onnx")))
-    return error("the model cannot be read");
+  out.name = fs::path(path).stem().string();
+  out.model.ParseFromString(bytesOf(isFile(path) ? fs::path(path) : fs::path(path) / "model.onnx"));
   auto graph = out.model.mutable_graph();
   auto tensorsOnly = [](const auto &values) {
     return llvm::all_of(values, [](const auto &v) { return v.type().has_tensor_type(); });
   };
   if (!tensorsOnly(graph->input()) || !tensorsOnly(graph->output()))
     return error("sequences, optionals and maps");
-  fs::path data = fs::path(folder) / "test_data_set_0";
-  auto readAll = [&](const char *kind, int count, std::vector<HostTensor> &list) {
-    for (int i = 0; i < count; ++i) {
-      ::onnx::TensorProto proto;
-      auto tensor = readTensor(data / (kind + std::to_string(i) + ".pb"), proto);
-      if (!tensor)
-        return support::Status(tensor.takeError());
-      list.push_back(std::move(*tensor));
-      if (&list == &out.inputs)
-        out.stored.push_back(std::move(proto));
-    }
-    return support::ok();
-  };
-  if (auto s = readAll("input_", graph->input_size(), out.inputs); !s)
-    return s.takeError();
-  if (auto s = readAll("output_", graph->output_size(), out.outputs); !s)
+  if (graph->output_size() == 0)
+    return error("the model cannot be read");
+  if (Status s = isFile(path) ? readFile(out) : readFolder(out, path); !s)
     return s.takeError();
   // The declared shapes may be symbols; the data says what they are.
   for (int i = 0; i < graph->input_size(); ++i) {
@@ -188,18 +207,17 @@ Result<NodeCase> llmc::test::readCase(const std::string &folder) {
   for (int i = graph->input_size(); i-- > 0;)
     if (out.inputs[i].size() == 0)
       bake(out, i);
-  holdAll(*graph);
   return out;
 }
 
-std::vector<std::string> llmc::test::caseFolders(const std::string &root) {
+std::vector<std::string> llmc::test::casesIn(const std::string &root) {
   std::vector<std::string> out;
   std::error_code code;
   if (fs::exists(fs::path(root) / "model.onnx", code))
     out.push_back(root);
   else
     for (const auto &entry : fs::directory_iterator(root, code))
-      if (fs::exists(entry.path() / "model.onnx", code))
+      if (entry.path().extension() == ".onnx" || fs::exists(entry.path() / "model.onnx", code))
         out.push_back(entry.path().string());
   llvm::sort(out);
   return out;
@@ -263,4 +281,9 @@ int llmc::test::bakeShapes(NodeCase &test) {
     ++count;
   }
   return count;
+}
+
+void llmc::test::bakeAll(NodeCase &test) {
+  while (!test.inputs.empty())
+    bake(test, test.inputs.size() - 1);
 }

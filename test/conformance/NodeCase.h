@@ -13,7 +13,7 @@
 namespace llmc::test {
 
 struct NodeCase {
-  std::string name, folder;
+  std::string name;
   ::onnx::ModelProto model;
   // In the order of the graph's inputs and outputs.
   std::vector<onnximport::HostTensor> inputs, outputs;
@@ -23,18 +23,21 @@ struct NodeCase {
 };
 
 // The same for a case that cannot be read.
-std::set<std::string> opsOf(const std::string &folder);
+std::set<std::string> opsOf(const std::string &path);
 
-// Why a case is outside of what tensors of numbers can say, if it is.
-support::Result<NodeCase> readCase(const std::string &folder);
+// Reads a folder of the suite (model.onnx, test_data_set_0) or a file of
+// make_cases.py. The error tells why a case is none of tensors of numbers.
+support::Result<NodeCase> readCase(const std::string &path);
 
-// Folders of cases below `root`, sorted by name.
-std::vector<std::string> caseFolders(const std::string &root);
+// The cases in a folder (or the folder, if it is one), sorted by name.
+std::vector<std::string> casesIn(const std::string &root);
 
 // Operands of some ops shape the result, so that they must be constants: gives the
 // graph's inputs that are such operands (of any node) their values in the model.
 // Returns how many.
 int bakeShapes(NodeCase &test);
+// Makes all inputs constants: then the importer computes the outputs.
+void bakeAll(NodeCase &test);
 
 } // namespace llmc::test
 

@@ -17,10 +17,11 @@ struct Judged {
   std::string name;
   Verdict verdict = Verdict::Failed;
   std::string reason; // where it failed
+  std::string folding; // why it fails with all inputs as constants, if it does
   std::set<std::string> ops;
 };
 
-Judged judge(const std::string &folder);
+Judged judge(const std::string &path);
 
 // The first difference beyond the suite's tolerance, empty if there is none. `got`
 // is rounded to the expected type first: the graph computes in wider ones.

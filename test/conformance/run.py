@@ -1,15 +1,16 @@
 #!/usr/bin/env python3
-"""The node tests of ONNX: import, evaluate, compare with the suite's own outputs.
+"""Ops of ONNX and com.microsoft: import, evaluate, compare with stored outputs.
 
 usage: run.py [--full] [--update] [--only TEXT]
 
-The data is that of one release, taken from its wheel with pip into build/ once.
-Without it (no network) the cases count as skipped. passed.txt lists the cases that
+The node tests of ONNX are those of one release, taken from its wheel with pip into
+build/ once; without it (no network) they count as skipped. passed.txt lists the cases that
 pass; a name that is lost fails, --update writes the list anew.
 """
 import argparse
 import os
 import pathlib
+import re
 import subprocess
 import sys
 import zipfile
@@ -19,7 +20,7 @@ BUILD = pathlib.Path(os.environ.get("LLMC_BUILD", HERE.parent.parent / "build"))
 RELEASE = "onnx==1.22.0"  # the last that holds the data of the node tests
 INSIDE = "onnx/backend/test/data/node/"
 LIST = HERE / "passed.txt"
-SAMPLE, SEED = 150, 5  # cases that also run as compiled programs
+OWN = HERE / "cases"  # ops of com.microsoft, by make_cases.py
 
 
 def fetch():
@@ -50,6 +51,20 @@ def fetch():
     return folder / INSIDE, ""
 
 
+def run(words):
+    """Runs llmc-node-cases; its exit code, and how many passed and failed."""
+    process = subprocess.Popen([str(BUILD / "bin" / "llmc-node-cases"), *words],
+                               stdout=subprocess.PIPE, text=True)
+    last = ""
+    for last in process.stdout:
+        print(last, end="", flush=True)
+    counts = re.match(r"(\d+) passed, (\d+) failed$", last)
+    code = process.wait()
+    if not counts and "--update" not in words:
+        return code or 1, (0, 1)  # it crashed
+    return code, tuple(map(int, counts.groups())) if counts else (0, 0)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--full", action="store_true", help="accepted; all cases run always")
@@ -59,14 +74,19 @@ def main():
     cases, problem = fetch()
     if cases is None:
         listed = sum(1 for line in LIST.read_text().splitlines() if line)
+        code, own = run([str(OWN)])
         print(f"{RELEASE} could not be downloaded ({problem}): its cases are skipped")
-        print(f"0 passed, 0 failed, {listed} skipped")
-        return 0
-    program = [str(BUILD / "bin" / "llmc-node-cases"), str(cases)]
+        print(f"{own[0]} passed, {own[1]} failed, {listed} skipped")
+        return code
     if arguments.only:
-        return subprocess.run([*program, "--only", arguments.only, "--verbose"]).returncode
-    program += ["--list", str(LIST)] + (["--update"] if arguments.update else [])
-    return subprocess.run(program).returncode
+        return run([str(cases), str(OWN), "--only", arguments.only, "--verbose"])[0]
+    code, own = run([str(OWN)])
+    suite = run([str(cases), "--list", str(LIST)] + (["--update"] if arguments.update else []))
+    if arguments.update:
+        return suite[0]
+    passed, failed = (a + b for a, b in zip(own, suite[1]))
+    print(f"{passed} passed, {failed} failed")
+    return code or suite[0]
 
 
 if __name__ == "__main__":
