@@ -76,31 +76,41 @@ support::Result<Weights> Weights::open(const planfile::ProgramT &program,
   return weights;
 }
 
+// "'a', 'b'", of many the first five.
+static std::string listed(const std::vector<std::string> &items) {
+  std::string out;
+  for (size_t i = 0; i < items.size() && i < 5; ++i)
+    out += text(i ? ", " : "", items[i]);
+  return items.size() > 5 ? out + ", ..." : out;
+}
+
 Status Weights::useFiles(const std::string &path) {
   support::Result<support::SafetensorsSet> set = support::SafetensorsSet::open(path);
   if (!set)
     return error("--weights: ", set.message());
-  std::vector<std::string> missing;
+  std::vector<std::string> missing, wrong;
   for (size_t source = 0; source < places_.size(); ++source)
     if (!hasState(program_, source, StateRole::Parameter))
       continue; // nobody asks for it
-    else if (Status s = findIn(*set, source, missing); !s)
+    else if (Status s = findIn(*set, source, missing, wrong); !s)
       return error("--weights '", path, "': ", s.message());
+  std::string problems;
+  if (!wrong.empty())
+    problems = text(wrong.size(), " of ", places_.size(), " tensors do not fit: ", listed(wrong));
   if (!missing.empty()) {
-    std::string names;
-    for (size_t i = 0; i < missing.size() && i < 5; ++i)
-      names += text(i ? ", " : "", "'", missing[i], "'");
     std::vector<std::string> have = set->names();
-    return error("--weights '", path, "': ", missing.size(), " of ", places_.size(),
-                 " tensors are missing: ", names, missing.size() > 5 ? ", ..." : "", "; it has ",
-                 have.size(), have.empty() ? "" : " tensors such as '" + have[0] + "'");
+    problems += text(problems.empty() ? "" : "; ", missing.size(), " of ", places_.size(),
+                     " tensors are missing: ", listed(missing), "; it has ", have.size(),
+                     have.empty() ? "" : " tensors such as '" + have[0] + "'");
   }
+  if (!problems.empty())
+    return error("--weights '", path, "': ", problems);
   note_ = text(path, " (", places_.size(), " tensors)");
   return ok();
 }
 
 Status Weights::findIn(const support::SafetensorsSet &set, size_t index,
-                       std::vector<std::string> &missing) {
+                       std::vector<std::string> &missing, std::vector<std::string> &wrong) {
   const planfile::SourceTensorT &source = *program_.sources[index];
   std::vector<int64_t> want = source.shape;
   const support::TensorView *found = set.find(source.name);
@@ -114,15 +124,19 @@ Status Weights::findIn(const support::SafetensorsSet &set, size_t index,
       std::swap(want[0], want[1]);
     }
   if (!found) {
-    missing.push_back(source.name);
+    missing.push_back("'" + source.name + "'");
     return ok();
   }
-  if (found->shape != want)
-    return error("tensor '", name, "' has the shape ", shapeText(found->shape),
-                 ", the model wants ", shapeText(want));
-  if (support::isInteger(found->type))
-    return error("tensor '", name, "' holds ", support::toString(found->type),
-                 ", the model wants numbers with a fraction");
+  if (found->shape != want) {
+    wrong.push_back(text("'", name, "' has the shape ", shapeText(found->shape),
+                         ", the model wants ", shapeText(want)));
+    return ok();
+  }
+  if (support::isInteger(found->type)) {
+    wrong.push_back(text("'", name, "' holds ", support::toString(found->type),
+                         ", the model wants numbers with a fraction"));
+    return ok();
+  }
   support::Result<int> file = openFile(set.fileOf(name)->path());
   if (!file)
     return file.takeError();

@@ -48,8 +48,9 @@ private:
       : program_(program), seed_(seed), places_(program.sources.size()) {}
   support::Status useFiles(const std::string &path);
   support::Status useModelFiles(const std::string &folder);
+  // Adds a tensor that is not there to `missing`, one that does not fit to `wrong`.
   support::Status findIn(const support::SafetensorsSet &set, size_t source,
-                         std::vector<std::string> &missing);
+                         std::vector<std::string> &missing, std::vector<std::string> &wrong);
   support::Result<int> openFile(const std::string &path); // index into files_
   support::Status fillState(const Executor &executor, uint32_t stage,
                             const planfile::StateShardT &state) const;

@@ -1,11 +1,13 @@
-"""Live oracles: drawn GPT-2 models, both exporters, PyTorch's float64 gradients, drawn meshes.
+"""Live oracles: drawn GPT-2 models, both exporters, and drawn configs of every architecture, with
+PyTorch's float64 gradients, on drawn meshes.
 
 Needs the Python of scripts/oracles.txt (scripts/test.sh --full makes it).
-    live.py --full [--draws N] [--seed S]
+    live.py [NAME] --full [--draws N] [--seed S]
 """
 import json
 import os
 import random
+import re
 import sys
 
 from harness import (Failure, Suite, below, call, compile_model, gradient_errors, inputs, loss_error,
@@ -71,13 +73,58 @@ def check(folder, seed):
     return shape + ": " + ", ".join(worst)
 
 
+ARCHITECTURES = ["llama", "mistral", "qwen2", "qwen3", "gpt_neox", "phi", "phi3", "gemma2",
+                 "gemma3_text", "olmo2", "bert", "roberta", "distilbert"]
+
+
+def draw_mesh(config, rng):
+    heads = config.get("num_attention_heads") or config["n_heads"]
+    inner = config.get("intermediate_size") or config["hidden_dim"]
+    layers = config.get("num_hidden_layers") or config["n_layers"]
+    tp = rng.choice([t for t in (1, 2, 2, 3, 4) if heads % t == 0 and inner % t == 0])
+    return rng.choice([1, 2, 4]), rng.randint(1, layers), tp
+
+
+def check_architecture(folder, name, seed):
+    call([PYTHON, os.path.join(HERE, "live_architectures.py"), folder, name, seed])
+    with open(os.path.join(folder, "config.json")) as f:
+        config = json.load(f)
+    rng = random.Random(f"{name} {seed}")
+    length = np.load(os.path.join(folder, "input_ids.npy")).shape[1]
+    loss, expected = read_oracle(folder)
+    notes, program = [], os.path.join(folder, "program")
+    for dp, pp, tp in [(1, 1, 1), draw_mesh(config, rng)]:
+        flags = ["--seq", length, "--global-batch", 8, "--schedule", rng.choice(["1f1b", "gpipe"]),
+                 "--micro-batch", rng.choice([1, 2])]
+        model = os.path.join(folder, "config.json")
+        done = compile_model(model, program, "--mesh", f"{dp}x{pp}x{tp}", *flags, check=False)
+        # Stages hold whole groups of layers, where layers of several kinds alternate.
+        most = re.search(r"groups of layers.*at most (\d+)", done.stderr)
+        if most:
+            pp = int(most.group(1))
+        if done.returncode:
+            compile_model(model, program, "--mesh", f"{dp}x{pp}x{tp}", *flags)
+        dump = train(program, folder, *inputs(folder), "--steps", 1)
+        what = f"{dp}x{pp}x{tp}"
+        require(all("grad:" + n in dump for n in expected), f"{what}: gradients are missing")
+        got = {n: dump["grad:" + n] for n in expected}
+        notes.append(below(loss_error(dump["loss"][0], loss), 1e-6, f"{what}: loss"))
+        worst, where = max((e, n) for n, e in gradient_errors(got, expected).items())
+        notes.append(below(worst, 2e-5, f"gradient ({where})"))
+    return ", ".join(notes)
+
+
 suite = Suite("live")
 seed = option("--seed", 1)
+live = PYTHON and suite.full
 for draw in range(option("--draws", 20)):
     title = f"drawn model {seed + draw}"
-    if PYTHON and suite.full:
+    if live:
         suite.run(title, check, seed + draw)
     else:
         suite.skip(title, "scripts/test.sh --full makes PyTorch's models and gradients")
         break
+for name in ARCHITECTURES if live else []:
+    for draw in range(max(1, option("--draws", 20) // 4)):
+        suite.run(f"{name} {seed + draw}", check_architecture, name, seed + draw)
 suite.finish()

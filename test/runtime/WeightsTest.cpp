@@ -188,6 +188,11 @@ TEST(Weights, WrongFiles) {
       << message;
   message = why({floats("head", {7, 4}, counting(28, 0)), floats("scale", {4}, counting(4, 0))});
   EXPECT_NE(message.find("1 of 3 tensors are missing: 'qkv'"), std::string::npos) << message;
+  // All at once.
+  message = why({floats("embedding", {4, 7}, counting(28, 0)), floats("qkv", {1}, {0})});
+  for (const char *part : {"2 of 3 tensors do not fit", "'embedding' has the shape [4, 7]",
+                           "'qkv' has the shape [1]", "1 of 3 tensors are missing: 'scale'"})
+    EXPECT_NE(message.find(part), std::string::npos) << message;
   EXPECT_FALSE(bool(Weights::open(*program, {folder / "none", 0, ""})));
 }
 
