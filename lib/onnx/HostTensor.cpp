@@ -110,7 +110,7 @@ HostTensor llmc::onnximport::takeStrided(const HostTensor &in, llvm::ArrayRef<in
 template <class T>
 static bool equalAlong(const std::vector<T> &values, llvm::ArrayRef<int64_t> shape, size_t dim) {
   int64_t inner = *countElements(shape.drop_front(dim + 1)), size = shape[dim],
-          outer = *countElements(shape.take_front(dim));
+          outer = inner ? *countElements(shape.take_front(dim)) : 0;
   for (int64_t o = 0; o < outer; ++o) {
     const T *first = values.data() + o * size * inner;
     for (int64_t k = 1; k < size; ++k)

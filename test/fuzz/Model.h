@@ -18,22 +18,25 @@ extern "C" const char *__asan_default_options() { return "allow_user_poisoning=0
 
 namespace llmc::test {
 
-// An importer refuses with exactly one diagnostic, or gives a valid module.
+// An importer refuses with exactly one error, or gives a valid module; for
+// training and for one run.
 template <class Importer>
-void importModel(std::string_view bytes, Importer importer) {
-  mlir::MLIRContext context(mlir::MLIRContext::Threading::DISABLED);
-  context.loadDialect<graph::GraphDialect, mlir::func::FuncDialect>();
-  unsigned errors = 0;
-  context.getDiagEngine().registerHandler([&](mlir::Diagnostic &diagnostic) {
-    errors += diagnostic.getSeverity() == mlir::DiagnosticSeverity::Error;
-    return mlir::success();
-  });
-  CompileOptions options;
-  auto module = importer(context, fileWith(bytes), options);
-  if (!module && errors == 0)
-    std::abort();
-  if (module && mlir::failed(mlir::verify(*module)))
-    std::abort();
+void importModel(std::string_view bytes, Importer importer, CompileOptions options = {}) {
+  for (bool infer : {false, true}) {
+    mlir::MLIRContext context(mlir::MLIRContext::Threading::DISABLED);
+    context.loadDialect<graph::GraphDialect, mlir::func::FuncDialect>();
+    unsigned errors = 0;
+    context.getDiagEngine().registerHandler([&](mlir::Diagnostic &diagnostic) {
+      errors += diagnostic.getSeverity() == mlir::DiagnosticSeverity::Error;
+      return mlir::success();
+    });
+    options.infer = infer;
+    auto module = importer(context, fileWith(bytes), options);
+    if (errors != (module ? 0 : 1))
+      std::abort();
+    if (module && mlir::failed(mlir::verify(*module)))
+      std::abort();
+  }
 }
 
 } // namespace llmc::test

@@ -1,5 +1,6 @@
 // The ONNX reader behind the wire format: the bytes choose operators, operands and
-// attributes of a small model around an embedding lookup.
+// attributes of a small model around an embedding lookup, and put nodes into functions
+// and branches.
 #include "Model.h"
 #include "lib/onnx/Import.h"
 #include "onnx-ml.pb.h"
@@ -9,22 +10,44 @@ using namespace llmc;
 namespace {
 
 constexpr const char *kOps[] = {
-    "Abs", "Add", "And", "Attention", "BitwiseAnd", "BitwiseOr", "Cast", "CastLike", "Ceil",
-    "Clip", "Concat", "Constant", "ConstantOfShape", "Cos", "CumSum", "Div", "Dropout", "Equal",
-    "Erf", "Exp", "Expand", "Flatten", "Floor", "Gather", "GatherElements", "GatherND", "Gelu",
-    "Gemm", "Greater", "GreaterOrEqual", "Identity", "IsInf", "IsNaN", "LayerNormalization",
-    "Less", "LessOrEqual", "Log", "MatMul", "Max", "Min", "Mod", "Mul", "Neg", "Not", "Or",
-    "Pad", "Pow", "RMSNormalization", "Range", "Reciprocal", "ReduceMax", "ReduceMean",
-    "ReduceMin", "ReduceProd", "ReduceSum", "ReduceSumSquare", "Relu", "Reshape", "Round",
-    "ScatterND", "Shape", "Sigmoid", "Sign", "SimplifiedLayerNormalization", "Sin", "Size",
-    "Slice", "Softmax", "Split", "Sqrt", "Squeeze", "Sub", "Sum", "Tanh", "Tile", "Transpose",
-    "Trilu", "Unsqueeze", "Where", "Xor"};
+    "Abs", "Acos", "Acosh", "Add", "And", "ArgMax", "ArgMin", "Asin", "Asinh", "Atan", "Atanh",
+    "Attention", "BatchNormalization", "BitShift", "BitwiseAnd", "BitwiseNot", "BitwiseOr",
+    "BitwiseXor", "Cast", "CastLike", "Ceil", "Celu", "CenterCropPad", "Clip", "Concat",
+    "Constant", "ConstantOfShape", "Cos", "Cosh", "CumSum", "DepthToSpace", "DequantizeLinear",
+    "Div", "Dropout", "DynamicQuantizeLinear", "Einsum", "Elu", "Equal", "Erf", "Exp", "Expand",
+    "EyeLike", "Flatten", "Floor", "Gather", "GatherElements", "GatherND", "Gelu", "Gemm",
+    "Greater", "GreaterOrEqual", "GroupNormalization", "HardSigmoid", "HardSwish", "Hardmax",
+    "Identity", "InstanceNormalization", "IsInf", "IsNaN", "LayerNormalization", "LeakyRelu",
+    "Less", "LessOrEqual", "Log", "LogSoftmax", "LpNormalization", "MatMul", "MatMulInteger",
+    "Max", "Mean", "MeanVarianceNormalization", "Min", "Mish", "Mod", "Mul", "Neg",
+    "NegativeLogLikelihoodLoss", "Not", "OneHot", "Or", "PRelu", "Pad", "Pow", "QLinearMatMul",
+    "QuantizeLinear", "RMSNormalization", "Range", "Reciprocal", "ReduceL1", "ReduceL2",
+    "ReduceLogSum", "ReduceLogSumExp", "ReduceMax", "ReduceMean", "ReduceMin", "ReduceProd",
+    "ReduceSum", "ReduceSumSquare", "Relu", "Reshape", "ReverseSequence", "RotaryEmbedding",
+    "Round", "Scatter", "ScatterElements", "ScatterND", "Selu", "Shape", "Shrink", "Sigmoid",
+    "Sign", "SimplifiedLayerNormalization", "Sin", "Sinh", "Size", "Slice", "Softmax",
+    "SoftmaxCrossEntropyLoss", "Softplus", "Softsign", "SpaceToDepth", "Split", "Sqrt",
+    "Squeeze", "Sub", "Sum", "SwiGLU", "Swish", "Tan", "Tanh", "TensorScatter",
+    "ThresholdedRelu", "Tile", "TopK", "Transpose", "Trilu", "Unsqueeze", "Where", "Xor",
+    "com.microsoft::Attention", "com.microsoft::BiasGelu",
+    "com.microsoft::EmbedLayerNormalization", "com.microsoft::FastGelu",
+    "com.microsoft::FusedMatMul", "com.microsoft::GatherBlockQuantized", "com.microsoft::Gelu",
+    "com.microsoft::GroupQueryAttention", "com.microsoft::MatMulNBits", "com.microsoft::MoE",
+    "com.microsoft::MultiHeadAttention", "com.microsoft::PagedAttention", "com.microsoft::QMoE",
+    "com.microsoft::QuickGelu", "com.microsoft::RotaryEmbedding",
+    "com.microsoft::SkipLayerNormalization", "com.microsoft::SkipSimplifiedLayerNormalization",
+    "com.microsoft::SparseAttention", "com.microsoft::TransposeMatMul"};
 constexpr const char *kAttributes[] = {
-    "allowzero", "alpha", "approximate", "axes", "axis", "batch_dims", "beta", "end", "epsilon",
-    "exclusive", "is_causal", "keepdims", "kv_num_heads", "max", "min", "mode",
-    "noop_with_empty_axes", "num_outputs", "pads", "perm", "q_num_heads", "reduction",
-    "reverse", "scale", "softcap", "split", "start", "to", "transA", "transB", "upper", "value",
-    "value_float", "value_floats", "value_int", "value_ints"};
+    "K", "N", "allowzero", "alpha", "approximate", "axes", "axis", "batch_dims", "beta", "bits",
+    "block_size", "direction", "do_rotary", "end", "epsilon", "equation", "exclusive", "fmod",
+    "gamma", "ignore_index", "interleaved", "is_causal", "keep_aspect", "keepdims",
+    "kv_num_heads", "largest", "left_window_size", "local_window_size", "max", "min", "mode",
+    "noop_with_empty_axes", "num_heads", "num_outputs", "output_dtype", "pads", "perm",
+    "q_num_heads", "qk_matmul_output_mode", "reduction", "reverse", "right_window_size",
+    "rotary_embedding_dim", "rotary_interleaved", "saturate", "scale", "select_last_index",
+    "softcap", "sorted", "split", "start", "stash_type", "to", "transA", "transB",
+    "unidirectional", "upper", "value", "value_float", "value_floats", "value_int",
+    "value_ints"};
 constexpr const char *kTexts[] = {
     "none", "tanh", "constant", "reflect", "edge", "add", "mul", "max", "linear"};
 
@@ -36,7 +59,7 @@ public:
 
   std::string model() {
     graph_ = model_.mutable_graph();
-    model_.add_opset_import()->set_version(7 + next() % 18);
+    model_.add_opset_import()->set_version(7 + next() % 22);
     startModel();
     for (int i = 0; i < kMostNodes && !in_.empty(); ++i)
       addNode(i);
@@ -71,6 +94,10 @@ private:
     node->add_input("ids");
     node->add_output("x");
     names_ = {"x", "matrix", "row", "ids"};
+    auto *yes = graph_->add_initializer();
+    yes->set_name("yes");
+    yes->set_data_type(onnx::TensorProto::BOOL);
+    yes->set_raw_data("\1");
     for (int i = next() % 4; i > 0; --i) {
       std::string name = "constant" + std::to_string(i);
       fill(*graph_->add_initializer(), name);
@@ -115,21 +142,80 @@ private:
   }
 
   void addNode(int index) {
-    auto *node = graph_->add_node();
-    node->set_op_type(pick(kOps));
+    onnx::NodeProto node;
+    std::string op = pick(kOps);
+    if (size_t at = op.find("::"); at != std::string::npos) {
+      node.set_domain(op.substr(0, at));
+      op = op.substr(at + 2);
+    }
+    node.set_op_type(op);
     unsigned shape = next();
     for (unsigned i = shape % 5; i > 0; --i) {
       // Half of all operands are the latest value.
       uint8_t which = next();
-      node->add_input(which == 255 ? "" : which & 1 ? names_.back() : names_[which / 2 % names_.size()]);
+      node.add_input(which == 255 ? "" : which & 1 ? names_.back() : names_[which / 2 % names_.size()]);
     }
     for (unsigned i = shape / 5 % 4; i > 0; --i)
-      addAttribute(*node->add_attribute());
-    for (unsigned i = 0; i <= shape / 20 % 3; ++i) {
-      std::string name = "v" + std::to_string(index) + "_" + std::to_string(i);
-      node->add_output(name);
+      addAttribute(*node.add_attribute());
+    for (unsigned i = 0; i <= shape / 20 % 3; ++i)
+      node.add_output("v" + std::to_string(index) + "_" + std::to_string(i));
+    for (const std::string &name : node.output())
       names_.push_back(name);
+    unsigned place = next();
+    if (place % 8 == 1)
+      addCall(node, index);
+    else if (place % 8 == 2)
+      addBranch(node, place & 128);
+    else
+      *graph_->add_node() = node;
+  }
+
+  // The node as the body of a function of its own, under other names.
+  void addCall(const onnx::NodeProto &node, int index) {
+    auto *function = model_.add_functions();
+    function->set_domain("local");
+    function->set_name("f" + std::to_string(index));
+    function->add_opset_import()->set_version(model_.opset_import(0).version());
+    auto *call = graph_->add_node();
+    auto *inner = function->add_node();
+    *call = node;
+    *inner = node;
+    call->set_domain("local");
+    call->set_op_type(function->name());
+    for (int i = 0; i < node.input_size(); ++i) {
+      inner->set_input(i, "x" + std::to_string(i));
+      function->add_input(inner->input(i));
     }
+    for (int i = 0; i < node.output_size(); ++i) {
+      inner->set_output(i, "y" + std::to_string(i));
+      function->add_output(inner->output(i));
+    }
+    for (int i = 0; i < inner->attribute_size(); ++i)
+      if (i % 2 == 0) {
+        inner->mutable_attribute(i)->set_ref_attr_name(inner->attribute(i).name());
+        if (i % 4 == 0)
+          *function->add_attribute_proto() = node.attribute(i);
+      }
+  }
+
+  // The node in a branch; in the other one its first result is x.
+  void addBranch(const onnx::NodeProto &node, bool known) {
+    auto *branching = graph_->add_node();
+    branching->set_op_type("If");
+    branching->add_input(known ? "yes" : names_.front());
+    for (const char *name : {"then_branch", "else_branch"}) {
+      auto *attribute = branching->add_attribute();
+      attribute->set_name(name);
+      attribute->set_type(onnx::AttributeProto::GRAPH);
+      auto *graph = attribute->mutable_g();
+      bool taken = name[0] == 't';
+      if (taken)
+        *graph->add_node() = node;
+      for (const std::string &output : node.output())
+        graph->add_output()->set_name(taken ? output : "x");
+    }
+    for (const std::string &output : node.output())
+      branching->add_output(output);
   }
 
   void addAttribute(onnx::AttributeProto &attribute) {
@@ -165,6 +251,8 @@ private:
 } // namespace
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
-  test::importModel(Builder(test::view(data, size)).model(), importOnnx);
+  CompileOptions options;
+  options.dims["batch"] = 1;
+  test::importModel(Builder(test::view(data, size)).model(), importOnnx, options);
   return 0;
 }
