@@ -39,7 +39,8 @@ public:
   // The path selects by index along the dimension (it is a vocabulary), or ends
   // in an output: padding does no harm.
   bool mayPad = false;
-  // The major part of a merged dimension, if it does not divide (0 if it does).
+  // The major part of a merged dimension, if it does not divide (0 if it does): heads
+  // rather than the fewer kv heads, which can be repeated.
   int64_t blockedSize = 0;
 
 private:
@@ -65,7 +66,9 @@ private:
       return Verdict::Whole;
     bool divides = info.size % parts == 0;
     if (!divides && dims.size() > 1)
-      blockedSize = info.size;
+      blockedSize = std::max(blockedSize, info.size);
+    if (!divides && meetsFixed(user, rule, factor))
+      return Verdict::Whole;
     mayPad |= looksUp;
     if (info.kind != FactorKind::Parallel)
       return Verdict::Cut;
@@ -75,6 +78,21 @@ private:
             follow(result, d) == Verdict::Whole)
           return Verdict::Whole;
     return Verdict::Cut;
+  }
+
+  // Does the op have an operand along the factor that cannot be padded?
+  static bool meetsFixed(Operation *user, const graph::ShardingRule &rule, unsigned factor) {
+    for (auto [operand, tensor] : llvm::zip(user->getOperands(), rule.operands)) {
+      bool carries = llvm::any_of(
+          tensor, [&](const graph::DimFactors &dims) { return llvm::is_contained(dims, factor); });
+      auto constant = operand.getDefiningOp<graph::ConstantOp>();
+      auto arg = dyn_cast<BlockArgument>(operand);
+      auto func = arg ? dyn_cast<func::FuncOp>(arg.getOwner()->getParentOp()) : func::FuncOp();
+      if (carries && ((constant && !constant.getValue().isSplat()) ||
+                      (func && func.getArgAttr(arg.getArgNumber(), kInput))))
+        return true;
+    }
+    return false;
   }
 
   // A result of an inference, whose parts are put together outside.
