@@ -61,7 +61,9 @@ void llmc::buildRaisePipeline(OpPassManager &pm, const RaiseOptions &options) {
   }
 
   // An element that two parameters own would be trained twice, silently.
-  pm.addPass(createVerifyRaised());
+  VerifyRaisedOptions verify;
+  verify.remark = options.recognize;
+  pm.addPass(createVerifyRaised(verify));
 }
 
 void llmc::registerRaise() {

@@ -43,7 +43,8 @@ static void print(Diagnostic &diagnostic, const std::string &model) {
   llvm::errs() << "llmc: " << severity << ": ";
   if (!llvm::StringRef(text).starts_with(model))
     llvm::errs() << model << ": ";
-  if (std::string place = describe(diagnostic.getLocation()); !place.empty())
+  std::string place = describe(diagnostic.getLocation());
+  if (!place.empty() && place != "node '" + model + "'") // a model's function is called so
     llvm::errs() << place << ": ";
   llvm::errs() << text << "\n";
   for (Diagnostic &note : diagnostic.getNotes())

@@ -1,6 +1,8 @@
 // The gate at the end of phase 1.
 #include "passes/1-raise/Parameters.h"
 #include "passes/1-raise/Passes.h"
+#include "passes/1-raise/RowStatistics.h"
+#include "llvm/ADT/StringExtras.h"
 
 using namespace mlir;
 using namespace llmc;
@@ -60,7 +62,11 @@ std::optional<Box> boxOf(StateOp state, ViewAttr view, ArrayRef<int64_t> shape,
   return box;
 }
 
+void remarkOn(func::FuncOp func);
+
 struct VerifyRaised : llmc::impl::VerifyRaisedBase<VerifyRaised> {
+  using Base::Base;
+
   void runOnOperation() override {
     bool valid = verifySources();
     for (auto func : getOperation().getOps<func::FuncOp>()) {
@@ -68,7 +74,8 @@ struct VerifyRaised : llmc::impl::VerifyRaisedBase<VerifyRaised> {
         continue;
       valid &= verifyArguments(func);
       valid &= verifyRepeats(func);
-      remark(func);
+      if (remark)
+        remarkOn(func);
     }
     if (!valid)
       signalPassFailure();
@@ -147,32 +154,73 @@ struct VerifyRaised : llmc::impl::VerifyRaisedBase<VerifyRaised> {
     return valid;
   }
 
-  static bool productOf(Value value) {
-    for (int depth = 0; depth < 4; ++depth) {
-      Operation *op = value.getDefiningOp();
-      if (!op || isa<MatmulOp>(op))
-        return op != nullptr;
-      if (!isa<AddOp, MulOp, DivOp, SelectOp>(op))
-        return false;
-      unsigned first = isa<SelectOp>(op) ? 1 : 0;
-      value = op->getOperand(first);
-    }
-    return false;
-  }
-
-  static void remark(func::FuncOp func) {
-    int64_t left = 0;
-    func.walk([&](SoftmaxOp softmax) {
-      bool used =
-          llvm::any_of(softmax->getUsers(), [](Operation *user) { return isa<MatmulOp>(user); });
-      left += used && productOf(softmax.getOperand());
-    });
-    if (left)
-      func.emitRemark() << left
-                        << " softmax between two matmuls not recognised as attention (the mask is "
-                           "not causal by its values, or the shapes are unusual): scores are kept "
-                           "for the backward pass, rows x keys per head";
-  }
 };
+
+//===-- What was not recognised ---------------------------------------------===//
+
+bool isProduct(Value value) {
+  for (int depth = 0; depth < 4; ++depth) {
+    Operation *op = value.getDefiningOp();
+    if (!op || isa<MatmulOp>(op))
+      return op != nullptr;
+    if (!isa<AddOp, MulOp, DivOp, SelectOp, TanhOp>(op))
+      return false;
+    value = op->getOperand(isa<SelectOp>(op) ? 1 : 0);
+  }
+  return false;
+}
+
+bool isAttention(SoftmaxOp softmax) {
+  return isProduct(softmax.getOperand()) &&
+         llvm::any_of(softmax->getUsers(), [](Operation *user) { return isa<MatmulOp>(user); });
+}
+
+bool isNorm(Operation *op) {
+  if (!isa<SqrtOp, RsqrtOp, PowOp>(op))
+    return false;
+  double eps = 0;
+  for (bool inverse : {false, true})
+    if (Value variance = deviationOf(op->getResult(0), inverse, eps))
+      return bool(meanSquareOf(variance));
+  return false;
+}
+
+// One half of a value beside the negative of another one, of which a product is taken.
+bool isRotation(ConcatOp concat) {
+  if (concat.getInputs().size() != 2)
+    return false;
+  auto negative = concat.getInputs()[0].getDefiningOp<NegOp>();
+  auto high = negative ? negative.getOperand().getDefiningOp<SliceOp>() : SliceOp();
+  auto low = concat.getInputs()[1].getDefiningOp<SliceOp>();
+  return high && low && high.getOperand() == low.getOperand() &&
+         llvm::any_of(concat->getUsers(), [](Operation *user) { return isa<MulOp>(user); });
+}
+
+// "3 norms (cost)", or nothing.
+void add(SmallVectorImpl<std::string> &parts, int64_t count, StringRef what, StringRef cost) {
+  if (count)
+    parts.push_back(
+        (Twine(count) + " " + what + (count > 1 ? "s" : "") + " (" + cost + ")").str());
+}
+
+void remarkOn(func::FuncOp func) {
+  int64_t attentions = 0, norms = 0, rotations = 0, alone = 0;
+  func.walk([&](Operation *op) {
+    bool inside = op->getParentOfType<RepeatOp>();
+    bool attention = isa<SoftmaxOp>(op) && isAttention(cast<SoftmaxOp>(op));
+    attentions += attention;
+    norms += isNorm(op);
+    rotations += isa<ConcatOp>(op) && isRotation(cast<ConcatOp>(op));
+    alone += !inside && (attention || isa<AttentionOp>(op));
+  });
+  SmallVector<std::string> parts;
+  add(parts, attentions, "attention", "scores are kept for the backward pass, rows x keys a head");
+  add(parts, norms, "norm", "computed op by op, and each step is kept");
+  add(parts, rotations, "rotary embedding", "computed op by op");
+  add(parts, alone > 1 ? alone : 0, "layer",
+      "they differ: compile time and program grow with their number");
+  if (!parts.empty())
+    func.emitRemark("not recognised: ") << llvm::join(parts, ", ");
+}
 
 } // namespace

@@ -5,9 +5,11 @@ def VerifyRaised : Pass<"llmc-verify-raised", "::mlir::ModuleOp"> {
     Gives: an error for each broken rule. R1: each float argument of @forward
       that is not an input is bound to a state, each state to one argument. R2:
       no element of a source belongs to two parameters, or twice to one. R3: each
-      repeat carries a value. A remark where a softmax between two matmuls was
-      not recognised as attention, with what that costs.
+      repeat carries a value. One remark says what looks like an attention, a
+      norm, a rotary embedding or a layer and was not recognised, and what that
+      costs (not if `remark` is false: nothing was looked for).
     Keeps: the module.
     Example: test/passes/1-raise/verify-raised.mlir
   }];
+  let options = [Option<"remark", "remark", "bool", "true", "say what was not recognised">];
 }

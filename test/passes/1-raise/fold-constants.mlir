@@ -56,8 +56,9 @@ func.func @not_neutral(%x: tensor<4xf32>, %y: tensor<f32>) -> (tensor<4xf32>, te
 
 // A softmax is never NaN by itself, so the guard behind it goes; any other one stays.
 // CHECK-LABEL: @nan_guard
-func.func @nan_guard(%x: tensor<2x4xf32>) -> (tensor<2x4xf32>, tensor<2x4xf32>) {
+func.func @nan_guard(%x: tensor<2x4xf32>) -> (tensor<2x4xf32>, tensor<2x4xf32>, tensor<2x4xf32>) {
   %zero = graph.constant dense<0.0> : tensor<f32>
+  %one = graph.constant dense<1.0> : tensor<f32>
   // CHECK: %[[P:.*]] = graph.softmax
   %p = graph.softmax %x : (tensor<2x4xf32>) -> tensor<2x4xf32>
   %nan = graph.compare %p, %p {predicate = #graph.predicate<ne>} : (tensor<2x4xf32>, tensor<2x4xf32>) -> tensor<2x4xi1>
@@ -66,6 +67,9 @@ func.func @nan_guard(%x: tensor<2x4xf32>) -> (tensor<2x4xf32>, tensor<2x4xf32>) 
   %other = graph.compare %x, %x {predicate = #graph.predicate<ne>} : (tensor<2x4xf32>, tensor<2x4xf32>) -> tensor<2x4xi1>
   // CHECK: %[[S:.*]] = graph.select
   %1 = graph.select %other, %zero, %x : (tensor<2x4xi1>, tensor<f32>, tensor<2x4xf32>) -> tensor<2x4xf32>
-  // CHECK: return %[[P]], %[[S]]
-  return %0, %1 : tensor<2x4xf32>, tensor<2x4xf32>
+  // A row without a choice is zeros; ones would be another answer.
+  // CHECK: %[[G:.*]] = graph.select %{{.*}}, %{{.*}}, %[[P]]
+  %2 = graph.select %nan, %one, %p : (tensor<2x4xi1>, tensor<f32>, tensor<2x4xf32>) -> tensor<2x4xf32>
+  // CHECK: return %[[P]], %[[S]], %[[G]]
+  return %0, %1, %2 : tensor<2x4xf32>, tensor<2x4xf32>, tensor<2x4xf32>
 }

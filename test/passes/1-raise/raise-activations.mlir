@@ -81,3 +81,40 @@ func.func @others(%x: tensor<4xf32>, %y: tensor<4xf32>) -> (tensor<4xf32>, tenso
   %11 = graph.mul %10, %9 : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
   return %3, %11 : tensor<4xf32>, tensor<4xf32>
 }
+
+// 1 / (1 + e^-x) is a sigmoid, x / (1 + e^-x) is x times one.
+// CHECK-LABEL: @sigmoids
+// CHECK-SAME: %[[X:[^:]*]]: tensor<4xf32>
+func.func @sigmoids(%x: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>) {
+  %one = graph.constant dense<1.0> : tensor<f32>
+  // CHECK-NOT: graph.exp
+  // CHECK: %[[S:.*]] = graph.sigmoid %[[X]]
+  // CHECK: %[[T:.*]] = graph.sigmoid %[[X]]
+  // CHECK: %[[Y:.*]] = graph.mul %[[X]], %[[T]]
+  // CHECK: return %[[S]], %[[Y]]
+  %0 = graph.neg %x : (tensor<4xf32>) -> tensor<4xf32>
+  %1 = graph.exp %0 : (tensor<4xf32>) -> tensor<4xf32>
+  %2 = graph.add %1, %one : (tensor<4xf32>, tensor<f32>) -> tensor<4xf32>
+  %3 = graph.div %one, %2 : (tensor<f32>, tensor<4xf32>) -> tensor<4xf32>
+  %4 = graph.neg %x : (tensor<4xf32>) -> tensor<4xf32>
+  %5 = graph.exp %4 : (tensor<4xf32>) -> tensor<4xf32>
+  %6 = graph.add %5, %one : (tensor<4xf32>, tensor<f32>) -> tensor<4xf32>
+  %7 = graph.div %x, %6 : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  return %3, %7 : tensor<4xf32>, tensor<4xf32>
+}
+
+// Nearly sigmoids: e^x where e^-x belongs, 2 in place of 1, another value on top.
+// CHECK-LABEL: @no_sigmoids
+// CHECK-NOT: graph.sigmoid
+func.func @no_sigmoids(%x: tensor<4xf32>, %z: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>) {
+  %one = graph.constant dense<1.0> : tensor<f32>
+  %two = graph.constant dense<2.0> : tensor<f32>
+  %0 = graph.mul %x, %two : (tensor<4xf32>, tensor<f32>) -> tensor<4xf32>
+  %1 = graph.exp %0 : (tensor<4xf32>) -> tensor<4xf32>
+  %2 = graph.add %1, %two : (tensor<4xf32>, tensor<f32>) -> tensor<4xf32>
+  %3 = graph.div %one, %2 : (tensor<f32>, tensor<4xf32>) -> tensor<4xf32>
+  %4 = graph.exp %x : (tensor<4xf32>) -> tensor<4xf32>
+  %5 = graph.add %4, %one : (tensor<4xf32>, tensor<f32>) -> tensor<4xf32>
+  %6 = graph.div %z, %5 : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  return %3, %6 : tensor<4xf32>, tensor<4xf32>
+}
