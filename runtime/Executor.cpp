@@ -47,7 +47,11 @@ Status Executor::runStep(const std::vector<const std::byte *> &inputs) {
   }
   if (adversary_)
     return adversary_->runStep() ? support::ok() : support::error(failure_);
-  switch (workers_->run()) {
+  Profile::Clocks start = Profile::Clocks::now();
+  Workers::Outcome outcome = workers_->run();
+  if (profile_)
+    profile_->endStep(Profile::Clocks::now().wall - start.wall);
+  switch (outcome) {
   case Workers::Outcome::AllDone:
     return support::ok();
   case Workers::Outcome::AllBlocked:
@@ -100,6 +104,18 @@ Workers::Poll Executor::advance(uint32_t id, unsigned worker) {
 }
 
 bool Executor::step(const Site &site) {
+  if (!profile_)
+    return run(site);
+  Profile::Clocks start = Profile::Clocks::now();
+  if (!run(site))
+    return false;
+  Profile::Work work;
+  std::string name = profileName(site, work);
+  profile_->add(name, work, start);
+  return true;
+}
+
+bool Executor::run(const Site &site) {
   const auto &[rank, stream, entry, op, worker] = site;
   const StageProgram &program = *rank.program;
   const Buffer *buffers = program.buffers.data() + op.firstBuffer;

@@ -11,6 +11,7 @@
 #include "runtime/Arena.h"
 #include "runtime/Kernels.h"
 #include "runtime/Library.h"
+#include "runtime/Profile.h"
 #include "runtime/StageProgram.h"
 #include "runtime/Team.h"
 #include "runtime/Transport.h"
@@ -28,6 +29,7 @@ struct ExecutorOptions {
   unsigned workers = 0;        // threads that drive ranks; 0: min(cores, ranks)
   unsigned threadsPerRank = 0; // 0: as the plan says, else cores / ranks
   bool useLibrary = true;      // false: the program's own matrix products
+  bool profile = false;        // measure every instruction
   bool isolate = false;        // a test's: while a kernel runs, all other arenas are closed
   // Set: steps run as Adversary.h says, in an order drawn from this seed.
   std::optional<uint64_t> interleaving;
@@ -70,6 +72,8 @@ public:
   unsigned threadsPerRank() const { return threads_; }
   // What an interleaving found, once a step failed for it; else null.
   const Hazard *hazard() const;
+  // Prints what was measured, if it was.
+  void printProfile(std::ostream &out) const;
   // Who multiplies matrices, for the start-up lines.
   std::string libraryNote() const { return libraryNote_; }
 
@@ -123,6 +127,8 @@ private:
   // The op where `stream` stands, moving it over empty entries; null at the end.
   const Op *current(const Rank &rank, Stream &stream, uint8_t index) const;
   bool step(const Site &site); // false: must wait
+  bool run(const Site &site);
+  std::string profileName(const Site &site, Profile::Work &work) const;
   bool collective(const Site &site);
   bool message(const Site &site);
   // Enters the collective or message where a stream stands. False: it must wait,
@@ -154,6 +160,7 @@ private:
   unsigned threads_ = 1;
   std::vector<std::unique_ptr<Team>> teams_; // by worker
   bool isolate_ = false;
+  std::unique_ptr<Profile> profile_;
   const std::vector<const std::byte *> *inputs_ = nullptr;
   Wake wake_;
   std::mutex failureMutex_;

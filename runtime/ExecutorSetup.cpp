@@ -34,6 +34,26 @@ Executor::Executor(const planfile::ProgramT &program, const Kernels &kernels)
 
 Executor::~Executor() = default;
 
+void Executor::printProfile(std::ostream &out) const {
+  if (profile_)
+    profile_->print(out);
+}
+
+std::string Executor::profileName(const Site &site, Profile::Work &work) const {
+  const StageProgram &program = *site.rank.program;
+  for (uint32_t i = 0; i < site.op.buffers; ++i)
+    work.bytes += double(program.buffers[site.op.firstBuffer + i].size);
+  if (site.op.kind == Body::Launch)
+    return program_.kernels[site.op.index]->name;
+  if (site.op.kind != Body::Matmul)
+    return planfile::EnumNameBody(site.op.kind);
+  const planfile::MatmulT &m = *program.matmuls[site.op.index];
+  work.flops = 2.0 * double(m.batch) * double(m.m) * double(m.n) * double(m.k);
+  bool byLibrary = !matmulParts_[program.stage][site.op.index].empty();
+  return support::text("matmul ", m.batch, " x ", m.m, " x ", m.n, " x ", m.k,
+                       m.accumulate ? " accumulate" : "", byLibrary ? "" : " (own kernel)");
+}
+
 const Hazard *Executor::hazard() const {
   return adversary_ && adversary_->hazard() ? &*adversary_->hazard() : nullptr;
 }
@@ -50,6 +70,8 @@ Status Executor::prepare(const ExecutorOptions &options) {
 
   unsigned cores = availableCores();
   isolate_ = options.isolate;
+  if (options.profile)
+    profile_ = std::make_unique<Profile>();
   unsigned workers = options.workers ? options.workers : std::min(cores, ranks());
   if (isolate_ || options.interleaving)
     workers = 1; // another worker's rank would lose its arena; turns are one by one

@@ -100,6 +100,7 @@ Status runtime::infer(const ProgramT &program, const Kernels &kernels, const Opt
   if (!options.countCollectives.empty())
     if (Status s = writeCounts(options.countCollectives, **executor, 1 + times.size()); !s)
       return s;
+  (*executor)->printProfile(out);
   if (options.output.empty())
     return ok();
   if (Status s = writeOutputs(**executor, options.output, outputs); !s)

@@ -160,6 +160,7 @@ const std::vector<Flag> &flags() {
       {kAll, "version", "", "print the version", toggle(&Options::version, true)},
       {kAll, "count-collectives", "FILE", "", path(&Options::countCollectives)},
       {kAll, "isolate-arenas", "", "", toggle(&Options::isolateArenas, true)},
+      {kAll, "profile", "", "", toggle(&Options::profile, true)},
       {kAll, "interleaving", "SEED", "", setInterleaving},
       {kAll, "unchecked", "", "", toggle(&Options::checkPlan, false)},
   };

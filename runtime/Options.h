@@ -34,6 +34,7 @@ struct Options {
   // For tests.
   std::string countCollectives;
   bool isolateArenas = false;
+  bool profile = false;
   std::optional<uint64_t> interleaving;
   bool checkPlan = true;
 };

@@ -18,6 +18,7 @@ runtime::makeExecutor(const ProgramT &program, const Kernels &kernels, const Opt
   how.threadsPerRank = options.threads;
   how.useLibrary = options.library;
   how.isolate = options.isolateArenas;
+  how.profile = options.profile;
   how.interleaving = options.interleaving;
   return Executor::create(program, kernels, how);
 }

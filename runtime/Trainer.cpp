@@ -260,6 +260,7 @@ Status Run::finish() {
   if (!options.countCollectives.empty())
     if (Status s = writeCounts(options.countCollectives, *executor, losses.size()); !s)
       return s;
+  executor->printProfile(out);
   out.flush();
   return ok();
 }
