@@ -38,18 +38,21 @@ constexpr const char *kOps[] = {
     "com.microsoft::SkipLayerNormalization", "com.microsoft::SkipSimplifiedLayerNormalization",
     "com.microsoft::SparseAttention", "com.microsoft::TransposeMatMul"};
 constexpr const char *kAttributes[] = {
-    "K", "N", "allowzero", "alpha", "approximate", "axes", "axis", "batch_dims", "beta", "bits",
-    "block_size", "direction", "do_rotary", "end", "epsilon", "equation", "exclusive", "fmod",
-    "gamma", "ignore_index", "interleaved", "is_causal", "keep_aspect", "keepdims",
-    "kv_num_heads", "largest", "left_window_size", "local_window_size", "max", "min", "mode",
-    "noop_with_empty_axes", "num_heads", "num_outputs", "output_dtype", "pads", "perm",
-    "q_num_heads", "qk_matmul_output_mode", "reduction", "reverse", "right_window_size",
-    "rotary_embedding_dim", "rotary_interleaved", "saturate", "scale", "select_last_index",
-    "softcap", "sorted", "split", "start", "stash_type", "to", "transA", "transB",
-    "unidirectional", "upper", "value", "value_float", "value_floats", "value_int",
-    "value_ints"};
+    "K", "N", "allowzero", "alpha", "approximate", "axes", "axis", "batch_axis", "batch_dims", "beta",
+    "bias", "bits", "block_size", "blocksize", "causal", "detect_negative", "detect_positive",
+    "direction", "do_rotary", "end", "epsilon", "equation", "exclusive", "fmod", "gamma",
+    "ignore_index", "interleaved", "is_causal", "k", "keepdims", "kv_num_heads", "lambd",
+    "largest", "left_window_size", "local_window_size", "mask_filter_value", "max", "min", "mode",
+    "noop_with_empty_axes", "num_groups", "num_heads", "num_outputs", "output_dtype", "p", "pads",
+    "perm", "q_num_heads", "qk_matmul_output_mode", "qkv_hidden_sizes", "reduction", "reverse",
+    "right_window_size", "rotary_embedding_dim", "rotary_interleaved", "round_mode", "saturate",
+    "scale", "select_last_index", "smooth_softmax", "softcap", "split", "start", "time_axis",
+    "to", "training_mode", "transA", "transB", "unidirectional", "upper", "value", "value_float",
+    "value_floats", "value_int", "value_ints"};
 constexpr const char *kTexts[] = {
-    "none", "tanh", "constant", "reflect", "edge", "add", "mul", "max", "linear"};
+    "none", "tanh", "constant", "reflect", "edge", "wrap", "add", "mul", "max", "min", "linear",
+    "circular", "mean", "sum", "LEFT", "RIGHT", "DCR", "CRD", "nearest", "up", "ij,jk->ik",
+    "...i,ij->...j", "bsd,de", "bii->bi", "->"};
 
 constexpr int kMostNodes = 12;
 
@@ -150,14 +153,14 @@ private:
     }
     node.set_op_type(op);
     unsigned shape = next();
-    for (unsigned i = shape % 5; i > 0; --i) {
+    for (unsigned i = shape % 8; i > 0; --i) {
       // Half of all operands are the latest value.
       uint8_t which = next();
       node.add_input(which == 255 ? "" : which & 1 ? names_.back() : names_[which / 2 % names_.size()]);
     }
-    for (unsigned i = shape / 5 % 4; i > 0; --i)
+    for (unsigned i = shape / 8 % 4; i > 0; --i)
       addAttribute(*node.add_attribute());
-    for (unsigned i = 0; i <= shape / 20 % 3; ++i)
+    for (unsigned i = 0; i <= shape / 32 % 3; ++i)
       node.add_output("v" + std::to_string(index) + "_" + std::to_string(i));
     for (const std::string &name : node.output())
       names_.push_back(name);
