@@ -1,25 +1,15 @@
 // Values against independent formulas: loops written out here, or the same
 // function composed of simpler ops.
-#include "Cases.h"
+#include "Formulas.h"
 
 #include "mlir/Parser/Parser.h"
 
 #include <cmath>
-#include <complex>
 #include <limits>
 
 using namespace mlir;
 
 namespace llmc::graph::test {
-
-namespace {
-struct Formula {
-  const char *name;
-  std::vector<Argument> arguments;
-  const char *mlir;   // @f, and perhaps @g that must equal it
-  std::function<std::vector<double>(ArrayRef<Tensor>)> want; // of result 0; or null
-};
-} // namespace
 
 static void check(Random &random, MLIRContext *context, const Formula &formula, Report &report) {
   OwningOpRef<ModuleOp> module = parseSourceString<ModuleOp>(formula.mlir, context);
@@ -227,125 +217,6 @@ static std::vector<Formula> indexFormulas() {
          double low = -std::numeric_limits<double>::infinity();
          return std::vector{in[0].data[0], in[0].data[1], low, low, low, low};
        }}};
-}
-
-static std::vector<Formula> decoderFormulas() {
-  Argument x{Argument::Any, {2, 3}}, heads{Argument::Any, {1, 2, 1, 5}}, angle{Argument::Any, {1, 2, 2}};
-  auto rotated = [](ArrayRef<Tensor> in, size_t step, size_t partner) {
-    std::vector<double> y = in[0].data;
-    for (size_t row = 0; row < 2; ++row)
-      for (size_t i = 0; i < 2; ++i) {
-        std::complex<double> turned =
-            std::complex(in[0].data[row * 5 + i * step], in[0].data[row * 5 + i * step + partner]) *
-            std::complex(in[1].data[row * 2 + i], in[2].data[row * 2 + i]);
-        y[row * 5 + i * step] = turned.real();
-        y[row * 5 + i * step + partner] = turned.imag();
-      }
-    return y;
-  };
-  return {
-      {"rms_norm", {x, {Argument::Any, {3}}}, R"(
-        func.func @f(%x: tensor<2x3xf64>, %w: tensor<3xf64>) -> tensor<2x3xf64> {
-          %y, %r = graph.rms_norm %x, %w {eps = 1.0e-2} : (tensor<2x3xf64>, tensor<3xf64>) -> (tensor<2x3xf64>, tensor<2xf64>)
-          return %y : tensor<2x3xf64> })",
-       [](ArrayRef<Tensor> in) {
-         std::vector<double> y;
-         const auto &d = in[0].data;
-         for (size_t i = 0; i < 6; ++i) {
-           const double *r = &d[i / 3 * 3];
-           double mean = (r[0] * r[0] + r[1] * r[1] + r[2] * r[2]) / 3;
-           y.push_back(d[i] * in[1].data[i % 3] / std::sqrt(mean + 1e-2));
-         }
-         return y;
-       }},
-      {"rotary", {heads, angle, angle}, R"(
-        func.func @f(%x: tensor<1x2x1x5xf64>, %c: tensor<1x2x2xf64>, %s: tensor<1x2x2xf64>) -> tensor<1x2x1x5xf64> {
-          %y = graph.rotary %x, %c, %s : (tensor<1x2x1x5xf64>, tensor<1x2x2xf64>, tensor<1x2x2xf64>) -> tensor<1x2x1x5xf64>
-          return %y : tensor<1x2x1x5xf64> })",
-       [=](ArrayRef<Tensor> in) { return rotated(in, 1, 2); }},
-      {"interleaved rotary", {heads, angle, angle}, R"(
-        func.func @f(%x: tensor<1x2x1x5xf64>, %c: tensor<1x2x2xf64>, %s: tensor<1x2x2xf64>) -> tensor<1x2x1x5xf64> {
-          %y = graph.rotary %x, %c, %s {interleaved} : (tensor<1x2x1x5xf64>, tensor<1x2x2xf64>, tensor<1x2x2xf64>) -> tensor<1x2x1x5xf64>
-          return %y : tensor<1x2x1x5xf64> })",
-       [=](ArrayRef<Tensor> in) { return rotated(in, 2, 1); }},
-      {"cumsum", {x}, R"(func.func @f(%x: tensor<2x3xf64>) -> tensor<2x3xf64> {
-          %y = graph.cumsum %x {dim = 1} : (tensor<2x3xf64>) -> tensor<2x3xf64>
-          return %y : tensor<2x3xf64> })",
-       [](ArrayRef<Tensor> in) {
-         const auto &d = in[0].data;
-         return std::vector{d[0], d[0] + d[1], d[0] + d[1] + d[2],
-                            d[3], d[3] + d[4], d[3] + d[4] + d[5]};
-       }},
-      {"cumsum from the end without itself", {x}, R"(func.func @f(%x: tensor<2x3xf64>) -> tensor<2x3xf64> {
-          %y = graph.cumsum %x {dim = 0, exclusive, reverse} : (tensor<2x3xf64>) -> tensor<2x3xf64>
-          return %y : tensor<2x3xf64> })",
-       [](ArrayRef<Tensor> in) {
-         const auto &d = in[0].data;
-         return std::vector{d[3], d[4], d[5], 0., 0., 0.};
-       }},
-      {"round", {}, R"(func.func @f() -> tensor<6xf64> {
-          %x = graph.constant dense<[0.5, 1.5, 2.5, -0.5, -1.5, 0.75]> : tensor<6xf64>
-          %y = graph.round %x : (tensor<6xf64>) -> tensor<6xf64>
-          return %y : tensor<6xf64> })",
-       [](ArrayRef<Tensor>) { return std::vector{0., 2., 2., 0., -2., 1.}; }},
-      {"rem and power", {}, R"(func.func @f() -> tensor<4xf64> {
-          %a = graph.constant dense<[5.5, -5.5, 5.5, -5.5]> : tensor<4xf64>
-          %b = graph.constant dense<[2.0, 2.0, -2.0, -2.0]> : tensor<4xf64>
-          %r = graph.rem %a, %b : (tensor<4xf64>, tensor<4xf64>) -> tensor<4xf64>
-          %y = graph.power %r, %b : (tensor<4xf64>, tensor<4xf64>) -> tensor<4xf64>
-          return %y : tensor<4xf64> })",
-       [](ArrayRef<Tensor>) { return std::vector{2.25, 2.25, 1 / 2.25, 1 / 2.25}; }},
-      {"integers by zero and beyond the range", {}, R"(func.func @f() -> tensor<4xf64> {
-          %a = graph.constant dense<[7, -7, 9223372036854775807, -9223372036854775808]> : tensor<4xi64>
-          %b = graph.constant dense<[4, 0, 1, 1]> : tensor<4xi64>
-          %r = graph.rem %a, %b : (tensor<4xi64>, tensor<4xi64>) -> tensor<4xi64>
-          %q = graph.div %a, %b : (tensor<4xi64>, tensor<4xi64>) -> tensor<4xi64>
-          %t = graph.constant dense<2.0> : tensor<2xf64>
-          %n = graph.gather %t, %a : (tensor<2xf64>, tensor<4xi64>) -> tensor<4xf64>
-          %s = graph.add %r, %q : (tensor<4xi64>, tensor<4xi64>) -> tensor<4xi64>
-          %f = graph.cast %s : (tensor<4xi64>) -> tensor<4xf64>
-          %y = graph.add %f, %n : (tensor<4xf64>, tensor<4xf64>) -> tensor<4xf64>
-          return %y : tensor<4xf64> })",
-       [](ArrayRef<Tensor>) { return std::vector{4., 0., 0x1p63, -0x1p63}; }},
-      // Row 1 sees no key by its mask: o is 0 and lse -inf; no key at all, as well.
-      {"attention that sees nothing", {{Argument::Any, {1, 2, 1, 1}}, {Argument::Any, {1, 2, 1, 1}}}, R"(
-        func.func @f(%q: tensor<1x2x1x1xf64>, %k: tensor<1x2x1x1xf64>) -> tensor<6xf64> {
-          %m = graph.constant dense<[[[[true, false], [false, false]]]]> : tensor<1x1x2x2xi1>
-          %o, %l = graph.attention %q, %k, %k, %m {scale = 1.0, causal = false} : (tensor<1x2x1x1xf64>, tensor<1x2x1x1xf64>, tensor<1x2x1x1xf64>, tensor<1x1x2x2xi1>) -> (tensor<1x2x1x1xf64>, tensor<1x2x1xf64>)
-          %n = graph.constant dense<> : tensor<1x0x1x1xf64>
-          %p, %r = graph.attention %q, %n, %n {scale = 1.0, causal = true} : (tensor<1x2x1x1xf64>, tensor<1x0x1x1xf64>, tensor<1x0x1x1xf64>) -> (tensor<1x2x1x1xf64>, tensor<1x2x1xf64>)
-          %a = graph.reshape %o : (tensor<1x2x1x1xf64>) -> tensor<2xf64>
-          %b = graph.reshape %l : (tensor<1x2x1xf64>) -> tensor<2xf64>
-          %c = graph.reshape %p : (tensor<1x2x1x1xf64>) -> tensor<2xf64>
-          %y = graph.concat %a, %b, %c {dim = 0} : (tensor<2xf64>, tensor<2xf64>, tensor<2xf64>) -> tensor<6xf64>
-          return %y : tensor<6xf64> })",
-       [](ArrayRef<Tensor> in) {
-         double low = -std::numeric_limits<double>::infinity();
-         return std::vector{in[1].data[0], 0., in[0].data[0] * in[1].data[0], low, 0., 0.};
-       }},
-      // Two rows after two past ones, a window of 2, a bias for each head, a softcap.
-      {"windowed attention",
-       {{Argument::Any, {2, 2, 2, 2}}, {Argument::Any, {2, 4, 1, 2}}, {Argument::Any, {2, 4, 1, 2}}, {Argument::Any, {1, 2, 1, 4}}},
-       R"(
-        func.func @f(%q: tensor<2x2x2x2xf64>, %k: tensor<2x4x1x2xf64>, %v: tensor<2x4x1x2xf64>, %b: tensor<1x2x1x4xf64>) -> tensor<2x2x2x2xf64> {
-          %o, %l = graph.attention %q, %k, %v, %b {scale = 0.5, causal = true, offset = 2, window = 2, softcap = 3.0} : (tensor<2x2x2x2xf64>, tensor<2x4x1x2xf64>, tensor<2x4x1x2xf64>, tensor<1x2x1x4xf64>) -> (tensor<2x2x2x2xf64>, tensor<2x2x2xf64>)
-          return %o : tensor<2x2x2x2xf64> }
-        func.func @g(%q: tensor<2x2x2x2xf64>, %k: tensor<2x4x1x2xf64>, %v: tensor<2x4x1x2xf64>, %b: tensor<1x2x1x4xf64>) -> tensor<2x2x2x2xf64> {
-          %k3 = graph.reshape %k : (tensor<2x4x1x2xf64>) -> tensor<2x4x2xf64>
-          %v3 = graph.reshape %v : (tensor<2x4x1x2xf64>) -> tensor<2x4x2xf64>
-          %s = graph.matmul "bshd,btd->bhst" %q, %k3 : (tensor<2x2x2x2xf64>, tensor<2x4x2xf64>) -> tensor<2x2x2x4xf64>
-          %h = graph.constant dense<6.0> : tensor<f64>
-          %c = graph.constant dense<3.0> : tensor<f64>
-          %t = graph.div %s, %h : (tensor<2x2x2x4xf64>, tensor<f64>) -> tensor<2x2x2x4xf64>
-          %u = graph.tanh %t : (tensor<2x2x2x4xf64>) -> tensor<2x2x2x4xf64>
-          %w = graph.mul %u, %c : (tensor<2x2x2x4xf64>, tensor<f64>) -> tensor<2x2x2x4xf64>
-          %z = graph.add %w, %b : (tensor<2x2x2x4xf64>, tensor<1x2x1x4xf64>) -> tensor<2x2x2x4xf64>
-          %m = graph.constant dense<[[false, true, true, false], [false, false, true, true]]> : tensor<2x4xi1>
-          %low = graph.constant dense<0xFFF0000000000000> : tensor<f64>
-          %x = graph.select %m, %z, %low : (tensor<2x4xi1>, tensor<2x2x2x4xf64>, tensor<f64>) -> tensor<2x2x2x4xf64>
-          %p = graph.softmax %x : (tensor<2x2x2x4xf64>) -> tensor<2x2x2x4xf64>
-          %o = graph.matmul "bhst,btd->bshd" %p, %v3 : (tensor<2x2x2x4xf64>, tensor<2x4x2xf64>) -> tensor<2x2x2x2xf64>
-          return %o : tensor<2x2x2x2xf64> })", nullptr}};
 }
 
 static std::vector<Formula> matmulFormulas() {
