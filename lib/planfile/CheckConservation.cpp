@@ -307,14 +307,55 @@ private:
     });
   }
 
-  // What nobody computes is no result.
+  // What nobody computes is no result, and what somebody else writes over is none.
   void checkResults(uint32_t s) {
     const StageT &stage = *program.stages[s];
     Ranges written = touched(stage, ProcedureKind::Forward, /*write=*/true);
-    for (const auto &result : stage.results)
+    for (const auto &result : stage.results) {
       if (!covers(written, *result))
         report(s, "result '" + result->name + "' is written by no forward",
                "compute it, or drop it");
+      checkWrittenOnce(s, *result);
+    }
+  }
+
+  // Each byte of a result gets one value; whoever writes it again has read it (a
+  // reduction in place, a product that is added), or is another part of one
+  // operation (the calls of one product share rows).
+  void checkWrittenOnce(uint32_t s, const OutputBindingT &result) {
+    struct Written {
+      uint64_t begin, end;
+      const InstructionT *by;
+    };
+    std::vector<Written> values;
+    uint64_t first = result.buffer->offset, last = first + result.buffer->size;
+    const StageT &stage = *program.stages[s];
+    for (const auto &entry : stage.table)
+      for (const auto &inst : stage.procedures[entry->procedure]->instructions) {
+        std::vector<ByteAccess> reads, writes;
+        forEachAccess(*inst, entry->slot, [&](const ByteAccess &a) {
+          if (a.read && a.begin < last && first < a.end)
+            reads.push_back(a);
+          if (a.write && a.begin < last && first < a.end)
+            writes.push_back(a);
+        });
+        for (const ByteAccess &a : writes) {
+          bool again = std::any_of(reads.begin(), reads.end(), [&](const ByteAccess &read) {
+            return read.begin <= a.begin && a.end <= read.end;
+          });
+          for (const Written &value : values)
+            if (!again && value.begin < a.end && a.begin < value.end &&
+                value.by->origin != inst->origin)
+              report(s,
+                     "result '" + result.name + "', written by " +
+                         describeBody(program, *value.by) + ", is overwritten by " +
+                         describeBody(program, *inst),
+                     "give the result bytes of its own until the end of the run", -1,
+                     stage.procedures[entry->procedure]->name);
+          if (!again)
+            values.push_back({a.begin, a.end, inst.get()});
+        }
+      }
   }
 
   // Only the update changes parameters and their moments.

@@ -441,6 +441,60 @@ ProgramT makePlan(const PlanShape &shape) {
   return program;
 }
 
+// Drops all but the forward and what it reads.
+static void keepForward(StageT &stage, bool last) {
+  std::erase_if(stage.procedures,
+                [](const auto &p) { return p->kind != ProcedureKind::Forward; });
+  ProcedureT &forward = *stage.procedures.front();
+  if (last) // labels and their loss
+    forward.instructions.resize(forward.instructions.size() - 2);
+  std::erase_if(stage.table, [](const auto &) { return true; });
+  stage.table.push_back(std::make_unique<EntryT>());
+  std::erase_if(stage.states, [](const auto &s) { return s->role != StateRole::Parameter; });
+  stage.host_scalars.clear();
+  stage.outputs.clear();
+  stage.slots = 1;
+}
+
+ProgramT makeInferencePlan(unsigned stages, unsigned dp) {
+  PlanShape shape;
+  shape.stages = stages;
+  shape.microBatches = 1;
+  shape.dp = dp;
+  ProgramT program = makePlan(shape);
+  program.mode = Mode::Infer;
+  program.optimizer = OptimizerKind::None;
+  program.inputs.resize(1);
+  InputBindingT &input = *program.inputs.front();
+  input.global_shape = input.local_shape;
+  input.global_shape.front() *= dp;
+  program.global_batch = program.micro_batch * dp;
+  for (unsigned s = 0; s < stages; ++s) {
+    StageT &stage = *program.stages[s];
+    BufferRefT y = bufferOf(program, s, "y");
+    keepForward(stage, s + 1 == stages);
+    auto result = std::make_unique<OutputBindingT>();
+    result->name = "y" + std::to_string(s);
+    result->local_shape = {static_cast<int64_t>(kTensor / 4)};
+    result->global_shape = {static_cast<int64_t>(kTensor / 4 * dp)};
+    result->dims.push_back(std::make_unique<DimShardingT>());
+    result->dims.front()->axes = {0};
+    result->buffer = copyOf(y);
+    result->buffer->slot_stride = 0;
+    stage.results.push_back(std::move(result));
+    if (s == 0)
+      continue;
+    auto free = std::make_unique<InstructionT>(); // what has been read may arrive again
+    RecordT body;
+    body.event = XFree;
+    free->body.Set(body);
+    stage.procedures.front()->instructions.push_back(std::move(free));
+  }
+  for (unsigned s = 0; s < stages; ++s)
+    program.stages[s]->live_bytes = peakLiveBytes(program, s);
+  return program;
+}
+
 ProcedureT &procedureOf(ProgramT &program, unsigned stage, ProcedureKind kind) {
   for (auto &procedure : program.stages[stage]->procedures)
     if (procedure->kind == kind)

@@ -31,6 +31,9 @@ enum Event : uint32_t {
 
 planfile::ProgramT makePlan(const PlanShape &shape);
 
+// One run of the forward of the same stages: `y` of each is a result, "y0", "y1", ...
+planfile::ProgramT makeInferencePlan(unsigned stages, unsigned dp = 2);
+
 // Index of the procedure of that kind; the stage has exactly one.
 planfile::ProcedureT &procedureOf(planfile::ProgramT &program, unsigned stage,
                                   planfile::ProcedureKind kind);
