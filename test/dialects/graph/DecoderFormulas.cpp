@@ -62,6 +62,33 @@ std::vector<Formula> decoderFormulas() {
          const auto &d = in[0].data;
          return std::vector{d[3], d[4], d[5], 0., 0., 0.};
        }},
+      // Two rows after two past ones, a window of 2, a bias for each head, a softcap.
+      {"windowed attention",
+       {{Argument::Any, {2, 2, 2, 2}}, {Argument::Any, {2, 4, 1, 2}}, {Argument::Any, {2, 4, 1, 2}}, {Argument::Any, {1, 2, 1, 4}}},
+       R"(
+        func.func @f(%q: tensor<2x2x2x2xf64>, %k: tensor<2x4x1x2xf64>, %v: tensor<2x4x1x2xf64>, %b: tensor<1x2x1x4xf64>) -> tensor<2x2x2x2xf64> {
+          %o, %l = graph.attention %q, %k, %v, %b {scale = 0.5, causal = true, offset = 2, window = 2, softcap = 3.0} : (tensor<2x2x2x2xf64>, tensor<2x4x1x2xf64>, tensor<2x4x1x2xf64>, tensor<1x2x1x4xf64>) -> (tensor<2x2x2x2xf64>, tensor<2x2x2xf64>)
+          return %o : tensor<2x2x2x2xf64> }
+        func.func @g(%q: tensor<2x2x2x2xf64>, %k: tensor<2x4x1x2xf64>, %v: tensor<2x4x1x2xf64>, %b: tensor<1x2x1x4xf64>) -> tensor<2x2x2x2xf64> {
+          %k3 = graph.reshape %k : (tensor<2x4x1x2xf64>) -> tensor<2x4x2xf64>
+          %v3 = graph.reshape %v : (tensor<2x4x1x2xf64>) -> tensor<2x4x2xf64>
+          %s = graph.matmul "bshd,btd->bhst" %q, %k3 : (tensor<2x2x2x2xf64>, tensor<2x4x2xf64>) -> tensor<2x2x2x4xf64>
+          %h = graph.constant dense<6.0> : tensor<f64>
+          %c = graph.constant dense<3.0> : tensor<f64>
+          %t = graph.div %s, %h : (tensor<2x2x2x4xf64>, tensor<f64>) -> tensor<2x2x2x4xf64>
+          %u = graph.tanh %t : (tensor<2x2x2x4xf64>) -> tensor<2x2x2x4xf64>
+          %w = graph.mul %u, %c : (tensor<2x2x2x4xf64>, tensor<f64>) -> tensor<2x2x2x4xf64>
+          %z = graph.add %w, %b : (tensor<2x2x2x4xf64>, tensor<1x2x1x4xf64>) -> tensor<2x2x2x4xf64>
+          %m = graph.constant dense<[[false, true, true, false], [false, false, true, true]]> : tensor<2x4xi1>
+          %low = graph.constant dense<0xFFF0000000000000> : tensor<f64>
+          %x = graph.select %m, %z, %low : (tensor<2x4xi1>, tensor<2x2x2x4xf64>, tensor<f64>) -> tensor<2x2x2x4xf64>
+          %p = graph.softmax %x : (tensor<2x2x2x4xf64>) -> tensor<2x2x2x4xf64>
+          %o = graph.matmul "bhst,btd->bshd" %p, %v3 : (tensor<2x2x2x4xf64>, tensor<2x4x2xf64>) -> tensor<2x2x2x2xf64>
+          return %o : tensor<2x2x2x2xf64> })", nullptr}};
+}
+
+std::vector<Formula> edgeFormulas() {
+  return {
       {"round", {}, R"(func.func @f() -> tensor<6xf64> {
           %x = graph.constant dense<[0.5, 1.5, 2.5, -0.5, -1.5, 0.75]> : tensor<6xf64>
           %y = graph.round %x : (tensor<6xf64>) -> tensor<6xf64>
@@ -138,30 +165,7 @@ std::vector<Formula> decoderFormulas() {
          std::vector<double> want = in[1].data;
          want.resize(20, 0.);
          return want;
-       }},
-      // Two rows after two past ones, a window of 2, a bias for each head, a softcap.
-      {"windowed attention",
-       {{Argument::Any, {2, 2, 2, 2}}, {Argument::Any, {2, 4, 1, 2}}, {Argument::Any, {2, 4, 1, 2}}, {Argument::Any, {1, 2, 1, 4}}},
-       R"(
-        func.func @f(%q: tensor<2x2x2x2xf64>, %k: tensor<2x4x1x2xf64>, %v: tensor<2x4x1x2xf64>, %b: tensor<1x2x1x4xf64>) -> tensor<2x2x2x2xf64> {
-          %o, %l = graph.attention %q, %k, %v, %b {scale = 0.5, causal = true, offset = 2, window = 2, softcap = 3.0} : (tensor<2x2x2x2xf64>, tensor<2x4x1x2xf64>, tensor<2x4x1x2xf64>, tensor<1x2x1x4xf64>) -> (tensor<2x2x2x2xf64>, tensor<2x2x2xf64>)
-          return %o : tensor<2x2x2x2xf64> }
-        func.func @g(%q: tensor<2x2x2x2xf64>, %k: tensor<2x4x1x2xf64>, %v: tensor<2x4x1x2xf64>, %b: tensor<1x2x1x4xf64>) -> tensor<2x2x2x2xf64> {
-          %k3 = graph.reshape %k : (tensor<2x4x1x2xf64>) -> tensor<2x4x2xf64>
-          %v3 = graph.reshape %v : (tensor<2x4x1x2xf64>) -> tensor<2x4x2xf64>
-          %s = graph.matmul "bshd,btd->bhst" %q, %k3 : (tensor<2x2x2x2xf64>, tensor<2x4x2xf64>) -> tensor<2x2x2x4xf64>
-          %h = graph.constant dense<6.0> : tensor<f64>
-          %c = graph.constant dense<3.0> : tensor<f64>
-          %t = graph.div %s, %h : (tensor<2x2x2x4xf64>, tensor<f64>) -> tensor<2x2x2x4xf64>
-          %u = graph.tanh %t : (tensor<2x2x2x4xf64>) -> tensor<2x2x2x4xf64>
-          %w = graph.mul %u, %c : (tensor<2x2x2x4xf64>, tensor<f64>) -> tensor<2x2x2x4xf64>
-          %z = graph.add %w, %b : (tensor<2x2x2x4xf64>, tensor<1x2x1x4xf64>) -> tensor<2x2x2x4xf64>
-          %m = graph.constant dense<[[false, true, true, false], [false, false, true, true]]> : tensor<2x4xi1>
-          %low = graph.constant dense<0xFFF0000000000000> : tensor<f64>
-          %x = graph.select %m, %z, %low : (tensor<2x4xi1>, tensor<2x2x2x4xf64>, tensor<f64>) -> tensor<2x2x2x4xf64>
-          %p = graph.softmax %x : (tensor<2x2x2x4xf64>) -> tensor<2x2x2x4xf64>
-          %o = graph.matmul "bhst,btd->bshd" %p, %v3 : (tensor<2x2x2x4xf64>, tensor<2x4x2xf64>) -> tensor<2x2x2x2xf64>
-          return %o : tensor<2x2x2x2xf64> })", nullptr}};
+       }}};
 }
 
 } // namespace llmc::graph::test

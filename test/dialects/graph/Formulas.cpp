@@ -322,7 +322,7 @@ static void testFlops(MLIRContext *context, Report &report) {
 
 void testFormulas(Random &random, MLIRContext *context, Report &report) {
   for (auto list : {elementwiseFormulas, rowFormulas, movementFormulas, indexFormulas, matmulFormulas,
-                    decoderFormulas})
+                    decoderFormulas, edgeFormulas})
     for (const Formula &formula : list())
       check(random, context, formula, report);
   testInterpreter(context, report);

@@ -13,8 +13,10 @@ struct Formula {
   std::function<std::vector<double>(llvm::ArrayRef<Tensor>)> want; // of result 0; or null
 };
 
-// Norms, positions and masks of decoders, numbers at their edges, tensors without elements.
+// Norms, positions and masks of decoders.
 std::vector<Formula> decoderFormulas();
+// Halves, zero divisors, numbers beyond their range, rows and tensors without elements.
+std::vector<Formula> edgeFormulas();
 
 } // namespace llmc::graph::test
 
