@@ -65,7 +65,7 @@ private:
     if (info.kind == FactorKind::Replicated || (looksUp && user->hasAttr(kWhole)))
       return Verdict::Whole;
     bool divides = info.size % parts == 0;
-    if (!divides && dims.size() > 1)
+    if (!divides && (dims.size() > 1 || (blockedSize && info.kind == FactorKind::Parallel)))
       blockedSize = std::max(blockedSize, info.size);
     if (!divides && meetsFixed(user, rule, factor))
       return Verdict::Whole;
