@@ -89,7 +89,7 @@ def draw_decoder(d, name):
         fields.update(qk_layernorm=d.chance(0.5), rope_parameters=dict(
             draw_rope(d, int(head_dim * part), theta, PLAIN), partial_rotary_factor=part))
     elif name == "phi3":
-        part = d.one(0.5, 1.0)
+        part = d.one(0.5, 1.0) if head_dim % 4 == 0 else 1.0
         rope = dict(draw_rope(d, int(head_dim * part), theta, ("default", "longrope")),
                     partial_rotary_factor=part)
         fields.update(sliding_window=d.one(None, window), rope_parameters=rope,
