@@ -114,6 +114,20 @@ LogicalResult ProcedureOp::verify() {
   return success();
 }
 
+LogicalResult GroupOp::verify() {
+  Block &body = getBody().front();
+  if (!llvm::equal(body.getArgumentTypes(), getInputs().getTypes()))
+    return emitOpError("C1: body arguments have other types than the inputs");
+  if (body.empty() || !isa<YieldOp>(body.back()))
+    return emitOpError("C1: body must end with plan.yield");
+  if (!llvm::equal(body.getTerminator()->getOperandTypes(), getResultTypes()))
+    return emitOpError("C1: body yields other types than the results");
+  for (Operation &op : body.without_terminator())
+    if (!isa<graph::GraphOpInterface>(op))
+      return op.emitOpError("C2: is no graph op that computes");
+  return success();
+}
+
 LogicalResult LaunchOp::verify() {
   Block &body = getBody().front();
   size_t scalars = getScalars() ? getScalars()->size() : 0;

@@ -127,6 +127,22 @@ def Plan_LaunchOp : Plan_Instruction<"launch",
   }];
   let hasVerifier = 1;
 }
+def Plan_GroupOp : Plan_Op<"group", [Pure, SingleBlock, IsolatedFromAbove]> {
+  let summary = "graph ops that one launch will compute together";
+  let description = [{
+    Stands among graph ops between FuseKernels and BuildProcedures. The body's arguments
+    are the inputs; it yields the results. An input that is tensor<i64> and comes from
+    parallel.axis_offset becomes a scalar of the launch.
+    Rules: C1 argument and yield types match inputs and results; C2 the body holds
+    graph ops that compute.
+    Example: test/passes/5-schedule/fuse-kernels.mlir
+  }];
+  let arguments = (ins Variadic<AnyRankedTensor>:$inputs);
+  let results = (outs Variadic<AnyRankedTensor>:$results);
+  let regions = (region SizedRegion<1>:$body);
+  let assemblyFormat = "`(` ($inputs^ `:` type($inputs))? `)` `->` type($results) attr-dict-with-keyword $body";
+  let hasVerifier = 1;
+}
 def Plan_MatmulOp : Plan_Instruction<"matmul",
     (ins StrAttr:$equation, Plan_Buffer:$lhs, Plan_Buffer:$rhs, Plan_Buffer:$out,
          UnitAttr:$accumulate,

@@ -6,8 +6,10 @@
 namespace llmc {
 
 void buildSchedulePipeline(mlir::OpPassManager &pm, const ScheduleOptions &options) {
-  // Stages are separate functions on local types, layers still folded. Buffers
-  // of single layers are needed next, so layers are written out first.
+  // Stages are separate functions on local types, layers still folded. What one
+  // kernel can do is found once for all layers.
+  pm.addPass(createFuseKernels());
+  // Buffers of single layers are needed next, so layers are written out.
   pm.addPass(createUnrollLayers());
   // The last ops that are neither kernels nor messages; what they become must be
   // there when places are given out.

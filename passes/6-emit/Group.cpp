@@ -13,8 +13,11 @@ static Type elementTypeOf(Value tensor) {
   return cast<RankedTensorType>(tensor.getType()).getElementType();
 }
 
-Group::Group(Kernel &kernel, unsigned reads, ArrayRef<int64_t> shape, ArrayRef<bool> reduced)
-    : kernel(kernel), reads(reads), shape(shape), reduced(reduced) {}
+Group::Group(Kernel &kernel, unsigned reads, ArrayRef<int64_t> shape, ArrayRef<bool> reduced,
+             ArrayRef<bool> columns)
+    : kernel(kernel), reads(reads), shape(shape), reduced(reduced), columns(columns) {
+  this->columns.resize(shape.size(), false);
+}
 
 //===-- Maps ----------------------------------------------------------------===//
 
@@ -29,6 +32,14 @@ IndexMap Group::keptMap() const {
   IndexMap map;
   for (size_t d = 0; d < shape.size(); ++d)
     if (!reduced[d])
+      map.push_back({static_cast<int>(d), 1, 0});
+  return map;
+}
+
+IndexMap Group::columnMap() const {
+  IndexMap map;
+  for (size_t d = 0; d < shape.size(); ++d)
+    if (!columns[d])
       map.push_back({static_cast<int>(d), 1, 0});
   return map;
 }
@@ -169,7 +180,16 @@ LogicalResult Group::require(Value tensor, const IndexMap &map) {
     for (unsigned i = 0; i < op->getNumOperands(); ++i)
       if (failed(require(op->getOperand(i), heroMap(op, i))))
         return failure();
-    return success(map == fullMap() || map == keptMap());
+    // Along a dim of one element all indices are the same.
+    auto isSame = [&](const IndexMap &other) {
+      if (map.size() != other.size())
+        return false;
+      for (auto [d, size] : llvm::enumerate(shapeOf(tensor)))
+        if (size != 1 && map[d] != other[d])
+          return false;
+      return true;
+    };
+    return success(isSame(fullMap()) || isSame(keptMap()));
   }
   if (auto dim = indexedDim(op)) {
     access.map = IndexMap{map[*dim]};
@@ -195,7 +215,7 @@ void Group::fuseLoops() {
   // Original dims of each loop, outermost first.
   SmallVector<SmallVector<unsigned>> members;
   auto walksAsOne = [&](unsigned outer, unsigned inner) {
-    return reduced[outer] == reduced[inner] && llvm::all_of(accesses, [&](const Access &access) {
+    return reduced[outer] == reduced[inner] && columns[outer] == columns[inner] && llvm::all_of(accesses, [&](const Access &access) {
              return access.strides[outer] == access.strides[inner] * shape[inner];
            });
   };
@@ -211,7 +231,7 @@ void Group::fuseLoops() {
     int64_t size = 1;
     for (unsigned d : dims)
       size *= shape[d];
-    loops.push_back({size, reduced[dims.back()], loops.empty()});
+    loops.push_back({size, reduced[dims.back()], columns[dims.back()], loops.empty()});
   }
   for (Access &access : accesses) {
     SmallVector<int64_t, 4> strides;
@@ -221,7 +241,7 @@ void Group::fuseLoops() {
   }
   // Single elements are a flat tensor of one row, so that they share its kernel.
   if (loops.empty() && llvm::none_of(reduced, [](bool r) { return r; })) {
-    loops.push_back({1, false, true});
+    loops.push_back({1, false, false, true});
     for (Access &access : accesses)
       access.strides.assign(1, access.buffer >= 0 ? 1 : 0);
     return;
@@ -235,7 +255,7 @@ void Group::fuseLoops() {
   if (llvm::is_contained(reduced, true) &&
       llvm::none_of(loops, [](const Loop &loop) { return loop.reduced; }))
     addLoop(/*isReduced=*/true, /*front=*/false);
-  if (llvm::all_of(loops, [](const Loop &loop) { return loop.reduced; }))
+  if (llvm::all_of(loops, [](const Loop &loop) { return loop.reduced || loop.column; }))
     addLoop(/*isReduced=*/false, /*front=*/true);
 }
 

@@ -25,6 +25,7 @@ using IndexMap = llvm::SmallVector<DimIndex, 4>;
 struct Loop {
   int64_t size;
   bool reduced;
+  bool column = false; // reduced by sums over columns, each row at a time
   // The outermost loop in memory: no stride depends on its size, so the size is
   // left to the launch and kernels of other sizes are the same.
   bool outermost = false;
@@ -54,18 +55,21 @@ struct Point {
 class Group {
 public:
   // `reads` block arguments stand for buffers, the others for scalars of the
-  // launch. The iteration space has `shape`; heroes reduce the dims `reduced`.
+  // launch. The iteration space has `shape`; heroes reduce the dims `reduced`, sums
+  // over columns the dims `columns`.
   Group(Kernel &kernel, unsigned reads, llvm::ArrayRef<int64_t> shape,
-        llvm::ArrayRef<bool> reduced);
+        llvm::ArrayRef<bool> reduced, llvm::ArrayRef<bool> columns = {});
 
   Kernel &kernel;
   // After fuseLoops(), in order of memory.
   llvm::SmallVector<Loop, 4> loops;
 
   // The maps of a tensor of the iteration space's shape, of one without the
-  // reduced dims, and of operand `i` of hero `op`.
+  // reduced dims, of one without those that column sums reduce, and of operand `i`
+  // of hero `op`.
   IndexMap fullMap() const;
   IndexMap keptMap() const;
+  IndexMap columnMap() const;
   IndexMap heroMap(mlir::Operation *op, unsigned i) const;
 
   // Step 1: declares what will be read and written.
@@ -103,7 +107,7 @@ private:
   };
   unsigned reads;
   llvm::SmallVector<int64_t, 4> shape;
-  llvm::SmallVector<bool, 4> reduced;
+  llvm::SmallVector<bool, 4> reduced, columns;
   llvm::SmallVector<Access, 8> accesses;
   llvm::SmallVector<IndexMap, 8> maps; // interned, for Point::done
   llvm::DenseMap<Value, Value> rowValues;
@@ -130,10 +134,12 @@ using ElementEntry = void (*)(Math &math, mlir::Operation *op, llvm::ArrayRef<Va
 ElementEntry lookupElement(mlir::Operation *op);
 
 // Entry of a hero: which operands follow the leading dims (a bit set; the others
-// broadcast as in NumPy), which dims of operand 0 it reduces, and its code.
+// broadcast as in NumPy), how often it walks a row before its results are known, which
+// dims of operand 0 it reduces, and its code.
 class Reducer;
 struct HeroEntry {
   unsigned leadingOperands;
+  unsigned walks;
   llvm::SmallVector<bool, 4> (*reducedDims)(mlir::Operation *op);
   void (*emit)(Reducer &reducer, mlir::Operation *op);
 };

@@ -185,15 +185,15 @@ static void emitRmsNormGradScale(Reducer &r, Operation *op) {
 
 const HeroEntry *lookupHero(Operation *op) {
   static const llvm::StringMap<HeroEntry> table = {
-      {"graph.reduce", {0, namedDims, emitReduce}},
-      {"graph.softmax", {0, lastDim, emitSoftmax}},
-      {"graph.softmax_grad", {0, lastDim, emitSoftmaxGrad}},
-      {"graph.layer_norm", {0, lastDim, emitLayerNorm}},
-      {"graph.layer_norm_grad", {0b11000, lastDim, emitLayerNormGrad}},
-      {"graph.layer_norm_grad_scale", {0b1100, leadingDims, emitLayerNormGradScale}},
-      {"graph.rms_norm", {0, lastDim, emitRmsNorm}},
-      {"graph.rms_norm_grad", {0b1000, lastDim, emitRmsNormGrad}},
-      {"graph.rms_norm_grad_scale", {0b100, leadingDims, emitRmsNormGradScale}},
+      {"graph.reduce", {0, 1, namedDims, emitReduce}},
+      {"graph.softmax", {0, 2, lastDim, emitSoftmax}},
+      {"graph.softmax_grad", {0, 1, lastDim, emitSoftmaxGrad}},
+      {"graph.layer_norm", {0, 2, lastDim, emitLayerNorm}},
+      {"graph.layer_norm_grad", {0b11000, 1, lastDim, emitLayerNormGrad}},
+      {"graph.layer_norm_grad_scale", {0b1100, 1, leadingDims, emitLayerNormGradScale}},
+      {"graph.rms_norm", {0, 1, lastDim, emitRmsNorm}},
+      {"graph.rms_norm_grad", {0b1000, 1, lastDim, emitRmsNormGrad}},
+      {"graph.rms_norm_grad_scale", {0b100, 1, leadingDims, emitRmsNormGradScale}},
   };
   auto it = table.find(op->getName().getStringRef());
   return it == table.end() ? nullptr : &it->second;

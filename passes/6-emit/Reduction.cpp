@@ -1,5 +1,4 @@
 #include "passes/6-emit/Reduction.h"
-#include "passes/6-emit/Families.h"
 
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include <limits>
@@ -8,9 +7,8 @@ using namespace mlir;
 
 namespace llmc::emit {
 
-// Elements of a vector of terms, and columns done at once: enough chains of
-// additions to hide their latency.
-static constexpr unsigned kTermLanes = 16, kColumnLanes = 32;
+// Elements of a vector of terms: enough chains of additions to hide their latency.
+static constexpr unsigned kTermLanes = 16;
 
 SmallVector<unsigned> Reducer::reducedLoops() const {
   SmallVector<unsigned> result;
@@ -36,7 +34,7 @@ int64_t Reducer::count(Operation *op) {
 
 //===-- Accumulators --------------------------------------------------------===//
 
-static Type wideType(Type element) {
+Type wideType(Type element) {
   return isa<FloatType>(element) ? Float64Type::get(element.getContext()) : element;
 }
 
@@ -149,7 +147,7 @@ SmallVector<Value> Reducer::walk(ArrayRef<unsigned> loops, Point &point, ValueRa
                 });
 }
 
-static Value identity(Kernel &k, bool isMax, Type element, unsigned width) {
+Value identity(Kernel &k, bool isMax, Type element, unsigned width) {
   Type type = typeOf(element, width);
   Attribute value;
   if (isa<FloatType>(element))
@@ -217,116 +215,6 @@ void Reducer::forEach(const std::function<void(Point &)> &body) {
     });
   };
   nest(loops, row);
-}
-
-//===-- The kernel ----------------------------------------------------------===//
-
-namespace {
-
-struct RowKernel {
-  Group &group;
-  LaunchBody body;
-  SmallVector<Operation *> heroes;
-  SmallVector<unsigned> keptLoops;
-  unsigned outerLoop = 0;
-  Value outerSize;
-
-  bool isFull(Value result) const {
-    return cast<RankedTensorType>(result.getType()).getShape() ==
-           cast<RankedTensorType>(heroes[0]->getOperand(0).getType()).getShape();
-  }
-
-  // All heroes in order, then whatever the launch writes.
-  void emitRow(Point &row) {
-    Reducer reducer(group, row, outerLoop, outerSize);
-    for (Operation *hero : heroes)
-      lookupHero(hero)->emit(reducer, hero);
-    bool anyFull = false;
-    for (auto [i, result] : llvm::enumerate(body.results())) {
-      anyFull |= isFull(result);
-      if (!isFull(result))
-        group.store(body.reads + i, group.at(result, group.keptMap(), row), row);
-    }
-    if (!anyFull)
-      return;
-    reducer.forEach([&](Point &point) {
-      SmallVector<std::pair<unsigned, Value>> values;
-      for (auto [i, result] : llvm::enumerate(body.results()))
-        if (isFull(result))
-          values.push_back({i, group.at(result, group.fullMap(), point)});
-      for (auto [i, value] : values)
-        group.store(body.reads + i, value, point);
-    });
-  }
-
-  void emitKept(ArrayRef<unsigned> rest, Point &point) {
-    Kernel &k = group.kernel;
-    group.preload(point);
-    if (rest.empty())
-      return emitRow(point);
-    bool isRows = rest.size() == keptLoops.size();
-    int64_t size = group.loops[rest[0]].size;
-    Value low = isRows ? k.begin : k.index(0), high = isRows ? k.end : k.index(size);
-    bool isVector = rest[0] == group.loops.size() - 1;
-    if (isVector)
-      return k.vectors(
-          low, high, isRows ? std::nullopt : std::optional<int64_t>(size),
-          [&](Value i, unsigned width) {
-            Point inner = point.inside(rest[0], i, width);
-            emitRow(inner);
-          },
-          kColumnLanes);
-    k.loop(low, high, 1, [&](Value i) {
-      Point inner = point.inside(rest[0], i);
-      emitKept(rest.drop_front(), inner);
-    });
-  }
-};
-
-} // namespace
-
-LogicalResult emitReduction(Kernel &kernel, LaunchBody body) {
-  SmallVector<Operation *> heroes;
-  for (Operation &op : body.block)
-    if (lookupHero(&op))
-      heroes.push_back(&op);
-  auto type = cast<RankedTensorType>(heroes[0]->getOperand(0).getType());
-  auto reduced = lookupHero(heroes[0])->reducedDims(heroes[0]);
-  for (Operation *hero : heroes)
-    if (cast<RankedTensorType>(hero->getOperand(0).getType()).getShape() != type.getShape() ||
-        lookupHero(hero)->reducedDims(hero) != reduced)
-      return hero->emitOpError("reduces other dims than the first reduction of its kernel");
-
-  Group group(kernel, body.reads, type.getShape(), reduced);
-  RowKernel rows{group, body, heroes, {}, 0, {}};
-  for (Operation *hero : heroes)
-    if (failed(group.require(hero->getResult(0), group.fullMap())))
-      return failure();
-  for (auto [i, result] : llvm::enumerate(body.results())) {
-    IndexMap map = rows.isFull(result) ? group.fullMap() : group.keptMap();
-    auto resultType = cast<RankedTensorType>(result.getType());
-    if (resultType.getRank() != static_cast<int64_t>(map.size()))
-      return body.block.getParentOp()->emitError()
-             << "a reduction kernel writes whole rows or one element a row, got " << resultType;
-    if (failed(group.require(result, map)))
-      return failure();
-    group.requireStore(body.reads + i, resultType, map);
-  }
-  group.fuseLoops();
-  for (auto [i, loop] : llvm::enumerate(group.loops))
-    if (!loop.reduced)
-      rows.keptLoops.push_back(i);
-  kernel.rows = group.loops[rows.keptLoops[0]].size;
-  // The outermost loop in memory stands first, or after a row loop of size 1.
-  for (auto [i, loop] : llvm::enumerate(group.loops))
-    if (loop.outermost && loop.reduced) {
-      kernel.extents.push_back(loop.size);
-      rows.outerLoop = i;
-      rows.outerSize = kernel.scalar(body.block.getNumArguments() - body.reads);
-    }
-  Point start(group.loops.size());
-  rows.emitKept(rows.keptLoops, start);
-  return success();
 }
 
 } // namespace llmc::emit

@@ -7,6 +7,11 @@
 
 namespace llmc::emit {
 
+// In what sums of `element` are carried.
+Type wideType(Type element);
+// The value of `element` that changes no sum, or no maximum.
+Value identity(Kernel &k, bool isMax, Type element, unsigned width);
+
 // Works at one row: all kept loops are entered. If the last loop in memory is a
 // kept one (a reduction of leading dims), a "row" is a vector of columns, and
 // every value of a row such a vector.
@@ -27,25 +32,28 @@ public:
   Value sum(const std::function<Value(Point &)> &term);
   Value maximum(const std::function<Value(Point &)> &term);
   Value integers(bool isMax, Type element, const std::function<Value(Point &)> &term);
+  // Numbers of the loops that heroes reduce.
+  llvm::SmallVector<unsigned> reducedLoops() const;
   // Runs `body` at vectors of points of the reduced loops.
   void forEach(const std::function<void(Point &)> &body);
   // The product of the reduced sizes of operand 0.
   static int64_t count(mlir::Operation *op);
 
-private:
   struct Accumulator {
     bool isMax;
     Type element; // of the terms
   };
+  // What a sum or maximum so far becomes with one more term, each a scalar or vector.
+  Value accumulate(const Accumulator &kind, Value carried, Value term);
+
+private:
   llvm::SmallVector<Value> reduce(llvm::ArrayRef<Accumulator> kinds, const Terms &terms);
   llvm::SmallVector<Value> walk(llvm::ArrayRef<unsigned> loops, Point &point,
                                 mlir::ValueRange carried, llvm::ArrayRef<Accumulator> kinds,
                                 const Terms &terms);
   llvm::SmallVector<Value> walkVectors(unsigned loop, Point &point, mlir::ValueRange carried,
                                        llvm::ArrayRef<Accumulator> kinds, const Terms &terms);
-  Value accumulate(const Accumulator &kind, Value carried, Value term);
   Value finish(const Accumulator &kind, Value vector, Value rest);
-  llvm::SmallVector<unsigned> reducedLoops() const;
   std::pair<Value, std::optional<int64_t>> bounds(unsigned loop);
   bool overColumns() const { return !group.loops.back().reduced; }
 };

@@ -8,6 +8,8 @@
 #include "passes/5-schedule/BuildProcedures/Places.h"
 #include "mlir/IR/IRMapping.h"
 #include "llvm/ADT/MapVector.h"
+#include "llvm/ADT/SetVector.h"
+#include "llvm/ADT/StringExtras.h"
 
 namespace llmc {
 #define GEN_PASS_DEF_BUILDPROCEDURES
@@ -37,7 +39,18 @@ void collectNames(Location loc, SmallVectorImpl<StringAttr> &names) {
 
 plan::OriginAttr getOrigin(Operation *op) {
   SmallVector<StringAttr> names;
-  collectNames(op->getLoc(), names);
+  std::string kinds = op->getName().getStringRef().str();
+  if (auto group = dyn_cast<plan::GroupOp>(op)) {
+    llvm::SetVector<StringRef> parts;
+    for (Operation &part : group.getBody().front().without_terminator()) {
+      collectNames(part.getLoc(), names);
+      if (!isa<graph::ConstantOp>(part))
+        parts.insert(part.getName().getStringRef());
+    }
+    kinds = llvm::join(parts, " ");
+  } else {
+    collectNames(op->getLoc(), names);
+  }
   StringRef tactic, rule;
   if (auto origin = op->getAttrOfType<DictionaryAttr>("parallel.origin")) {
     if (auto attr = origin.getAs<StringAttr>("tactic"))
@@ -47,7 +60,12 @@ plan::OriginAttr getOrigin(Operation *op) {
     if (auto attr = origin.getAs<StringAttr>("node"); attr && names.empty())
       names.push_back(attr);
   }
-  return plan::OriginAttr::get(op->getContext(), op->getName().getStringRef(), names, tactic, rule);
+  return plan::OriginAttr::get(op->getContext(), kinds, names, tactic, rule);
+}
+
+bool isElementwise(Operation &op) {
+  auto compute = dyn_cast<graph::GraphOpInterface>(op);
+  return compute && compute.getEmitClass() == graph::EmitClass::Elementwise;
 }
 
 struct StageFunctions {
@@ -362,8 +380,8 @@ void StageBuilder::buildEpilogue(func::FuncOp func, plan::ProcedureKind kind,
   plan::RecordOp::create(b, loc, sent, false, stream, origin);
 }
 
-// A launch: the op alone in a body whose arguments are what it reads. Constants
-// that are one repeated number go into the body.
+// A launch: the group's body, or the op alone, with what it reads as arguments.
+// Constants that are one repeated number go into the body.
 LogicalResult StageBuilder::buildLaunch(Operation &op) {
   SmallVector<Value> reads, writes;
   SmallVector<Attribute> scalars;
@@ -374,8 +392,7 @@ LogicalResult StageBuilder::buildLaunch(Operation &op) {
       continue;
     Operation *def = operand.getDefiningOp();
     if (auto constant = dyn_cast_or_null<graph::ConstantOp>(def);
-        constant && constant.getValue().isSplat() &&
-        cast<graph::GraphOpInterface>(op).getEmitClass() == graph::EmitClass::Elementwise) {
+        constant && constant.getValue().isSplat() && isElementwise(op)) {
       inlined[operand] = def;
     } else if (auto offset = dyn_cast_or_null<parallel::AxisOffsetOp>(def)) {
       // stride * row-major coordinate over the axes, as one coefficient per mesh axis.
@@ -406,11 +423,26 @@ LogicalResult StageBuilder::buildLaunch(Operation &op) {
     map.map(value, body->addArgument(value.getType(), op.getLoc()));
   for (auto &[value, def] : inlined)
     map.map(value, b.clone(*def)->getResult(0));
-  Operation *copy = b.clone(op, map);
-  // Annotations served the earlier phases; equal kernels must look equal.
-  for (NamedAttribute attr : llvm::to_vector(copy->getDiscardableAttrs()))
-    copy->removeDiscardableAttr(attr.getName());
-  plan::YieldOp::create(b, op.getLoc(), copy->getResults());
+  auto copy = [&](Operation &part) {
+    Operation *made = b.clone(part, map);
+    // Annotations served the earlier phases; equal kernels must look equal.
+    for (NamedAttribute attr : llvm::to_vector(made->getDiscardableAttrs()))
+      made->removeDiscardableAttr(attr.getName());
+    return made;
+  };
+  if (auto group = dyn_cast<plan::GroupOp>(op)) {
+    Block &parts = group.getBody().front();
+    for (auto [argument, input] : llvm::zip(parts.getArguments(), group.getInputs()))
+      map.map(argument, map.lookup(input));
+    for (Operation &part : parts.without_terminator())
+      copy(part);
+    SmallVector<Value> yielded;
+    for (Value value : parts.getTerminator()->getOperands())
+      yielded.push_back(map.lookup(value));
+    plan::YieldOp::create(b, op.getLoc(), yielded);
+  } else {
+    plan::YieldOp::create(b, op.getLoc(), copy(op)->getResults());
+  }
   ++launches;
   return success();
 }
@@ -476,12 +508,9 @@ LogicalResult StageBuilder::buildOp(Operation &op) {
   }
   if (auto constant = dyn_cast<graph::ConstantOp>(op);
       constant && constant.getValue().isSplat() &&
-      llvm::all_of(op.getUsers(), [](Operation *user) {
-        auto compute = dyn_cast<graph::GraphOpInterface>(user);
-        return compute && compute.getEmitClass() == graph::EmitClass::Elementwise;
-      }))
+      llvm::all_of(op.getUsers(), [](Operation *user) { return isElementwise(*user); }))
     return success(); // stands inside its users
-  if (isa<graph::GraphOpInterface>(op))
+  if (isa<graph::GraphOpInterface, plan::GroupOp>(op))
     return buildLaunch(op);
   return op.emitError("has no instruction");
 }

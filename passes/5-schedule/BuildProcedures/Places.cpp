@@ -44,6 +44,32 @@ bool isView(Operation *op, int64_t &displacement) {
   return true;
 }
 
+// Elements are written when all that is read of them has been: of an elementwise
+// op, and of a group that reads the tensor only as a whole, element by element.
+bool mayReplace(OpOperand &read, Value written) {
+  if (read.get().getType() != written.getType())
+    return false;
+  if (auto group = dyn_cast<plan::GroupOp>(read.getOwner())) {
+    Block &body = group.getBody().front();
+    return llvm::all_of(body.getArgument(read.getOperandNumber()).getUses(), [&](OpOperand &use) {
+      auto compute = dyn_cast<graph::GraphOpInterface>(use.getOwner());
+      if (!compute || use.getOwner()->getNumResults() == 0)
+        return false;
+      auto whole = [&](Value value) {
+        return cast<RankedTensorType>(value.getType()).getShape() ==
+               cast<RankedTensorType>(written.getType()).getShape();
+      };
+      if (compute.getEmitClass() == graph::EmitClass::Elementwise)
+        return whole(use.getOwner()->getResult(0));
+      return (compute.getEmitClass() == graph::EmitClass::RowReduction ||
+              isa<graph::ReduceOp>(use.getOwner())) &&
+             whole(use.getOwner()->getOperand(0));
+    });
+  }
+  auto compute = dyn_cast<graph::GraphOpInterface>(read.getOwner());
+  return compute && compute.getEmitClass() == graph::EmitClass::Elementwise;
+}
+
 Places::Places(func::FuncOp func, std::vector<Root> &roots, DenseMap<Value, Place> arguments,
                ArrayRef<Value> received, ArrayRef<Place> returned, ArrayRef<bool> escapes)
     : func(func), roots(roots), places(std::move(arguments)), received(received) {
@@ -83,6 +109,13 @@ static Value viewed(Value value) {
   return value;
 }
 
+// The value of which `value` is another shape.
+static Value unshaped(Value value) {
+  while (auto reshape = value.getDefiningOp<graph::ReshapeOp>())
+    value = reshape.getOperand();
+  return value;
+}
+
 // May the op that defines `value` write it to `place`? Yes, unless old contents
 // of these bytes are read later, or by the op itself other than element by element.
 bool Places::mayOverwrite(Value value, Place place) const {
@@ -90,7 +123,8 @@ bool Places::mayOverwrite(Value value, Place place) const {
   if (auto it = homed.find(place.root); it != homed.end())
     for (Value later : it->second) {
       Place other = homes.lookup(later);
-      if (viewed(later) == value || later.getDefiningOp<graph::ConcatOp>())
+      if (viewed(later) == value || unshaped(later) == unshaped(value) ||
+          later.getDefiningOp<graph::ConcatOp>())
         continue; // another name of the same value; the whole of which it is a part
       if (other.displacement < end && begin < other.displacement + byteSize(later.getType()) &&
           !readsEndBefore(value, later))
@@ -110,10 +144,7 @@ bool Places::mayOverwrite(Value value, Place place) const {
       return false;
     if (isa<parallel::AllReduceOp>(def) && read.low == low && read.high == high)
       continue; // in place
-    auto compute = dyn_cast<graph::GraphOpInterface>(def);
-    bool elementwise = compute && compute.getEmitClass() == graph::EmitClass::Elementwise;
-    if (!elementwise || read.low != low || read.high != high ||
-        def->getOperand(read.operand).getType() != value.getType())
+    if (read.low != low || read.high != high || !mayReplace(def->getOpOperand(read.operand), value))
       return false;
   }
   return true;
@@ -153,9 +184,7 @@ bool Places::readsEndBefore(Value value, Value overwriter) const {
       continue;
     }
     if (user == def) {
-      auto compute = dyn_cast<graph::GraphOpInterface>(user);
-      if (!compute || compute.getEmitClass() != graph::EmitClass::Elementwise ||
-          use.get().getType() != overwriter.getType())
+      if (!mayReplace(use, overwriter))
         return false;
     } else if (order.lookup(user) > order.lookup(def)) {
       return false;

@@ -29,6 +29,9 @@ int64_t byteSize(mlir::Type type);
 // leading rows. `displacement` is the offset inside the operand.
 bool isView(mlir::Operation *op, int64_t &displacement);
 
+// May the op that reads `read` write its result `written` over it?
+bool mayReplace(mlir::OpOperand &read, mlir::Value written);
+
 // Decides the place of every value of one function. Argument places are given,
 // but for those in `received`, which arrive wherever they are wanted;
 // `returned` has a place for each result that must end in a state (null place

@@ -285,3 +285,47 @@ plan.stage @s attributes {stage = 0, slots = 1, first_layer = 0, last_layer = -1
 // -----
 // expected-error @below {{buffer elements are integers or floats, got 'index'}}
 func.func private @f(!plan.buffer<4xindex>)
+
+// -----
+func.func @f(%a: tensor<4xf32>) -> tensor<4xf32> {
+  // expected-error @below {{C1: body arguments have other types than the inputs}}
+  %0 = plan.group(%a : tensor<4xf32>) -> tensor<4xf32> {
+  ^bb0(%x: tensor<4xf32>, %y: tensor<4xf32>):
+    plan.yield %x : tensor<4xf32>
+  }
+  return %0 : tensor<4xf32>
+}
+
+// -----
+func.func @f(%a: tensor<4xf32>) -> tensor<4xf32> {
+  // expected-error @below {{C1: body must end with plan.yield}}
+  %0 = plan.group(%a : tensor<4xf32>) -> tensor<4xf32> {
+  ^bb0(%x: tensor<4xf32>):
+    graph.yield %x : tensor<4xf32>
+  }
+  return %0 : tensor<4xf32>
+}
+
+// -----
+func.func @f(%a: tensor<4xf32>) -> tensor<5xf32> {
+  // expected-error @below {{C1: body yields other types than the results}}
+  %0 = plan.group(%a : tensor<4xf32>) -> tensor<5xf32> {
+  ^bb0(%x: tensor<4xf32>):
+    plan.yield %x : tensor<4xf32>
+  }
+  return %0 : tensor<5xf32>
+}
+
+// -----
+func.func @f(%a: tensor<4xf32>) -> tensor<4xf32> {
+  %0 = plan.group(%a : tensor<4xf32>) -> tensor<4xf32> {
+  ^bb0(%x: tensor<4xf32>):
+    // expected-error @below {{C2: is no graph op that computes}}
+    %1 = plan.group(%x : tensor<4xf32>) -> tensor<4xf32> {
+    ^bb0(%y: tensor<4xf32>):
+      plan.yield %y : tensor<4xf32>
+    }
+    plan.yield %1 : tensor<4xf32>
+  }
+  return %0 : tensor<4xf32>
+}

@@ -53,3 +53,17 @@ plan.stage @stage0 attributes {stage = 0, slots = 2, first_layer = 0, last_layer
     plan.record 1 {stream = 2}
   }
 }
+
+// CHECK-LABEL: func.func @grouped
+// CHECK: %[[G:.*]]:2 = plan.group(%{{.*}}, %{{.*}} : tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>, tensor<4xf32> {
+// CHECK: plan.yield
+// CHECK: return %[[G]]#0, %[[G]]#1
+func.func @grouped(%a: tensor<4xf32>, %b: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>) {
+  %0:2 = plan.group(%a, %b : tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>, tensor<4xf32> {
+  ^bb0(%x: tensor<4xf32>, %y: tensor<4xf32>):
+    %1 = graph.add %x, %y : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+    %2 = graph.tanh %1 : (tensor<4xf32>) -> tensor<4xf32>
+    plan.yield %1, %2 : tensor<4xf32>, tensor<4xf32>
+  }
+  return %0#0, %0#1 : tensor<4xf32>, tensor<4xf32>
+}

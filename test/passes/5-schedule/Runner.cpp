@@ -170,6 +170,26 @@ LogicalResult PlanRun::place(int64_t r) {
 
 //===-- Instructions --------------------------------------------------------------===//
 
+// Is `read` only read element by element, or row by row, where it is written too?
+static bool readsWhole(plan::LaunchOp op, Value read) {
+  auto shapeOf = [](Value value) { return cast<RankedTensorType>(value.getType()).getShape(); };
+  for (auto [argument, buffer] : llvm::zip(op.getBody().front().getArguments(), op.getReads())) {
+    if (buffer != read)
+      continue;
+    for (Operation *user : argument.getUsers()) {
+      auto compute = dyn_cast<graph::GraphOpInterface>(user);
+      bool elementwise = compute && compute.getEmitClass() == graph::EmitClass::Elementwise &&
+                         shapeOf(user->getResult(0)) == shapeOf(argument);
+      bool reduces = compute && (compute.getEmitClass() == graph::EmitClass::RowReduction ||
+                                 isa<graph::ReduceOp>(user)) &&
+                     shapeOf(user->getOperand(0)) == shapeOf(argument);
+      if (!elementwise && !reduces)
+        return false;
+    }
+  }
+  return true;
+}
+
 LogicalResult PlanRun::launch(Rank &rank, int64_t r, plan::LaunchOp op, int64_t slot) {
   Block &body = op.getBody().front();
   for (Value write : op.getWrites())
@@ -177,12 +197,7 @@ LogicalResult PlanRun::launch(Rank &rank, int64_t r, plan::LaunchOp op, int64_t 
       int64_t a = addressOf(write, slot), b = addressOf(read, slot);
       if (a >= b + bytesOf(read) || b >= a + bytesOf(write))
         continue;
-      bool elementwise = llvm::all_of(body.without_terminator(), [](Operation &inner) {
-        auto compute = dyn_cast<graph::GraphOpInterface>(inner);
-        return isa<graph::ConstantOp>(inner) ||
-               (compute && compute.getEmitClass() == graph::EmitClass::Elementwise);
-      });
-      if (!elementwise || a != b || tensorOf(read) != tensorOf(write))
+      if (!readsWhole(op, read) || a != b || tensorOf(read) != tensorOf(write))
         return op.emitError("writes over what it still reads");
     }
   llvm::DenseMap<Value, Tensor> values;

@@ -22,6 +22,7 @@ std::vector<Generator> generators() {
           {"constant", makeConstant},
           {"reduce", makeReduce},
           {"reduce_group", makeReduceGroup},
+          {"row_group", makeRowGroup},
           {"softmax", makeSoftmax},
           {"softmax_grad", makeSoftmaxGrad},
           {"layer_norm", makeLayerNorm},

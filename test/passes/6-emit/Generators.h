@@ -24,6 +24,7 @@ Case makeConstant(Random &random);
 
 Case makeReduce(Random &random);
 Case makeReduceGroup(Random &random);
+Case makeRowGroup(Random &random);
 Case makeSoftmax(Random &random);
 Case makeSoftmaxGrad(Random &random);
 Case makeLayerNorm(Random &random);

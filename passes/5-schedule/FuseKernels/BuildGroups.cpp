@@ -1,0 +1,257 @@
+// Groups as ops, their column sums cut into sums of a few rows, the block in order again.
+#include "passes/5-schedule/FuseKernels/Fusion.h"
+
+#include "dialects/graph/Build.h"
+#include "mlir/IR/IRMapping.h"
+#include <queue>
+
+using namespace mlir;
+using namespace llmc::graph;
+
+namespace llmc::fusion {
+
+// Rows that one column sum adds at a time: few enough that workers can share a
+// launch, many enough that what is left to add is little.
+static constexpr int64_t kMostRows = 32;
+
+static RankedTensorType withShape(Type type, ArrayRef<int64_t> shape) {
+  return RankedTensorType::get(shape, cast<RankedTensorType>(type).getElementType());
+}
+
+namespace {
+
+// Writes one group.
+class Builder {
+public:
+  Builder(Group &group, llvm::DenseSet<Operation *> &whole)
+      : group(group), whole(whole), columns(group.has(Role::Column)),
+        builder(group.members.back()), b(builder, locationOf(group)) {
+    llvm::copy(group.members, std::back_inserter(ops));
+    llvm::sort(ops, [](Operation *x, Operation *y) { return x->isBeforeInBlock(y); });
+    builder.setInsertionPoint(ops.back());
+    collapsed = collapse(group.shape);
+  }
+  void run();
+
+private:
+  static Location locationOf(const Group &group) {
+    SmallVector<Location> parts;
+    for (Operation *op : group.members)
+      parts.push_back(op->getLoc());
+    return FusedLoc::get(parts[0].getContext(), parts);
+  }
+  SmallVector<int64_t> collapse(ArrayRef<int64_t> shape) const;
+  Type typeInside(Operation *op, Type type, bool isRow) const;
+  Value inputFor(Value value, Type type);
+  Value operandFor(Operation *op, unsigned i);
+  Value copyInPlace(Operation *op, Type type);
+  void copyMember(Operation *op);
+  bool isWanted(Value value) const;
+  void replace(Operation *made);
+  void addUp(Value part, ReduceOp column);
+
+  Group &group;
+  llvm::DenseSet<Operation *> &whole;
+  bool columns;
+  OpBuilder builder;
+  Build b;
+  SmallVector<Operation *> ops;
+  SmallVector<int64_t> collapsed; // the space's shape inside, if there are column sums
+  llvm::MapVector<std::pair<Value, Type>, Value> inputs; // with the type inside -> as outside
+  SmallVector<std::pair<Value, Type>> wanted;             // results and their types inside
+  OpBuilder *inner = nullptr;
+  Block *body = nullptr;
+  IRMapping map;
+};
+
+} // namespace
+
+// [..., C] as [P, R, C], R the largest divisor that is not too large.
+SmallVector<int64_t> Builder::collapse(ArrayRef<int64_t> shape) const {
+  if (!columns)
+    return llvm::to_vector(shape);
+  int64_t rows = 1;
+  for (int64_t size : shape.drop_back())
+    rows *= size;
+  int64_t few = std::max<int64_t>(1, std::min(rows, kMostRows));
+  while (rows % few)
+    --few;
+  return {rows / few, few, shape.back()};
+}
+
+Type Builder::typeInside(Operation *op, Type type, bool isRow) const {
+  auto own = cast<RankedTensorType>(type).getShape();
+  ArrayRef<int64_t> shape = group.shape, now = collapsed;
+  if (!columns)
+    return type;
+  if (!isRow && own == shape)
+    return withShape(type, now);
+  if (isRow && own == shape.drop_back())
+    return withShape(type, now.drop_back());
+  if (own.size() == shape.size() && own.back() == 1 && own.drop_back() == shape.drop_back())
+    return withShape(type, {now[0], now[1], 1});
+  return type;
+}
+
+// The block argument for `value`, which stands outside.
+Value Builder::inputFor(Value value, Type type) {
+  auto [it, isNew] = inputs.insert({{value, type}, Value()});
+  if (isNew)
+    it->second = body->addArgument(type, value.getLoc());
+  return it->second;
+}
+
+// Constants, indices, slices and broadcasts: again inside.
+Value Builder::copyInPlace(Operation *op, Type type) {
+  SmallVector<Value> operands;
+  for (Value operand : op->getOperands()) {
+    Operation *def = operand.getDefiningOp();
+    operands.push_back(def && isReadInPlace(def) ? copyInPlace(def, operand.getType())
+                                                 : inputFor(operand, operand.getType()));
+  }
+  return cloneForTypes(*inner, op, operands, type)->getResult(0);
+}
+
+Value Builder::operandFor(Operation *op, unsigned i) {
+  Value operand = op->getOperand(i);
+  if (Value known = map.lookupOrNull(operand))
+    return known;
+  Role role = group.roles.lookup(op);
+  Type type = typeInside(op, operand.getType(), role == Role::Row || isRowOperand(op, i));
+  Operation *def = operand.getDefiningOp();
+  return def && isReadInPlace(def) ? copyInPlace(def, type) : inputFor(operand, type);
+}
+
+void Builder::copyMember(Operation *op) {
+  SmallVector<Value> operands;
+  for (unsigned i = 0; i < op->getNumOperands(); ++i)
+    operands.push_back(operandFor(op, i));
+  Role role = group.roles.lookup(op);
+  if (role == Role::Column) {
+    auto reduce = cast<ReduceOp>(op);
+    Build inside(*inner, op->getLoc());
+    map.map(reduce.getResult(), inside.reduce(operands[0], reduce.getKind(), {1}));
+    return;
+  }
+  SmallVector<Type> types;
+  for (Value result : op->getResults()) {
+    bool isRow = role == Role::Row || shapeOf(result) != ArrayRef(group.shape);
+    types.push_back(typeInside(op, result.getType(), isRow));
+  }
+  Operation *copy = cloneForTypes(*inner, op, operands, types);
+  for (NamedAttribute attr : llvm::to_vector(copy->getDiscardableAttrs()))
+    copy->removeDiscardableAttr(attr.getName());
+  map.map(op->getResults(), copy->getResults());
+}
+
+// Is `value` read by others?
+bool Builder::isWanted(Value value) const {
+  return llvm::any_of(value.getUsers(),
+                      [&](Operation *user) { return !group.members.contains(user); });
+}
+
+// The sum of the parts, where the column sum was.
+void Builder::addUp(Value part, ReduceOp column) {
+  Build after(builder, column.getLoc());
+  auto kind = column.getKind() == ReduceKind::max ? ReduceKind::max : ReduceKind::sum;
+  Value sum = after.reduce(part, kind, {0});
+  whole.insert(sum.getDefiningOp());
+  column.getResult().replaceAllUsesWith(sum);
+}
+
+void Builder::run() {
+  Block scratch;
+  body = &scratch;
+  OpBuilder inside(builder.getContext());
+  inside.setInsertionPointToEnd(body);
+  inner = &inside;
+  for (Operation *op : ops)
+    copyMember(op);
+  SmallVector<Value> results, yielded;
+  for (Operation *op : ops)
+    for (Value result : op->getResults())
+      if (isWanted(result) && !isUnitReshape(op)) {
+        results.push_back(result);
+        yielded.push_back(map.lookup(result));
+      }
+  // What a reshape gives to others is a view of its operand.
+  for (Operation *op : ops)
+    if (isUnitReshape(op) && isWanted(op->getResult(0)) && !llvm::is_contained(results, op->getOperand(0)) &&
+        group.contains(op->getOperand(0))) {
+      results.push_back(op->getOperand(0));
+      yielded.push_back(map.lookup(op->getOperand(0)));
+    }
+  SmallVector<Value> operands;
+  for (auto &[key, argument] : inputs)
+    operands.push_back(b.reshape(key.first, cast<RankedTensorType>(key.second).getShape()));
+  auto made = plan::GroupOp::create(builder, b.loc, TypeRange(ValueRange(yielded)), operands);
+  plan::YieldOp::create(inside, b.loc, yielded);
+  made.getBody().push_back(new Block);
+  Block &block = made.getBody().front();
+  for (BlockArgument argument : body->getArguments())
+    argument.replaceAllUsesWith(block.addArgument(argument.getType(), argument.getLoc()));
+  block.getOperations().splice(block.end(), body->getOperations());
+
+  llvm::SmallPtrSet<Operation *, 16> inGroup(ops.begin(), ops.end());
+  for (auto [old, value] : llvm::zip(results, made.getResults())) {
+    Operation *def = old.getDefiningOp();
+    if (group.roles.lookup(def) == Role::Column) {
+      addUp(value, cast<ReduceOp>(def));
+      continue;
+    }
+    Value outside = b.reshape(value, shapeOf(old));
+    old.replaceUsesWithIf(outside, [&](OpOperand &use) {
+      return !inGroup.contains(use.getOwner()) || isUnitReshape(use.getOwner());
+    });
+  }
+  for (Operation *op : llvm::reverse(ops)) {
+    if (isUnitReshape(op) && !op->use_empty())
+      continue; // a view of a result
+    op->erase();
+  }
+}
+
+// By the place of the last member of a group, and otherwise as it was, but nothing
+// before what it reads.
+static void sortBlock(Block &block) {
+  llvm::DenseMap<Operation *, int64_t> place;
+  llvm::DenseMap<Operation *, unsigned> missing;
+  auto less = [&](Operation *x, Operation *y) { return place[x] > place[y]; };
+  std::priority_queue<Operation *, std::vector<Operation *>, decltype(less)> ready(less);
+  for (Operation &op : block.without_terminator())
+    place[&op] = place.size();
+  for (Operation &op : block.without_terminator()) {
+    llvm::SmallPtrSet<Operation *, 8> defs;
+    for (Value operand : op.getOperands())
+      if (Operation *def = operand.getDefiningOp(); def && def->getBlock() == &block)
+        defs.insert(def);
+    missing[&op] = defs.size();
+    if (defs.empty())
+      ready.push(&op);
+  }
+  Operation *end = block.getTerminator();
+  while (!ready.empty()) {
+    Operation *op = ready.top();
+    ready.pop();
+    op->moveBefore(end);
+    llvm::SmallPtrSet<Operation *, 8> users;
+    for (Operation *user : op->getUsers())
+      if (user->getBlock() == &block && user != end && users.insert(user).second && --missing[user] == 0)
+        ready.push(user);
+  }
+}
+
+void buildGroups(Block &block, MutableArrayRef<Group> groups, llvm::DenseSet<Operation *> &whole) {
+  for (Group &group : groups)
+    Builder(group, whole).run();
+  // Constants and slices that now stand inside of their readers.
+  SmallVector<Operation *> ops;
+  for (Operation &op : llvm::reverse(block.without_terminator()))
+    ops.push_back(&op);
+  for (Operation *op : ops)
+    if (op->use_empty() && isReadInPlace(op))
+      op->erase();
+  sortBlock(block);
+}
+
+} // namespace llmc::fusion

@@ -1,0 +1,419 @@
+// Ops join groups in the order of the block, each the group of who computes or also
+// reads what it reads, as long as nothing outside depends on one and feeds the other.
+#include "passes/5-schedule/FuseKernels/Fusion.h"
+
+#include "dialects/graph/Build.h"
+#include "passes/5-schedule/BuildProcedures/Places.h"
+
+using namespace mlir;
+using namespace llmc::graph;
+
+namespace llmc::fusion {
+
+// A launch names at most 32 buffers; some are left for what is cut off sums.
+static constexpr size_t kMostBuffers = 24;
+
+//===-- Questions about one op ----------------------------------------------===//
+
+bool Group::has(Role role) const {
+  return llvm::any_of(members, [&](Operation *op) { return roles.lookup(op) == role; });
+}
+bool Group::reduces() const { return llvm::is_contained(reduced, true); }
+
+bool isUnitReshape(Operation *op) {
+  if (!isa<ReshapeOp>(op))
+    return false;
+  auto significant = [](ArrayRef<int64_t> shape) {
+    return llvm::filter_to_vector(shape, [](int64_t size) { return size != 1; });
+  };
+  return significant(shapeOf(op->getOperand(0))) == significant(shapeOf(op->getResult(0)));
+}
+
+bool isReadInPlace(Operation *op) {
+  int64_t displacement;
+  if (auto constant = dyn_cast<ConstantOp>(op))
+    return constant.getValue().isSplat();
+  if (isa<IotaOp, BroadcastOp>(op))
+    return true;
+  auto slice = dyn_cast<SliceOp>(op);
+  return slice && !isView(op, displacement) && !slice.getSteps().empty() &&
+         slice.getSteps().back() == 1;
+}
+
+static bool isExpression(Operation *op) {
+  auto compute = dyn_cast<GraphOpInterface>(op);
+  return compute && op->getNumResults() > 0 &&
+         (compute.getEmitClass() == EmitClass::Elementwise || isa<OneHotOp>(op)) &&
+         llvm::all_of(op->getResultTypes(), [&](Type type) {
+           return cast<RankedTensorType>(type).getShape() == shapeOf(op->getResult(0));
+         });
+}
+static bool isHero(Operation *op) {
+  auto compute = dyn_cast<GraphOpInterface>(op);
+  return compute && (compute.getEmitClass() == EmitClass::RowReduction || isa<ReduceOp>(op));
+}
+
+// The dims that a hero reduces: its own, or the last.
+static SmallVector<bool> reducedDims(Operation *op) {
+  SmallVector<bool> reduced(shapeOf(op->getOperand(0)).size(), false);
+  if (auto reduce = dyn_cast<ReduceOp>(op)) {
+    for (int64_t dim : reduce.getDims())
+      reduced[dim] = true;
+  } else if (isa<LayerNormGradScaleOp, RmsNormGradScaleOp>(op)) {
+    llvm::fill(llvm::drop_end(reduced), true);
+  } else {
+    reduced.back() = true;
+  }
+  return reduced;
+}
+
+static bool isTrailing(ArrayRef<bool> reduced) {
+  auto *first = llvm::find(reduced, true);
+  return std::all_of(first, reduced.end(), [](bool r) { return r; });
+}
+
+bool isColumnSum(Operation *op) {
+  auto reduce = dyn_cast<ReduceOp>(op);
+  if (!reduce || elementOf(reduce.getOperand()) != elementOf(reduce.getResult()))
+    return false;
+  size_t rank = shapeOf(reduce.getOperand()).size();
+  return rank >= 2 && reduce.getDims().size() == rank - 1 &&
+         !llvm::is_contained(reduce.getDims(), static_cast<int64_t>(rank) - 1);
+}
+
+bool isRowOperand(Operation *op, unsigned i) {
+  if (isa<OneHotOp>(op))
+    return i < 2;
+  if (isa<LayerNormGradOp>(op))
+    return i >= 3;
+  return isa<RmsNormGradOp>(op) && i == 3;
+}
+
+// A sum that the library adds to an accumulator.
+static bool isAccumulation(Operation *op) {
+  auto add = dyn_cast<AddOp>(op);
+  if (!add)
+    return false;
+  for (auto [acc, product] : {std::pair(add.getLhs(), add.getRhs()), std::pair(add.getRhs(), add.getLhs())})
+    if (product.getDefiningOp<MatmulOp>() && product.hasOneUse() && isa<BlockArgument>(acc) &&
+        acc.getType() == product.getType() && add.getResult().hasOneUse() &&
+        (*add.getResult().getUsers().begin())->hasTrait<OpTrait::IsTerminator>())
+      return true;
+  return false;
+}
+
+// Can all dims of `op` but the last be replaced by others? `shape` is its space's.
+static bool isCollapsible(Operation *op, ArrayRef<int64_t> shape) {
+  if (shape.size() < 2)
+    return false;
+  for (auto [i, operand] : llvm::enumerate(op->getOperands())) {
+    auto own = shapeOf(operand);
+    if (isRowOperand(op, i) || own == shape || own.size() <= 1)
+      continue;
+    bool isColumn = own.size() == shape.size() && own.back() == 1 && own.drop_back() == shape.drop_back();
+    bool isRow = own == shape.drop_back() && shapeOf(op->getResult(0)) == shape.drop_back() && !isHero(op);
+    if (!isColumn && !isRow)
+      return false;
+    if (Operation *def = operand.getDefiningOp(); def && isReadInPlace(def))
+      return false;
+  }
+  return llvm::none_of(op->getOperands(), [](Value operand) {
+    Operation *def = operand.getDefiningOp();
+    return def && isReadInPlace(def) && !isa<ConstantOp>(def) && !shapeOf(operand).empty();
+  }) && !isa<MaskTailOp>(op);
+}
+
+//===-- Groups --------------------------------------------------------------===//
+
+namespace {
+
+class Finder {
+public:
+  Finder(Block &block, const llvm::DenseSet<Operation *> &whole) : whole(whole) {
+    for (Operation &op : block)
+      order[&op] = order.size();
+    for (Operation &op : block.without_terminator())
+      visit(&op);
+  }
+  std::vector<Group> take();
+
+private:
+  void visit(Operation *op);
+  Group startOf(Operation *op) const;
+  std::optional<Role> roleIn(const Group &group, Operation *op) const;
+  bool readsFit(const Group &group, Operation *op, Role role) const;
+  bool tryJoin(int number, Operation *op);
+  void tryMerge(int into, int from);
+  void add(int number, Operation *op, Role role);
+  bool hasWayAround(llvm::ArrayRef<Operation *> members, llvm::ArrayRef<int> numbers) const;
+  bool fitsLaunch(llvm::ArrayRef<Operation *> members) const;
+  SmallVector<int> producers(Operation *op) const;
+  SmallVector<int> readers(Operation *op) const;
+  bool isColumn(Operation *op) const { return isColumnSum(op) && !whole.contains(op); }
+
+  const llvm::DenseSet<Operation *> &whole;
+  llvm::DenseMap<Operation *, int64_t> order;
+  std::vector<Group> groups; // without members: merged into another
+  llvm::DenseMap<Operation *, int> groupOf;
+  llvm::DenseMap<Value, SmallVector<int>> readersOf;
+};
+
+} // namespace
+
+Group Finder::startOf(Operation *op) const {
+  Group group;
+  bool reduces = isHero(op);
+  group.shape = llvm::to_vector(shapeOf(reduces ? op->getOperand(0) : op->getResult(0)));
+  group.reduced.assign(group.shape.size(), false);
+  if (reduces && !isColumn(op))
+    group.reduced = reducedDims(op);
+  return group;
+}
+
+// The dims of a group's space that are not reduced.
+static SmallVector<int64_t> keptShape(const Group &group) {
+  SmallVector<int64_t> kept;
+  for (auto [size, reduced] : llvm::zip(group.shape, group.reduced))
+    if (!reduced)
+      kept.push_back(size);
+  return kept;
+}
+
+// What `op` would be in `group`, or nothing.
+std::optional<Role> Finder::roleIn(const Group &group, Operation *op) const {
+  bool lastOnly = group.reduces() && llvm::count(group.reduced, true) == 1 && group.reduced.back();
+  if (isColumn(op)) {
+    if (shapeOf(op->getOperand(0)) != ArrayRef(group.shape) || (group.reduces() && !lastOnly) ||
+        !group.collapsible)
+      return std::nullopt;
+    return Role::Column;
+  }
+  bool hasColumns = group.has(Role::Column);
+  if (hasColumns && !isUnitReshape(op) && !isCollapsible(op, group.shape))
+    return std::nullopt;
+  if (isHero(op)) {
+    auto reduced = reducedDims(op);
+    if (shapeOf(op->getOperand(0)) != ArrayRef(group.shape) || !isTrailing(reduced) ||
+        (group.reduces() && reduced != group.reduced) ||
+        (hasColumns && llvm::count(reduced, true) != 1))
+      return std::nullopt;
+    return Role::Hero;
+  }
+  bool isRow = group.reduces() && shapeOf(op->getResult(0)) == ArrayRef(keptShape(group));
+  if (isExpression(op) && shapeOf(op->getResult(0)) == ArrayRef(group.shape) && !isRow)
+    return isTrailing(group.reduced) ? std::optional(Role::Element) : std::nullopt;
+  bool readsRow = llvm::any_of(op->getOperands(), [&](Value v) { return group.contains(v); });
+  if (!readsRow || !group.reduces())
+    return std::nullopt;
+  if (isUnitReshape(op) || (isExpression(op) && !isa<OneHotOp>(op) && isRow))
+    return Role::Row;
+  return std::nullopt;
+}
+
+// What `op` reads of the group must be there where it is read.
+bool Finder::readsFit(const Group &group, Operation *op, Role role) const {
+  auto kept = keptShape(group);
+  SmallVector<int64_t> spread; // a row's value as one of the whole space
+  for (auto [size, reduced] : llvm::zip(group.shape, group.reduced))
+    spread.push_back(reduced ? 1 : size);
+  for (auto [i, operand] : llvm::enumerate(op->getOperands())) {
+    Operation *def = operand.getDefiningOp();
+    if (!def || !group.members.contains(def))
+      continue;
+    Role from = group.roles.lookup(def);
+    auto own = shapeOf(operand);
+    bool isElement = own == ArrayRef(group.shape) && from != Role::Row;
+    bool isFullHero = from == Role::Hero && own == ArrayRef(group.shape);
+    if (from == Role::Column)
+      return false;
+    if (role == Role::Row && (isElement || isFullHero || (!isa<ReshapeOp>(op) && own != shapeOf(op->getResult(0)))))
+      return false;
+    if (role == Role::Element && !isElement && !isFullHero && own != ArrayRef(spread) &&
+        !(isRowOperand(op, i) && own == ArrayRef(kept)))
+      return false;
+    if (role == Role::Hero && !isElement && !isFullHero && !(isRowOperand(op, i) && own == ArrayRef(kept)))
+      return false;
+    if (role == Role::Column && !isElement && !isFullHero)
+      return false;
+  }
+  return true;
+}
+
+// Does something outside of `members` depend on one of them and feed another?
+bool Finder::hasWayAround(ArrayRef<Operation *> members, ArrayRef<int> numbers) const {
+  llvm::SmallPtrSet<Operation *, 16> inside(members.begin(), members.end());
+  int64_t first = INT64_MAX;
+  for (Operation *op : members)
+    first = std::min(first, order.lookup(op));
+  llvm::SmallPtrSet<Operation *, 16> seen;
+  SmallVector<Operation *> stack;
+  auto push = [&](Operation *op) {
+    for (Value operand : op->getOperands())
+      if (Operation *def = operand.getDefiningOp(); def && order.contains(def))
+        stack.push_back(def);
+  };
+  for (Operation *op : members) {
+    push(op);
+    llvm::erase_if(stack, [&](Operation *def) { return inside.contains(def); });
+    while (!stack.empty()) {
+      Operation *at = stack.pop_back_val();
+      if (inside.contains(at))
+        return true;
+      if (!seen.insert(at).second)
+        continue;
+      auto it = groupOf.find(at);
+      if (it == groupOf.end()) {
+        if (order.lookup(at) > first)
+          push(at);
+        continue;
+      }
+      const Group &other = groups[it->second];
+      if (other.last > first)
+        for (Operation *member : other.members)
+          if (seen.insert(member).second || member == at)
+            push(member);
+    }
+  }
+  return false;
+}
+
+bool Finder::fitsLaunch(ArrayRef<Operation *> members) const {
+  llvm::SmallPtrSet<Operation *, 16> inside(members.begin(), members.end());
+  llvm::SmallDenseSet<Value> buffers;
+  for (Operation *op : members) {
+    for (Value operand : op->getOperands())
+      if (Operation *def = operand.getDefiningOp(); !def || !inside.contains(def))
+        buffers.insert(operand);
+    for (Value result : op->getResults())
+      if (llvm::any_of(result.getUsers(), [&](Operation *user) { return !inside.contains(user); }))
+        buffers.insert(result);
+  }
+  return buffers.size() <= kMostBuffers;
+}
+
+void Finder::add(int number, Operation *op, Role role) {
+  Group &group = groups[number];
+  if (role == Role::Hero && !group.reduces())
+    group.reduced = reducedDims(op);
+  if (group.members.empty())
+    group.first = order[op];
+  group.last = std::max(group.last, order[op]);
+  group.first = std::min(group.first, order[op]);
+  group.members.insert(op);
+  group.roles[op] = role;
+  if (!isUnitReshape(op))
+    group.collapsible &= isCollapsible(op, group.shape);
+  groupOf[op] = number;
+  for (Value operand : op->getOperands())
+    if (shapeOf(operand) == ArrayRef(group.shape) && !group.contains(operand))
+      readersOf[operand].push_back(number);
+}
+
+bool Finder::tryJoin(int number, Operation *op) {
+  const Group &group = groups[number];
+  auto role = roleIn(group, op);
+  if (!role || !readsFit(group, op, *role))
+    return false;
+  SmallVector<Operation *> members(group.members.begin(), group.members.end());
+  members.push_back(op);
+  if (hasWayAround(members, {number}) || !fitsLaunch(members))
+    return false;
+  add(number, op, *role);
+  return true;
+}
+
+// Groups over one space become one.
+void Finder::tryMerge(int into, int from) {
+  Group &a = groups[into], &b = groups[from];
+  if (into == from || b.members.empty() || a.shape != b.shape || !isTrailing(a.reduced) ||
+      !isTrailing(b.reduced) || (a.reduces() && b.reduces() && a.reduced != b.reduced))
+    return;
+  bool columns = a.has(Role::Column) || b.has(Role::Column);
+  auto &reduced = a.reduces() ? a.reduced : b.reduced;
+  if (columns && (!a.collapsible || !b.collapsible ||
+                  llvm::count(reduced, true) > (reduced.back() ? 1 : 0)))
+    return;
+  SmallVector<Operation *> members(a.members.begin(), a.members.end());
+  members.append(b.members.begin(), b.members.end());
+  if (hasWayAround(members, {into, from}) || !fitsLaunch(members))
+    return;
+  a.reduced = reduced;
+  Group moved = std::move(b);
+  groups[from] = Group();
+  for (Operation *op : moved.members)
+    add(into, op, moved.roles.lookup(op));
+}
+
+// Groups that compute what `op` reads, the latest first.
+SmallVector<int> Finder::producers(Operation *op) const {
+  SmallVector<int> result;
+  for (Value operand : op->getOperands())
+    if (auto it = groupOf.find(operand.getDefiningOp());
+        it != groupOf.end() && !llvm::is_contained(result, it->second))
+      result.push_back(it->second);
+  llvm::sort(result, [&](int x, int y) { return groups[x].last > groups[y].last; });
+  return result;
+}
+
+// Groups that read the same tensors of their whole space.
+SmallVector<int> Finder::readers(Operation *op) const {
+  SmallVector<int> result;
+  for (Value operand : op->getOperands())
+    if (auto it = readersOf.find(operand); it != readersOf.end())
+      for (int number : it->second)
+        if (!groups[number].members.empty() && !llvm::is_contained(result, number))
+          result.push_back(number);
+  llvm::sort(result, [&](int x, int y) { return groups[x].last > groups[y].last; });
+  return result;
+}
+
+void Finder::visit(Operation *op) {
+  bool starts = isExpression(op) || isHero(op);
+  if ((!starts && !isUnitReshape(op)) || isReadInPlace(op) || isAccumulation(op))
+    return;
+  SmallVector<int> before = producers(op), beside = readers(op);
+  if (isUnitReshape(op))
+    beside.clear();
+  int joined = -1;
+  for (int number : llvm::concat<int>(before, beside))
+    if (joined < 0 && tryJoin(number, op))
+      joined = number;
+  if (joined < 0) {
+    if (!starts)
+      return;
+    joined = groups.size();
+    groups.push_back(startOf(op));
+    add(joined, op, isColumn(op) ? Role::Column : isHero(op) ? Role::Hero : Role::Element);
+  }
+  for (int number : before)
+    tryMerge(joined, number);
+  if (!isUnitReshape(op))
+    for (int number : beside)
+      tryMerge(joined, number);
+}
+
+std::vector<Group> Finder::take() {
+  std::vector<Group> result;
+  for (Group &group : groups) {
+    // A reshape that only others read is a view.
+    while (true) {
+      auto stray = llvm::find_if(group.members, [&](Operation *op) {
+        return isUnitReshape(op) && llvm::none_of(op->getUsers(), [&](Operation *user) {
+                 return group.members.contains(user);
+               });
+      });
+      if (stray == group.members.end())
+        break;
+      group.members.remove(*stray);
+    }
+    if (group.members.size() > 1 || group.has(Role::Column))
+      result.push_back(std::move(group));
+  }
+  return result;
+}
+
+std::vector<Group> findGroups(Block &block, const llvm::DenseSet<Operation *> &whole) {
+  return Finder(block, whole).take();
+}
+
+} // namespace llmc::fusion

@@ -1,0 +1,39 @@
+// Puts ops that one kernel can compute into groups.
+#include "passes/5-schedule/Passes.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "passes/5-schedule/FuseKernels/Fusion.h"
+
+namespace llmc {
+#define GEN_PASS_DEF_FUSEKERNELS
+#include "passes/5-schedule/Passes.h.inc"
+
+using namespace mlir;
+namespace {
+
+struct FuseKernels : impl::FuseKernelsBase<FuseKernels> {
+  void runOnBlock(Block &block) {
+    llvm::DenseSet<Operation *> whole;
+    fusion::expandReductions(block, whole);
+    // What the first round cut off its sums meets its consumers in the second.
+    for (int round = 0; round < 2; ++round) {
+      std::vector<fusion::Group> groups = fusion::findGroups(block, whole);
+      for (const fusion::Group &group : groups)
+        numGrouped += group.members.size();
+      numGroups += groups.size();
+      fusion::buildGroups(block, groups, whole);
+    }
+  }
+
+  void runOnOperation() override {
+    for (auto func : getOperation().getOps<func::FuncOp>()) {
+      SmallVector<Block *> blocks;
+      func.walk([&](Block *block) { blocks.push_back(block); });
+      for (Block *block : blocks)
+        runOnBlock(*block);
+    }
+  }
+};
+
+} // namespace
+} // namespace llmc
