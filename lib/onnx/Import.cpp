@@ -1,6 +1,7 @@
 #include "lib/onnx/Import.h"
 
 #include "lib/huggingface/Weights.h"
+#include "lib/onnx/Annotations.h"
 #include "lib/onnx/Experts.h"
 #include "lib/onnx/Names.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -40,6 +41,7 @@ private:
   OpBuilder builder_;
   NodeOrder order_;
   InputBinding inputs_;
+  Annotations annotations_;
   OwningOpRef<ModuleOp> module_;
   func::FuncOp func_;
   Block *body_ = nullptr;
@@ -63,6 +65,10 @@ Status Importer::prepare() {
   if (!inputs)
     return inputs.takeError();
   inputs_ = std::move(*inputs);
+  auto annotations = readAnnotations(model_, order_, options_);
+  if (!annotations)
+    return annotations.takeError();
+  annotations_ = std::move(*annotations);
   return support::ok();
 }
 
@@ -169,8 +175,21 @@ Result<OwningOpRef<ModuleOp>> Importer::run() {
   parameters_->finish(*module_, func_);
   nameBorders();
   describe();
-  for (const std::string &note : names_->notes())
-    emitRemark(UnknownLoc::get(builder_.getContext())) << model_.path() << ": " << note;
+  for (auto it = annotations_.weights.begin(); it != annotations_.weights.end();) {
+    unsigned holder = parameters_->view(it->first).tensor;
+    if (holder == it->first) {
+      ++it;
+      continue;
+    }
+    annotations_.notes.push_back("annotations of '" + model_.stored()[it->first].name +
+                                 "' are not used: it is tied to '" +
+                                 model_.stored()[holder].name + "'");
+    it = annotations_.weights.erase(it);
+  }
+  writeAnnotations(*module_, model_, annotations_);
+  for (const auto &list : {names_->notes(), annotations_.notes})
+    for (const std::string &note : list)
+      emitRemark(UnknownLoc::get(builder_.getContext())) << model_.path() << ": " << note;
   return std::move(module_);
 }
 

@@ -1,4 +1,6 @@
 // Inputs of training: all but the tokens have their defaults.
+#include "lib/onnx/Inputs.h"
+
 #include "lib/onnx/Lookups.h"
 
 using namespace llmc;

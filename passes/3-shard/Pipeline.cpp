@@ -16,6 +16,8 @@ void buildShardPipeline(mlir::OpPassManager &pm) {
   // tensor axis may cut, and no later tactic may undo it.
   pm.addPass(createShardData());
   pm.addPass(createShardTensor());
+  // All that may cut has cut: it is what the file asks for, or the person is asked.
+  pm.addPass(createCheckAnnotations());
   // From here on annotations are facts that partitioning relies on.
   pm.addPass(createVerifyShardings());
 }

@@ -19,10 +19,16 @@ extern "C" const char *__asan_default_options() { return "allow_user_poisoning=0
 namespace llmc::test {
 
 // An importer refuses with exactly one error, or gives a valid module; for
-// training and for one run.
+// training and for one run with the sizes `dims`.
 template <class Importer>
-void importModel(std::string_view bytes, Importer importer, CompileOptions options = {}) {
+void importModel(std::string_view bytes, Importer importer, int64_t sequence = 0,
+                 const std::map<std::string, int64_t> &dims = {}) {
   for (bool infer : {false, true}) {
+    CompileOptions options;
+    options.infer = infer;
+    options.sequence = infer ? 0 : sequence;
+    if (infer)
+      options.dims = dims;
     mlir::MLIRContext context(mlir::MLIRContext::Threading::DISABLED);
     context.loadDialect<graph::GraphDialect, mlir::func::FuncDialect>();
     unsigned errors = 0;
@@ -30,7 +36,6 @@ void importModel(std::string_view bytes, Importer importer, CompileOptions optio
       errors += diagnostic.getSeverity() == mlir::DiagnosticSeverity::Error;
       return mlir::success();
     });
-    options.infer = infer;
     auto module = importer(context, fileWith(bytes), options);
     if (errors != (module ? 0 : 1))
       std::abort();

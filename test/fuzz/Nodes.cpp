@@ -254,8 +254,6 @@ private:
 } // namespace
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
-  CompileOptions options;
-  options.dims["batch"] = 1;
-  test::importModel(Builder(test::view(data, size)).model(), importOnnx, options);
+  test::importModel(Builder(test::view(data, size)).model(), importOnnx, 0, {{"batch", 1}});
   return 0;
 }

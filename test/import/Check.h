@@ -48,6 +48,7 @@ void testSmallGraphs();
 void testFunctions();
 void testInference();
 void testStoredTensors();
+void testAnnotations();
 void testCheckpoints();
 void testArchitectures();
 void testRefusals();

@@ -132,6 +132,7 @@ int main(int count, char **arguments) {
   test::testFunctions();
   test::testInference();
   test::testStoredTensors();
+  test::testAnnotations();
   test::testCheckpoints();
   test::testArchitectures();
   test::testRefusals();

@@ -4,6 +4,7 @@
 #include "dialects/graph/Repeat.h"
 #include "dialects/parallel/Annotations.h"
 #include "passes/3-shard/AssignStages/SplitStacks.h"
+#include "passes/3-shard/AssignStages/WantedStages.h"
 
 #include <numeric>
 
@@ -72,7 +73,11 @@ LogicalResult divideRepeats(func::FuncOp func, int64_t stages) {
            << (llvm::all_of(groups, [](int64_t n) { return n == 1; }) ? " layers"
                                                                       : " equal groups of layers")
            << "; every stage needs a layer, so pp is at most " << groups.size();
-  SmallVector<int64_t> counts = divideGroups(groups, stages), total(stages, 0);
+  auto wanted = readWantedGroups(forward, stages);
+  if (failed(wanted))
+    return failure();
+  SmallVector<int64_t> counts = wanted->empty() ? divideGroups(groups, stages) : *wanted;
+  SmallVector<int64_t> total(stages, 0);
   int64_t stage = 0, used = 0;
   for (auto [i, op] : llvm::enumerate(forward)) {
     SmallVector<int64_t> own(stages, 0);
@@ -214,6 +219,8 @@ struct AssignStages : impl::AssignStagesBase<AssignStages> {
       for (graph::RepeatOp op : repeats)
         splitStacks(op);
     setStages(func, stages - 1);
+    if (failed(checkWantedStages(func)))
+      signalPassFailure();
   }
 };
 

@@ -1,0 +1,37 @@
+// What the file says about devices (ONNX IR 11): where tensors are cut and which
+// pipeline stage a node belongs to.
+#ifndef LLMC_LIB_ONNX_ANNOTATIONS_H
+#define LLMC_LIB_ONNX_ANNOTATIONS_H
+
+#include "lib/onnx/NodeOrder.h"
+#include "lib/pipeline/Options.h"
+#include "mlir/IR/BuiltinOps.h"
+
+namespace llmc::onnximport {
+
+struct WeightAnnotation {
+  std::string node;                        // the first that says so
+  std::set<int64_t> stages;                // pipeline stages; a tied weight has two
+  std::vector<int64_t> cuts;               // parts of each dim; empty: nothing is said
+};
+
+struct Annotations {
+  std::map<unsigned, WeightAnnotation> weights; // by stored tensor
+  std::vector<std::string> notes;               // what is not used, one line each
+};
+
+// Takes the configuration with as many devices as the mesh has ranks; without one
+// nothing is used, and a note says so. Fails, naming node and tensor, where the
+// mesh cannot have what is asked for: a weight cut in another number of parts
+// than tp, a value in one that is neither dp (dim 0) nor tp, a stage beyond pp, two
+// nodes that cut a weight differently.
+support::Result<Annotations> readAnnotations(const Model &model, const NodeOrder &order,
+                                             const CompileOptions &options);
+
+// Records them on the sources of the module: `graph.annotation`, a dictionary of
+// node, stages and cuts. Phase 3 follows the stages and checks the cuts.
+void writeAnnotations(mlir::ModuleOp module, const Model &model, const Annotations &annotations);
+
+} // namespace llmc::onnximport
+
+#endif // LLMC_LIB_ONNX_ANNOTATIONS_H

@@ -1,0 +1,130 @@
+#include "passes/3-shard/AssignStages/WantedStages.h"
+
+#include "dialects/parallel/Annotations.h"
+#include "mlir/IR/SymbolTable.h"
+#include "llvm/Support/InterleavedRange.h"
+
+using namespace mlir;
+using namespace llmc;
+using namespace llmc::parallel;
+
+namespace {
+
+struct Wanted {
+  StringRef weight;
+  ArrayRef<int64_t> stages;
+  StringRef node;
+};
+
+graph::StateOp stateOf(Value value) {
+  auto argument = dyn_cast<BlockArgument>(value);
+  auto func = argument ? dyn_cast<func::FuncOp>(argument.getOwner()->getParentOp()) : nullptr;
+  auto name = func ? func.getArgAttrOfType<FlatSymbolRefAttr>(argument.getArgNumber(), kState)
+                   : FlatSymbolRefAttr();
+  return name ? SymbolTable::lookupNearestSymbolFrom<graph::StateOp>(func, name) : nullptr;
+}
+
+// What is asked for the weight of view `i` of a state.
+std::optional<Wanted> wantedOf(graph::StateOp state, int64_t i) {
+  auto view = cast<graph::ViewAttr>((*state.getViews())[i]);
+  auto source = SymbolTable::lookupNearestSymbolFrom<graph::SourceOp>(state, view.getSource());
+  auto annotation = source ? source->getAttrOfType<DictionaryAttr>("graph.annotation") : nullptr;
+  auto stages = annotation ? annotation.getAs<DenseI64ArrayAttr>("stages") : nullptr;
+  if (!stages || stages.empty())
+    return std::nullopt;
+  return Wanted{source.getSymName(), stages.asArrayRef(), annotation.getAs<StringAttr>("node").getValue()};
+}
+
+InFlightDiagnostic refuse(Operation *op, const Wanted &wanted) {
+  return op->emitError("the model annotates node '")
+         << wanted.node << "' (weight '" << wanted.weight << "') for pipeline stage "
+         << llvm::interleaved(wanted.stages);
+}
+
+// The stage of one group of layers, -1 if nothing is said.
+FailureOr<std::optional<Wanted>> wantedGroup(graph::RepeatOp repeat, int64_t group) {
+  std::optional<Wanted> out;
+  for (Value operand : repeat.getStacked()) {
+    graph::StateOp state = stateOf(operand);
+    if (!state || !state.getStacked() || !state.getViews() ||
+        int64_t(state.getViews()->size()) != int64_t(repeat.getCount()))
+      continue;
+    std::optional<Wanted> own = wantedOf(state, group);
+    if (own && own->stages.size() > 1)
+      continue; // used in several: says nothing of this layer
+    if (own && out && own->stages != out->stages) {
+      auto text = refuse(repeat, *own) << " and node '" << out->node << "' for "
+                                       << llvm::interleaved(out->stages)
+                                       << ": they belong to layers that run as one";
+      return failure();
+    }
+    if (own)
+      out = own;
+  }
+  return out;
+}
+
+} // namespace
+
+FailureOr<SmallVector<int64_t>>
+llmc::parallel::readWantedGroups(ArrayRef<graph::RepeatOp> repeats, int64_t stages) {
+  SmallVector<int64_t> counts(stages, 0);
+  int64_t stage = 0, open = 0; // groups before the first of which something is said
+  bool any = false;
+  for (graph::RepeatOp repeat : repeats)
+    for (int64_t group = 0; group < int64_t(repeat.getCount()); ++group) {
+      auto wanted = wantedGroup(repeat, group);
+      if (failed(wanted))
+        return failure();
+      if (!*wanted) {
+        ++(any ? counts[stage] : open);
+        continue;
+      }
+      const Wanted &own = **wanted;
+      int64_t wantedStage = own.stages.front();
+      if ((wantedStage != stage && wantedStage != stage + 1) || wantedStage >= stages) {
+        refuse(repeat, own) << ", layers before it are on stage " << stage << " of " << stages
+                            << ": stages follow each other, none is left out";
+        return failure();
+      }
+      if (!any && wantedStage == 1 && open == 0) {
+        refuse(repeat, own) << ", no layer is on stage 0 of " << stages;
+        return failure();
+      }
+      counts[0] += std::exchange(open, 0);
+      stage = wantedStage;
+      any = true;
+      ++counts[stage];
+    }
+  if (!any)
+    return SmallVector<int64_t>();
+  if (stage + 1 != stages) {
+    repeats.front()->emitError("the model's annotations end with pipeline stage ")
+        << stage << ", the mesh has " << stages << ": use pp = " << stage + 1;
+    return failure();
+  }
+  return counts;
+}
+
+LogicalResult llmc::parallel::checkWantedStages(func::FuncOp func) {
+  for (BlockArgument argument : func.getArguments()) {
+    graph::StateOp state = stateOf(argument);
+    if (!state || state.getStacked() || !state.getViews() ||
+        state.getRole() != graph::Role::parameter)
+      continue;
+    std::optional<Wanted> wanted = wantedOf(state, 0);
+    if (!wanted)
+      continue;
+    for (Operation *user : argument.getUsers()) {
+      auto stage = user->getAttrOfType<IntegerAttr>(kStage);
+      if (!stage || user->hasAttr(kBackward) ||
+          llvm::is_contained(wanted->stages, stage.getInt()))
+        continue;
+      refuse(user, *wanted) << ", it stands on stage " << stage.getInt()
+                            << ": what is before the layers is on the first stage, what is "
+                               "behind them on the last";
+      return failure();
+    }
+  }
+  return success();
+}

@@ -1,0 +1,69 @@
+// Cuts of weights against those of the model's file.
+#include "passes/3-shard/Passes.h"
+
+#include "dialects/parallel/Annotations.h"
+#include "mlir/IR/SymbolTable.h"
+
+namespace llmc {
+#define GEN_PASS_DEF_CHECKANNOTATIONS
+#include "passes/3-shard/Passes.h.inc"
+
+using namespace mlir;
+using namespace parallel;
+namespace {
+
+// In how many parts each dimension of a source is cut where this state holds it: a
+// dimension of the state belongs to the dimension of the source in which its steps lie.
+SmallVector<int64_t> partsOf(graph::StateOp state, graph::ViewAttr view, ArrayRef<int64_t> shape,
+                             MeshAttr mesh) {
+  SmallVector<int64_t> parts(shape.size(), 1);
+  auto sharding = state->getAttrOfType<ShardingAttr>(kSharding);
+  if (!sharding)
+    return parts;
+  SmallVector<Axes> dims = getAxes(sharding);
+  for (auto [i, step] : llvm::enumerate(view.getStrides())) {
+    int64_t inner = 1;
+    for (size_t d = shape.size(); d-- > 0; inner *= shape[d])
+      if (step >= inner && step < inner * shape[d])
+        parts[d] *= getGroupSize(mesh, dims[i + state.getStacked()]);
+  }
+  return parts;
+}
+
+std::string textOf(ArrayRef<int64_t> parts) {
+  std::string text;
+  llvm::raw_string_ostream out(text);
+  llvm::interleaveComma(parts, out);
+  return "[" + text + "]";
+}
+
+struct CheckAnnotations : impl::CheckAnnotationsBase<CheckAnnotations> {
+  void runOnOperation() override {
+    ModuleOp module = getOperation();
+    MeshAttr mesh = getMesh(module);
+    for (auto state : module.getOps<graph::StateOp>()) {
+      if (!mesh || state.getRole() != graph::Role::parameter || !state.getViews())
+        continue;
+      for (auto view : state.getViews()->getAsRange<graph::ViewAttr>()) {
+        auto source = module.lookupSymbol<graph::SourceOp>(view.getSource());
+        auto annotation = source ? source->getAttrOfType<DictionaryAttr>("graph.annotation")
+                                 : DictionaryAttr();
+        auto cuts = annotation ? annotation.getAs<DenseI64ArrayAttr>("cuts") : nullptr;
+        if (!cuts)
+          continue;
+        auto shape = cast<RankedTensorType>(source.getType()).getShape();
+        SmallVector<int64_t> parts = partsOf(state, view, shape, mesh);
+        if (cuts.asArrayRef() == ArrayRef<int64_t>(parts))
+          continue;
+        source.emitError("the model annotates node '")
+            << annotation.getAs<StringAttr>("node").getValue() << "' with weight '"
+            << source.getSymName() << "' cut in " << textOf(cuts.asArrayRef())
+            << " parts, the tensor tactic cuts it in " << textOf(parts)
+            << ": choose another tp, or leave the annotation out";
+        signalPassFailure();
+      }
+    }
+  }
+};
+} // namespace
+} // namespace llmc

@@ -1,0 +1,107 @@
+// What a file says about devices reaches the sources of its weights, or is refused
+// or noted; nothing is passed over in silence.
+#include "Folder.h"
+#include "GraphBuilder.h"
+
+using namespace llmc;
+using namespace llmc::test;
+using namespace mlir;
+
+namespace {
+
+struct Annotated : Graph {
+  Annotated(int devices = 4) {
+    floats("up", {width, 8}, 2);
+    floats("down", {8, width}, 3);
+    floats("head", {width, 6}, 4);
+    node("MatMul", {"x", "up"}, {"a"}).set_name("up node");
+    node("MatMul", {"a", "down"}, {"b"}).set_name("down node");
+    node("MatMul", {"b", "head"}, {"logits"}).set_name("head node");
+    auto &configuration = *model.add_configuration();
+    configuration.set_name("mesh");
+    configuration.set_num_devices(devices);
+  }
+  ::onnx::NodeDeviceConfigurationProto &on(int node) {
+    auto &own = *graph.mutable_node(node)->add_device_configurations();
+    own.set_configuration_id("mesh");
+    return own;
+  }
+  void cut(int node, const char *tensor, int64_t axis, int64_t parts) {
+    auto &spec = *on(node).add_sharding_spec();
+    spec.set_tensor_name(tensor);
+    auto &dim = *spec.add_sharded_dim();
+    dim.set_axis(axis);
+    dim.add_simple_sharding()->set_num_shards(parts);
+  }
+  void stage(int node, int stage) { on(node).set_pipeline_stage(stage); }
+};
+
+// The annotations of all sources on a mesh of 1x2x2, by name; what is said besides.
+std::map<std::string, std::string> read(Annotated &g, std::string &message) {
+  Folder folder;
+  CompileOptions options = optionsFor(2, 3);
+  options.pp = options.tp = 2;
+  MLIRContext context;
+  auto module = import(context, folder.write("small.onnx", g.model.SerializeAsString()), options,
+                       message);
+  std::map<std::string, std::string> out;
+  if (module)
+    for (auto source : module->getOps<graph::SourceOp>())
+      if (auto annotation = source->getAttr("graph.annotation"))
+        llvm::raw_string_ostream(out[source.getSymName().str()]) << annotation;
+  return out;
+}
+
+void refused(const std::string &what, Annotated &g, std::initializer_list<const char *> words) {
+  Outcome got;
+  auto found = read(g, got.message);
+  check(found.empty(), what + ": nothing is read");
+  refuses(what, got, words);
+}
+
+} // namespace
+
+void test::testAnnotations() {
+  std::string message;
+  Annotated good;
+  good.stage(1, 0);
+  good.cut(1, "up", -1, 2);
+  good.stage(2, 1);
+  good.cut(2, "down", 0, 2);
+  auto found = read(good, message);
+  check(message.empty() && found.size() == 2, "annotations: " + message);
+  check(found["up"] == "{cuts = array<i64: 1, 2>, node = \"up node\", stages = array<i64: 0>}",
+        "up: " + found["up"]);
+  check(found["down"] == "{cuts = array<i64: 2, 1>, node = \"down node\", stages = array<i64: 1>}",
+        "down: " + found["down"]);
+
+  Annotated values;
+  values.cut(1, "a", 2, 2);
+  values.cut(1, "x", 0, 1);
+  check(read(values, message).empty() && message.find("2 values") != std::string::npos,
+        "cuts of values are noted: " + message);
+  message.clear();
+  Annotated others(8);
+  others.stage(1, 5);
+  others.cut(2, "down", 0, 4);
+  check(read(others, message).empty() && message.find("2 nodes are not used") != std::string::npos &&
+            message.find("8 devices") != std::string::npos,
+        "annotations for another mesh are noted: " + message);
+
+  Annotated late;
+  late.stage(3, 2);
+  refused("a stage beyond the last", late, {"'head node'", "pipeline stage 2", "pp is 2"});
+  Annotated thirds;
+  thirds.cut(1, "up", 1, 3);
+  refused("a cut in three", thirds, {"'up node'", "'up' cut in 3", "tp is 2"});
+  Annotated outside;
+  outside.cut(1, "up", 2, 2);
+  refused("a cut of a third dim", outside, {"'up node'", "axis 2 of 2"});
+  Annotated stranger;
+  stranger.cut(1, "head", 0, 2);
+  refused("a cut of another node's weight", stranger, {"'up node'", "'head'", "neither"});
+  Annotated twice;
+  twice.cut(1, "up", 1, 2);
+  twice.cut(1, "up", 0, 2);
+  refused("two cuts that disagree", twice, {"'up node'", "otherwise"});
+}
