@@ -2,6 +2,7 @@
 #include "lib/onnx/Attention.h"
 #include "lib/onnx/Norms.h"
 #include "lib/onnx/Rotary.h"
+#include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringMap.h"
 
 using namespace llmc::onnximport;
@@ -418,6 +419,23 @@ void hidePadding(Call &call, Attention &a, Value pasts, int64_t past) {
   a.masks.push_back(Mask(make<graph::OrOp>(call, old, fresh)));
 }
 
+// Without a cache, keys behind a sample's last are padding (rows behind it too, but
+// they are computed).
+Status hideRest(Call &call, Attention &a) {
+  int64_t batch = graph::shapeOf(a.q)[0], keys = graph::shapeOf(a.k)[1];
+  if (!call.has(LastKeys))
+    return support::ok();
+  if (!call.isInteger(LastKeys) || countElements(call.shape(LastKeys)) != batch)
+    return error("seqlens_k must be one integer for each of the batch");
+  const HostTensor *known = call.compact(LastKeys);
+  if (known && llvm::all_of(known->ints, [&](int64_t last) { return last >= keys - 1; }))
+    return support::ok();
+  Value last = call.build.reshape(call.value(LastKeys), {batch, 1, 1, 1});
+  Value key = indicesAlong(call, keys, 3, 4);
+  a.masks.push_back(Mask(call.build.compare(key, last, graph::Predicate::le)));
+  return support::ok();
+}
+
 Status finishGqa(Call &call, Attention &a, int64_t past) {
   a.scale = usualScale(call.node.number("scale", 0), graph::shapeOf(a.q)[3]);
   a.softcap = call.node.number("softcap", 0);
@@ -470,6 +488,9 @@ ConvertResult convertGroupQuery(Call &call) {
     return s.takeError();
   if (*pasts)
     hidePadding(call, a, *pasts, past);
+  if (past == 0)
+    if (Status s = hideRest(call, a); !s)
+      return s.takeError();
   auto out = attend(call, a);
   if (!out)
     return out.takeError();

@@ -1,14 +1,19 @@
 // llmc-node-cases FOLDER... [--list FILE [--update]] [--only TEXT] [--verbose]
+//                 [--kernels N --seed S]
 // Runs ONNX's node tests: import, evaluate, compare. A line for each case that
 // fails, then counts by class of ops. All must pass or, with a list of names, those
-// on it; and again with all inputs as constants, which the importer folds.
+// on it; and again with all inputs as constants, which the importer folds. With
+// --kernels, N of them are also compiled and run as programs.
 #include "Classes.h"
-#include "RunCase.h"
+#include "Compiled.h"
 
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <map>
+#include <unistd.h>
 
 using namespace llmc::test;
 
@@ -18,6 +23,8 @@ struct Arguments {
   std::vector<std::string> folders;
   std::string list, only;
   bool update = false, verbose = false;
+  int kernels = 0;
+  uint64_t seed = 1;
 };
 
 bool parse(int argc, char **argv, Arguments &out) {
@@ -29,6 +36,10 @@ bool parse(int argc, char **argv, Arguments &out) {
       out.verbose = true;
     else if ((word == "--list" || word == "--only") && i + 1 < argc)
       (word == "--list" ? out.list : out.only) = argv[++i];
+    else if (word == "--kernels" && i + 1 < argc)
+      out.kernels = std::atoi(argv[++i]);
+    else if (word == "--seed" && i + 1 < argc)
+      out.seed = std::strtoull(argv[++i], nullptr, 10);
     else if (word.rfind("--", 0) == 0)
       return false;
     else
@@ -93,7 +104,7 @@ bool writeList(const std::string &path, const std::set<std::string> &names) {
   return bool(out);
 }
 
-// Prints what was lost and gained, then counts; returns how many were lost.
+// Prints what was lost and gained; returns how many were lost.
 int compareLists(const std::set<std::string> &expected, const std::set<std::string> &passed) {
   int lost = 0;
   for (const std::string &name : expected)
@@ -104,7 +115,6 @@ int compareLists(const std::set<std::string> &expected, const std::set<std::stri
   for (const std::string &name : passed)
     if (!expected.count(name))
       std::printf("gained      %s (write it down with --update)\n", name.c_str());
-  std::printf("%zu passed, %d failed\n", expected.size() - lost, lost);
   return lost;
 }
 
@@ -114,16 +124,18 @@ int main(int argc, char **argv) {
   Arguments arguments;
   if (!parse(argc, argv, arguments)) {
     std::fprintf(stderr, "usage: llmc-node-cases FOLDER... [--list FILE [--update]] [--only TEXT] "
-                         "[--verbose]\n");
+                         "[--verbose] [--kernels N --seed S]\n");
     return 2;
   }
   std::vector<Judged> all;
+  std::map<std::string, std::string> paths;
   for (const std::string &root : arguments.folders)
     for (const std::string &folder : casesIn(root)) {
       if (folder.find(arguments.only) == std::string::npos)
         continue;
       all.push_back(judge(folder));
       print(all.back(), arguments.verbose);
+      paths[all.back().name] = folder;
       std::fflush(stdout);
     }
   printTable(all);
@@ -139,5 +151,21 @@ int main(int argc, char **argv) {
   else
     for (const Judged &judged : all)
       expected.insert(judged.name);
-  return compareLists(expected, passed) != 0;
+  int lost = compareLists(expected, passed);
+  int good = expected.size() - lost;
+  if (arguments.kernels) {
+    namespace fs = std::filesystem;
+    fs::path folder = fs::temp_directory_path() / ("llmc-cases-" + std::to_string(::getpid()));
+    Tools tools{(fs::path(argv[0]).parent_path() / "llmc").string(), folder.string()};
+    if (!fs::exists(tools.compiler)) {
+      std::fprintf(stderr, "llmc-node-cases: error: --kernels needs %s\n", tools.compiler.c_str());
+      return 2;
+    }
+    auto [ran, broken] = runCompiled(paths, passed, arguments.kernels, arguments.seed, tools);
+    std::printf("compiled: %d of %d\n", ran, ran + broken);
+    good += ran;
+    lost += broken;
+  }
+  std::printf("%d passed, %d failed\n", good, lost);
+  return lost != 0;
 }

@@ -232,6 +232,8 @@ def group_query(cases):
     add("decode_packed_rotary", 1, 6, packed=True, do_rotary=1)
     # A sample with padding in its cache: the cache that comes out is laid out otherwise.
     add("decode_ragged", 1, 6, do_rotary=1, lengths=[5, 7], compare=["y"])
+    add("ragged", 5, 0, lengths=[3, 5])
+    add("ragged_window", 5, 0, lengths=[4, 5], local_window_size=2)
     add("bias", 5, 0, {"ids": None, "added": floats(2, 4, 5, 5)})
     add("sink", 5, 0, {"ids": None, "added": None, "sink": floats(4)})
     add("smooth", 5, 0, smooth_softmax=1)
