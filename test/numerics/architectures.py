@@ -6,14 +6,49 @@ key head for two tensor ranks, or weights in bfloat16, float16, float64 or two f
 import json
 import os
 import struct
+import time
 
 import numpy as np
 
-from harness import (DATA, Suite, below, compile_model, gradient_errors, inputs, inspect, loss_error,
+from harness import (DATA, Suite, below, call, compile_model, gradient_errors, inputs, inspect, loss_error,
                      read_oracle, read_safetensors, require, train)
 
-NAMES = ["llama", "mistral", "qwen2", "qwen3", "gpt_neox", "phi", "phi3", "gemma2", "gemma3_text",
-         "olmo2", "bert", "roberta", "distilbert"]
+DECODER = ["attention x2", "rotary x4", "mlp x2", "rms norm x5", "embedding x1", "head x1"]
+ENCODER = ["attention x2", "mlp x2", "layer norm x6", "embedding x1", "head x1"]
+
+
+def with_norms(norms, blocks=DECODER):
+    return [norms if "norm" in b else b for b in blocks]
+
+
+# Parameters, layers and blocks of each small model.
+MODELS = {
+    "llama": (14088, 2, DECODER),
+    "mistral": (12936, 2, DECODER),
+    "qwen2": (11040, 2, DECODER),
+    "qwen3": (12968, 2, with_norms("rms norm x9")),
+    "gpt_neox": (17280, 2, with_norms("layer norm x5")),
+    "phi": (16211, 2, with_norms("layer norm x7")),
+    "phi3": (16736, 2, DECODER),
+    "gemma2": (11424, 2, with_norms("rms norm x9")),
+    "gemma3_text": (12912, 3, ["attention x3", "rotary x6", "mlp x3", "rms norm x19",
+                               "embedding x1", "head x1"]),
+    "olmo2": (9168, 2, with_norms("rms norm x9")),
+    "bert": (11859, 2, ENCODER),
+    # Positions that count the tokens before them are looked up too.
+    "roberta": (11859, 2, [b.replace("embedding x1", "embedding x2") for b in ENCODER]),
+    "distilbert": (11811, 2, ENCODER),
+}
+# Published configs, read within a second; twice that is allowed for a slow machine.
+PUBLISHED = {
+    "Llama 2 7B": (6_738_415_616, 32, {}),
+    "Llama 2 70B": (68_976_648_192, 80, dict(
+        hidden_size=8192, intermediate_size=28672, num_hidden_layers=80, num_attention_heads=64,
+        num_key_value_heads=8)),
+    "Llama 3.1 405B": (405_853_388_800, 126, dict(
+        hidden_size=16384, intermediate_size=53248, num_hidden_layers=126, num_attention_heads=128,
+        num_key_value_heads=8, vocab_size=128256)),
+}
 LOSS_LIMIT, GRADIENT_LIMIT = 1e-6, 2e-5
 
 
@@ -37,6 +72,46 @@ def check(folder, name, mesh, *flags):
     worst, where = max((e, n) for n, e in errors.items())
     return ", ".join([below(loss_error(dump["loss"][0], loss), LOSS_LIMIT, "loss"),
                       below(worst, GRADIENT_LIMIT, f"worst gradient ({where})")])
+
+
+def described(folder, name):
+    parameters, layers, blocks = MODELS[name]
+    model = inspect(os.path.join(DATA, name, "config.json"))
+    require(model["constants"] == [], f"constants {model['constants']}")
+    got = model["model"]
+    require((got["parameters"], got["layers"]) == (parameters, layers),
+            f"{got['parameters']} parameters, {got['layers']} layers")
+    require(got["blocks"] == blocks, f"blocks {got['blocks']}")
+
+
+def published(folder, parameters, layers, fields):
+    config = os.path.join(folder, "config.json")
+    with open(config, "w") as f:
+        json.dump(dict(fields, model_type="llama"), f)
+    start = time.monotonic()
+    got = inspect(config)["model"]
+    took = time.monotonic() - start
+    require((got["parameters"], got["layers"]) == (parameters, layers),
+            f"{got['parameters']} parameters, {got['layers']} layers")
+    require(took < 2, f"read in {took:.2f} s")
+    return f"{took:.2f} s"
+
+
+def inference(folder, name, mesh):
+    """The loss of the logits of an --infer program is the oracle's."""
+    data, program = os.path.join(DATA, name), os.path.join(folder, "program")
+    ids = os.path.join(data, "input_ids.npy")
+    rows, length = np.load(ids).shape
+    compile_model(os.path.join(data, "config.json"), program, "--infer", "--mesh", mesh,
+                  "--dim", f"batch={rows}", "--dim", f"sequence={length}")
+    call([program, "--input", f"input_ids={ids}", "--output", os.path.join(folder, "out")])
+    logits = np.load(os.path.join(folder, "out", "logits.npy")).astype(np.float64)
+    labels = np.load(os.path.join(data, "labels.npy"))
+    logits -= logits.max(axis=-1, keepdims=True)
+    logs = logits - np.log(np.exp(logits).sum(axis=-1, keepdims=True))
+    picked = np.take_along_axis(logs, np.maximum(labels, 0)[..., None], axis=-1)[..., 0]
+    loss = -picked[labels >= 0].mean()
+    return below(loss_error(loss, read_oracle(data)[0]), LOSS_LIMIT, "loss")
 
 
 def types(path):
@@ -63,9 +138,13 @@ def stored_types(folder, name, kind):
 
 
 suite = Suite("architectures")
-for name in NAMES:
+for name in MODELS:
+    suite.run(f"{name} is what it is", described, name)
     for mesh in ["1", "2x2x2"]:
         suite.run(f"{name}, mesh {mesh}", check, name, mesh)
+    suite.run(f"{name}, one run on 2x1x2", inference, name, "2x1x2")
+for title, expected in PUBLISHED.items():
+    suite.run(title, published, *expected)
 for name in ["llama", "gemma2", "gpt_neox", "bert"]:
     suite.run(f"{name}, not raised, mesh 2x1x2", check, name, "2x1x2", "--raise", "off")
 for name, kind in [("qwen2", "BF16"), ("phi3", "F16"), ("olmo2", "F64")]:
