@@ -10,8 +10,8 @@ import time
 
 import numpy as np
 
-from harness import (DATA, Suite, below, call, compile_model, gradient_errors, inputs, inspect, loss_error,
-                     read_oracle, read_safetensors, require, train)
+from harness import (DATA, Suite, below, call, compile_model, gradient_errors, inputs, inspect,
+                     loss_error, read_oracle, require, train)
 
 DECODER = ["attention x2", "rotary x4", "mlp x2", "rms norm x5", "embedding x1", "head x1"]
 ENCODER = ["attention x2", "mlp x2", "layer norm x6", "embedding x1", "head x1"]
