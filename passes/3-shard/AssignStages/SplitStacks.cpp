@@ -71,7 +71,7 @@ void splitStacks(graph::RepeatOp op) {
   SmallVector<Range> ranges = rangesOf(op);
   OpBuilder builder(op);
   unsigned carried = op.getCarried().size();
-  for (auto [i, stacked] : llvm::enumerate(op.getStacked())) {
+  for (auto [i, stacked] : llvm::enumerate(llvm::to_vector(op.getStacked()))) {
     if (isState(stacked))
       continue;
     graph::Build at(builder, stacked.getLoc());
@@ -79,6 +79,8 @@ void splitStacks(graph::RepeatOp op) {
     for (Range range : ranges)
       parts.push_back(layersOf(at, stacked, range.first, range.limit));
     op->setOperand(carried + i, at.concat(parts, 0));
+    if (auto concat = stacked.getDefiningOp<graph::ConcatOp>(); concat && concat->use_empty())
+      concat.erase();
   }
   builder.setInsertionPointAfter(op);
   for (Value stacked : op.getStackedResults()) {

@@ -1,0 +1,56 @@
+// RUN: llmc-opt %s --llmc-lower-collectives | FileCheck %s
+
+// A part of the middle dimension: rows of the tensor seen as a table, found by index.
+// CHECK-LABEL: func.func @slice
+// CHECK-SAME: %[[X:.*]]: tensor<2x6x5xf32>
+// CHECK: %[[O:.*]] = parallel.axis_offset ["tp"] stride 3
+// CHECK: %[[I:.*]] = graph.iota %[[O]] {dim = 1 : i64} : (tensor<i64>) -> tensor<2x3xi64>
+// CHECK: %[[B:.*]] = graph.iota {dim = 0 : i64} : () -> tensor<2x3xi64>
+// CHECK: %[[SIX:.*]] = graph.constant dense<6>
+// CHECK: %[[F:.*]] = graph.mul %[[B]], %[[SIX]]
+// CHECK: %[[IDS:.*]] = graph.add %[[F]], %[[I]]
+// CHECK: %[[T:.*]] = graph.reshape %[[X]] : (tensor<2x6x5xf32>) -> tensor<12x5xf32>
+// CHECK: %[[R:.*]] = graph.gather %[[T]], %[[IDS]] : {{.*}} -> tensor<2x3x5xf32>
+// CHECK: return %[[R]]
+func.func @slice(%x: tensor<2x6x5xf32>) -> tensor<2x3x5xf32> {
+  %0 = parallel.all_slice %x over ["tp"] dim 1 : (tensor<2x6x5xf32>) -> tensor<2x3x5xf32>
+  return %0 : tensor<2x3x5xf32>
+}
+
+// Of the leading dimension the offset is the index.
+// CHECK-LABEL: func.func @rows
+// CHECK: %[[I:.*]] = graph.iota %{{.*}} {dim = 1 : i64} : (tensor<i64>) -> tensor<1x3xi64>
+// CHECK: graph.gather %{{.*}}, %[[I]] : (tensor<6x5xi64>, tensor<1x3xi64>) -> tensor<1x3x5xi64>
+func.func @rows(%x: tensor<6x5xi64>) -> tensor<3x5xi64> {
+  %0 = parallel.all_slice %x over ["tp"] dim 0 : (tensor<6x5xi64>) -> tensor<3x5xi64>
+  return %0 : tensor<3x5xi64>
+}
+
+// The wire puts parts one behind the other, so the dimension comes to the front.
+// CHECK-LABEL: func.func @gather
+// CHECK-SAME: %[[X:.*]]: tensor<4x3x5xf32>
+// CHECK: %[[F:.*]] = graph.transpose %[[X]] {permutation = array<i64: 2, 0, 1>}
+// CHECK: %[[G:.*]] = parallel.all_gather %[[F]] over ["tp"] dim 0 {parallel.origin = {{.*}}} : (tensor<5x4x3xf32>) -> tensor<10x4x3xf32>
+// CHECK: graph.transpose %[[G]] {permutation = array<i64: 1, 2, 0>} : (tensor<10x4x3xf32>) -> tensor<4x3x10xf32>
+func.func @gather(%x: tensor<4x3x5xf32>) -> tensor<4x3x10xf32> {
+  %0 = parallel.all_gather %x over ["tp"] dim 2 {parallel.origin = {node = "n", rule = "r", tactic = "t"}} : (tensor<4x3x5xf32>) -> tensor<4x3x10xf32>
+  return %0 : tensor<4x3x10xf32>
+}
+
+// A dimension of size 1 is passed in name only.
+// CHECK-LABEL: func.func @scatter
+// CHECK: graph.reshape %{{.*}} : (tensor<1x4x3xf32>) -> tensor<4x1x3xf32>
+// CHECK: parallel.reduce_scatter %{{.*}} over ["tp"] dim 0 {{.*}}: (tensor<4x1x3xf32>) -> tensor<2x1x3xf32>
+// CHECK: graph.reshape %{{.*}} : (tensor<2x1x3xf32>) -> tensor<1x2x3xf32>
+// CHECK-NOT: graph.transpose
+func.func @scatter(%x: tensor<1x4x3xf32>) -> tensor<1x2x3xf32> {
+  %0 = parallel.reduce_scatter %x over ["tp"] dim 1 {kind = #graph.reduce_kind<sum>} : (tensor<1x4x3xf32>) -> tensor<1x2x3xf32>
+  return %0 : tensor<1x2x3xf32>
+}
+
+// CHECK-LABEL: func.func @leading
+// CHECK-NEXT: parallel.all_gather %{{.*}} over ["tp"] dim 0
+func.func @leading(%x: tensor<4x3xf32>) -> tensor<8x3xf32> {
+  %0 = parallel.all_gather %x over ["tp"] dim 0 : (tensor<4x3xf32>) -> tensor<8x3xf32>
+  return %0 : tensor<8x3xf32>
+}
