@@ -23,7 +23,10 @@ public:
       strides = std::to_string(size) + (strides.empty() ? "" : ", ") + strides;
       size *= shape[i];
     }
-    states << "graph.source @\"src." << name << "\" : " << tensor({size * parts})
+    // Stacked layers lie one after the other in the first dim of their source.
+    std::vector<int64_t> source(shape.begin() + (stacked ? 1 : 0), shape.end());
+    source[0] *= parts;
+    states << "graph.source @\"src." << name << "\" : " << tensor(source)
            << " {init = #graph.init_kind<zeros>}\n"
            << "graph.state @" << name << " : " << tensor(shape) << " parameter"
            << (stacked ? " stacked" : "") << " views [";
