@@ -13,6 +13,8 @@ void populateFoldConstants(mlir::RewritePatternSet &patterns);
 void populateDropIdentities(mlir::RewritePatternSet &patterns);
 void populateDropLeadingOnes(mlir::RewritePatternSet &patterns);
 void populateSinkMerges(mlir::RewritePatternSet &patterns);
+void populateSinkTransposes(mlir::RewritePatternSet &patterns);
+// These two together.
 void populateAbsorbTransposes(mlir::RewritePatternSet &patterns);
 
 // Applies to a fixpoint, without touching regions or order.

@@ -1,6 +1,4 @@
-// A transpose beside a matmul is part of its equation. Transposes that stand
-// further away move there through ops that work on each element alone.
-#include "passes/1-raise/Constants.h"
+// A transpose beside a matmul is part of its equation.
 #include "passes/1-raise/Equation.h"
 #include "passes/1-raise/Patterns.h"
 
@@ -56,41 +54,9 @@ struct AbsorbResultTranspose : OpRewritePattern<TransposeOp> {
   }
 };
 
-struct SinkTransposeThroughElementwise : RewritePattern {
-  explicit SinkTransposeThroughElementwise(MLIRContext *context)
-      : RewritePattern(MatchAnyOpTypeTag(), 1, context) {}
-
-  LogicalResult matchAndRewrite(Operation *op, PatternRewriter &rewriter) const override {
-    if (!isElementwise(op) && !isa<CastOp>(op))
-      return failure();
-    TransposeOp first;
-    SmallVector<Value> operands;
-    for (Value operand : op->getOperands()) {
-      auto transpose = operand.getDefiningOp<TransposeOp>();
-      if (transpose && shapeOf(operand) == shapeOf(op->getResult(0))) {
-        if (first && first.getPermutation() != transpose.getPermutation())
-          return failure();
-        first = transpose;
-        operands.push_back(transpose.getOperand());
-      } else if (shapeOf(operand).empty()) {
-        operands.push_back(operand);
-      } else {
-        return failure();
-      }
-    }
-    if (!first)
-      return failure();
-    auto type = RankedTensorType::get(shapeOf(first.getOperand()), elementOf(op->getResult(0)));
-    Operation *copy = cloneForTypes(rewriter, op, operands, type);
-    rewriter.replaceOpWithNewOp<TransposeOp>(op, op->getResultTypes()[0], copy->getResult(0),
-                                             first.getPermutation());
-    return success();
-  }
-};
-
 } // namespace
 
 void raise::populateAbsorbTransposes(RewritePatternSet &patterns) {
-  patterns.add<AbsorbOperandTranspose, AbsorbResultTranspose, SinkTransposeThroughElementwise>(
-      patterns.getContext());
+  patterns.add<AbsorbOperandTranspose, AbsorbResultTranspose>(patterns.getContext());
+  populateSinkTransposes(patterns);
 }

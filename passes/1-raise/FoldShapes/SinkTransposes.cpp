@@ -1,0 +1,249 @@
+// Transposes move towards the results, through every op that does not care, until
+// they meet the one that undoes them or a matmul.
+#include "passes/1-raise/Constants.h"
+#include "passes/1-raise/Patterns.h"
+
+using namespace mlir;
+using namespace llmc;
+using namespace llmc::graph;
+using namespace llmc::raise;
+
+using Order = SmallVector<int64_t>;
+
+static Order inverseOf(ArrayRef<int64_t> permutation) {
+  Order inverse(permutation.size());
+  for (auto [i, dim] : llvm::enumerate(permutation))
+    inverse[dim] = i;
+  return inverse;
+}
+
+template <typename T> static SmallVector<T> pick(ArrayRef<T> from, ArrayRef<int64_t> at) {
+  SmallVector<T> picked;
+  for (int64_t i : at)
+    picked.push_back(from[i]);
+  return picked;
+}
+
+// Whether dims of size 1 are all that `order` moves past others.
+static bool movesOnlyOnes(ArrayRef<int64_t> shape, ArrayRef<int64_t> order) {
+  Order large;
+  for (int64_t dim : order)
+    if (shape[dim] != 1)
+      large.push_back(dim);
+  return llvm::is_sorted(large);
+}
+
+namespace {
+
+// An operand whose dims are put in another order without moving an element:
+// `source` under the shape `shape`, or transposed if it is a constant.
+struct Reordered {
+  Value source;
+  Order order, shape;
+  bool move = false;
+};
+
+// `value`, aligned at the last of `rank` dims, with its dims in the order `order`.
+std::optional<Reordered> reorder(Value value, size_t rank, ArrayRef<int64_t> order) {
+  Reordered result{value, Order(order), {}};
+  if (auto transpose = value.getDefiningOp<TransposeOp>();
+      transpose && shapeOf(value).size() == rank) {
+    result.source = transpose.getOperand();
+    result.order = pick(transpose.getPermutation(), order);
+  }
+  SmallVector<int64_t> padded(rank - shapeOf(result.source).size(), 1);
+  llvm::append_range(padded, shapeOf(result.source));
+  result.shape = pick(ArrayRef<int64_t>(padded), result.order);
+  if (movesOnlyOnes(padded, result.order))
+    return result;
+  result.move = true;
+  return denseValueOf(result.source) ? std::optional(result) : std::nullopt;
+}
+
+Value build(Build &build, const Reordered &operand) {
+  if (shapeOf(operand.source).empty())
+    return operand.source;
+  if (!operand.move)
+    return build.reshape(operand.source, operand.shape);
+  SmallVector<int64_t> padded(operand.order.size() - shapeOf(operand.source).size(), 1);
+  llvm::append_range(padded, shapeOf(operand.source));
+  return build.transpose(build.reshape(operand.source, padded), operand.order);
+}
+
+struct ThroughElementwise : RewritePattern {
+  explicit ThroughElementwise(MLIRContext *context)
+      : RewritePattern(MatchAnyOpTypeTag(), 1, context) {}
+
+  LogicalResult matchAndRewrite(Operation *op, PatternRewriter &rewriter) const override {
+    if (!isElementwise(op) && !isa<CastOp>(op))
+      return failure();
+    ArrayRef<int64_t> shape = shapeOf(op->getResult(0));
+    TransposeOp first;
+    for (Value operand : op->getOperands())
+      if (auto transpose = operand.getDefiningOp<TransposeOp>();
+          transpose && !first && shapeOf(operand) == shape)
+        first = transpose;
+    if (!first)
+      return failure();
+    Order inverse = inverseOf(first.getPermutation());
+    SmallVector<Reordered> reordered;
+    for (Value operand : op->getOperands()) {
+      auto found = reorder(operand, shape.size(), inverse);
+      if (!found)
+        return failure();
+      reordered.push_back(*found);
+    }
+    Build at(rewriter, op->getLoc());
+    SmallVector<Value> operands;
+    for (const Reordered &operand : reordered)
+      operands.push_back(build(at, operand));
+    auto type = RankedTensorType::get(pick(shape, inverse), elementOf(op->getResult(0)));
+    Operation *copy = cloneForTypes(rewriter, op, operands, type);
+    rewriter.replaceOpWithNewOp<TransposeOp>(op, op->getResultTypes()[0], copy->getResult(0),
+                                             first.getPermutation());
+    return success();
+  }
+};
+
+// Each row of the last dim by itself.
+struct ThroughRows : RewritePattern {
+  explicit ThroughRows(MLIRContext *context) : RewritePattern(MatchAnyOpTypeTag(), 1, context) {}
+
+  LogicalResult matchAndRewrite(Operation *op, PatternRewriter &rewriter) const override {
+    if (!isa<SoftmaxOp, LayerNormOp, RmsNormOp>(op))
+      return failure();
+    auto transpose = op->getOperand(0).getDefiningOp<TransposeOp>();
+    if (!transpose)
+      return failure();
+    ArrayRef<int64_t> permutation = transpose.getPermutation();
+    int64_t last = permutation.size() - 1;
+    if (permutation.back() != last)
+      return failure();
+    SmallVector<Value> operands(op->getOperands());
+    operands[0] = transpose.getOperand();
+    ArrayRef<int64_t> shape = shapeOf(operands[0]);
+    SmallVector<Type> types;
+    for (Value result : op->getResults())
+      types.push_back(RankedTensorType::get(
+          typeOf(result).getRank() == last ? shape.drop_back() : shape, elementOf(result)));
+    Operation *copy = cloneForTypes(rewriter, op, operands, types);
+    Build at(rewriter, op->getLoc());
+    SmallVector<Value> results;
+    for (Value result : copy->getResults())
+      results.push_back(
+          at.transpose(result, permutation.take_front(typeOf(result).getRank())));
+    rewriter.replaceOp(op, results);
+    return success();
+  }
+};
+
+struct ThroughReduce : OpRewritePattern<ReduceOp> {
+  using OpRewritePattern::OpRewritePattern;
+  LogicalResult matchAndRewrite(ReduceOp op, PatternRewriter &rewriter) const override {
+    auto transpose = op.getOperand().getDefiningOp<TransposeOp>();
+    if (!transpose)
+      return failure();
+    Order dims = pick(transpose.getPermutation(), op.getDims());
+    llvm::sort(dims);
+    // The dims that stay, numbered as in the reduced operand.
+    Order order;
+    for (auto [i, dim] : llvm::enumerate(transpose.getPermutation()))
+      if (!llvm::is_contained(dims, dim))
+        order.push_back(dim - llvm::count_if(dims, [&, d = dim](int64_t r) { return r < d; }));
+    Build at(rewriter, op.getLoc());
+    Value reduced = at.reduce(transpose.getOperand(), op.getKind(), dims);
+    rewriter.replaceOp(op, llvm::is_sorted(order) ? reduced : at.transpose(reduced, order));
+    return success();
+  }
+};
+
+struct ThroughSlice : OpRewritePattern<SliceOp> {
+  using OpRewritePattern::OpRewritePattern;
+  LogicalResult matchAndRewrite(SliceOp op, PatternRewriter &rewriter) const override {
+    auto transpose = op.getOperand().getDefiningOp<TransposeOp>();
+    if (!transpose)
+      return failure();
+    Order inverse = inverseOf(transpose.getPermutation());
+    auto type = RankedTensorType::get(pick(shapeOf(op.getResult()), inverse),
+                                      elementOf(op.getResult()));
+    Value sliced = SliceOp::create(rewriter, op.getLoc(), type, transpose.getOperand(),
+                                   pick(op.getStarts(), inverse), pick(op.getLimits(), inverse),
+                                   pick(op.getSteps(), inverse));
+    rewriter.replaceOpWithNewOp<TransposeOp>(op, op.getType(), sliced,
+                                             transpose.getPermutation());
+    return success();
+  }
+};
+
+struct ThroughConcat : OpRewritePattern<ConcatOp> {
+  using OpRewritePattern::OpRewritePattern;
+  LogicalResult matchAndRewrite(ConcatOp op, PatternRewriter &rewriter) const override {
+    auto first = op.getInputs()[0].getDefiningOp<TransposeOp>();
+    if (!first)
+      return failure();
+    SmallVector<Value> parts;
+    for (Value part : op.getInputs()) {
+      auto transpose = part.getDefiningOp<TransposeOp>();
+      if (!transpose || transpose.getPermutation() != first.getPermutation())
+        return failure();
+      parts.push_back(transpose.getOperand());
+    }
+    Value joined =
+        Build(rewriter, op.getLoc()).concat(parts, first.getPermutation()[op.getDim()]);
+    rewriter.replaceOpWithNewOp<TransposeOp>(op, op.getType(), joined, first.getPermutation());
+    return success();
+  }
+};
+
+// A reshape that splits dims, or adds ones, splits them before the transpose too.
+struct ThroughSplit : OpRewritePattern<ReshapeOp> {
+  using OpRewritePattern::OpRewritePattern;
+
+  // The dims of `to` that each dim of `from` becomes.
+  static std::optional<SmallVector<Order>> groupsOf(ArrayRef<int64_t> from, ArrayRef<int64_t> to) {
+    SmallVector<Order> groups;
+    size_t next = 0;
+    for (int64_t size : from) {
+      Order &group = groups.emplace_back();
+      int64_t product = 1;
+      // Ones in front of a dim belong to it; a dim of 1 takes one of them.
+      while (next < to.size() && (product < size || group.empty())) {
+        product *= to[next];
+        group.push_back(next++);
+      }
+      if (product != size)
+        return std::nullopt;
+    }
+    while (next < to.size() && to[next] == 1 && !groups.empty())
+      groups.back().push_back(next++);
+    return next == to.size() ? std::optional(groups) : std::nullopt;
+  }
+
+  LogicalResult matchAndRewrite(ReshapeOp op, PatternRewriter &rewriter) const override {
+    auto transpose = op.getOperand().getDefiningOp<TransposeOp>();
+    ArrayRef<int64_t> from = shapeOf(op.getOperand()), to = shapeOf(op.getResult());
+    if (!transpose || to.size() <= from.size())
+      return failure();
+    auto groups = groupsOf(from, to);
+    if (!groups)
+      return failure();
+    SmallVector<int64_t> shape;
+    Order permutation(to.size());
+    for (int64_t dim : inverseOf(transpose.getPermutation()))
+      for (int64_t part : (*groups)[dim]) {
+        permutation[part] = shape.size();
+        shape.push_back(to[part]);
+      }
+    Build at(rewriter, op.getLoc());
+    Value split = at.reshape(transpose.getOperand(), shape);
+    rewriter.replaceOpWithNewOp<TransposeOp>(op, op.getType(), split, permutation);
+    return success();
+  }
+};
+
+} // namespace
+
+void raise::populateSinkTransposes(RewritePatternSet &patterns) {
+  patterns.add<ThroughElementwise, ThroughRows, ThroughReduce, ThroughSlice, ThroughConcat,
+               ThroughSplit>(patterns.getContext());
+}
