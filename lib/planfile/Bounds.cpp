@@ -308,7 +308,9 @@ Status Bounds::checkMatmul(const MatmulT &matmul) {
     return error("of dtype ", toString(matmul.dtype));
   if (matmul.fallback >= program.kernels.size())
     return error("fallback kernel ", matmul.fallback, " of ", program.kernels.size());
-  if (!elements({matmul.batch, matmul.m, matmul.n, matmul.k}))
+  // Of each of the three tensors; how much work the product is has no bound.
+  if (!elements({matmul.batch, matmul.m, matmul.n}) || !elements({matmul.batch, matmul.m, matmul.k}) ||
+      !elements({matmul.batch, matmul.k, matmul.n}))
     return error("bad sizes");
   if (Status s = checkMatrix("a", matmul.dtype, matmul.a.get(), matmul.a_strides,
                              {matmul.batch, matmul.m, matmul.k});
