@@ -79,8 +79,9 @@ void Importer::start() {
                                builder_.getFunctionType({}, {}));
   body_ = func_.addEntryBlock();
   parameters_ = std::make_unique<Parameters>(model_, *body_, options_);
+  parameters_->setTokenTable(inputs_.tokenTable);
   if (options_.tie)
-    parameters_->tieHead(order_, inputs_.tokenTable);
+    parameters_->tieHead(order_);
   builder_.setInsertionPointToEnd(body_);
   names_ = std::make_unique<Names>(model_, order_, options_, *body_, *parameters_, builder_);
   for (const auto &argument : inputs_.arguments) {

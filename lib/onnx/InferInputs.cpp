@@ -136,7 +136,7 @@ private:
           if (symbols_.count(name) || !seen.insert(name).second)
             continue;
           missing += "\n  " + name + ", of input '" + input.str() + "'" + shapeText(dims);
-          command += " --dim " + name + "=" + suggestion(input, position);
+          command += " --dim " + name + "=" + (dim.isName() ? suggestion(input, position) : "0");
         }
     if (seen.empty())
       return support::ok();
@@ -151,7 +151,7 @@ private:
     return text + "]";
   }
 
-  // What would be usual: two rows, no past.
+  // What would be usual: two rows, no past. A name in a sum is that of a past.
   std::string suggestion(llvm::StringRef input, size_t position) {
     auto size = [&](size_t d) -> int64_t {
       int64_t usual = d == 0 ? 2 : 16;

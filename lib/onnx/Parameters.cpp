@@ -117,15 +117,15 @@ static bool equalMatrices(const Model &model, const StoredTensor &a, const Store
                        : equalSwapped<uint64_t>(x, y, a.shape[0], a.shape[1]);
 }
 
-void Parameters::tieHead(const NodeOrder &order, std::optional<unsigned> table) {
-  if (!table)
+void Parameters::tieHead(const NodeOrder &order) {
+  if (!tokenTable_)
     return;
-  const StoredTensor &t = model_.stored()[*table];
+  const StoredTensor &t = model_.stored()[*tokenTable_];
   for (unsigned head : headMatrices(model_, order)) {
     const StoredTensor &h = model_.stored()[head];
-    if (head == *table || h.element != t.element || h.shape.size() != 2)
+    if (head == *tokenTable_ || h.element != t.element || h.shape.size() != 2)
       continue;
-    View view = View::whole(*table, t.shape);
+    View view = View::whole(*tokenTable_, t.shape);
     if (h.shape == t.shape && equalMatrices(model_, t, h, false))
       tied_[head] = view;
     else if (h.shape == Shape{t.shape[1], t.shape[0]} && equalMatrices(model_, t, h, true))
@@ -221,15 +221,53 @@ void Parameters::useWholeSource(llvm::ArrayRef<Argument *> arguments) {
 
 constexpr int64_t largestConstant = 1 << 20;
 
+// Whether a table's rows do nothing but scale computed values: the cosines and
+// sines of rotary positions, which are constants. Learned positions are added.
+static bool onlyRotates(Value table) {
+  bool rotates = false;
+  llvm::SmallVector<Value> open = {table};
+  llvm::SmallPtrSet<Operation *, 8> seen;
+  while (!open.empty()) {
+    Value value = open.pop_back_val();
+    for (Operation *user : value.getUsers()) {
+      if (!seen.insert(user).second)
+        continue;
+      bool moves = isa<graph::GatherOp, graph::SliceOp, graph::ReshapeOp, graph::TransposeOp,
+                       graph::BroadcastOp, graph::ConcatOp, graph::CastOp>(user);
+      auto constant = [](Value v) { return bool(v.getDefiningOp<graph::ConstantOp>()); };
+      bool scaled = isa<graph::MulOp>(user) && llvm::any_of(user->getOperands(), constant);
+      if (moves || scaled)
+        open.push_back(user->getResult(0));
+      else if (isa<graph::MulOp>(user) ||
+               (isa<graph::RotaryOp>(user) && user->getOperand(0) != value))
+        rotates = true;
+      else
+        return false;
+    }
+  }
+  return rotates;
+}
+
+bool Parameters::isTrained(llvm::ArrayRef<Argument *> arguments) const {
+  bool learns = false, table = true, rotates = true;
+  for (Argument *argument : arguments) {
+    for (Role role : argument->roles) {
+      learns |= role != Role::Plain;
+      table &= role == Role::Plain || role == Role::Table;
+    }
+    rotates = rotates && onlyRotates(argument->value);
+  }
+  unsigned tensor = arguments.front()->view.tensor;
+  return learns && !(table && tensor != tokenTable_ && rotates);
+}
+
 void Parameters::finish(ModuleOp module, func::FuncOp func) {
   llvm::MapVector<unsigned, std::vector<Argument *>> bySource;
   for (auto &argument : arguments_)
     bySource[argument->view.tensor].push_back(argument.get());
   std::vector<BlockArgument> dropped;
   for (auto &[tensor, arguments] : bySource) {
-    bool trained = llvm::any_of(arguments, [](Argument *argument) {
-      return llvm::any_of(argument->roles, [](Role role) { return role != Role::Plain; });
-    });
+    bool trained = isTrained(arguments);
     std::vector<const View *> views;
     for (Argument *argument : arguments)
       views.push_back(&argument->view);

@@ -19,9 +19,11 @@ public:
   Parameters(const Model &model, mlir::Block &body, const CompileOptions &options)
       : model_(model), body_(body), fromFile_(options.weights.empty()), infer_(options.infer) {}
 
+  // The table of the tokens is trained whatever it feeds.
+  void setTokenTable(std::optional<unsigned> table) { tokenTable_ = table; }
   // An embedding table and the matrix of the logits that hold equal elements,
   // the one perhaps transposed, are one parameter.
-  void tieHead(const NodeOrder &order, std::optional<unsigned> table);
+  void tieHead(const NodeOrder &order);
   // The stored tensor as a view (of the table, if tied to it).
   View view(unsigned tensor) const;
 
@@ -42,6 +44,7 @@ private:
     mlir::BlockArgument value;
   };
 
+  bool isTrained(llvm::ArrayRef<Argument *> arguments) const;
   void makeConstant(Argument &argument);
   void useWholeSource(llvm::ArrayRef<Argument *> arguments);
   void declare(mlir::ModuleOp module, mlir::func::FuncOp func);
@@ -50,6 +53,7 @@ private:
   const Model &model_;
   mlir::Block &body_;
   bool fromFile_, infer_;
+  std::optional<unsigned> tokenTable_;
   std::map<unsigned, View> tied_; // head -> view of the table
   std::vector<std::unique_ptr<Argument>> arguments_;
   std::set<unsigned> constants_;

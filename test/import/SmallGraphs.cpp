@@ -98,6 +98,26 @@ void testRoles() {
   check(out.constants == std::vector<std::string>{"mask"}, "the mask is a constant");
 }
 
+// Two tables of positions: the one that scales is of cosines, the one that is added
+// is learned. Both are looked up at positions 0 ... 2.
+void testTables() {
+  Graph g;
+  g.floats("cosines", {8, width}, 4);
+  g.floats("learned", {8, width}, 5);
+  g.ints("positions", {0, 1, 2});
+  g.node("Gather", {"learned", "positions"}, {"p"});
+  g.node("Gather", {"cosines", "positions"}, {"c"});
+  g.node("Add", {"x", "p"}, {"y"});
+  g.ints("front", {0});
+  g.node("Unsqueeze", {"c", "front"}, {"c1"});
+  g.node("Mul", {"y", "c1"}, {"z"});
+  g.floats("head", {width, 6}, 3);
+  g.node("MatMul", {"z", "head"}, {"logits"});
+  Outcome out = run(g);
+  check(out.message.empty() && out.states == 3, "tables: " + out.message);
+  check(out.constants == std::vector<std::string>{"cosines"}, "the cosines are a constant");
+}
+
 void testStorage() {
   Graph g;
   g.floats("head", {width, 6}, 3);
@@ -119,5 +139,6 @@ void test::testSmallGraphs() {
   testFused();
   testPartial();
   testRoles();
+  testTables();
   testStorage();
 }
