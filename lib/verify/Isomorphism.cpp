@@ -212,18 +212,24 @@ void Comparison::compareLaunch(const std::string &where, const LaunchT &a, const
   if (same(where, "number of operands", a.operands.size(), b.operands.size()))
     for (size_t i = 0; i < a.operands.size(); ++i)
       sameEnum(where, "access", a.operands[i]->access, b.operands[i]->access);
-  if (!same(where, "number of scalars", a.scalars.size(), b.scalars.size()))
-    return;
-  for (size_t i = 0; i < a.scalars.size(); ++i) {
-    auto axes = [](const CoordExprT &expr) {
-      std::vector<uint32_t> list;
-      for (size_t k = 0; k < expr.coefs.size(); ++k)
-        if (expr.coefs[k] != 0)
-          list.push_back(k);
-      return list;
-    };
-    same(where, "axes of a scalar", axes(*a.scalars[i]), axes(*b.scalars[i]));
-  }
+  // A scalar without axes is a size, and whether a kernel takes a size from its
+  // launch depends on the sizes themselves.
+  auto placed = [](const LaunchT &launch) {
+    std::vector<std::vector<uint32_t>> scalars;
+    for (const auto &scalar : launch.scalars) {
+      std::vector<uint32_t> axes;
+      for (size_t k = 0; k < scalar->coefs.size(); ++k)
+        if (scalar->coefs[k] != 0)
+          axes.push_back(k);
+      if (!axes.empty())
+        scalars.push_back(axes);
+    }
+    return scalars;
+  };
+  auto x = placed(a), y = placed(b);
+  if (same(where, "number of placed scalars", x.size(), y.size()))
+    for (size_t i = 0; i < x.size(); ++i)
+      same(where, "axes of a scalar", x[i], y[i]);
 }
 
 void Comparison::compareMatmul(const std::string &where, const MatmulT &a, const MatmulT &b) {
