@@ -83,9 +83,8 @@ public:
 
 private:
   using Bindings = std::vector<Place>;
-  LogicalResult bindArguments(func::FuncOp func, DenseMap<Value, Place> &places,
-                              SmallVectorImpl<Value> &received);
-  LogicalResult bindResults(func::FuncOp func, Bindings &returned, SmallVectorImpl<bool> &escapes);
+  LogicalResult bindArguments(func::FuncOp func, Known &known);
+  LogicalResult bindResults(func::FuncOp func, Known &known);
   LogicalResult buildProcedure(func::FuncOp func, plan::ProcedureKind kind);
   LogicalResult buildOp(Operation &op);
   LogicalResult buildLaunch(Operation &op);
@@ -119,6 +118,7 @@ private:
   std::map<std::string, Place> inputs;
   std::set<std::string> fed; // inputs that the forward of the stage brings in
   std::map<int64_t, Place> residuals;
+  llvm::DenseSet<int> sent; // roots that a message leaves from
   const Places *places = nullptr;
   int64_t firstLayer = 0, lastLayer = -1;
 };
@@ -209,8 +209,8 @@ Place StageBuilder::stateRoot(FlatSymbolRefAttr symbol, DictionaryAttr attrs,
   return place;
 }
 
-LogicalResult StageBuilder::bindArguments(func::FuncOp func, DenseMap<Value, Place> &bound,
-                                          SmallVectorImpl<Value> &received) {
+LogicalResult StageBuilder::bindArguments(func::FuncOp func, Known &known) {
+  auto &bound = known.arguments;
   bool update = func == functions.update;
   for (BlockArgument arg : func.getArguments()) {
     unsigned i = arg.getArgNumber();
@@ -234,8 +234,12 @@ LogicalResult StageBuilder::bindArguments(func::FuncOp func, DenseMap<Value, Pla
         return func.emitError("argument ")
                << i << " is residual " << id.getInt() << ", which the forward does not produce";
       bound[arg] = it->second;
+      // Written anew for each micro-batch, and read by this procedure alone.
+      const Root &root = roots[it->second.root];
+      if (root.space == plan::Space::slot && !root.binding && !sent.contains(it->second.root))
+        known.consumed.insert(it->second.root);
     } else if (attrs.getAs<IntegerAttr>("parallel.border")) {
-      received.push_back(arg);
+      known.received.push_back(arg);
     } else {
       return func.emitError("argument ") << i << " has no binding";
     }
@@ -278,8 +282,7 @@ void StageBuilder::bindUnused() {
   }
 }
 
-LogicalResult StageBuilder::bindResults(func::FuncOp func, Bindings &returned,
-                                        SmallVectorImpl<bool> &escapes) {
+LogicalResult StageBuilder::bindResults(func::FuncOp func, Known &known) {
   Operation *ret = func.getBody().front().getTerminator();
   for (unsigned i = 0; i < ret->getNumOperands(); ++i) {
     auto attrs = func.getResultAttrDict(i);
@@ -296,8 +299,8 @@ LogicalResult StageBuilder::bindResults(func::FuncOp func, Bindings &returned,
       escape = true;
     else
       return func.emitError("result ") << i << " has no binding";
-    returned.push_back(place);
-    escapes.push_back(escape);
+    known.returned.push_back(place);
+    known.escapes.push_back(escape);
   }
   return success();
 }
@@ -368,8 +371,10 @@ void StageBuilder::buildEpilogue(func::FuncOp func, plan::ProcedureKind kind,
   auto origin = plan::OriginAttr::get(b.getContext(), "border", {}, "stages",
                                       forward ? "activations" : "cotangents");
   SmallVector<Value> parts;
-  for (Value value : out)
+  for (Value value : out) {
     parts.push_back(bufferOf(value));
+    sent.insert(places->lookup(value).root);
+  }
   int64_t ready = forward ? forwardReady : backwardReady;
   int64_t sent = forward ? forwardSent : backwardSent;
   int64_t stream = forward ? forwardSend : backwardSend;
@@ -516,13 +521,11 @@ LogicalResult StageBuilder::buildOp(Operation &op) {
 }
 
 LogicalResult StageBuilder::buildProcedure(func::FuncOp func, plan::ProcedureKind kind) {
-  DenseMap<Value, Place> arguments;
-  Bindings returned;
-  SmallVector<bool> escapes;
-  SmallVector<Value> received;
-  if (failed(bindArguments(func, arguments, received)) || failed(bindResults(func, returned, escapes)))
+  Known known;
+  if (failed(bindArguments(func, known)) || failed(bindResults(func, known)))
     return failure();
-  Places planned(func, roots, std::move(arguments), received, returned, escapes);
+  Bindings returned = known.returned;
+  Places planned(func, roots, std::move(known));
   places = &planned;
   b.setInsertionPointToEnd(&stageOp.getBody().front());
   auto procedure = plan::ProcedureOp::create(b, func.getLoc(),

@@ -70,11 +70,10 @@ bool mayReplace(OpOperand &read, Value written) {
   return compute && compute.getEmitClass() == graph::EmitClass::Elementwise;
 }
 
-Places::Places(func::FuncOp func, std::vector<Root> &roots, DenseMap<Value, Place> arguments,
-               ArrayRef<Value> received, ArrayRef<Place> returned, ArrayRef<bool> escapes)
-    : func(func), roots(roots), places(std::move(arguments)), received(received) {
+Places::Places(func::FuncOp func, std::vector<Root> &roots, Known given)
+    : func(func), roots(roots), places(given.arguments), known(std::move(given)) {
   collectArgumentViews();
-  requestHomes(returned, escapes);
+  requestHomes(known.returned, known.escapes);
   assign();
 }
 
@@ -158,7 +157,7 @@ void Places::requestHome(Value value, Place place) {
     return;
   if (isa<BlockArgument>(value)) {
     // A message may arrive where nothing else is read.
-    if (!llvm::is_contained(received, value) || reads.count(place.root))
+    if (!llvm::is_contained(known.received, value) || reads.count(place.root))
       return;
   } else if (!mayOverwrite(value, place)) {
     return;
@@ -292,6 +291,55 @@ static bool isOwnValue(Value value) {
   return def && !(def->getNumOperands() && isView(def, displacement));
 }
 
+// Notes until when the bytes of `value` are read, through all its views; a view may
+// become a copy where it stands.
+void Places::occupy(Value value, Place place, int64_t last) {
+  for (Operation *user : value.getUsers()) {
+    int64_t displacement;
+    if (user->getNumResults() && isView(user, displacement))
+      occupy(user->getResult(0), {place.root, place.displacement + displacement}, order.lookup(user));
+    else
+      last = std::max(last, order.lookup(user));
+  }
+  occupants[place.root].push_back(
+      {value, place.displacement, place.displacement + byteSize(value.getType()), last});
+}
+
+void Places::give(Value value, Place place) {
+  places[value] = place;
+  occupy(value, place);
+}
+
+// The bytes of an operand that nobody reads after the op, if the op may write there.
+Place Places::reuse(Value result) const {
+  Operation *def = result.getDefiningOp();
+  int64_t now = order.lookup(def);
+  auto mayTake = [&](OpOperand &operand) {
+    Place place = places.lookup(operand.get());
+    if (!place || byteSize(operand.get().getType()) != byteSize(result.getType()) ||
+        (roots[place.root].space != plan::Space::scratch && !known.consumed.contains(place.root)) ||
+        !mayReplace(operand, result))
+      return false;
+    int64_t low = place.displacement, high = low + byteSize(result.getType());
+    for (OpOperand &other : def->getOpOperands()) {
+      Place at = places.lookup(other.get());
+      if (at.root == place.root && at.displacement < high &&
+          low < at.displacement + byteSize(other.get().getType()) &&
+          (!(at == place) || !mayReplace(other, result)))
+        return false;
+    }
+    auto it = occupants.find(place.root);
+    return it != occupants.end() && llvm::all_of(it->second, [&](const Occupant &occupant) {
+             return occupant.high <= low || occupant.low >= high ||
+                    (occupant.last <= now && occupant.value.getDefiningOp() != def);
+           });
+  };
+  for (OpOperand &operand : def->getOpOperands())
+    if (mayTake(operand))
+      return places.lookup(operand.get());
+  return {};
+}
+
 void Places::assign() {
   auto fresh = [&](Value value) {
     Root root;
@@ -300,10 +348,12 @@ void Places::assign() {
     roots.push_back(root);
     return Place{static_cast<int>(roots.size()) - 1, 0};
   };
-  for (Value value : received) {
+  for (auto &[value, place] : known.arguments)
+    occupy(value, place);
+  for (Value value : known.received) {
     escaping.insert(value); // a neighbour writes it: no scratch
     Place home = homes.lookup(value);
-    places[value] = home ? home : fresh(value);
+    give(value, home ? home : fresh(value));
   }
   for (Operation &op : func.getBody().front()) {
     int64_t displacement;
@@ -312,16 +362,17 @@ void Places::assign() {
       if (places.count(result))
         continue;
       if (Place home = homes.lookup(result)) {
-        places[result] = home;
+        give(result, home);
       } else if (view) {
         Place source = places.lookup(op.getOperand(0));
         places[result] = {source.root, source.displacement + displacement};
       } else if (isa<parallel::AllReduceOp>(op) && op.getOperand(0).hasOneUse() &&
                  isOwnValue(op.getOperand(0)) && !escaping.contains(result) &&
                  roots[places.lookup(op.getOperand(0)).root].space == plan::Space::scratch) {
-        places[result] = places.lookup(op.getOperand(0)); // in place
+        give(result, places.lookup(op.getOperand(0))); // in place
       } else {
-        places[result] = fresh(result);
+        Place again = escaping.contains(result) ? Place() : reuse(result);
+        give(result, again ? again : fresh(result));
       }
     }
   }

@@ -32,15 +32,22 @@ bool isView(mlir::Operation *op, int64_t &displacement);
 // May the op that reads `read` write its result `written` over it?
 bool mayReplace(mlir::OpOperand &read, mlir::Value written);
 
-// Decides the place of every value of one function. Argument places are given,
-// but for those in `received`, which arrive wherever they are wanted;
-// `returned` has a place for each result that must end in a state (null place
-// otherwise). New roots are appended to `roots`.
+// What is known of a function before its values have places.
+struct Known {
+  llvm::DenseMap<mlir::Value, Place> arguments;
+  llvm::SmallVector<mlir::Value> received; // arguments that arrive wherever they are wanted
+  // A place for each result that must end in a state, else a null one; whether it outlives
+  // the procedure in its slot.
+  std::vector<Place> returned;
+  llvm::SmallVector<bool> escapes;
+  // Roots that nobody reads after this procedure: their bytes may serve again.
+  llvm::DenseSet<int> consumed;
+};
+
+// Decides the place of every value of one function. New roots are appended to `roots`.
 class Places {
 public:
-  Places(mlir::func::FuncOp func, std::vector<Root> &roots,
-         llvm::DenseMap<mlir::Value, Place> arguments, llvm::ArrayRef<mlir::Value> received,
-         llvm::ArrayRef<Place> returned, llvm::ArrayRef<bool> escapes);
+  Places(mlir::func::FuncOp func, std::vector<Root> &roots, Known known);
 
   Place lookup(mlir::Value value) const { return places.lookup(value); }
   // The matmul writes onto its accumulator; the add that used it is gone.
@@ -61,6 +68,9 @@ private:
   bool fuseAccumulation(mlir::Operation *add);
   bool readsEndBefore(mlir::Value value, mlir::Value overwriter) const;
   void setHome(mlir::Value value, Place place);
+  void occupy(mlir::Value value, Place place, int64_t last = -1);
+  Place reuse(mlir::Value result) const;
+  void give(mlir::Value value, Place place);
   void assign();
 
   mlir::func::FuncOp func;
@@ -69,7 +79,13 @@ private:
   llvm::DenseMap<mlir::Value, Place> homes;
   llvm::DenseMap<int, llvm::SmallVector<mlir::Value>> homed; // root -> values written there
   llvm::DenseSet<mlir::Value> escaping;
-  llvm::ArrayRef<mlir::Value> received;
+  Known known;
+  // Bytes that hold a value until `last`, the place of its last reader.
+  struct Occupant {
+    mlir::Value value;
+    int64_t low, high, last;
+  };
+  llvm::DenseMap<int, std::vector<Occupant>> occupants;
   llvm::DenseMap<mlir::Operation *, int64_t> order;
   llvm::DenseMap<int, std::vector<Read>> reads; // of argument roots
   llvm::DenseSet<mlir::Operation *> accumulating, elided;
