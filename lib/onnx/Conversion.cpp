@@ -11,7 +11,7 @@ ConvertFunction llmc::onnximport::findConverter(llvm::StringRef op) {
   for (auto find :
        {findArithmeticConverter, findLogicConverter, findActivationConverter, findCastConverter,
         findQuantizeConverter, findMovementConverter, findRegionConverter, findGatherConverter,
-        findScatterConverter, findMatmulConverter, findReduceConverter, findSearchConverter,
+        findScatterConverter, findWindowConverter, findMatmulConverter, findReduceConverter, findSearchConverter,
         findSoftmaxConverter, findLossConverter, findNormConverter, findRotaryConverter,
         findAttentionConverter, findMicrosoftConverter, findMicrosoftAttentionConverter})
     if (ConvertFunction convert = find(op))

@@ -117,6 +117,7 @@ ConvertFunction findMovementConverter(llvm::StringRef op);
 ConvertFunction findRegionConverter(llvm::StringRef op);
 ConvertFunction findGatherConverter(llvm::StringRef op);
 ConvertFunction findScatterConverter(llvm::StringRef op);
+ConvertFunction findWindowConverter(llvm::StringRef op);
 ConvertFunction findMatmulConverter(llvm::StringRef op);
 ConvertFunction findReduceConverter(llvm::StringRef op);
 ConvertFunction findSearchConverter(llvm::StringRef op);

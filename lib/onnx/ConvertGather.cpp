@@ -176,6 +176,25 @@ ConvertResult convertEyeLike(Call &call) {
   return std::vector<Operand>{known(std::move(eye))};
 }
 
+// The elements (or slices along an axis) whose condition holds.
+ConvertResult convertCompress(Call &call) {
+  const HostTensor *condition = call.constant(1);
+  if (!call.has(0) || !call.isBool(1) || !condition || condition->shape.size() != 1)
+    return error("needs data, and a boolean vector known at import");
+  Value x = call.value(0);
+  if (!call.node.has("axis"))
+    x = call.build.reshape(x, {*countElements(call.shape(0))});
+  auto axis = normalAxis(call.node.integer("axis", 0), graph::shapeOf(x).size());
+  if (!axis || condition->size() > graph::shapeOf(x)[*axis])
+    return error("a condition of ", condition->size(), " elements does not fit shape ",
+                 toText(graph::shapeOf(x)));
+  Shape at;
+  for (int64_t i = 0; i < condition->size(); ++i)
+    if (condition->ints[i])
+      at.push_back(i);
+  return single(takeAt(call, x, *axis, at));
+}
+
 // The first lengths[b] elements along the time dim of batch b in reverse order.
 ConvertResult convertReverseSequence(Call &call) {
   Shape shape = call.shape(0);
@@ -208,6 +227,7 @@ ConvertFunction llmc::onnximport::findGatherConverter(llvm::StringRef op) {
       {"GatherND", convertGatherND},
       {"GatherElements", convertGatherElements},
       {"OneHot", convertOneHot},
+      {"Compress", convertCompress},
       {"EyeLike", convertEyeLike},
       {"ReverseSequence", convertReverseSequence},
   };

@@ -132,6 +132,35 @@ ConvertResult convertCumSum(Call &call) {
   return single(sums);
 }
 
+// Products of the elements up to each one, by doubling how many are joined.
+ConvertResult convertCumProd(Call &call) {
+  const HostTensor *given = call.constant(1);
+  if (!call.has(0) || call.isBool(0) || !given || given->size() != 1 || given->isFloat())
+    return error("needs an operand of numbers, and an axis known at import");
+  auto axis = normalAxis(given->ints[0], call.shape(0).size());
+  if (!axis)
+    return error("axis ", given->ints[0], " is not one of ", call.shape(0).size(), " dims");
+  graph::Build &b = call.build;
+  Value x = call.value(0);
+  int64_t size = call.shape(0)[*axis];
+  Shape backward;
+  for (int64_t i = size; i-- > 0;)
+    backward.push_back(i);
+  bool reverse = call.node.integer("reverse", 0) && size > 1;
+  x = reverse ? takeAt(call, x, *axis, backward) : x;
+  auto later = [&](Value v, int64_t by) { // ones come first
+    Shape shape(graph::shapeOf(v));
+    shape[*axis] = by;
+    Value ones = b.broadcast(call.scalarLike(1, v), shape);
+    return by == size ? ones : b.concat({ones, b.slice(v, *axis, 0, size - by)}, *axis);
+  };
+  if (call.node.integer("exclusive", 0) && size > 0)
+    x = later(x, 1);
+  for (int64_t step = 1; step < size; step *= 2)
+    x = b.mul(x, later(x, step));
+  return single(reverse ? takeAt(call, x, *axis, backward) : x);
+}
+
 // x / |x| along a dim.
 ConvertResult convertLpNormalization(Call &call) {
   int64_t p = call.node.integer("p", 2);
@@ -162,6 +191,7 @@ ConvertFunction llmc::onnximport::findReduceConverter(llvm::StringRef op) {
       {"ReduceLogSum", reduction<logSum>},
       {"ReduceLogSumExp", reduction<logSumExp>},
       {"CumSum", convertCumSum},
+      {"CumProd", convertCumProd},
       {"LpNormalization", convertLpNormalization},
   };
   return table.lookup(op);

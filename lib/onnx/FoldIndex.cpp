@@ -200,6 +200,24 @@ FoldResult foldTrilu(const FoldInput &in) {
   return one(std::move(out));
 }
 
+// One column of indices for each element that is not 0.
+FoldResult foldNonZero(const FoldInput &in) {
+  if (!in.get(0))
+    return error("needs an operand");
+  const HostTensor &x = *in.get(0);
+  std::vector<int64_t> found;
+  for (int64_t i = 0; i < x.size(); ++i)
+    if (x.number(i) != 0)
+      found.push_back(i);
+  int64_t rank = x.shape.size(), count = found.size();
+  Shape strides = rowMajor(x.shape);
+  HostTensor out(Element::I64, {rank, count});
+  for (int64_t d = 0; d < rank; ++d)
+    for (int64_t i = 0; i < count; ++i)
+      out.ints[d * count + i] = found[i] / strides[d] % x.shape[d];
+  return one(std::move(out));
+}
+
 } // namespace
 
 FoldFunction llmc::onnximport::findIndexFold(llvm::StringRef op) {
@@ -209,6 +227,7 @@ FoldFunction llmc::onnximport::findIndexFold(llvm::StringRef op) {
       {"GatherElements", foldGatherElements},
       {"ScatterND", foldScatterND},
       {"CumSum", foldCumSum},
+      {"NonZero", foldNonZero},
       {"Trilu", foldTrilu},
   };
   return table.lookup(op);

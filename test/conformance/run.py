@@ -5,7 +5,8 @@ usage: run.py [--full] [--update] [--only TEXT]
 
 The node tests of ONNX are those of one release, taken from its wheel with pip into
 build/ once; without it (no network) they count as skipped. passed.txt lists the cases that
-pass; a name that is lost fails, --update writes the list anew.
+pass; a name that is lost fails, --update writes the list anew. A fixed sample of them
+is also compiled and run.
 """
 import argparse
 import os
@@ -20,6 +21,7 @@ BUILD = pathlib.Path(os.environ.get("LLMC_BUILD", HERE.parent.parent / "build"))
 RELEASE = "onnx==1.22.0"  # the last that holds the data of the node tests
 INSIDE = "onnx/backend/test/data/node/"
 LIST = HERE / "passed.txt"
+SAMPLE, SEED = 150, 5  # cases that also run as compiled programs
 OWN = HERE / "cases"  # ops of com.microsoft, by make_cases.py
 
 
@@ -67,7 +69,7 @@ def run(words):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--full", action="store_true", help="accepted; all cases run always")
+    parser.add_argument("--full", action="store_true", help="all cases as compiled programs too, not a sample")
     parser.add_argument("--update", action="store_true", help="write passed.txt anew")
     parser.add_argument("--only", default="", help="cases whose folder contains this")
     arguments = parser.parse_args()
@@ -81,7 +83,8 @@ def main():
     if arguments.only:
         return run([str(cases), str(OWN), "--only", arguments.only, "--verbose"])[0]
     code, own = run([str(OWN)])
-    suite = run([str(cases), "--list", str(LIST)] + (["--update"] if arguments.update else []))
+    compiled = ["--kernels", str(100000 if arguments.full else SAMPLE), "--seed", str(SEED)]
+    suite = run([str(cases), "--list", str(LIST)] + (["--update"] if arguments.update else compiled))
     if arguments.update:
         return suite[0]
     passed, failed = (a + b for a, b in zip(own, suite[1]))
