@@ -128,6 +128,10 @@ static Result<OwningOpRef<ModuleOp>> import(MLIRContext &context, const fs::path
   checkClasses(config, *architecture);
   if (options.batchRows() <= 0)
     config.note("the micro-batch must be positive, got " + std::to_string(options.microBatch));
+  std::string weights = options.weights.empty() ? weightsBeside(path) : options.weights;
+  bool reads = !weights.empty() && weights != "random";
+  if (reads && config.has({"quantization_config"}))
+    config.note("\"quantization_config\" is not supported: weights must be F32, F16, BF16 or F64");
   BuiltModel model = architecture->build(context, config, options);
   if (!config.problems().empty())
     return error(file, ": ", architecture->modelTypes.front(), " cannot be built:", config.problems());
@@ -136,8 +140,7 @@ static Result<OwningOpRef<ModuleOp>> import(MLIRContext &context, const fs::path
   describeModule(*model.module, facts, {});
   if (options.infer)
     markInference(*model.module);
-  std::string weights = options.weights.empty() ? weightsBeside(path) : options.weights;
-  if (!weights.empty() && weights != "random")
+  if (reads)
     if (Status s = bindWeights(*model.module, weights, model.spellings); !s)
       return s.takeError();
   return std::move(model.module);

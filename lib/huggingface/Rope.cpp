@@ -208,5 +208,10 @@ Rope hf::readRope(Config &config, std::optional<Config> parameters, const RopeFi
 }
 
 Rope hf::readRope(Config &config, const RopeFields &fields) {
-  return readRope(config, config.object({"rope_scaling", "rope_parameters"}), fields);
+  std::optional<Config> parameters = config.object({"rope_scaling", "rope_parameters"});
+  for (const char *kind : {"full_attention", "sliding_attention"})
+    if (parameters && parameters->has(kind))
+      config.note(parameters->quoted(kind) + " is not supported: all layers of this architecture "
+                                             "turn alike");
+  return readRope(config, std::move(parameters), fields);
 }

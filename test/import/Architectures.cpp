@@ -258,6 +258,9 @@ void testConfigRefusals(Configs &configs) {
                   {"LlamaForTokenClassification", "LlamaForCausalLM"});
   configs.refuses(R"("model_type": "llama", "hidden_size": 1073741824,)"
                   R"("num_attention_heads": 1073741824, "head_dim": 1073741824)", {"1073741824"});
+  configs.refuses(llama + R"("num_attention_heads": 4, "rope_parameters": {"full_attention":)"
+                          R"({"rope_theta": 100}})", {"rope_parameters.full_attention"});
+  configs.refuses(R"("model_type": "gpt_neox", "head_dim": 8)", {"head_dim"});
   configs.refuses(R"("model_type": "gemma2", "layer_types": ["full_attention"])",
                   {"layer_types", "26"});
   configs.refuses(R"("model_type": "qwen2", "num_hidden_layers": 1, "layer_types": ["chunked"])",
@@ -306,6 +309,57 @@ void testStored() {
   }
 }
 
+// Checkpoints under names of older versions; what does not fit is listed at once.
+void testSpellings() {
+  fs::path folder = fs::temp_directory_path() / ("llmc-spellings-" + std::to_string(::getpid()));
+  fs::create_directories(folder);
+  for (auto [name, part, instead] : std::initializer_list<std::tuple<const char *, const char *, const char *>>{
+           {"gpt_neox", "lm_head.", "embed_out."},
+           {"bert", "LayerNorm.weight", "LayerNorm.gamma"},
+           {"bert", "LayerNorm.bias", "LayerNorm.beta"}}) {
+    auto set = support::SafetensorsSet::open(dataPath(std::string(name) + "/weights.safetensors"));
+    if (!check(bool(set), std::string("opens the weights of ") + name))
+      continue;
+    std::vector<support::TensorToWrite> tensors;
+    size_t renamed = 0;
+    for (const std::string &stored : set->names()) {
+      const support::TensorView *view = set->find(stored);
+      support::TensorToWrite tensor{stored, view->type, view->shape, {}};
+      if (size_t at = stored.find(part); at != std::string::npos) {
+        tensor.name.replace(at, std::string(part).size(), instead);
+        ++renamed;
+      }
+      tensor.produce = [view](const auto &sink) { return sink(view->data, view->byteSize); };
+      tensors.push_back(std::move(tensor));
+    }
+    check(renamed > 0, std::string(name) + " has tensors called " + part);
+    check(bool(support::writeSafetensors((folder / "model.safetensors").string(), tensors)), "writes");
+    fs::copy_file(dataPath(std::string(name) + "/config.json"), folder / "config.json",
+                  fs::copy_options::overwrite_existing);
+    MLIRContext context;
+    std::string message;
+    check(bool(import(context, folder.string(), optionsFor(1, 16), message)),
+          std::string(name) + " with " + instead + ": " + message);
+  }
+  // Of another size: every tensor is named, with both shapes.
+  std::ofstream(folder / "config.json")
+      << R"({"model_type": "bert", "hidden_size": 12, "num_attention_heads": 2, "vocab_size": 67,)"
+         R"("num_hidden_layers": 3, "intermediate_size": 40, "max_position_embeddings": 20})";
+  MLIRContext context;
+  std::string message;
+  check(!import(context, folder.string(), optionsFor(1, 16), message), "another size is refused");
+  for (const char *words : {"[67, 24], the model needs [67, 12]", "'cls.predictions.transform.dense.weight'",
+                            "'bert.encoder.layer.2.output.dense.weight': missing"})
+    check(message.find(words) != std::string::npos, std::string("the message lacks ") + words);
+  std::ofstream(folder / "config.json") << R"({"model_type": "bert", "quantization_config": {"bits": 4}})";
+  message.clear();
+  check(!import(context, folder.string(), optionsFor(1, 16), message) &&
+            message.find("quantization_config") != std::string::npos,
+        "quantized weights are refused: " + message);
+  std::error_code code;
+  fs::remove_all(folder, code);
+}
+
 } // namespace
 
 void test::testArchitectures() {
@@ -316,4 +370,5 @@ void test::testArchitectures() {
   testConfigRefusals(configs);
   testWrapped(configs);
   testStored();
+  testSpellings();
 }

@@ -10,8 +10,9 @@ static BuiltModel build(mlir::MLIRContext &context, Config &config,
   Decoder d = readDecoder(config, options,
                           {.vocabulary = 50432, .width = 6144, .inner = 24576, .layers = 44,
                            .heads = 64, .activation = "gelu"});
-  if (d.kvHeads != d.heads)
-    config.note("\"num_key_value_heads\" is not supported: each head has its own key");
+  if (d.kvHeads != d.heads || d.headDim * d.heads != d.width)
+    config.note("\"num_key_value_heads\" and \"head_dim\" are not supported: each head has its own "
+                "key, and heads share the width");
   d.norm = {Norm::Kind::Layer, config.positiveNumber({"layer_norm_eps"}, 1e-5)};
   d.parallel = config.flag({"use_parallel_residual"}, true);
   d.fusedQkv = FusedQkv::InEachHead;
