@@ -49,6 +49,10 @@ LogicalResult emitLaunch(Kernel &kernel, LaunchBody body) {
     return success();
   }
   size_t ops = std::distance(body.block.begin(), body.block.end()) - 1;
+  Operation &first = body.block.front();
+  if (ops == 2 && isa<graph::ScatterAddOp>(first) && isa<graph::AddOp>(first.getNextNode()) &&
+      llvm::is_contained(first.getNextNode()->getOperands(), first.getResult(0)))
+    return emitScatterInto(kernel, body, &first, first.getNextNode());
   bool hasHero = false;
   for (Operation &op : body.block) {
     if (lookupSpecial(&op) && (ops == 1 || !isa<graph::ReshapeOp>(op)))

@@ -24,6 +24,8 @@ using SpecialEntry = mlir::LogicalResult (*)(Kernel &kernel, LaunchBody body, ml
 SpecialEntry lookupSpecial(mlir::Operation *op);
 mlir::LogicalResult emitGather(Kernel &kernel, LaunchBody body, mlir::Operation *op);
 mlir::LogicalResult emitScatterAdd(Kernel &kernel, LaunchBody body, mlir::Operation *op);
+mlir::LogicalResult emitScatterInto(Kernel &kernel, LaunchBody body, mlir::Operation *scatter,
+                                    mlir::Operation *add);
 mlir::LogicalResult emitTakeAlong(Kernel &kernel, LaunchBody body, mlir::Operation *op);
 mlir::LogicalResult emitCumsum(Kernel &kernel, LaunchBody body, mlir::Operation *op);
 mlir::LogicalResult emitConcat(Kernel &kernel, LaunchBody body, mlir::Operation *op);

@@ -2,6 +2,8 @@
 #include "passes/6-emit/Families.h"
 #include "passes/6-emit/Math.h"
 
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+
 using namespace mlir;
 
 namespace llmc::emit {
@@ -94,9 +96,9 @@ LogicalResult emitGather(Kernel &k, LaunchBody body, Operation *op) {
 }
 
 // Each part owns rows of the table and walks all ids in order.
-LogicalResult emitScatterAdd(Kernel &k, LaunchBody body, Operation *op) {
-  auto scatter = cast<graph::ScatterAddOp>(op);
-  Lookup lookup(k, body);
+static LogicalResult scatterRows(Lookup &lookup, graph::ScatterAddOp scatter) {
+  Kernel &k = lookup.k;
+  LaunchBody body = lookup.body;
   Value updates = scatter.getUpdates();
   Type element = getElementTypeOrSelf(updates);
   auto shape = shapeOf(scatter.getResult());
@@ -106,7 +108,6 @@ LogicalResult emitScatterAdd(Kernel &k, LaunchBody body, Operation *op) {
   Value count = k.scalar(body.block.getNumArguments() - body.reads);
   Value from = lookup.buffer(updates), to = k.buffer(body.reads);
   Value offset = lookup.offsetOf(scatter.getOffset());
-  lookup.fillZero(to, k.mul(k.begin, inner), k.mul(k.end, inner), element);
   Value length = k.sub(k.end, k.begin);
   k.loop(k.index(0), count, 1, [&](Value i) {
     Value id = k.sub(lookup.widened(lookup.element(scatter.getIds(), i)), offset);
@@ -122,6 +123,35 @@ LogicalResult emitScatterAdd(Kernel &k, LaunchBody body, Operation *op) {
     });
   });
   return success();
+}
+
+LogicalResult emitScatterAdd(Kernel &k, LaunchBody body, Operation *op) {
+  auto shape = shapeOf(op->getResult(0));
+  int64_t inner = product(shape.drop_front());
+  Lookup lookup(k, body);
+  lookup.fillZero(k.buffer(body.reads), k.mul(k.begin, inner), k.mul(k.end, inner),
+                  getElementTypeOrSelf(op->getResult(0)));
+  return scatterRows(lookup, cast<graph::ScatterAddOp>(op));
+}
+
+// The same on top of what `add` adds: rows are those of the table, its own elements
+// come first unless they are there already.
+LogicalResult emitScatterInto(Kernel &k, LaunchBody body, Operation *op, Operation *add) {
+  auto scatter = cast<graph::ScatterAddOp>(op);
+  Value base = add->getOperand(add->getOperand(0) == scatter.getResult() ? 1 : 0);
+  if (!isa<BlockArgument>(base) || body.results().size() != 1 || body.results()[0] != add->getResult(0))
+    return add->emitOpError("must add a buffer, and be all that its launch writes");
+  Lookup lookup(k, body);
+  Value from = lookup.buffer(base), to = k.buffer(body.reads);
+  Type element = getElementTypeOrSelf(base);
+  int64_t inner = product(shapeOf(base).drop_front());
+  Value elsewhere = LLVM::ICmpOp::create(k.b, k.loc, LLVM::ICmpPredicate::ne, from, to);
+  k.ifThen(elsewhere, [&] {
+    k.vectors(k.mul(k.begin, inner), k.mul(k.end, inner), std::nullopt, [&](Value i, unsigned width) {
+      k.store(k.load(k.address(from, i, element), element, width), k.address(to, i, element));
+    });
+  });
+  return scatterRows(lookup, scatter);
 }
 
 LogicalResult emitTakeAlong(Kernel &k, LaunchBody body, Operation *op) {

@@ -281,7 +281,22 @@ void Places::requestHomes(ArrayRef<Place> returned, ArrayRef<bool> escapes) {
       continue;
     }
     fuseAccumulation(&op);
+    passHome(&op);
   }
+}
+
+// A sum with a home is written there from its first part on: what it adds to may
+// stand there before.
+void Places::passHome(Operation *op) {
+  bool adds = isa<graph::AddOp>(op);
+  if (auto group = dyn_cast<plan::GroupOp>(op); group && group->getNumResults() == 1)
+    adds = group.getBody().front().getTerminator()->getOperand(0).getDefiningOp<graph::AddOp>();
+  Place home = adds && !elided.contains(op) ? homes.lookup(op->getResult(0)) : Place();
+  if (!home)
+    return;
+  for (OpOperand &part : op->getOpOperands())
+    if (part.get().getDefiningOp<graph::AddOp>() && part.get().hasOneUse() && mayReplace(part, op->getResult(0)))
+      return requestHome(part.get(), home);
 }
 
 // Computed by an op that is no view: nobody else names its bytes.

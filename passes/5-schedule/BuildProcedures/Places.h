@@ -66,6 +66,7 @@ private:
   void requestHome(mlir::Value value, Place place);
   bool mayOverwrite(mlir::Value value, Place place) const;
   bool fuseAccumulation(mlir::Operation *add);
+  void passHome(mlir::Operation *op);
   bool readsEndBefore(mlir::Value value, mlir::Value overwriter) const;
   void setHome(mlir::Value value, Place place);
   void occupy(mlir::Value value, Place place, int64_t last = -1);

@@ -89,15 +89,19 @@ bool isRowOperand(Operation *op, unsigned i) {
   return isa<RmsNormGradOp>(op) && i == 3;
 }
 
-// A sum that the library adds to an accumulator.
+// A sum that the library adds to an accumulator. One more may follow.
 static bool isAccumulation(Operation *op) {
   auto add = dyn_cast<AddOp>(op);
-  if (!add)
+  if (!add || !add.getResult().hasOneUse())
+    return false;
+  Operation *user = *add.getResult().getUsers().begin();
+  if (isa<AddOp>(user) && user->hasOneUse() && user->getResult(0).getType() == add.getType())
+    user = *user->getUsers().begin();
+  if (!user->hasTrait<OpTrait::IsTerminator>())
     return false;
   for (auto [acc, product] : {std::pair(add.getLhs(), add.getRhs()), std::pair(add.getRhs(), add.getLhs())})
     if (product.getDefiningOp<MatmulOp>() && product.hasOneUse() && isa<BlockArgument>(acc) &&
-        acc.getType() == product.getType() && add.getResult().hasOneUse() &&
-        (*add.getResult().getUsers().begin())->hasTrait<OpTrait::IsTerminator>())
+        acc.getType() == product.getType())
       return true;
   return false;
 }
@@ -136,6 +140,8 @@ public:
       visit(&op);
   }
   std::vector<Group> take();
+  // A group of a scatter and the sum that it is added to, if they are free.
+  std::optional<Group> scatterInto(ScatterAddOp scatter) const;
 
 private:
   void visit(Operation *op);
@@ -412,8 +418,34 @@ std::vector<Group> Finder::take() {
   return result;
 }
 
+std::optional<Group> Finder::scatterInto(ScatterAddOp scatter) const {
+  if (!scatter.getResult().hasOneUse())
+    return std::nullopt;
+  auto add = dyn_cast<AddOp>(*scatter.getResult().getUsers().begin());
+  if (!add || add->getBlock() != scatter->getBlock() || add.getLhs().getType() != add.getType() ||
+      add.getRhs().getType() != add.getType())
+    return std::nullopt;
+  auto it = groupOf.find(add);
+  if (it != groupOf.end() && groups[it->second].members.size() > 1)
+    return std::nullopt;
+  Group group;
+  group.shape = llvm::to_vector(shapeOf(add.getResult()));
+  group.reduced.assign(group.shape.size(), false);
+  group.members.insert(scatter);
+  group.members.insert(add);
+  group.roles = {{scatter, Role::Element}, {add, Role::Element}};
+  return group;
+}
+
 std::vector<Group> findGroups(Block &block, const llvm::DenseSet<Operation *> &whole) {
-  return Finder(block, whole).take();
+  Finder finder(block, whole);
+  std::vector<Group> scatters;
+  for (auto scatter : block.getOps<ScatterAddOp>())
+    if (auto group = finder.scatterInto(scatter))
+      scatters.push_back(*group);
+  std::vector<Group> groups = finder.take();
+  llvm::append_range(groups, scatters);
+  return groups;
 }
 
 } // namespace llmc::fusion

@@ -34,6 +34,7 @@ std::vector<Generator> generators() {
           {"cumsum", makeCumsum},
           {"gather", makeGather},
           {"scatter_add", makeScatterAdd},
+          {"scatter_into", makeScatterInto},
           {"take_along", makeTakeAlong},
           {"attention", makeAttention},
           {"attention_grad", makeAttentionGrad},

@@ -36,6 +36,7 @@ Case makeRmsNormGradScale(Random &random);
 Case makeCumsum(Random &random);
 Case makeGather(Random &random);
 Case makeScatterAdd(Random &random);
+Case makeScatterInto(Random &random);
 Case makeTakeAlong(Random &random);
 Case makeMatmul(Random &random);
 

@@ -215,6 +215,24 @@ Case makeScatterAdd(Random &random) {
   return finishLookup(random, f, "scatter_add", {i, u}, tensorType(table, element));
 }
 
+// Added to what is there already, in place or not.
+Case makeScatterInto(Random &random) {
+  auto ids = drawShape(random, 0, 2, 60), inner = drawShape(random, 0, 2, 100);
+  int64_t rows = draw(random, 1, 40);
+  auto table = inner, from = ids;
+  table.insert(table.begin(), rows);
+  from.insert(from.end(), inner.begin(), inner.end());
+  FunctionText f;
+  std::string type = tensorType(table), base = f.argument(type);
+  std::string i = f.argument(tensorType(ids, "i64"), Fill::Ids, -2, rows + 2);
+  std::string added = f.op("graph.scatter_add", {i, f.argument(tensorType(from))}, {type});
+  bool swap = draw(random, 0, 1);
+  Case result = f.finish("scatter_into", {f.op("graph.add", swap ? std::vector{added, base} : std::vector{base, added}, {type})});
+  result.aliases[0] = draw(random, 0, 1) - 1;
+  result.tolerance = 2e-5; // adds in another order
+  return result;
+}
+
 Case makeTakeAlong(Random &random) {
   auto shape = drawShape(random, 1, 3, 4000);
   std::vector<int64_t> lead(shape.begin(), shape.end() - 1);
