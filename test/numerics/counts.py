@@ -46,6 +46,27 @@ def tensor_parallel(folder, mesh, micro_batch):
         require(narrow <= limit, f"stage {s}: {narrow} all-reduces of 4bs, at most {limit}")
 
 
+def architecture(folder, model, per_layer):
+    """Four tensor ranks, which may share key heads: all-reduces of 4bsd, one more for each end."""
+    program = os.path.join(folder, "program")
+    path = os.path.join(DATA, model, "config.json")
+    compile_model(path, program, "--mesh", "1x1x4", "--seq", SEQ, "--global-batch", 2)
+    with open(path) as f:
+        width = json.load(f)["hidden_size"]
+    plan = inspect(program)
+    layers, counts = plan["model"]["layers"], collections.Counter()
+    for c in plan["collectives"]:
+        if c["phase"] == "update":
+            continue
+        require((c["kind"], c["axes"]) == ("all_reduce", ["tp"]), f"a {c['kind']} over {c['axes']}")
+        if c["bytes"] == 4 * SEQ * width:
+            counts[c["phase"]] += c["per_step"]
+        else:
+            require(c["bytes"] == 4 * SEQ, f"{c['bytes']} bytes over tp")
+    expected = {phase: 2 * (per_layer * layers + 1) for phase in ["forward", "backward"]}
+    require(dict(counts) == expected, f"{dict(counts)}, expected {expected}")
+
+
 def stages(folder, schedule):
     program, plan = build(folder, "1x4x1", 8, "--schedule", schedule)
     p, m = 4, plan["micro_batches"]
@@ -132,6 +153,9 @@ suite = Suite("counts")
 for mesh in ["1x1x4", "2x2x2", "1x4x2"]:
     for micro_batch in [1, 2]:
         suite.run(f"tensor parallel, {mesh}, micro-batch {micro_batch}", tensor_parallel, mesh, micro_batch)
+for model, per_layer in [("llama", 2), ("qwen2", 2), ("qwen3", 2), ("gemma3_text", 2), ("phi3", 2), ("bert", 2),
+                         ("phi", 1), ("gpt_neox", 1)]:
+    suite.run(f"tensor parallel, {model}: {per_layer} a layer", architecture, model, per_layer)
 for schedule in ["1f1b", "gpipe"]:
     suite.run(f"messages and slots, {schedule}", stages, schedule)
 for mesh in ["4", "2x2x2", "2x4x1"]:

@@ -2,7 +2,8 @@
 //
 // For every matmul with a parameter, in program order: if its input is not cut
 // yet, may its output features be? Follow the cut forward through the ops' rules
-// (Follower); if it ends only in reductions, seed it and propagate.
+// (Follower); if it ends only in reductions, seed it and propagate. Then the same for
+// the rows of tables that inputs look up.
 #include "passes/3-shard/Passes.h"
 
 #include "passes/3-shard/Propagation.h"
@@ -130,6 +131,17 @@ bool isParameter(Value value, ModuleOp module) {
   return state && state.getRole() == graph::Role::parameter;
 }
 
+// Does the value follow from what the step is fed?
+bool isFed(Value value, llvm::DenseSet<Value> &seen) {
+  if (!seen.insert(value).second)
+    return false;
+  if (Operation *op = value.getDefiningOp())
+    return llvm::any_of(op->getOperands(), [&](Value operand) { return isFed(operand, seen); });
+  auto arg = cast<BlockArgument>(value);
+  auto func = dyn_cast<func::FuncOp>(arg.getOwner()->getParentOp());
+  return func && func.getArgAttr(arg.getArgNumber(), kInput);
+}
+
 struct ShardTensor : impl::ShardTensorBase<ShardTensor> {
   void runOnOperation() override {
     ModuleOp module = getOperation();
@@ -151,6 +163,10 @@ struct ShardTensor : impl::ShardTensorBase<ShardTensor> {
     });
     if (!ok)
       return signalPassFailure();
+    func.walk<WalkOrder::PreOrder>([&](graph::GatherOp op) {
+      if (!op->hasAttr(kBackward) && axis.factorOf(op) < 0)
+        seedRows(op, axis, parts);
+    });
     axis.write();
     getOperation().walk([](Operation *op) { op->removeAttr(kWhole); });
     numConflicts += axis.reportConflicts();
@@ -214,6 +230,21 @@ struct ShardTensor : impl::ShardTensorBase<ShardTensor> {
     ++numSeeds;
     axis.cut(weight, weightDim, getNodeName(op.getLoc()));
     return true;
+  }
+
+  // A table of words that nobody has cut yet (an embedding that is not the head's).
+  void seedRows(graph::GatherOp op, AxisPropagation &axis, int64_t parts) {
+    Value table = op.getTable();
+    int64_t rows = cast<RankedTensorType>(table.getType()).getDimSize(0);
+    llvm::DenseSet<Value> seen;
+    Follower follower(axis, parts);
+    if (!isParameter(table, getOperation()) || rows < parts || !isFed(op.getIds(), seen) ||
+        follower.follow(table, 0) == Verdict::Whole || follower.blockedSize)
+      return;
+    if (rows % parts != 0)
+      axis.allowPadding(table, 0);
+    ++numSeeds;
+    axis.cut(table, 0, getNodeName(op.getLoc()));
   }
 };
 

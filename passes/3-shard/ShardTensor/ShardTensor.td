@@ -6,6 +6,8 @@ def ShardTensor : Pass<"llmc-shard-tensor", "::mlir::ModuleOp"> {
       output features cut (column cut), if that cut, followed through the ops'
       rules, ends only in sums or maxima: in the contraction of the next parameter (row cut),
       over attention heads, or in the reductions of the loss (vocabulary cut).
+      Then the rows of every table that an input looks up (vocabulary cut), if
+      none of its readers needs them whole.
       Everything else follows from the rules: biases, heads, the row cut, tied
       tables, gradients, moments.
     Keeps: earlier annotations (refines only).
@@ -15,6 +17,6 @@ def ShardTensor : Pass<"llmc-shard-tensor", "::mlir::ModuleOp"> {
     Example: test/passes/3-shard/shard-tensor.mlir
   }];
   let dependentDialects = ["::llmc::parallel::ParallelDialect"];
-  let statistics = [Statistic<"numSeeds", "seeds", "Column cuts seeded">,
+  let statistics = [Statistic<"numSeeds", "seeds", "Column and vocabulary cuts seeded">,
                     Statistic<"numConflicts", "conflicts", "Uses that need a reshard">];
 }

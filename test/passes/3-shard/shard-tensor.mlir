@@ -183,3 +183,29 @@ module attributes {parallel.mesh = #parallel.mesh<["dp"=1, "pp"=1, "tp"=2]>} {
     return %2 : tensor<1x3x8xf32>
   }
 }
+
+// -----
+
+// An embedding that is not the head's: words are looked up by an input, so that rows
+// are cut, and padded later; positions are counted, and their table stays whole.
+module attributes {parallel.mesh = #parallel.mesh<["dp"=1, "pp"=1, "tp"=2]>} {
+  graph.source @s0 : tensor<257x8xf32> {init = #graph.init_kind<normal>, init_std = 0.02 : f64}
+  graph.source @s1 : tensor<6x8xf32> {init = #graph.init_kind<normal>, init_std = 0.02 : f64}
+  // CHECK: graph.state @words {{.*}}parallel.sharding = #parallel.sharding<[{"tp"}, {}]>
+  graph.state @words : tensor<257x8xf32> parameter views [#graph.view<@s0, 0, [8, 1]>]
+  // CHECK: graph.state @positions {{.*}}parallel.sharding = #parallel.sharding<[{}, {}]>
+  graph.state @positions : tensor<6x8xf32> parameter views [#graph.view<@s1, 0, [8, 1]>]
+  func.func @micro(%ids: tensor<2x6xi64> {graph.input = "ids"}, %w: tensor<257x8xf32> {graph.state = @words}, %p: tensor<6x8xf32> {graph.state = @positions})
+      -> (tensor<2x6x8xf32> {graph.output = "y"}) {
+    // CHECK: graph.gather
+    // CHECK-SAME: rule = "vocabulary cut"
+    // CHECK-SAME: parallel.out = [#parallel.sharding<[{}, {}, {}], unreduced = {"tp": sum}>]
+    %0 = graph.gather %w, %ids : (tensor<257x8xf32>, tensor<2x6xi64>) -> tensor<2x6x8xf32>
+    %1 = graph.iota {dim = 0} : () -> tensor<6xi64>
+    // CHECK: graph.gather
+    // CHECK-NOT: unreduced
+    %2 = graph.gather %p, %1 : (tensor<6x8xf32>, tensor<6xi64>) -> tensor<6x8xf32>
+    %3 = graph.add %0, %2 : (tensor<2x6x8xf32>, tensor<6x8xf32>) -> tensor<2x6x8xf32>
+    return %3 : tensor<2x6x8xf32>
+  }
+}
