@@ -6,7 +6,7 @@ each kind, `--full` all of them.
 import json
 import os
 
-from harness import LLMC, Suite, below, call, require
+from harness import DATA, LLMC, Suite, below, call, require
 
 CONFIG = {"model_type": "gpt2", "architectures": ["GPT2LMHeadModel"], "n_layer": 4, "n_embd": 32,
           "n_head": 4, "n_positions": 16, "vocab_size": 64, "activation_function": "gelu_new",
@@ -36,6 +36,22 @@ def check_sum(mutants):
     require(killed == mutants["killed"], f"{killed} killed by somebody, {mutants['killed']} in all")
     rest = mutants["total"] - mutants["killed"] - mutants["equivalent"]
     require(rest == len(mutants["survivors"]), "killed, equivalent and survivors are not all")
+
+
+def check_inference(folder):
+    """Of a run that goes on from past tokens: nothing is summed over micro-batches."""
+    model = os.path.join(DATA, "models", "llama", "optimum-18-past", "model.onnx")
+    done = call([LLMC, "verify", model, "--infer", "--mesh", "2x2x2", "--dim",
+                 "batch_size=2,sequence_length=3,past_sequence_length=2", "--mutants",
+                 10**6 if suite.full else SAMPLE, "--json"], check=False)
+    require(done.returncode in (0, 3), f"exit {done.returncode}: {done.stderr}")
+    mutants = json.loads(done.stdout)["mutants"]
+    check_sum(mutants)
+    require(not mutants["survivors"], "survivors: " + json.dumps(mutants["survivors"], indent=1))
+    require(done.returncode == 0, "no survivor, but not passed")
+    for kind in ("drop", "group", "wait", "peer"):
+        require(sum(mutants["faults"][kind]["killed_by"].values()) > 0, f"no fault '{kind}' was killed")
+    return f"{mutants['killed']} of {mutants['total']} found, {mutants['equivalent']} change nothing"
 
 
 def check_mesh(folder, mesh):
@@ -72,5 +88,6 @@ def check_refusals(folder):
 
 for mesh in MESHES:
     suite.run(f"faults on {mesh}", check_mesh, mesh)
+suite.run("faults of an inference", check_inference)
 suite.run("refusals", check_refusals)
 suite.finish()

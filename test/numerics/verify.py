@@ -4,6 +4,7 @@
 """
 import json
 import os
+import re
 
 from harness import DATA, LLMC, Failure, Suite, call, require
 
@@ -29,7 +30,8 @@ def verify(*arguments):
     require(report["passed"] == (not failed) == (done.returncode == 0), "verdict, checks and exit code differ")
     require(not failed, "\n".join(f"{c['name']} {c['value']:.3e} > {c['limit']:.1e} {c['subject']}" for c in failed))
     names = {c["name"].split(":")[0] for c in report["checks"]}
-    require({"static", "fp64", "kernels", "updates"} <= names, f"only {names}")
+    wanted = {"static", "fp64", "kernels"} | ({"updates"} if "--infer" not in arguments else set())
+    require(wanted <= names, f"only {names}")
     worst = max(c["value"] for c in report["checks"] if c["name"].startswith("fp64:"))
     return report, f"{len(report['checks'])} checks, largest fp64 error {worst:.1e}"
 
@@ -44,6 +46,10 @@ def equal(folder, mesh, changes, flags):
     return note
 
 
+def architecture(folder, model, mesh):
+    return verify(os.path.join(DATA, model, "config.json"), "--mesh", mesh)[1]
+
+
 def onnx(folder):
     return verify(os.path.join(DATA, "gpt2", "torchscript.onnx"), "--mesh", "2x1x2", "--seq", 16,
                   "--global-batch", 4)[1]
@@ -55,6 +61,56 @@ def borders(folder):
                      "--seq", 8, "--global-batch", 8, "--after", phase, "--json"])
         for check in json.loads(done.stdout)["checks"]:
             require(check["name"].startswith(f"fp64:{phase}:"), check["name"])
+
+
+# A model with --infer: a config, exported files with and without past tokens, an encoder,
+# IR with inputs and outputs of every stage and kind.
+def models_of(name, *dims):
+    return [os.path.join(DATA, "models", name, "model.onnx"),
+            *(flag for dim in dims for flag in ("--dim", dim))]
+
+
+INFERENCES = {
+    "config": [os.path.join(DATA, "gpt2", "config.json"), "--dim", "batch=4,sequence=12"],
+    "past": models_of("llama/optimum-18-past", "batch_size=4", "sequence_length=3", "past_sequence_length=5"),
+    "prefill": models_of("gpt2/optimum-18-past", "batch_size=2", "sequence_length=6", "past_sequence_length=0"),
+    "encoder": models_of("bert/dynamo-18-mask-types", "batch=2", "sequence=7"),
+    "IR": [os.path.join(DATA, "decoder.mlir")],
+}
+
+
+def infers(folder, name, mesh, *flags):
+    report, note = verify(*INFERENCES[name], "--infer", "--mesh", mesh, *flags)
+    outputs = {c["name"] for c in report["checks"] if c["name"].endswith(":outputs")}
+    require(outputs == {"fp64:partition:outputs", "kernels:outputs"}, f"compared are {outputs}")
+    return note
+
+
+def infer_borders(folder, name):
+    for phase in ["raise", "shard", "partition", "schedule"]:
+        done = call([LLMC, "verify", *INFERENCES[name], "--infer", "--mesh", "2x2x2", "--after", phase, "--json"])
+        checks = json.loads(done.stdout)["checks"]
+        require(any(c["name"].endswith(":outputs") for c in checks), f"{phase}: no outputs")
+        for check in checks:
+            require(check["name"].startswith(f"fp64:{phase}:"), check["name"])
+    done = call([LLMC, "verify", *INFERENCES[name], "--infer", "--after", "train"], check=False)
+    require(done.returncode == 1 and "no border train" in done.stderr, f"exit {done.returncode}: {done.stderr}")
+
+
+def infer_dumps(folder):
+    """Dumps of an inference are verified as such; a fault in one is placed at its border."""
+    path = os.path.join(folder, "dump.mlir")
+    for phase in ["raise", "shard", "partition", "schedule"]:
+        call([LLMC, "compile", *INFERENCES["past"], "--infer", "--mesh", "2x2x2", "--compile-to", phase, "-o", path])
+        verify(path, "--infer")
+        with open(path) as f:
+            text = f.read()
+        broken = re.sub(r"eps = [-+.\deE]+", "eps = 1.0e-01", text)
+        require(broken != text, "there is nothing to change")
+        with open(path, "w") as f:
+            f.write(broken)
+        done = call([LLMC, "verify", path, "--json"], check=False)
+        require(done.returncode == 3 and json.loads(done.stdout)["border"] == phase, f"{phase}: {done.stdout}")
 
 
 def draws(folder, count):
@@ -78,8 +134,20 @@ for mesh, changes, flags in [("8", {}, ["--global-batch", 8]),
                              ("2x3x2", {**SMALL, "n_layer": 3}, ["--global-batch", 24]),
                              ("2x3x2", {**SMALL, "n_layer": 3}, ["--global-batch", 24, "--schedule", "gpipe"])]:
     suite.run(f"mesh {mesh} {changes or ''} {' '.join(map(str, flags))}", equal, mesh, changes, flags)
+# One or two key heads for four tensor ranks, norms of heads, branches that are added, softcaps and windows.
+for model, mesh in [("llama", "1x1x4"), ("qwen3", "2x1x4"), ("phi", "1x2x4"), ("gemma2", "1x1x4")]:
+    suite.run(f"{model} on {mesh}", architecture, model, mesh)
 suite.run("an ONNX file", onnx)
 suite.run("each border alone", borders)
+for name, mesh, *flags in [("config", "1"), ("config", "2"), ("config", "1x2x1"), ("config", "1x1x2"),
+                           ("config", "2x2x2", "--interleavings", 4), ("config", "4x1x2", "--raise", "off"),
+                           ("past", "4x2x2", "--interleavings", 4), ("past", "2x1x2", "--raise", "off"),
+                           ("prefill", "2x2x2"), ("encoder", "2x2x2"), ("encoder", "1x1x4"),
+                           ("IR", "1"), ("IR", "2x3x2"), ("IR", "4x1x1"), ("IR", "1x4x2", "--interleavings", 4)]:
+    suite.run(f"inference: {name} on {mesh} {' '.join(map(str, flags))}", infers, name, mesh, *flags)
+for name in ["config", "past", "IR"]:
+    suite.run(f"inference: {name}, each border alone", infer_borders, name)
+suite.run("inference: dumps", infer_dumps)
 suite.run("drawn models", draws, 50 if suite.full else 10)
 suite.run("a refusal is a reason", refused)
 suite.finish()

@@ -48,9 +48,12 @@ void lowerAlong(Operation *op, int64_t dim) {
   op->erase();
 }
 
+// Row numbers made so far: by block, axes, rows before the cut dimension, its size and part.
+using Rows = std::map<std::tuple<Block *, const void *, int64_t, int64_t, int64_t>, Value>;
+
 // x[..., offset + i, ...] as rows of x seen as a table: before * size rows of the
-// elements behind `dim`.
-void lowerSlice(parallel::AllSliceOp op) {
+// elements behind `dim`. Several tensors are often cut alike: they share the numbers.
+void lowerSlice(parallel::AllSliceOp op, Rows &made) {
   OpBuilder builder(op);
   graph::Build at(builder, op.getLoc());
   Value operand = op.getOperand();
@@ -59,13 +62,16 @@ void lowerSlice(parallel::AllSliceOp op) {
           behind = product(shape.drop_front(dim + 1));
   int64_t part = graph::shapeOf(op.getResult())[dim];
   Type index = builder.getI64Type();
-  Value offset = parallel::AxisOffsetOp::create(builder, op.getLoc(),
-                                                RankedTensorType::get({}, index), op.getAxes(), part);
-  auto ids = RankedTensorType::get({before, part}, index);
-  Value row = graph::IotaOp::create(builder, op.getLoc(), ids, offset, 1);
-  if (before > 1) {
-    Value first = graph::IotaOp::create(builder, op.getLoc(), ids, Value(), 0);
-    row = at.add(at.mul(first, at.constant(size, index)), row);
+  Value &row = made[{op->getBlock(), op.getAxes().getAsOpaquePointer(), before, size, part}];
+  if (!row) {
+    auto ids = RankedTensorType::get({before, part}, index);
+    Value offset = parallel::AxisOffsetOp::create(
+        builder, op.getLoc(), RankedTensorType::get({}, index), op.getAxes(), part);
+    row = graph::IotaOp::create(builder, op.getLoc(), ids, offset, 1);
+    if (before > 1) {
+      Value first = graph::IotaOp::create(builder, op.getLoc(), ids, Value(), 0);
+      row = at.add(at.mul(first, at.constant(size, index)), row);
+    }
   }
   Value table = at.reshape(operand, {before * size, behind});
   Value rows = graph::GatherOp::create(
@@ -82,9 +88,10 @@ struct LowerCollectives : impl::LowerCollectivesBase<LowerCollectives> {
       if (isa<parallel::AllGatherOp, parallel::ReduceScatterOp, parallel::AllSliceOp>(op))
         ops.push_back(op);
     });
+    Rows rows;
     for (Operation *op : ops) {
       if (auto slice = dyn_cast<parallel::AllSliceOp>(op))
-        lowerSlice(slice);
+        lowerSlice(slice, rows);
       else if (int64_t dim = op->getAttrOfType<IntegerAttr>("dim").getInt())
         lowerAlong(op, dim);
     }

@@ -54,3 +54,15 @@ func.func @leading(%x: tensor<4x3xf32>) -> tensor<8x3xf32> {
   %0 = parallel.all_gather %x over ["tp"] dim 0 : (tensor<4x3xf32>) -> tensor<8x3xf32>
   return %0 : tensor<8x3xf32>
 }
+
+// Two tensors cut alike share the numbers of their rows.
+// CHECK-LABEL: func.func @twice
+// CHECK: %[[I:.*]] = graph.iota
+// CHECK: graph.gather %{{.*}}, %[[I]]
+// CHECK-NOT: graph.iota
+// CHECK: graph.gather %{{.*}}, %[[I]]
+func.func @twice(%x: tensor<6x5xf32>, %y: tensor<6x4xf32>) -> (tensor<3x5xf32>, tensor<3x4xf32>) {
+  %0 = parallel.all_slice %x over ["tp"] dim 0 : (tensor<6x5xf32>) -> tensor<3x5xf32>
+  %1 = parallel.all_slice %y over ["tp"] dim 0 : (tensor<6x4xf32>) -> tensor<3x4xf32>
+  return %0, %1 : tensor<3x5xf32>, tensor<3x4xf32>
+}
