@@ -133,13 +133,6 @@ void Builder::copyMember(Operation *op) {
     map.map(reduce.getResult(), inside.reduce(operands[0], reduce.getKind(), {1}));
     return;
   }
-  if (auto reduce = dyn_cast<ReduceOp>(op); reduce && operands[0].getType() != reduce.getOperand().getType()) {
-    // Leading dims are collapsed; the last one is what is reduced.
-    Build inside(*inner, op->getLoc());
-    int64_t last = shapeOf(operands[0]).size() - 1;
-    map.map(reduce.getResult(), inside.reduce(operands[0], reduce.getKind(), {last}));
-    return;
-  }
   SmallVector<Type> types;
   for (Value result : op->getResults()) {
     bool isRow = role == Role::Row || shapeOf(result) != ArrayRef(group.shape);
