@@ -304,3 +304,32 @@ Result<Value> llmc::onnximport::splitHeads(Call &call, Value x, int64_t heads) {
                  " heads");
   return call.build.reshape(x, {shape[0], shape[1], heads, shape[2] / heads});
 }
+
+bool llmc::onnximport::wants(Call &call, int output) {
+  return output < call.node.proto->output_size() && !call.node.proto->output(output).empty();
+}
+
+Value llmc::onnximport::mergeHeads(Call &call, Value x) {
+  auto shape = graph::shapeOf(x);
+  return call.build.reshape(x, {shape[0], shape[1], shape[2] * shape[3]});
+}
+
+Value llmc::onnximport::columns(Call &call, Value x, int64_t start, int64_t width) {
+  int64_t last = graph::shapeOf(x).size() - 1;
+  if (width == graph::shapeOf(x)[last])
+    return x;
+  return call.build.slice(x, last, start, start + width);
+}
+
+support::Status llmc::onnximport::addBias(Call &call, size_t i, Attention &a) {
+  if (!call.has(i))
+    return support::ok();
+  if (!call.isFloat(i))
+    return error("attention_bias must be floats");
+  auto q = graph::shapeOf(a.q);
+  auto mask = maskOperand(call, i, {q[0], q[2], q[1], graph::shapeOf(a.k)[1]});
+  if (!mask)
+    return mask.takeError();
+  a.masks.push_back(std::move(*mask));
+  return support::ok();
+}

@@ -49,6 +49,20 @@ struct Cached {
 };
 support::Result<Cached> withCache(Call &call, mlir::Value fresh, size_t past);
 
+// Queries, keys and values, [batch, rows, heads, dim] each.
+struct Projected {
+  mlir::Value parts[3];
+};
+
+// Whether the node names output `i`.
+bool wants(Call &call, int output);
+// [batch, rows, heads, dim] -> [batch, rows, width].
+mlir::Value mergeHeads(Call &call, mlir::Value x);
+// Columns [start, start + width) of the last dim.
+mlir::Value columns(Call &call, mlir::Value x, int64_t start, int64_t width);
+// A term that is added to the scores, if operand `i` is there.
+support::Status addBias(Call &call, size_t i, Attention &attention);
+
 // Splits the last dim of operand values into heads; fails where it does not divide.
 support::Result<mlir::Value> splitHeads(Call &call, mlir::Value x, int64_t heads);
 

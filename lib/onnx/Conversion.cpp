@@ -13,7 +13,8 @@ ConvertFunction llmc::onnximport::findConverter(llvm::StringRef op) {
         findQuantizeConverter, findMovementConverter, findRegionConverter, findGatherConverter,
         findScatterConverter, findWindowConverter, findMatmulConverter, findReduceConverter, findSearchConverter,
         findSoftmaxConverter, findLossConverter, findNormConverter, findRotaryConverter,
-        findAttentionConverter, findMicrosoftConverter, findMicrosoftAttentionConverter})
+        findAttentionConverter, findMicrosoftConverter, findMicrosoftAttentionConverter,
+        findGroupQueryConverter})
     if (ConvertFunction convert = find(op))
       return convert;
   return nullptr;

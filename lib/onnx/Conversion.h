@@ -128,6 +128,7 @@ ConvertFunction findRotaryConverter(llvm::StringRef op);
 ConvertFunction findAttentionConverter(llvm::StringRef op);
 ConvertFunction findMicrosoftConverter(llvm::StringRef op);
 ConvertFunction findMicrosoftAttentionConverter(llvm::StringRef op);
+ConvertFunction findGroupQueryConverter(llvm::StringRef op);
 
 // Converts a node by its converter; the results know their element types.
 ConvertResult convertCall(Call &call);

@@ -101,10 +101,6 @@ support::Status addMasks(Call &call, Attention &a) {
   return support::ok();
 }
 
-bool wants(Call &call, int output) {
-  return output < call.node.proto->output_size() && !call.node.proto->output(output).empty();
-}
-
 ConvertResult convertAttention(Call &call) {
   for (Input input : {Q, K, V})
     if (!call.has(input))
@@ -136,10 +132,8 @@ ConvertResult convertAttention(Call &call) {
   auto out = attend(call, a);
   if (!out)
     return out.takeError();
-  auto shape = graph::shapeOf(out->y);
-  Value y = call.shape(Q).size() == 4
-                ? call.build.transpose(out->y, {0, 2, 1, 3})
-                : call.build.reshape(out->y, {shape[0], shape[1], shape[2] * shape[3]});
+  Value y = call.shape(Q).size() == 4 ? call.build.transpose(out->y, {0, 2, 1, 3})
+                                      : mergeHeads(call, out->y);
   std::vector<Operand> results{y, keys->present, values->present};
   if (out->scores)
     results.push_back(out->scores);
