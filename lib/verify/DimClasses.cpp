@@ -105,6 +105,10 @@ void DimClasses::visit(Operation *op) {
   if (auto concat = dyn_cast<graph::ConcatOp>(op))
     for (Value value : llvm::concat<Value>(op->getOperands(), op->getResults()))
       keep(dimsOf(value)[concat.getDim()]);
+  if (auto rotary = dyn_cast<graph::RotaryOp>(op)) { // pairs are halves, which no factor says
+    keep(dimsOf(rotary.getX()).back());
+    keep(dimsOf(rotary.getCos()).back());
+  }
   if (auto pad = dyn_cast<graph::PadOp>(op))
     for (auto [i, dim] : llvm::enumerate(dimsOf(pad.getResult())))
       if (pad.getLow()[i] || pad.getHigh()[i] || pad.getInterior()[i]) {

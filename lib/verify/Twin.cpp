@@ -56,9 +56,14 @@ Cost estimateCost(ModuleOp raised, const CompileOptions &options) {
   });
   for (auto state : raised.getOps<graph::StateOp>())
     elements += double(cast<ShapedType>(state.getType()).getNumElements());
+  Cost cost;
+  if (options.infer) { // one run, on one rank and on all; weights in double and in float
+    cost.seconds = operations * 2 / kOperationsPerSecond;
+    cost.bytes = elements * (8 * 2 + 4) * double(1 + options.dp);
+    return cost;
+  }
   // Forward and twice that backward; on one rank and on all; two optimizers.
   double runs = 3.0 * double(options.microBatches()) * kSteps * 2 * 2;
-  Cost cost;
   cost.seconds = operations * runs / kOperationsPerSecond;
   // Weights, gradients, two moments in double, with a copy; the same in float.
   cost.bytes = elements * (8 * 8 + 4 * 4) * double(1 + options.dp);
@@ -67,8 +72,6 @@ Cost estimateCost(ModuleOp raised, const CompileOptions &options) {
 
 FailureOr<bool> needsTwin(MLIRContext &context, const VerifyOptions &options) {
   bool isDump = llvm::sys::path::extension(options.compile.model) == ".mlir";
-  if (options.compile.infer && options.twin != TwinChoice::On)
-    return false;
   if (options.twin == TwinChoice::On)
     return true;
   if (options.twin == TwinChoice::Off || options.raised || isDump)
@@ -82,6 +85,8 @@ FailureOr<bool> needsTwin(MLIRContext &context, const VerifyOptions &options) {
 
 CompileOptions twinOptions(const CompileOptions &options) {
   CompileOptions twin = options;
+  if (options.infer) // the batch is the model's own
+    return twin;
   twin.dp = std::min<int64_t>(options.dp, 2);
   twin.globalBatch = options.microBatches() * twin.batchRows();
   return twin;
@@ -136,8 +141,11 @@ FailureOr<Report> verifyTwin(MLIRContext &context, const VerifyOptions &options)
                {"reads", found.reads}};
   ran->relation = text(options.twin == TwinChoice::On ? "" : "the plan is too large to run here\n",
                        "twin        runs in its place on mesh ", meshText(small), ", ", small.ranks(), " ranks of ",
-                       options.compile.ranks(), "; same layers, stages, schedule, ",
-                       options.compile.microBatches(), " micro-batches\n", "sizes       ", sizes, "\n");
+                       options.compile.ranks(), "; same layers, stages, schedule",
+                       options.compile.infer
+                           ? std::string()
+                           : text(", ", options.compile.microBatches(), " micro-batches"),
+                       "\nsizes       ", sizes, "\n");
   return std::move(*ran);
 }
 
