@@ -133,6 +133,12 @@ void Builder::copyMember(Operation *op) {
     map.map(reduce.getResult(), inside.reduce(operands[0], reduce.getKind(), {1}));
     return;
   }
+  if (auto reduce = dyn_cast<ReduceOp>(op); reduce && columns) { // the last dim, where it is now
+    Build inside(*inner, op->getLoc());
+    int64_t last = collapsed.size() - 1;
+    map.map(reduce.getResult(), inside.reduce(operands[0], reduce.getKind(), {last}));
+    return;
+  }
   SmallVector<Type> types;
   for (Value result : op->getResults()) {
     bool isRow = role == Role::Row || shapeOf(result) != ArrayRef(group.shape);

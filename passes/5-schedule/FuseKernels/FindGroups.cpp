@@ -343,6 +343,12 @@ void Finder::tryMerge(int into, int from) {
   members.append(b.members.begin(), b.members.end());
   if (hasWayAround(members, {into, from}) || !fitsLaunch(members))
     return;
+  Group both = a; // what one of them reads of the other must be there too
+  both.reduced = reduced;
+  both.members.insert_range(b.members);
+  both.roles.insert_range(b.roles);
+  if (!llvm::all_of(members, [&](Operation *op) { return readsFit(both, op, both.roles.lookup(op)); }))
+    return;
   a.reduced = reduced;
   Group moved = std::move(b);
   groups[from] = Group();
