@@ -48,6 +48,15 @@ class Result:
     output: str = ""
 
 
+def telling_lines(lines, most=100, tail=30):
+    """What failed, with the lines that explain it, and the end."""
+    chosen = set(range(max(0, len(lines) - tail), len(lines)))
+    for i, line in enumerate(lines):
+        if line.startswith("FAILED") and len(chosen) < most + tail:
+            chosen.update(range(i, min(i + 6, len(lines))))
+    return [lines[i] for i in sorted(chosen)]
+
+
 def cpp_units(build, full):
     """The registered tests with their arguments, then programs nobody registered."""
     listing = subprocess.run(
@@ -185,8 +194,8 @@ def main():
 
     broken = [result for result in results if result.failed]
     for result in broken:
-        tail = "\n".join(result.output.splitlines()[-60:])
-        print(f"\n---- {result.unit.name}: {' '.join(map(str, result.unit.command))}\n{tail}")
+        telling = "\n".join(telling_lines(result.output.splitlines()))
+        print(f"\n---- {result.unit.name}: {' '.join(map(str, result.unit.command))}\n{telling}")
     print("\ntime by group:")
     groups = {}
     for result in results:
