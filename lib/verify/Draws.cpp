@@ -16,14 +16,56 @@ struct Drawn {
   std::string words;  // for people
 };
 
-Drawn draw(uint64_t seed, uint32_t number) {
+struct Sizes {
+  int64_t heads, width, layers, words, positions, kvHeads, inner;
+  bool tied;
+};
+
+// The families of config.json, told apart by what their layers do.
+std::string configOf(int64_t family, const Sizes &s) {
+  std::string config;
+  llvm::raw_string_ostream text(config);
+  const char *names[] = {"gpt2", "llama", "qwen3", "gemma2", "bert"};
+  text << "{\"model_type\": \"" << names[family] << "\", \"initializer_range\": 0.2, \"vocab_size\": "
+       << s.words << ", \"tie_word_embeddings\": " << (s.tied ? "true" : "false");
+  if (family == 0) {
+    text << ", \"architectures\": [\"GPT2LMHeadModel\"], \"activation_function\": \"gelu_new\", "
+         << "\"layer_norm_epsilon\": 1e-05, \"n_embd\": " << s.width << ", \"n_head\": " << s.heads
+         << ", \"n_layer\": " << s.layers << ", \"n_positions\": " << s.positions << "}\n";
+    return config;
+  }
+  text << ", \"hidden_size\": " << s.width << ", \"num_hidden_layers\": " << s.layers
+       << ", \"num_attention_heads\": " << s.heads << ", \"intermediate_size\": " << s.inner
+       << ", \"max_position_embeddings\": " << s.positions;
+  if (family == 4) {
+    text << ", \"architectures\": [\"BertForMaskedLM\"], \"hidden_act\": \"gelu\", "
+         << "\"layer_norm_eps\": 1e-12, \"type_vocab_size\": 2}\n";
+    return config;
+  }
+  text << ", \"num_key_value_heads\": " << s.kvHeads << ", \"head_dim\": " << s.width / s.heads
+       << ", \"rms_norm_eps\": 1e-06, \"rope_theta\": 10000.0";
+  if (family == 3)
+    text << ", \"architectures\": [\"Gemma2ForCausalLM\"], \"hidden_activation\": "
+         << "\"gelu_pytorch_tanh\", \"sliding_window\": 4, \"query_pre_attn_scalar\": 8, "
+         << "\"attn_logit_softcapping\": 50.0, \"final_logit_softcapping\": 30.0}\n";
+  else
+    text << ", \"architectures\": [\"" << (family == 1 ? "Llama" : "Qwen3") << "ForCausalLM\"], "
+         << "\"hidden_act\": \"silu\"}\n";
+  return config;
+}
+
+Drawn draw(uint64_t seed, uint32_t number, bool infer) {
   uint32_t counter = 0;
   auto pick = [&](std::initializer_list<int64_t> values) {
     auto bits = runtime::philox({counter++, number, 77, 0}, {uint32_t(seed), uint32_t(seed >> 32)});
     return values.begin()[bits[0] % values.size()];
   };
-  int64_t heads = pick({2, 4, 6}), width = heads * pick({4, 8}), layers = pick({1, 2, 3, 5});
-  int64_t words = pick({31, 64, 101, 257}), positions = pick({16, 24}), tied = pick({1, 1, 0});
+  int64_t family = pick({0, 0, 1, 2, 3, 4});
+  Sizes s;
+  s.heads = pick({2, 4, 6}), s.width = s.heads * pick({4, 8}), s.layers = pick({1, 2, 3, 5});
+  s.words = pick({31, 64, 101, 257}), s.positions = pick({16, 24}), s.tied = pick({1, 1, 0});
+  s.kvHeads = s.heads / pick({1, 2, 2}), s.inner = pick({12, 24, 40});
+  int64_t heads = s.heads, layers = s.layers;
   Drawn drawn;
   CompileOptions &o = drawn.options;
   o.sequence = pick({4, 8, 13, 16});
@@ -40,16 +82,22 @@ Drawn draw(uint64_t seed, uint32_t number) {
   o.globalBatch = o.batchRows() * pick({1, 2, 3, 5});
   o.schedule = pick({0, 1}) ? Schedule::GPipe : Schedule::OneFOneB;
   o.optimizer = pick({0, 1}) ? Optimizer::Sgd : Optimizer::AdamW;
-  llvm::raw_string_ostream config(drawn.config), text(drawn.words);
-  config << "{\"architectures\": [\"GPT2LMHeadModel\"], \"model_type\": \"gpt2\", "
-         << "\"activation_function\": \"gelu_new\", \"layer_norm_epsilon\": 1e-05, "
-         << "\"initializer_range\": 0.2, \"n_embd\": " << width << ", \"n_head\": " << heads
-         << ", \"n_layer\": " << layers << ", \"n_positions\": " << positions
-         << ", \"vocab_size\": " << words
-         << ", \"tie_word_embeddings\": " << (tied ? "true" : "false") << "}\n";
-  text << layers << " layers of " << heads << " heads, width " << width << ", " << words << " words"
-       << (tied ? "" : " untied") << ", mesh " << o.dp << "x" << o.pp << "x" << o.tp << ", "
-       << o.microBatches() << " micro-batches of " << o.batchRows() << " rows of " << o.sequence
+  drawn.config = configOf(family, s);
+  const char *names[] = {"learned positions", "rotary", "rotary, norms of heads",
+                         "rotary, windows, softcaps", "encoder"};
+  llvm::raw_string_ostream text(drawn.words);
+  text << layers << " layers of " << heads << " heads, " << names[family] << ", width " << s.width
+       << ", " << s.words << " words" << (s.tied ? "" : " untied");
+  if (family >= 1 && family <= 3)
+    text << ", " << s.kvHeads << " kv heads";
+  text << ", mesh " << o.dp << "x" << o.pp << "x" << o.tp << ", ";
+  if (infer) {
+    o.infer = true;
+    o.dims["batch"] = o.globalBatch;
+    text << o.globalBatch << " rows of " << o.sequence;
+    return drawn;
+  }
+  text << o.microBatches() << " micro-batches of " << o.batchRows() << " rows of " << o.sequence
        << ", " << (o.schedule == Schedule::GPipe ? "gpipe" : "1f1b") << ", "
        << (o.optimizer == Optimizer::Sgd ? "sgd" : "adamw");
   return drawn;
@@ -72,14 +120,15 @@ void merge(Report &all, const Report &one, const std::string &prefix) {
 
 } // namespace
 
-FailureOr<Report> verifyDraws(MLIRContext &context, uint64_t seed, int64_t count, std::string &log) {
+FailureOr<Report> verifyDraws(MLIRContext &context, uint64_t seed, int64_t count, bool infer,
+                              std::string &log) {
   Report all;
   llvm::SmallString<128> folder;
   if (llvm::sys::fs::createUniqueDirectory("llmc-verify", folder))
     return emitError(UnknownLoc::get(&context)) << "cannot make a folder for drawn models";
   int64_t refused = 0;
   for (int64_t i = 0; i < count; ++i) {
-    Drawn drawn = draw(seed, static_cast<uint32_t>(i));
+    Drawn drawn = draw(seed, static_cast<uint32_t>(i), infer);
     llvm::SmallString<128> file(folder);
     llvm::sys::path::append(file, "config.json");
     std::error_code error;

@@ -6,12 +6,12 @@
 
 namespace llmc::verify {
 
-// Verifies `count` drawn GPT-2 configurations. The report holds per name of a
+// Verifies `count` drawn configurations of five families, trained or (`infer`) run once. The report holds per name of a
 // check the one nearest to its limit (or failed), with the draw in `subject`, and
 // a line a draw in `log`; a refusal is logged with its reason and fails nothing.
 // Fails only if a draw's files cannot be written.
 mlir::FailureOr<Report> verifyDraws(mlir::MLIRContext &context, uint64_t seed, int64_t count,
-                                    std::string &log);
+                                    bool infer, std::string &log);
 
 } // namespace llmc::verify
 

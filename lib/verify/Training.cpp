@@ -78,33 +78,43 @@ TensorError vectorError(const NamedTensors &got, const NamedTensors &expected) {
   return worst;
 }
 
-static double largestError(const Tensor &got, const Tensor &expected) {
+// `add` joins magnitudes of elements: their maximum, or the root of their squares.
+template <class Add>
+static double errorOf(const Tensor &got, const Tensor &expected, Add add) {
   if (got.shape != expected.shape)
     return kInfinite;
   double distance = 0, size = 0;
   for (size_t i = 0; i < expected.data.size(); ++i) {
     double a = got.data[i], b = expected.data[i];
-    if (a == b || (std::isnan(a) && std::isnan(b))) {
-      size = std::isfinite(b) ? std::max(size, std::abs(b)) : size;
-      continue;
-    }
-    if (!std::isfinite(a) || !std::isfinite(b))
+    bool same = a == b || (std::isnan(a) && std::isnan(b));
+    if (!same && (!std::isfinite(a) || !std::isfinite(b)))
       return kInfinite;
-    distance = std::max(distance, std::abs(a - b));
-    size = std::max(size, std::abs(b));
+    if (!same)
+      distance = add(distance, std::abs(a - b));
+    if (std::isfinite(b))
+      size = add(size, std::abs(b));
   }
   return quotient(distance, size);
 }
 
-TensorError resultError(const NamedTensors &got, const NamedTensors &expected) {
+template <class Add>
+static TensorError worstOf(const NamedTensors &got, const NamedTensors &expected, Add add) {
   TensorError worst;
   for (const auto &[name, tensor] : expected) {
     auto found = got.find(name);
-    double error = found == got.end() ? kInfinite : largestError(found->second, tensor);
+    double error = found == got.end() ? kInfinite : errorOf(found->second, tensor, add);
     if (worst.name.empty() || error > worst.value)
       worst = {name, error};
   }
   return worst;
+}
+
+TensorError resultError(const NamedTensors &got, const NamedTensors &expected) {
+  return worstOf(got, expected, [](double a, double b) { return std::max(a, b); });
+}
+
+TensorError resultDistance(const NamedTensors &got, const NamedTensors &expected) {
+  return worstOf(got, expected, [](double a, double b) { return std::hypot(a, b); });
 }
 
 double lossError(const std::vector<double> &got, const std::vector<double> &expected) {

@@ -58,6 +58,8 @@ TensorError vectorError(const NamedTensors &got, const NamedTensors &expected);
 // Of results: the largest |r - r*| / largest |r*|, element by element; where r* is not
 // finite, r must be the same.
 TensorError resultError(const NamedTensors &got, const NamedTensors &expected);
+// The same in L2 norms, each result by itself.
+TensorError resultDistance(const NamedTensors &got, const NamedTensors &expected);
 
 // The largest relative error of the losses; infinite if their number differs.
 double lossError(const std::vector<double> &got, const std::vector<double> &expected);

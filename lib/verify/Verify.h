@@ -32,7 +32,7 @@ struct Reference {
   TensorError gradients; // of the one-rank plan against `exact`
   double loss = 0;       // error of the one-rank plan's first loss
   double outputs = 0;    // of its norm and token count
-  double results = 0;    // of an inference: of its outputs
+  double results = 0, elements = 0; // of an inference: of its outputs, of their elements
 };
 inline constexpr unsigned kSteps = 5, kRuns = 2;
 

@@ -113,8 +113,8 @@ def infer_dumps(folder):
         require(done.returncode == 3 and json.loads(done.stdout)["border"] == phase, f"{phase}: {done.stdout}")
 
 
-def draws(folder, count):
-    return verify("--draws", count, "--seed", SEED)[1]
+def draws(folder, count, *flags):
+    return verify("--draws", count, "--seed", SEED, *flags)[1]
 
 
 def refused(folder):
@@ -149,5 +149,6 @@ for name in ["config", "past", "IR"]:
     suite.run(f"inference: {name}, each border alone", infer_borders, name)
 suite.run("inference: dumps", infer_dumps)
 suite.run("drawn models", draws, 50 if suite.full else 10)
+suite.run("inference: drawn models", draws, 200 if suite.full else 20, "--infer")
 suite.run("a refusal is a reason", refused)
 suite.finish()

@@ -278,8 +278,6 @@ void Parser::checkInference() {
         refuse(flag + " is for training; with --infer " + one.instead);
         break;
       }
-  if (result.line.draws)
-    refuse("--draws draws models to train; leave out --infer");
 }
 
 void Parser::finish() {

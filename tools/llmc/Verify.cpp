@@ -29,7 +29,7 @@ int runVerify(const CommandLine &line) {
     options.seed = *line.seed;
   std::string log;
   FailureOr<verify::Report> report =
-      line.draws ? verify::verifyDraws(context, options.seed, line.draws, log)
+      line.draws ? verify::verifyDraws(context, options.seed, line.draws, line.options.infer, log)
                  : verify::verifyModel(context, options);
   if (failed(report))
     return 1;
