@@ -128,6 +128,21 @@ static void moveBehind(Operation *op, ArrayRef<unsigned> set, SmallVector<Reshar
     reshard.erase();
 }
 
+// Does the op itself cut a dimension over one of `axes`, or sum over it? Each rank then
+// works on another part, and partial sums of the whole do not fit.
+static bool cutsOver(Operation *op, const Axes &axes) {
+  auto names = [&](ShardingAttr sharding) {
+    bool any = llvm::any_of(axes, [&](auto axis) {
+      return llvm::is_contained(sharding.getUnreduced(), axis);
+    });
+    for (const Axes &dim : getAxes(sharding))
+      any |= llvm::any_of(axes, [&](auto axis) { return llvm::is_contained(dim, axis); });
+    return any;
+  };
+  return llvm::any_of(op->getResults(), [&](Value result) { return names(getSharding(result)); }) ||
+         llvm::any_of(op->getOpOperands(), [&](OpOperand &use) { return names(getRequired(use)); });
+}
+
 static bool sinkBehind(Operation *op) {
   auto graphOp = dyn_cast<graph::GraphOpInterface>(op);
   if (!graphOp || !makesSums(op))
@@ -139,7 +154,8 @@ static bool sinkBehind(Operation *op) {
     SmallVector<ReshardOp> reshards = matchSet(op, set);
     bool isFree = op->getNumResults() == 1 && (endsInAccumulator(op->getResult(0)) ||
                                                (reshards.size() == 1 && movesForFree(reshards[0])));
-    if (reshards.empty() || (!isFree && !shrinksOrKeeps(op, set)))
+    if (reshards.empty() || (!isFree && !shrinksOrKeeps(op, set)) ||
+        cutsOver(op, getReducedAxes(reshards[0])))
       continue;
     moveBehind(op, set, reshards);
     return true;
