@@ -89,6 +89,12 @@ DimClasses::DimClasses(ModuleOp module) {
 
 //===-- Ops ---------------------------------------------------------------------===//
 
+bool isNumbers(graph::ConstantOp constant) {
+  auto type = cast<RankedTensorType>(constant.getType());
+  return type.getRank() == 1 && isa<FloatType>(type.getElementType()) &&
+         isa<DenseElementsAttr>(constant.getValue());
+}
+
 void DimClasses::visit(Operation *op) {
   if (isa<ModuleOp, func::FuncOp, func::ReturnOp, graph::StateOp, graph::SourceOp, graph::YieldOp>(op))
     return;
@@ -98,16 +104,23 @@ void DimClasses::visit(Operation *op) {
     return visitSlice(slice);
   auto dimsOf = [&](Value value) -> Dims & { return values_[value.getAsOpaquePointer()]; };
   if (auto constant = dyn_cast<graph::ConstantOp>(op);
-      constant && !isa<SplatElementsAttr>(constant.getValue()))
+      constant && !isa<SplatElementsAttr>(constant.getValue()) && !isNumbers(constant))
     keepAll(constant.getResult());
   if (auto tail = dyn_cast<graph::MaskTailOp>(op))
     keep(dimsOf(tail.getResult())[tail.getDim()]);
   if (auto concat = dyn_cast<graph::ConcatOp>(op))
     for (Value value : llvm::concat<Value>(op->getOperands(), op->getResults()))
       keep(dimsOf(value)[concat.getDim()]);
-  if (auto rotary = dyn_cast<graph::RotaryOp>(op)) { // pairs are halves, which no factor says
-    keep(dimsOf(rotary.getX()).back());
-    keep(dimsOf(rotary.getCos()).back());
+  if (auto rotary = dyn_cast<graph::RotaryOp>(op)) { // that it turns pairs, no factor says
+    unsigned dim = dimsOf(rotary.getX()).back(), pairs = dimsOf(rotary.getCos()).back();
+    if (size_[dim] == 2 * size_[pairs]) {
+      unsigned two = add(2);
+      keep(two);
+      products_.push_back({dim, {two, pairs}});
+    } else {
+      keep(dim);
+      keep(pairs);
+    }
   }
   if (auto pad = dyn_cast<graph::PadOp>(op))
     for (auto [i, dim] : llvm::enumerate(dimsOf(pad.getResult())))

@@ -11,6 +11,9 @@
 
 namespace llmc::verify {
 
+// A list of real numbers (the frequencies of rotary): a shorter one does as well.
+bool isNumbers(graph::ConstantOp constant);
+
 // Classes of the dimensions of all values and states of a raised module. Two
 // dimensions are of one class if an op's sharding rule gives them one factor, or if
 // they are two sides of one binding. A merged dimension is the product of its

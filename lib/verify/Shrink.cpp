@@ -177,10 +177,17 @@ void rewriteSizes(Operation *op, const DimClasses &dims) {
         limits[i] = to[i]; // a prefix, or all of it
     slice.setLimits(limits);
   }
-  if (auto constant = dyn_cast<graph::ConstantOp>(op))
-    if (auto splat = dyn_cast<SplatElementsAttr>(constant.getValue()))
-      constant.setValueAttr(splat.resizeSplat(
-          cast<ShapedType>(splat.getType()).clone(dims.shapeOf(constant.getResult()))));
+  auto constant = dyn_cast<graph::ConstantOp>(op);
+  if (!constant)
+    return;
+  auto type = cast<ShapedType>(constant.getType()).clone(dims.shapeOf(constant.getResult()));
+  if (auto splat = dyn_cast<SplatElementsAttr>(constant.getValue())) {
+    constant.setValueAttr(splat.resizeSplat(type));
+  } else if (isNumbers(constant)) {
+    auto all = cast<DenseElementsAttr>(constant.getValue()).getValues<APFloat>();
+    constant.setValueAttr(DenseElementsAttr::get(
+        type, SmallVector<APFloat>(all.begin(), all.begin() + type.getNumElements())));
+  }
 }
 
 // What is known about the model as a whole.
@@ -196,7 +203,8 @@ void rewriteFacts(ModuleOp module, const DimClasses &dims) {
       if (func.getArgAttr(arg.getArgNumber(), "graph.input") && !dims.shapeOf(arg).empty())
         found["sequence"] = dims.shapeOf(arg).back();
     for (Value result : func.getBody().front().getTerminator()->getOperands())
-      found["vocabulary"] = dims.shapeOf(result).back();
+      if (std::vector<int64_t> shape = dims.shapeOf(result); !shape.empty())
+        found["vocabulary"] = shape.back();
   }
   found["context"] = found["sequence"];
   for (auto [name, size] : found)
