@@ -37,6 +37,7 @@ int main(int argc, char **argv) {
   for (bool gpipe : {false, true})
     for (unsigned stages : {1u, 2u, 3u}) {
       planfile::ProgramT program = test::makePlan({gpipe, stages, 4, 2, 1});
+      program.version = planfile::kPlanVersion;
       std::string plan = planfile::writeProgram(program);
       std::string name = std::string(gpipe ? "gpipe" : "1f1b") + std::to_string(stages);
       good = good && write(to + "/plan", name, plan);
