@@ -91,8 +91,7 @@ DimClasses::DimClasses(ModuleOp module) {
 
 bool isNumbers(graph::ConstantOp constant) {
   auto type = cast<RankedTensorType>(constant.getType());
-  return type.getRank() == 1 && isa<FloatType>(type.getElementType()) &&
-         isa<DenseElementsAttr>(constant.getValue());
+  return isa<FloatType>(type.getElementType()) && isa<DenseElementsAttr>(constant.getValue());
 }
 
 void DimClasses::visit(Operation *op) {

@@ -11,7 +11,7 @@
 
 namespace llmc::verify {
 
-// A list of real numbers (the frequencies of rotary): a shorter one does as well.
+// A table of real numbers (angles of rotary, a mask): its leading part does as well.
 bool isNumbers(graph::ConstantOp constant);
 
 // Classes of the dimensions of all values and states of a raised module. Two

@@ -166,6 +166,20 @@ void retype(Value value, const DimClasses &dims) {
     value.setType(type.clone(dims.shapeOf(value)));
 }
 
+// Elements whose indices are below the sizes of `type`.
+DenseElementsAttr leadingPart(DenseElementsAttr all, ShapedType type) {
+  auto values = all.getValues<APFloat>();
+  std::vector<int64_t> strides = stridesOf(cast<ShapedType>(all.getType()).getShape());
+  SmallVector<APFloat> part;
+  for (int64_t i = 0; i < type.getNumElements(); ++i) {
+    int64_t at = 0, rest = i;
+    for (size_t d = strides.size(); d-- > 0; rest /= type.getDimSize(d))
+      at += rest % type.getDimSize(d) * strides[d];
+    part.push_back(values[at]);
+  }
+  return DenseElementsAttr::get(type, part);
+}
+
 // Attributes that hold sizes.
 void rewriteSizes(Operation *op, const DimClasses &dims) {
   if (auto slice = dyn_cast<graph::SliceOp>(op)) {
@@ -184,9 +198,7 @@ void rewriteSizes(Operation *op, const DimClasses &dims) {
   if (auto splat = dyn_cast<SplatElementsAttr>(constant.getValue())) {
     constant.setValueAttr(splat.resizeSplat(type));
   } else if (isNumbers(constant)) {
-    auto all = cast<DenseElementsAttr>(constant.getValue()).getValues<APFloat>();
-    constant.setValueAttr(DenseElementsAttr::get(
-        type, SmallVector<APFloat>(all.begin(), all.begin() + type.getNumElements())));
+    constant.setValueAttr(leadingPart(cast<DenseElementsAttr>(constant.getValue()), type));
   }
 }
 
