@@ -107,20 +107,26 @@ private:
     graph::ShardingRule rule = op.getShardingRule();
     bool looksUp = isa<graph::GatherOp, graph::ScatterAddOp, graph::TakeAlongOp, graph::OneHotOp>(
         op.getOperation());
+    // A merged dimension has another size than its factors: none of them grows.
+    SmallVector<bool> merged(rule.factors.size(), false);
+    for (ArrayRef<graph::TensorFactors> tensors :
+         {ArrayRef<graph::TensorFactors>(rule.operands), ArrayRef<graph::TensorFactors>(rule.results)})
+      for (const graph::TensorFactors &dims : tensors)
+        for (const graph::DimFactors &factors : dims)
+          for (unsigned factor : factors)
+            merged[factor] = merged[factor] || factors.size() > 1;
     SmallVector<int> first(rule.factors.size(), -1);
     auto tensor = [&](Value value, const graph::TensorFactors &dims) {
       for (auto [d, factors] : llvm::enumerate(dims)) {
         unsigned id = at(value, d);
-        nodes[id].isFixed |= factors.size() > 1;
         for (unsigned factor : factors) {
+          nodes[id].isFixed |= merged[factor] || rule.factors[factor].kind == FactorKind::Replicated;
+          nodes[id].isIndexed |= looksUp && static_cast<int>(factor) == rule.offsetFactor;
+          if (factors.size() > 1)
+            continue;
           if (first[factor] < 0)
             first[factor] = id;
-          if (factors.size() > 1)
-            nodes[first[factor]].isFixed = true;
-          else
-            tie(first[factor], id);
-          nodes[id].isFixed |= rule.factors[factor].kind == FactorKind::Replicated;
-          nodes[id].isIndexed |= looksUp && static_cast<int>(factor) == rule.offsetFactor;
+          tie(first[factor], id);
         }
       }
     };

@@ -67,3 +67,17 @@ graph.source @w : tensor<6x4xf32> {init = #graph.init_kind<zeros>}
 // CHECK-NOT: valid_shape
 graph.state @p : tensor<6x4xf32> parameter views [#graph.view<@w, 0, [4, 1]>] {parallel.sharding = #row}
 }
+
+// -----
+
+// Eight heads of six: four ranks share 48 features and 8 heads; that they cannot share
+// the six is nobody's matter.
+// CHECK-LABEL: func.func @micro
+// CHECK: graph.reshape {{.*}} : (tensor<2x48xf32>) -> tensor<2x8x6xf32>
+// CHECK-NOT: mask_tail
+module attributes {parallel.mesh = #parallel.mesh<["dp"=1, "pp"=1, "tp"=4]>} {
+  func.func @micro(%x: tensor<2x48xf32> {graph.input = "x", parallel.sharding = #parallel.sharding<[{}, {"tp"}]>}) -> tensor<2x8x6xf32> {
+    %0 = graph.reshape %x {parallel.in = [#parallel.sharding<[{}, {"tp"}]>], parallel.out = [#parallel.sharding<[{}, {"tp"}, {}]>]} : (tensor<2x48xf32>) -> tensor<2x8x6xf32>
+    return {parallel.in = [#parallel.sharding<[{}, {"tp"}, {}]>]} %0 : tensor<2x8x6xf32>
+  }
+}
