@@ -89,10 +89,10 @@ class Ours:
             return {"error": (done.stderr.strip().splitlines() or ["failed"])[-1][:200]}
         memory = int(re.search(r"peak (\d+)", done.stderr)[1]) * 1024
         if self.mode == "infer":
-            times = [float(t) for t in re.findall(r"run \d+: ([0-9.e+-]+) s", done.stdout)]
+            times = [float(re.search(r"latency +median ([0-9.]+) ms", done.stdout)[1]) / 1e3]
         else:
-            times = [json.loads(line)["step_time_s"] for line in open(self.folder / "metrics")]
-        return {"times": times[2:], "memory": memory}
+            times = [json.loads(line)["step_time_s"] for line in open(self.folder / "metrics")][2:]
+        return {"times": times, "memory": memory}
 
     def ids(self):
         path = self.folder / "ids.npy"
