@@ -34,13 +34,13 @@ struct AttentionKernel {
     return arith::CmpFOp::create(k.b, k.loc, arith::CmpFPredicate::OEQ, x, nothing());
   }
   Value splat(Value scalar) {
-    return vector::BroadcastOp::create(k.b, k.loc, typeOf(f32, Kernel::kLanes), scalar);
+    return vector::BroadcastOp::create(k.b, k.loc, typeOf(f32, k.lanes()), scalar);
   }
   Value lanes(Value vector, vector::CombiningKind kind) {
     return vector::ReductionOp::create(k.b, k.loc, kind, vector, arith::FastMathFlags::reassoc);
   }
   void eachVector(const std::function<void(Value place)> &body) {
-    for (int64_t at = 0; at < kKeyBlock; at += Kernel::kLanes)
+    for (int64_t at = 0; at < kKeyBlock; at += k.lanes())
       body(score(k.index(at)));
   }
   Value keyStart(const Query &query, Value j) {
@@ -59,7 +59,7 @@ struct AttentionKernel {
       rule.apply(scores, /*factors=*/{}, from, to, query.batch, query.head, query.i);
     Value largest = splat(nothing());
     eachVector(
-        [&](Value place) { largest = m.larger(k.load(place, f32, Kernel::kLanes), largest); });
+        [&](Value place) { largest = m.larger(k.load(place, f32, k.lanes()), largest); });
     return lanes(largest, vector::CombiningKind::MAXNUMF);
   }
 
@@ -68,7 +68,7 @@ struct AttentionKernel {
     Math m{k.b, k.loc};
     Value total, wide = splat(shift);
     eachVector([&](Value place) {
-      Value p = m.exp(m.sub(k.load(place, f32, Kernel::kLanes), wide));
+      Value p = m.exp(m.sub(k.load(place, f32, k.lanes()), wide));
       k.store(p, place);
       total = total ? m.add(total, p) : p;
     });

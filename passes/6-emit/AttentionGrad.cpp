@@ -30,7 +30,7 @@ struct GradKernel {
   Value weights, slopes, factors;  // p, ds and the slope of softcap, of a block of keys
 
   Value splat(Value scalar) {
-    return vector::BroadcastOp::create(k.b, k.loc, typeOf(f32, Kernel::kLanes), scalar);
+    return vector::BroadcastOp::create(k.b, k.loc, typeOf(f32, k.lanes()), scalar);
   }
   Value constant(double number) {
     return arith::ConstantOp::create(k.b, k.loc, k.b.getFloatAttr(f32, number));
@@ -43,7 +43,7 @@ struct GradKernel {
   void blockProducts(const Query &query, Value from, Value to) {
     Value nothing = splat(constant(-std::numeric_limits<double>::infinity()));
     Value zero = splat(constant(0));
-    for (int64_t at = 0; at < kKeyBlock; at += Kernel::kLanes) {
+    for (int64_t at = 0; at < kKeyBlock; at += k.lanes()) {
       k.store(nothing, k.address(weights, k.index(at), f32));
       k.store(zero, k.address(slopes, k.index(at), f32));
     }
@@ -60,11 +60,11 @@ struct GradKernel {
     blockProducts(query, from, to);
     ScoreRule rule{k, shape};
     auto places = [&](const std::function<void(Value at)> &body) {
-      for (int64_t at = 0; at < kKeyBlock; at += Kernel::kLanes)
+      for (int64_t at = 0; at < kKeyBlock; at += k.lanes())
         body(k.index(at));
     };
     auto load = [&](Value array, Value at) {
-      return k.load(k.address(array, at, f32), f32, Kernel::kLanes);
+      return k.load(k.address(array, at, f32), f32, k.lanes());
     };
     Value scale = splat(constant(shape.scale));
     if (!rule.isPlain()) {

@@ -9,8 +9,8 @@ namespace llmc::emit {
 
 SmallVector<std::pair<int64_t, unsigned>> HeadRow::chunks() const {
   SmallVector<std::pair<int64_t, unsigned>> result;
-  for (int64_t at = 0; at < dim; at += Kernel::kLanes)
-    result.push_back({at, std::min<int64_t>(Kernel::kLanes, dim - at)});
+  for (int64_t at = 0; at < dim; at += k.lanes())
+    result.push_back({at, std::min<int64_t>(k.lanes(), dim - at)});
   return result;
 }
 
@@ -71,7 +71,7 @@ Value HeadRow::dot(const Row &x, const Row &y) const {
   };
   Value chains[2], rest;
   for (size_t i = 0; i < x.size(); ++i) {
-    if (widthOf(x[i].getType()) != Kernel::kLanes) {
+    if (widthOf(x[i].getType()) != k.lanes()) {
       rest = lanes(m.mul(x[i], y[i]));
       continue;
     }

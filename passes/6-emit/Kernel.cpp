@@ -25,8 +25,8 @@ static Type storageType(Type element) {
   return element.isInteger(1) ? IntegerType::get(element.getContext(), 8) : element;
 }
 
-Kernel::Kernel(ModuleOp module, StringRef name, Location loc)
-    : b(module.getContext()), loc(loc), module(module) {
+Kernel::Kernel(ModuleOp module, StringRef name, Location loc, const KernelTarget &target)
+    : target(target), b(module.getContext()), loc(loc), module(module) {
   Type pointer = LLVM::LLVMPointerType::get(b.getContext());
   Type i64 = b.getI64Type();
   b.setInsertionPointToEnd(module.getBody());
@@ -187,7 +187,8 @@ void Kernel::ifThen(Value condition, const std::function<void()> &body) {
 }
 
 void Kernel::vectors(Value low, Value high, std::optional<int64_t> size,
-                     const std::function<void(Value, unsigned)> &body, unsigned lanes) {
+                     const std::function<void(Value, unsigned)> &body, unsigned width) {
+  unsigned lanes = width ? width : this->lanes();
   if (size) {
     int64_t full = *size / lanes * lanes, rest = *size - full;
     if (full == lanes)
@@ -195,7 +196,7 @@ void Kernel::vectors(Value low, Value high, std::optional<int64_t> size,
     else if (full)
       loop(low, add(low, index(full)), lanes, [&](Value i) { body(i, lanes); });
     Value after = add(low, index(full));
-    if (rest && lanes > kLanes)
+    if (rest && lanes > this->lanes())
       vectors(after, high, rest, body);
     else if (rest)
       body(after, rest);
@@ -203,7 +204,7 @@ void Kernel::vectors(Value low, Value high, std::optional<int64_t> size,
   }
   Value middle = add(low, sub(sub(high, low), modulo(sub(high, low), lanes)));
   loop(low, middle, lanes, [&](Value i) { body(i, lanes); });
-  if (lanes > kLanes)
+  if (lanes > this->lanes())
     vectors(middle, high, std::nullopt, body);
   else
     loop(middle, high, 1, [&](Value i) { body(i, 1); });

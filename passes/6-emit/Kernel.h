@@ -1,4 +1,4 @@
-// One CPU kernel under construction, and the small language in which emitters
+// One kernel under construction, and the small language in which emitters
 // write it: scalars or short vectors, loops, loads and stores through pointers.
 //
 // Every kernel is `func.func @name(%buffers: !llvm.ptr, %scalars: !llvm.ptr,
@@ -19,13 +19,27 @@ using mlir::OpBuilder;
 using mlir::Type;
 using mlir::Value;
 
+// What kernels are made for, as far as emitters care. Lanes decide the order in which
+// dot products and sums along a row add up, and so their last bits; they are equal on
+// every machine that runs the same target.
+struct KernelTarget {
+  llvm::StringLiteral name;
+  unsigned lanes;       // of a float32 vector
+  unsigned termLanes;   // of a vector of terms of a sum: chains enough to hide latency
+  unsigned columnLanes; // of columns done at once where rows are reduced
+};
+inline constexpr KernelTarget kAvx2Target{"avx2", 8, 16, 32};
+inline constexpr KernelTarget kAvx512Target{"avx512", 16, 32, 64};
+// Accesses of 16 bytes.
+inline constexpr KernelTarget kCudaTarget{"cuda", 4, 4, 4};
+
 class Kernel {
 public:
-  // Elements of a float32 vector: one AVX register.
-  static constexpr unsigned kLanes = 8;
-
   // Appends an empty kernel to `module`.
-  Kernel(mlir::ModuleOp module, llvm::StringRef name, Location loc);
+  Kernel(mlir::ModuleOp module, llvm::StringRef name, Location loc, const KernelTarget &target);
+
+  const KernelTarget &target;
+  unsigned lanes() const { return target.lanes; }
 
   OpBuilder b;
   Location loc;
@@ -72,11 +86,11 @@ public:
   void loop(Value low, Value high, int64_t step, const std::function<void(Value)> &body);
   void ifThen(Value condition, const std::function<void()> &body);
 
-  // The range in vectors of `lanes` elements, what is left over in vectors of
-  // kLanes and then, if the length `size` is known now, as one narrower vector,
+  // The range in vectors of `width` elements (lanes() if 0), what is left over in vectors
+  // of lanes() and then, if the length `size` is known now, as one narrower vector,
   // otherwise one by one.
   void vectors(Value low, Value high, std::optional<int64_t> size,
-               const std::function<void(Value i, unsigned width)> &body, unsigned lanes = kLanes);
+               const std::function<void(Value i, unsigned width)> &body, unsigned width = 0);
 
 private:
   mlir::ModuleOp module;

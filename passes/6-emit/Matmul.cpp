@@ -56,7 +56,7 @@ struct MatmulKernel {
   Type f32;
   Value a, b, c; // moved to the batch
 
-  static constexpr unsigned kLanes = Kernel::kLanes;
+  const unsigned lanes = k.lanes();
 
   Value at(Value base, Value x, Value xStride, Value y, Value yStride) {
     return k.address(base, k.add(k.mul(x, xStride), k.mul(y, yStride)), f32);
@@ -72,12 +72,13 @@ struct MatmulKernel {
 
   // Lanes below `count`.
   Value firstLanes(Value count) {
-    auto type = VectorType::get({kLanes}, k.b.getI32Type());
-    Value lanes = arith::ConstantOp::create(
-        k.b, k.loc, DenseElementsAttr::get(type, ArrayRef<int32_t>{0, 1, 2, 3, 4, 5, 6, 7}));
+    auto type = VectorType::get({lanes}, k.b.getI32Type());
+    auto numbers = llvm::to_vector(llvm::seq<int32_t>(0, lanes));
+    Value lane = arith::ConstantOp::create(
+        k.b, k.loc, DenseElementsAttr::get(type, ArrayRef<int32_t>(numbers)));
     Value narrow = arith::TruncIOp::create(k.b, k.loc, k.b.getI32Type(), count);
     Value limit = vector::BroadcastOp::create(k.b, k.loc, type, narrow);
-    return arith::CmpIOp::create(k.b, k.loc, arith::CmpIPredicate::slt, lanes, limit);
+    return arith::CmpIOp::create(k.b, k.loc, arith::CmpIPredicate::slt, lane, limit);
   }
   // `mask`, if there is one, says which lanes exist; the others are zero.
   Value load(Value place, unsigned width, Value mask) {
@@ -127,22 +128,22 @@ struct MatmulKernel {
     auto products = [&](Value kk, ValueRange from, Value mask) {
       SmallVector<Value> right, next;
       for (unsigned j = 0; j < columns; ++j)
-        right.push_back(load(at(b, kk, s.b[1], k.add(column, k.index(j)), s.b[2]), kLanes, mask));
+        right.push_back(load(at(b, kk, s.b[1], k.add(column, k.index(j)), s.b[2]), lanes, mask));
       for (unsigned r = 0; r < rows; ++r) {
-        Value left = load(at(a, k.add(row, k.index(r)), s.a[1], kk, s.a[2]), kLanes, mask);
+        Value left = load(at(a, k.add(row, k.index(r)), s.a[1], kk, s.a[2]), lanes, mask);
         for (unsigned j = 0; j < columns; ++j)
           next.push_back(m.fma(left, right[j], from[r * columns + j]));
       }
       return next;
     };
-    Value rest = k.modulo(s.k, kLanes), full = k.sub(s.k, rest);
-    SmallVector<Value> init(rows * columns, zeros(kLanes));
-    auto sums = k.loop(k.index(0), full, kLanes, init,
+    Value rest = k.modulo(s.k, lanes), full = k.sub(s.k, rest);
+    SmallVector<Value> init(rows * columns, zeros(lanes));
+    auto sums = k.loop(k.index(0), full, lanes, init,
                        [&](Value kk, ValueRange from, SmallVectorImpl<Value> &next) {
                          next = products(kk, from, {});
                        });
     // Once, or not at all.
-    sums = k.loop(full, s.k, kLanes, sums,
+    sums = k.loop(full, s.k, lanes, sums,
                   [&](Value kk, ValueRange from, SmallVectorImpl<Value> &next) {
                     next = products(kk, from, firstLanes(rest));
                   });
@@ -178,14 +179,14 @@ struct MatmulKernel {
       return columns(low, high, zero, s.n, 1,
                      [&](Value row, unsigned n, Value column) { outerTile(row, n, column, 1, 1); });
     case MatmulForm::Columns:
-      Value wide = whole(2 * kLanes), full = whole(kLanes);
-      columns(low, high, zero, wide, 2 * kLanes,
-              [&](Value row, unsigned n, Value column) { outerTile(row, n, column, 2, kLanes); });
-      columns(low, high, wide, full, kLanes,
-              [&](Value row, unsigned n, Value column) { outerTile(row, n, column, 1, kLanes); });
+      Value wide = whole(2 * lanes), full = whole(lanes);
+      columns(low, high, zero, wide, 2 * lanes,
+              [&](Value row, unsigned n, Value column) { outerTile(row, n, column, 2, lanes); });
+      columns(low, high, wide, full, lanes,
+              [&](Value row, unsigned n, Value column) { outerTile(row, n, column, 1, lanes); });
       Value mask = firstLanes(k.sub(s.n, full));
-      return columns(low, high, full, s.n, kLanes, [&](Value row, unsigned n, Value column) {
-        outerTile(row, n, column, 1, kLanes, mask);
+      return columns(low, high, full, s.n, lanes, [&](Value row, unsigned n, Value column) {
+        outerTile(row, n, column, 1, lanes, mask);
       });
     }
   }

@@ -7,9 +7,6 @@ using namespace mlir;
 
 namespace llmc::emit {
 
-// Elements of a vector of terms: enough chains of additions to hide their latency.
-static constexpr unsigned kTermLanes = 16;
-
 SmallVector<unsigned> Reducer::reducedLoops() const {
   SmallVector<unsigned> result;
   for (auto [i, loop] : llvm::enumerate(group.loops))
@@ -87,15 +84,16 @@ Value Reducer::finish(const Accumulator &kind, Value vector, Value rest) {
 SmallVector<Value> Reducer::walkVectors(unsigned loop, Point &point, ValueRange carried,
                                         ArrayRef<Accumulator> kinds, const Terms &terms) {
   Kernel &k = group.kernel;
+  unsigned termLanes = k.target.termLanes;
   size_t n = kinds.size();
   auto step = [&](Value i, unsigned width, ValueRange from, SmallVectorImpl<Value> &next) {
     Point inner = point.inside(loop, i, width);
     auto values = terms(inner);
     next.append(from.begin(), from.end());
     for (size_t t = 0; t < n; ++t) {
-      size_t slot = width == kTermLanes ? t : n + t;
+      size_t slot = width == termLanes ? t : n + t;
       Value value = values[t];
-      if (width != kTermLanes && width > 1) {
+      if (width != termLanes && width > 1) {
         Accumulator kind = kinds[t];
         if (isa<FloatType>(kind.element) && !kind.isMax)
           value = arith::ExtFOp::create(k.b, k.loc, typeOf(wideType(kind.element), width), value);
@@ -110,19 +108,19 @@ SmallVector<Value> Reducer::walkVectors(unsigned loop, Point &point, ValueRange 
   Value zero = k.index(0);
   SmallVector<Value> state(carried);
   Value full =
-      known ? k.index(*known / kTermLanes * kTermLanes) : k.sub(size, k.modulo(size, kTermLanes));
-  if (!known || *known >= kTermLanes)
-    state = k.loop(zero, full, kTermLanes, state,
+      known ? k.index(*known / termLanes * termLanes) : k.sub(size, k.modulo(size, termLanes));
+  if (!known || *known >= termLanes)
+    state = k.loop(zero, full, termLanes, state,
                    [&](Value i, ValueRange from, SmallVectorImpl<Value> &next) {
-                     step(i, kTermLanes, from, next);
+                     step(i, termLanes, from, next);
                    });
   if (!known)
     return k.loop(
         full, size, 1, state,
         [&](Value i, ValueRange from, SmallVectorImpl<Value> &next) { step(i, 1, from, next); });
-  if (*known % kTermLanes) {
+  if (*known % termLanes) {
     SmallVector<Value> next;
-    step(full, *known % kTermLanes, state, next);
+    step(full, *known % termLanes, state, next);
     state = next;
   }
   return state;
@@ -170,7 +168,7 @@ SmallVector<Value> Reducer::reduce(ArrayRef<Accumulator> kinds, const Terms &ter
       init.push_back(
           identity(k, kind.isMax, kind.isMax ? kind.element : wideType(kind.element), width));
   };
-  start(overColumns() ? row.width : kTermLanes);
+  start(overColumns() ? row.width : k.target.termLanes);
   if (!overColumns())
     start(1);
   auto state = walk(reducedLoops(), row, init, kinds, terms);

@@ -9,9 +9,6 @@ using namespace mlir;
 
 namespace llmc::emit {
 
-// Columns done at once where rows are reduced: enough chains of additions to hide
-// their latency.
-static constexpr unsigned kColumnLanes = 32;
 // Elements of a row that the stack of a worker may hold.
 static constexpr int64_t kMostKept = 1 << 14;
 
@@ -29,6 +26,18 @@ static bool isColumnSum(Operation *op) {
          llvm::all_of(reduce.getDims(), [&](int64_t dim) {
            return dim > 0 && dim + 1 < static_cast<int64_t>(rank);
          });
+}
+
+// A column's number is known when all rows are done: nothing in the kernel may read
+// it, and the other heroes reduce rows. Else such sums are reductions like others.
+static bool keepsColumns(Block &body) {
+  return llvm::all_of(body, [](Operation &op) {
+    if (isColumnSum(&op))
+      return llvm::all_of(op.getUsers(), [](Operation *user) { return isa<plan::YieldOp>(user); });
+    const HeroEntry *hero = lookupHero(&op);
+    auto reduced = hero ? hero->reducedDims(&op) : SmallVector<bool, 4>();
+    return llvm::count(reduced, true) == (reduced.empty() || !reduced.back() ? 0 : 1);
+  });
 }
 
 namespace {
@@ -261,7 +270,7 @@ void RowKernel::emitKept(ArrayRef<unsigned> rest, Point &point) {
           Point inner = point.inside(rest[0], i, width);
           emitRow(inner);
         },
-        kColumnLanes);
+        k.target.columnLanes);
   k.loop(low, high, 1, [&](Value i) {
     Point inner = point.inside(rest[0], i);
     emitKept(rest.drop_front(), inner);
@@ -296,11 +305,12 @@ LogicalResult emitReduction(Kernel &kernel, LaunchBody body) {
   SmallVector<Operation *> heroes;
   SmallVector<ColumnSum> columns;
   Operation *first = nullptr;
+  bool hasColumns = keepsColumns(body.block);
   for (Operation &op : body.block) {
     if (!lookupHero(&op))
       continue;
     first = first ? first : &op;
-    if (!isColumnSum(&op)) {
+    if (!hasColumns || !isColumnSum(&op)) {
       heroes.push_back(&op);
       continue;
     }
@@ -320,7 +330,7 @@ LogicalResult emitReduction(Kernel &kernel, LaunchBody body) {
   }
   for (Operation &op : body.block)
     if (lookupHero(&op) && (shapeOf(op.getOperand(0)) != space ||
-                            (!isColumnSum(&op) &&
+                            (!(hasColumns && isColumnSum(&op)) &&
                              ArrayRef<bool>(lookupHero(&op)->reducedDims(&op)) != ArrayRef(reduced))))
       return op.emitOpError("reduces other dims than the first reduction of its kernel");
   Group group(kernel, body.reads, space, reduced, summed);

@@ -51,7 +51,7 @@ FailureOr<Emitted> KernelTable::get(const std::string &key, StringRef name, Stri
                                     Location loc, function_ref<LogicalResult(Kernel &)> emit) {
   if (auto it = byStructure.find(key); it != byStructure.end())
     return it->second;
-  Kernel kernel(kernels, "kernel", UnknownLoc::get(kernels.getContext()));
+  Kernel kernel(kernels, "kernel", UnknownLoc::get(kernels.getContext()), kAvx2Target);
   // Diagnostics go to the launch, code has no place in the source.
   ScopedDiagnosticHandler handler(loc->getContext(), [&](Diagnostic &diagnostic) {
     diagnostic.attachNote(loc) << "in the kernel of this launch";

@@ -200,7 +200,8 @@ std::vector<Outcome> runCases(MLIRContext &context, const std::vector<Case> &cas
     }
     compiled[i].func = *compiled[i].module->getOps<func::FuncOp>().begin();
     Block &block = compiled[i].func.getBody().front();
-    emit::Kernel kernel(*kernels, "kernel" + std::to_string(i), UnknownLoc::get(&context));
+    emit::Kernel kernel(*kernels, "kernel" + std::to_string(i), UnknownLoc::get(&context),
+                        emit::kAvx2Target);
     unsigned reads = std::min<size_t>(cases[i].scalarsFrom, block.getNumArguments());
     if (failed(emit::emitLaunch(kernel, {block, reads}))) {
       outcomes[i].problem = "cannot be emitted";

@@ -57,7 +57,7 @@ LoneKernel::LoneKernel(MLIRContext &context, const std::string &op, unsigned ope
     return;
   Block &block = (*module->getOps<func::FuncOp>().begin()).getBody().front();
   OwningOpRef<ModuleOp> kernels = ModuleOp::create(UnknownLoc::get(&context));
-  emit::Kernel kernel(*kernels, op, UnknownLoc::get(&context));
+  emit::Kernel kernel(*kernels, op, UnknownLoc::get(&context), emit::kAvx2Target);
   if (failed(emit::emitLaunch(kernel, {block, 2})))
     return;
   auto object = emit::makeSharedObject(*kernels);
