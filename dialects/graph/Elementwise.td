@@ -6,7 +6,7 @@ include "dialects/graph/GraphBase.td"
 // repeats). C1: the result has the broadcast shape; C2: element types agree; C3:
 // operands of and, or, not and the condition of select are i1.
 class Graph_ElementwiseOp<string mnemonic, list<Trait> traits = []>
-    : Graph_ComputeOp<mnemonic, [], !listconcat(traits, [InferTypeOpInterface])> {
+    : Graph_ComputeOp<mnemonic, [], !listconcat(traits, [InferTypeOpInterface, Graph_Broadcasting])> {
   let assemblyFormat = "operands attr-dict `:` functional-type(operands, results)";
   let hasVerifier = 1;
   let extraClassDeclaration = [{

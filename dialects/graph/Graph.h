@@ -28,6 +28,10 @@ enum class EmitClass {
 
 double elementwiseFlops(mlir::Operation *op);
 
+// Computes each element alone; operands broadcast as in NumPy.
+template <typename Op>
+class Broadcasting : public mlir::OpTrait::TraitBase<Op, Broadcasting> {};
+
 } // namespace llmc::graph
 
 #include "dialects/graph/GraphEnums.h.inc"

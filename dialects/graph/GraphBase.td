@@ -11,6 +11,9 @@ class Graph_ComputeOp<string mnemonic, list<string> overrides = [], list<Trait> 
     : Graph_Op<mnemonic, !listconcat([Pure,
         DeclareOpInterfaceMethods<GraphOpInterface, overrides>], traits)>;
 
+// Each element of the results from one of each operand.
+def Graph_Broadcasting : NativeOpTrait<"Broadcasting"> { let cppNamespace = "::llmc::graph"; }
+
 def Graph_Tensor : StaticShapeTensorOf<[AnyFloat, AnySignlessInteger]>;
 def Graph_Float : StaticShapeTensorOf<[AnyFloat]>;
 def Graph_Int : StaticShapeTensorOf<[AnySignlessInteger]>;

@@ -131,12 +131,7 @@ DenseElementsAttr raise::withoutRepeats(DenseElementsAttr dense) {
 
 //===-- What patterns ask ---------------------------------------------------===//
 
-bool raise::isElementwise(Operation *op) {
-  return isa_and_nonnull<AddOp, SubOp, MulOp, DivOp, RemOp, PowerOp, MaximumOp, MinimumOp, AndOp,
-                         OrOp, NegOp, AbsOp, SignOp, FloorOp, CeilOp, RoundOp, SinOp, CosOp, ExpOp,
-                         LogOp, SqrtOp, RsqrtOp, TanhOp, ErfOp, SigmoidOp, ReluOp, PowOp, GeluOp,
-                         NotOp, CompareOp, SelectOp>(op);
-}
+bool raise::isElementwise(Operation *op) { return op && op->hasTrait<Broadcasting>(); }
 
 double raise::asWritten(double value) {
   char text[32];
