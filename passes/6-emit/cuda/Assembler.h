@@ -1,0 +1,34 @@
+// PTX -> cubin by whichever of NVIDIA's assemblers is installed. None is linked.
+#ifndef LLMC_PASSES_EMIT_CUDA_ASSEMBLER_H
+#define LLMC_PASSES_EMIT_CUDA_ASSEMBLER_H
+
+#include "llvm/ADT/StringRef.h"
+#include "llvm/Support/Error.h"
+#include <memory>
+#include <string>
+
+namespace llmc::emit {
+
+class Assembler {
+public:
+  struct Output {
+    std::string cubin;
+    std::string log; // what `ptxas -v` prints
+  };
+
+  // libnvJitLink by dlopen, else the program ptxas. Both are looked for in
+  // $LLMC_CUDA_PATH, $CUDA_HOME, $CUDA_PATH, /usr/local/cuda, then where the loader
+  // and $PATH look; each folder as a toolkit and as pip's `nvidia` folder.
+  // $LLMC_CUDA_ASSEMBLER = nvjitlink | ptxas takes that one alone. The error says what
+  // was looked for and how to get it.
+  static llvm::Expected<std::unique_ptr<Assembler>> find();
+
+  virtual ~Assembler() = default;
+  // Name and version.
+  virtual std::string describe() const = 0;
+  virtual llvm::Expected<Output> assemble(const std::string &ptx, llvm::StringRef chip) = 0;
+};
+
+} // namespace llmc::emit
+
+#endif // LLMC_PASSES_EMIT_CUDA_ASSEMBLER_H

@@ -1,0 +1,48 @@
+// From kernels in the form of ../simt to cubins, in process.
+#ifndef LLMC_PASSES_EMIT_CUDA_CUDA_H
+#define LLMC_PASSES_EMIT_CUDA_CUDA_H
+
+#include "mlir/IR/BuiltinOps.h"
+#include <array>
+#include <map>
+#include <string>
+#include <vector>
+
+namespace llmc::emit {
+
+// The chips that kernels are assembled for, as users name them.
+inline constexpr std::array<llvm::StringLiteral, 3> kCudaChips = {
+    llvm::StringLiteral("sm_80"), llvm::StringLiteral("sm_90"), llvm::StringLiteral("sm_100")};
+
+// What the assembler and the PTX say of one kernel. Bytes, but for `registers`
+// (32 bits each, a thread) and the counts of accesses.
+struct CudaFigures {
+  std::string entry;
+  unsigned registers = 0, stack = 0, spillStores = 0, spillLoads = 0, shared = 0;
+  // Instructions that read or write global memory, by bytes a thread moves.
+  std::map<unsigned, unsigned> loads, stores;
+};
+
+// One chip's kernels.
+struct CudaImage {
+  std::string chip;
+  std::string assembler; // "nvJitLink 13.0", "ptxas 13.0.88"
+  std::string ptx;
+  std::string cubin;
+  std::vector<CudaFigures> kernels; // in the order of the functions
+};
+
+// Functions in the form of ../simt -> LLVM dialect with NVVM, in place. Every
+// public function becomes a kernel.
+mlir::LogicalResult lowerToNvvm(mlir::ModuleOp kernels);
+
+// A module that lowerToNvvm made -> PTX for `chip`. Fails if a call would be left:
+// there is nothing to link against.
+mlir::FailureOr<std::string> makePtx(mlir::ModuleOp kernels, llvm::StringRef chip);
+
+// The same functions -> assembled kernels and their figures; `kernels` stays as it is.
+mlir::FailureOr<CudaImage> makeCubin(mlir::ModuleOp kernels, llvm::StringRef chip);
+
+} // namespace llmc::emit
+
+#endif // LLMC_PASSES_EMIT_CUDA_CUDA_H

@@ -1,0 +1,142 @@
+// Kernels of threads -> NVVM -> PTX, in process.
+#include "mlir/Conversion/ArithToLLVM/ArithToLLVM.h"
+#include "mlir/Conversion/ControlFlowToLLVM/ControlFlowToLLVM.h"
+#include "mlir/Conversion/FuncToLLVM/ConvertFuncToLLVM.h"
+#include "mlir/Conversion/GPUToNVVM/GPUToNVVMPass.h"
+#include "mlir/Conversion/LLVMCommon/ConversionTarget.h"
+#include "mlir/Conversion/LLVMCommon/TypeConverter.h"
+#include "mlir/Conversion/MathToLLVM/MathToLLVM.h"
+#include "mlir/Conversion/ReconcileUnrealizedCasts/ReconcileUnrealizedCasts.h"
+#include "mlir/Conversion/SCFToControlFlow/SCFToControlFlow.h"
+#include "mlir/Conversion/VectorToLLVM/ConvertVectorToLLVMPass.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Dialect/GPU/IR/GPUDialect.h"
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+#include "mlir/Dialect/LLVMIR/NVVMDialect.h"
+#include "mlir/Pass/PassManager.h"
+#include "mlir/Target/LLVMIR/Dialect/Builtin/BuiltinToLLVMIRTranslation.h"
+#include "mlir/Target/LLVMIR/Dialect/LLVMIR/LLVMToLLVMIRTranslation.h"
+#include "mlir/Target/LLVMIR/Dialect/NVVM/NVVMToLLVMIRTranslation.h"
+#include "mlir/Target/LLVMIR/Export.h"
+#include "mlir/Transforms/DialectConversion.h"
+#include "mlir/Transforms/Passes.h"
+#include "passes/6-emit/cuda/Cuda.h"
+#include "llvm/IR/LegacyPassManager.h"
+#include "llvm/IR/Module.h"
+#include "llvm/MC/TargetRegistry.h"
+#include "llvm/Passes/PassBuilder.h"
+#include "llvm/Support/TargetSelect.h"
+#include "llvm/Target/TargetMachine.h"
+
+using namespace mlir;
+
+namespace llmc::emit {
+
+// Threads, barriers, shuffles and plain functions in one conversion.
+static LogicalResult convertFunctions(ModuleOp kernels) {
+  MLIRContext *context = kernels.getContext();
+  LLVMTypeConverter converter(context);
+  configureGpuToNVVMTypeConverter(converter);
+  RewritePatternSet patterns(context);
+  populateGpuToNVVMConversionPatterns(converter, patterns);
+  populateFuncToLLVMConversionPatterns(converter, patterns);
+  arith::populateArithToLLVMConversionPatterns(converter, patterns);
+  cf::populateControlFlowToLLVMConversionPatterns(converter, patterns);
+  LLVMConversionTarget target(*context);
+  configureGpuToNVVMConversionLegality(target);
+  target.addLegalOp<ModuleOp>();
+  return applyPartialConversion(kernels, target, std::move(patterns));
+}
+
+LogicalResult lowerToNvvm(ModuleOp kernels) {
+  kernels.getContext()->loadDialect<NVVM::NVVMDialect>();
+  SmallVector<std::pair<StringRef, int64_t>> entries;
+  PassManager before(kernels.getContext());
+  before.addNestedPass<func::FuncOp>(createCSEPass());
+  before.addPass(createSCFToControlFlowPass());
+  before.addPass(createConvertVectorToLLVMPass());
+  // Before anyone asks libdevice: what is left of math are instructions.
+  before.addNestedPass<func::FuncOp>(createConvertMathToLLVMPass());
+  if (failed(before.run(kernels)) || failed(convertFunctions(kernels)))
+    return failure();
+  PassManager after(kernels.getContext());
+  after.addPass(createReconcileUnrealizedCastsPass());
+  after.addPass(createCSEPass());
+  if (failed(after.run(kernels)))
+    return failure();
+  Builder b(kernels.getContext());
+  for (auto function : kernels.getOps<LLVM::LLVMFuncOp>())
+    if (function.isPublic() && !function.isExternal())
+      function->setAttr(NVVM::NVVMDialect::getKernelFuncAttrName(), b.getUnitAttr());
+  return success();
+}
+
+// PTX as old as the chip allows, so that older toolkits and drivers take it.
+static StringRef ptxVersion(StringRef chip) { return chip == "sm_100" ? "+ptx86" : "+ptx80"; }
+
+static std::unique_ptr<llvm::TargetMachine> makeTarget(StringRef chip, std::string &error) {
+  LLVMInitializeNVPTXTargetInfo();
+  LLVMInitializeNVPTXTarget();
+  LLVMInitializeNVPTXTargetMC();
+  LLVMInitializeNVPTXAsmPrinter();
+  llvm::Triple triple("nvptx64-nvidia-cuda");
+  const llvm::Target *target = llvm::TargetRegistry::lookupTarget(triple, error);
+  if (!target)
+    return nullptr;
+  llvm::TargetOptions options;
+  // As on the CPU: a * b + c is fused where the kernel says so and nowhere else.
+  options.AllowFPOpFusion = llvm::FPOpFusion::Strict;
+  return std::unique_ptr<llvm::TargetMachine>(
+      target->createTargetMachine(triple, chip, ptxVersion(chip), options, llvm::Reloc::PIC_,
+                                  std::nullopt, llvm::CodeGenOptLevel::Aggressive));
+}
+
+static void optimise(llvm::Module &module, llvm::TargetMachine &target) {
+  llvm::LoopAnalysisManager loops;
+  llvm::FunctionAnalysisManager functions;
+  llvm::CGSCCAnalysisManager graphs;
+  llvm::ModuleAnalysisManager modules;
+  // Kernels come with their vectors; unrolling more costs registers and time.
+  llvm::PipelineTuningOptions tuning;
+  tuning.LoopVectorization = tuning.SLPVectorization = tuning.LoopUnrolling = false;
+  llvm::PassBuilder builder(&target, tuning);
+  builder.registerModuleAnalyses(modules);
+  builder.registerCGSCCAnalyses(graphs);
+  builder.registerFunctionAnalyses(functions);
+  builder.registerLoopAnalyses(loops);
+  builder.crossRegisterProxies(loops, functions, graphs, modules);
+  builder.buildPerModuleDefaultPipeline(llvm::OptimizationLevel::O2).run(module, modules);
+}
+
+FailureOr<std::string> makePtx(ModuleOp kernels, StringRef chip) {
+  std::string message;
+  auto target = makeTarget(chip, message);
+  if (!target)
+    return kernels.emitError("no code generator for ") << chip << ": " << message;
+  DialectRegistry registry;
+  registerBuiltinDialectTranslation(registry);
+  registerLLVMDialectTranslation(registry);
+  registerNVVMDialectTranslation(registry);
+  kernels.getContext()->appendDialectRegistry(registry);
+  llvm::LLVMContext context;
+  auto module = translateModuleToLLVMIR(kernels, context, "kernels");
+  if (!module)
+    return kernels.emitError("kernels cannot be translated to LLVM IR");
+  module->setTargetTriple(target->getTargetTriple());
+  module->setDataLayout(target->createDataLayout());
+  for (const llvm::Function &function : *module)
+    if (function.isDeclaration() && !function.isIntrinsic())
+      return kernels.emitError("a kernel calls '")
+             << function.getName() << "', which no library on the device has";
+  optimise(*module, *target);
+
+  llvm::SmallVector<char, 0> bytes;
+  llvm::raw_svector_ostream out(bytes);
+  llvm::legacy::PassManager codegen;
+  if (target->addPassesToEmitFile(codegen, out, nullptr, llvm::CodeGenFileType::AssemblyFile))
+    return kernels.emitError("the code generator cannot write PTX");
+  codegen.run(*module);
+  return std::string(bytes.begin(), bytes.end());
+}
+
+} // namespace llmc::emit
