@@ -2,7 +2,7 @@
 #include "Fuzz.h"
 #include "lib/planfile/Check.h"
 #include "lib/planfile/Program.h"
-#include "lib/planfile/Report.h"
+#include "lib/report/Report.h"
 #include "lib/support/Json.h"
 #include "runtime/StageProgram.h"
 
@@ -15,8 +15,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   if (!program)
     return 0;
   planfile::formatFindings(planfile::checkAll(**program));
-  support::jsonText(planfile::inspectJson(**program, size));
-  planfile::inspectText(**program, size);
+  support::jsonText(report::inspectJson(**program, size));
+  report::inspectText(**program, size);
   for (uint32_t stage = 0; stage < (*program)->stages.size(); ++stage)
     runtime::StageProgram{**program, stage};
   // What was read can be written and read again.

@@ -1,10 +1,11 @@
 // What the report says of hand-made plans, whose counts can be done by hand.
 #include "lib/planfile/Check.h"
-#include "lib/planfile/Report.h"
+#include "lib/report/Report.h"
 #include "test/planfile/Harness.h"
 #include "test/planfile/PlanBuilder.h"
 
 using namespace llmc::planfile;
+using namespace llmc::report;
 using namespace llmc::test;
 using nlohmann::json;
 

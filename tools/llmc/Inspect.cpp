@@ -6,7 +6,7 @@
 #include "lib/pipeline/Pipeline.h"
 #include "lib/planfile/Payload.h"
 #include "lib/planfile/Program.h"
-#include "lib/planfile/Report.h"
+#include "lib/report/Report.h"
 #include "lib/support/Json.h"
 #include "llvm/ADT/StringSet.h"
 #include "llvm/Support/raw_ostream.h"
@@ -29,9 +29,9 @@ int inspectProgram(const planfile::Payload &payload, const CommandLine &line) {
     return 1;
   }
   if (line.json)
-    llvm::outs() << support::jsonText(planfile::inspectJson(**program, payload.fileSize()), 2) << "\n";
+    llvm::outs() << support::jsonText(report::inspectJson(**program, payload.fileSize()), 2) << "\n";
   else
-    llvm::outs() << planfile::inspectText(**program, payload.fileSize());
+    llvm::outs() << report::inspectText(**program, payload.fileSize());
   return 0;
 }
 

@@ -1,4 +1,4 @@
-#include "lib/planfile/Report.h"
+#include "lib/report/Report.h"
 
 #include "lib/planfile/CheckWalk.h"
 #include "lib/planfile/Program.h"
@@ -10,7 +10,8 @@
 
 using nlohmann::json;
 
-namespace llmc::planfile {
+namespace llmc::report {
+using namespace planfile;
 namespace {
 
 int64_t elements(const std::vector<int64_t> &shape) {
@@ -262,4 +263,4 @@ json inspectJson(const ProgramT &program, uint64_t fileBytes) {
           {"file_bytes", fileBytes}};
 }
 
-} // namespace llmc::planfile
+} // namespace llmc::report

@@ -1,5 +1,5 @@
 #include "lib/planfile/CheckWalk.h"
-#include "lib/planfile/Report.h"
+#include "lib/report/Report.h"
 
 #include <algorithm>
 #include <iomanip>
@@ -7,7 +7,8 @@
 
 using nlohmann::json;
 
-namespace llmc::planfile {
+namespace llmc::report {
+using namespace planfile;
 namespace {
 
 using Row = std::vector<std::string>;
@@ -209,4 +210,4 @@ std::string inspectText(const ProgramT &program, uint64_t fileBytes) {
   return out.str();
 }
 
-} // namespace llmc::planfile
+} // namespace llmc::report

@@ -1,7 +1,7 @@
 // What a plan holds, for people and scripts. Every figure is found by walking
 // the plan: its tables, instructions, states and arena.
-#ifndef LLMC_LIB_PLANFILE_REPORT_H
-#define LLMC_LIB_PLANFILE_REPORT_H
+#ifndef LLMC_LIB_REPORT_REPORT_H
+#define LLMC_LIB_REPORT_REPORT_H
 
 #include "lib/planfile/plan_generated.h"
 
@@ -10,7 +10,7 @@
 #include <cstdint>
 #include <string>
 
-namespace llmc::planfile {
+namespace llmc::report {
 
 // The object of `inspect --json`, for a plan that checkBounds accepts:
 //   model {name, parameters, layers, blocks}, mode (train|infer),
@@ -25,15 +25,15 @@ namespace llmc::planfile {
 // once, for its lowest stage; groups of one rank are not listed. `origin` is the
 // first source node, or the operation if the step itself needs it; `source` has
 // all of it. `fileBytes` is the size of the file the plan came from.
-nlohmann::json inspectJson(const ProgramT &program, uint64_t fileBytes);
+nlohmann::json inspectJson(const planfile::ProgramT &program, uint64_t fileBytes);
 
 // The same as tables, and the schedule drawn as a grid: a row a stage, columns
 // in the order that messages allow.
-std::string inspectText(const ProgramT &program, uint64_t fileBytes);
+std::string inspectText(const planfile::ProgramT &program, uint64_t fileBytes);
 
 // The grid alone; at most `columns` columns.
-std::string drawSchedule(const ProgramT &program, unsigned columns = 40);
+std::string drawSchedule(const planfile::ProgramT &program, unsigned columns = 40);
 
-} // namespace llmc::planfile
+} // namespace llmc::report
 
-#endif // LLMC_LIB_PLANFILE_REPORT_H
+#endif // LLMC_LIB_REPORT_REPORT_H
