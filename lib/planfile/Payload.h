@@ -47,6 +47,9 @@ public:
   // no such section.
   support::Result<std::string_view> section(std::string_view name) const;
 
+  // All of them, in the order of the file.
+  std::span<const Section> sections() const { return sections_; }
+
   // Bytes of the whole file.
   size_t fileSize() const { return file_.size(); }
 

@@ -1,0 +1,92 @@
+#include "lib/planfile/Device.h"
+
+#include <algorithm>
+#include <cstring>
+
+using namespace llmc;
+using namespace llmc::planfile;
+using support::error;
+
+namespace {
+
+constexpr uint32_t kDeviceVersion = 1;
+constexpr uint32_t kMaxThreads = 1024; // of a block, on any chip
+constexpr uint32_t kMaxScalars = 4096; // parameters of a kernel are 4 KiB and more
+
+support::Status check(const DeviceImageT &image, const ProgramT &program) {
+  if (image.version != kDeviceVersion)
+    return error("device kernels: version ", image.version, ", this program reads version ",
+                 kDeviceVersion, "; compile the model again");
+  std::vector<int> seen(program.kernels.size());
+  auto take = [&](uint32_t kernel) { return kernel < seen.size() && seen[kernel]++ == 0; };
+  for (const auto &kernel : image.kernels) {
+    if (!take(kernel->kernel))
+      return error("device kernels of ", image.chip, ": '", kernel->entry,
+                   "' stands for kernel ", kernel->kernel, ", which is not there or has one");
+    if (kernel->threads == 0 || kernel->threads > kMaxThreads || kernel->block_rows == 0 ||
+        kernel->blocks_y == 0 || kernel->scalars > kMaxScalars)
+      return error("device kernels of ", image.chip, ": '", kernel->entry,
+                   "' cannot be launched with ", kernel->threads, " threads a block");
+    for (const auto &buffer : kernel->buffers)
+      if (buffer->dtype > DType::MAX || buffer->limit < 0)
+        return error("device kernels of ", image.chip, ": '", kernel->entry,
+                     "' has a buffer of unknown type");
+  }
+  for (const auto &refusal : image.refusals)
+    if (!take(refusal->kernel))
+      return error("device kernels of ", image.chip, ": a refusal names kernel ",
+                   refusal->kernel, ", which is not there or has one");
+  size_t missing = std::find(seen.begin(), seen.end(), 0) - seen.begin();
+  if (missing < seen.size())
+    return error("device kernels of ", image.chip, ": nothing is said of kernel '",
+                 program.kernels[missing]->name, "'");
+  return support::ok();
+}
+
+} // namespace
+
+std::string planfile::writeDeviceImage(const DeviceImageT &image) {
+  flatbuffers::FlatBufferBuilder builder(1 << 16);
+  builder.Finish(DeviceImage::Pack(builder, &image), DeviceImageIdentifier());
+  return std::string(reinterpret_cast<const char *>(builder.GetBufferPointer()),
+                     builder.GetSize());
+}
+
+support::Result<std::unique_ptr<DeviceImageT>>
+planfile::readDeviceImage(std::string_view bytes, const ProgramT &program) {
+  // The reader's alignment checks are about addresses, so give it an aligned copy.
+  std::vector<uint64_t> aligned((bytes.size() + 7) / 8);
+  if (!bytes.empty())
+    std::memcpy(aligned.data(), bytes.data(), bytes.size());
+  const auto *data = reinterpret_cast<const uint8_t *>(aligned.data());
+  flatbuffers::Verifier::Options options;
+  options.max_depth = 8;
+  options.max_tables = static_cast<flatbuffers::uoffset_t>(bytes.size() / 8 + 16);
+  flatbuffers::Verifier verifier(data, bytes.size(), options);
+  if (bytes.size() < 8 || bytes.size() >= FLATBUFFERS_MAX_BUFFER_SIZE ||
+      !VerifyDeviceImageBuffer(verifier))
+    return error("device kernels: damaged or truncated (", bytes.size(), " bytes)");
+  std::unique_ptr<DeviceImageT> image(GetDeviceImage(data)->UnPack());
+  if (support::Status status = check(*image, program); !status)
+    return status.takeError();
+  return image;
+}
+
+support::Result<std::vector<std::unique_ptr<DeviceImageT>>>
+planfile::readDeviceImages(const Payload &payload, const ProgramT &program) {
+  std::vector<std::unique_ptr<DeviceImageT>> images;
+  for (const Section &section : payload.sections()) {
+    if (!section.name.starts_with(kCudaPrefix))
+      continue;
+    auto image = readDeviceImage(section.bytes, program);
+    if (!image)
+      return image.takeError();
+    images.push_back(std::move(*image));
+  }
+  return images;
+}
+
+uint64_t planfile::blocksFor(const DeviceKernelT &kernel, int64_t rows) {
+  uint64_t count = rows > 0 ? static_cast<uint64_t>(rows) : 0;
+  return (count + kernel.block_rows - 1) / kernel.block_rows;
+}

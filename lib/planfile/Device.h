@@ -1,0 +1,36 @@
+// Kernels for devices: bytes of a payload section <-> planfile::DeviceImageT.
+#ifndef LLMC_LIB_PLANFILE_DEVICE_H
+#define LLMC_LIB_PLANFILE_DEVICE_H
+
+#include "lib/planfile/Payload.h"
+#include "lib/planfile/Program.h"
+#include "lib/planfile/device_generated.h"
+#include "lib/support/Error.h"
+
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace llmc::planfile {
+
+// Sections "cuda-sm_80", "cuda-sm_90", ...: one DeviceImage each.
+inline constexpr std::string_view kCudaPrefix = "cuda-";
+
+std::string writeDeviceImage(const DeviceImageT &image);
+
+// Reads an image of any origin: the structure is verified, indices lie in `program`, and
+// every kernel of `program` stands in it once, as a kernel or as a refusal.
+support::Result<std::unique_ptr<DeviceImageT>> readDeviceImage(std::string_view bytes,
+                                                               const ProgramT &program);
+
+// All images that a payload carries, in the order of the file.
+support::Result<std::vector<std::unique_ptr<DeviceImageT>>>
+readDeviceImages(const Payload &payload, const ProgramT &program);
+
+// Blocks that rows [0, rows) can keep busy.
+uint64_t blocksFor(const DeviceKernelT &kernel, int64_t rows);
+
+} // namespace llmc::planfile
+
+#endif // LLMC_LIB_PLANFILE_DEVICE_H
