@@ -1,0 +1,217 @@
+// What each instruction of a plan means.
+#include "lib/verify/PlanMachineParts.h"
+
+#include <cmath>
+#include <numeric>
+
+using namespace mlir;
+
+namespace llmc::verify::machine {
+
+Tensor PlanMachine::read(const Rank &rank, Value buffer, int64_t slot) const {
+  const Place &place = rank.stage->places.find(buffer)->second;
+  Tensor value(place.shape);
+  const double *from = &rank.cells[place.offset + slot * place.stride];
+  for (int64_t i = 0, n = value.size(); i < n; ++i)
+    value.data[i] = from[i * place.step];
+  return value;
+}
+
+void PlanMachine::write(Rank &rank, Value buffer, int64_t slot, const Tensor &value) const {
+  const Place &place = rank.stage->places.find(buffer)->second;
+  double *to = &rank.cells[place.offset + slot * place.stride];
+  for (int64_t i = 0, n = value.size(); i < n; ++i) {
+    to[i * place.step] = value.data[i];
+    for (int64_t k = 1; k < place.step; ++k)
+      to[i * place.step + k] = NAN; // the other bytes of a wide element
+  }
+}
+
+LogicalResult PlanMachine::launch(Rank &rank, plan::LaunchOp op, int64_t slot) {
+  Block &body = op.getBody().front();
+  llvm::DenseMap<Value, Tensor> values;
+  for (auto [i, buffer] : llvm::enumerate(op.getReads()))
+    values[body.getArgument(i)] = read(rank, buffer, slot);
+  if (ArrayAttr scalars = op.getScalarsAttr())
+    for (auto [i, terms] : llvm::enumerate(scalars.getAsRange<DenseI64ArrayAttr>())) {
+      Tensor scalar(std::vector<int64_t>{});
+      scalar.data[0] = terms[0];
+      for (size_t k = 1; k < static_cast<size_t>(terms.size()); ++k)
+        scalar.data[0] += terms[k] * rank.coordinate[k - 1];
+      values[body.getArgument(op.getReads().size() + i)] = scalar;
+    }
+  for (Operation &inner : body.without_terminator()) {
+    auto graphOp = dyn_cast<graph::GraphOpInterface>(&inner);
+    if (!graphOp)
+      return inner.emitOpError("cannot be evaluated");
+    SmallVector<const Tensor *> inputs;
+    for (Value operand : inner.getOperands())
+      inputs.push_back(&values[operand]);
+    std::vector<Tensor> outputs = graph::evaluateOp(graphOp, inputs);
+    for (auto [result, output] : llvm::zip(inner.getResults(), outputs))
+      values[result] = std::move(output);
+  }
+  for (auto [buffer, value] : llvm::zip(op.getWrites(), body.getTerminator()->getOperands()))
+    write(rank, buffer, slot, values[value]);
+  return success();
+}
+
+void PlanMachine::matmul(Rank &rank, plan::MatmulOp op, int64_t slot) {
+  auto &block = products[op];
+  if (!block) {
+    block = std::make_unique<Block>();
+    Value a = block->addArgument(tensorOf(op.getLhs()), op.getLoc());
+    Value b = block->addArgument(tensorOf(op.getRhs()), op.getLoc());
+    OpBuilder builder(op.getContext());
+    builder.setInsertionPointToEnd(block.get());
+    graph::MatmulOp::create(builder, op.getLoc(), tensorOf(op.getOut()), op.getEquation(), a, b);
+  }
+  Tensor a = read(rank, op.getLhs(), slot), b = read(rank, op.getRhs(), slot);
+  Tensor product = graph::evaluateOp(cast<graph::GraphOpInterface>(block->front()), {&a, &b})[0];
+  if (op.getAccumulate()) {
+    Tensor before = read(rank, op.getOut(), slot);
+    for (int64_t i = 0; i < product.size(); ++i)
+      product.data[i] += before.data[i];
+  }
+  write(rank, op.getOut(), slot, product);
+}
+
+// This rank's rows of the step: [(micro * dp + dp coordinate) * rows, ...); all of an
+// input that is not cut.
+LogicalResult PlanMachine::feed(Rank &rank, plan::FeedOp op, int64_t slot, int64_t microBatch) {
+  auto found = data->inputs.find(op.getInput().str());
+  if (found == data->inputs.end())
+    return op.emitOpError("no value is given for the input ") << op.getInput();
+  Tensor own(tensorOf(op.getDst()).getShape().vec());
+  int64_t place = microBatch * mesh.getSize("dp") + rank.coordinate[mesh.getIndex("dp")];
+  if (own.size() == found->second.size())
+    place = 0;
+  if ((place + 1) * own.size() > found->second.size())
+    return op.emitOpError("micro-batch ") << microBatch << " is not in the step";
+  std::copy_n(found->second.data.begin() + place * own.size(), own.size(), own.data.begin());
+  write(rank, op.getDst(), slot, own);
+  return success();
+}
+
+FailureOr<int64_t> PlanMachine::peer(const Rank &rank, Operation &op, StringRef axis, int64_t delta) {
+  int index = mesh.getIndex(axis);
+  int64_t at = index < 0 ? -1 : rank.coordinate[index] + delta;
+  if (index < 0 || at < 0 || at >= mesh.getSizes()[index])
+    return op.emitOpError("talks to a rank beyond the mesh: ") << axis << " " << at;
+  int64_t stride = 1;
+  for (size_t i = index + 1; i < mesh.getSizes().size(); ++i)
+    stride *= mesh.getSizes()[i];
+  return rank.id + delta * stride;
+}
+
+//===-- Collectives ---------------------------------------------------------===//
+
+static std::vector<int64_t> groupOf(parallel::MeshAttr mesh, const Rank &rank, plan::CollectiveOp op) {
+  std::vector<int64_t> group(1, 0), sizes(mesh.getSizes().begin(), mesh.getSizes().end());
+  auto idOf = [&](ArrayRef<int64_t> coordinate) {
+    int64_t id = 0;
+    for (size_t i = 0; i < sizes.size(); ++i)
+      id = id * sizes[i] + coordinate[i];
+    return id;
+  };
+  std::vector<SmallVector<int64_t>> places = {rank.coordinate};
+  for (auto axis : op.getAxes().getAsRange<StringAttr>()) {
+    int index = mesh.getIndex(axis.getValue());
+    if (index < 0)
+      return {};
+    SmallVector<int64_t> along;
+    if (op.getMembers())
+      llvm::append_range(along, *op.getMembers());
+    else
+      llvm::append_range(along, llvm::seq<int64_t>(0, sizes[index]));
+    std::vector<SmallVector<int64_t>> next;
+    for (auto &place : places)
+      for (int64_t c : along) {
+        next.push_back(place);
+        next.back()[index] = c;
+      }
+    places = std::move(next);
+  }
+  group.clear();
+  for (auto &place : places)
+    group.push_back(idOf(place));
+  return group;
+}
+
+// What member `index` gets.
+static Tensor combine(plan::CollectiveOp op, const std::vector<const Tensor *> &parts, size_t index,
+                      const std::vector<int64_t> &shape) {
+  Tensor result(shape);
+  auto reduce = [&](int64_t from, int64_t count) {
+    for (int64_t i = 0; i < count; ++i) {
+      double total = parts[0]->data[from + i];
+      for (size_t k = 1; k < parts.size(); ++k)
+        total = op.getReduce() == graph::ReduceKind::max ? std::max(total, parts[k]->data[from + i])
+                                                         : total + parts[k]->data[from + i];
+      result.data[i] = total;
+    }
+  };
+  switch (op.getKind()) {
+  case plan::CollectiveKind::all_reduce:
+    reduce(0, result.size());
+    break;
+  case plan::CollectiveKind::reduce_scatter:
+    reduce(index * result.size(), result.size());
+    break;
+  case plan::CollectiveKind::broadcast:
+    result.data = parts[0]->data;
+    break;
+  case plan::CollectiveKind::all_gather:
+    for (size_t k = 0; k < parts.size(); ++k)
+      std::copy(parts[k]->data.begin(), parts[k]->data.end(),
+                result.data.begin() + k * parts[k]->size());
+    break;
+  }
+  return result;
+}
+
+FailureOr<bool> PlanMachine::collective(Rank &rank, plan::CollectiveOp op, int64_t slot) {
+  std::vector<int64_t> group = groupOf(mesh, rank, op);
+  int64_t self = llvm::find(group, rank.id) - group.begin();
+  if (group.empty() || self == static_cast<int64_t>(group.size()))
+    return op.emitOpError("rank ") << rank.id << " is no member of the group";
+  Meeting &meeting = meetings[{group, op->getAttrOfType<IntegerAttr>("stream").getInt()}];
+  if (!rank.posted) {
+    if (meeting.parts.count(rank.id) || meeting.results.count(rank.id))
+      return false;
+    meeting.parts[rank.id] = read(rank, op.getSrc(), slot);
+    rank.posted = true;
+  }
+  if (meeting.parts.size() == group.size()) {
+    std::vector<const Tensor *> parts;
+    for (int64_t member : group) {
+      parts.push_back(&meeting.parts[member]);
+      if (parts.back()->size() != parts.front()->size())
+        return op.emitOpError("members bring ") << parts.front()->size() << " and "
+                                                << parts.back()->size() << " elements";
+    }
+    std::vector<int64_t> shape = tensorOf(op.getDst()).getShape().vec();
+    int64_t expected = op.getKind() == plan::CollectiveKind::all_gather
+                           ? parts[0]->size() * int64_t(group.size())
+                       : op.getKind() == plan::CollectiveKind::reduce_scatter
+                           ? parts[0]->size() / int64_t(group.size())
+                           : parts[0]->size();
+    if (Tensor::count(shape) != expected)
+      return op.emitOpError("group of ") << group.size() << " does not fit its buffers";
+    for (size_t i = 0; i < group.size(); ++i)
+      meeting.results[group[i]] = combine(op, parts, i, shape);
+    meeting.parts.clear();
+  }
+  auto result = meeting.results.find(rank.id);
+  if (result == meeting.results.end())
+    return false;
+  result->second.shape = tensorOf(op.getDst()).getShape().vec();
+  if (result->second.size() != Tensor::count(result->second.shape))
+    return op.emitOpError("members disagree on the size");
+  write(rank, op.getDst(), slot, result->second);
+  meeting.results.erase(result);
+  rank.posted = false;
+  return true;
+}
+
+} // namespace llmc::verify::machine
