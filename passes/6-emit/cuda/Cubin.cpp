@@ -1,5 +1,4 @@
 // PTX -> cubin with its figures.
-#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "passes/6-emit/cuda/Assembler.h"
 #include "passes/6-emit/cuda/Cuda.h"
 #include "passes/6-emit/cuda/Figures.h"
@@ -15,24 +14,23 @@ FailureOr<CudaImage> makeCubin(ModuleOp kernels, StringRef chip) {
   OwningOpRef<ModuleOp> copy(kernels.clone());
   if (failed(lowerToNvvm(*copy)))
     return failure();
-  auto ptx = makePtx(*copy, chip);
+  CudaImage image;
+  image.chip = chip.str();
+  image.assembler = (*assembler)->describe();
+  auto ptx = makePtx(*copy, chip, image.kernels);
   if (failed(ptx))
     return failure();
-  auto output = (*assembler)->assemble(*ptx, chip);
+  image.ptx = std::move(*ptx);
+  auto output = (*assembler)->assemble(image.ptx, chip);
   if (!output)
     return kernels.emitError("kernels cannot be assembled for ")
            << chip << ": " << llvm::toString(output.takeError());
-  CudaImage image{chip.str(), (*assembler)->describe(), *ptx, std::move(output->cubin), {}};
-  for (auto function : copy->getOps<LLVM::LLVMFuncOp>()) {
-    if (!function.isPublic() || function.isExternal())
-      continue;
-    CudaFigures figures;
-    figures.entry = function.getName().str();
+  image.cubin = std::move(output->cubin);
+  for (CudaFigures &figures : image.kernels) {
     if (!readAssemblerLog(output->log, figures))
       return kernels.emitError("the assembler says nothing of kernel '")
              << figures.entry << "' for " << chip << "; it said: " << output->log;
-    readAccesses(*ptx, figures);
-    image.kernels.push_back(std::move(figures));
+    readAccesses(image.ptx, figures);
   }
   return image;
 }

@@ -21,6 +21,8 @@ struct CudaFigures {
   unsigned registers = 0, stack = 0, spillStores = 0, spillLoads = 0, shared = 0;
   // Instructions that read or write global memory, by bytes a thread moves.
   std::map<unsigned, unsigned> loads, stores;
+  // Bytes of the widest access through each parameter; 0: no buffer, or not touched.
+  std::vector<unsigned> widest;
 };
 
 // One chip's kernels.
@@ -36,9 +38,10 @@ struct CudaImage {
 // public function becomes a kernel.
 mlir::LogicalResult lowerToNvvm(mlir::ModuleOp kernels);
 
-// A module that lowerToNvvm made -> PTX for `chip`. Fails if a call would be left:
-// there is nothing to link against.
-mlir::FailureOr<std::string> makePtx(mlir::ModuleOp kernels, llvm::StringRef chip);
+// A module that lowerToNvvm made -> PTX for `chip`, and what its code says of each kernel
+// (entry and widest). Fails if a call would be left: there is nothing to link against.
+mlir::FailureOr<std::string> makePtx(mlir::ModuleOp kernels, llvm::StringRef chip,
+                                     std::vector<CudaFigures> &figures);
 
 // The same functions -> assembled kernels and their figures; `kernels` stays as it is.
 mlir::FailureOr<CudaImage> makeCubin(mlir::ModuleOp kernels, llvm::StringRef chip);

@@ -21,6 +21,8 @@
 #include "mlir/Transforms/DialectConversion.h"
 #include "mlir/Transforms/Passes.h"
 #include "passes/6-emit/cuda/Cuda.h"
+#include "llvm/Analysis/ValueTracking.h"
+#include "llvm/IR/InstIterator.h"
 #include "llvm/IR/LegacyPassManager.h"
 #include "llvm/IR/Module.h"
 #include "llvm/MC/TargetRegistry.h"
@@ -43,14 +45,15 @@ static LogicalResult convertFunctions(ModuleOp kernels) {
   arith::populateArithToLLVMConversionPatterns(converter, patterns);
   cf::populateControlFlowToLLVMConversionPatterns(converter, patterns);
   LLVMConversionTarget target(*context);
-  configureGpuToNVVMConversionLegality(target);
+  // MLIR's own legality sends square roots and the like to libdevice.
+  target.addLegalDialect<NVVM::NVVMDialect>();
+  target.addIllegalDialect<gpu::GPUDialect, func::FuncDialect>();
   target.addLegalOp<ModuleOp>();
   return applyPartialConversion(kernels, target, std::move(patterns));
 }
 
 LogicalResult lowerToNvvm(ModuleOp kernels) {
   kernels.getContext()->loadDialect<NVVM::NVVMDialect>();
-  SmallVector<std::pair<StringRef, int64_t>> entries;
   PassManager before(kernels.getContext());
   before.addNestedPass<func::FuncOp>(createCSEPass());
   before.addPass(createSCFToControlFlowPass());
@@ -108,7 +111,29 @@ static void optimise(llvm::Module &module, llvm::TargetMachine &target) {
   builder.buildPerModuleDefaultPipeline(llvm::OptimizationLevel::O2).run(module, modules);
 }
 
-FailureOr<std::string> makePtx(ModuleOp kernels, StringRef chip) {
+// Which parameter an access goes through, by the code that will run.
+static std::vector<unsigned> widestAccesses(const llvm::Function &function) {
+  std::vector<unsigned> widest(function.arg_size());
+  const llvm::DataLayout &layout = function.getDataLayout();
+  for (const llvm::Instruction &instruction : llvm::instructions(function)) {
+    const llvm::Value *pointer = llvm::getLoadStorePointerOperand(&instruction);
+    if (!pointer)
+      continue;
+    // A pointer that steps through a loop stands for the parameter that it began at.
+    llvm::SmallVector<const llvm::Value *> objects;
+    llvm::getUnderlyingObjects(pointer, objects);
+    auto bytes = layout.getTypeStoreSize(llvm::getLoadStoreType(&instruction)).getFixedValue();
+    for (const llvm::Value *object : objects)
+      if (const auto *argument = llvm::dyn_cast<llvm::Argument>(object)) {
+        unsigned &known = widest[argument->getArgNo()];
+        known = std::max<unsigned>(known, bytes);
+      }
+  }
+  return widest;
+}
+
+FailureOr<std::string> makePtx(ModuleOp kernels, StringRef chip,
+                               std::vector<CudaFigures> &figures) {
   std::string message;
   auto target = makeTarget(chip, message);
   if (!target)
@@ -129,6 +154,13 @@ FailureOr<std::string> makePtx(ModuleOp kernels, StringRef chip) {
       return kernels.emitError("a kernel calls '")
              << function.getName() << "', which no library on the device has";
   optimise(*module, *target);
+  figures.clear();
+  for (const llvm::Function &function : *module)
+    if (function.getCallingConv() == llvm::CallingConv::PTX_Kernel) {
+      CudaFigures &kernel = figures.emplace_back();
+      kernel.entry = function.getName().str();
+      kernel.widest = widestAccesses(function);
+    }
 
   llvm::SmallVector<char, 0> bytes;
   llvm::raw_svector_ostream out(bytes);
