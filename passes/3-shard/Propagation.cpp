@@ -135,6 +135,27 @@ void AxisPropagation::assign(Value value, int64_t dim) {
   }
 }
 
+// A merged dimension lists its axes without saying which factor each cuts: they fill
+// the major factors first. Does the axis then land on this factor in every tensor? If not
+// (elements of heads, merged with the heads), the op takes the value whole.
+bool AxisPropagation::isSayable(Operation *op, unsigned factor) const {
+  const graph::ShardingRule &rule = ruleOf(op);
+  auto lands = [&](Value value, const graph::TensorFactors &tensor) {
+    for (int64_t d = 0; d < int64_t(tensor.size()); ++d)
+      if (tensor[d].size() > 1 && llvm::is_contained(tensor[d], factor) &&
+          factorFor(op, tensor, d, value) != int64_t(factor))
+        return false;
+    return true;
+  };
+  for (auto [operand, tensor] : llvm::zip(op->getOperands(), rule.operands))
+    if (!lands(operand, tensor))
+      return false;
+  for (auto [result, tensor] : llvm::zip(op->getResults(), rule.results))
+    if (!lands(result, tensor))
+      return false;
+  return true;
+}
+
 // Gives the axis to one factor of the op, if a neighbour is cut.
 void AxisPropagation::visit(Operation *op) {
   if (!rules.count(op))
@@ -147,7 +168,7 @@ void AxisPropagation::visit(Operation *op) {
     if (dim < 0 || factors.count(op))
       return;
     int64_t factor = factorFor(op, tensor, dim, value);
-    if (factor < 0)
+    if (factor < 0 || !isSayable(op, factor))
       return;
     factors[op] = factor;
     seeds[op] = currentSeed;
@@ -180,16 +201,7 @@ void AxisPropagation::spread(Operation *op, unsigned factor) {
   each([&](Value v, int64_t d, bool alone) {
     if (pads && alone)
       padded.insert({v, d});
-    // In a merged dimension the axis must land on this very factor.
-    const graph::TensorFactors *tensor = nullptr;
-    for (auto [operand, t] : llvm::zip(op->getOperands(), rule.operands))
-      if (operand == v)
-        tensor = &t;
-    for (auto [result, t] : llvm::zip(op->getResults(), rule.results))
-      if (result == v)
-        tensor = &t;
-    if (alone || factorFor(op, *tensor, d, v) == int64_t(factor))
-      assign(v, d);
+    assign(v, d);
   });
 }
 

@@ -188,7 +188,8 @@ def main():
         for mesh in MESHES:
             suite.run(f"{case.folder}{case.suffix} on {mesh}", case.run, mesh)
         suite.run(f"{case.folder}{case.suffix} inspected", case.inspect_model)
-        suite.run(f"{case.folder}{case.suffix} on 2x1x2, raise off", case.run_unraised, "2x1x2")
+        for mesh in ["2x1x2", "1x1x4"]:
+            suite.run(f"{case.folder}{case.suffix} on {mesh}, raise off", case.run_unraised, mesh)
     if not suite.only:
         print(f"  {'file':38} imported  blocks  error    masked    equal on all meshes")
         print("\n".join(case.row() for case in cases))

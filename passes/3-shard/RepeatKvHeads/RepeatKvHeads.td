@@ -5,7 +5,9 @@ def RepeatKvHeads : Pass<"llmc-repeat-kv-heads", "::mlir::ModuleOp"> {
     Gives: for every attention of several kv heads that tp does not divide, though it
       divides the heads: as many kv heads as the least common multiple of both, each
       a repeat, looked up by `graph.gather` {parallel.whole}, of the one it stands
-      for; their gradients are added up by `graph.scatter_add`.
+      for; their gradients are added up by `graph.scatter_add`. The same where no op
+      says attention: kv heads that are broadcast to [.., kv heads, repeats, ..] and merged
+      to heads, and the sums over repeats of the backward pass.
     Keeps: all values; attention of one kv head, which is shared by all ranks as
       it is; annotations (there are none yet).
 
@@ -15,5 +17,6 @@ def RepeatKvHeads : Pass<"llmc-repeat-kv-heads", "::mlir::ModuleOp"> {
     Example: test/passes/3-shard/repeat-kv-heads.mlir
   }];
   let dependentDialects = ["::llmc::graph::GraphDialect"];
-  let statistics = [Statistic<"numRepeated", "repeated", "Attentions whose kv heads are repeated">];
+  let statistics = [Statistic<"numRepeated", "repeated", "Attentions whose kv heads are repeated">,
+                    Statistic<"numRegrouped", "regrouped", "Broadcasts and sums over repeats, regrouped">];
 }

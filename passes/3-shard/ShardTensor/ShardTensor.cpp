@@ -6,6 +6,7 @@
 // the rows of tables that inputs look up.
 #include "passes/3-shard/Passes.h"
 
+#include "dialects/graph/Build.h"
 #include "passes/3-shard/Propagation.h"
 
 namespace llmc {
@@ -15,6 +16,7 @@ namespace llmc {
 using namespace mlir;
 using namespace parallel;
 using graph::FactorKind;
+using graph::shapeOf;
 namespace {
 
 enum class Verdict {
@@ -75,8 +77,8 @@ private:
       return Verdict::Cut;
     for (auto [result, tensor] : llvm::zip(user->getResults(), rule.results))
       for (int64_t d = 0; d < int64_t(tensor.size()); ++d)
-        if (!tensor[d].empty() && tensor[d].front() == factor &&
-            follow(result, d) == Verdict::Whole)
+        if (llvm::is_contained(tensor[d], factor) &&
+            (tensor[d].front() != factor || follow(result, d) == Verdict::Whole))
           return Verdict::Whole;
     return Verdict::Cut;
   }
@@ -172,16 +174,18 @@ struct ShardTensor : impl::ShardTensorBase<ShardTensor> {
     numConflicts += axis.reportConflicts();
   }
 
+  // Output features: dimensions of the result that the weight alone has. Heads come
+  // before their elements, if they are not one dimension.
   LogicalResult seed(graph::MatmulOp op, AxisPropagation &axis, int64_t parts) {
     ModuleOp module = getOperation();
     for (unsigned weight : {1u, 0u}) {
       if (!isParameter(op->getOperand(weight), module))
         continue;
-      // Output features: dimensions of the result that the weight alone has (heads
-      // and their elements, if they are not one).
       const graph::ShardingRule &rule = axis.ruleOf(op);
       bool hasColumns = false;
-      for (int64_t d = int64_t(rule.results[0].size()) - 1; d >= 0; --d) {
+      int64_t indivisible = 0; // heads or features that could be cut, but do not divide
+      StringRef noun;
+      for (int64_t d = 0; d < int64_t(rule.results[0].size()); ++d) {
         unsigned factor = rule.results[0][d].front();
         int64_t weightDim = -1;
         for (auto [i, dims] : llvm::enumerate(rule.operands[weight]))
@@ -193,43 +197,56 @@ struct ShardTensor : impl::ShardTensorBase<ShardTensor> {
         if (weightDim < 0 || shared)
           continue;
         hasColumns = true;
-        FailureOr<bool> cut = seedColumns(op, axis, parts, op->getOperand(weight), weightDim, d);
-        if (failed(cut) || *cut)
-          return failure(failed(cut));
+        Columns columns = examine(op, axis, parts, op->getOperand(weight), weightDim, d);
+        if (columns.mayCut && !columns.indivisible) {
+          cutColumns(op, axis, parts, op->getOperand(weight), weightDim, d);
+          return success();
+        }
+        if (columns.mayCut && !indivisible)
+          std::tie(indivisible, noun) = std::pair(columns.indivisible, columns.noun);
       }
+      if (indivisible)
+        return refuse(op, indivisible, noun, parts);
       if (hasColumns)
         break;
     }
     return success();
   }
 
-  // Cuts the features, or says why that would be right but cannot be; false if
-  // somebody needs them whole.
-  FailureOr<bool> seedColumns(graph::MatmulOp op, AxisPropagation &axis, int64_t parts, Value weight,
-                              int64_t weightDim, int64_t resultDim) {
+  struct Columns {
+    bool mayCut = false;     // nobody needs them whole
+    int64_t indivisible = 0; // what the ranks cannot share
+    StringRef noun;
+  };
+  Columns examine(graph::MatmulOp op, AxisPropagation &axis, int64_t parts, Value weight,
+                  int64_t weightDim, int64_t resultDim) {
     Follower follower(axis, parts);
-    Verdict verdict = follower.follow(op.getResult(), resultDim);
-    if (verdict == Verdict::Whole)
-      return false;
-    bool blocked = follower.blockedSize != 0;
-    int64_t size = cast<RankedTensorType>(weight.getType()).getDimSize(weightDim);
-    if (blocked || (size % parts != 0 && !follower.mayPad)) {
-      int64_t shared = blocked ? follower.blockedSize : size;
-      InFlightDiagnostic error = op.emitError("has ")
-          << shared << (blocked ? " heads" : " output features")
-          << ", which tp = " << parts << " ranks cannot share; valid sizes of tp are";
-      for (int64_t n = 1; n <= shared && n <= 64; ++n)
-        if (shared % n == 0)
-          error << " " << n;
-      return failure();
-    }
-    if (size % parts != 0) {
+    if (follower.follow(op.getResult(), resultDim) == Verdict::Whole)
+      return {};
+    int64_t size = shapeOf(weight)[weightDim];
+    if (follower.blockedSize)
+      return {true, follower.blockedSize, "heads"};
+    return {true, size % parts != 0 && !follower.mayPad ? size : 0, "output features"};
+  }
+
+  static LogicalResult refuse(Operation *op, int64_t shared, StringRef noun, int64_t parts) {
+    InFlightDiagnostic error = op->emitError("has ")
+                               << shared << " " << noun << ", which tp = " << parts
+                               << " ranks cannot share; valid sizes of tp are";
+    for (int64_t n = 1; n <= shared && n <= 64; ++n)
+      if (shared % n == 0)
+        error << " " << n;
+    return failure();
+  }
+
+  void cutColumns(graph::MatmulOp op, AxisPropagation &axis, int64_t parts, Value weight,
+                  int64_t weightDim, int64_t resultDim) {
+    if (shapeOf(weight)[weightDim] % parts != 0) {
       axis.allowPadding(weight, weightDim);
       axis.allowPadding(op.getResult(), resultDim);
     }
     ++numSeeds;
     axis.cut(weight, weightDim, getNodeName(op.getLoc()));
-    return true;
   }
 
   // A table of words that nobody has cut yet (an embedding that is not the head's).

@@ -54,3 +54,48 @@ module attributes {parallel.mesh = #parallel.mesh<["dp"=1, "pp"=1, "tp"=4]>} {
     return
   }
 }
+
+// -----
+
+// Without an attention to say so: 2 kv heads broadcast to 4 heads. On 4 ranks they are
+// looked up first, and nothing is left to repeat; the gradient sums what stands for one head.
+module attributes {parallel.mesh = #parallel.mesh<["dp"=1, "pp"=1, "tp"=4]>} {
+  // CHECK-LABEL: func.func @micro
+  // CHECK-SAME: %[[K:[a-z0-9]*]]: tensor<1x2x1x3x2xf32>, %[[G:[a-z0-9]*]]: tensor<1x4x2x3xf32>
+  func.func @micro(%k: tensor<1x2x1x3x2xf32>, %g: tensor<1x4x2x3xf32>) -> (tensor<1x4x2x3xf32>, tensor<1x2x3x2xf32>) {
+    %c = graph.constant dense<2.0> : tensor<f32>
+    // CHECK: %[[ROWS:.*]] = graph.gather {{.*}} {parallel.whole} : (tensor<2x1x1x3x2xf32>, tensor<4xi64>) -> tensor<4x1x1x3x2xf32>
+    // CHECK: %[[KS:.*]] = graph.transpose %[[ROWS]] {{.*}} -> tensor<1x4x1x3x2xf32>
+    // CHECK: %[[B:.*]] = graph.broadcast %[[KS]] : (tensor<1x4x1x3x2xf32>) -> tensor<1x4x1x3x2xf32>
+    %b = graph.broadcast %k : (tensor<1x2x1x3x2xf32>) -> tensor<1x2x2x3x2xf32>
+    // CHECK: graph.mul %[[B]], {{.*}} -> tensor<1x4x1x3x2xf32>
+    %m = graph.mul %b, %c : (tensor<1x2x2x3x2xf32>, tensor<f32>) -> tensor<1x2x2x3x2xf32>
+    // CHECK: graph.transpose {{.*}} -> tensor<1x4x1x2x3xf32>
+    %t = graph.transpose %m {permutation = array<i64: 0, 1, 2, 4, 3>} : (tensor<1x2x2x3x2xf32>) -> tensor<1x2x2x2x3xf32>
+    // CHECK: %[[H:.*]] = graph.reshape {{.*}} : (tensor<1x4x1x2x3xf32>) -> tensor<1x4x2x3xf32>
+    %h = graph.reshape %t : (tensor<1x2x2x2x3xf32>) -> tensor<1x4x2x3xf32>
+    // CHECK: graph.reshape %[[G]] {graph.backward} : (tensor<1x4x2x3xf32>) -> tensor<1x4x1x2x3xf32>
+    %p = graph.reshape %g {graph.backward} : (tensor<1x4x2x3xf32>) -> tensor<1x2x2x2x3xf32>
+    %q = graph.transpose %p {graph.backward, permutation = array<i64: 0, 1, 2, 4, 3>} : (tensor<1x2x2x2x3xf32>) -> tensor<1x2x2x3x2xf32>
+    // CHECK: %[[R:.*]] = graph.reduce {{.*}} {dims = array<i64: 2>, graph.backward, {{.*}}} : (tensor<1x4x1x3x2xf32>) -> tensor<1x4x3x2xf32>
+    // CHECK: %[[U:.*]] = graph.transpose %[[R]]
+    // CHECK: graph.scatter_add %{{.*}}, %[[U]] {graph.backward} : (tensor<4xi64>, tensor<4x1x3x2xf32>) -> tensor<2x1x3x2xf32>
+    // CHECK: %[[D:.*]] = graph.transpose {{.*}} -> tensor<1x2x3x2xf32>
+    %d = graph.reduce %q {graph.backward, dims = array<i64: 2>, kind = #graph.reduce_kind<sum>} : (tensor<1x2x2x3x2xf32>) -> tensor<1x2x3x2xf32>
+    // CHECK: return %[[H]], %[[D]]
+    return %h, %d : tensor<1x4x2x3xf32>, tensor<1x2x3x2xf32>
+  }
+}
+
+// -----
+
+// Left alone: somebody reads the repeats one by one.
+module attributes {parallel.mesh = #parallel.mesh<["dp"=1, "pp"=1, "tp"=4]>} {
+  func.func @forward(%k: tensor<1x2x1x3xf32>, %w: tensor<2x2x3xf32>) -> (tensor<1x4x3xf32>, tensor<1x2x2x3xf32>) {
+    // CHECK-NOT: graph.gather
+    %b = graph.broadcast %k : (tensor<1x2x1x3xf32>) -> tensor<1x2x2x3xf32>
+    %h = graph.reshape %b : (tensor<1x2x2x3xf32>) -> tensor<1x4x3xf32>
+    %m = graph.mul %b, %w : (tensor<1x2x2x3xf32>, tensor<2x2x3xf32>) -> tensor<1x2x2x3xf32>
+    return %h, %m : tensor<1x4x3xf32>, tensor<1x2x2x3xf32>
+  }
+}

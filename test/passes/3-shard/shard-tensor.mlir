@@ -209,3 +209,32 @@ module attributes {parallel.mesh = #parallel.mesh<["dp"=1, "pp"=1, "tp"=2]>} {
     return %3 : tensor<2x6x8xf32>
   }
 }
+
+// -----
+
+// Attention spelt out, with one kv head: the elements of a value end inside a merged
+// dimension, behind the heads, where no cut can be said. They stay whole; queries are cut.
+module attributes {parallel.mesh = #parallel.mesh<["dp"=1, "pp"=1, "tp"=2]>} {
+  graph.source @s0 : tensor<8x2xf32> {init = #graph.init_kind<normal>, init_std = 0.02 : f64}
+  graph.source @s1 : tensor<8x8xf32> {init = #graph.init_kind<normal>, init_std = 0.02 : f64}
+  graph.source @s2 : tensor<8x8xf32> {init = #graph.init_kind<normal>, init_std = 0.02 : f64}
+  // CHECK: graph.state @v {{.*}}parallel.sharding = #parallel.sharding<[{}, {}]>
+  graph.state @v : tensor<8x2xf32> parameter views [#graph.view<@s0, 0, [2, 1]>]
+  // CHECK: graph.state @q {{.*}}parallel.sharding = #parallel.sharding<[{}, {"tp"}]>
+  graph.state @q : tensor<8x8xf32> parameter views [#graph.view<@s1, 0, [8, 1]>]
+  // CHECK: graph.state @o {{.*}}parallel.sharding = #parallel.sharding<[{"tp"}, {}]>
+  graph.state @o : tensor<8x8xf32> parameter views [#graph.view<@s2, 0, [8, 1]>]
+  func.func @micro(%x: tensor<1x3x8xf32> {graph.input = "x"}, %wv: tensor<8x2xf32> {graph.state = @v}, %wq: tensor<8x8xf32> {graph.state = @q}, %wo: tensor<8x8xf32> {graph.state = @o})
+      -> (tensor<1x3x8xf32> {graph.output = "y"}) {
+    %v = graph.matmul "bsd,dt->bst" %x, %wv : (tensor<1x3x8xf32>, tensor<8x2xf32>) -> tensor<1x3x2xf32>
+    %0 = graph.matmul "bsd,de->bse" %x, %wq : (tensor<1x3x8xf32>, tensor<8x8xf32>) -> tensor<1x3x8xf32>
+    %q = graph.reshape %0 : (tensor<1x3x8xf32>) -> tensor<1x3x4x2xf32>
+    %p = graph.matmul "bqht,bkt->bhqk" %q, %v : (tensor<1x3x4x2xf32>, tensor<1x3x2xf32>) -> tensor<1x4x3x3xf32>
+    %s = graph.softmax %p : (tensor<1x4x3x3xf32>) -> tensor<1x4x3x3xf32>
+    %a = graph.matmul "bhqk,bkt->bqht" %s, %v : (tensor<1x4x3x3xf32>, tensor<1x3x2xf32>) -> tensor<1x3x4x2xf32>
+    // CHECK: graph.reshape {{.*}}parallel.out = [#parallel.sharding<[{}, {}, {"tp"}]>]}{{.*}} -> tensor<1x3x8xf32>
+    %1 = graph.reshape %a : (tensor<1x3x4x2xf32>) -> tensor<1x3x8xf32>
+    %2 = graph.matmul "bsd,de->bse" %1, %wo : (tensor<1x3x8xf32>, tensor<8x8xf32>) -> tensor<1x3x8xf32>
+    return %2 : tensor<1x3x8xf32>
+  }
+}
