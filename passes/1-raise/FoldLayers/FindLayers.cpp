@@ -75,7 +75,7 @@ public:
         if (!matchOperand(j, i))
           return std::nullopt;
     }
-    if (!matmul || layers.carried.empty() || !exportResults() || !parametersStayInside())
+    if (!matmul || !continues() || !exportResults() || !parametersStayInside())
       return std::nullopt;
     return std::move(layers);
   }
@@ -89,6 +89,20 @@ private:
     int64_t group = -1, op = 0;
     unsigned result = 0;
   };
+  // What a group hands on, it computed from what it was handed: else its ops are
+  // merely alike, as the projections of one layer are.
+  bool continues() const {
+    SmallVector<bool> reached;
+    for (const auto &operands : layers.operands)
+      reached.push_back(llvm::any_of(operands, [&](const Layers::Operand &from) {
+        return from.kind == Layers::Operand::Carried ||
+               (from.kind == Layers::Operand::Internal && reached[from.index]);
+      }));
+    return !layers.carried.empty() && llvm::all_of(layers.carried, [&](const auto &carried) {
+      return reached[carried.op];
+    });
+  }
+
   Place placeOf(Value value) const {
     Operation *op = value.getDefiningOp();
     auto found = op ? positions.find(op) : positions.end();

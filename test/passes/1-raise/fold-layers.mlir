@@ -138,3 +138,29 @@ func.func @caches(%x: tensor<2x4xf32> {graph.input = "x"}, %p0: tensor<2x4xf32> 
   return %3, %k0, %k1 : tensor<2x4xf32>, tensor<2x4xf32>, tensor<2x4xf32>
 }
 }
+
+// -----
+
+// Projections of one value, one after another: each begins with what the one before it
+// ends with, but computes nothing from it. These are no layers.
+// CHECK: graph.model = {layers = 1 : i64}
+// CHECK: func.func @projections(
+// CHECK-NOT: graph.repeat
+graph.source @w : tensor<3x4x4xf32> {init = #graph.init_kind<zeros>}
+graph.source @bias : tensor<3x4xf32> {init = #graph.init_kind<zeros>}
+graph.state @w0 : tensor<4x4xf32> parameter views [#graph.view<@w, 0, [4, 1]>]
+graph.state @w1 : tensor<4x4xf32> parameter views [#graph.view<@w, 16, [4, 1]>]
+graph.state @w2 : tensor<4x4xf32> parameter views [#graph.view<@w, 32, [4, 1]>]
+graph.state @b0 : tensor<4xf32> parameter views [#graph.view<@bias, 0, [1]>]
+graph.state @b1 : tensor<4xf32> parameter views [#graph.view<@bias, 4, [1]>]
+graph.state @b2 : tensor<4xf32> parameter views [#graph.view<@bias, 8, [1]>]
+func.func @projections(%x: tensor<2x4xf32> {graph.input = "x"}, %w0: tensor<4x4xf32> {graph.state = @w0}, %b0: tensor<4xf32> {graph.state = @b0}, %w1: tensor<4x4xf32> {graph.state = @w1}, %b1: tensor<4xf32> {graph.state = @b1}, %w2: tensor<4x4xf32> {graph.state = @w2}, %b2: tensor<4xf32> {graph.state = @b2}) -> tensor<2x12xf32> {
+  %0 = graph.matmul "sd,de->se" %x, %w0 : (tensor<2x4xf32>, tensor<4x4xf32>) -> tensor<2x4xf32>
+  %1 = graph.add %0, %b0 : (tensor<2x4xf32>, tensor<4xf32>) -> tensor<2x4xf32>
+  %2 = graph.matmul "sd,de->se" %x, %w1 : (tensor<2x4xf32>, tensor<4x4xf32>) -> tensor<2x4xf32>
+  %3 = graph.add %2, %b1 : (tensor<2x4xf32>, tensor<4xf32>) -> tensor<2x4xf32>
+  %4 = graph.matmul "sd,de->se" %x, %w2 : (tensor<2x4xf32>, tensor<4x4xf32>) -> tensor<2x4xf32>
+  %5 = graph.add %4, %b2 : (tensor<2x4xf32>, tensor<4xf32>) -> tensor<2x4xf32>
+  %6 = graph.concat %1, %3, %5 {dim = 1} : (tensor<2x4xf32>, tensor<2x4xf32>, tensor<2x4xf32>) -> tensor<2x12xf32>
+  return %6 : tensor<2x12xf32>
+}
