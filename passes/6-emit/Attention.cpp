@@ -1,9 +1,9 @@
-// Attention, forward: each query row walks its keys in blocks with a running
-// maximum and sum, so that no rows x keys matrix exists.
+// Attention, forward: a panel of queries walks its keys in blocks with running maxima
+// and sums, so that no rows x keys matrix exists.
+#include "passes/6-emit/AttentionBlock.h"
+#include "passes/6-emit/AttentionRow.h"
 #include "passes/6-emit/Families.h"
-#include "passes/6-emit/HeadRow.h"
 
-#include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include <limits>
 
 using namespace mlir;
@@ -12,102 +12,115 @@ namespace llmc::emit {
 
 namespace {
 
-// Row i of one head: keys and values start at kvStart of their buffers.
-struct Query {
-  HeadRow::Row q;
-  Value batch, head, i, kvStart;
-};
+// With fewer queries most lanes would be empty.
+constexpr int64_t kLeastRows = 8;
+constexpr int64_t kKeyBlock = 96;
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 struct AttentionKernel {
   Kernel &k;
   const AttentionShape &shape;
-  HeadRow head;
-  Value keys, values, scores;
-  Type f32;
+  Value q, keys, values, o, lse;
+  AttentionBlocks blocks;
+  // Columns of the result so far, and what each query's was shrunk or is scaled by.
+  Value sums, factors, logSums;
+  using Panel = AttentionBlocks::Panel;
 
-  Value score(Value j) { return k.address(scores, j, f32); }
-  Value constant(double value) {
-    return arith::ConstantOp::create(k.b, k.loc, k.b.getFloatAttr(f32, value));
+  AttentionKernel(Kernel &k, const AttentionShape &shape, LaunchBody body, graph::AttentionOp op)
+      : k(k), shape(shape), blocks(k, shape, kKeyBlock, /*wantsSlopes=*/false) {
+    auto buffer = [&](Value v) { return k.buffer(cast<BlockArgument>(v).getArgNumber()); };
+    q = buffer(op.getQ()), keys = buffer(op.getK()), values = buffer(op.getV());
+    o = k.buffer(body.reads), lse = k.buffer(body.reads + 1);
+    auto block = [&](int64_t count) {
+      return k.stackArray(k.b.getF32Type(), count * blocks.width);
+    };
+    sums = block(shape.dim), factors = block(1), logSums = block(1);
   }
-  Value nothing() { return constant(-std::numeric_limits<double>::infinity()); }
+
   Value isNothing(Value x) {
-    return arith::CmpFOp::create(k.b, k.loc, arith::CmpFPredicate::OEQ, x, nothing());
-  }
-  Value splat(Value scalar) {
-    return vector::BroadcastOp::create(k.b, k.loc, typeOf(f32, k.lanes()), scalar);
-  }
-  Value lanes(Value vector, vector::CombiningKind kind) {
-    return vector::ReductionOp::create(k.b, k.loc, kind, vector, arith::FastMathFlags::reassoc);
-  }
-  void eachVector(const std::function<void(Value place)> &body) {
-    for (int64_t at = 0; at < kKeyBlock; at += k.lanes())
-      body(score(k.index(at)));
-  }
-  Value keyStart(const Query &query, Value j) {
-    return k.add(query.kvStart, k.mul(j, shape.kvHeads * shape.dim));
+    return arith::CmpFOp::create(k.b, k.loc, arith::CmpFPredicate::OEQ, x,
+                                 blocks.splat(-kInfinity));
   }
 
-  // Scores of keys [from, to), -inf for the rest of the block; their maximum.
-  Value blockScores(const Query &query, Value from, Value to) {
+  // The largest of the scores of keys [from, to) and of what was before.
+  SmallVector<Value> maxima(Value from, Value to, ValueRange before) {
     Math m{k.b, k.loc};
-    eachVector([&](Value place) { k.store(splat(nothing()), place); });
-    k.loop(from, to, 1, [&](Value j) {
-      k.store(head.dot(query.q, keys, keyStart(query, j)), score(k.sub(j, from)));
-    });
-    ScoreRule rule{k, shape};
-    if (!rule.isPlain())
-      rule.apply(scores, /*factors=*/{}, from, to, query.batch, query.head, query.i);
-    Value largest = splat(nothing());
-    eachVector(
-        [&](Value place) { largest = m.larger(k.load(place, f32, k.lanes()), largest); });
-    return lanes(largest, vector::CombiningKind::MAXNUMF);
+    return k.loop(k.index(0), k.sub(to, from), 1, before,
+                  [&](Value j, ValueRange carried, SmallVectorImpl<Value> &next) {
+                    for (auto [v, old] : llvm::enumerate(carried))
+                      next.push_back(m.larger(blocks.load(blocks.scores, j, v), old));
+                  });
   }
 
-  // exp(score - shift) in place; returns the sum.
-  Value blockPowers(Value shift) {
+  // exp(score - shift) in place; their sums.
+  SmallVector<Value> powers(Value from, Value to, ArrayRef<Value> shifts) {
     Math m{k.b, k.loc};
-    Value total, wide = splat(shift);
-    eachVector([&](Value place) {
-      Value p = m.exp(m.sub(k.load(place, f32, k.lanes()), wide));
-      k.store(p, place);
-      total = total ? m.add(total, p) : p;
-    });
-    return lanes(total, vector::CombiningKind::ADD);
+    SmallVector<Value> zeros(blocks.vectors, blocks.splat(0));
+    return k.loop(k.index(0), k.sub(to, from), 1, zeros,
+                  [&](Value j, ValueRange carried, SmallVectorImpl<Value> &next) {
+                    for (auto [v, old] : llvm::enumerate(carried)) {
+                      Value s = blocks.load(blocks.scores, j, v);
+                      Value p = blocks.power(m.sub(s, shifts[v]));
+                      k.store(p, blocks.at(blocks.scores, j, v));
+                      next.push_back(m.add(old, p));
+                    }
+                  });
   }
 
-  // Adds keys [from, to) to the running maximum, sum and row of o.
-  void addBlock(const Query &query, Value from, Value to, ValueRange carried,
+  // Adds keys [from, to) to `sums` and to the running maxima and sums of powers.
+  void addBlock(const Panel &panel, Value from, Value to, ValueRange carried,
                 SmallVectorImpl<Value> &next) {
     Math m{k.b, k.loc};
-    Value largest = m.larger(blockScores(query, from, to), carried[0]);
-    // Nothing seen yet: all powers are zero by any shift.
-    Value shift = m.select(isNothing(largest), constant(0), largest);
-    Value shrink = m.exp(m.sub(carried[0], shift));
-    Value sum = m.fma(carried[1], shrink, blockPowers(shift));
-    HeadRow::Row o = head.scale(HeadRow::Row(carried.drop_front(2)), shrink);
-    auto added = k.loop(from, to, 1, o, [&](Value j, ValueRange row, SmallVectorImpl<Value> &out) {
-      Value p = k.load(score(k.sub(j, from)), f32);
-      llvm::append_range(out, head.axpy(p, head.load(values, keyStart(query, j)), row));
-    });
-    next.append({largest, sum});
-    llvm::append_range(next, added);
+    unsigned n = blocks.vectors;
+    blocks.makeScores(keys, panel, from, to);
+    auto largest = maxima(from, to, carried.take_front(n));
+    SmallVector<Value> shifts, shrinks;
+    for (unsigned v = 0; v < n; ++v) {
+      // Nothing seen yet: all powers are zero by any shift.
+      shifts.push_back(m.select(isNothing(largest[v]), blocks.splat(0), largest[v]));
+      shrinks.push_back(blocks.power(m.sub(carried[v], shifts[v])));
+      k.store(shrinks[v], blocks.at(factors, k.index(0), v));
+    }
+    auto added = powers(from, to, shifts);
+    llvm::append_range(next, largest);
+    for (unsigned v = 0; v < n; ++v)
+      next.push_back(m.fma(carried[n + v], shrinks[v], added[v]));
+    auto [base, stride] = blocks.keyRows(values, panel, from);
+    BlockProduct{k}.emit({base, 1, stride}, {blocks.scores, blocks.width}, {sums, blocks.width},
+                         k.index(shape.dim), k.sub(to, from), blocks.width,
+                         BlockProduct::Start::Scaled, factors);
   }
 
-  // Returns the row of o and its lse: 0 and -inf if it sees nothing.
-  std::pair<HeadRow::Row, Value> run(const Query &query) {
+  // Writes o and lse: 0 and -inf for a query that sees nothing.
+  void finish(const Panel &panel, ArrayRef<Value> state) {
     Math m{k.b, k.loc};
-    auto [first, limit] = shape.visible(k, query.i);
-    SmallVector<Value> init{nothing(), constant(0)};
-    llvm::append_range(init, head.zero());
-    auto state =
-        k.loop(first, limit, kKeyBlock, init,
-               [&, limit = limit](Value from, ValueRange carried, SmallVectorImpl<Value> &next) {
-                 Value to = k.min(k.add(from, k.index(kKeyBlock)), limit);
-                 addBlock(query, from, to, carried, next);
-               });
-    Value weight = m.select(isNothing(state[0]), constant(0), m.div(constant(1), state[1]));
-    HeadRow::Row o = head.scale(HeadRow::Row(llvm::drop_begin(state, 2)), weight);
-    return {o, m.add(state[0], m.log(state[1]))};
+    Type f32 = k.b.getF32Type();
+    for (unsigned v = 0; v < blocks.vectors; ++v) {
+      Value largest = state[v], sum = state[blocks.vectors + v];
+      Value weight = m.select(isNothing(largest), blocks.splat(0), m.div(blocks.splat(1), sum));
+      k.store(weight, blocks.at(factors, k.index(0), v));
+      k.store(m.add(largest, m.log(sum)), blocks.at(logSums, k.index(0), v));
+    }
+    blocks.transpose(panel, sums, o).out(panel.rows, shape.dim, factors);
+    k.loop(k.index(0), panel.rows, 1, [&](Value r) {
+      k.store(k.load(k.address(logSums, r, f32), f32),
+              k.address(lse, blocks.placeOf(panel, r), f32));
+    });
+  }
+
+  void run(const Panel &panel) {
+    Math m{k.b, k.loc};
+    BlockTranspose queries = blocks.transpose(panel, blocks.queries, q);
+    queries.map = [&](Value x) { return m.mul(x, m.f(shape.scale, x)); };
+    queries.in(blocks.width, k.index(shape.dim), k.b.getF32Type());
+    blocks.zero(sums, shape.dim);
+    SmallVector<Value> init(blocks.vectors, blocks.splat(-kInfinity));
+    init.append(blocks.vectors, blocks.splat(0));
+    finish(panel, blocks.keyBlocks(
+                      panel, k.index(0), k.index(shape.keys), init,
+                      [&](Value from, Value to, ValueRange carried, SmallVectorImpl<Value> &next) {
+                        addBlock(panel, from, to, carried, next);
+                      }));
   }
 };
 
@@ -116,31 +129,18 @@ struct AttentionKernel {
 LogicalResult emitAttention(Kernel &k, LaunchBody body, Operation *op) {
   auto attention = cast<graph::AttentionOp>(op);
   AttentionShape shape(attention);
-  auto buffer = [&](Value v) { return k.buffer(cast<BlockArgument>(v).getArgNumber()); };
-  Type f32 = k.b.getF32Type();
-  Value queries = buffer(attention.getQ());
-  AttentionKernel kernel{k,
-                         shape,
-                         HeadRow{k, shape.dim},
-                         buffer(attention.getK()),
-                         buffer(attention.getV()),
-                         k.stackArray(f32, kKeyBlock),
-                         f32};
-  Value o = k.buffer(body.reads), lse = k.buffer(body.reads + 1);
-  Value scale = kernel.constant(shape.scale);
-  k.rows = shape.batch * shape.heads;
+  if (shape.rows < kLeastRows) {
+    emitAttentionRows(k, body, attention);
+    return success();
+  }
+  AttentionKernel kernel(k, shape, body, attention);
+  int64_t chunk = shape.chunk(), chunks = llvm::divideCeil(shape.rows, chunk);
+  k.rows = shape.batch * shape.heads * chunks;
   k.loop(k.begin, k.end, 1, [&](Value r) {
-    Value batch = k.divFloor(r, shape.heads), head = k.modulo(r, shape.heads);
-    Value kvHead = k.divFloor(head, shape.heads / shape.kvHeads);
-    Value kvStart = k.mul(k.add(k.mul(batch, shape.keys * shape.kvHeads), kvHead), shape.dim);
-    k.loop(k.index(0), k.index(shape.rows), 1, [&](Value i) {
-      Value place = k.add(k.mul(k.add(k.mul(batch, shape.rows), i), shape.heads), head);
-      Value start = k.mul(place, shape.dim);
-      HeadRow::Row q = kernel.head.scale(kernel.head.load(queries, start), scale);
-      auto [result, logSum] = kernel.run({q, batch, head, i, kvStart});
-      kernel.head.store(result, o, start);
-      k.store(logSum, k.address(lse, place, f32));
-    });
+    Value row = k.divFloor(r, chunks), from = k.mul(k.modulo(r, chunks), chunk);
+    Value to = k.min(k.add(from, k.index(chunk)), k.index(shape.rows));
+    kernel.blocks.panels(k.divFloor(row, shape.heads), k.modulo(row, shape.heads), from, to,
+                         [&](const AttentionBlocks::Panel &panel) { kernel.run(panel); });
   });
   return success();
 }

@@ -1,7 +1,6 @@
 #include "passes/6-emit/HeadRow.h"
 
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
-#include <limits>
 
 using namespace mlir;
 
@@ -82,59 +81,6 @@ Value HeadRow::dot(const Row &x, const Row &y) const {
     return rest;
   Value sum = lanes(chains[1] ? m.add(chains[0], chains[1]) : chains[0]);
   return rest ? m.add(sum, rest) : sum;
-}
-
-//===-- Scores --------------------------------------------------------------===//
-
-AttentionShape::AttentionShape(RankedTensorType q, RankedTensorType k)
-    : batch(q.getDimSize(0)), rows(q.getDimSize(1)), heads(q.getDimSize(2)), keys(k.getDimSize(1)),
-      kvHeads(k.getDimSize(2)), dim(q.getDimSize(3)) {}
-
-std::pair<Value, Value> AttentionShape::visible(Kernel &k, Value i) const {
-  if (!causal)
-    return {k.index(0), k.index(keys)};
-  // Clamped here, where nothing overflows.
-  Value end = k.min(k.add(i, k.index(std::min(offset, keys) + 1)), k.index(keys));
-  if (!window)
-    return {k.index(0), end};
-  int64_t behind = std::min(offset - *window + 1, keys);
-  return {k.max(k.add(i, k.index(behind)), k.index(0)), end};
-}
-
-// Element of the mask before the row's first key.
-Value ScoreRule::maskStart(Value batch, Value head, Value i) const {
-  auto sizes = cast<RankedTensorType>(shape.mask.getType()).getShape();
-  Value start = k.index(0), places[] = {batch, head, i};
-  for (int d = 0; d < 3; ++d)
-    start = sizes[d] == 1 ? start : k.add(k.mul(start, sizes[d]), places[d]);
-  return k.mul(start, sizes[3]);
-}
-
-void ScoreRule::apply(Value scores, Value factors, Value from, Value to, Value batch, Value head,
-                      Value i) const {
-  Math m{k.b, k.loc};
-  Type f32 = k.b.getF32Type(), element;
-  Value mask, start;
-  if (shape.mask) {
-    element = getElementTypeOrSelf(shape.mask);
-    mask = k.buffer(cast<BlockArgument>(shape.mask).getArgNumber());
-    start = k.add(maskStart(batch, head, i), from);
-  }
-  k.vectors(k.index(0), k.sub(to, from), std::nullopt, [&](Value j, unsigned width) {
-    Value place = k.address(scores, j, f32), s = k.load(place, f32, width);
-    if (shape.softcap) {
-      Value t = m.tanh(m.mul(s, m.f(1 / shape.softcap, s)));
-      s = m.mul(t, m.f(shape.softcap, s));
-      if (factors)
-        k.store(m.fma(m.neg(t), t, m.f(1, t)), k.address(factors, j, f32));
-    }
-    if (shape.mask) {
-      Value bits = k.load(k.address(mask, k.add(start, j), element), element, width);
-      double hidden = -std::numeric_limits<double>::infinity();
-      s = isa<FloatType>(element) ? m.add(s, bits) : m.select(bits, s, m.f(hidden, s));
-    }
-    k.store(s, place);
-  });
 }
 
 } // namespace llmc::emit

@@ -4,7 +4,6 @@
 
 #include "passes/6-emit/Kernel.h"
 #include "passes/6-emit/Math.h"
-#include <optional>
 
 namespace llmc::emit {
 
@@ -27,53 +26,6 @@ private:
   // (offset, width) of the vectors that make up a row.
   llvm::SmallVector<std::pair<int64_t, unsigned>> chunks() const;
   Math math() const { return Math{k.b, k.loc}; }
-};
-
-// Keys are taken in blocks of so many: their scores lie on the stack.
-inline constexpr int64_t kKeyBlock = 64;
-
-// An attention op: geometry, and which keys a row sees.
-struct AttentionShape {
-  int64_t batch, rows, heads, keys, kvHeads, dim;
-  bool causal;
-  int64_t offset;
-  std::optional<int64_t> window;
-  float scale;
-  double softcap; // 0: none
-  Value mask;     // null: none
-
-  template <typename Op>
-  explicit AttentionShape(Op op)
-      : AttentionShape(mlir::cast<mlir::RankedTensorType>(op.getQ().getType()),
-                       mlir::cast<mlir::RankedTensorType>(op.getK().getType())) {
-    causal = op.getCausal();
-    offset = op.getOffset();
-    if (auto size = op.getWindow())
-      window = *size;
-    scale = static_cast<float>(op.getScale().convertToDouble());
-    softcap = op.getSoftcap().convertToDouble();
-    mask = op.getMask();
-  }
-  // Row `i` can see keys of [first, second) alone.
-  std::pair<Value, Value> visible(Kernel &k, Value i) const;
-
-private:
-  AttentionShape(mlir::RankedTensorType q, mlir::RankedTensorType k);
-};
-
-// Turns products of a query row with a block of keys into scores, where that takes
-// more than a factor: softcap, then the mask.
-struct ScoreRule {
-  Kernel &k;
-  const AttentionShape &shape;
-  bool isPlain() const { return !shape.mask && !shape.softcap; }
-  // Scores of keys [from, to) at `scores`, in place; `i` is the query row. `factors`,
-  // if given, gets the slope of softcap at each.
-  void apply(Value scores, Value factors, Value from, Value to, Value batch, Value head,
-             Value i) const;
-
-private:
-  Value maskStart(Value batch, Value head, Value i) const;
 };
 
 } // namespace llmc::emit

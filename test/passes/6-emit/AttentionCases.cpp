@@ -20,10 +20,18 @@ struct Attention {
 } // namespace
 
 Attention::Attention(Random &random) {
-  auto size = [&] { return draw(random, 0, 3) ? draw(random, 1, 20) : draw(random, 60, 150); };
+  // Mostly small; else about the sizes of panels, chunks and blocks of keys.
+  auto size = [&]() -> int64_t {
+    if (draw(random, 0, 3))
+      return draw(random, 1, 20);
+    static constexpr int64_t blocks[] = {16, 32, 48, 64, 96, 128};
+    return draw(random, 0, 1) ? draw(random, 60, 150)
+                              : blocks[draw(random, 0, 5)] + draw(random, -1, 1);
+  };
   batch = draw(random, 1, 3), kvHeads = draw(random, 1, 3), heads = kvHeads * draw(random, 1, 3);
   rows = size();
-  dim = draw(random, 0, 1) ? 8 * draw(random, 1, 4) : draw(random, 1, 20);
+  static constexpr int64_t dims[] = {16, 40, 64, 72, 80, 96, 128, 130};
+  dim = draw(random, 0, 1) ? dims[draw(random, 0, 7)] : draw(random, 1, 40);
   bool causal = draw(random, 0, 2);
   keys = draw(random, 0, 2) ? rows : size();
   attributes = "scale = " + std::to_string(1.0 / (1 + draw(random, 1, 4))) +
