@@ -43,14 +43,14 @@ Status Executor::runStep(const std::vector<const std::byte *> &inputs) {
   for (const auto &rank : ranks_) {
     std::fill(rank->events.begin(), rank->events.end(), 0u);
     for (Stream &stream : rank->streams)
-      stream.entry = stream.position = 0;
+      stream.entry = stream.position = 0, stream.begun = 0;
   }
   if (adversary_)
     return adversary_->runStep() ? support::ok() : support::error(failure_);
-  Profile::Clocks start = Profile::Clocks::now();
-  Workers::Outcome outcome = workers_->run();
-  if (profile_)
-    profile_->endStep(Profile::Clocks::now().wall - start.wall);
+  return watched_ ? watchedRound() : endStep(workers_->run());
+}
+
+Status Executor::endStep(Workers::Outcome outcome) {
   switch (outcome) {
   case Workers::Outcome::AllDone:
     return support::ok();
@@ -103,17 +103,7 @@ Workers::Poll Executor::advance(uint32_t id, unsigned worker) {
   return left ? Workers::Poll::Blocked : Workers::Poll::Done;
 }
 
-bool Executor::step(const Site &site) {
-  if (!profile_)
-    return run(site);
-  Profile::Clocks start = Profile::Clocks::now();
-  if (!run(site))
-    return false;
-  Profile::Work work;
-  std::string name = profileName(site, work);
-  profile_->add(name, work, start);
-  return true;
-}
+bool Executor::step(const Site &site) { return watched_ ? watchedStep(site) : run(site); }
 
 bool Executor::run(const Site &site) {
   const auto &[rank, stream, entry, op, worker] = site;
@@ -324,12 +314,7 @@ support::Result<std::vector<Count>> Executor::counts() const {
   for (const Rank *rank : first) {
     const StageProgram &stage = *rank->program;
     auto add = [&](uint32_t index, uint64_t calls) {
-      // Ops are numbered over the procedures, one after the other.
-      size_t p = 0;
-      while (p + 1 < stage.procedures.size() && stage.procedures[p + 1].firstOp <= index)
-        ++p;
-      const auto &instruction =
-          *stage.plan->procedures[p]->instructions[index - stage.procedures[p].firstOp];
+      const planfile::InstructionT &instruction = stage.instructionOf(index);
       counts.push_back({stage.stage, instruction.origin, instruction.phase,
                         instruction.body.AsCollective(), instruction.body.AsSend(), calls});
     };

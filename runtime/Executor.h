@@ -14,6 +14,7 @@
 #include "runtime/Profile.h"
 #include "runtime/StageProgram.h"
 #include "runtime/Team.h"
+#include "runtime/Trace.h"
 #include "runtime/Transport.h"
 #include "runtime/Workers.h"
 
@@ -30,6 +31,7 @@ struct ExecutorOptions {
   unsigned threadsPerRank = 0; // 0: as the plan says, else cores / ranks
   bool useLibrary = true;      // false: the program's own matrix products
   bool profile = false;        // measure every instruction
+  std::optional<TraceOptions> trace;
   bool isolate = false;        // a test's: while a kernel runs, all other arenas are closed
   // Set: steps run as Adversary.h says, in an order drawn from this seed.
   std::optional<uint64_t> interleaving;
@@ -74,11 +76,16 @@ public:
   const Hazard *hazard() const;
   // Prints what was measured, if it was.
   void printProfile(std::ostream &out) const;
+  // Writes the trace, if one was asked for, once its last step has ended, or `now`.
+  support::Status writeTrace(bool now);
+  // What was written, for people; empty: nothing.
+  const std::string &traceNote() const { return traceNote_; }
   // Who multiplies matrices, for the start-up lines.
   std::string libraryNote() const { return libraryNote_; }
 
 private:
   friend class Adversary; // another driver of the same instructions
+  friend class TraceWriter;
   struct Member {
     Communicator *communicator = nullptr;
     uint32_t index = 0;
@@ -91,6 +98,7 @@ private:
     uint32_t entry = 0, position = 0;
     bool posted = false; // the collective or message it stands at
     uint64_t number = 0; // of that
+    uint64_t begun = 0;  // nanoseconds: first try of where it stands, if watched
     std::vector<std::span<std::byte>> parts;
   };
   struct Rank {
@@ -122,13 +130,21 @@ private:
   Communicator *communicatorFor(const planfile::CollectiveT &collective, uint8_t stream,
                                 Rank &rank, uint32_t &index);
   void prepareLibrary(const ExecutorOptions &options);
+  void watch(const ExecutorOptions &options, unsigned workers);
 
   Workers::Poll advance(uint32_t rank, unsigned worker);
   // The op where `stream` stands, moving it over empty entries; null at the end.
   const Op *current(const Rank &rank, Stream &stream, uint8_t index) const;
   bool step(const Site &site); // false: must wait
   bool run(const Site &site);
-  std::string profileName(const Site &site, Profile::Work &work) const;
+  support::Status endStep(Workers::Outcome outcome);
+  // The same, with a look at the clock (ExecutorWatch.cpp).
+  Workers::Poll watchedAdvance(uint32_t rank, unsigned worker);
+  bool watchedStep(const Site &site);
+  support::Status watchedRound();
+  void traceUnfinished();
+  std::string nameOf(const StageProgram &stage, const Op &op) const;
+  Profile::Work workOf(uint32_t stage, size_t op) const;
   bool collective(const Site &site);
   bool message(const Site &site);
   // Enters the collective or message where a stream stands. False: it must wait,
@@ -160,7 +176,10 @@ private:
   unsigned threads_ = 1;
   std::vector<std::unique_ptr<Team>> teams_; // by worker
   bool isolate_ = false;
+  bool watched_ = false; // by one of these
   std::unique_ptr<Profile> profile_;
+  std::unique_ptr<Trace> trace_;
+  std::string traceNote_;
   const std::vector<const std::byte *> *inputs_ = nullptr;
   Wake wake_;
   std::mutex failureMutex_;

@@ -34,26 +34,6 @@ Executor::Executor(const planfile::ProgramT &program, const Kernels &kernels)
 
 Executor::~Executor() = default;
 
-void Executor::printProfile(std::ostream &out) const {
-  if (profile_)
-    profile_->print(out);
-}
-
-std::string Executor::profileName(const Site &site, Profile::Work &work) const {
-  const StageProgram &program = *site.rank.program;
-  for (uint32_t i = 0; i < site.op.buffers; ++i)
-    work.bytes += double(program.buffers[site.op.firstBuffer + i].size);
-  if (site.op.kind == Body::Launch)
-    return program_.kernels[site.op.index]->name;
-  if (site.op.kind != Body::Matmul)
-    return planfile::EnumNameBody(site.op.kind);
-  const planfile::MatmulT &m = *program.matmuls[site.op.index];
-  work.flops = 2.0 * double(m.batch) * double(m.m) * double(m.n) * double(m.k);
-  bool byLibrary = !matmulParts_[program.stage][site.op.index].empty();
-  return support::text("matmul ", m.batch, " x ", m.m, " x ", m.n, " x ", m.k,
-                       m.accumulate ? " accumulate" : "", byLibrary ? "" : " (own kernel)");
-}
-
 const Hazard *Executor::hazard() const {
   return adversary_ && adversary_->hazard() ? &*adversary_->hazard() : nullptr;
 }
@@ -70,8 +50,6 @@ Status Executor::prepare(const ExecutorOptions &options) {
 
   unsigned cores = availableCores();
   isolate_ = options.isolate;
-  if (options.profile)
-    profile_ = std::make_unique<Profile>();
   unsigned workers = options.workers ? options.workers : std::min(cores, ranks());
   if (isolate_ || options.interleaving)
     workers = 1; // another worker's rank would lose its arena; turns are one by one
@@ -82,12 +60,15 @@ Status Executor::prepare(const ExecutorOptions &options) {
   for (unsigned i = 0; i < workers; ++i)
     teams_.push_back(std::make_unique<Team>(threads_));
   prepareLibrary(options);
+  watch(options, workers);
   if (options.interleaving)
     wake_ = [](uint32_t) {}; // nobody sleeps
   else
     wake_ = [this](uint32_t rank) { workers_->wake(rank); };
   workers_ = std::make_unique<Workers>(
-      ranks(), workers, [this](uint32_t rank, unsigned worker) { return advance(rank, worker); });
+      ranks(), workers, [this](uint32_t rank, unsigned worker) {
+        return watched_ ? watchedAdvance(rank, worker) : advance(rank, worker);
+      });
   if (options.interleaving)
     adversary_ = std::make_unique<Adversary>(*this, *options.interleaving);
   return support::ok();
@@ -138,12 +119,7 @@ void Executor::connect(Rank &rank) {
     rank.members.push_back(at->second);
   }
   for (uint32_t index : stage.messageOps) {
-    // The plan's own instruction, for axis, delta and channel.
-    size_t p = 0;
-    while (p + 1 < stage.procedures.size() && stage.procedures[p + 1].firstOp <= index)
-      ++p;
-    const planfile::BodyUnion &body =
-        stage.plan->procedures[p]->instructions[index - stage.procedures[p].firstOp]->body;
+    const planfile::BodyUnion &body = stage.instructionOf(index).body;
     const planfile::SendT *send = body.AsSend();
     const planfile::RecvT *recv = body.AsRecv();
     uint32_t peer = send ? planfile::peerOf(*program_.mesh, rank.id, send->axis, send->delta)

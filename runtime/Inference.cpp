@@ -48,9 +48,10 @@ Status measure(Executor &executor, const InferenceInputs &inputs, uint64_t repea
                const RunContext &context, std::vector<double> &times) {
   while (times.size() < repeat && !(context.stop && *context.stop)) {
     Clock::time_point start = Clock::now();
-    if (Status s = executor.runStep(inputs.pointers()); !s)
-      return s;
+    Status ran = executor.runStep(inputs.pointers());
     times.push_back(std::chrono::duration<double>(Clock::now() - start).count());
+    if (Status s = keepTrace(executor, std::move(ran)); !s)
+      return s;
   }
   std::sort(times.begin(), times.end());
   if (times.empty())
@@ -83,7 +84,7 @@ Status runtime::infer(const ProgramT &program, const Kernels &kernels, const Opt
   support::Result<Weights> weights = openWeights(program, options, context);
   if (!weights)
     return weights.takeError();
-  support::Result<std::unique_ptr<Executor>> executor = makeExecutor(program, kernels, options);
+  support::Result<std::unique_ptr<Executor>> executor = makeExecutor(program, kernels, options, 1 + options.repeat);
   if (!executor)
     return executor.takeError();
   announce(out, **executor, *weights, *inputs);
@@ -91,16 +92,15 @@ Status runtime::infer(const ProgramT &program, const Kernels &kernels, const Opt
     return s;
 
   Clock::time_point start = Clock::now();
-  if (Status s = (*executor)->runStep(inputs->pointers()); !s)
-    return s;
+  Status ran = (*executor)->runStep(inputs->pointers());
   double first = std::chrono::duration<double>(Clock::now() - start).count();
+  if (Status s = keepTrace(**executor, std::move(ran)); !s)
+    return s;
   std::vector<double> times;
   if (Status s = measure(**executor, *inputs, options.repeat, first, context, times); !s)
     return s;
-  if (!options.countCollectives.empty())
-    if (Status s = writeCounts(options.countCollectives, **executor, 1 + times.size()); !s)
-      return s;
-  (*executor)->printProfile(out);
+  if (Status s = finishRun(out, **executor, options, 1 + times.size()); !s)
+    return s;
   if (options.output.empty())
     return ok();
   if (Status s = writeOutputs(**executor, options.output, outputs); !s)

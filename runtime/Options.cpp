@@ -103,6 +103,17 @@ Status setSteps(Options &options, const std::string &value) {
   return ok();
 }
 
+// A:B, or A alone.
+Status setTraceSteps(Options &options, const std::string &value) {
+  size_t colon = value.find(':');
+  support::Result<uint64_t> first = readWhole(value.substr(0, colon));
+  support::Result<uint64_t> last = colon == std::string::npos ? first : readWhole(value.substr(colon + 1));
+  if (!first || !last || *first == 0 || *last < *first)
+    return error("'", value, "' is not FIRST:LAST, counted from 1");
+  options.traceSteps = {*first, *last};
+  return ok();
+}
+
 Status setInterleaving(Options &options, const std::string &value) {
   support::Result<uint64_t> number = readWhole(value);
   if (!number)
@@ -156,11 +167,16 @@ const std::vector<Flag> &flags() {
        whole(&Options::threads)},
       {kAll, "no-library", "", "multiply matrices with the program's own kernels",
        toggle(&Options::library, false)},
+      {kAll, "profile", "", "measure every instruction, print at the end where the time went",
+       toggle(&Options::profile, true)},
+      {kAll, "trace", "FILE", "what ran when, as JSON for Perfetto (ui.perfetto.dev) or chrome://tracing",
+       path(&Options::trace)},
+      {kAll, "trace-steps", "A:B", "steps of the trace, or runs of an inference (default 2:4)",
+       setTraceSteps},
       {kAll, "help", "", "this text", toggle(&Options::help, true)},
       {kAll, "version", "", "print the version", toggle(&Options::version, true)},
       {kAll, "count-collectives", "FILE", "", path(&Options::countCollectives)},
       {kAll, "isolate-arenas", "", "", toggle(&Options::isolateArenas, true)},
-      {kAll, "profile", "", "", toggle(&Options::profile, true)},
       {kAll, "interleaving", "SEED", "", setInterleaving},
       {kAll, "unchecked", "", "", toggle(&Options::checkPlan, false)},
   };
@@ -173,7 +189,6 @@ const std::vector<std::pair<std::string, std::string>> kLater = {
     {"checkpoint-every", "use --save DIR"},
     {"resume", "use --weights DIR with what --save wrote"},
     {"procs", "all ranks run as threads of this process"},
-    {"trace", "use --metrics FILE"},
 };
 
 } // namespace

@@ -9,6 +9,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace llmc::runtime {
@@ -31,10 +32,13 @@ struct Options {
   double clip = 1.0; // 0: off
   unsigned workers = 0, threads = 0;
   bool library = true;
+  bool profile = false;
+  std::string trace;
+  // Steps (of an inference: runs) to trace, from 1, the last included; none: chosen.
+  std::optional<std::pair<uint64_t, uint64_t>> traceSteps;
   // For tests.
   std::string countCollectives;
   bool isolateArenas = false;
-  bool profile = false;
   std::optional<uint64_t> interleaving;
   bool checkPlan = true;
 };

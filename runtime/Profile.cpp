@@ -1,59 +1,137 @@
 #include "runtime/Profile.h"
 
+#include "runtime/Machine.h"
+
 #include <algorithm>
 #include <cstdio>
-#include <vector>
+#include <map>
 
 using namespace llmc::runtime;
 
-Profile::Clocks Profile::Clocks::now() {
-  auto read = [](clockid_t clock) {
-    timespec t{};
-    clock_gettime(clock, &t);
-    return double(t.tv_sec) + 1e-9 * double(t.tv_nsec);
-  };
-  return {read(CLOCK_MONOTONIC), read(CLOCK_PROCESS_CPUTIME_ID)};
+namespace {
+
+constexpr const char *kClasses[] = {"matrix products", "attention",
+                                    "other kernels",   "collectives, messages",
+                                    "copies, fills, feeds", "executor"};
+
+template <class... Ts>
+void printLine(std::ostream &out, const char *format, Ts... values) {
+  char line[400];
+  std::snprintf(line, sizeof line, format, values...);
+  out << line;
 }
 
-void Profile::add(const std::string &what, Work work, Clocks start) {
-  Clocks end = Clocks::now();
-  std::lock_guard lock(mutex_);
-  Row &row = rows_[what];
-  ++row.calls;
-  row.wall += end.wall - start.wall;
-  row.processor += end.processor - start.processor;
-  row.work.bytes += work.bytes;
-  row.work.flops += work.flops;
+} // namespace
+
+Profile::Profile(const std::vector<size_t> &ops, unsigned workers) : workers_(workers) {
+  for (Worker &worker : workers_)
+    for (size_t count : ops)
+      worker.cells.emplace_back(count);
 }
 
-void Profile::endStep(double seconds) {
-  std::lock_guard lock(mutex_);
-  if (steps_++ == 0)
-    rows_.clear();
-  else
-    seconds_ += seconds;
+void Profile::add(unsigned worker, uint32_t stage, size_t op, uint64_t wall, uint64_t processor,
+                  bool ended) {
+  Cell &cell = workers_[worker].cells[stage][op];
+  cell.calls += ended;
+  cell.wall += wall;
+  cell.processor += processor;
 }
 
-void Profile::print(std::ostream &out) const {
+void Profile::endStep(uint64_t wall) {
+  if (steps_++ > 0) {
+    wall_ += wall;
+    return;
+  }
+  for (Worker &worker : workers_) {
+    worker.driven = 0;
+    for (auto &cells : worker.cells)
+      std::fill(cells.begin(), cells.end(), Cell());
+  }
+}
+
+// Per step, the longest first.
+std::vector<Profile::Row> Profile::rows(const Describe &describe) const {
+  std::map<std::string, Row> byName;
+  double scale = 1.0 / double(steps_ - 1);
+  for (const Worker &worker : workers_)
+    for (uint32_t stage = 0; stage < worker.cells.size(); ++stage)
+      for (size_t op = 0; op < worker.cells[stage].size(); ++op) {
+        const Cell &cell = worker.cells[stage][op];
+        if (cell.calls == 0 && cell.wall == 0)
+          continue;
+        Work work = describe(stage, op);
+        Row &row = byName[work.name];
+        row.work.name = work.name;
+        row.work.kind = work.kind;
+        row.work.bytes += work.bytes * double(cell.calls) * scale;
+        row.work.flops += work.flops * double(cell.calls) * scale;
+        row.calls += double(cell.calls) * scale;
+        row.wall += double(cell.wall) * 1e-9 * scale;
+        row.processor += double(cell.processor) * 1e-9 * scale;
+      }
+  std::vector<Row> rows;
+  for (auto &[name, row] : byName)
+    rows.push_back(std::move(row));
+  std::sort(rows.begin(), rows.end(), [](const Row &x, const Row &y) { return x.wall > y.wall; });
+  return rows;
+}
+
+void Profile::print(std::ostream &out, const Describe &describe, const Machine &machine) const {
   if (steps_ < 2) {
     out << "profile    of the second step and later ones: run more steps\n";
     return;
   }
-  double steps = double(steps_ - 1), total = 0;
-  std::vector<std::pair<std::string, Row>> rows(rows_.begin(), rows_.end());
-  std::sort(rows.begin(), rows.end(),
-            [](const auto &x, const auto &y) { return x.second.wall > y.second.wall; });
-  char line[400];
+  std::vector<Row> all = rows(describe);
+  printRows(out, all);
+  printClasses(out, all, machine);
+}
+
+void Profile::printRows(std::ostream &out, const std::vector<Row> &rows) const {
+  double all = double(wall_) * 1e-9 / double(steps_ - 1) * double(workers_.size());
   out << "profile       ms/step   cpu ms   calls   GB/s  GFLOP/s  of a step\n";
-  for (const auto &[what, row] : rows) {
-    total += row.wall;
-    std::snprintf(line, sizeof line, "           %10.3f %8.3f %7.0f %6.1f %8.1f %5.1f %%  %s\n",
-                  row.wall / steps * 1e3, row.processor / steps * 1e3, double(row.calls) / steps,
-                  row.work.bytes / row.wall * 1e-9, row.work.flops / row.wall * 1e-9,
-                  100 * row.wall / seconds_, what.c_str());
-    out << line;
+  for (const Row &row : rows)
+    printLine(out, "           %10.3f %8.3f %7.0f %6.1f %8.1f %5.1f %%  %s\n", row.wall * 1e3,
+              row.processor * 1e3, row.calls, row.work.bytes / row.wall * 1e-9,
+              row.work.flops / row.wall * 1e-9, 100 * row.wall / all, row.work.name.c_str());
+}
+
+// Shares are of what all workers had: one worker's time is the step's.
+void Profile::printClasses(std::ostream &out, const std::vector<Row> &rows,
+                           const Machine &machine) const {
+  double step = double(wall_) * 1e-9 / double(steps_ - 1);
+  double all = step * double(workers_.size()), driven = 0, measured = 0;
+  Row classes[std::size(kClasses)];
+  for (const Worker &worker : workers_)
+    driven += double(worker.driven) * 1e-9 / double(steps_ - 1);
+  for (const Row &row : rows) {
+    Row &sum = classes[row.work.kind];
+    sum.wall += row.wall;
+    sum.work.bytes += row.work.bytes;
+    sum.work.flops += row.work.flops;
+    measured += row.wall;
   }
-  std::snprintf(line, sizeof line, "           %10.3f of a step of %.3f ms is none of these\n",
-                (seconds_ - total) / steps * 1e3, seconds_ / steps * 1e3);
-  out << line;
+  classes[Events].wall += driven - measured; // between the instructions
+  printLine(out, "by class      ms/step   share of %.3f ms on %zu %s\n", step * 1e3,
+            workers_.size(), workers_.size() == 1 ? "worker" : "workers");
+  for (size_t i = 0; i < std::size(kClasses); ++i) {
+    const Row &sum = classes[i];
+    printLine(out, "           %10.3f  %5.1f %%  %s", sum.wall * 1e3, 100 * sum.wall / all,
+              kClasses[i]);
+    // Workers run at the same time: speeds are of all of them.
+    double busy = sum.wall / double(workers_.size());
+    if (i == Matmul && sum.wall > 0)
+      printLine(out, ", %.1f GFLOP/s", sum.work.flops / busy * 1e-9);
+    else if ((i == Kernels || i == Movement) && sum.wall > 0)
+      printLine(out, ", %.1f GB/s", sum.work.bytes / busy * 1e-9);
+    out << "\n";
+  }
+  printLine(out, "           %10.3f  %5.1f %%  idle\n", (all - driven) * 1e3,
+            100 * (all - driven) / all);
+  printLine(out, "machine    now, on %u %s: a copy moves %.1f GB/s (read and written)",
+            machine.threads, machine.threads == 1 ? "thread" : "threads",
+            machine.copyBytesPerSecond * 1e-9);
+  if (machine.matmulFlopsPerSecond > 0)
+    printLine(out, ", oneDNN multiplies matrices at %.1f GFLOP/s",
+              machine.matmulFlopsPerSecond * 1e-9);
+  out << "\n";
 }

@@ -65,6 +65,9 @@ Status runtime::checkResultsWritable(const Options &options) {
   if (!options.dump.empty())
     if (Status s = tryFile(options.dump); !s)
       return error("--dump: ", s.message());
+  if (!options.trace.empty())
+    if (Status s = tryFile(options.trace); !s)
+      return error("--trace: ", s.message());
   if (!options.countCollectives.empty())
     if (Status s = tryFile(options.countCollectives); !s)
       return error("--count-collectives: ", s.message());

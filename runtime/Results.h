@@ -1,4 +1,5 @@
-// The files that a run leaves: --dump, --save, --count-collectives.
+// The files that a run leaves: --dump, --save, --count-collectives (--trace is the
+// executor's, see TraceWriter.h).
 #ifndef LLMC_RUNTIME_RESULTS_H
 #define LLMC_RUNTIME_RESULTS_H
 

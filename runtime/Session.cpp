@@ -1,26 +1,72 @@
 #include "runtime/Session.h"
 
+#include "runtime/Results.h"
+
 #include <algorithm>
 
 using namespace llmc;
 using namespace llmc::runtime;
 using planfile::ProgramT;
+using support::error;
 
 support::Result<Weights> runtime::openWeights(const ProgramT &program, const Options &options,
                                               const RunContext &context) {
   return Weights::open(program, {options.weights, options.seed, context.folder});
 }
 
-support::Result<std::unique_ptr<Executor>>
-runtime::makeExecutor(const ProgramT &program, const Kernels &kernels, const Options &options) {
+namespace {
+
+// Later steps than the first tell more: it meets cold memory.
+support::Result<std::optional<TraceOptions>> traceOf(const Options &options, uint64_t runs) {
+  std::optional<TraceOptions> trace;
+  if (options.trace.empty())
+    return options.traceSteps ? error("--trace-steps is for --trace FILE")
+                              : support::Result<std::optional<TraceOptions>>(trace);
+  if (options.interleaving)
+    return error("--trace does not go with --interleaving");
+  auto [first, last] = options.traceSteps.value_or(
+      std::pair(std::min<uint64_t>(runs, 2), std::min<uint64_t>(runs, 4)));
+  if (options.traceSteps && first > runs)
+    return error("--trace-steps ", first, ":", last, ": there are only ", runs, " steps");
+  return trace = {options.trace, first, std::min(last, runs)};
+}
+
+} // namespace
+
+support::Result<std::unique_ptr<Executor>> runtime::makeExecutor(const ProgramT &program,
+                                                                 const Kernels &kernels,
+                                                                 const Options &options,
+                                                                 uint64_t runs) {
+  support::Result<std::optional<TraceOptions>> trace = traceOf(options, runs);
+  if (!trace)
+    return trace.takeError();
   ExecutorOptions how;
   how.workers = options.workers;
   how.threadsPerRank = options.threads;
   how.useLibrary = options.library;
   how.isolate = options.isolateArenas;
   how.profile = options.profile;
+  how.trace = *trace;
   how.interleaving = options.interleaving;
   return Executor::create(program, kernels, how);
+}
+
+support::Status runtime::finishRun(std::ostream &out, Executor &executor, const Options &options,
+                                   uint64_t runs) {
+  if (!options.countCollectives.empty())
+    if (support::Status s = writeCounts(options.countCollectives, executor, runs); !s)
+      return s;
+  if (support::Status s = executor.writeTrace(/*now=*/true); !s)
+    return s;
+  if (!executor.traceNote().empty())
+    out << "trace      " << executor.traceNote() << "\n";
+  executor.printProfile(out);
+  return support::ok();
+}
+
+support::Status runtime::keepTrace(Executor &executor, support::Status ran) {
+  support::Status written = executor.writeTrace(/*now=*/!ran);
+  return ran ? std::move(written) : std::move(ran);
 }
 
 std::string runtime::grouped(uint64_t number) {

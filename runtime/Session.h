@@ -27,8 +27,18 @@ struct RunContext {
 support::Result<Weights> openWeights(const planfile::ProgramT &program, const Options &options,
                                      const RunContext &context);
 
-support::Result<std::unique_ptr<Executor>>
-makeExecutor(const planfile::ProgramT &program, const Kernels &kernels, const Options &options);
+// For `runs` steps.
+support::Result<std::unique_ptr<Executor>> makeExecutor(const planfile::ProgramT &program,
+                                                        const Kernels &kernels,
+                                                        const Options &options, uint64_t runs);
+
+// After a step that `ran`, or failed: writes the trace as soon as there is all of it,
+// since the rest may be broken off; what led to a failure is wanted most of all.
+support::Status keepTrace(Executor &executor, support::Status ran);
+
+// What the run leaves besides its results: counts, trace, profile.
+support::Status finishRun(std::ostream &out, Executor &executor, const Options &options,
+                          uint64_t runs);
 
 // Start-up lines: model and mesh; memory and weights.
 void announceModel(std::ostream &out, const Executor &executor);

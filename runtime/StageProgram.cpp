@@ -122,6 +122,14 @@ void StageProgram::addOp(const planfile::InstructionT &instruction, Procedure &p
   ops.push_back(op);
 }
 
+const planfile::InstructionT &StageProgram::instructionOf(uint32_t op) const {
+  // Ops are numbered over the procedures, one after the other.
+  size_t p = 0;
+  while (p + 1 < procedures.size() && procedures[p + 1].firstOp <= op)
+    ++p;
+  return *plan->procedures[p]->instructions[op - procedures[p].firstOp];
+}
+
 // The most recent record before a wait is known beforehand: entries, and the
 // instructions of each, are issued in order.
 void StageProgram::resolveEvents() {

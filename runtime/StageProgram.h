@@ -59,6 +59,9 @@ struct StageProgram {
     return op.index + (op.wholeStep ? plan->slots : slot);
   }
 
+  // The plan's own instruction of ops[op].
+  const planfile::InstructionT &instructionOf(uint32_t op) const;
+
   const planfile::StageT *plan;
   uint32_t stage;
   std::vector<Op> ops;

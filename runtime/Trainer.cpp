@@ -97,7 +97,7 @@ Status Run::prepare() {
     if (!metrics)
       return error("cannot write '", options.metrics, "': ", std::strerror(errno));
   }
-  support::Result<std::unique_ptr<Executor>> made = makeExecutor(program, kernels, options);
+  support::Result<std::unique_ptr<Executor>> made = makeExecutor(program, kernels, options, steps);
   if (!made)
     return made.takeError();
   executor = std::move(*made);
@@ -236,7 +236,7 @@ Status Run::loop() {
       break;
     }
     StepResult result;
-    if (Status s = step(index, result); !s)
+    if (Status s = keepTrace(*executor, step(index, result)); !s)
       return s;
     losses.push_back(result.loss);
     report(index, result);
@@ -257,12 +257,9 @@ Status Run::finish() {
       return s;
     out << "saved      " << options.save << "/model.safetensors\n";
   }
-  if (!options.countCollectives.empty())
-    if (Status s = writeCounts(options.countCollectives, *executor, losses.size()); !s)
-      return s;
-  executor->printProfile(out);
+  Status status = finishRun(out, *executor, options, losses.size());
   out.flush();
-  return ok();
+  return status;
 }
 
 } // namespace

@@ -395,7 +395,9 @@ TEST(Options, ReadAndRefused) {
       {{"--checkpoint", "d"}, "not built yet"},
       {{"--resume=d"}, "not built yet"},
       {{"--procs", "2"}, "not built yet"},
-      {{"--trace", "f"}, "not built yet"},
+      {{"--trace-steps", "0:2"}, "is not FIRST:LAST"},
+      {{"--trace-steps", "3:2"}, "is not FIRST:LAST"},
+      {{"--trace-steps", "2:"}, "is not FIRST:LAST"},
       {{"--threads", "0"}, "outside of [1, 4096]"},
   };
   for (const auto &[arguments, why] : bad) {
