@@ -1,0 +1,39 @@
+// Sums and maxima over the threads of a row.
+#ifndef LLMC_PASSES_EMIT_SIMT_COMBINE_H
+#define LLMC_PASSES_EMIT_SIMT_COMBINE_H
+
+#include "passes/6-emit/simt/Steps.h"
+
+namespace llmc::emit {
+
+// Within a warp by shuffles, among warps through shared memory, in an order that the
+// number of threads alone decides. Every thread gets the same bits.
+class Combiner {
+public:
+  Combiner(mlir::func::FuncOp kernel, const ThreadShape &shape);
+
+  // `op` gives the part of one of `size` threads; what reads it will see the whole.
+  void combine(mlir::Operation *op, int64_t size, Value id);
+  int64_t sharedBytes() const { return slots * kSlotBytes; }
+
+private:
+  static constexpr int64_t kSlotBytes = 8;
+  mlir::func::FuncOp kernel;
+  mlir::OpBuilder b;
+  mlir::Location loc;
+  int64_t slots = 0; // of shared memory, in use
+  mlir::Operation *shared = nullptr;
+  bool isMax = false;
+  llvm::SmallPtrSet<mlir::Operation *, 32> made;
+
+  Value keep(Value value);
+  Value constant(int64_t value);
+  Value two(Value x, Value y);
+  Value fromLane(Value x, int64_t distance);
+  Value shuffle32(Value x, int64_t distance);
+  Value overWarps(Value part, int64_t warps, Value id, bool isAlone);
+};
+
+} // namespace llmc::emit
+
+#endif // LLMC_PASSES_EMIT_SIMT_COMBINE_H

@@ -1,0 +1,336 @@
+// Walks over threads. Code outside of walks over elements is done by every thread of the
+// row (or of the block) alike, but for its stores, which the first one does.
+#include "passes/6-emit/simt/Combine.h"
+#include "passes/6-emit/simt/Steps.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/GPU/IR/GPUDialect.h"
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+#include "mlir/IR/IRMapping.h"
+
+using namespace mlir;
+
+namespace llmc::emit {
+
+// Turns of a walk that are written out one after the other; of one with an array, so that
+// it lies in registers.
+static constexpr int64_t kMostUnrolled = 4, kMostUnrolledWithArray = 16;
+
+//===-- Shape ---------------------------------------------------------------===//
+
+bool holdsElements(scf::ForOp rows) {
+  return rows
+      .walk([](scf::ForOp loop) {
+        return isWalk(loop, kElements) ? WalkResult::interrupt() : WalkResult::advance();
+      })
+      .wasInterrupted();
+}
+
+ThreadShape chooseShape(func::FuncOp kernel) {
+  int64_t longest = 0;
+  bool isUnknown = false, isHeavy = false, areRows = false;
+  for (Operation &op : kernel.getBody().front()) {
+    bool isRows = isWalk(&op, kRows);
+    areRows |= isRows && holdsElements(cast<scf::ForOp>(op));
+    op.walk<WalkOrder::PreOrder>([&](scf::ForOp loop) {
+      if (!isWalk(loop, kElements))
+        return WalkResult::advance();
+      auto trips = tripCount(loop);
+      longest = std::max(longest, trips.value_or(0));
+      isUnknown |= isRows && !trips;
+      isHeavy |= !isRows && !loop.getBody()->getOps<scf::ForOp>().empty();
+      return WalkResult::skip();
+    });
+  }
+  int64_t warps = llvm::divideCeil(longest, kWarp);
+  if (isUnknown || warps > 128)
+    return {512, 512};
+  if (!areRows && isHeavy && warps == 0)
+    return {64, 64}; // columns with a sum each: rather more blocks
+  if (warps == 0)
+    return {256, 256};
+  if (warps > 1 || !areRows) {
+    int64_t threads = std::min<int64_t>(warps, 8) * kWarp;
+    return {threads, threads};
+  }
+  return {128, static_cast<int64_t>(llvm::PowerOf2Ceil(longest))};
+}
+
+//===-- Distribution --------------------------------------------------------===//
+
+namespace {
+
+// Some threads that do a piece of code together.
+struct Team {
+  int64_t size;
+  Value id;            // of this thread, below `size`
+  Value isActive = {}; // null: they all are
+};
+
+// An array of which each thread keeps what it will read again.
+struct Share {
+  int64_t turns, step, size, length; // of the walks that use it, all the same
+};
+
+class Distributor {
+public:
+  Distributor(func::FuncOp kernel, const ThreadShape &shape)
+      : kernel(kernel), shape(shape), b(kernel.getContext()), loc(kernel.getLoc()),
+        combiner(kernel, shape) {}
+
+  FailureOr<int64_t> run() {
+    Block &entry = kernel.getBody().front();
+    b.setInsertionPointToStart(&entry);
+    Value index = gpu::ThreadIdOp::create(b, loc, gpu::Dimension::x);
+    Value thread = arith::IndexCastOp::create(b, loc, b.getI64Type(), index);
+    block = {shape.threads, thread};
+    row = {shape.perRow, shape.rows() == 1 ? thread : remainder(thread, shape.perRow)};
+    rowOfThread = shape.rows() == 1 ? Value() : quotient(thread, shape.perRow);
+    if (failed(spread(entry, block)) || failed(shrinkArrays()))
+      return failure();
+    return combiner.sharedBytes();
+  }
+
+private:
+  func::FuncOp kernel;
+  const ThreadShape &shape;
+  OpBuilder b;
+  Location loc;
+  Combiner combiner;
+  Team block, row;
+  Value rowOfThread;
+  llvm::MapVector<Operation *, Share> arrays;
+
+  Value constant(int64_t value) {
+    return arith::ConstantOp::create(b, loc, b.getI64IntegerAttr(value));
+  }
+  Value add(Value x, Value y) { return b.createOrFold<arith::AddIOp>(loc, x, y); }
+  Value mul(Value x, int64_t y) { return b.createOrFold<arith::MulIOp>(loc, x, constant(y)); }
+  Value quotient(Value x, int64_t y) { return arith::DivUIOp::create(b, loc, x, constant(y)); }
+  Value remainder(Value x, int64_t y) { return arith::RemUIOp::create(b, loc, x, constant(y)); }
+  Value less(Value x, Value y) {
+    return arith::CmpIOp::create(b, loc, arith::CmpIPredicate::slt, x, y);
+  }
+
+  LogicalResult spread(Block &code, Team team);
+  LogicalResult spreadRows(scf::ForOp loop);
+  LogicalResult spreadElements(scf::ForOp loop, const Team &team);
+  void stepByTeams(scf::ForOp loop, const Team &team);
+  SmallVector<Value> turn(scf::ForOp loop, const Team &team, Value number, ValueRange carried,
+                          int64_t trips, bool isPartial);
+  FailureOr<SmallVector<LLVM::GEPOp>> placesInArrays(scf::ForOp loop, const Team &team);
+  void byOne(LLVM::StoreOp store, const Team &team);
+  LogicalResult shrinkArrays();
+};
+
+} // namespace
+
+LogicalResult Distributor::spread(Block &code, Team team) {
+  SmallVector<Operation *> ops = llvm::map_to_vector(code, [](Operation &op) { return &op; });
+  bool isEntry = &code == &kernel.getBody().front(), hasWalked = false, met = false;
+  for (Operation *op : ops) {
+    LogicalResult done = success();
+    // One walk of a block after another: what it reads may come from other threads.
+    if (isEntry && op->getNumRegions()) {
+      b.setInsertionPoint(op);
+      if (hasWalked)
+        gpu::BarrierOp::create(b, loc);
+      hasWalked = true;
+    }
+    if (isWalk(op, kRows) && isEntry) {
+      done = spreadRows(cast<scf::ForOp>(op));
+    } else if (isWalk(op, kElements)) {
+      done = spreadElements(cast<scf::ForOp>(op), team);
+    } else if (op->hasAttr(kCombined)) {
+      combiner.combine(op, team.size, team.id);
+      met = true;
+    } else if (auto store = dyn_cast<LLVM::StoreOp>(op)) {
+      // Others may still be reading what it writes over.
+      b.setInsertionPoint(op);
+      if (!met && isa<scf::ForOp>(code.getParentOp()))
+        gpu::BarrierOp::create(b, loc);
+      met = true;
+      byOne(store, team);
+    } else {
+      for (Region &region : op->getRegions())
+        for (Block &inner : region)
+          if (failed(spread(inner, team)))
+            return failure();
+    }
+    if (failed(done))
+      return failure();
+  }
+  return success();
+}
+
+void Distributor::byOne(LLVM::StoreOp store, const Team &team) {
+  Value isFirst = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::eq, team.id, constant(0));
+  if (team.isActive)
+    isFirst = arith::AndIOp::create(b, loc, isFirst, team.isActive);
+  auto branch = scf::IfOp::create(b, loc, isFirst, /*withElseRegion=*/false);
+  store->moveBefore(branch.thenBlock()->getTerminator());
+}
+
+// A few rows at a time, or rows as elements where there is nothing to share in one.
+LogicalResult Distributor::spreadRows(scf::ForOp loop) {
+  if (!holdsElements(loop)) {
+    stepByTeams(loop, block);
+    return success();
+  }
+  if (!rowOfThread)
+    return spread(*loop.getBody(), row);
+  b.setInsertionPoint(loop);
+  loop.setStep(constant(shape.rows()));
+  b.setInsertionPointToStart(loop.getBody());
+  Value first = loop.getInductionVar(), end = loop.getUpperBound();
+  auto mine = arith::AddIOp::create(b, loc, first, rowOfThread);
+  Value isActive = less(mine, end);
+  // Past the end the threads still take part in what the warp does together.
+  Value last = arith::SubIOp::create(b, loc, end, constant(1));
+  Value number = arith::SelectOp::create(b, loc, isActive, mine, last);
+  first.replaceAllUsesExcept(number, mine);
+  return spread(*loop.getBody(), {row.size, row.id, isActive});
+}
+
+// i = low + id * step; i < high; i += size * step
+void Distributor::stepByTeams(scf::ForOp loop, const Team &team) {
+  b.setInsertionPoint(loop);
+  int64_t step = *constantOf(loop.getStep());
+  Value low = loop.getLowerBound();
+  if (team.isActive)
+    loop.setUpperBound(
+        arith::SelectOp::create(b, loc, team.isActive, loop.getUpperBound(), low));
+  loop.setLowerBound(add(low, mul(team.id, step)));
+  loop.setStep(constant(team.size * step));
+}
+
+//===-- Elements ------------------------------------------------------------===//
+
+FailureOr<SmallVector<LLVM::GEPOp>> Distributor::placesInArrays(scf::ForOp loop,
+                                                                const Team &team) {
+  SmallVector<LLVM::GEPOp> places;
+  auto result = loop.walk([&](LLVM::GEPOp gep) -> WalkResult {
+    auto array = gep.getBase().getDefiningOp<LLVM::AllocaOp>();
+    if (!array)
+      return WalkResult::advance();
+    auto trips = tripCount(loop);
+    bool isOwn = gep.getDynamicIndices().size() == 1 &&
+                 gep.getDynamicIndices()[0] == loop.getInductionVar() && trips;
+    int64_t step = *constantOf(loop.getStep());
+    Share share{trips.value_or(0), step, team.size, 0};
+    share.length = llvm::divideCeil(share.turns, share.size) * step;
+    auto [it, isNew] = arrays.insert({array, share});
+    if (!isOwn || it->second.turns != share.turns || it->second.step != step ||
+        it->second.size != team.size)
+      return gep.emitOpError("reads an array where another thread may have written it");
+    places.push_back(gep);
+    return WalkResult::advance();
+  });
+  if (result.wasInterrupted())
+    return failure();
+  return places;
+}
+
+// Turn `number` of this thread: the body of `loop` at its place; if `isPartial`, threads
+// past the end leave what is carried as it is.
+SmallVector<Value> Distributor::turn(scf::ForOp loop, const Team &team, Value number,
+                                     ValueRange carried, int64_t trips, bool isPartial) {
+  int64_t step = *constantOf(loop.getStep());
+  Value vector = add(mul(number, team.size), team.id);
+  Value i = add(loop.getLowerBound(), mul(vector, step));
+  Value slot = mul(number, step);
+  Value isMine = team.isActive;
+  if (isPartial) {
+    Value isInside = less(vector, constant(trips));
+    isMine = isMine ? arith::AndIOp::create(b, loc, isMine, isInside).getResult() : isInside;
+  }
+  auto copyBody = [&] {
+    IRMapping map;
+    map.map(loop.getInductionVar(), i);
+    map.map(loop.getRegionIterArgs(), carried);
+    for (Operation &op : loop.getBody()->without_terminator())
+      b.clone(op, map);
+    loop.walk([&](LLVM::GEPOp gep) {
+      if (gep.getBase().getDefiningOp<LLVM::AllocaOp>())
+        map.lookup(gep.getRes()).getDefiningOp<LLVM::GEPOp>().getDynamicIndicesMutable()[0].set(
+            slot);
+    });
+    return llvm::map_to_vector(loop.getBody()->getTerminator()->getOperands(),
+                               [&](Value v) { return map.lookupOrDefault(v); });
+  };
+  if (!isMine)
+    return copyBody();
+  auto branch =
+      scf::IfOp::create(b, loc, loop.getResultTypes(), isMine, /*withElse=*/!carried.empty());
+  OpBuilder::InsertionGuard guard(b);
+  if (carried.empty()) {
+    b.setInsertionPoint(branch.thenBlock()->getTerminator());
+    copyBody();
+    return {};
+  }
+  b.setInsertionPointToStart(branch.thenBlock());
+  scf::YieldOp::create(b, loc, copyBody());
+  b.setInsertionPointToStart(branch.elseBlock());
+  scf::YieldOp::create(b, loc, carried);
+  return SmallVector<Value>(branch.getResults());
+}
+
+// Neighbouring threads take neighbouring vectors.
+LogicalResult Distributor::spreadElements(scf::ForOp loop, const Team &team) {
+  auto places = placesInArrays(loop, team);
+  if (failed(places))
+    return failure();
+  auto trips = tripCount(loop);
+  if (!trips) {
+    stepByTeams(loop, team);
+    return success();
+  }
+  b.setInsertionPoint(loop);
+  int64_t turns = llvm::divideCeil(*trips, team.size);
+  bool isUneven = *trips % team.size != 0;
+  SmallVector<Value> carried(loop.getInitArgs());
+  if (turns <= (places->empty() ? kMostUnrolled : kMostUnrolledWithArray)) {
+    for (int64_t number = 0; number < turns; ++number)
+      carried = turn(loop, team, constant(number), carried, *trips,
+                     isUneven && number + 1 == turns);
+  } else {
+    auto all = scf::ForOp::create(b, loc, constant(0), constant(turns), constant(1), carried);
+    OpBuilder::InsertionGuard guard(b);
+    if (carried.empty())
+      b.setInsertionPoint(all.getBody()->getTerminator());
+    else
+      b.setInsertionPointToStart(all.getBody());
+    auto next = turn(loop, team, all.getInductionVar(), all.getRegionIterArgs(), *trips, isUneven);
+    if (!carried.empty())
+      scf::YieldOp::create(b, loc, next);
+    carried.assign(all.result_begin(), all.result_end());
+  }
+  loop.replaceAllUsesWith(carried);
+  loop.erase();
+  return success();
+}
+
+//===-- Arrays --------------------------------------------------------------===//
+
+// A thread needs room for its own elements alone, which so may live in registers.
+LogicalResult Distributor::shrinkArrays() {
+  auto result = kernel.walk([&](LLVM::AllocaOp array) -> WalkResult {
+    auto it = arrays.find(array);
+    if (it == arrays.end())
+      return array.emitOpError("is used outside of walks over elements");
+    for (Operation *user : array->getUsers())
+      if (auto gep = dyn_cast<LLVM::GEPOp>(user); !gep || !gep->getParentOp())
+        return array.emitOpError("is used as a whole");
+    b.setInsertionPoint(array);
+    array.getArraySizeMutable().set(constant(it->second.length));
+    array.setAlignment(kBufferAlignment);
+    return WalkResult::advance();
+  });
+  return failure(result.wasInterrupted());
+}
+
+FailureOr<int64_t> distribute(func::FuncOp kernel, const ThreadShape &shape) {
+  return Distributor(kernel, shape).run();
+}
+
+} // namespace llmc::emit

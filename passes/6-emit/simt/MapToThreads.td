@@ -1,0 +1,13 @@
+def MapToThreads : Pass<"llmc-map-to-threads", "::mlir::ModuleOp"> {
+  let summary = "deals the loops of kernels out to the threads of a GPU";
+  let description = [{
+    Needs: functions emitted for the target cuda (llmc-emit-kernels), alone or in a nested
+      module: loops with `llmc.walk`, sums with `llmc.combined` (passes/6-emit/Walks.h).
+    Gives: the same functions as one thread runs them (passes/6-emit/simt/Simt.h), each with
+      `llmc.launch`; those that a library stands for are gone.
+    Keeps: everything else.
+    Example: test/passes/6-emit/map-to-threads.mlir
+  }];
+  let dependentDialects = ["::mlir::gpu::GPUDialect", "::mlir::arith::ArithDialect",
+    "::mlir::scf::SCFDialect", "::mlir::LLVM::LLVMDialect"];
+}

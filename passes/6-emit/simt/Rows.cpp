@@ -1,0 +1,164 @@
+// Rows over blocks.
+#include "passes/6-emit/simt/Steps.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/GPU/IR/GPUDialect.h"
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+
+using namespace mlir;
+
+namespace llmc::emit {
+
+bool isWalk(Operation *op, StringRef kind) {
+  auto walk = isa<scf::ForOp>(op) ? op->getAttrOfType<StringAttr>(kWalk) : StringAttr();
+  return walk && walk.getValue() == kind;
+}
+
+std::optional<int64_t> constantOf(Value value) {
+  IntegerAttr number;
+  if (auto op = value.getDefiningOp<arith::ConstantOp>())
+    number = dyn_cast<IntegerAttr>(op.getValue());
+  return number ? std::optional<int64_t>(number.getInt()) : std::nullopt;
+}
+
+std::optional<int64_t> tripCount(scf::ForOp loop) {
+  auto step = constantOf(loop.getStep());
+  auto low = constantOf(loop.getLowerBound()), high = constantOf(loop.getUpperBound());
+  std::optional<int64_t> length;
+  if (low && high)
+    length = *high - *low;
+  else if (auto sum = loop.getUpperBound().getDefiningOp<arith::AddIOp>()) {
+    if (sum.getLhs() == loop.getLowerBound())
+      length = constantOf(sum.getRhs());
+    else if (sum.getRhs() == loop.getLowerBound())
+      length = constantOf(sum.getLhs());
+  }
+  if (!step || !length)
+    return std::nullopt;
+  return *length <= 0 ? 0 : llvm::divideCeil(*length, *step);
+}
+
+static Value beginOf(func::FuncOp kernel) {
+  return kernel.getArgument(kernel.getNumArguments() - 2);
+}
+static Value endOf(func::FuncOp kernel) { return kernel.getArgument(kernel.getNumArguments() - 1); }
+
+//===-- Merging -------------------------------------------------------------===//
+
+// The only loop of rows, if nothing else looks at the range.
+static scf::ForOp onlyRows(func::FuncOp kernel) {
+  for (scf::ForOp loop : kernel.getBody().front().getOps<scf::ForOp>())
+    if (isWalk(loop, kRows) && loop.getLowerBound() == beginOf(kernel) &&
+        loop.getUpperBound() == endOf(kernel) && beginOf(kernel).hasOneUse() &&
+        endOf(kernel).hasOneUse())
+      return loop;
+  return nullptr;
+}
+
+// The loop of rows that is all that `outer` does, but for loads.
+static scf::ForOp innerRows(scf::ForOp outer) {
+  scf::ForOp inner;
+  for (Operation &op : outer.getBody()->without_terminator()) {
+    if (isWalk(&op, kRows) && !inner)
+      inner = cast<scf::ForOp>(op);
+    else if (op.getNumRegions() || isa<LLVM::StoreOp>(op))
+      return nullptr;
+  }
+  bool isSimple = inner && inner.getInitArgs().empty() && inner->getNextNode()->hasTrait<OpTrait::IsTerminator>() &&
+                  constantOf(inner.getLowerBound()) == 0 && constantOf(inner.getUpperBound());
+  return isSimple ? inner : nullptr;
+}
+
+int64_t mergeRows(func::FuncOp kernel) {
+  scf::ForOp outer = onlyRows(kernel);
+  int64_t points = 1;
+  while (outer) {
+    scf::ForOp inner = innerRows(outer);
+    if (!inner)
+      break;
+    int64_t size = *constantOf(inner.getUpperBound());
+    points *= size;
+    // Turn t of the new loop is turn t / size of the outer and t % size of the inner one.
+    OpBuilder b(outer);
+    Location loc = outer.getLoc();
+    auto constant = [&](int64_t value) -> Value {
+      return arith::ConstantOp::create(b, loc, b.getI64IntegerAttr(value));
+    };
+    auto times = [&](Value x) -> Value { return arith::MulIOp::create(b, loc, x, constant(size)); };
+    outer.setLowerBound(times(outer.getLowerBound()));
+    outer.setUpperBound(times(outer.getUpperBound()));
+    b.setInsertionPointToStart(outer.getBody());
+    Value turn = outer.getInductionVar();
+    Value n = constant(size);
+    auto row = arith::DivUIOp::create(b, loc, turn, n);
+    auto rest = arith::RemUIOp::create(b, loc, turn, n);
+    turn.replaceUsesWithIf(row, [&](OpOperand &use) {
+      return use.getOwner() != row && use.getOwner() != rest;
+    });
+    inner.getInductionVar().replaceAllUsesWith(rest);
+    inner.getBody()->getTerminator()->erase();
+    outer.getBody()->getOperations().splice(inner->getIterator(),
+                                            inner.getBody()->getOperations());
+    inner.erase();
+  }
+  return points;
+}
+
+//===-- Blocks --------------------------------------------------------------===//
+
+// Whether `value` is `range`, moved or cut off, but not multiplied.
+static bool follows(Value value, Value range) {
+  if (value == range)
+    return true;
+  Operation *op = value.getDefiningOp();
+  return isa_and_nonnull<arith::AddIOp, arith::SubIOp, arith::MaxSIOp, arith::MinSIOp>(op) &&
+         llvm::any_of(op->getOperands(), [&](Value v) { return follows(v, range); });
+}
+
+bool rowsAreElements(func::FuncOp kernel) {
+  return llvm::any_of(kernel.getBody().front().getOps<scf::ForOp>(), [&](scf::ForOp loop) {
+    return isWalk(loop, kElements) && follows(loop.getLowerBound(), beginOf(kernel));
+  });
+}
+
+void splitOverBlocks(func::FuncOp kernel, int64_t granule) {
+  // Of merged rows the range of points; it stands right before their loop.
+  Value low = beginOf(kernel), high = endOf(kernel);
+  OpBuilder b = OpBuilder::atBlockBegin(&kernel.getBody().front());
+  for (scf::ForOp loop : kernel.getBody().front().getOps<scf::ForOp>())
+    if (isWalk(loop, kRows) && loop.getLowerBound() != low) {
+      low = loop.getLowerBound(), high = loop.getUpperBound();
+      b.setInsertionPoint(loop);
+    }
+  Location loc = kernel.getLoc();
+  Type i64 = b.getI64Type();
+  llvm::SmallPtrSet<Operation *, 16> made;
+  auto keep = [&](Value value) {
+    made.insert(value.getDefiningOp());
+    return value;
+  };
+  auto constant = [&](int64_t value) {
+    return keep(arith::ConstantOp::create(b, loc, b.getI64IntegerAttr(value)));
+  };
+  auto wide = [&](Value index) { return keep(arith::IndexCastOp::create(b, loc, i64, index)); };
+  auto add = [&](Value x, Value y) { return keep(arith::AddIOp::create(b, loc, x, y)); };
+  auto mul = [&](Value x, Value y) { return keep(arith::MulIOp::create(b, loc, x, y)); };
+  Value block = wide(keep(gpu::BlockIdOp::create(b, loc, gpu::Dimension::x)));
+  Value blocks = wide(keep(gpu::GridDimOp::create(b, loc, gpu::Dimension::x)));
+  // ceil(length / (blocks * granule)) * granule
+  Value turn = mul(blocks, constant(granule));
+  Value length = keep(arith::SubIOp::create(b, loc, high, low));
+  Value rounded = add(length, keep(arith::SubIOp::create(b, loc, turn, constant(1))));
+  Value part = mul(keep(arith::DivUIOp::create(b, loc, rounded, turn)), constant(granule));
+  // Of a block past the end nothing; still where it begins is a multiple of the granule.
+  Value first = add(low, mul(block, part));
+  Value cut = keep(arith::MinSIOp::create(b, loc, add(first, part), high));
+  Value last = keep(arith::MaxSIOp::create(b, loc, first, cut));
+  auto replace = [&](Value from, Value to) {
+    from.replaceUsesWithIf(to, [&](OpOperand &use) { return !made.contains(use.getOwner()); });
+  };
+  replace(low, first);
+  replace(high, last);
+}
+
+} // namespace llmc::emit

@@ -1,0 +1,40 @@
+// From a kernel as its emitter wrote it for kCudaTarget to one that many threads run.
+#ifndef LLMC_PASSES_EMIT_SIMT_SIMT_H
+#define LLMC_PASSES_EMIT_SIMT_SIMT_H
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+
+namespace llmc::emit {
+
+// How a kernel of threads wants to be launched; the attribute `llmc.launch` of its
+// function, a dictionary of i64 by these names.
+//
+// A launch over the rows [begin, end) has (end - begin) * points_per_row points. Any number
+// of blocks computes the same bits; worth while are
+//   min(ceil(points / points_per_block), blocks_per_sm * multiprocessors), at least 1.
+struct ThreadLaunch {
+  int64_t threads = 0;        // of a block, along x: a multiple of 32
+  int64_t pointsPerRow = 1;   // parts that a row can be cut into
+  int64_t pointsPerBlock = 1; // the smallest part worth a block
+  int64_t blocksPerSm = 1;    // more bring nothing
+  int64_t beginMultiple = 1;  // `begin` must be a multiple of it
+  int64_t sharedBytes = 0;    // static: the kernel declares them itself
+
+  void writeTo(mlir::func::FuncOp kernel) const;
+  // Fails if `kernel` says nothing of it.
+  static mlir::FailureOr<ThreadLaunch> of(mlir::Operation *kernel);
+};
+inline constexpr llvm::StringLiteral kLaunch = "llmc.launch";
+
+// Turns `(buffers, scalars, begin, end)` with loops into a function of one thread,
+//   (buffer !llvm.ptr<1> ..., scalar i64 ..., begin i64, end i64):
+// rows over blocks, what walks over elements over the threads of a block, what is left by
+// one of them. Buffers are aligned to 16 bytes and may be the same where the launch says so.
+// Threads are gpu.thread_id x, blocks gpu.block_id x of gpu.grid_dim x; what they share
+// are globals of address space 3. Fails with a diagnostic on a kernel whose
+// stack arrays are read by other turns than those that wrote them.
+mlir::LogicalResult mapToThreads(mlir::func::FuncOp kernel);
+
+} // namespace llmc::emit
+
+#endif // LLMC_PASSES_EMIT_SIMT_SIMT_H
