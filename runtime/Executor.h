@@ -82,6 +82,7 @@ public:
   const std::string &traceNote() const { return traceNote_; }
   // Who multiplies matrices, for the start-up lines.
   std::string libraryNote() const { return libraryNote_; }
+  const Kernels &kernels() const { return kernels_; }
 
 private:
   friend class Adversary; // another driver of the same instructions

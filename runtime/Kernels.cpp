@@ -1,5 +1,7 @@
 #include "runtime/Kernels.h"
 
+#include "runtime/Cpu.h"
+
 #include <cerrno>
 #include <cstring>
 #include <dlfcn.h>
@@ -51,4 +53,25 @@ support::Result<Kernels> Kernels::load(std::string_view sharedObject,
     functions.push_back(reinterpret_cast<KernelFunction>(symbol));
   }
   return Kernels(std::move(functions));
+}
+
+support::Result<Kernels> Kernels::load(const planfile::Payload &payload,
+                                       const planfile::ProgramT &program, std::string_view cpu) {
+  support::Result<std::string_view> best = chooseCpu(readCpuFeatures(), cpu);
+  if (!best)
+    return best.takeError();
+  auto section = [](std::string_view version) {
+    return std::string(planfile::kKernelsPrefix) + std::string(version);
+  };
+  // A program may have been made for fewer processors.
+  std::string name = section(*best);
+  if (cpu.empty() && !payload.has(name))
+    name = planfile::kKernelsSection;
+  support::Result<std::string_view> code = payload.section(name);
+  if (!code)
+    return code.takeError();
+  support::Result<Kernels> kernels = load(*code, program);
+  if (kernels)
+    kernels->note_ = name.substr(planfile::kKernelsPrefix.size());
+  return kernels;
 }

@@ -2,10 +2,12 @@
 #ifndef LLMC_RUNTIME_KERNELS_H
 #define LLMC_RUNTIME_KERNELS_H
 
+#include "lib/planfile/Payload.h"
 #include "lib/planfile/Program.h"
 #include "lib/support/Error.h"
 
 #include <cstdint>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -22,6 +24,14 @@ public:
   static support::Result<Kernels> load(std::string_view sharedObject,
                                        const planfile::ProgramT &program);
 
+  // The version of the kernels of `payload` that this processor runs best, or `cpu` if that
+  // is not empty; the error names what is missing.
+  static support::Result<Kernels> load(const planfile::Payload &payload,
+                                       const planfile::ProgramT &program, std::string_view cpu);
+
+  // What runs, for people; empty for functions given one by one.
+  const std::string &note() const { return note_; }
+
   // Functions in the order of Program.kernels.
   explicit Kernels(std::vector<KernelFunction> functions) : functions_(std::move(functions)) {}
 
@@ -30,6 +40,7 @@ public:
 
 private:
   std::vector<KernelFunction> functions_;
+  std::string note_;
 };
 
 } // namespace llmc::runtime

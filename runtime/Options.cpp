@@ -1,5 +1,7 @@
 #include "runtime/Options.h"
 
+#include "runtime/Cpu.h"
+
 #include <algorithm>
 #include <cerrno>
 #include <cmath>
@@ -129,6 +131,16 @@ Status setSchedule(Options &options, const std::string &value) {
   return ok();
 }
 
+Status setCpu(Options &options, const std::string &value) {
+  std::string names;
+  for (const CpuVersion &version : cpuVersions()) {
+    names += (names.empty() ? "" : ", ") + std::string(version.name);
+    if (value == version.name)
+      options.cpu = value;
+  }
+  return options.cpu == value ? Status(ok()) : error("'", value, "' is not one of ", names);
+}
+
 const std::vector<Flag> &flags() {
   static const std::vector<Flag> all = {
       {kTrain, "data", "FILE", "raw u16 tokens (u32 if the vocabulary exceeds 65,536); rows of seq + 1",
@@ -165,6 +177,8 @@ const std::vector<Flag> &flags() {
        whole(&Options::workers)},
       {kAll, "threads", "N", "threads of one rank's kernels (default: the plan's, else cores / ranks)",
        whole(&Options::threads)},
+      {kAll, "cpu", "avx2|avx512", "kernels to run (default: the best that the processor has)",
+       setCpu},
       {kAll, "no-library", "", "multiply matrices with the program's own kernels",
        toggle(&Options::library, false)},
       {kAll, "profile", "", "measure every instruction, print at the end where the time went",

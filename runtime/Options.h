@@ -36,6 +36,7 @@ struct Options {
   std::string trace;
   // Steps (of an inference: runs) to trace, from 1, the last included; none: chosen.
   std::optional<std::pair<uint64_t, uint64_t>> traceSteps;
+  std::string cpu; // version of the kernels; empty: the best
   // For tests.
   std::string countCollectives;
   bool isolateArenas = false;

@@ -91,6 +91,8 @@ void runtime::announceModel(std::ostream &out, const Executor &executor) {
   out << ": " << executor.ranks() << (executor.ranks() == 1 ? " rank on " : " ranks on ")
       << executor.workers() << (executor.workers() == 1 ? " thread" : " threads")
       << ", each with " << executor.threadsPerRank() << " for its kernels\n";
+  if (const std::string &note = executor.kernels().note(); !note.empty())
+    out << "kernels    " << note << "\n";
 }
 
 void runtime::announceMemory(std::ostream &out, const Executor &executor, const Weights &weights) {

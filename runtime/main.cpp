@@ -72,10 +72,8 @@ Status runProgram(const Options &options, const std::string &self, const Carried
   if (!findings.empty())
     return error("the plan does not hold together; compile it again:\n",
                  planfile::formatFindings(findings));
-  support::Result<std::string_view> code = carried.payload->section(planfile::kKernelsSection);
-  if (!code)
-    return code.takeError();
-  support::Result<Kernels> kernels = Kernels::load(*code, *carried.program);
+  support::Result<Kernels> kernels =
+      Kernels::load(*carried.payload, *carried.program, options.cpu);
   if (!kernels)
     return kernels.takeError();
   RunContext context;

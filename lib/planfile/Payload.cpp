@@ -2,6 +2,7 @@
 
 #include "lib/support/Hash.h"
 
+#include <algorithm>
 #include <cstring>
 #include <elf.h>
 
@@ -159,6 +160,11 @@ support::Status Payload::readDirectory() {
     sections_.push_back({std::move(name), bytes});
   }
   return support::ok();
+}
+
+bool Payload::has(std::string_view name) const {
+  return std::any_of(sections_.begin(), sections_.end(),
+                     [&](const Section &section) { return section.name == name; });
 }
 
 support::Result<std::string_view> Payload::section(std::string_view name) const {

@@ -24,7 +24,9 @@ namespace llmc::planfile {
 
 // The sections of an executable made by `llmc compile`.
 inline constexpr std::string_view kPlanSection = "plan";       // see Program.h
-inline constexpr std::string_view kKernelsSection = "kernels"; // ELF shared object
+// Kernels, an ELF shared object for each kind of processor: "kernels-avx2", ...
+inline constexpr std::string_view kKernelsPrefix = "kernels-";
+inline constexpr std::string_view kKernelsSection = "kernels-avx2"; // which every program has
 
 struct Section {
   std::string name;
@@ -49,6 +51,8 @@ public:
 
   // All of them, in the order of the file.
   std::span<const Section> sections() const { return sections_; }
+
+  bool has(std::string_view name) const;
 
   // Bytes of the whole file.
   size_t fileSize() const { return file_.size(); }

@@ -3,6 +3,7 @@
 #include "lib/pipeline/Pipeline.h"
 #include "lib/planfile/Check.h"
 #include "passes/6-emit/Emit.h"
+#include "runtime/Cpu.h"
 
 using namespace mlir;
 
@@ -31,12 +32,15 @@ LogicalResult compileFrom(ModuleOp module, Phase from, Phase upTo, Subject &subj
   if (upTo != Phase::Emit)
     return success();
   subject.program = std::make_unique<planfile::ProgramT>();
-  std::string object;
-  if (failed(emitProgram(*work, *subject.program, object)))
+  auto cpu = runtime::chooseCpu(runtime::readCpuFeatures(), "");
+  if (!cpu)
+    return work->emitError() << cpu.message();
+  std::vector<KernelObject> objects;
+  if (failed(emitProgram(*work, *subject.program, objects, *cpu)))
     return failure();
   for (unsigned i = 0; i < subject.program->stages.size(); ++i)
     subject.program->stages[i]->live_bytes = planfile::peakLiveBytes(*subject.program, i);
-  auto kernels = runtime::Kernels::load(object, *subject.program);
+  auto kernels = runtime::Kernels::load(objects.front().bytes, *subject.program);
   if (!kernels)
     return work->emitError() << kernels.message();
   subject.kernels = std::move(*kernels);

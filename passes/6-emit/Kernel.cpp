@@ -4,6 +4,7 @@
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
+#include "passes/6-emit/Emit.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/xxhash.h"
 
@@ -23,6 +24,12 @@ int64_t storageBytes(Type element) { return llvm::divideCeil(element.getIntOrFlo
 
 static Type storageType(Type element) {
   return element.isInteger(1) ? IntegerType::get(element.getContext(), 8) : element;
+}
+
+std::string kernelsModule(const KernelTarget &target) {
+  if (&target == kCpuTargets.front())
+    return kKernelsModule.str();
+  return (kKernelsModule + "_" + target.name).str();
 }
 
 Kernel::Kernel(ModuleOp module, StringRef name, Location loc, const KernelTarget &target)

@@ -10,6 +10,7 @@
 #include "dialects/plan/Plan.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/Builders.h"
+#include "passes/6-emit/KernelTarget.h"
 #include <functional>
 
 namespace llmc::emit {
@@ -18,20 +19,6 @@ using mlir::Location;
 using mlir::OpBuilder;
 using mlir::Type;
 using mlir::Value;
-
-// What kernels are made for, as far as emitters care. Lanes decide the order in which
-// dot products and sums along a row add up, and so their last bits; they are equal on
-// every machine that runs the same target.
-struct KernelTarget {
-  llvm::StringLiteral name;
-  unsigned lanes;       // of a float32 vector
-  unsigned termLanes;   // of a vector of terms of a sum: chains enough to hide latency
-  unsigned columnLanes; // of columns done at once where rows are reduced
-};
-inline constexpr KernelTarget kAvx2Target{"avx2", 8, 16, 32};
-inline constexpr KernelTarget kAvx512Target{"avx512", 16, 32, 64};
-// Accesses of 16 bytes.
-inline constexpr KernelTarget kCudaTarget{"cuda", 4, 4, 4};
 
 class Kernel {
 public:

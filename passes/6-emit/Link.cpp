@@ -48,11 +48,11 @@ FailureOr<std::string> linkShared(ModuleOp kernels, StringRef object) {
   return bytes;
 }
 
-FailureOr<std::string> makeSharedObject(ModuleOp kernels) {
+FailureOr<std::string> makeSharedObject(ModuleOp kernels, const KernelTarget &target) {
   OwningOpRef<ModuleOp> copy(kernels.clone());
   if (failed(lowerToLLVMDialect(*copy)))
     return failure();
-  auto object = makeObject(*copy, CpuTarget());
+  auto object = makeObject(*copy, cpuOf(target));
   if (failed(object))
     return failure();
   return linkShared(kernels, *object);
@@ -62,14 +62,21 @@ FailureOr<std::string> makeSharedObject(ModuleOp kernels) {
 
 namespace llmc {
 
-LogicalResult emitProgram(ModuleOp module, planfile::ProgramT &program, std::string &kernels) {
-  auto nested = module.lookupSymbol<ModuleOp>(emit::kKernelsModule);
-  if (!nested)
+LogicalResult emitProgram(ModuleOp module, planfile::ProgramT &program,
+                          std::vector<KernelObject> &kernels, StringRef only) {
+  for (const emit::KernelTarget *target : emit::kCpuTargets) {
+    if (!only.empty() && only != target->name)
+      continue;
+    auto nested = module.lookupSymbol<ModuleOp>(emit::kernelsModule(*target));
+    if (!nested)
+      continue;
+    auto object = emit::makeSharedObject(nested, *target);
+    if (failed(object))
+      return failure();
+    kernels.push_back({target->name.str(), std::move(*object)});
+  }
+  if (kernels.empty())
     return module.emitError("has no kernels: phase emit comes before the plan file");
-  auto object = emit::makeSharedObject(nested);
-  if (failed(object))
-    return failure();
-  kernels = std::move(*object);
   return emit::writePlan(module, program);
 }
 

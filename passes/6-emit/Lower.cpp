@@ -42,6 +42,13 @@ LogicalResult lowerToLLVMDialect(ModuleOp kernels) {
   return pm.run(kernels);
 }
 
+CpuTarget cpuOf(const KernelTarget &target) {
+  // The name of v4 alone would split vectors of 512 bits in two.
+  if (target.lanes == kAvx512Target.lanes)
+    return {"x86-64-v4", "-prefer-256-bit"};
+  return {"x86-64-v3", ""};
+}
+
 static std::unique_ptr<llvm::TargetMachine> makeTarget(const CpuTarget &cpu, std::string &error) {
   LLVMInitializeX86TargetInfo();
   LLVMInitializeX86Target();

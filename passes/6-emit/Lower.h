@@ -2,15 +2,16 @@
 #define LLMC_PASSES_EMIT_LOWER_H
 
 #include "mlir/IR/BuiltinOps.h"
+#include "passes/6-emit/KernelTarget.h"
 #include <string>
 
 namespace llmc::emit {
 
 // The processor that kernels are made for.
 struct CpuTarget {
-  std::string name = "x86-64-v3"; // AVX2 and FMA
-  std::string features;
+  std::string name, features;
 };
+CpuTarget cpuOf(const KernelTarget &target);
 
 // func, scf, arith, math, vector -> LLVM dialect, in place.
 mlir::LogicalResult lowerToLLVMDialect(mlir::ModuleOp kernels);

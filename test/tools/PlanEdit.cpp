@@ -180,6 +180,7 @@ Status run(int argc, char **argv) {
     if (Status s = edit(**program, object, arguments); !s)
       return s;
   std::string bytes = writeProgram(**program);
+  // Kernels of other processors would not be edited: these run on all.
   Section sections[] = {{std::string(kPlanSection), bytes},
                         {std::string(kKernelsSection), object}};
   return writePayload(argv[1], sections, argv[2]);

@@ -124,7 +124,7 @@ int runCompile(const CommandLine &line) {
     return writeIr(*module, options.output);
 
   planfile::ProgramT program;
-  std::string kernels;
+  std::vector<KernelObject> kernels;
   if (failed(emitProgram(*module, program, kernels)))
     return 1;
   program.compiler = std::string("llmc ") + LLMC_VERSION;
@@ -135,8 +135,9 @@ int runCompile(const CommandLine &line) {
     return fail("the plan is not valid, which is a bug of llmc:\n" +
                 planfile::formatFindings(findings));
   std::string plan = planfile::writeProgram(program);
-  planfile::Section sections[] = {{std::string(planfile::kPlanSection), plan},
-                                  {std::string(planfile::kKernelsSection), kernels}};
+  std::vector<planfile::Section> sections = {{std::string(planfile::kPlanSection), plan}};
+  for (const KernelObject &object : kernels)
+    sections.push_back({std::string(planfile::kKernelsPrefix) + object.target, object.bytes});
   if (auto status = planfile::writePayload(runtimePath(), sections, options.output); !status)
     return fail(status.message());
   std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;

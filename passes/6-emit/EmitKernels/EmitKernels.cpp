@@ -31,15 +31,20 @@ struct Emitted {
 
 class KernelTable {
 public:
-  explicit KernelTable(ModuleOp kernels) : kernels(kernels) {}
+  // Kernels of the targets, each in a module of its own.
+  struct Version {
+    const KernelTarget *target;
+    ModuleOp kernels;
+  };
+  explicit KernelTable(SmallVector<Version> versions) : versions(std::move(versions)) {}
 
-  // The kernel with the structure `key`; `emit` writes it if it is new. `name`
+  // The kernel with the structure `key`; `emit` writes its versions if it is new. `name`
   // and `source` are for people.
   FailureOr<Emitted> get(const std::string &key, StringRef name, StringRef source, Location loc,
                          function_ref<LogicalResult(Kernel &)> emit);
 
 private:
-  ModuleOp kernels;
+  SmallVector<Version> versions;
   llvm::StringMap<Emitted> byStructure;
   llvm::StringMap<std::string> byCode;
   llvm::StringMap<int> count;
@@ -51,31 +56,43 @@ FailureOr<Emitted> KernelTable::get(const std::string &key, StringRef name, Stri
                                     Location loc, function_ref<LogicalResult(Kernel &)> emit) {
   if (auto it = byStructure.find(key); it != byStructure.end())
     return it->second;
-  Kernel kernel(kernels, "kernel", UnknownLoc::get(kernels.getContext()), kAvx2Target);
   // Diagnostics go to the launch, code has no place in the source.
   ScopedDiagnosticHandler handler(loc->getContext(), [&](Diagnostic &diagnostic) {
     diagnostic.attachNote(loc) << "in the kernel of this launch";
     return failure();
   });
-  if (failed(emit(kernel))) {
-    kernel.func.erase();
-    return failure();
-  }
-  // Emitters write each address as it comes; the same ones become one.
-  IRRewriter rewriter(loc->getContext());
-  DominanceInfo dominance(kernel.func);
-  eliminateCommonSubExpressions(rewriter, dominance, kernel.func);
+  Emitted result;
+  SmallVector<func::FuncOp> functions;
   std::string code;
-  llvm::raw_string_ostream(code) << kernel.func;
-  Emitted result{"", kernel.rows, kernel.extents};
+  llvm::raw_string_ostream out(code);
+  for (const Version &version : versions) {
+    Kernel kernel(version.kernels, "kernel", UnknownLoc::get(loc->getContext()), *version.target);
+    functions.push_back(kernel.func);
+    if (failed(emit(kernel))) {
+      for (func::FuncOp function : functions)
+        function.erase();
+      return failure();
+    }
+    // Emitters write each address as it comes; the same ones become one.
+    IRRewriter rewriter(loc->getContext());
+    DominanceInfo dominance(kernel.func);
+    eliminateCommonSubExpressions(rewriter, dominance, kernel.func);
+    out << kernel.func;
+    result = {"", kernel.rows, kernel.extents};
+  }
   std::string &known = byCode[code];
-  if (known.empty()) {
+  bool isNew = known.empty();
+  if (isNew) {
     int number = count[name]++;
     known = number ? (name + "_" + Twine(number)).str() : name.str();
-    kernel.func.setName(known);
-    kernel.func->setAttr("plan.source", StringAttr::get(kernels.getContext(), source));
-  } else {
-    kernel.func.erase();
+  }
+  for (func::FuncOp function : functions) {
+    if (!isNew) {
+      function.erase();
+      continue;
+    }
+    function.setName(known);
+    function->setAttr("plan.source", StringAttr::get(function.getContext(), source));
   }
   result.name = known;
   return byStructure[key] = result;
@@ -186,13 +203,27 @@ static LogicalResult emitFor(KernelTable &table, plan::MatmulOp matmul) {
 namespace {
 
 struct EmitKernels : impl::EmitKernelsBase<EmitKernels> {
+  using EmitKernelsBase::EmitKernelsBase;
   void runOnOperation() override {
     ModuleOp module = getOperation();
-    if (auto old = module.lookupSymbol<ModuleOp>(kKernelsModule))
-      old.erase();
     OpBuilder b = OpBuilder::atBlockEnd(module.getBody());
-    auto kernels = ModuleOp::create(b, module.getLoc(), kKernelsModule);
-    KernelTable table(kernels);
+    SmallVector<StringRef> wanted(targets.begin(), targets.end());
+    if (wanted.empty())
+      for (const KernelTarget *target : kCpuTargets)
+        wanted.push_back(target->name);
+    SmallVector<KernelTable::Version> versions;
+    for (const KernelTarget *target : kTargets) {
+      if (auto old = module.lookupSymbol<ModuleOp>(kernelsModule(*target)))
+        old.erase();
+      if (llvm::is_contained(wanted, target->name))
+        versions.push_back(
+            {target, ModuleOp::create(b, module.getLoc(), kernelsModule(*target))});
+    }
+    if (versions.size() != wanted.size()) {
+      module.emitError("targets of kernels are each of avx2, avx512, cuda, at most once");
+      return signalPassFailure();
+    }
+    KernelTable table(std::move(versions));
     auto result = module.walk([&](Operation *op) {
       LogicalResult done = success();
       if (auto launch = dyn_cast<plan::LaunchOp>(op))

@@ -1,13 +1,17 @@
 def EmitKernels : Pass<"llmc-emit-kernels", "::mlir::ModuleOp"> {
-  let summary = "makes a CPU kernel for every launch";
+  let summary = "makes a kernel for every launch";
   let description = [{
     Needs: plan.stage ops whose launches hold groups with at most one kind of hero.
-    Gives: a nested module @kernels of functions (see passes/6-emit/Kernel.h); each
-      launch names its kernel, rows and extents, each matmul its fallback.
+    Gives: a nested module @kernels of functions (see passes/6-emit/Kernel.h), for
+      AVX2, and for each further target a module of its own (@kernels_avx512) with
+      functions of the same names; each launch names its kernel, rows and extents,
+      each matmul its fallback.
       Launches of equal structure, element types and inner sizes share a kernel.
     Keeps: everything else.
     Example: test/passes/6-emit/emit-kernels.mlir
   }];
+  let options = [ListOption<"targets", "targets", "std::string",
+                            "avx2, avx512, cuda (default: avx2,avx512)">];
   let dependentDialects = ["::llmc::plan::PlanDialect", "::mlir::func::FuncDialect",
     "::mlir::arith::ArithDialect", "::mlir::math::MathDialect", "::mlir::scf::SCFDialect",
     "::mlir::vector::VectorDialect", "::mlir::LLVM::LLVMDialect"];

@@ -11,6 +11,20 @@ namespace llmc {
 #include "passes/6-emit/Passes.h.inc"
 
 using namespace mlir;
+static llvm::StringSet<> namesOf(ModuleOp kernels) {
+  llvm::StringSet<> names;
+  for (auto kernel : kernels.getOps<func::FuncOp>())
+    names.insert(kernel.getSymName());
+  return names;
+}
+
+static bool sameKernels(ModuleOp kernels, ModuleOp version) {
+  if (!kernels || namesOf(kernels) == namesOf(version))
+    return static_cast<bool>(kernels);
+  version.emitOpError("K5: defines other kernels than @") << emit::kKernelsModule;
+  return false;
+}
+
 namespace {
 struct VerifyEmit : impl::VerifyEmitBase<VerifyEmit> {
   void runOnOperation() override {
@@ -47,6 +61,9 @@ struct VerifyEmit : impl::VerifyEmitBase<VerifyEmit> {
           kernel.emitOpError("K4: no launch uses this kernel");
           ok = false;
         }
+    for (const emit::KernelTarget *target : emit::kCpuTargets)
+      if (auto version = getOperation().lookupSymbol<ModuleOp>(emit::kernelsModule(*target)))
+        ok &= sameKernels(kernels, version);
     if (!ok)
       signalPassFailure();
   }

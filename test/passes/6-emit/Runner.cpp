@@ -187,8 +187,8 @@ private:
 
 } // namespace
 
-std::vector<Outcome> runCases(MLIRContext &context, const std::vector<Case> &cases,
-                              Random &random) {
+std::vector<Outcome> runCases(MLIRContext &context, const emit::KernelTarget &target,
+                              const std::vector<Case> &cases, Random &random) {
   std::vector<Outcome> outcomes(cases.size());
   std::vector<Compiled> compiled(cases.size());
   OwningOpRef<ModuleOp> kernels = ModuleOp::create(UnknownLoc::get(&context));
@@ -201,7 +201,7 @@ std::vector<Outcome> runCases(MLIRContext &context, const std::vector<Case> &cas
     compiled[i].func = *compiled[i].module->getOps<func::FuncOp>().begin();
     Block &block = compiled[i].func.getBody().front();
     emit::Kernel kernel(*kernels, "kernel" + std::to_string(i), UnknownLoc::get(&context),
-                        emit::kAvx2Target);
+                        target);
     unsigned reads = std::min<size_t>(cases[i].scalarsFrom, block.getNumArguments());
     if (failed(emit::emitLaunch(kernel, {block, reads}))) {
       outcomes[i].problem = "cannot be emitted";
@@ -211,7 +211,7 @@ std::vector<Outcome> runCases(MLIRContext &context, const std::vector<Case> &cas
     compiled[i].rows = kernel.rows;
     compiled[i].extents.assign(kernel.extents.begin(), kernel.extents.end());
   }
-  auto object = emit::makeSharedObject(*kernels);
+  auto object = emit::makeSharedObject(*kernels, target);
   Library library(succeeded(object) ? *object : "");
   for (size_t i = 0; i < cases.size(); ++i) {
     if (!outcomes[i].problem.empty())

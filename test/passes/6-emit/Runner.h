@@ -4,6 +4,7 @@
 
 #include "Cases.h"
 #include "mlir/IR/MLIRContext.h"
+#include "passes/6-emit/KernelTarget.h"
 
 namespace llmc::test {
 
@@ -13,8 +14,8 @@ struct Outcome {
 };
 
 // One outcome per case; all kernels go into one shared object.
-std::vector<Outcome> runCases(mlir::MLIRContext &context, const std::vector<Case> &cases,
-                              Random &random);
+std::vector<Outcome> runCases(mlir::MLIRContext &context, const emit::KernelTarget &target,
+                              const std::vector<Case> &cases, Random &random);
 
 } // namespace llmc::test
 

@@ -3,12 +3,14 @@
 #define LLMC_TEST_PASSES_EMIT_UNITTESTS_H
 
 #include "mlir/IR/MLIRContext.h"
+#include "passes/6-emit/KernelTarget.h"
 
 namespace llmc::test {
 
 // Sweeps each expanded function over all of float32's exponents and its special
 // values, against float64 of the C library, in units of the last place.
-void checkUnitsInLastPlace(mlir::MLIRContext &context, int &passed, int &failed);
+void checkUnitsInLastPlace(mlir::MLIRContext &context, const emit::KernelTarget &target,
+                           int &passed, int &failed);
 
 // A small plan, written and read back.
 void checkWritePlan(mlir::MLIRContext &context, int &passed, int &failed);

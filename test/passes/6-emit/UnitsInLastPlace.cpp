@@ -36,7 +36,8 @@ using KernelFunction = void (*)(void *const *, const int64_t *, int64_t, int64_t
 // The kernel of one op on vectors of any length, loaded.
 class LoneKernel {
 public:
-  LoneKernel(MLIRContext &context, const std::string &op, unsigned operands);
+  LoneKernel(MLIRContext &context, const emit::KernelTarget &target, const std::string &op,
+             unsigned operands);
   // Empty if there is no kernel.
   std::vector<double> run(const std::vector<std::vector<double>> &inputs) const;
 
@@ -47,7 +48,8 @@ private:
 
 } // namespace
 
-LoneKernel::LoneKernel(MLIRContext &context, const std::string &op, unsigned operands) {
+LoneKernel::LoneKernel(MLIRContext &context, const emit::KernelTarget &target,
+                       const std::string &op, unsigned operands) {
   std::string type = "tensor<8xf32>", types = operands == 1 ? type : type + ", " + type;
   std::string text = "func.func @f(%a: " + type + ", %b: " + type + ") -> " + type +
                      " { %r = graph." + op + (operands == 1 ? " %a" : " %a, %b") + " : (" + types +
@@ -57,10 +59,10 @@ LoneKernel::LoneKernel(MLIRContext &context, const std::string &op, unsigned ope
     return;
   Block &block = (*module->getOps<func::FuncOp>().begin()).getBody().front();
   OwningOpRef<ModuleOp> kernels = ModuleOp::create(UnknownLoc::get(&context));
-  emit::Kernel kernel(*kernels, op, UnknownLoc::get(&context), emit::kAvx2Target);
+  emit::Kernel kernel(*kernels, op, UnknownLoc::get(&context), target);
   if (failed(emit::emitLaunch(kernel, {block, 2})))
     return;
-  auto object = emit::makeSharedObject(*kernels);
+  auto object = emit::makeSharedObject(*kernels, target);
   if (failed(object))
     return;
   library = std::make_unique<Library>(*object);
@@ -118,9 +120,9 @@ static void judge(const std::string &name, double worst, double at, double limit
   std::printf("%-24s %.2f ulp at %.9g%s\n", name.c_str(), worst, at, good ? "" : "  FAILED");
 }
 
-static void checkUnary(MLIRContext &context, const Function &function, int &passed, int &failed) {
+static void checkUnary(MLIRContext &context, const emit::KernelTarget &target, const Function &function, int &passed, int &failed) {
   auto inputs = points();
-  auto results = LoneKernel(context, function.name, 1).run({inputs});
+  auto results = LoneKernel(context, target, function.name, 1).run({inputs});
   double worst = results.empty() ? INFINITY : 0, at = 0;
   for (size_t i = 0; i < results.size(); ++i) {
     double error = distance(static_cast<float>(results[i]), function.exact(inputs[i]));
@@ -131,7 +133,7 @@ static void checkUnary(MLIRContext &context, const Function &function, int &pass
 }
 
 // Any two floats, often near each other or whole numbers, and the special values.
-static void checkBinary(MLIRContext &context, const BinaryFunction &function, int &passed,
+static void checkBinary(MLIRContext &context, const emit::KernelTarget &target, const BinaryFunction &function, int &passed,
                         int &failed) {
   static const double special[] = {0.0, -0.0, 1.0, -1.0, INFINITY, -INFINITY, NAN, 0.5, 2.0, -3.0};
   std::vector<double> x, y;
@@ -146,7 +148,7 @@ static void checkBinary(MLIRContext &context, const BinaryFunction &function, in
     x.push_back(i % 7 ? left : std::round(left));
     y.push_back(i % 4 ? right : std::round(right));
   }
-  auto results = LoneKernel(context, function.name, 2).run({x, y});
+  auto results = LoneKernel(context, target, function.name, 2).run({x, y});
   double worst = results.empty() ? INFINITY : 0, at = 0;
   for (size_t i = 0; i < results.size(); ++i) {
     double error = distance(static_cast<float>(results[i]), function.exact(x[i], y[i]));
@@ -158,7 +160,7 @@ static void checkBinary(MLIRContext &context, const BinaryFunction &function, in
 
 // Waves are judged by their height: near a zero no last place is left of a rounded
 // argument. Past the reduction's range they are some value of [-1, 1].
-static void checkWave(MLIRContext &context, const Function &function, int &passed, int &failed) {
+static void checkWave(MLIRContext &context, const emit::KernelTarget &target, const Function &function, int &passed, int &failed) {
   std::vector<double> inputs = points();
   std::mt19937_64 random(11);
   std::uniform_real_distribution<float> large(-1e6f, 1e6f);
@@ -166,7 +168,7 @@ static void checkWave(MLIRContext &context, const Function &function, int &passe
     inputs.push_back(large(random));
   for (int i = -640000; i < 640000; i += 3) // multiples of pi / 2, where the halves meet
     inputs.push_back(static_cast<float>(i * M_PI_2));
-  auto results = LoneKernel(context, function.name, 1).run({inputs});
+  auto results = LoneKernel(context, target, function.name, 1).run({inputs});
   double worst = results.empty() ? INFINITY : 0, at = 0;
   for (size_t i = 0; i < results.size(); ++i) {
     double x = inputs[i], error = std::fabs(results[i] - function.exact(x));
@@ -182,20 +184,20 @@ static void checkWave(MLIRContext &context, const Function &function, int &passe
   std::printf("%-24s %.2e at %.9g%s\n", function.name, worst, at, good ? "" : "  FAILED");
 }
 
-void checkUnitsInLastPlace(MLIRContext &context, int &passed, int &failed) {
+void checkUnitsInLastPlace(MLIRContext &context, const emit::KernelTarget &target, int &passed, int &failed) {
   static const Function functions[] = {
       {"exp", std::exp, 1.2},   {"log", std::log, 1.2},    {"tanh", std::tanh, 2},
       {"erf", std::erf, 1.5},   {"sigmoid", sigmoid, 2.5}, {"sqrt", std::sqrt, 0.5},
       {"floor", std::floor, 0}, {"ceil", std::ceil, 0},    {"round", std::nearbyint, 0},
   };
   for (const Function &function : functions)
-    checkUnary(context, function, passed, failed);
+    checkUnary(context, target, function, passed, failed);
   static const BinaryFunction binary[] = {{"power", std::pow, 1}, {"rem", std::fmod, 0}};
   for (const BinaryFunction &function : binary)
-    checkBinary(context, function, passed, failed);
+    checkBinary(context, target, function, passed, failed);
   static const Function waves[] = {{"sin", std::sin, 2e-7}, {"cos", std::cos, 2e-7}};
   for (const Function &function : waves)
-    checkWave(context, function, passed, failed);
+    checkWave(context, target, function, passed, failed);
 }
 
 } // namespace llmc::test

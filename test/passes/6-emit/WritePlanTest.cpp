@@ -160,12 +160,14 @@ void checkWritePlan(MLIRContext &context, int &passed, int &failed) {
   PassManager pm(&context);
   buildEmitPipeline(pm);
   planfile::ProgramT program;
-  std::string kernels;
+  std::vector<KernelObject> kernels;
   bool done = succeeded(pm.run(*module)) && succeeded(emitProgram(*module, program, kernels));
   EXPECT(done);
   if (!done)
     return;
-  EXPECT(kernels.substr(1, 3) == "ELF");
+  EXPECT(kernels.size() == 2 && kernels[0].target == "avx2" && kernels[1].target == "avx512");
+  for (const KernelObject &object : kernels)
+    EXPECT(object.bytes.substr(1, 3) == "ELF");
   checkModel(checks, program);
   checkStates(checks, *program.stages[0]);
   checkInstructions(checks, program);

@@ -129,3 +129,8 @@ plan.stage @stage0 attributes {stage = 0, slots = 1, first_layer = 0, last_layer
 // CHECK:   arith.mulf {{.*}} : vector<16xf32>
 // CHECK:   vector.reduction <maxnumf>
 // CHECK:   llvm.store {{.*}} : f32, !llvm.ptr
+
+// The same kernels in vectors of 16.
+// CHECK-LABEL: module @kernels_avx512
+// CHECK: func.func @add(
+// CHECK:   %[[V:.*]] = llvm.load {{.*}} -> vector<16xf32>

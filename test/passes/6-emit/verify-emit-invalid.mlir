@@ -28,3 +28,18 @@ module {
     }
   }
 }
+
+// -----
+
+// K5: AVX-512 lacks a kernel that AVX2 has.
+module {
+  module @kernels {
+    // expected-error @+1 {{K4: no launch uses this kernel}}
+    func.func @lonely() {
+      return
+    }
+  }
+  // expected-error @+1 {{K5: defines other kernels than @kernels}}
+  module @kernels_avx512 {
+  }
+}
