@@ -159,6 +159,23 @@ bool llmc::parallel::dividesEvenly(Type global, ShardingAttr sharding, MeshAttr 
   return true;
 }
 
+static void collectNodeNames(Location loc, SmallVectorImpl<StringAttr> &names) {
+  if (auto name = dyn_cast<NameLoc>(loc)) {
+    if (!llvm::is_contained(names, name.getName()))
+      names.push_back(name.getName());
+  } else if (auto fused = dyn_cast<FusedLoc>(loc)) {
+    for (Location part : fused.getLocations())
+      collectNodeNames(part, names);
+  } else if (auto call = dyn_cast<CallSiteLoc>(loc)) {
+    collectNodeNames(call.getCallee(), names);
+  }
+}
+SmallVector<StringAttr> llmc::parallel::getNodeNames(Location loc) {
+  SmallVector<StringAttr> names;
+  collectNodeNames(loc, names);
+  return names;
+}
+
 StringRef llmc::parallel::getNodeName(Location loc) {
   if (auto name = dyn_cast<NameLoc>(loc))
     return name.getName().getValue();

@@ -22,6 +22,8 @@ inline constexpr llvm::StringLiteral kOut = "parallel.out";
 inline constexpr llvm::StringLiteral kArgs = "parallel.args";
 inline constexpr llvm::StringLiteral kSharding = "parallel.sharding";
 inline constexpr llvm::StringLiteral kOrigin = "parallel.origin";
+// Of a module: what each op of the model computes on and why, for people (DescribeOps).
+inline constexpr llvm::StringLiteral kOps = "parallel.ops";
 inline constexpr llvm::StringLiteral kStage = "parallel.stage";
 inline constexpr llvm::StringLiteral kStages = "parallel.stages";
 inline constexpr llvm::StringLiteral kLayers = "parallel.layers";
@@ -124,6 +126,8 @@ mlir::LogicalResult verifyAnnotations(mlir::ModuleOp module);
 
 // A name for people: the first name in a location, or empty.
 llvm::StringRef getNodeName(mlir::Location loc);
+// All names in a location, in order, each once.
+llvm::SmallVector<mlir::StringAttr> getNodeNames(mlir::Location loc);
 
 } // namespace llmc::parallel
 

@@ -59,7 +59,7 @@ int64_t BufferType::getByteSize() const {
   return getTensor().getNumElements() * llvm::divideCeil(getTensor().getElementTypeBitWidth(), 8);
 }
 
-//===-- #plan.origin<"op" nodes ["a"] tactic "t" rule "r"> --------------------===//
+//===-- #plan.origin<"op" nodes ["a"] tactic "t" rule "r" detail {...}> -------===//
 
 Attribute OriginAttr::parse(AsmParser &parser, Type) {
   std::string op, tactic, rule;
@@ -80,9 +80,12 @@ Attribute OriginAttr::parse(AsmParser &parser, Type) {
     return {};
   if (succeeded(parser.parseOptionalKeyword("rule")) && parser.parseString(&rule))
     return {};
+  DictionaryAttr detail;
+  if (succeeded(parser.parseOptionalKeyword("detail")) && parser.parseAttribute(detail))
+    return {};
   if (parser.parseGreater())
     return {};
-  return OriginAttr::get(parser.getContext(), op, nodes, tactic, rule);
+  return OriginAttr::get(parser.getContext(), op, nodes, tactic, rule, detail);
 }
 
 void OriginAttr::print(AsmPrinter &printer) const {
@@ -102,5 +105,7 @@ void OriginAttr::print(AsmPrinter &printer) const {
     printer << " rule ";
     printer.printString(getRule());
   }
+  if (getDetail())
+    printer << " detail " << getDetail();
   printer << '>';
 }

@@ -38,8 +38,18 @@ def Plan_EntryAttr : AttrDef<Plan_Dialect, "Entry"> {
 def Plan_OriginAttr : AttrDef<Plan_Dialect, "Origin"> {
   let mnemonic = "origin";
   let summary = "what an instruction is there for";
+  let description = [{
+    `detail`, of collectives and messages, is for people: {seed, moved (strings), tensors (a list
+    of {names, type (of the whole mesh), layout, needed (#parallel.sharding)})}; all may be missing.
+  }];
   let parameters = (ins StringRefParameter<>:$op, ArrayRefParameter<"::mlir::StringAttr">:$nodes,
-                        StringRefParameter<>:$tactic, StringRefParameter<>:$rule);
+                        StringRefParameter<>:$tactic, StringRefParameter<>:$rule,
+                        "::mlir::DictionaryAttr":$detail);
+  let builders = [AttrBuilder<(ins "::llvm::StringRef":$op,
+                                   "::llvm::ArrayRef<::mlir::StringAttr>":$nodes,
+                                   "::llvm::StringRef":$tactic, "::llvm::StringRef":$rule), [{
+    return $_get($_ctxt, op, nodes, tactic, rule, ::mlir::DictionaryAttr());
+  }]>];
   let hasCustomAssemblyFormat = 1;
 }
 

@@ -47,6 +47,8 @@ public:
 private:
   Status checkMesh();
   Status checkSources();
+  Status checkDescriptions();
+  Status checkTensor(const TensorInfoT &tensor);
   Status checkInput(const InputBindingT &input);
   Status checkInputOfRun(const InputBindingT &input);
   Status checkStage(uint32_t index);
@@ -88,6 +90,8 @@ Status Bounds::run() {
   if (program.mode == Mode::Infer && program.micro_batches != 1)
     return error("plan: a run for inference in ", program.micro_batches, " micro-batches");
   if (Status s = checkSources(); !s)
+    return s;
+  if (Status s = checkDescriptions(); !s)
     return s;
   for (const auto &input : program.inputs)
     if (Status s = checkInput(*input); !s)
@@ -137,6 +141,44 @@ Status Bounds::checkSources() {
     if (source->byte_size != *count * byteSize(source->dtype) || source->byte_size > size ||
         source->file_offset > size - source->byte_size)
       return fail("its bytes do not lie in its file");
+  }
+  return ok();
+}
+
+// What is there for people alone; who prints it follows its axes.
+Status Bounds::checkTensor(const TensorInfoT &tensor) {
+  if (!inEnum(tensor.dtype, DType::MAX) || !elements(tensor.shape, 0))
+    return error("bad dtype or shape");
+  for (const LayoutT *layout : {tensor.layout.get(), tensor.needed.get()}) {
+    std::set<uint32_t> seen;
+    if (!layout)
+      continue;
+    if (!inEnum(layout->reduce, ReduceKind::MAX) || layout->dims.size() > tensor.shape.size())
+      return error("bad layout");
+    for (const auto &dim : layout->dims)
+      if (!axesValid(dim->axes, seen))
+        return error("cut over bad axes");
+    if (!axesValid(layout->unreduced, seen))
+      return error("unreduced over bad axes");
+  }
+  return ok();
+}
+
+Status Bounds::checkDescriptions() {
+  for (size_t i = 0; i < program.origins.size(); ++i)
+    for (const auto &tensor : program.origins[i]->tensors)
+      if (Status s = checkTensor(*tensor); !s)
+        return error("plan: origin ", i, ": ", s.message());
+  for (const auto &op : program.ops) {
+    for (const auto *list : {&op->operands, &op->results})
+      for (const auto &tensor : *list)
+        if (Status s = checkTensor(*tensor); !s)
+          return error("plan: description of ", op->op, ": ", s.message());
+    if (!op->layers.empty() && op->layers.size() != op->names.size())
+      return error("plan: description of ", op->op, ": layers for some names only");
+    for (const auto &cut : op->cuts)
+      if (cut->axis >= program.mesh->axes.size())
+        return error("plan: description of ", op->op, ": axis ", cut->axis);
   }
   return ok();
 }

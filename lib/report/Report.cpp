@@ -2,7 +2,7 @@
 
 #include "lib/planfile/CheckWalk.h"
 #include "lib/planfile/Program.h"
-#include "lib/support/Json.h"
+#include "lib/report/Memory.h"
 
 #include <algorithm>
 #include <map>
@@ -13,34 +13,6 @@ using nlohmann::json;
 namespace llmc::report {
 using namespace planfile;
 namespace {
-
-int64_t elements(const std::vector<int64_t> &shape) {
-  int64_t count = 1;
-  for (int64_t dim : shape)
-    count *= dim;
-  return count;
-}
-
-// Executions of each procedure in one step.
-std::vector<uint64_t> runsOf(const StageT &stage) {
-  std::vector<uint64_t> runs(stage.procedures.size(), 0);
-  for (const auto &entry : stage.table)
-    ++runs[entry->procedure];
-  return runs;
-}
-
-// Calls visit(stage, instruction, times a step) for all instructions.
-template <class Visit>
-void forEachInstruction(const ProgramT &program, Visit visit) {
-  for (uint32_t s = 0; s < program.stages.size(); ++s) {
-    const StageT &stage = *program.stages[s];
-    std::vector<uint64_t> runs = runsOf(stage);
-    for (size_t p = 0; p < stage.procedures.size(); ++p)
-      for (const auto &inst : stage.procedures[p]->instructions)
-        if (runs[p])
-          visit(s, *inst, runs[p]);
-  }
-}
 
 json describeMesh(const ProgramT &program) {
   json mesh = {{"dp", 1}, {"pp", 1}, {"tp", 1}, {"cp", 1}, {"ep", 1}};
@@ -55,7 +27,7 @@ json describeModel(const ProgramT &program) {
     layers += std::max(0, stage->last_layer - stage->first_layer + 1);
     for (const auto &state : stage->states)
       if (state->role == StateRole::Parameter && state->owner)
-        parameters += elements(state->global_shape);
+        parameters += elementsOf(state->global_shape);
   }
   return {{"name", program.model->name},
           {"parameters", parameters},
@@ -96,74 +68,76 @@ json describeStages(const ProgramT &program) {
   return list;
 }
 
-// Appends `entry` with per_step `times`, or adds to the equal entry.
-class Tally {
-public:
-  void add(json entry, uint64_t times) {
-    auto [it, isNew] = index.try_emplace(support::jsonText(entry), list.size());
-    if (isNew) {
-      entry["per_step"] = times;
-      list.push_back(std::move(entry));
-    } else {
-      list[it->second]["per_step"] = list[it->second]["per_step"].get<uint64_t>() + times;
-    }
-  }
-  json take() { return std::move(list); }
-
-private:
-  std::map<std::string, size_t> index;
+json describeCollectives(const ProgramT &program, const std::vector<Traffic> &traffic) {
   json list = json::array();
-};
-
-json describeCollectives(const ProgramT &program) {
-  Tally tally;
-  forEachInstruction(program, [&](uint32_t s, const InstructionT &inst, uint64_t times) {
-    const CollectiveT *collective = inst.body.AsCollective();
-    if (!collective)
-      return;
-    Group group = stageGroup(program, *collective, s);
-    if (group.size < 2 || (group.spansStages && group.stages.front() != s))
-      return;
+  for (const Traffic &t : traffic) {
+    if (t.isSend)
+      continue;
     json axes = json::array();
-    for (uint32_t axis : collective->axes)
+    for (uint32_t axis : t.axes)
       axes.push_back(program.mesh->axes[axis]->name);
-    const OriginT &origin = *program.origins[inst.origin];
-    tally.add({{"kind", toString(collective->kind)},
-               {"axes", axes},
-               {"stage", s},
-               {"phase", toString(inst.phase)},
-               {"bytes", payloadBytes(*program.mesh, *collective)},
-               {"origin", origin.nodes.empty() ? origin.op : origin.nodes.front()},
-               {"source",
-                {{"op", origin.op},
-                 {"nodes", origin.nodes},
-                 {"tactic", origin.tactic},
-                 {"rule", origin.rule}}}},
-              times);
-  });
-  return tally.take();
+    const OriginT &origin = *program.origins[t.origin];
+    list.push_back({{"name", t.name},
+                    {"kind", t.kind},
+                    {"axes", axes},
+                    {"stage", t.stage},
+                    {"phase", toString(t.phase)},
+                    {"bytes", t.bytes},
+                    {"per_step", t.perStep},
+                    {"origin", titleOf(origin)},
+                    {"source",
+                     {{"op", origin.op},
+                      {"nodes", origin.nodes},
+                      {"tactic", origin.tactic},
+                      {"rule", origin.rule}}}});
+  }
+  return list;
 }
 
-json describeSends(const ProgramT &program) {
-  Tally tally;
-  forEachInstruction(program, [&](uint32_t s, const InstructionT &inst, uint64_t times) {
-    const SendT *send = inst.body.AsSend();
-    if (!send)
-      return;
-    uint64_t bytes = 0;
-    for (const auto &part : send->parts)
-      bytes += part->size;
-    tally.add({{"from_stage", s},
-               {"to_stage", peerStage(program, s, send->axis, send->delta)},
-               {"bytes", bytes}},
-              times);
+json describeSends(const std::vector<Traffic> &traffic) {
+  json list = json::array();
+  for (const Traffic &t : traffic)
+    if (t.isSend)
+      list.push_back({{"name", t.name},
+                      {"from_stage", t.stage},
+                      {"to_stage", t.toStage},
+                      {"bytes", t.bytes},
+                      {"per_step", t.perStep}});
+  return list;
+}
+
+json describeMemory(const ProgramT &program) {
+  json list = json::array();
+  for (uint32_t s = 0; s < program.stages.size(); ++s) {
+    json entry = {{"stage", s}, {"arena_bytes", program.stages[s]->arena_bytes}};
+    for (const auto &[kind, bytes] : memoryOf(program, s))
+      entry[kind] = bytes;
+    list.push_back(std::move(entry));
+  }
+  return list;
+}
+
+// How often a step runs each kernel, over all stages; of products where no library does.
+json kernelUses(const ProgramT &program) {
+  std::map<uint32_t, std::pair<uint64_t, uint64_t>> uses; // launches, products
+  forEachInstruction(program, [&](const Site &site, const InstructionT &inst) {
+    if (const LaunchT *launch = inst.body.AsLaunch())
+      uses[launch->kernel].first += site.times;
+    if (const MatmulT *matmul = inst.body.AsMatmul())
+      uses[matmul->fallback].second += site.times;
   });
-  return tally.take();
+  json list = json::array();
+  for (const auto &[kernel, counts] : uses)
+    list.push_back({{"name", program.kernels[kernel]->name},
+                    {"source", program.kernels[kernel]->source},
+                    {"launches", counts.first},
+                    {"products", counts.second}});
+  return list;
 }
 
 json kernelNames(const ProgramT &program) {
   std::set<uint32_t> used;
-  forEachInstruction(program, [&](uint32_t, const InstructionT &inst, uint64_t) {
+  forEachInstruction(program, [&](const Site &, const InstructionT &inst) {
     if (const LaunchT *launch = inst.body.AsLaunch())
       used.insert(launch->kernel);
     if (const MatmulT *matmul = inst.body.AsMatmul())
@@ -177,8 +151,8 @@ json kernelNames(const ProgramT &program) {
 
 json instructionCounts(const ProgramT &program) {
   std::map<std::string, uint64_t> counts;
-  forEachInstruction(program, [&](uint32_t, const InstructionT &inst, uint64_t times) {
-    counts[std::string(toString(inst.body.type))] += times;
+  forEachInstruction(program, [&](const Site &site, const InstructionT &inst) {
+    counts[std::string(toString(inst.body.type))] += site.times;
   });
   return counts;
 }
@@ -195,7 +169,7 @@ uint64_t microBatches(const ProgramT &program) {
 // Rows that a rank feeds for one micro-batch.
 int64_t microBatch(const ProgramT &program) {
   int64_t rows = program.micro_batch;
-  forEachInstruction(program, [&](uint32_t, const InstructionT &inst, uint64_t) {
+  forEachInstruction(program, [&](const Site &, const InstructionT &inst) {
     const FeedT *feed = inst.body.AsFeed();
     if (feed && program.mode == Mode::Train)
       rows = program.inputs[feed->input]->local_shape.front();
@@ -236,13 +210,14 @@ uint64_t stateBytes(const ProgramT &program) {
   uint64_t bytes = 0;
   for (const auto &stage : program.stages)
     for (const auto &state : stage->states)
-      bytes += elements(state->local_shape) * byteSize(state->dtype);
+      bytes += elementsOf(state->local_shape) * byteSize(state->dtype);
   return bytes;
 }
 
 } // namespace
 
 json inspectJson(const ProgramT &program, uint64_t fileBytes) {
+  std::vector<Traffic> traffic = listTraffic(program);
   return {{"model", describeModel(program)},
           {"mode", program.mode == Mode::Infer ? "infer" : "train"},
           {"inputs", describeInputs(program)},
@@ -255,9 +230,11 @@ json inspectJson(const ProgramT &program, uint64_t fileBytes) {
           {"micro_batches", microBatches(program)},
           {"schedule", program.schedule},
           {"stages", describeStages(program)},
-          {"collectives", describeCollectives(program)},
-          {"sends", describeSends(program)},
+          {"memory", describeMemory(program)},
+          {"collectives", describeCollectives(program, traffic)},
+          {"sends", describeSends(traffic)},
           {"kernels", kernelNames(program)},
+          {"kernel_uses", kernelUses(program)},
           {"instructions", instructionCounts(program)},
           {"state_bytes", stateBytes(program)},
           {"file_bytes", fileBytes}};

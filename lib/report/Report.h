@@ -16,8 +16,10 @@ namespace llmc::report {
 //   model {name, parameters, layers, blocks}, mode (train|infer),
 //   inputs [{name, dtype, shape}], outputs [same], parameters, constants, mesh, ranks, micro_batch, micro_batches, schedule,
 //   stages [{stage, first_layer, last_layer, slots, arena_bytes, live_bytes}],
-//   collectives [{kind, axes, stage, phase, bytes, per_step, origin}],
-//   sends [{from_stage, to_stage, bytes, per_step}], kernels,
+//   memory [{stage, arena_bytes, weights, gradients, ...}] (the kinds of Memory.h),
+//   collectives [{name, kind, axes, stage, phase, bytes, per_step, origin, source}],
+//   sends [{name, from_stage, to_stage, bytes, per_step}], kernels,
+//   kernel_uses [{name, source, launches, products}],
 //   instructions {kind: count}, state_bytes, file_bytes.
 // Shapes are those of one step over all ranks, dtypes are NumPy's names.
 // Counts are those of one step and one rank of each stage; instructions and

@@ -1,5 +1,6 @@
 #include "lib/planfile/CheckWalk.h"
 #include "lib/report/Report.h"
+#include "lib/report/Text.h"
 
 #include <algorithm>
 #include <iomanip>
@@ -10,45 +11,6 @@ using nlohmann::json;
 namespace llmc::report {
 using namespace planfile;
 namespace {
-
-using Row = std::vector<std::string>;
-
-// Columns wide enough for their cells, numbers to the right.
-std::string table(const std::vector<Row> &rows) {
-  std::vector<size_t> width(rows[0].size(), 0);
-  for (const Row &row : rows)
-    for (size_t c = 0; c < row.size(); ++c)
-      width[c] = std::max(width[c], row[c].size());
-  std::ostringstream out;
-  for (const Row &row : rows) {
-    std::string line;
-    for (size_t c = 0; c < row.size(); ++c) {
-      std::string pad(width[c] - row[c].size(), ' ');
-      bool number = !row[c].empty() && row[c].find_first_not_of("0123456789,.") == std::string::npos;
-      line += "  " + (number ? pad + row[c] : row[c] + pad);
-    }
-    line.erase(line.find_last_not_of(' ') + 1);
-    out << line << "\n";
-  }
-  return out.str();
-}
-
-// 1234567 -> "1,234,567".
-std::string grouped(uint64_t value) {
-  std::string digits = std::to_string(value);
-  for (int64_t at = static_cast<int64_t>(digits.size()) - 3; at > 0; at -= 3)
-    digits.insert(static_cast<size_t>(at), ",");
-  return digits;
-}
-
-std::string joined(const json &list, const char *separator) {
-  std::string text;
-  for (const json &item : list)
-    text += (text.empty() ? "" : separator) + item.get<std::string>();
-  return text;
-}
-
-std::string number(const json &value) { return grouped(value.get<uint64_t>()); }
 
 std::string stageTable(const json &stages) {
   std::vector<Row> rows = {{"stage", "layers", "slots", "arena bytes", "live bytes"}};
@@ -61,9 +23,51 @@ std::string stageTable(const json &stages) {
   return table(rows);
 }
 
+// Bytes of one rank's arena by kind, a column a stage; kinds that no stage has are left out.
+std::string memoryTable(const json &memory) {
+  const size_t most = 8; // stages; further ones are like those in the middle
+  std::vector<size_t> shown;
+  for (size_t s = 0; s < memory.size(); ++s)
+    if (memory.size() <= most || s < most - 1 || s + 1 == memory.size())
+      shown.push_back(s);
+  std::vector<Row> rows = {{"bytes of one rank"}};
+  for (size_t s : shown)
+    rows[0].push_back("stage " + std::to_string(s));
+  for (const char *kind : {"weights", "gradients", "optimizer", "activations", "outputs", "constants",
+                           "workspace", "gaps", "arena_bytes"}) {
+    Row row = {kind == std::string("arena_bytes") ? "arena" : kind};
+    bool any = false;
+    for (size_t s : shown) {
+      row.push_back(number(memory[s][kind]));
+      any |= memory[s][kind] != 0;
+    }
+    if (any)
+      rows.push_back(row);
+  }
+  return table(rows);
+}
+
+std::string kernelTable(const json &kernels) {
+  std::vector<Row> rows = {{"kernel", "a step", "source ops"}};
+  for (const json &k : kernels) {
+    uint64_t launches = k["launches"], products = k["products"];
+    std::string source = k["source"].get<std::string>();
+    if (products)
+      source += (source.empty() ? "" : "; ") + grouped(products) +
+                " products, if there is no library for them";
+    rows.push_back({k["name"], grouped(launches), source});
+  }
+  return table(rows);
+}
+
 std::string collectiveTable(const json &collectives) {
   std::vector<Row> rows = {{"stage", "phase", "kind", "axes", "bytes", "a step", "why"}};
+  const size_t most = 60;
   for (const json &c : collectives) {
+    if (rows.size() > most) {
+      rows.push_back({"...", "", "", "", "", "", "llmc explain lists all, " + grouped(collectives.size())});
+      break;
+    }
     std::string rule = c["source"]["rule"], tactic = c["source"]["tactic"];
     std::string why = c["origin"].get<std::string>();
     if (!tactic.empty() || !rule.empty())
@@ -146,25 +150,47 @@ std::vector<std::vector<size_t>> columnsOf(const ProgramT &program) {
 
 std::string drawSchedule(const ProgramT &program, unsigned columns) {
   std::vector<std::vector<size_t>> column = columnsOf(program);
-  size_t width = 3 + std::to_string(program.micro_batches).size();
+  size_t width = 3 + std::to_string(program.micro_batches).size(), total = 0;
+  for (const auto &list : column)
+    for (size_t at : list)
+      total = std::max(total, at);
+  // Of many columns the first two thirds and the last third of what there is room for.
+  size_t head = total, tail = total;
+  if (total > columns) {
+    head = columns * 2 / 3;
+    tail = total - (columns - head);
+  }
   std::ostringstream out;
+  uint64_t idle = 0, slots = 0;
   for (size_t s = 0; s < program.stages.size(); ++s) {
     const StageT &stage = *program.stages[s];
     std::string line;
-    bool cut = false;
+    uint64_t busy = 0;
     for (size_t row = 0; row < column[s].size(); ++row) {
       const EntryT &entry = *stage.table[row];
       std::string text = label(*stage.procedures[entry.procedure], entry);
       if (text.empty())
         continue;
       size_t at = column[s][row] - 1;
-      if ((cut |= at >= columns))
-        break;
-      line.resize(std::max(line.size(), at * width), ' ');
+      busy += text != "U";
+      if (at >= head && at < tail)
+        continue;
+      size_t place = at < head ? at * width : (at - tail + head) * width + 5;
+      line.resize(std::max(line.size(), place), ' ');
       line += text;
     }
-    out << "  stage " << std::setw(3) << std::left << s << line << (cut ? " ..." : "") << "\n";
+    if (head < tail) {
+      line.resize(std::max(line.size(), head * width + 5), ' ');
+      line.replace(head * width, 3, "...");
+    }
+    line.erase(line.find_last_not_of(' ') + 1);
+    out << "  stage " << std::setw(3) << std::left << s << line << "\n";
+    slots += total > 0 ? total - 1 : 0; // the update comes last
+    idle += (total > 0 ? total - 1 : 0) - std::min<uint64_t>(busy, total > 0 ? total - 1 : 0);
   }
+  if (program.mode == Mode::Train && program.stages.size() > 1 && slots)
+    out << "  bubble: " << idle << " of " << slots
+        << " columns before the update are empty, if all of them take as long\n";
   return out.str();
 }
 
@@ -195,18 +221,17 @@ std::string inspectText(const ProgramT &program, uint64_t fileBytes) {
   if (j["mode"] == "infer")
     out << "\ninputs\n" << bindingTable(j["inputs"]) << "\noutputs\n" << bindingTable(j["outputs"]);
   out << "\nstages\n" << stageTable(j["stages"]);
+  out << "\nmemory\n" << memoryTable(j["memory"]);
   out << "\nschedule\n" << drawSchedule(program);
   if (!j["collectives"].empty())
-    out << "\ncollectives of one rank\n" << collectiveTable(j["collectives"]);
+    out << "\ncollectives of one rank (llmc explain says why)\n" << collectiveTable(j["collectives"]);
   if (!j["sends"].empty())
     out << "\nmessages\n" << sendTable(j["sends"]);
   out << "\ninstructions a step\n";
   std::vector<Row> counts = {{"kind", "count"}};
   for (const auto &[kind, count] : j["instructions"].items())
     counts.push_back({kind, number(count)});
-  out << table(counts) << "\nkernels\n";
-  for (const json &name : j["kernels"])
-    out << "  " << name.get<std::string>() << "\n";
+  out << table(counts) << "\nkernels\n" << kernelTable(j["kernel_uses"]);
   return out.str();
 }
 

@@ -67,7 +67,7 @@ static std::string nodeOf(Value value, int depth = 0) {
 DictionaryAttr llmc::makeOrigin(Value value, ArrayRef<StringAttr> axes, StringRef fallback) {
   MLIRContext *context = value.getContext();
   std::string tactic = axes.empty() ? "" : tacticOf(axes.front().getValue()).str();
-  std::string rule = fallback.str(), node = nodeOf(value);
+  std::string rule = fallback.str(), node = nodeOf(value), seed;
   // A constant is known by what it is used with.
   for (Operation *user : value.getUsers())
     for (Value other : user->getOperands())
@@ -82,14 +82,91 @@ DictionaryAttr llmc::makeOrigin(Value value, ArrayRef<StringAttr> axes, StringRe
       tactic = text.str();
     if (auto text = entry.getAs<StringAttr>("rule"))
       rule = text.str();
-    if (auto text = entry.getAs<StringAttr>("seed"); text && node.empty())
-      node = text.str();
+    if (auto text = entry.getAs<StringAttr>("seed"))
+      seed = text.str();
     break;
   }
   if (node.empty())
+    node = seed;
+  if (node.empty())
     node = "unnamed";
   auto text = [&](StringRef s) { return StringAttr::get(context, s); };
-  return DictionaryAttr::get(context, {NamedAttribute(text("node"), text(node)),
-                                       NamedAttribute(text("rule"), text(rule)),
-                                       NamedAttribute(text("tactic"), text(tactic))});
+  NamedAttrList fields;
+  for (auto [name, value] : {std::pair("node", node), {"rule", rule}, {"tactic", tactic}, {"seed", seed}})
+    if (!value.empty())
+      fields.set(name, text(value));
+  return fields.getDictionary(context);
+}
+
+void llmc::setOriginField(Operation *op, StringRef name, const Twine &text) {
+  NamedAttrList fields(op->getAttrOfType<DictionaryAttr>(kOrigin));
+  fields.set(name, StringAttr::get(op->getContext(), text));
+  op->setAttr(kOrigin, fields.getDictionary(op->getContext()));
+}
+
+DictionaryAttr llmc::describeTensor(Type type, ArrayRef<std::string> names, ShardingAttr layout,
+                                    ShardingAttr needed) {
+  Builder b(type.getContext());
+  SmallVector<Attribute> list;
+  for (const std::string &name : names)
+    list.push_back(b.getStringAttr(name));
+  NamedAttrList fields;
+  if (!list.empty())
+    fields.set("names", b.getArrayAttr(list));
+  fields.set("type", TypeAttr::get(type));
+  fields.set("layout", layout);
+  if (needed)
+    fields.set("needed", needed);
+  return fields.getDictionary(type.getContext());
+}
+
+// The names of what a repeat's body argument stands for, one a layer.
+static std::vector<std::string> namesOfArgument(graph::RepeatOp repeat, unsigned index) {
+  int64_t count = repeat.getCount();
+  Value operand = repeat->getOperand(index);
+  bool isCarried = index < repeat.getCarried().size();
+  bool isStacked = !isCarried && index < repeat.getCarried().size() + repeat.getStacked().size();
+  std::vector<std::string> names = namesOf(operand);
+  if (!isCarried)
+    return isStacked || names.size() < 2 ? names : std::vector<std::string>{names.front()};
+  // The first layer gets it from outside, each further one from the layer before.
+  std::vector<std::string> made = namesOf(repeat.getBlock().getTerminator()->getOperand(index));
+  if (int64_t(made.size()) != count || names.empty())
+    return {};
+  for (int64_t i = 0; i + 1 < count; ++i) {
+    int64_t at = repeat.getReverse() ? i : count - 1 - i;
+    made[at] = made[repeat.getReverse() ? at + 1 : at - 1];
+  }
+  made[repeat.getReverse() ? count - 1 : 0] = names.front();
+  return made;
+}
+
+std::vector<std::string> llmc::namesOf(Value value) {
+  if (auto arg = dyn_cast<BlockArgument>(value)) {
+    Operation *parent = arg.getOwner()->getParentOp();
+    if (auto repeat = dyn_cast<graph::RepeatOp>(parent))
+      return namesOfArgument(repeat, arg.getArgNumber());
+    auto func = cast<func::FuncOp>(parent);
+    auto name = func.getArgAttrOfType<FlatSymbolRefAttr>(arg.getArgNumber(), kState);
+    auto state = name ? func->getParentOfType<ModuleOp>().lookupSymbol<graph::StateOp>(name.getAttr())
+                      : graph::StateOp();
+    if (state && state.getOf())
+      state = func->getParentOfType<ModuleOp>().lookupSymbol<graph::StateOp>(*state.getOf());
+    if (state && state.getViews()) {
+      std::vector<std::string> names;
+      for (auto view : state.getViews()->getAsRange<graph::ViewAttr>())
+        names.push_back(view.getSource().getValue().str());
+      return names;
+    }
+  } else if (auto repeat = value.getDefiningOp<graph::RepeatOp>()) {
+    return namesOf(repeat.getBlock().getTerminator()->getOperand(cast<OpResult>(value).getResultNumber()));
+  }
+  std::vector<std::string> names;
+  if (auto fused = dyn_cast<FusedLoc>(value.getLoc());
+      fused && isa_and_nonnull<StringAttr>(fused.getMetadata()))
+    for (Location layer : fused.getLocations()) // one a layer
+      names.push_back(getNodeName(layer).str());
+  else if (std::string name = nodeOf(value); !name.empty())
+    names.push_back(name);
+  return names;
 }

@@ -10,6 +10,10 @@ void llmc::buildPartitionPipeline(mlir::OpPassManager &pm) {
   // over a padded dimension is still one op.
   pm.addPass(createPadDims());
 
+  // Sizes are final, and the annotations still say who wanted what. Written down now:
+  // from here on ops change places, types and numbers.
+  pm.addPass(createDescribeOps());
+
   // Definitions and uses may still disagree. From here on the difference is an
   // op, which the next passes can see, move and price.
   pm.addPass(createInsertReshards());

@@ -64,7 +64,8 @@ LLMC_TEST(inspectCounts) {
   EXPECT_EQ(stepCount(c, {{"stage", 2}, {"axes", {"dp"}}}), 2u);
   json tied = select(c, {{"axes", {"pp"}}});
   EXPECT_EQ(tied.size(), 1u);
-  EXPECT_EQ(tied[0], (json{{"kind", "all_reduce"},
+  EXPECT_EQ(tied[0], (json{{"name", "pp/update/emb"},
+                           {"kind", "all_reduce"},
                            {"axes", {"pp"}},
                            {"stage", 0},
                            {"phase", "update"},
@@ -117,10 +118,13 @@ LLMC_TEST(groupsOfOneAreNotListed) {
 
 LLMC_TEST(scheduleIsDrawn) {
   EXPECT_EQ(drawSchedule(makePlan({})), "  stage 0  F0  F1      B0  F2  B1  F3  B2      B3  U\n"
-                                        "  stage 1      F0  B0  F1  B1  F2  B2  F3  B3  U\n");
+                                        "  stage 1      F0  B0  F1  B1  F2  B2  F3  B3  U\n"
+                                        "  bubble: 4 of 20 columns before the update are empty, if all of them take as long\n");
+  // 7 columns in 4: the first two, then the last two.
   EXPECT_EQ(drawSchedule(makePlan({.gpipe = true, .microBatches = 2}), 4),
-            "  stage 0  F0  F1 ...\n"
-            "  stage 1      F0  F1  B0 ...\n");
+            "  stage 0  F0  F1  ...  B1  U\n"
+            "  stage 1      F0  ...  U\n"
+            "  bubble: 4 of 12 columns before the update are empty, if all of them take as long\n");
 }
 
 LLMC_TEST(textNamesWhatMatters) {

@@ -1,5 +1,6 @@
 #include "passes/4-partition/Localize/Collectives.h"
 #include "dialects/graph/Build.h"
+#include "passes/4-partition/Origin.h"
 #include "passes/4-partition/Passes.h"
 
 #include "mlir/IR/IRMapping.h"
@@ -50,6 +51,17 @@ static void dropMarks(Operation *op) {
     op->removeAttr(name);
   if (isa<graph::GraphDialect>(op->getDialect()))
     op->removeAttr(kOrigin);
+}
+
+// The origin, and what moves.
+static Attribute describedOrigin(ReshardOp reshard) {
+  auto origin = reshard->getAttrOfType<DictionaryAttr>(kOrigin);
+  if (!origin)
+    return origin;
+  NamedAttrList fields(origin);
+  Attribute tensor = describeTensor(reshard.getType(), {}, reshard.getFrom(), reshard.getTo());
+  fields.set("tensors", ArrayAttr::get(reshard.getContext(), tensor));
+  return fields.getDictionary(reshard.getContext());
 }
 
 FailureOr<RankedTensorType> Localizer::localType(Value value) {
@@ -125,7 +137,7 @@ LogicalResult Localizer::writeOp(Operation &op, OpBuilder &builder) {
       return failure();
     map.map(reshard.getResult(),
             moveBetween(builder, op.getLoc(), map.lookup(reshard.getOperand()), reshard.getFrom(),
-                        reshard.getTo(), mesh, op.getAttr(kOrigin)));
+                        reshard.getTo(), mesh, describedOrigin(reshard)));
     return success();
   }
   if (!isa<graph::GraphOpInterface>(op)) { // terminators and collectives keep their form

@@ -1,5 +1,7 @@
 #include "passes/4-partition/SinkReductions/SinkReductions.h"
 
+#include "passes/4-partition/Origin.h"
+
 using namespace mlir;
 using namespace llmc;
 using namespace llmc::parallel;
@@ -104,6 +106,8 @@ static bool sinkCarried(RepeatOp op, unsigned i) {
     if (Attribute attr = op->getAttr(name))
       reshard->setAttr(name, attr);
   reshard->setAttr(kOrigin, origin);
+  if (origin)
+    setOriginField(reshard, "moved", "behind the layers: their terms are added up first");
   result.replaceAllUsesExcept(reshard.getResult(), reshard);
   return true;
 }

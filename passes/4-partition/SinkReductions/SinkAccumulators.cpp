@@ -96,6 +96,7 @@ static void reduceAtEntry(func::FuncOp func, FlatSymbolRefAttr state, ArrayRef<S
     OpBuilder builder = OpBuilder::atBlockBegin(arg.getOwner());
     auto reshard = ReshardOp::create(builder, arg.getLoc(), arg.getType(), arg, from, to);
     reshard->setAttr(kOrigin, makeOrigin(arg, axes));
+    setOriginField(reshard, "moved", "behind the micro-batches: their gradients are added up first");
     arg.replaceAllUsesExcept(reshard.getResult(), reshard);
   }
 }

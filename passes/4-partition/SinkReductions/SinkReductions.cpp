@@ -1,4 +1,6 @@
 #include "passes/4-partition/SinkReductions/SinkReductions.h"
+
+#include "passes/4-partition/Origin.h"
 #include "passes/4-partition/Passes.h"
 
 namespace llmc {
@@ -102,6 +104,11 @@ static bool makesSums(Operation *op) {
   });
 }
 
+static std::string describe(Operation *op) {
+  StringRef kind = op->getName().getStringRef(), name = getNodeName(op->getLoc());
+  return (kind + (name.empty() ? "" : " of ") + name + ", which is linear in it").str();
+}
+
 // Lets the op work on partial sums and reduces its results instead.
 static void moveBehind(Operation *op, ArrayRef<unsigned> set, SmallVector<ReshardOp> reshards) {
   ReshardOp first = reshards.front();
@@ -122,6 +129,8 @@ static void moveBehind(Operation *op, ArrayRef<unsigned> set, SmallVector<Reshar
       continue;
     auto after = ReshardOp::create(builder, first.getLoc(), result.getType(), result, from, to);
     copyMarks(first, after);
+    if (after->hasAttr(kOrigin))
+      setOriginField(after, "moved", "behind " + describe(op));
     result.replaceAllUsesExcept(after.getResult(), after);
   }
   for (ReshardOp reshard : reshards)
@@ -265,6 +274,9 @@ static bool mergeSum(AddOp root) {
   auto reshard = ReshardOp::create(builder, first.getLoc(), sum.getType(), sum, first.getFrom(),
                                    first.getTo());
   copyMarks(first, reshard);
+  if (reshard->hasAttr(kOrigin))
+    setOriginField(reshard, "moved",
+                   "behind the sum of " + Twine(operands.size()) + " partial sums, done as one");
   SmallVector<Value> rest;
   for (Value leaf : terms)
     if (!llvm::is_contained(partial, leaf))

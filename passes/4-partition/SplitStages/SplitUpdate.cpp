@@ -270,6 +270,11 @@ void UpdateSplitter::sumOverHolders(Value original, int64_t stage, OpBuilder &bu
     source = reshard.getOperand();
   NamedAttrList fields(makeOrigin(source, {axis}));
   fields.set("rule", builder.getStringAttr("state held by several stages"));
+  ShardingAttr layout = getSharding(original);
+  Axes axes(layout.getUnreduced());
+  axes.push_back(axis);
+  fields.set("tensors", builder.getArrayAttr(describeTensor(value.getType(), {},
+                                                            withUnreduced(layout, axes), layout)));
   sum->setAttr(kOrigin, fields.getDictionary(builder.getContext()));
   values[original] = sum.getResult();
 }

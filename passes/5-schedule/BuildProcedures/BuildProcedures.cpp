@@ -5,6 +5,7 @@
 #include "passes/5-schedule/Passes.h"
 
 #include "dialects/parallel/Annotations.h"
+#include "passes/5-schedule/BuildProcedures/Origins.h"
 #include "passes/5-schedule/BuildProcedures/Places.h"
 #include "mlir/IR/IRMapping.h"
 #include "llvm/ADT/MapVector.h"
@@ -23,45 +24,6 @@ namespace {
 // Streams: what may wait for a neighbour or for the whole group has its own queue.
 enum Stream : int64_t { compute = 0, forwardSend = 2, backwardSend = 3 };
 enum Event : int64_t { forwardReady, forwardSent, backwardReady, backwardSent };
-
-// Names of the source's nodes that an op stands for.
-void collectNames(Location loc, SmallVectorImpl<StringAttr> &names) {
-  if (auto name = dyn_cast<NameLoc>(loc)) {
-    if (!llvm::is_contained(names, name.getName()))
-      names.push_back(name.getName());
-  } else if (auto fused = dyn_cast<FusedLoc>(loc)) {
-    for (Location part : fused.getLocations())
-      collectNames(part, names);
-  } else if (auto call = dyn_cast<CallSiteLoc>(loc)) {
-    collectNames(call.getCallee(), names);
-  }
-}
-
-plan::OriginAttr getOrigin(Operation *op) {
-  SmallVector<StringAttr> names;
-  std::string kinds = op->getName().getStringRef().str();
-  if (auto group = dyn_cast<plan::GroupOp>(op)) {
-    llvm::SetVector<StringRef> parts;
-    for (Operation &part : group.getBody().front().without_terminator()) {
-      collectNames(part.getLoc(), names);
-      if (!isa<graph::ConstantOp>(part))
-        parts.insert(part.getName().getStringRef());
-    }
-    kinds = llvm::join(parts, " ");
-  } else {
-    collectNames(op->getLoc(), names);
-  }
-  StringRef tactic, rule;
-  if (auto origin = op->getAttrOfType<DictionaryAttr>("parallel.origin")) {
-    if (auto attr = origin.getAs<StringAttr>("tactic"))
-      tactic = attr.getValue();
-    if (auto attr = origin.getAs<StringAttr>("rule"))
-      rule = attr.getValue();
-    if (auto attr = origin.getAs<StringAttr>("node"); attr && names.empty())
-      names.push_back(attr);
-  }
-  return plan::OriginAttr::get(op->getContext(), kinds, names, tactic, rule);
-}
 
 bool isElementwise(Operation &op) {
   auto compute = dyn_cast<graph::GraphOpInterface>(op);
@@ -305,39 +267,24 @@ LogicalResult StageBuilder::bindResults(func::FuncOp func, Known &known) {
   return success();
 }
 
-// Values of a function by a binding that carries an index, in index order.
-template <typename Range>
-SmallVector<Value> borderValues(Range values, llvm::function_ref<DictionaryAttr(unsigned)> attrs) {
-  std::map<int64_t, Value> sorted;
-  for (auto [i, value] : llvm::enumerate(values))
-    if (DictionaryAttr dict = attrs(i))
-      if (auto border = dict.template getAs<IntegerAttr>("parallel.border"))
-        sorted[border.getInt()] = value;
-  SmallVector<Value> result;
-  for (auto &[_, value] : sorted)
-    result.push_back(value);
-  return result;
-}
-
 // What must be there before the first op: receives and inputs; and slots whose
 // last message has left.
 void StageBuilder::buildPrologue(func::FuncOp func, plan::ProcedureKind kind) {
   bool forward = kind == plan::ProcedureKind::forward;
   Location loc = func.getLoc();
-  auto stageOrigin = plan::OriginAttr::get(b.getContext(), "border", {}, "stages",
-                                           forward ? "activations" : "cotangents");
-  auto out = borderValues(func.getBody().front().getTerminator()->getOperands(),
-                          [&](unsigned i) { return func.getResultAttrDict(i); });
-  if (!out.empty())
-    plan::WaitOp::create(b, loc, forward ? forwardSent : backwardSent, false, compute, stageOrigin);
-  auto in = borderValues(func.getArguments(), [&](unsigned i) { return func.getArgAttrDict(i); });
-  if (!in.empty()) {
+  Border out = borderOf(func.getBody().front().getTerminator()->getOperands(),
+                        [&](unsigned i) { return func.getResultAttrDict(i); });
+  if (!out.values.empty())
+    plan::WaitOp::create(b, loc, forward ? forwardSent : backwardSent, false, compute,
+                         out.originOf(mesh, forward));
+  Border in = borderOf(ValueRange(func.getArguments()), [&](unsigned i) { return func.getArgAttrDict(i); });
+  if (!in.values.empty()) {
     SmallVector<Value> parts;
-    for (Value value : in)
+    for (Value value : in.values)
       parts.push_back(bufferOf(value));
     plan::RecvOp::create(b, loc, parts, b.getStringAttr("pp"),
                          b.getI64IntegerAttr(forward ? -1 : 1), b.getI64IntegerAttr(forward ? 0 : 1),
-                         b.getI64IntegerAttr(compute), stageOrigin);
+                         b.getI64IntegerAttr(compute), in.originOf(mesh, forward));
   }
   if (kind == plan::ProcedureKind::update)
     return;
@@ -365,13 +312,12 @@ void StageBuilder::buildEpilogue(func::FuncOp func, plan::ProcedureKind kind,
     if (auto id = func.getResultAttrOfType<IntegerAttr>(i, "parallel.residual"))
       residuals[id.getInt()] = places->lookup(value);
   }
-  auto out = borderValues(ret->getOperands(), [&](unsigned i) { return func.getResultAttrDict(i); });
-  if (out.empty())
+  Border out = borderOf(ret->getOperands(), [&](unsigned i) { return func.getResultAttrDict(i); });
+  if (out.values.empty())
     return;
-  auto origin = plan::OriginAttr::get(b.getContext(), "border", {}, "stages",
-                                      forward ? "activations" : "cotangents");
+  plan::OriginAttr origin = out.originOf(mesh, forward);
   SmallVector<Value> parts;
-  for (Value value : out) {
+  for (Value value : out.values) {
     parts.push_back(bufferOf(value));
     sent.insert(places->lookup(value).root);
   }

@@ -42,6 +42,12 @@ private:
   mlir::FailureOr<std::unique_ptr<planfile::ViewT>> viewOf(mlir::Operation *at,
                                                            graph::StateOp state, size_t layer);
 
+  // Origins.cpp: what is there for people.
+  uint32_t originOf(mlir::Operation &op);
+  void writeOps();
+  std::unique_ptr<planfile::TensorInfoT> tensorOf(mlir::DictionaryAttr description);
+  std::unique_ptr<planfile::LayoutT> layoutOf(mlir::Attribute sharding);
+
   // WritePlan.cpp: what a stage does.
   mlir::LogicalResult writeStage(plan::StageOp op);
   mlir::LogicalResult writeProcedure(plan::ProcedureOp op, planfile::StageT &stage);
@@ -53,7 +59,6 @@ private:
   mlir::LogicalResult writeMatmul(plan::MatmulOp op, const planfile::InstructionT &common,
                                   Instructions &out);
   mlir::FailureOr<std::unique_ptr<planfile::CollectiveT>> collectiveOf(plan::CollectiveOp op);
-  uint32_t originOf(mlir::Operation &op);
   mlir::FailureOr<uint32_t> kernelNamed(mlir::Operation *op, std::optional<llvm::StringRef> name);
   mlir::FailureOr<uint32_t> axisNamed(mlir::Operation *op, llvm::StringRef name);
 };

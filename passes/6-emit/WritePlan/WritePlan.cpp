@@ -60,25 +60,6 @@ FailureOr<uint32_t> PlanWriter::kernelNamed(Operation *op, std::optional<StringR
   return it->second;
 }
 
-uint32_t PlanWriter::originOf(Operation &op) {
-  auto attribute = op.getAttrOfType<plan::OriginAttr>("origin");
-  Attribute key = attribute ? Attribute(attribute)
-                            : StringAttr::get(op.getContext(), op.getName().getStringRef());
-  auto [it, isNew] = origins.try_emplace(key, program.origins.size());
-  if (isNew) {
-    auto origin = std::make_unique<OriginT>();
-    origin->op = attribute ? attribute.getOp().str() : op.getName().getStringRef().str();
-    if (attribute) {
-      for (StringAttr node : attribute.getNodes())
-        origin->nodes.push_back(node.str());
-      origin->tactic = attribute.getTactic().str();
-      origin->rule = attribute.getRule().str();
-    }
-    program.origins.push_back(std::move(origin));
-  }
-  return it->second;
-}
-
 //===-- Instructions --------------------------------------------------------===//
 
 static std::unique_ptr<CoordExprT> coordExpr(ArrayRef<int64_t> terms) {
@@ -363,6 +344,7 @@ LogicalResult PlanWriter::run() {
   writeOptions();
   writeFiles();
   writeKernels();
+  writeOps();
   if (program.mode == Mode::Infer && failed(listInputs()))
     return failure();
   SmallVector<plan::StageOp> stages(module.getOps<plan::StageOp>());

@@ -18,7 +18,7 @@ func.func @mlp(%x: tensor<4x8xf32>, %u: tensor<8x16xf32> {parallel.sharding = #c
   // CHECK-NEXT: %[[Y:.*]] = graph.matmul "sd,de->se" %[[H]]
   %y = graph.matmul "sd,de->se" %h, %d {parallel.in = [#columns, #rows], parallel.out = [#partial], parallel.origin = {tp = {tactic = "tensor", rule = "row cut", seed = "down"}}} : (tensor<4x16xf32>, tensor<16x8xf32>) -> tensor<4x8xf32> loc("down")
   // CHECK-NEXT: %[[R:.*]] = parallel.reshard %[[Y]] from <[{}, {}], unreduced = {"tp": sum}> to <[{}, {}]>
-  // CHECK-SAME: parallel.origin = {node = "down", rule = "row cut", tactic = "tensor"}
+  // CHECK-SAME: parallel.origin = {node = "down", rule = "row cut", seed = "down", tactic = "tensor"}
   // CHECK-NEXT: graph.add %[[R]],
   %z = graph.add %y, %b {parallel.in = [#all, #s], parallel.out = [#all]} : (tensor<4x8xf32>, tensor<8xf32>) -> tensor<4x8xf32>
   // CHECK-NEXT: graph.neg %[[R]]

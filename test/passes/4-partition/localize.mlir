@@ -14,7 +14,7 @@ module attributes {parallel.mesh = #parallel.mesh<["dp"=2, "pp"=1, "tp"=4]>} {
 // CHECK-SAME: (%[[X:.*]]: tensor<8x8xf32> {{.*}}, %[[C:.*]]: tensor<2x8xf32>
 func.func @moves(%x: tensor<8x8xf32> {parallel.sharding = #partial}, %c: tensor<8x8xf32> {parallel.sharding = #rows})
     -> (tensor<8x8xf32>, tensor<8x8xf32>, tensor<8x8xf32>, tensor<8x8xf32>) {
-  // CHECK-NEXT: %[[A:.*]] = parallel.all_reduce %[[X]] over ["tp"] {kind = #graph.reduce_kind<sum>, parallel.origin = {node = "n", rule = "row cut", tactic = "tensor"}} : tensor<8x8xf32>
+  // CHECK-NEXT: %[[A:.*]] = parallel.all_reduce %[[X]] over ["tp"] {kind = #graph.reduce_kind<sum>, parallel.origin = {node = "n", rule = "row cut", tactic = "tensor", tensors = [{layout = #parallel.sharding<[{}, {}], unreduced = {"tp": sum}>, needed = #parallel.sharding<[{}, {}]>, type = tensor<8x8xf32>}]}} : tensor<8x8xf32>
   %0 = parallel.reshard %x from #partial to #all {parallel.origin = #why} : tensor<8x8xf32>
   // CHECK-NEXT: parallel.reduce_scatter %[[X]] over ["tp"] dim 1 {{.*}} : (tensor<8x8xf32>) -> tensor<8x2xf32>
   %1 = parallel.reshard %x from #partial to #columns {parallel.origin = #why} : tensor<8x8xf32>

@@ -34,7 +34,7 @@ func.func @three(%r: tensor<8x8xf32>, %q: tensor<8x8xf32> {parallel.sharding = #
   %2 = parallel.reshard %v from #partial to #all {parallel.origin = #why} : tensor<8x8xf32>
   // CHECK-NEXT: %[[A:.*]] = graph.add %arg1, %arg2 {parallel.in = [#parallel.sharding<[{}, {}], unreduced = {"tp": sum}>
   // CHECK-NEXT: %[[B:.*]] = graph.add %[[A]], %arg3
-  // CHECK-NEXT: %[[R:.*]] = parallel.reshard %[[B]] from <[{}, {}], unreduced = {"tp": sum}> to <[{}, {}]> {parallel.origin = {node = "n", rule = "row cut", tactic = "tensor"}}
+  // CHECK-NEXT: %[[R:.*]] = parallel.reshard %[[B]] from <[{}, {}], unreduced = {"tp": sum}> to <[{}, {}]> {parallel.origin = {moved = "behind the sum of 3 partial sums, done as one", node = "n", rule = "row cut", tactic = "tensor"}}
   // CHECK-NEXT: graph.add %arg0, %[[R]]
   %3 = graph.add %0, %r : (tensor<8x8xf32>, tensor<8x8xf32>) -> tensor<8x8xf32>
   %4 = graph.add %3, %1 : (tensor<8x8xf32>, tensor<8x8xf32>) -> tensor<8x8xf32>
@@ -197,7 +197,7 @@ func.func @branches(%g: tensor<8x8xf32> {graph.state = @g1}, %h: tensor<8x8xf32>
 
 // CHECK-LABEL: func.func @update
 func.func @update(%g: tensor<8x8xf32> {graph.state = @g}) -> (tensor<8x8xf32> {graph.state = @g}) {
-  // CHECK-NEXT: %[[G:.*]] = parallel.reshard %arg0 from <[{}, {}], unreduced = {"dp": sum}> to <[{}, {}]> {parallel.origin = {node = "w", rule = "partial sums", tactic = "data"}}
+  // CHECK-NEXT: %[[G:.*]] = parallel.reshard %arg0 from <[{}, {}], unreduced = {"dp": sum}> to <[{}, {}]> {parallel.origin = {moved = "behind the micro-batches: their gradients are added up first", node = "w", rule = "partial sums", tactic = "data"}}
   // CHECK-NEXT: graph.neg %[[G]]
   %0 = graph.neg %g : (tensor<8x8xf32>) -> tensor<8x8xf32>
   return %0 : tensor<8x8xf32>

@@ -163,17 +163,17 @@ module attributes {parallel.mesh = #parallel.mesh<["dp"=1, "pp"=1, "tp"=1]>} {
 // CHECK-NEXT: plan.launch reads(%[[X]] : {{.*}}) writes(%[[Z:[0-9a-z]+]] :
 // CHECK: plan.record [[READY:0]] {{.*}}stream = 0
 // CHECK-NEXT: plan.wait [[READY]] {{.*}}stream = 2
-// CHECK-NEXT: plan.send %[[Z]], %[[Y]] to "pp" 1 channel 0 {origin = #plan.origin<"border" tactic "stages" rule "activations">, stream = 2
+// CHECK-NEXT: plan.send %[[Z]], %[[Y]] to "pp" 1 channel 0 {origin = #plan.origin<"border" tactic "stages" rule "activations" detail {tensors = [{layout = #parallel.sharding<[{"dp"}]>, names = ["h1"], type = tensor<4xf32>}, {type = tensor<2xf32>}]}>, stream = 2
 // CHECK-NEXT: plan.record [[SENT]] {{.*}}stream = 2
 // CHECK: plan.procedure @backward
 // CHECK-NEXT: plan.wait 3 {{.*}}stream = 0
 // CHECK-NEXT: plan.recv %{{[0-9a-z]+}} from "pp" 1 channel 1
-// CHECK: plan.send %{{[0-9a-z]+}} to "pp" -1 channel 1 {origin = #plan.origin<"border" tactic "stages" rule "cotangents">, stream = 3
+// CHECK: plan.send %{{[0-9a-z]+}} to "pp" -1 channel 1 {origin = #plan.origin<"border" tactic "stages" rule "cotangents" detail {tensors = [{type = tensor<4xf32>}]}>, stream = 3
 module attributes {parallel.mesh = #parallel.mesh<["dp"=1, "pp"=3, "tp"=1]>} {
   func.func @forward_1(%x: tensor<4xf32> {parallel.border = 0 : i64}, %y: tensor<2xf32> {parallel.border = 1 : i64})
-      -> (tensor<4xf32> {parallel.border = 0 : i64}, tensor<2xf32> {parallel.border = 1 : i64})
+      -> (tensor<4xf32> {parallel.border = 0 : i64, parallel.sharding = #parallel.sharding<[{"dp"}]>}, tensor<2xf32> {parallel.border = 1 : i64})
       attributes {parallel.stage = 1 : i64, parallel.procedure = "forward"} {
-    %0 = graph.exp %x : (tensor<4xf32>) -> tensor<4xf32>
+    %0 = graph.exp %x : (tensor<4xf32>) -> tensor<4xf32> loc("h1")
     return %0, %y : tensor<4xf32>, tensor<2xf32>
   }
   func.func @backward_1(%dx: tensor<4xf32> {parallel.border = 0 : i64}) -> (tensor<4xf32> {parallel.border = 0 : i64})

@@ -1,0 +1,188 @@
+#include "lib/report/Book.h"
+
+#include <algorithm>
+#include <numeric>
+#include <set>
+
+using nlohmann::json;
+
+namespace llmc::report {
+using namespace planfile;
+
+Book::Book(const ProgramT &program) : program(program), traffic(listTraffic(program)) {
+  for (const auto &op : program.ops)
+    for (size_t i = 0; i < op->names.size(); ++i)
+      ops.insert({op->names[i], {op.get(), op->layers.empty() ? -1 : int64_t(op->layers[i])}});
+  for (uint32_t i = 0; i < program.sources.size(); ++i) {
+    sources.try_emplace(program.sources[i]->name, i);
+    for (const auto *list :
+         {&program.sources[i]->aliases, &program.sources[i]->transposed_aliases})
+      for (const std::string &alias : *list)
+        sources.try_emplace(alias, i);
+  }
+}
+
+std::vector<Named> Book::opsOf(const std::string &node) const {
+  std::vector<Named> found;
+  auto [first, last] = ops.equal_range(node);
+  for (auto it = first; it != last; ++it)
+    found.push_back(it->second);
+  std::stable_sort(found.begin(), found.end(), [](const Named &a, const Named &b) {
+    return a.op->backward < b.op->backward;
+  });
+  return found;
+}
+
+const SourceTensorT *Book::sourceOf(const std::string &parameter) const {
+  auto it = sources.find(parameter);
+  return it == sources.end() ? nullptr : program.sources[it->second].get();
+}
+
+std::vector<const StateShardT *> Book::statesOf(uint32_t stage, const std::string &parameter) const {
+  std::vector<const StateShardT *> found;
+  auto it = sources.find(parameter);
+  for (const auto &state : program.stages[stage]->states)
+    if (it != sources.end() && state->view && state->view->source == it->second)
+      found.push_back(state.get());
+  return found;
+}
+
+bool Book::isInstructionNode(const std::string &name) const {
+  for (const auto &origin : program.origins)
+    if (std::find(origin->nodes.begin(), origin->nodes.end(), name) != origin->nodes.end())
+      return true;
+  return false;
+}
+
+std::optional<Named> Book::causeOf(const Traffic &t) const {
+  const OriginT &origin = *program.origins[t.origin];
+  if (t.phase == Phase::Update)
+    return std::nullopt;
+  std::optional<Named> best;
+  for (const std::string &node : origin.nodes)
+    for (const Named &named : opsOf(node)) {
+      if (named.op->backward != (t.phase == Phase::Backward))
+        continue;
+      bool explains = false;
+      for (const auto &cut : named.op->cuts)
+        explains |= cut->rule == origin.rule && cut->tactic == origin.tactic &&
+                    std::find(t.axes.begin(), t.axes.end(), cut->axis) != t.axes.end();
+      if (explains)
+        return named;
+      if (!best)
+        best = named;
+    }
+  return best;
+}
+
+std::vector<std::string> Book::allNames() const {
+  std::set<std::string> names;
+  for (const Traffic &t : traffic)
+    names.insert(t.name);
+  for (const auto &[name, _] : ops)
+    names.insert(name);
+  for (const auto &[name, _] : sources)
+    names.insert(name);
+  for (const auto &op : program.ops)
+    names.insert(shortOp(op->op));
+  return {names.begin(), names.end()};
+}
+
+static size_t distance(const std::string &a, const std::string &b) {
+  std::vector<size_t> row(b.size() + 1);
+  std::iota(row.begin(), row.end(), size_t(0));
+  for (size_t i = 1; i <= a.size(); ++i) {
+    size_t diagonal = row[0];
+    row[0] = i;
+    for (size_t j = 1; j <= b.size(); ++j) {
+      size_t change = diagonal + (a[i - 1] != b[j - 1]);
+      diagonal = row[j];
+      row[j] = std::min({row[j] + 1, row[j - 1] + 1, change});
+    }
+  }
+  return row.back();
+}
+
+std::vector<std::string> Book::nearest(const std::string &name) const {
+  std::vector<std::pair<size_t, std::string>> scored;
+  for (const std::string &other : allNames()) {
+    if (other.size() > 512 || name.size() > 512)
+      continue;
+    bool part = name.size() > 2 && other.find(name) != std::string::npos;
+    scored.push_back({part ? 0 : distance(name, other), other});
+  }
+  std::stable_sort(scored.begin(), scored.end(),
+                   [](const auto &a, const auto &b) { return a.first < b.first; });
+  std::vector<std::string> best;
+  for (size_t i = 0; i < scored.size() && i < 3; ++i)
+    best.push_back(scored[i].second);
+  return best;
+}
+
+std::string Book::nameIn(const TensorInfoT &tensor, int64_t layer) {
+  if (tensor.names.size() == 1)
+    return tensor.names.front();
+  return layer >= 0 && layer < int64_t(tensor.names.size()) ? tensor.names[layer] : "";
+}
+
+bool Book::isCutOver(const LayoutT *layout, uint32_t axis) const {
+  if (layout)
+    for (const auto &dim : layout->dims)
+      if (std::find(dim->axes.begin(), dim->axes.end(), axis) != dim->axes.end())
+        return true;
+  return false;
+}
+
+std::vector<int64_t> Book::localShape(const TensorInfoT &tensor, bool needed) const {
+  const LayoutT *layout = needed && tensor.needed ? tensor.needed.get() : tensor.layout.get();
+  std::vector<int64_t> shape = tensor.shape;
+  for (size_t d = 0; layout && d < layout->dims.size(); ++d)
+    for (uint32_t axis : layout->dims[d]->axes) {
+      int64_t parts = int64_t(axisSize(axis));
+      shape[d] = (shape[d] + parts - 1) / parts;
+    }
+  return shape;
+}
+
+uint64_t Book::localBytes(const TensorInfoT &tensor, bool needed) const {
+  return elementsOf(localShape(tensor, needed)) * byteSize(tensor.dtype);
+}
+
+std::string Book::axesText(const std::vector<uint32_t> &axes) const {
+  std::string text;
+  for (uint32_t axis : axes)
+    text += (text.empty() ? "" : " x ") + axisName(axis);
+  return text;
+}
+
+std::string Book::layoutText(const std::vector<int64_t> &shape, const LayoutT *layout) const {
+  std::string text = "[";
+  for (size_t d = 0; d < shape.size(); ++d) {
+    text += (d ? ", " : "") + std::to_string(shape[d]);
+    if (layout && d < layout->dims.size())
+      for (uint32_t axis : layout->dims[d]->axes)
+        text += "/" + axisName(axis);
+  }
+  text += "]";
+  if (layout && !layout->unreduced.empty())
+    text += std::string(layout->reduce == ReduceKind::Max ? ", partial maxima over "
+                                                          : ", partial sums over ") +
+            axesText(layout->unreduced);
+  return text;
+}
+
+json Book::describe(const TensorInfoT &tensor, int64_t layer) const {
+  json j = {{"name", nameIn(tensor, layer)},
+            {"dtype", toString(tensor.dtype)},
+            {"shape", tensor.shape},
+            {"local_shape", localShape(tensor)},
+            {"bytes", localBytes(tensor)},
+            {"layout", layoutText(tensor.shape, tensor.layout.get())}};
+  if (tensor.needed)
+    j["needed"] = layoutText(tensor.shape, tensor.needed.get());
+  return j;
+}
+
+std::string shortOp(const std::string &op) { return op.substr(op.find('.') + 1); }
+
+} // namespace llmc::report

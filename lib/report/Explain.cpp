@@ -1,0 +1,100 @@
+#include "lib/report/Explain.h"
+
+#include <algorithm>
+#include <set>
+
+using nlohmann::json;
+
+namespace llmc::report {
+using namespace planfile;
+using support::error;
+
+// What a group of layers does alike is one pattern: kind, axes, phase, rule and op.
+static std::string patternOf(const Book &book, const Traffic &t) {
+  const OriginT &origin = *book.program.origins[t.origin];
+  if (t.isSend)
+    return origin.rule;
+  std::string text = origin.rule.empty() ? origin.op : origin.rule;
+  if (std::optional<Named> cause = book.causeOf(t))
+    text += " of " + shortOp(cause->op->op);
+  return text;
+}
+
+static json summaryOf(const Book &book, const Traffic &t) {
+  json axes = json::array();
+  for (uint32_t axis : t.axes)
+    axes.push_back(book.axisName(axis));
+  std::optional<Named> cause = t.isSend ? std::nullopt : book.causeOf(t);
+  json j = {{"name", t.name},
+            {"kind", t.kind},
+            {"axes", axes},
+            {"stage", t.stage},
+            {"phase", toString(t.phase)},
+            {"bytes", t.bytes},
+            {"per_step", t.perStep},
+            {"step_bytes", t.bytes * t.perStep},
+            {"pattern", patternOf(book, t)},
+            {"layer", cause ? cause->layer : -1}};
+  if (t.isSend)
+    j["to_stage"] = t.toStage;
+  return j;
+}
+
+json explainAll(const Book &book) {
+  json collectives = json::array(), sends = json::array();
+  for (const Traffic &t : book.traffic)
+    (t.isSend ? sends : collectives).push_back(summaryOf(book, t));
+  return {{"what", "traffic"}, {"collectives", collectives}, {"sends", sends}};
+}
+
+json explainKind(const Book &book, const std::string &kind) {
+  json nodes = json::array();
+  std::string name;
+  for (const auto &op : book.program.ops) {
+    if (op->op != kind && shortOp(op->op) != kind)
+      continue;
+    name = op->op;
+    json cuts = json::array();
+    for (const auto &cut : op->cuts)
+      cuts.push_back({{"axis", book.axisName(cut->axis)},
+                      {"tactic", cut->tactic},
+                      {"rule", cut->rule},
+                      {"seed", cut->seed}});
+    std::set<uint32_t> layers(op->layers.begin(), op->layers.end());
+    nodes.push_back({{"names", op->names},
+                     {"layers", layers.size()},
+                     {"backward", op->backward},
+                     {"results", json::array()},
+                     {"cuts", cuts}});
+    for (const auto &result : op->results)
+      nodes.back()["results"].push_back(book.describe(*result));
+  }
+  if (nodes.empty())
+    return nullptr;
+  return {{"what", "kind"}, {"op", name}, {"nodes", nodes}};
+}
+
+support::Result<json> explainJson(const ProgramT &program, const std::string &what) {
+  Book book(program);
+  if (what.empty())
+    return explainAll(book);
+  for (const Traffic &t : book.traffic)
+    if (t.name == what) {
+      json answer = explainTraffic(book, t);
+      answer.update(summaryOf(book, t));
+      return answer;
+    }
+  if (book.sourceOf(what))
+    return explainParameter(book, what);
+  if (!book.opsOf(what).empty() || book.isInstructionNode(what))
+    return explainNode(book, what);
+  if (json answer = explainKind(book, what); !answer.is_null())
+    return answer;
+  std::string nearest;
+  for (const std::string &name : book.nearest(what))
+    nearest += (nearest.empty() ? "" : ", ") + name;
+  return error("the program has no collective, node, parameter or kind of op '", what, "'",
+               nearest.empty() ? "" : "; the nearest names are " + nearest);
+}
+
+} // namespace llmc::report

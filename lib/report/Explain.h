@@ -1,0 +1,38 @@
+// Why a plan is as it is, in words and as JSON. Every figure is found by walking the
+// plan; names, shapes and reasons are those that the passes wrote into it.
+#ifndef LLMC_LIB_REPORT_EXPLAIN_H
+#define LLMC_LIB_REPORT_EXPLAIN_H
+
+#include "lib/report/Book.h"
+#include "lib/support/Error.h"
+
+namespace llmc::report {
+
+// The answer to `what`, which is one of these (a plan that checkBounds accepts):
+//   ""            {what: "traffic", collectives [{name, kind, axes, stage, phase, bytes,
+//                 per_step, step_bytes, pattern, layer}], sends [same, to_stage]}
+//   a collective  {what: "collective", name, ..., why {node, op, tactic, rule, seed,
+//   or message    partition, moved}, tensors, made_by, read_by, members, overlap, alternatives}
+//   a node        {what: "node", name, ops [{op, operands, results, cuts}], instructions,
+//                 saved_bytes, collectives}
+//   a parameter   {what: "parameter", name, states, cuts, read_by, collectives}
+//   an op kind    {what: "kind", op, nodes}
+// An error names the nearest names.
+support::Result<nlohmann::json> explainJson(const planfile::ProgramT &program,
+                                            const std::string &what);
+
+// The same for people.
+std::string explainText(const nlohmann::json &answer);
+
+// Parts of explainJson.
+nlohmann::json explainAll(const Book &book);
+nlohmann::json explainTraffic(const Book &book, const Traffic &t);
+nlohmann::json explainNode(const Book &book, const std::string &name);
+nlohmann::json explainParameter(const Book &book, const std::string &name);
+nlohmann::json explainKind(const Book &book, const std::string &kind);
+// What else could stand in the place of a collective or message: [{name, text, ...}].
+nlohmann::json alternativesTo(const Book &book, const Traffic &t);
+
+} // namespace llmc::report
+
+#endif // LLMC_LIB_REPORT_EXPLAIN_H

@@ -1,0 +1,172 @@
+// What else could stand in the place of a collective or message, with its price.
+#include "lib/report/Explain.h"
+
+#include <algorithm>
+#include <set>
+
+using nlohmann::json;
+
+namespace llmc::report {
+using namespace planfile;
+using support::text;
+namespace {
+
+// The node of `op` in this layer.
+std::string nameOf(const OpInfoT &op, int64_t layer) {
+  for (size_t i = 0; i < op.names.size(); ++i)
+    if (op.layers.empty() || int64_t(op.layers[i]) == layer)
+      return op.names[i];
+  return "";
+}
+
+// Do the tensors stay whole over the axis? What the tactic's seed cut, and what a rank
+// would hold more of each state of these parameters.
+json keepWhole(const Book &book, const Traffic &t, const Named &cause, uint32_t axis) {
+  std::string seed;
+  for (const auto &cut : cause.op->cuts)
+    if (cut->axis == axis)
+      seed = cut->seed;
+  std::set<std::string> parameters;
+  for (const auto &op : book.program.ops)
+    for (const auto &cut : op->cuts)
+      for (const auto &operand : op->operands)
+        if (cut->axis == axis && cut->seed == seed &&
+            book.isCutOver(operand->needed ? operand->needed.get() : operand->layout.get(), axis))
+          if (std::string name = Book::nameIn(*operand, cause.layer); book.sourceOf(name))
+            parameters.insert(book.sourceOf(name)->name);
+  uint64_t more = 0, weights = 0;
+  for (const std::string &name : parameters)
+    for (const StateShardT *state : book.statesOf(t.stage, name)) {
+      bool cut = false;
+      for (const auto &dim : state->dims)
+        cut |= std::find(dim->axes.begin(), dim->axes.end(), axis) != dim->axes.end();
+      uint64_t bytes = elementsOf(state->local_shape) * byteSize(state->dtype);
+      uint64_t extra = cut ? bytes * (book.axisSize(axis) - 1) : 0;
+      more += extra;
+      weights += state->role == StateRole::Parameter ? extra : 0;
+    }
+  if (parameters.empty())
+    return nullptr;
+  return {{"name", "keep whole"},
+          {"parameters", parameters},
+          {"memory_bytes", more},
+          {"text", text("keep ", parameters.size() == 1 ? "the parameter" : "the parameters",
+                        " that this cut began with whole over ", book.axisName(axis),
+                        ": no such call, but ", grouped(more), " bytes more a rank (",
+                        grouped(weights),
+                        " of them weights, the rest gradients and optimizer state), and every "
+                        "rank computes all of it")}};
+}
+
+// The cut operand gathered before the op instead of its result summed behind it.
+json gatherBefore(const Book &book, const Traffic &t, const Named &cause, uint32_t axis) {
+  for (const auto &operand : cause.op->operands) {
+    std::string name = Book::nameIn(*operand, cause.layer);
+    if (book.sourceOf(name) || !operand->layout || !book.isCutOver(operand->layout.get(), axis))
+      continue;
+    uint64_t bytes = book.localBytes(*operand) * book.axisSize(axis);
+    return {{"name", "gather before"},
+            {"bytes", bytes},
+            {"step_bytes", bytes * t.perStep},
+            {"text", text("all_gather ", name.empty() ? "its cut operand" : name, " before ",
+                          nameOf(*cause.op, cause.layer), ": ", grouped(bytes),
+                          " bytes a call where this moves ", grouped(t.bytes),
+                          "; every rank then needs all of the other operand and computes all")}};
+  }
+  return nullptr;
+}
+
+json tensorAlternatives(const Book &book, const Traffic &t) {
+  json list = json::array();
+  std::optional<Named> cause = book.causeOf(t);
+  uint32_t axis = t.axes.front();
+  if (cause)
+    for (json other : {keepWhole(book, t, *cause, axis), gatherBefore(book, t, *cause, axis)})
+      if (!other.is_null())
+        list.push_back(std::move(other));
+  const OriginT &origin = *book.program.origins[t.origin];
+  bool large = !origin.tensors.empty() && origin.tensors[0]->shape.size() > 1;
+  if (t.kind == "all_reduce" && large)
+    list.push_back(
+        {{"name", "reduce_scatter and all_gather"},
+         {"bytes", t.bytes},
+         {"text", text("a reduce_scatter here and an all_gather before the next product (sequence "
+                       "parallelism): the same bytes, what stands between is cut to 1/",
+                       book.axisSize(axis),
+                       "; not built, --sequence-parallel on is refused")}});
+  return list;
+}
+
+json dataAlternatives(const Book &book, const Traffic &t) {
+  const ProgramT &program = book.program;
+  json list = json::array();
+  if (program.origins[t.origin]->op != "gradients")
+    return list;
+  uint64_t replicas = 1, moments = 0;
+  for (uint32_t axis : t.axes)
+    replicas *= book.axisSize(axis);
+  for (const auto &state : program.stages[t.stage]->states)
+    if (state->role == StateRole::Moment1 || state->role == StateRole::Moment2)
+      moments += elementsOf(state->local_shape) * byteSize(state->dtype);
+  list.push_back({{"name", "in each micro-batch"},
+                  {"step_bytes", t.bytes * program.micro_batches},
+                  {"text", text("sum after each of the ", program.micro_batches, " micro-batches: ",
+                                grouped(t.bytes * program.micro_batches), " bytes a step where this moves ",
+                                grouped(t.bytes * t.perStep))}});
+  list.push_back(
+      {{"name", "zero"},
+       {"memory_bytes", -int64_t(moments - moments / replicas)},
+       {"text", text("reduce_scatter of gradients, all_gather of updated parameters (ZeRO): the same "
+                     "bytes, ", grouped(moments - moments / replicas),
+                     " bytes of optimizer state less a rank; not built, --zero 1..3 is refused")}});
+  list.push_back({{"name", "fewer replicas"},
+                  {"text", "a mesh with dp 1: no sum, but one rank a stage for all rows"}});
+  return list;
+}
+
+json sendAlternatives(const Book &book, const Traffic &t) {
+  json list = json::array();
+  const OriginT &origin = *book.program.origins[t.origin];
+  for (uint32_t axis = 0; axis < book.program.mesh->axes.size(); ++axis) {
+    if (axis == book.program.stage_axis || book.axisSize(axis) == 1)
+      continue;
+    bool cut = origin.tensors.empty();
+    for (const auto &tensor : origin.tensors)
+      cut |= !tensor->layout || book.isCutOver(tensor->layout.get(), axis);
+    if (!cut)
+      list.push_back({{"name", "send parts"},
+                      {"bytes", t.bytes / book.axisSize(axis)},
+                      {"text", text("the ", book.axisSize(axis), " ranks along ", book.axisName(axis),
+                                    " send the same bytes; each could send 1/", book.axisSize(axis), " (",
+                                    grouped(t.bytes / book.axisSize(axis)),
+                                    " bytes) and the receivers all_gather: not built")}});
+  }
+  list.push_back({{"name", "fewer stages"},
+                  {"text", "a mesh with a smaller pp has fewer borders; each rank then holds more layers"}});
+  return list;
+}
+
+} // namespace
+
+json alternativesTo(const Book &book, const Traffic &t) {
+  const OriginT &origin = *book.program.origins[t.origin];
+  if (t.isSend)
+    return sendAlternatives(book, t);
+  json list = json::array();
+  if (t.bytes <= 64) {
+    list.push_back({{"name", "none"},
+                    {"text", "none: the step needs this number on every rank, and it is as small as can be"}});
+    return list;
+  }
+  if (origin.tactic == "tensor")
+    list = tensorAlternatives(book, t);
+  else if (origin.tactic == "data")
+    list = dataAlternatives(book, t);
+  else
+    list.push_back({{"name", "untie"},
+                    {"text", "two parameters in place of one that several stages hold (--tie off, where the "
+                             "file has both): no such sum, but another model"}});
+  return list;
+}
+
+} // namespace llmc::report

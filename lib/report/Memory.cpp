@@ -1,0 +1,171 @@
+#include "lib/report/Memory.h"
+
+#include "lib/planfile/CheckWalk.h"
+
+#include <algorithm>
+#include <set>
+
+namespace llmc::report {
+using namespace planfile;
+namespace {
+
+// Disjoint byte ranges.
+class Bytes {
+public:
+  // Adds [begin, end); returns how many of its bytes are new.
+  uint64_t add(uint64_t begin, uint64_t end) {
+    if (begin >= end)
+      return 0;
+    uint64_t before = total;
+    auto it = ranges.upper_bound(begin);
+    if (it != ranges.begin() && std::prev(it)->second >= begin)
+      --it;
+    while (it != ranges.end() && it->first <= end) {
+      begin = std::min(begin, it->first);
+      end = std::max(end, it->second);
+      total -= it->second - it->first;
+      it = ranges.erase(it);
+    }
+    ranges[begin] = end;
+    total += end - begin;
+    return total - before;
+  }
+  void remove(uint64_t begin, uint64_t end) {
+    auto it = ranges.upper_bound(begin);
+    if (it != ranges.begin())
+      --it;
+    while (it != ranges.end() && it->first < end) {
+      auto [low, high] = *it;
+      if (high <= begin) {
+        ++it;
+        continue;
+      }
+      it = ranges.erase(it);
+      total -= high - low;
+      for (auto [from, to] : {std::pair(low, std::min(high, begin)), {std::max(low, end), high}})
+        if (from < to) {
+          ranges[from] = to;
+          total += to - from;
+        }
+    }
+  }
+  uint64_t overlap(uint64_t begin, uint64_t end) const {
+    uint64_t sum = 0;
+    auto it = ranges.upper_bound(begin);
+    if (it != ranges.begin())
+      --it;
+    for (; it != ranges.end() && it->first < end; ++it)
+      if (it->second > begin)
+        sum += std::min(end, it->second) - std::max(begin, it->first);
+    return sum;
+  }
+  uint64_t size() const { return total; }
+
+private:
+  std::map<uint64_t, uint64_t> ranges; // begin -> end
+  uint64_t total = 0;
+};
+
+const char *kindOf(StateRole role) {
+  switch (role) {
+  case StateRole::Parameter:
+  case StateRole::Master:
+    return "weights";
+  case StateRole::Moment1:
+  case StateRole::Moment2:
+    return "optimizer";
+  case StateRole::Accumulator:
+    return "gradients";
+  }
+  return "weights";
+}
+
+} // namespace
+
+MemoryByKind memoryOf(const ProgramT &program, uint32_t index) {
+  const StageT &stage = *program.stages[index];
+  MemoryByKind list;
+  for (const char *kind : {"weights", "gradients", "optimizer", "activations", "outputs",
+                           "constants", "workspace", "gaps"})
+    list.push_back({kind, 0});
+  Bytes seen;
+  auto count = [&](std::string_view kind, uint64_t begin, uint64_t end) {
+    for (auto &[name, bytes] : list)
+      if (name == kind)
+        bytes += seen.add(begin, end);
+  };
+  auto whole = [&](std::string_view kind, const BufferRefT &ref) {
+    count(kind, ref.offset, ref.offset + ref.size);
+  };
+  for (const auto &state : stage.states)
+    whole(kindOf(state->role), *state->buffer);
+  for (const BufferRefT *ref : readByHost(stage))
+    whole("outputs", *ref);
+  for (const auto &scalar : stage.host_scalars)
+    whole("constants", *scalar->buffer);
+  // What procedures other than the beginning write is no constant.
+  Bytes begun, changed;
+  auto walk = [&](auto visit) {
+    for (const auto &procedure : stage.procedures)
+      for (const auto &inst : procedure->instructions)
+        forEachAccess(*inst, 0, [&](const ByteAccess &a) { visit(*procedure, *inst, a); });
+  };
+  walk([&](const ProcedureT &procedure, const InstructionT &inst, const ByteAccess &a) {
+    if (!a.slotted && a.write)
+      (procedure.kind == ProcedureKind::Begin ? begun : changed).add(a.begin, a.end);
+  });
+  std::set<std::pair<uint32_t, uint32_t>> entries; // procedure, slot
+  for (const auto &entry : stage.table)
+    if (entries.insert({entry->procedure, entry->slot}).second)
+      for (const auto &inst : stage.procedures[entry->procedure]->instructions)
+        forEachAccess(*inst, entry->slot, [&](const ByteAccess &a) {
+          if (a.slotted)
+            count("activations", a.begin, a.end);
+        });
+  walk([&](const ProcedureT &, const InstructionT &, const ByteAccess &a) {
+    bool constant = begun.overlap(a.begin, a.end) == a.end - a.begin &&
+                    changed.overlap(a.begin, a.end) == 0;
+    count(constant ? "constants" : "workspace", a.begin, a.end);
+  });
+  list.back().second = stage.arena_bytes - std::min(stage.arena_bytes, seen.size());
+  return list;
+}
+
+uint64_t savedBytes(const ProgramT &program, const Site &site) {
+  const StageT &stage = *program.stages[site.stage];
+  if (stage.procedures[site.procedure]->kind != ProcedureKind::Forward)
+    return 0;
+  // Bytes that still hold what `site` wrote when the forward pass ends.
+  Bytes held;
+  const auto &forward = stage.procedures[site.procedure]->instructions;
+  for (uint32_t i = site.index; i < forward.size(); ++i)
+    forEachAccess(*forward[i], 0, [&](const ByteAccess &a) {
+      if (!a.write)
+        return;
+      if (i == site.index)
+        held.add(a.begin, a.end);
+      else
+        held.remove(a.begin, a.end);
+    });
+  // Those that the backward pass reads before it writes them.
+  uint64_t saved = 0;
+  for (const auto &procedure : stage.procedures) {
+    if (procedure->kind != ProcedureKind::Backward)
+      continue;
+    for (const auto &inst : procedure->instructions) {
+      forEachAccess(*inst, 0, [&](const ByteAccess &a) {
+        if (!a.read)
+          return;
+        saved += held.overlap(a.begin, a.end);
+        held.remove(a.begin, a.end);
+      });
+      forEachAccess(*inst, 0, [&](const ByteAccess &a) {
+        if (a.write)
+          held.remove(a.begin, a.end);
+      });
+    }
+  }
+  return saved;
+}
+
+} // namespace llmc::report

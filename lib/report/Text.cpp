@@ -1,0 +1,47 @@
+#include "lib/report/Text.h"
+
+#include <algorithm>
+#include <sstream>
+
+using nlohmann::json;
+
+namespace llmc::report {
+
+// Columns wide enough for their cells, numbers to the right.
+std::string table(const std::vector<Row> &rows) {
+  std::vector<size_t> width(rows[0].size(), 0);
+  for (const Row &row : rows)
+    for (size_t c = 0; c < row.size(); ++c)
+      width[c] = std::max(width[c], row[c].size());
+  std::ostringstream out;
+  for (const Row &row : rows) {
+    std::string line;
+    for (size_t c = 0; c < row.size(); ++c) {
+      std::string pad(width[c] - row[c].size(), ' ');
+      bool number = !row[c].empty() && row[c].find_first_not_of("0123456789,.") == std::string::npos;
+      line += "  " + (number ? pad + row[c] : row[c] + pad);
+    }
+    line.erase(line.find_last_not_of(' ') + 1);
+    out << line << "\n";
+  }
+  return out.str();
+}
+
+// 1234567 -> "1,234,567".
+std::string grouped(uint64_t value) {
+  std::string digits = std::to_string(value);
+  for (int64_t at = static_cast<int64_t>(digits.size()) - 3; at > 0; at -= 3)
+    digits.insert(static_cast<size_t>(at), ",");
+  return digits;
+}
+
+std::string joined(const json &list, const char *separator) {
+  std::string text;
+  for (const json &item : list)
+    text += (text.empty() ? "" : separator) + item.get<std::string>();
+  return text;
+}
+
+std::string number(const json &value) { return grouped(value.get<uint64_t>()); }
+
+} // namespace llmc::report

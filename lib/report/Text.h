@@ -1,0 +1,24 @@
+// Tables and numbers for people.
+#ifndef LLMC_LIB_REPORT_TEXT_H
+#define LLMC_LIB_REPORT_TEXT_H
+
+#include <cstdint>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+namespace llmc::report {
+
+using Row = std::vector<std::string>;
+
+// Columns wide enough for their cells, two blanks apart, numbers to the right.
+std::string table(const std::vector<Row> &rows);
+
+// 1234567 -> "1,234,567".
+std::string grouped(uint64_t value);
+std::string number(const nlohmann::json &value);
+std::string joined(const nlohmann::json &list, const char *separator);
+
+} // namespace llmc::report
+
+#endif // LLMC_LIB_REPORT_TEXT_H

@@ -1,0 +1,95 @@
+#include "passes/5-schedule/BuildProcedures/Origins.h"
+
+#include "llvm/ADT/SetVector.h"
+#include "llvm/ADT/StringExtras.h"
+
+using namespace mlir;
+
+namespace llmc {
+
+static void append(ArrayRef<StringAttr> more, SmallVectorImpl<StringAttr> &names) {
+  for (StringAttr name : more)
+    if (!llvm::is_contained(names, name))
+      names.push_back(name);
+}
+
+// What people may want to know of a collective beyond tactic and rule.
+static DictionaryAttr getDetail(DictionaryAttr origin) {
+  NamedAttrList fields(origin);
+  for (StringRef known : {"tactic", "rule", "node"})
+    fields.erase(known);
+  return fields.empty() ? DictionaryAttr() : fields.getDictionary(origin.getContext());
+}
+
+plan::OriginAttr getOrigin(Operation *op) {
+  SmallVector<StringAttr> names;
+  std::string kinds = op->getName().getStringRef().str();
+  if (auto group = dyn_cast<plan::GroupOp>(op)) {
+    llvm::SetVector<StringRef> parts;
+    for (Operation &part : group.getBody().front().without_terminator()) {
+      append(parallel::getNodeNames(part.getLoc()), names);
+      if (!isa<graph::ConstantOp>(part))
+        parts.insert(part.getName().getStringRef());
+    }
+    kinds = llvm::join(parts, " ");
+  } else {
+    names = parallel::getNodeNames(op->getLoc());
+  }
+  DictionaryAttr detail;
+  StringRef tactic, rule;
+  if (auto origin = op->getAttrOfType<DictionaryAttr>("parallel.origin")) {
+    detail = getDetail(origin);
+    if (auto attr = origin.getAs<StringAttr>("tactic"))
+      tactic = attr.getValue();
+    if (auto attr = origin.getAs<StringAttr>("rule"))
+      rule = attr.getValue();
+    if (auto attr = origin.getAs<StringAttr>("node"); attr && names.empty())
+      names.push_back(attr);
+  }
+  return plan::OriginAttr::get(op->getContext(), kinds, names, tactic, rule, detail);
+}
+
+// What crosses a border: its name, its type on the whole mesh, how it lies.
+static DictionaryAttr describePart(Value value, parallel::ShardingAttr layout,
+                                   parallel::MeshAttr mesh) {
+  Builder b(value.getContext());
+  auto type = cast<RankedTensorType>(value.getType());
+  SmallVector<NamedAttribute> fields;
+  if (StringRef name = parallel::getNodeName(value.getLoc()); !name.empty())
+    fields.push_back(b.getNamedAttr("names", b.getStrArrayAttr({name})));
+  SmallVector<int64_t> shape(type.getShape());
+  if (layout && layout.getDims().size() == shape.size()) {
+    for (auto [size, axes] : llvm::zip(shape, parallel::getAxes(layout)))
+      size *= parallel::getGroupSize(mesh, axes);
+    fields.push_back(b.getNamedAttr("layout", layout));
+  }
+  fields.push_back(b.getNamedAttr("type", TypeAttr::get(type.clone(shape))));
+  return b.getDictionaryAttr(fields);
+}
+
+plan::OriginAttr Border::originOf(parallel::MeshAttr mesh, bool forward) const {
+  Builder b(mesh.getContext());
+  SmallVector<Attribute> parts;
+  for (auto [value, layout] : llvm::zip(values, layouts))
+    parts.push_back(describePart(value, layout, mesh));
+  auto detail = b.getDictionaryAttr(b.getNamedAttr("tensors", b.getArrayAttr(parts)));
+  return plan::OriginAttr::get(mesh.getContext(), "border", {}, "stages",
+                               forward ? "activations" : "cotangents",
+                               values.empty() ? DictionaryAttr() : detail);
+}
+
+Border borderOf(ValueRange values, llvm::function_ref<DictionaryAttr(unsigned)> attrs) {
+  std::map<int64_t, unsigned> sorted;
+  for (unsigned i = 0; i < values.size(); ++i)
+    if (DictionaryAttr dict = attrs(i))
+      if (auto border = dict.getAs<IntegerAttr>(parallel::kBorder))
+        sorted[border.getInt()] = i;
+  Border result;
+  for (auto &[_, i] : sorted) {
+    result.values.push_back(values[i]);
+    result.layouts.push_back(attrs(i).getAs<parallel::ShardingAttr>(parallel::kSharding));
+  }
+  return result;
+}
+
+} // namespace llmc
