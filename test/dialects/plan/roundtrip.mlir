@@ -43,8 +43,8 @@ plan.stage @stage0 attributes {stage = 0, slots = 2, first_layer = 0, last_layer
     }
     // CHECK: plan.matmul "ad,bd->ab" %{{.*}}, %{{.*}} into %{{.*}} accumulate {fallback = "matmul", fallback_accumulate = "matmul_add", stream = 0 : i64}
     plan.matmul "ad,bd->ab" %x, %y into %z accumulate {stream = 0, fallback = "matmul", fallback_accumulate = "matmul_add"} : !plan.buffer<4x32xf32>, !plan.buffer<4x32xf32>, !plan.buffer<4x4xf32>
-    // CHECK: plan.collective all_reduce <sum> %{{.*}} into %{{.*}} over ["pp"] members [0, 1]
-    plan.collective all_reduce <sum> %y into %y over ["pp"] members [0, 1] {stream = 1, origin = #plan.origin<"parallel.all_reduce" nodes ["n"] tactic "tensor" rule "row cut">} : !plan.buffer<4x32xf32>, !plan.buffer<4x32xf32>
+    // CHECK: plan.collective all_reduce <sum> %{{.*}} into %{{.*}} over ["pp"] members [0, 1] {origin = #plan.origin<"parallel.all_reduce" nodes ["n"] tactic "tensor" rule "row cut" detail {seed = "m", tensors = [{layout = #parallel.sharding<[{}, {"tp"}]>, type = tensor<4x64xf32>}]}>, stream = 1 : i64}
+    plan.collective all_reduce <sum> %y into %y over ["pp"] members [0, 1] {stream = 1, origin = #plan.origin<"parallel.all_reduce" nodes ["n"] tactic "tensor" rule "row cut" detail {seed = "m", tensors = [{layout = #parallel.sharding<[{}, {"tp"}]>, type = tensor<4x64xf32>}]}>} : !plan.buffer<4x32xf32>, !plan.buffer<4x32xf32>
     // CHECK: plan.copy %{{.*}} into %{{.*}} {stream = 0 : i64}
     plan.copy %y into %x {stream = 0} : !plan.buffer<4x32xf32>, !plan.buffer<4x32xf32>
     // CHECK: plan.send %{{.*}}, %{{.*}} to "pp" 1 channel 0
