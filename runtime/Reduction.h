@@ -13,11 +13,19 @@ namespace llmc::runtime {
 // Bytes of one piece of a collective: what one worker does at a time.
 inline constexpr uint64_t kChunkBytes = 32768;
 
-// Reduces `bytes` (at most kChunkBytes) at `offset` of every source, in order,
-// to `scratch`.
-void reduceChunk(planfile::DType type, planfile::ReduceKind kind,
-                 std::span<std::byte *const> sources, uint64_t offset, uint64_t bytes,
-                 std::byte *scratch);
+// Places `offset` bytes into some buffers.
+struct Places {
+  std::span<std::byte *const> buffers;
+  uint64_t offset = 0;
+  std::byte *operator[](size_t i) const { return buffers[i] + offset; }
+  size_t size() const { return buffers.size(); }
+};
+
+// Reduces `bytes` at every source, in order, and writes the result to every
+// destination. A destination may be a source; no two overlap otherwise. One pass:
+// each byte is read once and written once.
+void reduceTo(planfile::DType type, planfile::ReduceKind kind, const Places &sources,
+              const Places &destinations, uint64_t bytes);
 
 } // namespace llmc::runtime
 

@@ -95,7 +95,6 @@ bool Communicator::poll(uint64_t number, const Wake &wake) {
 
 void Communicator::work(Flight &flight, uint64_t chunk) const {
   const CollectiveT &what = *flight.what;
-  alignas(64) std::byte scratch[kChunkBytes];
   uint64_t shard = what.count * planfile::byteSize(what.dtype);
   uint64_t member = chunk / flight.chunksOfShard;
   uint64_t offset = chunk % flight.chunksOfShard * kChunkBytes;
@@ -107,16 +106,14 @@ void Communicator::work(Flight &flight, uint64_t chunk) const {
   };
   switch (what.kind) {
   case CollectiveKind::AllReduce:
-    reduceChunk(what.dtype, what.reduce, flight.src, offset, bytes, scratch);
-    return toAll(scratch, offset);
+    return reduceTo(what.dtype, what.reduce, {flight.src, offset}, {flight.dst, offset}, bytes);
   case CollectiveKind::Broadcast:
     return toAll(flight.src[0] + offset, offset);
   case CollectiveKind::AllGather:
     return toAll(flight.src[member] + offset, member * shard + offset);
   case CollectiveKind::ReduceScatter:
-    reduceChunk(what.dtype, what.reduce, flight.src, member * shard + offset, bytes, scratch);
-    std::memcpy(flight.dst[member] + offset, scratch, bytes);
-    return;
+    return reduceTo(what.dtype, what.reduce, {flight.src, member * shard + offset},
+                    {{&flight.dst[member], 1}, offset}, bytes);
   }
 }
 

@@ -1,8 +1,11 @@
 #include "PlanBuilder.h"
 
+#include "runtime/Reduction.h"
+
 #include <chrono>
 #include <cmath>
 #include <csignal>
+#include <cstring>
 #include <numeric>
 
 using namespace llmc;
@@ -96,6 +99,41 @@ TEST(Collectives, InPlaceMaxAndIntegers) {
     EXPECT_EQ(at<float>(*executor, rank, 16)[0], 9.0f);
     EXPECT_TRUE(std::isnan(at<float>(*executor, rank, 16)[1]));
     EXPECT_EQ(at<double>(*executor, rank, 40)[0], rank < 2 ? 2.0 : 6.0);
+  }
+}
+
+// Whole registers and what is left over, every type and reduction, in place too.
+TEST(Collectives, WideReductionsEqualPlainOnes) {
+  auto check = []<class T>(DType type, ReduceKind kind, T) {
+    constexpr size_t n = 333, ranks = 3;
+    std::vector<std::vector<T>> values(ranks, std::vector<T>(n));
+    std::vector<T> expected;
+    for (size_t r = 0; r < ranks; ++r)
+      for (size_t i = 0; i < n; ++i)
+        values[r][i] = static_cast<T>(awkward(r, i)) - static_cast<T>(i * r % 11);
+    if constexpr (std::is_floating_point_v<T>)
+      values[1][7] = values[0][150] = values[2][332] = NAN;
+    for (size_t i = 0; i < n; ++i) {
+      T all = values[0][i];
+      for (size_t r = 1; r < ranks; ++r) {
+        T other = values[r][i];
+        all = kind == ReduceKind::Sum ? all + other : all > other || all != all ? all : other;
+      }
+      expected.push_back(all);
+    }
+    std::vector<std::byte *> buffers;
+    for (auto &value : values)
+      buffers.push_back(reinterpret_cast<std::byte *>(value.data()));
+    runtime::reduceTo(type, kind, {buffers}, {buffers}, n * sizeof(T));
+    for (const auto &value : values)
+      EXPECT_EQ(std::memcmp(value.data(), expected.data(), n * sizeof(T)), 0)
+          << toString(type) << (kind == ReduceKind::Sum ? " sum" : " max");
+  };
+  for (ReduceKind kind : {ReduceKind::Sum, ReduceKind::Max}) {
+    check(DType::F32, kind, 0.0f);
+    check(DType::F64, kind, 0.0);
+    check(DType::I32, kind, int32_t());
+    check(DType::I64, kind, int64_t());
   }
 }
 
