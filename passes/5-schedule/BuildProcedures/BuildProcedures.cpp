@@ -422,7 +422,8 @@ LogicalResult StageBuilder::buildOp(Operation &op) {
   }
   if (isa<parallel::AxisOffsetOp>(op) || places->isElided(&op))
     return success();
-  if (auto concat = dyn_cast<graph::ConcatOp>(op); concat && concat.getDim() == 0) {
+  if (isPutTogether(&op)) {
+    auto concat = cast<graph::ConcatOp>(op);
     Place at = places->lookup(concat.getResult());
     for (Value part : concat.getInputs()) {
       if (!(places->lookup(part) == at)) {

@@ -70,6 +70,51 @@ bool mayReplace(OpOperand &read, Value written) {
   return compute && compute.getEmitClass() == graph::EmitClass::Elementwise;
 }
 
+// The value of which `value` is another shape.
+static Value unshaped(Value value) {
+  while (auto reshape = value.getDefiningOp<graph::ReshapeOp>())
+    value = reshape.getOperand();
+  return value;
+}
+
+using Range = std::pair<int64_t, int64_t>; // bytes of a tensor
+
+// What is written as one piece when the parts of `concat` are put together, at `at`.
+static void collectPieces(graph::ConcatOp concat, int64_t at, SmallVectorImpl<Range> &pieces) {
+  for (Value part : concat.getInputs()) {
+    pieces.push_back({at, at + byteSize(part.getType())});
+    if (auto inner = unshaped(part).getDefiningOp<graph::ConcatOp>(); inner && inner.getDim() == 0)
+      collectPieces(inner, at, pieces);
+    at += byteSize(part.getType());
+  }
+}
+
+// Does every view of `value` (which is at `at`) hold pieces or lie inside them?
+static bool viewsNest(Value value, int64_t at, ArrayRef<Range> pieces) {
+  for (Operation *user : value.getUsers()) {
+    int64_t displacement;
+    if (!user->getNumResults() || !isView(user, displacement))
+      continue;
+    Value view = user->getResult(0);
+    int64_t low = at + displacement, high = low + byteSize(view.getType());
+    for (auto [begin, end] : pieces)
+      if (low < end && begin < high && !(low <= begin && end <= high) && !(begin <= low && high <= end))
+        return false;
+    if (!viewsNest(view, low, pieces))
+      return false;
+  }
+  return true;
+}
+
+bool isPutTogether(Operation *op) {
+  auto concat = dyn_cast<graph::ConcatOp>(op);
+  if (!concat || concat.getDim() != 0)
+    return false;
+  SmallVector<Range> pieces;
+  collectPieces(concat, 0, pieces);
+  return viewsNest(concat.getResult(), 0, pieces);
+}
+
 Places::Places(func::FuncOp func, std::vector<Root> &roots, Known given)
     : func(func), roots(roots), places(given.arguments), known(std::move(given)) {
   collectArgumentViews();
@@ -108,13 +153,6 @@ static Value viewed(Value value) {
   return value;
 }
 
-// The value of which `value` is another shape.
-static Value unshaped(Value value) {
-  while (auto reshape = value.getDefiningOp<graph::ReshapeOp>())
-    value = reshape.getOperand();
-  return value;
-}
-
 // May the op that defines `value` write it to `place`? Yes, unless old contents
 // of these bytes are read later, or by the op itself other than element by element.
 bool Places::mayOverwrite(Value value, Place place) const {
@@ -123,7 +161,7 @@ bool Places::mayOverwrite(Value value, Place place) const {
     for (Value later : it->second) {
       Place other = homes.lookup(later);
       if (viewed(later) == value || unshaped(later) == unshaped(value) ||
-          later.getDefiningOp<graph::ConcatOp>())
+          (later.getDefiningOp() && isPutTogether(later.getDefiningOp())))
         continue; // another name of the same value; the whole of which it is a part
       if (other.displacement < end && begin < other.displacement + byteSize(later.getType()) &&
           !readsEndBefore(value, later))
@@ -251,7 +289,8 @@ void Places::requestHomes(ArrayRef<Place> returned, ArrayRef<bool> escapes) {
         requestHome(op.getOperand(0), home);
       continue;
     }
-    if (auto concat = dyn_cast<graph::ConcatOp>(op); concat && concat.getDim() == 0) {
+    if (isPutTogether(&op)) {
+      auto concat = cast<graph::ConcatOp>(op);
       Place home = homes.lookup(result);
       if (!home) {
         home = {static_cast<int>(roots.size()), 0};

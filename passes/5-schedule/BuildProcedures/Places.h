@@ -29,6 +29,10 @@ int64_t byteSize(mlir::Type type);
 // leading rows. `displacement` is the offset inside the operand.
 bool isView(mlir::Operation *op, int64_t &displacement);
 
+// A concat along the leading dim whose parts are written where they belong. Tensors and
+// their parts nest: one with a view that cuts a part is a launch, which writes it whole.
+bool isPutTogether(mlir::Operation *op);
+
 // May the op that reads `read` write its result `written` over it?
 bool mayReplace(mlir::OpOperand &read, mlir::Value written);
 

@@ -13,7 +13,7 @@ namespace llmc::test {
 namespace {
 
 const char *kPair = "tensor<2x4xf32>", *kRow = "tensor<1x4xf32>", *kVector = "tensor<4xf32>",
-           *kFlat = "tensor<8xf32>", *kSquare = "tensor<4x4xf32>";
+           *kFlat = "tensor<8xf32>", *kSquare = "tensor<4x4xf32>", *kTriple = "tensor<3x4xf32>";
 
 // A function body in the making: values by type, and who may be returned where.
 class Body {
@@ -75,6 +75,9 @@ private:
       return op("matmul \"ba,bc->ac\"", {pick(kPair), pick(kPair)}, {kPair, kPair}, type);
     if (type == kFlat)
       return op("reshape", {pick(kPair)}, {kPair}, type);
+    if (type == kTriple)
+      return random() % 2 ? op("concat", {pick(kPair), pick(kRow)}, {kPair, kRow}, type, " {dim = 0 : i64}")
+                          : op("concat", {pick(kRow), pick(kPair)}, {kRow, kPair}, type, " {dim = 0 : i64}");
     if (type == kVector)
       return op("reshape", {pick(kRow)}, {kRow}, type);
     return slice(random() % 2);
@@ -98,6 +101,13 @@ private:
               " {starts = array<i64: " + from + ", 0>, limits = array<i64: " + to +
                   ", 4>, steps = array<i64: 1, 1>}");
   }
+  // Two of three rows: they may cut a part of what was put together.
+  std::string cut(int64_t row) {
+    std::string from = std::to_string(row), to = std::to_string(row + 2);
+    return op("slice", {pick(kTriple)}, {kTriple}, kPair,
+              " {starts = array<i64: " + from + ", 0>, limits = array<i64: " + to +
+                  ", 4>, steps = array<i64: 1, 1>}");
+  }
   std::string any() {
     auto it = values.begin();
     std::advance(it, random() % values.size());
@@ -105,7 +115,7 @@ private:
   }
   void step() {
     std::string type = any();
-    switch (random() % 10) {
+    switch (random() % 12) {
     case 0:
     case 1: op(random() % 2 ? "neg" : "tanh", {pick(type)}, {type}, type); break;
     case 2:
@@ -117,6 +127,8 @@ private:
     case 7: op("matmul \"ab,bc->ac\"", {pick(kPair), pick(kSquare)}, {kPair, kSquare}, kPair); break;
     case 8: op("softmax", {pick(kPair)}, {kPair}, kPair); break;
     case 9: reduce(type); break;
+    case 10: derive(kTriple); break;
+    case 11: cut(random() % 2); break;
     }
   }
   // Two equal parts: who reads the operand later must not find the sum.

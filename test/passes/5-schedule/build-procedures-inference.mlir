@@ -1,4 +1,4 @@
-// RUN: llmc-opt %s --llmc-unroll-layers --llmc-build-procedures --llmc-build-table="schedule=1f1b micro-batches=1" --llmc-assign-arena --llmc-verify-schedule | FileCheck %s
+// RUN: llmc-opt %s --split-input-file --llmc-unroll-layers --llmc-build-procedures --llmc-build-table="schedule=1f1b micro-batches=1" --llmc-assign-arena --llmc-verify-schedule | FileCheck %s
 
 // One procedure, run once. A layer's result is computed where its output lies, which
 // lives to the end of the run; an input and a number that are outputs are copied or
@@ -37,5 +37,30 @@ module attributes {graph.mode = "infer", parallel.mesh = #parallel.mesh<["dp"=1,
     %f = graph.reshape %s : (tensor<1x4x8xf32>) -> tensor<4x8xf32>
     %c = graph.constant dense<[1, 2, 3]> : tensor<3xi64>
     return %h, %f, %x, %c : tensor<4x8xf32>, tensor<4x8xf32>, tensor<4x8xf32>, tensor<3xi64>
+  }
+}
+
+// -----
+
+// Parts are written where the whole lies, unless a view cuts one: tensors and their
+// parts nest, so that whole is written by one launch.
+// CHECK-LABEL: plan.stage @stage0
+// CHECK: plan.procedure @forward
+// CHECK: plan.launch reads(%{{.*}}, %{{.*}}) writes(%{{.*}} : !plan.buffer<3x4xf32>)
+// CHECK-NEXT: ^bb0
+// CHECK-NEXT: graph.concat
+// CHECK-NOT: graph.concat
+module attributes {graph.mode = "infer", parallel.mesh = #parallel.mesh<["dp"=1, "pp"=1, "tp"=1]>} {
+  func.func @forward_0(%x: tensor<2x4xf32> {graph.input = "x"}, %y: tensor<1x4xf32> {graph.input = "y"})
+      -> (tensor<2x4xf32> {graph.output = "cut"}, tensor<2x4xf32> {graph.output = "part"})
+      attributes {parallel.stage = 0 : i64, parallel.procedure = "forward"} {
+    %a = graph.concat %x, %y {dim = 0 : i64} : (tensor<2x4xf32>, tensor<1x4xf32>) -> tensor<3x4xf32>
+    %cut = graph.slice %a {starts = array<i64: 1, 0>, limits = array<i64: 3, 4>, steps = array<i64: 1, 1>} : (tensor<3x4xf32>) -> tensor<2x4xf32>
+    %c = graph.tanh %cut : (tensor<2x4xf32>) -> tensor<2x4xf32>
+    %z = graph.exp %x : (tensor<2x4xf32>) -> tensor<2x4xf32>
+    %b = graph.concat %z, %y {dim = 0 : i64} : (tensor<2x4xf32>, tensor<1x4xf32>) -> tensor<3x4xf32>
+    %part = graph.slice %b {starts = array<i64: 0, 0>, limits = array<i64: 2, 4>, steps = array<i64: 1, 1>} : (tensor<3x4xf32>) -> tensor<2x4xf32>
+    %p = graph.tanh %part : (tensor<2x4xf32>) -> tensor<2x4xf32>
+    return %c, %p : tensor<2x4xf32>, tensor<2x4xf32>
   }
 }
