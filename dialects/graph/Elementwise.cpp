@@ -204,6 +204,9 @@ UNARY(ErfOp, std::erf(x),
 RULE(ErfOp)
 UNARY(SigmoidOp, sigmoid(x), b.mul(g, b.mul(y, b.oneMinus(y))))
 RULE(SigmoidOp)
+UNARY(SoftplusOp, std::max(x, 0.0) + std::log1p(std::exp(-std::abs(x))),
+      b.mul(g, SigmoidOp::create(b.builder, b.loc, getOperand())))
+RULE(SoftplusOp)
 UNARY(ReluOp, x > 0 ? x : 0,
       b.select(b.compare(getOperand(), b.constant(0, elementOf(g)), Predicate::gt), g,
                b.constant(0, elementOf(g))))

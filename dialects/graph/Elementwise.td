@@ -64,6 +64,7 @@ def Graph_RsqrtOp : Graph_UnaryOp<"rsqrt", "1 / sqrt(x)">;
 def Graph_TanhOp : Graph_UnaryOp<"tanh", "hyperbolic tangent">;
 def Graph_ErfOp : Graph_UnaryOp<"erf", "error function">;
 def Graph_SigmoidOp : Graph_UnaryOp<"sigmoid", "1 / (1 + e^-x)">;
+def Graph_SoftplusOp : Graph_UnaryOp<"softplus", "log(1 + e^x)">;
 def Graph_ReluOp : Graph_UnaryOp<"relu", "max(x, 0)">;
 def Graph_PowOp : Graph_ElementwiseOp<"pow"> {
   let summary = "x ^ exponent, a constant exponent";

@@ -29,12 +29,7 @@ Value sigmoid(Call &call, Value x) { return make<graph::SigmoidOp>(call, x); }
 Value relu(Call &call, Value x) { return make<graph::ReluOp>(call, x); }
 Value magnitude(Call &call, Value x) { return make<graph::AbsOp>(call, x); }
 
-// log(1 + e^x), without an exponential that overflows.
-Value softplus(Call &call, Value x) {
-  graph::Build &b = call.build;
-  Value small = b.exp(b.neg(magnitude(call, x)));
-  return b.add(relu(call, x), make<graph::LogOp>(call, b.add(small, call.scalar(1))));
-}
+Value softplus(Call &call, Value x) { return make<graph::SoftplusOp>(call, x); }
 
 Value swish(Call &call, Value x) {
   double factor = alpha(call, 1);

@@ -246,6 +246,7 @@ ElementEntry lookupElement(Operation *op) {
       {"graph.tanh", unary<&Math::tanh>},
       {"graph.erf", unary<&Math::erf>},
       {"graph.sigmoid", unary<&Math::sigmoid>},
+      {"graph.softplus", unary<&Math::softplus>},
       {"graph.relu", relu},
       {"graph.pow", constantPower},
       {"graph.gelu", gelu},

@@ -170,6 +170,15 @@ std::pair<Value, Value> Math::sigmoids(Value x) {
 }
 Value Math::sigmoid(Value x) { return sigmoids(x).first; }
 
+// max(x, 0) + log(1 + e) with e = e^-|x|; where 1 + e = s is rounded, log(s) e / (s - 1)
+// makes up for it (Kahan's log1p).
+Value Math::softplus(Value x) {
+  Value e = exp(neg(abs(x))), s = add(f(1, x), e), rounded = sub(s, f(1, x));
+  Value isLost = arith::CmpFOp::create(b, loc, arith::CmpFPredicate::OEQ, rounded, f(0, x));
+  Value rest = select(isLost, e, mul(log(s), div(e, rounded)));
+  return add(select(less(x, f(0, x)), f(0, x), x), rest);
+}
+
 Value Math::pow(Value x, double exponent) {
   if (exponent == 0.5)
     return sqrt(x);

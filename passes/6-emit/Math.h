@@ -39,6 +39,7 @@ struct Math {
   Value tanh(Value x);                       // 2 ulp
   Value erf(Value x);                        // 1 ulp
   Value sigmoid(Value x);                    // 2 ulp
+  Value softplus(Value x);                   // 3 ulp
   std::pair<Value, Value> sigmoids(Value x); // of x and of -x
   Value normalCdf(Value x); // 2e-8, and 1e-4 of itself in the lower tail
   Value pow(Value x, double exponent);

@@ -83,6 +83,7 @@ static void drawElementwise(Cases &cases, Random &random) {
   unary<TanhOp>(cases, random, "tanh");
   unary<ErfOp>(cases, random, "erf");
   unary<SigmoidOp>(cases, random, "sigmoid");
+  unary<SoftplusOp>(cases, random, "softplus");
   unary<ReluOp>(cases, random, "relu");
   for (double exponent : {0.0, 1.0, 2.0, 3.0, 0.5, -1.0})
     cases.push_back(inferred<PowOp>("pow", {{Argument::Positive, random.shape(0, 3)}},

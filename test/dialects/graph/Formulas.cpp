@@ -59,6 +59,7 @@ static std::vector<Formula> elementwiseFormulas() {
   UNARY("tanh", "", any, (std::exp(2 * x) - 1) / (std::exp(2 * x) + 1));
   UNARY("erf", "", any, std::erf(x));
   UNARY("sigmoid", "", any, std::exp(x) / (1 + std::exp(x)));
+  UNARY("softplus", "", any, std::log(1 + std::exp(x)));
   UNARY("relu", "", any, (x + std::abs(x)) / 2);
   UNARY("abs", "", any, std::sqrt(x * x));
   UNARY("sign", "", any, x < 0 ? -1 : 1);

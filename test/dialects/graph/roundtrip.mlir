@@ -73,6 +73,8 @@ func.func @elementwise(%x: tensor<2x4xf32>, %y: tensor<4xf32>, %c: tensor<2x1xi1
   %12 = graph.erf %x : (tensor<2x4xf32>) -> tensor<2x4xf32>
   // CHECK: graph.sigmoid
   %13 = graph.sigmoid %x : (tensor<2x4xf32>) -> tensor<2x4xf32>
+  // CHECK: graph.softplus
+  %softplus = graph.softplus %x : (tensor<2x4xf32>) -> tensor<2x4xf32>
   // CHECK: graph.relu
   %14 = graph.relu %x : (tensor<2x4xf32>) -> tensor<2x4xf32>
   // CHECK: graph.pow %{{.*}} {exponent = 2.000000e+00 : f64}

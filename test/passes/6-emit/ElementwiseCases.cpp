@@ -68,6 +68,7 @@ Case makeUnary(Random &random) {
       {"tanh", "", Fill::Wide},
       {"erf", "", Fill::Wide},
       {"sigmoid", "", Fill::Wide},
+      {"softplus", "", Fill::Wide},
       {"relu", "", Fill::Wide},
       {"gelu", "form = #graph.gelu_form<tanh>", Fill::Wide},
       {"gelu", "form = #graph.gelu_form<erf>", Fill::Wide},

@@ -86,6 +86,7 @@ std::vector<double> LoneKernel::run(const std::vector<std::vector<double>> &inpu
   return memory[2].read();
 }
 
+static double softplus(double x) { return std::fmax(x, 0) + std::log1p(std::exp(-std::fabs(x))); }
 static double sigmoid(double x) { return 1 / (1 + std::exp(-x)); }
 
 // Every 997th float, so all exponents and both signs, and the special values.
@@ -188,6 +189,7 @@ void checkUnitsInLastPlace(MLIRContext &context, const emit::KernelTarget &targe
   static const Function functions[] = {
       {"exp", std::exp, 1.2},   {"log", std::log, 1.2},    {"tanh", std::tanh, 2},
       {"erf", std::erf, 1.5},   {"sigmoid", sigmoid, 2.5}, {"sqrt", std::sqrt, 0.5},
+      {"softplus", softplus, 3},
       {"floor", std::floor, 0}, {"ceil", std::ceil, 0},    {"round", std::nearbyint, 0},
   };
   for (const Function &function : functions)
