@@ -74,7 +74,7 @@ LogicalResult emitCumsum(Kernel &k, LaunchBody body, Operation *op) {
     return success();
   }
   k.rows = outer;
-  k.loop(k.begin, k.end, 1, [&](Value row) {
+  k.eachRow(k.begin, k.end, [&](Value row) {
     Value start = k.mul(row, kernel.size * inner);
     k.vectors(k.index(0), k.index(inner), inner,
               [&](Value i, unsigned width) { kernel.scan(k.add(start, i), width); });

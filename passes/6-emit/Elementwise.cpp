@@ -270,7 +270,7 @@ static void emitNest(Group &group, Point &point, unsigned depth,
   const Loop &loop = group.loops[depth];
   Value low = depth ? k.index(0) : k.begin, high = depth ? k.index(loop.size) : k.end;
   if (depth + 1 < group.loops.size()) {
-    k.loop(low, high, 1, [&](Value i) {
+    k.eachRow(low, high, [&](Value i) {
       Point inner = point.inside(depth, i);
       emitNest(group, inner, depth + 1, body);
     });

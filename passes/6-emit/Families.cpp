@@ -35,7 +35,7 @@ static LogicalResult emitAlone(Kernel &kernel, LaunchBody body, Operation *op) {
   return lookupSpecial(op)(kernel, body, op);
 }
 
-LogicalResult emitLaunch(Kernel &kernel, LaunchBody body) {
+static LogicalResult emitFamily(Kernel &kernel, LaunchBody body) {
   if (body.results().empty())
     return body.block.getParentOp()->emitError() << "a launch must write something";
   for (Type type : body.block.getArgumentTypes())
@@ -60,6 +60,29 @@ LogicalResult emitLaunch(Kernel &kernel, LaunchBody body) {
     hasHero |= lookupHero(&op) != nullptr;
   }
   return hasHero ? emitReduction(kernel, body) : emitElementwise(kernel, body);
+}
+
+// Beside other processors libraries do these.
+static bool isLibraryCall(Block &body) {
+  return llvm::any_of(body, [](Operation &op) {
+    return isa<graph::MatmulOp, graph::AttentionOp, graph::AttentionGradOp>(op);
+  });
+}
+
+LogicalResult emitLaunch(Kernel &kernel, LaunchBody body) {
+  if (kernel.target.threads && isLibraryCall(body.block)) {
+    kernel.leaveToLibrary();
+    return success();
+  }
+  if (failed(emitFamily(kernel, body)))
+    return failure();
+  size_t scalars = body.block.getNumArguments() - body.reads + kernel.extents.size();
+  if (kernel.target.threads)
+    kernel.func->setAttr(
+        kParameters, kernel.b.getDenseI64ArrayAttr(
+                         {static_cast<int64_t>(body.reads + body.results().size()),
+                          static_cast<int64_t>(scalars)}));
+  return success();
 }
 
 } // namespace llmc::emit

@@ -83,7 +83,7 @@ LogicalResult emitGather(Kernel &k, LaunchBody body, Operation *op) {
     return success();
   }
   Value offset = lookup.offsetOf(gather.getOffset());
-  k.loop(k.begin, k.end, 1, [&](Value i) {
+  k.eachRow(k.begin, k.end, [&](Value i) {
     auto [id, valid] = lookup.row(gather.getIds(), i, offset, shapeOf(table)[0]);
     Value source = k.mul(lookup.m.select(valid, id, k.index(0)), inner), target = k.mul(i, inner);
     k.vectors(k.index(0), k.index(inner), inner, [&, valid = valid](Value j, unsigned width) {
@@ -167,7 +167,7 @@ LogicalResult emitTakeAlong(Kernel &k, LaunchBody body, Operation *op) {
     lookup.fillZero(to, k.begin, k.end, element);
     return success();
   }
-  k.loop(k.begin, k.end, 1, [&](Value i) {
+  k.eachRow(k.begin, k.end, [&](Value i) {
     auto [id, valid] = lookup.row(take.getIds(), i, offset, inner);
     Value place = k.add(k.mul(i, inner), lookup.m.select(valid, id, k.index(0)));
     Value x = lookup.element(operand, place);

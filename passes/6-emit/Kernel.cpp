@@ -167,9 +167,11 @@ void Kernel::store(Value value, Value pointer) {
 //===-- Control -------------------------------------------------------------===//
 
 SmallVector<Value> Kernel::loop(Value low, Value high, int64_t step, ValueRange init,
-                                const LoopBody &body) {
+                                const LoopBody &body, Walk walk) {
   auto loop = scf::ForOp::create(b, loc, low, high, index(step), init,
                                  [&](OpBuilder &, Location, Value i, ValueRange carried) {});
+  if (walk != Walk::InOrder)
+    loop->setAttr(kWalk, b.getStringAttr(walk == Walk::Rows ? kRows : kElements));
   OpBuilder::InsertionGuard guard(b);
   Block *block = loop.getBody();
   b.setInsertionPointToEnd(block);
@@ -182,8 +184,9 @@ SmallVector<Value> Kernel::loop(Value low, Value high, int64_t step, ValueRange 
   return SmallVector<Value>(loop.getResults());
 }
 
-void Kernel::loop(Value low, Value high, int64_t step, const std::function<void(Value)> &body) {
-  loop(low, high, step, {}, [&](Value i, ValueRange, SmallVectorImpl<Value> &) { body(i); });
+void Kernel::loop(Value low, Value high, int64_t step, const std::function<void(Value)> &body,
+                  Walk walk) {
+  loop(low, high, step, {}, [&](Value i, ValueRange, SmallVectorImpl<Value> &) { body(i); }, walk);
 }
 
 void Kernel::ifThen(Value condition, const std::function<void()> &body) {
@@ -195,13 +198,18 @@ void Kernel::ifThen(Value condition, const std::function<void()> &body) {
 
 void Kernel::vectors(Value low, Value high, std::optional<int64_t> size,
                      const std::function<void(Value, unsigned)> &body, unsigned width) {
-  unsigned lanes = width ? width : this->lanes();
+  unsigned lanes = widthAlong(size, width ? width : this->lanes());
+  auto each = [&](Value from, Value to, unsigned lanes) {
+    loop(from, to, lanes, [&](Value i) { body(i, lanes); }, Walk::Elements);
+  };
+  if (size && target.threads)
+    return each(low, add(low, index(*size)), lanes);
   if (size) {
     int64_t full = *size / lanes * lanes, rest = *size - full;
     if (full == lanes)
       body(low, lanes);
     else if (full)
-      loop(low, add(low, index(full)), lanes, [&](Value i) { body(i, lanes); });
+      each(low, add(low, index(full)), lanes);
     Value after = add(low, index(full));
     if (rest && lanes > this->lanes())
       vectors(after, high, rest, body);
@@ -210,11 +218,22 @@ void Kernel::vectors(Value low, Value high, std::optional<int64_t> size,
     return;
   }
   Value middle = add(low, sub(sub(high, low), modulo(sub(high, low), lanes)));
-  loop(low, middle, lanes, [&](Value i) { body(i, lanes); });
+  each(low, middle, lanes);
   if (lanes > this->lanes())
     vectors(middle, high, std::nullopt, body);
   else
-    loop(middle, high, 1, [&](Value i) { body(i, 1); });
+    each(middle, high, 1);
+}
+
+unsigned Kernel::widthAlong(std::optional<int64_t> size, unsigned width) const {
+  if (size && target.threads)
+    while (*size % width)
+      width /= 2;
+  return width;
+}
+
+void Kernel::combined(Value total, bool isMax) {
+  total.getDefiningOp()->setAttr(kCombined, b.getStringAttr(isMax ? kMax : kSum));
 }
 
 } // namespace llmc::emit

@@ -11,6 +11,7 @@
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/Builders.h"
 #include "passes/6-emit/KernelTarget.h"
+#include "passes/6-emit/Walks.h"
 #include <functional>
 
 namespace llmc::emit {
@@ -39,6 +40,9 @@ public:
   // Sizes that this launch passes as further scalars, after its own.
   llvm::SmallVector<int64_t, 2> extents;
 
+  // Says that there is nothing here to run, since a library will do it.
+  void leaveToLibrary() { func->setAttr(kLibrary, b.getUnitAttr()); }
+
   // Pointer of buffer `i` and value of scalar `i` (i64), loaded at the top.
   Value buffer(unsigned i);
   Value scalar(unsigned i);
@@ -65,19 +69,32 @@ public:
   Value load(Value pointer, Type element, unsigned width = 1);
   void store(Value value, Value pointer);
 
-  // for (i = low; i < high; i += step), carrying values.
+  // for (i = low; i < high; i += step), carrying values. A walk that is not `InOrder`
+  // promises that its turns do not look at each other, so that threads may share them;
+  // its carried values are then sums or maxima so far, to be combined().
+  enum class Walk { InOrder, Rows, Elements };
   using LoopBody =
       std::function<void(Value i, mlir::ValueRange carried, llvm::SmallVectorImpl<Value> &next)>;
   llvm::SmallVector<Value> loop(Value low, Value high, int64_t step, mlir::ValueRange init,
-                                const LoopBody &body);
-  void loop(Value low, Value high, int64_t step, const std::function<void(Value)> &body);
+                                const LoopBody &body, Walk walk = Walk::InOrder);
+  void loop(Value low, Value high, int64_t step, const std::function<void(Value)> &body,
+            Walk walk = Walk::InOrder);
+  void eachRow(Value low, Value high, const std::function<void(Value)> &body) {
+    loop(low, high, 1, body, Walk::Rows);
+  }
   void ifThen(Value condition, const std::function<void()> &body);
 
   // The range in vectors of `width` elements (lanes() if 0), what is left over in vectors
   // of lanes() and then, if the length `size` is known now, as one narrower vector,
-  // otherwise one by one.
+  // otherwise one by one. For threads the vectors of a known length are all of one width.
+  // What a walk writes to element i of a stack array, later walks may read at i.
   void vectors(Value low, Value high, std::optional<int64_t> size,
                const std::function<void(Value i, unsigned width)> &body, unsigned width = 0);
+  // Of vectors of up to `width` elements along `size` of them.
+  unsigned widthAlong(std::optional<int64_t> size, unsigned width) const;
+  // Says that `total`, from what walks over elements carried, is the sum or the maximum of
+  // all of it.
+  void combined(Value total, bool isMax);
 
 private:
   mlir::ModuleOp module;

@@ -196,6 +196,8 @@ struct MatmulKernel {
 
 void emitMatmul(Kernel &k, MatmulForm form, bool accumulate, unsigned aBuffer, unsigned bBuffer,
                 unsigned firstScalar) {
+  if (k.target.threads)
+    return k.leaveToLibrary();
   Value a = k.buffer(aBuffer), b = k.buffer(bBuffer), c = k.buffer(2);
   Sizes s(k, form, firstScalar);
   Type f32 = k.b.getF32Type();

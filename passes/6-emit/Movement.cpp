@@ -61,7 +61,7 @@ LogicalResult emitConcat(Kernel &k, LaunchBody body, Operation *op) {
     return success();
   }
   k.rows = outer;
-  k.loop(k.begin, k.end, 1, [&](Value row) {
+  k.eachRow(k.begin, k.end, [&](Value row) {
     int64_t place = 0;
     for (Value input : concat.getInputs()) {
       int64_t size = product(shapeOf(input)) / outer;
@@ -129,7 +129,7 @@ LogicalResult emitPad(Kernel &k, LaunchBody body, Operation *op) {
       Value inner, outer;
       index(i, inner, outer);
       nest(dim + 1, inner, outer);
-    });
+    }, isLast ? Kernel::Walk::Elements : Kernel::Walk::InOrder);
   };
   nest(0, k.index(0), k.index(0));
   return success();

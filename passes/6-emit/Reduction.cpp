@@ -21,6 +21,11 @@ std::pair<Value, std::optional<int64_t>> Reducer::bounds(unsigned loop) {
   return {group.kernel.index(group.loops[loop].size), group.loops[loop].size};
 }
 
+unsigned Reducer::termLanes() {
+  return group.kernel.widthAlong(bounds(reducedLoops().back()).second,
+                                 group.kernel.target.termLanes);
+}
+
 int64_t Reducer::count(Operation *op) {
   auto shape = cast<RankedTensorType>(op->getOperand(0).getType()).getShape();
   int64_t product = 1;
@@ -72,6 +77,7 @@ Value Reducer::finish(const Accumulator &kind, Value vector, Value rest) {
   if (!overColumns()) {
     total = horizontal(k, kind.isMax, vector);
     total = accumulate({kind.isMax, elementOf(total.getType())}, total, rest);
+    k.combined(total, kind.isMax);
   }
   Type type = typeOf(kind.element, widthOf(total.getType()));
   return total.getType() == type ? total : arith::TruncFOp::create(k.b, k.loc, type, total);
@@ -84,7 +90,7 @@ Value Reducer::finish(const Accumulator &kind, Value vector, Value rest) {
 SmallVector<Value> Reducer::walkVectors(unsigned loop, Point &point, ValueRange carried,
                                         ArrayRef<Accumulator> kinds, const Terms &terms) {
   Kernel &k = group.kernel;
-  unsigned termLanes = k.target.termLanes;
+  unsigned termLanes = this->termLanes();
   size_t n = kinds.size();
   auto step = [&](Value i, unsigned width, ValueRange from, SmallVectorImpl<Value> &next) {
     Point inner = point.inside(loop, i, width);
@@ -113,11 +119,13 @@ SmallVector<Value> Reducer::walkVectors(unsigned loop, Point &point, ValueRange 
     state = k.loop(zero, full, termLanes, state,
                    [&](Value i, ValueRange from, SmallVectorImpl<Value> &next) {
                      step(i, termLanes, from, next);
-                   });
+                   },
+                   Kernel::Walk::Elements);
   if (!known)
     return k.loop(
         full, size, 1, state,
-        [&](Value i, ValueRange from, SmallVectorImpl<Value> &next) { step(i, 1, from, next); });
+        [&](Value i, ValueRange from, SmallVectorImpl<Value> &next) { step(i, 1, from, next); },
+        Kernel::Walk::Elements);
   if (*known % termLanes) {
     SmallVector<Value> next;
     step(full, *known % termLanes, state, next);
@@ -168,7 +176,7 @@ SmallVector<Value> Reducer::reduce(ArrayRef<Accumulator> kinds, const Terms &ter
       init.push_back(
           identity(k, kind.isMax, kind.isMax ? kind.element : wideType(kind.element), width));
   };
-  start(overColumns() ? row.width : k.target.termLanes);
+  start(overColumns() ? row.width : termLanes());
   if (!overColumns())
     start(1);
   auto state = walk(reducedLoops(), row, init, kinds, terms);

@@ -55,6 +55,8 @@ private:
                                        llvm::ArrayRef<Accumulator> kinds, const Terms &terms);
   Value finish(const Accumulator &kind, Value vector, Value rest);
   std::pair<Value, std::optional<int64_t>> bounds(unsigned loop);
+  // Of the vectors along the last loop.
+  unsigned termLanes();
   bool overColumns() const { return !group.loops.back().reduced; }
 };
 

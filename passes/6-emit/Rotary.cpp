@@ -96,7 +96,7 @@ LogicalResult emitRotary(Kernel &k, LaunchBody body, Operation *op) {
                       buffer(rotary.getSin()),
                       k.buffer(body.reads)};
   k.rows = shape[0] * shape[1] * shape[2];
-  k.loop(k.begin, k.end, 1, [&](Value r) {
+  k.eachRow(k.begin, k.end, [&](Value r) {
     Value row = k.divFloor(r, shape[2]); // of all batches
     if (angles[0] == 1 && shape[0] > 1)
       row = k.modulo(row, shape[1]);

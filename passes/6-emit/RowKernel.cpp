@@ -33,7 +33,9 @@ static bool isColumnSum(Operation *op) {
 static bool keepsColumns(Block &body) {
   return llvm::all_of(body, [](Operation &op) {
     if (isColumnSum(&op))
-      return llvm::all_of(op.getUsers(), [](Operation *user) { return isa<plan::YieldOp>(user); });
+      return llvm::all_of(op.getUsers(), [](Operation *user) {
+        return user->hasTrait<OpTrait::IsTerminator>();
+      });
     const HeroEntry *hero = lookupHero(&op);
     auto reduced = hero ? hero->reducedDims(&op) : SmallVector<bool, 4>();
     return llvm::count(reduced, true) == (reduced.empty() || !reduced.back() ? 0 : 1);
@@ -271,7 +273,7 @@ void RowKernel::emitKept(ArrayRef<unsigned> rest, Point &point) {
           emitRow(inner);
         },
         k.target.columnLanes);
-  k.loop(low, high, 1, [&](Value i) {
+  k.eachRow(low, high, [&](Value i) {
     Point inner = point.inside(rest[0], i);
     emitKept(rest.drop_front(), inner);
   });

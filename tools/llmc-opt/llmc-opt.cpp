@@ -1,6 +1,12 @@
 // mlir-opt with the dialects and passes of llmc.
 #include "dialects/plan/Plan.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Dialect/GPU/IR/GPUDialect.h"
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include "mlir/Tools/mlir-opt/MlirOptMain.h"
 #include "passes/1-raise/Pipeline.h"
 #include "passes/2-train/Passes.h"
@@ -13,6 +19,9 @@ int main(int argc, char **argv) {
   mlir::DialectRegistry registry;
   registry.insert<mlir::func::FuncDialect, llmc::graph::GraphDialect,
                   llmc::parallel::ParallelDialect, llmc::plan::PlanDialect>();
+  // Kernels are made of these.
+  registry.insert<mlir::arith::ArithDialect, mlir::gpu::GPUDialect, mlir::math::MathDialect,
+                  mlir::scf::SCFDialect, mlir::vector::VectorDialect, mlir::LLVM::LLVMDialect>();
   llmc::registerRaise();
   llmc::registerTrainPasses();
   llmc::registerShardPasses();

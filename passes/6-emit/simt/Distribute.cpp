@@ -43,8 +43,8 @@ ThreadShape chooseShape(func::FuncOp kernel) {
     });
   }
   int64_t warps = llvm::divideCeil(longest, kWarp);
-  if (isUnknown || warps > 128)
-    return {512, 512};
+  if (isUnknown)
+    return {256, 256};
   if (!areRows && isHeavy && warps == 0)
     return {64, 64}; // columns with a sum each: rather more blocks
   if (warps == 0)

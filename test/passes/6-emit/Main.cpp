@@ -1,13 +1,14 @@
 // llmc-kernel-tests [--draws N] [--seed S] [--only NAME] [--cpu NAME]: N random launches
 // of each kind, compiled, run in parts and compared with the ops' own meaning in float64,
-// for each processor that this one can stand in for; then UnitTests.h. NAME is a kind,
-// or ulp, equations or plan.
+// for each processor that this one can stand in for, a GPU's threads among them; then
+// UnitTests.h. NAME is a kind, or ulp, equations or plan.
 #include "Runner.h"
 #include "UnitTests.h"
 
 #include "dialects/plan/Plan.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Dialect/GPU/IR/GPUDialect.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
@@ -58,7 +59,7 @@ void Run::check(const llmc::emit::KernelTarget &target) {
   for (const Generator &generator : generators())
     if (only.empty() || only == generator.name)
       check(target, generator);
-  if (only.empty() || only == "ulp")
+  if (!target.threads && (only.empty() || only == "ulp"))
     checkUnitsInLastPlace(context, target, passed, failed);
 }
 
@@ -78,7 +79,8 @@ int main(int argc, char **argv) {
   MLIRContext context;
   context
       .loadDialect<func::FuncDialect, llmc::plan::PlanDialect, arith::ArithDialect,
-                   math::MathDialect, scf::SCFDialect, vector::VectorDialect, LLVM::LLVMDialect>();
+                   math::MathDialect, scf::SCFDialect, vector::VectorDialect, LLVM::LLVMDialect,
+                   gpu::GPUDialect>();
   Run run{context, draws, seed, only};
   auto features = llmc::runtime::readCpuFeatures();
   for (const llmc::emit::KernelTarget *target : llmc::emit::kCpuTargets) {
@@ -89,6 +91,9 @@ int main(int argc, char **argv) {
     else
       std::printf("%s: not run, %s\n", target->name.data(), can.message().c_str());
   }
+  // Threads, simulated.
+  if (cpu.empty() || cpu == llmc::emit::kCudaTarget.name)
+    run.check(llmc::emit::kCudaTarget);
   int passed = run.passed, failed = run.failed;
   if (only.empty() || only == "equations")
     checkEquations(context, draws * 10, seed, passed, failed);

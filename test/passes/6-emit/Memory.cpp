@@ -10,14 +10,16 @@ static size_t bytesOf(const std::string &element) {
   return element == "i1" ? 1 : element == "i64" ? 8 : 4;
 }
 
-Buffer::Buffer(std::string type, size_t count) : element(std::move(type)), count(count) {
+Buffer::Buffer(std::string type, size_t count, size_t alignment)
+    : element(std::move(type)), count(count) {
   size = count * bytesOf(element);
-  size_t page = sysconf(_SC_PAGESIZE), whole = (size + page - 1) / page * page;
+  padding = (size + alignment - 1) / alignment * alignment - size;
+  size_t page = sysconf(_SC_PAGESIZE), whole = (size + padding + page - 1) / page * page;
   mappedSize = whole + page;
   mapped = static_cast<char *>(
       mmap(nullptr, mappedSize, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
   mprotect(mapped + whole, page, PROT_NONE);
-  start = mapped + whole - size;
+  start = mapped + whole - padding - size;
 }
 
 Buffer::~Buffer() {
@@ -26,9 +28,16 @@ Buffer::~Buffer() {
 }
 
 Buffer::Buffer(Buffer &&other) noexcept
-    : element(other.element), count(other.count), size(other.size), mappedSize(other.mappedSize),
+    : element(other.element), count(other.count), size(other.size), padding(other.padding), mappedSize(other.mappedSize),
       mapped(other.mapped), start(other.start) {
   other.mapped = nullptr;
+}
+
+bool Buffer::isPaddingClean() const {
+  for (size_t i = 0; i < padding; ++i)
+    if (start[size + i])
+      return false;
+  return true;
 }
 
 template <typename T> static void put(char *to, const std::vector<double> &values) {

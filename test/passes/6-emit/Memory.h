@@ -13,7 +13,9 @@ namespace llmc::test {
 
 class Buffer {
 public:
-  Buffer(std::string element, size_t count);
+  // `alignment` of its start, in bytes; what that leaves at its end are zeros.
+  Buffer(std::string element, size_t count, size_t alignment = 1);
+  bool isPaddingClean() const;
   ~Buffer();
   Buffer(Buffer &&other) noexcept;
   Buffer(const Buffer &) = delete;
@@ -27,7 +29,7 @@ public:
   const std::string element;
 
 private:
-  size_t count, size, mappedSize;
+  size_t count, size, padding, mappedSize;
   char *mapped, *start;
 };
 

@@ -1,18 +1,18 @@
 #include "Runner.h"
 
 #include "Memory.h"
+#include "Threads.h"
 #include "dialects/graph/Evaluate.h"
 #include "mlir/Parser/Parser.h"
 #include "passes/6-emit/Emit.h"
 #include "passes/6-emit/Families.h"
+#include "passes/6-emit/simt/Simt.h"
 #include <algorithm>
 #include <cmath>
 
 using namespace mlir;
 
 namespace llmc::test {
-
-using KernelFunction = void (*)(void *const *, const int64_t *, int64_t, int64_t);
 
 namespace {
 
@@ -21,6 +21,8 @@ struct Compiled {
   func::FuncOp func;
   int64_t rows = 0;
   SmallVector<int64_t> extents;
+  int64_t threads = 0; // of a block; 0: a kernel of loops
+  bool isLibrary = false;
 };
 
 } // namespace
@@ -139,7 +141,10 @@ public:
 
     auto whole = execute(kernel, inputs, 0), parts = execute(kernel, inputs, draw(random, 1, 6));
     Outcome outcome;
+    outcome.problem = problem;
     for (size_t i = 0; i < whole.size(); ++i) {
+      if (!whole[i].isPaddingClean() || !parts[i].isPaddingClean())
+        outcome.problem = "writes past the end";
       if (whole[i].bytes() && std::memcmp(whole[i].data(), parts[i].data(), whole[i].bytes()) != 0)
         outcome.problem = "parts of the rows give other bits than the whole";
       double error = errorOf(whole[i].read(), (*wanted)[i].data, whole[i].element, test.floor);
@@ -154,11 +159,13 @@ private:
   const Case &test;
   Compiled &compiled;
   Random &random;
+  std::string problem;
 
   std::vector<Buffer> execute(KernelFunction kernel, const std::vector<graph::Tensor> &inputs,
                               int64_t cuts) {
     auto types = compiled.func.getFunctionType();
     std::vector<Buffer> reads, writes;
+    size_t alignment = compiled.threads ? 16 : 1;
     std::vector<void *> pointers;
     std::vector<int64_t> scalars;
     for (auto [i, type] : llvm::enumerate(types.getInputs())) {
@@ -166,18 +173,22 @@ private:
         scalars.push_back(inputs[i].data[0]);
         continue;
       }
-      reads.emplace_back(elementName(type), countOf(type));
+      reads.emplace_back(elementName(type), countOf(type), alignment);
       reads.back().write(inputs[i].data);
       pointers.push_back(reads.back().data());
     }
     scalars.insert(scalars.end(), compiled.extents.begin(), compiled.extents.end());
     for (auto [i, type] : llvm::enumerate(types.getResults())) {
-      writes.emplace_back(elementName(type), countOf(type));
+      writes.emplace_back(elementName(type), countOf(type), alignment);
       writes.back().fillWithGarbage();
       int alias = test.aliases[i];
       pointers.push_back(alias < 0 ? writes.back().data() : reads[alias].data());
     }
-    runParts(kernel, pointers, scalars, compiled.rows, cuts, random);
+    if (compiled.threads)
+      problem += runGrid(kernel, pointers, scalars, compiled.rows, compiled.threads, cuts + 1,
+                         random);
+    else
+      runParts(kernel, pointers, scalars, compiled.rows, cuts, random);
     for (auto [i, alias] : llvm::enumerate(test.aliases))
       if (alias >= 0)
         std::memcpy(writes[i].data(), reads[alias].data(), writes[i].bytes());
@@ -186,6 +197,21 @@ private:
 };
 
 } // namespace
+
+// Gives a kernel its threads, and a form in which they run here.
+static LogicalResult giveThreads(func::FuncOp kernel, Compiled &compiled) {
+  compiled.isLibrary = kernel->hasAttr(emit::kLibrary);
+  if (compiled.isLibrary)
+    return success();
+  if (failed(emit::mapToThreads(kernel)))
+    return failure();
+  auto launch = emit::ThreadLaunch::of(kernel);
+  if (failed(launch))
+    return failure();
+  compiled.threads = launch->threads;
+  askGrid(kernel);
+  return success();
+}
 
 std::vector<Outcome> runCases(MLIRContext &context, const emit::KernelTarget &target,
                               const std::vector<Case> &cases, Random &random) {
@@ -210,11 +236,15 @@ std::vector<Outcome> runCases(MLIRContext &context, const emit::KernelTarget &ta
     }
     compiled[i].rows = kernel.rows;
     compiled[i].extents.assign(kernel.extents.begin(), kernel.extents.end());
+    if (target.threads && failed(giveThreads(kernel.func, compiled[i])))
+      outcomes[i].problem = "cannot be dealt out to threads";
+    if (compiled[i].isLibrary || !outcomes[i].problem.empty())
+      kernel.func.erase();
   }
-  auto object = emit::makeSharedObject(*kernels, target);
+  auto object = emit::makeSharedObject(*kernels, target.threads ? emit::kAvx2Target : target);
   Library library(succeeded(object) ? *object : "");
   for (size_t i = 0; i < cases.size(); ++i) {
-    if (!outcomes[i].problem.empty())
+    if (!outcomes[i].problem.empty() || compiled[i].isLibrary)
       continue;
     void *symbol = library.problem.empty() ? library.symbol("kernel" + std::to_string(i)) : nullptr;
     outcomes[i] =
