@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <vector>
 
 namespace llmc {
 
@@ -29,6 +30,8 @@ struct CompileOptions {
   bool tie = true;   // --tie auto
   bool raise = true; // --raise on
   std::string weights; // "": what the model holds; "random"; file or folder
+
+  std::vector<std::string> cudaKernels; // --cuda-kernels: chips to emit kernels for too
 
   std::string dumpFolder;   // --dump-phases: one .mlir after each phase
 

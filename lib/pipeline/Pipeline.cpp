@@ -162,7 +162,7 @@ static void buildPhase(OpPassManager &pm, Phase phase, const CompileOptions &opt
   }
   case Phase::Emit:
     // Launches get kernels; after this the plan file only has to be written.
-    buildEmitPipeline(pm);
+    buildEmitPipeline(pm, /*cuda=*/!options.cudaKernels.empty());
     break;
   }
 }

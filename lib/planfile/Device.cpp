@@ -11,6 +11,7 @@ namespace {
 
 constexpr uint32_t kDeviceVersion = 1;
 constexpr uint32_t kMaxThreads = 1024; // of a block, on any chip
+constexpr uint32_t kMaxBlocks = 1024;  // of a multiprocessor, in turn
 constexpr uint32_t kMaxScalars = 4096; // parameters of a kernel are 4 KiB and more
 
 support::Status check(const DeviceImageT &image, const ProgramT &program) {
@@ -23,8 +24,10 @@ support::Status check(const DeviceImageT &image, const ProgramT &program) {
     if (!take(kernel->kernel))
       return error("device kernels of ", image.chip, ": '", kernel->entry,
                    "' stands for kernel ", kernel->kernel, ", which is not there or has one");
-    if (kernel->threads == 0 || kernel->threads > kMaxThreads || kernel->block_rows == 0 ||
-        kernel->blocks_y == 0 || kernel->scalars > kMaxScalars)
+    if (kernel->threads == 0 || kernel->threads > kMaxThreads ||
+        kernel->points_per_row == 0 || kernel->points_per_block == 0 ||
+        kernel->blocks_per_sm == 0 || kernel->blocks_per_sm > kMaxBlocks ||
+        kernel->begin_multiple == 0 || kernel->scalars > kMaxScalars)
       return error("device kernels of ", image.chip, ": '", kernel->entry,
                    "' cannot be launched with ", kernel->threads, " threads a block");
     for (const auto &buffer : kernel->buffers)
@@ -86,7 +89,9 @@ planfile::readDeviceImages(const Payload &payload, const ProgramT &program) {
   return images;
 }
 
-uint64_t planfile::blocksFor(const DeviceKernelT &kernel, int64_t rows) {
-  uint64_t count = rows > 0 ? static_cast<uint64_t>(rows) : 0;
-  return (count + kernel.block_rows - 1) / kernel.block_rows;
+uint64_t planfile::blocksFor(const DeviceKernelT &kernel, uint64_t rows,
+                             uint64_t multiprocessors) {
+  uint64_t points = rows * kernel.points_per_row;
+  uint64_t useful = points / kernel.points_per_block + (points % kernel.points_per_block != 0);
+  return std::clamp<uint64_t>(useful, 1, std::max<uint64_t>(1, kernel.blocks_per_sm * multiprocessors));
 }

@@ -28,8 +28,8 @@ support::Result<std::unique_ptr<DeviceImageT>> readDeviceImage(std::string_view 
 support::Result<std::vector<std::unique_ptr<DeviceImageT>>>
 readDeviceImages(const Payload &payload, const ProgramT &program);
 
-// Blocks that rows [0, rows) can keep busy.
-uint64_t blocksFor(const DeviceKernelT &kernel, int64_t rows);
+// Blocks for a launch over `rows` rows on a card of so many multiprocessors.
+uint64_t blocksFor(const DeviceKernelT &kernel, uint64_t rows, uint64_t multiprocessors);
 
 } // namespace llmc::planfile
 

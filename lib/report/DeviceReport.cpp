@@ -19,6 +19,11 @@ json describeKernel(const ProgramT &program, const DeviceKernelT &kernel) {
     if (access->stores)
       stores[std::to_string(access->bytes)] = access->stores;
   }
+  json buffers = json::array();
+  for (const auto &buffer : kernel.buffers)
+    buffers.push_back({{"dtype", numpyName(buffer->dtype)},
+                       {"access", buffer->access},
+                       {"streaming", buffer->streaming}});
   return {{"name", program.kernels[kernel.kernel]->name},
           {"threads", kernel.threads},
           {"registers", kernel.registers},
@@ -26,8 +31,7 @@ json describeKernel(const ProgramT &program, const DeviceKernelT &kernel) {
           {"spill_stores", kernel.spill_stores},
           {"spill_loads", kernel.spill_loads},
           {"shared", kernel.shared},
-          {"dynamic_shared", kernel.dynamic_shared},
-          {"streaming", kernel.streaming},
+          {"buffers", std::move(buffers)},
           {"loads", std::move(loads)},
           {"stores", std::move(stores)}};
 }
@@ -74,7 +78,7 @@ std::string report::deviceText(const ProgramT &program, DeviceImages images) {
     for (const auto &kernel : image->kernels)
       out << "  " << std::setw(7) << kernel->threads << std::setw(11) << kernel->registers
           << std::setw(8) << kernel->spill_stores + kernel->spill_loads << std::setw(8)
-          << kernel->shared + kernel->dynamic_shared << "  "
+          << kernel->shared << "  "
           << program.kernels[kernel->kernel]->name << ": " << accessText(*kernel) << "\n";
     for (const auto &refusal : image->refusals)
       out << "  not emitted: " << program.kernels[refusal->kernel]->name << ": "

@@ -17,9 +17,10 @@ using DeviceImages = std::span<const std::unique_ptr<planfile::DeviceImageT>>;
 inline constexpr std::string_view kNeverRun = "assembled, never run";
 
 // [{chip, assembler, status, cubin_bytes, kernels, not_emitted}], where kernels are
-// {name, threads, registers, stack, spill_stores, spill_loads, shared, dynamic_shared,
-// streaming, loads, stores}; loads and stores map bytes of an access to the number of
-// instructions; not_emitted are {name, reason}. Sizes in bytes.
+// {name, threads, registers, stack, spill_stores, spill_loads, shared, buffers, loads, stores}.
+// Buffers are {dtype, access, streaming}, access the bytes of the widest one; loads
+// and stores map bytes of an access to the number of instructions; not_emitted are {name,
+// reason}. Sizes in bytes.
 nlohmann::json deviceJson(const planfile::ProgramT &program, DeviceImages images);
 
 // The same as tables; empty without images.

@@ -1,14 +1,19 @@
 // Phase 6 as prose.
 #include "passes/6-emit/Pipeline.h"
 
+#include "passes/6-emit/KernelTarget.h"
 #include "passes/6-emit/Passes.h"
 
 namespace llmc {
 
-void buildEmitPipeline(mlir::OpPassManager &pm) {
+void buildEmitPipeline(mlir::OpPassManager &pm, bool cuda) {
+  EmitKernelsOptions kernels;
+  for (const emit::KernelTarget *target : emit::kTargets)
+    if (cuda || !target->threads)
+      kernels.targets.push_back(target->name.str());
   // Procedures, table and arena are final, so nothing but object code and the
   // plan file will be made from what comes out.
-  pm.addPass(createEmitKernels());
+  pm.addPass(createEmitKernels(kernels));
   // The plan file is written from this without another look.
   pm.addPass(createVerifyEmit());
 }

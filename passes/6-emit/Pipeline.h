@@ -6,8 +6,9 @@
 namespace llmc {
 
 // Phase 6, the part that is IR: plan.stage ops -> the same with kernels beside
-// them. What follows (object code, plan file) is emitProgram() of Emit.h.
-void buildEmitPipeline(mlir::OpPassManager &pm);
+// them, with `cuda` also in the form that becomes kernels of threads. What follows (object
+// code, plan file) is emitProgram() of Emit.h and emitCudaKernels().
+void buildEmitPipeline(mlir::OpPassManager &pm, bool cuda = false);
 
 } // namespace llmc
 

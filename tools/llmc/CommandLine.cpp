@@ -1,6 +1,9 @@
 // The command line of `llmc`.
 #include "tools/llmc/CommandLine.h"
 
+#include "passes/6-emit/cuda/Cuda.h"
+
+#include <algorithm>
 #include <charconv>
 #include <functional>
 #include <map>
@@ -74,6 +77,7 @@ private:
   void mesh(const std::string &text);
   void namedMesh(const std::string &text);
   void dims(const std::string &text);
+  void cudaKernels(const std::string &text);
   void option(const std::string &flag, const std::string &value);
   bool verifyOption(const std::string &flag, const std::string &value);
   void checkInference();
@@ -183,10 +187,38 @@ void Parser::dims(const std::string &text) {
   }
 }
 
+// sm_80,sm_90 or all.
+void Parser::cudaKernels(const std::string &text) {
+  if (result.line.command != "compile")
+    return usage("--cuda-kernels belongs to llmc compile");
+  std::vector<std::string> &chips = options.cudaKernels;
+  chips.clear();
+  std::stringstream parts(text);
+  std::string part, known;
+  for (llvm::StringRef chip : emit::kCudaChips)
+    known += (known.empty() ? "" : ", ") + chip.str();
+  while (std::getline(parts, part, ',')) {
+    bool found = false;
+    for (llvm::StringRef chip : emit::kCudaChips)
+      if (part == "all" || part == chip) {
+        found = true;
+        if (std::find(chips.begin(), chips.end(), chip.str()) == chips.end())
+          chips.push_back(chip.str());
+      }
+    if (!found)
+      return usage("--cuda-kernels: chips are " + known + " or all, got '" + part + "'");
+  }
+  if (chips.empty())
+    usage("--cuda-kernels needs chips: " + known + " or all");
+}
+
 void Parser::option(const std::string &flag, const std::string &value) {
   given.push_back(flag);
   if (result.line.command == "verify" && verifyOption(flag, value))
     return;
+  if (flag == "--target" && value == "cuda")
+    return refuse("--target cuda is not built yet; use --target cpu, and --cuda-kernels all to add "
+                  "kernels that scripts/gpu-check.sh runs on a card");
   for (const Fixed &choice : fixedChoices())
     if (flag == choice.flag) {
       for (const std::string &works : choice.works)
@@ -251,6 +283,8 @@ void Parser::option(const std::string &flag, const std::string &value) {
   }
   if (flag == "--dim")
     return dims(value);
+  if (flag == "--cuda-kernels")
+    return cudaKernels(value);
   if (flag == "--compile-to" || flag == "--compile-from") {
     auto phase = parsePhase(value);
     if (!phase)
@@ -390,6 +424,8 @@ program for all ranks of the mesh: it trains MODEL, or runs it once a start.
   --weights random|FILE|DIR   where the program finds its weights            [what MODEL holds]
   --tie auto|off         equal embedding and head are one parameter            [auto]
   --raise on|off         recognise blocks, fold layers                         [on]
+  --cuda-kernels all | sm_80,sm_90,sm_100   also carries its kernels for these chips,
+                         for scripts/gpu-check.sh; needs a CUDA assembler      [none]
   --compile-to PHASE     stop after raise, train, shard, partition, schedule; OUT is IR
   --compile-from PHASE   MODEL is IR that --compile-to PHASE wrote
   --dump-phases DIR      writes DIR/model.N-PHASE.mlir after each phase

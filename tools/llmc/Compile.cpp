@@ -7,6 +7,7 @@
 #include "lib/planfile/Payload.h"
 #include "lib/planfile/Program.h"
 #include "passes/6-emit/Emit.h"
+#include "passes/6-emit/cuda/CudaProgram.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Path.h"
 #include "llvm/Support/raw_ostream.h"
@@ -76,6 +77,13 @@ void printInference(const planfile::ProgramT &program) {
                << (outputs == 1 ? " output\n" : " outputs\n");
 }
 
+void printDeviceKernels(const std::vector<planfile::DeviceImageT> &images) {
+  for (const planfile::DeviceImageT &image : images)
+    llvm::outs() << "cuda        " << image.chip << ": " << image.kernels.size() << " kernels, "
+                 << humanBytes(image.cubin.size()) << ", assembled by " << image.assembler
+                 << ", never run; " << image.refusals.size() << " not emitted\n";
+}
+
 void printSummary(const planfile::ProgramT &program, const CompileOptions &options,
                   double seconds) {
   llvm::raw_ostream &out = llvm::outs();
@@ -138,10 +146,20 @@ int runCompile(const CommandLine &line) {
   std::vector<planfile::Section> sections = {{std::string(planfile::kPlanSection), plan}};
   for (const KernelObject &object : kernels)
     sections.push_back({std::string(planfile::kKernelsPrefix) + object.target, object.bytes});
+  std::vector<planfile::DeviceImageT> images;
+  if (!options.cudaKernels.empty() &&
+      failed(emitCudaKernels(*module, program, options.cudaKernels, images)))
+    return 1;
+  std::vector<std::string> deviceBytes(images.size()); // sections only point to theirs
+  for (auto [image, bytes] : llvm::zip(images, deviceBytes)) {
+    bytes = planfile::writeDeviceImage(image);
+    sections.push_back({std::string(planfile::kCudaPrefix) + image.chip, bytes});
+  }
   if (auto status = planfile::writePayload(runtimePath(), sections, options.output); !status)
     return fail(status.message());
   std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
   printSummary(program, options, seconds.count());
+  printDeviceKernels(images);
   return 0;
 }
 

@@ -6,6 +6,7 @@
 #include "lib/pipeline/Pipeline.h"
 #include "lib/planfile/Payload.h"
 #include "lib/planfile/Program.h"
+#include "lib/report/DeviceReport.h"
 #include "lib/report/Report.h"
 #include "lib/support/Json.h"
 #include "llvm/ADT/StringSet.h"
@@ -28,10 +29,19 @@ int inspectProgram(const planfile::Payload &payload, const CommandLine &line) {
     llvm::errs() << "llmc: error: " << line.options.model << ": " << program.message() << "\n";
     return 1;
   }
-  if (line.json)
-    llvm::outs() << support::jsonText(report::inspectJson(**program, payload.fileSize()), 2) << "\n";
-  else
-    llvm::outs() << report::inspectText(**program, payload.fileSize());
+  auto images = planfile::readDeviceImages(payload, **program);
+  if (!images) {
+    llvm::errs() << "llmc: error: " << line.options.model << ": " << images.message() << "\n";
+    return 1;
+  }
+  if (line.json) {
+    nlohmann::json json = report::inspectJson(**program, payload.fileSize());
+    json["cuda"] = report::deviceJson(**program, *images);
+    llvm::outs() << support::jsonText(json, 2) << "\n";
+  } else {
+    llvm::outs() << report::inspectText(**program, payload.fileSize())
+                 << report::deviceText(**program, *images);
+  }
   return 0;
 }
 

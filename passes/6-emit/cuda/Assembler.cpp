@@ -217,12 +217,19 @@ Expected<Assembler::Output> PtxasAssembler::assemble(const std::string &ptx, Str
   return Output{(*cubin)->getBuffer().str(), std::move(*log)};
 }
 
-// Folders that may hold a toolkit, the user's own first.
+StringRef environment(const char *name) {
+  const char *value = std::getenv(name);
+  return value ? value : "";
+}
+
+// Folders that may hold a toolkit; the one that the user names stands alone.
 SmallVector<std::string> folders() {
+  if (StringRef own = environment("LLMC_CUDA_PATH"); !own.empty())
+    return {own.str()};
   SmallVector<std::string> found;
-  for (const char *name : {"LLMC_CUDA_PATH", "CUDA_HOME", "CUDA_PATH"})
-    if (const char *value = std::getenv(name); value && *value)
-      found.push_back(value);
+  for (const char *name : {"CUDA_HOME", "CUDA_PATH"})
+    if (StringRef value = environment(name); !value.empty())
+      found.push_back(value.str());
   found.push_back("/usr/local/cuda");
   return found;
 }
@@ -256,8 +263,7 @@ std::unique_ptr<Assembler> tryAll(ArrayRef<std::string> paths, Open open, std::s
 } // namespace
 
 Expected<std::unique_ptr<Assembler>> Assembler::find() {
-  const char *only = std::getenv("LLMC_CUDA_ASSEMBLER");
-  StringRef kind = only ? only : "";
+  StringRef kind = environment("LLMC_CUDA_ASSEMBLER"), own = environment("LLMC_CUDA_PATH");
   if (!kind.empty() && kind != "nvjitlink" && kind != "ptxas")
     return failure("LLMC_CUDA_ASSEMBLER is nvjitlink or ptxas, got '" + kind + "'");
   SmallVector<std::string> libraries, programs;
@@ -268,9 +274,11 @@ Expected<std::unique_ptr<Assembler>> Assembler::find() {
                libraries);
     candidates(folder, {"bin/ptxas"}, programs);
   }
-  libraries.append({"libnvJitLink.so.13", "libnvJitLink.so.12"});
-  if (auto path = sys::findProgramByName("ptxas"))
-    programs.push_back(*path);
+  if (own.empty()) {
+    libraries.append({"libnvJitLink.so.13", "libnvJitLink.so.12"});
+    if (auto path = sys::findProgramByName("ptxas"))
+      programs.push_back(*path);
+  }
 
   std::string notes;
   if (kind != "ptxas")
@@ -279,10 +287,11 @@ Expected<std::unique_ptr<Assembler>> Assembler::find() {
   if (kind != "nvjitlink")
     if (auto made = tryAll(programs, PtxasAssembler::open, notes))
       return made;
-  return failure("no CUDA assembler of version 12.8 or later: neither libnvJitLink nor ptxas is in "
-                 "LLMC_CUDA_PATH, CUDA_HOME, CUDA_PATH, /usr/local/cuda, the loader's folders "
-                 "or PATH" +
-                 notes + "; install a CUDA toolkit, or 'pip install nvidia-cuda-nvcc' and set "
+  std::string where = own.empty() ? "CUDA_HOME, CUDA_PATH, /usr/local/cuda, the loader's folders or PATH"
+                                  : own.str();
+  return failure("no CUDA assembler of version 12.8 or later: neither libnvJitLink nor ptxas is in " +
+                 where + notes +
+                 "; install a CUDA toolkit, or 'pip install nvidia-cuda-nvcc' and set "
                  "LLMC_CUDA_PATH to its folder 'nvidia'");
 }
 

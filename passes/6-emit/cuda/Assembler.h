@@ -16,9 +16,9 @@ public:
     std::string log; // what `ptxas -v` prints
   };
 
-  // libnvJitLink by dlopen, else the program ptxas. Both are looked for in
-  // $LLMC_CUDA_PATH, $CUDA_HOME, $CUDA_PATH, /usr/local/cuda, then where the loader
-  // and $PATH look; each folder as a toolkit and as pip's `nvidia` folder.
+  // libnvJitLink by dlopen, else the program ptxas. Both are looked for in $LLMC_CUDA_PATH
+  // alone, if it is set; else in $CUDA_HOME, $CUDA_PATH, /usr/local/cuda, and where the
+  // loader and $PATH look. A folder is a toolkit, or pip's folder `nvidia`.
   // $LLMC_CUDA_ASSEMBLER = nvjitlink | ptxas takes that one alone. The error says what
   // was looked for and how to get it.
   static llvm::Expected<std::unique_ptr<Assembler>> find();

@@ -7,21 +7,15 @@ using namespace mlir;
 
 namespace llmc::emit {
 
-FailureOr<CudaImage> makeCubin(ModuleOp kernels, StringRef chip) {
-  auto assembler = Assembler::find();
-  if (!assembler)
-    return kernels.emitError(llvm::toString(assembler.takeError()));
-  OwningOpRef<ModuleOp> copy(kernels.clone());
-  if (failed(lowerToNvvm(*copy)))
-    return failure();
+FailureOr<CudaImage> makeCubin(ModuleOp kernels, StringRef chip, Assembler &assembler) {
   CudaImage image;
   image.chip = chip.str();
-  image.assembler = (*assembler)->describe();
-  auto ptx = makePtx(*copy, chip, image.kernels);
+  image.assembler = assembler.describe();
+  auto ptx = makePtx(kernels, chip, image.kernels);
   if (failed(ptx))
     return failure();
   image.ptx = std::move(*ptx);
-  auto output = (*assembler)->assemble(image.ptx, chip);
+  auto output = assembler.assemble(image.ptx, chip);
   if (!output)
     return kernels.emitError("kernels cannot be assembled for ")
            << chip << ": " << llvm::toString(output.takeError());

@@ -10,6 +10,8 @@
 
 namespace llmc::emit {
 
+class Assembler;
+
 // The chips that kernels are assembled for, as users name them.
 inline constexpr std::array<llvm::StringLiteral, 3> kCudaChips = {
     llvm::StringLiteral("sm_80"), llvm::StringLiteral("sm_90"), llvm::StringLiteral("sm_100")};
@@ -43,8 +45,9 @@ mlir::LogicalResult lowerToNvvm(mlir::ModuleOp kernels);
 mlir::FailureOr<std::string> makePtx(mlir::ModuleOp kernels, llvm::StringRef chip,
                                      std::vector<CudaFigures> &figures);
 
-// The same functions -> assembled kernels and their figures; `kernels` stays as it is.
-mlir::FailureOr<CudaImage> makeCubin(mlir::ModuleOp kernels, llvm::StringRef chip);
+// The same -> assembled kernels and their figures.
+mlir::FailureOr<CudaImage> makeCubin(mlir::ModuleOp kernels, llvm::StringRef chip,
+                                     Assembler &assembler);
 
 } // namespace llmc::emit
 

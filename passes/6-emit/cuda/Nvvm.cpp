@@ -21,6 +21,7 @@
 #include "mlir/Transforms/DialectConversion.h"
 #include "mlir/Transforms/Passes.h"
 #include "passes/6-emit/cuda/Cuda.h"
+#include "passes/6-emit/simt/Simt.h"
 #include "llvm/Analysis/ValueTracking.h"
 #include "llvm/IR/InstIterator.h"
 #include "llvm/IR/LegacyPassManager.h"
@@ -52,8 +53,24 @@ static LogicalResult convertFunctions(ModuleOp kernels) {
   return applyPartialConversion(kernels, target, std::move(patterns));
 }
 
+// What a kernel says of its launch becomes what the assembler knows of it.
+static LogicalResult setBlockSizes(ModuleOp kernels) {
+  for (auto function : kernels.getOps<func::FuncOp>()) {
+    auto launch = ThreadLaunch::of(function);
+    if (failed(launch))
+      return function.emitOpError("does not say how it wants to be launched");
+    auto threads = static_cast<int32_t>(launch->threads);
+    function->setAttr(NVVM::NVVMDialect::getReqntidAttrName(),
+                      Builder(function.getContext()).getDenseI32ArrayAttr({threads, 1, 1}));
+    function->removeAttr(kLaunch);
+  }
+  return success();
+}
+
 LogicalResult lowerToNvvm(ModuleOp kernels) {
   kernels.getContext()->loadDialect<NVVM::NVVMDialect>();
+  if (failed(setBlockSizes(kernels)))
+    return failure();
   PassManager before(kernels.getContext());
   before.addNestedPass<func::FuncOp>(createCSEPass());
   before.addPass(createSCFToControlFlowPass());
@@ -121,7 +138,7 @@ static std::vector<unsigned> widestAccesses(const llvm::Function &function) {
       continue;
     // A pointer that steps through a loop stands for the parameter that it began at.
     llvm::SmallVector<const llvm::Value *> objects;
-    llvm::getUnderlyingObjects(pointer, objects);
+    llvm::getUnderlyingObjects(pointer, objects, /*LI=*/nullptr, /*MaxLookup=*/0);
     auto bytes = layout.getTypeStoreSize(llvm::getLoadStoreType(&instruction)).getFixedValue();
     for (const llvm::Value *object : objects)
       if (const auto *argument = llvm::dyn_cast<llvm::Argument>(object)) {
