@@ -117,9 +117,10 @@ int64_t AxisPropagation::factorFor(Operation *op, const graph::TensorFactors &te
 
 void AxisPropagation::assign(Value value, int64_t dim) {
   if (dims.count(value) || !canCut(value, dim) || inputs.contains(value) ||
-      (!options.mayCutStates && states.contains(value)))
+      isPinned(value, dim) || (!options.mayCutStates && states.contains(value)))
     return;
   dims[value] = dim;
+  valueSeeds[value] = currentSeed.node;
   if (Operation *def = value.getDefiningOp())
     worklist.push_back(def);
   for (Operation *user : value.getUsers())
@@ -207,8 +208,23 @@ void AxisPropagation::spread(Operation *op, unsigned factor) {
 
 void AxisPropagation::allowPadding(Value value, int64_t dim) { padded.insert({value, dim}); }
 
-void AxisPropagation::cut(Value value, int64_t dim, StringRef seed) {
-  currentSeed = seed.str();
+StringRef AxisPropagation::seedOf(Value value) const {
+  auto it = valueSeeds.find(value);
+  return it == valueSeeds.end() ? StringRef() : StringRef(it->second);
+}
+
+void AxisPropagation::pin(Value value, int64_t dim) {
+  if (!pinned.insert({value, dim}).second)
+    return;
+  auto it = ties.find(value);
+  if (it == ties.end())
+    return;
+  for (auto [other, shift] : it->second)
+    pin(other, dim - shift);
+}
+
+void AxisPropagation::cut(Value value, int64_t dim, StringRef seed, StringRef tactic) {
+  currentSeed = {seed.str(), (tactic.empty() ? options.tactic : tactic).str()};
   inputs.erase(value);
   assign(value, dim);
   while (!worklist.empty())
@@ -246,9 +262,9 @@ void AxisPropagation::setOrigin(Operation *op, unsigned factor) {
     entries.append(before.begin(), before.end());
   StringRef rule = options.tactic == "data" ? StringRef("rows") : describe(op, ruleOf(op), factor);
   entries.push_back(b.getNamedAttr(
-      axis, b.getDictionaryAttr({b.getNamedAttr("tactic", b.getStringAttr(options.tactic)),
+      axis, b.getDictionaryAttr({b.getNamedAttr("tactic", b.getStringAttr(seeds[op].tactic)),
                                  b.getNamedAttr("rule", b.getStringAttr(rule)),
-                                 b.getNamedAttr("seed", b.getStringAttr(seeds[op]))})));
+                                 b.getNamedAttr("seed", b.getStringAttr(seeds[op].node))})));
   op->setAttr(kOrigin, b.getDictionaryAttr(entries));
 }
 

@@ -31,8 +31,14 @@ public:
                     mlir::Value value) const;
   const graph::ShardingRule &ruleOf(mlir::Operation *op) const;
 
-  // Cuts `dim` of `value`, and all that follows. `seed` names the node for people.
-  void cut(mlir::Value value, int64_t dim, llvm::StringRef seed);
+  // Cuts `dim` of `value`, and all that follows. `seed` names the node for people; the
+  // origin is `tactic` if it is not that of the pass.
+  void cut(mlir::Value value, int64_t dim, llvm::StringRef seed, llvm::StringRef tactic = "");
+  // Whose cut it was that the axis reached `value` by.
+  llvm::StringRef seedOf(mlir::Value value) const;
+  // `dim` of `value`, and of all that lies like it, is not to be cut from here on.
+  void pin(mlir::Value value, int64_t dim);
+  bool isPinned(mlir::Value value, int64_t dim) const { return pinned.contains({value, dim}); }
   // Dimensions of this value may be padded if they do not divide.
   void allowPadding(mlir::Value value, int64_t dim);
 
@@ -57,15 +63,20 @@ private:
   mlir::StringAttr axis;
   Options options;
   parallel::MeshAttr mesh;
-  std::string currentSeed;
+  // A node, and the tactic that began there.
+  struct Seed {
+    std::string node, tactic;
+  };
+  Seed currentSeed;
   llvm::DenseMap<mlir::Operation *, graph::ShardingRule> rules;
   llvm::DenseMap<mlir::Operation *, parallel::FactorAxes> earlier;
   llvm::DenseMap<mlir::Value, int64_t> dims;
   llvm::DenseMap<mlir::Operation *, int64_t> factors;
-  llvm::DenseMap<mlir::Operation *, std::string> seeds;
+  llvm::DenseMap<mlir::Operation *, Seed> seeds;
+  llvm::DenseMap<mlir::Value, std::string> valueSeeds;
   // value -> (tied value, dims of it are this value's minus shift)
   llvm::DenseMap<mlir::Value, llvm::SmallVector<std::pair<mlir::Value, int64_t>>> ties;
-  llvm::DenseSet<std::pair<mlir::Value, int64_t>> padded;
+  llvm::DenseSet<std::pair<mlir::Value, int64_t>> padded, pinned;
   llvm::DenseSet<mlir::Value> states, inputs;
   llvm::SmallVector<mlir::Operation *> worklist;
 };

@@ -6,9 +6,9 @@ def CheckAnnotations : Pass<"llmc-check-annotations", "::mlir::ModuleOp"> {
       the node that says so.
     Keeps: everything.
 
-    A file may say in how many parts each dimension of a weight is cut. The tactics do
-    not take orders (a wrong cut is right, and slow); they agree, or the
-    person is asked.
+    A file may say in how many parts each dimension of a weight is cut (0: it says
+    nothing). The tactic `tensor` begins with these wishes; what a later cut made of
+    them is held against the file once more, or the person is asked.
     Example: test/passes/3-shard/check-annotations.mlir
   }];
   let dependentDialects = ["::llmc::parallel::ParallelDialect"];

@@ -8,6 +8,7 @@
 
 #include "dialects/graph/Build.h"
 #include "passes/3-shard/Propagation.h"
+#include "passes/3-shard/ShardTensor/WantedCuts.h"
 
 namespace llmc {
 #define GEN_PASS_DEF_SHARDTENSOR
@@ -67,6 +68,10 @@ private:
     bool looksUp = rule.offsetFactor == int(factor);
     if (info.kind == FactorKind::Replicated || (looksUp && user->hasAttr(kWhole)))
       return Verdict::Whole;
+    for (auto [operand, tensor] : llvm::zip(user->getOperands(), rule.operands))
+      for (int64_t d = 0; d < int64_t(tensor.size()); ++d)
+        if (llvm::is_contained(tensor[d], factor) && axis.isPinned(operand, d))
+          return Verdict::Whole;
     bool divides = info.size % parts == 0;
     if (!divides && (dims.size() > 1 || (blockedSize && info.kind == FactorKind::Parallel)))
       blockedSize = std::max(blockedSize, info.size);
@@ -158,7 +163,7 @@ struct ShardTensor : impl::ShardTensorBase<ShardTensor> {
     if (parts == 1)
       return;
     AxisPropagation axis(module, "tp", {"tensor"});
-    bool ok = true;
+    bool ok = succeeded(seedWanted(func, axis, parts));
     func.walk<WalkOrder::PreOrder>([&](graph::MatmulOp op) {
       if (!op->hasAttr(kBackward) && axis.factorOf(op) < 0)
         ok &= succeeded(seed(op, axis, parts));
@@ -172,6 +177,31 @@ struct ShardTensor : impl::ShardTensorBase<ShardTensor> {
     axis.write();
     getOperation().walk([](Operation *op) { op->removeAttr(kWhole); });
     numConflicts += axis.reportConflicts();
+  }
+
+  // What the model's file says about weights stands before what their use suggests.
+  static LogicalResult seedWanted(func::FuncOp func, AxisPropagation &axis, int64_t parts) {
+    auto wanted = readWantedCuts(func, parts);
+    if (failed(wanted))
+      return failure();
+    for (const WantedCut &one : *wanted)
+      if (one.parts == 1)
+        axis.pin(one.argument, one.dim);
+    for (const WantedCut &one : *wanted) {
+      if (one.parts == 1)
+        continue;
+      if (axis.canCut(one.argument, one.dim))
+        axis.cut(one.argument, one.dim, one.node, "annotation");
+      if (axis.dimOf(one.argument) == one.dim)
+        continue;
+      InFlightDiagnostic error = one.refuse(func);
+      if (StringRef other = axis.seedOf(one.argument); !other.empty())
+        return error << "; node '" << other << "' has it cut along dimension "
+                     << axis.dimOf(one.argument);
+      return error << ", which tp = " << parts << " ranks cannot share; choose a tp that divides "
+                   << shapeOf(one.argument)[one.dim];
+    }
+    return success();
   }
 
   // Output features: dimensions of the result that the weight alone has. Heads come
@@ -221,7 +251,8 @@ struct ShardTensor : impl::ShardTensorBase<ShardTensor> {
   Columns examine(graph::MatmulOp op, AxisPropagation &axis, int64_t parts, Value weight,
                   int64_t weightDim, int64_t resultDim) {
     Follower follower(axis, parts);
-    if (follower.follow(op.getResult(), resultDim) == Verdict::Whole)
+    if (axis.isPinned(weight, weightDim) ||
+        follower.follow(op.getResult(), resultDim) == Verdict::Whole)
       return {};
     int64_t size = shapeOf(weight)[weightDim];
     if (follower.blockedSize)
@@ -255,7 +286,7 @@ struct ShardTensor : impl::ShardTensorBase<ShardTensor> {
     int64_t rows = cast<RankedTensorType>(table.getType()).getDimSize(0);
     llvm::DenseSet<Value> seen;
     Follower follower(axis, parts);
-    if (!isParameter(table, getOperation()) || rows < parts || !isFed(op.getIds(), seen) ||
+    if (!isParameter(table, getOperation()) || rows < parts || axis.isPinned(table, 0) || !isFed(op.getIds(), seen) ||
         follower.follow(table, 0) == Verdict::Whole || follower.blockedSize)
       return;
     if (rows % parts != 0)

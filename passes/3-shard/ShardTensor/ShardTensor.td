@@ -2,7 +2,10 @@ def ShardTensor : Pass<"llmc-shard-tensor", "::mlir::ModuleOp"> {
   let summary = "tactic `tensor`: cuts blocks by columns, then rows, over the axis tp";
   let description = [{
     Needs: @micro and @update; parallel.mesh with axis tp.
-    Gives: for every matmul with a parameter whose input is not cut yet: its
+    Gives: first what the model's file says of parameters (graph.annotation {cuts} on their
+      sources): they are cut so, or stay whole, with tactic "annotation" as origin; wishes
+      that no rank can have, or that meet each other, are errors that name both.
+      Then for every matmul with a parameter whose input is not cut yet: its
       output features cut (column cut), if that cut, followed through the ops'
       rules, ends only in sums or maxima: in the contraction of the next parameter (row cut),
       over attention heads, or in the reductions of the loss (vocabulary cut).
