@@ -38,4 +38,7 @@ if [[ ${#full[@]} -gt 0 && -z ${LLMC_ORACLE_PYTHON:-} ]]; then
   LLMC_ORACLE_PYTHON=$PWD/build/oracles/bin/python
 fi
 export LLMC_ORACLE_PYTHON=${LLMC_ORACLE_PYTHON:-}
+# Where there is none, what needs it is skipped.
+cuda=$(scripts/cuda-assembler.sh) || echo "no CUDA assembler: its tests will be skipped"
+[[ -z ${cuda:-} ]] || export LLMC_CUDA_PATH=$cuda
 exec /usr/bin/python3 scripts/run-tests.py "${full[@]}" "${only[@]}"

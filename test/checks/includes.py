@@ -5,7 +5,7 @@
   dialects/graph < parallel < plan           on the ground
   passes/N-phase                             on the dialects; phases never see each other
   lib/{onnx,huggingface,pipeline,...}        on the passes
-  tools                                      on all of these; of lib only lib/verify on runtime
+  tools                                      on all of these; on runtime only lib/verify and tools/llmc-gpu-check
 The ground and the runtime know no header of MLIR, LLVM or lld.
 """
 import posixpath
@@ -23,7 +23,7 @@ TOP = ("cmake", "dialects", "lib", "passes", "runtime", "test", "tools")
 def room(path):
     """The unit that arrows are about: lib/onnx, passes/3-shard, runtime, tools."""
     parts = path.split("/")
-    return "/".join(parts[:2]) if parts[0] in ("lib", "dialects", "passes", "test") else parts[0]
+    return "/".join(parts[:2]) if parts[0] in ("lib", "dialects", "passes", "test", "tools") else parts[0]
 
 
 def floor(place):
@@ -38,7 +38,7 @@ def allowed(here, there):
     if here == "runtime":
         return there in GROUND[:2]
     if there == "runtime":  # runs plans to prove them
-        return here == "lib/verify"
+        return here in ("lib/verify", "tools/llmc-gpu-check")
     if there.startswith("test"):
         return False
     if here in GROUND:

@@ -13,7 +13,7 @@ ALLOWED = {
     "lib/onnx/ConvertMatmul.cpp": {r'\("(\.\.\.|->)"\)': "reads the equation of Einsum"},
     "lib/onnx/ConvertMicrosoft.cpp": {"com.microsoft::": "splits the domain from an op type"},
     "passes/6-emit/cuda/Assembler.cpp": {r"release\.consume_front": "reads the version that ptxas prints"},
-    "passes/6-emit/cuda/Figures.cpp": {r"part|ptx|body|line": "reads the assembler's log and PTX"},
+    "passes/6-emit/cuda/Figures.cpp": {r"part|ptx|body|line|instruction": "reads the assembler's log and PTX"},
     "passes/2-train/Differentiate/ReverseMode.cpp": {"NameLoc": "names the node in an error"},
 }
 

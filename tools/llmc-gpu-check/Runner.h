@@ -1,0 +1,60 @@
+// Runs a kernel on the card and on the CPU and puts the results side by side.
+#ifndef LLMC_TOOLS_LLMC_GPU_CHECK_RUNNER_H
+#define LLMC_TOOLS_LLMC_GPU_CHECK_RUNNER_H
+
+#include "runtime/Kernels.h"
+#include "tools/llmc-gpu-check/Driver.h"
+#include "tools/llmc-gpu-check/Launch.h"
+
+namespace llmc::gpucheck {
+
+struct Options {
+  uint64_t seed = 1;
+  unsigned repeats = 20; // launches that are timed together
+  double tolerance = 1e-4;
+};
+
+// What was seen of one kernel; times in microseconds a launch.
+struct Outcome {
+  std::string problem; // empty: right
+  double worst = 0;    // largest error, relative
+  double time = 0;
+  double gigabytesPerSecond = 0, copyGigabytesPerSecond = 0;
+};
+
+class Runner {
+public:
+  Runner(const Device &device, const Module &module, const Options &options)
+      : device(device), module(module), options(options) {}
+
+  // Right if for signed and for positive inputs the card agrees with `cpu`, two halves of
+  // the rows give the bits of the whole, and nothing else is written. An error is one
+  // of the driver.
+  support::Result<Outcome> check(const Launch &launch, runtime::KernelFunction cpu);
+
+private:
+  // Memory of the card for each region, and the addresses of the operands in it.
+  struct Memory {
+    std::vector<DeviceMemory> regions;
+    std::vector<CUdeviceptr> operands;
+  };
+  support::Result<Memory> allocate(const Launch &launch) const;
+  support::Status launchRows(const Launch &launch, CUfunction function, const Memory &memory,
+                             int64_t begin, int64_t end) const;
+  // `contents` -> what launches over the parts that end at `ends` leave of them.
+  support::Result<Regions> run(const Launch &launch, CUfunction function, Memory &memory,
+                               const Regions &contents, const std::vector<int64_t> &ends) const;
+  support::Status compareRound(const Launch &launch, CUfunction function, Memory &memory,
+                               runtime::KernelFunction cpu, bool positive, Outcome &outcome,
+                               uint64_t &compared, uint64_t &finite) const;
+  support::Status measure(const Launch &launch, CUfunction function, const Memory &memory,
+                          Outcome &outcome) const;
+
+  const Device &device;
+  const Module &module;
+  const Options &options;
+};
+
+} // namespace llmc::gpucheck
+
+#endif // LLMC_TOOLS_LLMC_GPU_CHECK_RUNNER_H
