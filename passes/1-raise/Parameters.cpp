@@ -16,6 +16,18 @@ bool raise::isParameter(Value value) {
   return func && func.getArgAttr(cast<BlockArgument>(value).getArgNumber(), kState);
 }
 
+bool raise::dependsOnParameter(Value value) {
+  llvm::SetVector<Value> behind;
+  behind.insert(value);
+  for (size_t i = 0; i < behind.size(); ++i) {
+    if (isParameter(behind[i]))
+      return true;
+    if (Operation *op = behind[i].getDefiningOp())
+      behind.insert(op->operand_begin(), op->operand_end());
+  }
+  return false;
+}
+
 bool raise::keepsInputs(ModuleOp module) {
   auto mode = module->getAttrOfType<StringAttr>("graph.mode");
   return mode && mode.getValue() == "infer";

@@ -49,6 +49,9 @@ private:
 // Whether `value` is bound to a state.
 bool isParameter(mlir::Value value);
 
+// Whether `value` is, or is computed from, something that is bound to a state.
+bool dependsOnParameter(mlir::Value value);
+
 // A program that infers has all inputs of its model in their order, read or not.
 bool keepsInputs(mlir::ModuleOp module);
 

@@ -20,10 +20,26 @@ static constexpr int64_t kPoints = 513;
 static constexpr double kRange = 12, kTolerance = 1e-6;
 static constexpr size_t kReach = 12; // ops above and below a tanh, erf or exp
 
-static double gelu(double x, GeluForm form) {
-  double inner = form == GeluForm::erf
-                     ? std::erf(x / std::numbers::sqrt2)
-                     : std::tanh(std::sqrt(2 / std::numbers::pi) * (x + 0.044715 * x * x * x));
+// The constants of a GELU as an exporter may write them.
+struct GeluConstants {
+  double half, cubic, outer; // 1/sqrt(2), 0.044715 and sqrt(2/pi)
+};
+
+// To the nearest number of a format.
+static GeluConstants constantsOf(const llvm::fltSemantics &format, bool divides) {
+  auto round = [&](double value) {
+    APFloat number(value);
+    bool loses;
+    number.convert(format, APFloat::rmNearestTiesToEven, &loses);
+    return number.convertToDouble();
+  };
+  return {divides ? 1 / round(std::numbers::sqrt2) : round(1 / std::numbers::sqrt2), round(0.044715),
+          round(std::sqrt(2 / std::numbers::pi))};
+}
+
+static double gelu(double x, GeluForm form, const GeluConstants &c) {
+  double inner = form == GeluForm::erf ? std::erf(x * c.half)
+                                       : std::tanh(c.outer * (x + c.cubic * x * x * x));
   return 0.5 * x * (1 + inner);
 }
 
@@ -75,7 +91,12 @@ struct Activation {
   Value (*build)(OpBuilder &, Location, Value);
 };
 
-template <GeluForm form> double geluOf(double x) { return gelu(x, form); }
+const llvm::fltSemantics &exact() { return APFloat::IEEEdouble(); }
+template <GeluForm form, const llvm::fltSemantics &(*format)(), bool divides = false>
+double geluOf(double x) {
+  static const GeluConstants constants = constantsOf(format(), divides);
+  return gelu(x, form, constants);
+}
 template <GeluForm form> Value buildGelu(OpBuilder &builder, Location loc, Value x) {
   return GeluOp::create(builder, loc, x.getType(), x, form);
 }
@@ -86,10 +107,17 @@ Value buildSilu(OpBuilder &builder, Location loc, Value x) {
   return MulOp::create(builder, loc, x.getType(), x, buildSigmoid(builder, loc, x));
 }
 
-// A sigmoid may stand inside the ones before it.
+// A sigmoid may stand inside the ones before it. A file of 16 bits rounds the constants of
+// a formula that its framework computed in float32: it is meant exactly.
 const Activation activations[] = {
-    {geluOf<GeluForm::tanh>, buildGelu<GeluForm::tanh>},
-    {geluOf<GeluForm::erf>, buildGelu<GeluForm::erf>},
+    {geluOf<GeluForm::tanh, exact>, buildGelu<GeluForm::tanh>},
+    {geluOf<GeluForm::tanh, APFloat::IEEEhalf>, buildGelu<GeluForm::tanh>},
+    {geluOf<GeluForm::tanh, APFloat::BFloat>, buildGelu<GeluForm::tanh>},
+    {geluOf<GeluForm::erf, exact>, buildGelu<GeluForm::erf>},
+    {geluOf<GeluForm::erf, APFloat::IEEEhalf>, buildGelu<GeluForm::erf>},
+    {geluOf<GeluForm::erf, APFloat::IEEEhalf, true>, buildGelu<GeluForm::erf>},
+    {geluOf<GeluForm::erf, APFloat::BFloat>, buildGelu<GeluForm::erf>},
+    {geluOf<GeluForm::erf, APFloat::BFloat, true>, buildGelu<GeluForm::erf>},
     {sigmoid, buildSigmoid},
     {[](double x) { return x * sigmoid(x); }, buildSilu},
 };

@@ -28,19 +28,6 @@ Value raise::withoutFactors(Value value, double &scale) {
   return value;
 }
 
-// Nothing flows back to a mask: it must not depend on a parameter.
-static bool isLearned(Value mask) {
-  llvm::SetVector<Value> behind;
-  behind.insert(mask);
-  for (size_t i = 0; i < behind.size(); ++i) {
-    if (isParameter(behind[i]))
-      return true;
-    if (Operation *op = behind[i].getDefiningOp())
-      behind.insert(op->operand_begin(), op->operand_end());
-  }
-  return false;
-}
-
 // Peels masks off `value`, outermost first, until `scores.product` stands there.
 static bool peel(Value value, Scores &scores);
 
@@ -165,8 +152,9 @@ static void readMasks(Scores &scores, MaskReader &reader) {
 
 // One number for all hidden keys weighs them equally if a row sees none, and so
 // does a number that swallows the score it is added to; other ones cannot be said.
+// Nothing flows back to a mask: it must not depend on a parameter.
 static bool canBeOperand(const Mask &mask) {
-  return (mask.added || mask.hidden <= kSwallows) && !isLearned(mask.value);
+  return (mask.added || mask.hidden <= kSwallows) && !dependsOnParameter(mask.value);
 }
 
 std::optional<Scores> raise::scoresOf(Value value, MaskReader &reader) {

@@ -132,6 +132,7 @@ public:
     });
     for (Value core : cores)
       raise(core);
+    func.walk(widen);
     for (Operation &op : llvm::make_early_inc_range(llvm::reverse(func.getBody().front())))
       if (isOpTriviallyDead(&op))
         op.erase();
@@ -195,6 +196,28 @@ private:
     return true;
   }
 
+  // A rotation that came as one op, of the first lanes, beside a copy of the others.
+  static void widen(ConcatOp concat) {
+    if (concat.getInputs().size() != 2 || concat.getDim() + 1 != shapeOf(concat.getResult()).size())
+      return;
+    auto rotary = concat.getInputs()[0].getDefiningOp<RotaryOp>();
+    auto first = rotary ? rotary.getX().getDefiningOp<SliceOp>() : SliceOp();
+    auto rest = concat.getInputs()[1].getDefiningOp<SliceOp>();
+    if (!first || !rest || first.getOperand() != rest.getOperand() ||
+        first.getOperand().getType() != concat.getType())
+      return;
+    // Their sizes add up: without steps, and the first from 0 on, they cover it in order.
+    auto isOne = [](int64_t step) { return step == 1; };
+    if (!llvm::all_of(first.getSteps(), isOne) || !llvm::all_of(rest.getSteps(), isOne) ||
+        first.getStarts().back() != 0 || rest.getStarts().back() != first.getLimits().back())
+      return;
+    OpBuilder builder(concat);
+    Value wide = RotaryOp::create(builder, concat.getLoc(), concat.getType(), first.getOperand(),
+                                  rotary.getCos(), rotary.getSin(), rotary.getInterleavedAttr(),
+                                  rotary.getInverseAttr());
+    concat.getResult().replaceAllUsesWith(wide);
+  }
+
   // [batch | 1, rows, half], behind the table so that all layers share it.
   Value arrangeTable(Value table, Value x, Layout layout) {
     SmallVector<int64_t> leading = alignedShape(table, shapeOf(x).size() - 1);
@@ -243,18 +266,6 @@ private:
         rotation.inverse ? builder.getUnitAttr() : UnitAttr());
     raised = build.reshape(raised, moved);
     return llvm::is_sorted(order) ? raised : build.transpose(raised, back);
-  }
-
-  static bool dependsOnParameter(Value value) {
-    llvm::SetVector<Value> behind;
-    behind.insert(value);
-    for (size_t i = 0; i < behind.size(); ++i) {
-      if (isParameter(behind[i]))
-        return true;
-      if (Operation *op = behind[i].getDefiningOp())
-        behind.insert(op->operand_begin(), op->operand_end());
-    }
-    return false;
   }
 
   func::FuncOp func;

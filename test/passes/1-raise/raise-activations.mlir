@@ -118,3 +118,58 @@ func.func @no_sigmoids(%x: tensor<4xf32>, %z: tensor<4xf32>) -> (tensor<4xf32>, 
   %6 = graph.div %z, %5 : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
   return %3, %6 : tensor<4xf32>, tensor<4xf32>
 }
+
+// Constants as a file of 16 bits rounds them: float16, then bfloat16; others are another function.
+// CHECK-LABEL: @rounded_to_half
+func.func @rounded_to_half(%x: tensor<2x4xf32>) -> tensor<2x4xf32> {
+  %half = graph.constant dense<0.5> : tensor<f32>
+  %one = graph.constant dense<1.0> : tensor<f32>
+  %a = graph.constant dense<0.044708251953125> : tensor<f32>
+  %c = graph.constant dense<0.7978515625> : tensor<f32>
+  %0 = graph.mul %x, %half : (tensor<2x4xf32>, tensor<f32>) -> tensor<2x4xf32>
+  %1 = graph.pow %x {exponent = 3.0 : f64} : (tensor<2x4xf32>) -> tensor<2x4xf32>
+  %2 = graph.mul %1, %a : (tensor<2x4xf32>, tensor<f32>) -> tensor<2x4xf32>
+  %3 = graph.add %x, %2 : (tensor<2x4xf32>, tensor<2x4xf32>) -> tensor<2x4xf32>
+  %4 = graph.mul %3, %c : (tensor<2x4xf32>, tensor<f32>) -> tensor<2x4xf32>
+  %5 = graph.tanh %4 : (tensor<2x4xf32>) -> tensor<2x4xf32>
+  %6 = graph.add %5, %one : (tensor<2x4xf32>, tensor<f32>) -> tensor<2x4xf32>
+  // CHECK: graph.gelu %{{.*}} {form = #graph.gelu_form<tanh>}
+  %7 = graph.mul %0, %6 : (tensor<2x4xf32>, tensor<2x4xf32>) -> tensor<2x4xf32>
+  return %7 : tensor<2x4xf32>
+}
+
+// CHECK-LABEL: @rounded_to_bfloat
+func.func @rounded_to_bfloat(%x: tensor<2x4xf32>) -> tensor<2x4xf32> {
+  %half = graph.constant dense<0.5> : tensor<f32>
+  %one = graph.constant dense<1.0> : tensor<f32>
+  %a = graph.constant dense<0.044677734375> : tensor<f32>
+  %c = graph.constant dense<0.796875> : tensor<f32>
+  %0 = graph.mul %x, %half : (tensor<2x4xf32>, tensor<f32>) -> tensor<2x4xf32>
+  %1 = graph.pow %x {exponent = 3.0 : f64} : (tensor<2x4xf32>) -> tensor<2x4xf32>
+  %2 = graph.mul %1, %a : (tensor<2x4xf32>, tensor<f32>) -> tensor<2x4xf32>
+  %3 = graph.add %x, %2 : (tensor<2x4xf32>, tensor<2x4xf32>) -> tensor<2x4xf32>
+  %4 = graph.mul %3, %c : (tensor<2x4xf32>, tensor<f32>) -> tensor<2x4xf32>
+  %5 = graph.tanh %4 : (tensor<2x4xf32>) -> tensor<2x4xf32>
+  %6 = graph.add %5, %one : (tensor<2x4xf32>, tensor<f32>) -> tensor<2x4xf32>
+  // CHECK: graph.gelu %{{.*}} {form = #graph.gelu_form<tanh>}
+  %7 = graph.mul %0, %6 : (tensor<2x4xf32>, tensor<2x4xf32>) -> tensor<2x4xf32>
+  return %7 : tensor<2x4xf32>
+}
+
+// CHECK-LABEL: @another_function
+func.func @another_function(%x: tensor<2x4xf32>) -> tensor<2x4xf32> {
+  %half = graph.constant dense<0.5> : tensor<f32>
+  %one = graph.constant dense<1.0> : tensor<f32>
+  %a = graph.constant dense<0.0448> : tensor<f32>
+  %c = graph.constant dense<0.7968> : tensor<f32>
+  %0 = graph.mul %x, %half : (tensor<2x4xf32>, tensor<f32>) -> tensor<2x4xf32>
+  %1 = graph.pow %x {exponent = 3.0 : f64} : (tensor<2x4xf32>) -> tensor<2x4xf32>
+  %2 = graph.mul %1, %a : (tensor<2x4xf32>, tensor<f32>) -> tensor<2x4xf32>
+  %3 = graph.add %x, %2 : (tensor<2x4xf32>, tensor<2x4xf32>) -> tensor<2x4xf32>
+  %4 = graph.mul %3, %c : (tensor<2x4xf32>, tensor<f32>) -> tensor<2x4xf32>
+  %5 = graph.tanh %4 : (tensor<2x4xf32>) -> tensor<2x4xf32>
+  %6 = graph.add %5, %one : (tensor<2x4xf32>, tensor<f32>) -> tensor<2x4xf32>
+  // CHECK-NOT: graph.gelu
+  %7 = graph.mul %0, %6 : (tensor<2x4xf32>, tensor<2x4xf32>) -> tensor<2x4xf32>
+  return %7 : tensor<2x4xf32>
+}

@@ -170,3 +170,26 @@ func.func @nearly(%x: tensor<1x2x3x4xf32>, %t: tensor<2x4xf32> {graph.state = @t
   %n = graph.add %m, %s : (tensor<1x2x3x4xf32>, tensor<1x2x3x4xf32>) -> tensor<1x2x3x4xf32>
   return %a, %b, %d, %g, %n : tensor<1x2x3x4xf32>, tensor<1x2x3x4xf32>, tensor<1x2x3x4xf32>, tensor<1x2x3x4xf32>, tensor<1x2x3x4xf32>
 }
+
+// The first lanes as one op of the file, the others copied; then others that were rotated too.
+// CHECK-LABEL: @own_op_of_a_part
+// CHECK-SAME: %[[X:[^:]*]]: tensor<1x2x3x6xf32>, %[[C:[^:]*]]: tensor<1x2x2xf32>, %[[S:[^:]*]]: tensor<1x2x2xf32>
+func.func @own_op_of_a_part(%x: tensor<1x2x3x6xf32>, %c: tensor<1x2x2xf32>, %s: tensor<1x2x2xf32>) -> tensor<1x2x3x6xf32> {
+  %0 = graph.slice %x {starts = array<i64: 0, 0, 0, 0>, limits = array<i64: 1, 2, 3, 4>, steps = array<i64: 1, 1, 1, 1>} : (tensor<1x2x3x6xf32>) -> tensor<1x2x3x4xf32>
+  %1 = graph.rotary %0, %c, %s : (tensor<1x2x3x4xf32>, tensor<1x2x2xf32>, tensor<1x2x2xf32>) -> tensor<1x2x3x4xf32>
+  %2 = graph.slice %x {starts = array<i64: 0, 0, 0, 4>, limits = array<i64: 1, 2, 3, 6>, steps = array<i64: 1, 1, 1, 1>} : (tensor<1x2x3x6xf32>) -> tensor<1x2x3x2xf32>
+  // CHECK-NEXT: graph.rotary %[[X]], %[[C]], %[[S]] : (tensor<1x2x3x6xf32>
+  %3 = graph.concat %1, %2 {dim = 3 : i64} : (tensor<1x2x3x4xf32>, tensor<1x2x3x2xf32>) -> tensor<1x2x3x6xf32>
+  return %3 : tensor<1x2x3x6xf32>
+}
+
+// CHECK-LABEL: @other_lanes
+// CHECK-SAME: %[[X:[^:]*]]: tensor<1x2x3x6xf32>, %[[C:[^:]*]]: tensor<1x2x2xf32>, %[[S:[^:]*]]: tensor<1x2x2xf32>
+func.func @other_lanes(%x: tensor<1x2x3x6xf32>, %c: tensor<1x2x2xf32>, %s: tensor<1x2x2xf32>) -> tensor<1x2x3x6xf32> {
+  %0 = graph.slice %x {starts = array<i64: 0, 0, 0, 0>, limits = array<i64: 1, 2, 3, 4>, steps = array<i64: 1, 1, 1, 1>} : (tensor<1x2x3x6xf32>) -> tensor<1x2x3x4xf32>
+  %1 = graph.rotary %0, %c, %s : (tensor<1x2x3x4xf32>, tensor<1x2x2xf32>, tensor<1x2x2xf32>) -> tensor<1x2x3x4xf32>
+  %2 = graph.slice %x {starts = array<i64: 0, 0, 0, 2>, limits = array<i64: 1, 2, 3, 4>, steps = array<i64: 1, 1, 1, 1>} : (tensor<1x2x3x6xf32>) -> tensor<1x2x3x2xf32>
+  // CHECK: graph.concat
+  %3 = graph.concat %1, %2 {dim = 3 : i64} : (tensor<1x2x3x4xf32>, tensor<1x2x3x2xf32>) -> tensor<1x2x3x6xf32>
+  return %3 : tensor<1x2x3x6xf32>
+}
