@@ -171,7 +171,9 @@ SmallVector<Value> Kernel::loop(Value low, Value high, int64_t step, ValueRange 
   auto loop = scf::ForOp::create(b, loc, low, high, index(step), init,
                                  [&](OpBuilder &, Location, Value i, ValueRange carried) {});
   if (walk != Walk::InOrder)
-    loop->setAttr(kWalk, b.getStringAttr(walk == Walk::Rows ? kRows : kElements));
+    loop->setAttr(kWalk, b.getStringAttr(walk == Walk::Rows       ? kRows
+                                         : walk == Walk::Elements ? kElements
+                                                                  : kTerms));
   OpBuilder::InsertionGuard guard(b);
   Block *block = loop.getBody();
   b.setInsertionPointToEnd(block);
@@ -234,6 +236,13 @@ unsigned Kernel::widthAlong(std::optional<int64_t> size, unsigned width) const {
 
 void Kernel::combined(Value total, bool isMax) {
   total.getDefiningOp()->setAttr(kCombined, b.getStringAttr(isMax ? kMax : kSum));
+}
+
+void Kernel::combined(ValueRange totals, ArrayRef<bool> areMax) {
+  SmallVector<Attribute> kinds;
+  for (bool isMax : areMax)
+    kinds.push_back(b.getStringAttr(isMax ? kMax : kSum));
+  totals.front().getDefiningOp()->setAttr(kCombined, b.getArrayAttr(kinds));
 }
 
 } // namespace llmc::emit

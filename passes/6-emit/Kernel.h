@@ -72,7 +72,7 @@ public:
   // for (i = low; i < high; i += step), carrying values. A walk that is not `InOrder`
   // promises that its turns do not look at each other, so that threads may share them;
   // its carried values are then sums or maxima so far, to be combined().
-  enum class Walk { InOrder, Rows, Elements };
+  enum class Walk { InOrder, Rows, Elements, Terms };
   using LoopBody =
       std::function<void(Value i, mlir::ValueRange carried, llvm::SmallVectorImpl<Value> &next)>;
   llvm::SmallVector<Value> loop(Value low, Value high, int64_t step, mlir::ValueRange init,
@@ -93,8 +93,9 @@ public:
   // Of vectors of up to `width` elements along `size` of them.
   unsigned widthAlong(std::optional<int64_t> size, unsigned width) const;
   // Says that `total`, from what walks over elements carried, is the sum or the maximum of
-  // all of it.
+  // all of it; the same of the results of a walk over terms.
   void combined(Value total, bool isMax);
+  void combined(mlir::ValueRange totals, llvm::ArrayRef<bool> areMax);
 
 private:
   mlir::ModuleOp module;

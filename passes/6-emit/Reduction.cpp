@@ -146,11 +146,17 @@ SmallVector<Value> Reducer::walk(ArrayRef<unsigned> loops, Point &point, ValueRa
   }
   if (loops.size() == 1 && !overColumns())
     return walkVectors(loops[0], point, carried, kinds, terms);
-  return k.loop(k.index(0), bounds(loops[0]).first, 1, carried,
-                [&](Value i, ValueRange from, SmallVectorImpl<Value> &next) {
-                  Point inner = point.inside(loops[0], i, point.width);
-                  next = walk(loops.drop_front(), inner, from, kinds, terms);
-                });
+  bool isOutermost = overColumns() && loops.size() == reducedLoops().size();
+  auto totals = k.loop(
+      k.index(0), bounds(loops[0]).first, 1, carried,
+      [&](Value i, ValueRange from, SmallVectorImpl<Value> &next) {
+        Point inner = point.inside(loops[0], i, point.width);
+        next = walk(loops.drop_front(), inner, from, kinds, terms);
+      },
+      isOutermost ? Kernel::Walk::Terms : Kernel::Walk::InOrder);
+  if (isOutermost)
+    k.combined(totals, llvm::map_to_vector(kinds, [](auto &kind) { return kind.isMax; }));
+  return totals;
 }
 
 Value identity(Kernel &k, bool isMax, Type element, unsigned width) {
@@ -215,10 +221,14 @@ void Reducer::forEach(const std::function<void(Point &)> &body) {
         Point inner = point.inside(rest[0], i, width);
         body(inner);
       });
-    k.loop(k.index(0), size, 1, [&](Value i) {
-      Point inner = point.inside(rest[0], i, point.width);
-      nest(rest.drop_front(), inner);
-    });
+    bool isOutermost = overColumns() && rest.size() == loops.size();
+    k.loop(
+        k.index(0), size, 1,
+        [&](Value i) {
+          Point inner = point.inside(rest[0], i, point.width);
+          nest(rest.drop_front(), inner);
+        },
+        isOutermost ? Kernel::Walk::Terms : Kernel::Walk::InOrder);
   };
   nest(loops, row);
 }

@@ -8,10 +8,12 @@
 namespace llmc::emit {
 
 // Of an scf.for: its turns do not look at each other. "rows" walk over rows, "elements" over
-// vectors of elements; what these carry are sums or maxima so far.
-inline constexpr llvm::StringLiteral kWalk = "llmc.walk", kRows = "rows", kElements = "elements";
+// vectors of elements, "terms" over what is added up at an element; what the last two carry
+// are sums or maxima so far.
+inline constexpr llvm::StringLiteral kWalk = "llmc.walk", kRows = "rows", kElements = "elements",
+                                     kTerms = "terms";
 // Of an op: its result, "sum" or "max", comes from what walks over elements carried, and is
-// wanted over all of them.
+// wanted over all of them. Of a walk over terms: the same of each of its results.
 inline constexpr llvm::StringLiteral kCombined = "llmc.combined", kSum = "sum", kMax = "max";
 // Of a function for threads: how many buffers and scalars it takes; or that it has no body,
 // because a library does its work.

@@ -21,7 +21,7 @@ Value Combiner::constant(int64_t value) {
 
 // As Reducer::accumulate does.
 Value Combiner::two(Value x, Value y) {
-  Type type = x.getType();
+  Type type = getElementTypeOrSelf(x.getType());
   bool isFloat = isa<FloatType>(type);
   if (type.isInteger(1))
     return keep(arith::OrIOp::create(b, loc, x, y));
@@ -66,18 +66,21 @@ Value Combiner::fromLane(Value x, int64_t distance) {
 
 //===-- Among warps ---------------------------------------------------------===//
 
+Operation *Combiner::makeShared(StringRef suffix, int64_t alignment) {
+  OpBuilder top = OpBuilder::atBlockBegin(kernel->getParentOfType<ModuleOp>().getBody());
+  return LLVM::GlobalOp::create(top, loc, LLVM::LLVMArrayType::get(top.getI64Type(), 0),
+                                /*isConstant=*/false, LLVM::Linkage::Internal,
+                                (kernel.getName() + suffix).str(), Attribute(), alignment,
+                                /*addrSpace=*/3);
+}
+
 // Slots are not written again before all have read them: another sum's barrier lies
 // between, or, if there is none (`isAlone`), one of its own.
 Value Combiner::overWarps(Value part, int64_t warps, Value id, bool isAlone) {
   Type pointer = LLVM::LLVMPointerType::get(b.getContext(), /*addressSpace=*/3);
   Type slotType = b.getI64Type(), type = part.getType();
-  if (!shared) {
-    OpBuilder top = OpBuilder::atBlockBegin(kernel->getParentOfType<ModuleOp>().getBody());
-    shared = LLVM::GlobalOp::create(top, loc, LLVM::LLVMArrayType::get(slotType, 0),
-                                    /*isConstant=*/false, LLVM::Linkage::Internal,
-                                    (kernel.getName() + "_shared").str(), Attribute(),
-                                    /*alignment=*/kSlotBytes, /*addrSpace=*/3);
-  }
+  if (!shared)
+    shared = makeShared("_shared", kSlotBytes);
   auto global = cast<LLVM::GlobalOp>(shared);
   Value base = LLVM::AddressOfOp::create(b, loc, pointer, global.getSymName());
   auto slot = [&](Value number) -> Value {
@@ -110,6 +113,58 @@ Value Combiner::overWarps(Value part, int64_t warps, Value id, bool isAlone) {
   global.setGlobalType(LLVM::LLVMArrayType::get(slotType, slots));
   return total;
 }
+
+//===-- Among groups --------------------------------------------------------===//
+
+// Everyone leaves its part in the area and reads those of its column, in order.
+void Combiner::combineGroups(scf::ForOp loop, int64_t groups, Value id, Value column,
+                             int64_t columns) {
+  if (loop.getNumResults() == 0)
+    return;
+  constexpr int64_t kAlignment = 16;
+  if (!area)
+    area = makeShared("_columns", kAlignment);
+  auto global = cast<LLVM::GlobalOp>(area);
+  Type pointer = LLVM::LLVMPointerType::get(b.getContext(), /*addressSpace=*/3);
+  auto kinds = loop->getAttrOfType<ArrayAttr>(kCombined);
+  b.setInsertionPointAfter(loop);
+  Value base = LLVM::AddressOfOp::create(b, loc, pointer, global.getSymName());
+  for (auto [part, kind] : llvm::zip(loop.getResults(), kinds)) {
+    isMax = cast<StringAttr>(kind).getValue() == kMax;
+    made.clear();
+    auto vector = dyn_cast<VectorType>(part.getType());
+    Type element = getElementTypeOrSelf(part.getType());
+    bool isBit = element.isInteger(1);
+    auto typeOf = [&](Type t) -> Type { return vector ? vector.clone(t) : t; };
+    Type stored = typeOf(isBit ? b.getI8Type() : element);
+    int64_t bytes = llvm::divideCeil(getElementTypeOrSelf(stored).getIntOrFloatBitWidth(), 8) *
+                    (vector ? vector.getNumElements() : 1);
+    bytes = llvm::PowerOf2Ceil(bytes);
+    auto place = [&](Value thread) -> Value {
+      Value offset = arith::MulIOp::create(b, loc, thread, constant(bytes));
+      return LLVM::GEPOp::create(b, loc, pointer, b.getI8Type(), base,
+                                 ArrayRef<LLVM::GEPArg>{offset});
+    };
+    int64_t alignment = std::min(bytes, kAlignment);
+    gpu::BarrierOp::create(b, loc); // until all have read what lay there before
+    Value value = isBit ? keep(arith::ExtUIOp::create(b, loc, stored, part)) : Value(part);
+    made.insert(LLVM::StoreOp::create(b, loc, value, place(id), alignment));
+    gpu::BarrierOp::create(b, loc);
+    Value total;
+    for (int64_t group = 0; group < groups; ++group) {
+      Value thread = arith::AddIOp::create(b, loc, column, constant(group * columns));
+      Value other = LLVM::LoadOp::create(b, loc, stored, place(thread), alignment);
+      if (isBit)
+        other = arith::TruncIOp::create(b, loc, typeOf(element), other);
+      total = total ? two(total, other) : other;
+    }
+    part.replaceAllUsesExcept(total, made);
+    areaSlots = std::max(areaSlots, groups * columns * bytes / kSlotBytes);
+  }
+  global.setGlobalType(LLVM::LLVMArrayType::get(b.getI64Type(), areaSlots));
+}
+
+//===-- All of it -----------------------------------------------------------===//
 
 void Combiner::combine(Operation *op, int64_t size, Value id) {
   isMax = op->getAttrOfType<StringAttr>(kCombined).getValue() == kMax;

@@ -14,15 +14,19 @@ public:
 
   // `op` gives the part of one of `size` threads; what reads it will see the whole.
   void combine(mlir::Operation *op, int64_t size, Value id);
-  int64_t sharedBytes() const { return slots * kSlotBytes; }
+  // The results of `loop` are the parts of one of `groups` groups of `columns` threads;
+  // each thread will see the whole of its `column`.
+  void combineGroups(mlir::scf::ForOp loop, int64_t groups, Value id, Value column,
+                     int64_t columns);
+  int64_t sharedBytes() const { return (slots + areaSlots) * kSlotBytes; }
 
 private:
   static constexpr int64_t kSlotBytes = 8;
   mlir::func::FuncOp kernel;
   mlir::OpBuilder b;
   mlir::Location loc;
-  int64_t slots = 0; // of shared memory, in use
-  mlir::Operation *shared = nullptr;
+  int64_t slots = 0, areaSlots = 0; // of shared memory, in use; the area is one for all
+  mlir::Operation *shared = nullptr, *area = nullptr;
   bool isMax = false;
   llvm::SmallPtrSet<mlir::Operation *, 32> made;
 
@@ -31,6 +35,7 @@ private:
   Value two(Value x, Value y);
   Value fromLane(Value x, int64_t distance);
   Value shuffle32(Value x, int64_t distance);
+  mlir::Operation *makeShared(llvm::StringRef suffix, int64_t alignment);
   Value overWarps(Value part, int64_t warps, Value id, bool isAlone);
 };
 

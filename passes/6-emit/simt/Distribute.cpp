@@ -26,7 +26,23 @@ bool holdsElements(scf::ForOp rows) {
       .wasInterrupted();
 }
 
+// Whether walk `elements` adds up rows at each of its columns.
+static bool hasTerms(scf::ForOp elements) {
+  return llvm::any_of(elements.getBody()->getOps<scf::ForOp>(),
+                      [](scf::ForOp loop) { return isWalk(loop, kTerms); });
+}
+
+bool addsColumns(func::FuncOp kernel) {
+  return kernel
+      .walk([](scf::ForOp loop) {
+        return isWalk(loop, kTerms) ? WalkResult::interrupt() : WalkResult::advance();
+      })
+      .wasInterrupted();
+}
+
 ThreadShape chooseShape(func::FuncOp kernel) {
+  if (addsColumns(kernel))
+    return {256, 256};
   int64_t longest = 0;
   bool isUnknown = false, isHeavy = false, areRows = false;
   for (Operation &op : kernel.getBody().front()) {
@@ -115,11 +131,13 @@ private:
   LogicalResult spread(Block &code, Team team);
   LogicalResult spreadRows(scf::ForOp loop);
   LogicalResult spreadElements(scf::ForOp loop, const Team &team);
+  LogicalResult spreadColumns(scf::ForOp loop);
   void stepByTeams(scf::ForOp loop, const Team &team);
   SmallVector<Value> turn(scf::ForOp loop, const Team &team, Value number, ValueRange carried,
                           int64_t trips, bool isPartial);
   FailureOr<SmallVector<LLVM::GEPOp>> placesInArrays(scf::ForOp loop, const Team &team);
   void byOne(LLVM::StoreOp store, const Team &team);
+  void onlyIf(Value condition, LLVM::StoreOp store);
   LogicalResult shrinkArrays();
 };
 
@@ -167,7 +185,11 @@ void Distributor::byOne(LLVM::StoreOp store, const Team &team) {
   Value isFirst = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::eq, team.id, constant(0));
   if (team.isActive)
     isFirst = arith::AndIOp::create(b, loc, isFirst, team.isActive);
-  auto branch = scf::IfOp::create(b, loc, isFirst, /*withElseRegion=*/false);
+  onlyIf(isFirst, store);
+}
+
+void Distributor::onlyIf(Value condition, LLVM::StoreOp store) {
+  auto branch = scf::IfOp::create(b, loc, condition, /*withElseRegion=*/false);
   store->moveBefore(branch.thenBlock()->getTerminator());
 }
 
@@ -275,8 +297,44 @@ SmallVector<Value> Distributor::turn(scf::ForOp loop, const Team &team, Value nu
   return SmallVector<Value>(branch.getResults());
 }
 
+// Some threads take neighbouring columns, and others take other rows of them: all of a block
+// stay together, because they combine what they added up.
+LogicalResult Distributor::spreadColumns(scf::ForOp loop) {
+  b.setInsertionPoint(loop);
+  int64_t step = *constantOf(loop.getStep()), groups = shape.threads / kColumnVectors;
+  Value column = remainder(block.id, kColumnVectors), group = quotient(block.id, kColumnVectors);
+  loop.setStep(constant(kColumnVectors * step));
+  b.setInsertionPointToStart(loop.getBody());
+  Value first = loop.getInductionVar();
+  auto mine = arith::AddIOp::create(b, loc, first, mul(column, step));
+  Value isActive = less(mine, loop.getUpperBound());
+  // Past the end the threads still take part in what the block does together.
+  auto number = arith::SelectOp::create(b, loc, isActive, mine, first);
+  first.replaceUsesWithIf(number, [&](OpOperand &use) {
+    return use.getOwner() != mine && use.getOwner() != number;
+  });
+  Team columns{groups, group, isActive};
+  for (Operation &op : llvm::make_early_inc_range(*loop.getBody())) {
+    bool isShared = isWalk(&op, kTerms);
+    if (isShared) {
+      stepByTeams(cast<scf::ForOp>(op), {groups, group});
+      combiner.combineGroups(cast<scf::ForOp>(op), groups, block.id, column, kColumnVectors);
+    }
+    op.walk([&](LLVM::StoreOp store) {
+      b.setInsertionPoint(store);
+      if (isShared)
+        onlyIf(isActive, store);
+      else
+        byOne(store, columns);
+    });
+  }
+  return success();
+}
+
 // Neighbouring threads take neighbouring vectors.
 LogicalResult Distributor::spreadElements(scf::ForOp loop, const Team &team) {
+  if (hasTerms(loop))
+    return spreadColumns(loop);
   auto places = placesInArrays(loop, team);
   if (failed(places))
     return failure();

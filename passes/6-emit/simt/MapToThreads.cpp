@@ -68,7 +68,8 @@ LogicalResult mapToThreads(func::FuncOp kernel) {
   bool isRowAThread = llvm::any_of(kernel.getBody().front().getOps<scf::ForOp>(), [](auto loop) {
     return isWalk(loop, kRows) && !holdsElements(loop);
   });
-  launch.pointsPerBlock = areElements    ? 4 * shape.threads
+  launch.pointsPerBlock = areElements && addsColumns(kernel) ? 4 * kColumnVectors
+                          : areElements    ? 4 * shape.threads
                           : isRowAThread ? shape.threads
                                          : shape.rows();
   launch.blocksPerSm = blocksPerSm(kernel, shape);

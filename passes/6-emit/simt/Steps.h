@@ -14,6 +14,9 @@ using mlir::Value;
 // Alignment of the launch's buffers, in bytes.
 inline constexpr int64_t kBufferAlignment = 16;
 inline constexpr int64_t kWarp = 32;
+// Vectors of columns beside each other that a block adds up: 128 bytes of each row. Its other
+// threads take other rows.
+inline constexpr int64_t kColumnVectors = 8;
 
 // How the threads of a block stand: `perRow` of them work at one row.
 struct ThreadShape {
@@ -25,6 +28,8 @@ struct ThreadShape {
 // Whether the walk over rows `rows` has something for the threads of a row to share.
 bool holdsElements(mlir::scf::ForOp rows);
 bool isWalk(mlir::Operation *op, llvm::StringRef kind);
+// Whether there are columns whose rows threads share.
+bool addsColumns(mlir::func::FuncOp kernel);
 // Turns of a loop, where they are known now.
 std::optional<int64_t> tripCount(mlir::scf::ForOp loop);
 std::optional<int64_t> constantOf(Value value);
