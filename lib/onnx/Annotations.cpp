@@ -26,10 +26,6 @@ public:
         if (own.configuration_id() == chosen_)
           if (Status s = readNode(node, own); !s)
             return error(model_.path(), ": ", node.label(), ": ", s.message());
-    if (values_)
-      out_.notes.push_back("annotations cut " + std::to_string(values_) +
-                           (values_ > 1 ? " values" : " value") +
-                           " that are no weights: these follow from the cut weights");
     return std::move(out_);
   }
 
@@ -39,7 +35,6 @@ private:
   const CompileOptions &options_;
   std::string chosen_;
   Annotations out_;
-  size_t values_ = 0; // annotated, and not weights
 
   // Whether any annotation is to be used.
   bool choose() {
@@ -108,6 +103,7 @@ private:
       return error("is annotated for '", name, "', which is neither operand nor result");
     auto tensor = model_.find(name);
     std::vector<int64_t> cuts(tensor ? model_.stored()[*tensor].shape.size() : 0, 1);
+    ValueAnnotation value{node.name(), name, {}};
     for (const auto &dim : spec.sharded_dim()) {
       int64_t parts = partsOf(dim), axis = dim.axis();
       bool agrees = parts == 1 || (options_.tp > 1 && parts == options_.tp) ||
@@ -115,15 +111,18 @@ private:
       if (!agrees)
         return error("wants '", name, "' cut in ", parts, " along axis ", axis, ", tp is ",
                      options_.tp, " and dp ", options_.dp, ": choose a mesh that fits");
-      if (!tensor)
+      if (!tensor) {
+        if (parts > 1)
+          value.cuts.push_back({axis, parts});
         continue;
+      }
       auto normal = normalAxis(axis, cuts.size());
       if (!normal)
         return error("wants '", name, "' cut along axis ", axis, " of ", cuts.size());
       cuts[*normal] = parts;
     }
     if (!tensor) {
-      ++values_;
+      out_.values.push_back(std::move(value));
       return support::ok();
     }
     WeightAnnotation &weight = out_.weights[*tensor];

@@ -33,6 +33,8 @@ private:
   Status returnLogits();
   Status returnOutputs();
   void eraseDead();
+  void markAnnotated();
+  std::vector<AnnotatedValue> collectAnnotated();
   void nameBorders();
   void describe();
 
@@ -84,6 +86,8 @@ void Importer::start() {
     parameters_->tieHead(order_);
   builder_.setInsertionPointToEnd(body_);
   names_ = std::make_unique<Names>(model_, order_, options_, *body_, *parameters_, builder_);
+  for (const ValueAnnotation &annotation : annotations_.values)
+    names_->keep(annotation.value);
   for (const auto &argument : inputs_.arguments) {
     auto type = RankedTensorType::get(argument.shape,
                                       elementType(builder_.getContext(), argument.element));
@@ -135,6 +139,40 @@ void Importer::eraseDead() {
       op.erase();
 }
 
+// Annotated values are found by name before what is dead goes, and by a mark behind that.
+static constexpr llvm::StringLiteral annotatedMark = "onnx.annotated";
+
+void Importer::markAnnotated() {
+  for (auto [i, annotation] : llvm::enumerate(annotations_.values)) {
+    Operand operand = names_->result(annotation.value);
+    auto *computed = std::get_if<Computed>(&operand);
+    auto result = computed ? llvm::dyn_cast<OpResult>(computed->value) : OpResult();
+    if (!result) // an input of the model, a constant, or never computed
+      continue;
+    Operation *op = result.getOwner();
+    llvm::SmallVector<int64_t> marks;
+    if (auto before = op->getAttrOfType<DenseI64ArrayAttr>(annotatedMark))
+      marks.append(before.asArrayRef().begin(), before.asArrayRef().end());
+    marks.append({int64_t(i), int64_t(result.getResultNumber())});
+    op->setAttr(annotatedMark, builder_.getDenseI64ArrayAttr(marks));
+  }
+}
+
+std::vector<AnnotatedValue> Importer::collectAnnotated() {
+  std::vector<AnnotatedValue> values;
+  for (Operation &op : *body_) {
+    auto marks = op.getAttrOfType<DenseI64ArrayAttr>(annotatedMark);
+    for (int64_t i = 0; marks && i < marks.size(); i += 2)
+      values.push_back({op.getResult(marks[i + 1]), &annotations_.values[marks[i]]});
+    op.removeAttr(annotatedMark);
+  }
+  for (const ValueAnnotation &annotation : annotations_.values)
+    for (auto [i, argument] : llvm::enumerate(inputs_.arguments))
+      if (argument.name == annotation.value)
+        values.push_back({body_->getArgument(i), &annotation});
+  return values;
+}
+
 void Importer::nameBorders() {
   auto name = [&](const std::string &text) { return builder_.getStringAttr(text); };
   for (const auto &[i, argument] : llvm::enumerate(inputs_.arguments)) {
@@ -172,6 +210,7 @@ Result<OwningOpRef<ModuleOp>> Importer::run() {
     return s.takeError();
   if (Status s = options_.infer ? returnOutputs() : returnLogits(); !s)
     return s.takeError();
+  markAnnotated();
   eraseDead();
   parameters_->finish(*module_, func_);
   nameBorders();
@@ -188,6 +227,8 @@ Result<OwningOpRef<ModuleOp>> Importer::run() {
     it = annotations_.weights.erase(it);
   }
   writeAnnotations(*module_, model_, annotations_);
+  if (Status s = followValues(func_, collectAnnotated(), options_); !s)
+    return error(model_.path(), ": ", s.message());
   for (const auto &list : {names_->notes(), annotations_.notes})
     for (const std::string &note : list)
       emitRemark(UnknownLoc::get(builder_.getContext())) << model_.path() << ": " << note;

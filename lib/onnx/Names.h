@@ -20,6 +20,8 @@ public:
   Operand result(llvm::StringRef name);
   // A result as a value of the function, a constant if need be.
   mlir::Value valueOf(llvm::StringRef name);
+  // Holds a value until the end, though no node may use it any more.
+  void keep(llvm::StringRef name) { ++usesLeft_[name]; }
   // What a reader should know: one line each.
   std::vector<std::string> notes() const;
 

@@ -78,9 +78,19 @@ void test::testAnnotations() {
   Annotated values;
   values.cut(1, "a", 2, 2);
   values.cut(1, "x", 0, 1);
-  check(read(values, message).empty() && message.find("2 values") != std::string::npos,
-        "cuts of values are noted: " + message);
-  message.clear();
+  found = read(values, message);
+  check(message.empty() && found["up"] == "{cuts = array<i64: 1, 2>, node = \"up node\"}" &&
+            found["down"] == "{cuts = array<i64: 2, 0>, node = \"up node\"}",
+        "a value is cut as the columns before and the rows behind it: " + found["up"] + ", " +
+            found["down"] + ", " + message);
+  Annotated whole;
+  whole.cut(2, "down", 0, 2);
+  whole.cut(1, "a", 0, 1);
+  found = read(whole, message);
+  check(message.empty() && found["up"] == "{cuts = array<i64: 0, 1>, node = \"up node\"}" &&
+            found["down"] == "{cuts = array<i64: 2, 1>, node = \"down node\"}",
+        "a whole value keeps what comes before it whole: " + found["up"] + ", " + found["down"] +
+            ", " + message);
   Annotated others(8);
   others.stage(1, 5);
   others.cut(2, "down", 0, 4);
@@ -104,4 +114,12 @@ void test::testAnnotations() {
   twice.cut(1, "up", 1, 2);
   twice.cut(1, "up", 0, 2);
   refused("two cuts that disagree", twice, {"'up node'", "otherwise"});
+  Annotated across;
+  across.cut(2, "down", 1, 2);
+  across.cut(1, "a", 2, 2);
+  refused("a value against a weight", across,
+          {"'up node'", "'a' cut in 2 along axis 2", "'down' along 0", "'down node'"});
+  Annotated sequence;
+  sequence.cut(1, "a", 1, 2);
+  refused("a cut of the sequence", sequence, {"'up node'", "'a' cut in 2 along axis 1", "dimension 1 of input"});
 }

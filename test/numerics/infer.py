@@ -156,6 +156,27 @@ def kinds(folder, past, mesh):
             require((got == value).all(), f"{name} differs")
 
 
+# Bytes that the ranks of test/data/annotated add up, and whose decision that was.
+ANNOTATED = {"columns": [(192, "annotation"), (192, "tensor")],
+             "rows": [(288, "annotation"), (384, "annotation")],
+             "whole": [(288, "tensor"), (384, "tensor")]}
+
+
+def annotated(folder, name):
+    """A graph that says how two devices share it is shared so."""
+    data, results = os.path.join(DATA, "annotated"), os.path.join(folder, "results")
+    program, ids = os.path.join(folder, "program"), os.path.join(folder, "ids.npy")
+    np.save(ids, np.load(os.path.join(data, "inputs.npz"))["ids"])
+    call([LLMC, "compile", os.path.join(data, name + ".onnx"), "--infer", "--mesh", "1x1x2",
+          "--dim", "b=2,s=3", "-o", program])
+    found = sorted((c["bytes"], c["source"]["tactic"]) for c in inspect(program)["collectives"])
+    require(found == ANNOTATED[name], f"the ranks add up {found}, expected {ANNOTATED[name]}")
+    call([program, "--input", f"ids={ids}", "--output", results])
+    expected = np.load(os.path.join(data, "expected.npz"))["y"]
+    got = np.load(os.path.join(results, "y.npy"))
+    return below(error(got, expected, np.ones(expected.shape, bool)), 1e-6, "error")
+
+
 def loss_of(folder, name, mesh):
     """A config's logits give the loss that PyTorch computed in float64."""
     data, results = os.path.join(DATA, name), os.path.join(folder, "results")
@@ -180,6 +201,8 @@ def main():
     for past in (0, 2):
         for mesh in ["1", "4x1x1", "1x1x2", "2x1x2"]:
             suite.run(f"every kind of input and output, past {past}, on {mesh}", kinds, past, mesh)
+    for name in ANNOTATED:
+        suite.run(f"annotated {name} on 1x1x2", annotated, name)
     for name in sorted(os.listdir(DATA)):
         if all(os.path.exists(os.path.join(DATA, name, f)) for f in ("config.json", "oracle.npz", "labels.npy")):
             for mesh in MESHES[:2]:

@@ -1,6 +1,6 @@
 // Grouped heads where no op says so: kv heads that a model broadcasts to its heads.
-#ifndef LLMC_PASSES_SHARD_REGROUP_H
-#define LLMC_PASSES_SHARD_REGROUP_H
+#ifndef LLMC_PASSES_SHARD_REPEATKVHEADS_REGROUP_H
+#define LLMC_PASSES_SHARD_REPEATKVHEADS_REGROUP_H
 
 #include "dialects/graph/Graph.h"
 
@@ -15,4 +15,4 @@ bool regroupHeads(mlir::Operation *op, int64_t parts);
 
 } // namespace llmc
 
-#endif // LLMC_PASSES_SHARD_REGROUP_H
+#endif // LLMC_PASSES_SHARD_REPEATKVHEADS_REGROUP_H

@@ -1,6 +1,6 @@
 // Heads looked up where more of them are needed, and sums over those repeats.
-#ifndef LLMC_PASSES_SHARD_REPEATER_H
-#define LLMC_PASSES_SHARD_REPEATER_H
+#ifndef LLMC_PASSES_SHARD_REPEATKVHEADS_REPEATER_H
+#define LLMC_PASSES_SHARD_REPEATKVHEADS_REPEATER_H
 
 #include "dialects/graph/Build.h"
 
@@ -27,4 +27,4 @@ private:
 
 } // namespace llmc
 
-#endif // LLMC_PASSES_SHARD_REPEATER_H
+#endif // LLMC_PASSES_SHARD_REPEATKVHEADS_REPEATER_H

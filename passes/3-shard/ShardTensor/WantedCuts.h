@@ -1,6 +1,6 @@
 // How the model's file wants parameters cut (graph.annotation on their sources).
-#ifndef LLMC_PASSES_SHARD_WANTEDCUTS_H
-#define LLMC_PASSES_SHARD_WANTEDCUTS_H
+#ifndef LLMC_PASSES_SHARD_SHARDTENSOR_WANTEDCUTS_H
+#define LLMC_PASSES_SHARD_SHARDTENSOR_WANTEDCUTS_H
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 
@@ -23,4 +23,4 @@ mlir::FailureOr<llvm::SmallVector<WantedCut>> readWantedCuts(mlir::func::FuncOp 
 
 } // namespace llmc::parallel
 
-#endif // LLMC_PASSES_SHARD_WANTEDCUTS_H
+#endif // LLMC_PASSES_SHARD_SHARDTENSOR_WANTEDCUTS_H
