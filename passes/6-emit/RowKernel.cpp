@@ -290,7 +290,7 @@ void RowKernel::emit() {
   kernel.rows = group.loops[keptLoops[0]].size;
   // The outermost loop in memory stands first, or after a row loop of size 1.
   for (auto [i, loop] : llvm::enumerate(group.loops))
-    if (loop.outermost && loop.reduced) {
+    if (loop.outermost && loop.reduced && columns.empty()) { // theirs is that of an array
       kernel.extents.push_back(loop.size);
       outerLoop = i;
       outerSize = kernel.scalar(body.block.getNumArguments() - body.reads);

@@ -182,9 +182,12 @@ std::string Grid::runBlock(int64_t number, const std::function<void()> &function
     makecontext(&fibers[i].context, runThread, 0);
     ready.push_back(i);
   }
+  // Half of the blocks let the warp that was woken last run ahead as far as it can.
+  bool runsAhead = draw(random, 0, 1);
   size_t waiting = 0, done = 0;
   while (!ready.empty()) {
-    std::swap(ready[draw(random, 0, ready.size() - 1)], ready.back());
+    if (!runsAhead)
+      std::swap(ready[draw(random, 0, ready.size() - 1)], ready.back());
     thread = ready.back();
     ready.pop_back();
     swapcontext(&scheduler, &fibers[thread].context);
