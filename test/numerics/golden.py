@@ -25,9 +25,21 @@ GOLDEN = {
     "llama": (34976, 2, decoder(2, 5)),
     "llama-hd16": (41184, 2, decoder(2, 5)),
     "qwen2": (28320, 2, decoder(2, 5)),
+    "mistral": (4688, 2, decoder(2, 5)),
+    "qwen3": (4720, 2, decoder(2, 9)),
+    "gpt_neox": (4720, 2, decoder(2, 5, "layer norm")),
+    "phi": (4680, 2, decoder(2, 3, "layer norm")),
+    "phi3": (4688, 2, decoder(2, 5)),
+    "gemma2": (8336, 4, decoder(4, 17)),
+    "gemma3": (8400, 4, decoder(4, 25)),
+    "olmo2": (4736, 2, decoder(2, 9)),
 }
 # Files whose numbers are not those of the architecture: a scale rounded to bfloat16.
 ROUNDED = ["llama/dynamo-18-bf16"]
+# Without blocks, gradients of key and value heads that ranks share are summed in other places.
+UNRAISED = ["bert", "gpt2", "llama", "llama-hd16", "qwen2", "phi"]
+# Exporters store 1 + w, which a config's model computes from its w: the scale of a norm.
+ONE_PLUS = re.compile(r"^% = graph.add %, % : \(tensor<\d+xf32>, tensor<f32>\)")
 
 
 def sizes(path, replicas=1):
@@ -57,6 +69,8 @@ def body(folder, path):
         inside |= "graph.repeat" in line
         if inside and "graph.constant" not in line:
             lines.append(re.sub(r"%[\w#:]+", "%", re.sub(r" loc\(.*", "", line)).strip())
+            if ONE_PLUS.match(lines[-1]):
+                lines.pop()
         inside &= "graph.yield" not in line
     require(lines, "no layer is folded")
     return lines
@@ -117,5 +131,6 @@ for number, architecture in enumerate(GOLDEN):
         suite.run(f"{architecture}/{name} verified on {mesh}", verified, path, mesh)
     equal = [(name, path) for name, path in files if f"{architecture}/{name}" not in ROUNDED]
     suite.run(f"{architecture} is one model", same, architecture, equal)
-    suite.run(f"{architecture} not raised", unraised, files[1][1])
+    if architecture in UNRAISED:
+        suite.run(f"{architecture} not raised", unraised, files[1][1])
 suite.finish()
