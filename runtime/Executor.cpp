@@ -47,6 +47,7 @@ Status Executor::runStep(const std::vector<const std::byte *> &inputs) {
   }
   if (adversary_)
     return adversary_->runStep() ? support::ok() : support::error(failure_);
+  Pinning::Scope scope(pinning_);
   return watched_ ? watchedRound() : endStep(workers_->run());
 }
 

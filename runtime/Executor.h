@@ -11,6 +11,7 @@
 #include "runtime/Arena.h"
 #include "runtime/Kernels.h"
 #include "runtime/Library.h"
+#include "runtime/Pinning.h"
 #include "runtime/Profile.h"
 #include "runtime/StageProgram.h"
 #include "runtime/Team.h"
@@ -29,6 +30,7 @@ namespace llmc::runtime {
 struct ExecutorOptions {
   unsigned workers = 0;        // threads that drive ranks; 0: min(cores, ranks)
   unsigned threadsPerRank = 0; // 0: as the plan says, else cores / ranks
+  bool pin = false;            // threads to cores, as Pinning.h says
   bool useLibrary = true;      // false: the program's own matrix products
   bool profile = false;        // measure every instruction
   std::optional<TraceOptions> trace;
@@ -72,6 +74,7 @@ public:
 
   unsigned workers() const { return workers_->workers(); }
   unsigned threadsPerRank() const { return threads_; }
+  bool pinned() const { return pinning_.has_value(); }
   // What an interleaving found, once a step failed for it; else null.
   const Hazard *hazard() const;
   // Prints what was measured, if it was.
@@ -175,6 +178,7 @@ private:
   std::string libraryNote_;
   std::vector<std::vector<std::vector<MatmulPart>>> matmulParts_; // by stage, Op::index
   unsigned threads_ = 1;
+  std::optional<Pinning> pinning_;
   std::vector<std::unique_ptr<Team>> teams_; // by worker
   bool isolate_ = false;
   bool watched_ = false; // by one of these

@@ -4,7 +4,6 @@
 #include "runtime/Adversary.h"
 
 #include <algorithm>
-#include <sched.h>
 
 using namespace llmc;
 using namespace llmc::runtime;
@@ -13,10 +12,8 @@ using support::error;
 using support::Status;
 
 unsigned runtime::availableCores() {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  if (::sched_getaffinity(0, sizeof set, &set) == 0 && CPU_COUNT(&set) > 0)
-    return static_cast<unsigned>(CPU_COUNT(&set));
+  if (std::vector<int> cores = allowedCores(); !cores.empty())
+    return static_cast<unsigned>(cores.size());
   return std::max(1u, std::thread::hardware_concurrency());
 }
 
@@ -57,8 +54,15 @@ Status Executor::prepare(const ExecutorOptions &options) {
   if (threads_ == 0)
     threads_ = std::max(1u, cores / ranks());
   threads_ = std::min(threads_, 256u);
+  if (options.pin)
+    pinning_ = Pinning::claim(workers * threads_);
+  auto pin = [this](unsigned worker, unsigned thread) {
+    if (pinning_)
+      pinning_->pin(worker * threads_ + thread);
+  };
   for (unsigned i = 0; i < workers; ++i)
-    teams_.push_back(std::make_unique<Team>(threads_));
+    teams_.push_back(
+        std::make_unique<Team>(threads_, [pin, i](unsigned thread) { pin(i, thread); }));
   prepareLibrary(options);
   watch(options, workers);
   if (options.interleaving)
@@ -68,7 +72,8 @@ Status Executor::prepare(const ExecutorOptions &options) {
   workers_ = std::make_unique<Workers>(
       ranks(), workers, [this](uint32_t rank, unsigned worker) {
         return watched_ ? watchedAdvance(rank, worker) : advance(rank, worker);
-      });
+      },
+      [pin](unsigned worker) { pin(worker, 0); });
   if (options.interleaving)
     adversary_ = std::make_unique<Adversary>(*this, *options.interleaving);
   return support::ok();

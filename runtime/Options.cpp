@@ -181,6 +181,8 @@ const std::vector<Flag> &flags() {
        setCpu},
       {kAll, "no-library", "", "multiply matrices with the program's own kernels",
        toggle(&Options::library, false)},
+      {kAll, "no-pin", "", "let the system move threads between cores (LLMC_NO_PIN=1 does the same)",
+       toggle(&Options::pin, false)},
       {kAll, "profile", "", "measure every instruction, print at the end where the time went",
        toggle(&Options::profile, true)},
       {kAll, "trace", "FILE", "what ran when, as JSON for Perfetto (ui.perfetto.dev) or chrome://tracing",

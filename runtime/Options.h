@@ -32,6 +32,7 @@ struct Options {
   double clip = 1.0; // 0: off
   unsigned workers = 0, threads = 0;
   bool library = true;
+  bool pin = true; // threads to cores, where that does no harm
   bool profile = false;
   std::string trace;
   // Steps (of an inference: runs) to trace, from 1, the last included; none: chosen.

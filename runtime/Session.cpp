@@ -3,6 +3,7 @@
 #include "runtime/Results.h"
 
 #include <algorithm>
+#include <cstdlib>
 
 using namespace llmc;
 using namespace llmc::runtime;
@@ -43,6 +44,7 @@ support::Result<std::unique_ptr<Executor>> runtime::makeExecutor(const ProgramT 
   ExecutorOptions how;
   how.workers = options.workers;
   how.threadsPerRank = options.threads;
+  how.pin = options.pin && !std::getenv("LLMC_NO_PIN");
   how.useLibrary = options.library;
   how.isolate = options.isolateArenas;
   how.profile = options.profile;
@@ -90,7 +92,8 @@ void runtime::announceModel(std::ostream &out, const Executor &executor) {
     out << " " << axis->name << "=" << axis->size;
   out << ": " << executor.ranks() << (executor.ranks() == 1 ? " rank on " : " ranks on ")
       << executor.workers() << (executor.workers() == 1 ? " thread" : " threads")
-      << ", each with " << executor.threadsPerRank() << " for its kernels\n";
+      << ", each with " << executor.threadsPerRank() << " for its kernels"
+      << (executor.pinned() ? ", pinned to cores" : "") << "\n";
   if (const std::string &note = executor.kernels().note(); !note.empty())
     out << "kernels    " << note << "\n";
 }

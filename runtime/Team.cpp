@@ -7,9 +7,13 @@ namespace {
 constexpr int kSpins = 4000;
 } // namespace
 
-Team::Team(unsigned threads) {
+Team::Team(unsigned threads, std::function<void(unsigned)> begin) {
   for (unsigned i = 1; i < threads; ++i)
-    helpers_.emplace_back([this, i] { help(i); });
+    helpers_.emplace_back([this, i, begin] {
+      if (begin)
+        begin(i);
+      help(i);
+    });
 }
 
 Team::~Team() {

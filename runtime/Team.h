@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <thread>
 #include <type_traits>
 #include <vector>
@@ -12,8 +13,9 @@ namespace llmc::runtime {
 
 class Team {
 public:
-  // `threads` counts the caller: one thread means no helper.
-  explicit Team(unsigned threads);
+  // `threads` counts the caller: one thread means no helper. A helper runs
+  // `begin`(its number) first.
+  explicit Team(unsigned threads, std::function<void(unsigned)> begin = {});
   ~Team();
   Team(const Team &) = delete;
   Team &operator=(const Team &) = delete;

@@ -9,10 +9,15 @@ namespace {
 constexpr int kSpins = 1000;
 } // namespace
 
-Workers::Workers(uint32_t tasks, unsigned workers, Advance advance)
+Workers::Workers(uint32_t tasks, unsigned workers, Advance advance,
+                 std::function<void(unsigned)> begin)
     : advance_(std::move(advance)), states_(tasks) {
   for (unsigned i = 1; i < workers; ++i)
-    threads_.emplace_back([this, i] { serve(i); });
+    threads_.emplace_back([this, i, begin] {
+      if (begin)
+        begin(i);
+      serve(i);
+    });
 }
 
 Workers::~Workers() {

@@ -24,8 +24,10 @@ public:
   // Advances `task` as far as it goes. Never runs twice at once for one task.
   using Advance = std::function<Poll(uint32_t task, unsigned worker)>;
 
-  // `workers` counts the thread that calls run().
-  Workers(uint32_t tasks, unsigned workers, Advance advance);
+  // `workers` counts the thread that calls run(). The others run `begin`(their
+  // number) first.
+  Workers(uint32_t tasks, unsigned workers, Advance advance,
+          std::function<void(unsigned)> begin = {});
   ~Workers();
   Workers(const Workers &) = delete;
   Workers &operator=(const Workers &) = delete;

@@ -527,6 +527,23 @@ TEST(Executor, RepeatsBitForBit) {
   }
 }
 
+// A program takes every core or none, and none that another of ours has.
+TEST(Executor, PinsOnlyWhereItDoesNoHarm) {
+  std::vector<int> before = runtime::allowedCores();
+  auto threads = static_cast<unsigned>(before.size());
+  if (threads < 2)
+    GTEST_SKIP() << "one core";
+  EXPECT_FALSE(runtime::Pinning::claim(threads - 1));
+  EXPECT_FALSE(runtime::Pinning::claim(threads + 1));
+  auto first = runtime::Pinning::claim(threads);
+  EXPECT_FALSE(runtime::Pinning::claim(threads)); // taken, by this or another program
+  if (first) {
+    runtime::Pinning::Scope scope(first);
+    EXPECT_EQ(runtime::allowedCores(), std::vector<int>{before[0]});
+  }
+  EXPECT_EQ(runtime::allowedCores(), before);
+}
+
 // 1,024 ranks on a few threads: an instruction costs well under a microsecond.
 TEST(Executor, OverheadOfAThousandRanks) {
   constexpr uint32_t stages = 16, micro = 16;
