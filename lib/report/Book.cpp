@@ -56,7 +56,7 @@ bool Book::isInstructionNode(const std::string &name) const {
 
 std::optional<Named> Book::causeOf(const Traffic &t) const {
   const OriginT &origin = *program.origins[t.origin];
-  if (t.phase == Phase::Update)
+  if (t.phase == Phase::Update || origin.tensors.empty())
     return std::nullopt;
   std::optional<Named> best;
   for (const std::string &node : origin.nodes)

@@ -65,11 +65,12 @@ json gatherBefore(const Book &book, const Traffic &t, const Named &cause, uint32
     if (book.sourceOf(name) || !operand->layout || !book.isCutOver(operand->layout.get(), axis))
       continue;
     uint64_t bytes = book.localBytes(*operand) * book.axisSize(axis);
+    std::string node = nameOf(*cause.op, cause.layer);
     return {{"name", "gather before"},
             {"bytes", bytes},
             {"step_bytes", bytes * t.perStep},
-            {"text", text("all_gather ", name.empty() ? "its cut operand" : name, " before ",
-                          nameOf(*cause.op, cause.layer), ": ", grouped(bytes),
+            {"text", text("all_gather ", name.empty() || name == node ? "its cut operand" : name, " before ",
+                          node, ": ", grouped(bytes),
                           " bytes a call where this moves ", grouped(t.bytes),
                           "; every rank then needs all of the other operand and computes all")}};
   }

@@ -31,9 +31,11 @@ std::string wayOf(const Book &book, const Named &named, uint32_t axis) {
 json cutsOf(const Book &book, const Named &named) {
   json cuts = json::array();
   for (const auto &cut : named.op->cuts) {
-    bool here = has(named.op->names, cut->seed) && !named.op->backward;
+    // The first op of the node at which the tactic began.
+    std::vector<Named> seeds = book.opsOf(cut->seed);
+    bool here = !seeds.empty() && seeds.front().op == named.op;
     std::string seed = cut->seed;
-    for (const Named &other : book.opsOf(cut->seed))
+    for (const Named &other : seeds)
       for (size_t i = 0; named.layer >= 0 && i < other.op->layers.size(); ++i)
         if (other.op->layers[i] == named.layer && seed == cut->seed)
           seed = other.op->names[i];

@@ -1,6 +1,7 @@
 // The answers of explain in words.
 #include "lib/report/Explain.h"
 
+#include <algorithm>
 #include <map>
 #include <set>
 #include <sstream>
@@ -92,7 +93,13 @@ std::string meaningOf(const std::string &rule) {
 
 void printWhy(std::ostringstream &out, const json &answer) {
   const json &why = answer["why"];
-  out << "why         for " << str(why, "node");
+  if (answer.contains("to_stage")) {
+    uint64_t from = num(answer, "stage"), to = num(answer, "to_stage");
+    out << "why         for the border between stages " << std::min(from, to) << " and "
+        << std::max(from, to);
+  } else {
+    out << "why         for " << str(why, "node");
+  }
   if (why["is_parameter"].get<bool>())
     out << ", a parameter";
   else if (why["is_node"].get<bool>())

@@ -41,6 +41,9 @@ std::string partitionOf(const Book &book, const Traffic &t) {
                 book.axesText(sums));
   else
     made = text("it is made as ", book.layoutText(tensor.shape, tensor.layout.get()));
+  for (uint32_t axis : t.axes)
+    if (axis == book.program.stage_axis)
+      return text(made, "; split-stages put the ", t.kind, " before it is used");
   return text(made, ", who reads it needs it ", needed, ": insert-reshards put a reshard between, localize made it ",
               t.kind);
 }
@@ -144,9 +147,12 @@ json overlapOf(const Book &book, const Site &site) {
           if (inst->stream == 0 && inst->body.type == Body::Wait && waiting.empty() &&
               inst->body.AsWait()->event == list[i]->body.AsRecord()->event)
             waiting = procedure->name;
-  j["text"] = text("on stream ", stream, " beside the compute stream: ", launches, " launches and ",
-                   matmuls, " products of ", stage.procedures[site.procedure]->name,
-                   " stand behind its start",
+  const std::string &name = stage.procedures[site.procedure]->name;
+  std::string beside = launches + matmuls ? text(launches, " launches and ", matmuls, " products of ",
+                                                 name, " stand behind its start")
+                                          : text("it starts when ", name,
+                                                 " has computed, what the table brings next runs meanwhile");
+  j["text"] = text("on stream ", stream, " beside the compute stream: ", beside,
                    waiting.empty() ? "" : "; compute waits for it in " + waiting);
   return j;
 }

@@ -47,14 +47,36 @@ std::string memoryTable(const json &memory) {
   return table(rows);
 }
 
+// "graph.add tensor<4xf32>, ...; graph.gelu ...; graph.gelu ..." -> "add + 2 gelu, tensor<4xf32>".
+std::string sourceText(const std::string &source) {
+  std::vector<std::pair<std::string, size_t>> ops;
+  std::string first;
+  for (size_t at = 0; at < source.size();) {
+    size_t end = std::min(source.find("; ", at), source.size());
+    std::string part = source.substr(at, end - at), name = part.substr(0, part.find(' '));
+    name = name.substr(name.find('.') + 1);
+    if (size_t type = part.find("tensor<"); first.empty() && type != std::string::npos)
+      first = ", " + part.substr(type, part.find('>', type) + 1 - type);
+    if (!ops.empty() && ops.back().first == name)
+      ++ops.back().second;
+    else if (!name.empty())
+      ops.push_back({name, 1});
+    at = end + 2;
+  }
+  std::string text;
+  for (const auto &[name, count] : ops)
+    text += (text.empty() ? "" : " + ") + (count > 1 ? std::to_string(count) + " " : "") + name;
+  return text + first;
+}
+
 std::string kernelTable(const json &kernels) {
   std::vector<Row> rows = {{"kernel", "a step", "source ops"}};
   for (const json &k : kernels) {
     uint64_t launches = k["launches"], products = k["products"];
-    std::string source = k["source"].get<std::string>();
+    std::string source = sourceText(k["source"].get<std::string>());
     if (products)
       source += (source.empty() ? "" : "; ") + grouped(products) +
-                " products, if there is no library for them";
+                " products, where the library is missing";
     rows.push_back({k["name"], grouped(launches), source});
   }
   return table(rows);

@@ -373,6 +373,8 @@ ParsedCommandLine Parser::run() {
       option(flag, value);
     } else if (options.model.empty()) {
       options.model = flag;
+    } else if (line.command == "explain" && line.subject.empty()) {
+      line.subject = flag;
     } else {
       usage("more than one model: '" + options.model + "' and '" + flag + "'");
     }
@@ -402,6 +404,16 @@ What is in a model (ONNX, config.json) or in a program made by llmc compile.
 
   --infer                the model as compile --infer takes it: all of its inputs and outputs
   --dim NAME=N           binds a symbolic dimension of the model
+  --json                 one object
+)";
+  if (command == "explain")
+    return R"(usage: llmc explain OUT [NAME] [--json]
+
+Why a program made by llmc compile moves what it moves between ranks, and how its
+ops are cut. Without NAME: the collectives and messages of a step, each with a name.
+
+  NAME                   a collective or message by that name, a node or parameter of
+                         the model, or a kind of op (matmul, attention)
   --json                 one object
 )";
   if (command == "compile")
@@ -460,8 +472,9 @@ equal; 1: refused.
   compile MODEL -o OUT   one program that trains MODEL on every rank of a mesh, or
                          with --infer one that runs it
   inspect MODEL|OUT      what is in a model or a compiled program
+  explain OUT [NAME]     why a program's collectives, messages and cuts are there
   verify MODEL           shows that a plan equals its model
-  plan, explain, trace   are not built yet
+  plan, trace            are not built yet
 
 llmc COMMAND --help tells more; llmc --version.
 )";

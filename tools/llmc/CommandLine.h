@@ -18,6 +18,7 @@ struct CommandLine {
   Phase compileTo = Phase::Emit;
   bool json = false;
   bool help = false;
+  std::string subject; // explain: a collective, node, parameter or kind of op; empty: all
   // verify
   std::optional<Phase> after;  // --after: this border alone
   std::optional<int64_t> seed; // of rows and drawn weights, and of --draws

@@ -8,6 +8,7 @@ namespace llmc {
 
 int runCompile(const CommandLine &line);
 int runInspect(const CommandLine &line);
+int runExplain(const CommandLine &line);
 int runVerify(const CommandLine &line);
 
 } // namespace llmc

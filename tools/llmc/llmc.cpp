@@ -22,16 +22,16 @@ int main(int argc, char **argv) {
     llvm::outs() << helpText(line.command);
     return 0;
   }
-  for (const char *later : {"plan", "explain", "trace"})
+  for (const char *later : {"plan", "trace"})
     if (line.command == later) {
       llvm::errs() << "llmc: error: " << later
-                   << " is not built yet; llmc compile, inspect and verify are\n";
+                   << " is not built yet; llmc compile, inspect, explain and verify are\n";
       return 1;
     }
   if (!arguments.empty() && line.command != "compile" && line.command != "inspect" &&
-      line.command != "verify") {
+      line.command != "explain" && line.command != "verify") {
     llvm::errs() << "llmc: error: unknown command '" << line.command
-                 << "'; commands are compile, inspect, verify\n";
+                 << "'; commands are compile, inspect, explain, verify\n";
     return 2;
   }
   for (const std::string &error : parsed.errors)
@@ -40,5 +40,7 @@ int main(int argc, char **argv) {
     return parsed.wrongUsage ? 2 : 1;
   if (line.command == "verify")
     return runVerify(line);
+  if (line.command == "explain")
+    return runExplain(line);
   return line.command == "compile" ? runCompile(line) : runInspect(line);
 }

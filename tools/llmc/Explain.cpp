@@ -1,0 +1,36 @@
+// llmc explain: why a compiled program moves what it moves, and how its ops are cut.
+#include "lib/report/Explain.h"
+#include "lib/planfile/Payload.h"
+#include "lib/planfile/Program.h"
+#include "lib/support/Json.h"
+#include "tools/llmc/Commands.h"
+#include "llvm/Support/raw_ostream.h"
+
+namespace llmc {
+
+int runExplain(const CommandLine &line) {
+  auto fail = [&](const std::string &message) {
+    llvm::errs() << "llmc: error: " << message << "\n";
+    return 1;
+  };
+  const std::string &path = line.options.model;
+  auto payload = planfile::Payload::open(path);
+  if (!payload)
+    return fail(payload.message() + "; explain takes a program that llmc compile wrote");
+  auto bytes = payload->section(planfile::kPlanSection);
+  if (!bytes)
+    return fail(path + ": " + bytes.message());
+  auto program = planfile::readProgram(*bytes);
+  if (!program)
+    return fail(path + ": " + program.message());
+  auto answer = report::explainJson(**program, line.subject);
+  if (!answer)
+    return fail(path + ": " + answer.message());
+  if (line.json)
+    llvm::outs() << support::jsonText(*answer, 2) << "\n";
+  else
+    llvm::outs() << report::explainText(*answer);
+  return 0;
+}
+
+} // namespace llmc
