@@ -189,7 +189,9 @@ LogicalResult Group::require(Value tensor, const IndexMap &map) {
           return false;
       return true;
     };
-    return success(isSame(fullMap()) || isSame(keptMap()));
+    if (isSame(fullMap()) || isSame(keptMap()))
+      return success();
+    return op->emitOpError("is read where its kernel has no value of it");
   }
   if (auto dim = indexedDim(op)) {
     access.map = IndexMap{map[*dim]};

@@ -57,7 +57,9 @@ FailureOr<Emitted> KernelTable::get(const std::string &key, StringRef name, Stri
   if (auto it = byStructure.find(key); it != byStructure.end())
     return it->second;
   // Diagnostics go to the launch, code has no place in the source.
+  bool said = false;
   ScopedDiagnosticHandler handler(loc->getContext(), [&](Diagnostic &diagnostic) {
+    said |= diagnostic.getSeverity() == DiagnosticSeverity::Error;
     diagnostic.attachNote(loc) << "in the kernel of this launch";
     return failure();
   });
@@ -71,6 +73,9 @@ FailureOr<Emitted> KernelTable::get(const std::string &key, StringRef name, Stri
     if (failed(emit(kernel))) {
       for (func::FuncOp function : functions)
         function.erase();
+      if (!said)
+        return emitError(loc) << "no " << version.target->name << " kernel computes " << source
+                              << ", and its emitter does not say why";
       return failure();
     }
     // Emitters write each address as it comes; the same ones become one.

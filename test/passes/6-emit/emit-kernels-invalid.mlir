@@ -74,3 +74,20 @@ plan.stage @s attributes {stage = 0, slots = 1, first_layer = 0, last_layer = -1
     plan.matmul "ab,bc->ac" %a, %a into %a {stream = 0} : !plan.buffer<4x4xf64>, !plan.buffer<4x4xf64>, !plan.buffer<4x4xf64>
   }
 }
+
+// -----
+// A row's number is known at its own place only.
+plan.stage @s attributes {stage = 0, slots = 1, first_layer = 0, last_layer = -1, table = []} {
+  %a = plan.buffer scratch : !plan.buffer<4x5x6xf32>
+  %o = plan.buffer scratch : !plan.buffer<5x4xf32>
+  plan.procedure @f forward {
+    // expected-note @below {{in the kernel of this launch}}
+    plan.launch reads(%a : !plan.buffer<4x5x6xf32>) writes(%o : !plan.buffer<5x4xf32>) attributes {stream = 0} {
+    ^bb0(%x: tensor<4x5x6xf32>):
+      // expected-error @below {{is read where its kernel has no value of it}}
+      %r = graph.reduce %x {kind = #graph.reduce_kind<sum>, dims = array<i64: 2>} : (tensor<4x5x6xf32>) -> tensor<4x5xf32>
+      %t = graph.transpose %r {permutation = array<i64: 1, 0>} : (tensor<4x5xf32>) -> tensor<5x4xf32>
+      plan.yield %t : tensor<5x4xf32>
+    }
+  }
+}
