@@ -5,6 +5,7 @@
 #include "dialects/plan/Plan.h"
 #include "lib/huggingface/Import.h"
 #include "lib/onnx/Import.h"
+#include "lib/pipeline/Loud.h"
 #include "mlir/Parser/Parser.h"
 #include "mlir/Pass/PassManager.h"
 #include "passes/1-raise/Passes.h"
@@ -187,7 +188,7 @@ LogicalResult runPhases(ModuleOp module, const CompileOptions &options, Phase fr
     PassManager pm(module.getContext());
     pm.enableVerifier(true);
     buildPhase(pm, phase, options, parallel::isInference(module));
-    if (failed(pm.run(module)))
+    if (failed(runLoudly(pm, module)))
       return failure();
     if (!options.dumpFolder.empty() && failed(dump(module, options.dumpFolder, phase)))
       return failure();
