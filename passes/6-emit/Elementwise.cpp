@@ -261,26 +261,119 @@ ElementEntry lookupElement(Operation *op) {
 
 //===-- Loop nest -----------------------------------------------------------===//
 
-// Outer loops, then vectors along the last one. All loads of a point come
-// before its stores, so that a write may replace a read.
-static void emitNest(Group &group, Point &point, unsigned depth,
-                     const std::function<void(Point &)> &body) {
+namespace {
+
+// The loops of an elementwise kernel. All loads of a point come before its stores, so
+// that a write may replace a read.
+struct Nest {
+  Group &group;
+  std::function<void(Point &)> body;
+  std::optional<unsigned> crossed = group.crossedLoop();
+  std::vector<Value> squares = {};
+  Value pastCache = {}; // an i1 that says how to write, or null
+
+  void emit(Point &point, unsigned depth);
+  void emitCrossed(Point &point, Value low, Value high);
+  void square(const Point &point, Value i, Value j);
+  void vectors(Point &point, Value low, Value high, std::optional<int64_t> size);
+};
+
+} // namespace
+
+// Along the last loop.
+void Nest::vectors(Point &point, Value low, Value high, std::optional<int64_t> size) {
+  Kernel &k = group.kernel;
+  unsigned last = group.loops.size() - 1;
+  auto walk = [&](Value from, Value to, std::optional<int64_t> size) {
+    auto visit = [&](Value i, unsigned width) {
+      Point inner = point.inside(last, i, width);
+      body(inner);
+    };
+    // Chains of operations side by side hide the latency of each.
+    k.vectors(from, to, size, visit, k.target.threads ? 0 : k.target.termLanes);
+  };
+  if (!pastCache)
+    return walk(low, high, size);
+  auto aligned = [&] {
+    if (size)
+      return group.pastCache([&] { walk(low, high, size); });
+    Value up = k.sub(k.add(low, k.index(k.lanes() - 1)),
+                     k.modulo(k.add(low, k.index(k.lanes() - 1)), k.lanes()));
+    Value first = k.min(up, high);
+    k.loop(low, first, 1, [&](Value i) {
+      Point inner = point.inside(last, i);
+      body(inner);
+    });
+    group.pastCache([&] { walk(first, high, size); });
+  };
+  k.ifElse(pastCache, aligned, [&] { walk(low, high, size); });
+}
+
+void Nest::emit(Point &point, unsigned depth) {
   Kernel &k = group.kernel;
   group.preload(point);
   const Loop &loop = group.loops[depth];
   Value low = depth ? k.index(0) : k.begin, high = depth ? k.index(loop.size) : k.end;
-  if (depth + 1 < group.loops.size()) {
-    k.eachRow(low, high, [&](Value i) {
-      Point inner = point.inside(depth, i);
-      emitNest(group, inner, depth + 1, body);
-    });
-    return;
+  if (depth + 1 == group.loops.size())
+    return vectors(point, low, high, depth ? std::optional<int64_t>(loop.size) : std::nullopt);
+  if (crossed == depth) {
+    Value middle = k.sub(high, k.modulo(k.sub(high, low), k.lanes()));
+    emitCrossed(point, low, middle);
+    low = middle;
   }
-  k.vectors(low, high, depth ? std::optional<int64_t>(loop.size) : std::nullopt,
-            [&](Value i, unsigned width) {
-              Point inner = point.inside(depth, i, width);
-              body(inner);
-            });
+  k.eachRow(low, high, [&](Value i) {
+    Point inner = point.inside(depth, i);
+    emit(inner, depth + 1);
+  });
+}
+
+// Sides of a tile, in squares: whole cache lines on both sides.
+static constexpr int64_t kTileRows = 4, kTileColumns = 2;
+
+// Squares of rows of the loop `crossed`, from `low` to `high`, and of the last loop; all
+// of the loops between them.
+void Nest::emitCrossed(Point &point, Value low, Value high) {
+  Kernel &k = group.kernel;
+  int64_t lanes = k.lanes(), size = group.loops.back().size, full = size / lanes * lanes;
+  unsigned last = group.loops.size() - 1;
+  std::function<void(Point &, unsigned)> between = [&](Point &at, unsigned loop) {
+    if (loop < last)
+      return k.loop(k.index(0), k.index(group.loops[loop].size), 1, [&](Value i) {
+        Point inner = at.inside(loop, i);
+        between(inner, loop + 1);
+      });
+    k.loop(low, high, kTileRows * lanes, [&](Value tile) {
+      Value end = k.min(k.add(tile, k.index(kTileRows * lanes)), high);
+      k.loop(k.index(0), k.index(full), kTileColumns * lanes, [&](Value column) {
+        Value edge = k.min(k.add(column, k.index(kTileColumns * lanes)), k.index(full));
+        k.loop(tile, end, lanes, [&](Value i) {
+          k.loop(column, edge, lanes, [&](Value j) { square(at, i, j); });
+        });
+      });
+    });
+    if (size > full)
+      k.loop(low, high, 1, [&](Value i) {
+        Point row = at.inside(*crossed, i);
+        row = row.inside(last, k.index(full), size - full);
+        body(row);
+      });
+  };
+  between(point, *crossed + 1);
+}
+
+void Nest::square(const Point &point, Value i, Value j) {
+  Kernel &k = group.kernel;
+  unsigned last = group.loops.size() - 1;
+  Point corner = point.inside(*crossed, i).inside(last, j);
+  group.loadSquares(squares, corner);
+  auto rows = [&] {
+    k.loop(k.index(0), k.index(k.lanes()), 1, [&](Value r) {
+      Point row = point.inside(*crossed, k.add(i, r)).inside(last, j, k.lanes());
+      group.takeFromSquares(squares, r, row);
+      body(row);
+    });
+  };
+  group.pastCacheIf(pastCache, rows);
 }
 
 LogicalResult emitElementwise(Kernel &kernel, LaunchBody body) {
@@ -299,14 +392,19 @@ LogicalResult emitElementwise(Kernel &kernel, LaunchBody body) {
   }
   group.fuseLoops();
   kernel.rows = group.loops[0].size;
+  Nest nest{group, [&](Point &point) {
+              SmallVector<Value> values;
+              for (Value result : results)
+                values.push_back(group.at(result, group.fullMap(), point));
+              for (auto [i, value] : llvm::enumerate(values))
+                group.store(body.reads + i, value, point);
+            }};
+  nest.squares = group.crossedSquares();
+  nest.pastCache = group.writesPastCache(body.block.getNumArguments() - body.reads);
   Point start(group.loops.size());
-  emitNest(group, start, 0, [&](Point &point) {
-    SmallVector<Value> values;
-    for (Value result : results)
-      values.push_back(group.at(result, group.fullMap(), point));
-    for (auto [i, value] : llvm::enumerate(values))
-      group.store(body.reads + i, value, point);
-  });
+  nest.emit(start, 0);
+  if (nest.pastCache)
+    kernel.ifThen(nest.pastCache, [&] { kernel.fence(); });
   return success();
 }
 

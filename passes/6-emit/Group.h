@@ -84,6 +84,22 @@ public:
     return at(op->getOperand(i), heroMap(op, i), point);
   }
   void store(unsigned buffer, Value value, Point &point);
+
+  // Whether the launch writes so much along the last loop that it had better go past the
+  // cache: an i1, or null if vectors do not lie at multiples of their size. Adds an extent;
+  // `scalars` is the number of the launch's own.
+  Value writesPastCache(unsigned scalars);
+  // Runs `body`, whose stores along the last loop go past the cache; or, depending on the
+  // i1 `condition` that is null for never, either way.
+  void pastCache(const std::function<void()> &body);
+  void pastCacheIf(Value condition, const std::function<void()> &body);
+  // A loop other than the last along which some reads are contiguous that jump along the
+  // last one, if all such reads agree; and places on the stack for squares of them.
+  std::optional<unsigned> crossedLoop() const;
+  std::vector<Value> crossedSquares();
+  // Reads lanes() x lanes() points at `corner` into `squares`; what lies at row `r` of them.
+  void loadSquares(llvm::ArrayRef<Value> squares, const Point &corner);
+  void takeFromSquares(llvm::ArrayRef<Value> squares, Value r, Point &point);
   // `value` as wide as the point.
   Value spread(Value value, const Point &point);
 
@@ -95,6 +111,7 @@ public:
   Math math() { return Math{kernel.b, kernel.loc}; }
 
 private:
+  bool isPastCache = false;
   // An affine walk over a buffer, over constant data or (neither) over the integers.
   struct Access {
     Value tensor; // null for stores
@@ -116,10 +133,12 @@ private:
   unsigned intern(const IndexMap &map);
   void addAccess(Access access, llvm::ArrayRef<int64_t> tensorShape);
   int find(Value tensor, const IndexMap &map) const;
+  bool isCrossed(const Access &access) const;
   bool isUniform(const Access &access, const Point &point) const;
   Value linear(const Access &access, const Point &point);
   Value load(unsigned access, Point &point);
   Value integers(unsigned access, Point &point);
+  Value oneHotLane(graph::OneHotOp op, unsigned access, llvm::ArrayRef<Value> in, Point &point);
   Value compute(Value tensor, const IndexMap &map, Point &point);
 };
 

@@ -164,6 +164,14 @@ void Kernel::store(Value value, Value pointer) {
   LLVM::StoreOp::create(b, loc, value, pointer, storageBytes(element));
 }
 
+void Kernel::storePastCache(Value value, Value pointer) {
+  int64_t bytes = lanes() * storageBytes(elementOf(value.getType()));
+  if (widthOf(value.getType()) < lanes())
+    return store(value, pointer);
+  LLVM::StoreOp::create(b, loc, value, pointer, bytes, /*isVolatile=*/false,
+                        /*isNonTemporal=*/true);
+}
+
 //===-- Control -------------------------------------------------------------===//
 
 SmallVector<Value> Kernel::loop(Value low, Value high, int64_t step, ValueRange init,
@@ -196,6 +204,20 @@ void Kernel::ifThen(Value condition, const std::function<void()> &body) {
   OpBuilder::InsertionGuard guard(b);
   b.setInsertionPoint(branch.thenBlock()->getTerminator());
   body();
+}
+
+void Kernel::ifElse(Value condition, const std::function<void()> &then,
+                    const std::function<void()> &otherwise) {
+  auto branch = scf::IfOp::create(b, loc, condition, /*withElseRegion=*/true);
+  OpBuilder::InsertionGuard guard(b);
+  b.setInsertionPoint(branch.thenBlock()->getTerminator());
+  then();
+  b.setInsertionPoint(branch.elseBlock()->getTerminator());
+  otherwise();
+}
+
+void Kernel::fence() {
+  LLVM::CallIntrinsicOp::create(b, loc, b.getStringAttr("llvm.x86.sse.sfence"), ValueRange{});
 }
 
 void Kernel::vectors(Value low, Value high, std::optional<int64_t> size,

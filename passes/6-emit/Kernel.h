@@ -68,6 +68,9 @@ public:
   Value address(Value base, Value element, Type type);
   Value load(Value pointer, Type element, unsigned width = 1);
   void store(Value value, Value pointer);
+  // Vectors of lanes() elements or more go past the cache; `pointer` is a multiple of
+  // the size of lanes() elements.
+  void storePastCache(Value value, Value pointer);
 
   // for (i = low; i < high; i += step), carrying values. A walk that is not `InOrder`
   // promises that its turns do not look at each other, so that threads may share them;
@@ -83,6 +86,11 @@ public:
     loop(low, high, 1, body, Walk::Rows);
   }
   void ifThen(Value condition, const std::function<void()> &body);
+  void ifElse(Value condition, const std::function<void()> &then,
+              const std::function<void()> &otherwise);
+
+  // Until it has run, other threads may not see what was stored past the cache.
+  void fence();
 
   // The range in vectors of `width` elements (lanes() if 0), what is left over in vectors
   // of lanes() and then, if the length `size` is known now, as one narrower vector,

@@ -72,18 +72,20 @@ static Value powerOfTwo(Math &m, Value n, Type floats) {
 Value Math::exp(Value x) {
   Value clamped = select(less(x, f(-105, x)), f(-105, x), x);
   clamped = select(less(f(89, x), clamped), f(89, x), clamped);
-  Value n = math::RoundEvenOp::create(b, loc, mul(clamped, f(M_LOG2E, x)));
+  // Past 1.5 2^23 the last bit of a float is 1: adding it rounds, and leaves n in the bits.
+  constexpr double kRound = 12582912;
+  Value shifted = fma(clamped, f(M_LOG2E, x), f(kRound, x)), n = sub(shifted, f(kRound, x));
   Value r = fma(n, f(-0.693359375, x), clamped);
   r = fma(n, f(2.12194440e-4, x), r);
   Value p = polynomial(r, {1.9875691500e-4, 1.3981999507e-3, 8.3334519073e-3, 4.1665795894e-2,
                            1.6666665459e-1, 5.0000001201e-1});
   Value y = add(fma(p, mul(r, r), r), f(1, x));
-  Value whole = arith::FPToSIOp::create(b, loc, integersLike(x, 32), n);
+  Value bits = arith::BitcastOp::create(b, loc, integersLike(x, 32), shifted);
+  Value whole = arith::SubIOp::create(b, loc, bits, i(0x4b400000, bits));
   Value half = arith::ShRSIOp::create(b, loc, whole, i(1, whole));
   Value other = arith::SubIOp::create(b, loc, whole, half);
-  y = mul(mul(y, powerOfTwo(*this, half, x.getType())), powerOfTwo(*this, other, x.getType()));
-  Value isNan = arith::CmpFOp::create(b, loc, arith::CmpFPredicate::UNO, x, x);
-  return select(isNan, x, y);
+  // A NaN stays one by any factor.
+  return mul(mul(y, powerOfTwo(*this, half, x.getType())), powerOfTwo(*this, other, x.getType()));
 }
 
 // x = 2^e m, m in [sqrt(1/2), sqrt(2)).
@@ -168,7 +170,10 @@ std::pair<Value, Value> Math::sigmoids(Value x) {
   Value isNegative = less(x, f(0, x));
   return {select(isNegative, small, large), select(isNegative, large, small)};
 }
-Value Math::sigmoid(Value x) { return sigmoids(x).first; }
+Value Math::sigmoid(Value x) {
+  Value e = exp(neg(abs(x))), one = f(1, x);
+  return div(select(less(x, f(0, x)), e, one), add(one, e));
+}
 
 // max(x, 0) + log(1 + e) with e = e^-|x|; where 1 + e = s is rounded, log(s) e / (s - 1)
 // makes up for it (Kahan's log1p).

@@ -60,6 +60,7 @@ struct RowKernel {
   SmallVector<unsigned> keptLoops, columnLoops;
   unsigned outerLoop = 0;
   Value outerSize;
+  Value pastCache = {}; // an i1 that says how to write whole rows, or null
 
   bool isFull(Value result) {
     return result.getDefiningOp() && !isColumn(result) && shapeOf(result) == space();
@@ -210,7 +211,7 @@ void RowKernel::emitRow(Point &row) {
 void RowKernel::finishRow(Reducer &reducer) {
   if (columns.empty() && llvm::none_of(body.results(), [&](Value v) { return isFull(v); }))
     return;
-  reducer.forEach([&](Point &point) {
+  auto writePoint = [&](Point &point) {
     SmallVector<std::pair<unsigned, Value>> values;
     for (auto [i, result] : llvm::enumerate(body.results()))
       if (isFull(result))
@@ -221,7 +222,8 @@ void RowKernel::finishRow(Reducer &reducer) {
     for (auto [i, value] : values)
       group.store(body.reads + i, value, point);
     addToColumns(reducer, point, terms);
-  });
+  };
+  group.pastCacheIf(pastCache, [&] { reducer.forEach(writePoint); });
 }
 
 // The rows that a column sum adds.
@@ -299,8 +301,12 @@ void RowKernel::emit() {
     Type storage = sum.wide.isInteger(1) ? kernel.b.getI8Type() : sum.wide;
     sum.carried = kernel.stackArray(storage, group.loops.back().size);
   }
+  if (group.loops.back().reduced && !outerSize)
+    pastCache = group.writesPastCache(body.block.getNumArguments() - body.reads);
   Point start(group.loops.size());
   emitKept(keptLoops, start);
+  if (pastCache)
+    kernel.ifThen(pastCache, [&] { kernel.fence(); });
 }
 
 LogicalResult emitReduction(Kernel &kernel, LaunchBody body) {

@@ -237,6 +237,8 @@ Case makeIndexed(Random &random) {
 
 Case makeTranspose(Random &random) {
   auto shape = drawShape(random, 1, 4, 5000);
+  if (draw(random, 0, 2)) // whole squares of vectors
+    shape = {draw(random, 1, 3), draw(random, 14, 70), draw(random, 14, 70)};
   std::vector<int64_t> permutation(shape.size()), to;
   for (size_t i = 0; i < shape.size(); ++i)
     permutation[i] = i;

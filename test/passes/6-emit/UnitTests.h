@@ -12,6 +12,10 @@ namespace llmc::test {
 void checkUnitsInLastPlace(mlir::MLIRContext &context, const emit::KernelTarget &target,
                            int &passed, int &failed);
 
+// Results too large for a cache.
+void checkLarge(mlir::MLIRContext &context, const emit::KernelTarget &target, int &passed,
+                int &failed);
+
 // A small plan, written and read back.
 void checkWritePlan(mlir::MLIRContext &context, int &passed, int &failed);
 

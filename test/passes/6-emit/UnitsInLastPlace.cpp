@@ -81,8 +81,9 @@ std::vector<double> LoneKernel::run(const std::vector<std::vector<double>> &inpu
       memory[i].write(inputs[i]);
     buffers.push_back(memory[i].data());
   }
-  // Rows belong to the launch: the kernel does any number of them.
-  function(buffers.data(), nullptr, 0, count);
+  // Rows belong to the launch: the kernel does any number of them. They are its extent.
+  const int64_t extent = static_cast<int64_t>(count);
+  function(buffers.data(), &extent, 0, extent);
   return memory[2].read();
 }
 

@@ -24,13 +24,13 @@ plan.stage @stage0 attributes {stage = 0, slots = 1, first_layer = 0, last_layer
       plan.yield %r : tensor<9x20xf32>
     }
     // Without broadcast all dims are one, and one kernel serves every shape.
-    // CHECK: attributes {kernel = "add_1", rows = 180 : i64, stream = 0 : i64}
+    // CHECK: attributes {extents = array<i64: 180>, kernel = "add_1", rows = 180 : i64, stream = 0 : i64}
     plan.launch reads(%c, %c : !plan.buffer<9x20xf32>, !plan.buffer<9x20xf32>) writes(%c : !plan.buffer<9x20xf32>) attributes {stream = 0} {
     ^bb0(%x: tensor<9x20xf32>, %y: tensor<9x20xf32>):
       %r = graph.add %x, %y : (tensor<9x20xf32>, tensor<9x20xf32>) -> tensor<9x20xf32>
       plan.yield %r : tensor<9x20xf32>
     }
-    // CHECK: attributes {kernel = "add_1", rows = 20 : i64, stream = 0 : i64}
+    // CHECK: attributes {extents = array<i64: 20>, kernel = "add_1", rows = 20 : i64, stream = 0 : i64}
     plan.launch reads(%b, %b : !plan.buffer<20xf32>, !plan.buffer<20xf32>) writes(%b : !plan.buffer<20xf32>) attributes {stream = 0} {
     ^bb0(%x: tensor<20xf32>, %y: tensor<20xf32>):
       %r = graph.add %x, %y : (tensor<20xf32>, tensor<20xf32>) -> tensor<20xf32>
