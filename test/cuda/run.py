@@ -115,7 +115,7 @@ def both_assemblers(folder):
         require(done.returncode == 0, done.stderr)
         image, = images(out)["cuda"]
         require(which in image["assembler"].lower(), image["assembler"])
-        seen[which] = sorted((k["name"], k["spill_stores"], json.dumps(k["loads"], sort_keys=True))
+        seen[which] = sorted((k["name"], k["shared"], json.dumps(k["loads"], sort_keys=True))
                              for k in image["kernels"])
     require(seen, "no assembler at all")
     require(len(set(map(str, seen.values()))) == 1, "they say different things")
