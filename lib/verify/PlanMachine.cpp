@@ -1,4 +1,6 @@
 // The machine: its ranks and how they take turns.
+#include "lib/verify/PlanMachine.h"
+
 #include "lib/verify/PlanMachineParts.h"
 
 #include <cmath>
