@@ -29,6 +29,8 @@ static Case reduceCase(Random &random, FunctionText &f, const std::vector<int64_
   std::string kind = kinds[draw(random, 0, 2)];
   std::string r = f.op("graph.reduce", {x}, {tensorType(kept, element)},
                        "kind = #graph.reduce_kind<" + kind + ">, dims = " + i64Array(dims));
+  if (element == "f32" && draw(random, 0, 1)) // something that reads it
+    r = f.op("graph.neg", {r}, {tensorType(kept)});
   return f.finish(name + " " + kind, {r});
 }
 
