@@ -46,6 +46,25 @@ Decoder hf::readDecoder(Config &config, const CompileOptions &options,
   return d;
 }
 
+Decoder hf::readGemma(Config &config, const CompileOptions &options, int64_t vocabulary,
+                      int64_t context) {
+  Decoder d = readDecoder(config, options,
+                          {.vocabulary = vocabulary, .width = 2304, .inner = 9216, .layers = 26,
+                           .heads = 8, .kvHeads = 4, .headDim = 256, .context = context,
+                           .tied = true, .activation = "gelu_pytorch_tanh",
+                           .activationField = "hidden_activation"});
+  if (config.flag({"use_bidirectional_attention"}, false))
+    config.note("\"use_bidirectional_attention\" is not supported: only decoders are");
+  d.norm.kind = Norm::Kind::RmsOnePlus;
+  d.names.afterAttention = "post_attention_layernorm";
+  d.names.beforeMlp = "pre_feedforward_layernorm";
+  d.names.afterMlp = "post_feedforward_layernorm";
+  d.embeddingScale = std::sqrt(double(d.width));
+  d.scale = 1 / std::sqrt(config.positiveNumber({"query_pre_attn_scalar"}, 256));
+  d.qkvBias = d.outBias = config.flag({"attention_bias"}, false);
+  return d;
+}
+
 RopeFields hf::ropeFields(const Decoder &decoder) {
   RopeFields fields;
   fields.headDim = decoder.headDim;

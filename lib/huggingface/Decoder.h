@@ -78,6 +78,11 @@ struct DecoderDefaults {
 Decoder readDecoder(Config &config, const CompileOptions &options,
                     const DecoderDefaults &defaults);
 
+// The fields that all Gemmas have: norms before and after each half of a layer with scales
+// stored as 1 + w, an embedding scaled by its width. Soft caps, windows and ropes are not read.
+Decoder readGemma(Config &config, const CompileOptions &options, int64_t vocabulary,
+                  int64_t context);
+
 // The fields of rotary positions, with what `decoder` says about heads and context.
 RopeFields ropeFields(const Decoder &decoder);
 

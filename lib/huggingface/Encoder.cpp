@@ -6,6 +6,36 @@ using namespace llmc;
 using namespace llmc::hf;
 using namespace mlir;
 
+Encoder hf::readBert(Config &config, const CompileOptions &options, int64_t vocabulary,
+                     const std::string &prefix) {
+  Encoder e;
+  e.vocabulary = config.positive({"vocab_size"}, vocabulary);
+  e.width = config.positive({"hidden_size"}, 768);
+  e.layers = countLayers(config, {"num_hidden_layers"}, 12);
+  e.heads = config.positive({"num_attention_heads"}, 12);
+  e.inner = config.positive({"intermediate_size"}, 3072);
+  e.types = config.positive({"type_vocab_size"}, 2);
+  e.positions = config.positive({"max_position_embeddings"}, 512);
+  e.deviation = config.positiveNumber({"initializer_range"}, 0.02);
+  e.norm.epsilon = config.positiveNumber({"layer_norm_eps"}, 1e-12);
+  e.activation = readActivation(config, {"hidden_act"}, "gelu");
+  e.tied = config.flag({"tie_word_embeddings"}, true) && options.tie;
+  e.names.words = prefix + ".embeddings.word_embeddings";
+  e.names.positions = prefix + ".embeddings.position_embeddings";
+  e.names.types = prefix + ".embeddings.token_type_embeddings";
+  e.names.embeddingNorm = prefix + ".embeddings.LayerNorm";
+  e.names.layers = prefix + ".encoder.layer";
+  e.names.q = "attention.self.query";
+  e.names.k = "attention.self.key";
+  e.names.v = "attention.self.value";
+  e.names.out = "attention.output.dense";
+  e.names.attentionNorm = "attention.output.LayerNorm";
+  e.names.up = "intermediate.dense";
+  e.names.down = "output.dense";
+  e.names.mlpNorm = "output.LayerNorm";
+  return e;
+}
+
 void hf::checkEncoder(Config &config, const Encoder &encoder) {
   if (encoder.width % encoder.heads)
     config.note("the width " + std::to_string(encoder.width) + " is not divisible by the " +

@@ -28,6 +28,11 @@ struct Encoder {
   EncoderNames names;
 };
 
+// The fields and names of BERT, and of who kept its layers; checkpoints begin names with
+// `prefix`. The sequence and the head's names are left to the caller.
+Encoder readBert(Config &config, const CompileOptions &options, int64_t vocabulary,
+                 const std::string &prefix);
+
 // Notes what an encoder cannot be asked for: cross attention, another use of the
 // class as a decoder, positions that are not learned, sizes that do not fit.
 void checkEncoder(Config &config, const Encoder &encoder);

@@ -3,8 +3,6 @@
 // and five layers with windows and short positions for each one without.
 #include "lib/huggingface/Decoder.h"
 
-#include <cmath>
-
 using namespace llmc;
 using namespace llmc::hf;
 
@@ -26,25 +24,12 @@ static BuiltModel build(mlir::MLIRContext &context, Config &whole,
                         const CompileOptions &options) {
   std::optional<Config> inside = whole.object({"text_config"});
   Config &config = inside ? *inside : whole;
-  Decoder d = readDecoder(config, options,
-                          {.vocabulary = 262208, .width = 2304, .inner = 9216, .layers = 26,
-                           .heads = 8, .kvHeads = 4, .headDim = 256, .context = 131072,
-                           .tied = true, .activation = "gelu_pytorch_tanh",
-                           .activationField = "hidden_activation"});
-  if (config.flag({"use_bidirectional_attention"}, false))
-    config.note("\"use_bidirectional_attention\" is not supported: only decoders are");
+  Decoder d = readGemma(config, options, 262208, 131072);
   if (inside)
     d.tied &= whole.flag({"tie_word_embeddings"}, true);
-  d.norm.kind = Norm::Kind::RmsOnePlus;
   d.normedQk = NormedQk::EachHead;
   d.names.qNorm = "q_norm";
   d.names.kNorm = "k_norm";
-  d.names.afterAttention = "post_attention_layernorm";
-  d.names.beforeMlp = "pre_feedforward_layernorm";
-  d.names.afterMlp = "post_feedforward_layernorm";
-  d.embeddingScale = std::sqrt(double(d.width));
-  d.scale = 1 / std::sqrt(config.positiveNumber({"query_pre_attn_scalar"}, 256));
-  d.qkvBias = d.outBias = config.flag({"attention_bias"}, false);
   d.logitSoftcap = config.positiveNumberOrNull({"final_logit_softcapping"}, {}).value_or(0);
 
   size_t pattern = config.positive({"sliding_window_pattern", "_sliding_window_pattern"}, 6);
