@@ -6,12 +6,15 @@
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/GPU/IR/GPUDialect.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+#include "mlir/Dialect/SCF/Utils/Utils.h"
 #include "mlir/IR/IRMapping.h"
 
 using namespace mlir;
 
 namespace llmc::emit {
 
+// Turns of a long sum that are under way at once, where registers allow.
+static constexpr int64_t kLoadsAtOnce = 4;
 // Turns of a walk that are written out one after the other; of one with an array, so that
 // it lies in registers.
 static constexpr int64_t kMostUnrolled = 4, kMostUnrolledWithArray = 16;
@@ -40,6 +43,12 @@ bool addsColumns(func::FuncOp kernel) {
       .wasInterrupted();
 }
 
+static int64_t countSums(func::FuncOp kernel) {
+  int64_t sums = 0;
+  kernel.walk([&](Operation *op) { sums += op->hasAttr(kCombined); });
+  return sums;
+}
+
 ThreadShape chooseShape(func::FuncOp kernel) {
   if (addsColumns(kernel))
     return {256, 256};
@@ -59,8 +68,10 @@ ThreadShape chooseShape(func::FuncOp kernel) {
     });
   }
   int64_t warps = llvm::divideCeil(longest, kWarp);
-  if (isUnknown)
-    return {256, 256};
+  if (isUnknown) { // many, for as much memory under way as registers allow
+    int64_t threads = countSums(kernel) > 1 ? 256 : 512;
+    return {threads, threads};
+  }
   if (!areRows && isHeavy && warps == 0)
     return {64, 64}; // columns with a sum each: rather more blocks
   if (warps == 0)
@@ -224,6 +235,13 @@ void Distributor::stepByTeams(scf::ForOp loop, const Team &team) {
         arith::SelectOp::create(b, loc, team.isActive, loop.getUpperBound(), low));
   loop.setLowerBound(add(low, mul(team.id, step)));
   loop.setStep(constant(team.size * step));
+  // A sum waits for memory: a few loads at once. Unrolling takes the length for positive.
+  if (loop.getNumResults() == 0)
+    return;
+  loop.setUpperBound(
+      arith::MaxSIOp::create(b, loc, loop.getUpperBound(), loop.getLowerBound()));
+  if (countSums(kernel) == 1)
+    (void)loopUnrollByFactor(loop, kLoadsAtOnce);
 }
 
 //===-- Elements ------------------------------------------------------------===//
@@ -317,7 +335,6 @@ LogicalResult Distributor::spreadColumns(scf::ForOp loop) {
   for (Operation &op : llvm::make_early_inc_range(*loop.getBody())) {
     bool isShared = isWalk(&op, kTerms);
     if (isShared) {
-      stepByTeams(cast<scf::ForOp>(op), {groups, group});
       combiner.combineGroups(cast<scf::ForOp>(op), groups, block.id, column, kColumnVectors);
     }
     op.walk([&](LLVM::StoreOp store) {
@@ -327,6 +344,8 @@ LogicalResult Distributor::spreadColumns(scf::ForOp loop) {
       else
         byOne(store, columns);
     });
+    if (isShared)
+      stepByTeams(cast<scf::ForOp>(op), {groups, group});
   }
   return success();
 }
