@@ -1,5 +1,5 @@
 // Phase 6 in pipeline order. Registration, headers and documentation come from here.
 include "mlir/Pass/PassBase.td"
 include "passes/6-emit/EmitKernels/EmitKernels.td"
-include "passes/6-emit/simt/MapToThreads.td"
+include "passes/6-emit/MapToThreads/MapToThreads.td"
 include "passes/6-emit/VerifyEmit/VerifyEmit.td"
