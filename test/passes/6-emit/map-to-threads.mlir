@@ -1,7 +1,7 @@
 // One emitter for loops and for threads: what it writes is the same but for the width of
 // vectors. What deals it out to threads comes after.
-// RUN: llmc-opt %s --llmc-emit-kernels=targets=avx2 | FileCheck %s --check-prefix=BOTH '-D$LANES=8' '-D$TERMS=16'
-// RUN: llmc-opt %s --llmc-emit-kernels=targets=cuda | FileCheck %s --check-prefix=BOTH '-D$LANES=4' '-D$TERMS=4'
+// RUN: llmc-opt %s --llmc-emit-kernels=targets=avx2 | FileCheck %s --check-prefix=BOTH '-D$TERMS=16'
+// RUN: llmc-opt %s --llmc-emit-kernels=targets=cuda | FileCheck %s --check-prefix=BOTH '-D$TERMS=4'
 // RUN: llmc-opt %s --llmc-emit-kernels=targets=cuda --llmc-map-to-threads | FileCheck %s
 
 plan.stage @stage0 attributes {stage = 0, slots = 1, first_layer = 0, last_layer = -1, table = []} {
@@ -49,8 +49,8 @@ plan.stage @stage0 attributes {stage = 0, slots = 1, first_layer = 0, last_layer
 }
 
 // BOTH-LABEL: func.func @add(
-// BOTH: scf.for {{.*}} step %c[[$LANES]]_i64
-// BOTH:   arith.addf {{.*}} : vector<[[$LANES]]xf32>
+// BOTH: scf.for {{.*}} step %c[[$TERMS]]_i64
+// BOTH:   arith.addf {{.*}} : vector<[[$TERMS]]xf32>
 // BOTH: } {llmc.walk = "elements"}
 // BOTH: scf.for {{.*}} step %c1_i64
 // BOTH: } {llmc.walk = "elements"}
@@ -77,7 +77,7 @@ plan.stage @stage0 attributes {stage = 0, slots = 1, first_layer = 0, last_layer
 // Flat: each block takes a part of the elements that begins at a multiple of 1024, each
 // thread every 256th vector of it. What is left over goes one by one.
 // CHECK-LABEL: func.func @add(
-// CHECK-SAME: %[[X:[a-z0-9]+]]: !llvm.ptr<1> {llvm.align = 16 : i64}, %[[Y:[a-z0-9]+]]: !llvm.ptr<1> {llvm.align = 16 : i64}, %[[Z:[a-z0-9]+]]: !llvm.ptr<1> {llvm.align = 16 : i64}, %[[BEGIN:[a-z0-9]+]]: i64, %[[END:[a-z0-9]+]]: i64)
+// CHECK-SAME: %[[X:[a-z0-9]+]]: !llvm.ptr<1> {llvm.align = 16 : i64}, %[[Y:[a-z0-9]+]]: !llvm.ptr<1> {llvm.align = 16 : i64}, %[[Z:[a-z0-9]+]]: !llvm.ptr<1> {llvm.align = 16 : i64}, %{{[a-z0-9]+}}: i64, %[[BEGIN:[a-z0-9]+]]: i64, %[[END:[a-z0-9]+]]: i64)
 // CHECK-SAME: llmc.launch = {begin_multiple = 4 : i64, blocks_per_sm = 32 : i64, points_per_block = 1024 : i64, points_per_row = 1 : i64, shared_bytes = 0 : i64, threads = 256 : i64}
 // CHECK: gpu.thread_id x
 // CHECK: %[[THREAD:.*]] = arith.index_cast
