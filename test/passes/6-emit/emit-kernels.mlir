@@ -77,7 +77,7 @@ plan.stage @stage0 attributes {stage = 0, slots = 1, first_layer = 0, last_layer
   }
 }
 
-// The bias stands still while rows pass: 16 elements as vectors of 8, then 4.
+// The bias stands still while rows pass: 16 elements, then 4.
 // CHECK-LABEL: module @kernels
 // CHECK: func.func @add(%[[BUFFERS:.*]]: !llvm.ptr, %{{.*}}: !llvm.ptr, %[[BEGIN:.*]]: i64, %[[END:.*]]: i64)
 // CHECK-SAME: plan.source = "graph.add tensor<2x3x20xf32>, tensor<20xf32>"
@@ -88,14 +88,12 @@ plan.stage @stage0 attributes {stage = 0, slots = 1, first_layer = 0, last_layer
 // CHECK: llvm.getelementptr %[[BUFFERS]][2]
 // CHECK: %[[Y:.*]] = llvm.load
 // CHECK: scf.for %[[ROW:.*]] = %[[BEGIN]] to %[[END]]
-// CHECK:   scf.for %[[COLUMN:.*]] = %c0_i64 to %c16_i64 step %c8_i64
-// CHECK:     %[[START:.*]] = arith.muli %[[ROW]], %c20
-// CHECK:     %[[AT:.*]] = arith.addi %[[START]], %[[COLUMN]]
+// CHECK:     %[[AT:.*]] = arith.muli %[[ROW]], %c20
 // CHECK:     llvm.getelementptr %[[X]][%[[AT]]]
-// CHECK:     %[[V:.*]] = llvm.load {{.*}} -> vector<8xf32>
-// CHECK:     llvm.getelementptr %[[BIAS]][%[[COLUMN]]]
-// CHECK:     %[[W:.*]] = llvm.load {{.*}} -> vector<8xf32>
-// CHECK:     %[[SUM:.*]] = arith.addf %[[V]], %[[W]] : vector<8xf32>
+// CHECK:     %[[V:.*]] = llvm.load {{.*}} -> vector<16xf32>
+// CHECK:     llvm.getelementptr %[[BIAS]][%c0_i64]
+// CHECK:     %[[W:.*]] = llvm.load {{.*}} -> vector<16xf32>
+// CHECK:     %[[SUM:.*]] = arith.addf %[[V]], %[[W]] : vector<16xf32>
 // CHECK:     llvm.getelementptr %[[Y]][%[[AT]]]
 // CHECK:     llvm.store %[[SUM]]
 // CHECK:   arith.addf {{.*}} : vector<4xf32>
