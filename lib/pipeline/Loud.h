@@ -1,6 +1,6 @@
 // Runs passes so that none fails in silence.
-#ifndef LLMC_PIPELINE_LOUD_H
-#define LLMC_PIPELINE_LOUD_H
+#ifndef LLMC_LIB_PIPELINE_LOUD_H
+#define LLMC_LIB_PIPELINE_LOUD_H
 
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/Diagnostics.h"
@@ -44,4 +44,4 @@ inline mlir::LogicalResult runLoudly(mlir::PassManager &pm, mlir::ModuleOp modul
 
 } // namespace llmc
 
-#endif // LLMC_PIPELINE_LOUD_H
+#endif // LLMC_LIB_PIPELINE_LOUD_H
