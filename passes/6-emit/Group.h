@@ -146,6 +146,9 @@ private:
 // wanted at `map`. Fails on ops that are no function of one point.
 mlir::FailureOr<IndexMap> operandMap(mlir::Operation *op, unsigned i, const IndexMap &map);
 
+// The dim whose index an op looks at, if it does.
+std::optional<unsigned> indexedDim(mlir::Operation *op);
+
 // Entry of an elementwise op: results at a point from operands there.
 using ElementEntry = void (*)(Math &math, mlir::Operation *op, llvm::ArrayRef<Value> in,
                               llvm::SmallVectorImpl<Value> &out);
