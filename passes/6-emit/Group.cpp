@@ -1,6 +1,5 @@
 #include "passes/6-emit/Group.h"
 
-
 using namespace mlir;
 
 namespace llmc::emit {
