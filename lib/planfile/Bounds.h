@@ -1,0 +1,77 @@
+// The class behind checkBounds(). Internal to Bounds*.cpp.
+#ifndef LLMC_LIB_PLANFILE_BOUNDS_H
+#define LLMC_LIB_PLANFILE_BOUNDS_H
+
+#include "lib/planfile/Program.h"
+
+#include <algorithm>
+#include <set>
+
+namespace llmc::planfile {
+
+inline constexpr uint64_t kMaxBytes = uint64_t(1) << 46;
+inline constexpr uint64_t kMaxElements = uint64_t(1) << 44;
+inline constexpr size_t kMaxOperands = 32;
+
+template <class E>
+bool inEnum(E value, E largest) {
+  return static_cast<unsigned>(value) <= static_cast<unsigned>(largest);
+}
+
+// Product of a shape; nullopt if a dim is less than `least` (0 or 1) or the
+// product is absurd.
+inline std::optional<uint64_t> elements(const std::vector<int64_t> &shape, int64_t least = 1) {
+  uint64_t count = 1;
+  bool empty = false;
+  for (int64_t dim : shape) {
+    if (dim < least || static_cast<uint64_t>(dim) > kMaxElements / count)
+      return std::nullopt;
+    empty |= dim == 0;
+    count *= static_cast<uint64_t>(std::max<int64_t>(dim, 1));
+  }
+  return empty ? 0 : count;
+}
+
+// Checks one program; the members say where it stands.
+class Bounds {
+public:
+  explicit Bounds(const ProgramT &program) : program(program) {}
+  support::Status run();
+
+private:
+  support::Status checkMesh();
+  support::Status checkSources();
+  support::Status checkDescriptions();
+  support::Status checkTensor(const TensorInfoT &tensor);
+  support::Status checkInput(const InputBindingT &input);
+  support::Status checkInputOfRun(const InputBindingT &input);
+  support::Status checkStage(uint32_t index);
+  support::Status checkInstruction(const InstructionT &instruction);
+  support::Status checkBody(const BodyUnion &body);
+  support::Status checkLaunch(const LaunchT &launch);
+  support::Status checkMatmul(const MatmulT &matmul);
+  support::Status checkMatrix(const char *name, DType dtype, const BufferRefT *ref,
+                     const std::vector<int64_t> &strides, const int64_t (&sizes)[3]);
+  support::Status checkCollective(const CollectiveT &collective);
+  support::Status checkMessage(uint32_t axis, int32_t delta,
+                      const std::vector<std::unique_ptr<BufferRefT>> &parts);
+  support::Status checkState(const StateShardT &state);
+  support::Status checkCut(const std::vector<int64_t> &global, const std::vector<int64_t> &local,
+                  const std::vector<std::unique_ptr<DimShardingT>> &dims);
+  support::Status checkView(const StateShardT &state);
+  support::Status checkResult(const OutputBindingT &result);
+  // `least`: bytes that the buffer must have; `align`: what its start must divide.
+  support::Status checkBuffer(const char *name, const BufferRefT *ref, uint64_t least = 0,
+                     uint64_t align = 1);
+  bool overlap(const BufferRefT &a, const BufferRefT &b) const;
+  bool axesValid(const std::vector<uint32_t> &axes, std::set<uint32_t> &seen) const;
+
+  const ProgramT &program;
+  const StageT *stage = nullptr;
+  uint32_t stageIndex = 0;
+  std::set<std::string> results; // names seen so far
+};
+
+} // namespace llmc::planfile
+
+#endif // LLMC_LIB_PLANFILE_BOUNDS_H

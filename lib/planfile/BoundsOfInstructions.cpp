@@ -1,0 +1,227 @@
+// What an instruction may name: buffers of its stage, axes of the mesh, sizes that fit.
+#include "lib/planfile/Bounds.h"
+
+using namespace llmc;
+using namespace llmc::planfile;
+using support::error;
+using support::ok;
+using support::Status;
+using support::text;
+
+Status Bounds::checkInstruction(const InstructionT &instruction) {
+  if (instruction.stream >= stage->streams)
+    return error("stream ", unsigned(instruction.stream), " of ", stage->streams);
+  if (!inEnum(instruction.phase, Phase::MAX))
+    return error("unknown phase");
+  if (instruction.origin >= program.origins.size())
+    return error("origin ", instruction.origin, " of ", program.origins.size());
+  if (!inEnum(instruction.body.type, Body::MAX) || !instruction.body.value)
+    return error("unknown or empty body");
+  if (Status s = checkBody(instruction.body); !s)
+    return error(toString(instruction.body.type), ": ", s.message());
+  return ok();
+}
+
+Status Bounds::checkBody(const BodyUnion &body) {
+  switch (body.type) {
+  case Body::Launch:
+    return checkLaunch(*body.AsLaunch());
+  case Body::Matmul:
+    return checkMatmul(*body.AsMatmul());
+  case Body::Collective:
+    return checkCollective(*body.AsCollective());
+  case Body::Send:
+    return checkMessage(body.AsSend()->axis, body.AsSend()->delta, body.AsSend()->parts);
+  case Body::Recv:
+    return checkMessage(body.AsRecv()->axis, body.AsRecv()->delta, body.AsRecv()->parts);
+  case Body::Copy: {
+    const CopyT &copy = *body.AsCopy();
+    if (Status s = checkBuffer("source", copy.src.get()); !s)
+      return s;
+    if (Status s = checkBuffer("destination", copy.dst.get()); !s)
+      return s;
+    if (copy.src->size != copy.dst->size)
+      return error("copies ", copy.src->size, " bytes to ", copy.dst->size);
+    return ok();
+  }
+  case Body::Fill:
+    return checkBuffer("destination", body.AsFill()->dst.get());
+  case Body::Feed: {
+    const FeedT &feed = *body.AsFeed();
+    if (feed.input >= program.inputs.size())
+      return error("input ", feed.input, " of ", program.inputs.size());
+    const InputBindingT &input = *program.inputs[feed.input];
+    return checkBuffer("destination", feed.dst.get(),
+                       *elements(input.local_shape, 0) * byteSize(input.dtype),
+                       byteSize(input.dtype));
+  }
+  case Body::Record:
+  case Body::Wait: {
+    uint32_t event = body.type == Body::Record ? body.AsRecord()->event : body.AsWait()->event;
+    if (event >= stage->events)
+      return error("event ", event, " of ", stage->events);
+    return ok();
+  }
+  case Body::NONE:
+    break;
+  }
+  return error("unknown body");
+}
+
+Status Bounds::checkLaunch(const LaunchT &launch) {
+  if (launch.kernel >= program.kernels.size())
+    return error("kernel ", launch.kernel, " of ", program.kernels.size());
+  if (launch.rows < 0 || static_cast<uint64_t>(launch.rows) > kMaxElements)
+    return error(launch.rows, " rows");
+  if (launch.operands.size() > kMaxOperands || launch.scalars.size() > kMaxOperands)
+    return error("more than ", kMaxOperands, " operands or scalars");
+  for (const auto &operand : launch.operands) {
+    if (!inEnum(operand->access, Access::MAX))
+      return error("unknown access");
+    if (Status s = checkBuffer("operand", operand->buffer.get()); !s)
+      return s;
+  }
+  for (const auto &scalar : launch.scalars)
+    if (scalar->coefs.size() > program.mesh->axes.size())
+      return error("a scalar of ", scalar->coefs.size(), " coordinates");
+  return ok();
+}
+
+Status Bounds::checkMatmul(const MatmulT &matmul) {
+  if (matmul.dtype != DType::F32 && matmul.dtype != DType::F64)
+    return error("of dtype ", toString(matmul.dtype));
+  if (matmul.fallback >= program.kernels.size())
+    return error("fallback kernel ", matmul.fallback, " of ", program.kernels.size());
+  // Of each of the three tensors; how much work the product is has no bound.
+  if (!elements({matmul.batch, matmul.m, matmul.n}) || !elements({matmul.batch, matmul.m, matmul.k}) ||
+      !elements({matmul.batch, matmul.k, matmul.n}))
+    return error("bad sizes");
+  if (Status s = checkMatrix("a", matmul.dtype, matmul.a.get(), matmul.a_strides,
+                             {matmul.batch, matmul.m, matmul.k});
+      !s)
+    return s;
+  if (Status s = checkMatrix("b", matmul.dtype, matmul.b.get(), matmul.b_strides,
+                             {matmul.batch, matmul.k, matmul.n});
+      !s)
+    return s;
+  if (Status s = checkMatrix("c", matmul.dtype, matmul.c.get(), matmul.c_strides,
+                             {matmul.batch, matmul.m, matmul.n});
+      !s)
+    return s;
+  for (int i = 0; i < 3; ++i)
+    if (matmul.c_strides[i] == 0 && (i == 0 ? matmul.batch : i == 1 ? matmul.m : matmul.n) > 1)
+      return error("writes elements of c more than once");
+  return ok();
+}
+
+Status Bounds::checkMatrix(const char *name, DType dtype, const BufferRefT *ref,
+                           const std::vector<int64_t> &strides, const int64_t (&sizes)[3]) {
+  if (strides.size() != 3)
+    return error(name, " has ", strides.size(), " strides, not 3");
+  uint64_t last = 0;
+  for (int i = 0; i < 3; ++i) {
+    uint64_t steps = static_cast<uint64_t>(sizes[i]) - 1;
+    if (strides[i] < 0 || (steps > 0 && static_cast<uint64_t>(strides[i]) > kMaxElements / steps))
+      return error(name, " has the stride ", strides[i]);
+    last += steps * static_cast<uint64_t>(strides[i]);
+  }
+  return checkBuffer(name, ref, (last + 1) * byteSize(dtype), byteSize(dtype));
+}
+
+Status Bounds::checkCollective(const CollectiveT &c) {
+  if (!inEnum(c.kind, CollectiveKind::MAX) || !inEnum(c.reduce, ReduceKind::MAX) ||
+      !inEnum(c.dtype, DType::MAX))
+    return error("unknown kind, reduction or dtype");
+  bool reduces = c.kind == CollectiveKind::AllReduce || c.kind == CollectiveKind::ReduceScatter;
+  if (reduces && c.dtype != DType::F32 && c.dtype != DType::F64 && c.dtype != DType::I64 &&
+      c.dtype != DType::I32)
+    return error("no reduction of dtype ", toString(c.dtype));
+  std::set<uint32_t> seen;
+  if (c.axes.empty() || !axesValid(c.axes, seen))
+    return error("bad axes");
+  uint64_t members = 1;
+  for (uint32_t axis : c.axes)
+    members *= program.mesh->axes[axis]->size;
+  if (!c.members.empty()) {
+    // Only stages differ in what they run, so only they can stay away.
+    if (c.axes.size() != 1 || c.axes[0] != program.stage_axis)
+      return error("members of an axis that does not pick stages");
+    members = c.members.size();
+    bool self = false;
+    for (size_t i = 0; i < c.members.size(); ++i) {
+      if (c.members[i] >= program.stages.size() || (i > 0 && c.members[i] <= c.members[i - 1]))
+        return error("members out of order or out of the mesh");
+      self |= c.members[i] == stageIndex;
+    }
+    if (!self)
+      return error("this stage is not among the members");
+  }
+  if (c.count == 0 || c.count > kMaxElements / members)
+    return error("of ", c.count, " elements");
+  uint64_t shard = c.count * byteSize(c.dtype);
+  bool gathers = c.kind == CollectiveKind::AllGather;
+  bool scatters = c.kind == CollectiveKind::ReduceScatter;
+  if (Status s = checkBuffer("source", c.src.get(), scatters ? shard * members : shard,
+                             byteSize(c.dtype));
+      !s)
+    return s;
+  if (Status s = checkBuffer("destination", c.dst.get(), gathers ? shard * members : shard,
+                             byteSize(c.dtype));
+      !s)
+    return s;
+  bool same = c.src->offset == c.dst->offset && c.src->slot_stride == c.dst->slot_stride;
+  if (!(same && !gathers && !scatters) && overlap(*c.src, *c.dst))
+    return error("source and destination overlap");
+  return ok();
+}
+
+Status Bounds::checkMessage(uint32_t axis, int32_t delta,
+                            const std::vector<std::unique_ptr<BufferRefT>> &parts) {
+  // Along any other axis every coordinate runs this instruction, the last too.
+  if (axis != program.stage_axis)
+    return error("along axis ", axis, ", only along the stages (", program.stage_axis, ")");
+  int64_t peer = int64_t(stageIndex) + delta;
+  if (delta == 0 || peer < 0 || peer >= static_cast<int64_t>(program.stages.size()))
+    return error("to stage ", peer, " of ", program.stages.size());
+  if (parts.empty())
+    return error("no parts");
+  for (const auto &part : parts)
+    if (Status s = checkBuffer("part", part.get()); !s)
+      return s;
+  return ok();
+}
+
+Status Bounds::checkBuffer(const char *name, const BufferRefT *ref, uint64_t least,
+                           uint64_t align) {
+  if (!ref)
+    return error(name, " is missing");
+  if (ref->offset > kMaxBytes || ref->slot_stride > kMaxBytes || ref->size > kMaxBytes)
+    return error(name, " is out of range");
+  uint64_t last = stage->slots - 1;
+  if (last > 0 && ref->slot_stride > kMaxBytes / last)
+    return error(name, " is out of range");
+  uint64_t end = ref->offset + last * ref->slot_stride + ref->size;
+  if (end > stage->arena_bytes)
+    return error(name, " ends at byte ", end, " of an arena of ", stage->arena_bytes);
+  if (ref->size < least)
+    return error(name, " has ", ref->size, " bytes, ", least, " are needed");
+  if (ref->offset % align != 0 || ref->slot_stride % align != 0)
+    return error(name, " is not aligned to its elements");
+  return ok();
+}
+
+bool Bounds::overlap(const BufferRefT &a, const BufferRefT &b) const {
+  for (uint64_t slot = 0; slot < stage->slots; ++slot) {
+    uint64_t first = a.offset + slot * a.slot_stride, second = b.offset + slot * b.slot_stride;
+    if (first < second + b.size && second < first + a.size)
+      return true;
+  }
+  return false;
+}
+
+bool Bounds::axesValid(const std::vector<uint32_t> &axes, std::set<uint32_t> &seen) const {
+  for (uint32_t axis : axes)
+    if (axis >= program.mesh->axes.size() || !seen.insert(axis).second)
+      return false;
+  return true;
+}
