@@ -127,6 +127,27 @@ Result<Cached> withPacked(Call &call, Value fresh, size_t past, int64_t which) {
   return Cached{b.transpose(present, {0, 2, 1, 3}), present, cache[3]};
 }
 
+// [batch, rows, width] of queries over what is cached, with the attributes that both ops
+// have, the padding of operand `padding` and the bias of operand 5.
+Result<Value> attendTo(Call &call, Value q, const Cached &keys, const Cached &values,
+                       size_t padding) {
+  Attention a;
+  a.q = q;
+  a.k = keys.all;
+  a.v = values.all;
+  a.scale = usualScale(call.node.number("scale", 0), graph::shapeOf(q)[3]);
+  a.causal = call.node.integer("unidirectional", 0);
+  a.offset = keys.past;
+  if (Status s = addPadding(call, padding, a); !s)
+    return s.takeError();
+  if (Status s = addBias(call, 5, a); !s)
+    return s.takeError();
+  auto out = attend(call, a);
+  if (!out)
+    return out.takeError();
+  return mergeHeads(call, out->y);
+}
+
 ConvertResult convertAttention(Call &call) {
   if (call.node.integer("do_rotary", 0) || call.node.integer("past_present_share_buffer", 0))
     return error("do_rotary and past_present_share_buffer are not supported");
@@ -138,21 +159,10 @@ ConvertResult convertAttention(Call &call) {
     return keys.takeError();
   if (!values)
     return values.takeError();
-  Attention a;
-  a.q = parts->parts[0];
-  a.k = keys->all;
-  a.v = values->all;
-  a.scale = usualScale(call.node.number("scale", 0), graph::shapeOf(a.q)[3]);
-  a.causal = call.node.integer("unidirectional", 0);
-  a.offset = keys->past;
-  if (Status s = addPadding(call, 3, a); !s)
-    return s.takeError();
-  if (Status s = addBias(call, 5, a); !s)
-    return s.takeError();
-  auto out = attend(call, a);
-  if (!out)
-    return out.takeError();
-  std::vector<Operand> results{mergeHeads(call, out->y)};
+  auto y = attendTo(call, parts->parts[0], *keys, *values, /*padding=*/3);
+  if (!y)
+    return y.takeError();
+  std::vector<Operand> results{*y};
   if (wants(call, 1)) {
     Shape one(graph::shapeOf(keys->present));
     one.insert(one.begin(), 1);
@@ -248,21 +258,10 @@ ConvertResult convertMultiHead(Call &call) {
     return keys.takeError();
   if (!values)
     return values.takeError();
-  Attention a;
-  a.q = parts->parts[0];
-  a.k = keys->all;
-  a.v = values->all;
-  a.scale = usualScale(call.node.number("scale", 0), graph::shapeOf(a.q)[3]);
-  a.causal = call.node.integer("unidirectional", 0);
-  a.offset = keys->past;
-  if (Status s = addPadding(call, 4, a); !s)
-    return s.takeError();
-  if (Status s = addBias(call, 5, a); !s)
-    return s.takeError();
-  auto out = attend(call, a);
-  if (!out)
-    return out.takeError();
-  return std::vector<Operand>{mergeHeads(call, out->y), keys->present, values->present};
+  auto y = attendTo(call, parts->parts[0], *keys, *values, /*padding=*/4);
+  if (!y)
+    return y.takeError();
+  return std::vector<Operand>{*y, keys->present, values->present};
 }
 
 } // namespace
