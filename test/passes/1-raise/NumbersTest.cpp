@@ -48,14 +48,15 @@ std::vector<Tensor> draw(func::FuncOp func, std::mt19937 &random) {
   return inputs;
 }
 
+// Rounded numbers of the text are read as what was meant; a function says by `within` how
+// far that may take its results.
 void expectSame(StringRef name, const std::vector<Tensor> &before,
-                const std::vector<Tensor> &after) {
+                const std::vector<Tensor> &after, double within) {
   EXPECT_EQ(before.size(), after.size());
   for (size_t i = 0; i < before.size() && i < after.size(); ++i)
     for (int64_t j = 0; j < before[i].size(); ++j) {
       double x = before[i].data[j], y = after[i].data[j];
-      // Rounded numbers of the text are read as what was meant.
-      bool same = x == y || std::abs(x - y) <= 1e-6 * std::max(1.0, std::abs(x)) ||
+      bool same = x == y || std::abs(x - y) <= within * std::max(1.0, std::abs(x)) ||
                   (std::isnan(x) && std::isnan(y));
       EXPECT_MSG(same, name.str() + ": result " + std::to_string(i) + " element " +
                            std::to_string(j) + " is " + std::to_string(y) + ", was " +
@@ -82,8 +83,10 @@ int compare(MLIRContext &context, StringRef file, StringRef text, std::mt19937 &
   for (auto [func, input, output] : llvm::zip(functions, inputs, outputs)) {
     auto results = evaluate(func, input);
     EXPECT(succeeded(results));
+    auto within = func->getAttrOfType<FloatAttr>("within");
     if (succeeded(results))
-      expectSame((file + " @" + func.getName()).str(), output, *results);
+      expectSame((file + " @" + func.getName()).str(), output, *results,
+                 within ? within.getValueAsDouble() : 1e-6);
   }
   return functions.size();
 }
