@@ -21,11 +21,16 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec as P
 from shapes import WORKS
 
 
+def rows_of(w):
+    """Rows of a table of words; JAX cuts it between two devices only if they divide."""
+    return w.words + (w.words % 2 if DEVICES > 1 else 0)
+
+
 def parameters(w, rng):
     def normal(*shape):
         return (rng.standard_normal(shape) * 0.02).astype(np.float32)
     d, head = w.width, w.width // w.heads
-    tree, cut = {"words": normal(w.words, d)}, {"words": P("tp", None)}
+    tree, cut = {"words": normal(rows_of(w), d)}, {"words": P("tp", None)}
     ones, zeros = (lambda *s: np.ones(s, np.float32)), (lambda *s: np.zeros(s, np.float32))
     layers, cuts = [], []
     for _ in range(w.layers):
@@ -50,7 +55,7 @@ def parameters(w, rng):
         tree["bias"], cut["bias"] = zeros(d), P()
         tree["positions"], cut["positions"] = normal(w.tokens, d), P()
     else:
-        tree["head"], cut["head"] = normal(w.words, d), P("tp", None)
+        tree["head"], cut["head"] = normal(rows_of(w), d), P("tp", None)
     return tree, cut
 
 
@@ -91,7 +96,8 @@ def forward(w, p, ids):
             h = rms_norm(x, q["n2"])
             x = x + (jax.nn.silu(h @ q["gate"]) * (h @ q["up"])) @ q["down"]
     x = layer_norm(x, p["norm"], p["bias"]) if w.kind == "gpt2" else rms_norm(x, p["norm"])
-    return x @ (p["words"] if w.kind == "gpt2" else p["head"]).T
+    logits = x @ (p["words"] if w.kind == "gpt2" else p["head"]).T
+    return logits if rows_of(w) == w.words else jnp.where(jnp.arange(rows_of(w)) < w.words, logits, -jnp.inf)
 
 
 def main():

@@ -42,16 +42,16 @@ def main():
         else:
             import iree.compiler.tools as tools
             import iree.runtime as runtime
-            from iree.compiler.tools import import_onnx
+            from iree.compiler.tools.import_onnx import __main__ as import_onnx
             mlir = path.with_suffix(".mlir")
             import_onnx.main(import_onnx.parse_arguments([str(path), "-o", str(mlir), "--opset-version", "18"]))
             code = tools.compile_file(str(mlir), target_backends=["llvm-cpu"], input_type="onnx",
-                                      extra_args=["--iree-llvmcpu-target-cpu=host", "--iree-opt-level=O3"])
+                                      extra_args=["--iree-llvmcpu-target-cpu=host",
+                                                  "--iree-llvmcpu-stack-allocation-limit=1048576"])
             config = runtime.Config("local-task")
-            module = runtime.SystemContext(config=config)
-            module.add_vm_module(runtime.VmModule.copy_buffer(config.vm_instance, code))
-            functions = module.modules[-1]
-            entry = functions[functions.vm_module.function_names[0]]
+            program = runtime.load_vm_module(runtime.VmModule.copy_buffer(config.vm_instance, code), config)
+            names = program.vm_module.function_names
+            entry = program[next(name for name in names if "$" not in name and not name.startswith("__"))]
             device = runtime.asdevicearray(config.device, ids)
 
             def step():
