@@ -150,13 +150,12 @@ ConvertResult convertGroupNorm(Call &call) {
 ConvertResult convertMeanVariance(Call &call) {
   if (auto s = needFloats(call, 1); !s)
     return s.takeError();
-  Shape axes{0, 2, 3};
-  if (auto given = axesOf(call.node, nullptr, call.shape(0).size()); !given)
+  auto given = axesOf(call.node, nullptr, call.shape(0).size());
+  if (!given)
     return given.takeError();
-  else if (!given->empty())
-    axes = *given;
-  if (call.shape(0).size() < 4 && !call.node.has("axes"))
+  if (given->empty() && call.shape(0).size() < 4)
     return error("needs axes where there are not four dims");
+  Shape axes = given->empty() ? Shape{0, 2, 3} : *given;
   graph::Build &b = call.build;
   Value x = call.value(0), centred = b.sub(x, meanKept(call, x, axes));
   Value variance = meanKept(call, b.mul(centred, centred), axes);
