@@ -5,8 +5,7 @@
 // aliasing of the plan, over memory of random floats; beside it memcpy moves as many
 // bytes with as many threads. Best of many, in turns. Bytes are those of the operands,
 // each once for every access.
-#include "lib/planfile/Payload.h"
-#include "lib/planfile/Program.h"
+#include "lib/planfile/Carried.h"
 #include "runtime/Kernels.h"
 
 #include <algorithm>
@@ -164,24 +163,19 @@ Speed measure(const planfile::LaunchT &launch, runtime::KernelFunction function,
 }
 
 support::Status run(const Settings &settings) {
-  support::Result<planfile::Payload> payload = planfile::Payload::open(settings.program);
-  if (!payload)
-    return payload.takeError();
-  support::Result<std::string_view> plan = payload->section(planfile::kPlanSection);
-  if (!plan)
-    return plan.takeError();
-  support::Result<std::unique_ptr<planfile::ProgramT>> program = planfile::readProgram(*plan);
-  if (!program)
-    return program.takeError();
-  auto kernels = runtime::Kernels::load(*payload, **program, settings.cpu);
+  support::Result<planfile::Carried> carried = planfile::openCarried(settings.program);
+  if (!carried)
+    return carried.takeError();
+  const planfile::ProgramT &program = *carried->program;
+  auto kernels = runtime::Kernels::load(*carried->payload, program, settings.cpu);
   if (!kernels)
     return kernels.takeError();
   std::printf("%s kernels on %u threads\n%8s %8s %8s %6s  kernel\n", kernels->note().c_str(),
               settings.threads, "MiB", "GB/s", "memcpy", "");
-  for (const auto &stage : (*program)->stages) {
+  for (const auto &stage : program.stages) {
     Memory arena(stage->arena_bytes), spare(stage->arena_bytes);
     for (const planfile::LaunchT *launch : largestLaunches(*stage)) {
-      const std::string &name = (*program)->kernels[launch->kernel]->name;
+      const std::string &name = program.kernels[launch->kernel]->name;
       uint64_t largest = 0, bytes = bytesOf(*launch);
       for (const auto &operand : launch->operands)
         largest = std::max(largest, operand->buffer->size);

@@ -1,5 +1,7 @@
 #include "runtime/InferenceInputs.h"
 
+#include "lib/planfile/Elements.h"
+
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -19,22 +21,6 @@ using support::text;
 namespace {
 
 bool isFloat(DType type) { return type == DType::F32 || type == DType::F64; }
-
-// The type of a file that needs no conversion.
-std::optional<ElementType> sameType(DType type) {
-  switch (type) {
-  case DType::F32:
-    return ElementType::F32;
-  case DType::F64:
-    return ElementType::F64;
-  case DType::I64:
-    return ElementType::I64;
-  case DType::I32:
-    return ElementType::I32;
-  default:
-    return std::nullopt; // a bool of a file may be any byte
-  }
-}
 
 template <class T>
 void put(std::byte *data, uint64_t index, T value) {
@@ -169,7 +155,9 @@ Status InferenceInputs::read(const InputBindingT &input, const std::string &path
                  support::shapeText(input.global_shape),
                  "; compile again with other --dim, or give that shape");
   notes_.push_back(text(input.name, "  ", path));
-  if (sameType(input.dtype) == file.type() && input.limit <= 0) {
+  // A bool of a file may be any byte.
+  if (planfile::elementType(input.dtype) == file.type() && input.dtype != DType::I1 &&
+      input.limit <= 0) {
     if (!buffer.empty())
       std::memcpy(buffer.data(), file.data(), buffer.size());
     return ok();

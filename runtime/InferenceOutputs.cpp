@@ -1,5 +1,6 @@
 #include "runtime/InferenceOutputs.h"
 
+#include "lib/planfile/Elements.h"
 #include "lib/support/Npy.h"
 #include "runtime/Shard.h"
 
@@ -10,7 +11,6 @@ using namespace llmc;
 using namespace llmc::runtime;
 using planfile::DType;
 using planfile::OutputBindingT;
-using support::ElementType;
 using support::error;
 using support::ok;
 using support::Status;
@@ -23,29 +23,6 @@ std::string fileNameOf(const std::string &name) {
     if (c == '/' || static_cast<unsigned char>(c) < ' ' || c == '\x7f')
       c = '_';
   return file.empty() ? "_" : file;
-}
-
-// The type of the file; nullopt: NumPy has none for it.
-std::optional<ElementType> fileType(DType type) {
-  switch (type) {
-  case DType::F32:
-    return ElementType::F32;
-  case DType::F64:
-    return ElementType::F64;
-  case DType::F16:
-    return ElementType::F16;
-  case DType::I64:
-    return ElementType::I64;
-  case DType::I32:
-    return ElementType::I32;
-  case DType::I1:
-    return ElementType::Bool;
-  case DType::U8:
-    return ElementType::U8;
-  case DType::BF16:
-    break;
-  }
-  return std::nullopt;
 }
 
 // A whole, dense tensor seen as the source of its shards.
@@ -78,7 +55,7 @@ Status runtime::checkOutputsWritable(const std::string &folder,
   if (Status s = support::makeDirectory(folder); !s)
     return error("--output: ", s.message());
   for (const OutputFileName &output : outputs) {
-    if (!fileType(output.result->dtype))
+    if (output.result->dtype == DType::BF16)
       return error("the output '", output.result->name, "' has the type ",
                    toString(output.result->dtype), ", which NumPy does not have");
     // Opens and forgets: what it opened is removed again.
@@ -121,7 +98,7 @@ Status runtime::writeOutputs(const Executor &executor, const std::string &folder
     support::Result<std::vector<std::byte>> bytes = assemble(executor, output);
     if (!bytes)
       return bytes.takeError();
-    if (Status s = support::writeNpy(folder + "/" + output.file, *fileType(output.result->dtype),
+    if (Status s = support::writeNpy(folder + "/" + output.file, planfile::elementType(output.result->dtype),
                                      output.result->global_shape, *bytes);
         !s)
       return s;

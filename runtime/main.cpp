@@ -1,7 +1,6 @@
 // The program that `llmc compile` leaves: this executable with a payload.
+#include "lib/planfile/Carried.h"
 #include "lib/planfile/Check.h"
-#include "lib/planfile/Payload.h"
-#include "lib/planfile/Program.h"
 #include "runtime/Inference.h"
 #include "runtime/Kernels.h"
 #include "runtime/Options.h"
@@ -44,26 +43,7 @@ Status refuseLaunchers() {
   return support::ok();
 }
 
-// What `llmc compile` appended to this executable.
-struct Carried {
-  std::unique_ptr<planfile::Payload> payload;
-  std::unique_ptr<planfile::ProgramT> program;
-};
-
-support::Result<Carried> readProgram(const std::string &self) {
-  support::Result<planfile::Payload> payload = planfile::Payload::open(self);
-  if (!payload)
-    return payload.takeError();
-  support::Result<std::string_view> plan = payload->section(planfile::kPlanSection);
-  if (!plan)
-    return plan.takeError();
-  support::Result<std::unique_ptr<planfile::ProgramT>> program = planfile::readProgram(*plan);
-  if (!program)
-    return program.takeError();
-  return Carried{std::make_unique<planfile::Payload>(std::move(*payload)), std::move(*program)};
-}
-
-Status runProgram(const Options &options, const std::string &self, const Carried &carried) {
+Status runProgram(const Options &options, const std::string &self, const planfile::Carried &carried) {
   if (Status s = refuseLaunchers(); !s)
     return s;
   std::vector<planfile::Finding> findings;
@@ -93,7 +73,7 @@ int main(int argc, char **argv) {
   std::string self = std::filesystem::read_symlink("/proc/self/exe", code).string();
   std::string name = std::filesystem::path(argc > 0 ? argv[0] : self).filename().string();
   // What it carries decides what it takes; help and version are there without.
-  support::Result<Carried> carried = readProgram(self);
+  support::Result<planfile::Carried> carried = planfile::openCarried(self);
   planfile::Mode mode = carried ? carried->program->mode : planfile::Mode::Train;
   support::Result<Options> options = parseOptions({argv + (argc > 0), argv + argc}, mode);
   if (!options) {

@@ -1,8 +1,7 @@
 // llmc-gpu-check: the kernels for a card that programs carry, run on a card and
 // compared with the same programs' kernels for the CPU.
+#include "lib/planfile/Carried.h"
 #include "lib/planfile/Device.h"
-#include "lib/planfile/Payload.h"
-#include "lib/planfile/Program.h"
 #include "runtime/Kernels.h"
 #include "tools/llmc-gpu-check/Runner.h"
 
@@ -86,16 +85,11 @@ support::Status checkImage(const Device &device, const planfile::ProgramT &progr
 
 support::Status checkProgram(const Device &device, const std::string &path,
                              const Options &options, Totals &totals) {
-  auto payload = planfile::Payload::open(path);
-  if (!payload)
-    return payload.takeError();
-  auto plan = payload->section(planfile::kPlanSection);
-  if (!plan)
-    return plan.takeError();
-  auto program = planfile::readProgram(*plan);
-  if (!program)
-    return error("'", path, "': ", program.message());
-  auto images = planfile::readDeviceImages(*payload, **program);
+  auto carried = planfile::openCarried(path);
+  if (!carried)
+    return carried.takeError();
+  const planfile::ProgramT &program = *carried->program;
+  auto images = planfile::readDeviceImages(*carried->payload, program);
   if (!images)
     return error("'", path, "': ", images.message());
   if (images->empty())
@@ -104,13 +98,13 @@ support::Status checkProgram(const Device &device, const std::string &path,
   if (!image)
     return error("'", path, "' carries no kernels for this card (", device.name(), ", sm_",
                  device.capability(), ")");
-  auto cpu = runtime::Kernels::load(*payload, **program, "");
+  auto cpu = runtime::Kernels::load(*carried->payload, program, "");
   if (!cpu)
     return cpu.takeError();
   std::printf("%s: %s, kernels for %s, %zu of %zu\n", path.c_str(),
-              (*program)->model->name.c_str(), image->chip.c_str(), image->kernels.size(),
-              (*program)->kernels.size());
-  return checkImage(device, **program, *image, *cpu, options, totals);
+              program.model->name.c_str(), image->chip.c_str(), image->kernels.size(),
+              program.kernels.size());
+  return checkImage(device, program, *image, *cpu, options, totals);
 }
 
 bool parseNumber(const std::string &text, uint64_t &value) {

@@ -1,7 +1,6 @@
 // llmc explain: why a compiled program moves what it moves, and how its ops are cut.
 #include "lib/report/Explain.h"
-#include "lib/planfile/Payload.h"
-#include "lib/planfile/Program.h"
+#include "lib/planfile/Carried.h"
 #include "lib/support/Json.h"
 #include "tools/llmc/Commands.h"
 #include "llvm/Support/raw_ostream.h"
@@ -14,16 +13,10 @@ int runExplain(const CommandLine &line) {
     return 1;
   };
   const std::string &path = line.options.model;
-  auto payload = planfile::Payload::open(path);
-  if (!payload)
-    return fail(payload.message() + "; explain takes a program that llmc compile wrote");
-  auto bytes = payload->section(planfile::kPlanSection);
-  if (!bytes)
-    return fail(path + ": " + bytes.message());
-  auto program = planfile::readProgram(*bytes);
-  if (!program)
-    return fail(path + ": " + program.message());
-  auto answer = report::explainJson(**program, line.subject);
+  auto carried = planfile::openCarried(path);
+  if (!carried)
+    return fail(carried.message() + "; explain takes a program that llmc compile wrote");
+  auto answer = report::explainJson(*carried->program, line.subject);
   if (!answer)
     return fail(path + ": " + answer.message());
   if (line.json)

@@ -1,0 +1,34 @@
+// The element types of files (lib/support/ElementType.h) that hold those of a plan.
+#ifndef LLMC_LIB_PLANFILE_ELEMENTS_H
+#define LLMC_LIB_PLANFILE_ELEMENTS_H
+
+#include "lib/planfile/plan_generated.h"
+#include "lib/support/ElementType.h"
+
+namespace llmc::planfile {
+
+constexpr support::ElementType elementType(DType type) {
+  switch (type) {
+  case DType::F32:
+    return support::ElementType::F32;
+  case DType::F64:
+    return support::ElementType::F64;
+  case DType::F16:
+    return support::ElementType::F16;
+  case DType::BF16:
+    return support::ElementType::BF16;
+  case DType::I64:
+    return support::ElementType::I64;
+  case DType::I32:
+    return support::ElementType::I32;
+  case DType::I1:
+    return support::ElementType::Bool;
+  case DType::U8:
+    return support::ElementType::U8;
+  }
+  return support::ElementType::F32; // checkBounds() lets no other value pass
+}
+
+} // namespace llmc::planfile
+
+#endif // LLMC_LIB_PLANFILE_ELEMENTS_H
