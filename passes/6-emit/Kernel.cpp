@@ -250,6 +250,12 @@ void Kernel::vectors(Value low, Value high, std::optional<int64_t> size,
 }
 
 unsigned Kernel::widthAlong(std::optional<int64_t> size, unsigned width) const {
+  if (size && target.threads && *size < width)
+    width = widthDividing(size, width);
+  return width;
+}
+
+unsigned Kernel::widthDividing(std::optional<int64_t> size, unsigned width) const {
   if (size && target.threads)
     while (*size % width)
       width /= 2;

@@ -94,12 +94,14 @@ public:
 
   // The range in vectors of `width` elements (lanes() if 0), what is left over in vectors
   // of lanes() and then, if the length `size` is known now, as one narrower vector,
-  // otherwise one by one. For threads the vectors of a known length are all of one width.
+  // otherwise one by one. For threads the vectors of a known length are all of one width, and
+  // the last of them may reach past the end, where they will do nothing.
   // What a walk writes to element i of a stack array, later walks may read at i.
   void vectors(Value low, Value high, std::optional<int64_t> size,
                const std::function<void(Value i, unsigned width)> &body, unsigned width = 0);
-  // Of vectors of up to `width` elements along `size` of them.
+  // Of those vectors along `size` elements; and of vectors none of which reaches past the end.
   unsigned widthAlong(std::optional<int64_t> size, unsigned width) const;
+  unsigned widthDividing(std::optional<int64_t> size, unsigned width) const;
   // Says that `total`, from what walks over elements carried, is the sum or the maximum of
   // all of it; the same of the results of a walk over terms.
   void combined(Value total, bool isMax);

@@ -115,6 +115,8 @@ SmallVector<Value> Reducer::walkVectors(unsigned loop, Point &point, ValueRange 
   SmallVector<Value> state(carried);
   Value full =
       known ? k.index(*known / termLanes * termLanes) : k.sub(size, k.modulo(size, termLanes));
+  if (known && k.target.threads) // the last vector may reach past the end
+    full = k.index(*known);
   if (!known || *known >= termLanes)
     state = k.loop(zero, full, termLanes, state,
                    [&](Value i, ValueRange from, SmallVectorImpl<Value> &next) {
@@ -126,7 +128,7 @@ SmallVector<Value> Reducer::walkVectors(unsigned loop, Point &point, ValueRange 
         full, size, 1, state,
         [&](Value i, ValueRange from, SmallVectorImpl<Value> &next) { step(i, 1, from, next); },
         Kernel::Walk::Elements);
-  if (*known % termLanes) {
+  if (*known % termLanes && !k.target.threads) {
     SmallVector<Value> next;
     step(full, *known % termLanes, state, next);
     state = next;

@@ -67,7 +67,7 @@ struct RotaryKernel {
                 vector::ExtractOp::create(k.b, k.loc, both, 1)};
       auto [a, b] = turn(pair, k.add(angle, i), width);
       k.store(shuffle(widen(a), widen(b), merged), k.address(y, first, f32));
-    });
+    }, k.widthDividing(half, k.lanes()));
   }
 
   void rest(Value start) {

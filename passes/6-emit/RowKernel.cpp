@@ -274,7 +274,7 @@ void RowKernel::emitKept(ArrayRef<unsigned> rest, Point &point) {
           Point inner = point.inside(rest[0], i, width);
           emitRow(inner);
         },
-        k.target.columnLanes);
+        k.widthDividing(isRows ? std::nullopt : std::optional<int64_t>(size), k.target.columnLanes));
   k.eachRow(low, high, [&](Value i) {
     Point inner = point.inside(rest[0], i);
     emitKept(rest.drop_front(), inner);

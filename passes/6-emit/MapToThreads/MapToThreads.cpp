@@ -1,6 +1,7 @@
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/GPU/IR/GPUDialect.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include "mlir/IR/Dominance.h"
 #include "mlir/Transforms/CSE.h"
 #include "passes/6-emit/Passes.h"
@@ -56,13 +57,8 @@ static int64_t blocksPerSm(func::FuncOp kernel, const ThreadShape &shape) {
   return repeatsWork ? std::min<int64_t>(resident, 4) : 4 * resident;
 }
 
-LogicalResult mapToThreads(func::FuncOp kernel) {
-  if (failed(flattenParameters(kernel)))
-    return failure();
-  ThreadLaunch launch;
-  launch.pointsPerRow = mergeRows(kernel);
-  ThreadShape shape = chooseShape(kernel);
-  launch.threads = shape.threads;
+// Deals the rows of a launch out to its blocks.
+static void splitRange(func::FuncOp kernel, const ThreadShape &shape, ThreadLaunch &launch) {
   bool areElements = rowsAreElements(kernel);
   launch.beginMultiple = areElements ? 4 : 1;
   bool isRowAThread = llvm::any_of(kernel.getBody().front().getOps<scf::ForOp>(), [](auto loop) {
@@ -74,10 +70,28 @@ LogicalResult mapToThreads(func::FuncOp kernel) {
                                          : shape.rows();
   launch.blocksPerSm = blocksPerSm(kernel, shape);
   splitOverBlocks(kernel, launch.pointsPerBlock);
-  auto shared = distribute(kernel, shape);
+}
+
+LogicalResult mapToThreads(func::FuncOp kernel) {
+  if (failed(flattenParameters(kernel)))
+    return failure();
+  ThreadLaunch launch;
+  Edges edges;
+  launch.pointsPerRow = mergeRows(kernel);
+  launch.pointsPerRow *= cutColumns(kernel, edges, launch.sharedBytes);
+  alignWalks(kernel, edges);
+  ThreadShape shape = chooseShape(kernel);
+  launch.threads = shape.threads;
+  if (splitSum(kernel, shape.threads)) {
+    launch.pointsPerRow = shape.threads;
+    launch.blocksPerSm = 2048 / shape.threads;
+  } else {
+    splitRange(kernel, shape, launch);
+  }
+  auto shared = distribute(kernel, shape, edges);
   if (failed(shared))
     return failure();
-  launch.sharedBytes = *shared;
+  launch.sharedBytes += *shared;
   setAlignments(kernel, launch.beginMultiple);
   kernel.walk([](Operation *op) {
     op->removeAttr(kWalk);

@@ -9,5 +9,5 @@ def MapToThreads : Pass<"llmc-map-to-threads", "::mlir::ModuleOp"> {
     Example: test/passes/6-emit/map-to-threads.mlir
   }];
   let dependentDialects = ["::mlir::gpu::GPUDialect", "::mlir::arith::ArithDialect",
-    "::mlir::scf::SCFDialect", "::mlir::LLVM::LLVMDialect"];
+    "::mlir::scf::SCFDialect", "::mlir::LLVM::LLVMDialect", "::mlir::vector::VectorDialect"];
 }

@@ -35,9 +35,9 @@ static bool hasTerms(scf::ForOp elements) {
                       [](scf::ForOp loop) { return isWalk(loop, kTerms); });
 }
 
-bool addsColumns(func::FuncOp kernel) {
-  return kernel
-      .walk([](scf::ForOp loop) {
+bool addsColumns(Operation *code) {
+  return code
+      ->walk([](scf::ForOp loop) {
         return isWalk(loop, kTerms) ? WalkResult::interrupt() : WalkResult::advance();
       })
       .wasInterrupted();
@@ -101,8 +101,8 @@ struct Share {
 
 class Distributor {
 public:
-  Distributor(func::FuncOp kernel, const ThreadShape &shape)
-      : kernel(kernel), shape(shape), b(kernel.getContext()), loc(kernel.getLoc()),
+  Distributor(func::FuncOp kernel, const ThreadShape &shape, const Edges &edges)
+      : kernel(kernel), shape(shape), edges(edges), b(kernel.getContext()), loc(kernel.getLoc()),
         combiner(kernel, shape) {}
 
   FailureOr<int64_t> run() {
@@ -121,6 +121,7 @@ public:
 private:
   func::FuncOp kernel;
   const ThreadShape &shape;
+  const Edges &edges;
   OpBuilder b;
   Location loc;
   Combiner combiner;
@@ -139,13 +140,18 @@ private:
     return arith::CmpIOp::create(b, loc, arith::CmpIPredicate::slt, x, y);
   }
 
+  Value notLess(Value x, Value y) {
+    return arith::CmpIOp::create(b, loc, arith::CmpIPredicate::sge, x, y);
+  }
+
   LogicalResult spread(Block &code, Team team);
   LogicalResult spreadRows(scf::ForOp loop);
   LogicalResult spreadElements(scf::ForOp loop, const Team &team);
   LogicalResult spreadColumns(scf::ForOp loop);
   void stepByTeams(scf::ForOp loop, const Team &team);
-  SmallVector<Value> turn(scf::ForOp loop, const Team &team, Value number, ValueRange carried,
-                          int64_t trips, bool isPartial);
+  FailureOr<SmallVector<Value>> turn(scf::ForOp loop, const Team &team, Value number,
+                                     std::optional<int64_t> known, ValueRange carried,
+                                     int64_t trips);
   FailureOr<SmallVector<LLVM::GEPOp>> placesInArrays(scf::ForOp loop, const Team &team);
   void byOne(LLVM::StoreOp store, const Team &team);
   void onlyIf(Value condition, LLVM::StoreOp store);
@@ -271,47 +277,82 @@ FailureOr<SmallVector<LLVM::GEPOp>> Distributor::placesInArrays(scf::ForOp loop,
   return places;
 }
 
-// Turn `number` of this thread: the body of `loop` at its place; if `isPartial`, threads
-// past the end leave what is carried as it is.
-SmallVector<Value> Distributor::turn(scf::ForOp loop, const Team &team, Value number,
-                                     ValueRange carried, int64_t trips, bool isPartial) {
+// Turn `number` of this thread: the body of `loop` at its place. What is not there, threads
+// past the end or elements outside of the row, leaves what is carried as it is; `known` is
+// the number, if it is known now.
+FailureOr<SmallVector<Value>> Distributor::turn(scf::ForOp loop, const Team &team, Value number,
+                                                std::optional<int64_t> known,
+                                                ValueRange carried, int64_t trips) {
   int64_t step = *constantOf(loop.getStep());
+  int64_t turns = llvm::divideCeil(trips, team.size);
+  int64_t lastVector = (known.value_or(turns - 1) + 1) * team.size - 1;
   Value vector = add(mul(number, team.size), team.id);
   Value i = add(loop.getLowerBound(), mul(vector, step));
   Value slot = mul(number, step);
   Value isMine = team.isActive;
-  if (isPartial) {
-    Value isInside = less(vector, constant(trips));
-    isMine = isMine ? arith::AndIOp::create(b, loc, isMine, isInside).getResult() : isInside;
+  auto demand = [&](Value also) {
+    isMine = isMine ? arith::AndIOp::create(b, loc, isMine, also).getResult() : also;
+  };
+  auto edge = edges.find(loop);
+  bool isEdge = edge != edges.end() &&
+                (lastVector >= edge->second.surelyInside || (edge->second.hasHead && known.value_or(0) == 0));
+  if (isEdge) {
+    demand(notLess(edge->second.high, add(i, constant(step))));
+    if (edge->second.hasHead)
+      demand(notLess(i, edge->second.low));
+    isEdge = !edge->second.isWhole;
+  } else if (lastVector >= trips) {
+    demand(less(vector, constant(trips)));
   }
-  auto copyBody = [&] {
-    IRMapping map;
+  auto begin = [&](IRMapping &map) {
     map.map(loop.getInductionVar(), i);
     map.map(loop.getRegionIterArgs(), carried);
-    for (Operation &op : loop.getBody()->without_terminator())
-      b.clone(op, map);
+  };
+  auto end = [&](IRMapping &map) {
     loop.walk([&](LLVM::GEPOp gep) {
       if (gep.getBase().getDefiningOp<LLVM::AllocaOp>())
         map.lookup(gep.getRes()).getDefiningOp<LLVM::GEPOp>().getDynamicIndicesMutable()[0].set(
             slot);
     });
+  };
+  auto copyBody = [&] {
+    IRMapping map;
+    begin(map);
+    for (Operation &op : loop.getBody()->without_terminator())
+      b.clone(op, map);
+    end(map);
     return llvm::map_to_vector(loop.getBody()->getTerminator()->getOperands(),
                                [&](Value v) { return map.lookupOrDefault(v); });
   };
   if (!isMine)
     return copyBody();
-  auto branch =
-      scf::IfOp::create(b, loc, loop.getResultTypes(), isMine, /*withElse=*/!carried.empty());
+  auto branch = scf::IfOp::create(b, loc, loop.getResultTypes(), isMine,
+                                  /*withElse=*/isEdge || !carried.empty());
   OpBuilder::InsertionGuard guard(b);
-  if (carried.empty()) {
-    b.setInsertionPoint(branch.thenBlock()->getTerminator());
-    copyBody();
-    return {};
+  auto fill = [&](Block *block, llvm::function_ref<FailureOr<SmallVector<Value>>()> make) {
+    if (carried.empty())
+      b.setInsertionPoint(block->getTerminator());
+    else
+      b.setInsertionPointToStart(block);
+    auto values = make();
+    if (succeeded(values) && !carried.empty())
+      scf::YieldOp::create(b, loc, *values);
+    return LogicalResult(values);
+  };
+  (void)fill(branch.thenBlock(), [&]() -> FailureOr<SmallVector<Value>> { return copyBody(); });
+  if (!isEdge) {
+    if (!carried.empty())
+      (void)fill(branch.elseBlock(),
+                 [&]() -> FailureOr<SmallVector<Value>> { return SmallVector<Value>(carried); });
+  } else if (failed(fill(branch.elseBlock(), [&]() -> FailureOr<SmallVector<Value>> {
+               IRMapping map;
+               begin(map);
+               auto values = copyInside(b, loop, map, i, edge->second, team.isActive);
+               end(map);
+               return values;
+             }))) {
+    return failure();
   }
-  b.setInsertionPointToStart(branch.thenBlock());
-  scf::YieldOp::create(b, loc, copyBody());
-  b.setInsertionPointToStart(branch.elseBlock());
-  scf::YieldOp::create(b, loc, carried);
   return SmallVector<Value>(branch.getResults());
 }
 
@@ -364,12 +405,14 @@ LogicalResult Distributor::spreadElements(scf::ForOp loop, const Team &team) {
   }
   b.setInsertionPoint(loop);
   int64_t turns = llvm::divideCeil(*trips, team.size);
-  bool isUneven = *trips % team.size != 0;
   SmallVector<Value> carried(loop.getInitArgs());
   if (turns <= (places->empty() ? kMostUnrolled : kMostUnrolledWithArray)) {
-    for (int64_t number = 0; number < turns; ++number)
-      carried = turn(loop, team, constant(number), carried, *trips,
-                     isUneven && number + 1 == turns);
+    for (int64_t number = 0; number < turns; ++number) {
+      auto next = turn(loop, team, constant(number), number, carried, *trips);
+      if (failed(next))
+        return failure();
+      carried = *next;
+    }
   } else {
     auto all = scf::ForOp::create(b, loc, constant(0), constant(turns), constant(1), carried);
     OpBuilder::InsertionGuard guard(b);
@@ -377,9 +420,12 @@ LogicalResult Distributor::spreadElements(scf::ForOp loop, const Team &team) {
       b.setInsertionPoint(all.getBody()->getTerminator());
     else
       b.setInsertionPointToStart(all.getBody());
-    auto next = turn(loop, team, all.getInductionVar(), all.getRegionIterArgs(), *trips, isUneven);
+    auto next = turn(loop, team, all.getInductionVar(), std::nullopt, all.getRegionIterArgs(),
+                     *trips);
+    if (failed(next))
+      return failure();
     if (!carried.empty())
-      scf::YieldOp::create(b, loc, next);
+      scf::YieldOp::create(b, loc, *next);
     carried.assign(all.result_begin(), all.result_end());
   }
   loop.replaceAllUsesWith(carried);
@@ -406,8 +452,8 @@ LogicalResult Distributor::shrinkArrays() {
   return failure(result.wasInterrupted());
 }
 
-FailureOr<int64_t> distribute(func::FuncOp kernel, const ThreadShape &shape) {
-  return Distributor(kernel, shape).run();
+FailureOr<int64_t> distribute(func::FuncOp kernel, const ThreadShape &shape, const Edges &edges) {
+  return Distributor(kernel, shape, edges).run();
 }
 
 } // namespace llmc::emit

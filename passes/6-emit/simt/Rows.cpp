@@ -69,6 +69,26 @@ static scf::ForOp innerRows(scf::ForOp outer) {
   return isSimple ? inner : nullptr;
 }
 
+// Turn t of the new loop is row t / parts, part t % parts.
+Value splitRows(scf::ForOp rows, int64_t parts) {
+  OpBuilder b(rows);
+  Location loc = rows.getLoc();
+  auto constant = [&]() -> Value {
+    return arith::ConstantOp::create(b, loc, b.getI64IntegerAttr(parts));
+  };
+  auto times = [&](Value x) -> Value { return arith::MulIOp::create(b, loc, x, constant()); };
+  rows.setLowerBound(times(rows.getLowerBound()));
+  rows.setUpperBound(times(rows.getUpperBound()));
+  b.setInsertionPointToStart(rows.getBody());
+  Value turn = rows.getInductionVar(), n = constant();
+  auto row = arith::DivUIOp::create(b, loc, turn, n);
+  auto part = arith::RemUIOp::create(b, loc, turn, n);
+  turn.replaceUsesWithIf(row, [&](OpOperand &use) {
+    return use.getOwner() != row && use.getOwner() != part;
+  });
+  return part;
+}
+
 int64_t mergeRows(func::FuncOp kernel) {
   scf::ForOp outer = onlyRows(kernel);
   int64_t points = 1;
@@ -78,24 +98,7 @@ int64_t mergeRows(func::FuncOp kernel) {
       break;
     int64_t size = *constantOf(inner.getUpperBound());
     points *= size;
-    // Turn t of the new loop is turn t / size of the outer and t % size of the inner one.
-    OpBuilder b(outer);
-    Location loc = outer.getLoc();
-    auto constant = [&](int64_t value) -> Value {
-      return arith::ConstantOp::create(b, loc, b.getI64IntegerAttr(value));
-    };
-    auto times = [&](Value x) -> Value { return arith::MulIOp::create(b, loc, x, constant(size)); };
-    outer.setLowerBound(times(outer.getLowerBound()));
-    outer.setUpperBound(times(outer.getUpperBound()));
-    b.setInsertionPointToStart(outer.getBody());
-    Value turn = outer.getInductionVar();
-    Value n = constant(size);
-    auto row = arith::DivUIOp::create(b, loc, turn, n);
-    auto rest = arith::RemUIOp::create(b, loc, turn, n);
-    turn.replaceUsesWithIf(row, [&](OpOperand &use) {
-      return use.getOwner() != row && use.getOwner() != rest;
-    });
-    inner.getInductionVar().replaceAllUsesWith(rest);
+    inner.getInductionVar().replaceAllUsesWith(splitRows(outer, size));
     inner.getBody()->getTerminator()->erase();
     outer.getBody()->getOperations().splice(inner->getIterator(),
                                             inner.getBody()->getOperations());

@@ -1,7 +1,7 @@
 // llmc-kernel-tests [--draws N] [--seed S] [--only NAME] [--cpu NAME]: N random launches
 // of each kind, compiled, run in parts and compared with the ops' own meaning in float64,
 // for each processor that this one can stand in for, a GPU's threads among them; then
-// UnitTests.h. NAME is a kind, or large, ulp, equations or plan.
+// UnitTests.h. NAME is a kind, or edges, large, ulp, equations or plan.
 #include "Runner.h"
 #include "UnitTests.h"
 
@@ -59,6 +59,8 @@ void Run::check(const llmc::emit::KernelTarget &target) {
   for (const Generator &generator : generators())
     if (only.empty() || only == generator.name)
       check(target, generator);
+  if (only.empty() || only == "edges")
+    checkEdges(context, target, passed, failed);
   if (!target.threads && (only.empty() || only == "large"))
     checkLarge(context, target, passed, failed);
   if (!target.threads && (only.empty() || only == "ulp"))

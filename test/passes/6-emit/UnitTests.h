@@ -16,6 +16,10 @@ void checkUnitsInLastPlace(mlir::MLIRContext &context, const emit::KernelTarget 
 void checkLarge(mlir::MLIRContext &context, const emit::KernelTarget &target, int &passed,
                 int &failed);
 
+// Rows that are no whole number of vectors.
+void checkEdges(mlir::MLIRContext &context, const emit::KernelTarget &target, int &passed,
+                int &failed);
+
 // A small plan, written and read back.
 void checkWritePlan(mlir::MLIRContext &context, int &passed, int &failed);
 

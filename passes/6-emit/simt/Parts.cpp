@@ -1,0 +1,240 @@
+// A sum of everything over many blocks: each leaves the sums of some parts in memory, and the
+// one that comes last adds them up. Parts and their order follow from the size alone.
+#include "passes/6-emit/simt/Steps.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/GPU/IR/GPUDialect.h"
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+
+using namespace mlir;
+
+namespace llmc::emit {
+
+namespace {
+
+// All blocks of a card see what one wrote before it arrived.
+constexpr StringLiteral kDevice = "device";
+
+class Parts {
+public:
+  Parts(func::FuncOp kernel, scf::ForOp rows)
+      : kernel(kernel), rows(rows), b(kernel.getContext()), loc(kernel.getLoc()) {}
+
+  // Finds what split() needs; false if this is no such sum.
+  bool match();
+  void split(int64_t parts);
+
+private:
+  func::FuncOp kernel;
+  scf::ForOp rows;
+  OpBuilder b;
+  Location loc;
+  scf::ForOp vectors, rest;        // the walks: vectors, then single elements
+  SmallVector<Operation *> totals; // combined
+  int64_t parts = 0;
+
+  Value constant(int64_t value) {
+    return arith::ConstantOp::create(b, loc, b.getI64IntegerAttr(value));
+  }
+  Value thread() {
+    Value id = gpu::ThreadIdOp::create(b, loc, gpu::Dimension::x);
+    return arith::IndexCastOp::create(b, loc, b.getI64Type(), id);
+  }
+  Value equal(Value x, Value y) {
+    return arith::CmpIOp::create(b, loc, arith::CmpIPredicate::eq, x, y);
+  }
+  LLVM::GlobalOp global(StringRef suffix, Type type, unsigned space, int64_t alignment);
+  Value place(LLVM::GlobalOp global, Value index, Type type);
+  Value partAt(size_t sum, Value part) {
+    return arith::AddIOp::create(b, loc, part, constant(sum * parts));
+  }
+  void leave(Value total, Value at);
+  Value fetch(Type type, Value at);
+  Value isLast();
+};
+
+} // namespace
+
+// Turns of a walk whose length the launch says.
+static bool isOpen(scf::ForOp walk) { return isWalk(walk, kElements) && !tripCount(walk); }
+
+bool Parts::match() {
+  if (!rows.getInductionVar().use_empty() || rows.getNumResults())
+    return false;
+  for (Operation &op : rows.getBody()->without_terminator()) {
+    if (auto walk = dyn_cast<scf::ForOp>(op); walk && isOpen(walk) && totals.empty()) {
+      if (rest)
+        return false;
+      (vectors ? rest : vectors) = walk;
+    } else if (op.hasAttr(kCombined)) {
+      totals.push_back(&op);
+    } else if (op.getNumRegions() || (totals.empty() && isa<LLVM::StoreOp>(op))) {
+      return false;
+    }
+  }
+  return rest && !totals.empty() && constantOf(vectors.getLowerBound()) == 0 &&
+         constantOf(rest.getStep()) == 1 && rest.getLowerBound() == vectors.getUpperBound() &&
+         vectors.getUpperBound().getParentRegion()->isAncestor(rows->getParentRegion());
+}
+
+LLVM::GlobalOp Parts::global(StringRef suffix, Type type, unsigned space, int64_t alignment) {
+  auto module = kernel->getParentOfType<ModuleOp>();
+  OpBuilder top = OpBuilder::atBlockBegin(module.getBody());
+  Attribute zero;
+  if (auto array = dyn_cast<LLVM::LLVMArrayType>(type))
+    zero = DenseElementsAttr::get(
+        RankedTensorType::get(static_cast<int64_t>(array.getNumElements()), array.getElementType()),
+        top.getZeroAttr(array.getElementType()));
+  else
+    zero = top.getZeroAttr(type);
+  if (space == kSharedMemory) // shared memory begins with anything
+    zero = {};
+  return LLVM::GlobalOp::create(top, loc, type, /*isConstant=*/false, LLVM::Linkage::Internal,
+                                (kernel.getName() + suffix).str(), zero, alignment, space);
+}
+
+Value Parts::place(LLVM::GlobalOp global, Value index, Type type) {
+  Type pointer = LLVM::LLVMPointerType::get(b.getContext(), global.getAddrSpace());
+  Value base = LLVM::AddressOfOp::create(b, loc, pointer, global.getSymName());
+  return LLVM::GEPOp::create(b, loc, pointer, type, base, ArrayRef<LLVM::GEPArg>{index});
+}
+
+// Any number as the low bits of 64.
+void Parts::leave(Value total, Value at) {
+  unsigned bits = total.getType().getIntOrFloatBitWidth();
+  Value x = total;
+  if (isa<FloatType>(x.getType()))
+    x = arith::BitcastOp::create(b, loc, b.getIntegerType(bits), x);
+  if (bits < 64)
+    x = arith::ExtUIOp::create(b, loc, b.getI64Type(), x);
+  LLVM::StoreOp::create(b, loc, x, at, /*alignment=*/8, /*isVolatile=*/false,
+                        /*isNonTemporal=*/false, /*isInvariantGroup=*/false,
+                        LLVM::AtomicOrdering::monotonic, kDevice);
+}
+
+Value Parts::fetch(Type type, Value at) {
+  unsigned bits = type.getIntOrFloatBitWidth();
+  Value x = LLVM::LoadOp::create(b, loc, b.getI64Type(), at, /*alignment=*/8, /*isVolatile=*/false,
+                                 /*isNonTemporal=*/false, /*isInvariant=*/false,
+                                 /*isInvariantGroup=*/false, LLVM::AtomicOrdering::monotonic,
+                                 kDevice);
+  if (bits < 64)
+    x = arith::TruncIOp::create(b, loc, b.getIntegerType(bits), x);
+  return isa<FloatType>(type) ? arith::BitcastOp::create(b, loc, type, x).getResult() : x;
+}
+
+// Whether all other blocks have left their parts: a count in memory, which is 0 again when the
+// launch ends.
+Value Parts::isLast() {
+  Type i32 = b.getI32Type();
+  auto arrived = global("_arrived", i32, kGlobalMemory, 4);
+  auto shared = global("_last", i32, kSharedMemory, 4);
+  Value zero = constant(0);
+  auto branch = scf::IfOp::create(b, loc, equal(thread(), zero), /*withElseRegion=*/false);
+  {
+    OpBuilder::InsertionGuard guard(b);
+    b.setInsertionPoint(branch.thenBlock()->getTerminator());
+    Value count = place(arrived, zero, i32);
+    Value one = arith::ConstantOp::create(b, loc, b.getI32IntegerAttr(1));
+    Value none = arith::ConstantOp::create(b, loc, b.getI32IntegerAttr(0));
+    Value before = LLVM::AtomicRMWOp::create(b, loc, LLVM::AtomicBinOp::add, count, one,
+                                             LLVM::AtomicOrdering::acq_rel, kDevice);
+    Value blocks = gpu::GridDimOp::create(b, loc, gpu::Dimension::x);
+    Value most = arith::SubIOp::create(
+        b, loc, arith::IndexCastOp::create(b, loc, i32, blocks), one);
+    Value isLast = equal(before, most);
+    LLVM::StoreOp::create(b, loc, arith::ExtUIOp::create(b, loc, i32, isLast),
+                          place(shared, zero, i32), 4);
+    auto reset = scf::IfOp::create(b, loc, isLast, /*withElseRegion=*/false);
+    b.setInsertionPoint(reset.thenBlock()->getTerminator());
+    LLVM::StoreOp::create(b, loc, none, count, 4, /*isVolatile=*/false, /*isNonTemporal=*/false,
+                          /*isInvariantGroup=*/false, LLVM::AtomicOrdering::monotonic, kDevice);
+  }
+  gpu::BarrierOp::create(b, loc);
+  Value flag = LLVM::LoadOp::create(b, loc, i32, place(shared, zero, i32), 4);
+  return arith::CmpIOp::create(b, loc, arith::CmpIPredicate::ne, flag,
+                               arith::ConstantOp::create(b, loc, b.getI32IntegerAttr(0)));
+}
+
+void Parts::split(int64_t count) {
+  parts = count;
+  Type i64 = b.getI64Type();
+  // All rows are the same one.
+  b.setInsertionPoint(rows);
+  Value isAny = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::slt, rows.getLowerBound(),
+                                      rows.getUpperBound());
+  auto once = scf::IfOp::create(b, loc, isAny, /*withElseRegion=*/false);
+  Block *body = once.thenBlock();
+  rows.getBody()->getTerminator()->erase();
+  body->getOperations().splice(body->getTerminator()->getIterator(), rows.getBody()->getOperations());
+  rows.erase();
+
+  // A part is a number of turns of all threads, so that each begins where it is aligned.
+  b.setInsertionPoint(vectors);
+  Value full = vectors.getUpperBound(), size = rest.getUpperBound();
+  int64_t turn = parts * *constantOf(vectors.getStep());
+  Value turns = arith::DivUIOp::create(
+      b, loc, arith::AddIOp::create(b, loc, full, constant(parts * turn - 1)),
+      constant(parts * turn));
+  Value length = arith::MulIOp::create(b, loc, turns, constant(turn));
+  auto index = [&](Value value) { return arith::IndexCastOp::create(b, loc, i64, value); };
+  Value block = index(gpu::BlockIdOp::create(b, loc, gpu::Dimension::x));
+  Value blocks = index(gpu::GridDimOp::create(b, loc, gpu::Dimension::x));
+  auto each = scf::ForOp::create(b, loc, block, constant(parts), blocks);
+  Value part = each.getInductionVar();
+
+  // What the sums of a part need; all else is for the sums of everything.
+  SmallVector<Operation *> inner;
+  for (Operation *op = totals.back(); op != vectors->getPrevNode(); op = op->getPrevNode())
+    if (llvm::is_contained(totals, op) || llvm::any_of(op->getUsers(), [&](Operation *user) {
+          return llvm::is_contained(inner, body->findAncestorOpInBlock(*user));
+        }))
+      inner.push_back(op);
+  std::reverse(inner.begin(), inner.end());
+  for (Operation *op : inner)
+    op->moveBefore(each.getBody()->getTerminator());
+  b.setInsertionPointToStart(each.getBody());
+  Value low = arith::MulIOp::create(b, loc, part, length);
+  Value high = arith::MinSIOp::create(b, loc, arith::AddIOp::create(b, loc, low, length), full);
+  Value isEnd = equal(part, constant(parts - 1));
+  vectors.setLowerBound(low);
+  vectors.setUpperBound(high);
+  rest.setLowerBound(full);
+  rest.setUpperBound(arith::SelectOp::create(b, loc, isEnd, size, full));
+  auto scratch = global("_parts", LLVM::LLVMArrayType::get(i64, totals.size() * parts),
+                        kGlobalMemory, 8);
+  b.setInsertionPoint(each.getBody()->getTerminator());
+  for (auto [sum, total] : llvm::enumerate(totals))
+    leave(total->getResult(0), place(scratch, partAt(sum, part), i64));
+
+  b.setInsertionPointAfter(each);
+  auto last = scf::IfOp::create(b, loc, isLast(), /*withElseRegion=*/false);
+  Block *end = last.thenBlock();
+  end->getOperations().splice(end->getTerminator()->getIterator(), body->getOperations(),
+                              std::next(last->getIterator()), body->getTerminator()->getIterator());
+  b.setInsertionPointToStart(end);
+  for (auto [sum, total] : llvm::enumerate(totals)) {
+    Value whole = fetch(total->getResult(0).getType(), place(scratch, partAt(sum, thread()), i64));
+    whole.getDefiningOp()->setAttr(kCombined, total->getAttr(kCombined));
+    total->getResult(0).replaceUsesWithIf(
+        whole, [&](OpOperand &use) { return end->findAncestorOpInBlock(*use.getOwner()); });
+  }
+}
+
+bool splitSum(func::FuncOp kernel, int64_t threads) {
+  scf::ForOp rows;
+  for (scf::ForOp loop : kernel.getBody().front().getOps<scf::ForOp>()) {
+    if (rows || !isWalk(loop, kRows))
+      return false;
+    rows = loop;
+  }
+  if (!rows)
+    return false;
+  Parts parts(kernel, rows);
+  if (!parts.match())
+    return false;
+  parts.split(threads);
+  return true;
+}
+
+} // namespace llmc::emit
