@@ -322,7 +322,7 @@ bool Adversary::checkPoison(const Site &site, uint32_t node) {
   size_t operand = 0;
   for (; operand < site.op.buffers; ++operand) {
     const Buffer &buffer = site.rank.program->buffers[site.op.firstBuffer + operand];
-    if (buffer.offset + site.entry.slot * buffer.stride == begin && begin + buffer.size == end)
+    if (buffer.base == 0 && buffer.offset + site.entry.slot * buffer.stride == begin && begin + buffer.size == end)
       break;
   }
   report(site, Hazard::PoisonRead,

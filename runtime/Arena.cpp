@@ -58,6 +58,11 @@ void Arena::open() const {
     ::mprotect(data_, mapped_, PROT_READ | PROT_WRITE);
 }
 
+void Arena::protect() const {
+  if (mapped_ > 0)
+    ::mprotect(data_, mapped_, PROT_READ);
+}
+
 uint64_t runtime::availableMemory() {
   std::ifstream info("/proc/meminfo");
   std::string key, unit;

@@ -24,6 +24,8 @@ public:
   // While closed, any access faults.
   void close() const;
   void open() const;
+  // Only reads from here on; any write faults.
+  void protect() const;
 
 private:
   Arena() = default;

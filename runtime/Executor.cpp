@@ -110,7 +110,7 @@ bool Executor::run(const Site &site) {
   const auto &[rank, stream, entry, op, worker] = site;
   const StageProgram &program = *rank.program;
   const Buffer *buffers = program.buffers.data() + op.firstBuffer;
-  std::byte *arena = rank.arena.data();
+  std::byte *const *bases = rank.bases.data();
   switch (op.kind) {
   case Body::Launch:
     launch(site);
@@ -124,11 +124,11 @@ bool Executor::run(const Site &site) {
   case Body::Recv:
     return message(site);
   case Body::Copy:
-    std::memmove(buffers[1].at(arena, entry.slot), buffers[0].at(arena, entry.slot),
+    std::memmove(buffers[1].at(bases, entry.slot), buffers[0].at(bases, entry.slot),
                  buffers[0].size);
     return true;
   case Body::Fill:
-    std::memset(buffers[0].at(arena, entry.slot), 0, buffers[0].size);
+    std::memset(buffers[0].at(bases, entry.slot), 0, buffers[0].size);
     return true;
   case Body::Feed:
     feed(site);
@@ -155,7 +155,7 @@ void Executor::launch(const Site &site) {
   uint64_t bytes = 0;
   for (uint32_t i = 0; i < op.buffers; ++i) {
     const Buffer &buffer = program.buffers[op.firstBuffer + i];
-    buffers[i] = buffer.at(rank.arena.data(), entry.slot);
+    buffers[i] = buffer.at(rank.bases.data(), entry.slot);
     bytes += buffer.size;
   }
   for (uint32_t i = 0; i < op.scalars; ++i) {
@@ -185,7 +185,7 @@ void Executor::matmul(const Site &site) {
   const Buffer *refs = program.buffers.data() + op.firstBuffer;
   void *buffers[3];
   for (int i = 0; i < 3; ++i)
-    buffers[i] = refs[i].at(rank.arena.data(), entry.slot);
+    buffers[i] = refs[i].at(rank.bases.data(), entry.slot);
   Isolation isolation(*this, rank);
   Team &team = *teams_[worker];
   const auto &parts = matmulParts_[program.stage][op.index];
@@ -228,7 +228,7 @@ void Executor::feed(const Site &site) {
     ranks *= program_.mesh->axes[axis]->size;
   const std::byte *from =
       (*inputs_)[op.index] + rank.inputOffset[op.index] + entry.microBatch * ranks * bytes;
-  std::memcpy(rank.program->buffers[op.firstBuffer].at(rank.arena.data(), entry.slot), from,
+  std::memcpy(rank.program->buffers[op.firstBuffer].at(rank.bases.data(), entry.slot), from,
               bytes);
 }
 
@@ -246,8 +246,8 @@ bool Executor::postCollective(const Site &site) {
   const Member &member = rank.members[op.index];
   const Buffer *refs = rank.program->buffers.data() + op.firstBuffer;
   Communicator::Post post{rank.program->collectives[op.index],
-                          refs[0].at(rank.arena.data(), entry.slot),
-                          refs[1].at(rank.arena.data(), entry.slot)};
+                          refs[0].at(rank.bases.data(), entry.slot),
+                          refs[1].at(rank.bases.data(), entry.slot)};
   support::Result<uint64_t> number = member.communicator->post(member.index, post, wake_);
   if (!number) {
     fail(site, number.message() + membersOf(*member.communicator, op.stream));
@@ -280,7 +280,7 @@ bool Executor::postMessage(const Site &site) {
   stream.parts.clear();
   for (uint32_t i = 0; i < op.buffers; ++i) {
     const Buffer &buffer = rank.program->buffers[op.firstBuffer + i];
-    stream.parts.emplace_back(buffer.at(rank.arena.data(), entry.slot), buffer.size);
+    stream.parts.emplace_back(buffer.at(rank.bases.data(), entry.slot), buffer.size);
   }
   support::Result<uint64_t> number = end.channel->post(end.side, stream.parts, wake_);
   if (!number) {

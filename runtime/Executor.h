@@ -13,6 +13,7 @@
 #include "runtime/Library.h"
 #include "runtime/Pinning.h"
 #include "runtime/Profile.h"
+#include "runtime/SharedStates.h"
 #include "runtime/StageProgram.h"
 #include "runtime/Team.h"
 #include "runtime/Trace.h"
@@ -32,6 +33,7 @@ struct ExecutorOptions {
   unsigned threadsPerRank = 0; // 0: as the plan says, else cores / ranks
   bool pin = false;            // threads to cores, as Pinning.h says
   bool useLibrary = true;      // false: the program's own matrix products
+  bool share = false;          // states that nothing writes, as SharedStates.h says
   bool profile = false;        // measure every instruction
   std::optional<TraceOptions> trace;
   bool isolate = false;        // a test's: while a kernel runs, all other arenas are closed
@@ -66,6 +68,13 @@ public:
   const planfile::ProgramT &program() const { return program_; }
   uint32_t ranks() const { return static_cast<uint32_t>(ranks_.size()); }
   std::byte *arena(uint32_t rank) const { return ranks_[rank]->arena.data(); }
+  // Bytes of a state of the rank's stage: in its arena, or shared.
+  std::byte *stateOf(uint32_t rank, const planfile::StateShardT &state) const;
+  // Is the rank to fill it? Not if another, who shares it, does.
+  bool fills(uint32_t rank, const planfile::StateShardT &state) const;
+  // States are filled: shared ones must not be written any more.
+  void seal() const;
+  const std::optional<SharedStates> &shared() const { return shared_; }
   uint32_t stageOfRank(uint32_t rank) const { return ranks_[rank]->program->stage; }
 
   // Collectives and sends that ran on the first rank of each stage; an error if
@@ -111,6 +120,7 @@ private:
     uint32_t id;
     const StageProgram *program;
     Arena arena;
+    std::vector<std::byte *> bases; // by Buffer::base
     std::vector<uint32_t> coordinate;
     std::vector<Stream> streams;
     std::vector<uint32_t> events;
@@ -170,6 +180,7 @@ private:
   const planfile::ProgramT &program_;
   const Kernels &kernels_;
   std::vector<std::unique_ptr<StageProgram>> stages_;
+  std::optional<SharedStates> shared_;
   std::vector<std::unique_ptr<Rank>> ranks_;
   std::map<std::pair<std::vector<uint32_t>, uint8_t>, std::unique_ptr<Communicator>>
       communicators_;

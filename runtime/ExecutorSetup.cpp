@@ -40,6 +40,12 @@ Status Executor::prepare(const ExecutorOptions &options) {
     return error(kernels_.size(), " kernels for a plan of ", program_.kernels.size());
   for (uint32_t stage = 0; stage < program_.stages.size(); ++stage)
     stages_.push_back(std::make_unique<StageProgram>(program_, stage));
+  if (options.share) {
+    support::Result<SharedStates> shared = SharedStates::find(program_, stages_);
+    if (!shared)
+      return shared.takeError();
+    shared_ = std::move(*shared);
+  }
   if (Status s = mapArenas(); !s)
     return s;
   for (const auto &rank : ranks_)
@@ -84,6 +90,8 @@ Status Executor::mapArenas() {
   uint64_t needed = 0;
   for (const auto &stage : program_.stages)
     needed += stage->arena_bytes * (count / program_.stages.size());
+  if (shared_)
+    needed -= shared_->bytesInArenas() - std::min(shared_->bytes(), shared_->bytesInArenas());
   uint64_t free = availableMemory();
   if (free != 0 && needed > free)
     return error("the arenas of ", count, " ranks need ", needed, " bytes, but only ", free,
@@ -95,8 +103,29 @@ Status Executor::mapArenas() {
     if (!arena)
       return arena.takeError();
     ranks_.push_back(std::make_unique<Rank>(id, stage, std::move(*arena)));
+    Rank &rank = *ranks_.back();
+    rank.bases.push_back(rank.arena.data());
+    for (uint32_t base = 1; shared_ && base <= shared_->bases(stage->stage); ++base) {
+      std::byte *at = shared_->at(id, base);
+      rank.bases.push_back(at ? at : rank.arena.data() + shared_->arenaOffset(stage->stage, base));
+    }
   }
   return support::ok();
+}
+
+std::byte *Executor::stateOf(uint32_t rank, const planfile::StateShardT &state) const {
+  uint32_t base = shared_ ? shared_->baseOf(stageOfRank(rank), state) : 0;
+  return base ? ranks_[rank]->bases[base] : arena(rank) + state.buffer->offset;
+}
+
+bool Executor::fills(uint32_t rank, const planfile::StateShardT &state) const {
+  uint32_t base = shared_ ? shared_->baseOf(stageOfRank(rank), state) : 0;
+  return base == 0 || shared_->fills(rank, base);
+}
+
+void Executor::seal() const {
+  if (shared_)
+    shared_->seal();
 }
 
 void Executor::connect(Rank &rank) {

@@ -85,7 +85,7 @@ support::Result<LogicalTensor> runtime::gather(const Executor &executor, size_t 
       if (executor.stageOfRank(rank) != stage ||
           !isFirstHolder(state.dims, program.stage_axis, coordinate))
         continue;
-      const std::byte *from = executor.arena(rank) + state.buffer->offset;
+      const std::byte *from = executor.stateOf(rank, state);
       forEachRun(Shard(state, *program.mesh, coordinate), view,
                  [&](int64_t local, int64_t first, int64_t count, int64_t stride) {
                    covered += static_cast<uint64_t>(count);

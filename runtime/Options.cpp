@@ -193,6 +193,7 @@ const std::vector<Flag> &flags() {
       {kAll, "version", "", "print the version", toggle(&Options::version, true)},
       {kAll, "count-collectives", "FILE", "", path(&Options::countCollectives)},
       {kAll, "isolate-arenas", "", "", toggle(&Options::isolateArenas, true)},
+      {kAll, "unshared", "", "", toggle(&Options::share, false)},
       {kAll, "interleaving", "SEED", "", setInterleaving},
       {kAll, "unchecked", "", "", toggle(&Options::checkPlan, false)},
   };

@@ -41,6 +41,7 @@ struct Options {
   // For tests.
   std::string countCollectives;
   bool isolateArenas = false;
+  bool share = true; // states that nothing writes
   std::optional<uint64_t> interleaving;
   bool checkPlan = true;
 };

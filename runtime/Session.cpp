@@ -46,6 +46,7 @@ support::Result<std::unique_ptr<Executor>> runtime::makeExecutor(const ProgramT 
   how.threadsPerRank = options.threads;
   how.pin = options.pin && !std::getenv("LLMC_NO_PIN");
   how.useLibrary = options.library;
+  how.share = options.share;
   how.isolate = options.isolateArenas;
   how.profile = options.profile;
   how.trace = *trace;
@@ -104,6 +105,10 @@ void runtime::announceMemory(std::ostream &out, const Executor &executor, const 
     arenas = std::max(arenas, stage->arena_bytes);
   out << "memory     " << grouped(arenas) << " bytes in the largest arena, "
       << grouped(availableMemory()) << " free\n";
+  if (const auto &shared = executor.shared(); shared && shared->tensors() > 0)
+    out << "           " << grouped(shared->bytes()) << " bytes of " << shared->tensors()
+        << " tensors that no instruction writes lie there once for all ranks, not "
+        << grouped(shared->bytesInArenas()) << " in arenas\n";
   out << "weights    " << weights.note() << "\n";
   if (const std::string &note = executor.program().model->weights_note; !note.empty())
     out << "           " << note << "\n";

@@ -11,9 +11,13 @@
 
 namespace llmc::runtime {
 
+// Bytes of a rank: of its arena (base 0), or of a state that lies elsewhere.
 struct Buffer {
   uint64_t offset = 0, stride = 0, size = 0;
-  std::byte *at(std::byte *arena, uint32_t slot) const { return arena + offset + slot * stride; }
+  uint32_t base = 0;
+  std::byte *at(std::byte *const *bases, uint32_t slot) const {
+    return bases[base] + offset + slot * stride;
+  }
 };
 
 struct Op {

@@ -1,5 +1,6 @@
 #include "runtime/Weights.h"
 
+#include "lib/planfile/Elements.h"
 #include "lib/support/Hash.h"
 #include "runtime/Gather.h"
 #include "runtime/Random.h"
@@ -14,7 +15,6 @@ using namespace llmc;
 using namespace llmc::runtime;
 using planfile::DType;
 using planfile::StateRole;
-using support::ElementType;
 using support::error;
 using support::ok;
 using support::shapeText;
@@ -22,28 +22,6 @@ using support::Status;
 using support::text;
 
 namespace {
-
-ElementType elementType(DType type) {
-  switch (type) {
-  case DType::F32:
-    return ElementType::F32;
-  case DType::F64:
-    return ElementType::F64;
-  case DType::I64:
-    return ElementType::I64;
-  case DType::I32:
-    return ElementType::I32;
-  case DType::I1:
-    return ElementType::Bool;
-  case DType::BF16:
-    return ElementType::BF16;
-  case DType::F16:
-    return ElementType::F16;
-  case DType::U8:
-    return ElementType::U8;
-  }
-  return ElementType::F32;
-}
 
 bool isDrawn(StateRole role) {
   return role == StateRole::Parameter || role == StateRole::Master;
@@ -192,7 +170,7 @@ Status Weights::useModelFiles(const std::string &folder) {
       ++drawn;
       continue;
     }
-    places_[i] = {source.file, source.file_offset, elementType(source.dtype), false};
+    places_[i] = {source.file, source.file_offset, planfile::elementType(source.dtype), false};
   }
   note_ = text("the model's own, ", names);
   if (drawn > 0)
@@ -215,6 +193,7 @@ Status Weights::fill(const Executor &executor) const {
     if (!results[i])
       return error("weights of '", program_.sources[tasks[i].second->view->source]->name,
                    "': ", results[i].message());
+  executor.seal();
   return ok();
 }
 
@@ -225,10 +204,10 @@ Status Weights::fillState(const Executor &executor, uint32_t stage,
     bytes *= static_cast<uint64_t>(dim);
   std::map<std::vector<int64_t>, const std::byte *> done; // shards that a rank has already
   for (uint32_t rank = 0; rank < executor.ranks(); ++rank) {
-    if (executor.stageOfRank(rank) != stage)
+    if (executor.stageOfRank(rank) != stage || !executor.fills(rank, state))
       continue;
     Shard shard(state, *program_.mesh, planfile::coordinateOf(*program_.mesh, rank));
-    std::byte *to = executor.arena(rank) + state.buffer->offset;
+    std::byte *to = executor.stateOf(rank, state);
     auto [at, isNew] = done.try_emplace(shard.start, to);
     Status status;
     if (!isNew)

@@ -28,8 +28,8 @@ public:
                                        const WeightsOptions &options);
 
   // Fills the parameters and masters of all ranks, each with its own shard; all
-  // other states and all padding are left zero. Arenas must be fresh. An error if
-  // a file cannot be read.
+  // other states and all padding are left zero. Arenas must be fresh; shared states
+  // are sealed. An error if a file cannot be read.
   support::Status fill(const Executor &executor) const;
 
   // One line for the start-up.

@@ -4,7 +4,13 @@
 #include "runtime/Gather.h"
 #include "runtime/Random.h"
 
+#include <csignal>
 #include <cstring>
+#include <map>
+#include <set>
+#include <stdexcept>
+#include <sys/wait.h>
+#include <unistd.h>
 
 using namespace llmc;
 using namespace llmc::test;
@@ -276,6 +282,123 @@ TEST(Gather, NamesOfATiedTensor) {
     for (int c = 0; c < 4; ++c)
       EXPECT_EQ(support::readAsDouble(ElementType::F32, plain.data, r * 4 + c),
                 support::readAsDouble(ElementType::F32, turned.data, c * 7 + r));
+}
+
+//===-- States that ranks share -------------------------------------------===//
+
+CopyT copyOf(uint64_t from, uint64_t to, uint64_t size) {
+  CopyT made;
+  made.src = ref(from, size);
+  made.dst = ref(to, size);
+  return made;
+}
+
+const StateShardT &stateNamed(const ProgramT &program, const std::string &name, uint32_t stage) {
+  for (const auto &state : program.stages[stage]->states)
+    if (state->name == name)
+      return *state;
+  throw std::out_of_range(name);
+}
+
+std::unique_ptr<Executor> filled(const ProgramT &program, bool share) {
+  runtime::ExecutorOptions options;
+  options.share = share;
+  auto executor = makeExecutor(program, kNone, options);
+  auto weights = Weights::open(program, {"", 42, ""});
+  EXPECT_TRUE(weights && weights->fill(*executor));
+  return executor;
+}
+
+// Two stages hold "p" at different places; "q" is cut over tp, "s" is in stage 1 alone.
+std::unique_ptr<ProgramT> sharedModel(const std::vector<uint32_t> &mesh) {
+  auto program = model(mesh);
+  addSource(*program, "both", {7, 4}, InitKind::Normal);
+  addState(*program, 0, {"p", {7, 4}, {{}, {}}, 3, 0, {4, 1}}, 1280);
+  addState(*program, 1, {"p", {7, 4}, {{}, {}}, 3, 0, {4, 1}, false}, 1536);
+  add(*program, 0, copyOf(1280 + 16, 2048, 64));
+  add(*program, 1, copyOf(1536 + 16, 2048, 64));
+  add(*program, 1, copyOf(512 + 8, 2048 + 64, 8)); // of q
+  return program;
+}
+
+TEST(Weights, EqualStatesLieInMemoryOnce) {
+  auto program = sharedModel({2, 2, 2});
+  auto alone = filled(*program, false), shared = filled(*program, true);
+  EXPECT_FALSE(alone->shared());
+  for (size_t source = 0; source < program->sources.size(); ++source)
+    EXPECT_EQ(logical(*shared, source), logical(*alone, source));
+  std::map<std::string, std::set<const std::byte *>> places;
+  uint64_t apart = 0;
+  for (uint32_t rank = 0; rank < 8; ++rank)
+    for (const auto &state : program->stages[shared->stageOfRank(rank)]->states) {
+      places[state->name].insert(shared->stateOf(rank, *state));
+      apart += state->buffer->size;
+      EXPECT_EQ(std::memcmp(shared->stateOf(rank, *state), alone->stateOf(rank, *state),
+                            state->buffer->size),
+                0);
+      EXPECT_NE(shared->stateOf(rank, *state), shared->arena(rank) + state->buffer->offset);
+    }
+  EXPECT_EQ(places["p"].size(), 1u); // eight holders on two stages
+  EXPECT_EQ(places["s"].size(), 1u);
+  EXPECT_EQ(places["q"].size(), 2u); // one a coordinate of tp
+  EXPECT_EQ(places["e"].size(), 2u);
+  EXPECT_EQ(shared->shared()->bytesInArenas(), apart);
+  EXPECT_EQ(shared->shared()->tensors(), 1u + 1u + 5u * 2u);
+
+  for (const auto *executor : {alone.get(), shared.get()})
+    ASSERT_TRUE(bool(const_cast<Executor *>(executor)->runStep({})));
+  for (uint32_t rank = 0; rank < 8; ++rank) {
+    EXPECT_EQ(std::memcmp(shared->arena(rank) + 2048, alone->arena(rank) + 2048, 128), 0);
+    EXPECT_NE(*at<float>(*shared, rank, 2048), 0.0f);
+  }
+}
+
+TEST(Weights, WrittenStatesStayWithTheirRanks) {
+  struct {
+    const char *what;
+    CopyT copy;
+  } accesses[] = {{"a write of its last byte", copyOf(2048, 1024 + 15, 1)},
+                  {"a read across its end", copyOf(1024 + 8, 2048, 16)},
+                  {"a read across its begin", copyOf(1024 - 8, 2048, 16)}};
+  for (auto &[what, copy] : accesses) {
+    auto program = sharedModel({2, 2, 2});
+    add(*program, 1, std::move(copy));
+    auto executor = filled(*program, true);
+    for (uint32_t rank = 0; rank < 8; ++rank)
+      if (executor->stageOfRank(rank) == 1)
+        EXPECT_EQ(executor->stateOf(rank, stateNamed(*program, "s", 1)),
+                  executor->arena(rank) + 1024)
+            << what;
+    EXPECT_EQ(executor->shared()->tensors(), 11u) << what;
+  }
+  auto program = sharedModel({2, 2, 2});
+  auto output = std::make_unique<StepOutputT>();
+  output->name = "loss";
+  output->buffer = ref(1024, 4); // the host reads it in the arena
+  program->stages[1]->outputs.push_back(std::move(output));
+  EXPECT_EQ(filled(*program, true)->shared()->tensors(), 11u);
+}
+
+TEST(Weights, NothingIsSharedByOneHolder) {
+  auto executor = filled(*model({1, 1, 2}), true);
+  EXPECT_EQ(executor->shared()->tensors(), 1u); // the vector alone is whole on both ranks
+  auto program = model({1, 1, 1});
+  EXPECT_EQ(filled(*program, true)->shared()->tensors(), 0u);
+}
+
+TEST(Weights, SharedStatesCannotBeWritten) {
+  auto program = sharedModel({2, 2, 2});
+  auto executor = filled(*program, true);
+  std::byte *at = executor->stateOf(0, stateNamed(*program, "p", 0));
+  pid_t child = ::fork();
+  if (child == 0) {
+    std::signal(SIGSEGV, SIG_DFL);
+    *static_cast<volatile std::byte *>(at) = std::byte(1);
+    ::_exit(0);
+  }
+  int status = 0;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGSEGV);
 }
 
 } // namespace
