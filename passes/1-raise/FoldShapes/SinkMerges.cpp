@@ -85,7 +85,8 @@ RankedTensorType typeWith(Value like, ArrayRef<int64_t> shape) {
 //===-- Elementwise ---------------------------------------------------------===//
 
 // The shape that `operand` has in an op whose result is merged as `groups`,
-// before the merge: a size per dim that stays, ones per merged dim.
+// before the merge: a size per dim that stays, ones per merged dim. What no parameter
+// is in (a mask, positions) may be split where it is merged itself.
 std::optional<SmallVector<int64_t>> unmergedShape(Value operand, const Groups &groups) {
   ArrayRef<int64_t> shape = shapeOf(operand);
   SmallVector<int64_t> unmerged;
@@ -94,6 +95,8 @@ std::optional<SmallVector<int64_t>> unmergedShape(Value operand, const Groups &g
       unmerged.push_back(size);
     else if (size == 1)
       unmerged.append(group.size(), 1);
+    else if (!dependsOnParameter(operand))
+      unmerged.append(group.begin(), group.end());
     else
       return std::nullopt;
   }

@@ -68,11 +68,22 @@ static uint64_t localColour(Operation *op) {
   return hash;
 }
 
-// 0 activation (computed or input), 1 parameter, 2 constant.
-static int64_t originOf(Value value) {
-  if (value.getDefiningOp<ConstantOp>())
+// 0 real input or computed from one or with parameters, 1 other input or computed, 2
+// parameter, 3 constant. A mask, made of tokens, stands at one depth while the layers
+// beside it get deeper: 0 before 1 says the same in each.
+int64_t raise::Colours::originOf(Value value) const {
+  if (isParameter(value))
     return 2;
-  return raise::isParameter(value) ? 1 : 0;
+  Operation *op = value.getDefiningOp();
+  if (isa_and_nonnull<ConstantOp>(op))
+    return 3;
+  bool weighted = op ? llvm::any_of(op->getOperands(),
+                                    [&](Value operand) {
+                                      int64_t origin = entries.find(operand)->second.origin;
+                                      return origin == 0 || origin == 2;
+                                    })
+                     : isFloat(value);
+  return weighted ? 0 : 1;
 }
 
 uint64_t raise::Colours::colour(Value value, int round) const {
@@ -109,7 +120,7 @@ raise::Colours::Colours(func::FuncOp func) {
         entry.depth = std::max(entry.depth, entries[operand].depth + 1);
       entry.rounds.push_back(mix(localColour(op), cast<OpResult>(value).getResultNumber()));
     } else {
-      entry.rounds.push_back(mix(hashPrinted(value.getType()), entry.origin));
+      entry.rounds.push_back(mix(hashPrinted(value.getType()), isParameter(value)));
     }
     entries[value] = std::move(entry);
   }

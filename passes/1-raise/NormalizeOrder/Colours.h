@@ -28,6 +28,7 @@ private:
     int64_t rank = 0, origin = 0, depth = 0;
     std::vector<uint64_t> rounds;
   };
+  int64_t originOf(mlir::Value value) const;
   uint64_t colour(mlir::Value value, int round) const;
   uint64_t fromOperands(mlir::Operation *op, int round) const;
   uint64_t fromUsers(mlir::Value value, int round) const;

@@ -3,8 +3,8 @@ def NormalizeOrder : Pass<"llmc-normalize-order", "::mlir::ModuleOp"> {
   let description = [{
     Needs: pure ops.
     Gives: equal expressions once, nothing unused; operands of sums, products and
-      matmuls in a fixed order (more dims first, then activations before parameters before constants, then
-      the one on which less stands behind it, so a residual is on the left);
+      matmuls in a fixed order (more dims first, then what is made of real inputs or parameters before
+      what is not, parameters and constants, then the one on which less stands behind it, so a residual is on the left);
       matmul letters by position; ops in the order in which the results need
       them, those that depend on no parameter in front; arguments (inputs, then
       parameters) in order of first use; states `s0`, `s1`, ...; no unused

@@ -17,11 +17,14 @@ namespace llmc {
 
 namespace {
 
-// The letters of an attention: batch dims (one or two), row, key, and the inner
-// dims of q k^T and of v.
+// The letters of an attention as the product of q and k has them: of the batch, of
+// heads that have keys of their own, of heads that share them, of rows, of keys and of
+// the inner dim. `value` is that of v in the other product.
 struct Letters {
-  std::string batch;
+  std::string batch, heads, shared;
   char row = 0, key = 0, inner = 0, value = 0;
+
+  std::string queryHeads() const { return heads + shared; }
 };
 
 // The operand of `matmul` (0 or 1) that is `value`; nothing if both or neither are.
@@ -35,26 +38,29 @@ struct RaiseProduct : OpRewritePattern<MatmulOp> {
   RaiseProduct(MLIRContext *context, MaskReader &reader)
       : OpRewritePattern(context), reader(reader) {}
 
-  // Renames the letters of `from` in the equation of scores to those that
-  // stand at the same places of the softmax in the last product.
+  // `scores` is the equation of q k^T, whose operand `q` holds the queries; the
+  // softmax stands in the last product as `probabilities`.
   static std::optional<Letters> lettersOf(const Equation &scores, unsigned q,
                                           const std::string &probabilities,
                                           const std::string &values, const std::string &out) {
     Letters letters;
     const std::string &qs = q == 0 ? scores.lhs : scores.rhs,
                       &ks = q == 0 ? scores.rhs : scores.lhs;
-    for (size_t i = 0; i + 1 < scores.result.size(); ++i) {
+    size_t last = scores.result.size() - 1;
+    for (size_t i = 0; i < last; ++i) {
       char c = scores.result[i], p = probabilities[i];
-      if (has(qs, c) && has(ks, c)) {
-        if (!has(values, p) || !has(out, p))
-          return std::nullopt;
-        letters.batch += c;
-      } else if (has(qs, c) && !letters.row && !has(values, p) && has(out, p)) {
-        letters.row = c;
-      } else {
+      if (!has(qs, c) || has(ks, c) != has(values, p) || !has(out, p))
         return std::nullopt;
-      }
+      if (has(ks, c))
+        (letters.batch.empty() ? letters.batch : letters.heads) += c;
+      else
+        letters.shared += c;
     }
+    if (letters.batch.empty() || letters.shared.empty())
+      return std::nullopt;
+    // Of dims that only queries have, the last are the rows, as masks have it.
+    letters.row = letters.shared.back();
+    letters.shared.pop_back();
     letters.key = scores.result.back();
     if (has(qs, letters.key) || !has(values, probabilities.back()) ||
         has(out, probabilities.back()))
@@ -65,46 +71,54 @@ struct RaiseProduct : OpRewritePattern<MatmulOp> {
     for (char c : values)
       if (!has(probabilities, c))
         letters.value = letters.value ? '?' : c;
-    bool one = letters.row && letters.inner && letters.inner != '?' && letters.value &&
-               letters.value != '?' && has(ks, letters.inner) && has(out, letters.value);
-    if (!one || letters.batch.empty() || letters.batch.size() > 2)
-      return std::nullopt;
-    return letters;
+    bool one = letters.inner && letters.inner != '?' && letters.value && letters.value != '?' &&
+               has(ks, letters.inner) && has(out, letters.value);
+    return one ? std::optional(letters) : std::nullopt;
   }
 
-  // `value`, whose dims are `letters`, as [batch, x, heads, y]. Heads are 1 where
-  // there is one batch dim.
-  static Value arrange(Build &build, Value value, const std::string &letters,
-                       const std::string &batch, char x, char y) {
-    std::string wanted = batch.substr(0, 1) + x + batch.substr(1) + y;
+  // `value` with its dims, which are `letters`, in the order `wanted`.
+  static Value inOrder(Build &build, Value value, const std::string &letters,
+                       const std::string &wanted) {
     SmallVector<int64_t> order;
     for (char letter : wanted)
       order.push_back(letters.find(letter));
-    if (!llvm::is_sorted(order))
-      value = build.transpose(value, order);
-    if (batch.size() == 2)
-      return value;
-    ArrayRef<int64_t> shape = shapeOf(value);
-    return build.reshape(value, {shape[0], shape[1], 1, shape[2]});
+    return llvm::is_sorted(order) ? value : build.transpose(value, order);
   }
 
-  // `mask`, which broadcasts to dims `letters`, as [batch, heads, rows, keys].
+  static int64_t product(ArrayRef<int64_t> sizes) {
+    int64_t result = 1;
+    for (int64_t size : sizes)
+      result *= size;
+    return result;
+  }
+
+  // `value`, whose dims are `letters`, as [batch, x, heads, y]: all heads as one dim.
+  static Value arrange(Build &build, Value value, const std::string &letters,
+                       const std::string &batch, char x, const std::string &heads, char y) {
+    value = inOrder(build, value, letters, batch + x + heads + y);
+    ArrayRef<int64_t> shape = shapeOf(value);
+    return build.reshape(
+        value, {shape[0], shape[1], product(shape.slice(2, heads.size())), shape.back()});
+  }
+
+  // `mask`, which broadcasts to dims `letters`, as [batch, heads, rows, keys]; `sizes` are
+  // those of the letters.
   static Value arrangeMask(Build &build, Value mask, const std::string &letters,
-                           const Letters &of, int64_t keys) {
+                           ArrayRef<int64_t> sizes, const Letters &of) {
     SmallVector<int64_t> shape(letters.size() - shapeOf(mask).size(), 1);
     llvm::append_range(shape, shapeOf(mask));
     mask = build.reshape(mask, shape);
-    SmallVector<int64_t> order;
-    for (char letter : of.batch + of.row + of.key)
-      order.push_back(letters.find(letter));
-    if (!llvm::is_sorted(order))
-      mask = build.transpose(mask, order);
+    std::string heads = of.queryHeads();
+    mask = inOrder(build, mask, letters, of.batch + heads + of.row + of.key);
     shape.assign(shapeOf(mask).begin(), shapeOf(mask).end());
-    shape.back() = keys;
+    shape.back() = sizes[letters.find(of.key)];
+    // Heads that are merged differ all or not at all.
+    bool alike = product(ArrayRef(shape).slice(1, heads.size())) == 1;
+    for (size_t i = 0; !alike && i < heads.size(); ++i)
+      shape[1 + i] = sizes[letters.find(heads[i])];
     mask = build.broadcast(mask, shape);
-    if (of.batch.size() == 1)
-      shape.insert(shape.begin() + 1, 1);
-    return build.reshape(mask, shape);
+    return build.reshape(mask, {shape[0], product(ArrayRef(shape).slice(1, heads.size())),
+                                shape[shape.size() - 2], shape.back()});
   }
 
   LogicalResult matchAndRewrite(MatmulOp op, PatternRewriter &rewriter) const override {
@@ -142,30 +156,34 @@ struct RaiseProduct : OpRewritePattern<MatmulOp> {
       return failure();
 
     Build build(rewriter, op.getLoc());
-    std::string batch2; // the batch letters as the last product writes them
-    for (char c : letters->batch)
-      batch2 += probabilities[first.result.find(c)];
-    char row2 = probabilities[first.result.find(letters->row)];
-    Value qa = arrange(build, queries, qs, letters->batch, letters->row, letters->inner);
-    Value ka = arrange(build, keys, ks, letters->batch, letters->key, letters->inner);
-    Value va = arrange(build, values, valueLetters, batch2, probabilities.back(), letters->value);
+    // The letters as the last product writes them.
+    auto renamed = [&](const std::string &own) {
+      std::string other;
+      for (char c : own)
+        other += probabilities[first.result.find(c)];
+      return other;
+    };
+    std::string batch2 = renamed(letters->batch), heads2 = renamed(letters->heads),
+                row2 = renamed(std::string(1, letters->row));
+    Value qa = arrange(build, queries, qs, letters->batch, letters->row, letters->queryHeads(),
+                       letters->inner);
+    Value ka =
+        arrange(build, keys, ks, letters->batch, letters->key, letters->heads, letters->inner);
+    Value va =
+        arrange(build, values, valueLetters, batch2, probabilities.back(), heads2, letters->value);
     Value mask = buildMask(build, scores);
     if (mask)
-      mask = arrangeMask(build, mask, first.result, *letters, shapeOf(ka)[1]);
+      mask = arrangeMask(build, mask, first.result, shapeOf(scores.product.getResult()), *letters);
     auto lse = RankedTensorType::get(shapeOf(qa).drop_back(), elementOf(qa));
     const Visibility &seen = scores.visibility;
     auto attention = AttentionOp::create(rewriter, op.getLoc(), TypeRange{qa.getType(), lse}, qa,
                                          ka, va, APFloat(scores.scale), seen.causal, mask,
                                          seen.offset, seen.window, asWritten(scores.softcap));
-    Value o = attention.getO();
-    std::string have = batch2.substr(0, 1) + row2 + batch2.substr(1) + letters->value;
-    if (batch2.size() == 1)
-      o = build.reshape(o, {shapeOf(o)[0], shapeOf(o)[1], shapeOf(o)[3]});
-    SmallVector<int64_t> order;
-    for (char letter : second.result)
-      order.push_back(have.find(letter));
-    if (!llvm::is_sorted(order))
-      o = build.transpose(o, order);
+    std::string have = batch2 + row2 + renamed(letters->queryHeads()) + letters->value;
+    SmallVector<int64_t> sizes;
+    for (char letter : have)
+      sizes.push_back(shapeOf(op.getResult())[second.result.find(letter)]);
+    Value o = inOrder(build, build.reshape(attention.getO(), sizes), have, second.result);
     rewriter.replaceOp(op, o);
     return success();
   }

@@ -4,7 +4,8 @@ def RaiseAttention : Pass<"llmc-raise-attention", "::mlir::func::FuncOp"> {
     Needs: constants and shapes folded, so that transposes stand in equations and
       masks are constants.
     Gives: `graph.attention` on `[batch, rows, heads, dim]` for
-      softmax(scale * q k^T + mask) v with one or two batch dims. The scale is
+      softmax(scale * q k^T + mask) v. Of dims that only queries have the last are rows,
+      the others heads that share keys. A number behind a mask multiplies it too. The scale is
       the product of the numbers that stand on the way (1/sqrt(dim), where it is
       that up to f32 rounding). A mask is believed by its values only: zeros (or
       true) at and below the diagonal and at most -1e4 (or false) above it, in

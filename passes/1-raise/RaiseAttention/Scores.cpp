@@ -52,7 +52,26 @@ static bool peelScale(Value value, Scores &scores) {
   return scores.product && scores.scale > 0 && scores.softcap >= 0;
 }
 
+// A number behind masks multiplies them too.
+static bool peelFactor(Value inner, double factor, Scores &scores) {
+  Scores found;
+  if (!(factor > 0) || !peel(inner, found) || found.masks.empty())
+    return false;
+  scores = std::move(found);
+  scores.scale *= factor;
+  scores.softcap *= factor;
+  for (Mask &mask : scores.masks) {
+    mask.hidden *= factor;
+    mask.factor *= factor;
+  }
+  return true;
+}
+
 static bool peel(Value value, Scores &scores) {
+  double factor = 1;
+  if (Value inner = withoutFactors(value, factor); inner != value)
+    if (peelFactor(inner, factor, scores))
+      return true;
   if (auto sum = value.getDefiningOp<AddOp>())
     for (unsigned i : {0u, 1u})
       if (sum->getOperand(1 - i).getType() == value.getType() &&
@@ -71,9 +90,21 @@ static bool peel(Value value, Scores &scores) {
 
 //===-- What masks say ------------------------------------------------------===//
 
-// A constant that is true where a mask sees.
+static DenseElementsAttr scaled(DenseElementsAttr dense, double factor) {
+  auto type = cast<RankedTensorType>(dense.getType());
+  ArrayRef<int64_t> shape = type.getShape();
+  Tensor values(std::vector<int64_t>(shape.begin(), shape.end()));
+  Elements elements(dense);
+  for (int64_t i = 0; i < elements.size(); ++i)
+    values.data[i] = elements[i] * factor;
+  return denseOf(values, type);
+}
+
+// A constant that is true where a mask sees, or holds what it adds.
 static DenseElementsAttr seenBy(const Mask &mask) {
   DenseElementsAttr dense = denseValueOf(mask.value);
+  if (dense && mask.added && mask.factor != 1)
+    return scaled(dense, mask.factor);
   if (!dense || !mask.negated)
     return dense;
   Elements elements(dense);
@@ -85,7 +116,7 @@ static DenseElementsAttr seenBy(const Mask &mask) {
 
 // Whether a mask may hide keys of a row that another mask leaves.
 static bool mayHide(const Mask &mask) {
-  DenseElementsAttr dense = denseValueOf(mask.value);
+  DenseElementsAttr dense = seenBy(mask);
   if (!mask.added || !dense)
     return true;
   Elements elements(dense);
@@ -113,7 +144,7 @@ static bool everyRowSees(DenseElementsAttr seen) {
 static bool hidesWholly(const Mask &mask) {
   if (!mask.added)
     return std::isinf(mask.hidden);
-  Elements elements(denseValueOf(mask.value));
+  Elements elements(seenBy(mask));
   for (int64_t i = 0; i < elements.size(); ++i)
     if (elements[i] != 0 && !std::isinf(elements[i]))
       return false;
@@ -169,7 +200,7 @@ std::optional<Scores> raise::scoresOf(Value value, MaskReader &reader) {
 
 static Value buildOne(Build &build, const Mask &mask, Type element) {
   if (mask.added)
-    return mask.value;
+    return mask.factor == 1 ? mask.value : build.scale(mask.value, mask.factor);
   if (std::isinf(mask.hidden))
     return mask.negated ? Value(NotOp::create(build.builder, build.loc, mask.value)) : mask.value;
   Value zero = build.constant(0, element), hidden = build.constant(mask.hidden, element);

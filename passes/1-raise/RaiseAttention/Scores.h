@@ -6,12 +6,14 @@
 
 namespace llmc::raise {
 
-// Added to the scores, or chosen: where it is not seen, `hidden` stands instead.
+// `factor` times the value is added to the scores; or it chooses: where it is not
+// seen, `hidden` stands instead.
 struct Mask {
   mlir::Value value; // i1 if chosen
   bool added = false;
   bool negated = false; // chosen: seen where false
   double hidden = 0;
+  double factor = 1;
 };
 
 // softcap(scale * product), masked. A mask broadcasts to the product's shape.

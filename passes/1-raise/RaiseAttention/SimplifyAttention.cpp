@@ -1,6 +1,6 @@
 #include "passes/1-raise/RaiseAttention/SimplifyAttention.h"
 
-#include "passes/1-raise/RaiseAttention/Movement.h"
+#include "passes/1-raise/Movement.h"
 
 #include <cmath>
 

@@ -118,6 +118,25 @@ struct WriteEpsAsDecimal : OpRewritePattern<RmsNormOp> {
   }
 };
 
+// Rows without their mean: a layer norm without a bias.
+struct CentredRows : OpRewritePattern<RmsNormOp> {
+  using OpRewritePattern::OpRewritePattern;
+  LogicalResult matchAndRewrite(RmsNormOp op, PatternRewriter &rewriter) const override {
+    auto centring = op.getX().getDefiningOp<SubOp>();
+    Value x = centring ? meanOf(centring.getRhs()) : Value();
+    if (!x || x != centring.getLhs() || !isPerRow(centring.getRhs(), x) ||
+        op.getEps().convertToDouble() <= 0)
+      return failure();
+    Build build(rewriter, op.getLoc());
+    auto perRow = op.getRstd().getType();
+    auto norm = LayerNormOp::create(rewriter, op.getLoc(), TypeRange{x.getType(), perRow, perRow},
+                                    x, op.getScale(), build.constantLike(0, op.getScale()),
+                                    op.getEpsAttr());
+    rewriter.replaceOp(op, {norm.getY(), norm.getRstd()});
+    return success();
+  }
+};
+
 struct RaiseRmsNorm : llmc::impl::RaiseRmsNormBase<RaiseRmsNorm> {
   void runOnOperation() override {
     // A norm without a scale stands inside one with a scale.
@@ -128,6 +147,10 @@ struct RaiseRmsNorm : llmc::impl::RaiseRmsNormBase<RaiseRmsNorm> {
       if (failed(applyToFixpoint(getOperation(), std::move(patterns))))
         return signalPassFailure();
     }
+    RewritePatternSet patterns(&getContext());
+    patterns.add<CentredRows>(&getContext());
+    if (failed(applyToFixpoint(getOperation(), std::move(patterns))))
+      signalPassFailure();
   }
 };
 

@@ -1,18 +1,26 @@
-// Values seen lane by lane: the leading dims are left alone, and a lane is one
-// element of the other dims, flattened.
+// Values seen lane by lane: a lane is one element of the last dims, flattened; the
+// dims in front of them are only moved.
 #ifndef LLMC_PASSES_RAISE_RAISEROTARY_LANES_H
 #define LLMC_PASSES_RAISE_RAISEROTARY_LANES_H
 
-#include "passes/1-raise/Constants.h"
+#include "passes/1-raise/Movement.h"
 
+#include <list>
 #include <map>
+#include <memory>
 
 namespace llmc::raise {
 
-// One lane of a table: a value of which the last `dims` dims are lanes.
+// Dims of a value as those of another one, its lanes not counted: where each comes from.
+using Frame = llvm::SmallVector<Movement::Parts, 4>;
+bool operator==(const Movement::Part &a, const Movement::Part &b);
+
+// One lane of a table: a value of which the last `dims` dims are lanes. The others meet
+// those of `frame` where the table was multiplied; who only reads the table needs none.
 struct TableLane {
   mlir::Value table;
   int64_t dims = 0, lane = 0;
+  const Frame *frame = nullptr;
 };
 
 // factor * x[lane] * table; a null table is 1.
@@ -30,17 +38,23 @@ public:
 
   // Whether every lane of `value` is a sum of terms; looks at no lane.
   bool isLinear(mlir::Value value);
-  // The terms of each lane of a linear value.
+  // What the dims of a linear value are of those of x, down to the last larger than 1;
+  // those behind hold the lanes.
+  const Frame &frameOf(mlir::Value value) const { return *linear.find(value)->second; }
+  // The terms of each lane of a linear value. Their frames live as long as this.
   const std::vector<Terms> &lanesOf(mlir::Value value);
 
 private:
-  bool find(mlir::Operation *op, mlir::Value value);
+  std::optional<Frame> find(mlir::Operation *op, mlir::Value value);
+  std::optional<Frame> reshaped(Frame frame, mlir::Value from, mlir::Value to) const;
+  std::optional<Frame> transposed(const Frame &frame, graph::TransposeOp op) const;
+  llvm::ArrayRef<int64_t> lanesShape(mlir::Value value) const;
   std::vector<Terms> compute(mlir::Value value);
   std::vector<Terms> product(mlir::Operation *op);
 
   mlir::Value x;
-  size_t leading;
-  llvm::DenseMap<mlir::Value, bool> linear;
+  llvm::DenseMap<mlir::Value, std::unique_ptr<Frame>> linear; // null: it is not
+  std::list<Frame> frames;                                    // of tables
   llvm::DenseMap<mlir::Value, std::vector<Terms>> lanes;
 };
 

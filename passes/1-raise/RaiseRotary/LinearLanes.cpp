@@ -32,40 +32,98 @@ static int64_t flat(ArrayRef<int64_t> index, ArrayRef<int64_t> shape) {
   return position;
 }
 
-LinearLanes::LinearLanes(Value x) : x(x), leading(shapeOf(x).size() - 1) { linear[x] = true; }
+bool raise::operator==(const Movement::Part &a, const Movement::Part &b) {
+  return a.size == b.size && a.stride == b.stride;
+}
+
+static void dropTrailingOnes(Frame &frame) {
+  while (!frame.empty() && frame.back().empty())
+    frame.pop_back();
+}
+
+LinearLanes::LinearLanes(Value x) : x(x) {
+  Frame frame;
+  int64_t stride = 1;
+  for (int64_t size : llvm::reverse(shapeOf(x).drop_back())) {
+    frame.insert(frame.begin(), wholeDim(size, stride));
+    stride *= size;
+  }
+  dropTrailingOnes(frame);
+  linear[x] = std::make_unique<Frame>(frame);
+}
 
 bool LinearLanes::isLinear(Value value) {
   auto known = linear.find(value);
   if (known != linear.end())
-    return known->second;
+    return known->second != nullptr;
   Operation *op = value.getDefiningOp();
-  ArrayRef<int64_t> shape = shapeOf(value);
-  bool fits = op && shape.size() > leading &&
-              shape.take_front(leading) == shapeOf(x).take_front(leading);
-  bool found = fits && find(op, value);
-  linear[value] = found;
-  return found;
+  auto found = op ? find(op, value) : std::nullopt;
+  linear[value] = found ? std::make_unique<Frame>(*found) : nullptr;
+  return found.has_value();
 }
 
-bool LinearLanes::find(Operation *op, Value value) {
-  auto all = [&] { return llvm::all_of(op->getOperands(), [&](Value v) { return isLinear(v); }); };
-  if (isa<NegOp>(op))
-    return all();
-  if (isa<AddOp, SubOp>(op))
-    return op->getOperand(0).getType() == op->getOperand(1).getType() && all();
-  if (auto concat = dyn_cast<ConcatOp>(op))
-    return concat.getDim() >= leading && all();
-  if (isa<ReshapeOp>(op))
-    return shapeOf(op->getOperand(0)).size() > leading && all();
-  if (auto slice = dyn_cast<SliceOp>(op))
-    return shapeOf(slice.getOperand()).take_front(leading) ==
-               shapeOf(value).take_front(leading) &&
-           all();
-  if (isa<MulOp>(op))
+// Where the dims in front of the lanes hold as many elements as before.
+std::optional<Frame> LinearLanes::reshaped(Frame frame, Value from, Value to) const {
+  int64_t all = count(shapeOf(from).take_front(frame.size())), reached = 1;
+  size_t dims = 0;
+  while (reached < all && dims < shapeOf(to).size())
+    reached *= shapeOf(to)[dims++];
+  if (reached != all || !regroup(frame, shapeOf(to).take_front(dims)))
+    return std::nullopt;
+  return frame;
+}
+
+// Where lanes stay behind the other dims, in their order.
+std::optional<Frame> LinearLanes::transposed(const Frame &frame, TransposeOp op) const {
+  Frame moved;
+  int64_t lane = -1;
+  for (int64_t dim : op.getPermutation()) {
+    bool single = shapeOf(op.getOperand())[dim] == 1, isLane = dim >= int64_t(frame.size());
+    if (single && lane < 0)
+      moved.push_back({});
+    if (single)
+      continue;
+    if (lane >= 0 && (!isLane || dim < lane))
+      return std::nullopt;
+    if (isLane)
+      lane = dim;
+    else
+      moved.push_back(frame[dim]);
+  }
+  dropTrailingOnes(moved);
+  return moved;
+}
+
+std::optional<Frame> LinearLanes::find(Operation *op, Value value) {
+  if (isa<MulOp>(op)) {
     for (unsigned side : {0u, 1u})
-      if (op->getOperand(side).getType() == value.getType() && isLinear(op->getOperand(side)))
-        return !isLinear(op->getOperand(1 - side));
-  return false;
+      if (op->getOperand(side).getType() == value.getType() && isLinear(op->getOperand(side)) &&
+          !isLinear(op->getOperand(1 - side)))
+        return frameOf(op->getOperand(side));
+    return std::nullopt;
+  }
+  if (!isa<NegOp, AddOp, SubOp, ConcatOp, ReshapeOp, TransposeOp, SliceOp>(op) ||
+      !llvm::all_of(op->getOperands(), [&](Value v) { return isLinear(v); }))
+    return std::nullopt;
+  Value first = op->getOperand(0);
+  const Frame &frame = frameOf(first);
+  if (isa<AddOp, SubOp>(op) && first.getType() != op->getOperand(1).getType())
+    return std::nullopt;
+  if (llvm::any_of(op->getOperands(), [&](Value v) { return frameOf(v) != frame; }))
+    return std::nullopt;
+  if (auto concat = dyn_cast<ConcatOp>(op); concat && concat.getDim() < frame.size())
+    return std::nullopt;
+  if (isa<ReshapeOp>(op))
+    return reshaped(frame, first, value);
+  if (auto transpose = dyn_cast<TransposeOp>(op))
+    return transposed(frame, transpose);
+  if (shapeOf(first).take_front(frame.size()) != shapeOf(value).take_front(frame.size()))
+    return std::nullopt; // a slice of other dims
+  return frame;
+}
+
+ArrayRef<int64_t> LinearLanes::lanesShape(Value value) const {
+  return shapeOf(value).drop_front(frameOf(value).size());
 }
 
 const std::vector<Terms> &LinearLanes::lanesOf(Value value) {
@@ -90,11 +148,17 @@ std::vector<Terms> LinearLanes::product(Operation *op) {
     return result;
   }
   // The table's lanes are those of its dims that meet the lanes of x.
-  ArrayRef<int64_t> shape = shapeOf(op->getResult(0)).drop_front(leading), own = shapeOf(table);
+  Value value = op->getResult(0);
+  ArrayRef<int64_t> shape = lanesShape(value), own = shapeOf(table);
   own = own.take_back(std::min(own.size(), shape.size()));
+  while (own.size() > 1 && own.front() == 1)
+    own = own.drop_front();
+  Frame &frame = frames.emplace_back(frameOf(value));
+  frame.resize(shapeOf(value).size() - own.size());
   int64_t lane = 0;
   forEachIndex(shape, [&](ArrayRef<int64_t> index) {
-    TableLane factor{table, int64_t(own.size()), flat(index.take_back(own.size()), own)};
+    TableLane factor{table, int64_t(own.size()), flat(index.take_back(own.size()), own),
+                     &frame};
     for (Term &term : result[lane]) {
       if (term.table.table)
         term.factor = std::numeric_limits<double>::quiet_NaN(); // two tables: no rotation
@@ -115,13 +179,14 @@ std::vector<Terms> LinearLanes::compute(Value value) {
   Operation *op = value.getDefiningOp();
   if (isa<MulOp>(op))
     return product(op);
-  if (isa<ReshapeOp>(op))
+  if (isa<ReshapeOp, TransposeOp>(op))
     return lanesOf(op->getOperand(0));
-  ArrayRef<int64_t> shape = shapeOf(value).drop_front(leading);
+  size_t leading = frameOf(value).size();
+  ArrayRef<int64_t> shape = lanesShape(value);
   std::vector<Terms> result;
   if (auto slice = dyn_cast<SliceOp>(op)) {
     const auto &from = lanesOf(slice.getOperand());
-    ArrayRef<int64_t> whole = shapeOf(slice.getOperand()).drop_front(leading);
+    ArrayRef<int64_t> whole = lanesShape(slice.getOperand());
     forEachIndex(shape, [&](ArrayRef<int64_t> index) {
       SmallVector<int64_t> at;
       for (auto [i, start, step] : llvm::zip(index, slice.getStarts().drop_front(leading),
@@ -138,7 +203,7 @@ std::vector<Terms> LinearLanes::compute(Value value) {
     forEachIndex(shape, [&](ArrayRef<int64_t> index) {
       SmallVector<int64_t> at(index);
       for (Value part : concat.getInputs()) {
-        ArrayRef<int64_t> partShape = shapeOf(part).drop_front(leading);
+        ArrayRef<int64_t> partShape = lanesShape(part);
         if (at[dim] < partShape[dim]) {
           result.push_back(lanesOf(part)[flat(at, partShape)]);
           return;

@@ -5,6 +5,8 @@
 #include "passes/1-raise/Patterns.h"
 #include "passes/1-raise/RaiseRotary/Lanes.h"
 
+#include <set>
+
 using namespace mlir;
 using namespace llmc;
 using namespace llmc::graph;
@@ -38,6 +40,10 @@ std::optional<PairTerms> pairTermsOf(const Terms &terms, int64_t lane) {
   bool valid = pair.own.lane == lane && pair.other.lane != lane && pair.own.factor == 1 &&
                std::abs(pair.other.factor) == 1 && pair.own.table.table && pair.other.table.table;
   return valid ? std::optional(pair) : std::nullopt;
+}
+
+bool sameFrame(const PairTerms &a, const PairTerms &b) {
+  return *a.own.table.frame == *b.own.table.frame && *a.other.table.frame == *b.other.table.frame;
 }
 
 bool isCopy(const Terms &terms, int64_t lane) {
@@ -75,6 +81,8 @@ std::optional<Rotation> rotationOf(const std::vector<Terms> &lanes, Tables &tabl
       return std::nullopt;
     // y[a] = x[a] cos - x[b] sin and y[b] = x[b] cos + x[a] sin, sin up to one sign for all.
     int relation = tables.relation(up->other.table, down->other.table);
+    if (!sameFrame(*up, *first) || !sameFrame(*down, *first))
+      return std::nullopt;
     if (tables.relation(up->own.table, down->own.table) != 1 ||
         up->other.factor * relation != -down->other.factor)
       return std::nullopt;
@@ -93,22 +101,51 @@ struct Layout {
   size_t batch = 0, rows = 1;
 };
 
-// A table's leading dims aligned with those of x.
-SmallVector<int64_t> alignedShape(Value table, size_t leading) {
-  ArrayRef<int64_t> own = shapeOf(table).drop_back();
-  own = own.take_back(std::min(own.size(), leading));
-  SmallVector<int64_t> shape(leading - own.size(), 1);
-  shape.append(own.begin(), own.end());
-  return shape;
+// A table [leading..., half] where it was multiplied.
+struct Placed {
+  Value table;
+  const Frame *frame;
+
+  SmallVector<int64_t> sizes() const { // of the frame's dims
+    ArrayRef<int64_t> own = shapeOf(table).drop_back();
+    own = own.take_back(std::min(own.size(), frame->size()));
+    SmallVector<int64_t> all(frame->size() - own.size(), 1);
+    all.append(own.begin(), own.end());
+    return all;
+  }
+};
+
+// The dim of x, its last one not counted, that `parts` are.
+std::optional<size_t> dimOf(Value x, const Movement::Parts &parts) {
+  int64_t stride = 1;
+  for (size_t dim = shapeOf(x).size() - 1; dim-- > 0; stride *= shapeOf(x)[dim])
+    if (!parts.empty() && parts == wholeDim(shapeOf(x)[dim], stride))
+      return dim;
+  return std::nullopt;
 }
 
-std::optional<Layout> layoutOf(Value x, Value cos, Value sin) {
+// The dims of x along which the table differs, in the table's order; nothing if they
+// are no dims of x.
+std::optional<SmallVector<size_t>> varyingDims(Value x, const Placed &placed) {
+  SmallVector<size_t> varying;
+  for (auto [size, parts] : llvm::zip(placed.sizes(), *placed.frame)) {
+    auto dim = size == 1 ? std::nullopt : dimOf(x, parts);
+    if (dim)
+      varying.push_back(*dim);
+    else if (size != 1)
+      return std::nullopt;
+  }
+  return varying;
+}
+
+std::optional<Layout> layoutOf(Value x, const Placed &cos, const Placed &sin) {
   ArrayRef<int64_t> shape = shapeOf(x).drop_back();
-  SmallVector<size_t> varying; // leading dims along which the tables differ
-  SmallVector<int64_t> c = alignedShape(cos, shape.size()), s = alignedShape(sin, shape.size());
-  for (size_t dim = 0; dim < shape.size(); ++dim)
-    if (c[dim] != 1 || s[dim] != 1)
-      varying.push_back(dim);
+  auto c = varyingDims(x, cos), s = varyingDims(x, sin);
+  if (!c || !s)
+    return std::nullopt;
+  std::set<size_t> all(c->begin(), c->end());
+  all.insert(s->begin(), s->end());
+  SmallVector<size_t> varying(all.begin(), all.end());
   if (shape.size() < 2 || varying.size() > 2 || (varying.size() == 2 && varying[0] != 0))
     return std::nullopt;
   if (varying.size() == 2 || (varying.size() == 1 && varying[0] != 0))
@@ -140,7 +177,8 @@ public:
 
 private:
   static bool mayRotate(Operation *op) {
-    return isa_and_nonnull<AddOp, SubOp, MulOp, NegOp, SliceOp, ConcatOp, ReshapeOp>(op);
+    return isa_and_nonnull<AddOp, SubOp, MulOp, NegOp, SliceOp, ConcatOp, ReshapeOp,
+                           TransposeOp>(op);
   }
 
   static SmallVector<Value> below(Value core) {
@@ -165,12 +203,19 @@ private:
   void raise(Value core) {
     SmallVector<Value> candidates = below(core);
     for (Value y : llvm::reverse(candidates)) {
-      if (y.use_empty() || shapeOf(y).size() < 2)
+      if (y.use_empty() || shapeOf(y).size() < 2 || y.getDefiningOp<TransposeOp>())
         continue;
       for (Value x : above(y))
-        if (x != y && x.getType() == y.getType() && replace(x, y))
+        if (x != y && mayTurnInto(x, y) && replace(x, y))
           return;
     }
+  }
+
+  // Whether both have the same elements, of equal lanes.
+  static bool mayTurnInto(Value x, Value y) {
+    return shapeOf(x).size() >= 2 && shapeOf(x).back() == shapeOf(y).back() &&
+           elementOf(x) == elementOf(y) &&
+           typeOf(x).getNumElements() == typeOf(y).getNumElements();
   }
 
   bool replace(Value x, Value y) {
@@ -180,20 +225,40 @@ private:
     std::vector<Terms> lanes = linear.lanesOf(y);
     for (Terms &terms : lanes)
       llvm::erase_if(terms, [](const Term &term) { return term.factor == 0; });
+    bool moved = x.getType() != y.getType() || linear.frameOf(x) != linear.frameOf(y);
     if (isIdentity(lanes)) { // by angles of 0
-      y.replaceAllUsesWith(x);
-      return true;
+      if (!moved)
+        y.replaceAllUsesWith(x);
+      return !moved;
     }
     auto rotation = rotationOf(lanes, tables);
     if (!rotation || dependsOnParameter(rotation->cos[0].table) ||
         dependsOnParameter(rotation->sin[0].table))
       return false;
     Value cos = tables.select(rotation->cos), sin = tables.select(rotation->sin);
-    auto layout = cos && sin ? layoutOf(x, cos, sin) : std::nullopt;
+    Placed c{cos, rotation->cos[0].frame}, s{sin, rotation->sin[0].frame};
+    auto layout = cos && sin ? layoutOf(x, c, s) : std::nullopt;
     if (!layout)
       return false;
-    y.replaceAllUsesWith(build(x, y, cos, sin, *rotation, *layout));
+    Value raised = build(x, y, c, s, *rotation, *layout);
+    y.replaceAllUsesWith(moved ? movedAs(raised, y, linear.frameOf(y)) : raised);
     return true;
+  }
+
+  // `value`, of x's shape, with its dims as y has them.
+  static Value movedAs(Value value, Value y, const Frame &frame) {
+    int64_t lanes = shapeOf(y).back();
+    Movement movement;
+    movement.base = value;
+    movement.dims.assign(frame.begin(), frame.end());
+    for (Movement::Parts &parts : movement.dims)
+      for (Movement::Part &part : parts)
+        part.stride *= lanes;
+    movement.dims.resize(shapeOf(y).size());
+    movement.dims.back() = wholeDim(lanes, 1);
+    OpBuilder builder(y.getDefiningOp());
+    Build build(builder, y.getLoc());
+    return rebuild(build, movement, 0);
   }
 
   // A rotation that came as one op, of the first lanes, beside a copy of the others.
@@ -219,27 +284,31 @@ private:
   }
 
   // [batch | 1, rows, half], behind the table so that all layers share it.
-  Value arrangeTable(Value table, Value x, Layout layout) {
-    SmallVector<int64_t> leading = alignedShape(table, shapeOf(x).size() - 1);
-    Value &arranged = arrangedTables[{table.getAsOpaquePointer(), shapeOf(x).size(), layout.batch,
-                                      layout.rows, shapeOf(x)[layout.rows]}];
+  Value arrangeTable(const Placed &placed, Value x, Layout layout) {
+    Value table = placed.table;
+    int64_t batch = 1, rows = 1, count = shapeOf(x)[layout.rows], half = shapeOf(table).back();
+    SmallVector<size_t> varying = *varyingDims(x, placed);
+    for (size_t dim : varying)
+      (dim == layout.rows ? rows : batch) = shapeOf(x)[dim];
+    bool rowsFirst = varying.size() == 2 && varying[0] == layout.rows;
+    Value &arranged =
+        arrangedTables[{table.getAsOpaquePointer(), batch, rows, rowsFirst, count}];
     if (arranged)
       return arranged;
     OpBuilder builder(func.getContext());
     builder.setInsertionPointAfterValue(table);
     Build build(builder, table.getLoc());
-    int64_t half = shapeOf(table).back();
-    Value flat = build.reshape(table, {leading[std::min(layout.batch, layout.rows)],
-                                       leading[std::max(layout.batch, layout.rows)], half});
-    if (layout.rows < layout.batch)
+    Value flat =
+        build.reshape(table, {rowsFirst ? rows : batch, rowsFirst ? batch : rows, half});
+    if (rowsFirst)
       flat = build.transpose(flat, {1, 0, 2});
-    arranged = build.broadcast(flat, {leading[layout.batch], shapeOf(x)[layout.rows], half});
+    arranged = build.broadcast(flat, {batch, count, half});
     return arranged;
   }
 
-  Value build(Value x, Value y, Value cos, Value sin, const Rotation &rotation, Layout layout) {
-    cos = arrangeTable(cos, x, layout);
-    sin = arrangeTable(sin, x, layout);
+  Value build(Value x, Value y, const Placed &c, const Placed &s, const Rotation &rotation,
+              Layout layout) {
+    Value cos = arrangeTable(c, x, layout), sin = arrangeTable(s, x, layout);
     // Both tables of one height: a rotation by equal angles in all batches.
     int64_t batches = std::max(shapeOf(cos)[0], shapeOf(sin)[0]);
     OpBuilder builder(y.getDefiningOp());
@@ -270,7 +339,7 @@ private:
 
   func::FuncOp func;
   Tables tables;
-  std::map<std::tuple<void *, size_t, size_t, size_t, int64_t>, Value> arrangedTables;
+  std::map<std::tuple<void *, int64_t, int64_t, bool, int64_t>, Value> arrangedTables;
 };
 
 struct RaiseRotary : llmc::impl::RaiseRotaryBase<RaiseRotary> {

@@ -10,7 +10,8 @@ def RaiseRotary : Pass<"llmc-raise-rotary", "::mlir::func::FuncOp"> {
       is which lane goes where. The tables may be of full or half width, constant
       or computed; that both lanes of a pair read equal numbers is proven from
       their values or from how they are made. The other dims of x may be in any
-      order: the one along which a table differs holds the rows.
+      order, and be moved between its branches: the one along which a table differs
+      holds the rows.
     Keeps: rotations by a table that depends on a parameter (it would get no
       gradient) or that differs from head to head.
     Example: test/passes/1-raise/raise-rotary.mlir

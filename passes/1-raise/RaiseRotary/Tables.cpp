@@ -44,25 +44,38 @@ static std::optional<TableLane> movedFrom(const TableLane &lane) {
         return TableLane{reshape.getOperand(), int64_t(dims), lane.lane};
     return std::nullopt;
   }
-  // The other two move along one dim: lanes that are one dim.
-  if (lane.dims != 1)
+  if (!isa_and_nonnull<SliceOp, BroadcastOp, ConcatOp>(op))
     return std::nullopt;
-  if (auto slice = dyn_cast_or_null<SliceOp>(op)) {
-    ArrayRef<int64_t> from = shapeOf(slice.getOperand());
-    if (from.take_front(leading) != shapeOf(lane.table).take_front(leading))
+  SmallVector<int64_t> at(shape.size());
+  int64_t rest = lane.lane;
+  for (size_t i = shape.size(); i-- > 0; rest /= shape[i])
+    at[i] = rest % shape[i];
+  auto laneOf = [&](Value from) -> std::optional<TableLane> {
+    ArrayRef<int64_t> own = shapeOf(from);
+    if (own.size() != leading + shape.size() ||
+        own.take_front(leading) != shapeOf(lane.table).take_front(leading))
       return std::nullopt;
-    return TableLane{slice.getOperand(), 1,
-                     slice.getStarts().back() + lane.lane * slice.getSteps().back()};
+    int64_t flat = 0;
+    for (auto [size, i] : llvm::zip(own.drop_front(leading), at))
+      flat = flat * size + (size == 1 ? 0 : i);
+    return TableLane{from, lane.dims, flat};
+  };
+  if (auto slice = dyn_cast<SliceOp>(op)) {
+    for (size_t i = 0; i < at.size(); ++i)
+      at[i] = slice.getStarts()[leading + i] + at[i] * slice.getSteps()[leading + i];
+    return laneOf(slice.getOperand());
   }
-  if (auto concat = dyn_cast_or_null<ConcatOp>(op)) {
-    if (concat.getDim() != leading)
-      return std::nullopt;
-    int64_t rest = lane.lane;
-    for (Value part : concat.getInputs()) {
-      if (rest < shapeOf(part).back())
-        return TableLane{part, 1, rest};
-      rest -= shapeOf(part).back();
-    }
+  if (isa<BroadcastOp>(op))
+    return laneOf(op->getOperand(0));
+  auto concat = cast<ConcatOp>(op);
+  if (concat.getDim() < leading)
+    return std::nullopt;
+  int64_t &along = at[concat.getDim() - leading];
+  for (Value part : concat.getInputs()) {
+    int64_t size = shapeOf(part)[concat.getDim()];
+    if (along < size)
+      return laneOf(part);
+    along -= size;
   }
   return std::nullopt;
 }

@@ -26,11 +26,11 @@ static bool hasProductBehind(Value value) {
   return false;
 }
 
-// Whether `value` goes into a matmul, alone or gated: times another value.
+// Whether `value` goes into a matmul, alone, squared or gated: times another value.
 static bool feedsProduct(Value value, int depth) {
   return llvm::any_of(value.getUsers(), [&](Operation *user) {
     return isa<MatmulOp>(user) ||
-           (depth > 0 && isa<MulOp>(user) && feedsProduct(user->getResult(0), depth - 1));
+           (depth > 0 && isa<MulOp, PowOp>(user) && feedsProduct(user->getResult(0), depth - 1));
   });
 }
 

@@ -158,21 +158,24 @@ struct VerifyRaised : llmc::impl::VerifyRaisedBase<VerifyRaised> {
 
 //===-- What was not recognised ---------------------------------------------===//
 
-bool isProduct(Value value) {
-  for (int depth = 0; depth < 4; ++depth) {
-    Operation *op = value.getDefiningOp();
-    if (!op || isa<MatmulOp>(op))
-      return op != nullptr;
-    if (!isa<AddOp, MulOp, DivOp, SelectOp, TanhOp>(op))
-      return false;
-    value = op->getOperand(isa<SelectOp>(op) ? 1 : 0);
-  }
-  return false;
+// A matmul behind masks, numbers, a softcap and another shape.
+bool isProduct(Value value, int depth = 8) {
+  Operation *op = value.getDefiningOp();
+  if (isa_and_nonnull<MatmulOp>(op))
+    return true;
+  return depth > 0 && isa_and_nonnull<AddOp, MulOp, DivOp, SelectOp, TanhOp, ReshapeOp>(op) &&
+         llvm::any_of(op->getOperands(),
+                      [&](Value operand) { return isProduct(operand, depth - 1); });
 }
 
 bool isAttention(SoftmaxOp softmax) {
   return isProduct(softmax.getOperand()) &&
-         llvm::any_of(softmax->getUsers(), [](Operation *user) { return isa<MatmulOp>(user); });
+         llvm::any_of(softmax->getUsers(), [](Operation *user) {
+           return isa<MatmulOp>(user) ||
+                  (isa<ReshapeOp>(user) && llvm::any_of(user->getUsers(), [](Operation *next) {
+                     return isa<MatmulOp>(next);
+                   }));
+         });
 }
 
 bool isNorm(Operation *op) {

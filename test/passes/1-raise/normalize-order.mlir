@@ -56,3 +56,25 @@ func.func @forward(%b: tensor<4xf32> {graph.state = @s0}, %w: tensor<4x4xf32> {g
   %3 = graph.mul %two, %2 : (tensor<f32>, tensor<2x3x4xf32>) -> tensor<2x3x4xf32>
   return %3 : tensor<2x3x4xf32>
 }
+
+// -----
+
+// A mask stands at one depth and layers get deeper: it is on the right in each.
+// CHECK: %[[M:.*]] = graph.neg
+// CHECK: %[[Y:.*]] = graph.matmul
+// CHECK-NEXT: %[[Z:.*]] = graph.add %[[Y]], %[[M]]
+// CHECK-NEXT: %[[U:.*]] = graph.matmul "sd,de->se" %[[Z]]
+// CHECK-NEXT: graph.add %[[U]], %[[M]]
+graph.source @first : tensor<4x4xf32> {init = #graph.init_kind<zeros>}
+graph.source @second : tensor<4x4xf32> {init = #graph.init_kind<zeros>}
+graph.state @a : tensor<4x4xf32> parameter views [#graph.view<@first, 0, [4, 1]>]
+graph.state @b : tensor<4x4xf32> parameter views [#graph.view<@second, 0, [4, 1]>]
+func.func @forward(%x: tensor<3x4xf32> {graph.input = "x"}, %ids: tensor<3x4xi64> {graph.input = "ids"}, %v: tensor<4x4xf32> {graph.state = @a}, %w: tensor<4x4xf32> {graph.state = @b}) -> tensor<3x4xf32> {
+  %0 = graph.cast %ids : (tensor<3x4xi64>) -> tensor<3x4xf32>
+  %mask = graph.neg %0 : (tensor<3x4xf32>) -> tensor<3x4xf32>
+  %1 = graph.matmul "sd,de->se" %x, %v : (tensor<3x4xf32>, tensor<4x4xf32>) -> tensor<3x4xf32>
+  %2 = graph.add %mask, %1 : (tensor<3x4xf32>, tensor<3x4xf32>) -> tensor<3x4xf32>
+  %3 = graph.matmul "sd,de->se" %2, %w : (tensor<3x4xf32>, tensor<4x4xf32>) -> tensor<3x4xf32>
+  %4 = graph.add %mask, %3 : (tensor<3x4xf32>, tensor<3x4xf32>) -> tensor<3x4xf32>
+  return %4 : tensor<3x4xf32>
+}

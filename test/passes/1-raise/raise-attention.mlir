@@ -72,9 +72,11 @@ func.func @not_causal(%q: tensor<1x2x2x4xf32>) -> (tensor<1x2x2x4xf32>, tensor<1
   return %3, %6, %9 : tensor<1x2x2x4xf32>, tensor<1x2x2x4xf32>, tensor<1x2x2x4xf32>
 }
 
-// A factor behind the mask makes what it hides visible again.
+// A factor behind the mask multiplies it too: what it hid is no rule any more.
 // CHECK-LABEL: @scaled_mask
-// CHECK-NOT: graph.attention
+// CHECK: %[[MASK:.*]] = graph.mul %{{.*}}, %{{.*}} : (tensor<2x2xf32>, tensor<f32>)
+// CHECK: %[[M4:.*]] = graph.reshape %[[MASK]] : (tensor<2x2xf32>) -> tensor<1x1x2x2xf32>
+// CHECK: graph.attention %arg0, %arg0, %arg0, %[[M4]] {causal = false, scale = 9.99{{.*}}E-7
 func.func @scaled_mask(%q: tensor<1x2x2x4xf32>) -> tensor<1x2x2x4xf32> {
   %tiny = graph.constant dense<1.0e-6> : tensor<f32>
   %mask = graph.constant dense<[[0.0, -1.0e5], [0.0, 0.0]]> : tensor<2x2xf32>
@@ -264,4 +266,31 @@ func.func @given(%q: tensor<1x3x1x8xf32>) -> (tensor<1x3x1x8xf32>, tensor<1x3x1x
   %d, %ld = graph.attention %q, %q, %q {causal = true, offset = 2 : i64, scale = 1.0 : f64} : (tensor<1x3x1x8xf32>, tensor<1x3x1x8xf32>, tensor<1x3x1x8xf32>) -> (tensor<1x3x1x8xf32>, tensor<1x3x1xf32>)
   %e, %le = graph.attention %q, %q, %q, %zeros {causal = false, scale = 1.0 : f64} : (tensor<1x3x1x8xf32>, tensor<1x3x1x8xf32>, tensor<1x3x1x8xf32>, tensor<1x1x3x3xf32>) -> (tensor<1x3x1x8xf32>, tensor<1x3x1xf32>)
   return %a, %b, %c, %d, %e : tensor<1x3x1x8xf32>, tensor<1x3x1x8xf32>, tensor<1x3x1x8xf32>, tensor<1x3x1x8xf32>, tensor<1x3x1x8xf32>
+}
+
+// Keys without a dim of heads are those of all heads.
+// CHECK-LABEL: @shared_keys
+// CHECK: graph.attention %arg0, %{{.*}}, %{{.*}}, %{{.*}} {causal = false, scale = 1.{{.*}}} : (tensor<2x3x6x4xf32>, tensor<2x5x1x4xf32>, tensor<2x5x1x4xf32>, tensor<2x6x3x5xf32>)
+// CHECK-NOT: graph.softmax
+func.func @shared_keys(%q: tensor<2x3x6x4xf32>, %k: tensor<2x4x5xf32>, %v: tensor<2x5x4xf32>, %bias: tensor<2x6x3x5xf32>) -> tensor<2x3x6x4xf32> {
+  %0 = graph.matmul "bshd,bdt->bhst" %q, %k : (tensor<2x3x6x4xf32>, tensor<2x4x5xf32>) -> tensor<2x6x3x5xf32>
+  %1 = graph.add %bias, %0 : (tensor<2x6x3x5xf32>, tensor<2x6x3x5xf32>) -> tensor<2x6x3x5xf32>
+  %2 = graph.softmax %1 : (tensor<2x6x3x5xf32>) -> tensor<2x6x3x5xf32>
+  %3 = graph.matmul "bhst,btd->bshd" %2, %v : (tensor<2x6x3x5xf32>, tensor<2x5x4xf32>) -> tensor<2x3x6x4xf32>
+  return %3 : tensor<2x3x6x4xf32>
+}
+
+// Heads in groups: two dims of queries, of which keys have the first.
+// CHECK-LABEL: @heads_of_two_dims
+// CHECK: %[[Q:.*]] = graph.reshape %arg0 : (tensor<2x3x2x3x4xf32>) -> tensor<2x3x6x4xf32>
+// CHECK: %[[O:.*]], %{{.*}} = graph.attention %[[Q]], %arg1, %arg1, %{{.*}} {causal = false, scale = 5.{{.*}}} : (tensor<2x3x6x4xf32>, tensor<2x5x2x4xf32>, tensor<2x5x2x4xf32>, tensor<1x6x1x5xf32>)
+// CHECK: graph.reshape %[[O]] : (tensor<2x3x6x4xf32>) -> tensor<2x3x2x3x4xf32>
+func.func @heads_of_two_dims(%q: tensor<2x3x2x3x4xf32>, %k: tensor<2x5x2x4xf32>, %bias: tensor<3x1x5xf32>) -> tensor<2x3x2x3x4xf32> {
+  %half = graph.constant dense<0.5> : tensor<f32>
+  %0 = graph.matmul "bshgd,bthd->bhgst" %q, %k : (tensor<2x3x2x3x4xf32>, tensor<2x5x2x4xf32>) -> tensor<2x2x3x3x5xf32>
+  %1 = graph.add %0, %bias : (tensor<2x2x3x3x5xf32>, tensor<3x1x5xf32>) -> tensor<2x2x3x3x5xf32>
+  %2 = graph.mul %1, %half : (tensor<2x2x3x3x5xf32>, tensor<f32>) -> tensor<2x2x3x3x5xf32>
+  %3 = graph.softmax %2 : (tensor<2x2x3x3x5xf32>) -> tensor<2x2x3x3x5xf32>
+  %4 = graph.matmul "bhgst,bthd->bshgd" %3, %k : (tensor<2x2x3x3x5xf32>, tensor<2x5x2x4xf32>) -> tensor<2x3x2x3x4xf32>
+  return %4 : tensor<2x3x2x3x4xf32>
 }

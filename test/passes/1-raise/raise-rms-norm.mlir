@@ -113,3 +113,26 @@ func.func @nearly(%x: tensor<4x4xf32>, %z: tensor<4x4xf32>, %w: tensor<4xf32>) -
   %e = graph.mul %x, %e2 : (tensor<4x4xf32>, tensor<4x1xf32>) -> tensor<4x4xf32>
   return %a, %b, %c, %d, %e : tensor<4x4xf32>, tensor<4x4xf32>, tensor<4x4xf32>, tensor<4x4xf32>, tensor<4x4xf32>
 }
+
+// Rows without their mean: a layer norm without a bias.
+// CHECK-LABEL: @centred
+// CHECK: %[[ZERO:.*]] = graph.constant dense<0.000000e+00> : tensor<4xf32>
+// CHECK: graph.layer_norm %arg0, %arg1, %[[ZERO]] {eps = 1.000000e-05 : f64}
+// CHECK-NOT: graph.rms_norm
+func.func @centred(%x: tensor<2x3x4xf32>, %w: tensor<4xf32>) -> tensor<2x3x4xf32> {
+  %n = graph.constant dense<4.0> : tensor<f32>
+  %eps = graph.constant dense<1.0e-5> : tensor<f32>
+  %0 = graph.reduce %x {dims = array<i64: 2>, kind = #graph.reduce_kind<sum>} : (tensor<2x3x4xf32>) -> tensor<2x3xf32>
+  %1 = graph.reshape %0 : (tensor<2x3xf32>) -> tensor<2x3x1xf32>
+  %mean = graph.div %1, %n : (tensor<2x3x1xf32>, tensor<f32>) -> tensor<2x3x1xf32>
+  %2 = graph.sub %x, %mean : (tensor<2x3x4xf32>, tensor<2x3x1xf32>) -> tensor<2x3x4xf32>
+  %3 = graph.mul %2, %2 : (tensor<2x3x4xf32>, tensor<2x3x4xf32>) -> tensor<2x3x4xf32>
+  %4 = graph.reduce %3 {dims = array<i64: 2>, kind = #graph.reduce_kind<sum>} : (tensor<2x3x4xf32>) -> tensor<2x3xf32>
+  %5 = graph.reshape %4 : (tensor<2x3xf32>) -> tensor<2x3x1xf32>
+  %6 = graph.div %5, %n : (tensor<2x3x1xf32>, tensor<f32>) -> tensor<2x3x1xf32>
+  %7 = graph.add %6, %eps : (tensor<2x3x1xf32>, tensor<f32>) -> tensor<2x3x1xf32>
+  %8 = graph.rsqrt %7 : (tensor<2x3x1xf32>) -> tensor<2x3x1xf32>
+  %9 = graph.mul %2, %8 : (tensor<2x3x4xf32>, tensor<2x3x1xf32>) -> tensor<2x3x4xf32>
+  %10 = graph.mul %w, %9 : (tensor<4xf32>, tensor<2x3x4xf32>) -> tensor<2x3x4xf32>
+  return %10 : tensor<2x3x4xf32>
+}

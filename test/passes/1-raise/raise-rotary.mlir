@@ -193,3 +193,62 @@ func.func @other_lanes(%x: tensor<1x2x3x6xf32>, %c: tensor<1x2x2xf32>, %s: tenso
   %3 = graph.concat %1, %2 {dim = 3 : i64} : (tensor<1x2x3x4xf32>, tensor<1x2x3x2xf32>) -> tensor<1x2x3x6xf32>
   return %3 : tensor<1x2x3x6xf32>
 }
+
+// An exporter turns the heads to the front between the two products: what counts is
+// where a lane and its row go.
+// CHECK-LABEL: @turned_between
+// CHECK: %[[Y:.*]] = graph.rotary %arg0, %{{.*}}, %{{.*}} {interleaved} : (tensor<2x3x2x4xf32>, tensor<1x3x2xf32>, tensor<1x3x2xf32>)
+// CHECK: %[[T:.*]] = graph.transpose %[[Y]] {permutation = array<i64: 0, 2, 1, 3>}
+// CHECK: return %[[T]]
+func.func @turned_between(%x: tensor<2x3x2x4xf32>, %half: tensor<3x2xf32>) -> tensor<2x2x3x4xf32> {
+  %pairs = graph.reshape %half : (tensor<3x2xf32>) -> tensor<3x2x1xf32>
+  %both = graph.concat %pairs, %pairs {dim = 2 : i64} : (tensor<3x2x1xf32>, tensor<3x2x1xf32>) -> tensor<3x2x2xf32>
+  %angle = graph.reshape %both : (tensor<3x2x2xf32>) -> tensor<3x4xf32>
+  %cos = graph.cos %angle : (tensor<3x4xf32>) -> tensor<3x4xf32>
+  %sin = graph.sin %angle : (tensor<3x4xf32>) -> tensor<3x4xf32>
+  %cos1 = graph.reshape %cos : (tensor<3x4xf32>) -> tensor<3x1x4xf32>
+  %0 = graph.mul %x, %cos1 : (tensor<2x3x2x4xf32>, tensor<3x1x4xf32>) -> tensor<2x3x2x4xf32>
+  %1 = graph.transpose %0 {permutation = array<i64: 0, 2, 1, 3>} : (tensor<2x3x2x4xf32>) -> tensor<2x2x3x4xf32>
+  %odd = graph.slice %x {starts = array<i64: 0, 0, 0, 1>, limits = array<i64: 2, 3, 2, 4>, steps = array<i64: 1, 1, 1, 2>} : (tensor<2x3x2x4xf32>) -> tensor<2x3x2x2xf32>
+  %even = graph.slice %x {starts = array<i64: 0, 0, 0, 0>, limits = array<i64: 2, 3, 2, 3>, steps = array<i64: 1, 1, 1, 2>} : (tensor<2x3x2x4xf32>) -> tensor<2x3x2x2xf32>
+  %negative = graph.neg %odd : (tensor<2x3x2x2xf32>) -> tensor<2x3x2x2xf32>
+  %a = graph.reshape %negative : (tensor<2x3x2x2xf32>) -> tensor<2x3x2x2x1xf32>
+  %b = graph.reshape %even : (tensor<2x3x2x2xf32>) -> tensor<2x3x2x2x1xf32>
+  %2 = graph.concat %a, %b {dim = 4 : i64} : (tensor<2x3x2x2x1xf32>, tensor<2x3x2x2x1xf32>) -> tensor<2x3x2x2x2xf32>
+  %3 = graph.transpose %2 {permutation = array<i64: 0, 2, 1, 3, 4>} : (tensor<2x3x2x2x2xf32>) -> tensor<2x2x3x2x2xf32>
+  %4 = graph.reshape %3 : (tensor<2x2x3x2x2xf32>) -> tensor<2x2x3x4xf32>
+  %5 = graph.mul %4, %sin : (tensor<2x2x3x4xf32>, tensor<3x4xf32>) -> tensor<2x2x3x4xf32>
+  %6 = graph.add %1, %5 : (tensor<2x2x3x4xf32>, tensor<2x2x3x4xf32>) -> tensor<2x2x3x4xf32>
+  return %6 : tensor<2x2x3x4xf32>
+}
+
+// The sine meets the heads and not the rows: no rotation.
+// CHECK-LABEL: @sine_of_heads
+// CHECK-NOT: graph.rotary
+func.func @sine_of_heads(%x: tensor<2x3x3x2xf32>, %cos: tensor<3x1x1xf32>, %sin: tensor<3x1x1xf32>) -> tensor<2x3x3x2xf32> {
+  %0 = graph.mul %x, %cos : (tensor<2x3x3x2xf32>, tensor<3x1x1xf32>) -> tensor<2x3x3x2xf32>
+  %1 = graph.transpose %0 {permutation = array<i64: 0, 2, 1, 3>} : (tensor<2x3x3x2xf32>) -> tensor<2x3x3x2xf32>
+  %high = graph.slice %x {starts = array<i64: 0, 0, 0, 1>, limits = array<i64: 2, 3, 3, 2>, steps = array<i64: 1, 1, 1, 1>} : (tensor<2x3x3x2xf32>) -> tensor<2x3x3x1xf32>
+  %low = graph.slice %x {starts = array<i64: 0, 0, 0, 0>, limits = array<i64: 2, 3, 3, 1>, steps = array<i64: 1, 1, 1, 1>} : (tensor<2x3x3x2xf32>) -> tensor<2x3x3x1xf32>
+  %negative = graph.neg %high : (tensor<2x3x3x1xf32>) -> tensor<2x3x3x1xf32>
+  %2 = graph.concat %negative, %low {dim = 3 : i64} : (tensor<2x3x3x1xf32>, tensor<2x3x3x1xf32>) -> tensor<2x3x3x2xf32>
+  %3 = graph.transpose %2 {permutation = array<i64: 0, 2, 1, 3>} : (tensor<2x3x3x2xf32>) -> tensor<2x3x3x2xf32>
+  %4 = graph.mul %3, %sin : (tensor<2x3x3x2xf32>, tensor<3x1x1xf32>) -> tensor<2x3x3x2xf32>
+  %5 = graph.add %1, %4 : (tensor<2x3x3x2xf32>, tensor<2x3x3x2xf32>) -> tensor<2x3x3x2xf32>
+  return %5 : tensor<2x3x3x2xf32>
+}
+
+// One branch has the heads in front, the other has not: no rotation either.
+// CHECK-LABEL: @turned_once
+// CHECK-NOT: graph.rotary
+func.func @turned_once(%x: tensor<2x3x3x2xf32>, %cos: tensor<3x1x1xf32>, %sin: tensor<3x1x1xf32>) -> tensor<2x3x3x2xf32> {
+  %0 = graph.mul %x, %cos : (tensor<2x3x3x2xf32>, tensor<3x1x1xf32>) -> tensor<2x3x3x2xf32>
+  %high = graph.slice %x {starts = array<i64: 0, 0, 0, 1>, limits = array<i64: 2, 3, 3, 2>, steps = array<i64: 1, 1, 1, 1>} : (tensor<2x3x3x2xf32>) -> tensor<2x3x3x1xf32>
+  %low = graph.slice %x {starts = array<i64: 0, 0, 0, 0>, limits = array<i64: 2, 3, 3, 1>, steps = array<i64: 1, 1, 1, 1>} : (tensor<2x3x3x2xf32>) -> tensor<2x3x3x1xf32>
+  %negative = graph.neg %high : (tensor<2x3x3x1xf32>) -> tensor<2x3x3x1xf32>
+  %2 = graph.concat %negative, %low {dim = 3 : i64} : (tensor<2x3x3x1xf32>, tensor<2x3x3x1xf32>) -> tensor<2x3x3x2xf32>
+  %3 = graph.transpose %2 {permutation = array<i64: 0, 2, 1, 3>} : (tensor<2x3x3x2xf32>) -> tensor<2x3x3x2xf32>
+  %4 = graph.mul %3, %sin : (tensor<2x3x3x2xf32>, tensor<3x1x1xf32>) -> tensor<2x3x3x2xf32>
+  %5 = graph.add %0, %4 : (tensor<2x3x3x2xf32>, tensor<2x3x3x2xf32>) -> tensor<2x3x3x2xf32>
+  return %5 : tensor<2x3x3x2xf32>
+}

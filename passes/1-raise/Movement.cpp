@@ -1,4 +1,4 @@
-#include "passes/1-raise/RaiseAttention/Movement.h"
+#include "passes/1-raise/Movement.h"
 
 #include <numeric>
 
@@ -10,7 +10,7 @@ using namespace llmc::raise;
 using Part = Movement::Part;
 using Parts = Movement::Parts;
 
-static Parts whole(int64_t size, int64_t stride) {
+Parts raise::wholeDim(int64_t size, int64_t stride) {
   return size == 1 ? Parts{} : Parts{Part{size, stride}};
 }
 
@@ -22,13 +22,26 @@ static void startAt(Movement &movement, Value base) {
   ArrayRef<int64_t> shape = shapeOf(base);
   int64_t stride = 1;
   for (size_t dim = shape.size(); dim-- > 0; stride *= shape[dim])
-    movement.dims.insert(movement.dims.begin(), whole(shape[dim], stride));
+    movement.dims.insert(movement.dims.begin(), wholeDim(shape[dim], stride));
 }
 
-// Deals the parts of all dims out to dims of other sizes.
-static bool reshape(Movement &movement, ArrayRef<int64_t> shape) {
+// Neighbouring parts that are one run of elements become one.
+static void joinParts(Parts &parts) {
+  Parts joined;
+  for (Part part : parts) {
+    bool continues = !joined.empty() && joined.back().stride == part.stride * part.size &&
+                     (part.stride != 0 || joined.back().stride == 0);
+    if (continues)
+      joined.back() = {joined.back().size * part.size, part.stride};
+    else
+      joined.push_back(part);
+  }
+  parts = std::move(joined);
+}
+
+bool raise::regroup(SmallVectorImpl<Parts> &from, ArrayRef<int64_t> shape) {
   SmallVector<Part> parts;
-  for (const Parts &dim : movement.dims)
+  for (const Parts &dim : from)
     parts.append(dim.begin(), dim.end());
   SmallVector<Parts, 4> dims;
   size_t next = 0;
@@ -51,7 +64,9 @@ static bool reshape(Movement &movement, ArrayRef<int64_t> shape) {
       }
     }
   }
-  movement.dims = std::move(dims);
+  for (Parts &dim : dims)
+    joinParts(dim);
+  from.assign(dims.begin(), dims.end());
   return next == parts.size();
 }
 
@@ -91,30 +106,16 @@ static bool apply(Movement &movement, Operation *op) {
     for (size_t i = 0; i < shape.size(); ++i) {
       bool added = i + from.size() < shape.size();
       if (added)
-        movement.dims.insert(movement.dims.begin() + i, whole(shape[i], 0));
+        movement.dims.insert(movement.dims.begin() + i, wholeDim(shape[i], 0));
       else if (from[i + from.size() - shape.size()] != shape[i])
-        movement.dims[i] = whole(shape[i], 0);
+        movement.dims[i] = wholeDim(shape[i], 0);
     }
     return true;
   }
   if (isa<ReshapeOp>(op))
-    return reshape(movement, shape);
+    return regroup(movement.dims, shape);
   movement.factor *= factorOf(op)->second;
   return true;
-}
-
-// Neighbouring parts that are one run of elements become one.
-static void joinParts(Parts &parts) {
-  Parts joined;
-  for (Part part : parts) {
-    bool continues = !joined.empty() && joined.back().stride == part.stride * part.size &&
-                     (part.stride != 0 || joined.back().stride == 0);
-    if (continues)
-      joined.back() = {joined.back().size * part.size, part.stride};
-    else
-      joined.push_back(part);
-  }
-  parts = std::move(joined);
 }
 
 Movement raise::movementOf(Value value) {

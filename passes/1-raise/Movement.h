@@ -1,6 +1,6 @@
 // Values as other values moved: reshaped, transposed, repeated, times a number.
-#ifndef LLMC_PASSES_RAISE_RAISEATTENTION_MOVEMENT_H
-#define LLMC_PASSES_RAISE_RAISEATTENTION_MOVEMENT_H
+#ifndef LLMC_PASSES_RAISE_MOVEMENT_H
+#define LLMC_PASSES_RAISE_MOVEMENT_H
 
 #include "passes/1-raise/Constants.h"
 
@@ -21,6 +21,13 @@ struct Movement {
   int64_t ops = 0; // that stand between
 };
 
+// The parts of a dim of this size that lies whole in its base.
+Movement::Parts wholeDim(int64_t size, int64_t stride);
+
+// Deals the parts of all dims out to dims of other sizes; neighbouring parts that are
+// one run of elements become one. Whether strides can say it.
+bool regroup(llvm::SmallVectorImpl<Movement::Parts> &dims, llvm::ArrayRef<int64_t> shape);
+
 // As far up as strides can say.
 Movement movementOf(mlir::Value value);
 
@@ -37,4 +44,4 @@ int64_t opsToRebuild(const Movement &movement, size_t dim);
 
 } // namespace llmc::raise
 
-#endif // LLMC_PASSES_RAISE_RAISEATTENTION_MOVEMENT_H
+#endif // LLMC_PASSES_RAISE_MOVEMENT_H
