@@ -101,9 +101,9 @@ static void reduceAtEntry(func::FuncOp func, FlatSymbolRefAttr state, ArrayRef<S
   }
 }
 
-bool llmc::isAccumulator(Value value) {
+bool llmc::endsInAccumulator(Value acc, Value sum) {
   Chain chain;
-  return traceBack(value, chain);
+  return traceBack(acc, chain) && traceOn(sum, chain);
 }
 
 static bool sinkInto(AddOp root) {

@@ -10,18 +10,28 @@ parallel::ReshardOp getPureSum(mlir::Value value);
 // The axes that a reshard reduces.
 parallel::Axes getReducedAxes(parallel::ReshardOp op);
 
+// Marks of phase 3 that say where and when an op runs, and its origin.
+void copyMarks(mlir::Operation *from, mlir::Operation *to);
 // Do two ops run in one stage and direction?
 bool sameMarks(mlir::Operation *a, mlir::Operation *b);
+// Are the partial results that an op makes of its own, if any, sums?
+bool makesSums(mlir::Operation *op);
+// Does an op cut a dimension over `axis`, or make or take partial results over it?
+bool worksOver(mlir::Operation *op, mlir::StringAttr axis);
 
-// The terms of a sum of tensors of one type and of biases that are broadcast to it.
-void collectTerms(graph::AddOp root, llvm::SmallVectorImpl<mlir::Value> &terms);
-// The sum that `term` is a term of; null if it is none's alone.
-graph::AddOp getSumOf(mlir::Value term);
-
-// A pure sum that costs nothing more if it is moved behind all of its users: they and
-// their users are linear, up to accumulators and to sums that have another
-// partial term over the same axes, or can have.
-bool movesForFree(parallel::ReshardOp op);
+// An add of tensors of one type, or of one that a bias is broadcast to. May be null.
+bool isTerm(graph::AddOp add);
+// Is it one that is not itself inside a larger sum?
+bool isRootOfSum(graph::AddOp add);
+// A tree of such adds of one type, and what they add up.
+struct SumOfTerms {
+  llvm::SmallVector<graph::AddOp> adds;
+  llvm::SmallVector<mlir::OpOperand *> terms;
+};
+SumOfTerms collectTerms(graph::AddOp root);
+// a + R(x) + b + R(y) -> a + b + R(x + y); what is broadcast is added last. Erases `root`
+// and returns true if it has at least two such terms.
+bool mergeSum(graph::AddOp root);
 
 // acc + R(g) + R(h) + ... as a tree of adds that broadcast nothing, in which R
 // are pure sums from one sharding to a reduced one.
@@ -44,8 +54,8 @@ void addUnreduced(mlir::OpOperand &use, llvm::ArrayRef<mlir::StringAttr> axes);
 // layer is reduced behind the layers. Returns true if there was one.
 bool sinkCarried(graph::RepeatOp op);
 
-// True of an accumulator as it enters the add that it is for.
-bool isAccumulator(mlir::Value value);
+// Is `acc` an accumulator as it enters the micro-batch, and `sum` what leaves it as the same?
+bool endsInAccumulator(mlir::Value acc, mlir::Value sum);
 
 // Moves the reductions of gradients behind the accumulators, and into @update.
 // Returns how many.

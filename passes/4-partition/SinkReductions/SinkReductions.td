@@ -3,16 +3,18 @@ def SinkReductions : Pass<"llmc-sink-reductions", "::mlir::ModuleOp"> {
   let description = [{
     Needs: reshards (llmc-insert-reshards).
     Gives: sums of partial sums are added first and reduced once, biases between
-      them last; a reduction
-      moves behind an op that is linear in its operand (`linearIn` of the op's
-      rule) and does not make it larger, and out of layers that only add to it; one
-      with several readers is moved if each way ends in an accumulator or in a
-      sum that is reduced anyway (the gradients of kv heads that ranks share);
-      a gradient's reduction leaves the
-      micro-batch: `acc + partial` makes the accumulator itself unreduced, and
+      them last. Per axis, reductions move behind ops that are linear in their
+      operand (`linearIn` of the op's rule) to where all of them together take the
+      fewest elements, then are the fewest, as late as that allows: a cheapest cut
+      through the linear ops, which may fan out and meet again (a rotary embedding,
+      a norm's gradient, the gradients of kv heads that ranks share). A sum that is
+      reduced anyway takes another partial term for nothing, and so does an
+      accumulator. Reductions leave layers that only add to a carried value, and
+      the micro-batch: `acc + partial` makes the accumulator itself unreduced, and
       @update reduces it once a step.
     Keeps: all values up to the order of additions. A maximum is never moved,
-      nor a sum past an op that adds a reduced value (a bias, a residual).
+      nor a sum past an op that adds a reduced value (a bias, a residual). Together
+      the reductions of a block never take more elements than before.
     Example: test/passes/4-partition/sink-reductions.mlir
   }];
   let dependentDialects = ["::llmc::parallel::ParallelDialect"];

@@ -7,6 +7,8 @@
 #partial = #parallel.sharding<[{}, {}], unreduced = {"tp": sum}>
 #max = #parallel.sharding<[{}, {}], unreduced = {"tp": max}>
 #data = #parallel.sharding<[{}, {}], unreduced = {"dp": sum}>
+#batch = #parallel.sharding<[{"dp"}, {}]>
+#batch_partial = #parallel.sharding<[{"dp"}, {}], unreduced = {"tp": sum}>
 #stack = #parallel.sharding<[{}, {}, {}]>
 #why = {node = "n", rule = "row cut", tactic = "tensor"}
 
@@ -21,6 +23,8 @@ graph.state @p2 : tensor<8x8xf32> parameter views [#graph.view<@w, 0, [8, 1]>]
 graph.state @g2 : tensor<8x8xf32> accumulator of @p2
 graph.state @p3 : tensor<8x8xf32> parameter views [#graph.view<@w, 0, [8, 1]>]
 graph.state @g3 : tensor<8x8xf32> accumulator of @p3
+graph.state @p4 : tensor<8x8xf32> parameter views [#graph.view<@w, 0, [8, 1]>]
+graph.state @g4 : tensor<8x8xf32> accumulator of @p4
 graph.state @ps : tensor<3x8x8xf32> parameter stacked views [#graph.view<@u, 0, [8, 1]>, #graph.view<@u, 64, [8, 1]>, #graph.view<@u, 128, [8, 1]>]
 graph.state @gs : tensor<3x8x8xf32> accumulator of @ps
 
@@ -75,8 +79,8 @@ func.func @linear(%x: tensor<8x8xf32> {parallel.sharding = #partial}, %b: tensor
   return %3 : tensor<16xf32>
 }
 
-// A reduction stays where moving would make it larger, where the reduced value
-// has two readers, and a maximum stays anyway.
+// A reduction stays where moving would make it larger, where one of two readers
+// needs it reduced, and a maximum stays anyway.
 // CHECK-LABEL: func.func @stay
 func.func @stay(%x: tensor<1x8xf32> {parallel.sharding = #partial}, %y: tensor<8x8xf32> {parallel.sharding = #partial},
                 %z: tensor<8x8xf32> {parallel.sharding = #max}) -> (tensor<8x8xf32>, tensor<8x8xf32>, tensor<8x8xf32>, tensor<8x8xf32>) {
@@ -162,6 +166,89 @@ func.func @shared(%g: tensor<8x8xf32> {graph.state = @g3}, %x: tensor<4x8xf32>, 
   %5 = graph.add %3, %4 : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<4x8xf32>
   %6 = graph.add %r, %5 : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<4x8xf32>
   return %2, %6 : tensor<8x8xf32>, tensor<4x8xf32>
+}
+
+// Two readers that meet again, as those of a rotary embedding: the reduction moves behind
+// where they do, and joins the sum that is reduced there.
+// CHECK-LABEL: func.func @rotary
+func.func @rotary(%x: tensor<4x8xf32> {parallel.sharding = #partial}, %cos: tensor<4x8xf32>, %sin: tensor<4x8xf32>,
+                  %w: tensor<8x8xf32>, %q: tensor<4x8xf32> {parallel.sharding = #partial}, %r: tensor<4x8xf32>) -> tensor<4x8xf32> {
+  // CHECK-NOT: parallel.reshard
+  // CHECK: graph.mul %arg0, %arg2 {parallel.in = [#parallel.sharding<[{}, {}], unreduced = {"tp": sum}>, #parallel.sharding<[{}, {}]>]
+  // CHECK-NOT: parallel.reshard
+  // CHECK: graph.pad
+  // CHECK-NOT: parallel.reshard
+  // CHECK: %[[M:.*]] = graph.matmul "se,de->sd"
+  // CHECK-NEXT: %[[S:.*]] = graph.add %[[M]], %arg4
+  // CHECK-NEXT: %[[R:.*]] = parallel.reshard %[[S]]
+  // CHECK-NEXT: graph.add %arg5, %[[R]]
+  // CHECK-NEXT: return
+  %0 = parallel.reshard %x from #partial to #all {parallel.origin = #why} : tensor<4x8xf32>
+  %1 = graph.mul %0, %sin : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<4x8xf32>
+  %2 = graph.slice %1 {starts = array<i64: 0, 0>, limits = array<i64: 4, 4>, steps = array<i64: 1, 1>} : (tensor<4x8xf32>) -> tensor<4x4xf32>
+  %3 = graph.slice %1 {starts = array<i64: 0, 4>, limits = array<i64: 4, 8>, steps = array<i64: 1, 1>} : (tensor<4x8xf32>) -> tensor<4x4xf32>
+  %4 = graph.pad %3 {low = array<i64: 0, 0>, high = array<i64: 0, 4>, interior = array<i64: 0, 0>} : (tensor<4x4xf32>) -> tensor<4x8xf32>
+  %5 = graph.neg %2 : (tensor<4x4xf32>) -> tensor<4x4xf32>
+  %6 = graph.pad %5 {low = array<i64: 0, 4>, high = array<i64: 0, 0>, interior = array<i64: 0, 0>} : (tensor<4x4xf32>) -> tensor<4x8xf32>
+  %7 = graph.add %4, %6 : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<4x8xf32>
+  %8 = graph.mul %0, %cos : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<4x8xf32>
+  %9 = graph.add %7, %8 : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<4x8xf32>
+  %10 = graph.matmul "se,de->sd" %9, %w : (tensor<4x8xf32>, tensor<8x8xf32>) -> tensor<4x8xf32>
+  %11 = parallel.reshard %q from #partial to #all {parallel.origin = #why} : tensor<4x8xf32>
+  %12 = graph.add %10, %11 : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<4x8xf32>
+  %13 = graph.add %r, %12 : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<4x8xf32>
+  return %13 : tensor<4x8xf32>
+}
+
+// Two halves of one value that both are needed reduced: one reduction, before them. Where
+// less than the whole is needed, what is needed.
+// CHECK-LABEL: func.func @halves
+func.func @halves(%x: tensor<4x8xf32> {parallel.sharding = #partial}, %y: tensor<4x8xf32> {parallel.sharding = #partial})
+    -> (tensor<4x4xf32>, tensor<4x4xf32>, tensor<4x2xf32>, tensor<4x2xf32>) {
+  // CHECK-NEXT: parallel.reshard %arg0
+  // CHECK-NEXT: graph.slice
+  // CHECK-NEXT: graph.slice
+  %0 = parallel.reshard %x from #partial to #all {parallel.origin = #why} : tensor<4x8xf32>
+  %1 = graph.slice %0 {starts = array<i64: 0, 0>, limits = array<i64: 4, 4>, steps = array<i64: 1, 1>} : (tensor<4x8xf32>) -> tensor<4x4xf32>
+  %2 = graph.slice %0 {starts = array<i64: 0, 4>, limits = array<i64: 4, 8>, steps = array<i64: 1, 1>} : (tensor<4x8xf32>) -> tensor<4x4xf32>
+  // CHECK-NEXT: %[[A:.*]] = graph.slice %arg1
+  // CHECK-NEXT: parallel.reshard %[[A]] {{.*}} : tensor<4x2xf32>
+  // CHECK-NEXT: %[[B:.*]] = graph.slice %arg1
+  // CHECK-NEXT: parallel.reshard %[[B]] {{.*}} : tensor<4x2xf32>
+  %3 = parallel.reshard %y from #partial to #all {parallel.origin = #why} : tensor<4x8xf32>
+  %4 = graph.slice %3 {starts = array<i64: 0, 0>, limits = array<i64: 4, 2>, steps = array<i64: 1, 1>} : (tensor<4x8xf32>) -> tensor<4x2xf32>
+  %5 = graph.slice %3 {starts = array<i64: 0, 6>, limits = array<i64: 4, 8>, steps = array<i64: 1, 1>} : (tensor<4x8xf32>) -> tensor<4x2xf32>
+  return %1, %2, %4, %5 : tensor<4x4xf32>, tensor<4x4xf32>, tensor<4x2xf32>, tensor<4x2xf32>
+}
+
+// One reader needs it reduced: then the linear one has no reason to take partial sums, and
+// a sum takes what is reduced already.
+// CHECK-LABEL: func.func @pinned
+func.func @pinned(%x: tensor<4x8xf32> {parallel.sharding = #partial}, %y: tensor<4x8xf32> {parallel.sharding = #partial})
+    -> (tensor<4x8xf32>, tensor<4x8xf32>) {
+  // CHECK-NEXT: %[[X:.*]] = parallel.reshard %arg0
+  // CHECK-NEXT: graph.exp %[[X]]
+  // CHECK-NEXT: %[[Y:.*]] = parallel.reshard %arg1
+  // CHECK-NEXT: graph.add %[[X]], %[[Y]]
+  %0 = parallel.reshard %x from #partial to #all {parallel.origin = #why} : tensor<4x8xf32>
+  %1 = graph.exp %0 : (tensor<4x8xf32>) -> tensor<4x8xf32>
+  %2 = parallel.reshard %y from #partial to #all {parallel.origin = #why} : tensor<4x8xf32>
+  %3 = graph.add %0, %2 : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<4x8xf32>
+  return %1, %3 : tensor<4x8xf32>, tensor<4x8xf32>
+}
+
+// A gradient that tensor ranks and data ranks have parts of: the accumulator is reduced over both.
+// CHECK-LABEL: func.func @both
+// CHECK-SAME: graph.state = @g4, parallel.sharding = #parallel.sharding<[{}, {}], unreduced = {"dp": sum, "tp": sum}>
+func.func @both(%g: tensor<8x8xf32> {graph.state = @g4}, %x: tensor<4x8xf32> {parallel.sharding = #batch},
+                %dk: tensor<4x8xf32> {parallel.sharding = #batch_partial}) -> (tensor<8x8xf32> {graph.state = @g4}) {
+  // CHECK-NOT: parallel.reshard
+  // CHECK: return
+  %0 = parallel.reshard %dk from #batch_partial to #batch {parallel.origin = #why} : tensor<4x8xf32>
+  %1 = graph.matmul "sd,se->de" %x, %0 {parallel.in = [#batch, #batch], parallel.out = [#data]} : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<8x8xf32>
+  %2 = parallel.reshard %1 from #data to #all {parallel.origin = #why} : tensor<8x8xf32>
+  %3 = graph.add %g, %2 : (tensor<8x8xf32>, tensor<8x8xf32>) -> tensor<8x8xf32>
+  return %3 : tensor<8x8xf32>
 }
 
 // Two norms of one input: behind them their gradients are one sum.

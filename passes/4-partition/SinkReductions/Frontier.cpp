@@ -1,0 +1,196 @@
+// A cut through the linear ops behind partial sums. What ends on the source's side works on
+// partial sums, what ends on the target's on reduced values:
+//
+//   source --size--> r               a reduction that may go on
+//   op --size--> reduced(v)          its result v is reduced once for all who need it so,
+//   reduced(v) --never--> user       which is each user on the target's side
+//   user --never--> op               takes partial sums only if there are any
+//   reduced(t) --never--> terms(s)   partial terms of a sum are added first and reduced as one,
+//   terms(s) --size--> s, target     unless all terms are partial and the sum goes on as one
+//
+// An accumulator takes partial sums for almost nothing: it is reduced once a step.
+#include "passes/4-partition/SinkReductions/Frontier.h"
+
+#include "llvm/ADT/MapVector.h"
+#include "passes/4-partition/SinkReductions/MinCut.h"
+#include "passes/4-partition/SinkReductions/SinkReductions.h"
+
+using namespace mlir;
+using namespace llmc;
+using namespace llmc::parallel;
+using graph::AddOp;
+using graph::ReduceKind;
+
+namespace {
+// Elements count first, then reductions, then accumulators and values kept in both forms.
+constexpr int64_t kElement = 1 << 16, kReduction = 1 << 8, kLittle = 1;
+
+using Operands = SmallVector<unsigned, 2>;
+
+class Finder {
+public:
+  Finder(Block &block, StringAttr axis) : block(block), axis(axis) {}
+
+  Frontier find() {
+    for (Operation &op : block)
+      addOp(&op);
+    for (auto &[op, part] : parts)
+      if (!part.isAccumulator)
+        for (Value result : op->getResults())
+          addUses(result, part.node);
+    return parts.empty() ? Frontier() : read(cut.solve());
+  }
+
+private:
+  // An op, or the root of a sum of many, that may work on partial sums.
+  struct Part {
+    unsigned node;
+    Operands operands; // those that are partial then
+    bool isAccumulator = false;
+  };
+  struct Sum {
+    AddOp root;
+    unsigned terms; // the partial ones together
+  };
+
+  void addOp(Operation *op);
+  void addReshard(ReshardOp op);
+  void addSum(AddOp root);
+  void addUses(Value value, unsigned node);
+  Frontier read(const llvm::BitVector &side);
+
+  unsigned addPart(Operation *op, ArrayRef<unsigned> operands, bool isAccumulator = false) {
+    unsigned node = cut.addNode();
+    parts[op] = {node, Operands(operands), isAccumulator};
+    return node;
+  }
+  // May `value` be partial where `user` reads it?
+  bool isPartial(Value value, Operation *user) {
+    Operation *op = value.getDefiningOp();
+    return op && parts.count(op) && !parts[op].isAccumulator && sameMarks(op, user);
+  }
+  // An op takes partial sums in one of its linear sets, and makes no partial results over the
+  // same axis, nor cuts a dimension over it: then each rank works on another part.
+  bool takes(Operation *op, ArrayRef<unsigned> set) {
+    for (OpOperand &use : op->getOpOperands()) {
+      bool inSet = llvm::is_contained(set, use.getOperandNumber());
+      if (inSet ? !isPartial(use.get(), op) : !getRequired(use).getUnreduced().empty())
+        return false;
+    }
+    return !set.empty() && makesSums(op) && !worksOver(op, axis);
+  }
+  int64_t costOf(Value value) {
+    return cast<RankedTensorType>(value.getType()).getNumElements() * kElement + kReduction;
+  }
+
+  Block &block;
+  StringAttr axis;
+  MinCut cut;
+  llvm::MapVector<Operation *, Part> parts;
+  llvm::DenseMap<Operation *, Operation *> rootOf; // of the adds of a sum
+  llvm::MapVector<OpOperand *, Sum> sumOf;         // of its partial terms
+  llvm::DenseMap<Value, unsigned> reduced;         // node of a part's result
+};
+} // namespace
+
+void Finder::addOp(Operation *op) {
+  if (auto reshard = dyn_cast<ReshardOp>(op))
+    return addReshard(reshard);
+  if (auto add = dyn_cast<AddOp>(op); isTerm(add)) {
+    if (isRootOfSum(add))
+      addSum(add);
+    return;
+  }
+  auto compute = dyn_cast<graph::GraphOpInterface>(op);
+  if (!compute || llvm::none_of(op->getOperands(), [&](Value v) { return isPartial(v, op); }))
+    return;
+  graph::ShardingRule rule = compute.getShardingRule();
+  for (const auto &set : rule.linearIn)
+    if (takes(op, set)) {
+      addPart(op, set);
+      return;
+    }
+}
+
+void Finder::addReshard(ReshardOp op) {
+  ShardingAttr from = op.getFrom(), to = op.getTo();
+  bool sums = from.getDims() == to.getDims() && from.getKind() == ReduceKind::sum;
+  if (!sums || to.isUnreducedOver(axis.getValue()))
+    return;
+  if (from.isUnreducedOver(axis.getValue()))
+    cut.addEdge(MinCut::kSource, addPart(op, {}), costOf(op.getResult()));
+  else if (isPartial(op.getOperand(), op) && !worksOver(op, axis))
+    addPart(op, {0});
+}
+
+void Finder::addSum(AddOp root) {
+  SumOfTerms sum = collectTerms(root);
+  bool isAccumulator = false, all = true;
+  SmallVector<OpOperand *> partial;
+  for (OpOperand *term : sum.terms)
+    if (!isAccumulator && endsInAccumulator(term->get(), root.getResult()))
+      isAccumulator = true;
+    else if (term->get().getType() == root.getType() && isPartial(term->get(), root))
+      partial.push_back(term);
+    else
+      all = false;
+  bool mayTake = llvm::none_of(sum.adds, [&](AddOp add) { return worksOver(add, axis); });
+  if (partial.empty() || !mayTake)
+    return;
+  unsigned terms = cut.addNode();
+  for (OpOperand *term : partial)
+    sumOf[term] = {root, terms};
+  if (!all)
+    return cut.addEdge(terms, MinCut::kTarget, costOf(root.getResult()));
+  unsigned node = addPart(root, {0, 1}, isAccumulator);
+  cut.addEdge(terms, node, costOf(root.getResult()));
+  if (isAccumulator)
+    return cut.addEdge(node, MinCut::kTarget, kLittle);
+  for (AddOp add : sum.adds)
+    rootOf[add] = root;
+}
+
+void Finder::addUses(Value value, unsigned node) {
+  if (value.use_empty())
+    return;
+  unsigned whole = reduced[value] = cut.addNode();
+  cut.addEdge(node, whole, costOf(value));
+  auto mayRead = [&](unsigned user) {
+    cut.addEdge(user, node, MinCut::kNever);
+    cut.addEdge(user, whole, kLittle);
+  };
+  for (OpOperand &use : value.getUses()) {
+    Operation *user = use.getOwner();
+    if (auto it = sumOf.find(&use); it != sumOf.end()) {
+      cut.addEdge(whole, it->second.terms, MinCut::kNever);
+      if (parts.count(it->second.root))
+        mayRead(parts[it->second.root].node);
+    } else if (auto it = parts.find(user);
+               it != parts.end() && llvm::is_contained(it->second.operands, use.getOperandNumber())) {
+      cut.addEdge(whole, it->second.node, MinCut::kNever);
+      mayRead(it->second.node);
+    } else {
+      cut.addEdge(whole, MinCut::kTarget, MinCut::kNever);
+    }
+  }
+}
+
+Frontier Finder::read(const llvm::BitVector &side) {
+  Frontier frontier;
+  for (Operation &op : block) {
+    auto it = parts.find(rootOf.lookup_or(&op, &op));
+    if (it != parts.end() && side[it->second.node] && !it->second.isAccumulator)
+      frontier.ops.push_back({&op, it->second.operands});
+  }
+  for (auto &[use, sum] : sumOf) {
+    Operation *term = use->get().getDefiningOp();
+    auto root = parts.find(sum.root);
+    bool goesOn = root != parts.end() && side[root->second.node];
+    bool own = goesOn ? root->second.isAccumulator : bool(side[reduced[use->get()]]);
+    if (side[parts[term].node] && own)
+      frontier.terms.push_back(use);
+  }
+  return frontier;
+}
+
+Frontier llmc::findFrontier(Block &block, StringAttr axis) { return Finder(block, axis).find(); }

@@ -1,0 +1,83 @@
+// Dinic's algorithm: shortest ways first, all of one length at a time.
+#include "passes/4-partition/SinkReductions/MinCut.h"
+
+#include <algorithm>
+
+using namespace llmc;
+
+unsigned MinCut::addNode() {
+  edgesOf.emplace_back();
+  return edgesOf.size() - 1;
+}
+
+void MinCut::addEdge(unsigned from, unsigned to, int64_t cost) {
+  edgesOf[from].push_back(edges.size());
+  edges.push_back({to, cost});
+  edgesOf[to].push_back(edges.size());
+  edges.push_back({from, 0});
+}
+
+// Distances from the source on edges that have something left. True if it gets through.
+bool MinCut::findLevels() {
+  level.assign(edgesOf.size(), ~0u);
+  level[kSource] = 0;
+  std::vector<unsigned> queue = {kSource};
+  for (size_t i = 0; i < queue.size(); ++i)
+    for (unsigned e : edgesOf[queue[i]])
+      if (edges[e].left > 0 && level[edges[e].to] == ~0u) {
+        level[edges[e].to] = level[queue[i]] + 1;
+        queue.push_back(edges[e].to);
+      }
+  return level[kTarget] != ~0u;
+}
+
+// Makes `path` one edge longer, or one shorter where no edge leads on. False at its end.
+bool MinCut::advance(std::vector<unsigned> &path) {
+  unsigned node = path.empty() ? kSource : edges[path.back()].to;
+  for (unsigned &i = next[node]; i < edgesOf[node].size(); ++i) {
+    unsigned e = edgesOf[node][i];
+    if (edges[e].left > 0 && level[edges[e].to] == level[node] + 1) {
+      path.push_back(e);
+      return true;
+    }
+  }
+  if (path.empty())
+    return false;
+  path.pop_back();
+  ++next[path.empty() ? kSource : edges[path.back()].to];
+  return true;
+}
+
+// Fills every shortest way.
+void MinCut::saturate() {
+  next.assign(edgesOf.size(), 0);
+  std::vector<unsigned> path;
+  while (advance(path)) {
+    if (path.empty() || edges[path.back()].to != kTarget)
+      continue;
+    int64_t flow = kNever;
+    for (unsigned e : path)
+      flow = std::min(flow, edges[e].left);
+    for (unsigned e : path) {
+      edges[e].left -= flow;
+      edges[e ^ 1].left += flow;
+    }
+    path.clear();
+  }
+}
+
+llvm::BitVector MinCut::solve() {
+  while (findLevels())
+    saturate();
+  // On the target's side is only what still gets there.
+  llvm::BitVector side(edgesOf.size(), true);
+  side.reset(kTarget);
+  std::vector<unsigned> queue = {kTarget};
+  for (size_t i = 0; i < queue.size(); ++i)
+    for (unsigned e : edgesOf[queue[i]])
+      if (unsigned from = edges[e].to; edges[e ^ 1].left > 0 && side[from]) {
+        side.reset(from);
+        queue.push_back(from);
+      }
+  return side;
+}
