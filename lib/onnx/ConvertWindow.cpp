@@ -141,18 +141,23 @@ ConvertResult convertConv(Call &call) {
     return s.takeError();
   graph::Build &b = call.build;
   Value parts = unfold(call, call.value(0), *windows, call.scalar(0));
-  Shape left{x[0], groups, w[1]}, right{groups, w[0] / groups, w[1]}, result{x[0], w[0]};
-  std::string lhs = "ngc", rhs = "gmc", out = "ngm";
-  for (size_t d = 0; d < windows->size(); ++d) {
-    left.append({(*windows)[d].count, (*windows)[d].size});
-    right.push_back((*windows)[d].size);
-    result.push_back((*windows)[d].count);
-    lhs += {static_cast<char>('A' + d), static_cast<char>('P' + d)};
-    rhs += static_cast<char>('P' + d);
-    out += static_cast<char>('A' + d);
+  // Each window as one row of what it sums: the product is one, whatever its dims.
+  Shape left{x[0], groups, w[1]}, result{x[0], w[0]}, order{0, 1};
+  int64_t dims = windows->size(), count = 1, terms = w[1];
+  for (const Window &one : *windows) {
+    left.append({one.count, one.size});
+    result.push_back(one.count);
+    count *= one.count;
+    terms *= one.size;
   }
-  Value y = b.matmul(lhs + "," + rhs + "->" + out, b.reshape(parts, left),
-                     b.reshape(call.value(1, Role::Weight), right), b.builder.getF32Type());
+  for (int64_t d = 0; d < dims; ++d)
+    order.push_back(3 + 2 * d);
+  order.push_back(2);
+  for (int64_t d = 0; d < dims; ++d)
+    order.push_back(4 + 2 * d);
+  Value rows = b.reshape(b.transpose(b.reshape(parts, left), order), {x[0], groups, count, terms});
+  Value weights = b.reshape(call.value(1, Role::Weight), {groups, w[0] / groups, terms});
+  Value y = b.matmul("ngak,gmk->ngma", rows, weights, b.builder.getF32Type());
   y = b.reshape(y, result);
   if (!call.has(2))
     return single(y);

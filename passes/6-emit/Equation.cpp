@@ -77,9 +77,10 @@ FailureOr<MatmulCalls> matmulCalls(StringRef equation, ArrayRef<int64_t> lhs, Ar
                  {batchDim.strides[2], mDim.strides[2], nDim.strides[2]},
                  accumulate};
 
-  // Every combination of the dims that are left; sums over them accumulate.
+  // Every combination of the dims that are left; sums over them accumulate, one after the
+  // other: the bytes of two results may interleave.
   Dims outer;
-  for (Dims *dims : {&k, &batch, &m, &n})
+  for (Dims *dims : {&batch, &m, &n, &k})
     outer.append(dims->begin(), dims->empty() ? dims->begin() : std::prev(dims->end()));
   int64_t count = 1;
   for (const Dim &dim : outer)
