@@ -7,6 +7,7 @@
 #include "passes/3-shard/Passes.h"
 
 #include "dialects/graph/Build.h"
+#include "llvm/ADT/SetVector.h"
 #include "passes/3-shard/Propagation.h"
 #include "passes/3-shard/ShardTensor/WantedCuts.h"
 
@@ -30,14 +31,11 @@ class Follower {
 public:
   Follower(const AxisPropagation &axis, int64_t parts) : axis(axis), parts(parts) {}
 
-  Verdict follow(Value value, int64_t dim) {
-    if (!seen.insert({value, dim}).second)
-      return Verdict::Cut;
-    for (OpOperand &use : value.getUses())
-      // The backward pass mirrors the forward one; it follows.
-      if (!use.getOwner()->hasAttr(kBackward) && followUse(use, dim) == Verdict::Whole)
-        return Verdict::Whole;
-    return Verdict::Cut;
+  // A block pays one reduction, at its end. If a statistic of the cut dimension comes back to it
+  // before that (a norm that is spelt out), there would be one in its midst as well, of every
+  // layer and both ways: as the op of a norm says by its rule, it needs the dimension whole.
+  bool needsWhole(Value value, int64_t dim) {
+    return follow(value, dim) == Verdict::Whole || (contracts && hasStatisticBack());
   }
 
   // The path selects by index along the dimension (it is a vocabulary), or ends
@@ -48,6 +46,16 @@ public:
   int64_t blockedSize = 0;
 
 private:
+  Verdict follow(Value value, int64_t dim) {
+    if (!seen.insert({value, dim}).second)
+      return Verdict::Cut;
+    for (OpOperand &use : value.getUses())
+      // The backward pass mirrors the forward one; it follows.
+      if (!use.getOwner()->hasAttr(kBackward) && followUse(use, dim) == Verdict::Whole)
+        return Verdict::Whole;
+    return Verdict::Cut;
+  }
+
   Verdict followUse(OpOperand &use, int64_t dim) {
     Operation *user = use.getOwner();
     auto compute = dyn_cast<graph::GraphOpInterface>(user);
@@ -78,8 +86,10 @@ private:
     if (!divides && meetsFixed(user, rule, factor))
       return Verdict::Whole;
     mayPad |= looksUp;
-    if (info.kind != FactorKind::Parallel)
+    if (info.kind != FactorKind::Parallel) {
+      endIn(user, rule, factor);
       return Verdict::Cut;
+    }
     for (auto [result, tensor] : llvm::zip(user->getResults(), rule.results))
       for (int64_t d = 0; d < int64_t(tensor.size()); ++d)
         if (llvm::is_contained(tensor[d], factor) &&
@@ -88,16 +98,46 @@ private:
     return Verdict::Cut;
   }
 
+  static bool carries(const graph::TensorFactors &tensor, unsigned factor) {
+    return llvm::any_of(
+        tensor, [&](const graph::DimFactors &dims) { return llvm::is_contained(dims, factor); });
+  }
+
+  // An op that reduces the factor contracts two operands over it, or takes a statistic of one.
+  void endIn(Operation *user, const graph::ShardingRule &rule, unsigned factor) {
+    auto isPart = [&](const auto &tensor) { return carries(tensor, factor); };
+    if (llvm::count_if(rule.operands, isPart) > 1)
+      contracts = true;
+    else if (rule.offsetFactor != int(factor))
+      llvm::append_range(statistics, user->getResults());
+  }
+
+  // Is a statistic, or what follows from it, used together with what it was taken of?
+  bool hasStatisticBack() const {
+    llvm::DenseSet<Value> cut;
+    for (auto [value, dim] : seen)
+      cut.insert(value);
+    llvm::SetVector<Value> from(statistics.begin(), statistics.end());
+    for (size_t i = 0; i < from.size(); ++i)
+      for (Operation *user : from[i].getUsers()) {
+        if (user->hasAttr(kBackward) || !isa<graph::GraphOpInterface>(user))
+          continue;
+        if (llvm::any_of(user->getOperands(), [&](Value v) { return cut.contains(v); }))
+          return true;
+        from.insert(user->result_begin(), user->result_end());
+      }
+    return false;
+  }
+
   // Does the op have an operand along the factor that cannot be padded?
   static bool meetsFixed(Operation *user, const graph::ShardingRule &rule, unsigned factor) {
     for (auto [operand, tensor] : llvm::zip(user->getOperands(), rule.operands)) {
-      bool carries = llvm::any_of(
-          tensor, [&](const graph::DimFactors &dims) { return llvm::is_contained(dims, factor); });
       auto constant = operand.getDefiningOp<graph::ConstantOp>();
       auto arg = dyn_cast<BlockArgument>(operand);
       auto func = arg ? dyn_cast<func::FuncOp>(arg.getOwner()->getParentOp()) : func::FuncOp();
-      if (carries && ((constant && !constant.getValue().isSplat()) ||
-                      (func && func.getArgAttr(arg.getArgNumber(), kInput))))
+      bool isGiven = (constant && !constant.getValue().isSplat()) ||
+                     (func && func.getArgAttr(arg.getArgNumber(), kInput));
+      if (isGiven && carries(tensor, factor))
         return true;
     }
     return false;
@@ -121,6 +161,8 @@ private:
   const AxisPropagation &axis;
   int64_t parts;
   llvm::DenseSet<std::pair<Value, int64_t>> seen;
+  bool contracts = false;
+  SmallVector<Value> statistics;
 };
 
 // Is `value` a parameter: an argument bound to one, or a layer of it?
@@ -251,8 +293,7 @@ struct ShardTensor : impl::ShardTensorBase<ShardTensor> {
   Columns examine(graph::MatmulOp op, AxisPropagation &axis, int64_t parts, Value weight,
                   int64_t weightDim, int64_t resultDim) {
     Follower follower(axis, parts);
-    if (axis.isPinned(weight, weightDim) ||
-        follower.follow(op.getResult(), resultDim) == Verdict::Whole)
+    if (axis.isPinned(weight, weightDim) || follower.needsWhole(op.getResult(), resultDim))
       return {};
     int64_t size = shapeOf(weight)[weightDim];
     if (follower.blockedSize)
@@ -286,8 +327,8 @@ struct ShardTensor : impl::ShardTensorBase<ShardTensor> {
     int64_t rows = cast<RankedTensorType>(table.getType()).getDimSize(0);
     llvm::DenseSet<Value> seen;
     Follower follower(axis, parts);
-    if (!isParameter(table, getOperation()) || rows < parts || axis.isPinned(table, 0) || !isFed(op.getIds(), seen) ||
-        follower.follow(table, 0) == Verdict::Whole || follower.blockedSize)
+    if (!isParameter(table, getOperation()) || rows < parts || axis.isPinned(table, 0) ||
+        !isFed(op.getIds(), seen) || follower.needsWhole(table, 0) || follower.blockedSize)
       return;
     if (rows % parts != 0)
       axis.allowPadding(table, 0);

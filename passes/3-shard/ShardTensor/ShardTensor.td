@@ -8,7 +8,9 @@ def ShardTensor : Pass<"llmc-shard-tensor", "::mlir::ModuleOp"> {
       Then for every matmul with a parameter whose input is not cut yet: its
       output features cut (column cut), if that cut, followed through the ops'
       rules, ends only in sums or maxima: in the contraction of the next parameter (row cut),
-      over attention heads, or in the reductions of the loss (vocabulary cut).
+      over attention heads, or in the reductions of the loss (vocabulary cut). A
+      block in which a statistic of the cut features comes back to them (a norm,
+      one op or spelt out) stays whole: it would be reduced in its midst as well.
       Then the rows of every table that an input looks up (vocabulary cut), if
       none of its readers needs them whole.
       Everything else follows from the rules: biases, heads, the row cut, tied

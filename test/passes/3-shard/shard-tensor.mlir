@@ -238,3 +238,43 @@ module attributes {parallel.mesh = #parallel.mesh<["dp"=1, "pp"=1, "tp"=2]>} {
     return %2 : tensor<1x3x8xf32>
   }
 }
+
+// -----
+
+// A norm of the features between two weights, as one op and spelt out: it needs them
+// whole, so both blocks are computed by all. A statistic that does not come back to what it was
+// taken of is no reason.
+module attributes {parallel.mesh = #parallel.mesh<["dp"=1, "pp"=1, "tp"=2]>} {
+  graph.source @s0 : tensor<8x8xf32> {init = #graph.init_kind<normal>, init_std = 0.02 : f64}
+  graph.source @s1 : tensor<8xf32> {init = #graph.init_kind<ones>}
+  // CHECK: graph.state @a : {{.*}}parallel.sharding = #parallel.sharding<[{}, {}]>
+  graph.state @a : tensor<8x8xf32> parameter views [#graph.view<@s0, 0, [8, 1]>]
+  // CHECK: graph.state @b : {{.*}}parallel.sharding = #parallel.sharding<[{}, {}]>
+  graph.state @b : tensor<8x8xf32> parameter views [#graph.view<@s0, 0, [8, 1]>]
+  // CHECK: graph.state @c : {{.*}}parallel.sharding = #parallel.sharding<[{}, {"tp"}]>
+  graph.state @c : tensor<8x8xf32> parameter views [#graph.view<@s0, 0, [8, 1]>]
+  graph.state @down : tensor<8x8xf32> parameter views [#graph.view<@s0, 0, [8, 1]>]
+  graph.state @scale : tensor<8xf32> parameter views [#graph.view<@s1, 0, [1]>]
+  func.func @micro(%x: tensor<4x8xf32> {graph.input = "x"}, %a: tensor<8x8xf32> {graph.state = @a},
+                   %b: tensor<8x8xf32> {graph.state = @b}, %c: tensor<8x8xf32> {graph.state = @c},
+                   %down: tensor<8x8xf32> {graph.state = @down}, %scale: tensor<8xf32> {graph.state = @scale})
+      -> (tensor<4x8xf32> {graph.output = "y"}, tensor<4xf32> {graph.output = "z"}) {
+    // CHECK: graph.matmul "bd,de->be" %arg0, %arg1 : (
+    %0 = graph.matmul "bd,de->be" %x, %a : (tensor<4x8xf32>, tensor<8x8xf32>) -> tensor<4x8xf32>
+    %1, %rstd = graph.rms_norm %0, %scale {eps = 1.0e-05 : f64} : (tensor<4x8xf32>, tensor<8xf32>) -> (tensor<4x8xf32>, tensor<4xf32>)
+    %2 = graph.exp %1 : (tensor<4x8xf32>) -> tensor<4x8xf32>
+    // CHECK: graph.matmul "bd,de->be" %{{.*}}, %arg2 : (
+    %3 = graph.matmul "bd,de->be" %2, %b : (tensor<4x8xf32>, tensor<8x8xf32>) -> tensor<4x8xf32>
+    %4 = graph.reduce %3 {kind = #graph.reduce_kind<sum_squares>, dims = array<i64: 1>} : (tensor<4x8xf32>) -> tensor<4xf32>
+    %5 = graph.reshape %4 : (tensor<4xf32>) -> tensor<4x1xf32>
+    %6 = graph.rsqrt %5 : (tensor<4x1xf32>) -> tensor<4x1xf32>
+    %7 = graph.mul %3, %6 : (tensor<4x8xf32>, tensor<4x1xf32>) -> tensor<4x8xf32>
+    %8 = graph.exp %7 : (tensor<4x8xf32>) -> tensor<4x8xf32>
+    // CHECK: graph.matmul "bd,de->be" %{{.*}}, %arg3 {{.*}}rule = "column cut"
+    %9 = graph.matmul "bd,de->be" %8, %c : (tensor<4x8xf32>, tensor<8x8xf32>) -> tensor<4x8xf32>
+    %10 = graph.reduce %9 {kind = #graph.reduce_kind<sum_squares>, dims = array<i64: 1>} : (tensor<4x8xf32>) -> tensor<4xf32>
+    // CHECK: graph.matmul "bd,de->be" %{{.*}}, %arg4 {{.*}}rule = "row cut"
+    %11 = graph.matmul "bd,de->be" %9, %down : (tensor<4x8xf32>, tensor<8x8xf32>) -> tensor<4x8xf32>
+    return %11, %10 : tensor<4x8xf32>, tensor<4xf32>
+  }
+}
