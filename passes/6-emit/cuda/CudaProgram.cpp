@@ -93,7 +93,7 @@ llvm::DenseMap<unsigned, int64_t> indexLimits(Block &body) {
 bool computesInOrder(Block &body) {
   return llvm::all_of(body.without_terminator(), [](Operation &op) {
     auto graphOp = dyn_cast<graph::GraphOpInterface>(op);
-    if (!graphOp || isa<graph::BroadcastOp>(op))
+    if (!graphOp || isa<graph::BroadcastOp, graph::OneHotOp>(op))
       return true;
     graph::EmitClass kind = graphOp.getEmitClass();
     return kind == graph::EmitClass::Elementwise || kind == graph::EmitClass::RowReduction ||
@@ -120,7 +120,7 @@ void describeBuffers(plan::LaunchOp launch, const emit::CudaFigures &figures,
     buffer->limit = i < launch.getReads().size() ? limits.lookup(i) : 0;
     buffer->access = figures.widest[i];
     buffer->streaming = inOrder && type.getElementType().isF32() && type.getRank() > 0 &&
-                        type.getNumElements() == largest && type.getShape().back() % kVector == 0;
+                        type.getNumElements() == largest && largest >= kVector;
     kernel.buffers.push_back(std::move(buffer));
   }
 }

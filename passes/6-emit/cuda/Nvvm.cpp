@@ -92,7 +92,9 @@ LogicalResult lowerToNvvm(ModuleOp kernels) {
 }
 
 // PTX as old as the chip allows, so that older toolkits and drivers take it.
-static StringRef ptxVersion(StringRef chip) { return chip == "sm_100" ? "+ptx86" : "+ptx80"; }
+static StringRef ptxVersion(StringRef chip) {
+  return chip == "sm_80" ? "+ptx70" : chip == "sm_90" ? "+ptx78" : "+ptx86";
+}
 
 static std::unique_ptr<llvm::TargetMachine> makeTarget(StringRef chip, std::string &error) {
   LLVMInitializeNVPTXTargetInfo();
@@ -131,7 +133,10 @@ static std::vector<unsigned> widestAccesses(const llvm::Function &function) {
     // A pointer that steps through a loop stands for the parameter that it began at.
     llvm::SmallVector<const llvm::Value *> objects;
     llvm::getUnderlyingObjects(pointer, objects, /*LI=*/nullptr, /*MaxLookup=*/0);
-    auto bytes = layout.getTypeStoreSize(llvm::getLoadStoreType(&instruction)).getFixedValue();
+    // The code generator cuts an access into pieces that its alignment allows.
+    auto bytes = std::min(
+        layout.getTypeStoreSize(llvm::getLoadStoreType(&instruction)).getFixedValue(),
+        llvm::getLoadStoreAlignment(&instruction).value());
     for (const llvm::Value *object : objects)
       if (const auto *argument = llvm::dyn_cast<llvm::Argument>(object)) {
         unsigned &known = widest[argument->getArgNo()];

@@ -17,7 +17,7 @@ namespace llmc::emit {
 static constexpr int64_t kLoadsAtOnce = 4;
 // Turns of a walk that are written out one after the other; of one with an array, so that
 // it lies in registers.
-static constexpr int64_t kMostUnrolled = 4, kMostUnrolledWithArray = 16;
+static constexpr int64_t kMostUnrolled = 4, kMostUnrolledWithArray = 17;
 
 //===-- Shape ---------------------------------------------------------------===//
 
@@ -149,9 +149,9 @@ private:
   LogicalResult spreadElements(scf::ForOp loop, const Team &team);
   LogicalResult spreadColumns(scf::ForOp loop);
   void stepByTeams(scf::ForOp loop, const Team &team);
+  std::pair<int64_t, int64_t> wholeTurns(scf::ForOp loop, const Team &team, int64_t trips);
   FailureOr<SmallVector<Value>> turn(scf::ForOp loop, const Team &team, Value number,
-                                     std::optional<int64_t> known, ValueRange carried,
-                                     int64_t trips);
+                                     int64_t like, ValueRange carried, int64_t trips);
   FailureOr<SmallVector<LLVM::GEPOp>> placesInArrays(scf::ForOp loop, const Team &team);
   void byOne(LLVM::StoreOp store, const Team &team);
   void onlyIf(Value condition, LLVM::StoreOp store);
@@ -278,14 +278,13 @@ FailureOr<SmallVector<LLVM::GEPOp>> Distributor::placesInArrays(scf::ForOp loop,
 }
 
 // Turn `number` of this thread: the body of `loop` at its place. What is not there, threads
-// past the end or elements outside of the row, leaves what is carried as it is; `known` is
-// the number, if it is known now.
+// past the end or elements outside of the row, leaves what is carried as it is; `like` is
+// the number, or another that meets the ends of the row as it does.
 FailureOr<SmallVector<Value>> Distributor::turn(scf::ForOp loop, const Team &team, Value number,
-                                                std::optional<int64_t> known,
-                                                ValueRange carried, int64_t trips) {
+                                                int64_t like, ValueRange carried,
+                                                int64_t trips) {
   int64_t step = *constantOf(loop.getStep());
-  int64_t turns = llvm::divideCeil(trips, team.size);
-  int64_t lastVector = (known.value_or(turns - 1) + 1) * team.size - 1;
+  int64_t lastVector = (like + 1) * team.size - 1;
   Value vector = add(mul(number, team.size), team.id);
   Value i = add(loop.getLowerBound(), mul(vector, step));
   Value slot = mul(number, step);
@@ -295,7 +294,7 @@ FailureOr<SmallVector<Value>> Distributor::turn(scf::ForOp loop, const Team &tea
   };
   auto edge = edges.find(loop);
   bool isEdge = edge != edges.end() &&
-                (lastVector >= edge->second.surelyInside || (edge->second.hasHead && known.value_or(0) == 0));
+                (lastVector >= edge->second.surelyInside || (edge->second.hasHead && like == 0));
   if (isEdge) {
     demand(notLess(edge->second.high, add(i, constant(step))));
     if (edge->second.hasHead)
@@ -356,6 +355,16 @@ FailureOr<SmallVector<Value>> Distributor::turn(scf::ForOp loop, const Team &tea
   return SmallVector<Value>(branch.getResults());
 }
 
+// The turns [first, last) of `loop` in which no thread meets an end of the row.
+std::pair<int64_t, int64_t> Distributor::wholeTurns(scf::ForOp loop, const Team &team,
+                                                    int64_t trips) {
+  auto edge = edges.find(loop);
+  if (edge == edges.end())
+    return {0, trips / team.size};
+  int64_t last = std::min(edge->second.surelyInside, trips) / team.size;
+  return {std::min<int64_t>(edge->second.hasHead, last), last};
+}
+
 // Some threads take neighbouring columns, and others take other rows of them: all of a block
 // stay together, because they combine what they added up.
 LogicalResult Distributor::spreadColumns(scf::ForOp loop) {
@@ -406,28 +415,37 @@ LogicalResult Distributor::spreadElements(scf::ForOp loop, const Team &team) {
   b.setInsertionPoint(loop);
   int64_t turns = llvm::divideCeil(*trips, team.size);
   SmallVector<Value> carried(loop.getInitArgs());
-  if (turns <= (places->empty() ? kMostUnrolled : kMostUnrolledWithArray)) {
-    for (int64_t number = 0; number < turns; ++number) {
+  auto one = [&](int64_t from, int64_t to) -> LogicalResult {
+    for (int64_t number = from; number < to; ++number) {
       auto next = turn(loop, team, constant(number), number, carried, *trips);
       if (failed(next))
         return failure();
       carried = *next;
     }
-  } else {
-    auto all = scf::ForOp::create(b, loc, constant(0), constant(turns), constant(1), carried);
+    return success();
+  };
+  bool isShort = turns <= (places->empty() ? kMostUnrolled : kMostUnrolledWithArray);
+  // Turns in which every thread has a whole vector of the row stand in a loop.
+  auto [first, last] = isShort ? std::pair(turns, turns) : wholeTurns(loop, team, *trips);
+  if (failed(one(0, first)))
+    return failure();
+  if (first < last) {
+    auto all = scf::ForOp::create(b, loc, constant(first), constant(last), constant(1), carried);
     OpBuilder::InsertionGuard guard(b);
     if (carried.empty())
       b.setInsertionPoint(all.getBody()->getTerminator());
     else
       b.setInsertionPointToStart(all.getBody());
-    auto next = turn(loop, team, all.getInductionVar(), std::nullopt, all.getRegionIterArgs(),
-                     *trips);
+    auto next =
+        turn(loop, team, all.getInductionVar(), first, all.getRegionIterArgs(), *trips);
     if (failed(next))
       return failure();
     if (!carried.empty())
       scf::YieldOp::create(b, loc, *next);
     carried.assign(all.result_begin(), all.result_end());
   }
+  if (failed(one(last, turns)))
+    return failure();
   loop.replaceAllUsesWith(carried);
   loop.erase();
   return success();

@@ -48,6 +48,7 @@ private:
   Value partAt(size_t sum, Value part) {
     return arith::AddIOp::create(b, loc, part, constant(sum * parts));
   }
+  Value nothing(Type type, bool isMax);
   void leave(Value total, Value at);
   Value fetch(Type type, Value at);
   Value isLast();
@@ -73,8 +74,7 @@ bool Parts::match() {
     }
   }
   return rest && !totals.empty() && constantOf(vectors.getLowerBound()) == 0 &&
-         constantOf(rest.getStep()) == 1 && rest.getLowerBound() == vectors.getUpperBound() &&
-         vectors.getUpperBound().getParentRegion()->isAncestor(rows->getParentRegion());
+         constantOf(rest.getStep()) == 1 && rest.getLowerBound() == vectors.getUpperBound();
 }
 
 LLVM::GlobalOp Parts::global(StringRef suffix, Type type, unsigned space, int64_t alignment) {
@@ -97,6 +97,18 @@ Value Parts::place(LLVM::GlobalOp global, Value index, Type type) {
   Type pointer = LLVM::LLVMPointerType::get(b.getContext(), global.getAddrSpace());
   Value base = LLVM::AddressOfOp::create(b, loc, pointer, global.getSymName());
   return LLVM::GEPOp::create(b, loc, pointer, type, base, ArrayRef<LLVM::GEPArg>{index});
+}
+
+// What changes no sum, or no maximum.
+Value Parts::nothing(Type type, bool isMax) {
+  if (!isMax || type.isInteger(1))
+    return arith::ConstantOp::create(b, loc, b.getZeroAttr(type));
+  if (auto number = dyn_cast<FloatType>(type))
+    return arith::ConstantOp::create(
+        b, loc,
+        b.getFloatAttr(type, APFloat::getInf(number.getFloatSemantics(), /*Negative=*/true)));
+  return arith::ConstantOp::create(
+      b, loc, b.getIntegerAttr(type, APInt::getSignedMinValue(type.getIntOrFloatBitWidth())));
 }
 
 // Any number as the low bits of 64.
@@ -137,8 +149,11 @@ Value Parts::isLast() {
     Value count = place(arrived, zero, i32);
     Value one = arith::ConstantOp::create(b, loc, b.getI32IntegerAttr(1));
     Value none = arith::ConstantOp::create(b, loc, b.getI32IntegerAttr(0));
+    // Fences of their own: the code generator makes a relaxed instruction of any atomic one.
+    LLVM::FenceOp::create(b, loc, LLVM::AtomicOrdering::acq_rel, kDevice);
     Value before = LLVM::AtomicRMWOp::create(b, loc, LLVM::AtomicBinOp::add, count, one,
-                                             LLVM::AtomicOrdering::acq_rel, kDevice);
+                                             LLVM::AtomicOrdering::monotonic, kDevice);
+    LLVM::FenceOp::create(b, loc, LLVM::AtomicOrdering::acq_rel, kDevice);
     Value blocks = gpu::GridDimOp::create(b, loc, gpu::Dimension::x);
     Value most = arith::SubIOp::create(
         b, loc, arith::IndexCastOp::create(b, loc, i32, blocks), one);
@@ -180,7 +195,13 @@ void Parts::split(int64_t count) {
   auto index = [&](Value value) { return arith::IndexCastOp::create(b, loc, i64, value); };
   Value block = index(gpu::BlockIdOp::create(b, loc, gpu::Dimension::x));
   Value blocks = index(gpu::GridDimOp::create(b, loc, gpu::Dimension::x));
-  auto each = scf::ForOp::create(b, loc, block, constant(parts), blocks);
+  // Parts that there are: the last one ends with what is no whole vector.
+  Value least = arith::MaxSIOp::create(b, loc, length, constant(1));
+  Value past = arith::SubIOp::create(b, loc, least, constant(1));
+  Value used =
+      arith::DivUIOp::create(b, loc, arith::AddIOp::create(b, loc, full, past), least);
+  used = arith::MaxSIOp::create(b, loc, used, constant(1));
+  auto each = scf::ForOp::create(b, loc, block, used, blocks);
   Value part = each.getInductionVar();
 
   // What the sums of a part need; all else is for the sums of everything.
@@ -196,7 +217,7 @@ void Parts::split(int64_t count) {
   b.setInsertionPointToStart(each.getBody());
   Value low = arith::MulIOp::create(b, loc, part, length);
   Value high = arith::MinSIOp::create(b, loc, arith::AddIOp::create(b, loc, low, length), full);
-  Value isEnd = equal(part, constant(parts - 1));
+  Value isEnd = equal(part, arith::SubIOp::create(b, loc, used, constant(1)));
   vectors.setLowerBound(low);
   vectors.setUpperBound(high);
   rest.setLowerBound(full);
@@ -214,7 +235,11 @@ void Parts::split(int64_t count) {
                               std::next(last->getIterator()), body->getTerminator()->getIterator());
   b.setInsertionPointToStart(end);
   for (auto [sum, total] : llvm::enumerate(totals)) {
-    Value whole = fetch(total->getResult(0).getType(), place(scratch, partAt(sum, thread()), i64));
+    Type type = total->getResult(0).getType();
+    Value part = fetch(type, place(scratch, partAt(sum, thread()), i64));
+    Value isUsed = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::slt, thread(), used);
+    bool isMax = cast<StringAttr>(total->getAttr(kCombined)).getValue() == kMax;
+    Value whole = arith::SelectOp::create(b, loc, isUsed, part, nothing(type, isMax));
     whole.getDefiningOp()->setAttr(kCombined, total->getAttr(kCombined));
     total->getResult(0).replaceUsesWithIf(
         whole, [&](OpOperand &use) { return end->findAncestorOpInBlock(*use.getOwner()); });
