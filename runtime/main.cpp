@@ -10,6 +10,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <iostream>
+#include <thread>
 #include <unistd.h>
 
 using namespace llmc;
@@ -21,15 +22,25 @@ namespace {
 
 std::atomic<bool> stopAsked{false};
 
-void askToStop(int) { stopAsked = true; }
-
-// The first Ctrl-C ends the run after its step, the second at once.
+// The first Ctrl-C ends the run after its step, the second at once. No thread that
+// computes may take a signal: oneDNN's code turns the stack pointer to its own buffers,
+// where a handler's frame would overwrite the heap. One thread waits for them instead;
+// all others, made later, inherit that they are blocked.
 void installSignals() {
-  struct sigaction action = {};
-  action.sa_handler = askToStop;
-  action.sa_flags = static_cast<int>(SA_RESETHAND);
-  ::sigaction(SIGINT, &action, nullptr);
-  ::sigaction(SIGTERM, &action, nullptr);
+  sigset_t asked;
+  ::sigemptyset(&asked);
+  ::sigaddset(&asked, SIGINT);
+  ::sigaddset(&asked, SIGTERM);
+  ::pthread_sigmask(SIG_BLOCK, &asked, nullptr);
+  std::thread([asked] {
+    int which = 0;
+    ::sigwait(&asked, &which);
+    stopAsked = true;
+    ::sigwait(&asked, &which);
+    ::signal(which, SIG_DFL);
+    ::pthread_sigmask(SIG_UNBLOCK, &asked, nullptr);
+    ::raise(which);
+  }).detach();
 }
 
 // A launcher would start this program once a rank; here one process runs all.
