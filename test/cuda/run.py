@@ -59,8 +59,7 @@ def problems(image, kernels):
     found = []
     for kernel in image["kernels"]:
         name = kernel["name"]
-        # An array that a thread keeps for itself lies on its stack; that is no spill.
-        for what in ("spill_stores", "spill_loads"):
+        for what in ("spill_stores", "spill_loads", "stack"):
             if kernel[what]:
                 found.append(f"{name}: {kernel[what]} bytes of {what}")
         if not 1 <= kernel["registers"] <= 255:

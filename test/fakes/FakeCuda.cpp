@@ -213,11 +213,13 @@ Result cuDeviceGetName(char *name, int size, int device) {
 }
 
 Result cuDeviceGetAttribute(int *value, int attribute, int device) {
-  constexpr int kMultiprocessors = 16, kMajor = 75, kMinor = 76;
+  constexpr int kMultiprocessors = 16, kL2CacheSize = 38, kMajor = 75, kMinor = 76;
   if (device != 0)
     return state().misuse("cuDeviceGetAttribute: no such device", kInvalidDevice);
   if (attribute == kMultiprocessors)
     *value = 4;
+  else if (attribute == kL2CacheSize)
+    *value = 1 << 16;
   else if (attribute == kMajor)
     *value = chip() / 10;
   else if (attribute == kMinor)
@@ -346,6 +348,15 @@ Result cuMemcpyDtoDAsync_v2(uint64_t to, uint64_t from, size_t size, void *strea
   if (stream || bytesFrom(to) < size || bytesFrom(from) < size)
     return state().misuse("cuMemcpyDtoDAsync: past the end of the memory, or no such stream");
   std::memmove(reinterpret_cast<void *>(to), reinterpret_cast<const void *>(from), size);
+  return kSuccess;
+}
+
+Result cuMemsetD8Async(uint64_t to, unsigned char value, size_t size, void *stream) {
+  if (Result r = needContext("cuMemsetD8Async without a context"))
+    return r;
+  if (stream || bytesFrom(to) < size)
+    return state().misuse("cuMemsetD8Async: past the end of the memory, or no such stream");
+  std::memset(reinterpret_cast<void *>(to), value, size);
   return kSuccess;
 }
 

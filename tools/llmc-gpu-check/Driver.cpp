@@ -11,7 +11,8 @@ using support::error;
 namespace {
 
 // The driver's documented numbers.
-constexpr int kMultiprocessorCount = 16, kCapabilityMajor = 75, kCapabilityMinor = 76;
+constexpr int kMultiprocessorCount = 16, kL2CacheSize = 38, kCapabilityMajor = 75,
+              kCapabilityMinor = 76;
 // Oldest driver with every function of the table.
 constexpr int kLeastDriver = 11000;
 
@@ -55,7 +56,7 @@ std::unique_ptr<Device> Device::open(std::string &why) {
 
 support::Status Device::describe() {
   char name[128] = {};
-  int major = 0, minor = 0, multiprocessors = 0;
+  int major = 0, minor = 0, multiprocessors = 0, cache = 0;
   CUcontext context = nullptr;
   if (auto s = check(f_.driverGetVersion(&driverVersion_), "cuDriverGetVersion"); !s)
     return s;
@@ -69,12 +70,13 @@ support::Status Device::describe() {
     return check(f_.deviceGetAttribute(&value, which, device_), "cuDeviceGetAttribute");
   };
   for (auto [value, which] : {std::pair(&major, kCapabilityMajor), {&minor, kCapabilityMinor},
-                              {&multiprocessors, kMultiprocessorCount}})
+                              {&multiprocessors, kMultiprocessorCount}, {&cache, kL2CacheSize}})
     if (auto s = attribute(*value, which); !s)
       return s;
   name_ = name;
   capability_ = major * 10 + minor;
   multiprocessors_ = multiprocessors > 0 ? multiprocessors : 1;
+  cacheBytes_ = cache > 0 ? static_cast<size_t>(cache) : 0;
   if (auto s = check(f_.primaryCtxRetain(&context, device_), "cuDevicePrimaryCtxRetain"); !s)
     return s;
   retained_ = true;

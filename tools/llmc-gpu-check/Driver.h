@@ -50,6 +50,7 @@ using CUstream = CUstream_st *;
   F(memcpyHtoD, cuMemcpyHtoD_v2, CUdeviceptr, const void *, size_t)                              \
   F(memcpyDtoH, cuMemcpyDtoH_v2, void *, CUdeviceptr, size_t)                                    \
   F(memcpyDtoDAsync, cuMemcpyDtoDAsync_v2, CUdeviceptr, CUdeviceptr, size_t, CUstream)           \
+  F(memsetD8Async, cuMemsetD8Async, CUdeviceptr, unsigned char, size_t, CUstream)                \
   F(launchKernel, cuLaunchKernel, CUfunction, unsigned, unsigned, unsigned, unsigned, unsigned,  \
     unsigned, unsigned, CUstream, void **, void **)                                              \
   F(eventCreate, cuEventCreate, CUevent *, unsigned)                                             \
@@ -77,6 +78,7 @@ public:
   int driverVersion() const { return driverVersion_; } // 13000 for 13.0
   int capability() const { return capability_; }       // 90 for 9.0
   unsigned multiprocessors() const { return multiprocessors_; }
+  size_t cacheBytes() const { return cacheBytes_; } // what lies between them and memory
 
   const Functions &f() const { return f_; }
   // Success, or "cuMemAlloc: CUDA_ERROR_OUT_OF_MEMORY".
@@ -92,6 +94,7 @@ private:
   std::string name_;
   int driverVersion_ = 0, capability_ = 0;
   unsigned multiprocessors_ = 1;
+  size_t cacheBytes_ = 0;
 };
 
 // The kernels of a cubin.

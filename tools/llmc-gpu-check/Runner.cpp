@@ -8,8 +8,6 @@ using support::error;
 
 namespace {
 
-constexpr unsigned kMostCopies = 4;
-
 void runOnCpu(const Launch &launch, runtime::KernelFunction cpu, Regions &regions) {
   std::vector<void *> operands;
   for (const Operand &operand : launch.operands)
@@ -99,47 +97,56 @@ support::Status Runner::compareRound(const Launch &launch, CUfunction function, 
   return support::ok();
 }
 
-support::Status Runner::measure(const Launch &launch, CUfunction function, const Memory &memory,
-                                Outcome &outcome) const {
+// Each time with a cold cache: in a training step other tensors have passed since. The
+// driver queues what is timed while the cache is filled with something else.
+support::Result<double> Runner::median(const std::function<support::Status()> &once) const {
   auto watch = Stopwatch::create(device);
   if (!watch)
     return watch.takeError();
-  if (auto s = watch->start(); !s)
-    return s;
-  for (unsigned i = 0; i < options.repeats; ++i)
-    if (auto s = launchRows(launch, function, memory, 0, launch.rows); !s)
-      return s;
-  auto milliseconds = watch->stop();
-  if (!milliseconds)
-    return milliseconds.takeError();
-  outcome.time = *milliseconds * 1e3 / options.repeats;
+  constexpr size_t kTimesTheCache = 2;
+  size_t bytes = std::max<size_t>(kTimesTheCache * device.cacheBytes(), 1);
+  auto other = DeviceMemory::allocate(device, bytes);
+  if (!other)
+    return other.takeError();
+  std::vector<double> times;
+  for (unsigned i = 0; i < options.repeats; ++i) {
+    support::Status s = device.check(
+        device.f().memsetD8Async(other->address(), 0, bytes, nullptr), "cuMemsetD8Async");
+    if (s)
+      s = watch->start();
+    if (s)
+      s = once();
+    if (!s)
+      return s.takeError();
+    auto milliseconds = watch->stop();
+    if (!milliseconds)
+      return milliseconds.takeError();
+    times.push_back(*milliseconds * 1e3);
+  }
+  std::sort(times.begin(), times.end());
+  return times[times.size() / 2];
+}
+
+support::Status Runner::measure(const Launch &launch, CUfunction function, const Memory &memory,
+                                Outcome &outcome) const {
+  auto time = median([&] { return launchRows(launch, function, memory, 0, launch.rows); });
+  if (!time)
+    return time.takeError();
+  outcome.time = *time;
   // A copy reads and writes: half of the bytes each.
   uint64_t half = std::max<uint64_t>(launch.bytes() / 2, 1);
   auto from = DeviceMemory::allocate(device, half), to = DeviceMemory::allocate(device, half);
   if (!from || !to)
     return (from ? to : from).takeError();
-  unsigned copies = std::min(options.repeats, kMostCopies);
-  auto copyAll = [&]() -> support::Status {
-    for (unsigned i = 0; i < copies; ++i)
-      if (auto s = device.check(
-              device.f().memcpyDtoDAsync(to->address(), from->address(), half, nullptr),
-              "cuMemcpyDtoDAsync");
-          !s)
-        return s;
-    return support::ok();
-  };
-  if (auto s = copyAll(); !s) // once to warm up
-    return s;
-  if (auto s = watch->start(); !s)
-    return s;
-  if (auto s = copyAll(); !s)
-    return s;
-  milliseconds = watch->stop();
-  if (!milliseconds)
-    return milliseconds.takeError();
+  auto copy = median([&] {
+    return device.check(device.f().memcpyDtoDAsync(to->address(), from->address(), half, nullptr),
+                        "cuMemcpyDtoDAsync");
+  });
+  if (!copy)
+    return copy.takeError();
   auto rate = [](double bytes, double us) { return us > 0 ? bytes / us / 1e3 : 0; };
   outcome.gigabytesPerSecond = rate(double(launch.bytes()), outcome.time);
-  outcome.copyGigabytesPerSecond = rate(2.0 * double(half), *milliseconds * 1e3 / copies);
+  outcome.copyGigabytesPerSecond = rate(2.0 * double(half), *copy);
   return support::ok();
 }
 

@@ -27,7 +27,7 @@ with the shapes of their launches, on the first card of this machine, and compar
 with the CPU's kernels of the same programs. Needs the driver and nothing else of CUDA.
 
   --seed N      of the numbers it runs on                               [1]
-  --repeats N   launches that are timed together                        [20]
+  --repeats N   launches that are timed, each with a cold cache         [20]
 
 Exit 0: all agree; 1: one does not, or cannot run; 77: no card here.
 )";
@@ -54,7 +54,8 @@ support::Status checkImage(const Device &device, const planfile::ProgramT &progr
                            const Options &options, Totals &totals) {
   auto module = Module::load(device, image.cubin);
   if (!module)
-    return module.takeError();
+    return error(module.message(), "; the kernels were assembled by ", image.assembler,
+                 ", and a driver takes those of its own version and older");
   Runner runner(device, *module, options);
   std::printf("  %-9s %-9s %8s %8s %6s  kernel\n", "", "error", "us", "GB/s", "copy");
   for (const auto &kernel : image.kernels) {
