@@ -82,13 +82,14 @@ Value raise::deviationOf(Value value, bool inverse, double &eps) {
   if (auto quotient = value.getDefiningOp<DivOp>(); quotient && inverse)
     if (scalarOf(quotient.getLhs()) == 1.0)
       return deviationOf(quotient.getRhs(), false, eps);
-  auto sum = inner ? withoutReshapes(inner).getDefiningOp<AddOp>() : AddOp();
-  if (!sum)
+  if (!inner)
     return {};
+  auto sum = withoutReshapes(inner).getDefiningOp<AddOp>();
   for (unsigned i : {0u, 1u})
-    if (auto number = scalarOf(sum->getOperand(i))) {
+    if (auto number = sum ? scalarOf(sum->getOperand(i)) : std::nullopt) {
       eps = *number;
       return sum->getOperand(1 - i);
     }
-  return {};
+  eps = 0;
+  return inner;
 }

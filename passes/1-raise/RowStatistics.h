@@ -19,7 +19,8 @@ mlir::Value meanOf(mlir::Value value);
 // x, if `value` is the mean of x^2 over the last dim.
 mlir::Value meanSquareOf(mlir::Value value);
 
-// v and eps, if `value` is 1 / sqrt(v + eps) (`inverse`) or sqrt(v + eps).
+// v and eps, if `value` is 1 / sqrt(v + eps) (`inverse`) or sqrt(v + eps); eps is 0 where
+// none is added.
 mlir::Value deviationOf(mlir::Value value, bool inverse, double &eps);
 
 } // namespace llmc::raise

@@ -1,5 +1,6 @@
 // softmax(scale * q k^T + mask) v, matched from the product with v up.
 #include "passes/1-raise/Equation.h"
+#include "passes/1-raise/Parameters.h"
 #include "passes/1-raise/Passes.h"
 #include "passes/1-raise/Patterns.h"
 #include "passes/1-raise/RaiseAttention/Scores.h"
@@ -35,8 +36,8 @@ std::optional<unsigned> sideOf(MatmulOp matmul, Value value) {
 }
 
 struct RaiseProduct : OpRewritePattern<MatmulOp> {
-  RaiseProduct(MLIRContext *context, MaskReader &reader)
-      : OpRewritePattern(context), reader(reader) {}
+  RaiseProduct(MLIRContext *context, MaskReader &reader, bool infers)
+      : OpRewritePattern(context), reader(reader), infers(infers) {}
 
   // `scores` is the equation of q k^T, whose operand `q` holds the queries; the
   // softmax stands in the last product as `probabilities`.
@@ -130,7 +131,7 @@ struct RaiseProduct : OpRewritePattern<MatmulOp> {
   }
 
   LogicalResult raise(MatmulOp op, SoftmaxOp softmax, PatternRewriter &rewriter) const {
-    auto found = scoresOf(softmax.getOperand(), reader);
+    auto found = scoresOf(softmax.getOperand(), reader, infers);
     auto side = sideOf(op, softmax.getResult());
     if (!found || !side)
       return failure();
@@ -189,13 +190,15 @@ struct RaiseProduct : OpRewritePattern<MatmulOp> {
   }
 
   MaskReader &reader;
+  bool infers;
 };
 
 struct RaiseAttention : llmc::impl::RaiseAttentionBase<RaiseAttention> {
   void runOnOperation() override {
     RewritePatternSet patterns(&getContext());
     MaskReader reader;
-    patterns.add<RaiseProduct>(&getContext(), reader);
+    auto module = getOperation()->getParentOfType<ModuleOp>();
+    patterns.add<RaiseProduct>(&getContext(), reader, keepsInputs(module));
     populateSimplifyAttention(patterns, reader);
     populateDropIdentities(patterns);
     populateAbsorbTransposes(patterns);

@@ -63,11 +63,62 @@ static bool peelFactor(Value inner, double factor, Scores &scores) {
   for (Mask &mask : scores.masks) {
     mask.hidden *= factor;
     mask.factor *= factor;
+    mask.floor *= factor;
   }
   return true;
 }
 
+// The larger of masked scores and a number that swallows any score bounds the masks.
+static bool peelFloor(MaximumOp op, Scores &scores) {
+  for (unsigned i : {0u, 1u}) {
+    auto floor = scalarOf(op->getOperand(i));
+    Value inner = op->getOperand(1 - i);
+    Scores found;
+    if (!floor || !(*floor <= kSwallows) || inner.getType() != op.getType() ||
+        !peel(inner, found) || found.masks.empty())
+      continue;
+    scores = std::move(found);
+    for (Mask &mask : scores.masks) {
+      mask.hidden = std::max(mask.hidden, *floor);
+      mask.floor = std::max(mask.floor, *floor);
+    }
+    return true;
+  }
+  return false;
+}
+
+static bool everyRowSees(DenseElementsAttr seen);
+
+// Whether scores times `kept` plus `added` are the scores where `kept` is 1 and hidden
+// where it is 0, and no row is hidden wholly: then `added` alone says it.
+static bool hidesByProduct(DenseElementsAttr kept, DenseElementsAttr added) {
+  if (!kept || !added || kept.getType() != added.getType() || !everyRowSees(kept))
+    return false;
+  Elements keeps(kept), adds(added);
+  for (int64_t i = 0; i < keeps.size(); ++i) {
+    bool seen = keeps[i] == 1 && adds[i] == 0, hidden = keeps[i] == 0 && adds[i] <= kHidden;
+    if (!seen && !hidden)
+      return false;
+  }
+  return true;
+}
+
+static bool peelProduct(AddOp sum, Scores &scores) {
+  for (unsigned i : {0u, 1u})
+    if (auto product = sum->getOperand(1 - i).getDefiningOp<MulOp>())
+      for (unsigned j : {0u, 1u})
+        if (product->getOperand(1 - j).getType() == sum.getType() &&
+            hidesByProduct(denseValueOf(product->getOperand(j)),
+                           denseValueOf(sum->getOperand(i))))
+          return peelMask(product->getOperand(1 - j), {sum->getOperand(i), true}, scores);
+  return false;
+}
+
 static bool peel(Value value, Scores &scores) {
+  if (auto maximum = value.getDefiningOp<MaximumOp>())
+    return peelFloor(maximum, scores);
+  if (auto sum = value.getDefiningOp<AddOp>(); sum && peelProduct(sum, scores))
+    return true;
   double factor = 1;
   if (Value inner = withoutFactors(value, factor); inner != value)
     if (peelFactor(inner, factor, scores))
@@ -90,21 +141,22 @@ static bool peel(Value value, Scores &scores) {
 
 //===-- What masks say ------------------------------------------------------===//
 
-static DenseElementsAttr scaled(DenseElementsAttr dense, double factor) {
+// What a constant mask adds.
+static DenseElementsAttr addedBy(const Mask &mask, DenseElementsAttr dense) {
   auto type = cast<RankedTensorType>(dense.getType());
   ArrayRef<int64_t> shape = type.getShape();
   Tensor values(std::vector<int64_t>(shape.begin(), shape.end()));
   Elements elements(dense);
   for (int64_t i = 0; i < elements.size(); ++i)
-    values.data[i] = elements[i] * factor;
+    values.data[i] = std::max(elements[i] * mask.factor, mask.floor);
   return denseOf(values, type);
 }
 
 // A constant that is true where a mask sees, or holds what it adds.
 static DenseElementsAttr seenBy(const Mask &mask) {
   DenseElementsAttr dense = denseValueOf(mask.value);
-  if (dense && mask.added && mask.factor != 1)
-    return scaled(dense, mask.factor);
+  if (dense && mask.added && !mask.isAsItStands())
+    return addedBy(mask, dense);
   if (!dense || !mask.negated)
     return dense;
   Elements elements(dense);
@@ -184,23 +236,31 @@ static void readMasks(Scores &scores, MaskReader &reader) {
 // One number for all hidden keys weighs them equally if a row sees none, and so
 // does a number that swallows the score it is added to; other ones cannot be said.
 // Nothing flows back to a mask: it must not depend on a parameter.
-static bool canBeOperand(const Mask &mask) {
-  return (mask.added || mask.hidden <= kSwallows) && !dependsOnParameter(mask.value);
+static bool canBeOperand(const Mask &mask, bool infers) {
+  return (mask.added || mask.hidden <= kSwallows) &&
+         (infers || !dependsOnParameter(mask.value));
 }
 
-std::optional<Scores> raise::scoresOf(Value value, MaskReader &reader) {
+std::optional<Scores> raise::scoresOf(Value value, MaskReader &reader, bool infers) {
   Scores scores;
   if (shapeOf(value).size() < 2 || !peel(value, scores))
     return std::nullopt;
   readMasks(scores, reader);
-  return llvm::all_of(scores.masks, canBeOperand) ? std::optional(scores) : std::nullopt;
+  bool all = llvm::all_of(scores.masks,
+                          [&](const Mask &mask) { return canBeOperand(mask, infers); });
+  return all ? std::optional(scores) : std::nullopt;
 }
 
 //===-- Building ------------------------------------------------------------===//
 
 static Value buildOne(Build &build, const Mask &mask, Type element) {
-  if (mask.added)
-    return mask.factor == 1 ? mask.value : build.scale(mask.value, mask.factor);
+  if (mask.added) {
+    Value value = mask.factor == 1 ? mask.value : build.scale(mask.value, mask.factor);
+    return std::isinf(mask.floor)
+               ? value
+               : MaximumOp::create(build.builder, build.loc, value,
+                                   build.constant(mask.floor, element));
+  }
   if (std::isinf(mask.hidden))
     return mask.negated ? Value(NotOp::create(build.builder, build.loc, mask.value)) : mask.value;
   Value zero = build.constant(0, element), hidden = build.constant(mask.hidden, element);

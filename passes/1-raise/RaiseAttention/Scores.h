@@ -4,16 +4,21 @@
 
 #include "passes/1-raise/RaiseAttention/Masks.h"
 
+#include <cmath>
+#include <limits>
+
 namespace llmc::raise {
 
-// `factor` times the value is added to the scores; or it chooses: where it is not
-// seen, `hidden` stands instead.
+// `factor` times the value, at least `floor`, is added to the scores; or it chooses:
+// where it is not seen, `hidden` stands instead.
 struct Mask {
   mlir::Value value; // i1 if chosen
   bool added = false;
   bool negated = false; // chosen: seen where false
   double hidden = 0;
-  double factor = 1;
+  double factor = 1, floor = -std::numeric_limits<double>::infinity();
+
+  bool isAsItStands() const { return factor == 1 && std::isinf(floor); }
 };
 
 // softcap(scale * product), masked. A mask broadcasts to the product's shape.
@@ -24,8 +29,9 @@ struct Scores {
   llvm::SmallVector<Mask, 2> masks;   // what is not
 };
 
-// The scores behind `value`, which is the operand of a softmax.
-std::optional<Scores> scoresOf(mlir::Value value, MaskReader &reader);
+// The scores behind `value`, which is the operand of a softmax. Nothing flows back to a
+// mask: only where the model `infers` may one be computed from a parameter.
+std::optional<Scores> scoresOf(mlir::Value value, MaskReader &reader, bool infers);
 
 // All masks of `scores` as one operand of graph.attention, in their own shape;
 // null if there are none.

@@ -294,3 +294,47 @@ func.func @heads_of_two_dims(%q: tensor<2x3x2x3x4xf32>, %k: tensor<2x5x2x4xf32>,
   %4 = graph.matmul "bhgst,bthd->bshgd" %3, %k : (tensor<2x2x3x3x5xf32>, tensor<2x5x2x4xf32>) -> tensor<2x3x2x3x4xf32>
   return %4 : tensor<2x3x2x3x4xf32>
 }
+
+// The least finite number bounds a mask that adds -inf.
+// CHECK-LABEL: @bounded
+// CHECK: %[[MASK:.*]] = graph.maximum %arg1, %{{.*}} : (tensor<2x2xf32>, tensor<f32>)
+// CHECK: graph.attention %{{.*}} {causal = false, scale = 1.{{.*}}}
+// CHECK-NOT: graph.softmax
+func.func @bounded(%q: tensor<1x2x2x4xf32>, %mask: tensor<2x2xf32>) -> tensor<1x2x2x4xf32> {
+  %least = graph.constant dense<-3.0e38> : tensor<f32>
+  %0 = graph.matmul "bshd,bthd->bhst" %q, %q : (tensor<1x2x2x4xf32>, tensor<1x2x2x4xf32>) -> tensor<1x2x2x2xf32>
+  %1 = graph.add %0, %mask : (tensor<1x2x2x2xf32>, tensor<2x2xf32>) -> tensor<1x2x2x2xf32>
+  %2 = graph.maximum %1, %least : (tensor<1x2x2x2xf32>, tensor<f32>) -> tensor<1x2x2x2xf32>
+  %3 = graph.softmax %2 : (tensor<1x2x2x2xf32>) -> tensor<1x2x2x2xf32>
+  %4 = graph.matmul "bhst,bthd->bshd" %3, %q : (tensor<1x2x2x2xf32>, tensor<1x2x2x4xf32>) -> tensor<1x2x2x4xf32>
+  return %4 : tensor<1x2x2x4xf32>
+}
+
+// Zero times a score and a large negative number hides as that number alone does.
+// CHECK-LABEL: @by_product
+// CHECK: graph.attention %arg0, %arg0, %arg0 {causal = true
+// CHECK-NOT: graph.softmax
+func.func @by_product(%q: tensor<1x2x2x4xf32>) -> tensor<1x2x2x4xf32> {
+  %kept = graph.constant dense<[[1.0, 0.0], [1.0, 1.0]]> : tensor<2x2xf32>
+  %added = graph.constant dense<[[0.0, -1.0e4], [0.0, 0.0]]> : tensor<2x2xf32>
+  %0 = graph.matmul "bshd,bthd->bhst" %q, %q : (tensor<1x2x2x4xf32>, tensor<1x2x2x4xf32>) -> tensor<1x2x2x2xf32>
+  %1 = graph.mul %0, %kept : (tensor<1x2x2x2xf32>, tensor<2x2xf32>) -> tensor<1x2x2x2xf32>
+  %2 = graph.add %1, %added : (tensor<1x2x2x2xf32>, tensor<2x2xf32>) -> tensor<1x2x2x2xf32>
+  %3 = graph.softmax %2 : (tensor<1x2x2x2xf32>) -> tensor<1x2x2x2xf32>
+  %4 = graph.matmul "bhst,bthd->bshd" %3, %q : (tensor<1x2x2x2xf32>, tensor<1x2x2x4xf32>) -> tensor<1x2x2x4xf32>
+  return %4 : tensor<1x2x2x4xf32>
+}
+
+// What is kept and what is hidden do not meet: the score of the first row counts not at all.
+// CHECK-LABEL: @by_other_product
+// CHECK-NOT: graph.attention
+func.func @by_other_product(%q: tensor<1x2x2x4xf32>) -> tensor<1x2x2x4xf32> {
+  %kept = graph.constant dense<[[0.0, 0.0], [1.0, 1.0]]> : tensor<2x2xf32>
+  %added = graph.constant dense<[[0.0, -1.0e4], [0.0, 0.0]]> : tensor<2x2xf32>
+  %0 = graph.matmul "bshd,bthd->bhst" %q, %q : (tensor<1x2x2x4xf32>, tensor<1x2x2x4xf32>) -> tensor<1x2x2x2xf32>
+  %1 = graph.mul %0, %kept : (tensor<1x2x2x2xf32>, tensor<2x2xf32>) -> tensor<1x2x2x2xf32>
+  %2 = graph.add %1, %added : (tensor<1x2x2x2xf32>, tensor<2x2xf32>) -> tensor<1x2x2x2xf32>
+  %3 = graph.softmax %2 : (tensor<1x2x2x2xf32>) -> tensor<1x2x2x2xf32>
+  %4 = graph.matmul "bhst,bthd->bshd" %3, %q : (tensor<1x2x2x2xf32>, tensor<1x2x2x4xf32>) -> tensor<1x2x2x4xf32>
+  return %4 : tensor<1x2x2x4xf32>
+}

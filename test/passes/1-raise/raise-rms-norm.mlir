@@ -136,3 +136,18 @@ func.func @centred(%x: tensor<2x3x4xf32>, %w: tensor<4xf32>) -> tensor<2x3x4xf32
   %10 = graph.mul %w, %9 : (tensor<4xf32>, tensor<2x3x4xf32>) -> tensor<2x3x4xf32>
   return %10 : tensor<2x3x4xf32>
 }
+
+// Some exporters drop an eps that is too small to matter.
+// CHECK-LABEL: @without_eps
+// CHECK: graph.rms_norm %arg0, %arg1 {eps = 0.000000e+00 : f64}
+func.func @without_eps(%x: tensor<2x3x4xf32>, %w: tensor<4xf32>) -> tensor<2x3x4xf32> {
+  %n = graph.constant dense<0.25> : tensor<f32>
+  %0 = graph.mul %x, %x : (tensor<2x3x4xf32>, tensor<2x3x4xf32>) -> tensor<2x3x4xf32>
+  %1 = graph.reduce %0 {dims = array<i64: 2>, kind = #graph.reduce_kind<sum>} : (tensor<2x3x4xf32>) -> tensor<2x3xf32>
+  %2 = graph.reshape %1 : (tensor<2x3xf32>) -> tensor<2x3x1xf32>
+  %3 = graph.mul %2, %n : (tensor<2x3x1xf32>, tensor<f32>) -> tensor<2x3x1xf32>
+  %4 = graph.rsqrt %3 : (tensor<2x3x1xf32>) -> tensor<2x3x1xf32>
+  %5 = graph.mul %x, %4 : (tensor<2x3x4xf32>, tensor<2x3x1xf32>) -> tensor<2x3x4xf32>
+  %6 = graph.mul %5, %w : (tensor<2x3x4xf32>, tensor<4xf32>) -> tensor<2x3x4xf32>
+  return %6 : tensor<2x3x4xf32>
+}
