@@ -39,7 +39,56 @@ void GraphInputs::addLookup(llvm::StringRef tableName, llvm::StringRef index) {
   if (!table || !model_.stored()[*table].isFloat() || model_.stored()[*table].shape.size() != 2)
     return;
   llvm::StringRef origin = originOf(index);
-  lookups_.push_back({*table, inputs_.count(origin) ? origin : llvm::StringRef()});
+  lookups_.push_back({*table, inputs_.count(origin) ? origin : llvm::StringRef(),
+                      indexOf(index, 0) == Index::Positions});
+}
+
+static bool isEven(const HostTensor &tensor) {
+  return llvm::all_equal(tensor.ints);
+}
+
+GraphInputs::Index GraphInputs::indexOf(llvm::StringRef name, int depth) {
+  constexpr int64_t longest = int64_t(1) << 20;
+  constexpr int deepest = 64;
+  if (name.empty())
+    return Index::Positions; // left out: the op counts
+  if (auto stored = model_.find(name)) {
+    const StoredTensor &tensor = model_.stored()[*stored];
+    if (tensor.isFloat() || tensor.count() > longest)
+      return Index::Other;
+    return isEven(model_.read(tensor)) ? Index::Even : Index::Positions;
+  }
+  if (inputs_.count(name))
+    return name == "token_type_ids" ? Index::Even : Index::Positions;
+  auto made = order_.producer.find(name);
+  if (made == order_.producer.end() || depth > deepest)
+    return Index::Other;
+  auto [known, added] = indices_.try_emplace(name, Index::Other);
+  if (!added)
+    return known->second;
+  return indices_[name] = computedIndex(order_.nodes[made->second], depth);
+}
+
+GraphInputs::Index GraphInputs::computedIndex(const Node &node, int depth) {
+  static const llvm::StringSet<> keeps = {"Reshape",   "Cast",           "Identity", "Flatten",
+                                          "Squeeze",   "Unsqueeze",      "Expand",   "Slice",
+                                          "Transpose", "GatherElements", "Tile",     "Gather"};
+  static const llvm::StringSet<> even = {
+      "Equal", "Not",     "And",         "Or",   "Less", "LessOrEqual", "Greater", "GreaterOrEqual",
+      "Shape", "Size", "ConstantOfShape"};
+  static const llvm::StringSet<> joins = {"Add", "Sub", "Mul", "Where", "Concat"};
+  if (node.op() == "Range" || node.op() == "CumSum")
+    return Index::Positions;
+  if (even.contains(node.op()))
+    return Index::Even;
+  if (keeps.contains(node.op()))
+    return indexOf(node.input(0), depth + 1);
+  if (!joins.contains(node.op()))
+    return Index::Other;
+  Index all = Index::Even;
+  for (size_t i = node.op() == "Where" ? 1 : 0; i < node.inputs() && all != Index::Other; ++i)
+    all = std::max(all, indexOf(node.input(i), depth + 1));
+  return all;
 }
 
 Status GraphInputs::check() const {
@@ -82,7 +131,7 @@ void GraphInputs::findTokens(InputBinding &out) const {
 
 void GraphInputs::findContext(InputBinding &out) const {
   for (const Lookup &lookup : lookups_) {
-    if (lookup.input == out.tokens || rows(lookup) <= out.context)
+    if (!lookup.ofPositions || lookup.input == out.tokens || rows(lookup) <= out.context)
       continue;
     out.context = rows(lookup);
     out.positionTable = model_.stored()[lookup.table].name;

@@ -5,13 +5,15 @@
 #include "lib/onnx/DimExpression.h"
 #include "lib/onnx/Inputs.h"
 #include "llvm/ADT/MapVector.h"
+#include "llvm/ADT/StringMap.h"
 
 namespace llmc::onnximport {
 
 // A Gather from a stored float matrix.
 struct Lookup {
   unsigned table;
-  llvm::StringRef input; // the graph input that is the index, empty if computed
+  llvm::StringRef input;    // the graph input that is the index, empty if computed
+  bool ofPositions = false; // the index counts tokens: a row for each
 };
 
 class GraphInputs {
@@ -34,19 +36,25 @@ public:
   support::Status check() const;
   // Sets tokens and tokenTable where an input is one; else leaves them empty.
   void findTokens(InputBinding &out) const;
-  // Sets context and positionTable.
+  // Sets context and positionTable, those of the longest table of positions.
   void findContext(InputBinding &out) const;
   // Whether the input decides an If.
   bool isCondition(llvm::StringRef input) const;
 
 private:
   llvm::StringRef originOf(llvm::StringRef name) const;
+  // What an index is made of: `Other` where how it grows with the tokens is unknown, as
+  // that of buckets of distances.
+  enum class Index { Even, Positions, Other };
+  Index indexOf(llvm::StringRef name, int depth);
+  Index computedIndex(const Node &node, int depth);
   void addLookup(llvm::StringRef table, llvm::StringRef index);
 
   const Model &model_;
   const NodeOrder &order_;
   llvm::MapVector<llvm::StringRef, const ::onnx::ValueInfoProto *> inputs_;
   std::vector<Lookup> lookups_;
+  llvm::StringMap<Index> indices_;
 };
 
 // A dim that has no name either is called "INPUT.POSITION".

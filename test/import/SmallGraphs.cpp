@@ -118,6 +118,25 @@ void testTables() {
   check(out.constants == std::vector<std::string>{"cosines"}, "the cosines are a constant");
 }
 
+// A table with fewer rows than tokens, looked up by distances, bounds no sequence; one
+// that is looked up by the tokens' places does.
+void testShortTables() {
+  for (bool distances : {true, false}) {
+    Graph g;
+    g.floats("short", {2, width}, 4);
+    g.ints("places", {0, 1, 2});
+    g.ints("one", {1});
+    g.node("Min", {"places", "one"}, {"near"});
+    g.node("Gather", {"short", distances ? "near" : "places"}, {"p"});
+    g.node("Add", {"x", "p"}, {"y"});
+    g.floats("head", {width, 6}, 3);
+    g.node("MatMul", {"y", "head"}, {"logits"});
+    std::string message = run(g).message;
+    check(distances ? message.empty() : message.find("position table 'short'") != std::string::npos,
+          "short table: " + message);
+  }
+}
+
 void testStorage() {
   Graph g;
   g.floats("head", {width, 6}, 3);
@@ -140,5 +159,6 @@ void test::testSmallGraphs() {
   testPartial();
   testRoles();
   testTables();
+  testShortTables();
   testStorage();
 }
