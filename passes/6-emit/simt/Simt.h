@@ -9,7 +9,8 @@ namespace llmc::emit {
 // How a kernel of threads wants to be launched; the attribute `llmc.launch` of its
 // function, a dictionary of i64 by these names.
 //
-// A launch over the rows [begin, end) has (end - begin) * points_per_row points. Any number
+// Launches of one kernel must not overlap: its blocks may leave parts of a sum in memory of
+// its own. A launch over the rows [begin, end) has (end - begin) * points_per_row points. Any number
 // of blocks computes the same bits; worth while are
 //   min(ceil(points / points_per_block), blocks_per_sm * multiprocessors), at least 1.
 struct ThreadLaunch {
