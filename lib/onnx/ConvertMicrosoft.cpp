@@ -187,6 +187,23 @@ ConvertResult convertFusedMatMul(Call &call) {
   return single(alpha == 1 ? *product : call.build.mul(*product, call.scalar(alpha)));
 }
 
+// Gemm and a function of each element.
+ConvertResult convertFusedGemm(Call &call) {
+  ConvertResult product = findMatmulConverter("Gemm")(call);
+  if (!product)
+    return product;
+  Value y = std::get<Computed>((*product)[0]).value;
+  std::string activation = call.node.text("activation", "");
+  if (activation == "Relu")
+    return single(make<graph::ReluOp>(call, y));
+  if (activation == "Tanh")
+    return single(make<graph::TanhOp>(call, y));
+  if (activation == "Sigmoid")
+    return single(make<graph::SigmoidOp>(call, y));
+  return error("the activation '", activation, "' is not supported: Relu, Tanh and Sigmoid are; "
+               "export without fusions of activations");
+}
+
 ConvertResult refuseBits(Call &call) {
   return error("weights of ", call.node.integer("bits", 4),
                " bits are not supported: export the model in float32, float16 or bfloat16");
@@ -212,6 +229,7 @@ ConvertFunction llmc::onnximport::findMicrosoftConverter(llvm::StringRef op) {
       {"EmbedLayerNormalization", convertEmbedLayerNorm},
       {"FusedMatMul", convertFusedMatMul},
       {"TransposeMatMul", convertFusedMatMul}, // its former name
+      {"FusedGemm", convertFusedGemm},
       {"MatMulNBits", refuseBits},
       {"GatherBlockQuantized", refuseBits},
       {"MoE", refuseExperts},

@@ -253,9 +253,16 @@ def standard(cases):
               expected={"y": gate / (1 + np.exp(-0.5 * gate)) * up})
 
 
+def gemms(cases):
+    for activation in ("Relu", "Tanh", "Sigmoid"):
+        cases.add("fused_gemm_" + activation.lower(), "FusedGemm",
+                  {"a": floats(3, 4), "b": floats(5, 4), "c": floats(5)}, ["y"], weights=["b", "c"],
+                  activation=activation, transB=1, alpha=0.5)
+
+
 def main():
     cases = Cases()
-    for family in (elementwise, norms, rotary, attention, group_query, standard):
+    for family in (elementwise, norms, rotary, attention, group_query, standard, gemms):
         family(cases)
     print(len(cases.names), "cases")
 
