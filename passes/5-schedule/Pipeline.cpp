@@ -26,6 +26,8 @@ void buildSchedulePipeline(mlir::OpPassManager &pm, const ScheduleOptions &optio
   table.schedule = options.schedule;
   table.microBatches = options.microBatches;
   pm.addPass(createBuildTable(table));
+  // Known by the table alone: which gradients get one sum a step.
+  pm.addPass(createWriteFirst());
   // Last, since any later pass that adds a buffer would need it again.
   pm.addPass(createAssignArena());
   pm.addPass(createVerifySchedule());

@@ -1,6 +1,8 @@
 // Gives every buffer its bytes in one static arena.
 #include "passes/5-schedule/Passes.h"
 
+#include "passes/5-schedule/Buffers.h"
+
 namespace llmc {
 #define GEN_PASS_DEF_ASSIGNARENA
 #include "passes/5-schedule/Passes.h.inc"
@@ -31,13 +33,6 @@ private:
   OpBuilder b;
   int64_t slotBytes = 0;
 };
-
-plan::BufferOp rootOf(Value buffer) {
-  auto op = buffer.getDefiningOp<plan::BufferOp>();
-  while (op.getParent())
-    op = op.getParent().getDefiningOp<plan::BufferOp>();
-  return op;
-}
 
 // Buffers without parent of one space, one after the other; returns the end.
 int64_t StageArena::placeAll(plan::Space space, int64_t at) {
@@ -84,7 +79,7 @@ int64_t StageArena::placeScratch(int64_t at) {
     for (Operation &op : procedure.getBody().front()) {
       ++position;
       for (Value operand : op.getOperands()) {
-        plan::BufferOp root = rootOf(operand);
+        plan::BufferOp root = rootOf(operand).first;
         if (root.getSpace() != plan::Space::scratch)
           continue;
         auto [it, isNew] = index.insert({root, lifetimes.size()});

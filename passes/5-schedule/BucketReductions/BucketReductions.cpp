@@ -1,6 +1,8 @@
 // Moves data-parallel gradient reductions into the last backward, in buckets.
 #include "passes/5-schedule/Passes.h"
 
+#include "passes/5-schedule/Buffers.h"
+
 namespace llmc {
 #define GEN_PASS_DEF_BUCKETREDUCTIONS
 #include "passes/5-schedule/Passes.h.inc"
@@ -11,19 +13,6 @@ namespace {
 constexpr int64_t reduceStream = 1;
 constexpr int64_t firstBucketEvent = 4; // 0..3 belong to the borders
 constexpr StringLiteral bucketPieces = "plan.bucket_pieces";
-
-int64_t bytesOf(Value buffer) { return cast<plan::BufferType>(buffer.getType()).getByteSize(); }
-
-// The root of a view, and how far into it the view begins.
-std::pair<plan::BufferOp, int64_t> rootOf(Value buffer) {
-  auto op = buffer.getDefiningOp<plan::BufferOp>();
-  int64_t displacement = 0;
-  while (op && op.getParent()) {
-    displacement += op.getDisplacement().value_or(0);
-    op = op.getParent().getDefiningOp<plan::BufferOp>();
-  }
-  return {op, displacement};
-}
 
 // The buffers that an instruction writes.
 SmallVector<Value> writtenBy(Operation &op) {
