@@ -176,31 +176,61 @@ static void convert(Math &m, Operation *op, Values in, Results &out) {
 
 //===-- Activations ---------------------------------------------------------===//
 
-// gelu_tanh(x) = x sigmoid(2 u) with u = sqrt(2/pi) (x + 0.044715 x^3): the same
-// function as x (1 + tanh u) / 2 without the cancellation for negative x.
-static Value twiceU(Math &m, Value x) {
-  double c = 2 * std::sqrt(2 / M_PI);
-  return m.mul(x, m.fma(m.mul(x, x), m.f(c * 0.044715, x), m.f(c, x)));
+// gelu_tanh(x) = x / (1 + e^-2u) with u = sqrt(2/pi) (x + 0.044715 x^3): the same
+// function as x (1 + tanh u) / 2 without the cancellation for negative x. Past the
+// bounds it is 0 or x; at them |2u| is 86, and so is x^2 / 2 for the other form.
+static constexpr double kCubic = 0.044715, kTanhBound = 9.942, kErfBound = 13;
+static Value minusTwiceU(Math &m, Value x, Value square) {
+  double c = -2 * std::sqrt(2 / M_PI);
+  return m.mul(x, m.fma(square, m.f(c * kCubic, x), m.f(c, x)));
 }
 static void gelu(Math &m, Operation *op, Values in, Results &out) {
-  Value x = in[0];
-  bool isTanh = cast<graph::GeluOp>(op).getForm() == graph::GeluForm::tanh;
-  out.push_back(m.mul(x, isTanh ? m.sigmoid(twiceU(m, x)) : m.normalCdf(x)));
+  bool isErf = cast<graph::GeluOp>(op).getForm() == graph::GeluForm::erf;
+  double bound = isErf ? kErfBound : kTanhBound;
+  Value x = m.larger(in[0], -bound), inner = m.smaller(x, bound);
+  if (isErf)
+    return out.push_back(m.mul(x, m.normal(inner).cdf));
+  Value e = m.expBounded(minusTwiceU(m, inner, m.mul(inner, inner)));
+  out.push_back(m.div(x, m.add(m.f(1, x), e)));
 }
 
 static void geluGrad(Math &m, Operation *op, Values in, Results &out) {
-  Value x = in[0];
-  if (cast<graph::GeluGradOp>(op).getForm() == graph::GeluForm::tanh) {
-    // s + x s (1 - s) 2u' with s = sigmoid(2u) and 1 - s = sigmoid(-2u).
-    auto [s, rest] = m.sigmoids(twiceU(m, x));
-    double c = 2 * std::sqrt(2 / M_PI);
-    Value slope = m.fma(m.mul(x, x), m.f(3 * c * 0.044715, x), m.f(c, x));
-    Value bend = m.mul(m.mul(x, slope), rest);
-    out.push_back(m.mul(in[1], m.fma(bend, s, s)));
-    return;
+  bool isErf = cast<graph::GeluGradOp>(op).getForm() == graph::GeluForm::erf;
+  double bound = isErf ? kErfBound : kTanhBound;
+  Value x = m.smaller(m.larger(in[0], -bound), bound);
+  if (isErf) {
+    Math::Normal normal = m.normal(x);
+    return out.push_back(m.mul(in[1], m.fma(x, normal.density, normal.cdf)));
   }
-  Value density = m.mul(m.f(1 / std::sqrt(2 * M_PI), x), m.exp(m.mul(m.f(-0.5, x), m.mul(x, x))));
-  out.push_back(m.mul(in[1], m.fma(x, density, m.normalCdf(x))));
+  // s + x s (1 - s) 2u' with s = sigmoid(2u) = 1 / (1 + e) and 1 - s = e s.
+  Value square = m.mul(x, x), e = m.expBounded(minusTwiceU(m, x, square));
+  Value s = m.div(m.f(1, x), m.add(m.f(1, x), e));
+  double c = 2 * std::sqrt(2 / M_PI);
+  Value slope = m.fma(square, m.f(3 * c * kCubic, x), m.f(c, x));
+  Value bend = m.mul(m.mul(x, slope), m.mul(e, s));
+  out.push_back(m.mul(in[1], m.fma(bend, s, s)));
+}
+
+// x less its maximum is not positive.
+static bool isDistance(Value x) {
+  auto difference = x.getDefiningOp<graph::SubOp>();
+  if (!difference)
+    return false;
+  Value from = difference.getRhs();
+  auto shape = cast<RankedTensorType>(from.getType()).getShape();
+  while (auto reshape = from.getDefiningOp<graph::ReshapeOp>())
+    from = reshape.getOperand();
+  auto largest = from.getDefiningOp<graph::ReduceOp>();
+  if (!largest || largest.getKind() != graph::ReduceKind::max ||
+      largest.getOperand() != difference.getLhs())
+    return false;
+  SmallVector<int64_t> kept(largest.getOperand().getType().getShape());
+  for (int64_t dim : largest.getDims())
+    kept[dim] = 1;
+  return shape == ArrayRef<int64_t>(kept);
+}
+static void exponential(Math &m, Operation *op, Values in, Results &out) {
+  out.push_back(isDistance(op->getOperand(0)) ? m.expOfDistance(in[0]) : m.exp(in[0]));
 }
 
 //===-- Optimizer -----------------------------------------------------------===//
@@ -239,7 +269,7 @@ ElementEntry lookupElement(Operation *op) {
       {"graph.round", unary<&Math::round>},
       {"graph.sin", unary<&Math::sin>},
       {"graph.cos", unary<&Math::cos>},
-      {"graph.exp", unary<&Math::exp>},
+      {"graph.exp", exponential},
       {"graph.log", unary<&Math::log>},
       {"graph.sqrt", unary<&Math::sqrt>},
       {"graph.rsqrt", rsqrt},

@@ -103,6 +103,11 @@ public:
   // `value` as wide as the point.
   Value spread(Value value, const Point &point);
 
+  // While set, vectors that are read let the same place of the next row be fetched: it
+  // comes while this row is computed, which a reading ahead by the processor alone, once
+  // the row has come, would not do.
+  bool readsAhead = false;
+
   // What a hero computed: one value a row, or a value at each point.
   void defineRow(Value tensor, Value value) { rowValues[tensor] = value; }
   using ElementFn = std::function<Value(Point &)>;
@@ -134,6 +139,7 @@ private:
   void addAccess(Access access, llvm::ArrayRef<int64_t> tensorShape);
   int find(Value tensor, const IndexMap &map) const;
   bool isCrossed(const Access &access) const;
+  void readAhead(const Access &access, Value base, Value first, unsigned width);
   bool isUniform(const Access &access, const Point &point) const;
   Value linear(const Access &access, const Point &point);
   Value load(unsigned access, Point &point);

@@ -92,6 +92,21 @@ void Group::takeFromSquares(ArrayRef<Value> squares, Value r, Point &point) {
     }
 }
 
+void Group::readAhead(const Access &access, Value base, Value first, unsigned width) {
+  constexpr int64_t kLine = 64;
+  int64_t next = 0;
+  for (auto [loop, stride] : llvm::zip(loops, access.strides))
+    next = loop.reduced || stride == 0 ? next : stride;
+  if (next == 0)
+    return;
+  int64_t size = storageBytes(access.element);
+  for (int64_t byte = 0; byte < width * size; byte += kLine) {
+    Value place = kernel.add(first, kernel.index(next + byte / size));
+    LLVM::Prefetch::create(kernel.b, kernel.loc, kernel.address(base, place, access.element),
+                           /*rw=*/0, /*hint=*/2, /*cache=*/1);
+  }
+}
+
 //===-- Writes --------------------------------------------------------------===//
 
 // Results that no cache keeps until someone reads them.

@@ -32,6 +32,7 @@ static void emitReduce(Reducer &r, Operation *op) {
   Type element = getElementTypeOrSelf(op->getResult(0).getType());
   bool isMax = reduce.getKind() == graph::ReduceKind::max;
   bool squares = reduce.getKind() == graph::ReduceKind::sum_squares;
+  bool isPositive = op->getOperand(0).getDefiningOp<graph::ExpOp>() && !squares;
   auto term = [&](Point &p) -> Value {
     Value x = r.group.heroOperand(op, 0, p);
     if (!squares)
@@ -41,6 +42,7 @@ static void emitReduce(Reducer &r, Operation *op) {
   };
   r.group.defineRow(op->getResult(0), !isa<FloatType>(element) ? r.integers(isMax, element, term)
                                       : isMax                  ? r.maximum(term)
+                                      : isPositive             ? r.sumOfPositive(term)
                                                                : r.sum(term));
 }
 
@@ -54,15 +56,22 @@ static void emitSoftmax(Reducer &r, Operation *op) {
   Value shift = m.select(isEmpty, m.f(0, largest), largest);
   auto power = [&r, x, shift](Point &p) {
     Math m = r.group.math();
-    return m.exp(m.sub(x(p), r.group.spread(shift, p)));
+    return m.expOfDistance(m.sub(x(p), r.group.spread(shift, p)));
   };
-  Value total = r.sum(power);
-  Value scale = m.select(isEmpty, m.f(0, total), m.div(m.f(1, total), total));
   Group *group = &r.group;
-  r.group.defineElements(op->getResult(0), [group, op, shift, scale](Point &p) {
-    Math m = group->math();
-    Value x = group->heroOperand(op, 0, p);
-    return m.mul(m.exp(m.sub(x, group->spread(shift, p))), group->spread(scale, p));
+  Type element = group->kernel.b.getF32Type();
+  Value kept = r.rowArray(element);
+  Value total = r.sumOfPositive([&](Point &p) {
+    Value y = power(p);
+    if (kept)
+      group->kernel.store(y, group->kernel.address(kept, p.index.back(), element));
+    return y;
+  });
+  Value scale = m.select(isEmpty, m.f(0, total), m.div(m.f(1, total), total));
+  r.group.defineElements(op->getResult(0), [group, kept, element, power, scale](Point &p) {
+    Kernel &k = group->kernel;
+    Value y = kept ? k.load(k.address(kept, p.index.back(), element), element, p.width) : power(p);
+    return group->math().mul(y, group->spread(scale, p));
   });
 }
 

@@ -1,8 +1,9 @@
-// Expansions of the transcendental functions. Polynomials: exp, log and tanh
-// from Cephes (Moshier), erf from N. Juffa's faithfully rounded form.
+// Expansions of the transcendental functions. The polynomial of log is that of Cephes
+// (Moshier), the others are minimax fits of the relative error.
 #include "passes/6-emit/Math.h"
 
 #include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/IR/TypeUtilities.h"
 #include <cmath>
 #include <limits>
 
@@ -60,32 +61,72 @@ static Type integersLike(Value x, unsigned bits) {
   return integer;
 }
 
-// 2^n for an integer n in [-126, 127].
-static Value powerOfTwo(Math &m, Value n, Type floats) {
-  Value biased = arith::AddIOp::create(m.b, m.loc, n, m.i(127, n));
-  Value bits = arith::ShLIOp::create(m.b, m.loc, biased, m.i(23, n));
-  return arith::BitcastOp::create(m.b, m.loc, floats, bits);
+namespace {
+// x = n ln 2 + r with a whole n, up to n kLn2Rest; n as a float; n + a bias in the low bits
+// of an integer.
+constexpr double kLn2Rest = 1.904654323e-9; // of the float next to ln 2
+constexpr int kBias = 127;                  // of an exponent
+struct Reduced {
+  Value r, n, bits;
+};
+} // namespace
+static Reduced reduce(Math &m, Value x, int bias) {
+  // Past 1.5 2^23 the last bit of a float is 1: adding it rounds.
+  double round = 12582912 + bias;
+  Value shifted = m.fma(x, m.f(M_LOG2E, x), m.f(round, x)), n = m.sub(shifted, m.f(round, x));
+  Value bits = arith::BitcastOp::create(m.b, m.loc, integersLike(x, 32), shifted);
+  return {m.fma(n, m.f(-M_LN2, x), x), n, bits};
+}
+static Value powerOfReduced(Math &m, Value r) {
+  return m.polynomial(r, {1.38145399e-3, 8.36874513e-3, 4.16683908e-2, 1.66665204e-1,
+                          4.99999934e-1, 1, 1});
+}
+static Value shiftToExponent(Math &m, Value bits) {
+  return arith::ShLIOp::create(m.b, m.loc, bits, m.i(23, bits));
+}
+// 2^n where the bias of `bits` was that of an exponent.
+static Value powerOfTwo(Math &m, Value bits, Type floats) {
+  return arith::BitcastOp::create(m.b, m.loc, floats, shiftToExponent(m, bits));
 }
 
-// x = n ln 2 + r; e^x = 2^n e^r, the power applied in two halves so that
-// results down to the smallest denormal are right.
-Value Math::exp(Value x) {
-  Value clamped = select(less(x, f(-105, x)), f(-105, x), x);
-  clamped = select(less(f(89, x), clamped), f(89, x), clamped);
-  // Past 1.5 2^23 the last bit of a float is 1: adding it rounds, and leaves n in the bits.
-  constexpr double kRound = 12582912;
-  Value shifted = fma(clamped, f(M_LOG2E, x), f(kRound, x)), n = sub(shifted, f(kRound, x));
-  Value r = fma(n, f(-0.693359375, x), clamped);
-  r = fma(n, f(2.12194440e-4, x), r);
-  Value p = polynomial(r, {1.9875691500e-4, 1.3981999507e-3, 8.3334519073e-3, 4.1665795894e-2,
-                           1.6666665459e-1, 5.0000001201e-1});
-  Value y = add(fma(p, mul(r, r), r), f(1, x));
-  Value bits = arith::BitcastOp::create(b, loc, integersLike(x, 32), shifted);
-  Value whole = arith::SubIOp::create(b, loc, bits, i(0x4b400000, bits));
-  Value half = arith::ShRSIOp::create(b, loc, whole, i(1, whole));
-  Value other = arith::SubIOp::create(b, loc, whole, half);
-  // A NaN stays one by any factor.
-  return mul(mul(y, powerOfTwo(*this, half, x.getType())), powerOfTwo(*this, other, x.getType()));
+// e^x for x of [-105, 89], rounded once more where the result is denormal.
+static Value powerOfE(Math &m, Value x) {
+  auto [r, n, bits] = reduce(m, x, 2 * kBias);
+  Value p = powerOfReduced(m, m.fma(n, m.f(kLn2Rest, x), r));
+  // In two halves, so that each factor is a normal number.
+  Value half = arith::ShRUIOp::create(m.b, m.loc, bits, m.i(1, bits));
+  Value other = arith::SubIOp::create(m.b, m.loc, bits, half);
+  return m.mul(m.mul(p, powerOfTwo(m, half, x.getType())), powerOfTwo(m, other, x.getType()));
+}
+
+Value Math::smaller(Value x, double limit) {
+  return select(less(f(limit, x), x), f(limit, x), x);
+}
+Value Math::larger(Value x, double limit) {
+  return select(less(x, f(limit, x)), f(limit, x), x);
+}
+// Nothing is left of e^-105, and e^89 is infinite.
+Value Math::exp(Value x) { return powerOfE(*this, smaller(larger(x, -105), 89)); }
+
+Value Math::expOfDistance(Value x) {
+  auto [r, n, bits] = reduce(*this, x, kBias);
+  Value p = polynomial(r, {8.29027193e-3, 4.18981597e-2, 1.66676381e-1, 4.99991478e-1,
+                           9.99999706e-1, 1});
+  return select(less(x, f(-86, x)), f(0, x), mul(p, powerOfTwo(*this, bits, x.getType())));
+}
+Value Math::expBounded(Value x) {
+  auto [r, n, bits] = reduce(*this, x, 0);
+  Value p = arith::BitcastOp::create(b, loc, bits.getType(), powerOfReduced(*this, r));
+  Value y = arith::AddIOp::create(b, loc, p, shiftToExponent(*this, bits));
+  return arith::BitcastOp::create(b, loc, x.getType(), y);
+}
+// With s = 2^n: e^x - 1 = s (e^r - 1) + (s - 1).
+Value Math::expLessOne(Value x) {
+  auto [r, n, bits] = reduce(*this, larger(x, -80), kBias);
+  Value s = powerOfTwo(*this, bits, x.getType());
+  Value p = polynomial(r, {1.38825163e-3, 8.36654714e-3, 4.16672007e-2, 1.66665434e-1,
+                           4.99999981e-1});
+  return fma(s, fma(mul(r, r), p, r), sub(s, f(1, x)));
 }
 
 // x = 2^e m, m in [sqrt(1/2), sqrt(2)).
@@ -119,69 +160,44 @@ Value Math::log(Value x) {
   return select(invalid, f(std::numeric_limits<double>::quiet_NaN(), x), y);
 }
 
-// Near zero a polynomial (1 - 2 / (e^2x + 1) would cancel there).
 Value Math::tanh(Value x) {
-  Value size = abs(x), square = mul(x, x);
-  Value p = polynomial(square, {-5.70498872745e-3, 2.06390887954e-2, -5.37397155531e-2,
-                                1.33314422036e-1, -3.33332819422e-1});
-  Value small = fma(mul(p, square), x, x);
-  Value large = sub(f(1, x), div(f(2, x), add(exp(add(size, size)), f(1, x))));
-  large = math::CopySignOp::create(b, loc, large, x);
-  return select(less(size, f(0.625, x)), small, large);
+  Value e = expLessOne(mul(f(-2, x), abs(x)));
+  return math::CopySignOp::create(b, loc, div(e, add(f(2, x), e)), x);
 }
 
-// 1 - erf(t) for t > kErfSplit: 1e-4 of itself down to t = 4, 2e-8 everywhere.
-static constexpr double kErfSplit = 0.927734375;
-static Value erfTail(Math &m, Value t) {
-  Value s = m.mul(t, t);
-  Value r = m.fma(m.f(-1.72853470e-5, t), t, m.f(3.83197126e-4, t));
-  Value u = m.fma(m.f(-3.88396438e-3, t), t, m.f(2.42546219e-2, t));
-  r = m.fma(r, s, u);
-  for (double coefficient : {-1.06777877e-1, -6.34846687e-1, -1.28717512e-1})
-    r = m.fma(r, t, m.f(coefficient, t));
-  r = m.fma(r, t, m.neg(t));
-  // Past 10 the polynomial turns; nothing is left of the tail long before.
-  return m.exp(m.select(m.less(m.f(10, t), t), m.f(-110, t), r));
-}
-static Value erfNearZero(Math &m, Value x) {
-  Value p = m.polynomial(m.mul(x, x), {-5.96761703e-4, 4.99119423e-3, -2.67681349e-2, 1.12819925e-1,
-                                       -3.76125336e-1, 1.28379166e-1});
-  return m.fma(p, x, x);
-}
-
+// 1 - e^p(|x|).
 Value Math::erf(Value x) {
-  Value t = abs(x);
-  Value large = math::CopySignOp::create(b, loc, sub(f(1, x), erfTail(*this, t)), x);
-  return select(less(f(kErfSplit, x), t), large, erfNearZero(*this, x));
+  Value t = smaller(abs(x), 4);
+  Value p = polynomial(t, {9.256201243e-06, -0.0001176406757, 0.0006328346286, -0.001667023164,
+                           0.0001603914771, 0.0191530666, -0.1027778313, -0.6366193819,
+                           -1.128379172});
+  return math::CopySignOp::create(b, loc, expLessOne(mul(p, t)), x);
 }
 
-// (1 + erf(x / sqrt 2)) / 2, where for negative x the tail itself is what counts.
-Value Math::normalCdf(Value x) {
-  Value z = mul(x, f(M_SQRT1_2, x)), t = abs(z), half = f(0.5, x);
-  Value tail = mul(half, erfTail(*this, t));
-  Value large = select(less(x, f(0, x)), tail, sub(f(1, x), tail));
-  return select(less(f(kErfSplit, x), t), large, fma(erfNearZero(*this, z), half, half));
+// The tail is the density times a smooth function (Mills' ratio), so that where the tail
+// is what counts, for negative x, it has digits of its own.
+Math::Normal Math::normal(Value x) {
+  Value t = abs(x), power = expBounded(mul(mul(f(-0.5, x), t), t));
+  Value ratio = div(polynomial(t, {0.01351613154, 0.1044051419, 0.3354755425, 0.4999999937}),
+                    polynomial(t, {0.03389224865, 0.2612746767, 0.8807842859, 1.468834602, 1}));
+  Value tail = mul(power, ratio);
+  return {select(less(x, f(0, x)), tail, sub(f(1, x), tail)),
+          mul(power, f(1 / std::sqrt(2 * M_PI), x))};
 }
 
-// From e = exp(-|x|), which never overflows.
-std::pair<Value, Value> Math::sigmoids(Value x) {
-  Value e = exp(neg(abs(x))), sum = add(f(1, x), e);
-  Value large = div(f(1, x), sum), small = div(e, sum);
-  Value isNegative = less(x, f(0, x));
-  return {select(isNegative, small, large), select(isNegative, large, small)};
-}
+// From e^-|x|, which never overflows.
 Value Math::sigmoid(Value x) {
-  Value e = exp(neg(abs(x))), one = f(1, x);
+  Value e = powerOfE(*this, larger(neg(abs(x)), -105)), one = f(1, x);
   return div(select(less(x, f(0, x)), e, one), add(one, e));
 }
 
-// max(x, 0) + log(1 + e) with e = e^-|x|; where 1 + e = s is rounded, log(s) e / (s - 1)
-// makes up for it (Kahan's log1p).
+// max(x, 0) + log(1 + e) with e = e^-|x|.
 Value Math::softplus(Value x) {
-  Value e = exp(neg(abs(x))), s = add(f(1, x), e), rounded = sub(s, f(1, x));
-  Value isLost = arith::CmpFOp::create(b, loc, arith::CmpFPredicate::OEQ, rounded, f(0, x));
-  Value rest = select(isLost, e, mul(log(s), div(e, rounded)));
-  return add(select(less(x, f(0, x)), f(0, x), x), rest);
+  Value e = powerOfE(*this, larger(neg(abs(x)), -105));
+  Value ratio = polynomial(e, {0.0052326843059, -0.0295051988693, 0.0782258868851, -0.13663240281,
+                               0.191060041678, -0.24842981551, 0.333190967243, -0.499994931365,
+                               0.999999969879});
+  return fma(e, ratio, larger(x, 0));
 }
 
 Value Math::pow(Value x, double exponent) {

@@ -31,17 +31,25 @@ struct Math {
   Value less(Value x, Value y); // ordered: false for NaN
   Value select(Value condition, Value x, Value y);
   Value larger(Value x, Value y); // x > y ? x : y
+  Value larger(Value x, double limit);  // a NaN stays one
+  Value smaller(Value x, double limit); // the same
   // c[0] x^n + c[1] x^(n-1) + ... by Horner's rule.
   Value polynomial(Value x, llvm::ArrayRef<double> coefficients);
 
   Value exp(Value x);                        // 1 ulp, denormals included
+  Value expOfDistance(Value x);              // x <= 0 or NaN: 2 ulp near 0; 0 below -86
+  Value expBounded(Value x);                 // |x| <= 86 or NaN: 1 ulp near 0
+  Value expLessOne(Value x);                 // e^x - 1 for x <= 0 or NaN
   Value log(Value x);                        // 1 ulp; log(0) = -inf, log(x < 0) = NaN
-  Value tanh(Value x);                       // 2 ulp
-  Value erf(Value x);                        // 1 ulp
+  Value tanh(Value x);                       // 2.6 ulp
+  Value erf(Value x);                        // 3 ulp
   Value sigmoid(Value x);                    // 2 ulp
   Value softplus(Value x);                   // 3 ulp
-  std::pair<Value, Value> sigmoids(Value x); // of x and of -x
-  Value normalCdf(Value x); // 2e-8, and 1e-4 of itself in the lower tail
+  // The normal distribution at |x| <= 13: 4e-8, and 1e-5 of itself in the lower tail.
+  struct Normal {
+    Value cdf, density;
+  };
+  Normal normal(Value x);
   Value pow(Value x, double exponent);
 
   // By way of float64 (MathWide.cpp).

@@ -40,6 +40,14 @@ Type wideType(Type element) {
   return isa<FloatType>(element) ? Float64Type::get(element.getContext()) : element;
 }
 
+static Value addHalves(Kernel &k, Value vector) {
+  int64_t half = widthOf(vector.getType()) / 2;
+  auto cut = [&](int64_t from) -> Value {
+    return vector::ExtractStridedSliceOp::create(k.b, k.loc, vector, from, half, 1);
+  };
+  return arith::AddFOp::create(k.b, k.loc, cut(0), cut(half));
+}
+
 Value Reducer::accumulate(const Accumulator &kind, Value carried, Value term) {
   OpBuilder &b = group.kernel.b;
   Location loc = group.kernel.loc;
@@ -53,6 +61,8 @@ Value Reducer::accumulate(const Accumulator &kind, Value carried, Value term) {
     return arith::MaxSIOp::create(b, loc, term, carried);
   if (!isFloat)
     return arith::AddIOp::create(b, loc, carried, term);
+  for (unsigned fold = kind.fold; fold > 1; fold /= 2)
+    term = addHalves(group.kernel, term);
   Type wide = typeOf(wideType(kind.element), widthOf(term.getType()));
   if (wide != term.getType())
     term = arith::ExtFOp::create(b, loc, wide, term);
@@ -107,7 +117,9 @@ SmallVector<Value> Reducer::walkVectors(unsigned loop, Point &point, ValueRange 
         next[slot] = accumulate({kind.isMax, elementOf(value.getType())}, from[slot], value);
         continue;
       }
-      next[slot] = accumulate(kinds[t], from[slot], value);
+      Accumulator kind = kinds[t];
+      kind.fold = slot == t ? kind.fold : 1;
+      next[slot] = accumulate(kind, from[slot], value);
     }
   };
   auto [size, known] = bounds(loop);
@@ -176,13 +188,34 @@ Value identity(Kernel &k, bool isMax, Type element, unsigned width) {
   return arith::ConstantOp::create(k.b, k.loc, cast<TypedAttr>(value));
 }
 
+// Elements of a row that the stack of a worker may hold.
+static constexpr int64_t kMostKept = 1 << 14;
+
+Value Reducer::rowArray(Type element) {
+  int64_t size = group.loops.back().size;
+  if (overColumns() || reducedLoops().size() != 1 || outerSize || size > kMostKept)
+    return {};
+  return group.kernel.stackArray(element, size);
+}
+
+// Rows that are worth fetching ahead, and leave room for it in a second-level cache.
+static constexpr int64_t kLeastAhead = 256, kMostAhead = 1 << 16;
+
+void Reducer::enterWalk() {
+  int64_t size = group.loops.back().size;
+  group.readsAhead = ++walks == 2 && !group.kernel.target.threads && !overColumns() &&
+                     reducedLoops().size() == 1 && !outerSize && size >= kLeastAhead &&
+                     size <= kMostAhead;
+}
+
 SmallVector<Value> Reducer::reduce(ArrayRef<Accumulator> kinds, const Terms &terms) {
   Kernel &k = group.kernel;
+  enterWalk();
   SmallVector<Value> init;
   auto start = [&](unsigned width) {
     for (const Accumulator &kind : kinds)
-      init.push_back(
-          identity(k, kind.isMax, kind.isMax ? kind.element : wideType(kind.element), width));
+      init.push_back(identity(k, kind.isMax, kind.isMax ? kind.element : wideType(kind.element),
+                              width == 1 ? 1 : width / kind.fold));
   };
   start(overColumns() ? row.width : termLanes());
   if (!overColumns())
@@ -202,6 +235,12 @@ SmallVector<Value> Reducer::sums(unsigned count, const Terms &terms) {
 Value Reducer::sum(const std::function<Value(Point &)> &term) {
   return sums(1, [&](Point &p) { return SmallVector<Value>{term(p)}; })[0];
 }
+Value Reducer::sumOfPositive(const std::function<Value(Point &)> &term) {
+  Type f32 = group.kernel.b.getF32Type();
+  bool isPlain = group.kernel.target.threads || overColumns() || reducedLoops().size() > 1;
+  return reduce({{/*isMax=*/false, f32, isPlain ? 1u : 4u}},
+                [&](Point &p) { return SmallVector<Value>{term(p)}; })[0];
+}
 Value Reducer::maximum(const std::function<Value(Point &)> &term) {
   Type f32 = group.kernel.b.getF32Type();
   return reduce({{/*isMax=*/true, f32}}, [&](Point &p) { return SmallVector<Value>{term(p)}; })[0];
@@ -212,6 +251,7 @@ Value Reducer::integers(bool isMax, Type element, const std::function<Value(Poin
 
 void Reducer::forEach(const std::function<void(Point &)> &body) {
   Kernel &k = group.kernel;
+  enterWalk();
   auto loops = reducedLoops();
   std::function<void(ArrayRef<unsigned>, Point &)> nest = [&](ArrayRef<unsigned> rest,
                                                               Point &point) {

