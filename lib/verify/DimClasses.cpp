@@ -4,6 +4,7 @@
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 
 #include <algorithm>
+#include <set>
 
 using namespace mlir;
 
@@ -298,9 +299,25 @@ bool DimClasses::computeProducts() {
   return false;
 }
 
+// Whether sizes, whole or cut, that differ would become equal: ops over equal spaces
+// share kernels.
+static bool meets(std::pair<int64_t, int64_t> a, std::pair<int64_t, int64_t> b, int64_t divisor) {
+  for (int64_t p : {int64_t(1), divisor})
+    for (int64_t q : {int64_t(1), divisor})
+      if (a.second % p == 0 && b.second % q == 0 && a.second / p == b.second / q &&
+          a.first * q != b.first * p)
+        return true;
+  return false;
+}
+
 void DimClasses::chooseRest(int64_t divisor) {
+  constexpr int tries = 16;
   std::map<int64_t, int64_t> chosen; // of whole dimensions: old -> new
+  std::set<std::pair<int64_t, int64_t>> fixed; // old, new
   std::vector<unsigned> rest;
+  for (unsigned id = 0; id < size_.size(); ++id)
+    if (find(id) == id && new_[id] > 1)
+      fixed.insert({size_[id], new_[id]});
   for (const Product &product : products_)
     if (unsigned id = find(product.whole); new_[id] != size_[id])
       chosen[size_[id]] = new_[id];
@@ -318,7 +335,11 @@ void DimClasses::chooseRest(int64_t divisor) {
     auto above = chosen.lower_bound(n);
     if (above != chosen.begin())
       least = std::max(least, std::prev(above)->second + 1);
-    chosen.emplace(n, new_[id] = congruent(n, divisor, least));
+    int64_t size = congruent(n, divisor, least);
+    auto clash = [&](const auto &other) { return meets({n, size}, other, divisor); };
+    for (int i = 0; i < tries && size < n && llvm::any_of(fixed, clash); ++i)
+      size = congruent(n, divisor, size + 1);
+    chosen.emplace(n, new_[id] = std::min(size, n));
   }
 }
 

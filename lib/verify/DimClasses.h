@@ -27,7 +27,8 @@ public:
   // congruent to n modulo d and at least 2 d, so that what d divides it still
   // divides, and what it does not leaves the same remainder. A class that only
   // appears as an inner factor of products (the size of a head) keeps its parity alone.
-  // Larger classes get larger sizes, equal ones equal sizes, where products allow.
+  // Larger classes get larger sizes, equal ones equal sizes, where products allow; sizes
+  // that differ, whole or divided, stay different.
   void shrink(int64_t divisor);
 
   // After shrink().

@@ -41,6 +41,13 @@ def small(folder, model, mesh, rows, ranks, own):
     return check_report(report, ranks, own)
 
 
+def alike(folder, model):
+    """Sizes that differ must not meet in the twin: kernels are built of equal spaces."""
+    report = verify(os.path.join(DATA, model), "--mesh", "1x1x2", "--micro-batch", "1", "--global-batch", "2",
+                    "--seq", "32", "--twin", "on")
+    return check_report(report, 2, 2)
+
+
 def infer_small(folder, model, flags):
     name, *rest = flags
     report = verify(os.path.join(DATA, model, name), *rest, "--mesh", "2x2x2", "--twin", "on")
@@ -85,6 +92,7 @@ suite = Suite("twin")
 suite.run("gpt2, mesh 2x2x2", small, "gpt2", "2x2x2", 8, 8, 8)
 suite.run("gpt2 from ONNX, mesh 4x1x2", small, "gpt2/dynamo.onnx", "4x1x2", 8, 8, 4)
 suite.run("gpt2, mesh 1x3x1", small, "gpt2", "1x3x1", 6, 3, 3)
+suite.run("heads nearly as wide as the model, mesh 1x1x2", alike, "models/gemma3/dynamo-18/model.onnx")
 suite.run("a model that fits", automatic, True)
 suite.run("mutants of a twin are refused", no_mutation, ["--mutants", "1"])
 past = ["model.onnx", "--infer", "--dim", "batch_size=2,sequence_length=3,past_sequence_length=2"]
