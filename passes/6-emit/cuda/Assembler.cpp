@@ -263,6 +263,13 @@ std::unique_ptr<Assembler> tryAll(ArrayRef<std::string> paths, Open open, std::s
 } // namespace
 
 Expected<std::unique_ptr<Assembler>> Assembler::find() {
+  auto all = findAll();
+  if (!all)
+    return all.takeError();
+  return std::move(all->front());
+}
+
+Expected<std::vector<std::unique_ptr<Assembler>>> Assembler::findAll() {
   StringRef kind = environment("LLMC_CUDA_ASSEMBLER"), own = environment("LLMC_CUDA_PATH");
   if (!kind.empty() && kind != "nvjitlink" && kind != "ptxas")
     return failure("LLMC_CUDA_ASSEMBLER is nvjitlink or ptxas, got '" + kind + "'");
@@ -281,12 +288,15 @@ Expected<std::unique_ptr<Assembler>> Assembler::find() {
   }
 
   std::string notes;
+  std::vector<std::unique_ptr<Assembler>> all;
   if (kind != "ptxas")
     if (auto made = tryAll(libraries, JitLinkAssembler::open, notes))
-      return made;
+      all.push_back(std::move(made));
   if (kind != "nvjitlink")
     if (auto made = tryAll(programs, PtxasAssembler::open, notes))
-      return made;
+      all.push_back(std::move(made));
+  if (!all.empty())
+    return all;
   std::string where = own.empty() ? "CUDA_HOME, CUDA_PATH, /usr/local/cuda, the loader's folders or PATH"
                                   : own.str();
   return failure("no CUDA assembler of version 12.8 or later: neither libnvJitLink nor ptxas is in " +

@@ -6,6 +6,7 @@
 #include "llvm/Support/Error.h"
 #include <memory>
 #include <string>
+#include <vector>
 
 namespace llmc::emit {
 
@@ -22,6 +23,8 @@ public:
   // $LLMC_CUDA_ASSEMBLER = nvjitlink | ptxas takes that one alone. The error says what
   // was looked for and how to get it.
   static llvm::Expected<std::unique_ptr<Assembler>> find();
+  // All that there are, that one first; at least one.
+  static llvm::Expected<std::vector<std::unique_ptr<Assembler>>> findAll();
 
   virtual ~Assembler() = default;
   // Name and version.

@@ -5,6 +5,7 @@
 #include "mlir/IR/BuiltinOps.h"
 #include <array>
 #include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -45,9 +46,10 @@ mlir::LogicalResult lowerToNvvm(mlir::ModuleOp kernels);
 mlir::FailureOr<std::string> makePtx(mlir::ModuleOp kernels, llvm::StringRef chip,
                                      std::vector<CudaFigures> &figures);
 
-// The same -> assembled kernels and their figures.
+// The same -> assembled kernels and their figures. Where registers do not suffice, as which
+// assembler hands them out, another of `assemblers` may do better.
 mlir::FailureOr<CudaImage> makeCubin(mlir::ModuleOp kernels, llvm::StringRef chip,
-                                     Assembler &assembler);
+                                     llvm::ArrayRef<std::unique_ptr<Assembler>> assemblers);
 
 } // namespace llmc::emit
 

@@ -203,9 +203,9 @@ LogicalResult emitCudaKernels(ModuleOp module, const planfile::ProgramT &program
   auto nested = module.lookupSymbol<ModuleOp>(emit::kernelsModule(emit::kCudaTarget));
   if (!nested)
     return module.emitError("has no kernels for threads: the emit phase made none");
-  auto assembler = emit::Assembler::find();
-  if (!assembler)
-    return module.emitError(llvm::toString(assembler.takeError()));
+  auto assemblers = emit::Assembler::findAll();
+  if (!assemblers)
+    return module.emitError(llvm::toString(assemblers.takeError()));
   llvm::StringMap<Use> uses = collectUses(module);
   OwningOpRef<ModuleOp> kernels(nested.clone());
   std::vector<Mapped> mapped;
@@ -214,7 +214,7 @@ LogicalResult emitCudaKernels(ModuleOp module, const planfile::ProgramT &program
   if (failed(emit::lowerToNvvm(*kernels)))
     return failure();
   for (const std::string &chip : chips) {
-    auto made = emit::makeCubin(*kernels, chip, **assembler);
+    auto made = emit::makeCubin(*kernels, chip, *assemblers);
     if (failed(made))
       return failure();
     planfile::DeviceImageT image;
