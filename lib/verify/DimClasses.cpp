@@ -319,7 +319,7 @@ void DimClasses::chooseRest(int64_t divisor) {
     if (find(id) == id && new_[id] > 1)
       fixed.insert({size_[id], new_[id]});
   for (const Product &product : products_)
-    if (unsigned id = find(product.whole); new_[id] != size_[id])
+    if (unsigned id = find(product.whole); !keep_[id])
       chosen[size_[id]] = new_[id];
   for (unsigned id = 0; id < size_.size(); ++id)
     if (find(id) == id && !new_[id])
