@@ -2,33 +2,38 @@
 #include "passes/6-emit/cuda/Assembler.h"
 #include "passes/6-emit/cuda/Cuda.h"
 #include "passes/6-emit/cuda/Figures.h"
-#include <regex>
 
 using namespace mlir;
 
 namespace llmc::emit {
 
-// Asks for blocks of so many threads together on a multiprocessor: registers are fewer then,
-// and assemblers order instructions so that they suffice.
-static std::string askForThreads(const std::string &ptx, int64_t threads) {
-  std::string result;
-  std::regex size(R"(\.reqntid (\d+), 1, 1)");
-  auto rest = ptx.cbegin();
-  for (std::sregex_iterator at(ptx.begin(), ptx.end(), size), end; at != end; ++at) {
-    auto after = ptx.cbegin() + at->position() + at->length();
-    result.append(rest, after);
-    result += "\n.minnctapersm " + std::to_string(llvm::divideCeil(threads, std::stoll((*at)[1])));
-    rest = after;
-  }
-  return result.append(rest, ptx.cend());
-}
-
 // Bytes that do not lie in registers.
+static uint64_t outsideOfRegisters(const CudaFigures &kernel) {
+  return kernel.stack + kernel.spillStores + kernel.spillLoads;
+}
 static uint64_t outsideOfRegisters(const CudaImage &image) {
   uint64_t bytes = 0;
   for (const CudaFigures &kernel : image.kernels)
-    bytes += kernel.stack + kernel.spillStores + kernel.spillLoads;
+    bytes += outsideOfRegisters(kernel);
   return bytes;
+}
+
+// For those kernels of `image` asks for blocks of so many threads together on a
+// multiprocessor: registers are fewer then, and assemblers order instructions so that they
+// suffice.
+static std::string askForThreads(const std::string &ptx, const CudaImage &image, int64_t threads) {
+  std::string result = ptx;
+  for (const CudaFigures &kernel : image.kernels) {
+    if (outsideOfRegisters(kernel) == 0)
+      continue;
+    constexpr StringLiteral kSize = ".reqntid ";
+    size_t at = result.find(kSize, result.find(".entry " + kernel.entry + "("));
+    if (at == std::string::npos)
+      continue;
+    int64_t size = std::max(std::atoll(result.c_str() + at + kSize.size()), 1ll);
+    result.insert(at, ".minnctapersm " + std::to_string(llvm::divideCeil(threads, size)) + "\n");
+  }
+  return result;
 }
 
 static LogicalResult assemble(ModuleOp kernels, Assembler &assembler, const std::string &ptx,
@@ -56,20 +61,26 @@ FailureOr<CudaImage> makeCubin(ModuleOp kernels, StringRef chip,
   image.ptx = std::move(*ptx);
   for (CudaFigures &figures : image.kernels)
     readAccesses(image.ptx, figures);
-  constexpr int64_t kAsItIs = 0, kSomeThreads = 384;
-  std::optional<CudaImage> best;
-  for (int64_t threads : {kAsItIs, kSomeThreads}) {
-    std::string text = threads ? askForThreads(image.ptx, threads) : image.ptx;
-    for (const auto &assembler : assemblers) {
-      if (best && outsideOfRegisters(*best) == 0)
-        break;
-      CudaImage made = image;
-      if (failed(assemble(kernels, *assembler, text, made)))
-        return failure();
-      if (!best || outsideOfRegisters(made) < outsideOfRegisters(*best))
-        best = std::move(made);
-    }
+  SmallVector<CudaImage> plain(assemblers.size(), image);
+  auto isGood = [](const CudaImage &made) { return outsideOfRegisters(made) == 0; };
+  for (auto [made, assembler] : llvm::zip(plain, assemblers)) {
+    if (failed(assemble(kernels, *assembler, image.ptx, made)))
+      return failure();
+    if (isGood(made))
+      return std::move(made);
   }
+  std::optional<CudaImage> best;
+  for (int64_t threads : {384, 512, 768})
+    for (auto [before, assembler] : llvm::zip(plain, assemblers)) {
+      CudaImage made = image;
+      if (failed(assemble(kernels, *assembler, askForThreads(image.ptx, before, threads), made)))
+        return failure();
+      if (isGood(made))
+        return made;
+      for (CudaImage *other : {&before, &made})
+        if (!best || outsideOfRegisters(*other) < outsideOfRegisters(*best))
+          best = *other;
+    }
   return std::move(*best);
 }
 
