@@ -1,7 +1,7 @@
 // llmc-kernel-tests [--draws N] [--seed S] [--only NAME] [--cpu NAME]: N random launches
 // of each kind, compiled, run in parts and compared with the ops' own meaning in float64,
 // for each processor that this one can stand in for, a GPU's threads among them; then
-// UnitTests.h. NAME is a kind, or edges, large, ulp, equations or plan.
+// UnitTests.h. NAME is a kind, or edges, large, far, ulp, equations or plan.
 #include "Runner.h"
 #include "UnitTests.h"
 
@@ -99,6 +99,8 @@ int main(int argc, char **argv) {
   if (cpu.empty() || cpu == llmc::emit::kCudaTarget.name)
     run.check(llmc::emit::kCudaTarget);
   int passed = run.passed, failed = run.failed;
+  if (only.empty() || only == "far")
+    checkFar(context, passed, failed);
   if (only.empty() || only == "equations")
     checkEquations(context, draws * 10, seed, passed, failed);
   if (only.empty() || only == "plan")

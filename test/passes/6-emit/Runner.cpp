@@ -185,7 +185,7 @@ private:
       pointers.push_back(alias < 0 ? writes.back().data() : reads[alias].data());
     }
     if (compiled.threads)
-      problem += runGrid(kernel, pointers, scalars, compiled.rows, compiled.threads, cuts + 1,
+      problem += runGrid(kernel, pointers, scalars, 0, compiled.rows, compiled.threads, cuts + 1,
                          random);
     else
       runParts(kernel, pointers, scalars, compiled.rows, cuts, random);

@@ -208,8 +208,8 @@ std::string Grid::runBlock(int64_t number, const std::function<void()> &function
 }
 
 std::string runGrid(KernelFunction kernel, std::vector<void *> buffers,
-                    const std::vector<int64_t> &scalars, int64_t rows, int64_t threads,
-                    int64_t blocks, Random &random) {
+                    const std::vector<int64_t> &scalars, int64_t begin, int64_t end,
+                    int64_t threads, int64_t blocks, Random &random) {
   void *questions[] = {
       reinterpret_cast<void *>(threadNumber), reinterpret_cast<void *>(blockNumber),
       reinterpret_cast<void *>(blockCount), reinterpret_cast<void *>(waitAtBarrier),
@@ -224,7 +224,7 @@ std::string runGrid(KernelFunction kernel, std::vector<void *> buffers,
   std::shuffle(order.begin(), order.end(), random);
   for (int64_t block : order) {
     std::string problem =
-        grid.runBlock(block, [&] { kernel(buffers.data(), scalars.data(), 0, rows); });
+        grid.runBlock(block, [&] { kernel(buffers.data(), scalars.data(), begin, end); });
     if (!problem.empty())
       return problem;
   }

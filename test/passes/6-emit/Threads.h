@@ -16,11 +16,11 @@ using KernelFunction = void (*)(void *const *, const int64_t *, int64_t, int64_t
 // grid that runs it, by way of one more buffer behind the others.
 void askGrid(mlir::func::FuncOp kernel);
 
-// Runs `blocks` blocks of `threads` threads, one block after another. `buffers` are those of
-// the launch. The answer is empty, or says how threads waited in vain.
+// Runs `blocks` blocks of `threads` threads over the rows [begin, end), one block after another.
+// `buffers` are those of the launch. The answer is empty, or says how threads waited in vain.
 std::string runGrid(KernelFunction kernel, std::vector<void *> buffers,
-                    const std::vector<int64_t> &scalars, int64_t rows, int64_t threads,
-                    int64_t blocks, Random &random);
+                    const std::vector<int64_t> &scalars, int64_t begin, int64_t end,
+                    int64_t threads, int64_t blocks, Random &random);
 
 } // namespace llmc::test
 

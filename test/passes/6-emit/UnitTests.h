@@ -20,6 +20,9 @@ void checkLarge(mlir::MLIRContext &context, const emit::KernelTarget &target, in
 void checkEdges(mlir::MLIRContext &context, const emit::KernelTarget &target, int &passed,
                 int &failed);
 
+// Threads at elements beyond what 32 bits count.
+void checkFar(mlir::MLIRContext &context, int &passed, int &failed);
+
 // A small plan, written and read back.
 void checkWritePlan(mlir::MLIRContext &context, int &passed, int &failed);
 
