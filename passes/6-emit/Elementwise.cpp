@@ -299,7 +299,9 @@ struct Nest {
   Group &group;
   std::function<void(Point &)> body;
   std::optional<unsigned> crossed = group.crossedLoop();
-  std::vector<Value> squares = {};
+  // Where squares lie between reading and use; null if so little is computed from each row
+  // that the code for all of them may stand one after the other.
+  std::optional<std::vector<Value>> places = {};
   Value pastCache = {}; // an i1 that says how to write, or null
 
   void emit(Point &point, unsigned depth);
@@ -353,12 +355,17 @@ void Nest::emit(Point &point, unsigned depth) {
   }
   k.eachRow(low, high, [&](Value i) {
     Point inner = point.inside(depth, i);
+    group.fetchPieces(inner, depth);
     emit(inner, depth + 1);
   });
 }
 
-// Sides of a tile, in squares: whole cache lines on both sides.
-static constexpr int64_t kTileRows = 4, kTileColumns = 2;
+// Sides of a tile: several cache lines on both sides. It is fetched so many columns before
+// its turn, since what lies in pieces is fetched late by the processor alone.
+static constexpr int64_t kTileRows = 64, kTileColumns = 32, kColumnsAhead = 64;
+
+// Ops whose code may stand there once for each row of a square.
+static constexpr int64_t kMostUnrolled = 4;
 
 // Squares of rows of the loop `crossed`, from `low` to `high`, and of the last loop; all
 // of the loops between them.
@@ -372,10 +379,14 @@ void Nest::emitCrossed(Point &point, Value low, Value high) {
         Point inner = at.inside(loop, i);
         between(inner, loop + 1);
       });
-    k.loop(low, high, kTileRows * lanes, [&](Value tile) {
-      Value end = k.min(k.add(tile, k.index(kTileRows * lanes)), high);
-      k.loop(k.index(0), k.index(full), kTileColumns * lanes, [&](Value column) {
-        Value edge = k.min(k.add(column, k.index(kTileColumns * lanes)), k.index(full));
+    k.loop(low, high, kTileRows, [&](Value tile) {
+      Value end = k.min(k.add(tile, k.index(kTileRows)), high);
+      k.loop(k.index(0), k.index(full), kTileColumns, [&](Value column) {
+        Value edge = k.min(k.add(column, k.index(kTileColumns)), k.index(full));
+        Value ahead = k.add(column, k.index(kColumnsAhead));
+        if (full >= 4 * kColumnsAhead)
+          group.fetchSquares(at.inside(*crossed, tile).inside(last, ahead), kTileRows,
+                             kTileColumns);
         k.loop(tile, end, lanes, [&](Value i) {
           k.loop(column, edge, lanes, [&](Value j) { square(at, i, j); });
         });
@@ -395,11 +406,20 @@ void Nest::square(const Point &point, Value i, Value j) {
   Kernel &k = group.kernel;
   unsigned last = group.loops.size() - 1;
   Point corner = point.inside(*crossed, i).inside(last, j);
-  group.loadSquares(squares, corner);
+  Group::Squares squares = group.readSquares(corner);
+  if (!places)
+    return group.pastCacheIf(pastCache, [&] {
+      for (unsigned r = 0; r < k.lanes(); ++r) {
+        Point row = point.inside(*crossed, k.add(i, k.index(r))).inside(last, j, k.lanes());
+        group.takeFromSquares(squares, r, row);
+        body(row);
+      }
+    });
+  group.keepSquares(squares, *places);
   auto rows = [&] {
     k.loop(k.index(0), k.index(k.lanes()), 1, [&](Value r) {
       Point row = point.inside(*crossed, k.add(i, r)).inside(last, j, k.lanes());
-      group.takeFromSquares(squares, r, row);
+      group.takeFromPlaces(*places, r, row);
       body(row);
     });
   };
@@ -429,7 +449,8 @@ LogicalResult emitElementwise(Kernel &kernel, LaunchBody body) {
               for (auto [i, value] : llvm::enumerate(values))
                 group.store(body.reads + i, value, point);
             }};
-  nest.squares = group.crossedSquares();
+  if (nest.crossed && std::distance(body.block.begin(), body.block.end()) > kMostUnrolled)
+    nest.places = group.placesOfSquares();
   nest.pastCache = group.writesPastCache(body.block.getNumArguments() - body.reads);
   Point start(group.loops.size());
   nest.emit(start, 0);

@@ -94,12 +94,22 @@ public:
   void pastCache(const std::function<void()> &body);
   void pastCacheIf(Value condition, const std::function<void()> &body);
   // A loop other than the last along which some reads are contiguous that jump along the
-  // last one, if all such reads agree; and places on the stack for squares of them.
+  // last one, if all such reads agree.
   std::optional<unsigned> crossedLoop() const;
-  std::vector<Value> crossedSquares();
-  // Reads lanes() x lanes() points at `corner` into `squares`; what lies at row `r` of them.
-  void loadSquares(llvm::ArrayRef<Value> squares, const Point &corner);
-  void takeFromSquares(llvm::ArrayRef<Value> squares, Value r, Point &point);
+  // Such reads are done in squares of lanes() x lanes() points at `corner`: for each access
+  // its rows along the last loop, none for other accesses; and the values of row `r`.
+  using Squares = std::vector<llvm::SmallVector<Value>>;
+  Squares readSquares(const Point &corner);
+  void takeFromSquares(const Squares &squares, unsigned r, Point &point);
+  // The same by way of places on the stack.
+  std::vector<Value> placesOfSquares();
+  void keepSquares(const Squares &squares, llvm::ArrayRef<Value> places);
+  void takeFromPlaces(llvm::ArrayRef<Value> places, Value r, Point &point);
+  // Lets `width` points along the last loop and `height` along the crossed one be fetched.
+  void fetchSquares(const Point &corner, int64_t height, int64_t width);
+  // The same of pieces that lie along the last loop, but not one behind the other along
+  // `loop`, some turns of it before theirs.
+  void fetchPieces(const Point &point, unsigned loop);
   // `value` as wide as the point.
   Value spread(Value value, const Point &point);
 

@@ -9,6 +9,11 @@ using namespace mlir;
 
 namespace llmc::emit {
 
+// Into the second-level cache: in the first, lines far apart throw each other out.
+static void fetch(Kernel &k, Value pointer) {
+  LLVM::Prefetch::create(k.b, k.loc, pointer, /*rw=*/0, /*hint=*/2, /*cache=*/1);
+}
+
 //===-- Reads across the vector loop ----------------------------------------===//
 
 bool Group::isCrossed(const Access &access) const {
@@ -35,56 +40,112 @@ std::optional<unsigned> Group::crossedLoop() const {
   return crossed;
 }
 
-// In log2(n) rounds: in each, pairs of rows swap every other block of their lanes.
+// Shuffles two vectors; lane i of the result is lane(i) of both one behind the other.
+static Value shuffle(Kernel &k, Value x, Value y, llvm::function_ref<int64_t(int64_t)> lane) {
+  auto lanes = llvm::map_to_vector(llvm::seq<int64_t>(0, widthOf(x.getType())), lane);
+  return vector::ShuffleOp::create(k.b, k.loc, x, y, lanes);
+}
+
+// Of vectors of n groups of four lanes, n of them: those that hold group 0 of each, group 1
+// of each, and so on.
+static SmallVector<Value> transposeGroups(Kernel &k, ArrayRef<Value> vectors) {
+  if (vectors.size() == 1)
+    return {vectors[0]};
+  SmallVector<Value> halves[2], result;
+  for (size_t i = 0; i < vectors.size(); i += 2)
+    for (int64_t odd : {0, 1})
+      halves[odd].push_back(shuffle(k, vectors[i], vectors[i + 1], [&](int64_t lane) {
+        return (lane / 4 * 2 + odd) * 4 + lane % 4;
+      }));
+  auto even = transposeGroups(k, halves[0]), odd = transposeGroups(k, halves[1]);
+  for (size_t i = 0; i < even.size(); ++i)
+    result.append({even[i], odd[i]});
+  return result;
+}
+
+// First within groups of four lanes, by shuffles that have short instructions of their own
+// (of neighbours, then of pairs), then the groups.
 static void transposeSquare(Kernel &k, MutableArrayRef<Value> rows) {
   int64_t n = rows.size();
-  for (int64_t block = 1; block < n; block *= 2) {
-    SmallVector<int64_t> low, high;
-    for (int64_t lane = 0; lane < n; ++lane) {
-      low.push_back(lane & block ? n + lane - block : lane);
-      high.push_back(lane & block ? n + lane : lane + block);
-    }
-    for (int64_t i = 0; i < n; ++i) {
-      if (i & block)
-        continue;
-      Value x = rows[i], y = rows[i + block];
-      rows[i] = vector::ShuffleOp::create(k.b, k.loc, x, y, low);
-      rows[i + block] = vector::ShuffleOp::create(k.b, k.loc, x, y, high);
-    }
+  auto zip = [&](Value x, Value y, int64_t block, int64_t half) {
+    return shuffle(k, x, y, [&](int64_t lane) {
+      int64_t inside = lane % 4, source = half * 2 + inside / (2 * block) + inside % block;
+      return lane / 4 * 4 + source + (inside / block % 2 ? n : 0);
+    });
+  };
+  for (int64_t i = 0; i < n; i += 4) {
+    Value low = zip(rows[i], rows[i + 1], 1, 0), high = zip(rows[i], rows[i + 1], 1, 1);
+    Value low2 = zip(rows[i + 2], rows[i + 3], 1, 0), high2 = zip(rows[i + 2], rows[i + 3], 1, 1);
+    rows[i] = zip(low, low2, 2, 0), rows[i + 1] = zip(low, low2, 2, 1);
+    rows[i + 2] = zip(high, high2, 2, 0), rows[i + 3] = zip(high, high2, 2, 1);
+  }
+  for (int64_t first = 0; first < 4; ++first) {
+    SmallVector<Value> column;
+    for (int64_t i = first; i < n; i += 4)
+      column.push_back(rows[i]);
+    for (auto [group, vector] : llvm::enumerate(transposeGroups(k, column)))
+      rows[4 * group + first] = vector;
   }
 }
 
-std::vector<Value> Group::crossedSquares() {
-  std::vector<Value> squares(accesses.size());
-  if (!crossedLoop())
-    return squares;
-  for (auto [access, place] : llvm::zip(accesses, squares))
+std::vector<Value> Group::placesOfSquares() {
+  std::vector<Value> places(accesses.size());
+  for (auto [access, place] : llvm::zip(accesses, places))
     if (isCrossed(access))
       place = kernel.stackArray(access.element, kernel.lanes() * kernel.lanes());
-  return squares;
+  return places;
 }
 
-void Group::loadSquares(ArrayRef<Value> squares, const Point &corner) {
+Group::Squares Group::readSquares(const Point &corner) {
   unsigned last = loops.size() - 1, lanes = kernel.lanes();
-  for (auto [access, place] : llvm::zip(accesses, squares)) {
-    if (!place)
+  Squares squares(accesses.size());
+  for (auto [access, rows] : llvm::zip(accesses, squares)) {
+    if (!isCrossed(access))
       continue;
     Value base = kernel.buffer(access.buffer);
-    SmallVector<Value> rows;
     for (unsigned i = 0; i < lanes; ++i) {
       Point at = corner.inside(last, kernel.add(corner.index[last], kernel.index(i)));
       Value pointer = kernel.address(base, linear(access, at), access.element);
       rows.push_back(kernel.load(pointer, access.element, lanes));
     }
     transposeSquare(kernel, rows);
+  }
+  return squares;
+}
+
+void Group::keepSquares(const Squares &squares, ArrayRef<Value> places) {
+  for (auto [access, rows, place] : llvm::zip(accesses, squares, places))
     for (auto [i, row] : llvm::enumerate(rows))
-      kernel.store(row, kernel.address(place, kernel.index(i * lanes), access.element));
+      kernel.store(row, kernel.address(place, kernel.index(i * kernel.lanes()), access.element));
+}
+
+void Group::takeFromSquares(const Squares &squares, unsigned r, Point &point) {
+  for (auto [number, rows] : llvm::enumerate(squares))
+    if (!rows.empty())
+      point.loaded[number] = rows[r];
+}
+
+void Group::fetchSquares(const Point &corner, int64_t height, int64_t width) {
+  constexpr int64_t kLine = 64;
+  unsigned last = loops.size() - 1;
+  for (const Access &access : accesses) {
+    if (!isCrossed(access))
+      continue;
+    int64_t size = storageBytes(access.element);
+    kernel.loop(kernel.index(0), kernel.index(width), 1, [&](Value i) {
+      Point at = corner.inside(last, kernel.add(corner.index[last], i));
+      Value first = linear(access, at), base = kernel.buffer(access.buffer);
+      for (int64_t byte = 0; byte < height * size; byte += kLine) {
+        Value element = kernel.add(first, kernel.index(byte / size));
+        fetch(kernel, kernel.address(base, element, access.element));
+      }
+    });
   }
 }
 
-void Group::takeFromSquares(ArrayRef<Value> squares, Value r, Point &point) {
+void Group::takeFromPlaces(ArrayRef<Value> places, Value r, Point &point) {
   unsigned lanes = kernel.lanes();
-  for (auto [number, place] : llvm::enumerate(squares))
+  for (auto [number, place] : llvm::enumerate(places))
     if (place) {
       Type element = accesses[number].element;
       Value row = kernel.address(place, kernel.mul(r, lanes), element);
@@ -102,8 +163,27 @@ void Group::readAhead(const Access &access, Value base, Value first, unsigned wi
   int64_t size = storageBytes(access.element);
   for (int64_t byte = 0; byte < width * size; byte += kLine) {
     Value place = kernel.add(first, kernel.index(next + byte / size));
-    LLVM::Prefetch::create(kernel.b, kernel.loc, kernel.address(base, place, access.element),
-                           /*rw=*/0, /*hint=*/2, /*cache=*/1);
+    fetch(kernel, kernel.address(base, place, access.element));
+  }
+}
+
+void Group::fetchPieces(const Point &point, unsigned loop) {
+  constexpr int64_t kLine = 64, kLongest = 4096, kAhead = 4096;
+  if (kernel.target.threads || loop + 2 != loops.size())
+    return;
+  for (const Access &access : accesses) {
+    int64_t element = storageBytes(access.element), bytes = loops.back().size * element;
+    int64_t turns = llvm::divideCeil(kAhead, bytes), stride = access.strides[loop];
+    if (!access.tensor || access.buffer < 0 || access.strides.back() != 1 || bytes < kLine ||
+        bytes > kLongest || stride <= loops.back().size || loops[loop].size < 4 * turns)
+      continue;
+    Point at = point.inside(loop + 1, kernel.index(0));
+    at.index[loop] = kernel.add(point.index[loop], kernel.index(turns));
+    Value first = linear(access, at), base = kernel.buffer(access.buffer);
+    for (int64_t byte = 0; byte < bytes; byte += kLine) {
+      Value place = kernel.add(first, kernel.index(byte / element));
+      fetch(kernel, kernel.address(base, place, access.element));
+    }
   }
 }
 
