@@ -5,6 +5,7 @@
 #include "passes/1-raise/Patterns.h"
 #include "passes/1-raise/RaiseAttention/Scores.h"
 #include "passes/1-raise/RaiseAttention/SimplifyAttention.h"
+#include "passes/1-raise/RaiseAttention/SpeltSoftmax.h"
 
 using namespace mlir;
 using namespace llmc;
@@ -199,6 +200,7 @@ struct RaiseAttention : llmc::impl::RaiseAttentionBase<RaiseAttention> {
     MaskReader reader;
     auto module = getOperation()->getParentOfType<ModuleOp>();
     patterns.add<RaiseProduct>(&getContext(), reader, keepsInputs(module));
+    populateSpeltSoftmax(patterns);
     populateSimplifyAttention(patterns, reader);
     populateDropIdentities(patterns);
     populateAbsorbTransposes(patterns);

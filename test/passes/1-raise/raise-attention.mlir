@@ -338,3 +338,37 @@ func.func @by_other_product(%q: tensor<1x2x2x4xf32>) -> tensor<1x2x2x4xf32> {
   %4 = graph.matmul "bhst,bthd->bshd" %3, %q : (tensor<1x2x2x2xf32>, tensor<1x2x2x4xf32>) -> tensor<1x2x2x4xf32>
   return %4 : tensor<1x2x2x4xf32>
 }
+
+// A softmax that is spelt out, with a guard behind it.
+// CHECK-LABEL: @spelt_softmax
+// CHECK: graph.attention %arg0, %arg0, %arg0 {causal = false, scale = 1.{{.*}}}
+// CHECK-NOT: graph.exp
+func.func @spelt_softmax(%q: tensor<1x2x2x4xf32>) -> tensor<1x2x2x4xf32> {
+  %zero = graph.constant dense<0.0> : tensor<f32>
+  %0 = graph.matmul "bshd,bthd->bhst" %q, %q : (tensor<1x2x2x4xf32>, tensor<1x2x2x4xf32>) -> tensor<1x2x2x2xf32>
+  %1 = graph.reduce %0 {dims = array<i64: 3>, kind = #graph.reduce_kind<max>} : (tensor<1x2x2x2xf32>) -> tensor<1x2x2xf32>
+  %2 = graph.reshape %1 : (tensor<1x2x2xf32>) -> tensor<1x2x2x1xf32>
+  %3 = graph.sub %0, %2 : (tensor<1x2x2x2xf32>, tensor<1x2x2x1xf32>) -> tensor<1x2x2x2xf32>
+  %4 = graph.exp %3 : (tensor<1x2x2x2xf32>) -> tensor<1x2x2x2xf32>
+  %5 = graph.reduce %4 {dims = array<i64: 3>, kind = #graph.reduce_kind<sum>} : (tensor<1x2x2x2xf32>) -> tensor<1x2x2xf32>
+  %6 = graph.reshape %5 : (tensor<1x2x2xf32>) -> tensor<1x2x2x1xf32>
+  %7 = graph.div %4, %6 : (tensor<1x2x2x2xf32>, tensor<1x2x2x1xf32>) -> tensor<1x2x2x2xf32>
+  %8 = graph.compare %7, %7 {predicate = #graph.predicate<ne>} : (tensor<1x2x2x2xf32>, tensor<1x2x2x2xf32>) -> tensor<1x2x2x2xi1>
+  %9 = graph.select %8, %zero, %7 : (tensor<1x2x2x2xi1>, tensor<f32>, tensor<1x2x2x2xf32>) -> tensor<1x2x2x2xf32>
+  %10 = graph.matmul "bhst,bthd->bshd" %9, %q : (tensor<1x2x2x2xf32>, tensor<1x2x2x4xf32>) -> tensor<1x2x2x4xf32>
+  return %10 : tensor<1x2x2x4xf32>
+}
+
+// The sum of other numbers makes no softmax.
+// CHECK-LABEL: @other_sum
+// CHECK-NOT: graph.softmax
+func.func @other_sum(%x: tensor<3x4xf32>, %y: tensor<3x4xf32>) -> tensor<3x4xf32> {
+  %0 = graph.reduce %y {dims = array<i64: 1>, kind = #graph.reduce_kind<max>} : (tensor<3x4xf32>) -> tensor<3xf32>
+  %1 = graph.reshape %0 : (tensor<3xf32>) -> tensor<3x1xf32>
+  %2 = graph.sub %x, %1 : (tensor<3x4xf32>, tensor<3x1xf32>) -> tensor<3x4xf32>
+  %3 = graph.exp %2 : (tensor<3x4xf32>) -> tensor<3x4xf32>
+  %4 = graph.reduce %3 {dims = array<i64: 1>, kind = #graph.reduce_kind<sum>} : (tensor<3x4xf32>) -> tensor<3xf32>
+  %5 = graph.reshape %4 : (tensor<3xf32>) -> tensor<3x1xf32>
+  %6 = graph.div %3, %5 : (tensor<3x4xf32>, tensor<3x1xf32>) -> tensor<3x4xf32>
+  return %6 : tensor<3x4xf32>
+}
