@@ -43,9 +43,7 @@ void GraphInputs::addLookup(llvm::StringRef tableName, llvm::StringRef index) {
                       indexOf(index, 0) == Index::Positions});
 }
 
-static bool isEven(const HostTensor &tensor) {
-  return llvm::all_equal(tensor.ints);
-}
+static bool isEven(const HostTensor &tensor) { return llvm::all_equal(tensor.ints); }
 
 GraphInputs::Index GraphInputs::indexOf(llvm::StringRef name, int depth) {
   constexpr int64_t longest = int64_t(1) << 20;
@@ -73,9 +71,17 @@ GraphInputs::Index GraphInputs::computedIndex(const Node &node, int depth) {
   static const llvm::StringSet<> keeps = {"Reshape",   "Cast",           "Identity", "Flatten",
                                           "Squeeze",   "Unsqueeze",      "Expand",   "Slice",
                                           "Transpose", "GatherElements", "Tile",     "Gather"};
-  static const llvm::StringSet<> even = {
-      "Equal", "Not",     "And",         "Or",   "Less", "LessOrEqual", "Greater", "GreaterOrEqual",
-      "Shape", "Size", "ConstantOfShape"};
+  static const llvm::StringSet<> even = {"Equal",
+                                         "Not",
+                                         "And",
+                                         "Or",
+                                         "Less",
+                                         "LessOrEqual",
+                                         "Greater",
+                                         "GreaterOrEqual",
+                                         "Shape",
+                                         "Size",
+                                         "ConstantOfShape"};
   static const llvm::StringSet<> joins = {"Add", "Sub", "Mul", "Where", "Concat"};
   if (node.op() == "Range" || node.op() == "CumSum")
     return Index::Positions;

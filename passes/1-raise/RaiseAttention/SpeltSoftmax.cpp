@@ -36,6 +36,19 @@ struct RaiseQuotient : OpRewritePattern<DivOp> {
   }
 };
 
+// A softmax takes the largest of each row away itself.
+struct DropShift : OpRewritePattern<SoftmaxOp> {
+  using OpRewritePattern::OpRewritePattern;
+  LogicalResult matchAndRewrite(SoftmaxOp op, PatternRewriter &rewriter) const override {
+    auto difference = op.getOperand().getDefiningOp<SubOp>();
+    if (!difference || reducedAs(difference.getRhs(), ReduceKind::max) != difference.getLhs())
+      return failure();
+    Value plain = difference.getLhs();
+    rewriter.modifyOpInPlace(op, [&] { op->setOperand(0, plain); });
+    return success();
+  }
+};
+
 // A softmax of this dialect is nowhere NaN: a row that is -inf gives zeros.
 struct DropGuard : OpRewritePattern<SelectOp> {
   using OpRewritePattern::OpRewritePattern;
@@ -53,5 +66,5 @@ struct DropGuard : OpRewritePattern<SelectOp> {
 } // namespace
 
 void raise::populateSpeltSoftmax(RewritePatternSet &patterns) {
-  patterns.add<RaiseQuotient, DropGuard>(patterns.getContext());
+  patterns.add<RaiseQuotient, DropShift, DropGuard>(patterns.getContext());
 }

@@ -6,7 +6,8 @@
 
 namespace llmc::raise {
 
-// To graph.softmax, and without a guard against the NaN that it never gives.
+// To graph.softmax, without what it does itself and without a guard against the NaN
+// that it never gives.
 void populateSpeltSoftmax(mlir::RewritePatternSet &patterns);
 
 } // namespace llmc::raise

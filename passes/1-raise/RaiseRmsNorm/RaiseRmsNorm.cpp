@@ -129,9 +129,9 @@ struct CentredRows : OpRewritePattern<RmsNormOp> {
       return failure();
     Build build(rewriter, op.getLoc());
     auto perRow = op.getRstd().getType();
-    auto norm = LayerNormOp::create(rewriter, op.getLoc(), TypeRange{x.getType(), perRow, perRow},
-                                    x, op.getScale(), build.constantLike(0, op.getScale()),
-                                    op.getEpsAttr());
+    auto norm =
+        LayerNormOp::create(rewriter, op.getLoc(), TypeRange{x.getType(), perRow, perRow}, x,
+                            op.getScale(), build.constantLike(0, op.getScale()), op.getEpsAttr());
     rewriter.replaceOp(op, {norm.getY(), norm.getRstd()});
     return success();
   }

@@ -163,7 +163,7 @@ bool isProduct(Value value, int depth = 8) {
   Operation *op = value.getDefiningOp();
   if (isa_and_nonnull<MatmulOp>(op))
     return true;
-  return depth > 0 && isa_and_nonnull<AddOp, MulOp, DivOp, SelectOp, TanhOp, ReshapeOp>(op) &&
+  return depth > 0 && isa_and_nonnull<AddOp, SubOp, MulOp, DivOp, SelectOp, TanhOp, ReshapeOp>(op) &&
          llvm::any_of(op->getOperands(),
                       [&](Value operand) { return isProduct(operand, depth - 1); });
 }

@@ -359,6 +359,20 @@ func.func @spelt_softmax(%q: tensor<1x2x2x4xf32>) -> tensor<1x2x2x4xf32> {
   return %10 : tensor<1x2x2x4xf32>
 }
 
+// The largest score is taken away before the softmax, which does so itself.
+// CHECK-LABEL: @shifted
+// CHECK: graph.attention %arg0, %arg0, %arg0 {causal = false, scale = 1.{{.*}}}
+// CHECK-NOT: graph.reduce
+func.func @shifted(%q: tensor<1x2x2x4xf32>) -> tensor<1x2x2x4xf32> {
+  %0 = graph.matmul "bshd,bthd->bhst" %q, %q : (tensor<1x2x2x4xf32>, tensor<1x2x2x4xf32>) -> tensor<1x2x2x2xf32>
+  %1 = graph.reduce %0 {dims = array<i64: 3>, kind = #graph.reduce_kind<max>} : (tensor<1x2x2x2xf32>) -> tensor<1x2x2xf32>
+  %2 = graph.reshape %1 : (tensor<1x2x2xf32>) -> tensor<1x2x2x1xf32>
+  %3 = graph.sub %0, %2 : (tensor<1x2x2x2xf32>, tensor<1x2x2x1xf32>) -> tensor<1x2x2x2xf32>
+  %4 = graph.softmax %3 : (tensor<1x2x2x2xf32>) -> tensor<1x2x2x2xf32>
+  %5 = graph.matmul "bhst,bthd->bshd" %4, %q : (tensor<1x2x2x2xf32>, tensor<1x2x2x4xf32>) -> tensor<1x2x2x4xf32>
+  return %5 : tensor<1x2x2x4xf32>
+}
+
 // The sum of other numbers makes no softmax.
 // CHECK-LABEL: @other_sum
 // CHECK-NOT: graph.softmax
