@@ -27,7 +27,8 @@ static std::string askForThreads(const std::string &ptx, const CudaImage &image,
     if (outsideOfRegisters(kernel) == 0)
       continue;
     constexpr StringLiteral kSize = ".reqntid ";
-    size_t at = result.find(kSize, result.find(".entry " + kernel.entry + "("));
+    std::string begin = ".entry " + kernel.entry + "(";
+    size_t at = result.find(kSize, result.find(begin));
     if (at == std::string::npos)
       continue;
     int64_t size = std::max(std::atoll(result.c_str() + at + kSize.size()), 1ll);

@@ -31,6 +31,10 @@ struct ThreadShape {
 // Whether the walk over rows `rows` has something for the threads of a row to share.
 bool holdsElements(mlir::scf::ForOp rows);
 bool isWalk(mlir::Operation *op, llvm::StringRef kind);
+// Whether the walk `elements` adds up rows at each of its columns.
+bool hasTerms(mlir::scf::ForOp elements);
+// Sums and maxima over threads.
+int64_t countSums(mlir::func::FuncOp kernel);
 // Whether there are columns whose rows threads share.
 bool addsColumns(mlir::Operation *code);
 // Turns of a loop, where they are known now.
