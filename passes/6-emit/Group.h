@@ -117,6 +117,8 @@ public:
   // comes while this row is computed, which a reading ahead by the processor alone, once
   // the row has come, would not do.
   bool readsAhead = false;
+  // The same for turns of this reduced loop, some before theirs, whose pieces lie far apart.
+  std::optional<unsigned> piecesAhead;
 
   // What a hero computed: one value a row, or a value at each point.
   void defineRow(Value tensor, Value value) { rowValues[tensor] = value; }

@@ -65,7 +65,7 @@ Value Group::load(unsigned number, Point &point) {
   Value base = access.data ? kernel.constantData(access.data) : kernel.buffer(access.buffer);
   Value first = linear(access, point);
   int64_t stride = lastStride(access.strides);
-  if (readsAhead && stride == 1 && !access.data)
+  if ((readsAhead || piecesAhead) && stride == 1 && !access.data)
     readAhead(access, base, first, point.width);
   if (point.width == 1 || stride == 1)
     return kernel.load(kernel.address(base, first, access.element), access.element, point.width);

@@ -155,9 +155,12 @@ void Group::takeFromPlaces(ArrayRef<Value> places, Value r, Point &point) {
 
 void Group::readAhead(const Access &access, Value base, Value first, unsigned width) {
   constexpr int64_t kLine = 64;
+  constexpr int64_t kTurns = 64;
   int64_t next = 0;
   for (auto [loop, stride] : llvm::zip(loops, access.strides))
     next = loop.reduced || stride == 0 ? next : stride;
+  if (piecesAhead)
+    next = kTurns * access.strides[*piecesAhead];
   if (next == 0)
     return;
   int64_t size = storageBytes(access.element);

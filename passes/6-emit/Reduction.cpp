@@ -161,6 +161,8 @@ SmallVector<Value> Reducer::walk(ArrayRef<unsigned> loops, Point &point, ValueRa
   if (loops.size() == 1 && !overColumns())
     return walkVectors(loops[0], point, carried, kinds, terms);
   bool isOutermost = overColumns() && loops.size() == reducedLoops().size();
+  if (overColumns() && loops.size() == 1 && !k.target.threads)
+    group.piecesAhead = loops[0];
   auto totals = k.loop(
       k.index(0), bounds(loops[0]).first, 1, carried,
       [&](Value i, ValueRange from, SmallVectorImpl<Value> &next) {
@@ -168,6 +170,7 @@ SmallVector<Value> Reducer::walk(ArrayRef<unsigned> loops, Point &point, ValueRa
         next = walk(loops.drop_front(), inner, from, kinds, terms);
       },
       isOutermost ? Kernel::Walk::Terms : Kernel::Walk::InOrder);
+  group.piecesAhead.reset();
   if (isOutermost)
     k.combined(totals, llvm::map_to_vector(kinds, [](auto &kind) { return kind.isMax; }));
   return totals;
@@ -203,7 +206,7 @@ static constexpr int64_t kLeastAhead = 256, kMostAhead = 1 << 16;
 
 void Reducer::enterWalk() {
   int64_t size = group.loops.back().size;
-  group.readsAhead = ++walks == 2 && !group.kernel.target.threads && !overColumns() &&
+  group.readsAhead = ++walks == 2 && isSlow && !group.kernel.target.threads && !overColumns() &&
                      reducedLoops().size() == 1 && !outerSize && size >= kLeastAhead &&
                      size <= kMostAhead;
 }

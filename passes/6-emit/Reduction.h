@@ -42,6 +42,8 @@ public:
   Value rowArray(Type element);
   // How often the row has been walked.
   unsigned walks = 0;
+  // Whether so much is computed from an element that reading may run ahead meanwhile.
+  bool isSlow = false;
   // The product of the reduced sizes of operand 0.
   static int64_t count(mlir::Operation *op);
 

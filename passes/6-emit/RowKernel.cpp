@@ -113,6 +113,12 @@ LogicalResult RowKernel::declare() {
 
 //===-- Values that are read more than once ---------------------------------===//
 
+static bool isSlow(Operation *op) {
+  return isa<graph::ExpOp, graph::LogOp, graph::TanhOp, graph::ErfOp, graph::SigmoidOp,
+             graph::GeluOp, graph::GeluGradOp, graph::SinOp, graph::CosOp, graph::PowOp,
+             graph::PowerOp, graph::SoftmaxOp>(op);
+}
+
 // What an element costs each time it is computed, in simple vector instructions.
 static unsigned costOf(Value tensor, llvm::SmallDenseSet<Value> &seen) {
   if (!seen.insert(tensor).second)
@@ -122,10 +128,7 @@ static unsigned costOf(Value tensor, llvm::SmallDenseSet<Value> &seen) {
     return 1;
   if (isa<graph::ConstantOp>(op) || lookupHero(op))
     return 0;
-  unsigned cost = isa<graph::ExpOp, graph::LogOp, graph::TanhOp, graph::ErfOp, graph::SigmoidOp,
-                      graph::GeluOp, graph::GeluGradOp, graph::SinOp, graph::CosOp, graph::PowOp,
-                      graph::PowerOp>(op)
-                      ? 12
+  unsigned cost = isSlow(op) ? 12
                   : isa<graph::DivOp, graph::SqrtOp, graph::RsqrtOp>(op) ? 4
                                                                           : 1;
   for (Value operand : op->getOperands())
@@ -196,6 +199,7 @@ void RowKernel::eachColumn(Point &point, const std::function<void(Point &)> &wor
 // All heroes in order, then whatever the launch writes.
 void RowKernel::emitRow(Point &row) {
   Reducer reducer(group, row, outerLoop, outerSize);
+  reducer.isSlow = llvm::any_of(body.block, [](Operation &op) { return isSlow(&op); });
   for (Operation *hero : heroes) {
     for (Value operand : hero->getOperands())
       if (shapeOf(operand) == space())
