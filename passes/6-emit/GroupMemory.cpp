@@ -5,6 +5,8 @@
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include "llvm/ADT/SmallSet.h"
 
+#include <numeric>
+
 using namespace mlir;
 
 namespace llmc::emit {
@@ -153,17 +155,24 @@ void Group::takeFromPlaces(ArrayRef<Value> places, Value r, Point &point) {
     }
 }
 
+// Turns of a loop that reading may run ahead where each is `stride` bytes behind the last:
+// lines whose addresses differ by a multiple of 64 KiB share the 8 places of one set of a
+// second-level cache, of which half are left for what is being read.
+static int64_t turnsAhead(int64_t stride) {
+  constexpr int64_t kMost = 64, kWay = 64 << 10, kPlaces = 4;
+  return std::min(kMost, kPlaces * (kWay / std::gcd(stride, kWay)));
+}
+
 void Group::readAhead(const Access &access, Value base, Value first, unsigned width) {
   constexpr int64_t kLine = 64;
-  constexpr int64_t kTurns = 64;
   int64_t next = 0;
   for (auto [loop, stride] : llvm::zip(loops, access.strides))
     next = loop.reduced || stride == 0 ? next : stride;
+  int64_t size = storageBytes(access.element);
   if (piecesAhead)
-    next = kTurns * access.strides[*piecesAhead];
+    next = turnsAhead(access.strides[*piecesAhead] * size) * access.strides[*piecesAhead];
   if (next == 0)
     return;
-  int64_t size = storageBytes(access.element);
   for (int64_t byte = 0; byte < width * size; byte += kLine) {
     Value place = kernel.add(first, kernel.index(next + byte / size));
     fetch(kernel, kernel.address(base, place, access.element));

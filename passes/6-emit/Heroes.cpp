@@ -130,12 +130,13 @@ static void emitLayerNormGrad(Reducer &r, Operation *op) {
     return SmallVector<Value>{g, m.mul(g, normalised(*group, op, 1, 3, p))};
   });
   double n = Reducer::count(op);
-  Value meanG = m.div(sums[0], m.f(n, sums[0])), meanGx = m.div(sums[1], m.f(n, sums[1]));
-  group->defineElements(op->getResult(0), [group, op, scaled, meanG, meanGx](Point &p) {
+  Value lessG = m.div(sums[0], m.f(-n, sums[0])), lessGx = m.div(sums[1], m.f(-n, sums[1]));
+  group->defineElements(op->getResult(0), [group, op, lessG, lessGx](Point &p) {
     Math m = group->math();
     Value xhat = normalised(*group, op, 1, 3, p);
-    Value centred = m.sub(scaled(p), group->spread(meanG, p));
-    centred = m.sub(centred, m.mul(xhat, group->spread(meanGx, p)));
+    Value centred = m.fma(group->heroOperand(op, 0, p), group->heroOperand(op, 2, p),
+                          group->spread(lessG, p));
+    centred = m.fma(xhat, group->spread(lessGx, p), centred);
     return m.mul(group->heroOperand(op, 4, p), centred);
   });
 }

@@ -111,11 +111,24 @@ Value Kernel::constantData(DenseElementsAttr data) {
   });
 }
 
+// A processor takes a load for one of what it has just stored where the last 12 bits of
+// their addresses agree. Rows of 4 KiB, and arrays beside them, walk through those bits in
+// step, so arrays that are walked lie at distances from page starts, and from each other,
+// that a store does not catch up with.
 Value Kernel::stackArray(Type element, int64_t count) {
+  constexpr int64_t kPage = 4096, kWalked = 1024, kFirst = 1024, kNext = 640;
+  int64_t size = storageBytes(element), offset = 0;
+  if (count * size >= kWalked && !target.threads)
+    offset = (kFirst + kNext * walkedArrays++) % kPage;
   return prologue([&]() -> Value {
-    Value n = LLVM::ConstantOp::create(b, loc, b.getI64Type(), b.getI64IntegerAttr(count));
-    return LLVM::AllocaOp::create(b, loc, LLVM::LLVMPointerType::get(b.getContext()), element, n,
-                                  /*alignment=*/64);
+    auto pointer = LLVM::LLVMPointerType::get(b.getContext());
+    Value n = LLVM::ConstantOp::create(b, loc, b.getI64Type(),
+                                       b.getI64IntegerAttr(offset / size + count));
+    Value start = LLVM::AllocaOp::create(b, loc, pointer, element, n, offset ? kPage : 64);
+    if (!offset)
+      return start;
+    return LLVM::GEPOp::create(b, loc, pointer, b.getI8Type(), start,
+                               ArrayRef<LLVM::GEPArg>{static_cast<int32_t>(offset)});
   });
 }
 

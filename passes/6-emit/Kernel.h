@@ -110,6 +110,7 @@ public:
 private:
   mlir::ModuleOp module;
   llvm::DenseMap<unsigned, Value> buffers, scalars;
+  int64_t walkedArrays = 0; // on the stack
   mlir::Operation *prologueEnd = nullptr;
   Value prologue(const std::function<Value()> &make);
 };

@@ -63,7 +63,7 @@ Value Reducer::accumulate(const Accumulator &kind, Value carried, Value term) {
     return arith::AddIOp::create(b, loc, carried, term);
   for (unsigned fold = kind.fold; fold > 1; fold /= 2)
     term = addHalves(group.kernel, term);
-  Type wide = typeOf(wideType(kind.element), widthOf(term.getType()));
+  Type wide = typeOf(elementOf(carried.getType()), widthOf(term.getType()));
   if (wide != term.getType())
     term = arith::ExtFOp::create(b, loc, wide, term);
   return m.add(carried, term);
@@ -231,18 +231,18 @@ SmallVector<Value> Reducer::reduce(ArrayRef<Accumulator> kinds, const Terms &ter
   return results;
 }
 
+Reducer::Accumulator Reducer::sumOfFolded(unsigned lanes) {
+  bool isPlain = group.kernel.target.threads || overColumns() || reducedLoops().size() > 1;
+  return {/*isMax=*/false, group.kernel.b.getF32Type(), isPlain ? 1 : lanes};
+}
 SmallVector<Value> Reducer::sums(unsigned count, const Terms &terms) {
-  Type f32 = group.kernel.b.getF32Type();
-  return reduce(SmallVector<Accumulator>(count, {/*isMax=*/false, f32}), terms);
+  return reduce(SmallVector<Accumulator>(count, sumOfFolded(2)), terms);
 }
 Value Reducer::sum(const std::function<Value(Point &)> &term) {
   return sums(1, [&](Point &p) { return SmallVector<Value>{term(p)}; })[0];
 }
 Value Reducer::sumOfPositive(const std::function<Value(Point &)> &term) {
-  Type f32 = group.kernel.b.getF32Type();
-  bool isPlain = group.kernel.target.threads || overColumns() || reducedLoops().size() > 1;
-  return reduce({{/*isMax=*/false, f32, isPlain ? 1u : 4u}},
-                [&](Point &p) { return SmallVector<Value>{term(p)}; })[0];
+  return reduce({sumOfFolded(4)}, [&](Point &p) { return SmallVector<Value>{term(p)}; })[0];
 }
 Value Reducer::maximum(const std::function<Value(Point &)> &term) {
   Type f32 = group.kernel.b.getF32Type();

@@ -50,14 +50,15 @@ public:
   struct Accumulator {
     bool isMax;
     Type element; // of the terms
-    // Lanes of one step that are added up as they are; only sums are carried wider. For terms
-    // of one sign that does no harm.
+    // Lanes of one step that are added up as they are; only sums are carried wider. Two lose
+    // no more than the terms' own rounding did, more only where terms have one sign.
     unsigned fold = 1;
   };
   // What a sum or maximum so far becomes with one more term, each a scalar or vector.
   Value accumulate(const Accumulator &kind, Value carried, Value term);
 
 private:
+  Accumulator sumOfFolded(unsigned lanes); // one by one where lanes are not of one sum
   llvm::SmallVector<Value> reduce(llvm::ArrayRef<Accumulator> kinds, const Terms &terms);
   llvm::SmallVector<Value> walk(llvm::ArrayRef<unsigned> loops, Point &point,
                                 mlir::ValueRange carried, llvm::ArrayRef<Accumulator> kinds,

@@ -25,6 +25,17 @@ static bool isColumnSum(Operation *op) {
          });
 }
 
+// Rows whose sum loses less in the terms' own type than its result, which is rounded to
+// it: wider sums would cost more memory than the rows themselves.
+static constexpr int64_t kMostInOwnType = 32;
+
+static int64_t rowsOf(graph::ReduceOp columnSum) {
+  int64_t rows = 1;
+  for (int64_t size : shapeOf(columnSum.getOperand()).drop_front().drop_back())
+    rows *= size;
+  return rows;
+}
+
 // A column's number is known when all rows are done: nothing in the kernel may read
 // it, and the other heroes reduce rows. Else such sums are reductions like others.
 static bool keepsColumns(Block &body) {
@@ -199,7 +210,8 @@ void RowKernel::eachColumn(Point &point, const std::function<void(Point &)> &wor
 // All heroes in order, then whatever the launch writes.
 void RowKernel::emitRow(Point &row) {
   Reducer reducer(group, row, outerLoop, outerSize);
-  reducer.isSlow = llvm::any_of(body.block, [](Operation &op) { return isSlow(&op); });
+  reducer.isSlow = columns.size() > 1 ||
+                   llvm::any_of(body.block, [](Operation &op) { return isSlow(&op); });
   for (Operation *hero : heroes) {
     for (Value operand : hero->getOperands())
       if (shapeOf(operand) == space())
@@ -334,7 +346,8 @@ LogicalResult emitReduction(Kernel &kernel, LaunchBody body) {
     auto reduce = cast<graph::ReduceOp>(op);
     bool isMax = reduce.getKind() == graph::ReduceKind::max;
     Type element = getElementTypeOrSelf(reduce.getResult().getType());
-    columns.push_back({reduce, {isMax, element}, isMax ? element : wideType(element), {}});
+    bool isShort = isMax || rowsOf(reduce) <= kMostInOwnType;
+    columns.push_back({reduce, {isMax, element}, isShort ? element : wideType(element), {}});
   }
   auto space = shapeOf(first->getOperand(0));
   SmallVector<bool> reduced(space.size(), false), summed(space.size(), false);

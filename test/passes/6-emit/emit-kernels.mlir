@@ -105,12 +105,14 @@ plan.stage @stage0 attributes {stage = 0, slots = 1, first_layer = 0, last_layer
 // CHECK: scf.for {{.*}} step %c1_i64
 // CHECK:   arith.addf {{.*}} : f32
 
-// Sums are carried in float64; the size is the first scalar.
+// Sums are carried in float64, two lanes at a time; the size is the first scalar.
 // CHECK: func.func @reduce(%{{.*}}: !llvm.ptr, %[[SCALARS:.*]]: !llvm.ptr
 // CHECK: llvm.getelementptr %[[SCALARS]][0]
-// CHECK: scf.for {{.*}} step %c16_i64 iter_args({{.*}}) -> (vector<16xf64>, f64)
+// CHECK: scf.for {{.*}} step %c16_i64 iter_args({{.*}}) -> (vector<8xf64>, f64)
 // CHECK:   %[[SQUARE:.*]] = arith.mulf {{.*}} : vector<16xf32>
-// CHECK:   %[[WIDE:.*]] = arith.extf %[[SQUARE]] : vector<16xf32> to vector<16xf64>
+// CHECK:   vector.extract_strided_slice %[[SQUARE]]
+// CHECK:   %[[PAIRS:.*]] = arith.addf {{.*}} : vector<8xf32>
+// CHECK:   %[[WIDE:.*]] = arith.extf %[[PAIRS]] : vector<8xf32> to vector<8xf64>
 // CHECK:   arith.addf {{.*}}, %[[WIDE]]
 // CHECK: vector.reduction <add>
 // CHECK: arith.truncf {{.*}} : f64 to f32

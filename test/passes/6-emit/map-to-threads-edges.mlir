@@ -46,7 +46,7 @@ plan.stage @stage0 attributes {stage = 0, slots = 1, first_layer = 0, last_layer
 // Three strips of up to 1020 columns; sums in shared memory, because a column belongs to
 // another thread in the next row.
 // CHECK-LABEL: func.func @neg_reduce(
-// CHECK-SAME: points_per_row = 3 : i64, shared_bytes = 8224 : i64, threads = 256 : i64
+// CHECK-SAME: points_per_row = 3 : i64, shared_bytes = 4112 : i64, threads = 256 : i64
 // CHECK-NOT: llvm.alloca
 // CHECK: scf.for
 // CHECK:   %[[STRIP:.*]] = arith.remui %{{.*}}, %c3_i64

@@ -57,8 +57,8 @@ plan.stage @stage0 attributes {stage = 0, slots = 1, first_layer = 0, last_layer
 
 // BOTH-LABEL: func.func @reduce(
 // BOTH: scf.for {{.*}} step %c1_i64
-// BOTH:   %[[SUMS:.*]]:2 = scf.for {{.*}} step %c[[$TERMS]]_i64 {{.*}} -> (vector<[[$TERMS]]xf64>, f64)
-// BOTH:     arith.extf {{.*}} : vector<[[$TERMS]]xf32> to vector<[[$TERMS]]xf64>
+// BOTH:   %[[SUMS:.*]]:2 = scf.for {{.*}} step %c[[$TERMS]]_i64 {{.*}} -> (vector<[[WIDE:[0-9]+]]xf64>, f64)
+// BOTH:     arith.extf {{.*}} : vector<[[WIDE]]xf32> to vector<[[WIDE]]xf64>
 // BOTH:   } {llmc.walk = "elements"}
 // BOTH:   %[[SUM:.*]] = vector.reduction <add>, %[[SUMS]]#0
 // BOTH:   arith.addf %[[SUM]], %[[SUMS]]#1 {llmc.combined = "sum"} : f64
@@ -132,12 +132,12 @@ plan.stage @stage0 attributes {stage = 0, slots = 1, first_layer = 0, last_layer
 // Sums over columns: the rows pass one after the other, each thread adds up its own
 // columns in order.
 // CHECK-LABEL: func.func @reduce_1(
-// CHECK: %[[SUMS:.*]] = llvm.alloca %c4_i64 x f64
+// CHECK: %[[SUMS:.*]] = llvm.alloca %c4_i64 x f32
 // CHECK: scf.for
 // CHECK:   scf.for {{.*}} to %c3_i64 step %c1_i64
 // CHECK:     llvm.load {{.*}} {alignment = 16 : i64} : !llvm.ptr<1> -> vector<4xf32>
 // CHECK:     %[[SLOT:.*]] = llvm.getelementptr %[[SUMS]][%c0_i64]
-// CHECK:     llvm.load %[[SLOT]] {{.*}} -> vector<4xf64>
+// CHECK:     llvm.load %[[SLOT]] {{.*}} -> vector<4xf32>
 // CHECK-NOT: gpu.shuffle
 // CHECK:   llvm.store {{.*}} {alignment = 16 : i64} : vector<4xf32>, !llvm.ptr<1>
 
