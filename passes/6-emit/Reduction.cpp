@@ -206,7 +206,9 @@ static constexpr int64_t kLeastAhead = 256, kMostAhead = 1 << 16;
 
 void Reducer::enterWalk() {
   int64_t size = group.loops.back().size;
-  group.readsAhead = ++walks == 2 && isSlow && !group.kernel.target.threads && !overColumns() &&
+  ++walks;
+  group.readsAhead = (ahead == Ahead::EveryWalk || (ahead == Ahead::SecondWalk && walks == 2)) &&
+                     !group.kernel.target.threads && !overColumns() &&
                      reducedLoops().size() == 1 && !outerSize && size >= kLeastAhead &&
                      size <= kMostAhead;
 }

@@ -42,8 +42,9 @@ public:
   Value rowArray(Type element);
   // How often the row has been walked.
   unsigned walks = 0;
-  // Whether so much is computed from an element that reading may run ahead meanwhile.
-  bool isSlow = false;
+  // Where so much is computed from an element that reading the next row may run ahead
+  // meanwhile: in the walk after the first, if that one waits for memory, or in each.
+  enum class Ahead { Never, SecondWalk, EveryWalk } ahead = Ahead::Never;
   // The product of the reduced sizes of operand 0.
   static int64_t count(mlir::Operation *op);
 

@@ -210,8 +210,10 @@ void RowKernel::eachColumn(Point &point, const std::function<void(Point &)> &wor
 // All heroes in order, then whatever the launch writes.
 void RowKernel::emitRow(Point &row) {
   Reducer reducer(group, row, outerLoop, outerSize);
-  reducer.isSlow = columns.size() > 1 ||
-                   llvm::any_of(body.block, [](Operation &op) { return isSlow(&op); });
+  bool isSlowRow = llvm::any_of(body.block, [](Operation &op) { return isSlow(&op); });
+  reducer.ahead = isSlowRow         ? Reducer::Ahead::SecondWalk
+                  : columns.empty() ? Reducer::Ahead::Never
+                                    : Reducer::Ahead::EveryWalk;
   for (Operation *hero : heroes) {
     for (Value operand : hero->getOperands())
       if (shapeOf(operand) == space())
