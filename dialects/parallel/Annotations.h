@@ -33,6 +33,8 @@ inline constexpr llvm::StringLiteral kBorder = "parallel.border";
 inline constexpr llvm::StringLiteral kResidual = "parallel.residual";
 // Of an op that looks something up: the dimension that it indexes is not to be cut.
 inline constexpr llvm::StringLiteral kWhole = "parallel.whole";
+// Of a stage's function: which of the stage's chunks of layers it runs; 0 if not said.
+inline constexpr llvm::StringLiteral kChunk = "parallel.chunk";
 inline constexpr llvm::StringLiteral kProcedure = "parallel.procedure";
 inline constexpr llvm::StringLiteral kBackward = "graph.backward";
 inline constexpr llvm::StringLiteral kState = "graph.state";

@@ -31,6 +31,12 @@ void PlanDialect::initialize() {
       >();
 }
 
+LaneAttr EntryAttr::getLane(int64_t lane) const {
+  if (lane == 0)
+    return LaneAttr::get(getContext(), getMicroBatch(), getSlot(), getPool());
+  return lane <= static_cast<int64_t>(getAlso().size()) ? getAlso()[lane - 1] : LaneAttr();
+}
+
 //===-- !plan.buffer<4x16xf32> ----------------------------------------------===//
 
 Type BufferType::parse(AsmParser &parser) {

@@ -9,12 +9,12 @@ class Plan_Enum<string name, list<string> cases>
   let genSpecializedAttr = 0;
 }
 // Where a buffer lives and how long: persistent (states; the whole run), step
-// (host scalars, outputs, step-wide temporaries), slot (one copy per slot: what a
+// (host scalars, outputs, step-wide temporaries), slot (one copy per slot of a pool: what a
 // micro-batch keeps from forward to backward, borders, inputs), scratch (inside
 // one execution of one procedure).
 def Plan_Space : Plan_Enum<"Space", ["persistent", "step", "slot", "scratch"]>;
 def Plan_ProcedureKind : Plan_Enum<"ProcedureKind",
-    ["forward", "backward", "backward_last", "update", "begin"]>;
+    ["forward", "backward", "backward_last", "update", "begin", "weight", "weight_last", "exchange"]>;
 def Plan_CollectiveKind : Plan_Enum<"CollectiveKind",
     ["all_reduce", "all_gather", "reduce_scatter", "broadcast"]>;
 

@@ -26,9 +26,15 @@ static LogicalResult verifyTable(StageOp stage) {
       return stage.emitOpError("C1: table row ")
              << row << " names procedure " << entry.getProcedure()
              << " that the stage does not have";
-    if (entry.getSlot() < 0 || entry.getSlot() >= static_cast<int64_t>(stage.getSlots()))
-      return stage.emitOpError("C2: table row ")
-             << row << " uses slot " << entry.getSlot() << " of " << stage.getSlots();
+    for (int64_t k = 0; LaneAttr lane = entry.getLane(k); ++k) {
+      if (lane.getPool() < 0 || lane.getPool() >= static_cast<int64_t>(stage.getPools().size()))
+        return stage.emitOpError("C2: table row ") << row << " names pool " << lane.getPool()
+                                                   << " of " << stage.getPools().size();
+      int64_t slots = stage.getSlotsOf(lane.getPool());
+      if (lane.getSlot() < 0 || lane.getSlot() >= slots)
+        return stage.emitOpError("C2: table row ")
+               << row << " uses slot " << lane.getSlot() << " of " << slots;
+    }
   }
   return success();
 }
@@ -43,7 +49,8 @@ static LogicalResult verifyArena(StageOp stage) {
       return buffer.emitOpError("C3: has no offset although the stage has arena_bytes");
     int64_t first = *buffer.getOffset();
     int64_t stride = buffer.getSlotStride().value_or(0);
-    int64_t copies = buffer.getSpace() == Space::slot ? stage.getSlots() : 1;
+    int64_t copies =
+        buffer.getSpace() == Space::slot ? stage.getSlotsOf(buffer.getPool().value_or(0)) : 1;
     int64_t end = first + stride * std::max<int64_t>(copies - 1, 0) + bytesOf(buffer.getResult());
     if (first < 0 || stride < 0 || end > arena)
       return buffer.emitOpError("C3: bytes [")
@@ -52,9 +59,38 @@ static LogicalResult verifyArena(StageOp stage) {
   return success();
 }
 
+static LogicalResult verifyPools(StageOp stage) {
+  int64_t chunks = stage.getChunks().size(), pools = stage.getPools().size();
+  if (chunks < 1)
+    return stage.emitOpError("C5: needs at least one chunk");
+  for (auto [i, pool] : llvm::enumerate(stage.getPools().getAsRange<PoolAttr>())) {
+    if (pool.getSlots() < 1)
+      return stage.emitOpError("C2: needs at least one slot, got ") << pool.getSlots();
+    if (pool.getChunk() < 0 || pool.getChunk() >= chunks)
+      return stage.emitOpError("C2: pool ") << i << " is of chunk " << pool.getChunk() << " of "
+                                            << chunks;
+    if (static_cast<int64_t>(i) < chunks && pool.getChunk() != static_cast<int64_t>(i))
+      return stage.emitOpError("C5: pool ") << i << " is the main pool of chunk " << i
+                                            << ", but says chunk " << pool.getChunk();
+  }
+  if (pools < chunks)
+    return stage.emitOpError("C5: ") << chunks << " chunks need a main pool each, got " << pools;
+  for (auto buffer : stage.getBody().getOps<BufferOp>())
+    if (int64_t pool = buffer.getPool().value_or(0); pool < 0 || pool >= pools)
+      return buffer.emitOpError("C5: names pool ") << pool << " of " << pools;
+  for (auto procedure : stage.getBody().getOps<ProcedureOp>()) {
+    if (int64_t chunk = procedure.getChunk().value_or(0); chunk < 0 || chunk >= chunks)
+      return procedure.emitOpError("C5: names chunk ") << chunk << " of " << chunks;
+    for (int64_t pool : procedure.getLanes().value_or(ArrayRef<int64_t>()))
+      if (pool < 0 || pool >= pools)
+        return procedure.emitOpError("C5: names pool ") << pool << " of " << pools;
+  }
+  return success();
+}
+
 LogicalResult StageOp::verify() {
-  if (getSlots() < 1)
-    return emitOpError("C2: needs at least one slot, got ") << getSlots();
+  if (failed(verifyPools(*this)))
+    return failure();
   bool proceduresBegan = false;
   for (Operation &op : getBody().front()) {
     if (!isa<BufferOp, ProcedureOp>(op))
@@ -98,13 +134,30 @@ LogicalResult BufferOp::verify() {
   }
   if (getSlotStride() && getSpace() != Space::slot)
     return emitOpError("C5: only a slot buffer has a slot_stride");
+  if (getPool() && getSpace() != Space::slot)
+    return emitOpError("C5: only a slot buffer has a pool");
   return success();
 }
 
 //===-- Instructions --------------------------------------------------------===//
 
+// Says whether `op` is grouped without a message of its stream right before it.
+static bool isTorn(Operation &op) {
+  if (!op.hasAttr("grouped"))
+    return false;
+  Operation *before = op.getPrevNode();
+  return !isa_and_nonnull<SendOp, RecvOp>(before) ||
+         before->getAttr("stream") != op.getAttr("stream");
+}
+
 LogicalResult ProcedureOp::verify() {
+  bool exchange = getKind() == ProcedureKind::exchange;
   for (Operation &op : getBody().front()) {
+    bool message = isa<SendOp, RecvOp>(op);
+    if (exchange && !message && !isa<RecordOp, WaitOp>(op))
+      return op.emitOpError("C3: an exchange holds messages and events only");
+    if (message && isTorn(op))
+      return op.emitOpError("C4: is grouped, but no message of its stream stands right before it");
     auto stream = op.getAttrOfType<IntegerAttr>("stream");
     if (!stream)
       return op.emitOpError("C1: a procedure holds instructions only");

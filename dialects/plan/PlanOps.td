@@ -29,11 +29,44 @@ def Plan_BufferType : TypeDef<Plan_Dialect, "Buffer"> {
   let hasCustomAssemblyFormat = 1;
   let extraClassDeclaration = [{ int64_t getByteSize() const; }];
 }
+def Plan_LaneAttr : AttrDef<Plan_Dialect, "Lane"> {
+  let mnemonic = "lane";
+  let summary = "a micro-batch, and the slot that it has in a pool";
+  let parameters = (ins "int64_t":$microBatch, "int64_t":$slot, DefaultValuedParameter<"int64_t", "0">:$pool);
+  let assemblyFormat = "`<` $microBatch `,` $slot (`,` `pool` $pool^)? `>`";
+}
 def Plan_EntryAttr : AttrDef<Plan_Dialect, "Entry"> {
   let mnemonic = "entry";
   let summary = "one row of a schedule table";
-  let parameters = (ins "::mlir::FlatSymbolRefAttr":$procedure, "int64_t":$microBatch, "int64_t":$slot);
-  let assemblyFormat = "`<` $procedure `,` $microBatch `,` $slot `>`";
+  let description = [{
+    What runs, for which micro-batch, in which slot of which pool: lane 0. `also` holds
+    the lanes 1 and up, of procedures that touch several pools or micro-batches.
+    Example: `#plan.entry<@send_forward_recv_backward, 1, 1 also <0, 0>>`.
+  }];
+  let parameters = (ins "::mlir::FlatSymbolRefAttr":$procedure, "int64_t":$microBatch, "int64_t":$slot,
+                        DefaultValuedParameter<"int64_t", "0">:$pool,
+                        OptionalArrayRefParameter<"::llmc::plan::LaneAttr">:$also);
+  let builders = [AttrBuilder<(ins "::mlir::FlatSymbolRefAttr":$procedure, "int64_t":$microBatch,
+                                   "int64_t":$slot), [{
+    return $_get($_ctxt, procedure, microBatch, slot, 0, ::llvm::ArrayRef<::llmc::plan::LaneAttr>());
+  }]>];
+  let assemblyFormat = "`<` $procedure `,` $microBatch `,` $slot (`,` `pool` $pool^)? (`also` $also^)? `>`";
+  let extraClassDeclaration = [{
+    // Returns the lane of that number; null if the entry has no such lane.
+    ::llmc::plan::LaneAttr getLane(int64_t lane) const;
+  }];
+}
+def Plan_ChunkAttr : AttrDef<Plan_Dialect, "Chunk"> {
+  let mnemonic = "chunk";
+  let summary = "consecutive layers that a stage runs; last < first: none";
+  let parameters = (ins "int64_t":$firstLayer, "int64_t":$lastLayer);
+  let assemblyFormat = "`<` $firstLayer `,` $lastLayer `>`";
+}
+def Plan_PoolAttr : AttrDef<Plan_Dialect, "Pool"> {
+  let mnemonic = "pool";
+  let summary = "slots of equal buffers that a chunk keeps over the lifetime of a micro-batch";
+  let parameters = (ins "int64_t":$chunk, "int64_t":$slots);
+  let assemblyFormat = "`<` $chunk `,` $slots `>`";
 }
 def Plan_OriginAttr : AttrDef<Plan_Dialect, "Origin"> {
   let mnemonic = "origin";
@@ -59,17 +92,28 @@ def Plan_Buffer : AnyTypeOf<[Plan_BufferType]>;
 def Plan_StageOp : Plan_Op<"stage", [Symbol, SymbolTable, NoTerminator, SingleBlock, IsolatedFromAbove]> {
   let summary = "one rank class";
   let description = [{
-    Holds first its buffers, then its procedures. `table` is the schedule.
-    Rules: C1 table entries name procedures of the stage; C2 slots in range;
+    Holds first its buffers, then its procedures. `table` is the schedule. `chunks` are
+    the runs of layers that the stage holds, in the order of the model; pool i is
+    the main pool of chunk i (from forward to the end of backward), further
+    pools follow.
+    Rules: C1 table entries name procedures of the stage; C2 pools have slots, belong to
+    chunks, and every lane of an entry names a slot of its pool;
     C3 once arena_bytes is set every buffer has an offset inside it; C4 it holds
-    buffers, then procedures, and nothing else.
+    buffers, then procedures, and nothing else; C5 there is a chunk at least, and a
+    main pool for each; buffers and procedures name pools and chunks that exist.
   }];
-  let arguments = (ins SymbolNameAttr:$sym_name, I64Attr:$stage, I64Attr:$slots,
-                       I64Attr:$first_layer, I64Attr:$last_layer,
+  let arguments = (ins SymbolNameAttr:$sym_name, I64Attr:$stage,
+                       TypedArrayAttrBase<Plan_ChunkAttr, "chunks">:$chunks,
+                       TypedArrayAttrBase<Plan_PoolAttr, "pools">:$pools,
                        TypedArrayAttrBase<Plan_EntryAttr, "entries">:$table,
                        OptionalAttr<I64Attr>:$arena_bytes, OptionalAttr<I64Attr>:$live_bytes);
   let regions = (region SizedRegion<1>:$body);
   let assemblyFormat = "$sym_name attr-dict-with-keyword $body";
+  let extraClassDeclaration = [{
+    int64_t getSlotsOf(int64_t pool) {
+      return ::mlir::cast<::llmc::plan::PoolAttr>(getPools()[pool]).getSlots();
+    }
+  }];
   let hasVerifier = 1;
 }
 
@@ -78,17 +122,17 @@ def Plan_BufferOp : Plan_Op<"buffer", [Pure]> {
   let description = [{
     `offset` and (for slot buffers) `slot_stride` are set by AssignArena. A
     buffer with `parent` is a view of another at a byte displacement (a layer of
-    a stacked state, a reshape).
+    a stacked state, a reshape). A slot buffer belongs to a pool (0 if not said).
     `binding` says what the outside world does with it: {state = @x, role, layer}, {input = "labels"},
     {scalar = "lr"}, {output = "loss"}.
     Rules: C1 a view stays inside its parent; C2 bindings only on persistent, step or slot buffers;
     C3 a view has its parent's space and no offset of its own; C4 a binding names
-    exactly one kind; C5 only slot buffers have a slot_stride.
+    exactly one kind; C5 only slot buffers have a slot_stride, and a pool.
   }];
   let arguments = (ins Optional<Plan_Buffer>:$parent, Plan_SpaceAttr:$space,
                        OptionalAttr<I64Attr>:$displacement,
                        OptionalAttr<I64Attr>:$offset, OptionalAttr<I64Attr>:$slot_stride,
-                       OptionalAttr<DictionaryAttr>:$binding);
+                       OptionalAttr<DictionaryAttr>:$binding, OptionalAttr<I64Attr>:$pool);
   let results = (outs Plan_Buffer:$result);
   let assemblyFormat = "$space (`of` $parent^ `:` type($parent))? (`at` $displacement^)? attr-dict `:` type($result)";
   let hasVerifier = 1;
@@ -97,9 +141,15 @@ def Plan_BufferOp : Plan_Op<"buffer", [Pure]> {
 def Plan_ProcedureOp : Plan_Op<"procedure", [Symbol, NoTerminator, SingleBlock]> {
   let summary = "instructions of one table entry";
   let description = [{
-    Rules: C1 it holds instructions only; C2 streams are in [0, 255].
+    `chunk` is 0 if not said. Lane k of an entry is that of the buffers of pool
+    `lanes[k]`; without `lanes` all are of the chunk's main pool, lane 0. Messages
+    and events say their lane themselves, since an exchange may touch two slots of one pool.
+    Rules: C1 it holds instructions only; C2 streams are in [0, 255]; C3 an exchange
+    holds messages and events only; C4 a grouped message directly follows a message of
+    its stream.
   }];
-  let arguments = (ins SymbolNameAttr:$sym_name, Plan_ProcedureKindAttr:$kind);
+  let arguments = (ins SymbolNameAttr:$sym_name, Plan_ProcedureKindAttr:$kind,
+                       OptionalAttr<I64Attr>:$chunk, OptionalAttr<DenseI64ArrayAttr>:$lanes);
   let regions = (region SizedRegion<1>:$body);
   let assemblyFormat = "$sym_name $kind attr-dict-with-keyword $body";
   let hasVerifier = 1;
@@ -179,12 +229,18 @@ def Plan_CollectiveOp : Plan_Instruction<"collective",
   let assemblyFormat = "$kind $reduce $src `into` $dst `over` $axes (`members` $members^)? attr-dict `:` type($src) `,` type($dst)";
 }
 def Plan_SendOp : Plan_Instruction<"send",
-    (ins Variadic<Plan_Buffer>:$parts, StrAttr:$axis, I64Attr:$delta, I64Attr:$channel)> {
+    (ins Variadic<Plan_Buffer>:$parts, StrAttr:$axis, I64Attr:$delta, I64Attr:$channel,
+         UnitAttr:$wrap, UnitAttr:$grouped, OptionalAttr<I64Attr>:$lane)> {
   let summary = "one message of all parts to the rank `delta` further along `axis`";
+  let description = [{
+    `wrap`: the axis is a ring. `grouped`: starts together with the message before it, and the
+    stream goes on when both have ended (ncclGroupStart, ncclGroupEnd).
+  }];
   let assemblyFormat = "$parts `to` $axis $delta `channel` $channel attr-dict `:` type($parts)";
 }
 def Plan_RecvOp : Plan_Instruction<"recv",
-    (ins Variadic<Plan_Buffer>:$parts, StrAttr:$axis, I64Attr:$delta, I64Attr:$channel)> {
+    (ins Variadic<Plan_Buffer>:$parts, StrAttr:$axis, I64Attr:$delta, I64Attr:$channel,
+         UnitAttr:$wrap, UnitAttr:$grouped, OptionalAttr<I64Attr>:$lane)> {
   let summary = "the matching receive";
   let assemblyFormat = "$parts `from` $axis $delta `channel` $channel attr-dict `:` type($parts)";
 }
@@ -202,11 +258,13 @@ def Plan_FeedOp : Plan_Instruction<"feed", (ins StrAttr:$input, Plan_Buffer:$dst
   let summary = "this rank's rows of an input of the entry's micro-batch";
   let assemblyFormat = "$input `into` $dst attr-dict `:` type($dst)";
 }
-def Plan_RecordOp : Plan_Instruction<"record", (ins I64Attr:$event, UnitAttr:$whole_step)> {
+def Plan_RecordOp : Plan_Instruction<"record",
+    (ins I64Attr:$event, UnitAttr:$whole_step, OptionalAttr<I64Attr>:$lane)> {
   let summary = "marks an event when the stream gets here";
   let assemblyFormat = "$event (`step` $whole_step^)? attr-dict";
 }
-def Plan_WaitOp : Plan_Instruction<"wait", (ins I64Attr:$event, UnitAttr:$whole_step)> {
+def Plan_WaitOp : Plan_Instruction<"wait",
+    (ins I64Attr:$event, UnitAttr:$whole_step, OptionalAttr<I64Attr>:$lane)> {
   let summary = "holds the stream until the event is marked";
   let assemblyFormat = "$event (`step` $whole_step^)? attr-dict";
 }

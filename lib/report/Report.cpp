@@ -3,6 +3,7 @@
 #include "lib/planfile/CheckWalk.h"
 #include "lib/planfile/Program.h"
 #include "lib/report/Memory.h"
+#include "lib/report/Timeline.h"
 
 #include <algorithm>
 #include <map>
@@ -52,16 +53,32 @@ json describeStages(const ProgramT &program) {
   json list = json::array();
   for (uint32_t s = 0; s < program.stages.size(); ++s) {
     const StageT &stage = *program.stages[s];
-    std::set<uint32_t> slots;
+    // Slots that the table uses, by pool; `slots` are those of all main pools together.
+    std::vector<std::set<uint32_t>> used(stage.pools.size());
     for (const auto &entry : stage.table) {
       ProcedureKind kind = stage.procedures[entry->procedure]->kind;
       if (kind != ProcedureKind::Begin && kind != ProcedureKind::Update)
-        slots.insert(entry->slot);
+        used[entry->pool].insert(entry->slot);
+    }
+    json chunks = json::array();
+    size_t slots = 0;
+    int64_t first = 0, last = -1;
+    for (size_t c = 0; c < stage.chunks.size(); ++c) {
+      const ChunkT &chunk = *stage.chunks[c];
+      chunks.push_back({{"first_layer", chunk.first_layer},
+                        {"last_layer", chunk.last_layer},
+                        {"slots", used[c].size()}});
+      slots += used[c].size();
+      if (c == 0)
+        first = chunk.first_layer;
+      last = chunk.last_layer;
     }
     list.push_back({{"stage", s},
-                    {"first_layer", stage.first_layer},
-                    {"last_layer", stage.last_layer},
-                    {"slots", slots.size()},
+                    {"first_layer", first},
+                    {"last_layer", last},
+                    {"chunks", chunks},
+                    {"slots", slots},
+                    {"in_flight", inFlight(program, s)},
                     {"arena_bytes", stage.arena_bytes},
                     {"live_bytes", peakLiveBytes(program, s)}});
   }
@@ -94,11 +111,27 @@ json describeCollectives(const ProgramT &program, const std::vector<Traffic> &tr
   return list;
 }
 
-json describeSends(const std::vector<Traffic> &traffic) {
+json describeTable(const Timeline &timeline) {
+  json list = json::array();
+  for (size_t s = 0; s < timeline.stages.size(); ++s)
+    for (const Cell &cell : timeline.stages[s])
+      list.push_back({{"stage", s},
+                      {"column", cell.column},
+                      {"kind", std::string(1, cell.kind)},
+                      {"chunk", cell.chunk},
+                      {"micro_batch", cell.microBatch}});
+  return list;
+}
+
+json describeSends(const ProgramT &program, const std::vector<Traffic> &traffic) {
   json list = json::array();
   for (const Traffic &t : traffic)
     if (t.isSend)
       list.push_back({{"name", t.name},
+                      {"axis", program.mesh->axes[t.axes.front()]->name},
+                      {"stage", t.stage},
+                      {"chunk", t.chunk},
+                      {"phase", toString(t.phase)},
                       {"from_stage", t.stage},
                       {"to_stage", t.toStage},
                       {"bytes", t.bytes},
@@ -218,6 +251,7 @@ uint64_t stateBytes(const ProgramT &program) {
 
 json inspectJson(const ProgramT &program, uint64_t fileBytes) {
   std::vector<Traffic> traffic = listTraffic(program);
+  Timeline timeline = timelineOf(program);
   return {{"model", describeModel(program)},
           {"mode", program.mode == Mode::Infer ? "infer" : "train"},
           {"inputs", describeInputs(program)},
@@ -232,7 +266,9 @@ json inspectJson(const ProgramT &program, uint64_t fileBytes) {
           {"stages", describeStages(program)},
           {"memory", describeMemory(program)},
           {"collectives", describeCollectives(program, traffic)},
-          {"sends", describeSends(traffic)},
+          {"sends", describeSends(program, traffic)},
+          {"table", describeTable(timeline)},
+          {"bubble", {{"cells", timeline.cells}, {"empty", timeline.empty}}},
           {"kernels", kernelNames(program)},
           {"kernel_uses", kernelUses(program)},
           {"instructions", instructionCounts(program)},

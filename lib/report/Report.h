@@ -15,10 +15,13 @@ namespace llmc::report {
 // The object of `inspect --json`, for a plan that checkBounds accepts:
 //   model {name, parameters, layers, blocks}, mode (train|infer),
 //   inputs [{name, dtype, shape}], outputs [same], parameters, constants, mesh, ranks, micro_batch, micro_batches, schedule,
-//   stages [{stage, first_layer, last_layer, slots, arena_bytes, live_bytes}],
+//   stages [{stage, first_layer, last_layer, chunks [{first_layer, last_layer, slots}], slots,
+//   in_flight, arena_bytes, live_bytes}] (in_flight: the most (chunk, micro-batch) pairs that are alive at once),
 //   memory [{stage, arena_bytes, weights, gradients, ...}] (the kinds of Memory.h),
 //   collectives [{name, kind, axes, stage, phase, bytes, per_step, origin, source}],
-//   sends [{name, from_stage, to_stage, bytes, per_step}], kernels,
+//   sends [{name, axis, stage, chunk, phase, from_stage, to_stage, bytes, per_step}],
+//   table [{stage, column, kind (F|B|W|U), chunk, micro_batch}],
+//   bubble {cells, empty} (before the update, all stages; F, B and W take a column each), kernels,
 //   kernel_uses [{name, source, launches, products}],
 //   instructions {kind: count}, state_bytes, file_bytes.
 // Shapes are those of one step over all ranks, dtypes are NumPy's names.

@@ -1,6 +1,6 @@
-#include "lib/planfile/CheckWalk.h"
 #include "lib/report/Report.h"
 #include "lib/report/Text.h"
+#include "lib/report/Timeline.h"
 
 #include <algorithm>
 #include <iomanip>
@@ -115,67 +115,24 @@ std::string sendTable(const json &sends) {
   return table(rows);
 }
 
-std::string label(const ProcedureT &procedure, const EntryT &entry) {
-  switch (procedure.kind) {
-  case ProcedureKind::Begin:
-    return "";
-  case ProcedureKind::Forward:
-    return "F" + std::to_string(entry.micro_batch);
-  case ProcedureKind::Backward:
-  case ProcedureKind::BackwardLast:
-    return "B" + std::to_string(entry.micro_batch);
-  case ProcedureKind::Update:
+// "F3"; of a stage with several chunks "F3.1".
+std::string label(const Cell &cell, bool chunks) {
+  if (cell.kind == 'U')
     return "U";
-  }
-  return "?";
-}
-
-// The column of each table row: after the row before it on its stage and after
-// the rows whose messages it receives. Rows without a label take no column.
-std::vector<std::vector<size_t>> columnsOf(const ProgramT &program) {
-  Trace trace = buildTrace(program, 1);
-  std::vector<std::vector<size_t>> column(program.stages.size());
-  std::vector<std::vector<std::vector<uint32_t>>> receives(program.stages.size());
-  for (size_t s = 0; s < program.stages.size(); ++s)
-    receives[s].resize(program.stages[s]->table.size());
-  for (uint32_t n = 0; n < trace.nodes.size(); ++n) {
-    const Node &node = trace.nodes[n];
-    if (node.inst->body.type == Body::Recv && node.partner >= 0)
-      receives[node.stage][node.entry].push_back(static_cast<uint32_t>(node.partner));
-  }
-  // Sweeps over the stages until none moves; a plan in a deadlock stops early.
-  for (bool moved = true; moved;) {
-    moved = false;
-    for (size_t s = 0; s < column.size(); ++s) {
-      while (column[s].size() < receives[s].size()) {
-        size_t row = column[s].size(), at = row ? column[s].back() : 0;
-        bool known = true;
-        for (uint32_t sender : receives[s][row]) {
-          const Node &from = trace.nodes[sender];
-          known &= from.entry < column[from.stage].size();
-          if (known)
-            at = std::max(at, column[from.stage][from.entry]);
-        }
-        if (!known)
-          break;
-        const EntryT &entry = *program.stages[s]->table[row];
-        bool drawn = !label(*program.stages[s]->procedures[entry.procedure], entry).empty();
-        column[s].push_back(at + (drawn ? 1 : 0)); // one past the column it takes
-        moved = true;
-      }
-    }
-  }
-  return column;
+  std::string text = cell.kind + std::to_string(cell.microBatch);
+  return chunks ? text + "." + std::to_string(cell.chunk) : text;
 }
 
 } // namespace
 
 std::string drawSchedule(const ProgramT &program, unsigned columns) {
-  std::vector<std::vector<size_t>> column = columnsOf(program);
-  size_t width = 3 + std::to_string(program.micro_batches).size(), total = 0;
-  for (const auto &list : column)
-    for (size_t at : list)
-      total = std::max(total, at);
+  Timeline timeline = timelineOf(program);
+  bool chunks = std::any_of(program.stages.begin(), program.stages.end(),
+                            [](const auto &stage) { return stage->chunks.size() > 1; });
+  size_t width = 3 + std::to_string(program.micro_batches).size() + (chunks ? 2 : 0), total = 0;
+  for (const auto &cells : timeline.stages)
+    for (const Cell &cell : cells)
+      total = std::max<size_t>(total, cell.column + 1);
   // Of many columns the first two thirds and the last third of what there is room for.
   size_t head = total, tail = total;
   if (total > columns) {
@@ -183,23 +140,15 @@ std::string drawSchedule(const ProgramT &program, unsigned columns) {
     tail = total - (columns - head);
   }
   std::ostringstream out;
-  uint64_t idle = 0, slots = 0;
-  for (size_t s = 0; s < program.stages.size(); ++s) {
-    const StageT &stage = *program.stages[s];
+  for (size_t s = 0; s < timeline.stages.size(); ++s) {
     std::string line;
-    uint64_t busy = 0;
-    for (size_t row = 0; row < column[s].size(); ++row) {
-      const EntryT &entry = *stage.table[row];
-      std::string text = label(*stage.procedures[entry.procedure], entry);
-      if (text.empty())
-        continue;
-      size_t at = column[s][row] - 1;
-      busy += text != "U";
+    for (const Cell &cell : timeline.stages[s]) {
+      size_t at = cell.column;
       if (at >= head && at < tail)
         continue;
       size_t place = at < head ? at * width : (at - tail + head) * width + 5;
       line.resize(std::max(line.size(), place), ' ');
-      line += text;
+      line += label(cell, chunks);
     }
     if (head < tail) {
       line.resize(std::max(line.size(), head * width + 5), ' ');
@@ -207,11 +156,9 @@ std::string drawSchedule(const ProgramT &program, unsigned columns) {
     }
     line.erase(line.find_last_not_of(' ') + 1);
     out << "  stage " << std::setw(3) << std::left << s << line << "\n";
-    slots += total > 0 ? total - 1 : 0; // the update comes last
-    idle += (total > 0 ? total - 1 : 0) - std::min<uint64_t>(busy, total > 0 ? total - 1 : 0);
   }
-  if (program.mode == Mode::Train && program.stages.size() > 1 && slots)
-    out << "  bubble: " << idle << " of " << slots
+  if (program.mode == Mode::Train && program.stages.size() > 1 && timeline.cells)
+    out << "  bubble: " << timeline.empty << " of " << timeline.cells
         << " columns before the update are empty, if all of them take as long\n";
   return out.str();
 }

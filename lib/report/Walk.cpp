@@ -44,6 +44,16 @@ std::string titleOf(const OriginT &origin) {
 
 namespace {
 
+// The chunk that sends a message: that of the pool of its lane, where its procedure runs.
+uint32_t chunkOf(const ProgramT &program, const Site &site, const SendT &send) {
+  const StageT &stage = *program.stages[site.stage];
+  uint32_t chunk = stage.procedures[site.procedure]->chunk;
+  for (const auto &entry : stage.table)
+    if (entry->procedure == site.procedure && !send.parts.empty())
+      return stage.pools[laneOf(*entry, send.parts.front()->lane).pool()]->chunk;
+  return chunk;
+}
+
 // Axes, phase and node; the stage where that is not enough, then a number.
 void nameAll(const ProgramT &program, std::vector<Traffic> &list) {
   std::map<std::string, int> stems, used;
@@ -70,7 +80,7 @@ void nameAll(const ProgramT &program, std::vector<Traffic> &list) {
 } // namespace
 
 std::vector<Traffic> listTraffic(const ProgramT &program) {
-  using Key = std::tuple<int, std::vector<uint32_t>, uint32_t, uint32_t, int, uint64_t,
+  using Key = std::tuple<int, std::vector<uint32_t>, uint32_t, uint32_t, uint32_t, int, uint64_t,
                          std::string, std::vector<std::string>, std::string, std::string>;
   std::vector<Traffic> list;
   std::map<Key, size_t> known;
@@ -91,6 +101,7 @@ std::vector<Traffic> listTraffic(const ProgramT &program) {
       t.kind = "send";
       t.axes = {send->axis};
       t.toStage = static_cast<uint32_t>(peerStage(program, site.stage, send->axis, send->delta));
+      t.chunk = chunkOf(program, site, *send);
       for (const auto &part : send->parts)
         t.bytes += part->size;
     } else {
@@ -98,7 +109,7 @@ std::vector<Traffic> listTraffic(const ProgramT &program) {
     }
     const OriginT &origin = *program.origins[inst.origin];
     int kind = t.isSend ? -1 : static_cast<int>(inst.body.AsCollective()->kind);
-    Key key{kind,      t.axes,       t.stage,      t.toStage,     t.isSend ? 0 : int(t.phase), t.bytes,
+    Key key{kind,      t.axes,       t.stage,      t.toStage, t.chunk, int(t.phase), t.bytes,
             origin.op, origin.nodes, origin.tactic, t.isSend ? "" : origin.rule};
     auto [it, isNew] = known.try_emplace(key, list.size());
     if (isNew)

@@ -76,7 +76,12 @@ LogicalResult PlanMachine::prepare() {
 //===-- Running -------------------------------------------------------------===//
 
 // False: the rank must wait.
-FailureOr<bool> PlanMachine::execute(Rank &rank, Operation &op, int64_t slot, int64_t microBatch) {
+FailureOr<bool> PlanMachine::execute(Rank &rank, Operation &op, plan::EntryAttr entry) {
+  auto ownLane = op.getAttrOfType<IntegerAttr>("lane");
+  plan::LaneAttr lane = entry.getLane(ownLane ? ownLane.getInt() : 0);
+  if (!lane)
+    return op.emitOpError("names lane ") << ownLane.getInt() << ", which its table entry lacks";
+  int64_t slot = lane.getSlot(), microBatch = lane.getMicroBatch();
   if (auto launchOp = dyn_cast<plan::LaunchOp>(op))
     return failed(launch(rank, launchOp, slot)) ? FailureOr<bool>() : true;
   if (auto product = dyn_cast<plan::MatmulOp>(op)) {
@@ -137,7 +142,7 @@ LogicalResult PlanMachine::advance(Rank &rank, bool &moved) {
       rank.entered = true;
     }
     for (; rank.next != body.end(); ++rank.next) {
-      FailureOr<bool> done = execute(rank, *rank.next, entry.getSlot(), entry.getMicroBatch());
+      FailureOr<bool> done = execute(rank, *rank.next, entry);
       if (failed(done))
         return failure();
       if (!*done)

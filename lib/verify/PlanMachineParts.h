@@ -66,7 +66,7 @@ private:
   void fillStates();
   LogicalResult step(const StepData &data);
   LogicalResult advance(Rank &rank, bool &moved);
-  FailureOr<bool> execute(Rank &rank, Operation &op, int64_t slot, int64_t microBatch);
+  FailureOr<bool> execute(Rank &rank, Operation &op, plan::EntryAttr entry);
   LogicalResult launch(Rank &rank, plan::LaunchOp op, int64_t slot);
   void matmul(Rank &rank, plan::MatmulOp op, int64_t slot);
   FailureOr<bool> collective(Rank &rank, plan::CollectiveOp op, int64_t slot);

@@ -23,6 +23,25 @@ inline std::pair<plan::BufferOp, int64_t> rootOf(mlir::Value buffer) {
   return {op, displacement};
 }
 
+// The buffers that an instruction writes.
+inline llvm::SmallVector<mlir::Value> writtenBy(mlir::Operation &op) {
+  if (auto launch = mlir::dyn_cast<plan::LaunchOp>(op))
+    return llvm::to_vector(launch.getWrites());
+  if (auto matmul = mlir::dyn_cast<plan::MatmulOp>(op))
+    return {matmul.getOut()};
+  if (auto copy = mlir::dyn_cast<plan::CopyOp>(op))
+    return {copy.getDst()};
+  if (auto fill = mlir::dyn_cast<plan::FillOp>(op))
+    return {fill.getDst()};
+  if (auto feed = mlir::dyn_cast<plan::FeedOp>(op))
+    return {feed.getDst()};
+  if (auto collective = mlir::dyn_cast<plan::CollectiveOp>(op))
+    return {collective.getDst()};
+  if (auto recv = mlir::dyn_cast<plan::RecvOp>(op))
+    return llvm::to_vector(recv.getParts());
+  return {};
+}
+
 } // namespace llmc
 
 #endif // LLMC_PASSES_SCHEDULE_BUFFERS_H

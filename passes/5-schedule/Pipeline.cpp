@@ -28,6 +28,9 @@ void buildSchedulePipeline(mlir::OpPassManager &pm, const ScheduleOptions &optio
   pm.addPass(createBuildTable(table));
   // Known by the table alone: which gradients get one sum a step.
   pm.addPass(createWriteFirst());
+  // Until here the order of a procedure said what comes after what. What may wait for other
+  // ranks now gets a queue of its own, and events where others depend on it.
+  pm.addPass(createStreamCollectives());
   // Last, since any later pass that adds a buffer would need it again.
   pm.addPass(createAssignArena());
   pm.addPass(createVerifySchedule());

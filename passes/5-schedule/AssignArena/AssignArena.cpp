@@ -1,7 +1,10 @@
 // Gives every buffer its bytes in one static arena.
 #include "passes/5-schedule/Passes.h"
 
+#include "passes/5-schedule/AssignArena/Lifetimes.h"
 #include "passes/5-schedule/Buffers.h"
+
+#include <map>
 
 namespace llmc {
 #define GEN_PASS_DEF_ASSIGNARENA
@@ -14,30 +17,39 @@ namespace {
 constexpr int64_t alignment = 64;
 int64_t align(int64_t bytes) { return (bytes + alignment - 1) / alignment * alignment; }
 
-struct Lifetime {
+// A scratch buffer, and who touches it, by procedure.
+struct Scratch {
   plan::BufferOp root;
-  int64_t bytes, first, last, offset = -1;
+  int64_t bytes, offset = -1;
+  std::map<size_t, Touches> touches;
 };
 
 class StageArena {
 public:
-  explicit StageArena(plan::StageOp stage) : stage(stage), b(stage.getContext()) {}
+  explicit StageArena(plan::StageOp stage) : stage(stage) {
+    llvm::append_range(procedures, stage.getBody().getOps<plan::ProcedureOp>());
+    for (plan::ProcedureOp procedure : procedures)
+      orders.emplace_back(procedure);
+  }
   LogicalResult run();
 
 private:
-  int64_t placeAll(plan::Space space, int64_t at);
+  int64_t placeAll(plan::Space space, int64_t at, int64_t pool = 0);
+  int64_t placePools(int64_t at);
+  std::vector<Scratch> collectScratch();
   int64_t placeScratch(int64_t at);
-  int64_t pack(std::vector<Lifetime> &lifetimes, int64_t at);
+  bool interfere(const Scratch &a, const Scratch &b) const;
+  int64_t pack(std::vector<Scratch *> &list, int64_t at) const;
 
   plan::StageOp stage;
-  OpBuilder b;
-  int64_t slotBytes = 0;
+  SmallVector<plan::ProcedureOp> procedures;
+  std::vector<ProcedureOrder> orders;
 };
 
-// Buffers without parent of one space, one after the other; returns the end.
-int64_t StageArena::placeAll(plan::Space space, int64_t at) {
+// Buffers without parent of one space (and pool), one after the other; returns the end.
+int64_t StageArena::placeAll(plan::Space space, int64_t at, int64_t pool) {
   for (auto op : stage.getBody().getOps<plan::BufferOp>()) {
-    if (op.getParent() || op.getSpace() != space)
+    if (op.getParent() || op.getSpace() != space || op.getPool().value_or(0) != pool)
       continue;
     op.setOffset(at);
     at += align(cast<plan::BufferType>(op.getType()).getByteSize());
@@ -45,61 +57,92 @@ int64_t StageArena::placeAll(plan::Space space, int64_t at) {
   return at;
 }
 
-// Largest first, each at the lowest offset where no overlapping lifetime is.
-int64_t StageArena::pack(std::vector<Lifetime> &lifetimes, int64_t at) {
-  llvm::stable_sort(lifetimes, [](const Lifetime &x, const Lifetime &y) { return x.bytes > y.bytes; });
-  int64_t end = at;
-  std::vector<Lifetime *> placed; // by offset
-  for (Lifetime &life : lifetimes) {
-    int64_t offset = at;
-    for (Lifetime *other : placed) {
-      if (other->last < life.first || life.last < other->first)
-        continue;
-      if (other->offset >= offset + life.bytes)
-        break;
-      offset = std::max(offset, other->offset + other->bytes);
-    }
-    life.offset = offset;
-    placed.insert(llvm::upper_bound(placed, &life,
-                                    [](Lifetime *x, Lifetime *y) { return x->offset < y->offset; }),
-                  &life);
-    end = std::max(end, offset + life.bytes);
+// The slots of each pool, pool after pool.
+int64_t StageArena::placePools(int64_t at) {
+  for (int64_t pool = 0; pool < static_cast<int64_t>(stage.getPools().size()); ++pool) {
+    int64_t stride = placeAll(plan::Space::slot, at, pool) - at;
+    for (auto op : stage.getBody().getOps<plan::BufferOp>())
+      if (!op.getParent() && op.getSpace() == plan::Space::slot && op.getPool().value_or(0) == pool)
+        op.setSlotStride(stride);
+    at += stride * stage.getSlotsOf(pool);
   }
-  return end;
+  return at;
 }
 
-// A scratch buffer lives inside one procedure, from its first to its last mention.
-int64_t StageArena::placeScratch(int64_t at) {
-  int64_t end = at;
-  DenseMap<Operation *, int64_t> known;
-  for (auto procedure : stage.getBody().getOps<plan::ProcedureOp>()) {
-    std::vector<Lifetime> lifetimes;
-    DenseMap<Operation *, size_t> index;
-    int64_t position = 0;
+std::vector<Scratch> StageArena::collectScratch() {
+  std::vector<Scratch> list;
+  DenseMap<Operation *, size_t> index;
+  for (auto [p, procedure] : llvm::enumerate(procedures)) {
+    int64_t position = -1;
     for (Operation &op : procedure.getBody().front()) {
       ++position;
       for (Value operand : op.getOperands()) {
         plan::BufferOp root = rootOf(operand).first;
         if (root.getSpace() != plan::Space::scratch)
           continue;
-        auto [it, isNew] = index.insert({root, lifetimes.size()});
+        auto [it, isNew] = index.insert({root, list.size()});
         if (isNew)
-          lifetimes.push_back({root, align(cast<plan::BufferType>(root.getType()).getByteSize()),
-                               position, position});
-        lifetimes[it->second].last = position;
+          list.push_back({root, align(cast<plan::BufferType>(root.getType()).getByteSize()), -1, {}});
+        list[it->second].touches[p].add(position, orders[p].streamOf(position));
       }
     }
-    // backward_last is a copy of backward over the same buffers: their places
-    // serve both, because nothing was inserted that reads scratch.
-    bool placedBefore = !lifetimes.empty() && llvm::all_of(lifetimes, [](Lifetime &life) {
-      return life.root.getOffset().has_value();
-    });
-    if (placedBefore)
-      continue;
-    end = std::max(end, pack(lifetimes, at));
-    for (Lifetime &life : lifetimes)
-      life.root.setOffset(life.offset);
   }
+  return list;
+}
+
+// May the two hold a value at one time? In different procedures never: they follow each other.
+bool StageArena::interfere(const Scratch &a, const Scratch &b) const {
+  return llvm::any_of(a.touches, [&](const auto &entry) {
+    auto &[p, mine] = entry;
+    auto other = b.touches.find(p);
+    return other != b.touches.end() && !mine.endBefore(other->second, orders[p]) &&
+           !other->second.endBefore(mine, orders[p]);
+  });
+}
+
+// Largest first, each at the lowest offset where nothing that interferes is.
+int64_t StageArena::pack(std::vector<Scratch *> &list, int64_t at) const {
+  llvm::stable_sort(list, [](Scratch *x, Scratch *y) { return x->bytes > y->bytes; });
+  int64_t end = at;
+  std::vector<Scratch *> placed; // by offset
+  for (Scratch *scratch : list) {
+    int64_t offset = at;
+    for (Scratch *other : placed) {
+      if (other->offset + other->bytes <= offset || !interfere(*other, *scratch))
+        continue;
+      if (other->offset >= offset + scratch->bytes)
+        break;
+      offset = std::max(offset, other->offset + other->bytes);
+    }
+    scratch->offset = offset;
+    placed.insert(llvm::upper_bound(placed, scratch,
+                                    [](Scratch *x, Scratch *y) { return x->offset < y->offset; }),
+                  scratch);
+    end = std::max(end, offset + scratch->bytes);
+  }
+  return end;
+}
+
+// A scratch buffer is in use inside of one execution of a procedure, from its first touch to
+// the wait that orders its last one. What another stream still touches when
+// stream 0 leaves the procedure shares its bytes with nobody.
+int64_t StageArena::placeScratch(int64_t at) {
+  std::vector<Scratch> all = collectScratch();
+  std::vector<Scratch *> shared;
+  for (Scratch &scratch : all) {
+    bool inside = llvm::all_of(scratch.touches, [&](const auto &entry) {
+      return entry.second.isInside(orders[entry.first]);
+    });
+    if (inside) {
+      shared.push_back(&scratch);
+      continue;
+    }
+    scratch.offset = at;
+    at += scratch.bytes;
+  }
+  int64_t end = pack(shared, at);
+  for (Scratch &scratch : all)
+    scratch.root.setOffset(scratch.offset);
   return end;
 }
 
@@ -110,16 +153,11 @@ LogicalResult StageArena::run() {
       buffer.erase();
   int64_t persistent = placeAll(plan::Space::persistent, 0);
   int64_t step = placeAll(plan::Space::step, persistent);
-  int64_t slot = placeAll(plan::Space::slot, step);
-  slotBytes = slot - step;
-  int64_t scratch = placeScratch(step + slotBytes * stage.getSlots());
+  int64_t scratch = placeScratch(placePools(step));
   // Scratch that no procedure mentions is never touched; it still needs an offset.
   for (auto op : stage.getBody().getOps<plan::BufferOp>())
     if (!op.getParent() && !op.getOffset())
-      return op.emitError("is used by no procedure");
-  for (auto op : stage.getBody().getOps<plan::BufferOp>())
-    if (!op.getParent() && op.getSpace() == plan::Space::slot)
-      op.setSlotStride(slotBytes);
+      return op.emitOpError("is used by no procedure");
   stage.setArenaBytes(align(scratch));
   return success();
 }

@@ -1,14 +1,15 @@
 def AssignArena : Pass<"llmc-assign-arena", "::mlir::ModuleOp"> {
   let summary = "gives every buffer its bytes in one static arena";
   let description = [{
-    Needs: plan.stage ops with slots.
+    Needs: plan.stage ops with pools.
     Gives: offset of every buffer that is no view, slot_stride of slot buffers,
       arena_bytes.
       Persistent and step buffers have their own bytes, slot buffers their own
-      in each slot. Scratch buffers of a procedure share bytes where their
-      lifetimes are disjoint (placed largest first at the lowest free offset);
-      procedures share the scratch area, since they follow each other on
-      stream 0.
+      in each slot of their pool. Scratch buffers share bytes where one has been touched for
+      the last time before the other is touched at all, by streams and events and not by the
+      order of the list (placed largest first at the lowest free offset).
+      Procedures share the scratch area, since they follow each other on stream 0; what
+      another stream may touch beyond that has bytes of its own.
     Keeps: instructions.
     Example: test/passes/5-schedule/assign-arena.mlir
   }];

@@ -2,6 +2,7 @@
 #include "passes/5-schedule/Passes.h"
 
 #include "passes/5-schedule/Buffers.h"
+#include "passes/5-schedule/Streams.h"
 
 namespace llmc {
 #define GEN_PASS_DEF_BUCKETREDUCTIONS
@@ -10,24 +11,7 @@ namespace llmc {
 using namespace mlir;
 namespace {
 
-constexpr int64_t reduceStream = 1;
-constexpr int64_t firstBucketEvent = 4; // 0..3 belong to the borders
 constexpr StringLiteral bucketPieces = "plan.bucket_pieces";
-
-// The buffers that an instruction writes.
-SmallVector<Value> writtenBy(Operation &op) {
-  if (auto launch = dyn_cast<plan::LaunchOp>(op))
-    return llvm::to_vector(launch.getWrites());
-  if (auto matmul = dyn_cast<plan::MatmulOp>(op))
-    return {matmul.getOut()};
-  if (auto copy = dyn_cast<plan::CopyOp>(op))
-    return {copy.getDst()};
-  if (auto collective = dyn_cast<plan::CollectiveOp>(op))
-    return {collective.getDst()};
-  if (auto recv = dyn_cast<plan::RecvOp>(op))
-    return llvm::to_vector(recv.getParts());
-  return {};
-}
 
 // Bytes of one accumulator that finish together: a whole state, or one layer of it.
 struct Piece {
@@ -51,9 +35,17 @@ public:
       : stage(stage), bucketBytes(bucketBytes), given(given) {
     for (auto procedure : stage.getBody().getOps<plan::ProcedureOp>())
       if (procedure.getKind() == plan::ProcedureKind::backward_last)
-        last = procedure;
+        lasts.push_back(procedure);
       else if (procedure.getKind() == plan::ProcedureKind::update)
         update = procedure;
+    // The last chunk goes backward first.
+    llvm::stable_sort(lasts, [](plan::ProcedureOp x, plan::ProcedureOp y) {
+      return x.getChunk().value_or(0) > y.getChunk().value_or(0);
+    });
+    int64_t n = 0;
+    for (plan::ProcedureOp procedure : lasts)
+      for (Operation &op : procedure.getBody().front())
+        position[&op] = n++;
   }
   LogicalResult run();
   // Pieces of each bucket, in the order of the buffer.
@@ -70,14 +62,16 @@ private:
   plan::StageOp stage;
   int64_t bucketBytes;
   ArrayRef<int64_t> given;
-  plan::ProcedureOp last, update;
+  SmallVector<plan::ProcedureOp> lasts; // in the order in which they run
+  plan::ProcedureOp update;
+  DenseMap<Operation *, int64_t> position; // of the instructions of `lasts`
   SmallVector<plan::CollectiveOp> reductions;
   std::vector<Piece> pieces;
   Value gradients;
 };
 
 LogicalResult StageBuckets::run() {
-  if (!last || !update)
+  if (lasts.empty() || !update)
     return success();
   collect();
   if (reductions.empty())
@@ -124,16 +118,17 @@ void StageBuckets::findLastWrites() {
       pieces.push_back({root, i * (bytes / layers), (i + 1) * (bytes / layers), op.getAxes()});
     piecesOf[root] = {first, pieces.size()};
   }
-  for (Operation &op : last.getBody().front())
-    for (Value written : writtenBy(op)) {
-      auto [root, low] = rootOf(written);
-      auto it = piecesOf.find(root);
-      if (it == piecesOf.end())
-        continue;
-      for (size_t i = it->second.first; i < it->second.second; ++i)
-        if (pieces[i].low < low + bytesOf(written) && low < pieces[i].high)
-          pieces[i].lastWrite = &op;
-    }
+  for (plan::ProcedureOp last : lasts)
+    for (Operation &op : last.getBody().front())
+      for (Value written : writtenBy(op)) {
+        auto [root, low] = rootOf(written);
+        auto it = piecesOf.find(root);
+        if (it == piecesOf.end())
+          continue;
+        for (size_t i = it->second.first; i < it->second.second; ++i)
+          if (pieces[i].low < low + bytesOf(written) && low < pieces[i].high)
+            pieces[i].lastWrite = &op;
+      }
 }
 
 // Accumulators become views of one buffer, whole states together, those of equal
@@ -145,16 +140,12 @@ void StageBuckets::makeAdjacent() {
   DenseMap<Operation *, size_t> numAxes;
   int64_t total = 0;
   SmallVector<plan::BufferOp> roots;
-  DenseMap<Operation *, int64_t> index;
-  int64_t n = 0;
-  for (Operation &op : last.getBody().front())
-    index[&op] = n++;
   for (Piece &piece : pieces) {
     if (!finished.count(piece.root))
       roots.push_back(piece.root);
     numAxes[piece.root] = piece.axes.size();
     int64_t &when = finished[piece.root];
-    when = std::max(when, piece.lastWrite ? index[piece.lastWrite] : 0);
+    when = std::max(when, piece.lastWrite ? position[piece.lastWrite] : 0);
   }
   llvm::stable_sort(roots, [&](plan::BufferOp a, plan::BufferOp b) {
     return std::pair(numAxes[a], finished[a]) < std::pair(numAxes[b], finished[b]);
@@ -166,7 +157,8 @@ void StageBuckets::makeAdjacent() {
   auto type = RankedTensorType::get({total / 4}, b.getF32Type());
   gradients = plan::BufferOp::create(b, stage.getLoc(), plan::BufferType::get(b.getContext(), type),
                                      Value(), plan::SpaceAttr::get(b.getContext(), plan::Space::persistent),
-                                     IntegerAttr(), IntegerAttr(), IntegerAttr(), DictionaryAttr());
+                                     IntegerAttr(), IntegerAttr(), IntegerAttr(), DictionaryAttr(),
+                                     IntegerAttr());
   int64_t at = 0;
   std::vector<Piece> ordered;
   for (plan::BufferOp root : roots) {
@@ -211,10 +203,6 @@ SmallVector<StringAttr> StageBuckets::sourceNames(const Piece &piece) {
 
 // Adjacent pieces of equal axes until the bucket is large enough, or as many as are given.
 LogicalResult StageBuckets::cut(std::vector<Bucket> &buckets) {
-  DenseMap<Operation *, int64_t> index;
-  int64_t n = 0;
-  for (Operation &op : last.getBody().front())
-    index[&op] = n++;
   for (Piece &piece : pieces) {
     bool full = buckets.empty() || buckets.back().axes != piece.axes ||
                 (given.empty() ? buckets.back().high - buckets.back().low >= bucketBytes
@@ -226,7 +214,8 @@ LogicalResult StageBuckets::cut(std::vector<Bucket> &buckets) {
     ++counts.back();
     Bucket &bucket = buckets.back();
     bucket.high = piece.high;
-    if (!bucket.lastWrite || (piece.lastWrite && index[piece.lastWrite] > index[bucket.lastWrite]))
+    if (!bucket.lastWrite ||
+        (piece.lastWrite && position[piece.lastWrite] > position[bucket.lastWrite]))
       bucket.lastWrite = piece.lastWrite;
     for (StringAttr name : sourceNames(piece))
       if (!llvm::is_contained(bucket.names, name))
@@ -242,22 +231,22 @@ LogicalResult StageBuckets::emit() {
   std::vector<Bucket> buckets;
   if (failed(cut(buckets)))
     return failure();
-  DenseMap<Operation *, int64_t> index;
-  int64_t n = 0;
-  for (Operation &op : last.getBody().front())
-    index[&op] = n++;
   llvm::stable_sort(buckets, [&](const Bucket &a, const Bucket &b) {
-    return index[a.lastWrite] < index[b.lastWrite];
+    return position[a.lastWrite] < position[b.lastWrite];
   });
   OpBuilder b(stage.getContext());
-  int64_t event = firstBucketEvent;
+  EventAllocator events(stage);
   for (Bucket &bucket : buckets) {
+    plan::ProcedureOp last =
+        bucket.lastWrite ? bucket.lastWrite->getParentOfType<plan::ProcedureOp>() : lasts.back();
+    int64_t event = events.take();
     b.setInsertionPoint(*stage.getBody().getOps<plan::ProcedureOp>().begin());
     auto type = RankedTensorType::get({(bucket.high - bucket.low) / 4}, b.getF32Type());
     Value buffer = plan::BufferOp::create(
         b, stage.getLoc(), plan::BufferType::get(b.getContext(), type), gradients,
         plan::SpaceAttr::get(b.getContext(), plan::Space::persistent),
-        b.getI64IntegerAttr(bucket.low), IntegerAttr(), IntegerAttr(), DictionaryAttr());
+        b.getI64IntegerAttr(bucket.low), IntegerAttr(), IntegerAttr(), DictionaryAttr(),
+        IntegerAttr());
     auto origin = plan::OriginAttr::get(b.getContext(), "gradients", bucket.names, "data",
                                         "sum of the replicas' gradients, once a step");
     if (bucket.lastWrite)
@@ -269,21 +258,21 @@ LogicalResult StageBuckets::emit() {
            isa<plan::RecordOp, plan::WaitOp>(*b.getInsertionPoint()))
       b.setInsertionPoint(b.getInsertionBlock(), std::next(b.getInsertionPoint()));
     Location loc = stage.getLoc();
-    plan::RecordOp::create(b, loc, event, true, 0, origin);
-    // Instructions of stream 1 stand at the end of the procedure, in bucket order.
+    plan::RecordOp::create(b, loc, event, true, IntegerAttr(), kCompute, origin);
+    // Reductions stand at the end of the procedure, in bucket order.
     b.setInsertionPointToEnd(&last.getBody().front());
-    plan::WaitOp::create(b, loc, event, true, reduceStream, origin);
+    plan::WaitOp::create(b, loc, event, true, IntegerAttr(), kReductions, origin);
     plan::CollectiveOp::create(
         b, loc, plan::CollectiveKindAttr::get(b.getContext(), plan::CollectiveKind::all_reduce),
         graph::ReduceKindAttr::get(b.getContext(), graph::ReduceKind::sum), buffer, buffer,
-        bucket.axes, DenseI64ArrayAttr(), b.getI64IntegerAttr(reduceStream), origin);
-    ++event;
+        bucket.axes, DenseI64ArrayAttr(), b.getI64IntegerAttr(kReductions), origin);
   }
   auto done = plan::OriginAttr::get(b.getContext(), "gradients", {}, "data", "all buckets are summed");
-  b.setInsertionPointToEnd(&last.getBody().front());
-  plan::RecordOp::create(b, stage.getLoc(), event, true, reduceStream, done);
+  int64_t event = events.take();
+  b.setInsertionPointToEnd(&lasts.back().getBody().front());
+  plan::RecordOp::create(b, stage.getLoc(), event, true, IntegerAttr(), kReductions, done);
   b.setInsertionPointToStart(&update.getBody().front());
-  plan::WaitOp::create(b, stage.getLoc(), event, true, 0, done);
+  plan::WaitOp::create(b, stage.getLoc(), event, true, IntegerAttr(), kCompute, done);
   for (plan::CollectiveOp op : reductions)
     op.erase();
   return success();
@@ -314,7 +303,7 @@ struct BucketReductions : impl::BucketReductionsBase<BucketReductions> {
       OpBuilder b(procedure);
       b.setInsertionPointAfter(procedure);
       auto copy = cast<plan::ProcedureOp>(b.clone(*procedure));
-      copy.setSymName("backward_last");
+      copy.setSymName(getProcedureName("backward_last", procedure.getChunk().value_or(0)));
       copy.setKind(plan::ProcedureKind::backward_last);
     }
   }

@@ -2,13 +2,17 @@ def BuildProcedures : Pass<"llmc-build-procedures", "::mlir::ModuleOp"> {
   let summary = "turns the functions of a stage into procedures over buffers";
   let description = [{
     Needs: forward_K, backward_K, update_K without repeats, values bound by
-      graph.state, graph.input, parallel.border, parallel.residual, graph.output.
+      graph.state, graph.input, parallel.border, parallel.residual, graph.output. A stage
+      that runs several chunks of layers has a forward and a backward for each
+      (parallel.chunk), and one update.
     Gives: one plan.stage per stage with its buffers and the procedures begin,
-      forward, backward, backward_last and update; the functions are gone.
+      forward, backward and update; the functions are gone.
       Of an inference there are forward_K and the procedure forward alone; an
       output's binding says how its parts lie in the whole (dims, valid_shape).
-      Messages stand on their own streams (2: to the next stage, 3: to the
-      previous one), everything else on stream 0; events order them.
+      Each message has an exchange of its own (send_forward, recv_forward, send_backward,
+      recv_backward), on a stream that all messages share; events order it after
+      the procedure that makes what leaves or read the slot before, and the
+      procedure that needs it after it. Everything else stands on stream 0.
     Keeps: every op (as a launch, a library call or a collective), its
       location as origin, the order of ops.
 

@@ -260,6 +260,9 @@ bool Places::fuseAccumulation(Operation *op) {
 
 // Results that outlive the procedure, and what they are views of.
 void Places::collectEscaping(ArrayRef<bool> escapes) {
+  // What a neighbour sends arrives before the procedure runs.
+  for (Value value : known.received)
+    escaping.insert(value);
   for (OpOperand &use : func.getBody().front().getTerminator()->getOpOperands())
     if (escapes[use.getOperandNumber()]) {
       escaping.insert(use.get());
@@ -405,7 +408,6 @@ void Places::assign() {
   for (auto &[value, place] : known.arguments)
     occupy(value, place);
   for (Value value : known.received) {
-    escaping.insert(value); // a neighbour writes it: no scratch
     Place home = homes.lookup(value);
     give(value, home ? home : fresh(value));
   }

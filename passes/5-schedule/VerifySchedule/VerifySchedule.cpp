@@ -12,36 +12,64 @@ namespace llmc {
 using namespace mlir;
 namespace {
 
+// How often the table runs a micro-batch of a chunk.
+struct Runs {
+  int forward = 0, backward = 0, weight = 0;
+};
+
+LogicalResult countRow(plan::StageOp stage, plan::ProcedureOp procedure, int64_t microBatch,
+                       Runs &runs) {
+  switch (procedure.getKind()) {
+  case plan::ProcedureKind::forward:
+    ++runs.forward;
+    break;
+  case plan::ProcedureKind::backward:
+  case plan::ProcedureKind::backward_last:
+    if (++runs.backward > runs.forward)
+      return stage.emitError("table runs the backward of micro-batch ")
+             << microBatch << " before its forward";
+    break;
+  case plan::ProcedureKind::weight:
+  case plan::ProcedureKind::weight_last:
+    if (++runs.weight > runs.backward)
+      return stage.emitError("table runs the weight gradients of micro-batch ")
+             << microBatch << " before its backward";
+    break;
+  case plan::ProcedureKind::update:
+  case plan::ProcedureKind::begin:
+  case plan::ProcedureKind::exchange:
+    break;
+  }
+  return success();
+}
+
 LogicalResult verifyTable(plan::StageOp stage, bool infer) {
-  std::map<int64_t, std::pair<int64_t, int64_t>> runs; // micro-batch -> forwards, backwards
-  bool ended = false;
+  std::map<std::pair<int64_t, int64_t>, Runs> runs; // by chunk and micro-batch
+  bool ended = false, split = false;
   for (auto entry : stage.getTable().getAsRange<plan::EntryAttr>()) {
     if (ended)
       return stage.emitError("table goes on after the update");
     auto procedure = stage.lookupSymbol<plan::ProcedureOp>(entry.getProcedure().getAttr());
-    auto &[forwards, backwards] = runs[entry.getMicroBatch()];
-    switch (procedure.getKind()) {
-    case plan::ProcedureKind::forward:
-      ++forwards;
-      break;
-    case plan::ProcedureKind::backward:
-    case plan::ProcedureKind::backward_last:
-      if (++backwards > forwards)
-        return stage.emitError("table runs the backward of micro-batch ")
-               << entry.getMicroBatch() << " before its forward";
-      break;
-    case plan::ProcedureKind::update:
-      ended = true;
-      break;
-    case plan::ProcedureKind::begin:
-      break;
-    }
+    ended = procedure.getKind() == plan::ProcedureKind::update;
+    if (ended || procedure.getKind() == plan::ProcedureKind::begin ||
+        procedure.getKind() == plan::ProcedureKind::exchange)
+      continue;
+    split |= procedure.getKind() == plan::ProcedureKind::weight ||
+             procedure.getKind() == plan::ProcedureKind::weight_last;
+    int64_t microBatch = entry.getMicroBatch();
+    if (failed(countRow(stage, procedure, microBatch,
+                        runs[{procedure.getChunk().value_or(0), microBatch}])))
+      return failure();
   }
-  for (auto &[microBatch, count] : runs)
-    if (count.first != 1 || count.second != (infer ? 0 : 1))
+  for (auto &[key, count] : runs) {
+    if (count.forward != 1 || count.backward != (infer ? 0 : 1))
       return stage.emitError("table runs micro-batch ")
-             << microBatch << " " << count.first << " times forward and " << count.second
+             << key.second << " " << count.forward << " times forward and " << count.backward
              << " times backward, expected once" << (infer ? " and never" : " each");
+    if (split && count.weight != 1)
+      return stage.emitError("table runs the weight gradients of micro-batch ")
+             << key.second << " " << count.weight << " times, expected once";
+  }
   if (infer && ended)
     return stage.emitError("table of an inference has an update");
   if (!infer && !ended)

@@ -4,8 +4,9 @@ def VerifySchedule : Pass<"llmc-verify-schedule", "::mlir::ModuleOp"> {
     Needs: plan.stage ops.
     Gives: an error for each broken rule: V1 no function of graph ops is left; V2 every stage has arena_bytes and
     every buffer an offset; V3 every collective has an origin; V4 the table
-    of a stage runs each micro-batch once forward and once backward, backward
-    after forward, and ends with the update; of an inference forward alone.
+    of a stage runs each micro-batch of a chunk once forward, then once backward and, where
+    backward is split, then once for the weight gradients, and ends with the update; of an
+    inference forward alone.
     Keeps: everything.
     Example: test/passes/5-schedule/verify-schedule.mlir
   }];

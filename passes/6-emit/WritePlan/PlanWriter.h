@@ -22,6 +22,7 @@ private:
   parallel::MeshAttr mesh;
   llvm::StringMap<uint32_t> kernels, sources, inputs;
   llvm::DenseMap<mlir::Attribute, uint32_t> origins;
+  llvm::SmallVector<int64_t> lanes; // of the procedure that is being written
 
   // Model.cpp: what the program is of.
   mlir::LogicalResult writeMesh();
@@ -63,8 +64,10 @@ private:
   mlir::FailureOr<uint32_t> axisNamed(mlir::Operation *op, llvm::StringRef name);
 };
 
-// Bytes of the arena that a plan.buffer names, views resolved.
-std::unique_ptr<planfile::BufferRefT> bufferRef(mlir::Value buffer);
+// Bytes of the arena that a plan.buffer names, views resolved. `lanes`: the pool of each
+// lane of the procedure that names it; empty: lane 0.
+std::unique_ptr<planfile::BufferRefT> bufferRef(mlir::Value buffer,
+                                                llvm::ArrayRef<int64_t> lanes = {});
 planfile::DType dtypeOf(mlir::Type element);
 
 } // namespace llmc::emit

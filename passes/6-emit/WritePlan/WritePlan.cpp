@@ -24,7 +24,7 @@ DType dtypeOf(Type element) {
   return bits == 64 ? DType::I64 : bits == 32 ? DType::I32 : bits == 1 ? DType::I1 : DType::U8;
 }
 
-std::unique_ptr<BufferRefT> bufferRef(Value buffer) {
+std::unique_ptr<BufferRefT> bufferRef(Value buffer, ArrayRef<int64_t> lanes) {
   auto ref = std::make_unique<BufferRefT>();
   ref->size = cast<plan::BufferType>(buffer.getType()).getByteSize();
   auto op = buffer.getDefiningOp<plan::BufferOp>();
@@ -32,14 +32,10 @@ std::unique_ptr<BufferRefT> bufferRef(Value buffer) {
     ref->offset += op.getDisplacement().value_or(0);
   ref->offset += op.getOffset().value_or(0);
   ref->slot_stride = op.getSlotStride().value_or(0);
+  auto lane = llvm::find(lanes, op.getPool().value_or(0));
+  if (ref->slot_stride && lane != lanes.end())
+    ref->lane = lane - lanes.begin();
   return ref;
-}
-
-static std::vector<std::unique_ptr<BufferRefT>> bufferRefs(ValueRange buffers) {
-  std::vector<std::unique_ptr<BufferRefT>> refs;
-  for (Value buffer : buffers)
-    refs.push_back(bufferRef(buffer));
-  return refs;
 }
 
 //===-- Names ---------------------------------------------------------------===//
@@ -77,7 +73,7 @@ FailureOr<std::unique_ptr<LaunchT>> PlanWriter::launchOf(plan::LaunchOp op) {
   launch->kernel = *kernel;
   auto add = [&](Value buffer, Access access) {
     auto operand = std::make_unique<OperandT>();
-    operand->buffer = bufferRef(buffer);
+    operand->buffer = bufferRef(buffer, lanes);
     operand->access = access;
     launch->operands.push_back(std::move(operand));
   };
@@ -98,8 +94,9 @@ FailureOr<std::unique_ptr<LaunchT>> PlanWriter::launchOf(plan::LaunchOp op) {
 // Bytes from `element` on that a strided matrix of `sizes` touches.
 static std::unique_ptr<BufferRefT> matrixRef(Value buffer, int64_t element,
                                              const std::array<int64_t, 3> &strides,
-                                             const std::array<int64_t, 3> &sizes) {
-  auto ref = bufferRef(buffer);
+                                             const std::array<int64_t, 3> &sizes,
+                                             ArrayRef<int64_t> lanes) {
+  auto ref = bufferRef(buffer, lanes);
   int64_t bytes = ref->size / cast<plan::BufferType>(buffer.getType()).getTensor().getNumElements();
   int64_t last = 0;
   for (auto [stride, size] : llvm::zip(strides, sizes))
@@ -128,9 +125,9 @@ LogicalResult PlanWriter::writeMatmul(plan::MatmulOp op, const InstructionT &com
     auto matmul = std::make_unique<MatmulT>();
     matmul->dtype = dtypeOf(cast<plan::BufferType>(a.getType()).getTensor().getElementType());
     matmul->batch = s.batch, matmul->m = s.m, matmul->n = s.n, matmul->k = s.k;
-    matmul->a = matrixRef(a, call.a, s.a, {s.batch, s.m, s.k});
-    matmul->b = matrixRef(b, call.b, s.b, {s.batch, s.k, s.n});
-    matmul->c = matrixRef(op.getOut(), call.c, s.c, {s.batch, s.m, s.n});
+    matmul->a = matrixRef(a, call.a, s.a, {s.batch, s.m, s.k}, lanes);
+    matmul->b = matrixRef(b, call.b, s.b, {s.batch, s.k, s.n}, lanes);
+    matmul->c = matrixRef(op.getOut(), call.c, s.c, {s.batch, s.m, s.n}, lanes);
     matmul->a_strides.assign(s.a.begin(), s.a.end());
     matmul->b_strides.assign(s.b.begin(), s.b.end());
     matmul->c_strides.assign(s.c.begin(), s.c.end());
@@ -170,8 +167,8 @@ FailureOr<std::unique_ptr<CollectiveT>> PlanWriter::collectiveOf(plan::Collectiv
   }
   if (auto members = op.getMembers())
     c->members.assign(members->begin(), members->end());
-  c->src = bufferRef(op.getSrc());
-  c->dst = bufferRef(op.getDst());
+  c->src = bufferRef(op.getSrc(), lanes);
+  c->dst = bufferRef(op.getDst(), lanes);
   bool scatters = op.getKind() == plan::CollectiveKind::reduce_scatter;
   c->count = tensor(scatters ? op.getDst() : op.getSrc()).getNumElements();
   return c;
@@ -182,7 +179,12 @@ static void fillMessage(Message &message, Op op, uint32_t axis) {
   message.axis = axis;
   message.delta = op.getDelta();
   message.channel = op.getChannel();
-  message.parts = bufferRefs(op.getParts());
+  message.wrap = op.getWrap();
+  message.grouped = op.getGrouped();
+  for (Value part : op.getParts()) {
+    message.parts.push_back(bufferRef(part));
+    message.parts.back()->lane = op.getLane().value_or(0);
+  }
 }
 
 FailureOr<BodyUnion> PlanWriter::bodyOf(Operation &op) {
@@ -212,12 +214,12 @@ FailureOr<BodyUnion> PlanWriter::bodyOf(Operation &op) {
     }
   } else if (auto copy = dyn_cast<plan::CopyOp>(op)) {
     CopyT table;
-    table.src = bufferRef(copy.getSrc());
-    table.dst = bufferRef(copy.getDst());
+    table.src = bufferRef(copy.getSrc(), lanes);
+    table.dst = bufferRef(copy.getDst(), lanes);
     body.Set(std::move(table));
   } else if (auto fill = dyn_cast<plan::FillOp>(op)) {
     FillT table;
-    table.dst = bufferRef(fill.getDst());
+    table.dst = bufferRef(fill.getDst(), lanes);
     body.Set(std::move(table));
   } else if (auto feed = dyn_cast<plan::FeedOp>(op)) {
     auto input = inputs.find(feed.getInput());
@@ -225,17 +227,19 @@ FailureOr<BodyUnion> PlanWriter::bodyOf(Operation &op) {
       return feed.emitOpError("feeds '") << feed.getInput() << "', which no buffer is bound to";
     FeedT table;
     table.input = input->second;
-    table.dst = bufferRef(feed.getDst());
+    table.dst = bufferRef(feed.getDst(), lanes);
     body.Set(std::move(table));
   } else if (auto record = dyn_cast<plan::RecordOp>(op)) {
     RecordT table;
     table.event = record.getEvent();
     table.whole_step = record.getWholeStep();
+    table.lane = record.getLane().value_or(0);
     body.Set(std::move(table));
   } else if (auto wait = dyn_cast<plan::WaitOp>(op)) {
     WaitT table;
     table.event = wait.getEvent();
     table.whole_step = wait.getWholeStep();
+    table.lane = wait.getLane().value_or(0);
     body.Set(std::move(table));
   } else {
     return op.emitOpError("has no instruction in the plan file");
@@ -273,18 +277,36 @@ static ProcedureKind kindOf(plan::ProcedureKind kind) {
     return ProcedureKind::Update;
   case plan::ProcedureKind::begin:
     return ProcedureKind::Begin;
+  case plan::ProcedureKind::weight:
+    return ProcedureKind::Weight;
+  case plan::ProcedureKind::weight_last:
+    return ProcedureKind::WeightLast;
+  case plan::ProcedureKind::exchange:
+    return ProcedureKind::Exchange;
   }
   return ProcedureKind::Forward;
 }
 
-static Phase phaseOf(plan::ProcedureKind kind) {
-  switch (kind) {
+// Returns the phase of an instruction. What is sent up the stages are activations, what is
+// sent down are gradients.
+static Phase phaseOf(plan::ProcedureOp procedure, Operation &op) {
+  switch (procedure.getKind()) {
   case plan::ProcedureKind::begin:
   case plan::ProcedureKind::forward:
     return Phase::Forward;
   case plan::ProcedureKind::backward:
   case plan::ProcedureKind::backward_last:
+  case plan::ProcedureKind::weight:
+  case plan::ProcedureKind::weight_last:
     return Phase::Backward;
+  case plan::ProcedureKind::exchange: {
+    Operation *message = &op;
+    while (message && !isa<plan::SendOp, plan::RecvOp>(message))
+      message = isa<plan::WaitOp>(op) ? message->getNextNode() : message->getPrevNode();
+    auto delta = message ? message->getAttrOfType<IntegerAttr>("delta") : IntegerAttr();
+    bool up = delta && (delta.getInt() > 0) == isa<plan::SendOp>(message);
+    return up ? Phase::Forward : Phase::Backward;
+  }
   case plan::ProcedureKind::update:
     return Phase::Update;
   }
@@ -295,8 +317,13 @@ LogicalResult PlanWriter::writeProcedure(plan::ProcedureOp op, StageT &stage) {
   auto procedure = std::make_unique<ProcedureT>();
   procedure->name = op.getSymName().str();
   procedure->kind = kindOf(op.getKind());
+  procedure->chunk = op.getChunk().value_or(0);
+  // The main pool of chunk i is pool i.
+  lanes.assign(1, op.getChunk().value_or(0));
+  if (auto given = op.getLanes())
+    lanes.assign(given->begin(), given->end());
   for (Operation &instruction : op.getBody().front()) {
-    if (failed(writeInstruction(instruction, phaseOf(op.getKind()), procedure->instructions)))
+    if (failed(writeInstruction(instruction, phaseOf(op, instruction), procedure->instructions)))
       return failure();
     uint32_t stream = instruction.getAttrOfType<IntegerAttr>("stream").getInt();
     stage.streams = std::max(stage.streams, stream + 1);
@@ -313,10 +340,19 @@ LogicalResult PlanWriter::writeStage(plan::StageOp op) {
     return op.emitOpError("has no arena: phase schedule comes before the plan file");
   stage->arena_bytes = *op.getArenaBytes();
   stage->live_bytes = op.getLiveBytes().value_or(0);
-  stage->slots = op.getSlots();
   stage->streams = 1;
-  stage->first_layer = op.getFirstLayer();
-  stage->last_layer = op.getLastLayer();
+  for (auto row : op.getChunks().getAsRange<plan::ChunkAttr>()) {
+    auto chunk = std::make_unique<ChunkT>();
+    chunk->first_layer = row.getFirstLayer();
+    chunk->last_layer = row.getLastLayer();
+    stage->chunks.push_back(std::move(chunk));
+  }
+  for (auto row : op.getPools().getAsRange<plan::PoolAttr>()) {
+    auto pool = std::make_unique<PoolT>();
+    pool->chunk = row.getChunk();
+    pool->slots = row.getSlots();
+    stage->pools.push_back(std::move(pool));
+  }
   if (failed(writeBindings(op, *stage)))
     return failure();
   llvm::StringMap<uint32_t> procedures;
@@ -330,6 +366,9 @@ LogicalResult PlanWriter::writeStage(plan::StageOp op) {
     entry->procedure = procedures.lookup(row.getProcedure().getValue());
     entry->micro_batch = row.getMicroBatch();
     entry->slot = row.getSlot();
+    entry->pool = row.getPool();
+    for (plan::LaneAttr lane : row.getAlso())
+      entry->more.push_back(SlotRef(lane.getPool(), lane.getMicroBatch(), lane.getSlot()));
     stage->table.push_back(std::move(entry));
   }
   program.stages.push_back(std::move(stage));

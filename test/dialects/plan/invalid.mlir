@@ -1,35 +1,35 @@
 // RUN: llmc-opt %s --split-input-file --verify-diagnostics
 
 // expected-error @below {{C1: table row 0 names procedure @missing that the stage does not have}}
-plan.stage @s attributes {stage = 0, slots = 1, first_layer = 0, last_layer = -1, table = [#plan.entry<@missing, 0, 0>]} {
+plan.stage @s attributes {stage = 0, chunks = [#plan.chunk<0, -1>], pools = [#plan.pool<0, 1>], table = [#plan.entry<@missing, 0, 0>]} {
 }
 
 // -----
 // expected-error @below {{C2: table row 0 uses slot 1 of 1}}
-plan.stage @s attributes {stage = 0, slots = 1, first_layer = 0, last_layer = -1, table = [#plan.entry<@f, 0, 1>]} {
+plan.stage @s attributes {stage = 0, chunks = [#plan.chunk<0, -1>], pools = [#plan.pool<0, 1>], table = [#plan.entry<@f, 0, 1>]} {
   plan.procedure @f forward {
   }
 }
 
 // -----
 // expected-error @below {{C2: needs at least one slot, got 0}}
-plan.stage @s attributes {stage = 0, slots = 0, first_layer = 0, last_layer = -1, table = []} {
+plan.stage @s attributes {stage = 0, chunks = [#plan.chunk<0, -1>], pools = [#plan.pool<0, 0>], table = []} {
 }
 
 // -----
-plan.stage @s attributes {stage = 0, slots = 2, first_layer = 0, last_layer = -1, arena_bytes = 64, table = []} {
+plan.stage @s attributes {stage = 0, chunks = [#plan.chunk<0, -1>], pools = [#plan.pool<0, 2>], arena_bytes = 64, table = []} {
   // expected-error @below {{C3: has no offset although the stage has arena_bytes}}
   %a = plan.buffer step : !plan.buffer<4xf32>
 }
 
 // -----
-plan.stage @s attributes {stage = 0, slots = 2, first_layer = 0, last_layer = -1, arena_bytes = 64, table = []} {
+plan.stage @s attributes {stage = 0, chunks = [#plan.chunk<0, -1>], pools = [#plan.pool<0, 2>], arena_bytes = 64, table = []} {
   // expected-error @below {{C3: bytes [16, 68) over all slots are outside the arena of 64}}
   %a = plan.buffer slot {offset = 16, slot_stride = 36} : !plan.buffer<4xf32>
 }
 
 // -----
-plan.stage @s attributes {stage = 0, slots = 1, first_layer = 0, last_layer = -1, table = []} {
+plan.stage @s attributes {stage = 0, chunks = [#plan.chunk<0, -1>], pools = [#plan.pool<0, 1>], table = []} {
   plan.procedure @f forward {
   }
   // expected-error @below {{C4: buffers come before procedures}}
@@ -37,58 +37,58 @@ plan.stage @s attributes {stage = 0, slots = 1, first_layer = 0, last_layer = -1
 }
 
 // -----
-plan.stage @s attributes {stage = 0, slots = 1, first_layer = 0, last_layer = -1, table = []} {
+plan.stage @s attributes {stage = 0, chunks = [#plan.chunk<0, -1>], pools = [#plan.pool<0, 1>], table = []} {
   // expected-error @below {{C4: a stage holds buffers and procedures only}}
   plan.record 0 {stream = 0}
 }
 
 // -----
-plan.stage @s attributes {stage = 0, slots = 1, first_layer = 0, last_layer = -1, table = []} {
+plan.stage @s attributes {stage = 0, chunks = [#plan.chunk<0, -1>], pools = [#plan.pool<0, 1>], table = []} {
   %a = plan.buffer step : !plan.buffer<4xf32>
   // expected-error @below {{C1: view of bytes [8, 24) leaves its parent of 16}}
   %b = plan.buffer step of %a : !plan.buffer<4xf32> at 8 : !plan.buffer<4xf32>
 }
 
 // -----
-plan.stage @s attributes {stage = 0, slots = 1, first_layer = 0, last_layer = -1, table = []} {
+plan.stage @s attributes {stage = 0, chunks = [#plan.chunk<0, -1>], pools = [#plan.pool<0, 1>], table = []} {
   // expected-error @below {{C1: a displacement needs a parent}}
   %b = plan.buffer step at 8 : !plan.buffer<4xf32>
 }
 
 // -----
-plan.stage @s attributes {stage = 0, slots = 1, first_layer = 0, last_layer = -1, table = []} {
+plan.stage @s attributes {stage = 0, chunks = [#plan.chunk<0, -1>], pools = [#plan.pool<0, 1>], table = []} {
   // expected-error @below {{C2: a scratch buffer has no binding}}
   %a = plan.buffer scratch {binding = {input = "x"}} : !plan.buffer<4xf32>
 }
 
 // -----
-plan.stage @s attributes {stage = 0, slots = 1, first_layer = 0, last_layer = -1, table = []} {
+plan.stage @s attributes {stage = 0, chunks = [#plan.chunk<0, -1>], pools = [#plan.pool<0, 1>], table = []} {
   %a = plan.buffer step : !plan.buffer<4xf32>
   // expected-error @below {{C3: a view lies in the space of its parent (step)}}
   %b = plan.buffer slot of %a : !plan.buffer<4xf32> : !plan.buffer<4xf32>
 }
 
 // -----
-plan.stage @s attributes {stage = 0, slots = 1, first_layer = 0, last_layer = -1, table = []} {
+plan.stage @s attributes {stage = 0, chunks = [#plan.chunk<0, -1>], pools = [#plan.pool<0, 1>], table = []} {
   %a = plan.buffer step : !plan.buffer<4xf32>
   // expected-error @below {{C3: a view takes its offset from its parent}}
   %b = plan.buffer step of %a : !plan.buffer<4xf32> {offset = 0} : !plan.buffer<4xf32>
 }
 
 // -----
-plan.stage @s attributes {stage = 0, slots = 1, first_layer = 0, last_layer = -1, table = []} {
+plan.stage @s attributes {stage = 0, chunks = [#plan.chunk<0, -1>], pools = [#plan.pool<0, 1>], table = []} {
   // expected-error @below {{C4: a binding names one of state, input, scalar, output, got}}
   %a = plan.buffer step {binding = {input = "x", output = "y"}} : !plan.buffer<4xf32>
 }
 
 // -----
-plan.stage @s attributes {stage = 0, slots = 1, first_layer = 0, last_layer = -1, table = []} {
+plan.stage @s attributes {stage = 0, chunks = [#plan.chunk<0, -1>], pools = [#plan.pool<0, 1>], table = []} {
   // expected-error @below {{C5: only a slot buffer has a slot_stride}}
   %a = plan.buffer step {slot_stride = 64} : !plan.buffer<4xf32>
 }
 
 // -----
-plan.stage @s attributes {stage = 0, slots = 1, first_layer = 0, last_layer = -1, table = []} {
+plan.stage @s attributes {stage = 0, chunks = [#plan.chunk<0, -1>], pools = [#plan.pool<0, 1>], table = []} {
   %a = plan.buffer step : !plan.buffer<4xf32>
   plan.procedure @f forward {
     // expected-error @below {{C1: a procedure holds instructions only}}
@@ -97,7 +97,7 @@ plan.stage @s attributes {stage = 0, slots = 1, first_layer = 0, last_layer = -1
 }
 
 // -----
-plan.stage @s attributes {stage = 0, slots = 1, first_layer = 0, last_layer = -1, table = []} {
+plan.stage @s attributes {stage = 0, chunks = [#plan.chunk<0, -1>], pools = [#plan.pool<0, 1>], table = []} {
   plan.procedure @f forward {
     // expected-error @below {{C2: stream is in [0, 255], got 256}}
     plan.record 0 {stream = 256}
@@ -105,7 +105,7 @@ plan.stage @s attributes {stage = 0, slots = 1, first_layer = 0, last_layer = -1
 }
 
 // -----
-plan.stage @s attributes {stage = 0, slots = 1, first_layer = 0, last_layer = -1, table = []} {
+plan.stage @s attributes {stage = 0, chunks = [#plan.chunk<0, -1>], pools = [#plan.pool<0, 1>], table = []} {
   %a = plan.buffer step : !plan.buffer<4xf32>
   plan.procedure @f forward {
     // expected-error @below {{C1: body has 2 arguments for 1 reads and 0 scalars}}
@@ -117,7 +117,7 @@ plan.stage @s attributes {stage = 0, slots = 1, first_layer = 0, last_layer = -1
 }
 
 // -----
-plan.stage @s attributes {stage = 0, slots = 1, first_layer = 0, last_layer = -1, table = []} {
+plan.stage @s attributes {stage = 0, chunks = [#plan.chunk<0, -1>], pools = [#plan.pool<0, 1>], table = []} {
   %a = plan.buffer step : !plan.buffer<4xf32>
   plan.procedure @f forward {
     // expected-error @below {{C1: body argument 0 is 'tensor<5xf32>', its buffer holds 'tensor<4xf32>'}}
@@ -129,7 +129,7 @@ plan.stage @s attributes {stage = 0, slots = 1, first_layer = 0, last_layer = -1
 }
 
 // -----
-plan.stage @s attributes {stage = 0, slots = 1, first_layer = 0, last_layer = -1, table = []} {
+plan.stage @s attributes {stage = 0, chunks = [#plan.chunk<0, -1>], pools = [#plan.pool<0, 1>], table = []} {
   %a = plan.buffer step : !plan.buffer<4xf32>
   %b = plan.buffer step : !plan.buffer<2xf32>
   plan.procedure @f forward {
@@ -142,7 +142,7 @@ plan.stage @s attributes {stage = 0, slots = 1, first_layer = 0, last_layer = -1
 }
 
 // -----
-plan.stage @s attributes {stage = 0, slots = 1, first_layer = 0, last_layer = -1, table = []} {
+plan.stage @s attributes {stage = 0, chunks = [#plan.chunk<0, -1>], pools = [#plan.pool<0, 1>], table = []} {
   %a = plan.buffer step : !plan.buffer<4xf32>
   plan.procedure @f forward {
     // expected-error @below {{C1: body yields 0 tensors for 1 writes}}
@@ -154,7 +154,7 @@ plan.stage @s attributes {stage = 0, slots = 1, first_layer = 0, last_layer = -1
 }
 
 // -----
-plan.stage @s attributes {stage = 0, slots = 1, first_layer = 0, last_layer = -1, table = []} {
+plan.stage @s attributes {stage = 0, chunks = [#plan.chunk<0, -1>], pools = [#plan.pool<0, 1>], table = []} {
   %a = plan.buffer step : !plan.buffer<4xf32>
   plan.procedure @f forward {
     // expected-error @below {{C1: scalar argument 1 is 'tensor<f32>', must be 'tensor<i64>'}}
@@ -166,7 +166,7 @@ plan.stage @s attributes {stage = 0, slots = 1, first_layer = 0, last_layer = -1
 }
 
 // -----
-plan.stage @s attributes {stage = 0, slots = 1, first_layer = 0, last_layer = -1, table = []} {
+plan.stage @s attributes {stage = 0, chunks = [#plan.chunk<0, -1>], pools = [#plan.pool<0, 1>], table = []} {
   %a = plan.buffer step : !plan.buffer<4xf32>
   plan.procedure @f forward {
     // expected-error @below {{C2: a scalar is array<i64: base, coefficients>, got 3 : i64}}
@@ -178,7 +178,7 @@ plan.stage @s attributes {stage = 0, slots = 1, first_layer = 0, last_layer = -1
 }
 
 // -----
-plan.stage @s attributes {stage = 0, slots = 1, first_layer = 0, last_layer = -1, table = []} {
+plan.stage @s attributes {stage = 0, chunks = [#plan.chunk<0, -1>], pools = [#plan.pool<0, 1>], table = []} {
   %a = plan.buffer step : !plan.buffer<4xf32>
   plan.procedure @f forward {
     // expected-error @below {{C3: kernel and rows are set together}}
@@ -190,7 +190,7 @@ plan.stage @s attributes {stage = 0, slots = 1, first_layer = 0, last_layer = -1
 }
 
 // -----
-plan.stage @s attributes {stage = 0, slots = 1, first_layer = 0, last_layer = -1, table = []} {
+plan.stage @s attributes {stage = 0, chunks = [#plan.chunk<0, -1>], pools = [#plan.pool<0, 1>], table = []} {
   %a = plan.buffer step : !plan.buffer<4x4xf32>
   plan.procedure @f forward {
     // expected-error @below {{C1: equation gives rank 1 to a buffer of rank 2}}
@@ -199,7 +199,7 @@ plan.stage @s attributes {stage = 0, slots = 1, first_layer = 0, last_layer = -1
 }
 
 // -----
-plan.stage @s attributes {stage = 0, slots = 1, first_layer = 0, last_layer = -1, table = []} {
+plan.stage @s attributes {stage = 0, chunks = [#plan.chunk<0, -1>], pools = [#plan.pool<0, 1>], table = []} {
   %a = plan.buffer step : !plan.buffer<4x5xf32>
   plan.procedure @f forward {
     // expected-error @below {{C2: letter 'b' has two sizes, 5 and 4}}
@@ -208,7 +208,7 @@ plan.stage @s attributes {stage = 0, slots = 1, first_layer = 0, last_layer = -1
 }
 
 // -----
-plan.stage @s attributes {stage = 0, slots = 1, first_layer = 0, last_layer = -1, table = []} {
+plan.stage @s attributes {stage = 0, chunks = [#plan.chunk<0, -1>], pools = [#plan.pool<0, 1>], table = []} {
   %a = plan.buffer step : !plan.buffer<4x4xf32>
   plan.procedure @f forward {
     // expected-error @below {{C2: letter 'a' stands twice in a tensor}}
@@ -217,7 +217,7 @@ plan.stage @s attributes {stage = 0, slots = 1, first_layer = 0, last_layer = -1
 }
 
 // -----
-plan.stage @s attributes {stage = 0, slots = 1, first_layer = 0, last_layer = -1, table = []} {
+plan.stage @s attributes {stage = 0, chunks = [#plan.chunk<0, -1>], pools = [#plan.pool<0, 1>], table = []} {
   %a = plan.buffer step : !plan.buffer<4x4xf32>
   plan.procedure @f forward {
     // expected-error @below {{C3: result letter 'd' is in no operand}}
@@ -226,7 +226,7 @@ plan.stage @s attributes {stage = 0, slots = 1, first_layer = 0, last_layer = -1
 }
 
 // -----
-plan.stage @s attributes {stage = 0, slots = 1, first_layer = 0, last_layer = -1, table = []} {
+plan.stage @s attributes {stage = 0, chunks = [#plan.chunk<0, -1>], pools = [#plan.pool<0, 1>], table = []} {
   %a = plan.buffer step : !plan.buffer<4x4xf32>
   plan.procedure @f forward {
     // expected-error @below {{C3: letter 'b' is neither in the result nor in both operands}}
@@ -235,7 +235,7 @@ plan.stage @s attributes {stage = 0, slots = 1, first_layer = 0, last_layer = -1
 }
 
 // -----
-plan.stage @s attributes {stage = 0, slots = 1, first_layer = 0, last_layer = -1, table = []} {
+plan.stage @s attributes {stage = 0, chunks = [#plan.chunk<0, -1>], pools = [#plan.pool<0, 1>], table = []} {
   %a = plan.buffer step : !plan.buffer<4xf32>
   plan.procedure @f forward {
     // expected-error @below {{C1: a collective needs at least one axis}}
@@ -244,7 +244,7 @@ plan.stage @s attributes {stage = 0, slots = 1, first_layer = 0, last_layer = -1
 }
 
 // -----
-plan.stage @s attributes {stage = 0, slots = 1, first_layer = 0, last_layer = -1, table = []} {
+plan.stage @s attributes {stage = 0, chunks = [#plan.chunk<0, -1>], pools = [#plan.pool<0, 1>], table = []} {
   %a = plan.buffer step : !plan.buffer<4xf32>
   plan.procedure @f forward {
     // expected-error @below {{C2: members pick coordinates of one axis, got 2 axes}}
@@ -253,7 +253,7 @@ plan.stage @s attributes {stage = 0, slots = 1, first_layer = 0, last_layer = -1
 }
 
 // -----
-plan.stage @s attributes {stage = 0, slots = 1, first_layer = 0, last_layer = -1, table = []} {
+plan.stage @s attributes {stage = 0, chunks = [#plan.chunk<0, -1>], pools = [#plan.pool<0, 1>], table = []} {
   %a = plan.buffer step : !plan.buffer<4xf32>
   %b = plan.buffer step : !plan.buffer<4xi64>
   plan.procedure @f forward {
@@ -263,7 +263,7 @@ plan.stage @s attributes {stage = 0, slots = 1, first_layer = 0, last_layer = -1
 }
 
 // -----
-plan.stage @s attributes {stage = 0, slots = 1, first_layer = 0, last_layer = -1, table = []} {
+plan.stage @s attributes {stage = 0, chunks = [#plan.chunk<0, -1>], pools = [#plan.pool<0, 1>], table = []} {
   %a = plan.buffer step : !plan.buffer<4xf32>
   %b = plan.buffer step : !plan.buffer<6xf32>
   plan.procedure @f forward {
@@ -273,7 +273,7 @@ plan.stage @s attributes {stage = 0, slots = 1, first_layer = 0, last_layer = -1
 }
 
 // -----
-plan.stage @s attributes {stage = 0, slots = 1, first_layer = 0, last_layer = -1, table = []} {
+plan.stage @s attributes {stage = 0, chunks = [#plan.chunk<0, -1>], pools = [#plan.pool<0, 1>], table = []} {
   %a = plan.buffer step : !plan.buffer<4xf32>
   %b = plan.buffer step : !plan.buffer<6xf32>
   plan.procedure @f forward {

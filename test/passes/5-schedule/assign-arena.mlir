@@ -10,7 +10,7 @@
 // CHECK: plan.buffer step {offset = 128 : i64} : !plan.buffer<f32>
 // CHECK: plan.buffer slot {offset = 320 : i64, slot_stride = 192 : i64} : !plan.buffer<16xf32>
 // CHECK: plan.buffer scratch {offset = 768 : i64} : !plan.buffer<16xf32>
-plan.stage @s attributes {stage = 0 : i64, slots = 3 : i64, first_layer = 0 : i64, last_layer = 0 : i64, table = []} {
+plan.stage @s attributes {stage = 0 : i64, chunks = [#plan.chunk<0, 0>], pools = [#plan.pool<0, 3>], table = []} {
   %0 = plan.buffer persistent : !plan.buffer<4xf32>
   %1 = plan.buffer slot : !plan.buffer<17xf32>
   %2 = plan.buffer persistent : !plan.buffer<16xf32>
@@ -36,7 +36,7 @@ plan.stage @s attributes {stage = 0 : i64, slots = 3 : i64, first_layer = 0 : i6
 // CHECK: plan.buffer scratch {offset = 64 : i64}
 // CHECK: plan.buffer scratch {offset = 128 : i64}
 // CHECK: plan.buffer scratch {offset = 0 : i64}
-plan.stage @s attributes {stage = 0 : i64, slots = 1 : i64, first_layer = 0 : i64, last_layer = 0 : i64, table = []} {
+plan.stage @s attributes {stage = 0 : i64, chunks = [#plan.chunk<0, 0>], pools = [#plan.pool<0, 1>], table = []} {
   %0 = plan.buffer scratch : !plan.buffer<16xf32>
   %1 = plan.buffer scratch : !plan.buffer<16xf32>
   %2 = plan.buffer scratch : !plan.buffer<16xf32>
@@ -62,7 +62,7 @@ plan.stage @s attributes {stage = 0 : i64, slots = 1 : i64, first_layer = 0 : i6
 // CHECK: plan.buffer scratch {offset = 0 : i64} : !plan.buffer<32xf32>
 // CHECK: plan.buffer scratch {offset = 128 : i64} : !plan.buffer<16xf32>
 // CHECK: plan.buffer scratch {offset = 0 : i64} : !plan.buffer<16xf32>
-plan.stage @s attributes {stage = 0 : i64, slots = 1 : i64, first_layer = 0 : i64, last_layer = 0 : i64, table = []} {
+plan.stage @s attributes {stage = 0 : i64, chunks = [#plan.chunk<0, 0>], pools = [#plan.pool<0, 1>], table = []} {
   %0 = plan.buffer scratch : !plan.buffer<16xf32>
   %1 = plan.buffer scratch : !plan.buffer<32xf32>
   %2 = plan.buffer scratch : !plan.buffer<16xf32>
@@ -89,9 +89,71 @@ plan.stage @s attributes {stage = 0 : i64, slots = 1 : i64, first_layer = 0 : i6
 // CHECK-COUNT-1: plan.buffer
 // CHECK-SAME: binding = {output = "loss"}
 // CHECK-NOT: plan.buffer {{.*}}scratch
-plan.stage @s attributes {stage = 0 : i64, slots = 1 : i64, first_layer = 0 : i64, last_layer = 0 : i64, table = []} {
+plan.stage @s attributes {stage = 0 : i64, chunks = [#plan.chunk<0, 0>], pools = [#plan.pool<0, 1>], table = []} {
   %0 = plan.buffer step {binding = {output = "loss"}} : !plan.buffer<f32>
   %1 = plan.buffer scratch : !plan.buffer<16xf32>
   %2 = plan.buffer scratch of %1 : !plan.buffer<16xf32> at 32 : !plan.buffer<8xf32>
   plan.procedure @forward forward {}
+}
+
+// -----
+
+// Order is what streams and events say, not the list: what a collective on another stream
+// reads lives to the wait for it, though the list mentions it no more; the second
+// buffer is written before that wait and gets other bytes, the third one after it.
+// CHECK: plan.stage @streams attributes {arena_bytes = 128 : i64
+// CHECK: plan.buffer scratch {offset = 0 : i64}
+// CHECK: plan.buffer scratch {offset = 64 : i64}
+// CHECK: plan.buffer scratch {offset = 0 : i64}
+plan.stage @streams attributes {stage = 0 : i64, chunks = [#plan.chunk<0, 0>], pools = [#plan.pool<0, 1>], table = []} {
+  %0 = plan.buffer scratch : !plan.buffer<16xf32>
+  %1 = plan.buffer scratch : !plan.buffer<16xf32>
+  %2 = plan.buffer scratch : !plan.buffer<16xf32>
+  plan.procedure @forward forward {
+    plan.fill %0 {stream = 0 : i64} : !plan.buffer<16xf32>
+    plan.record 0 {stream = 0 : i64}
+    plan.wait 0 {stream = 1 : i64}
+    plan.collective all_reduce <sum> %0 into %0 over ["tp"] {stream = 1 : i64} : !plan.buffer<16xf32>, !plan.buffer<16xf32>
+    plan.record 1 {stream = 1 : i64}
+    plan.fill %1 {stream = 0 : i64} : !plan.buffer<16xf32>
+    plan.wait 1 {stream = 0 : i64}
+    plan.fill %2 {stream = 0 : i64} : !plan.buffer<16xf32>
+  }
+}
+
+// -----
+
+// What another stream still touches when stream 0 leaves the procedure is nobody else's:
+// the buffers of both procedures differ, and no scratch lies over the first.
+// CHECK: plan.stage @outlives attributes {arena_bytes = 128 : i64
+// CHECK: plan.buffer scratch {offset = 0 : i64}
+// CHECK: plan.buffer scratch {offset = 64 : i64}
+plan.stage @outlives attributes {stage = 0 : i64, chunks = [#plan.chunk<0, 0>], pools = [#plan.pool<0, 1>], table = []} {
+  %0 = plan.buffer scratch : !plan.buffer<16xf32>
+  %1 = plan.buffer scratch : !plan.buffer<16xf32>
+  plan.procedure @forward forward {
+    plan.record 0 {stream = 0 : i64}
+    plan.wait 0 {stream = 1 : i64}
+    plan.collective all_reduce <sum> %0 into %0 over ["tp"] {stream = 1 : i64} : !plan.buffer<16xf32>, !plan.buffer<16xf32>
+  }
+  plan.procedure @backward backward {
+    plan.fill %1 {stream = 0 : i64} : !plan.buffer<16xf32>
+  }
+}
+
+// -----
+
+// Each pool has its own stride and slots: two of one buffer, three of the other, behind them.
+// CHECK: plan.stage @pools attributes {arena_bytes = 448 : i64
+// CHECK: plan.buffer slot {offset = 0 : i64, slot_stride = 128 : i64}
+// CHECK: plan.buffer slot {offset = 256 : i64, pool = 1 : i64, slot_stride = 64 : i64}
+plan.stage @pools attributes {stage = 0 : i64, chunks = [#plan.chunk<0, 0>, #plan.chunk<2, 2>], pools = [#plan.pool<0, 2>, #plan.pool<1, 3>], table = []} {
+  %0 = plan.buffer slot : !plan.buffer<32xf32>
+  %1 = plan.buffer slot {pool = 1 : i64} : !plan.buffer<16xf32>
+  plan.procedure @forward forward {
+    plan.fill %0 {stream = 0 : i64} : !plan.buffer<32xf32>
+  }
+  plan.procedure @forward_1 forward attributes {chunk = 1 : i64, lanes = array<i64: 1>} {
+    plan.fill %1 {stream = 0 : i64} : !plan.buffer<16xf32>
+  }
 }

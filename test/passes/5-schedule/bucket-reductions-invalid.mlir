@@ -1,7 +1,7 @@
 // RUN: llmc-opt %s --split-input-file --verify-diagnostics --llmc-bucket-reductions
 
 // The pass moves what it finds and has no errors of its own; a sum over no axis is none.
-plan.stage @s attributes {stage = 0 : i64, slots = 1 : i64, first_layer = 0 : i64, last_layer = 0 : i64, table = []} {
+plan.stage @s attributes {stage = 0 : i64, chunks = [#plan.chunk<0, 0>], pools = [#plan.pool<0, 1>], table = []} {
   %0 = plan.buffer persistent : !plan.buffer<16xf32>
   plan.procedure @backward backward {}
   plan.procedure @update update {
@@ -13,6 +13,6 @@ plan.stage @s attributes {stage = 0 : i64, slots = 1 : i64, first_layer = 0 : i6
 // -----
 
 // A stage without an update has nothing to move, and stays as it is.
-plan.stage @s attributes {stage = 0 : i64, slots = 1 : i64, first_layer = 0 : i64, last_layer = 0 : i64, table = []} {
+plan.stage @s attributes {stage = 0 : i64, chunks = [#plan.chunk<0, 0>], pools = [#plan.pool<0, 1>], table = []} {
   plan.procedure @backward backward {}
 }

@@ -27,27 +27,27 @@
 // CHECK-NOT: plan.record
 // CHECK: plan.procedure @backward_last backward_last
 // SMALL-NEXT: plan.copy %[[X]] into %[[HEAD]]
-// SMALL-NEXT: plan.record 4 step {{.*}}stream = 0
+// SMALL-NEXT: plan.record 0 step {{.*}}stream = 0
 // SMALL-NEXT: plan.copy %[[X]] into %[[W2]]
-// SMALL-NEXT: plan.record 5 step
+// SMALL-NEXT: plan.record 1 step
 // SMALL: plan.copy %[[X]] into %[[W0]]
 // SMALL-NEXT: plan.copy %[[X]] into %[[W0]]
-// SMALL: plan.wait 4 step {{.*}}stream = 1
-// SMALL: plan.collective all_reduce <sum> %[[B0]] into %[[B0]] over ["dp"] {{.*}}stream = 1
-// SMALL-NEXT: plan.wait 5 step
+// SMALL: plan.wait 0 step {{.*}}stream = 2
+// SMALL: plan.collective all_reduce <sum> %[[B0]] into %[[B0]] over ["dp"] {{.*}}stream = 2
+// SMALL-NEXT: plan.wait 1 step
 // SMALL-NEXT: plan.collective all_reduce <sum> %[[B1]]
 // SMALL: plan.collective all_reduce <sum> %[[B2]]
 // SMALL: plan.collective all_reduce <sum> %[[B3]]
 // TWO-COUNT-2: plan.collective all_reduce
 // ONE-COUNT-5: plan.copy
-// ONE-NEXT: plan.record 4 step {{.*}}stream = 0
-// ONE-NEXT: plan.wait 4 step {{.*}}stream = 1
+// ONE-NEXT: plan.record 0 step {{.*}}stream = 0
+// ONE-NEXT: plan.wait 0 step {{.*}}stream = 2
 // ONE-NEXT: plan.collective all_reduce <sum> %[[B0]] into %[[B0]] over ["dp"] {origin = #plan.origin<"gradients" {{.*}}tactic "data"
 // CHECK-NOT: plan.collective
 
 // The update waits for all of them. The token count belongs to no parameter and
 // stays, as does a sum that is not in place.
-// CHECK: plan.record [[DONE:[0-9]+]] step {{.*}}stream = 1
+// CHECK: plan.record [[DONE:[0-9]+]] step {{.*}}stream = 2
 // CHECK: plan.procedure @update update
 // CHECK-NEXT: plan.wait [[DONE]] step {{.*}}stream = 0
 // CHECK-NEXT: plan.collective all_reduce <sum> %[[TOKENS]] into %[[TOKENS]]
@@ -60,7 +60,7 @@ module attributes {parallel.mesh = #parallel.mesh<["dp"=2, "pp"=1, "tp"=1]>} {
   graph.state @head : tensor<16xf32> parameter views [#graph.view<@src, 48, [1]>]
   graph.state @head.grad : tensor<16xf32> accumulator of @head
   graph.state @tokens : tensor<f32> accumulator
-  plan.stage @s attributes {stage = 0 : i64, slots = 1 : i64, first_layer = 0 : i64, last_layer = 2 : i64, table = []} {
+  plan.stage @s attributes {stage = 0 : i64, chunks = [#plan.chunk<0, 2>], pools = [#plan.pool<0, 1>], table = []} {
     %0 = plan.buffer slot : !plan.buffer<16xf32>
     %1 = plan.buffer persistent {binding = {state = @w.grad, role = "accumulator", layer_first = 0 : i64, layer_count = 3 : i64}} : !plan.buffer<3x16xf32>
     %2 = plan.buffer persistent of %1 : !plan.buffer<3x16xf32> at 128 : !plan.buffer<16xf32>

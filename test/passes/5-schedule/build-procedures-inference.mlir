@@ -4,7 +4,7 @@
 // lives to the end of the run; an input and a number that are outputs are copied or
 // written there. A parameter that nothing reads has its place too.
 // CHECK-LABEL: plan.stage @stage0
-// CHECK-SAME: slots = 1
+// CHECK-SAME: pools = [#plan.pool<0, 1>]
 // CHECK-SAME: table = [#plan.entry<@forward, 0, 0>]
 // CHECK-DAG: %[[X:[0-9a-z]+]] = plan.buffer slot {binding = {input = "x"}
 // CHECK-DAG: %[[Y:[0-9a-z]+]] = plan.buffer step {binding = {dims = {{\[\[\], \["tp"\]\]}}, output = "y", valid_shape = array<i64: 4, 16>}

@@ -120,7 +120,7 @@ module attributes {parallel.mesh = #parallel.mesh<["dp"=1, "pp"=1, "tp"=1]>} {
 // Layers of a stacked accumulator are views of it; a concatenation is where its
 // parts are written to. The buffer says which layers the stage holds.
 // CHECK-LABEL: plan.stage @stage0
-// CHECK-SAME: first_layer = 2 : i64, last_layer = 3 : i64
+// CHECK-SAME: chunks = [#plan.chunk<2, 3>]
 // CHECK: %[[ACC:[0-9a-z]+]] = plan.buffer persistent {binding = {dims = {{\[\[\]\]}}, layer_count = 2 : i64, layer_first = 2 : i64, owner = true, role = "accumulator", state = @w.grad, valid_shape = array<i64: 8>}} : !plan.buffer<2x8xf32>
 // CHECK-DAG: %[[LAST:[0-9a-z]+]] = plan.buffer persistent of %[[ACC]] : !plan.buffer<2x8xf32> at 32 : !plan.buffer<8xf32>
 // CHECK-DAG: %[[FIRST:[0-9a-z]+]] = plan.buffer persistent of %[[ACC]] : !plan.buffer<2x8xf32> at 0 : !plan.buffer<8xf32>
@@ -153,21 +153,34 @@ module attributes {parallel.mesh = #parallel.mesh<["dp"=1, "pp"=1, "tp"=1]>} {
 
 // -----
 
-// A stage in the middle: one message for all tensors of a border, on its own
-// stream; what is sent is complete first (ready), and not overwritten while it is on
-// its way (sent). A value that only passes through is sent from where it arrived.
+// A stage in the middle: one message for all tensors of a border, in an exchange of its
+// own, all on one stream; what is sent is complete first (done), and not overwritten
+// while it is on its way (sent); what arrives does not overwrite what the slot's last
+// micro-batch reads in its backward. A value that only passes through is sent from where
+// it arrived.
 // CHECK-LABEL: plan.stage @stage1
-// CHECK: plan.procedure @forward
+// CHECK: plan.procedure @forward forward
 // CHECK-NEXT: plan.wait [[SENT:1]] {{.*}}stream = 0
-// CHECK-NEXT: plan.recv %[[X:[0-9a-z]+]], %[[Y:[0-9a-z]+]] from "pp" -1 channel 0 {{.*}}stream = 0
-// CHECK-NEXT: plan.launch reads(%[[X]] : {{.*}}) writes(%[[Z:[0-9a-z]+]] :
-// CHECK: plan.record [[READY:0]] {{.*}}stream = 0
-// CHECK-NEXT: plan.wait [[READY]] {{.*}}stream = 2
-// CHECK-NEXT: plan.send %[[Z]], %[[Y]] to "pp" 1 channel 0 {origin = #plan.origin<"border" tactic "stages" rule "activations" detail {tensors = [{layout = #parallel.sharding<[{"dp"}]>, names = ["h1"], type = tensor<4xf32>}, {type = tensor<2xf32>}]}>, stream = 2
-// CHECK-NEXT: plan.record [[SENT]] {{.*}}stream = 2
-// CHECK: plan.procedure @backward
-// CHECK-NEXT: plan.wait 3 {{.*}}stream = 0
+// CHECK-NEXT: plan.wait [[ARRIVED:2]] {{.*}}stream = 0
+// CHECK-NEXT: plan.launch reads(%[[X:[0-9a-z]+]] : {{.*}}) writes(%[[Z:[0-9a-z]+]] :
+// CHECK: plan.record [[DONE:0]] {{.*}}stream = 0
+// CHECK-NEXT: {{^ *}$}}
+// CHECK: plan.procedure @recv_forward exchange
+// CHECK-NEXT: plan.wait [[BACK:3]] {{.*}}stream = 3
+// CHECK-NEXT: plan.recv %[[X]], %[[Y:[0-9a-z]+]] from "pp" -1 channel 0 {{.*}}stream = 3
+// CHECK-NEXT: plan.record [[ARRIVED]] {{.*}}stream = 3
+// CHECK: plan.procedure @send_forward exchange
+// CHECK-NEXT: plan.wait [[DONE]] {{.*}}stream = 3
+// CHECK-NEXT: plan.send %[[Z]], %[[Y]] to "pp" 1 channel 0 {origin = #plan.origin<"border" tactic "stages" rule "activations" detail {tensors = [{layout = #parallel.sharding<[{"dp"}]>, names = ["h1"], type = tensor<4xf32>}, {type = tensor<2xf32>}]}>, stream = 3
+// CHECK-NEXT: plan.record [[SENT]] {{.*}}stream = 3
+// CHECK: plan.procedure @backward backward
+// CHECK-NEXT: plan.wait 4 {{.*}}stream = 0
+// CHECK-NEXT: plan.wait 5 {{.*}}stream = 0
+// CHECK: plan.record [[BACK]] {{.*}}stream = 0
+// CHECK: plan.procedure @recv_backward exchange
+// CHECK-NEXT: plan.wait [[BACK]] {{.*}}stream = 3
 // CHECK-NEXT: plan.recv %{{[0-9a-z]+}} from "pp" 1 channel 1
+// CHECK: plan.procedure @send_backward exchange
 // CHECK: plan.send %{{[0-9a-z]+}} to "pp" -1 channel 1 {origin = #plan.origin<"border" tactic "stages" rule "cotangents" detail {tensors = [{type = tensor<4xf32>}]}>, stream = 3
 module attributes {parallel.mesh = #parallel.mesh<["dp"=1, "pp"=3, "tp"=1]>} {
   func.func @forward_1(%x: tensor<4xf32> {parallel.border = 0 : i64}, %y: tensor<2xf32> {parallel.border = 1 : i64})

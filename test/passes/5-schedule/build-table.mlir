@@ -8,34 +8,34 @@
 // single micro-batch @backward has no entry and is dropped.
 
 // ONE-LABEL: plan.stage @first attributes
-// ONE-SAME: slots = 3 : i64
+// ONE-SAME: pools = [#plan.pool<0, 3>]
 // ONE-SAME: [#plan.entry<@begin, 0, 0>, #plan.entry<@forward, 0, 0>, #plan.entry<@forward, 1, 1>, #plan.entry<@forward, 2, 2>, #plan.entry<@backward, 0, 0>, #plan.entry<@forward, 3, 0>, #plan.entry<@backward, 1, 1>, #plan.entry<@backward, 2, 2>, #plan.entry<@backward_last, 3, 0>, #plan.entry<@update, 0, 0>]
 // ONE-LABEL: plan.stage @middle attributes
-// ONE-SAME: slots = 2 : i64
+// ONE-SAME: pools = [#plan.pool<0, 2>]
 // ONE-SAME: [#plan.entry<@begin, 0, 0>, #plan.entry<@forward, 0, 0>, #plan.entry<@forward, 1, 1>, #plan.entry<@backward, 0, 0>, #plan.entry<@forward, 2, 0>, #plan.entry<@backward, 1, 1>, #plan.entry<@forward, 3, 1>, #plan.entry<@backward, 2, 0>, #plan.entry<@backward_last, 3, 1>, #plan.entry<@update, 0, 0>]
 // ONE-LABEL: plan.stage @last attributes
-// ONE-SAME: slots = 1 : i64
+// ONE-SAME: pools = [#plan.pool<0, 1>]
 // ONE-SAME: [#plan.entry<@begin, 0, 0>, #plan.entry<@forward, 0, 0>, #plan.entry<@backward, 0, 0>, #plan.entry<@forward, 1, 0>, #plan.entry<@backward, 1, 0>, #plan.entry<@forward, 2, 0>, #plan.entry<@backward, 2, 0>, #plan.entry<@forward, 3, 0>, #plan.entry<@backward_last, 3, 0>, #plan.entry<@update, 0, 0>]
 
-// ALL-COUNT-3: slots = 4 : i64, {{.*}}[#plan.entry<@begin, 0, 0>, #plan.entry<@forward, 0, 0>, #plan.entry<@forward, 1, 1>, #plan.entry<@forward, 2, 2>, #plan.entry<@forward, 3, 3>, #plan.entry<@backward, 0, 0>, #plan.entry<@backward, 1, 1>, #plan.entry<@backward, 2, 2>, #plan.entry<@backward_last, 3, 3>, #plan.entry<@update, 0, 0>]
+// ALL-COUNT-3: pools = [#plan.pool<0, 4>], {{.*}}[#plan.entry<@begin, 0, 0>, #plan.entry<@forward, 0, 0>, #plan.entry<@forward, 1, 1>, #plan.entry<@forward, 2, 2>, #plan.entry<@forward, 3, 3>, #plan.entry<@backward, 0, 0>, #plan.entry<@backward, 1, 1>, #plan.entry<@backward, 2, 2>, #plan.entry<@backward_last, 3, 3>, #plan.entry<@update, 0, 0>]
 
-// FEW-COUNT-3: slots = 1 : i64, {{.*}}[#plan.entry<@begin, 0, 0>, #plan.entry<@forward, 0, 0>, #plan.entry<@backward_last, 0, 0>, #plan.entry<@update, 0, 0>]
+// FEW-COUNT-3: pools = [#plan.pool<0, 1>], {{.*}}[#plan.entry<@begin, 0, 0>, #plan.entry<@forward, 0, 0>, #plan.entry<@backward_last, 0, 0>, #plan.entry<@update, 0, 0>]
 // FEW-NOT: plan.procedure @backward backward
-plan.stage @first attributes {stage = 0 : i64, slots = 1 : i64, first_layer = 0 : i64, last_layer = 0 : i64, table = []} {
+plan.stage @first attributes {stage = 0 : i64, chunks = [#plan.chunk<0, 0>], pools = [#plan.pool<0, 1>], table = []} {
   plan.procedure @forward forward {}
   plan.procedure @backward backward {}
   plan.procedure @backward_last backward_last {}
   plan.procedure @update update {}
   plan.procedure @begin begin {}
 }
-plan.stage @middle attributes {stage = 1 : i64, slots = 1 : i64, first_layer = 1 : i64, last_layer = 1 : i64, table = []} {
+plan.stage @middle attributes {stage = 1 : i64, chunks = [#plan.chunk<1, 1>], pools = [#plan.pool<0, 1>], table = []} {
   plan.procedure @forward forward {}
   plan.procedure @backward backward {}
   plan.procedure @backward_last backward_last {}
   plan.procedure @update update {}
   plan.procedure @begin begin {}
 }
-plan.stage @last attributes {stage = 2 : i64, slots = 1 : i64, first_layer = 2 : i64, last_layer = 2 : i64, table = []} {
+plan.stage @last attributes {stage = 2 : i64, chunks = [#plan.chunk<2, 2>], pools = [#plan.pool<0, 1>], table = []} {
   plan.procedure @forward forward {}
   plan.procedure @backward backward {}
   plan.procedure @backward_last backward_last {}

@@ -2,7 +2,7 @@
 
 module attributes {graph.mode = "infer"} {
   // expected-error @+1 {{table runs micro-batch 0 1 times forward and 1 times backward, expected once and never}}
-  plan.stage @stage0 attributes {stage = 0, slots = 1, first_layer = 0, last_layer = -1, arena_bytes = 0,
+  plan.stage @stage0 attributes {stage = 0, chunks = [#plan.chunk<0, -1>], pools = [#plan.pool<0, 1>], arena_bytes = 0,
                                  table = [#plan.entry<@forward, 0, 0>, #plan.entry<@backward, 0, 0>]} {
     plan.procedure @forward forward {
     }
@@ -15,7 +15,7 @@ module attributes {graph.mode = "infer"} {
 
 module attributes {graph.mode = "infer"} {
   // expected-error @+1 {{table of an inference has an update}}
-  plan.stage @stage0 attributes {stage = 0, slots = 1, first_layer = 0, last_layer = -1, arena_bytes = 0,
+  plan.stage @stage0 attributes {stage = 0, chunks = [#plan.chunk<0, -1>], pools = [#plan.pool<0, 1>], arena_bytes = 0,
                                  table = [#plan.entry<@forward, 0, 0>, #plan.entry<@update, 0, 0>]} {
     plan.procedure @forward forward {
     }

@@ -10,7 +10,7 @@ func.func @forward_0() {
 
 // V2: every buffer has its bytes.
 // expected-error @+1 {{has no arena_bytes}}
-plan.stage @s attributes {stage = 0 : i64, slots = 1 : i64, first_layer = 0 : i64, last_layer = 0 : i64,
+plan.stage @s attributes {stage = 0 : i64, chunks = [#plan.chunk<0, 0>], pools = [#plan.pool<0, 1>],
     table = [#plan.entry<@forward, 0, 0>, #plan.entry<@backward, 0, 0>, #plan.entry<@update, 0, 0>]} {
   // expected-error @+1 {{has no offset}}
   %0 = plan.buffer persistent : !plan.buffer<16xf32>
@@ -22,7 +22,7 @@ plan.stage @s attributes {stage = 0 : i64, slots = 1 : i64, first_layer = 0 : i6
 // -----
 
 // V3: a collective says what it is for.
-plan.stage @s attributes {stage = 0 : i64, slots = 1 : i64, first_layer = 0 : i64, last_layer = 0 : i64, arena_bytes = 64 : i64,
+plan.stage @s attributes {stage = 0 : i64, chunks = [#plan.chunk<0, 0>], pools = [#plan.pool<0, 1>], arena_bytes = 64 : i64,
     table = [#plan.entry<@forward, 0, 0>, #plan.entry<@backward, 0, 0>, #plan.entry<@update, 0, 0>]} {
   %0 = plan.buffer persistent {offset = 0 : i64} : !plan.buffer<16xf32>
   plan.procedure @forward forward {}
@@ -37,7 +37,7 @@ plan.stage @s attributes {stage = 0 : i64, slots = 1 : i64, first_layer = 0 : i6
 
 // V4: a table runs backward after forward.
 // expected-error @+1 {{table runs the backward of micro-batch 1 before its forward}}
-plan.stage @s attributes {stage = 0 : i64, slots = 1 : i64, first_layer = 0 : i64, last_layer = 0 : i64, arena_bytes = 64 : i64,
+plan.stage @s attributes {stage = 0 : i64, chunks = [#plan.chunk<0, 0>], pools = [#plan.pool<0, 1>], arena_bytes = 64 : i64,
     table = [#plan.entry<@forward, 0, 0>, #plan.entry<@backward, 1, 0>, #plan.entry<@update, 0, 0>]} {
   plan.procedure @forward forward {}
   plan.procedure @backward backward {}
@@ -48,7 +48,7 @@ plan.stage @s attributes {stage = 0 : i64, slots = 1 : i64, first_layer = 0 : i6
 
 // V4: each micro-batch once.
 // expected-error @+1 {{table runs micro-batch 1 1 times forward and 0 times backward, expected once each}}
-plan.stage @s attributes {stage = 0 : i64, slots = 1 : i64, first_layer = 0 : i64, last_layer = 0 : i64, arena_bytes = 64 : i64,
+plan.stage @s attributes {stage = 0 : i64, chunks = [#plan.chunk<0, 0>], pools = [#plan.pool<0, 1>], arena_bytes = 64 : i64,
     table = [#plan.entry<@forward, 0, 0>, #plan.entry<@backward, 0, 0>, #plan.entry<@forward, 1, 0>, #plan.entry<@update, 0, 0>]} {
   plan.procedure @forward forward {}
   plan.procedure @backward backward {}
@@ -59,7 +59,7 @@ plan.stage @s attributes {stage = 0 : i64, slots = 1 : i64, first_layer = 0 : i6
 
 // V4: the update is there, and ends the step.
 // expected-error @+1 {{table does not end with an update}}
-plan.stage @s attributes {stage = 0 : i64, slots = 1 : i64, first_layer = 0 : i64, last_layer = 0 : i64, arena_bytes = 64 : i64,
+plan.stage @s attributes {stage = 0 : i64, chunks = [#plan.chunk<0, 0>], pools = [#plan.pool<0, 1>], arena_bytes = 64 : i64,
     table = [#plan.entry<@forward, 0, 0>, #plan.entry<@backward, 0, 0>]} {
   plan.procedure @forward forward {}
   plan.procedure @backward backward {}
@@ -68,7 +68,7 @@ plan.stage @s attributes {stage = 0 : i64, slots = 1 : i64, first_layer = 0 : i6
 // -----
 
 // expected-error @+1 {{table goes on after the update}}
-plan.stage @s attributes {stage = 0 : i64, slots = 1 : i64, first_layer = 0 : i64, last_layer = 0 : i64, arena_bytes = 64 : i64,
+plan.stage @s attributes {stage = 0 : i64, chunks = [#plan.chunk<0, 0>], pools = [#plan.pool<0, 1>], arena_bytes = 64 : i64,
     table = [#plan.entry<@forward, 0, 0>, #plan.entry<@update, 0, 0>, #plan.entry<@backward, 0, 0>]} {
   plan.procedure @forward forward {}
   plan.procedure @backward backward {}

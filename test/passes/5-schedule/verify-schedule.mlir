@@ -3,7 +3,7 @@
 // Two micro-batches, one after the other: the gate changes nothing.
 // CHECK: plan.stage @s attributes {arena_bytes = 64 : i64
 // CHECK: plan.procedure @update
-plan.stage @s attributes {stage = 0 : i64, slots = 1 : i64, first_layer = 0 : i64, last_layer = 0 : i64, arena_bytes = 64 : i64,
+plan.stage @s attributes {stage = 0 : i64, chunks = [#plan.chunk<0, 0>], pools = [#plan.pool<0, 1>], arena_bytes = 64 : i64,
     table = [#plan.entry<@begin, 0, 0>, #plan.entry<@forward, 0, 0>, #plan.entry<@backward, 0, 0>, #plan.entry<@forward, 1, 0>,
              #plan.entry<@backward_last, 1, 0>, #plan.entry<@update, 0, 0>]} {
   %0 = plan.buffer persistent {offset = 0 : i64} : !plan.buffer<16xf32>

@@ -7,7 +7,7 @@
 // CHECK: plan.matmul "ab,ac->bc" %{{.*}}, %{{.*}} into %{{.*}} {stream
 // CHECK: plan.procedure @begin
 // CHECK-NOT: plan.fill
-plan.stage @once attributes {stage = 0 : i64, slots = 1 : i64, first_layer = 0 : i64, last_layer = 1 : i64, table = [#plan.entry<@begin, 0, 0>, #plan.entry<@backward_last, 0, 0>, #plan.entry<@update, 0, 0>]} {
+plan.stage @once attributes {stage = 0 : i64, chunks = [#plan.chunk<0, 1>], pools = [#plan.pool<0, 1>], table = [#plan.entry<@begin, 0, 0>, #plan.entry<@backward_last, 0, 0>, #plan.entry<@update, 0, 0>]} {
   %x = plan.buffer scratch : !plan.buffer<8x2xf32>
   %g = plan.buffer persistent : !plan.buffer<2x2x2xf32>
   %g0 = plan.buffer persistent of %g : !plan.buffer<2x2x2xf32> at 0 : !plan.buffer<2x2xf32>
@@ -31,7 +31,7 @@ plan.stage @once attributes {stage = 0 : i64, slots = 1 : i64, first_layer = 0 :
 // CHECK: plan.matmul "ab,ac->bc" %{{.*}}, %{{.*}} into %{{.*}} {stream
 // CHECK: plan.matmul "ab,ac->bc" %{{.*}}, %{{.*}} into %{{.*}} accumulate {stream
 // CHECK-NOT: plan.fill
-plan.stage @tied attributes {stage = 0 : i64, slots = 1 : i64, first_layer = 0 : i64, last_layer = 1 : i64, table = [#plan.entry<@begin, 0, 0>, #plan.entry<@backward_last, 0, 0>]} {
+plan.stage @tied attributes {stage = 0 : i64, chunks = [#plan.chunk<0, 1>], pools = [#plan.pool<0, 1>], table = [#plan.entry<@begin, 0, 0>, #plan.entry<@backward_last, 0, 0>]} {
   %x = plan.buffer scratch : !plan.buffer<8x2xf32>
   %g = plan.buffer persistent : !plan.buffer<2x2xf32>
   plan.procedure @backward_last backward_last {
@@ -50,7 +50,7 @@ plan.stage @tied attributes {stage = 0 : i64, slots = 1 : i64, first_layer = 0 :
 // CHECK-LABEL: plan.stage @again
 // CHECK: plan.matmul {{.*}} accumulate {stream
 // CHECK: plan.fill
-plan.stage @again attributes {stage = 0 : i64, slots = 1 : i64, first_layer = 0 : i64, last_layer = 0 : i64, table = [#plan.entry<@begin, 0, 0>, #plan.entry<@backward, 0, 0>, #plan.entry<@backward, 1, 0>]} {
+plan.stage @again attributes {stage = 0 : i64, chunks = [#plan.chunk<0, 0>], pools = [#plan.pool<0, 1>], table = [#plan.entry<@begin, 0, 0>, #plan.entry<@backward, 0, 0>, #plan.entry<@backward, 1, 0>]} {
   %x = plan.buffer scratch : !plan.buffer<8x2xf32>
   %g = plan.buffer persistent : !plan.buffer<2x2xf32>
   plan.procedure @backward backward {
@@ -68,7 +68,7 @@ plan.stage @again attributes {stage = 0 : i64, slots = 1 : i64, first_layer = 0 
 // CHECK-LABEL: plan.stage @needed
 // CHECK-COUNT-3: plan.matmul {{.*}} accumulate {stream
 // CHECK-COUNT-3: plan.fill
-plan.stage @needed attributes {stage = 0 : i64, slots = 1 : i64, first_layer = 0 : i64, last_layer = 0 : i64, table = [#plan.entry<@begin, 0, 0>, #plan.entry<@backward_last, 0, 0>]} {
+plan.stage @needed attributes {stage = 0 : i64, chunks = [#plan.chunk<0, 0>], pools = [#plan.pool<0, 1>], table = [#plan.entry<@begin, 0, 0>, #plan.entry<@backward_last, 0, 0>]} {
   %x = plan.buffer scratch : !plan.buffer<8x2xf32>
   %y = plan.buffer scratch : !plan.buffer<2x2xf32>
   %half = plan.buffer persistent : !plan.buffer<2x2x2xf32>

@@ -44,7 +44,7 @@ module attributes {
   graph.state @s : tensor<2x8x6xf32> parameter stacked views [#graph.view<@"w.0", 0, [6, 1]>, #graph.view<@"w.1", 0, [6, 1]>]
   graph.state @s.grad : tensor<2x8x6xf32> accumulator of @s
   graph.state @loss.sum : tensor<f32> accumulator
-  plan.stage @stage0 attributes {stage = 0, slots = 2, first_layer = 0, last_layer = 1, arena_bytes = 8192, live_bytes = 1000,
+  plan.stage @stage0 attributes {stage = 0, chunks = [#plan.chunk<0, 1>], pools = [#plan.pool<0, 2>], arena_bytes = 8192, live_bytes = 1000,
       table = [#plan.entry<@begin, 0, 0>, #plan.entry<@forward, 0, 0>, #plan.entry<@forward, 1, 1>, #plan.entry<@update, 0, 0>]} {
     %w = plan.buffer persistent {offset = 0, binding = {state = @s, role = "parameter", layer_first = 0, layer_count = 2,
         dims = [[], ["tp"]], valid_shape = array<i64: 8, 6>, owner = true}} : !plan.buffer<2x8x3xf32>

@@ -1,6 +1,6 @@
 // RUN: llmc-opt %s --llmc-emit-kernels --split-input-file --verify-diagnostics
 
-plan.stage @s attributes {stage = 0, slots = 1, first_layer = 0, last_layer = -1, table = []} {
+plan.stage @s attributes {stage = 0, chunks = [#plan.chunk<0, -1>], pools = [#plan.pool<0, 1>], table = []} {
   %a = plan.buffer scratch : !plan.buffer<4xf64>
   plan.procedure @f forward {
     // expected-error @below {{cpu kernels compute float32, got 'tensor<4xf64>'}}
@@ -15,7 +15,7 @@ plan.stage @s attributes {stage = 0, slots = 1, first_layer = 0, last_layer = -1
 
 // -----
 // Two reductions over different dims are two kernels.
-plan.stage @s attributes {stage = 0, slots = 1, first_layer = 0, last_layer = -1, table = []} {
+plan.stage @s attributes {stage = 0, chunks = [#plan.chunk<0, -1>], pools = [#plan.pool<0, 1>], table = []} {
   %a = plan.buffer scratch : !plan.buffer<4x5xf32>
   %r0 = plan.buffer scratch : !plan.buffer<4xf32>
   %r1 = plan.buffer scratch : !plan.buffer<5xf32>
@@ -33,7 +33,7 @@ plan.stage @s attributes {stage = 0, slots = 1, first_layer = 0, last_layer = -1
 
 // -----
 // Ops with a kernel of their own read buffers, not expressions.
-plan.stage @s attributes {stage = 0, slots = 1, first_layer = 0, last_layer = -1, table = []} {
+plan.stage @s attributes {stage = 0, chunks = [#plan.chunk<0, -1>], pools = [#plan.pool<0, 1>], table = []} {
   %a = plan.buffer scratch : !plan.buffer<4x5xf32>
   %i = plan.buffer scratch : !plan.buffer<4xi64>
   %o = plan.buffer scratch : !plan.buffer<4xf32>
@@ -51,7 +51,7 @@ plan.stage @s attributes {stage = 0, slots = 1, first_layer = 0, last_layer = -1
 
 // -----
 // A reshape in the middle of a group moves elements to other points.
-plan.stage @s attributes {stage = 0, slots = 1, first_layer = 0, last_layer = -1, table = []} {
+plan.stage @s attributes {stage = 0, chunks = [#plan.chunk<0, -1>], pools = [#plan.pool<0, 1>], table = []} {
   %a = plan.buffer scratch : !plan.buffer<4x5xf32>
   %o = plan.buffer scratch : !plan.buffer<5x4xf32>
   plan.procedure @f forward {
@@ -67,7 +67,7 @@ plan.stage @s attributes {stage = 0, slots = 1, first_layer = 0, last_layer = -1
 }
 
 // -----
-plan.stage @s attributes {stage = 0, slots = 1, first_layer = 0, last_layer = -1, table = []} {
+plan.stage @s attributes {stage = 0, chunks = [#plan.chunk<0, -1>], pools = [#plan.pool<0, 1>], table = []} {
   %a = plan.buffer scratch : !plan.buffer<4x4xf64>
   plan.procedure @f forward {
     // expected-error @below {{cpu kernels compute float32, got '!plan.buffer<4x4xf64>'}}
@@ -77,7 +77,7 @@ plan.stage @s attributes {stage = 0, slots = 1, first_layer = 0, last_layer = -1
 
 // -----
 // A row's number is known at its own place only.
-plan.stage @s attributes {stage = 0, slots = 1, first_layer = 0, last_layer = -1, table = []} {
+plan.stage @s attributes {stage = 0, chunks = [#plan.chunk<0, -1>], pools = [#plan.pool<0, 1>], table = []} {
   %a = plan.buffer scratch : !plan.buffer<4x5x6xf32>
   %o = plan.buffer scratch : !plan.buffer<5x4xf32>
   plan.procedure @f forward {

@@ -2,7 +2,7 @@
 
 // Launches that differ in the number of rows share a kernel; each keeps its rows.
 // CHECK-LABEL: plan.stage @stage0
-plan.stage @stage0 attributes {stage = 0, slots = 1, first_layer = 0, last_layer = -1, table = []} {
+plan.stage @stage0 attributes {stage = 0, chunks = [#plan.chunk<0, -1>], pools = [#plan.pool<0, 1>], table = []} {
   %a = plan.buffer scratch : !plan.buffer<2x3x20xf32>
   %b = plan.buffer scratch : !plan.buffer<20xf32>
   %c = plan.buffer scratch : !plan.buffer<9x20xf32>

@@ -2,7 +2,7 @@
 // what is emitted is as for any other row.
 // RUN: llmc-opt %s --llmc-emit-kernels=targets=cuda --llmc-map-to-threads | FileCheck %s
 
-plan.stage @stage0 attributes {stage = 0, slots = 1, first_layer = 0, last_layer = -1, table = []} {
+plan.stage @stage0 attributes {stage = 0, chunks = [#plan.chunk<0, -1>], pools = [#plan.pool<0, 1>], table = []} {
   %f = plan.buffer scratch : !plan.buffer<6x509xf32>
   %m = plan.buffer scratch : !plan.buffer<6xf32>
   %w = plan.buffer scratch : !plan.buffer<2x3x2050xf32>

@@ -4,7 +4,7 @@
 // RUN: llmc-opt %s --llmc-emit-kernels=targets=cuda | FileCheck %s --check-prefix=BOTH '-D$TERMS=4'
 // RUN: llmc-opt %s --llmc-emit-kernels=targets=cuda --llmc-map-to-threads | FileCheck %s
 
-plan.stage @stage0 attributes {stage = 0, slots = 1, first_layer = 0, last_layer = -1, table = []} {
+plan.stage @stage0 attributes {stage = 0, chunks = [#plan.chunk<0, -1>], pools = [#plan.pool<0, 1>], table = []} {
   %a = plan.buffer scratch : !plan.buffer<6x64xf32>
   %b = plan.buffer scratch : !plan.buffer<64xf32>
   %m = plan.buffer scratch : !plan.buffer<6xf32>

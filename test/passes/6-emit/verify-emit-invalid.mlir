@@ -1,7 +1,7 @@
 // RUN: llmc-opt %s --split-input-file --verify-diagnostics --llmc-verify-emit
 
 // K1, K2, K3: nothing was emitted.
-plan.stage @stage0 attributes {stage = 0, slots = 1, first_layer = 0, last_layer = -1, table = []} {
+plan.stage @stage0 attributes {stage = 0, chunks = [#plan.chunk<0, -1>], pools = [#plan.pool<0, 1>], table = []} {
   %a = plan.buffer scratch : !plan.buffer<4x4xf32>
   %b = plan.buffer scratch : !plan.buffer<4x4xf32>
   plan.procedure @forward forward {

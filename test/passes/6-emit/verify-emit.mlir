@@ -2,7 +2,7 @@
 
 // What EmitKernels leaves passes the gate.
 // CHECK: kernel = "tanh"
-plan.stage @stage0 attributes {stage = 0, slots = 1, first_layer = 0, last_layer = -1, table = []} {
+plan.stage @stage0 attributes {stage = 0, chunks = [#plan.chunk<0, -1>], pools = [#plan.pool<0, 1>], table = []} {
   %a = plan.buffer scratch : !plan.buffer<3x20xf32>
   plan.procedure @forward forward {
     plan.launch reads(%a : !plan.buffer<3x20xf32>) writes(%a : !plan.buffer<3x20xf32>) attributes {stream = 0} {

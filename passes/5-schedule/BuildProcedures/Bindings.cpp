@@ -1,0 +1,201 @@
+// What the outside binds to the arguments and results of a stage's functions.
+#include "passes/5-schedule/BuildProcedures/StageBuilder.h"
+
+namespace llmc {
+
+using namespace mlir;
+
+DictionaryAttr
+StageBuilder::dict(std::initializer_list<std::pair<StringRef, Attribute>> entries) {
+  SmallVector<NamedAttribute> named;
+  for (auto [name, value] : entries)
+    named.push_back(b.getNamedAttr(name, value));
+  return b.getDictionaryAttr(named);
+}
+
+Place StageBuilder::newRoot(Type type, plan::Space space, DictionaryAttr binding) {
+  Root root;
+  root.type = cast<RankedTensorType>(type);
+  root.space = space;
+  root.binding = binding;
+  roots.push_back(root);
+  return {static_cast<int>(roots.size()) - 1, 0};
+}
+
+// The plan.buffer that names `place` as a tensor of `type`; declared at the
+// head of the stage.
+Value StageBuilder::buffer(Place place, Type type) {
+  Root &root = roots[place.root];
+  OpBuilder::InsertionGuard guard(b);
+  auto declare = [&](Value parent, RankedTensorType tensor, int64_t displacement) -> Value {
+    // Behind all other declarations, before the procedures.
+    Block &body = stageOp.getBody().front();
+    auto procedures = body.getOps<plan::ProcedureOp>();
+    if (procedures.empty())
+      b.setInsertionPointToEnd(&body);
+    else
+      b.setInsertionPoint(*procedures.begin());
+    return plan::BufferOp::create(
+        b, module.getLoc(), plan::BufferType::get(b.getContext(), tensor), parent,
+        plan::SpaceAttr::get(b.getContext(), root.space),
+        parent ? b.getI64IntegerAttr(displacement) : IntegerAttr(), IntegerAttr(), IntegerAttr(),
+        parent ? DictionaryAttr() : root.binding,
+        !parent && root.space == plan::Space::slot && chunk > 0 ? b.getI64IntegerAttr(chunk)
+                                                                : IntegerAttr());
+  };
+  if (!root.buffer)
+    root.buffer = declare(Value(), root.type, 0);
+  if (place.displacement == 0 && type == root.type)
+    return root.buffer;
+  Value &view = views[{place.root, place.displacement, type.getAsOpaquePointer()}];
+  if (!view)
+    view = declare(root.buffer, cast<RankedTensorType>(type), place.displacement);
+  return view;
+}
+
+// The persistent buffer of a state (of one chunk's layers, if stacked).
+Place StageBuilder::stateRoot(FlatSymbolRefAttr symbol, DictionaryAttr attrs,
+                              RankedTensorType type) {
+  auto range = attrs.getAs<DenseI64ArrayAttr>(parallel::kLayers);
+  auto [it, isNew] = stateRoots.insert({{symbol.getAttr(), range ? range[0] : 0}, -1});
+  if (!isNew)
+    return {it->second, 0};
+  auto state = module.lookupSymbol<graph::StateOp>(symbol.getAttr());
+  SmallVector<NamedAttribute> binding;
+  auto set = [&](StringRef name, Attribute value) { binding.push_back(b.getNamedAttr(name, value)); };
+  set("state", symbol);
+  set("role", b.getStringAttr(graph::stringifyRole(state.getRole())));
+  // Accumulators and moments are stacked like their parameter.
+  auto parameter = state.getOfAttr()
+                       ? module.lookupSymbol<graph::StateOp>(state.getOfAttr().getAttr())
+                       : state;
+  bool stacked = parameter && parameter.getStacked();
+  auto global = cast<RankedTensorType>(state.getType());
+  if (stacked) {
+    // Without parallel.layers the stage holds them all.
+    int64_t first = range ? range[0] : 0, count = range ? range[1] : global.getDimSize(0);
+    set("layer_first", b.getI64IntegerAttr(first));
+    set("layer_count", b.getI64IntegerAttr(count));
+    // What the update alone binds says nothing of a chunk.
+    if (auto known = cast<plan::ChunkAttr>(layers[chunk]); known.getLastLayer() < known.getFirstLayer())
+      layers[chunk] = plan::ChunkAttr::get(b.getContext(), first, first + count - 1);
+  }
+  SmallVector<Attribute> dims;
+  auto sharding = state->getAttrOfType<parallel::ShardingAttr>("parallel.sharding");
+  for (int64_t d = stacked; d < global.getRank(); ++d)
+    dims.push_back(sharding ? sharding.getDims()[d] : b.getArrayAttr({}));
+  set("dims", b.getArrayAttr(dims));
+  SmallVector<int64_t> valid(global.getShape().drop_front(stacked));
+  if (auto shape = state.getValidShape()) {
+    valid.clear();
+    for (Attribute size : shape->getValue().drop_front(stacked))
+      valid.push_back(cast<IntegerAttr>(size).getInt());
+  }
+  set("valid_shape", b.getDenseI64ArrayAttr(valid));
+  bool owner = true; // of its layers; of a tied state the first holder
+  auto stages = state->getAttrOfType<ArrayAttr>("parallel.stages");
+  if (!stacked && stages && !stages.empty())
+    owner = cast<IntegerAttr>(stages[0]).getInt() == stage;
+  set("owner", b.getBoolAttr(owner));
+  Place place = newRoot(type, plan::Space::persistent, b.getDictionaryAttr(binding));
+  stateRoots[{symbol.getAttr(), range ? range[0] : 0}] = place.root;
+  return place;
+}
+
+LogicalResult StageBuilder::bindArguments(func::FuncOp func, Known &known) {
+  auto &bound = known.arguments;
+  bool update = func == functions.update;
+  for (BlockArgument arg : func.getArguments()) {
+    unsigned i = arg.getArgNumber();
+    auto attrs = func.getArgAttrDict(i);
+    if (!attrs)
+      attrs = b.getDictionaryAttr({});
+    auto type = cast<RankedTensorType>(arg.getType());
+    if (auto state = attrs.getAs<FlatSymbolRefAttr>("graph.state")) {
+      if (!module.lookupSymbol<graph::StateOp>(state.getAttr()))
+        return func.emitError("argument ") << i << " is bound to unknown state " << state;
+      bound[arg] = stateRoot(state, attrs, type);
+    } else if (auto input = attrs.getAs<StringAttr>("graph.input")) {
+      Place &place = inputs[{update ? -1 : chunk, input.str()}];
+      if (!place)
+        place = newRoot(type, update ? plan::Space::step : plan::Space::slot,
+                        dict({{update ? "scalar" : "input", input}}));
+      bound[arg] = place;
+    } else if (auto id = attrs.getAs<IntegerAttr>("parallel.residual")) {
+      auto it = chunks[chunk].residuals.find(id.getInt());
+      if (it == chunks[chunk].residuals.end())
+        return func.emitError("argument ")
+               << i << " is residual " << id.getInt() << ", which the forward does not produce";
+      bound[arg] = it->second;
+      // Written anew for each micro-batch, and read by this procedure alone.
+      const Root &root = roots[it->second.root];
+      if (root.space == plan::Space::slot && !root.binding && !sent.contains(it->second.root))
+        known.consumed.insert(it->second.root);
+    } else if (attrs.getAs<IntegerAttr>("parallel.border")) {
+      known.received.push_back(arg);
+    } else {
+      return func.emitError("argument ") << i << " has no binding";
+    }
+  }
+  return success();
+}
+
+// How the parts of an inference's result lie in the whole; a step's outputs are scalars.
+DictionaryAttr StageBuilder::outputBinding(StringAttr name, DictionaryAttr attrs,
+                                           RankedTensorType type) {
+  if (!parallel::isInference(module))
+    return dict({{"output", name}});
+  auto sharding = attrs.getAs<parallel::ShardingAttr>(parallel::kSharding);
+  SmallVector<Attribute> dims(type.getRank(), b.getArrayAttr({}));
+  SmallVector<int64_t> shape(type.getShape());
+  for (auto [d, axes] : llvm::enumerate(sharding ? sharding.getDims() : ArrayRef<ArrayAttr>())) {
+    dims[d] = axes;
+    for (auto axis : axes.getAsRange<StringAttr>())
+      shape[d] *= mesh.getSize(axis.getValue());
+  }
+  Attribute valid = attrs.get(parallel::kValidShape);
+  return dict({{"output", name},
+               {"dims", b.getArrayAttr(dims)},
+               {"valid_shape", valid ? valid : b.getDenseI64ArrayAttr(shape)}});
+}
+
+// A parameter that nothing reads is loaded all the same, so that a plan holds all
+// of its model. Nothing is stacked that is not read.
+void StageBuilder::bindUnused() {
+  for (auto state : module.getOps<graph::StateOp>()) {
+    auto holders = state->getAttrOfType<ArrayAttr>(parallel::kStages);
+    auto symbol = FlatSymbolRefAttr::get(state.getSymNameAttr());
+    if (stateRoots.count({symbol.getAttr(), 0}) || state.getStacked() || !holders ||
+        !llvm::is_contained(holders, b.getI64IntegerAttr(stage)))
+      continue;
+    auto type = cast<RankedTensorType>(state.getType());
+    if (auto sharding = state->getAttrOfType<parallel::ShardingAttr>(parallel::kSharding))
+      type = parallel::getLocalType(type, sharding, mesh);
+    buffer(stateRoot(symbol, b.getDictionaryAttr({}), type), type);
+  }
+}
+
+LogicalResult StageBuilder::bindResults(func::FuncOp func, Known &known) {
+  Operation *ret = func.getBody().front().getTerminator();
+  for (unsigned i = 0; i < ret->getNumOperands(); ++i) {
+    auto attrs = func.getResultAttrDict(i);
+    if (!attrs)
+      attrs = b.getDictionaryAttr({});
+    auto type = cast<RankedTensorType>(ret->getOperand(i).getType());
+    Place place;
+    bool escape = false;
+    if (auto state = attrs.getAs<FlatSymbolRefAttr>("graph.state"))
+      place = stateRoot(state, attrs, type);
+    else if (auto output = attrs.getAs<StringAttr>("graph.output"))
+      place = newRoot(type, plan::Space::step, outputBinding(output, attrs, type));
+    else if (attrs.get("parallel.residual") || attrs.get("parallel.border"))
+      escape = true;
+    else
+      return func.emitError("result ") << i << " has no binding";
+    known.returned.push_back(place);
+    known.escapes.push_back(escape);
+  }
+  return success();
+}
+
+} // namespace llmc

@@ -1,0 +1,151 @@
+// One instruction for each op of a stage's function.
+#include "passes/5-schedule/BuildProcedures/StageBuilder.h"
+
+#include "mlir/IR/IRMapping.h"
+
+namespace llmc {
+
+using namespace mlir;
+
+static bool isElementwise(Operation &op) {
+  auto compute = dyn_cast<graph::GraphOpInterface>(op);
+  return compute && compute.getEmitClass() == graph::EmitClass::Elementwise;
+}
+
+// A launch: the group's body, or the op alone, with what it reads as arguments.
+// Constants that are one repeated number go into the body.
+LogicalResult StageBuilder::buildLaunch(Operation &op) {
+  SmallVector<Value> reads, writes;
+  SmallVector<Attribute> scalars;
+  SmallVector<Value> tensors, offsets;
+  DenseMap<Value, Operation *> inlined;
+  for (Value operand : op.getOperands()) {
+    if (llvm::is_contained(tensors, operand) || llvm::is_contained(offsets, operand))
+      continue;
+    Operation *def = operand.getDefiningOp();
+    if (auto constant = dyn_cast_or_null<graph::ConstantOp>(def);
+        constant && constant.getValue().isSplat() && isElementwise(op)) {
+      inlined[operand] = def;
+    } else if (auto offset = dyn_cast_or_null<parallel::AxisOffsetOp>(def)) {
+      // stride * row-major coordinate over the axes, as one coefficient per mesh axis.
+      SmallVector<int64_t> coefs(mesh.getNames().size() + 1, 0);
+      int64_t stride = offset.getStride();
+      for (Attribute axis : llvm::reverse(offset.getAxes().getValue())) {
+        StringRef name = cast<StringAttr>(axis).getValue();
+        coefs[mesh.getIndex(name) + 1] = stride;
+        stride *= mesh.getSize(name);
+      }
+      scalars.push_back(b.getDenseI64ArrayAttr(coefs));
+      offsets.push_back(operand);
+    } else {
+      tensors.push_back(operand);
+      reads.push_back(bufferOf(operand));
+    }
+  }
+  for (Value result : op.getResults())
+    writes.push_back(bufferOf(result));
+  auto launch = plan::LaunchOp::create(b, op.getLoc(), reads, writes,
+                                       scalars.empty() ? ArrayAttr() : b.getArrayAttr(scalars),
+                                       StringAttr(), IntegerAttr(), DenseI64ArrayAttr(),
+                                       b.getI64IntegerAttr(kCompute), getOrigin(&op));
+  OpBuilder::InsertionGuard guard(b);
+  Block *body = b.createBlock(&launch.getBody());
+  IRMapping map;
+  for (Value value : llvm::concat<Value>(tensors, offsets))
+    map.map(value, body->addArgument(value.getType(), op.getLoc()));
+  for (auto &[value, def] : inlined)
+    map.map(value, b.clone(*def)->getResult(0));
+  auto copy = [&](Operation &part) {
+    Operation *made = b.clone(part, map);
+    // Annotations served the earlier phases; equal kernels must look equal.
+    for (NamedAttribute attr : llvm::to_vector(made->getDiscardableAttrs()))
+      made->removeDiscardableAttr(attr.getName());
+    return made;
+  };
+  if (auto group = dyn_cast<plan::GroupOp>(op)) {
+    Block &parts = group.getBody().front();
+    for (auto [argument, input] : llvm::zip(parts.getArguments(), group.getInputs()))
+      map.map(argument, map.lookup(input));
+    for (Operation &part : parts.without_terminator())
+      copy(part);
+    SmallVector<Value> yielded;
+    for (Value value : parts.getTerminator()->getOperands())
+      yielded.push_back(map.lookup(value));
+    plan::YieldOp::create(b, op.getLoc(), yielded);
+  } else {
+    plan::YieldOp::create(b, op.getLoc(), copy(op)->getResults());
+  }
+  ++launches;
+  return success();
+}
+
+void StageBuilder::buildCollective(Operation &op, plan::CollectiveKind kind,
+                                   graph::ReduceKind reduce) {
+  auto members = op.getAttrOfType<DenseI64ArrayAttr>("members");
+  plan::CollectiveOp::create(
+      b, op.getLoc(), plan::CollectiveKindAttr::get(b.getContext(), kind),
+      graph::ReduceKindAttr::get(b.getContext(), reduce), bufferOf(op.getOperand(0)),
+      bufferOf(op.getResult(0)), op.getAttrOfType<ArrayAttr>("axes"), members,
+      b.getI64IntegerAttr(kCompute), getOrigin(&op));
+}
+
+LogicalResult StageBuilder::buildOp(Operation &op) {
+  int64_t displacement;
+  if (op.getNumOperands() && op.getNumResults() && isView(&op, displacement)) {
+    Place source = places->lookup(op.getOperand(0)), target = places->lookup(op.getResult(0));
+    if (target == Place{source.root, source.displacement + displacement})
+      return success();
+    ++copies;
+    Value from = buffer({source.root, source.displacement + displacement}, op.getResult(0).getType());
+    plan::CopyOp::create(b, op.getLoc(), from, bufferOf(op.getResult(0)),
+                         b.getI64IntegerAttr(kCompute), getOrigin(&op));
+    return success();
+  }
+  if (isa<parallel::AxisOffsetOp>(op) || places->isElided(&op))
+    return success();
+  if (isPutTogether(&op)) {
+    auto concat = cast<graph::ConcatOp>(op);
+    Place at = places->lookup(concat.getResult());
+    for (Value part : concat.getInputs()) {
+      if (!(places->lookup(part) == at)) {
+        ++copies;
+        plan::CopyOp::create(b, op.getLoc(), bufferOf(part), buffer(at, part.getType()),
+                             b.getI64IntegerAttr(kCompute), getOrigin(&op));
+      }
+      at.displacement += byteSize(part.getType());
+    }
+    return success();
+  }
+  if (auto matmul = dyn_cast<graph::MatmulOp>(op)) {
+    plan::MatmulOp::create(b, op.getLoc(), matmul.getEquationAttr(), bufferOf(matmul.getLhs()),
+                           bufferOf(matmul.getRhs()), bufferOf(matmul.getResult()),
+                           places->accumulates(&op) ? b.getUnitAttr() : UnitAttr(), StringAttr(),
+                           StringAttr(),
+                           b.getI64IntegerAttr(kCompute), getOrigin(&op));
+    return success();
+  }
+  if (auto reduce = dyn_cast<parallel::AllReduceOp>(op)) {
+    buildCollective(op, plan::CollectiveKind::all_reduce, reduce.getKind());
+    return success();
+  }
+  if (isa<parallel::AllGatherOp>(op) || isa<parallel::ReduceScatterOp>(op)) {
+    // The wire layout is one part after the other: only the leading dimension is.
+    if (op.getAttrOfType<IntegerAttr>("dim").getInt() != 0)
+      return op.emitError("moves dimension ")
+             << op.getAttrOfType<IntegerAttr>("dim").getInt()
+             << "; a collective moves dimension 0 (transpose before and after it)";
+    bool gather = isa<parallel::AllGatherOp>(op);
+    buildCollective(op, gather ? plan::CollectiveKind::all_gather : plan::CollectiveKind::reduce_scatter,
+                    graph::ReduceKind::sum);
+    return success();
+  }
+  if (auto constant = dyn_cast<graph::ConstantOp>(op);
+      constant && constant.getValue().isSplat() &&
+      llvm::all_of(op.getUsers(), [](Operation *user) { return isElementwise(*user); }))
+    return success(); // stands inside its users
+  if (isa<graph::GraphOpInterface, plan::GroupOp>(op))
+    return buildLaunch(op);
+  return op.emitError("has no instruction");
+}
+
+} // namespace llmc

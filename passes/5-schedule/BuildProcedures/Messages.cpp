@@ -1,0 +1,144 @@
+// What crosses stages: exchanges, and the events between them and the procedures.
+//
+// Messages of all directions stand on one stream, each in an exchange of its own; who
+// makes the table knows which of them follow each other, and groups them.
+#include "passes/5-schedule/BuildProcedures/StageBuilder.h"
+
+namespace llmc {
+
+using namespace mlir;
+
+static Border leaving(func::FuncOp func) {
+  return borderOf(func.getBody().front().getTerminator()->getOperands(),
+                  [&](unsigned i) { return func.getResultAttrDict(i); });
+}
+
+static Border entering(func::FuncOp func) {
+  return borderOf(ValueRange(func.getArguments()),
+                  [&](unsigned i) { return func.getArgAttrDict(i); });
+}
+
+// A slot may be received into again when its micro-batch has gone backward, in an
+// inference when it has gone forward.
+void StageBuilder::allocateEvents() {
+  EventAllocator events(stageOp);
+  auto takeIf = [&](int64_t &event, bool needed) {
+    if (needed)
+      event = events.take();
+  };
+  for (auto [functions, chunk] : llvm::zip(functions.chunks, chunks)) {
+    bool out = !leaving(functions.forward).values.empty();
+    bool in = !entering(functions.forward).values.empty();
+    takeIf(chunk.forward.done, out || (in && !functions.backward));
+    takeIf(chunk.forward.sent, out);
+    takeIf(chunk.forward.arrived, in);
+    if (!functions.backward)
+      continue;
+    bool outBack = !leaving(functions.backward).values.empty();
+    bool inBack = !entering(functions.backward).values.empty();
+    takeIf(chunk.backward.done, in || inBack || outBack);
+    takeIf(chunk.backward.sent, outBack);
+    takeIf(chunk.backward.arrived, inBack);
+  }
+}
+
+// Waits for what must be there before the first op: what a neighbour sends, and slots
+// whose last message has left. Brings inputs in.
+void StageBuilder::buildPrologue(func::FuncOp func, plan::ProcedureKind kind) {
+  if (kind == plan::ProcedureKind::update)
+    return;
+  bool forward = kind == plan::ProcedureKind::forward;
+  Location loc = func.getLoc();
+  Direction &events = direction(forward);
+  if (events.sent >= 0)
+    plan::WaitOp::create(b, loc, events.sent, false, IntegerAttr(), kCompute,
+                         leaving(func).originOf(mesh, forward));
+  if (events.arrived >= 0)
+    plan::WaitOp::create(b, loc, events.arrived, false, IntegerAttr(), kCompute,
+                         entering(func).originOf(mesh, forward));
+  for (BlockArgument arg : func.getArguments()) {
+    auto input = func.getArgAttrOfType<StringAttr>(arg.getArgNumber(), "graph.input");
+    if (!input || !fed.insert({chunk, input.str()}).second)
+      continue;
+    auto origin = plan::OriginAttr::get(b.getContext(), "feed", {input}, "", "");
+    plan::FeedOp::create(b, loc, input, bufferOf(arg), b.getI64IntegerAttr(kCompute), origin);
+  }
+}
+
+// Copies results that could not be written where they belong, and says that all is done.
+void StageBuilder::buildEpilogue(func::FuncOp func, plan::ProcedureKind kind,
+                                 const Bindings &returned) {
+  Location loc = func.getLoc();
+  Operation *ret = func.getBody().front().getTerminator();
+  for (auto [i, value] : llvm::enumerate(ret->getOperands())) {
+    if (returned[i] && !(places->lookup(value) == returned[i])) {
+      ++copies;
+      plan::CopyOp::create(b, loc, bufferOf(value), buffer(returned[i], value.getType()),
+                           b.getI64IntegerAttr(kCompute), getOrigin(ret));
+    }
+    if (auto id = func.getResultAttrOfType<IntegerAttr>(i, "parallel.residual"))
+      chunks[chunk].residuals[id.getInt()] = places->lookup(value);
+  }
+  if (kind == plan::ProcedureKind::update)
+    return;
+  bool forward = kind == plan::ProcedureKind::forward;
+  if (int64_t done = direction(forward).done; done >= 0)
+    plan::RecordOp::create(b, loc, done, false, IntegerAttr(), kCompute,
+                           leaving(func).originOf(mesh, forward));
+  buildReceive(func, forward);
+  buildSend(func, forward);
+}
+
+plan::ProcedureOp StageBuilder::newExchange(Location loc, bool send, bool forward) {
+  return newProcedure(loc, getExchangeName(send, forward), plan::ProcedureKind::exchange);
+}
+
+// The next chunk of the model is on the next stage; behind the last stage, on the first.
+void StageBuilder::buildSend(func::FuncOp func, bool forward) {
+  Border out = leaving(func);
+  if (out.values.empty())
+    return;
+  Location loc = func.getLoc();
+  plan::OriginAttr origin = out.originOf(mesh, forward);
+  SmallVector<Value> parts;
+  for (Value value : out.values) {
+    parts.push_back(bufferOf(value));
+    sent.insert(places->lookup(value).root);
+  }
+  bool wrap = stage == (forward ? stages - 1 : 0);
+  int64_t toChunk = wrap ? chunk + (forward ? 1 : -1) : chunk;
+  OpBuilder::InsertionGuard guard(b);
+  newExchange(loc, /*send=*/true, forward);
+  const Direction &events = direction(forward);
+  plan::WaitOp::create(b, loc, events.done, false, IntegerAttr(), kMessages, origin);
+  plan::SendOp::create(b, loc, parts, b.getStringAttr("pp"), b.getI64IntegerAttr(forward ? 1 : -1),
+                       b.getI64IntegerAttr(channelTo(forward, toChunk)),
+                       wrap ? b.getUnitAttr() : UnitAttr(), UnitAttr(), IntegerAttr(),
+                       b.getI64IntegerAttr(kMessages), origin);
+  plan::RecordOp::create(b, loc, events.sent, false, IntegerAttr(), kMessages, origin);
+}
+
+void StageBuilder::buildReceive(func::FuncOp func, bool forward) {
+  Border in = entering(func);
+  if (in.values.empty())
+    return;
+  Location loc = func.getLoc();
+  plan::OriginAttr origin = in.originOf(mesh, forward);
+  SmallVector<Value> parts;
+  for (Value value : in.values)
+    parts.push_back(bufferOf(value));
+  bool wrap = stage == (forward ? 0 : stages - 1);
+  OpBuilder::InsertionGuard guard(b);
+  newExchange(loc, /*send=*/false, forward);
+  const Chunk &events = chunks[chunk];
+  int64_t free = functions.update ? events.backward.done : events.forward.done;
+  plan::WaitOp::create(b, loc, free, false, IntegerAttr(), kMessages, origin);
+  plan::RecvOp::create(b, loc, parts, b.getStringAttr("pp"), b.getI64IntegerAttr(forward ? -1 : 1),
+                       b.getI64IntegerAttr(channelTo(forward, chunk)),
+                       wrap ? b.getUnitAttr() : UnitAttr(), UnitAttr(), IntegerAttr(),
+                       b.getI64IntegerAttr(kMessages), origin);
+  plan::RecordOp::create(b, loc, direction(forward).arrived, false, IntegerAttr(), kMessages,
+                         origin);
+}
+
+} // namespace llmc

@@ -1,0 +1,111 @@
+// Builds one plan.stage from the functions of its chunks.
+#ifndef LLMC_PASSES_SCHEDULE_BUILDPROCEDURES_STAGEBUILDER_H
+#define LLMC_PASSES_SCHEDULE_BUILDPROCEDURES_STAGEBUILDER_H
+
+#include "dialects/parallel/Annotations.h"
+#include "passes/5-schedule/BuildProcedures/Origins.h"
+#include "passes/5-schedule/BuildProcedures/Places.h"
+#include "passes/5-schedule/Streams.h"
+#include "llvm/ADT/MapVector.h"
+
+#include <map>
+#include <set>
+
+namespace llmc {
+
+// The functions of one chunk of layers; of an inference the forward alone.
+struct ChunkFunctions {
+  mlir::func::FuncOp forward, backward;
+};
+
+struct StageFunctions {
+  std::vector<ChunkFunctions> chunks; // in the order of the model
+  mlir::func::FuncOp update;          // null of an inference
+};
+
+class StageBuilder {
+public:
+  StageBuilder(mlir::ModuleOp module, int64_t stage, StageFunctions functions)
+      : module(module), stage(stage), functions(std::move(functions)), b(module.getContext()),
+        mesh(parallel::getMesh(module)), stages(mesh.getSize("pp")) {}
+
+  mlir::LogicalResult run();
+  unsigned launches = 0, copies = 0;
+
+private:
+  using Bindings = std::vector<Place>;
+  // Events between the streams of compute and of messages, for each direction of a chunk.
+  struct Direction {
+    int64_t done = -1;    // compute: the procedure has run, its results may leave, its slot is read
+    int64_t sent = -1;    // messages: results have left
+    int64_t arrived = -1; // messages: what the procedure needs is there
+  };
+  struct Chunk {
+    std::map<int64_t, Place> residuals;
+    Direction forward, backward;
+  };
+
+  // BuildProcedures.cpp: procedures one by one.
+  mlir::LogicalResult buildChunk(int64_t index);
+  mlir::LogicalResult buildProcedure(mlir::func::FuncOp func, plan::ProcedureKind kind);
+  plan::ProcedureOp newProcedure(mlir::Location loc, llvm::StringRef name,
+                                 plan::ProcedureKind kind);
+  void buildBegin();
+  void setLayers();
+
+  // Bindings.cpp: what the outside binds to arguments and results, and the buffers of places.
+  mlir::LogicalResult bindArguments(mlir::func::FuncOp func, Known &known);
+  mlir::LogicalResult bindResults(mlir::func::FuncOp func, Known &known);
+  Place stateRoot(mlir::FlatSymbolRefAttr state, mlir::DictionaryAttr attrs,
+                  mlir::RankedTensorType type);
+  Place newRoot(mlir::Type type, plan::Space space, mlir::DictionaryAttr binding = {});
+  mlir::DictionaryAttr outputBinding(mlir::StringAttr name, mlir::DictionaryAttr attrs,
+                                     mlir::RankedTensorType type);
+  void bindUnused();
+  mlir::Value buffer(Place place, mlir::Type type);
+  mlir::Value bufferOf(mlir::Value value) {
+    return buffer(places->lookup(value), value.getType());
+  }
+  mlir::DictionaryAttr
+  dict(std::initializer_list<std::pair<llvm::StringRef, mlir::Attribute>> entries);
+
+  // Instructions.cpp: one instruction an op.
+  mlir::LogicalResult buildOp(mlir::Operation &op);
+  mlir::LogicalResult buildLaunch(mlir::Operation &op);
+  void buildCollective(mlir::Operation &op, plan::CollectiveKind kind, graph::ReduceKind reduce);
+
+  // Messages.cpp: what crosses stages, in exchanges of its own.
+  void allocateEvents();
+  void buildPrologue(mlir::func::FuncOp func, plan::ProcedureKind kind);
+  void buildEpilogue(mlir::func::FuncOp func, plan::ProcedureKind kind, const Bindings &returned);
+  void buildSend(mlir::func::FuncOp func, bool forward);
+  void buildReceive(mlir::func::FuncOp func, bool forward);
+  plan::ProcedureOp newExchange(mlir::Location loc, bool send, bool forward);
+  Direction &direction(bool forward) {
+    return forward ? chunks[chunk].forward : chunks[chunk].backward;
+  }
+  int64_t channelTo(bool forward, int64_t toChunk) const { return 2 * toChunk + !forward; }
+
+  mlir::ModuleOp module;
+  int64_t stage;
+  StageFunctions functions;
+  mlir::OpBuilder b;
+  parallel::MeshAttr mesh;
+  int64_t stages;
+  plan::StageOp stageOp;
+  std::vector<Root> roots;
+  std::map<std::tuple<int, int64_t, const void *>, mlir::Value> views;
+  // By state and first layer.
+  llvm::MapVector<std::pair<mlir::StringAttr, int64_t>, int> stateRoots;
+  std::map<std::pair<int64_t, std::string>, Place> inputs; // by chunk (scalars of the step: -1)
+  std::set<std::pair<int64_t, std::string>> fed;           // inputs that a forward brings in
+  std::vector<Chunk> chunks;
+  int64_t chunk = 0;        // whose procedures are being built
+  llvm::DenseSet<int> sent; // roots that a message leaves from
+  const Places *places = nullptr;
+  llvm::SmallVector<mlir::Attribute> layers; // a plan.chunk for each chunk
+};
+
+} // namespace llmc
+
+#endif // LLMC_PASSES_SCHEDULE_BUILDPROCEDURES_STAGEBUILDER_H

@@ -1,0 +1,58 @@
+// Writes the table of one stage from its schedule.
+#ifndef LLMC_PASSES_SCHEDULE_BUILDTABLE_TABLEBUILDER_H
+#define LLMC_PASSES_SCHEDULE_BUILDTABLE_TABLEBUILDER_H
+
+#include "dialects/plan/Plan.h"
+#include "passes/5-schedule/BuildTable/Schedules.h"
+
+#include <map>
+#include <set>
+
+namespace llmc {
+
+// Slots follow from the schedule: a micro-batch of a chunk takes the lowest free slot of the
+// chunk's pool when it goes forward, and gives it back after its last step. Messages
+// are put where their ends allow: a message leaves when its procedure has run; what a
+// procedure needs is received in one group with the message that left last before it, or
+// else one step early where its slot is free by then.
+class TableBuilder {
+public:
+  TableBuilder(plan::StageOp stage, std::vector<Step> steps)
+      : stage(stage), steps(std::move(steps)), context(stage.getContext()) {}
+
+  // Sets the table and the pools of the stage, makes the exchanges that group two messages,
+  // and removes procedures that no entry names.
+  mlir::LogicalResult run(bool infer);
+
+private:
+  // A message of a step's micro-batch.
+  struct Message {
+    plan::ProcedureOp procedure;
+    plan::LaneAttr lane;
+  };
+  void assignSlots();
+  plan::LaneAttr laneOf(const Step &step) const;
+  std::optional<Message> messageOf(const Step &step, bool send);
+  plan::ProcedureOp procedureOf(const Step &step, bool last);
+  mlir::LogicalResult addStep(size_t index);
+  void add(plan::ProcedureOp procedure, plan::LaneAttr lane, std::optional<plan::LaneAttr> also = {});
+  void flush(std::optional<Message> received);
+  plan::ProcedureOp group(plan::ProcedureOp send, plan::ProcedureOp receive);
+  bool mayGroup(const Message &send, const Message &receive) const;
+  bool mayComeEarly(size_t index) const;
+
+  plan::StageOp stage;
+  std::vector<Step> steps;
+  mlir::MLIRContext *context;
+  std::map<std::pair<int64_t, int64_t>, int64_t> slots; // (chunk, micro-batch) -> slot
+  std::vector<int64_t> poolSlots;                       // by chunk
+  std::map<std::pair<int64_t, StepKind>, size_t> last;  // of a chunk: its last step of that kind
+  std::optional<Message> leaving; // the message that waits for its place in the table
+  std::set<size_t> received;      // steps whose message was received early
+  llvm::SmallVector<mlir::Attribute> table;
+  std::set<llvm::StringRef> used;
+};
+
+} // namespace llmc
+
+#endif // LLMC_PASSES_SCHEDULE_BUILDTABLE_TABLEBUILDER_H
