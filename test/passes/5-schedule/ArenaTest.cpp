@@ -57,9 +57,10 @@ public:
 
   std::string run() {
     for (auto entry : stage.getTable().getAsRange<plan::EntryAttr>()) {
-      slot = entry.getSlot();
       auto procedure = stage.lookupSymbol<plan::ProcedureOp>(entry.getProcedure().getAttr());
       for (Operation &op : procedure.getBody().front()) {
+        auto lane = op.getAttrOfType<IntegerAttr>("lane");
+        slot = entry.getLane(lane ? lane.getInt() : 0).getSlot();
         SmallVector<Value> reads, writes;
         operandsOf(op, reads, writes);
         for (Value buffer : reads)
@@ -164,8 +165,8 @@ std::string randomStage(std::mt19937 &random) {
     for (const char *name : {"forward", "backward"})
       table += std::string("#plan.entry<@") + name + ", " + std::to_string(micro) + ", " +
                std::to_string(micro % slots) + ">, ";
-  return "plan.stage @s attributes {stage = 0 : i64, slots = " + std::to_string(slots) +
-         " : i64, first_layer = 0 : i64, last_layer = 0 : i64, table = [" + table +
+  return "plan.stage @s attributes {stage = 0 : i64, chunks = [#plan.chunk<0, 0>], pools = [#plan.pool<0, " + std::to_string(slots) +
+         ">], table = [" + table +
          "#plan.entry<@update, 0, 0>]} {\n" + buffers.str() + procedures.str() + "}\n";
 }
 
@@ -175,7 +176,7 @@ int64_t separateBytes(plan::StageOp stage) {
   for (auto op : stage.getBody().getOps<plan::BufferOp>())
     if (!op.getParent())
       bytes += llvm::alignTo(cast<plan::BufferType>(op.getType()).getByteSize(), 64) *
-               (op.getSpace() == plan::Space::slot ? stage.getSlots() : 1);
+               (op.getSpace() == plan::Space::slot ? stage.getSlotsOf(0) : 1);
   return bytes;
 }
 

@@ -79,7 +79,7 @@ private:
   LogicalResult collect(ArrayRef<std::pair<int64_t, int64_t>> members);
   bool receive(int64_t rank, const Issued &issued);
   std::vector<int64_t> groupOf(int64_t rank, plan::CollectiveOp op);
-  void finish(int64_t rank, int64_t stream);
+  void finish(int64_t rank, int64_t stream, size_t place = 0);
   LogicalResult gather(parallel::StepOutput &output);
 
   graph::StateOp stateOf(plan::BufferOp buffer) {
@@ -121,10 +121,12 @@ void PlanRun::issue(Rank &rank) {
   for (auto entry : rank.stage.getTable().getAsRange<plan::EntryAttr>()) {
     auto procedure = rank.stage.lookupSymbol<plan::ProcedureOp>(entry.getProcedure().getAttr());
     for (Operation &op : procedure.getBody().front()) {
-      Issued issued{&op, entry.getSlot(), entry.getMicroBatch(), number};
+      auto own = op.getAttrOfType<IntegerAttr>("lane");
+      plan::LaneAttr lane = entry.getLane(own ? own.getInt() : 0);
+      Issued issued{&op, lane.getSlot(), lane.getMicroBatch(), number};
       if (isa<plan::RecordOp, plan::WaitOp>(op)) {
         std::pair<int64_t, int64_t> key = {op.getAttrOfType<IntegerAttr>("event").getInt(),
-                                           op.hasAttr("whole_step") ? -1 : entry.getSlot()};
+                                           op.hasAttr("whole_step") ? -1 : lane.getSlot()};
         if (isa<plan::RecordOp>(op))
           records[key] = number;
         else if (auto it = records.find(key); it != records.end())
@@ -325,27 +327,37 @@ LogicalResult PlanRun::collect(ArrayRef<std::pair<int64_t, int64_t>> members) {
   return success();
 }
 
-// Takes the message of a sender that stands at its send.
+// Messages at the head of a queue that start together.
+static size_t groupAt(const std::deque<Issued> &queue) {
+  size_t count = 0;
+  while (count < queue.size() && isa<plan::SendOp, plan::RecvOp>(queue[count].op) &&
+         (count == 0 || queue[count].op->hasAttr("grouped")))
+    ++count;
+  return count;
+}
+
+// Takes the message of a sender that stands at its send, or at a group that holds it.
 bool PlanRun::receive(int64_t r, const Issued &issued) {
   auto recv = cast<plan::RecvOp>(issued.op);
   int64_t stage = machine.coordinate(r, StringRef("pp")) + recv.getDelta();
   int64_t peer = machine.neighbour(r, stage);
-  for (auto &[stream, queue] : ranks[peer].streams) {
-    auto send = queue.empty() ? plan::SendOp() : dyn_cast<plan::SendOp>(queue.front().op);
-    if (!send || send.getChannel() != recv.getChannel() || send.getDelta() != -recv.getDelta())
-      continue;
-    for (auto [from, to] : llvm::zip(send.getParts(), recv.getParts()))
-      ranks[r].arena.store(to, issued.slot, ranks[peer].arena.load(from, queue.front().slot));
-    finish(peer, stream);
-    return true;
-  }
+  for (auto &[stream, queue] : ranks[peer].streams)
+    for (size_t i = 0; i < groupAt(queue); ++i) {
+      auto send = dyn_cast<plan::SendOp>(queue[i].op);
+      if (!send || send.getChannel() != recv.getChannel() || send.getDelta() != -recv.getDelta())
+        continue;
+      for (auto [from, to] : llvm::zip(send.getParts(), recv.getParts()))
+        ranks[r].arena.store(to, issued.slot, ranks[peer].arena.load(from, queue[i].slot));
+      finish(peer, stream, i);
+      return true;
+    }
   return false;
 }
 
-void PlanRun::finish(int64_t rank, int64_t stream) {
+void PlanRun::finish(int64_t rank, int64_t stream, size_t place) {
   auto &queue = ranks[rank].streams[stream];
-  ranks[rank].done[queue.front().number] = true;
-  queue.pop_front();
+  ranks[rank].done[queue[place].number] = true;
+  queue.erase(queue.begin() + place);
 }
 
 // Runs the head of a stream, if it can run.
@@ -356,13 +368,13 @@ LogicalResult PlanRun::advance(int64_t r, int64_t stream, bool &moved) {
   const Issued issued = queue.front();
   if (issued.record >= 0 && !ranks[r].done[issued.record])
     return success();
-  if (isa<plan::SendOp>(issued.op))
-    return success(); // the receiver takes it
-  if (isa<plan::RecvOp>(issued.op)) {
-    if (receive(r, issued)) {
-      finish(r, stream);
-      moved = true;
-    }
+  if (size_t count = groupAt(queue)) {
+    for (size_t i = 0; i < count; ++i) // sends end when their receivers take them
+      if (isa<plan::RecvOp>(queue[i].op) && receive(r, Issued(queue[i]))) {
+        finish(r, stream, i);
+        moved = true;
+        break;
+      }
     return success();
   }
   if (auto op = dyn_cast<plan::CollectiveOp>(issued.op)) {
