@@ -24,7 +24,7 @@ json describeMesh(const ProgramT &program) {
 json describeModel(const ProgramT &program) {
   int64_t parameters = 0, layers = 0;
   for (const auto &stage : program.stages) {
-    layers += std::max(0, stage->last_layer - stage->first_layer + 1);
+    layers += std::max(0, stage->chunks.front()->last_layer - stage->chunks.front()->first_layer + 1);
     for (const auto &state : stage->states)
       if (state->role == StateRole::Parameter && state->owner)
         parameters += elementsOf(state->global_shape);
@@ -59,8 +59,8 @@ json describeStages(const ProgramT &program) {
         slots.insert(entry->slot);
     }
     list.push_back({{"stage", s},
-                    {"first_layer", stage.first_layer},
-                    {"last_layer", stage.last_layer},
+                    {"first_layer", stage.chunks.front()->first_layer},
+                    {"last_layer", stage.chunks.front()->last_layer},
                     {"slots", slots.size()},
                     {"arena_bytes", stage.arena_bytes},
                     {"live_bytes", peakLiveBytes(program, s)}});

@@ -118,12 +118,16 @@ std::string sendTable(const json &sends) {
 std::string label(const ProcedureT &procedure, const EntryT &entry) {
   switch (procedure.kind) {
   case ProcedureKind::Begin:
+  case ProcedureKind::Exchange:
     return "";
   case ProcedureKind::Forward:
     return "F" + std::to_string(entry.micro_batch);
   case ProcedureKind::Backward:
   case ProcedureKind::BackwardLast:
     return "B" + std::to_string(entry.micro_batch);
+  case ProcedureKind::Weight:
+  case ProcedureKind::WeightLast:
+    return "W" + std::to_string(entry.micro_batch);
   case ProcedureKind::Update:
     return "U";
   }

@@ -313,10 +313,12 @@ LogicalResult PlanWriter::writeStage(plan::StageOp op) {
     return op.emitOpError("has no arena: phase schedule comes before the plan file");
   stage->arena_bytes = *op.getArenaBytes();
   stage->live_bytes = op.getLiveBytes().value_or(0);
-  stage->slots = op.getSlots();
   stage->streams = 1;
-  stage->first_layer = op.getFirstLayer();
-  stage->last_layer = op.getLastLayer();
+  stage->chunks.push_back(std::make_unique<ChunkT>());
+  stage->chunks.back()->first_layer = op.getFirstLayer();
+  stage->chunks.back()->last_layer = op.getLastLayer();
+  stage->pools.push_back(std::make_unique<PoolT>());
+  stage->pools.back()->slots = op.getSlots();
   if (failed(writeBindings(op, *stage)))
     return failure();
   llvm::StringMap<uint32_t> procedures;
