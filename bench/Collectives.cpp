@@ -78,7 +78,10 @@ std::unique_ptr<ProgramT> makePlan(Kind kind, uint32_t ranks, uint64_t bytes, ui
   for (uint32_t s = 0; s < stages; ++s) {
     auto stage = std::make_unique<StageT>();
     stage->arena_bytes = kind == AllReduce || kind == Message ? bytes : 2 * bytes;
-    stage->slots = stage->streams = 1;
+    stage->streams = 1;
+    stage->chunks.push_back(std::make_unique<ChunkT>());
+    stage->pools.push_back(std::make_unique<PoolT>());
+    stage->pools.back()->slots = 1;
     stage->procedures.push_back(std::make_unique<ProcedureT>());
     if (kind == Message)
       addMessage(*stage, s, bytes);

@@ -117,7 +117,9 @@ std::unique_ptr<ProgramT> makePlan(const uint32_t (&sizes)[3], Traffic traffic) 
   for (uint32_t s = 0; s < sizes[1]; ++s) {
     auto stage = std::make_unique<StageT>();
     stage->arena_bytes = kArena;
-    stage->slots = 1;
+    stage->chunks.push_back(std::make_unique<ChunkT>());
+    stage->pools.push_back(std::make_unique<PoolT>());
+    stage->pools.back()->slots = 1;
     stage->streams = 2;
     stage->events = 2;
     stage->procedures.push_back(std::make_unique<ProcedureT>());

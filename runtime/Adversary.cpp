@@ -241,6 +241,10 @@ const planfile::Node &Adversary::nodeAt(const Site &site, uint32_t node) const {
   return trace_.nodes[trace_.stageBegin[site.rank.program->stage] + node];
 }
 
+const planfile::EntryT &Adversary::planEntry(const Site &site) const {
+  return *site.rank.program->plan->table[site.stream.entry];
+}
+
 std::string Adversary::nameOf(const Site &site, uint32_t node) const {
   return trace_.describe(nodeAt(site, node));
 }
@@ -303,7 +307,7 @@ bool Adversary::checkOrder(const Site &site, uint32_t node) {
 bool Adversary::checkPoison(const Site &site, uint32_t node) {
   const std::byte *arena = site.rank.arena.data();
   uint64_t begin = 0, end = 0, found = 0;
-  planfile::forEachAccess(*nodeAt(site, node).inst, site.entry.slot, [&](const ByteAccess &a) {
+  planfile::forEachAccess(*nodeAt(site, node).inst, planEntry(site), [&](const ByteAccess &a) {
     if (!a.read || begin != end)
       return;
     found = findPoison(arena, a.begin, a.end);
@@ -322,7 +326,8 @@ bool Adversary::checkPoison(const Site &site, uint32_t node) {
   size_t operand = 0;
   for (; operand < site.op.buffers; ++operand) {
     const Buffer &buffer = site.rank.program->buffers[site.op.firstBuffer + operand];
-    if (buffer.base == 0 && buffer.offset + site.entry.slot * buffer.stride == begin && begin + buffer.size == end)
+    if (buffer.base == 0 && buffer.offsetIn(site.entry.lanes) == begin &&
+        begin + buffer.size == end)
       break;
   }
   report(site, Hazard::PoisonRead,
@@ -335,7 +340,7 @@ bool Adversary::checkPoison(const Site &site, uint32_t node) {
 void Adversary::poisonTarget(const Site &site, Turn turn) {
   uint64_t readBegin = 0, readEnd = 0;
   planfile::forEachAccess(
-      *nodeAt(site, nodeOf(site)).inst, site.entry.slot, [&](const ByteAccess &a) {
+      *nodeAt(site, nodeOf(site)).inst, planEntry(site), [&](const ByteAccess &a) {
         if (a.read)
           readBegin = a.begin, readEnd = a.end;
         if (!a.write)
@@ -391,6 +396,6 @@ void Adversary::report(const Site &site, Hazard::Kind kind, const std::string &w
                    site.rank.program->stage,
                    trace_.procedureOf(node).name,
                    node.index,
-                   site.entry.microBatch,
+                   site.entry.lanes[site.op.lane].microBatch,
                    executor_.failure_};
 }

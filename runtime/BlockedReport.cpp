@@ -18,8 +18,8 @@ std::string Executor::describe(const Rank &rank, const Stream &stream, const Op 
                           unsigned(op.stream), ": ", planfile::toString(op.kind),
                           ", instruction ", index, " of '",
                           stage.plan->procedures[entry.procedure]->name, "', table entry ",
-                          stream.entry, " (micro-batch ", entry.microBatch, ", slot ",
-                          entry.slot, "), from ", origin.op.empty() ? "the step" : origin.op);
+                          stream.entry, " (micro-batch ", entry.lanes[op.lane].microBatch,
+                          ", slot ", entry.lanes[op.lane].slot, "), from ", origin.op.empty() ? "the step" : origin.op);
   for (const std::string &node : origin.nodes)
     what += text(" '", node, "'");
   return what;

@@ -124,17 +124,17 @@ bool Executor::run(const Site &site) {
   case Body::Recv:
     return message(site);
   case Body::Copy:
-    std::memmove(buffers[1].at(bases, entry.slot), buffers[0].at(bases, entry.slot),
+    std::memmove(buffers[1].at(bases, entry.lanes), buffers[0].at(bases, entry.lanes),
                  buffers[0].size);
     return true;
   case Body::Fill:
-    std::memset(buffers[0].at(bases, entry.slot), 0, buffers[0].size);
+    std::memset(buffers[0].at(bases, entry.lanes), 0, buffers[0].size);
     return true;
   case Body::Feed:
     feed(site);
     return true;
   case Body::Record:
-    ++rank.events[program.counterOf(op, entry.slot)];
+    ++rank.events[program.counterOf(op, entry)];
     return true;
   case Body::Wait: {
     const WaitTarget &wait = program.waits[entry.firstWait + op.index];
@@ -155,7 +155,7 @@ void Executor::launch(const Site &site) {
   uint64_t bytes = 0;
   for (uint32_t i = 0; i < op.buffers; ++i) {
     const Buffer &buffer = program.buffers[op.firstBuffer + i];
-    buffers[i] = buffer.at(rank.bases.data(), entry.slot);
+    buffers[i] = buffer.at(rank.bases.data(), entry.lanes);
     bytes += buffer.size;
   }
   for (uint32_t i = 0; i < op.scalars; ++i) {
@@ -185,7 +185,7 @@ void Executor::matmul(const Site &site) {
   const Buffer *refs = program.buffers.data() + op.firstBuffer;
   void *buffers[3];
   for (int i = 0; i < 3; ++i)
-    buffers[i] = refs[i].at(rank.bases.data(), entry.slot);
+    buffers[i] = refs[i].at(rank.bases.data(), entry.lanes);
   Isolation isolation(*this, rank);
   Team &team = *teams_[worker];
   const auto &parts = matmulParts_[program.stage][op.index];
@@ -227,8 +227,8 @@ void Executor::feed(const Site &site) {
   for (uint32_t axis : input.batch_axes)
     ranks *= program_.mesh->axes[axis]->size;
   const std::byte *from =
-      (*inputs_)[op.index] + rank.inputOffset[op.index] + entry.microBatch * ranks * bytes;
-  std::memcpy(rank.program->buffers[op.firstBuffer].at(rank.bases.data(), entry.slot), from,
+      (*inputs_)[op.index] + rank.inputOffset[op.index] + entry.lanes[op.lane].microBatch * ranks * bytes;
+  std::memcpy(rank.program->buffers[op.firstBuffer].at(rank.bases.data(), entry.lanes), from,
               bytes);
 }
 
@@ -246,8 +246,8 @@ bool Executor::postCollective(const Site &site) {
   const Member &member = rank.members[op.index];
   const Buffer *refs = rank.program->buffers.data() + op.firstBuffer;
   Communicator::Post post{rank.program->collectives[op.index],
-                          refs[0].at(rank.bases.data(), entry.slot),
-                          refs[1].at(rank.bases.data(), entry.slot)};
+                          refs[0].at(rank.bases.data(), entry.lanes),
+                          refs[1].at(rank.bases.data(), entry.lanes)};
   support::Result<uint64_t> number = member.communicator->post(member.index, post, wake_);
   if (!number) {
     fail(site, number.message() + membersOf(*member.communicator, op.stream));
@@ -280,7 +280,7 @@ bool Executor::postMessage(const Site &site) {
   stream.parts.clear();
   for (uint32_t i = 0; i < op.buffers; ++i) {
     const Buffer &buffer = rank.program->buffers[op.firstBuffer + i];
-    stream.parts.emplace_back(buffer.at(rank.bases.data(), entry.slot), buffer.size);
+    stream.parts.emplace_back(buffer.at(rank.bases.data(), entry.lanes), buffer.size);
   }
   support::Result<uint64_t> number = end.channel->post(end.side, stream.parts, wake_);
   if (!number) {

@@ -153,16 +153,14 @@ void Executor::connect(Rank &rank) {
     rank.members.push_back(at->second);
   }
   for (uint32_t index : stage.messageOps) {
-    const planfile::BodyUnion &body = stage.instructionOf(index).body;
-    const planfile::SendT *send = body.AsSend();
-    const planfile::RecvT *recv = body.AsRecv();
-    uint32_t peer = send ? planfile::peerOf(*program_.mesh, rank.id, send->axis, send->delta)
-                         : planfile::peerOf(*program_.mesh, rank.id, recv->axis, recv->delta);
-    uint32_t source = send ? rank.id : peer, destination = send ? peer : rank.id;
-    auto &channel = channels_[{source, destination, send ? send->channel : recv->channel}];
+    const planfile::Message message = *planfile::messageOf(stage.instructionOf(index));
+    uint32_t peer = planfile::peerOf(*program_.mesh, rank.id, message);
+    uint32_t source = message.sends ? rank.id : peer, destination = message.sends ? peer : rank.id;
+    auto &channel = channels_[{source, destination, message.channel}];
     if (!channel)
       channel = std::make_unique<Channel>(source, destination);
-    rank.messages.push_back({channel.get(), send ? Channel::Source : Channel::Destination});
+    rank.messages.push_back(
+        {channel.get(), message.sends ? Channel::Source : Channel::Destination});
   }
   for (const auto &input : program_.inputs) {
     uint64_t bytes = planfile::byteSize(input->dtype), place = 0;

@@ -35,24 +35,25 @@ public:
       exclude(*scalar->buffer);
     for (const planfile::BufferRefT *buffer : planfile::readByHost(plan))
       exclude(*buffer);
-    for (const auto &procedure : plan.procedures)
-      for (const auto &instruction : procedure->instructions)
-        forEachSlot(plan, [&](uint32_t slot) {
-          bool slotted = false;
-          planfile::forEachAccess(*instruction, slot, [&](const planfile::ByteAccess &a) {
-            slotted |= a.slotted;
-            visit(a.begin, a.end, /*mayReachIn=*/!a.write);
-          });
-          return slotted;
+    for (const auto &entry : plan.table)
+      for (const auto &instruction : plan.procedures[entry->procedure]->instructions)
+        planfile::forEachAccess(*instruction, *entry, [&](const planfile::ByteAccess &a) {
+          visit(a.begin, a.end, /*mayReachIn=*/!a.write);
         });
     // Operands that are neither read nor written are passed all the same, and what
     // starts inside of a state must be found by its base in every slot.
+    auto visitAt = [&](const Buffer &buffer, uint64_t begin) {
+      visit(begin, begin + buffer.size, /*mayReachIn=*/buffer.stride == 0);
+    };
     for (const Buffer &buffer : stage.buffers)
-      forEachSlot(plan, [&](uint32_t slot) {
-        uint64_t begin = buffer.offset + slot * buffer.stride;
-        visit(begin, begin + buffer.size, /*mayReachIn=*/buffer.stride == 0);
-        return buffer.stride != 0;
-      });
+      visitAt(buffer, buffer.offset);
+    for (const StageProgram::Entry &entry : stage.table)
+      for (const auto &stream : stage.procedures[entry.procedure].byStream)
+        for (uint32_t op : stream)
+          for (uint32_t b = 0; b < stage.ops[op].buffers; ++b) {
+            const Buffer &buffer = stage.buffers[stage.ops[op].firstBuffer + b];
+            visitAt(buffer, buffer.offsetIn(entry.lanes));
+          }
   }
 
   std::vector<const StateShardT *> take() const {
@@ -68,12 +69,6 @@ private:
     uint64_t begin, end;
     const StateShardT *state; // null: stays where it is
   };
-  // Until `visit` says that the next slot is no different.
-  template <class F>
-  static void forEachSlot(const planfile::StageT &plan, F visit) {
-    for (uint32_t slot = 0; slot < plan.slots && visit(slot); ++slot)
-      ;
-  }
   void exclude(const planfile::BufferRefT &ref) {
     visit(ref.offset, ref.offset + ref.size, /*mayReachIn=*/false);
   }

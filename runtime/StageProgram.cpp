@@ -8,7 +8,8 @@ using namespace llmc::runtime;
 using planfile::Body;
 
 StageProgram::StageProgram(const planfile::ProgramT &program, uint32_t stage)
-    : plan(program.stages[stage].get()), stage(stage) {
+    : plan(program.stages[stage].get()), stage(stage),
+      instances(planfile::slotNumbers(*plan).back() + 1) {
   for (const auto &procedure : plan->procedures) {
     Procedure made;
     made.firstOp = static_cast<uint32_t>(ops.size());
@@ -19,16 +20,29 @@ StageProgram::StageProgram(const planfile::ProgramT &program, uint32_t stage)
     }
     procedures.push_back(std::move(made));
   }
-  for (const auto &entry : plan->table) {
-    table.push_back({entry->procedure, entry->micro_batch, entry->slot,
-                     static_cast<uint32_t>(waits.size())});
-    waits.resize(waits.size() + procedures[entry->procedure].waits);
-  }
+  addTable();
   resolveEvents();
 }
 
+void StageProgram::addTable() {
+  std::vector<uint32_t> number = planfile::slotNumbers(*plan);
+  std::vector<size_t> first; // lane of each entry
+  for (const auto &entry : plan->table) {
+    first.push_back(lanes.size());
+    for (uint32_t lane = 0; lane <= entry->more.size(); ++lane) {
+      planfile::SlotRef at = planfile::slotOf(*entry, lane);
+      lanes.push_back({at.slot(), at.micro_batch(), number[at.pool()] + at.slot()});
+    }
+    table.push_back({entry->procedure, static_cast<uint32_t>(waits.size()), nullptr,
+                     static_cast<uint32_t>(entry->more.size()) + 1});
+    waits.resize(waits.size() + procedures[entry->procedure].waits);
+  }
+  for (size_t e = 0; e < table.size(); ++e)
+    table[e].lanes = lanes.data() + first[e];
+}
+
 void StageProgram::addBuffer(const planfile::BufferRefT &ref) {
-  buffers.push_back({ref.offset, ref.slot_stride, ref.size});
+  buffers.push_back({ref.offset, ref.slot_stride, ref.size, 0, ref.lane});
 }
 
 void StageProgram::addBuffers(const planfile::BodyUnion &body) {
@@ -77,6 +91,7 @@ void StageProgram::addOp(const planfile::InstructionT &instruction, Procedure &p
   Op op;
   op.kind = body.type;
   op.stream = instruction.stream;
+  op.lane = static_cast<uint8_t>(planfile::laneOf(instruction));
   op.origin = instruction.origin;
   op.firstBuffer = static_cast<uint32_t>(buffers.size());
   addBuffers(body);
@@ -111,10 +126,10 @@ void StageProgram::addOp(const planfile::InstructionT &instruction, Procedure &p
     op.wholeStep = record->whole_step;
     std::pair<uint32_t, uint8_t> recorder{record->event, op.stream};
     auto at = std::find(recorders.begin(), recorders.end(), recorder);
-    op.index = static_cast<uint32_t>(at - recorders.begin()) * (plan->slots + 1);
+    op.index = static_cast<uint32_t>(at - recorders.begin()) * instances;
     if (at == recorders.end())
       recorders.push_back(recorder);
-    counters = static_cast<uint32_t>(recorders.size()) * (plan->slots + 1);
+    counters = static_cast<uint32_t>(recorders.size()) * instances;
   } else if (const planfile::WaitT *wait = body.AsWait()) {
     op.wholeStep = wait->whole_step;
     op.index = procedure.waits++;
@@ -140,12 +155,14 @@ void StageProgram::resolveEvents() {
     const auto &instructions = plan->procedures[entry.procedure]->instructions;
     for (uint32_t i = 0; i < instructions.size(); ++i) {
       const Op &op = ops[procedure.firstOp + i];
-      uint32_t instance = op.wholeStep ? plan->slots : entry.slot;
+      if (op.kind != Body::Record && op.kind != Body::Wait)
+        continue;
+      uint32_t instance = instanceOf(op, entry);
       if (op.kind == Body::Record) {
-        uint32_t counter = counterOf(op, entry.slot);
+        uint32_t counter = counterOf(op, entry);
         ++raised[counter];
         latest[{instructions[i]->body.AsRecord()->event, instance}] = counter;
-      } else if (op.kind == Body::Wait) {
+      } else {
         auto at = latest.find({instructions[i]->body.AsWait()->event, instance});
         if (at != latest.end())
           waits[entry.firstWait + op.index] = {at->second, raised[at->second]};

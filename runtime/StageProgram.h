@@ -11,24 +11,31 @@
 
 namespace llmc::runtime {
 
+// What a table entry gives to a lane. Instances of events are numbered over all pools.
+struct Lane {
+  uint32_t slot = 0, microBatch = 0, instance = 0;
+};
+
 // Bytes of a rank: of its arena (base 0), or of a state that lies elsewhere.
 struct Buffer {
   uint64_t offset = 0, stride = 0, size = 0;
-  uint32_t base = 0;
-  std::byte *at(std::byte *const *bases, uint32_t slot) const {
-    return bases[base] + offset + slot * stride;
+  uint32_t base = 0, lane = 0;
+  uint64_t offsetIn(const Lane *lanes) const { return offset + lanes[lane].slot * stride; }
+  std::byte *at(std::byte *const *bases, const Lane *lanes) const {
+    return bases[base] + offsetIn(lanes);
   }
 };
 
 struct Op {
   planfile::Body kind = planfile::Body::NONE;
   uint8_t stream = 0;
+  uint8_t lane = 0; // of what the instruction is about: its event, message or input
   uint32_t origin = 0;
   uint32_t firstBuffer = 0, buffers = 0; // into StageProgram::buffers
   uint32_t firstScalar = 0, scalars = 0; // into StageProgram::scalars
   // Launch: kernel. Matmul, Collective, Send, Recv: place in the list of the
   // stage's operations of that kind (Send and Recv share one). Feed: input.
-  // Record: counter of slot 0. Wait: place among the procedure's waits.
+  // Record: counter of instance 0. Wait: place among the procedure's waits.
   uint32_t index = 0;
   bool wholeStep = false;
   int64_t rows = 0;
@@ -47,6 +54,7 @@ struct WaitTarget {
 
 struct StageProgram {
   StageProgram(const planfile::ProgramT &program, uint32_t stage);
+  StageProgram(const StageProgram &) = delete; // entries point into `lanes`
 
   struct Procedure {
     uint32_t firstOp = 0;
@@ -54,13 +62,19 @@ struct StageProgram {
     std::vector<std::vector<uint32_t>> byStream; // ops in order
   };
   struct Entry {
-    uint32_t procedure = 0, microBatch = 0, slot = 0;
+    uint32_t procedure = 0;
     uint32_t firstWait = 0;
+    const Lane *lanes = nullptr;
+    uint32_t laneCount = 0;
   };
 
-  // The counter that `op`, a Record, raises in an entry of `slot`.
-  uint32_t counterOf(const Op &op, uint32_t slot) const {
-    return op.index + (op.wholeStep ? plan->slots : slot);
+  // The instance of the event of `op`, a Record or Wait, in an entry.
+  uint32_t instanceOf(const Op &op, const Entry &entry) const {
+    return op.wholeStep ? instances - 1 : entry.lanes[op.lane].instance;
+  }
+  // The counter that `op`, a Record, raises in an entry.
+  uint32_t counterOf(const Op &op, const Entry &entry) const {
+    return op.index + instanceOf(op, entry);
   }
 
   // The plan's own instruction of ops[op].
@@ -75,12 +89,15 @@ struct StageProgram {
   std::vector<Scalar> scalars;
   std::vector<int64_t> coefs;
   std::vector<WaitTarget> waits;
-  uint32_t counters = 0; // of events, on each rank
+  std::vector<Lane> lanes;
+  uint32_t instances = 0; // of an event: one a slot, and the one of the whole step
+  uint32_t counters = 0;  // of events, on each rank
   std::vector<const planfile::MatmulT *> matmuls;
   std::vector<const planfile::CollectiveT *> collectives;
   std::vector<uint32_t> collectiveOps, messageOps; // ops by Op::index
 
 private:
+  void addTable();
   void addOp(const planfile::InstructionT &instruction, Procedure &procedure);
   void addBuffers(const planfile::BodyUnion &body);
   void addBuffer(const planfile::BufferRefT &ref);

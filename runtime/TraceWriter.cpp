@@ -154,8 +154,8 @@ void TraceWriter::instruction(const TraceEvent &event) {
     args["rule"] = origin.rule;
   args["phase"] = toString(instruction.phase);
   args["stage"] = stage.stage;
-  args["micro_batch"] = entry.microBatch;
-  args["slot"] = entry.slot;
+  args["micro_batch"] = entry.lanes[op.lane].microBatch;
+  args["slot"] = entry.lanes[op.lane].slot;
   args["step"] = event.step;
   args["entry"] = event.entry;
   args["instruction"] = place;
@@ -183,13 +183,13 @@ void TraceWriter::entries(std::span<const TraceEvent> row) {
       ++end;
     const StageProgram::Entry &entry = stage.table[row[at].entry];
     put({{"ph", "X"},
-         {"name", text(stage.plan->procedures[entry.procedure]->name, " ", entry.microBatch)},
+         {"name", text(stage.plan->procedures[entry.procedure]->name, " ", entry.lanes[0].microBatch)},
          {"cat", "schedule"},
          {"pid", row[at].rank},
          {"tid", scheduleRow(executor_)},
          {"ts", time(row[at].begin)},
          {"dur", double(row[end - 1].end - row[at].begin) / 1000},
-         {"args", {{"step", row[at].step}, {"slot", entry.slot}}}});
+         {"args", {{"step", row[at].step}, {"slot", entry.lanes[0].slot}}}});
     at = end;
   }
 }

@@ -49,7 +49,7 @@ private:
   template <class F>
   void forEach(uint32_t n, F visit) {
     const planfile::Node &node = trace.nodes[begin + n];
-    planfile::forEachAccess(*node.inst, trace.entryOf(node).slot, visit);
+    planfile::forEachAccess(*node.inst, trace.entryOf(node), visit);
   }
 
   void declarePersistent() {
@@ -87,7 +87,7 @@ private:
     for (; it != last; ++it)
       if (it->second.writer != n) // two operands of one instruction may overlap
         emit(it->first, it->second, n);
-    shadow.overwrite(a.begin, a.end, n, false);
+    shadow.overwrite(a.begin, a.end, n, a.lane, false);
   }
 
   void emit(uint64_t from, const ShadowCell &cell, uint32_t killer) {

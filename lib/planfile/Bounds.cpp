@@ -161,24 +161,19 @@ Status Bounds::checkStage(uint32_t index) {
   stage = program.stages[index].get();
   if (stage->arena_bytes > kMaxBytes)
     return error("an arena of ", stage->arena_bytes, " bytes");
-  if (stage->slots == 0 || stage->slots > (1u << 20) || stage->streams == 0 ||
-      stage->streams > 256 || stage->events > (1u << 20))
-    return error("bad number of slots, streams or events");
-  if (uint64_t(stage->slots) * stage->streams * stage->events > (uint64_t(1) << 28))
-    return error("too many events");
-  for (const auto &procedure : stage->procedures) {
-    if (!inEnum(procedure->kind, ProcedureKind::MAX))
-      return error("procedure '", procedure->name, "': unknown kind");
-    for (size_t i = 0; i < procedure->instructions.size(); ++i)
-      if (Status s = checkInstruction(*procedure->instructions[i]); !s)
-        return error("procedure '", procedure->name, "', instruction ", i, ": ", s.message());
+  if (stage->streams == 0 || stage->streams > 256 || stage->events > (1u << 20))
+    return error("bad number of streams or events");
+  if (Status s = checkChunks(); !s)
+    return s;
+  if (Status s = checkTable(); !s)
+    return s;
+  for (uint32_t p = 0; p < stage->procedures.size(); ++p) {
+    enterProcedure(p);
+    if (Status s = checkProcedure(*stage->procedures[p]); !s)
+      return error("procedure '", stage->procedures[p]->name, "'", s.message());
   }
-  for (size_t i = 0; i < stage->table.size(); ++i) {
-    const EntryT &entry = *stage->table[i];
-    if (entry.procedure >= stage->procedures.size() || entry.slot >= stage->slots ||
-        entry.micro_batch >= program.micro_batches)
-      return error("table entry ", i, ": procedure, slot or micro-batch out of range");
-  }
+  entries.clear();
+  lastSlots = {0}; // what follows is there once
   std::set<std::pair<std::string, StateRole>> names;
   for (const auto &state : stage->states) {
     if (Status s = checkState(*state); !s)
@@ -195,6 +190,75 @@ Status Bounds::checkStage(uint32_t index) {
   for (const auto &result : stage->results)
     if (Status s = checkResult(*result); !s)
       return error("result '", result->name, "': ", s.message());
+  return ok();
+}
+
+Status Bounds::checkChunks() {
+  constexpr uint32_t most = 1u << 20;
+  if (stage->chunks.empty() || stage->chunks.size() > most || stage->pools.empty() ||
+      stage->pools.size() > most)
+    return error("bad number of chunks or pools");
+  for (const auto &chunk : stage->chunks)
+    if (chunk->first_layer < 0 || chunk->last_layer < -1)
+      return error("a chunk of layers ", chunk->first_layer, " to ", chunk->last_layer);
+  uint64_t slots = 0;
+  for (const auto &pool : stage->pools) {
+    if (pool->chunk >= stage->chunks.size())
+      return error("a pool of chunk ", pool->chunk, " of ", stage->chunks.size());
+    if (pool->slots == 0 || (slots += pool->slots) > most)
+      return error("bad number of slots");
+  }
+  if ((slots + 1) * stage->streams * stage->events > (uint64_t(1) << 28))
+    return error("too many events");
+  return ok();
+}
+
+Status Bounds::checkTable() {
+  for (size_t i = 0; i < stage->table.size(); ++i) {
+    const EntryT &entry = *stage->table[i];
+    if (entry.procedure >= stage->procedures.size() || entry.more.size() > 255)
+      return error("table entry ", i, ": procedure out of range, or more than 256 lanes");
+    for (uint32_t lane = 0; lane <= entry.more.size(); ++lane) {
+      SlotRef at = slotOf(entry, lane);
+      if (at.pool() >= stage->pools.size() || at.slot() >= stage->pools[at.pool()]->slots ||
+          at.micro_batch() >= program.micro_batches)
+        return error("table entry ", i, ": pool, slot or micro-batch out of range");
+    }
+  }
+  return ok();
+}
+
+// A procedure that no entry runs is held to slot 0 of every lane.
+void Bounds::enterProcedure(uint32_t index) {
+  entries.clear();
+  lastSlots.assign(256, 0);
+  for (const auto &entry : stage->table) {
+    if (entry->procedure != index)
+      continue;
+    entries.push_back(entry.get());
+    lastSlots.resize(std::min(lastSlots.size(), entry->more.size() + 1));
+    for (uint32_t lane = 0; lane < lastSlots.size(); ++lane)
+      lastSlots[lane] = std::max(lastSlots[lane], slotOf(*entry, lane).slot());
+  }
+}
+
+Status Bounds::checkProcedure(const ProcedureT &procedure) {
+  if (!inEnum(procedure.kind, ProcedureKind::MAX))
+    return error(": unknown kind");
+  if (procedure.chunk >= stage->chunks.size())
+    return error(": chunk ", procedure.chunk, " of ", stage->chunks.size());
+  const InstructionT *before = nullptr;
+  for (size_t i = 0; i < procedure.instructions.size(); ++i) {
+    const InstructionT &instruction = *procedure.instructions[i];
+    if (Status s = checkInstruction(instruction); !s)
+      return error(", instruction ", i, ": ", s.message());
+    std::optional<Message> message = messageOf(instruction);
+    if (message && message->grouped &&
+        (!before || before->stream != instruction.stream || !messageOf(*before)))
+      return error(", instruction ", i, ": ", toString(instruction.body.type),
+                   ": grouped, but not right behind a message of its stream");
+    before = &instruction;
+  }
   return ok();
 }
 

@@ -46,6 +46,10 @@ private:
   support::Status checkInput(const InputBindingT &input);
   support::Status checkInputOfRun(const InputBindingT &input);
   support::Status checkStage(uint32_t index);
+  support::Status checkChunks();
+  support::Status checkTable();
+  support::Status checkProcedure(const ProcedureT &procedure);
+  void enterProcedure(uint32_t index);
   support::Status checkInstruction(const InstructionT &instruction);
   support::Status checkBody(const BodyUnion &body);
   support::Status checkLaunch(const LaunchT &launch);
@@ -53,8 +57,7 @@ private:
   support::Status checkMatrix(const char *name, DType dtype, const BufferRefT *ref,
                      const std::vector<int64_t> &strides, const int64_t (&sizes)[3]);
   support::Status checkCollective(const CollectiveT &collective);
-  support::Status checkMessage(uint32_t axis, int32_t delta,
-                      const std::vector<std::unique_ptr<BufferRefT>> &parts);
+  support::Status checkMessage(const Message &message);
   support::Status checkState(const StateShardT &state);
   support::Status checkCut(const std::vector<int64_t> &global, const std::vector<int64_t> &local,
                   const std::vector<std::unique_ptr<DimShardingT>> &dims);
@@ -69,6 +72,8 @@ private:
   const ProgramT &program;
   const StageT *stage = nullptr;
   uint32_t stageIndex = 0;
+  std::vector<const EntryT *> entries; // that run the procedure at hand
+  std::vector<uint32_t> lastSlots;     // by lane that all of them have: the largest
   std::set<std::string> results; // names seen so far
 };
 

@@ -17,7 +17,8 @@ Status Bounds::checkInstruction(const InstructionT &instruction) {
     return error("origin ", instruction.origin, " of ", program.origins.size());
   if (!inEnum(instruction.body.type, Body::MAX) || !instruction.body.value)
     return error("unknown or empty body");
-  if (Status s = checkBody(instruction.body); !s)
+  std::optional<Message> message = messageOf(instruction);
+  if (Status s = message ? checkMessage(*message) : checkBody(instruction.body); !s)
     return error(toString(instruction.body.type), ": ", s.message());
   return ok();
 }
@@ -30,10 +31,6 @@ Status Bounds::checkBody(const BodyUnion &body) {
     return checkMatmul(*body.AsMatmul());
   case Body::Collective:
     return checkCollective(*body.AsCollective());
-  case Body::Send:
-    return checkMessage(body.AsSend()->axis, body.AsSend()->delta, body.AsSend()->parts);
-  case Body::Recv:
-    return checkMessage(body.AsRecv()->axis, body.AsRecv()->delta, body.AsRecv()->parts);
   case Body::Copy: {
     const CopyT &copy = *body.AsCopy();
     if (Status s = checkBuffer("source", copy.src.get()); !s)
@@ -57,11 +54,17 @@ Status Bounds::checkBody(const BodyUnion &body) {
   }
   case Body::Record:
   case Body::Wait: {
-    uint32_t event = body.type == Body::Record ? body.AsRecord()->event : body.AsWait()->event;
+    const RecordT *record = body.AsRecord();
+    uint32_t event = record ? record->event : body.AsWait()->event;
+    uint32_t lane = record ? record->lane : body.AsWait()->lane;
     if (event >= stage->events)
       return error("event ", event, " of ", stage->events);
+    if (lane >= lastSlots.size())
+      return error("lane ", lane, " of ", lastSlots.size());
     return ok();
   }
+  case Body::Send:
+  case Body::Recv:
   case Body::NONE:
     break;
   }
@@ -175,17 +178,17 @@ Status Bounds::checkCollective(const CollectiveT &c) {
   return ok();
 }
 
-Status Bounds::checkMessage(uint32_t axis, int32_t delta,
-                            const std::vector<std::unique_ptr<BufferRefT>> &parts) {
+Status Bounds::checkMessage(const Message &message) {
   // Along any other axis every coordinate runs this instruction, the last too.
-  if (axis != program.stage_axis)
-    return error("along axis ", axis, ", only along the stages (", program.stage_axis, ")");
-  int64_t peer = int64_t(stageIndex) + delta;
-  if (delta == 0 || peer < 0 || peer >= static_cast<int64_t>(program.stages.size()))
-    return error("to stage ", peer, " of ", program.stages.size());
-  if (parts.empty())
+  if (message.axis != program.stage_axis)
+    return error("along axis ", message.axis, ", only along the stages (", program.stage_axis, ")");
+  auto size = static_cast<int64_t>(program.stages.size());
+  int64_t peer = int64_t(stageIndex) + message.delta;
+  if (message.wrap ? message.delta % size == 0 : message.delta == 0 || peer < 0 || peer >= size)
+    return error("to stage ", peer, " of ", size);
+  if (message.parts->empty())
     return error("no parts");
-  for (const auto &part : parts)
+  for (const auto &part : *message.parts)
     if (Status s = checkBuffer("part", part.get()); !s)
       return s;
   return ok();
@@ -197,7 +200,9 @@ Status Bounds::checkBuffer(const char *name, const BufferRefT *ref, uint64_t lea
     return error(name, " is missing");
   if (ref->offset > kMaxBytes || ref->slot_stride > kMaxBytes || ref->size > kMaxBytes)
     return error(name, " is out of range");
-  uint64_t last = stage->slots - 1;
+  if (ref->lane >= lastSlots.size())
+    return error(name, " is of lane ", unsigned(ref->lane), " of ", lastSlots.size());
+  uint64_t last = lastSlots[ref->lane];
   if (last > 0 && ref->slot_stride > kMaxBytes / last)
     return error(name, " is out of range");
   uint64_t end = ref->offset + last * ref->slot_stride + ref->size;
@@ -211,12 +216,15 @@ Status Bounds::checkBuffer(const char *name, const BufferRefT *ref, uint64_t lea
 }
 
 bool Bounds::overlap(const BufferRefT &a, const BufferRefT &b) const {
-  for (uint64_t slot = 0; slot < stage->slots; ++slot) {
-    uint64_t first = a.offset + slot * a.slot_stride, second = b.offset + slot * b.slot_stride;
-    if (first < second + b.size && second < first + a.size)
-      return true;
-  }
-  return false;
+  auto meet = [&](uint64_t slotOfA, uint64_t slotOfB) {
+    uint64_t first = a.offset + slotOfA * a.slot_stride, second = b.offset + slotOfB * b.slot_stride;
+    return first < second + b.size && second < first + a.size;
+  };
+  if (entries.empty() || (a.slot_stride == 0 && b.slot_stride == 0))
+    return meet(0, 0);
+  return std::any_of(entries.begin(), entries.end(), [&](const EntryT *entry) {
+    return meet(slotOf(*entry, a.lane).slot(), slotOf(*entry, b.lane).slot());
+  });
 }
 
 bool Bounds::axesValid(const std::vector<uint32_t> &axes, std::set<uint32_t> &seen) const {

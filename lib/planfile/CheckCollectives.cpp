@@ -114,13 +114,9 @@ private:
   }
 
   void message(const Node &node) {
-    const SendT *send = node.inst->body.AsSend();
-    const RecvT *recv = node.inst->body.AsRecv();
-    uint32_t axis = send ? send->axis : recv->axis;
-    int32_t delta = send ? send->delta : recv->delta;
-    uint32_t channel = send ? send->channel : recv->channel;
-    int64_t peer = peerStage(program, node.stage, axis, delta);
-    if (axis != program.stage_axis) {
+    const Message message = *messageOf(*node.inst);
+    int64_t peer = peerStage(program, node.stage, message);
+    if (message.axis != program.stage_axis) {
       findings.add(trace.at(node,
                             describeBody(program, *node.inst) +
                                 " is not along the stage axis: the last coordinate of any other "
@@ -135,16 +131,15 @@ private:
                             "drop it at the border stage, or correct delta"));
       return;
     }
-    int64_t source = send ? node.stage : peer, destination = send ? peer : node.stage;
-    Ends &ends = messages[{source, destination, channel}];
-    (send ? ends.sends : ends.receives).push_back(&node);
+    int64_t source = message.sends ? node.stage : peer;
+    int64_t destination = message.sends ? peer : node.stage;
+    Ends &ends = messages[{source, destination, message.channel}];
+    (message.sends ? ends.sends : ends.receives).push_back(&node);
   }
 
   static std::string partSizes(const Node &node) {
-    const SendT *send = node.inst->body.AsSend();
-    const auto &parts = send ? send->parts : node.inst->body.AsRecv()->parts;
     std::string text;
-    for (const auto &part : parts)
+    for (const auto &part : *messageOf(*node.inst)->parts)
       text += (text.empty() ? "" : ", ") + std::to_string(part->size);
     return "[" + text + "]";
   }
@@ -159,6 +154,11 @@ private:
                               "message parts differ: " + trace.describe(send) + " sends bytes " +
                                   sent + ", the receive expects " + expected,
                               "list the same tensors in the same order at both ends"));
+      if (trace.microBatchOf(send) != trace.microBatchOf(recv))
+        findings.add(trace.at(recv,
+                              "a message meets the receive of another micro-batch: " +
+                                  trace.describe(send) + "; " + trace.describe(recv),
+                              "issue the messages of one channel in one order at both ends"));
     }
     const Sequence &longer =
         ends.sends.size() > ends.receives.size() ? ends.sends : ends.receives;

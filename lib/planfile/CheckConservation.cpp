@@ -1,8 +1,10 @@
 #include "lib/planfile/CheckCoverage.h"
+#include "lib/planfile/CheckTable.h"
 #include "lib/planfile/CheckWalk.h"
 
 #include <algorithm>
 #include <map>
+#include <tuple>
 
 namespace llmc::planfile {
 namespace {
@@ -21,9 +23,9 @@ public:
   std::vector<Finding> run() {
     checkSources();
     checkLayers();
+    checkTable(program, findings);
     for (uint32_t s = 0; s < program.stages.size(); ++s) {
       checkStates(s);
-      checkSchedule(s);
       checkUntouched(s);
       if (training())
         checkTouched(s);
@@ -95,19 +97,22 @@ private:
            a.global_shape == b.global_shape;
   }
 
+  // The chunks of all stages together are the layers of the model.
   void checkLayers() {
+    std::vector<std::tuple<int64_t, int64_t, int>> held; // first, last, stage
+    for (size_t s = 0; s < program.stages.size(); ++s)
+      for (const auto &chunk : program.stages[s]->chunks)
+        if (chunk->last_layer >= chunk->first_layer)
+          held.push_back({chunk->first_layer, chunk->last_layer, static_cast<int>(s)});
+    std::sort(held.begin(), held.end());
     int64_t next = 0;
-    for (size_t s = 0; s < program.stages.size(); ++s) {
-      const StageT &stage = *program.stages[s];
-      if (stage.last_layer < stage.first_layer)
-        continue;
-      if (stage.first_layer != next)
-        report(static_cast<int>(s),
-               "layers must be held once, in order: layers " + std::to_string(stage.first_layer) +
-                   " to " + std::to_string(stage.last_layer) + " follow layer " +
-                   std::to_string(next - 1),
+    for (auto [first, last, stage] : held) {
+      if (first != next)
+        report(stage,
+               "each layer must be held once: layers " + std::to_string(first) + " to " +
+                   std::to_string(last) + " follow layer " + std::to_string(next - 1),
                "start at layer " + std::to_string(next));
-      next = static_cast<int64_t>(stage.last_layer) + 1;
+      next = std::max(next, last + 1);
     }
     if (next != static_cast<int64_t>(program.model->layers))
       report(-1,
@@ -188,89 +193,16 @@ private:
     }
   }
 
-  // The table of one stage: begin, every micro-batch forward once and then
-  // backward once in the same slot, update last.
-  void checkSchedule(uint32_t s) {
-    const StageT &stage = *program.stages[s];
-    constexpr int64_t kNone = -1;
-    std::vector<int64_t> forward(program.micro_batches, kNone), backward(forward);
-    std::vector<int64_t> holder(stage.slots, kNone); // micro-batch whose backward is due
-    size_t updates = 0, lastBackward = 0, markedLast = 0, backwards = 0, begins = 0;
-    for (size_t row = 0; row < stage.table.size(); ++row) {
-      const EntryT &entry = *stage.table[row];
-      const ProcedureT &procedure = *stage.procedures[entry.procedure];
-      uint32_t m = entry.micro_batch;
-      auto fault = [&](const std::string &message, const char *fix) {
-        report(s, message, fix, m, procedure.name);
-      };
-      switch (procedure.kind) {
-      case ProcedureKind::Begin:
-        if (++begins > 1 || row != 0)
-          fault("begin must run once, before all else", "make it the first row of the table");
-        break;
-      case ProcedureKind::Update:
-        if (++updates > 1 || row + 1 != stage.table.size())
-          fault("update must run once, after all else", "make it the last row of the table");
-        break;
-      case ProcedureKind::Forward:
-        if (forward[m] != kNone)
-          fault("a micro-batch must go forward once, it does again", "drop the second row");
-        if (training() && holder[entry.slot] != kNone)
-          fault("slot " + std::to_string(entry.slot) + " still holds micro-batch " +
-                    std::to_string(holder[entry.slot]) + ", whose backward has not run",
-                "give the stage more slots, or reuse a slot only after its backward");
-        forward[m] = entry.slot;
-        holder[entry.slot] = m;
-        break;
-      case ProcedureKind::BackwardLast:
-        ++markedLast;
-        lastBackward = backwards + 1;
-        [[fallthrough]];
-      case ProcedureKind::Backward:
-        ++backwards;
-        if (backward[m] != kNone)
-          fault("a micro-batch must go backward once, it does again", "drop the second row");
-        if (forward[m] == kNone)
-          fault("a micro-batch goes backward before it went forward", "reorder the table");
-        else if (forward[m] != entry.slot)
-          fault("a micro-batch goes forward in slot " + std::to_string(forward[m]) +
-                    " and backward in slot " + std::to_string(entry.slot),
-                "use one slot for both");
-        backward[m] = entry.slot;
-        if (holder[entry.slot] == m)
-          holder[entry.slot] = kNone;
-        break;
-      }
-    }
-    if (markedLast > 1 || (markedLast == 1 && lastBackward != backwards))
-      report(s, "only the last backward of a step may be the one that starts the reductions",
-             "use it for the last backward row, the plain one before");
-    checkCounts(s, forward, backward, updates);
-  }
-
-  void checkCounts(uint32_t s, const std::vector<int64_t> &forward,
-                   const std::vector<int64_t> &backward, size_t updates) {
-    for (uint32_t m = 0; m < program.micro_batches; ++m) {
-      if (forward[m] < 0)
-        report(s, "the micro-batch never goes forward", "add its row to the table", m);
-      if (training() && backward[m] < 0)
-        report(s, "the micro-batch never goes backward", "add its row to the table", m);
-      if (!training() && backward[m] >= 0)
-        report(s, "a plan for inference runs a backward", "drop the row", m);
-    }
-    if (updates != (training() ? 1u : 0u))
-      report(s, "the table runs " + std::to_string(updates) + " updates a step, not " +
-                    (training() ? "one" : "none"),
-             training() ? "end the table with the update" : "drop the update");
-  }
-
   using Ranges = std::vector<std::pair<uint64_t, uint64_t>>;
 
-  // Bytes that procedures of one kind read (or write) in slot 0; states have one slot.
-  Ranges touched(const StageT &stage, ProcedureKind kind, bool write) const {
+  // Bytes that procedures of some kinds (of one chunk, unless -1) read or write in slot 0;
+  // states have one slot.
+  Ranges touched(const StageT &stage, std::initializer_list<ProcedureKind> kinds, bool write,
+                 int64_t chunk = -1) const {
     Ranges ranges;
     for (const auto &procedure : stage.procedures) {
-      if (procedure->kind != kind)
+      if (std::find(kinds.begin(), kinds.end(), procedure->kind) == kinds.end() ||
+          (chunk >= 0 && procedure->chunk != chunk))
         continue;
       for (const auto &inst : procedure->instructions)
         forEachAccess(*inst, 0, [&](const ByteAccess &a) {
@@ -310,7 +242,7 @@ private:
   // What nobody computes is no result, and what somebody else writes over is none.
   void checkResults(uint32_t s) {
     const StageT &stage = *program.stages[s];
-    Ranges written = touched(stage, ProcedureKind::Forward, /*write=*/true);
+    Ranges written = touched(stage, {ProcedureKind::Forward}, /*write=*/true);
     for (const auto &result : stage.results) {
       if (!covers(written, *result))
         report(s, "result '" + result->name + "' is written by no forward",
@@ -333,7 +265,7 @@ private:
     for (const auto &entry : stage.table)
       for (const auto &inst : stage.procedures[entry->procedure]->instructions) {
         std::vector<ByteAccess> reads, writes;
-        forEachAccess(*inst, entry->slot, [&](const ByteAccess &a) {
+        forEachAccess(*inst, *entry, [&](const ByteAccess &a) {
           if (a.read && a.begin < last && first < a.end)
             reads.push_back(a);
           if (a.write && a.begin < last && first < a.end)
@@ -365,27 +297,21 @@ private:
     for (const auto &state : stage.states)
       if (state->role != StateRole::Accumulator)
         fixed[state->buffer->offset] = state.get();
-    for (const auto &procedure : stage.procedures) {
-      if (procedure->kind == ProcedureKind::Update)
-        continue;
-      for (size_t i = 0; i < procedure->instructions.size(); ++i)
-        for (uint32_t slot = 0; slot < stage.slots; ++slot) {
-          bool slotted = false;
-          forEachAccess(*procedure->instructions[i], slot, [&](const ByteAccess &a) {
-            slotted |= a.slotted;
-            auto it = fixed.lower_bound(a.end);
-            if (!a.write || it == fixed.begin())
-              return;
-            const StateShardT &state = *std::prev(it)->second;
-            if (state.buffer->offset + state.buffer->size > a.begin)
-              report(s, describeBody(program, *procedure->instructions[i]) + " writes into " +
-                            std::string(toString(state.role)) + " '" + state.name + "'",
-                     "only the update may change it; move the buffer elsewhere", -1,
-                     procedure->name, static_cast<int64_t>(i));
-          });
-          if (!slotted)
-            break;
-        }
+    for (const auto &entry : stage.table) {
+      const ProcedureT &procedure = *stage.procedures[entry->procedure];
+      for (size_t i = 0; procedure.kind != ProcedureKind::Update && i < procedure.instructions.size();
+           ++i)
+        forEachAccess(*procedure.instructions[i], *entry, [&](const ByteAccess &a) {
+          auto it = fixed.lower_bound(a.end);
+          if (!a.write || it == fixed.begin())
+            return;
+          const StateShardT &state = *std::prev(it)->second;
+          if (state.buffer->offset + state.buffer->size > a.begin)
+            report(s, describeBody(program, *procedure.instructions[i]) + " writes into " +
+                          std::string(toString(state.role)) + " '" + state.name + "'",
+                   "only the update may change it; move the buffer elsewhere", -1, procedure.name,
+                   static_cast<int64_t>(i));
+        });
     }
   }
 
@@ -393,24 +319,13 @@ private:
   // update looks at, is dropped; a parameter that no update writes is frozen.
   void checkTouched(uint32_t s) {
     const StageT &stage = *program.stages[s];
-    Ranges backward = touched(stage, ProcedureKind::Backward, /*write=*/true);
-    Ranges backwardLast = touched(stage, ProcedureKind::BackwardLast, /*write=*/true);
-    Ranges updateReads = touched(stage, ProcedureKind::Update, /*write=*/false);
-    Ranges updateWrites = touched(stage, ProcedureKind::Update, /*write=*/true);
-    auto has = [&](ProcedureKind kind) {
-      return std::any_of(stage.table.begin(), stage.table.end(), [&](const auto &entry) {
-        return stage.procedures[entry->procedure]->kind == kind;
-      });
-    };
-    bool both = has(ProcedureKind::Backward) && has(ProcedureKind::BackwardLast);
+    Ranges updateReads = touched(stage, {ProcedureKind::Update}, /*write=*/false);
+    Ranges updateWrites = touched(stage, {ProcedureKind::Update}, /*write=*/true);
+    for (uint32_t chunk = 0; chunk < stage.chunks.size(); ++chunk)
+      checkContributions(s, chunk);
     for (const auto &state : stage.states) {
       std::string name = std::string(toString(state->role)) + " '" + state->name + "'";
       if (state->role == StateRole::Accumulator) {
-        if (both && covers(backward, *state) != covers(backwardLast, *state))
-          report(s, name + " gets a contribution from " +
-                        (covers(backward, *state) ? "all but the last backward"
-                                                  : "the last backward only"),
-                 "accumulate the same gradients in both backward procedures");
         if (!covers(updateReads, *state) && !isOutput(stage, *state))
           report(s, name + " is read by no update", "use the gradient, or drop it");
       } else if (state->role == StateRole::Parameter && program.optimizer != OptimizerKind::None &&
@@ -418,6 +333,31 @@ private:
         report(s, name + " is written by no update", "update every parameter");
       }
     }
+  }
+
+  // All micro-batches of a chunk must add to the same gradients, the last one too.
+  void checkContributions(uint32_t s, uint32_t chunk) {
+    const StageT &stage = *program.stages[s];
+    auto has = [&](ProcedureKind kind) {
+      return std::any_of(stage.table.begin(), stage.table.end(), [&](const auto &entry) {
+        const ProcedureT &procedure = *stage.procedures[entry->procedure];
+        return procedure.kind == kind && procedure.chunk == chunk;
+      });
+    };
+    using enum ProcedureKind;
+    bool split = has(WeightLast);
+    if (!has(split ? Weight : Backward) || !has(split ? WeightLast : BackwardLast))
+      return;
+    // Of a split backward, both halves of every micro-batch count.
+    Ranges plain = touched(stage, {Backward, Weight}, /*write=*/true, chunk);
+    Ranges last = split ? touched(stage, {Backward, WeightLast}, /*write=*/true, chunk)
+                        : touched(stage, {BackwardLast}, /*write=*/true, chunk);
+    for (const auto &state : stage.states)
+      if (state->role == StateRole::Accumulator && covers(plain, *state) != covers(last, *state))
+        report(s, "accumulator '" + state->name + "' gets a contribution from " +
+                      (covers(plain, *state) ? "all but the last backward"
+                                             : "the last backward only"),
+               "accumulate the same gradients in both backward procedures");
   }
 
   const ProgramT &program;

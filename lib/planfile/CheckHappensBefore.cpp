@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <queue>
+#include <unordered_map>
+#include <utility>
 
 namespace llmc::planfile {
 namespace {
@@ -26,7 +28,7 @@ public:
         clockSize(trace.streamBase.back()), streamClock(clockSize, Clock(clockSize, 0)),
         sequence(trace.nodes.size(), 0), pending(trace.nodes.size(), 0),
         published(trace.nodes.size()), shadows(program.stages.size()),
-        arrived(trace.joins.size(), 0) {}
+        arrived(trace.joins.size(), 0), ended(trace.nodes.size(), false) {}
 
   std::vector<Finding> run() {
     declarePersistent();
@@ -39,6 +41,10 @@ public:
 
 private:
   using Clock = std::vector<uint32_t>;
+  struct Together { // a group of messages
+    Clock after;    // what its members know, as they end
+    uint32_t left;  // members
+  };
 
   void declarePersistent() {
     for (size_t s = 0; s < program.stages.size(); ++s) {
@@ -50,10 +56,11 @@ private:
     }
   }
 
-  // Counts what each node waits for and remembers who waits for a node.
+  // Counts what each node waits for and remembers who waits for a node. The members of
+  // a message group stand side by side in their stream, under one number.
   void buildEdges() {
     successors.resize(trace.nodes.size());
-    std::vector<int64_t> last(clockSize, -1);
+    std::vector<std::vector<uint32_t>> before(clockSize), last(clockSize); // of each stream
     std::vector<uint32_t> length(clockSize, 0);
     auto edge = [&](int64_t from, uint32_t to) {
       successors[from].push_back(to);
@@ -61,10 +68,18 @@ private:
     };
     for (uint32_t n = 0; n < trace.nodes.size(); ++n) {
       const Node &node = trace.nodes[n];
-      if (last[node.stream] >= 0)
-        edge(last[node.stream], n);
-      last[node.stream] = n;
-      sequence[n] = ++length[node.stream];
+      uint32_t s = node.stream;
+      if (node.group >= 0 && node.group != n) {
+        groups.try_emplace(node.group, Together{{}, 1}).first->second.left++;
+      } else {
+        before[s].swap(last[s]);
+        last[s].clear();
+        ++length[s];
+      }
+      for (uint32_t b : before[s])
+        edge(b, n);
+      last[s].push_back(n);
+      sequence[n] = length[s];
       if (node.record >= 0)
         edge(node.record, n);
       if (node.partner >= 0 && node.inst->body.type == Body::Recv)
@@ -102,6 +117,8 @@ private:
   // All that `n` waits for is done. A collective finishes with its last member.
   void arrive(uint32_t n) {
     const Node &node = trace.nodes[n];
+    if (auto it = groups.find(node.group); node.group >= 0 && it != groups.end())
+      return arriveTogether(n, it->second);
     Clock &clock = streamClock[node.stream];
     if (node.record >= 0)
       joinInto(clock, published[node.record]);
@@ -130,35 +147,59 @@ private:
     }
   }
 
+  // A member of a group knows what its stream knew before the group, and nothing of the
+  // others; the stream goes on, knowing all, when the last of them has ended.
+  void arriveTogether(uint32_t n, Together &group) {
+    const Node &node = trace.nodes[n];
+    Clock clock = streamClock[node.stream];
+    if (node.partner >= 0 && node.inst->body.type == Body::Recv)
+      joinInto(clock, std::exchange(published[node.partner], Clock()));
+    end(n, clock);
+    if (group.after.empty())
+      group.after = std::move(clock);
+    else
+      joinInto(group.after, clock);
+    if (--group.left > 0)
+      return;
+    streamClock[node.stream] = std::move(group.after);
+    streamClock[node.stream][node.stream] = sequence[n];
+  }
+
   void finish(uint32_t n) {
     const Node &node = trace.nodes[n];
     Clock &clock = streamClock[node.stream];
     clock[node.stream] = sequence[n];
+    end(n, clock);
+  }
+
+  void end(uint32_t n, const Clock &clock) {
     access(n, clock);
-    Body type = node.inst->body.type;
+    Body type = trace.nodes[n].inst->body.type;
     if (type == Body::Record || type == Body::Send)
       published[n] = clock;
+    ended[n] = true;
     ++done;
     finished.push_back(n);
   }
 
-  bool ordered(uint32_t before, const Clock &clock) const {
-    return before == kInitialWriter || clock[trace.nodes[before].stream] >= sequence[before];
+  bool ordered(uint32_t before, uint32_t n, const Clock &clock) const {
+    return before == kInitialWriter || before == n ||
+           clock[trace.nodes[before].stream] >= sequence[before];
   }
 
   // Reads first: an instruction may write in place what it reads.
   void access(uint32_t n, const Clock &clock) {
     const Node &node = trace.nodes[n];
-    uint32_t slot = trace.entryOf(node).slot;
+    const EntryT &entry = trace.entryOf(node);
     bool writes = false;
-    forEachAccess(*node.inst, slot, [&](const ByteAccess &a) {
+    forEachAccess(*node.inst, entry, [&](const ByteAccess &a) {
       writes |= a.write;
       if (a.read)
         read(n, a, clock);
     });
     if (!writes)
       return;
-    forEachAccess(*node.inst, slot, [&](const ByteAccess &a) {
+    forEachAccess(*node.inst, entry, [&](const ByteAccess &a) {
       if (a.write)
         write(n, a, clock);
     });
@@ -172,7 +213,7 @@ private:
       hole |= it->first != covered;
       covered = it->second.end;
       ShadowCell &cell = it->second;
-      if (!ordered(cell.writer, clock))
+      if (!ordered(cell.writer, n, clock))
         reportRace(cell.writer, n, "written", "read", it->first);
       else
         checkValue(n, a, cell, it->first);
@@ -231,8 +272,11 @@ private:
     const Node &reader = trace.nodes[n], &writer = trace.nodes[cell.writer];
     if (!perMicroBatch(reader))
       return;
-    const EntryT &re = trace.entryOf(reader), &we = trace.entryOf(writer);
-    bool sameMicroBatch = reader.step == writer.step && re.micro_batch == we.micro_batch;
+    const auto &pools = program.stages[reader.stage]->pools;
+    SlotRef re = slotOf(trace.entryOf(reader), a.lane);
+    SlotRef we = slotOf(trace.entryOf(writer), cell.lane);
+    bool sameMicroBatch = reader.step == writer.step && re.micro_batch() == we.micro_batch() &&
+                          pools[re.pool()]->chunk == pools[we.pool()]->chunk;
     // Outside slots, sums over micro-batches and what the step itself computes
     // are meant to be shared.
     bool shared = !a.slotted && (!perMicroBatch(writer) || cell.accumulated);
@@ -240,8 +284,8 @@ private:
       return;
     findings.add(trace.at(reader,
                           describeBody(program, *reader.inst) + " reads arena byte " +
-                              std::to_string(byte) + " of slot " + std::to_string(re.slot) +
-                              ", which belongs to another micro-batch: last written by " +
+                              std::to_string(byte) + " of slot " + std::to_string(re.slot()) +
+                              ", which belongs to another micro-batch or chunk: last written by " +
                               trace.describe(writer),
                           "give the stage more slots, or reuse a slot only after its backward"));
   }
@@ -252,15 +296,15 @@ private:
     bool accumulated = false;
     for (; it != last; ++it) {
       const ShadowCell &cell = it->second;
-      if (!ordered(cell.writer, clock))
+      if (!ordered(cell.writer, n, clock))
         reportRace(cell.writer, n, "written", "overwritten", it->first);
       for (uint32_t reader : cell.readers) {
         accumulated |= reader == n;
-        if (!ordered(reader, clock))
+        if (!ordered(reader, n, clock))
           reportRace(reader, n, "read", "overwritten", it->first);
       }
     }
-    shadow.overwrite(a.begin, a.end, n, accumulated);
+    shadow.overwrite(a.begin, a.end, n, a.lane, accumulated);
   }
 
   void reportRace(uint32_t first, uint32_t second, const char *how, const char *then,
@@ -281,7 +325,7 @@ private:
   void reportStuck() {
     for (uint32_t n = 0; n < trace.nodes.size(); ++n) {
       const Node &node = trace.nodes[n];
-      if (sequence[n] != streamClock[node.stream][node.stream] + 1)
+      if (ended[n] || sequence[n] != streamClock[node.stream][node.stream] + 1)
         continue; // finished, or behind another one of its stream
       findings.add(trace.at(node,
                             describeBody(program, *node.inst) +
@@ -305,6 +349,8 @@ private:
   std::vector<Shadow> shadows;
   std::vector<uint32_t> arrived; // members that reached a collective
   std::vector<uint32_t> finished;
+  std::vector<bool> ended;
+  std::unordered_map<int64_t, Together> groups; // of more than one member, by first node
   std::set<std::pair<const InstructionT *, const InstructionT *>> pairsSeen;
   size_t done = 0;
 };

@@ -166,17 +166,25 @@ private:
     checkResultsApart(s);
     for (const auto &procedure : stage.procedures) {
       for (size_t i = 0; i < procedure->instructions.size(); ++i) {
-        const InstructionT &inst = *procedure->instructions[i];
-        forEachAccess(inst, stage.slots - 1, [&](const ByteAccess &a) {
-          if (a.end > stage.arena_bytes)
-            report(s, procedure->name, static_cast<int64_t>(i),
-                   describeBody(program, inst) + " reaches byte " + std::to_string(a.end) +
-                       " in the last slot, of an arena of " + std::to_string(stage.arena_bytes),
-                   "enlarge the arena, or move the buffer into it");
-        });
+        checkReach(s, *procedure, i, EntryT());
         checkPartialOverlap(s, *procedure, i);
       }
     }
+    for (const auto &entry : stage.table)
+      for (size_t i = 0; i < stage.procedures[entry->procedure]->instructions.size(); ++i)
+        checkReach(s, *stage.procedures[entry->procedure], i, *entry);
+  }
+
+  void checkReach(uint32_t s, const ProcedureT &procedure, size_t i, const EntryT &entry) {
+    const InstructionT &inst = *procedure.instructions[i];
+    uint64_t bytes = program.stages[s]->arena_bytes;
+    forEachAccess(inst, entry, [&](const ByteAccess &a) {
+      if (a.end > bytes)
+        report(s, procedure.name, static_cast<int64_t>(i),
+               describeBody(program, inst) + " reaches byte " + std::to_string(a.end) +
+                   " of an arena of " + std::to_string(bytes),
+               "enlarge the arena, or move the buffer into it");
+    });
   }
 
   void checkFixed(uint32_t s, const std::string &name, const BufferRefT &buffer) {
@@ -265,7 +273,7 @@ uint64_t peakLiveBytes(const ProgramT &program, unsigned stageIndex) {
   for (const auto &entry : stage.table) {
     for (const auto &inst : stage.procedures[entry->procedure]->instructions) {
       for (bool write : {false, true})
-        forEachAccess(*inst, entry->slot, [&](const ByteAccess &a) {
+        forEachAccess(*inst, *entry, [&](const ByteAccess &a) {
           ByteAccess part = a;
           part.read = a.read && !write;
           part.write = a.write && write;

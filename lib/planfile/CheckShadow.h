@@ -16,6 +16,7 @@ inline constexpr uint32_t kInitialWriter = ~0u;
 struct ShadowCell {
   uint64_t end = 0;
   uint32_t writer = kInitialWriter; // node
+  uint32_t lane = 0;                // of its buffer
   uint64_t writtenBegin = 0, writtenEnd = 0; // all bytes of that write, overwritten ones too
   bool accumulated = false;         // the writer had read what was there
   bool persistent = false;          // meant to be carried from one micro-batch to the next
@@ -36,7 +37,8 @@ public:
 
   // Replaces everything in [begin, end) by one cell with this writer. Where
   // persistence differs the cells stay apart.
-  void overwrite(uint64_t begin, uint64_t end, uint32_t writer, bool accumulated) {
+  void overwrite(uint64_t begin, uint64_t end, uint32_t writer, uint32_t lane,
+                 bool accumulated) {
     auto [it, last] = isolate(begin, end);
     uint64_t from = begin;
     while (it != last) {
@@ -46,14 +48,14 @@ public:
       }
       if (from < it->first)
         cells.emplace_hint(it, from,
-                           ShadowCell{it->first, writer, begin, end, accumulated, false, {}});
+                           ShadowCell{it->first, writer, lane, begin, end, accumulated, false, {}});
       ShadowCell &cell = it->second;
-      cell = {cell.end, writer, begin, end, accumulated, true, {}};
+      cell = {cell.end, writer, lane, begin, end, accumulated, true, {}};
       from = it->second.end;
       ++it;
     }
     if (from < end)
-      cells.emplace_hint(it, from, ShadowCell{end, writer, begin, end, accumulated, false, {}});
+      cells.emplace_hint(it, from, ShadowCell{end, writer, lane, begin, end, accumulated, false, {}});
   }
 
   // Declares bytes that persist over steps and hold a value from the start.
@@ -62,7 +64,7 @@ public:
       return;
     auto [it, last] = isolate(begin, end);
     cells.erase(it, last);
-    cells.emplace(begin, ShadowCell{end, kInitialWriter, begin, end, false, true, {}});
+    cells.emplace(begin, ShadowCell{end, kInitialWriter, 0, begin, end, false, true, {}});
   }
 
 private:

@@ -31,13 +31,17 @@ std::vector<Finding> Findings::take() {
   return std::move(list);
 }
 
-void forEachAccess(const InstructionT &instruction, uint32_t slot,
-                   const std::function<void(const ByteAccess &)> &visit) {
+namespace {
+
+// `slotOfLane` is asked for slotted buffers only.
+template <class SlotOfLane>
+void walkAccesses(const InstructionT &instruction, SlotOfLane slotOfLane,
+                  const std::function<void(const ByteAccess &)> &visit) {
   auto touch = [&](const BufferRefT &b, bool read, bool write) {
     if (b.size == 0 || (!read && !write))
       return;
-    uint64_t begin = b.offset + slot * b.slot_stride;
-    visit({begin, begin + b.size, read, write, b.slot_stride != 0});
+    uint64_t begin = b.offset + (b.slot_stride ? slotOfLane(b.lane) * b.slot_stride : 0);
+    visit({begin, begin + b.size, read, write, b.slot_stride != 0, b.lane});
   };
   const BodyUnion &body = instruction.body;
   switch (body.type) {
@@ -81,6 +85,18 @@ void forEachAccess(const InstructionT &instruction, uint32_t slot,
   case Body::NONE:
     break;
   }
+}
+
+} // namespace
+
+void forEachAccess(const InstructionT &instruction, const EntryT &entry,
+                   const std::function<void(const ByteAccess &)> &visit) {
+  walkAccesses(instruction, [&](uint32_t lane) { return slotOf(entry, lane).slot(); }, visit);
+}
+
+void forEachAccess(const InstructionT &instruction, uint32_t slot,
+                   const std::function<void(const ByteAccess &)> &visit) {
+  walkAccesses(instruction, [slot](uint32_t) { return slot; }, visit);
 }
 
 std::vector<const BufferRefT *> readByHost(const StageT &stage) {
@@ -133,11 +149,14 @@ std::string communicatorName(const ProgramT &program, const CollectiveT &collect
   return name + "[" + list + "]";
 }
 
-int64_t peerStage(const ProgramT &program, uint32_t stage, uint32_t axis, int32_t delta) {
-  if (axis != program.stage_axis)
+int64_t peerStage(const ProgramT &program, uint32_t stage, const Message &message) {
+  if (message.axis != program.stage_axis)
     return stage;
-  int64_t peer = static_cast<int64_t>(stage) + delta;
-  return peer < 0 || peer >= static_cast<int64_t>(program.stages.size()) ? -1 : peer;
+  auto size = static_cast<int64_t>(program.stages.size());
+  int64_t peer = static_cast<int64_t>(stage) + message.delta;
+  if (message.wrap)
+    return (peer % size + size) % size;
+  return peer < 0 || peer >= size ? -1 : peer;
 }
 
 const EntryT &Trace::entryOf(const Node &node) const {
@@ -146,6 +165,10 @@ const EntryT &Trace::entryOf(const Node &node) const {
 
 const ProcedureT &Trace::procedureOf(const Node &node) const {
   return *program.stages[node.stage]->procedures[entryOf(node).procedure];
+}
+
+uint32_t Trace::microBatchOf(const Node &node) const {
+  return slotOf(entryOf(node), laneOf(*node.inst)).micro_batch();
 }
 
 bool Trace::runsPerMicroBatch(const Node &node) const {
@@ -160,7 +183,7 @@ std::string Trace::describe(const Node &node) const {
   if (!origin.nodes.empty())
     text += " for " + origin.nodes.front();
   if (runsPerMicroBatch(node))
-    text += ", micro-batch " + std::to_string(entryOf(node).micro_batch);
+    text += ", micro-batch " + std::to_string(microBatchOf(node));
   return text + (node.step ? ", next step" : "");
 }
 
@@ -170,7 +193,7 @@ Finding Trace::at(const Node &node, std::string message, std::string fix) const 
   finding.procedure = procedureOf(node).name;
   finding.instruction = node.index;
   if (runsPerMicroBatch(node))
-    finding.microBatch = entryOf(node).micro_batch;
+    finding.microBatch = microBatchOf(node);
   finding.message = std::move(message);
   finding.fix = std::move(fix);
   return finding;
@@ -182,7 +205,7 @@ namespace {
 // record of its event: both are issued by one host thread, in table order.
 void appendStage(Trace &trace, uint32_t stageIndex, unsigned steps) {
   const StageT &stage = *trace.program.stages[stageIndex];
-  constexpr uint32_t kWholeStep = ~0u;
+  const std::vector<uint32_t> slots = slotNumbers(stage);
   std::map<std::pair<uint32_t, uint32_t>, int64_t> lastRecord;
   for (uint32_t step = 0; step < steps; ++step) {
     for (uint32_t row = 0; row < stage.table.size(); ++row) {
@@ -197,12 +220,18 @@ void appendStage(Trace &trace, uint32_t stageIndex, unsigned steps) {
         node.index = i;
         node.step = step;
         node.stream = trace.streamBase[stageIndex] + inst.stream;
+        auto instance = [&](const auto &event) -> std::pair<uint32_t, uint32_t> {
+          SlotRef at = slotOf(entry, event.lane);
+          return {event.event, event.whole_step ? slots.back() : slots[at.pool()] + at.slot()};
+        };
+        if (std::optional<Message> message = messageOf(inst))
+          node.group = message->grouped ? trace.nodes.back().group
+                                        : static_cast<int64_t>(trace.nodes.size());
         if (const WaitT *wait = inst.body.AsWait()) {
-          auto it = lastRecord.find({wait->event, wait->whole_step ? kWholeStep : entry.slot});
+          auto it = lastRecord.find(instance(*wait));
           node.record = it == lastRecord.end() ? -1 : it->second;
         } else if (const RecordT *record = inst.body.AsRecord()) {
-          lastRecord[{record->event, record->whole_step ? kWholeStep : entry.slot}] =
-              static_cast<int64_t>(trace.nodes.size());
+          lastRecord[instance(*record)] = static_cast<int64_t>(trace.nodes.size());
         }
         trace.nodes.push_back(node);
       }
@@ -216,17 +245,14 @@ void matchMessages(Trace &trace) {
   std::map<Key, std::pair<std::vector<uint32_t>, std::vector<uint32_t>>> queues;
   for (uint32_t n = 0; n < trace.nodes.size(); ++n) {
     const Node &node = trace.nodes[n];
-    if (const SendT *send = node.inst->body.AsSend()) {
-      if (send->axis == trace.program.stage_axis)
-        queues[{node.stage, peerStage(trace.program, node.stage, send->axis, send->delta),
-                send->channel}]
-            .first.push_back(n);
-    } else if (const RecvT *recv = node.inst->body.AsRecv()) {
-      if (recv->axis == trace.program.stage_axis)
-        queues[{peerStage(trace.program, node.stage, recv->axis, recv->delta), node.stage,
-                recv->channel}]
-            .second.push_back(n);
-    }
+    std::optional<Message> message = messageOf(*node.inst);
+    if (!message || message->axis != trace.program.stage_axis)
+      continue;
+    int64_t peer = peerStage(trace.program, node.stage, *message);
+    if (message->sends)
+      queues[{node.stage, peer, message->channel}].first.push_back(n);
+    else
+      queues[{peer, node.stage, message->channel}].second.push_back(n);
   }
   for (auto &[key, ends] : queues) {
     for (size_t k = 0; k < std::min(ends.first.size(), ends.second.size()); ++k) {

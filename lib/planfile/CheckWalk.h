@@ -34,10 +34,14 @@ struct ByteAccess {
   uint64_t begin = 0, end = 0;
   bool read = false, write = false;
   bool slotted = false; // the buffer differs between slots
+  uint32_t lane = 0;    // that picks the slot
 };
 
-// Calls `visit` for each non-empty buffer of the instruction, in operand order,
-// for an entry with the given slot. The buffers of one instruction may overlap.
+// Calls `visit` for each non-empty buffer of the instruction, in operand order, for an
+// entry of the table or the same slot in every lane. The buffers of one instruction may
+// overlap.
+void forEachAccess(const InstructionT &instruction, const EntryT &entry,
+                   const std::function<void(const ByteAccess &)> &visit);
 void forEachAccess(const InstructionT &instruction, uint32_t slot,
                    const std::function<void(const ByteAccess &)> &visit);
 
@@ -61,7 +65,7 @@ std::string communicatorName(const ProgramT &program, const CollectiveT &collect
 
 // The stage that a send or receive of `stage` talks to; -1: beyond the first or
 // last stage. Messages along another axis stay within the stage.
-int64_t peerStage(const ProgramT &program, uint32_t stage, uint32_t axis, int32_t delta);
+int64_t peerStage(const ProgramT &program, uint32_t stage, const Message &message);
 
 // One execution of one instruction by the representative rank of a stage.
 struct Node {
@@ -74,6 +78,7 @@ struct Node {
   int64_t record = -1;  // of a wait: the record it waits for
   int64_t partner = -1; // of a send: its receive and the reverse, within the stage axis
   int64_t join = -1;    // of a stage-spanning collective: index into Trace.joins
+  int64_t group = -1;   // of a message: first node of its group
 };
 
 // `steps` consecutive steps of all stages. Nodes of a stage are contiguous and
@@ -87,6 +92,7 @@ struct Trace {
 
   const EntryT &entryOf(const Node &node) const;
   const ProcedureT &procedureOf(const Node &node) const;
+  uint32_t microBatchOf(const Node &node) const; // of its lane
   bool runsPerMicroBatch(const Node &node) const; // else once a step
   // "stage 1, backward[12] launch 'gelu' for h.3.mlp, micro-batch 3".
   std::string describe(const Node &node) const;

@@ -190,10 +190,50 @@ uint64_t planfile::payloadBytes(const MeshT &mesh, const CollectiveT &collective
   return bytes;
 }
 
-uint32_t planfile::peerOf(const MeshT &mesh, uint32_t rank, uint32_t axis, int32_t delta) {
+std::optional<Message> planfile::messageOf(const InstructionT &instruction) {
+  auto view = [](const auto &m, bool sends) {
+    return Message{sends, m.axis, m.delta, m.channel, m.wrap, m.grouped, &m.parts};
+  };
+  if (const SendT *send = instruction.body.AsSend())
+    return view(*send, true);
+  if (const RecvT *recv = instruction.body.AsRecv())
+    return view(*recv, false);
+  return std::nullopt;
+}
+
+uint32_t planfile::peerOf(const MeshT &mesh, uint32_t rank, const Message &message) {
   std::vector<uint32_t> coordinate = coordinateOf(mesh, rank);
-  coordinate[axis] += static_cast<uint32_t>(delta);
+  int64_t peer = int64_t(coordinate[message.axis]) + message.delta;
+  int64_t size = mesh.axes[message.axis]->size;
+  coordinate[message.axis] =
+      static_cast<uint32_t>(message.wrap ? (peer % size + size) % size : peer);
   return rankOf(mesh, coordinate);
+}
+
+SlotRef planfile::slotOf(const EntryT &entry, uint32_t lane) {
+  if (lane == 0 || lane > entry.more.size())
+    return SlotRef(entry.pool, entry.micro_batch, entry.slot);
+  return entry.more[lane - 1];
+}
+
+uint32_t planfile::laneOf(const InstructionT &instruction) {
+  const BodyUnion &body = instruction.body;
+  if (std::optional<Message> message = messageOf(instruction))
+    return message->parts->front()->lane;
+  if (const RecordT *record = body.AsRecord())
+    return record->lane;
+  if (const WaitT *wait = body.AsWait())
+    return wait->lane;
+  if (const FeedT *feed = body.AsFeed())
+    return feed->dst->lane;
+  return 0;
+}
+
+std::vector<uint32_t> planfile::slotNumbers(const StageT &stage) {
+  std::vector<uint32_t> first = {0};
+  for (const auto &pool : stage.pools)
+    first.push_back(first.back() + pool->slots);
+  return first;
 }
 
 int64_t planfile::evaluate(const CoordExprT &expr, const std::vector<uint32_t> &coordinate) {

@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -15,7 +16,7 @@
 namespace llmc::planfile {
 
 // Version of plan.fbs that this code writes and reads.
-inline constexpr uint32_t kPlanVersion = 3;
+inline constexpr uint32_t kPlanVersion = 4;
 
 // Bytes of a plan file. `program.version` is written as it stands.
 std::string writeProgram(const ProgramT &program);
@@ -48,8 +49,29 @@ std::vector<uint32_t> groupOf(const MeshT &mesh, const CollectiveT &collective,
 // for AllReduce and Broadcast, all members' shards for AllGather, ReduceScatter.
 uint64_t payloadBytes(const MeshT &mesh, const CollectiveT &collective);
 
+// What a Send and a Recv have in common.
+struct Message {
+  bool sends = false;
+  uint32_t axis = 0;
+  int32_t delta = 0;
+  uint32_t channel = 0;
+  bool wrap = false, grouped = false;
+  const std::vector<std::unique_ptr<BufferRefT>> *parts = nullptr;
+};
+// Nothing for any other instruction.
+std::optional<Message> messageOf(const InstructionT &instruction);
+
 // The partner of a Send or Recv at `rank`.
-uint32_t peerOf(const MeshT &mesh, uint32_t rank, uint32_t axis, int32_t delta);
+uint32_t peerOf(const MeshT &mesh, uint32_t rank, const Message &message);
+
+// Pool, micro-batch and slot that an entry of the table gives to a lane.
+SlotRef slotOf(const EntryT &entry, uint32_t lane);
+// The lane that says of which micro-batch an instruction is: of its event, of the first
+// part of its message, of what it feeds; else 0.
+uint32_t laneOf(const InstructionT &instruction);
+// Numbers the slots of all pools of a stage: those of pool p begin at [p]; the last
+// element is their count. Events have one instance for each.
+std::vector<uint32_t> slotNumbers(const StageT &stage);
 
 int64_t evaluate(const CoordExprT &expr, const std::vector<uint32_t> &coordinate);
 

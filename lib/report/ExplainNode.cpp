@@ -92,8 +92,8 @@ json instructionsOf(const Book &book, const std::string &name, json &saved) {
   for (auto [stage, kept] : bytes)
     saved.push_back({{"stage", stage},
                      {"bytes", kept},
-                     {"slots", program.stages[stage]->slots},
-                     {"total", kept * program.stages[stage]->slots}});
+                     {"slots", program.stages[stage]->pools.front()->slots},
+                     {"total", kept * program.stages[stage]->pools.front()->slots}});
   return list;
 }
 

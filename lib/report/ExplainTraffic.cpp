@@ -169,8 +169,8 @@ json membersOf(const Book &book, const Traffic &t, const InstructionT &inst) {
     std::vector<uint32_t> group = {rank};
     if (const CollectiveT *collective = inst.body.AsCollective())
       group = groupOf(*program.mesh, *collective, rank);
-    else if (const SendT *send = inst.body.AsSend())
-      group.push_back(peerOf(*program.mesh, rank, send->axis, send->delta));
+    else if (std::optional<Message> message = messageOf(inst))
+      group.push_back(peerOf(*program.mesh, rank, *message));
     for (uint32_t member : group)
       if (member < seen.size())
         seen[member] = true;

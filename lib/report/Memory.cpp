@@ -114,14 +114,18 @@ MemoryByKind memoryOf(const ProgramT &program, uint32_t index) {
     if (!a.slotted && a.write)
       (procedure.kind == ProcedureKind::Begin ? begun : changed).add(a.begin, a.end);
   });
-  std::set<std::pair<uint32_t, uint32_t>> entries; // procedure, slot
-  for (const auto &entry : stage.table)
-    if (entries.insert({entry->procedure, entry->slot}).second)
+  std::set<std::vector<uint32_t>> entries; // procedure, slots of its lanes
+  for (const auto &entry : stage.table) {
+    std::vector<uint32_t> place = {entry->procedure};
+    for (uint32_t lane = 0; lane <= entry->more.size(); ++lane)
+      place.push_back(slotOf(*entry, lane).slot());
+    if (entries.insert(std::move(place)).second)
       for (const auto &inst : stage.procedures[entry->procedure]->instructions)
-        forEachAccess(*inst, entry->slot, [&](const ByteAccess &a) {
+        forEachAccess(*inst, *entry, [&](const ByteAccess &a) {
           if (a.slotted)
             count("activations", a.begin, a.end);
         });
+  }
   walk([&](const ProcedureT &, const InstructionT &, const ByteAccess &a) {
     bool constant = begun.overlap(a.begin, a.end) == a.end - a.begin &&
                     changed.overlap(a.begin, a.end) == 0;

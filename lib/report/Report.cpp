@@ -25,7 +25,7 @@ json describeMesh(const ProgramT &program) {
 json describeModel(const ProgramT &program) {
   int64_t parameters = 0, layers = 0;
   for (const auto &stage : program.stages) {
-    layers += std::max(0, stage->last_layer - stage->first_layer + 1);
+    layers += std::max(0, stage->chunks.front()->last_layer - stage->chunks.front()->first_layer + 1);
     for (const auto &state : stage->states)
       if (state->role == StateRole::Parameter && state->owner)
         parameters += elementsOf(state->global_shape);

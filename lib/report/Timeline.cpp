@@ -44,11 +44,8 @@ std::vector<Cell> cellsOf(const StageT &stage) {
 // The chunk and micro-batch of a message.
 std::pair<uint32_t, uint32_t> pairOf(const ProgramT &program, const Trace &trace,
                                      const Node &node) {
-  const SendT *send = node.inst->body.AsSend();
-  const auto &parts = send ? send->parts : node.inst->body.AsRecv()->parts;
-  SlotRef lane = laneOf(trace.entryOf(node), parts.empty() ? 0 : parts.front()->lane);
-  const auto &pools = program.stages[node.stage]->pools;
-  return {lane.pool() < pools.size() ? pools[lane.pool()]->chunk : 0, lane.micro_batch()};
+  SlotRef slot = slotOf(trace.entryOf(node), laneOf(*node.inst));
+  return {program.stages[node.stage]->pools[slot.pool()]->chunk, slot.micro_batch()};
 }
 
 // A cell that needs what another one sends.

@@ -45,13 +45,12 @@ std::string titleOf(const OriginT &origin) {
 namespace {
 
 // The chunk that sends a message: that of the pool of its lane, where its procedure runs.
-uint32_t chunkOf(const ProgramT &program, const Site &site, const SendT &send) {
+uint32_t chunkOf(const ProgramT &program, const Site &site, const InstructionT &inst) {
   const StageT &stage = *program.stages[site.stage];
-  uint32_t chunk = stage.procedures[site.procedure]->chunk;
   for (const auto &entry : stage.table)
-    if (entry->procedure == site.procedure && !send.parts.empty())
-      return stage.pools[laneOf(*entry, send.parts.front()->lane).pool()]->chunk;
-  return chunk;
+    if (entry->procedure == site.procedure)
+      return stage.pools[slotOf(*entry, laneOf(inst)).pool()]->chunk;
+  return stage.procedures[site.procedure]->chunk;
 }
 
 // Axes, phase and node; the stage where that is not enough, then a number.
@@ -100,8 +99,8 @@ std::vector<Traffic> listTraffic(const ProgramT &program) {
       t.isSend = true;
       t.kind = "send";
       t.axes = {send->axis};
-      t.toStage = static_cast<uint32_t>(peerStage(program, site.stage, send->axis, send->delta));
-      t.chunk = chunkOf(program, site, *send);
+      t.toStage = static_cast<uint32_t>(peerStage(program, site.stage, *messageOf(inst)));
+      t.chunk = chunkOf(program, site, inst);
       for (const auto &part : send->parts)
         t.bytes += part->size;
     } else {

@@ -11,25 +11,28 @@ using namespace planfile;
 
 namespace {
 
-// Whether one of two instructions writes what the other touches, in any slot.
-bool conflict(const InstructionT &a, const InstructionT &b, uint32_t slots) {
-  for (uint32_t slot = 0; slot < slots; ++slot) {
-    bool found = false;
-    forEachAccess(a, slot, [&](const ByteAccess &x) {
-      forEachAccess(b, slot, [&](const ByteAccess &y) {
+// Whether one of two instructions of a procedure writes what the other touches, in any of
+// its entries.
+bool conflict(const InstructionT &a, const InstructionT &b, const PlanSite &site,
+              const ProgramT &program) {
+  bool found = false;
+  for (const auto &entry : program.stages[site.stage]->table) {
+    if (entry->procedure != site.procedure)
+      continue;
+    forEachAccess(a, *entry, [&](const ByteAccess &x) {
+      forEachAccess(b, *entry, [&](const ByteAccess &y) {
         found |= (x.write || y.write) && x.begin < y.end && y.begin < x.end;
       });
     });
-    if (found)
-      return true;
   }
-  return false;
+  return found;
 }
 
 // Messages of one direction and channel are told apart by their order alone.
 bool sameChannel(const InstructionT &a, const InstructionT &b) {
   auto same = [](const auto *x, const auto *y) {
-    return x && y && x->axis == y->axis && x->delta == y->delta && x->channel == y->channel;
+    return x && y && x->axis == y->axis && x->delta == y->delta && x->wrap == y->wrap &&
+           x->channel == y->channel;
   };
   return same(a.body.AsSend(), b.body.AsSend()) || same(a.body.AsRecv(), b.body.AsRecv());
 }
@@ -56,7 +59,7 @@ std::string inversion(const Mutant &mutant, const ProgramT &program) {
     second.instruction = mutant.neighbours[i];
     const InstructionT &a = instructionAt(program, mutant.sites[i]);
     const InstructionT &b = instructionAt(program, second);
-    if (conflict(a, b, program.stages[second.stage]->slots) || sameChannel(a, b) ||
+    if (conflict(a, b, second, program) || sameChannel(a, b) ||
         membersDisagree(mutant, program, a, b))
       return "";
   }
@@ -120,11 +123,11 @@ bool unread(const ProgramT &program, const PlanSite &site, size_t row, Ranges ra
     size_t first = at < row ? list.size() : at == row ? site.instruction + 1 : 0;
     for (size_t i = first; i < list.size(); ++i) {
       bool read = false;
-      forEachAccess(*list[i], entry.slot,
+      forEachAccess(*list[i], entry,
                     [&](const ByteAccess &a) { read |= a.read && meets(ranges, a.begin, a.end); });
       if (read)
         return false;
-      forEachAccess(*list[i], entry.slot, [&](const ByteAccess &a) {
+      forEachAccess(*list[i], entry, [&](const ByteAccess &a) {
         if (a.write)
           subtract(ranges, a.begin, a.end);
       });
@@ -156,7 +159,7 @@ std::string exchangeUnread(const Mutant &mutant, const ProgramT &program) {
     for (size_t row = 0; row < stage.table.size(); ++row) {
       const EntryT &entry = *stage.table[row];
       auto at = [&](const BufferRefT &ref) -> std::pair<uint64_t, uint64_t> {
-        uint64_t begin = ref.offset + entry.slot * ref.slot_stride;
+        uint64_t begin = ref.offset + slotOf(entry, ref.lane).slot() * ref.slot_stride;
         return {begin, begin + ref.size};
       };
       if (entry.procedure == site.procedure && !unread(program, site, row, {at(a), at(b)}))

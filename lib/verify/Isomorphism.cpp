@@ -247,11 +247,14 @@ void Comparison::compareBody(const std::string &where, const InstructionT &a,
     same(where, "axis", x.axis, y.axis);
     same(where, "delta", x.delta, y.delta);
     same(where, "channel", x.channel, y.channel);
+    same(where, "wrap", x.wrap, y.wrap);
+    same(where, "grouped", x.grouped, y.grouped);
     same(where, "parts", x.parts.size(), y.parts.size());
   };
   auto event = [&](const auto &x, const auto &y) {
     same(where, "event", x.event, y.event);
     same(where, "whole step", x.whole_step, y.whole_step);
+    same(where, "lane", int(x.lane), int(y.lane));
   };
   switch (a.body.type) {
   case Body::Launch:
@@ -318,7 +321,7 @@ void Comparison::compareDataFlow(uint32_t number) {
       std::vector<bool> overlaps[2];
       for (int side = 0; side < 2; ++side) {
         auto &list = accesses[side];
-        forEachAccess(*procedures[side]->instructions[i], entry.slot,
+        forEachAccess(*procedures[side]->instructions[i], entry,
                       [&](const ByteAccess &access) { list.push_back(access); });
         for (size_t k = 0; k < list.size(); ++k) {
           if (list[k].read)
@@ -346,18 +349,32 @@ void Comparison::compareStage(uint32_t number) {
   const StageT &a = *plan.stages[number], &b = *twin.stages[number];
   std::string where = text("stage ", number);
   size_t before = result.count;
-  same(where, "slots", a.slots, b.slots);
-  same(where, "streams", a.streams, b.streams);
-  same(where, "events", a.events, b.events);
-  same(where, "first layer", a.first_layer, b.first_layer);
-  same(where, "last layer", a.last_layer, b.last_layer);
-  auto rows = [](const StageT &stage) {
+  auto layout = [](const StageT &stage) {
     std::vector<std::string> list;
-    for (const auto &entry : stage.table)
-      list.push_back(text(entry->procedure, "/", entry->micro_batch, "/", entry->slot));
+    for (const auto &chunk : stage.chunks)
+      list.push_back(text("layers ", chunk->first_layer, " to ", chunk->last_layer));
+    for (const auto &pool : stage.pools)
+      list.push_back(text(pool->slots, " slots of chunk ", pool->chunk));
+    for (const auto &procedure : stage.procedures)
+      list.push_back(text(procedure->name, " of chunk ", procedure->chunk));
     return list;
   };
-  same(where, "table (procedure/micro-batch/slot)", rows(a), rows(b));
+  same(where, "chunks and slot pools", layout(a), layout(b));
+  same(where, "streams", a.streams, b.streams);
+  same(where, "events", a.events, b.events);
+  auto rows = [](const StageT &stage) {
+    std::vector<std::string> list;
+    for (const auto &entry : stage.table) {
+      std::string row = text(entry->procedure);
+      for (uint32_t lane = 0; lane <= entry->more.size(); ++lane) {
+        SlotRef at = slotOf(*entry, lane);
+        row += text("/", at.micro_batch(), "/", at.pool(), ".", at.slot());
+      }
+      list.push_back(std::move(row));
+    }
+    return list;
+  };
+  same(where, "table (procedure/micro-batch/slot of each lane)", rows(a), rows(b));
   if (same(where, "number of states", a.states.size(), b.states.size()))
     for (size_t i = 0; i < a.states.size(); ++i)
       compareState(where, *a.states[i], *b.states[i]);

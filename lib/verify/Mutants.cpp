@@ -170,14 +170,22 @@ private:
         mutant.value = a;
         mutant.other = b;
       }
-    if (program.stages[site.stage]->slots < 2)
-      return;
     for (uint32_t b = 0; b < buffers.size(); ++b)
-      if (written[b] && buffers[b]->slot_stride != 0)
+      if (written[b] && buffers[b]->slot_stride != 0 && slotsOf(site, buffers[b]->lane) > 1)
         add(Fault::Overlap, family,
             "what " + what + " writes to buffer " + std::to_string(b) + " is in one place for " +
                 "all slots")
             .other = b;
+  }
+
+  // Slots of the largest pool that a lane of a procedure runs in.
+  uint32_t slotsOf(const PlanSite &site, uint32_t lane) const {
+    const StageT &stage = *program.stages[site.stage];
+    uint32_t slots = 0;
+    for (const auto &entry : stage.table)
+      if (entry->procedure == site.procedure)
+        slots = std::max(slots, stage.pools[slotOf(*entry, lane).pool()]->slots);
+    return slots;
   }
 
   static std::vector<bool> writtenBuffers(const InstructionT &inst) {
@@ -206,11 +214,12 @@ private:
   void entryFaults() {
     for (uint32_t s = 0; s < program.stages.size(); ++s) {
       const StageT &stage = *program.stages[s];
-      for (uint32_t e = 0; stage.slots > 1 && e < stage.table.size(); ++e) {
+      for (uint32_t e = 0; e < stage.table.size(); ++e) {
         const EntryT &entry = *stage.table[e];
-        if (!usesSlot(*stage.procedures[entry.procedure]))
+        uint32_t slots = stage.pools[entry.pool]->slots;
+        if (slots < 2 || !usesSlot(*stage.procedures[entry.procedure]))
           continue;
-        uint32_t slot = (entry.slot + 1) % stage.slots;
+        uint32_t slot = (entry.slot + 1) % slots;
         PlanSite site{s, entry.procedure, -1, static_cast<int64_t>(e)};
         add(Fault::Exchange, {site},
             "micro-batch " + std::to_string(entry.micro_batch) + " in slot " +

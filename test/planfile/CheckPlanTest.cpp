@@ -64,11 +64,11 @@ void moveTo(ProcedureT &procedure, size_t from, size_t to) {
 
 void shrinkSlots(ProgramT &program, unsigned stage) {
   StageT &s = *program.stages[stage];
-  --s.slots;
+  uint32_t slots = --s.pools.front()->slots;
   for (auto &entry : s.table)
     if (s.procedures[entry->procedure]->kind != ProcedureKind::Update &&
         s.procedures[entry->procedure]->kind != ProcedureKind::Begin)
-      entry->slot = entry->micro_batch % s.slots;
+      entry->slot = entry->micro_batch % slots;
   refreshLive(program);
 }
 
@@ -94,7 +94,7 @@ LLMC_TEST(slotsShrunkByOne) {
   for (const PlanShape &shape : kShapes) {
     ProgramT correct = makePlan(shape);
     for (unsigned s = 0; s < shape.stages; ++s) {
-      if (correct.stages[s]->slots < 2)
+      if (correct.stages[s]->pools.front()->slots < 2)
         continue;
       ProgramT program = makePlan(shape);
       shrinkSlots(program, s);
@@ -368,11 +368,12 @@ LLMC_TEST(badTables) {
 
 LLMC_TEST(duplicatedLayer) {
   ProgramT program = makePlan(kOneForwardOneBackward);
-  program.stages[1]->first_layer = 0;
-  expectFound(program, "conservation", "layers 0 to 1 follow layer 0");
-  program.stages[1]->first_layer = program.stages[1]->last_layer = 2;
+  ChunkT &chunk = *program.stages[1]->chunks.front();
+  chunk.first_layer = 0;
+  expectFound(program, "conservation", "layers 0 to 1 follow layer");
+  chunk.first_layer = chunk.last_layer = 2;
   expectFound(program, "conservation", "layers 2 to 2 follow layer 0");
-  program.stages[1]->last_layer = -1;
+  chunk.last_layer = -1;
   expectFound(program, "conservation", "up to 0 of a model with 2 layers");
 }
 

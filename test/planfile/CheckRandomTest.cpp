@@ -127,7 +127,7 @@ uint64_t slowPeak(const ProgramT &program, unsigned index) {
   };
   for (const auto &entry : stage.table)
     for (const auto &inst : stage.procedures[entry->procedure]->instructions) {
-      forEachAccess(*inst, entry->slot, touch);
+      forEachAccess(*inst, *entry, touch);
       ++time;
     }
   for (const auto &output : stage.outputs)

@@ -35,11 +35,14 @@ public:
         first(index == 0), last(index + 1 == shape.stages) {}
 
   void build() {
-    stage.slots = shape.gpipe ? shape.microBatches
-                              : std::min(shape.microBatches, shape.stages - index);
+    slots = shape.gpipe ? shape.microBatches
+                        : std::min(shape.microBatches, shape.stages - index);
+    stage.pools.push_back(std::make_unique<PoolT>());
+    stage.pools.back()->slots = slots;
     stage.streams = 4;
     stage.events = EventCount;
-    stage.first_layer = stage.last_layer = static_cast<int>(index);
+    stage.chunks.push_back(std::make_unique<ChunkT>());
+    stage.chunks.back()->first_layer = stage.chunks.back()->last_layer = static_cast<int>(index);
     addStates();
     addBuffers();
     begin();
@@ -59,7 +62,7 @@ private:
     buffer.offset = top;
     buffer.size = bytes;
     buffer.slot_stride = slotted ? bytes : 0;
-    top += slotted ? bytes * stage.slots : bytes;
+    top += slotted ? bytes * slots : bytes;
     buffers[name] = buffer;
     return buffer;
   }
@@ -347,12 +350,12 @@ private:
     unsigned ahead = shape.gpipe ? m : std::min(m, shape.stages - index);
     row(ProcedureKind::Begin, 0, 0);
     for (unsigned f = 0; f < ahead; ++f)
-      row(ProcedureKind::Forward, f, f % stage.slots);
+      row(ProcedureKind::Forward, f, f % slots);
     for (unsigned b = 0; b < m; ++b) {
       row(b + 1 == m ? ProcedureKind::BackwardLast : ProcedureKind::Backward, b,
-          b % stage.slots);
+          b % slots);
       if (b + ahead < m)
-        row(ProcedureKind::Forward, b + ahead, (b + ahead) % stage.slots);
+        row(ProcedureKind::Forward, b + ahead, (b + ahead) % slots);
     }
     row(ProcedureKind::Update, 0, 0);
   }
@@ -360,6 +363,7 @@ private:
   const PlanShape &shape;
   StageT &stage;
   unsigned index;
+  uint32_t slots = 1;
   bool first, last;
   uint64_t top = 0;
   std::vector<std::string> parameters;
@@ -453,7 +457,7 @@ static void keepForward(StageT &stage, bool last) {
   std::erase_if(stage.states, [](const auto &s) { return s->role != StateRole::Parameter; });
   stage.host_scalars.clear();
   stage.outputs.clear();
-  stage.slots = 1;
+  stage.pools.front()->slots = 1;
 }
 
 ProgramT makeInferencePlan(unsigned stages, unsigned dp) {

@@ -195,7 +195,7 @@ TEST(Adversary, AHazardNamesBothSides) {
 // The sender overwrites what is still on its way.
 TEST(Adversary, AMissingWaitOfTheSenderIsFound) {
   auto program = twoStages();
-  program->stages[0]->slots = program->stages[1]->slots = 1;
+  program->stages[0]->pools[0]->slots = program->stages[1]->pools[0]->slots = 1;
   for (auto &stage : program->stages)
     for (auto &entry : stage->table)
       entry->slot = 0;

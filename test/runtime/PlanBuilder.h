@@ -57,11 +57,12 @@ inline std::unique_ptr<ProgramT> makeProgram(const std::vector<uint32_t> &sizes,
   for (uint32_t s = 0; s < sizes[stageAxis]; ++s) {
     auto stage = std::make_unique<StageT>();
     stage->arena_bytes = arena;
-    stage->slots = slots;
+    stage->pools.push_back(std::make_unique<PoolT>());
+    stage->pools.back()->slots = slots;
     stage->streams = streams;
     stage->events = events;
-    stage->first_layer = 0;
-    stage->last_layer = -1;
+    stage->chunks.push_back(std::make_unique<ChunkT>());
+    stage->chunks.back()->last_layer = -1;
     auto procedure = std::make_unique<ProcedureT>();
     procedure->name = "step";
     stage->procedures.push_back(std::move(procedure));

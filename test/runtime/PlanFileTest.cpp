@@ -164,7 +164,7 @@ TEST(PlanFile, Bounds) {
       {"transposed", [](ProgramT &p) { p.sources[0]->shape = {24}; }},
       {"input 'input_ids' is malformed", [](ProgramT &p) { p.inputs[0]->batch_axes = {9}; }},
       {"covers 8 rows", [](ProgramT &p) { p.inputs[0]->local_shape = {2, 4}; }},
-      {"slots, streams", [](ProgramT &p) { p.stages[0]->slots = 0; }},
+      {"number of slots", [](ProgramT &p) { p.stages[0]->pools[0]->slots = 0; }},
       {"table entry 1", [](ProgramT &p) { p.stages[0]->table[1]->procedure = 1; }},
       {"table entry 1", [](ProgramT &p) { p.stages[0]->table[1]->slot = 2; }},
       {"table entry 0", [](ProgramT &p) { p.stages[0]->table[0]->micro_batch = 2; }},

@@ -102,9 +102,11 @@ void printSummary(const planfile::ProgramT &program, const CompileOptions &optio
       << (options.raise ? "on" : "off") << "\n";
   for (auto [i, stage] : llvm::enumerate(program.stages)) {
     out << "stage " << i << "     ";
-    if (stage->last_layer >= stage->first_layer)
-      out << "layers " << stage->first_layer << ".." << stage->last_layer << ", ";
-    out << stage->slots << " slot" << (stage->slots == 1 ? "" : "s") << ", arena "
+    const planfile::ChunkT &chunk = *stage->chunks.front();
+    uint32_t slots = stage->pools.front()->slots;
+    if (chunk.last_layer >= chunk.first_layer)
+      out << "layers " << chunk.first_layer << ".." << chunk.last_layer << ", ";
+    out << slots << " slot" << (slots == 1 ? "" : "s") << ", arena "
         << humanBytes(stage->arena_bytes) << " a rank\n";
   }
   std::error_code error;

@@ -33,17 +33,17 @@ LLMC_TEST(checkers_find_nothing) {
 LLMC_TEST(one_slot_less_is_found) {
   forEachPlan([](const Plan &, planfile::ProgramT &program, const std::string &what) {
     for (auto &stage : program.stages) {
-      if (stage->slots < 2)
+      if (stage->pools.front()->slots < 2)
         continue;
       std::vector<uint32_t> before;
       for (auto &entry : stage->table)
         before.push_back(entry->slot);
-      --stage->slots;
+      --stage->pools.front()->slots;
       for (auto &entry : stage->table)
-        entry->slot = entry->micro_batch % stage->slots;
+        entry->slot = entry->micro_batch % stage->pools.front()->slots;
       EXPECT_MSG(!planfile::checkHappensBefore(program).empty(),
                  what + ": nobody misses the slot");
-      ++stage->slots;
+      ++stage->pools.front()->slots;
       for (size_t i = 0; i < before.size(); ++i)
         stage->table[i]->slot = before[i];
     }
@@ -56,8 +56,8 @@ LLMC_TEST(slots_are_those_of_the_schedule) {
     for (size_t s = 0; s < program.stages.size(); ++s) {
       int64_t m = plan.microBatches, ahead = plan.mesh.pp - int64_t(s);
       int64_t slots = plan.schedule == "gpipe" ? m : std::min(m, ahead);
-      EXPECT_MSG(program.stages[s]->slots == slots, what + ": stage " + std::to_string(s) + " has " +
-                                                        std::to_string(program.stages[s]->slots) + " slots");
+      EXPECT_MSG(program.stages[s]->pools.front()->slots == slots, what + ": stage " + std::to_string(s) + " has " +
+                                                        std::to_string(program.stages[s]->pools.front()->slots) + " slots");
     }
   });
 }

@@ -123,7 +123,7 @@ static void checkStates(Checks &checks, const planfile::StageT &stage) {
 
 static void checkInstructions(Checks &checks, const planfile::ProgramT &p) {
   const planfile::StageT &stage = *p.stages[0];
-  EXPECT(stage.slots == 2 && stage.streams == 2 && stage.events == 3 && stage.arena_bytes == 8192);
+  EXPECT(stage.pools.front()->slots == 2 && stage.streams == 2 && stage.events == 3 && stage.arena_bytes == 8192);
   EXPECT(stage.table.size() == 4 && stage.table[2]->procedure == 1 && stage.table[2]->slot == 1);
   const auto &forward = stage.procedures[1]->instructions;
   // Letters h and b lie apart in q, so the second product is one call per batch row.
