@@ -78,8 +78,8 @@ public:
   }
 
 private:
-  // The sender's cell is the last one of the micro-batch before the message, the receiver's
-  // the first one behind it.
+  // The sender's cell is the last one of the micro-batch up to the message, the receiver's
+  // the first one from it on.
   void collect() {
     Trace trace = buildTrace(program, 1);
     for (const Node &node : trace.nodes) {
@@ -100,9 +100,9 @@ private:
     for (size_t i = 0; i < cells.size(); ++i) {
       const Cell &cell = cells[i];
       bool same = cell.kind != 'U' && std::pair(cell.chunk, cell.microBatch) == pair;
-      if (same && before && cell.entry < entry)
+      if (same && before && cell.entry <= entry)
         found = i;
-      if (same && !before && cell.entry > entry)
+      if (same && !before && cell.entry >= entry)
         return i;
     }
     return found;

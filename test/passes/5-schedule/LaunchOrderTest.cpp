@@ -41,6 +41,7 @@ LLMC_TEST(a_group_torn_apart_is_found) {
     for (int64_t stages : {2, 3, 4}) {
       Plan plan;
       plan.mesh.pp = stages;
+      plan.model.layers = 4;
       plan.microBatches = 5;
       plan.schedule = kind;
       MLIRContext context;

@@ -255,3 +255,59 @@ module attributes {parallel.mesh = #parallel.mesh<["dp"=1, "pp"=2, "tp"=1]>} {
     return %0 : tensor<8xf32>
   }
 }
+
+// -----
+
+// A stage with two chunks of layers, virtual stages 0 and 2 of 4. Each chunk has its
+// procedures, its pool of slots and its part of a stacked state. What chunk 1 needs comes from
+// the last stage, around the axis; each channel belongs to one border.
+// CHECK-LABEL: plan.stage @stage0
+// CHECK-SAME: chunks = [#plan.chunk<0, 0>, #plan.chunk<2, 2>], pools = [#plan.pool<0, 1>, #plan.pool<1, 1>]
+// CHECK-DAG: %[[X0:[0-9a-z]+]] = plan.buffer slot {binding = {input = "x"}} : !plan.buffer<8xf32>
+// CHECK-DAG: %[[H0:[0-9a-z]+]] = plan.buffer slot : !plan.buffer<8xf32>
+// CHECK-DAG: %[[X1:[0-9a-z]+]] = plan.buffer slot {pool = 1 : i64} : !plan.buffer<8xf32>
+// CHECK-DAG: plan.buffer persistent {binding = {{.*}}layer_first = 0 : i64, {{.*}}state = @w,
+// CHECK-DAG: plan.buffer persistent {binding = {{.*}}layer_first = 2 : i64, {{.*}}state = @w,
+// CHECK: plan.procedure @forward forward {
+// CHECK: plan.procedure @send_forward exchange {
+// CHECK: plan.send %[[H0]] to "pp" 1 channel 0 {
+// CHECK-NOT: wrap
+// CHECK: plan.procedure @backward backward {
+// CHECK: plan.procedure @recv_backward exchange {
+// CHECK: plan.recv %{{.*}} from "pp" 1 channel 1 {
+// CHECK: plan.procedure @forward_1 forward attributes {chunk = 1 : i64, lanes = array<i64: 1>} {
+// CHECK: plan.procedure @recv_forward_1 exchange attributes {chunk = 1 : i64, lanes = array<i64: 1>} {
+// CHECK: plan.recv %[[X1]] from "pp" -1 channel 2 {{.*}}wrap
+// CHECK: plan.procedure @send_forward_1 exchange
+// CHECK: plan.send %{{.*}} to "pp" 1 channel 2 {
+// CHECK: plan.procedure @backward_1 backward
+// CHECK: plan.procedure @recv_backward_1 exchange
+// CHECK: plan.recv %{{.*}} from "pp" 1 channel 3 {
+// CHECK: plan.procedure @send_backward_1 exchange
+// CHECK: plan.send %{{.*}} to "pp" -1 channel 1 {{.*}}wrap
+// CHECK: plan.procedure @update update
+module attributes {parallel.mesh = #parallel.mesh<["dp"=1, "pp"=2, "tp"=1]>, parallel.stage_layers = array<i64: 1, 1, 1, 1>} {
+  graph.source @src : tensor<32xf32> {init = #graph.init_kind<zeros>}
+  graph.state @w : tensor<4x8xf32> parameter stacked views [#graph.view<@src, 0, [1]>, #graph.view<@src, 8, [1]>, #graph.view<@src, 16, [1]>, #graph.view<@src, 24, [1]>]
+  func.func @forward_0(%x: tensor<8xf32> {graph.input = "x"}, %w: tensor<1x8xf32> {graph.state = @w, parallel.layers = array<i64: 0, 1>}) -> (tensor<8xf32> {parallel.border = 0 : i64})
+      attributes {parallel.stage = 0 : i64, parallel.procedure = "forward"} {
+    %l = graph.reshape %w : (tensor<1x8xf32>) -> tensor<8xf32>
+    %0 = graph.add %x, %l : (tensor<8xf32>, tensor<8xf32>) -> tensor<8xf32>
+    return %0 : tensor<8xf32>
+  }
+  func.func @backward_0(%dx: tensor<8xf32> {parallel.border = 0 : i64}) attributes {parallel.stage = 0 : i64, parallel.procedure = "backward"} {
+    return
+  }
+  func.func @forward_2(%x: tensor<8xf32> {parallel.border = 0 : i64}, %w: tensor<1x8xf32> {graph.state = @w, parallel.layers = array<i64: 2, 1>}) -> (tensor<8xf32> {parallel.border = 0 : i64})
+      attributes {parallel.stage = 0 : i64, parallel.chunk = 1 : i64, parallel.procedure = "forward"} {
+    %l = graph.reshape %w : (tensor<1x8xf32>) -> tensor<8xf32>
+    %0 = graph.add %x, %l : (tensor<8xf32>, tensor<8xf32>) -> tensor<8xf32>
+    return %0 : tensor<8xf32>
+  }
+  func.func @backward_2(%dx: tensor<8xf32> {parallel.border = 0 : i64}) -> (tensor<8xf32> {parallel.border = 0 : i64})
+      attributes {parallel.stage = 0 : i64, parallel.chunk = 1 : i64, parallel.procedure = "backward"} {
+    %0 = graph.neg %dx : (tensor<8xf32>) -> tensor<8xf32>
+    return %0 : tensor<8xf32>
+  }
+  func.func @update_0() attributes {parallel.stage = 0 : i64, parallel.procedure = "update"} { return }
+}
