@@ -111,49 +111,76 @@ json neighbours(const Book &book, const Site &site, bool before) {
   return names;
 }
 
+using Instructions = std::vector<std::unique_ptr<InstructionT>>;
+
+// The record of another stream that the collective's stream waits for before it: the latest
+// one issued, since an event may serve again. -1: what came before the procedure.
+int64_t startOf(const Instructions &list, uint32_t site) {
+  for (int64_t i = int64_t(site) - 1; i >= 0; --i)
+    if (list[i]->stream == list[site]->stream && list[i]->body.type == Body::Wait)
+      for (int64_t r = i - 1; r >= 0; --r)
+        if (list[r]->stream != list[site]->stream && list[r]->body.type == Body::Record &&
+            list[r]->body.AsRecord()->event == list[i]->body.AsWait()->event)
+          return r;
+  return -1;
+}
+
+// Where the compute stream waits for the collective: a procedure, and a place in it.
+std::pair<const ProcedureT *, size_t> waitFor(const StageT &stage, const ProcedureT &procedure,
+                                              uint32_t site) {
+  const Instructions &list = procedure.instructions;
+  size_t done = site + 1;
+  while (done < list.size() && (list[done]->stream != list[site]->stream ||
+                                list[done]->body.type != Body::Record))
+    ++done;
+  if (done == list.size())
+    return {nullptr, 0};
+  auto isWait = [&](const InstructionT &inst) {
+    return inst.stream == 0 && inst.body.type == Body::Wait &&
+           inst.body.AsWait()->event == list[done]->body.AsRecord()->event;
+  };
+  for (size_t i = done + 1; i < list.size(); ++i)
+    if (isWait(*list[i]))
+      return {&procedure, i};
+  for (const auto &other : stage.procedures)
+    for (size_t i = 0; i < other->instructions.size(); ++i)
+      if (other.get() != &procedure && isWait(*other->instructions[i]))
+        return {other.get(), i};
+  return {nullptr, 0};
+}
+
 // On a stream of its own: which instructions of the compute stream may run meanwhile.
 json overlapOf(const Book &book, const Site &site) {
   const StageT &stage = *book.program.stages[site.stage];
-  const auto &list = stage.procedures[site.procedure]->instructions;
+  const ProcedureT &procedure = *stage.procedures[site.procedure];
+  const auto &list = procedure.instructions;
   unsigned stream = list[site.index]->stream;
-  json j = {{"stream", stream}, {"procedure", stage.procedures[site.procedure]->name}};
+  json j = {{"stream", stream}, {"procedure", procedure.name}};
   if (stream == 0) {
     j["text"] = "on the compute stream: nothing of this rank overlaps with it, readers come behind it";
     return j;
   }
-  // It starts when the event before it in its stream is recorded.
-  int64_t start = 0;
-  for (uint32_t i = site.index; i-- > 0;)
-    if (list[i]->stream == stream && list[i]->body.type == Body::Wait) {
-      for (uint32_t r = 0; r < list.size(); ++r)
-        if (list[r]->stream != stream && list[r]->body.type == Body::Record &&
-            list[r]->body.AsRecord()->event == list[i]->body.AsWait()->event)
-          start = r;
-      break;
-    }
+  auto [waiting, place] = waitFor(stage, procedure, site.index);
+  size_t end = waiting == &procedure ? place : list.size();
   uint64_t launches = 0, matmuls = 0;
-  for (size_t i = size_t(start); i < list.size(); ++i)
+  for (size_t i = size_t(startOf(list, site.index) + 1); i < end; ++i)
     if (list[i]->stream == 0) {
       launches += list[i]->body.type == Body::Launch;
       matmuls += list[i]->body.type == Body::Matmul;
     }
   j["launches"] = launches;
   j["matmuls"] = matmuls;
-  std::string waiting;
-  for (uint32_t i = site.index + 1; i < list.size() && waiting.empty(); ++i)
-    if (list[i]->stream == stream && list[i]->body.type == Body::Record)
-      for (const auto &procedure : stage.procedures)
-        for (const auto &inst : procedure->instructions)
-          if (inst->stream == 0 && inst->body.type == Body::Wait && waiting.empty() &&
-              inst->body.AsWait()->event == list[i]->body.AsRecord()->event)
-            waiting = procedure->name;
-  const std::string &name = stage.procedures[site.procedure]->name;
-  std::string beside = launches + matmuls ? text(launches, " launches and ", matmuls, " products of ",
-                                                 name, " stand behind its start")
-                                          : text("it starts when ", name,
-                                                 " has computed, what the table brings next runs meanwhile");
+  std::string beside;
+  if (launches + matmuls)
+    beside = text(launches, " launches and ", matmuls, " products of ", procedure.name,
+                  " stand behind its start");
+  else if (waiting == &procedure)
+    beside = "its readers come right behind it, nothing of this rank runs meanwhile";
+  else
+    beside = text("it starts when ", procedure.name,
+                  " has computed, what the table brings next runs meanwhile");
   j["text"] = text("on stream ", stream, " beside the compute stream: ", beside,
-                   waiting.empty() ? "" : "; compute waits for it in " + waiting);
+                   waiting ? "; compute waits for it in " + waiting->name : "");
   return j;
 }
 
