@@ -1,6 +1,7 @@
 #include "lib/planfile/CheckBytes.h"
 
 #include <algorithm>
+#include <memory>
 #include <queue>
 #include <unordered_map>
 
@@ -20,6 +21,43 @@ struct Visitor {
   uint32_t stream = 0, sequence = 0; // sequence is 1-based
 };
 
+// The last reader of each stream. Most bytes are read from one stream: its reader stands
+// in the cell itself.
+class Readers {
+public:
+  void add(const Visitor &who) {
+    if (first.node == kInitialWriter || first.stream == who.stream) {
+      first = who;
+      return;
+    }
+    if (!others)
+      others = std::make_unique<std::vector<Visitor>>();
+    auto same = std::find_if(others->begin(), others->end(),
+                             [&](const Visitor &r) { return r.stream == who.stream; });
+    if (same == others->end())
+      others->push_back(who);
+    else
+      *same = who;
+  }
+  void clear() {
+    first = Visitor();
+    if (others)
+      others->clear();
+  }
+  template <class Visit>
+  void forEach(Visit visit) const {
+    if (first.node == kInitialWriter)
+      return;
+    visit(first);
+    if (others)
+      std::for_each(others->begin(), others->end(), visit);
+  }
+
+private:
+  Visitor first; // without a node: nobody has read
+  std::unique_ptr<std::vector<Visitor>> others;
+};
+
 // One atom of the arena: who wrote it last and who has read it since.
 struct Cell {
   Visitor writer;
@@ -27,7 +65,7 @@ struct Cell {
   bool holdsValue = false;
   bool accumulated = false; // the writer had read what was there
   bool persistent = false;  // meant to be carried from one micro-batch to the next
-  std::vector<Visitor> readers; // the last one of each stream
+  Readers readers;
 };
 
 // Executes the trace in an order that respects streams, events, messages and
@@ -43,7 +81,7 @@ public:
   explicit HappensBefore(const ProgramT &program)
       : program(program), trace(buildTrace(program, kSteps)), findings("happens-before"),
         clockSize(trace.streamBase.back()), streamClock(clockSize, Clock(clockSize, 0)),
-        streams(clockSize), heads(clockSize, 0), over(trace.nodes.size(), false),
+        streams(clockSize), heads(clockSize, 0), over(trace.nodes.size(), false), next(clockSize),
         arrived(trace.joins.size(), 0) {}
 
   std::vector<Finding> run() {
@@ -100,8 +138,34 @@ private:
 
   // Row by row of the stages' tables: then a byte read before it is written is seen as
   // such, not as a race with the later write.
-  using Ready = std::pair<uint32_t, uint32_t>; // row of the stage, node
+  struct Ready {
+    uint32_t row, node, stream; // row of the stage's table
+    bool operator>(const Ready &other) const {
+      return std::tie(row, node) > std::tie(other.row, other.node);
+    }
+  };
 
+  // Mostly the next one of a row: the least of all stays out of the queue.
+  void push(Ready candidate) {
+    if (hasLeast && least > candidate)
+      std::swap(least, candidate);
+    if (hasLeast || (!ready.empty() && candidate > ready.top()))
+      ready.push(candidate);
+    else
+      hasLeast = true, least = candidate;
+  }
+
+  Ready pop() {
+    if (hasLeast && (ready.empty() || ready.top() > least)) {
+      hasLeast = false;
+      return least;
+    }
+    Ready top = ready.top();
+    ready.pop();
+    return top;
+  }
+
+  // Offers the head of a stream, unless it has to wait.
   void makeReady(uint32_t stream) {
     if (heads[stream] == streams[stream].size())
       return;
@@ -113,17 +177,17 @@ private:
       return;
     }
     auto rows = static_cast<uint32_t>(program.stages[node.stage]->table.size());
-    ready.push({node.step * rows + node.entry, n});
+    next[stream] = node;
+    push({node.step * rows + node.entry, n, stream});
   }
 
   void drain() {
     for (uint32_t stream = 0; stream < clockSize; ++stream)
       makeReady(stream);
-    while (!ready.empty()) {
-      uint32_t n = ready.top().second;
-      ready.pop();
+    while (hasLeast || !ready.empty()) {
+      Ready head = pop();
       finished.clear();
-      arrive(n);
+      arrive(head.node, next[head.stream]);
       for (auto [f, stream] : finished) {
         makeReady(stream);
         auto it = waiting.find(f);
@@ -143,8 +207,7 @@ private:
   }
 
   // All that `n` waits for is done. A collective finishes with its last member.
-  void arrive(uint32_t n) {
-    Node node = trace.nodes[n];
+  void arrive(uint32_t n, const Node &node) {
     if (int64_t from = awaited(node); from >= 0) {
       auto it = published.find(static_cast<uint32_t>(from));
       joinInto(streamClock[node.stream], it->second.clock);
@@ -212,12 +275,7 @@ private:
         reportRace(cell.writer.node, who.node, "written", "read", beginOf(node, atom));
       else
         checkValue(who.node, node, a, cell, atom);
-      auto same = std::find_if(cell.readers.begin(), cell.readers.end(),
-                               [&](const Visitor &r) { return r.stream == who.stream; });
-      if (same == cell.readers.end())
-        cell.readers.push_back(who);
-      else
-        *same = who;
+      cell.readers.add(who);
     }
     if (hole)
       findings.add(trace.at(node,
@@ -292,11 +350,11 @@ private:
       const Cell &cell = cells[node.stage][atom];
       if (!ordered(cell.writer, clock))
         reportRace(cell.writer.node, who.node, "written", "overwritten", beginOf(node, atom));
-      for (const Visitor &reader : cell.readers) {
+      cell.readers.forEach([&](const Visitor &reader) {
         accumulated |= reader.node == who.node;
         if (!ordered(reader, clock))
           reportRace(reader.node, who.node, "read", "overwritten", beginOf(node, atom));
-      }
+      });
     }
     for (uint32_t atom = a.first; atom < a.last; ++atom) {
       Cell &cell = cells[node.stage][atom];
@@ -348,7 +406,10 @@ private:
   std::vector<bool> over;                     // of each node: it is finished
   std::unordered_map<uint32_t, Published> published;
   std::unordered_map<uint32_t, std::vector<uint32_t>> waiting; // node -> streams it holds up
+  std::vector<Node> next; // of each stream: the head that is offered
   std::priority_queue<Ready, std::vector<Ready>, std::greater<>> ready;
+  Ready least = {0, 0, 0}; // of all that are ready, if there is one outside of the queue
+  bool hasLeast = false;
   std::vector<std::pair<uint32_t, uint32_t>> finished; // node and stream
   std::vector<StageBytes> bytes;                       // of each stage
   std::vector<std::vector<Cell>> cells;                // of each stage's atoms

@@ -36,8 +36,8 @@ struct StageFunctions {
 
 class StageBuilder {
 public:
-  StageBuilder(ModuleOp module, int64_t stage, StageFunctions functions)
-      : module(module), stage(stage), functions(functions), b(module.getContext()),
+  StageBuilder(ModuleOp module, SymbolTable &symbols, int64_t stage, StageFunctions functions)
+      : module(module), symbols(symbols), stage(stage), functions(functions), b(module.getContext()),
         mesh(module->getAttrOfType<parallel::MeshAttr>("parallel.mesh")) {}
 
   LogicalResult run();
@@ -69,6 +69,7 @@ private:
   }
 
   ModuleOp module;
+  SymbolTable &symbols; // of the module's states
   int64_t stage;
   StageFunctions functions;
   OpBuilder b;
@@ -129,14 +130,14 @@ Place StageBuilder::stateRoot(FlatSymbolRefAttr symbol, DictionaryAttr attrs,
   auto [it, isNew] = stateRoots.insert({symbol.getAttr(), -1});
   if (!isNew)
     return {it->second, 0};
-  auto state = module.lookupSymbol<graph::StateOp>(symbol.getAttr());
+  auto state = symbols.lookup<graph::StateOp>(symbol.getAttr());
   SmallVector<NamedAttribute> binding;
   auto set = [&](StringRef name, Attribute value) { binding.push_back(b.getNamedAttr(name, value)); };
   set("state", symbol);
   set("role", b.getStringAttr(graph::stringifyRole(state.getRole())));
   // Accumulators and moments are stacked like their parameter.
   auto parameter = state.getOfAttr()
-                       ? module.lookupSymbol<graph::StateOp>(state.getOfAttr().getAttr())
+                       ? symbols.lookup<graph::StateOp>(state.getOfAttr().getAttr())
                        : state;
   bool stacked = parameter && parameter.getStacked();
   auto global = cast<RankedTensorType>(state.getType());
@@ -181,7 +182,7 @@ LogicalResult StageBuilder::bindArguments(func::FuncOp func, Known &known) {
       attrs = b.getDictionaryAttr({});
     auto type = cast<RankedTensorType>(arg.getType());
     if (auto state = attrs.getAs<FlatSymbolRefAttr>("graph.state")) {
-      if (!module.lookupSymbol<graph::StateOp>(state.getAttr()))
+      if (!symbols.lookup<graph::StateOp>(state.getAttr()))
         return func.emitError("argument ") << i << " is bound to unknown state " << state;
       bound[arg] = stateRoot(state, attrs, type);
     } else if (auto input = attrs.getAs<StringAttr>("graph.input")) {
@@ -493,7 +494,7 @@ void StageBuilder::buildBegin() {
   auto procedure = plan::ProcedureOp::create(b, module.getLoc(), "begin", plan::ProcedureKind::begin);
   b.setInsertionPointToStart(b.createBlock(&procedure.getBody()));
   for (auto &[state, root] : stateRoots)
-    if (module.lookupSymbol<graph::StateOp>(state).getRole() == graph::Role::accumulator)
+    if (symbols.lookup<graph::StateOp>(state).getRole() == graph::Role::accumulator)
       plan::FillOp::create(b, module.getLoc(), buffer({root, 0}, roots[root].type),
                            b.getI64IntegerAttr(compute),
                            plan::OriginAttr::get(b.getContext(), "zero accumulators", {}, "", ""));
@@ -537,6 +538,7 @@ struct BuildProcedures : impl::BuildProceduresBase<BuildProcedures> {
       module.emitError("has no parallel.mesh");
       return signalPassFailure();
     }
+    SymbolTable symbols(module);
     std::map<int64_t, StageFunctions> stages;
     for (auto func : module.getOps<func::FuncOp>()) {
       auto stage = func->getAttrOfType<IntegerAttr>("parallel.stage");
@@ -555,7 +557,7 @@ struct BuildProcedures : impl::BuildProceduresBase<BuildProcedures> {
                                              : " lacks a forward, backward or update function");
         return signalPassFailure();
       }
-      StageBuilder builder(module, stage, functions);
+      StageBuilder builder(module, symbols, stage, functions);
       if (failed(builder.run()))
         return signalPassFailure();
       numLaunches += builder.launches;

@@ -15,10 +15,11 @@ namespace {
 LogicalResult verifyTable(plan::StageOp stage, bool infer) {
   std::map<int64_t, std::pair<int64_t, int64_t>> runs; // micro-batch -> forwards, backwards
   bool ended = false;
+  SymbolTable procedures(stage);
   for (auto entry : stage.getTable().getAsRange<plan::EntryAttr>()) {
     if (ended)
       return stage.emitError("table goes on after the update");
-    auto procedure = stage.lookupSymbol<plan::ProcedureOp>(entry.getProcedure().getAttr());
+    auto procedure = procedures.lookup<plan::ProcedureOp>(entry.getProcedure().getAttr());
     auto &[forwards, backwards] = runs[entry.getMicroBatch()];
     switch (procedure.getKind()) {
     case plan::ProcedureKind::forward:
