@@ -237,7 +237,7 @@ uint32_t Adversary::nodeOf(const Site &site) const {
          program.procedures[site.entry.procedure].firstOp;
 }
 
-const planfile::Node &Adversary::nodeAt(const Site &site, uint32_t node) const {
+planfile::Node Adversary::nodeAt(const Site &site, uint32_t node) const {
   return trace_.nodes[trace_.stageBegin[site.rank.program->stage] + node];
 }
 

@@ -78,7 +78,7 @@ private:
   Site siteOf(Turn turn);
 
   uint32_t nodeOf(const Site &site) const;
-  const planfile::Node &nodeAt(const Site &site, uint32_t node) const;
+  planfile::Node nodeAt(const Site &site, uint32_t node) const;
   const planfile::EntryT &planEntry(const Site &site) const;
   // Called around the time in which an instruction may touch its bytes.
   bool begin(const Site &site);

@@ -13,10 +13,10 @@ public:
       : program(program), trace(buildTrace(program, 1)), findings("collectives") {}
 
   std::vector<Finding> run() {
-    for (const Node &node : trace.nodes) {
-      if (node.inst->body.type == Body::Collective)
+    for (Node node : trace.nodes) {
+      if (node.type == Body::Collective)
         collect(node);
-      else if (node.inst->body.type == Body::Send || node.inst->body.type == Body::Recv)
+      else if (node.type == Body::Send || node.inst->body.type == Body::Recv)
         message(node);
     }
     for (const auto &[key, byStage] : sequences)
@@ -27,7 +27,7 @@ public:
   }
 
 private:
-  using Sequence = std::vector<const Node *>;
+  using Sequence = std::vector<Node>;
   using MessageKey = std::tuple<int64_t, int64_t, uint32_t>; // source, destination, channel
   struct Ends {
     Sequence sends, receives;
@@ -42,7 +42,7 @@ private:
     auto &byStage = sequences[communicatorOf(*node.inst)];
     for (uint32_t stage : group.stages)
       byStage[stage]; // a member that never calls is found by its empty sequence
-    byStage[node.stage].push_back(&node);
+    byStage[node.stage].push_back(node);
   }
 
   void checkSizes(const Node &node, const CollectiveT &c, const Group &group) {
@@ -95,15 +95,15 @@ private:
     for (auto it = std::next(byStage.begin()); it != byStage.end(); ++it) {
       const auto &[stage, got] = *it;
       size_t common = std::min(expected.size(), got.size()), k = 0;
-      while (k < common && signature(*expected[k]) == signature(*got[k]))
+      while (k < common && signature(expected[k]) == signature(got[k]))
         ++k;
       if (k == common && expected.size() == got.size())
         continue;
       auto side = [&](uint32_t s, const Sequence &list) {
         return "stage " + std::to_string(s) +
-               (k < list.size() ? " issues " + signature(*list[k]) : std::string(" issues none"));
+               (k < list.size() ? " issues " + signature(list[k]) : std::string(" issues none"));
       };
-      const Node &node = k < got.size() ? *got[k] : *expected[k];
+      const Node &node = k < got.size() ? got[k] : expected[k];
       findings.add(trace.at(node,
                             "members of one communicator must issue the same sequence; call " +
                                 std::to_string(k) + " differs, " +
@@ -134,7 +134,7 @@ private:
     int64_t source = message.sends ? node.stage : peer;
     int64_t destination = message.sends ? peer : node.stage;
     Ends &ends = messages[{source, destination, message.channel}];
-    (message.sends ? ends.sends : ends.receives).push_back(&node);
+    (message.sends ? ends.sends : ends.receives).push_back(node);
   }
 
   static std::string partSizes(const Node &node) {
@@ -147,7 +147,7 @@ private:
   void compareEnds(const MessageKey &key, const Ends &ends) {
     size_t common = std::min(ends.sends.size(), ends.receives.size());
     for (size_t k = 0; k < common; ++k) {
-      const Node &send = *ends.sends[k], &recv = *ends.receives[k];
+      const Node &send = ends.sends[k], &recv = ends.receives[k];
       std::string sent = partSizes(send), expected = partSizes(recv);
       if (sent != expected)
         findings.add(trace.at(recv,
@@ -164,13 +164,13 @@ private:
         ends.sends.size() > ends.receives.size() ? ends.sends : ends.receives;
     if (longer.size() == common)
       return;
-    findings.add(trace.at(*longer[common],
+    findings.add(trace.at(longer[common],
                           "stage " + std::to_string(std::get<0>(key)) + " sends " +
                               std::to_string(ends.sends.size()) + " messages to stage " +
                               std::to_string(std::get<1>(key)) + " on channel " +
                               std::to_string(std::get<2>(key)) + ", which receives " +
                               std::to_string(ends.receives.size()) + "; the first without a "
-                              "partner is this " + describeBody(program, *longer[common]->inst),
+                              "partner is this " + describeBody(program, *longer[common].inst),
                           "both ends must agree on peer, channel and number of messages"));
   }
 

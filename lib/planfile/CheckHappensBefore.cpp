@@ -1,7 +1,7 @@
-#include "lib/planfile/CheckShadow.h"
-#include "lib/planfile/CheckWalk.h"
+#include "lib/planfile/CheckBytes.h"
 
 #include <algorithm>
+#include <memory>
 #include <queue>
 #include <unordered_map>
 #include <utility>
@@ -12,6 +12,63 @@ namespace {
 // Two steps: what the second overwrites was read by the first, and slots,
 // buckets and message buffers come round again.
 constexpr unsigned kSteps = 2;
+
+// The writer of bytes that hold a value before the first step.
+constexpr uint32_t kInitialWriter = ~0u;
+
+// Who wrote or read bytes; ordered before whoever knows `sequence` instructions of `stream`.
+struct Visitor {
+  uint32_t node = kInitialWriter;
+  uint32_t stream = 0, sequence = 0; // sequence is 1-based
+};
+
+// The last reader of each stream. Most bytes are read from one stream: its reader stands
+// in the cell itself.
+class Readers {
+public:
+  void add(const Visitor &who) {
+    if (first.node == kInitialWriter || first.stream == who.stream) {
+      first = who;
+      return;
+    }
+    if (!others)
+      others = std::make_unique<std::vector<Visitor>>();
+    auto same = std::find_if(others->begin(), others->end(),
+                             [&](const Visitor &r) { return r.stream == who.stream; });
+    if (same == others->end())
+      others->push_back(who);
+    else
+      *same = who;
+  }
+  void clear() {
+    first = Visitor();
+    if (others)
+      others->clear();
+  }
+  template <class Visit>
+  void forEach(Visit visit) const {
+    if (first.node == kInitialWriter)
+      return;
+    visit(first);
+    if (others)
+      std::for_each(others->begin(), others->end(), visit);
+  }
+
+private:
+  Visitor first; // without a node: nobody has read
+  std::unique_ptr<std::vector<Visitor>> others;
+};
+
+// One atom of the arena: who wrote it last and who has read it since.
+struct Cell {
+  Visitor writer;
+  AtomRange written;        // all atoms of that write, overwritten ones too
+  uint32_t lane = 0;        // of the buffer that was written
+  bool holdsValue = false;
+  bool accumulated = false; // the writer had read what was there
+  bool persistent = false;  // meant to be carried from one micro-batch to the next
+  Readers readers;
+};
 
 // Executes the trace in an order that respects streams, events, messages and
 // collectives, with one vector clock per stream: component c of a clock is the
@@ -26,11 +83,14 @@ public:
   explicit HappensBefore(const ProgramT &program)
       : program(program), trace(buildTrace(program, kSteps)), findings("happens-before"),
         clockSize(trace.streamBase.back()), streamClock(clockSize, Clock(clockSize, 0)),
-        sequence(trace.nodes.size(), 0), pending(trace.nodes.size(), 0),
-        published(trace.nodes.size()), shadows(program.stages.size()),
-        arrived(trace.joins.size(), 0), ended(trace.nodes.size(), false) {}
+        streams(clockSize), heads(clockSize, 0), over(trace.nodes.size(), false), next(clockSize),
+        arrived(trace.joins.size(), 0) {}
 
   std::vector<Finding> run() {
+    for (const auto &stage : program.stages) {
+      bytes.emplace_back(*stage);
+      cells.emplace_back(bytes.back().atoms());
+    }
     declarePersistent();
     buildEdges();
     drain();
@@ -41,14 +101,21 @@ public:
 
 private:
   using Clock = std::vector<uint32_t>;
-  struct Together { // a group of messages
-    Clock after;    // what its members know, as they end
-    uint32_t left;  // members
+  // The clock of a finished record or send, kept until the last one that waits has read it.
+  struct Published {
+    uint32_t readers = 0;
+    Clock clock;
   };
 
   void declarePersistent() {
     for (size_t s = 0; s < program.stages.size(); ++s) {
-      auto add = [&](const BufferRefT &b) { shadows[s].addPersistent(b.offset, b.offset + b.size); };
+      auto add = [&](const BufferRefT &buffer) {
+        AtomRange range = bytes[s].of(buffer);
+        for (uint32_t atom = range.first; atom < range.last; ++atom) {
+          cells[s][atom].holdsValue = cells[s][atom].persistent = true;
+          cells[s][atom].written = range;
+        }
+      };
       for (const auto &state : program.stages[s]->states)
         add(*state->buffer);
       for (const auto &scalar : program.stages[s]->host_scalars)
@@ -56,56 +123,129 @@ private:
     }
   }
 
-  // Counts what each node waits for and remembers who waits for a node. The members of
-  // a message group stand side by side in their stream, under one number.
+  // What a node waits for beside the one before it on its stream; -1: nothing.
+  static int64_t awaited(const Node &node) {
+    return node.type == Body::Recv ? node.partner : node.record;
+  }
+
+  // A group of messages at the head of its stream: its members run when they can, in any order.
+  struct Group {
+    uint32_t left = 0;         // members that have not ended
+    std::vector<bool> offered; // by place in the group
+    Clock after;               // what the members that have ended know
+  };
+
+  // Deals the nodes to their streams and counts who waits for a node.
   void buildEdges() {
-    successors.resize(trace.nodes.size());
-    std::vector<std::vector<uint32_t>> before(clockSize), last(clockSize); // of each stream
-    std::vector<uint32_t> length(clockSize, 0);
-    auto edge = [&](int64_t from, uint32_t to) {
-      successors[from].push_back(to);
-      ++pending[to];
-    };
     for (uint32_t n = 0; n < trace.nodes.size(); ++n) {
-      const Node &node = trace.nodes[n];
-      uint32_t s = node.stream;
-      if (node.group >= 0 && node.group != n) {
-        groups.try_emplace(node.group, Together{{}, 1}).first->second.left++;
-      } else {
-        before[s].swap(last[s]);
-        last[s].clear();
-        ++length[s];
-      }
-      for (uint32_t b : before[s])
-        edge(b, n);
-      last[s].push_back(n);
-      sequence[n] = length[s];
-      if (node.record >= 0)
-        edge(node.record, n);
-      if (node.partner >= 0 && node.inst->body.type == Body::Recv)
-        edge(node.partner, n);
+      Node node = trace.nodes[n];
+      streams[node.stream].push_back(n);
+      if (int64_t from = awaited(node); from >= 0)
+        ++published[static_cast<uint32_t>(from)].readers;
     }
   }
 
-  // Position in its stage's issue order first: then a byte read before it is
-  // written is seen as such, not as a race with the later write.
-  using Ready = std::pair<size_t, uint32_t>;
-  Ready readyAt(uint32_t n) const { return {n - trace.stageBegin[trace.nodes[n].stage], n}; }
+  // Row by row of the stages' tables: then a byte read before it is written is seen as
+  // such, not as a race with the later write.
+  struct Ready {
+    uint32_t row, node, stream; // row of the stage's table
+    bool operator>(const Ready &other) const {
+      return std::tie(row, node) > std::tie(other.row, other.node);
+    }
+  };
+
+  // Mostly the next one of a row: the least of all stays out of the queue.
+  void push(Ready candidate) {
+    if (hasLeast && least > candidate)
+      std::swap(least, candidate);
+    if (hasLeast || (!ready.empty() && candidate > ready.top()))
+      ready.push(candidate);
+    else
+      hasLeast = true, least = candidate;
+  }
+
+  Ready pop() {
+    if (hasLeast && (ready.empty() || ready.top() > least)) {
+      hasLeast = false;
+      return least;
+    }
+    Ready top = ready.top();
+    ready.pop();
+    return top;
+  }
+
+  // Offers the head of a stream, unless it has to wait.
+  void makeReady(uint32_t stream) {
+    if (heads[stream] == streams[stream].size())
+      return;
+    uint32_t n = streams[stream][heads[stream]];
+    Node node = trace.nodes[n];
+    if (node.group >= 0 && membersAt(stream) > 1)
+      return makeGroupReady(stream);
+    if (!hasToWait(node, stream))
+      offer(n, node);
+  }
+
+  bool hasToWait(const Node &node, uint32_t stream) {
+    int64_t from = awaited(node);
+    if (from < 0 || over[from])
+      return false;
+    waiting[static_cast<uint32_t>(from)].push_back(stream);
+    return true;
+  }
+
+  void offer(uint32_t n, const Node &node) {
+    auto rows = static_cast<uint32_t>(program.stages[node.stage]->table.size());
+    next[node.stream] = node;
+    push({node.step * rows + node.entry, n, node.stream});
+  }
+
+  // Messages of the group at the head of a stream: they stand side by side.
+  uint32_t membersAt(uint32_t stream) const {
+    const std::vector<uint32_t> &list = streams[stream];
+    size_t head = heads[stream], end = head + 1;
+    while (end < list.size() && trace.nodes[list[end]].group == int64_t(list[head]))
+      ++end;
+    return static_cast<uint32_t>(end - head);
+  }
+
+  void makeGroupReady(uint32_t stream) {
+    auto [it, isNew] = groups.try_emplace(stream);
+    Group &group = it->second;
+    if (isNew) {
+      group.left = membersAt(stream);
+      group.offered.assign(group.left, false);
+    }
+    for (size_t i = 0; i < group.offered.size(); ++i) {
+      uint32_t n = streams[stream][heads[stream] + i];
+      Node node = trace.nodes[n];
+      if (group.offered[i] || hasToWait(node, stream))
+        continue;
+      group.offered[i] = true;
+      offer(n, node);
+    }
+  }
 
   void drain() {
-    std::priority_queue<Ready, std::vector<Ready>, std::greater<>> ready;
-    for (uint32_t n = 0; n < trace.nodes.size(); ++n)
-      if (!pending[n])
-        ready.push(readyAt(n));
-    while (!ready.empty()) {
-      uint32_t n = ready.top().second;
-      ready.pop();
+    for (uint32_t stream = 0; stream < clockSize; ++stream)
+      makeReady(stream);
+    while (hasLeast || !ready.empty()) {
+      Ready head = pop();
       finished.clear();
-      arrive(n);
-      for (uint32_t f : finished)
-        for (uint32_t next : successors[f])
-          if (--pending[next] == 0)
-            ready.push(readyAt(next));
+      if (auto group = groups.find(head.stream); group != groups.end())
+        arriveTogether(head.node, group->second);
+      else
+        arrive(head.node, next[head.stream]);
+      for (auto [f, stream] : finished) {
+        makeReady(stream);
+        auto it = waiting.find(f);
+        if (it == waiting.end())
+          continue;
+        std::vector<uint32_t> woken = std::move(it->second);
+        waiting.erase(it);
+        for (uint32_t other : woken)
+          makeReady(other);
+      }
     }
   }
 
@@ -114,20 +254,42 @@ private:
       into[c] = std::max(into[c], from[c]);
   }
 
+  // Learns what the node knew that `node` has waited for.
+  void learn(const Node &node, Clock &clock) {
+    int64_t from = awaited(node);
+    if (from < 0)
+      return;
+    auto it = published.find(static_cast<uint32_t>(from));
+    joinInto(clock, it->second.clock);
+    if (--it->second.readers == 0)
+      published.erase(it);
+  }
+
+  // A member of a group knows what its stream knew before the group, and nothing of the
+  // others; the stream goes on, knowing all, when the last of them has ended.
+  void arriveTogether(uint32_t n, Group &group) {
+    Node node = trace.nodes[n];
+    uint32_t stream = node.stream;
+    auto end = static_cast<uint32_t>(heads[stream] + group.offered.size());
+    Clock clock = streamClock[stream];
+    learn(node, clock);
+    finish(n, node, end, clock);
+    if (group.after.empty())
+      group.after = std::move(clock);
+    else
+      joinInto(group.after, clock);
+    if (--group.left > 0)
+      return;
+    streamClock[stream] = std::move(group.after);
+    streamClock[stream][stream] = heads[stream] = end;
+    groups.erase(stream);
+  }
+
   // All that `n` waits for is done. A collective finishes with its last member.
-  void arrive(uint32_t n) {
-    const Node &node = trace.nodes[n];
-    if (auto it = groups.find(node.group); node.group >= 0 && it != groups.end())
-      return arriveTogether(n, it->second);
-    Clock &clock = streamClock[node.stream];
-    if (node.record >= 0)
-      joinInto(clock, published[node.record]);
-    if (node.partner >= 0 && node.inst->body.type == Body::Recv) {
-      joinInto(clock, published[node.partner]);
-      published[node.partner] = Clock(); // its only reader
-    }
+  void arrive(uint32_t n, const Node &node) {
+    learn(node, streamClock[node.stream]);
     if (node.join < 0) {
-      finish(n);
+      finish(n, node);
       return;
     }
     const std::vector<uint32_t> &members = trace.joins[node.join];
@@ -142,96 +304,71 @@ private:
         break;
     }
     for (uint32_t m : members) {
-      joinInto(streamClock[trace.nodes[m].stream], joined);
-      finish(m);
+      Node member = trace.nodes[m];
+      joinInto(streamClock[member.stream], joined);
+      finish(m, member);
     }
   }
 
-  // A member of a group knows what its stream knew before the group, and nothing of the
-  // others; the stream goes on, knowing all, when the last of them has ended.
-  void arriveTogether(uint32_t n, Together &group) {
-    const Node &node = trace.nodes[n];
-    Clock clock = streamClock[node.stream];
-    if (node.partner >= 0 && node.inst->body.type == Body::Recv)
-      joinInto(clock, std::exchange(published[node.partner], Clock()));
-    end(n, clock);
-    if (group.after.empty())
-      group.after = std::move(clock);
-    else
-      joinInto(group.after, clock);
-    if (--group.left > 0)
-      return;
-    streamClock[node.stream] = std::move(group.after);
-    streamClock[node.stream][node.stream] = sequence[n];
-  }
-
-  void finish(uint32_t n) {
-    const Node &node = trace.nodes[n];
+  void finish(uint32_t n, const Node &node) {
     Clock &clock = streamClock[node.stream];
-    clock[node.stream] = sequence[n];
-    end(n, clock);
+    clock[node.stream] = ++heads[node.stream];
+    finish(n, node, clock[node.stream], clock);
   }
 
-  void end(uint32_t n, const Clock &clock) {
-    access(n, clock);
-    Body type = trace.nodes[n].inst->body.type;
-    if (type == Body::Record || type == Body::Send)
-      published[n] = clock;
-    ended[n] = true;
+  // `clock`: what the node knows as it ends; who knows `sequence` nodes of its stream knows
+  // that it has ended.
+  void finish(uint32_t n, const Node &node, uint32_t sequence, const Clock &clock) {
+    access({n, node.stream, sequence}, node, clock);
+    if (node.type == Body::Record || node.type == Body::Send)
+      if (auto it = published.find(n); it != published.end())
+        it->second.clock = clock;
+    over[n] = true;
     ++done;
-    finished.push_back(n);
+    finished.push_back({n, node.stream});
   }
 
-  bool ordered(uint32_t before, uint32_t n, const Clock &clock) const {
-    return before == kInitialWriter || before == n ||
-           clock[trace.nodes[before].stream] >= sequence[before];
+  static bool ordered(const Visitor &before, const Visitor &who, const Clock &clock) {
+    return before.node == kInitialWriter || before.node == who.node ||
+           clock[before.stream] >= before.sequence;
   }
 
   // Reads first: an instruction may write in place what it reads.
-  void access(uint32_t n, const Clock &clock) {
-    const Node &node = trace.nodes[n];
-    const EntryT &entry = trace.entryOf(node);
-    bool writes = false;
-    forEachAccess(*node.inst, entry, [&](const ByteAccess &a) {
-      writes |= a.write;
+  void access(const Visitor &who, const Node &node, const Clock &clock) {
+    auto accesses = bytes[node.stage].of(node.entry, node.index);
+    for (const AtomAccess &a : accesses)
       if (a.read)
-        read(n, a, clock);
-    });
-    if (!writes)
-      return;
-    forEachAccess(*node.inst, entry, [&](const ByteAccess &a) {
+        read(who, node, a, clock);
+    for (const AtomAccess &a : accesses)
       if (a.write)
-        write(n, a, clock);
-    });
+        write(who, node, a, clock);
   }
 
-  void read(uint32_t n, const ByteAccess &a, const Clock &clock) {
-    auto [it, last] = shadows[trace.nodes[n].stage].isolate(a.begin, a.end);
-    uint64_t covered = a.begin;
+  void read(const Visitor &who, const Node &node, const AtomAccess &a, const Clock &clock) {
     bool hole = false;
-    for (; it != last; ++it) {
-      hole |= it->first != covered;
-      covered = it->second.end;
-      ShadowCell &cell = it->second;
-      if (!ordered(cell.writer, n, clock))
-        reportRace(cell.writer, n, "written", "read", it->first);
+    for (uint32_t atom = a.first; atom < a.last; ++atom) {
+      Cell &cell = cells[node.stage][atom];
+      if (!cell.holdsValue) {
+        hole = true;
+        continue;
+      }
+      if (!ordered(cell.writer, who, clock))
+        reportRace(cell.writer.node, who.node, "written", "read", beginOf(node, atom));
       else
-        checkValue(n, a, cell, it->first);
-      uint32_t stream = trace.nodes[n].stream;
-      auto same = std::find_if(cell.readers.begin(), cell.readers.end(), [&](uint32_t r) {
-        return trace.nodes[r].stream == stream;
-      });
-      if (same == cell.readers.end())
-        cell.readers.push_back(n);
-      else
-        *same = n;
+        checkValue(who.node, node, a, cell, atom);
+      cell.readers.add(who);
     }
-    if (hole || covered != a.end)
-      findings.add(trace.at(trace.nodes[n],
-                            describeBody(program, *trace.nodes[n].inst) + " reads arena bytes [" +
-                                std::to_string(a.begin) + ", " + std::to_string(a.end) +
-                                ") that nothing has written",
+    if (hole)
+      findings.add(trace.at(node,
+                            describeBody(program, *node.inst) + " reads arena bytes " +
+                                bytesOf(node, a) + " that nothing has written",
                             "write or fill the bytes in an instruction ordered before it"));
+  }
+
+  uint64_t beginOf(const Node &node, uint32_t atom) const { return bytes[node.stage].begin(atom); }
+  std::string bytesOf(const Node &node, const AtomRange &range) const {
+    return "[" + std::to_string(beginOf(node, range.first)) + ", " +
+           std::to_string(beginOf(node, range.last)) + ")";
   }
 
   bool perMicroBatch(const Node &node) const { return trace.runsPerMicroBatch(node); }
@@ -241,37 +378,39 @@ private:
     return pairsSeen.insert({a.inst, b.inst}).second;
   }
 
-  void checkValue(uint32_t n, const ByteAccess &a, const ShadowCell &cell, uint64_t byte) {
-    if (cell.writer == kInitialWriter || cell.persistent)
+  void checkValue(uint32_t n, const Node &reader, const AtomAccess &a, const Cell &cell,
+                  uint32_t atom) {
+    if (cell.writer.node == kInitialWriter || cell.persistent)
       return;
-    checkWhole(n, a, cell);
-    checkFresh(n, a, cell, byte);
+    checkWhole(reader, a, cell);
+    checkFresh(n, reader, a, cell, atom);
   }
 
   // Tensors and their parts nest. Who reads the end of one write together with
   // other bytes reads a tensor over which another one was laid.
-  void checkWhole(uint32_t n, const ByteAccess &a, const ShadowCell &cell) {
-    bool inside = cell.writtenBegin <= a.begin && a.end <= cell.writtenEnd;
-    bool around = a.begin <= cell.writtenBegin && cell.writtenEnd <= a.end;
-    const Node &reader = trace.nodes[n];
-    if (inside || around || !isNewPair(trace.nodes[cell.writer], reader))
+  void checkWhole(const Node &reader, const AtomAccess &a, const Cell &cell) {
+    bool inside = cell.written.first <= a.first && a.last <= cell.written.last;
+    bool around = a.first <= cell.written.first && cell.written.last <= a.last;
+    if (inside || around)
+      return;
+    Node writer = trace.nodes[cell.writer.node];
+    if (!isNewPair(writer, reader))
       return;
     findings.add(trace.at(reader,
-                          describeBody(program, *reader.inst) + " reads arena bytes [" +
-                              std::to_string(a.begin) + ", " + std::to_string(a.end) +
-                              "), partly overwritten with bytes [" +
-                              std::to_string(cell.writtenBegin) + ", " +
-                              std::to_string(cell.writtenEnd) + ") by " +
-                              trace.describe(trace.nodes[cell.writer]),
+                          describeBody(program, *reader.inst) + " reads arena bytes " +
+                              bytesOf(reader, a) + ", partly overwritten with bytes " +
+                              bytesOf(reader, cell.written) + " by " + trace.describe(writer),
                           "give the two tensors disjoint bytes while both are live"));
   }
 
   // What a micro-batch reads outside the persistent tensors must be its own: in
   // program order a slot that came round too early is not a race, only wrong.
-  void checkFresh(uint32_t n, const ByteAccess &a, const ShadowCell &cell, uint64_t byte) {
-    const Node &reader = trace.nodes[n], &writer = trace.nodes[cell.writer];
-    if (!perMicroBatch(reader))
+  void checkFresh(uint32_t n, const Node &reader, const AtomAccess &a, const Cell &cell,
+                  uint32_t atom) {
+    if ((trace.nodes.sameRow(n, cell.writer.node) && a.lane == cell.lane) ||
+        !perMicroBatch(reader))
       return;
+    Node writer = trace.nodes[cell.writer.node];
     const auto &pools = program.stages[reader.stage]->pools;
     SlotRef re = slotOf(trace.entryOf(reader), a.lane);
     SlotRef we = slotOf(trace.entryOf(writer), cell.lane);
@@ -284,32 +423,39 @@ private:
       return;
     findings.add(trace.at(reader,
                           describeBody(program, *reader.inst) + " reads arena byte " +
-                              std::to_string(byte) + " of slot " + std::to_string(re.slot()) +
+                              std::to_string(beginOf(reader, atom)) + " of slot " +
+                              std::to_string(re.slot()) +
                               ", which belongs to another micro-batch or chunk: last written by " +
                               trace.describe(writer),
                           "give the stage more slots, or reuse a slot only after its backward"));
   }
 
-  void write(uint32_t n, const ByteAccess &a, const Clock &clock) {
-    Shadow &shadow = shadows[trace.nodes[n].stage];
-    auto [it, last] = shadow.isolate(a.begin, a.end);
+  void write(const Visitor &who, const Node &node, const AtomAccess &a, const Clock &clock) {
     bool accumulated = false;
-    for (; it != last; ++it) {
-      const ShadowCell &cell = it->second;
-      if (!ordered(cell.writer, n, clock))
-        reportRace(cell.writer, n, "written", "overwritten", it->first);
-      for (uint32_t reader : cell.readers) {
-        accumulated |= reader == n;
-        if (!ordered(reader, n, clock))
-          reportRace(reader, n, "read", "overwritten", it->first);
-      }
+    for (uint32_t atom = a.first; atom < a.last; ++atom) {
+      const Cell &cell = cells[node.stage][atom];
+      if (!ordered(cell.writer, who, clock))
+        reportRace(cell.writer.node, who.node, "written", "overwritten", beginOf(node, atom));
+      cell.readers.forEach([&](const Visitor &reader) {
+        accumulated |= reader.node == who.node;
+        if (!ordered(reader, who, clock))
+          reportRace(reader.node, who.node, "read", "overwritten", beginOf(node, atom));
+      });
     }
-    shadow.overwrite(a.begin, a.end, n, a.lane, accumulated);
+    for (uint32_t atom = a.first; atom < a.last; ++atom) {
+      Cell &cell = cells[node.stage][atom];
+      cell.writer = who;
+      cell.written = a;
+      cell.lane = a.lane;
+      cell.holdsValue = true;
+      cell.accumulated = accumulated;
+      cell.readers.clear();
+    }
   }
 
   void reportRace(uint32_t first, uint32_t second, const char *how, const char *then,
                   uint64_t byte) {
-    const Node &a = trace.nodes[first], &b = trace.nodes[second];
+    Node a = trace.nodes[first], b = trace.nodes[second];
     if (!isNewPair(a, b))
       return;
     findings.add(trace.at(b,
@@ -322,19 +468,23 @@ private:
                               " before the second, or give them disjoint bytes"));
   }
 
+  // Names the first instruction at the head of a stream, in the order of the stages.
   void reportStuck() {
-    for (uint32_t n = 0; n < trace.nodes.size(); ++n) {
-      const Node &node = trace.nodes[n];
-      if (ended[n] || sequence[n] != streamClock[node.stream][node.stream] + 1)
-        continue; // finished, or behind another one of its stream
-      findings.add(trace.at(node,
-                            describeBody(program, *node.inst) +
-                                " never runs, for streams or stages wait for each other; " +
-                                std::to_string(trace.nodes.size() - done) +
-                                " instructions behind it were not checked",
-                            "see the cycle that launch-order reports"));
-      return;
+    auto first = static_cast<uint32_t>(trace.nodes.size());
+    for (uint32_t stream = 0; stream < clockSize; ++stream) {
+      size_t head = heads[stream];
+      while (head < streams[stream].size() && over[streams[stream][head]])
+        ++head; // a member of a group that has not ended
+      if (head < streams[stream].size())
+        first = std::min(first, streams[stream][head]);
     }
+    Node node = trace.nodes[first];
+    findings.add(trace.at(node,
+                          describeBody(program, *node.inst) +
+                              " never runs, for streams or stages wait for each other; " +
+                              std::to_string(trace.nodes.size() - done) +
+                              " instructions behind it were not checked",
+                          "see the cycle that launch-order reports"));
   }
 
   const ProgramT &program;
@@ -342,15 +492,20 @@ private:
   Findings findings;
   size_t clockSize;
   std::vector<Clock> streamClock;
-  std::vector<uint32_t> sequence; // 1-based position of a node in its stream
-  std::vector<uint32_t> pending;  // edges into a node that are still open
-  std::vector<std::vector<uint32_t>> successors;
-  std::vector<Clock> published; // clocks of finished records and sends
-  std::vector<Shadow> shadows;
-  std::vector<uint32_t> arrived; // members that reached a collective
-  std::vector<uint32_t> finished;
-  std::vector<bool> ended;
-  std::unordered_map<int64_t, Together> groups; // of more than one member, by first node
+  std::vector<std::vector<uint32_t>> streams; // nodes of each stream, in order
+  std::vector<uint32_t> heads;                // of each stream: nodes that are finished
+  std::vector<bool> over;                     // of each node: it is finished
+  std::unordered_map<uint32_t, Published> published;
+  std::unordered_map<uint32_t, std::vector<uint32_t>> waiting; // node -> streams it holds up
+  std::unordered_map<uint32_t, Group> groups; // by stream: at its head
+  std::vector<Node> next; // of each stream: the head that is offered
+  std::priority_queue<Ready, std::vector<Ready>, std::greater<>> ready;
+  Ready least = {0, 0, 0}; // of all that are ready, if there is one outside of the queue
+  bool hasLeast = false;
+  std::vector<std::pair<uint32_t, uint32_t>> finished; // node and stream
+  std::vector<StageBytes> bytes;                       // of each stage
+  std::vector<std::vector<Cell>> cells;                // of each stage's atoms
+  std::vector<uint32_t> arrived;                       // members that reached a collective
   std::set<std::pair<const InstructionT *, const InstructionT *>> pairsSeen;
   size_t done = 0;
 };

@@ -30,7 +30,7 @@ public:
     executed.assign(trace.nodes.size(), false);
     for (uint32_t n = 0; n < trace.nodes.size(); ++n) {
       const Node &node = trace.nodes[n];
-      if (collectivesOnly && node.inst->body.type != Body::Collective)
+      if (collectivesOnly && node.type != Body::Collective)
         continue;
       queueOf[n] = collectivesOnly ? node.stage : node.stream;
       queues[queueOf[n]].push_back(n);

@@ -1,4 +1,4 @@
-#include "lib/planfile/CheckWalk.h"
+#include "lib/planfile/CheckBytes.h"
 
 #include <algorithm>
 #include <map>
@@ -7,41 +7,43 @@
 namespace llmc::planfile {
 namespace {
 
-// Bytes that hold a value, per byte range and time. Time is the position of an
+// Bytes that hold a value, per atom and time. Time is the position of an
 // instruction in the stage's issue order. A value lives from its write to its
 // last read before the bytes are written again; both ends included.
 class Liveness {
 public:
-  explicit Liveness(size_t length) : delta(length + 1, 0) {}
+  Liveness(const StageBytes &bytes, size_t length)
+      : bytes(bytes), cells(bytes.atoms()), delta(length + 1, 0) {}
 
-  void access(const ByteAccess &a, int64_t time) {
-    cut(a.begin);
-    cut(a.end);
-    uint64_t from = a.begin;
-    auto it = cells.lower_bound(a.begin);
-    while (from < a.end) {
-      if (it == cells.end() || it->first > from) {
-        // Bytes without a value: a read takes what the last step left there.
-        uint64_t to = it == cells.end() ? a.end : std::min(a.end, it->first);
-        cells.emplace(from, Cell{to, a.write && !a.read ? time : 0, time});
-        from = to;
+  // Bytes that always hold a value are counted apart.
+  void exclude(const AtomRange &range) {
+    for (uint32_t atom = range.first; atom < range.last; ++atom)
+      cells[atom].excluded = true;
+  }
+
+  void read(const AtomRange &range, int64_t time) {
+    for (uint32_t atom = range.first; atom < range.last; ++atom) {
+      cells[atom].lastRead = time;
+      if (cells[atom].written < 0)
+        cells[atom].written = 0; // what the last step left there
+    }
+  }
+
+  void write(const AtomRange &range, int64_t time) {
+    for (uint32_t atom = range.first; atom < range.last; ++atom) {
+      Cell &cell = cells[atom];
+      if (cell.written >= 0 && (cell.lastRead == time || cell.written == time)) {
+        cell.lastRead = time; // in place: the value goes on
         continue;
       }
-      Cell &cell = it->second;
-      if (a.read || cell.lastRead == time || cell.written == time) {
-        cell.lastRead = time; // in place: the value goes on
-      } else {
-        close(it->first, cell);
-        cell.written = cell.lastRead = time;
-      }
-      from = cell.end;
-      ++it;
+      close(atom);
+      cell.written = cell.lastRead = time;
     }
   }
 
   uint64_t peak(uint64_t always) {
-    for (auto &[begin, cell] : cells)
-      close(begin, cell);
+    for (uint32_t atom = 0; atom < cells.size(); ++atom)
+      close(atom);
     int64_t live = 0, most = 0;
     for (int64_t d : delta)
       most = std::max(most, live += d);
@@ -50,48 +52,25 @@ public:
 
 private:
   struct Cell {
-    uint64_t end;
-    int64_t written, lastRead;
+    int64_t written = -1, lastRead = -1; // -1: never
+    bool excluded = false;
   };
 
-  void cut(uint64_t at) {
-    auto it = cells.lower_bound(at);
-    if (it == cells.begin() || std::prev(it)->second.end <= at)
+  void close(uint32_t atom) {
+    const Cell &cell = cells[atom];
+    if (cell.excluded || cell.written < 0)
       return;
-    --it;
-    Cell upper = it->second;
-    it->second.end = at;
-    cells.emplace(at, upper);
+    auto size = static_cast<int64_t>(bytes.size(atom));
+    delta[cell.written] += size;
+    delta[cell.lastRead + 1] -= size;
   }
 
-  void close(uint64_t begin, const Cell &cell) {
-    int64_t bytes = static_cast<int64_t>(cell.end - begin);
-    delta[cell.written] += bytes;
-    delta[cell.lastRead + 1] -= bytes;
-  }
-
-  std::map<uint64_t, Cell> cells; // by first byte, disjoint
-  std::vector<int64_t> delta;     // change of live bytes at each time
+  const StageBytes &bytes;
+  std::vector<Cell> cells;
+  std::vector<int64_t> delta; // change of live bytes at each time
 };
 
 using Ranges = std::map<uint64_t, uint64_t>; // first byte -> one past the last
-
-// Calls `visit` for each part of `a` outside the persistent ranges.
-template <class Visit>
-void outside(const Ranges &ranges, ByteAccess a, Visit visit) {
-  auto it = ranges.upper_bound(a.begin);
-  if (it != ranges.begin() && std::prev(it)->second > a.begin)
-    --it;
-  uint64_t end = a.end;
-  for (; a.begin < end; ++it) {
-    a.end = it == ranges.end() ? end : std::min(end, it->first);
-    if (a.begin < a.end)
-      visit(a);
-    if (it == ranges.end())
-      return;
-    a.begin = std::max(a.begin, it->second);
-  }
-}
 
 // Persistent bytes of a stage; `overlapped` is told of any two that share bytes.
 template <class Overlapped>
@@ -268,25 +247,26 @@ uint64_t peakLiveBytes(const ProgramT &program, unsigned stageIndex) {
   size_t length = 1; // one more instant at the end, where the host reads the outputs
   for (const auto &entry : stage.table)
     length += stage.procedures[entry->procedure]->instructions.size();
-  Liveness liveness(length);
+  StageBytes bytes(stage);
+  Liveness liveness(bytes, length);
+  for (const auto &state : stage.states)
+    liveness.exclude(bytes.of(*state->buffer));
+  for (const auto &scalar : stage.host_scalars)
+    liveness.exclude(bytes.of(*scalar->buffer));
   int64_t time = 0;
-  for (const auto &entry : stage.table) {
-    for (const auto &inst : stage.procedures[entry->procedure]->instructions) {
-      for (bool write : {false, true})
-        forEachAccess(*inst, *entry, [&](const ByteAccess &a) {
-          ByteAccess part = a;
-          part.read = a.read && !write;
-          part.write = a.write && write;
-          if (part.read || part.write)
-            outside(persistent, part, [&](const ByteAccess &b) { liveness.access(b, time); });
-        });
-      ++time;
+  for (uint32_t row = 0; row < stage.table.size(); ++row) {
+    const ProcedureT &procedure = *stage.procedures[stage.table[row]->procedure];
+    for (uint32_t i = 0; i < procedure.instructions.size(); ++i, ++time) {
+      for (const AtomAccess &a : bytes.of(row, i))
+        if (a.read)
+          liveness.read(a, time);
+      for (const AtomAccess &a : bytes.of(row, i))
+        if (a.write)
+          liveness.write(a, time);
     }
   }
-  for (const BufferRefT *buffer : readByHost(stage)) {
-    ByteAccess a{buffer->offset, buffer->offset + buffer->size, true, false, false};
-    outside(persistent, a, [&](const ByteAccess &b) { liveness.access(b, time); });
-  }
+  for (const BufferRefT *buffer : readByHost(stage))
+    liveness.read(bytes.of(*buffer), time);
   return liveness.peak(always);
 }
 

@@ -159,6 +159,53 @@ int64_t peerStage(const ProgramT &program, uint32_t stage, const Message &messag
   return peer < 0 || peer >= size ? -1 : peer;
 }
 
+constexpr uint32_t kNoLink = ~0u;
+
+Node Nodes::operator[](size_t n) const {
+  const Row &row = rows[rowOf[n]];
+  Node node;
+  node.index = static_cast<uint32_t>(n - row.begin);
+  const Place &place = row.places[node.index];
+  node.inst = place.inst;
+  node.type = place.type;
+  node.stage = row.stage;
+  node.entry = row.entry;
+  node.step = row.step;
+  node.stream = place.stream;
+  if (place.group != kNoLink)
+    node.group = row.begin + place.group;
+  if (links[n] != kNoLink)
+    (node.type == Body::Wait ? node.record
+     : node.type == Body::Collective ? node.join
+                                     : node.partner) = links[n];
+  return node;
+}
+
+void Nodes::beginStage(const StageT &next, uint32_t index, uint32_t streamBase) {
+  stage = &next;
+  stageIndex = index;
+  std::vector<std::vector<Place>> &list = places.emplace_back();
+  for (const auto &procedure : next.procedures) {
+    list.emplace_back();
+    uint32_t group = kNoLink; // index of the first message of the group
+    for (const auto &inst : procedure->instructions) {
+      std::optional<Message> message = messageOf(*inst);
+      group = !message ? kNoLink
+              : message->grouped ? group
+                                 : static_cast<uint32_t>(list.back().size());
+      list.back().push_back({inst.get(), streamBase + inst->stream, group, inst->body.type});
+    }
+  }
+}
+
+void Nodes::append(uint32_t entry, uint32_t step) {
+  const std::vector<Place> &list = places.back()[stage->table[entry]->procedure];
+  auto begin = static_cast<uint32_t>(size()), row = static_cast<uint32_t>(rows.size());
+  rows.push_back({list.data(), begin, stageIndex, entry, step});
+  rowOf.resize(begin + list.size(), row);
+  links.resize(rowOf.size(), kNoLink);
+}
+
 const EntryT &Trace::entryOf(const Node &node) const {
   return *program.stages[node.stage]->table[node.entry];
 }
@@ -201,50 +248,52 @@ Finding Trace::at(const Node &node, std::string message, std::string fix) const 
 
 namespace {
 
+// Nodes that meet nodes of other stages, in the order of the trace.
+struct Meetings {
+  std::vector<uint32_t> messages, collectives;
+};
+
 // Appends one stage's nodes, resolving each wait to the most recently issued
 // record of its event: both are issued by one host thread, in table order.
-void appendStage(Trace &trace, uint32_t stageIndex, unsigned steps) {
+void appendStage(Trace &trace, uint32_t stageIndex, unsigned steps, Meetings &meetings) {
   const StageT &stage = *trace.program.stages[stageIndex];
   const std::vector<uint32_t> slots = slotNumbers(stage);
-  std::map<std::pair<uint32_t, uint32_t>, int64_t> lastRecord;
+  std::map<std::pair<uint32_t, uint32_t>, uint32_t> lastRecord;
+  trace.nodes.beginStage(stage, stageIndex, trace.streamBase[stageIndex]);
   for (uint32_t step = 0; step < steps; ++step) {
     for (uint32_t row = 0; row < stage.table.size(); ++row) {
       const EntryT &entry = *stage.table[row];
-      const ProcedureT &procedure = *stage.procedures[entry.procedure];
-      for (uint32_t i = 0; i < procedure.instructions.size(); ++i) {
-        const InstructionT &inst = *procedure.instructions[i];
-        Node node;
-        node.inst = &inst;
-        node.stage = stageIndex;
-        node.entry = row;
-        node.index = i;
-        node.step = step;
-        node.stream = trace.streamBase[stageIndex] + inst.stream;
-        auto instance = [&](const auto &event) -> std::pair<uint32_t, uint32_t> {
-          SlotRef at = slotOf(entry, event.lane);
-          return {event.event, event.whole_step ? slots.back() : slots[at.pool()] + at.slot()};
-        };
-        if (std::optional<Message> message = messageOf(inst))
-          node.group = message->grouped ? trace.nodes.back().group
-                                        : static_cast<int64_t>(trace.nodes.size());
-        if (const WaitT *wait = inst.body.AsWait()) {
+      auto n = static_cast<uint32_t>(trace.nodes.size());
+      trace.nodes.append(row, step);
+      auto instance = [&](const auto &event) -> std::pair<uint32_t, uint32_t> {
+        SlotRef at = slotOf(entry, event.lane);
+        return {event.event, event.whole_step ? slots.back() : slots[at.pool()] + at.slot()};
+      };
+      for (const auto &instruction : stage.procedures[entry.procedure]->instructions) {
+        const BodyUnion &body = instruction->body;
+        if (const WaitT *wait = body.AsWait()) {
           auto it = lastRecord.find(instance(*wait));
-          node.record = it == lastRecord.end() ? -1 : it->second;
-        } else if (const RecordT *record = inst.body.AsRecord()) {
-          lastRecord[instance(*record)] = static_cast<int64_t>(trace.nodes.size());
+          if (it != lastRecord.end())
+            trace.nodes.link(n, it->second);
+        } else if (const RecordT *record = body.AsRecord()) {
+          lastRecord[instance(*record)] = n;
+        } else if (body.type == Body::Send || body.type == Body::Recv) {
+          meetings.messages.push_back(n);
+        } else if (body.type == Body::Collective) {
+          meetings.collectives.push_back(n);
         }
-        trace.nodes.push_back(node);
+        ++n;
       }
     }
   }
 }
 
 // Pairs the k-th send of a (source, destination, channel) with the k-th receive.
-void matchMessages(Trace &trace) {
+void matchMessages(Trace &trace, const std::vector<uint32_t> &messages) {
   using Key = std::tuple<int64_t, int64_t, uint32_t>;
   std::map<Key, std::pair<std::vector<uint32_t>, std::vector<uint32_t>>> queues;
-  for (uint32_t n = 0; n < trace.nodes.size(); ++n) {
-    const Node &node = trace.nodes[n];
+  for (uint32_t n : messages) {
+    Node node = trace.nodes[n];
     std::optional<Message> message = messageOf(*node.inst);
     if (!message || message->axis != trace.program.stage_axis)
       continue;
@@ -256,22 +305,19 @@ void matchMessages(Trace &trace) {
   }
   for (auto &[key, ends] : queues) {
     for (size_t k = 0; k < std::min(ends.first.size(), ends.second.size()); ++k) {
-      trace.nodes[ends.first[k]].partner = ends.second[k];
-      trace.nodes[ends.second[k]].partner = ends.first[k];
+      trace.nodes.link(ends.first[k], ends.second[k]);
+      trace.nodes.link(ends.second[k], ends.first[k]);
     }
   }
 }
 
 // Joins the k-th collective that each stage issues on a communicator.
-void matchCollectives(Trace &trace) {
+void matchCollectives(Trace &trace, const std::vector<uint32_t> &collectives) {
   std::map<CommunicatorKey, std::vector<std::vector<uint32_t>>> byCommunicator;
   std::map<std::pair<CommunicatorKey, uint32_t>, size_t> issued;
-  for (uint32_t n = 0; n < trace.nodes.size(); ++n) {
-    const Node &node = trace.nodes[n];
-    const CollectiveT *collective = node.inst->body.AsCollective();
-    if (!collective)
-      continue;
-    if (!stageGroup(trace.program, *collective, node.stage).spansStages)
+  for (uint32_t n : collectives) {
+    Node node = trace.nodes[n];
+    if (!stageGroup(trace.program, *node.inst->body.AsCollective(), node.stage).spansStages)
       continue;
     CommunicatorKey key = communicatorOf(*node.inst);
     size_t k = issued[{key, node.stage}]++;
@@ -283,7 +329,7 @@ void matchCollectives(Trace &trace) {
   for (auto &[key, sequence] : byCommunicator) {
     for (auto &members : sequence) {
       for (uint32_t n : members)
-        trace.nodes[n].join = static_cast<int64_t>(trace.joins.size());
+        trace.nodes.link(n, trace.joins.size());
       trace.joins.push_back(std::move(members));
     }
   }
@@ -292,15 +338,16 @@ void matchCollectives(Trace &trace) {
 } // namespace
 
 Trace buildTrace(const ProgramT &program, unsigned steps) {
-  Trace trace{program, {}, {0}, {0}, {}};
+  Trace trace{program, Nodes(), {0}, {0}, {}};
+  Meetings meetings;
   for (uint32_t s = 0; s < program.stages.size(); ++s)
     trace.streamBase.push_back(trace.streamBase.back() + program.stages[s]->streams);
   for (uint32_t s = 0; s < program.stages.size(); ++s) {
-    appendStage(trace, s, steps);
+    appendStage(trace, s, steps, meetings);
     trace.stageBegin.push_back(trace.nodes.size());
   }
-  matchMessages(trace);
-  matchCollectives(trace);
+  matchMessages(trace, meetings.messages);
+  matchCollectives(trace, meetings.collectives);
   return trace;
 }
 

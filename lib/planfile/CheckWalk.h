@@ -70,6 +70,7 @@ int64_t peerStage(const ProgramT &program, uint32_t stage, const Message &messag
 // One execution of one instruction by the representative rank of a stage.
 struct Node {
   const InstructionT *inst = nullptr;
+  Body type = Body::NONE; // of the instruction
   uint32_t stage = 0;
   uint32_t entry = 0; // row of the stage's table
   uint32_t index = 0; // of the instruction in its procedure
@@ -81,11 +82,60 @@ struct Node {
   int64_t group = -1;   // of a message: first node of its group
 };
 
+// All nodes of a trace. A step of many stages and micro-batches has millions, so that
+// each is kept in eight bytes and put together when it is asked for.
+class Nodes {
+public:
+  size_t size() const { return rowOf.size(); }
+  Node operator[](size_t n) const;
+  // Whether both come from the same execution of an entry.
+  bool sameRow(size_t a, size_t b) const { return rowOf[a] == rowOf[b]; }
+
+  class Iterator {
+  public:
+    Iterator(const Nodes &nodes, size_t at) : nodes(&nodes), at(at) {}
+    Node operator*() const { return (*nodes)[at]; }
+    Iterator &operator++() { return ++at, *this; }
+    bool operator!=(const Iterator &other) const { return at != other.at; }
+
+  private:
+    const Nodes *nodes;
+    size_t at;
+  };
+  Iterator begin() const { return {*this, 0}; }
+  Iterator end() const { return {*this, size()}; }
+
+  // Goes on with a stage; its first stream has the given number.
+  void beginStage(const StageT &stage, uint32_t stageIndex, uint32_t streamBase);
+  // Appends one execution of an entry of that stage; its nodes have no links yet.
+  void append(uint32_t entry, uint32_t step);
+  // Sets the record of a wait, the partner of a message, the join of a collective.
+  void link(size_t n, size_t to) { links[n] = static_cast<uint32_t>(to); }
+
+private:
+  // What a walk asks of each instruction, side by side.
+  struct Place {
+    const InstructionT *inst;
+    uint32_t stream;
+    uint32_t group; // of a message: the first instruction of its group
+    Body type;
+  };
+  struct Row {
+    const Place *places; // of the procedure
+    uint32_t begin, stage, entry, step;
+  };
+  const StageT *stage = nullptr;
+  uint32_t stageIndex = 0;
+  std::vector<std::vector<std::vector<Place>>> places; // of each stage and procedure
+  std::vector<Row> rows;
+  std::vector<uint32_t> rowOf, links; // of each node
+};
+
 // `steps` consecutive steps of all stages. Nodes of a stage are contiguous and
 // in issue order: the order in which the host of a rank hands them to streams.
 struct Trace {
   const ProgramT &program;
-  std::vector<Node> nodes;
+  Nodes nodes;
   std::vector<size_t> stageBegin; // stages + 1 entries
   std::vector<uint32_t> streamBase; // stages + 1 entries; global number of stream 0 of a stage
   std::vector<std::vector<uint32_t>> joins; // node of each member stage, ascending

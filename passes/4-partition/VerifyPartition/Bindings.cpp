@@ -58,13 +58,12 @@ LogicalResult llmc::verifyBound(ArrayRef<Binding> bindings) {
 // One side of a border or of a stage's residuals, by number.
 using Side = llvm::MapVector<int64_t, Binding>;
 
-static Side collectSide(ArrayRef<Binding> bindings, StringRef name, int64_t stage,
-                        StringRef procedure, bool isResult) {
+static Side collectSide(ArrayRef<Binding> ofStage, StringRef name, StringRef procedure,
+                        bool isResult) {
   Side side;
-  for (const Binding &binding : bindings)
-    if (auto number = dyn_cast_or_null<IntegerAttr>(binding.get(name)))
-      if (binding.stage() == stage && binding.procedure() == procedure &&
-          binding.isResult == isResult)
+  for (const Binding &binding : ofStage)
+    if (binding.isResult == isResult && binding.procedure() == procedure)
+      if (auto number = dyn_cast_or_null<IntegerAttr>(binding.get(name)))
         side.insert({number.getInt(), binding});
   return side;
 }
@@ -102,14 +101,17 @@ static bool agree(StringRef rule, const Side &made, const Side &read, StringRef 
 
 LogicalResult llmc::verifyPairs(ArrayRef<Binding> bindings, int64_t stages) {
   bool ok = true;
+  std::map<int64_t, SmallVector<Binding>> of; // each stage
+  for (const Binding &binding : bindings)
+    of[binding.stage()].push_back(binding);
   for (int64_t k = -1; k < stages; ++k) {
     // k = -1 and k = stages - 1 are the ends: both sides must be empty.
-    ok &= agree("C6", collectSide(bindings, kBorder, k, "forward", true),
-                collectSide(bindings, kBorder, k + 1, "forward", false), "border");
-    ok &= agree("C6", collectSide(bindings, kBorder, k + 1, "backward", true),
-                collectSide(bindings, kBorder, k, "backward", false), "border");
-    ok &= agree("C7", collectSide(bindings, kResidual, k, "forward", true),
-                collectSide(bindings, kResidual, k, "backward", false), "residual");
+    ok &= agree("C6", collectSide(of[k], kBorder, "forward", true),
+                collectSide(of[k + 1], kBorder, "forward", false), "border");
+    ok &= agree("C6", collectSide(of[k + 1], kBorder, "backward", true),
+                collectSide(of[k], kBorder, "backward", false), "border");
+    ok &= agree("C7", collectSide(of[k], kResidual, "forward", true),
+                collectSide(of[k], kResidual, "backward", false), "residual");
   }
   return success(ok);
 }

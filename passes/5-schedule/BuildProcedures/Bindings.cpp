@@ -60,14 +60,14 @@ Place StageBuilder::stateRoot(FlatSymbolRefAttr symbol, DictionaryAttr attrs,
   auto [it, isNew] = stateRoots.insert({{symbol.getAttr(), range ? range[0] : 0}, -1});
   if (!isNew)
     return {it->second, 0};
-  auto state = module.lookupSymbol<graph::StateOp>(symbol.getAttr());
+  auto state = symbols.lookup<graph::StateOp>(symbol.getAttr());
   SmallVector<NamedAttribute> binding;
   auto set = [&](StringRef name, Attribute value) { binding.push_back(b.getNamedAttr(name, value)); };
   set("state", symbol);
   set("role", b.getStringAttr(graph::stringifyRole(state.getRole())));
   // Accumulators and moments are stacked like their parameter.
   auto parameter = state.getOfAttr()
-                       ? module.lookupSymbol<graph::StateOp>(state.getOfAttr().getAttr())
+                       ? symbols.lookup<graph::StateOp>(state.getOfAttr().getAttr())
                        : state;
   bool stacked = parameter && parameter.getStacked();
   auto global = cast<RankedTensorType>(state.getType());
@@ -112,7 +112,7 @@ LogicalResult StageBuilder::bindArguments(func::FuncOp func, Known &known) {
       attrs = b.getDictionaryAttr({});
     auto type = cast<RankedTensorType>(arg.getType());
     if (auto state = attrs.getAs<FlatSymbolRefAttr>("graph.state")) {
-      if (!module.lookupSymbol<graph::StateOp>(state.getAttr()))
+      if (!symbols.lookup<graph::StateOp>(state.getAttr()))
         return func.emitError("argument ") << i << " is bound to unknown state " << state;
       bound[arg] = stateRoot(state, attrs, type);
     } else if (auto input = attrs.getAs<StringAttr>("graph.input")) {

@@ -57,7 +57,7 @@ LogicalResult StageBuilder::buildChunk(int64_t index) {
 void StageBuilder::buildBegin() {
   newProcedure(module.getLoc(), "begin", plan::ProcedureKind::begin);
   for (auto &[state, root] : stateRoots)
-    if (module.lookupSymbol<graph::StateOp>(state.first).getRole() == graph::Role::accumulator)
+    if (symbols.lookup<graph::StateOp>(state.first).getRole() == graph::Role::accumulator)
       plan::FillOp::create(b, module.getLoc(), buffer({root, 0}, roots[root].type),
                            b.getI64IntegerAttr(kCompute),
                            plan::OriginAttr::get(b.getContext(), "zero accumulators", {}, "", ""));
@@ -118,11 +118,12 @@ struct BuildProcedures : impl::BuildProceduresBase<BuildProcedures> {
       module.emitError("has no parallel.mesh");
       return signalPassFailure();
     }
+    SymbolTable symbols(module);
     std::map<int64_t, StageFunctions> stages = collect(module);
     for (auto &[stage, functions] : stages) {
       if (failed(check(module, stage, functions)))
         return signalPassFailure();
-      StageBuilder builder(module, stage, functions);
+      StageBuilder builder(module, symbols, stage, functions);
       if (failed(builder.run()))
         return signalPassFailure();
       numLaunches += builder.launches;

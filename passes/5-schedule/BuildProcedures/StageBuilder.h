@@ -25,9 +25,11 @@ struct StageFunctions {
 
 class StageBuilder {
 public:
-  StageBuilder(mlir::ModuleOp module, int64_t stage, StageFunctions functions)
-      : module(module), stage(stage), functions(std::move(functions)), b(module.getContext()),
-        mesh(parallel::getMesh(module)), stages(mesh.getSize("pp")) {}
+  // `symbols` are those of the module's states.
+  StageBuilder(mlir::ModuleOp module, mlir::SymbolTable &symbols, int64_t stage,
+               StageFunctions functions)
+      : module(module), symbols(symbols), stage(stage), functions(std::move(functions)),
+        b(module.getContext()), mesh(parallel::getMesh(module)), stages(mesh.getSize("pp")) {}
 
   mlir::LogicalResult run();
   unsigned launches = 0, copies = 0;
@@ -87,6 +89,7 @@ private:
   int64_t channelTo(bool forward, int64_t toChunk) const { return 2 * toChunk + !forward; }
 
   mlir::ModuleOp module;
+  mlir::SymbolTable &symbols;
   int64_t stage;
   StageFunctions functions;
   mlir::OpBuilder b;

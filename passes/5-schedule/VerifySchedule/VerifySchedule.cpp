@@ -46,10 +46,11 @@ LogicalResult countRow(plan::StageOp stage, plan::ProcedureOp procedure, int64_t
 LogicalResult verifyTable(plan::StageOp stage, bool infer) {
   std::map<std::pair<int64_t, int64_t>, Runs> runs; // by chunk and micro-batch
   bool ended = false, split = false;
+  SymbolTable procedures(stage);
   for (auto entry : stage.getTable().getAsRange<plan::EntryAttr>()) {
     if (ended)
       return stage.emitError("table goes on after the update");
-    auto procedure = stage.lookupSymbol<plan::ProcedureOp>(entry.getProcedure().getAttr());
+    auto procedure = procedures.lookup<plan::ProcedureOp>(entry.getProcedure().getAttr());
     ended = procedure.getKind() == plan::ProcedureKind::update;
     if (ended || procedure.getKind() == plan::ProcedureKind::begin ||
         procedure.getKind() == plan::ProcedureKind::exchange)

@@ -57,8 +57,9 @@ struct WriteFirst : impl::WriteFirstBase<WriteFirst> {
     DenseMap<StringAttr, int64_t> runs;
     SmallVector<plan::ProcedureOp> order; // as the table first names them
     SmallVector<plan::FillOp> fills;
+    SymbolTable procedures(stage);
     for (auto entry : stage.getTable().getAsRange<plan::EntryAttr>()) {
-      auto procedure = stage.lookupSymbol<plan::ProcedureOp>(entry.getProcedure());
+      auto procedure = procedures.lookup<plan::ProcedureOp>(entry.getProcedure().getAttr());
       if (procedure && runs[procedure.getSymNameAttr()]++ == 0)
         order.push_back(procedure);
     }

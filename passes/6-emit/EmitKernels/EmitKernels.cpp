@@ -103,7 +103,8 @@ FailureOr<Emitted> KernelTable::get(const std::string &key, StringRef name, Stri
   return byStructure[key] = result;
 }
 
-// What decides the code of a launch: ops, attributes, types and who uses whom.
+// What decides the code of a launch: ops, attributes, types and who uses whom. An attribute
+// stands for itself: its context holds equal ones once, and a table printed is long.
 static std::string structureOf(Block &body, unsigned reads) {
   std::string text;
   llvm::raw_string_ostream out(text);
@@ -116,7 +117,7 @@ static std::string structureOf(Block &body, unsigned reads) {
   for (Operation &op : body) {
     out << '\n' << op.getName();
     if (Attribute properties = op.getPropertiesAsAttribute())
-      out << properties;
+      out << properties.getAsOpaquePointer();
     for (Value operand : op.getOperands())
       out << " %" << numbers.lookup(operand);
     for (Value result : op.getResults()) {

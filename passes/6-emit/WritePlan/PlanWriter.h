@@ -12,12 +12,13 @@ namespace llmc::emit {
 class PlanWriter {
 public:
   PlanWriter(mlir::ModuleOp module, planfile::ProgramT &program)
-      : module(module), program(program) {}
+      : module(module), symbols(module), program(program) {}
 
   mlir::LogicalResult run();
 
 private:
   mlir::ModuleOp module;
+  mlir::SymbolTable symbols; // of the module's states
   planfile::ProgramT &program;
   parallel::MeshAttr mesh;
   llvm::StringMap<uint32_t> kernels, sources, inputs;

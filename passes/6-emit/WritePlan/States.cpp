@@ -29,7 +29,7 @@ static StateRole roleOf(graph::Role role) {
 FailureOr<std::unique_ptr<ViewT>> PlanWriter::viewOf(Operation *at, graph::StateOp state,
                                                      size_t layer) {
   if (auto of = state.getOfAttr())
-    if (auto parameter = module.lookupSymbol<graph::StateOp>(of.getAttr()))
+    if (auto parameter = symbols.lookup<graph::StateOp>(of.getAttr()))
       state = parameter;
   auto views = state.getViews();
   if (!views)
@@ -68,7 +68,7 @@ FailureOr<std::vector<std::unique_ptr<DimShardingT>>> PlanWriter::dimsOf(Operati
 LogicalResult PlanWriter::writeState(plan::BufferOp op, StageT &stage) {
   DictionaryAttr binding = op.getBindingAttr();
   auto symbol = binding.getAs<FlatSymbolRefAttr>("state");
-  auto state = symbol ? module.lookupSymbol<graph::StateOp>(symbol.getAttr()) : graph::StateOp();
+  auto state = symbol ? symbols.lookup<graph::StateOp>(symbol.getAttr()) : graph::StateOp();
   if (!state)
     return op.emitOpError("binds an unknown state ") << binding.get("state");
   auto first = binding.getAs<IntegerAttr>("layer_first");

@@ -1,0 +1,75 @@
+#include "lib/planfile/CheckBytes.h"
+
+#include <algorithm>
+#include <map>
+
+namespace llmc::planfile {
+
+StageBytes::StageBytes(const StageT &stage) {
+  for (const auto &state : stage.states)
+    addBorders(state->buffer->offset, state->buffer->offset + state->buffer->size);
+  for (const auto &scalar : stage.host_scalars)
+    addBorders(scalar->buffer->offset, scalar->buffer->offset + scalar->buffer->size);
+  for (const BufferRefT *buffer : readByHost(stage))
+    addBorders(buffer->offset, buffer->offset + buffer->size);
+
+  std::vector<const EntryT *> entries; // the first of each run
+  std::map<std::vector<uint32_t>, uint32_t> known; // by procedure and slots of the lanes
+  for (const auto &entry : stage.table) {
+    std::vector<uint32_t> key = {entry->procedure, entry->slot};
+    for (const SlotRef &lane : entry->more)
+      key.push_back(lane.slot());
+    auto [it, added] = known.try_emplace(std::move(key), entries.size());
+    runOf.push_back(it->second);
+    if (!added)
+      continue;
+    entries.push_back(entry.get());
+    for (const auto &inst : stage.procedures[entry->procedure]->instructions)
+      forEachAccess(*inst, *entry, [&](const ByteAccess &a) { addBorders(a.begin, a.end); });
+  }
+  std::sort(borders.begin(), borders.end());
+  borders.erase(std::unique(borders.begin(), borders.end()), borders.end());
+  std::vector<const Run *> same(stage.procedures.size(), nullptr); // in other slots
+  runs.reserve(entries.size());
+  for (const EntryT *entry : entries) {
+    runs.push_back(walk(*stage.procedures[entry->procedure], *entry, same[entry->procedure]));
+    same[entry->procedure] = &runs.back();
+  }
+}
+
+void StageBytes::addBorders(uint64_t begin, uint64_t end) {
+  if (begin == end)
+    return;
+  borders.push_back(begin);
+  borders.push_back(end);
+}
+
+AtomRange StageBytes::range(uint64_t begin, uint64_t end) const {
+  if (begin == end)
+    return {};
+  auto find = [&](uint64_t byte) {
+    return static_cast<uint32_t>(std::lower_bound(borders.begin(), borders.end(), byte) -
+                                 borders.begin());
+  };
+  return {find(begin), find(end)};
+}
+
+// What does not differ between slots is looked up once: in `same`, if there is one.
+StageBytes::Run StageBytes::walk(const ProcedureT &procedure, const EntryT &entry,
+                                 const Run *same) const {
+  Run run;
+  run.begin.push_back(0);
+  for (const auto &inst : procedure.instructions) {
+    forEachAccess(*inst, entry, [&](const ByteAccess &a) {
+      size_t i = run.accesses.size();
+      if (same && !a.slotted)
+        run.accesses.push_back(same->accesses[i]);
+      else
+        run.accesses.push_back({range(a.begin, a.end), a.read, a.write, a.slotted, a.lane});
+    });
+    run.begin.push_back(static_cast<uint32_t>(run.accesses.size()));
+  }
+  return run;
+}
+
+} // namespace llmc::planfile

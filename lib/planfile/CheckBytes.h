@@ -1,0 +1,62 @@
+// The bytes that the entries of one stage touch, cut into atoms: ranges of which every
+// access covers all bytes or none. Found once, so that who walks a step looks up numbers
+// instead of cutting ranges at each access.
+#ifndef LLMC_LIB_PLANFILE_CHECKBYTES_H
+#define LLMC_LIB_PLANFILE_CHECKBYTES_H
+
+#include "lib/planfile/CheckWalk.h"
+
+#include <span>
+
+namespace llmc::planfile {
+
+// Atoms [first, last) of a stage.
+struct AtomRange {
+  uint32_t first = 0, last = 0;
+};
+
+struct AtomAccess : AtomRange {
+  bool read = false, write = false;
+  bool slotted = false; // the buffer differs between slots
+  uint32_t lane = 0;    // that picks the slot
+};
+
+class StageBytes {
+public:
+  explicit StageBytes(const StageT &stage);
+
+  size_t atoms() const { return borders.empty() ? 0 : borders.size() - 1; }
+  // First byte of an atom; that of the atom behind a range is the range's end.
+  uint64_t begin(uint32_t atom) const { return borders[atom]; }
+  uint64_t size(uint32_t atom) const { return borders[atom + 1] - borders[atom]; }
+
+  // Of states, host scalars, outputs and results: the atoms in slot 0.
+  AtomRange of(const BufferRefT &buffer) const {
+    return range(buffer.offset, buffer.offset + buffer.size);
+  }
+  // The non-empty accesses of an instruction in a row of the table, in operand order.
+  std::span<const AtomAccess> of(uint32_t entry, uint32_t instruction) const {
+    const Run &run = runs[runOf[entry]];
+    return {run.accesses.data() + run.begin[instruction],
+            run.accesses.data() + run.begin[instruction + 1]};
+  }
+
+private:
+  // A procedure in given slots. Rows that agree in both share it.
+  struct Run {
+    std::vector<uint32_t> begin; // of each instruction and the end: index into accesses
+    std::vector<AtomAccess> accesses;
+  };
+
+  void addBorders(uint64_t begin, uint64_t end);
+  AtomRange range(uint64_t begin, uint64_t end) const;
+  Run walk(const ProcedureT &procedure, const EntryT &entry, const Run *same) const;
+
+  std::vector<uint64_t> borders; // ascending
+  std::vector<Run> runs;
+  std::vector<uint32_t> runOf; // of each row of the table
+};
+
+} // namespace llmc::planfile
+
+#endif // LLMC_LIB_PLANFILE_CHECKBYTES_H
