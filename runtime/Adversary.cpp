@@ -108,12 +108,12 @@ Adversary::Site Adversary::siteOf(Turn turn) {
   Executor::Rank &rank = *executor_.ranks_[turn.rank];
   Executor::Stream &stream = rank.streams[turn.stream];
   const Op *op = executor_.current(rank, stream, static_cast<uint8_t>(turn.stream));
-  return {rank, stream, rank.program->table[stream.entry], *op, 0};
+  return {rank, stream, rank.program->table[stream.entry], op[turn.member], 0, turn.member};
 }
 
 bool Adversary::runnable(const Site &site) const {
-  const auto &[rank, stream, entry, op, worker] = site;
-  if (stream.posted)
+  const auto &[rank, stream, entry, op, worker, member] = site;
+  if (site.flight().posted)
     return false; // until complete() moves it on
   if (op.kind == Body::Wait) {
     const WaitTarget &wait = rank.program->waits[entry.firstWait + op.index];
@@ -121,7 +121,7 @@ bool Adversary::runnable(const Site &site) const {
   }
   if (op.kind == Body::Send || op.kind == Body::Recv) {
     const Executor::MessageEnd &end = rank.messages[op.index];
-    return !end.channel->busy(end.side);
+    return executor_.mayPost(site) && !end.channel->busy(end.side);
   }
   return true;
 }
@@ -133,11 +133,13 @@ bool Adversary::collectChoices(bool &unfinished) {
   heldTransfers_.clear();
   for (const auto &rank : executor_.ranks_)
     for (uint32_t s = 0; s < rank->streams.size(); ++s) {
-      if (!executor_.current(*rank, rank->streams[s], static_cast<uint8_t>(s)))
+      const Op *op = executor_.current(*rank, rank->streams[s], static_cast<uint8_t>(s));
+      if (!op)
         continue;
       unfinished = true;
-      if (runnable(siteOf({rank->id, s})))
-        choices_.push_back({{rank->id, s}, weights_[rank->id][s]});
+      for (uint32_t i = 0; i < op->members; ++i)
+        if (runnable(siteOf({rank->id, s, i})))
+          choices_.push_back({{rank->id, s, i}, weights_[rank->id][s]});
     }
   for (size_t t = 0; t < transfers_.size(); ++t)
     if (transfers_[t].members.size() == transfers_[t].size)
@@ -177,6 +179,7 @@ void Adversary::runBurst(Turn turn) {
       return;
     end(site);
     ++stream.position;
+    turn.member = 0;
   }
 }
 
@@ -216,7 +219,7 @@ void Adversary::complete(size_t index) {
   }
   Site last = siteOf(transfer.members.back());
   if (transfer.communicator) {
-    transfer.communicator->poll(last.stream.number, executor_.wake_);
+    transfer.communicator->poll(last.flight().number, executor_.wake_);
   } else {
     Channel::Side side = last.rank.messages[last.op.index].side;
     if (support::Status s = transfer.channel->finish(side, executor_.wake_); !s)
@@ -225,8 +228,10 @@ void Adversary::complete(size_t index) {
   for (Turn turn : transfer.members) {
     Site site = siteOf(turn);
     end(site);
-    executor_.leave(site);
-    ++site.stream.position;
+    site.flight().ended = true;
+    Site first = siteOf({turn.rank, turn.stream, 0});
+    if (executor_.leaveGroup(first))
+      site.stream.position += first.op.members;
   }
 }
 

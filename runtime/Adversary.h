@@ -56,6 +56,7 @@ private:
   };
   struct Turn {
     uint32_t rank = 0, stream = 0;
+    uint32_t member = 0; // of the message group where the stream stands
   };
   struct Transfer {
     Communicator *communicator = nullptr; // or

@@ -25,20 +25,22 @@ std::string Executor::describe(const Rank &rank, const Stream &stream, const Op 
   return what;
 }
 
-std::string Executor::waitsFor(const Rank &rank, const Stream &stream, const Op &op) const {
+std::string Executor::waitsFor(const Rank &rank, const Stream &stream, const Op &op,
+                               uint32_t member) const {
+  const Flight &flight = stream.flights[member];
   switch (op.kind) {
   case Body::Collective: {
-    if (!stream.posted)
+    if (!flight.posted)
       return "not begun";
     std::string who;
-    for (uint32_t other : rank.members[op.index].communicator->missing(stream.number))
+    for (uint32_t other : rank.members[op.index].communicator->missing(flight.number))
       who += text(who.empty() ? "" : ", ", other);
     return "waits for rank " + who;
   }
   case Body::Send:
   case Body::Recv: {
     const MessageEnd &end = rank.messages[op.index];
-    return text(stream.posted ? "waits for rank " : "waits for its channel to rank ",
+    return text(flight.posted ? "waits for rank " : "waits for its channel to rank ",
                 end.channel->peer(end.side));
   }
   case Body::Wait: {
@@ -75,12 +77,14 @@ std::string Executor::blockedReport() {
   size_t lines = 0;
   for (const auto &rank : ranks_)
     for (size_t s = 0; s < rank->streams.size(); ++s)
-      if (const Op *op = current(*rank, rank->streams[s], static_cast<uint8_t>(s))) {
-        if (++lines <= most)
-          report += text("\n  ", describe(*rank, rank->streams[s], *op), "; ",
-                         waitsFor(*rank, rank->streams[s], *op));
-      }
+      if (const Op *op = current(*rank, rank->streams[s], static_cast<uint8_t>(s)))
+        for (uint32_t i = 0; i < op->members; ++i) {
+          const Stream &stream = rank->streams[s];
+          if (!stream.flights[i].ended && ++lines <= most)
+            report += text("\n  ", describe(*rank, stream, op[i]), "; ",
+                           waitsFor(*rank, stream, op[i], i));
+        }
   if (lines > most)
-    report += text("\n  and ", lines - most, " more streams");
+    report += text("\n  and ", lines - most, " more");
   return report;
 }

@@ -88,7 +88,7 @@ Workers::Poll Executor::advance(uint32_t id, unsigned worker) {
           left = true;
           break;
         }
-        ++stream.position;
+        stream.position += op->members;
         progress = true;
         // Another stream may have waited for this: let it go first, so that
         // messages leave early.
@@ -107,7 +107,7 @@ Workers::Poll Executor::advance(uint32_t id, unsigned worker) {
 bool Executor::step(const Site &site) { return watched_ ? watchedStep(site) : run(site); }
 
 bool Executor::run(const Site &site) {
-  const auto &[rank, stream, entry, op, worker] = site;
+  const auto &[rank, stream, entry, op, worker, member] = site;
   const StageProgram &program = *rank.program;
   const Buffer *buffers = program.buffers.data() + op.firstBuffer;
   std::byte *const *bases = rank.bases.data();
@@ -122,7 +122,7 @@ bool Executor::run(const Site &site) {
     return collective(site);
   case Body::Send:
   case Body::Recv:
-    return message(site);
+    return messages(site);
   case Body::Copy:
     std::memmove(buffers[1].at(bases, entry.lanes), buffers[0].at(bases, entry.lanes),
                  buffers[0].size);
@@ -147,7 +147,7 @@ bool Executor::run(const Site &site) {
 }
 
 void Executor::launch(const Site &site) {
-  const auto &[rank, stream, entry, op, worker] = site;
+  const auto &[rank, stream, entry, op, worker, member] = site;
   const StageProgram &program = *rank.program;
   constexpr size_t most = 32; // as in checkBounds
   void *buffers[most];
@@ -179,7 +179,7 @@ void Executor::launch(const Site &site) {
 }
 
 void Executor::matmul(const Site &site) {
-  const auto &[rank, stream, entry, op, worker] = site;
+  const auto &[rank, stream, entry, op, worker, member] = site;
   const StageProgram &program = *rank.program;
   const planfile::MatmulT &what = *program.matmuls[op.index];
   const Buffer *refs = program.buffers.data() + op.firstBuffer;
@@ -218,7 +218,7 @@ void Executor::matmul(const Site &site) {
 }
 
 void Executor::feed(const Site &site) {
-  const auto &[rank, stream, entry, op, worker] = site;
+  const auto &[rank, stream, entry, op, worker, member] = site;
   const planfile::InputBindingT &input = *program_.inputs[op.index];
   uint64_t bytes = planfile::byteSize(input.dtype);
   for (int64_t dim : input.local_shape)
@@ -227,70 +227,100 @@ void Executor::feed(const Site &site) {
   for (uint32_t axis : input.batch_axes)
     ranks *= program_.mesh->axes[axis]->size;
   const std::byte *from =
-      (*inputs_)[op.index] + rank.inputOffset[op.index] + entry.lanes[op.lane].microBatch * ranks * bytes;
+      (*inputs_)[op.index] + rank.inputOffset[op.index] +
+      entry.lanes[op.lane].microBatch * ranks * bytes;
   std::memcpy(rank.program->buffers[op.firstBuffer].at(rank.bases.data(), entry.lanes), from,
               bytes);
 }
 
 bool Executor::collective(const Site &site) {
-  if (!site.stream.posted && !postCollective(site))
+  Flight &flight = site.flight();
+  if (!flight.posted && !postCollective(site))
     return false;
-  if (!site.rank.members[site.op.index].communicator->poll(site.stream.number, wake_))
+  if (!site.rank.members[site.op.index].communicator->poll(flight.number, wake_))
     return false;
   leave(site);
   return true;
 }
 
 bool Executor::postCollective(const Site &site) {
-  auto &[rank, stream, entry, op, worker] = site;
-  const Member &member = rank.members[op.index];
+  auto &[rank, stream, entry, op, worker, member] = site;
+  const Member &own = rank.members[op.index];
   const Buffer *refs = rank.program->buffers.data() + op.firstBuffer;
   Communicator::Post post{rank.program->collectives[op.index],
                           refs[0].at(rank.bases.data(), entry.lanes),
                           refs[1].at(rank.bases.data(), entry.lanes)};
-  support::Result<uint64_t> number = member.communicator->post(member.index, post, wake_);
+  support::Result<uint64_t> number = own.communicator->post(own.index, post, wake_);
   if (!number) {
-    fail(site, number.message() + membersOf(*member.communicator, op.stream));
+    fail(site, number.message() + membersOf(*own.communicator, op.stream));
     return false;
   }
-  stream.number = *number;
-  stream.posted = true;
+  site.flight().number = *number;
+  site.flight().posted = true;
   return true;
 }
 
 void Executor::leave(const Site &site) {
-  site.stream.posted = false;
+  site.flight().posted = site.flight().ended = false;
   auto &calls = site.op.kind == Body::Collective ? site.rank.collectiveCalls
                                                  : site.rank.messageCalls;
   ++calls[site.op.index];
 }
 
+// The members of a group are under way together and end in any order.
+bool Executor::messages(const Site &site) {
+  bool ended = message(site);
+  for (uint32_t i = 1; i < site.op.members; ++i)
+    ended &= message(memberOf(site, i));
+  return ended && leaveGroup(site);
+}
+
 bool Executor::message(const Site &site) {
-  if (!site.stream.posted && !postMessage(site))
+  Flight &flight = site.flight();
+  if (!flight.posted && (!mayPost(site) || !postMessage(site)))
     return false;
-  if (!site.rank.messages[site.op.index].channel->complete(site.stream.number))
-    return false;
-  leave(site);
+  flight.ended |= site.rank.messages[site.op.index].channel->complete(flight.number);
+  return flight.ended;
+}
+
+bool Executor::mayPost(const Site &site) const {
+  const MessageEnd &own = site.rank.messages[site.op.index];
+  for (uint32_t i = 0; i < site.member; ++i) {
+    const MessageEnd &earlier = site.rank.messages[(&site.op - site.member + i)->index];
+    if (!site.stream.flights[i].posted && earlier.channel == own.channel &&
+        earlier.side == own.side)
+      return false;
+  }
+  return true;
+}
+
+bool Executor::leaveGroup(const Site &first) {
+  for (uint32_t i = 0; i < first.op.members; ++i)
+    if (!first.stream.flights[i].ended)
+      return false;
+  for (uint32_t i = 0; i < first.op.members; ++i)
+    leave(memberOf(first, i));
   return true;
 }
 
 bool Executor::postMessage(const Site &site) {
-  auto &[rank, stream, entry, op, worker] = site;
+  auto &[rank, stream, entry, op, worker, member] = site;
   const MessageEnd &end = rank.messages[op.index];
-  stream.parts.clear();
+  Flight &flight = site.flight();
+  flight.parts.clear();
   for (uint32_t i = 0; i < op.buffers; ++i) {
     const Buffer &buffer = rank.program->buffers[op.firstBuffer + i];
-    stream.parts.emplace_back(buffer.at(rank.bases.data(), entry.lanes), buffer.size);
+    flight.parts.emplace_back(buffer.at(rank.bases.data(), entry.lanes), buffer.size);
   }
-  support::Result<uint64_t> number = end.channel->post(end.side, stream.parts, wake_);
+  support::Result<uint64_t> number = end.channel->post(end.side, flight.parts, wake_);
   if (!number) {
     fail(site, number.message());
     return false;
   }
   if (*number == Channel::kBusy)
     return false;
-  stream.number = *number;
-  stream.posted = true;
+  flight.number = *number;
+  flight.posted = true;
   return true;
 }
 

@@ -107,12 +107,17 @@ private:
     Channel *channel = nullptr;
     Channel::Side side = Channel::Source;
   };
+  // A collective or message under way.
+  struct Flight {
+    bool posted = false, ended = false;
+    uint64_t number = 0;
+    std::vector<std::span<std::byte>> parts;
+  };
   struct Stream {
     uint32_t entry = 0, position = 0;
-    bool posted = false; // the collective or message it stands at
-    uint64_t number = 0; // of that
-    uint64_t begun = 0;  // nanoseconds: first try of where it stands, if watched
-    std::vector<std::span<std::byte>> parts;
+    uint64_t begun = 0; // nanoseconds: first try of where it stands, if watched
+    // Of the collective or message where it stands, or of each member of the group.
+    std::vector<Flight> flights{1};
   };
   struct Rank {
     Rank(uint32_t id, const StageProgram *program, Arena arena)
@@ -135,6 +140,8 @@ private:
     const StageProgram::Entry &entry;
     const Op &op;
     unsigned worker;
+    uint32_t member = 0; // of the group where the stream stands, whose message `op` is
+    Flight &flight() const { return stream.flights[member]; }
   };
 
   Executor(const planfile::ProgramT &program, const Kernels &kernels);
@@ -160,7 +167,15 @@ private:
   std::string nameOf(const StageProgram &stage, const Op &op) const;
   Profile::Work workOf(uint32_t stage, size_t op) const;
   bool collective(const Site &site);
+  bool messages(const Site &site); // all of a group
   bool message(const Site &site);
+  // The member of a group that begins with `first`.
+  static Site memberOf(const Site &first, uint32_t member) {
+    return {first.rank, first.stream, first.entry, (&first.op)[member], first.worker, member};
+  }
+  // Whether its channel may be entered: not while an earlier member waits to enter it.
+  bool mayPost(const Site &site) const;
+  bool leaveGroup(const Site &first); // false: a member has not ended
   // Enters the collective or message where a stream stands. False: it must wait,
   // or failed.
   bool postCollective(const Site &site);
@@ -173,7 +188,8 @@ private:
   class Isolation;
 
   std::string describe(const Rank &rank, const Stream &stream, const Op &op) const;
-  std::string waitsFor(const Rank &rank, const Stream &stream, const Op &op) const;
+  std::string waitsFor(const Rank &rank, const Stream &stream, const Op &op,
+                       uint32_t member) const;
   std::string membersOf(const Communicator &communicator, uint8_t stream) const;
   std::string blockedReport();
 

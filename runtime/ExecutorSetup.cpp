@@ -132,6 +132,9 @@ void Executor::connect(Rank &rank) {
   const StageProgram &stage = *rank.program;
   rank.coordinate = planfile::coordinateOf(*program_.mesh, rank.id);
   rank.streams.resize(stage.plan->streams);
+  for (const Op &op : stage.ops)
+    if (std::vector<Flight> &flights = rank.streams[op.stream].flights; flights.size() < op.members)
+      flights.resize(op.members);
   rank.events.resize(stage.counters);
   rank.collectiveCalls.resize(stage.collectives.size());
   rank.messageCalls.resize(stage.messageOps.size());

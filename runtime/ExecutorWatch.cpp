@@ -55,7 +55,7 @@ Workers::Poll Executor::watchedAdvance(uint32_t rank, unsigned worker) {
 }
 
 bool Executor::watchedStep(const Site &site) {
-  auto &[rank, stream, entry, op, worker] = site;
+  auto &[rank, stream, entry, op, worker, member] = site;
   // With several workers the time of the process says nothing about one of them.
   bool readsProcessor = profile_ && teams_.size() == 1 && runsKernels(op.kind);
   uint64_t processor = readsProcessor ? processorTime() : 0;
@@ -70,9 +70,11 @@ bool Executor::watchedStep(const Site &site) {
                   readsProcessor ? processorTime() - processor : 0, ended);
   if (!ended)
     return false;
-  if (trace_ && trace_->on())
-    trace_->add(worker, {stream.begun, end, stream.number, rank.id,
-                         static_cast<uint32_t>(trace_->step()), stream.entry, index, worker,
+  for (uint32_t i = 1; profile_ && i < op.members; ++i)
+    profile_->add(worker, rank.program->stage, index + i, 0, 0, ended);
+  for (uint32_t i = 0; trace_ && trace_->on() && i < op.members; ++i)
+    trace_->add(worker, {stream.begun, end, stream.flights[i].number, rank.id,
+                         static_cast<uint32_t>(trace_->step()), stream.entry, index + i, worker,
                          /*unfinished=*/false});
   stream.begun = 0;
   return true;
@@ -88,9 +90,10 @@ void Executor::traceUnfinished() {
       if (!op || stream.begun == 0)
         continue;
       auto index = static_cast<uint32_t>(op - rank->program->ops.data());
-      trace_->add(0, {stream.begun, now, stream.number, rank->id,
-                      static_cast<uint32_t>(trace_->step()), stream.entry, index, 0,
-                      /*unfinished=*/true});
+      for (uint32_t i = 0; i < op->members; ++i)
+        trace_->add(0, {stream.begun, now, stream.flights[i].number, rank->id,
+                        static_cast<uint32_t>(trace_->step()), stream.entry, index + i, 0,
+                        /*unfinished=*/true});
     }
 }
 

@@ -119,6 +119,10 @@ void StageProgram::addOp(const planfile::InstructionT &instruction, Procedure &p
     collectiveOps.push_back(self);
   } else if (op.kind == Body::Send || op.kind == Body::Recv) {
     op.index = static_cast<uint32_t>(messageOps.size());
+    if (planfile::messageOf(instruction)->grouped)
+      ++ops[groupBegin].members;
+    else
+      groupBegin = self;
     messageOps.push_back(self);
   } else if (const planfile::FeedT *feed = body.AsFeed()) {
     op.index = feed->input;

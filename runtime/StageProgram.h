@@ -38,6 +38,8 @@ struct Op {
   // Record: counter of instance 0. Wait: place among the procedure's waits.
   uint32_t index = 0;
   bool wholeStep = false;
+  // Of the first message of a group: how many it has. They follow one another.
+  uint16_t members = 1;
   int64_t rows = 0;
 };
 
@@ -105,6 +107,7 @@ private:
 
   // (event, stream) pairs that some Record names, in order of appearance.
   std::vector<std::pair<uint32_t, uint8_t>> recorders;
+  uint32_t groupBegin = 0; // op of the last message that begins a group
 };
 
 } // namespace llmc::runtime

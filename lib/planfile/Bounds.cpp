@@ -248,6 +248,7 @@ Status Bounds::checkProcedure(const ProcedureT &procedure) {
   if (procedure.chunk >= stage->chunks.size())
     return error(": chunk ", procedure.chunk, " of ", stage->chunks.size());
   const InstructionT *before = nullptr;
+  size_t members = 0; // of the message group at hand
   for (size_t i = 0; i < procedure.instructions.size(); ++i) {
     const InstructionT &instruction = *procedure.instructions[i];
     if (Status s = checkInstruction(instruction); !s)
@@ -257,6 +258,9 @@ Status Bounds::checkProcedure(const ProcedureT &procedure) {
         (!before || before->stream != instruction.stream || !messageOf(*before)))
       return error(", instruction ", i, ": ", toString(instruction.body.type),
                    ": grouped, but not right behind a message of its stream");
+    members = message && message->grouped ? members + 1 : 1;
+    if (members > kMaxGroup)
+      return error(", instruction ", i, ": a group of more than ", kMaxGroup, " messages");
     before = &instruction;
   }
   return ok();

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <deque>
+#include <optional>
 #include <unordered_map>
 
 namespace llmc::planfile {
@@ -9,33 +10,42 @@ namespace {
 
 // Plays the launches of all ranks with the least freedom: queues run in order, a
 // communication holds its queue until every member has reached it, a wait until
-// its record has run. Nothing here depends on timing, so one play decides: if it
+// its record has run. The messages of a group are one element of their queue: each ends
+// when its partner is in the element at the head of its own queue, the element leaves when
+// all have ended. Nothing here depends on timing, so one play decides: if it
 // ends, no interleaving hangs; if it stops, every run does, and following "who
 // waits for whom" from any held queue ends in a cycle of the launch orders.
 //
 // Two plays, with different queues:
 //  - one queue per stream, all instructions: messages are rendezvous, so a send
 //    that must be buffered to get further is refused;
-//  - one queue per rank, collectives only: communicators share the device, and
-//    collectives that two ranks issue in different order can starve each other
-//    even from different streams.
+//  - one queue per rank, all communications in the order in which the host issues them:
+//    they share the device, and what two ranks issue in different order can starve each
+//    other even from different streams.
 // Members of a stage's own groups (data, tensor) run one stream and agree; only
 // communications that span stages can form a cycle.
 class Play {
 public:
-  Play(const Trace &trace, bool collectivesOnly) : trace(trace) {
-    size_t queueCount = collectivesOnly ? trace.program.stages.size() : trace.streamBase.back();
-    queues.resize(queueCount);
+  enum Queues { OfStreams, OfRanks };
+
+  Play(const Trace &trace, Queues kind) : trace(trace) {
+    size_t count = kind == OfRanks ? trace.program.stages.size() : trace.streamBase.back();
+    queues.resize(count);
     queueOf.assign(trace.nodes.size(), -1);
+    placeOf.assign(trace.nodes.size(), 0);
     executed.assign(trace.nodes.size(), false);
     for (uint32_t n = 0; n < trace.nodes.size(); ++n) {
       const Node &node = trace.nodes[n];
-      if (collectivesOnly && node.type != Body::Collective)
+      if (kind == OfRanks && node.type != Body::Collective && node.group < 0)
         continue;
-      queueOf[n] = collectivesOnly ? node.stage : node.stream;
+      queueOf[n] = kind == OfRanks ? node.stage : node.stream;
+      placeOf[n] = queues[queueOf[n]].size();
       queues[queueOf[n]].push_back(n);
     }
-    heads.assign(queueCount, 0);
+    heads.assign(count, 0);
+    headEnds.assign(count, 0);
+    for (uint32_t q = 0; q < count; ++q)
+      headEnds[q] = endOfElement(q);
   }
 
   // Nodes of the cycle, each held up by the next; empty if the play ends.
@@ -55,9 +65,22 @@ public:
   }
 
 private:
+  // One past the element that begins at the head.
+  size_t endOfElement(uint32_t q) const {
+    const std::vector<uint32_t> &queue = queues[q];
+    size_t end = heads[q];
+    if (end == queue.size())
+      return end;
+    int64_t group = trace.nodes[queue[end]].group;
+    do
+      ++end;
+    while (group >= 0 && end < queue.size() && trace.nodes[queue[end]].group == group);
+    return end;
+  }
+
   bool atHead(uint32_t n) const {
     int64_t q = queueOf[n];
-    return heads[q] < queues[q].size() && queues[q][heads[q]] == n;
+    return heads[q] <= placeOf[n] && placeOf[n] < headEnds[q];
   }
 
   // All nodes that run together with `n`.
@@ -70,7 +93,7 @@ private:
     return {n};
   }
 
-  // What keeps the head `n` from running: a node not yet executed, or -1.
+  // What keeps `n`, at the head, from running: a node not yet executed, or -1.
   int64_t blocker(uint32_t n) const {
     int64_t record = trace.nodes[n].record;
     if (record >= 0 && queueOf[record] >= 0 && !executed[record])
@@ -83,26 +106,33 @@ private:
 
   void advance(uint32_t q, std::deque<uint32_t> &work) {
     while (heads[q] < queues[q].size()) {
-      uint32_t n = queues[q][heads[q]];
-      int64_t held = blocker(n);
-      if (held >= 0) {
-        // A held communication runs when its last member arrives; a wait looks again
-        // when its record has run.
-        waiters[held].push_back(q);
+      bool held = false;
+      for (size_t i = heads[q]; i < headEnds[q]; ++i) {
+        uint32_t n = queues[q][i];
+        if (executed[n])
+          continue;
+        int64_t by = blocker(n);
+        if (by >= 0) {
+          // A held communication runs when its last member arrives; a wait looks again
+          // when its record has run.
+          waiters[by].push_back(q);
+          held = true;
+          continue;
+        }
+        for (uint32_t p : partners(n))
+          execute(p, q, work);
+      }
+      if (held)
         return;
-      }
-      for (uint32_t p : partners(n)) {
-        executed[p] = true;
-        uint32_t queue = queueOf[p];
-        ++heads[queue];
-        if (queue != q)
-          work.push_back(queue);
-        wake(p, work);
-      }
+      heads[q] = headEnds[q];
+      headEnds[q] = endOfElement(q);
     }
   }
 
-  void wake(uint32_t n, std::deque<uint32_t> &work) {
+  void execute(uint32_t n, uint32_t by, std::deque<uint32_t> &work) {
+    executed[n] = true;
+    if (queueOf[n] != by)
+      work.push_back(static_cast<uint32_t>(queueOf[n]));
     auto it = waiters.find(n);
     if (it == waiters.end())
       return;
@@ -110,14 +140,22 @@ private:
     waiters.erase(it);
   }
 
+  // A node at the head of a stopped queue that holds it up.
+  uint32_t heldAt(uint32_t q) const {
+    size_t i = heads[q];
+    while (executed[queues[q][i]])
+      ++i;
+    return queues[q][i];
+  }
+
   std::vector<uint32_t> followFrom(uint32_t queue) const {
     std::vector<uint32_t> path;
     std::vector<int64_t> position(queues.size(), -1);
     while (position[queue] < 0) {
       position[queue] = static_cast<int64_t>(path.size());
-      uint32_t n = queues[queue][heads[queue]];
+      uint32_t n = heldAt(queue);
       path.push_back(n);
-      queue = queueOf[blocker(n)];
+      queue = static_cast<uint32_t>(queueOf[blocker(n)]);
     }
     path.erase(path.begin(), path.begin() + position[queue]);
     return path;
@@ -125,11 +163,29 @@ private:
 
   const Trace &trace;
   std::vector<std::vector<uint32_t>> queues;
-  std::vector<size_t> heads;
+  std::vector<size_t> heads, headEnds; // of the element at the head of each queue
   std::vector<int64_t> queueOf;
+  std::vector<size_t> placeOf; // in its queue
   std::vector<bool> executed;
   std::unordered_map<int64_t, std::vector<uint32_t>> waiters; // node -> held queues
 };
+
+// "stage 0 send F1 to stage 1 (exchange[3])"; F or B is the phase.
+std::string nameOf(const Trace &trace, const Node &node) {
+  std::optional<Message> message = messageOf(*node.inst);
+  if (!message || !trace.runsPerMicroBatch(node))
+    return trace.describe(node);
+  const StageT &stage = *trace.program.stages[node.stage];
+  SlotRef at = slotOf(trace.entryOf(node), laneOf(*node.inst));
+  std::string text = "stage " + std::to_string(node.stage) + (message->sends ? " send " : " receive ") +
+                     (node.inst->phase == Phase::Forward ? "F" : "B") +
+                     std::to_string(at.micro_batch());
+  if (stage.chunks.size() > 1)
+    text += " of chunk " + std::to_string(stage.pools[at.pool()]->chunk);
+  return text + (message->sends ? " to stage " : " from stage ") +
+         std::to_string(peerStage(trace.program, node.stage, *message)) + " (" +
+         trace.procedureOf(node).name + "[" + std::to_string(node.index) + "])";
+}
 
 void report(const Trace &trace, const std::vector<uint32_t> &cycle, const char *what,
             const char *fix, Findings &findings) {
@@ -137,7 +193,7 @@ void report(const Trace &trace, const std::vector<uint32_t> &cycle, const char *
     return;
   std::string text = what;
   for (size_t i = 0; i < cycle.size(); ++i)
-    text += (i ? "; which waits for " : " ") + trace.describe(trace.nodes[cycle[i]]);
+    text += (i ? "; which waits for " : " ") + nameOf(trace, trace.nodes[cycle[i]]);
   text += "; which waits for the first";
   findings.add(trace.at(trace.nodes[cycle[0]], std::move(text), fix));
 }
@@ -147,10 +203,12 @@ void report(const Trace &trace, const std::vector<uint32_t> &cycle, const char *
 std::vector<Finding> checkLaunchOrder(const ProgramT &program) {
   Findings findings("launch-order");
   Trace trace = buildTrace(program, 1);
-  report(trace, Play(trace, /*collectivesOnly=*/true).findCycle(),
-         "ranks issue collectives in orders that form a cycle:",
-         "issue the collectives in one global order on every stage", findings);
-  report(trace, Play(trace, /*collectivesOnly=*/false).findCycle(),
+  report(trace, Play(trace, Play::OfRanks).findCycle(),
+         "ranks issue communications in orders that form a cycle:",
+         "issue collectives in one global order on every stage, and each send in one group with "
+         "the receive that follows it",
+         findings);
+  report(trace, Play(trace, Play::OfStreams).findCycle(),
          "communications that block their streams wait for each other in a cycle:",
          "issue sends and receives on streams of their own, in the order in which both ends can "
          "reach them",

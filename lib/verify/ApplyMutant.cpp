@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <functional>
+#include <optional>
+#include <set>
 
 namespace llmc::verify {
 
@@ -123,9 +125,72 @@ void changePeer(const Mutant &mutant, InstructionT &inst) {
     change(*inst.body.AsRecv());
 }
 
+void setLane(EntryT &entry, uint32_t lane, SlotRef to) {
+  if (lane > 0) {
+    entry.more[lane - 1] = to;
+    return;
+  }
+  entry.pool = to.pool();
+  entry.slot = to.slot();
+}
+
+void setGrouped(InstructionT &inst, bool grouped) {
+  if (SendT *send = inst.body.AsSend())
+    send->grouped = grouped;
+  if (RecvT *recv = inst.body.AsRecv())
+    recv->grouped = grouped;
+}
+
+// Moves an instruction behind another one, out of its group. Who follows it begins the
+// group that it began.
+void postLate(Instructions &list, int64_t at, int64_t behind) {
+  if (!isGrouped(*list[at]))
+    setGrouped(*list[at + 1], false);
+  setGrouped(*list[at], false);
+  std::rotate(list.begin() + at, list.begin() + at + 1, list.begin() + behind + 1);
+}
+
+// Messages that change places keep the group of the place.
+void invert(Instructions &list, int64_t first, int64_t second) {
+  bool grouped[2] = {isGrouped(*list[first]), isGrouped(*list[second])};
+  std::swap(list[first], list[second]);
+  setGrouped(*list[first], grouped[0]);
+  setGrouped(*list[second], grouped[1]);
+}
+
+// What a lane of one row has, or all that a pool holds, lies where another pool is.
+void sharePool(const Mutant &mutant, ProgramT &program) {
+  const PlanSite &site = mutant.sites.front();
+  StageT &stage = *program.stages[site.stage];
+  if (site.entry >= 0) {
+    EntryT &entry = *stage.table[site.entry];
+    SlotRef at = slotOf(entry, mutant.other);
+    setLane(entry, mutant.other,
+            SlotRef(mutant.value, at.micro_batch(), at.slot() % stage.pools[mutant.value]->slots));
+    return;
+  }
+  std::set<BufferRefT *> buffers[2]; // of the pool that it was and that it will be
+  for (const auto &entry : stage.table)
+    for (auto &inst : stage.procedures[entry->procedure]->instructions)
+      for (BufferRefT *buffer : buffersOf(*inst))
+        for (int i : {0, 1})
+          if (buffer->slot_stride != 0 &&
+              slotOf(*entry, buffer->lane).pool() == (i ? mutant.value : mutant.other))
+            buffers[i].insert(buffer);
+  uint64_t first[2] = {~uint64_t(0), ~uint64_t(0)};
+  for (int i : {0, 1})
+    for (const BufferRefT *buffer : buffers[i])
+      first[i] = std::min(first[i], buffer->offset);
+  for (BufferRefT *buffer : buffers[0])
+    if (!buffers[1].empty())
+      buffer->offset += first[1] - first[0];
+}
+
 void exchange(const Mutant &mutant, const PlanSite &site, ProgramT &program) {
   if (site.instruction < 0) {
-    program.stages[site.stage]->table[site.entry]->slot = mutant.value;
+    EntryT &entry = *program.stages[site.stage]->table[site.entry];
+    SlotRef at = slotOf(entry, mutant.other);
+    setLane(entry, mutant.other, SlotRef(at.pool(), at.micro_batch(), mutant.value));
     return;
   }
   std::vector<BufferRefT *> buffers = buffersOf(instructionAt(program, site));
@@ -190,6 +255,11 @@ std::vector<BufferRefT *> buffersOf(InstructionT &inst) {
   return buffers;
 }
 
+bool isGrouped(const InstructionT &inst) {
+  std::optional<Message> message = messageOf(inst);
+  return message && message->grouped;
+}
+
 InstructionT &instructionAt(ProgramT &program, const PlanSite &site) {
   return *program.stages[site.stage]->procedures[site.procedure]->instructions[site.instruction];
 }
@@ -200,6 +270,8 @@ const InstructionT &instructionAt(const ProgramT &program, const PlanSite &site)
 void apply(const Mutant &mutant, ProgramT &program) {
   if (mutant.fault == Fault::Overlap)
     return overlap(mutant, program);
+  if (mutant.fault == Fault::Pool)
+    return sharePool(mutant, program);
   // From the back, since some changes move what follows.
   std::vector<size_t> order(mutant.sites.size());
   for (size_t i = 0; i < order.size(); ++i)
@@ -234,7 +306,15 @@ void apply(const Mutant &mutant, ProgramT &program) {
     case Fault::Overlap:
       break;
     case Fault::Invert:
-      std::swap(list[site.instruction], list[mutant.neighbours[i]]);
+      invert(list, site.instruction, mutant.neighbours[i]);
+      break;
+    case Fault::Torn:
+      setGrouped(*list[site.instruction], false);
+      break;
+    case Fault::Late:
+      postLate(list, site.instruction, mutant.neighbours[i]);
+      break;
+    case Fault::Pool:
       break;
     }
   }

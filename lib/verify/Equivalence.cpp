@@ -176,6 +176,13 @@ std::string equivalence(const Mutant &mutant, const ProgramT &program) {
   case Fault::Wait:
     // happens-before holds without it.
     return "wait implied by another path: every two conflicting accesses stay ordered";
+  case Fault::Late:
+    // So do launch-order and the pairs of messages.
+    return "receive needed later only: every two conflicting accesses stay ordered";
+  case Fault::Torn:
+    return "a group that need not be one: every queue runs to its end without it";
+  case Fault::Pool:
+    return "pools that are never in use at once: each read finds its own micro-batch and chunk";
   case Fault::Drop:
   case Fault::Kind:
     return alone(mutant, program) ? "group of one rank" : "";

@@ -40,6 +40,13 @@ std::vector<std::pair<uint32_t, uint32_t>> common(const ProcedureT &a, const Pro
   return pairs;
 }
 
+// The pass of a chunk's micro-batches, and that of the last one.
+bool areTwins(const ProcedureT &plain, const ProcedureT &last) {
+  bool backward = plain.kind == ProcedureKind::Backward && last.kind == ProcedureKind::BackwardLast;
+  bool weight = plain.kind == ProcedureKind::Weight && last.kind == ProcedureKind::WeightLast;
+  return plain.chunk == last.chunk && (backward || weight);
+}
+
 } // namespace
 
 InstructionFamilies::InstructionFamilies(const ProgramT &program) {
@@ -72,8 +79,7 @@ void InstructionFamilies::joinTwins(const ProgramT &program) {
     const auto &procedures = program.stages[s]->procedures;
     for (uint32_t p = 0; p < procedures.size(); ++p)
       for (uint32_t q = 0; q < procedures.size(); ++q)
-        if (procedures[p]->kind == ProcedureKind::Backward &&
-            procedures[q]->kind == ProcedureKind::BackwardLast)
+        if (areTwins(*procedures[p], *procedures[q]))
           for (auto [i, j] : common(*procedures[p], *procedures[q]))
             unite(first_[s][p] + i, first_[s][q] + j);
   }

@@ -4,6 +4,9 @@
 #include "lib/verify/InstructionFamilies.h"
 
 #include <algorithm>
+#include <map>
+#include <optional>
+#include <set>
 
 namespace llmc::verify {
 
@@ -22,14 +25,16 @@ public:
         collectiveFaults(family, *collective);
       if (inst.body.type == Body::Wait)
         add(Fault::Wait, family, describeBody(program, inst) + " removed");
-      if (inst.body.type == Body::Send || inst.body.type == Body::Recv)
-        messageFaults(family, inst);
+      if (std::optional<Message> message = messageOf(inst))
+        messageFaults(family, inst, *message);
       if (inst.body.AsCollective() || accumulates(family.front()))
         add(Fault::Scale, family, "result of " + describeBody(program, inst) + " doubled");
       bufferFaults(family);
     }
     entryFaults();
     inversions();
+    tornGroups();
+    poolFaults();
     return std::move(mutants);
   }
 
@@ -118,10 +123,102 @@ private:
     return true;
   }
 
-  void messageFaults(const std::vector<PlanSite> &family, const InstructionT &inst) {
+  void messageFaults(const std::vector<PlanSite> &family, const InstructionT &inst,
+                     const Message &message) {
     std::string what = describeBody(program, inst);
-    add(Fault::Peer, family, what + ": the other neighbour");
+    uint32_t stage = family.front().stage;
+    Message turned = message;
+    turned.delta = -message.delta;
+    if (peerStage(program, stage, turned) != peerStage(program, stage, message))
+      add(Fault::Peer, family, what + ": the other neighbour");
     add(Fault::Peer, family, what + ": another channel").value = 1;
+    if (!message.sends)
+      lateReceive(family, what);
+  }
+
+  // Behind the last instruction of its stream, unless that is where its group ends.
+  void lateReceive(const std::vector<PlanSite> &family, const std::string &what) {
+    std::vector<int64_t> behind;
+    for (const PlanSite &site : family) {
+      const auto &list = program.stages[site.stage]->procedures[site.procedure]->instructions;
+      auto last = static_cast<int64_t>(list.size()) - 1, end = site.instruction;
+      while (list[last]->stream != list[site.instruction]->stream)
+        --last;
+      while (end + 1 < static_cast<int64_t>(list.size()) && isGrouped(*list[end + 1]))
+        ++end;
+      if (last <= end)
+        return;
+      behind.push_back(last);
+    }
+    add(Fault::Late, family, what + ": behind all else on its stream").neighbours = behind;
+  }
+
+  // A group alone may go one by one, if whom it meets offers all at once: both do.
+  void tornGroups() {
+    Trace trace = buildTrace(program, 1);
+    std::map<std::pair<uint32_t, uint32_t>, std::set<std::pair<uint32_t, uint32_t>>> meets;
+    for (const Node &node : trace.nodes)
+      if (node.partner >= 0) {
+        const Node &other = trace.nodes[node.partner];
+        meets[{node.stage, trace.entryOf(node).procedure}].insert(
+            {other.stage, trace.entryOf(other).procedure});
+      }
+    std::set<std::set<std::pair<uint32_t, uint32_t>>> seen;
+    for (auto [own, procedures] : meets) {
+      std::vector<PlanSite> sites = groupedSites(own);
+      procedures.insert(own);
+      if (sites.empty() || !seen.insert(procedures).second)
+        continue;
+      for (const auto &other : procedures)
+        if (other != own)
+          for (const PlanSite &site : groupedSites(other))
+            sites.push_back(site);
+      add(Fault::Torn, sites,
+          "the messages of " + program.stages[own.first]->procedures[own.second]->name +
+              ", and those that they meet, one by one");
+    }
+  }
+
+  std::vector<PlanSite> groupedSites(std::pair<uint32_t, uint32_t> place) const {
+    auto [s, p] = place;
+    const auto &list = program.stages[s]->procedures[p]->instructions;
+    std::vector<PlanSite> sites;
+    for (size_t i = 0; i < list.size(); ++i)
+      if (isGrouped(*list[i]))
+        sites.push_back({s, p, static_cast<int64_t>(i), -1});
+    return sites;
+  }
+
+  // One row, or all that a pool holds, in a pool of another chunk.
+  void poolFaults() {
+    for (uint32_t s = 0; s < program.stages.size(); ++s) {
+      const StageT &stage = *program.stages[s];
+      auto offer = [&](PlanSite site, uint32_t from, const std::string &what) -> Mutant * {
+        for (uint32_t to = 0; to < stage.pools.size(); ++to)
+          if (stage.pools[to]->chunk != stage.pools[from]->chunk) {
+            Mutant &mutant = add(Fault::Pool, {site},
+                                 what + " in pool " + std::to_string(to) + ", of chunk " +
+                                     std::to_string(stage.pools[to]->chunk));
+            mutant.value = to;
+            return &mutant;
+          }
+        return nullptr;
+      };
+      for (uint32_t e = 0; e < stage.table.size(); ++e) {
+        const EntryT &entry = *stage.table[e];
+        if (!usesSlot(*stage.procedures[entry.procedure]))
+          continue;
+        for (uint32_t lane = 0; lane <= entry.more.size(); ++lane)
+          if (Mutant *mutant = offer({s, entry.procedure, -1, static_cast<int64_t>(e)},
+                                     slotOf(entry, lane).pool(),
+                                     "lane " + std::to_string(lane) + " of row " +
+                                         std::to_string(e)))
+            mutant->other = lane;
+      }
+      for (uint32_t from = 0; from < stage.pools.size(); ++from)
+        if (Mutant *mutant = offer({s, 0, -1, -1}, from, "all of pool " + std::to_string(from)))
+          mutant->other = from;
+    }
   }
 
   // Whether an instruction adds to an accumulator of floats in place.
@@ -216,15 +313,21 @@ private:
       const StageT &stage = *program.stages[s];
       for (uint32_t e = 0; e < stage.table.size(); ++e) {
         const EntryT &entry = *stage.table[e];
-        uint32_t slots = stage.pools[entry.pool]->slots;
-        if (slots < 2 || !usesSlot(*stage.procedures[entry.procedure]))
+        if (!usesSlot(*stage.procedures[entry.procedure]))
           continue;
-        uint32_t slot = (entry.slot + 1) % slots;
-        PlanSite site{s, entry.procedure, -1, static_cast<int64_t>(e)};
-        add(Fault::Exchange, {site},
-            "micro-batch " + std::to_string(entry.micro_batch) + " in slot " +
-                std::to_string(slot) + " instead of " + std::to_string(entry.slot))
-            .value = slot;
+        for (uint32_t lane = 0; lane <= entry.more.size(); ++lane) {
+          SlotRef at = slotOf(entry, lane);
+          uint32_t slots = stage.pools[at.pool()]->slots, slot = (at.slot() + 1) % slots;
+          if (slots < 2)
+            continue;
+          PlanSite site{s, entry.procedure, -1, static_cast<int64_t>(e)};
+          Mutant &mutant = add(Fault::Exchange, {site},
+                               "micro-batch " + std::to_string(at.micro_batch()) + " in slot " +
+                                   std::to_string(slot) + " instead of " +
+                                   std::to_string(at.slot()));
+          mutant.value = slot;
+          mutant.other = lane;
+        }
       }
     }
   }
@@ -273,7 +376,8 @@ private:
 
 std::string_view toString(Fault fault) {
   static constexpr std::string_view names[kFaults] = {
-      "drop", "group", "kind", "wait", "scale", "peer", "exchange", "overlap", "invert"};
+      "drop", "group", "kind", "wait", "scale", "peer", "exchange", "overlap", "invert",
+      "torn", "late", "pool"};
   return names[static_cast<unsigned>(fault)];
 }
 

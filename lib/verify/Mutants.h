@@ -22,11 +22,14 @@ enum class Fault {
   Wait,     // a wait is gone
   Scale,    // the result of a collective or of a sum over micro-batches is doubled
   Peer,     // a message goes to or comes from another stage, or on another channel
-  Exchange, // two buffers of one instruction, or the slots of one table entry
+  Exchange, // two buffers of one instruction, or the slot of a lane of one table entry
   Overlap,  // a tensor that each slot has for itself has one place for all
   Invert,   // two neighbours of one stream change places
+  Torn,     // the messages of a group, and of those that they meet, go one by one
+  Late,     // a receive is posted after all else on its stream
+  Pool,     // a chunk uses the slots of another one's pool
 };
-inline constexpr unsigned kFaults = 9;
+inline constexpr unsigned kFaults = 12;
 std::string_view toString(Fault fault);
 
 // One instruction; `instruction` is -1 for a row of the stage's table, whose number
@@ -45,9 +48,11 @@ struct Mutant {
   std::vector<uint32_t> axes;                // Group
   std::vector<std::vector<uint32_t>> members; // Group: by site; may be empty
   uint32_t value = 0;              // Kind: 0 other reduction, 1 broadcast; Peer: 0 delta, 1
-                                   // channel; Exchange: first buffer or new slot
-  uint32_t other = 0;              // Exchange: second buffer; Overlap: buffer
-  std::vector<int64_t> neighbours; // Invert: second instruction, by site
+                                   // channel; Exchange: first buffer or new slot; Pool: to
+                                   // which
+  uint32_t other = 0;              // Exchange: second buffer or lane; Overlap: buffer; Pool:
+                                   // lane, or of all rows the pool
+  std::vector<int64_t> neighbours; // Invert: second instruction; Late: behind which; by site
 };
 
 // A plan whose kernels are extended by those that double a buffer, so that mutants
@@ -68,6 +73,9 @@ void apply(const Mutant &mutant, planfile::ProgramT &program);
 
 // All buffers of an instruction, in the order of plan.fbs.
 std::vector<planfile::BufferRefT *> buffersOf(planfile::InstructionT &instruction);
+
+// Whether it is a message in one group with the one before it.
+bool isGrouped(const planfile::InstructionT &instruction);
 
 planfile::InstructionT &instructionAt(planfile::ProgramT &program, const PlanSite &site);
 const planfile::InstructionT &instructionAt(const planfile::ProgramT &program,
