@@ -81,10 +81,20 @@ StateShardT &stateOf(ProgramT &program, unsigned stage, const std::string &name,
 
 } // namespace
 
+// A device that keeps one order of issue is another matter: where stages send to each other
+// ungrouped, 1F1B faces itself, and only that is found.
 LLMC_TEST(correctPlansPass) {
   for (const PlanShape &shape : kShapes) {
     ProgramT program = makePlan(shape);
-    EXPECT_EQ(formatFindings(checkAll(program)), "");
+    std::vector<Finding> findings = checkAll(program);
+    if (shape.gpipe || shape.stages < 2 || shape.microBatches < 2) {
+      EXPECT_EQ(formatFindings(findings), "");
+      continue;
+    }
+    EXPECT_EQ(findings.size(), 1u);
+    std::string text = formatFindings(findings);
+    EXPECT(text.find("launch-order") == 0 && text.find("send F") != std::string::npos &&
+           text.find("send B") != std::string::npos);
   }
 }
 
@@ -468,7 +478,7 @@ LLMC_TEST(hundredThousandInstructions) {
       instances += stage->procedures[entry->procedure]->instructions.size();
   EXPECT(instances > 100000);
   auto begin = std::chrono::steady_clock::now();
-  EXPECT_EQ(formatFindings(checkAll(program)), "");
+  EXPECT_EQ(checkAll(program).size(), 1u); // as correctPlansPass says
   double seconds =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   std::cout << "      " << instances << " instructions checked in " << seconds << " s\n";
