@@ -82,10 +82,11 @@ StateShardT &stateOf(ProgramT &program, unsigned stage, const std::string &name,
 } // namespace
 
 LLMC_TEST(correctPlansPass) {
-  for (const PlanShape &shape : kShapes) {
-    ProgramT program = makePlan(shape);
-    EXPECT_EQ(formatFindings(checkAll(program)), "");
-  }
+  for (PlanShape shape : kShapes)
+    for (bool exchange : {false, true}) {
+      shape.exchange = exchange;
+      EXPECT_EQ(formatFindings(checkAll(makePlan(shape))), "");
+    }
 }
 
 // --- happens-before ---
@@ -316,6 +317,38 @@ LLMC_TEST(invertedLaunchOrderOnTwoStreams) {
   EXPECT_EQ(findings.size(), 1u);
   EXPECT(!findings.empty() && findings[0].message.find("orders that form a cycle") !=
                                   std::string::npos);
+}
+
+// Both ends send first, where a group offered both of their messages at once.
+LLMC_TEST(tornGroupsOfOneForwardOneBackward) {
+  ProgramT program = makePlan({.exchange = true});
+  for (auto &stage : program.stages)
+    for (auto &procedure : stage->procedures)
+      for (auto &inst : procedure->instructions)
+        if (RecvT *recv = inst->body.AsRecv())
+          recv->grouped = false;
+  expectFound(program, "launch-order", "stage 0 send F1 to stage 1 (exchange_y_dy[2]); which waits "
+                                       "for stage 1 send B0 to stage 0 (exchange_dx_x[2])");
+}
+
+// A receive behind the record of its arrival, in a plan whose messages have rows.
+LLMC_TEST(lateReceivesOfOneForwardOneBackward) {
+  ProgramT correct = makePlan({.stages = 3, .exchange = true});
+  unsigned late = 0;
+  for (unsigned s = 0; s < 3; ++s)
+    for (size_t p = 0; p < correct.stages[s]->procedures.size(); ++p)
+      for (size_t i = 0; i < correct.stages[s]->procedures[p]->instructions.size(); ++i) {
+        ProgramT program = makePlan({.stages = 3, .exchange = true});
+        ProcedureT &procedure = *program.stages[s]->procedures[p];
+        RecvT *recv = procedure.instructions[i]->body.AsRecv();
+        if (!recv)
+          continue;
+        recv->grouped = false;
+        moveTo(procedure, i, procedure.instructions.size() - 1);
+        expectFound(program, "happens-before", "with nothing that orders the two");
+        ++late;
+      }
+  EXPECT(late > 5);
 }
 
 // Sends of the warm-up wait for receives that stand behind other sends.
