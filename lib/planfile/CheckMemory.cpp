@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <tuple>
 
 namespace llmc::planfile {
@@ -269,9 +270,12 @@ uint64_t peakLiveBytes(const ProgramT &program, unsigned stageIndex) {
   for (const auto &entry : stage.table)
     length += stage.procedures[entry->procedure]->instructions.size();
   Liveness liveness(length);
-  int64_t time = 0;
+  int64_t time = -1;
   for (const auto &entry : stage.table) {
     for (const auto &inst : stage.procedures[entry->procedure]->instructions) {
+      std::optional<Message> message = messageOf(*inst);
+      if (!message || !message->grouped)
+        ++time; // the messages of a group are under way at once
       for (bool write : {false, true})
         forEachAccess(*inst, *entry, [&](const ByteAccess &a) {
           ByteAccess part = a;
@@ -280,9 +284,9 @@ uint64_t peakLiveBytes(const ProgramT &program, unsigned stageIndex) {
           if (part.read || part.write)
             outside(persistent, part, [&](const ByteAccess &b) { liveness.access(b, time); });
         });
-      ++time;
     }
   }
+  ++time;
   for (const BufferRefT *buffer : readByHost(stage)) {
     ByteAccess a{buffer->offset, buffer->offset + buffer->size, true, false, false};
     outside(persistent, a, [&](const ByteAccess &b) { liveness.access(b, time); });
