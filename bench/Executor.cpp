@@ -67,11 +67,39 @@ WaitT waitFor(uint32_t event) {
   return made;
 }
 
-enum Traffic { None, Collectives, Messages };
-constexpr const char *kTraffic[] = {"launches only", "with all-reduces", "with messages"};
+enum Traffic { None, Collectives, Messages, Groups };
+constexpr const char *kTraffic[] = {"launches only", "with all-reduces", "with messages",
+                                    "with groups"};
+
+template <class T>
+T message(int32_t delta, uint32_t channel, uint64_t offset, bool grouped) {
+  T made;
+  made.axis = 1;
+  made.delta = delta;
+  made.channel = channel;
+  made.grouped = grouped;
+  made.parts.push_back(ref(offset));
+  return made;
+}
+
+// Both directions to both neighbours in one group, on a stream of its own between events.
+void addExchange(ProcedureT &procedure, uint32_t stage, uint32_t stages) {
+  add(procedure, record(0), 0);
+  add(procedure, waitFor(0), 1);
+  if (stage + 1 < stages) {
+    add(procedure, message<SendT>(1, 0, 0, false), 1);
+    add(procedure, message<RecvT>(1, 1, 256, true), 1);
+  }
+  if (stage > 0) {
+    add(procedure, message<SendT>(-1, 1, 0, stage + 1 < stages), 1);
+    add(procedure, message<RecvT>(-1, 0, 512, true), 1);
+  }
+  add(procedure, record(1), 1);
+  add(procedure, waitFor(1), 0);
+}
 
 // One block: eight launches; then a sum over the tensor axis on a stream of its
-// own, between events, or a message to the next stage.
+// own, between events, a message to the next stage, or a group.
 void addBlock(ProcedureT &procedure, Traffic traffic, uint32_t stage, uint32_t stages) {
   for (int i = 0; i < 8; ++i)
     add(procedure, launch(), 0);
@@ -82,6 +110,8 @@ void addBlock(ProcedureT &procedure, Traffic traffic, uint32_t stage, uint32_t s
     add(procedure, record(1), 1);
     add(procedure, waitFor(1), 0);
   }
+  if (traffic == Groups)
+    addExchange(procedure, stage, stages);
   if (traffic != Messages)
     return;
   if (stage > 0) {
@@ -197,7 +227,7 @@ int main(int argc, char **argv) {
   const uint32_t meshes[][3] = {{1, 1, 1}, {2, 2, 2}, {4, 4, 4}, {8, 16, 8}};
   bool good = true;
   for (const auto &mesh : meshes)
-    for (Traffic traffic : {None, Collectives, Messages}) {
+    for (Traffic traffic : {None, Collectives, Messages, Groups}) {
       double ns = measure(mesh, traffic);
       good = good && ns >= 0 && ns <= limit;
     }

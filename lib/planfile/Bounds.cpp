@@ -199,7 +199,7 @@ Status Bounds::checkChunks() {
       stage->pools.size() > most)
     return error("bad number of chunks or pools");
   for (const auto &chunk : stage->chunks)
-    if (chunk->first_layer < 0 || chunk->last_layer < -1)
+    if (chunk->first_layer < 0 || chunk->last_layer < -1 || chunk->last_layer >= (1 << 30))
       return error("a chunk of layers ", chunk->first_layer, " to ", chunk->last_layer);
   uint64_t slots = 0;
   for (const auto &pool : stage->pools) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <tuple>
 
 namespace llmc::planfile {
@@ -253,10 +254,13 @@ uint64_t peakLiveBytes(const ProgramT &program, unsigned stageIndex) {
     liveness.exclude(bytes.of(*state->buffer));
   for (const auto &scalar : stage.host_scalars)
     liveness.exclude(bytes.of(*scalar->buffer));
-  int64_t time = 0;
+  int64_t time = -1;
   for (uint32_t row = 0; row < stage.table.size(); ++row) {
     const ProcedureT &procedure = *stage.procedures[stage.table[row]->procedure];
-    for (uint32_t i = 0; i < procedure.instructions.size(); ++i, ++time) {
+    for (uint32_t i = 0; i < procedure.instructions.size(); ++i) {
+      std::optional<Message> message = messageOf(*procedure.instructions[i]);
+      if (!message || !message->grouped)
+        ++time; // the messages of a group are under way at once
       for (const AtomAccess &a : bytes.of(row, i))
         if (a.read)
           liveness.read(a, time);
@@ -265,6 +269,7 @@ uint64_t peakLiveBytes(const ProgramT &program, unsigned stageIndex) {
           liveness.write(a, time);
     }
   }
+  ++time;
   for (const BufferRefT *buffer : readByHost(stage))
     liveness.read(bytes.of(*buffer), time);
   return liveness.peak(always);

@@ -3,6 +3,7 @@
 #include "lib/planfile/Payload.h"
 #include "lib/planfile/Program.h"
 #include "lib/support/File.h"
+#include "test/planfile/ChunkPlan.h"
 #include "test/planfile/PlanBuilder.h"
 
 #include <cstdio>
@@ -47,6 +48,11 @@ int main(int argc, char **argv) {
                                       {"kernels", "not a shared object"}};
       good = good && planfile::writePayload(exe, sections, to + "/payload/" + name);
     }
+  for (unsigned stages : {2u, 3u}) {
+    auto program = test::makeChunkPlan({.stages = stages, .microBatches = 3});
+    good = good && write(to + "/plan", "chunks" + std::to_string(stages),
+                         planfile::writeProgram(*program));
+  }
   std::string rows(std::string("\x64\0\0\0\x03\x01", 6));
   for (char flags = 0; flags < 2; ++flags) {
     std::string tokens = rows + flags;

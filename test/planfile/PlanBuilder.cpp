@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <map>
 #include <memory>
+#include <set>
 #include <stdexcept>
 #include <vector>
 
@@ -50,7 +51,10 @@ public:
     backward(ProcedureKind::Backward);
     backward(ProcedureKind::BackwardLast);
     update();
-    schedule();
+    if (shape.exchange)
+      scheduleExchanges();
+    else
+      schedule();
     stage.arena_bytes = top;
   }
 
@@ -168,15 +172,17 @@ private:
     emit(Compute, kernel == Norm || kernel == Sgd ? Clip : Layer, std::move(body));
   }
 
-  void record(Stream stream, Event event, bool wholeStep = false) {
+  void record(Stream stream, Event event, bool wholeStep = false, uint8_t lane = 0) {
     RecordT body;
+    body.lane = lane;
     body.event = event;
     body.whole_step = wholeStep;
     emit(stream, Border, body);
   }
 
-  void wait(Stream stream, Event event, bool wholeStep = false) {
+  void wait(Stream stream, Event event, bool wholeStep = false, uint8_t lane = 0) {
     WaitT body;
+    body.lane = lane;
     body.event = event;
     body.whole_step = wholeStep;
     emit(stream, Border, body);
@@ -192,6 +198,8 @@ private:
   // On the send stream, after what stream 0 has done.
   void send(const std::string &name, int delta, Event ready, Event sent) {
     record(Compute, ready);
+    if (shape.exchange)
+      return;
     wait(SendStream, ready);
     SendT body;
     body.axis = 1;
@@ -204,6 +212,8 @@ private:
 
   // On the receive stream; stream 0 goes on when the message is there.
   void receive(const std::string &name, int delta, Event free, Event ready) {
+    if (shape.exchange)
+      return wait(Compute, ready);
     wait(RecvStream, free);
     RecvT body;
     body.axis = 1;
@@ -335,6 +345,104 @@ private:
       launch(Loss, {{buffers["loss.sum.grad"], Access::Read}, {buffers["loss"], Access::Write}});
   }
 
+  // One row with a message of a micro-batch, or a send and the receive that follows it.
+  struct Cargo {
+    const char *name; // "x" and "dy" are received, "y" and "dx" sent
+    unsigned microBatch;
+  };
+  void exchange(std::vector<Cargo> cargo) {
+    std::erase_if(cargo, [&](const Cargo &one) { return !buffersToMove.count(one.name); });
+    if (cargo.empty())
+      return;
+    std::string name = "exchange";
+    for (const Cargo &one : cargo)
+      name += std::string("_") + one.name;
+    auto known = std::find_if(stage.procedures.begin(), stage.procedures.end(),
+                              [&](const auto &p) { return p->name == name; });
+    auto index = static_cast<uint32_t>(known - stage.procedures.begin());
+    if (known == stage.procedures.end())
+      buildExchange(name, cargo);
+    auto entry = std::make_unique<EntryT>();
+    entry->procedure = index;
+    entry->micro_batch = cargo[0].microBatch;
+    entry->slot = cargo[0].microBatch % slots;
+    if (cargo.size() > 1)
+      entry->more.push_back(SlotRef(0, cargo[1].microBatch, cargo[1].microBatch % slots));
+    stage.table.push_back(std::move(entry));
+  }
+
+  void buildExchange(const std::string &name, const std::vector<Cargo> &cargo) {
+    struct Crossing {
+      Event before, after;
+      bool sends;
+      int delta;
+    };
+    static const std::map<std::string, Crossing> borders = {
+        {"x", {XFree, XReady, false, -1}},
+        {"y", {YReady, YSent, true, 1}},
+        {"dy", {DyFree, DyReady, false, 1}},
+        {"dx", {DxReady, DxSent, true, -1}}};
+    addProcedure(name, ProcedureKind::Exchange);
+    for (uint8_t lane = 0; lane < cargo.size(); ++lane)
+      wait(SendStream, borders.at(cargo[lane].name).before, false, lane);
+    for (uint8_t lane = 0; lane < cargo.size(); ++lane) {
+      const Crossing &border = borders.at(cargo[lane].name);
+      auto fill = [&](auto body) {
+        bool forward = border.sends == (border.delta > 0);
+        phase = forward ? Phase::Forward : Phase::Backward;
+        body.axis = 1;
+        body.delta = border.delta;
+        body.channel = forward ? 0 : 1;
+        body.grouped = lane > 0;
+        body.parts.push_back(copyOf(buffers[cargo[lane].name]));
+        body.parts[0]->lane = lane;
+        emit(SendStream, OriginIndex::Border, std::move(body));
+      };
+      border.sends ? fill(SendT()) : fill(RecvT());
+    }
+    for (uint8_t lane = 0; lane < cargo.size(); ++lane)
+      record(SendStream, borders.at(cargo[lane].name).after, false, lane);
+  }
+
+  // Megatron's order: forwards to fill the pipeline, then one of each, then the rest.
+  void scheduleExchanges() {
+    for (const char *name : {"x", "dx"})
+      if (!first)
+        buffersToMove.insert(name);
+    for (const char *name : {"y", "dy"})
+      if (!last)
+        buffersToMove.insert(name);
+    unsigned m = shape.microBatches;
+    unsigned ahead = shape.gpipe ? m : std::min(m, shape.stages - index - 1);
+    auto forward = [&](unsigned i) { row(ProcedureKind::Forward, i, i % slots); };
+    auto backward = [&](unsigned i) {
+      row(i + 1 == m ? ProcedureKind::BackwardLast : ProcedureKind::Backward, i, i % slots);
+    };
+    row(ProcedureKind::Begin, 0, 0);
+    for (unsigned i = 0; i < ahead; ++i) {
+      exchange({{"x", i}});
+      forward(i);
+      exchange({{"y", i}});
+    }
+    if (ahead < m)
+      exchange({{"x", ahead}});
+    for (unsigned i = 0; i + ahead < m; ++i) {
+      forward(ahead + i);
+      exchange({{"y", ahead + i}, {"dy", i}});
+      backward(i);
+      if (i + ahead + 1 < m)
+        exchange({{"dx", i}, {"x", ahead + i + 1}});
+      else
+        exchange({{"dx", i}});
+    }
+    for (unsigned i = m - ahead; i < m; ++i) {
+      exchange({{"dy", i}});
+      backward(i);
+      exchange({{"dx", i}});
+    }
+    row(ProcedureKind::Update, 0, 0);
+  }
+
   void row(ProcedureKind kind, unsigned microBatch, unsigned slot) {
     auto entry = std::make_unique<EntryT>();
     for (size_t p = 0; p < stage.procedures.size(); ++p)
@@ -367,6 +475,7 @@ private:
   bool first, last;
   uint64_t top = 0;
   std::vector<std::string> parameters;
+  std::set<std::string> buffersToMove; // over a border of the stage
   ProcedureT *procedure = nullptr;
   Phase phase = Phase::Forward;
 };

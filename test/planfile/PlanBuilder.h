@@ -1,7 +1,8 @@
 // Correct pipeline plans made by hand, small enough to read, for tests that
 // break them.
 //
-// Every stage: y = f(x, W); stream 0 computes, 1 sends, 2 receives, 3 reduces.
+// Every stage: y = f(x, W); stream 0 computes, 1 sends, 2 receives, 3 reduces. With
+// rows of messages, stream 1 does both.
 // The first stage holds a fused matrix as three parameters and an embedding that
 // is tied to the last stage; gradients are reduced over dp at the end of the
 // last backward, the tied one over both holders and the norm over all in the update.
@@ -20,6 +21,9 @@ struct PlanShape {
   unsigned microBatches = 4;
   unsigned dp = 2;
   unsigned launches = 1; // chained launches of a forward
+  // Messages in rows of their own, each send in one group with the receive that follows it;
+  // else inside of forward and backward, as no device could run them under 1F1B.
+  bool exchange = false;
 };
 
 enum Stream : uint8_t { Compute, SendStream, RecvStream, Reduce };

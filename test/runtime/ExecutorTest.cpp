@@ -278,6 +278,28 @@ TEST(Messages, TwoStreamsOnOneChannel) {
   EXPECT_EQ(*at<int64_t>(*executor, 1, 8), 5);
 }
 
+// Members of a group end in any order, but those of one channel pair up as listed.
+TEST(Messages, GroupsWithTwoMessagesOnOneChannel) {
+  auto program = makeProgram({1, 2}, 1, 32);
+  for (uint64_t offset : {0, 8}) {
+    SendT sent = send(1, 1, ref(offset, 8));
+    RecvT received = recv(1, -1, ref(24 - offset, 8));
+    sent.grouped = received.grouped = offset > 0;
+    add(*program, 0, std::move(sent));
+    add(*program, 1, std::move(received));
+  }
+  auto executor = makeExecutor(*program, kNone);
+  for (int64_t step = 1; step <= 50; ++step) {
+    *at<int64_t>(*executor, 0, 0) = 11 * step;
+    *at<int64_t>(*executor, 0, 8) = 22 * step;
+    support::Status status = executor->runStep({});
+    ASSERT_TRUE(bool(status)) << status.message();
+    ASSERT_EQ(*at<int64_t>(*executor, 1, 24), 11 * step);
+    ASSERT_EQ(*at<int64_t>(*executor, 1, 16), 22 * step);
+  }
+  EXPECT_EQ((*executor->counts())[0].calls, 50u);
+}
+
 void setTo(void *const *buffers, const int64_t *scalars, int64_t, int64_t) {
   *static_cast<int64_t *>(buffers[0]) = scalars[0];
 }

@@ -48,6 +48,40 @@ TEST(Tracing, AFailedStepShowsWhereItStood) {
   EXPECT_EQ(arrows, 1);
 }
 
+// Each member of a group has an event, of its own lane, and its message an arrow.
+TEST(Tracing, NamesTheMembersOfAGroup) {
+  TemporaryFolder folder;
+  auto program = makeProgram({1, 2}, 1, 32, 1, 2, 2);
+  for (uint32_t s : {0u, 1u}) {
+    SendT sent = send(1, s ? -1 : 1, ref(0, 8), s);
+    RecvT received = recv(1, s ? -1 : 1, ref(16, 8, 8), 1 - s);
+    received.grouped = true;
+    received.parts[0]->lane = 1;
+    add(*program, s, std::move(sent));
+    add(*program, s, std::move(received));
+    for (uint32_t m : {0u, 1u})
+      program->stages[s]->table[m]->more.push_back(SlotRef(0, 1 - m, 1 - m));
+  }
+  ExecutorOptions options;
+  options.trace = {folder / "t.json", 1, 1};
+  options.profile = true;
+  auto executor = makeExecutor(*program, kNone, options);
+  ASSERT_TRUE(bool(executor->runStep({})));
+  ASSERT_TRUE(bool(executor->writeTrace(/*now=*/true)));
+  std::map<std::string, int> seen;
+  int arrows = 0;
+  support::Json trace = readTrace(folder / "t.json");
+  for (const auto &event : trace["traceEvents"]) {
+    if (event["ph"] == "X" && event["cat"] != "schedule")
+      ++seen[std::string(event["cat"]) + event["args"]["micro_batch"].dump() +
+             event["args"]["slot"].dump()];
+    arrows += event["ph"] == "s";
+  }
+  EXPECT_EQ(seen, (std::map<std::string, int>{
+                      {"send00", 2}, {"send11", 2}, {"recv00", 2}, {"recv11", 2}}));
+  EXPECT_EQ(arrows, 4);
+}
+
 TEST(Tracing, KeepsTheStepsThatAreAskedFor) {
   TemporaryFolder folder;
   auto program = makeProgram({1, 1}, 1, 32);
