@@ -18,7 +18,7 @@ using namespace llmc::planfile;
 
 namespace {
 
-enum Kind { AllReduce, AllGather, ReduceScatter, Message };
+enum Kind { AllReduce, AllGather, ReduceScatter, Messages };
 constexpr const char *kNames[] = {"all_reduce", "all_gather", "reduce_scatter", "message"};
 
 std::unique_ptr<BufferRefT> ref(uint64_t offset, uint64_t size) {
@@ -68,7 +68,7 @@ std::unique_ptr<ProgramT> makePlan(Kind kind, uint32_t ranks, uint64_t bytes, ui
   program->version = kPlanVersion;
   program->model = std::make_unique<ModelInfoT>();
   program->mesh = std::make_unique<MeshT>();
-  uint32_t stages = kind == Message ? ranks : 1;
+  uint32_t stages = kind == Messages ? ranks : 1;
   for (uint32_t size : {stages, ranks / stages}) {
     program->mesh->axes.push_back(std::make_unique<AxisT>());
     program->mesh->axes.back()->size = size;
@@ -77,13 +77,13 @@ std::unique_ptr<ProgramT> makePlan(Kind kind, uint32_t ranks, uint64_t bytes, ui
   program->origins.push_back(std::make_unique<OriginT>());
   for (uint32_t s = 0; s < stages; ++s) {
     auto stage = std::make_unique<StageT>();
-    stage->arena_bytes = kind == AllReduce || kind == Message ? bytes : 2 * bytes;
+    stage->arena_bytes = kind == AllReduce || kind == Messages ? bytes : 2 * bytes;
     stage->streams = 1;
     stage->chunks.push_back(std::make_unique<ChunkT>());
     stage->pools.push_back(std::make_unique<PoolT>());
     stage->pools.back()->slots = 1;
     stage->procedures.push_back(std::make_unique<ProcedureT>());
-    if (kind == Message)
+    if (kind == Messages)
       addMessage(*stage, s, bytes);
     else
       add(*stage, collective(kind, ranks, bytes));
@@ -103,7 +103,7 @@ double leastBytes(Kind kind, uint32_t ranks, uint64_t bytes) {
   case AllGather:
   case ReduceScatter:
     return all + double(bytes);
-  case Message:
+  case Messages:
     return all;
   }
   return 0;
@@ -185,7 +185,7 @@ int main(int argc, char **argv) {
     else if (!std::strcmp(argv[i], "--workers"))
       workers = static_cast<unsigned>(std::max(1, std::atoi(argv[i + 1])));
   }
-  for (Kind kind : {AllReduce, AllGather, ReduceScatter, Message})
+  for (Kind kind : {AllReduce, AllGather, ReduceScatter, Messages})
     for (uint32_t ranks : {2, 4, 8})
       for (uint64_t bytes = 1024; bytes <= largest << 20; bytes *= 16)
         if (!measure(kind, ranks, bytes, workers))

@@ -190,7 +190,9 @@ private:
     int64_t from = awaited(node);
     if (from < 0 || over[from])
       return false;
-    waiting[static_cast<uint32_t>(from)].push_back(stream);
+    std::vector<uint32_t> &list = waiting[static_cast<uint32_t>(from)];
+    if (std::find(list.begin(), list.end(), stream) == list.end())
+      list.push_back(stream);
     return true;
   }
 

@@ -115,7 +115,9 @@ private:
         if (by >= 0) {
           // A held communication runs when its last member arrives; a wait looks again
           // when its record has run.
-          waiters[by].push_back(q);
+          std::vector<uint32_t> &list = waiters[by];
+          if (std::find(list.begin(), list.end(), q) == list.end())
+            list.push_back(q);
           held = true;
           continue;
         }

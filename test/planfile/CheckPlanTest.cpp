@@ -82,11 +82,23 @@ StateShardT &stateOf(ProgramT &program, unsigned stage, const std::string &name,
 } // namespace
 
 LLMC_TEST(correctPlansPass) {
-  for (PlanShape shape : kShapes)
-    for (bool exchange : {false, true}) {
-      shape.exchange = exchange;
-      EXPECT_EQ(formatFindings(checkAll(makePlan(shape))), "");
-    }
+  for (PlanShape shape : kShapes) {
+    shape.exchange = true;
+    EXPECT_EQ(formatFindings(checkAll(makePlan(shape))), "");
+  }
+}
+
+// Messages inside of forward and backward are right by streams and events. A device that keeps
+// one order of issue hangs where stages send to each other first, and only that is found.
+LLMC_TEST(sendsThatFaceEachOther) {
+  for (const PlanShape &shape : kShapes) {
+    std::vector<Finding> findings = checkAll(makePlan(shape));
+    bool face = !shape.gpipe && shape.stages > 1 && shape.microBatches > 1;
+    EXPECT_EQ(findings.size(), face ? 1u : 0u);
+    std::string text = formatFindings(findings);
+    EXPECT(!face || (text.find("launch-order") == 0 && text.find("send F1") != std::string::npos &&
+                     text.find("send B0") != std::string::npos));
+  }
 }
 
 // --- happens-before ---
@@ -494,7 +506,7 @@ LLMC_TEST(overlappingStates) {
 // --- cost ---
 
 LLMC_TEST(hundredThousandInstructions) {
-  ProgramT program = makePlan({.stages = 8, .microBatches = 64, .dp = 2, .launches = 180});
+  ProgramT program = makePlan({.stages = 8, .microBatches = 64, .dp = 2, .launches = 180, .exchange = true});
   size_t instances = 0;
   for (const auto &stage : program.stages)
     for (const auto &entry : stage->table)
