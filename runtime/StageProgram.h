@@ -20,7 +20,9 @@ struct Lane {
 struct Buffer {
   uint64_t offset = 0, stride = 0, size = 0;
   uint32_t base = 0, lane = 0;
-  uint64_t offsetIn(const Lane *lanes) const { return offset + lanes[lane].slot * stride; }
+  uint64_t offsetIn(const Lane *lanes) const {
+    return stride == 0 ? offset : offset + lanes[lane].slot * stride;
+  }
   std::byte *at(std::byte *const *bases, const Lane *lanes) const {
     return bases[base] + offsetIn(lanes);
   }

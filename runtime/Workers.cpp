@@ -109,26 +109,25 @@ void Workers::push(uint32_t task) {
     changed_.notify_one();
 }
 
+// Writes the state even where it stays: a task that is about to run takes it with an
+// exchange, and so sees what happened before the wake. A mere look at "queued" could be
+// ahead of that exchange while the task's look at what it waits for is ahead of the event.
 void Workers::wake(uint32_t task) {
-  uint8_t state = states_[task].load(std::memory_order_acquire);
-  while (true) {
-    if (state == Asleep) {
-      if (states_[task].compare_exchange_weak(state, Queued)) {
-        active_.fetch_add(1);
-        return push(task);
-      }
-    } else if (state == Running) {
-      if (states_[task].compare_exchange_weak(state, RunningAgain))
-        return;
-    } else {
-      return; // queued, about to run again, or finished
-    }
-  }
+  uint8_t state = states_[task].load(std::memory_order_relaxed), next;
+  do {
+    if (state == Finished)
+      return;
+    next = state == Asleep ? Queued : state == Running ? RunningAgain : state;
+  } while (!states_[task].compare_exchange_weak(state, next));
+  if (state != Asleep)
+    return;
+  active_.fetch_add(1);
+  push(task);
 }
 
 void Workers::runTask(uint32_t task, unsigned worker) {
-  states_[task].store(Running, std::memory_order_release);
   while (true) {
+    states_[task].exchange(Running);
     Poll poll = advance_(task, worker);
     if (poll == Poll::Failed)
       return stop(Outcome::Failed);
@@ -141,7 +140,7 @@ void Workers::runTask(uint32_t task, unsigned worker) {
     uint8_t expected = Running;
     if (states_[task].compare_exchange_strong(expected, Asleep))
       break;
-    states_[task].store(Running, std::memory_order_release); // was woken meanwhile
+    // It was woken meanwhile.
   }
   // A waker counts its task before this one leaves, so zero means: nobody is
   // left who could wake anybody.

@@ -300,6 +300,25 @@ TEST(Messages, GroupsWithTwoMessagesOnOneChannel) {
   EXPECT_EQ((*executor->counts())[0].calls, 50u);
 }
 
+// Each end of a group wakes the other twice in a row; no wake may be lost.
+TEST(Messages, ManyGroupsBetweenThreads) {
+  auto program = makeProgram({4, 2}, 1, 32);
+  for (int round = 0; round < 50; ++round)
+    for (uint32_t s : {0u, 1u}) {
+      RecvT received = recv(1, s ? -1 : 1, ref(16, 8), 1 - s);
+      received.grouped = true;
+      add(*program, s, send(1, s ? -1 : 1, ref(0, 8), s));
+      add(*program, s, std::move(received));
+    }
+  ExecutorOptions options;
+  options.workers = 4;
+  auto executor = makeExecutor(*program, kNone, options);
+  for (int step = 0; step < 400; ++step) {
+    support::Status status = executor->runStep({});
+    ASSERT_TRUE(bool(status)) << status.message();
+  }
+}
+
 void setTo(void *const *buffers, const int64_t *scalars, int64_t, int64_t) {
   *static_cast<int64_t *>(buffers[0]) = scalars[0];
 }
