@@ -282,7 +282,7 @@ void StageBuilder::buildPrologue(func::FuncOp func, plan::ProcedureKind kind) {
     SmallVector<Value> parts;
     for (Value value : in.values)
       parts.push_back(bufferOf(value));
-    plan::RecvOp::create(b, loc, parts, b.getStringAttr("pp"),
+    plan::RecvOp::create(b, loc, parts, mesh.getStageAxis(),
                          b.getI64IntegerAttr(forward ? -1 : 1), b.getI64IntegerAttr(forward ? 0 : 1),
                          b.getI64IntegerAttr(compute), in.originOf(mesh, forward));
   }
@@ -326,7 +326,7 @@ void StageBuilder::buildEpilogue(func::FuncOp func, plan::ProcedureKind kind,
   int64_t stream = forward ? forwardSend : backwardSend;
   plan::RecordOp::create(b, loc, ready, false, compute, origin);
   plan::WaitOp::create(b, loc, ready, false, stream, origin);
-  plan::SendOp::create(b, loc, parts, b.getStringAttr("pp"), b.getI64IntegerAttr(forward ? 1 : -1),
+  plan::SendOp::create(b, loc, parts, mesh.getStageAxis(), b.getI64IntegerAttr(forward ? 1 : -1),
                        b.getI64IntegerAttr(forward ? 0 : 1), b.getI64IntegerAttr(stream), origin);
   plan::RecordOp::create(b, loc, sent, false, stream, origin);
 }
@@ -523,7 +523,7 @@ LogicalResult StageBuilder::run() {
   // Layers that nothing folded cannot be divided: the one stage has them all.
   auto model = module->getAttrOfType<DictionaryAttr>("graph.model");
   auto layers = model ? model.getAs<IntegerAttr>("layers") : IntegerAttr();
-  if (layers && lastLayer < firstLayer && mesh.getSize("pp") == 1)
+  if (layers && lastLayer < firstLayer && mesh.getSize(planfile::AxisRole::Stages) == 1)
     lastLayer = firstLayer + layers.getInt() - 1;
   stageOp.setFirstLayer(firstLayer);
   stageOp.setLastLayer(lastLayer);
