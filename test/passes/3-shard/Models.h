@@ -14,8 +14,8 @@ namespace llmc::test {
 struct Mesh {
   int64_t dp = 1, pp = 1, tp = 1;
   // No tactic uses these yet, but they make dp and tp products of several axes.
-  int64_t ep = 1, etp = 1;
-  int64_t ranks() const { return dp * pp * tp; }
+  int64_t cp = 1, ep = 1, etp = 1;
+  int64_t ranks() const { return dp * pp * tp * cp; }
   std::string text() const;
 };
 

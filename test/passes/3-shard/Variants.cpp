@@ -71,7 +71,7 @@ std::map<std::string, std::string> renameAll(ModuleOp module, std::mt19937 &rand
 void setMesh(ModuleOp module, const Mesh &mesh) {
   std::vector<std::string> errors;
   auto axes = planfile::deriveAxes(
-      {.dp = mesh.dp, .pp = mesh.pp, .tp = mesh.tp, .ep = mesh.ep, .etp = mesh.etp}, errors);
+      {.dp = mesh.dp, .pp = mesh.pp, .tp = mesh.tp, .cp = mesh.cp, .ep = mesh.ep, .etp = mesh.etp}, errors);
   if (!axes) {
     std::fprintf(stderr, "cannot go on: %s\n", errors.front().c_str());
     std::exit(1);
