@@ -71,13 +71,9 @@ void AxisPropagation::buildTies() {
 // must leave room for them. An op that uses one of them already has no use for it.
 Axes AxisPropagation::withProduct(Axes axes, Operation *op) const {
   axes.push_back(axis);
-  for (StringAttr other : rest) {
-    bool isUsed = llvm::is_contained(axes, other);
-    for (const Axes &list : op ? earlier.find(op)->second : FactorAxes())
-      isUsed |= llvm::is_contained(list, other);
-    if (!isUsed)
+  for (StringAttr other : rest)
+    if (!llvm::is_contained(axes, other) && !(op && usesAxis(op, other)))
       axes.push_back(other);
-  }
   return axes;
 }
 
@@ -174,14 +170,14 @@ bool AxisPropagation::isSayable(Operation *op, unsigned factor) const {
 }
 
 // Has a tactic before this one cut a factor of the op over the axis?
-bool AxisPropagation::usesAxis(Operation *op) const {
+bool AxisPropagation::usesAxis(Operation *op, StringAttr which) const {
   return llvm::any_of(earlier.find(op)->second,
-                      [&](const Axes &axes) { return llvm::is_contained(axes, axis); });
+                      [&](const Axes &axes) { return llvm::is_contained(axes, which); });
 }
 
 // Gives the axis to one factor of the op, if a neighbour is cut.
 void AxisPropagation::visit(Operation *op) {
-  if (!rules.count(op) || usesAxis(op))
+  if (!rules.count(op) || usesAxis(op, axis))
     return;
   if (factors.count(op))
     return spread(op, factors[op]);

@@ -63,7 +63,7 @@ private:
   };
   void writeOwn();
   void recordTactic();
-  bool usesAxis(mlir::Operation *op) const;
+  bool usesAxis(mlir::Operation *op, mlir::StringAttr which) const;
   bool reaches(mlir::Operation *op, mlir::Value operand) const;
   parallel::Axes withProduct(parallel::Axes axes, mlir::Operation *op) const;
   void pinTied(mlir::Value value, int64_t dim);
