@@ -1,6 +1,7 @@
 // The executor under observation: what --profile and --trace see of it.
 #include "runtime/Executor.h"
 
+#include "lib/planfile/AxisNames.h"
 #include "runtime/Machine.h"
 #include "runtime/TraceWriter.h"
 
@@ -125,7 +126,7 @@ void Executor::printProfile(std::ostream &out) const {
 
 std::string Executor::nameOf(const StageProgram &stage, const Op &op) const {
   auto along = [&](std::string_view what, uint32_t axis, int32_t delta) {
-    return text(what, " ", program_.mesh->axes[axis]->name, delta > 0 ? " +" : " ", delta);
+    return text(what, " ", planfile::joinedUserNames(*program_.mesh, {axis}), delta > 0 ? " +" : " ", delta);
   };
   const auto index = static_cast<uint32_t>(&op - stage.ops.data());
   switch (op.kind) {
@@ -139,10 +140,7 @@ std::string Executor::nameOf(const StageProgram &stage, const Op &op) const {
   }
   case Body::Collective: {
     const planfile::CollectiveT &c = *stage.collectives[op.index];
-    std::string name(toString(c.kind));
-    for (uint32_t axis : c.axes)
-      name += " " + program_.mesh->axes[axis]->name;
-    return name;
+    return text(toString(c.kind), " ", planfile::joinedUserNames(*program_.mesh, c.axes, " "));
   }
   case Body::Send: {
     const planfile::SendT &send = *stage.instructionOf(index).body.AsSend();

@@ -1,5 +1,6 @@
 #include "runtime/Results.h"
 
+#include "lib/planfile/AxisNames.h"
 #include "lib/support/Json.h"
 
 using namespace llmc;
@@ -122,11 +123,9 @@ Status runtime::writeCounts(const std::string &path, const Executor &executor, u
     if (const planfile::CollectiveT *c = count.collective) {
       // A collective over stages is told once, by the lowest.
       bool overStages = false;
-      support::OrderedJson axes = support::OrderedJson::array();
-      for (uint32_t axis : c->axes) {
-        axes.push_back(program.mesh->axes[axis]->name);
+      support::OrderedJson axes = planfile::userNames(*program.mesh, c->axes);
+      for (uint32_t axis : c->axes)
         overStages |= axis == program.stage_axis;
-      }
       uint32_t lowest = c->members.empty() ? 0 : c->members[0];
       if (overStages && count.stage != lowest)
         continue;

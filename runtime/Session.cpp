@@ -1,5 +1,6 @@
 #include "runtime/Session.h"
 
+#include "lib/planfile/AxisNames.h"
 #include "runtime/Results.h"
 
 #include <algorithm>
@@ -88,10 +89,7 @@ void runtime::announceModel(std::ostream &out, const Executor &executor) {
     out << ", sequence " << model.sequence;
   if (model.vocabulary > 0)
     out << ", vocabulary " << model.vocabulary;
-  out << "\nmesh      ";
-  for (const auto &axis : program.mesh->axes)
-    out << " " << axis->name << "=" << axis->size;
-  out << ": " << executor.ranks() << (executor.ranks() == 1 ? " rank on " : " ranks on ")
+  out << "\nmesh       " << planfile::meshText(*program.mesh, "=", " ") << ": " << executor.ranks() << (executor.ranks() == 1 ? " rank on " : " ranks on ")
       << executor.workers() << (executor.workers() == 1 ? " thread" : " threads")
       << ", each with " << executor.threadsPerRank() << " for its kernels"
       << (executor.pinned() ? ", pinned to cores" : "") << "\n";

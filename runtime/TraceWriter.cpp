@@ -1,5 +1,7 @@
 #include "runtime/TraceWriter.h"
 
+#include "lib/planfile/AxisNames.h"
+
 #include <algorithm>
 #include <cmath>
 #include <tuple>
@@ -89,9 +91,8 @@ void TraceWriter::metadata() {
   };
   for (const auto &rank : executor_.ranks_) {
     std::string title = text("rank ", rank->id, ", stage ", rank->program->stage, " (");
-    for (size_t a = 0; a < rank->coordinate.size(); ++a)
-      title += text(a ? ", " : "", program_.mesh->axes[a]->name, " ", rank->coordinate[a]);
-    name("process_name", rank->id, 0, {{"name", title + ")"}});
+    title += planfile::coordinateText(*program_.mesh, rank->coordinate) + ")";
+    name("process_name", rank->id, 0, {{"name", title}});
     name("process_sort_index", rank->id, 0, {{"sort_index", rank->id}});
     for (uint32_t s = 0; s < rank->streams.size(); ++s) {
       name("thread_name", rank->id, s, {{"name", streamName(*rank, s)}});

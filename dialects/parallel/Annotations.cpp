@@ -159,6 +159,18 @@ bool llmc::parallel::dividesEvenly(Type global, ShardingAttr sharding, MeshAttr 
   return true;
 }
 
+StringRef llmc::parallel::getTactic(ModuleOp module, StringAttr axis) {
+  auto tactics = module->getAttrOfType<DictionaryAttr>(kTactics);
+  auto tactic = tactics ? tactics.getAs<StringAttr>(axis) : StringAttr();
+  return tactic ? tactic.getValue() : StringRef("annotation");
+}
+
+void llmc::parallel::setTactic(ModuleOp module, StringAttr axis, StringRef tactic) {
+  NamedAttrList entries(module->getAttrOfType<DictionaryAttr>(kTactics));
+  entries.set(axis, StringAttr::get(module.getContext(), tactic));
+  module->setAttr(kTactics, entries.getDictionary(module.getContext()));
+}
+
 static void collectNodeNames(Location loc, SmallVectorImpl<StringAttr> &names) {
   if (auto name = dyn_cast<NameLoc>(loc)) {
     if (!llvm::is_contained(names, name.getName()))

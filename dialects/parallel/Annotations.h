@@ -22,6 +22,8 @@ inline constexpr llvm::StringLiteral kOut = "parallel.out";
 inline constexpr llvm::StringLiteral kArgs = "parallel.args";
 inline constexpr llvm::StringLiteral kSharding = "parallel.sharding";
 inline constexpr llvm::StringLiteral kOrigin = "parallel.origin";
+// Of a module: the tactic of each axis that is cut over.
+inline constexpr llvm::StringLiteral kTactics = "parallel.tactics";
 // Of a module: what each op of the model computes on and why, for people (DescribeOps).
 inline constexpr llvm::StringLiteral kOps = "parallel.ops";
 inline constexpr llvm::StringLiteral kStage = "parallel.stage";
@@ -125,6 +127,11 @@ mlir::FailureOr<FactorAxes> readFactorAxes(mlir::Operation *op);
 mlir::LogicalResult verifyAnnotations(mlir::ModuleOp module);
 
 //===-- Origins -----------------------------------------------------------===//
+
+// The tactic that cut over an axis, or "annotation" if none says that it did: then
+// whoever wrote the IR has cut.
+llvm::StringRef getTactic(mlir::ModuleOp module, mlir::StringAttr axis);
+void setTactic(mlir::ModuleOp module, mlir::StringAttr axis, llvm::StringRef tactic);
 
 // A name for people: the first name in a location, or empty.
 llvm::StringRef getNodeName(mlir::Location loc);

@@ -95,7 +95,7 @@ class StagedStep {
 public:
   StagedStep(ModuleOp module, MeshAttr mesh, const StepInput &input)
       : module(module), mesh(mesh), input(input), machine(mesh), symbols(module),
-        stages(mesh.getSize("pp")), infer(isInference(module)), states(mesh.getNumRanks()), residuals(mesh.getNumRanks()) {}
+        stages(mesh.getSize(planfile::AxisRole::Stages)), infer(isInference(module)), states(mesh.getNumRanks()), residuals(mesh.getNumRanks()) {}
 
   FailureOr<StepOutput> run() {
     findLayers();

@@ -77,19 +77,27 @@ int64_t Machine::coordinate(int64_t rank, ArrayRef<StringAttr> axes) const {
   return index;
 }
 
+int64_t Machine::stageOf(int64_t rank) const {
+  StringAttr axis = mesh.getStageAxis();
+  return axis ? coordinate(rank, axis.getValue()) : 0;
+}
+
 SmallVector<int64_t> Machine::ranksOfStage(int64_t stage) const {
   SmallVector<int64_t> ranks;
   for (int64_t rank = 0; rank < numRanks(); ++rank)
-    if (coordinate(rank, "pp") == stage)
+    if (stageOf(rank) == stage)
       ranks.push_back(rank);
   return ranks;
 }
 
 int64_t Machine::neighbour(int64_t rank, int64_t stage) const {
+  StringAttr axis = mesh.getStageAxis();
+  if (!axis)
+    return rank;
   int64_t stride = 1;
-  for (int i = mesh.getIndex("pp") + 1; i < static_cast<int>(mesh.getSizes().size()); ++i)
+  for (size_t i = mesh.getIndex(axis.getValue()) + 1; i < mesh.getSizes().size(); ++i)
     stride *= mesh.getSizes()[i];
-  return rank + (stage - coordinate(rank, "pp")) * stride;
+  return rank + (stage - stageOf(rank)) * stride;
 }
 
 SmallVector<int64_t> Machine::startsOf(int64_t rank, ShardingAttr sharding,
@@ -117,9 +125,8 @@ static bool isCollective(Operation *op) {
   return isa<AllReduceOp, AllGatherOp, ReduceScatterOp, AllSliceOp>(op);
 }
 // All stages take part, so that one of them alone cannot run it.
-static bool crossesStages(Operation *op) {
-  return isCollective(op) &&
-         llvm::any_of(axesOf(op), [](StringAttr axis) { return axis.getValue() == "pp"; });
+static bool crossesStages(Operation *op, MeshAttr mesh) {
+  return isCollective(op) && llvm::is_contained(axesOf(op), mesh.getStageAxis());
 }
 
 LogicalResult Machine::execute(Operation *op, ArrayRef<int64_t> ranks) {
@@ -248,7 +255,7 @@ void Machine::executeGroup(ArrayRef<int64_t> group, function_ref<Operation *(int
 // Runs up to the next op that other stages take part in.
 LogicalResult Machine::advance(Stage &stage) {
   for (; stage.next != stage.end; ++stage.next) {
-    if (crossesStages(&*stage.next)) {
+    if (crossesStages(&*stage.next, mesh)) {
       stage.blocked = true;
       return success();
     }
@@ -282,7 +289,7 @@ LogicalResult Machine::unblock(MutableArrayRef<Stage> stages) {
     for (int64_t k : members)
       llvm::append_range(ranks, stages[k].ranks);
     llvm::sort(ranks);
-    auto opOf = [&](int64_t rank) { return &*stages[coordinate(rank, "pp")].next; };
+    auto opOf = [&](int64_t rank) { return &*stages[stageOf(rank)].next; };
     if (failed(executeGroups(ranks, opOf)))
       return failure();
     for (int64_t k : members) {

@@ -22,6 +22,7 @@ public:
   int64_t coordinate(int64_t rank, llvm::StringRef axis) const;
   // Row-major coordinate over several axes.
   int64_t coordinate(int64_t rank, llvm::ArrayRef<mlir::StringAttr> axes) const;
+  int64_t stageOf(int64_t rank) const;
   llvm::SmallVector<int64_t> ranksOfStage(int64_t stage) const;
   // The rank at the same place of another stage.
   int64_t neighbour(int64_t rank, int64_t stage) const;

@@ -3,6 +3,7 @@
 #define LLMC_DIALECTS_PARALLEL_PARALLEL_H
 
 #include "dialects/graph/Graph.h"
+#include "lib/planfile/MeshAxes.h"
 
 #include "dialects/parallel/ParallelDialect.h.inc"
 

@@ -28,69 +28,6 @@ void ParallelDialect::initialize() {
       >();
 }
 
-//===-- Mesh ------------------------------------------------------------------===//
-
-// `<["dp"=2, "pp"=2, "tp"=2]>`
-Attribute MeshAttr::parse(AsmParser &parser, Type) {
-  SmallVector<StringAttr> names;
-  SmallVector<int64_t> sizes;
-  SMLoc loc = parser.getCurrentLocation();
-  auto parseAxis = [&]() -> ParseResult {
-    std::string name;
-    if (parser.parseString(&name) || parser.parseEqual() ||
-        parser.parseInteger(sizes.emplace_back()))
-      return failure();
-    names.push_back(StringAttr::get(parser.getContext(), name));
-    return success();
-  };
-  if (parser.parseLess() ||
-      parser.parseCommaSeparatedList(AsmParser::Delimiter::Square, parseAxis) ||
-      parser.parseGreater())
-    return {};
-  return getChecked([&]() { return parser.emitError(loc); }, parser.getContext(), names, sizes);
-}
-
-void MeshAttr::print(AsmPrinter &printer) const {
-  printer << "<[";
-  llvm::interleaveComma(llvm::zip(getNames(), getSizes()), printer, [&](auto axis) {
-    printer << '"' << std::get<0>(axis).getValue() << "\"=" << std::get<1>(axis);
-  });
-  printer << "]>";
-}
-
-LogicalResult MeshAttr::verify(function_ref<InFlightDiagnostic()> emitError,
-                               ArrayRef<StringAttr> names, ArrayRef<int64_t> sizes) {
-  llvm::StringSet<> seen;
-  for (StringAttr name : names)
-    if (name.getValue().empty() || !seen.insert(name.getValue()).second)
-      return emitError() << "C1: axis names of a mesh are distinct and not empty, got \""
-                         << name.getValue() << "\"";
-  for (auto [name, size] : llvm::zip(names, sizes))
-    if (size < 1)
-      return emitError() << "C2: axis \"" << name.getValue() << "\" has size " << size
-                         << ", sizes are at least 1";
-  return success();
-}
-
-int MeshAttr::getIndex(StringRef name) const {
-  for (auto [i, axis] : llvm::enumerate(getNames()))
-    if (axis.getValue() == name)
-      return i;
-  return -1;
-}
-
-int64_t MeshAttr::getSize(StringRef name) const {
-  int index = getIndex(name);
-  return index < 0 ? 1 : getSizes()[index];
-}
-
-int64_t MeshAttr::getNumRanks() const {
-  int64_t ranks = 1;
-  for (int64_t size : getSizes())
-    ranks *= size;
-  return ranks;
-}
-
 //===-- Sharding --------------------------------------------------------------===//
 
 // `{"dp", "tp"}`

@@ -14,19 +14,45 @@ def Parallel_MeshAttr : AttrDef<Parallel_Dialect, "Mesh"> {
   let mnemonic = "mesh";
   let summary = "ordered atomic axes; a rank is the row-major index of its coordinate";
   let description = [{
-    Example: `#parallel.mesh<["dp"=2, "pp"=2, "tp"=2]>` (module attribute `parallel.mesh`).
-    Rules: C1 axis names are distinct and not empty; C2 sizes >= 1.
+    Slowest axis first. Users name products of axes: what a name stands for follows
+    the axes, unless it is an axis itself; a name that the mesh lacks has size 1.
+    Who wants the axes of data parallelism, of stages, ... asks for the role.
+    Example: `#parallel.mesh<["pp"=2, "dp0"=2, "dp1"=2, "tp"=2], dp = ["dp0", "dp1"], ep = ["dp1"]>`
+    (module attribute `parallel.mesh`); `#parallel.mesh<["dp"=2, "pp"=2, "tp"=2]>`.
+    Rules: C1 axis names are distinct and not empty; C2 sizes >= 1; C3 a product has
+    axes of the mesh, at least one, each once and slowest first; C4 a product does not
+    go by the name of an axis; C5 stages lie along one axis.
   }];
   let parameters = (ins ArrayRefParameter<"::mlir::StringAttr">:$names,
-                        ArrayRefParameter<"int64_t">:$sizes);
+                        ArrayRefParameter<"int64_t">:$sizes,
+                        "::mlir::DictionaryAttr":$products);
+  let builders = [
+    AttrBuilder<(ins "::llvm::ArrayRef<::mlir::StringAttr>":$names,
+                     "::llvm::ArrayRef<int64_t>":$sizes),
+                [{ return $_get($_ctxt, names, sizes, ::mlir::DictionaryAttr::get($_ctxt)); }]>,
+    // Of named sizes: what deriveAxes makes of them.
+    AttrBuilder<(ins "const ::llmc::planfile::AtomicAxes &":$axes)>];
   let hasCustomAssemblyFormat = 1;
   let genVerifyDecl = 1;
   let extraClassDeclaration = [{
-    // Size of axis `name`; 1 if the mesh has no such axis.
+    using AxisRole = ::llmc::planfile::AxisRole;
+    // Size of the atomic axis `name`; 1 if the mesh has no such axis.
     int64_t getSize(::llvm::StringRef name) const;
-    // Position of axis `name`, or -1.
+    // Position of the atomic axis `name`, or -1.
     int getIndex(::llvm::StringRef name) const;
     int64_t getNumRanks() const;
+
+    // The atomic axes of a product or of an axis by its name, of a role; slowest first.
+    ::llvm::SmallVector<::mlir::StringAttr> getAxes(::llvm::StringRef name) const;
+    ::llvm::SmallVector<::mlir::StringAttr> getAxes(AxisRole role) const;
+    // Ranks along a role; 1 if the mesh does not have it.
+    int64_t getSize(AxisRole role) const;
+    bool isOf(::mlir::StringAttr axis, AxisRole role) const;
+    // The axis along which stages lie; null if the mesh has none.
+    ::mlir::StringAttr getStageAxis() const;
+    // In the order in which a group counts its members and people read axes: of data,
+    // stages, tensor, context, each slowest first; then the others as they came.
+    ::llvm::SmallVector<::mlir::StringAttr> inGroupOrder(::llvm::ArrayRef<::mlir::StringAttr> axes) const;
   }];
 }
 

@@ -3,6 +3,8 @@
 #ifndef LLMC_LIB_PIPELINE_OPTIONS_H
 #define LLMC_LIB_PIPELINE_OPTIONS_H
 
+#include "lib/planfile/MeshAxes.h"
+
 #include <cstdint>
 #include <map>
 #include <string>
@@ -13,14 +15,13 @@ namespace llmc {
 enum class Schedule { GPipe, OneFOneB };
 enum class Optimizer { Sgd, AdamW };
 
-struct CompileOptions {
+// The mesh is that of its base: the sizes of the named axes.
+struct CompileOptions : planfile::MeshSizes {
   std::string model;  // ONNX file, config.json, or a folder that holds one
   std::string output;
   // One run of the model's own outputs in place of a training step. The batch is then
   // what the importer binds (--dim, else the file): dp divides it, one micro-batch.
   bool infer = false;
-  // Mesh: sizes of the named axes.
-  int64_t dp = 1, pp = 1, tp = 1;
   // Rows of one micro-batch of one data-parallel rank; rows of a whole step
   // (0: 4 x dp x pp x micro_batch); tokens of a row (0: from the model).
   int64_t microBatch = 1, globalBatch = 0, sequence = 0;
@@ -39,7 +40,7 @@ struct CompileOptions {
   int64_t batchRows() const { return microBatch * dp; }
   int64_t globalRows() const { return globalBatch ? globalBatch : 4 * batchRows() * pp; }
   int64_t microBatches() const { return globalRows() / batchRows(); }
-  int64_t ranks() const { return dp * pp * tp; }
+  int64_t ranks() const { return pp * ranksOfStage(); }
 };
 
 } // namespace llmc

@@ -92,12 +92,16 @@ static void recordInputs(ModuleOp module) {
 }
 
 // What later phases must know that the IR itself does not say.
-static void setAttributes(ModuleOp module, const CompileOptions &options) {
+static LogicalResult setAttributes(ModuleOp module, const CompileOptions &options) {
   Builder b(module.getContext());
   auto name = [&](llvm::StringRef text) { return b.getStringAttr(text); };
-  module->setAttr("parallel.mesh",
-                  parallel::MeshAttr::get(b.getContext(), {name("dp"), name("pp"), name("tp")},
-                                          {options.dp, options.pp, options.tp}));
+  std::vector<std::string> errors;
+  std::optional<planfile::AtomicAxes> axes = planfile::deriveAxes(options, errors);
+  for (const std::string &error : errors)
+    module.emitError(error);
+  if (!axes)
+    return failure();
+  module->setAttr(parallel::kMesh, parallel::MeshAttr::get(b.getContext(), *axes));
   auto entry = [&](llvm::StringRef key, Attribute value) { return b.getNamedAttr(key, value); };
   int64_t microBatch = options.microBatch, microBatches = options.microBatches(),
           rows = options.globalRows();
@@ -128,6 +132,7 @@ static void setAttributes(ModuleOp module, const CompileOptions &options) {
            entry("raise", name(options.raise ? "on" : "off")),
            entry("weights", name(options.weights)),
            entry("dims", b.getDictionaryAttr(dims))}));
+  return success();
 }
 
 static void buildPhase(OpPassManager &pm, Phase phase, const CompileOptions &options, bool infer) {
@@ -182,7 +187,8 @@ static LogicalResult dump(ModuleOp module, llvm::StringRef folder, Phase phase) 
 }
 
 LogicalResult runPhases(ModuleOp module, const CompileOptions &options, Phase from, Phase to) {
-  setAttributes(module, options);
+  if (failed(setAttributes(module, options)))
+    return failure();
   for (int i = static_cast<int>(from) + 1; i <= static_cast<int>(to); ++i) {
     Phase phase = static_cast<Phase>(i);
     PassManager pm(module.getContext());

@@ -45,6 +45,13 @@ Status Bounds::checkMesh() {
     if (ranks > (1u << 20))
       return error("plan: more than ", 1u << 20, " ranks");
   }
+  std::set<std::string> names;
+  for (const auto &product : program.mesh->names) {
+    std::set<uint32_t> seen;
+    if (!names.insert(product->name).second || !axesValid(product->axes, seen) ||
+        !std::is_sorted(product->axes.begin(), product->axes.end()))
+      return error("plan: the product of axes '", product->name, "' is malformed");
+  }
   if (program.stage_axis >= program.mesh->axes.size())
     return error("plan: stage axis ", program.stage_axis, " of ", program.mesh->axes.size());
   if (program.stages.size() != program.mesh->axes[program.stage_axis]->size)

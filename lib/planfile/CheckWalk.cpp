@@ -1,5 +1,7 @@
 #include "lib/planfile/CheckWalk.h"
 
+#include "lib/planfile/AxisNames.h"
+
 #include <algorithm>
 #include <map>
 #include <numeric>
@@ -138,9 +140,7 @@ CommunicatorKey communicatorOf(const InstructionT &instruction) {
 }
 
 std::string communicatorName(const ProgramT &program, const CollectiveT &collective) {
-  std::string name;
-  for (uint32_t axis : collective.axes)
-    name += (name.empty() ? "" : "x") + program.mesh->axes[axis]->name;
+  std::string name = joinedUserNames(*program.mesh, collective.axes);
   if (collective.members.empty())
     return name;
   std::string list;
@@ -354,7 +354,7 @@ Trace buildTrace(const ProgramT &program, unsigned steps) {
 std::string describeBody(const ProgramT &program, const InstructionT &instruction) {
   const BodyUnion &body = instruction.body;
   auto along = [&](uint32_t axis, int32_t delta) {
-    return program.mesh->axes[axis]->name + (delta < 0 ? " - " : " + ") +
+    return joinedUserNames(*program.mesh, {axis}) + (delta < 0 ? " - " : " + ") +
            std::to_string(delta < 0 ? -static_cast<int64_t>(delta) : delta);
   };
   switch (body.type) {

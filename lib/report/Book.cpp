@@ -1,5 +1,7 @@
 #include "lib/report/Book.h"
 
+#include "lib/planfile/AxisNames.h"
+
 #include <algorithm>
 #include <numeric>
 #include <set>
@@ -125,11 +127,42 @@ std::string Book::nameIn(const TensorInfoT &tensor, int64_t layer) {
   return layer >= 0 && layer < int64_t(tensor.names.size()) ? tensor.names[layer] : "";
 }
 
-bool Book::isCutOver(const LayoutT *layout, uint32_t axis) const {
+std::vector<std::string> Book::namesOf(const std::vector<uint32_t> &axes) const {
+  return userNames(*program.mesh, axes);
+}
+
+uint64_t Book::sizeOf(const std::vector<uint32_t> &axes) const {
+  return planfile::sizeOf(*program.mesh, axes);
+}
+
+std::vector<uint32_t> Book::firstNamed(const std::vector<uint32_t> &axes) const {
+  return axes.empty() ? axes : axesNamed(*program.mesh, namesOf(axes).front());
+}
+
+std::vector<Book::Cut> Book::cutsOf(const OpInfoT &op) const {
+  std::vector<Cut> groups, cuts;
+  for (const auto &cut : op.cuts) {
+    auto same = std::find_if(groups.begin(), groups.end(), [&](const Cut &other) {
+      return other.why->tactic == cut->tactic && other.why->rule == cut->rule &&
+             other.why->seed == cut->seed;
+    });
+    if (same == groups.end())
+      groups.push_back({"", {cut->axis}, cut.get()});
+    else
+      same->axes.push_back(cut->axis);
+  }
+  for (const Cut &group : groups)
+    for (const std::string &name : namesOf(group.axes))
+      cuts.push_back({name, axesNamed(*program.mesh, name), group.why});
+  return cuts;
+}
+
+bool Book::isCutOver(const LayoutT *layout, const std::vector<uint32_t> &axes) const {
   if (layout)
     for (const auto &dim : layout->dims)
-      if (std::find(dim->axes.begin(), dim->axes.end(), axis) != dim->axes.end())
-        return true;
+      for (uint32_t axis : axes)
+        if (std::find(dim->axes.begin(), dim->axes.end(), axis) != dim->axes.end())
+          return true;
   return false;
 }
 
@@ -149,10 +182,7 @@ uint64_t Book::localBytes(const TensorInfoT &tensor, bool needed) const {
 }
 
 std::string Book::axesText(const std::vector<uint32_t> &axes) const {
-  std::string text;
-  for (uint32_t axis : axes)
-    text += (text.empty() ? "" : " x ") + axisName(axis);
-  return text;
+  return joinedUserNames(*program.mesh, axes, " x ");
 }
 
 std::string Book::layoutText(const std::vector<int64_t> &shape, const LayoutT *layout) const {
@@ -160,8 +190,8 @@ std::string Book::layoutText(const std::vector<int64_t> &shape, const LayoutT *l
   for (size_t d = 0; d < shape.size(); ++d) {
     text += (d ? ", " : "") + std::to_string(shape[d]);
     if (layout && d < layout->dims.size())
-      for (uint32_t axis : layout->dims[d]->axes)
-        text += "/" + axisName(axis);
+      for (const std::string &name : namesOf(layout->dims[d]->axes))
+        text += "/" + name;
   }
   text += "]";
   if (layout && !layout->unreduced.empty())

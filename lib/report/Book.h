@@ -37,15 +37,27 @@ public:
   std::vector<std::string> allNames() const;
   std::vector<std::string> nearest(const std::string &name) const;
 
-  const std::string &axisName(uint32_t axis) const { return program.mesh->axes[axis]->name; }
+  // Names of users for atomic axes, and how many ranks lie along them.
+  std::vector<std::string> namesOf(const std::vector<uint32_t> &axes) const;
+  uint64_t sizeOf(const std::vector<uint32_t> &axes) const;
   uint64_t axisSize(uint32_t axis) const { return program.mesh->axes[axis]->size; }
+  // The axes of the first of these names.
+  std::vector<uint32_t> firstNamed(const std::vector<uint32_t> &axes) const;
+
+  // How a tactic cuts an op, by the name that users have for the axes.
+  struct Cut {
+    std::string name;
+    std::vector<uint32_t> axes;
+    const planfile::AxisCutT *why;
+  };
+  std::vector<Cut> cutsOf(const planfile::OpInfoT &op) const;
 
   // The name of a tensor in this layer; empty if it has none.
   static std::string nameIn(const planfile::TensorInfoT &tensor, int64_t layer);
   // What one rank holds of the tensor as it is made (or as it is needed).
   std::vector<int64_t> localShape(const planfile::TensorInfoT &tensor, bool needed = false) const;
   uint64_t localBytes(const planfile::TensorInfoT &tensor, bool needed = false) const;
-  bool isCutOver(const planfile::LayoutT *layout, uint32_t axis) const;
+  bool isCutOver(const planfile::LayoutT *layout, const std::vector<uint32_t> &axes) const;
   // {name, dtype, shape, local_shape, layout, needed}; layouts as "[16/dp, 64, 64/tp] + sums over pp".
   nlohmann::json describe(const planfile::TensorInfoT &tensor, int64_t layer = -1) const;
   std::string layoutText(const std::vector<int64_t> &shape, const planfile::LayoutT *layout) const;

@@ -21,9 +21,7 @@ static std::string patternOf(const Book &book, const Traffic &t) {
 }
 
 static json summaryOf(const Book &book, const Traffic &t) {
-  json axes = json::array();
-  for (uint32_t axis : t.axes)
-    axes.push_back(book.axisName(axis));
+  json axes = book.namesOf(t.axes);
   std::optional<Named> cause = t.isSend ? std::nullopt : book.causeOf(t);
   json j = {{"name", t.name},
             {"kind", t.kind},
@@ -55,11 +53,11 @@ json explainKind(const Book &book, const std::string &kind) {
       continue;
     name = op->op;
     json cuts = json::array();
-    for (const auto &cut : op->cuts)
-      cuts.push_back({{"axis", book.axisName(cut->axis)},
-                      {"tactic", cut->tactic},
-                      {"rule", cut->rule},
-                      {"seed", cut->seed}});
+    for (const Book::Cut &cut : book.cutsOf(*op))
+      cuts.push_back({{"axis", cut.name},
+                      {"tactic", cut.why->tactic},
+                      {"rule", cut.why->rule},
+                      {"seed", cut.why->seed}});
     std::set<uint32_t> layers(op->layers.begin(), op->layers.end());
     nodes.push_back({{"names", op->names},
                      {"layers", layers.size()},

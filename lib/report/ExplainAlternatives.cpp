@@ -1,6 +1,8 @@
 // What else could stand in the place of a collective or message, with its price.
 #include "lib/report/Explain.h"
 
+#include "lib/planfile/AxisNames.h"
+
 #include <algorithm>
 #include <set>
 
@@ -21,17 +23,18 @@ std::string nameOf(const OpInfoT &op, int64_t layer) {
 
 // Do the tensors stay whole over the axis? What the tactic's seed cut, and what a rank
 // would hold more of each state of these parameters.
-json keepWhole(const Book &book, const Traffic &t, const Named &cause, uint32_t axis) {
+json keepWhole(const Book &book, const Traffic &t, const Named &cause,
+               const std::vector<uint32_t> &axes) {
   std::string seed;
   for (const auto &cut : cause.op->cuts)
-    if (cut->axis == axis)
+    if (cut->axis == axes.front())
       seed = cut->seed;
   std::set<std::string> parameters;
   for (const auto &op : book.program.ops)
     for (const auto &cut : op->cuts)
       for (const auto &operand : op->operands)
-        if (cut->axis == axis && cut->seed == seed &&
-            book.isCutOver(operand->needed ? operand->needed.get() : operand->layout.get(), axis))
+        if (cut->axis == axes.front() && cut->seed == seed &&
+            book.isCutOver(operand->needed ? operand->needed.get() : operand->layout.get(), axes))
           if (std::string name = Book::nameIn(*operand, cause.layer); book.sourceOf(name))
             parameters.insert(book.sourceOf(name)->name);
   uint64_t more = 0, weights = 0;
@@ -39,9 +42,9 @@ json keepWhole(const Book &book, const Traffic &t, const Named &cause, uint32_t 
     for (const StateShardT *state : book.statesOf(t.stage, name)) {
       bool cut = false;
       for (const auto &dim : state->dims)
-        cut |= std::find(dim->axes.begin(), dim->axes.end(), axis) != dim->axes.end();
+        cut |= std::find(dim->axes.begin(), dim->axes.end(), axes.front()) != dim->axes.end();
       uint64_t bytes = elementsOf(state->local_shape) * byteSize(state->dtype);
-      uint64_t extra = cut ? bytes * (book.axisSize(axis) - 1) : 0;
+      uint64_t extra = cut ? bytes * (book.sizeOf(axes) - 1) : 0;
       more += extra;
       weights += state->role == StateRole::Parameter ? extra : 0;
     }
@@ -51,7 +54,7 @@ json keepWhole(const Book &book, const Traffic &t, const Named &cause, uint32_t 
           {"parameters", parameters},
           {"memory_bytes", more},
           {"text", text("keep ", parameters.size() == 1 ? "the parameter" : "the parameters",
-                        " that this cut began with whole over ", book.axisName(axis),
+                        " that this cut began with whole over ", book.axesText(axes),
                         ": no such call, but ", grouped(more), " bytes more a rank (",
                         grouped(weights),
                         " of them weights, the rest gradients and optimizer state), and every "
@@ -59,12 +62,13 @@ json keepWhole(const Book &book, const Traffic &t, const Named &cause, uint32_t 
 }
 
 // The cut operand gathered before the op instead of its result summed behind it.
-json gatherBefore(const Book &book, const Traffic &t, const Named &cause, uint32_t axis) {
+json gatherBefore(const Book &book, const Traffic &t, const Named &cause,
+                  const std::vector<uint32_t> &axes) {
   for (const auto &operand : cause.op->operands) {
     std::string name = Book::nameIn(*operand, cause.layer);
-    if (book.sourceOf(name) || !operand->layout || !book.isCutOver(operand->layout.get(), axis))
+    if (book.sourceOf(name) || !operand->layout || !book.isCutOver(operand->layout.get(), axes))
       continue;
-    uint64_t bytes = book.localBytes(*operand) * book.axisSize(axis);
+    uint64_t bytes = book.localBytes(*operand) * book.sizeOf(axes);
     std::string node = nameOf(*cause.op, cause.layer);
     return {{"name", "gather before"},
             {"bytes", bytes},
@@ -80,9 +84,9 @@ json gatherBefore(const Book &book, const Traffic &t, const Named &cause, uint32
 json tensorAlternatives(const Book &book, const Traffic &t) {
   json list = json::array();
   std::optional<Named> cause = book.causeOf(t);
-  uint32_t axis = t.axes.front();
+  std::vector<uint32_t> axes = book.firstNamed(t.axes);
   if (cause)
-    for (json other : {keepWhole(book, t, *cause, axis), gatherBefore(book, t, *cause, axis)})
+    for (json other : {keepWhole(book, t, *cause, axes), gatherBefore(book, t, *cause, axes)})
       if (!other.is_null())
         list.push_back(std::move(other));
   const OriginT &origin = *book.program.origins[t.origin];
@@ -93,7 +97,7 @@ json tensorAlternatives(const Book &book, const Traffic &t) {
          {"bytes", t.bytes},
          {"text", text("a reduce_scatter here and an all_gather before the next product (sequence "
                        "parallelism): the same bytes, what stands between is cut to 1/",
-                       book.axisSize(axis),
+                       book.sizeOf(axes),
                        "; not built, --sequence-parallel on is refused")}});
   return list;
 }
@@ -103,9 +107,7 @@ json dataAlternatives(const Book &book, const Traffic &t) {
   json list = json::array();
   if (program.origins[t.origin]->op != "gradients")
     return list;
-  uint64_t replicas = 1, moments = 0;
-  for (uint32_t axis : t.axes)
-    replicas *= book.axisSize(axis);
+  uint64_t replicas = book.sizeOf(t.axes), moments = 0;
   for (const auto &state : program.stages[t.stage]->states)
     if (state->role == StateRole::Moment1 || state->role == StateRole::Moment2)
       moments += elementsOf(state->local_shape) * byteSize(state->dtype);
@@ -128,19 +130,22 @@ json dataAlternatives(const Book &book, const Traffic &t) {
 json sendAlternatives(const Book &book, const Traffic &t) {
   json list = json::array();
   const OriginT &origin = *book.program.origins[t.origin];
+  std::vector<uint32_t> whole; // axes along which all ranks send the same
   for (uint32_t axis = 0; axis < book.program.mesh->axes.size(); ++axis) {
-    if (axis == book.program.stage_axis || book.axisSize(axis) == 1)
-      continue;
-    bool cut = origin.tensors.empty();
+    bool cut = origin.tensors.empty() || axis == book.program.stage_axis || book.axisSize(axis) == 1;
     for (const auto &tensor : origin.tensors)
-      cut |= !tensor->layout || book.isCutOver(tensor->layout.get(), axis);
+      cut |= !tensor->layout || book.isCutOver(tensor->layout.get(), {axis});
     if (!cut)
-      list.push_back({{"name", "send parts"},
-                      {"bytes", t.bytes / book.axisSize(axis)},
-                      {"text", text("the ", book.axisSize(axis), " ranks along ", book.axisName(axis),
-                                    " send the same bytes; each could send 1/", book.axisSize(axis), " (",
-                                    grouped(t.bytes / book.axisSize(axis)),
-                                    " bytes) and the receivers all_gather: not built")}});
+      whole.push_back(axis);
+  }
+  for (const std::string &name : book.namesOf(whole)) {
+    uint64_t ranks = book.sizeOf(axesNamed(*book.program.mesh, name));
+    list.push_back({{"name", "send parts"},
+                    {"bytes", t.bytes / ranks},
+                    {"text", text("the ", ranks, " ranks along ", name,
+                                  " send the same bytes; each could send 1/", ranks, " (",
+                                  grouped(t.bytes / ranks),
+                                  " bytes) and the receivers all_gather: not built")}});
   }
   list.push_back({{"name", "fewer stages"},
                   {"text", "a mesh with a smaller pp has fewer borders; each rank then holds more layers"}});

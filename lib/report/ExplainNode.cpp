@@ -1,6 +1,7 @@
 // How a node or a parameter of the source lies on the mesh, and what runs it.
 #include "lib/report/Explain.h"
 
+#include "lib/planfile/AxisNames.h"
 #include "lib/report/Memory.h"
 
 #include <algorithm>
@@ -17,10 +18,10 @@ bool has(const std::vector<std::string> &list, const std::string &name) {
 }
 
 // The operand through which a cut reached the op: one that lies so where it is made.
-std::string wayOf(const Book &book, const Named &named, uint32_t axis) {
+std::string wayOf(const Book &book, const Named &named, const std::vector<uint32_t> &axes) {
   for (size_t i = 0; i < named.op->operands.size(); ++i) {
     const TensorInfoT &operand = *named.op->operands[i];
-    if (!book.isCutOver(operand.layout.get(), axis))
+    if (!book.isCutOver(operand.layout.get(), axes))
       continue;
     std::string name = Book::nameIn(operand, named.layer);
     return support::text("operand ", i, name.empty() ? "" : " (" + name + ")");
@@ -30,7 +31,8 @@ std::string wayOf(const Book &book, const Named &named, uint32_t axis) {
 
 json cutsOf(const Book &book, const Named &named) {
   json cuts = json::array();
-  for (const auto &cut : named.op->cuts) {
+  for (const Book::Cut &found : book.cutsOf(*named.op)) {
+    const AxisCutT *cut = found.why;
     // The first op of the node at which the tactic began.
     std::vector<Named> seeds = book.opsOf(cut->seed);
     bool here = !seeds.empty() && seeds.front().op == named.op;
@@ -39,12 +41,12 @@ json cutsOf(const Book &book, const Named &named) {
       for (size_t i = 0; named.layer >= 0 && i < other.op->layers.size(); ++i)
         if (other.op->layers[i] == named.layer && seed == cut->seed)
           seed = other.op->names[i];
-    cuts.push_back({{"axis", book.axisName(cut->axis)},
+    cuts.push_back({{"axis", found.name},
                     {"tactic", cut->tactic},
                     {"rule", cut->rule},
                     {"seed", seed},
                     {"seeded_here", here},
-                    {"came_by", here ? "" : wayOf(book, named, cut->axis)}});
+                    {"came_by", here ? "" : wayOf(book, named, found.axes)}});
   }
   return cuts;
 }
@@ -151,11 +153,8 @@ json explainParameter(const Book &book, const std::string &name) {
         readers.push_back({{"node", node}, {"op", op->op}, {"backward", op->backward}});
         for (json cut : cutsOf(book, named)) {
           cut["node"] = node;
-          bool cutsIt = false;
-          for (uint32_t axis = 0; axis < program.mesh->axes.size(); ++axis)
-            cutsIt |= json(book.axisName(axis)) == cut["axis"] &&
-                      book.isCutOver(operand->layout.get(), axis);
-          if (cutsIt && seen.insert(cut["axis"].get<std::string>()).second)
+          std::vector<uint32_t> axes = axesNamed(*program.mesh, cut["axis"].get<std::string>());
+          if (book.isCutOver(operand->layout.get(), axes) && seen.insert(cut["axis"].get<std::string>()).second)
             cuts.push_back(cut);
         }
       }

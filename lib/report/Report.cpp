@@ -1,5 +1,6 @@
 #include "lib/report/Report.h"
 
+#include "lib/planfile/AxisNames.h"
 #include "lib/planfile/CheckWalk.h"
 #include "lib/planfile/Program.h"
 #include "lib/report/Memory.h"
@@ -16,9 +17,10 @@ using namespace planfile;
 namespace {
 
 json describeMesh(const ProgramT &program) {
-  json mesh = {{"dp", 1}, {"pp", 1}, {"tp", 1}, {"cp", 1}, {"ep", 1}};
-  for (const auto &axis : program.mesh->axes)
-    mesh[axis->name] = axis->size;
+  json mesh;
+  for (AxisRole role : kAxisRoles)
+    if (role != AxisRole::ExpertData) // it follows from the others
+      mesh[std::string(nameOf(role))] = sizeOf(*program.mesh, role);
   return mesh;
 }
 
@@ -90,9 +92,7 @@ json describeCollectives(const ProgramT &program, const std::vector<Traffic> &tr
   for (const Traffic &t : traffic) {
     if (t.isSend)
       continue;
-    json axes = json::array();
-    for (uint32_t axis : t.axes)
-      axes.push_back(program.mesh->axes[axis]->name);
+    json axes = userNames(*program.mesh, t.axes);
     const OriginT &origin = *program.origins[t.origin];
     list.push_back({{"name", t.name},
                     {"kind", t.kind},
@@ -128,7 +128,7 @@ json describeSends(const ProgramT &program, const std::vector<Traffic> &traffic)
   for (const Traffic &t : traffic)
     if (t.isSend)
       list.push_back({{"name", t.name},
-                      {"axis", program.mesh->axes[t.axes.front()]->name},
+                      {"axis", userNames(*program.mesh, t.axes).front()},
                       {"stage", t.stage},
                       {"chunk", t.chunk},
                       {"phase", toString(t.phase)},

@@ -1,3 +1,4 @@
+#include "lib/planfile/AxisNames.h"
 #include "lib/report/Report.h"
 #include "lib/report/Text.h"
 #include "lib/report/Timeline.h"
@@ -173,13 +174,7 @@ std::string inspectText(const ProgramT &program, uint64_t fileBytes) {
   if (!model["blocks"].empty())
     out << " (" << joined(model["blocks"], ", ") << ")";
   out << "\nconstants " << (j["constants"].empty() ? "none" : joined(j["constants"], ", "))
-      << "\nmesh      ";
-  const char *separator = "";
-  for (const auto &axis : program.mesh->axes) {
-    out << separator << axis->name << " " << axis->size;
-    separator = " x ";
-  }
-  out << ": " << number(j["ranks"]) << " ranks\nbatch     ";
+      << "\nmesh      " << planfile::meshText(*program.mesh, " ", " x ") << ": " << number(j["ranks"]) << " ranks\nbatch     ";
   if (j["mode"] == "infer")
     out << program.global_batch << " rows a run (inference)";
   else

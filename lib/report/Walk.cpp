@@ -1,5 +1,6 @@
 #include "lib/report/Walk.h"
 
+#include "lib/planfile/AxisNames.h"
 #include "lib/planfile/CheckWalk.h"
 
 #include <map>
@@ -59,9 +60,7 @@ void nameAll(const ProgramT &program, std::vector<Traffic> &list) {
   auto stemOf = [&](const Traffic &t) {
     if (t.isSend)
       return support::text("send/", t.stage, "-", t.toStage);
-    std::string axes;
-    for (uint32_t axis : t.axes)
-      axes += (axes.empty() ? "" : "x") + program.mesh->axes[axis]->name;
+    std::string axes = joinedUserNames(*program.mesh, t.axes);
     return support::text(axes, "/", toString(t.phase), "/", titleOf(*program.origins[t.origin]));
   };
   for (const Traffic &t : list)

@@ -49,9 +49,9 @@ static LogicalResult readOptions(ModuleOp module, CompileOptions &options) {
     return value ? value.str() : std::string();
   };
   options.model = text(model, "source_path");
-  options.dp = mesh.getSize("dp");
-  options.pp = mesh.getSize("pp");
-  options.tp = mesh.getSize("tp");
+  for (planfile::AxisRole role : planfile::kAxisRoles)
+    options.of(role) = mesh.getSize(role);
+  options.edp = 0; // it follows from the others
   options.infer = parallel::isInference(module);
   options.sequence = number(model, "sequence", 0);
   options.microBatch = number(stored, "micro_batch", 1);

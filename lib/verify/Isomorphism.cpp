@@ -145,6 +145,10 @@ void Comparison::compareMesh(const std::vector<std::string> &mayShrink) {
     if (!may || b.size > a.size || (a.size > 1 && b.size < 2))
       same("mesh", a.name.c_str(), a.size, b.size);
   }
+  if (same("mesh", "number of names", plan.mesh->names.size(), twin.mesh->names.size()))
+    for (size_t i = 0; i < plan.mesh->names.size(); ++i)
+      same("mesh", plan.mesh->names[i]->name.c_str(), plan.mesh->names[i]->axes,
+           twin.mesh->names[i]->axes);
 }
 
 void Comparison::compareModel() {

@@ -49,7 +49,7 @@ LogicalResult PlanMachine::prepare() {
   mesh = parallel::getMesh(module);
   SmallVector<plan::StageOp> ops(module.getOps<plan::StageOp>());
   llvm::sort(ops, [](plan::StageOp x, plan::StageOp y) { return x.getStage() < y.getStage(); });
-  if (!mesh || static_cast<int64_t>(ops.size()) != mesh.getSize("pp"))
+  if (!mesh || static_cast<int64_t>(ops.size()) != mesh.getSize(planfile::AxisRole::Stages))
     return module.emitError("has ") << ops.size() << " plan.stage ops for its mesh";
   for (plan::StageOp op : ops) {
     if (!op.getArenaBytes())
@@ -67,7 +67,8 @@ LogicalResult PlanMachine::prepare() {
     rank.coordinate.resize(mesh.getSizes().size());
     for (size_t i = mesh.getSizes().size(), rest = id; i-- > 0; rest /= mesh.getSizes()[i])
       rank.coordinate[i] = rest % mesh.getSizes()[i];
-    rank.stage = &stages[rank.coordinate[mesh.getIndex("pp")]];
+    StringAttr axis = mesh.getStageAxis();
+    rank.stage = &stages[axis ? rank.coordinate[mesh.getIndex(axis.getValue())] : 0];
     rank.cells.assign(*rank.stage->op.getArenaBytes() / rank.stage->granule + 1, NAN);
   }
   return success();

@@ -83,7 +83,9 @@ LogicalResult PlanMachine::feed(Rank &rank, plan::FeedOp op, int64_t slot, int64
   if (found == data->inputs.end())
     return op.emitOpError("no value is given for the input ") << op.getInput();
   Tensor own(tensorOf(op.getDst()).getShape().vec());
-  int64_t place = microBatch * mesh.getSize("dp") + rank.coordinate[mesh.getIndex("dp")];
+  int64_t place = microBatch;
+  for (StringAttr axis : mesh.getAxes(planfile::AxisRole::Data))
+    place = place * mesh.getSize(axis.getValue()) + rank.coordinate[mesh.getIndex(axis.getValue())];
   if (own.size() == found->second.size())
     place = 0;
   if ((place + 1) * own.size() > found->second.size())

@@ -68,7 +68,7 @@ CompileOptions oneRank(const CompileOptions &options) {
     one.microBatch = options.batchRows();
     one.globalBatch = options.globalRows();
   }
-  one.dp = one.pp = one.tp = 1;
+  static_cast<planfile::MeshSizes &>(one) = {};
   return one;
 }
 

@@ -1,6 +1,7 @@
 #include "lib/verify/Twin.h"
 
 #include "dialects/graph/Graph.h"
+#include "lib/planfile/AxisNames.h"
 #include "lib/pipeline/Pipeline.h"
 #include "lib/support/Error.h"
 #include "lib/verify/Isomorphism.h"
@@ -87,7 +88,9 @@ CompileOptions twinOptions(const CompileOptions &options) {
   CompileOptions twin = options;
   if (options.infer) // the batch is the model's own
     return twin;
-  twin.dp = std::min<int64_t>(options.dp, 2);
+  // Where experts share ranks with rows, dp is several axes, which keep their sizes.
+  if (options.ep * options.etp == 1)
+    twin.dp = std::min<int64_t>(options.dp, 2);
   twin.globalBatch = options.microBatches() * twin.batchRows();
   return twin;
 }
@@ -113,7 +116,10 @@ FailureOr<Report> verifyTwin(MLIRContext &context, const VerifyOptions &options)
   FailureOr<Subject> twin = compileSubject(context, small, Phase::Emit, model);
   if (failed(twin))
     return failure();
-  Isomorphism found = compare(*plan->program, *twin->program, {"dp"});
+  std::vector<std::string> replicas;
+  for (uint32_t axis : planfile::axesOf(*plan->program->mesh, planfile::AxisRole::Data))
+    replicas.push_back(plan->program->mesh->axes[axis]->name);
+  Isomorphism found = compare(*plan->program, *twin->program, replicas);
   std::string note;
   keepFirstLines(note, found);
   std::string subject = text(found.instructions, " instructions, ", found.reads, " reads");

@@ -12,8 +12,12 @@ void buildShardPipeline(mlir::OpPassManager &pm) {
   // Of the tactics, stages come first: they decide who computes, the others how
   // it is cut there.
   pm.addPass(createAssignStages());
-  // Rows before features: what the data axis leaves whole is all that the
-  // tensor axis may cut, and no later tactic may undo it.
+  // Names of axes are products of atomic axes, and two may share some: experts take
+  // axes of the data group, a sequence that is cut in norms those of tensors. An op
+  // uses an axis once, so tactics seed in the order in which the more special cut wins:
+  // stages, expert, context, data, tensor, sequence, state.
+  // Rows before features: what the data axes leave whole is all that the
+  // tensor axes may cut, and no later tactic may undo it.
   pm.addPass(createShardData());
   pm.addPass(createShardTensor());
   // All that may cut has cut: it is what the file asks for, or the person is asked.

@@ -1,4 +1,4 @@
-// One axis over the whole module: from seeds to a fixpoint.
+// The axes of a tactic over the whole module: from seeds to a fixpoint, axis by axis.
 #include "passes/3-shard/Propagation.h"
 
 namespace llmc {
@@ -6,8 +6,8 @@ using namespace mlir;
 using namespace parallel;
 using graph::FactorKind;
 
-AxisPropagation::AxisPropagation(ModuleOp module, StringRef axis, Options options)
-    : module(module), axis(StringAttr::get(module.getContext(), axis)), options(options),
+AxisPropagation::AxisPropagation(ModuleOp module, ArrayRef<StringAttr> axes, Options options)
+    : module(module), axis(axes.front()), rest(axes.drop_front()), options(options),
       mesh(getMesh(module)) {
   module.walk([&](Operation *op) {
     auto compute = dyn_cast<graph::GraphOpInterface>(op);
@@ -67,6 +67,16 @@ void AxisPropagation::buildTies() {
   }
 }
 
+// These axes, then this one, then those of the product that are still to come: a cut
+// must leave room for them. An op that uses one of them already has no use for it.
+Axes AxisPropagation::withProduct(Axes axes, Operation *op) const {
+  axes.push_back(axis);
+  for (StringAttr other : rest)
+    if (!llvm::is_contained(axes, other) && !(op && usesAxis(op, other)))
+      axes.push_back(other);
+  return axes;
+}
+
 bool AxisPropagation::canCut(Value value, int64_t dim) const {
   auto type = dyn_cast<RankedTensorType>(value.getType());
   if (!type || dim < 0 || dim >= type.getRank())
@@ -75,7 +85,7 @@ bool AxisPropagation::canCut(Value value, int64_t dim) const {
   for (const Axes &list : axes)
     if (llvm::is_contained(list, axis))
       return false;
-  int64_t parts = getGroupSize(mesh, axes[dim]) * mesh.getSize(axis.getValue());
+  int64_t parts = getGroupSize(mesh, withProduct(axes[dim], nullptr));
   return type.getDimSize(dim) % parts == 0 || padded.contains({value, dim});
 }
 
@@ -101,13 +111,15 @@ int64_t AxisPropagation::factorFor(Operation *op, const graph::TensorFactors &te
   Axes axes;
   for (unsigned factor : dimFactors)
     axes.append(before[factor].begin(), before[factor].end());
-  axes.push_back(axis);
+  axes = withProduct(axes, op);
   FailureOr<SmallVector<Axes>> parts = splitAxes(rule, dimFactors, axes, mesh);
   if (failed(parts))
     return -1;
   for (auto [factor, part] : llvm::zip(dimFactors, *parts)) {
     if (!llvm::is_contained(part, axis))
       continue;
+    if (part.back() != axes.back()) // one factor takes the product, or none
+      return -1;
     int64_t size = rule.factors[factor].size;
     bool divides = size % getGroupSize(mesh, part) == 0 || padded.contains({value, dim});
     return divides && rule.factors[factor].kind != FactorKind::Replicated ? int64_t(factor) : -1;
@@ -157,9 +169,15 @@ bool AxisPropagation::isSayable(Operation *op, unsigned factor) const {
   return true;
 }
 
+// Has a tactic before this one cut a factor of the op over the axis?
+bool AxisPropagation::usesAxis(Operation *op, StringAttr which) const {
+  return llvm::any_of(earlier.find(op)->second,
+                      [&](const Axes &axes) { return llvm::is_contained(axes, which); });
+}
+
 // Gives the axis to one factor of the op, if a neighbour is cut.
 void AxisPropagation::visit(Operation *op) {
-  if (!rules.count(op))
+  if (!rules.count(op) || usesAxis(op, axis))
     return;
   if (factors.count(op))
     return spread(op, factors[op]);
@@ -206,7 +224,10 @@ void AxisPropagation::spread(Operation *op, unsigned factor) {
   });
 }
 
-void AxisPropagation::allowPadding(Value value, int64_t dim) { padded.insert({value, dim}); }
+void AxisPropagation::allowPadding(Value value, int64_t dim) {
+  requests.push_back({Request::Pad, value, dim, "", ""});
+  padded.insert({value, dim});
+}
 
 StringRef AxisPropagation::seedOf(Value value) const {
   auto it = valueSeeds.find(value);
@@ -214,16 +235,22 @@ StringRef AxisPropagation::seedOf(Value value) const {
 }
 
 void AxisPropagation::pin(Value value, int64_t dim) {
+  requests.push_back({Request::Pin, value, dim, "", ""});
+  pinTied(value, dim);
+}
+
+void AxisPropagation::pinTied(Value value, int64_t dim) {
   if (!pinned.insert({value, dim}).second)
     return;
   auto it = ties.find(value);
   if (it == ties.end())
     return;
   for (auto [other, shift] : it->second)
-    pin(other, dim - shift);
+    pinTied(other, dim - shift);
 }
 
 void AxisPropagation::cut(Value value, int64_t dim, StringRef seed, StringRef tactic) {
+  requests.push_back({Request::Cut, value, dim, seed.str(), tactic.str()});
   currentSeed = {seed.str(), (tactic.empty() ? options.tactic : tactic).str()};
   inputs.erase(value);
   assign(value, dim);
@@ -309,7 +336,32 @@ void AxisPropagation::writeRepeat(graph::RepeatOp op) {
   }
 }
 
+// Who cut over the axis, for the origin of what no op alone asks for (the sum of a gradient
+// over all micro-batches). Where tactics share an axis, the later one took all that
+// was left.
+void AxisPropagation::recordTactic() {
+  if (!factors.empty())
+    setTactic(module, axis, options.tactic);
+}
+
 void AxisPropagation::write() {
+  writeOwn();
+  recordTactic();
+  if (rest.empty())
+    return;
+  next = std::make_unique<AxisPropagation>(module, rest, options);
+  for (const Request &request : requests) {
+    if (request.kind == Request::Cut)
+      next->cut(request.value, request.dim, request.seed, request.tactic);
+    else if (request.kind == Request::Pin)
+      next->pin(request.value, request.dim);
+    else
+      next->allowPadding(request.value, request.dim);
+  }
+  next->write();
+}
+
+void AxisPropagation::writeOwn() {
   // Values first: writing an op changes what getSharding answers for its results.
   llvm::SmallVector<std::pair<BlockArgument, ShardingAttr>> arguments;
   llvm::SmallVector<std::pair<OpOperand *, ShardingAttr>> returns;
@@ -361,6 +413,11 @@ static bool refines(ShardingAttr from, ShardingAttr to) {
   return true;
 }
 
+// Has the product cut the op or the value?
+bool AxisPropagation::reaches(Operation *op, Value operand) const {
+  return dimOf(operand) >= 0 || factorOf(op) >= 0 || (next && next->reaches(op, operand));
+}
+
 unsigned AxisPropagation::reportConflicts() {
   unsigned count = 0;
   module.walk([&](Operation *op) {
@@ -368,7 +425,7 @@ unsigned AxisPropagation::reportConflicts() {
       return;
     for (OpOperand &use : op->getOpOperands()) {
       ShardingAttr has = getSharding(use.get()).getReduced(), wants = getRequired(use);
-      if (has == wants || (dimOf(use.get()) < 0 && factorOf(op) < 0))
+      if (has == wants || !reaches(op, use.get()))
         continue;
       // A tensor that is cut further for one use costs nothing.
       if (refines(has, wants))

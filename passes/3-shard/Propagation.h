@@ -1,4 +1,4 @@
-// One axis over the whole module: from seeds to a fixpoint.
+// The axes of a tactic over the whole module: from seeds to a fixpoint, axis by axis.
 #ifndef LLMC_PASSES_SHARD_PROPAGATION_H
 #define LLMC_PASSES_SHARD_PROPAGATION_H
 
@@ -6,18 +6,24 @@
 
 namespace llmc {
 
-// Extends the annotations of a module by one mesh axis. An axis cuts at most
-// one dimension of a value and one factor of an op; who comes first wins, and the
-// loser is a use whose requirement differs from its definition (a reshard).
-// Inputs are cut by seeds alone: who feeds them knows of rows, not of factors.
+// Extends the annotations of a module by one atomic axis. An axis cuts at most
+// one dimension of a value and one factor of an op, whichever tactic put it there; who
+// comes first wins, and the loser is a use whose requirement differs from its
+// definition (a reshard). Inputs are cut by seeds alone: who feeds them knows of rows,
+// not of factors.
+//
+// A tactic may have a product of several axes. The first, which is the slowest, takes its
+// seeds as they come and goes only where the others can follow; each other is a
+// propagation of its own, from the same seeds, when all are written.
 class AxisPropagation {
 public:
   struct Options {
     llvm::StringRef tactic;
     bool mayCutStates = true;
   };
-  // Reads the annotations that are there. `axis` must be in the mesh.
-  AxisPropagation(mlir::ModuleOp module, llvm::StringRef axis, Options options);
+  // Reads the annotations that are there. `axes` are of the mesh, slowest first, and
+  // at least one.
+  AxisPropagation(mlir::ModuleOp module, llvm::ArrayRef<mlir::StringAttr> axes, Options options);
 
   // May dimension `dim` of `value` be cut in addition to what is there?
   bool canCut(mlir::Value value, int64_t dim) const;
@@ -42,12 +48,25 @@ public:
   // Dimensions of this value may be padded if they do not divide.
   void allowPadding(mlir::Value value, int64_t dim);
 
-  // Writes parallel.in / out / args / sharding / origin.
+  // Writes parallel.in / out / args / sharding / origin, of all axes of the product.
   void write();
   // Uses whose requirement differs from the definition, as remarks; their number.
   unsigned reportConflicts();
 
 private:
+  // What a tactic asked for, for the next axis of the product.
+  struct Request {
+    enum Kind { Cut, Pin, Pad } kind;
+    mlir::Value value;
+    int64_t dim;
+    std::string seed, tactic;
+  };
+  void writeOwn();
+  void recordTactic();
+  bool usesAxis(mlir::Operation *op, mlir::StringAttr which) const;
+  bool reaches(mlir::Operation *op, mlir::Value operand) const;
+  parallel::Axes withProduct(parallel::Axes axes, mlir::Operation *op) const;
+  void pinTied(mlir::Value value, int64_t dim);
   void tie(mlir::Value a, mlir::Value b, int64_t shift);
   void buildTies();
   void assign(mlir::Value value, int64_t dim);
@@ -61,6 +80,9 @@ private:
 
   mlir::ModuleOp module;
   mlir::StringAttr axis;
+  parallel::Axes rest; // the other axes of the product
+  std::unique_ptr<AxisPropagation> next;
+  std::vector<Request> requests;
   Options options;
   parallel::MeshAttr mesh;
   // A node, and the tactic that began there.

@@ -17,9 +17,9 @@ std::string llmc::getStateName(ModuleOp module, StringRef symbol, int64_t first)
   return name.empty() ? symbol.str() : name.str();
 }
 
-// The tactic that assigns an axis, where nobody recorded it.
-static StringRef tacticOf(StringRef axis) {
-  return axis == "dp" ? "data" : axis == "pp" ? "stages" : "tensor";
+// The module around `value`.
+static ModuleOp moduleOf(Value value) {
+  return value.getParentRegion()->getParentOfType<ModuleOp>();
 }
 
 static DictionaryAttr recordedOrigin(Value value) {
@@ -66,7 +66,7 @@ static std::string nodeOf(Value value, int depth = 0) {
 
 DictionaryAttr llmc::makeOrigin(Value value, ArrayRef<StringAttr> axes, StringRef fallback) {
   MLIRContext *context = value.getContext();
-  std::string tactic = axes.empty() ? "" : tacticOf(axes.front().getValue()).str();
+  std::string tactic = axes.empty() ? "" : getTactic(moduleOf(value), axes.front()).str();
   std::string rule = fallback.str(), node = nodeOf(value), seed;
   // A constant is known by what it is used with.
   for (Operation *user : value.getUsers())

@@ -141,11 +141,26 @@ suite.run("unknown ops, all at once", unknown_ops)
 suite.run("output not writable", lambda folder: refused(
     compile_model(CONFIG, os.path.join(folder, "none", "out"), check=False), 1, "none"))
 for flags in [["--zero", "1"], ["--zero", "3"], ["--sequence-parallel", "on"], ["--cp", "2"], ["--ep", "2"],
+              ["--etp", "2"],
               ["--recompute", "full"], ["--virtual-stages", "2"], ["--precision", "bf16"],
               ["--schedule", "interleaved"], ["--schedule", "zero-bubble"], ["--target", "cuda"],
               ["--mesh", "auto"]]:
     suite.run("not built yet: " + " ".join(flags), compile_refused, CONFIG, flags,
               [flags[0], flags[1], "not built yet"])
+for name in ("cp", "ep", "etp"):
+    suite.run(f"not built yet: {name} in --mesh", compile_refused, CONFIG, ["--mesh", f"dp=4,tp=2,{name}=2"],
+              [f"--{name} 2 is not built yet; use --{name} 1"])
+suite.run("mesh: products that do not agree, all at once", compile_refused, CONFIG,
+          ["--mesh", "dp=2,tp=2,ep=3"],
+          ["--ep 3 is not built yet", "ep 3 x etp 1 does not agree with dp 2 x cp 1 x tp 2 = 4 ranks of a stage",
+           "valid sizes of ep are 1 2 4"])
+suite.run("mesh: no such etp", compile_refused, CONFIG, ["--mesh", "dp=2,tp=3,etp=4"],
+          ["--etp 4 is not built yet", "valid sizes of etp are 1 3 6"])
+suite.run("mesh: edp follows", compile_refused, CONFIG, ["--mesh", "dp=2,tp=2,edp=2"], ["edp is 4 there"])
+suite.run("mesh: no such axis", compile_refused, CONFIG, ["--mesh", "dp=2,sp=2"],
+          ["unknown axis 'sp'; axes are dp, pp, tp, cp, ep, etp, edp"], 2)
+suite.run("mesh: all axes named", lambda folder: compile_model(
+    CONFIG, os.path.join(folder, "out"), "--seq", 16, "--mesh", "dp=2,pp=1,tp=2,cp=1,ep=1,etp=1,edp=4") and None)
 suite.run("not built yet: llmc plan", lambda folder: refused(
     call([LLMC, "plan", CONFIG, "--gpu", "h100", "--gpus", "8"], check=False), 1, "plan", "not built yet"))
 for flags, words in [

@@ -42,7 +42,7 @@ LLMC_TEST(inspectCounts) {
                               {"blocks", {"linear x3"}}}));
   EXPECT_EQ(j["parameters"], (json{"qkv", "emb", "w1", "w2"}));
   EXPECT_EQ(j["constants"], json(json::array()));
-  EXPECT_EQ(j["mesh"], (json{{"dp", 2}, {"pp", 3}, {"tp", 1}, {"cp", 1}, {"ep", 1}}));
+  EXPECT_EQ(j["mesh"], (json{{"dp", 2}, {"pp", 3}, {"tp", 1}, {"cp", 1}, {"ep", 1}, {"etp", 1}}));
   EXPECT_EQ(j["ranks"], json(6));
   EXPECT_EQ(j["micro_batch"], json(1));
   EXPECT_EQ(j["micro_batches"], json(5));

@@ -147,11 +147,21 @@ BodyUnion &body(ProgramT &p, size_t stage, size_t i) {
   return p.stages[stage]->procedures[0]->instructions[i]->body;
 }
 
+void addName(ProgramT &p, const char *name, std::vector<uint32_t> axes) {
+  p.mesh->names.push_back(std::make_unique<AxisProductT>());
+  p.mesh->names.back()->name = name;
+  p.mesh->names.back()->axes = std::move(axes);
+}
+
 TEST(PlanFile, Bounds) {
   const Break cases[] = {
       {"no model", [](ProgramT &p) { p.model.reset(); }},
       {"mesh", [](ProgramT &p) { p.mesh.reset(); }},
       {"of size 0", [](ProgramT &p) { p.mesh->axes[0]->size = 0; }},
+      {"product of axes 'ep' is malformed", [](ProgramT &p) { addName(p, "ep", {9}); }},
+      {"product of axes 'ep' is malformed", [](ProgramT &p) { addName(p, "ep", {0, 0}); }},
+      {"product of axes 'ep' is malformed",
+       [](ProgramT &p) { addName(p, "ep", {0}), addName(p, "ep", {}); }},
       {"stage axis", [](ProgramT &p) { p.stage_axis = 3; }},
       {"stages on an axis", [](ProgramT &p) { p.stages.pop_back(); }},
       {"empty batch", [](ProgramT &p) { p.micro_batches = 0; }},

@@ -33,6 +33,7 @@ const std::vector<Fixed> &fixedChoices() {
       {"--sequence-parallel", {"off"}, "off"},
       {"--cp", {"1"}, "1"},
       {"--ep", {"1"}, "1"},
+      {"--etp", {"1"}, "1"},
       {"--virtual-stages", {"1"}, "1"},
       {"--recompute", {"none"}, "none"},
       {"--precision", {"fp32"}, "fp32"},
@@ -76,11 +77,13 @@ private:
   void number(const std::string &flag, const std::string &text, int64_t &target, int64_t least);
   void mesh(const std::string &text);
   void namedMesh(const std::string &text);
+  void meshSize(const std::string &flag, planfile::AxisRole role, const std::string &text);
   void dims(const std::string &text);
   void cudaKernels(const std::string &text);
   void option(const std::string &flag, const std::string &value);
   bool verifyOption(const std::string &flag, const std::string &value);
   void checkInference();
+  void checkMesh();
   void finish();
 
   const std::vector<std::string> &arguments;
@@ -108,14 +111,28 @@ void Parser::namedMesh(const std::string &text) {
     std::string name = part.substr(0, equal);
     if (equal == std::string::npos)
       return usage("--mesh: '" + part + "' is no axis=size");
-    if (name == "dp" || name == "pp" || name == "tp")
-      number("--mesh " + name, part.substr(equal + 1),
-             name == "dp" ? options.dp : name == "pp" ? options.pp : options.tp, 1);
-    else if (name == "cp" || name == "ep")
-      option("--" + name, part.substr(equal + 1));
+    if (auto role = planfile::roleNamed(name))
+      meshSize("--mesh " + name, *role, part.substr(equal + 1));
     else
-      usage("--mesh: unknown axis '" + name + "'; axes are dp, pp, tp, cp, ep");
+      usage("--mesh: unknown axis '" + name + "'; axes are " + planfile::allRoleNames());
   }
+}
+
+void Parser::meshSize(const std::string &flag, planfile::AxisRole role, const std::string &text) {
+  number(flag, text, options.of(role), 1);
+}
+
+// Experts and long sequences have no ranks of their own yet; what is asked for must
+// agree all the same.
+void Parser::checkMesh() {
+  for (const Fixed &choice : fixedChoices())
+    if (auto role = planfile::roleNamed(choice.flag + 2); role && options.of(*role) != 1)
+      refuse(std::string(choice.flag) + " " + std::to_string(options.of(*role)) +
+             " is not built yet; use " + choice.flag + " " + choice.use);
+  std::vector<std::string> errors;
+  planfile::deriveAxes(options, errors);
+  for (const std::string &error : errors)
+    refuse("--mesh: " + error);
 }
 
 // 8 is dp; 4x2 is dp x tp; 8x16x8 is dp x pp x tp.
@@ -219,6 +236,8 @@ void Parser::option(const std::string &flag, const std::string &value) {
   if (flag == "--target" && value == "cuda")
     return refuse("--target cuda is not built yet; use --target cpu, and --cuda-kernels all to add "
                   "kernels that scripts/gpu-check.sh runs on a card");
+  if (auto role = flag.rfind("--", 0) == 0 ? planfile::roleNamed(flag.substr(2)) : std::nullopt)
+    return meshSize(flag, *role, value);
   for (const Fixed &choice : fixedChoices())
     if (flag == choice.flag) {
       for (const std::string &works : choice.works)
@@ -238,8 +257,6 @@ void Parser::option(const std::string &flag, const std::string &value) {
   };
   if (flag == "--mesh")
     return mesh(value);
-  if (flag == "--dp" || flag == "--pp" || flag == "--tp")
-    return number(flag, value, flag == "--dp" ? options.dp : flag == "--pp" ? options.pp : options.tp, 1);
   if (flag == "--micro-batch")
     return number(flag, value, options.microBatch, 1);
   if (flag == "--global-batch")
@@ -318,6 +335,8 @@ void Parser::finish() {
   CommandLine &line = result.line;
   if (options.infer && !line.help)
     checkInference();
+  if (!line.help && !result.wrongUsage)
+    checkMesh();
   if (line.help || !result.errors.empty())
     return;
   if (options.model.empty() && !line.draws)
@@ -425,7 +444,8 @@ program for all ranks of the mesh: it trains MODEL, or runs it once a start.
   --train | --infer      OUT trains; OUT takes every input of MODEL as it is and
                          writes every output                                [--train]
   --mesh 8 | 4x2 | 8x16x8 | dp=8,pp=16,tp=8   ranks: dp; dp x tp; dp x pp x tp     [1]
-  --dp N --pp N --tp N                         the same, one by one
+  --dp N --pp N --tp N                         the same, one by one; also cp, ep, etp (1
+                         each as yet) and edp, with dp x cp x tp = edp x ep x etp
   --micro-batch N        rows of one micro-batch of one data-parallel rank       [1]
   --global-batch N       rows of a step                     [4 x dp x pp x micro-batch]
   --seq N                tokens of a row                    [bound dim, or min(context, 4096)]

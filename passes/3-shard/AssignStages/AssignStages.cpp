@@ -206,7 +206,7 @@ struct AssignStages : impl::AssignStagesBase<AssignStages> {
           << (isInference(module) ? "forward" : "micro") << " and parallel.mesh";
       return signalPassFailure();
     }
-    int64_t stages = mesh.getSize("pp");
+    int64_t stages = mesh.getSize(planfile::AxisRole::Stages);
     SmallVector<graph::RepeatOp> repeats(func.getBody().getOps<graph::RepeatOp>());
     if (stages > 1 && repeats.empty()) {
       module.emitError("pp = ") << stages
@@ -219,6 +219,8 @@ struct AssignStages : impl::AssignStagesBase<AssignStages> {
       for (graph::RepeatOp op : repeats)
         splitStacks(op);
     setStages(func, stages - 1);
+    if (StringAttr axis = mesh.getStageAxis())
+      setTactic(module, axis, "stages");
     if (failed(checkWantedStages(func)))
       signalPassFailure();
   }

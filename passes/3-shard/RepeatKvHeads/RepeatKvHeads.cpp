@@ -18,7 +18,7 @@ namespace {
 struct RepeatKvHeads : impl::RepeatKvHeadsBase<RepeatKvHeads> {
   void runOnOperation() override {
     MeshAttr mesh = getMesh(getOperation());
-    int64_t parts = mesh ? mesh.getSize("tp") : 1;
+    int64_t parts = mesh ? mesh.getSize(planfile::AxisRole::Tensor) : 1;
     if (parts <= 1)
       return;
     SmallVector<Operation *> attentions;

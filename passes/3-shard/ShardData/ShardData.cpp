@@ -31,10 +31,11 @@ struct ShardData : impl::ShardDataBase<ShardData> {
                                               << " and parallel.mesh";
       return signalPassFailure();
     }
-    int64_t parts = mesh.getSize("dp");
+    int64_t parts = mesh.getSize(planfile::AxisRole::Data);
     if (parts == 1)
       return;
-    AxisPropagation axis(module, "dp", {"data", /*mayCutStates=*/false});
+    AxisPropagation axis(module, mesh.getAxes(planfile::AxisRole::Data),
+                         {"data", /*mayCutStates=*/false});
     SmallVector<BlockArgument> inputs = batchedInputs(func, infer);
     if (inputs.empty()) {
       func.emitError("no input has a batch that dp = ") << parts << " ranks could share; use dp = 1";

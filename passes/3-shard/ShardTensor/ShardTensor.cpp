@@ -201,10 +201,10 @@ struct ShardTensor : impl::ShardTensorBase<ShardTensor> {
           << (isInference(module) ? "forward" : "micro") << " and parallel.mesh";
       return signalPassFailure();
     }
-    int64_t parts = mesh.getSize("tp");
+    int64_t parts = mesh.getSize(planfile::AxisRole::Tensor);
     if (parts == 1)
       return;
-    AxisPropagation axis(module, "tp", {"tensor"});
+    AxisPropagation axis(module, mesh.getAxes(planfile::AxisRole::Tensor), {"tensor"});
     bool ok = succeeded(seedWanted(func, axis, parts));
     func.walk<WalkOrder::PreOrder>([&](graph::MatmulOp op) {
       if (!op->hasAttr(kBackward) && axis.factorOf(op) < 0)

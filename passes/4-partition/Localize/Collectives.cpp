@@ -15,6 +15,7 @@ public:
     for (StringAttr axis : from.getUnreduced())
       if (!to.isUnreducedOver(axis.getValue()))
         pending.push_back(axis);
+    pending = Axes(mesh.inGroupOrder(pending));
   }
 
   Value run() {

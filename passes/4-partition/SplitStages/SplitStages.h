@@ -33,7 +33,7 @@ struct StageSplit {
   std::map<std::string, Family> families; // by the root's symbol
 
   explicit StageSplit(mlir::ModuleOp module)
-      : module(module), mesh(parallel::getMesh(module)), stages(mesh.getSize("pp")),
+      : module(module), mesh(parallel::getMesh(module)), stages(mesh.getSize(planfile::AxisRole::Stages)),
         infer(parallel::isInference(module)), symbols(module) {}
   // The symbol of the parameter that `state` belongs to, or its own.
   std::string rootOf(llvm::StringRef state);

@@ -4,7 +4,7 @@
 // same on every stage. *Local*: an element-wise function of the states of one
 // family; it exists where the family is held. *Partial*: a sum over families;
 // a stage adds what it owns, and the first op that is not a sum makes it
-// uniform by a reduction over "pp".
+// uniform by a reduction over the stages.
 #include "dialects/graph/Build.h"
 #include "passes/4-partition/Origin.h"
 #include "passes/4-partition/SplitStages/SplitStages.h"
@@ -170,7 +170,8 @@ Value UpdateSplitter::uniform(Value value, int64_t stage, OpBuilder &builder) {
   // The step's own sums run over all stages; they say so also where there is one,
   // and are told from reductions of gradients.
   if (split.stages > 1 || !axes.empty())
-    axes.push_back(StringAttr::get(update.getContext(), "pp"));
+    if (StringAttr axis = split.mesh.getStageAxis())
+      axes.push_back(axis);
   Value part = values.lookup(source);
   if (!part) { // this stage owns nothing of the sum
     auto type = cast<RankedTensorType>(value.getType());
@@ -258,7 +259,7 @@ void UpdateSplitter::sumOverHolders(Value original, int64_t stage, OpBuilder &bu
     return;
   Value value = values.lookup(original);
   SmallVector<int64_t> members(family.holders.begin(), family.holders.end());
-  StringAttr axis = builder.getStringAttr("pp");
+  StringAttr axis = split.mesh.getStageAxis();
   auto sum = AllReduceOp::create(builder, value.getLoc(), value.getType(), value,
                                  builder.getArrayAttr({axis}), graph::ReduceKind::sum,
                                  builder.getDenseI64ArrayAttr(members));

@@ -76,7 +76,7 @@ struct VerifyPartition : llmc::impl::VerifyPartitionBase<VerifyPartition> {
     }
     bool ok = true;
     module.walk([&](Operation *op) { ok &= succeeded(verifyOp(op, mesh)); });
-    int64_t stages = mesh.getSize("pp");
+    int64_t stages = mesh.getSize(planfile::AxisRole::Stages);
     if (failed(verifyFunctions(module, stages)))
       return signalPassFailure();
     SmallVector<Binding> bindings = collectBindings(module);

@@ -1,6 +1,8 @@
 // Moves data-parallel gradient reductions into the last backward, in buckets.
 #include "passes/5-schedule/Passes.h"
 
+#include "dialects/parallel/Annotations.h"
+
 #include "passes/5-schedule/Buffers.h"
 #include "passes/5-schedule/Streams.h"
 
@@ -82,8 +84,9 @@ LogicalResult StageBuckets::run() {
 }
 
 static bool isOverReplicas(plan::CollectiveOp op) {
-  return llvm::any_of(op.getAxes(), [](Attribute axis) {
-    return cast<StringAttr>(axis).getValue() == "dp";
+  parallel::MeshAttr mesh = parallel::getMesh(op);
+  return mesh && llvm::any_of(op.getAxes().getAsRange<StringAttr>(), [&](StringAttr axis) {
+    return mesh.isOf(axis, planfile::AxisRole::Data) || mesh.isOf(axis, planfile::AxisRole::Context);
   });
 }
 

@@ -111,7 +111,7 @@ void StageBuilder::buildSend(func::FuncOp func, bool forward) {
   newExchange(loc, /*send=*/true, forward);
   const Direction &events = direction(forward);
   plan::WaitOp::create(b, loc, events.done, false, IntegerAttr(), kMessages, origin);
-  plan::SendOp::create(b, loc, parts, b.getStringAttr("pp"), b.getI64IntegerAttr(forward ? 1 : -1),
+  plan::SendOp::create(b, loc, parts, mesh.getStageAxis(), b.getI64IntegerAttr(forward ? 1 : -1),
                        b.getI64IntegerAttr(channelTo(forward, toChunk)),
                        wrap ? b.getUnitAttr() : UnitAttr(), UnitAttr(), IntegerAttr(),
                        b.getI64IntegerAttr(kMessages), origin);
@@ -133,7 +133,7 @@ void StageBuilder::buildReceive(func::FuncOp func, bool forward) {
   const Chunk &events = chunks[chunk];
   int64_t free = functions.update ? events.backward.done : events.forward.done;
   plan::WaitOp::create(b, loc, free, false, IntegerAttr(), kMessages, origin);
-  plan::RecvOp::create(b, loc, parts, b.getStringAttr("pp"), b.getI64IntegerAttr(forward ? -1 : 1),
+  plan::RecvOp::create(b, loc, parts, mesh.getStageAxis(), b.getI64IntegerAttr(forward ? -1 : 1),
                        b.getI64IntegerAttr(channelTo(forward, chunk)),
                        wrap ? b.getUnitAttr() : UnitAttr(), UnitAttr(), IntegerAttr(),
                        b.getI64IntegerAttr(kMessages), origin);

@@ -29,7 +29,7 @@ public:
   StageBuilder(mlir::ModuleOp module, mlir::SymbolTable &symbols, int64_t stage,
                StageFunctions functions)
       : module(module), symbols(symbols), stage(stage), functions(std::move(functions)),
-        b(module.getContext()), mesh(parallel::getMesh(module)), stages(mesh.getSize("pp")) {}
+        b(module.getContext()), mesh(parallel::getMesh(module)), stages(mesh.getSize(planfile::AxisRole::Stages)) {}
 
   mlir::LogicalResult run();
   unsigned launches = 0, copies = 0;

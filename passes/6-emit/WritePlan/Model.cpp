@@ -39,10 +39,28 @@ LogicalResult PlanWriter::writeMesh() {
     axis->size = size;
     program.mesh->axes.push_back(std::move(axis));
   }
-  int stageAxis = mesh.getIndex("pp");
-  if (stageAxis < 0)
-    return module.emitError("the mesh has no axis pp, along which stages lie");
-  program.stage_axis = stageAxis;
+  auto indices = [&](ArrayRef<StringAttr> axes) {
+    std::vector<uint32_t> list;
+    for (StringAttr axis : axes)
+      list.push_back(mesh.getIndex(axis.getValue()));
+    return list;
+  };
+  auto addName = [&](StringRef name) {
+    auto product = std::make_unique<AxisProductT>();
+    product->name = name.str();
+    product->axes = indices(mesh.getAxes(name));
+    program.mesh->names.push_back(std::move(product));
+  };
+  for (AxisRole role : kAxisRoles)
+    addName(nameOf(role));
+  for (NamedAttribute product : mesh.getProducts())
+    if (!roleNamed(product.getName().getValue()))
+      addName(product.getName().getValue());
+  StringAttr stageAxis = mesh.getStageAxis();
+  if (!stageAxis)
+    return module.emitError("the mesh has no axis ") << nameOf(AxisRole::Stages)
+                                                     << ", along which stages lie";
+  program.stage_axis = mesh.getIndex(stageAxis.getValue());
   return success();
 }
 

@@ -143,10 +143,8 @@ LogicalResult PlanWriter::writeInput(plan::BufferOp op, StringRef name) {
   input->name = name.str();
   input->dtype = dtypeOf(type.getElementType());
   input->local_shape = type.getShape().vec();
-  auto dp = axisNamed(op, "dp");
-  if (failed(dp))
-    return failure();
-  input->batch_axes = {*dp};
+  for (StringAttr axis : mesh.getAxes(AxisRole::Data))
+    input->batch_axes.push_back(mesh.getIndex(axis.getValue()));
   input->default_value = defaultOf(op.getBindingAttr(), name);
   program.inputs.push_back(std::move(input));
   return success();

@@ -1,5 +1,6 @@
 // llmc-graph-tests [--draws N] [--seed S]: random programs of the graph dialect.
 #include "Cases.h"
+#include "mock/SinCos.h"
 
 #include "llvm/Support/CommandLine.h"
 #include "llvm/Support/raw_ostream.h"
@@ -15,11 +16,13 @@ static llvm::cl::opt<uint64_t> seed("seed", llvm::cl::desc("of the random cases"
 int main(int argc, char **argv) {
   llvm::cl::ParseCommandLineOptions(argc, argv);
   mlir::MLIRContext context;
-  context.loadDialect<mlir::func::FuncDialect, GraphDialect>();
+  context.loadDialect<mlir::func::FuncDialect, GraphDialect, MockDialect>();
   Random random(seed);
   Report report;
   for (int64_t draw = 0; draw < draws; ++draw) {
-    for (const Case &test : drawCases(random)) {
+    std::vector<Case> cases = drawCases(random);
+    cases.push_back(drawSinCos(random));
+    for (const Case &test : cases) {
       testGradients(random, &context, test, report);
       testSharding(random, &context, test, report);
     }

@@ -20,6 +20,51 @@ module attributes {parallel.mesh = #parallel.mesh<["dp"=0]>} {
 
 // -----
 
+// mesh C3
+// expected-error @+1 {{C3: a product has axes of the mesh, each once and slowest first, got dp = ["dp1", "dp0"]}}
+module attributes {parallel.mesh = #parallel.mesh<["dp0"=2, "dp1"=2], dp = ["dp1", "dp0"]>} {
+}
+
+// -----
+
+// expected-error @+1 {{C3: a product has axes of the mesh, each once and slowest first, got dp = ["dp0", "dp0"]}}
+module attributes {parallel.mesh = #parallel.mesh<["dp0"=2], dp = ["dp0", "dp0"]>} {
+}
+
+// -----
+
+// expected-error @+1 {{C3: a product has axes of the mesh, each once and slowest first, got ep = ["ep"]}}
+module attributes {parallel.mesh = #parallel.mesh<["dp"=2], ep = ["ep"]>} {
+}
+
+// -----
+
+// expected-error @+1 {{C3: a product has axes of the mesh, each once and slowest first, got ep = []}}
+module attributes {parallel.mesh = #parallel.mesh<["dp"=2], ep = []>} {
+}
+
+// -----
+
+// expected-error @+1 {{a mesh says once what "ep" stands for}}
+module attributes {parallel.mesh = #parallel.mesh<["dp"=2], ep = ["dp"], ep = ["dp"]>} {
+}
+
+// -----
+
+// mesh C4
+// expected-error @+1 {{C4: "dp" is an axis and cannot be a product too}}
+module attributes {parallel.mesh = #parallel.mesh<["dp"=2, "tp"=2], dp = ["dp", "tp"]>} {
+}
+
+// -----
+
+// mesh C5
+// expected-error @+1 {{C5: stages lie along one axis, got pp = ["a", "b"]}}
+module attributes {parallel.mesh = #parallel.mesh<["a"=2, "b"=2], pp = ["a", "b"]>} {
+}
+
+// -----
+
 // sharding C1
 // expected-error @+1 {{C1: axis "tp" stands twice in one sharding}}
 module attributes {a = #parallel.sharding<[{"tp"}, {"tp"}]>} {

@@ -16,6 +16,12 @@ func.func @shardings() attributes {all = #parallel.sharding<[]>, cut = #sharding
   return
 }
 
+// A mesh with products of axes: one set of ranks under two namings.
+// CHECK-LABEL: module @products
+// CHECK-SAME: parallel.mesh = #parallel.mesh<["pp"=2, "dp0"=2, "dp1"=3, "tp"=2], dp = ["dp0", "dp1"], edp = ["dp0"], ep = ["dp1", "tp"]>
+module @products attributes {parallel.mesh = #parallel.mesh<["pp"=2, "dp0"=2, "dp1"=3, "tp"=2], ep = ["dp1", "tp"], dp = ["dp0", "dp1"], edp = ["dp0"]>} {
+}
+
 // CHECK-LABEL: func.func @reshard
 func.func @reshard(%x: tensor<8x8xf32>) -> tensor<8x8xf32> {
   // CHECK: parallel.reshard %{{.*}} from <[{}, {}], unreduced = {"tp": sum}> to <[{"tp"}, {}]> : tensor<8x8xf32>

@@ -388,7 +388,22 @@ Mesh drawMesh(std::mt19937 &random, int64_t maxRanks) {
     mesh.pp = int64_t(1) << random() % 3;
     mesh.tp = int64_t(1) << random() % 3;
   } while (mesh.ranks() > maxRanks);
+  // Half of the meshes have experts' ranks too: any that agree.
+  std::mt19937 more = random;
+  if (int64_t stage = mesh.dp * mesh.tp; more() % 2) {
+    while (more() % 3 && mesh.etp * 2 <= stage)
+      mesh.etp *= 2;
+    while (more() % 3 && mesh.ep * mesh.etp * 2 <= stage)
+      mesh.ep *= 2;
+  }
   return mesh;
+}
+
+std::string Mesh::text() const {
+  std::string result = std::to_string(dp) + "x" + std::to_string(pp) + "x" + std::to_string(tp);
+  if (ep * etp > 1)
+    result += " of ep " + std::to_string(ep) + ", etp " + std::to_string(etp);
+  return result;
 }
 
 Model drawModel(std::mt19937 &random, const Mesh &mesh) {

@@ -13,7 +13,10 @@ namespace llmc::test {
 
 struct Mesh {
   int64_t dp = 1, pp = 1, tp = 1;
-  int64_t ranks() const { return dp * pp * tp; }
+  // No tactic uses these yet, but they make dp and tp products of several axes.
+  int64_t cp = 1, ep = 1, etp = 1;
+  int64_t ranks() const { return dp * pp * tp * cp; }
+  std::string text() const;
 };
 
 // A raised model: token table, `layers` folded blocks, a head. Everything the

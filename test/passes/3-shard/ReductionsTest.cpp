@@ -24,11 +24,11 @@ std::map<std::string, int> inLayers(ModuleOp module, StringRef name) {
 }
 
 // `forward` and `backward` sums over tp, and nothing else, a layer.
-void expectReductions(const Model &model, int64_t tp, int forward, int backward, const std::string &what) {
+void expectReductions(const Model &model, Mesh mesh, int forward, int backward, const std::string &what) {
   MLIRContext context;
   loadDialects(context);
   OwningOpRef<ModuleOp> module = parse(context, model.text());
-  setMesh(*module, Mesh{.tp = tp});
+  setMesh(*module, mesh);
   PassManager passes(&context);
   buildTrainPipeline(passes, {});
   buildShardPipeline(passes);
@@ -55,32 +55,33 @@ Model llama() {
 }
 
 LLMC_TEST(a_layer_is_reduced_twice) {
-  expectReductions(llama(), 4, 2, 2, "as many kv heads as heads");
+  expectReductions(llama(), Mesh{.tp = 4}, 2, 2, "as many kv heads as heads");
   for (int64_t kvHeads : {1, 2, 4}) {
     Model model = llama();
     model.kvHeads = kvHeads;
-    expectReductions(model, 4, 2, 2, std::to_string(kvHeads) + " kv heads");
-    expectReductions(model, 8, 2, 2, std::to_string(kvHeads) + " kv heads on 8 ranks");
+    expectReductions(model, Mesh{.tp = 4}, 2, 2, std::to_string(kvHeads) + " kv heads");
+    expectReductions(model, Mesh{.tp = 8}, 2, 2, std::to_string(kvHeads) + " kv heads on 8 ranks");
   }
+  expectReductions(llama(), Mesh{.tp = 8, .ep = 2, .etp = 2}, 2, 2, "three axes that are one tp");
   Model norms = llama();
   norms.headNorm = norms.postNorm = norms.window = norms.masked = true;
   norms.softcap = 30;
-  expectReductions(norms, 4, 2, 2, "norms of heads and branches, softcaps, windows");
+  expectReductions(norms, Mesh{.tp = 4}, 2, 2, "norms of heads and branches, softcaps, windows");
   Model biased = llama();
   biased.bias = true;
-  expectReductions(biased, 4, 2, 2, "biases");
+  expectReductions(biased, Mesh{.tp = 4}, 2, 2, "biases");
 }
 
 LLMC_TEST(branches_that_are_added_are_reduced_once) {
   Model model = llama();
   model.parallel = true;
-  expectReductions(model, 4, 1, 1, "parallel branches");
+  expectReductions(model, Mesh{.tp = 4}, 1, 1, "parallel branches");
   model.kvHeads = 1;
   model.rms = false;
-  expectReductions(model, 4, 1, 1, "parallel branches, one kv head");
+  expectReductions(model, Mesh{.tp = 4}, 1, 1, "parallel branches, one kv head");
   model.bias = model.split = true;
   model.kvHeads = 2;
-  expectReductions(model, 4, 1, 1, "parallel branches with biases, weights of heads");
+  expectReductions(model, Mesh{.tp = 4}, 1, 1, "parallel branches with biases, weights of heads");
 }
 
 } // namespace

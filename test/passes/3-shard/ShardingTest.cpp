@@ -158,6 +158,49 @@ LLMC_TEST(views_of_one_source_change_no_sharding) {
   });
 }
 
+// Names of products in place of the axes that they are made of.
+std::string withProducts(std::string text) {
+  auto replace = [&](const std::string &from, const std::string &to) {
+    for (size_t at = 0; (at = text.find(from, at)) != std::string::npos; at += to.size())
+      text.replace(at, from.size(), to);
+  };
+  for (const char *name : {"dp", "tp"})
+    for (int last = 3; last > 0; --last) {
+      std::string list, sums, maxima, product = "\"" + std::string(name) + "\"";
+      for (int i = 0; i <= last; ++i) {
+        std::string axis = "\"" + std::string(name) + std::to_string(i) + "\"";
+        list += (i ? ", " : "") + axis;
+        sums += (i ? ", " : "") + axis + ": sum";
+        maxima += (i ? ", " : "") + axis + ": max";
+      }
+      replace(list, product);
+      replace(sums, product + ": sum");
+      replace(maxima, product + ": max");
+    }
+  return text;
+}
+
+// Axes that experts would share cut what one axis of their size cuts.
+LLMC_TEST(atomic_axes_of_a_product_cut_like_one) {
+  int refined = 0;
+  for (int i = 0; i < draws().count; ++i) {
+    std::mt19937 random(draws().seed + i);
+    Mesh mesh = drawMesh(random, 64), plain = mesh;
+    Model model = drawModel(random, mesh);
+    plain.ep = plain.etp = 1;
+    Sharder sharder;
+    std::string what = "seed " + std::to_string(draws().seed + i) + ", mesh " + mesh.text();
+    Layout layout = sharder.run(model, mesh, what), collapsed;
+    for (auto &[key, value] : layout.states)
+      collapsed.states[key] = withProducts(value);
+    for (auto &[key, value] : layout.ops)
+      collapsed.ops[withProducts(key)] += value;
+    refined += collapsed.ops != layout.ops;
+    expectSame(collapsed, sharder.run(model, plain, what), what);
+  }
+  EXPECT_MSG(refined > 0 || draws().count < 30, "no drawn mesh has a product of axes");
+}
+
 // The comparison can fail: another mesh gives other shardings of a block's weights.
 LLMC_TEST(a_cut_is_seen) {
   Sharder sharder;

@@ -15,8 +15,7 @@ void checkStep(unsigned seed, bool adamw) {
   std::mt19937 random(seed);
   Mesh mesh = drawMesh(random, 16);
   Model model = drawModel(random, mesh);
-  std::string what = "seed " + std::to_string(seed) + ", mesh " + std::to_string(mesh.dp) + "x" +
-                     std::to_string(mesh.pp) + "x" + std::to_string(mesh.tp) + ", " + model.describe();
+  std::string what = "seed " + std::to_string(seed) + ", mesh " + mesh.text() + ", " + model.describe();
   MLIRContext context;
   loadDialects(context);
   ScopedDiagnosticHandler handler(&context, [&](Diagnostic &diagnostic) {

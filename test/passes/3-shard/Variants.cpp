@@ -69,10 +69,14 @@ std::map<std::string, std::string> renameAll(ModuleOp module, std::mt19937 &rand
 }
 
 void setMesh(ModuleOp module, const Mesh &mesh) {
-  Builder b(module.getContext());
-  SmallVector<StringAttr> names = {b.getStringAttr("dp"), b.getStringAttr("pp"), b.getStringAttr("tp")};
-  module->setAttr(parallel::kMesh,
-                  parallel::MeshAttr::get(b.getContext(), names, {mesh.dp, mesh.pp, mesh.tp}));
+  std::vector<std::string> errors;
+  auto axes = planfile::deriveAxes(
+      {.dp = mesh.dp, .pp = mesh.pp, .tp = mesh.tp, .cp = mesh.cp, .ep = mesh.ep, .etp = mesh.etp}, errors);
+  if (!axes) {
+    std::fprintf(stderr, "cannot go on: %s\n", errors.front().c_str());
+    std::exit(1);
+  }
+  module->setAttr(parallel::kMesh, parallel::MeshAttr::get(module.getContext(), *axes));
 }
 
 void loadDialects(MLIRContext &context) {

@@ -278,3 +278,26 @@ module attributes {parallel.mesh = #parallel.mesh<["dp"=1, "pp"=1, "tp"=2]>} {
     return %11, %10 : tensor<4x8xf32>, tensor<4xf32>
   }
 }
+
+// -----
+
+// Both axes of a product cut what one axis of their size would cut.
+// CHECK-LABEL: module @product
+module @product attributes {parallel.mesh = #parallel.mesh<["pp"=1, "tp0"=2, "tp1"=2], tp = ["tp0", "tp1"], ep = ["tp0"]>} {
+  graph.source @s0 : tensor<8x32xf32> {init = #graph.init_kind<normal>, init_std = 0.02 : f64}
+  // CHECK: graph.state @up {{.*}}parallel.sharding = #parallel.sharding<[{}, {"tp0", "tp1"}]>
+  graph.state @up : tensor<8x32xf32> parameter views [#graph.view<@s0, 0, [32, 1]>]
+  // CHECK: graph.state @down {{.*}}parallel.sharding = #parallel.sharding<[{"tp0", "tp1"}, {}]>
+  graph.state @down : tensor<32x8xf32> parameter views [#graph.view<@s0, 0, [8, 1]>]
+  // CHECK: func.func @micro
+  func.func @micro(%x: tensor<4x8xf32> {graph.input = "x"}, %up: tensor<8x32xf32> {graph.state = @up},
+                   %down: tensor<32x8xf32> {graph.state = @down}) -> (tensor<4x8xf32> {graph.output = "y"}) {
+    // CHECK: graph.matmul "bd,de->be"
+    // CHECK-SAME: parallel.out = [#parallel.sharding<[{}, {"tp0", "tp1"}]>]
+    %0 = graph.matmul "bd,de->be" %x, %up : (tensor<4x8xf32>, tensor<8x32xf32>) -> tensor<4x32xf32> loc("fc")
+    // CHECK: graph.matmul "be,ed->bd"
+    // CHECK-SAME: parallel.out = [#parallel.sharding<[{}, {}], unreduced = {"tp0": sum, "tp1": sum}>]
+    %1 = graph.matmul "be,ed->bd" %0, %down : (tensor<4x32xf32>, tensor<32x8xf32>) -> tensor<4x8xf32>
+    return %1 : tensor<4x8xf32>
+  }
+}

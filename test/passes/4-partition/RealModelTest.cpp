@@ -12,7 +12,7 @@ using namespace llmc::test;
 namespace {
 
 struct Mesh {
-  int64_t dp, pp, tp;
+  int64_t dp, pp, tp, ep = 1; // of ep: dp is a product of two axes
 };
 
 void check(const std::string &model, Mesh mesh, bool raise = true) {
@@ -22,11 +22,11 @@ void check(const std::string &model, Mesh mesh, bool raise = true) {
   context.loadAllAvailableDialects();
   CompileOptions options;
   options.model = std::string(LLMC_SOURCE_DIR) + "/examples/gpt2/" + model;
-  options.dp = mesh.dp, options.pp = mesh.pp, options.tp = mesh.tp;
+  options.dp = mesh.dp, options.pp = mesh.pp, options.tp = mesh.tp, options.ep = mesh.ep;
   options.sequence = 6;
   options.raise = raise;
   std::string what = model + " on " + std::to_string(mesh.dp) + "x" + std::to_string(mesh.pp) +
-                     "x" + std::to_string(mesh.tp);
+                     "x" + std::to_string(mesh.tp) + ", ep " + std::to_string(mesh.ep);
   OwningOpRef<ModuleOp> module = readModel(context, options);
   if (!module || failed(runPhases(*module, options, Phase::Import, Phase::Train))) {
     EXPECT_MSG(false, what + " does not train");
@@ -55,7 +55,7 @@ LLMC_TEST(example_from_onnx) {
 }
 
 LLMC_TEST(example_from_config) {
-  for (Mesh mesh : {Mesh{1, 1, 1}, {4, 1, 2}, {1, 4, 1}, {2, 2, 2}})
+  for (Mesh mesh : {Mesh{1, 1, 1}, {4, 1, 2}, {1, 4, 1}, {2, 2, 2}, {4, 1, 2, 4}})
     check("config.json", mesh);
 }
 

@@ -12,7 +12,7 @@
 #stack = #parallel.sharding<[{}, {}, {}]>
 #why = {node = "n", rule = "row cut", tactic = "tensor"}
 
-module attributes {parallel.mesh = #parallel.mesh<["dp"=2, "pp"=1, "tp"=2]>} {
+module attributes {parallel.mesh = #parallel.mesh<["dp"=2, "pp"=1, "tp"=2]>, parallel.tactics = {dp = "data", tp = "tensor"}} {
 graph.source @w : tensor<8x8xf32> {init = #graph.init_kind<zeros>}
 graph.source @u : tensor<3x8x8xf32> {init = #graph.init_kind<zeros>}
 graph.state @p : tensor<8x8xf32> parameter views [#graph.view<@w, 0, [8, 1]>]

@@ -1,4 +1,5 @@
 // Plans of random models, meshes and schedules before the checkers.
+#include "lib/planfile/AxisNames.h"
 #include "lib/planfile/Check.h"
 #include "test/passes/3-shard/Draws.h"
 #include "test/passes/5-schedule/Plans.h"
@@ -68,6 +69,7 @@ LLMC_TEST(buckets_hold_every_gradient_once) {
   forEachPlan([](const Plan &plan, planfile::ProgramT &program, const std::string &what) {
     if (plan.mesh.dp == 1)
       return;
+    uint32_t replicas = planfile::axesOf(*program.mesh, planfile::AxisRole::Data).front();
     for (auto &stage : program.stages) {
       int64_t reduced = 0, gradients = 0, calls = 0, largest = 0;
       std::set<std::vector<uint32_t>> groups; // those of partial sums over tp as well have their own
@@ -79,7 +81,7 @@ LLMC_TEST(buckets_hold_every_gradient_once) {
       for (auto &procedure : stage->procedures)
         for (auto &instruction : procedure->instructions) {
           const planfile::CollectiveT *collective = instruction->body.AsCollective();
-          if (!collective || collective->axes.empty() || collective->axes[0] != 0 ||
+          if (!collective || collective->axes.empty() || collective->axes[0] != replicas ||
               !collective->members.empty())
             continue;
           if (procedure->kind == planfile::ProcedureKind::Update && collective->count == 1)

@@ -17,7 +17,7 @@ namespace llmc::test {
 
 std::string Plan::describe() const {
   auto text = [](int64_t n) { return std::to_string(n); };
-  return "mesh " + text(mesh.dp) + "x" + text(mesh.pp) + "x" + text(mesh.tp) + ", " + schedule + ", " +
+  return "mesh " + mesh.text() + ", " + schedule + ", " +
          text(microBatches) + " micro-batches, buckets of " + text(bucketBytes) + ", " +
          (adamw ? "adamw, " : "sgd, ") + model.describe();
 }

@@ -274,9 +274,10 @@ LogicalResult PlanRun::execute(int64_t r, const Issued &issued) {
     rank.arena.store(op.getDst(), slot, Tensor(tensorOf(op.getDst()).getShape().vec()));
   } else if (auto op = dyn_cast<plan::FeedOp>(issued.op)) {
     const Tensor &whole = input.microBatches.at(issued.microBatch).at(op.getInput().str());
-    int64_t dp = mesh.getSize("dp");
+    SmallVector<StringAttr> axes = mesh.getAxes(planfile::AxisRole::Data);
     rank.arena.store(op.getDst(), slot,
-                     parallel::slicePart(whole, 0, dp, machine.coordinate(r, StringRef("dp"))));
+                     parallel::slicePart(whole, 0, parallel::getGroupSize(mesh, axes),
+                                         machine.coordinate(r, axes)));
   } else if (!isa<plan::RecordOp, plan::WaitOp>(issued.op)) {
     return issued.op->emitError("cannot be run");
   }
@@ -339,7 +340,7 @@ static size_t groupAt(const std::deque<Issued> &queue) {
 // Takes the message of a sender that stands at its send, or at a group that holds it.
 bool PlanRun::receive(int64_t r, const Issued &issued) {
   auto recv = cast<plan::RecvOp>(issued.op);
-  int64_t stage = machine.coordinate(r, StringRef("pp")) + recv.getDelta();
+  int64_t stage = machine.stageOf(r) + recv.getDelta();
   int64_t peer = machine.neighbour(r, stage);
   for (auto &[stream, queue] : ranks[peer].streams)
     for (size_t i = 0; i < groupAt(queue); ++i) {
@@ -448,7 +449,7 @@ FailureOr<parallel::StepOutput> PlanRun::run() {
   for (int64_t r = 0; r < machine.numRanks(); ++r) {
     plan::StageOp own;
     for (auto stage : module.getOps<plan::StageOp>())
-      if (int64_t(stage.getStage()) == machine.coordinate(r, StringRef("pp")))
+      if (int64_t(stage.getStage()) == machine.stageOf(r))
         own = stage;
     if (!own)
       return module.emitError("rank ") << r << " has no stage";

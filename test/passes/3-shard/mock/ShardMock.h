@@ -1,0 +1,11 @@
+#ifndef LLMC_TEST_PASSES_SHARD_MOCK_SHARDMOCK_H
+#define LLMC_TEST_PASSES_SHARD_MOCK_SHARDMOCK_H
+
+namespace llmc::test {
+
+// Makes the pass `test-shard-mock` known by its name.
+void registerShardMock();
+
+} // namespace llmc::test
+
+#endif // LLMC_TEST_PASSES_SHARD_MOCK_SHARDMOCK_H
