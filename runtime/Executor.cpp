@@ -189,9 +189,10 @@ void Executor::matmul(const Site &site) {
   Isolation isolation(*this, rank);
   Team &team = *teams_[worker];
   const auto &parts = matmulParts_[program.stage][op.index];
-  uint64_t size = planfile::byteSize(what.dtype);
+  const uint64_t sizes[3] = {planfile::byteSize(what.a_type), planfile::byteSize(what.b_type),
+                             planfile::byteSize(what.c_type)};
   auto at = [&](int i, uint64_t element) {
-    return static_cast<std::byte *>(buffers[i]) + element * size;
+    return static_cast<std::byte *>(buffers[i]) + element * sizes[i];
   };
   if (!parts.empty()) {
     std::atomic<bool> good{true};

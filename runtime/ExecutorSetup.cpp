@@ -156,8 +156,9 @@ void Executor::connect(Rank &rank) {
     const planfile::BodyUnion &body = stage.instructionOf(index).body;
     const planfile::SendT *send = body.AsSend();
     const planfile::RecvT *recv = body.AsRecv();
-    uint32_t peer = send ? planfile::peerOf(*program_.mesh, rank.id, send->axis, send->delta)
-                         : planfile::peerOf(*program_.mesh, rank.id, recv->axis, recv->delta);
+    uint32_t peer =
+        send ? planfile::peerOf(*program_.mesh, rank.id, send->axis, send->delta, send->wrap)
+             : planfile::peerOf(*program_.mesh, rank.id, recv->axis, recv->delta, recv->wrap);
     uint32_t source = send ? rank.id : peer, destination = send ? peer : rank.id;
     auto &channel = channels_[{source, destination, send ? send->channel : recv->channel}];
     if (!channel)

@@ -50,11 +50,11 @@ private:
   support::Status checkBody(const BodyUnion &body);
   support::Status checkLaunch(const LaunchT &launch);
   support::Status checkMatmul(const MatmulT &matmul);
+  support::Status checkTypes(const MatmulT &matmul);
   support::Status checkMatrix(const char *name, DType dtype, const BufferRefT *ref,
                      const std::vector<int64_t> &strides, const int64_t (&sizes)[3]);
   support::Status checkCollective(const CollectiveT &collective);
-  support::Status checkMessage(uint32_t axis, int32_t delta,
-                      const std::vector<std::unique_ptr<BufferRefT>> &parts);
+  template <class Message> support::Status checkMessage(const Message &message); // SendT or RecvT
   support::Status checkState(const StateShardT &state);
   support::Status checkCut(const std::vector<int64_t> &global, const std::vector<int64_t> &local,
                   const std::vector<std::unique_ptr<DimShardingT>> &dims);

@@ -67,7 +67,7 @@ private:
       sequence[n] = ++length[node.stream];
       if (node.record >= 0)
         edge(node.record, n);
-      if (node.partner >= 0 && node.inst->body.type == Body::Recv)
+      if (node.partner >= 0 && !node.inStage && node.inst->body.type == Body::Recv)
         edge(node.partner, n);
     }
   }
@@ -105,7 +105,7 @@ private:
     Clock &clock = streamClock[node.stream];
     if (node.record >= 0)
       joinInto(clock, published[node.record]);
-    if (node.partner >= 0 && node.inst->body.type == Body::Recv) {
+    if (node.partner >= 0 && !node.inStage && node.inst->body.type == Body::Recv) {
       joinInto(clock, published[node.partner]);
       published[node.partner] = Clock(); // its only reader
     }

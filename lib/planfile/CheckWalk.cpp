@@ -133,11 +133,35 @@ std::string communicatorName(const ProgramT &program, const CollectiveT &collect
   return name + "[" + list + "]";
 }
 
-int64_t peerStage(const ProgramT &program, uint32_t stage, uint32_t axis, int32_t delta) {
-  if (axis != program.stage_axis)
+Direction directionOf(const InstructionT &message) {
+  if (const SendT *send = message.body.AsSend())
+    return {send->axis, send->delta, send->channel, send->wrap};
+  const RecvT &recv = *message.body.AsRecv();
+  return {recv.axis, recv.delta, recv.channel, recv.wrap};
+}
+
+int64_t peerStage(const ProgramT &program, uint32_t stage, const Direction &direction) {
+  if (direction.axis != program.stage_axis)
     return stage;
-  int64_t peer = static_cast<int64_t>(stage) + delta;
-  return peer < 0 || peer >= static_cast<int64_t>(program.stages.size()) ? -1 : peer;
+  int64_t size = static_cast<int64_t>(program.stages.size());
+  int64_t peer = static_cast<int64_t>(stage) + direction.delta;
+  if (direction.wrap)
+    return (peer % size + size) % size;
+  return peer < 0 || peer >= size ? -1 : peer;
+}
+
+MessageKey messageKey(const ProgramT &program, const Node &node) {
+  Direction direction = directionOf(*node.inst);
+  bool sends = node.inst->body.type == Body::Send;
+  int64_t peer = peerStage(program, node.stage, direction);
+  MessageKey key{sends ? node.stage : peer, sends ? peer : node.stage, direction.channel};
+  if (direction.axis == program.stage_axis)
+    return key;
+  int64_t size = program.mesh->axes[direction.axis]->size;
+  int64_t hop = sends ? direction.delta : -int64_t(direction.delta);
+  key.axis = direction.axis;
+  key.hop = (hop % size + size) % size;
+  return key;
 }
 
 const EntryT &Trace::entryOf(const Node &node) const {
@@ -212,21 +236,15 @@ void appendStage(Trace &trace, uint32_t stageIndex, unsigned steps) {
 
 // Pairs the k-th send of a (source, destination, channel) with the k-th receive.
 void matchMessages(Trace &trace) {
-  using Key = std::tuple<int64_t, int64_t, uint32_t>;
-  std::map<Key, std::pair<std::vector<uint32_t>, std::vector<uint32_t>>> queues;
+  std::map<MessageKey, std::pair<std::vector<uint32_t>, std::vector<uint32_t>>> queues;
   for (uint32_t n = 0; n < trace.nodes.size(); ++n) {
-    const Node &node = trace.nodes[n];
-    if (const SendT *send = node.inst->body.AsSend()) {
-      if (send->axis == trace.program.stage_axis)
-        queues[{node.stage, peerStage(trace.program, node.stage, send->axis, send->delta),
-                send->channel}]
-            .first.push_back(n);
-    } else if (const RecvT *recv = node.inst->body.AsRecv()) {
-      if (recv->axis == trace.program.stage_axis)
-        queues[{peerStage(trace.program, node.stage, recv->axis, recv->delta), node.stage,
-                recv->channel}]
-            .second.push_back(n);
-    }
+    Node &node = trace.nodes[n];
+    Body kind = node.inst->body.type;
+    if (kind != Body::Send && kind != Body::Recv)
+      continue;
+    node.inStage = directionOf(*node.inst).axis != trace.program.stage_axis;
+    auto &ends = queues[messageKey(trace.program, node)];
+    (kind == Body::Send ? ends.first : ends.second).push_back(n);
   }
   for (auto &[key, ends] : queues) {
     for (size_t k = 0; k < std::min(ends.first.size(), ends.second.size()); ++k) {
@@ -280,9 +298,10 @@ Trace buildTrace(const ProgramT &program, unsigned steps) {
 
 std::string describeBody(const ProgramT &program, const InstructionT &instruction) {
   const BodyUnion &body = instruction.body;
-  auto along = [&](uint32_t axis, int32_t delta) {
-    return program.mesh->axes[axis]->name + (delta < 0 ? " - " : " + ") +
-           std::to_string(delta < 0 ? -static_cast<int64_t>(delta) : delta);
+  auto along = [&](const Direction &to) {
+    return program.mesh->axes[to.axis]->name + (to.delta < 0 ? " - " : " + ") +
+           std::to_string(to.delta < 0 ? -static_cast<int64_t>(to.delta) : to.delta) +
+           (to.wrap ? " (around)" : "");
   };
   switch (body.type) {
   case Body::Launch:
@@ -295,9 +314,9 @@ std::string describeBody(const ProgramT &program, const InstructionT &instructio
            communicatorName(program, collective);
   }
   case Body::Send:
-    return "send to " + along(body.AsSend()->axis, body.AsSend()->delta);
+    return "send to " + along(directionOf(instruction));
   case Body::Recv:
-    return "receive from " + along(body.AsRecv()->axis, body.AsRecv()->delta);
+    return "receive from " + along(directionOf(instruction));
   case Body::Copy:
     return "copy";
   case Body::Fill:

@@ -59,10 +59,6 @@ CommunicatorKey communicatorOf(const InstructionT &instruction);
 // For people: "dp", "ppxtp", "pp[0,3]".
 std::string communicatorName(const ProgramT &program, const CollectiveT &collective);
 
-// The stage that a send or receive of `stage` talks to; -1: beyond the first or
-// last stage. Messages along another axis stay within the stage.
-int64_t peerStage(const ProgramT &program, uint32_t stage, uint32_t axis, int32_t delta);
-
 // One execution of one instruction by the representative rank of a stage.
 struct Node {
   const InstructionT *inst = nullptr;
@@ -72,9 +68,34 @@ struct Node {
   uint32_t step = 0;
   uint32_t stream = 0;  // stage-wide stream number
   int64_t record = -1;  // of a wait: the record it waits for
-  int64_t partner = -1; // of a send: its receive and the reverse, within the stage axis
+  int64_t partner = -1; // of a send: its receive and the reverse
+  // Of a message: it comes from a neighbour within the stage, where `partner` stands for what
+  // the neighbour does. That orders nothing of one rank.
+  bool inStage = false;
   int64_t join = -1;    // of a stage-spanning collective: index into Trace.joins
 };
+
+// What a send or receive says of its peer.
+struct Direction {
+  uint32_t axis = 0;
+  int32_t delta = 0;
+  uint32_t channel = 0;
+  bool wrap = false;
+};
+Direction directionOf(const InstructionT &message);
+// The stage that a send or receive of `stage` talks to; -1: beyond the first or
+// last stage. Messages along another axis stay within the stage.
+int64_t peerStage(const ProgramT &program, uint32_t stage, const Direction &direction);
+// Equal keys: a message of one pair of ranks and one channel, seen from either end. Stages
+// of both ends, then of a message that stays within its stage the axis and the sender's hop
+// around it.
+struct MessageKey {
+  int64_t source = 0, destination = 0;
+  uint32_t channel = 0;
+  int64_t axis = -1, hop = 0;
+  auto operator<=>(const MessageKey &) const = default;
+};
+MessageKey messageKey(const ProgramT &program, const Node &node);
 
 // `steps` consecutive steps of all stages. Nodes of a stage are contiguous and
 // in issue order: the order in which the host of a rank hands them to streams.

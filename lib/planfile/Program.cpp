@@ -190,9 +190,11 @@ uint64_t planfile::payloadBytes(const MeshT &mesh, const CollectiveT &collective
   return bytes;
 }
 
-uint32_t planfile::peerOf(const MeshT &mesh, uint32_t rank, uint32_t axis, int32_t delta) {
+uint32_t planfile::peerOf(const MeshT &mesh, uint32_t rank, uint32_t axis, int32_t delta,
+                          bool wrap) {
   std::vector<uint32_t> coordinate = coordinateOf(mesh, rank);
-  coordinate[axis] += static_cast<uint32_t>(delta);
+  int64_t size = mesh.axes[axis]->size, at = int64_t(coordinate[axis]) + delta;
+  coordinate[axis] = static_cast<uint32_t>(wrap ? (at % size + size) % size : at);
   return rankOf(mesh, coordinate);
 }
 
@@ -214,6 +216,8 @@ std::string_view planfile::toString(CollectiveKind kind) {
     return "reduce_scatter";
   case CollectiveKind::Broadcast:
     return "broadcast";
+  case CollectiveKind::AllToAll:
+    return "all_to_all";
   }
   return "?";
 }

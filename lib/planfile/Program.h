@@ -45,11 +45,12 @@ std::vector<uint32_t> groupOf(const MeshT &mesh, const CollectiveT &collective,
                               uint32_t rank);
 
 // Bytes of the whole payload of one call on one rank: what is reduced or sent
-// for AllReduce and Broadcast, all members' shards for AllGather, ReduceScatter.
+// for AllReduce and Broadcast, all members' shards for AllGather, ReduceScatter, all of
+// the local send buffer for AllToAll.
 uint64_t payloadBytes(const MeshT &mesh, const CollectiveT &collective);
 
 // The partner of a Send or Recv at `rank`.
-uint32_t peerOf(const MeshT &mesh, uint32_t rank, uint32_t axis, int32_t delta);
+uint32_t peerOf(const MeshT &mesh, uint32_t rank, uint32_t axis, int32_t delta, bool wrap);
 
 int64_t evaluate(const CoordExprT &expr, const std::vector<uint32_t> &coordinate);
 

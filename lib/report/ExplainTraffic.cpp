@@ -170,7 +170,7 @@ json membersOf(const Book &book, const Traffic &t, const InstructionT &inst) {
     if (const CollectiveT *collective = inst.body.AsCollective())
       group = groupOf(*program.mesh, *collective, rank);
     else if (const SendT *send = inst.body.AsSend())
-      group.push_back(peerOf(*program.mesh, rank, send->axis, send->delta));
+      group.push_back(peerOf(*program.mesh, rank, send->axis, send->delta, send->wrap));
     for (uint32_t member : group)
       if (member < seen.size())
         seen[member] = true;

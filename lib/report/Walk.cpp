@@ -90,7 +90,7 @@ std::vector<Traffic> listTraffic(const ProgramT &program) {
       t.isSend = true;
       t.kind = "send";
       t.axes = {send->axis};
-      t.toStage = static_cast<uint32_t>(peerStage(program, site.stage, send->axis, send->delta));
+      t.toStage = static_cast<uint32_t>(peerStage(program, site.stage, directionOf(inst)));
       for (const auto &part : send->parts)
         t.bytes += part->size;
     } else {

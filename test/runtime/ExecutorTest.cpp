@@ -1,7 +1,9 @@
 #include "PlanBuilder.h"
 
+#include "lib/support/ElementType.h"
 #include "runtime/Reduction.h"
 
+#include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <csignal>
@@ -432,7 +434,6 @@ void fallbackMatmul(void *const *buffers, const int64_t *s, int64_t begin, int64
 // With and without oneDNN, with one thread and with two.
 TEST(Executor, MatmulByLibraryAndByFallback) {
   MatmulT matmul;
-  matmul.dtype = DType::F32;
   matmul.batch = 2, matmul.m = 6, matmul.n = 10, matmul.k = 8;
   matmul.a_strides = {48, 8, 1};
   matmul.b_strides = {80, 1, 8};
@@ -463,6 +464,67 @@ TEST(Executor, MatmulByLibraryAndByFallback) {
   }
   EXPECT_EQ(results[0], results[1]); // small integers: exact either way
   EXPECT_NE(results[0][5], 5.0f);
+}
+
+// As fallbackMatmul, but C = A B of bf16, summed in f32; C is of bf16 or f32 as `T` is.
+template <class T> void narrowMatmul(void *const *buffers, const int64_t *s, int64_t begin, int64_t end) {
+  for (int64_t row = begin; row < end; ++row)
+    for (int64_t n = 0; n < s[2]; ++n) {
+      float sum = 0;
+      for (int64_t k = 0; k < s[3]; ++k)
+        sum += support::bfloatToFloat(static_cast<uint16_t *>(buffers[0])[row * s[5] + k * s[6]]) *
+               support::bfloatToFloat(static_cast<uint16_t *>(buffers[1])[k * s[8] + n * s[9]]);
+      T *to = static_cast<T *>(buffers[2]) + row * s[11] + n * s[12];
+      if constexpr (sizeof(T) == 2)
+        *to = support::floatToBfloat(sum);
+      else
+        *to = sum;
+    }
+}
+
+// The types of A, B and C are their own; by oneDNN where it has them, with rows of C and with
+// columns of it dense.
+TEST(Executor, MatmulOfNarrowTypes) {
+  constexpr int64_t m = 40, n = 130, k = 64;
+  for (DType type : {DType::BF16, DType::F32})
+    for (bool turned : {false, true}) {
+      std::vector<float> results[2];
+      std::string notes[2];
+      for (bool library : {false, true}) {
+        auto program = makeProgram({1, 1}, 1, 1 << 16);
+        program->kernels.push_back(std::make_unique<KernelT>());
+        MatmulT matmul;
+        matmul.a_type = matmul.b_type = DType::BF16;
+        matmul.c_type = type;
+        matmul.batch = 1, matmul.m = m, matmul.n = n, matmul.k = k;
+        matmul.a_strides = {m * k, k, 1};
+        matmul.b_strides = {k * n, n, 1};
+        matmul.c_strides = turned ? std::vector<int64_t>{m * n, 1, m} : std::vector<int64_t>{m * n, n, 1};
+        uint64_t size = byteSize(type);
+        matmul.a = ref(0, m * k * 2);
+        matmul.b = ref(8192, k * n * 2);
+        matmul.c = ref(32768, m * n * size);
+        add(*program, 0, std::move(matmul));
+        Kernels kernels({type == DType::F32 ? narrowMatmul<float> : narrowMatmul<uint16_t>});
+        ExecutorOptions options;
+        options.useLibrary = library;
+        options.threadsPerRank = 2;
+        auto executor = makeExecutor(*program, kernels, options);
+        notes[library] = executor->libraryNote();
+        for (int64_t i = 0; i < m * k; ++i)
+          at<uint16_t>(*executor, 0, 0)[i] = support::floatToBfloat(float(i % 7) - 3);
+        for (int64_t i = 0; i < k * n; ++i)
+          at<uint16_t>(*executor, 0, 8192)[i] = support::floatToBfloat(float(i % 5) - 2);
+        ASSERT_TRUE(bool(executor->runStep({})));
+        for (int64_t i = 0; i < m * n; ++i)
+          results[library].push_back(
+              size == 4 ? at<float>(*executor, 0, 32768)[i]
+                        : support::bfloatToFloat(at<uint16_t>(*executor, 0, 32768)[i]));
+      }
+      // Small integers: sums are exact in f32, so both round the same number once.
+      EXPECT_EQ(results[0], results[1]) << toString(type) << ", " << notes[1];
+      EXPECT_NE(*std::max_element(results[1].begin(), results[1].end()), 0.0f);
+    }
 }
 
 // Reads a byte of the next rank's arena, whose address it was told.

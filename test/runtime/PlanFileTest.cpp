@@ -49,7 +49,6 @@ std::unique_ptr<ProgramT> fullProgram() {
   scalars.push_back(std::move(scalar));
   add(*program, 0, launch(*program, "k", refs(ref(0, 32, 32), ref(64, 8)), 4, std::move(scalars)));
   MatmulT matmul;
-  matmul.dtype = DType::F32;
   matmul.batch = 2, matmul.m = 2, matmul.n = 3, matmul.k = 4;
   matmul.a = ref(128, 64), matmul.b = ref(192, 48), matmul.c = ref(256, 48);
   matmul.a_strides = {8, 4, 1}, matmul.b_strides = {0, 3, 1}, matmul.c_strides = {6, 3, 1};
@@ -189,21 +188,27 @@ TEST(PlanFile, Bounds) {
       {"a has 64 bytes", [](ProgramT &p) { body(p, 0, 2).AsMatmul()->a_strides = {9, 4, 1}; }},
       {"b has 48 bytes", [](ProgramT &p) { body(p, 0, 2).AsMatmul()->b_strides = {12, 3, 1}; }},
       {"more than once", [](ProgramT &p) { body(p, 0, 2).AsMatmul()->c_strides = {0, 3, 1}; }},
-      {"dtype i64", [](ProgramT &p) { body(p, 0, 2).AsMatmul()->dtype = DType::I64; }},
+      {"i64 by f32 to f32", [](ProgramT &p) { body(p, 0, 2).AsMatmul()->a_type = DType::I64; }},
+      {"f32 by f32 to bf16", [](ProgramT &p) { body(p, 0, 2).AsMatmul()->c_type = DType::BF16; }},
       {"event 4 of 4", [](ProgramT &p) { body(p, 0, 3).AsRecord()->event = 4; }},
       {"event 4 of 4", [](ProgramT &p) { body(p, 0, 4).AsWait()->event = 4; }},
       {"to stage -1", [](ProgramT &p) { body(p, 0, 5).AsSend()->delta = -1; }},
       {"to stage 2", [](ProgramT &p) { body(p, 0, 5).AsSend()->delta = 2; }},
       {"to stage 0", [](ProgramT &p) { body(p, 0, 5).AsSend()->delta = 0; }},
       {"along axis 0", [](ProgramT &p) { body(p, 0, 5).AsSend()->axis = 0; }},
+      {"along axis 3 of", [](ProgramT &p) { body(p, 0, 5).AsSend()->axis = 3; }},
+      {"by 0 around",
+       [](ProgramT &p) { body(p, 0, 5).AsSend()->wrap = true, body(p, 0, 5).AsSend()->delta = 0; }},
+      {"by -2 around",
+       [](ProgramT &p) { body(p, 0, 5).AsSend()->wrap = true, body(p, 0, 5).AsSend()->delta = -2; }},
       {"no parts", [](ProgramT &p) { body(p, 0, 5).AsSend()->parts.clear(); }},
       {"bad axes", [](ProgramT &p) { body(p, 0, 6).AsCollective()->axes = {3}; }},
       {"bad axes", [](ProgramT &p) { body(p, 0, 6).AsCollective()->axes = {1, 1}; }},
       {"does not pick stages", [](ProgramT &p) { body(p, 0, 6).AsCollective()->axes = {0}; }},
       {"out of order", [](ProgramT &p) { body(p, 0, 6).AsCollective()->members = {1, 0}; }},
       {"not among", [](ProgramT &p) { body(p, 0, 6).AsCollective()->members = {1}; }},
-      {"no reduction of dtype bf16",
-       [](ProgramT &p) { body(p, 0, 6).AsCollective()->dtype = DType::BF16; }},
+      {"no reduction of dtype i1",
+       [](ProgramT &p) { body(p, 0, 6).AsCollective()->dtype = DType::I1; }},
       {"of 0 elements", [](ProgramT &p) { body(p, 0, 6).AsCollective()->count = 0; }},
       {"source has 8 bytes", [](ProgramT &p) { body(p, 0, 6).AsCollective()->count = 3; }},
       {"overlap", [](ProgramT &p) { body(p, 0, 6).AsCollective()->dst->offset = 516; }},

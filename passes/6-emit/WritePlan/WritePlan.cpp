@@ -109,6 +109,10 @@ static std::unique_ptr<BufferRefT> matrixRef(Value buffer, int64_t element,
   return ref;
 }
 
+static DType elementTypeOf(Value buffer) {
+  return dtypeOf(cast<plan::BufferType>(buffer.getType()).getTensor().getElementType());
+}
+
 // An equation is one call, or several where letters lie apart in memory.
 LogicalResult PlanWriter::writeMatmul(plan::MatmulOp op, const InstructionT &common,
                                       Instructions &out) {
@@ -126,7 +130,9 @@ LogicalResult PlanWriter::writeMatmul(plan::MatmulOp op, const InstructionT &com
     if (failed(fallback))
       return failure();
     auto matmul = std::make_unique<MatmulT>();
-    matmul->dtype = dtypeOf(cast<plan::BufferType>(a.getType()).getTensor().getElementType());
+    matmul->a_type = elementTypeOf(a);
+    matmul->b_type = elementTypeOf(b);
+    matmul->c_type = elementTypeOf(op.getOut());
     matmul->batch = s.batch, matmul->m = s.m, matmul->n = s.n, matmul->k = s.k;
     matmul->a = matrixRef(a, call.a, s.a, {s.batch, s.m, s.k});
     matmul->b = matrixRef(b, call.b, s.b, {s.batch, s.k, s.n});
