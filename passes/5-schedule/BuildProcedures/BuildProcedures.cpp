@@ -284,7 +284,7 @@ void StageBuilder::buildPrologue(func::FuncOp func, plan::ProcedureKind kind) {
       parts.push_back(bufferOf(value));
     plan::RecvOp::create(b, loc, parts, b.getStringAttr("pp"),
                          b.getI64IntegerAttr(forward ? -1 : 1), b.getI64IntegerAttr(forward ? 0 : 1),
-                         b.getI64IntegerAttr(compute), in.originOf(mesh, forward));
+                         UnitAttr(), b.getI64IntegerAttr(compute), in.originOf(mesh, forward));
   }
   if (kind == plan::ProcedureKind::update)
     return;
@@ -327,7 +327,8 @@ void StageBuilder::buildEpilogue(func::FuncOp func, plan::ProcedureKind kind,
   plan::RecordOp::create(b, loc, ready, false, compute, origin);
   plan::WaitOp::create(b, loc, ready, false, stream, origin);
   plan::SendOp::create(b, loc, parts, b.getStringAttr("pp"), b.getI64IntegerAttr(forward ? 1 : -1),
-                       b.getI64IntegerAttr(forward ? 0 : 1), b.getI64IntegerAttr(stream), origin);
+                       b.getI64IntegerAttr(forward ? 0 : 1), UnitAttr(),
+                       b.getI64IntegerAttr(stream), origin);
   plan::RecordOp::create(b, loc, sent, false, stream, origin);
 }
 
@@ -456,6 +457,14 @@ LogicalResult StageBuilder::buildOp(Operation &op) {
     bool gather = isa<parallel::AllGatherOp>(op);
     buildCollective(op, gather ? plan::CollectiveKind::all_gather : plan::CollectiveKind::reduce_scatter,
                     graph::ReduceKind::sum);
+    return success();
+  }
+  if (auto exchange = dyn_cast<parallel::AllToAllOp>(op)) {
+    if (exchange.getSplit() != 0 || exchange.getConcat() != 0)
+      return op.emitError("exchanges dimension ")
+             << exchange.getSplit() << " for " << exchange.getConcat()
+             << "; a collective moves dimension 0 (transpose before and after it)";
+    buildCollective(op, plan::CollectiveKind::all_to_all, graph::ReduceKind::sum);
     return success();
   }
   if (auto constant = dyn_cast<graph::ConstantOp>(op);

@@ -5,6 +5,8 @@
 
 #include "llvm/ADT/TypeSwitch.h"
 
+#include <numeric>
+
 using namespace mlir;
 
 namespace llmc::emit {
@@ -165,6 +167,9 @@ FailureOr<std::unique_ptr<CollectiveT>> PlanWriter::collectiveOf(plan::Collectiv
   case plan::CollectiveKind::broadcast:
     c->kind = CollectiveKind::Broadcast;
     break;
+  case plan::CollectiveKind::all_to_all:
+    c->kind = CollectiveKind::AllToAll;
+    break;
   }
   c->reduce = op.getReduce() == graph::ReduceKind::max ? ReduceKind::Max : ReduceKind::Sum;
   c->dtype = dtypeOf(tensor(op.getSrc()).getElementType());
@@ -180,6 +185,17 @@ FailureOr<std::unique_ptr<CollectiveT>> PlanWriter::collectiveOf(plan::Collectiv
   c->dst = bufferRef(op.getDst());
   bool scatters = op.getKind() == plan::CollectiveKind::reduce_scatter;
   c->count = tensor(scatters ? op.getDst() : op.getSrc()).getNumElements();
+  if (op.getKind() != plan::CollectiveKind::all_to_all)
+    return c;
+  uint64_t members = c->members.size();
+  if (members == 0)
+    members = std::accumulate(
+        c->axes.begin(), c->axes.end(), uint64_t(1),
+        [&](uint64_t size, uint32_t axis) { return size * mesh.getSizes()[axis]; });
+  if (c->count % members != 0)
+    return op.emitOpError("exchanges ") << c->count << " elements in a group of " << members
+                                        << ", whose parts are not equal";
+  c->count /= members;
   return c;
 }
 
@@ -188,6 +204,7 @@ static void fillMessage(Message &message, Op op, uint32_t axis) {
   message.axis = axis;
   message.delta = op.getDelta();
   message.channel = op.getChannel();
+  message.wrap = op.getWrap();
   message.parts = bufferRefs(op.getParts());
 }
 
