@@ -1,5 +1,6 @@
 #include "runtime/Executor.h"
 
+#include "lib/planfile/Inputs.h"
 #include "runtime/Adversary.h"
 
 #include <algorithm>
@@ -221,16 +222,16 @@ void Executor::matmul(const Site &site) {
 void Executor::feed(const Site &site) {
   const auto &[rank, stream, entry, op, worker] = site;
   const planfile::InputBindingT &input = *program_.inputs[op.index];
-  uint64_t bytes = planfile::byteSize(input.dtype);
-  for (int64_t dim : input.local_shape)
-    bytes *= static_cast<uint64_t>(dim);
-  uint64_t ranks = 1;
-  for (uint32_t axis : input.batch_axes)
-    ranks *= program_.mesh->axes[axis]->size;
+  const std::vector<int64_t> &whole = inputShapes_[op.index];
+  uint64_t size = planfile::byteSize(input.dtype), batch = size;
+  for (int64_t dim : whole)
+    batch *= static_cast<uint64_t>(dim);
   const std::byte *from =
-      (*inputs_)[op.index] + rank.inputOffset[op.index] + entry.microBatch * ranks * bytes;
-  std::memcpy(rank.program->buffers[op.firstBuffer].at(rank.bases.data(), entry.slot), from,
-              bytes);
+      (*inputs_)[op.index] + rank.inputOffset[op.index] + entry.microBatch * batch;
+  std::byte *to = rank.program->buffers[op.firstBuffer].at(rank.bases.data(), entry.slot);
+  planfile::forEachInputRun(input.local_shape, whole, [&](uint64_t own, uint64_t at, uint64_t count) {
+    std::memcpy(to + own * size, from + at * size, count * size);
+  });
 }
 
 bool Executor::collective(const Site &site) {

@@ -45,6 +45,7 @@ private:
   support::Status checkTensor(const TensorInfoT &tensor);
   support::Status checkInput(const InputBindingT &input);
   support::Status checkInputOfRun(const InputBindingT &input);
+  support::Status checkInputCuts(const InputBindingT &input);
   support::Status checkStage(uint32_t index);
   support::Status checkInstruction(const InstructionT &instruction);
   support::Status checkBody(const BodyUnion &body);
@@ -56,6 +57,9 @@ private:
   support::Status checkCollective(const CollectiveT &collective);
   template <class Message> support::Status checkMessage(const Message &message); // SendT or RecvT
   support::Status checkState(const StateShardT &state);
+  support::Status checkHolders(const StateShardT &state);
+  support::Status checkFlatGroup(const FlatGroupT &group);
+  support::Status checkFlatPart(const StateShardT &state, uint64_t count);
   support::Status checkCut(const std::vector<int64_t> &global, const std::vector<int64_t> &local,
                   const std::vector<std::unique_ptr<DimShardingT>> &dims);
   support::Status checkView(const StateShardT &state);

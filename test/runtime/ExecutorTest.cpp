@@ -392,6 +392,50 @@ TEST(Executor, CopyFillFeed) {
   EXPECT_EQ(*at<int64_t>(*executor, 0, 0), 0);
 }
 
+// Rows over dp, positions over tp, the innermost dim over cp or not at all: each rank gets its
+// part of each micro-batch.
+TEST(Executor, FeedOfPartsOfAnyDim) {
+  for (bool inner : {false, true}) {
+    auto program = makeProgram({2, 1, 2, 3}, 1, 512, 1, 1, 2);
+    program->global_batch = 8;
+    auto input = std::make_unique<InputBindingT>();
+    input->name = "x";
+    input->dtype = DType::I32;
+    input->local_shape = {2, 3, 2};
+    input->batch_axes = {0};
+    input->dims.push_back(std::make_unique<DimShardingT>());
+    input->dims[0]->axes = {2};
+    if (inner) {
+      input->dims.push_back(std::make_unique<DimShardingT>());
+      input->dims[1]->axes = {3};
+    }
+    program->inputs.push_back(std::move(input));
+    FeedT feed;
+    feed.dst = ref(0, 48);
+    add(*program, 0, std::move(feed));
+    add(*program, 0, launch(*program, "keep", refs(ref(0, 48), ref(48, 48), ref(96, 48))));
+    Kernels kernels({[](void *const *b, const int64_t *, int64_t, int64_t) {
+      std::memcpy(b[1], b[2], 48); // the micro-batch before
+      std::memcpy(b[2], b[0], 48);
+    }});
+    auto executor = makeExecutor(*program, kernels);
+    int64_t positions = 6, width = inner ? 6 : 2;
+    std::vector<int32_t> batch(8 * positions * width);
+    std::iota(batch.begin(), batch.end(), 0);
+    ASSERT_TRUE(bool(executor->runStep({reinterpret_cast<const std::byte *>(batch.data())})));
+    for (uint32_t rank = 0; rank < executor->ranks(); ++rank) {
+      std::vector<uint32_t> c = coordinateOf(*program->mesh, rank);
+      for (int64_t micro = 0; micro < 2; ++micro)
+        for (int64_t i = 0; i < 12; ++i) {
+          int64_t row = (micro * 2 + c[0]) * 2 + i / 6, position = c[2] * 3 + i / 2 % 3;
+          int64_t column = (inner ? c[3] * 2 : 0) + i % 2;
+          ASSERT_EQ(at<int32_t>(*executor, rank, 48 + 48 * micro)[i],
+                    (row * positions + position) * width + column);
+        }
+    }
+  }
+}
+
 void squareRows(void *const *buffers, const int64_t *, int64_t begin, int64_t end) {
   auto *from = static_cast<float *>(buffers[0]), *to = static_cast<float *>(buffers[1]);
   for (int64_t i = begin * 1024; i < end * 1024; ++i)
