@@ -25,8 +25,10 @@ enum class Fault {
   Exchange, // two buffers of one instruction, or the slots of one table entry
   Overlap,  // a tensor that each slot has for itself has one place for all
   Invert,   // two neighbours of one stream change places
+  Flat,     // a tensor of a flat buffer, or what ranks have of it, is off by one element
+  Scratch,  // what a launch needs for itself alone changes places with another buffer of it
 };
-inline constexpr unsigned kFaults = 9;
+inline constexpr unsigned kFaults = 11;
 std::string_view toString(Fault fault);
 
 // One instruction; `instruction` is -1 for a row of the stage's table, whose number
@@ -45,8 +47,10 @@ struct Mutant {
   std::vector<uint32_t> axes;                // Group
   std::vector<std::vector<uint32_t>> members; // Group: by site; may be empty
   uint32_t value = 0;              // Kind: 0 other reduction, 1 broadcast; Peer: 0 delta, 1
-                                   // channel; Exchange: first buffer or new slot
-  uint32_t other = 0;              // Exchange: second buffer; Overlap: buffer
+                                   // channel; Exchange, Scratch: first buffer or new slot;
+                                   // Flat: 0 one more, 1 one less
+  uint32_t other = 0;              // Exchange, Scratch: second buffer; Overlap: buffer; Flat:
+                                   // state, or behind all states a group
   std::vector<int64_t> neighbours; // Invert: second instruction, by site
 };
 
