@@ -1,5 +1,6 @@
 #include "runtime/Data.h"
 
+#include "lib/planfile/Inputs.h"
 #include "runtime/Random.h"
 
 #include <algorithm>
@@ -53,6 +54,8 @@ support::Result<Data> Data::open(const planfile::ProgramT &program, const DataOp
     if (!isIntegerInput(input.dtype) && input.dtype != DType::F32 && input.dtype != DType::F64)
       return error("input '", input.name, "' has the type ", toString(input.dtype),
                    ", which cannot be fed");
+    data.shapes_.push_back(planfile::wholeShape(*program.mesh, input));
+    data.places_.push_back(planfile::permutedPlaces(*program.mesh, input));
     data.buffers_.emplace_back(program.global_batch * data.elementsOfRow(i) *
                                planfile::byteSize(input.dtype));
     data.pointers_.push_back(data.buffers_.back().data());
@@ -77,7 +80,7 @@ int Data::find(std::string_view name) const {
 }
 
 uint64_t Data::elementsOfRow(size_t input) const {
-  const std::vector<int64_t> &shape = program_.inputs[input]->local_shape;
+  const std::vector<int64_t> &shape = shapes_[input];
   uint64_t count = 1;
   for (size_t d = 1; d < shape.size(); ++d)
     count *= static_cast<uint64_t>(shape[d]);
@@ -126,7 +129,7 @@ Status Data::openArrays(const std::map<std::string, std::string> &arrays) {
     if (!file)
       return file.takeError();
     const planfile::InputBindingT &binding = *program_.inputs[input];
-    std::vector<int64_t> row = file->shape(), want = binding.local_shape;
+    std::vector<int64_t> row = file->shape(), want = shapes_[input];
     bool good = row.size() == want.size() && std::equal(row.begin() + 1, row.end(), want.begin() + 1);
     if (!good) {
       want.erase(want.begin());
@@ -159,16 +162,20 @@ Status Data::checkComplete() const {
 
 void Data::fillDefault(size_t input) {
   const planfile::InputBindingT &binding = *program_.inputs[input];
-  uint64_t last = static_cast<uint64_t>(binding.local_shape.back());
-  uint64_t count = program_.global_batch * elementsOfRow(input);
-  for (uint64_t i = 0; i < count; ++i) {
-    int64_t value = binding.default_value == InputDefault::Ones        ? 1
-                    : binding.default_value == InputDefault::Positions ? int64_t(i % last)
-                                                                       : 0;
+  uint64_t last = static_cast<uint64_t>(shapes_[input].back()), row = elementsOfRow(input);
+  for (uint64_t i = 0; i < program_.global_batch * row; ++i) {
+    int64_t value = 0;
+    if (binding.default_value == InputDefault::Ones)
+      value = 1;
+    else if (binding.default_value == InputDefault::Positions)
+      value = int64_t(i % last);
+    else if (binding.default_value == InputDefault::RowIds)
+      value = int64_t(i / row);
+    uint64_t at = target(input, i / row, i % row);
     if (isIntegerInput(binding.dtype))
-      storeInteger(binding.dtype, buffers_[input].data(), i, value);
+      storeInteger(binding.dtype, buffers_[input].data(), at, value);
     else
-      storeReal(binding.dtype, buffers_[input].data(), i, double(value));
+      storeReal(binding.dtype, buffers_[input].data(), at, double(value));
   }
 }
 
@@ -222,7 +229,7 @@ Status Data::loadArray(size_t input, uint64_t row, uint64_t place) {
   uint64_t count = elementsOfRow(input);
   for (uint64_t i = 0; i < count; ++i) {
     if (!isIntegerInput(binding.dtype)) {
-      storeReal(binding.dtype, buffers_[input].data(), place * count + i,
+      storeReal(binding.dtype, buffers_[input].data(), target(input, place, i),
                 support::readAsDouble(file.type(), file.data(), row * count + i));
       continue;
     }
@@ -243,6 +250,6 @@ Status Data::store(size_t input, uint64_t row, uint64_t place, uint64_t position
     return error("token ", token, " in '", program_.inputs[input]->name, "' at row ", row,
                  ", position ", position, " is outside of the vocabulary of ", vocabulary);
   storeInteger(program_.inputs[input]->dtype, buffers_[input].data(),
-               place * elementsOfRow(input) + position, token);
+               target(input, place, position), token);
   return ok();
 }

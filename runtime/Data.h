@@ -58,6 +58,11 @@ private:
                         int64_t token);
   void fillDefault(size_t input);
   uint64_t elementsOfRow(size_t input) const;
+  // Where element `position` of a given row goes in the row at `place` of the batch.
+  uint64_t target(size_t input, uint64_t place, uint64_t position) const {
+    return place * elementsOfRow(input) +
+           (places_[input].empty() ? position : places_[input][position]);
+  }
   int find(std::string_view name) const; // -1: no such input
 
   const planfile::ProgramT &program_;
@@ -69,6 +74,8 @@ private:
   int idsInput_ = -1, labelsInput_ = -1;
   std::vector<std::unique_ptr<support::NpyFile>> arrays_; // by input; null: none
   std::vector<std::vector<std::byte>> buffers_;           // by input: a global batch
+  std::vector<std::vector<int64_t>> shapes_;              // by input: a micro-batch, not cut
+  std::vector<std::vector<uint64_t>> places_;             // by input: as permutedPlaces() says
   std::vector<const std::byte *> pointers_;
   std::string note_;
 };

@@ -1,5 +1,6 @@
 #include "runtime/Executor.h"
 
+#include "lib/planfile/Inputs.h"
 #include "runtime/Adversary.h"
 
 #include <algorithm>
@@ -189,9 +190,10 @@ void Executor::matmul(const Site &site) {
   Isolation isolation(*this, rank);
   Team &team = *teams_[worker];
   const auto &parts = matmulParts_[program.stage][op.index];
-  uint64_t size = planfile::byteSize(what.dtype);
+  const uint64_t sizes[3] = {planfile::byteSize(what.a_type), planfile::byteSize(what.b_type),
+                             planfile::byteSize(what.c_type)};
   auto at = [&](int i, uint64_t element) {
-    return static_cast<std::byte *>(buffers[i]) + element * size;
+    return static_cast<std::byte *>(buffers[i]) + element * sizes[i];
   };
   if (!parts.empty()) {
     std::atomic<bool> good{true};
@@ -220,17 +222,17 @@ void Executor::matmul(const Site &site) {
 void Executor::feed(const Site &site) {
   const auto &[rank, stream, entry, op, worker, member] = site;
   const planfile::InputBindingT &input = *program_.inputs[op.index];
-  uint64_t bytes = planfile::byteSize(input.dtype);
-  for (int64_t dim : input.local_shape)
-    bytes *= static_cast<uint64_t>(dim);
-  uint64_t ranks = 1;
-  for (uint32_t axis : input.batch_axes)
-    ranks *= program_.mesh->axes[axis]->size;
+  const std::vector<int64_t> &whole = inputShapes_[op.index];
+  uint64_t size = planfile::byteSize(input.dtype), batch = size;
+  for (int64_t dim : whole)
+    batch *= static_cast<uint64_t>(dim);
   const std::byte *from =
       (*inputs_)[op.index] + rank.inputOffset[op.index] +
-      entry.lanes[op.lane].microBatch * ranks * bytes;
-  std::memcpy(rank.program->buffers[op.firstBuffer].at(rank.bases.data(), entry.lanes), from,
-              bytes);
+      entry.lanes[op.lane].microBatch * batch;
+  std::byte *to = rank.program->buffers[op.firstBuffer].at(rank.bases.data(), entry.lanes);
+  planfile::forEachInputRun(input.local_shape, whole, [&](uint64_t own, uint64_t at, uint64_t count) {
+    std::memcpy(to + own * size, from + at * size, count * size);
+  });
 }
 
 bool Executor::collective(const Site &site) {

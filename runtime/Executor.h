@@ -131,7 +131,7 @@ private:
     std::vector<uint32_t> events;
     std::vector<Member> members;       // by Op::index
     std::vector<MessageEnd> messages;  // by Op::index
-    std::vector<uint64_t> inputOffset; // of this rank's rows, by input
+    std::vector<uint64_t> inputOffset; // of this rank's part, by input
     std::vector<uint64_t> collectiveCalls, messageCalls;
   };
   struct Site { // where a stream stands
@@ -213,6 +213,7 @@ private:
   std::unique_ptr<Trace> trace_;
   std::string traceNote_;
   const std::vector<const std::byte *> *inputs_ = nullptr;
+  std::vector<std::vector<int64_t>> inputShapes_; // of a whole micro-batch, by input
   Wake wake_;
   std::mutex failureMutex_;
   std::string failure_;

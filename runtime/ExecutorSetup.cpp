@@ -1,6 +1,7 @@
 // Making an executor: arenas, groups, channels, library calls, threads.
 #include "runtime/Executor.h"
 
+#include "lib/planfile/Inputs.h"
 #include "runtime/Adversary.h"
 
 #include <algorithm>
@@ -46,6 +47,8 @@ Status Executor::prepare(const ExecutorOptions &options) {
       return shared.takeError();
     shared_ = std::move(*shared);
   }
+  for (const auto &input : program_.inputs)
+    inputShapes_.push_back(planfile::wholeShape(*program_.mesh, *input));
   if (Status s = mapArenas(); !s)
     return s;
   for (const auto &rank : ranks_)
@@ -165,14 +168,9 @@ void Executor::connect(Rank &rank) {
     rank.messages.push_back(
         {channel.get(), message.sends ? Channel::Source : Channel::Destination});
   }
-  for (const auto &input : program_.inputs) {
-    uint64_t bytes = planfile::byteSize(input->dtype), place = 0;
-    for (int64_t dim : input->local_shape)
-      bytes *= static_cast<uint64_t>(dim);
-    for (uint32_t axis : input->batch_axes)
-      place = place * program_.mesh->axes[axis]->size + rank.coordinate[axis];
-    rank.inputOffset.push_back(place * bytes);
-  }
+  for (const auto &input : program_.inputs)
+    rank.inputOffset.push_back(planfile::firstElement(*program_.mesh, *input, rank.coordinate) *
+                               planfile::byteSize(input->dtype));
 }
 
 void Executor::prepareLibrary(const ExecutorOptions &options) {

@@ -83,20 +83,22 @@ support::Result<LogicalTensor> runtime::gather(const Executor &executor, size_t 
     for (uint32_t rank = 0; good && rank < executor.ranks(); ++rank) {
       std::vector<uint32_t> coordinate = planfile::coordinateOf(*program.mesh, rank);
       if (executor.stageOfRank(rank) != stage ||
-          !isFirstHolder(state.dims, program.stage_axis, coordinate))
+          !isFirstHolder(program, stage, state, coordinate))
         continue;
-      const std::byte *from = executor.stateOf(rank, state);
-      forEachRun(Shard(state, *program.mesh, coordinate), view,
-                 [&](int64_t local, int64_t first, int64_t count, int64_t stride) {
-                   covered += static_cast<uint64_t>(count);
-                   if (stride == 1) {
-                     std::memcpy(&result.bytes[first * size], from + local * size, count * size);
-                     return;
-                   }
-                   for (int64_t i = 0; i < count; ++i)
-                     std::memcpy(&result.bytes[(first + i * stride) * size],
-                                 from + (local + i) * size, size);
-                 });
+      for (const HeldBox &box : heldBoxes(program, stage, state, coordinate)) {
+        const std::byte *from = executor.stateOf(rank, state) + box.at * int64_t(size);
+        forEachRun(box.shard, view,
+                   [&](int64_t local, int64_t first, int64_t count, int64_t stride) {
+                     covered += static_cast<uint64_t>(count);
+                     if (stride == 1) {
+                       std::memcpy(&result.bytes[first * size], from + local * size, count * size);
+                       return;
+                     }
+                     for (int64_t i = 0; i < count; ++i)
+                       std::memcpy(&result.bytes[(first + i * stride) * size],
+                                   from + (local + i) * size, size);
+                   });
+      }
     }
   });
   if (!good)

@@ -118,6 +118,7 @@ std::string runtime::bindingsText(const ProgramT &program) {
     std::string note = input->default_value == InputDefault::Ones        ? "  (ones)"
                        : input->default_value == InputDefault::Zeros     ? "  (zeros)"
                        : input->default_value == InputDefault::Positions ? "  (0, 1, ...)"
+                       : input->default_value == InputDefault::RowIds ? "  (its number of each row)"
                                                                          : "";
     inputs.emplace_back(input->name, typeAndShape(input->dtype, input->global_shape) + note);
   }

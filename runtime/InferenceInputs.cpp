@@ -1,6 +1,7 @@
 #include "runtime/InferenceInputs.h"
 
 #include "lib/planfile/Elements.h"
+#include "lib/planfile/Inputs.h"
 
 #include <algorithm>
 #include <cmath>
@@ -105,6 +106,20 @@ Status convertIntegers(const InputBindingT &input, const support::NpyFile &file,
   return ok();
 }
 
+// Puts elements where ranks' parts are cut from.
+void permute(const planfile::MeshT &mesh, const InputBindingT &input,
+             std::vector<std::byte> &buffer) {
+  std::vector<uint64_t> places = planfile::permutedPlaces(mesh, input);
+  if (places.empty() || buffer.empty())
+    return;
+  uint64_t size = planfile::byteSize(input.dtype);
+  std::vector<std::byte> given = buffer;
+  for (uint64_t i = 0; i < buffer.size() / size; ++i) {
+    uint64_t at = i / places.size() * places.size() + places[i % places.size()];
+    std::memcpy(&buffer[at * size], &given[i * size], size);
+  }
+}
+
 std::string namesOf(const ProgramT &program) {
   std::string names;
   for (const auto &input : program.inputs)
@@ -131,6 +146,7 @@ InferenceInputs::open(const ProgramT &program, const std::map<std::string, std::
                                          : inputs.useDefault(program, *input, buffer);
     if (!status)
       problems.push_back(status.message());
+    permute(*program.mesh, *input, buffer);
     inputs.pointers_.push_back(buffer.data());
   }
   if (problems.empty())
@@ -190,11 +206,14 @@ Status InferenceInputs::useDefault(const ProgramT &program, const InputBindingT 
       return error("the input '", input.name, "' counts from 0 only where no other input holds "
                    "past values, as '", other->name, "' does", give);
   bool ones = input.default_value == InputDefault::Ones;
-  notes_.push_back(text(input.name, "  ", ones ? "ones" : positions ? "0, 1, ..." : "zeros",
+  bool rowIds = input.default_value == InputDefault::RowIds;
+  notes_.push_back(text(input.name, "  ",
+                        ones ? "ones" : positions || rowIds ? "0, 1, ..." : "zeros",
                         " (not given)"));
   uint64_t last = input.global_shape.empty() ? 1 : uint64_t(input.global_shape.back());
+  uint64_t row = input.global_shape.empty() ? 1 : count / uint64_t(input.global_shape[0]);
   for (uint64_t i = 0; i < count; ++i) {
-    int64_t value = ones ? 1 : positions ? int64_t(i % last) : 0;
+    int64_t value = ones ? 1 : positions ? int64_t(i % last) : rowIds ? int64_t(i / row) : 0;
     if (isFloat(input.dtype))
       storeFloat(input.dtype, buffer.data(), i, double(value));
     else if (!storeInteger(input.dtype, buffer.data(), i, value))

@@ -79,8 +79,8 @@ struct Library::Impl {
   std::vector<Context> contexts;
 
   bool make(const MatmulShape &shape, Product &product);
-  bool describe(dnnl_memory_desc_t &desc, int64_t batch, int64_t rows, int64_t columns,
-                const int64_t (&strides)[3]) const;
+  bool describe(dnnl_memory_desc_t &desc, planfile::DType type, int64_t batch, int64_t rows,
+                int64_t columns, const int64_t (&strides)[3]) const;
   bool memoriesFor(Context &context, int id);
 };
 
@@ -133,8 +133,8 @@ Library::~Library() {
 
 const std::string &Library::version() const { return impl_->version; }
 
-bool Library::Impl::describe(dnnl_memory_desc_t &desc, int64_t batch, int64_t rows,
-                             int64_t columns, const int64_t (&strides)[3]) const {
+bool Library::Impl::describe(dnnl_memory_desc_t &desc, planfile::DType type, int64_t batch,
+                             int64_t rows, int64_t columns, const int64_t (&strides)[3]) const {
   // A batch stride of 0 repeats a matrix: oneDNN spells it as a batch of 1.
   if (strides[0] == 0)
     batch = 1;
@@ -148,14 +148,17 @@ bool Library::Impl::describe(dnnl_memory_desc_t &desc, int64_t batch, int64_t ro
     column = row == 1 ? rows : 1;
   int64_t step = batch > 1 ? strides[0] : std::max(rows * row, columns * column);
   dnnl_dims_t sizes = {batch, rows, columns}, steps = {step, row, column};
-  return f.dnnl_memory_desc_init_by_strides(&desc, 3, sizes, dnnl_f32, steps) == dnnl_success;
+  return f.dnnl_memory_desc_init_by_strides(&desc, 3, sizes, type == planfile::DType::BF16 ? dnnl_bf16 : dnnl_f32,
+                                           steps) == dnnl_success;
 }
 
 bool Library::Impl::make(const MatmulShape &s, Product &product) {
-  if (s.dtype != planfile::DType::F32)
-    return false; // oneDNN 2 multiplies no doubles
-  if (!describe(product.a, s.batch, s.m, s.k, s.a) ||
-      !describe(product.b, s.batch, s.k, s.n, s.b) || !describe(product.c, s.batch, s.m, s.n, s.c))
+  for (planfile::DType type : {s.aType, s.bType, s.cType})
+    if (type != planfile::DType::F32 && type != planfile::DType::BF16)
+      return false; // oneDNN 2 multiplies no doubles
+  if (!describe(product.a, s.aType, s.batch, s.m, s.k, s.a) ||
+      !describe(product.b, s.bType, s.batch, s.k, s.n, s.b) ||
+      !describe(product.c, s.cType, s.batch, s.m, s.n, s.c))
     return false;
   dnnl_matmul_desc_t desc;
   if (f.dnnl_matmul_desc_init(&desc, &product.a, &product.b, nullptr, &product.c) != dnnl_success)
@@ -259,7 +262,7 @@ bool Library::execute(int id, unsigned thread, void *a, void *b, void *c) {
 std::vector<MatmulPart> runtime::splitMatmul(Library &library, const planfile::MatmulT &matmul,
                                              unsigned threads) {
   MatmulShape whole;
-  whole.dtype = matmul.dtype;
+  whole.aType = matmul.a_type, whole.bType = matmul.b_type, whole.cType = matmul.c_type;
   whole.batch = matmul.batch, whole.m = matmul.m, whole.n = matmul.n, whole.k = matmul.k;
   std::copy_n(matmul.a_strides.begin(), 3, whole.a);
   std::copy_n(matmul.b_strides.begin(), 3, whole.b);
@@ -269,6 +272,7 @@ std::vector<MatmulPart> runtime::splitMatmul(Library &library, const planfile::M
   bool swapped = whole.c[1] == 1 && (whole.c[2] != 1 || whole.n == 1);
   if (swapped) {
     std::swap(whole.m, whole.n);
+    std::swap(whole.aType, whole.bType);
     for (int i = 0; i < 3; ++i)
       std::swap(whole.a[i], whole.b[i]);
     for (int64_t(*strides)[3] : {&whole.a, &whole.b, &whole.c})

@@ -13,7 +13,8 @@ namespace llmc::runtime {
 
 // One product for one thread: sizes and strides as in planfile::Matmul.
 struct MatmulShape {
-  planfile::DType dtype = planfile::DType::F32;
+  planfile::DType aType = planfile::DType::F32, bType = planfile::DType::F32,
+                  cType = planfile::DType::F32;
   int64_t batch = 1, m = 1, n = 1, k = 1;
   int64_t a[3] = {}, b[3] = {}, c[3] = {}; // strides in elements
   bool accumulate = false;

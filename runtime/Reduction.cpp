@@ -1,5 +1,8 @@
 #include "runtime/Reduction.h"
 
+#include "lib/support/ElementType.h"
+
+#include <algorithm>
 #include <cstring>
 
 using namespace llmc;
@@ -54,6 +57,71 @@ LLMC_INLINE void reduce(const Places &sources, const Places &destinations, uint6
     reduceBlock<T, 1, F>(sources, destinations, at);
 }
 
+// 16-bit floats as their bits: wide() and narrow() without a branch, so that loops over
+// them vectorise.
+struct Brain {
+  static LLMC_INLINE float wide(uint16_t bits) { return support::bfloatToFloat(bits); }
+  static LLMC_INLINE uint16_t narrow(float value) { return support::floatToBfloat(value); }
+};
+struct Half {
+  static LLMC_INLINE float wide(uint16_t bits) { return support::halfToFloat(bits); }
+  static LLMC_INLINE uint16_t narrow(float value) { return support::floatToHalf(value); }
+};
+
+// `count` numbers from byte `at` on: added in 32 bits in the order of the group, and rounded
+// once, where the sum is stored.
+template <class Format>
+LLMC_INLINE void sumNarrow(const Places &sources, const Places &destinations, uint64_t at,
+                           int count) {
+  constexpr int most = 64;
+  float sum[most];
+  uint16_t bits[most];
+  std::memcpy(bits, sources[0] + at, static_cast<size_t>(count) * sizeof(uint16_t));
+  for (int j = 0; j < count; ++j)
+    sum[j] = Format::wide(bits[j]);
+  for (size_t i = 1; i < sources.size(); ++i) {
+    std::memcpy(bits, sources[i] + at, static_cast<size_t>(count) * sizeof(uint16_t));
+    for (int j = 0; j < count; ++j)
+      sum[j] += Format::wide(bits[j]);
+  }
+  for (int j = 0; j < count; ++j)
+    bits[j] = Format::narrow(sum[j]);
+  for (size_t i = 0; i < destinations.size(); ++i)
+    std::memcpy(destinations[i] + at, bits, static_cast<size_t>(count) * sizeof(uint16_t));
+}
+
+// The same for the largest, which is one of them: its bits stay.
+template <class Format>
+LLMC_INLINE void maxNarrow(const Places &sources, const Places &destinations, uint64_t at,
+                           int count) {
+  constexpr int most = 64;
+  uint16_t largest[most], bits[most];
+  std::memcpy(largest, sources[0] + at, static_cast<size_t>(count) * sizeof(uint16_t));
+  for (size_t i = 1; i < sources.size(); ++i) {
+    std::memcpy(bits, sources[i] + at, static_cast<size_t>(count) * sizeof(uint16_t));
+    for (int j = 0; j < count; ++j) {
+      float a = Format::wide(largest[j]), b = Format::wide(bits[j]);
+      largest[j] = ((a > b) | (a != a)) ? largest[j] : bits[j];
+    }
+  }
+  for (size_t i = 0; i < destinations.size(); ++i)
+    std::memcpy(destinations[i] + at, largest, static_cast<size_t>(count) * sizeof(uint16_t));
+}
+
+template <class Format>
+LLMC_INLINE void reduceNarrow(ReduceKind kind, const Places &sources, const Places &destinations,
+                              uint64_t bytes) {
+  constexpr int block = 64;
+  constexpr uint64_t size = sizeof(uint16_t);
+  for (uint64_t at = 0; at < bytes; at += block * size) {
+    int count = static_cast<int>(std::min<uint64_t>(block, (bytes - at) / size));
+    if (kind == ReduceKind::Sum)
+      sumNarrow<Format>(sources, destinations, at, count);
+    else
+      maxNarrow<Format>(sources, destinations, at, count);
+  }
+}
+
 LLMC_INLINE void reduceAny(DType type, ReduceKind kind, const Places &sources,
                            const Places &destinations, uint64_t bytes) {
   bool sum = kind == ReduceKind::Sum;
@@ -70,6 +138,10 @@ LLMC_INLINE void reduceAny(DType type, ReduceKind kind, const Places &sources,
   case DType::I32:
     return sum ? reduce<uint32_t, Sum>(sources, destinations, bytes)
                : reduce<int32_t, Max>(sources, destinations, bytes);
+  case DType::BF16:
+    return reduceNarrow<Brain>(kind, sources, destinations, bytes);
+  case DType::F16:
+    return reduceNarrow<Half>(kind, sources, destinations, bytes);
   default:
     return; // refused by checkBounds
   }

@@ -1,4 +1,5 @@
-// The arithmetic of collectives. Sums add in the order of the group.
+// The arithmetic of collectives. Sums add in the order of the group, those of 16-bit floats
+// in 32 bits and rounded once, to nearest, ties to even.
 #ifndef LLMC_RUNTIME_REDUCTION_H
 #define LLMC_RUNTIME_REDUCTION_H
 

@@ -29,6 +29,27 @@ struct Shard {
 // Of all ranks of a stage that hold the same shard, the one with the smallest
 // coordinates.
 bool isFirstHolder(const Cuts &cuts, uint32_t stageAxis, std::vector<uint32_t> coordinate);
+// The same of a state, also where not all ranks of its stage hold it, or parts of a flat buffer.
+bool isFirstHolder(const planfile::ProgramT &program, uint32_t stage,
+                   const planfile::StateShardT &state, std::vector<uint32_t> coordinate);
+
+// What a rank holds of a state: elements [first, first + count) of the local part, row-major,
+// from element `at` of the state's buffer on.
+struct Held {
+  int64_t first = 0, count = 0, at = 0;
+};
+Held heldBy(const planfile::ProgramT &program, uint32_t stage,
+            const planfile::StateShardT &state, const std::vector<uint32_t> &coordinate);
+
+// The same as boxes: element e of `shard`, row-major in its local shape, is element at + e of
+// the state's buffer.
+struct HeldBox {
+  Shard shard;
+  int64_t at = 0;
+};
+std::vector<HeldBox> heldBoxes(const planfile::ProgramT &program, uint32_t stage,
+                               const planfile::StateShardT &state,
+                               const std::vector<uint32_t> &coordinate);
 
 // Calls f(localElement, sourceElement, count, sourceStride) for every run of
 // elements of `shard` along its last dim, padding left out: element

@@ -22,7 +22,10 @@ public:
   ReadOnlyStates(const planfile::StageT &plan, const StageProgram &stage) {
     for (const auto &state : plan.states) {
       const planfile::BufferRefT &at = *state->buffer;
-      bool filled = state->role == StateRole::Parameter || state->role == StateRole::Master;
+      // Several tensors share bytes where a rank holds a part of a flat buffer, or one of
+      // some experts: those stay in the arenas.
+      bool filled = (state->role == StateRole::Parameter || state->role == StateRole::Master) &&
+                    !state->flat && state->only_axes.empty();
       if (at.size > 0)
         spans.push_back({at.offset, at.offset + at.size, filled ? state.get() : nullptr});
     }

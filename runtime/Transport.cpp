@@ -62,7 +62,8 @@ support::Status Communicator::start(Flight &flight) {
                    ", rank ", ranks_[i], " at an ", describe(*flight.posted[i]));
   uint64_t bytes = what.count * planfile::byteSize(what.dtype);
   bool shards = what.kind == CollectiveKind::AllGather ||
-                what.kind == CollectiveKind::ReduceScatter;
+                what.kind == CollectiveKind::ReduceScatter ||
+                what.kind == CollectiveKind::AllToAll;
   flight.what = &what;
   flight.chunksOfShard = (bytes + kChunkBytes - 1) / kChunkBytes;
   flight.chunks = flight.chunksOfShard * (shards ? ranks_.size() : 1);
@@ -114,6 +115,11 @@ void Communicator::work(Flight &flight, uint64_t chunk) const {
   case CollectiveKind::ReduceScatter:
     return reduceTo(what.dtype, what.reduce, {flight.src, member * shard + offset},
                     {{&flight.dst[member], 1}, offset}, bytes);
+  case CollectiveKind::AllToAll:
+    for (size_t other = 0; other < flight.dst.size(); ++other)
+      std::memcpy(flight.dst[other] + member * shard + offset,
+                  flight.src[member] + other * shard + offset, bytes);
+    return;
   }
 }
 

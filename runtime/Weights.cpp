@@ -199,26 +199,41 @@ Status Weights::fill(const Executor &executor) const {
 
 Status Weights::fillState(const Executor &executor, uint32_t stage,
                           const planfile::StateShardT &state) const {
-  uint64_t bytes = planfile::byteSize(state.dtype);
-  for (int64_t dim : state.local_shape)
-    bytes *= static_cast<uint64_t>(dim);
-  std::map<std::vector<int64_t>, const std::byte *> done; // shards that a rank has already
+  uint64_t size = planfile::byteSize(state.dtype);
+  // Parts that a rank has already: where its shard starts, and what it holds of that.
+  std::map<std::pair<std::vector<int64_t>, int64_t>, const std::byte *> done;
   for (uint32_t rank = 0; rank < executor.ranks(); ++rank) {
     if (executor.stageOfRank(rank) != stage || !executor.fills(rank, state))
       continue;
-    Shard shard(state, *program_.mesh, planfile::coordinateOf(*program_.mesh, rank));
+    std::vector<uint32_t> coordinate = planfile::coordinateOf(*program_.mesh, rank);
+    Held held = heldBy(program_, stage, state, coordinate);
+    if (held.count == 0)
+      continue;
     std::byte *to = executor.stateOf(rank, state);
-    auto [at, isNew] = done.try_emplace(shard.start, to);
+    Shard shard(state, *program_.mesh, coordinate);
+    auto [at, isNew] = done.try_emplace({shard.start, held.first}, to);
+    uint64_t place = static_cast<uint64_t>(held.at) * size;
     Status status;
     if (!isNew)
-      std::memcpy(to, at->second, bytes);
+      std::memcpy(to + place, at->second + place, static_cast<uint64_t>(held.count) * size);
     else if (state.dtype == DType::F64)
-      status = fillShard(shard, *state.view, reinterpret_cast<double *>(to));
+      status = fillBoxes(heldBoxes(program_, stage, state, coordinate), *state.view,
+                         reinterpret_cast<double *>(to));
     else
-      status = fillShard(shard, *state.view, reinterpret_cast<float *>(to));
+      status = fillBoxes(heldBoxes(program_, stage, state, coordinate), *state.view,
+                         reinterpret_cast<float *>(to));
     if (!status)
       return status;
   }
+  return ok();
+}
+
+template <class T>
+Status Weights::fillBoxes(const std::vector<HeldBox> &boxes, const planfile::ViewT &view,
+                          T *to) const {
+  for (const HeldBox &box : boxes)
+    if (Status s = fillShard(box.shard, view, to + box.at); !s)
+      return s;
   return ok();
 }
 

@@ -57,6 +57,9 @@ private:
   template <class T>
   support::Status fillShard(const Shard &shard, const planfile::ViewT &view, T *to) const;
   template <class T>
+  support::Status fillBoxes(const std::vector<HeldBox> &boxes, const planfile::ViewT &view,
+                            T *to) const;
+  template <class T>
   void draw(size_t source, int64_t first, int64_t count, int64_t stride, T *to) const;
 
   const planfile::ProgramT &program_;

@@ -24,22 +24,37 @@ LogicalResult SourceOp::verify() {
 
 static RankedTensorType stateType(StateOp op) { return cast<RankedTensorType>(op.getType()); }
 
+// One more than layers if there are so many views, with strides for the rest alone.
+int64_t StateOp::getViewedDims() {
+  int64_t stacked = getStacked() ? 1 : 0;
+  RankedTensorType type = stateType(*this);
+  if (!getViews() || getViews()->empty() || type.getRank() <= stacked)
+    return stacked;
+  int64_t count = type.getDimSize(stacked) * (stacked ? type.getDimSize(0) : 1);
+  auto first = cast<ViewAttr>((*getViews())[0]);
+  bool isSplit = static_cast<int64_t>(getViews()->size()) == count &&
+                 static_cast<int64_t>(first.getStrides().size()) == type.getRank() - stacked - 1;
+  return stacked + (isSplit ? 1 : 0);
+}
+
 static LogicalResult verifyViews(StateOp op) {
   RankedTensorType type = stateType(op);
   if (op.getStacked() && type.getRank() == 0)
     return op.emitOpError("C2: a scalar is stacked, expected a leading dimension");
   size_t expected = op.getStacked() ? type.getDimSize(0) : 1;
   size_t got = op.getViews() ? op.getViews()->size() : 0;
+  int64_t viewed = op.getViewedDims();
+  if (viewed > (op.getStacked() ? 1 : 0))
+    expected *= type.getDimSize(viewed - 1);
   if (got != expected)
     return op.emitOpError("C2: there are ") << got << " views, expected " << expected
-                                            << (op.getStacked() ? ", one for each leading index"
-                                                                : "");
-  size_t rank = type.getRank() - (op.getStacked() ? 1 : 0);
+                                            << (viewed ? ", one for each leading index" : "");
+  size_t rank = type.getRank() - viewed;
   for (auto view : op.getViews()->getAsRange<ViewAttr>())
     if (view.getStrides().size() != rank)
       return op.emitOpError("C3: a view has ")
              << view.getStrides().size() << " strides, expected " << rank
-             << ", one for each " << (op.getStacked() ? "unstacked " : "") << "dimension";
+             << ", one for each " << (viewed ? "unstacked " : "") << "dimension";
   return success();
 }
 

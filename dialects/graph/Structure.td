@@ -30,8 +30,9 @@ def Graph_StateOp : Graph_Op<"state",
   let summary = "a persistent tensor of the training step";
   let description = [{
     A parameter has one view into a source, or one per layer if it is stacked
-    (then its leading dimension is the layer dimension, never cut). Other roles
-    name the parameter that they belong to.
+    (then its leading dimension is the layer dimension, never cut). Where the source has a
+    tensor for each index of the next dimension too (for each expert), there is a view for
+    each, layer by layer. Other roles name the parameter that they belong to.
 
     Example:
     ```mlir
@@ -40,7 +41,8 @@ def Graph_StateOp : Graph_Op<"state",
     graph.state @attn_k.m : tensor<2x32x32xf32> moment1 of @attn_k
     ```
     Rules: C1 static shape; C2 a parameter has one view, or exactly one per
-    leading index when `stacked`; C3 a view has one stride per (unstacked)
+    leading index when `stacked`, or one per index of one more leading dimension, which
+    their strides then leave out; C3 a view has one stride per remaining
     dimension and stays inside its source; C4 other roles have `of` (a parameter; not
     needed for an accumulator, which may sum something else) and no views; C5 `valid_shape` (the rest is padding) has the rank and stays inside the shape.
   }];
@@ -54,6 +56,11 @@ def Graph_StateOp : Graph_Op<"state",
     $sym_name `:` $type $role (`stacked` $stacked^)? (`of` $of^)? (`views` $views^)? attr-dict
   }];
   let hasVerifier = 1;
+  let extraClassDeclaration = [{
+    // Leading dimensions of which every index has a view of its own: layers, and experts
+    // where the source has one tensor each. Of a parameter.
+    int64_t getViewedDims();
+  }];
 }
 
 def Graph_RepeatOp : Graph_Op<"repeat", [IsolatedFromAbove, AttrSizedOperandSegments,

@@ -122,7 +122,7 @@ static Axes axesOf(Operation *op) {
   return Axes(op->getAttrOfType<ArrayAttr>("axes").getAsRange<StringAttr>());
 }
 static bool isCollective(Operation *op) {
-  return isa<AllReduceOp, AllGatherOp, ReduceScatterOp, AllSliceOp>(op);
+  return isa<AllReduceOp, AllGatherOp, ReduceScatterOp, AllToAllOp, AllSliceOp>(op);
 }
 // All stages take part, so that one of them alone cannot run it.
 static bool crossesStages(Operation *op, MeshAttr mesh) {
@@ -229,6 +229,17 @@ LogicalResult Machine::executeGroups(ArrayRef<int64_t> ranks,
   return success();
 }
 
+// What member `index` gets of the others' parts.
+static Tensor exchangeParts(ArrayRef<const Tensor *> parts, AllToAllOp op, int64_t index) {
+  std::vector<Tensor> slices;
+  for (const Tensor *part : parts)
+    slices.push_back(slicePart(*part, op.getSplit(), parts.size(), index));
+  SmallVector<const Tensor *> own;
+  for (const Tensor &slice : slices)
+    own.push_back(&slice);
+  return concatParts(own, op.getConcat());
+}
+
 void Machine::executeGroup(ArrayRef<int64_t> group, function_ref<Operation *(int64_t)> opOf) {
   SmallVector<const Tensor *> parts;
   for (int64_t rank : group)
@@ -243,6 +254,8 @@ void Machine::executeGroup(ArrayRef<int64_t> group, function_ref<Operation *(int
       results.push_back(concatParts(parts, gather.getDim()));
     else if (auto scatter = dyn_cast<ReduceScatterOp>(op))
       results.push_back(slicePart(reduceParts(parts, scatter.getKind()), scatter.getDim(), n, i));
+    else if (auto exchange = dyn_cast<AllToAllOp>(op))
+      results.push_back(exchangeParts(parts, exchange, i));
     else
       results.push_back(slicePart(*parts[i], cast<AllSliceOp>(op).getDim(), n, i));
   }

@@ -26,17 +26,24 @@ static FailureOr<int64_t> verifyAxes(Operation *op, ArrayAttr axes) {
   return size;
 }
 
-// The result is the operand with `dim` times `times` / `over`.
-static LogicalResult verifyScaled(Operation *op, ArrayAttr axes, int64_t dim, bool grows) {
-  FailureOr<int64_t> group = verifyAxes(op, axes);
-  if (failed(group))
-    return failure();
+// C1: one rank and element type, in which `dim`, called `name`, lies.
+static LogicalResult verifyDim(Operation *op, StringRef name, int64_t dim) {
   auto from = cast<RankedTensorType>(op->getOperand(0).getType());
   auto to = cast<RankedTensorType>(op->getResult(0).getType());
   if (dim < 0 || dim >= from.getRank() || from.getRank() != to.getRank() ||
       from.getElementType() != to.getElementType())
-    return op->emitOpError("C1: operand and result have one rank and element type, and `dim` ")
-           << dim << " lies in it, got " << from << " and " << to;
+    return op->emitOpError("C1: operand and result have one rank and element type, and `")
+           << name << "` " << dim << " lies in it, got " << from << " and " << to;
+  return success();
+}
+
+// The result is the operand with `dim` times `times` / `over`.
+static LogicalResult verifyScaled(Operation *op, ArrayAttr axes, int64_t dim, bool grows) {
+  FailureOr<int64_t> group = verifyAxes(op, axes);
+  if (failed(group) || failed(verifyDim(op, "dim", dim)))
+    return failure();
+  auto from = cast<RankedTensorType>(op->getOperand(0).getType());
+  auto to = cast<RankedTensorType>(op->getResult(0).getType());
   if (!getMesh(op))
     return success();
   SmallVector<int64_t> expected(from.getShape());
@@ -85,6 +92,28 @@ LogicalResult AllGatherOp::verify() {
 
 LogicalResult ReduceScatterOp::verify() {
   return verifyScaled(*this, getAxes(), getDim(), /*grows=*/false);
+}
+
+LogicalResult AllToAllOp::verify() {
+  FailureOr<int64_t> group = verifyAxes(*this, getAxes());
+  if (failed(group) || failed(verifyDim(*this, "split", getSplit())) ||
+      failed(verifyDim(*this, "concat", getConcat())))
+    return failure();
+  if (!getMesh(*this))
+    return success();
+  auto from = cast<RankedTensorType>(getOperand().getType());
+  auto to = cast<RankedTensorType>(getResult().getType());
+  SmallVector<int64_t> expected(from.getShape());
+  if (expected[getSplit()] % *group != 0)
+    return emitOpError("C2: the group of ")
+           << *group << " does not divide dim " << getSplit() << " of " << from;
+  expected[getSplit()] /= *group;
+  expected[getConcat()] *= *group;
+  if (ArrayRef<int64_t>(expected) != to.getShape())
+    return emitOpError("C2: a group of ")
+           << *group << " makes " << RankedTensorType::get(expected, from.getElementType())
+           << " of " << from << ", got " << to;
+  return success();
 }
 
 LogicalResult AllSliceOp::verify() {

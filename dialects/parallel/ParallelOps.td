@@ -133,6 +133,18 @@ def Parallel_ReduceScatterOp : Parallel_CollectiveOp<"reduce_scatter"> {
   let arguments = (ins Graph_Tensor:$operand, StrArrayAttr:$axes, I64Attr:$dim, Graph_ReduceKindAttr:$kind);
   let assemblyFormat = "$operand `over` $axes `dim` $dim attr-dict `:` functional-type($operand, $result)";
 }
+def Parallel_AllToAllOp : Parallel_CollectiveOp<"all_to_all"> {
+  let summary = "cuts along `split`, exchanges the parts, and puts what came together along `concat`";
+  let description = [{
+    Part j of member i along `split` becomes part i of member j along `concat`: what was cut
+    along `concat` over the group is cut along `split`. Both may be one dimension.
+    Rules: C1 ranks and element types agree, `split` and `concat` are in range; C2 the group
+    divides `split` and multiplies `concat`.
+    Example: `%r = parallel.all_to_all %x over ["tp"] split 2 concat 1 : (tensor<2x8x16xf32>) -> tensor<2x32x4xf32>`
+  }];
+  let arguments = (ins Graph_Tensor:$operand, StrArrayAttr:$axes, I64Attr:$split, I64Attr:$concat);
+  let assemblyFormat = "$operand `over` $axes `split` $split `concat` $concat attr-dict `:` functional-type($operand, $result)";
+}
 def Parallel_AllSliceOp : Parallel_CollectiveOp<"all_slice"> {
   let summary = "each member keeps its part along `dim`; no communication";
   let description = [{ Rules: C1 ranks and element types agree, `dim` is in range; C2 the group divides `dim`. }];

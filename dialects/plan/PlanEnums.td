@@ -16,6 +16,6 @@ def Plan_Space : Plan_Enum<"Space", ["persistent", "step", "slot", "scratch"]>;
 def Plan_ProcedureKind : Plan_Enum<"ProcedureKind",
     ["forward", "backward", "backward_last", "update", "begin", "weight", "weight_last", "exchange"]>;
 def Plan_CollectiveKind : Plan_Enum<"CollectiveKind",
-    ["all_reduce", "all_gather", "reduce_scatter", "broadcast"]>;
+    ["all_reduce", "all_gather", "reduce_scatter", "broadcast", "all_to_all"]>;
 
 #endif

@@ -254,7 +254,7 @@ LogicalResult CollectiveOp::verify() {
   RankedTensorType src = tensorOf(getSrc()), dst = tensorOf(getDst());
   if (src.getElementType() != dst.getElementType())
     return emitOpError("C3: element types differ: ") << src << " and " << dst;
-  bool wholes = getKind() == CollectiveKind::all_reduce || getKind() == CollectiveKind::broadcast;
+  bool wholes = getKind() != CollectiveKind::all_gather && getKind() != CollectiveKind::reduce_scatter;
   int64_t a = src.getNumElements(), b = dst.getNumElements();
   if (wholes                                    ? a != b
       : getKind() == CollectiveKind::all_gather ? a == 0 || b % a != 0

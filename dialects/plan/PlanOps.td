@@ -124,7 +124,9 @@ def Plan_BufferOp : Plan_Op<"buffer", [Pure]> {
     buffer with `parent` is a view of another at a byte displacement (a layer of
     a stacked state, a reshape). A slot buffer belongs to a pool (0 if not said).
     `binding` says what the outside world does with it: {state = @x, role, layer}, {input = "labels"},
-    {scalar = "lr"}, {output = "loss"}.
+    {scalar = "lr"}, {output = "loss"}. An input's may have `dims` (axes that cut each dim, rows
+    first), `default` ("zeros", "ones", "positions", "row_ids") and, where the loader permutes a
+    dim, `permuted_dim` with its `block_order`.
     Rules: C1 a view stays inside its parent; C2 bindings only on persistent, step or slot buffers;
     C3 a view has its parent's space and no offset of its own; C4 a binding names
     exactly one kind; C5 only slot buffers have a slot_stride, and a pool.
@@ -236,13 +238,13 @@ def Plan_SendOp : Plan_Instruction<"send",
     `wrap`: the axis is a ring. `grouped`: starts together with the message before it, and the
     stream goes on when both have ended (ncclGroupStart, ncclGroupEnd).
   }];
-  let assemblyFormat = "$parts `to` $axis $delta `channel` $channel attr-dict `:` type($parts)";
+  let assemblyFormat = "$parts `to` $axis $delta (`wrap` $wrap^)? `channel` $channel attr-dict `:` type($parts)";
 }
 def Plan_RecvOp : Plan_Instruction<"recv",
     (ins Variadic<Plan_Buffer>:$parts, StrAttr:$axis, I64Attr:$delta, I64Attr:$channel,
          UnitAttr:$wrap, UnitAttr:$grouped, OptionalAttr<I64Attr>:$lane)> {
   let summary = "the matching receive";
-  let assemblyFormat = "$parts `from` $axis $delta `channel` $channel attr-dict `:` type($parts)";
+  let assemblyFormat = "$parts `from` $axis $delta (`wrap` $wrap^)? `channel` $channel attr-dict `:` type($parts)";
 }
 def Plan_CopyOp : Plan_Instruction<"copy", (ins Plan_Buffer:$src, Plan_Buffer:$dst)> {
   let summary = "dst = src";

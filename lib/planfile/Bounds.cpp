@@ -3,6 +3,10 @@
 // thing in the right order is the business of the checkers (Check*.cpp).
 #include "lib/planfile/Bounds.h"
 
+#include "lib/planfile/Inputs.h"
+
+#include <tuple>
+
 using namespace llmc;
 using namespace llmc::planfile;
 using support::error;
@@ -122,26 +126,49 @@ Status Bounds::checkDescriptions() {
   return ok();
 }
 
-// One run takes all of the input, cut along its first dim or not at all.
-Status Bounds::checkInputOfRun(const InputBindingT &input) {
+// Axes that cut dims are apart, the whole of it is no absurd size, and where the loader
+// permutes a dim, it is made of equal blocks.
+Status Bounds::checkInputCuts(const InputBindingT &input) {
   auto fail = [&](const char *why) { return error("plan: input '", input.name, "' ", why); };
   std::set<uint32_t> seen;
+  bool valid = axesValid(input.batch_axes, seen);
+  for (const auto &dim : input.dims)
+    valid &= axesValid(dim->axes, seen);
   if (!inEnum(input.dtype, DType::MAX) || !inEnum(input.default_value, InputDefault::MAX) ||
-      !axesValid(input.batch_axes, seen) || seen.count(program.stage_axis) || input.limit < 0)
+      !valid || seen.count(program.stage_axis) || input.limit < 0)
     return fail("is malformed");
-  if (!elements(input.local_shape, 0) || !elements(input.global_shape, 0))
-    return fail("has a bad shape");
-  std::vector<int64_t> whole = input.local_shape;
-  if (whole.empty() && !input.batch_axes.empty())
+  size_t dims = input.local_shape.size();
+  if (!input.dims.empty() && input.dims.size() >= dims)
+    return fail("is cut along more dims than it has");
+  if (dims == 0 && !input.batch_axes.empty())
     return fail("is cut, but has no dims");
-  for (uint32_t axis : input.batch_axes) {
-    int64_t parts = program.mesh->axes[axis]->size;
-    if (static_cast<uint64_t>(whole[0]) > kMaxElements / static_cast<uint64_t>(parts))
+  uint64_t count = 1;
+  for (int64_t dim : input.local_shape)
+    count *= static_cast<uint64_t>(std::max<int64_t>(dim, 1));
+  for (uint32_t axis : seen) {
+    count *= program.mesh->axes[axis]->size;
+    if (count > kMaxElements)
       return fail("has a bad shape");
-    whole[0] *= parts;
   }
-  if (whole != input.global_shape)
-    return fail("is not the sum of its parts");
+  if (input.permuted_dim == 0)
+    return input.block_order.empty() ? ok() : fail("has blocks, but no dim that is permuted");
+  if (input.permuted_dim >= dims || input.block_order.empty())
+    return fail("is permuted along a dim that it does not have, or without blocks");
+  auto size = static_cast<uint64_t>(wholeShape(*program.mesh, input)[input.permuted_dim]);
+  for (uint32_t block : input.block_order)
+    if (size % input.block_order.size() != 0 || block >= input.block_order.size())
+      return fail("is permuted in blocks that do not fit");
+  return ok();
+}
+
+// One run takes all of the input.
+Status Bounds::checkInputOfRun(const InputBindingT &input) {
+  if (!elements(input.local_shape, 0) || !elements(input.global_shape, 0))
+    return error("plan: input '", input.name, "' has a bad shape");
+  if (Status s = checkInputCuts(input); !s)
+    return s;
+  if (wholeShape(*program.mesh, input) != input.global_shape)
+    return error("plan: input '", input.name, "' is not the sum of its parts");
   return ok();
 }
 
@@ -149,11 +176,14 @@ Status Bounds::checkInput(const InputBindingT &input) {
   if (program.mode == Mode::Infer)
     return checkInputOfRun(input);
   std::optional<uint64_t> count = elements(input.local_shape);
-  std::set<uint32_t> seen;
-  if (!inEnum(input.dtype, DType::MAX) || !inEnum(input.default_value, InputDefault::MAX) ||
-      !count || input.local_shape.empty() || !axesValid(input.batch_axes, seen) ||
-      seen.count(program.stage_axis) || input.limit < 0)
+  if (!count || input.local_shape.empty())
     return error("plan: input '", input.name, "' is malformed");
+  if (Status s = checkInputCuts(input); !s)
+    return s;
+  if (input.default_value == InputDefault::RowIds &&
+      *count != static_cast<uint64_t>(input.local_shape[0]))
+    return error("plan: input '", input.name, "' holds numbers of rows, and ",
+                 *count / static_cast<uint64_t>(input.local_shape[0]), " elements a row");
   uint64_t rows = static_cast<uint64_t>(input.local_shape[0]) * program.micro_batches;
   for (uint32_t axis : input.batch_axes)
     rows *= program.mesh->axes[axis]->size;
@@ -181,6 +211,9 @@ Status Bounds::checkStage(uint32_t index) {
   }
   entries.clear();
   lastSlots = {0}; // what follows is there once
+  for (size_t i = 0; i < stage->flat_groups.size(); ++i)
+    if (Status s = checkFlatGroup(*stage->flat_groups[i]); !s)
+      return error("flat group ", i, ": ", s.message());
   std::set<std::pair<std::string, StateRole>> names;
   for (const auto &state : stage->states) {
     if (Status s = checkState(*state); !s)
@@ -283,14 +316,74 @@ Status Bounds::checkState(const StateShardT &state) {
     return error("bad shapes");
   if (Status s = checkCut(state.global_shape, state.local_shape, state.dims); !s)
     return s;
-  if (Status s = checkBuffer("buffer", state.buffer.get(), *count * byteSize(state.dtype),
-                             byteSize(state.dtype));
+  if (Status s = checkHolders(state); !s)
+    return s;
+  if (Status s = state.flat ? checkFlatPart(state, *count)
+                            : checkBuffer("buffer", state.buffer.get(),
+                                          *count * byteSize(state.dtype), byteSize(state.dtype));
       !s)
     return s;
   if (state.view)
     return checkView(state);
   if (state.role == StateRole::Parameter || state.role == StateRole::Master)
     return error("a ", toString(state.role), " without a source");
+  return ok();
+}
+
+// Each axis cuts a state once: a dim of it, the flat buffer that it lies in, or who has it.
+Status Bounds::checkHolders(const StateShardT &state) {
+  std::set<uint32_t> seen;
+  for (const auto &dim : state.dims)
+    seen.insert(dim->axes.begin(), dim->axes.end());
+  uint64_t places = 1;
+  if (!axesValid(state.only_axes, seen))
+    return error("held by a part of bad axes");
+  for (uint32_t axis : state.only_axes)
+    places *= program.mesh->axes[axis]->size;
+  if (state.only_at >= places)
+    return error("held by place ", state.only_at, " of ", places);
+  if (state.flat && (state.flat->group >= stage->flat_groups.size() ||
+                     !axesValid(stage->flat_groups[state.flat->group]->axes, seen)))
+    return error("in flat group ", state.flat->group, " of ", stage->flat_groups.size(),
+                 ", or cut twice over an axis");
+  if (seen.count(program.stage_axis))
+    return error("cut over the stages");
+  return ok();
+}
+
+Status Bounds::checkFlatGroup(const FlatGroupT &group) {
+  std::set<uint32_t> seen;
+  if (!inEnum(group.dtype, DType::MAX) || !axesValid(group.axes, seen) ||
+      seen.count(program.stage_axis))
+    return error("unknown dtype or bad axes");
+  uint64_t parts = 1;
+  for (uint32_t axis : group.axes)
+    parts *= program.mesh->axes[axis]->size;
+  if (group.length == 0 || group.length > kMaxElements / parts)
+    return error("of ", group.length, " elements a rank");
+  uint64_t bytes = group.length * byteSize(group.dtype);
+  if (Status s = checkBuffer("buffer", group.buffer.get(), bytes, byteSize(group.dtype)); !s)
+    return s;
+  if (group.buffer->size != bytes)
+    return error("has ", group.buffer->size, " bytes for ", group.length, " elements");
+  return ok();
+}
+
+// After checkHolders(): the group is there.
+Status Bounds::checkFlatPart(const StateShardT &state, uint64_t count) {
+  const FlatGroupT &group = *stage->flat_groups[state.flat->group];
+  uint64_t whole = group.length;
+  for (uint32_t axis : group.axes)
+    whole *= program.mesh->axes[axis]->size;
+  auto placeOf = [](const BufferRefT &b) {
+    return std::tuple(b.offset, b.slot_stride, b.size, b.lane);
+  };
+  if (state.dtype != group.dtype || !state.buffer ||
+      placeOf(*state.buffer) != placeOf(*group.buffer))
+    return error("its dtype or buffer is not that of flat group ", state.flat->group);
+  if (count > whole || state.flat->begin > whole - count)
+    return error("elements ", state.flat->begin, " to ", state.flat->begin + count,
+                 " of a flat buffer of ", whole);
   return ok();
 }
 

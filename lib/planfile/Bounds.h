@@ -46,6 +46,7 @@ private:
   support::Status checkTensor(const TensorInfoT &tensor);
   support::Status checkInput(const InputBindingT &input);
   support::Status checkInputOfRun(const InputBindingT &input);
+  support::Status checkInputCuts(const InputBindingT &input);
   support::Status checkStage(uint32_t index);
   support::Status checkChunks();
   support::Status checkTable();
@@ -55,11 +56,15 @@ private:
   support::Status checkBody(const BodyUnion &body);
   support::Status checkLaunch(const LaunchT &launch);
   support::Status checkMatmul(const MatmulT &matmul);
+  support::Status checkTypes(const MatmulT &matmul);
   support::Status checkMatrix(const char *name, DType dtype, const BufferRefT *ref,
                      const std::vector<int64_t> &strides, const int64_t (&sizes)[3]);
   support::Status checkCollective(const CollectiveT &collective);
   support::Status checkMessage(const Message &message);
   support::Status checkState(const StateShardT &state);
+  support::Status checkHolders(const StateShardT &state);
+  support::Status checkFlatGroup(const FlatGroupT &group);
+  support::Status checkFlatPart(const StateShardT &state, uint64_t count);
   support::Status checkCut(const std::vector<int64_t> &global, const std::vector<int64_t> &local,
                   const std::vector<std::unique_ptr<DimShardingT>> &dims);
   support::Status checkView(const StateShardT &state);

@@ -91,23 +91,23 @@ Status Bounds::checkLaunch(const LaunchT &launch) {
 }
 
 Status Bounds::checkMatmul(const MatmulT &matmul) {
-  if (matmul.dtype != DType::F32 && matmul.dtype != DType::F64)
-    return error("of dtype ", toString(matmul.dtype));
+  if (Status s = checkTypes(matmul); !s)
+    return s;
   if (matmul.fallback >= program.kernels.size())
     return error("fallback kernel ", matmul.fallback, " of ", program.kernels.size());
   // Of each of the three tensors; how much work the product is has no bound.
   if (!elements({matmul.batch, matmul.m, matmul.n}) || !elements({matmul.batch, matmul.m, matmul.k}) ||
       !elements({matmul.batch, matmul.k, matmul.n}))
     return error("bad sizes");
-  if (Status s = checkMatrix("a", matmul.dtype, matmul.a.get(), matmul.a_strides,
+  if (Status s = checkMatrix("a", matmul.a_type, matmul.a.get(), matmul.a_strides,
                              {matmul.batch, matmul.m, matmul.k});
       !s)
     return s;
-  if (Status s = checkMatrix("b", matmul.dtype, matmul.b.get(), matmul.b_strides,
+  if (Status s = checkMatrix("b", matmul.b_type, matmul.b.get(), matmul.b_strides,
                              {matmul.batch, matmul.k, matmul.n});
       !s)
     return s;
-  if (Status s = checkMatrix("c", matmul.dtype, matmul.c.get(), matmul.c_strides,
+  if (Status s = checkMatrix("c", matmul.c_type, matmul.c.get(), matmul.c_strides,
                              {matmul.batch, matmul.m, matmul.n});
       !s)
     return s;
@@ -115,6 +115,22 @@ Status Bounds::checkMatmul(const MatmulT &matmul) {
     if (matmul.c_strides[i] == 0 && (i == 0 ? matmul.batch : i == 1 ? matmul.m : matmul.n) > 1)
       return error("writes elements of c more than once");
   return ok();
+}
+
+Status Bounds::checkTypes(const MatmulT &matmul) {
+  for (DType type : {matmul.a_type, matmul.b_type, matmul.c_type})
+    if (!inEnum(type, DType::MAX))
+      return error("unknown dtype");
+  bool same = matmul.a_type == matmul.b_type && matmul.b_type == matmul.c_type;
+  bool plain = same && (matmul.c_type == DType::F32 || matmul.c_type == DType::F64);
+  bool narrow = matmul.a_type == DType::BF16 && matmul.b_type == DType::BF16 &&
+                (matmul.c_type == DType::BF16 || matmul.c_type == DType::F32);
+  if (plain || narrow)
+    return ok();
+  return error(toString(matmul.a_type), " by ", toString(matmul.b_type), " to ",
+               toString(matmul.c_type),
+               ", which no product takes; f32 by f32 to f32, f64 by f64 to f64, and bf16 by bf16 "
+               "to bf16 or f32 are those that there are");
 }
 
 Status Bounds::checkMatrix(const char *name, DType dtype, const BufferRefT *ref,
@@ -136,8 +152,7 @@ Status Bounds::checkCollective(const CollectiveT &c) {
       !inEnum(c.dtype, DType::MAX))
     return error("unknown kind, reduction or dtype");
   bool reduces = c.kind == CollectiveKind::AllReduce || c.kind == CollectiveKind::ReduceScatter;
-  if (reduces && c.dtype != DType::F32 && c.dtype != DType::F64 && c.dtype != DType::I64 &&
-      c.dtype != DType::I32)
+  if (reduces && (c.dtype == DType::I1 || c.dtype == DType::U8))
     return error("no reduction of dtype ", toString(c.dtype));
   std::set<uint32_t> seen;
   if (c.axes.empty() || !axesValid(c.axes, seen))
@@ -164,28 +179,34 @@ Status Bounds::checkCollective(const CollectiveT &c) {
   uint64_t shard = c.count * byteSize(c.dtype);
   bool gathers = c.kind == CollectiveKind::AllGather;
   bool scatters = c.kind == CollectiveKind::ReduceScatter;
-  if (Status s = checkBuffer("source", c.src.get(), scatters ? shard * members : shard,
-                             byteSize(c.dtype));
+  bool exchanges = c.kind == CollectiveKind::AllToAll;
+  if (Status s = checkBuffer("source", c.src.get(),
+                             scatters || exchanges ? shard * members : shard, byteSize(c.dtype));
       !s)
     return s;
-  if (Status s = checkBuffer("destination", c.dst.get(), gathers ? shard * members : shard,
-                             byteSize(c.dtype));
+  if (Status s = checkBuffer("destination", c.dst.get(),
+                             gathers || exchanges ? shard * members : shard, byteSize(c.dtype));
       !s)
     return s;
   bool same = c.src->offset == c.dst->offset && c.src->slot_stride == c.dst->slot_stride;
-  if (!(same && !gathers && !scatters) && overlap(*c.src, *c.dst))
+  if (!(same && !gathers && !scatters && !exchanges) && overlap(*c.src, *c.dst))
     return error("source and destination overlap");
   return ok();
 }
 
 Status Bounds::checkMessage(const Message &message) {
-  // Along any other axis every coordinate runs this instruction, the last too.
-  if (message.axis != program.stage_axis)
-    return error("along axis ", message.axis, ", only along the stages (", program.stage_axis, ")");
-  auto size = static_cast<int64_t>(program.stages.size());
-  int64_t peer = int64_t(stageIndex) + message.delta;
-  if (message.wrap ? message.delta % size == 0 : message.delta == 0 || peer < 0 || peer >= size)
+  if (message.axis >= program.mesh->axes.size())
+    return error("along axis ", message.axis, " of ", program.mesh->axes.size());
+  int64_t size = program.mesh->axes[message.axis]->size, delta = message.delta;
+  // Without wrapping, the last coordinate of any axis but the stages' runs it too.
+  if (!message.wrap && message.axis != program.stage_axis)
+    return error("along axis ", message.axis, ", only along the stages (", program.stage_axis,
+                 "), or wrapping around the axis");
+  int64_t peer = int64_t(stageIndex) + delta;
+  if (!message.wrap && (delta == 0 || peer < 0 || peer >= size))
     return error("to stage ", peer, " of ", size);
+  if (message.wrap && (delta == 0 || delta <= -size || delta >= size))
+    return error("by ", delta, " around an axis of size ", size);
   if (message.parts->empty())
     return error("no parts");
   for (const auto &part : *message.parts)

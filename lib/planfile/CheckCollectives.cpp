@@ -28,7 +28,6 @@ public:
 
 private:
   using Sequence = std::vector<Node>;
-  using MessageKey = std::tuple<int64_t, int64_t, uint32_t>; // source, destination, channel
   struct Ends {
     Sequence sends, receives;
   };
@@ -47,8 +46,9 @@ private:
 
   void checkSizes(const Node &node, const CollectiveT &c, const Group &group) {
     uint64_t shard = c.count * byteSize(c.dtype), whole = shard * group.size;
-    uint64_t src = c.kind == CollectiveKind::ReduceScatter ? whole : shard;
-    uint64_t dst = c.kind == CollectiveKind::AllGather ? whole : shard;
+    bool exchanges = c.kind == CollectiveKind::AllToAll;
+    uint64_t src = c.kind == CollectiveKind::ReduceScatter || exchanges ? whole : shard;
+    uint64_t dst = c.kind == CollectiveKind::AllGather || exchanges ? whole : shard;
     if (c.src->size != src || c.dst->size != dst)
       findings.add(trace.at(
           node,
@@ -57,7 +57,7 @@ private:
               std::to_string(src) + " and " + std::to_string(dst) + " bytes, got " +
               std::to_string(c.src->size) + " and " + std::to_string(c.dst->size),
           "count is in elements: of the payload for all-reduce and broadcast, of one member's "
-          "shard for all-gather and reduce-scatter"));
+          "shard for all-gather and reduce-scatter, of one part for all-to-all"));
   }
 
   bool checkMembership(const Node &node, const CollectiveT &c, const Group &group) {
@@ -116,24 +116,22 @@ private:
   void message(const Node &node) {
     const Message message = *messageOf(*node.inst);
     int64_t peer = peerStage(program, node.stage, message);
-    if (message.axis != program.stage_axis) {
+    if (!message.wrap && message.axis != program.stage_axis) {
       findings.add(trace.at(node,
                             describeBody(program, *node.inst) +
                                 " is not along the stage axis: the last coordinate of any other "
                                 "axis runs it too and has no peer",
-                            "send between stages, or use a collective"));
+                            "send between stages, around the axis, or use a collective"));
       return;
     }
-    if (peer < 0) {
+    if (peerStage(program, node.stage, message) < 0) {
       findings.add(trace.at(node,
                             describeBody(program, *node.inst) + " leaves the mesh: there are " +
                                 std::to_string(program.stages.size()) + " stages",
                             "drop it at the border stage, or correct delta"));
       return;
     }
-    int64_t source = message.sends ? node.stage : peer;
-    int64_t destination = message.sends ? peer : node.stage;
-    Ends &ends = messages[{source, destination, message.channel}];
+    Ends &ends = messages[messageKey(program, node)];
     (message.sends ? ends.sends : ends.receives).push_back(node);
   }
 
@@ -165,10 +163,10 @@ private:
     if (longer.size() == common)
       return;
     findings.add(trace.at(longer[common],
-                          "stage " + std::to_string(std::get<0>(key)) + " sends " +
+                          "stage " + std::to_string(key.source) + " sends " +
                               std::to_string(ends.sends.size()) + " messages to stage " +
-                              std::to_string(std::get<1>(key)) + " on channel " +
-                              std::to_string(std::get<2>(key)) + ", which receives " +
+                              std::to_string(key.destination) + " on channel " +
+                              std::to_string(key.channel) + ", which receives " +
                               std::to_string(ends.receives.size()) + "; the first without a "
                               "partner is this " + describeBody(program, *longer[common].inst),
                           "both ends must agree on peer, channel and number of messages"));

@@ -24,6 +24,7 @@ public:
     checkSources();
     checkLayers();
     checkTable(program, findings);
+    checkInputs();
     for (uint32_t s = 0; s < program.stages.size(); ++s) {
       checkStates(s);
       checkUntouched(s);
@@ -121,11 +122,30 @@ private:
              "give every layer to one stage");
   }
 
-  static std::vector<std::vector<uint32_t>> cuts(const StateShardT &state) {
-    std::vector<std::vector<uint32_t>> axes;
-    for (const auto &dim : state.dims)
-      axes.push_back(dim->axes);
-    return axes;
+  // Every block that the loader permutes is fed once; and in a step, a rank's rows are the same
+  // ones of every input.
+  void checkInputs() {
+    const InputBindingT *first = nullptr;
+    for (const auto &input : program.inputs) {
+      std::vector<uint32_t> times(input->block_order.size(), 0);
+      for (uint32_t block : input->block_order)
+        ++times[block];
+      for (size_t b = 0; b < times.size(); ++b)
+        if (times[b] != 1)
+          report(-1,
+                 "block " + std::to_string(b) + " of dim " + std::to_string(input->permuted_dim) +
+                     " of input '" + input->name + "' is fed " + std::to_string(times[b]) +
+                     " times",
+                 "let block_order be a permutation");
+      if (!training())
+        continue;
+      if (!first)
+        first = input.get();
+      else if (input->batch_axes != first->batch_axes)
+        report(-1,
+               "ranks take other rows of input '" + input->name + "' than of '" + first->name + "'",
+               "cut the rows of all inputs over the same axes, in one order");
+    }
   }
 
   void checkStates(uint32_t s) {
@@ -138,6 +158,8 @@ private:
                "keep one");
       checkParts(s, *state);
     }
+    for (uint32_t g = 0; g < program.stages[s]->flat_groups.size(); ++g)
+      checkFlat(s, g);
     if (!training())
       return;
     std::vector<StateRole> roles = {StateRole::Accumulator};
@@ -170,13 +192,49 @@ private:
         return sameView(*candidate.second, parameter);
       });
     std::string what = "parameter '" + parameter.name + "' needs one " +
-                       std::string(toString(role)) + " of its shape and sharding, ";
+                       std::string(toString(role)) + " of its elements, ";
     if (it == states.end())
       report(s, what + "it has none", "add the state to the stage");
     else if (it->second->global_shape != parameter.global_shape ||
-             it->second->local_shape != parameter.local_shape ||
-             cuts(*it->second) != cuts(parameter))
-      report(s, what + "its shape or sharding differs", "shard both alike");
+             (it->second->view && !sameView(*it->second, parameter)))
+      report(s, what + "which has others", "give both one shape; each may be cut in its own way");
+  }
+
+  // Tensors of a flat buffer lie one after the other from its begin, and what ranks hold
+  // has room for them. Tensors that other ranks hold have a buffer of their own.
+  void checkFlat(uint32_t s, uint32_t g) {
+    const FlatGroupT &group = *program.stages[s]->flat_groups[g];
+    std::map<std::pair<std::vector<uint32_t>, uint32_t>, std::vector<const StateShardT *>> holders;
+    for (const auto &state : program.stages[s]->states)
+      if (state->flat && state->flat->group == g)
+        holders[{state->only_axes, state->only_at}].push_back(state.get());
+    std::string name = "flat group " + std::to_string(g);
+    if (holders.empty())
+      report(s, name + " has no tensors", "drop it");
+    uint64_t whole = group.length;
+    for (uint32_t axis : group.axes)
+      whole *= program.mesh->axes[axis]->size;
+    for (auto &[key, tensors] : holders) {
+      std::stable_sort(tensors.begin(), tensors.end(), [](const auto *a, const auto *b) {
+        return a->flat->begin < b->flat->begin;
+      });
+      uint64_t end = 0;
+      for (const StateShardT *state : tensors) {
+        if (state->flat->begin != end)
+          report(s,
+                 "state '" + state->name + "' begins at element " +
+                     std::to_string(state->flat->begin) + " of " + name +
+                     ", where the tensors before it end at " + std::to_string(end),
+                 "lay tensors of a flat buffer one after the other");
+        if (state->role != tensors.front()->role)
+          report(s, name + " has states of several roles", "give each role a buffer of its own");
+        end = state->flat->begin + static_cast<uint64_t>(product(state->local_shape));
+      }
+      if (end > whole)
+        report(s, name + " loses elements: ranks hold " + std::to_string(whole) + " of " +
+                      std::to_string(end),
+               "round the length up");
+    }
   }
 
   void checkParts(uint32_t s, const StateShardT &state) {
@@ -221,11 +279,13 @@ private:
     return merged;
   }
 
-  // Whether the state's elements lie in the merged, sorted ranges.
-  template <class Shard> // a state or a result
-  static bool covers(const Ranges &ranges, const Shard &state) {
-    uint64_t begin = state.buffer->offset;
-    uint64_t end = begin + product(state.local_shape) * byteSize(state.dtype);
+  // Whether the state's elements lie in the merged, sorted ranges; of a flat buffer all of it.
+  static bool covers(const Ranges &ranges, const StateShardT &state) {
+    uint64_t elements = product(state.local_shape) * byteSize(state.dtype);
+    return covers(ranges, state.buffer->offset, state.flat ? state.buffer->size : elements);
+  }
+  static bool covers(const Ranges &ranges, uint64_t begin, uint64_t size) {
+    uint64_t end = begin + size;
     if (begin == end)
       return true;
     auto it = std::upper_bound(ranges.begin(), ranges.end(),
@@ -244,7 +304,8 @@ private:
     const StageT &stage = *program.stages[s];
     Ranges written = touched(stage, {ProcedureKind::Forward}, /*write=*/true);
     for (const auto &result : stage.results) {
-      if (!covers(written, *result))
+      if (!covers(written, result->buffer->offset,
+                  product(result->local_shape) * byteSize(result->dtype)))
         report(s, "result '" + result->name + "' is written by no forward",
                "compute it, or drop it");
       checkWrittenOnce(s, *result);

@@ -125,7 +125,7 @@ private:
 
   // What a node waits for beside the one before it on its stream; -1: nothing.
   static int64_t awaited(const Node &node) {
-    return node.type == Body::Recv ? node.partner : node.record;
+    return node.type != Body::Recv ? node.record : node.inStage ? -1 : node.partner;
   }
 
   // A group of messages at the head of its stream: its members run when they can, in any order.

@@ -77,9 +77,22 @@ using Ranges = std::map<uint64_t, uint64_t>; // first byte -> one past the last
 template <class Overlapped>
 Ranges persistentRanges(const StageT &stage, Overlapped overlapped) {
   std::vector<std::tuple<uint64_t, uint64_t, std::string>> list;
-  for (const auto &state : stage.states)
-    list.push_back({state->buffer->offset, state->buffer->offset + state->buffer->size,
-                    std::string(toString(state->role)) + " '" + state->name + "'"});
+  // Tensors of a flat buffer share it, and so do those that different ranks hold.
+  std::set<std::tuple<uint64_t, uint64_t, std::vector<uint32_t>>> shared;
+  std::set<std::tuple<uint64_t, std::vector<uint32_t>, uint32_t>> held;
+  for (const auto &state : stage.states) {
+    uint64_t begin = state->buffer->offset, end = begin + state->buffer->size;
+    if (!state->flat && !state->only_axes.empty() &&
+        held.insert({begin, state->only_axes, state->only_at}).second &&
+        !shared.insert({begin, end, state->only_axes}).second)
+      continue;
+    if (!state->flat)
+      list.push_back({begin, end, std::string(toString(state->role)) + " '" + state->name + "'"});
+  }
+  for (size_t g = 0; g < stage.flat_groups.size(); ++g) {
+    const BufferRefT &buffer = *stage.flat_groups[g]->buffer;
+    list.push_back({buffer.offset, buffer.offset + buffer.size, "flat group " + std::to_string(g)});
+  }
   for (const auto &scalar : stage.host_scalars)
     list.push_back({scalar->buffer->offset, scalar->buffer->offset + scalar->buffer->size,
                     "scalar '" + scalar->name + "'"});

@@ -159,6 +159,20 @@ int64_t peerStage(const ProgramT &program, uint32_t stage, const Message &messag
   return peer < 0 || peer >= size ? -1 : peer;
 }
 
+MessageKey messageKey(const ProgramT &program, const Node &node) {
+  const Message message = *messageOf(*node.inst);
+  int64_t peer = peerStage(program, node.stage, message);
+  MessageKey key{message.sends ? node.stage : peer, message.sends ? peer : node.stage,
+                 message.channel};
+  if (message.axis == program.stage_axis)
+    return key;
+  int64_t size = program.mesh->axes[message.axis]->size;
+  int64_t hop = message.sends ? message.delta : -int64_t(message.delta);
+  key.axis = message.axis;
+  key.hop = (hop % size + size) % size;
+  return key;
+}
+
 constexpr uint32_t kNoLink = ~0u;
 
 Node Nodes::operator[](size_t n) const {
@@ -172,6 +186,7 @@ Node Nodes::operator[](size_t n) const {
   node.entry = row.entry;
   node.step = row.step;
   node.stream = place.stream;
+  node.inStage = place.inStage;
   if (place.group != kNoLink)
     node.group = row.begin + place.group;
   if (links[n] != kNoLink)
@@ -181,7 +196,8 @@ Node Nodes::operator[](size_t n) const {
   return node;
 }
 
-void Nodes::beginStage(const StageT &next, uint32_t index, uint32_t streamBase) {
+void Nodes::beginStage(const ProgramT &program, uint32_t index, uint32_t streamBase) {
+  const StageT &next = *program.stages[index];
   stage = &next;
   stageIndex = index;
   std::vector<std::vector<Place>> &list = places.emplace_back();
@@ -193,7 +209,8 @@ void Nodes::beginStage(const StageT &next, uint32_t index, uint32_t streamBase) 
       group = !message ? kNoLink
               : message->grouped ? group
                                  : static_cast<uint32_t>(list.back().size());
-      list.back().push_back({inst.get(), streamBase + inst->stream, group, inst->body.type});
+      list.back().push_back({inst.get(), streamBase + inst->stream, group, inst->body.type,
+                             message && message->axis != program.stage_axis});
     }
   }
 }
@@ -259,7 +276,7 @@ void appendStage(Trace &trace, uint32_t stageIndex, unsigned steps, Meetings &me
   const StageT &stage = *trace.program.stages[stageIndex];
   const std::vector<uint32_t> slots = slotNumbers(stage);
   std::map<std::pair<uint32_t, uint32_t>, uint32_t> lastRecord;
-  trace.nodes.beginStage(stage, stageIndex, trace.streamBase[stageIndex]);
+  trace.nodes.beginStage(trace.program, stageIndex, trace.streamBase[stageIndex]);
   for (uint32_t step = 0; step < steps; ++step) {
     for (uint32_t row = 0; row < stage.table.size(); ++row) {
       const EntryT &entry = *stage.table[row];
@@ -290,18 +307,11 @@ void appendStage(Trace &trace, uint32_t stageIndex, unsigned steps, Meetings &me
 
 // Pairs the k-th send of a (source, destination, channel) with the k-th receive.
 void matchMessages(Trace &trace, const std::vector<uint32_t> &messages) {
-  using Key = std::tuple<int64_t, int64_t, uint32_t>;
-  std::map<Key, std::pair<std::vector<uint32_t>, std::vector<uint32_t>>> queues;
+  std::map<MessageKey, std::pair<std::vector<uint32_t>, std::vector<uint32_t>>> queues;
   for (uint32_t n : messages) {
     Node node = trace.nodes[n];
-    std::optional<Message> message = messageOf(*node.inst);
-    if (!message || message->axis != trace.program.stage_axis)
-      continue;
-    int64_t peer = peerStage(trace.program, node.stage, *message);
-    if (message->sends)
-      queues[{node.stage, peer, message->channel}].first.push_back(n);
-    else
-      queues[{peer, node.stage, message->channel}].second.push_back(n);
+    auto &ends = queues[messageKey(trace.program, node)];
+    (node.type == Body::Send ? ends.first : ends.second).push_back(n);
   }
   for (auto &[key, ends] : queues) {
     for (size_t k = 0; k < std::min(ends.first.size(), ends.second.size()); ++k) {
@@ -353,9 +363,10 @@ Trace buildTrace(const ProgramT &program, unsigned steps) {
 
 std::string describeBody(const ProgramT &program, const InstructionT &instruction) {
   const BodyUnion &body = instruction.body;
-  auto along = [&](uint32_t axis, int32_t delta) {
-    return joinedUserNames(*program.mesh, {axis}) + (delta < 0 ? " - " : " + ") +
-           std::to_string(delta < 0 ? -static_cast<int64_t>(delta) : delta);
+  auto along = [&](const Message &to) {
+    return joinedUserNames(*program.mesh, {to.axis}) + (to.delta < 0 ? " - " : " + ") +
+           std::to_string(to.delta < 0 ? -static_cast<int64_t>(to.delta) : to.delta) +
+           (to.wrap ? " (around)" : "");
   };
   switch (body.type) {
   case Body::Launch:
@@ -368,9 +379,9 @@ std::string describeBody(const ProgramT &program, const InstructionT &instructio
            communicatorName(program, collective);
   }
   case Body::Send:
-    return "send to " + along(body.AsSend()->axis, body.AsSend()->delta);
+    return "send to " + along(*messageOf(instruction));
   case Body::Recv:
-    return "receive from " + along(body.AsRecv()->axis, body.AsRecv()->delta);
+    return "receive from " + along(*messageOf(instruction));
   case Body::Copy:
     return "copy";
   case Body::Fill:

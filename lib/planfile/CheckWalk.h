@@ -77,7 +77,10 @@ struct Node {
   uint32_t step = 0;
   uint32_t stream = 0;  // stage-wide stream number
   int64_t record = -1;  // of a wait: the record it waits for
-  int64_t partner = -1; // of a send: its receive and the reverse, within the stage axis
+  int64_t partner = -1; // of a send: its receive and the reverse
+  // Of a message: it comes from a neighbour within the stage, where `partner` stands for what
+  // the neighbour does. That orders nothing of one rank.
+  bool inStage = false;
   int64_t join = -1;    // of a stage-spanning collective: index into Trace.joins
   int64_t group = -1;   // of a message: first node of its group
 };
@@ -106,7 +109,7 @@ public:
   Iterator end() const { return {*this, size()}; }
 
   // Goes on with a stage; its first stream has the given number.
-  void beginStage(const StageT &stage, uint32_t stageIndex, uint32_t streamBase);
+  void beginStage(const ProgramT &program, uint32_t stageIndex, uint32_t streamBase);
   // Appends one execution of an entry of that stage; its nodes have no links yet.
   void append(uint32_t entry, uint32_t step);
   // Sets the record of a wait, the partner of a message, the join of a collective.
@@ -119,6 +122,7 @@ private:
     uint32_t stream;
     uint32_t group; // of a message: the first instruction of its group
     Body type;
+    bool inStage; // of a message: as in Node
   };
   struct Row {
     const Place *places; // of the procedure
@@ -130,6 +134,17 @@ private:
   std::vector<Row> rows;
   std::vector<uint32_t> rowOf, links; // of each node
 };
+
+// Equal keys: a message of one pair of ranks and one channel, seen from either end. Stages
+// of both ends, then of a message that stays within its stage the axis and the sender's hop
+// around it.
+struct MessageKey {
+  int64_t source = 0, destination = 0;
+  uint32_t channel = 0;
+  int64_t axis = -1, hop = 0;
+  auto operator<=>(const MessageKey &) const = default;
+};
+MessageKey messageKey(const ProgramT &program, const Node &node);
 
 // `steps` consecutive steps of all stages. Nodes of a stage are contiguous and
 // in issue order: the order in which the host of a rank hands them to streams.

@@ -254,6 +254,8 @@ std::string_view planfile::toString(CollectiveKind kind) {
     return "reduce_scatter";
   case CollectiveKind::Broadcast:
     return "broadcast";
+  case CollectiveKind::AllToAll:
+    return "all_to_all";
   }
   return "?";
 }

@@ -46,7 +46,8 @@ std::vector<uint32_t> groupOf(const MeshT &mesh, const CollectiveT &collective,
                               uint32_t rank);
 
 // Bytes of the whole payload of one call on one rank: what is reduced or sent
-// for AllReduce and Broadcast, all members' shards for AllGather, ReduceScatter.
+// for AllReduce and Broadcast, all members' shards for AllGather, ReduceScatter, all of
+// the local send buffer for AllToAll.
 uint64_t payloadBytes(const MeshT &mesh, const CollectiveT &collective);
 
 // What a Send and a Recv have in common.

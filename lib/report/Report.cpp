@@ -241,9 +241,14 @@ json describeOutputs(const ProgramT &program) {
 
 uint64_t stateBytes(const ProgramT &program) {
   uint64_t bytes = 0;
-  for (const auto &stage : program.stages)
+  for (const auto &stage : program.stages) {
+    std::set<uint64_t> counted; // bytes that several tensors share
     for (const auto &state : stage->states)
-      bytes += elementsOf(state->local_shape) * byteSize(state->dtype);
+      if (!state->flat && state->only_axes.empty())
+        bytes += elementsOf(state->local_shape) * byteSize(state->dtype);
+      else if (counted.insert(state->buffer->offset).second)
+        bytes += state->buffer->size;
+  }
   return bytes;
 }
 

@@ -40,6 +40,24 @@ inline float halfToFloat(uint16_t bits) {
 inline float bfloatToFloat(uint16_t bits) {
   return std::bit_cast<float>(static_cast<uint32_t>(bits) << 16);
 }
+// Rounds to nearest, ties to even, subnormals too; a NaN stays one.
+inline uint16_t floatToBfloat(float value) {
+  uint32_t bits = std::bit_cast<uint32_t>(value);
+  uint32_t rounded = (bits + 0x7fff + (bits >> 16 & 1)) >> 16;
+  uint32_t quiet = bits >> 16 | 0x40;
+  return static_cast<uint16_t>((bits & 0x7fffffff) > 0x7f800000 ? quiet : rounded);
+}
+inline uint16_t floatToHalf(float value) {
+  uint32_t bits = std::bit_cast<uint32_t>(value), magnitude = bits & 0x7fffffff;
+  uint32_t rounded = (magnitude - (112u << 23) + 0xfff + (magnitude >> 13 & 1)) >> 13;
+  // Next to 0.5 a float steps by 2^-24, the smallest half: the sum rounds to it.
+  uint32_t small = std::bit_cast<uint32_t>(std::bit_cast<float>(magnitude) + 0.5f) - (126u << 23);
+  uint32_t quiet = 0x7e00 | (magnitude >> 13 & 0x1ff);
+  uint32_t result = magnitude < 0x38800000 ? small : rounded;
+  result = magnitude >= 0x477ff000 ? 0x7c00 : result; // 65520 and more
+  result = magnitude > 0x7f800000 ? quiet : result;
+  return static_cast<uint16_t>(result | (bits >> 16 & 0x8000));
+}
 
 // Product of a shape; nullopt if a dim is negative or it exceeds 2^62.
 std::optional<uint64_t> elementCount(const std::vector<int64_t> &shape);

@@ -1,6 +1,8 @@
 // Making the change that a mutant names.
 #include "lib/verify/Mutants.h"
 
+#include "lib/support/ElementType.h"
+
 #include <algorithm>
 #include <functional>
 #include <optional>
@@ -21,17 +23,29 @@ uint32_t doublerOf(DType type) {
     return 2;
   case DType::I32:
     return 3;
+  case DType::BF16:
+    return 4;
+  case DType::F16:
+    return 5;
   default:
     return 0;
   }
 }
-constexpr DType kDoubled[] = {DType::F32, DType::F64, DType::I64, DType::I32};
+constexpr DType kDoubled[] = {DType::F32, DType::F64,  DType::I64,
+                              DType::I32, DType::BF16, DType::F16};
 
 template <class T>
 void doubleRows(void *const *buffers, const int64_t *, int64_t begin, int64_t end) {
   T *data = static_cast<T *>(buffers[0]);
   for (int64_t i = begin; i < end; ++i)
     data[i] += data[i];
+}
+
+template <float (*Wide)(uint16_t), uint16_t (*Narrow)(float)>
+void doubleNarrow(void *const *buffers, const int64_t *, int64_t begin, int64_t end) {
+  auto *data = static_cast<uint16_t *>(buffers[0]);
+  for (int64_t i = begin; i < end; ++i)
+    data[i] = Narrow(2 * Wide(data[i]));
 }
 
 std::unique_ptr<InstructionT> makeInstruction(const InstructionT &like, BodyUnion body) {
@@ -73,7 +87,7 @@ std::unique_ptr<InstructionT> makeDoubler(const ProgramT &program, InstructionT 
   if (collective)
     result = collective->dst.get();
   else if (const MatmulT *matmul = inst.body.AsMatmul())
-    result = matmul->c.get();
+    result = matmul->c.get(), type = matmul->c_type;
   else
     for (const auto &operand : inst.body.AsLaunch()->operands)
       if (static_cast<unsigned>(operand->access) & 2)
@@ -197,6 +211,17 @@ void exchange(const Mutant &mutant, const PlanSite &site, ProgramT &program) {
   std::swap(*buffers[mutant.value], *buffers[mutant.other]);
 }
 
+// An element more or less.
+void changeFlat(const Mutant &mutant, StageT &stage) {
+  uint64_t step = mutant.value ? ~uint64_t(0) : 1;
+  if (mutant.other < stage.states.size()) {
+    stage.states[mutant.other]->flat->begin += step;
+    return;
+  }
+  auto group = static_cast<uint32_t>(mutant.other - stage.states.size());
+  stage.flat_groups[group]->length += step;
+}
+
 // Every buffer of the stage on these bytes stays where slot 0 has it.
 void overlap(const Mutant &mutant, ProgramT &program) {
   const PlanSite &site = mutant.sites.front();
@@ -217,7 +242,9 @@ MutablePlan makeMutable(const ProgramT &program, const runtime::Kernels &kernels
   for (uint32_t i = 0; i < kernels.size(); ++i)
     functions.push_back(kernels[i]);
   for (runtime::KernelFunction doubler :
-       {doubleRows<float>, doubleRows<double>, doubleRows<int64_t>, doubleRows<int32_t>})
+       {doubleRows<float>, doubleRows<double>, doubleRows<int64_t>, doubleRows<int32_t>,
+        doubleNarrow<support::bfloatToFloat, support::floatToBfloat>,
+        doubleNarrow<support::halfToFloat, support::floatToHalf>})
     functions.push_back(doubler);
   for (DType type : kDoubled) {
     auto kernel = std::make_unique<KernelT>();
@@ -272,6 +299,8 @@ void apply(const Mutant &mutant, ProgramT &program) {
     return overlap(mutant, program);
   if (mutant.fault == Fault::Pool)
     return sharePool(mutant, program);
+  if (mutant.fault == Fault::Flat)
+    return changeFlat(mutant, *program.stages[mutant.sites.front().stage]);
   // From the back, since some changes move what follows.
   std::vector<size_t> order(mutant.sites.size());
   for (size_t i = 0; i < order.size(); ++i)
@@ -301,9 +330,11 @@ void apply(const Mutant &mutant, ProgramT &program) {
       changePeer(mutant, *list[site.instruction]);
       break;
     case Fault::Exchange:
+    case Fault::Scratch:
       exchange(mutant, site, program);
       break;
     case Fault::Overlap:
+    case Fault::Flat:
       break;
     case Fault::Invert:
       invert(list, site.instruction, mutant.neighbours[i]);

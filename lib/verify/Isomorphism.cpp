@@ -166,6 +166,11 @@ void Comparison::compareModel() {
       sameEnum(where, "type", a.dtype, b.dtype);
       same(where, "axes of the rows", a.batch_axes, b.batch_axes);
       sameEnum(where, "default", a.default_value, b.default_value);
+      same(where, "permuted dim", a.permuted_dim, b.permuted_dim);
+      same(where, "order of blocks", a.block_order, b.block_order);
+      if (same(where, "dims that are cut", a.dims.size(), b.dims.size()))
+        for (size_t d = 0; d < a.dims.size(); ++d)
+          same(where, "axes of a dim", a.dims[d]->axes, b.dims[d]->axes);
       same(where, "rank", a.local_shape.size(), b.local_shape.size());
     }
   if (same("model", "number of source tensors", plan.sources.size(), twin.sources.size()))
@@ -237,7 +242,9 @@ void Comparison::compareLaunch(const std::string &where, const LaunchT &a, const
 }
 
 void Comparison::compareMatmul(const std::string &where, const MatmulT &a, const MatmulT &b) {
-  sameEnum(where, "type", a.dtype, b.dtype);
+  sameEnum(where, "type of a", a.a_type, b.a_type);
+  sameEnum(where, "type of b", a.b_type, b.b_type);
+  sameEnum(where, "type of c", a.c_type, b.c_type);
   same(where, "accumulate", a.accumulate, b.accumulate);
   same(where, "batched", a.batch > 1, b.batch > 1);
   same(where, "layout of a", patternOf(a.a_strides), patternOf(b.a_strides));

@@ -30,7 +30,9 @@ public:
       if (inst.body.AsCollective() || accumulates(family.front()))
         add(Fault::Scale, family, "result of " + describeBody(program, inst) + " doubled");
       bufferFaults(family);
+      scratchFaults(family);
     }
+    flatFaults();
     entryFaults();
     inversions();
     tornGroups();
@@ -307,6 +309,70 @@ private:
     }
   }
 
+  // Bytes that a launch is given to write and that nobody ever reads.
+  bool isScratch(const PlanSite &site, const OperandT &operand) const {
+    const StageT &stage = *program.stages[site.stage];
+    uint64_t begin = operand.buffer->offset, end = begin + operand.buffer->size;
+    auto meets = [&](uint64_t b, uint64_t e) { return b < end && begin < e; };
+    if (operand.access != Access::Write || operand.buffer->slot_stride != 0 || begin == end)
+      return false;
+    for (const auto &state : stage.states)
+      if (meets(state->buffer->offset, state->buffer->offset + state->buffer->size))
+        return false;
+    for (const BufferRefT *buffer : readByHost(stage))
+      if (meets(buffer->offset, buffer->offset + buffer->size))
+        return false;
+    bool read = false;
+    uint32_t slots = 0;
+    for (const auto &pool : stage.pools)
+      slots = std::max(slots, pool->slots);
+    for (const auto &procedure : stage.procedures)
+      for (const auto &inst : procedure->instructions)
+        for (uint32_t slot = 0; slot < slots && !read; ++slot)
+          forEachAccess(*inst, slot,
+                        [&](const ByteAccess &a) { read |= a.read && meets(a.begin, a.end); });
+    return !read;
+  }
+
+  void scratchFaults(const std::vector<PlanSite> &family) {
+    const InstructionT &inst = instructionAt(program, family.front());
+    const LaunchT *launch = inst.body.AsLaunch();
+    for (uint32_t s = 0; launch && s < launch->operands.size(); ++s) {
+      if (!isScratch(family.front(), *launch->operands[s]))
+        continue;
+      for (uint32_t other = 0; other < launch->operands.size(); ++other) {
+        const OperandT &operand = *launch->operands[other];
+        if (other == s || isScratch(family.front(), operand))
+          continue;
+        Mutant &mutant = add(Fault::Scratch, family,
+                             describeBody(program, inst) + ": scratch " + std::to_string(s) +
+                                 " and buffer " + std::to_string(other) + " exchanged");
+        mutant.value = s;
+        mutant.other = other;
+      }
+    }
+  }
+
+  void flatFaults() {
+    for (uint32_t s = 0; s < program.stages.size(); ++s) {
+      const StageT &stage = *program.stages[s];
+      auto offer = [&](uint32_t other, const std::string &what) {
+        for (uint32_t less : {0u, 1u}) {
+          Mutant &mutant = add(Fault::Flat, {PlanSite{s, 0, -1, -1}},
+                               what + (less ? " one less" : " one more"));
+          mutant.value = less;
+          mutant.other = other;
+        }
+      };
+      auto states = static_cast<uint32_t>(stage.states.size());
+      for (uint32_t i = 0; i < states; ++i)
+        if (stage.states[i]->flat)
+          offer(i, "begin of " + stage.states[i]->name + " in its flat buffer:");
+      for (uint32_t g = 0; g < stage.flat_groups.size(); ++g)
+        offer(states + g, "length of flat group " + std::to_string(g) + ":");
+    }
+  }
+
   // A row of the table in another slot.
   void entryFaults() {
     for (uint32_t s = 0; s < program.stages.size(); ++s) {
@@ -377,7 +443,7 @@ private:
 std::string_view toString(Fault fault) {
   static constexpr std::string_view names[kFaults] = {
       "drop", "group", "kind", "wait", "scale", "peer", "exchange", "overlap", "invert",
-      "torn", "late", "pool"};
+      "torn", "late", "pool", "flat", "scratch"};
   return names[static_cast<unsigned>(fault)];
 }
 

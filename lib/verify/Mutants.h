@@ -28,8 +28,10 @@ enum class Fault {
   Torn,     // the messages of a group, and of those that they meet, go one by one
   Late,     // a receive is posted after all else on its stream
   Pool,     // a chunk uses the slots of another one's pool
+  Flat,     // a tensor of a flat buffer, or what ranks have of it, is off by one element
+  Scratch,  // what a launch needs for itself alone changes places with another buffer of it
 };
-inline constexpr unsigned kFaults = 12;
+inline constexpr unsigned kFaults = 14;
 std::string_view toString(Fault fault);
 
 // One instruction; `instruction` is -1 for a row of the stage's table, whose number
@@ -48,10 +50,11 @@ struct Mutant {
   std::vector<uint32_t> axes;                // Group
   std::vector<std::vector<uint32_t>> members; // Group: by site; may be empty
   uint32_t value = 0;              // Kind: 0 other reduction, 1 broadcast; Peer: 0 delta, 1
-                                   // channel; Exchange: first buffer or new slot; Pool: to
-                                   // which
-  uint32_t other = 0;              // Exchange: second buffer or lane; Overlap: buffer; Pool:
-                                   // lane, or of all rows the pool
+                                   // channel; Exchange, Scratch: first buffer or new slot;
+                                   // Pool: to which; Flat: 0 one more, 1 one less
+  uint32_t other = 0;              // Exchange, Scratch: second buffer or lane; Overlap: buffer;
+                                   // Pool: lane, or of all rows the pool; Flat: state, or
+                                   // behind all states a group
   std::vector<int64_t> neighbours; // Invert: second instruction; Late: behind which; by site
 };
 

@@ -103,7 +103,7 @@ FailureOr<bool> PlanMachine::execute(Rank &rank, Operation &op, plan::EntryAttr 
     return true;
   }
   if (auto send = dyn_cast<plan::SendOp>(op)) {
-    auto to = peer(rank, op, send.getAxis(), send.getDelta());
+    auto to = peer(rank, op, send.getAxis(), send.getDelta(), send.getWrap());
     if (failed(to))
       return failure();
     auto &message = messages[{rank.id, *to, send.getChannel()}].emplace_back();
@@ -112,7 +112,7 @@ FailureOr<bool> PlanMachine::execute(Rank &rank, Operation &op, plan::EntryAttr 
     return true;
   }
   if (auto recv = dyn_cast<plan::RecvOp>(op)) {
-    auto from = peer(rank, op, recv.getAxis(), recv.getDelta());
+    auto from = peer(rank, op, recv.getAxis(), recv.getDelta(), recv.getWrap());
     if (failed(from))
       return failure();
     auto &queue = messages[{*from, rank.id, recv.getChannel()}];

@@ -76,12 +76,67 @@ void PlanMachine::matmul(Rank &rank, plan::MatmulOp op, int64_t slot) {
   write(rank, op.getOut(), slot, product);
 }
 
+// What an input of a stage is bound with.
+static DictionaryAttr bindingOf(plan::StageOp stage, StringRef input) {
+  for (auto buffer : stage.getBody().getOps<plan::BufferOp>())
+    if (DictionaryAttr binding = buffer.getBindingAttr())
+      if (auto name = binding.getAs<StringAttr>("input"); name && name.getValue() == input)
+        return binding;
+  return {};
+}
+
+// The element that stands at `at` of the permuted dim of `size` elements.
+static int64_t beforePermutation(ArrayRef<int64_t> blockOrder, int64_t size, int64_t at) {
+  int64_t block = size / static_cast<int64_t>(blockOrder.size());
+  return blockOrder[at / block] * block + at % block;
+}
+
+// As feed() for an input whose binding says how its dims are cut or permuted.
+LogicalResult PlanMachine::feedPart(Rank &rank, plan::FeedOp op, DictionaryAttr binding,
+                                    int64_t slot, int64_t microBatch, const Tensor &whole) {
+  Tensor own(tensorOf(op.getDst()).getShape().vec());
+  size_t dimCount = own.shape.size();
+  std::vector<int64_t> starts(dimCount, 0);
+  auto dims = binding.getAs<ArrayAttr>("dims");
+  for (size_t d = 0; d < dimCount; ++d) {
+    int64_t part = 0, parts = 1;
+    if (dims && d < dims.size())
+      for (auto axis : cast<ArrayAttr>(dims[d]).getAsRange<StringAttr>()) {
+        part = part * mesh.getSize(axis.getValue()) + rank.coordinate[mesh.getIndex(axis.getValue())];
+        parts *= mesh.getSize(axis.getValue());
+      }
+    starts[d] = ((d == 0 ? microBatch * parts : 0) + part) * own.shape[d];
+  }
+  auto permuted = binding.getAs<IntegerAttr>("permuted_dim");
+  auto order = binding.getAs<DenseI64ArrayAttr>("block_order");
+  std::vector<int64_t> strides = whole.strides();
+  if (whole.shape.size() != dimCount)
+    return op.emitOpError("input ") << op.getInput() << " is given with another rank";
+  for (int64_t i = 0, n = own.size(); i < n; ++i) {
+    int64_t rest = i, element = 0;
+    for (size_t d = dimCount; d-- > 0; rest /= own.shape[d]) {
+      int64_t at = starts[d] + rest % own.shape[d];
+      if (at >= whole.shape[d])
+        return op.emitOpError("micro-batch ") << microBatch << " is not in the step";
+      if (permuted && order && permuted.getInt() == static_cast<int64_t>(d) && d > 0)
+        at = beforePermutation(order, whole.shape[d], at);
+      element += at * strides[d];
+    }
+    own.data[i] = whole.data[element];
+  }
+  write(rank, op.getDst(), slot, own);
+  return success();
+}
+
 // This rank's rows of the step: [(micro * dp + dp coordinate) * rows, ...); all of an
 // input that is not cut.
 LogicalResult PlanMachine::feed(Rank &rank, plan::FeedOp op, int64_t slot, int64_t microBatch) {
   auto found = data->inputs.find(op.getInput().str());
   if (found == data->inputs.end())
     return op.emitOpError("no value is given for the input ") << op.getInput();
+  DictionaryAttr binding = bindingOf(rank.stage->op, op.getInput());
+  if (binding && (binding.get("dims") || binding.get("permuted_dim")))
+    return feedPart(rank, op, binding, slot, microBatch, found->second);
   Tensor own(tensorOf(op.getDst()).getShape().vec());
   int64_t place = microBatch;
   for (StringAttr axis : mesh.getAxes(planfile::AxisRole::Data))
@@ -95,15 +150,18 @@ LogicalResult PlanMachine::feed(Rank &rank, plan::FeedOp op, int64_t slot, int64
   return success();
 }
 
-FailureOr<int64_t> PlanMachine::peer(const Rank &rank, Operation &op, StringRef axis, int64_t delta) {
+FailureOr<int64_t> PlanMachine::peer(const Rank &rank, Operation &op, StringRef axis, int64_t delta,
+                                     bool wrap) {
   int index = mesh.getIndex(axis);
   int64_t at = index < 0 ? -1 : rank.coordinate[index] + delta;
+  if (index >= 0 && wrap)
+    at = llvm::mod(at + std::abs(delta) * mesh.getSizes()[index], mesh.getSizes()[index]);
   if (index < 0 || at < 0 || at >= mesh.getSizes()[index])
     return op.emitOpError("talks to a rank beyond the mesh: ") << axis << " " << at;
   int64_t stride = 1;
   for (size_t i = index + 1; i < mesh.getSizes().size(); ++i)
     stride *= mesh.getSizes()[i];
-  return rank.id + delta * stride;
+  return rank.id + (at - rank.coordinate[index]) * stride;
 }
 
 //===-- Collectives ---------------------------------------------------------===//
@@ -163,6 +221,12 @@ static Tensor combine(plan::CollectiveOp op, const std::vector<const Tensor *> &
   case plan::CollectiveKind::broadcast:
     result.data = parts[0]->data;
     break;
+  case plan::CollectiveKind::all_to_all: {
+    int64_t part = result.size() / int64_t(parts.size());
+    for (size_t k = 0; k < parts.size(); ++k)
+      std::copy_n(parts[k]->data.begin() + index * part, part, result.data.begin() + k * part);
+    break;
+  }
   case plan::CollectiveKind::all_gather:
     for (size_t k = 0; k < parts.size(); ++k)
       std::copy(parts[k]->data.begin(), parts[k]->data.end(),
@@ -198,7 +262,9 @@ FailureOr<bool> PlanMachine::collective(Rank &rank, plan::CollectiveOp op, int64
                        : op.getKind() == plan::CollectiveKind::reduce_scatter
                            ? parts[0]->size() / int64_t(group.size())
                            : parts[0]->size();
-    if (Tensor::count(shape) != expected)
+    bool uneven = op.getKind() == plan::CollectiveKind::all_to_all &&
+                  parts[0]->size() % int64_t(group.size()) != 0;
+    if (Tensor::count(shape) != expected || uneven)
       return op.emitOpError("group of ") << group.size() << " does not fit its buffers";
     for (size_t i = 0; i < group.size(); ++i)
       meeting.results[group[i]] = combine(op, parts, i, shape);

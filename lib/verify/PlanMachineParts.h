@@ -70,8 +70,11 @@ private:
   LogicalResult launch(Rank &rank, plan::LaunchOp op, int64_t slot);
   void matmul(Rank &rank, plan::MatmulOp op, int64_t slot);
   FailureOr<bool> collective(Rank &rank, plan::CollectiveOp op, int64_t slot);
-  FailureOr<int64_t> peer(const Rank &rank, Operation &op, StringRef axis, int64_t delta);
+  FailureOr<int64_t> peer(const Rank &rank, Operation &op, StringRef axis, int64_t delta,
+                          bool wrap);
   LogicalResult feed(Rank &rank, plan::FeedOp op, int64_t slot, int64_t microBatch);
+  LogicalResult feedPart(Rank &rank, plan::FeedOp op, mlir::DictionaryAttr binding, int64_t slot,
+                         int64_t microBatch, const Tensor &whole);
 
   Tensor read(const Rank &rank, Value buffer, int64_t slot) const;
   void write(Rank &rank, Value buffer, int64_t slot, const Tensor &value) const;

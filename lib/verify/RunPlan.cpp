@@ -124,15 +124,17 @@ void fillWeights(const Executor &executor, const NamedTensors &sources) {
         continue;
       forEachHolder(executor, stage, [&](uint32_t rank, const std::vector<uint32_t> &at) {
         std::byte *to = executor.arena(rank) + state->buffer->offset;
-        runtime::forEachRun(runtime::Shard(*state, *program.mesh, at), *state->view,
-                            [&](int64_t local, int64_t first, int64_t count, int64_t stride) {
-                              if (state->dtype == DType::F64)
-                                writeRun(found->second, first, count, stride,
-                                         reinterpret_cast<double *>(to) + local);
-                              else
-                                writeRun(found->second, first, count, stride,
-                                         reinterpret_cast<float *>(to) + local);
-                            });
+        for (const runtime::HeldBox &box : runtime::heldBoxes(program, stage, *state, at))
+          runtime::forEachRun(
+              box.shard, *state->view,
+              [&](int64_t local, int64_t first, int64_t count, int64_t stride) {
+                if (state->dtype == DType::F64)
+                  writeRun(found->second, first, count, stride,
+                           reinterpret_cast<double *>(to) + box.at + local);
+                else
+                  writeRun(found->second, first, count, stride,
+                           reinterpret_cast<float *>(to) + box.at + local);
+              });
       });
     }
 }
@@ -203,7 +205,7 @@ double replicaError(const Executor &executor) {
   const ProgramT &program = executor.program();
   double worst = 0;
   // By name, role and place of the shard: who has it first.
-  std::map<std::tuple<std::string, StateRole, std::vector<int64_t>>, const std::byte *> first;
+  std::map<std::tuple<std::string, StateRole, std::vector<int64_t>, int64_t>, const std::byte *> first;
   for (uint32_t stage = 0; stage < program.stages.size(); ++stage)
     for (const auto &state : program.stages[stage]->states) {
       // What belongs to no parameter are the step's own sums, left as each rank has them.
@@ -211,23 +213,27 @@ double replicaError(const Executor &executor) {
       if (state->role != StateRole::Parameter && !gradient)
         continue;
       forEachHolder(executor, stage, [&](uint32_t rank, const std::vector<uint32_t> &at) {
+        runtime::Held held = runtime::heldBy(program, stage, *state, at);
+        if (held.count == 0)
+          return;
         runtime::Shard shard(*state, *program.mesh, at);
         const std::byte *own = executor.arena(rank) + state->buffer->offset;
-        auto [entry, isNew] = first.try_emplace({state->name, state->role, shard.start}, own);
-        int64_t bytes = static_cast<int64_t>(planfile::byteSize(state->dtype));
-        for (int64_t size : shard.local)
-          bytes *= size;
-        if (isNew || std::memcmp(own, entry->second, bytes) == 0)
+        auto [entry, isNew] =
+            first.try_emplace({state->name, state->role, shard.start, held.first}, own);
+        auto size = static_cast<int64_t>(planfile::byteSize(state->dtype));
+        if (isNew ||
+            std::memcmp(own + held.at * size, entry->second + held.at * size, held.count * size) == 0)
           return;
-        runtime::forEachRun(shard, *state->view, [&](int64_t local, int64_t, int64_t count, int64_t) {
-          for (int64_t i = local; i < local + count; ++i) {
-            double a = readElement(state->dtype, own, i), b = readElement(state->dtype, entry->second, i);
-            if (std::isnan(a) && std::isnan(b))
-              continue;
-            double difference = std::abs(a - b);
-            worst = std::max(worst, std::isnan(difference) ? INFINITY : difference);
-          }
-        });
+        for (const runtime::HeldBox &box : runtime::heldBoxes(program, stage, *state, at))
+          runtime::forEachRun(box.shard, *state->view, [&](int64_t local, int64_t, int64_t count, int64_t) {
+            for (int64_t i = box.at + local; i < box.at + local + count; ++i) {
+              double a = readElement(state->dtype, own, i), b = readElement(state->dtype, entry->second, i);
+              if (std::isnan(a) && std::isnan(b))
+                continue;
+              double difference = std::abs(a - b);
+              worst = std::max(worst, std::isnan(difference) ? INFINITY : difference);
+            }
+          });
       });
     }
   return worst;

@@ -22,8 +22,7 @@ static void forEachElement(graph::StateOp parameter, F f) {
   if (!parameter.getViews())
     return;
   int64_t first = 0;
-  if (parameter.getStacked())
-    shape.erase(shape.begin());
+  shape.erase(shape.begin(), shape.begin() + parameter.getViewedDims());
   for (auto view : parameter.getViews()->getAsRange<graph::ViewAttr>()) {
     std::string source = view.getSource().getValue().str();
     auto &&at = f(source);

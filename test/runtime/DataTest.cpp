@@ -198,4 +198,50 @@ TEST(Data, WrongArrays) {
   EXPECT_NE(why("labels", {6, kSeq}, -99).find("row 0, position 0"), std::string::npos);
 }
 
+// The whole rows are loaded where ranks cut them, in the order that the plan gives their blocks;
+// positions and row numbers go with them.
+TEST(Data, PermutedRowsAndRowIds) {
+  TemporaryFolder folder;
+  writeBytes(folder / "t.bin", tokens<uint16_t>(counting(8 * 10 + 1)));
+  auto made = makeProgram({2, 1, 2}, 1, 64, 1, 1, 3);
+  made->global_batch = 6;
+  made->model->vocabulary = 100;
+  for (const char *name : {"input_ids", "labels", "positions", "row_ids"}) {
+    auto input = std::make_unique<InputBindingT>();
+    input->name = name;
+    input->dtype = DType::I64;
+    input->local_shape = {1, 4};
+    input->batch_axes = {0};
+    if (name[0] == 'r') {
+      input->local_shape = {1};
+      input->default_value = InputDefault::RowIds;
+    } else {
+      input->dims.push_back(std::make_unique<DimShardingT>());
+      input->dims[0]->axes = {2};
+      input->permuted_dim = 1;
+      input->block_order = {0, 3, 1, 2};
+      if (name[0] == 'p')
+        input->default_value = InputDefault::Positions;
+    }
+    made->inputs.push_back(std::move(input));
+  }
+  auto bounds = checkBounds(*made);
+  ASSERT_TRUE(bool(bounds)) << bounds.message();
+  auto data = Data::open(*made, {folder / "t.bin", {}, false, 0});
+  ASSERT_TRUE(bool(data)) << data.message();
+  ASSERT_TRUE(bool(data->load(0)));
+  const int64_t order[8] = {0, 1, 6, 7, 2, 3, 4, 5};
+  auto value = [&](size_t input, uint64_t at) {
+    return reinterpret_cast<const int64_t *>(data->batch()[input])[at];
+  };
+  for (uint64_t row = 0; row < 6; ++row) {
+    EXPECT_EQ(value(3, row), int64_t(row));
+    for (uint64_t i = 0; i < 8; ++i) {
+      EXPECT_EQ(value(0, row * 8 + i), int64_t(row) * 8 + order[i]);
+      EXPECT_EQ(value(1, row * 8 + i), int64_t(row) * 8 + order[i] + 1);
+      EXPECT_EQ(value(2, row * 8 + i), order[i]);
+    }
+  }
+}
+
 } // namespace

@@ -1,7 +1,9 @@
 #include "PlanBuilder.h"
 
+#include "lib/support/ElementType.h"
 #include "runtime/Reduction.h"
 
+#include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <csignal>
@@ -431,6 +433,50 @@ TEST(Executor, CopyFillFeed) {
   EXPECT_EQ(*at<int64_t>(*executor, 0, 0), 0);
 }
 
+// Rows over dp, positions over tp, the innermost dim over cp or not at all: each rank gets its
+// part of each micro-batch.
+TEST(Executor, FeedOfPartsOfAnyDim) {
+  for (bool inner : {false, true}) {
+    auto program = makeProgram({2, 1, 2, 3}, 1, 512, 1, 1, 2);
+    program->global_batch = 8;
+    auto input = std::make_unique<InputBindingT>();
+    input->name = "x";
+    input->dtype = DType::I32;
+    input->local_shape = {2, 3, 2};
+    input->batch_axes = {0};
+    input->dims.push_back(std::make_unique<DimShardingT>());
+    input->dims[0]->axes = {2};
+    if (inner) {
+      input->dims.push_back(std::make_unique<DimShardingT>());
+      input->dims[1]->axes = {3};
+    }
+    program->inputs.push_back(std::move(input));
+    FeedT feed;
+    feed.dst = ref(0, 48);
+    add(*program, 0, std::move(feed));
+    add(*program, 0, launch(*program, "keep", refs(ref(0, 48), ref(48, 48), ref(96, 48))));
+    Kernels kernels({[](void *const *b, const int64_t *, int64_t, int64_t) {
+      std::memcpy(b[1], b[2], 48); // the micro-batch before
+      std::memcpy(b[2], b[0], 48);
+    }});
+    auto executor = makeExecutor(*program, kernels);
+    int64_t positions = 6, width = inner ? 6 : 2;
+    std::vector<int32_t> batch(8 * positions * width);
+    std::iota(batch.begin(), batch.end(), 0);
+    ASSERT_TRUE(bool(executor->runStep({reinterpret_cast<const std::byte *>(batch.data())})));
+    for (uint32_t rank = 0; rank < executor->ranks(); ++rank) {
+      std::vector<uint32_t> c = coordinateOf(*program->mesh, rank);
+      for (int64_t micro = 0; micro < 2; ++micro)
+        for (int64_t i = 0; i < 12; ++i) {
+          int64_t row = (micro * 2 + c[0]) * 2 + i / 6, position = c[2] * 3 + i / 2 % 3;
+          int64_t column = (inner ? c[3] * 2 : 0) + i % 2;
+          ASSERT_EQ(at<int32_t>(*executor, rank, 48 + 48 * micro)[i],
+                    (row * positions + position) * width + column);
+        }
+    }
+  }
+}
+
 void squareRows(void *const *buffers, const int64_t *, int64_t begin, int64_t end) {
   auto *from = static_cast<float *>(buffers[0]), *to = static_cast<float *>(buffers[1]);
   for (int64_t i = begin * 1024; i < end * 1024; ++i)
@@ -473,7 +519,6 @@ void fallbackMatmul(void *const *buffers, const int64_t *s, int64_t begin, int64
 // With and without oneDNN, with one thread and with two.
 TEST(Executor, MatmulByLibraryAndByFallback) {
   MatmulT matmul;
-  matmul.dtype = DType::F32;
   matmul.batch = 2, matmul.m = 6, matmul.n = 10, matmul.k = 8;
   matmul.a_strides = {48, 8, 1};
   matmul.b_strides = {80, 1, 8};
@@ -504,6 +549,67 @@ TEST(Executor, MatmulByLibraryAndByFallback) {
   }
   EXPECT_EQ(results[0], results[1]); // small integers: exact either way
   EXPECT_NE(results[0][5], 5.0f);
+}
+
+// As fallbackMatmul, but C = A B of bf16, summed in f32; C is of bf16 or f32 as `T` is.
+template <class T> void narrowMatmul(void *const *buffers, const int64_t *s, int64_t begin, int64_t end) {
+  for (int64_t row = begin; row < end; ++row)
+    for (int64_t n = 0; n < s[2]; ++n) {
+      float sum = 0;
+      for (int64_t k = 0; k < s[3]; ++k)
+        sum += support::bfloatToFloat(static_cast<uint16_t *>(buffers[0])[row * s[5] + k * s[6]]) *
+               support::bfloatToFloat(static_cast<uint16_t *>(buffers[1])[k * s[8] + n * s[9]]);
+      T *to = static_cast<T *>(buffers[2]) + row * s[11] + n * s[12];
+      if constexpr (sizeof(T) == 2)
+        *to = support::floatToBfloat(sum);
+      else
+        *to = sum;
+    }
+}
+
+// The types of A, B and C are their own; by oneDNN where it has them, with rows of C and with
+// columns of it dense.
+TEST(Executor, MatmulOfNarrowTypes) {
+  constexpr int64_t m = 40, n = 130, k = 64;
+  for (DType type : {DType::BF16, DType::F32})
+    for (bool turned : {false, true}) {
+      std::vector<float> results[2];
+      std::string notes[2];
+      for (bool library : {false, true}) {
+        auto program = makeProgram({1, 1}, 1, 1 << 16);
+        program->kernels.push_back(std::make_unique<KernelT>());
+        MatmulT matmul;
+        matmul.a_type = matmul.b_type = DType::BF16;
+        matmul.c_type = type;
+        matmul.batch = 1, matmul.m = m, matmul.n = n, matmul.k = k;
+        matmul.a_strides = {m * k, k, 1};
+        matmul.b_strides = {k * n, n, 1};
+        matmul.c_strides = turned ? std::vector<int64_t>{m * n, 1, m} : std::vector<int64_t>{m * n, n, 1};
+        uint64_t size = byteSize(type);
+        matmul.a = ref(0, m * k * 2);
+        matmul.b = ref(8192, k * n * 2);
+        matmul.c = ref(32768, m * n * size);
+        add(*program, 0, std::move(matmul));
+        Kernels kernels({type == DType::F32 ? narrowMatmul<float> : narrowMatmul<uint16_t>});
+        ExecutorOptions options;
+        options.useLibrary = library;
+        options.threadsPerRank = 2;
+        auto executor = makeExecutor(*program, kernels, options);
+        notes[library] = executor->libraryNote();
+        for (int64_t i = 0; i < m * k; ++i)
+          at<uint16_t>(*executor, 0, 0)[i] = support::floatToBfloat(float(i % 7) - 3);
+        for (int64_t i = 0; i < k * n; ++i)
+          at<uint16_t>(*executor, 0, 8192)[i] = support::floatToBfloat(float(i % 5) - 2);
+        ASSERT_TRUE(bool(executor->runStep({})));
+        for (int64_t i = 0; i < m * n; ++i)
+          results[library].push_back(
+              size == 4 ? at<float>(*executor, 0, 32768)[i]
+                        : support::bfloatToFloat(at<uint16_t>(*executor, 0, 32768)[i]));
+      }
+      // Small integers: sums are exact in f32, so both round the same number once.
+      EXPECT_EQ(results[0], results[1]) << toString(type) << ", " << notes[1];
+      EXPECT_NE(*std::max_element(results[1].begin(), results[1].end()), 0.0f);
+    }
 }
 
 // Reads a byte of the next rank's arena, whose address it was told.

@@ -34,7 +34,7 @@ static LogicalResult verifyOp(Operation *op, MeshAttr mesh) {
     group = reduce.getMembers()->size();
   if (group < 2)
     return op->emitOpError("C3: a group of one has nothing to do");
-  return isa<AllReduceOp, AllGatherOp, ReduceScatterOp>(op) ? verifyOrigin(op) : success();
+  return isa<AllReduceOp, AllGatherOp, ReduceScatterOp, AllToAllOp>(op) ? verifyOrigin(op) : success();
 }
 
 // C4

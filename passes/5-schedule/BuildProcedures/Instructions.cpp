@@ -139,6 +139,14 @@ LogicalResult StageBuilder::buildOp(Operation &op) {
                     graph::ReduceKind::sum);
     return success();
   }
+  if (auto exchange = dyn_cast<parallel::AllToAllOp>(op)) {
+    if (exchange.getSplit() != 0 || exchange.getConcat() != 0)
+      return op.emitError("exchanges dimension ")
+             << exchange.getSplit() << " for " << exchange.getConcat()
+             << "; a collective moves dimension 0 (transpose before and after it)";
+    buildCollective(op, plan::CollectiveKind::all_to_all, graph::ReduceKind::sum);
+    return success();
+  }
   if (auto constant = dyn_cast<graph::ConstantOp>(op);
       constant && constant.getValue().isSplat() &&
       llvm::all_of(op.getUsers(), [](Operation *user) { return isElementwise(*user); }))

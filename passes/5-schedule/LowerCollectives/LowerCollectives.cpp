@@ -1,6 +1,7 @@
 #include "passes/5-schedule/Passes.h"
 
 #include "dialects/graph/Build.h"
+#include "dialects/parallel/Annotations.h"
 #include "dialects/parallel/Parallel.h"
 
 #include <numeric>
@@ -48,6 +49,29 @@ void lowerAlong(Operation *op, int64_t dim) {
   op->erase();
 }
 
+// The parts of an exchange lie one after the other where they are a leading dimension: cuts
+// `split` into members and parts, and puts members before `concat` when they are back.
+void lowerExchange(parallel::AllToAllOp op) {
+  OpBuilder builder(op);
+  graph::Build at(builder, op.getLoc());
+  int64_t split = op.getSplit(), concat = op.getConcat();
+  SmallVector<int64_t> shape(graph::shapeOf(op.getOperand()));
+  int64_t members =
+      split != concat
+          ? shape[split] / graph::shapeOf(op.getResult())[split]
+          : parallel::getGroupSize(parallel::getMesh(op),
+                                   llvm::to_vector(op.getAxes().getAsRange<StringAttr>()));
+  shape[split] /= members;
+  shape.insert(shape.begin() + split, members);
+  Value front = moveDim(at, at.reshape(op.getOperand(), shape), split, /*back=*/false);
+  Value exchanged = parallel::AllToAllOp::create(builder, op.getLoc(), front.getType(), front,
+                                                 op.getAxes(), 0, 0);
+  exchanged.getDefiningOp()->setDiscardableAttrs(op->getDiscardableAttrDictionary());
+  Value moved = moveDim(at, exchanged, concat, /*back=*/true);
+  op.getResult().replaceAllUsesWith(at.reshape(moved, graph::shapeOf(op.getResult())));
+  op.erase();
+}
+
 // Row numbers made so far: by block, axes, rows before the cut dimension, its size and part.
 using Rows = std::map<std::tuple<Block *, const void *, int64_t, int64_t, int64_t>, Value>;
 
@@ -85,14 +109,18 @@ struct LowerCollectives : impl::LowerCollectivesBase<LowerCollectives> {
   void runOnOperation() override {
     SmallVector<Operation *> ops;
     getOperation().walk([&](Operation *op) {
-      if (isa<parallel::AllGatherOp, parallel::ReduceScatterOp, parallel::AllSliceOp>(op))
+      if (isa<parallel::AllGatherOp, parallel::ReduceScatterOp, parallel::AllToAllOp,
+              parallel::AllSliceOp>(op))
         ops.push_back(op);
     });
     Rows rows;
     for (Operation *op : ops) {
       if (auto slice = dyn_cast<parallel::AllSliceOp>(op))
         lowerSlice(slice, rows);
-      else if (int64_t dim = op->getAttrOfType<IntegerAttr>("dim").getInt())
+      else if (auto exchange = dyn_cast<parallel::AllToAllOp>(op)) {
+        if (exchange.getSplit() != 0 || exchange.getConcat() != 0)
+          lowerExchange(exchange);
+      } else if (int64_t dim = op->getAttrOfType<IntegerAttr>("dim").getInt())
         lowerAlong(op, dim);
     }
   }

@@ -25,17 +25,23 @@ static StateRole roleOf(graph::Role role) {
   return StateRole::Parameter;
 }
 
-// The view of a parameter's layer; null for what belongs to no parameter.
-FailureOr<std::unique_ptr<ViewT>> PlanWriter::viewOf(Operation *at, graph::StateOp state,
-                                                     size_t layer) {
+// The state whose views `state` has: its parameter's, or its own.
+static graph::StateOp viewedState(SymbolTable &symbols, graph::StateOp state) {
   if (auto of = state.getOfAttr())
     if (auto parameter = symbols.lookup<graph::StateOp>(of.getAttr()))
-      state = parameter;
+      return parameter;
+  return state;
+}
+
+// The view of a parameter's layer (and expert); null for what belongs to no parameter.
+FailureOr<std::unique_ptr<ViewT>> PlanWriter::viewOf(Operation *at, graph::StateOp state,
+                                                     size_t layer) {
+  state = viewedState(symbols, state);
   auto views = state.getViews();
   if (!views)
     return std::unique_ptr<ViewT>();
   if (layer >= views->size())
-    return at->emitOpError("binds layer ") << layer << " of a state with " << views->size();
+    return at->emitOpError("binds view ") << layer << " of a state with " << views->size();
   auto attribute = cast<graph::ViewAttr>((*views)[layer]);
   auto source = sources.find(attribute.getSource().getValue());
   if (source == sources.end())
@@ -64,7 +70,8 @@ FailureOr<std::vector<std::unique_ptr<DimShardingT>>> PlanWriter::dimsOf(Operati
   return result;
 }
 
-// One shard, or one per layer of a stacked state.
+// One shard, or one per layer of a stacked state, of which there may be one per expert. An
+// expert's is held by the ranks that have its part of the experts.
 LogicalResult PlanWriter::writeState(plan::BufferOp op, StageT &stage) {
   DictionaryAttr binding = op.getBindingAttr();
   auto symbol = binding.getAs<FlatSymbolRefAttr>("state");
@@ -84,26 +91,37 @@ LogicalResult PlanWriter::writeState(plan::BufferOp op, StageT &stage) {
     return op.emitOpError("a stacked state's buffer has layer_count layers");
 
   int64_t layers = first ? count.getInt() : 1;
+  bool isSplit = viewedState(symbols, state).getViewedDims() > (first ? 1 : 0);
+  int64_t experts = isSplit ? valid[0] : 1, held = isSplit ? local[0] : 1;
+  int64_t skipped = isSplit ? 1 : 0;
   StringRef name = state.getOf() ? *state.getOf() : state.getSymName();
-  for (int64_t i = 0; i < layers; ++i) {
-    int64_t layer = first ? first.getInt() + i : 0;
-    auto shard = std::make_unique<StateShardT>();
-    shard->name = first ? (name + "[" + Twine(layer) + "]").str() : name.str();
-    shard->role = roleOf(state.getRole());
-    shard->dtype = dtypeOf(type.getElementType());
-    shard->global_shape = valid.asArrayRef().vec();
-    shard->local_shape = local.vec();
+  for (int64_t i = 0; i < layers * experts; ++i) {
+    int64_t layer = (first ? first.getInt() : 0) + i / experts, expert = i % experts;
     auto cuts = dimsOf(op, dims);
     if (failed(cuts))
       return failure();
-    shard->dims = std::move(*cuts);
-    auto view = viewOf(op, state, layer);
+    auto view = viewOf(op, state, layer * experts + expert);
     if (failed(view))
       return failure();
+    auto shard = std::make_unique<StateShardT>();
+    shard->name = name.str();
+    if (first)
+      shard->name += "[" + std::to_string(layer) + "]";
+    shard->role = roleOf(state.getRole());
+    shard->dtype = dtypeOf(type.getElementType());
+    shard->global_shape = valid.asArrayRef().drop_front(skipped).vec();
+    shard->local_shape = local.drop_front(skipped).vec();
+    if (isSplit) {
+      shard->name += "[" + std::to_string(expert) + "]";
+      shard->only_axes = cuts->front()->axes;
+      shard->only_at = static_cast<uint32_t>(expert / held);
+      cuts->erase(cuts->begin());
+    }
+    shard->dims = std::move(*cuts);
     shard->view = std::move(*view);
     shard->buffer = bufferRef(op.getResult());
-    shard->buffer->size /= layers;
-    shard->buffer->offset += i * shard->buffer->size;
+    shard->buffer->size /= layers * held;
+    shard->buffer->offset += (i / experts * held + expert % held) * shard->buffer->size;
     shard->owner = !owner || owner.getValue();
     stage.states.push_back(std::move(shard));
   }
@@ -126,8 +144,20 @@ static InputDefault defaultOf(DictionaryAttr binding, StringRef name) {
     value = "zeros";
   return value == "ones"        ? InputDefault::Ones
          : value == "positions" ? InputDefault::Positions
+         : value == "row_ids"   ? InputDefault::RowIds
          : value == "zeros"     ? InputDefault::Zeros
                                 : InputDefault::Required;
+}
+
+// Rows are cut over the batch axes; dims of which none further on is cut are left out.
+static void addCut(InputBindingT &input, size_t dim, std::vector<uint32_t> axes) {
+  if (dim == 0) {
+    input.batch_axes = std::move(axes);
+  } else if (!axes.empty()) {
+    while (input.dims.size() < dim)
+      input.dims.push_back(std::make_unique<DimShardingT>());
+    input.dims[dim - 1]->axes = std::move(axes);
+  }
 }
 
 LogicalResult PlanWriter::writeInput(plan::BufferOp op, StringRef name) {
@@ -145,6 +175,21 @@ LogicalResult PlanWriter::writeInput(plan::BufferOp op, StringRef name) {
   input->local_shape = type.getShape().vec();
   for (StringAttr axis : mesh.getAxes(AxisRole::Data))
     input->batch_axes.push_back(mesh.getIndex(axis.getValue()));
+  DictionaryAttr binding = op.getBindingAttr();
+  if (auto dims = binding ? binding.getAs<ArrayAttr>("dims") : ArrayAttr()) {
+    auto cuts = dimsOf(op, dims);
+    if (failed(cuts))
+      return failure();
+    for (auto [d, cut] : llvm::enumerate(*cuts))
+      addCut(*input, d, std::move(cut->axes));
+  }
+  if (auto permuted = binding ? binding.getAs<IntegerAttr>("permuted_dim") : IntegerAttr()) {
+    auto order = binding.getAs<DenseI64ArrayAttr>("block_order");
+    if (!order)
+      return op.emitOpError("input '") << name << "' is permuted, but has no block_order";
+    input->permuted_dim = permuted.getInt();
+    input->block_order.assign(order.asArrayRef().begin(), order.asArrayRef().end());
+  }
   input->default_value = defaultOf(op.getBindingAttr(), name);
   program.inputs.push_back(std::move(input));
   return success();
@@ -169,13 +214,12 @@ LogicalResult PlanWriter::listInputs() {
     input->global_shape = global.getShape().vec();
     SmallVector<int64_t> local = sharding.getLocalShape(global.getShape(), mesh);
     input->local_shape.assign(local.begin(), local.end());
-    for (auto [d, axes] : llvm::enumerate(parallel::getAxes(sharding)))
-      for (StringAttr axis : axes) {
-        if (d != 0)
-          return module.emitError("input ") << name << " is cut along dimension " << d
-                                            << "; inputs are cut by rows";
-        input->batch_axes.push_back(mesh.getIndex(axis.getValue()));
-      }
+    for (auto [d, axes] : llvm::enumerate(parallel::getAxes(sharding))) {
+      std::vector<uint32_t> indices;
+      for (StringAttr axis : axes)
+        indices.push_back(mesh.getIndex(axis.getValue()));
+      addCut(*input, d, std::move(indices));
+    }
     input->default_value = defaultOf({}, name.getValue());
     if (auto limit = entry.getAs<IntegerAttr>("limit"))
       input->limit = limit.getInt();

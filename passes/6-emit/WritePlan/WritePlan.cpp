@@ -5,6 +5,8 @@
 
 #include "llvm/ADT/TypeSwitch.h"
 
+#include <numeric>
+
 using namespace mlir;
 
 namespace llmc::emit {
@@ -106,6 +108,10 @@ static std::unique_ptr<BufferRefT> matrixRef(Value buffer, int64_t element,
   return ref;
 }
 
+static DType elementTypeOf(Value buffer) {
+  return dtypeOf(cast<plan::BufferType>(buffer.getType()).getTensor().getElementType());
+}
+
 // An equation is one call, or several where letters lie apart in memory.
 LogicalResult PlanWriter::writeMatmul(plan::MatmulOp op, const InstructionT &common,
                                       Instructions &out) {
@@ -123,7 +129,9 @@ LogicalResult PlanWriter::writeMatmul(plan::MatmulOp op, const InstructionT &com
     if (failed(fallback))
       return failure();
     auto matmul = std::make_unique<MatmulT>();
-    matmul->dtype = dtypeOf(cast<plan::BufferType>(a.getType()).getTensor().getElementType());
+    matmul->a_type = elementTypeOf(a);
+    matmul->b_type = elementTypeOf(b);
+    matmul->c_type = elementTypeOf(op.getOut());
     matmul->batch = s.batch, matmul->m = s.m, matmul->n = s.n, matmul->k = s.k;
     matmul->a = matrixRef(a, call.a, s.a, {s.batch, s.m, s.k}, lanes);
     matmul->b = matrixRef(b, call.b, s.b, {s.batch, s.k, s.n}, lanes);
@@ -156,6 +164,9 @@ FailureOr<std::unique_ptr<CollectiveT>> PlanWriter::collectiveOf(plan::Collectiv
   case plan::CollectiveKind::broadcast:
     c->kind = CollectiveKind::Broadcast;
     break;
+  case plan::CollectiveKind::all_to_all:
+    c->kind = CollectiveKind::AllToAll;
+    break;
   }
   c->reduce = op.getReduce() == graph::ReduceKind::max ? ReduceKind::Max : ReduceKind::Sum;
   c->dtype = dtypeOf(tensor(op.getSrc()).getElementType());
@@ -171,6 +182,17 @@ FailureOr<std::unique_ptr<CollectiveT>> PlanWriter::collectiveOf(plan::Collectiv
   c->dst = bufferRef(op.getDst(), lanes);
   bool scatters = op.getKind() == plan::CollectiveKind::reduce_scatter;
   c->count = tensor(scatters ? op.getDst() : op.getSrc()).getNumElements();
+  if (op.getKind() != plan::CollectiveKind::all_to_all)
+    return c;
+  uint64_t members = c->members.size();
+  if (members == 0)
+    members = std::accumulate(
+        c->axes.begin(), c->axes.end(), uint64_t(1),
+        [&](uint64_t size, uint32_t axis) { return size * mesh.getSizes()[axis]; });
+  if (c->count % members != 0)
+    return op.emitOpError("exchanges ") << c->count << " elements in a group of " << members
+                                        << ", whose parts are not equal";
+  c->count /= members;
   return c;
 }
 

@@ -52,6 +52,13 @@ graph.state @s : tensor<f32> parameter stacked views [#graph.view<@a, 0, []>]
 
 // -----
 
+// state C2: a view for each of 2 layers of 3 experts, or for each layer
+graph.source @a : tensor<24xf32> {init = #graph.init_kind<ones>}
+// expected-error@+1 {{C2: there are 3 views, expected 2, one for each leading index}}
+graph.state @s : tensor<2x3x4xf32> parameter stacked views [#graph.view<@a, 0, [1]>, #graph.view<@a, 4, [1]>, #graph.view<@a, 8, [1]>]
+
+// -----
+
 // state C3
 graph.source @a : tensor<2x4xf32> {init = #graph.init_kind<ones>}
 // expected-error@+1 {{C3: a view has 1 strides, expected 2}}

@@ -18,6 +18,12 @@ graph.state @attn_k : tensor<2x4x4xf32> parameter stacked
 graph.state @attn_k.m : tensor<2x4x4xf32> moment1 of @attn_k
 // CHECK: graph.state @s : tensor<f32> parameter views [#graph.view<@scalar, 0, []>]
 graph.state @s : tensor<f32> parameter views [#graph.view<@scalar, 0, []>]
+// A tensor for each expert, of each layer or of the model.
+graph.source @experts : tensor<24xf32> {init = #graph.init_kind<ones>}
+// CHECK: graph.state @moe : tensor<2x2x3xf32> parameter stacked views [#graph.view<@experts, 0, [1]>, #graph.view<@experts, 3, [1]>, #graph.view<@experts, 6, [1]>, #graph.view<@experts, 9, [1]>]
+graph.state @moe : tensor<2x2x3xf32> parameter stacked views [#graph.view<@experts, 0, [1]>, #graph.view<@experts, 3, [1]>, #graph.view<@experts, 6, [1]>, #graph.view<@experts, 9, [1]>]
+// CHECK: graph.state @single : tensor<2x3xf32> parameter views [#graph.view<@experts, 12, [1]>, #graph.view<@experts, 18, [1]>]
+graph.state @single : tensor<2x3xf32> parameter views [#graph.view<@experts, 12, [1]>, #graph.view<@experts, 18, [1]>]
 // CHECK: graph.state @padded : tensor<6x12xf32> parameter views [{{.*}}] {valid_shape = [4, 12]}
 graph.state @padded : tensor<6x12xf32> parameter views [#graph.view<@"h.0.attn.c_attn.weight", 0, [12, 1]>] {valid_shape = [4, 12]}
 

@@ -212,3 +212,34 @@ module attributes {parallel.mesh = #parallel.mesh<["tp"=2]>} {
     return
   }
 }
+
+// -----
+
+// C1 and C2 of all_to_all
+module attributes {parallel.mesh = #parallel.mesh<["dp"=2]>} {
+func.func @concat(%x: tensor<8x2xf32>) {
+  // expected-error @+1 {{C1: operand and result have one rank and element type, and `concat` 2 lies in it}}
+  %0 = parallel.all_to_all %x over ["dp"] split 0 concat 2 : (tensor<8x2xf32>) -> tensor<4x4xf32>
+  return
+}
+}
+
+// -----
+
+module attributes {parallel.mesh = #parallel.mesh<["dp"=2]>} {
+func.func @split(%x: tensor<8x3xf32>) {
+  // expected-error @+1 {{C2: the group of 2 does not divide dim 1 of 'tensor<8x3xf32>'}}
+  %0 = parallel.all_to_all %x over ["dp"] split 1 concat 0 : (tensor<8x3xf32>) -> tensor<16x1xf32>
+  return
+}
+}
+
+// -----
+
+module attributes {parallel.mesh = #parallel.mesh<["dp"=2]>} {
+func.func @exchanged(%x: tensor<8x2xf32>) {
+  // expected-error @+1 {{C2: a group of 2 makes 'tensor<4x4xf32>' of 'tensor<8x2xf32>', got 'tensor<4x2xf32>'}}
+  %0 = parallel.all_to_all %x over ["dp"] split 0 concat 1 : (tensor<8x2xf32>) -> tensor<4x2xf32>
+  return
+}
+}

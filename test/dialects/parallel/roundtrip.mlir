@@ -39,6 +39,10 @@ func.func @collectives(%x: tensor<8x8xf32>) {
   %2 = parallel.all_gather %x over ["tp"] dim 1 : (tensor<8x8xf32>) -> tensor<8x32xf32>
   // CHECK: parallel.reduce_scatter %{{.*}} over ["dp", "tp"] dim 0 {kind = #graph.reduce_kind<sum>} : (tensor<8x8xf32>) -> tensor<1x8xf32>
   %3 = parallel.reduce_scatter %x over ["dp", "tp"] dim 0 {kind = #graph.reduce_kind<sum>} : (tensor<8x8xf32>) -> tensor<1x8xf32>
+  // CHECK: parallel.all_to_all %{{.*}} over ["tp"] split 1 concat 0 : (tensor<8x8xf32>) -> tensor<32x2xf32>
+  %6 = parallel.all_to_all %x over ["tp"] split 1 concat 0 : (tensor<8x8xf32>) -> tensor<32x2xf32>
+  // CHECK: parallel.all_to_all %{{.*}} over ["tp"] split 0 concat 0 : (tensor<8x8xf32>) -> tensor<8x8xf32>
+  %7 = parallel.all_to_all %x over ["tp"] split 0 concat 0 : (tensor<8x8xf32>) -> tensor<8x8xf32>
   // CHECK: parallel.all_slice %{{.*}} over ["tp"] dim 0 : (tensor<8x8xf32>) -> tensor<2x8xf32>
   %4 = parallel.all_slice %x over ["tp"] dim 0 : (tensor<8x8xf32>) -> tensor<2x8xf32>
   // CHECK: parallel.axis_offset ["tp"] stride 129 : tensor<i64>

@@ -275,6 +275,16 @@ plan.stage @s attributes {stage = 0, chunks = [#plan.chunk<0, -1>], pools = [#pl
 // -----
 plan.stage @s attributes {stage = 0, chunks = [#plan.chunk<0, -1>], pools = [#plan.pool<0, 1>], table = []} {
   %a = plan.buffer step : !plan.buffer<4xf32>
+  %b = plan.buffer step : !plan.buffer<8xf32>
+  plan.procedure @f forward {
+    // expected-error @below {{C4: all_to_all of 4 elements cannot give 8}}
+    plan.collective all_to_all <sum> %a into %b over ["dp"] {stream = 0} : !plan.buffer<4xf32>, !plan.buffer<8xf32>
+  }
+}
+
+// -----
+plan.stage @s attributes {stage = 0, slots = 1, first_layer = 0, last_layer = -1, table = []} {
+  %a = plan.buffer step : !plan.buffer<4xf32>
   %b = plan.buffer step : !plan.buffer<6xf32>
   plan.procedure @f forward {
     // expected-error @below {{C1: copies 16 bytes into 24}}

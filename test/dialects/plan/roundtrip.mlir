@@ -47,6 +47,12 @@ plan.stage @stage0 attributes {stage = 0, chunks = [#plan.chunk<0, 1>], pools = 
     plan.collective all_reduce <sum> %y into %y over ["pp"] members [0, 1] {stream = 1, origin = #plan.origin<"parallel.all_reduce" nodes ["n"] tactic "tensor" rule "row cut" detail {seed = "m", tensors = [{layout = #parallel.sharding<[{}, {"tp"}]>, type = tensor<4x64xf32>}]}>} : !plan.buffer<4x32xf32>, !plan.buffer<4x32xf32>
     // CHECK: plan.copy %{{.*}} into %{{.*}} {stream = 0 : i64}
     plan.copy %y into %x {stream = 0} : !plan.buffer<4x32xf32>, !plan.buffer<4x32xf32>
+    // CHECK: plan.collective all_to_all <sum> %{{.*}} into %{{.*}} over ["pp"]
+    plan.collective all_to_all <sum> %x into %y over ["pp"] {stream = 1} : !plan.buffer<4x32xf32>, !plan.buffer<4x32xf32>
+    // CHECK: plan.send %{{.*}} to "tp" 1 wrap channel 2
+    plan.send %y to "tp" 1 wrap channel 2 {stream = 2} : !plan.buffer<4x32xf32>
+    // CHECK: plan.recv %{{.*}} from "tp" -1 wrap channel 2
+    plan.recv %x from "tp" -1 wrap channel 2 {stream = 3} : !plan.buffer<4x32xf32>
     // CHECK: plan.send %{{.*}}, %{{.*}} to "pp" 1 channel 0
     plan.send %y, %x to "pp" 1 channel 0 {stream = 2} : !plan.buffer<4x32xf32>, !plan.buffer<4x32xf32>
     // CHECK: plan.record 1 {stream = 2 : i64}

@@ -65,6 +65,18 @@ module attributes {parallel.mesh = #parallel.mesh<["dp"=1, "pp"=1, "tp"=2]>} {
 
 // -----
 
+module attributes {parallel.mesh = #parallel.mesh<["dp"=1, "pp"=1, "tp"=2]>} {
+  func.func @forward_0(%x: tensor<4x8xf32> {graph.input = "x"}) -> (tensor<8x4xf32> {parallel.residual = 0 : i64}) attributes {parallel.stage = 0 : i64, parallel.procedure = "forward"} {
+    // expected-error @+1 {{exchanges dimension 1 for 0; a collective moves dimension 0 (transpose before and after it)}}
+    %0 = parallel.all_to_all %x over ["tp"] split 1 concat 0 : (tensor<4x8xf32>) -> tensor<8x4xf32>
+    return %0 : tensor<8x4xf32>
+  }
+  func.func @backward_0() attributes {parallel.stage = 0 : i64, parallel.procedure = "backward"} { return }
+  func.func @update_0() attributes {parallel.stage = 0 : i64, parallel.procedure = "update"} { return }
+}
+
+// -----
+
 // Layers must be written out first.
 module attributes {parallel.mesh = #parallel.mesh<["dp"=1, "pp"=1, "tp"=1]>} {
   func.func @forward_0(%x: tensor<4xf32> {graph.input = "x"}) -> (tensor<4xf32> {parallel.residual = 0 : i64}) attributes {parallel.stage = 0 : i64, parallel.procedure = "forward"} {

@@ -277,14 +277,14 @@ module attributes {parallel.mesh = #parallel.mesh<["dp"=1, "pp"=2, "tp"=1]>} {
 // CHECK: plan.recv %{{.*}} from "pp" 1 channel 1 {
 // CHECK: plan.procedure @forward_1 forward attributes {chunk = 1 : i64, lanes = array<i64: 1>} {
 // CHECK: plan.procedure @recv_forward_1 exchange attributes {chunk = 1 : i64, lanes = array<i64: 1>} {
-// CHECK: plan.recv %[[X1]] from "pp" -1 channel 2 {{.*}}wrap
+// CHECK: plan.recv %[[X1]] from "pp" -1 wrap channel 2
 // CHECK: plan.procedure @send_forward_1 exchange
 // CHECK: plan.send %{{.*}} to "pp" 1 channel 2 {
 // CHECK: plan.procedure @backward_1 backward
 // CHECK: plan.procedure @recv_backward_1 exchange
 // CHECK: plan.recv %{{.*}} from "pp" 1 channel 3 {
 // CHECK: plan.procedure @send_backward_1 exchange
-// CHECK: plan.send %{{.*}} to "pp" -1 channel 1 {{.*}}wrap
+// CHECK: plan.send %{{.*}} to "pp" -1 wrap channel 1
 // CHECK: plan.procedure @update update
 module attributes {parallel.mesh = #parallel.mesh<["dp"=1, "pp"=2, "tp"=1]>, parallel.stage_layers = array<i64: 1, 1, 1, 1>} {
   graph.source @src : tensor<32xf32> {init = #graph.init_kind<zeros>}

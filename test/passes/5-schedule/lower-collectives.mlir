@@ -55,6 +55,20 @@ func.func @leading(%x: tensor<4x3xf32>) -> tensor<8x3xf32> {
   return %0 : tensor<8x3xf32>
 }
 
+// An exchange sends leading parts and gets leading parts: members come to the front, and go
+// where parts are put together.
+// CHECK-LABEL: func.func @exchange
+// CHECK-SAME: %[[X:.*]]: tensor<4x6x5xf32>
+// CHECK: %[[R:.*]] = graph.reshape %[[X]] : (tensor<4x6x5xf32>) -> tensor<4x2x3x5xf32>
+// CHECK: %[[F:.*]] = graph.transpose %[[R]] {permutation = array<i64: 1, 0, 2, 3>}
+// CHECK: %[[E:.*]] = parallel.all_to_all %[[F]] over ["tp"] split 0 concat 0 {parallel.origin = {{.*}}} : (tensor<2x4x3x5xf32>) -> tensor<2x4x3x5xf32>
+// CHECK: %[[B:.*]] = graph.transpose %[[E]] {permutation = array<i64: 1, 2, 0, 3>} : (tensor<2x4x3x5xf32>) -> tensor<4x3x2x5xf32>
+// CHECK: graph.reshape %[[B]] : (tensor<4x3x2x5xf32>) -> tensor<4x3x10xf32>
+func.func @exchange(%x: tensor<4x6x5xf32>) -> tensor<4x3x10xf32> {
+  %0 = parallel.all_to_all %x over ["tp"] split 1 concat 2 {parallel.origin = {node = "n", rule = "r", tactic = "t"}} : (tensor<4x6x5xf32>) -> tensor<4x3x10xf32>
+  return %0 : tensor<4x3x10xf32>
+}
+
 // Two tensors cut alike share the numbers of their rows.
 // CHECK-LABEL: func.func @twice
 // CHECK: %[[I:.*]] = graph.iota

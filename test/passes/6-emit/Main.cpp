@@ -103,8 +103,10 @@ int main(int argc, char **argv) {
     checkFar(context, passed, failed);
   if (only.empty() || only == "equations")
     checkEquations(context, draws * 10, seed, passed, failed);
-  if (only.empty() || only == "plan")
+  if (only.empty() || only == "plan") {
     checkWritePlan(context, passed, failed);
+    checkWriteForms(context, passed, failed);
+  }
   std::printf("%d passed, %d failed\n", passed, failed);
   return failed != 0;
 }

@@ -26,6 +26,9 @@ void checkFar(mlir::MLIRContext &context, int &passed, int &failed);
 // A small plan, written and read back.
 void checkWritePlan(mlir::MLIRContext &context, int &passed, int &failed);
 
+// The same of experts, exchanges, rings and inputs that are cut.
+void checkWriteForms(mlir::MLIRContext &context, int &passed, int &failed);
+
 // Random equations as calls of one batch, m, n and k.
 void checkEquations(mlir::MLIRContext &context, int64_t draws, int64_t seed, int &passed,
                     int &failed);

@@ -177,6 +177,81 @@ void checkWritePlan(MLIRContext &context, int &passed, int &failed) {
   EXPECT(bool(again));
 }
 
+//===-- Experts, exchanges, rings, cut inputs -----------------------------------===//
+
+static const char *kFormsPlan = R"mlir(
+module attributes {
+  parallel.mesh = #parallel.mesh<["dp"=2, "pp"=1, "tp"=2]>,
+  graph.model = {name = "tiny", source_path = "tiny.onnx", sequence = 8 : i64, vocabulary = 10 : i64, layers = 2 : i64},
+  plan.options = {schedule = "gpipe", micro_batch = 3 : i64, micro_batches = 2 : i64, global_batch = 12 : i64, optimizer = "sgd"}
+} {
+  graph.source @"e" : tensor<8x6xf32> {init = #graph.init_kind<ones>}
+  graph.state @s : tensor<2x4x6xf32> parameter stacked views [
+    #graph.view<@"e", 0, [1]>, #graph.view<@"e", 6, [1]>, #graph.view<@"e", 12, [1]>, #graph.view<@"e", 18, [1]>,
+    #graph.view<@"e", 24, [1]>, #graph.view<@"e", 30, [1]>, #graph.view<@"e", 36, [1]>, #graph.view<@"e", 42, [1]>]
+  graph.state @s.grad : tensor<2x4x6xf32> accumulator of @s
+  plan.stage @stage0 attributes {stage = 0, slots = 1, first_layer = 0, last_layer = 1, arena_bytes = 4096, live_bytes = 1000,
+      table = [#plan.entry<@forward, 0, 0>]} {
+    %w = plan.buffer persistent {offset = 0, binding = {state = @s, role = "parameter", layer_first = 0, layer_count = 2,
+        dims = [["tp"], []], valid_shape = array<i64: 4, 6>, owner = true}} : !plan.buffer<2x2x6xf32>
+    %g = plan.buffer persistent {offset = 128, binding = {state = @s.grad, role = "accumulator", layer_first = 0, layer_count = 2,
+        dims = [["tp"], []], valid_shape = array<i64: 4, 6>, owner = true}} : !plan.buffer<2x2x6xf32>
+    %ids = plan.buffer slot {offset = 1024, slot_stride = 0, binding = {input = "ids", dims = [["dp"], ["tp"]], default = "positions",
+        permuted_dim = 1 : i64, block_order = array<i64: 0, 3, 1, 2>}} : !plan.buffer<3x4xi64>
+    %rows = plan.buffer slot {offset = 1152, slot_stride = 0, binding = {input = "rows", default = "row_ids"}} : !plan.buffer<3xi64>
+    %x = plan.buffer scratch {offset = 2048} : !plan.buffer<4x6xbf16>
+    %y = plan.buffer scratch {offset = 2112} : !plan.buffer<4x6xbf16>
+    plan.procedure @forward forward {
+      plan.feed "ids" into %ids {stream = 0} : !plan.buffer<3x4xi64>
+      plan.feed "rows" into %rows {stream = 0} : !plan.buffer<3xi64>
+      plan.collective all_to_all <sum> %x into %y over ["tp"] {stream = 1} : !plan.buffer<4x6xbf16>, !plan.buffer<4x6xbf16>
+      plan.send %x to "tp" 1 wrap channel 3 {stream = 1} : !plan.buffer<4x6xbf16>
+      plan.recv %y from "tp" -1 wrap channel 3 {stream = 2} : !plan.buffer<4x6xbf16>
+    }
+  }
+}
+)mlir";
+
+void checkWriteForms(MLIRContext &context, int &passed, int &failed) {
+  Checks checks{passed, failed};
+  auto module = parseSourceString<ModuleOp>(kFormsPlan, ParserConfig(&context));
+  EXPECT(bool(module));
+  if (!module)
+    return;
+  PassManager pm(&context);
+  buildEmitPipeline(pm);
+  planfile::ProgramT p;
+  std::vector<KernelObject> kernels;
+  bool done = succeeded(pm.run(*module)) && succeeded(emitProgram(*module, p, kernels));
+  EXPECT(done);
+  if (!done)
+    return;
+  const planfile::StageT &stage = *p.stages[0];
+  EXPECT(stage.states.size() == 16);
+  for (size_t i = 0; i < stage.states.size(); ++i) { // layer by layer, expert by expert
+    const planfile::StateShardT &state = *stage.states[i];
+    size_t layer = i / 4 % 2, expert = i % 4;
+    EXPECT(state.name == "s[" + std::to_string(layer) + "][" + std::to_string(expert) + "]");
+    EXPECT(state.only_axes == std::vector<uint32_t>{2} && state.only_at == expert / 2);
+    EXPECT(state.buffer->size == 24 &&
+           state.buffer->offset == (i < 8 ? 0 : 128) + (layer * 2 + expert % 2) * 24);
+    EXPECT(state.view && state.view->offset == int64_t(i % 8) * 6);
+    EXPECT(state.local_shape == std::vector<int64_t>{6} && state.dims.size() == 1);
+  }
+  const planfile::InputBindingT &ids = *p.inputs[0], &rows = *p.inputs[1];
+  EXPECT(ids.batch_axes == std::vector<uint32_t>{0} && ids.dims.size() == 1);
+  EXPECT(ids.dims.size() == 1 && ids.dims[0]->axes == std::vector<uint32_t>{2});
+  EXPECT(ids.permuted_dim == 1 && (ids.block_order == std::vector<uint32_t>{0, 3, 1, 2}));
+  EXPECT(ids.default_value == planfile::InputDefault::Positions);
+  EXPECT(rows.default_value == planfile::InputDefault::RowIds && rows.dims.empty());
+  const auto &list = stage.procedures[0]->instructions;
+  const auto *exchange = list[2]->body.AsCollective();
+  EXPECT(exchange && exchange->kind == planfile::CollectiveKind::AllToAll && exchange->count == 12);
+  EXPECT(list[3]->body.AsSend()->wrap && list[4]->body.AsRecv()->wrap);
+  auto bounds = planfile::checkBounds(p);
+  EXPECT(bool(bounds));
+}
+
 //===-- Equations -----------------------------------------------------------===//
 
 // Any equation over a few letters: each stands in two or three of the tensors.

@@ -1,0 +1,191 @@
+// Faults of flat buffers and of scratch in plans made by hand: all are found.
+#include "lib/planfile/Check.h"
+#include "lib/planfile/Program.h"
+#include "lib/verify/MutantCourt.h"
+#include "runtime/Executor.h"
+#include "test/planfile/PlanBuilder.h"
+
+#include <gtest/gtest.h>
+#include <set>
+
+using namespace llmc;
+using namespace llmc::planfile;
+using verify::Fault;
+
+namespace {
+
+std::unique_ptr<BufferRefT> ref(uint64_t offset, uint64_t size) {
+  auto made = std::make_unique<BufferRefT>();
+  made->offset = offset;
+  made->size = size;
+  return made;
+}
+
+StateShardT &stateOf(StageT &stage, const std::string &name, StateRole role) {
+  for (auto &state : stage.states)
+    if (state->name == name && state->role == role)
+      return *state;
+  throw std::logic_error("no such state");
+}
+
+// Parameters q, k and v of the first stage lie in one flat buffer.
+ProgramT makePlan() {
+  ProgramT program = test::makePlan({.stages = 2, .dp = 2});
+  StageT &stage = *program.stages[0];
+  auto group = std::make_unique<FlatGroupT>();
+  group->buffer = ref(stage.arena_bytes, 0);
+  for (const char *name : {"q", "k", "v"}) {
+    StateShardT &state = stateOf(stage, name, StateRole::Parameter);
+    BufferRefT from = *state.buffer, to = from;
+    state.flat = std::make_unique<FlatPartT>();
+    state.flat->begin = group->length;
+    to.offset = stage.arena_bytes;
+    stage.arena_bytes += to.size;
+    test::moveBuffer(program, 0, from, to);
+    group->length += from.size / 4;
+  }
+  group->buffer->size = group->length * 4;
+  for (const char *name : {"q", "k", "v"})
+    stateOf(stage, name, StateRole::Parameter).buffer = std::make_unique<BufferRefT>(*group->buffer);
+  stage.flat_groups.push_back(std::move(group));
+  for (uint32_t s = 0; s < program.stages.size(); ++s)
+    program.stages[s]->live_bytes = peakLiveBytes(program, s);
+  return program;
+}
+
+TEST(Mutants, FlatBuffers) {
+  ProgramT program = makePlan();
+  std::vector<Finding> findings = checkAll(program);
+  ASSERT_TRUE(findings.empty()) << formatFindings(findings);
+  size_t flat = 0;
+  std::set<std::string> killers;
+  for (const verify::Mutant &mutant : verify::listMutants(program)) {
+    if (mutant.fault != Fault::Flat)
+      continue;
+    ++flat;
+    ProgramT changed(program);
+    verify::apply(mutant, changed);
+    std::string killer = verify::staticKiller(changed);
+    EXPECT_NE(killer, "") << mutant.change;
+    killers.insert(killer);
+  }
+  EXPECT_EQ(flat, 8u); // three begins and a length, up and down
+  EXPECT_TRUE(killers.count("conservation") && killers.count("bounds"));
+}
+
+std::unique_ptr<OperandT> operand(uint64_t offset, uint64_t size, Access access) {
+  auto made = std::make_unique<OperandT>();
+  made->buffer = ref(offset, size);
+  made->access = access;
+  return made;
+}
+
+void add(ProgramT &program, BodyUnion body) {
+  auto made = std::make_unique<InstructionT>();
+  made->body = std::move(body);
+  program.stages[0]->procedures[0]->instructions.push_back(std::move(made));
+}
+
+// Reverses eight numbers by way of its scratch.
+void reverse(void *const *b, const int64_t *, int64_t, int64_t) {
+  auto *from = static_cast<const float *>(b[0]);
+  auto *to = static_cast<float *>(b[1]), *scratch = static_cast<float *>(b[2]);
+  for (int i = 0; i < 8; ++i)
+    scratch[i] = 2 * from[7 - i];
+  for (int i = 0; i < 8; ++i)
+    to[i] = scratch[i] / 2;
+}
+void count(void *const *b, const int64_t *, int64_t, int64_t) {
+  for (int i = 0; i < 8; ++i)
+    static_cast<float *>(b[0])[i] = float(i + 1);
+}
+
+// One rank that counts, reverses, and reverses again with other scratch.
+ProgramT makeScratchPlan() {
+  ProgramT program;
+  program.version = kPlanVersion;
+  program.model = std::make_unique<ModelInfoT>();
+  program.mesh = std::make_unique<MeshT>();
+  program.mesh->axes.push_back(std::make_unique<AxisT>());
+  program.mesh->axes[0]->size = 1;
+  program.micro_batch = program.micro_batches = program.global_batch = 1;
+  program.mode = Mode::Infer;
+  program.origins.push_back(std::make_unique<OriginT>());
+  for (const char *name : {"count", "reverse"}) {
+    program.kernels.push_back(std::make_unique<KernelT>());
+    program.kernels.back()->name = name;
+  }
+  auto stage = std::make_unique<StageT>();
+  stage->slots = stage->streams = 1;
+  stage->arena_bytes = 256;
+  stage->chunks.push_back(std::make_unique<ChunkT>());
+  stage->chunks.back()->last_layer = -1;
+  stage->procedures.push_back(std::make_unique<ProcedureT>());
+  stage->table.push_back(std::make_unique<EntryT>());
+  auto result = std::make_unique<OutputBindingT>();
+  result->name = "y";
+  result->global_shape = result->local_shape = {8};
+  result->buffer = ref(64, 32);
+  stage->results.push_back(std::move(result));
+  program.stages.push_back(std::move(stage));
+  auto launch = [&](uint32_t kernel, std::vector<std::unique_ptr<OperandT>> operands) {
+    LaunchT made;
+    made.kernel = kernel;
+    made.rows = 1;
+    made.operands = std::move(operands);
+    BodyUnion body;
+    body.Set(std::move(made));
+    add(program, std::move(body));
+  };
+  auto list = [](auto... each) {
+    std::vector<std::unique_ptr<OperandT>> operands;
+    (operands.push_back(std::move(each)), ...);
+    return operands;
+  };
+  launch(0, list(operand(0, 32, Access::Write)));
+  launch(1, list(operand(0, 32, Access::Read), operand(32, 32, Access::Write),
+                 operand(96, 32, Access::Write)));
+  launch(1, list(operand(32, 32, Access::Read), operand(64, 32, Access::Write),
+                 operand(128, 64, Access::Write)));
+  program.stages[0]->live_bytes = peakLiveBytes(program, 0);
+  return program;
+}
+
+// Runs a plan in a drawn order; what stopped it, or its result.
+std::string run(const ProgramT &program) {
+  const runtime::Kernels kernels({count, reverse});
+  runtime::ExecutorOptions options;
+  options.interleaving = 1;
+  auto executor = runtime::Executor::create(program, kernels, options);
+  if (!executor)
+    return executor.message();
+  support::Status status = (*executor)->runStep({});
+  if (!status)
+    return status.message();
+  const std::byte *y = (*executor)->arena(0) + 64;
+  return std::string(reinterpret_cast<const char *>(y), 32);
+}
+
+TEST(Mutants, ScratchExchanged) {
+  ProgramT program = makeScratchPlan();
+  std::vector<Finding> findings = checkAll(program);
+  ASSERT_TRUE(findings.empty()) << formatFindings(findings);
+  std::string right = run(program);
+  ASSERT_EQ(right.size(), 32u) << right;
+  size_t scratch = 0, byCheckers = 0;
+  for (const verify::Mutant &mutant : verify::listMutants(program)) {
+    if (mutant.fault != Fault::Scratch)
+      continue;
+    ++scratch;
+    ProgramT changed(program);
+    verify::apply(mutant, changed);
+    if (verify::staticKiller(changed) != "")
+      ++byCheckers;
+    else
+      EXPECT_NE(run(changed), right) << mutant.change;
+  }
+  EXPECT_EQ(scratch, 4u); // with the input and with the result, of two launches
+  EXPECT_GE(byCheckers, 2u);
+}
+
+} // namespace
