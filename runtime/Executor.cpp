@@ -150,7 +150,7 @@ bool Executor::run(const Site &site) {
 void Executor::launch(const Site &site) {
   const auto &[rank, stream, entry, op, worker, member] = site;
   const StageProgram &program = *rank.program;
-  constexpr size_t most = 32; // as in checkBounds
+  constexpr size_t most = 33; // as in checkBounds
   void *buffers[most];
   int64_t scalars[most];
   uint64_t bytes = 0;

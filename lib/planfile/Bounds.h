@@ -11,7 +11,7 @@ namespace llmc::planfile {
 
 inline constexpr uint64_t kMaxBytes = uint64_t(1) << 46;
 inline constexpr uint64_t kMaxElements = uint64_t(1) << 44;
-inline constexpr size_t kMaxOperands = 32;
+inline constexpr size_t kMaxOperands = 33; // 32 and scratch
 inline constexpr size_t kMaxGroup = 1024; // messages
 
 template <class E>

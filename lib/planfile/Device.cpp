@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <map>
 
 using namespace llmc;
 using namespace llmc::planfile;
@@ -9,9 +10,10 @@ using support::error;
 
 namespace {
 
-constexpr uint32_t kDeviceVersion = 1;
+constexpr uint32_t kDeviceVersion = 2;
 constexpr uint32_t kMaxThreads = 1024; // of a block, on any chip
 constexpr uint32_t kMaxBlocks = 1024;  // of a multiprocessor, in turn
+constexpr uint64_t kMaxScratch = 1 << 20;
 constexpr uint32_t kMaxScalars = 4096; // parameters of a kernel are 4 KiB and more
 
 support::Status check(const DeviceImageT &image, const ProgramT &program) {
@@ -27,7 +29,8 @@ support::Status check(const DeviceImageT &image, const ProgramT &program) {
     if (kernel->threads == 0 || kernel->threads > kMaxThreads ||
         kernel->points_per_row == 0 || kernel->points_per_block == 0 ||
         kernel->blocks_per_sm == 0 || kernel->blocks_per_sm > kMaxBlocks ||
-        kernel->begin_multiple == 0 || kernel->scalars > kMaxScalars)
+        kernel->begin_multiple == 0 || kernel->scalars > kMaxScalars ||
+        kernel->scratch_bytes > kMaxScratch)
       return error("device kernels of ", image.chip, ": '", kernel->entry,
                    "' cannot be launched with ", kernel->threads, " threads a block");
     for (const auto &buffer : kernel->buffers)
@@ -87,6 +90,38 @@ planfile::readDeviceImages(const Payload &payload, const ProgramT &program) {
     images.push_back(std::move(*image));
   }
   return images;
+}
+
+void planfile::reserveScratch(ProgramT &program, const std::vector<DeviceImageT> &images) {
+  std::vector<uint64_t> needed(program.kernels.size(), 0);
+  for (const DeviceImageT &image : images)
+    for (const auto &kernel : image.kernels)
+      needed[kernel->kernel] = std::max(needed[kernel->kernel], kernel->scratch_bytes);
+  for (auto &stage : program.stages) {
+    std::map<uint8_t, std::pair<uint64_t, std::vector<LaunchT *>>> byStream;
+    for (auto &procedure : stage->procedures)
+      for (auto &instruction : procedure->instructions) {
+        LaunchT *launch = instruction->body.AsLaunch();
+        if (!launch || needed[launch->kernel] == 0)
+          continue;
+        auto &[bytes, launches] = byStream[instruction->stream];
+        bytes = std::max(bytes, needed[launch->kernel]);
+        launches.push_back(launch);
+      }
+    constexpr uint64_t kAlign = 64; // as of all buffers of an arena
+    for (auto &[stream, region] : byStream) {
+      uint64_t at = (stage->arena_bytes + kAlign - 1) / kAlign * kAlign;
+      for (LaunchT *launch : region.second) {
+        auto operand = std::make_unique<OperandT>();
+        operand->buffer = std::make_unique<BufferRefT>();
+        operand->buffer->offset = at;
+        operand->buffer->size = needed[launch->kernel];
+        operand->access = Access::Write;
+        launch->operands.push_back(std::move(operand));
+      }
+      stage->arena_bytes = at + (region.first + kAlign - 1) / kAlign * kAlign;
+    }
+  }
 }
 
 uint64_t planfile::blocksFor(const DeviceKernelT &kernel, uint64_t rows,

@@ -28,6 +28,11 @@ support::Result<std::unique_ptr<DeviceImageT>> readDeviceImage(std::string_view 
 support::Result<std::vector<std::unique_ptr<DeviceImageT>>>
 readDeviceImages(const Payload &payload, const ProgramT &program);
 
+// Gives each launch of a kernel that needs scratch on some device one more operand, at the end
+// of the stage's arena. Launches of a stream follow each other, and share it; other kernels of
+// the same launch leave it alone.
+void reserveScratch(ProgramT &program, const std::vector<DeviceImageT> &images);
+
 // Blocks for a launch over `rows` rows on a card of so many multiprocessors.
 uint64_t blocksFor(const DeviceKernelT &kernel, uint64_t rows, uint64_t multiprocessors);
 

@@ -11,6 +11,7 @@
 #include "lib/planfile/Program.h"
 #include "runtime/Kernels.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
@@ -379,20 +380,27 @@ Result cuLaunchKernel(Function *function, unsigned gridX, unsigned gridY, unsign
   }
   std::vector<void *> buffers;
   std::vector<int64_t> scalars(kernel.scalars + 2);
-  for (size_t i = 0; i < kernel.buffers.size(); ++i) {
+  size_t pointers = kernel.buffers.size() + (kernel.scratch_bytes > 0);
+  for (size_t i = 0; i < pointers; ++i) {
     uint64_t address;
     std::memcpy(&address, parameters[i], sizeof address);
     if (address % 16 != 0 || bytesFrom(address) == 0)
       return state().misuse("cuLaunchKernel: a buffer is not aligned, or not memory of the card");
     buffers.push_back(reinterpret_cast<void *>(address));
   }
+  if (kernel.scratch_bytes > 0) {
+    auto *scratch = static_cast<const std::byte *>(buffers.back());
+    if (bytesFrom(reinterpret_cast<uint64_t>(scratch)) < kernel.scratch_bytes ||
+        std::any_of(scratch, scratch + 16, [](std::byte b) { return b != std::byte{0}; }))
+      return state().misuse("cuLaunchKernel: scratch is too small, or does not begin with zeros");
+  }
   for (size_t i = 0; i < scalars.size(); ++i)
-    std::memcpy(&scalars[i], parameters[kernel.buffers.size() + i], sizeof(int64_t));
+    std::memcpy(&scalars[i], parameters[pointers + i], sizeof(int64_t));
   int64_t end = scalars.back(), begin = scalars[scalars.size() - 2];
   if (begin < 0 || end < begin || static_cast<uint64_t>(begin) % kernel.begin_multiple != 0)
     return state().misuse("cuLaunchKernel: no range of rows");
   (*state().kernels)[kernel.kernel](buffers.data(), scalars.data(), begin, end);
-  spoil(kernel, static_cast<std::byte *>(buffers.back()), begin, end);
+  spoil(kernel, static_cast<std::byte *>(buffers[kernel.buffers.size() - 1]), begin, end);
   return kSuccess;
 }
 

@@ -1,4 +1,5 @@
 // Sections of kernels for devices: what is written is read, what is broken is refused.
+#include "lib/planfile/Check.h"
 #include "lib/planfile/Device.h"
 #include "lib/report/DeviceReport.h"
 #include "test/planfile/Harness.h"
@@ -125,4 +126,49 @@ LLMC_TEST(deviceBlocks) {
   EXPECT_EQ(blocksFor(kernel, 4, 100), uint64_t(2));
   EXPECT_EQ(blocksFor(kernel, 1000, 100), uint64_t(300));
   EXPECT_EQ(blocksFor(kernel, 1000, 10), uint64_t(40));
+}
+
+// Launches of a kernel that needs scratch get an operand for it, which the checkers see.
+LLMC_TEST(deviceScratchIsReserved) {
+  ProgramT program = makePlan({});
+  std::vector<DeviceImageT> images;
+  images.push_back(makeImage(program));
+  images.push_back(makeImage(program));
+  images[0].kernels[0]->scratch_bytes = 1040;
+  images[1].kernels[0]->scratch_bytes = 2064; // another chip has more threads
+  uint64_t before = program.stages[0]->arena_bytes;
+  size_t operands = 0, after = 0;
+  auto count = [&](size_t &number) {
+    for (const auto &stage : program.stages)
+      for (const auto &procedure : stage->procedures)
+        for (const auto &inst : procedure->instructions)
+          if (const LaunchT *launch = inst->body.AsLaunch(); launch && launch->kernel == 0)
+            number += launch->operands.size();
+  };
+  count(operands);
+  reserveScratch(program, images);
+  count(after);
+  EXPECT(after > operands);
+  EXPECT(program.stages[0]->arena_bytes >= before + 2064);
+  for (unsigned s = 0; s < program.stages.size(); ++s)
+    program.stages[s]->live_bytes = peakLiveBytes(program, s);
+  std::vector<Finding> findings = checkAll(program);
+  EXPECT_MSG(findings.empty(), formatFindings(findings));
+
+  // Another stream at the same bytes, with nothing between them.
+  LaunchT *launch = nullptr;
+  for (auto &inst : procedureOf(program, 0, ProcedureKind::Forward).instructions)
+    if (inst->body.AsLaunch() && inst->body.AsLaunch()->kernel == 0)
+      launch = inst->body.AsLaunch();
+  auto made = std::make_unique<InstructionT>();
+  FillT fill;
+  fill.dst = std::make_unique<BufferRefT>(*launch->operands.back()->buffer);
+  made->stream = Reduce;
+  made->body.Set(std::move(fill));
+  auto &list = procedureOf(program, 0, ProcedureKind::Forward).instructions;
+  list.push_back(std::move(made));
+  EXPECT(!checkHappensBefore(program).empty());
+
+  EXPECT(contains(refusal([](DeviceImageT &image) { image.kernels[0]->scratch_bytes = 1 << 30; }),
+                  "cannot be launched"));
 }

@@ -116,7 +116,9 @@ ProgramT makeScratchPlan() {
     program.kernels.back()->name = name;
   }
   auto stage = std::make_unique<StageT>();
-  stage->slots = stage->streams = 1;
+  stage->streams = 1;
+  stage->pools.push_back(std::make_unique<PoolT>());
+  stage->pools.back()->slots = 1;
   stage->arena_bytes = 256;
   stage->chunks.push_back(std::make_unique<ChunkT>());
   stage->chunks.back()->last_layer = -1;

@@ -192,14 +192,16 @@ std::optional<Launch> gpucheck::findLaunch(const planfile::ProgramT &program,
       for (const auto &instruction : procedure->instructions) {
         const planfile::LaunchT *from = instruction->body.AsLaunch();
         if (!from || from->kernel != kernel.kernel || (best && best->rows >= from->rows) ||
-            from->operands.size() != kernel.buffers.size() ||
+            from->operands.size() != kernel.buffers.size() + (kernel.scratch_bytes > 0) ||
             from->scalars.size() != kernel.scalars)
           continue;
         Launch launch;
         launch.kernel = &kernel;
         launch.rows = from->rows;
         launch.operands.resize(from->operands.size());
-        for (size_t i = 0; i < from->operands.size(); ++i) {
+        launch.operands.back().scratch = kernel.scratch_bytes > 0;
+        launch.operands.back().dtype = DType::U8;
+        for (size_t i = 0; i < kernel.buffers.size(); ++i) {
           launch.operands[i].dtype = kernel.buffers[i]->dtype;
           launch.operands[i].limit = kernel.buffers[i]->limit;
         }
@@ -220,7 +222,10 @@ Regions gpucheck::drawRegions(const Launch &launch, uint64_t seed, bool positive
   // What is written is drawn too: it must not matter, unless it is read as well.
   for (bool written : {true, false})
     for (const Operand &operand : launch.operands)
-      if (operand.written == written)
+      if (operand.scratch)
+        std::fill_n(regions[operand.region].data() + kGuardBytes + operand.offset, operand.size,
+                    std::byte{0});
+      else if (operand.written == written)
         source.fill(operand.dtype, operand.limit,
                     regions[operand.region].data() + kGuardBytes + operand.offset,
                     operand.size / planfile::byteSize(operand.dtype));
@@ -238,8 +243,9 @@ Comparison gpucheck::compare(const Launch &launch, const Regions &before, const 
     if (!operand.written)
       continue;
     uint64_t at = kGuardBytes + operand.offset;
-    compareOperand(launch, i, expected[operand.region].data() + at,
-                   got[operand.region].data() + at, tolerance, result);
+    if (!operand.scratch)
+      compareOperand(launch, i, expected[operand.region].data() + at,
+                     got[operand.region].data() + at, tolerance, result);
     std::fill_n(written[operand.region].begin() + at, operand.size, true);
   }
   for (size_t r = 0; r < before.size(); ++r)

@@ -20,6 +20,7 @@ struct Operand {
   planfile::DType dtype = planfile::DType::F32;
   int64_t limit = 0; // as planfile::DeviceBuffer
   bool written = false;
+  bool scratch = false; // begins with zeros, and holds nothing after
 };
 
 struct Launch {

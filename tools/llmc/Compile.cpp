@@ -138,6 +138,11 @@ int runCompile(const CommandLine &line) {
   if (failed(emitProgram(*module, program, kernels)))
     return 1;
   program.compiler = std::string("llmc ") + LLMC_VERSION;
+  std::vector<planfile::DeviceImageT> images;
+  if (!options.cudaKernels.empty() &&
+      failed(emitCudaKernels(*module, program, options.cudaKernels, images)))
+    return 1;
+  planfile::reserveScratch(program, images);
   for (unsigned i = 0; i < program.stages.size(); ++i)
     program.stages[i]->live_bytes = planfile::peakLiveBytes(program, i);
   auto findings = planfile::checkAll(program);
@@ -148,10 +153,6 @@ int runCompile(const CommandLine &line) {
   std::vector<planfile::Section> sections = {{std::string(planfile::kPlanSection), plan}};
   for (const KernelObject &object : kernels)
     sections.push_back({std::string(planfile::kKernelsPrefix) + object.target, object.bytes});
-  std::vector<planfile::DeviceImageT> images;
-  if (!options.cudaKernels.empty() &&
-      failed(emitCudaKernels(*module, program, options.cudaKernels, images)))
-    return 1;
   std::vector<std::string> deviceBytes(images.size()); // sections only point to theirs
   for (auto [image, bytes] : llvm::zip(images, deviceBytes)) {
     bytes = planfile::writeDeviceImage(image);

@@ -17,6 +17,9 @@ namespace emit {
 
 //===-- Launches ------------------------------------------------------------===//
 
+// Most kernels have none, and do not say so.
+constexpr StringLiteral kScratchBytes = "scratch_bytes";
+
 // The fields of a launch by name.
 static SmallVector<std::pair<StringRef, int64_t ThreadLaunch::*>> fields() {
   return {{"threads", &ThreadLaunch::threads},
@@ -24,14 +27,16 @@ static SmallVector<std::pair<StringRef, int64_t ThreadLaunch::*>> fields() {
           {"points_per_block", &ThreadLaunch::pointsPerBlock},
           {"blocks_per_sm", &ThreadLaunch::blocksPerSm},
           {"begin_multiple", &ThreadLaunch::beginMultiple},
-          {"shared_bytes", &ThreadLaunch::sharedBytes}};
+          {"shared_bytes", &ThreadLaunch::sharedBytes},
+          {kScratchBytes, &ThreadLaunch::scratchBytes}};
 }
 
 void ThreadLaunch::writeTo(func::FuncOp kernel) const {
   Builder b(kernel.getContext());
   SmallVector<NamedAttribute> entries;
   for (auto [name, field] : fields())
-    entries.push_back(b.getNamedAttr(name, b.getI64IntegerAttr(this->*field)));
+    if (name != kScratchBytes || scratchBytes > 0)
+      entries.push_back(b.getNamedAttr(name, b.getI64IntegerAttr(this->*field)));
   kernel->setAttr(kLaunch, b.getDictionaryAttr(entries));
 }
 
@@ -40,6 +45,8 @@ FailureOr<ThreadLaunch> ThreadLaunch::of(Operation *kernel) {
   auto dictionary = kernel->getAttrOfType<DictionaryAttr>(kLaunch);
   for (auto [name, field] : fields()) {
     auto number = dictionary ? dictionary.getAs<IntegerAttr>(name) : IntegerAttr();
+    if (dictionary && !number && name == kScratchBytes)
+      continue;
     if (!number)
       return kernel->emitOpError("does not say how to launch it, ") << name << " is missing";
     launch.*field = number.getInt();
@@ -82,7 +89,8 @@ LogicalResult mapToThreads(func::FuncOp kernel) {
   alignWalks(kernel, edges);
   ThreadShape shape = chooseShape(kernel);
   launch.threads = shape.threads;
-  if (splitSum(kernel, shape.threads)) {
+  launch.scratchBytes = splitSum(kernel, shape.threads);
+  if (launch.scratchBytes > 0) {
     launch.pointsPerRow = shape.threads;
     launch.blocksPerSm = 2048 / shape.threads;
   } else {

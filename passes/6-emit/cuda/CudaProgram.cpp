@@ -149,7 +149,8 @@ void mapKernels(ModuleOp kernels, const llvm::StringMap<Use> &uses,
       auto launch = succeeded(emit::mapToThreads(function)) ? emit::ThreadLaunch::of(function)
                                                             : FailureOr<emit::ThreadLaunch>();
       if (succeeded(launch)) {
-        size_t buffers = use.launch.getReads().size() + use.launch.getWrites().size();
+        size_t buffers = use.launch.getReads().size() + use.launch.getWrites().size() +
+                         (launch->scratchBytes > 0 ? 1 : 0);
         mapped.push_back({name, *launch,
                           static_cast<unsigned>(function.getNumArguments() - buffers - 2)});
         continue;
@@ -174,6 +175,7 @@ std::unique_ptr<planfile::DeviceKernelT> describeKernel(uint32_t number, const M
   kernel->points_per_block = mapped.launch.pointsPerBlock;
   kernel->blocks_per_sm = mapped.launch.blocksPerSm;
   kernel->begin_multiple = mapped.launch.beginMultiple;
+  kernel->scratch_bytes = mapped.launch.scratchBytes;
   kernel->registers = figures.registers;
   kernel->stack = figures.stack;
   kernel->spill_stores = figures.spillStores;

@@ -1,5 +1,6 @@
 // A sum of everything over many blocks: each leaves the sums of some parts in memory, and the
 // one that comes last adds them up. Parts and their order follow from the size alone.
+#include "passes/6-emit/simt/Simt.h"
 #include "passes/6-emit/simt/Steps.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -22,7 +23,8 @@ public:
 
   // Finds what split() needs; false if this is no such sum.
   bool match();
-  void split(int64_t parts);
+  // The bytes of scratch.
+  int64_t split(int64_t parts);
 
 private:
   func::FuncOp kernel;
@@ -32,6 +34,7 @@ private:
   scf::ForOp vectors, rest;        // the walks: vectors, then single elements
   SmallVector<Operation *> totals; // combined
   int64_t parts = 0;
+  Value scratch; // how many blocks have arrived, then the parts
 
   Value constant(int64_t value) {
     return arith::ConstantOp::create(b, loc, b.getI64IntegerAttr(value));
@@ -43,10 +46,14 @@ private:
   Value equal(Value x, Value y) {
     return arith::CmpIOp::create(b, loc, arith::CmpIPredicate::eq, x, y);
   }
-  LLVM::GlobalOp global(StringRef suffix, Type type, unsigned space, int64_t alignment);
-  Value place(LLVM::GlobalOp global, Value index, Type type);
+  void addScratch();
+  LLVM::GlobalOp shared(StringRef suffix, Type type, int64_t alignment);
+  Value place(Value base, Value index, Type type) {
+    return LLVM::GEPOp::create(b, loc, base.getType(), type, base, ArrayRef<LLVM::GEPArg>{index});
+  }
   Value partAt(size_t sum, Value part) {
-    return arith::AddIOp::create(b, loc, part, constant(sum * parts));
+    Value first = constant(kScratchCount / 8 + sum * parts);
+    return place(scratch, arith::AddIOp::create(b, loc, part, first), b.getI64Type());
   }
   Value nothing(Type type, bool isMax);
   void leave(Value total, Value at);
@@ -77,26 +84,26 @@ bool Parts::match() {
          constantOf(rest.getStep()) == 1 && rest.getLowerBound() == vectors.getUpperBound();
 }
 
-LLVM::GlobalOp Parts::global(StringRef suffix, Type type, unsigned space, int64_t alignment) {
-  auto module = kernel->getParentOfType<ModuleOp>();
-  OpBuilder top = OpBuilder::atBlockBegin(module.getBody());
-  Attribute zero;
-  if (auto array = dyn_cast<LLVM::LLVMArrayType>(type))
-    zero = DenseElementsAttr::get(
-        RankedTensorType::get(static_cast<int64_t>(array.getNumElements()), array.getElementType()),
-        top.getZeroAttr(array.getElementType()));
-  else
-    zero = top.getZeroAttr(type);
-  if (space == kSharedMemory) // shared memory begins with anything
-    zero = {};
-  return LLVM::GlobalOp::create(top, loc, type, /*isConstant=*/false, LLVM::Linkage::Internal,
-                                (kernel.getName() + suffix).str(), zero, alignment, space);
+// A parameter behind the buffers.
+void Parts::addScratch() {
+  Block &entry = kernel.getBody().front();
+  unsigned at = 0;
+  while (at < entry.getNumArguments() && isa<LLVM::LLVMPointerType>(entry.getArgument(at).getType()))
+    ++at;
+  Type pointer = LLVM::LLVMPointerType::get(b.getContext(), kGlobalMemory);
+  auto alignment =
+      b.getNamedAttr(LLVM::LLVMDialect::getAlignAttrName(), b.getI64IntegerAttr(kBufferAlignment));
+  (void)kernel.insertArgument(at, pointer, b.getDictionaryAttr(alignment), loc);
+  scratch = entry.getArgument(at);
 }
 
-Value Parts::place(LLVM::GlobalOp global, Value index, Type type) {
-  Type pointer = LLVM::LLVMPointerType::get(b.getContext(), global.getAddrSpace());
-  Value base = LLVM::AddressOfOp::create(b, loc, pointer, global.getSymName());
-  return LLVM::GEPOp::create(b, loc, pointer, type, base, ArrayRef<LLVM::GEPArg>{index});
+// Shared memory begins with anything.
+LLVM::GlobalOp Parts::shared(StringRef suffix, Type type, int64_t alignment) {
+  auto module = kernel->getParentOfType<ModuleOp>();
+  OpBuilder top = OpBuilder::atBlockBegin(module.getBody());
+  return LLVM::GlobalOp::create(top, loc, type, /*isConstant=*/false, LLVM::Linkage::Internal,
+                                (kernel.getName() + suffix).str(), Attribute(), alignment,
+                                kSharedMemory);
 }
 
 // What changes no sum, or no maximum.
@@ -135,18 +142,22 @@ Value Parts::fetch(Type type, Value at) {
   return isa<FloatType>(type) ? arith::BitcastOp::create(b, loc, type, x).getResult() : x;
 }
 
-// Whether all other blocks have left their parts: a count in memory, which is 0 again when the
+// Whether all other blocks have left their parts: a count in scratch, which is 0 again when the
 // launch ends.
 Value Parts::isLast() {
   Type i32 = b.getI32Type();
-  auto arrived = global("_arrived", i32, kGlobalMemory, 4);
-  auto shared = global("_last", i32, kSharedMemory, 4);
+  auto last = shared("_last", i32, 4);
   Value zero = constant(0);
+  auto lastPlace = [&] {
+    Type pointer = LLVM::LLVMPointerType::get(b.getContext(), kSharedMemory);
+    Value base = LLVM::AddressOfOp::create(b, loc, pointer, last.getSymName());
+    return place(base, zero, i32);
+  };
   auto branch = scf::IfOp::create(b, loc, equal(thread(), zero), /*withElseRegion=*/false);
   {
     OpBuilder::InsertionGuard guard(b);
     b.setInsertionPoint(branch.thenBlock()->getTerminator());
-    Value count = place(arrived, zero, i32);
+    Value count = place(scratch, zero, i32);
     Value one = arith::ConstantOp::create(b, loc, b.getI32IntegerAttr(1));
     Value none = arith::ConstantOp::create(b, loc, b.getI32IntegerAttr(0));
     // Fences of their own: the code generator makes a relaxed instruction of any atomic one.
@@ -159,20 +170,21 @@ Value Parts::isLast() {
         b, loc, arith::IndexCastOp::create(b, loc, i32, blocks), one);
     Value isLast = equal(before, most);
     LLVM::StoreOp::create(b, loc, arith::ExtUIOp::create(b, loc, i32, isLast),
-                          place(shared, zero, i32), 4);
+                          lastPlace(), 4);
     auto reset = scf::IfOp::create(b, loc, isLast, /*withElseRegion=*/false);
     b.setInsertionPoint(reset.thenBlock()->getTerminator());
     LLVM::StoreOp::create(b, loc, none, count, 4, /*isVolatile=*/false, /*isNonTemporal=*/false,
                           /*isInvariantGroup=*/false, LLVM::AtomicOrdering::monotonic, kDevice);
   }
   gpu::BarrierOp::create(b, loc);
-  Value flag = LLVM::LoadOp::create(b, loc, i32, place(shared, zero, i32), 4);
+  Value flag = LLVM::LoadOp::create(b, loc, i32, lastPlace(), 4);
   return arith::CmpIOp::create(b, loc, arith::CmpIPredicate::ne, flag,
                                arith::ConstantOp::create(b, loc, b.getI32IntegerAttr(0)));
 }
 
-void Parts::split(int64_t count) {
+int64_t Parts::split(int64_t count) {
   parts = count;
+  addScratch();
   Type i64 = b.getI64Type();
   // All rows are the same one.
   b.setInsertionPoint(rows);
@@ -222,11 +234,9 @@ void Parts::split(int64_t count) {
   vectors.setUpperBound(high);
   rest.setLowerBound(full);
   rest.setUpperBound(arith::SelectOp::create(b, loc, isEnd, size, full));
-  auto scratch = global("_parts", LLVM::LLVMArrayType::get(i64, totals.size() * parts),
-                        kGlobalMemory, 8);
   b.setInsertionPoint(each.getBody()->getTerminator());
   for (auto [sum, total] : llvm::enumerate(totals))
-    leave(total->getResult(0), place(scratch, partAt(sum, part), i64));
+    leave(total->getResult(0), partAt(sum, part));
 
   b.setInsertionPointAfter(each);
   auto last = scf::IfOp::create(b, loc, isLast(), /*withElseRegion=*/false);
@@ -236,7 +246,7 @@ void Parts::split(int64_t count) {
   b.setInsertionPointToStart(end);
   for (auto [sum, total] : llvm::enumerate(totals)) {
     Type type = total->getResult(0).getType();
-    Value part = fetch(type, place(scratch, partAt(sum, thread()), i64));
+    Value part = fetch(type, partAt(sum, thread()));
     Value isUsed = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::slt, thread(), used);
     bool isMax = cast<StringAttr>(total->getAttr(kCombined)).getValue() == kMax;
     Value whole = arith::SelectOp::create(b, loc, isUsed, part, nothing(type, isMax));
@@ -244,22 +254,20 @@ void Parts::split(int64_t count) {
     total->getResult(0).replaceUsesWithIf(
         whole, [&](OpOperand &use) { return end->findAncestorOpInBlock(*use.getOwner()); });
   }
+  return kScratchCount + static_cast<int64_t>(totals.size()) * parts * 8;
 }
 
-bool splitSum(func::FuncOp kernel, int64_t threads) {
+int64_t splitSum(func::FuncOp kernel, int64_t threads) {
   scf::ForOp rows;
   for (scf::ForOp loop : kernel.getBody().front().getOps<scf::ForOp>()) {
     if (rows || !isWalk(loop, kRows))
-      return false;
+      return 0;
     rows = loop;
   }
   if (!rows)
-    return false;
+    return 0;
   Parts parts(kernel, rows);
-  if (!parts.match())
-    return false;
-  parts.split(threads);
-  return true;
+  return parts.match() ? parts.split(threads) : 0;
 }
 
 } // namespace llmc::emit

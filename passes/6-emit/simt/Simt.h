@@ -9,8 +9,7 @@ namespace llmc::emit {
 // How a kernel of threads wants to be launched; the attribute `llmc.launch` of its
 // function, a dictionary of i64 by these names.
 //
-// Launches of one kernel must not overlap: its blocks may leave parts of a sum in memory of
-// its own. A launch over the rows [begin, end) has (end - begin) * points_per_row points. Any number
+// A launch over the rows [begin, end) has (end - begin) * points_per_row points. Any number
 // of blocks computes the same bits; worth while are
 //   min(ceil(points / points_per_block), blocks_per_sm * multiprocessors), at least 1.
 struct ThreadLaunch {
@@ -20,15 +19,20 @@ struct ThreadLaunch {
   int64_t blocksPerSm = 1;    // more bring nothing
   int64_t beginMultiple = 1;  // `begin` must be a multiple of it
   int64_t sharedBytes = 0;    // static: the kernel declares them itself
+  // Memory for a launch alone, one more pointer behind the buffers if there is any: blocks leave
+  // parts of a sum there. The first kScratchCount bytes are 0 when a launch begins, and again
+  // when it ends.
+  int64_t scratchBytes = 0;
 
   void writeTo(mlir::func::FuncOp kernel) const;
   // Fails if `kernel` says nothing of it.
   static mlir::FailureOr<ThreadLaunch> of(mlir::Operation *kernel);
 };
 inline constexpr llvm::StringLiteral kLaunch = "llmc.launch";
+inline constexpr int64_t kScratchCount = 16;
 
 // Turns `(buffers, scalars, begin, end)` with loops into a function of one thread,
-//   (buffer !llvm.ptr<1> ..., scalar i64 ..., begin i64, end i64):
+//   (buffer !llvm.ptr<1> ..., [scratch !llvm.ptr<1>,] scalar i64 ..., begin i64, end i64):
 // rows over blocks, what walks over elements over the threads of a block, what is left by
 // one of them. Buffers are aligned to 16 bytes and may be the same where the launch says so.
 // Threads are gpu.thread_id x, blocks gpu.block_id x of gpu.grid_dim x; what they share

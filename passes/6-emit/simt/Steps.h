@@ -62,8 +62,9 @@ Value splitRows(mlir::scf::ForOp rows, int64_t parts);
 int64_t cutColumns(mlir::func::FuncOp kernel, Edges &edges, int64_t &sharedBytes);
 // Lays the vectors of walks of a known length where most of what they access is aligned.
 void alignWalks(mlir::func::FuncOp kernel, Edges &edges);
-// Lets many blocks of `threads` threads share a sum of everything, if the kernel is one.
-bool splitSum(mlir::func::FuncOp kernel, int64_t threads);
+// Lets many blocks of `threads` threads share a sum of everything, if the kernel is one. Gives
+// the bytes of scratch that they leave their parts in, one more parameter; 0: it is none.
+int64_t splitSum(mlir::func::FuncOp kernel, int64_t threads);
 ThreadShape chooseShape(mlir::func::FuncOp kernel);
 // Whether rows are single elements, walked in vectors.
 bool rowsAreElements(mlir::func::FuncOp kernel);

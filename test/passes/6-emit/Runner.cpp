@@ -22,6 +22,7 @@ struct Compiled {
   int64_t rows = 0;
   SmallVector<int64_t> extents;
   int64_t threads = 0; // of a block; 0: a kernel of loops
+  int64_t scratch = 0; // bytes
   bool isLibrary = false;
 };
 
@@ -184,11 +185,18 @@ private:
       int alias = test.aliases[i];
       pointers.push_back(alias < 0 ? writes.back().data() : reads[alias].data());
     }
+    int64_t words = compiled.scratch / 8;
+    Buffer scratch("i64", words, alignment);
+    scratch.write(std::vector<double>(words, 0));
+    if (words > 0)
+      pointers.push_back(scratch.data());
     if (compiled.threads)
       problem += runGrid(kernel, pointers, scalars, 0, compiled.rows, compiled.threads, cuts + 1,
                          random);
     else
       runParts(kernel, pointers, scalars, compiled.rows, cuts, random);
+    if (words > 0 && (scratch.read()[0] != 0 || scratch.read()[1] != 0))
+      problem += "scratch does not end with the zeros that it began with; ";
     for (auto [i, alias] : llvm::enumerate(test.aliases))
       if (alias >= 0)
         std::memcpy(writes[i].data(), reads[alias].data(), writes[i].bytes());
@@ -209,6 +217,7 @@ static LogicalResult giveThreads(func::FuncOp kernel, Compiled &compiled) {
   if (failed(launch))
     return failure();
   compiled.threads = launch->threads;
+  compiled.scratch = launch->scratchBytes;
   askGrid(kernel);
   return success();
 }
