@@ -44,19 +44,20 @@ public:
     }
     heads.assign(count, 0);
     headEnds.assign(count, 0);
+    inWork.assign(count, false);
     for (uint32_t q = 0; q < count; ++q)
       headEnds[q] = endOfElement(q);
   }
 
   // Nodes of the cycle, each held up by the next; empty if the play ends.
   std::vector<uint32_t> findCycle() {
-    std::deque<uint32_t> work;
     for (uint32_t q = 0; q < queues.size(); ++q)
-      work.push_back(q);
+      lookAgain(q);
     while (!work.empty()) {
       uint32_t q = work.front();
       work.pop_front();
-      advance(q, work);
+      inWork[q] = false;
+      advance(q);
     }
     for (uint32_t q = 0; q < queues.size(); ++q)
       if (heads[q] < queues[q].size())
@@ -104,7 +105,14 @@ private:
     return -1;
   }
 
-  void advance(uint32_t q, std::deque<uint32_t> &work) {
+  void lookAgain(uint32_t q) {
+    if (inWork[q])
+      return;
+    inWork[q] = true;
+    work.push_back(q);
+  }
+
+  void advance(uint32_t q) {
     while (heads[q] < queues[q].size()) {
       bool held = false;
       for (size_t i = heads[q]; i < headEnds[q]; ++i) {
@@ -122,7 +130,7 @@ private:
           continue;
         }
         for (uint32_t p : partners(n))
-          execute(p, q, work);
+          execute(p, q);
       }
       if (held)
         return;
@@ -131,14 +139,15 @@ private:
     }
   }
 
-  void execute(uint32_t n, uint32_t by, std::deque<uint32_t> &work) {
+  void execute(uint32_t n, uint32_t by) {
     executed[n] = true;
     if (queueOf[n] != by)
-      work.push_back(static_cast<uint32_t>(queueOf[n]));
+      lookAgain(static_cast<uint32_t>(queueOf[n]));
     auto it = waiters.find(n);
     if (it == waiters.end())
       return;
-    work.insert(work.end(), it->second.begin(), it->second.end());
+    for (uint32_t q : it->second)
+      lookAgain(q);
     waiters.erase(it);
   }
 
@@ -170,6 +179,8 @@ private:
   std::vector<size_t> placeOf; // in its queue
   std::vector<bool> executed;
   std::unordered_map<int64_t, std::vector<uint32_t>> waiters; // node -> held queues
+  std::deque<uint32_t> work; // queues to look at, each once
+  std::vector<bool> inWork;
 };
 
 // "stage 0 send F1 to stage 1 (exchange[3])"; F or B is the phase.

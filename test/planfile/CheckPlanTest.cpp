@@ -506,7 +506,8 @@ LLMC_TEST(overlappingStates) {
 // --- cost ---
 
 LLMC_TEST(hundredThousandInstructions) {
-  ProgramT program = makePlan({.stages = 8, .microBatches = 64, .dp = 2, .launches = 180, .exchange = true});
+  ProgramT program = makePlan({.stages = 8, .microBatches = 64, .dp = 2, .launches = 180,
+                               .exchange = true});
   size_t instances = 0;
   for (const auto &stage : program.stages)
     for (const auto &entry : stage->table)
