@@ -34,11 +34,9 @@ public:
     queueOf.assign(trace.nodes.size(), -1);
     placeOf.assign(trace.nodes.size(), 0);
     executed.assign(trace.nodes.size(), false);
-    bool messages = kind == OfStreams || exchanges(trace.program);
     for (uint32_t n = 0; n < trace.nodes.size(); ++n) {
       const Node &node = trace.nodes[n];
-      if (kind == OfRanks && node.inst->body.type != Body::Collective &&
-          (node.group < 0 || !messages))
+      if (kind == OfRanks && node.inst->body.type != Body::Collective && node.group < 0)
         continue;
       queueOf[n] = kind == OfRanks ? node.stage : node.stream;
       placeOf[n] = queues[queueOf[n]].size();
@@ -68,16 +66,6 @@ public:
   }
 
 private:
-  // Messages inside of forward and backward procedures are in no order that a device could
-  // run: such plans are played without them.
-  static bool exchanges(const ProgramT &program) {
-    for (const auto &stage : program.stages)
-      for (const auto &procedure : stage->procedures)
-        if (procedure->kind == ProcedureKind::Exchange)
-          return true;
-    return false;
-  }
-
   // One past the element that begins at the head.
   size_t endOfElement(uint32_t q) const {
     const std::vector<uint32_t> &queue = queues[q];
