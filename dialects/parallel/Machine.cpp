@@ -122,6 +122,37 @@ static bool crossesStages(Operation *op) {
          llvm::any_of(axesOf(op), [](StringAttr axis) { return axis.getValue() == "pp"; });
 }
 
+void Machine::set(int64_t rank, Value value, Tensor tensor) {
+  values[rank][value] = std::make_shared<Tensor>(std::move(tensor));
+}
+
+void Machine::findLastUses(Block *block) {
+  auto note = [&](Value value) {
+    Operation *last = value.getDefiningOp();
+    for (Operation *user : value.getUsers()) {
+      Operation *reader = block->findAncestorOpInBlock(*user);
+      if (!last || last->isBeforeInBlock(reader))
+        last = reader;
+    }
+    if (last && !last->hasTrait<OpTrait::IsTerminator>())
+      lastUses[last].push_back(value);
+  };
+  llvm::for_each(block->getArguments(), note);
+  for (Operation &op : *block)
+    llvm::for_each(op.getResults(), note);
+}
+
+void Machine::release(Operation *op, ArrayRef<int64_t> ranks) {
+  if (walked.insert(op->getBlock()).second)
+    findLastUses(op->getBlock());
+  auto found = lastUses.find(op);
+  if (found == lastUses.end())
+    return;
+  for (int64_t rank : ranks)
+    for (Value value : found->second)
+      values[rank].erase(value);
+}
+
 LogicalResult Machine::execute(Operation *op, ArrayRef<int64_t> ranks) {
   if (auto repeat = dyn_cast<RepeatOp>(op))
     return executeRepeat(repeat, ranks);
@@ -131,7 +162,7 @@ LogicalResult Machine::execute(Operation *op, ArrayRef<int64_t> ranks) {
     for (int64_t rank : ranks) {
       Tensor value(std::vector<int64_t>{});
       value.data[0] = offset.getStride() * coordinate(rank, axesOf(op));
-      values[rank][offset.getResult()] = value;
+      set(rank, offset.getResult(), std::move(value));
     }
     return success();
   }
@@ -141,13 +172,13 @@ LogicalResult Machine::execute(Operation *op, ArrayRef<int64_t> ranks) {
   for (int64_t rank : ranks) {
     SmallVector<const Tensor *> inputs;
     for (Value operand : op->getOperands())
-      inputs.push_back(&values[rank][operand]);
+      inputs.push_back(values[rank][operand].get());
     std::vector<Tensor> outputs;
     for (Value result : op->getResults())
       outputs.emplace_back(cast<RankedTensorType>(result.getType()).getShape().vec());
     graphOp.evaluate(inputs, outputs);
     for (auto [result, output] : llvm::zip(op->getResults(), outputs))
-      values[rank][result] = std::move(output);
+      set(rank, result, std::move(output));
   }
   return success();
 }
@@ -165,30 +196,33 @@ LogicalResult Machine::executeRepeat(RepeatOp op, ArrayRef<int64_t> ranks) {
   int64_t count = op.getCount();
   for (int64_t rank : ranks) {
     for (unsigned i = 0; i < carried; ++i)
-      values[rank][op->getResult(i)] = Tensor(values[rank][op->getOperand(i)]);
+      values[rank][op->getResult(i)] = Held(values[rank][op->getOperand(i)]);
     for (Value result : op.getStackedResults())
-      values[rank][result] = Tensor(cast<RankedTensorType>(result.getType()).getShape().vec());
+      set(rank, result, Tensor(cast<RankedTensorType>(result.getType()).getShape().vec()));
   }
   for (int64_t step = 0; step < count; ++step) {
     int64_t layer = op.getReverse() ? count - 1 - step : step;
     for (int64_t rank : ranks)
       for (BlockArgument arg : body.getArguments()) {
         unsigned i = arg.getArgNumber();
-        const Tensor &from = values[rank][i < carried ? Value(op->getResult(i)) : op->getOperand(i)];
-        Tensor value = i >= carried && i < carried + stacked ? layerOf(from, layer) : from;
-        values[rank][arg] = std::move(value);
+        Held from = values[rank][i < carried ? Value(op->getResult(i)) : op->getOperand(i)];
+        if (i >= carried && i < carried + stacked)
+          set(rank, arg, layerOf(*from, layer));
+        else
+          values[rank][arg] = std::move(from);
       }
-    for (Operation &inner : body.without_terminator())
+    for (Operation &inner : body.without_terminator()) {
       if (failed(execute(&inner, ranks)))
         return failure();
+      release(&inner, ranks);
+    }
     for (int64_t rank : ranks)
       for (OpResult result : op->getResults()) {
-        Tensor value = values[rank][body.getTerminator()->getOperand(result.getResultNumber())];
+        Held value = values[rank][body.getTerminator()->getOperand(result.getResultNumber())];
         if (result.getResultNumber() < carried)
           values[rank][result] = std::move(value);
         else
-          std::copy(value.data.begin(), value.data.end(),
-                    values[rank][result].data.begin() + layer * value.size());
+          llvm::copy(value->data, values[rank][result]->data.begin() + layer * value->size());
       }
   }
   return success();
@@ -225,7 +259,7 @@ LogicalResult Machine::executeGroups(ArrayRef<int64_t> ranks,
 void Machine::executeGroup(ArrayRef<int64_t> group, function_ref<Operation *(int64_t)> opOf) {
   SmallVector<const Tensor *> parts;
   for (int64_t rank : group)
-    parts.push_back(&values[rank][opOf(rank)->getOperand(0)]);
+    parts.push_back(values[rank][opOf(rank)->getOperand(0)].get());
   Operation *op = opOf(group.front());
   SmallVector<Tensor> results;
   for (size_t i = 0; i < group.size(); ++i) {
@@ -240,7 +274,7 @@ void Machine::executeGroup(ArrayRef<int64_t> group, function_ref<Operation *(int
       results.push_back(slicePart(*parts[i], cast<AllSliceOp>(op).getDim(), n, i));
   }
   for (auto [rank, result] : llvm::zip(group, results))
-    values[rank][opOf(rank)->getResult(0)] = std::move(result);
+    set(rank, opOf(rank)->getResult(0), std::move(result));
 }
 
 //===-- Stages --------------------------------------------------------------------===//
@@ -254,6 +288,7 @@ LogicalResult Machine::advance(Stage &stage) {
     }
     if (failed(execute(&*stage.next, stage.ranks)))
       return failure();
+    release(&*stage.next, stage.ranks);
   }
   return success();
 }
@@ -287,6 +322,7 @@ LogicalResult Machine::unblock(MutableArrayRef<Stage> stages) {
       return failure();
     for (int64_t k : members) {
       stages[k].blocked = false;
+      release(&*stages[k].next, stages[k].ranks);
       ++stages[k].next;
     }
     return success();
@@ -310,7 +346,7 @@ FailureOr<std::vector<Machine::Tensors>> Machine::run(ArrayRef<func::FuncOp> fun
     stage.ranks = ranksOfStage(k);
     for (int64_t rank : stage.ranks)
       for (auto [arg, value] : llvm::zip(body.getArguments(), arguments[rank]))
-        values[rank][arg] = std::move(value);
+        set(rank, arg, std::move(value));
   }
   auto isBusy = [](const Stage &stage) { return stage.next != stage.end; };
   auto inUse = [&](Stage &stage) { return !stage.ranks.empty() && isBusy(stage); };
@@ -328,7 +364,7 @@ FailureOr<std::vector<Machine::Tensors>> Machine::run(ArrayRef<func::FuncOp> fun
     for (int64_t rank : stages[k].ranks) {
       Operation *ret = const_cast<func::FuncOp &>(func).getBody().front().getTerminator();
       for (Value operand : ret->getOperands())
-        results[rank].push_back(values[rank][operand]);
+        results[rank].push_back(*values[rank][operand]);
     }
   for (Values &own : values)
     own.clear();
