@@ -2,6 +2,8 @@
 
 #include "llvm/ADT/STLExtras.h"
 
+#include <algorithm>
+
 using namespace mlir;
 using namespace llmc;
 using namespace llmc::parallel;
@@ -24,13 +26,14 @@ Tensor llmc::parallel::slicePart(const Tensor &whole, int64_t dim, int64_t parts
 
 void llmc::parallel::placePart(Tensor &whole, const Tensor &part, ArrayRef<int64_t> starts) {
   std::vector<int64_t> to = whole.strides(), from = part.strides();
-  for (int64_t i = 0; i < part.size(); ++i) {
+  int64_t row = part.shape.empty() ? 1 : part.shape.back();
+  for (int64_t i = 0; i < part.size(); i += row) {
     int64_t at = 0, rest = i;
     for (size_t d = 0; d < part.shape.size(); ++d) {
       at += (starts[d] + rest / from[d]) * to[d];
       rest %= from[d];
     }
-    whole.data[at] = part.data[i];
+    std::copy_n(part.data.begin() + i, row, whole.data.begin() + at);
   }
 }
 
