@@ -57,6 +57,14 @@ template <typename F> static void map(Inputs inputs, Tensor &output, F f) {
     strides.push_back(broadcastStrides(*input, output.shape));
   SmallVector<double, 4> values(inputs.size());
   double *out = output.data.data();
+  if (llvm::all_of(inputs, [&](const Tensor *input) { return input->shape == output.shape; })) {
+    for (int64_t i = 0; i < output.size(); ++i) {
+      for (size_t k = 0; k < inputs.size(); ++k)
+        values[k] = inputs[k]->data[i];
+      out[i] = f(values.data());
+    }
+    return;
+  }
   forEach(output.shape, strides, [&](const int64_t *offsets) {
     for (size_t k = 0; k < inputs.size(); ++k)
       values[k] = inputs[k]->data[offsets[k]];

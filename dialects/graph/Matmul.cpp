@@ -4,6 +4,8 @@
 
 #include "llvm/ADT/StringExtras.h"
 
+#include <cstring>
+
 using namespace mlir;
 using namespace llmc::graph;
 
@@ -133,45 +135,96 @@ EmitClass MatmulOp::getEmitClass() { return EmitClass::Matmul; }
 
 //===-- Evaluate ------------------------------------------------------------===//
 
+namespace {
+// How to visit a tensor's elements in another order of its letters.
+struct Walk {
+  std::vector<int64_t> shape;
+  Strides strides;
+};
+
+using Sums = double __attribute__((vector_size(4 * sizeof(double))));
+} // namespace
+
+static Walk walkOf(const std::string &letters, const Tensor &tensor, const std::string &order) {
+  Walk walk;
+  Strides own = tensor.strides();
+  for (char letter : order) {
+    walk.shape.push_back(tensor.shape[letters.find(letter)]);
+    walk.strides.push_back(own[letters.find(letter)]);
+  }
+  return walk;
+}
+
+// The elements with the letters in another order: a product wants its rows side by side.
+static std::vector<double> packed(const std::string &letters, const Tensor &tensor,
+                                  const std::string &order) {
+  if (letters == order)
+    return tensor.data;
+  std::vector<double> result(tensor.data.size());
+  Walk walk = walkOf(letters, tensor, order);
+  double *to = result.data();
+  forEach(walk.shape, {walk.strides}, [&](const int64_t *at) { *to++ = tensor.data[at[0]]; });
+  return result;
+}
+
+static int64_t sizeOf(const std::string &letters, const Tensor &tensor, const std::string &some) {
+  int64_t size = 1;
+  for (char letter : some)
+    size *= tensor.shape[letters.find(letter)];
+  return size;
+}
+
+// Adds to z[rows, columns] the product of x[rows, terms] and y[terms, columns]. Sums of a few rows
+// and columns grow together in registers; each adds its terms in order.
+__attribute__((target_clones("default", "avx2"))) static void
+addProduct(const double *x, const double *y, double *z, int64_t rows, int64_t terms, int64_t columns) {
+  int64_t i = 0;
+  for (; i + 4 <= rows; i += 4) {
+    int64_t j = 0;
+    for (; j + 8 <= columns; j += 8) {
+      Sums sums[4][2] = {};
+      for (int64_t k = 0; k < terms; ++k) {
+        Sums y0, y1;
+        std::memcpy(&y0, y + k * columns + j, sizeof y0);
+        std::memcpy(&y1, y + k * columns + j + 4, sizeof y1);
+        for (int64_t r = 0; r < 4; ++r) {
+          double scale = x[(i + r) * terms + k];
+          sums[r][0] += scale * y0;
+          sums[r][1] += scale * y1;
+        }
+      }
+      for (int64_t r = 0; r < 4; ++r)
+        std::memcpy(z + (i + r) * columns + j, sums[r], sizeof sums[r]);
+    }
+    for (int64_t r = i; r < i + 4; ++r)
+      for (int64_t k = 0; k < terms; ++k)
+        for (int64_t c = j; c < columns; ++c)
+          z[r * columns + c] += x[r * terms + k] * y[k * columns + c];
+  }
+  for (; i < rows; ++i)
+    for (int64_t k = 0; k < terms; ++k)
+      for (int64_t c = 0; c < columns; ++c)
+        z[i * columns + c] += x[i * terms + k] * y[k * columns + c];
+}
+
 void MatmulOp::evaluate(Inputs inputs, Outputs outputs) {
   Equation e = *Equation::parse(getEquation());
-  std::map<char, int64_t> sizes;
-  std::map<char, std::array<int64_t, 3>> strides;
-  auto note = [&](size_t k, const std::string &letters, const Tensor &tensor) {
-    Strides own = tensor.strides();
-    for (size_t i = 0; i < letters.size(); ++i) {
-      sizes[letters[i]] = tensor.shape[i];
-      strides[letters[i]][k] = own[i];
-    }
-  };
-  note(0, e.lhs, *inputs[0]);
-  note(1, e.rhs, *inputs[1]);
-  note(2, e.result, outputs[0]);
-  // The result's last letter is innermost: a row of sums grows together, and
-  // each sum still adds its terms in order.
-  std::string order = e.result, inner;
-  if (!order.empty()) {
-    inner = order.back();
-    order.pop_back();
+  std::string batch = e.batch(), rows = e.onlyLhs(), columns = e.onlyRhs(), terms = e.contracted();
+  std::vector<double> x = packed(e.lhs, *inputs[0], batch + rows + terms);
+  std::vector<double> y = packed(e.rhs, *inputs[1], batch + terms + columns);
+  int64_t count = sizeOf(e.lhs, *inputs[0], batch), m = sizeOf(e.lhs, *inputs[0], rows);
+  int64_t k = sizeOf(e.lhs, *inputs[0], terms), n = sizeOf(e.rhs, *inputs[1], columns);
+  std::vector<double> z(count * m * n, 0.0);
+  for (int64_t part = 0; part < count; ++part)
+    addProduct(x.data() + part * m * k, y.data() + part * k * n, z.data() + part * m * n, m, k, n);
+  std::string order = batch + rows + columns;
+  if (order == e.result) {
+    outputs[0].data = std::move(z);
+    return;
   }
-  order += e.contracted();
-  std::vector<int64_t> shape;
-  std::vector<Strides> walk(3);
-  for (char letter : order) {
-    shape.push_back(sizes[letter]);
-    for (size_t k = 0; k < 3; ++k)
-      walk[k].push_back(strides[letter][k]);
-  }
-  int64_t n = inner.empty() ? 1 : sizes[inner[0]];
-  std::array<int64_t, 3> step = inner.empty() ? std::array<int64_t, 3>{} : strides[inner[0]];
-  const double *a = inputs[0]->data.data(), *b = inputs[1]->data.data();
-  double *c = outputs[0].data.data();
-  forEach(shape, walk, [&](const int64_t *at) {
-    const double *x = a + at[0], *y = b + at[1];
-    double *z = c + at[2];
-    for (int64_t i = 0; i < n; ++i)
-      z[i * step[2]] += x[i * step[0]] * y[i * step[1]];
-  });
+  Walk walk = walkOf(e.result, outputs[0], order);
+  const double *from = z.data();
+  forEach(walk.shape, {walk.strides}, [&](const int64_t *at) { outputs[0].data[at[0]] = *from++; });
 }
 
 //===-- Gradient ------------------------------------------------------------===//

@@ -2,6 +2,8 @@
 
 #include "llvm/ADT/STLExtras.h"
 
+#include <algorithm>
+
 using namespace mlir;
 using namespace llmc;
 using namespace llmc::parallel;
@@ -24,13 +26,14 @@ Tensor llmc::parallel::slicePart(const Tensor &whole, int64_t dim, int64_t parts
 
 void llmc::parallel::placePart(Tensor &whole, const Tensor &part, ArrayRef<int64_t> starts) {
   std::vector<int64_t> to = whole.strides(), from = part.strides();
-  for (int64_t i = 0; i < part.size(); ++i) {
+  int64_t row = part.shape.empty() ? 1 : part.shape.back();
+  for (int64_t i = 0; i < part.size(); i += row) {
     int64_t at = 0, rest = i;
     for (size_t d = 0; d < part.shape.size(); ++d) {
       at += (starts[d] + rest / from[d]) * to[d];
       rest %= from[d];
     }
-    whole.data[at] = part.data[i];
+    std::copy_n(part.data.begin() + i, row, whole.data.begin() + at);
   }
 }
 
@@ -129,6 +132,37 @@ static bool crossesStages(Operation *op, MeshAttr mesh) {
   return isCollective(op) && llvm::is_contained(axesOf(op), mesh.getStageAxis());
 }
 
+void Machine::set(int64_t rank, Value value, Tensor tensor) {
+  values[rank][value] = std::make_shared<Tensor>(std::move(tensor));
+}
+
+void Machine::findLastUses(Block *block) {
+  auto note = [&](Value value) {
+    Operation *last = value.getDefiningOp();
+    for (Operation *user : value.getUsers()) {
+      Operation *reader = block->findAncestorOpInBlock(*user);
+      if (!last || last->isBeforeInBlock(reader))
+        last = reader;
+    }
+    if (last && !last->hasTrait<OpTrait::IsTerminator>())
+      lastUses[last].push_back(value);
+  };
+  llvm::for_each(block->getArguments(), note);
+  for (Operation &op : *block)
+    llvm::for_each(op.getResults(), note);
+}
+
+void Machine::release(Operation *op, ArrayRef<int64_t> ranks) {
+  if (walked.insert(op->getBlock()).second)
+    findLastUses(op->getBlock());
+  auto found = lastUses.find(op);
+  if (found == lastUses.end())
+    return;
+  for (int64_t rank : ranks)
+    for (Value value : found->second)
+      values[rank].erase(value);
+}
+
 LogicalResult Machine::execute(Operation *op, ArrayRef<int64_t> ranks) {
   if (auto repeat = dyn_cast<RepeatOp>(op))
     return executeRepeat(repeat, ranks);
@@ -138,7 +172,7 @@ LogicalResult Machine::execute(Operation *op, ArrayRef<int64_t> ranks) {
     for (int64_t rank : ranks) {
       Tensor value(std::vector<int64_t>{});
       value.data[0] = offset.getStride() * coordinate(rank, axesOf(op));
-      values[rank][offset.getResult()] = value;
+      set(rank, offset.getResult(), std::move(value));
     }
     return success();
   }
@@ -148,13 +182,13 @@ LogicalResult Machine::execute(Operation *op, ArrayRef<int64_t> ranks) {
   for (int64_t rank : ranks) {
     SmallVector<const Tensor *> inputs;
     for (Value operand : op->getOperands())
-      inputs.push_back(&values[rank][operand]);
+      inputs.push_back(values[rank][operand].get());
     std::vector<Tensor> outputs;
     for (Value result : op->getResults())
       outputs.emplace_back(cast<RankedTensorType>(result.getType()).getShape().vec());
     graphOp.evaluate(inputs, outputs);
     for (auto [result, output] : llvm::zip(op->getResults(), outputs))
-      values[rank][result] = std::move(output);
+      set(rank, result, std::move(output));
   }
   return success();
 }
@@ -172,30 +206,33 @@ LogicalResult Machine::executeRepeat(RepeatOp op, ArrayRef<int64_t> ranks) {
   int64_t count = op.getCount();
   for (int64_t rank : ranks) {
     for (unsigned i = 0; i < carried; ++i)
-      values[rank][op->getResult(i)] = Tensor(values[rank][op->getOperand(i)]);
+      values[rank][op->getResult(i)] = Held(values[rank][op->getOperand(i)]);
     for (Value result : op.getStackedResults())
-      values[rank][result] = Tensor(cast<RankedTensorType>(result.getType()).getShape().vec());
+      set(rank, result, Tensor(cast<RankedTensorType>(result.getType()).getShape().vec()));
   }
   for (int64_t step = 0; step < count; ++step) {
     int64_t layer = op.getReverse() ? count - 1 - step : step;
     for (int64_t rank : ranks)
       for (BlockArgument arg : body.getArguments()) {
         unsigned i = arg.getArgNumber();
-        const Tensor &from = values[rank][i < carried ? Value(op->getResult(i)) : op->getOperand(i)];
-        Tensor value = i >= carried && i < carried + stacked ? layerOf(from, layer) : from;
-        values[rank][arg] = std::move(value);
+        Held from = values[rank][i < carried ? Value(op->getResult(i)) : op->getOperand(i)];
+        if (i >= carried && i < carried + stacked)
+          set(rank, arg, layerOf(*from, layer));
+        else
+          values[rank][arg] = std::move(from);
       }
-    for (Operation &inner : body.without_terminator())
+    for (Operation &inner : body.without_terminator()) {
       if (failed(execute(&inner, ranks)))
         return failure();
+      release(&inner, ranks);
+    }
     for (int64_t rank : ranks)
       for (OpResult result : op->getResults()) {
-        Tensor value = values[rank][body.getTerminator()->getOperand(result.getResultNumber())];
+        Held value = values[rank][body.getTerminator()->getOperand(result.getResultNumber())];
         if (result.getResultNumber() < carried)
           values[rank][result] = std::move(value);
         else
-          std::copy(value.data.begin(), value.data.end(),
-                    values[rank][result].data.begin() + layer * value.size());
+          llvm::copy(value->data, values[rank][result]->data.begin() + layer * value->size());
       }
   }
   return success();
@@ -243,7 +280,7 @@ static Tensor exchangeParts(ArrayRef<const Tensor *> parts, AllToAllOp op, int64
 void Machine::executeGroup(ArrayRef<int64_t> group, function_ref<Operation *(int64_t)> opOf) {
   SmallVector<const Tensor *> parts;
   for (int64_t rank : group)
-    parts.push_back(&values[rank][opOf(rank)->getOperand(0)]);
+    parts.push_back(values[rank][opOf(rank)->getOperand(0)].get());
   Operation *op = opOf(group.front());
   SmallVector<Tensor> results;
   for (size_t i = 0; i < group.size(); ++i) {
@@ -260,7 +297,7 @@ void Machine::executeGroup(ArrayRef<int64_t> group, function_ref<Operation *(int
       results.push_back(slicePart(*parts[i], cast<AllSliceOp>(op).getDim(), n, i));
   }
   for (auto [rank, result] : llvm::zip(group, results))
-    values[rank][opOf(rank)->getResult(0)] = std::move(result);
+    set(rank, opOf(rank)->getResult(0), std::move(result));
 }
 
 //===-- Stages --------------------------------------------------------------------===//
@@ -274,6 +311,7 @@ LogicalResult Machine::advance(Stage &stage) {
     }
     if (failed(execute(&*stage.next, stage.ranks)))
       return failure();
+    release(&*stage.next, stage.ranks);
   }
   return success();
 }
@@ -307,6 +345,7 @@ LogicalResult Machine::unblock(MutableArrayRef<Stage> stages) {
       return failure();
     for (int64_t k : members) {
       stages[k].blocked = false;
+      release(&*stages[k].next, stages[k].ranks);
       ++stages[k].next;
     }
     return success();
@@ -330,7 +369,7 @@ FailureOr<std::vector<Machine::Tensors>> Machine::run(ArrayRef<func::FuncOp> fun
     stage.ranks = ranksOfStage(k);
     for (int64_t rank : stage.ranks)
       for (auto [arg, value] : llvm::zip(body.getArguments(), arguments[rank]))
-        values[rank][arg] = std::move(value);
+        set(rank, arg, std::move(value));
   }
   auto isBusy = [](const Stage &stage) { return stage.next != stage.end; };
   auto inUse = [&](Stage &stage) { return !stage.ranks.empty() && isBusy(stage); };
@@ -348,7 +387,7 @@ FailureOr<std::vector<Machine::Tensors>> Machine::run(ArrayRef<func::FuncOp> fun
     for (int64_t rank : stages[k].ranks) {
       Operation *ret = const_cast<func::FuncOp &>(func).getBody().front().getTerminator();
       for (Value operand : ret->getOperands())
-        results[rank].push_back(values[rank][operand]);
+        results[rank].push_back(*values[rank][operand]);
     }
   for (Values &own : values)
     own.clear();

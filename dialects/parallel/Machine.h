@@ -4,6 +4,9 @@
 
 #include "dialects/parallel/Annotations.h"
 
+#include <memory>
+
+
 namespace llmc::parallel {
 
 using graph::Tensor;
@@ -41,7 +44,8 @@ public:
   int64_t collectives = 0;
 
 private:
-  using Values = llvm::DenseMap<mlir::Value, Tensor>;
+  using Held = std::shared_ptr<Tensor>; // what passes through unchanged is shared
+  using Values = llvm::DenseMap<mlir::Value, Held>;
   struct Stage {
     mlir::Block::iterator next, end;
     llvm::SmallVector<int64_t> ranks;
@@ -56,9 +60,15 @@ private:
   void executeGroup(llvm::ArrayRef<int64_t> group,
                     llvm::function_ref<mlir::Operation *(int64_t)> opOf);
   mlir::LogicalResult unblock(llvm::MutableArrayRef<Stage> stages);
+  void set(int64_t rank, mlir::Value value, Tensor tensor);
+  // Frees what no later op of the block reads.
+  void release(mlir::Operation *op, llvm::ArrayRef<int64_t> ranks);
+  void findLastUses(mlir::Block *block);
 
   MeshAttr mesh;
   std::vector<Values> values; // per rank
+  llvm::DenseSet<mlir::Block *> walked;                                         // by findLastUses
+  llvm::DenseMap<mlir::Operation *, llvm::SmallVector<mlir::Value, 2>> lastUses; // of values
 };
 
 } // namespace llmc::parallel

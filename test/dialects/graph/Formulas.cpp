@@ -301,6 +301,33 @@ static void testInterpreter(MLIRContext *context, Report &report) {
   report.that(succeeded(foreign) && foreign->at(0).data[0] == 3, "a foreign op is answered");
 }
 
+// Products whose rows and columns fill blocks, and some that stand beside them: exactly the
+// sums of their terms in order.
+static void testBlocks(MLIRContext *context, Report &report) {
+  OwningOpRef<ModuleOp> module = parseSourceString<ModuleOp>(R"(
+    func.func @f(%x: tensor<2x7x9xf64>, %y: tensor<19x2x9xf64>) -> tensor<19x2x7xf64> {
+      %z = graph.matmul "bik,jbk->jbi" %x, %y : (tensor<2x7x9xf64>, tensor<19x2x9xf64>) -> tensor<19x2x7xf64>
+      return %z : tensor<19x2x7xf64> }
+    func.func @g(%x: tensor<2x7x9xf64>, %y: tensor<19x2x9xf64>) -> tensor<2x7x19xf64> {
+      %z = graph.matmul "bik,jbk->bij" %x, %y : (tensor<2x7x9xf64>, tensor<19x2x9xf64>) -> tensor<2x7x19xf64>
+      return %z : tensor<2x7x19xf64> })", context);
+  Tensor x(Shape{2, 7, 9}), y(Shape{19, 2, 9}), turned(Shape{19, 2, 7}), straight(Shape{2, 7, 19});
+  for (Tensor *tensor : {&x, &y})
+    for (int64_t i = 0; i < tensor->size(); ++i)
+      tensor->data[i] = static_cast<double>(i * 37 % 101 - 50) / 7;
+  for (int64_t b = 0; b < 2; ++b)
+    for (int64_t i = 0; i < 7; ++i)
+      for (int64_t j = 0; j < 19; ++j) {
+        double sum = 0;
+        for (int64_t k = 0; k < 9; ++k)
+          sum += x.data[(b * 7 + i) * 9 + k] * y.data[(j * 2 + b) * 9 + k];
+        turned.data[(j * 2 + b) * 7 + i] = straight.data[(b * 7 + i) * 19 + j] = sum;
+      }
+  for (auto [name, want] : {std::pair("f", &turned), std::pair("g", &straight)})
+    report.close("blocks of a product",
+                 run(report, name, module->lookupSymbol<func::FuncOp>(name), {x, y}).at(0), *want, 0);
+}
+
 // FLOPs against the textbook.
 static void testFlops(MLIRContext *context, Report &report) {
   OwningOpRef<ModuleOp> module = parseSourceString<ModuleOp>(R"(
@@ -327,6 +354,7 @@ void testFormulas(Random &random, MLIRContext *context, Report &report) {
     for (const Formula &formula : list())
       check(random, context, formula, report);
   testInterpreter(context, report);
+  testBlocks(context, report);
   testFlops(context, report);
 }
 
