@@ -163,9 +163,16 @@ private:
         checkPartialOverlap(s, *procedure, i);
       }
     }
-    for (const auto &entry : stage.table)
+    std::set<std::vector<uint32_t>> seen; // procedures with the slots of their lanes
+    for (const auto &entry : stage.table) {
+      std::vector<uint32_t> key = {entry->procedure, entry->slot};
+      for (const SlotRef &lane : entry->more)
+        key.push_back(lane.slot());
+      if (!seen.insert(std::move(key)).second)
+        continue;
       for (size_t i = 0; i < stage.procedures[entry->procedure]->instructions.size(); ++i)
         checkReach(s, *stage.procedures[entry->procedure], i, *entry);
+    }
   }
 
   void checkReach(uint32_t s, const ProcedureT &procedure, size_t i, const EntryT &entry) {
