@@ -107,8 +107,7 @@ struct Ring : Extended {
   Ring() : Extended(4) {
     fill();
     record(0, Compute);
-    sendWaits = wait(0, SendStream);
-    wait(0, RecvStream);
+    waits = wait(0, SendStream);
     SendT out;
     out.axis = axisNamed(program, "dp"), out.delta = 1, out.channel = 7, out.wrap = true;
     out.parts.push_back(ref(a, 16));
@@ -116,15 +115,14 @@ struct Ring : Extended {
     RecvT in;
     in.axis = axisNamed(program, "dp"), in.delta = -1, in.channel = 7, in.wrap = true;
     in.parts.push_back(ref(b, 16));
-    receive = add(std::move(in), RecvStream);
+    in.grouped = true;
+    receive = add(std::move(in), SendStream);
     record(1, SendStream);
-    record(2, RecvStream);
-    sent = wait(1, Compute);
-    received = wait(2, Compute);
+    ended = wait(1, Compute);
     copyBack();
     refreshLive(program);
   }
-  size_t sendWaits, send, receive, sent, received;
+  size_t waits, send, receive, ended;
 };
 
 } // namespace
@@ -147,16 +145,14 @@ LLMC_TEST(ringWithinAStage) {
   expectFound(parts.program, "collectives", "message parts differ");
 
   // All ranks send, and none receives.
-  Ring oneStream;
-  for (auto &inst : oneStream.list())
-    if (inst->stream == RecvStream)
-      inst->stream = SendStream;
-  expectFound(oneStream.program, "launch-order", "which waits for");
+  Ring torn;
+  torn.list()[torn.receive]->body.AsRecv()->grouped = false;
+  expectFound(torn.program, "launch-order", "which waits for");
 }
 
 // What a neighbour does orders nothing of one's own.
 LLMC_TEST(ringOrdersNothingOfOneRank) {
-  for (size_t Ring::*wait : {&Ring::sendWaits, &Ring::sent, &Ring::received}) {
+  for (size_t Ring::*wait : {&Ring::waits, &Ring::ended}) {
     Ring ring;
     ring.erase(ring.*wait);
     refreshLive(ring.program);
@@ -187,7 +183,7 @@ LLMC_TEST(exchangeOfEqualParts) {
 }
 
 LLMC_TEST(companionsHaveTheirOwnSharding) {
-  ProgramT program = makePlan({.dp = 2});
+  ProgramT program = makePlan({.dp = 2, .exchange = true});
   StateShardT &accumulator = stateOf(program, "v", StateRole::Accumulator);
   accumulator.dims[0]->axes = {axisNamed(program, "dp")};
   accumulator.local_shape[0] = (accumulator.local_shape[0] + 1) / 2;
@@ -198,7 +194,7 @@ LLMC_TEST(companionsHaveTheirOwnSharding) {
 
 LLMC_TEST(flatBuffers) {
   auto make = [] {
-    ProgramT program = makePlan({.dp = 2});
+    ProgramT program = makePlan({.dp = 2, .exchange = true});
     StageT &stage = *program.stages[0];
     auto group = std::make_unique<FlatGroupT>();
     group->buffer = ref(stage.arena_bytes, 0);
@@ -247,7 +243,7 @@ LLMC_TEST(flatBuffers) {
 // Two tensors of which each rank over dp has one, in the same bytes.
 LLMC_TEST(statesOfSomeRanks) {
   auto make = [](uint32_t at) {
-    ProgramT program = makePlan({.dp = 2});
+    ProgramT program = makePlan({.dp = 2, .exchange = true});
     uint32_t place = 0;
     for (const char *name : {"q", "k"})
       for (auto &state : program.stages[0]->states)
@@ -273,7 +269,7 @@ LLMC_TEST(statesOfSomeRanks) {
 }
 
 LLMC_TEST(permutedInputs) {
-  ProgramT program = makePlan({.dp = 2});
+  ProgramT program = makePlan({.dp = 2, .exchange = true});
   auto input = std::make_unique<InputBindingT>();
   input->name = "zig";
   input->dtype = DType::I64;

@@ -289,5 +289,5 @@ LLMC_TEST(boundsOfGroupsChunksAndPools) {
   planted([](ProgramT &p) {
     ProcedureT &exchange = exchangeOf(p, 0, 1);
     exchange.instructions[firstMessage(exchange, Body::Send)]->body.AsSend()->delta = 2;
-  }, "to stage");
+  }, "around an axis of size 2");
 }

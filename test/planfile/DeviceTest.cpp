@@ -44,7 +44,7 @@ DeviceImageT makeImage(const ProgramT &program) {
 // Why an image that `edit` changed is refused; empty if it is not.
 template <class Edit>
 std::string refusal(Edit edit) {
-  ProgramT program = makePlan({});
+  ProgramT program = makePlan({.exchange = true});
   DeviceImageT image = makeImage(program);
   edit(image);
   auto read = readDeviceImage(writeDeviceImage(image), program);
@@ -58,7 +58,7 @@ bool contains(const std::string &text, const std::string &part) {
 } // namespace
 
 LLMC_TEST(deviceRoundTrip) {
-  ProgramT program = makePlan({});
+  ProgramT program = makePlan({.exchange = true});
   EXPECT(program.kernels.size() >= 2);
   auto read = readDeviceImage(writeDeviceImage(makeImage(program)), program);
   EXPECT(bool(read));
@@ -101,7 +101,7 @@ LLMC_TEST(deviceRefusals) {
 
 // Cut anywhere, or with any byte changed, an image is read or refused; never a crash.
 LLMC_TEST(deviceDamage) {
-  ProgramT program = makePlan({});
+  ProgramT program = makePlan({.exchange = true});
   std::string bytes = writeDeviceImage(makeImage(program));
   for (size_t size = 0; size < bytes.size(); ++size)
     if (auto read = readDeviceImage(std::string_view(bytes).substr(0, size), program))
@@ -130,7 +130,7 @@ LLMC_TEST(deviceBlocks) {
 
 // Launches of a kernel that needs scratch get an operand for it, which the checkers see.
 LLMC_TEST(deviceScratchIsReserved) {
-  ProgramT program = makePlan({});
+  ProgramT program = makePlan({.exchange = true});
   std::vector<DeviceImageT> images;
   images.push_back(makeImage(program));
   images.push_back(makeImage(program));

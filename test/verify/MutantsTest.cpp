@@ -30,7 +30,7 @@ StateShardT &stateOf(StageT &stage, const std::string &name, StateRole role) {
 
 // Parameters q, k and v of the first stage lie in one flat buffer.
 ProgramT makePlan() {
-  ProgramT program = test::makePlan({.stages = 2, .dp = 2});
+  ProgramT program = test::makePlan({.stages = 2, .dp = 2, .exchange = true});
   StageT &stage = *program.stages[0];
   auto group = std::make_unique<FlatGroupT>();
   group->buffer = ref(stage.arena_bytes, 0);

@@ -283,7 +283,7 @@ plan.stage @s attributes {stage = 0, chunks = [#plan.chunk<0, -1>], pools = [#pl
 }
 
 // -----
-plan.stage @s attributes {stage = 0, slots = 1, first_layer = 0, last_layer = -1, table = []} {
+plan.stage @s attributes {stage = 0, chunks = [#plan.chunk<0, -1>], pools = [#plan.pool<0, 1>], table = []} {
   %a = plan.buffer step : !plan.buffer<4xf32>
   %b = plan.buffer step : !plan.buffer<6xf32>
   plan.procedure @f forward {

@@ -11,7 +11,7 @@ namespace llmc::test {
 namespace {
 
 std::unique_ptr<planfile::ProgramT> readPlan(MLIRContext &context, const std::string &name) {
-  std::string path = std::string(LLMC_TEST_SOURCES) + "/passes/5-schedule/data/" + name;
+  std::string path = std::string(LLMC_TEST_SOURCES) + "/data/" + name;
   OwningOpRef<ModuleOp> module = parseSourceFile<ModuleOp>(path, ParserConfig(&context));
   auto program = std::make_unique<planfile::ProgramT>();
   bool ok = module && succeeded(emit::writePlan(*module, *program));

@@ -2,7 +2,7 @@
 // keeps anything of a launch in memory of all blocks.
 // RUN: llmc-opt %s --llmc-emit-kernels=targets=cuda --llmc-map-to-threads | FileCheck %s
 
-plan.stage @stage0 attributes {stage = 0, slots = 1, first_layer = 0, last_layer = -1, table = []} {
+plan.stage @stage0 attributes {stage = 0, chunks = [#plan.chunk<0, -1>], pools = [#plan.pool<0, 1>], table = []} {
   %a = plan.buffer scratch : !plan.buffer<64x512xf32>
   %b = plan.buffer scratch : !plan.buffer<f32>
   plan.procedure @forward forward {
