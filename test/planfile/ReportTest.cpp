@@ -1,8 +1,11 @@
 // What the report says of hand-made plans, whose counts can be done by hand.
 #include "lib/planfile/Check.h"
 #include "lib/report/Report.h"
+#include "test/planfile/ChunkPlan.h"
 #include "test/planfile/Harness.h"
 #include "test/planfile/PlanBuilder.h"
+
+#include <set>
 
 using namespace llmc::planfile;
 using namespace llmc::report;
@@ -132,4 +135,49 @@ LLMC_TEST(textNamesWhatMatters) {
   for (const char *words : {"80 parameters", "dp 2 x pp 2 x tp 1: 4 ranks", "schedule 1f1b",
                             "5,000 in the file", "all_reduce", "clip", "F0", "sgd"})
     EXPECT_MSG(text.find(words) != std::string::npos, std::string(words) + " is missing:\n" + text);
+}
+
+// GPipe and 1F1B: (p - 1) columns of F and of B are empty on each stage, whoever sends how.
+LLMC_TEST(inspectTableOfASchedule) {
+  for (bool exchange : {false, true})
+    for (bool gpipe : {false, true}) {
+      json j = inspectJson(makePlan({.gpipe = gpipe, .stages = 3, .microBatches = 5, .exchange = exchange}), 0);
+      EXPECT_EQ(j["bubble"], (json{{"cells", 3 * 2 * (5 + 2)}, {"empty", 3 * 2 * 2}}));
+      EXPECT_EQ(j["table"].size(), 3u * (2 * 5 + 1));
+      EXPECT_EQ(select(j["table"], {{"stage", 2}, {"kind", "F"}, {"micro_batch", 0}})[0]["column"], json(2));
+      EXPECT_EQ(select(j["table"], {{"kind", "U"}}).size(), 3u);
+      for (int s = 0; s < 3; ++s) {
+        int kept = gpipe ? 5 : 3 - s;
+        EXPECT_EQ(j["stages"][s]["in_flight"], json(kept));
+        EXPECT_EQ(j["stages"][s]["chunks"], (json{{{"first_layer", s}, {"last_layer", s}, {"slots", kept}}}));
+      }
+      EXPECT_EQ(stepCount(j["sends"], {{"phase", "forward"}, {"axis", "pp"}, {"chunk", 0}, {"stage", 0}}), 5u);
+      EXPECT_EQ(stepCount(j["sends"], {{"phase", "backward"}, {"stage", 2}, {"to_stage", 1}}), 5u);
+    }
+}
+
+// Two chunks a stage, a split backward: every pair of chunk and micro-batch has one cell of
+// each kind, no two of a stage in one column, and messages name the chunk that sends them.
+LLMC_TEST(inspectTableOfChunks) {
+  auto program = makeChunkPlan({.stages = 2, .chunks = 2, .microBatches = 4});
+  json j = inspectJson(*program, 0);
+  int64_t columns = 0;
+  for (int s = 0; s < 2; ++s) {
+    std::set<int64_t> taken;
+    for (const char *kind : {"F", "B", "W"})
+      for (int chunk = 0; chunk < 2; ++chunk)
+        for (int m = 0; m < 4; ++m) {
+          json cells = select(j["table"], {{"stage", s}, {"kind", kind}, {"chunk", chunk}, {"micro_batch", m}});
+          EXPECT_EQ(cells.size(), 1u);
+          int64_t column = cells.empty() ? -1 : cells[0]["column"].get<int64_t>();
+          EXPECT(taken.insert(column).second);
+          columns = std::max(columns, column + 1);
+        }
+    EXPECT_EQ(j["stages"][s]["chunks"].size(), 2u);
+    EXPECT(j["stages"][s]["in_flight"].get<int>() >= 2);
+  }
+  EXPECT_EQ(j["bubble"], (json{{"cells", 2 * columns}, {"empty", 2 * columns - 2 * 3 * 2 * 4}}));
+  // Activations of chunk 0 go from the last stage around to chunk 1 of the first.
+  EXPECT_EQ(stepCount(j["sends"], {{"phase", "forward"}, {"stage", 1}, {"chunk", 0}, {"to_stage", 0}}), 4u);
+  EXPECT_EQ(stepCount(j["sends"], {{"phase", "backward"}, {"stage", 0}, {"chunk", 1}, {"to_stage", 1}}), 4u);
 }
