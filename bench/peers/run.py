@@ -58,12 +58,12 @@ def run_peer(python, script, arguments, work, iterations):
 class Ours:
     """Compiles once a mode; runs as users do."""
 
-    def __init__(self, work, mode, folder):
+    def __init__(self, work, mode, folder, binaries=ROOT / "build" / "bin"):
         self.work, self.mode, self.folder = work, mode, pathlib.Path(folder)
         self.out = self.folder / "out"
         config = self.folder / "config.json"
         config.write_text(json.dumps(work.config()))
-        llmc = ROOT / "build" / "bin" / "llmc"
+        llmc = pathlib.Path(binaries).resolve() / "llmc"
         if mode == "infer":
             choices = ["--infer", "--mesh", "1", "--dim", f"batch={work.rows}", "--dim", f"sequence={work.tokens}"]
         else:
@@ -72,17 +72,17 @@ class Ours:
                        str(work.rows // dp), "--global-batch", str(work.rows)]
         subprocess.run([llmc, "compile", config, "-o", self.out, *choices], check=True, stdout=subprocess.DEVNULL)
 
-    def run(self, iterations):
+    def run(self, iterations, warm=2):
         work = self.work
         if self.mode == "infer":
             command = [self.out, "--input", f"input_ids={self.ids()}", "--output", self.folder / "results",
-                       "--repeat", str(iterations + 2), "--weights", "random"]
+                       "--repeat", str(iterations + warm), "--weights", "random"]
         else:
             tokens = self.folder / "tokens.bin"
-            count = work.rows * (iterations + 2) * work.tokens + 1
+            count = work.rows * (iterations + warm) * work.tokens + 1
             kind = "H" if work.words <= 65536 else "I"
             tokens.write_bytes(b"".join(struct.pack("<" + kind, i * 7919 % work.words) for i in range(count)))
-            command = [self.out, "--data", tokens, "--steps", str(iterations + 2), "--metrics", self.folder / "metrics"]
+            command = [self.out, "--data", tokens, "--steps", str(iterations + warm), "--metrics", self.folder / "metrics"]
         done = subprocess.run(["/usr/bin/time", "-f", "peak %M", *map(str, command)], stdout=subprocess.PIPE,
                               stderr=subprocess.PIPE, text=True)
         if done.returncode != 0:
@@ -91,7 +91,7 @@ class Ours:
         if self.mode == "infer":
             times = [float(re.search(r"latency +median ([0-9.]+) ms", done.stdout)[1]) / 1e3]
         else:
-            times = [json.loads(line)["step_time_s"] for line in open(self.folder / "metrics")][2:]
+            times = [json.loads(line)["step_time_s"] for line in open(self.folder / "metrics")][warm:]
         return {"times": times, "memory": memory}
 
     def ids(self):
