@@ -38,6 +38,7 @@ void PlanMachine::placeBuffers(Stage &stage) {
       place.offset = buffer.getOffset().value_or(0) / stage.granule;
       place.stride = buffer.getSlotStride().value_or(0) / stage.granule;
     }
+    place.pool = buffer.getPool().value_or(place.pool);
     place.step = elementBytes(buffer) / stage.granule;
     place.shape = tensorOf(buffer).getShape().vec();
     place.cells = tensorOf(buffer).getNumElements() * place.step;
@@ -69,6 +70,7 @@ LogicalResult PlanMachine::prepare() {
       rank.coordinate[i] = rest % mesh.getSizes()[i];
     StringAttr axis = mesh.getStageAxis();
     rank.stage = &stages[axis ? rank.coordinate[mesh.getIndex(axis.getValue())] : 0];
+    rank.slots.assign(rank.stage->op.getPools().size(), 0);
     rank.cells.assign(*rank.stage->op.getArenaBytes() / rank.stage->granule + 1, NAN);
   }
   return success();
@@ -76,39 +78,34 @@ LogicalResult PlanMachine::prepare() {
 
 //===-- Running -------------------------------------------------------------===//
 
-// False: the rank must wait.
-FailureOr<bool> PlanMachine::execute(Rank &rank, Operation &op, plan::EntryAttr entry) {
-  auto ownLane = op.getAttrOfType<IntegerAttr>("lane");
-  plan::LaneAttr lane = entry.getLane(ownLane ? ownLane.getInt() : 0);
+// Takes the slots that the instruction's lanes have in their pools; returns its own lane.
+FailureOr<plan::LaneAttr> PlanMachine::takeSlots(Rank &rank, Operation &op,
+                                                 plan::EntryAttr entry) const {
+  auto take = [&](plan::LaneAttr lane) { rank.slots[lane.getPool()] = lane.getSlot(); };
+  auto own = op.getAttrOfType<IntegerAttr>("lane");
+  plan::LaneAttr lane = entry.getLane(own ? own.getInt() : 0);
   if (!lane)
-    return op.emitOpError("names lane ") << ownLane.getInt() << ", which its table entry lacks";
-  int64_t slot = lane.getSlot(), microBatch = lane.getMicroBatch();
-  if (auto launchOp = dyn_cast<plan::LaunchOp>(op))
-    return failed(launch(rank, launchOp, slot)) ? FailureOr<bool>() : true;
-  if (auto product = dyn_cast<plan::MatmulOp>(op)) {
-    matmul(rank, product, slot);
-    return true;
-  }
+    return op.emitOpError("names lane ") << own.getInt() << ", which its table entry lacks";
+  for (int64_t k = 0; plan::LaneAttr other = entry.getLane(k); ++k)
+    take(other);
+  take(lane); // an exchange may have two slots of one pool
+  return lane;
+}
+
+// False: the rank must wait. What it sends is kept until it is received.
+FailureOr<bool> PlanMachine::execute(Rank &rank, Operation &op, plan::EntryAttr entry) {
+  FailureOr<plan::LaneAttr> lane = takeSlots(rank, op, entry);
+  if (failed(lane))
+    return failure();
   if (auto together = dyn_cast<plan::CollectiveOp>(op))
-    return collective(rank, together, slot);
-  if (auto feedOp = dyn_cast<plan::FeedOp>(op))
-    return failed(feed(rank, feedOp, slot, microBatch)) ? FailureOr<bool>() : true;
-  if (auto copy = dyn_cast<plan::CopyOp>(op)) {
-    Tensor value = read(rank, copy.getSrc(), slot);
-    write(rank, copy.getDst(), slot, value);
-    return true;
-  }
-  if (auto fill = dyn_cast<plan::FillOp>(op)) {
-    write(rank, fill.getDst(), slot, Tensor(tensorOf(fill.getDst()).getShape().vec()));
-    return true;
-  }
+    return collective(rank, together);
   if (auto send = dyn_cast<plan::SendOp>(op)) {
     auto to = peer(rank, op, send.getAxis(), send.getDelta(), send.getWrap());
     if (failed(to))
       return failure();
     auto &message = messages[{rank.id, *to, send.getChannel()}].emplace_back();
     for (Value part : send.getParts())
-      message.push_back(read(rank, part, slot));
+      message.push_back(read(rank, part));
     return true;
   }
   if (auto recv = dyn_cast<plan::RecvOp>(op)) {
@@ -118,19 +115,42 @@ FailureOr<bool> PlanMachine::execute(Rank &rank, Operation &op, plan::EntryAttr 
     auto &queue = messages[{*from, rank.id, recv.getChannel()}];
     if (queue.empty())
       return false;
-    if (queue.front().size() != recv.getParts().size())
-      return op.emitOpError("gets ") << queue.front().size() << " parts";
-    for (auto [part, value] : llvm::zip(recv.getParts(), queue.front())) {
-      if (value.shape != tensorOf(part).getShape().vec())
-        return op.emitOpError("gets a part of another shape");
-      write(rank, part, slot, value);
-    }
+    if (failed(writeParts(rank, recv, queue.front())))
+      return failure();
     queue.pop_front();
     return true;
   }
-  if (isa<plan::RecordOp, plan::WaitOp>(op))
-    return true;
-  return op.emitOpError("has no reference meaning");
+  return executeAlone(rank, op, (*lane).getMicroBatch());
+}
+
+// Writes a message where it is received.
+LogicalResult PlanMachine::writeParts(Rank &rank, plan::RecvOp recv,
+                                      const std::vector<Tensor> &message) {
+  if (message.size() != recv.getParts().size())
+    return recv.emitOpError("gets ") << message.size() << " parts";
+  for (auto [part, value] : llvm::zip(recv.getParts(), message)) {
+    if (value.shape != tensorOf(part).getShape().vec())
+      return recv.emitOpError("gets a part of another shape");
+    write(rank, part, value);
+  }
+  return success();
+}
+
+// Runs an instruction that meets no other rank.
+FailureOr<bool> PlanMachine::executeAlone(Rank &rank, Operation &op, int64_t microBatch) {
+  if (auto launchOp = dyn_cast<plan::LaunchOp>(op))
+    return failed(launch(rank, launchOp)) ? FailureOr<bool>() : true;
+  if (auto feedOp = dyn_cast<plan::FeedOp>(op))
+    return failed(feed(rank, feedOp, microBatch)) ? FailureOr<bool>() : true;
+  if (auto product = dyn_cast<plan::MatmulOp>(op))
+    matmul(rank, product);
+  else if (auto copy = dyn_cast<plan::CopyOp>(op))
+    write(rank, copy.getDst(), read(rank, copy.getSrc()));
+  else if (auto fill = dyn_cast<plan::FillOp>(op))
+    write(rank, fill.getDst(), Tensor(tensorOf(fill.getDst()).getShape().vec()));
+  else if (!isa<plan::RecordOp, plan::WaitOp>(op))
+    return op.emitOpError("has no reference meaning");
+  return true;
 }
 
 LogicalResult PlanMachine::advance(Rank &rank, bool &moved) {
@@ -156,16 +176,20 @@ LogicalResult PlanMachine::advance(Rank &rank, bool &moved) {
   return success();
 }
 
-LogicalResult PlanMachine::step(const StepData &stepData) {
-  data = &stepData;
-  for (Rank &rank : ranks) {
-    rank.entry = 0;
+void PlanMachine::setScalars() {
+  for (Rank &rank : ranks)
     for (auto buffer : rank.stage->op.getBody().getOps<plan::BufferOp>())
       if (DictionaryAttr binding = buffer.getBindingAttr())
         if (auto scalar = binding.getAs<StringAttr>("scalar"))
           if (auto found = data->scalars.find(scalar.str()); found != data->scalars.end())
             rank.cells[rank.stage->places.find(buffer)->second.offset] = found->second;
-  }
+}
+
+LogicalResult PlanMachine::step(const StepData &stepData) {
+  data = &stepData;
+  setScalars();
+  for (Rank &rank : ranks)
+    rank.entry = 0;
   auto busy = [](const Rank &rank) { return !rank.done(); };
   while (llvm::any_of(ranks, busy)) {
     bool moved = false;
@@ -187,7 +211,7 @@ LogicalResult PlanMachine::step(const StepData &stepData) {
 FailureOr<Outcome> PlanMachine::run() {
   if (failed(prepare()))
     return failure();
-  fillStates();
+  fillStates(statesFromSources(module, trial.weights));
   Outcome outcome;
   if (parallel::isInference(module)) {
     if (failed(step(trial.steps.front())))
@@ -217,6 +241,26 @@ namespace llmc::verify {
 
 FailureOr<Outcome> interpretPlan(ModuleOp module, const Trial &trial) {
   return machine::PlanMachine(module, trial).run();
+}
+
+FailureOr<parallel::StepOutput> interpretStep(ModuleOp module, const parallel::StepInput &input,
+                                              std::mt19937 &random) {
+  Trial trial;
+  StepData &step = trial.steps.emplace_back();
+  for (const auto &[name, value] : input.scalars)
+    step.scalars[name] = value.data.at(0);
+  // Micro-batches one after the other are the rows of the step.
+  for (const NamedTensors &microBatch : input.microBatches)
+    for (const auto &[name, rows] : microBatch) {
+      auto [it, isNew] = step.inputs.try_emplace(name, rows);
+      if (isNew)
+        continue;
+      Tensor &all = it->second;
+      all.data.insert(all.data.end(), rows.data.begin(), rows.data.end());
+      if (!all.shape.empty())
+        all.shape[0] += rows.shape[0];
+    }
+  return machine::PlanMachine(module, trial).runDrawn(input.states, random);
 }
 
 } // namespace llmc::verify

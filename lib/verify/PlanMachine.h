@@ -5,9 +5,12 @@
 #ifndef LLMC_LIB_VERIFY_PLANMACHINE_H
 #define LLMC_LIB_VERIFY_PLANMACHINE_H
 
+#include "dialects/parallel/Evaluate.h"
 #include "dialects/plan/Plan.h"
 #include "lib/verify/Training.h"
 #include "mlir/IR/BuiltinOps.h"
+
+#include <random>
 
 namespace llmc::verify {
 
@@ -17,6 +20,15 @@ namespace llmc::verify {
 // interleavings show). Fails with a diagnostic where ranks wait for each other
 // or an instruction cannot run.
 mlir::FailureOr<Outcome> interpretPlan(mlir::ModuleOp module, const Trial &trial);
+
+// Runs one step from states that are given by symbol, in an order drawn from `random`: streams of
+// all ranks advance as events, messages and collectives allow, nothing else. What is sent is
+// read from the sender's arena when it is received, what a collective combines when its last
+// member is there. Padding and accumulators hold numbers that must not matter. Fails with a
+// diagnostic as interpretPlan does.
+mlir::FailureOr<parallel::StepOutput> interpretStep(mlir::ModuleOp module,
+                                                    const parallel::StepInput &input,
+                                                    std::mt19937 &random);
 
 } // namespace llmc::verify
 

@@ -8,18 +8,18 @@ using namespace mlir;
 
 namespace llmc::verify::machine {
 
-Tensor PlanMachine::read(const Rank &rank, Value buffer, int64_t slot) const {
+Tensor PlanMachine::read(const Rank &rank, Value buffer) const {
   const Place &place = rank.stage->places.find(buffer)->second;
   Tensor value(place.shape);
-  const double *from = &rank.cells[place.offset + slot * place.stride];
+  const double *from = &rank.cells[place.offset + rank.slots[place.pool] * place.stride];
   for (int64_t i = 0, n = value.size(); i < n; ++i)
     value.data[i] = from[i * place.step];
   return value;
 }
 
-void PlanMachine::write(Rank &rank, Value buffer, int64_t slot, const Tensor &value) const {
+void PlanMachine::write(Rank &rank, Value buffer, const Tensor &value) const {
   const Place &place = rank.stage->places.find(buffer)->second;
-  double *to = &rank.cells[place.offset + slot * place.stride];
+  double *to = &rank.cells[place.offset + rank.slots[place.pool] * place.stride];
   for (int64_t i = 0, n = value.size(); i < n; ++i) {
     to[i * place.step] = value.data[i];
     for (int64_t k = 1; k < place.step; ++k)
@@ -27,11 +27,49 @@ void PlanMachine::write(Rank &rank, Value buffer, int64_t slot, const Tensor &va
   }
 }
 
-LogicalResult PlanMachine::launch(Rank &rank, plan::LaunchOp op, int64_t slot) {
+// Is `read` only read element by element, or row by row, where it is written too?
+static bool readsWhole(plan::LaunchOp op, Value read) {
+  auto shapeOf = [](Value value) { return cast<RankedTensorType>(value.getType()).getShape(); };
+  for (auto [argument, buffer] : llvm::zip(op.getBody().front().getArguments(), op.getReads())) {
+    if (buffer != read)
+      continue;
+    for (Operation *user : argument.getUsers()) {
+      auto compute = dyn_cast<graph::GraphOpInterface>(user);
+      bool elementwise = compute && compute.getEmitClass() == graph::EmitClass::Elementwise &&
+                         shapeOf(user->getResult(0)) == shapeOf(argument);
+      bool reduces = compute && (compute.getEmitClass() == graph::EmitClass::RowReduction ||
+                                 isa<graph::ReduceOp>(user)) &&
+                     shapeOf(user->getOperand(0)) == shapeOf(argument);
+      if (!elementwise && !reduces)
+        return false;
+    }
+  }
+  return true;
+}
+
+// A launch may write over what it reads where it reads element i only to write element i.
+LogicalResult PlanMachine::checkInPlace(const Rank &rank, plan::LaunchOp op) const {
+  for (Value write : op.getWrites())
+    for (Value read : op.getReads()) {
+      const Place &to = rank.stage->places.find(write)->second;
+      const Place &from = rank.stage->places.find(read)->second;
+      int64_t a = to.offset + rank.slots[to.pool] * to.stride;
+      int64_t b = from.offset + rank.slots[from.pool] * from.stride;
+      if (a >= b + from.cells || b >= a + to.cells)
+        continue;
+      if (!readsWhole(op, read) || a != b || tensorOf(read) != tensorOf(write))
+        return op.emitOpError("writes over a buffer that it reads");
+    }
+  return success();
+}
+
+LogicalResult PlanMachine::launch(Rank &rank, plan::LaunchOp op) {
+  if (failed(checkInPlace(rank, op)))
+    return failure();
   Block &body = op.getBody().front();
   llvm::DenseMap<Value, Tensor> values;
   for (auto [i, buffer] : llvm::enumerate(op.getReads()))
-    values[body.getArgument(i)] = read(rank, buffer, slot);
+    values[body.getArgument(i)] = read(rank, buffer);
   if (ArrayAttr scalars = op.getScalarsAttr())
     for (auto [i, terms] : llvm::enumerate(scalars.getAsRange<DenseI64ArrayAttr>())) {
       Tensor scalar(std::vector<int64_t>{});
@@ -52,11 +90,11 @@ LogicalResult PlanMachine::launch(Rank &rank, plan::LaunchOp op, int64_t slot) {
       values[result] = std::move(output);
   }
   for (auto [buffer, value] : llvm::zip(op.getWrites(), body.getTerminator()->getOperands()))
-    write(rank, buffer, slot, values[value]);
+    write(rank, buffer, values[value]);
   return success();
 }
 
-void PlanMachine::matmul(Rank &rank, plan::MatmulOp op, int64_t slot) {
+void PlanMachine::matmul(Rank &rank, plan::MatmulOp op) {
   auto &block = products[op];
   if (!block) {
     block = std::make_unique<Block>();
@@ -66,14 +104,14 @@ void PlanMachine::matmul(Rank &rank, plan::MatmulOp op, int64_t slot) {
     builder.setInsertionPointToEnd(block.get());
     graph::MatmulOp::create(builder, op.getLoc(), tensorOf(op.getOut()), op.getEquation(), a, b);
   }
-  Tensor a = read(rank, op.getLhs(), slot), b = read(rank, op.getRhs(), slot);
+  Tensor a = read(rank, op.getLhs()), b = read(rank, op.getRhs());
   Tensor product = graph::evaluateOp(cast<graph::GraphOpInterface>(block->front()), {&a, &b})[0];
   if (op.getAccumulate()) {
-    Tensor before = read(rank, op.getOut(), slot);
+    Tensor before = read(rank, op.getOut());
     for (int64_t i = 0; i < product.size(); ++i)
       product.data[i] += before.data[i];
   }
-  write(rank, op.getOut(), slot, product);
+  write(rank, op.getOut(), product);
 }
 
 // What an input of a stage is bound with.
@@ -93,7 +131,7 @@ static int64_t beforePermutation(ArrayRef<int64_t> blockOrder, int64_t size, int
 
 // As feed() for an input whose binding says how its dims are cut or permuted.
 LogicalResult PlanMachine::feedPart(Rank &rank, plan::FeedOp op, DictionaryAttr binding,
-                                    int64_t slot, int64_t microBatch, const Tensor &whole) {
+                                    int64_t microBatch, const Tensor &whole) {
   Tensor own(tensorOf(op.getDst()).getShape().vec());
   size_t dimCount = own.shape.size();
   std::vector<int64_t> starts(dimCount, 0);
@@ -124,19 +162,19 @@ LogicalResult PlanMachine::feedPart(Rank &rank, plan::FeedOp op, DictionaryAttr 
     }
     own.data[i] = whole.data[element];
   }
-  write(rank, op.getDst(), slot, own);
+  write(rank, op.getDst(), own);
   return success();
 }
 
 // This rank's rows of the step: [(micro * dp + dp coordinate) * rows, ...); all of an
 // input that is not cut.
-LogicalResult PlanMachine::feed(Rank &rank, plan::FeedOp op, int64_t slot, int64_t microBatch) {
+LogicalResult PlanMachine::feed(Rank &rank, plan::FeedOp op, int64_t microBatch) {
   auto found = data->inputs.find(op.getInput().str());
   if (found == data->inputs.end())
     return op.emitOpError("no value is given for the input ") << op.getInput();
   DictionaryAttr binding = bindingOf(rank.stage->op, op.getInput());
   if (binding && (binding.get("dims") || binding.get("permuted_dim")))
-    return feedPart(rank, op, binding, slot, microBatch, found->second);
+    return feedPart(rank, op, binding, microBatch, found->second);
   Tensor own(tensorOf(op.getDst()).getShape().vec());
   int64_t place = microBatch;
   for (StringAttr axis : mesh.getAxes(planfile::AxisRole::Data))
@@ -146,7 +184,7 @@ LogicalResult PlanMachine::feed(Rank &rank, plan::FeedOp op, int64_t slot, int64
   if ((place + 1) * own.size() > found->second.size())
     return op.emitOpError("micro-batch ") << microBatch << " is not in the step";
   std::copy_n(found->second.data.begin() + place * own.size(), own.size(), own.data.begin());
-  write(rank, op.getDst(), slot, own);
+  write(rank, op.getDst(), own);
   return success();
 }
 
@@ -166,7 +204,7 @@ FailureOr<int64_t> PlanMachine::peer(const Rank &rank, Operation &op, StringRef 
 
 //===-- Collectives ---------------------------------------------------------===//
 
-static std::vector<int64_t> groupOf(parallel::MeshAttr mesh, const Rank &rank, plan::CollectiveOp op) {
+std::vector<int64_t> groupOf(parallel::MeshAttr mesh, const Rank &rank, plan::CollectiveOp op) {
   std::vector<int64_t> group(1, 0), sizes(mesh.getSizes().begin(), mesh.getSizes().end());
   auto idOf = [&](ArrayRef<int64_t> coordinate) {
     int64_t id = 0;
@@ -198,9 +236,20 @@ static std::vector<int64_t> groupOf(parallel::MeshAttr mesh, const Rank &rank, p
   return group;
 }
 
-// What member `index` gets.
-static Tensor combine(plan::CollectiveOp op, const std::vector<const Tensor *> &parts, size_t index,
-                      const std::vector<int64_t> &shape) {
+FailureOr<Tensor> combine(plan::CollectiveOp op, const std::vector<const Tensor *> &parts,
+                          size_t index, const std::vector<int64_t> &shape) {
+  auto members = static_cast<int64_t>(parts.size());
+  for (const Tensor *part : parts)
+    if (part->size() != parts.front()->size())
+      return op.emitOpError("members bring ") << parts.front()->size() << " and " << part->size()
+                                              << " elements";
+  int64_t expected = op.getKind() == plan::CollectiveKind::all_gather ? parts[0]->size() * members
+                     : op.getKind() == plan::CollectiveKind::reduce_scatter
+                         ? parts[0]->size() / members
+                         : parts[0]->size();
+  bool uneven = op.getKind() == plan::CollectiveKind::all_to_all && parts[0]->size() % members != 0;
+  if (Tensor::count(shape) != expected || uneven)
+    return op.emitOpError("group of ") << members << " does not fit its buffers";
   Tensor result(shape);
   auto reduce = [&](int64_t from, int64_t count) {
     for (int64_t i = 0; i < count; ++i) {
@@ -236,7 +285,7 @@ static Tensor combine(plan::CollectiveOp op, const std::vector<const Tensor *> &
   return result;
 }
 
-FailureOr<bool> PlanMachine::collective(Rank &rank, plan::CollectiveOp op, int64_t slot) {
+FailureOr<bool> PlanMachine::collective(Rank &rank, plan::CollectiveOp op) {
   std::vector<int64_t> group = groupOf(mesh, rank, op);
   int64_t self = llvm::find(group, rank.id) - group.begin();
   if (group.empty() || self == static_cast<int64_t>(group.size()))
@@ -245,29 +294,20 @@ FailureOr<bool> PlanMachine::collective(Rank &rank, plan::CollectiveOp op, int64
   if (!rank.posted) {
     if (meeting.parts.count(rank.id) || meeting.results.count(rank.id))
       return false;
-    meeting.parts[rank.id] = read(rank, op.getSrc(), slot);
+    meeting.parts[rank.id] = read(rank, op.getSrc());
     rank.posted = true;
   }
   if (meeting.parts.size() == group.size()) {
     std::vector<const Tensor *> parts;
-    for (int64_t member : group) {
+    for (int64_t member : group)
       parts.push_back(&meeting.parts[member]);
-      if (parts.back()->size() != parts.front()->size())
-        return op.emitOpError("members bring ") << parts.front()->size() << " and "
-                                                << parts.back()->size() << " elements";
-    }
     std::vector<int64_t> shape = tensorOf(op.getDst()).getShape().vec();
-    int64_t expected = op.getKind() == plan::CollectiveKind::all_gather
-                           ? parts[0]->size() * int64_t(group.size())
-                       : op.getKind() == plan::CollectiveKind::reduce_scatter
-                           ? parts[0]->size() / int64_t(group.size())
-                           : parts[0]->size();
-    bool uneven = op.getKind() == plan::CollectiveKind::all_to_all &&
-                  parts[0]->size() % int64_t(group.size()) != 0;
-    if (Tensor::count(shape) != expected || uneven)
-      return op.emitOpError("group of ") << group.size() << " does not fit its buffers";
-    for (size_t i = 0; i < group.size(); ++i)
-      meeting.results[group[i]] = combine(op, parts, i, shape);
+    for (size_t i = 0; i < group.size(); ++i) {
+      FailureOr<Tensor> result = combine(op, parts, i, shape);
+      if (failed(result))
+        return failure();
+      meeting.results[group[i]] = std::move(*result);
+    }
     meeting.parts.clear();
   }
   auto result = meeting.results.find(rank.id);
@@ -276,7 +316,7 @@ FailureOr<bool> PlanMachine::collective(Rank &rank, plan::CollectiveOp op, int64
   result->second.shape = tensorOf(op.getDst()).getShape().vec();
   if (result->second.size() != Tensor::count(result->second.shape))
     return op.emitOpError("members disagree on the size");
-  write(rank, op.getDst(), slot, result->second);
+  write(rank, op.getDst(), result->second);
   meeting.results.erase(result);
   rank.posted = false;
   return true;

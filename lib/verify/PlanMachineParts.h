@@ -4,10 +4,12 @@
 
 #include "dialects/graph/Evaluate.h"
 #include "dialects/parallel/Annotations.h"
+#include "dialects/parallel/Evaluate.h"
 #include "lib/verify/PlanMachine.h"
 #include "lib/verify/Sources.h"
 
 #include <deque>
+#include <random>
 
 namespace llmc::verify::machine {
 
@@ -25,6 +27,7 @@ using mlir::Value;
 struct Place {
   int64_t offset = 0, stride = 0; // in cells; of slot 0, and from slot to slot
   int64_t step = 1, cells = 0;    // cells of an element, of the whole buffer
+  int64_t pool = 0;               // whose slots it has
   std::vector<int64_t> shape;
 };
 
@@ -36,16 +39,28 @@ struct Stage {
   SmallVector<plan::EntryAttr> table;
 };
 
+// One execution of an instruction, in issue order of its rank; a wait knows the record that
+// it waits for.
+struct Issued {
+  Operation *op = nullptr;
+  plan::EntryAttr entry;
+  int64_t number = 0, record = -1;
+};
+
 struct Rank {
   int64_t id = 0;
   Stage *stage = nullptr;
   SmallVector<int64_t> coordinate;
   std::vector<double> cells;
+  SmallVector<int64_t> slots; // of each pool, for the instruction that runs
   size_t entry = 0;
   Block::iterator next;
   bool entered = false; // `next` belongs to `entry`
   bool posted = false;  // of the collective where the rank stands
   bool done() const { return entry == stage->table.size(); }
+  // In a drawn order: what is left of each stream, and what has ended.
+  std::map<int64_t, std::deque<Issued>> streams;
+  std::vector<bool> ended;
 };
 
 // The collective that a group is assembling.
@@ -59,25 +74,44 @@ class PlanMachine {
 public:
   PlanMachine(ModuleOp module, const Trial &trial) : module(module), trial(trial) {}
   FailureOr<Outcome> run();
+  // One step from `states` (by symbol), in an order drawn from `random`.
+  FailureOr<parallel::StepOutput> runDrawn(const NamedTensors &states, std::mt19937 &random);
 
 private:
   LogicalResult prepare();
   void placeBuffers(Stage &stage);
-  void fillStates();
+  void fillStates(const NamedTensors &states);
+  void fillDrawn(const NamedTensors &states);
+  void setScalars();
   LogicalResult step(const StepData &data);
   LogicalResult advance(Rank &rank, bool &moved);
+  FailureOr<plan::LaneAttr> takeSlots(Rank &rank, Operation &op, plan::EntryAttr entry) const;
   FailureOr<bool> execute(Rank &rank, Operation &op, plan::EntryAttr entry);
-  LogicalResult launch(Rank &rank, plan::LaunchOp op, int64_t slot);
-  void matmul(Rank &rank, plan::MatmulOp op, int64_t slot);
-  FailureOr<bool> collective(Rank &rank, plan::CollectiveOp op, int64_t slot);
+  LogicalResult writeParts(Rank &rank, plan::RecvOp recv, const std::vector<Tensor> &message);
+  FailureOr<bool> executeAlone(Rank &rank, Operation &op, int64_t microBatch);
+  LogicalResult checkInPlace(const Rank &rank, plan::LaunchOp op) const;
+  LogicalResult launch(Rank &rank, plan::LaunchOp op);
+  void matmul(Rank &rank, plan::MatmulOp op);
+  FailureOr<bool> collective(Rank &rank, plan::CollectiveOp op);
   FailureOr<int64_t> peer(const Rank &rank, Operation &op, StringRef axis, int64_t delta,
                           bool wrap);
-  LogicalResult feed(Rank &rank, plan::FeedOp op, int64_t slot, int64_t microBatch);
-  LogicalResult feedPart(Rank &rank, plan::FeedOp op, mlir::DictionaryAttr binding, int64_t slot,
+  LogicalResult feed(Rank &rank, plan::FeedOp op, int64_t microBatch);
+  LogicalResult feedPart(Rank &rank, plan::FeedOp op, mlir::DictionaryAttr binding,
                          int64_t microBatch, const Tensor &whole);
 
-  Tensor read(const Rank &rank, Value buffer, int64_t slot) const;
-  void write(Rank &rank, Value buffer, int64_t slot, const Tensor &value) const;
+  Tensor read(const Rank &rank, Value buffer) const;
+  void write(Rank &rank, Value buffer, const Tensor &value) const;
+
+  // PlanMachineOrder.cpp: streams in a drawn order.
+  void issue(Rank &rank);
+  LogicalResult stepDrawn(std::mt19937 &random);
+  LogicalResult advanceStream(Rank &rank, int64_t stream, bool &moved);
+  LogicalResult advanceMessages(Rank &rank, int64_t stream, size_t count, bool &moved);
+  FailureOr<bool> receive(Rank &rank, const Issued &head);
+  LogicalResult collectTogether(Rank &rank, plan::CollectiveOp op, int64_t stream, bool &moved);
+  void end(Rank &rank, int64_t stream, size_t place = 0);
+  NamedTensors gatherOutputs(double &replicaError);
+
   double readScalar(StringRef name);
   NamedTensors gather(StringRef role, double &replicaError);
   NamedTensors gatherResults(double &replicaError);
@@ -91,12 +125,18 @@ private:
   std::vector<Stage> stages;
   std::vector<Rank> ranks;
   const StepData *data = nullptr;
+  int64_t collectives = 0; // that ran in a drawn order, each group once
   std::map<std::tuple<std::vector<int64_t>, int64_t>, Meeting> meetings; // by group and stream
   std::map<std::tuple<int64_t, int64_t, int64_t>, std::deque<std::vector<Tensor>>> messages;
   llvm::DenseMap<Operation *, std::unique_ptr<Block>> products; // a graph.matmul for each
 };
 
 mlir::RankedTensorType tensorOf(Value buffer);
+// The ranks of a collective's group, in group order; empty if its axes are not the mesh's.
+std::vector<int64_t> groupOf(parallel::MeshAttr mesh, const Rank &rank, plan::CollectiveOp op);
+// What member `index` of a group gets of the members' parts. Fails where they do not fit.
+FailureOr<Tensor> combine(plan::CollectiveOp op, const std::vector<const Tensor *> &parts,
+                          size_t index, const std::vector<int64_t> &shape);
 
 } // namespace llmc::verify::machine
 

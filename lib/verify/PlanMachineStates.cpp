@@ -54,8 +54,7 @@ void PlanMachine::forEachElement(const Rank &rank, plan::BufferOp op, ArrayRef<i
   }
 }
 
-void PlanMachine::fillStates() {
-  NamedTensors states = statesFromSources(module, trial.weights);
+void PlanMachine::fillStates(const NamedTensors &states) {
   for (StringRef role : {"parameter", "master", "moment1", "moment2"})
     forEachState(role, [&](Rank &rank, plan::BufferOp op, const std::string &name) {
       const Place &place = rank.stage->places.find(op)->second;
@@ -66,6 +65,43 @@ void PlanMachine::fillStates() {
           rank.cells[cell] = found->second.data[element];
         });
     });
+}
+
+// The same, but what a step must not read holds a number that shows if it does: padding,
+// and accumulators before the step empties them.
+void PlanMachine::fillDrawn(const NamedTensors &states) {
+  fillStates({});
+  for (StringRef role : {"parameter", "master", "moment1", "moment2", "accumulator"})
+    forEachState(role, [&](Rank &rank, plan::BufferOp op, const std::string &name) {
+      const Place &place = rank.stage->places.find(op)->second;
+      std::fill_n(rank.cells.begin() + place.offset, place.cells, 3.25);
+      auto state = module.lookupSymbol<graph::StateOp>(name);
+      if (!state || role == "accumulator")
+        return;
+      auto found = states.find(name);
+      forEachElement(rank, op, validShape(state), [&](int64_t cell, int64_t element) {
+        rank.cells[cell] = found == states.end() ? 0 : found->second.data[element];
+      });
+    });
+}
+
+// The step's outputs, of every rank that has them.
+NamedTensors PlanMachine::gatherOutputs(double &replicaError) {
+  NamedTensors outputs;
+  for (Rank &rank : ranks)
+    for (auto buffer : rank.stage->op.getBody().getOps<plan::BufferOp>()) {
+      DictionaryAttr binding = buffer.getBindingAttr();
+      auto name = binding ? binding.getAs<StringAttr>("output") : StringAttr();
+      if (!name)
+        continue;
+      Tensor value = read(rank, buffer);
+      auto [it, isNew] = outputs.try_emplace(name.str(), value);
+      for (int64_t i = 0; i < value.size() && !isNew; ++i) {
+        double difference = std::abs(it->second.data[i] - value.data[i]);
+        replicaError = std::max(replicaError, std::isnan(difference) ? INFINITY : difference);
+      }
+    }
+  return outputs;
 }
 
 NamedTensors PlanMachine::gather(StringRef role, double &replicaError) {

@@ -1,10 +1,10 @@
 // Random functions of one stage: whatever order values are computed and read in,
 // writing them in place must not lose one that is still read.
+#include "lib/verify/PlanMachine.h"
 #include "mlir/Pass/PassManager.h"
 #include "passes/5-schedule/Pipeline.h"
 #include "test/passes/3-shard/Draws.h"
 #include "test/passes/3-shard/Steps.h"
-#include "test/passes/5-schedule/Runner.h"
 #include <sstream>
 
 using namespace mlir;
@@ -234,7 +234,7 @@ LLMC_TEST(random_functions_keep_their_values) {
     for (int64_t m = 0; m < options.microBatches; ++m)
       input.microBatches.push_back({{"input_ids", drawTensor({2, 4}, random)}});
     auto expected = parallel::evaluateStep(*before, input);
-    auto got = runPlan(*module, input, random);
+    auto got = verify::interpretStep(*module, input, random);
     EXPECT_MSG(succeeded(expected) && succeeded(got), what + ": the step does not run");
     if (failed(expected) || failed(got))
       continue;

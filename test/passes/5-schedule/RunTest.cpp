@@ -1,12 +1,12 @@
 // Phases 2 to 5: the plan, run on all ranks in any legal order, is the step of
 // the model.
 #include "dialects/plan/Plan.h"
+#include "lib/verify/PlanMachine.h"
 #include "mlir/Pass/PassManager.h"
 #include "passes/2-train/Pipeline.h"
 #include "test/passes/3-shard/Draws.h"
 #include "test/passes/3-shard/Steps.h"
 #include "test/passes/5-schedule/Plans.h"
-#include "test/passes/5-schedule/Runner.h"
 
 using namespace mlir;
 
@@ -38,7 +38,7 @@ LLMC_TEST(a_plan_is_the_step_of_its_model) {
       continue;
     parallel::StepInput input = drawInput(*whole, plan.model, plan.microBatches, random);
     auto expected = parallel::evaluateStep(*whole, input);
-    auto got = runPlan(*scheduled, input, random);
+    auto got = verify::interpretStep(*scheduled, input, random);
     EXPECT_MSG(succeeded(expected) && succeeded(got), what + ": the step does not run");
     if (succeeded(expected) && succeeded(got))
       expectSame(*whole, *got, *expected, what);
@@ -63,7 +63,7 @@ LLMC_TEST(without_waits_steps_differ) {
   auto expected = parallel::evaluateStep(*whole, input);
   int differ = 0;
   for (int i = 0; i < 10 && succeeded(expected); ++i) {
-    auto got = runPlan(*scheduled, input, random);
+    auto got = verify::interpretStep(*scheduled, input, random);
     differ += failed(got) || !differences(*whole, *got, *expected).empty();
   }
   EXPECT_MSG(differ > 0, "ten random orders without a wait give the right step");
