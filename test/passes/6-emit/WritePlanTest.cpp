@@ -190,7 +190,7 @@ module attributes {
     #graph.view<@"e", 0, [1]>, #graph.view<@"e", 6, [1]>, #graph.view<@"e", 12, [1]>, #graph.view<@"e", 18, [1]>,
     #graph.view<@"e", 24, [1]>, #graph.view<@"e", 30, [1]>, #graph.view<@"e", 36, [1]>, #graph.view<@"e", 42, [1]>]
   graph.state @s.grad : tensor<2x4x6xf32> accumulator of @s
-  plan.stage @stage0 attributes {stage = 0, slots = 1, first_layer = 0, last_layer = 1, arena_bytes = 4096, live_bytes = 1000,
+  plan.stage @stage0 attributes {stage = 0, chunks = [#plan.chunk<0, 1>], pools = [#plan.pool<0, 1>], arena_bytes = 4096, live_bytes = 1000,
       table = [#plan.entry<@forward, 0, 0>]} {
     %w = plan.buffer persistent {offset = 0, binding = {state = @s, role = "parameter", layer_first = 0, layer_count = 2,
         dims = [["tp"], []], valid_shape = array<i64: 4, 6>, owner = true}} : !plan.buffer<2x2x6xf32>

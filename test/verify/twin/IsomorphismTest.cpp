@@ -56,7 +56,11 @@ const Plant plants[] = {
     {"another event", "event",
      [](ProgramT &p) { ++find(p, Body::Record, "forward").body.AsRecord()->event; }},
     {"another channel", "channel",
-     [](ProgramT &p) { ++find(p, Body::Send, "forward").body.AsSend()->channel; }},
+     [](ProgramT &p) { ++find(p, Body::Send, "send_forward").body.AsSend()->channel; }},
+    {"a message out of its group", "grouped",
+     [](ProgramT &p) {
+       find(p, Body::Recv, "send_forward_recv_backward").body.AsRecv()->grouped = false;
+     }},
     {"another kernel", "kernel",
      [](ProgramT &p) {
        LaunchT &launch = *find(p, Body::Launch, "forward").body.AsLaunch();
