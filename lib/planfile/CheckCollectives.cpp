@@ -142,7 +142,25 @@ private:
     return "[" + text + "]";
   }
 
+  // The k-th send of a channel meets the k-th receive: on two streams either end could
+  // bring them in another order.
+  void checkOneStream(const Sequence &list) {
+    for (const Node &node : list)
+      if (node.inst->stream != list.front().inst->stream) {
+        findings.add(trace.at(node,
+                              "messages of one channel stand on streams " +
+                                  std::to_string(list.front().inst->stream) + " and " +
+                                  std::to_string(node.inst->stream) +
+                                  ", so that one may overtake the other: " +
+                                  trace.describe(list.front()) + "; " + trace.describe(node),
+                              "issue all messages of a channel on one stream"));
+        return;
+      }
+  }
+
   void compareEnds(const MessageKey &key, const Ends &ends) {
+    checkOneStream(ends.sends);
+    checkOneStream(ends.receives);
     size_t common = std::min(ends.sends.size(), ends.receives.size());
     for (size_t k = 0; k < common; ++k) {
       const Node &send = ends.sends[k], &recv = ends.receives[k];

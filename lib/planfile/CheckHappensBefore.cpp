@@ -294,6 +294,9 @@ private:
       finish(n, node);
       return;
     }
+    // A member may read and write as soon as it arrives, knowing nothing of the others.
+    Clock own = streamClock[node.stream];
+    access({n, node.stream, heads[node.stream] + 1}, node, own);
     const std::vector<uint32_t> &members = trace.joins[node.join];
     if (++arrived[node.join] < members.size())
       return;
@@ -308,7 +311,8 @@ private:
     for (uint32_t m : members) {
       Node member = trace.nodes[m];
       joinInto(streamClock[member.stream], joined);
-      finish(m, member);
+      streamClock[member.stream][member.stream] = ++heads[member.stream];
+      publish(m, member, streamClock[member.stream]);
     }
   }
 
@@ -322,6 +326,10 @@ private:
   // that it has ended.
   void finish(uint32_t n, const Node &node, uint32_t sequence, const Clock &clock) {
     access({n, node.stream, sequence}, node, clock);
+    publish(n, node, clock);
+  }
+
+  void publish(uint32_t n, const Node &node, const Clock &clock) {
     if (node.type == Body::Record || node.type == Body::Send)
       if (auto it = published.find(n); it != published.end())
         it->second.clock = clock;

@@ -58,6 +58,34 @@ bool isAligned(const Program &program) {
          });
 }
 
+// The version of a plan file that was not verified; 0: none can be read. It is the first field
+// of the root table, in every version.
+uint32_t versionOf(std::string_view bytes) {
+  auto scalar = [&]<class T>(uint64_t at, T) -> std::optional<uint64_t> {
+    T value;
+    if (at + sizeof(T) > bytes.size())
+      return std::nullopt;
+    std::memcpy(&value, bytes.data() + at, sizeof(T));
+    return static_cast<uint64_t>(static_cast<int64_t>(value));
+  };
+  constexpr uint64_t prefix = sizeof(flatbuffers::uoffset_t);
+  auto root = scalar(prefix, uint32_t());
+  auto back = root ? scalar(prefix + *root, int32_t()) : std::nullopt;
+  if (!back)
+    return 0;
+  uint64_t table = prefix + *root, fields = table - *back;
+  auto size = scalar(fields, uint16_t()), place = scalar(fields + 4, uint16_t());
+  if (!size || *size < 6 || !place)
+    return 0;
+  auto version = *place ? scalar(table + *place, uint32_t()) : std::optional<uint64_t>(1);
+  return version ? static_cast<uint32_t>(*version) : 0;
+}
+
+support::Error otherVersion(uint32_t version) {
+  return error("plan: version ", version, ", this program reads version ", kPlanVersion,
+               "; compile the model again");
+}
+
 } // namespace
 
 std::string planfile::writeProgram(const ProgramT &program) {
@@ -87,14 +115,17 @@ support::Result<std::unique_ptr<ProgramT>> planfile::readProgram(std::string_vie
   flatbuffers::Verifier verifier(data, bytes.size(), options);
   if (flatbuffers::ReadScalar<flatbuffers::uoffset_t>(data) !=
           bytes.size() - sizeof(flatbuffers::uoffset_t) ||
-      !VerifySizePrefixedProgramBuffer(verifier))
+      !VerifySizePrefixedProgramBuffer(verifier)) {
+    // What another version wrote may look damaged.
+    if (uint32_t version = versionOf(bytes); version && version < 1000 && version != kPlanVersion)
+      return otherVersion(version);
     return error("plan: damaged or truncated (", bytes.size(), " bytes)");
+  }
   const Program *packed = GetSizePrefixedProgram(data);
   if (!isAligned(*packed))
     return error("plan: damaged (a list is not aligned)");
   if (packed->version() != kPlanVersion)
-    return error("plan: version ", packed->version(), ", this program reads version ",
-                 kPlanVersion, "; compile the model again");
+    return otherVersion(packed->version());
   try {
     std::unique_ptr<ProgramT> program(packed->UnPack());
     if (support::Status status = checkBounds(*program); !status)

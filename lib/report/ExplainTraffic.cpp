@@ -5,6 +5,10 @@
 
 #include <algorithm>
 
+#include <map>
+
+#include <set>
+
 using nlohmann::json;
 
 namespace llmc::report {
@@ -125,28 +129,49 @@ int64_t startOf(const Instructions &list, uint32_t site) {
   return -1;
 }
 
-// Where the compute stream waits for the collective: a procedure, and a place in it.
+// Where the compute stream waits for the collective, or for what follows it on its stream: a
+// procedure, and a place in it.
 std::pair<const ProcedureT *, size_t> waitFor(const StageT &stage, const ProcedureT &procedure,
                                               uint32_t site) {
   const Instructions &list = procedure.instructions;
-  size_t done = site + 1;
-  while (done < list.size() && (list[done]->stream != list[site]->stream ||
-                                list[done]->body.type != Body::Record))
-    ++done;
-  if (done == list.size())
-    return {nullptr, 0};
-  auto isWait = [&](const InstructionT &inst) {
-    return inst.stream == 0 && inst.body.type == Body::Wait &&
-           inst.body.AsWait()->event == list[done]->body.AsRecord()->event;
-  };
-  for (size_t i = done + 1; i < list.size(); ++i)
-    if (isWait(*list[i]))
+  std::map<uint32_t, bool> behind; // events: was the latest record of it issued behind the collective?
+  for (size_t i = site + 1; i < list.size(); ++i) {
+    if (const RecordT *record = list[i]->body.AsRecord())
+      behind[record->event] = list[i]->stream == list[site]->stream;
+    const WaitT *wait = list[i]->body.AsWait();
+    if (wait && list[i]->stream == 0 && behind.count(wait->event) && behind[wait->event])
       return {&procedure, i};
-  for (const auto &other : stage.procedures)
-    for (size_t i = 0; i < other->instructions.size(); ++i)
-      if (other.get() != &procedure && isWait(*other->instructions[i]))
+  }
+  // An event that another procedure waits for before it records it anew.
+  for (const auto &other : stage.procedures) {
+    std::set<uint32_t> own;
+    for (size_t i = 0; other.get() != &procedure && i < other->instructions.size(); ++i) {
+      const InstructionT &inst = *other->instructions[i];
+      if (const RecordT *record = inst.body.AsRecord())
+        own.insert(record->event);
+      const WaitT *wait = inst.body.AsWait();
+      if (wait && inst.stream == 0 && !own.count(wait->event) && behind.count(wait->event) &&
+          behind[wait->event])
         return {other.get(), i};
+    }
+  }
   return {nullptr, 0};
+}
+
+// The procedure whose computation a message or collective waits for: its own, or the one that
+// records what an exchange waits for.
+const std::string &computedBy(const StageT &stage, const ProcedureT &procedure, uint32_t site) {
+  const Instructions &list = procedure.instructions;
+  if (procedure.kind == ProcedureKind::Exchange)
+    for (size_t i = 0; i < site; ++i)
+      if (const WaitT *wait = list[i]->body.AsWait();
+          wait && wait->lane == laneOf(*list[site]))
+        for (const auto &other : stage.procedures)
+          for (const auto &inst : other->instructions)
+            if (const RecordT *record = inst->body.AsRecord();
+                record && inst->stream == 0 && record->event == wait->event)
+              return other->name;
+  return procedure.name;
 }
 
 // On a stream of its own: which instructions of the compute stream may run meanwhile.
@@ -177,7 +202,7 @@ json overlapOf(const Book &book, const Site &site) {
   else if (waiting == &procedure)
     beside = "its readers come right behind it, nothing of this rank runs meanwhile";
   else
-    beside = text("it starts when ", procedure.name,
+    beside = text("it starts when ", computedBy(stage, procedure, site.index),
                   " has computed, what the table brings next runs meanwhile");
   j["text"] = text("on stream ", stream, " beside the compute stream: ", beside,
                    waiting ? "; compute waits for it in " + waiting->name : "");

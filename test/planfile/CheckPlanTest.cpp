@@ -370,6 +370,45 @@ LLMC_TEST(lateReceivesOfOneForwardOneBackward) {
   EXPECT(late > 5);
 }
 
+// The k-th receive of a channel meets the k-th send: on two streams they could change places.
+LLMC_TEST(channelOnTwoStreams) {
+  ProgramT program = makePlan({.exchange = true});
+  unsigned moved = 0;
+  for (auto &procedure : program.stages[1]->procedures)
+    for (auto &inst : procedure->instructions)
+      if (inst->body.AsRecv() && !inst->body.AsRecv()->grouped && moved++ == 0)
+        inst->stream = Compute;
+  EXPECT(moved > 0);
+  expectFound(program, "collectives", "messages of one channel stand on streams");
+}
+
+// A member of a collective may read what it brings as soon as it arrives: that another member
+// waits for its own part orders nothing here.
+LLMC_TEST(waitOfAMemberRemoved) {
+  ProgramT correct = makePlan({.stages = 3, .exchange = true});
+  unsigned tried = 0;
+  for (unsigned s = 0; s < 3; ++s) {
+    ProcedureT &update = procedureOf(correct, s, ProcedureKind::Update);
+    for (size_t i = 0; i < update.instructions.size(); ++i) {
+      const WaitT *wait = update.instructions[i]->body.AsWait();
+      bool before = wait && update.instructions[i]->stream != Compute;
+      for (size_t k = i + 1; before && k < update.instructions.size(); ++k)
+        if (update.instructions[k]->stream == update.instructions[i]->stream) {
+          before = update.instructions[k]->body.AsCollective();
+          break;
+        }
+      if (!before)
+        continue;
+      ProgramT program = makePlan({.stages = 3, .exchange = true});
+      auto &list = procedureOf(program, s, ProcedureKind::Update).instructions;
+      list.erase(list.begin() + static_cast<ptrdiff_t>(i));
+      expectFound(program, "happens-before", "with nothing that orders the two");
+      ++tried;
+    }
+  }
+  EXPECT(tried > 0);
+}
+
 // Sends of the warm-up wait for receives that stand behind other sends.
 LLMC_TEST(messagesOnTheComputeStream) {
   ProgramT program = makePlan(kOneForwardOneBackward);
