@@ -1,16 +1,14 @@
 #include "runtime/Values.h"
 
-#include "lib/planfile/CheckShadow.h"
+#include "runtime/Shadow.h"
 
 #include <algorithm>
 
 using namespace llmc;
 using namespace llmc::runtime;
 using planfile::ByteAccess;
-using planfile::Shadow;
-using planfile::ShadowCell;
 
-static_assert(kNoNode == planfile::kInitialWriter);
+static_assert(kNoNode == kInitialWriter);
 
 namespace {
 

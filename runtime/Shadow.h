@@ -1,14 +1,14 @@
 // For each arena byte of one rank: who wrote it last and who has read it since.
 // Ranges with equal history are one interval; a write merges what it covers, so
 // a whole step costs nearly linear time.
-#ifndef LLMC_LIB_PLANFILE_CHECKSHADOW_H
-#define LLMC_LIB_PLANFILE_CHECKSHADOW_H
+#ifndef LLMC_RUNTIME_SHADOW_H
+#define LLMC_RUNTIME_SHADOW_H
 
 #include <cstdint>
 #include <map>
 #include <vector>
 
-namespace llmc::planfile {
+namespace llmc::runtime {
 
 // The writer of bytes that hold a value before the first step.
 inline constexpr uint32_t kInitialWriter = ~0u;
@@ -83,6 +83,6 @@ private:
   Cells cells;
 };
 
-} // namespace llmc::planfile
+} // namespace llmc::runtime
 
-#endif // LLMC_LIB_PLANFILE_CHECKSHADOW_H
+#endif // LLMC_RUNTIME_SHADOW_H
