@@ -42,6 +42,9 @@ inline constexpr llvm::StringLiteral kBackward = "graph.backward";
 inline constexpr llvm::StringLiteral kState = "graph.state";
 inline constexpr llvm::StringLiteral kInput = "graph.input";
 inline constexpr llvm::StringLiteral kOutput = "graph.output";
+// Of an input of a micro-batch: how the loader makes it, {default, permuted_dim, block_order} as in
+// the binding of a plan.buffer; all may be missing.
+inline constexpr llvm::StringLiteral kLoader = "graph.loader";
 // Of an argument: dimension 0 is the batch.
 inline constexpr llvm::StringLiteral kBatched = "graph.batched";
 // Of a result: its shape without padding, if it has any.

@@ -32,6 +32,25 @@ static FailureOr<Tensor> lookup(const NamedTensors &named, const std::string &na
   return found->second;
 }
 
+// An input as the loader makes it: block b of the permuted dim is block block_order[b] of what
+// the user gives.
+static FailureOr<Tensor> load(Tensor given, DictionaryAttr attrs, Operation *func) {
+  auto loader = attrs ? attrs.getAs<DictionaryAttr>(kLoader) : DictionaryAttr();
+  auto permuted = loader ? loader.getAs<IntegerAttr>("permuted_dim") : IntegerAttr();
+  auto order = loader ? loader.getAs<DenseI64ArrayAttr>("block_order") : DenseI64ArrayAttr();
+  if (!permuted || !order)
+    return given;
+  int64_t dim = permuted.getInt(), blocks = order.size();
+  if (dim < 1 || dim >= int64_t(given.shape.size()) || blocks == 0 || given.shape[dim] % blocks != 0)
+    return func->emitError("an input is permuted in blocks that do not fit");
+  int64_t run = given.strides()[dim] * (given.shape[dim] / blocks);
+  Tensor loaded(given.shape);
+  for (int64_t i = 0; i * run < given.size(); ++i)
+    std::copy_n(given.data.begin() + (i / blocks * blocks + order[i % blocks]) * run, run,
+                loaded.data.begin() + i * run);
+  return loaded;
+}
+
 //===-- One rank ----------------------------------------------------------------===//
 
 namespace {
@@ -67,6 +86,8 @@ private:
       FailureOr<Tensor> value = lookup(state.empty() ? given : output.states,
                                        state.empty() ? nameOf(func.getArgAttrDict(i), kInput) : state,
                                        shapeOf(func.getArgumentTypes()[i]), func);
+      if (succeeded(value))
+        value = load(std::move(*value), func.getArgAttrDict(i), func);
       if (failed(value))
         return failure();
       arguments.push_back(std::move(*value));
@@ -223,7 +244,10 @@ private:
       auto found = given.find(name);
       if (found == given.end())
         return func.emitError("no value is given for the input ") << name;
-      Tensor part = machine.partOf(found->second, rank, shardingOf(attrs, func.getArgumentTypes()[i]));
+      FailureOr<Tensor> loaded = load(found->second, attrs, func);
+      if (failed(loaded))
+        return failure();
+      Tensor part = machine.partOf(*loaded, rank, shardingOf(attrs, func.getArgumentTypes()[i]));
       if (part.shape != shape)
         return func.emitError("the value given for ") << name << " has another shape";
       return part;

@@ -106,6 +106,32 @@ LogicalResult StageOp::verify() {
 
 //===-- Buffer --------------------------------------------------------------===//
 
+// What the loader does with an input, and how ranks share it.
+static LogicalResult verifyInput(BufferOp op, DictionaryAttr binding) {
+  int64_t rank = cast<BufferType>(op.getType()).getTensor().getRank();
+  if (Attribute given = binding.get("default")) {
+    auto name = dyn_cast<StringAttr>(given);
+    if (!name || !is_contained({"zeros", "ones", "positions", "row_ids"}, name.getValue()))
+      return op.emitOpError("C6: an input's default is zeros, ones, positions or row_ids, got ")
+             << given;
+  }
+  auto dims = binding.getAs<ArrayAttr>("dims");
+  if (binding.contains("dims") && (!dims || int64_t(dims.size()) > rank))
+    return op.emitOpError("C6: an input of rank ") << rank << " has axes for each dim, got "
+                                                   << binding.get("dims");
+  auto permuted = binding.getAs<IntegerAttr>("permuted_dim");
+  auto order = binding.getAs<DenseI64ArrayAttr>("block_order");
+  if (!binding.contains("permuted_dim") && !binding.contains("block_order"))
+    return success();
+  if (!permuted || !order || permuted.getInt() < 1 || permuted.getInt() >= rank)
+    return op.emitOpError("C6: an input is permuted along a dim behind its rows, in block_order");
+  SmallVector<int64_t> blocks(order.asArrayRef());
+  llvm::sort(blocks);
+  if (blocks.empty() || !llvm::equal(blocks, llvm::seq<int64_t>(0, blocks.size())))
+    return op.emitOpError("C6: block_order is no permutation: ") << order;
+  return success();
+}
+
 LogicalResult BufferOp::verify() {
   int64_t displacement = getDisplacement().value_or(0);
   if (!getParent() && getDisplacement())
@@ -131,6 +157,8 @@ LogicalResult BufferOp::verify() {
     if (kinds != 1)
       return emitOpError("C4: a binding names one of state, input, scalar, output, got ")
              << binding;
+    if (binding.contains("input") && failed(verifyInput(*this, binding)))
+      return failure();
   }
   if (getSlotStride() && getSpace() != Space::slot)
     return emitOpError("C5: only a slot buffer has a slot_stride");

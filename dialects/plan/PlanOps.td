@@ -129,7 +129,9 @@ def Plan_BufferOp : Plan_Op<"buffer", [Pure]> {
     dim, `permuted_dim` with its `block_order`.
     Rules: C1 a view stays inside its parent; C2 bindings only on persistent, step or slot buffers;
     C3 a view has its parent's space and no offset of its own; C4 a binding names
-    exactly one kind; C5 only slot buffers have a slot_stride, and a pool.
+    exactly one kind; C5 only slot buffers have a slot_stride, and a pool; C6 an input's `default` is
+    one of those, it has axes for no more dims than it has, and where a dim behind its rows is permuted, in a
+    `block_order` that is a permutation.
   }];
   let arguments = (ins Optional<Plan_Buffer>:$parent, Plan_SpaceAttr:$space,
                        OptionalAttr<I64Attr>:$displacement,

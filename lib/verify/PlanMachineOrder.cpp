@@ -189,7 +189,8 @@ FailureOr<parallel::StepOutput> PlanMachine::runDrawn(const NamedTensors &states
   for (StringRef role : {"parameter", "master", "moment1", "moment2", "accumulator"})
     for (auto &[name, state] : gather(role, output.replicaError))
       output.states[name] = std::move(state);
-  output.outputs = gatherOutputs(output.replicaError);
+  output.outputs = parallel::isInference(module) ? gatherResults(output.replicaError)
+                                                 : gatherOutputs(output.replicaError);
   output.collectives = collectives;
   return output;
 }

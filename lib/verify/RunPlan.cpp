@@ -1,5 +1,6 @@
 #include "lib/verify/RunPlan.h"
 
+#include "lib/planfile/Inputs.h"
 #include "runtime/Gather.h"
 #include "runtime/Shard.h"
 #include "runtime/Weights.h"
@@ -7,6 +8,7 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <numeric>
 
 namespace llmc::verify {
 
@@ -155,14 +157,13 @@ static support::Status checkShape(const ProgramT &program, const planfile::Input
     return value.shape == input.global_shape
                ? support::ok()
                : support::Status(error("input '", input.name, "' has another shape than the plan's"));
-  int64_t row = 1, ownRow = 1;
-  for (size_t d = 1; d < value.shape.size(); ++d)
-    row *= value.shape[d];
-  for (size_t d = 1; d < input.local_shape.size(); ++d)
-    ownRow *= input.local_shape[d];
-  if (value.shape[0] != program.global_batch || row != ownRow)
-    return error("input '", input.name, "' has ", value.shape[0], " rows of ", row,
-                 " elements, the plan wants ", program.global_batch, " of ", ownRow);
+  std::vector<int64_t> wanted = planfile::wholeShape(*program.mesh, input);
+  auto rowOf = [](const std::vector<int64_t> &shape) {
+    return std::accumulate(shape.begin() + 1, shape.end(), int64_t(1), std::multiplies<>());
+  };
+  if (value.shape[0] != program.global_batch || rowOf(value.shape) != rowOf(wanted))
+    return error("input '", input.name, "' has ", value.shape[0], " rows of ", rowOf(value.shape),
+                 " elements, the plan wants ", program.global_batch, " of ", rowOf(wanted));
   return support::ok();
 }
 
@@ -177,8 +178,12 @@ support::Result<std::vector<std::vector<std::byte>>> packInputs(const ProgramT &
     if (support::Status status = checkShape(program, *input, value); !status)
       return status.takeError();
     std::vector<std::byte> bytes(value.data.size() * planfile::byteSize(input->dtype));
+    // What the runtime's loader does before the executor sees it.
+    std::vector<uint64_t> places = planfile::permutedPlaces(*program.mesh, *input);
+    auto row = static_cast<int64_t>(places.size());
     for (int64_t i = 0; i < value.size(); ++i)
-      writeElement(input->dtype, bytes.data(), i, value.data[i]);
+      writeElement(input->dtype, bytes.data(),
+                   row ? i / row * row + static_cast<int64_t>(places[i % row]) : i, value.data[i]);
     packed.push_back(std::move(bytes));
   }
   return packed;

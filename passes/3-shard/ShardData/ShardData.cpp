@@ -1,4 +1,4 @@
-// Tactic `data`: cuts the rows of a micro-batch over the axis dp.
+// Tactic `data`: cuts the rows of a micro-batch over the data axes.
 #include "passes/3-shard/Passes.h"
 
 #include "passes/3-shard/Propagation.h"

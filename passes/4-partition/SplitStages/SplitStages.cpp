@@ -138,16 +138,20 @@ static int64_t rowsIndexedBy(Value ids) {
   return least;
 }
 
-// Adds to the module's list of inputs how they are cut; one that nothing reads is not.
+// Adds to the module's list of inputs how they are cut and loaded; one that nothing reads is
+// neither.
 static void recordInputs(func::FuncOp forward) {
   ModuleOp module = forward->getParentOfType<ModuleOp>();
   Builder b(module.getContext());
-  auto entry = [&](Attribute name, Type type, ShardingAttr sharding,
-                   int64_t limit = 0) -> Attribute {
-    return b.getDictionaryAttr({b.getNamedAttr("name", name),
-                                b.getNamedAttr("type", TypeAttr::get(type)),
-                                b.getNamedAttr("sharding", sharding),
-                                b.getNamedAttr("limit", b.getI64IntegerAttr(limit))});
+  auto entry = [&](Attribute name, Type type, ShardingAttr sharding, int64_t limit = 0,
+                   DictionaryAttr loader = {}) -> Attribute {
+    SmallVector<NamedAttribute> entries = {b.getNamedAttr("name", name),
+                                           b.getNamedAttr("type", TypeAttr::get(type)),
+                                           b.getNamedAttr("sharding", sharding),
+                                           b.getNamedAttr("limit", b.getI64IntegerAttr(limit))};
+    if (loader)
+      llvm::append_range(entries, loader);
+    return b.getDictionaryAttr(entries);
   };
   llvm::MapVector<Attribute, Attribute> inputs; // by name
   if (auto list = module->getAttrOfType<ArrayAttr>("graph.inputs"))
@@ -160,7 +164,8 @@ static void recordInputs(func::FuncOp forward) {
     }
   for (BlockArgument arg : forward.getArguments())
     if (Attribute name = forward.getArgAttr(arg.getArgNumber(), kInput))
-      inputs[name] = entry(name, arg.getType(), getSharding(arg), rowsIndexedBy(arg));
+      inputs[name] = entry(name, arg.getType(), getSharding(arg), rowsIndexedBy(arg),
+                           forward.getArgAttrOfType<DictionaryAttr>(arg.getArgNumber(), kLoader));
   SmallVector<Attribute> list;
   for (auto &[name, input] : inputs)
     list.push_back(input);

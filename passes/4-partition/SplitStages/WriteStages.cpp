@@ -155,7 +155,9 @@ void MicroSplitter::write(Procedure &procedure) {
       if (Attribute state = micro.getArgAttr(arg, kState))
         bindState(func, i, /*isResult=*/false, state, split, procedure.stage);
       else
-        func.setArgAttr(i, kInput, micro.getArgAttr(arg, kInput));
+        for (StringRef key : {StringRef(kInput), StringRef(kLoader)})
+          if (Attribute value = micro.getArgAttr(arg, key))
+            func.setArgAttr(i, key, value);
     }
   }
   for (const Unit &unit : procedure.units)

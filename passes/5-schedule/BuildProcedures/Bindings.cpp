@@ -117,9 +117,10 @@ LogicalResult StageBuilder::bindArguments(func::FuncOp func, Known &known) {
       bound[arg] = stateRoot(state, attrs, type);
     } else if (auto input = attrs.getAs<StringAttr>("graph.input")) {
       Place &place = inputs[{update ? -1 : chunk, input.str()}];
-      if (!place)
-        place = newRoot(type, update ? plan::Space::step : plan::Space::slot,
-                        dict({{update ? "scalar" : "input", input}}));
+      if (!place && update)
+        place = newRoot(type, plan::Space::step, dict({{"scalar", input}}));
+      else if (!place)
+        place = newRoot(type, plan::Space::slot, inputBinding(input, attrs));
       bound[arg] = place;
     } else if (auto id = attrs.getAs<IntegerAttr>("parallel.residual")) {
       auto it = chunks[chunk].residuals.find(id.getInt());
@@ -138,6 +139,33 @@ LogicalResult StageBuilder::bindArguments(func::FuncOp func, Known &known) {
     }
   }
   return success();
+}
+
+// Says how the loader makes an input, and how ranks share it where they do not share its rows alone,
+// over the data axes.
+DictionaryAttr StageBuilder::inputBinding(StringAttr name, DictionaryAttr attrs) {
+  SmallVector<NamedAttribute> binding = {b.getNamedAttr("input", name)};
+  if (auto loader = attrs.getAs<DictionaryAttr>(parallel::kLoader))
+    llvm::append_range(binding, loader);
+  auto sharding = attrs.getAs<parallel::ShardingAttr>(parallel::kSharding);
+  if (!sharding || sharding.getDims().empty())
+    return b.getDictionaryAttr(binding);
+  auto cutting = [&](ArrayRef<StringAttr> axes) {
+    return llvm::to_vector(llvm::make_filter_range(
+        axes, [&](StringAttr axis) { return mesh.getSize(axis.getValue()) > 1; }));
+  };
+  parallel::Axes data(mesh.getAxes(planfile::AxisRole::Data));
+  SmallVector<Attribute> dims;
+  bool rowsAlone = true;
+  for (auto [d, axes] : llvm::enumerate(parallel::getAxes(sharding))) {
+    bool usual = cutting(axes) == (d == 0 ? cutting(data) : SmallVector<StringAttr>());
+    rowsAlone &= usual;
+    ArrayRef<StringAttr> said = d == 0 && usual ? ArrayRef(data) : ArrayRef(axes);
+    dims.push_back(b.getArrayAttr(SmallVector<Attribute>(said.begin(), said.end())));
+  }
+  if (!rowsAlone)
+    binding.push_back(b.getNamedAttr("dims", b.getArrayAttr(dims)));
+  return b.getDictionaryAttr(binding);
 }
 
 // How the parts of an inference's result lie in the whole; a step's outputs are scalars.

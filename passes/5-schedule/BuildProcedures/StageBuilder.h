@@ -61,6 +61,7 @@ private:
   Place stateRoot(mlir::FlatSymbolRefAttr state, mlir::DictionaryAttr attrs,
                   mlir::RankedTensorType type);
   Place newRoot(mlir::Type type, plan::Space space, mlir::DictionaryAttr binding = {});
+  mlir::DictionaryAttr inputBinding(mlir::StringAttr name, mlir::DictionaryAttr attrs);
   mlir::DictionaryAttr outputBinding(mlir::StringAttr name, mlir::DictionaryAttr attrs,
                                      mlir::RankedTensorType type);
   void bindUnused();

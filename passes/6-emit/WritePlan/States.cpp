@@ -160,6 +160,20 @@ static void addCut(InputBindingT &input, size_t dim, std::vector<uint32_t> axes)
   }
 }
 
+// What the loader does with an input, as `from` says.
+static LogicalResult writeLoader(Operation *at, DictionaryAttr from, InputBindingT &input) {
+  input.default_value = defaultOf(from, input.name);
+  auto permuted = from ? from.getAs<IntegerAttr>("permuted_dim") : IntegerAttr();
+  if (!permuted)
+    return success();
+  auto order = from.getAs<DenseI64ArrayAttr>("block_order");
+  if (!order)
+    return at->emitError("input '") << input.name << "' is permuted, but has no block_order";
+  input.permuted_dim = permuted.getInt();
+  input.block_order.assign(order.asArrayRef().begin(), order.asArrayRef().end());
+  return success();
+}
+
 LogicalResult PlanWriter::writeInput(plan::BufferOp op, StringRef name) {
   auto type = cast<plan::BufferType>(op.getType()).getTensor();
   auto [it, isNew] = inputs.try_emplace(name, program.inputs.size());
@@ -183,14 +197,8 @@ LogicalResult PlanWriter::writeInput(plan::BufferOp op, StringRef name) {
     for (auto [d, cut] : llvm::enumerate(*cuts))
       addCut(*input, d, std::move(cut->axes));
   }
-  if (auto permuted = binding ? binding.getAs<IntegerAttr>("permuted_dim") : IntegerAttr()) {
-    auto order = binding.getAs<DenseI64ArrayAttr>("block_order");
-    if (!order)
-      return op.emitOpError("input '") << name << "' is permuted, but has no block_order";
-    input->permuted_dim = permuted.getInt();
-    input->block_order.assign(order.asArrayRef().begin(), order.asArrayRef().end());
-  }
-  input->default_value = defaultOf(op.getBindingAttr(), name);
+  if (failed(writeLoader(op, binding, *input)))
+    return failure();
   program.inputs.push_back(std::move(input));
   return success();
 }
@@ -220,7 +228,8 @@ LogicalResult PlanWriter::listInputs() {
         indices.push_back(mesh.getIndex(axis.getValue()));
       addCut(*input, d, std::move(indices));
     }
-    input->default_value = defaultOf({}, name.getValue());
+    if (failed(writeLoader(module, entry, *input)))
+      return failure();
     if (auto limit = entry.getAs<IntegerAttr>("limit"))
       input->limit = limit.getInt();
     inputs[input->name] = program.inputs.size();

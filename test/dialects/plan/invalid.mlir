@@ -89,6 +89,36 @@ plan.stage @s attributes {stage = 0, chunks = [#plan.chunk<0, -1>], pools = [#pl
 
 // -----
 plan.stage @s attributes {stage = 0, chunks = [#plan.chunk<0, -1>], pools = [#plan.pool<0, 1>], table = []} {
+  // expected-error @below {{C6: an input's default is zeros, ones, positions or row_ids, got "twos"}}
+  %a = plan.buffer slot {binding = {input = "x", default = "twos"}} : !plan.buffer<4x8xi64>
+}
+
+// -----
+plan.stage @s attributes {stage = 0, chunks = [#plan.chunk<0, -1>], pools = [#plan.pool<0, 1>], table = []} {
+  // expected-error @below {{C6: an input of rank 1 has axes for each dim}}
+  %a = plan.buffer slot {binding = {input = "x", dims = [["dp"], ["cp"]]}} : !plan.buffer<4xi64>
+}
+
+// -----
+plan.stage @s attributes {stage = 0, chunks = [#plan.chunk<0, -1>], pools = [#plan.pool<0, 1>], table = []} {
+  // expected-error @below {{C6: an input is permuted along a dim behind its rows, in block_order}}
+  %a = plan.buffer slot {binding = {input = "x", permuted_dim = 0 : i64, block_order = array<i64: 1, 0>}} : !plan.buffer<4x8xi64>
+}
+
+// -----
+plan.stage @s attributes {stage = 0, chunks = [#plan.chunk<0, -1>], pools = [#plan.pool<0, 1>], table = []} {
+  // expected-error @below {{C6: an input is permuted along a dim behind its rows, in block_order}}
+  %a = plan.buffer slot {binding = {input = "x", permuted_dim = 1 : i64}} : !plan.buffer<4x8xi64>
+}
+
+// -----
+plan.stage @s attributes {stage = 0, chunks = [#plan.chunk<0, -1>], pools = [#plan.pool<0, 1>], table = []} {
+  // expected-error @below {{C6: block_order is no permutation}}
+  %a = plan.buffer slot {binding = {input = "x", permuted_dim = 1 : i64, block_order = array<i64: 1, 1>}} : !plan.buffer<4x8xi64>
+}
+
+// -----
+plan.stage @s attributes {stage = 0, chunks = [#plan.chunk<0, -1>], pools = [#plan.pool<0, 1>], table = []} {
   %a = plan.buffer step : !plan.buffer<4xf32>
   plan.procedure @f forward {
     // expected-error @below {{C1: a procedure holds instructions only}}

@@ -311,3 +311,25 @@ module attributes {parallel.mesh = #parallel.mesh<["dp"=1, "pp"=2, "tp"=1]>, par
   }
   func.func @update_0() attributes {parallel.stage = 0 : i64, parallel.procedure = "update"} { return }
 }
+
+// -----
+
+// An input says how ranks share it where rows are not all that is cut, and what the loader
+// does with it; of one whose rows alone are cut, over the data axes, nothing is said.
+// CHECK-LABEL: plan.stage @stage0
+// CHECK-DAG: plan.buffer slot {binding = {block_order = array<i64: 1, 0>, dims = {{\[\["dp"\], \["cp"\]\]}}, input = "x", permuted_dim = 1 : i64}}
+// CHECK-DAG: plan.buffer slot {binding = {default = "positions", dims = {{\[\[\], \["cp"\]\]}}, input = "p"}}
+// CHECK-DAG: plan.buffer slot {binding = {input = "y"}}
+module attributes {graph.mode = "infer", parallel.mesh = #parallel.mesh<["dp"=2, "pp"=1, "cp"=2]>} {
+  func.func @forward_0(
+      %x: tensor<2x4xf32> {graph.input = "x", graph.loader = {permuted_dim = 1 : i64, block_order = array<i64: 1, 0>},
+                           parallel.sharding = #parallel.sharding<[{"dp"}, {"cp"}]>},
+      %p: tensor<2x4xf32> {graph.input = "p", graph.loader = {default = "positions"}, parallel.sharding = #parallel.sharding<[{}, {"cp"}]>},
+      %y: tensor<2x4xf32> {graph.input = "y", parallel.sharding = #parallel.sharding<[{"dp"}, {}]>})
+      -> (tensor<2x4xf32> {graph.output = "z"})
+      attributes {parallel.stage = 0 : i64, parallel.procedure = "forward"} {
+    %0 = graph.add %x, %p : (tensor<2x4xf32>, tensor<2x4xf32>) -> tensor<2x4xf32>
+    %1 = graph.add %0, %y : (tensor<2x4xf32>, tensor<2x4xf32>) -> tensor<2x4xf32>
+    return %1 : tensor<2x4xf32>
+  }
+}

@@ -1,0 +1,230 @@
+// Inputs that are cut along any dim and permuted by the loader, exchanges of parts and messages
+// around an axis: all machines that run a program agree with what can be computed by hand.
+#include "dialects/parallel/Annotations.h"
+#include "dialects/parallel/Evaluate.h"
+#include "lib/planfile/Check.h"
+#include "lib/verify/PlanMachine.h"
+#include "lib/verify/RunPlan.h"
+#include "lib/verify/Subject.h"
+#include "mlir/AsmParser/AsmParser.h"
+#include "mlir/Pass/PassManager.h"
+#include "passes/2-train/Pipeline.h"
+#include "passes/3-shard/Pipeline.h"
+#include "passes/4-partition/Pipeline.h"
+#include "passes/5-schedule/Pipeline.h"
+#include "test/passes/3-shard/Draws.h"
+#include "test/passes/3-shard/Steps.h"
+
+#include <cmath>
+#include <cstring>
+
+using namespace mlir;
+
+namespace llmc::test {
+namespace {
+
+using graph::Tensor;
+
+Tensor drawTensor(std::vector<int64_t> shape, std::mt19937 &random) {
+  Tensor tensor(std::move(shape));
+  for (double &value : tensor.data)
+    value = static_cast<float>(random() % 1000) / 500 - 1;
+  return tensor;
+}
+
+double distance(const Tensor &got, const Tensor &expected) {
+  if (got.shape != expected.shape)
+    return INFINITY;
+  double worst = 0;
+  for (int64_t i = 0; i < got.size(); ++i) {
+    double error = std::abs(got.data[i] - expected.data[i]);
+    worst = std::max(worst, std::isnan(error) ? INFINITY : error);
+  }
+  return worst;
+}
+
+// Runs an inference of one input "x" and one output "y" that stands at border `from`: in double
+// in issue order and in drawn orders, and in float by the plan file on all ranks.
+void check(MLIRContext &context, const std::string &text, const planfile::MeshSizes &mesh,
+           Phase from, const Tensor &x, const Tensor &expected, const std::string &what) {
+  OwningOpRef<ModuleOp> module = parse(context, text);
+  verify::Subject subject;
+  subject.options.infer = true;
+  static_cast<planfile::MeshSizes &>(subject.options) = mesh;
+  bool compiled = succeeded(verify::compileFrom(*module, from, Phase::Emit, subject));
+  EXPECT_MSG(compiled, what + ": does not compile");
+  if (!compiled)
+    return;
+  auto findings = planfile::checkAll(*subject.program);
+  EXPECT_MSG(findings.empty(), what + "\n" + planfile::formatFindings(findings));
+
+  parallel::StepInput input;
+  input.microBatches.push_back({{"x", x}});
+  if (from == Phase::Partition) {
+    auto ranks = parallel::evaluateStep(*module, input);
+    EXPECT_MSG(succeeded(ranks) && ranks->replicaError == 0 &&
+                   distance(ranks->outputs["y"], expected) < 1e-12,
+               what + ": ranks do not compute it");
+  }
+  ModuleOp scheduled = subject.at(Phase::Schedule);
+  verify::Trial trial;
+  trial.steps.push_back({{{"x", x}}, {}});
+  auto plan = verify::interpretPlan(scheduled, trial);
+  EXPECT_MSG(succeeded(plan) && plan->replicaError == 0 &&
+                 distance(plan->results["y"], expected) < 1e-12,
+             what + ": the plan does not compute it");
+  for (int i = 0; i < draws().count; ++i) {
+    std::mt19937 random(draws().seed + i);
+    auto drawn = verify::interpretStep(scheduled, input, random);
+    EXPECT_MSG(succeeded(drawn) && drawn->replicaError == 0 &&
+                   distance(drawn->outputs["y"], expected) < 1e-12,
+               what + ": another order of streams computes something else");
+  }
+  auto run = verify::runPlan(*subject.program, *subject.kernels, trial);
+  EXPECT_MSG(bool(run), what + ": " + (run ? "" : run.message()));
+  double error = run ? distance(run->results["y"], expected) : INFINITY;
+  EXPECT_MSG(run && run->replicaError == 0 && error < 1e-5,
+             what + ": the plan file is " + std::to_string(error) + " off");
+}
+
+// Rows are cut over dp, places over cp in an order of the loader's; heads are cut over cp where
+// every place of a row is needed.
+const char *kExchange = R"mlir(
+module attributes {
+  graph.mode = "infer", parallel.mesh = #parallel.mesh<["dp"=2, "pp"=1, "cp"=2, "tp"=1]>,
+  graph.model = {name = "exchange", source_path = "", sequence = 0 : i64, vocabulary = 0 : i64, layers = 0 : i64},
+  graph.inputs = [{name = "x", type = tensor<4x8x6x3xf32>, sharding = #parallel.sharding<[{"dp"}, {"cp"}, {}, {}]>,
+                   permuted_dim = 1 : i64, block_order = array<i64: 0, 3, 1, 2>}],
+  plan.options = {schedule = "gpipe", micro_batch = 2 : i64, micro_batches = 1 : i64, global_batch = 4 : i64, optimizer = "none"}
+} {
+  func.func @forward_0(%x: tensor<2x4x6x3xf32> {
+        graph.input = "x", graph.loader = {permuted_dim = 1 : i64, block_order = array<i64: 0, 3, 1, 2>},
+        parallel.sharding = #parallel.sharding<[{"dp"}, {"cp"}, {}, {}]>})
+      -> (tensor<2x4x6x3xf32> {graph.output = "y", parallel.sharding = #parallel.sharding<[{"dp"}, {"cp"}, {}, {}]>})
+      attributes {parallel.stage = 0 : i64, parallel.procedure = "forward"} {
+    %h = parallel.all_to_all %x over ["cp"] split 2 concat 1 : (tensor<2x4x6x3xf32>) -> tensor<2x8x3x3xf32>
+    %e = graph.exp %h : (tensor<2x8x3x3xf32>) -> tensor<2x8x3x3xf32>
+    %c = graph.cumsum %e {dim = 1 : i64} : (tensor<2x8x3x3xf32>) -> tensor<2x8x3x3xf32>
+    %y = parallel.all_to_all %c over ["cp"] split 1 concat 2 : (tensor<2x8x3x3xf32>) -> tensor<2x4x6x3xf32>
+    return %y : tensor<2x4x6x3xf32>
+  }
+}
+)mlir";
+
+LLMC_TEST(parts_of_a_permuted_input_are_exchanged) {
+  MLIRContext context;
+  loadDialects(context);
+  std::mt19937 random(1);
+  Tensor x = drawTensor({4, 8, 6, 3}, random), y(x.shape);
+  const int64_t places[8] = {0, 1, 6, 7, 2, 3, 4, 5}; // blocks 0, 3, 1, 2 of two places
+  for (int64_t row = 0; row < 4; ++row)
+    for (int64_t inner = 0; inner < 18; ++inner) {
+      double sum = 0;
+      for (int64_t place = 0; place < 8; ++place) {
+        sum += std::exp(x.data[(row * 8 + places[place]) * 18 + inner]);
+        y.data[(row * 8 + place) * 18 + inner] = sum;
+      }
+    }
+  check(context, kExchange, {.dp = 2, .cp = 2}, Phase::Partition, x, y, "exchange");
+}
+
+// Each rank passes its part on to the next one; the last one to the first.
+const char *kRing = R"mlir(
+module attributes {
+  graph.mode = "infer", parallel.mesh = #parallel.mesh<["dp"=1, "pp"=1, "cp"=4, "tp"=2]>,
+  graph.model = {name = "ring", source_path = "", sequence = 0 : i64, vocabulary = 0 : i64, layers = 0 : i64},
+  graph.inputs = [{name = "x", type = tensor<1x12xf32>, sharding = #parallel.sharding<[{}, {"cp"}]>}],
+  plan.options = {schedule = "gpipe", micro_batch = 1 : i64, micro_batches = 1 : i64, global_batch = 1 : i64, optimizer = "none"}
+} {
+  plan.stage @stage0 attributes {stage = 0, chunks = [#plan.chunk<0, -1>], pools = [#plan.pool<0, 1>],
+      arena_bytes = 192, live_bytes = 152, table = [#plan.entry<@forward, 0, 0>]} {
+    %x = plan.buffer slot {offset = 0, slot_stride = 64, binding = {input = "x", dims = [[], ["cp"]]}} : !plan.buffer<1x3xf32>
+    %y = plan.buffer step {offset = 128, binding = {output = "y", dims = [[], ["cp"]], valid_shape = array<i64: 1, 12>}} : !plan.buffer<1x3xf32>
+    plan.procedure @forward forward {
+      plan.feed "x" into %x {stream = 0} : !plan.buffer<1x3xf32>
+      plan.record 0 step {stream = 0}
+      plan.wait 0 step {stream = 3}
+      plan.send %x to "cp" DELTA wrap channel 0 {stream = 3} : !plan.buffer<1x3xf32>
+      plan.recv %y from "cp" BACK wrap channel 0 {stream = 3, grouped} : !plan.buffer<1x3xf32>
+      plan.record 1 step {stream = 3}
+      plan.wait 1 step {stream = 0}
+    }
+  }
+}
+)mlir";
+
+LLMC_TEST(messages_go_around_an_axis) {
+  MLIRContext context;
+  loadDialects(context);
+  std::mt19937 random(2);
+  Tensor x = drawTensor({1, 12}, random);
+  for (int64_t delta : {1, -1, 3}) {
+    std::string text = kRing;
+    for (auto [word, value] : {std::pair("DELTA", delta), std::pair("BACK", -delta)})
+      text.replace(text.find(word), std::strlen(word), std::to_string(value));
+    Tensor y(x.shape);
+    for (int64_t i = 0; i < 12; ++i)
+      y.data[(i + 12 + 3 * delta) % 12] = x.data[i];
+    check(context, text, {.tp = 2, .cp = 4}, Phase::Schedule, x, y, "ring of " + std::to_string(delta));
+  }
+}
+
+// Words and labels of a training step, in an order of the loader's and cut over the rows and a
+// second axis: ranks gather the words that they need.
+LLMC_TEST(a_step_on_inputs_that_are_cut_and_permuted) {
+  MLIRContext context;
+  loadDialects(context);
+  Model model;
+  model.sequence = 6;
+  std::mt19937 random(3);
+  OwningOpRef<ModuleOp> whole = parse(context, model.text());
+  PassManager train(&context), shard(&context), rest(&context);
+  buildTrainPipeline(train, {});
+  EXPECT(succeeded(train.run(*whole)));
+  parallel::StepInput input = drawInput(*whole, model, 3, random);
+  auto inOrder = parallel::evaluateStep(*whole, input);
+  auto micro = whole->lookupSymbol<func::FuncOp>("micro");
+  Attribute loader =
+      parseAttribute("{permuted_dim = 1 : i64, block_order = array<i64: 2, 0, 1>}", &context);
+  for (BlockArgument arg : micro.getArguments())
+    if (micro.getArgAttr(arg.getArgNumber(), parallel::kInput))
+      micro.setArgAttr(arg.getArgNumber(), parallel::kLoader, loader);
+  auto expected = parallel::evaluateStep(*whole, input);
+  EXPECT_MSG(succeeded(inOrder) && succeeded(expected) &&
+                 !differences(*whole, *expected, *inOrder).empty(),
+             "the order of the words does not matter");
+
+  Mesh mesh{.dp = 2, .pp = 2, .tp = 1, .cp = 2};
+  OwningOpRef<ModuleOp> module = cast<ModuleOp>((*whole)->clone());
+  setMesh(*module, mesh);
+  buildShardPipeline(shard);
+  EXPECT(succeeded(shard.run(*module)));
+  micro = module->lookupSymbol<func::FuncOp>("micro");
+  auto cp = StringAttr::get(&context, "cp");
+  for (BlockArgument arg : micro.getArguments())
+    if (micro.getArgAttr(arg.getArgNumber(), parallel::kInput)) {
+      SmallVector<parallel::Axes> axes = parallel::getAxes(parallel::getSharding(arg));
+      axes[1].push_back(cp);
+      parallel::setSharding(arg, parallel::makeSharding(&context, axes));
+    }
+  buildPartitionPipeline(rest);
+  bool partitioned = succeeded(rest.run(*module));
+  EXPECT_MSG(partitioned, "phase 4 fails");
+  auto ranks = partitioned ? parallel::evaluateStep(*module, input) : FailureOr<parallel::StepOutput>();
+  EXPECT_MSG(succeeded(ranks), "the ranks' step does not run");
+  if (failed(ranks) || failed(expected))
+    return;
+  expectSame(*whole, *ranks, *expected, "partitioned");
+  PassManager schedule(&context);
+  buildSchedulePipeline(schedule, {.schedule = "1f1b", .microBatches = 3});
+  EXPECT(succeeded(schedule.run(*module)));
+  for (int i = 0; i < 5; ++i) {
+    auto got = verify::interpretStep(*module, input, random);
+    EXPECT_MSG(succeeded(got), "the plan does not run");
+    if (succeeded(got))
+      expectSame(*whole, *got, *expected, "scheduled");
+  }
+}
+
+} // namespace
+} // namespace llmc::test
