@@ -197,6 +197,19 @@ void Comparison::compareState(const std::string &stage, const StateShardT &a,
   sameEnum(where, "type", a.dtype, b.dtype);
   same(where, "owner", a.owner, b.owner);
   same(where, "source", a.view ? int64_t(a.view->source) : -1, b.view ? int64_t(b.view->source) : -1);
+  same(where, "axes of the ranks that hold it", a.only_axes, b.only_axes);
+  auto partsOf = [](const ProgramT &program, const StateShardT &state) {
+    std::vector<uint32_t> sizes;
+    for (uint32_t axis : state.only_axes)
+      sizes.push_back(program.mesh->axes[axis]->size);
+    return sizes;
+  };
+  if (partsOf(plan, a) == partsOf(twin, b)) // else tensors are dealt to fewer ranks
+    same(where, "rank that holds it", a.only_at, b.only_at);
+  auto groupOf = [](const StateShardT &state) {
+    return state.flat ? text("in flat group ", state.flat->group) : std::string("by itself");
+  };
+  same(where, "place", groupOf(a), groupOf(b));
   if (!same(where, "rank", a.global_shape.size(), b.global_shape.size()) ||
       !same(where, "cut dimensions", a.dims.size(), b.dims.size()))
     return;
@@ -389,6 +402,13 @@ void Comparison::compareStage(uint32_t number) {
   if (same(where, "number of states", a.states.size(), b.states.size()))
     for (size_t i = 0; i < a.states.size(); ++i)
       compareState(where, *a.states[i], *b.states[i]);
+  auto groups = [](const StageT &stage) {
+    std::vector<std::string> list;
+    for (const auto &group : stage.flat_groups)
+      list.push_back(text(toString(group->dtype), " over axes ", show(group->axes)));
+    return list;
+  };
+  same(where, "flat groups", groups(a), groups(b));
   auto names = [](const auto &list) {
     std::vector<std::string> all;
     for (const auto &item : list)

@@ -80,6 +80,12 @@ const Plant plants[] = {
          for (auto &dim : state->dims)
            dim->axes.clear();
      }},
+    {"a state that only some ranks hold", "axes of the ranks that hold it",
+     [](ProgramT &p) { p.stages[0]->states[0]->only_axes = {0}; }},
+    {"a state in a flat buffer", "place",
+     [](ProgramT &p) { p.stages[0]->states[0]->flat = std::make_unique<FlatPartT>(); }},
+    {"a flat buffer", "flat groups",
+     [](ProgramT &p) { p.stages[0]->flat_groups.push_back(std::make_unique<FlatGroupT>()); }},
     {"a source op of another name", "source nodes",
      [](ProgramT &p) {
        auto &copy = p.origins.emplace_back(std::make_unique<OriginT>());
