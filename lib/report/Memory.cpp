@@ -80,6 +80,22 @@ const char *kindOf(StateRole role) {
   return "weights";
 }
 
+// The backward pass of a micro-batch of a chunk: where it is split, both parts in their order.
+std::vector<const ProcedureT *> backwardOf(const StageT &stage, uint32_t chunk) {
+  std::vector<const ProcedureT *> passes;
+  auto add = [&](ProcedureKind kind) {
+    for (const auto &procedure : stage.procedures)
+      if (procedure->kind == kind && procedure->chunk == chunk) {
+        passes.push_back(procedure.get());
+        return true;
+      }
+    return false;
+  };
+  add(ProcedureKind::Backward) || add(ProcedureKind::BackwardLast);
+  add(ProcedureKind::Weight) || add(ProcedureKind::WeightLast);
+  return passes;
+}
+
 } // namespace
 
 MemoryByKind memoryOf(const ProgramT &program, uint32_t index) {
@@ -153,9 +169,7 @@ uint64_t savedBytes(const ProgramT &program, const Site &site) {
     });
   // Those that the backward pass reads before it writes them.
   uint64_t saved = 0;
-  for (const auto &procedure : stage.procedures) {
-    if (procedure->kind != ProcedureKind::Backward)
-      continue;
+  for (const ProcedureT *procedure : backwardOf(stage, stage.procedures[site.procedure]->chunk))
     for (const auto &inst : procedure->instructions) {
       forEachAccess(*inst, 0, [&](const ByteAccess &a) {
         if (!a.read)
@@ -168,7 +182,6 @@ uint64_t savedBytes(const ProgramT &program, const Site &site) {
           held.remove(a.begin, a.end);
       });
     }
-  }
   return saved;
 }
 

@@ -1,5 +1,6 @@
 // What the report says of hand-made plans, whose counts can be done by hand.
 #include "lib/planfile/Check.h"
+#include "lib/report/Memory.h"
 #include "lib/report/Report.h"
 #include "test/planfile/ChunkPlan.h"
 #include "test/planfile/Harness.h"
@@ -110,6 +111,25 @@ LLMC_TEST(inspectWalksThePlan) {
   EXPECT_EQ(stepCount(after["collectives"], {{"stage", 0}, {"axes", {"dp"}}}), 0u);
   program.stages[0]->table.erase(program.stages[0]->table.begin() + 1);
   EXPECT_EQ(stepCount(inspectJson(program, 0)["sends"], {{"from_stage", 0}}), 3u);
+}
+
+// Where backward is split, what only the weights' gradients read is saved too.
+LLMC_TEST(savedForEitherPartOfBackward) {
+  auto program = makeChunkPlan({});
+  auto savedOf = [&](uint32_t stage, const char *procedure, Body kind) {
+    const auto &list = program->stages[stage]->procedures;
+    for (uint32_t p = 0; p < list.size(); ++p)
+      for (uint32_t i = 0; list[p]->name == procedure && i < list[p]->instructions.size(); ++i)
+        if (list[p]->instructions[i]->body.type == kind)
+          return savedBytes(*program, {.stage = stage, .procedure = p, .index = i});
+    return UINT64_MAX;
+  };
+  EXPECT_EQ(savedOf(0, "forward0", Body::Feed), 16u);   // x, of the first place
+  EXPECT_EQ(savedOf(0, "forward0", Body::Launch), 0u);  // y, which is sent
+  EXPECT_EQ(savedOf(1, "forward1", Body::Launch), 16u); // y, of the last place
+  std::erase_if(program->stages[0]->procedures[3]->instructions, [](const auto &) { return true; });
+  EXPECT_MSG(program->stages[0]->procedures[3]->kind == ProcedureKind::Weight, "not the weights' pass");
+  EXPECT_EQ(savedOf(0, "forward0", Body::Feed), 0u);
 }
 
 // Groups of one rank move nothing and are not listed.
