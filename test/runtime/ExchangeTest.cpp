@@ -10,8 +10,6 @@ using runtime::Kernels;
 
 namespace {
 
-const Kernels kNone(std::vector<runtime::KernelFunction>{});
-
 // Writes scalars[0] + i / scalars[2] * 100000 + i % scalars[2] to element i of scalars[1].
 void number(void *const *buffers, const int64_t *scalars, int64_t, int64_t) {
   for (int64_t i = 0; i < scalars[1]; ++i)
@@ -20,12 +18,6 @@ void number(void *const *buffers, const int64_t *scalars, int64_t, int64_t) {
 }
 const Kernels kNumber({number});
 
-CoordExprT expr(int64_t base, std::vector<int64_t> coefs = {}) {
-  CoordExprT made;
-  made.base = base;
-  made.coefs = std::move(coefs);
-  return made;
-}
 // `first`: what a rank's first element is, by its coordinate.
 LaunchT numbers(ProgramT &program, uint64_t offset, int64_t count, int64_t part, CoordExprT first) {
   LaunchT made = launch(program, "number", refs(ref(offset, count * 8)), 1,

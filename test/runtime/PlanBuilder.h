@@ -5,6 +5,7 @@
 #include "lib/planfile/Program.h"
 #include "runtime/Executor.h"
 
+#include <cmath>
 #include <gtest/gtest.h>
 #include <memory>
 #include <string>
@@ -166,6 +167,21 @@ std::vector<std::unique_ptr<BufferRefT>> refs(Refs... buffers) {
   (all.push_back(std::move(buffers)), ...);
   return all;
 }
+
+inline CoordExprT expr(int64_t base, std::vector<int64_t> coefs = {}) {
+  CoordExprT made;
+  made.base = base;
+  made.coefs = std::move(coefs);
+  return made;
+}
+
+// A number of a rank; their sum depends on the order of addition.
+inline float awkward(uint32_t rank, uint64_t i) {
+  return std::ldexp(1.0f + 0.001f * float(i % 97), int(rank * 7 + i) % 23 - 11);
+}
+
+// Of plans without kernels.
+inline const runtime::Kernels kNone(std::vector<runtime::KernelFunction>{});
 
 // An executor for a hand-made program; fails the test if it cannot be made.
 inline std::unique_ptr<runtime::Executor> makeExecutor(const ProgramT &program,

@@ -18,8 +18,6 @@ using namespace llmc::test;
 
 namespace {
 
-const runtime::Kernels kNone(std::vector<runtime::KernelFunction>{});
-
 class Layout {
 public:
   explicit Layout(unsigned seed) : random(seed) {}

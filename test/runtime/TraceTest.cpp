@@ -12,8 +12,6 @@ using runtime::Trace;
 
 namespace {
 
-const Kernels kNone(std::vector<runtime::KernelFunction>{});
-
 support::Json readTrace(const std::string &path) {
   auto content = support::readFile(path);
   EXPECT_TRUE(bool(content)) << content.message();

@@ -21,8 +21,6 @@ using support::TensorToWrite;
 
 namespace {
 
-const runtime::Kernels kNone(std::vector<runtime::KernelFunction>{});
-
 void addSource(ProgramT &program, const std::string &name, std::vector<int64_t> shape,
                InitKind init) {
   auto source = std::make_unique<SourceTensorT>();
