@@ -132,6 +132,29 @@ static LogicalResult verifyInput(BufferOp op, DictionaryAttr binding) {
   return success();
 }
 
+// The tensors of which a flat buffer holds a range lie one after the other.
+static LogicalResult verifyFlat(BufferOp op, DictionaryAttr binding) {
+  auto axes = binding.getAs<ArrayAttr>("flat"), parts = binding.getAs<ArrayAttr>("parts");
+  auto isText = [](Attribute attr) { return isa<StringAttr>(attr); };
+  auto isPart = [](Attribute attr) { return isa<DictionaryAttr>(attr); };
+  if (cast<BufferType>(op.getType()).getTensor().getRank() != 1 || !axes || !parts ||
+      !llvm::all_of(axes, isText) || !llvm::all_of(parts, isPart) || !binding.contains("role"))
+    return op.emitOpError("C7: a flat buffer has one dim, axes, parts and a role, got ") << binding;
+  int64_t end = 0;
+  for (auto part : parts.getAsRange<DictionaryAttr>()) {
+    auto begin = part.getAs<IntegerAttr>("begin");
+    auto shape = part.getAs<DenseI64ArrayAttr>("shape");
+    if (!begin || !shape || !part.getAs<FlatSymbolRefAttr>("state") || !part.getAs<ArrayAttr>("dims"))
+      return op.emitOpError("C7: a part of a flat buffer has state, begin, shape and dims, got ")
+             << part;
+    if (begin.getInt() != end)
+      return op.emitOpError("C7: ") << part.get("state") << " begins at element " << begin.getInt()
+                                    << " of a flat buffer, and the one before it ends at " << end;
+    end += llvm::product_of(shape.asArrayRef());
+  }
+  return success();
+}
+
 LogicalResult BufferOp::verify() {
   int64_t displacement = getDisplacement().value_or(0);
   if (!getParent() && getDisplacement())
@@ -152,12 +175,14 @@ LogicalResult BufferOp::verify() {
     return emitOpError("C2: a scratch buffer has no binding");
   if (DictionaryAttr binding = getBindingAttr()) {
     int kinds = 0;
-    for (StringRef key : {"state", "input", "scalar", "output"})
+    for (StringRef key : {"state", "flat", "input", "scalar", "output"})
       kinds += binding.contains(key);
     if (kinds != 1)
-      return emitOpError("C4: a binding names one of state, input, scalar, output, got ")
+      return emitOpError("C4: a binding names one of state, flat, input, scalar, output, got ")
              << binding;
     if (binding.contains("input") && failed(verifyInput(*this, binding)))
+      return failure();
+    if (binding.contains("flat") && failed(verifyFlat(*this, binding)))
       return failure();
   }
   if (getSlotStride() && getSpace() != Space::slot)

@@ -31,6 +31,15 @@ struct Place {
   std::vector<int64_t> shape;
 };
 
+// A tensor of which a rank holds elements in a buffer: all of its local part, or what the rank's
+// range of a flat buffer has of it.
+struct Held {
+  std::string state;            // its symbol; empty: a result
+  std::vector<int64_t> shape;   // of the local part
+  SmallVector<int64_t> starts;  // of the local part in the whole
+  int64_t shift = 0;            // element i of the local part is element i + shift of the buffer
+};
+
 struct Stage {
   plan::StageOp op;
   int64_t granule = 1;
@@ -115,9 +124,13 @@ private:
   double readScalar(StringRef name);
   NamedTensors gather(StringRef role, double &replicaError);
   NamedTensors gatherResults(double &replicaError);
-  template <typename F> void forEachState(StringRef role, F f);
+  int64_t partOf(const Rank &rank, mlir::ArrayAttr axes) const;
+  Held heldAs(const Rank &rank, mlir::DictionaryAttr binding, std::vector<int64_t> shape) const;
+  SmallVector<Held> heldIn(const Rank &rank, plan::BufferOp op) const;
+  template <typename F> void forEachBuffer(StringRef role, F f);
   template <typename F>
-  void forEachElement(const Rank &rank, plan::BufferOp op, ArrayRef<int64_t> global, F f) const;
+  void forEachElement(const Rank &rank, plan::BufferOp op, const Held &held,
+                      ArrayRef<int64_t> global, F f) const;
 
   ModuleOp module;
   const Trial &trial;

@@ -7,63 +7,94 @@ using namespace mlir;
 
 namespace llmc::verify::machine {
 
-// Calls f(buffer, state) for every bound state of a role, on every rank that has it.
-template <typename F> void PlanMachine::forEachState(StringRef role, F f) {
+// Calls f(rank, buffer) for every buffer of states of a role, on every rank that has it.
+template <typename F> void PlanMachine::forEachBuffer(StringRef role, F f) {
   for (Rank &rank : ranks)
     for (auto buffer : rank.stage->op.getBody().getOps<plan::BufferOp>()) {
       DictionaryAttr binding = buffer.getBindingAttr();
-      auto symbol = binding ? binding.getAs<FlatSymbolRefAttr>("state") : FlatSymbolRefAttr();
       auto own = binding ? binding.getAs<StringAttr>("role") : StringAttr();
-      if (symbol && own && own.getValue() == role)
-        f(rank, buffer, symbol.getValue().str());
+      if (own && own.getValue() == role)
+        f(rank, buffer);
     }
 }
 
-// Calls f(cell, global element) for the elements of a bound state that are no padding.
-template <typename F>
-void PlanMachine::forEachElement(const Rank &rank, plan::BufferOp op, ArrayRef<int64_t> global,
-                                 F f) const {
-  const Place &place = rank.stage->places.find(op)->second;
-  DictionaryAttr binding = op.getBindingAttr();
+// A tensor as its binding says that it lies on the mesh.
+Held PlanMachine::heldAs(const Rank &rank, DictionaryAttr binding,
+                         std::vector<int64_t> shape) const {
+  Held held;
+  if (auto symbol = binding.getAs<FlatSymbolRefAttr>("state"))
+    held.state = symbol.getValue().str();
+  if (auto first = binding.getAs<IntegerAttr>("layer_first"))
+    held.starts.push_back(first.getInt());
   auto dims = binding.getAs<ArrayAttr>("dims");
-  auto first = binding.getAs<IntegerAttr>("layer_first");
-  SmallVector<int64_t> starts;
-  if (first)
-    starts.push_back(first.getInt());
-  for (auto axes : dims.getAsRange<ArrayAttr>()) {
-    int64_t part = 0;
-    for (auto axis : axes.getAsRange<StringAttr>())
-      part = part * mesh.getSize(axis.getValue()) + rank.coordinate[mesh.getIndex(axis.getValue())];
-    starts.push_back(part * place.shape[starts.size()]);
+  for (auto axes : dims ? dims : ArrayAttr::get(binding.getContext(), {})) {
+    size_t d = held.starts.size();
+    held.starts.push_back(d < shape.size() ? partOf(rank, cast<ArrayAttr>(axes)) * shape[d] : 0);
   }
-  if (starts.size() != global.size() || place.shape.size() != global.size())
+  held.shape = std::move(shape);
+  return held;
+}
+
+// The row-major coordinate of a rank over some axes.
+int64_t PlanMachine::partOf(const Rank &rank, ArrayAttr axes) const {
+  int64_t part = 0;
+  for (auto axis : axes.getAsRange<StringAttr>())
+    part = part * mesh.getSize(axis.getValue()) + rank.coordinate[mesh.getIndex(axis.getValue())];
+  return part;
+}
+
+// The states of a buffer: one, or those of a flat buffer, one after the other.
+SmallVector<Held> PlanMachine::heldIn(const Rank &rank, plan::BufferOp op) const {
+  DictionaryAttr binding = op.getBindingAttr();
+  SmallVector<Held> list;
+  auto axes = binding.getAs<ArrayAttr>("flat");
+  if (!axes) {
+    list.push_back(heldAs(rank, binding, tensorOf(op).getShape().vec()));
+    return list;
+  }
+  for (auto part : binding.getAs<ArrayAttr>("parts").getAsRange<DictionaryAttr>()) {
+    list.push_back(heldAs(rank, part, part.getAs<DenseI64ArrayAttr>("shape").asArrayRef().vec()));
+    list.back().shift = part.getAs<IntegerAttr>("begin").getInt() -
+                        partOf(rank, axes) * tensorOf(op).getNumElements();
+  }
+  return list;
+}
+
+// Calls f(cell, global element) for the elements of a tensor that the rank has and that are no
+// padding.
+template <typename F>
+void PlanMachine::forEachElement(const Rank &rank, plan::BufferOp op, const Held &held,
+                                 ArrayRef<int64_t> global, F f) const {
+  const Place &place = rank.stage->places.find(op)->second;
+  if (held.starts.size() != global.size() || held.shape.size() != global.size())
     return;
-  int64_t count = tensorOf(op).getNumElements();
-  for (int64_t i = 0; i < count; ++i) {
+  int64_t begin = std::max<int64_t>(0, -held.shift);
+  int64_t end = std::min(Tensor::count(held.shape), tensorOf(op).getNumElements() - held.shift);
+  for (int64_t i = begin; i < end; ++i) {
     int64_t rest = i, element = 0, scale = 1;
     bool valid = true;
     for (size_t d = global.size(); d-- > 0;) {
-      int64_t at = starts[d] + rest % place.shape[d];
-      rest /= place.shape[d];
+      int64_t at = held.starts[d] + rest % held.shape[d];
+      rest /= held.shape[d];
       valid &= at < global[d];
       element += at * scale;
       scale *= global[d];
     }
     if (valid)
-      f(place.offset + i * place.step, element);
+      f(place.offset + (i + held.shift) * place.step, element);
   }
 }
 
 void PlanMachine::fillStates(const NamedTensors &states) {
   for (StringRef role : {"parameter", "master", "moment1", "moment2"})
-    forEachState(role, [&](Rank &rank, plan::BufferOp op, const std::string &name) {
+    forEachBuffer(role, [&](Rank &rank, plan::BufferOp op) {
       const Place &place = rank.stage->places.find(op)->second;
       std::fill_n(rank.cells.begin() + place.offset, place.cells, 0.0);
-      auto found = states.find(name);
-      if (found != states.end())
-        forEachElement(rank, op, found->second.shape, [&](int64_t cell, int64_t element) {
-          rank.cells[cell] = found->second.data[element];
-        });
+      for (const Held &held : heldIn(rank, op))
+        if (auto found = states.find(held.state); found != states.end())
+          forEachElement(rank, op, held, found->second.shape, [&](int64_t cell, int64_t element) {
+            rank.cells[cell] = found->second.data[element];
+          });
     });
 }
 
@@ -72,16 +103,19 @@ void PlanMachine::fillStates(const NamedTensors &states) {
 void PlanMachine::fillDrawn(const NamedTensors &states) {
   fillStates({});
   for (StringRef role : {"parameter", "master", "moment1", "moment2", "accumulator"})
-    forEachState(role, [&](Rank &rank, plan::BufferOp op, const std::string &name) {
+    forEachBuffer(role, [&](Rank &rank, plan::BufferOp op) {
       const Place &place = rank.stage->places.find(op)->second;
       std::fill_n(rank.cells.begin() + place.offset, place.cells, 3.25);
-      auto state = module.lookupSymbol<graph::StateOp>(name);
-      if (!state || role == "accumulator")
+      if (role == "accumulator")
         return;
-      auto found = states.find(name);
-      forEachElement(rank, op, validShape(state), [&](int64_t cell, int64_t element) {
-        rank.cells[cell] = found == states.end() ? 0 : found->second.data[element];
-      });
+      for (const Held &held : heldIn(rank, op)) {
+        auto state = module.lookupSymbol<graph::StateOp>(held.state);
+        auto found = states.find(held.state);
+        if (state)
+          forEachElement(rank, op, held, validShape(state), [&](int64_t cell, int64_t element) {
+            rank.cells[cell] = found == states.end() ? 0 : found->second.data[element];
+          });
+      }
     });
 }
 
@@ -107,18 +141,18 @@ NamedTensors PlanMachine::gatherOutputs(double &replicaError) {
 NamedTensors PlanMachine::gather(StringRef role, double &replicaError) {
   NamedTensors states;
   std::map<std::string, std::vector<bool>> seen;
-  forEachState(role, [&](Rank &rank, plan::BufferOp op, const std::string &name) {
-    auto state = module.lookupSymbol<graph::StateOp>(name);
+  auto add = [&](const Rank &rank, plan::BufferOp op, const Held &held) {
+    auto state = module.lookupSymbol<graph::StateOp>(held.state);
     if (!state || (role == "accumulator" && !state.getOf()))
       return;
-    Tensor &whole = states[name];
-    std::vector<bool> &have = seen[name];
+    Tensor &whole = states[held.state];
+    std::vector<bool> &have = seen[held.state];
     if (whole.shape.empty() && whole.data.empty()) {
       whole = Tensor(validShape(state));
       have.resize(whole.size());
       std::fill(whole.data.begin(), whole.data.end(), NAN);
     }
-    forEachElement(rank, op, whole.shape, [&](int64_t cell, int64_t element) {
+    forEachElement(rank, op, held, whole.shape, [&](int64_t cell, int64_t element) {
       double value = rank.cells[cell];
       if (have[element]) {
         double difference = std::abs(whole.data[element] - value);
@@ -128,6 +162,10 @@ NamedTensors PlanMachine::gather(StringRef role, double &replicaError) {
       have[element] = true;
       whole.data[element] = value;
     });
+  };
+  forEachBuffer(role, [&](Rank &rank, plan::BufferOp op) {
+    for (const Held &held : heldIn(rank, op))
+      add(rank, op, held);
   });
   return states;
 }
@@ -150,7 +188,8 @@ NamedTensors PlanMachine::gatherResults(double &replicaError) {
         have.resize(whole.size());
         std::fill(whole.data.begin(), whole.data.end(), NAN);
       }
-      forEachElement(rank, buffer, whole.shape, [&](int64_t cell, int64_t element) {
+      Held held = heldAs(rank, binding, tensorOf(buffer).getShape().vec());
+      forEachElement(rank, buffer, held, whole.shape, [&](int64_t cell, int64_t element) {
         double value = rank.cells[cell], &other = whole.data[element];
         if (have[element] && !(std::isnan(value) && std::isnan(other)) && value != other)
           replicaError = std::max(replicaError, std::isnan(value - other) ? INFINITY

@@ -35,7 +35,12 @@ private:
 
   // States.cpp: what the outside binds to a stage's arena.
   mlir::LogicalResult writeBindings(plan::StageOp op, planfile::StageT &stage);
+  using Shards = std::vector<std::unique_ptr<planfile::StateShardT>>;
+  mlir::FailureOr<Shards> shardsOf(plan::BufferOp op, mlir::DictionaryAttr binding,
+                                   llvm::ArrayRef<int64_t> shape);
   mlir::LogicalResult writeState(plan::BufferOp op, planfile::StageT &stage);
+  mlir::LogicalResult writeFlat(plan::BufferOp op, planfile::StageT &stage);
+  mlir::FailureOr<std::vector<uint32_t>> axesNamed(mlir::Operation *op, mlir::ArrayAttr axes);
   mlir::LogicalResult writeInput(plan::BufferOp op, llvm::StringRef name);
   mlir::LogicalResult listInputs();
   mlir::LogicalResult writeResult(plan::BufferOp op, planfile::StageT &stage);

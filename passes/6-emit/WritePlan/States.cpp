@@ -53,27 +53,35 @@ FailureOr<std::unique_ptr<ViewT>> PlanWriter::viewOf(Operation *at, graph::State
   return view;
 }
 
+FailureOr<std::vector<uint32_t>> PlanWriter::axesNamed(Operation *op, ArrayAttr axes) {
+  std::vector<uint32_t> indices;
+  for (auto axis : axes.getAsRange<StringAttr>()) {
+    auto index = axisNamed(op, axis.getValue());
+    if (failed(index))
+      return failure();
+    indices.push_back(*index);
+  }
+  return indices;
+}
+
 // Axes by name, per dimension, as axes by index.
 FailureOr<std::vector<std::unique_ptr<DimShardingT>>> PlanWriter::dimsOf(Operation *op,
                                                                          ArrayAttr dims) {
   std::vector<std::unique_ptr<DimShardingT>> result;
-  for (auto axes : dims.getAsRange<ArrayAttr>()) {
-    auto dim = std::make_unique<DimShardingT>();
-    for (auto axis : axes.getAsRange<StringAttr>()) {
-      auto index = axisNamed(op, axis.getValue());
-      if (failed(index))
-        return failure();
-      dim->axes.push_back(*index);
-    }
-    result.push_back(std::move(dim));
+  for (auto names : dims.getAsRange<ArrayAttr>()) {
+    auto axes = axesNamed(op, names);
+    if (failed(axes))
+      return failure();
+    result.push_back(std::make_unique<DimShardingT>());
+    result.back()->axes = std::move(*axes);
   }
   return result;
 }
 
 // One shard, or one per layer of a stacked state, of which there may be one per expert. An
 // expert's is held by the ranks that have its part of the experts.
-LogicalResult PlanWriter::writeState(plan::BufferOp op, StageT &stage) {
-  DictionaryAttr binding = op.getBindingAttr();
+FailureOr<PlanWriter::Shards> PlanWriter::shardsOf(plan::BufferOp op, DictionaryAttr binding,
+                                                   ArrayRef<int64_t> shape) {
   auto symbol = binding.getAs<FlatSymbolRefAttr>("state");
   auto state = symbol ? symbols.lookup<graph::StateOp>(symbol.getAttr()) : graph::StateOp();
   if (!state)
@@ -83,11 +91,10 @@ LogicalResult PlanWriter::writeState(plan::BufferOp op, StageT &stage) {
   auto valid = binding.getAs<DenseI64ArrayAttr>("valid_shape");
   auto dims = binding.getAs<ArrayAttr>("dims");
   auto owner = binding.getAs<BoolAttr>("owner");
-  auto type = cast<plan::BufferType>(op.getType()).getTensor();
-  ArrayRef<int64_t> local = type.getShape().drop_front(first ? 1 : 0);
+  ArrayRef<int64_t> local = shape.drop_front(first ? 1 : 0);
   if (!valid || !dims || dims.size() != local.size() || valid.size() != (int64_t)local.size())
     return op.emitOpError("a state's binding needs dims and valid_shape of rank ") << local.size();
-  if (first && (!count || count.getInt() != type.getDimSize(0)))
+  if (first && (!count || count.getInt() != shape[0]))
     return op.emitOpError("a stacked state's buffer has layer_count layers");
 
   int64_t layers = first ? count.getInt() : 1;
@@ -95,6 +102,7 @@ LogicalResult PlanWriter::writeState(plan::BufferOp op, StageT &stage) {
   int64_t experts = isSplit ? valid[0] : 1, held = isSplit ? local[0] : 1;
   int64_t skipped = isSplit ? 1 : 0;
   StringRef name = state.getOf() ? *state.getOf() : state.getSymName();
+  Shards shards;
   for (int64_t i = 0; i < layers * experts; ++i) {
     int64_t layer = (first ? first.getInt() : 0) + i / experts, expert = i % experts;
     auto cuts = dimsOf(op, dims);
@@ -108,7 +116,7 @@ LogicalResult PlanWriter::writeState(plan::BufferOp op, StageT &stage) {
     if (first)
       shard->name += "[" + std::to_string(layer) + "]";
     shard->role = roleOf(state.getRole());
-    shard->dtype = dtypeOf(type.getElementType());
+    shard->dtype = dtypeOf(cast<plan::BufferType>(op.getType()).getTensor().getElementType());
     shard->global_shape = valid.asArrayRef().drop_front(skipped).vec();
     shard->local_shape = local.drop_front(skipped).vec();
     if (isSplit) {
@@ -123,8 +131,46 @@ LogicalResult PlanWriter::writeState(plan::BufferOp op, StageT &stage) {
     shard->buffer->size /= layers * held;
     shard->buffer->offset += (i / experts * held + expert % held) * shard->buffer->size;
     shard->owner = !owner || owner.getValue();
-    stage.states.push_back(std::move(shard));
+    shards.push_back(std::move(shard));
   }
+  return shards;
+}
+
+LogicalResult PlanWriter::writeState(plan::BufferOp op, StageT &stage) {
+  auto shape = cast<plan::BufferType>(op.getType()).getTensor().getShape();
+  FailureOr<Shards> shards = shardsOf(op, op.getBindingAttr(), shape);
+  if (failed(shards))
+    return failure();
+  llvm::move(*shards, std::back_inserter(stage.states));
+  return success();
+}
+
+// A flat buffer, and the tensors of which it holds a range.
+LogicalResult PlanWriter::writeFlat(plan::BufferOp op, StageT &stage) {
+  auto type = cast<plan::BufferType>(op.getType()).getTensor();
+  auto axes = axesNamed(op, op.getBindingAttr().getAs<ArrayAttr>("flat"));
+  if (failed(axes))
+    return failure();
+  auto group = std::make_unique<FlatGroupT>();
+  group->axes = std::move(*axes);
+  group->length = type.getNumElements();
+  group->dtype = dtypeOf(type.getElementType());
+  group->buffer = bufferRef(op.getResult());
+  for (auto part : op.getBindingAttr().getAs<ArrayAttr>("parts").getAsRange<DictionaryAttr>()) {
+    FailureOr<Shards> shards =
+        shardsOf(op, part, part.getAs<DenseI64ArrayAttr>("shape").asArrayRef());
+    if (failed(shards))
+      return failure();
+    if (shards->size() != 1)
+      return op.emitOpError("holds several tensors in one part of a flat buffer");
+    StateShardT &shard = *shards->front();
+    shard.buffer = bufferRef(op.getResult());
+    shard.flat = std::make_unique<FlatPartT>();
+    shard.flat->group = stage.flat_groups.size();
+    shard.flat->begin = part.getAs<IntegerAttr>("begin").getInt();
+    stage.states.push_back(std::move(shards->front()));
+  }
+  stage.flat_groups.push_back(std::move(group));
   return success();
 }
 
@@ -265,8 +311,8 @@ LogicalResult PlanWriter::writeBindings(plan::StageOp op, StageT &stage) {
     DictionaryAttr binding = buffer.getBindingAttr();
     if (!binding)
       continue;
-    if (binding.contains("state")) {
-      if (failed(writeState(buffer, stage)))
+    if (binding.contains("state") || binding.contains("flat")) {
+      if (failed(binding.contains("flat") ? writeFlat(buffer, stage) : writeState(buffer, stage)))
         return failure();
     } else if (auto input = binding.getAs<StringAttr>("input")) {
       if (failed(writeInput(buffer, input.getValue())))

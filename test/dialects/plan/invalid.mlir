@@ -77,7 +77,7 @@ plan.stage @s attributes {stage = 0, chunks = [#plan.chunk<0, -1>], pools = [#pl
 
 // -----
 plan.stage @s attributes {stage = 0, chunks = [#plan.chunk<0, -1>], pools = [#plan.pool<0, 1>], table = []} {
-  // expected-error @below {{C4: a binding names one of state, input, scalar, output, got}}
+  // expected-error @below {{C4: a binding names one of state, flat, input, scalar, output, got}}
   %a = plan.buffer step {binding = {input = "x", output = "y"}} : !plan.buffer<4xf32>
 }
 
@@ -115,6 +115,25 @@ plan.stage @s attributes {stage = 0, chunks = [#plan.chunk<0, -1>], pools = [#pl
 plan.stage @s attributes {stage = 0, chunks = [#plan.chunk<0, -1>], pools = [#plan.pool<0, 1>], table = []} {
   // expected-error @below {{C6: block_order is no permutation}}
   %a = plan.buffer slot {binding = {input = "x", permuted_dim = 1 : i64, block_order = array<i64: 1, 1>}} : !plan.buffer<4x8xi64>
+}
+
+// -----
+plan.stage @s attributes {stage = 0, chunks = [#plan.chunk<0, -1>], pools = [#plan.pool<0, 1>], table = []} {
+  // expected-error @below {{C7: a flat buffer has one dim, axes, parts and a role}}
+  %a = plan.buffer persistent {binding = {flat = ["dp"], role = "parameter"}} : !plan.buffer<4xf32>
+}
+
+// -----
+plan.stage @s attributes {stage = 0, chunks = [#plan.chunk<0, -1>], pools = [#plan.pool<0, 1>], table = []} {
+  // expected-error @below {{C7: a part of a flat buffer has state, begin, shape and dims}}
+  %a = plan.buffer persistent {binding = {flat = ["dp"], role = "parameter", parts = [{state = @x}]}} : !plan.buffer<4xf32>
+}
+
+// -----
+plan.stage @s attributes {stage = 0, chunks = [#plan.chunk<0, -1>], pools = [#plan.pool<0, 1>], table = []} {
+  // expected-error @below {{C7: @y begins at element 5 of a flat buffer, and the one before it ends at 6}}
+  %a = plan.buffer persistent {binding = {flat = ["dp"], role = "parameter", parts = [
+      {state = @x, begin = 0, shape = array<i64: 2, 3>, dims = [[], []]}, {state = @y, begin = 5, shape = array<i64: 3>, dims = [[]]}]}} : !plan.buffer<8xf32>
 }
 
 // -----

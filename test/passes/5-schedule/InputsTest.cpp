@@ -2,10 +2,7 @@
 // around an axis: all machines that run a program agree with what can be computed by hand.
 #include "dialects/parallel/Annotations.h"
 #include "dialects/parallel/Evaluate.h"
-#include "lib/planfile/Check.h"
 #include "lib/verify/PlanMachine.h"
-#include "lib/verify/RunPlan.h"
-#include "lib/verify/Subject.h"
 #include "mlir/AsmParser/AsmParser.h"
 #include "mlir/Pass/PassManager.h"
 #include "passes/2-train/Pipeline.h"
@@ -14,6 +11,7 @@
 #include "passes/5-schedule/Pipeline.h"
 #include "test/passes/3-shard/Draws.h"
 #include "test/passes/3-shard/Steps.h"
+#include "test/passes/5-schedule/Machines.h"
 
 #include <cmath>
 #include <cstring>
@@ -24,68 +22,6 @@ namespace llmc::test {
 namespace {
 
 using graph::Tensor;
-
-Tensor drawTensor(std::vector<int64_t> shape, std::mt19937 &random) {
-  Tensor tensor(std::move(shape));
-  for (double &value : tensor.data)
-    value = static_cast<float>(random() % 1000) / 500 - 1;
-  return tensor;
-}
-
-double distance(const Tensor &got, const Tensor &expected) {
-  if (got.shape != expected.shape)
-    return INFINITY;
-  double worst = 0;
-  for (int64_t i = 0; i < got.size(); ++i) {
-    double error = std::abs(got.data[i] - expected.data[i]);
-    worst = std::max(worst, std::isnan(error) ? INFINITY : error);
-  }
-  return worst;
-}
-
-// Runs an inference of one input "x" and one output "y" that stands at border `from`: in double
-// in issue order and in drawn orders, and in float by the plan file on all ranks.
-void check(MLIRContext &context, const std::string &text, const planfile::MeshSizes &mesh,
-           Phase from, const Tensor &x, const Tensor &expected, const std::string &what) {
-  OwningOpRef<ModuleOp> module = parse(context, text);
-  verify::Subject subject;
-  subject.options.infer = true;
-  static_cast<planfile::MeshSizes &>(subject.options) = mesh;
-  bool compiled = succeeded(verify::compileFrom(*module, from, Phase::Emit, subject));
-  EXPECT_MSG(compiled, what + ": does not compile");
-  if (!compiled)
-    return;
-  auto findings = planfile::checkAll(*subject.program);
-  EXPECT_MSG(findings.empty(), what + "\n" + planfile::formatFindings(findings));
-
-  parallel::StepInput input;
-  input.microBatches.push_back({{"x", x}});
-  if (from == Phase::Partition) {
-    auto ranks = parallel::evaluateStep(*module, input);
-    EXPECT_MSG(succeeded(ranks) && ranks->replicaError == 0 &&
-                   distance(ranks->outputs["y"], expected) < 1e-12,
-               what + ": ranks do not compute it");
-  }
-  ModuleOp scheduled = subject.at(Phase::Schedule);
-  verify::Trial trial;
-  trial.steps.push_back({{{"x", x}}, {}});
-  auto plan = verify::interpretPlan(scheduled, trial);
-  EXPECT_MSG(succeeded(plan) && plan->replicaError == 0 &&
-                 distance(plan->results["y"], expected) < 1e-12,
-             what + ": the plan does not compute it");
-  for (int i = 0; i < draws().count; ++i) {
-    std::mt19937 random(draws().seed + i);
-    auto drawn = verify::interpretStep(scheduled, input, random);
-    EXPECT_MSG(succeeded(drawn) && drawn->replicaError == 0 &&
-                   distance(drawn->outputs["y"], expected) < 1e-12,
-               what + ": another order of streams computes something else");
-  }
-  auto run = verify::runPlan(*subject.program, *subject.kernels, trial);
-  EXPECT_MSG(bool(run), what + ": " + (run ? "" : run.message()));
-  double error = run ? distance(run->results["y"], expected) : INFINITY;
-  EXPECT_MSG(run && run->replicaError == 0 && error < 1e-5,
-             what + ": the plan file is " + std::to_string(error) + " off");
-}
 
 // Rows are cut over dp, places over cp in an order of the loader's; heads are cut over cp where
 // every place of a row is needed.
@@ -125,7 +61,8 @@ LLMC_TEST(parts_of_a_permuted_input_are_exchanged) {
         y.data[(row * 8 + place) * 18 + inner] = sum;
       }
     }
-  check(context, kExchange, {.dp = 2, .cp = 2}, Phase::Partition, x, y, "exchange");
+  checkMachines(context, kExchange, Phase::Partition, {{.dp = 2, .cp = 2}, {}, {{"x", x}}, {{"y", y}}},
+                "exchange");
 }
 
 // Each rank passes its part on to the next one; the last one to the first.
@@ -165,7 +102,8 @@ LLMC_TEST(messages_go_around_an_axis) {
     Tensor y(x.shape);
     for (int64_t i = 0; i < 12; ++i)
       y.data[(i + 12 + 3 * delta) % 12] = x.data[i];
-    check(context, text, {.tp = 2, .cp = 4}, Phase::Schedule, x, y, "ring of " + std::to_string(delta));
+    checkMachines(context, text, Phase::Schedule, {{.tp = 2, .cp = 4}, {}, {{"x", x}}, {{"y", y}}},
+                  "ring of " + std::to_string(delta));
   }
 }
 

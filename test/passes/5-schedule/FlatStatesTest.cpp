@@ -1,0 +1,72 @@
+// Tensors of which ranks hold ranges of a flat buffer, cut without regard to their borders.
+#include "test/passes/3-shard/Draws.h"
+#include "test/passes/3-shard/Models.h"
+#include "test/passes/5-schedule/Machines.h"
+
+using namespace mlir;
+
+namespace llmc::test {
+namespace {
+
+// A matrix that is cut over tp, two layers and a vector: 29 elements, of which each dp rank
+// holds 15, the last one of them padding. The second begins within a layer.
+const char *kFlat = R"mlir(
+module attributes {
+  graph.mode = "infer", parallel.mesh = #parallel.mesh<["dp"=2, "pp"=1, "tp"=2]>,
+  graph.model = {name = "flat", source_path = "", sequence = 0 : i64, vocabulary = 0 : i64, layers = 2 : i64},
+  graph.inputs = [],
+  plan.options = {schedule = "gpipe", micro_batch = 1 : i64, micro_batches = 1 : i64, global_batch = 1 : i64, optimizer = "none"}
+} {
+  graph.source @A : tensor<4x6xf32> {init = #graph.init_kind<zeros>}
+  graph.source @B : tensor<5xf32> {init = #graph.init_kind<zeros>}
+  graph.source @L0 : tensor<2x3xf32> {init = #graph.init_kind<zeros>}
+  graph.source @L1 : tensor<3x2xf32> {init = #graph.init_kind<zeros>}
+  graph.state @a : tensor<4x6xf32> parameter views [#graph.view<@A, 0, [6, 1]>]
+  graph.state @b : tensor<5xf32> parameter views [#graph.view<@B, 0, [1]>]
+  graph.state @l : tensor<2x2x3xf32> parameter stacked views [#graph.view<@L0, 0, [3, 1]>, #graph.view<@L1, 0, [1, 2]>]
+  plan.stage @stage0 attributes {stage = 0, chunks = [#plan.chunk<0, 1>], pools = [#plan.pool<0, 1>],
+      arena_bytes = 448, live_bytes = 448, table = [#plan.entry<@forward, 0, 0>]} {
+    %f = plan.buffer persistent {offset = 0, binding = {flat = ["dp"], role = "parameter", parts = [
+        {state = @a, begin = 0, shape = array<i64: 4, 3>, dims = [[], ["tp"]], valid_shape = array<i64: 4, 6>, owner = true},
+        {state = @l, begin = 12, shape = array<i64: 1, 2, 3>, layer_first = 0, layer_count = 1, dims = [[], []], valid_shape = array<i64: 2, 3>, owner = true},
+        {state = @b, begin = 18, shape = array<i64: 5>, dims = [[]], valid_shape = array<i64: 5>, owner = true},
+        {state = @l, begin = 23, shape = array<i64: 1, 2, 3>, layer_first = 1, layer_count = 1, dims = [[], []], valid_shape = array<i64: 2, 3>, owner = true}]}} : !plan.buffer<15xf32>
+    %all = plan.buffer scratch {offset = 64} : !plan.buffer<30xf32>
+    %a = plan.buffer scratch of %all : !plan.buffer<30xf32> at 0 : !plan.buffer<4x3xf32>
+    %l0 = plan.buffer scratch of %all : !plan.buffer<30xf32> at 48 : !plan.buffer<2x3xf32>
+    %b = plan.buffer scratch of %all : !plan.buffer<30xf32> at 72 : !plan.buffer<5xf32>
+    %l1 = plan.buffer scratch of %all : !plan.buffer<30xf32> at 92 : !plan.buffer<2x3xf32>
+    %ya = plan.buffer step {offset = 192, binding = {output = "a", dims = [[], ["tp"]], valid_shape = array<i64: 4, 6>}} : !plan.buffer<4x3xf32>
+    %yb = plan.buffer step {offset = 256, binding = {output = "b", dims = [[]], valid_shape = array<i64: 5>}} : !plan.buffer<5xf32>
+    %y0 = plan.buffer step {offset = 320, binding = {output = "l0", dims = [[], []], valid_shape = array<i64: 2, 3>}} : !plan.buffer<2x3xf32>
+    %y1 = plan.buffer step {offset = 384, binding = {output = "l1", dims = [[], []], valid_shape = array<i64: 2, 3>}} : !plan.buffer<2x3xf32>
+    plan.procedure @forward forward {
+      plan.collective all_gather <sum> %f into %all over ["dp"] {stream = 0} : !plan.buffer<15xf32>, !plan.buffer<30xf32>
+      plan.copy %a into %ya {stream = 0} : !plan.buffer<4x3xf32>, !plan.buffer<4x3xf32>
+      plan.copy %b into %yb {stream = 0} : !plan.buffer<5xf32>, !plan.buffer<5xf32>
+      plan.copy %l0 into %y0 {stream = 0} : !plan.buffer<2x3xf32>, !plan.buffer<2x3xf32>
+      plan.copy %l1 into %y1 {stream = 0} : !plan.buffer<2x3xf32>, !plan.buffer<2x3xf32>
+    }
+  }
+}
+)mlir";
+
+LLMC_TEST(ranges_of_a_flat_buffer_hold_their_tensors) {
+  MLIRContext context;
+  loadDialects(context);
+  std::mt19937 random(4);
+  Run run;
+  run.mesh.dp = run.mesh.tp = 2;
+  run.weights = {{"A", drawTensor({4, 6}, random)},
+                 {"B", drawTensor({5}, random)},
+                 {"L0", drawTensor({2, 3}, random)},
+                 {"L1", drawTensor({3, 2}, random)}};
+  run.outputs = {{"a", run.weights["A"]}, {"b", run.weights["B"]}, {"l0", run.weights["L0"]}};
+  graph::Tensor &turned = run.outputs["l1"] = graph::Tensor({2, 3}), &given = run.weights["L1"];
+  for (int64_t i = 0; i < 6; ++i)
+    turned.data[i] = given.data[i % 3 * 2 + i / 3];
+  checkMachines(context, kFlat, Phase::Schedule, run, "flat");
+}
+
+} // namespace
+} // namespace llmc::test
