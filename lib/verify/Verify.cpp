@@ -97,7 +97,9 @@ bool checkKernels(const Subject &subject, const Reference &reference, Outcome &o
     return false;
   outcome = std::move(*run);
   const Outcome &exact = reference.exact;
-  auto limit = [](double one) { return std::max(2 * one, 1e-6); };
+  // Ranks add in another order than one rank: of 250 drawn models roundings alone make 2.8
+  // times its error once, and 1.3e-6 once.
+  auto limit = [](double one) { return std::max(3 * one, 2e-6); };
   if (reference.one.options.infer) {
     TensorError results = resultDistance(outcome.results, exact.results);
     bool good = report.add("kernels:outputs", results.name, results.value, limit(reference.results));
