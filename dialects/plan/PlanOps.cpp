@@ -106,6 +106,15 @@ LogicalResult StageOp::verify() {
 
 //===-- Buffer --------------------------------------------------------------===//
 
+// Are these lists of axes, one a dim? Null: nothing is said.
+static bool areAxesOfDims(Attribute dims) {
+  auto list = dyn_cast_or_null<ArrayAttr>(dims);
+  return !dims || (list && llvm::all_of(list, [](Attribute axes) {
+           auto names = dyn_cast<ArrayAttr>(axes);
+           return names && llvm::all_of(names, llvm::IsaPred<StringAttr>);
+         }));
+}
+
 // What the loader does with an input, and how ranks share it.
 static LogicalResult verifyInput(BufferOp op, DictionaryAttr binding) {
   int64_t rank = cast<BufferType>(op.getType()).getTensor().getRank();
@@ -135,16 +144,16 @@ static LogicalResult verifyInput(BufferOp op, DictionaryAttr binding) {
 // The tensors of which a flat buffer holds a range lie one after the other.
 static LogicalResult verifyFlat(BufferOp op, DictionaryAttr binding) {
   auto axes = binding.getAs<ArrayAttr>("flat"), parts = binding.getAs<ArrayAttr>("parts");
-  auto isText = [](Attribute attr) { return isa<StringAttr>(attr); };
-  auto isPart = [](Attribute attr) { return isa<DictionaryAttr>(attr); };
   if (cast<BufferType>(op.getType()).getTensor().getRank() != 1 || !axes || !parts ||
-      !llvm::all_of(axes, isText) || !llvm::all_of(parts, isPart) || !binding.contains("role"))
+      !llvm::all_of(axes, llvm::IsaPred<StringAttr>) ||
+      !llvm::all_of(parts, llvm::IsaPred<DictionaryAttr>) || !binding.contains("role"))
     return op.emitOpError("C7: a flat buffer has one dim, axes, parts and a role, got ") << binding;
   int64_t end = 0;
   for (auto part : parts.getAsRange<DictionaryAttr>()) {
     auto begin = part.getAs<IntegerAttr>("begin");
     auto shape = part.getAs<DenseI64ArrayAttr>("shape");
-    if (!begin || !shape || !part.getAs<FlatSymbolRefAttr>("state") || !part.getAs<ArrayAttr>("dims"))
+    if (!begin || !shape || !part.getAs<FlatSymbolRefAttr>("state") ||
+        !part.get("dims") || !areAxesOfDims(part.get("dims")))
       return op.emitOpError("C7: a part of a flat buffer has state, begin, shape and dims, got ")
              << part;
     if (begin.getInt() != end)
@@ -180,6 +189,8 @@ LogicalResult BufferOp::verify() {
     if (kinds != 1)
       return emitOpError("C4: a binding names one of state, flat, input, scalar, output, got ")
              << binding;
+    if (!areAxesOfDims(binding.get("dims")))
+      return emitOpError("C4: dims are lists of axes, one a dim, got ") << binding.get("dims");
     if (binding.contains("input") && failed(verifyInput(*this, binding)))
       return failure();
     if (binding.contains("flat") && failed(verifyFlat(*this, binding)))

@@ -95,6 +95,12 @@ plan.stage @s attributes {stage = 0, chunks = [#plan.chunk<0, -1>], pools = [#pl
 
 // -----
 plan.stage @s attributes {stage = 0, chunks = [#plan.chunk<0, -1>], pools = [#plan.pool<0, 1>], table = []} {
+  // expected-error @below {{C4: dims are lists of axes, one a dim, got ["dp"]}}
+  %a = plan.buffer slot {binding = {input = "x", dims = ["dp"]}} : !plan.buffer<4xi64>
+}
+
+// -----
+plan.stage @s attributes {stage = 0, chunks = [#plan.chunk<0, -1>], pools = [#plan.pool<0, 1>], table = []} {
   // expected-error @below {{C6: an input of rank 1 has axes for each dim}}
   %a = plan.buffer slot {binding = {input = "x", dims = [["dp"], ["cp"]]}} : !plan.buffer<4xi64>
 }
