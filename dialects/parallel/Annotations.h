@@ -62,6 +62,14 @@ mlir::func::FuncOp getStepFunction(mlir::ModuleOp module);
 // The number of ranks of a group.
 int64_t getGroupSize(MeshAttr mesh, llvm::ArrayRef<mlir::StringAttr> axes);
 
+//===-- What the loader does with an input ---------------------------------===//
+
+// The entries of a dictionary that a loader reads: default, permuted_dim, block_order.
+llvm::SmallVector<mlir::NamedAttribute> loaderEntries(mlir::DictionaryAttr from);
+// What is wrong with them for an input of these dims, as a person would say it; empty if nothing.
+// Where the dims are a rank's part, the size of what is permuted is not looked at.
+std::string faultOfLoader(mlir::DictionaryAttr loader, llvm::ArrayRef<int64_t> shape, bool isPart);
+
 //===-- Reading and writing -----------------------------------------------===//
 
 // How `value` lies where it is defined: result, argument of a function or of a

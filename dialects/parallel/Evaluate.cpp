@@ -36,13 +36,12 @@ static FailureOr<Tensor> lookup(const NamedTensors &named, const std::string &na
 // the user gives.
 static FailureOr<Tensor> load(Tensor given, DictionaryAttr attrs, Operation *func) {
   auto loader = attrs ? attrs.getAs<DictionaryAttr>(kLoader) : DictionaryAttr();
-  auto permuted = loader ? loader.getAs<IntegerAttr>("permuted_dim") : IntegerAttr();
-  auto order = loader ? loader.getAs<DenseI64ArrayAttr>("block_order") : DenseI64ArrayAttr();
-  if (!permuted || !order)
+  if (std::string fault = faultOfLoader(loader, given.shape, /*isPart=*/false); !fault.empty())
+    return func->emitError() << fault << ", got " << loader;
+  if (!loader || !loader.contains("permuted_dim"))
     return given;
-  int64_t dim = permuted.getInt(), blocks = order.size();
-  if (dim < 1 || dim >= int64_t(given.shape.size()) || blocks == 0 || given.shape[dim] % blocks != 0)
-    return func->emitError("an input is permuted in blocks that do not fit");
+  ArrayRef<int64_t> order = loader.getAs<DenseI64ArrayAttr>("block_order").asArrayRef();
+  int64_t dim = loader.getAs<IntegerAttr>("permuted_dim").getInt(), blocks = order.size();
   int64_t run = given.strides()[dim] * (given.shape[dim] / blocks);
   Tensor loaded(given.shape);
   for (int64_t i = 0; i * run < given.size(); ++i)

@@ -1,4 +1,5 @@
 // The rules of the ops; PlanOps.td numbers them.
+#include "dialects/parallel/Annotations.h"
 #include "dialects/plan/Plan.h"
 
 #include "llvm/ADT/StringSet.h"
@@ -117,27 +118,14 @@ static bool areAxesOfDims(Attribute dims) {
 
 // What the loader does with an input, and how ranks share it.
 static LogicalResult verifyInput(BufferOp op, DictionaryAttr binding) {
-  int64_t rank = cast<BufferType>(op.getType()).getTensor().getRank();
-  if (Attribute given = binding.get("default")) {
-    auto name = dyn_cast<StringAttr>(given);
-    if (!name || !is_contained({"zeros", "ones", "positions", "row_ids"}, name.getValue()))
-      return op.emitOpError("C6: an input's default is zeros, ones, positions or row_ids, got ")
-             << given;
-  }
+  ArrayRef<int64_t> shape = cast<BufferType>(op.getType()).getTensor().getShape();
+  int64_t rank = shape.size();
+  if (std::string fault = llmc::parallel::faultOfLoader(binding, shape, /*isPart=*/true); !fault.empty())
+    return op.emitOpError("C6: ") << fault << ", got " << binding;
   auto dims = binding.getAs<ArrayAttr>("dims");
   if (binding.contains("dims") && (!dims || int64_t(dims.size()) > rank))
     return op.emitOpError("C6: an input of rank ") << rank << " has axes for each dim, got "
                                                    << binding.get("dims");
-  auto permuted = binding.getAs<IntegerAttr>("permuted_dim");
-  auto order = binding.getAs<DenseI64ArrayAttr>("block_order");
-  if (!binding.contains("permuted_dim") && !binding.contains("block_order"))
-    return success();
-  if (!permuted || !order || permuted.getInt() < 1 || permuted.getInt() >= rank)
-    return op.emitOpError("C6: an input is permuted along a dim behind its rows, in block_order");
-  SmallVector<int64_t> blocks(order.asArrayRef());
-  llvm::sort(blocks);
-  if (blocks.empty() || !llvm::equal(blocks, llvm::seq<int64_t>(0, blocks.size())))
-    return op.emitOpError("C6: block_order is no permutation: ") << order;
   return success();
 }
 
@@ -146,7 +134,7 @@ static LogicalResult verifyFlat(BufferOp op, DictionaryAttr binding) {
   auto axes = binding.getAs<ArrayAttr>("flat"), parts = binding.getAs<ArrayAttr>("parts");
   if (cast<BufferType>(op.getType()).getTensor().getRank() != 1 || !axes || !parts ||
       !llvm::all_of(axes, llvm::IsaPred<StringAttr>) ||
-      !llvm::all_of(parts, llvm::IsaPred<DictionaryAttr>) || !binding.contains("role"))
+      !llvm::all_of(parts, llvm::IsaPred<DictionaryAttr>) || !binding.getAs<StringAttr>("role"))
     return op.emitOpError("C7: a flat buffer has one dim, axes, parts and a role, got ") << binding;
   int64_t end = 0;
   for (auto part : parts.getAsRange<DictionaryAttr>()) {
@@ -155,6 +143,14 @@ static LogicalResult verifyFlat(BufferOp op, DictionaryAttr binding) {
     if (!begin || !shape || !part.getAs<FlatSymbolRefAttr>("state") ||
         !part.get("dims") || !areAxesOfDims(part.get("dims")))
       return op.emitOpError("C7: a part of a flat buffer has state, begin, shape and dims, got ")
+             << part;
+    auto layer = part.getAs<IntegerAttr>("layer_first"), layers = part.getAs<IntegerAttr>("layer_count");
+    bool isLayer = part.contains("layer_first");
+    if (llvm::any_of(shape.asArrayRef(), [](int64_t size) { return size < 1; }) ||
+        part.getAs<ArrayAttr>("dims").size() + isLayer != size_t(shape.size()) ||
+        (isLayer && (!layer || layer.getInt() < 0 || !layers || layers.getInt() != 1 || shape[0] != 1)))
+      return op.emitOpError("C7: a part has sizes of 1 and more, axes for each, and one layer first "
+                            "if it is of a stack, got ")
              << part;
     if (begin.getInt() != end)
       return op.emitOpError("C7: ") << part.get("state") << " begins at element " << begin.getInt()

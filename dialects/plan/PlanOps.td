@@ -135,7 +135,7 @@ def Plan_BufferOp : Plan_Op<"buffer", [Pure]> {
     C3 a view has its parent's space and no offset of its own; C4 a binding names
     exactly one kind (state, flat, input, scalar, output), and its dims are lists of axes; C5 only slot buffers have a slot_stride, and a pool; C6 an input's `default` is
     one of those, it has axes for no more dims than it has, and where a dim behind its rows is permuted, in a
-    `block_order` that is a permutation; C7 a flat buffer has one dim, a role, and parts that lie one after the other.
+    `block_order` that is a permutation; C7 a flat buffer has one dim, a role, and parts of one tensor each that lie one after the other.
   }];
   let arguments = (ins Optional<Plan_Buffer>:$parent, Plan_SpaceAttr:$space,
                        OptionalAttr<I64Attr>:$displacement,

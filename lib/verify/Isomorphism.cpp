@@ -405,7 +405,13 @@ void Comparison::compareStage(uint32_t number) {
   auto groups = [](const StageT &stage) {
     std::vector<std::string> list;
     for (const auto &group : stage.flat_groups)
-      list.push_back(text(toString(group->dtype), " over axes ", show(group->axes)));
+      list.push_back(text(toString(group->dtype), " over axes ", show(group->axes), ":"));
+    std::map<std::pair<uint32_t, uint64_t>, std::string> parts; // by group and begin
+    for (const auto &state : stage.states)
+      if (state->flat && state->flat->group < list.size())
+        parts[{state->flat->group, state->flat->begin}] = state->name;
+    for (const auto &[place, name] : parts)
+      list[place.first] += " " + name;
     return list;
   };
   same(where, "flat groups", groups(a), groups(b));

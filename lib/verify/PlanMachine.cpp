@@ -46,6 +46,24 @@ void PlanMachine::placeBuffers(Stage &stage) {
   }
 }
 
+// Does the mesh have the axes over which a binding cuts its dims?
+LogicalResult PlanMachine::checkAxes(plan::BufferOp op, DictionaryAttr binding) const {
+  SmallVector<Attribute> lists;
+  for (StringRef key : {"dims", "parts"})
+    if (auto list = binding.getAs<ArrayAttr>(key))
+      llvm::append_range(lists, list);
+  lists.push_back(binding.get("flat"));
+  for (Attribute list : lists) {
+    if (auto part = dyn_cast_or_null<DictionaryAttr>(list); part && failed(checkAxes(op, part)))
+      return failure();
+    if (auto axes = dyn_cast_or_null<ArrayAttr>(list))
+      for (auto axis : axes.getAsRange<StringAttr>())
+        if (mesh.getIndex(axis.getValue()) < 0)
+          return op.emitOpError("names axis ") << axis << ", which is not in the mesh " << mesh;
+  }
+  return success();
+}
+
 LogicalResult PlanMachine::prepare() {
   mesh = parallel::getMesh(module);
   SmallVector<plan::StageOp> ops(module.getOps<plan::StageOp>());
@@ -61,6 +79,9 @@ LogicalResult PlanMachine::prepare() {
       stage.procedures[procedure.getSymName()] = procedure;
     llvm::append_range(stage.table, op.getTable().getAsRange<plan::EntryAttr>());
     placeBuffers(stage);
+    for (auto buffer : op.getBody().getOps<plan::BufferOp>())
+      if (buffer.getBindingAttr() && failed(checkAxes(buffer, buffer.getBindingAttr())))
+        return failure();
   }
   for (int64_t id = 0; id < mesh.getNumRanks(); ++id) {
     Rank &rank = ranks.emplace_back();

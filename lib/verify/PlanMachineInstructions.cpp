@@ -114,13 +114,12 @@ void PlanMachine::matmul(Rank &rank, plan::MatmulOp op) {
   write(rank, op.getOut(), product);
 }
 
-// What an input of a stage is bound with.
-static DictionaryAttr bindingOf(plan::StageOp stage, StringRef input) {
-  for (auto buffer : stage.getBody().getOps<plan::BufferOp>())
-    if (DictionaryAttr binding = buffer.getBindingAttr())
-      if (auto name = binding.getAs<StringAttr>("input"); name && name.getValue() == input)
-        return binding;
-  return {};
+// What the buffer of an input is bound with, also where it is fed by a view of it.
+static DictionaryAttr bindingOf(plan::FeedOp op) {
+  auto buffer = op.getDst().getDefiningOp<plan::BufferOp>();
+  while (buffer && buffer.getParent())
+    buffer = buffer.getParent().getDefiningOp<plan::BufferOp>();
+  return buffer ? buffer.getBindingAttr() : DictionaryAttr();
 }
 
 // The element that stands at `at` of the permuted dim of `size` elements.
@@ -136,13 +135,18 @@ LogicalResult PlanMachine::feedPart(Rank &rank, plan::FeedOp op, DictionaryAttr 
   size_t dimCount = own.shape.size();
   std::vector<int64_t> starts(dimCount, 0);
   auto dims = binding.getAs<ArrayAttr>("dims");
+  // Nothing said: rows are cut over the data axes.
+  SmallVector<StringAttr> data(mesh.getAxes(planfile::AxisRole::Data));
   for (size_t d = 0; d < dimCount; ++d) {
     int64_t part = 0, parts = 1;
+    auto cut = [&](StringAttr axis) {
+      part = part * mesh.getSize(axis.getValue()) + rank.coordinate[mesh.getIndex(axis.getValue())];
+      parts *= mesh.getSize(axis.getValue());
+    };
     if (dims && d < dims.size())
-      for (auto axis : cast<ArrayAttr>(dims[d]).getAsRange<StringAttr>()) {
-        part = part * mesh.getSize(axis.getValue()) + rank.coordinate[mesh.getIndex(axis.getValue())];
-        parts *= mesh.getSize(axis.getValue());
-      }
+      llvm::for_each(cast<ArrayAttr>(dims[d]).getAsRange<StringAttr>(), cut);
+    else if (d == 0)
+      llvm::for_each(data, cut);
     starts[d] = ((d == 0 ? microBatch * parts : 0) + part) * own.shape[d];
   }
   auto permuted = binding.getAs<IntegerAttr>("permuted_dim");
@@ -150,6 +154,9 @@ LogicalResult PlanMachine::feedPart(Rank &rank, plan::FeedOp op, DictionaryAttr 
   std::vector<int64_t> strides = whole.strides();
   if (whole.shape.size() != dimCount)
     return op.emitOpError("input ") << op.getInput() << " is given with another rank";
+  std::string fault = parallel::faultOfLoader(binding, whole.shape, /*isPart=*/false);
+  if (!fault.empty())
+    return op.emitOpError() << fault << ", got " << binding;
   for (int64_t i = 0, n = own.size(); i < n; ++i) {
     int64_t rest = i, element = 0;
     for (size_t d = dimCount; d-- > 0; rest /= own.shape[d]) {
@@ -172,7 +179,7 @@ LogicalResult PlanMachine::feed(Rank &rank, plan::FeedOp op, int64_t microBatch)
   auto found = data->inputs.find(op.getInput().str());
   if (found == data->inputs.end())
     return op.emitOpError("no value is given for the input ") << op.getInput();
-  DictionaryAttr binding = bindingOf(rank.stage->op, op.getInput());
+  DictionaryAttr binding = bindingOf(op);
   if (binding && (binding.get("dims") || binding.get("permuted_dim")))
     return feedPart(rank, op, binding, microBatch, found->second);
   Tensor own(tensorOf(op.getDst()).getShape().vec());

@@ -89,6 +89,7 @@ public:
 private:
   LogicalResult prepare();
   void placeBuffers(Stage &stage);
+  LogicalResult checkAxes(plan::BufferOp op, mlir::DictionaryAttr binding) const;
   void fillStates(const NamedTensors &states);
   void fillDrawn(const NamedTensors &states);
   void setScalars();

@@ -76,7 +76,7 @@ void PlanMachine::forEachElement(const Rank &rank, plan::BufferOp op, const Held
     for (size_t d = global.size(); d-- > 0;) {
       int64_t at = held.starts[d] + rest % held.shape[d];
       rest /= held.shape[d];
-      valid &= at < global[d];
+      valid &= at >= 0 && at < global[d];
       element += at * scale;
       scale *= global[d];
     }

@@ -149,8 +149,7 @@ static void recordInputs(func::FuncOp forward) {
                                            b.getNamedAttr("type", TypeAttr::get(type)),
                                            b.getNamedAttr("sharding", sharding),
                                            b.getNamedAttr("limit", b.getI64IntegerAttr(limit))};
-    if (loader)
-      llvm::append_range(entries, loader);
+    llvm::append_range(entries, loaderEntries(loader));
     return b.getDictionaryAttr(entries);
   };
   llvm::MapVector<Attribute, Attribute> inputs; // by name
@@ -160,7 +159,8 @@ static void recordInputs(func::FuncOp forward) {
       inputs[input.get("name")] =
           entry(input.get("name"), type,
                 ShardingAttr::getReplicated(module.getContext(),
-                                            cast<RankedTensorType>(type).getRank()));
+                                            cast<RankedTensorType>(type).getRank()),
+                0, input);
     }
   for (BlockArgument arg : forward.getArguments())
     if (Attribute name = forward.getArgAttr(arg.getArgNumber(), kInput))

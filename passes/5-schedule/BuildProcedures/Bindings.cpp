@@ -145,8 +145,7 @@ LogicalResult StageBuilder::bindArguments(func::FuncOp func, Known &known) {
 // over the data axes.
 DictionaryAttr StageBuilder::inputBinding(StringAttr name, DictionaryAttr attrs) {
   SmallVector<NamedAttribute> binding = {b.getNamedAttr("input", name)};
-  if (auto loader = attrs.getAs<DictionaryAttr>(parallel::kLoader))
-    llvm::append_range(binding, loader);
+  llvm::append_range(binding, parallel::loaderEntries(attrs.getAs<DictionaryAttr>(parallel::kLoader)));
   auto sharding = attrs.getAs<parallel::ShardingAttr>(parallel::kSharding);
   if (!sharding || sharding.getDims().empty())
     return b.getDictionaryAttr(binding);

@@ -43,6 +43,9 @@ private:
   mlir::FailureOr<std::vector<uint32_t>> axesNamed(mlir::Operation *op, mlir::ArrayAttr axes);
   mlir::LogicalResult writeInput(plan::BufferOp op, llvm::StringRef name);
   mlir::LogicalResult listInputs();
+  mlir::LogicalResult writeLoader(mlir::Operation *at, mlir::DictionaryAttr from,
+                                  planfile::InputBindingT &input);
+  bool loadAlike(const planfile::InputBindingT &a, const planfile::InputBindingT &b) const;
   mlir::LogicalResult writeResult(plan::BufferOp op, planfile::StageT &stage);
   mlir::FailureOr<std::vector<std::unique_ptr<planfile::DimShardingT>>>
   dimsOf(mlir::Operation *op, mlir::ArrayAttr dims);

@@ -2,6 +2,7 @@
 #include "passes/6-emit/WritePlan/PlanWriter.h"
 
 #include "dialects/parallel/Annotations.h"
+#include "lib/planfile/Inputs.h"
 
 using namespace mlir;
 
@@ -206,35 +207,44 @@ static void addCut(InputBindingT &input, size_t dim, std::vector<uint32_t> axes)
   }
 }
 
-// What the loader does with an input, as `from` says.
-static LogicalResult writeLoader(Operation *at, DictionaryAttr from, InputBindingT &input) {
-  input.default_value = defaultOf(from, input.name);
-  auto permuted = from ? from.getAs<IntegerAttr>("permuted_dim") : IntegerAttr();
-  if (!permuted)
+// What the loader does with an input, as `binding` says.
+LogicalResult PlanWriter::writeLoader(Operation *at, DictionaryAttr binding, InputBindingT &input) {
+  input.default_value = defaultOf(binding, input.name);
+  std::vector<int64_t> whole = planfile::wholeShape(*program.mesh, input);
+  if (std::string fault = parallel::faultOfLoader(binding, whole, /*isPart=*/false); !fault.empty())
+    return at->emitError("input '") << input.name << "': " << fault << ", got " << binding;
+  if (!binding || !binding.contains("permuted_dim"))
     return success();
-  auto order = from.getAs<DenseI64ArrayAttr>("block_order");
-  if (!order)
-    return at->emitError("input '") << input.name << "' is permuted, but has no block_order";
-  input.permuted_dim = permuted.getInt();
-  input.block_order.assign(order.asArrayRef().begin(), order.asArrayRef().end());
+  input.permuted_dim = binding.getAs<IntegerAttr>("permuted_dim").getInt();
+  ArrayRef<int64_t> order = binding.getAs<DenseI64ArrayAttr>("block_order").asArrayRef();
+  input.block_order.assign(order.begin(), order.end());
   return success();
+}
+
+// Do ranks get the same elements of both? Axes of size 1 cut nothing.
+bool PlanWriter::loadAlike(const InputBindingT &a, const InputBindingT &b) const {
+  auto axesOf = [&](const InputBindingT &input, size_t d) {
+    std::vector<uint32_t> axes = d == 0                     ? input.batch_axes
+                                 : d <= input.dims.size() ? input.dims[d - 1]->axes
+                                                            : std::vector<uint32_t>();
+    std::erase_if(axes, [&](uint32_t axis) { return program.mesh->axes[axis]->size == 1; });
+    return axes;
+  };
+  for (size_t d = 0; d < a.local_shape.size(); ++d)
+    if (axesOf(a, d) != axesOf(b, d))
+      return false;
+  return a.permuted_dim == b.permuted_dim && a.block_order == b.block_order;
 }
 
 LogicalResult PlanWriter::writeInput(plan::BufferOp op, StringRef name) {
   auto type = cast<plan::BufferType>(op.getType()).getTensor();
-  auto [it, isNew] = inputs.try_emplace(name, program.inputs.size());
-  if (!isNew) {
-    const InputBindingT &known = *program.inputs[it->second];
-    if (known.local_shape != type.getShape().vec() || known.dtype != dtypeOf(type.getElementType()))
-      return op.emitOpError("input '") << name << "' has another type on an earlier stage";
-    return success();
-  }
   auto input = std::make_unique<InputBindingT>();
   input->name = name.str();
   input->dtype = dtypeOf(type.getElementType());
   input->local_shape = type.getShape().vec();
   for (StringAttr axis : mesh.getAxes(AxisRole::Data))
-    input->batch_axes.push_back(mesh.getIndex(axis.getValue()));
+    if (type.getRank() > 0)
+      input->batch_axes.push_back(mesh.getIndex(axis.getValue()));
   DictionaryAttr binding = op.getBindingAttr();
   if (auto dims = binding ? binding.getAs<ArrayAttr>("dims") : ArrayAttr()) {
     auto cuts = dimsOf(op, dims);
@@ -245,7 +255,17 @@ LogicalResult PlanWriter::writeInput(plan::BufferOp op, StringRef name) {
   }
   if (failed(writeLoader(op, binding, *input)))
     return failure();
-  program.inputs.push_back(std::move(input));
+  auto [it, isNew] = inputs.try_emplace(name, program.inputs.size());
+  if (isNew) {
+    program.inputs.push_back(std::move(input));
+    return success();
+  }
+  const InputBindingT &known = *program.inputs[it->second];
+  StringRef where = program.mode == Mode::Infer ? "in graph.inputs" : "on an earlier stage";
+  if (known.local_shape != input->local_shape || known.dtype != input->dtype)
+    return op.emitOpError("input '") << name << "' has another type " << where;
+  if (!loadAlike(known, *input))
+    return op.emitOpError("input '") << name << "' is cut or permuted otherwise " << where;
   return success();
 }
 

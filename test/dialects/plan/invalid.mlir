@@ -89,7 +89,7 @@ plan.stage @s attributes {stage = 0, chunks = [#plan.chunk<0, -1>], pools = [#pl
 
 // -----
 plan.stage @s attributes {stage = 0, chunks = [#plan.chunk<0, -1>], pools = [#plan.pool<0, 1>], table = []} {
-  // expected-error @below {{C6: an input's default is zeros, ones, positions or row_ids, got "twos"}}
+  // expected-error @below {{C6: an input's default is zeros, ones, positions or row_ids}}
   %a = plan.buffer slot {binding = {input = "x", default = "twos"}} : !plan.buffer<4x8xi64>
 }
 
@@ -133,6 +133,20 @@ plan.stage @s attributes {stage = 0, chunks = [#plan.chunk<0, -1>], pools = [#pl
 plan.stage @s attributes {stage = 0, chunks = [#plan.chunk<0, -1>], pools = [#plan.pool<0, 1>], table = []} {
   // expected-error @below {{C7: a part of a flat buffer has state, begin, shape and dims}}
   %a = plan.buffer persistent {binding = {flat = ["dp"], role = "parameter", parts = [{state = @x}]}} : !plan.buffer<4xf32>
+}
+
+// -----
+plan.stage @s attributes {stage = 0, chunks = [#plan.chunk<0, -1>], pools = [#plan.pool<0, 1>], table = []} {
+  // expected-error @below {{C7: a part has sizes of 1 and more, axes for each, and one layer first if it is of a stack}}
+  %a = plan.buffer persistent {binding = {flat = ["dp"], role = "parameter", parts = [
+      {state = @x, begin = 0, shape = array<i64: -2, -3>, dims = [[], []]}]}} : !plan.buffer<8xf32>
+}
+
+// -----
+plan.stage @s attributes {stage = 0, chunks = [#plan.chunk<0, -1>], pools = [#plan.pool<0, 1>], table = []} {
+  // expected-error @below {{C7: a part has sizes of 1 and more, axes for each, and one layer first if it is of a stack}}
+  %a = plan.buffer persistent {binding = {flat = ["dp"], role = "parameter", parts = [
+      {state = @x, begin = 0, shape = array<i64: 2, 3>, layer_first = 0, layer_count = 2, dims = [[]]}]}} : !plan.buffer<8xf32>
 }
 
 // -----

@@ -1,7 +1,10 @@
 // Tensors of which ranks hold ranges of a flat buffer, cut without regard to their borders.
+#include "lib/verify/PlanMachine.h"
 #include "test/passes/3-shard/Draws.h"
 #include "test/passes/3-shard/Models.h"
 #include "test/passes/5-schedule/Machines.h"
+
+#include <cstring>
 
 using namespace mlir;
 
@@ -66,6 +69,27 @@ LLMC_TEST(ranges_of_a_flat_buffer_hold_their_tensors) {
   for (int64_t i = 0; i < 6; ++i)
     turned.data[i] = given.data[i % 3 * 2 + i / 3];
   checkMachines(context, kFlat, Phase::Schedule, run, "flat");
+}
+
+// Names that an edited dump may hold are refused before anything is read by them.
+LLMC_TEST(axes_that_the_mesh_lacks_are_refused) {
+  for (const char *axis : {"flat = [\"dp\"]", "dims = [[], [\"tp\"]]"}) {
+    MLIRContext context;
+    loadDialects(context);
+    std::string messages;
+    ScopedDiagnosticHandler handler(&context, [&](Diagnostic &diagnostic) {
+      messages += diagnostic.str();
+      return success();
+    });
+    std::string text = kFlat, other = axis;
+    other[other.find('"') + 1] = 'x';
+    text.replace(text.find(axis), std::strlen(axis), other);
+    OwningOpRef<ModuleOp> module = parse(context, text);
+    verify::Trial trial;
+    trial.steps.emplace_back();
+    EXPECT(failed(verify::interpretPlan(*module, trial)));
+    EXPECT_MSG(messages.find("which is not in the mesh") != std::string::npos, messages);
+  }
 }
 
 } // namespace

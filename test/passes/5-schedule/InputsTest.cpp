@@ -107,6 +107,42 @@ LLMC_TEST(messages_go_around_an_axis) {
   }
 }
 
+// The same on all ranks, where inputs are cut over rows, and places too or not.
+void checkStep(MLIRContext &context, ModuleOp whole, const parallel::StepInput &input,
+               const parallel::StepOutput &expected, bool cutsPlaces, std::mt19937 &random) {
+  Mesh mesh{.dp = 2, .pp = 2, .tp = 1, .cp = 2};
+  OwningOpRef<ModuleOp> module = cast<ModuleOp>(whole->clone());
+  setMesh(*module, mesh);
+  PassManager shard(&context), rest(&context);
+  buildShardPipeline(shard);
+  EXPECT(succeeded(shard.run(*module)));
+  auto micro = module->lookupSymbol<func::FuncOp>("micro");
+  auto cp = StringAttr::get(&context, "cp");
+  for (BlockArgument arg : micro.getArguments())
+    if (cutsPlaces && micro.getArgAttr(arg.getArgNumber(), parallel::kInput)) {
+      SmallVector<parallel::Axes> axes = parallel::getAxes(parallel::getSharding(arg));
+      axes[1].push_back(cp);
+      parallel::setSharding(arg, parallel::makeSharding(&context, axes));
+    }
+  buildPartitionPipeline(rest);
+  bool partitioned = succeeded(rest.run(*module));
+  EXPECT_MSG(partitioned, "phase 4 fails");
+  auto ranks = partitioned ? parallel::evaluateStep(*module, input) : FailureOr<parallel::StepOutput>();
+  EXPECT_MSG(succeeded(ranks), "the ranks' step does not run");
+  if (failed(ranks))
+    return;
+  expectSame(whole, *ranks, expected, "partitioned");
+  PassManager schedule(&context);
+  buildSchedulePipeline(schedule, {.schedule = "1f1b", .microBatches = 3});
+  EXPECT(succeeded(schedule.run(*module)));
+  for (int i = 0; i < 5; ++i) {
+    auto got = verify::interpretStep(*module, input, random);
+    EXPECT_MSG(succeeded(got), "the plan does not run");
+    if (succeeded(got))
+      expectSame(whole, *got, expected, "scheduled");
+  }
+}
+
 // Words and labels of a training step, in an order of the loader's and cut over the rows and a
 // second axis: ranks gather the words that they need.
 LLMC_TEST(a_step_on_inputs_that_are_cut_and_permuted) {
@@ -116,7 +152,7 @@ LLMC_TEST(a_step_on_inputs_that_are_cut_and_permuted) {
   model.sequence = 6;
   std::mt19937 random(3);
   OwningOpRef<ModuleOp> whole = parse(context, model.text());
-  PassManager train(&context), shard(&context), rest(&context);
+  PassManager train(&context);
   buildTrainPipeline(train, {});
   EXPECT(succeeded(train.run(*whole)));
   parallel::StepInput input = drawInput(*whole, model, 3, random);
@@ -132,36 +168,10 @@ LLMC_TEST(a_step_on_inputs_that_are_cut_and_permuted) {
                  !differences(*whole, *expected, *inOrder).empty(),
              "the order of the words does not matter");
 
-  Mesh mesh{.dp = 2, .pp = 2, .tp = 1, .cp = 2};
-  OwningOpRef<ModuleOp> module = cast<ModuleOp>((*whole)->clone());
-  setMesh(*module, mesh);
-  buildShardPipeline(shard);
-  EXPECT(succeeded(shard.run(*module)));
-  micro = module->lookupSymbol<func::FuncOp>("micro");
-  auto cp = StringAttr::get(&context, "cp");
-  for (BlockArgument arg : micro.getArguments())
-    if (micro.getArgAttr(arg.getArgNumber(), parallel::kInput)) {
-      SmallVector<parallel::Axes> axes = parallel::getAxes(parallel::getSharding(arg));
-      axes[1].push_back(cp);
-      parallel::setSharding(arg, parallel::makeSharding(&context, axes));
-    }
-  buildPartitionPipeline(rest);
-  bool partitioned = succeeded(rest.run(*module));
-  EXPECT_MSG(partitioned, "phase 4 fails");
-  auto ranks = partitioned ? parallel::evaluateStep(*module, input) : FailureOr<parallel::StepOutput>();
-  EXPECT_MSG(succeeded(ranks), "the ranks' step does not run");
-  if (failed(ranks) || failed(expected))
+  if (failed(expected))
     return;
-  expectSame(*whole, *ranks, *expected, "partitioned");
-  PassManager schedule(&context);
-  buildSchedulePipeline(schedule, {.schedule = "1f1b", .microBatches = 3});
-  EXPECT(succeeded(schedule.run(*module)));
-  for (int i = 0; i < 5; ++i) {
-    auto got = verify::interpretStep(*module, input, random);
-    EXPECT_MSG(succeeded(got), "the plan does not run");
-    if (succeeded(got))
-      expectSame(*whole, *got, *expected, "scheduled");
-  }
+  for (bool cutsPlaces : {true, false})
+    checkStep(context, *whole, input, *expected, cutsPlaces, random);
 }
 
 } // namespace
