@@ -42,9 +42,6 @@ inline constexpr llvm::StringLiteral kBackward = "graph.backward";
 inline constexpr llvm::StringLiteral kState = "graph.state";
 inline constexpr llvm::StringLiteral kInput = "graph.input";
 inline constexpr llvm::StringLiteral kOutput = "graph.output";
-// Of an input of a micro-batch: how the loader makes it, {default, permuted_dim, block_order} as in
-// the binding of a plan.buffer; all may be missing.
-inline constexpr llvm::StringLiteral kLoader = "graph.loader";
 // Of an argument: dimension 0 is the batch.
 inline constexpr llvm::StringLiteral kBatched = "graph.batched";
 // Of a result: its shape without padding, if it has any.
@@ -61,14 +58,6 @@ bool isInference(mlir::ModuleOp module);
 mlir::func::FuncOp getStepFunction(mlir::ModuleOp module);
 // The number of ranks of a group.
 int64_t getGroupSize(MeshAttr mesh, llvm::ArrayRef<mlir::StringAttr> axes);
-
-//===-- What the loader does with an input ---------------------------------===//
-
-// The entries of a dictionary that a loader reads: default, permuted_dim, block_order.
-llvm::SmallVector<mlir::NamedAttribute> loaderEntries(mlir::DictionaryAttr from);
-// What is wrong with them for an input of these dims, as a person would say it; empty if nothing.
-// Where the dims are a rank's part, the size of what is permuted is not looked at.
-std::string faultOfLoader(mlir::DictionaryAttr loader, llvm::ArrayRef<int64_t> shape, bool isPart);
 
 //===-- Reading and writing -----------------------------------------------===//
 

@@ -1,6 +1,7 @@
 #include "dialects/parallel/Evaluate.h"
 
 #include "dialects/graph/Evaluate.h"
+#include "dialects/parallel/Loader.h"
 #include "dialects/parallel/Machine.h"
 
 using namespace mlir;

@@ -1,5 +1,5 @@
 // The rules of the ops; PlanOps.td numbers them.
-#include "dialects/parallel/Annotations.h"
+#include "dialects/parallel/Loader.h"
 #include "dialects/plan/Plan.h"
 
 #include "llvm/ADT/StringSet.h"
@@ -120,7 +120,8 @@ static bool areAxesOfDims(Attribute dims) {
 static LogicalResult verifyInput(BufferOp op, DictionaryAttr binding) {
   ArrayRef<int64_t> shape = cast<BufferType>(op.getType()).getTensor().getShape();
   int64_t rank = shape.size();
-  if (std::string fault = llmc::parallel::faultOfLoader(binding, shape, /*isPart=*/true); !fault.empty())
+  std::string fault = llmc::parallel::faultOfLoader(binding, shape, /*isPart=*/true);
+  if (!fault.empty())
     return op.emitOpError("C6: ") << fault << ", got " << binding;
   auto dims = binding.getAs<ArrayAttr>("dims");
   if (binding.contains("dims") && (!dims || int64_t(dims.size()) > rank))
@@ -144,13 +145,15 @@ static LogicalResult verifyFlat(BufferOp op, DictionaryAttr binding) {
         !part.get("dims") || !areAxesOfDims(part.get("dims")))
       return op.emitOpError("C7: a part of a flat buffer has state, begin, shape and dims, got ")
              << part;
-    auto layer = part.getAs<IntegerAttr>("layer_first"), layers = part.getAs<IntegerAttr>("layer_count");
+    auto layer = part.getAs<IntegerAttr>("layer_first");
+    auto layers = part.getAs<IntegerAttr>("layer_count");
     bool isLayer = part.contains("layer_first");
     if (llvm::any_of(shape.asArrayRef(), [](int64_t size) { return size < 1; }) ||
         part.getAs<ArrayAttr>("dims").size() + isLayer != size_t(shape.size()) ||
-        (isLayer && (!layer || layer.getInt() < 0 || !layers || layers.getInt() != 1 || shape[0] != 1)))
-      return op.emitOpError("C7: a part has sizes of 1 and more, axes for each, and one layer first "
-                            "if it is of a stack, got ")
+        (isLayer && (!layer || layer.getInt() < 0 || !layers || layers.getInt() != 1 ||
+                     shape[0] != 1)))
+      return op.emitOpError("C7: a part has sizes of 1 and more, axes for each, and one layer "
+                            "first if it is of a stack, got ")
              << part;
     if (begin.getInt() != end)
       return op.emitOpError("C7: ") << part.get("state") << " begins at element " << begin.getInt()

@@ -128,14 +128,17 @@ def Plan_BufferOp : Plan_Op<"buffer", [Pure]> {
     first), `default` ("zeros", "ones", "positions", "row_ids") and, where the loader permutes a
     dim, `permuted_dim` with its `block_order`.
     A flat buffer holds a rank's range of adjacent tensors that are cut without regard to their
-    borders: `{flat = ["dp"], role, parts}`, each part a dictionary of state, begin, shape, dims, valid_shape,
-    owner and, of a layer, layer_first with layer_count = 1. `shape` is of the tensor's local part after `dims`, `begin` its first
-    element; the rank with coordinate c over `flat` holds elements [c * n, (c + 1) * n), n those of the buffer.
+    borders: `{flat = ["dp"], role, parts}`, each part a dictionary of state, begin, shape, dims,
+    valid_shape, owner and, of a layer, layer_first with layer_count = 1. `shape` is of the
+    tensor's local part after `dims`, `begin` its first element; the rank with coordinate c over
+    `flat` holds elements [c * n, (c + 1) * n), n those of the buffer.
     Rules: C1 a view stays inside its parent; C2 bindings only on persistent, step or slot buffers;
     C3 a view has its parent's space and no offset of its own; C4 a binding names
-    exactly one kind (state, flat, input, scalar, output), and its dims are lists of axes; C5 only slot buffers have a slot_stride, and a pool; C6 an input's `default` is
-    one of those, it has axes for no more dims than it has, and where a dim behind its rows is permuted, in a
-    `block_order` that is a permutation; C7 a flat buffer has one dim, a role, and parts of one tensor each that lie one after the other.
+    exactly one kind (state, flat, input, scalar, output), and its dims are lists of axes;
+    C5 only slot buffers have a slot_stride, and a pool; C6 an input's `default` is one of those,
+    it has axes for no more dims than it has, and where a dim behind its rows is permuted, in a
+    `block_order` that is a permutation; C7 a flat buffer has one dim, a role, and parts of one
+    tensor each that lie one after the other.
   }];
   let arguments = (ins Optional<Plan_Buffer>:$parent, Plan_SpaceAttr:$space,
                        OptionalAttr<I64Attr>:$displacement,

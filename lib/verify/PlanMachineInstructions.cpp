@@ -1,6 +1,8 @@
 // What each instruction of a plan means.
 #include "lib/verify/PlanMachineParts.h"
 
+#include "dialects/parallel/Loader.h"
+
 #include <cmath>
 #include <numeric>
 
@@ -135,19 +137,14 @@ LogicalResult PlanMachine::feedPart(Rank &rank, plan::FeedOp op, DictionaryAttr 
   size_t dimCount = own.shape.size();
   std::vector<int64_t> starts(dimCount, 0);
   auto dims = binding.getAs<ArrayAttr>("dims");
-  // Nothing said: rows are cut over the data axes.
-  SmallVector<StringAttr> data(mesh.getAxes(planfile::AxisRole::Data));
   for (size_t d = 0; d < dimCount; ++d) {
-    int64_t part = 0, parts = 1;
-    auto cut = [&](StringAttr axis) {
-      part = part * mesh.getSize(axis.getValue()) + rank.coordinate[mesh.getIndex(axis.getValue())];
-      parts *= mesh.getSize(axis.getValue());
-    };
+    SmallVector<StringAttr> axes;
     if (dims && d < dims.size())
-      llvm::for_each(cast<ArrayAttr>(dims[d]).getAsRange<StringAttr>(), cut);
-    else if (d == 0)
-      llvm::for_each(data, cut);
-    starts[d] = ((d == 0 ? microBatch * parts : 0) + part) * own.shape[d];
+      axes = llvm::to_vector(cast<ArrayAttr>(dims[d]).getAsRange<StringAttr>());
+    else if (d == 0) // Nothing said: rows are cut over the data axes.
+      axes = mesh.getAxes(planfile::AxisRole::Data);
+    int64_t before = d == 0 ? microBatch * parallel::getGroupSize(mesh, axes) : 0;
+    starts[d] = (before + partOf(rank, axes)) * own.shape[d];
   }
   auto permuted = binding.getAs<IntegerAttr>("permuted_dim");
   auto order = binding.getAs<DenseI64ArrayAttr>("block_order");

@@ -125,7 +125,7 @@ private:
   double readScalar(StringRef name);
   NamedTensors gather(StringRef role, double &replicaError);
   NamedTensors gatherResults(double &replicaError);
-  int64_t partOf(const Rank &rank, mlir::ArrayAttr axes) const;
+  int64_t partOf(const Rank &rank, ArrayRef<mlir::StringAttr> axes) const;
   Held heldAs(const Rank &rank, mlir::DictionaryAttr binding, std::vector<int64_t> shape) const;
   SmallVector<Held> heldIn(const Rank &rank, plan::BufferOp op) const;
   template <typename F> void forEachBuffer(StringRef role, F f);

@@ -18,6 +18,10 @@ template <typename F> void PlanMachine::forEachBuffer(StringRef role, F f) {
     }
 }
 
+static SmallVector<StringAttr> namesOf(Attribute axes) {
+  return llvm::to_vector(cast<ArrayAttr>(axes).getAsRange<StringAttr>());
+}
+
 // A tensor as its binding says that it lies on the mesh.
 Held PlanMachine::heldAs(const Rank &rank, DictionaryAttr binding,
                          std::vector<int64_t> shape) const {
@@ -29,16 +33,16 @@ Held PlanMachine::heldAs(const Rank &rank, DictionaryAttr binding,
   auto dims = binding.getAs<ArrayAttr>("dims");
   for (auto axes : dims ? dims : ArrayAttr::get(binding.getContext(), {})) {
     size_t d = held.starts.size();
-    held.starts.push_back(d < shape.size() ? partOf(rank, cast<ArrayAttr>(axes)) * shape[d] : 0);
+    held.starts.push_back(d < shape.size() ? partOf(rank, namesOf(axes)) * shape[d] : 0);
   }
   held.shape = std::move(shape);
   return held;
 }
 
 // The row-major coordinate of a rank over some axes.
-int64_t PlanMachine::partOf(const Rank &rank, ArrayAttr axes) const {
+int64_t PlanMachine::partOf(const Rank &rank, ArrayRef<StringAttr> axes) const {
   int64_t part = 0;
-  for (auto axis : axes.getAsRange<StringAttr>())
+  for (StringAttr axis : axes)
     part = part * mesh.getSize(axis.getValue()) + rank.coordinate[mesh.getIndex(axis.getValue())];
   return part;
 }
@@ -55,7 +59,7 @@ SmallVector<Held> PlanMachine::heldIn(const Rank &rank, plan::BufferOp op) const
   for (auto part : binding.getAs<ArrayAttr>("parts").getAsRange<DictionaryAttr>()) {
     list.push_back(heldAs(rank, part, part.getAs<DenseI64ArrayAttr>("shape").asArrayRef().vec()));
     list.back().shift = part.getAs<IntegerAttr>("begin").getInt() -
-                        partOf(rank, axes) * tensorOf(op).getNumElements();
+                        partOf(rank, namesOf(axes)) * tensorOf(op).getNumElements();
   }
   return list;
 }

@@ -1,4 +1,5 @@
 #include "passes/4-partition/SplitStages/SplitStages.h"
+#include "dialects/parallel/Loader.h"
 #include "passes/4-partition/Passes.h"
 
 #include "llvm/ADT/BitVector.h"

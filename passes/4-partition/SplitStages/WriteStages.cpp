@@ -1,6 +1,7 @@
 // @micro -> forward_K and backward_K: the functions.
 #include "passes/4-partition/SplitStages/MicroSplitter.h"
 
+#include "dialects/parallel/Loader.h"
 #include "mlir/IR/IRMapping.h"
 
 using namespace mlir;

@@ -62,7 +62,8 @@ int64_t StageArena::placePools(int64_t at) {
   for (int64_t pool = 0; pool < static_cast<int64_t>(stage.getPools().size()); ++pool) {
     int64_t stride = placeAll(plan::Space::slot, at, pool) - at;
     for (auto op : stage.getBody().getOps<plan::BufferOp>())
-      if (!op.getParent() && op.getSpace() == plan::Space::slot && op.getPool().value_or(0) == uint64_t(pool))
+      if (!op.getParent() && op.getSpace() == plan::Space::slot &&
+          op.getPool().value_or(0) == uint64_t(pool))
         op.setSlotStride(stride);
     at += stride * stage.getSlotsOf(pool);
   }

@@ -1,6 +1,8 @@
 // What the outside binds to the arguments and results of a stage's functions.
 #include "passes/5-schedule/BuildProcedures/StageBuilder.h"
 
+#include "dialects/parallel/Loader.h"
+
 namespace llmc {
 
 using namespace mlir;
@@ -141,11 +143,12 @@ LogicalResult StageBuilder::bindArguments(func::FuncOp func, Known &known) {
   return success();
 }
 
-// Says how the loader makes an input, and how ranks share it where they do not share its rows alone,
-// over the data axes.
+// Says how the loader makes an input, and how ranks share it where they do not share its rows
+// alone, over the data axes.
 DictionaryAttr StageBuilder::inputBinding(StringAttr name, DictionaryAttr attrs) {
   SmallVector<NamedAttribute> binding = {b.getNamedAttr("input", name)};
-  llvm::append_range(binding, parallel::loaderEntries(attrs.getAs<DictionaryAttr>(parallel::kLoader)));
+  auto loader = attrs.getAs<DictionaryAttr>(parallel::kLoader);
+  llvm::append_range(binding, parallel::loaderEntries(loader));
   auto sharding = attrs.getAs<parallel::ShardingAttr>(parallel::kSharding);
   if (!sharding || sharding.getDims().empty())
     return b.getDictionaryAttr(binding);

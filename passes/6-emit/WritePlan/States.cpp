@@ -2,6 +2,7 @@
 #include "passes/6-emit/WritePlan/PlanWriter.h"
 
 #include "dialects/parallel/Annotations.h"
+#include "dialects/parallel/Loader.h"
 #include "lib/planfile/Inputs.h"
 
 using namespace mlir;

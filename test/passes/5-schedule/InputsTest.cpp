@@ -1,6 +1,7 @@
 // Inputs that are cut along any dim and permuted by the loader, exchanges of parts and messages
 // around an axis: all machines that run a program agree with what can be computed by hand.
 #include "dialects/parallel/Annotations.h"
+#include "dialects/parallel/Loader.h"
 #include "dialects/parallel/Evaluate.h"
 #include "lib/verify/PlanMachine.h"
 #include "mlir/AsmParser/AsmParser.h"
