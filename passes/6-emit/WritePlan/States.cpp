@@ -234,7 +234,8 @@ bool PlanWriter::loadAlike(const InputBindingT &a, const InputBindingT &b) const
   for (size_t d = 0; d < a.local_shape.size(); ++d)
     if (axesOf(a, d) != axesOf(b, d))
       return false;
-  return a.permuted_dim == b.permuted_dim && a.block_order == b.block_order;
+  return a.default_value == b.default_value && a.permuted_dim == b.permuted_dim &&
+         a.block_order == b.block_order;
 }
 
 LogicalResult PlanWriter::writeInput(plan::BufferOp op, StringRef name) {
@@ -266,7 +267,7 @@ LogicalResult PlanWriter::writeInput(plan::BufferOp op, StringRef name) {
   if (known.local_shape != input->local_shape || known.dtype != input->dtype)
     return op.emitOpError("input '") << name << "' has another type " << where;
   if (!loadAlike(known, *input))
-    return op.emitOpError("input '") << name << "' is cut or permuted otherwise " << where;
+    return op.emitOpError("input '") << name << "' is made, cut or permuted otherwise " << where;
   return success();
 }
 

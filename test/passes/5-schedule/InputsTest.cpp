@@ -1,9 +1,10 @@
 // Inputs that are cut along any dim and permuted by the loader, exchanges of parts and messages
 // around an axis: all machines that run a program agree with what can be computed by hand.
 #include "dialects/parallel/Annotations.h"
-#include "dialects/parallel/Loader.h"
 #include "dialects/parallel/Evaluate.h"
+#include "dialects/parallel/Loader.h"
 #include "lib/verify/PlanMachine.h"
+#include "lib/verify/Subject.h"
 #include "mlir/AsmParser/AsmParser.h"
 #include "mlir/Pass/PassManager.h"
 #include "passes/2-train/Pipeline.h"
@@ -105,6 +106,31 @@ LLMC_TEST(messages_go_around_an_axis) {
       y.data[(i + 12 + 3 * delta) % 12] = x.data[i];
     checkMachines(context, text, Phase::Schedule, {{.tp = 2, .cp = 4}, {}, {{"x", x}}, {{"y", y}}},
                   "ring of " + std::to_string(delta));
+  }
+}
+
+// What a stage says of an input and what the module's list says of it must agree.
+LLMC_TEST(inputs_said_otherwise_are_refused) {
+  for (const char *said : {"dims = [[], []]", "dims = [[\"cp\"], []]",
+                           "dims = [[], [\"cp\"]], default = \"ones\"",
+                           "dims = [[], [\"cp\"]], permuted_dim = 1, block_order = array<i64: 1, 0>"}) {
+    MLIRContext context;
+    loadDialects(context);
+    std::string messages, text = kRing, usual = "dims = [[], [\"cp\"]]";
+    ScopedDiagnosticHandler handler(&context, [&](Diagnostic &diagnostic) {
+      messages += diagnostic.str();
+      return success();
+    });
+    text.replace(text.find("DELTA"), 5, "1");
+    text.replace(text.find("BACK"), 4, "-1");
+    text.replace(text.find(usual), usual.size(), said);
+    OwningOpRef<ModuleOp> module = parse(context, text);
+    verify::Subject subject;
+    subject.options.infer = true;
+    subject.options.tp = 2, subject.options.cp = 4;
+    EXPECT(failed(verify::compileFrom(*module, Phase::Schedule, Phase::Emit, subject)));
+    // Where other dims are cut, parts have other sizes.
+    EXPECT_MSG(messages.find("in graph.inputs") != std::string::npos, said + (": " + messages));
   }
 }
 
