@@ -22,9 +22,15 @@ struct Computed {
 };
 
 // What a name of the ONNX graph stands for: a known constant, a view of a
-// stored float tensor, or a computed value. Empty where its node has failed.
+// stored float tensor, a computed value, or a sequence of these. Empty where its node
+// has failed.
 using Known = std::shared_ptr<const Constant>;
-using Operand = std::variant<std::monostate, Known, View, Computed>;
+struct Sequence;
+using Operand =
+    std::variant<std::monostate, Known, View, Computed, std::shared_ptr<const Sequence>>;
+struct Sequence {
+  std::vector<Operand> parts;
+};
 
 inline Operand known(HostTensor tensor) {
   return std::make_shared<const Constant>(std::move(tensor));

@@ -4,6 +4,7 @@
 #include "lib/onnx/Annotations.h"
 #include "lib/onnx/Experts.h"
 #include "lib/onnx/Names.h"
+#include "lib/onnx/Sequences.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 
 using namespace llmc;
@@ -57,7 +58,7 @@ Status Importer::prepare() {
     return order.takeError();
   order_ = std::move(*order);
   auto isKnown = [](llvm::StringRef op) {
-    return isStructural(op) || findConverter(op) || findFold(op);
+    return isStructural(op) || findSequenceConverter(op) || findConverter(op) || findFold(op);
   };
   if (Status s = checkExperts(model_, order_); !s)
     return s;
@@ -126,7 +127,7 @@ Status Importer::returnOutputs() {
   for (const std::string &name : order_.results) {
     Value value = names_->valueOf(name);
     if (!value)
-      return error(model_.path(), ": output '", name, "' is not made by any node");
+      return error(model_.path(), ": output '", name, "' is not made by any node, or is a sequence");
     values.push_back(value);
   }
   func::ReturnOp::create(builder_, func_.getLoc(), values);

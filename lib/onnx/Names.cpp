@@ -1,5 +1,7 @@
 #include "lib/onnx/Names.h"
 
+#include "lib/onnx/Sequences.h"
+
 using namespace llmc;
 using namespace llmc::onnximport;
 using namespace mlir;
@@ -197,9 +199,22 @@ ConvertResult Names::convert(const Node &node) {
     if (!name.empty() && std::holds_alternative<std::monostate>(operands.back()))
       return std::vector<Operand>(); // its node has been reported
   }
+  auto convertTensor = [this](const Node &one, llvm::ArrayRef<Operand> given) {
+    return convertTensors(one, given);
+  };
+  if (SequenceFunction convertSequence = findSequenceConverter(node.qualifiedOp()))
+    return convertSequence(node, operands, convertTensor);
+  return convertTensors(node, operands);
+}
+
+// Converts a node whose operands and results are tensors.
+ConvertResult Names::convertTensors(const Node &node, llvm::ArrayRef<Operand> operands) {
   std::vector<const Operand *> pointers;
-  for (const Operand &operand : operands)
+  for (const Operand &operand : operands) {
+    if (isSequence(operand))
+      return error("takes tensors, got a sequence: only SequenceAt reads one");
     pointers.push_back(std::holds_alternative<std::monostate>(operand) ? nullptr : &operand);
+  }
   while (!pointers.empty() && !pointers.back())
     pointers.pop_back();
   Call call(node, pointers, model_, parameters_, constants_, builder_);
@@ -305,7 +320,7 @@ Value Names::valueOf(llvm::StringRef name) {
   Operand operand = result(name);
   if (auto *computed = std::get_if<Computed>(&operand))
     return computed->value;
-  if (std::holds_alternative<std::monostate>(operand))
+  if (std::holds_alternative<std::monostate>(operand) || isSequence(operand))
     return {};
   ::onnx::NodeProto identity;
   identity.set_op_type("Identity");

@@ -28,6 +28,7 @@ public:
 private:
   void convertNode(const Node &node);
   ConvertResult convert(const Node &node);
+  ConvertResult convertTensors(const Node &node, llvm::ArrayRef<Operand> operands);
   ConvertResult shapeOf(const Call &call);
   ConvertResult constantNode(const Node &node);
   support::Status foldKnown(Call &call, std::optional<std::vector<Operand>> &out);

@@ -45,6 +45,7 @@ void compareInference(const std::string &file, const std::string &folder,
                       const std::map<std::string, int64_t> &dims, double limit);
 void testFolding();
 void testSmallGraphs();
+void testExports();
 void testFunctions();
 void testInference();
 void testStoredTensors();

@@ -1,0 +1,111 @@
+// What exporters make of a model that was just initialised, or that they do not
+// optimise: parts taken from sequences, one vector in place of equal ones.
+#include "GraphBuilder.h"
+
+using namespace llmc;
+using namespace llmc::test;
+
+namespace {
+
+// Three parts of a product, multiplied and added.
+void finish(Graph &g) {
+  g.node("Mul", {"a", "b"}, {"ab"});
+  g.node("Add", {"ab", "c"}, {"sum"});
+  g.floats("head", {width, 6}, 3);
+  g.node("MatMul", {"sum", "head"}, {"logits"});
+}
+
+void takeParts(Graph &g) {
+  g.ints("zero", {0});
+  g.ints("one", {1});
+  g.ints("last", {-1});
+  g.node("SequenceAt", {"parts", "zero"}, {"a"});
+  g.node("SequenceAt", {"parts", "one"}, {"b"});
+  g.node("SequenceAt", {"parts", "last"}, {"c"});
+}
+
+void testSequences() {
+  Graph whole;
+  whole.floats("w", {width, 3 * width}, 2);
+  whole.node("MatMul", {"x", "w"}, {"y"});
+  Graph::attribute(whole.node("Split", {"y"}, {"a", "b", "c"}), "axis", {-1});
+  finish(whole);
+  Outcome expected = run(whole);
+  check(expected.message.empty(), "sequences: " + expected.message);
+
+  for (bool equal : {true, false}) {
+    Graph g;
+    g.floats("w", {width, 3 * width}, 2);
+    g.node("MatMul", {"x", "w"}, {"y"});
+    g.ints("sizes", equal ? std::vector<int64_t>{width} : std::vector<int64_t>(3, width));
+    Graph::attribute(g.node("SplitToSequence", {"y", "sizes"}, {"parts"}), "axis", {-1});
+    takeParts(g);
+    finish(g);
+    if (equal) // one number is the size of each part, a list of one is not
+      g.graph.mutable_initializer(g.graph.initializer_size() - 5)->clear_dims();
+    same(equal ? "parts of one size" : "a list of sizes", g, expected, 3);
+  }
+
+  // Without sizes every part is one slice, which loses the dim if it shall.
+  for (bool keep : {true, false}) {
+    Graph g;
+    g.floats("w", {width, 3 * width}, 2);
+    g.node("MatMul", {"x", "w"}, {"y"});
+    g.ints("five", {2, 3, 3, width});
+    g.node("Reshape", {"y", "five"}, {"y5"});
+    auto &split = g.node("SplitToSequence", {"y5"}, {"parts"});
+    Graph::attribute(split, "axis", {2});
+    Graph::attribute(split, "keepdims", {keep});
+    takeParts(g);
+    finish(g);
+    if (keep) { // [2, 3, 1, width]
+      g.ints("three", {2, 3, 6});
+      g.graph.mutable_node(g.graph.node_size() - 1)->set_output(0, "logits4");
+      g.node("Reshape", {"logits4", "three"}, {"logits"});
+    }
+    same(keep ? "slices" : "squeezed slices", g, expected, 3);
+  }
+
+  Graph weight;
+  weight.floats("w", {width, 3 * width}, 2);
+  weight.ints("sizes", std::vector<int64_t>(3, width));
+  Graph::attribute(weight.node("SplitToSequence", {"w", "sizes"}, {"parts"}), "axis", {1});
+  weight.ints("at0", {0});
+  weight.ints("at1", {1});
+  weight.ints("at2", {2});
+  for (auto [at, w, y] : {std::tuple("at0", "wa", "a"), std::tuple("at1", "wb", "b"),
+                          std::tuple("at2", "wc", "c")}) {
+    weight.node("SequenceAt", {"parts", at}, {w});
+    weight.node("MatMul", {"x", w}, {y});
+  }
+  finish(weight);
+  same("a weight's parts", weight, expected, 5);
+}
+
+void testWrongSequences() {
+  auto refused = [](const char *what, std::vector<int64_t> sizes, int64_t at,
+                    std::initializer_list<const char *> words, const char *reader = "SequenceAt") {
+    Graph g;
+    g.floats("w", {width, 3 * width}, 2);
+    g.node("MatMul", {"x", "w"}, {"y"});
+    g.ints("sizes", sizes);
+    g.ints("at", {at});
+    Graph::attribute(g.node("SplitToSequence", {"y", "sizes"}, {"parts"}), "axis", {-1});
+    g.node(reader, {"parts", "at"}, {"a"});
+    g.floats("head", {width, 6}, 3);
+    g.node("MatMul", {"a", "head"}, {"logits"});
+    refuses(what, run(g), words);
+  };
+  refused("sizes that do not fit", {width, width}, 0, {"SplitToSequence", "do not split"});
+  refused("a part that is not there", {width, width, width}, 3,
+          {"SequenceAt", "position 3", "3 parts"});
+  refused("a sequence as a tensor", {width, width, width}, 0, {"takes tensors, got a sequence"},
+          "Add");
+}
+
+} // namespace
+
+void test::testExports() {
+  testSequences();
+  testWrongSequences();
+}
