@@ -254,19 +254,23 @@ private:
   using Ranges = std::vector<std::pair<uint64_t, uint64_t>>;
 
   // Bytes that procedures of some kinds (of one chunk, unless -1) read or write in slot 0;
-  // states have one slot.
+  // states have one slot. What a collective writes may be left out: it adds up what ranks
+  // have computed, and computes nothing.
   Ranges touched(const StageT &stage, std::initializer_list<ProcedureKind> kinds, bool write,
-                 int64_t chunk = -1) const {
+                 int64_t chunk = -1, bool collectives = true) const {
     Ranges ranges;
     for (const auto &procedure : stage.procedures) {
       if (std::find(kinds.begin(), kinds.end(), procedure->kind) == kinds.end() ||
           (chunk >= 0 && procedure->chunk != chunk))
         continue;
-      for (const auto &inst : procedure->instructions)
+      for (const auto &inst : procedure->instructions) {
+        if (!collectives && inst->body.AsCollective())
+          continue;
         forEachAccess(*inst, 0, [&](const ByteAccess &a) {
           if (write ? a.write : a.read)
             ranges.push_back({a.begin, a.end});
         });
+      }
     }
     std::sort(ranges.begin(), ranges.end());
     Ranges merged;
@@ -409,10 +413,14 @@ private:
     bool split = has(WeightLast);
     if (!has(split ? Weight : Backward) || !has(split ? WeightLast : BackwardLast))
       return;
-    // Of a split backward, both halves of every micro-batch count.
-    Ranges plain = touched(stage, {Backward, Weight}, /*write=*/true, chunk);
-    Ranges last = split ? touched(stage, {Backward, WeightLast}, /*write=*/true, chunk)
-                        : touched(stage, {BackwardLast}, /*write=*/true, chunk);
+    // Of a split backward, both halves of every micro-batch count. The sum over data-parallel
+    // ranks that the last one begins is no contribution: a stage that reads a parameter, and
+    // whose part of the gradient goes to another stage in a message, has none.
+    auto contributed = [&](std::initializer_list<ProcedureKind> kinds) {
+      return touched(stage, kinds, /*write=*/true, chunk, /*collectives=*/false);
+    };
+    Ranges plain = contributed({Backward, Weight});
+    Ranges last = split ? contributed({Backward, WeightLast}) : contributed({BackwardLast});
     for (const auto &state : stage.states)
       if (state->role == StateRole::Accumulator && covers(plain, *state) != covers(last, *state))
         report(s, "accumulator '" + state->name + "' gets a contribution from " +

@@ -502,7 +502,8 @@ LLMC_TEST(lostGradient) {
   });
   expectFound(program, "conservation", "parameter 'k' needs one accumulator");
 
-  // The last backward forgets one contribution.
+  // The last backward forgets one contribution. The sum over ranks that it begins, which
+  // writes there too, is none.
   program = makePlan(kOneForwardOneBackward);
   ProcedureT &last = procedureOf(program, 0, ProcedureKind::BackwardLast);
   uint64_t offset = stateOf(program, 0, "v", StateRole::Accumulator).buffer->offset;
@@ -510,11 +511,23 @@ LLMC_TEST(lostGradient) {
        last.instructions[findInstruction(last, Body::Launch)]->body.AsLaunch()->operands)
     if (operand->buffer->offset == offset)
       operand->access = Access::Read;
+  expectFound(program, "conservation", "all but the last backward");
   std::erase_if(last.instructions, [&](const auto &inst) {
     const CollectiveT *c = inst->body.AsCollective();
     return c && c->src->offset == offset;
   });
   expectFound(program, "conservation", "all but the last backward");
+
+  // A parameter that one stage reads and whose gradient another stage computes: its sum
+  // over data-parallel ranks in the last backward is not a contribution that others lack.
+  program = makePlan(kOneForwardOneBackward);
+  for (ProcedureKind kind : {ProcedureKind::Backward, ProcedureKind::BackwardLast})
+    for (auto &inst : procedureOf(program, 0, kind).instructions)
+      if (LaunchT *launch = inst->body.AsLaunch())
+        for (auto &operand : launch->operands)
+          if (operand->buffer->offset == offset)
+            operand->access = Access::Read;
+  EXPECT_EQ(formatFindings(checkConservation(program)), "");
 
   // A parameter that no update writes.
   program = makePlan(kOneForwardOneBackward);
