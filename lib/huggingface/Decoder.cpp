@@ -39,7 +39,7 @@ Decoder hf::readDecoder(Config &config, const CompileOptions &options,
   d.context = config.positive({"max_position_embeddings"}, defaults.context);
   d.sequence = chooseSequence(config, options, d.context, false);
   d.deviation = config.positiveNumber({"initializer_range"}, 0.02);
-  d.tied = config.flag({"tie_word_embeddings"}, defaults.tied) && options.tie;
+  d.tied = config.flag({"tie_word_embeddings"}, defaults.tied) && options.tie != Tie::Off;
   d.norm = {Norm::Kind::Rms, config.positiveNumber({"rms_norm_eps"}, defaults.epsilon)};
   d.scale = 1 / std::sqrt(double(d.headDim));
   d.activation = readActivation(config, {defaults.activationField}, defaults.activation);

@@ -19,7 +19,7 @@ Encoder hf::readBert(Config &config, const CompileOptions &options, int64_t voca
   e.deviation = config.positiveNumber({"initializer_range"}, 0.02);
   e.norm.epsilon = config.positiveNumber({"layer_norm_eps"}, 1e-12);
   e.activation = readActivation(config, {"hidden_act"}, "gelu");
-  e.tied = config.flag({"tie_word_embeddings"}, true) && options.tie;
+  e.tied = config.flag({"tie_word_embeddings"}, true) && options.tie != Tie::Off;
   e.names.words = prefix + ".embeddings.word_embeddings";
   e.names.positions = prefix + ".embeddings.position_embeddings";
   e.names.types = prefix + ".embeddings.token_type_embeddings";

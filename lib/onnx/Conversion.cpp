@@ -133,7 +133,7 @@ Element Call::declared(size_t i) const {
 }
 
 std::pair<Value, Shape> Call::weight(const View &view, Role role) {
-  return {parameters_.use(view, role), view.canonicalDims()};
+  return {parameters_.use(view, role, node.proto), view.canonicalDims()};
 }
 
 Value Call::value(size_t i, Role role) {

@@ -83,7 +83,7 @@ void Importer::start() {
   body_ = func_.addEntryBlock();
   parameters_ = std::make_unique<Parameters>(model_, *body_, options_);
   parameters_->setTokenTable(inputs_.tokenTable);
-  if (options_.tie)
+  if (options_.tie != Tie::Off)
     parameters_->tieHead(order_);
   builder_.setInsertionPointToEnd(body_);
   names_ = std::make_unique<Names>(model_, order_, options_, *body_, *parameters_, builder_);
@@ -230,7 +230,7 @@ Result<OwningOpRef<ModuleOp>> Importer::run() {
   writeAnnotations(*module_, model_, annotations_);
   if (Status s = followValues(func_, collectAnnotated(), options_); !s)
     return error(model_.path(), ": ", s.message());
-  for (const auto &list : {names_->notes(), annotations_.notes})
+  for (const auto &list : {names_->notes(), parameters_->notes(), annotations_.notes})
     for (const std::string &note : list)
       emitRemark(UnknownLoc::get(builder_.getContext())) << model_.path() << ": " << note;
   return std::move(module_);

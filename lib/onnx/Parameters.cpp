@@ -147,23 +147,119 @@ static Shape pick(llvm::ArrayRef<int64_t> from, llvm::ArrayRef<int64_t> dims) {
   return out;
 }
 
-Value Parameters::use(const View &view, Role role) {
+// One dim alone is larger than 1.
+bool Parameters::isVector(unsigned tensor) const {
+  return llvm::count_if(model_.stored()[tensor].shape, [](int64_t d) { return d > 1; }) == 1;
+}
+
+// The argument that a use shares, or null; `copies` counts those of equal views.
+Parameters::Argument *Parameters::find(const View &view, Role role,
+                                       const ::onnx::NodeProto *user, unsigned &copies) {
   Shape dims = view.canonicalDims();
   Shape shape = pick(view.shape, dims), strides = pick(view.strides, dims);
+  Argument *shared = nullptr;
+  bool own = splits_ && role != Role::Plain && isVector(view.tensor);
   for (auto &argument : arguments_) {
-    Shape own = argument->view.canonicalDims();
-    if (argument->view.tensor == view.tensor && argument->view.offset == view.offset &&
-        pick(argument->view.shape, own) == shape && pick(argument->view.strides, own) == strides) {
-      argument->roles.insert(role);
-      return argument->value;
-    }
+    Shape theirs = argument->view.canonicalDims();
+    if (argument->view.tensor != view.tensor || argument->view.offset != view.offset ||
+        pick(argument->view.shape, theirs) != shape ||
+        pick(argument->view.strides, theirs) != strides)
+      continue;
+    ++copies;
+    bool free = !own || argument->learners.empty() || argument->learners.count(user);
+    if (!shared && free)
+      shared = argument.get();
   }
-  OpBuilder builder(body_.getParentOp()->getContext());
-  auto type = RankedTensorType::get(shape, builder.getF32Type());
-  auto location = NameLoc::get(builder.getStringAttr(model_.stored()[view.tensor].name));
-  arguments_.push_back(std::make_unique<Argument>(
-      Argument{view, {role}, body_.addArgument(type, location)}));
-  return arguments_.back()->value;
+  return shared;
+}
+
+Value Parameters::use(const View &view, Role role, const ::onnx::NodeProto *user) {
+  unsigned copies = 0;
+  Argument *argument = find(view, role, user, copies);
+  if (!argument) {
+    OpBuilder builder(body_.getParentOp()->getContext());
+    auto type = RankedTensorType::get(pick(view.shape, view.canonicalDims()), builder.getF32Type());
+    auto location = NameLoc::get(builder.getStringAttr(nameOf({view.tensor, copies})));
+    arguments_.push_back(std::make_unique<Argument>(
+        Argument{view, {}, body_.addArgument(type, location), {}, copies}));
+    argument = arguments_.back().get();
+  }
+  argument->roles.insert(role);
+  if (role != Role::Plain)
+    argument->learners.insert(user);
+  return argument->value;
+}
+
+//===-- Vectors that several nodes use ----------------------------------------===//
+
+std::string Parameters::nameOf(const Source &source) const {
+  std::string name = model_.stored()[source.tensor].name;
+  return source.copy ? name + "#" + std::to_string(source.copy + 1) : name;
+}
+
+// A matrix that several products use, and whose elements are not all equal: layers that
+// share it share their vectors too. Empty if there is none.
+std::string Parameters::sharedMatrix() const {
+  auto varies = [&](unsigned tensor) {
+    const StoredTensor &stored = model_.stored()[tensor];
+    const std::byte *bytes = model_.bytesOf(stored);
+    size_t width = bitWidth(stored.element) / 8;
+    for (int64_t i = 1; bytes && i < stored.count(); ++i)
+      if (std::memcmp(bytes, bytes + i * width, width))
+        return true;
+    return false;
+  };
+  for (const auto &argument : arguments_)
+    if (argument->learners.size() > 1 && argument->roles.count(Role::Weight) &&
+        !argument->roles.count(Role::Table) && varies(argument->view.tensor))
+      return nameOf(argument->source());
+  return {};
+}
+
+// Makes one argument of each view again.
+void Parameters::joinCopies() {
+  for (auto &argument : arguments_) {
+    if (!argument->copy)
+      continue;
+    unsigned copies = 0;
+    splits_ = false;
+    Argument *first = find(argument->view, Role::Plain, nullptr, copies);
+    argument->value.replaceAllUsesWith(first->value);
+    first->roles.insert(argument->roles.begin(), argument->roles.end());
+    body_.eraseArgument(argument->value.getArgNumber());
+  }
+  llvm::erase_if(arguments_, [](const auto &argument) { return argument->copy > 0; });
+}
+
+// Decides whether vectors that several nodes use stay a parameter each, and says so.
+void Parameters::settleCopies() {
+  std::set<unsigned> vectors;
+  size_t copies = 0;
+  for (const auto &argument : arguments_)
+    if (argument->copy) {
+      vectors.insert(argument->view.tensor);
+      ++copies;
+    }
+  if (vectors.empty())
+    return;
+  auto plural = [](size_t n, const char *one) {
+    return std::to_string(n) + " " + one + (n == 1 ? "" : "s");
+  };
+  if (std::string matrix = sharedMatrix(); !matrix.empty()) {
+    joinCopies();
+    notes_.push_back(plural(vectors.size(), "vector") + " that several nodes use " +
+                     (vectors.size() == 1 ? "is" : "are") +
+                     " trained as one each, since layers share matrices too ('" + matrix +
+                     "'); if the model was just initialised, export it with "
+                     "torch.onnx.export(..., dynamo=True, optimize=False), which merges none");
+    return;
+  }
+  notes_.push_back(
+      plural(vectors.size(), "vector") + " that several nodes use " +
+      (vectors.size() == 1 ? "is " : "are ") + std::to_string(vectors.size() + copies) +
+      " parameters, one a use (NAME, NAME#2, ...): torch.onnx.export merges equal vectors of a "
+      "model that was just initialised, and may drop biases that are zero; export with "
+      "dynamo=True, optimize=False to keep all of them, or compile with --tie exact to train each as one");
 }
 
 void Parameters::makeConstant(Argument &argument) {
@@ -216,7 +312,8 @@ void Parameters::useWholeSource(llvm::ArrayRef<Argument *> arguments) {
     argument->value.replaceAllUsesWith(result);
     roles.insert(argument->roles.begin(), argument->roles.end());
   }
-  arguments_.push_back(std::make_unique<Argument>(Argument{whole, roles, value}));
+  arguments_.push_back(std::make_unique<Argument>(
+      Argument{whole, roles, value, {}, arguments.front()->copy}));
 }
 
 constexpr int64_t largestConstant = 1 << 20;
@@ -262,11 +359,13 @@ bool Parameters::isTrained(llvm::ArrayRef<Argument *> arguments) const {
 }
 
 void Parameters::finish(ModuleOp module, func::FuncOp func) {
-  llvm::MapVector<unsigned, std::vector<Argument *>> bySource;
+  settleCopies();
+  llvm::MapVector<std::pair<unsigned, unsigned>, std::vector<Argument *>> bySource;
   for (auto &argument : arguments_)
-    bySource[argument->view.tensor].push_back(argument.get());
+    bySource[{argument->view.tensor, argument->copy}].push_back(argument.get());
   std::vector<BlockArgument> dropped;
-  for (auto &[tensor, arguments] : bySource) {
+  for (auto &[source, arguments] : bySource) {
+    unsigned tensor = source.first;
     bool trained = isTrained(arguments);
     std::vector<const View *> views;
     for (Argument *argument : arguments)
@@ -295,8 +394,10 @@ void Parameters::finish(ModuleOp module, func::FuncOp func) {
 
 //===-- Sources and states ----------------------------------------------------===//
 
-void Parameters::declareSource(OpBuilder &builder, unsigned tensor, const std::set<Role> &roles) {
-  const StoredTensor &stored = model_.stored()[tensor];
+void Parameters::declareSource(OpBuilder &builder, const Source &source,
+                               const std::set<Role> &roles) {
+  const StoredTensor &stored = model_.stored()[source.tensor];
+  auto name = builder.getStringAttr(nameOf(source));
   auto kind = roles.count(Role::Scale)  ? graph::InitKind::ones
               : roles.count(Role::Bias) ? graph::InitKind::zeros
                                         : graph::InitKind::normal;
@@ -305,7 +406,7 @@ void Parameters::declareSource(OpBuilder &builder, unsigned tensor, const std::s
   // A tied copy that the file stores transposed keeps that form under its own name.
   llvm::SmallVector<Attribute> aliases, transposed;
   for (const auto &[head, view] : tied_) {
-    if (view.tensor != tensor)
+    if (view.tensor != source.tensor)
       continue;
     bool swapped = view.strides.size() == 2 && view.strides.front() < view.strides.back();
     (swapped ? transposed : aliases).push_back(builder.getStringAttr(model_.stored()[head].name));
@@ -316,33 +417,32 @@ void Parameters::declareSource(OpBuilder &builder, unsigned tensor, const std::s
                  : stored.element == Element::F64  ? Type(builder.getF64Type())
                                                    : Type(builder.getF32Type());
   auto type = RankedTensorType::get(stored.shape, element);
-  auto location = NameLoc::get(builder.getStringAttr(stored.name));
   bool placed = fromFile_ && stored.file;
-  auto source = graph::SourceOp::create(
-      builder, location, builder.getStringAttr(stored.name), TypeAttr::get(type), builder.getArrayAttr(aliases),
+  auto declared = graph::SourceOp::create(
+      builder, NameLoc::get(name), name, TypeAttr::get(type), builder.getArrayAttr(aliases),
       placed ? builder.getI64IntegerAttr(*stored.file) : IntegerAttr(),
       placed ? builder.getI64IntegerAttr(stored.bytes.offset) : IntegerAttr(),
       graph::InitKindAttr::get(builder.getContext(), kind),
       kind == graph::InitKind::normal ? builder.getF64FloatAttr(0.02) : FloatAttr());
   if (!transposed.empty())
-    source->setAttr("transposed_aliases", builder.getArrayAttr(transposed));
+    declared->setAttr("transposed_aliases", builder.getArrayAttr(transposed));
 }
 
 void Parameters::declare(ModuleOp module, func::FuncOp func) {
   llvm::sort(arguments_, [](const auto &a, const auto &b) {
     return a->value.getArgNumber() < b->value.getArgNumber();
   });
-  std::map<unsigned, std::set<Role>> roles;
+  std::map<Source, std::set<Role>> roles;
   llvm::StringSet<> taken = {"forward", "micro", "update"};
   for (auto &argument : arguments_) {
-    roles[argument->view.tensor].insert(argument->roles.begin(), argument->roles.end());
-    taken.insert(model_.stored()[argument->view.tensor].name);
+    roles[argument->source()].insert(argument->roles.begin(), argument->roles.end());
+    taken.insert(nameOf(argument->source()));
   }
   OpBuilder builder(func);
-  std::set<unsigned> declared;
+  std::set<Source> declared;
   for (auto &argument : arguments_)
-    if (declared.insert(argument->view.tensor).second)
-      declareSource(builder, argument->view.tensor, roles[argument->view.tensor]);
+    if (declared.insert(argument->source()).second)
+      declareSource(builder, argument->source(), roles[argument->source()]);
   // Set all at once: each list of attributes lives as long as the context.
   llvm::SmallVector<Attribute> attributes(func.getNumArguments(), builder.getDictionaryAttr({}));
   unsigned next = 0;
@@ -352,7 +452,7 @@ void Parameters::declare(ModuleOp module, func::FuncOp func) {
       name = "s" + std::to_string(next++);
     while (taken.contains(name));
     const View &view = argument->view;
-    auto source = FlatSymbolRefAttr::get(builder.getContext(), model_.stored()[view.tensor].name);
+    auto source = FlatSymbolRefAttr::get(builder.getContext(), nameOf(argument->source()));
     Shape strides = pick(view.strides, view.canonicalDims());
     Attribute place = graph::ViewAttr::get(builder.getContext(), source, view.offset, strides);
     graph::StateOp::create(builder, argument->value.getLoc(), builder.getStringAttr(name),

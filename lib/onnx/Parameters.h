@@ -9,15 +9,27 @@
 #include "lib/pipeline/Options.h"
 #include "mlir/IR/BuiltinOps.h"
 
+#include <tuple>
+
 namespace llmc::onnximport {
 
 // What a use says about a tensor. Plain uses alone leave it a constant.
 enum class Role { Plain, Table, Weight, Bias, Scale };
 
+// A parameter's first values: a stored tensor. Vectors that several nodes use may be a
+// parameter each (Parameters::use); `copy` counts them from 0.
+struct Source {
+  unsigned tensor = 0, copy = 0;
+  bool operator<(const Source &other) const {
+    return std::tie(tensor, copy) < std::tie(other.tensor, other.copy);
+  }
+};
+
 class Parameters {
 public:
   Parameters(const Model &model, mlir::Block &body, const CompileOptions &options)
-      : model_(model), body_(body), fromFile_(options.weights.empty()), infer_(options.infer) {}
+      : model_(model), body_(body), fromFile_(options.weights.empty()), infer_(options.infer),
+        splits_(!options.infer && options.tie != Tie::Exact) {}
 
   // The table of the tokens is trained whatever it feeds.
   void setTokenTable(std::optional<unsigned> table) { tokenTable_ = table; }
@@ -27,8 +39,11 @@ public:
   // The stored tensor as a view (of the table, if tied to it).
   View view(unsigned tensor) const;
 
-  // The argument that holds a view's dims of size > 1 in canonical order.
-  mlir::Value use(const View &view, Role role);
+  // The argument that holds a view's dims of size > 1 in canonical order. An exporter of
+  // a model that was just initialised stores equal vectors (scales of ones, biases of
+  // zeros) once: each node that learns one has an argument of its own, unless the
+  // options say `exact` or the model's layers share their matrices too.
+  mlir::Value use(const View &view, Role role, const ::onnx::NodeProto *user);
 
   // Turns arguments without a role into constants, splits that do not tile
   // their source into slices, sets the function's type, and writes sources,
@@ -37,26 +52,41 @@ public:
 
   void noteConstant(unsigned tensor) { constants_.insert(tensor); }
 
+  // What a reader should know, once all is converted: one line each.
+  const std::vector<std::string> &notes() const { return notes_; }
+
 private:
   struct Argument {
     View view;
     std::set<Role> roles;
     mlir::BlockArgument value;
+    std::set<const ::onnx::NodeProto *> learners; // nodes for which it is no Plain operand
+    unsigned copy = 0;
+
+    Source source() const { return {view.tensor, copy}; }
   };
 
+  bool isVector(unsigned tensor) const;
+  Argument *find(const View &view, Role role, const ::onnx::NodeProto *user, unsigned &copies);
+  std::string sharedMatrix() const;
+  void joinCopies();
+  void settleCopies();
+  std::string nameOf(const Source &source) const;
   bool isTrained(llvm::ArrayRef<Argument *> arguments) const;
   void makeConstant(Argument &argument);
   void useWholeSource(llvm::ArrayRef<Argument *> arguments);
   void declare(mlir::ModuleOp module, mlir::func::FuncOp func);
-  void declareSource(mlir::OpBuilder &builder, unsigned tensor, const std::set<Role> &roles);
+  void declareSource(mlir::OpBuilder &builder, const Source &source, const std::set<Role> &roles);
 
   const Model &model_;
   mlir::Block &body_;
   bool fromFile_, infer_;
+  bool splits_; // a vector that several nodes learn is a parameter each
   std::optional<unsigned> tokenTable_;
   std::map<unsigned, View> tied_; // head -> view of the table
   std::vector<std::unique_ptr<Argument>> arguments_;
   std::set<unsigned> constants_;
+  std::vector<std::string> notes_;
 };
 
 } // namespace llmc::onnximport

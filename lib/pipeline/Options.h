@@ -14,6 +14,14 @@ namespace llmc {
 
 enum class Schedule { GPipe, OneFOneB };
 enum class Optimizer { Sgd, AdamW };
+// What is one parameter. Auto: equal embedding and head; of vectors that several nodes of
+// a file use, each use is a parameter. Off: head and embedding are two. Exact: as Auto,
+// and a vector that the file holds once is one.
+enum class Tie { Auto, Off, Exact };
+
+constexpr const char *nameOf(Tie tie) {
+  return tie == Tie::Auto ? "auto" : tie == Tie::Off ? "off" : "exact";
+}
 
 // The mesh is that of its base: the sizes of the named axes.
 struct CompileOptions : planfile::MeshSizes {
@@ -28,7 +36,7 @@ struct CompileOptions : planfile::MeshSizes {
   std::map<std::string, int64_t> dims; // --dim name=value
   Schedule schedule = Schedule::OneFOneB;
   Optimizer optimizer = Optimizer::AdamW;
-  bool tie = true;   // --tie auto
+  Tie tie = Tie::Auto;
   bool raise = true; // --raise on
   std::string weights; // "": what the model holds; "random"; file or folder
 

@@ -128,7 +128,7 @@ static LogicalResult setAttributes(ModuleOp module, const CompileOptions &option
            entry("optimizer", name(infer                                     ? "none"
                                    : options.optimizer == Optimizer::AdamW ? "adamw"
                                                                              : "sgd")),
-           entry("tie", name(options.tie ? "auto" : "off")),
+           entry("tie", name(nameOf(options.tie))),
            entry("raise", name(options.raise ? "on" : "off")),
            entry("weights", name(options.weights)),
            entry("dims", b.getDictionaryAttr(dims))}));

@@ -58,7 +58,9 @@ static LogicalResult readOptions(ModuleOp module, CompileOptions &options) {
   options.globalBatch = number(stored, "global_batch", 0);
   options.schedule = text(stored, "schedule") == "gpipe" ? Schedule::GPipe : Schedule::OneFOneB;
   options.optimizer = text(stored, "optimizer") == "sgd" ? Optimizer::Sgd : Optimizer::AdamW;
-  options.tie = text(stored, "tie") != "off";
+  for (Tie tie : {Tie::Auto, Tie::Off, Tie::Exact})
+    if (text(stored, "tie") == nameOf(tie))
+      options.tie = tie;
   options.raise = text(stored, "raise") != "off";
   options.weights = text(stored, "weights");
   if (auto dims = stored.getAs<DictionaryAttr>("dims"))

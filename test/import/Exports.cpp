@@ -103,9 +103,64 @@ void testWrongSequences() {
           "Add");
 }
 
+// Three additions and two scalings by one vector each; a product with a matrix of its
+// own, or one that is used twice, is between them.
+Graph mergedVectors(bool shareMatrix) {
+  Graph g;
+  g.floats("scale", {width}, 4, [](size_t) { return 0; });
+  g.floats("bias", {width}, 5, [](size_t) { return 0; });
+  g.floats("w", {width, width}, 6);
+  g.floats("v", {width, width}, 7);
+  g.node("Mul", {"x", "scale"}, {"a"});
+  g.node("Add", {"a", "bias"}, {"b"});
+  g.node("MatMul", {"b", "w"}, {"c"});
+  g.node("Add", {"c", "bias"}, {"d"});
+  g.node("Mul", {"d", "scale"}, {"e"});
+  g.node("MatMul", {"e", shareMatrix ? "w" : "v"}, {"f"});
+  g.node("Add", {"f", "bias"}, {"h"});
+  g.floats("head", {width, 6}, 3);
+  g.node("MatMul", {"h", "head"}, {"logits"});
+  return g;
+}
+
+void testMergedVectors() {
+  Graph g = mergedVectors(false);
+  Outcome expected = run(g, Tie::Exact);
+  check(expected.states == 6 && expected.notes.empty(), "exact: " + expected.notes);
+  Outcome own = run(g);
+  same("a vector a use", own, expected, 9);
+  check(own.names == std::vector<std::string>{"table", "scale", "bias", "w", "bias#2", "scale#2",
+                                              "v", "bias#3", "head"},
+        "names of vectors by use");
+  for (const char *words : {"2 vectors that several nodes use are 5 parameters", "NAME#2",
+                            "optimize=False", "--tie exact"})
+    check(own.notes.find(words) != std::string::npos, words + (": " + own.notes));
+
+  Graph shared = mergedVectors(true);
+  Outcome layers = run(shared);
+  same("layers that share", layers, run(shared, Tie::Exact), 5);
+  check(layers.notes.find("layers share matrices too ('w')") != std::string::npos,
+        "shared: " + layers.notes);
+}
+
+// One node that uses a vector twice, and parts of a vector, are one parameter.
+void testVectorsOfOneUse() {
+  Graph g;
+  g.floats("bias", {2 * width}, 5);
+  g.node("Split", {"bias"}, {"b0", "b1"});
+  g.node("Add", {"x", "b0"}, {"y"});
+  g.node("Add", {"y", "b1"}, {"z"});
+  g.floats("head", {width, 6}, 3);
+  g.node("MatMul", {"z", "head"}, {"logits"});
+  Outcome out = run(g);
+  check(out.sources == 3 && out.states == 4 && out.notes.empty(), "parts: " + out.notes);
+}
+
 } // namespace
 
 void test::testExports() {
+  testMergedVectors();
+  testVectorsOfOneUse();
   testSequences();
   testWrongSequences();
 }

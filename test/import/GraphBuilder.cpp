@@ -19,6 +19,8 @@ OwningOpRef<ModuleOp> importSmall(MLIRContext &context, const std::string &path,
   check(succeeded(verify(*module)), "a small model verifies");
   out.states = count(*module, "graph.state");
   out.sources = count(*module, "graph.source");
+  for (auto source : module->getOps<graph::SourceOp>())
+    out.names.push_back(source.getSymName().str());
   for (auto name : (*module)->getAttrOfType<ArrayAttr>("graph.constants"))
     out.constants.push_back(cast<StringAttr>(name).str());
   return module;
@@ -26,10 +28,12 @@ OwningOpRef<ModuleOp> importSmall(MLIRContext &context, const std::string &path,
 
 } // namespace
 
-Outcome test::run(const std::string &path) {
+Outcome test::run(const std::string &path, Tie tie) {
   Outcome out;
   MLIRContext context;
-  auto module = importSmall(context, path, optionsFor(2, 3), out);
+  CompileOptions options = optionsFor(2, 3);
+  options.tie = tie;
+  auto module = importSmall(context, path, options, out);
   if (!module)
     return out;
   graph::Tensor ids({2, 3});
@@ -41,9 +45,9 @@ Outcome test::run(const std::string &path) {
   return out;
 }
 
-Outcome test::run(Graph &graph) {
+Outcome test::run(Graph &graph, Tie tie) {
   Folder folder;
-  return run(folder.write("small.onnx", graph.model.SerializeAsString()));
+  return run(folder.write("small.onnx", graph.model.SerializeAsString()), tie);
 }
 
 Outcome test::infer(Graph &graph, const std::map<std::string, int64_t> &dims,

@@ -110,13 +110,14 @@ struct Outcome {
   std::string message, notes;
   size_t states = 0, sources = 0;
   std::vector<std::string> constants;
+  std::vector<std::string> names; // of the sources
   graph::Tensor logits;
   std::map<std::string, graph::Tensor> outputs; // of inference
 };
 
 // Imports for training of 2 rows of 3 tokens and evaluates.
-Outcome run(Graph &graph);
-Outcome run(const std::string &path);
+Outcome run(Graph &graph, Tie tie = Tie::Auto);
+Outcome run(const std::string &path, Tie tie = Tie::Auto);
 // Imports for one run. Inputs that `values` lacks are 0, 1, 2, ... modulo the words.
 Outcome infer(Graph &graph, const std::map<std::string, int64_t> &dims,
               const std::map<std::string, graph::Tensor> &values = {});

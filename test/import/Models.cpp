@@ -87,15 +87,16 @@ void testModel(MLIRContext &context, const std::string &folder, const Expected &
 void testTying(MLIRContext &context) {
   std::string message;
   for (auto [file, tie, states, aliases, swapped] :
-       std::initializer_list<std::tuple<const char *, bool, size_t, size_t, size_t>>{
-           {"torchscript.onnx", true, 28, 0, 1},
-           {"torchscript.onnx", false, 29, 0, 0},
-           {"dynamo.onnx", true, 28, 0, 0},
-           {"config.json", true, 36, 1, 0}}) {
+       std::initializer_list<std::tuple<const char *, Tie, size_t, size_t, size_t>>{
+           {"torchscript.onnx", Tie::Auto, 28, 0, 1},
+           {"torchscript.onnx", Tie::Exact, 28, 0, 1},
+           {"torchscript.onnx", Tie::Off, 29, 0, 0},
+           {"dynamo.onnx", Tie::Auto, 28, 0, 0},
+           {"config.json", Tie::Auto, 36, 1, 0}}) {
     CompileOptions options = optionsFor(2, 12);
     options.tie = tie;
     auto module = import(context, dataPath(std::string("gpt2-tiny/") + file), options, message);
-    std::string title = std::string(file) + (tie ? ", tied" : ", untied");
+    std::string title = std::string(file) + ", " + nameOf(tie);
     if (!check(bool(module), title + ": " + message))
       continue;
     check(count(*module, "graph.state") == states, title + ": states");

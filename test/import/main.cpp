@@ -129,6 +129,7 @@ int main(int count, char **arguments) {
   test::testModels();
   test::testFolding();
   test::testSmallGraphs();
+  test::testExports();
   test::testFunctions();
   test::testInference();
   test::testStoredTensors();

@@ -281,8 +281,8 @@ void Parser::option(const std::string &flag, const std::string &value) {
     return;
   }
   if (flag == "--tie") {
-    if (oneOf({"auto", "off"}))
-      options.tie = value == "auto";
+    if (oneOf({"auto", "off", "exact"}))
+      options.tie = value == "auto" ? Tie::Auto : value == "off" ? Tie::Off : Tie::Exact;
     return;
   }
   if (flag == "--raise") {
@@ -454,7 +454,10 @@ program for all ranks of the mesh: it trains MODEL, or runs it once a start.
   --schedule 1f1b|gpipe                                                        [1f1b]
   --optimizer adamw|sgd                                                        [adamw]
   --weights random|FILE|DIR   where the program finds its weights            [what MODEL holds]
-  --tie auto|off         equal embedding and head are one parameter            [auto]
+  --tie auto|off|exact   auto: equal embedding and head are one parameter; a vector that
+                         several nodes of an ONNX file use is a parameter each
+                         off: embedding and head are two; exact: as auto, but what
+                         the file holds once is one parameter                  [auto]
   --raise on|off         recognise blocks, fold layers                         [on]
   --cuda-kernels all | sm_80,sm_90,sm_100   also carries its kernels for these chips,
                          for scripts/gpu-check.sh; needs a CUDA assembler      [none]

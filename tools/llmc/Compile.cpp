@@ -98,7 +98,7 @@ void printSummary(const planfile::ProgramT &program, const CompileOptions &optio
         << " tokens = " << program.micro_batches << " micro-batches of " << program.micro_batch
         << " rows per data-parallel rank, " << program.schedule << ", "
         << (options.optimizer == Optimizer::AdamW ? "adamw" : "sgd") << "\n";
-  out << "choices     " << builtChoices() << ", tie " << (options.tie ? "auto" : "off") << ", raise "
+  out << "choices     " << builtChoices() << ", tie " << nameOf(options.tie) << ", raise "
       << (options.raise ? "on" : "off") << "\n";
   for (auto [i, stage] : llvm::enumerate(program.stages)) {
     out << "stage " << i << "     ";

@@ -17,7 +17,7 @@ static BuiltModel build(mlir::MLIRContext &context, Config &config,
   e.deviation = config.positiveNumber({"initializer_range"}, 0.02);
   e.norm.epsilon = 1e-12;
   e.activation = e.headActivation = readActivation(config, {"activation"}, "gelu");
-  e.tied = config.flag({"tie_word_embeddings"}, true) && options.tie;
+  e.tied = config.flag({"tie_word_embeddings"}, true) && options.tie != Tie::Off;
   e.names = {.words = "distilbert.embeddings.word_embeddings",
              .positions = "distilbert.embeddings.position_embeddings",
              .types = "",

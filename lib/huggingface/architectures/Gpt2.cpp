@@ -33,7 +33,7 @@ Gpt2 readConfig(Config &config, const CompileOptions &options) {
   m.activation = readActivation(config, {"activation_function"}, "gelu_new");
   m.scaled = config.flag({"scale_attn_weights"}, true);
   m.scaledByLayer = config.flag({"scale_attn_by_inverse_layer_idx"}, false);
-  m.tied = config.flag({"tie_word_embeddings"}, true) && options.tie;
+  m.tied = config.flag({"tie_word_embeddings"}, true) && options.tie != Tie::Off;
   if (m.width % m.heads)
     config.note("\"n_embd\" " + std::to_string(m.width) + " is not divisible by \"n_head\" " +
                 std::to_string(m.heads));
