@@ -121,7 +121,9 @@ void runtime::addUnderAllNames(std::vector<support::TensorToWrite> &tensors,
                          return sink(tensor->bytes.data(), tensor->bytes.size());
                        }});
   };
-  add(source.name, source.shape, value);
+  bool aliased = !source.aliases.empty() || !source.transposed_aliases.empty();
+  if (!prefix.empty() || !source.unnamed || !aliased)
+    add(source.name, source.shape, value);
   for (const std::string &alias : source.aliases)
     add(alias, source.shape, value);
   for (const std::string &alias : source.transposed_aliases) {

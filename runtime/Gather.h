@@ -28,7 +28,8 @@ support::Result<LogicalTensor> gather(const Executor &executor, size_t source,
                                       planfile::StateRole role);
 
 // Adds to `tensors` the source tensor under each name that the source has for
-// it, with `prefix` before. `value` is asked when the file is written.
+// it, with `prefix` before; without a prefix under the model's own names alone.
+// `value` is asked when the file is written.
 using LogicalValue = std::function<support::Result<LogicalTensor>()>;
 void addUnderAllNames(std::vector<support::TensorToWrite> &tensors,
                       const planfile::SourceTensorT &source, support::ElementType type,

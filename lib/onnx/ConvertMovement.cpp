@@ -172,6 +172,11 @@ std::optional<ConvertResult> llmc::onnximport::convertView(Call &call) {
   if (!view)
     return std::nullopt;
   auto made = [](View v) -> ConvertResult { return std::vector<Operand>{std::move(v)}; };
+  if (op == "Identity" && view->steps.empty() && call.node.proto->output_size() == 1) {
+    View named = *view;
+    named.name = call.node.proto->output(0);
+    return made(std::move(named));
+  }
   if (op == "Identity" || (op == "Cast" && elementOfCast(call.node) == Element::F32))
     return made(*view);
   if (op == "Reshape" || op == "Squeeze" || op == "Unsqueeze" || op == "Flatten") {

@@ -126,9 +126,14 @@ Status Names::foldKnown(Call &call, std::optional<std::vector<Operand>> &out) {
   bool lookup = call.node.op() == "Gather" && call.view(0) && call.shape(0).size() >= 2;
   if (!fold || lookup)
     return support::ok();
-  for (size_t i = 0; i < call.size(); ++i)
-    if (call.has(i) && !call.known(i) && !call.view(i))
+  for (size_t i = 0; i < call.size(); ++i) {
+    const View *view = call.view(i);
+    if (call.has(i) && !call.known(i) && !view)
       return support::ok();
+    // What the program trains is computed in every step: 1 + w of a norm.
+    if (view && !options_.infer && parameters_.names().isParameter(view->tensor))
+      return support::ok();
+  }
   std::vector<std::unique_ptr<Constant>> read;
   std::vector<const Constant *> operands;
   auto add = [&](const HostTensor &tensor) {

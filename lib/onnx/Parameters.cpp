@@ -152,13 +152,30 @@ bool Parameters::isVector(unsigned tensor) const {
   return llvm::count_if(model_.stored()[tensor].shape, [](int64_t d) { return d > 1; }) == 1;
 }
 
+bool Parameters::learns(const View &view, Role role) const {
+  return role != Role::Plain || names_.isParameter(view.tensor);
+}
+
+// Whether a use is of another parameter than the argument, though the file stores one.
+bool Parameters::isAnother(const Argument &argument, const View &view, Role role,
+                           const ::onnx::NodeProto *user) const {
+  bool table = role == Role::Table || argument.roles.count(Role::Table);
+  if (!splits_ || table || argument.learners.empty() || !learns(view, role))
+    return false;
+  if (argument.learners.count(user))
+    return false;
+  if (argument.view.name != view.name)
+    return true;
+  std::optional<bool> same = names_.sameParameter(**argument.learners.begin(), *user);
+  return same ? !*same : isVector(view.tensor);
+}
+
 // The argument that a use shares, or null; `copies` counts those of equal views.
 Parameters::Argument *Parameters::find(const View &view, Role role,
                                        const ::onnx::NodeProto *user, unsigned &copies) {
   Shape dims = view.canonicalDims();
   Shape shape = pick(view.shape, dims), strides = pick(view.strides, dims);
   Argument *shared = nullptr;
-  bool own = splits_ && role != Role::Plain && isVector(view.tensor);
   for (auto &argument : arguments_) {
     Shape theirs = argument->view.canonicalDims();
     if (argument->view.tensor != view.tensor || argument->view.offset != view.offset ||
@@ -166,8 +183,7 @@ Parameters::Argument *Parameters::find(const View &view, Role role,
         pick(argument->view.strides, theirs) != strides)
       continue;
     ++copies;
-    bool free = !own || argument->learners.empty() || argument->learners.count(user);
-    if (!shared && free)
+    if (!shared && !isAnother(*argument, view, role, user))
       shared = argument.get();
   }
   return shared;
@@ -179,22 +195,36 @@ Value Parameters::use(const View &view, Role role, const ::onnx::NodeProto *user
   if (!argument) {
     OpBuilder builder(body_.getParentOp()->getContext());
     auto type = RankedTensorType::get(pick(view.shape, view.canonicalDims()), builder.getF32Type());
-    auto location = NameLoc::get(builder.getStringAttr(nameOf({view.tensor, copies})));
+    Source source = {view.tensor, copies};
+    auto location = NameLoc::get(builder.getStringAttr(nameSource(source, view)));
     arguments_.push_back(std::make_unique<Argument>(
         Argument{view, {}, body_.addArgument(type, location), {}, copies}));
     argument = arguments_.back().get();
   }
   argument->roles.insert(role);
-  if (role != Role::Plain)
+  if (learns(view, role))
     argument->learners.insert(user);
   return argument->value;
 }
 
 //===-- Vectors that several nodes use ----------------------------------------===//
 
-std::string Parameters::nameOf(const Source &source) const {
-  std::string name = model_.stored()[source.tensor].name;
-  return source.copy ? name + "#" + std::to_string(source.copy + 1) : name;
+// The name of the tensor, or of the use where the exporter wrote one; else numbered.
+const std::string &Parameters::nameSource(const Source &source, const View &view) {
+  std::string &name = sourceNames_[source];
+  if (!name.empty())
+    return name;
+  const std::string &stored = model_.stored()[source.tensor].name;
+  std::string base = view.name.empty() || TorchNames::isMadeUp(view.name) ? stored : view.name;
+  auto taken = [&](const std::string &candidate) {
+    auto other = model_.find(candidate);
+    return (other && *other != source.tensor) ||
+           llvm::any_of(sourceNames_, [&](const auto &entry) { return entry.second == candidate; });
+  };
+  std::string candidate = base;
+  for (unsigned k = source.copy + 1; taken(candidate); ++k)
+    candidate = base + "#" + std::to_string(std::max(k, 2u));
+  return name = candidate;
 }
 
 // A matrix that several products use, and whose elements are not all equal: layers that
@@ -212,7 +242,7 @@ std::string Parameters::sharedMatrix() const {
   for (const auto &argument : arguments_)
     if (argument->learners.size() > 1 && argument->roles.count(Role::Weight) &&
         !argument->roles.count(Role::Table) && varies(argument->view.tensor))
-      return nameOf(argument->source());
+      return sourceNames_.at(argument->source());
   return {};
 }
 
@@ -231,35 +261,38 @@ void Parameters::joinCopies() {
   llvm::erase_if(arguments_, [](const auto &argument) { return argument->copy > 0; });
 }
 
-// Decides whether vectors that several nodes use stay a parameter each, and says so.
+// Decides whether vectors that are told apart by their uses alone stay so, and says what
+// became of tensors that several parameters had.
 void Parameters::settleCopies() {
-  std::set<unsigned> vectors;
+  std::set<unsigned> merged;
   size_t copies = 0;
   for (const auto &argument : arguments_)
     if (argument->copy) {
-      vectors.insert(argument->view.tensor);
+      merged.insert(argument->view.tensor);
       ++copies;
     }
-  if (vectors.empty())
+  if (merged.empty())
     return;
   auto plural = [](size_t n, const char *one) {
     return std::to_string(n) + " " + one + (n == 1 ? "" : "s");
   };
-  if (std::string matrix = sharedMatrix(); !matrix.empty()) {
+  std::string matrix = names_.tracks() ? "" : sharedMatrix();
+  if (!matrix.empty()) {
     joinCopies();
-    notes_.push_back(plural(vectors.size(), "vector") + " that several nodes use " +
-                     (vectors.size() == 1 ? "is" : "are") +
+    notes_.push_back(plural(merged.size(), "vector") + " that several nodes use " +
+                     (merged.size() == 1 ? "is" : "are") +
                      " trained as one each, since layers share matrices too ('" + matrix +
                      "'); if the model was just initialised, export it with "
                      "torch.onnx.export(..., dynamo=True, optimize=False), which merges none");
     return;
   }
   notes_.push_back(
-      plural(vectors.size(), "vector") + " that several nodes use " +
-      (vectors.size() == 1 ? "is " : "are ") + std::to_string(vectors.size() + copies) +
-      " parameters, one a use (NAME, NAME#2, ...): torch.onnx.export merges equal vectors of a "
-      "model that was just initialised, and may drop biases that are zero; export with "
-      "dynamo=True, optimize=False to keep all of them, or compile with --tie exact to train each as one");
+      plural(merged.size(), "tensor") + " of the file " +
+      (merged.size() == 1 ? "is " : "are ") + std::to_string(merged.size() + copies) +
+      " parameters, one a use (NAME, NAME#2, ... where names are lost): torch.onnx.export merges "
+      "equal tensors of a model that was just initialised, and may drop biases that are zero; "
+      "export with dynamo=True, optimize=False to keep all of them, or compile with --tie exact "
+      "to train each as one");
 }
 
 void Parameters::makeConstant(Argument &argument) {
@@ -355,6 +388,10 @@ bool Parameters::isTrained(llvm::ArrayRef<Argument *> arguments) const {
     rotates = rotates && onlyRotates(argument->value);
   }
   unsigned tensor = arguments.front()->view.tensor;
+  if (names_.isBuffer(tensor))
+    return false;
+  if (names_.isParameter(tensor))
+    return true;
   return learns && !(table && tensor != tokenTable_ && rotates);
 }
 
@@ -394,10 +431,33 @@ void Parameters::finish(ModuleOp module, func::FuncOp func) {
 
 //===-- Sources and states ----------------------------------------------------===//
 
+// What the program calls a parameter whose name in the file is the exporter's or numbered;
+// empty where that is not known, or where the name is the file's already. `transposed`:
+// the program holds the transpose.
+std::string Parameters::torchName(const Source &source, bool &transposed) const {
+  llvm::StringRef name = sourceNames_.at(source), suffix = "weight";
+  if (!source.copy && !TorchNames::isMadeUp(name))
+    return {};
+  std::set<std::string> found;
+  for (const auto &argument : arguments_) {
+    if (argument->source().tensor != source.tensor || argument->copy != source.copy)
+      continue;
+    if (argument->roles.count(Role::Bias))
+      suffix = "bias";
+    for (const ::onnx::NodeProto *user : argument->learners) {
+      bool matrix = argument->roles.count(Role::Weight) && argument->view.strides.size() == 2;
+      found.insert(matrix || source.copy ? names_.nameOf(*user, suffix) : "");
+      transposed = matrix && names_.isTransposed(*user);
+    }
+  }
+  bool known = found.size() == 1 && !found.begin()->empty() && *found.begin() != name;
+  return known && !model_.find(*found.begin()) ? *found.begin() : std::string();
+}
+
 void Parameters::declareSource(OpBuilder &builder, const Source &source,
                                const std::set<Role> &roles) {
   const StoredTensor &stored = model_.stored()[source.tensor];
-  auto name = builder.getStringAttr(nameOf(source));
+  auto name = builder.getStringAttr(sourceNames_.at(source));
   auto kind = roles.count(Role::Scale)  ? graph::InitKind::ones
               : roles.count(Role::Bias) ? graph::InitKind::zeros
                                         : graph::InitKind::normal;
@@ -411,6 +471,10 @@ void Parameters::declareSource(OpBuilder &builder, const Source &source,
     bool swapped = view.strides.size() == 2 && view.strides.front() < view.strides.back();
     (swapped ? transposed : aliases).push_back(builder.getStringAttr(model_.stored()[head].name));
   }
+  bool swapped = false;
+  std::string own = torchName(source, swapped);
+  if (!own.empty())
+    (swapped ? transposed : aliases).push_back(builder.getStringAttr(own));
   // Other floats than f32 are cast when they are loaded.
   Type element = stored.element == Element::F16    ? Type(builder.getF16Type())
                  : stored.element == Element::BF16 ? Type(builder.getBF16Type())
@@ -426,6 +490,8 @@ void Parameters::declareSource(OpBuilder &builder, const Source &source,
       kind == graph::InitKind::normal ? builder.getF64FloatAttr(0.02) : FloatAttr());
   if (!transposed.empty())
     declared->setAttr("transposed_aliases", builder.getArrayAttr(transposed));
+  if (!own.empty())
+    declared->setAttr("unnamed", builder.getUnitAttr());
 }
 
 void Parameters::declare(ModuleOp module, func::FuncOp func) {
@@ -436,7 +502,7 @@ void Parameters::declare(ModuleOp module, func::FuncOp func) {
   llvm::StringSet<> taken = {"forward", "micro", "update"};
   for (auto &argument : arguments_) {
     roles[argument->source()].insert(argument->roles.begin(), argument->roles.end());
-    taken.insert(nameOf(argument->source()));
+    taken.insert(sourceNames_.at(argument->source()));
   }
   OpBuilder builder(func);
   std::set<Source> declared;
@@ -452,7 +518,7 @@ void Parameters::declare(ModuleOp module, func::FuncOp func) {
       name = "s" + std::to_string(next++);
     while (taken.contains(name));
     const View &view = argument->view;
-    auto source = FlatSymbolRefAttr::get(builder.getContext(), nameOf(argument->source()));
+    auto source = FlatSymbolRefAttr::get(builder.getContext(), sourceNames_.at(argument->source()));
     Shape strides = pick(view.strides, view.canonicalDims());
     Attribute place = graph::ViewAttr::get(builder.getContext(), source, view.offset, strides);
     graph::StateOp::create(builder, argument->value.getLoc(), builder.getStringAttr(name),

@@ -5,6 +5,7 @@
 
 #include "dialects/graph/Build.h"
 #include "lib/onnx/NodeOrder.h"
+#include "lib/onnx/TorchNames.h"
 #include "lib/onnx/View.h"
 #include "lib/pipeline/Options.h"
 #include "mlir/IR/BuiltinOps.h"
@@ -16,8 +17,8 @@ namespace llmc::onnximport {
 // What a use says about a tensor. Plain uses alone leave it a constant.
 enum class Role { Plain, Table, Weight, Bias, Scale };
 
-// A parameter's first values: a stored tensor. Vectors that several nodes use may be a
-// parameter each (Parameters::use); `copy` counts them from 0.
+// A parameter's first values: a stored tensor, which may hold those of several equal
+// parameters (Parameters::use); `copy` counts them from 0.
 struct Source {
   unsigned tensor = 0, copy = 0;
   bool operator<(const Source &other) const {
@@ -28,7 +29,7 @@ struct Source {
 class Parameters {
 public:
   Parameters(const Model &model, mlir::Block &body, const CompileOptions &options)
-      : model_(model), body_(body), fromFile_(options.weights.empty()), infer_(options.infer),
+      : model_(model), names_(model), body_(body), fromFile_(options.weights.empty()), infer_(options.infer),
         splits_(!options.infer && options.tie != Tie::Exact) {}
 
   // The table of the tokens is trained whatever it feeds.
@@ -40,9 +41,10 @@ public:
   View view(unsigned tensor) const;
 
   // The argument that holds a view's dims of size > 1 in canonical order. An exporter of
-  // a model that was just initialised stores equal vectors (scales of ones, biases of
-  // zeros) once: each node that learns one has an argument of its own, unless the
-  // options say `exact` or the model's layers share their matrices too.
+  // a model that was just initialised stores equal parameters (scales of ones, biases of
+  // zeros) once. Unless the options say `exact`, they are told apart by what it left of
+  // their names; where it left nothing, a vector is a parameter for each node that learns
+  // it, if the model's layers do not share matrices too.
   mlir::Value use(const View &view, Role role, const ::onnx::NodeProto *user);
 
   // Turns arguments without a role into constants, splits that do not tile
@@ -51,6 +53,7 @@ public:
   void finish(mlir::ModuleOp module, mlir::func::FuncOp func);
 
   void noteConstant(unsigned tensor) { constants_.insert(tensor); }
+  const TorchNames &names() const { return names_; }
 
   // What a reader should know, once all is converted: one line each.
   const std::vector<std::string> &notes() const { return notes_; }
@@ -67,11 +70,15 @@ private:
   };
 
   bool isVector(unsigned tensor) const;
+  bool learns(const View &view, Role role) const;
+  bool isAnother(const Argument &argument, const View &view, Role role,
+                 const ::onnx::NodeProto *user) const;
   Argument *find(const View &view, Role role, const ::onnx::NodeProto *user, unsigned &copies);
   std::string sharedMatrix() const;
   void joinCopies();
   void settleCopies();
-  std::string nameOf(const Source &source) const;
+  const std::string &nameSource(const Source &source, const View &view);
+  std::string torchName(const Source &source, bool &transposed) const;
   bool isTrained(llvm::ArrayRef<Argument *> arguments) const;
   void makeConstant(Argument &argument);
   void useWholeSource(llvm::ArrayRef<Argument *> arguments);
@@ -79,13 +86,15 @@ private:
   void declareSource(mlir::OpBuilder &builder, const Source &source, const std::set<Role> &roles);
 
   const Model &model_;
+  TorchNames names_;
   mlir::Block &body_;
   bool fromFile_, infer_;
-  bool splits_; // a vector that several nodes learn is a parameter each
+  bool splits_; // equal parameters that the file stores once are told apart
   std::optional<unsigned> tokenTable_;
   std::map<unsigned, View> tied_; // head -> view of the table
   std::vector<std::unique_ptr<Argument>> arguments_;
   std::set<unsigned> constants_;
+  std::map<Source, std::string> sourceNames_;
   std::vector<std::string> notes_;
 };
 

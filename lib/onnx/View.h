@@ -21,6 +21,10 @@ struct View {
   int64_t offset = 0;
   Shape shape, strides;
   std::vector<ViewStep> steps;
+  // What the file calls this use of the tensor, where that is not the tensor's own name:
+  // the output of an Identity, which torch.onnx writes for each parameter that it finds
+  // equal to one before.
+  std::string name;
 
   static View whole(unsigned tensor, llvm::ArrayRef<int64_t> shape);
   View transposed(llvm::ArrayRef<int64_t> permutation) const;

@@ -132,7 +132,7 @@ void testMergedVectors() {
   check(own.names == std::vector<std::string>{"table", "scale", "bias", "w", "bias#2", "scale#2",
                                               "v", "bias#3", "head"},
         "names of vectors by use");
-  for (const char *words : {"2 vectors that several nodes use are 5 parameters", "NAME#2",
+  for (const char *words : {"2 tensors of the file are 5 parameters", "NAME#2",
                             "optimize=False", "--tie exact"})
     check(own.notes.find(words) != std::string::npos, words + (": " + own.notes));
 
@@ -141,6 +141,78 @@ void testMergedVectors() {
   same("layers that share", layers, run(shared, Tie::Exact), 5);
   check(layers.notes.find("layers share matrices too ('w')") != std::string::npos,
         "shared: " + layers.notes);
+}
+
+// Says in the metadata of a node which call of the program it was.
+void call(::onnx::NodeProto &node, const std::string &target, const std::string &arguments,
+          const std::string &scopes) {
+  auto add = [&](const char *key, const std::string &value) {
+    auto &entry = *node.add_metadata_props();
+    entry.set_key(key);
+    entry.set_value(value);
+  };
+  add("pkg.torch.onnx.fx_node", "%n : [num_users=1] = call_function[target=torch.ops." + target +
+                                    "](args = (" + arguments + "), kwargs = {})");
+  add("pkg.torch.onnx.name_scopes", scopes);
+}
+
+// With metadata, equal parameters are told apart by their names, matrices too, and what
+// is one parameter stays one; a folded matrix has its name again.
+void testNamesInMetadata() {
+  Graph g;
+  g.floats("net.norm1.weight", {width}, 4, [](size_t) { return 0; });
+  g.floats("val_7", {width, width}, 6);
+  g.floats("net.Log", {width}, 5);
+  g.floats("net.mask", {width}, 7);
+  const char *norm = "net.norm1.weight";
+  call(g.node("Mul", {"x", norm}, {"a"}), "aten.mul.Tensor", "%x, %p_net_norm1_weight",
+       "['', 'net', 'net.norm1', 'mul']");
+  call(g.node("MatMul", {"a", "val_7"}, {"b"}), "aten.linear.default", "%a, %p_net_up_weight",
+       "['', 'net', 'net.up', 'linear']");
+  call(g.node("Mul", {"b", norm}, {"c"}), "aten.mul.Tensor", "%b, %p_net_norm2_weight",
+       "['', 'net', 'net.norm2', 'mul_1']");
+  call(g.node("MatMul", {"c", "val_7"}, {"d"}), "aten.linear.default", "%c, %p_net_down_weight",
+       "['', 'net', 'net.down', 'linear_1']");
+  call(g.node("Mul", {"d", norm}, {"e"}), "aten.mul.Tensor", "%d, %p_net_norm1_weight",
+       "['', 'net', 'net.norm1', 'mul_2']");
+  // What the program trains is not folded; what it does not train is no parameter.
+  call(g.node("Exp", {"net.Log"}, {"l"}), "aten.exp.default", "%p_net_log", "['', 'net', 'exp']");
+  g.node("Mul", {"e", "l"}, {"f"});
+  call(g.node("Mul", {"f", "net.mask"}, {"h"}), "aten.mul.Tensor", "%f, %b_net_mask",
+       "['', 'net', 'mul_3']");
+  g.floats("head", {width, 6}, 3);
+  g.node("MatMul", {"h", "head"}, {"logits"});
+  Outcome out = run(g);
+  same("names in metadata", out, run(g, Tie::Exact), 7);
+  check(out.constants == std::vector<std::string>{"net.mask"}, "a buffer is a constant");
+  check(out.ownNames == std::map<std::string, std::string>{{"net.norm1.weight#2", "net.norm2.weight"},
+                                                           {"val_7", "^net.up.weight"},
+                                                           {"val_7#2", "^net.down.weight"}},
+        "own names");
+}
+
+// Without dynamo, an Identity has the name of each further equal parameter, and what is
+// used under one name is one. A node's path names a folded matrix.
+void testNamesOfIdentities() {
+  Graph g;
+  g.model.set_producer_name("pytorch");
+  g.floats("norm1.weight", {width}, 4, [](size_t) { return 0; });
+  g.floats("onnx::MatMul_9", {width, width}, 6);
+  g.node("Identity", {"norm1.weight"}, {"norm2.weight"});
+  g.node("Mul", {"x", "norm1.weight"}, {"a"});
+  g.node("MatMul", {"a", "onnx::MatMul_9"}, {"b"}).set_name("/net/layers.0/up/MatMul");
+  g.node("Mul", {"b", "norm2.weight"}, {"c"});
+  g.node("Mul", {"c", "norm1.weight"}, {"d"});
+  g.floats("head", {width, 6}, 3);
+  g.node("MatMul", {"d", "head"}, {"logits"});
+  Outcome out = run(g);
+  same("names of identities", out, run(g, Tie::Exact), 5);
+  check(out.names == std::vector<std::string>{"table", "norm1.weight", "onnx::MatMul_9",
+                                              "norm2.weight", "head"},
+        "names by identity");
+  check(out.ownNames ==
+            std::map<std::string, std::string>{{"onnx::MatMul_9", "^net.layers.0.up.weight"}},
+        "a name by its path");
 }
 
 // One node that uses a vector twice, and parts of a vector, are one parameter.
@@ -160,6 +232,8 @@ void testVectorsOfOneUse() {
 
 void test::testExports() {
   testMergedVectors();
+  testNamesInMetadata();
+  testNamesOfIdentities();
   testVectorsOfOneUse();
   testSequences();
   testWrongSequences();

@@ -19,8 +19,17 @@ OwningOpRef<ModuleOp> importSmall(MLIRContext &context, const std::string &path,
   check(succeeded(verify(*module)), "a small model verifies");
   out.states = count(*module, "graph.state");
   out.sources = count(*module, "graph.source");
-  for (auto source : module->getOps<graph::SourceOp>())
+  for (auto source : module->getOps<graph::SourceOp>()) {
     out.names.push_back(source.getSymName().str());
+    if (!source->hasAttr("unnamed"))
+      continue;
+    std::string &own = out.ownNames[out.names.back()];
+    for (Attribute alias : source.getAliases())
+      own += cast<StringAttr>(alias).str();
+    if (auto transposed = source->getAttrOfType<ArrayAttr>("transposed_aliases"))
+      for (Attribute alias : transposed)
+        own += "^" + cast<StringAttr>(alias).str();
+  }
   for (auto name : (*module)->getAttrOfType<ArrayAttr>("graph.constants"))
     out.constants.push_back(cast<StringAttr>(name).str());
   return module;

@@ -111,6 +111,8 @@ struct Outcome {
   size_t states = 0, sources = 0;
   std::vector<std::string> constants;
   std::vector<std::string> names; // of the sources
+  // Source -> what the program calls it, where the file does not; "^" for the transpose.
+  std::map<std::string, std::string> ownNames;
   graph::Tensor logits;
   std::map<std::string, graph::Tensor> outputs; // of inference
 };

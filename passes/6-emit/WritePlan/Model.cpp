@@ -123,6 +123,7 @@ LogicalResult PlanWriter::writeSources() {
     source->name = op.getSymName().str();
     source->aliases = texts(op.getAliases());
     source->transposed_aliases = texts(op->getAttr("transposed_aliases"));
+    source->unnamed = op->hasAttr("unnamed");
     source->shape = type.getShape().vec();
     source->dtype = dtypeOf(type.getElementType());
     source->file = op.getFile() ? static_cast<int32_t>(*op.getFile()) : -1;

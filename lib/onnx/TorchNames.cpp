@@ -1,0 +1,150 @@
+#include "lib/onnx/TorchNames.h"
+
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringExtras.h"
+
+#include <cstring>
+
+using namespace llmc::onnximport;
+
+static llvm::StringRef metadata(const ::onnx::NodeProto &node, llvm::StringRef key) {
+  for (const auto &entry : node.metadata_props())
+    if (entry.key() == key)
+      return entry.value();
+  return {};
+}
+
+// A name as torch.export writes it.
+static std::string mangled(llvm::StringRef name) {
+  std::string out = name.lower();
+  llvm::replace(out, '.', '_');
+  return out;
+}
+
+// The identifiers behind a mark: "%p_" in "args = (%x, %p_head_weight)" gives head_weight.
+static std::set<std::string> identifiers(llvm::StringRef text, llvm::StringRef mark) {
+  std::set<std::string> names;
+  for (size_t at = text.find(mark); at != llvm::StringRef::npos; at = text.find(mark, at + 1))
+    names.insert(text.drop_front(at + mark.size())
+                     .take_while([](char c) { return llvm::isAlnum(c) || c == '_'; })
+                     .str());
+  return names;
+}
+
+// The texts of a list as Python prints it: "['', 'model', 'mul']".
+static std::vector<std::string> quoted(llvm::StringRef list) {
+  std::vector<std::string> texts;
+  llvm::SmallVector<llvm::StringRef> parts;
+  list.split(parts, '\'');
+  for (size_t i = 1; i < parts.size(); i += 2)
+    texts.push_back(parts[i].str());
+  return texts;
+}
+
+TorchNames::TorchNames(const Model &model) : model_(model) {
+  bool paths = false; // nodes are named by their modules: "/model/layers.0/MatMul"
+  for (const Node &node : model.nodes()) {
+    paths |= llvm::StringRef(node.proto->name()).starts_with("/");
+    llvm::StringRef call = metadata(*node.proto, "pkg.torch.onnx.fx_node");
+    auto [head, arguments] = call.split("(args = (");
+    if (arguments.empty())
+      continue;
+    TorchCall &made = calls_[node.proto];
+    made.target = head.split("target=torch.ops.").second.split(']').first.str();
+    made.parameters = identifiers(arguments, "%p_");
+    made.scopes = quoted(metadata(*node.proto, "pkg.torch.onnx.name_scopes"));
+    if (!made.scopes.empty())
+      made.scopes.pop_back(); // the call itself
+    for (const std::string &name : made.parameters)
+      parameters_.insert(name);
+    for (const std::string &name : identifiers(arguments, "%b_"))
+      buffers_.insert(name);
+  }
+  scripted_ = paths && calls_.empty() && model.proto().producer_name() == "pytorch";
+}
+
+const TorchCall *TorchNames::callOf(const ::onnx::NodeProto &node) const {
+  auto it = calls_.find(&node);
+  return it == calls_.end() ? nullptr : &it->second;
+}
+
+bool TorchNames::isParameter(unsigned tensor) const {
+  return parameters_.contains(mangled(model_.stored()[tensor].name)) || isLookup(tensor);
+}
+
+bool TorchNames::isBuffer(unsigned tensor) const {
+  return buffers_.contains(mangled(model_.stored()[tensor].name));
+}
+
+bool TorchNames::isLookup(unsigned tensor) const {
+  const StoredTensor &stored = model_.stored()[tensor];
+  llvm::StringRef name = stored.name;
+  if (calls_.empty() || !name.consume_front("embedding") || stored.shape.size() < 2 ||
+      (!name.empty() && (!name.consume_front("_") || !llvm::all_of(name, llvm::isDigit))))
+    return false;
+  const std::byte *bytes = model_.bytesOf(stored);
+  int64_t row = stored.shape.back() * (bitWidth(stored.element) / 8);
+  int64_t rows = row ? stored.count() / stored.shape.back() : 0;
+  for (int64_t i = 1; bytes && i < rows; ++i)
+    if (std::memcmp(bytes, bytes + i * row, row))
+      return true;
+  return false;
+}
+
+std::optional<bool> TorchNames::sameParameter(const ::onnx::NodeProto &a,
+                                              const ::onnx::NodeProto &b) const {
+  // Without dynamo, equal tensors of several names are stored once, with an Identity for
+  // each further name: under one name there is one parameter.
+  if (scripted_)
+    return true;
+  const TorchCall *x = callOf(a), *y = callOf(b);
+  if (!x || !y || x->parameters.empty() || y->parameters.empty())
+    return std::nullopt;
+  return llvm::any_of(x->parameters,
+                      [&](const std::string &name) { return y->parameters.count(name) > 0; });
+}
+
+// The innermost module whose name begins the parameter's has it.
+static std::string ownName(const TorchCall &call, llvm::StringRef parameter) {
+  for (const std::string &scope : llvm::reverse(call.scopes)) {
+    llvm::StringRef rest = parameter;
+    if (rest.consume_front(mangled(scope)) && (scope.empty() || rest.consume_front("_")))
+      return scope.empty() ? rest.str() : scope + "." + rest.str();
+  }
+  return {};
+}
+
+std::string TorchNames::nameOf(const ::onnx::NodeProto &user, llvm::StringRef suffix) const {
+  if (scripted_) {
+    // "/model/layers.0/mlp/up_proj/MatMul"
+    auto [path, op] = llvm::StringRef(user.name()).rsplit('/');
+    if (!path.consume_front("/") || op.empty())
+      return {};
+    std::string module = path.str();
+    llvm::replace(module, '/', '.');
+    return module + "." + suffix.str();
+  }
+  const TorchCall *call = callOf(user);
+  if (!call)
+    return {};
+  std::string found;
+  for (const std::string &parameter : call->parameters)
+    if (llvm::StringRef(parameter).ends_with(suffix)) {
+      if (!found.empty())
+        return {};
+      found = ownName(*call, parameter);
+    }
+  return found;
+}
+
+bool TorchNames::isMadeUp(llvm::StringRef name) {
+  return name.contains("::") ||
+         name.starts_with("/") ||
+         (name.consume_front("val_") && llvm::all_of(name, llvm::isDigit));
+}
+
+bool TorchNames::isTransposed(const ::onnx::NodeProto &user) const {
+  const TorchCall *call = callOf(user);
+  return user.op_type() == "MatMul" &&
+         (scripted_ || (call && llvm::StringRef(call->target).starts_with("aten.linear")));
+}

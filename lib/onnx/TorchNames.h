@@ -1,0 +1,59 @@
+// What torch.onnx leaves of the program that it exported: names of parameters and
+// buffers, in the metadata of nodes (dynamo=True) or in names of nodes and values.
+#ifndef LLMC_LIB_ONNX_TORCHNAMES_H
+#define LLMC_LIB_ONNX_TORCHNAMES_H
+
+#include "lib/onnx/Model.h"
+#include "llvm/ADT/StringSet.h"
+
+#include <map>
+#include <set>
+
+namespace llmc::onnximport {
+
+// A call of the program, as `pkg.torch.onnx.fx_node` and `pkg.torch.onnx.name_scopes` of
+// the node that it became tell it. Names are in lower case and have '_' for '.', as
+// torch.export writes them.
+struct TorchCall {
+  std::string target;               // "aten.linear.default"
+  std::set<std::string> parameters; // operands that the program trains
+  std::vector<std::string> scopes;  // modules around the call, the innermost last
+};
+
+class TorchNames {
+public:
+  explicit TorchNames(const Model &model);
+
+  // Whether the stored tensor is one that the program trains; a buffer, which it does
+  // not; neither is known of a file without metadata, or of a folded tensor.
+  bool isParameter(unsigned tensor) const;
+  bool isBuffer(unsigned tensor) const;
+  // Whether the stored tensor holds what an embedding gave at constant places: rows of a
+  // table that the program trains. Rows that are all equal are none.
+  bool isLookup(unsigned tensor) const;
+
+  // Whether the exporter is one that tells which nodes share a parameter.
+  bool tracks() const { return scripted_ || !calls_.empty(); }
+  // Whether two nodes read one parameter; nothing where that is not known.
+  std::optional<bool> sameParameter(const ::onnx::NodeProto &a, const ::onnx::NodeProto &b) const;
+
+  // What the program calls the stored tensor that `user` reads as `suffix` (weight or bias):
+  // empty where it is not known.
+  std::string nameOf(const ::onnx::NodeProto &user, llvm::StringRef suffix) const;
+  // Whether a name is one that the exporter made up for a folded tensor.
+  static bool isMadeUp(llvm::StringRef name);
+  // Whether the program's call holds the transpose of the matrix that `user` multiplies by.
+  bool isTransposed(const ::onnx::NodeProto &user) const;
+
+private:
+  const TorchCall *callOf(const ::onnx::NodeProto &node) const;
+
+  const Model &model_;
+  bool scripted_ = false; // by torch.onnx without dynamo
+  std::map<const ::onnx::NodeProto *, TorchCall> calls_;
+  llvm::StringSet<> parameters_, buffers_; // of all calls
+};
+
+} // namespace llmc::onnximport
+
+#endif // LLMC_LIB_ONNX_TORCHNAMES_H
