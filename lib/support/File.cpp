@@ -13,7 +13,8 @@ using namespace llmc::support;
 Result<ReadableFile> ReadableFile::open(const std::string &path) {
   ReadableFile file;
   file.path_ = path;
-  file.fd_ = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  // A pipe that nobody writes to would hold open() for ever; regular files ignore this.
+  file.fd_ = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (file.fd_ < 0)
     return error("cannot open '", path, "': ", std::strerror(errno));
   struct stat info;

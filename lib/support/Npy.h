@@ -22,6 +22,10 @@ public:
   ElementType type() const { return type_; }
   const std::vector<int64_t> &shape() const { return shape_; }
   const void *data() const { return turned_.empty() ? file_.bytes().data() + offset_ : turned_.data(); }
+  // Where the elements begin in the file, for those who read parts of it; not of an
+  // array that was turned, whose elements are in memory alone.
+  size_t offset() const { return offset_; }
+  bool turned() const { return !turned_.empty(); }
   const std::string &path() const { return file_.path(); }
 
 private:
