@@ -37,15 +37,19 @@ private:
   bool on;
 };
 
-Status Executor::runStep(const std::vector<const std::byte *> &inputs) {
-  if (!failure_.empty())
-    return support::error(failure_);
+void Executor::beginStep(const std::vector<const std::byte *> &inputs) {
   inputs_ = &inputs;
   for (const auto &rank : ranks_) {
     std::fill(rank->events.begin(), rank->events.end(), 0u);
     for (Stream &stream : rank->streams)
       stream.entry = stream.position = 0, stream.begun = 0;
   }
+}
+
+Status Executor::runStep(const std::vector<const std::byte *> &inputs) {
+  if (!failure_.empty())
+    return support::error(failure_);
+  beginStep(inputs);
   if (adversary_)
     return adversary_->runStep() ? support::ok() : support::error(failure_);
   Pinning::Scope scope(pinning_);

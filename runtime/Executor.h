@@ -65,6 +65,10 @@ public:
   // of Program.inputs[i]: global_batch rows, dense. A failure is final.
   support::Status runStep(const std::vector<const std::byte *> &inputs);
 
+  // Only what LossSlice.h finds: outputs "loss" and "tokens" are then those of these
+  // inputs; no weight and no moment has changed, nor what counts() and profiles say.
+  support::Status evaluate(const std::vector<const std::byte *> &inputs);
+
   const planfile::ProgramT &program() const { return program_; }
   uint32_t ranks() const { return static_cast<uint32_t>(ranks_.size()); }
   std::byte *arena(uint32_t rank) const { return ranks_[rank]->arena.data(); }
@@ -152,6 +156,8 @@ private:
                                 Rank &rank, uint32_t &index);
   void prepareLibrary(const ExecutorOptions &options);
   void watch(const ExecutorOptions &options, unsigned workers);
+  support::Status prepareEvaluation();
+  void beginStep(const std::vector<const std::byte *> &inputs);
 
   Workers::Poll advance(uint32_t rank, unsigned worker);
   // The op where `stream` stands, moving it over empty entries; null at the end.
@@ -196,6 +202,8 @@ private:
   const planfile::ProgramT &program_;
   const Kernels &kernels_;
   std::vector<std::unique_ptr<StageProgram>> stages_;
+  // By stage: what evaluate() runs; made when it is first asked for.
+  std::vector<std::vector<StageProgram::Procedure>> evaluation_;
   std::optional<SharedStates> shared_;
   std::vector<std::unique_ptr<Rank>> ranks_;
   std::map<std::pair<std::vector<uint32_t>, uint8_t>, std::unique_ptr<Communicator>>
