@@ -20,7 +20,6 @@ namespace {
 
 constexpr std::string_view kIds = "input_ids", kLabels = "labels";
 constexpr int64_t kIgnored = -100; // a label that counts for nothing
-constexpr int64_t kLargestU16Vocabulary = 65536;
 
 bool isIntegerInput(DType type) { return type == DType::I64 || type == DType::I32; }
 
@@ -63,7 +62,7 @@ support::Result<Data> Data::open(const planfile::ProgramT &program, const DataOp
       data.fillDefault(i);
   }
   if (!options.tokens.empty())
-    if (Status s = data.openTokens(options.tokens); !s)
+    if (Status s = data.openTokens(options); !s)
       return s.takeError();
   if (Status s = data.openArrays(options.arrays); !s)
     return s.takeError();
@@ -87,31 +86,59 @@ uint64_t Data::elementsOfRow(size_t input) const {
   return count;
 }
 
-Status Data::openTokens(const std::string &path) {
-  support::Result<support::MappedFile> file = support::MappedFile::open(path);
-  if (!file)
-    return file.takeError();
-  if (idsInput_ < 0 || !isIntegerInput(program_.inputs[idsInput_]->dtype))
+Status Data::openTokens(const DataOptions &options) {
+  if (idsInput_ < 0)
     return error("--data: this program has no input '", kIds, "'; give its inputs with --input");
-  uint64_t seq = elementsOfRow(idsInput_);
-  if (labelsInput_ >= 0 && elementsOfRow(labelsInput_) != seq)
+  TokenFormat format{elementsOfRow(idsInput_), program_.model->vocabulary, options.tokenType};
+  if (labelsInput_ >= 0 && elementsOfRow(labelsInput_) != format.seq)
     return error("--data: '", kIds, "' and '", kLabels, "' differ in length");
-  tokenBytes_ = program_.model->vocabulary <= kLargestU16Vocabulary ? 2 : 4;
-  uint64_t tokens = file->size() / tokenBytes_;
-  if (file->size() % tokenBytes_ != 0)
-    return error("'", path, "' has ", file->size(), " bytes, not a multiple of ", tokenBytes_,
-                 ": a vocabulary of ", program_.model->vocabulary, " needs raw ",
-                 tokenBytes_ == 2 ? "u16" : "u32", " tokens");
-  rows_ = tokens > seq ? (tokens - 1) / seq : 0;
-  if (rows_ < program_.global_batch)
-    return error("'", path, "' holds ", tokens, " tokens, ", rows_, " rows of ", seq,
-                 "; one step takes ", program_.global_batch, " rows, so at least ",
-                 uint64_t(program_.global_batch) * seq + 1, " tokens are needed");
-  tokens_ = std::move(*file);
-  note_ = text(path, ": ", tokens, tokenBytes_ == 2 ? " u16" : " u32", " tokens, ", rows_,
-               " rows of ", seq, ", ",
-               shuffle_ ? text("each epoch permuted by seed ", seed_) : "in order");
+  std::string problems;
+  for (const DataFile &one : options.tokens) {
+    support::Result<TokenFile> file = TokenFile::open(one.path, format);
+    if (!file)
+      problems += (problems.empty() ? "" : "; ") + file.message();
+    else
+      tokens_.push_back(std::make_unique<TokenFile>(std::move(*file)));
+  }
+  return problems.empty() ? mix(options.tokens) : Status(error(problems));
+}
+
+// A file alone must do for a step; of several each must have a row.
+Status Data::mix(const std::vector<DataFile> &files) {
+  std::vector<Mixture::File> parts;
+  double sum = 0;
+  for (const DataFile &file : files)
+    sum += file.weight;
+  for (size_t i = 0; i < files.size(); ++i) {
+    const TokenFile &file = *tokens_[i];
+    uint64_t seq = elementsOfRow(idsInput_), least = files.size() == 1 ? program_.global_batch : 1;
+    if (file.rows() < least)
+      return error("'", file.path(), "' holds ", file.tokens(), " tokens, ", file.rows(),
+                   " rows of ", seq, "; one step takes ", program_.global_batch,
+                   " rows, so at least ", least * seq + 1, " tokens are needed");
+    if (files[i].weight * double(Mixture::kBlock) < sum)
+      return error("--data: the weight ", files[i].weight, " of '", files[i].path, "' is less than 1/",
+                   Mixture::kBlock, " of their sum ", sum, "; leave the file out");
+    parts.push_back({file.rows(), files[i].weight});
+    note_ += text(i ? "\n           " : "", file.note());
+    if (files.size() > 1)
+      note_ += text(", ", files[i].weight / sum * 100, " % of the rows");
+  }
+  if (parts.size() > 1 && !shuffle_)
+    return error("--no-shuffle is for one --data: rows of several files are mixed by drawing");
+  note_ += shuffle_ ? text(", each epoch permuted by seed ", seed_) : ", in order";
+  mixture_ = Mixture(std::move(parts), seed_, shuffle_);
   return ok();
+}
+
+support::Status Data::beginCheck(support::Progress &progress, double seconds) {
+  if (tokens_.empty())
+    return ok();
+  std::vector<const TokenFile *> files;
+  for (const auto &file : tokens_)
+    files.push_back(file.get());
+  check_ = std::make_unique<TokenCheck>(std::move(files), progress);
+  return check_->wait(seconds);
 }
 
 Status Data::openArrays(const std::map<std::string, std::string> &arrays) {
@@ -123,35 +150,43 @@ Status Data::openArrays(const std::map<std::string, std::string> &arrays) {
         names += (names.empty() ? "" : ", ") + one->name;
       return error("--input ", name, "=", path, ": no such input; this program has: ", names);
     }
-    if (tokens_ && (input == idsInput_ || input == labelsInput_))
+    if (!tokens_.empty() && (input == idsInput_ || input == labelsInput_))
       return error("--input ", name, ": --data gives it already");
-    support::Result<support::NpyFile> file = support::NpyFile::open(path);
+    support::Result<support::NpyFile> header = openArray(static_cast<size_t>(input), path);
+    if (!header)
+      return error("--input ", name, ": ", header.message());
+    support::Result<support::ReadableFile> file = support::ReadableFile::open(path);
     if (!file)
       return file.takeError();
-    const planfile::InputBindingT &binding = *program_.inputs[input];
-    std::vector<int64_t> row = file->shape(), want = shapes_[input];
-    bool good = row.size() == want.size() && std::equal(row.begin() + 1, row.end(), want.begin() + 1);
-    if (!good) {
-      want.erase(want.begin());
-      return error("--input ", name, ": '", path, "' has the shape ", shapeText(row),
-                   ", the program wants [N, ...] with rows of ", shapeText(want));
-    }
-    if (row[0] < static_cast<int64_t>(program_.global_batch))
-      return error("--input ", name, ": '", path, "' has ", row[0], " rows, one step takes ",
-                   program_.global_batch);
-    if (isIntegerInput(binding.dtype) != support::isInteger(file->type()))
-      return error("--input ", name, ": '", path, "' holds ", support::toString(file->type()),
-                   ", the program wants ", toString(binding.dtype));
-    note_ += text(note_.empty() ? "" : "; ", name, " from ", path, ", ", row[0],
+    note_ += text(note_.empty() ? "" : "; ", name, " from ", path, ", ", header->shape()[0],
                   " rows in order");
-    arrays_[input] = std::make_unique<support::NpyFile>(std::move(*file));
+    arrays_[input] = std::make_unique<Array>(Array{std::move(*header), std::move(*file)});
   }
   return ok();
 }
 
+support::Result<support::NpyFile> Data::openArray(size_t input, const std::string &path) const {
+  support::Result<support::NpyFile> file = support::NpyFile::open(path);
+  if (!file)
+    return file.takeError();
+  const planfile::InputBindingT &binding = *program_.inputs[input];
+  std::vector<int64_t> row = file->shape(), want = shapes_[input];
+  if (row.size() != want.size() || !std::equal(row.begin() + 1, row.end(), want.begin() + 1)) {
+    want.erase(want.begin());
+    return error("'", path, "' has the shape ", shapeText(row),
+                 ", the program wants [N, ...] with rows of ", shapeText(want));
+  }
+  if (row[0] < static_cast<int64_t>(program_.global_batch))
+    return error("'", path, "' has ", row[0], " rows, one step takes ", program_.global_batch);
+  if (isIntegerInput(binding.dtype) != support::isInteger(file->type()))
+    return error("'", path, "' holds ", support::toString(file->type()), ", the program wants ",
+                 toString(binding.dtype));
+  return file;
+}
+
 Status Data::checkComplete() const {
   for (size_t i = 0; i < program_.inputs.size(); ++i) {
-    bool fromTokens = tokens_ && (int(i) == idsInput_ || int(i) == labelsInput_);
+    bool fromTokens = !tokens_.empty() && (int(i) == idsInput_ || int(i) == labelsInput_);
     if (!fromTokens && !arrays_[i] &&
         program_.inputs[i]->default_value == InputDefault::Required)
       return error("no data for the input '", program_.inputs[i]->name,
@@ -179,27 +214,28 @@ void Data::fillDefault(size_t input) {
   }
 }
 
-uint64_t Data::stepsOfEpoch() const {
-  uint64_t rows = tokens_ ? rows_ : 0;
+uint64_t Data::rows() const {
+  uint64_t rows = 0;
+  for (const auto &file : tokens_)
+    rows += file->rows();
   for (const auto &array : arrays_)
-    if (array && (rows == 0 || static_cast<uint64_t>(array->shape()[0]) < rows))
-      rows = static_cast<uint64_t>(array->shape()[0]);
-  return rows / program_.global_batch;
+    if (array && (rows == 0 || static_cast<uint64_t>(array->header.shape()[0]) < rows))
+      rows = static_cast<uint64_t>(array->header.shape()[0]);
+  return rows;
 }
 
 Status Data::load(uint64_t step) {
+  if (check_)
+    if (Status s = check_->poll(); !s)
+      return s;
   for (uint64_t place = 0; place < program_.global_batch; ++place) {
     uint64_t sample = step * program_.global_batch + place;
-    if (tokens_) {
-      uint64_t epoch = sample / rows_, row = sample % rows_;
-      if (shuffle_)
-        row = permute(seed_, epoch, rows_, row);
-      if (Status s = loadTokens(row, place); !s)
+    if (!tokens_.empty())
+      if (Status s = loadTokens(mixture_.at(sample), place); !s)
         return s;
-    }
     for (size_t input = 0; input < arrays_.size(); ++input)
       if (arrays_[input]) {
-        uint64_t row = sample % static_cast<uint64_t>(arrays_[input]->shape()[0]);
+        uint64_t row = sample % static_cast<uint64_t>(arrays_[input]->header.shape()[0]);
         if (Status s = loadArray(input, row, place); !s)
           return s;
       }
@@ -207,33 +243,37 @@ Status Data::load(uint64_t step) {
   return ok();
 }
 
-Status Data::loadTokens(uint64_t row, uint64_t place) {
-  uint64_t seq = elementsOfRow(idsInput_);
-  const std::byte *at = tokens_->bytes().data() + row * seq * tokenBytes_;
-  auto type = tokenBytes_ == 2 ? support::ElementType::U16 : support::ElementType::U32;
-  for (uint64_t i = 0; i < seq; ++i) {
-    if (Status s = store(idsInput_, row, place, i, support::readAsInteger(type, at, i)); !s)
-      return s;
-    if (labelsInput_ < 0)
-      continue;
-    int64_t label = support::readAsInteger(type, at, i + 1);
-    if (Status s = store(labelsInput_, row, place, i, label); !s)
-      return s;
-  }
+Status Data::loadTokens(Mixture::Place from, uint64_t place) {
+  if (Status s = tokens_[from.file]->read(from.row, row_); !s)
+    return s;
+  auto put = [&](size_t input, size_t shift) {
+    for (uint64_t i = 0; i + 1 < row_.size(); ++i)
+      storeInteger(program_.inputs[input]->dtype, buffers_[input].data(), target(input, place, i),
+                   row_[i + shift]);
+  };
+  put(static_cast<size_t>(idsInput_), 0);
+  if (labelsInput_ >= 0)
+    put(static_cast<size_t>(labelsInput_), 1);
   return ok();
 }
 
 Status Data::loadArray(size_t input, uint64_t row, uint64_t place) {
   const planfile::InputBindingT &binding = *program_.inputs[input];
-  const support::NpyFile &file = *arrays_[input];
-  uint64_t count = elementsOfRow(input);
+  const Array &array = *arrays_[input];
+  support::ElementType type = array.header.type();
+  uint64_t count = elementsOfRow(input), size = count * support::byteSize(type);
+  rowBytes_.resize(size);
+  if (array.header.turned())
+    std::memcpy(rowBytes_.data(), static_cast<const std::byte *>(array.header.data()) + row * size, size);
+  else if (Status s = array.file.read(array.header.offset() + row * size, rowBytes_.data(), size); !s)
+    return s;
   for (uint64_t i = 0; i < count; ++i) {
     if (!isIntegerInput(binding.dtype)) {
       storeReal(binding.dtype, buffers_[input].data(), target(input, place, i),
-                support::readAsDouble(file.type(), file.data(), row * count + i));
+                support::readAsDouble(type, rowBytes_.data(), i));
       continue;
     }
-    int64_t value = support::readAsInteger(file.type(), file.data(), row * count + i);
+    int64_t value = support::readAsInteger(type, rowBytes_.data(), i);
     if (Status s = store(input, row, place, i, value); !s)
       return s;
   }

@@ -7,6 +7,10 @@
 #include "lib/support/Error.h"
 #include "lib/support/File.h"
 #include "lib/support/Npy.h"
+#include "lib/support/Progress.h"
+#include "runtime/Mixture.h"
+#include "runtime/TokenCheck.h"
+#include "runtime/TokenFile.h"
 
 #include <cstddef>
 #include <cstdint>
@@ -18,12 +22,22 @@
 
 namespace llmc::runtime {
 
+// A file of tokens and its weight among several.
+struct DataFile {
+  std::string path;
+  double weight = 1;
+};
+
 struct DataOptions {
-  std::string tokens;                        // --data; empty: none
+  std::vector<DataFile> tokens;              // --data
   std::map<std::string, std::string> arrays; // --input NAME=FILE
   bool shuffle = true;
   uint64_t seed = 0;
+  std::optional<support::ElementType> tokenType; // --data-dtype
 };
+
+// A check of all tokens that takes longer goes on while the first steps run.
+inline constexpr double kCheckSeconds = 2;
 
 class Data {
 public:
@@ -33,6 +47,11 @@ public:
   static support::Result<Data> open(const planfile::ProgramT &program,
                                     const DataOptions &options);
 
+  // Looks at all tokens in the background; an error if `seconds` suffice to find a bad
+  // one. load() then tells of those that are found later.
+  support::Status beginCheck(support::Progress &progress, double seconds);
+  bool checked() const { return !check_ || check_->done(); }
+
   // Prepares the global batch of `step` (from 0). A token outside of the
   // vocabulary is an error that names row and position.
   support::Status load(uint64_t step);
@@ -40,19 +59,23 @@ public:
   // For Executor::runStep: valid until the next load().
   const std::vector<const std::byte *> &batch() const { return pointers_; }
 
-  // Steps that go once over the rows: over the shortest input's, if several.
-  uint64_t stepsOfEpoch() const;
+  // Rows that one pass has: of all token files, of the shortest array.
+  uint64_t rows() const;
+  // Steps that go once over them.
+  uint64_t stepsOfEpoch() const { return rows() / program_.global_batch; }
 
-  // One line for the start-up.
+  // For the start-up, lines after the first indented.
   const std::string &note() const { return note_; }
 
 private:
   Data(const planfile::ProgramT &program, const DataOptions &options)
       : program_(program), seed_(options.seed), shuffle_(options.shuffle) {}
-  support::Status openTokens(const std::string &path);
+  support::Status openTokens(const DataOptions &options);
+  support::Status mix(const std::vector<DataFile> &files);
+  support::Result<support::NpyFile> openArray(size_t input, const std::string &path) const;
   support::Status openArrays(const std::map<std::string, std::string> &arrays);
   support::Status checkComplete() const;
-  support::Status loadTokens(uint64_t row, uint64_t place);
+  support::Status loadTokens(Mixture::Place from, uint64_t place);
   support::Status loadArray(size_t input, uint64_t row, uint64_t place);
   support::Status store(size_t input, uint64_t row, uint64_t place, uint64_t position,
                         int64_t token);
@@ -68,16 +91,23 @@ private:
   const planfile::ProgramT &program_;
   uint64_t seed_;
   bool shuffle_;
-  std::optional<support::MappedFile> tokens_;
-  uint64_t tokenBytes_ = 2;
-  uint64_t rows_ = 0; // of the token file
+  // An array, and where its rows come from: read, not mapped, as the file may shrink.
+  struct Array {
+    support::NpyFile header;
+    support::ReadableFile file;
+  };
+  std::vector<std::unique_ptr<TokenFile>> tokens_;
+  Mixture mixture_; // of them
   int idsInput_ = -1, labelsInput_ = -1;
-  std::vector<std::unique_ptr<support::NpyFile>> arrays_; // by input; null: none
+  std::vector<std::unique_ptr<Array>> arrays_;  // by input; null: none
+  std::vector<int64_t> row_;                    // the last row of tokens
+  std::vector<std::byte> rowBytes_;             // the last row of an array
   std::vector<std::vector<std::byte>> buffers_;           // by input: a global batch
   std::vector<std::vector<int64_t>> shapes_;              // by input: a micro-batch, not cut
   std::vector<std::vector<uint64_t>> places_;             // by input: as permutedPlaces() says
   std::vector<const std::byte *> pointers_;
   std::string note_;
+  std::unique_ptr<TokenCheck> check_; // its thread ends before the files close
 };
 
 } // namespace llmc::runtime

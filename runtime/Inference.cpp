@@ -68,7 +68,9 @@ Status measure(Executor &executor, const InferenceInputs &inputs, uint64_t repea
 } // namespace
 
 Status runtime::infer(const ProgramT &program, const Kernels &kernels, const Options &options,
-                      const RunContext &context) {
+                      const RunContext &given) {
+  Console console(given, options);
+  const RunContext &context = console.context();
   std::ostream &out = *context.out;
   if (options.output.empty() && options.repeat == 0)
     return error("where shall the outputs go? give --output DIR");
@@ -88,9 +90,11 @@ Status runtime::infer(const ProgramT &program, const Kernels &kernels, const Opt
   if (!executor)
     return executor.takeError();
   announce(out, **executor, *weights, *inputs);
-  if (Status s = weights->fill(**executor); !s)
-    return s;
-
+  {
+    support::Progress::Phase phase(*context.progress, "filling weights");
+    if (Status s = weights->fill(**executor); !s)
+      return s;
+  }
   Clock::time_point start = Clock::now();
   Status ran = (*executor)->runStep(inputs->pointers());
   double first = std::chrono::duration<double>(Clock::now() - start).count();

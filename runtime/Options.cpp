@@ -1,5 +1,6 @@
 #include "runtime/Options.h"
 
+#include "lib/support/Nearest.h"
 #include "runtime/Cpu.h"
 
 #include <algorithm>
@@ -7,7 +8,7 @@
 #include <cmath>
 #include <cstdlib>
 #include <functional>
-#include <numbers>
+#include <set>
 
 using namespace llmc;
 using namespace llmc::runtime;
@@ -26,6 +27,7 @@ struct Flag {
   std::string value; // placeholder; empty: takes none
   std::string help;  // empty: hidden
   std::function<Status(Options &, const std::string &)> set;
+  bool repeats = false; // may be given several times
 };
 
 support::Result<double> readReal(const std::string &value) {
@@ -88,6 +90,19 @@ auto toggle(bool Options::*field, bool to) {
   };
 }
 
+auto flagText(const std::string &meant) { return meant.empty() ? "" : "; did you mean " + meant + "?"; }
+
+// One of a few words.
+Status checkWord(const std::string &value, const std::vector<std::string> &words) {
+  std::string all;
+  for (const std::string &word : words) {
+    if (word == value)
+      return ok();
+    all += (all.empty() ? "" : ", ") + word;
+  }
+  return error("'", value, "' is not one of ", all, flagText(support::nearest(value, words)));
+}
+
 Status setInput(Options &options, const std::string &value) {
   size_t at = value.find('=');
   if (at == std::string::npos || at == 0 || at + 1 == value.size())
@@ -124,30 +139,68 @@ Status setInterleaving(Options &options, const std::string &value) {
   return ok();
 }
 
+constexpr LrSchedule kSchedules[] = {LrSchedule::Constant, LrSchedule::Cosine, LrSchedule::Linear,
+                                     LrSchedule::Wsd};
+
 Status setSchedule(Options &options, const std::string &value) {
-  if (value != "constant" && value != "cosine")
-    return error("'", value, "' is not one of constant, cosine");
-  options.cosine = value == "cosine";
+  std::vector<std::string> names;
+  for (LrSchedule schedule : kSchedules) {
+    names.emplace_back(toString(schedule));
+    if (names.back() == value)
+      options.lrSchedule = schedule;
+  }
+  return checkWord(value, names);
+}
+
+Status setDecaySteps(Options &options, const std::string &value) {
+  support::Result<uint64_t> number = readWhole(value);
+  if (!number)
+    return number.takeError();
+  options.decaySteps = *number;
   return ok();
 }
 
+// What it is waits for how many there are.
+Status addData(Options &options, const std::string &value) {
+  if (value.empty())
+    return error("an empty name");
+  options.data.push_back({value, 1});
+  return ok();
+}
+
+Status setTokenType(Options &options, const std::string &value) {
+  options.tokenType = value == "u32" ? support::ElementType::U32 : support::ElementType::U16;
+  return checkWord(value, {"u16", "u32"});
+}
+
 Status setCpu(Options &options, const std::string &value) {
-  std::string names;
-  for (const CpuVersion &version : cpuVersions()) {
-    names += (names.empty() ? "" : ", ") + std::string(version.name);
-    if (value == version.name)
-      options.cpu = value;
-  }
-  return options.cpu == value ? Status(ok()) : error("'", value, "' is not one of ", names);
+  std::vector<std::string> names;
+  for (const CpuVersion &version : cpuVersions())
+    names.emplace_back(version.name);
+  options.cpu = value;
+  return checkWord(value, names);
+}
+
+auto level(support::Verbosity to) {
+  return [=](Options &options, const std::string &) -> Status {
+    if (options.verbosity != support::Verbosity::Normal)
+      return error("--quiet and --verbose exclude each other");
+    options.verbosity = to;
+    return ok();
+  };
 }
 
 const std::vector<Flag> &flags() {
   static const std::vector<Flag> all = {
-      {kTrain, "data", "FILE", "raw u16 tokens (u32 if the vocabulary exceeds 65,536); rows of seq + 1",
-       path(&Options::data)},
+      {kTrain, "data", "FILE",
+       "raw u16 tokens (u32 if the vocabulary exceeds 65,536), or PREFIX of Megatron's .bin and\n"
+       ".idx; rows of seq + 1; several files: --data WEIGHT:FILE for each",
+       addData, true},
+      {kTrain, "data-dtype", "u16|u32", "of raw tokens (default: as the vocabulary needs)",
+       setTokenType},
       {kTrain, "input", "NAME=FILE.npy",
-       "rows [N, ...] of an input, in place of --data; repeat per input", setInput},
-      {kInfer, "input", "NAME=FILE.npy", "an array for an input; repeat per input", setInput},
+       "rows [N, ...] of an input, in place of --data; repeat per input", setInput, true},
+      {kInfer, "input", "NAME=FILE.npy", "an array for an input; repeat per input", setInput, true},
       {kInfer, "output", "DIR", "where every output goes as NAME.npy; made if missing",
        path(&Options::output)},
       {kInfer, "repeat", "N", "run N times more and print the latency", whole(&Options::repeat)},
@@ -158,8 +211,12 @@ const std::vector<Flag> &flags() {
       {kAll, "weights", "FILE|DIR|random", "safetensors to start from (default: the model's own, else drawn)",
        path(&Options::weights)},
       {kTrain, "lr", "X", "learning rate (default 3e-4)", real(&Options::lr, 0, HUGE_VAL)},
-      {kTrain, "lr-schedule", "constant|cosine", "after the warm-up (default constant)", setSchedule},
-      {kTrain, "min-lr", "X", "where the cosine ends (default 0)", real(&Options::minLr, 0, HUGE_VAL)},
+      {kTrain, "lr-schedule", "NAME",
+       "after the warm-up: constant (default), cosine, linear, wsd (stable, then a linear decay)",
+       setSchedule},
+      {kTrain, "min-lr", "X", "where cosine, linear and wsd end (default 0)",
+       real(&Options::minLr, 0, HUGE_VAL)},
+      {kTrain, "decay-steps", "N", "steps of wsd's decay (default: a tenth of all)", setDecaySteps},
       {kTrain, "warmup", "N", "steps of linear warm-up (default 0)", whole(&Options::warmup)},
       {kTrain, "weight-decay", "X", "on tensors of two or more dims (default 0.1)",
        real(&Options::weightDecay, 0, HUGE_VAL)},
@@ -168,6 +225,10 @@ const std::vector<Flag> &flags() {
       {kTrain, "eps", "X", "AdamW (default 1e-8)", real(&Options::eps, 0, HUGE_VAL)},
       {kTrain, "clip", "X", "largest norm of the gradient (default 1, 0 is off)",
        real(&Options::clip, 0, HUGE_VAL)},
+      {kTrain, "eval-data", "FILE", "tokens whose loss is told at the end; rows in order",
+       path(&Options::evalData)},
+      {kTrain, "eval-every", "N", "and after every N steps", whole(&Options::evalEvery)},
+      {kTrain, "eval-batches", "K", "only its first K global batches", whole(&Options::evalBatches)},
       {kTrain, "metrics", "FILE", "a JSON line a step: step loss grad_norm lr tokens step_time_s tokens_per_s",
        path(&Options::metrics)},
       {kTrain, "dump", "FILE", "safetensors with loss, grad:NAME (first step) and param:NAME (at the end)",
@@ -189,12 +250,16 @@ const std::vector<Flag> &flags() {
        path(&Options::trace)},
       {kAll, "trace-steps", "A:B", "steps of the trace, or runs of an inference (default 2:4)",
        setTraceSteps},
+      {kAll, "interleaving", "SEED",
+       "run instructions one by one in a drawn legal order, poisoning unused memory: slow, for tests",
+       setInterleaving},
+      {kAll, "quiet", "", "-q: print errors only", level(support::Verbosity::Quiet)},
+      {kAll, "verbose", "", "-v: say how long each phase took", level(support::Verbosity::Verbose)},
       {kAll, "help", "", "this text", toggle(&Options::help, true)},
       {kAll, "version", "", "print the version", toggle(&Options::version, true)},
       {kAll, "count-collectives", "FILE", "", path(&Options::countCollectives)},
       {kAll, "isolate-arenas", "", "", toggle(&Options::isolateArenas, true)},
       {kAll, "unshared", "", "", toggle(&Options::share, false)},
-      {kAll, "interleaving", "SEED", "", setInterleaving},
       {kAll, "unchecked", "", "", toggle(&Options::checkPlan, false)},
   };
   return all;
@@ -208,50 +273,139 @@ const std::vector<std::pair<std::string, std::string>> kLater = {
     {"procs", "all ranks run as threads of this process"},
 };
 
+// "0.3:a.bin" of several --data.
+Status readWeights(std::vector<DataFile> &files) {
+  if (files.size() < 2)
+    return ok();
+  for (DataFile &file : files) {
+    size_t colon = file.path.find(':');
+    support::Result<double> weight = readReal(file.path.substr(0, colon));
+    if (colon == std::string::npos || !weight || *weight <= 0 || colon + 1 == file.path.size())
+      return error("--data: '", file.path, "' is not WEIGHT:FILE with a weight above 0, as each of "
+                   "several --data must be");
+    file = {file.path.substr(colon + 1), *weight};
+  }
+  return ok();
+}
+
+// What flags say together; all that is wrong at once.
+Status checkTogether(Options &options, const std::set<std::string> &given) {
+  std::string problems;
+  auto refuse = [&](bool wrong, const auto &...why) {
+    if (wrong)
+      problems += (problems.empty() ? "" : "; ") + text(why...);
+  };
+  auto has = [&](const char *name) { return given.count(name) != 0; };
+  Status weights = readWeights(options.data);
+  refuse(!weights, weights ? "" : weights.message());
+  refuse(options.data.size() > 1 && !options.shuffle,
+         "--no-shuffle is for one --data: rows of several files are mixed by drawing");
+  refuse(options.minLr > options.lr, "--min-lr ", options.minLr, " is above --lr ", options.lr);
+  bool constant = options.lrSchedule == LrSchedule::Constant;
+  refuse(constant && has("min-lr"), "--min-lr is for --lr-schedule cosine, linear or wsd");
+  refuse(options.lrSchedule != LrSchedule::Wsd && options.decaySteps,
+         "--decay-steps is for --lr-schedule wsd");
+  refuse(options.tokenType && options.data.empty() && options.evalData.empty(),
+         "--data-dtype is for --data");
+  for (const char *name : {"eval-every", "eval-batches"})
+    refuse(has(name) && options.evalData.empty(), "--", name, " is for --eval-data FILE");
+  refuse(has("eval-every") && options.evalEvery == 0, "--eval-every 0: the least is 1");
+  refuse(has("eval-batches") && options.evalBatches == 0, "--eval-batches 0: the least is 1");
+  return problems.empty() ? ok() : Status(error(problems));
+}
+
+// A flag of that name, or why there is none.
+support::Result<const Flag *> findFlag(const std::string &name, Programs program) {
+  for (const auto &[later, instead] : kLater)
+    if (name == later)
+      return error("--", name, " is not built yet; ", instead);
+  std::vector<std::string> names;
+  bool other = false;
+  for (const Flag &flag : flags()) {
+    if (flag.name == name && (flag.programs & program))
+      return &flag;
+    other |= flag.name == name;
+    if (!flag.help.empty() && (flag.programs & program))
+      names.push_back(flag.name);
+  }
+  if (other)
+    return error("--", name,
+                 program == kInfer ? " is for training, this program was compiled with --infer"
+                                   : " is for programs compiled with --infer, this one trains",
+                 "; see --help");
+  std::string meant = support::nearest(name, names);
+  return error("unknown option --", name, flagText(meant.empty() ? "" : "--" + meant),
+               meant.empty() ? "; see --help" : " See --help");
+}
+
 } // namespace
+
+std::string_view runtime::toString(LrSchedule schedule) {
+  switch (schedule) {
+  case LrSchedule::Constant:
+    return "constant";
+  case LrSchedule::Cosine:
+    return "cosine";
+  case LrSchedule::Linear:
+    return "linear";
+  case LrSchedule::Wsd:
+    return "wsd";
+  }
+  return "";
+}
+
+std::vector<std::string> runtime::dataFilesOf(const Options &options) {
+  std::vector<std::string> files;
+  auto add = [&](const std::string &path) {
+    for (std::string &file : tokenFilesOf(path))
+      files.push_back(std::move(file));
+  };
+  for (const DataFile &file : options.data)
+    add(file.path);
+  if (!options.evalData.empty())
+    add(options.evalData);
+  for (const auto &[name, path] : options.inputs)
+    files.push_back(path);
+  return files;
+}
 
 support::Result<Options> runtime::parseOptions(const std::vector<std::string> &arguments,
                                                planfile::Mode mode) {
   Programs program = mode == planfile::Mode::Infer ? kInfer : kTrain;
   Options options;
+  std::set<std::string> given;
+  const std::map<std::string, std::string> letters = {
+      {"-h", "--help"}, {"-q", "--quiet"}, {"-v", "--verbose"}};
   for (size_t i = 0; i < arguments.size(); ++i) {
     std::string argument = arguments[i];
-    if (argument == "-h")
-      argument = "--help";
+    if (auto letter = letters.find(argument); letter != letters.end())
+      argument = letter->second;
     if (argument.rfind("--", 0) != 0)
       return error("unexpected argument '", argument, "'; see --help");
     size_t equals = argument.find('=');
     std::string name = argument.substr(2, equals == std::string::npos ? equals : equals - 2);
-    for (const auto &[later, instead] : kLater)
-      if (name == later)
-        return error("--", name, " is not built yet; ", instead);
-    auto flag = std::find_if(flags().begin(), flags().end(),
-                             [&](const Flag &one) {
-                               return one.name == name && (one.programs & program);
-                             });
-    bool other = std::any_of(flags().begin(), flags().end(),
-                             [&](const Flag &one) { return one.name == name; });
-    if (flag == flags().end() && other)
-      return error("--", name,
-                   program == kInfer ? " is for training, this program was compiled with --infer"
-                                     : " is for programs compiled with --infer, this one trains",
-                   "; see --help");
-    if (flag == flags().end())
-      return error("unknown option --", name, "; see --help");
+    support::Result<const Flag *> found = findFlag(name, program);
+    if (!found)
+      return found.takeError();
+    const Flag &flag = **found;
+    if (!given.insert(name).second && !flag.repeats)
+      return error("--", name, " is given twice");
     std::string value;
-    if (flag->value.empty() && equals != std::string::npos)
+    if (flag.value.empty() && equals != std::string::npos)
       return error("--", name, " takes no value");
-    if (!flag->value.empty()) {
+    if (!flag.value.empty()) {
       if (equals != std::string::npos)
         value = argument.substr(equals + 1);
       else if (i + 1 < arguments.size())
         value = arguments[++i];
       else
-        return error("--", name, " needs a value: ", flag->value);
+        return error("--", name, " needs a value: ", flag.value);
     }
-    if (Status s = flag->set(options, value); !s)
+    if (Status s = flag.set(options, value); !s)
       return error("--", name, ": ", s.message());
   }
+  if (Status s = checkTogether(options, given); !s)
+    return s.takeError();
   return options;
 }
 
@@ -266,18 +420,9 @@ std::string runtime::helpText(const std::string &name, planfile::Mode mode) {
     if (!flag.help.empty() && (flag.programs & (infer ? kInfer : kTrain))) {
       std::string left = "  --" + flag.name + (flag.value.empty() ? "" : " " + flag.value);
       left.resize(std::max<size_t>(left.size() + 2, 32), ' ');
-      help += left + flag.help + "\n";
+      for (char c : flag.help)
+        left += c == '\n' ? "\n" + std::string(32, ' ') : std::string(1, c);
+      help += left + "\n";
     }
   return help;
-}
-
-double runtime::learningRate(const Options &options, uint64_t step, uint64_t steps) {
-  if (step < options.warmup)
-    return options.lr * double(step + 1) / double(options.warmup);
-  if (!options.cosine)
-    return options.lr;
-  uint64_t length = steps > options.warmup ? steps - options.warmup : 1;
-  double done = std::min(1.0, double(step - options.warmup) / double(length));
-  return options.minLr +
-         (options.lr - options.minLr) * 0.5 * (1.0 + std::cos(std::numbers::pi * done));
 }

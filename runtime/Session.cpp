@@ -4,12 +4,24 @@
 #include "runtime/Results.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdlib>
+#include <cstring>
 
 using namespace llmc;
 using namespace llmc::runtime;
 using planfile::ProgramT;
 using support::error;
+
+Console::Console(const RunContext &context, const Options &options)
+    : silent_(nullptr),
+      progress_(options.verbosity == support::Verbosity::Quiet ? silent_ : *context.out,
+                context.terminal, options.verbosity),
+      context_(context) {
+  context_.progress = &progress_;
+  if (options.verbosity == support::Verbosity::Quiet)
+    context_.out = &silent_;
+}
 
 support::Result<Weights> runtime::openWeights(const ProgramT &program, const Options &options,
                                               const RunContext &context) {
@@ -71,6 +83,21 @@ support::Status runtime::finishRun(std::ostream &out, Executor &executor, const 
 support::Status runtime::keepTrace(Executor &executor, support::Status ran) {
   support::Status written = executor.writeTrace(/*now=*/!ran);
   return ran ? std::move(written) : std::move(ran);
+}
+
+double runtime::readOutput(const Executor &executor, std::string_view name) {
+  // Where several ranks have it they have the same: the last stage's is first-hand.
+  const ProgramT &program = executor.program();
+  for (size_t stage = program.stages.size(); stage-- > 0;)
+    for (const auto &output : program.stages[stage]->outputs)
+      if (output->name == name)
+        for (uint32_t rank = 0; rank < executor.ranks(); ++rank)
+          if (executor.stageOfRank(rank) == stage) {
+            float value;
+            std::memcpy(&value, executor.arena(rank) + output->buffer->offset, sizeof value);
+            return value;
+          }
+  return NAN;
 }
 
 std::string runtime::grouped(uint64_t number) {

@@ -5,6 +5,7 @@
 
 #include "lib/planfile/Program.h"
 #include "lib/support/Error.h"
+#include "lib/support/Progress.h"
 #include "runtime/Executor.h"
 #include "runtime/Kernels.h"
 #include "runtime/Options.h"
@@ -22,6 +23,19 @@ struct RunContext {
   std::ostream *out = nullptr;         // start-up lines and progress
   bool terminal = false;               // `out` is one: progress rewrites its line
   const std::atomic<bool> *stop = nullptr; // set: stop after the present step
+  support::Progress *progress = nullptr;   // over `out`; train() and infer() make it
+};
+
+// A context whose output is as `options` ask: nothing but errors if quiet.
+class Console {
+public:
+  Console(const RunContext &context, const Options &options);
+  const RunContext &context() const { return context_; }
+
+private:
+  std::ostream silent_;
+  support::Progress progress_;
+  RunContext context_;
 };
 
 support::Result<Weights> openWeights(const planfile::ProgramT &program, const Options &options,
@@ -43,6 +57,10 @@ support::Status finishRun(std::ostream &out, Executor &executor, const Options &
 // Start-up lines: model and mesh; memory and weights.
 void announceModel(std::ostream &out, const Executor &executor);
 void announceMemory(std::ostream &out, const Executor &executor, const Weights &weights);
+
+// What the host reads after a step: "loss", "grad_norm", "tokens". NaN: the plan has no
+// such output.
+double readOutput(const Executor &executor, std::string_view name);
 
 // 1234567 -> "1,234,567".
 std::string grouped(uint64_t number);

@@ -2,12 +2,15 @@
 
 #include "lib/support/Json.h"
 #include "runtime/Data.h"
+#include "runtime/Evaluation.h"
+#include "runtime/LearningRate.h"
 #include "runtime/Results.h"
 
 #include <chrono>
 #include <cmath>
 #include <cstring>
 #include <fstream>
+#include <iomanip>
 #include <limits>
 #include <sstream>
 
@@ -25,21 +28,11 @@ namespace {
 
 double seconds(Clock::duration time) { return std::chrono::duration<double>(time).count(); }
 
-std::string duration(double s) {
-  char buffer[32];
-  auto whole = static_cast<long>(s + 0.5);
-  if (whole >= 3600)
-    std::snprintf(buffer, sizeof buffer, "%ld:%02ld:%02ld", whole / 3600, whole / 60 % 60,
-                  whole % 60);
-  else
-    std::snprintf(buffer, sizeof buffer, "%ld:%02ld", whole / 60, whole % 60);
-  return buffer;
-}
-
 // What the host reads after a step. NaN: the plan has no such output.
 struct StepResult {
   double loss = NAN, gradNorm = NAN, tokens = NAN;
   double lr = 0, time = 0;
+  std::optional<double> evalLoss; // if it was evaluated after the step
 };
 
 // One training run.
@@ -48,44 +41,59 @@ public:
   Run(const ProgramT &program, const Kernels &kernels, const Options &options,
       const RunContext &context)
       : program(program), kernels(kernels), options(options), context(context),
-        out(*context.out) {}
+        out(*context.out), progress(*context.progress) {}
   Status prepare();
   Status loop();
   Status finish();
 
 private:
+  Status openEvaluation();
+  Status evaluateOnly();
   void announce();
   std::string optimizerNote() const;
   Status step(uint64_t index, StepResult &result);
   void writeScalars(uint64_t index, double lr);
-  double readOutput(std::string_view name) const;
+  Status evaluate(uint64_t done, StepResult &result);
+  void log(uint64_t step, const StepResult &result, double tokens);
   void report(uint64_t index, const StepResult &result);
+  std::string evalLine(uint64_t done, double loss) const;
 
   const ProgramT &program;
   const Kernels &kernels;
   const Options &options;
   const RunContext &context;
   std::ostream &out;
+  support::Progress &progress;
   std::unique_ptr<Executor> executor;
   std::optional<Data> data; // none for --steps 0 without data
+  std::optional<Evaluation> evaluation;
   std::optional<Weights> weights;
   uint64_t steps = 0;
   std::vector<double> losses;
   FirstGradients gradients;
   std::ofstream metrics;
   Clock::time_point begin, lastLine;
+  std::optional<support::Progress::Phase> training; // the living line
 };
 
 Status Run::prepare() {
   bool wantsData = !options.data.empty() || !options.inputs.empty() || options.steps != 0;
   if (wantsData) {
     support::Result<Data> opened =
-        Data::open(program, {options.data, options.inputs, options.shuffle, options.seed});
+        Data::open(program, {options.data, options.inputs, options.shuffle, options.seed,
+                             options.tokenType});
     if (!opened)
       return opened.takeError();
     data.emplace(std::move(*opened));
   }
   steps = options.steps ? *options.steps : data->stepsOfEpoch();
+  if (Status s = checkSchedule(options, steps); !s)
+    return s;
+  if (data)
+    if (Status s = data->beginCheck(progress, kCheckSeconds); !s)
+      return s;
+  if (Status s = openEvaluation(); !s)
+    return s;
   support::Result<Weights> found = openWeights(program, options, context);
   if (!found)
     return found.takeError();
@@ -102,7 +110,18 @@ Status Run::prepare() {
     return made.takeError();
   executor = std::move(*made);
   announce();
+  support::Progress::Phase filling(progress, "filling weights");
   return weights->fill(*executor);
+}
+
+Status Run::openEvaluation() {
+  if (options.evalData.empty())
+    return ok();
+  support::Result<Evaluation> opened = Evaluation::open(program, options, progress);
+  if (!opened)
+    return opened.takeError();
+  evaluation.emplace(std::move(*opened));
+  return ok();
 }
 
 std::string Run::optimizerNote() const {
@@ -111,10 +130,7 @@ std::string Run::optimizerNote() const {
   note << (adam                                           ? "AdamW"
            : program.optimizer == OptimizerKind::Sgd ? "SGD"
                                                           : "none")
-       << ", lr " << options.lr << (options.cosine ? " cosine" : " constant");
-  if (options.cosine)
-    note << " to " << options.minLr;
-  note << ", warm-up " << options.warmup;
+       << ", " << scheduleNote(options, steps);
   if (adam)
     note << ", betas " << options.beta1 << " " << options.beta2 << ", eps " << options.eps;
   note << ", weight decay " << options.weightDecay << ", clip ";
@@ -131,11 +147,18 @@ void Run::announce() {
       << " micro-batches of " << program.micro_batch << " a data-parallel rank, schedule "
       << program.schedule << "\n";
   announceMemory(out, *executor, *weights);
-  out << "data       " << (data ? data->note() : "none") << "\n";
+  out << "data       " << (data ? data->note() : "none")
+      << (data && !data->checked() ? ", tokens still being checked" : "") << "\n";
+  if (evaluation)
+    out << "eval       " << evaluation->note() << "\n";
   out << "optimizer  " << optimizerNote() << "\n";
   out << "products   " << executor->libraryNote() << "\n";
   out << "steps      " << steps << (options.steps ? "" : " (once over the data)") << ", seed "
-      << options.seed << std::endl;
+      << options.seed;
+  if (options.steps && data)
+    out << text(", ", std::setprecision(3), double(steps * program.global_batch) / double(data->rows()),
+                " times over the data");
+  out << std::endl;
 }
 
 void Run::writeScalars(uint64_t index, double lr) {
@@ -159,20 +182,6 @@ void Run::writeScalars(uint64_t index, double lr) {
         }
 }
 
-double Run::readOutput(std::string_view name) const {
-  // Where several ranks have it they have the same: the last stage's is first-hand.
-  for (size_t stage = program.stages.size(); stage-- > 0;)
-    for (const auto &output : program.stages[stage]->outputs)
-      if (output->name == name)
-        for (uint32_t rank = 0; rank < executor->ranks(); ++rank)
-          if (executor->stageOfRank(rank) == stage) {
-            float value;
-            std::memcpy(&value, executor->arena(rank) + output->buffer->offset, sizeof value);
-            return value;
-          }
-  return NAN;
-}
-
 Status Run::step(uint64_t index, StepResult &result) {
   Clock::time_point start = Clock::now();
   if (Status s = data->load(index); !s)
@@ -181,9 +190,9 @@ Status Run::step(uint64_t index, StepResult &result) {
   writeScalars(index, result.lr);
   if (Status s = executor->runStep(data->batch()); !s)
     return error("step ", index + 1, ": ", s.message());
-  result.loss = readOutput("loss");
-  result.gradNorm = readOutput("grad_norm");
-  result.tokens = readOutput("tokens");
+  result.loss = readOutput(*executor, "loss");
+  result.gradNorm = readOutput(*executor, "grad_norm");
+  result.tokens = readOutput(*executor, "tokens");
   result.time = seconds(Clock::now() - start);
   if (!std::isfinite(result.loss))
     return error("step ", index + 1, ": the loss is ", result.loss,
@@ -193,52 +202,87 @@ Status Run::step(uint64_t index, StepResult &result) {
   return ok();
 }
 
+// After a step, with the weights that it left.
+Status Run::evaluate(uint64_t done, StepResult &result) {
+  if (!evaluation || !evaluation->due(done, steps))
+    return ok();
+  support::Result<std::optional<double>> loss =
+      evaluation->run(*executor, progress, context.stop);
+  if (!loss)
+    return error("step ", done, ": ", loss.message());
+  result.evalLoss = *loss;
+  return ok();
+}
+
+void Run::log(uint64_t step, const StepResult &r, double tokens) {
+  if (!metrics.is_open())
+    return;
+  support::OrderedJson line = {{"step", step}};
+  if (step > 0) {
+    line["loss"] = r.loss;
+    line["grad_norm"] = nullptr;
+    if (!std::isnan(r.gradNorm))
+      line["grad_norm"] = r.gradNorm;
+    line["lr"] = r.lr;
+    line["tokens"] = static_cast<uint64_t>(tokens);
+    line["step_time_s"] = r.time;
+    line["tokens_per_s"] = tokens / r.time;
+  }
+  if (r.evalLoss)
+    line["eval_loss"] = *r.evalLoss;
+  metrics << line.dump() << std::endl;
+}
+
 void Run::report(uint64_t index, const StepResult &r) {
   double tokens = std::isnan(r.tokens)
                       ? double(program.global_batch) * double(program.model->sequence)
                       : r.tokens;
-  if (metrics.is_open()) {
-    support::OrderedJson line = {{"step", index + 1},
-                                 {"loss", r.loss},
-                                 {"grad_norm", nullptr},
-                                 {"lr", r.lr},
-                                 {"tokens", static_cast<uint64_t>(tokens)},
-                                 {"step_time_s", r.time},
-                                 {"tokens_per_s", tokens / r.time}};
-    if (!std::isnan(r.gradNorm))
-      line["grad_norm"] = r.gradNorm;
-    metrics << line.dump() << std::endl;
-  }
+  log(index + 1, r, tokens);
   Clock::time_point now = Clock::now();
   bool last = index + 1 == steps;
-  // A line a step while there are few, then about one a second.
-  constexpr uint64_t kEach = 10;
-  if (!last && index >= kEach && seconds(now - lastLine) < 1.0)
-    return;
-  lastLine = now;
   char line[160];
   double left = seconds(now - begin) / double(index + 1) * double(steps - index - 1);
   std::snprintf(line, sizeof line, "step %llu/%llu  loss %.5f  norm %.4g  lr %.3g  %.0f tokens/s  left %s",
                 static_cast<unsigned long long>(index + 1),
                 static_cast<unsigned long long>(steps), r.loss, r.gradNorm, r.lr,
-                tokens / r.time, duration(left).c_str());
-  if (context.terminal && !last && index >= kEach)
-    out << "\r\033[K" << line << std::flush;
-  else
-    out << (context.terminal && index > kEach ? "\r\033[K" : "") << line << std::endl;
+                tokens / r.time, support::durationText(left).c_str());
+  // A line a step while there are few, then about one a second; on a terminal the living
+  // line tells those.
+  constexpr uint64_t kEach = 10;
+  bool due = !context.terminal && seconds(now - lastLine) >= 1.0;
+  bool stays = last || index < kEach || due || r.evalLoss;
+  training->show(stays ? "" : line);
+  if (stays) {
+    lastLine = now;
+    progress.print(line);
+  }
+  if (r.evalLoss)
+    progress.print(evalLine(index + 1, *r.evalLoss));
+}
+
+std::string Run::evalLine(uint64_t done, double loss) const {
+  char line[96];
+  std::snprintf(line, sizeof line, "eval %llu/%llu  loss %.5f", static_cast<unsigned long long>(done),
+                static_cast<unsigned long long>(steps), loss);
+  return line;
 }
 
 Status Run::loop() {
   begin = lastLine = Clock::now();
+  if (steps == 0)
+    return evaluateOnly();
+  training.emplace(progress, "training", steps);
   for (uint64_t index = 0; index < steps; ++index) {
     if (context.stop && *context.stop) {
-      out << (context.terminal ? "\n" : "") << "stopped after step " << index << " of " << steps << std::endl;
+      progress.print(text("stopped after step ", index, " of ", steps));
       break;
     }
     StepResult result;
     if (Status s = keepTrace(*executor, step(index, result)); !s)
       return s;
     losses.push_back(result.loss);
+    if (Status s = evaluate(index + 1, result); !s)
+      return s;
     report(index, result);
     if (metrics.is_open() && !metrics)
       return error("cannot write '", options.metrics, "'");
@@ -246,15 +290,31 @@ Status Run::loop() {
   return ok();
 }
 
+// --steps 0: the weights as they came.
+Status Run::evaluateOnly() {
+  StepResult result;
+  Status status = evaluate(0, result);
+  if (result.evalLoss) {
+    log(0, result, 0);
+    progress.print(evalLine(0, *result.evalLoss));
+  }
+  return status;
+}
+
 Status Run::finish() {
+  training.reset();
   if (!options.dump.empty()) {
+    support::Progress::Phase phase(progress, "writing " + options.dump);
     if (Status s = writeDump(options.dump, *executor, losses, gradients); !s)
       return s;
+    phase.end();
     out << "dump       " << options.dump << "\n";
   }
   if (!options.save.empty()) {
+    support::Progress::Phase phase(progress, "saving " + options.save);
     if (Status s = saveModel(options.save, *executor); !s)
       return s;
+    phase.end();
     out << "saved      " << options.save << "/model.safetensors\n";
   }
   Status status = finishRun(out, *executor, options, losses.size());
@@ -266,7 +326,8 @@ Status Run::finish() {
 
 Status runtime::train(const ProgramT &program, const Kernels &kernels, const Options &options,
                       const RunContext &context) {
-  Run run(program, kernels, options, context);
+  Console console(context, options);
+  Run run(program, kernels, options, console.context());
   if (Status s = run.prepare(); !s)
     return s;
   if (Status s = run.loop(); !s)

@@ -56,6 +56,14 @@ int32_t label(const Data &data, uint64_t row, uint64_t position) {
   return reinterpret_cast<const int32_t *>(data.batch()[1])[row * kSeq + position];
 }
 
+DataOptions tokensOf(const std::string &path, bool shuffle = true, uint64_t seed = 0) {
+  DataOptions options;
+  options.tokens = {{path, 1}};
+  options.shuffle = shuffle;
+  options.seed = seed;
+  return options;
+}
+
 std::string failure(support::Result<Data> result) {
   return result ? "" : result.message();
 }
@@ -64,7 +72,7 @@ TEST(Data, RowsInOrder) {
   TemporaryFolder folder;
   writeBytes(folder / "t.bin", tokens<uint16_t>(counting(kSeq * 10 + 1)));
   auto plan = program();
-  auto data = Data::open(*plan, {folder / "t.bin", {}, false, 0});
+  auto data = Data::open(*plan, tokensOf(folder / "t.bin", false, 0));
   ASSERT_TRUE(bool(data)) << data.message();
   EXPECT_EQ(data->stepsOfEpoch(), 1u); // 10 rows, 6 a step
   for (uint64_t step = 0; step < 4; ++step) {
@@ -91,7 +99,7 @@ TEST(Data, EpochsPermute) {
   writeBytes(folder / "t.bin", tokens<uint16_t>(counting(kSeq * 18 + 1)));
   auto plan = program();
   auto order = [&](uint64_t seed, uint64_t firstStep) {
-    auto data = Data::open(*plan, {folder / "t.bin", {}, true, seed});
+    auto data = Data::open(*plan, tokensOf(folder / "t.bin", true, seed));
     EXPECT_TRUE(bool(data));
     std::vector<int64_t> rows;
     for (uint64_t step = firstStep; step < firstStep + 3; ++step) {
@@ -115,7 +123,7 @@ TEST(Data, WideVocabularyNeedsU32) {
   TemporaryFolder folder;
   writeBytes(folder / "t.bin", tokens<uint32_t>(counting(kSeq * 6 + 1, 70000)));
   auto plan = program(70000);
-  auto data = Data::open(*plan, {folder / "t.bin", {}, false, 0});
+  auto data = Data::open(*plan, tokensOf(folder / "t.bin", false, 0));
   ASSERT_TRUE(bool(data)) << data.message();
   ASSERT_TRUE(bool(data->load(0)));
   EXPECT_EQ(id(*data, 5, 3), 23);
@@ -127,7 +135,7 @@ TEST(Data, TokenOutsideOfTheVocabulary) {
   values[kSeq * 7 + 2] = 100;
   writeBytes(folder / "t.bin", tokens<uint16_t>(values));
   auto plan = program();
-  auto data = Data::open(*plan, {folder / "t.bin", {}, false, 0});
+  auto data = Data::open(*plan, tokensOf(folder / "t.bin", false, 0));
   ASSERT_TRUE(bool(data));
   EXPECT_TRUE(bool(data->load(0))); // only the step that uses it stops
   auto status = data->load(1);
@@ -141,12 +149,12 @@ TEST(Data, TooShort) {
   TemporaryFolder folder;
   writeBytes(folder / "t.bin", tokens<uint16_t>(counting(kSeq * 6)));
   auto plan = program();
-  std::string why = failure(Data::open(*plan, {folder / "t.bin", {}, true, 0}));
+  std::string why = failure(Data::open(*plan, tokensOf(folder / "t.bin", true, 0)));
   EXPECT_NE(why.find("at least 25 tokens"), std::string::npos) << why;
   writeBytes(folder / "odd.bin", "abc");
-  EXPECT_NE(failure(Data::open(*plan, {folder / "odd.bin", {}, true, 0})).find("multiple of 2"),
+  EXPECT_NE(failure(Data::open(*plan, tokensOf(folder / "odd.bin", true, 0))).find("multiple of 2"),
             std::string::npos);
-  EXPECT_NE(failure(Data::open(*plan, {folder / "none", {}, true, 0})).find("cannot open"),
+  EXPECT_NE(failure(Data::open(*plan, tokensOf(folder / "none", true, 0))).find("cannot open"),
             std::string::npos);
   EXPECT_NE(failure(Data::open(*plan, {})).find("no data for the input 'input_ids'"),
             std::string::npos);
@@ -227,7 +235,7 @@ TEST(Data, PermutedRowsAndRowIds) {
   }
   auto bounds = checkBounds(*made);
   ASSERT_TRUE(bool(bounds)) << bounds.message();
-  auto data = Data::open(*made, {folder / "t.bin", {}, false, 0});
+  auto data = Data::open(*made, tokensOf(folder / "t.bin", false, 0));
   ASSERT_TRUE(bool(data)) << data.message();
   ASSERT_TRUE(bool(data->load(0)));
   const int64_t order[8] = {0, 1, 6, 7, 2, 3, 4, 5};

@@ -365,60 +365,96 @@ TEST_F(Trainer, Refusals) {
   EXPECT_NE(train(*program).find("cannot write"), std::string::npos);
 }
 
-TEST(Options, ReadAndRefused) {
-  auto parse = [](std::vector<std::string> arguments) { 
-    return runtime::parseOptions(arguments, Mode::Train);
-  };
-  auto good = parse({"--data", "t.bin", "--steps=7", "--lr", "1e-3", "--lr-schedule=cosine",
-                     "--input", "x=a=b.npy", "--no-shuffle", "--clip", "0", "--seed",
-                     "18446744073709551615"});
-  ASSERT_TRUE(bool(good)) << good.message();
-  EXPECT_EQ(good->steps, 7u);
-  EXPECT_EQ(good->lr, 1e-3);
-  EXPECT_TRUE(good->cosine);
-  EXPECT_EQ(good->inputs.at("x"), "a=b.npy");
-  EXPECT_FALSE(good->shuffle);
-  EXPECT_EQ(good->seed, ~uint64_t(0));
-  const std::pair<std::vector<std::string>, const char *> bad[] = {
-      {{"--nothing"}, "unknown option --nothing"},
-      {{"x"}, "unexpected argument 'x'"},
-      {{"--steps"}, "needs a value"},
-      {{"--steps", "-1"}, "not a whole number"},
-      {{"--steps", "18446744073709551616"}, "not a whole number"},
-      {{"--lr", "fast"}, "not a number"},
-      {{"--lr", "nan"}, "not a number"},
-      {{"--lr", "-1"}, "less than 0"},
-      {{"--beta1", "1"}, "outside of [0, 1)"},
-      {{"--lr-schedule", "linear"}, "constant, cosine"},
-      {{"--input", "x"}, "NAME=FILE.npy"},
-      {{"--no-shuffle=1"}, "takes no value"},
-      {{"--checkpoint", "d"}, "not built yet"},
-      {{"--resume=d"}, "not built yet"},
-      {{"--procs", "2"}, "not built yet"},
-      {{"--trace-steps", "0:2"}, "is not FIRST:LAST"},
-      {{"--trace-steps", "3:2"}, "is not FIRST:LAST"},
-      {{"--trace-steps", "2:"}, "is not FIRST:LAST"},
-      {{"--threads", "0"}, "outside of [1, 4096]"},
-  };
-  for (const auto &[arguments, why] : bad) {
-    auto result = parse(arguments);
-    ASSERT_FALSE(bool(result)) << why;
-    EXPECT_NE(result.message().find(why), std::string::npos) << result.message();
+// A u16 file of the rows that the arrays have.
+std::string evalFile(const TemporaryFolder &folder, size_t tokens) {
+  std::string bytes;
+  for (size_t i = 0; i < tokens; ++i) {
+    uint16_t token = static_cast<uint16_t>(i * 5 % kWords);
+    bytes.append(reinterpret_cast<const char *>(&token), 2);
+  }
+  writeBytes(folder / "eval.bin", bytes);
+  return folder / "eval.bin";
+}
+
+TEST_F(Trainer, EvaluationChangesNothing) {
+  for (auto [dp, micro] : {std::pair(1u, 4u), std::pair(2u, 2u)}) {
+    auto program = tinyModel(dp, micro);
+    ASSERT_EQ(train(*program), "");
+    auto without = support::readFile(options.dump);
+    options.evalData = evalFile(folder, 10 * kSeq + 1); // two batches of four rows, two left out
+    options.evalEvery = 2;
+    options.metrics = folder / "metrics.jsonl";
+    options.countCollectives = folder / "counts.json";
+    out.str("");
+    ASSERT_EQ(train(*program), "");
+    EXPECT_EQ(*without, *support::readFile(options.dump)) << "bit for bit";
+    EXPECT_NE(out.str().find("2 batches, the last 2 rows are left out"), std::string::npos) << out.str();
+    std::ifstream metrics(options.metrics);
+    std::string line;
+    std::vector<double> losses;
+    for (int step = 1; std::getline(metrics, line); ++step) {
+      auto json = support::parseJson(line, "metrics");
+      EXPECT_EQ(json->contains("eval_loss"), step == 2 || step == 4 || step == 5) << line;
+      if (json->contains("eval_loss"))
+        losses.push_back((*json)["eval_loss"].get<double>());
+    }
+    ASSERT_EQ(losses.size(), 3u);
+    // What a step on those rows with these weights and no learning reports.
+    options.evalData.clear();
+    options.evalEvery = 0;
+    options.metrics.clear();
+    options.countCollectives.clear();
+    options.save = folder / "saved";
+    ASSERT_EQ(train(*program), "");
+    options.save.clear();
+    Options trained = options;
+    options.inputs.clear();
+    options.data = {{folder / "eval.bin", 1}};
+    options.shuffle = false;
+    options.weights = folder / "saved";
+    options.lr = 0;
+    options.steps = 2;
+    ASSERT_EQ(train(*program), "");
+    auto dump = support::SafetensorsFile::open(options.dump);
+    std::vector<double> steps = tensor(*dump, "loss");
+    EXPECT_EQ((steps[0] + steps[1]) / 2, losses.back());
+    options = trained;
   }
 }
 
-TEST(Options, LearningRate) {
-  Options options;
-  options.lr = 1.0;
-  options.warmup = 4;
-  EXPECT_EQ(runtime::learningRate(options, 0, 100), 0.25);
-  EXPECT_EQ(runtime::learningRate(options, 3, 100), 1.0);
-  EXPECT_EQ(runtime::learningRate(options, 50, 100), 1.0);
-  options.cosine = true;
-  options.minLr = 0.1;
-  EXPECT_EQ(runtime::learningRate(options, 4, 100), 1.0);
-  EXPECT_NEAR(runtime::learningRate(options, 52, 100), 0.55, 1e-12);
-  EXPECT_NEAR(runtime::learningRate(options, 99, 100), 0.1, 1e-3);
+TEST_F(Trainer, EvaluationAlone) {
+  auto program = tinyModel(2, 2);
+  options.inputs.clear();
+  options.steps = 0;
+  options.evalData = evalFile(folder, 4 * kSeq + 1);
+  ASSERT_EQ(train(*program), "");
+  EXPECT_NE(out.str().find("eval 0/0  loss"), std::string::npos) << out.str();
+  options.evalBatches = 2;
+  EXPECT_NE(train(*program).find("has 1 batches of 4 rows"), std::string::npos);
+  options.evalData = evalFile(folder, 3 * kSeq);
+  EXPECT_EQ(train(*program).rfind("--eval-data: ", 0), 0u);
+}
+
+TEST_F(Trainer, BadTokensStopBeforeTheFirstStep) {
+  auto program = tinyModel(2, 2);
+  options.inputs.clear();
+  std::string bytes = *support::readFile(evalFile(folder, 100 * kSeq + 1));
+  bytes[2 * 300] = 99;
+  writeBytes(folder / "bad.bin", bytes);
+  options.data = {{folder / "bad.bin", 1}};
+  std::string why = train(*program);
+  EXPECT_NE(why.find("1 token is outside of the vocabulary of 16: token 99 at row 75, position 0"),
+            std::string::npos) << why;
+  EXPECT_EQ(out.str().find("step 1"), std::string::npos);
+}
+
+TEST_F(Trainer, QuietSaysNothing) {
+  options.verbosity = support::Verbosity::Quiet;
+  ASSERT_EQ(train(*tinyModel(2, 2)), "");
+  EXPECT_EQ(out.str(), "");
+  options.verbosity = support::Verbosity::Verbose;
+  ASSERT_EQ(train(*tinyModel(2, 2)), "");
+  EXPECT_NE(out.str().find("filling weights  0."), std::string::npos) << out.str();
 }
 
 // The runtime as users get it: a file of its own that is started.

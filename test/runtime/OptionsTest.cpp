@@ -1,0 +1,113 @@
+// The command line of a program, and what follows from it.
+#include "runtime/LearningRate.h"
+
+#include <gtest/gtest.h>
+
+using namespace llmc;
+using planfile::Mode;
+using runtime::Options;
+
+namespace {
+
+TEST(Options, ReadAndRefused) {
+  auto parse = [](std::vector<std::string> arguments) { 
+    return runtime::parseOptions(arguments, Mode::Train);
+  };
+  auto good = parse({"--data", "t.bin", "--steps=7", "--lr", "1e-3", "--lr-schedule=cosine",
+                     "--input", "x=a=b.npy", "--no-shuffle", "--clip", "0", "--seed",
+                     "18446744073709551615"});
+  ASSERT_TRUE(bool(good)) << good.message();
+  EXPECT_EQ(good->steps, 7u);
+  EXPECT_EQ(good->lr, 1e-3);
+  EXPECT_EQ(good->lrSchedule, runtime::LrSchedule::Cosine);
+  EXPECT_EQ(good->inputs.at("x"), "a=b.npy");
+  EXPECT_FALSE(good->shuffle);
+  EXPECT_EQ(good->seed, ~uint64_t(0));
+  const std::pair<std::vector<std::string>, const char *> bad[] = {
+      {{"--nothing"}, "unknown option --nothing"},
+      {{"x"}, "unexpected argument 'x'"},
+      {{"--steps"}, "needs a value"},
+      {{"--steps", "-1"}, "not a whole number"},
+      {{"--steps", "18446744073709551616"}, "not a whole number"},
+      {{"--lr", "fast"}, "not a number"},
+      {{"--lr", "nan"}, "not a number"},
+      {{"--lr", "-1"}, "less than 0"},
+      {{"--beta1", "1"}, "outside of [0, 1)"},
+      {{"--lr-schedule", "lineer"}, "constant, cosine, linear, wsd; did you mean linear?"},
+      {{"--input", "x"}, "NAME=FILE.npy"},
+      {{"--no-shuffle=1"}, "takes no value"},
+      {{"--checkpoint", "d"}, "not built yet"},
+      {{"--resume=d"}, "not built yet"},
+      {{"--procs", "2"}, "not built yet"},
+      {{"--trace-steps", "0:2"}, "is not FIRST:LAST"},
+      {{"--trace-steps", "3:2"}, "is not FIRST:LAST"},
+      {{"--trace-steps", "2:"}, "is not FIRST:LAST"},
+      {{"--threads", "0"}, "outside of [1, 4096]"},
+      {{"--stpes", "3"}, "unknown option --stpes; did you mean --steps?"},
+      {{"--steps", "3", "--steps=3"}, "--steps is given twice"},
+      {{"-q", "--quiet"}, "--quiet is given twice"},
+      {{"-q", "-v"}, "exclude each other"},
+      {{"--cpu", "avx51"}, "did you mean avx512?"},
+      {{"--data-dtype", "u8"}, "not one of u16, u32"},
+      {{"--data-dtype", "u16"}, "--data-dtype is for --data"},
+      {{"--data", "a", "--data", "2:b"}, "'a' is not WEIGHT:FILE"},
+      {{"--data", "0:a", "--data", "2:b"}, "a weight above 0"},
+      {{"--data", "1:a", "--data", "2:b", "--no-shuffle"}, "--no-shuffle is for one --data"},
+      {{"--lr-schedule", "cosine", "--lr", "1e-4", "--min-lr", "1e-3"}, "--min-lr 0.001 is above --lr"},
+      {{"--min-lr", "1e-5"}, "is for --lr-schedule cosine, linear or wsd"},
+      {{"--decay-steps", "5"}, "is for --lr-schedule wsd"},
+      {{"--eval-every", "5"}, "--eval-every is for --eval-data"},
+      {{"--eval-data", "e", "--eval-every", "0"}, "the least is 1"},
+  };
+  for (const auto &[arguments, why] : bad) {
+    auto result = parse(arguments);
+    ASSERT_FALSE(bool(result)) << why;
+    EXPECT_NE(result.message().find(why), std::string::npos) << result.message();
+  }
+}
+
+TEST(Options, LearningRate) {
+  Options options;
+  options.lr = 1.0;
+  options.warmup = 4;
+  EXPECT_EQ(runtime::learningRate(options, 0, 100), 0.25);
+  EXPECT_EQ(runtime::learningRate(options, 3, 100), 1.0);
+  EXPECT_EQ(runtime::learningRate(options, 50, 100), 1.0);
+  options.lrSchedule = runtime::LrSchedule::Cosine;
+  options.minLr = 0.1;
+  EXPECT_EQ(runtime::learningRate(options, 4, 100), 1.0);
+  EXPECT_NEAR(runtime::learningRate(options, 52, 100), 0.55, 1e-12);
+  EXPECT_NEAR(runtime::learningRate(options, 99, 100), 0.1, 1e-3);
+}
+
+TEST(Options, LearningRateThatEndsLinearly) {
+  Options options;
+  options.lr = 1.0;
+  options.minLr = 0.2;
+  options.warmup = 10;
+  options.lrSchedule = runtime::LrSchedule::Linear;
+  auto at = [&](uint64_t step) { return runtime::learningRate(options, step, 110); };
+  EXPECT_EQ(at(9), 1.0);
+  EXPECT_EQ(at(10), 1.0);
+  EXPECT_NEAR(at(60), 0.6, 1e-12);
+  EXPECT_NEAR(at(109), 0.2 + 0.8 / 100, 1e-12) << "the step after it would have min-lr";
+  EXPECT_EQ(at(110), 0.2);
+
+  options.lrSchedule = runtime::LrSchedule::Wsd;
+  EXPECT_EQ(runtime::decaySteps(options, 110), 11u) << "a tenth";
+  EXPECT_EQ(runtime::decaySteps(options, 5), 1u);
+  options.decaySteps = 20;
+  EXPECT_EQ(at(0), 0.1);
+  EXPECT_EQ(at(50), 1.0);
+  EXPECT_EQ(at(90), 1.0);
+  EXPECT_NEAR(at(91), 1.0 - 0.8 / 20, 1e-12);
+  EXPECT_NEAR(at(109), 0.2 + 0.8 / 20, 1e-12);
+  EXPECT_TRUE(bool(runtime::checkSchedule(options, 30)));
+  auto status = runtime::checkSchedule(options, 29);
+  ASSERT_FALSE(bool(status));
+  EXPECT_EQ(status.message(), "--warmup 10 and --decay-steps 20 are more than the 29 steps of the run");
+  options.decaySteps = 0;
+  EXPECT_EQ(at(109), 1.0) << "no decay";
+}
+
+} // namespace
