@@ -1,6 +1,7 @@
 #include "runtime/LossSlice.h"
 
 #include "lib/planfile/CheckWalk.h"
+#include "lib/planfile/Shorten.h"
 #include "runtime/Shadow.h"
 
 #include <set>
@@ -164,5 +165,7 @@ support::Result<LossSlice> Slicer::run() {
 } // namespace
 
 support::Result<LossSlice> runtime::lossSlice(const ProgramT &program) {
-  return Slicer(program).run();
+  // Micro-batches that repeat say nothing new.
+  std::unique_ptr<ProgramT> brief = planfile::shortened(program);
+  return Slicer(brief ? *brief : program).run();
 }
