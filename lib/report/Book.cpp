@@ -1,9 +1,9 @@
 #include "lib/report/Book.h"
 
 #include "lib/planfile/AxisNames.h"
+#include "lib/support/Nearest.h"
 
 #include <algorithm>
-#include <numeric>
 #include <set>
 
 using nlohmann::json;
@@ -90,28 +90,13 @@ std::vector<std::string> Book::allNames() const {
   return {names.begin(), names.end()};
 }
 
-static size_t distance(const std::string &a, const std::string &b) {
-  std::vector<size_t> row(b.size() + 1);
-  std::iota(row.begin(), row.end(), size_t(0));
-  for (size_t i = 1; i <= a.size(); ++i) {
-    size_t diagonal = row[0];
-    row[0] = i;
-    for (size_t j = 1; j <= b.size(); ++j) {
-      size_t change = diagonal + (a[i - 1] != b[j - 1]);
-      diagonal = row[j];
-      row[j] = std::min({row[j] + 1, row[j - 1] + 1, change});
-    }
-  }
-  return row.back();
-}
-
 std::vector<std::string> Book::nearest(const std::string &name) const {
   std::vector<std::pair<size_t, std::string>> scored;
   for (const std::string &other : allNames()) {
     if (other.size() > 512 || name.size() > 512)
       continue;
     bool part = name.size() > 2 && other.find(name) != std::string::npos;
-    scored.push_back({part ? 0 : distance(name, other), other});
+    scored.push_back({part ? 0 : support::editDistance(name, other), other});
   }
   std::stable_sort(scored.begin(), scored.end(),
                    [](const auto &a, const auto &b) { return a.first < b.first; });
