@@ -309,6 +309,8 @@ Status checkTogether(Options &options, const std::set<std::string> &given) {
          "--data-dtype is for --data");
   for (const char *name : {"eval-every", "eval-batches"})
     refuse(has(name) && options.evalData.empty(), "--", name, " is for --eval-data FILE");
+  refuse(options.interleaving && !options.evalData.empty(),
+         "--eval-data does not go with --interleaving");
   refuse(has("eval-every") && options.evalEvery == 0, "--eval-every 0: the least is 1");
   refuse(has("eval-batches") && options.evalBatches == 0, "--eval-batches 0: the least is 1");
   return problems.empty() ? ok() : Status(error(problems));

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <cstdlib>
 #include <cstring>
+#include <utility>
 
 using namespace llmc;
 using namespace llmc::runtime;
@@ -14,13 +15,25 @@ using planfile::ProgramT;
 using support::error;
 
 Console::Console(const RunContext &context, const Options &options)
-    : silent_(nullptr),
-      progress_(options.verbosity == support::Verbosity::Quiet ? silent_ : *context.out,
-                context.terminal, options.verbosity),
-      context_(context) {
+    : progress_(*context.out, context.terminal, options.verbosity), lines_(progress_),
+      out_(&lines_), context_(context) {
+  context_.out = &out_;
   context_.progress = &progress_;
-  if (options.verbosity == support::Verbosity::Quiet)
-    context_.out = &silent_;
+}
+
+Console::Lines::~Lines() {
+  if (!line.empty())
+    progress.print(line);
+}
+
+std::streambuf::int_type Console::Lines::overflow(int_type c) {
+  if (traits_type::eq_int_type(c, traits_type::eof()))
+    return traits_type::not_eof(c);
+  if (c == '\n')
+    progress.print(std::exchange(line, {}));
+  else
+    line += traits_type::to_char_type(c);
+  return c;
 }
 
 support::Result<Weights> runtime::openWeights(const ProgramT &program, const Options &options,

@@ -14,6 +14,7 @@
 #include <atomic>
 #include <memory>
 #include <ostream>
+#include <streambuf>
 #include <string>
 
 namespace llmc::runtime {
@@ -26,15 +27,27 @@ struct RunContext {
   support::Progress *progress = nullptr;   // over `out`; train() and infer() make it
 };
 
-// A context whose output is as `options` ask: nothing but errors if quiet.
+// A context whose output is as `options` ask: nothing but errors if quiet. Lines written
+// to it go above the living one.
 class Console {
 public:
   Console(const RunContext &context, const Options &options);
   const RunContext &context() const { return context_; }
 
 private:
-  std::ostream silent_;
+  class Lines : public std::streambuf {
+  public:
+    explicit Lines(support::Progress &progress) : progress(progress) {}
+    ~Lines() override;
+
+  private:
+    int_type overflow(int_type c) override;
+    support::Progress &progress;
+    std::string line;
+  };
   support::Progress progress_;
+  Lines lines_;
+  std::ostream out_;
   RunContext context_;
 };
 

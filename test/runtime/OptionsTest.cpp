@@ -56,6 +56,7 @@ TEST(Options, ReadAndRefused) {
       {{"--lr-schedule", "cosine", "--lr", "1e-4", "--min-lr", "1e-3"}, "--min-lr 0.001 is above --lr"},
       {{"--min-lr", "1e-5"}, "is for --lr-schedule cosine, linear or wsd"},
       {{"--decay-steps", "5"}, "is for --lr-schedule wsd"},
+      {{"--eval-data", "e", "--interleaving", "1"}, "does not go with --interleaving"},
       {{"--eval-every", "5"}, "--eval-every is for --eval-data"},
       {{"--eval-data", "e", "--eval-every", "0"}, "the least is 1"},
   };

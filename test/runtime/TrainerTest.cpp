@@ -1,5 +1,6 @@
 // The step loop, in-process and as a packed program.
 #include "runtime/Trainer.h"
+#include "runtime/Session.h"
 #include "PlanBuilder.h"
 #include "lib/planfile/Check.h"
 #include "lib/planfile/Payload.h"
@@ -446,6 +447,22 @@ TEST_F(Trainer, BadTokensStopBeforeTheFirstStep) {
   EXPECT_NE(why.find("1 token is outside of the vocabulary of 16: token 99 at row 75, position 0"),
             std::string::npos) << why;
   EXPECT_EQ(out.str().find("step 1"), std::string::npos);
+}
+
+// Start-up lines of a run whose tokens are still being checked do not run into the living line.
+TEST_F(Trainer, LinesGoAboveTheLivingOne) {
+  runtime::RunContext context;
+  context.out = &out;
+  context.terminal = true;
+  runtime::Console console(context, options);
+  support::Progress &progress = *console.context().progress;
+  support::Progress::Phase phase(progress, "checking", 10);
+  std::this_thread::sleep_for(std::chrono::milliseconds(300)); // drawn after 0.2 s
+  progress.tick();
+  *console.context().out << "model " << 5 << "\nmesh" << std::endl;
+  phase.end();
+  EXPECT_NE(out.str().find("\r\033[Kmodel 5\n"), std::string::npos) << out.str();
+  EXPECT_NE(out.str().find("\r\033[Kmesh\n"), std::string::npos);
 }
 
 TEST_F(Trainer, QuietSaysNothing) {
