@@ -60,6 +60,14 @@ int main(int argc, char **argv) {
       tokens += {token, '\0'};
     good = good && write(to + "/tokens", "order" + std::to_string(flags), tokens);
   }
+  // Both files of a pair: one sequence of 40 bytes as tokens, one document.
+  std::string pair = rows + '\x08' + std::string("MMIDIDX\0\0\1\0\0\0\0\0\0\0\1", 18);
+  for (uint64_t number : {uint64_t(1), uint64_t(2)})
+    pair.append(reinterpret_cast<const char *>(&number), sizeof number);
+  pair += {40, '\0', '\0', '\0'};
+  for (uint64_t number : {uint64_t(0), uint64_t(0), uint64_t(1)})
+    pair.append(reinterpret_cast<const char *>(&number), sizeof number);
+  good = good && write(to + "/tokens", "pair", pair);
   std::string header = "{'descr': '<i4', 'fortran_order': False, 'shape': (5, 4), }        \n";
   std::string array = rows + '\x02' + std::string("\x93NUMPY\x01\0", 8);
   array += {char(header.size()), '\0'};

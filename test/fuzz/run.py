@@ -31,7 +31,7 @@ READERS = {
     "safetensors": (["gpt2-tiny/weights.safetensors"], [], 20000),
     "plan": ([], [], 20000),
     "payload": ([], [], 100000),
-    "tokens": ([], [], 150000),
+    "tokens": ([], [], 25000),
     "config": (["*/config.json"], [], 10000),
     "onnx": (["gpt2-tiny/*.onnx"], [], 4000),
     "nodes": ([], ["-len_control=0", "-max_len=300"], 4000),

@@ -29,8 +29,14 @@ def evaluated(folder, *flags):
     run = [path, "--data", TEXT, "--steps", 5, "--lr", "1e-2", "--seed", 3]
     call([*run, "--save", os.path.join(folder, "plain")])
     log = os.path.join(folder, "log.jsonl")
+    # What watches the run does not see the evaluation.
+    counts = os.path.join(folder, "counts.json")
     call([*run, "--save", os.path.join(folder, "with"), "--eval-data", other, "--eval-every", 2,
-          "--metrics", log])
+          "--metrics", log, "--profile", "--trace", os.path.join(folder, "trace.json"),
+          "--count-collectives", counts])
+    call([*run, "--count-collectives", counts + ".plain"])
+    with open(counts) as a, open(counts + ".plain") as b:
+        require(json.load(a) == json.load(b), "evaluation is counted")
     require(weights_of(folder, "plain") == weights_of(folder, "with"), "evaluation changed the weights")
     lines = lines_of(log)
     steps = [line["step"] for line in lines if "eval_loss" in line]
