@@ -33,7 +33,7 @@ static planfile::ProgramT makeProgram(int64_t vocabulary, int64_t seq, uint32_t 
 // PREFIX.idx and PREFIX.bin, both of which are the file at `path`.
 static const std::string &pairOf(const std::string &path) {
   static std::string prefix = [&] {
-    std::string folder = "/tmp/llmc-fuzz-XXXXXX";
+    std::string folder = std::filesystem::temp_directory_path() / "llmc-fuzz-XXXXXX";
     if (!::mkdtemp(folder.data()))
       std::abort();
     for (const char *end : {"/c.idx", "/c.bin"})
