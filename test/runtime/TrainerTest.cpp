@@ -9,6 +9,7 @@
 
 #include <cmath>
 #include <csignal>
+#include <cstdio>
 #include <cstdlib>
 #include <fcntl.h>
 #include <fstream>
@@ -385,6 +386,7 @@ TEST_F(Trainer, EvaluationChangesNothing) {
     options.evalData = evalFile(folder, 10 * kSeq + 1); // two batches of four rows, two left out
     options.evalEvery = 2;
     options.metrics = folder / "metrics.jsonl";
+    std::remove(options.metrics.c_str());
     options.countCollectives = folder / "counts.json";
     out.str("");
     ASSERT_EQ(train(*program), "");
