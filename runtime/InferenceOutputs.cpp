@@ -2,6 +2,7 @@
 
 #include "lib/planfile/Elements.h"
 #include "lib/support/Npy.h"
+#include "lib/support/OutputFile.h"
 #include "runtime/Shard.h"
 
 #include <cstring>
@@ -58,11 +59,8 @@ Status runtime::checkOutputsWritable(const std::string &folder,
     if (output.result->dtype == DType::BF16)
       return error("the output '", output.result->name, "' has the type ",
                    toString(output.result->dtype), ", which NumPy does not have");
-    // Opens and forgets: what it opened is removed again.
-    support::Result<support::OutputFile> file =
-        support::OutputFile::create(folder + "/" + output.file);
-    if (!file)
-      return error("--output: ", file.message());
+    if (Status s = support::checkWritable(folder + "/" + output.file); !s)
+      return error("--output: ", s.message());
   }
   return ok();
 }

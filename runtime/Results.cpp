@@ -2,6 +2,7 @@
 
 #include "lib/planfile/AxisNames.h"
 #include "lib/support/Json.h"
+#include "lib/support/OutputFile.h"
 
 using namespace llmc;
 using namespace llmc::runtime;
@@ -41,12 +42,6 @@ Status writeText(const std::string &path, std::string_view content) {
   return file->commit();
 }
 
-// Opens and forgets: what it opened is removed again.
-Status tryFile(const std::string &path) {
-  support::Result<support::OutputFile> file = support::OutputFile::create(path);
-  return file ? ok() : Status(file.takeError());
-}
-
 } // namespace
 
 Status FirstGradients::capture(const Executor &executor) {
@@ -64,18 +59,18 @@ Status FirstGradients::capture(const Executor &executor) {
 
 Status runtime::checkResultsWritable(const Options &options) {
   if (!options.dump.empty())
-    if (Status s = tryFile(options.dump); !s)
+    if (Status s = support::checkWritable(options.dump); !s)
       return error("--dump: ", s.message());
   if (!options.trace.empty())
-    if (Status s = tryFile(options.trace); !s)
+    if (Status s = support::checkWritable(options.trace); !s)
       return error("--trace: ", s.message());
   if (!options.countCollectives.empty())
-    if (Status s = tryFile(options.countCollectives); !s)
+    if (Status s = support::checkWritable(options.countCollectives); !s)
       return error("--count-collectives: ", s.message());
   if (!options.save.empty()) {
     if (Status s = support::makeDirectory(options.save); !s)
       return error("--save: ", s.message());
-    if (Status s = tryFile(options.save + "/model.safetensors"); !s)
+    if (Status s = support::checkWritable(options.save + "/model.safetensors"); !s)
       return error("--save: ", s.message());
   }
   return ok();

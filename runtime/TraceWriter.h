@@ -9,8 +9,8 @@
 #define LLMC_RUNTIME_TRACEWRITER_H
 
 #include "lib/support/Error.h"
-#include "lib/support/File.h"
 #include "lib/support/Json.h"
+#include "lib/support/OutputFile.h"
 #include "runtime/Executor.h"
 
 #include <map>

@@ -1,6 +1,7 @@
 #include "lib/planfile/Payload.h"
 
 #include "lib/support/Hash.h"
+#include "lib/support/OutputFile.h"
 
 #include <algorithm>
 #include <cstring>

@@ -3,7 +3,6 @@
 #include <cerrno>
 #include <cstring>
 #include <fcntl.h>
-#include <filesystem>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -92,62 +91,4 @@ Result<std::string> llmc::support::readFile(const std::string &path) {
     return file.takeError();
   std::span<const std::byte> bytes = file->bytes();
   return std::string(reinterpret_cast<const char *>(bytes.data()), bytes.size());
-}
-
-Result<OutputFile> OutputFile::create(const std::string &path, bool executable) {
-  // rename() would replace a special file such as /dev/null by a plain one.
-  struct stat info;
-  if (::stat(path.c_str(), &info) == 0 && !S_ISREG(info.st_mode))
-    return error("cannot write '", path, "': not a regular file");
-  OutputFile file;
-  file.path_ = path;
-  file.temporary_ = text(path, ".tmp.", ::getpid());
-  file.fd_ = ::open(file.temporary_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC,
-                    executable ? 0777 : 0666);
-  if (file.fd_ < 0)
-    return error("cannot write '", path, "': ", std::strerror(errno));
-  return file;
-}
-
-OutputFile::OutputFile(OutputFile &&other) noexcept
-    : fd_(std::exchange(other.fd_, -1)), path_(std::move(other.path_)),
-      temporary_(std::move(other.temporary_)) {}
-
-OutputFile::~OutputFile() {
-  if (fd_ < 0)
-    return;
-  ::close(fd_);
-  ::unlink(temporary_.c_str());
-}
-
-Status OutputFile::write(const void *data, size_t size) {
-  const char *at = static_cast<const char *>(data);
-  while (size > 0) {
-    ssize_t done = ::write(fd_, at, size);
-    if (done < 0 && errno == EINTR)
-      continue;
-    if (done < 0)
-      return error("cannot write '", path_, "': ", std::strerror(errno));
-    at += done;
-    size -= static_cast<size_t>(done);
-  }
-  return ok();
-}
-
-Status OutputFile::commit() {
-  int fd = std::exchange(fd_, -1);
-  bool good = ::close(fd) == 0 && ::rename(temporary_.c_str(), path_.c_str()) == 0;
-  if (good)
-    return ok();
-  int why = errno;
-  ::unlink(temporary_.c_str());
-  return error("cannot write '", path_, "': ", std::strerror(why));
-}
-
-Status llmc::support::makeDirectory(const std::string &path) {
-  std::error_code code;
-  std::filesystem::create_directories(path, code);
-  if (code)
-    return error("cannot make the folder '", path, "': ", code.message());
-  return ok();
 }

@@ -1,4 +1,4 @@
-// Files: mapped or read in parts, written under a temporary name and renamed.
+// Files that are read: mapped, or in parts. OutputFile.h has those that are written.
 #ifndef LLMC_LIB_SUPPORT_FILE_H
 #define LLMC_LIB_SUPPORT_FILE_H
 
@@ -54,28 +54,6 @@ private:
 };
 
 Result<std::string> readFile(const std::string &path);
-
-// A file in the making. It appears under its name only with commit(); until
-// then it is PATH.tmp.PID, removed if commit() is never reached.
-class OutputFile {
-public:
-  static Result<OutputFile> create(const std::string &path, bool executable = false);
-  OutputFile(OutputFile &&other) noexcept;
-  OutputFile &operator=(OutputFile &&) = delete;
-  ~OutputFile();
-
-  Status write(const void *data, size_t size);
-  Status write(std::string_view bytes) { return write(bytes.data(), bytes.size()); }
-  Status commit();
-
-private:
-  OutputFile() = default;
-  int fd_ = -1;
-  std::string path_, temporary_;
-};
-
-// Makes `path` and its parents where missing.
-Status makeDirectory(const std::string &path);
 
 } // namespace llmc::support
 

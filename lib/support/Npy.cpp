@@ -1,5 +1,7 @@
 #include "lib/support/Npy.h"
 
+#include "lib/support/OutputFile.h"
+
 #include <charconv>
 #include <cstring>
 

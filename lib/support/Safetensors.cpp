@@ -1,6 +1,7 @@
 #include "lib/support/Safetensors.h"
 
 #include "lib/support/Json.h"
+#include "lib/support/OutputFile.h"
 
 #include <algorithm>
 #include <cstring>

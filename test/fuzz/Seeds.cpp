@@ -2,7 +2,7 @@
 // targets. llmc-fuzz-seeds DIR makes DIR/plan/..., DIR/payload/..., DIR/tokens/...
 #include "lib/planfile/Payload.h"
 #include "lib/planfile/Program.h"
-#include "lib/support/File.h"
+#include "lib/support/OutputFile.h"
 #include "test/planfile/ChunkPlan.h"
 #include "test/planfile/PlanBuilder.h"
 

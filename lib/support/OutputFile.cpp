@@ -1,0 +1,281 @@
+#include "lib/support/OutputFile.h"
+
+#include <cerrno>
+#include <charconv>
+#include <chrono>
+#include <cstring>
+#include <fcntl.h>
+#include <filesystem>
+#include <sys/stat.h>
+#include <thread>
+#include <unistd.h>
+
+using namespace llmc::support;
+namespace fs = std::filesystem;
+
+namespace {
+
+// What a path stands for behind its links.
+struct Followed {
+  std::string path;
+  int descriptor = -1; // of this process, if the links led to one
+};
+
+Result<Followed> follow(const std::string &path) {
+  const std::string own = text("/proc/", ::getpid(), "/fd");
+  fs::path at = path;
+  constexpr int kMostLinks = 40; // as Linux has it
+  for (int links = 0; links < kMostLinks; ++links) {
+    std::error_code code;
+    fs::path name = at.filename();
+    if (name.empty() || name == "." || name == "..")
+      return Followed{fs::weakly_canonical(at, code).string()};
+    fs::path parent = fs::weakly_canonical(at.has_parent_path() ? at.parent_path() : ".", code);
+    if (code)
+      return error("cannot write '", path, "': ", code.message());
+    std::string digits = name.string();
+    int descriptor = -1;
+    if (parent == own &&
+        std::from_chars(digits.data(), digits.data() + digits.size(), descriptor).ec == std::errc())
+      return Followed{(parent / name).string(), descriptor};
+    at = parent / name;
+    if (!fs::is_symlink(at, code))
+      return Followed{at.string()};
+    fs::path to = fs::read_symlink(at, code);
+    at = to.is_absolute() ? to : parent / to;
+  }
+  return error("cannot write '", path, "': too many symbolic links");
+}
+
+template <class... Ts>
+Error cannotWrite(const std::string &path, const Ts &...why) {
+  return error("cannot write '", path, "': ", why...);
+}
+
+// Opens what is no regular file. A pipe whose reader has yet to come is waited for,
+// but not for ever.
+Result<int> openDirectly(const std::string &path, const struct stat &info) {
+  if (S_ISDIR(info.st_mode))
+    return cannotWrite(path, "it is a folder");
+  if (!S_ISCHR(info.st_mode) && !S_ISFIFO(info.st_mode))
+    return cannotWrite(path, "not a file, a pipe or a character device");
+  constexpr std::chrono::seconds kPatience(10);
+  auto end = std::chrono::steady_clock::now() + kPatience;
+  for (;;) {
+    int fd = ::open(path.c_str(), O_WRONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+    if (fd >= 0) {
+      ::fcntl(fd, F_SETFL, ::fcntl(fd, F_GETFL) & ~O_NONBLOCK);
+      return fd;
+    }
+    bool noReader = errno == ENXIO && S_ISFIFO(info.st_mode);
+    if (noReader && std::chrono::steady_clock::now() > end)
+      return cannotWrite(path, "nobody opened this pipe for reading in ", kPatience.count(), " s");
+    if (!noReader && errno != EINTR)
+      return cannotWrite(path, std::strerror(errno));
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  }
+}
+
+// Writes until all is written; what is left of `bytes` on a failure was not.
+bool writeAll(int fd, std::string_view &bytes) {
+  while (!bytes.empty()) {
+    ssize_t done = ::write(fd, bytes.data(), bytes.size());
+    if (done < 0 && errno == EINTR)
+      continue;
+    if (done < 0)
+      return false;
+    bytes.remove_prefix(static_cast<size_t>(done));
+  }
+  return true;
+}
+
+// Makes a file that no one has beside `target`; `name` is what it is called.
+int makeTemporary(const std::string &target, mode_t mode, std::string &name) {
+  constexpr int kTries = 100; // a killed process of the same id may have left its own
+  for (int i = 0; i < kTries; ++i) {
+    name = i == 0 ? text(target, ".tmp.", ::getpid()) : text(target, ".tmp.", ::getpid(), ".", i);
+    int fd = ::open(name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode);
+    if (fd >= 0 || errno != EEXIST)
+      return fd;
+  }
+  return -1;
+}
+
+} // namespace
+
+Result<std::string> llmc::support::followLinks(const std::string &path) {
+  Result<Followed> followed = follow(path);
+  if (!followed)
+    return followed.takeError();
+  return followed->path;
+}
+
+int llmc::support::namedDescriptor(const std::string &path) {
+  Result<Followed> followed = follow(path);
+  return followed ? followed->descriptor : -1;
+}
+
+Result<OutputFile> OutputFile::create(const std::string &path, bool executable) {
+  Result<Followed> followed = follow(path);
+  if (!followed)
+    return followed.takeError();
+  OutputFile file;
+  file.path_ = path;
+  file.target_ = followed->path;
+  if (followed->descriptor >= 0) {
+    file.fd_ = ::fcntl(followed->descriptor, F_DUPFD_CLOEXEC, 0);
+    return file.fd_ >= 0 ? Result<OutputFile>(std::move(file))
+                         : cannotWrite(path, std::strerror(errno));
+  }
+  struct stat info;
+  bool exists = ::stat(file.target_.c_str(), &info) == 0;
+  if (exists && !S_ISREG(info.st_mode)) {
+    Result<int> fd = openDirectly(path, info);
+    if (!fd)
+      return fd.takeError();
+    file.fd_ = *fd;
+    return file;
+  }
+  // Renaming would replace what its owner has protected.
+  if (exists && ::access(file.target_.c_str(), W_OK) != 0)
+    return cannotWrite(path, std::strerror(errno));
+  file.fd_ = makeTemporary(file.target_, executable ? 0777 : 0666, file.temporary_);
+  if (file.fd_ < 0)
+    return cannotWrite(path, std::strerror(errno));
+  if (exists && !executable)
+    ::fchmod(file.fd_, info.st_mode & 0777); // who might read the old one, not more
+  return file;
+}
+
+OutputFile::OutputFile(OutputFile &&other) noexcept
+    : fd_(std::exchange(other.fd_, -1)), path_(std::move(other.path_)),
+      target_(std::move(other.target_)), temporary_(std::move(other.temporary_)) {}
+
+OutputFile::~OutputFile() {
+  if (fd_ < 0)
+    return;
+  ::close(fd_);
+  if (!temporary_.empty())
+    ::unlink(temporary_.c_str());
+}
+
+Status OutputFile::write(const void *data, size_t size) {
+  std::string_view bytes(static_cast<const char *>(data), size);
+  return writeAll(fd_, bytes) ? ok() : Status(cannotWrite(path_, std::strerror(errno)));
+}
+
+Status OutputFile::commit() {
+  int fd = std::exchange(fd_, -1);
+  if (temporary_.empty())
+    return ::close(fd) == 0 ? ok() : Status(cannotWrite(path_, std::strerror(errno)));
+  // A disk may say only now that it is full; where there is no fsync, close() says it.
+  bool good = ::fsync(fd) == 0 || errno == EINVAL || errno == ENOTSUP;
+  int why = errno;
+  if (::close(fd) != 0 && good)
+    good = false, why = errno;
+  if (good && ::rename(temporary_.c_str(), target_.c_str()) == 0)
+    return ok();
+  why = good ? errno : why;
+  ::unlink(temporary_.c_str());
+  return cannotWrite(path_, std::strerror(why));
+}
+
+Result<LineFile> LineFile::open(const std::string &path, bool replace) {
+  Result<Followed> followed = follow(path);
+  if (!followed)
+    return followed.takeError();
+  LineFile file;
+  file.path_ = path;
+  struct stat info;
+  if (followed->descriptor >= 0) {
+    file.fd_ = ::fcntl(followed->descriptor, F_DUPFD_CLOEXEC, 0);
+  } else if (::stat(path.c_str(), &info) == 0 && !S_ISREG(info.st_mode)) {
+    Result<int> fd = openDirectly(path, info);
+    if (!fd)
+      return fd.takeError();
+    file.fd_ = *fd;
+  } else {
+    file.regular_ = true;
+    file.fd_ = ::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+  }
+  if (file.fd_ < 0 || ::fstat(file.fd_, &info) != 0)
+    return cannotWrite(path, std::strerror(errno));
+  file.empties_ = file.regular_ && info.st_size > 0;
+  if (file.empties_ && !replace)
+    return cannotWrite(path, "it exists and is not empty; --force replaces it");
+  return file;
+}
+
+LineFile::LineFile(LineFile &&other) noexcept { *this = std::move(other); }
+
+LineFile &LineFile::operator=(LineFile &&other) noexcept {
+  std::swap(fd_, other.fd_);
+  std::swap(regular_, other.regular_);
+  std::swap(empties_, other.empties_);
+  std::swap(path_, other.path_);
+  std::swap(pending_, other.pending_);
+  return *this;
+}
+
+LineFile::~LineFile() {
+  if (fd_ >= 0)
+    ::close(fd_);
+}
+
+Status LineFile::append(std::string_view line) {
+  pending_ += line;
+  pending_ += '\n';
+  return flush();
+}
+
+Status LineFile::flush() {
+  if (pending_.empty())
+    return ok();
+  if (empties_ && ::ftruncate(fd_, 0) != 0)
+    return cannotWrite(path_, std::strerror(errno));
+  empties_ = false;
+  struct stat before;
+  bool known = regular_ && ::fstat(fd_, &before) == 0;
+  std::string_view left = pending_;
+  bool good = writeAll(fd_, left);
+  int why = errno;
+  if (!good && known && ::ftruncate(fd_, before.st_size) == 0)
+    left = pending_; // no half line, all of it the next time
+  pending_ = std::string(left);
+  return good ? ok() : Status(cannotWrite(path_, std::strerror(why)));
+}
+
+Status llmc::support::checkWritable(const std::string &path) {
+  Result<Followed> followed = follow(path);
+  if (!followed)
+    return followed.takeError();
+  struct stat info;
+  bool exists = ::stat(path.c_str(), &info) == 0;
+  if (followed->descriptor >= 0) {
+    int flags = ::fcntl(followed->descriptor, F_GETFL);
+    if (flags < 0 || (flags & O_ACCMODE) == O_RDONLY)
+      return cannotWrite(path, std::strerror(EBADF));
+    return ok();
+  }
+  if (!exists || S_ISREG(info.st_mode)) {
+    Result<OutputFile> file = OutputFile::create(path); // what it opens is removed again
+    return file ? ok() : Status(file.takeError());
+  }
+  // A pipe is not opened: its reader would take that for all that there is.
+  if (S_ISFIFO(info.st_mode))
+    return ::access(path.c_str(), W_OK) == 0 ? ok()
+                                             : Status(cannotWrite(path, std::strerror(errno)));
+  Result<int> fd = openDirectly(path, info);
+  if (!fd)
+    return fd.takeError();
+  ::close(*fd);
+  return ok();
+}
+
+Status llmc::support::makeDirectory(const std::string &path) {
+  std::error_code code;
+  fs::create_directories(path, code);
+  if (code)
+    return error("cannot make the folder '", path, "': ", code.message());
+  return ok();
+}

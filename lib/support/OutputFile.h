@@ -1,0 +1,75 @@
+// Files that are written. What exists stays as it was until all that takes its place
+// is on the disk; devices and pipes are written directly and never renamed over.
+#ifndef LLMC_LIB_SUPPORT_OUTPUTFILE_H
+#define LLMC_LIB_SUPPORT_OUTPUTFILE_H
+
+#include "lib/support/Error.h"
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+
+namespace llmc::support {
+
+// A whole file. A regular one is made beside its target as TARGET.tmp.PID and takes
+// its place with commit(); if commit() fails or is never reached it is removed, and
+// what was there stays. A symbolic link stays one: the file that it points to is
+// replaced. /dev/stdout, /dev/fd/N and what else names an open descriptor is written
+// where that descriptor stands. A named pipe waits a few seconds for its reader.
+class OutputFile {
+public:
+  static Result<OutputFile> create(const std::string &path, bool executable = false);
+  OutputFile(OutputFile &&other) noexcept;
+  OutputFile &operator=(OutputFile &&) = delete;
+  ~OutputFile();
+
+  Status write(const void *data, size_t size);
+  Status write(std::string_view bytes) { return write(bytes.data(), bytes.size()); }
+  Status commit();
+
+private:
+  OutputFile() = default;
+  int fd_ = -1;
+  std::string path_, target_, temporary_; // no temporary: written directly
+};
+
+// A file that grows line by line, each written at once: for those who follow it. A
+// disk that is full leaves no half line; what could not be written is kept and goes
+// out with the next line.
+class LineFile {
+public:
+  // An existing regular file that is not empty is an error without `replace`; with it,
+  // it is emptied by the first line.
+  static Result<LineFile> open(const std::string &path, bool replace);
+  LineFile(LineFile &&other) noexcept;
+  LineFile &operator=(LineFile &&other) noexcept;
+  ~LineFile();
+
+  // `line` without its end. An error if not all lines are written.
+  Status append(std::string_view line);
+  Status flush();
+
+private:
+  LineFile() = default;
+  int fd_ = -1;
+  bool regular_ = false, empties_ = false;
+  std::string path_, pending_;
+};
+
+// Whether `path` can be written, as far as can be told without touching what is there:
+// better known at the start than after hours.
+Status checkWritable(const std::string &path);
+
+// What a write to `path` goes to: the path with all its links followed, also the last,
+// whether it exists or not.
+Result<std::string> followLinks(const std::string &path);
+
+// The open descriptor of this process that `path` names, as /dev/stdout does; -1: none.
+int namedDescriptor(const std::string &path);
+
+// Makes `path` and its parents where missing.
+Status makeDirectory(const std::string &path);
+
+} // namespace llmc::support
+
+#endif // LLMC_LIB_SUPPORT_OUTPUTFILE_H
