@@ -46,14 +46,37 @@ void Executor::beginStep(const std::vector<const std::byte *> &inputs) {
   }
 }
 
-Status Executor::runStep(const std::vector<const std::byte *> &inputs) {
+Status Executor::runStep(const std::vector<const std::byte *> &inputs, const Approve &approve) {
   if (!failure_.empty())
     return support::error(failure_);
   beginStep(inputs);
-  if (adversary_)
-    return adversary_->runStep() ? support::ok() : support::error(failure_);
-  Pinning::Scope scope(pinning_);
-  return watched_ ? watchedRound() : endStep(workers_->run());
+  approve_ = approve ? &approve : nullptr;
+  committing_ = mayCommit_ = !approve_ || !asksInTime_;
+  Status status;
+  if (adversary_) {
+    status = adversary_->runStep() ? support::ok() : support::error(failure_);
+  } else {
+    Pinning::Scope scope(pinning_);
+    status = watched_ ? watchedRound() : endStep(round());
+  }
+  if (status && approve_ && !(status = (*approve_)()))
+    failure_ = status.message();
+  if (status)
+    committing_ = false;
+  return status;
+}
+
+Workers::Outcome Executor::round() {
+  Workers::Outcome outcome = workers_->run();
+  if (outcome != Workers::Outcome::AllBlocked || mayCommit_)
+    return outcome;
+  // All that is left waits for an op that commits, or is blocked for good.
+  if (Status s = (*std::exchange(approve_, nullptr))(); !s) {
+    failure_ = s.message();
+    return Workers::Outcome::Failed;
+  }
+  committing_ = mayCommit_ = true;
+  return workers_->run();
 }
 
 Status Executor::endStep(Workers::Outcome outcome) {
@@ -89,7 +112,8 @@ Workers::Poll Executor::advance(uint32_t id, unsigned worker) {
     for (size_t s = 0; s < rank.streams.size(); ++s) {
       Stream &stream = rank.streams[s];
       while (const Op *op = current(rank, stream, static_cast<uint8_t>(s))) {
-        if (!step({rank, stream, rank.program->table[stream.entry], *op, worker})) {
+        if ((op->commits && !mayCommit_) ||
+            !step({rank, stream, rank.program->table[stream.entry], *op, worker})) {
           left = true;
           break;
         }

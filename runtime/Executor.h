@@ -20,6 +20,7 @@
 #include "runtime/Transport.h"
 #include "runtime/Workers.h"
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -63,7 +64,14 @@ public:
 
   // One pass over every stage's table. `inputs[i]` is the step's global batch
   // of Program.inputs[i]: global_batch rows, dense. A failure is final.
-  support::Status runStep(const std::vector<const std::byte *> &inputs);
+  // `approve` is asked once whether the step is to count, when its outputs are there and,
+  // if the plan allows it, before any weight or moment has changed. Its error is the step's.
+  using Approve = std::function<support::Status()>;
+  support::Status runStep(const std::vector<const std::byte *> &inputs,
+                          const Approve &approve = {});
+  // Whether weights and moments are those of whole steps: no, if one failed while it
+  // changed them.
+  bool statesWhole() const { return !committing_; }
 
   // Only what LossSlice.h finds: outputs "loss" and "tokens" are then those of these
   // inputs; no weight and no moment has changed, nor what counts() and profiles say.
@@ -164,6 +172,7 @@ private:
   const Op *current(const Rank &rank, Stream &stream, uint8_t index) const;
   bool step(const Site &site); // false: must wait
   bool run(const Site &site);
+  Workers::Outcome round();
   support::Status endStep(Workers::Outcome outcome);
   // The same, with a look at the clock (ExecutorWatch.cpp).
   Workers::Poll watchedAdvance(uint32_t rank, unsigned worker);
@@ -223,6 +232,10 @@ private:
   const std::vector<const std::byte *> *inputs_ = nullptr;
   std::vector<std::vector<int64_t>> inputShapes_; // of a whole micro-batch, by input
   Wake wake_;
+  bool asksInTime_ = true;             // outputs are there before an op commits
+  const Approve *approve_ = nullptr;   // who has yet to be asked
+  bool mayCommit_ = true;              // else ops that commit wait
+  bool committing_ = false;
   std::mutex failureMutex_;
   std::string failure_;
   std::atomic<bool> failed_{false};

@@ -85,6 +85,9 @@ Status Executor::prepare(const ExecutorOptions &options) {
       [pin](unsigned worker) { pin(worker, 0); });
   if (options.interleaving)
     adversary_ = std::make_unique<Adversary>(*this, *options.interleaving);
+  asksInTime_ = !adversary_;
+  for (const auto &stage : stages_)
+    asksInTime_ &= stage->outputsFirst;
   return support::ok();
 }
 

@@ -39,7 +39,7 @@ Status Executor::watchedRound() {
   if (trace_)
     trace_->beginStep();
   uint64_t start = nanoseconds();
-  Status status = endStep(workers_->run());
+  Status status = endStep(round());
   if (profile_)
     profile_->endStep(nanoseconds() - start);
   if (!status && trace_ && trace_->on())

@@ -1,5 +1,7 @@
 #include "runtime/StageProgram.h"
 
+#include "lib/planfile/CheckWalk.h"
+
 #include <algorithm>
 #include <map>
 
@@ -22,6 +24,7 @@ StageProgram::StageProgram(const planfile::ProgramT &program, uint32_t stage)
   }
   addTable();
   resolveEvents();
+  findCommits();
 }
 
 void StageProgram::addTable() {
@@ -171,6 +174,31 @@ void StageProgram::resolveEvents() {
         if (at != latest.end())
           waits[entry.firstWait + op.index] = {at->second, raised[at->second]};
       }
+    }
+  }
+}
+
+void StageProgram::findCommits() {
+  auto writes = [](const planfile::InstructionT &instruction, const planfile::BufferRefT &ref) {
+    bool any = false;
+    planfile::forEachAccess(instruction, 0, [&](const planfile::ByteAccess &a) {
+      any |= a.write && a.begin < ref.offset + ref.size && ref.offset < a.end;
+    });
+    return any;
+  };
+  bool committed = false;
+  for (size_t p = 0; p < procedures.size(); ++p) {
+    if (plan->procedures[p]->kind != planfile::ProcedureKind::Update)
+      continue;
+    const auto &instructions = plan->procedures[p]->instructions;
+    for (uint32_t i = 0; i < instructions.size(); ++i) {
+      Op &op = ops[procedures[p].firstOp + i];
+      for (const auto &state : plan->states)
+        if (state->role != planfile::StateRole::Accumulator && !op.commits)
+          op.commits = writes(*instructions[i], *state->buffer);
+      committed |= op.commits;
+      for (const auto &output : plan->outputs)
+        outputsFirst &= !(committed && writes(*instructions[i], *output->buffer));
     }
   }
 }

@@ -40,6 +40,7 @@ struct Op {
   // Record: counter of instance 0. Wait: place among the procedure's waits.
   uint32_t index = 0;
   bool wholeStep = false;
+  bool commits = false; // changes a weight or a moment, in the update
   // Of the first message of a group: how many it has. They follow one another.
   uint16_t members = 1;
   int64_t rows = 0;
@@ -94,6 +95,8 @@ struct StageProgram {
   std::vector<int64_t> coefs;
   std::vector<WaitTarget> waits;
   std::vector<Lane> lanes;
+  // Whether the step's outputs are written before the first op that commits.
+  bool outputsFirst = true;
   uint32_t instances = 0; // of an event: one a slot, and the one of the whole step
   uint32_t counters = 0;  // of events, on each rank
   std::vector<const planfile::MatmulT *> matmuls;
@@ -106,6 +109,7 @@ private:
   void addBuffers(const planfile::BodyUnion &body);
   void addBuffer(const planfile::BufferRefT &ref);
   void resolveEvents();
+  void findCommits();
 
   // (event, stream) pairs that some Record names, in order of appearance.
   std::vector<std::pair<uint32_t, uint8_t>> recorders;
