@@ -6,6 +6,8 @@
 #include <cstring>
 #include <fcntl.h>
 #include <filesystem>
+#include <mutex>
+#include <set>
 #include <sys/stat.h>
 #include <thread>
 #include <unistd.h>
@@ -89,6 +91,24 @@ bool writeAll(int fd, std::string_view &bytes) {
   return true;
 }
 
+// Names of all files in the making of this process.
+struct Temporaries {
+  std::mutex mutex;
+  std::set<std::string> names;
+  static Temporaries &all() {
+    static Temporaries temporaries;
+    return temporaries;
+  }
+  void add(const std::string &name) {
+    std::lock_guard lock(mutex);
+    names.insert(name);
+  }
+  void remove(const std::string &name) {
+    std::lock_guard lock(mutex);
+    names.erase(name);
+  }
+};
+
 // Makes a file that no one has beside `target`; `name` is what it is called.
 int makeTemporary(const std::string &target, mode_t mode, std::string &name) {
   constexpr int kTries = 100; // a killed process of the same id may have left its own
@@ -142,6 +162,7 @@ Result<OutputFile> OutputFile::create(const std::string &path, bool executable) 
   file.fd_ = makeTemporary(file.target_, executable ? 0777 : 0666, file.temporary_);
   if (file.fd_ < 0)
     return cannotWrite(path, std::strerror(errno));
+  Temporaries::all().add(file.temporary_);
   if (exists && !executable)
     ::fchmod(file.fd_, info.st_mode & 0777); // who might read the old one, not more
   return file;
@@ -156,7 +177,12 @@ OutputFile::~OutputFile() {
     return;
   ::close(fd_);
   if (!temporary_.empty())
-    ::unlink(temporary_.c_str());
+    removeTemporary();
+}
+
+void OutputFile::removeTemporary() {
+  ::unlink(temporary_.c_str());
+  Temporaries::all().remove(temporary_);
 }
 
 Status OutputFile::write(const void *data, size_t size) {
@@ -173,11 +199,20 @@ Status OutputFile::commit() {
   int why = errno;
   if (::close(fd) != 0 && good)
     good = false, why = errno;
-  if (good && ::rename(temporary_.c_str(), target_.c_str()) == 0)
+  if (good && ::rename(temporary_.c_str(), target_.c_str()) == 0) {
+    Temporaries::all().remove(temporary_);
     return ok();
+  }
   why = good ? errno : why;
-  ::unlink(temporary_.c_str());
+  removeTemporary();
   return cannotWrite(path_, std::strerror(why));
+}
+
+void llmc::support::removeTemporaries() {
+  Temporaries &all = Temporaries::all();
+  std::lock_guard lock(all.mutex);
+  for (const std::string &name : all.names)
+    ::unlink(name.c_str());
 }
 
 Result<LineFile> LineFile::open(const std::string &path, bool replace) {
@@ -187,22 +222,24 @@ Result<LineFile> LineFile::open(const std::string &path, bool replace) {
   LineFile file;
   file.path_ = path;
   struct stat info;
+  bool exists = ::stat(path.c_str(), &info) == 0;
   if (followed->descriptor >= 0) {
     file.fd_ = ::fcntl(followed->descriptor, F_DUPFD_CLOEXEC, 0);
-  } else if (::stat(path.c_str(), &info) == 0 && !S_ISREG(info.st_mode)) {
+    return file.fd_ >= 0 ? Result<LineFile>(std::move(file))
+                         : cannotWrite(path, std::strerror(errno));
+  }
+  if (exists && !S_ISREG(info.st_mode)) {
     Result<int> fd = openDirectly(path, info);
     if (!fd)
       return fd.takeError();
     file.fd_ = *fd;
-  } else {
-    file.regular_ = true;
-    file.fd_ = ::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+    return file;
   }
-  if (file.fd_ < 0 || ::fstat(file.fd_, &info) != 0)
-    return cannotWrite(path, std::strerror(errno));
-  file.empties_ = file.regular_ && info.st_size > 0;
-  if (file.empties_ && !replace)
+  file.regular_ = true;
+  if (exists && info.st_size > 0 && !replace)
     return cannotWrite(path, "it exists and is not empty; --force replaces it");
+  if (Status s = checkWritable(path); !s)
+    return s.takeError();
   return file;
 }
 
@@ -211,7 +248,6 @@ LineFile::LineFile(LineFile &&other) noexcept { *this = std::move(other); }
 LineFile &LineFile::operator=(LineFile &&other) noexcept {
   std::swap(fd_, other.fd_);
   std::swap(regular_, other.regular_);
-  std::swap(empties_, other.empties_);
   std::swap(path_, other.path_);
   std::swap(pending_, other.pending_);
   return *this;
@@ -229,17 +265,15 @@ Status LineFile::append(std::string_view line) {
 }
 
 Status LineFile::flush() {
-  if (pending_.empty())
-    return ok();
-  if (empties_ && ::ftruncate(fd_, 0) != 0)
-    return cannotWrite(path_, std::strerror(errno));
-  empties_ = false;
+  if (fd_ < 0)
+    fd_ = ::open(path_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC, 0666);
   struct stat before;
-  bool known = regular_ && ::fstat(fd_, &before) == 0;
+  if (fd_ < 0 || ::fstat(fd_, &before) != 0)
+    return cannotWrite(path_, std::strerror(errno));
   std::string_view left = pending_;
   bool good = writeAll(fd_, left);
   int why = errno;
-  if (!good && known && ::ftruncate(fd_, before.st_size) == 0)
+  if (!good && regular_ && ::ftruncate(fd_, before.st_size) == 0)
     left = pending_; // no half line, all of it the next time
   pending_ = std::string(left);
   return good ? ok() : Status(cannotWrite(path_, std::strerror(why)));

@@ -29,17 +29,21 @@ public:
 
 private:
   OutputFile() = default;
+  void removeTemporary();
   int fd_ = -1;
   std::string path_, target_, temporary_; // no temporary: written directly
 };
+
+// Removes what all OutputFiles have begun: for a process that ends at once.
+void removeTemporaries();
 
 // A file that grows line by line, each written at once: for those who follow it. A
 // disk that is full leaves no half line; what could not be written is kept and goes
 // out with the next line.
 class LineFile {
 public:
-  // An existing regular file that is not empty is an error without `replace`; with it,
-  // it is emptied by the first line.
+  // An existing regular file that is not empty is an error without `replace`. It is made
+  // or emptied by the first flush().
   static Result<LineFile> open(const std::string &path, bool replace);
   LineFile(LineFile &&other) noexcept;
   LineFile &operator=(LineFile &&other) noexcept;
@@ -52,7 +56,7 @@ public:
 private:
   LineFile() = default;
   int fd_ = -1;
-  bool regular_ = false, empties_ = false;
+  bool regular_ = false;
   std::string path_, pending_;
 };
 

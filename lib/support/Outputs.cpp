@@ -76,15 +76,14 @@ Status llmc::support::checkOutputs(const std::vector<NamedFile> &inputs,
   for (const Known &known : redirected())
     written.push_back(known);
   std::string problems;
-  auto add = [&](const std::string &problem) {
+  for (size_t i = 0; i < written.size(); ++i) {
+    std::string problem; // one is enough of each
+    for (size_t r = 0; problem.empty() && r < read.size(); ++r)
+      problem = clash(written[i], read[r], /*otherIsInput=*/true);
+    for (size_t other = 0; problem.empty() && other < i; ++other)
+      problem = clash(written[i], written[other], /*otherIsInput=*/false);
     if (!problem.empty())
       problems += (problems.empty() ? "" : "; ") + problem;
-  };
-  for (size_t i = 0; i < written.size(); ++i) {
-    for (const Known &input : read)
-      add(clash(written[i], input, /*otherIsInput=*/true));
-    for (size_t other = 0; other < i; ++other)
-      add(clash(written[i], written[other], /*otherIsInput=*/false));
   }
   if (problems.empty())
     return ok();
