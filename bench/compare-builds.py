@@ -115,6 +115,8 @@ def compile_with(build, folder, model, flags):
 def results_of(program, flags, steps):
     """Everything that a run leaves: name -> its type, shape and bytes, or a number."""
     paths = [program + suffix for suffix in (".dump", ".save", ".metrics")]
+    if os.path.exists(paths[2]):
+        os.remove(paths[2])  # of other flags
     call(program, "--steps", steps, "--dump", paths[0], "--save", paths[1], "--metrics", paths[2], *flags)
     results = {}
     for prefix, path in ("", paths[0]), ("saved:", os.path.join(paths[1], "model.safetensors")):

@@ -49,8 +49,8 @@ support::Result<std::optional<double>> Evaluation::run(Executor &executor,
       return error("--eval-data: ", s.message());
     if (support::Status s = executor.evaluate(data_.batch()); !s)
       return s.takeError();
-    double loss = readOutput(executor, "loss"), count = readOutput(executor, "tokens");
-    count = std::isnan(count) ? 1 : count; // all batches weigh the same
+    double loss = readOutput(executor, "loss").value_or(NAN);
+    double count = readOutput(executor, "tokens").value_or(1); // 1: batches weigh the same
     sum += loss * count;
     tokens += count;
     phase.add(1);

@@ -1,5 +1,6 @@
 #include "runtime/Inference.h"
 
+#include "runtime/Files.h"
 #include "runtime/InferenceInputs.h"
 #include "runtime/InferenceOutputs.h"
 #include "runtime/Results.h"
@@ -46,12 +47,12 @@ void announce(std::ostream &out, const Executor &executor, const Weights &weight
 // Runs `repeat` times more and says how long one run takes.
 Status measure(Executor &executor, const InferenceInputs &inputs, uint64_t repeat, double first,
                const RunContext &context, std::vector<double> &times) {
-  while (times.size() < repeat && !(context.stop && *context.stop)) {
+  while (times.size() < repeat && !context.stopped()) {
     Clock::time_point start = Clock::now();
-    Status ran = executor.runStep(inputs.pointers());
-    times.push_back(std::chrono::duration<double>(Clock::now() - start).count());
-    if (Status s = keepTrace(executor, std::move(ran)); !s)
+    if (Status s = executor.runStep(inputs.pointers()); !s)
       return s;
+    times.push_back(std::chrono::duration<double>(Clock::now() - start).count());
+    keepTrace(*context.out, executor);
   }
   std::sort(times.begin(), times.end());
   if (times.empty())
@@ -65,10 +66,20 @@ Status measure(Executor &executor, const InferenceInputs &inputs, uint64_t repea
   return ok();
 }
 
+Status writeResults(const Executor &executor, const std::string &folder,
+                    const std::vector<OutputFileName> &outputs, std::ostream &out) {
+  if (Status s = writeOutputs(executor, folder, outputs); !s)
+    return error("--output: ", s.message());
+  for (const OutputFileName &output : outputs)
+    out << "output     " << folder << "/" << output.file << "  "
+        << typeAndShape(output.result->dtype, output.result->global_shape) << "\n";
+  return ok();
+}
+
 } // namespace
 
-Status runtime::infer(const ProgramT &program, const Kernels &kernels, const Options &options,
-                      const RunContext &given) {
+support::Result<Ended> runtime::infer(const ProgramT &program, const Kernels &kernels,
+                                       const Options &options, const RunContext &given) {
   Console console(given, options);
   const RunContext &context = console.context();
   std::ostream &out = *context.out;
@@ -77,15 +88,19 @@ Status runtime::infer(const ProgramT &program, const Kernels &kernels, const Opt
   support::Result<InferenceInputs> inputs = InferenceInputs::open(program, options.inputs);
   if (!inputs)
     return inputs.takeError();
-  std::vector<OutputFileName> outputs = outputFiles(program);
-  if (!options.output.empty())
-    if (Status s = checkOutputsWritable(options.output, outputs); !s)
-      return s;
-  if (Status s = checkResultsWritable(options); !s)
-    return s;
   support::Result<Weights> weights = openWeights(program, options, context);
   if (!weights)
     return weights.takeError();
+  std::vector<OutputFileName> outputs = outputFiles(program);
+  std::vector<std::string> paths;
+  for (const OutputFileName &output : outputs)
+    if (!options.output.empty())
+      paths.push_back(options.output + "/" + output.file);
+  if (Status s = checkFiles(program, options, context, *weights, paths); !s)
+    return s.takeError();
+  if (!options.output.empty())
+    if (Status s = checkOutputsWritable(options.output, outputs); !s)
+      return s.takeError();
   support::Result<std::unique_ptr<Executor>> executor = makeExecutor(program, kernels, options, 1 + options.repeat);
   if (!executor)
     return executor.takeError();
@@ -93,27 +108,25 @@ Status runtime::infer(const ProgramT &program, const Kernels &kernels, const Opt
   {
     support::Progress::Phase phase(*context.progress, "filling weights");
     if (Status s = weights->fill(**executor); !s)
-      return s;
+      return s.takeError();
   }
   Clock::time_point start = Clock::now();
-  Status ran = (*executor)->runStep(inputs->pointers());
+  Problems problems;
+  problems.add((*executor)->runStep(inputs->pointers()));
   double first = std::chrono::duration<double>(Clock::now() - start).count();
-  if (Status s = keepTrace(**executor, std::move(ran)); !s)
-    return s;
   std::vector<double> times;
-  if (Status s = measure(**executor, *inputs, options.repeat, first, context, times); !s)
-    return s;
-  if (Status s = finishRun(out, **executor, options, 1 + times.size()); !s)
-    return s;
-  if (options.output.empty())
-    return ok();
-  if (Status s = writeOutputs(**executor, options.output, outputs); !s)
-    return s;
-  for (const OutputFileName &output : outputs)
-    out << "output     " << options.output << "/" << output.file << "  "
-        << typeAndShape(output.result->dtype, output.result->global_shape) << "\n";
+  if (problems.empty()) {
+    context.begin();
+    keepTrace(out, **executor);
+    if (!options.output.empty())
+      problems.add(writeResults(**executor, options.output, outputs, out));
+    problems.add(measure(**executor, *inputs, options.repeat, first, context, times));
+  }
+  problems.add(finishRun(out, **executor, options, 1 + times.size(), problems.empty()));
   out.flush();
-  return ok();
+  if (Status s = problems.status(); !s)
+    return s.takeError();
+  return context.stopped() ? Ended::Stopped : Ended::Whole;
 }
 
 std::string runtime::bindingsText(const ProgramT &program) {

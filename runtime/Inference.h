@@ -10,8 +10,8 @@ namespace llmc::runtime {
 
 // Reads the inputs, runs the plan once (and --repeat times more) and writes the
 // outputs. An error is one message for the user, without the program's name.
-support::Status infer(const planfile::ProgramT &program, const Kernels &kernels,
-                      const Options &options, const RunContext &context);
+support::Result<Ended> infer(const planfile::ProgramT &program, const Kernels &kernels,
+                             const Options &options, const RunContext &context);
 
 // The inputs and outputs of a program for --help.
 std::string bindingsText(const planfile::ProgramT &program);

@@ -35,6 +35,7 @@ struct Options {
   uint64_t evalEvery = 0;   // 0: at the end alone
   uint64_t evalBatches = 0; // 0: as many as the file has
   std::string metrics, dump, save;
+  bool force = false; // replaces the file of metrics
   std::string output;  // of inference
   uint64_t repeat = 0; // runs to measure after the first
   double lr = 3e-4, minLr = 0;

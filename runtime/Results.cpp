@@ -57,23 +57,23 @@ Status FirstGradients::capture(const Executor &executor) {
   return ok();
 }
 
-Status runtime::checkResultsWritable(const Options &options) {
-  if (!options.dump.empty())
-    if (Status s = support::checkWritable(options.dump); !s)
-      return error("--dump: ", s.message());
-  if (!options.trace.empty())
-    if (Status s = support::checkWritable(options.trace); !s)
-      return error("--trace: ", s.message());
-  if (!options.countCollectives.empty())
-    if (Status s = support::checkWritable(options.countCollectives); !s)
-      return error("--count-collectives: ", s.message());
-  if (!options.save.empty()) {
-    if (Status s = support::makeDirectory(options.save); !s)
-      return error("--save: ", s.message());
-    if (Status s = support::checkWritable(options.save + "/model.safetensors"); !s)
-      return error("--save: ", s.message());
-  }
-  return ok();
+void Problems::add(const Status &status, const std::string &prefix) {
+  if (!status)
+    all_ += (all_.empty() ? "" : "; ") + prefix + status.message();
+}
+
+Status Problems::status() const { return empty() ? ok() : Status(error(all_)); }
+
+uint64_t runtime::savedBytes(const ProgramT &program) {
+  uint64_t bytes = 0;
+  for (size_t i = 0; i < program.sources.size(); ++i)
+    if (hasState(program, i, StateRole::Parameter)) {
+      const planfile::SourceTensorT &source = *program.sources[i];
+      bytes += *support::elementCount(source.shape) *
+               support::byteSize(stateType(program, i, StateRole::Parameter)) *
+               (1 + source.aliases.size() + source.transposed_aliases.size());
+    }
+  return bytes;
 }
 
 Status runtime::writeDump(const std::string &path, const Executor &executor,

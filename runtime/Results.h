@@ -24,8 +24,16 @@ private:
   std::map<size_t, LogicalTensor> bySource_;
 };
 
-// Whether all files that `options` names can be made: better known at the start.
-support::Status checkResultsWritable(const Options &options);
+// Errors of several things that are all tried.
+class Problems {
+public:
+  void add(const support::Status &status, const std::string &prefix = "");
+  bool empty() const { return all_.empty(); }
+  support::Status status() const; // one error of all
+
+private:
+  std::string all_;
+};
 
 // loss [steps], grad:NAME, param:NAME. Gradients only if a step was made.
 support::Status writeDump(const std::string &path, const Executor &executor,
@@ -34,6 +42,9 @@ support::Status writeDump(const std::string &path, const Executor &executor,
 // DIR/model.safetensors under the source's names, and DIR/config.json if the
 // model had one.
 support::Status saveModel(const std::string &folder, const Executor &executor);
+
+// How many bytes of tensors saveModel() writes.
+uint64_t savedBytes(const planfile::ProgramT &program);
 
 // What ran, a step: collectives and sends in the words of `llmc inspect --json`.
 support::Status writeCounts(const std::string &path, const Executor &executor, uint64_t steps);

@@ -81,24 +81,23 @@ support::Result<std::unique_ptr<Executor>> runtime::makeExecutor(const ProgramT 
 }
 
 support::Status runtime::finishRun(std::ostream &out, Executor &executor, const Options &options,
-                                   uint64_t runs) {
-  if (!options.countCollectives.empty())
-    if (support::Status s = writeCounts(options.countCollectives, executor, runs); !s)
-      return s;
-  if (support::Status s = executor.writeTrace(/*now=*/true); !s)
-    return s;
+                                   uint64_t runs, bool whole) {
+  Problems problems;
+  if (whole && !options.countCollectives.empty())
+    problems.add(writeCounts(options.countCollectives, executor, runs), "--count-collectives: ");
+  problems.add(executor.writeTrace(/*now=*/true), "--trace: ");
   if (!executor.traceNote().empty())
     out << "trace      " << executor.traceNote() << "\n";
   executor.printProfile(out);
-  return support::ok();
+  return problems.status();
 }
 
-support::Status runtime::keepTrace(Executor &executor, support::Status ran) {
-  support::Status written = executor.writeTrace(/*now=*/!ran);
-  return ran ? std::move(written) : std::move(ran);
+void runtime::keepTrace(std::ostream &out, Executor &executor) {
+  if (support::Status s = executor.writeTrace(/*now=*/false); !s)
+    out << "trace      " << s.message() << "; it is tried again at the end" << std::endl;
 }
 
-double runtime::readOutput(const Executor &executor, std::string_view name) {
+std::optional<double> runtime::readOutput(const Executor &executor, std::string_view name) {
   // Where several ranks have it they have the same: the last stage's is first-hand.
   const ProgramT &program = executor.program();
   for (size_t stage = program.stages.size(); stage-- > 0;)
@@ -110,7 +109,7 @@ double runtime::readOutput(const Executor &executor, std::string_view name) {
             std::memcpy(&value, executor.arena(rank) + output->buffer->offset, sizeof value);
             return value;
           }
-  return NAN;
+  return std::nullopt;
 }
 
 std::string runtime::grouped(uint64_t number) {

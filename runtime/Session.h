@@ -13,6 +13,7 @@
 
 #include <atomic>
 #include <memory>
+#include <optional>
 #include <ostream>
 #include <streambuf>
 #include <string>
@@ -25,6 +26,14 @@ struct RunContext {
   bool terminal = false;               // `out` is one: progress rewrites its line
   const std::atomic<bool> *stop = nullptr; // set: stop after the present step
   support::Progress *progress = nullptr;   // over `out`; train() and infer() make it
+  std::atomic<bool> *begun = nullptr;      // set by the run once it has something to lose
+  std::string program;                     // its own file
+
+  bool stopped() const { return stop && *stop; }
+  void begin() const {
+    if (begun)
+      *begun = true;
+  }
 };
 
 // A context whose output is as `options` ask: nothing but errors if quiet. Lines written
@@ -51,6 +60,9 @@ private:
   RunContext context_;
 };
 
+// How a run that did not fail has ended.
+enum class Ended { Whole, Stopped };
+
 support::Result<Weights> openWeights(const planfile::ProgramT &program, const Options &options,
                                      const RunContext &context);
 
@@ -59,21 +71,23 @@ support::Result<std::unique_ptr<Executor>> makeExecutor(const planfile::ProgramT
                                                         const Kernels &kernels,
                                                         const Options &options, uint64_t runs);
 
-// After a step that `ran`, or failed: writes the trace as soon as there is all of it,
-// since the rest may be broken off; what led to a failure is wanted most of all.
-support::Status keepTrace(Executor &executor, support::Status ran);
+// After a step: writes the trace as soon as there is all of it, since the rest may be
+// broken off. A disk that is full does not end the run: it is said, and tried again at
+// the end.
+void keepTrace(std::ostream &out, Executor &executor);
 
-// What the run leaves besides its results: counts, trace, profile.
+// What the run leaves besides its results: counts (if it was `whole`, no run failed),
+// trace, profile. All are tried.
 support::Status finishRun(std::ostream &out, Executor &executor, const Options &options,
-                          uint64_t runs);
+                          uint64_t runs, bool whole);
 
 // Start-up lines: model and mesh; memory and weights.
 void announceModel(std::ostream &out, const Executor &executor);
 void announceMemory(std::ostream &out, const Executor &executor, const Weights &weights);
 
-// What the host reads after a step: "loss", "grad_norm", "tokens". NaN: the plan has no
+// What the host reads after a step: "loss", "grad_norm", "tokens". Nothing: the plan has no
 // such output.
-double readOutput(const Executor &executor, std::string_view name);
+std::optional<double> readOutput(const Executor &executor, std::string_view name);
 
 // 1234567 -> "1,234,567".
 std::string grouped(uint64_t number);

@@ -1,15 +1,16 @@
 #include "runtime/Trainer.h"
 
 #include "lib/support/Json.h"
+#include "lib/support/OutputFile.h"
 #include "runtime/Data.h"
 #include "runtime/Evaluation.h"
 #include "runtime/LearningRate.h"
+#include "runtime/Files.h"
 #include "runtime/Results.h"
 
 #include <chrono>
 #include <cmath>
 #include <cstring>
-#include <fstream>
 #include <iomanip>
 #include <limits>
 #include <sstream>
@@ -44,7 +45,8 @@ public:
         out(*context.out), progress(*context.progress) {}
   Status prepare();
   Status loop();
-  Status finish();
+  // After a loop that `ran`, or failed: writes all that was asked for.
+  support::Result<Ended> finish(const Status &ran);
 
 private:
   Status openEvaluation();
@@ -52,11 +54,13 @@ private:
   void announce();
   std::string optimizerNote() const;
   Status step(uint64_t index, StepResult &result);
+  Status approve(StepResult &result) const;
   void writeScalars(uint64_t index, double lr);
   Status evaluate(uint64_t done, StepResult &result);
   void log(uint64_t step, const StepResult &result, double tokens);
   void report(uint64_t index, const StepResult &result);
   std::string evalLine(uint64_t done, double loss) const;
+  std::string save(bool early, Problems &problems);
 
   const ProgramT &program;
   const Kernels &kernels;
@@ -71,7 +75,9 @@ private:
   uint64_t steps = 0;
   std::vector<double> losses;
   FirstGradients gradients;
-  std::ofstream metrics;
+  std::optional<support::LineFile> metrics;
+  bool metricsBehind = false; // some lines are yet to be written
+  bool stopped = false;
   Clock::time_point begin, lastLine;
   std::optional<support::Progress::Phase> training; // the living line
 };
@@ -98,12 +104,14 @@ Status Run::prepare() {
   if (!found)
     return found.takeError();
   weights.emplace(std::move(*found));
-  if (Status s = checkResultsWritable(options); !s)
+  if (Status s = checkFiles(program, options, context, *weights); !s)
     return s;
   if (!options.metrics.empty()) {
-    metrics.open(options.metrics, std::ios::trunc);
-    if (!metrics)
-      return error("cannot write '", options.metrics, "': ", std::strerror(errno));
+    support::Result<support::LineFile> opened =
+        support::LineFile::open(options.metrics, options.force);
+    if (!opened)
+      return error("--metrics: ", opened.message());
+    metrics.emplace(std::move(*opened));
   }
   support::Result<std::unique_ptr<Executor>> made = makeExecutor(program, kernels, options, steps);
   if (!made)
@@ -188,17 +196,23 @@ Status Run::step(uint64_t index, StepResult &result) {
     return error("step ", index + 1, ": ", s.message());
   result.lr = learningRate(options, index, steps);
   writeScalars(index, result.lr);
-  if (Status s = executor->runStep(data->batch()); !s)
+  if (Status s = executor->runStep(data->batch(), [&] { return approve(result); }); !s)
     return error("step ", index + 1, ": ", s.message());
-  result.loss = readOutput(*executor, "loss");
-  result.gradNorm = readOutput(*executor, "grad_norm");
-  result.tokens = readOutput(*executor, "tokens");
+  result.tokens = readOutput(*executor, "tokens").value_or(NAN);
   result.time = seconds(Clock::now() - start);
-  if (!std::isfinite(result.loss))
-    return error("step ", index + 1, ": the loss is ", result.loss,
-                 "; lower --lr, raise --warmup, or look at this step's rows");
-  if (index == 0 && !options.dump.empty())
-    return gradients.capture(*executor);
+  return ok();
+}
+
+// Asked before the weights change, so that those of the last good step can be saved.
+Status Run::approve(StepResult &result) const {
+  std::optional<double> loss = readOutput(*executor, "loss"),
+                        norm = readOutput(*executor, "grad_norm");
+  result.loss = loss.value_or(NAN);
+  result.gradNorm = norm.value_or(NAN);
+  for (auto [what, value] : {std::pair("loss", loss), std::pair("gradient's norm", norm)})
+    if (value && !std::isfinite(*value))
+      return error("the ", what, " is ", *value,
+                   "; lower --lr, raise --warmup, or look at this step's rows");
   return ok();
 }
 
@@ -214,8 +228,9 @@ Status Run::evaluate(uint64_t done, StepResult &result) {
   return ok();
 }
 
+// A disk that is full ends no training: the lines wait until there is room.
 void Run::log(uint64_t step, const StepResult &r, double tokens) {
-  if (!metrics.is_open())
+  if (!metrics)
     return;
   support::OrderedJson line = {{"step", step}};
   if (step > 0) {
@@ -230,7 +245,11 @@ void Run::log(uint64_t step, const StepResult &r, double tokens) {
   }
   if (r.evalLoss)
     line["eval_loss"] = *r.evalLoss;
-  metrics << line.dump() << std::endl;
+  Status written = metrics->append(line.dump());
+  if (!written && !metricsBehind)
+    progress.print(text("metrics    ", written.message(),
+                        "; training goes on, later lines bring these"));
+  metricsBehind = !written;
 }
 
 void Run::report(uint64_t index, const StepResult &r) {
@@ -273,19 +292,22 @@ Status Run::loop() {
     return evaluateOnly();
   training.emplace(progress, "training", steps);
   for (uint64_t index = 0; index < steps; ++index) {
-    if (context.stop && *context.stop) {
+    if ((stopped = context.stopped())) {
       progress.print(text("stopped after step ", index, " of ", steps));
       break;
     }
     StepResult result;
-    if (Status s = keepTrace(*executor, step(index, result)); !s)
+    if (Status s = step(index, result); !s)
       return s;
     losses.push_back(result.loss);
+    context.begin();
+    keepTrace(out, *executor);
     if (Status s = evaluate(index + 1, result); !s)
       return s;
     report(index, result);
-    if (metrics.is_open() && !metrics)
-      return error("cannot write '", options.metrics, "'");
+    if (index == 0 && !options.dump.empty())
+      if (Status s = gradients.capture(*executor); !s)
+        return error("--dump: ", s.message());
   }
   return ok();
 }
@@ -301,36 +323,60 @@ Status Run::evaluateOnly() {
   return status;
 }
 
-Status Run::finish() {
+// Saves the weights if they are worth it, and says where those of the last step are.
+std::string Run::save(bool early, Problems &problems) {
+  const uint64_t last = losses.size();
+  if (early && last == 0)
+    return "no step had ended, so nothing was written";
+  if (!executor->statesWhole())
+    return text("it failed while it changed the weights, so those of step ", last, " are lost");
+  if (options.save.empty())
+    return text("the weights of step ", last, " are lost, --save DIR would have kept them");
+  support::Progress::Phase phase(progress, "saving " + options.save);
+  Status saved = saveModel(options.save, *executor);
+  phase.end();
+  problems.add(saved, "--save: ");
+  if (!saved)
+    return text("the weights of step ", last, " could not be saved");
+  out << "saved      " << options.save << "/model.safetensors"
+      << (early ? text(", the weights of step ", last) : "") << std::endl;
+  return text("the weights of step ", last, " are in '", options.save, "'");
+}
+
+support::Result<Ended> Run::finish(const Status &ran) {
   training.reset();
-  if (!options.dump.empty()) {
+  const bool early = !ran || stopped;
+  Problems problems, later;
+  std::string weightsNote = save(early, later);
+  if (!ran)
+    problems.add(error(ran.message(), "; ", weightsNote));
+  else if (stopped && options.save.empty())
+    out << "saved      nothing: " << weightsNote << std::endl;
+  problems.add(later.status());
+  if (metrics)
+    problems.add(metrics->flush(), "--metrics: ");
+  if (!options.dump.empty() && (!early || !losses.empty()) && executor->statesWhole()) {
     support::Progress::Phase phase(progress, "writing " + options.dump);
-    if (Status s = writeDump(options.dump, *executor, losses, gradients); !s)
-      return s;
+    Status dumped = writeDump(options.dump, *executor, losses, gradients);
     phase.end();
-    out << "dump       " << options.dump << "\n";
+    problems.add(dumped, "--dump: ");
+    if (dumped)
+      out << "dump       " << options.dump << "\n";
   }
-  if (!options.save.empty()) {
-    support::Progress::Phase phase(progress, "saving " + options.save);
-    if (Status s = saveModel(options.save, *executor); !s)
-      return s;
-    phase.end();
-    out << "saved      " << options.save << "/model.safetensors\n";
-  }
-  Status status = finishRun(out, *executor, options, losses.size());
+  problems.add(finishRun(out, *executor, options, losses.size(), bool(ran)));
   out.flush();
-  return status;
+  if (Status s = problems.status(); !s)
+    return s.takeError();
+  return stopped ? Ended::Stopped : Ended::Whole;
 }
 
 } // namespace
 
-Status runtime::train(const ProgramT &program, const Kernels &kernels, const Options &options,
-                      const RunContext &context) {
+support::Result<Ended> runtime::train(const ProgramT &program, const Kernels &kernels,
+                                       const Options &options, const RunContext &context) {
   Console console(context, options);
   Run run(program, kernels, options, console.context());
   if (Status s = run.prepare(); !s)
-    return s;
-  if (Status s = run.loop(); !s)
-    return s;
-  return run.finish();
+    return s.takeError();
+  return run.finish(run.loop());
 }

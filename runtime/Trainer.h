@@ -6,9 +6,10 @@
 
 namespace llmc::runtime {
 
-// Trains. An error is one line for the user, without the program's name.
-support::Status train(const planfile::ProgramT &program, const Kernels &kernels,
-                      const Options &options, const RunContext &context);
+// Trains. An error is one line for the user, without the program's name. Whatever ends
+// the run after a step, the weights of the last good one are saved.
+support::Result<Ended> train(const planfile::ProgramT &program, const Kernels &kernels,
+                             const Options &options, const RunContext &context);
 
 } // namespace llmc::runtime
 

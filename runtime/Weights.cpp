@@ -62,7 +62,18 @@ static std::string listed(const std::vector<std::string> &items) {
   return items.size() > 5 ? out + ", ..." : out;
 }
 
+std::vector<std::string> Weights::paths() const {
+  std::vector<std::string> paths;
+  for (const support::ReadableFile &file : files_)
+    paths.push_back(file.path());
+  if (!index_.empty())
+    paths.push_back(index_);
+  return paths;
+}
+
 Status Weights::useFiles(const std::string &path) {
+  if (std::string index = path + "/model.safetensors.index.json"; std::filesystem::exists(index))
+    index_ = index;
   support::Result<support::SafetensorsSet> set = support::SafetensorsSet::open(path);
   if (!set)
     return error("--weights: ", set.message());

@@ -32,6 +32,9 @@ public:
   // are sealed. An error if a file cannot be read.
   support::Status fill(const Executor &executor) const;
 
+  // The files that it reads, and the index that names them.
+  std::vector<std::string> paths() const;
+
   // One line for the start-up.
   const std::string &note() const { return note_; }
 
@@ -66,6 +69,7 @@ private:
   uint64_t seed_;
   std::vector<Place> places_; // by source
   std::vector<support::ReadableFile> files_;
+  std::string index_; // of --weights DIR; empty: none
   std::string note_;
 };
 

@@ -4,59 +4,53 @@
 #include "runtime/Inference.h"
 #include "runtime/Kernels.h"
 #include "runtime/Options.h"
+#include "runtime/Signals.h"
 #include "runtime/Trainer.h"
 
-#include <csignal>
 #include <cstdlib>
 #include <filesystem>
 #include <iostream>
-#include <thread>
 #include <unistd.h>
 
 using namespace llmc;
 using namespace llmc::runtime;
 using support::error;
 using support::Status;
+using support::text;
 
 namespace {
 
-std::atomic<bool> stopAsked{false};
-
-// The first Ctrl-C ends the run after its step, the second at once. No thread that
-// computes may take a signal: oneDNN's code turns the stack pointer to its own buffers,
-// where a handler's frame would overwrite the heap. One thread waits for them instead;
-// all others, made later, inherit that they are blocked.
-void installSignals() {
-  sigset_t asked;
-  ::sigemptyset(&asked);
-  ::sigaddset(&asked, SIGINT);
-  ::sigaddset(&asked, SIGTERM);
-  ::pthread_sigmask(SIG_BLOCK, &asked, nullptr);
-  std::thread([asked] {
-    int which = 0;
-    ::sigwait(&asked, &which);
-    stopAsked = true;
-    ::sigwait(&asked, &which);
-    ::signal(which, SIG_DFL);
-    ::pthread_sigmask(SIG_UNBLOCK, &asked, nullptr);
-    ::raise(which);
-  }).detach();
+// Of an environment variable; 0: it is not there, or no number.
+long numberIn(const char *name) {
+  const char *value = std::getenv(name);
+  return value ? std::atol(value) : 0;
 }
 
-// A launcher would start this program once a rank; here one process runs all.
+// A launcher starts this program once a rank, but one process runs all ranks. Inside of an
+// allocation of Slurm, where SLURM_NTASKS is set but no step was started, it is started once.
 Status refuseLaunchers() {
-  for (const char *name : {"WORLD_SIZE", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE"}) {
-    const char *value = std::getenv(name);
-    if (value && std::atoi(value) > 1)
-      return error("started by a launcher (", name, "=", value,
-                   "), which is not built yet; start it once, it runs all ranks itself");
-  }
-  return support::ok();
+  std::string found;
+  for (const char *name :
+       {"SLURM_STEP_NUM_TASKS", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "MV2_COMM_WORLD_SIZE",
+        "JSM_NAMESPACE_SIZE", "WORLD_SIZE"})
+    if (found.empty() && numberIn(name) > 1)
+      found = text(name, "=", numberIn(name));
+  bool step = std::getenv("SLURM_STEP_ID") || numberIn("SLURM_PROCID") > 0;
+  if (found.empty() && step && !std::getenv("SLURM_STEP_NUM_TASKS") && numberIn("SLURM_NTASKS") > 1)
+    found = text("SLURM_NTASKS=", numberIn("SLURM_NTASKS"));
+  if (found.empty() && numberIn("PMIX_RANK") > 0)
+    found = text("PMIX_RANK=", numberIn("PMIX_RANK"));
+  if (found.empty())
+    return support::ok();
+  return error("started by a launcher (", found, "), which would make each process run the whole "
+               "model: processes of one run are not built yet; start it once, it runs all ranks "
+               "itself, or unset that variable if it was");
 }
 
-Status runProgram(const Options &options, const std::string &self, const planfile::Carried &carried) {
+support::Result<Ended> runProgram(const Options &options, const std::string &self,
+                                  const planfile::Carried &carried, StopSignals &signals) {
   if (Status s = refuseLaunchers(); !s)
-    return s;
+    return s.takeError();
   std::vector<planfile::Finding> findings;
   if (options.checkPlan)
     findings = planfile::checkAll(*carried.program);
@@ -71,8 +65,9 @@ Status runProgram(const Options &options, const std::string &self, const planfil
   context.folder = std::filesystem::path(self).parent_path().string();
   context.out = &std::cout;
   context.terminal = ::isatty(STDOUT_FILENO) != 0;
-  context.stop = &stopAsked;
-  installSignals();
+  context.stop = &signals.asked;
+  context.begun = &signals.begun;
+  context.program = self;
   bool infers = carried.program->mode == planfile::Mode::Infer;
   return (infers ? infer : train)(*carried.program, *kernels, options, context);
 }
@@ -102,11 +97,14 @@ int main(int argc, char **argv) {
               << planfile::kPlanVersion << "\n";
     return 0;
   }
-  Status status = carried ? runProgram(*options, self, *carried) : Status(carried.takeError());
-  if (!status) {
+  static StopSignals signals;
+  signals.install(name);
+  support::Result<Ended> ended = carried ? runProgram(*options, self, *carried, signals)
+                                         : support::Result<Ended>(carried.takeError());
+  if (!ended) {
     std::cout.flush();
-    std::cerr << name << ": error: " << status.message() << "\n";
+    std::cerr << name << ": error: " << ended.message() << "\n";
     return 1;
   }
-  return 0;
+  return *ended == Ended::Stopped ? signals.exitStatus() : 0;
 }

@@ -29,7 +29,7 @@ PYTHON
 for mesh in 2x2x2 1; do
   run build/bin/llmc compile "$example/model.onnx" --train --mesh "$mesh" --global-batch 16 -o "$out/gpt2-$mesh"
   run "$out/gpt2-$mesh" --data "$out/tokens.bin" --steps "$steps" --lr 1e-3 \
-    --metrics "$out/gpt2-$mesh.jsonl" --dump "$out/gpt2-$mesh.safetensors"
+    --metrics "$out/gpt2-$mesh.jsonl" --force --dump "$out/gpt2-$mesh.safetensors"
 done
 
 run /usr/bin/python3 scripts/compare-runs.py "$out/gpt2-2x2x2" "$out/gpt2-1"

@@ -269,6 +269,7 @@ TEST_F(Trainer, EqualsTheReferenceOnAnyMesh) {
 
     options.steps = 5;
     options.metrics = folder / "metrics.jsonl";
+    options.force = true; // of the mesh before
     options.countCollectives = folder / "counts.json";
     ASSERT_EQ(train(*program), "");
     auto dump = support::SafetensorsFile::open(options.dump);
@@ -340,7 +341,88 @@ TEST_F(Trainer, StopsBetweenSteps) {
   options.save = folder / "model";
   ASSERT_EQ(train(*program, &stop), "");
   EXPECT_NE(out.str().find("stopped after step 0 of 5"), std::string::npos);
-  EXPECT_TRUE(bool(support::SafetensorsFile::open(folder / "model/model.safetensors")));
+  // There was nothing to keep yet.
+  EXPECT_FALSE(bool(support::readFile(folder / "model/model.safetensors")));
+  EXPECT_FALSE(bool(support::readFile(options.dump)));
+}
+
+// Its second step has a loss of infinity: the weights of the first must be what is saved,
+// though by the order of the plan the second has its update behind its loss.
+TEST_F(Trainer, ANonFiniteLossKeepsTheLastGoodWeights) {
+  for (auto [dp, micro] : {std::pair(1u, 4u), std::pair(2u, 2u), std::pair(4u, 1u)}) {
+    auto program = tinyModel(dp, micro);
+    options.lr = 1e30;
+    options.clip = 0;
+    options.steps = 1;
+    options.save.clear();
+    ASSERT_EQ(train(*program), "");
+    auto good = support::SafetensorsFile::open(options.dump);
+    ASSERT_TRUE(bool(good));
+    std::vector<double> words = tensor(*good, "param:words");
+
+    options.steps = 5;
+    std::string why = train(*program);
+    EXPECT_EQ(why.rfind("step 2: the loss is inf", 0), 0u) << why;
+    EXPECT_NE(why.find("the weights of step 1 are lost, --save DIR"), std::string::npos) << why;
+    options.save = folder / "model";
+    why = train(*program);
+    EXPECT_NE(why.find("the weights of step 1 are in '" + options.save), std::string::npos) << why;
+    auto saved = support::SafetensorsFile::open(options.save + "/model.safetensors");
+    ASSERT_TRUE(bool(saved));
+    EXPECT_EQ(tensor(*saved, "words"), words);
+    auto dump = support::SafetensorsFile::open(options.dump);
+    ASSERT_TRUE(bool(dump));
+    EXPECT_EQ(tensor(*dump, "loss").size(), 1u); // of the good steps
+    EXPECT_EQ(tensor(*dump, "param:words"), words);
+  }
+}
+
+// The adversarial driver does not wait with the update, so the weights may be anything.
+TEST_F(Trainer, WeightsThatMayBeTornAreNotSaved) {
+  auto program = tinyModel(2, 2);
+  options.lr = 1e30;
+  options.clip = 0;
+  options.interleaving = 1;
+  options.save = folder / "model";
+  std::string why = train(*program);
+  EXPECT_NE(why.find("while it changed the weights, so those of step 1 are lost"), std::string::npos)
+      << why;
+  EXPECT_FALSE(bool(support::readFile(folder / "model/model.safetensors")));
+}
+
+TEST_F(Trainer, FullDisksEndNoTraining) {
+  auto program = tinyModel(1, 4);
+  options.metrics = options.trace = "/dev/full";
+  options.save = folder / "model";
+  std::string why = train(*program);
+  EXPECT_NE(why.find("--metrics: cannot write '/dev/full': No space left"), std::string::npos) << why;
+  EXPECT_NE(why.find("--trace: cannot write '/dev/full': No space left"), std::string::npos) << why;
+  EXPECT_EQ(why.find("step "), std::string::npos) << why;
+  EXPECT_NE(out.str().find("step 5/5"), std::string::npos);
+  EXPECT_TRUE(bool(support::SafetensorsFile::open(options.save + "/model.safetensors")));
+  EXPECT_TRUE(bool(support::SafetensorsFile::open(options.dump)));
+}
+
+TEST_F(Trainer, OutputsAreNoInputs) {
+  auto program = tinyModel(1, 4);
+  std::string ids = folder / "ids.npy", before = *support::readFile(ids);
+  options.metrics = folder / "./ids.npy";
+  options.trace = options.dump;
+  std::string why = train(*program);
+  for (const char *part : {"--metrics '", "--input input_ids '", "--trace '", "--dump '"})
+    EXPECT_NE(why.find(part), std::string::npos) << part << " not in " << why;
+  options.metrics.clear();
+  options.trace.clear();
+  options.save = folder / "model";
+  ASSERT_EQ(train(*program), "");
+  options.weights = options.save;
+  std::string model = *support::readFile(options.save + "/model.safetensors");
+  EXPECT_NE(train(*program).find("is the same file as --weights"), std::string::npos);
+  EXPECT_EQ(*support::readFile(options.save + "/model.safetensors"), model);
+  EXPECT_EQ(*support::readFile(ids), before);
+  options.weights.clear();
+  writeBytes(folder / "model/model.safetensors.index.json", "{}");
+  EXPECT_NE(train(*program).find("holds other weights"), std::string::npos);
 }
 
 TEST_F(Trainer, SaysWhatItChose) {
@@ -565,7 +647,7 @@ TEST_F(Packed, CtrlCStopsAndSaves) {
   int status = 0;
   ::waitpid(child, &status, 0);
   EXPECT_TRUE(WIFEXITED(status));
-  EXPECT_EQ(WEXITSTATUS(status), 0);
+  EXPECT_EQ(WEXITSTATUS(status), 128 + SIGINT);
   EXPECT_NE(support::readFile(folder / "out")->find("stopped after step"), std::string::npos);
   EXPECT_TRUE(bool(support::SafetensorsFile::open(folder / "saved/model.safetensors")));
 }

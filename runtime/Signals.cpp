@@ -1,0 +1,63 @@
+#include "runtime/Signals.h"
+
+#include "lib/support/OutputFile.h"
+
+#include <csignal>
+#include <cstring>
+#include <thread>
+#include <unistd.h>
+
+using namespace llmc::runtime;
+
+namespace {
+
+// SIGHUP of a program started by nohup is to be ignored, also by this one.
+sigset_t handled() {
+  sigset_t set;
+  ::sigemptyset(&set);
+  ::sigaddset(&set, SIGINT);
+  ::sigaddset(&set, SIGTERM);
+  struct sigaction hangup {};
+  if (::sigaction(SIGHUP, nullptr, &hangup) == 0 && hangup.sa_handler != SIG_IGN)
+    ::sigaddset(&set, SIGHUP);
+  return set;
+}
+
+// To standard error, which nobody may read any more.
+void say(const std::string &line) {
+  [[maybe_unused]] ssize_t written = ::write(STDERR_FILENO, line.data(), line.size());
+}
+
+} // namespace
+
+// No thread that computes may take a signal: oneDNN's code turns the stack pointer to its
+// own buffers, where a handler's frame would overwrite the heap. One thread waits for them
+// instead; all others, made later, inherit that they are blocked.
+void StopSignals::install(const std::string &program) {
+  program_ = program;
+  ::signal(SIGPIPE, SIG_IGN);
+  ::signal(SIGXFSZ, SIG_IGN);
+  sigset_t set = handled();
+  ::pthread_sigmask(SIG_BLOCK, &set, nullptr);
+  std::thread([this] { wait(); }).detach();
+}
+
+void StopSignals::wait() {
+  sigset_t set = handled();
+  int signal = 0;
+  ::sigwait(&set, &signal);
+  which_ = signal;
+  std::string name = std::string("SIG") + ::sigabbrev_np(signal);
+  if (!begun) {
+    say(program_ + ": " + name + ": ended before there was anything to keep; no file was changed\n");
+    support::removeTemporaries();
+    ::_exit(exitStatus());
+  }
+  asked = true;
+  say(program_ + ": " + name + ": ends after this step; a second signal ends it at once\n");
+  ::sigwait(&set, &signal);
+  support::removeTemporaries();
+  ::signal(signal, SIG_DFL);
+  ::pthread_sigmask(SIG_UNBLOCK, &set, nullptr);
+  ::raise(signal);
+}

@@ -1,0 +1,297 @@
+"""Whatever ends a run, nothing is lost: signals, full disks, a loss that is not finite."""
+import hashlib
+import json
+import os
+import shutil
+import signal
+import subprocess
+import tempfile
+import threading
+import time
+
+import numpy as np
+
+from harness import DATA, Suite, call, compile_model, read_safetensors, require
+
+OWN = os.path.join(DATA, "gpt2")
+TEXT = os.path.join(OWN, "text.bin")
+
+
+SHARED = tempfile.TemporaryDirectory(prefix="llmc-")
+
+
+def program(folder, mesh="2x2x2"):
+    """FOLDER/program; each mesh is compiled once."""
+    made, path = os.path.join(SHARED.name, mesh), os.path.join(folder, "program")
+    if not os.path.exists(made):
+        compile_model(os.path.join(OWN, "config.json"), made, "--seq", 16, "--global-batch", 4, "--mesh", mesh)
+    shutil.copy(made, path)
+    return path
+
+
+def weights_after(path, folder, steps, *flags):
+    """What an undisturbed run of so many steps saves."""
+    to = os.path.join(folder, f"after-{steps}")
+    call([path, "--data", TEXT, "--steps", steps, "--save", to, *flags])
+    return read_safetensors(os.path.join(to, "model.safetensors"))
+
+
+def require_equal(got, expected):
+    require(got.keys() == expected.keys(), "other tensors")
+    for name, value in got.items():
+        require(np.array_equal(value, expected[name]), f"{name} differs")
+
+
+def hash_of(path):
+    with open(path, "rb") as f:
+        return hashlib.sha256(f.read()).hexdigest()
+
+
+def steps_in(path):
+    try:
+        with open(path) as f:
+            return f.read().count("\n")
+    except FileNotFoundError:
+        return 0
+
+
+def started(folder, *command):
+    """A run that has ended a step."""
+    metrics = os.path.join(folder, "metrics.jsonl")
+    if os.path.exists(metrics):
+        os.remove(metrics)
+    child = subprocess.Popen([*command, "--data", TEXT, "--steps", "1000000", "--metrics", metrics],
+                             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    end = time.time() + 60
+    while steps_in(metrics) == 0:
+        require(child.poll() is None and time.time() < end, "the run makes no step")
+        time.sleep(0.01)
+    return child
+
+
+def signals_save(folder):
+    path = program(folder, "1x2x1")
+    for which in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        save = os.path.join(folder, which.name)
+        child = started(folder, path, "--save", save)
+        child.send_signal(which)
+        out, err = child.communicate(timeout=60)
+        require(child.returncode == 128 + which, f"{which.name}: exit {child.returncode}: {err}")
+        steps = steps_in(os.path.join(folder, "metrics.jsonl"))
+        require(f"stopped after step {steps} of" in out and f"the weights of step {steps}" in out, out[-300:])
+        require_equal(read_safetensors(os.path.join(save, "model.safetensors")), weights_after(path, folder, steps))
+
+
+def ignored_hangup(folder):
+    path, metrics = program(folder, "1"), os.path.join(folder, "metrics.jsonl")
+    child = started(folder, "nohup", path)
+    child.send_signal(signal.SIGHUP)
+    before, end = steps_in(metrics), time.time() + 60
+    while steps_in(metrics) < before + 3:
+        require(child.poll() is None and time.time() < end, "SIGHUP ended a run that nohup had started")
+        time.sleep(0.01)
+    child.send_signal(signal.SIGTERM)
+    child.communicate(timeout=60)
+    require(child.returncode == 143, f"SIGTERM: exit {child.returncode}")
+
+
+def signal_before_the_first_step(folder):
+    path, pipe, save = program(folder, "1"), os.path.join(folder, "pipe"), os.path.join(folder, "save")
+    os.mkfifo(pipe)  # without a reader, the run waits before its first step
+    os.mkdir(save)
+    with open(os.path.join(save, "model.safetensors"), "w") as f:
+        f.write("old")
+    child = subprocess.Popen([path, "--data", TEXT, "--metrics", pipe, "--save", save], stderr=subprocess.PIPE,
+                             stdout=subprocess.DEVNULL, text=True)
+    time.sleep(0.5)
+    child.send_signal(signal.SIGTERM)
+    _, err = child.communicate(timeout=60)
+    require(child.returncode == 143 and "before there was anything to keep" in err, f"{child.returncode}: {err}")
+    require(os.listdir(save) == ["model.safetensors"], f"left behind: {os.listdir(save)}")
+    with open(os.path.join(save, "model.safetensors")) as f:
+        require(f.read() == "old", "the saved file of before has changed")
+
+
+def second_signal_ends_at_once(folder):
+    path, pipe = program(folder, "1"), os.path.join(folder, "pipe")
+    os.mkfifo(pipe)
+    child = subprocess.Popen([path, "--data", TEXT, "--steps", "1000000", "--metrics", pipe],
+                             stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    with open(pipe, "rb"):  # a reader that never reads: the run stands once the pipe is full
+        time.sleep(1.5)
+        child.send_signal(signal.SIGINT)
+        time.sleep(0.3)
+        child.send_signal(signal.SIGINT)
+        _, err = child.communicate(timeout=60)
+    require(child.returncode in (-signal.SIGINT, 130), f"exit {child.returncode}: {err}")
+
+
+def pipe_without_reader(folder, child):
+    _, err = child.communicate(timeout=60)
+    require(child.returncode == 1 and "nobody opened this pipe" in err, err)
+
+
+def metrics_through_pipes(folder):
+    path, pipe, got = program(folder, "1"), os.path.join(folder, "pipe"), []
+    os.mkfifo(pipe)
+
+    def read():
+        with open(pipe) as f:
+            got.extend(json.loads(line)["step"] for line in f)
+    reader = threading.Thread(target=read)
+    reader.start()
+    call([path, "--data", TEXT, "--steps", 5, "--metrics", pipe])
+    reader.join()
+    require(got == [1, 2, 3, 4, 5], f"steps {got}")
+    out = call([path, "--data", TEXT, "--steps", 3, "--metrics", "/dev/stdout"]).stdout
+    require(out.count('{"step":') == 3, out)
+    call([path, "--data", TEXT, "--steps", 3, "--metrics", "/dev/null"])
+
+
+def reader_that_leaves(folder):
+    path, pipe, save = program(folder, "1"), os.path.join(folder, "pipe"), os.path.join(folder, "save")
+    os.mkfifo(pipe)
+    child = subprocess.Popen([path, "--data", TEXT, "--steps", "20", "--metrics", pipe, "--save", save],
+                             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    with open(pipe) as f:
+        f.readline()
+    out, err = child.communicate(timeout=60)
+    require(child.returncode == 1 and "Broken pipe" in err, f"{child.returncode}: {err}")
+    require("step 20/20" in out, "the training ended early")
+    require_equal(read_safetensors(os.path.join(save, "model.safetensors")), weights_after(path, folder, 20))
+
+
+def on_full_disk(folder, size, *command, fill=""):
+    """Runs in FOLDER/disk on a file system of `size`, where `fill` has been run before."""
+    disk = os.path.join(folder, "disk")
+    os.makedirs(disk, exist_ok=True)
+    script = f'mount -t tmpfs -o size={size} none "$0" && cd "$0" && {fill or ":"} && {{ "$@"; rc=$?; ls -A; exit $rc; }}'
+    done = call(["unshare", "-m", "sh", "-c", script, disk, *command, "--data", TEXT], check=False)
+    require(done.returncode == 1, f"exit {done.returncode}: {done.stdout[-500:]}{done.stderr}")
+    return done.stdout, done.stderr
+
+
+def full_disk_for_metrics_and_trace(folder):
+    path, save = program(folder), os.path.join(folder, "save")
+    out, err = on_full_disk(folder, "32k", path, "--steps", 400, "--metrics", "m.jsonl", "--trace", "t.json", "--save", save)
+    require("--metrics: cannot write 'm.jsonl': No space left" in err, err)
+    require("--trace: cannot write 't.json': No space left" in err, err)
+    require("step 400/400" in out, out[-300:])
+    require(out.splitlines()[-1] == "m.jsonl", f"left on the disk: {out.splitlines()[-2:]}")
+    require_equal(read_safetensors(os.path.join(save, "model.safetensors")), weights_after(path, folder, 400))
+
+
+def full_disk_for_the_saved_weights(folder):
+    """It fills up during the run: what was saved before stays, the dump is still written."""
+    path, dump, pipe = program(folder), os.path.join(folder, "dump"), os.path.join(folder, "pipe")
+    expected = weights_after(path, folder, 200)
+    size = os.path.getsize(os.path.join(folder, "after-200", "model.safetensors"))
+    os.mkfifo(pipe)
+    # Who reads the metrics fills the disk once a step has ended.
+    script = (f'(read line; head -c {size // 2} /dev/zero > junk; cat > /dev/null) < {pipe} & '
+              f'"$0" "$@" --steps 200 --metrics {pipe} --save save --dump {dump}; rc=$?; '
+              'cat save/model.safetensors; ls -A save; exit $rc')
+    out, err = on_full_disk(folder, size + (1 << 16), "sh", "-c", script, path,
+                            fill="mkdir save && echo old > save/model.safetensors")
+    require("--save: cannot write 'save/model.safetensors': No space left" in err, err)
+    require("old\nmodel.safetensors\n" in out, f"the saved file of before: {out[-200:]}")
+    got = read_safetensors(dump)
+    require_equal({name: got["param:" + name] for name in expected}, expected)
+
+
+def too_little_room_is_said_before(folder):
+    path = program(folder)
+    _, err = on_full_disk(folder, "64k", path, "--steps", 4, "--save", "save")
+    require("the weights take" in err and "free" in err, err)
+
+
+def not_finite(folder):
+    path, save, dump = program(folder), os.path.join(folder, "save"), os.path.join(folder, "dump")
+    flags = ["--lr", "1e4", "--clip", 0]
+    done = call([path, "--data", TEXT, "--steps", 50, "--save", save, "--dump", dump, *flags], check=False)
+    require(done.returncode == 1 and "lower --lr" in done.stderr, f"{done.returncode}: {done.stderr}")
+    steps = len(read_safetensors(dump)["loss"])
+    require(f"error: step {steps + 1}: " in done.stderr and f"the weights of step {steps} are in" in done.stderr, done.stderr)
+    got = read_safetensors(os.path.join(save, "model.safetensors"))
+    require_equal(got, weights_after(path, folder, steps, *flags))
+    require(all(np.isfinite(value).all() for value in got.values()), "the saved weights are not finite")
+    return f"after {steps} steps"
+
+
+def inputs_survive(folder):
+    path, data = program(folder, "1"), os.path.join(folder, "tokens.bin")
+    with open(TEXT, "rb") as f, open(data, "wb") as to:
+        to.write(f.read())
+    os.symlink("tokens.bin", os.path.join(folder, "link"))
+    os.link(data, os.path.join(folder, "hard"))
+    os.symlink(".", os.path.join(folder, "here"))
+    call([path, "--data", data, "--steps", 1, "--save", os.path.join(folder, "saved")])
+    saved = os.path.join(folder, "saved", "model.safetensors")
+    os.mkdir(os.path.join(folder, "alias"))
+    os.link(saved, os.path.join(folder, "alias", "model.safetensors"))
+    before = {name: hash_of(name) for name in (path, data, saved)}
+    for flag in ("--metrics", "--trace", "--dump", "--count-collectives"):
+        for name in ("tokens.bin", "./link", "hard", "here/here/tokens.bin", "program"):
+            done = call([path, "--data", "link", "--steps", 1, flag, name, "--force"], check=False, cwd=folder)
+            require(done.returncode == 1 and f"{flag} '{name}' is the same file as" in done.stderr, done.stderr)
+    for to in ("saved", "alias"):
+        done = call([path, "--data", data, "--weights", "saved", "--save", to, "--steps", 1], check=False, cwd=folder)
+        require(done.returncode == 1 and "is the same file as --weights" in done.stderr, done.stderr)
+    done = call([path, "--data", data, "--dump", "one", "--trace", "here/one", "--steps", 1], check=False, cwd=folder)
+    require(done.returncode == 1 and "is the same file as" in done.stderr, done.stderr)
+    require(all(hash_of(name) == value for name, value in before.items()), "an input has changed")
+
+
+def metrics_are_not_overwritten(folder):
+    path, metrics = program(folder, "1"), os.path.join(folder, "m.jsonl")
+    run = [path, "--data", TEXT, "--steps", 2, "--metrics", metrics]
+    call(run)
+    before = hash_of(metrics)
+    done = call(run, check=False)
+    require(done.returncode == 1 and "--force replaces it" in done.stderr, done.stderr)
+    require(hash_of(metrics) == before, "it has changed")
+    call([*run, "--force"])
+    require(steps_in(metrics) == 2, "not replaced")
+
+
+def launchers(folder):
+    path = program(folder, "1")
+    run = [path, "--data", TEXT, "--steps", 1]
+    refused = [{"SLURM_STEP_NUM_TASKS": "8", "SLURM_PROCID": "0", "SLURM_NTASKS": "8"},
+               {"SLURM_NTASKS": "8", "SLURM_PROCID": "3"}, {"SLURM_NTASKS": "8", "SLURM_STEP_ID": "0"},
+               {"OMPI_COMM_WORLD_SIZE": "2"}, {"PMI_SIZE": "4", "PMI_RANK": "0"}, {"PMIX_RANK": "1"},
+               {"WORLD_SIZE": "8", "RANK": "0"}]
+    for variables in refused:
+        done = call(run, check=False, env={**os.environ, **variables})
+        require(done.returncode == 1 and "started by a launcher" in done.stderr, f"{variables}: {done.stderr}")
+    # One process: of a batch script, of `srun -n 1` and `mpirun -n 1`.
+    for variables in ({"SLURM_NTASKS": "8", "SLURM_PROCID": "0", "SLURM_JOB_ID": "7"},
+                      {"SLURM_NTASKS": "8", "SLURM_STEP_NUM_TASKS": "1", "SLURM_STEP_ID": "0", "SLURM_PROCID": "0"},
+                      {"OMPI_COMM_WORLD_SIZE": "1", "PMIX_RANK": "0"}):
+        call(run, env={**os.environ, **variables})
+
+
+suite = Suite("failures")
+os.mkfifo(os.path.join(SHARED.name, "pipe"))
+unread = subprocess.Popen([program(SHARED.name, "1"), "--data", TEXT, "--metrics", os.path.join(SHARED.name, "pipe")],
+                          stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+suite.run("signals save the weights of the last step", signals_save)
+suite.run("SIGHUP under nohup", ignored_hangup)
+suite.run("a signal before the first step changes nothing", signal_before_the_first_step)
+suite.run("a second signal ends at once", second_signal_ends_at_once)
+suite.run("a loss that is not finite", not_finite)
+suite.run("metrics through pipes and devices", metrics_through_pipes)
+suite.run("a reader that leaves", reader_that_leaves)
+suite.run("no output overwrites an input", inputs_survive)
+suite.run("metrics of another run are kept", metrics_are_not_overwritten)
+suite.run("launchers are refused", launchers)
+mounts = subprocess.run(["unshare", "-m", "mount", "-t", "tmpfs", "none", "/mnt"], capture_output=True).returncode == 0
+for title, test in (("a full disk for metrics and trace", full_disk_for_metrics_and_trace),
+                    ("a full disk for the saved weights", full_disk_for_the_saved_weights),
+                    ("too little room for the weights", too_little_room_is_said_before)):
+    if mounts:
+        suite.run(title, test)
+    else:
+        suite.skip(title, "this user cannot mount a small file system")
+suite.run("a pipe without a reader is given up", pipe_without_reader, unread)
+suite.finish()
