@@ -110,6 +110,10 @@ support::Result<Ended> runtime::infer(const ProgramT &program, const Kernels &ke
     if (Status s = weights->fill(**executor); !s)
       return s.takeError();
   }
+  std::unique_ptr<WeightsCheck> check = weights->check();
+  if (Status s = check->begin(); !s)
+    return s.takeError();
+
   Clock::time_point start = Clock::now();
   Problems problems;
   problems.add((*executor)->runStep(inputs->pointers()));
@@ -118,6 +122,8 @@ support::Result<Ended> runtime::infer(const ProgramT &program, const Kernels &ke
   if (problems.empty()) {
     context.begin();
     keepTrace(out, **executor);
+    if (Status s = check->finish(); !s)
+      return s.takeError();
     if (!options.output.empty())
       problems.add(writeResults(**executor, options.output, outputs, out));
     problems.add(measure(**executor, *inputs, options.repeat, first, context, times));

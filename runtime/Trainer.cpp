@@ -72,6 +72,7 @@ private:
   std::optional<Data> data; // none for --steps 0 without data
   std::optional<Evaluation> evaluation;
   std::optional<Weights> weights;
+  std::unique_ptr<WeightsCheck> check;
   uint64_t steps = 0;
   std::vector<double> losses;
   FirstGradients gradients;
@@ -119,7 +120,12 @@ Status Run::prepare() {
   executor = std::move(*made);
   announce();
   support::Progress::Phase filling(progress, "filling weights");
-  return weights->fill(*executor);
+  if (Status s = weights->fill(*executor); !s)
+    return s;
+  filling.end();
+  support::Progress::Phase comparing(progress, "comparing weights with the model's");
+  check = weights->check();
+  return check->begin();
 }
 
 Status Run::openEvaluation() {
@@ -291,7 +297,7 @@ Status Run::loop() {
   if (steps == 0)
     return evaluateOnly();
   training.emplace(progress, "training", steps);
-  for (uint64_t index = 0; index < steps; ++index) {
+  for (uint64_t index = 0; index < steps && check->soFar(); ++index) {
     if ((stopped = context.stopped())) {
       progress.print(text("stopped after step ", index, " of ", steps));
       break;
@@ -347,6 +353,11 @@ support::Result<Ended> Run::finish(const Status &ran) {
   training.reset();
   const bool early = !ran || stopped;
   Problems problems, later;
+  if (uint64_t left = check->bytesLeft())
+    out << "weights    " << grouped(left) << " bytes are yet to be compared with the model's" << std::endl;
+  if (Status same = check->finish(); !same)
+    return error(same.message(), "; nothing was saved, the ", losses.size(),
+                 " steps trained other weights");
   std::string weightsNote = save(early, later);
   if (!ran)
     problems.add(error(ran.message(), "; ", weightsNote));

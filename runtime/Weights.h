@@ -8,7 +8,9 @@
 #include "lib/support/Safetensors.h"
 #include "runtime/Executor.h"
 #include "runtime/Shard.h"
+#include "runtime/WeightsCheck.h"
 
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -34,6 +36,10 @@ public:
 
   // The files that it reads, and the index that names them.
   std::vector<std::string> paths() const;
+
+  // Starts to compare every byte of the model's own files with what they were when it
+  // was compiled. This object must outlive it.
+  std::unique_ptr<WeightsCheck> check() const;
 
   // One line for the start-up.
   const std::string &note() const { return note_; }
@@ -69,6 +75,7 @@ private:
   uint64_t seed_;
   std::vector<Place> places_; // by source
   std::vector<support::ReadableFile> files_;
+  std::vector<uint64_t> hashes_; // of the model's own files: as they were when it was compiled
   std::string index_; // of --weights DIR; empty: none
   std::string note_;
 };

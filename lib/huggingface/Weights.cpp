@@ -30,14 +30,19 @@ void hf::describeModule(ModuleOp module, const ModelFacts &facts,
     module->setAttr("graph.constants", b.getArrayAttr({}));
 }
 
-Attribute hf::fileEntry(Builder &b, const std::string &path, const void *data, size_t size) {
+support::Result<Attribute> hf::fileEntry(Builder &b, const std::string &path) {
   std::error_code code;
   fs::path absolute = fs::absolute(path, code);
-  uint64_t hash = support::sampledHash(data, size);
-  return b.getDictionaryAttr(
+  support::Result<support::ReadableFile> file = support::ReadableFile::open(path);
+  if (!file)
+    return file.takeError();
+  support::Result<uint64_t> hash = support::fileHash(*file);
+  if (!hash)
+    return hash.takeError();
+  return Attribute(b.getDictionaryAttr(
       {b.getNamedAttr("path", b.getStringAttr(code ? path : absolute.lexically_normal().string())),
-       b.getNamedAttr("byte_size", b.getI64IntegerAttr(size)),
-       b.getNamedAttr("hash", b.getI64IntegerAttr(static_cast<int64_t>(hash)))});
+       b.getNamedAttr("byte_size", b.getI64IntegerAttr(static_cast<int64_t>(file->size()))),
+       b.getNamedAttr("hash", b.getI64IntegerAttr(static_cast<int64_t>(*hash)))}));
 }
 
 std::string hf::modelName(const std::string &path) {
@@ -133,8 +138,12 @@ support::Status hf::bindWeights(ModuleOp module, const std::string &path,
   if (!problems.empty())
     return error(path, ": weights do not fit the model:", problems);
   llvm::SmallVector<Attribute> files;
-  for (const support::SafetensorsFile &file : set->files())
-    files.push_back(fileEntry(b, file.path(), file.bytes().data(), file.bytes().size()));
+  for (const support::SafetensorsFile &file : set->files()) {
+    support::Result<Attribute> entry = fileEntry(b, file.path());
+    if (!entry)
+      return entry.takeError();
+    files.push_back(*entry);
+  }
   module->setAttr("graph.files", b.getArrayAttr(files));
   if (auto model = module->getAttrOfType<DictionaryAttr>("graph.model")) {
     NamedAttrList list(model);

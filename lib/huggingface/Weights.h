@@ -23,8 +23,7 @@ void describeModule(mlir::ModuleOp module, const ModelFacts &facts,
                     llvm::ArrayRef<mlir::Attribute> files);
 
 // One entry of graph.files: absolute path, size and hash of the whole file.
-mlir::Attribute fileEntry(mlir::Builder &builder, const std::string &path, const void *data,
-                          size_t size);
+support::Result<mlir::Attribute> fileEntry(mlir::Builder &builder, const std::string &path);
 
 // The file's name without extension, or its folder's where it is always called
 // the same (model.onnx, config.json).

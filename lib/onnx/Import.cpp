@@ -37,7 +37,7 @@ private:
   void markAnnotated();
   std::vector<AnnotatedValue> collectAnnotated();
   void nameBorders();
-  void describe();
+  Status describe();
 
   const Model &model_;
   const CompileOptions &options_;
@@ -185,12 +185,14 @@ void Importer::nameBorders() {
     func_.setResultAttr(i, "graph.output", name(options_.infer ? result : "logits"));
 }
 
-void Importer::describe() {
+Status Importer::describe() {
   llvm::SmallVector<Attribute> files;
   if (options_.weights.empty())
     for (const auto &file : model_.files()) {
-      auto bytes = file->map.bytes();
-      files.push_back(hf::fileEntry(builder_, file->path, bytes.data(), bytes.size()));
+      support::Result<Attribute> entry = hf::fileEntry(builder_, file->path);
+      if (!entry)
+        return entry.takeError();
+      files.push_back(*entry);
     }
   auto logits = graph::shapeOf(body_->getTerminator()->getOperand(0));
   hf::ModelFacts facts;
@@ -201,6 +203,7 @@ void Importer::describe() {
   facts.context = inputs_.context;
   facts.batch = inputs_.batch;
   hf::describeModule(*module_, facts, files);
+  return support::ok();
 }
 
 Result<OwningOpRef<ModuleOp>> Importer::run() {
@@ -215,7 +218,8 @@ Result<OwningOpRef<ModuleOp>> Importer::run() {
   eraseDead();
   parameters_->finish(*module_, func_);
   nameBorders();
-  describe();
+  if (Status s = describe(); !s)
+    return s.takeError();
   for (auto it = annotations_.weights.begin(); it != annotations_.weights.end();) {
     unsigned holder = parameters_->view(it->first).tensor;
     if (holder == it->first) {

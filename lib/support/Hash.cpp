@@ -3,8 +3,11 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
+#include <algorithm>
+#include <atomic>
 #include <memory>
-#include <optional>
+#include <mutex>
+#include <thread>
 #include <vector>
 
 using namespace llmc::support;
@@ -13,47 +16,54 @@ uint64_t llmc::support::hash64(const void *data, size_t size) {
   return XXH3_64bits(data, size);
 }
 
-namespace {
+uint64_t llmc::support::hashChunks(uint64_t fileSize) {
+  return fileSize == 0 ? 1 : (fileSize - 1) / kHashChunk + 1;
+}
 
-constexpr size_t kBlock = size_t(64) << 10, kBlocks = 256;
-
-// `bytesAt(offset, size)` is a pointer, null if they cannot be had.
-template <class F>
-std::optional<uint64_t> hashOfSamples(size_t size, F bytesAt) {
-  if (size <= kBlock * kBlocks) {
-    const void *all = bytesAt(0, size);
-    return all || size == 0 ? std::optional(hash64(all, size)) : std::nullopt;
-  }
+Result<uint64_t> llmc::support::chunkHash(const ReadableFile &file, uint64_t chunk) {
   std::unique_ptr<XXH3_state_t, decltype(&XXH3_freeState)> state(XXH3_createState(),
                                                                  XXH3_freeState);
   XXH3_64bits_reset(state.get());
-  size_t last = size - kBlock;
-  for (size_t i = 0; i < kBlocks; ++i) {
-    size_t at = last / (kBlocks - 1) * i + last % (kBlocks - 1) * i / (kBlocks - 1);
-    const void *block = bytesAt(at, kBlock);
-    if (!block)
-      return std::nullopt;
-    XXH3_64bits_update(state.get(), block, kBlock);
+  constexpr uint64_t kPart = uint64_t(1) << 20; // stays in a cache
+  std::vector<char> buffer(kPart);
+  uint64_t end = std::min(file.size(), (chunk + 1) * kHashChunk);
+  for (uint64_t at = chunk * kHashChunk; at < end; at += kPart) {
+    size_t size = std::min(kPart, end - at);
+    if (Status s = file.read(at, buffer.data(), size); !s)
+      return s.takeError();
+    XXH3_64bits_update(state.get(), buffer.data(), size);
   }
   return XXH3_64bits_digest(state.get());
 }
 
-} // namespace
-
-uint64_t llmc::support::sampledHash(const void *data, size_t size) {
-  return *hashOfSamples(
-      size, [&](size_t at, size_t) { return static_cast<const char *>(data) + at; });
+uint64_t llmc::support::fileHash(std::span<const uint64_t> chunks) {
+  return chunks.size() == 1 ? chunks[0] : hash64(chunks.data(), chunks.size_bytes());
 }
 
-Result<uint64_t> llmc::support::sampledHash(const ReadableFile &file) {
-  std::vector<char> buffer;
+// Reads, and does not map: a hole or a page that is not in memory yet costs a fault each.
+Result<uint64_t> llmc::support::fileHash(const ReadableFile &file) {
+  std::vector<uint64_t> hashes(hashChunks(file.size()));
+  std::atomic<uint64_t> next{0};
+  std::mutex mutex;
   Status status;
-  std::optional<uint64_t> hash = hashOfSamples(file.size(), [&](size_t at, size_t size) {
-    buffer.resize(size);
-    status = file.read(at, buffer.data(), size);
-    return status ? buffer.data() : nullptr;
-  });
-  if (!hash)
+  auto work = [&] {
+    for (uint64_t i; (i = next++) < hashes.size();) {
+      Result<uint64_t> hash = chunkHash(file, i);
+      std::lock_guard lock(mutex);
+      if (hash)
+        hashes[i] = *hash;
+      else
+        status = hash.takeError();
+    }
+  };
+  std::vector<std::thread> helpers(
+      std::min<uint64_t>(std::max(1u, std::thread::hardware_concurrency()), hashes.size()) - 1);
+  for (std::thread &helper : helpers)
+    helper = std::thread(work);
+  work();
+  for (std::thread &helper : helpers)
+    helper.join();
+  if (!status)
     return status.takeError();
-  return *hash;
+  return fileHash(hashes);
 }

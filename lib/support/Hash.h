@@ -7,6 +7,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string_view>
 
 namespace llmc::support {
@@ -18,11 +19,13 @@ inline uint64_t hash64(std::string_view text) {
   return hash64(text.data(), text.size());
 }
 
-// Of a file of up to 16 MiB all bytes; of a larger one 256 blocks of 64 KiB, evenly
-// spread, the first and the last among them: it notices a file that was written
-// anew, not every changed byte, and costs the same for weights of any size.
-uint64_t sampledHash(const void *data, size_t size);
-Result<uint64_t> sampledHash(const ReadableFile &file); // the same
+// The hash of a file covers every byte, by chunks that can be read at once and in any
+// order: of one chunk it is hash64 of its bytes, of several hash64 of their hashes.
+constexpr uint64_t kHashChunk = uint64_t(16) << 20;
+uint64_t hashChunks(uint64_t fileSize); // at least one
+Result<uint64_t> chunkHash(const ReadableFile &file, uint64_t chunk);
+uint64_t fileHash(std::span<const uint64_t> chunks);
+Result<uint64_t> fileHash(const ReadableFile &file); // on all processors
 
 } // namespace llmc::support
 

@@ -11,7 +11,7 @@ import time
 
 import numpy as np
 
-from harness import DATA, Suite, call, compile_model, read_safetensors, require
+from harness import DATA, Suite, call, compile_model, read_safetensors, require, write_safetensors
 
 OWN = os.path.join(DATA, "gpt2")
 TEXT = os.path.join(OWN, "text.bin")
@@ -242,6 +242,29 @@ def inputs_survive(folder):
     require(all(hash_of(name) == value for name, value in before.items()), "an input has changed")
 
 
+def changed_weights(folder):
+    """One byte in 40 MiB that a sample would miss; the model's own file is never saved over."""
+    tensors = {name: value for name, value in read_safetensors(os.path.join(OWN, "weights.safetensors")).items()}
+    tensors["unused"] = np.zeros(40 << 18, np.float32)
+    model = os.path.join(folder, "model.safetensors")
+    write_safetensors(model, tensors)
+    shutil.copy(os.path.join(OWN, "config.json"), folder)
+    path = os.path.join(folder, "program")
+    compile_model(os.path.join(folder, "config.json"), path, "--seq", 16, "--global-batch", 4, "--mesh", "1")
+    run = [path, "--data", TEXT, "--steps", 2, "--save", os.path.join(folder, "saved")]
+    call(run)
+    done = call([*run[:-1], folder], check=False)
+    require(done.returncode == 1 and "is the same file as the model's weights" in done.stderr, done.stderr)
+    with open(model, "r+b") as f:
+        f.seek(-(21 << 20) - 1, os.SEEK_END)
+        f.write(b"x")
+    saved = os.path.join(folder, "saved", "model.safetensors")
+    before = hash_of(saved)
+    done = call(run, check=False)
+    require(done.returncode == 1 and f"'{model}' has changed since" in done.stderr, done.stderr)
+    require(hash_of(saved) == before, "saved all the same")
+
+
 def metrics_are_not_overwritten(folder):
     path, metrics = program(folder, "1"), os.path.join(folder, "m.jsonl")
     run = [path, "--data", TEXT, "--steps", 2, "--metrics", metrics]
@@ -284,6 +307,7 @@ suite.run("metrics through pipes and devices", metrics_through_pipes)
 suite.run("a reader that leaves", reader_that_leaves)
 suite.run("no output overwrites an input", inputs_survive)
 suite.run("metrics of another run are kept", metrics_are_not_overwritten)
+suite.run("weights that have changed", changed_weights)
 suite.run("launchers are refused", launchers)
 mounts = subprocess.run(["unshare", "-m", "mount", "-t", "tmpfs", "none", "/mnt"], capture_output=True).returncode == 0
 for title, test in (("a full disk for metrics and trace", full_disk_for_metrics_and_trace),

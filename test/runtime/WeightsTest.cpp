@@ -226,13 +226,49 @@ TEST(Weights, ModelsOwnFile) {
   ASSERT_TRUE(bool(weights)) << weights.message();
   ASSERT_TRUE(bool(weights->fill(*executor)));
   EXPECT_EQ(logical(*executor, 1), counting(24, 35));
+  EXPECT_TRUE(bool(weights->check()->finish()));
   std::string changed = bytes;
   changed[9] = static_cast<char>(changed[9] ^ 4);
   writeBytes(folder / "w.bin", changed);
-  EXPECT_NE(open().message().find("has changed"), std::string::npos);
+  auto other = open();
+  ASSERT_TRUE(bool(other));
+  EXPECT_NE(other->check()->finish().message().find("w.bin' has changed"), std::string::npos);
   writeBytes(folder / "w.bin", bytes.substr(4));
   EXPECT_NE(open().message().find("bytes, it had"), std::string::npos);
   EXPECT_TRUE(bool(Weights::open(*program, {"random", 0, folder.path})));
+}
+
+// One byte of a file too large for one chunk, found at once or in the background.
+TEST(Weights, EveryByteIsCompared) {
+  TemporaryFolder folder;
+  std::string bytes(2 * support::kHashChunk + 5, 'w'), small = "small";
+  writeBytes(folder / "large", bytes);
+  writeBytes(folder / "small", small);
+  uint64_t hash = *support::fileHash(*support::ReadableFile::open(folder / "large"));
+  auto other = support::ReadableFile::open(folder / "small");
+  for (size_t at : {size_t(0), bytes.size() / 2 + 1, bytes.size() - 1, bytes.size()}) {
+    if (at < bytes.size())
+      bytes[at] = 'x';
+    writeBytes(folder / "large", bytes);
+    auto large = support::ReadableFile::open(folder / "large");
+    for (int patience : {60000, 0}) {
+      runtime::WeightsCheck check({{&*other, support::hash64(small)}, {&*large, hash}});
+      support::Status first = check.begin(std::chrono::milliseconds(patience));
+      support::Status last = check.finish();
+      EXPECT_EQ(bool(last), at == bytes.size());
+      EXPECT_TRUE(patience == 0 || bool(first) == bool(last));
+      EXPECT_EQ(check.bytesLeft(), 0u);
+      if (!last) {
+        EXPECT_NE(last.message().find("large' has changed"), std::string::npos) << last.message();
+      }
+    }
+    if (at < bytes.size())
+      bytes[at] = 'w';
+  }
+  auto shrunk = support::ReadableFile::open(folder / "large");
+  writeBytes(folder / "large", "no longer");
+  runtime::WeightsCheck check({{&*shrunk, hash}});
+  EXPECT_NE(check.finish().message().find("it ends at byte"), std::string::npos);
 }
 
 TEST(Gather, EveryElementOnce) {
