@@ -3,6 +3,7 @@
 #include "runtime/Machine.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <map>
 
@@ -19,6 +20,20 @@ void printLine(std::ostream &out, const char *format, Ts... values) {
   char line[400];
   std::snprintf(line, sizeof line, format, values...);
   out << line;
+}
+
+// A column; what was not measured, does not apply or is small is no zero.
+std::string column(double value, int width, int digits, bool measured) {
+  char number[32], cell[40];
+  double least = std::pow(10, -digits);
+  if (!measured)
+    std::snprintf(number, sizeof number, "-");
+  else if (value < least / 2)
+    std::snprintf(number, sizeof number, "<%.*f", digits, least);
+  else
+    std::snprintf(number, sizeof number, "%.*f", digits, value);
+  std::snprintf(cell, sizeof cell, "%*s", width, number);
+  return cell;
 }
 
 } // namespace
@@ -90,9 +105,12 @@ void Profile::printRows(std::ostream &out, const std::vector<Row> &rows) const {
   double all = double(wall_) * 1e-9 / double(steps_ - 1) * double(workers_.size());
   out << "profile       ms/step   cpu ms   calls   GB/s  GFLOP/s  of a step\n";
   for (const Row &row : rows)
-    printLine(out, "           %10.3f %8.3f %7.0f %6.1f %8.1f %5.1f %%  %s\n", row.wall * 1e3,
-              row.processor * 1e3, row.calls, row.work.bytes / row.wall * 1e-9,
-              row.work.flops / row.wall * 1e-9, 100 * row.wall / all, row.work.name.c_str());
+    out << "           " << column(row.wall * 1e3, 10, 3, true) << " "
+        << column(row.processor * 1e3, 8, 3, row.processor > 0) << " "
+        << column(row.calls, 7, 0, true) << " "
+        << column(row.work.bytes / row.wall * 1e-9, 6, 1, row.work.bytes > 0 && row.wall > 0) << " "
+        << column(row.work.flops / row.wall * 1e-9, 8, 1, row.work.flops > 0 && row.wall > 0) << " "
+        << column(100 * row.wall / all, 5, 1, true) << " %  " << row.work.name << "\n";
 }
 
 // Shares are of what all workers had: one worker's time is the step's.
@@ -115,8 +133,10 @@ void Profile::printClasses(std::ostream &out, const std::vector<Row> &rows,
             workers_.size(), workers_.size() == 1 ? "worker" : "workers");
   for (size_t i = 0; i < std::size(kClasses); ++i) {
     const Row &sum = classes[i];
-    printLine(out, "           %10.3f  %5.1f %%  %s", sum.wall * 1e3, 100 * sum.wall / all,
-              kClasses[i]);
+    if (sum.wall == 0 && i != Events)
+      continue; // the program has no such instruction
+    out << "           " << column(sum.wall * 1e3, 10, 3, true) << "  "
+        << column(100 * sum.wall / all, 5, 1, true) << " %  " << kClasses[i];
     // Workers run at the same time: speeds are of all of them.
     double busy = sum.wall / double(workers_.size());
     if (i == Matmul && sum.wall > 0)
@@ -125,8 +145,8 @@ void Profile::printClasses(std::ostream &out, const std::vector<Row> &rows,
       printLine(out, ", %.1f GB/s", sum.work.bytes / busy * 1e-9);
     out << "\n";
   }
-  printLine(out, "           %10.3f  %5.1f %%  idle\n", (all - driven) * 1e3,
-            100 * (all - driven) / all);
+  out << "           " << column((all - driven) * 1e3, 10, 3, true) << "  "
+      << column(100 * (all - driven) / all, 5, 1, true) << " %  idle\n";
   printLine(out, "machine    now, on %u %s: a copy moves %.1f GB/s (read and written)",
             machine.threads, machine.threads == 1 ? "thread" : "threads",
             machine.copyBytesPerSecond * 1e-9);

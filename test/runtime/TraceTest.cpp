@@ -66,6 +66,13 @@ TEST(Tracing, NamesTheMembersOfAGroup) {
   auto executor = makeExecutor(*program, kNone, options);
   ASSERT_TRUE(bool(executor->runStep({})));
   ASSERT_TRUE(bool(executor->writeTrace(/*now=*/true)));
+  // The profile has no zeros for what it does not measure, and no classes that are not there.
+  ASSERT_TRUE(bool(executor->runStep({})));
+  std::ostringstream profile;
+  executor->printProfile(profile);
+  EXPECT_NE(profile.str().find(" -       "), std::string::npos) << profile.str();
+  EXPECT_EQ(profile.str().find(" 0.000"), std::string::npos) << profile.str();
+  EXPECT_EQ(profile.str().find("matrix products"), std::string::npos) << profile.str();
   std::map<std::string, int> seen;
   int arrows = 0;
   support::Json trace = readTrace(folder / "t.json");
