@@ -13,13 +13,13 @@ using support::error;
 
 namespace {
 
-constexpr std::string_view kMagic = "LLMCPAY1";
+constexpr std::string_view kMagic = "LLMCPAY2";
 
 struct Trailer {
-  uint64_t begin, directory, directorySize, directoryHash, trailerHash;
+  uint64_t begin, runtimeHash, directory, directorySize, directoryHash, trailerHash;
   char magic[8];
 };
-static_assert(sizeof(Trailer) == 48);
+static_assert(sizeof(Trailer) == 56);
 constexpr size_t kHashedTrailerBytes = offsetof(Trailer, trailerHash);
 
 // Size of the ELF file at the start of `file`: where a linker stopped writing.
@@ -94,7 +94,8 @@ support::Status planfile::writePayload(const std::string &runtimeExe,
     if (support::Status s = out->write(section.bytes); !s)
       return s;
   }
-  Trailer trailer{begin, at, directory.size(), support::hash64(directory), 0, {}};
+  Trailer trailer{begin, support::hash64(view(*runtime).substr(0, begin)), at, directory.size(),
+                  support::hash64(directory), 0, {}};
   trailer.trailerHash = support::hash64(&trailer, kHashedTrailerBytes);
   std::memcpy(trailer.magic, kMagic.data(), kMagic.size());
   if (support::Status s = out->write(directory); !s)
@@ -137,6 +138,9 @@ support::Status Payload::readDirectory() {
   if (trailer.begin != begin || trailer.directory < begin || trailer.directory > end ||
       trailer.directorySize != end - trailer.directory)
     return damaged("the payload does not follow the runtime");
+  // What runs is the file itself: its own code is compared like all else.
+  if (support::hash64(file.substr(0, begin)) != trailer.runtimeHash)
+    return damaged("the checksum of its own code does not match");
   std::string_view directory = file.substr(trailer.directory, trailer.directorySize);
   if (support::hash64(directory) != trailer.directoryHash)
     return damaged("the checksum of the directory does not match");
