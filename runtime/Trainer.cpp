@@ -13,6 +13,7 @@
 #include <cstring>
 #include <iomanip>
 #include <limits>
+#include <new>
 #include <sstream>
 
 using namespace llmc;
@@ -389,5 +390,11 @@ support::Result<Ended> runtime::train(const ProgramT &program, const Kernels &ke
   Run run(program, kernels, options, console.context());
   if (Status s = run.prepare(); !s)
     return s.takeError();
-  return run.finish(run.loop());
+  Status ran;
+  try {
+    ran = run.loop();
+  } catch (const std::bad_alloc &) { // what there is can still be saved
+    ran = error("out of memory");
+  }
+  return run.finish(ran);
 }

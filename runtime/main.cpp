@@ -10,6 +10,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <iostream>
+#include <new>
 #include <unistd.h>
 
 using namespace llmc;
@@ -72,6 +73,18 @@ support::Result<Ended> runProgram(const Options &options, const std::string &sel
   return (infers ? infer : train)(*carried.program, *kernels, options, context);
 }
 
+// Libraries throw where memory ends.
+support::Result<Ended> runOrSay(const Options &options, const std::string &self,
+                                const planfile::Carried &carried, StopSignals &signals) {
+  try {
+    return runProgram(options, self, carried, signals);
+  } catch (const std::bad_alloc &) {
+    return error("out of memory; use fewer ranks, a smaller micro-batch or a shorter sequence");
+  } catch (const std::exception &e) {
+    return error(e.what());
+  }
+}
+
 } // namespace
 
 int main(int argc, char **argv) {
@@ -99,7 +112,7 @@ int main(int argc, char **argv) {
   }
   static StopSignals signals;
   signals.install(name);
-  support::Result<Ended> ended = carried ? runProgram(*options, self, *carried, signals)
+  support::Result<Ended> ended = carried ? runOrSay(*options, self, *carried, signals)
                                          : support::Result<Ended>(carried.takeError());
   if (!ended) {
     std::cout.flush();
