@@ -24,7 +24,12 @@ std::vector<NamedFile> inputsOf(const ProgramT &program, const Options &options,
     if (!path.empty())
       files.push_back({flag, path});
   };
-  add("--data", options.data);
+  for (const DataFile &file : options.data)
+    for (const std::string &path : tokenFilesOf(file.path))
+      add("--data", path);
+  if (!options.evalData.empty())
+    for (const std::string &path : tokenFilesOf(options.evalData))
+      add("--eval-data", path);
   for (const auto &[name, path] : options.inputs)
     add("--input " + name, path);
   for (const std::string &path : weights.paths())

@@ -309,12 +309,13 @@ Status Run::loop() {
     losses.push_back(result.loss);
     context.begin();
     keepTrace(out, *executor);
-    if (Status s = evaluate(index + 1, result); !s)
-      return s;
-    report(index, result);
+    // Evaluation leaves other gradients behind.
     if (index == 0 && !options.dump.empty())
       if (Status s = gradients.capture(*executor); !s)
         return error("--dump: ", s.message());
+    if (Status s = evaluate(index + 1, result); !s)
+      return s;
+    report(index, result);
   }
   return ok();
 }

@@ -1,6 +1,6 @@
 #include "lib/planfile/MeshAxes.h"
 
-#include "lib/support/Error.h"
+#include "lib/support/Counted.h"
 
 #include <algorithm>
 
@@ -77,7 +77,7 @@ static void checkSizes(const MeshSizes &sizes, std::vector<std::string> &errors)
     if (__builtin_mul_overflow(ranks, size, &ranks))
       return errors.push_back("a mesh has more ranks than can be counted; choose smaller sizes");
   std::string stage = text("dp ", sizes.dp, " x cp ", sizes.cp, " x tp ", sizes.tp, " = ",
-                           sizes.ranksOfStage(), " ranks of a stage");
+                           support::counted(sizes.ranksOfStage(), "rank"), " of a stage");
   bool agree = commonSpans(sizes, sizes.ep, sizes.etp).has_value();
   if (!agree && !commonSpans(sizes, 1, sizes.etp))
     errors.push_back(text("etp ", sizes.etp, " does not agree with ", stage,

@@ -182,8 +182,49 @@ for title, inputs, words in [
         ("a token outside the vocabulary", {"input_ids": ids + np.arange(4) * 99},
          ["row 0, position 3", "297", "257 rows"])]:
     suite.run("inference: " + title, inference, inputs, words)
-suite.run("malformed mesh", compile_refused, CONFIG, ["--mesh", "2xx2"], ["2xx2"], 2)
-suite.run("unknown option", compile_refused, CONFIG, ["--fast", "1"], ["--fast"], 2)
+# A command line is understood as a whole or not at all: exit 2 and one line a problem.
+COMPILE = ["compile", CONFIG, "-o", "out"]
+for line, words in [
+        ([*COMPILE, "--mesh", "2xx2"], ["2xx2"]),
+        ([*COMPILE, "--mesh", "2x"], ["2x"]),
+        ([*COMPILE, "--mesh", "dp=2,"], ["dp=2,"]),
+        ([*COMPILE, "--mesh", "dp=2,dp=4"], ["dp is given twice"]),
+        ([*COMPILE, "--mesh", "2", "--dp", "4"], ["--mesh 2 and --dp both give the size of dp"]),
+        ([*COMPILE, "--tp", "4", "--mesh", "dp=2,tp=4"], ["--mesh and --tp both give the size of tp"]),
+        ([*COMPILE, "--mesh", "dq=2"], ["unknown axis 'dq'", "did you mean 'dp'"]),
+        ([*COMPILE, "--seq", "16", "--seq", "32"], ["--seq is given twice, 16 and 32"]),
+        ([*COMPILE, "--seq", "16", "--seq=16"], ["--seq is given twice"]),
+        ([*COMPILE, "--output", "other"], ["--output is given twice, out and other"]),
+        ([*COMPILE, "--dim", "batch=2", "--dim", "batch=3"], ["batch is given twice"]),
+        ([*COMPILE, "--dim", "batch=2,"], ["needs name=value, got ''"]),
+        ([*COMPILE, "--cuda-kernels", "sm_81"], ["got 'sm_81'", "did you mean 'sm_80'"]),
+        ([*COMPILE, "--fast", "1"], ["unknown option '--fast'"]),
+        ([*COMPILE, "--schdule", "gpipe"], ["unknown option '--schdule'", "did you mean '--schedule'"]),
+        ([*COMPILE, "--schedule", "gpip"], ["1f1b, gpipe, got 'gpip'", "did you mean 'gpipe'"]),
+        ([*COMPILE, "--zero", "7"], ["--zero is 0, got '7'"]),
+        ([*COMPILE, "--dropout", "much"], ["--dropout needs a rate", "much"]),
+        ([*COMPILE, "--json"], ["--json belongs to llmc inspect, explain, verify"]),
+        ([*COMPILE, "--interleavings", "2"], ["--interleavings belongs to llmc verify"]),
+        ([*COMPILE, "--seed", "2"], ["--seed belongs to the program that is made"]),
+        ([*COMPILE, "--train=yes"], ["--train takes no value"]),
+        ([*COMPILE, "--mesh", "--seq", "16"], ["--mesh needs a value"]),
+        ([*COMPILE, "--mesh="], ["--mesh needs a value"]),
+        ([*COMPILE, ""], ["an empty word"]),
+        ([*COMPILE, "--global-batch", "5000000000"], ["--global-batch needs a whole number"]),
+        ([*COMPILE, "--seq", "3.5", "--mesh", "x"], ["got '3.5'", "got 'x'"]),
+        (["compile", CONFIG], ["needs -o OUT"]),
+        (["inspect", CONFIG, "--mesh", "2"], ["--mesh belongs to llmc compile, verify"]),
+        (["verify", CONFIG, "--dump-phases", "phases"], ["--dump-phases belongs to llmc compile"]),
+        (["verify", CONFIG, "--after", "shard", "--interleavings", "2"], ["leave one out"]),
+        (["verify", "--draws", "1", CONFIG, "--mesh", "2"], ["leave out '", "leave out --mesh"]),
+        (["compil", CONFIG], ["unknown command 'compil'", "did you mean 'compile'"]),
+        ([], ["needs a command"])]:
+    suite.run("command line: " + " ".join(line[:1] + line[4 if line[:1] == ["compile"] else 2:]),
+              lambda folder, line=line, words=words: refused(
+                  call([LLMC, *line], check=False, cwd=folder), 2, *words) and None)
+suite.run("a step of too many micro-batches", compile_refused, CONFIG,
+          ["--mesh", "2x2x2", "--global-batch", "1000000000"],
+          ["500000000 micro-batches", "at most 131072", "--global-batch 262144"])
 suite.run("token outside the vocabulary", bad_token)
 suite.run("data shorter than one batch", short_data)
 suite.run("weights of another shape", wrong_weights)

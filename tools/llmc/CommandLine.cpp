@@ -1,16 +1,25 @@
 // The command line of `llmc`.
 #include "tools/llmc/CommandLine.h"
 
+#include "lib/support/Counted.h"
 #include "passes/6-emit/cuda/Cuda.h"
+#include "tools/llmc/Flags.h"
 
 #include <algorithm>
 #include <charconv>
-#include <functional>
-#include <map>
-#include <sstream>
+#include <set>
 
 namespace llmc {
+using support::text;
+
+bool CommandLine::has(std::string_view flag) const {
+  return std::find(given.begin(), given.end(), flag) != given.end();
+}
+
 namespace {
+
+// Bounds of what is counted: a plan counts rows in 32 bits.
+constexpr int64_t kMost = int64_t(1) << 31;
 
 std::optional<int64_t> parseNumber(const std::string &text) {
   int64_t value = 0;
@@ -20,48 +29,23 @@ std::optional<int64_t> parseNumber(const std::string &text) {
   return value;
 }
 
-// A choice whose other values belong to later work: named and refused, never ignored.
-struct Fixed {
-  const char *flag;
-  std::vector<std::string> works;
-  const char *use; // the value to use
-};
-const std::vector<Fixed> &fixedChoices() {
-  static const std::vector<Fixed> choices = {
-      {"--target", {"cpu"}, "cpu"},
-      {"--zero", {"0"}, "0"},
-      {"--sequence-parallel", {"off"}, "off"},
-      {"--cp", {"1"}, "1"},
-      {"--ep", {"1"}, "1"},
-      {"--etp", {"1"}, "1"},
-      {"--virtual-stages", {"1"}, "1"},
-      {"--recompute", {"none"}, "none"},
-      {"--precision", {"fp32"}, "fp32"},
-      {"--grad-dtype", {"fp32"}, "fp32"},
-      {"--reduce-dtype", {"fp32"}, "fp32"},
-      {"--attention", {"flash"}, "flash"},
-      {"--overlap", {"on"}, "on"},
-      {"--software", {"llmc"}, "llmc"},
-      {"--loss", {"cross-entropy"}, "cross-entropy"},
-      {"--dropout", {"0", "0.0"}, "0"},
-  };
-  return choices;
+// The parts between separators, empty ones too.
+std::vector<std::string> split(const std::string &text, char separator) {
+  std::vector<std::string> parts(1);
+  for (char c : text)
+    if (c == separator)
+      parts.emplace_back();
+    else
+      parts.back() += c;
+  return parts;
 }
 
-// Choices about training, and what to do about them with --infer.
-struct TrainingOnly {
-  const char *flag, *instead;
-};
-constexpr TrainingOnly kTrainingOnly[] = {
-    {"--global-batch", "the batch is a dimension of the model: bind it with --dim NAME=N"},
-    {"--micro-batch", "the batch is a dimension of the model: bind it with --dim NAME=N"},
-    {"--schedule", "each stage runs once; leave it out"},
-    {"--optimizer", "nothing is updated; leave it out"},
-    {"--loss", "there is no loss; leave it out"},
-    {"--dropout", "nothing is dropped; leave it out"},
-    {"--recompute", "nothing is kept for a backward pass; leave it out"},
-    {"--grad-dtype", "there are no gradients; leave it out"},
-};
+std::string joined(const std::vector<std::string> &list) {
+  std::string text;
+  for (const std::string &item : list)
+    text += (text.empty() ? "" : ", ") + item;
+  return text;
+}
 
 class Parser {
 public:
@@ -74,22 +58,34 @@ private:
     result.wrongUsage = true;
   }
   void refuse(const std::string &message) { result.errors.push_back(message); }
+  bool findCommandOf();
+  void parseAll();
+  void flagAt(size_t &i);
+  void positional(const std::string &word);
+  void unknown(const std::string &name);
+  bool mayStand(const Flag &flag, const std::string &value);
+  bool enumerated(const Flag &flag, const std::string &value);
+  void set(const std::string &flag, const std::string &value);
+  bool setNumber(const std::string &flag, const std::string &value);
   void number(const std::string &flag, const std::string &text, int64_t &target, int64_t least);
   void mesh(const std::string &text);
   void namedMesh(const std::string &text);
-  void meshSize(const std::string &flag, planfile::AxisRole role, const std::string &text);
   void dims(const std::string &text);
   void cudaKernels(const std::string &text);
-  void option(const std::string &flag, const std::string &value);
-  bool verifyOption(const std::string &flag, const std::string &value);
+  void dropout(const std::string &text);
   void checkInference();
   void checkMesh();
+  void checkVerify();
+  void checkBatch();
   void finish();
 
   const std::vector<std::string> &arguments;
   ParsedCommandLine result;
+  CommandLine &line = result.line;
   CompileOptions &options = result.line.options;
-  std::vector<std::string> given; // flags, as they came
+  unsigned command = 0;
+  std::vector<std::pair<std::string, std::string>> values; // flags with their values
+  bool hasModel = false, hasSubject = false, hasUnknown = false;
 };
 
 void Parser::number(const std::string &flag, const std::string &text, int64_t &target,
@@ -97,42 +93,35 @@ void Parser::number(const std::string &flag, const std::string &text, int64_t &t
   if (text == "auto")
     return refuse(flag + " auto is not built yet; give a number");
   auto value = parseNumber(text);
-  if (!value || *value < least || *value > (int64_t(1) << 40))
-    return usage(flag + " needs a whole number of at least " + std::to_string(least) + ", got '" +
-                 text + "'");
+  if (!value || *value < least || *value > kMost)
+    return usage(support::text(flag, " needs a whole number from ", least, " to ", kMost, ", got '",
+                               text, "'"));
   target = *value;
 }
 
 void Parser::namedMesh(const std::string &text) {
-  std::stringstream parts(text);
-  std::string part;
-  while (std::getline(parts, part, ',')) {
+  std::set<std::string> seen;
+  for (const std::string &part : split(text, ',')) {
     size_t equal = part.find('=');
     std::string name = part.substr(0, equal);
     if (equal == std::string::npos)
-      return usage("--mesh: '" + part + "' is no axis=size");
-    if (auto role = planfile::roleNamed(name))
-      meshSize("--mesh " + name, *role, part.substr(equal + 1));
-    else
-      usage("--mesh: unknown axis '" + name + "'; axes are " + planfile::allRoleNames());
+      return usage("--mesh: '" + part + "' is no axis=size, in '" + text + "'");
+    auto role = planfile::roleNamed(name);
+    if (!role) {
+      std::vector<std::string> names = split(planfile::allRoleNames(), ' ');
+      for (std::string &known : names)
+        known.erase(std::remove(known.begin(), known.end(), ','), known.end());
+      usage("--mesh: unknown axis '" + name + "'; axes are " + planfile::allRoleNames() +
+            didYouMean(name, names));
+    } else if (!seen.insert(name).second) {
+      usage("--mesh: " + name + " is given twice, in '" + text + "'");
+    } else {
+      number("--mesh " + name, part.substr(equal + 1), options.of(*role), 1);
+    }
   }
-}
-
-void Parser::meshSize(const std::string &flag, planfile::AxisRole role, const std::string &text) {
-  number(flag, text, options.of(role), 1);
-}
-
-// Experts and long sequences have no ranks of their own yet; what is asked for must
-// agree all the same.
-void Parser::checkMesh() {
-  for (const Fixed &choice : fixedChoices())
-    if (auto role = planfile::roleNamed(choice.flag + 2); role && options.of(*role) != 1)
-      refuse(std::string(choice.flag) + " " + std::to_string(options.of(*role)) +
-             " is not built yet; use " + choice.flag + " " + choice.use);
-  std::vector<std::string> errors;
-  planfile::deriveAxes(options, errors);
-  for (const std::string &error : errors)
-    refuse("--mesh: " + error);
+  for (const std::string &name : seen)
+    if (line.has("--" + name))
+      usage("--mesh and --" + name + " both give the size of " + name + "; give one of them");
 }
 
 // 8 is dp; 4x2 is dp x tp; 8x16x8 is dp x pp x tp.
@@ -142,365 +131,355 @@ void Parser::mesh(const std::string &text) {
   if (text.find('=') != std::string::npos)
     return namedMesh(text);
   std::vector<int64_t> sizes;
-  std::stringstream parts(text);
-  std::string part;
-  while (std::getline(parts, part, 'x')) {
+  for (const std::string &part : split(text, 'x')) {
     auto value = parseNumber(part);
     if (!value || *value < 1 || *value > 1 << 20)
-      return usage("--mesh needs sizes of at least 1 joined by x, got '" + text + "'");
+      return usage("--mesh needs sizes of 1 to 1048576 joined by x, got '" + text + "'");
     sizes.push_back(*value);
   }
-  if (sizes.empty() || sizes.size() > 3 || text.back() == 'x')
+  if (sizes.size() > 3)
     return usage("--mesh needs one to three sizes (dp, dp x tp, dp x pp x tp), got '" + text + "'");
+  using planfile::AxisRole;
+  for (AxisRole role : {AxisRole::Data, AxisRole::Stages, AxisRole::Tensor})
+    if (std::string_view name = nameOf(role); line.has(support::text("--", name)))
+      usage(support::text("--mesh ", text, " and --", name, " both give the size of ", name,
+                          "; give one of them"));
   options.dp = sizes[0];
-  if (sizes.size() == 2)
-    options.tp = sizes[1];
-  if (sizes.size() == 3) {
-    options.pp = sizes[1];
-    options.tp = sizes[2];
-  }
-}
-
-// Flags of `verify` alone; false: not one of them.
-bool Parser::verifyOption(const std::string &flag, const std::string &value) {
-  CommandLine &line = result.line;
-  if (flag == "--after") {
-    line.after = parsePhase(value);
-    if (!line.after || *line.after == Phase::Import || *line.after == Phase::Emit)
-      usage("--after is one of raise, train, shard, partition, schedule, got '" + value + "'");
-  } else if (flag == "--seed") {
-    number(flag, value, line.seed.emplace(), 0);
-  } else if (flag == "--twin") {
-    if (value != "auto" && value != "on" && value != "off")
-      usage("--twin is one of auto, on, off, got '" + value + "'");
-    line.twin = value == "on"    ? CommandLine::Twin::On
-                : value == "off" ? CommandLine::Twin::Off
-                                 : CommandLine::Twin::Auto;
-  } else if (flag == "--draws") {
-    number(flag, value, line.draws, 1);
-  } else if (flag == "--interleavings") {
-    number(flag, value, line.interleavings, 1);
-  } else if (flag == "--mutants") {
-    line.mutate = true;
-    number(flag, value, line.mutants, 1);
-  } else {
-    return false;
-  }
-  return true;
+  options.tp = sizes.size() > 1 ? sizes.back() : 1;
+  options.pp = sizes.size() == 3 ? sizes[1] : 1;
 }
 
 // name=value, or several joined by commas.
 void Parser::dims(const std::string &text) {
-  std::stringstream parts(text);
-  std::string part;
-  while (std::getline(parts, part, ',')) {
+  for (const std::string &part : split(text, ',')) {
     size_t equal = part.rfind('=');
     int64_t size = 0;
     if (equal == std::string::npos || equal == 0)
-      return usage("--dim needs name=value, got '" + part + "'");
+      return usage("--dim needs name=value, got '" + part + "' in '" + text + "'");
     std::string name = part.substr(0, equal);
     number("--dim " + name, part.substr(equal + 1), size, 0); // 0: an empty cache
-    options.dims[name] = size;
+    if (!options.dims.emplace(name, size).second)
+      usage("--dim: " + name + " is given twice");
   }
 }
 
 // sm_80,sm_90 or all.
 void Parser::cudaKernels(const std::string &text) {
-  if (result.line.command != "compile")
-    return usage("--cuda-kernels belongs to llmc compile");
-  std::vector<std::string> &chips = options.cudaKernels;
-  chips.clear();
-  std::stringstream parts(text);
-  std::string part, known;
+  std::vector<std::string> known, &chips = options.cudaKernels;
   for (llvm::StringRef chip : emit::kCudaChips)
-    known += (known.empty() ? "" : ", ") + chip.str();
-  while (std::getline(parts, part, ',')) {
-    bool found = false;
-    for (llvm::StringRef chip : emit::kCudaChips)
-      if (part == "all" || part == chip) {
-        found = true;
-        if (std::find(chips.begin(), chips.end(), chip.str()) == chips.end())
-          chips.push_back(chip.str());
-      }
-    if (!found)
-      return usage("--cuda-kernels: chips are " + known + " or all, got '" + part + "'");
+    known.push_back(chip.str());
+  for (const std::string &part : split(text, ',')) {
+    if (part != "all" && std::find(known.begin(), known.end(), part) == known.end())
+      return usage("--cuda-kernels: chips are " + joined(known) + " or all, got '" + part + "'" +
+                   didYouMean(part, known));
+    for (const std::string &chip : known)
+      if ((part == "all" || part == chip) &&
+          std::find(chips.begin(), chips.end(), chip) == chips.end())
+        chips.push_back(chip);
   }
-  if (chips.empty())
-    usage("--cuda-kernels needs chips: " + known + " or all");
 }
 
-void Parser::option(const std::string &flag, const std::string &value) {
-  given.push_back(flag);
-  if (result.line.command == "verify" && verifyOption(flag, value))
-    return;
-  if (flag == "--target" && value == "cuda")
-    return refuse("--target cuda is not built yet; use --target cpu, and --cuda-kernels all to add "
-                  "kernels that scripts/gpu-check.sh runs on a card");
-  if (auto role = flag.rfind("--", 0) == 0 ? planfile::roleNamed(flag.substr(2)) : std::nullopt)
-    return meshSize(flag, *role, value);
-  for (const Fixed &choice : fixedChoices())
-    if (flag == choice.flag) {
-      for (const std::string &works : choice.works)
-        if (value == works)
-          return;
-      return refuse(flag + " " + value + " is not built yet; use " + flag + " " + choice.use);
-    }
-  auto oneOf = [&](std::initializer_list<const char *> values) {
-    std::string all;
-    for (const char *v : values) {
-      if (value == v)
-        return true;
-      all += (all.empty() ? "" : ", ") + std::string(v);
-    }
-    usage(flag + " is one of " + all + ", got '" + value + "'");
-    return false;
+void Parser::dropout(const std::string &text) {
+  char *end = nullptr;
+  double rate = std::strtod(text.c_str(), &end);
+  if (text != "config" && (text.empty() || *end || !(rate >= 0 && rate < 1)))
+    usage("--dropout needs a rate of at least 0 and below 1, or config, got '" + text + "'");
+  else if (text == "config" || rate != 0)
+    refuse("--dropout " + text + " is not built yet; use --dropout 0");
+}
+
+// False after a message: the value is none of those that the flag has.
+bool Parser::enumerated(const Flag &flag, const std::string &value) {
+  auto holds = [&](const std::vector<std::string> &list) {
+    return std::find(list.begin(), list.end(), value) != list.end();
   };
+  if (holds(flag.values))
+    return true;
+  std::string name = flag.name;
+  if (name == "--target" && value == "cuda")
+    refuse("--target cuda is not built yet; use --target cpu, and --cuda-kernels all to add "
+           "kernels that scripts/gpu-check.sh runs on a card");
+  else if (holds(flag.later))
+    refuse(name + " " + value + " is not built yet; use " + name + " " +
+           (flag.standard ? flag.standard : flag.values.front()));
+  else
+    usage(name + (flag.values.size() > 1 ? " is one of " : " is ") + joined(flag.values) + ", got '" +
+          value + "'" + (flag.values.size() > 1 ? didYouMean(value, flag.values) : ""));
+  return false;
+}
+
+bool Parser::setNumber(const std::string &flag, const std::string &value) {
+  if (auto role = planfile::roleNamed(std::string_view(flag).substr(2)))
+    number(flag, value, options.of(*role), 1);
+  else if (flag == "--micro-batch")
+    number(flag, value, options.microBatch, 1);
+  else if (flag == "--global-batch")
+    number(flag, value, options.globalBatch, 1);
+  else if (flag == "--seq")
+    number(flag, value, options.sequence, 1);
+  else if (flag == "--seed")
+    number(flag, value, line.seed.emplace(), 0);
+  else if (flag == "--draws")
+    number(flag, value, line.draws, 1);
+  else if (flag == "--interleavings")
+    number(flag, value, line.interleavings, 1);
+  else if (flag == "--mutants")
+    number(flag, value, line.mutants, 1);
+  else
+    return false;
+  return true;
+}
+
+// Sets what a flag says; its value is one of an enumeration's, if it has one.
+void Parser::set(const std::string &flag, const std::string &value) {
+  line.mutate |= flag == "--mutate" || flag == "--mutants";
+  if (setNumber(flag, value))
+    return;
   if (flag == "--mesh")
-    return mesh(value);
-  if (flag == "--micro-batch")
-    return number(flag, value, options.microBatch, 1);
-  if (flag == "--global-batch")
-    return number(flag, value, options.globalBatch, 1);
-  if (flag == "--seq")
-    return number(flag, value, options.sequence, 1);
-  if (flag == "--seed") {
-    int64_t ignored = 0;
-    number(flag, value, ignored, 0);
-    return usage("--seed belongs to the program that is made: ./OUT --seed " + value);
-  }
-  if (flag == "--schedule") {
-    if (value == "interleaved" || value == "zero-bubble" || value == "auto")
-      return refuse("--schedule " + value + " is not built yet; use --schedule 1f1b or gpipe");
-    if (oneOf({"gpipe", "1f1b"}))
-      options.schedule = value == "gpipe" ? Schedule::GPipe : Schedule::OneFOneB;
-    return;
-  }
-  if (flag == "--optimizer") {
-    if (oneOf({"sgd", "adamw"}))
-      options.optimizer = value == "sgd" ? Optimizer::Sgd : Optimizer::AdamW;
-    return;
-  }
-  if (flag == "--tie") {
-    if (oneOf({"auto", "off", "exact"}))
-      options.tie = value == "auto" ? Tie::Auto : value == "off" ? Tie::Off : Tie::Exact;
-    return;
-  }
-  if (flag == "--raise") {
-    if (oneOf({"on", "off"}))
-      options.raise = value == "on";
-    return;
-  }
-  if (flag == "--weights") {
+    mesh(value);
+  else if (flag == "--dim")
+    dims(value);
+  else if (flag == "--cuda-kernels")
+    cudaKernels(value);
+  else if (flag == "--infer")
+    options.infer = true;
+  else if (flag == "--json")
+    line.json = true;
+  else if (flag == "--schedule")
+    options.schedule = value == "gpipe" ? Schedule::GPipe : Schedule::OneFOneB;
+  else if (flag == "--optimizer")
+    options.optimizer = value == "sgd" ? Optimizer::Sgd : Optimizer::AdamW;
+  else if (flag == "--tie")
+    options.tie = value == "auto" ? Tie::Auto : value == "off" ? Tie::Off : Tie::Exact;
+  else if (flag == "--raise")
+    options.raise = value == "on";
+  else if (flag == "--weights")
     options.weights = value;
-    return;
-  }
-  if (flag == "--dump-phases") {
+  else if (flag == "--dump-phases")
     options.dumpFolder = value;
-    return;
-  }
-  if (flag == "--dim")
-    return dims(value);
-  if (flag == "--cuda-kernels")
-    return cudaKernels(value);
-  if (flag == "--compile-to" || flag == "--compile-from") {
-    auto phase = parsePhase(value);
-    if (!phase)
-      return usage(flag + " is one of raise, train, shard, partition, schedule, emit, got '" +
-                   value + "'");
-    (flag == "--compile-to" ? result.line.compileTo : result.line.compileFrom) = *phase;
-    return;
-  }
-  if (flag == "-o" || flag == "--output") {
+  else if (flag == "--output")
     options.output = value;
-    return;
+  else if (flag == "--compile-to")
+    line.compileTo = *parsePhase(value);
+  else if (flag == "--compile-from")
+    line.compileFrom = parsePhase(value);
+  else if (flag == "--after")
+    line.after = parsePhase(value);
+  else if (flag == "--twin")
+    line.twin = value == "on"    ? CommandLine::Twin::On
+                : value == "off" ? CommandLine::Twin::Off
+                                 : CommandLine::Twin::Auto;
+}
+
+void Parser::unknown(const std::string &name) {
+  for (const char *other : {"--data", "--steps", "--lr", "--save", "--metrics", "--input", "--seed"})
+    if (name == other)
+      return usage(name + " belongs to the program that is made: ./OUT " + name + " ...");
+  std::vector<std::string> names;
+  for (const Flag &flag : flags())
+    if (flag.commands & command)
+      names.push_back(flag.name);
+  std::string hint = didYouMean(name, names);
+  usage("unknown option '" + name + "'" + (hint.empty() ? "; llmc " : hint + " llmc ") + line.command +
+        " --help lists all");
+  hasUnknown = true;
+}
+
+// False after a message: the flag is another command's, or is there already.
+bool Parser::mayStand(const Flag &flag, const std::string &value) {
+  std::string name = flag.name;
+  if (!(flag.commands & command)) {
+    if (name == "--seed" && command == kCompile)
+      unknown(name);
+    else
+      usage((name == "--output" ? "-o" : name) + " belongs to llmc " + namesOf(flag.commands) + "; llmc " + line.command +
+            " does not use it");
+    return false;
   }
-  usage("unknown option '" + flag + "'; see llmc " + result.line.command + " --help");
+  for (const auto &[before, first] : values)
+    if (before == name && !flag.many) {
+      usage(name + " is given twice" +
+            (flag.value && first != value ? ", " + first + " and " + value : "") + "; give it once");
+      return false;
+    }
+  return true;
+}
+
+// The flag at arguments[i], and its value where that is an argument of its own.
+void Parser::flagAt(size_t &i) {
+  std::string name = arguments[i], value;
+  size_t equal = name.rfind("--", 0) == 0 ? name.find('=') : std::string::npos;
+  bool hasValue = equal != std::string::npos;
+  if (hasValue) {
+    value = name.substr(equal + 1);
+    name = name.substr(0, equal);
+  }
+  const Flag *flag = findFlag(name);
+  if (!flag)
+    return unknown(name);
+  if (!flag->value && hasValue)
+    return usage(name + " takes no value, got '" + value + "'");
+  if (flag->value && !hasValue) {
+    if (i + 1 == arguments.size() || arguments[i + 1].rfind("--", 0) == 0)
+      return usage(name + " needs a value: " + flag->value);
+    value = arguments[++i];
+  }
+  if (flag->value && value.empty())
+    return usage(name + " needs a value: " + flag->value);
+  if (mayStand(*flag, value)) {
+    values.push_back({flag->name, value});
+    line.given.push_back(flag->name);
+  }
+}
+
+void Parser::positional(const std::string &word) {
+  if (word.empty())
+    return usage("an empty word is neither a flag nor the name of a file");
+  if (!hasModel) {
+    options.model = word;
+    hasModel = true;
+  } else if (command == kExplain && !hasSubject) {
+    line.subject = word;
+    hasSubject = true;
+  } else if (!hasUnknown) { // whose value this may be
+    usage("more than one model: '" + options.model + "' and '" + word + "'");
+  }
 }
 
 void Parser::checkInference() {
-  bool train = false;
-  for (const std::string &flag : given)
-    train |= flag == "--train";
-  if (train)
+  if (line.has("--train"))
     usage("--train and --infer exclude each other");
-  for (const TrainingOnly &one : kTrainingOnly)
-    for (const std::string &flag : given)
-      if (flag == one.flag) {
-        refuse(flag + " is for training; with --infer " + one.instead);
-        break;
-      }
+  for (const Flag &flag : flags())
+    if (flag.inference && line.has(flag.name))
+      refuse(std::string(flag.name) + " is for training; with --infer " + flag.inference);
+}
+
+// Experts and long sequences have no ranks of their own yet; what is asked for must
+// agree all the same.
+void Parser::checkMesh() {
+  using planfile::AxisRole;
+  for (AxisRole role : {AxisRole::Context, AxisRole::Expert, AxisRole::ExpertTensor})
+    if (int64_t size = options.of(role); size != 1)
+      refuse(text("--", nameOf(role), " ", size, " is not built yet; use --", nameOf(role), " 1"));
+  std::vector<std::string> errors;
+  planfile::deriveAxes(options, errors);
+  for (const std::string &error : errors)
+    refuse("--mesh: " + error);
+}
+
+void Parser::checkVerify() {
+  bool isIr = options.model.ends_with(".mlir");
+  if (line.mutate && (line.draws || line.after))
+    usage("--mutate is about the plan of one model; leave out --draws and --after");
+  if (line.mutate && isIr)
+    refuse("--mutate needs a model, not a dump");
+  if (line.after && line.interleavings)
+    usage("--interleavings runs the plan, --after looks at one border before it; leave one out");
+  if (!line.draws)
+    return;
+  if (hasModel)
+    usage("--draws draws its models: leave out '" + options.model + "'");
+  for (const std::string &flag : line.given)
+    if (flag != "--draws" && flag != "--seed" && flag != "--infer" && flag != "--train" &&
+        flag != "--json" && flag != "--mutate" && flag != "--mutants")
+      usage("--draws draws models, meshes and choices; leave out " + flag);
+}
+
+// Steps are tables of micro-batches, which stay small enough to be looked at.
+void Parser::checkBatch() {
+  constexpr int64_t kRuns = int64_t(1) << 18; // micro-batches x stages
+  int64_t rows = 0;
+  if (__builtin_mul_overflow(options.microBatch, options.dp, &rows) || rows > kMost / 4 / options.pp)
+    return refuse(text("micro-batch x dp is ", options.microBatch, " x ", options.dp,
+                       " rows, more than a step can count; use fewer"));
+  if (!options.globalBatch)
+    return;
+  if (options.globalBatch % rows != 0) {
+    int64_t below = options.globalBatch / rows * rows;
+    refuse(text("global batch ", options.globalBatch, " is no multiple of micro-batch x dp = ", rows,
+                "; the nearest valid sizes are ", below ? text(below, " and ") : "", below + rows));
+  }
+  int64_t most = std::max<int64_t>(1, kRuns / options.pp);
+  if (options.microBatches() > most)
+    refuse(text("global batch ", options.globalBatch, " is ", options.microBatches(),
+                " micro-batches of ", options.microBatch, " x dp ", options.dp, " rows; with ",
+                support::counted(options.pp, "stage"), " a step has at most ", most,
+                ": use --global-batch ", most * rows, " or less, or a larger --micro-batch"));
 }
 
 void Parser::finish() {
-  CommandLine &line = result.line;
-  if (options.infer && !line.help)
-    checkInference();
-  if (!line.help && !result.wrongUsage)
-    checkMesh();
-  if (line.help || !result.errors.empty())
+  if (line.help)
     return;
-  if (options.model.empty() && !line.draws)
-    return usage("llmc " + line.command + " needs a model: an ONNX file or a config.json");
-  if (line.mutate && (line.draws || line.after))
-    usage("--mutate is about the plan of one model; leave out --draws and --after");
-  if (line.mutate && options.model.ends_with(".mlir"))
-    refuse("--mutate needs a model, not a dump");
-  if (line.command == "compile" && options.output.empty())
+  if (options.infer)
+    checkInference();
+  if (!result.wrongUsage)
+    checkMesh();
+  if (!result.errors.empty())
+    return;
+  if (command == kVerify)
+    checkVerify();
+  if (!hasModel && !line.draws)
+    return usage("llmc " + line.command + (command == kExplain ? " needs a program that llmc compile wrote"
+                                                                : " needs a model: an ONNX file or a config.json"));
+  if (command == kCompile && options.output.empty())
     usage("llmc compile needs -o OUT");
   if (!options.raise && options.pp > 1)
     refuse("--raise off does not fold layers, so there are none to divide; use pp = 1");
-  int64_t rows = options.batchRows();
-  if (options.globalBatch && options.globalBatch % rows != 0) {
-    int64_t below = options.globalBatch / rows * rows;
-    refuse("global batch " + std::to_string(options.globalBatch) + " is no multiple of micro-batch x dp = " +
-           std::to_string(rows) + "; the nearest valid sizes are " +
-           (below ? std::to_string(below) + " and " : "") + std::to_string(below + rows));
+  if (!options.infer)
+    checkBatch();
+}
+
+// False after a message: there is no such command.
+bool Parser::findCommandOf() {
+  std::vector<std::string> names;
+  for (const Command &one : commands())
+    if (one.bit)
+      names.push_back(one.name);
+  if (arguments.empty()) {
+    usage("needs a command: " + joined(names) + "; see llmc --help");
+    return false;
+  }
+  line.command = arguments[0];
+  const Command *found = findCommand(line.command);
+  if (!found)
+    usage("unknown command '" + line.command + "'; commands are " + joined(names) +
+          didYouMean(line.command, names));
+  else if (!found->bit)
+    refuse(line.command + " is not built yet; commands are " + joined(names));
+  command = found ? found->bit : 0;
+  return command != 0;
+}
+
+void Parser::parseAll() {
+  for (size_t i = 1; i < arguments.size(); ++i)
+    if (arguments[i].size() > 1 && arguments[i][0] == '-')
+      flagAt(i);
+    else
+      positional(arguments[i]);
+  line.help = line.has("--help");
+  if (line.help)
+    return;
+  for (const auto &[name, value] : values) {
+    const Flag &flag = *findFlag(name);
+    if (name == "--dropout")
+      dropout(value);
+    else if (flag.values.empty() || enumerated(flag, value))
+      set(name, value);
   }
 }
 
 ParsedCommandLine Parser::run() {
-  if (arguments.empty()) {
-    usage("needs a command: compile, inspect, plan, verify, explain, trace");
-    return result;
-  }
-  CommandLine &line = result.line;
-  line.command = arguments[0];
-  for (size_t i = 1; i < arguments.size(); ++i) {
-    std::string flag = arguments[i];
-    if (flag == "--help" || flag == "-h") {
-      line.help = true;
-    } else if (flag == "--json") {
-      line.json = true;
-    } else if (flag == "--mutate" && line.command == "verify") {
-      line.mutate = true;
-    } else if (flag == "--train") {
-      given.push_back(flag);
-    } else if (flag == "--infer") {
-      options.infer = true;
-    } else if (flag.size() > 1 && flag[0] == '-') {
-      std::string value;
-      size_t equal = flag.rfind("--", 0) == 0 ? flag.find('=') : std::string::npos;
-      if (equal != std::string::npos) {
-        value = flag.substr(equal + 1);
-        flag = flag.substr(0, equal);
-      } else if (i + 1 < arguments.size()) {
-        value = arguments[++i];
-      } else {
-        usage(flag + " needs a value");
-        continue;
-      }
-      option(flag, value);
-    } else if (options.model.empty()) {
-      options.model = flag;
-    } else if (line.command == "explain" && line.subject.empty()) {
-      line.subject = flag;
-    } else {
-      usage("more than one model: '" + options.model + "' and '" + flag + "'");
-    }
-  }
+  if (!findCommandOf())
+    return std::move(result);
+  parseAll();
   finish();
-  return result;
+  return std::move(result);
 }
 
 } // namespace
 
 ParsedCommandLine parseCommandLine(const std::vector<std::string> &arguments) {
   return Parser(arguments).run();
-}
-
-std::string builtChoices() {
-  std::string text;
-  for (const Fixed &choice : fixedChoices())
-    text += (text.empty() ? "" : ", ") + std::string(choice.flag).substr(2) + " " + choice.use;
-  return text;
-}
-
-std::string helpText(const std::string &command) {
-  if (command == "inspect")
-    return R"(usage: llmc inspect MODEL|OUT [--json] [--infer] [choices of compile]
-
-What is in a model (ONNX, config.json) or in a program made by llmc compile.
-
-  --infer                the model as compile --infer takes it: all of its inputs and outputs
-  --dim NAME=N           binds a symbolic dimension of the model
-  --json                 one object
-)";
-  if (command == "explain")
-    return R"(usage: llmc explain OUT [NAME] [--json]
-
-Why a program made by llmc compile moves what it moves between ranks, and how its
-ops are cut. Without NAME: the collectives and messages of a step, each with a name.
-
-  NAME                   a collective or message by that name, a node or parameter of
-                         the model, or a kind of op (matmul, attention)
-  --json                 one object
-)";
-  if (command == "compile")
-    return R"(usage: llmc compile MODEL -o OUT [options]
-
-MODEL is an ONNX file, a config.json, or a folder that holds one. OUT is one
-program for all ranks of the mesh: it trains MODEL, or runs it once a start.
-
-  --train | --infer      OUT trains; OUT takes every input of MODEL as it is and
-                         writes every output                                [--train]
-  --mesh 8 | 4x2 | 8x16x8 | dp=8,pp=16,tp=8   ranks: dp; dp x tp; dp x pp x tp     [1]
-  --dp N --pp N --tp N                         the same, one by one; also cp, ep, etp (1
-                         each as yet) and edp, with dp x cp x tp = edp x ep x etp
-  --micro-batch N        rows of one micro-batch of one data-parallel rank       [1]
-  --global-batch N       rows of a step                     [4 x dp x pp x micro-batch]
-  --seq N                tokens of a row                    [bound dim, or min(context, 4096)]
-  --dim NAME=N[,NAME=N]  binds symbolic dimensions of the model; with --infer the
-                         batch too, which dp divides
-  --schedule 1f1b|gpipe                                                        [1f1b]
-  --optimizer adamw|sgd                                                        [adamw]
-  --weights random|FILE|DIR   where the program finds its weights            [what MODEL holds]
-  --tie auto|off|exact   auto: equal embedding and head are one parameter; a vector that
-                         several nodes of an ONNX file use is a parameter each
-                         off: embedding and head are two; exact: as auto, but what
-                         the file holds once is one parameter                  [auto]
-  --raise on|off         recognise blocks, fold layers                         [on]
-  --cuda-kernels all | sm_80,sm_90,sm_100   also carries its kernels for these chips,
-                         for scripts/gpu-check.sh; needs a CUDA assembler      [none]
-  --compile-to PHASE     stop after raise, train, shard, partition, schedule; OUT is IR
-  --compile-from PHASE   MODEL is IR that --compile-to PHASE wrote
-  --dump-phases DIR      writes DIR/model.N-PHASE.mlir after each phase
-)";
-  if (command == "verify")
-    return R"(usage: llmc verify MODEL --mesh ... [choices of compile] [options]
-
-Shows that the plan for a mesh equals its model on one rank: static checks of the
-plan, the partitioned program in double precision, the plan with its kernels, five
-steps of each optimizer. MODEL may be IR that llmc compile --compile-to wrote; its
-mesh and choices are those it was written with. Exit 0: equal; 3: runs, but is not
-equal; 1: refused.
-
-  --infer                the outputs of one run, in place of loss, gradients and weights.
-                         Inputs are drawn: rows of the tables that they index, positions,
-                         masks whose rows begin with ones, else normal numbers
-  --after PHASE          only the border after raise, train, shard, partition, schedule
-  --seed S               of rows, labels and drawn weights                       [1]
-  --interleavings N      also run the plan N times with ranks, streams and transfers in
-                         drawn orders: equal bits, nothing read before it is written
-  --mutate               also break the plan in every small way; each fault must be
-                         found by a check, or shown to change nothing
-  --mutants N            the same with at most N faults of each kind
-  --twin auto|on|off     run a shrunk model of the same structure in place of the plan, and
-                         show that the two plans are isomorphic; auto: if the plan is too
-                         large to run here                                     [auto]
-  --draws N              N drawn models, meshes, batches, schedules in place of MODEL
-  --json                 one object: passed, ranks, checks
-)";
-  return R"(usage: llmc COMMAND ...
-
-  compile MODEL -o OUT   one program that trains MODEL on every rank of a mesh, or
-                         with --infer one that runs it
-  inspect MODEL|OUT      what is in a model or a compiled program
-  explain OUT [NAME]     why a program's collectives, messages and cuts are there
-  verify MODEL           shows that a plan equals its model
-  plan, trace            are not built yet
-
-llmc COMMAND --help tells more; llmc --version.
-)";
 }
 
 } // namespace llmc

@@ -7,6 +7,7 @@
 
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace llmc {
@@ -14,10 +15,13 @@ namespace llmc {
 struct CommandLine {
   std::string command;
   CompileOptions options;
-  Phase compileFrom = Phase::Import;
+  std::vector<std::string> given; // flags, as they came
+  std::optional<Phase> compileFrom; // of IR; else what it says itself
   Phase compileTo = Phase::Emit;
   bool json = false;
   bool help = false;
+  // Whether the flag was given.
+  bool has(std::string_view flag) const;
   std::string subject; // explain: a collective, node, parameter or kind of op; empty: all
   // verify
   std::optional<Phase> after;  // --after: this border alone
@@ -39,12 +43,6 @@ struct ParsedCommandLine {
   bool wrongUsage = false;
 };
 ParsedCommandLine parseCommandLine(const std::vector<std::string> &arguments);
-
-// Choices that have one built value each, as "zero 0, precision fp32, ...".
-std::string builtChoices();
-
-// Text of --help for a command, or for all of them if empty.
-std::string helpText(const std::string &command);
 
 } // namespace llmc
 

@@ -1,6 +1,7 @@
 // llmc compile: model -> plan + kernels -> one executable.
 #include "tools/llmc/Commands.h"
 #include "tools/llmc/Diagnostics.h"
+#include "tools/llmc/Flags.h"
 
 #include "lib/pipeline/Pipeline.h"
 #include "lib/planfile/Check.h"
@@ -128,7 +129,7 @@ int runCompile(const CommandLine &line) {
   context.loadAllAvailableDialects();
   TerminalDiagnostics diagnostics(&context, options.model);
   OwningOpRef<ModuleOp> module = readModel(context, options);
-  if (!module || failed(runPhases(*module, options, line.compileFrom, line.compileTo)))
+  if (!module || failed(runPhases(*module, options, line.compileFrom.value_or(Phase::Import), line.compileTo)))
     return 1;
   if (line.compileTo != Phase::Emit)
     return writeIr(*module, options.output);
