@@ -1,7 +1,6 @@
 #include "runtime/LossSlice.h"
 
 #include "lib/planfile/CheckWalk.h"
-#include "lib/planfile/Shorten.h"
 #include "runtime/Shadow.h"
 
 #include <set>
@@ -165,7 +164,5 @@ support::Result<LossSlice> Slicer::run() {
 } // namespace
 
 support::Result<LossSlice> runtime::lossSlice(const ProgramT &program) {
-  // Micro-batches that repeat say nothing new.
-  std::unique_ptr<ProgramT> brief = planfile::shortened(program);
-  return Slicer(brief ? *brief : program).run();
+  return Slicer(program).run();
 }

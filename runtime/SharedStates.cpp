@@ -38,10 +38,9 @@ public:
       exclude(*scalar->buffer);
     for (const planfile::BufferRefT *buffer : planfile::readByHost(plan))
       exclude(*buffer);
-    std::vector<uint32_t> rows = planfile::distinctRows(plan);
-    for (uint32_t row : rows)
-      for (const auto &instruction : plan.procedures[plan.table[row]->procedure]->instructions)
-        planfile::forEachAccess(*instruction, *plan.table[row], [&](const planfile::ByteAccess &a) {
+    for (const auto &entry : plan.table)
+      for (const auto &instruction : plan.procedures[entry->procedure]->instructions)
+        planfile::forEachAccess(*instruction, *entry, [&](const planfile::ByteAccess &a) {
           visit(a.begin, a.end, /*mayReachIn=*/!a.write);
         });
     // Operands that are neither read nor written are passed all the same, and what
@@ -51,12 +50,12 @@ public:
     };
     for (const Buffer &buffer : stage.buffers)
       visitAt(buffer, buffer.offset);
-    for (uint32_t row : rows)
-      for (const auto &stream : stage.procedures[stage.table[row].procedure].byStream)
+    for (const StageProgram::Entry &entry : stage.table)
+      for (const auto &stream : stage.procedures[entry.procedure].byStream)
         for (uint32_t op : stream)
           for (uint32_t b = 0; b < stage.ops[op].buffers; ++b) {
             const Buffer &buffer = stage.buffers[stage.ops[op].firstBuffer + b];
-            visitAt(buffer, buffer.offsetIn(stage.table[row].lanes));
+            visitAt(buffer, buffer.offsetIn(entry.lanes));
           }
   }
 

@@ -1,14 +1,10 @@
 #include "lib/planfile/Check.h"
 
 #include "lib/planfile/Program.h"
-#include "lib/planfile/Shorten.h"
 
-#include <functional>
 #include <iterator>
 
 namespace llmc::planfile {
-
-using Checker = std::function<std::vector<Finding>(const ProgramT &)>;
 
 std::vector<Finding> checkAll(const ProgramT &program) {
   std::vector<Finding> all;
@@ -18,15 +14,8 @@ std::vector<Finding> checkAll(const ProgramT &program) {
     finding.message = status.message();
     return {finding};
   }
-  // Only this one asks of each two accesses to a byte; what it finds is told of the plan itself.
-  std::unique_ptr<ProgramT> brief = shortened(program);
-  bool holds = brief && checkHappensBefore(*brief).empty();
-  auto races = [&](const ProgramT &) {
-    return holds ? std::vector<Finding>() : checkHappensBefore(program);
-  };
-  for (const Checker &checker :
-       {Checker(checkCollectives), Checker(checkLaunchOrder), Checker(races),
-        Checker(checkConservation), Checker(checkMemory)}) {
+  for (auto *checker : {checkCollectives, checkLaunchOrder, checkHappensBefore,
+                        checkConservation, checkMemory}) {
     std::vector<Finding> found = checker(program);
     all.insert(all.end(), std::make_move_iterator(found.begin()),
                std::make_move_iterator(found.end()));

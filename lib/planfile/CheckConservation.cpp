@@ -362,8 +362,7 @@ private:
     for (const auto &state : stage.states)
       if (state->role != StateRole::Accumulator)
         fixed[state->buffer->offset] = state.get();
-    for (uint32_t row : distinctRows(stage)) {
-      const EntryT *entry = stage.table[row].get();
+    for (const auto &entry : stage.table) {
       const ProcedureT &procedure = *stage.procedures[entry->procedure];
       for (size_t i = 0; procedure.kind != ProcedureKind::Update && i < procedure.instructions.size();
            ++i)

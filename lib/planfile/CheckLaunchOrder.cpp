@@ -36,10 +36,7 @@ public:
     executed.assign(trace.nodes.size(), false);
     for (uint32_t n = 0; n < trace.nodes.size(); ++n) {
       const Node &node = trace.nodes[n];
-      bool communicates = node.type == Body::Collective || node.group >= 0;
-      // What neither waits nor is waited for holds nobody up.
-      bool orders = kind == OfStreams && (node.record >= 0 || node.type == Body::Record);
-      if (!communicates && !orders)
+      if (kind == OfRanks && node.type != Body::Collective && node.group < 0)
         continue;
       queueOf[n] = kind == OfRanks ? node.stage : node.stream;
       placeOf[n] = queues[queueOf[n]].size();

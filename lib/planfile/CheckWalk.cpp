@@ -101,20 +101,6 @@ void forEachAccess(const InstructionT &instruction, uint32_t slot,
   walkAccesses(instruction, [slot](uint32_t) { return slot; }, visit);
 }
 
-std::vector<uint32_t> distinctRows(const StageT &stage) {
-  std::vector<uint32_t> rows;
-  std::set<std::vector<uint32_t>> seen;
-  for (uint32_t row = 0; row < stage.table.size(); ++row) {
-    const EntryT &entry = *stage.table[row];
-    std::vector<uint32_t> key{entry.procedure};
-    for (uint32_t lane = 0; lane <= entry.more.size(); ++lane)
-      key.push_back(slotOf(entry, lane).slot());
-    if (seen.insert(std::move(key)).second)
-      rows.push_back(row);
-  }
-  return rows;
-}
-
 std::vector<const BufferRefT *> readByHost(const StageT &stage) {
   std::vector<const BufferRefT *> buffers;
   for (const auto &output : stage.outputs)

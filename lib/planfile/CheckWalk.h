@@ -45,9 +45,6 @@ void forEachAccess(const InstructionT &instruction, const EntryT &entry,
 void forEachAccess(const InstructionT &instruction, uint32_t slot,
                    const std::function<void(const ByteAccess &)> &visit);
 
-// The first row of each procedure in given slots: later ones touch the same bytes.
-std::vector<uint32_t> distinctRows(const StageT &stage);
-
 // Buffers of slot 0 that the host reads after a step: outputs and results.
 std::vector<const BufferRefT *> readByHost(const StageT &stage);
 
