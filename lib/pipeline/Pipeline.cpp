@@ -5,7 +5,10 @@
 #include "dialects/plan/Plan.h"
 #include "lib/huggingface/Import.h"
 #include "lib/onnx/Import.h"
+#include "lib/pipeline/Dump.h"
 #include "lib/pipeline/Loud.h"
+#include "lib/planfile/Carried.h"
+#include "lib/support/OutputFile.h"
 #include "mlir/Parser/Parser.h"
 #include "mlir/Pass/PassManager.h"
 #include "passes/1-raise/Passes.h"
@@ -20,9 +23,9 @@
 #include "passes/5-schedule/Pipeline.h"
 #include "passes/6-emit/Passes.h"
 #include "passes/6-emit/Pipeline.h"
+#include "llvm/BinaryFormat/Magic.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Path.h"
-#include "llvm/Support/raw_ostream.h"
 
 namespace llmc {
 using namespace mlir;
@@ -41,21 +44,29 @@ void registerPasses() {
   registerEmitPasses();
 }
 
-// The file inside a model's folder.
-static std::string findModelFile(llvm::StringRef path) {
+std::string modelFile(const std::string &path) {
   if (!llvm::sys::fs::is_directory(path))
-    return path.str();
+    return path;
   for (llvm::StringRef name : {"config.json", "model.onnx"}) {
     llvm::SmallString<256> file(path);
     llvm::sys::path::append(file, name);
     if (llvm::sys::fs::exists(file))
       return file.str().str();
   }
-  return path.str();
+  return path;
+}
+
+// Who gives a program where a model is wanted learns which model that is.
+static std::string describeProgram(const std::string &path) {
+  auto carried = planfile::openCarried(path);
+  if (!carried)
+    return "is an executable, not a model";
+  return "is a program that llmc compile made, not a model: llmc inspect and llmc explain read it; "
+         "its model was " + carried->program->model->source_path;
 }
 
 OwningOpRef<ModuleOp> readModel(MLIRContext &context, const CompileOptions &options) {
-  std::string file = findModelFile(options.model);
+  std::string file = modelFile(options.model);
   Location loc = UnknownLoc::get(&context);
   if (llvm::sys::fs::is_directory(file)) {
     emitError(loc) << file << ": folder holds neither config.json nor model.onnx";
@@ -63,6 +74,12 @@ OwningOpRef<ModuleOp> readModel(MLIRContext &context, const CompileOptions &opti
   }
   if (!llvm::sys::fs::exists(file)) {
     emitError(loc) << file << ": no such file";
+    return {};
+  }
+  llvm::file_magic magic;
+  if (!llvm::identify_magic(file, magic) && (magic == llvm::file_magic::elf_executable ||
+                                             magic == llvm::file_magic::elf_shared_object)) {
+    emitError(loc) << file << ": " << describeProgram(file);
     return {};
   }
   llvm::StringRef extension = llvm::sys::path::extension(file);
@@ -173,24 +190,30 @@ static void buildPhase(OpPassManager &pm, Phase phase, const CompileOptions &opt
   }
 }
 
-static LogicalResult dump(ModuleOp module, llvm::StringRef folder, Phase phase) {
+std::string dumpPath(const std::string &folder, Phase phase) {
   llvm::SmallString<256> path(folder);
-  llvm::sys::fs::create_directories(folder);
   llvm::sys::path::append(path, "model." + std::to_string(static_cast<int>(phase)) + "-" +
                                     std::string(toString(phase)) + ".mlir");
-  std::error_code error;
-  llvm::raw_fd_ostream out(path, error);
-  if (error)
-    return module.emitError() << path.str().str() << ": cannot be written: " << error.message();
-  module.print(out, OpPrintingFlags().enableDebugInfo());
+  return path.str().str();
+}
+
+static LogicalResult dump(ModuleOp module, const std::string &folder, Phase phase) {
+  support::Status status = support::makeDirectory(folder);
+  if (status)
+    status = writeDump(module, phase, dumpPath(folder, phase));
+  if (!status)
+    return emitError(UnknownLoc::get(module.getContext())) << status.message();
   return success();
 }
 
-LogicalResult runPhases(ModuleOp module, const CompileOptions &options, Phase from, Phase to) {
+LogicalResult runPhases(ModuleOp module, const CompileOptions &options, Phase from, Phase to,
+                        Phase *failedIn) {
   if (failed(setAttributes(module, options)))
     return failure();
   for (int i = static_cast<int>(from) + 1; i <= static_cast<int>(to); ++i) {
     Phase phase = static_cast<Phase>(i);
+    if (failedIn)
+      *failedIn = phase;
     PassManager pm(module.getContext());
     pm.enableVerifier(true);
     buildPhase(pm, phase, options, parallel::isInference(module));

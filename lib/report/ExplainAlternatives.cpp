@@ -1,4 +1,5 @@
 // What else could stand in the place of a collective or message, with its price.
+#include "lib/support/Counted.h"
 #include "lib/report/Explain.h"
 
 #include "lib/planfile/AxisNames.h"
@@ -10,6 +11,7 @@ using nlohmann::json;
 
 namespace llmc::report {
 using namespace planfile;
+using support::counted;
 using support::text;
 namespace {
 
@@ -113,7 +115,7 @@ json dataAlternatives(const Book &book, const Traffic &t) {
       moments += elementsOf(state->local_shape) * byteSize(state->dtype);
   list.push_back({{"name", "in each micro-batch"},
                   {"step_bytes", t.bytes * program.micro_batches},
-                  {"text", text("sum after each of the ", program.micro_batches, " micro-batches: ",
+                  {"text", text("sum after each of ", counted(program.micro_batches, "micro-batch"), ": ",
                                 grouped(t.bytes * program.micro_batches), " bytes a step where this moves ",
                                 grouped(t.bytes * t.perStep))}});
   list.push_back(

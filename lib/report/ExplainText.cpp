@@ -152,7 +152,7 @@ std::string collectiveText(const json &answer) {
   out << "bytes       " << grouped(num(answer, "bytes")) << " a call, " << grouped(num(answer, "per_step"))
       << " call" << plural(num(answer, "per_step")) << " a step: " << grouped(num(answer, "step_bytes")) << " a step\n";
   const json &members = answer["members"];
-  out << "members     " << num(members, "ranks") << " ranks; " << num(members, "groups") << " group"
+  out << "members     " << countOf(members["ranks"], "rank") << "; " << num(members, "groups") << " group"
       << plural(num(members, "groups")) << " like this: ";
   std::string groups;
   for (const json &group : members["first_groups"])
@@ -278,7 +278,7 @@ std::string kindText(const json &answer) {
     out << "\n" << joined(names.size() > 4 ? json{names[0], names[1], "...", names.back()} : names, ", ")
         << (node["backward"].get<bool>() ? ", backward" : "");
     if (num(node, "layers"))
-      out << " (" << num(node, "layers") << " layers)";
+      out << " (" << countOf(node["layers"], "layer") << ")";
     out << "\n";
     for (const json &result : node["results"])
       out << "  makes " << str(result, "dtype") << str(result, "layout") << "\n";

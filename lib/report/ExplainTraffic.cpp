@@ -1,4 +1,5 @@
 // Why a collective or a message is there.
+#include "lib/support/Counted.h"
 #include "lib/report/Explain.h"
 
 #include "lib/planfile/CheckWalk.h"
@@ -13,6 +14,7 @@ using nlohmann::json;
 
 namespace llmc::report {
 using namespace planfile;
+using support::counted;
 using support::text;
 namespace {
 
@@ -197,8 +199,8 @@ json overlapOf(const Book &book, const Site &site) {
   j["matmuls"] = matmuls;
   std::string beside;
   if (launches + matmuls)
-    beside = text(launches, " launches and ", matmuls, " products of ", procedure.name,
-                  " stand behind its start");
+    beside = text(counted(launches, "launch"), " and ", counted(matmuls, "product"), " of ",
+                  procedure.name, launches + matmuls == 1 ? " stands" : " stand", " behind its start");
   else if (waiting == &procedure)
     beside = "its readers come right behind it, nothing of this rank runs meanwhile";
   else

@@ -51,6 +51,16 @@ json parameterNames(const ProgramT &program) {
   return names;
 }
 
+json parameterShapes(const ProgramT &program) {
+  json shapes = json::object();
+  for (const auto &stage : program.stages)
+    for (const auto &state : stage->states)
+      if (state->role == StateRole::Parameter)
+        shapes[program.sources[state->view->source]->name] =
+            program.sources[state->view->source]->shape;
+  return shapes;
+}
+
 json describeStages(const ProgramT &program) {
   json list = json::array();
   for (uint32_t s = 0; s < program.stages.size(); ++s) {
@@ -262,12 +272,13 @@ json inspectJson(const ProgramT &program, uint64_t fileBytes) {
           {"inputs", describeInputs(program)},
           {"outputs", describeOutputs(program)},
           {"parameters", parameterNames(program)},
+          {"parameter_shapes", parameterShapes(program)},
           {"constants", program.model->constants},
           {"mesh", describeMesh(program)},
           {"ranks", rankCount(*program.mesh)},
           {"micro_batch", microBatch(program)},
           {"micro_batches", microBatches(program)},
-          {"schedule", program.schedule},
+          {"schedule", program.mode == Mode::Infer ? "none" : program.schedule},
           {"stages", describeStages(program)},
           {"memory", describeMemory(program)},
           {"collectives", describeCollectives(program, traffic)},

@@ -24,28 +24,32 @@ std::string stageTable(const json &stages) {
   return table(rows);
 }
 
+std::vector<Row> transposed(const std::vector<Row> &rows) {
+  std::vector<Row> result(rows[0].size());
+  for (const Row &row : rows)
+    for (size_t c = 0; c < row.size(); ++c)
+      result[c].push_back(row[c]);
+  return result;
+}
+
 // Bytes of one rank's arena by kind, a column a stage; kinds that no stage has are left out.
+// Of many stages each has a row instead.
 std::string memoryTable(const json &memory) {
-  const size_t most = 8; // stages; further ones are like those in the middle
-  std::vector<size_t> shown;
-  for (size_t s = 0; s < memory.size(); ++s)
-    if (memory.size() <= most || s < most - 1 || s + 1 == memory.size())
-      shown.push_back(s);
   std::vector<Row> rows = {{"bytes of one rank"}};
-  for (size_t s : shown)
+  for (size_t s = 0; s < memory.size(); ++s)
     rows[0].push_back("stage " + std::to_string(s));
   for (const char *kind : {"weights", "gradients", "optimizer", "activations", "outputs", "constants",
                            "workspace", "gaps", "arena_bytes"}) {
     Row row = {kind == std::string("arena_bytes") ? "arena" : kind};
     bool any = false;
-    for (size_t s : shown) {
-      row.push_back(number(memory[s][kind]));
-      any |= memory[s][kind] != 0;
+    for (const json &stage : memory) {
+      row.push_back(number(stage[kind]));
+      any |= stage[kind] != 0;
     }
     if (any)
       rows.push_back(row);
   }
-  return table(rows);
+  return table(memory.size() > 8 ? transposed(rows) : rows);
 }
 
 // "graph.add tensor<4xf32>, ...; graph.gelu ...; graph.gelu ..." -> "add + 2 gelu, tensor<4xf32>".
@@ -76,8 +80,8 @@ std::string kernelTable(const json &kernels) {
     uint64_t launches = k["launches"], products = k["products"];
     std::string source = sourceText(k["source"].get<std::string>());
     if (products)
-      source += (source.empty() ? "" : "; ") + grouped(products) +
-                " products, where the library is missing";
+      source += (source.empty() ? "" : "; ") + countOf(products, "product") +
+                ", where the library is missing";
     rows.push_back({k["name"], grouped(launches), source});
   }
   return table(rows);
@@ -169,17 +173,17 @@ std::string inspectText(const ProgramT &program, uint64_t fileBytes) {
   std::ostringstream out;
   const json &model = j["model"];
   out << "model     " << model["name"].get<std::string>() << ": "
-      << number(model["parameters"]) << " parameters in " << j["parameters"].size()
-      << " tensors, " << model["layers"] << " layers";
+      << countOf(model["parameters"], "parameter") << " in " << countOf(j["parameters"].size(), "tensor")
+      << ", " << countOf(model["layers"], "layer");
   if (!model["blocks"].empty())
     out << " (" << joined(model["blocks"], ", ") << ")";
   out << "\nconstants " << (j["constants"].empty() ? "none" : joined(j["constants"], ", "))
-      << "\nmesh      " << planfile::meshText(*program.mesh, " ", " x ") << ": " << number(j["ranks"]) << " ranks\nbatch     ";
+      << "\nmesh      " << planfile::meshText(*program.mesh, " ", " x ") << ": " << countOf(j["ranks"], "rank") << "\nbatch     ";
   if (j["mode"] == "infer")
-    out << program.global_batch << " rows a run (inference)";
+    out << countOf(program.global_batch, "row") << " a run (inference)";
   else
-    out << j["micro_batches"] << " micro-batches of " << j["micro_batch"] << " rows, schedule "
-        << j["schedule"].get<std::string>();
+    out << countOf(j["micro_batches"], "micro-batch") << " of " << countOf(j["micro_batch"], "row")
+        << ", schedule " << j["schedule"].get<std::string>();
   out << "\nbytes     " << number(j["state_bytes"])
       << " of state over the stages, " << number(j["file_bytes"]) << " in the file\n";
   if (j["mode"] == "infer")

@@ -1,5 +1,7 @@
 #include "lib/report/Text.h"
 
+#include "lib/support/Counted.h"
+
 #include <algorithm>
 #include <sstream>
 
@@ -43,5 +45,10 @@ std::string joined(const json &list, const char *separator) {
 }
 
 std::string number(const json &value) { return grouped(value.get<uint64_t>()); }
+
+std::string countOf(const json &value, std::string_view what) {
+  std::string one = support::counted(value.get<uint64_t>(), what);
+  return number(value) + one.substr(one.find(' '));
+}
 
 } // namespace llmc::report

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace llmc::report {
@@ -17,6 +18,8 @@ std::string table(const std::vector<Row> &rows);
 // 1234567 -> "1,234,567".
 std::string grouped(uint64_t value);
 std::string number(const nlohmann::json &value);
+// "1 rank", "1,024 ranks".
+std::string countOf(const nlohmann::json &value, std::string_view what);
 std::string joined(const nlohmann::json &list, const char *separator);
 
 } // namespace llmc::report

@@ -8,10 +8,10 @@
 
 namespace llmc::support {
 
-// "1 rank", "2 ranks".
+// "1 rank", "2 ranks", "2 batches".
 template <class Count>
 std::string counted(Count count, std::string_view what) {
-  return text(count, ' ', what, count == Count(1) ? "" : "s");
+  return text(count, ' ', what, count == Count(1) ? "" : what.ends_with("ch") ? "es" : "s");
 }
 
 } // namespace llmc::support

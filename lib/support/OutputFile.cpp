@@ -215,6 +215,15 @@ void llmc::support::removeTemporaries() {
     ::unlink(name.c_str());
 }
 
+Status llmc::support::writeFile(const std::string &path, std::string_view bytes) {
+  Result<OutputFile> file = OutputFile::create(path);
+  if (!file)
+    return file.takeError();
+  if (Status status = file->write(bytes); !status)
+    return status;
+  return file->commit();
+}
+
 Result<LineFile> LineFile::open(const std::string &path, bool replace) {
   Result<Followed> followed = follow(path);
   if (!followed)

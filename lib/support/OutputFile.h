@@ -37,6 +37,9 @@ private:
 // Removes what all OutputFiles have begun: for a process that ends at once.
 void removeTemporaries();
 
+// A whole file in one piece.
+Status writeFile(const std::string &path, std::string_view bytes);
+
 // A file that grows line by line, each written at once: for those who follow it. A
 // disk that is full leaves no half line; what could not be written is kept and goes
 // out with the next line.

@@ -1,5 +1,7 @@
 #include "lib/verify/Draws.h"
 
+#include "lib/support/Counted.h"
+#include "lib/support/OutputFile.h"
 #include "runtime/Random.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Path.h"
@@ -8,6 +10,7 @@
 using namespace mlir;
 
 namespace llmc::verify {
+using support::counted;
 namespace {
 
 struct Drawn {
@@ -86,18 +89,18 @@ Drawn draw(uint64_t seed, uint32_t number, bool infer) {
   const char *names[] = {"learned positions", "rotary", "rotary, norms of heads",
                          "rotary, windows, softcaps", "encoder"};
   llvm::raw_string_ostream text(drawn.words);
-  text << layers << " layers of " << heads << " heads, " << names[family] << ", width " << s.width
+  text << counted(layers, "layer") << " of " << counted(heads, "head") << ", " << names[family] << ", width " << s.width
        << ", " << s.words << " words" << (s.tied ? "" : " untied");
   if (family >= 1 && family <= 3)
-    text << ", " << s.kvHeads << " kv heads";
+    text << ", " << s.kvHeads << (s.kvHeads == 1 ? " kv head" : " kv heads");
   text << ", mesh " << o.dp << "x" << o.pp << "x" << o.tp << ", ";
   if (infer) {
     o.infer = true;
     o.dims["batch"] = o.globalBatch;
-    text << o.globalBatch << " rows of " << o.sequence;
+    text << counted(o.globalBatch, "row") << " of " << o.sequence;
     return drawn;
   }
-  text << o.microBatches() << " micro-batches of " << o.batchRows() << " rows of " << o.sequence
+  text << counted(o.microBatches(), "micro-batch") << " of " << counted(o.batchRows(), "row") << " of " << o.sequence
        << ", " << (o.schedule == Schedule::GPipe ? "gpipe" : "1f1b") << ", "
        << (o.optimizer == Optimizer::Sgd ? "sgd" : "adamw");
   return drawn;
@@ -131,10 +134,9 @@ FailureOr<Report> verifyDraws(MLIRContext &context, uint64_t seed, int64_t count
     Drawn drawn = draw(seed, static_cast<uint32_t>(i), infer);
     llvm::SmallString<128> file(folder);
     llvm::sys::path::append(file, "config.json");
-    std::error_code error;
-    llvm::raw_fd_ostream(file, error) << drawn.config;
-    if (error)
-      return emitError(UnknownLoc::get(&context)) << file.str().str() << ": " << error.message();
+    support::Status status = support::writeFile(file.str().str(), drawn.config);
+    if (!status)
+      return emitError(UnknownLoc::get(&context)) << status.message();
     VerifyOptions options;
     options.compile = drawn.options;
     options.compile.model = file.str().str();

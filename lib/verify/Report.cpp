@@ -1,5 +1,7 @@
 #include "lib/verify/Report.h"
 
+#include "lib/support/Counted.h"
+
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -61,9 +63,9 @@ std::string Report::text() const {
   }
   size_t failed = std::count_if(checks.begin(), checks.end(), [](const Check &c) { return !c.passed; });
   if (failed == 0)
-    out << "equal: all " << checks.size() << " checks hold\n";
+    out << "equal: " << (checks.size() == 1 ? "the check holds" : support::text("all ", checks.size(), " checks hold")) << "\n";
   else
-    out << "not equal: " << failed << " of " << checks.size() << " checks fail\n";
+    out << "not equal: " << failed << " of " << support::counted(checks.size(), "check") << (failed == 1 ? " fails\n" : " fail\n");
   if (!border.empty())
     out << "the numbers part first at border " << border << (place.empty() ? "" : ": " + place)
         << "\n";

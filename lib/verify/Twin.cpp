@@ -3,7 +3,7 @@
 #include "dialects/graph/Graph.h"
 #include "lib/planfile/AxisNames.h"
 #include "lib/pipeline/Pipeline.h"
-#include "lib/support/Error.h"
+#include "lib/support/Counted.h"
 #include "lib/verify/Isomorphism.h"
 #include "lib/verify/Shrink.h"
 #include "llvm/Support/Path.h"
@@ -14,6 +14,7 @@ using namespace mlir;
 
 namespace llmc::verify {
 
+using support::counted;
 using support::text;
 
 namespace {
@@ -146,11 +147,11 @@ FailureOr<Report> verifyTwin(MLIRContext &context, const VerifyOptions &options)
                {"isomorphic", found.count == 0}, {"instructions", found.instructions},
                {"reads", found.reads}};
   ran->relation = text(options.twin == TwinChoice::On ? "" : "the plan is too large to run here\n",
-                       "twin        runs in its place on mesh ", meshText(small), ", ", small.ranks(), " ranks of ",
+                       "twin        runs in its place on mesh ", meshText(small), ", ", counted(small.ranks(), "rank"), " of ",
                        options.compile.ranks(), "; same layers, stages, schedule",
                        options.compile.infer
                            ? std::string()
-                           : text(", ", options.compile.microBatches(), " micro-batches"),
+                           : text(", ", counted(options.compile.microBatches(), "micro-batch")),
                        "\nsizes       ", sizes, "\n");
   return std::move(*ran);
 }

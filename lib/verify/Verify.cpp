@@ -1,11 +1,12 @@
 #include "lib/verify/Verify.h"
 
 #include "dialects/parallel/Annotations.h"
+#include "lib/pipeline/Dump.h"
 #include "lib/pipeline/Pipeline.h"
 #include "lib/planfile/Check.h"
+#include "lib/support/Counted.h"
 #include "lib/verify/Interleavings.h"
 #include "lib/verify/Borders.h"
-#include "lib/verify/Dump.h"
 #include "lib/verify/Interpret.h"
 #include "lib/verify/Place.h"
 #include "lib/verify/RunPlan.h"
@@ -14,6 +15,8 @@
 using namespace mlir;
 
 namespace llmc::verify {
+
+using support::counted;
 
 constexpr double kExact = 1e-10;
 
@@ -239,6 +242,9 @@ LogicalResult Verifier::dump() {
   if (failed(dump))
     return failure();
   describe(dump->options);
+  if (failed(verifyBorder(*dump->module, dump->phase)))
+    return emitError(UnknownLoc::get(&context))
+           << options.compile.model << ": is not valid at border " << std::string(toString(dump->phase));
   FailureOr<Reference> reference = makeReference(context, dump->options, options.seed);
   if (failed(reference))
     return failure();
@@ -259,6 +265,9 @@ LogicalResult Verifier::dump() {
   checkStatic(*subject.program, report);
   if (report.passed())
     checkKernels(subject, *reference, outcome, report);
+  if (report.passed() && options.interleavings)
+    checkInterleavings(*subject.program, *subject.kernels, reference->trial, options.interleavings,
+                       options.seed, report);
   if (!report.passed())
     report.border = std::string(toString(dump->phase));
   return success();
@@ -267,14 +276,13 @@ LogicalResult Verifier::dump() {
 void Verifier::describe(const CompileOptions &compile) {
   report.ranks = compile.ranks();
   report.device = "dp " + std::to_string(compile.dp) + " x pp " + std::to_string(compile.pp) +
-                  " x tp " + std::to_string(compile.tp) + " = " + std::to_string(compile.ranks()) +
-                  " ranks, ";
+                  " x tp " + std::to_string(compile.tp) + " = " + counted(compile.ranks(), "rank") + ", ";
   if (compile.infer) {
     report.device += "one run";
     return;
   }
-  report.device += std::to_string(compile.globalRows()) + " rows a step in " +
-                  std::to_string(compile.microBatches()) + " micro-batches, " +
+  report.device += counted(compile.globalRows(), "row") + " a step in " +
+                  counted(compile.microBatches(), "micro-batch") + ", " +
                   (compile.schedule == Schedule::GPipe ? "gpipe" : "1f1b");
 }
 

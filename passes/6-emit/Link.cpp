@@ -2,6 +2,7 @@
 #include "passes/6-emit/Emit.h"
 #include "passes/6-emit/Lower.h"
 
+#include "lib/support/OutputFile.h"
 #include "lld/Common/Driver.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/MemoryBuffer.h"
@@ -25,10 +26,9 @@ FailureOr<std::string> linkShared(ModuleOp kernels, StringRef object) {
     return file.str().str();
   };
   std::string input = path("kernels.o"), output = path("kernels.so");
-  std::error_code error;
-  {
-    llvm::raw_fd_ostream file(input, error);
-    file << object;
+  if (support::Status status = support::writeFile(input, {object.data(), object.size()}); !status) {
+    llvm::sys::fs::remove_directories(folder);
+    return kernels.emitError("kernels cannot be linked: ") << status.message();
   }
   std::string messages;
   llvm::raw_string_ostream diagnostics(messages);

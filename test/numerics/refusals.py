@@ -1,11 +1,16 @@
 """Bad input is refused: exit code, one message, the rule and the valid values."""
+import hashlib
 import json
 import os
+import random
+import re
+import resource
 import shutil
+import signal
 
 import numpy as np
 
-from harness import (DATA, LLMC, Suite, call, compile_model, read_safetensors, require,
+from harness import (DATA, LLMC, Suite, call, compile_model, inspect, read_safetensors, require,
                      write_safetensors)
 
 OWN = os.path.join(DATA, "gpt2")
@@ -125,6 +130,125 @@ def inference(folder, inputs, words, code=1):
     return message
 
 
+def file_hash(path):
+    with open(path, "rb") as f:
+        return hashlib.sha256(f.read()).hexdigest()
+
+
+def own_input(folder, model, flags, words, links):
+    """Outputs are compared with inputs, by whatever path, before anything is written."""
+    shutil.copytree(OWN, os.path.join(folder, "model"))
+    os.mkdir(os.path.join(folder, "phases"))
+    for name, (make, target) in links.items():
+        make(os.path.join(folder, target), os.path.join(folder, name))
+    files = [os.path.join(folder, "model", name) for name in os.listdir(os.path.join(folder, "model"))]
+    files += [LLMC, os.path.join(os.path.dirname(LLMC), "llmc-rt")]
+    before, listed = [file_hash(f) for f in files], sorted(os.listdir(folder))
+    done = call([LLMC, "compile", *model, *flags], check=False, cwd=folder)
+    message = refused(done, 1, "is the same file as", *words)
+    require([file_hash(f) for f in files] == before, "a file that is read was written")
+    require(sorted(os.listdir(folder)) == listed, f"left behind: {os.listdir(folder)}")
+    return message
+
+
+def full_disk(folder, *flags):
+    """What was there stays, nothing half is left, and llmc says why."""
+    out = os.path.join(folder, "out")
+    with open(out, "w") as f:
+        f.write("before")
+
+    def small_files():
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))
+
+    done = call([LLMC, "compile", CONFIG, "-o", out, *flags], check=False, cwd=folder, preexec_fn=small_files)
+    message = refused(done, 1, "cannot write")
+    require("LLVM ERROR" not in done.stderr, done.stderr)
+    with open(out) as f:
+        require(f.read() == "before", "the old file is gone")
+    left = [os.path.join(at, name) for at, _, names in os.walk(folder) for name in names]
+    require(left == [out], f"left behind: {left}")
+    return message
+
+
+def dumped(folder, phase, *flags):
+    path = os.path.join(folder, "dump.mlir")
+    compile_model(CONFIG, path, "--seq", 16, "--compile-to", phase, *flags)
+    return path
+
+
+def devices(folder):
+    """IR goes to devices as they are; so does a program."""
+    done = compile_model(CONFIG, "/dev/stdout", "--seq", 16, "--compile-to", "raise")
+    require("func.func @forward" in done.stdout, "no IR on standard output")
+    compile_model(CONFIG, "/dev/null", "--seq", 16)
+    require(not os.path.isfile("/dev/null"), "/dev/null is a plain file now")
+    return refused(compile_model(CONFIG, "/dev/full", "--compile-to", "raise", check=False), 1, "/dev/full", "No space")
+
+
+def dump_says_itself(folder):
+    """Without flags IR goes on as it was written; the program is the one that flags give."""
+    path, out = dumped(folder, "shard", "--mesh", "2x2x2", "--schedule", "gpipe"), os.path.join(folder, "out")
+    compile_model(path, out)
+    with open(out, "rb") as f:
+        got = f.read()
+    said = inspect(out)
+    require(said["schedule"] == "gpipe" and said["mesh"]["dp"] == 2, f"{said['schedule']} on {said['mesh']}")
+    compile_model(path, out, "--mesh", "2x2x2", "--schedule", "gpipe", "--compile-from", "shard")
+    with open(out, "rb") as f:
+        require(f.read() == got, "with its own flags it is another program")
+
+
+def dump_contradicted(folder, flags, words):
+    path = dumped(folder, "shard", "--mesh", "2x2x2")
+    return compile_refused(folder, path, flags, ["dump.mlir: ", *words])
+
+
+def foreign_ir(folder, text, words):
+    path = os.path.join(folder, "dump.mlir")
+    with open(path, "w") as f:
+        f.write(text)
+    for command in (["compile", path, "-o", os.path.join(folder, "out")], ["verify", path], ["inspect", path]):
+        refused(call([LLMC, *command], check=False), 1, "dump.mlir", *(words if command[0] != "inspect" else []))
+
+
+def edited_ir(folder):
+    """Lines dropped, doubled, exchanged: refused or compiled, never a crash."""
+    path, draw = dumped(folder, "shard", "--mesh", "2x2x2"), random.Random(7)
+    with open(path) as f:
+        lines = f.read().split("\n")
+    codes = []
+    for i in range(12):
+        edited, at = list(lines), draw.randrange(len(lines))
+        if i % 3 == 0:
+            del edited[at]
+        elif i % 3 == 1:
+            edited.insert(at, edited[at])
+        else:
+            edited[at] = re.sub(r"\b\d+\b", "7", edited[at])
+        with open(path, "w") as f:
+            f.write("\n".join(edited))
+        done = compile_model(path, os.path.join(folder, "out"), "--compile-to", "schedule", check=False)
+        require(done.returncode in (0, 1), f"exit {done.returncode} after edit {i}: {done.stderr[-500:]}")
+        codes.append(done.returncode)
+    return f"{sum(codes)} of {len(codes)} refused"
+
+
+def program_as_model(folder):
+    path = program(folder)
+    for command in (["compile", path, "-o", os.path.join(folder, "out")], ["verify", path]):
+        refused(call([LLMC, *command], check=False), 1, "is a program that llmc compile made", "config.json")
+    refused(call([LLMC, "inspect", path, "--seq", "16"], check=False), 1, "--seq is for models")
+    return refused(call([LLMC, "explain", CONFIG], check=False), 1, "explain takes a program")
+
+
+def said_once(folder):
+    """verify compiles a model several times; what is wrong is said once."""
+    done = call([LLMC, "verify", CONFIG, "--mesh", "1x8x1"], check=False)
+    lines = done.stderr.strip().splitlines()
+    require(done.returncode == 1 and len(lines) == len(set(lines)) == 1, done.stderr)
+
+
 suite = Suite("refusals")
 for title, model, flags, words in [
         ("more stages than layers", CONFIG, ["--mesh", "1x8x1"], ["8", "4", "layer"]),
@@ -225,6 +349,49 @@ for line, words in [
 suite.run("a step of too many micro-batches", compile_refused, CONFIG,
           ["--mesh", "2x2x2", "--global-batch", "1000000000"],
           ["500000000 micro-batches", "at most 131072", "--global-batch 262144"])
+SOFT, HARD = os.symlink, os.link
+for title, model, flags, words, links in [
+        ("the model", ["model/dynamo.onnx"], ["-o", "model/dynamo.onnx"], ["the model"], {}),
+        ("a link to it", ["model/dynamo.onnx"], ["-o", "out"], ["the model"], {"out": (SOFT, "model/dynamo.onnx")}),
+        ("a hard link to it", ["model/dynamo.onnx"], ["-o", "out"], ["the model"], {"out": (HARD, "model/dynamo.onnx")}),
+        ("what a link to it leads to", ["in.onnx"], ["-o", "./model/../model/dynamo.onnx"], ["the model"],
+         {"in.onnx": (SOFT, "model/dynamo.onnx")}),
+        ("the config of a folder", ["model"], ["-o", "model/config.json"], ["the model"], {}),
+        ("weights beside it", ["model"], ["-o", "model/weights.safetensors", "--weights", "random"], ["weights.safetensors"], {}),
+        ("--weights", ["model"], ["-o", "out", "--weights", "w.bin"], ["--weights"],
+         {"w.bin": (SOFT, "model/weights.safetensors"), "out": (HARD, "model/weights.safetensors")}),
+        ("a dump", ["model"], ["-o", "out", "--dump-phases", "phases"], ["--dump-phases"],
+         {"phases/model.3-shard.mlir": (HARD, "model/config.json")}),
+        ("an output twice", ["model"], ["-o", "phases/model.2-train.mlir", "--dump-phases", "phases"], ["--dump-phases"], {}),
+        ("llmc itself", ["model"], ["-o", LLMC], ["llmc itself"], {}),
+        ("the runtime", ["model"], ["-o", "out"], ["the runtime"],
+         {"out": (SOFT, os.path.join(os.path.dirname(LLMC), "llmc-rt"))})]:
+    suite.run("output over input: " + title, own_input, model, flags, words, links)
+suite.run("output over input: the IR itself", lambda folder: refused(compile_model(
+    dumped(folder, "raise"), os.path.join(folder, "dump.mlir"), check=False), 1, "is the same file as the model"))
+suite.run("full disk: a program", full_disk)
+suite.run("full disk: IR", full_disk, "--compile-to", "shard")
+suite.run("full disk: dumps", full_disk, "--dump-phases", "phases")
+suite.run("devices as outputs", devices)
+suite.run("IR says where it stands and how it was written", dump_says_itself)
+for flags, words in [
+        (["--mesh", "4", "--schedule", "gpipe", "--seq", "8"],
+         ["--mesh: asks for dp=4,pp=1,tp=1", "written with dp=2,pp=2,tp=2", "--schedule: asks for gpipe", "--seq: asks for 8"]),
+        (["--tp", "4"], ["--tp: asks for 4"]),
+        (["--global-batch", "2", "--optimizer", "sgd"], ["--global-batch: asks for 2", "--optimizer: asks for sgd"]),
+        (["--infer"], ["--infer: asks for inference"]),
+        (["--compile-from", "train"], ["--compile-from train: the IR stands after phase shard"]),
+        (["--compile-to", "shard"], ["stands after phase shard already"])]:
+    suite.run("IR written otherwise: " + " ".join(flags), dump_contradicted, flags, words)
+suite.run("--compile-from of a model", compile_refused, CONFIG, ["--compile-from", "shard"], ["this is a model"])
+for title, text, words in [
+        ("empty", "", ["is no dump"]), ("no IR", "x", ["is no dump"]), ("no function", "module {}", ["is no dump"]),
+        ("no choices", "module { func.func @forward(%a: i32) -> i32 { return %a : i32 } }", ["lacks"]),
+        ("wrong ones", "module attributes {plan.options = {phase = 3}} { func.func @micro() { return } }", ["lacks"])]:
+    suite.run("foreign IR: " + title, foreign_ir, text, words)
+suite.run("edited IR", edited_ir)
+suite.run("a program where a model is wanted", program_as_model)
+suite.run("said once", said_once)
 suite.run("token outside the vocabulary", bad_token)
 suite.run("data shorter than one batch", short_data)
 suite.run("weights of another shape", wrong_weights)

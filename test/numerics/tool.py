@@ -8,7 +8,7 @@ import time
 
 import numpy as np
 
-from harness import (DATA, LLMC, Failure, Suite, call, compile_model, inputs, read_safetensors,
+from harness import (DATA, LLMC, Failure, Suite, call, compile_model, inputs, inspect, read_safetensors,
                      require, train)
 
 OWN = os.path.join(DATA, "gpt2")
@@ -114,7 +114,8 @@ def phases(folder, phase):
     """Stopping after a phase and going on from the dump changes nothing."""
     whole, ir = program(folder), os.path.join(folder, "dump.mlir")
     program(folder, "--compile-to", phase, name="dump.mlir")
-    rest = program(folder, "--compile-from", phase, model=ir, name="rest")
+    rest = os.path.join(folder, "rest")
+    compile_model(ir, rest)
     flags = ["--data", TEXT, "--steps", 2]
     equal(train(whole, folder, *flags), train(rest, folder, *flags))
 
@@ -125,6 +126,39 @@ def dumps(folder):
     names = sorted(os.listdir(place))
     expected = ["raise", "train", "shard", "partition", "schedule", "emit"]
     require([re.fullmatch(r"model\.\d-(\w+)\.mlir", n).group(1) for n in names] == expected, f"dumps {names}")
+
+
+def inspected(folder):
+    """Parameters have shapes, of a model and of its program; an inference has no schedule."""
+    path = os.path.join(folder, "program")
+    compile_model(CONFIG, path, "--infer", "--dim", "batch=1,sequence=4")
+    model, plan = inspect(CONFIG), inspect(path)
+    with open(CONFIG) as f:
+        config = json.load(f)
+    wanted = [config["n_positions"], config["n_embd"]]
+    for said in model, plan:
+        require(sorted(said["parameter_shapes"]) == sorted(said["parameters"]), "other names")
+        require(said["parameter_shapes"]["transformer.wpe.weight"] == wanted, "another shape")
+    require(plan["schedule"] == "none", f"schedule {plan['schedule']}")
+    text = call([LLMC, "inspect", path]).stdout
+    require(": 1 rank\n" in text and "1 row a run" in text, text[:500])
+    require(f"transformer.wpe.weight  [{wanted[0]},{wanted[1]}]" in call([LLMC, "inspect", CONFIG]).stdout, "no shape")
+
+
+def verbosity(folder):
+    """-q says nothing, -v how long each phase took; neither changes the program."""
+    contents = []
+    for flags in [], ["-q"], ["-v"]:
+        path = os.path.join(folder, "program")
+        done = compile_model(CONFIG, path, "--seq", 16, *flags)
+        with open(path, "rb") as f:
+            contents.append(f.read())
+        require(bool(done.stdout) == (flags != ["-q"]), f"{flags}: {done.stdout}")
+        said = [line.split()[0] for line in done.stderr.splitlines()]
+        wanted = ["raise", "train", "shard", "partition", "schedule", "emit"] if flags == ["-v"] else []
+        require([w for w in said if w in wanted] == wanted, f"{flags}: {done.stderr}")
+        require(flags != ["-q"] or not said, done.stderr)
+    require(contents[0] == contents[1] == contents[2], "the programs differ")
 
 
 suite = Suite("tool")
@@ -138,4 +172,6 @@ suite.run("metrics and start lines", metrics)
 for phase in ["raise", "train", "shard", "partition", "schedule"]:
     suite.run(f"compile to and from {phase}", phases, phase)
 suite.run("numbered dumps", dumps)
+suite.run("quiet and verbose", verbosity)
+suite.run("inspect", inspected)
 suite.finish()

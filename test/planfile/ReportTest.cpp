@@ -157,6 +157,15 @@ LLMC_TEST(textNamesWhatMatters) {
     EXPECT_MSG(text.find(words) != std::string::npos, std::string(words) + " is missing:\n" + text);
 }
 
+// Of many stages none is left out: each has a row.
+LLMC_TEST(memoryOfManyStages) {
+  ProgramT program = makePlan({.stages = 12, .microBatches = 12});
+  std::string text = inspectText(program, 5000);
+  std::string memory = text.substr(text.find("memory"), text.find("schedule\n") - text.find("memory"));
+  for (unsigned s = 0; s < 12; ++s)
+    EXPECT_MSG(memory.find("stage " + std::to_string(s) + " ") != std::string::npos, memory);
+}
+
 // GPipe and 1F1B: (p - 1) columns of F and of B are empty on each stage, whoever sends how.
 LLMC_TEST(inspectTableOfASchedule) {
   for (bool exchange : {false, true})

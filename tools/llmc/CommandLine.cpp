@@ -245,6 +245,10 @@ void Parser::set(const std::string &flag, const std::string &value) {
     options.infer = true;
   else if (flag == "--json")
     line.json = true;
+  else if (flag == "--quiet")
+    line.verbosity = support::Verbosity::Quiet;
+  else if (flag == "--verbose")
+    line.verbosity = support::Verbosity::Verbose;
   else if (flag == "--schedule")
     options.schedule = value == "gpipe" ? Schedule::GPipe : Schedule::OneFOneB;
   else if (flag == "--optimizer")
@@ -292,7 +296,7 @@ bool Parser::mayStand(const Flag &flag, const std::string &value) {
     if (name == "--seed" && command == kCompile)
       unknown(name);
     else
-      usage((name == "--output" ? "-o" : name) + " belongs to llmc " + namesOf(flag.commands) + "; llmc " + line.command +
+      usage((flag.brief ? flag.brief : name) + " belongs to llmc " + namesOf(flag.commands) + "; llmc " + line.command +
             " does not use it");
     return false;
   }
@@ -381,7 +385,8 @@ void Parser::checkVerify() {
     usage("--draws draws its models: leave out '" + options.model + "'");
   for (const std::string &flag : line.given)
     if (flag != "--draws" && flag != "--seed" && flag != "--infer" && flag != "--train" &&
-        flag != "--json" && flag != "--mutate" && flag != "--mutants")
+        flag != "--json" && flag != "--mutate" && flag != "--mutants" && flag != "--quiet" &&
+        flag != "--verbose")
       usage("--draws draws models, meshes and choices; leave out " + flag);
 }
 
@@ -412,6 +417,8 @@ void Parser::finish() {
     return;
   if (options.infer)
     checkInference();
+  if (line.has("--quiet") && line.has("--verbose"))
+    usage("--quiet and --verbose exclude each other");
   if (!result.wrongUsage)
     checkMesh();
   if (!result.errors.empty())

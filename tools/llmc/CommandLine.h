@@ -4,6 +4,7 @@
 
 #include "lib/pipeline/Options.h"
 #include "lib/pipeline/Phases.h"
+#include "lib/support/Progress.h"
 
 #include <optional>
 #include <string>
@@ -20,6 +21,7 @@ struct CommandLine {
   Phase compileTo = Phase::Emit;
   bool json = false;
   bool help = false;
+  support::Verbosity verbosity = support::Verbosity::Normal; // -q, -v
   // Whether the flag was given.
   bool has(std::string_view flag) const;
   std::string subject; // explain: a collective, node, parameter or kind of op; empty: all

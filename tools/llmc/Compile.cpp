@@ -1,12 +1,17 @@
 // llmc compile: model -> plan + kernels -> one executable.
 #include "tools/llmc/Commands.h"
 #include "tools/llmc/Diagnostics.h"
+#include "tools/llmc/Files.h"
 #include "tools/llmc/Flags.h"
 
+#include "lib/pipeline/Dump.h"
 #include "lib/pipeline/Pipeline.h"
 #include "lib/planfile/Check.h"
 #include "lib/planfile/Payload.h"
 #include "lib/planfile/Program.h"
+#include "lib/support/Counted.h"
+#include "lib/support/OutputFile.h"
+#include "lib/support/Progress.h"
 #include "passes/6-emit/Emit.h"
 #include "passes/6-emit/cuda/CudaProgram.h"
 #include "llvm/Support/FileSystem.h"
@@ -14,9 +19,12 @@
 #include "llvm/Support/raw_ostream.h"
 #include <chrono>
 #include <filesystem>
+#include <iostream>
 
 namespace llmc {
 using namespace mlir;
+using support::counted;
+using support::text;
 namespace {
 
 int fail(const std::string &message) {
@@ -24,35 +32,18 @@ int fail(const std::string &message) {
   return 1;
 }
 
-// The runtime that a payload is appended to stands beside llmc itself.
-std::string runtimePath() {
-  std::string self = llvm::sys::fs::getMainExecutable(nullptr, nullptr);
-  llvm::SmallString<256> path(llvm::sys::path::parent_path(self));
-  llvm::sys::path::append(path, "llmc-rt");
-  return path.str().str();
-}
-
 // A long compilation must not end in "cannot write".
-std::string checkWritable(const std::string &output) {
+std::string checkWritable(const CommandLine &line) {
   namespace fs = std::filesystem;
+  std::string output = line.options.output;
   fs::path path(output), folder = path.parent_path().empty() ? "." : path.parent_path();
   std::error_code error;
   if (!fs::is_directory(folder, error))
     return output + ": cannot be written: folder " + folder.string() + " does not exist";
   if (fs::is_directory(path, error))
     return output + ": cannot be written: it is a folder; name a file with -o";
-  if (llvm::sys::fs::access(folder.string(), llvm::sys::fs::AccessMode::Write))
-    return output + ": cannot be written: no permission in folder " + folder.string();
-  return {};
-}
-
-int writeIr(ModuleOp module, const std::string &output) {
-  std::error_code error;
-  llvm::raw_fd_ostream out(output, error);
-  if (error)
-    return fail(output + ": cannot be written: " + error.message());
-  module.print(out, OpPrintingFlags().enableDebugInfo());
-  return 0;
+  support::Status status = support::checkWritable(output);
+  return status ? "" : status.message();
 }
 
 std::string humanBytes(uint64_t bytes) {
@@ -68,88 +59,141 @@ std::string humanBytes(uint64_t bytes) {
   return text;
 }
 
-void printInference(const planfile::ProgramT &program) {
+void printInference(llvm::raw_ostream &out, const planfile::ProgramT &program) {
   size_t outputs = 0;
   for (const auto &stage : program.stages)
     outputs += stage->results.size();
-  llvm::outs() << "run         " << program.global_batch
-               << (program.global_batch == 1 ? " row, " : " rows, ") << program.inputs.size()
-               << (program.inputs.size() == 1 ? " input, " : " inputs, ") << outputs
-               << (outputs == 1 ? " output\n" : " outputs\n");
+  out << "run         " << counted(program.global_batch, "row") << ", "
+      << counted(program.inputs.size(), "input") << ", " << counted(outputs, "output") << "\n";
 }
 
-void printDeviceKernels(const std::vector<planfile::DeviceImageT> &images) {
+void printDeviceKernels(llvm::raw_ostream &out, const std::vector<planfile::DeviceImageT> &images) {
   for (const planfile::DeviceImageT &image : images)
-    llvm::outs() << "cuda        " << image.chip << ": " << image.kernels.size() << " kernels, "
+    out << "cuda        " << image.chip << ": " << counted(image.kernels.size(), "kernel") << ", "
                  << humanBytes(image.cubin.size()) << ", assembled by " << image.assembler
                  << ", never run; " << image.refusals.size() << " not emitted\n";
 }
 
-void printSummary(const planfile::ProgramT &program, const CompileOptions &options,
-                  double seconds) {
-  llvm::raw_ostream &out = llvm::outs();
-  out << options.model << ": " << program.model->parameters << " parameters, "
-      << program.model->layers << " layers\n"
+void printSummary(llvm::raw_ostream &out, const planfile::ProgramT &program,
+                  const CompileOptions &options, double seconds) {
+  out << options.model << ": " << counted(program.model->parameters, "parameter") << ", "
+      << counted(program.model->layers, "layer") << "\n"
       << "mesh        dp " << options.dp << " x pp " << options.pp << " x tp " << options.tp
-      << " = " << options.ranks() << " ranks\n";
+      << " = " << counted(options.ranks(), "rank") << "\n";
   if (program.mode == planfile::Mode::Infer)
-    printInference(program);
+    printInference(out, program);
   else
-    out << "step        " << program.global_batch << " rows of " << program.model->sequence
-        << " tokens = " << program.micro_batches << " micro-batches of " << program.micro_batch
-        << " rows per data-parallel rank, " << program.schedule << ", "
+    out << "step        " << counted(program.global_batch, "row") << " of "
+        << counted(program.model->sequence, "token") << " = "
+        << counted(program.micro_batches, "micro-batch") << " of "
+        << counted(program.micro_batch, "row") << " per data-parallel rank, " << program.schedule << ", "
         << (options.optimizer == Optimizer::AdamW ? "adamw" : "sgd") << "\n";
   out << "choices     " << builtChoices() << ", tie " << nameOf(options.tie) << ", raise "
       << (options.raise ? "on" : "off") << "\n";
   for (auto [i, stage] : llvm::enumerate(program.stages)) {
-    out << "stage " << i << "     ";
     const planfile::ChunkT &chunk = *stage->chunks.front();
-    uint32_t slots = stage->pools.front()->slots;
+    out << llvm::left_justify(text("stage ", i), 12);
     if (chunk.last_layer >= chunk.first_layer)
       out << "layers " << chunk.first_layer << ".." << chunk.last_layer << ", ";
-    out << slots << " slot" << (slots == 1 ? "" : "s") << ", arena "
+    out << counted(stage->pools.front()->slots, "slot") << ", arena "
         << humanBytes(stage->arena_bytes) << " a rank\n";
   }
   std::error_code error;
   uint64_t size = std::filesystem::file_size(options.output, error);
-  out << options.output << ": " << humanBytes(size) << ", " << program.kernels.size()
-      << " kernels, compiled in " << llvm::format("%.1f", seconds) << " s\n";
+  out << options.output << ": " << (error ? "" : humanBytes(size) + ", ")
+      << counted(program.kernels.size(), "kernel") << ", compiled in " << llvm::format("%.1f", seconds) << " s\n";
 }
 
-} // namespace
+// A model to compile, and where it stands.
+struct Work {
+  CompileOptions options;
+  Phase from = Phase::Import;
+  OwningOpRef<ModuleOp> module; // null after diagnostics
+};
 
-int runCompile(const CommandLine &line) {
-  auto start = std::chrono::steady_clock::now();
-  const CompileOptions &options = line.options;
-  if (std::string problem = checkWritable(options.output); !problem.empty())
-    return fail(problem);
-  DialectRegistry registry;
-  registerDialects(registry);
-  MLIRContext context(registry);
-  context.loadAllAvailableDialects();
-  TerminalDiagnostics diagnostics(&context, options.model);
-  OwningOpRef<ModuleOp> module = readModel(context, options);
-  if (!module || failed(runPhases(*module, options, line.compileFrom.value_or(Phase::Import), line.compileTo)))
-    return 1;
-  if (line.compileTo != Phase::Emit)
-    return writeIr(*module, options.output);
+// IR says itself where it stands and what it was written with.
+Work readIr(MLIRContext &context, const CommandLine &line) {
+  Work work;
+  FailureOr<Dump> dump = readDump(context, line.options.model);
+  if (failed(dump))
+    return work;
+  std::vector<std::string> problems = contradictions(line.given, line.options, dump->options);
+  if (line.compileFrom && *line.compileFrom != dump->phase)
+    problems.push_back(text("--compile-from ", toString(*line.compileFrom),
+                            ": the IR stands after phase ", toString(dump->phase),
+                            "; leave --compile-from out"));
+  if (line.compileTo <= dump->phase)
+    problems.push_back(text("--compile-to ", toString(line.compileTo),
+                            ": the IR stands after phase ", toString(dump->phase), " already"));
+  for (const std::string &problem : problems)
+    fail(line.options.model + ": " + problem);
+  if (!problems.empty())
+    return work;
+  work.options = dump->options;
+  work.options.model = line.options.model;
+  work.options.output = line.options.output;
+  work.options.dumpFolder = line.options.dumpFolder;
+  work.options.cudaKernels = line.options.cudaKernels;
+  work.from = dump->phase;
+  if (failed(verifyBorder(*dump->module, dump->phase)))
+    fail(text(line.options.model, ": is not valid at border ", toString(dump->phase)));
+  else
+    work.module = std::move(dump->module);
+  return work;
+}
 
-  planfile::ProgramT program;
+Work read(MLIRContext &context, const CommandLine &line) {
+  if (isDump(line.options.model))
+    return readIr(context, line);
+  Work work{line.options, Phase::Import, {}};
+  if (line.compileFrom)
+    fail(text(line.options.model, ": --compile-from ", toString(*line.compileFrom),
+              " takes IR that --compile-to ", toString(*line.compileFrom), " wrote, this is a model"));
+  else
+    work.module = readModel(context, line.options);
+  return work;
+}
+
+// Runs phase after phase.
+LogicalResult runAll(Work &work, Phase to, support::Progress &progress) {
+  for (Phase phase = work.from; phase != to;) {
+    Phase next = static_cast<Phase>(static_cast<int>(phase) + 1);
+    support::Progress::Phase step(progress, std::string(toString(next)));
+    if (failed(runPhases(*work.module, work.options, phase, next))) {
+      step.end();
+      if (work.from != Phase::Import)
+        fail(text(work.options.model, ": at border ", toString(work.from), ": phase ", toString(next),
+                  " refuses it"));
+      return failure();
+    }
+    phase = next;
+  }
+  return success();
+}
+
+// The plan, checked, as a program on disk.
+int writeProgram(Work &work, support::Progress &progress, planfile::ProgramT &program,
+                 std::vector<planfile::DeviceImageT> &images) {
   std::vector<KernelObject> kernels;
-  if (failed(emitProgram(*module, program, kernels)))
-    return 1;
-  program.compiler = std::string("llmc ") + LLMC_VERSION;
-  std::vector<planfile::DeviceImageT> images;
-  if (!options.cudaKernels.empty() &&
-      failed(emitCudaKernels(*module, program, options.cudaKernels, images)))
-    return 1;
+  {
+    support::Progress::Phase step(progress, "machine code");
+    if (failed(emitProgram(*work.module, program, kernels)))
+      return 1;
+    program.compiler = std::string("llmc ") + LLMC_VERSION;
+    if (!work.options.cudaKernels.empty() &&
+        failed(emitCudaKernels(*work.module, program, work.options.cudaKernels, images)))
+      return 1;
+  }
+  support::Progress::Phase step(progress, "checks");
   planfile::reserveScratch(program, images);
   for (unsigned i = 0; i < program.stages.size(); ++i)
     program.stages[i]->live_bytes = planfile::peakLiveBytes(program, i);
   auto findings = planfile::checkAll(program);
   if (!findings.empty())
-    return fail("the plan is not valid, which is a bug of llmc:\n" +
-                planfile::formatFindings(findings));
+    return fail(work.from == Phase::Import
+                    ? "the plan is not valid, which is a bug of llmc:\n" + planfile::formatFindings(findings)
+                    : work.options.model + ": the plan that it makes is not valid:\n" +
+                          planfile::formatFindings(findings));
   std::string plan = planfile::writeProgram(program);
   std::vector<planfile::Section> sections = {{std::string(planfile::kPlanSection), plan}};
   for (const KernelObject &object : kernels)
@@ -159,11 +203,52 @@ int runCompile(const CommandLine &line) {
     bytes = planfile::writeDeviceImage(image);
     sections.push_back({std::string(planfile::kCudaPrefix) + image.chip, bytes});
   }
-  if (auto status = planfile::writePayload(runtimePath(), sections, options.output); !status)
+  if (auto status = planfile::writePayload(runtimePath(), sections, work.options.output); !status)
     return fail(status.message());
+  return 0;
+}
+
+} // namespace
+
+int runCompile(const CommandLine &line) {
+  auto start = std::chrono::steady_clock::now();
+  if (std::string problem = checkWritable(line); !problem.empty())
+    return fail(problem);
+  std::vector<support::NamedFile> inputs = inputsOf(line), outputs = outputsOf(line);
+  if (support::Status status = support::checkOutputs(inputs, outputs); !status)
+    return fail(status.message());
+  DialectRegistry registry;
+  registerDialects(registry);
+  MLIRContext context(registry);
+  context.loadAllAvailableDialects();
+  TerminalDiagnostics diagnostics(&context, line.options.model);
+  support::Progress progress(std::cerr, support::isTerminal(2), line.verbosity);
+  std::optional<support::Progress::Phase> reading(std::in_place, progress, "read the model");
+  Work work = read(context, line);
+  reading.reset();
+  if (!work.module)
+    return 1;
+  // What the model names: nothing is written yet.
+  if (support::Status status = support::checkOutputs(filesOf(*work.module), outputs); !status)
+    return fail(status.message());
+  if (failed(runAll(work, line.compileTo, progress)))
+    return 1;
+  if (line.compileTo != Phase::Emit) {
+    support::Status status = writeDump(*work.module, line.compileTo, line.options.output);
+    return status ? 0 : fail(status.message());
+  }
+  planfile::ProgramT program;
+  std::vector<planfile::DeviceImageT> images;
+  if (int code = writeProgram(work, progress, program, images))
+    return code;
   std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
-  printSummary(program, options, seconds.count());
-  printDeviceKernels(images);
+  if (line.verbosity == support::Verbosity::Quiet)
+    return 0;
+  // A program that goes to standard output has it for itself.
+  bool taken = support::namedDescriptor(line.options.output) >= 0;
+  llvm::raw_ostream &out = taken ? llvm::errs() : llvm::outs();
+  printSummary(out, program, work.options, seconds.count());
+  printDeviceKernels(out, images);
   return 0;
 }
 

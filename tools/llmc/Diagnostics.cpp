@@ -1,9 +1,12 @@
 // MLIR's diagnostics as messages for the person at the terminal.
 #include "tools/llmc/Diagnostics.h"
 
+#include "lib/support/Progress.h"
 #include "mlir/IR/Location.h"
 #include "mlir/IR/MLIRContext.h"
+#include "llvm/ADT/StringSet.h"
 #include "llvm/Support/raw_ostream.h"
+#include <memory>
 
 namespace llmc {
 using namespace mlir;
@@ -23,7 +26,7 @@ static std::string describe(Location loc) {
   return {};
 }
 
-static void print(Diagnostic &diagnostic, const std::string &model) {
+static void print(Diagnostic &diagnostic, const std::string &model, llvm::StringSet<> &said) {
   llvm::StringRef severity;
   switch (diagnostic.getSeverity()) {
   case DiagnosticSeverity::Error:
@@ -40,20 +43,24 @@ static void print(Diagnostic &diagnostic, const std::string &model) {
     break;
   }
   std::string text = diagnostic.str();
-  llvm::errs() << "llmc: " << severity << ": ";
-  if (!llvm::StringRef(text).starts_with(model))
-    llvm::errs() << model << ": ";
+  std::string line = ("llmc: " + severity + ": ").str();
   std::string place = describe(diagnostic.getLocation());
-  if (!place.empty() && place != "node '" + model + "'") // a model's function is called so
-    llvm::errs() << place << ": ";
-  llvm::errs() << text << "\n";
+  bool names = llvm::StringRef(place).starts_with(model); // "FILE:line:col"
+  if (names || !llvm::StringRef(text).starts_with(model))
+    line += (names ? place : model) + ": ";
+  if (!names && !place.empty() && place != "node '" + model + "'") // a model's function is called so
+    line += place + ": ";
+  line += text + "\n";
+  if (said.insert(line).second)
+    llvm::errs() << (support::isTerminal(2) ? "\r\033[K" : "") << line; // over a living line
   for (Diagnostic &note : diagnostic.getNotes())
-    print(note, model);
+    print(note, model, said);
 }
 
 TerminalDiagnostics::TerminalDiagnostics(MLIRContext *context, std::string model)
-    : handler(context, [model = std::move(model)](Diagnostic &diagnostic) {
-        print(diagnostic, model);
+    : handler(context, [model = std::move(model), said = std::make_shared<llvm::StringSet<>>()](
+                           Diagnostic &diagnostic) {
+        print(diagnostic, model, *said);
         return success();
       }) {
   context->printOpOnDiagnostic(false);

@@ -7,7 +7,8 @@
 
 namespace llmc {
 
-// Prints `llmc: error: MODEL: node 'NAME': text` on stderr for as long as it lives.
+// Prints `llmc: error: MODEL: node 'NAME': text` on stderr for as long as it lives;
+// the same line once, whoever finds the same again (verify compiles a model several times).
 class TerminalDiagnostics {
 public:
   TerminalDiagnostics(mlir::MLIRContext *context, std::string model);

@@ -28,26 +28,23 @@ std::vector<Flag> makeFlags() {
        "it takes every input of MODEL as it is and writes every output"},
       {"--mesh", kChoice, "8 | 4x2 | 8x16x8 | dp=8,pp=16,tp=8",
        "ranks: dp; dp x tp; dp x pp x tp; by name", "1"},
-      {"--dp", kChoice, "N", "data-parallel ranks; also --pp, --tp, and cp, ep, etp (1 each as\nyet) "
-       "and edp, with dp x cp x tp = edp x ep x etp", "1"},
+      {"--dp", kChoice, "N", "data-parallel ranks; so --pp, --tp, --cp, --ep, --etp, --edp, with\n"
+       "dp x cp x tp = edp x ep x etp", "1"},
       {"--pp", kChoice, "N", nullptr},
       {"--tp", kChoice, "N", nullptr},
-      {"--cp", kChoice, "N", nullptr},
-      {"--ep", kChoice, "N", nullptr},
-      {"--etp", kChoice, "N", nullptr},
       {"--edp", kChoice, "N", nullptr},
       {"--micro-batch", kChoice, "N", "rows of one micro-batch of one data-parallel rank", "1", {}, {},
-       false, kBatch},
+       false, nullptr, kBatch},
       {"--global-batch", kChoice, "N", "rows of a step", "4 x dp x pp x micro-batch", {}, {}, false,
-       kBatch},
+       nullptr, kBatch},
       {"--seq", kChoice | kInspect, "N", "tokens of a row", "bound dim, or min(context, 4096)"},
       {"--dim", kChoice | kInspect, "NAME=N[,NAME=N]",
        "binds symbolic dimensions of the model; with --infer the\nbatch too, which dp divides", nullptr,
        {}, {}, true},
       {"--schedule", kChoice, "1f1b|gpipe", "order of the micro-batches", "1f1b", {"1f1b", "gpipe"},
-       {"interleaved", "zero-bubble", "auto"}, false, "each stage runs once; leave it out"},
+       {"interleaved", "zero-bubble", "auto"}, false, nullptr, "each stage runs once; leave it out"},
       {"--optimizer", kChoice, "adamw|sgd", "what updates the weights", "adamw", {"adamw", "sgd"}, {},
-       false, "nothing is updated; leave it out"},
+       false, nullptr, "nothing is updated; leave it out"},
       {"--weights", kChoice | kInspect, "random|FILE|DIR", "where the program finds its weights",
        "what MODEL holds"},
       {"--tie", kChoice | kInspect, "auto|off|exact",
@@ -58,6 +55,9 @@ std::vector<Flag> makeFlags() {
       later("--target", "cpu", {"cuda"}),
       later("--zero", "0", {"1", "2", "3", "auto"}),
       later("--sequence-parallel", "off", {"on", "auto"}),
+      {"--cp", kChoice, "N", nullptr, "1"},
+      {"--ep", kChoice, "N", nullptr, "1"},
+      {"--etp", kChoice, "N", nullptr, "1"},
       later("--virtual-stages", "1", {"2", "3", "4", "auto"}),
       later("--recompute", "none", {"selective", "full", "auto"},
             "nothing is kept for a backward pass; leave it out"),
@@ -72,7 +72,8 @@ std::vector<Flag> makeFlags() {
       {"--cuda-kernels", kCompile, "all | sm_80,sm_90,sm_100",
        "also carries its kernels for these chips, for\nscripts/gpu-check.sh; needs a CUDA assembler",
        "none"},
-      {"--output", kCompile, "OUT", "the program, or IR with --compile-to; replaces a file of\nthat name, never one that is read"},
+      {"--output", kCompile, "OUT", "the program, or IR with --compile-to; replaces a file of\nthat name, never one that is read", nullptr, {},
+       {}, false, "-o"},
       {"--compile-to", kCompile, "PHASE", "stop after raise, train, shard, partition, schedule; OUT is IR",
        nullptr, {"raise", "train", "shard", "partition", "schedule", "emit"}},
       {"--compile-from", kCompile, "PHASE",
@@ -94,8 +95,11 @@ std::vector<Flag> makeFlags() {
        "and show that the two plans are isomorphic; auto: if the plan\nis too large to run here",
        "auto", {"auto", "on", "off"}},
       {"--draws", kVerify, "N", "N drawn models, meshes, batches, schedules in place of MODEL"},
+      {"--quiet", kChoice, nullptr, "only errors", nullptr, {}, {}, false, "-q"},
+      {"--verbose", kChoice, nullptr, "also how long each phase took", nullptr, {}, {}, false, "-v"},
       {"--json", kInspect | kExplain | kVerify, nullptr, "one object"},
-      {"--help", kCompile | kInspect | kExplain | kVerify, nullptr, "this text"},
+      {"--help", kCompile | kInspect | kExplain | kVerify, nullptr, "this text", nullptr, {}, {},
+       false, "-h"},
   };
 }
 
@@ -137,8 +141,7 @@ std::vector<std::string> split(const std::string &text) {
 // "  --flag VALUE           help   [default]", further lines below the first.
 std::string helpOf(const Flag &flag) {
   constexpr size_t kHelp = 25;
-  bool output = flag.name == std::string_view("--output");
-  std::string head = text("  ", output ? "-o, " : "", flag.name, flag.value ? " " : "",
+  std::string head = text("  ", flag.brief ? flag.brief : "", flag.brief ? ", " : "", flag.name, flag.value ? " " : "",
                           flag.value ? flag.value : "");
   std::string help = flag.help;
   if (flag.standard)
@@ -159,12 +162,8 @@ const std::vector<Flag> &flags() {
 }
 
 const Flag *findFlag(std::string_view name) {
-  if (name == "-o")
-    name = "--output";
-  if (name == "-h")
-    name = "--help";
   for (const Flag &flag : flags())
-    if (name == flag.name)
+    if (name == flag.name || (flag.brief && name == flag.brief))
       return &flag;
   return nullptr;
 }

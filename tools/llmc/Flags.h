@@ -20,11 +20,12 @@ struct Flag {
   std::vector<std::string> values = {}; // of an enumeration: those that are built
   std::vector<std::string> later = {};  // and those that are not built yet
   bool many = false;                    // may be given several times
+  const char *brief = nullptr;          // "-o"
   const char *inference = nullptr;      // why it is for training alone, and what to do instead
 };
 const std::vector<Flag> &flags();
 
-// The flag of that name, null if there is none. -o is --output.
+// The flag of that name, or brief name; null if there is none.
 const Flag *findFlag(std::string_view name);
 
 struct Command {

@@ -3,11 +3,13 @@
 #include "tools/llmc/Diagnostics.h"
 
 #include "dialects/graph/Graph.h"
+#include "lib/pipeline/Dump.h"
 #include "lib/pipeline/Pipeline.h"
 #include "lib/planfile/Payload.h"
 #include "lib/planfile/Program.h"
 #include "lib/report/DeviceReport.h"
 #include "lib/report/Report.h"
+#include "lib/support/Counted.h"
 #include "lib/support/Json.h"
 #include "llvm/ADT/StringSet.h"
 #include "llvm/Support/raw_ostream.h"
@@ -15,6 +17,7 @@
 
 namespace llmc {
 using namespace mlir;
+using support::counted;
 namespace {
 
 // A program made by llmc: its plan says everything.
@@ -106,6 +109,11 @@ nlohmann::json describeModel(ModuleOp module) {
     for (auto name : list.getAsRange<StringAttr>())
       constants.push_back(name.str());
   json["parameters"] = names;
+  json["parameter_shapes"] = nlohmann::json::object();
+  for (const std::string &name : names)
+    if (auto source = module.lookupSymbol<graph::SourceOp>(name))
+      json["parameter_shapes"][name] =
+          cast<RankedTensorType>(source.getType()).getShape().vec();
   json["constants"] = constants;
   return json;
 }
@@ -125,8 +133,9 @@ int inspectModel(const CommandLine &line) {
     return 0;
   }
   const auto &model = json["model"];
-  llvm::outs() << line.options.model << ": " << model["parameters"].get<uint64_t>()
-               << " parameters, " << model["layers"].get<int64_t>() << " layers, vocabulary "
+  llvm::outs() << line.options.model << ": "
+               << counted(model["parameters"].get<uint64_t>(), "parameter") << ", "
+               << counted(model["layers"].get<int64_t>(), "layer") << ", vocabulary "
                << model["vocabulary"].get<int64_t>() << ", sequence "
                << model["sequence"].get<int64_t>() << "\n";
   auto list = [&](llvm::StringRef title, const nlohmann::json &items) {
@@ -143,7 +152,10 @@ int inspectModel(const CommandLine &line) {
   bindings("inputs", json["inputs"]);
   bindings("outputs", json["outputs"]);
   list("blocks", model["blocks"]);
-  list("parameters", json["parameters"]);
+  llvm::outs() << "parameters (" << json["parameters"].size() << ")\n";
+  for (const auto &name : json["parameters"])
+    llvm::outs() << "  " << name.get<std::string>() << "  "
+                 << json["parameter_shapes"][name.get<std::string>()].dump() << "\n";
   list("constants", json["constants"]);
   return 0;
 }
@@ -151,11 +163,22 @@ int inspectModel(const CommandLine &line) {
 } // namespace
 
 int runInspect(const CommandLine &line) {
-  if (auto payload = planfile::Payload::open(line.options.model))
-    return inspectProgram(*payload, line);
-  else if (llvm::StringRef(payload.message()).contains("checksum")) {
-    llvm::errs() << "llmc: error: " << payload.message() << "\n";
+  const std::string &path = line.options.model;
+  auto fail = [&](const std::string &message) {
+    llvm::errs() << "llmc: error: " << message << "\n";
     return 1;
+  };
+  if (isDump(path))
+    return fail(path + ": is IR between two phases of a compilation; inspect takes a model, or the "
+                       "program that llmc compile " + path + " -o OUT makes of it");
+  if (auto payload = planfile::Payload::open(path)) {
+    for (const std::string &flag : line.given)
+      if (flag != "--json")
+        return fail(path + ": " + flag + " is for models; this program has its choices");
+    return inspectProgram(*payload, line);
+  } else if (llvm::StringRef(payload.message()).contains("is damaged") ||
+             llvm::StringRef(payload.message()).contains("carries no program")) {
+    return fail(payload.message());
   }
   return inspectModel(line);
 }

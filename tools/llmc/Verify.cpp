@@ -2,6 +2,7 @@
 #include "tools/llmc/Commands.h"
 #include "tools/llmc/Diagnostics.h"
 
+#include "lib/pipeline/Dump.h"
 #include "lib/pipeline/Pipeline.h"
 #include "lib/support/Json.h"
 #include "lib/verify/Draws.h"
@@ -12,12 +13,30 @@
 namespace llmc {
 using namespace mlir;
 
+// IR has its choices, and is looked at where it stands.
+static LogicalResult checkDump(MLIRContext &context, const CommandLine &line) {
+  FailureOr<Dump> dump = readDump(context, line.options.model);
+  if (failed(dump))
+    return failure();
+  std::vector<std::string> problems = contradictions(line.given, line.options, dump->options);
+  if (line.after)
+    problems.push_back("--after: IR is looked at where it stands, after phase " +
+                       std::string(toString(dump->phase)) + "; leave it out");
+  if (line.twin == CommandLine::Twin::On)
+    problems.push_back("--twin on: IR stands for itself; verify the model");
+  for (const std::string &problem : problems)
+    llvm::errs() << "llmc: error: " << line.options.model << ": " << problem << "\n";
+  return success(problems.empty());
+}
+
 int runVerify(const CommandLine &line) {
   DialectRegistry registry;
   registerDialects(registry);
   MLIRContext context(registry);
   context.loadAllAvailableDialects();
   TerminalDiagnostics diagnostics(&context, line.options.model);
+  if (isDump(line.options.model) && failed(checkDump(context, line)))
+    return 1;
   verify::VerifyOptions options;
   options.compile = line.options;
   options.after = line.after;

@@ -1,5 +1,6 @@
 #include "passes/6-emit/cuda/Assembler.h"
 
+#include "lib/support/OutputFile.h"
 #include "llvm/ADT/SmallVector.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/MemoryBuffer.h"
@@ -200,13 +201,8 @@ Expected<Assembler::Output> PtxasAssembler::assemble(const std::string &ptx, Str
   if (folder.error)
     return failure("no temporary folder: " + folder.error.message());
   std::string input = folder.file("kernels.ptx"), output = folder.file("kernels.cubin");
-  {
-    std::error_code error;
-    raw_fd_ostream file(input, error);
-    if (error)
-      return failure(input + ": " + error.message());
-    file << ptx;
-  }
+  if (support::Status status = support::writeFile(input, ptx); !status)
+    return failure(status.message());
   std::string arch = ("-arch=" + chip).str();
   auto log = run({arch, "-O3", "-v", "-o", output, input}, folder.path);
   if (!log)

@@ -1,0 +1,209 @@
+#include "lib/pipeline/Dump.h"
+
+#include "dialects/parallel/Annotations.h"
+#include "dialects/plan/Plan.h"
+#include "lib/pipeline/Loud.h"
+#include "lib/pipeline/Pipeline.h"
+#include "lib/support/OutputFile.h"
+#include "mlir/Pass/PassManager.h"
+#include "passes/1-raise/Passes.h"
+#include "passes/2-train/Passes.h"
+#include "passes/3-shard/Passes.h"
+#include "passes/4-partition/Passes.h"
+#include "passes/5-schedule/Passes.h"
+#include "llvm/Support/MemoryBuffer.h"
+#include "llvm/Support/raw_ostream.h"
+
+#include <algorithm>
+
+using namespace mlir;
+
+namespace llmc {
+
+// A model may be written as IR too; only a run of the compiler leaves its options there.
+bool isDump(const std::string &path) {
+  if (!llvm::StringRef(path).ends_with(".mlir"))
+    return false;
+  auto file = llvm::MemoryBuffer::getFile(path);
+  return !file || (*file)->getBuffer().contains("plan.options") ||
+         !(*file)->getBuffer().contains("graph.mode");
+}
+
+// What each border has that the ones before it have not. Text serves when the
+// parser or a verifier refuses the module.
+static std::optional<Phase> phaseOf(llvm::StringRef text) {
+  if (text.contains("plan.stage "))
+    return Phase::Schedule;
+  if (text.contains("func.func @forward_0"))
+    return Phase::Partition;
+  if (text.contains("parallel.in = "))
+    return Phase::Shard;
+  if (text.contains("func.func @micro"))
+    return Phase::Train;
+  if (text.contains("func.func @forward"))
+    return Phase::Raise;
+  return std::nullopt;
+}
+
+constexpr llvm::StringLiteral kOptions = "plan.options", kPhase = "phase";
+
+static LogicalResult readOptions(ModuleOp module, CompileOptions &options) {
+  auto mesh = parallel::getMesh(module);
+  auto stored = module->getAttrOfType<DictionaryAttr>(kOptions);
+  auto model = module->getAttrOfType<DictionaryAttr>("graph.model");
+  if (!mesh || !stored || !model || !model.getAs<StringAttr>("source_path"))
+    return module.emitError("is no dump: it lacks parallel.mesh, plan.options or graph.model");
+  auto number = [](DictionaryAttr from, StringRef key, int64_t otherwise) {
+    auto value = from.getAs<IntegerAttr>(key);
+    return value ? value.getInt() : otherwise;
+  };
+  auto text = [](DictionaryAttr from, StringRef key) {
+    auto value = from.getAs<StringAttr>(key);
+    return value ? value.str() : std::string();
+  };
+  options.model = text(model, "source_path");
+  for (planfile::AxisRole role : planfile::kAxisRoles)
+    options.of(role) = mesh.getSize(role);
+  options.edp = 0; // it follows from the others
+  options.infer = parallel::isInference(module);
+  options.sequence = number(model, "sequence", 0);
+  options.microBatch = number(stored, "micro_batch", 1);
+  options.globalBatch = number(stored, "global_batch", 0);
+  options.schedule = text(stored, "schedule") == "gpipe" ? Schedule::GPipe : Schedule::OneFOneB;
+  options.optimizer = text(stored, "optimizer") == "sgd" ? Optimizer::Sgd : Optimizer::AdamW;
+  for (Tie tie : {Tie::Auto, Tie::Off, Tie::Exact})
+    if (text(stored, "tie") == nameOf(tie))
+      options.tie = tie;
+  options.raise = text(stored, "raise") != "off";
+  options.weights = text(stored, "weights");
+  if (auto dims = stored.getAs<DictionaryAttr>("dims"))
+    for (NamedAttribute dim : dims)
+      if (auto size = dyn_cast<IntegerAttr>(dim.getValue()))
+        options.dims[dim.getName().str()] = size.getInt();
+  return success();
+}
+
+// Where the module says that it stands; else what its text told.
+static Phase statedPhase(ModuleOp module, Phase otherwise) {
+  auto stored = module->getAttrOfType<DictionaryAttr>(kOptions);
+  auto name = stored ? stored.getAs<StringAttr>(kPhase) : StringAttr();
+  auto phase = name ? parsePhase(name.getValue()) : std::nullopt;
+  return phase && *phase != Phase::Import ? *phase : otherwise;
+}
+
+FailureOr<Dump> readDump(MLIRContext &context, const std::string &path) {
+  Location loc = UnknownLoc::get(&context);
+  auto file = llvm::MemoryBuffer::getFile(path);
+  if (!file)
+    return emitError(loc) << path << ": " << file.getError().message();
+  std::optional<Phase> phase = phaseOf((*file)->getBuffer());
+  if (!phase)
+    return emitError(loc) << path << ": holds none of @forward, @micro, @forward_0 or plan.stage, "
+                             "so that it is no dump";
+  Dump dump;
+  CompileOptions read;
+  read.model = path;
+  dump.module = readModel(context, read);
+  if (dump.module)
+    dump.phase = statedPhase(*dump.module, *phase);
+  if (dump.module && dump.phase == Phase::Emit)
+    return emitError(loc) << path << ": stands after the last phase, so that nothing is left to do; "
+                             "take the dump of a phase before it";
+  if (!dump.module)
+    return emitError(loc) << path << ": is not valid at border " << std::string(toString(*phase));
+  if (failed(readOptions(*dump.module, dump.options)))
+    return failure();
+  return dump;
+}
+
+support::Status writeDump(ModuleOp module, Phase phase, const std::string &path) {
+  auto options = module->getAttrOfType<DictionaryAttr>(kOptions);
+  if (options) {
+    NamedAttrList list(options);
+    list.set(kPhase, StringAttr::get(module.getContext(), toString(phase)));
+    module->setAttr(kOptions, list.getDictionary(module.getContext()));
+  }
+  std::string text;
+  llvm::raw_string_ostream stream(text);
+  module.print(stream, OpPrintingFlags().enableDebugInfo());
+  if (options)
+    module->setAttr(kOptions, options);
+  return support::writeFile(path, text);
+}
+
+LogicalResult verifyBorder(ModuleOp module, Phase phase) {
+  PassManager pm(module.getContext());
+  switch (phase) {
+  case Phase::Raise:
+    pm.addPass(createVerifyRaised(VerifyRaisedOptions{/*remark=*/false}));
+    break;
+  case Phase::Train:
+    if (!parallel::isInference(module))
+      pm.addPass(createVerifyTrain());
+    break;
+  case Phase::Shard:
+    pm.addPass(createVerifyShardings());
+    break;
+  case Phase::Partition:
+    pm.addPass(createVerifyPartition());
+    break;
+  case Phase::Schedule:
+    pm.addPass(createVerifySchedule());
+    break;
+  case Phase::Import:
+  case Phase::Emit:
+    break;
+  }
+  return runLoudly(pm, module);
+}
+
+static std::string meshText(const CompileOptions &options) {
+  std::string text;
+  for (planfile::AxisRole role : planfile::kAxisRoles)
+    if (role != planfile::AxisRole::ExpertData)
+      text += support::text(text.empty() ? "" : ",", nameOf(role), "=",
+                            CompileOptions(options).of(role));
+  return text;
+}
+
+static std::string dimsText(const CompileOptions &options) {
+  std::string text;
+  for (const auto &[name, size] : options.dims)
+    text += support::text(text.empty() ? "" : ",", name, "=", size);
+  return text.empty() ? "none" : text;
+}
+
+std::vector<std::string> contradictions(const std::vector<std::string> &given,
+                                        const CompileOptions &asked,
+                                        const CompileOptions &written) {
+  std::vector<std::string> lines;
+  auto compare = [&](const std::string &flag, const std::string &got, const std::string &was) {
+    bool isGiven = std::find(given.begin(), given.end(), flag) != given.end();
+    if (isGiven && got != was)
+      lines.push_back(support::text(flag, ": asks for ", got, ", but the IR was written with ", was,
+                                    "; leave it out, or compile the model again"));
+  };
+  auto onOff = [](bool on, const char *yes, const char *no) { return std::string(on ? yes : no); };
+  compare("--mesh", meshText(asked), meshText(written));
+  for (planfile::AxisRole role : planfile::kAxisRoles)
+    if (role != planfile::AxisRole::ExpertData)
+      compare(support::text("--", nameOf(role)), support::text(CompileOptions(asked).of(role)),
+              support::text(CompileOptions(written).of(role)));
+  compare("--micro-batch", support::text(asked.microBatch), support::text(written.microBatch));
+  compare("--global-batch", support::text(asked.globalBatch), support::text(written.globalBatch));
+  compare("--seq", support::text(asked.sequence), support::text(written.sequence));
+  compare("--dim", dimsText(asked), dimsText(written));
+  auto isGpipe = [](const CompileOptions &o) { return o.schedule == Schedule::GPipe; };
+  compare("--schedule", onOff(isGpipe(asked), "gpipe", "1f1b"), onOff(isGpipe(written), "gpipe", "1f1b"));
+  auto isSgd = [](const CompileOptions &o) { return o.optimizer == Optimizer::Sgd; };
+  compare("--optimizer", onOff(isSgd(asked), "sgd", "adamw"), onOff(isSgd(written), "sgd", "adamw"));
+  compare("--tie", onOff(asked.tie, "auto", "off"), onOff(written.tie, "auto", "off"));
+  compare("--raise", onOff(asked.raise, "on", "off"), onOff(written.raise, "on", "off"));
+  compare("--weights", "'" + asked.weights + "'", "'" + written.weights + "'");
+  for (const char *flag : {"--train", "--infer"})
+    compare(flag, onOff(asked.infer, "inference", "training"),
+            onOff(written.infer, "inference", "training"));
+  return lines;
+}
+
+} // namespace llmc
