@@ -1,26 +1,46 @@
 #include "lib/planfile/Check.h"
 
+#include "lib/planfile/CheckSteady.h"
 #include "lib/planfile/Program.h"
 
 #include <iterator>
 
 namespace llmc::planfile {
 
-std::vector<Finding> checkAll(const ProgramT &program) {
+// All checkers but that of bounds. `twice`: as SteadyPlans has it; null: `program` twice.
+static std::vector<Finding> checkWalks(const ProgramT &program, const ProgramT *twice) {
   std::vector<Finding> all;
+  auto add = [&](std::vector<Finding> found) {
+    all.insert(all.end(), std::make_move_iterator(found.begin()),
+               std::make_move_iterator(found.end()));
+  };
+  add(checkCollectives(program));
+  add(checkLaunchOrder(program));
+  add(twice ? checkHappensBeforeOfTwo(*twice) : checkHappensBefore(program));
+  add(checkConservation(program));
+  add(checkMemory(program));
+  return all;
+}
+
+std::vector<Finding> checkAll(const ProgramT &program) {
   if (support::Status status = checkBounds(program); !status) {
     Finding finding;
     finding.checker = "bounds";
     finding.message = status.message();
     return {finding};
   }
-  for (auto *checker : {checkCollectives, checkLaunchOrder, checkHappensBefore,
-                        checkConservation, checkMemory}) {
-    std::vector<Finding> found = checker(program);
-    all.insert(all.end(), std::make_move_iterator(found.begin()),
-               std::make_move_iterator(found.end()));
-  }
-  return all;
+  std::optional<SteadyPlans> steady = steadyPlans(program);
+  if (steady && checkWalks(steady->once, &steady->twice).empty())
+    return {};
+  return checkWalks(program, nullptr);
+}
+
+std::vector<uint64_t> peakLiveBytes(const ProgramT &program) {
+  std::optional<SteadyPlans> steady = steadyPlans(program);
+  std::vector<uint64_t> peaks;
+  for (unsigned s = 0; s < program.stages.size(); ++s)
+    peaks.push_back(peakLiveBytes(steady ? steady->once : program, s));
+  return peaks;
 }
 
 std::string formatFindings(const std::vector<Finding> &findings) {

@@ -51,6 +51,9 @@ std::vector<Finding> checkCollectives(const ProgramT &program);
 // that issues it until all its members have arrived.
 std::vector<Finding> checkLaunchOrder(const ProgramT &program);
 
+// The same of a plan whose tables hold two steps, one behind the other (CheckSteady.h).
+std::vector<Finding> checkHappensBeforeOfTwo(const ProgramT &program);
+
 // Each layer, parameter element, gradient and micro-batch exactly once.
 std::vector<Finding> checkConservation(const ProgramT &program);
 
@@ -62,8 +65,11 @@ std::vector<Finding> checkMemory(const ProgramT &program);
 // their write to the last read of what was written. The compiler stores it in
 // Stage.live_bytes.
 uint64_t peakLiveBytes(const ProgramT &program, unsigned stage);
+// The same of all stages; of a long step by what it repeats.
+std::vector<uint64_t> peakLiveBytes(const ProgramT &program);
 
-// checkBounds, then all of the above if the plan can be walked.
+// checkBounds, then all of the above if the plan can be walked. A long step is checked by
+// what it repeats; row by row only if something is found there.
 std::vector<Finding> checkAll(const ProgramT &program);
 
 // One line a finding and one for its fix.

@@ -80,8 +80,8 @@ struct Cell {
 // found ordered is ordered.
 class HappensBefore {
 public:
-  explicit HappensBefore(const ProgramT &program)
-      : program(program), trace(buildTrace(program, kSteps)), findings("happens-before"),
+  HappensBefore(const ProgramT &program, bool unrolled)
+      : program(program), trace(buildTrace(program, kSteps, unrolled)), findings("happens-before"),
         clockSize(trace.streamBase.back()), streamClock(clockSize, Clock(clockSize, 0)),
         streams(clockSize), heads(clockSize, 0), over(trace.nodes.size(), false), next(clockSize),
         arrived(trace.joins.size(), 0) {}
@@ -523,7 +523,11 @@ private:
 } // namespace
 
 std::vector<Finding> checkHappensBefore(const ProgramT &program) {
-  return HappensBefore(program).run();
+  return HappensBefore(program, /*unrolled=*/false).run();
+}
+
+std::vector<Finding> checkHappensBeforeOfTwo(const ProgramT &program) {
+  return HappensBefore(program, /*unrolled=*/true).run();
 }
 
 } // namespace llmc::planfile

@@ -272,13 +272,16 @@ struct Meetings {
 
 // Appends one stage's nodes, resolving each wait to the most recently issued
 // record of its event: both are issued by one host thread, in table order.
-void appendStage(Trace &trace, uint32_t stageIndex, unsigned steps, Meetings &meetings) {
+void appendStage(Trace &trace, uint32_t stageIndex, unsigned steps, bool unrolled,
+                 Meetings &meetings) {
   const StageT &stage = *trace.program.stages[stageIndex];
   const std::vector<uint32_t> slots = slotNumbers(stage);
   std::map<std::pair<uint32_t, uint32_t>, uint32_t> lastRecord;
   trace.nodes.beginStage(trace.program, stageIndex, trace.streamBase[stageIndex]);
+  size_t rows = stage.table.size() / (unrolled ? steps : 1);
   for (uint32_t step = 0; step < steps; ++step) {
-    for (uint32_t row = 0; row < stage.table.size(); ++row) {
+    for (size_t i = 0; i < rows; ++i) {
+      auto row = static_cast<uint32_t>(unrolled ? step * rows + i : i);
       const EntryT &entry = *stage.table[row];
       auto n = static_cast<uint32_t>(trace.nodes.size());
       trace.nodes.append(row, step);
@@ -347,13 +350,13 @@ void matchCollectives(Trace &trace, const std::vector<uint32_t> &collectives) {
 
 } // namespace
 
-Trace buildTrace(const ProgramT &program, unsigned steps) {
+Trace buildTrace(const ProgramT &program, unsigned steps, bool unrolled) {
   Trace trace{program, Nodes(), {0}, {0}, {}};
   Meetings meetings;
   for (uint32_t s = 0; s < program.stages.size(); ++s)
     trace.streamBase.push_back(trace.streamBase.back() + program.stages[s]->streams);
   for (uint32_t s = 0; s < program.stages.size(); ++s) {
-    appendStage(trace, s, steps, meetings);
+    appendStage(trace, s, steps, unrolled, meetings);
     trace.stageBegin.push_back(trace.nodes.size());
   }
   matchMessages(trace, meetings.messages);

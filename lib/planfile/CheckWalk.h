@@ -164,7 +164,8 @@ struct Trace {
   // A finding located at `node`.
   Finding at(const Node &node, std::string message, std::string fix = "") const;
 };
-Trace buildTrace(const ProgramT &program, unsigned steps);
+// `unrolled`: the tables hold the steps, one behind the other.
+Trace buildTrace(const ProgramT &program, unsigned steps, bool unrolled = false);
 
 // "launch 'name'", "all_reduce over dp", "send to pp + 1"...
 std::string describeBody(const ProgramT &program, const InstructionT &instruction);

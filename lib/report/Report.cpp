@@ -63,6 +63,7 @@ json parameterShapes(const ProgramT &program) {
 
 json describeStages(const ProgramT &program) {
   json list = json::array();
+  std::vector<uint64_t> live = peakLiveBytes(program);
   for (uint32_t s = 0; s < program.stages.size(); ++s) {
     const StageT &stage = *program.stages[s];
     // Slots that the table uses, by pool; `slots` are those of all main pools together.
@@ -92,7 +93,7 @@ json describeStages(const ProgramT &program) {
                     {"slots", slots},
                     {"in_flight", inFlight(program, s)},
                     {"arena_bytes", stage.arena_bytes},
-                    {"live_bytes", peakLiveBytes(program, s)}});
+                    {"live_bytes", live[s]}});
   }
   return list;
 }

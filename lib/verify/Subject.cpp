@@ -38,8 +38,8 @@ LogicalResult compileFrom(ModuleOp module, Phase from, Phase upTo, Subject &subj
   std::vector<KernelObject> objects;
   if (failed(emitProgram(*work, *subject.program, objects, *cpu)))
     return failure();
-  for (unsigned i = 0; i < subject.program->stages.size(); ++i)
-    subject.program->stages[i]->live_bytes = planfile::peakLiveBytes(*subject.program, i);
+  for (auto [stage, bytes] : llvm::zip(subject.program->stages, planfile::peakLiveBytes(*subject.program)))
+    stage->live_bytes = bytes;
   auto kernels = runtime::Kernels::load(objects.front().bytes, *subject.program);
   if (!kernels)
     return work->emitError() << kernels.message();

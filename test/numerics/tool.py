@@ -145,6 +145,20 @@ def inspected(folder):
     require(f"transformer.wpe.weight  [{wanted[0]},{wanted[1]}]" in call([LLMC, "inspect", CONFIG]).stdout, "no shape")
 
 
+def long_step(folder):
+    """A step of 16,000 micro-batches is compiled and looked at about as fast as one of 16."""
+    seconds = []
+    for rows in 32, 32000:
+        path, begin = os.path.join(folder, "program"), time.monotonic()
+        compile_model(CONFIG, path, "--mesh", "2x2x2", "--seq", 16, "--global-batch", rows)
+        seconds.append(time.monotonic() - begin)
+        plan = inspect(path)
+        require(plan["micro_batches"] == rows // 2, f"{plan['micro_batches']} micro-batches")
+        require(plan["bubble"]["empty"] == 4, f"{plan['bubble']}")
+    require(seconds[1] < 2.5 * seconds[0] + 2, f"{seconds[0]:.1f} s and {seconds[1]:.1f} s")
+    return f"{seconds[0]:.1f} s and {seconds[1]:.1f} s"
+
+
 def verbosity(folder):
     """-q says nothing, -v how long each phase took; neither changes the program."""
     contents = []
@@ -174,4 +188,5 @@ for phase in ["raise", "train", "shard", "partition", "schedule"]:
 suite.run("numbered dumps", dumps)
 suite.run("quiet and verbose", verbosity)
 suite.run("inspect", inspected)
+suite.run("a long step", long_step)
 suite.finish()

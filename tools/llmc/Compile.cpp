@@ -186,8 +186,8 @@ int writeProgram(Work &work, support::Progress &progress, planfile::ProgramT &pr
   }
   support::Progress::Phase step(progress, "checks");
   planfile::reserveScratch(program, images);
-  for (unsigned i = 0; i < program.stages.size(); ++i)
-    program.stages[i]->live_bytes = planfile::peakLiveBytes(program, i);
+  for (auto [stage, bytes] : llvm::zip(program.stages, planfile::peakLiveBytes(program)))
+    stage->live_bytes = bytes;
   auto findings = planfile::checkAll(program);
   if (!findings.empty())
     return fail(work.from == Phase::Import

@@ -33,13 +33,22 @@ plan::LaneAttr TableBuilder::laneOf(const Step &step) const {
                              slots.at({step.chunk, step.microBatch}), step.chunk);
 }
 
+// Returns the procedure of that name, null if there is none. A table has many rows of few
+// names, and to look one up walks the stage.
+plan::ProcedureOp TableBuilder::find(StringRef name) {
+  auto [it, isNew] = procedures.try_emplace(name);
+  if (isNew)
+    it->second = stage.lookupSymbol<plan::ProcedureOp>(name);
+  return it->second;
+}
+
 // Returns the message that the step's procedure makes (`send`) or needs.
 std::optional<TableBuilder::Message> TableBuilder::messageOf(const Step &step, bool send) {
   if (step.kind == StepKind::W)
     return std::nullopt;
   std::string name =
       getProcedureName(getExchangeName(send, step.kind == StepKind::F), step.chunk);
-  auto procedure = stage.lookupSymbol<plan::ProcedureOp>(name);
+  auto procedure = find(name);
   if (!procedure)
     return std::nullopt;
   return Message{procedure, laneOf(step)};
@@ -50,13 +59,11 @@ plan::ProcedureOp TableBuilder::procedureOf(const Step &step, bool isLast) {
   StringRef kind = step.kind == StepKind::F   ? "forward"
                    : step.kind == StepKind::B ? (isLast ? "backward_last" : "backward")
                                               : (isLast ? "weight_last" : "weight");
-  auto find = [&](StringRef name) {
-    return stage.lookupSymbol<plan::ProcedureOp>(getProcedureName(name, step.chunk));
-  };
-  if (plan::ProcedureOp found = find(kind))
+  auto ofChunk = [&](StringRef name) { return find(getProcedureName(name, step.chunk)); };
+  if (plan::ProcedureOp found = ofChunk(kind))
     return found;
   // Where backward is split, W alone tells the last from the others.
-  return step.kind == StepKind::B ? find("backward") : plan::ProcedureOp();
+  return step.kind == StepKind::B ? ofChunk("backward") : plan::ProcedureOp();
 }
 
 void TableBuilder::add(plan::ProcedureOp procedure, plan::LaneAttr lane,
@@ -90,7 +97,7 @@ bool TableBuilder::mayGroup(const Message &send, const Message &receive) const {
 // messages together, then the events that say that they have ended.
 plan::ProcedureOp TableBuilder::group(plan::ProcedureOp send, plan::ProcedureOp receive) {
   std::string name = (send.getSymName() + "_" + receive.getSymName()).str();
-  if (auto known = stage.lookupSymbol<plan::ProcedureOp>(name))
+  if (plan::ProcedureOp known = find(name))
     return known;
   OpBuilder b(receive);
   auto both = plan::ProcedureOp::create(b, receive.getLoc(), name, plan::ProcedureKind::exchange,
@@ -110,7 +117,7 @@ plan::ProcedureOp TableBuilder::group(plan::ProcedureOp send, plan::ProcedureOp 
   append([](Operation &op) { return isa<plan::WaitOp>(op); });
   append([](Operation &op) { return isa<plan::SendOp, plan::RecvOp>(op); });
   append([](Operation &op) { return isa<plan::RecordOp>(op); });
-  return both;
+  return procedures[name] = both;
 }
 
 // Puts the message that waits, if there is one, and `received` into the table.
@@ -160,7 +167,7 @@ LogicalResult TableBuilder::run(bool infer) {
   auto addOnce = [&](StringRef name) -> LogicalResult {
     if (infer)
       return success();
-    auto procedure = stage.lookupSymbol<plan::ProcedureOp>(name);
+    auto procedure = find(name);
     if (!procedure)
       return stage.emitError("has no procedure @") << name << ", which a step runs";
     add(procedure, plan::LaneAttr::get(context, 0, 0, 0));

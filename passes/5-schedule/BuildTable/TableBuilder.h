@@ -5,6 +5,7 @@
 #include "dialects/plan/Plan.h"
 #include "passes/5-schedule/BuildTable/Schedules.h"
 
+#include "llvm/ADT/StringMap.h"
 #include <map>
 #include <set>
 
@@ -32,6 +33,7 @@ private:
   };
   void assignSlots();
   plan::LaneAttr laneOf(const Step &step) const;
+  plan::ProcedureOp find(llvm::StringRef name);
   std::optional<Message> messageOf(const Step &step, bool send);
   plan::ProcedureOp procedureOf(const Step &step, bool last);
   mlir::LogicalResult addStep(size_t index);
@@ -51,6 +53,7 @@ private:
   std::set<size_t> received;      // steps whose message was received early
   llvm::SmallVector<mlir::Attribute> table;
   std::set<llvm::StringRef> used;
+  llvm::StringMap<plan::ProcedureOp> procedures; // that were asked for
 };
 
 } // namespace llmc
