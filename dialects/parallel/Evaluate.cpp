@@ -67,9 +67,12 @@ public:
         value = given->second;
     }
     bool infer = isInference(module);
-    for (const NamedTensors &batch : input.microBatches)
+    for (const NamedTensors &batch : input.microBatches) {
       if (failed(call(infer ? "forward" : "micro", batch)))
         return failure();
+      if (input.ended)
+        input.ended();
+    }
     if (!infer && failed(call("update", input.scalars)))
       return failure();
     return std::move(output);
@@ -122,9 +125,12 @@ public:
     findLayers();
     if (failed(placeStates()))
       return failure();
-    for (const NamedTensors &batch : input.microBatches)
+    for (const NamedTensors &batch : input.microBatches) {
       if (failed(runMicroBatch(batch)))
         return failure();
+      if (input.ended)
+        input.ended();
+    }
     SmallVector<int64_t> all = llvm::to_vector(llvm::seq<int64_t>(0, stages));
     if (!infer && failed(call("update", all, input.scalars, 0)))
       return failure();

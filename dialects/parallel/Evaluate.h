@@ -7,6 +7,7 @@
 #include "mlir/IR/BuiltinOps.h"
 #include <map>
 #include <string>
+#include <functional>
 #include <vector>
 
 namespace llmc::parallel {
@@ -21,6 +22,7 @@ struct StepInput {
   std::vector<NamedTensors> microBatches;
   // Host scalars of the update, by `graph.input`.
   NamedTensors scalars;
+  std::function<void()> ended; // called after each micro-batch, if it is there
 };
 
 struct StepOutput {

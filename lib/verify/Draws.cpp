@@ -1,6 +1,7 @@
 #include "lib/verify/Draws.h"
 
 #include "lib/support/Counted.h"
+#include "lib/verify/Doing.h"
 #include "lib/support/OutputFile.h"
 #include "runtime/Random.h"
 #include "llvm/Support/FileSystem.h"
@@ -124,13 +125,16 @@ void merge(Report &all, const Report &one, const std::string &prefix) {
 } // namespace
 
 FailureOr<Report> verifyDraws(MLIRContext &context, uint64_t seed, int64_t count, bool infer,
-                              std::string &log) {
+                              std::string &log, support::Progress *progress) {
   Report all;
+  Doing doing(progress, "draws", static_cast<uint64_t>(count));
   llvm::SmallString<128> folder;
   if (llvm::sys::fs::createUniqueDirectory("llmc-verify", folder))
     return emitError(UnknownLoc::get(&context)) << "cannot make a folder for drawn models";
   int64_t refused = 0;
   for (int64_t i = 0; i < count; ++i) {
+    if (i)
+      doing.counter()();
     Drawn drawn = draw(seed, static_cast<uint32_t>(i), infer);
     llvm::SmallString<128> file(folder);
     llvm::sys::path::append(file, "config.json");

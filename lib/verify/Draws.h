@@ -11,7 +11,8 @@ namespace llmc::verify {
 // a line a draw in `log`; a refusal is logged with its reason and fails nothing.
 // Fails only if a draw's files cannot be written.
 mlir::FailureOr<Report> verifyDraws(mlir::MLIRContext &context, uint64_t seed, int64_t count,
-                                    bool infer, std::string &log);
+                                    bool infer, std::string &log,
+                                    support::Progress *progress = nullptr);
 
 } // namespace llmc::verify
 

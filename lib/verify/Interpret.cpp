@@ -35,7 +35,8 @@ static FailureOr<Outcome> infer(ModuleOp module, const Trial &trial) {
   return outcome;
 }
 
-FailureOr<Outcome> interpret(ModuleOp module, const Trial &trial) {
+FailureOr<Outcome> interpret(ModuleOp module, const Trial &trial,
+                             const std::function<void()> &ended) {
   if (parallel::isInference(module))
     return infer(module, trial);
   auto rows = module->getAttrOfType<IntegerAttr>("graph.batch");
@@ -45,6 +46,7 @@ FailureOr<Outcome> interpret(ModuleOp module, const Trial &trial) {
   Outcome outcome;
   for (const StepData &data : trial.steps) {
     parallel::StepInput input;
+    input.ended = ended;
     input.states = std::move(states);
     int64_t all = data.inputs.empty() ? 0 : data.inputs.begin()->second.shape[0];
     for (int64_t k = 0; k < all / rows.getInt(); ++k)

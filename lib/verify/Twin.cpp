@@ -4,6 +4,7 @@
 #include "lib/planfile/AxisNames.h"
 #include "lib/pipeline/Pipeline.h"
 #include "lib/support/Counted.h"
+#include "lib/verify/Doing.h"
 #include "lib/verify/Isomorphism.h"
 #include "lib/verify/Shrink.h"
 #include "llvm/Support/Path.h"
@@ -97,11 +98,14 @@ CompileOptions twinOptions(const CompileOptions &options) {
 }
 
 FailureOr<Report> verifyTwin(MLIRContext &context, const VerifyOptions &options) {
+  std::optional<Doing> doing(std::in_place, options.progress, "compile the plan");
   FailureOr<Subject> plan = compileSubject(context, options.compile);
   if (failed(plan))
     return failure();
   Report report;
+  doing.emplace(options.progress, "checks of the plan");
   checkStatic(*plan->program, report);
+  doing.emplace(options.progress, "compile the twin");
 
   CompileOptions small = twinOptions(options.compile);
   FailureOr<Subject> raised = raise(context, small);
@@ -120,11 +124,13 @@ FailureOr<Report> verifyTwin(MLIRContext &context, const VerifyOptions &options)
   std::vector<std::string> replicas;
   for (uint32_t axis : planfile::axesOf(*plan->program->mesh, planfile::AxisRole::Data))
     replicas.push_back(plan->program->mesh->axes[axis]->name);
+  doing.emplace(options.progress, "compare plan and twin");
   Isomorphism found = compare(*plan->program, *twin->program, replicas);
   std::string note;
   keepFirstLines(note, found);
   std::string subject = text(found.instructions, " instructions, ", found.reads, " reads");
   report.add("static:twin-isomorphic", subject, double(found.count), 0, note);
+  doing.reset();
   // The large plan has said all it can.
   plan = failure();
   twin = failure();

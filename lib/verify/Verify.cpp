@@ -5,6 +5,7 @@
 #include "lib/pipeline/Pipeline.h"
 #include "lib/planfile/Check.h"
 #include "lib/support/Counted.h"
+#include "lib/verify/Doing.h"
 #include "lib/verify/Interleavings.h"
 #include "lib/verify/Borders.h"
 #include "lib/verify/Interpret.h"
@@ -20,9 +21,16 @@ using support::counted;
 
 constexpr double kExact = 1e-10;
 
+// Of all steps.
+static uint64_t microBatchesOf(const CompileOptions &options, const Trial &trial) {
+  return options.infer ? 1 : trial.steps.size() * static_cast<uint64_t>(options.microBatches());
+}
+
 FailureOr<Reference> makeReference(MLIRContext &context, const CompileOptions &options,
-                                   uint64_t seed, bool withPlan, ModuleOp raised) {
+                                   uint64_t seed, bool withPlan, ModuleOp raised,
+                                   support::Progress *progress) {
   Reference reference;
+  std::optional<Doing> doing(std::in_place, progress, "compile for one rank");
   FailureOr<Subject> one = compileSubject(context, oneRank(options), Phase::Emit, raised);
   if (failed(one))
     return failure();
@@ -32,7 +40,8 @@ FailureOr<Reference> makeReference(MLIRContext &context, const CompileOptions &o
   if (!trial)
     return trained.emitError() << trial.message();
   reference.trial = std::move(*trial);
-  FailureOr<Outcome> exact = interpret(trained, reference.trial);
+  doing.emplace(progress, "one rank in double", microBatchesOf(reference.one.options, reference.trial));
+  FailureOr<Outcome> exact = interpret(trained, reference.trial, doing->counter());
   if (failed(exact))
     return failure();
   reference.exact = std::move(*exact);
@@ -41,6 +50,7 @@ FailureOr<Reference> makeReference(MLIRContext &context, const CompileOptions &o
   Trial first = reference.trial;
   if (!options.infer)
     first.steps.resize(1);
+  doing.emplace(progress, "one rank with kernels");
   auto plan = runPlan(*reference.one.program, *reference.one.kernels, first);
   if (!plan)
     return trained.emitError() << "the plan for one rank: " << plan.message();
@@ -166,50 +176,66 @@ void Verifier::updates(Optimizer which, const Outcome &nRanks, const Reference &
 LogicalResult Verifier::optimizer(Optimizer which, bool main) {
   CompileOptions compile = options.compile;
   compile.optimizer = which;
+  std::optional<Doing> doing(std::in_place, options.progress, "compile for all ranks");
   FailureOr<Subject> subject = compileSubject(context, compile, Phase::Emit, options.raised);
+  doing.reset();
   if (failed(subject))
     return failure();
-  FailureOr<Reference> reference = makeReference(context, compile, options.seed, main, options.raised);
+  FailureOr<Reference> reference =
+      makeReference(context, compile, options.seed, main, options.raised, options.progress);
   if (failed(reference))
     return failure();
+  doing.emplace(options.progress, "checks of the plan");
   if (main)
     checkStatic(*subject->program, report);
-  FailureOr<Outcome> nRanks = interpret(subject->at(Phase::Partition), reference->trial);
+  doing.emplace(options.progress, "all ranks in double", microBatchesOf(compile, reference->trial));
+  FailureOr<Outcome> nRanks =
+      interpret(subject->at(Phase::Partition), reference->trial, doing->counter());
   if (failed(nRanks))
     return failure();
+  doing.emplace(options.progress, "all ranks with kernels");
   if (main)
     checkExact(*nRanks, *reference, "partition", report);
   Outcome kernels;
   if (main) {
     checkKernels(*subject, *reference, kernels, report);
-    if (options.interleavings)
+    if (options.interleavings) {
+      doing.emplace(options.progress, "interleavings");
       checkInterleavings(*subject->program, *subject->kernels, reference->trial,
                          options.interleavings, options.seed, report);
+    }
   } else if (auto run = runPlan(*subject->program, *subject->kernels, reference->trial)) {
     kernels = std::move(*run);
   } else {
     report.add("kernels:run", "plan of the other optimizer", 1, 0, run.message());
   }
   updates(which, *nRanks, *reference, kernels);
-  if (main && !report.passed())
+  if (main && !report.passed()) {
+    doing.emplace(options.progress, "the place where numbers part");
     findBorder(*subject, *reference, report);
+  }
   return success();
 }
 
 LogicalResult Verifier::inference() {
+  std::optional<Doing> doing(std::in_place, options.progress, "compile for all ranks");
   FailureOr<Subject> subject = compileSubject(context, options.compile, Phase::Emit, options.raised);
+  doing.reset();
   if (failed(subject))
     return failure();
   FailureOr<Reference> reference =
-      makeReference(context, options.compile, options.seed, true, options.raised);
+      makeReference(context, options.compile, options.seed, true, options.raised, options.progress);
   if (failed(reference))
     return failure();
+  doing.emplace(options.progress, "checks of the plan");
   checkStatic(*subject->program, report);
+  doing.emplace(options.progress, "all ranks in double");
   FailureOr<Outcome> ranks = interpret(subject->at(Phase::Partition), reference->trial);
   if (failed(ranks))
     return failure();
   checkExact(*ranks, *reference, "partition", report);
   Outcome kernels;
+  doing.emplace(options.progress, "all ranks with kernels");
   checkKernels(*subject, *reference, kernels, report);
   if (options.interleavings)
     checkInterleavings(*subject->program, *subject->kernels, reference->trial,
@@ -225,7 +251,7 @@ LogicalResult Verifier::oneBorder(Phase phase) {
   if (failed(subject))
     return failure();
   FailureOr<Reference> reference =
-      makeReference(context, options.compile, options.seed, false, options.raised);
+      makeReference(context, options.compile, options.seed, false, options.raised, options.progress);
   if (failed(reference))
     return failure();
   Outcome outcome;
@@ -245,12 +271,13 @@ LogicalResult Verifier::dump() {
   if (failed(verifyBorder(*dump->module, dump->phase)))
     return emitError(UnknownLoc::get(&context))
            << options.compile.model << ": is not valid at border " << std::string(toString(dump->phase));
-  FailureOr<Reference> reference = makeReference(context, dump->options, options.seed);
+  FailureOr<Reference> reference = makeReference(context, dump->options, options.seed, true, {}, options.progress);
   if (failed(reference))
     return failure();
   Subject subject;
   subject.options = dump->options;
   subject.borders[dump->phase] = dump->module->clone();
+  Doing doing(options.progress, "all ranks from the IR on");
   Outcome outcome;
   if (!checkBorder(dump->phase, subject, *reference, report, &outcome)) {
     report.border = std::string(toString(dump->phase));
@@ -327,7 +354,9 @@ FailureOr<Report> verifyModel(MLIRContext &context, const VerifyOptions &given) 
   if (options.compile.infer && options.after == Phase::Train)
     return emitError(UnknownLoc::get(&context))
            << options.compile.model << ": --after train: an inference has no border train";
+  std::optional<Doing> doing(std::in_place, options.progress, "read the model");
   FailureOr<bool> twin = needsTwin(context, options);
+  doing.reset();
   if (failed(twin))
     return failure();
   if (*twin)

@@ -4,6 +4,7 @@
 
 #include "lib/pipeline/Options.h"
 #include "lib/pipeline/Phases.h"
+#include "lib/support/Progress.h"
 #include "lib/verify/Report.h"
 #include "lib/verify/Subject.h"
 #include "mlir/IR/MLIRContext.h"
@@ -22,6 +23,7 @@ struct VerifyOptions {
   TwinChoice twin = TwinChoice::Auto;
   mlir::ModuleOp raised; // if there, the model at border raise in place of compile.model
   unsigned interleavings = 0; // runs in drawn orders
+  support::Progress *progress = nullptr; // is told what is done
 };
 
 // Everything that the checks compare with: the model on one rank.
@@ -40,7 +42,8 @@ inline constexpr unsigned kSteps = 5, kRuns = 2;
 // `withPlan`, by kernels. `raised` as in compileSubject(). Null after diagnostics.
 mlir::FailureOr<Reference> makeReference(mlir::MLIRContext &context, const CompileOptions &options,
                                          uint64_t seed, bool withPlan = true,
-                                         mlir::ModuleOp raised = {});
+                                         mlir::ModuleOp raised = {},
+                                          support::Progress *progress = nullptr);
 
 // Every static checker, one line each.
 void checkStatic(const planfile::ProgramT &program, Report &report);

@@ -128,6 +128,15 @@ def dumps(folder):
     require([re.fullmatch(r"model\.\d-(\w+)\.mlir", n).group(1) for n in names] == expected, f"dumps {names}")
 
 
+def verify_tells(folder):
+    """-v: what verify does, with seconds; -q: nothing that is well."""
+    told = call([LLMC, "verify", CONFIG, "--seq", "8", "--global-batch", "2", "-v"]).stderr
+    for phase in ["compile for one rank", "one rank in double", "all ranks in double", "all ranks with kernels"]:
+        require(re.search(phase + r"  \d+\.\d\d s", told), told)
+    done = call([LLMC, "verify", CONFIG, "--seq", "8", "--global-batch", "2", "-q"])
+    require(not done.stdout + done.stderr, done.stdout + done.stderr)
+
+
 def inspected(folder):
     """Parameters have shapes, of a model and of its program; an inference has no schedule."""
     path = os.path.join(folder, "program")
@@ -189,4 +198,5 @@ suite.run("numbered dumps", dumps)
 suite.run("quiet and verbose", verbosity)
 suite.run("inspect", inspected)
 suite.run("a long step", long_step)
+suite.run("verify, quiet and verbose", verify_tells)
 suite.finish()

@@ -9,6 +9,7 @@
 #include "lib/verify/Mutation.h"
 #include "lib/verify/Verify.h"
 #include "llvm/Support/raw_ostream.h"
+#include <iostream>
 
 namespace llmc {
 using namespace mlir;
@@ -46,9 +47,12 @@ int runVerify(const CommandLine &line) {
   options.interleavings = static_cast<unsigned>(line.interleavings);
   if (line.seed)
     options.seed = *line.seed;
+  support::Progress progress(std::cerr, support::isTerminal(2), line.verbosity);
+  options.progress = &progress;
   std::string log;
   FailureOr<verify::Report> report =
-      line.draws ? verify::verifyDraws(context, options.seed, line.draws, line.options.infer, log)
+      line.draws ? verify::verifyDraws(context, options.seed, line.draws, line.options.infer, log,
+                                        &progress)
                  : verify::verifyModel(context, options);
   if (failed(report))
     return 1;
@@ -59,6 +63,7 @@ int runVerify(const CommandLine &line) {
     return 1;
   }
   if (line.mutate) {
+    support::Progress::Phase phase(progress, "mutants");
     verify::MutationOptions mutation;
     mutation.most = static_cast<uint64_t>(line.mutants);
     auto mutants = verify::mutateModel(context, line.options, options.seed, mutation);
@@ -68,7 +73,7 @@ int runVerify(const CommandLine &line) {
   }
   if (line.json)
     llvm::outs() << support::jsonText(report->json(), 2) << "\n";
-  else
+  else if (line.verbosity != support::Verbosity::Quiet || !report->passed())
     llvm::outs() << log << report->text()
                  << (line.mutate ? verify::mutationText(report->mutants) : "");
   return report->passed() ? 0 : 3;
