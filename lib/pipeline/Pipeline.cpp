@@ -76,6 +76,10 @@ OwningOpRef<ModuleOp> readModel(MLIRContext &context, const CompileOptions &opti
     emitError(loc) << file << ": no such file";
     return {};
   }
+  if (!llvm::sys::fs::is_regular_file(file)) { // a pipe would wait for its writer
+    emitError(loc) << file << ": is no regular file";
+    return {};
+  }
   llvm::file_magic magic;
   if (!llvm::identify_magic(file, magic) && (magic == llvm::file_magic::elf_executable ||
                                              magic == llvm::file_magic::elf_shared_object)) {

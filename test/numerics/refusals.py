@@ -392,6 +392,8 @@ for title, text, words in [
 suite.run("edited IR", edited_ir)
 suite.run("a program where a model is wanted", program_as_model)
 suite.run("said once", said_once)
+suite.run("a pipe as a model", lambda folder: os.mkfifo(os.path.join(folder, "model.onnx")) or compile_refused(
+    folder, os.path.join(folder, "model.onnx"), [], ["is no regular file"]))
 suite.run("token outside the vocabulary", bad_token)
 suite.run("data shorter than one batch", short_data)
 suite.run("weights of another shape", wrong_weights)

@@ -14,17 +14,18 @@ void TableBuilder::assignSlots() {
     last[{step.chunk, step.kind}] = i;
   }
   poolSlots.assign(stage.getChunks().size(), 1);
-  std::vector<std::set<int64_t>> taken(poolSlots.size());
+  std::vector<std::set<int64_t>> free(poolSlots.size()); // of the slots that were ever taken
+  std::vector<int64_t> used(poolSlots.size(), 0);
   for (auto [i, step] : llvm::enumerate(steps)) {
     auto [it, isNew] = slots.insert({{step.chunk, step.microBatch}, 0});
     if (isNew) {
-      while (taken[step.chunk].count(it->second))
-        ++it->second;
-      taken[step.chunk].insert(it->second);
-      poolSlots[step.chunk] = std::max(poolSlots[step.chunk], it->second + 1);
+      std::set<int64_t> &lowest = free[step.chunk];
+      it->second = lowest.empty() ? used[step.chunk]++ : *lowest.begin();
+      lowest.erase(it->second);
+      poolSlots[step.chunk] = std::max(poolSlots[step.chunk], used[step.chunk]);
     }
     if (ends[{step.chunk, step.microBatch}] == i)
-      taken[step.chunk].erase(it->second);
+      free[step.chunk].insert(it->second);
   }
 }
 
