@@ -1,0 +1,116 @@
+"""Whether a program that was made from an export trains PyTorch's model, parameter by parameter.
+
+An exporter may store equal tensors once, drop zero biases, rename and transpose. The parameters of
+the program are found by their values at the start; where many are equal (every norm of a model that
+was just initialised), by name, and if the file has lost the names by the order of their uses.
+"""
+import json
+import os
+
+import numpy as np
+
+from harness import (below, compile_model, gradient_errors, inputs, inspect, loss_error, read_oracle, require, train)
+
+LOSS_LIMIT, GRADIENT_LIMIT = 1e-6, 2e-5
+
+
+def order(name):
+    """NAME, NAME#2, ... in the order of their uses."""
+    base, _, use = name.partition("#")
+    return base, int(use or 1)
+
+
+def restore(value, found, array):
+    """`array`, which lies as `found` does, as PyTorch's parameter of start `value` lies: transposed;
+    the scale 1 + w that some norms compute, whose gradient is that of w; or the first rows of a table
+    of positions, which an exporter looked up. None if `found` is not that parameter."""
+    if np.array_equal(found, value) or value.ndim == 1 and np.array_equal(found, 1 + value):
+        return array
+    if value.ndim == 2 and np.array_equal(found.T, value):
+        return array.T
+    if value.ndim == 2 and found.ndim == 3 and np.array_equal(found[0], value[:found.shape[1]]):
+        return np.pad(array[0], [(0, len(value) - found.shape[1]), (0, 0)])
+    return None
+
+
+def groups(weights, initial):
+    """Pairs of lists: parameters of PyTorch with one content, and those of the program."""
+    left, free, result = dict(weights), dict(initial), []
+    while left:
+        first = next(iter(left.values()))
+        same = [n for n, v in left.items() if np.array_equal(v, first)]
+        found = sorted((n for n, v in free.items() if restore(first, v, v) is not None), key=order)
+        for name in same:
+            del left[name]
+        for name in found:
+            del free[name]
+        result.append((same, found))
+    require(not free, f"parameters that PyTorch does not have: {sorted(free)}")
+    return result
+
+
+def pair(same, found, weights, fits):
+    """PyTorch's name -> the program's, within one group; None where an exporter dropped a zero.
+    `fits` says whether a gradient of the program is that of a parameter."""
+    zeros = [n for n in same if n.endswith("bias") and not weights[n].any()]
+    require(len(same) - len(zeros) <= len(found) <= len(same),
+            f"{len(same)} parameters with one content are {len(found)}: {same[:3]} ... are {found[:3]} ...")
+    named = {n: next((f for f in found if f.endswith(n)), None) for n in same}
+    if len(found) == len(same) and all(named.values()) and len(set(named.values())) == len(same):
+        return named
+    names, at, spare = dict.fromkeys(same), 0, len(same) - len(found)
+    for name in same:
+        if at < len(found) and (not spare or name not in zeros or fits(name, found[at])):
+            names[name], at = found[at], at + 1
+        else:
+            spare -= 1
+    return names
+
+
+def sizes(draw, mesh):
+    """A fixed batch holds two rows, on all data-parallel ranks together."""
+    replicas = int(mesh.split("x")[0]) if "x" in mesh else 1
+    micro = 1 if 0 in draw["dynamic"] else 2 // replicas
+    return ["--seq", draw["length"], "--micro-batch", micro, "--global-batch", 8]
+
+
+def check_export(folder, model, mesh):
+    """Compiles, trains one step, and holds all against PyTorch; returns the worst error and how many
+    zero biases the exporter dropped."""
+    place = os.path.dirname(model)
+    with open(os.path.join(place, "draw.json")) as f:
+        draw = json.load(f)
+    weights = dict(np.load(os.path.join(place, "weights.npz")))
+    program = os.path.join(folder, "program")
+    compile_model(model, program, "--mesh", mesh, *sizes(draw, mesh))
+    about = inspect(program)
+    start = train(program, folder, *inputs(place), "--steps", 0)
+    # A tied head is dumped under its own name too.
+    initial = {n: start["param:" + n] for n in about["parameters"]}
+    dump = train(program, folder, *inputs(place), "--steps", 1)
+    loss, gradients = read_oracle(place)
+    counted, wanted = about["model"]["parameters"], draw["parameters"]
+    for name, twin in draw["merged_nodes"] if model.endswith("dynamo.onnx") else []:
+        # Two equal nodes of equal inputs are one in the file: its parameters have both gradients.
+        gradients[name] = gradients[name] + gradients.pop(twin)
+        wanted -= weights.pop(twin).size
+
+    def gradient(name, ours):
+        return restore(weights[name], initial[ours], dump["grad:" + ours])
+
+    def fits(name, ours):
+        errors = gradient_errors({**gradients, name: gradient(name, ours)}, gradients)
+        return errors[name] <= GRADIENT_LIMIT
+
+    names = {}
+    for same, found in groups(weights, initial):
+        names.update(pair(same, found, weights, fits))
+    dropped = [name for name, ours in names.items() if ours is None]
+    missing = sum(weights[n].size - (initial[ours].size if ours else 0) for n, ours in names.items())
+    require(counted + missing == wanted,
+            f"{counted} parameters, {missing} in zero biases and unused positions; PyTorch has {wanted}")
+    below(loss_error(dump["loss"][0], loss), LOSS_LIMIT, "loss")
+    got = {name: gradient(name, ours) for name, ours in names.items() if ours is not None}
+    worst, name = max((e, n) for n, e in gradient_errors({**gradients, **got}, gradients).items())
+    below(worst, GRADIENT_LIMIT, f"gradient of {name}")
+    return worst, len(dropped)
