@@ -13,6 +13,7 @@ from harness import ROOT, Suite, call, require
 
 # What makes the build and the packages that the tests are given.
 NOT_RUN = re.compile(r"scripts/(build|demo|test|install|oracles)\.sh")
+PYTHON = os.environ.get("LLMC_ORACLE_PYTHON", "")
 
 
 def blocks(page):
@@ -98,6 +99,7 @@ def tour(folder, page):
         todo = steps(f.read())
     require(todo, f"{page} has no commands")
     for command, quoted in todo:
+        command = command.replace("build/oracles/bin/python", PYTHON)
         done = subprocess.run(["bash", "-c", command], cwd=folder, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                               stderr=subprocess.PIPE, text=True, timeout=900)
         require(done.returncode == 0, f"$ {command}\nexit {done.returncode}\n{done.stdout[-2000:]}{done.stderr[-2000:]}")
@@ -110,4 +112,8 @@ def tour(folder, page):
 
 suite = Suite("tour")
 suite.run("README.md", tour, "README.md")
+if PYTHON and suite.full:
+    suite.run("examples/code/README.md", tour, "examples/code/README.md")
+else:
+    suite.skip("examples/code/README.md", "scripts/test.sh --full has what it needs, and minutes")
 suite.finish()
