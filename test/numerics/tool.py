@@ -92,7 +92,7 @@ def stopped(folder):
         require(takers == 1, f"{takers} threads take {one.name}")
     process.send_signal(signal.SIGINT)
     out, err = process.communicate(timeout=60)
-    require(process.returncode == 0, f"exit {process.returncode}: {err}")
+    require(process.returncode == 130, f"exit {process.returncode}: {err}")
     require(os.path.exists(os.path.join(place, "model.safetensors")), "nothing was saved")
 
 

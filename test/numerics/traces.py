@@ -146,7 +146,7 @@ def interrupted(folder):
         time.sleep(0.01)
     child.send_signal(signal.SIGINT)
     text = child.communicate(timeout=60)[0].decode()
-    require(child.returncode == 0 and "stopped after step" in text, text)
+    require(child.returncode == 130 and "stopped after step" in text, text)
     trace = read(out)
     phases = well_formed(trace)
     arrows(phases)
