@@ -54,6 +54,9 @@ std::optional<double> Config::asPositiveNumber(const std::string &name, const Js
 int64_t Config::positive(Names names, int64_t fallback) {
   std::string name;
   const Json *value = find(names, name);
+  for (const char *null : isNull(names) ? names : Names())
+    if (json_->contains(null))
+      bad(null, "a positive integer", Json());
   return value ? asInteger(name, *value, 1, "a positive integer").value_or(fallback) : fallback;
 }
 
@@ -133,6 +136,14 @@ std::vector<double> Config::numbers(Names names) {
       out.push_back(entry.get<double>());
   if (!good)
     bad(name, "a list of numbers", *value);
+  return out;
+}
+
+std::vector<std::string> Config::positives(Names names) const {
+  std::vector<std::string> out;
+  for (const char *name : names)
+    if (auto it = json_->find(name); it != json_->end() && it->is_number() && it->get<double>() > 0)
+      out.push_back(std::string(name) + " " + it->dump());
   return out;
 }
 

@@ -13,7 +13,8 @@
 namespace llmc::hf {
 
 // Each reader takes all spellings of a field and the value that transformers
-// uses where it is absent or null. A bad value is noted and replaced by the
+// uses where it is absent. Null is that too, but for whole numbers, which transformers
+// cannot build with unless it says so (...OrNull). A bad value is noted and replaced by the
 // fallback; problems() lists all of them, those of nested objects too.
 class Config {
 public:
@@ -38,6 +39,9 @@ public:
   // The object under the first of the names that has one with fields.
   std::optional<Config> object(Names names);
   bool has(Names names) const; // there, and not null
+
+  // Names of the fields here that hold a number above 0, with it: "attn_pdrop 0.1".
+  std::vector<std::string> positives(Names names) const;
 
   void note(const std::string &problem) { *problems_ += "\n  " + problem; }
   // The field's name for messages, with the objects around it.

@@ -109,6 +109,26 @@ static void markInference(ModuleOp module) {
       forward.setArgAttr(i, "graph.batched", unit);
 }
 
+static std::string quantization(Config &config) {
+  auto fields = config.object({"quantization_config"});
+  return fields ? fields->text({"quant_method"}, "unnamed method") : "unnamed method";
+}
+
+// Fields that a user may count on and that change nothing here: one line each.
+static std::vector<std::string> notesOf(Config &config, const CompileOptions &options,
+                                        bool readsWeights) {
+  std::vector<std::string> notes;
+  std::vector<std::string> rates =
+      config.positives({"attention_dropout", "attention_probs_dropout_prob", "attn_pdrop", "dropout",
+                        "embd_pdrop", "hidden_dropout", "hidden_dropout_prob", "resid_pdrop"});
+  if (!rates.empty() && !options.infer)
+    notes.push_back("dropout is not built yet: trains without (" + joined(rates) + ")");
+  if (config.has({"quantization_config"}) && !readsWeights)
+    notes.push_back("\"quantization_config\" (" + quantization(config) +
+                    ") is not used: no weights are read, all are float32");
+  return notes;
+}
+
 static Result<OwningOpRef<ModuleOp>> import(MLIRContext &context, const fs::path &path,
                                             const CompileOptions &given) {
   std::string file = path.string();
@@ -131,13 +151,16 @@ static Result<OwningOpRef<ModuleOp>> import(MLIRContext &context, const fs::path
   std::string weights = options.weights.empty() ? weightsBeside(path) : options.weights;
   bool reads = !weights.empty() && weights != "random";
   if (reads && config.has({"quantization_config"}))
-    config.note("\"quantization_config\" is not supported: weights must be F32, F16, BF16 or F64");
+    config.note("\"quantization_config\": quantized weights (" + quantization(config) +
+                ") are not read yet: use a checkpoint of F32, F16, BF16 or F64, or --weights random");
   BuiltModel model = architecture->build(context, config, options);
   if (!config.problems().empty())
     return error(file, ": ", architecture->modelTypes.front(), " cannot be built:", config.problems());
   ModelFacts facts{modelName(file),  file,          *text, model.sequence, model.vocabulary,
                    model.context, options.batchRows()};
   describeModule(*model.module, facts, {});
+  for (const std::string &note : notesOf(config, options, reads))
+    emitRemark(UnknownLoc::get(&context)) << file << ": " << note;
   if (options.infer)
     markInference(*model.module);
   if (reads)

@@ -197,7 +197,7 @@ std::vector<std::string> contradictions(const std::vector<std::string> &given,
   compare("--schedule", onOff(isGpipe(asked), "gpipe", "1f1b"), onOff(isGpipe(written), "gpipe", "1f1b"));
   auto isSgd = [](const CompileOptions &o) { return o.optimizer == Optimizer::Sgd; };
   compare("--optimizer", onOff(isSgd(asked), "sgd", "adamw"), onOff(isSgd(written), "sgd", "adamw"));
-  compare("--tie", onOff(asked.tie, "auto", "off"), onOff(written.tie, "auto", "off"));
+  compare("--tie", nameOf(asked.tie), nameOf(written.tie));
   compare("--raise", onOff(asked.raise, "on", "off"), onOff(written.raise, "on", "off"));
   compare("--weights", "'" + asked.weights + "'", "'" + written.weights + "'");
   for (const char *flag : {"--train", "--infer"})

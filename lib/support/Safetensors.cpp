@@ -93,6 +93,26 @@ Status SafetensorsFile::readHeader() {
     tensor->fileOffset = static_cast<size_t>(tensor->data - bytes.data());
     tensors_.emplace(name, std::move(*tensor));
   }
+  return checkOverlaps();
+}
+
+// Bytes that belong to two tensors are a fault of the file, or a trap.
+Status SafetensorsFile::checkOverlaps() const {
+  std::vector<std::pair<size_t, const decltype(tensors_)::value_type *>> places;
+  for (const auto &entry : tensors_)
+    if (entry.second.byteSize)
+      places.emplace_back(entry.second.fileOffset + entry.second.byteSize, &entry);
+  std::sort(places.begin(), places.end(), [](const auto &x, const auto &y) {
+    return std::pair(x.second->second.fileOffset, x.first) <
+           std::pair(y.second->second.fileOffset, y.first);
+  });
+  std::string problems;
+  for (size_t i = 1; i < places.size(); ++i)
+    if (places[i].second->second.fileOffset < places[i - 1].first)
+      problems += text(problems.empty() ? "" : ", ", "'", places[i - 1].second->first, "' and '",
+                       places[i].second->first, "'");
+  if (!problems.empty())
+    return error("tensors overlap: ", problems, "; save the file again");
   return ok();
 }
 

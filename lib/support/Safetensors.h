@@ -36,6 +36,7 @@ public:
 private:
   explicit SafetensorsFile(MappedFile file) : file_(std::move(file)) {}
   Status readHeader();
+  Status checkOverlaps() const;
 
   MappedFile file_;
   std::map<std::string, TensorView, std::less<>> tensors_;

@@ -271,6 +271,36 @@ void testConfigRefusals(Configs &configs) {
                   {"relative_key"});
   configs.refuses(R"("model_type": "bert", "max_position_embeddings": 8)", {"16", "8", "--seq"});
   configs.refuses(R"("model_type": "roberta", "max_position_embeddings": 17)", {"16", "15"});
+  configs.refuses(R"("model_type": "gpt2", "n_embd": null, "n_head": null)",
+                  {"\"n_embd\" must be a positive integer, got null", "\"n_head\""});
+}
+
+// What a config says and a program does not do is said in a line of its own.
+void testNotes() {
+  fs::path folder = fs::temp_directory_path() / ("llmc-notes-" + std::to_string(::getpid()));
+  fs::create_directories(folder);
+  auto notes = [&](const std::string &fields, bool infer) {
+    std::ofstream(folder / "config.json")
+        << R"({"model_type": "gpt2", "n_embd": 8, "n_head": 2, "n_layer": 1, "vocab_size": 11,)"
+        << fields << "}";
+    MLIRContext context;
+    CompileOptions options = optionsFor(1, 16);
+    options.infer = infer;
+    std::string message;
+    check(bool(import(context, folder.string(), options, message)), "notes: " + message);
+    return message;
+  };
+  const std::string rates = R"("attn_pdrop": 0.1, "resid_pdrop": 0.0, "summary_first_dropout": 0.5)";
+  std::string said = notes(rates, false);
+  check(said.find("dropout is not built yet: trains without (attn_pdrop 0.1)") != std::string::npos,
+        "dropout: " + said);
+  check(notes(rates, true).empty(), "a model that is run drops nothing");
+  check(notes(R"("attn_pdrop": 0.0, "n_inner": null)", false).empty(), "nothing to say");
+  said = notes(R"("quantization_config": {"quant_method": "fp8"})", false);
+  check(said.find("\"quantization_config\" (fp8) is not used") != std::string::npos,
+        "quantization: " + said);
+  std::error_code code;
+  fs::remove_all(folder, code);
 }
 
 // The language model inside a model of images and text, under the names of both generations.
@@ -368,6 +398,7 @@ void test::testArchitectures() {
   testGenerations(configs);
   testWindows(configs);
   testConfigRefusals(configs);
+  testNotes();
   testWrapped(configs);
   testStored();
   testSpellings();

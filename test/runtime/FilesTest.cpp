@@ -85,6 +85,17 @@ TEST(Safetensors, MalformedHeaders) {
   for (const char *header : bad)
     EXPECT_NE(why(tensorFile(header, data)), "") << header;
   EXPECT_NE(why(tensorFile(std::string(100000, '['), data)), "");
+  // Two tensors may touch, and an empty one may lie anywhere; none may share a byte.
+  auto pair = [](int first, int end) {
+    return R"({"a":{"dtype":"U8","shape":[12],"data_offsets":[0,12]},"b":{"dtype":"U8","shape":[)" +
+           std::to_string(end - first) + R"(],"data_offsets":[)" + std::to_string(first) + "," +
+           std::to_string(end) + "]}}";
+  };
+  EXPECT_EQ(why(tensorFile(pair(12, 24), data)), "");
+  EXPECT_EQ(why(tensorFile(pair(6, 6), data)), "");
+  for (auto [first, end] : {std::pair(11, 24), std::pair(0, 12), std::pair(3, 5)})
+    EXPECT_NE(why(tensorFile(pair(first, end), data)).find("tensors overlap: 'a' and 'b'"),
+              std::string::npos);
   EXPECT_NE(why(std::string(8, '\xff') + good), "");
   std::string whole = tensorFile(good, data);
   for (size_t size = 0; size < whole.size(); ++size)

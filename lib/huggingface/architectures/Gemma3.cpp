@@ -32,7 +32,7 @@ static BuiltModel build(mlir::MLIRContext &context, Config &whole,
   d.names.kNorm = "k_norm";
   d.logitSoftcap = config.positiveNumberOrNull({"final_logit_softcapping"}, {}).value_or(0);
 
-  size_t pattern = config.positive({"sliding_window_pattern", "_sliding_window_pattern"}, 6);
+  size_t pattern = config.positiveOrNull({"sliding_window_pattern", "_sliding_window_pattern"}, 6).value_or(6);
   std::vector<bool> slides =
       readLayerTypes(config, d, [&](size_t layer) { return (layer + 1) % pattern != 0; });
   setWindows(d, config.positiveOrNull({"sliding_window"}, 4096), slides);

@@ -27,7 +27,7 @@ Gpt2 readConfig(Config &config, const CompileOptions &options) {
   m.positions = config.positive({"n_positions", "max_position_embeddings", "n_ctx"}, 1024);
   m.sequence = chooseSequence(config, options, m.positions, true);
   m.vocabulary = config.positive({"vocab_size"}, 50257);
-  m.inner = config.positive({"n_inner"}, 4 * m.width);
+  m.inner = config.positiveOrNull({"n_inner"}, 4 * m.width).value_or(4 * m.width);
   m.norm = {Norm::Kind::Layer, config.positiveNumber({"layer_norm_epsilon"}, 1e-5)};
   m.deviation = config.positiveNumber({"initializer_range"}, 0.02);
   m.activation = readActivation(config, {"activation_function"}, "gelu_new");
