@@ -152,15 +152,16 @@ bool Parameters::isVector(unsigned tensor) const {
   return llvm::count_if(model_.stored()[tensor].shape, [](int64_t d) { return d > 1; }) == 1;
 }
 
-bool Parameters::learns(const View &view, Role role) const {
-  return role != Role::Plain || names_.isParameter(view.tensor);
+bool Parameters::learns(const View &view, Role role, const ::onnx::NodeProto &user) const {
+  return role != Role::Plain || names_.isParameter(view.tensor) ||
+         names_.isLookup(view.tensor, user);
 }
 
 // Whether a use is of another parameter than the argument, though the file stores one.
 bool Parameters::isAnother(const Argument &argument, const View &view, Role role,
                            const ::onnx::NodeProto *user) const {
   bool table = role == Role::Table || argument.roles.count(Role::Table);
-  if (!splits_ || table || argument.learners.empty() || !learns(view, role))
+  if (!splits_ || table || argument.learners.empty() || !learns(view, role, *user))
     return false;
   if (argument.learners.count(user))
     return false;
@@ -202,7 +203,7 @@ Value Parameters::use(const View &view, Role role, const ::onnx::NodeProto *user
     argument = arguments_.back().get();
   }
   argument->roles.insert(role);
-  if (learns(view, role))
+  if (learns(view, role, *user))
     argument->learners.insert(user);
   return argument->value;
 }
@@ -390,7 +391,11 @@ bool Parameters::isTrained(llvm::ArrayRef<Argument *> arguments) const {
   unsigned tensor = arguments.front()->view.tensor;
   if (names_.isBuffer(tensor))
     return false;
-  if (names_.isParameter(tensor))
+  if (names_.isParameter(tensor) || llvm::any_of(arguments, [&](const Argument *argument) {
+        return llvm::any_of(argument->learners, [&](const ::onnx::NodeProto *user) {
+          return names_.isLookup(tensor, *user);
+        });
+      }))
     return true;
   return learns && !(table && tensor != tokenTable_ && rotates);
 }

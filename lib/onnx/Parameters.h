@@ -63,14 +63,14 @@ private:
     View view;
     std::set<Role> roles;
     mlir::BlockArgument value;
-    std::set<const ::onnx::NodeProto *> learners; // nodes for which it is no Plain operand
+    std::set<const ::onnx::NodeProto *> learners; // nodes that say it is a parameter
     unsigned copy = 0;
 
     Source source() const { return {view.tensor, copy}; }
   };
 
   bool isVector(unsigned tensor) const;
-  bool learns(const View &view, Role role) const;
+  bool learns(const View &view, Role role, const ::onnx::NodeProto &user) const;
   bool isAnother(const Argument &argument, const View &view, Role role,
                  const ::onnx::NodeProto *user) const;
   Argument *find(const View &view, Role role, const ::onnx::NodeProto *user, unsigned &copies);

@@ -41,10 +41,22 @@ static std::vector<std::string> quoted(llvm::StringRef list) {
   return texts;
 }
 
+// Whether arguments of a call, "%embedding, %embedding_1", are all of one kind.
+static bool areLookups(llvm::StringRef arguments) {
+  std::set<std::string> operands = identifiers(arguments.split(')').first, "%");
+  auto isLookup = [](llvm::StringRef operand) {
+    return operand.consume_front("embedding") &&
+           (operand.empty() || llvm::all_of(operand.drop_front(), llvm::isDigit));
+  };
+  return !operands.empty() && llvm::all_of(operands, isLookup);
+}
+
 TorchNames::TorchNames(const Model &model) : model_(model) {
-  bool paths = false; // nodes are named by their modules: "/model/layers.0/MatMul"
+  bool named = false;
   for (const Node &node : model.nodes()) {
-    paths |= llvm::StringRef(node.proto->name()).starts_with("/");
+    if (node.op() == "Identity")
+      if (auto tensor = model.find(node.input(0)))
+        named |= model.stored()[*tensor].isFloat();
     llvm::StringRef call = metadata(*node.proto, "pkg.torch.onnx.fx_node");
     auto [head, arguments] = call.split("(args = (");
     if (arguments.empty())
@@ -52,6 +64,7 @@ TorchNames::TorchNames(const Model &model) : model_(model) {
     TorchCall &made = calls_[node.proto];
     made.target = head.split("target=torch.ops.").second.split(']').first.str();
     made.parameters = identifiers(arguments, "%p_");
+    made.ofLookups = areLookups(arguments);
     made.scopes = quoted(metadata(*node.proto, "pkg.torch.onnx.name_scopes"));
     if (!made.scopes.empty())
       made.scopes.pop_back(); // the call itself
@@ -60,7 +73,7 @@ TorchNames::TorchNames(const Model &model) : model_(model) {
     for (const std::string &name : identifiers(arguments, "%b_"))
       buffers_.insert(name);
   }
-  scripted_ = paths && calls_.empty() && model.proto().producer_name() == "pytorch";
+  scripted_ = named && calls_.empty() && model.proto().producer_name() == "pytorch";
 }
 
 const TorchCall *TorchNames::callOf(const ::onnx::NodeProto &node) const {
@@ -69,23 +82,21 @@ const TorchCall *TorchNames::callOf(const ::onnx::NodeProto &node) const {
 }
 
 bool TorchNames::isParameter(unsigned tensor) const {
-  return parameters_.contains(mangled(model_.stored()[tensor].name)) || isLookup(tensor);
+  return parameters_.contains(mangled(model_.stored()[tensor].name));
 }
 
 bool TorchNames::isBuffer(unsigned tensor) const {
   return buffers_.contains(mangled(model_.stored()[tensor].name));
 }
 
-bool TorchNames::isLookup(unsigned tensor) const {
+bool TorchNames::isLookup(unsigned tensor, const ::onnx::NodeProto &user) const {
   const StoredTensor &stored = model_.stored()[tensor];
-  llvm::StringRef name = stored.name;
-  if (calls_.empty() || !name.consume_front("embedding") || stored.shape.size() < 2 ||
-      (!name.empty() && (!name.consume_front("_") || !llvm::all_of(name, llvm::isDigit))))
+  const TorchCall *call = callOf(user);
+  if (!call || !call->ofLookups || stored.shape.size() < 2 || stored.count() == 0)
     return false;
   const std::byte *bytes = model_.bytesOf(stored);
   int64_t row = stored.shape.back() * (bitWidth(stored.element) / 8);
-  int64_t rows = row ? stored.count() / stored.shape.back() : 0;
-  for (int64_t i = 1; bytes && i < rows; ++i)
+  for (int64_t i = 1; bytes && i < stored.count() / stored.shape.back(); ++i)
     if (std::memcmp(bytes, bytes + i * row, row))
       return true;
   return false;
@@ -93,8 +104,6 @@ bool TorchNames::isLookup(unsigned tensor) const {
 
 std::optional<bool> TorchNames::sameParameter(const ::onnx::NodeProto &a,
                                               const ::onnx::NodeProto &b) const {
-  // Without dynamo, equal tensors of several names are stored once, with an Identity for
-  // each further name: under one name there is one parameter.
   if (scripted_)
     return true;
   const TorchCall *x = callOf(a), *y = callOf(b);
@@ -114,19 +123,23 @@ static std::string ownName(const TorchCall &call, llvm::StringRef parameter) {
   return {};
 }
 
-std::string TorchNames::nameOf(const ::onnx::NodeProto &user, llvm::StringRef suffix) const {
-  if (scripted_) {
-    // "/model/layers.0/mlp/up_proj/MatMul"
-    auto [path, op] = llvm::StringRef(user.name()).rsplit('/');
-    if (!path.consume_front("/") || op.empty())
-      return {};
-    std::string module = path.str();
-    llvm::replace(module, '/', '.');
-    return module + "." + suffix.str();
-  }
-  const TorchCall *call = callOf(user);
-  if (!call)
+// The module of a node that torch.onnx without dynamo named by its path in the program:
+// "/model/layers.0/mlp/up_proj/MatMul".
+static std::string moduleOf(const ::onnx::NodeProto &node) {
+  auto [path, op] = llvm::StringRef(node.name()).rsplit('/');
+  if (!path.consume_front("/") || op.empty())
     return {};
+  std::string module = path.str();
+  llvm::replace(module, '/', '.');
+  return module;
+}
+
+std::string TorchNames::nameOf(const ::onnx::NodeProto &user, llvm::StringRef suffix) const {
+  const TorchCall *call = callOf(user);
+  if (!call) {
+    std::string module = moduleOf(user);
+    return module.empty() ? module : module + "." + suffix.str();
+  }
   std::string found;
   for (const std::string &parameter : call->parameters)
     if (llvm::StringRef(parameter).ends_with(suffix)) {
@@ -146,5 +159,5 @@ bool TorchNames::isMadeUp(llvm::StringRef name) {
 bool TorchNames::isTransposed(const ::onnx::NodeProto &user) const {
   const TorchCall *call = callOf(user);
   return user.op_type() == "MatMul" &&
-         (scripted_ || (call && llvm::StringRef(call->target).starts_with("aten.linear")));
+         (!call || llvm::StringRef(call->target).starts_with("aten.linear"));
 }

@@ -17,6 +17,7 @@ namespace llmc::onnximport {
 struct TorchCall {
   std::string target;               // "aten.linear.default"
   std::set<std::string> parameters; // operands that the program trains
+  bool ofLookups = false;           // all operands are what embeddings gave
   std::vector<std::string> scopes;  // modules around the call, the innermost last
 };
 
@@ -28,9 +29,9 @@ public:
   // not; neither is known of a file without metadata, or of a folded tensor.
   bool isParameter(unsigned tensor) const;
   bool isBuffer(unsigned tensor) const;
-  // Whether the stored tensor holds what an embedding gave at constant places: rows of a
-  // table that the program trains. Rows that are all equal are none.
-  bool isLookup(unsigned tensor) const;
+  // Whether the stored tensor that `user` reads holds what an embedding gave at constant
+  // places: rows of a table that the program trains. Rows that are all equal are none.
+  bool isLookup(unsigned tensor, const ::onnx::NodeProto &user) const;
 
   // Whether the exporter is one that tells which nodes share a parameter.
   bool tracks() const { return scripted_ || !calls_.empty(); }
@@ -49,7 +50,9 @@ private:
   const TorchCall *callOf(const ::onnx::NodeProto &node) const;
 
   const Model &model_;
-  bool scripted_ = false; // by torch.onnx without dynamo
+  // By torch.onnx without dynamo, which stores equal tensors of several names once, with an
+  // Identity for each further name: under one name there is one parameter.
+  bool scripted_ = false;
   std::map<const ::onnx::NodeProto *, TorchCall> calls_;
   llvm::StringSet<> parameters_, buffers_; // of all calls
 };

@@ -191,6 +191,23 @@ void testNamesInMetadata() {
         "own names");
 }
 
+// Rows of a table of positions that the exporter looked up are trained; one row that is
+// repeated, and a table that another op adds, are not.
+void testFoldedLookups() {
+  for (auto [arguments, rows, trained] :
+       {std::tuple("%embedding, %embedding_1", true, true), std::tuple("%embedding, %mul", true, false),
+        std::tuple("%embedding, %embedding_1", false, false)}) {
+    Graph g;
+    g.floats("positions", {1, 3, width}, 4, [rows = rows](size_t i) { return rows ? i : i % width; });
+    call(g.node("Add", {"x", "positions"}, {"a"}), "aten.add.Tensor", arguments, "['', 'add']");
+    g.floats("head", {width, 6}, 3);
+    g.node("MatMul", {"a", "head"}, {"logits"});
+    Outcome out = run(g);
+    check(out.message.empty() && out.constants.empty() == trained && out.sources == 2 + trained,
+          std::string("positions added by ") + arguments + ": " + out.message);
+  }
+}
+
 // Without dynamo, an Identity has the name of each further equal parameter, and what is
 // used under one name is one. A node's path names a folded matrix.
 void testNamesOfIdentities() {
@@ -233,6 +250,7 @@ void testVectorsOfOneUse() {
 void test::testExports() {
   testMergedVectors();
   testNamesInMetadata();
+  testFoldedLookups();
   testNamesOfIdentities();
   testVectorsOfOneUse();
   testSequences();
