@@ -134,7 +134,7 @@ def refused(folder):
     for flags, code, words in [
             (["--target", "cuda"], 1, "--target cuda is not built yet; use --target cpu, and --cuda-kernels"),
             (["--cuda-kernels", "sm_75"], 2, "chips are sm_80, sm_90, sm_100 or all, got 'sm_75'"),
-            (["--cuda-kernels", ""], 2, "--cuda-kernels needs chips")]:
+            (["--cuda-kernels", ""], 2, "--cuda-kernels needs")]:
         done = call(LLMC, "compile", SMALL, "-o", out, *flags)
         require(done.returncode == code and words in done.stderr, f"{flags}: {done.stderr}")
 
