@@ -114,3 +114,19 @@ def check_export(folder, model, mesh):
     worst, name = max((e, n) for n, e in gradient_errors({**gradients, **got}, gradients).items())
     below(worst, GRADIENT_LIMIT, f"gradient of {name}")
     return worst, len(dropped)
+
+
+def check_loss(folder, model, mesh):
+    """For exports that hold functions of parameters in their place (Mamba's -exp(A_log)): they compile
+    and have PyTorch's loss, or are refused and not called a bug."""
+    place = os.path.dirname(model)
+    with open(os.path.join(place, "draw.json")) as f:
+        draw = json.load(f)
+    program = os.path.join(folder, "program")
+    done = compile_model(model, program, "--mesh", mesh, *sizes(draw, mesh), check=False)
+    if done.returncode:
+        require(done.returncode == 1 and "llmc: error: " in done.stderr and "bug of llmc" not in done.stderr, done.stderr)
+        return 0.0, 0
+    dump = train(program, folder, *inputs(place), "--steps", 1)
+    below(loss_error(dump["loss"][0], read_oracle(place)[0]), LOSS_LIMIT, "loss")
+    return 0.0, 0

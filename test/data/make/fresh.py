@@ -1,7 +1,7 @@
 """Models as transformers starts them, their exports, loss and gradients in float64.
 
 usage: fresh.py                                  makes test/data/exports
-       fresh.py FOLDER ARCHITECTURE:SEED...      makes drawn models, for a suite of live exports;
+       fresh.py FOLDER ARCHITECTURE:SEED...      makes drawn models, for test/numerics/live_exports.py;
                                                  gpt2:full is the one of 124M parameters
 
 A model's folder holds one ONNX file for each exporter, draw.json (its sizes, how it was exported, why
@@ -15,12 +15,12 @@ import sys
 import warnings
 
 import numpy as np
+import onnx
 import torch
 import transformers
 
 from architectures import MASKED, Exact
 from common import DATA, write_oracle
-from exports import strip
 from models import Logits
 
 EXPORTERS = {"dynamo": dict(dynamo=True), "plain": dict(dynamo=True, optimize=False),
@@ -28,16 +28,19 @@ EXPORTERS = {"dynamo": dict(dynamo=True), "plain": dict(dynamo=True, optimize=Fa
 SMALL = dict(vocab_size=26, tie_word_embeddings=True, bos_token_id=1, eos_token_id=2, pad_token_id=None,
              num_hidden_layers=4, num_attention_heads=2, hidden_size=8, intermediate_size=12,
              max_position_embeddings=16)
-DRAW = dict(length=12, mask=False, dynamic=[0, 1], opset=18, attention="sdpa")
+DRAW = dict(length=12, mask=False, dynamic=[0, 1], opset=18, attention="sdpa", names=True)
 # What is committed: small, with all that an exporter does to a model that was just initialised.
 COMMITTED = {
-    "gpt2": dict(DRAW, fields=dict(
+    "gpt2": dict(DRAW, names=False, fields=dict(
         vocab_size=26, n_positions=16, n_layer=4, n_head=2, n_embd=8, n_inner=12, bos_token_id=1, eos_token_id=2)),
     "qwen3": dict(DRAW, opset=23, fields=dict(SMALL, num_key_value_heads=2, head_dim=4)),
-    "gpt_neox": dict(DRAW, mask=True, fields=dict(SMALL, use_parallel_residual=True, rotary_pct=0.5)),
+    "gpt_neox": dict(DRAW, names=False, mask=True, fields=dict(SMALL, use_parallel_residual=True, rotary_pct=0.5)),
+    "gemma2": dict(DRAW, attention="eager", fields=dict(
+        SMALL, num_key_value_heads=2, head_dim=4, sliding_window=5, query_pre_attn_scalar=4,
+        layer_types=["full_attention"] * 4)),
 }
 FULL = {"gpt2": dict(DRAW, length=64, fields=dict(vocab_size=50257))}
-KEPT = {"gpt2": ["dynamo", "plain"], "qwen3": ["dynamo"], "gpt_neox": ["dynamo"]}
+KEPT = {"gpt2": ["dynamo", "plain"], "qwen3": ["dynamo"], "gpt_neox": ["dynamo", "torchscript"], "gemma2": ["plain"]}
 
 
 class Draw:
@@ -91,7 +94,7 @@ def draw_config(d, name):
 def drawn(name, seed):
     d = Draw(name, seed)
     fields, length = draw_config(d, name)
-    return dict(fields=fields, length=length, mask=d.chance(0.4) and name != "mamba",
+    return dict(fields=fields, length=length, names=True, mask=d.chance(0.4) and name != "mamba",
                 dynamic=[] if name == "mamba" else d.one([0, 1], [0, 1], [0], []), opset=d.one(18, 18, 20, 23),
                 # Gemma 2 has its own, Mamba none.
                 attention=None if name in ("mamba", "gemma2") else d.one("sdpa", "eager"))
@@ -112,6 +115,18 @@ def uses(model, ids):
     return order + [n for n in names.values() if n not in order]
 
 
+def drop_notes(path, names):
+    """Removes notes of the exporter but those that say which parameters and modules a node belongs to;
+    without `names` these too, as tools do that write a model anew."""
+    stored = onnx.load(path)
+    for node in stored.graph.node:
+        node.ClearField("doc_string")
+        kept = [entry for entry in node.metadata_props if names and entry.key.split(".")[-1] in ("fx_node", "name_scopes")]
+        del node.metadata_props[:]
+        node.metadata_props.extend(kept)
+    onnx.save(stored, path)
+
+
 def export(model, draw, options, path):
     shape = (2, draw["length"])
     ids = torch.zeros(shape, dtype=torch.int64)
@@ -128,7 +143,7 @@ def export(model, draw, options, path):
         flags.update(dynamic_axes={name: axes for name in [*given, "logits"]} if axes else {},
                      opset_version=min(draw["opset"], 17))
     torch.onnx.export(model, tuple(given.values()), path, **flags, **options)
-    strip(path)
+    drop_notes(path, draw["names"])
 
 
 def merged_nodes(draw, names):
