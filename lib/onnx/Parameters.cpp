@@ -161,7 +161,8 @@ bool Parameters::learns(const View &view, Role role, const ::onnx::NodeProto &us
 bool Parameters::isAnother(const Argument &argument, const View &view, Role role,
                            const ::onnx::NodeProto *user) const {
   bool table = role == Role::Table || argument.roles.count(Role::Table);
-  if (!splits_ || table || argument.learners.empty() || !learns(view, role, *user))
+  if (!splits_ || table || names_.isBuffer(view.tensor) || argument.learners.empty() ||
+      !learns(view, role, *user))
     return false;
   if (argument.learners.count(user))
     return false;
@@ -196,8 +197,7 @@ Value Parameters::use(const View &view, Role role, const ::onnx::NodeProto *user
   if (!argument) {
     OpBuilder builder(body_.getParentOp()->getContext());
     auto type = RankedTensorType::get(pick(view.shape, view.canonicalDims()), builder.getF32Type());
-    Source source = {view.tensor, copies};
-    auto location = NameLoc::get(builder.getStringAttr(nameSource(source, view)));
+    auto location = NameLoc::get(builder.getStringAttr(model_.stored()[view.tensor].name));
     arguments_.push_back(std::make_unique<Argument>(
         Argument{view, {}, body_.addArgument(type, location), {}, copies}));
     argument = arguments_.back().get();
@@ -210,22 +210,65 @@ Value Parameters::use(const View &view, Role role, const ::onnx::NodeProto *user
 
 //===-- Vectors that several nodes use ----------------------------------------===//
 
-// The name of the tensor, or of the use where the exporter wrote one; else numbered.
-const std::string &Parameters::nameSource(const Source &source, const View &view) {
-  std::string &name = sourceNames_[source];
-  if (!name.empty())
-    return name;
-  const std::string &stored = model_.stored()[source.tensor].name;
-  std::string base = view.name.empty() || TorchNames::isMadeUp(view.name) ? stored : view.name;
-  auto taken = [&](const std::string &candidate) {
-    auto other = model_.find(candidate);
-    return (other && *other != source.tensor) ||
-           llvm::any_of(sourceNames_, [&](const auto &entry) { return entry.second == candidate; });
-  };
-  std::string candidate = base;
-  for (unsigned k = source.copy + 1; taken(candidate); ++k)
-    candidate = base + "#" + std::to_string(std::max(k, 2u));
-  return name = candidate;
+Parameters::OwnName Parameters::ownName(const Source &source) const {
+  llvm::StringRef suffix = "weight";
+  bool madeUp = TorchNames::isMadeUp(model_.stored()[source.tensor].name), transposed = false;
+  std::set<std::string> found;
+  for (const auto &argument : arguments_) {
+    if (argument->view.tensor != source.tensor || argument->copy != source.copy)
+      continue;
+    const std::string &identity = argument->view.name;
+    if (!identity.empty() && !TorchNames::isMadeUp(identity))
+      return {identity, false, true};
+    bool matrix = argument->roles.count(Role::Weight) && argument->view.strides.size() == 2;
+    if (argument->roles.count(Role::Bias))
+      suffix = "bias";
+    for (const ::onnx::NodeProto *user : argument->learners) {
+      found.insert(!madeUp || matrix ? names_.nameOf(*user, suffix) : "");
+      transposed = madeUp && matrix && names_.isTransposed(*user);
+    }
+  }
+  return {found.size() == 1 ? *found.begin() : "", transposed, false};
+}
+
+// Names the parameters that a stored tensor holds: the one that has its name in the
+// program by that, if there is one, the others by numbers. What the program calls a
+// parameter besides is kept for the files that are saved, where nothing else has it.
+void Parameters::nameSources() {
+  std::map<Source, OwnName> own;
+  std::map<unsigned, std::vector<Source>> sources;
+  for (const auto &argument : arguments_)
+    if (Source source = argument->source(); own.try_emplace(source).second) {
+      own[source] = ownName(source);
+      sources[source.tensor].push_back(source);
+    }
+  std::map<std::string, unsigned> uses;
+  for (const auto &[source, name] : own)
+    ++uses[name.name];
+  llvm::StringSet<> taken;
+  for (auto &[tensor, list] : sources) {
+    const std::string &stored = model_.stored()[tensor].name;
+    llvm::sort(list);
+    auto holder = llvm::find_if(list, [&](const Source &s) { return own[s].name == stored; });
+    if (holder == list.end())
+      holder = llvm::find_if(list, [&](const Source &s) { return own[s].name.empty(); });
+    if (holder != list.end())
+      std::rotate(list.begin(), holder, holder + 1);
+    unsigned number = 2;
+    for (const Source &source : list) {
+      const OwnName &known = own[source];
+      bool lost = list.size() > 1 || TorchNames::isMadeUp(stored);
+      bool free = lost && !known.name.empty() && known.name != stored && uses[known.name] == 1 &&
+                  !model_.find(known.name);
+      std::string name = free && known.inFile ? known.name : stored;
+      while (taken.contains(name) || (name != stored && model_.find(name)))
+        name = stored + "#" + std::to_string(number++);
+      taken.insert(name);
+      sourceNames_[source] = name;
+      if (free && !known.inFile)
+        ownNames_[source] = known;
+    }
+  }
 }
 
 // A matrix that several products use, and whose elements are not all equal: layers that
@@ -243,7 +286,7 @@ std::string Parameters::sharedMatrix() const {
   for (const auto &argument : arguments_)
     if (argument->learners.size() > 1 && argument->roles.count(Role::Weight) &&
         !argument->roles.count(Role::Table) && varies(argument->view.tensor))
-      return sourceNames_.at(argument->source());
+      return model_.stored()[argument->view.tensor].name;
   return {};
 }
 
@@ -402,6 +445,7 @@ bool Parameters::isTrained(llvm::ArrayRef<Argument *> arguments) const {
 
 void Parameters::finish(ModuleOp module, func::FuncOp func) {
   settleCopies();
+  nameSources();
   llvm::MapVector<std::pair<unsigned, unsigned>, std::vector<Argument *>> bySource;
   for (auto &argument : arguments_)
     bySource[{argument->view.tensor, argument->copy}].push_back(argument.get());
@@ -436,29 +480,6 @@ void Parameters::finish(ModuleOp module, func::FuncOp func) {
 
 //===-- Sources and states ----------------------------------------------------===//
 
-// What the program calls a parameter whose name in the file is the exporter's or numbered;
-// empty where that is not known, or where the name is the file's already. `transposed`:
-// the program holds the transpose.
-std::string Parameters::torchName(const Source &source, bool &transposed) const {
-  llvm::StringRef name = sourceNames_.at(source), suffix = "weight";
-  if (!source.copy && !TorchNames::isMadeUp(name))
-    return {};
-  std::set<std::string> found;
-  for (const auto &argument : arguments_) {
-    if (argument->source().tensor != source.tensor || argument->copy != source.copy)
-      continue;
-    if (argument->roles.count(Role::Bias))
-      suffix = "bias";
-    for (const ::onnx::NodeProto *user : argument->learners) {
-      bool matrix = argument->roles.count(Role::Weight) && argument->view.strides.size() == 2;
-      found.insert(matrix || source.copy ? names_.nameOf(*user, suffix) : "");
-      transposed = matrix && names_.isTransposed(*user);
-    }
-  }
-  bool known = found.size() == 1 && !found.begin()->empty() && *found.begin() != name;
-  return known && !model_.find(*found.begin()) ? *found.begin() : std::string();
-}
-
 void Parameters::declareSource(OpBuilder &builder, const Source &source,
                                const std::set<Role> &roles) {
   const StoredTensor &stored = model_.stored()[source.tensor];
@@ -476,10 +497,10 @@ void Parameters::declareSource(OpBuilder &builder, const Source &source,
     bool swapped = view.strides.size() == 2 && view.strides.front() < view.strides.back();
     (swapped ? transposed : aliases).push_back(builder.getStringAttr(model_.stored()[head].name));
   }
-  bool swapped = false;
-  std::string own = torchName(source, swapped);
-  if (!own.empty())
-    (swapped ? transposed : aliases).push_back(builder.getStringAttr(own));
+  auto own = ownNames_.find(source);
+  if (own != ownNames_.end())
+    (own->second.transposed ? transposed : aliases)
+        .push_back(builder.getStringAttr(own->second.name));
   // Other floats than f32 are cast when they are loaded.
   Type element = stored.element == Element::F16    ? Type(builder.getF16Type())
                  : stored.element == Element::BF16 ? Type(builder.getBF16Type())
@@ -495,7 +516,7 @@ void Parameters::declareSource(OpBuilder &builder, const Source &source,
       kind == graph::InitKind::normal ? builder.getF64FloatAttr(0.02) : FloatAttr());
   if (!transposed.empty())
     declared->setAttr("transposed_aliases", builder.getArrayAttr(transposed));
-  if (!own.empty())
+  if (own != ownNames_.end())
     declared->setAttr("unnamed", builder.getUnitAttr());
 }
 

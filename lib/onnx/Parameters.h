@@ -77,8 +77,14 @@ private:
   std::string sharedMatrix() const;
   void joinCopies();
   void settleCopies();
-  const std::string &nameSource(const Source &source, const View &view);
-  std::string torchName(const Source &source, bool &transposed) const;
+  // What the program calls a parameter.
+  struct OwnName {
+    std::string name;        // empty where nothing tells
+    bool transposed = false; // the program holds the transpose
+    bool inFile = false;     // a value of the file has the name
+  };
+  OwnName ownName(const Source &source) const;
+  void nameSources();
   bool isTrained(llvm::ArrayRef<Argument *> arguments) const;
   void makeConstant(Argument &argument);
   void useWholeSource(llvm::ArrayRef<Argument *> arguments);
@@ -95,6 +101,7 @@ private:
   std::vector<std::unique_ptr<Argument>> arguments_;
   std::set<unsigned> constants_;
   std::map<Source, std::string> sourceNames_;
+  std::map<Source, OwnName> ownNames_; // of sources that have another name here
   std::vector<std::string> notes_;
 };
 

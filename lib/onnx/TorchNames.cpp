@@ -129,8 +129,13 @@ static std::string moduleOf(const ::onnx::NodeProto &node) {
   auto [path, op] = llvm::StringRef(node.name()).rsplit('/');
   if (!path.consume_front("/") || op.empty())
     return {};
-  std::string module = path.str();
-  llvm::replace(module, '/', '.');
+  // A part that begins with the part before it, as those of nn.Sequential do, replaces it.
+  std::string module;
+  llvm::SmallVector<llvm::StringRef> parts;
+  path.split(parts, '/');
+  for (size_t i = 0; i < parts.size(); ++i)
+    if (i + 1 == parts.size() || !parts[i + 1].starts_with((parts[i] + ".").str()))
+      module += (module.empty() ? "" : ".") + parts[i].str();
   return module;
 }
 

@@ -191,6 +191,38 @@ void testNamesInMetadata() {
         "own names");
 }
 
+// The use that has the name of the tensor in the program has it here, though another one
+// comes first; a name that two tensors would have is nobody's.
+void testNamesOnce() {
+  Graph g;
+  g.floats("f.0.weight", {width}, 4, [](size_t) { return 0; });
+  call(g.node("Mul", {"x", "f.0.weight"}, {"a"}), "aten.mul.Tensor", "%x, %p_ln_weight",
+       "['', 'ln', 'mul']");
+  call(g.node("Mul", {"a", "f.0.weight"}, {"b"}), "aten.mul.Tensor", "%a, %p_f_0_weight",
+       "['', 'f', 'f.0', 'mul_1']");
+  g.floats("head", {width, 6}, 3);
+  g.node("MatMul", {"b", "head"}, {"logits"});
+  Outcome out = run(g);
+  same("the owner of a name", out, run(g, Tie::Exact), 4);
+  check(out.names == std::vector<std::string>{"table", "f.0.weight#2", "f.0.weight", "head"} &&
+            out.ownNames == std::map<std::string, std::string>{{"f.0.weight#2", "ln.weight"}},
+        "the name is its owner's");
+
+  Graph paths;
+  paths.floats("onnx::MatMul_1", {width, width}, 4);
+  paths.floats("onnx::MatMul_2", {width, width}, 5);
+  paths.floats("onnx::MatMul_3", {width, width}, 6);
+  paths.node("MatMul", {"x", "onnx::MatMul_1"}, {"a"}).set_name("/attn/MatMul");
+  paths.node("MatMul", {"a", "onnx::MatMul_2"}, {"b"}).set_name("/attn/MatMul_1");
+  paths.node("MatMul", {"b", "onnx::MatMul_3"}, {"c"}).set_name("/f/f.0/f.0.1/MatMul");
+  paths.floats("head", {width, 6}, 3);
+  paths.node("MatMul", {"c", "head"}, {"logits"});
+  out = run(paths);
+  check(out.states == 5 && out.ownNames == std::map<std::string, std::string>{{"onnx::MatMul_3",
+                                                                               "^f.0.1.weight"}},
+        "a name for two is nobody's");
+}
+
 // Rows of a table of positions that the exporter looked up are trained; one row that is
 // repeated, and a table that another op adds, are not.
 void testFoldedLookups() {
@@ -250,6 +282,7 @@ void testVectorsOfOneUse() {
 void test::testExports() {
   testMergedVectors();
   testNamesInMetadata();
+  testNamesOnce();
   testFoldedLookups();
   testNamesOfIdentities();
   testVectorsOfOneUse();
