@@ -2,6 +2,8 @@
 
 #include "lib/support/OutputFile.h"
 
+#include <algorithm>
+#include <chrono>
 #include <csignal>
 #include <cstring>
 #include <thread>
@@ -26,6 +28,17 @@ sigset_t handled() {
 // To standard error, which nobody may read any more.
 void say(const std::string &line) {
   [[maybe_unused]] ssize_t written = ::write(STDERR_FILENO, line.data(), line.size());
+}
+
+// Takes signals for a second and forgets them: who stops a program and its process group,
+// as timeout(1) does, sends two at once and means one.
+void dropEchoes(const sigset_t &set) {
+  using Clock = std::chrono::steady_clock;
+  Clock::time_point end = Clock::now() + std::chrono::seconds(1);
+  for (Clock::duration left = end - Clock::now(); left.count() > 0; left = end - Clock::now()) {
+    timespec wait = {0, std::min<long>(std::chrono::nanoseconds(left).count(), 999'999'999)};
+    ::sigtimedwait(&set, nullptr, &wait);
+  }
 }
 
 } // namespace
@@ -54,7 +67,8 @@ void StopSignals::wait() {
     ::_exit(exitStatus());
   }
   asked = true;
-  say(program_ + ": " + name + ": ends after this step; a second signal ends it at once\n");
+  say(program_ + ": " + name + ": ends after this step; a signal after a second ends it at once\n");
+  dropEchoes(set);
   ::sigwait(&set, &signal);
   support::removeTemporaries();
   ::signal(signal, SIG_DFL);

@@ -8,7 +8,7 @@
 namespace llmc::runtime {
 
 // The first signal ends a run after its step, so that what it has done can be written;
-// the second ends it at once, as does the first if there is nothing to lose yet. Exit
+// the next one, a second later or more, ends it at once, as does the first if there is nothing to lose yet. Exit
 // statuses are those of a shell: 128 and the signal's number.
 class StopSignals {
 public:

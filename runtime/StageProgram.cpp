@@ -186,6 +186,10 @@ void StageProgram::findCommits() {
     });
     return any;
   };
+  // Whether a step counts depends on these; the number of its tokens may come later.
+  auto decides = [](const planfile::StepOutputT &output) {
+    return output.name == "loss" || output.name == "grad_norm";
+  };
   bool committed = false;
   for (size_t p = 0; p < procedures.size(); ++p) {
     if (plan->procedures[p]->kind != planfile::ProcedureKind::Update)
@@ -198,7 +202,8 @@ void StageProgram::findCommits() {
           op.commits = writes(*instructions[i], *state->buffer);
       committed |= op.commits;
       for (const auto &output : plan->outputs)
-        outputsFirst &= !(committed && writes(*instructions[i], *output->buffer));
+        if (decides(*output))
+          outputsFirst &= !(committed && writes(*instructions[i], *output->buffer));
     }
   }
 }

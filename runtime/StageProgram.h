@@ -95,7 +95,7 @@ struct StageProgram {
   std::vector<int64_t> coefs;
   std::vector<WaitTarget> waits;
   std::vector<Lane> lanes;
-  // Whether the step's outputs are written before the first op that commits.
+  // Whether loss and gradient norm are written before the first op that commits.
   bool outputsFirst = true;
   uint32_t instances = 0; // of an event: one a slot, and the one of the whole step
   uint32_t counters = 0;  // of events, on each rank

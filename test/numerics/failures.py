@@ -60,8 +60,10 @@ def started(folder, *command):
     metrics = os.path.join(folder, "metrics.jsonl")
     if os.path.exists(metrics):
         os.remove(metrics)
+    # A program leaves a SIGHUP alone that nohup, perhaps around this test, told to ignore.
     child = subprocess.Popen([*command, "--data", TEXT, "--steps", "1000000", "--metrics", metrics],
-                             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+                             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                             preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_DFL))
     end = time.time() + 60
     while steps_in(metrics) == 0:
         require(child.poll() is None and time.time() < end, "the run makes no step")
@@ -120,7 +122,10 @@ def second_signal_ends_at_once(folder):
     with open(pipe, "rb"):  # a reader that never reads: the run stands once the pipe is full
         time.sleep(1.5)
         child.send_signal(signal.SIGINT)
-        time.sleep(0.3)
+        child.send_signal(signal.SIGINT)  # an echo, as of timeout(1): it means the same
+        time.sleep(0.5)
+        require(child.poll() is None, "an echo of a signal ends the run")
+        time.sleep(1.0)
         child.send_signal(signal.SIGINT)
         _, err = child.communicate(timeout=60)
     require(child.returncode in (-signal.SIGINT, 130), f"exit {child.returncode}: {err}")
@@ -205,8 +210,8 @@ def too_little_room_is_said_before(folder):
     require("the weights take" in err and "free" in err, err)
 
 
-def not_finite(folder):
-    path, save, dump = program(folder), os.path.join(folder, "save"), os.path.join(folder, "dump")
+def not_finite(folder, *mesh):
+    path, save, dump = program(folder, *mesh), os.path.join(folder, "save"), os.path.join(folder, "dump")
     flags = ["--lr", "1e4", "--clip", 0]
     done = call([path, "--data", TEXT, "--steps", 50, "--save", save, "--dump", dump, *flags], check=False)
     require(done.returncode == 1 and "lower --lr" in done.stderr, f"{done.returncode}: {done.stderr}")
@@ -303,6 +308,7 @@ suite.run("SIGHUP under nohup", ignored_hangup)
 suite.run("a signal before the first step changes nothing", signal_before_the_first_step)
 suite.run("a second signal ends at once", second_signal_ends_at_once)
 suite.run("a loss that is not finite", not_finite)
+suite.run("a loss that is not finite, one rank", not_finite, "1")
 suite.run("metrics through pipes and devices", metrics_through_pipes)
 suite.run("a reader that leaves", reader_that_leaves)
 suite.run("no output overwrites an input", inputs_survive)
