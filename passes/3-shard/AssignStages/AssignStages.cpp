@@ -218,6 +218,8 @@ struct AssignStages : impl::AssignStagesBase<AssignStages> {
     if (isInference(module) && stages > 1)
       for (graph::RepeatOp op : repeats)
         splitStacks(op);
+    else if (stages > 1)
+      groupStacks(repeats);
     setStages(func, stages - 1);
     if (StringAttr axis = mesh.getStageAxis())
       setTactic(module, axis, "stages");

@@ -67,6 +67,37 @@ static Value layersOf(graph::Build &at, Value stacked, int64_t first, int64_t li
   return parts.size() == 1 ? parts.front() : at.concat(parts, 0);
 }
 
+static void eraseUnused(Value stacked) {
+  if (auto concat = stacked.getDefiningOp<graph::ConcatOp>(); concat && concat->use_empty())
+    concat.erase();
+}
+
+void groupStacks(ArrayRef<graph::RepeatOp> repeats) {
+  DenseMap<Value, Value> grouped;
+  for (graph::RepeatOp op : repeats) {
+    SmallVector<Range> ranges = rangesOf(op);
+    unsigned carried = op.getCarried().size();
+    for (auto [i, stacked] : llvm::enumerate(llvm::to_vector(op.getStacked()))) {
+      Operation *made = stacked.getDefiningOp();
+      if (!made || isa<graph::RepeatOp>(made))
+        continue;
+      Value &whole = grouped[stacked];
+      if (!whole) {
+        OpBuilder builder(op.getContext());
+        builder.setInsertionPointAfter(made); // before whoever reads it
+        graph::Build at(builder, stacked.getLoc());
+        SmallVector<Value> parts;
+        for (Range range : ranges)
+          parts.push_back(layersOf(at, stacked, range.first, range.limit));
+        whole = at.concat(parts, 0);
+      }
+      op->setOperand(carried + i, whole);
+    }
+  }
+  for (auto [stacked, whole] : grouped)
+    eraseUnused(stacked);
+}
+
 void splitStacks(graph::RepeatOp op) {
   SmallVector<Range> ranges = rangesOf(op);
   OpBuilder builder(op);
@@ -79,8 +110,7 @@ void splitStacks(graph::RepeatOp op) {
     for (Range range : ranges)
       parts.push_back(layersOf(at, stacked, range.first, range.limit));
     op->setOperand(carried + i, at.concat(parts, 0));
-    if (auto concat = stacked.getDefiningOp<graph::ConcatOp>(); concat && concat->use_empty())
-      concat.erase();
+    eraseUnused(stacked);
   }
   builder.setInsertionPointAfter(op);
   for (Value stacked : op.getStackedResults()) {

@@ -10,6 +10,11 @@ namespace llmc {
 // (parallel.layers), and all its layers are of one stage: that stage.
 std::optional<int64_t> stageOfStackedSlice(mlir::Operation *op);
 
+// Afterwards every stacked operand of the repeats of a training step that some other op
+// makes (constants and parameters of layers that are computed first) is a concatenation
+// of one part per stage that has layers.
+void groupStacks(llvm::ArrayRef<graph::RepeatOp> repeats);
+
 // Afterwards every stacked operand of `op` but states is a concatenation of one
 // part per stage that has layers, and every use of a stacked result is a slice
 // that stageOfStackedSlice() knows.
