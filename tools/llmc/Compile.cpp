@@ -221,7 +221,7 @@ int runCompile(const CommandLine &line) {
   registerDialects(registry);
   MLIRContext context(registry);
   context.loadAllAvailableDialects();
-  TerminalDiagnostics diagnostics(&context, line.options.model);
+  TerminalDiagnostics diagnostics(&context, line.options.model, line.verbosity);
   support::Progress progress(std::cerr, support::isTerminal(2), line.verbosity);
   std::optional<support::Progress::Phase> reading(std::in_place, progress, "read the model");
   Work work = read(context, line);

@@ -57,10 +57,13 @@ static void print(Diagnostic &diagnostic, const std::string &model, llvm::String
     print(note, model, said);
 }
 
-TerminalDiagnostics::TerminalDiagnostics(MLIRContext *context, std::string model)
-    : handler(context, [model = std::move(model), said = std::make_shared<llvm::StringSet<>>()](
-                           Diagnostic &diagnostic) {
-        print(diagnostic, model, *said);
+TerminalDiagnostics::TerminalDiagnostics(MLIRContext *context, std::string model,
+                                         support::Verbosity verbosity)
+    : handler(context, [model = std::move(model), verbosity,
+                        said = std::make_shared<llvm::StringSet<>>()](Diagnostic &diagnostic) {
+        bool fails = diagnostic.getSeverity() == DiagnosticSeverity::Error;
+        if (fails || verbosity != support::Verbosity::Quiet)
+          print(diagnostic, model, *said);
         return success();
       }) {
   context->printOpOnDiagnostic(false);

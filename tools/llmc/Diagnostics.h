@@ -2,6 +2,7 @@
 #ifndef LLMC_TOOLS_LLMC_DIAGNOSTICS_H
 #define LLMC_TOOLS_LLMC_DIAGNOSTICS_H
 
+#include "lib/support/Progress.h"
 #include "mlir/IR/Diagnostics.h"
 #include <string>
 
@@ -9,9 +10,11 @@ namespace llmc {
 
 // Prints `llmc: error: MODEL: node 'NAME': text` on stderr for as long as it lives;
 // the same line once, whoever finds the same again (verify compiles a model several times).
+// Quiet: errors alone.
 class TerminalDiagnostics {
 public:
-  TerminalDiagnostics(mlir::MLIRContext *context, std::string model);
+  TerminalDiagnostics(mlir::MLIRContext *context, std::string model,
+                      support::Verbosity verbosity = support::Verbosity::Normal);
 
 private:
   mlir::ScopedDiagnosticHandler handler;

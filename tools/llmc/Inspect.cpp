@@ -123,7 +123,7 @@ int inspectModel(const CommandLine &line) {
   registerDialects(registry);
   MLIRContext context(registry);
   context.loadAllAvailableDialects();
-  TerminalDiagnostics diagnostics(&context, line.options.model);
+  TerminalDiagnostics diagnostics(&context, line.options.model, line.verbosity);
   OwningOpRef<ModuleOp> module = readModel(context, line.options);
   if (!module || failed(runPhases(*module, line.options, Phase::Import, Phase::Raise)))
     return 1;

@@ -35,7 +35,7 @@ int runVerify(const CommandLine &line) {
   registerDialects(registry);
   MLIRContext context(registry);
   context.loadAllAvailableDialects();
-  TerminalDiagnostics diagnostics(&context, line.options.model);
+  TerminalDiagnostics diagnostics(&context, line.options.model, line.verbosity);
   if (isDump(line.options.model) && failed(checkDump(context, line)))
     return 1;
   verify::VerifyOptions options;
