@@ -68,7 +68,7 @@ Status checkSave(const ProgramT &program, const std::string &folder) {
     return error("--save: ", s.message());
   // Who loads the folder later would take the parts that it names for what was saved.
   std::string index = folder + "/model.safetensors.index.json";
-  if (fs::exists(index))
+  if (std::error_code code; fs::exists(index, code))
     return error("--save: '", index, "' says that the folder holds other weights, and would be "
                  "read in place of what is saved; name another folder");
   for (const char *name : {"/model.safetensors", "/config.json"})

@@ -78,6 +78,19 @@ Result<int> openDirectly(const std::string &path, const struct stat &info) {
   }
 }
 
+// Opens what is written where it stands: an open descriptor, a pipe or a device. -1: a
+// file, which may yet have to be made.
+Result<int> openInPlace(const std::string &path, const Followed &followed) {
+  if (followed.descriptor >= 0) {
+    int fd = ::fcntl(followed.descriptor, F_DUPFD_CLOEXEC, 0);
+    return fd >= 0 ? Result<int>(fd) : cannotWrite(path, std::strerror(errno));
+  }
+  struct stat info;
+  if (::stat(followed.path.c_str(), &info) != 0 || S_ISREG(info.st_mode))
+    return -1;
+  return openDirectly(path, info);
+}
+
 // Writes until all is written; what is left of `bytes` on a failure was not.
 bool writeAll(int fd, std::string_view &bytes) {
   while (!bytes.empty()) {
@@ -142,20 +155,13 @@ Result<OutputFile> OutputFile::create(const std::string &path, bool executable) 
   OutputFile file;
   file.path_ = path;
   file.target_ = followed->path;
-  if (followed->descriptor >= 0) {
-    file.fd_ = ::fcntl(followed->descriptor, F_DUPFD_CLOEXEC, 0);
-    return file.fd_ >= 0 ? Result<OutputFile>(std::move(file))
-                         : cannotWrite(path, std::strerror(errno));
-  }
+  Result<int> fd = openInPlace(path, *followed);
+  if (!fd)
+    return fd.takeError();
+  if (file.fd_ = *fd; file.fd_ >= 0)
+    return file;
   struct stat info;
   bool exists = ::stat(file.target_.c_str(), &info) == 0;
-  if (exists && !S_ISREG(info.st_mode)) {
-    Result<int> fd = openDirectly(path, info);
-    if (!fd)
-      return fd.takeError();
-    file.fd_ = *fd;
-    return file;
-  }
   // Renaming would replace what its owner has protected.
   if (exists && ::access(file.target_.c_str(), W_OK) != 0)
     return cannotWrite(path, std::strerror(errno));
@@ -230,22 +236,14 @@ Result<LineFile> LineFile::open(const std::string &path, bool replace) {
     return followed.takeError();
   LineFile file;
   file.path_ = path;
-  struct stat info;
-  bool exists = ::stat(path.c_str(), &info) == 0;
-  if (followed->descriptor >= 0) {
-    file.fd_ = ::fcntl(followed->descriptor, F_DUPFD_CLOEXEC, 0);
-    return file.fd_ >= 0 ? Result<LineFile>(std::move(file))
-                         : cannotWrite(path, std::strerror(errno));
-  }
-  if (exists && !S_ISREG(info.st_mode)) {
-    Result<int> fd = openDirectly(path, info);
-    if (!fd)
-      return fd.takeError();
-    file.fd_ = *fd;
+  Result<int> fd = openInPlace(path, *followed);
+  if (!fd)
+    return fd.takeError();
+  if (file.fd_ = *fd; file.fd_ >= 0)
     return file;
-  }
   file.regular_ = true;
-  if (exists && info.st_size > 0 && !replace)
+  struct stat info;
+  if (::stat(path.c_str(), &info) == 0 && info.st_size > 0 && !replace)
     return cannotWrite(path, "it exists and is not empty; --force replaces it");
   if (Status s = checkWritable(path); !s)
     return s.takeError();

@@ -2,6 +2,7 @@
 
 #include "lib/planfile/Inputs.h"
 #include "runtime/Gather.h"
+#include "runtime/Session.h"
 #include "runtime/Shard.h"
 #include "runtime/Weights.h"
 
@@ -97,20 +98,6 @@ void writeElement(DType type, std::byte *data, int64_t i, double value) {
     data[i] = static_cast<std::byte>(value);
     break;
   }
-}
-
-double readOutput(const Executor &executor, std::string_view name) {
-  const ProgramT &program = executor.program();
-  for (size_t stage = program.stages.size(); stage-- > 0;)
-    for (const auto &output : program.stages[stage]->outputs)
-      if (output->name == name)
-        for (uint32_t rank = 0; rank < executor.ranks(); ++rank)
-          if (executor.stageOfRank(rank) == stage) {
-            float value;
-            std::memcpy(&value, executor.arena(rank) + output->buffer->offset, sizeof value);
-            return value;
-          }
-  return NAN;
 }
 
 } // namespace
@@ -305,12 +292,12 @@ support::Result<Outcome> runPlan(const ProgramT &program, const runtime::Kernels
     writeScalars(executor, trial.steps[step].scalars);
     if (support::Status status = executor.runStep(inputs); !status)
       return error("step ", step + 1, ": ", status.message());
-    outcome.losses.push_back(readOutput(executor, "loss"));
+    outcome.losses.push_back(runtime::readOutput(executor, "loss").value_or(NAN));
     outcome.replicaError = std::max(outcome.replicaError, replicaError(executor));
     if (step != 0)
       continue;
     for (const char *name : {"grad_norm", "tokens"})
-      outcome.outputs[name] = readOutput(executor, name);
+      outcome.outputs[name] = runtime::readOutput(executor, name).value_or(NAN);
     auto gradients = gatherSources(executor, StateRole::Accumulator);
     if (!gradients)
       return gradients.takeError();

@@ -240,23 +240,27 @@ def damaged(rng, case, line, folder):
     return f"{file} damaged: {note}"
 
 
-def exchanged(rng, case, line, folder):
-    places = readable(line)
+def pick(rng, places):
+    """One of the places, with its file and what precedes that in its word; Nones where there is none."""
     if not places:
-        return None
+        return None, None, None
     place = rng.choice(places)
-    file, prefix = name_of(place)
+    return place, *name_of(place)
+
+
+def exchanged(rng, case, line, folder):
+    place, file, prefix = pick(rng, readable(line))
+    if place is None:
+        return None
     other = rng.choice([name for name in FILES if name != file])
     set_name(place, other, prefix)
     return f"{other} in place of {file}"
 
 
 def disguised(rng, case, line, folder):
-    places = [p for p in readable(line) if name_of(p)[0] in FILES]
-    if not places:
+    place, file, prefix = pick(rng, [p for p in readable(line) if name_of(p)[0] in FILES])
+    if place is None:
         return None
-    place = rng.choice(places)
-    file, prefix = name_of(place)
     path, same = disguise(rng, folder, file)
     set_name(place, path, prefix)
     case.refused |= not same
@@ -264,11 +268,9 @@ def disguised(rng, case, line, folder):
 
 
 def no_file(rng, case, line, folder):
-    places = readable(line)
-    if not places:
+    place, file, prefix = pick(rng, readable(line))
+    if place is None:
         return None
-    place = rng.choice(places)
-    file, prefix = name_of(place)
     path = special(rng, folder)
     set_name(place, path, prefix)
     case.refused = True

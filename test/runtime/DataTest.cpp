@@ -1,5 +1,6 @@
 #include "runtime/Data.h"
 #include "PlanBuilder.h"
+#include "Tokens.h"
 
 #include <cstring>
 #include <set>
@@ -32,23 +33,6 @@ std::unique_ptr<ProgramT> program(int64_t vocabulary = 100) {
   return made;
 }
 
-template <class T>
-std::string tokens(std::vector<int64_t> values) {
-  std::string bytes;
-  for (int64_t value : values) {
-    T narrow = static_cast<T>(value);
-    bytes.append(reinterpret_cast<const char *>(&narrow), sizeof narrow);
-  }
-  return bytes;
-}
-
-std::vector<int64_t> counting(int64_t count, int64_t modulo = 100) {
-  std::vector<int64_t> values;
-  for (int64_t i = 0; i < count; ++i)
-    values.push_back(i % modulo);
-  return values;
-}
-
 int64_t id(const Data &data, uint64_t row, uint64_t position) {
   return reinterpret_cast<const int64_t *>(data.batch()[0])[row * kSeq + position];
 }
@@ -70,7 +54,7 @@ std::string failure(support::Result<Data> result) {
 
 TEST(Data, RowsInOrder) {
   TemporaryFolder folder;
-  writeBytes(folder / "t.bin", tokens<uint16_t>(counting(kSeq * 10 + 1)));
+  writeBytes(folder / "t.bin", raw<uint16_t>(counting(kSeq * 10 + 1)));
   auto plan = program();
   auto data = Data::open(*plan, tokensOf(folder / "t.bin", false, 0));
   ASSERT_TRUE(bool(data)) << data.message();
@@ -96,7 +80,7 @@ TEST(Data, RowsInOrder) {
 // does not depend on which steps were loaded before.
 TEST(Data, EpochsPermute) {
   TemporaryFolder folder;
-  writeBytes(folder / "t.bin", tokens<uint16_t>(counting(kSeq * 18 + 1)));
+  writeBytes(folder / "t.bin", raw<uint16_t>(counting(kSeq * 18 + 1)));
   auto plan = program();
   auto order = [&](uint64_t seed, uint64_t firstStep) {
     auto data = Data::open(*plan, tokensOf(folder / "t.bin", true, seed));
@@ -121,7 +105,7 @@ TEST(Data, EpochsPermute) {
 
 TEST(Data, WideVocabularyNeedsU32) {
   TemporaryFolder folder;
-  writeBytes(folder / "t.bin", tokens<uint32_t>(counting(kSeq * 6 + 1, 70000)));
+  writeBytes(folder / "t.bin", raw<uint32_t>(counting(kSeq * 6 + 1, 70000)));
   auto plan = program(70000);
   auto data = Data::open(*plan, tokensOf(folder / "t.bin", false, 0));
   ASSERT_TRUE(bool(data)) << data.message();
@@ -133,7 +117,7 @@ TEST(Data, TokenOutsideOfTheVocabulary) {
   TemporaryFolder folder;
   std::vector<int64_t> values = counting(kSeq * 12 + 1);
   values[kSeq * 7 + 2] = 100;
-  writeBytes(folder / "t.bin", tokens<uint16_t>(values));
+  writeBytes(folder / "t.bin", raw<uint16_t>(values));
   auto plan = program();
   auto data = Data::open(*plan, tokensOf(folder / "t.bin", false, 0));
   ASSERT_TRUE(bool(data));
@@ -147,7 +131,7 @@ TEST(Data, TokenOutsideOfTheVocabulary) {
 
 TEST(Data, TooShort) {
   TemporaryFolder folder;
-  writeBytes(folder / "t.bin", tokens<uint16_t>(counting(kSeq * 6)));
+  writeBytes(folder / "t.bin", raw<uint16_t>(counting(kSeq * 6)));
   auto plan = program();
   std::string why = failure(Data::open(*plan, tokensOf(folder / "t.bin", true, 0)));
   EXPECT_NE(why.find("at least 25 tokens"), std::string::npos) << why;
@@ -210,7 +194,7 @@ TEST(Data, WrongArrays) {
 // positions and row numbers go with them.
 TEST(Data, PermutedRowsAndRowIds) {
   TemporaryFolder folder;
-  writeBytes(folder / "t.bin", tokens<uint16_t>(counting(8 * 10 + 1)));
+  writeBytes(folder / "t.bin", raw<uint16_t>(counting(8 * 10 + 1)));
   auto made = makeProgram({2, 1, 2}, 1, 64, 1, 1, 3);
   made->global_batch = 6;
   made->model->vocabulary = 100;

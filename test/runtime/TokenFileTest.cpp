@@ -1,5 +1,6 @@
 // Files of tokens as users have them: raw, Megatron's, mixed, broken.
 #include "PlanBuilder.h"
+#include "Tokens.h"
 #include "runtime/Mixture.h"
 #include "runtime/TokenCheck.h"
 
@@ -18,23 +19,6 @@ using runtime::TokenFormat;
 using support::ElementType;
 
 namespace {
-
-template <class T>
-std::string raw(std::vector<int64_t> values) {
-  std::string bytes;
-  for (int64_t value : values) {
-    T narrow = static_cast<T>(value);
-    bytes.append(reinterpret_cast<const char *>(&narrow), sizeof narrow);
-  }
-  return bytes;
-}
-
-std::vector<int64_t> counting(int64_t count, int64_t modulo = 100) {
-  std::vector<int64_t> values;
-  for (int64_t i = 0; i < count; ++i)
-    values.push_back(i % modulo);
-  return values;
-}
 
 std::string refusal(const std::string &path, TokenFormat format = {4, 100, {}}) {
   auto file = TokenFile::open(path, format);
