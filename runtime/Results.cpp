@@ -17,7 +17,9 @@ using support::TensorToWrite;
 namespace {
 
 TensorToWrite lossTensor(const std::vector<double> &losses) {
-  return {"loss", ElementType::F64, {static_cast<int64_t>(losses.size())},
+  return {"loss",
+          ElementType::F64,
+          {static_cast<int64_t>(losses.size())},
           [&losses](const TensorToWrite::Sink &sink) {
             return sink(losses.data(), losses.size() * sizeof(double));
           }};
@@ -28,9 +30,25 @@ void addParameters(std::vector<TensorToWrite> &tensors, const Executor &executor
   const ProgramT &program = executor.program();
   for (size_t source = 0; source < program.sources.size(); ++source)
     if (hasState(program, source, StateRole::Parameter))
-      addUnderAllNames(tensors, *program.sources[source],
-                       stateType(program, source, StateRole::Parameter), prefix,
-                       [&executor, source] { return gather(executor, source, StateRole::Parameter); });
+      addUnderAllNames(
+          tensors, *program.sources[source], stateType(program, source, StateRole::Parameter),
+          prefix, [&executor, source] { return gather(executor, source, StateRole::Parameter); });
+}
+
+// Has the phase count the bytes of the tensors as they are written.
+void tell(support::Progress::Phase &phase, std::vector<TensorToWrite> &tensors) {
+  uint64_t total = 0;
+  for (TensorToWrite &tensor : tensors) {
+    total += support::elementCount(tensor.shape).value_or(0) * support::byteSize(tensor.type);
+    tensor.produce = [&phase,
+                      produce = std::move(tensor.produce)](const TensorToWrite::Sink &sink) {
+      return produce([&](const void *data, size_t size) {
+        phase.add(size);
+        return sink(data, size);
+      });
+    };
+  }
+  phase.expect(total);
 }
 
 Status writeText(const std::string &path, std::string_view content) {
@@ -77,25 +95,29 @@ uint64_t runtime::savedBytes(const ProgramT &program) {
 }
 
 Status runtime::writeDump(const std::string &path, const Executor &executor,
-                          const std::vector<double> &losses, const FirstGradients &gradients) {
+                          const std::vector<double> &losses, const FirstGradients &gradients,
+                          support::Progress::Phase &phase) {
   std::vector<TensorToWrite> tensors{lossTensor(losses)};
   for (const auto &[source, tensor] : gradients.bySource()) {
     const LogicalTensor *value = &tensor;
-    addUnderAllNames(tensors, *executor.program().sources[source], tensor.type, "grad:",
-                     [value] { return *value; });
+    addUnderAllNames(tensors, *executor.program().sources[source], tensor.type,
+                     "grad:", [value] { return *value; });
   }
   addParameters(tensors, executor, "param:");
+  tell(phase, tensors);
   return support::writeSafetensors(path, tensors);
 }
 
-Status runtime::saveModel(const std::string &folder, const Executor &executor) {
+Status runtime::saveModel(const std::string &folder, const Executor &executor,
+                          support::Progress::Phase &phase) {
   if (Status s = support::makeDirectory(folder); !s)
     return s;
   std::vector<TensorToWrite> tensors;
   addParameters(tensors, executor, "");
+  tell(phase, tensors);
   // "format" is what transformers asks of a file before it loads it.
-  if (Status s = support::writeSafetensors(folder + "/model.safetensors", tensors,
-                                           {{"format", "pt"}});
+  if (Status s =
+          support::writeSafetensors(folder + "/model.safetensors", tensors, {{"format", "pt"}});
       !s)
     return s;
   const std::string &config = executor.program().model->config_json;
@@ -111,8 +133,8 @@ Status runtime::writeCounts(const std::string &path, const Executor &executor, u
   support::OrderedJson sends = support::OrderedJson::array();
   for (const Count &count : *counts) {
     if (steps != 0 && count.calls % steps != 0)
-      return error("stage ", count.stage, " made ", count.calls,
-                   " calls of one instruction in ", steps, " steps");
+      return error("stage ", count.stage, " made ", count.calls, " calls of one instruction in ",
+                   steps, " steps");
     uint64_t each = steps ? count.calls / steps : 0;
     const planfile::OriginT &from = *program.origins[count.origin];
     if (const planfile::CollectiveT *c = count.collective) {
@@ -124,15 +146,17 @@ Status runtime::writeCounts(const std::string &path, const Executor &executor, u
       uint32_t lowest = c->members.empty() ? 0 : c->members[0];
       if (overStages && count.stage != lowest)
         continue;
-      collectives.push_back(
-          {{"kind", std::string(toString(c->kind))},
-           {"axes", axes},
-           {"stage", count.stage},
-           {"phase", std::string(toString(count.phase))},
-           {"bytes", planfile::payloadBytes(*program.mesh, *c)},
-           {"per_step", each},
-           {"origin",
-            {{"op", from.op}, {"nodes", from.nodes}, {"tactic", from.tactic}, {"rule", from.rule}}}});
+      collectives.push_back({{"kind", std::string(toString(c->kind))},
+                             {"axes", axes},
+                             {"stage", count.stage},
+                             {"phase", std::string(toString(count.phase))},
+                             {"bytes", planfile::payloadBytes(*program.mesh, *c)},
+                             {"per_step", each},
+                             {"origin",
+                              {{"op", from.op},
+                               {"nodes", from.nodes},
+                               {"tactic", from.tactic},
+                               {"rule", from.rule}}}});
     } else if (const planfile::SendT *s = count.send) {
       uint64_t bytes = 0;
       for (const auto &part : s->parts)

@@ -4,6 +4,7 @@
 #define LLMC_RUNTIME_RESULTS_H
 
 #include "lib/support/Error.h"
+#include "lib/support/Progress.h"
 #include "runtime/Executor.h"
 #include "runtime/Gather.h"
 #include "runtime/Options.h"
@@ -35,13 +36,16 @@ private:
   std::string all_;
 };
 
-// loss [steps], grad:NAME, param:NAME. Gradients only if a step was made.
+// loss [steps], grad:NAME, param:NAME. Gradients only if a step was made. Tells `phase`
+// the bytes.
 support::Status writeDump(const std::string &path, const Executor &executor,
-                          const std::vector<double> &losses, const FirstGradients &gradients);
+                          const std::vector<double> &losses, const FirstGradients &gradients,
+                          support::Progress::Phase &phase);
 
 // DIR/model.safetensors under the source's names, and DIR/config.json if the
-// model had one.
-support::Status saveModel(const std::string &folder, const Executor &executor);
+// model had one. Tells `phase` the bytes.
+support::Status saveModel(const std::string &folder, const Executor &executor,
+                          support::Progress::Phase &phase);
 
 // How many bytes of tensors saveModel() writes.
 uint64_t savedBytes(const planfile::ProgramT &program);

@@ -13,15 +13,17 @@ using namespace llmc::runtime;
 
 namespace {
 
-// SIGHUP of a program started by nohup is to be ignored, also by this one.
+// What who started this program has it ignore, as nohup does SIGHUP, it ignores.
 sigset_t handled() {
   sigset_t set;
   ::sigemptyset(&set);
-  ::sigaddset(&set, SIGINT);
+  ::sigaddset(&set, SIGINT); // a shell has all that it starts in the background ignore it
   ::sigaddset(&set, SIGTERM);
-  struct sigaction hangup {};
-  if (::sigaction(SIGHUP, nullptr, &hangup) == 0 && hangup.sa_handler != SIG_IGN)
-    ::sigaddset(&set, SIGHUP);
+  for (int signal : {SIGHUP, SIGUSR1, SIGUSR2, SIGXCPU}) {
+    struct sigaction present {};
+    if (::sigaction(signal, nullptr, &present) == 0 && present.sa_handler != SIG_IGN)
+      ::sigaddset(&set, signal);
+  }
   return set;
 }
 
@@ -62,7 +64,8 @@ void StopSignals::wait() {
   which_ = signal;
   std::string name = std::string("SIG") + ::sigabbrev_np(signal);
   if (!begun) {
-    say(program_ + ": " + name + ": ended before there was anything to keep; no file was changed\n");
+    say(program_ + ": " + name +
+        ": ended before there was anything to keep; no file was changed\n");
     support::removeTemporaries();
     ::_exit(exitStatus());
   }

@@ -1,4 +1,5 @@
-// Signals that end a run: SIGINT, SIGTERM and SIGHUP.
+// Signals that end a run: SIGINT, SIGTERM, SIGHUP and those that batch systems send ahead
+// of a time limit, SIGUSR1, SIGUSR2 and SIGXCPU.
 #ifndef LLMC_RUNTIME_SIGNALS_H
 #define LLMC_RUNTIME_SIGNALS_H
 

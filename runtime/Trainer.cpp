@@ -4,8 +4,8 @@
 #include "lib/support/OutputFile.h"
 #include "runtime/Data.h"
 #include "runtime/Evaluation.h"
-#include "runtime/LearningRate.h"
 #include "runtime/Files.h"
+#include "runtime/LearningRate.h"
 #include "runtime/Results.h"
 
 #include <chrono>
@@ -42,15 +42,17 @@ class Run {
 public:
   Run(const ProgramT &program, const Kernels &kernels, const Options &options,
       const RunContext &context)
-      : program(program), kernels(kernels), options(options), context(context),
-        out(*context.out), progress(*context.progress) {}
+      : program(program), kernels(kernels), options(options), context(context), out(*context.out),
+        progress(*context.progress) {}
   Status prepare();
   Status loop();
   // After a loop that `ran`, or failed: writes all that was asked for.
   support::Result<Ended> finish(const Status &ran);
 
 private:
+  Status openOutputs(); // but what is written whole at the end
   Status openEvaluation();
+  Status compareRest();
   Status evaluateOnly();
   void announce();
   std::string optimizerNote() const;
@@ -77,6 +79,7 @@ private:
   uint64_t steps = 0;
   std::vector<double> losses;
   FirstGradients gradients;
+  std::optional<support::FolderLock> saveLock;
   std::optional<support::LineFile> metrics;
   bool metricsBehind = false; // some lines are yet to be written
   bool stopped = false;
@@ -87,9 +90,8 @@ private:
 Status Run::prepare() {
   bool wantsData = !options.data.empty() || !options.inputs.empty() || options.steps != 0;
   if (wantsData) {
-    support::Result<Data> opened =
-        Data::open(program, {options.data, options.inputs, options.shuffle, options.seed,
-                             options.tokenType});
+    support::Result<Data> opened = Data::open(
+        program, {options.data, options.inputs, options.shuffle, options.seed, options.tokenType});
     if (!opened)
       return opened.takeError();
     data.emplace(std::move(*opened));
@@ -108,13 +110,8 @@ Status Run::prepare() {
   weights.emplace(std::move(*found));
   if (Status s = checkFiles(program, options, context, *weights); !s)
     return s;
-  if (!options.metrics.empty()) {
-    support::Result<support::LineFile> opened =
-        support::LineFile::open(options.metrics, options.force);
-    if (!opened)
-      return error("--metrics: ", opened.message());
-    metrics.emplace(std::move(*opened));
-  }
+  if (Status s = openOutputs(); !s)
+    return s;
   support::Result<std::unique_ptr<Executor>> made = makeExecutor(program, kernels, options, steps);
   if (!made)
     return made.takeError();
@@ -126,7 +123,25 @@ Status Run::prepare() {
   filling.end();
   support::Progress::Phase comparing(progress, "comparing weights with the model's");
   check = weights->check();
-  return check->begin();
+  comparing.expect(check->bytesLeft());
+  return check->begin([&](uint64_t bytes) { comparing.reach(bytes); });
+}
+
+Status Run::openOutputs() {
+  if (!options.save.empty()) {
+    support::Result<support::FolderLock> taken = support::FolderLock::take(options.save);
+    if (!taken)
+      return error("--save: ", taken.message());
+    saveLock.emplace(std::move(*taken));
+  }
+  if (!options.metrics.empty()) {
+    support::Result<support::LineFile> opened =
+        support::LineFile::open(options.metrics, options.force);
+    if (!opened)
+      return error("--metrics: ", opened.message());
+    metrics.emplace(std::move(*opened));
+  }
+  return ok();
 }
 
 Status Run::openEvaluation() {
@@ -142,9 +157,9 @@ Status Run::openEvaluation() {
 std::string Run::optimizerNote() const {
   std::ostringstream note;
   bool adam = program.optimizer == OptimizerKind::AdamW;
-  note << (adam                                           ? "AdamW"
+  note << (adam                                      ? "AdamW"
            : program.optimizer == OptimizerKind::Sgd ? "SGD"
-                                                          : "none")
+                                                     : "none")
        << ", " << scheduleNote(options, steps);
   if (adam)
     note << ", betas " << options.beta1 << " " << options.beta2 << ", eps " << options.eps;
@@ -171,7 +186,8 @@ void Run::announce() {
   out << "steps      " << steps << (options.steps ? "" : " (once over the data)") << ", seed "
       << options.seed;
   if (options.steps && data)
-    out << text(", ", std::setprecision(3), double(steps * program.global_batch) / double(data->rows()),
+    out << text(", ", std::setprecision(3),
+                double(steps * program.global_batch) / double(data->rows()),
                 " times over the data");
   out << std::endl;
 }
@@ -227,8 +243,7 @@ Status Run::approve(StepResult &result) const {
 Status Run::evaluate(uint64_t done, StepResult &result) {
   if (!evaluation || !evaluation->due(done, steps))
     return ok();
-  support::Result<std::optional<double>> loss =
-      evaluation->run(*executor, progress, context.stop);
+  support::Result<std::optional<double>> loss = evaluation->run(*executor, progress, context.stop);
   if (!loss)
     return error("step ", done, ": ", loss.message());
   result.evalLoss = *loss;
@@ -254,8 +269,8 @@ void Run::log(uint64_t step, const StepResult &r, double tokens) {
     line["eval_loss"] = *r.evalLoss;
   Status written = metrics->append(line.dump());
   if (!written && !metricsBehind)
-    progress.print(text("metrics    ", written.message(),
-                        "; training goes on, later lines bring these"));
+    progress.print(
+        text("metrics    ", written.message(), "; training goes on, later lines bring these"));
   metricsBehind = !written;
 }
 
@@ -268,10 +283,10 @@ void Run::report(uint64_t index, const StepResult &r) {
   bool last = index + 1 == steps;
   char line[160];
   double left = seconds(now - begin) / double(index + 1) * double(steps - index - 1);
-  std::snprintf(line, sizeof line, "step %llu/%llu  loss %.5f  norm %.4g  lr %.3g  %.0f tokens/s  left %s",
-                static_cast<unsigned long long>(index + 1),
-                static_cast<unsigned long long>(steps), r.loss, r.gradNorm, r.lr,
-                tokens / r.time, support::durationText(left).c_str());
+  std::snprintf(line, sizeof line,
+                "step %llu/%llu  loss %.5f  norm %.4g  lr %.3g  %.0f tokens/s  left %s",
+                static_cast<unsigned long long>(index + 1), static_cast<unsigned long long>(steps),
+                r.loss, r.gradNorm, r.lr, tokens / r.time, support::durationText(left).c_str());
   // A line a step while there are few, then about one a second; on a terminal the living
   // line tells those.
   constexpr uint64_t kEach = 10;
@@ -288,8 +303,9 @@ void Run::report(uint64_t index, const StepResult &r) {
 
 std::string Run::evalLine(uint64_t done, double loss) const {
   char line[96];
-  std::snprintf(line, sizeof line, "eval %llu/%llu  loss %.5f", static_cast<unsigned long long>(done),
-                static_cast<unsigned long long>(steps), loss);
+  std::snprintf(line, sizeof line, "eval %llu/%llu  loss %.5f",
+                static_cast<unsigned long long>(done), static_cast<unsigned long long>(steps),
+                loss);
   return line;
 }
 
@@ -341,7 +357,7 @@ std::string Run::save(bool early, Problems &problems) {
   if (options.save.empty())
     return text("the weights of step ", last, " are lost, --save DIR would have kept them");
   support::Progress::Phase phase(progress, "saving " + options.save);
-  Status saved = saveModel(options.save, *executor);
+  Status saved = saveModel(options.save, *executor, phase);
   phase.end();
   problems.add(saved, "--save: ");
   if (!saved)
@@ -351,13 +367,21 @@ std::string Run::save(bool early, Problems &problems) {
   return text("the weights of step ", last, " are in '", options.save, "'");
 }
 
+// Compares what is left of the weights with the model's.
+Status Run::compareRest() {
+  support::Progress::Phase comparing(progress, "comparing weights with the model's",
+                                     check->bytesLeft());
+  return check->finish([&](uint64_t bytes) { comparing.reach(bytes); });
+}
+
 support::Result<Ended> Run::finish(const Status &ran) {
   training.reset();
   const bool early = !ran || stopped;
   Problems problems, later;
   if (uint64_t left = check->bytesLeft())
-    out << "weights    " << grouped(left) << " bytes are yet to be compared with the model's" << std::endl;
-  if (Status same = check->finish(); !same)
+    out << "weights    " << grouped(left) << " bytes are yet to be compared with the model's"
+        << std::endl;
+  if (Status same = compareRest(); !same)
     return error(same.message(), "; nothing was saved, the ", losses.size(),
                  " steps trained other weights");
   std::string weightsNote = save(early, later);
@@ -370,7 +394,7 @@ support::Result<Ended> Run::finish(const Status &ran) {
     problems.add(metrics->flush(), "--metrics: ");
   if (!options.dump.empty() && (!early || !losses.empty()) && executor->statesWhole()) {
     support::Progress::Phase phase(progress, "writing " + options.dump);
-    Status dumped = writeDump(options.dump, *executor, losses, gradients);
+    Status dumped = writeDump(options.dump, *executor, losses, gradients, phase);
     phase.end();
     problems.add(dumped, "--dump: ");
     if (dumped)
@@ -386,7 +410,7 @@ support::Result<Ended> Run::finish(const Status &ran) {
 } // namespace
 
 support::Result<Ended> runtime::train(const ProgramT &program, const Kernels &kernels,
-                                       const Options &options, const RunContext &context) {
+                                      const Options &options, const RunContext &context) {
   Console console(context, options);
   Run run(program, kernels, options, console.context());
   if (Status s = run.prepare(); !s)

@@ -59,22 +59,30 @@ void WeightsCheck::end(size_t file) {
     return;
   std::lock_guard lock(mutex_);
   if (changed_.empty())
-    changed_ = support::text("'", files_[file].file->path(), "' has changed since the model was "
+    changed_ = support::text("'", files_[file].file->path(),
+                             "' has changed since the model was "
                              "compiled; compile again, or give --weights");
 }
 
+void WeightsCheck::wait(Clock::time_point end, const Compared &compared) const {
+  while (done_ < parts_.size() && Clock::now() < end) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    if (compared)
+      compared(done_ * support::kHashChunk);
+  }
+}
+
 // One thread is enough in the background.
-Status WeightsCheck::begin(std::chrono::milliseconds patience) {
-  unsigned count = std::min<size_t>(std::max(1u, std::thread::hardware_concurrency()), parts_.size());
+Status WeightsCheck::begin(const Compared &compared, std::chrono::milliseconds patience) {
+  unsigned count =
+      std::min<size_t>(std::max(1u, std::thread::hardware_concurrency()), parts_.size());
   for (unsigned i = 0; i < count; ++i)
     threads_.emplace_back([this, i] {
       while (!(i > 0 && background_) && takePart())
         if (background_)
           ::setpriority(PRIO_PROCESS, static_cast<id_t>(::gettid()), 19);
     });
-  auto end = Clock::now() + patience;
-  while (done_ < parts_.size() && Clock::now() < end)
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  wait(Clock::now() + patience, compared);
   background_ = true;
   return soFar();
 }
@@ -84,9 +92,11 @@ Status WeightsCheck::soFar() {
   return changed_.empty() ? ok() : Status(error(changed_));
 }
 
-Status WeightsCheck::finish() {
-  while (takePart()) { // beside the thread of the background
-  }
+Status WeightsCheck::finish(const Compared &compared) {
+  size_t before = done_;
+  while (takePart()) // beside the thread of the background
+    if (compared)
+      compared((done_ - before) * support::kHashChunk);
   join();
   return soFar();
 }

@@ -9,6 +9,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -27,13 +28,17 @@ public:
   explicit WeightsCheck(std::vector<File> files);
   ~WeightsCheck(); // gives up what is not read yet
 
+  // Is told now and then how many bytes the call has compared.
+  using Compared = std::function<void(uint64_t bytes)>;
+
   // On all processors for as long as `patience`; what is left then goes on in a thread
   // that takes only time which nobody else wants. An error if a file is known to have
   // changed, also of the other two.
   static constexpr std::chrono::milliseconds kPatience{2000};
-  support::Status begin(std::chrono::milliseconds patience = kPatience);
+  support::Status begin(const Compared &compared = {},
+                        std::chrono::milliseconds patience = kPatience);
   support::Status soFar();
-  support::Status finish(); // waits for all
+  support::Status finish(const Compared &compared = {}); // waits for all
 
   uint64_t bytesLeft() const;
 
@@ -44,6 +49,8 @@ private:
   };
   bool takePart(); // false: there is none
   void end(size_t file);
+  // Tells `compared` until all is compared or `end` is reached.
+  void wait(std::chrono::steady_clock::time_point end, const Compared &compared) const;
   void join();
 
   std::vector<File> files_;

@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <mutex>
 #include <set>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <thread>
 #include <unistd.h>
@@ -16,6 +17,8 @@ using namespace llmc::support;
 namespace fs = std::filesystem;
 
 namespace {
+
+constexpr const char *kHeld = "another run is writing it";
 
 // What a path stands for behind its links.
 struct Followed {
@@ -49,8 +52,7 @@ Result<Followed> follow(const std::string &path) {
   return error("cannot write '", path, "': too many symbolic links");
 }
 
-template <class... Ts>
-Error cannotWrite(const std::string &path, const Ts &...why) {
+template <class... Ts> Error cannotWrite(const std::string &path, const Ts &...why) {
   return error("cannot write '", path, "': ", why...);
 }
 
@@ -90,6 +92,9 @@ Result<int> openInPlace(const std::string &path, const Followed &followed) {
     return -1;
   return openDirectly(path, info);
 }
+
+// Whether another process holds what `fd` names. File systems without locks say no.
+bool heldByAnother(int fd) { return ::flock(fd, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK; }
 
 // Writes until all is written; what is left of `bytes` on a failure was not.
 bool writeAll(int fd, std::string_view &bytes) {
@@ -247,7 +252,11 @@ Result<LineFile> LineFile::open(const std::string &path, bool replace) {
     return cannotWrite(path, "it exists and is not empty; --force replaces it");
   if (Status s = checkWritable(path); !s)
     return s.takeError();
-  return file;
+  int present = ::open(path.c_str(), O_WRONLY | O_CLOEXEC);
+  bool held = present >= 0 && heldByAnother(present);
+  if (present >= 0)
+    ::close(present);
+  return held ? cannotWrite(path, kHeld) : Result<LineFile>(std::move(file));
 }
 
 LineFile::LineFile(LineFile &&other) noexcept { *this = std::move(other); }
@@ -271,11 +280,26 @@ Status LineFile::append(std::string_view line) {
   return flush();
 }
 
+Status LineFile::begin() {
+  int fd = ::open(path_.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+  if (fd < 0)
+    return cannotWrite(path_, std::strerror(errno));
+  bool held = heldByAnother(fd);
+  if (held || ::ftruncate(fd, 0) != 0) {
+    int why = errno;
+    ::close(fd);
+    return held ? cannotWrite(path_, kHeld) : cannotWrite(path_, std::strerror(why));
+  }
+  fd_ = fd;
+  return ok();
+}
+
 Status LineFile::flush() {
   if (fd_ < 0)
-    fd_ = ::open(path_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC, 0666);
+    if (Status s = begin(); !s)
+      return s;
   struct stat before;
-  if (fd_ < 0 || ::fstat(fd_, &before) != 0)
+  if (::fstat(fd_, &before) != 0)
     return cannotWrite(path_, std::strerror(errno));
   std::string_view left = pending_;
   bool good = writeAll(fd_, left);
@@ -311,6 +335,21 @@ Status llmc::support::checkWritable(const std::string &path) {
     return fd.takeError();
   ::close(*fd);
   return ok();
+}
+
+Result<FolderLock> FolderLock::take(const std::string &path) {
+  int fd = ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (fd < 0)
+    return error("cannot open '", path, "': ", std::strerror(errno));
+  FolderLock lock(fd);
+  if (heldByAnother(fd))
+    return error("another run will save to '", path, "' when it ends; name another folder");
+  return lock;
+}
+
+FolderLock::~FolderLock() {
+  if (fd_ >= 0)
+    ::close(fd_);
 }
 
 Status llmc::support::makeDirectory(const std::string &path) {

@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <string>
 #include <string_view>
+#include <utility>
 
 namespace llmc::support {
 
@@ -46,7 +47,8 @@ Status writeFile(const std::string &path, std::string_view bytes);
 class LineFile {
 public:
   // An existing regular file that is not empty is an error without `replace`. It is made
-  // or emptied by the first flush().
+  // or emptied by the first flush(), and from then on locked: a file that another process
+  // follows so is an error of both.
   static Result<LineFile> open(const std::string &path, bool replace);
   LineFile(LineFile &&other) noexcept;
   LineFile &operator=(LineFile &&other) noexcept;
@@ -58,6 +60,7 @@ public:
 
 private:
   LineFile() = default;
+  Status begin(); // of a regular file
   int fd_ = -1;
   bool regular_ = false;
   std::string path_, pending_;
@@ -73,6 +76,19 @@ Result<std::string> followLinks(const std::string &path);
 
 // The open descriptor of this process that `path` names, as /dev/stdout does; -1: none.
 int namedDescriptor(const std::string &path);
+
+// A folder that one process at a time may hold: two that write the same files there would
+// undo each other's work.
+class FolderLock {
+public:
+  static Result<FolderLock> take(const std::string &path);
+  FolderLock(FolderLock &&other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
+  ~FolderLock();
+
+private:
+  explicit FolderLock(int fd) : fd_(fd) {}
+  int fd_;
+};
 
 // Makes `path` and its parents where missing.
 Status makeDirectory(const std::string &path);

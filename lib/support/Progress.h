@@ -44,6 +44,7 @@ public:
     Phase(const Phase &) = delete;
     ~Phase() { end(); }
     void add(uint64_t done) { done_.fetch_add(done, std::memory_order_relaxed); }
+    void reach(uint64_t done) { done_ = done; }
     void expect(uint64_t total) { total_ = total; }
     // The owner's own words in place of name, share and time left, on a terminal;
     // elsewhere the phase then writes nothing, as its owner writes lines.

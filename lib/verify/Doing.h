@@ -25,6 +25,12 @@ public:
     };
   }
 
+  // Says that `done` of `total` are behind it.
+  void reach(uint64_t done) {
+    if (phase)
+      phase->reach(done);
+  }
+
 private:
   std::optional<support::Progress::Phase> phase;
 };

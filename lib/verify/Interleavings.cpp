@@ -23,8 +23,7 @@ struct Run {
 };
 
 // Calls visit(rank, kind, name of the tensor, its bytes) in a fixed order.
-template <class F>
-void forEachResult(const Executor &executor, F visit) {
+template <class F> void forEachResult(const Executor &executor, F visit) {
   for (uint32_t rank = 0; rank < executor.ranks(); ++rank) {
     const auto &stage = *executor.program().stages[executor.stageOfRank(rank)];
     for (const auto &state : stage.states)
@@ -83,15 +82,15 @@ public:
   // What the two runs have different, by the first place.
   std::string difference(const Run &a, const Run &b) {
     size_t at = static_cast<size_t>(
-        std::mismatch(a.hashes.begin(), a.hashes.end(), b.hashes.begin()).first -
-        a.hashes.begin());
+        std::mismatch(a.hashes.begin(), a.hashes.end(), b.hashes.begin()).first - a.hashes.begin());
     auto made = Executor::create(program, kernels, {});
     if (!made)
       return made.message();
     std::vector<std::string> names;
-    forEachResult(**made, [&](uint32_t rank, auto kind, const std::string &name, const BufferRefT &) {
-      names.push_back(text(kind, " '", name, "' on rank ", rank));
-    });
+    forEachResult(**made,
+                  [&](uint32_t rank, auto kind, const std::string &name, const BufferRefT &) {
+                    names.push_back(text(kind, " '", name, "' on rank ", rank));
+                  });
     return text("other bits after step ", at / names.size() + 1, " in ", names[at % names.size()]);
   }
 
@@ -105,7 +104,8 @@ private:
 } // namespace
 
 void checkInterleavings(const planfile::ProgramT &program, const runtime::Kernels &kernels,
-                        const Trial &trial, unsigned count, uint64_t seed, Report &report) {
+                        const Trial &trial, unsigned count, uint64_t seed, Report &report,
+                        const std::function<void()> &ranOne) {
   std::string subject = text(count, " orders from seed ", seed), bitsNote, poisonNote;
   Runner runner(program, kernels, trial);
   if (support::Status status = runner.prepare(); !status) {
@@ -120,6 +120,7 @@ void checkInterleavings(const planfile::ProgramT &program, const runtime::Kernel
   unsigned bits = 0, poison = 0;
   for (unsigned i = 0; i < count; ++i) {
     Run run = runner.run(seed + i);
+    ranOne();
     if (run.failure.empty() && run.hashes == inOrder.hashes)
       continue;
     std::string &note = run.hazard ? poisonNote : bitsNote;

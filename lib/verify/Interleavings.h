@@ -7,6 +7,8 @@
 #include "lib/verify/Training.h"
 #include "runtime/Kernels.h"
 
+#include <functional>
+
 namespace llmc::verify {
 
 // Runs the first two steps of `trial` in order, then `count` times in orders
@@ -15,9 +17,11 @@ namespace llmc::verify {
 //                      state or output of any rank after any step: limit 0;
 //   interleave:poison  runs that read poison, or broke the plan's order of two
 //                      accesses to one byte: limit 0.
-// The note tells the first failure. The plan must pass checkBounds().
+// The note tells the first failure. Calls `ranOne` after each order. The plan must pass
+// checkBounds().
 void checkInterleavings(const planfile::ProgramT &program, const runtime::Kernels &kernels,
-                        const Trial &trial, unsigned count, uint64_t seed, Report &report);
+                        const Trial &trial, unsigned count, uint64_t seed, Report &report,
+                        const std::function<void()> &ranOne = [] {});
 
 } // namespace llmc::verify
 

@@ -3,6 +3,7 @@
 #include "lib/planfile/Check.h"
 #include "lib/verify/Equivalence.h"
 
+#include <algorithm>
 #include <cstring>
 #include <functional>
 #include <new>
@@ -19,9 +20,7 @@ namespace {
 // A step of a mutant takes milliseconds; what takes so long will not end.
 constexpr unsigned kHangSeconds = 20;
 
-void put(char (&to)[96], const std::string &text) {
-  std::strncpy(to, text.c_str(), sizeof to - 1);
-}
+void put(char (&to)[96], const std::string &text) { std::strncpy(to, text.c_str(), sizeof to - 1); }
 
 // The numbers-only figure is about these.
 bool numbersMatter(Fault fault) {
@@ -41,8 +40,8 @@ std::string staticKiller(ProgramT &program) {
   for (unsigned stage = 0; stage < program.stages.size(); ++stage)
     program.stages[stage]->live_bytes = planfile::peakLiveBytes(program, stage);
   using namespace planfile;
-  for (auto *checker : {checkCollectives, checkLaunchOrder, checkHappensBefore,
-                        checkConservation, checkMemory}) {
+  for (auto *checker :
+       {checkCollectives, checkLaunchOrder, checkHappensBefore, checkConservation, checkMemory}) {
     std::vector<Finding> findings = checker(program);
     if (!findings.empty())
       return findings.front().checker;
@@ -90,8 +89,8 @@ void MutantCourt::serve(const std::vector<Mutant> &mutants, Record *records, siz
   }
 }
 
-std::vector<Decision> MutantCourt::decide(const std::vector<Mutant> &mutants,
-                                          unsigned processes) const {
+std::vector<Decision> MutantCourt::decide(const std::vector<Mutant> &mutants, unsigned processes,
+                                          const std::function<void(uint64_t)> &decided) const {
   size_t bytes = std::max<size_t>(1, mutants.size()) * sizeof(Record);
   void *shared = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   if (shared == MAP_FAILED)
@@ -126,7 +125,11 @@ std::vector<Decision> MutantCourt::decide(const std::vector<Mutant> &mutants,
   for (unsigned share = 0; share < processes; ++share)
     while (children[share] > 0) {
       int status = 0;
-      ::waitpid(children[share], &status, 0);
+      while (::waitpid(children[share], &status, WNOHANG) == 0) {
+        ::usleep(10'000);
+        decided(static_cast<uint64_t>(std::count_if(records, records + mutants.size(),
+                                                    [](const Record &r) { return r.done; })));
+      }
       children[share] = 0;
       if (WIFEXITED(status) && WEXITSTATUS(status) == 0)
         break;

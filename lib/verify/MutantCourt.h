@@ -5,6 +5,7 @@
 #include "lib/verify/MutantRun.h"
 #include "lib/verify/Mutants.h"
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -26,7 +27,9 @@ public:
               std::vector<std::pair<const MutantRunner *, double>> runners)
       : program(program), runners(std::move(runners)) {}
 
-  std::vector<Decision> decide(const std::vector<Mutant> &mutants, unsigned processes) const;
+  // Calls `decided` with how many are, now and then.
+  std::vector<Decision> decide(const std::vector<Mutant> &mutants, unsigned processes,
+                               const std::function<void(uint64_t)> &decided) const;
 
 private:
   struct Record; // of one mutant, in memory that the processes share

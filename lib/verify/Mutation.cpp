@@ -1,5 +1,6 @@
 #include "lib/verify/Mutation.h"
 
+#include "lib/verify/Doing.h"
 #include "lib/verify/MutantCourt.h"
 #include "runtime/Executor.h"
 
@@ -68,9 +69,7 @@ json describe(const Mutant &mutant, const ProgramT &program) {
   return result;
 }
 
-void count(json &object, const std::string &key) {
-  object[key] = object.value(key, 0) + 1;
-}
+void count(json &object, const std::string &key) { object[key] = object.value(key, 0) + 1; }
 
 json summarize(const std::vector<Mutant> &mutants, const std::vector<Decision> &decisions,
                const ProgramT &program) {
@@ -82,8 +81,8 @@ json summarize(const std::vector<Mutant> &mutants, const std::vector<Decision> &
     const Decision &decision = decisions[i];
     std::string fault(toString(mutants[i].fault));
     if (!faults.contains(fault))
-      faults[fault] = {{"total", 0}, {"killed_by", json::object()}, {"equivalent", 0},
-                       {"survivors", 0}};
+      faults[fault] = {
+          {"total", 0}, {"killed_by", json::object()}, {"equivalent", 0}, {"survivors", 0}};
     json &entry = faults[fault];
     count(entry, "total");
     if (!decision.killer.empty()) {
@@ -103,8 +102,8 @@ json summarize(const std::vector<Mutant> &mutants, const std::vector<Decision> &
     if (!wanted || !decision.reason.empty())
       continue;
     if (!numbers.contains(fault))
-      numbers[fault] = {{"total", 0}, {"killed", 0}, {"by", json::object()},
-                        {"missed", json::array()}};
+      numbers[fault] = {
+          {"total", 0}, {"killed", 0}, {"by", json::object()}, {"missed", json::array()}};
     json &alone = numbers[fault];
     std::string how = decision.numbers.empty() ? "not runnable" : decision.numbers;
     count(alone, "total");
@@ -117,8 +116,8 @@ json summarize(const std::vector<Mutant> &mutants, const std::vector<Decision> &
   json reasonList = json::array();
   for (const auto &[reason, n] : reasons)
     reasonList.push_back({{"reason", reason}, {"count", n}});
-  return {{"total", mutants.size()}, {"killed", killed},         {"killed_by", killedBy},
-          {"equivalent", equivalent}, {"reasons", reasonList},   {"survivors", survivors},
+  return {{"total", mutants.size()},  {"killed", killed},       {"killed_by", killedBy},
+          {"equivalent", equivalent}, {"reasons", reasonList},  {"survivors", survivors},
           {"faults", faults},         {"numbers_only", numbers}};
 }
 
@@ -159,8 +158,11 @@ support::Result<json> mutate(const ProgramT &program, const runtime::Kernels &ke
   size_t listed = all.size();
   std::vector<Mutant> mutants = sample(std::move(all), options.most);
   unsigned processes = options.processes ? options.processes : runtime::availableCores();
+  Doing doing(options.progress, "mutants", mutants.size());
   std::vector<Decision> decisions =
-      MutantCourt(plan.program, std::move(runners)).decide(mutants, processes);
+      MutantCourt(plan.program, std::move(runners)).decide(mutants, processes, [&](uint64_t done) {
+        doing.reach(done);
+      });
   if (decisions.size() != mutants.size())
     return error("no memory for ", mutants.size(), " mutants");
   json result = summarize(mutants, decisions, plan.program);

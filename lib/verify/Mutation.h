@@ -6,6 +6,7 @@
 #include "lib/pipeline/Options.h"
 #include "lib/planfile/Program.h"
 #include "lib/support/Error.h"
+#include "lib/support/Progress.h"
 #include "lib/verify/Training.h"
 #include "mlir/IR/MLIRContext.h"
 #include "mlir/Support/LLVM.h"
@@ -21,6 +22,7 @@ struct MutationOptions {
   // At most so many mutants of each fault, evenly from the list; 0: all.
   uint64_t most = 0;
   unsigned processes = 0; // that share the work; 0: one a core
+  support::Progress *progress = nullptr; // is told what is done
 };
 
 // Mutates a plan that passes all static checkers. Of `trial` the first two steps are

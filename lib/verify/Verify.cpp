@@ -5,9 +5,9 @@
 #include "lib/pipeline/Pipeline.h"
 #include "lib/planfile/Check.h"
 #include "lib/support/Counted.h"
+#include "lib/verify/Borders.h"
 #include "lib/verify/Doing.h"
 #include "lib/verify/Interleavings.h"
-#include "lib/verify/Borders.h"
 #include "lib/verify/Interpret.h"
 #include "lib/verify/Place.h"
 #include "lib/verify/RunPlan.h"
@@ -40,7 +40,8 @@ FailureOr<Reference> makeReference(MLIRContext &context, const CompileOptions &o
   if (!trial)
     return trained.emitError() << trial.message();
   reference.trial = std::move(*trial);
-  doing.emplace(progress, "one rank in double", microBatchesOf(reference.one.options, reference.trial));
+  doing.emplace(progress, "one rank in double",
+                microBatchesOf(reference.one.options, reference.trial));
   FailureOr<Outcome> exact = interpret(trained, reference.trial, doing->counter());
   if (failed(exact))
     return failure();
@@ -115,7 +116,8 @@ bool checkKernels(const Subject &subject, const Reference &reference, Outcome &o
   auto limit = [](double one) { return std::max(3 * one, 2e-6); };
   if (reference.one.options.infer) {
     TensorError results = resultDistance(outcome.results, exact.results);
-    bool good = report.add("kernels:outputs", results.name, results.value, limit(reference.results));
+    bool good =
+        report.add("kernels:outputs", results.name, results.value, limit(reference.results));
     // A single wrong element is lost among many; a single rounding may be an unlucky one.
     TensorError elements = resultError(outcome.results, exact.results);
     good &= report.add("kernels:elements", elements.name, elements.value,
@@ -127,8 +129,8 @@ bool checkKernels(const Subject &subject, const Reference &reference, Outcome &o
                          relativeError(outcome.losses[0], exact.losses[0]), limit(reference.loss));
   good &= report.add("kernels:gradients", gradients.name, gradients.value,
                      limit(reference.gradients.value));
-  good &= report.add("kernels:norm", "grad_norm, tokens", outputError(outcome.outputs, exact.outputs),
-                     limit(reference.outputs));
+  good &= report.add("kernels:norm", "grad_norm, tokens",
+                     outputError(outcome.outputs, exact.outputs), limit(reference.outputs));
   good &= report.add("kernels:replicas", "copies of one element", outcome.replicaError, 0);
   return good;
 }
@@ -147,6 +149,7 @@ private:
   LogicalResult oneBorder(Phase phase);
   LogicalResult dump();
   void describe(const CompileOptions &compile);
+  void interleave(const Subject &subject, const Reference &reference); // if asked
   void updates(Optimizer which, const Outcome &exact, const Reference &reference,
                const Outcome &kernels);
 
@@ -171,6 +174,14 @@ void Verifier::updates(Optimizer which, const Outcome &nRanks, const Reference &
   }
   TensorError error = vectorError(kernels.weights, reference.exact.weights);
   report.add(name + "kernels", error.name, error.value, 1e-5);
+}
+
+void Verifier::interleave(const Subject &subject, const Reference &reference) {
+  if (!options.interleavings)
+    return;
+  Doing doing(options.progress, "interleavings", options.interleavings);
+  checkInterleavings(*subject.program, *subject.kernels, reference.trial, options.interleavings,
+                     options.seed, report, doing.counter());
 }
 
 LogicalResult Verifier::optimizer(Optimizer which, bool main) {
@@ -199,11 +210,8 @@ LogicalResult Verifier::optimizer(Optimizer which, bool main) {
   Outcome kernels;
   if (main) {
     checkKernels(*subject, *reference, kernels, report);
-    if (options.interleavings) {
-      doing.emplace(options.progress, "interleavings");
-      checkInterleavings(*subject->program, *subject->kernels, reference->trial,
-                         options.interleavings, options.seed, report);
-    }
+    doing.reset();
+    interleave(*subject, *reference);
   } else if (auto run = runPlan(*subject->program, *subject->kernels, reference->trial)) {
     kernels = std::move(*run);
   } else {
@@ -219,7 +227,8 @@ LogicalResult Verifier::optimizer(Optimizer which, bool main) {
 
 LogicalResult Verifier::inference() {
   std::optional<Doing> doing(std::in_place, options.progress, "compile for all ranks");
-  FailureOr<Subject> subject = compileSubject(context, options.compile, Phase::Emit, options.raised);
+  FailureOr<Subject> subject =
+      compileSubject(context, options.compile, Phase::Emit, options.raised);
   doing.reset();
   if (failed(subject))
     return failure();
@@ -237,9 +246,8 @@ LogicalResult Verifier::inference() {
   Outcome kernels;
   doing.emplace(options.progress, "all ranks with kernels");
   checkKernels(*subject, *reference, kernels, report);
-  if (options.interleavings)
-    checkInterleavings(*subject->program, *subject->kernels, reference->trial,
-                       options.interleavings, options.seed, report);
+  doing.reset();
+  interleave(*subject, *reference);
   if (!report.passed())
     findBorder(*subject, *reference, report);
   return success();
@@ -250,8 +258,8 @@ LogicalResult Verifier::oneBorder(Phase phase) {
   FailureOr<Subject> subject = compileSubject(context, options.compile, phase, options.raised);
   if (failed(subject))
     return failure();
-  FailureOr<Reference> reference =
-      makeReference(context, options.compile, options.seed, false, options.raised, options.progress);
+  FailureOr<Reference> reference = makeReference(context, options.compile, options.seed, false,
+                                                 options.raised, options.progress);
   if (failed(reference))
     return failure();
   Outcome outcome;
@@ -270,8 +278,10 @@ LogicalResult Verifier::dump() {
   describe(dump->options);
   if (failed(verifyBorder(*dump->module, dump->phase)))
     return emitError(UnknownLoc::get(&context))
-           << options.compile.model << ": is not valid at border " << std::string(toString(dump->phase));
-  FailureOr<Reference> reference = makeReference(context, dump->options, options.seed, true, {}, options.progress);
+           << options.compile.model << ": is not valid at border "
+           << std::string(toString(dump->phase));
+  FailureOr<Reference> reference =
+      makeReference(context, dump->options, options.seed, true, {}, options.progress);
   if (failed(reference))
     return failure();
   Subject subject;
@@ -292,9 +302,8 @@ LogicalResult Verifier::dump() {
   checkStatic(*subject.program, report);
   if (report.passed())
     checkKernels(subject, *reference, outcome, report);
-  if (report.passed() && options.interleavings)
-    checkInterleavings(*subject.program, *subject.kernels, reference->trial, options.interleavings,
-                       options.seed, report);
+  if (report.passed())
+    interleave(subject, *reference);
   if (!report.passed())
     report.border = std::string(toString(dump->phase));
   return success();
@@ -303,14 +312,15 @@ LogicalResult Verifier::dump() {
 void Verifier::describe(const CompileOptions &compile) {
   report.ranks = compile.ranks();
   report.device = "dp " + std::to_string(compile.dp) + " x pp " + std::to_string(compile.pp) +
-                  " x tp " + std::to_string(compile.tp) + " = " + counted(compile.ranks(), "rank") + ", ";
+                  " x tp " + std::to_string(compile.tp) + " = " + counted(compile.ranks(), "rank") +
+                  ", ";
   if (compile.infer) {
     report.device += "one run";
     return;
   }
   report.device += counted(compile.globalRows(), "row") + " a step in " +
-                  counted(compile.microBatches(), "micro-batch") + ", " +
-                  (compile.schedule == Schedule::GPipe ? "gpipe" : "1f1b");
+                   counted(compile.microBatches(), "micro-batch") + ", " +
+                   (compile.schedule == Schedule::GPipe ? "gpipe" : "1f1b");
 }
 
 FailureOr<Report> Verifier::run() {

@@ -73,7 +73,7 @@ def started(folder, *command):
 
 def signals_save(folder):
     path = program(folder, "1x2x1")
-    for which in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+    for which in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGXCPU):
         save = os.path.join(folder, which.name)
         child = started(folder, path, "--save", save)
         child.send_signal(which)
@@ -82,6 +82,19 @@ def signals_save(folder):
         steps = steps_in(os.path.join(folder, "metrics.jsonl"))
         require(f"stopped after step {steps} of" in out and f"the weights of step {steps}" in out, out[-300:])
         require_equal(read_safetensors(os.path.join(save, "model.safetensors")), weights_after(path, folder, steps))
+
+
+def two_runs(folder):
+    path, save = program(folder, "1"), os.path.join(folder, "shared")
+    child = started(folder, path, "--save", save)
+    metrics = os.path.join(folder, "metrics.jsonl")
+    for flags, word in ((["--save", os.path.join(save, ".")], "another run will save to"),
+                        (["--metrics", metrics, "--force"], "another run is writing it")):
+        result = subprocess.run([path, "--data", TEXT, "--steps", "1", *flags], capture_output=True, text=True)
+        require(result.returncode == 1 and word in result.stderr, f"{flags}: {result.returncode} {result.stderr}")
+    child.send_signal(signal.SIGTERM)
+    child.communicate(timeout=60)
+    require(steps_in(metrics) > 0 and "model.safetensors" in os.listdir(save), f"{os.listdir(save)}")
 
 
 def ignored_hangup(folder):
@@ -305,6 +318,7 @@ unread = subprocess.Popen([program(SHARED.name, "1"), "--data", TEXT, "--metrics
                           stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
 suite.run("signals save the weights of the last step", signals_save)
 suite.run("SIGHUP under nohup", ignored_hangup)
+suite.run("two runs with one output", two_runs)
 suite.run("a signal before the first step changes nothing", signal_before_the_first_step)
 suite.run("a second signal ends at once", second_signal_ends_at_once)
 suite.run("a loss that is not finite", not_finite)

@@ -43,7 +43,7 @@ TEST(Progress, LineLivesOnATerminal) {
     EXPECT_EQ(screen.after(0.1), "") << "nothing flashes for work that is over at once";
     phase.add(50);
     EXPECT_EQ(screen.after(0.9), drawn("hash  25 %  left 0:03"));
-    phase.add(50);
+    phase.reach(100);
     EXPECT_EQ(screen.after(0.1), "") << "five times a second at most";
     EXPECT_EQ(screen.after(0.9), kClear + drawn("hash  50 %  left 0:02"));
     EXPECT_EQ(screen.after(0.3), "") << "the same line is not drawn again";

@@ -253,7 +253,7 @@ TEST(Weights, EveryByteIsCompared) {
     auto large = support::ReadableFile::open(folder / "large");
     for (int patience : {60000, 0}) {
       runtime::WeightsCheck check({{&*other, support::hash64(small)}, {&*large, hash}});
-      support::Status first = check.begin(std::chrono::milliseconds(patience));
+      support::Status first = check.begin({}, std::chrono::milliseconds(patience));
       support::Status last = check.finish();
       EXPECT_EQ(bool(last), at == bytes.size());
       EXPECT_TRUE(patience == 0 || bool(first) == bool(last));

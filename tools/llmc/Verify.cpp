@@ -63,8 +63,8 @@ int runVerify(const CommandLine &line) {
     return 1;
   }
   if (line.mutate) {
-    support::Progress::Phase phase(progress, "mutants");
     verify::MutationOptions mutation;
+    mutation.progress = &progress;
     mutation.most = static_cast<uint64_t>(line.mutants);
     auto mutants = verify::mutateModel(context, line.options, options.seed, mutation);
     if (failed(mutants))
