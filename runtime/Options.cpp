@@ -39,11 +39,12 @@ support::Result<double> readReal(const std::string &value) {
 }
 
 support::Result<uint64_t> readWhole(const std::string &value) {
-  bool digits = !value.empty() && value.find_first_not_of("0123456789") == std::string::npos;
-  errno = 0;
-  uint64_t number = digits ? std::strtoull(value.c_str(), nullptr, 10) : 0;
-  if (!digits || errno == ERANGE)
+  if (value.empty() || value.find_first_not_of("0123456789") != std::string::npos)
     return error("'", value, "' is not a whole number");
+  errno = 0;
+  uint64_t number = std::strtoull(value.c_str(), nullptr, 10);
+  if (errno == ERANGE)
+    return error(value, " is above ", UINT64_MAX);
   return number;
 }
 
@@ -61,8 +62,7 @@ auto real(double Options::*field, double least, double most) {
   };
 }
 
-template <class T>
-auto whole(T Options::*field) {
+template <class T> auto whole(T Options::*field) {
   return [=](Options &options, const std::string &value) -> Status {
     support::Result<uint64_t> number = readWhole(value);
     if (!number)
@@ -78,6 +78,8 @@ auto path(std::string Options::*field) {
   return [=](Options &options, const std::string &value) -> Status {
     if (value.empty())
       return error("an empty name");
+    if (value == "-")
+      return error("'-' is no file; name /dev/stdout, or ./- for a file of that name");
     options.*field = value;
     return ok();
   };
@@ -90,7 +92,9 @@ auto toggle(bool Options::*field, bool to) {
   };
 }
 
-auto flagText(const std::string &meant) { return meant.empty() ? "" : "; did you mean " + meant + "?"; }
+auto flagText(const std::string &meant) {
+  return meant.empty() ? "" : "; did you mean " + meant + "?";
+}
 
 // One of a few words.
 Status checkWord(const std::string &value, const std::vector<std::string> &words) {
@@ -124,7 +128,8 @@ Status setSteps(Options &options, const std::string &value) {
 Status setTraceSteps(Options &options, const std::string &value) {
   size_t colon = value.find(':');
   support::Result<uint64_t> first = readWhole(value.substr(0, colon));
-  support::Result<uint64_t> last = colon == std::string::npos ? first : readWhole(value.substr(colon + 1));
+  support::Result<uint64_t> last =
+      colon == std::string::npos ? first : readWhole(value.substr(colon + 1));
   if (!first || !last || *first == 0 || *last < *first)
     return error("'", value, "' is not FIRST:LAST, counted from 1");
   options.traceSteps = {*first, *last};
@@ -204,17 +209,18 @@ const std::vector<Flag> &flags() {
       {kInfer, "output", "DIR", "where every output goes as NAME.npy; made if missing",
        path(&Options::output)},
       {kInfer, "repeat", "N", "run N times more and print the latency", whole(&Options::repeat)},
-      {kTrain, "no-shuffle", "", "keep the rows of --data in order", toggle(&Options::shuffle, false)},
+      {kTrain, "no-shuffle", "", "keep the rows of --data in order",
+       toggle(&Options::shuffle, false)},
       {kTrain, "steps", "N", "steps to train (default: once over the data)", setSteps},
-      {kAll, "seed", "S", "seed of all that is drawn (default 0)",
-       whole(&Options::seed)},
-      {kAll, "weights", "FILE|DIR|random", "safetensors to start from (default: the model's own, else drawn)",
-       path(&Options::weights)},
+      {kAll, "seed", "S", "seed of all that is drawn (default 0)", whole(&Options::seed)},
+      {kAll, "weights", "FILE|DIR|random",
+       "safetensors to start from (default: the model's own, else drawn)", path(&Options::weights)},
       {kTrain, "lr", "X", "learning rate (default 3e-4)", real(&Options::lr, 0, HUGE_VAL)},
       {kTrain, "lr-schedule", "NAME",
        "after the warm-up: constant (default), cosine, linear, wsd (stable, then a linear decay)",
        setSchedule},
-      {kTrain, "min-lr", "X", "where cosine, linear and wsd end (default 0)",
+      {kTrain, "min-lr", "X",
+       "what cosine, linear and wsd lead to: the rate after the last step (default 0)",
        real(&Options::minLr, 0, HUGE_VAL)},
       {kTrain, "decay-steps", "N", "steps of wsd's decay (default: a tenth of all)", setDecaySteps},
       {kTrain, "warmup", "N", "steps of linear warm-up (default 0)", whole(&Options::warmup)},
@@ -228,31 +234,41 @@ const std::vector<Flag> &flags() {
       {kTrain, "eval-data", "FILE", "tokens whose loss is told at the end; rows in order",
        path(&Options::evalData)},
       {kTrain, "eval-every", "N", "and after every N steps", whole(&Options::evalEvery)},
-      {kTrain, "eval-batches", "K", "only its first K global batches", whole(&Options::evalBatches)},
-      {kTrain, "metrics", "FILE", "a JSON line a step: step loss grad_norm lr tokens step_time_s tokens_per_s",
+      {kTrain, "eval-batches", "K", "only its first K global batches",
+       whole(&Options::evalBatches)},
+      {kTrain, "metrics", "FILE",
+       "a JSON line a step: step loss grad_norm lr tokens step_time_s tokens_per_s",
        path(&Options::metrics)},
-      {kTrain, "force", "", "replace the file of --metrics, if there is one", toggle(&Options::force, true)},
-      {kTrain, "dump", "FILE", "safetensors with loss, grad:NAME (first step) and param:NAME (at the end)",
+      {kTrain, "force", "", "replace the file of --metrics, if there is one",
+       toggle(&Options::force, true)},
+      {kTrain, "dump", "FILE",
+       "safetensors with loss, grad:NAME (first step) and param:NAME (at the end)",
        path(&Options::dump)},
-      {kTrain, "save", "DIR", "model.safetensors at the end, on a signal, and of the last good step where a run fails", path(&Options::save)},
+      {kTrain, "save", "DIR",
+       "model.safetensors at the end, on a signal, and of the last good step where a run fails",
+       path(&Options::save)},
       {kAll, "workers", "N", "threads that drive the ranks (default: cores, at most ranks)",
        whole(&Options::workers)},
-      {kAll, "threads", "N", "threads of one rank's kernels (default: the plan's, else cores / ranks)",
+      {kAll, "threads", "N",
+       "threads of one rank's kernels (default: the plan's, else cores / ranks)",
        whole(&Options::threads)},
       {kAll, "cpu", "avx2|avx512", "kernels to run (default: the best that the processor has)",
        setCpu},
       {kAll, "no-library", "", "multiply matrices with the program's own kernels",
        toggle(&Options::library, false)},
-      {kAll, "no-pin", "", "let the system move threads between cores (LLMC_NO_PIN=1 does the same)",
+      {kAll, "no-pin", "",
+       "let the system move threads between cores (LLMC_NO_PIN=1 does the same)",
        toggle(&Options::pin, false)},
       {kAll, "profile", "", "measure every instruction, print at the end where the time went",
        toggle(&Options::profile, true)},
-      {kAll, "trace", "FILE", "what ran when, as JSON for Perfetto (ui.perfetto.dev) or chrome://tracing",
+      {kAll, "trace", "FILE",
+       "what ran when, as JSON for Perfetto (ui.perfetto.dev) or chrome://tracing",
        path(&Options::trace)},
       {kAll, "trace-steps", "A:B", "steps of the trace, or runs of an inference (default 2:4)",
        setTraceSteps},
       {kAll, "interleaving", "SEED",
-       "run instructions one by one in a drawn legal order, poisoning unused memory: slow, for tests",
+       "run instructions one by one in a drawn legal order, poisoning unused memory: slow, for "
+       "tests",
        setInterleaving},
       {kAll, "quiet", "", "-q: print errors only", level(support::Verbosity::Quiet)},
       {kAll, "verbose", "", "-v: say how long each phase took", level(support::Verbosity::Verbose)},
@@ -278,15 +294,22 @@ const std::vector<std::pair<std::string, std::string>> kLater = {
 Status readWeights(std::vector<DataFile> &files) {
   if (files.size() < 2)
     return ok();
+  std::string wrong;
+  double sum = 0;
   for (DataFile &file : files) {
     size_t colon = file.path.find(':');
     support::Result<double> weight = readReal(file.path.substr(0, colon));
-    if (colon == std::string::npos || !weight || *weight <= 0 || colon + 1 == file.path.size())
-      return error("--data: '", file.path, "' is not WEIGHT:FILE with a weight above 0, as each of "
-                   "several --data must be");
+    if (colon == std::string::npos || !weight || *weight <= 0 || colon + 1 == file.path.size()) {
+      wrong += text(wrong.empty() ? "'" : ", '", file.path, "'");
+      continue;
+    }
     file = {file.path.substr(colon + 1), *weight};
+    sum += *weight;
   }
-  return ok();
+  if (!wrong.empty())
+    return error("--data: each of several is WEIGHT:FILE with a weight above 0, not ", wrong);
+  return std::isfinite(sum) ? ok()
+                            : Status(error("--data: the weights are too large to be added up"));
 }
 
 // What flags say together; all that is wrong at once.
@@ -339,6 +362,13 @@ support::Result<const Flag *> findFlag(const std::string &name, Programs program
   std::string meant = support::nearest(name, names);
   return error("unknown option --", name, flagText(meant.empty() ? "" : "--" + meant),
                meant.empty() ? "; see --help" : " See --help");
+}
+
+// Is the word a flag of the program, where a value might be?
+bool isFlag(const std::string &word, Programs program) {
+  std::string name = word.substr(0, word.find('='));
+  return name == "-h" || name == "-q" || name == "-v" ||
+         (name.rfind("--", 0) == 0 && findFlag(name.substr(2), program));
 }
 
 } // namespace
@@ -399,7 +429,7 @@ support::Result<Options> runtime::parseOptions(const std::vector<std::string> &a
     if (!flag.value.empty()) {
       if (equals != std::string::npos)
         value = argument.substr(equals + 1);
-      else if (i + 1 < arguments.size())
+      else if (i + 1 < arguments.size() && !isFlag(arguments[i + 1], program))
         value = arguments[++i];
       else
         return error("--", name, " needs a value: ", flag.value);

@@ -1,6 +1,7 @@
 #include "runtime/Session.h"
 
 #include "lib/planfile/AxisNames.h"
+#include "lib/support/Counted.h"
 #include "runtime/Results.h"
 
 #include <algorithm>
@@ -123,14 +124,15 @@ void runtime::announceModel(std::ostream &out, const Executor &executor) {
   const ProgramT &program = executor.program();
   const planfile::ModelInfoT &model = *program.model;
   out << "model      " << (model.name.empty() ? model.source_path : model.name) << ", "
-      << grouped(model.parameters) << " parameters, " << model.layers << " layers";
+      << grouped(model.parameters) << " parameters, " << support::counted(model.layers, "layer");
   if (model.sequence > 0)
     out << ", sequence " << model.sequence;
   if (model.vocabulary > 0)
     out << ", vocabulary " << model.vocabulary;
-  out << "\nmesh       " << planfile::meshText(*program.mesh, "=", " ") << ": " << executor.ranks() << (executor.ranks() == 1 ? " rank on " : " ranks on ")
-      << executor.workers() << (executor.workers() == 1 ? " thread" : " threads")
-      << ", each with " << executor.threadsPerRank() << " for its kernels"
+  out << "\nmesh       " << planfile::meshText(*program.mesh, "=", " ") << ": "
+      << support::counted(executor.ranks(), "rank") << " on "
+      << support::counted(executor.workers(), "thread") << ", each with "
+      << executor.threadsPerRank() << " for its kernels"
       << (executor.pinned() ? ", pinned to cores" : "") << "\n";
   if (const std::string &note = executor.kernels().note(); !note.empty())
     out << "kernels    " << note << "\n";

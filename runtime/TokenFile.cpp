@@ -1,5 +1,7 @@
 #include "runtime/TokenFile.h"
 
+#include "lib/support/Counted.h"
+
 #include <algorithm>
 #include <cctype>
 #include <cstring>
@@ -38,8 +40,7 @@ struct Index {
   uint64_t sequences = 0, documents = 0, begin = 0, tokens = 0;
 };
 
-template <class T>
-support::Result<T> readOne(const ReadableFile &file, uint64_t offset) {
+template <class T> support::Result<T> readOne(const ReadableFile &file, uint64_t offset) {
   T value{};
   if (Status s = file.read(offset, &value, sizeof value); !s)
     return s.takeError();
@@ -106,7 +107,8 @@ support::Result<Index> readIndex(const ReadableFile &file) {
   auto wrong = [&](const auto &...why) { return error("'", file.path(), "': ", why...); };
   if (file.size() < kFixed)
     return wrong("cut off: an index has at least ", kFixed, " bytes, this one has ", file.size());
-  support::Result<uint64_t> version = readOne<uint64_t>(file, 9), sequences = readOne<uint64_t>(file, 18),
+  support::Result<uint64_t> version = readOne<uint64_t>(file, 9),
+                            sequences = readOne<uint64_t>(file, 18),
                             entries = readOne<uint64_t>(file, 26);
   support::Result<uint8_t> type = readOne<uint8_t>(file, 17);
   if (!version || !type || !sequences || !entries)
@@ -115,13 +117,15 @@ support::Result<Index> readIndex(const ReadableFile &file) {
     return wrong("version ", *version, " of Megatron's index; version 1 is read");
   std::optional<ElementType> known = typeOfCode(*type);
   if (!known)
-    return wrong("type ", int(*type), " of Megatron's index; tokens are integers "
+    return wrong("type ", int(*type),
+                 " of Megatron's index; tokens are integers "
                  "(1 to 5, and 8 for u16)");
   if (*sequences > file.size() / 12 || *entries > file.size() / 8 || *entries == 0 ||
       kFixed + *sequences * 12 + *entries * 8 > file.size())
     return wrong("cut off: ", *sequences, " sequences and ", *entries,
                  " entries of documents do not fit into ", file.size(), " bytes");
-  support::Result<int64_t> last = readOne<int64_t>(file, kFixed + *sequences * 12 + (*entries - 1) * 8);
+  support::Result<int64_t> last =
+      readOne<int64_t>(file, kFixed + *sequences * 12 + (*entries - 1) * 8);
   if (!last)
     return last.takeError();
   if (static_cast<uint64_t>(*last) != *sequences)
@@ -142,7 +146,7 @@ std::optional<std::string> prefixOf(const std::string &path) {
       return prefix;
   }
   return !std::filesystem::exists(name, code) && isIndex(path + ".idx") ? std::optional(path)
-                                                                          : std::nullopt;
+                                                                        : std::nullopt;
 }
 
 // What is wrong with a device, pipe or folder as data.
@@ -185,7 +189,7 @@ support::Result<TokenFile> TokenFile::openRaw(const std::string &path, const Tok
   if (!opened)
     return opened.takeError();
   TokenFile file(std::move(*opened), format);
-  file.type_ = format.type ? *format.type
+  file.type_ = format.type                                  ? *format.type
                : format.vocabulary <= kLargestU16Vocabulary ? ElementType::U16
                                                             : ElementType::U32;
   if (Status s = file.checkKind(); !s)
@@ -217,8 +221,8 @@ support::Result<TokenFile> TokenFile::openIndexed(const std::string &prefix,
   if (!bin)
     return bin.takeError();
   if (format.type && *format.type != index->type)
-    return error("--data-dtype ", lowerName(*format.type), ": '", prefix, ".idx' says that the tokens are ",
-                 lowerName(index->type));
+    return error("--data-dtype ", lowerName(*format.type), ": '", prefix,
+                 ".idx' says that the tokens are ", lowerName(index->type));
   uint64_t width = support::byteSize(index->type);
   if (index->begin > bin->size() || index->tokens > (bin->size() - index->begin) / width)
     return error("'", prefix, ".bin' has ", bin->size(), " bytes, its index wants ",
@@ -227,7 +231,8 @@ support::Result<TokenFile> TokenFile::openIndexed(const std::string &prefix,
   file.type_ = index->type;
   file.start_ = index->begin;
   file.tokens_ = index->tokens;
-  file.documents_ = text(" in ", index->documents, " documents, one after the other");
+  file.documents_ = text(" in ", support::counted(index->documents, "document"),
+                         index->documents == 1 ? "" : ", one after the other");
   return file;
 }
 
@@ -242,13 +247,16 @@ Status TokenFile::checkKind() const {
   if (Status s = file_.read(0, bytes.data(), size); !s)
     return s;
   if (std::memcmp(bytes.data(), "\x93NUMPY", 6) == 0)
-    return error("'", path(), "' is a .npy file; --data takes raw tokens, arrays come with --input "
+    return error("'", path(),
+                 "' is a .npy file; --data takes raw tokens, arrays come with --input "
                  "NAME=FILE.npy");
   if (std::all_of(bytes.begin(), bytes.end(), [](unsigned char c) {
         return c == '\n' || c == '\r' || c == '\t' || (c >= ' ' && c != 0x7f);
       }))
-    return error("'", path(), "' looks like text, --data takes tokens; scripts/tokenize.py makes "
-                 "them of text", format_.type ? "" : " (--data-dtype u16 or u32: it is none)");
+    return error("'", path(),
+                 "' looks like text, --data takes tokens; scripts/tokenize.py makes "
+                 "them of text",
+                 format_.type ? "" : " (--data-dtype u16 or u32: it is none)");
   auto asU16 = [&](size_t i) { return support::readAsInteger(ElementType::U16, bytes.data(), i); };
   bool oddZero = true, evenZero = true;
   for (size_t i = 0; i < size / 2; i += 2) {
@@ -256,7 +264,8 @@ Status TokenFile::checkKind() const {
     evenZero &= asU16(i) == 0;
   }
   if (!format_.type && type_ == ElementType::U16 && file_.size() % 4 == 0 && oddZero && !evenZero)
-    return error("'", path(), "' looks like u32 tokens: every second u16 of it is 0; give "
+    return error("'", path(),
+                 "' looks like u32 tokens: every second u16 of it is 0; give "
                  "--data-dtype u32, or --data-dtype u16 if it is u16 all the same");
   return ok();
 }
@@ -290,8 +299,7 @@ namespace {
 
 // Is any value outside of [0, vocabulary)? Taken as unsigned: the vectoriser sees one
 // maximum, and a negative i32 is above every vocabulary.
-template <class Unsigned>
-bool anyBad(const std::byte *data, size_t count, int64_t vocabulary) {
+template <class Unsigned> bool anyBad(const std::byte *data, size_t count, int64_t vocabulary) {
   Unsigned most = 0;
   const auto *values = reinterpret_cast<const Unsigned *>(data);
   for (size_t i = 0; i < count; ++i)

@@ -180,7 +180,8 @@ std::vector<std::string> contradictions(const std::vector<std::string> &given,
   auto compare = [&](const std::string &flag, const std::string &got, const std::string &was) {
     bool isGiven = std::find(given.begin(), given.end(), flag) != given.end();
     if (isGiven && got != was)
-      lines.push_back(support::text(flag, ": asks for ", got, ", but the IR was written with ", was,
+      lines.push_back(support::text(flag, ": asks for ", got, ", but the IR was written ",
+                                    was.empty() ? "without it" : "with " + was,
                                     "; leave it out, or compile the model again"));
   };
   auto onOff = [](bool on, const char *yes, const char *no) { return std::string(on ? yes : no); };
@@ -199,7 +200,7 @@ std::vector<std::string> contradictions(const std::vector<std::string> &given,
   compare("--optimizer", onOff(isSgd(asked), "sgd", "adamw"), onOff(isSgd(written), "sgd", "adamw"));
   compare("--tie", nameOf(asked.tie), nameOf(written.tie));
   compare("--raise", onOff(asked.raise, "on", "off"), onOff(written.raise, "on", "off"));
-  compare("--weights", "'" + asked.weights + "'", "'" + written.weights + "'");
+  compare("--weights", asked.weights, written.weights);
   for (const char *flag : {"--train", "--infer"})
     compare(flag, onOff(asked.infer, "inference", "training"),
             onOff(written.infer, "inference", "training"));

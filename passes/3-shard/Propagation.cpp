@@ -128,8 +128,8 @@ int64_t AxisPropagation::factorFor(Operation *op, const graph::TensorFactors &te
 }
 
 void AxisPropagation::assign(Value value, int64_t dim) {
-  if (dims.count(value) || !canCut(value, dim) || inputs.contains(value) ||
-      isPinned(value, dim) || (!options.mayCutStates && states.contains(value)))
+  if (dims.count(value) || !canCut(value, dim) || inputs.contains(value) || isPinned(value, dim) ||
+      (!options.mayCutStates && states.contains(value)))
     return;
   dims[value] = dim;
   valueSeeds[value] = currentSeed.node;
@@ -306,9 +306,9 @@ void AxisPropagation::writeOp(Operation *op) {
   for (auto [use, tensor] : llvm::zip(op->getOpOperands(), rule.operands))
     setRequired(use, parallel::shardingOf(context, tensor, axes));
   for (auto [result, tensor] : llvm::zip(op->getResults(), rule.results))
-    setSharding(result, withUnreduced(parallel::shardingOf(context, tensor, axes),
-                                      unreducedOf(rule, tensor, axes),
-                                      unreducedKindOf(rule, axes)));
+    setSharding(result,
+                withUnreduced(parallel::shardingOf(context, tensor, axes),
+                              unreducedOf(rule, tensor, axes), unreducedKindOf(rule, axes)));
   setOrigin(op, factor);
 }
 
@@ -418,6 +418,18 @@ bool AxisPropagation::reaches(Operation *op, Value operand) const {
   return dimOf(operand) >= 0 || factorOf(op) >= 0 || (next && next->reaches(op, operand));
 }
 
+// "cut in dim 0 over dp, dim 2 over tp"; "whole".
+static std::string cutText(ShardingAttr sharding) {
+  std::string text;
+  for (auto [dim, axes] : llvm::enumerate(getAxes(sharding)))
+    for (auto [i, axis] : llvm::enumerate(axes))
+      text += (i              ? ", "
+               : text.empty() ? "cut in dim " + std::to_string(dim) + " over "
+                              : ", dim " + std::to_string(dim) + " over ") +
+              axis.str();
+  return text.empty() ? "whole" : text;
+}
+
 unsigned AxisPropagation::reportConflicts() {
   unsigned count = 0;
   module.walk([&](Operation *op) {
@@ -431,8 +443,9 @@ unsigned AxisPropagation::reportConflicts() {
       if (refines(has, wants))
         continue;
       ++count;
-      op->emitRemark("operand ") << use.getOperandNumber() << " is " << has << " but needed as "
-                                 << wants << " over axis " << axis << ": it will be resharded";
+      op->emitRemark("operand ") << use.getOperandNumber() << " is " << cutText(has)
+                                 << " but needed " << cutText(wants)
+                                 << ": it will be resharded over axis " << axis.strref();
     }
   });
   return count;

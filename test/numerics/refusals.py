@@ -334,6 +334,7 @@ for line, words in [
         ([*COMPILE, "--train=yes"], ["--train takes no value"]),
         ([*COMPILE, "--mesh", "--seq", "16"], ["--mesh needs a value"]),
         ([*COMPILE, "--mesh="], ["--mesh needs a value"]),
+        (["compile", "x.onnx", "--mesh", "-o", "out"], ["--mesh needs a value"]),
         ([*COMPILE, ""], ["an empty word"]),
         ([*COMPILE, "--global-batch", "5000000000"], ["--global-batch needs a whole number"]),
         ([*COMPILE, "--seq", "3.5", "--mesh", "x"], ["got '3.5'", "got 'x'"]),
@@ -381,6 +382,7 @@ for flags, words in [
         (["--tp", "4"], ["--tp: asks for 4"]),
         (["--global-batch", "2", "--optimizer", "sgd"], ["--global-batch: asks for 2", "--optimizer: asks for sgd"]),
         (["--infer"], ["--infer: asks for inference"]),
+        (["--weights", "random"], ["--weights: asks for random, but the IR was written without it"]),
         (["--compile-from", "train"], ["--compile-from train: the IR stands after phase shard"]),
         (["--compile-to", "shard"], ["stands after phase shard already"])]:
     suite.run("IR written otherwise: " + " ".join(flags), dump_contradicted, flags, words)

@@ -324,8 +324,12 @@ void Parser::flagAt(size_t &i) {
   if (!flag->value && hasValue)
     return usage(name + " takes no value, got '" + value + "'");
   if (flag->value && !hasValue) {
-    if (i + 1 == arguments.size() || arguments[i + 1].rfind("--", 0) == 0)
+    // No file is called like a flag by a word that is not meant as one: ./-o names it.
+    if (i + 1 == arguments.size() || arguments[i + 1].rfind("--", 0) == 0 ||
+        findFlag(arguments[i + 1])) {
+      hasUnknown = true;
       return usage(name + " needs a value: " + flag->value);
+    }
     value = arguments[++i];
   }
   if (flag->value && value.empty())

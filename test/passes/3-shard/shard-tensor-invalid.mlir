@@ -53,7 +53,7 @@ module attributes {parallel.mesh = #parallel.mesh<["dp"=1, "pp"=1, "tp"=2]>} {
   func.func @micro(%x: tensor<4x8xf32> {graph.input = "x"}, %w: tensor<8x8xf32> {graph.state = @w})
       -> (tensor<4x8xf32> {graph.output = "y"}) {
     %0 = graph.matmul "bd,de->be" %x, %w : (tensor<4x8xf32>, tensor<8x8xf32>) -> tensor<4x8xf32>
-    // expected-remark @+1 {{operand 1 is #parallel.sharding<[{}, {"tp"}]> but needed as #parallel.sharding<[{"tp"}, {}]> over axis "tp": it will be resharded}}
+    // expected-remark @+1 {{operand 1 is cut in dim 1 over tp but needed cut in dim 0 over tp: it will be resharded over axis tp}}
     %1 = graph.matmul "be,ed->bd" %0, %w : (tensor<4x8xf32>, tensor<8x8xf32>) -> tensor<4x8xf32>
     return %1 : tensor<4x8xf32>
   }
