@@ -1,5 +1,7 @@
 #include "runtime/ShardReader.h"
 
+#include "runtime/Dequantizer.h"
+
 #include <algorithm>
 #include <cstring>
 #include <optional>
@@ -71,20 +73,27 @@ template <class T>
 class Reader {
 public:
   Reader(const StoredTensor &tensor, Box box, T *to)
-      : tensor(tensor), size(static_cast<int64_t>(support::byteSize(tensor.type))),
-        box(std::move(box)), to(to), extent(this->box.dims.size() + 1, 1),
-        dense(this->box.dims.size() + 1, true) {
+      : tensor(tensor), size(sizeInBuffer(tensor)), box(std::move(box)), to(to),
+        extent(this->box.dims.size() + 1, 1), dense(this->box.dims.size() + 1, true) {
     for (size_t d = this->box.dims.size(); d-- > 0;) {
       const Dim &dim = this->box.dims[d];
       extent[d] = extent[d + 1] + dim.file * (dim.count - 1);
       dense[d] = dense[d + 1] && (dim.file - extent[d + 1]) * size < kPage;
     }
-    same = tensor.type == (sizeof(T) == 4 ? ElementType::F32 : ElementType::F64);
+    if (Dequantizer::takes(tensor))
+      dequantizer.emplace(tensor);
+    same = dequantizer || tensor.type == kOwn;
   }
 
   Status run() { return read(0, box.first, box.local); }
 
 private:
+  // What is dequantised has the wanted type already.
+  static int64_t sizeInBuffer(const StoredTensor &tensor) {
+    return static_cast<int64_t>(Dequantizer::takes(tensor) ? sizeof(T)
+                                                           : support::byteSize(tensor.type));
+  }
+
   // The elements of dims d, d + 1, ...
   Status read(size_t d, int64_t first, int64_t local) {
     size_t dims = box.dims.size();
@@ -118,6 +127,8 @@ private:
   }
 
   Status load(int64_t first, int64_t count, void *into) {
+    if (dequantizer)
+      return dequantizer->read(first, count, static_cast<T *>(into));
     return tensor.file->read(tensor.offset + static_cast<uint64_t>(first * size), into,
                              static_cast<size_t>(count * size));
   }
@@ -136,7 +147,7 @@ private:
 
   void copy(const std::byte *from, int64_t fromStride, T *into, int64_t intoStride,
             int64_t count) {
-    switch (tensor.type) {
+    switch (dequantizer ? kOwn : tensor.type) {
     case ElementType::F16:
       return convert<uint16_t>(from, fromStride, into, intoStride, count,
                                [](uint16_t bits) { return support::halfToFloat(bits); });
@@ -156,14 +167,17 @@ private:
     }
   }
 
+  static constexpr ElementType kOwn = sizeof(T) == 4 ? ElementType::F32 : ElementType::F64;
+
   const StoredTensor &tensor;
-  const int64_t size; // of an element
+  const int64_t size; // of an element in the buffer
   const Box box;
   T *const to;
   std::vector<int64_t> extent; // elements of the file from the first to the last, by dim
   std::vector<bool> dense;     // no gap of a page among them
   bool same = false;           // nothing to convert
   std::vector<std::byte> buffer;
+  std::optional<Dequantizer> dequantizer;
 };
 
 // Distances in the transpose that the file holds; nullopt where a dim runs over

@@ -9,9 +9,18 @@
 #include "runtime/Shard.h"
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 namespace llmc::runtime {
+
+// One scale for each block of rows and columns of a file's tensor; those at an edge are smaller.
+struct StoredScales {
+  const support::ReadableFile *file = nullptr;
+  uint64_t offset = 0;
+  support::ElementType type = support::ElementType::F32;
+  int64_t rows = 1, columns = 1; // of a block
+};
 
 // A source tensor of floats of any width.
 struct StoredTensor {
@@ -20,6 +29,7 @@ struct StoredTensor {
   support::ElementType type = support::ElementType::F32;
   std::vector<int64_t> shape; // of the source
   bool transposed = false;    // two dims: the file holds the transpose
+  std::optional<StoredScales> scales = std::nullopt; // which its numbers are times
 };
 
 // Reads the elements of `shard`, which `view` places in the source, to `to` in the

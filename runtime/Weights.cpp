@@ -72,64 +72,67 @@ std::vector<std::string> Weights::paths() const {
 }
 
 Status Weights::useFiles(const std::string &path) {
-  if (std::string index = path + "/model.safetensors.index.json"; std::filesystem::exists(index))
+  std::error_code code;
+  std::string index = path + "/model.safetensors.index.json";
+  if (std::filesystem::exists(index, code))
     index_ = index;
-  support::Result<support::SafetensorsSet> set = support::SafetensorsSet::open(path);
-  if (!set)
-    return error("--weights: ", set.message());
+  support::Result<support::Checkpoint> checkpoint = support::Checkpoint::open(path);
+  if (!checkpoint)
+    return error("--weights '", path, "': ", checkpoint.message());
   std::vector<std::string> missing, wrong;
   for (size_t source = 0; source < places_.size(); ++source)
-    if (!hasState(program_, source, StateRole::Parameter))
-      continue; // nobody asks for it
-    else if (Status s = findIn(*set, source, missing, wrong); !s)
+    if (Status s = findIn(*checkpoint, source, missing, wrong); !s)
       return error("--weights '", path, "': ", s.message());
   std::string problems;
   if (!wrong.empty())
     problems = text(wrong.size(), " of ", places_.size(), " tensors do not fit: ", listed(wrong));
   if (!missing.empty()) {
-    std::vector<std::string> have = set->names();
+    std::vector<std::string> have = checkpoint->set().names();
     problems += text(problems.empty() ? "" : "; ", missing.size(), " of ", places_.size(),
                      " tensors are missing: ", listed(missing), "; it has ", have.size(),
                      have.empty() ? "" : " tensors such as '" + have[0] + "'");
   }
   if (!problems.empty())
     return error("--weights '", path, "': ", problems);
-  note_ = text(path, " (", places_.size(), " tensors)");
+  note_ = text(path, " (", places_.size(), " tensors", dequantised(), ")");
+  if (std::string unread = checkpoint->unread(); !unread.empty())
+    note_ += "; " + unread;
   return ok();
 }
 
-Status Weights::findIn(const support::SafetensorsSet &set, size_t index,
+// ", 3 of them dequantised" in a note.
+std::string Weights::dequantised() const {
+  size_t count = 0;
+  for (const Place &place : places_)
+    count += place.file >= 0 && support::decodedBytes(place.type) ? 1 : 0;
+  return count ? text(", ", count, " of them dequantised") : "";
+}
+
+Status Weights::findIn(support::Checkpoint &checkpoint, size_t index,
                        std::vector<std::string> &missing, std::vector<std::string> &wrong) {
   const planfile::SourceTensorT &source = *program_.sources[index];
-  std::vector<int64_t> want = source.shape;
-  const support::TensorView *found = set.find(source.name);
-  std::string name = source.name;
-  for (size_t i = 0; !found && i < source.aliases.size(); ++i)
-    found = set.find(name = source.aliases[i]);
-  bool transposed = false;
-  for (size_t i = 0; !found && i < source.transposed_aliases.size(); ++i)
-    if ((found = set.find(name = source.transposed_aliases[i]))) {
-      transposed = true;
-      std::swap(want[0], want[1]);
-    }
+  support::TensorNames names{{source.name}, source.transposed_aliases};
+  names.plain.insert(names.plain.end(), source.aliases.begin(), source.aliases.end());
+  auto found = checkpoint.find(names, source.shape);
+  if (!hasState(program_, index, StateRole::Parameter))
+    return ok(); // nobody asks for its values
   if (!found) {
+    wrong.push_back(found.message());
+    return ok();
+  }
+  if (!*found) {
     missing.push_back("'" + source.name + "'");
     return ok();
   }
-  if (found->shape != want) {
-    wrong.push_back(text("'", name, "' has the shape ", shapeText(found->shape),
-                         ", the model wants ", shapeText(want)));
-    return ok();
-  }
-  if (support::isInteger(found->type)) {
-    wrong.push_back(text("'", name, "' holds ", support::toString(found->type),
-                         ", the model wants numbers with a fraction"));
-    return ok();
-  }
-  support::Result<int> file = openFile(set.fileOf(name)->path());
-  if (!file)
-    return file.takeError();
-  places_[index] = {*file, found->fileOffset, found->type, transposed};
+  const support::TensorPlace &place = **found;
+  const auto &files = checkpoint.set().files();
+  support::Result<int> file = openFile(files[place.file].path()), scales = -1;
+  if (file && place.scales)
+    scales = openFile(files[place.scales->file].path());
+  if (!file || !scales)
+    return file ? scales.takeError() : file.takeError();
+  places_[index] = {*file, place.offset, place.type, place.transposed, *scales,
+                    place.scales.value_or(support::ScalePlace())};
   return ok();
 }
 
@@ -176,9 +179,17 @@ Status Weights::useModelFiles(const std::string &folder) {
       ++drawn;
       continue;
     }
-    places_[i] = {source.file, source.file_offset, planfile::elementType(source.dtype), false};
+    Place &place = places_[i];
+    place = {source.file, source.file_offset, planfile::elementType(source), source.transposed, -1, {}};
+    if (const planfile::ScalesT *scales = source.scales.get()) {
+      place.scalesFile = static_cast<int>(scales->file);
+      place.scales = {scales->file, scales->file_offset, planfile::elementType(*scales),
+                      scales->block[0], scales->block[1]};
+    }
   }
   note_ = text("the model's own, ", names);
+  if (std::string quantised = dequantised(); !quantised.empty())
+    note_ += " (" + quantised.substr(2) + ")";
   if (drawn > 0)
     note_ += text("; ", drawn, " tensors drawn from seed ", seed_);
   return ok();
@@ -253,10 +264,14 @@ Status Weights::fillBoxes(const std::vector<HeldBox> &boxes, const planfile::Vie
 template <class T>
 Status Weights::fillShard(const Shard &shard, const planfile::ViewT &view, T *to) const {
   const Place &place = places_[view.source];
-  if (place.file >= 0)
-    return readShard({&files_[place.file], place.offset, place.type,
-                      program_.sources[view.source]->shape, place.transposed},
-                     shard, view, to);
+  if (place.file >= 0) {
+    StoredTensor tensor{&files_[place.file], place.offset, place.type,
+                        program_.sources[view.source]->shape, place.transposed};
+    if (place.scalesFile >= 0)
+      tensor.scales = {&files_[place.scalesFile], place.scales.offset, place.scales.type,
+                       place.scales.rows, place.scales.columns};
+    return readShard(tensor, shard, view, to);
+  }
   forEachRun(shard, view, [&](int64_t local, int64_t source, int64_t count, int64_t stride) {
     draw(view.source, source, count, stride, to + local);
   });

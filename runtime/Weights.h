@@ -3,9 +3,9 @@
 #define LLMC_RUNTIME_WEIGHTS_H
 
 #include "lib/planfile/Program.h"
+#include "lib/support/Checkpoint.h"
 #include "lib/support/Error.h"
 #include "lib/support/File.h"
-#include "lib/support/Safetensors.h"
 #include "runtime/Executor.h"
 #include "runtime/Shard.h"
 #include "runtime/WeightsCheck.h"
@@ -51,6 +51,8 @@ private:
     uint64_t offset = 0;
     support::ElementType type = support::ElementType::F32;
     bool transposed = false; // the file holds the transpose
+    int scalesFile = -1;     // index into files_; -1: none
+    support::ScalePlace scales;
   };
 
   Weights(const planfile::ProgramT &program, uint64_t seed)
@@ -58,8 +60,9 @@ private:
   support::Status useFiles(const std::string &path);
   support::Status useModelFiles(const std::string &folder);
   // Adds a tensor that is not there to `missing`, one that does not fit to `wrong`.
-  support::Status findIn(const support::SafetensorsSet &set, size_t source,
+  support::Status findIn(support::Checkpoint &checkpoint, size_t source,
                          std::vector<std::string> &missing, std::vector<std::string> &wrong);
+  std::string dequantised() const;
   support::Result<int> openFile(const std::string &path); // index into files_
   support::Status fillState(const Executor &executor, uint32_t stage,
                             const planfile::StateShardT &state) const;

@@ -109,24 +109,27 @@ static void markInference(ModuleOp module) {
       forward.setArgAttr(i, "graph.batched", unit);
 }
 
-static std::string quantization(Config &config) {
-  auto fields = config.object({"quantization_config"});
-  return fields ? fields->text({"quant_method"}, "unnamed method") : "unnamed method";
-}
-
 // Fields that a user may count on and that change nothing here: one line each.
 static std::vector<std::string> notesOf(Config &config, const CompileOptions &options,
-                                        bool readsWeights) {
+                                        const std::string &unusedQuantization) {
   std::vector<std::string> notes;
   std::vector<std::string> rates =
       config.positives({"attention_dropout", "attention_probs_dropout_prob", "attn_pdrop", "dropout",
                         "embd_pdrop", "hidden_dropout", "hidden_dropout_prob", "resid_pdrop"});
   if (!rates.empty() && !options.infer)
     notes.push_back("dropout is not built yet: trains without (" + joined(rates) + ")");
-  if (config.has({"quantization_config"}) && !readsWeights)
-    notes.push_back("\"quantization_config\" (" + quantization(config) +
+  if (!unusedQuantization.empty())
+    notes.push_back("\"quantization_config\" (" + unusedQuantization +
                     ") is not used: no weights are read, all are float32");
   return notes;
+}
+
+// The config to write beside saved weights, which are plain numbers.
+static std::string savedConfig(const std::string &text) {
+  auto json = support::OrderedJson::parse(text, nullptr, /*allow_exceptions=*/false);
+  if (!json.is_object() || !json.erase("quantization_config"))
+    return text;
+  return support::jsonText(json, 2) + "\n";
 }
 
 static Result<OwningOpRef<ModuleOp>> import(MLIRContext &context, const fs::path &path,
@@ -150,21 +153,22 @@ static Result<OwningOpRef<ModuleOp>> import(MLIRContext &context, const fs::path
     config.note("the micro-batch must be positive, got " + std::to_string(options.microBatch));
   std::string weights = options.weights.empty() ? weightsBeside(path) : options.weights;
   bool reads = !weights.empty() && weights != "random";
-  if (reads && config.has({"quantization_config"}))
-    config.note("\"quantization_config\": quantized weights (" + quantization(config) +
-                ") are not read yet: use a checkpoint of F32, F16, BF16 or F64, or --weights random");
+  auto quantization = support::Quantization::of(*json);
+  if (!quantization)
+    config.note(quantization.message());
   BuiltModel model = architecture->build(context, config, options);
   if (!config.problems().empty())
     return error(file, ": ", architecture->modelTypes.front(), " cannot be built:", config.problems());
-  ModelFacts facts{modelName(file),  file,          *text, model.sequence, model.vocabulary,
+  ModelFacts facts{modelName(file),  file,          savedConfig(*text), model.sequence, model.vocabulary,
                    model.context, options.batchRows()};
   describeModule(*model.module, facts, {});
-  for (const std::string &note : notesOf(config, options, reads))
+  std::string unused = !reads && *quantization ? (*quantization)->method : "";
+  for (const std::string &note : notesOf(config, options, unused))
     emitRemark(UnknownLoc::get(&context)) << file << ": " << note;
   if (options.infer)
     markInference(*model.module);
   if (reads)
-    if (Status s = bindWeights(*model.module, weights, model.spellings); !s)
+    if (Status s = bindWeights(*model.module, weights, model.spellings, *quantization); !s)
       return s.takeError();
   return std::move(model.module);
 }

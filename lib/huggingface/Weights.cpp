@@ -2,7 +2,6 @@
 
 #include "dialects/graph/Build.h"
 #include "lib/support/Hash.h"
-#include "lib/support/Safetensors.h"
 
 #include <filesystem>
 
@@ -66,79 +65,108 @@ static std::vector<std::string> spell(llvm::StringRef name,
   return out;
 }
 
-// The tensor of a source, under any of its names.
-static const support::TensorView *findTensor(const support::SafetensorsSet &set,
-                                             graph::SourceOp source,
-                                             llvm::ArrayRef<hf::Spelling> spellings,
-                                             std::string &found) {
-  llvm::SmallVector<llvm::StringRef> names = {source.getSymName()};
+// All names under which a checkpoint may have a source.
+static support::TensorNames namesOf(graph::SourceOp source,
+                                    llvm::ArrayRef<hf::Spelling> spellings) {
+  support::TensorNames names;
+  auto add = [&](std::vector<std::string> &to, llvm::StringRef name) {
+    llvm::append_range(to, spell(name, spellings));
+  };
+  add(names.plain, source.getSymName());
   for (Attribute alias : source.getAliases())
-    names.push_back(cast<StringAttr>(alias).getValue());
-  for (llvm::StringRef name : names)
-    for (std::string &spelling : spell(name, spellings))
-      if (const support::TensorView *tensor = set.find(spelling)) {
-        found = spelling;
-        return tensor;
-      }
-  return nullptr;
+    add(names.plain, cast<StringAttr>(alias).getValue());
+  if (auto transposed = source->getAttrOfType<ArrayAttr>("transposed_aliases"))
+    for (Attribute alias : transposed)
+      add(names.transposed, cast<StringAttr>(alias).getValue());
+  return names;
 }
 
-// The type of stored numbers; null where they are none.
+// The types that the numbers of a file and their scales may have.
+static llvm::SmallVector<std::pair<support::ElementType, Type>> elementTypes(MLIRContext *context) {
+  Builder b(context);
+  return {{support::ElementType::F64, b.getF64Type()},
+          {support::ElementType::F32, b.getF32Type()},
+          {support::ElementType::F16, b.getF16Type()},
+          {support::ElementType::BF16, b.getBF16Type()},
+          {support::ElementType::F8E4M3, b.getType<Float8E4M3FNType>()},
+          {support::ElementType::F8E5M2, b.getType<Float8E5M2Type>()},
+          {support::ElementType::F8E8M0, b.getType<Float8E8M0FNUType>()},
+          {support::ElementType::F4E2M1, b.getType<Float4E2M1FNType>()}};
+}
+
 static Type elementType(Builder &b, support::ElementType type) {
-  switch (type) {
-  case support::ElementType::F64:
-    return b.getF64Type();
-  case support::ElementType::F32:
-    return b.getF32Type();
-  case support::ElementType::F16:
-    return b.getF16Type();
-  case support::ElementType::BF16:
-    return b.getBF16Type();
-  default:
-    return {};
-  }
+  for (auto [stored, element] : elementTypes(b.getContext()))
+    if (stored == type)
+      return element;
+  return b.getF32Type(); // no other is found
 }
 
-static std::string shapeText(llvm::ArrayRef<int64_t> shape) {
-  std::string out = "[";
-  for (size_t i = 0; i < shape.size(); ++i)
-    out += (i ? ", " : "") + std::to_string(shape[i]);
-  return out + "]";
+static support::ElementType storedType(Type element) {
+  for (auto [stored, type] : elementTypes(element.getContext()))
+    if (type == element)
+      return stored;
+  return support::ElementType::F32;
+}
+
+std::string hf::storedText(graph::SourceOp source) {
+  if (!source.getFile())
+    return "";
+  std::optional<support::ScalePlace> scales;
+  auto given = source->getAttrOfType<DictionaryAttr>("scales");
+  auto type = given ? given.getAs<TypeAttr>("type") : TypeAttr();
+  auto block = given ? given.getAs<DenseI64ArrayAttr>("block") : DenseI64ArrayAttr();
+  if (type && block && block.size() == 2)
+    scales = {0, 0, storedType(type.getValue()), block[0], block[1]};
+  return support::storedText(
+      storedType(cast<RankedTensorType>(source.getType()).getElementType()), scales);
+}
+
+// Records on `source` where its values lie.
+static void setPlace(graph::SourceOp source, const support::TensorPlace &place) {
+  Builder b(source.getContext());
+  auto type = cast<RankedTensorType>(source.getType());
+  source.setTypeAttr(TypeAttr::get(type.clone(elementType(b, place.type))));
+  source.setFileAttr(b.getI64IntegerAttr(static_cast<int64_t>(place.file)));
+  source.setFileOffsetAttr(b.getI64IntegerAttr(static_cast<int64_t>(place.offset)));
+  if (place.transposed)
+    source->setAttr("transposed", b.getUnitAttr());
+  if (!place.scales)
+    return;
+  const support::ScalePlace &scales = *place.scales;
+  auto integer = [&](llvm::StringRef name, uint64_t value) {
+    return b.getNamedAttr(name, b.getI64IntegerAttr(static_cast<int64_t>(value)));
+  };
+  source->setAttr("scales",
+                  b.getDictionaryAttr(
+                      {integer("file", scales.file), integer("file_offset", scales.offset),
+                       b.getNamedAttr("type", TypeAttr::get(elementType(b, scales.type))),
+                       b.getNamedAttr("block", b.getDenseI64ArrayAttr({scales.rows, scales.columns}))}));
 }
 
 support::Status hf::bindWeights(ModuleOp module, const std::string &path,
-                                llvm::ArrayRef<Spelling> spellings) {
-  auto set = support::SafetensorsSet::open(path);
-  if (!set)
-    return set.takeError();
+                                llvm::ArrayRef<Spelling> spellings,
+                                std::optional<support::Quantization> quantization) {
+  auto checkpoint = support::Checkpoint::open(path, std::move(quantization));
+  if (!checkpoint)
+    return error("weights of '", path, "': ", checkpoint.message());
   Builder b(module.getContext());
   std::string problems;
   for (auto source : module.getOps<graph::SourceOp>()) {
-    std::string name;
-    const support::TensorView *tensor = findTensor(*set, source, spellings, name);
-    auto type = cast<RankedTensorType>(source.getType());
-    std::string title = "\n  '" + source.getSymName().str() + "': ";
-    if (!tensor) {
-      problems += title + "missing";
-    } else if (!elementType(b, tensor->type)) {
-      problems += title + "holds " + std::string(support::toString(tensor->type)) +
-                  ", expected F32, F16, BF16 or F64";
-    } else if (llvm::ArrayRef<int64_t>(tensor->shape) != type.getShape()) {
-      problems += title + "has shape " + shapeText(tensor->shape) + ", the model needs " +
-                  shapeText(type.getShape());
-    } else {
-      size_t file = 0;
-      while (&set->files()[file] != set->fileOf(name))
-        ++file;
-      source.setTypeAttr(TypeAttr::get(type.clone(elementType(b, tensor->type))));
-      source.setFileAttr(b.getI64IntegerAttr(file));
-      source.setFileOffsetAttr(b.getI64IntegerAttr(tensor->fileOffset));
-    }
+    auto shape = cast<RankedTensorType>(source.getType()).getShape();
+    auto place = checkpoint->find(namesOf(source, spellings), shape.vec());
+    if (!place)
+      problems += "\n  " + place.message();
+    else if (!*place)
+      problems += "\n  '" + source.getSymName().str() + "': missing";
+    else
+      setPlace(source, **place);
   }
   if (!problems.empty())
     return error(path, ": weights do not fit the model:", problems);
+  if (std::string unread = checkpoint->unread(); !unread.empty())
+    emitRemark(UnknownLoc::get(module.getContext())) << path << ": " << unread;
   llvm::SmallVector<Attribute> files;
-  for (const support::SafetensorsFile &file : set->files()) {
+  for (const support::SafetensorsFile &file : checkpoint->set().files()) {
     support::Result<Attribute> entry = fileEntry(b, file.path());
     if (!entry)
       return entry.takeError();

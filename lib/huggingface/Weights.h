@@ -3,10 +3,13 @@
 #ifndef LLMC_LIB_HUGGINGFACE_WEIGHTS_H
 #define LLMC_LIB_HUGGINGFACE_WEIGHTS_H
 
+#include "dialects/graph/Graph.h"
+#include "lib/support/Checkpoint.h"
 #include "lib/support/Error.h"
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/BuiltinOps.h"
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -34,11 +37,16 @@ struct Spelling {
   std::string part, instead;
 };
 
-// Finds every graph.source of the module in a safetensors file or folder, under its
-// name or an alias, spelled in any way, and records file, offset and element type; replaces
-// graph.files. All tensors that are missing or do not fit are one error.
+// Finds every graph.source of the module in a checkpoint, under its name or an alias, spelled
+// in any way, and records file, offset, element type and scales (lib/pipeline/Borders.md);
+// replaces graph.files. `quantization` is what the model's config says. All tensors that are
+// missing or do not fit are one error; those that nothing reads are a remark.
 support::Status bindWeights(mlir::ModuleOp module, const std::string &path,
-                            llvm::ArrayRef<Spelling> spellings);
+                            llvm::ArrayRef<Spelling> spellings,
+                            std::optional<support::Quantization> quantization = std::nullopt);
+
+// "BF16", "F8_E4M3, F32 scales of 128x128": how its file has a source; "" if it has none.
+std::string storedText(graph::SourceOp source);
 
 } // namespace llmc::hf
 

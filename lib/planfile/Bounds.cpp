@@ -3,7 +3,9 @@
 // thing in the right order is the business of the checkers (Check*.cpp).
 #include "lib/planfile/Bounds.h"
 
+#include "lib/planfile/Elements.h"
 #include "lib/planfile/Inputs.h"
+#include "lib/support/Checkpoint.h"
 
 #include <tuple>
 
@@ -64,6 +66,39 @@ Status Bounds::checkMesh() {
   return ok();
 }
 
+bool Bounds::liesIn(int64_t file, uint64_t offset, uint64_t bytes) const {
+  if (file < 0 || file >= static_cast<int64_t>(program.files.size()))
+    return false;
+  uint64_t size = program.files[static_cast<size_t>(file)]->byte_size;
+  return bytes <= size && offset <= size - bytes;
+}
+
+// What is wrong with how a source tensor is quantised.
+std::string Bounds::codingFault(const SourceTensorT &source) const {
+  if (!inEnum(source.coding, Coding::MAX))
+    return "unknown coding";
+  const ScalesT *scales = source.scales.get();
+  if (source.coding == Coding::Plain)
+    return scales ? "scales of numbers that are not quantised" : "";
+  if (source.dtype != DType::U8 || source.file < 0)
+    return "quantised numbers that are no bytes of a file";
+  if (!scales)
+    return "";
+  if (scales->dtype != DType::F32 && scales->dtype != DType::F16 && scales->dtype != DType::BF16 &&
+      scales->dtype != DType::U8)
+    return "its scales have a bad dtype";
+  if (scales->block.size() != 2 || scales->block[0] < 1 || scales->block[1] < 1)
+    return "its scales have no block of two sizes";
+  std::vector<int64_t> stored = source.shape;
+  if (source.transposed && stored.size() == 2)
+    std::swap(stored[0], stored[1]);
+  auto count = support::scaleCount(stored, scales->block[0], scales->block[1]);
+  if (!count || scales->byte_size != support::byteSize(elementType(*scales), *count) ||
+      !liesIn(scales->file, scales->file_offset, scales->byte_size))
+    return "its scales do not lie in their file";
+  return "";
+}
+
 Status Bounds::checkSources() {
   for (const auto &source : program.sources) {
     auto fail = [&](const std::string &why) {
@@ -74,15 +109,16 @@ Status Bounds::checkSources() {
     std::optional<uint64_t> count = elements(source->shape);
     if (!count)
       return fail("bad shape");
-    if (!source->transposed_aliases.empty() && source->shape.size() != 2)
-      return fail("only a matrix has transposed aliases");
+    if ((!source->transposed_aliases.empty() || source->transposed) && source->shape.size() != 2)
+      return fail("only a matrix has transposed aliases, or lies transposed");
+    if (std::string fault = codingFault(*source); !fault.empty())
+      return fail(fault);
     if (source->file < -1 || source->file >= static_cast<int64_t>(program.files.size()))
       return fail(text("file ", source->file, " of ", program.files.size()));
     if (source->file == -1)
       continue;
-    uint64_t size = program.files[source->file]->byte_size;
-    if (source->byte_size != *count * byteSize(source->dtype) || source->byte_size > size ||
-        source->file_offset > size - source->byte_size)
+    if (source->byte_size != support::byteSize(elementType(*source), *count) ||
+        !liesIn(source->file, source->file_offset, source->byte_size))
       return fail("its bytes do not lie in its file");
   }
   return ok();

@@ -42,6 +42,8 @@ public:
 private:
   support::Status checkMesh();
   support::Status checkSources();
+  std::string codingFault(const SourceTensorT &source) const;
+  bool liesIn(int64_t file, uint64_t offset, uint64_t bytes) const;
   support::Status checkDescriptions();
   support::Status checkTensor(const TensorInfoT &tensor);
   support::Status checkInput(const InputBindingT &input);

@@ -29,6 +29,24 @@ constexpr support::ElementType elementType(DType type) {
   return support::ElementType::F32; // checkBounds() lets no other value pass
 }
 
+// Of the bytes of a source tensor, and of its scales.
+inline support::ElementType elementType(const SourceTensorT &source) {
+  switch (source.coding) {
+  case Coding::Plain:
+    return elementType(source.dtype);
+  case Coding::Float8E4M3:
+    return support::ElementType::F8E4M3;
+  case Coding::Float8E5M2:
+    return support::ElementType::F8E5M2;
+  case Coding::Float4E2M1:
+    return support::ElementType::F4E2M1;
+  }
+  return support::ElementType::F32; // checkBounds() lets no other value pass
+}
+inline support::ElementType elementType(const ScalesT &scales) {
+  return scales.dtype == DType::U8 ? support::ElementType::F8E8M0 : elementType(scales.dtype);
+}
+
 } // namespace llmc::planfile
 
 #endif // LLMC_LIB_PLANFILE_ELEMENTS_H

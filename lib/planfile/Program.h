@@ -16,7 +16,7 @@
 namespace llmc::planfile {
 
 // Version of plan.fbs that this code writes and reads.
-inline constexpr uint32_t kPlanVersion = 4;
+inline constexpr uint32_t kPlanVersion = 5;
 
 // Bytes of a plan file. `program.version` is written as it stands.
 std::string writeProgram(const ProgramT &program);

@@ -2,9 +2,11 @@
 
 #include "lib/planfile/AxisNames.h"
 #include "lib/planfile/CheckWalk.h"
+#include "lib/planfile/Elements.h"
 #include "lib/planfile/Program.h"
 #include "lib/report/Memory.h"
 #include "lib/report/Timeline.h"
+#include "lib/support/Checkpoint.h"
 
 #include <algorithm>
 #include <map>
@@ -59,6 +61,21 @@ json parameterShapes(const ProgramT &program) {
         shapes[program.sources[state->view->source]->name] =
             program.sources[state->view->source]->shape;
   return shapes;
+}
+
+// How the model's files have them.
+json parameterTypes(const ProgramT &program) {
+  json types = json::object();
+  for (const auto &source : program.sources) {
+    if (source->file < 0)
+      continue;
+    std::optional<support::ScalePlace> scales;
+    if (const ScalesT *given = source->scales.get())
+      scales = {given->file, given->file_offset, elementType(*given), given->block[0],
+                given->block[1]};
+    types[source->name] = support::storedText(elementType(*source), scales);
+  }
+  return types;
 }
 
 json describeStages(const ProgramT &program) {
@@ -274,6 +291,7 @@ json inspectJson(const ProgramT &program, uint64_t fileBytes) {
           {"outputs", describeOutputs(program)},
           {"parameters", parameterNames(program)},
           {"parameter_shapes", parameterShapes(program)},
+          {"parameter_types", parameterTypes(program)},
           {"constants", program.model->constants},
           {"mesh", describeMesh(program)},
           {"ranks", rankCount(*program.mesh)},

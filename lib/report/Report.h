@@ -15,7 +15,8 @@ namespace llmc::report {
 // The object of `inspect --json`, for a plan that checkBounds accepts:
 //   model {name, parameters, layers, blocks}, mode (train|infer),
 //   inputs [{name, dtype, shape}], outputs [same], parameters,
-//   parameter_shapes {name: shape}, constants, mesh, ranks, micro_batch, micro_batches, schedule (none of an inference),
+//   parameter_shapes {name: shape}, parameter_types {name: how the model's files have it},
+//   constants, mesh, ranks, micro_batch, micro_batches, schedule (none of an inference),
 //   stages [{stage, first_layer, last_layer, chunks [{first_layer, last_layer, slots}], slots,
 //   in_flight, arena_bytes, live_bytes}] (in_flight: the most (chunk, micro-batch) pairs that are alive at once),
 //   memory [{stage, arena_bytes, weights, gradients, ...}] (the kinds of Memory.h),

@@ -13,15 +13,21 @@
 namespace llmc::support {
 
 enum class ElementType : uint8_t {
-  F64, F32, F16, BF16, I64, I32, I16, I8, U64, U32, U16, U8, Bool
+  F64, F32, F16, BF16, F8E4M3, F8E5M2, F8E8M0, F4E2M1, I64, I32, I16, I8, U64, U32, U16, U8, Bool
 };
 
-size_t byteSize(ElementType type);
+size_t byteSize(ElementType type); // of an F4E2M1, two of which share a byte: 1
+// Of an array of so many.
+uint64_t byteSize(ElementType type, uint64_t count);
 bool isInteger(ElementType type); // Bool is one
 
-// Safetensors' spellings: "F32", "BF16", "I64", "BOOL", ...
+// Safetensors' spellings: "F32", "F8_E4M3", "BF16", "I64", "BOOL", ...
 std::string_view toString(ElementType type);
 std::optional<ElementType> elementTypeFromSafetensors(std::string_view name);
+
+// What each byte of an F8... type means; of F4E2M1 two numbers a byte, the low half first. They
+// are those of the OCP: E4M3 has no infinity, E8M0 is a power of two.
+const float *decodedBytes(ElementType type);
 
 // Element `index` of an array; `data` need not be aligned.
 double readAsDouble(ElementType type, const void *data, size_t index);

@@ -44,7 +44,7 @@ Result<TensorView> tensorFrom(const Json &entry, std::span<const std::byte> data
                  " (truncated file?)");
   tensor.byteSize = end.get<uint64_t>() - begin.get<uint64_t>();
   std::optional<uint64_t> count = elementCount(tensor.shape);
-  if (!count || *count > data.size() || *count * byteSize(*type) != tensor.byteSize)
+  if (!count || *count / 2 > data.size() || byteSize(*type, *count) != tensor.byteSize)
     return error("its data has ", tensor.byteSize, " bytes, not what its shape needs");
   tensor.data = data.data() + begin.get<uint64_t>();
   return tensor;
@@ -186,7 +186,7 @@ Status llmc::support::writeSafetensors(const std::string &path,
       return error("'", path, "': tensor '", tensor.name, "' has a bad shape");
     if (header.contains(tensor.name))
       return error("'", path, "': tensor '", tensor.name, "' would be written twice");
-    uint64_t end = at + *count * byteSize(tensor.type);
+    uint64_t end = at + byteSize(tensor.type, *count);
     header[tensor.name] = {{"dtype", std::string(toString(tensor.type))},
                            {"shape", tensor.shape},
                            {"data_offsets", {at, end}}};
@@ -211,7 +211,7 @@ Status llmc::support::writeSafetensors(const std::string &path,
     });
     if (!s)
       return s;
-    if (written != *elementCount(tensor.shape) * byteSize(tensor.type))
+    if (written != byteSize(tensor.type, *elementCount(tensor.shape)))
       return error("'", path, "': tensor '", tensor.name, "' gave ", written, " bytes");
   }
   return out->commit();

@@ -149,8 +149,8 @@ LogicalResult Sources::write() {
       shapes[name].push_back(newEnd);
     }
     op.setTypeAttr(TypeAttr::get(type.clone(shapes[name])));
-    op->removeAttr("file");
-    op->removeAttr("file_offset");
+    for (llvm::StringRef name : {"file", "file_offset", "scales", "transposed"})
+      op->removeAttr(name);
   }
   for (auto &[state, list] : covers) {
     SmallVector<Attribute> views;

@@ -90,6 +90,20 @@ std::unique_ptr<ProgramT> fullProgram() {
   return program;
 }
 
+// Its matrix as 8-bit floats in blocks of 3 x 2, scales behind them.
+SourceTensorT &quantise(ProgramT &program) {
+  SourceTensorT &source = *program.sources[0];
+  source.coding = Coding::Float8E4M3;
+  source.dtype = DType::U8;
+  source.byte_size = 24;
+  source.scales = std::make_unique<ScalesT>();
+  source.scales->file_offset = 32;
+  source.scales->byte_size = 16;
+  source.scales->dtype = DType::F32;
+  source.scales->block = {3, 2};
+  return source;
+}
+
 TEST(PlanFile, RoundTrip) {
   auto program = fullProgram();
   std::string bytes = writeProgram(*program);
@@ -97,6 +111,22 @@ TEST(PlanFile, RoundTrip) {
   ASSERT_TRUE(bool(read)) << read.message();
   EXPECT_EQ(writeProgram(**read), bytes);
   EXPECT_EQ((*read)->sources[0]->transposed_aliases[0], "tied.T");
+}
+
+TEST(PlanFile, QuantisedSources) {
+  auto program = fullProgram();
+  quantise(*program);
+  auto read = readProgram(writeProgram(*program));
+  ASSERT_TRUE(bool(read)) << read.message();
+  EXPECT_EQ((*read)->sources[0]->scales->block, (std::vector<int64_t>{3, 2}));
+  // Blocks are of the file's rows and columns, of which there are 4 and 6.
+  program->sources[0]->transposed = true;
+  EXPECT_FALSE(bool(checkBounds(*program)));
+  program->sources[0]->scales->byte_size = 24;
+  EXPECT_TRUE(bool(checkBounds(*program)));
+  program->sources[0]->coding = Coding::Float4E2M1;
+  program->sources[0]->byte_size = 12;
+  EXPECT_TRUE(bool(checkBounds(*program)));
 }
 
 TEST(PlanFile, CutAnywhereIsAnError) {
@@ -150,6 +180,17 @@ void addName(ProgramT &p, const char *name, std::vector<uint32_t> axes) {
   p.mesh->names.push_back(std::make_unique<AxisProductT>());
   p.mesh->names.back()->name = name;
   p.mesh->names.back()->axes = std::move(axes);
+}
+
+void expectBroken(const Break &one) {
+  auto program = fullProgram();
+  one.apply(*program);
+  auto result = checkBounds(*program);
+  EXPECT_FALSE(bool(result)) << one.what;
+  if (!result) {
+    EXPECT_NE(result.message().find(one.what), std::string::npos)
+        << "expected '" << one.what << "' in: " << result.message();
+  }
 }
 
 TEST(PlanFile, Bounds) {
@@ -254,16 +295,33 @@ TEST(PlanFile, Bounds) {
   auto good = fullProgram();
   auto status = checkBounds(*good);
   ASSERT_TRUE(bool(status)) << status.message();
-  for (const Break &one : cases) {
-    auto program = fullProgram();
-    one.apply(*program);
-    auto result = checkBounds(*program);
-    EXPECT_FALSE(bool(result)) << one.what;
-    if (!result) {
-      EXPECT_NE(result.message().find(one.what), std::string::npos)
-          << "expected '" << one.what << "' in: " << result.message();
-    }
-  }
+  for (const Break &one : cases)
+    expectBroken(one);
+}
+
+TEST(PlanFile, BoundsOfQuantisedSources) {
+  const Break cases[] = {
+      {"unknown coding", [](ProgramT &p) { p.sources[0]->coding = static_cast<Coding>(9); }},
+      {"not quantised", [](ProgramT &p) { quantise(p).coding = Coding::Plain; }},
+      {"no bytes of a file", [](ProgramT &p) { quantise(p).dtype = DType::F32; }},
+      {"no bytes of a file", [](ProgramT &p) { quantise(p).file = -1; }},
+      {"scales have a bad dtype", [](ProgramT &p) { quantise(p).scales->dtype = DType::I64; }},
+      {"scales have a bad dtype", [](ProgramT &p) { quantise(p).scales->dtype = static_cast<DType>(77); }},
+      {"no block of two sizes", [](ProgramT &p) { quantise(p).scales->block = {4}; }},
+      {"no block of two sizes", [](ProgramT &p) { quantise(p).scales->block = {0, 4}; }},
+      {"scales do not lie in their file", [](ProgramT &p) { quantise(p).scales->file = 1; }},
+      {"scales do not lie in their file", [](ProgramT &p) { quantise(p).scales->file_offset = ~0ull; }},
+      {"scales do not lie in their file", [](ProgramT &p) { quantise(p).scales->byte_size = 8; }},
+      {"scales do not lie in their file", [](ProgramT &p) { quantise(p).scales->block = {INT64_MAX, INT64_MAX}; }},
+      {"bytes do not lie in its file", [](ProgramT &p) { quantise(p).coding = Coding::Float4E2M1; }},
+      {"lies transposed", [](ProgramT &p) {
+         quantise(p).shape = {24};
+         p.sources[0]->transposed_aliases = {};
+         p.sources[0]->transposed = true;
+       }},
+  };
+  for (const Break &one : cases)
+    expectBroken(one);
 }
 
 } // namespace

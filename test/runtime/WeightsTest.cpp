@@ -187,7 +187,7 @@ TEST(Weights, WrongFiles) {
   };
   std::string message = why({floats("embedding", {4, 7}, counting(28, 0)),
                              floats("qkv", {2, 12}, counting(24, 0)), floats("scale", {4}, counting(4, 0))});
-  EXPECT_NE(message.find("'embedding' has the shape [4, 7], the model wants [7, 4]"),
+  EXPECT_NE(message.find("'embedding' has the shape [4, 7], the model needs [7, 4]"),
             std::string::npos)
       << message;
   message = why({floats("head", {7, 4}, counting(28, 0)), floats("scale", {4}, counting(4, 0))});

@@ -3,6 +3,7 @@
 #include "tools/llmc/Diagnostics.h"
 
 #include "dialects/graph/Graph.h"
+#include "lib/huggingface/Weights.h"
 #include "lib/pipeline/Dump.h"
 #include "lib/pipeline/Pipeline.h"
 #include "lib/planfile/Payload.h"
@@ -109,11 +110,13 @@ nlohmann::json describeModel(ModuleOp module) {
     for (auto name : list.getAsRange<StringAttr>())
       constants.push_back(name.str());
   json["parameters"] = names;
-  json["parameter_shapes"] = nlohmann::json::object();
+  json["parameter_shapes"] = json["parameter_types"] = nlohmann::json::object();
   for (const std::string &name : names)
-    if (auto source = module.lookupSymbol<graph::SourceOp>(name))
-      json["parameter_shapes"][name] =
-          cast<RankedTensorType>(source.getType()).getShape().vec();
+    if (auto source = module.lookupSymbol<graph::SourceOp>(name)) {
+      json["parameter_shapes"][name] = cast<ShapedType>(source.getType()).getShape().vec();
+      if (std::string stored = hf::storedText(source); !stored.empty())
+        json["parameter_types"][name] = stored;
+    }
   json["constants"] = constants;
   return json;
 }

@@ -3,6 +3,8 @@
 #include "passes/6-emit/WritePlan/PlanWriter.h"
 
 #include "dialects/parallel/Annotations.h"
+#include "lib/planfile/Elements.h"
+#include "lib/support/Checkpoint.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 
 using namespace mlir;
@@ -116,6 +118,35 @@ void PlanWriter::writeFiles() {
   }
 }
 
+static Coding codingOf(Type type) {
+  return isa<Float8E4M3FNType>(type)   ? Coding::Float8E4M3
+         : isa<Float8E5M2Type>(type)   ? Coding::Float8E5M2
+         : isa<Float4E2M1FNType>(type) ? Coding::Float4E2M1
+                                       : Coding::Plain;
+}
+
+// Null where the attribute is malformed.
+static std::unique_ptr<ScalesT> scalesOf(Attribute attribute, const SourceTensorT &source) {
+  auto given = dyn_cast<DictionaryAttr>(attribute);
+  auto type = given ? given.getAs<TypeAttr>("type") : TypeAttr();
+  auto block = given ? given.getAs<DenseI64ArrayAttr>("block") : DenseI64ArrayAttr();
+  if (!type || !block || block.size() != 2 || block[0] < 1 || block[1] < 1 ||
+      !given.getAs<IntegerAttr>("file") || !given.getAs<IntegerAttr>("file_offset") ||
+      !isa<FloatType>(type.getValue()))
+    return nullptr;
+  auto scales = std::make_unique<ScalesT>();
+  scales->file = number(given, "file");
+  scales->file_offset = number(given, "file_offset");
+  scales->dtype = isa<Float8E8M0FNUType>(type.getValue()) ? DType::U8 : dtypeOf(type.getValue());
+  scales->block = {block[0], block[1]};
+  std::vector<int64_t> stored = source.shape;
+  if (source.transposed && stored.size() == 2)
+    std::swap(stored[0], stored[1]);
+  scales->byte_size = support::byteSize(
+      elementType(*scales), support::scaleCount(stored, block[0], block[1]).value_or(0));
+  return scales;
+}
+
 LogicalResult PlanWriter::writeSources() {
   for (auto op : module.getOps<graph::SourceOp>()) {
     auto type = cast<RankedTensorType>(op.getType());
@@ -125,10 +156,15 @@ LogicalResult PlanWriter::writeSources() {
     source->transposed_aliases = texts(op->getAttr("transposed_aliases"));
     source->unnamed = op->hasAttr("unnamed");
     source->shape = type.getShape().vec();
-    source->dtype = dtypeOf(type.getElementType());
+    source->coding = codingOf(type.getElementType());
+    source->dtype = source->coding == Coding::Plain ? dtypeOf(type.getElementType()) : DType::U8;
+    source->transposed = op->hasAttr("transposed");
     source->file = op.getFile() ? static_cast<int32_t>(*op.getFile()) : -1;
     source->file_offset = op.getFileOffset().value_or(0);
-    source->byte_size = type.getNumElements() * planfile::byteSize(source->dtype);
+    source->byte_size = support::byteSize(elementType(*source), type.getNumElements());
+    if (auto scales = op->getAttr("scales"); scales && !(source->scales = scalesOf(scales, *source)))
+      return op.emitOpError("scales need file, file_offset, type and a block of two sizes, got ")
+             << scales;
     source->init = op.getInit() == graph::InitKind::zeros  ? InitKind::Zeros
                    : op.getInit() == graph::InitKind::ones ? InitKind::Ones
                                                            : InitKind::Normal;
