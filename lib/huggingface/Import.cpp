@@ -23,7 +23,8 @@ static std::string joined(const std::vector<std::string> &words) {
 
 // Whether layers are mixtures of experts: configs count them, and most types say it.
 static bool hasExperts(const support::Json &json, llvm::StringRef type) {
-  for (const char *name : {"num_experts", "num_local_experts", "n_routed_experts", "moe_num_experts"})
+  for (const char *name :
+       {"num_experts", "num_local_experts", "n_routed_experts", "moe_num_experts"})
     if (auto it = json.find(name); it != json.end() && it->is_number() && *it > 1)
       return true;
   static const llvm::StringRef known[] = {"dbrx",    "deepseek_v2", "deepseek_v3", "gpt_oss",
@@ -46,8 +47,10 @@ static Result<Architecture> findArchitecture(const support::Json &json) {
   if (type.empty())
     return error("\"model_type\" is missing: expected one of ", joined(known));
   if (hasExperts(json, type))
-    return error("\"model_type\": architecture '", type, "' has mixtures of experts, which come "
-                 "with expert parallelism and are not built yet; supported are ", joined(known));
+    return error("\"model_type\": architecture '", type,
+                 "' has mixtures of experts, which come "
+                 "with expert parallelism and are not built yet; supported are ",
+                 joined(known));
   return error("\"model_type\": architecture '", type, "' is not supported: ", joined(known),
                " are");
 }
@@ -113,9 +116,9 @@ static void markInference(ModuleOp module) {
 static std::vector<std::string> notesOf(Config &config, const CompileOptions &options,
                                         const std::string &unusedQuantization) {
   std::vector<std::string> notes;
-  std::vector<std::string> rates =
-      config.positives({"attention_dropout", "attention_probs_dropout_prob", "attn_pdrop", "dropout",
-                        "embd_pdrop", "hidden_dropout", "hidden_dropout_prob", "resid_pdrop"});
+  std::vector<std::string> rates = config.positives(
+      {"attention_dropout", "attention_probs_dropout_prob", "attn_pdrop", "dropout", "embd_pdrop",
+       "hidden_dropout", "hidden_dropout_prob", "resid_pdrop"});
   if (!rates.empty() && !options.infer)
     notes.push_back("dropout is not built yet: trains without (" + joined(rates) + ")");
   if (!unusedQuantization.empty())
@@ -158,9 +161,10 @@ static Result<OwningOpRef<ModuleOp>> import(MLIRContext &context, const fs::path
     config.note(quantization.message());
   BuiltModel model = architecture->build(context, config, options);
   if (!config.problems().empty())
-    return error(file, ": ", architecture->modelTypes.front(), " cannot be built:", config.problems());
-  ModelFacts facts{modelName(file),  file,          savedConfig(*text), model.sequence, model.vocabulary,
-                   model.context, options.batchRows()};
+    return error(file, ": ", architecture->modelTypes.front(),
+                 " cannot be built:", config.problems());
+  ModelFacts facts{modelName(file),  file,          savedConfig(*text), model.sequence,
+                   model.vocabulary, model.context, options.batchRows()};
   describeModule(*model.module, facts, {});
   std::string unused = !reads && *quantization ? (*quantization)->method : "";
   for (const std::string &note : notesOf(config, options, unused))
@@ -168,7 +172,9 @@ static Result<OwningOpRef<ModuleOp>> import(MLIRContext &context, const fs::path
   if (options.infer)
     markInference(*model.module);
   if (reads)
-    if (Status s = bindWeights(*model.module, weights, model.spellings, *quantization); !s)
+    if (Status s =
+            bindWeights(*model.module, weights, model.spellings, options.progress, *quantization);
+        !s)
       return s.takeError();
   return std::move(model.module);
 }
@@ -179,9 +185,10 @@ OwningOpRef<ModuleOp> llmc::importConfig(MLIRContext &context, llvm::StringRef p
   fs::path file(path.str());
   if (fs::is_directory(file, code))
     file /= "config.json";
-  auto module = fs::exists(file, code)
-                    ? import(context, file, options)
-                    : Result<OwningOpRef<ModuleOp>>(error(file.string(), ": there is no such file"));
+  auto module =
+      fs::exists(file, code)
+          ? import(context, file, options)
+          : Result<OwningOpRef<ModuleOp>>(error(file.string(), ": there is no such file"));
   if (module)
     return std::move(*module);
   emitError(UnknownLoc::get(&context), module.message());

@@ -10,8 +10,7 @@ using namespace mlir;
 using llmc::support::error;
 namespace fs = std::filesystem;
 
-void hf::describeModule(ModuleOp module, const ModelFacts &facts,
-                        llvm::ArrayRef<Attribute> files) {
+void hf::describeModule(ModuleOp module, const ModelFacts &facts, llvm::ArrayRef<Attribute> files) {
   Builder b(module.getContext());
   llvm::SmallVector<NamedAttribute> model = {
       b.getNamedAttr("name", b.getStringAttr(facts.name)),
@@ -29,13 +28,20 @@ void hf::describeModule(ModuleOp module, const ModelFacts &facts,
     module->setAttr("graph.constants", b.getArrayAttr({}));
 }
 
-support::Result<Attribute> hf::fileEntry(Builder &b, const std::string &path) {
+support::Result<Attribute> hf::fileEntry(Builder &b, const std::string &path,
+                                         support::Progress *progress) {
   std::error_code code;
   fs::path absolute = fs::absolute(path, code);
   support::Result<support::ReadableFile> file = support::ReadableFile::open(path);
   if (!file)
     return file.takeError();
-  support::Result<uint64_t> hash = support::fileHash(*file);
+  std::optional<support::Progress::Phase> phase;
+  if (progress)
+    phase.emplace(*progress, "hash " + fs::path(path).filename().string(), file->size());
+  support::Result<uint64_t> hash = support::fileHash(*file, [&](uint64_t bytes) {
+    if (phase)
+      phase->add(bytes);
+  });
   if (!hash)
     return hash.takeError();
   return Attribute(b.getDictionaryAttr(
@@ -117,8 +123,8 @@ std::string hf::storedText(graph::SourceOp source) {
   auto block = given ? given.getAs<DenseI64ArrayAttr>("block") : DenseI64ArrayAttr();
   if (type && block && block.size() == 2)
     scales = {0, 0, storedType(type.getValue()), block[0], block[1]};
-  return support::storedText(
-      storedType(cast<RankedTensorType>(source.getType()).getElementType()), scales);
+  return support::storedText(storedType(cast<RankedTensorType>(source.getType()).getElementType()),
+                             scales);
 }
 
 // Records on `source` where its values lie.
@@ -136,15 +142,16 @@ static void setPlace(graph::SourceOp source, const support::TensorPlace &place) 
   auto integer = [&](llvm::StringRef name, uint64_t value) {
     return b.getNamedAttr(name, b.getI64IntegerAttr(static_cast<int64_t>(value)));
   };
-  source->setAttr("scales",
-                  b.getDictionaryAttr(
-                      {integer("file", scales.file), integer("file_offset", scales.offset),
-                       b.getNamedAttr("type", TypeAttr::get(elementType(b, scales.type))),
-                       b.getNamedAttr("block", b.getDenseI64ArrayAttr({scales.rows, scales.columns}))}));
+  source->setAttr(
+      "scales",
+      b.getDictionaryAttr(
+          {integer("file", scales.file), integer("file_offset", scales.offset),
+           b.getNamedAttr("type", TypeAttr::get(elementType(b, scales.type))),
+           b.getNamedAttr("block", b.getDenseI64ArrayAttr({scales.rows, scales.columns}))}));
 }
 
 support::Status hf::bindWeights(ModuleOp module, const std::string &path,
-                                llvm::ArrayRef<Spelling> spellings,
+                                llvm::ArrayRef<Spelling> spellings, support::Progress *progress,
                                 std::optional<support::Quantization> quantization) {
   auto checkpoint = support::Checkpoint::open(path, std::move(quantization));
   if (!checkpoint)
@@ -167,7 +174,7 @@ support::Status hf::bindWeights(ModuleOp module, const std::string &path,
     emitRemark(UnknownLoc::get(module.getContext())) << path << ": " << unread;
   llvm::SmallVector<Attribute> files;
   for (const support::SafetensorsFile &file : checkpoint->set().files()) {
-    support::Result<Attribute> entry = fileEntry(b, file.path());
+    support::Result<Attribute> entry = fileEntry(b, file.path(), progress);
     if (!entry)
       return entry.takeError();
     files.push_back(*entry);

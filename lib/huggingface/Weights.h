@@ -6,6 +6,7 @@
 #include "dialects/graph/Graph.h"
 #include "lib/support/Checkpoint.h"
 #include "lib/support/Error.h"
+#include "lib/support/Progress.h"
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/BuiltinOps.h"
 
@@ -26,7 +27,9 @@ void describeModule(mlir::ModuleOp module, const ModelFacts &facts,
                     llvm::ArrayRef<mlir::Attribute> files);
 
 // One entry of graph.files: absolute path, size and hash of the whole file.
-support::Result<mlir::Attribute> fileEntry(mlir::Builder &builder, const std::string &path);
+// `progress` may be null.
+support::Result<mlir::Attribute> fileEntry(mlir::Builder &builder, const std::string &path,
+                                           support::Progress *progress);
 
 // The file's name without extension, or its folder's where it is always called
 // the same (model.onnx, config.json).
@@ -42,7 +45,7 @@ struct Spelling {
 // replaces graph.files. `quantization` is what the model's config says. All tensors that are
 // missing or do not fit are one error; those that nothing reads are a remark.
 support::Status bindWeights(mlir::ModuleOp module, const std::string &path,
-                            llvm::ArrayRef<Spelling> spellings,
+                            llvm::ArrayRef<Spelling> spellings, support::Progress *progress,
                             std::optional<support::Quantization> quantization = std::nullopt);
 
 // "BF16", "F8_E4M3, F32 scales of 128x128": how its file has a source; "" if it has none.

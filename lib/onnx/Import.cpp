@@ -189,7 +189,7 @@ Status Importer::describe() {
   llvm::SmallVector<Attribute> files;
   if (options_.weights.empty())
     for (const auto &file : model_.files()) {
-      support::Result<Attribute> entry = hf::fileEntry(builder_, file->path);
+      support::Result<Attribute> entry = hf::fileEntry(builder_, file->path, options_.progress);
       if (!entry)
         return entry.takeError();
       files.push_back(*entry);
@@ -256,7 +256,7 @@ OwningOpRef<ModuleOp> llmc::importOnnx(MLIRContext &context, llvm::StringRef pat
   if (!module)
     return fail(module.message());
   if (!options.weights.empty() && options.weights != "random")
-    if (Status s = hf::bindWeights(**module, options.weights, {}); !s)
+    if (Status s = hf::bindWeights(**module, options.weights, {}, options.progress); !s)
       return fail(s.message());
   return std::move(*module);
 }

@@ -11,6 +11,9 @@
 #include <vector>
 
 namespace llmc {
+namespace support {
+class Progress;
+} // namespace support
 
 enum class Schedule { GPipe, OneFOneB };
 enum class Optimizer { Sgd, AdamW };
@@ -43,6 +46,8 @@ struct CompileOptions : planfile::MeshSizes {
   std::vector<std::string> cudaKernels; // --cuda-kernels: chips to emit kernels for too
 
   std::string dumpFolder;   // --dump-phases: one .mlir after each phase
+
+  support::Progress *progress = nullptr; // is told of large files as they are read
 
   // Rows of the global view of one micro-batch; of a step; micro-batches of a step.
   int64_t batchRows() const { return microBatch * dp; }

@@ -41,7 +41,8 @@ uint64_t llmc::support::fileHash(std::span<const uint64_t> chunks) {
 }
 
 // Reads, and does not map: a hole or a page that is not in memory yet costs a fault each.
-Result<uint64_t> llmc::support::fileHash(const ReadableFile &file) {
+Result<uint64_t> llmc::support::fileHash(const ReadableFile &file,
+                                         const std::function<void(uint64_t)> &hashed) {
   std::vector<uint64_t> hashes(hashChunks(file.size()));
   std::atomic<uint64_t> next{0};
   std::mutex mutex;
@@ -49,6 +50,8 @@ Result<uint64_t> llmc::support::fileHash(const ReadableFile &file) {
   auto work = [&] {
     for (uint64_t i; (i = next++) < hashes.size();) {
       Result<uint64_t> hash = chunkHash(file, i);
+      if (hashed)
+        hashed(std::min(kHashChunk, file.size() - i * kHashChunk));
       std::lock_guard lock(mutex);
       if (hash)
         hashes[i] = *hash;

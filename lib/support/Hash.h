@@ -7,6 +7,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <string_view>
 
@@ -25,7 +26,9 @@ constexpr uint64_t kHashChunk = uint64_t(16) << 20;
 uint64_t hashChunks(uint64_t fileSize); // at least one
 Result<uint64_t> chunkHash(const ReadableFile &file, uint64_t chunk);
 uint64_t fileHash(std::span<const uint64_t> chunks);
-Result<uint64_t> fileHash(const ReadableFile &file); // on all processors
+// On all processors; `hashed` is told of bytes, from any thread.
+Result<uint64_t> fileHash(const ReadableFile &file,
+                          const std::function<void(uint64_t bytes)> &hashed = {});
 
 } // namespace llmc::support
 

@@ -142,15 +142,16 @@ Work readIr(MLIRContext &context, const CommandLine &line) {
   return work;
 }
 
-Work read(MLIRContext &context, const CommandLine &line) {
+Work read(MLIRContext &context, const CommandLine &line, support::Progress &progress) {
   if (isDump(line.options.model))
     return readIr(context, line);
   Work work{line.options, Phase::Import, {}};
+  work.options.progress = &progress;
   if (line.compileFrom)
     fail(text(line.options.model, ": --compile-from ", toString(*line.compileFrom),
               " takes IR that --compile-to ", toString(*line.compileFrom), " wrote, this is a model"));
   else
-    work.module = readModel(context, line.options);
+    work.module = readModel(context, work.options);
   return work;
 }
 
@@ -224,7 +225,7 @@ int runCompile(const CommandLine &line) {
   TerminalDiagnostics diagnostics(&context, line.options.model, line.verbosity);
   support::Progress progress(std::cerr, support::isTerminal(2), line.verbosity);
   std::optional<support::Progress::Phase> reading(std::in_place, progress, "read the model");
-  Work work = read(context, line);
+  Work work = read(context, line, progress);
   reading.reset();
   if (!work.module)
     return 1;

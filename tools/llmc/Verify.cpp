@@ -48,7 +48,7 @@ int runVerify(const CommandLine &line) {
   if (line.seed)
     options.seed = *line.seed;
   support::Progress progress(std::cerr, support::isTerminal(2), line.verbosity);
-  options.progress = &progress;
+  options.progress = options.compile.progress = &progress;
   std::string log;
   FailureOr<verify::Report> report =
       line.draws ? verify::verifyDraws(context, options.seed, line.draws, line.options.infer, log,
