@@ -150,14 +150,15 @@ Result<SafetensorsSet> SafetensorsSet::open(const std::string &path) {
       return file.takeError();
     set.files_.push_back(std::move(*file));
   }
+  for (size_t i = 0; i < set.files_.size(); ++i)
+    for (const auto &[name, tensor] : set.files_[i].tensors())
+      set.fileByName_.emplace(name, i);
   return set;
 }
 
 const SafetensorsFile *SafetensorsSet::fileOf(std::string_view name) const {
-  for (const SafetensorsFile &file : files_)
-    if (file.tensors().find(name) != file.tensors().end())
-      return &file;
-  return nullptr;
+  auto found = fileByName_.find(name);
+  return found == fileByName_.end() ? nullptr : &files_[found->second];
 }
 
 const TensorView *SafetensorsSet::find(std::string_view name) const {

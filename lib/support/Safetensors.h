@@ -10,6 +10,8 @@
 #include <functional>
 #include <map>
 #include <string>
+#include <string_view>
+#include <unordered_map>
 #include <vector>
 
 namespace llmc::support {
@@ -57,6 +59,7 @@ public:
 
 private:
   std::vector<SafetensorsFile> files_;
+  std::unordered_map<std::string_view, size_t> fileByName_; // the first that has it
 };
 
 // What is to be written: the bytes are asked for, one tensor at a time, only
