@@ -13,6 +13,7 @@
 #include "passes/6-emit/Pipeline.h"
 #include <cmath>
 #include <cstdio>
+#include <optional>
 
 using namespace mlir;
 
@@ -151,6 +152,40 @@ static void checkInstructions(Checks &checks, const planfile::ProgramT &p) {
   EXPECT(p.kernels[launch->kernel]->name == "reduce");
 }
 
+// The plan where the first source is stored as `text` says; nullopt: refused.
+static std::optional<planfile::ProgramT> planOf(MLIRContext &context, const std::string &text) {
+  std::string plan = kPlan, plain = "tensor<8x6xf32> {aliases = [\"alias\"],";
+  plan.replace(plan.find(plain), plain.size(), text + " aliases = [\"alias\"],");
+  auto module = parseSourceString<ModuleOp>(plan, ParserConfig(&context));
+  PassManager pm(&context);
+  buildEmitPipeline(pm);
+  planfile::ProgramT program;
+  std::vector<KernelObject> kernels;
+  bool done = module && succeeded(pm.run(*module)) &&
+              succeeded(emitProgram(*module, program, kernels)) && checkBounds(program);
+  return done ? std::optional(std::move(program)) : std::nullopt;
+}
+
+// Codes and scales as the file has them: blocks of the transpose, if it holds that.
+static void checkQuantised(Checks &checks, MLIRContext &context) {
+  auto fp8 = planOf(context, "tensor<8x6xf8E4M3FN> {scales = {file = 0 : i64, file_offset = 256 : i64, "
+                             "type = bf16, block = array<i64: 3, 4>}, transposed,");
+  EXPECT(fp8 && fp8->sources[0]->coding == planfile::Coding::Float8E4M3);
+  EXPECT(fp8 && fp8->sources[0]->byte_size == 48 && fp8->sources[0]->transposed);
+  EXPECT(fp8 && fp8->sources[0]->scales->byte_size == 2 * 2 * 2);
+  EXPECT(fp8 && fp8->sources[0]->scales->dtype == planfile::DType::BF16);
+  auto mxfp4 = planOf(context, "tensor<8x6xf4E2M1FN> {scales = {file = 0 : i64, file_offset = 256 : i64, "
+                               "type = f8E8M0FNU, block = array<i64: 1, 32>},");
+  EXPECT(mxfp4 && mxfp4->sources[0]->byte_size == 24);
+  EXPECT(mxfp4 && mxfp4->sources[0]->scales->byte_size == 8);
+  ScopedDiagnosticHandler quiet(&context, [](Diagnostic &) { return success(); });
+  for (const char *scales : {"7", "{file = 0 : i64, file_offset = 256 : i64, type = bf16}",
+                             "{file = 0 : i64, file_offset = 256 : i64, type = bf16, block = array<i64: 0, 4>}",
+                             "{file = 0 : i64, file_offset = 256 : i64, type = i8, block = array<i64: 4, 4>}",
+                             "{file = 1 : i64, file_offset = 256 : i64, type = bf16, block = array<i64: 4, 4>}"})
+    EXPECT(!planOf(context, std::string("tensor<8x6xf8E4M3FN> {scales = ") + scales + ","));
+}
+
 void checkWritePlan(MLIRContext &context, int &passed, int &failed) {
   Checks checks{passed, failed};
   auto module = parseSourceString<ModuleOp>(kPlan, ParserConfig(&context));
@@ -175,6 +210,7 @@ void checkWritePlan(MLIRContext &context, int &passed, int &failed) {
   EXPECT(bool(bounds));
   auto again = planfile::readProgram(planfile::writeProgram(program));
   EXPECT(bool(again));
+  checkQuantised(checks, context);
 }
 
 //===-- Experts, exchanges, rings, cut inputs -----------------------------------===//
