@@ -7,14 +7,6 @@ using namespace llmc::test;
 
 namespace {
 
-// Three parts of a product, multiplied and added.
-void finish(Graph &g) {
-  g.node("Mul", {"a", "b"}, {"ab"});
-  g.node("Add", {"ab", "c"}, {"sum"});
-  g.floats("head", {width, 6}, 3);
-  g.node("MatMul", {"sum", "head"}, {"logits"});
-}
-
 void takeParts(Graph &g) {
   g.ints("zero", {0});
   g.ints("one", {1});
@@ -29,7 +21,7 @@ void testSequences() {
   whole.floats("w", {width, 3 * width}, 2);
   whole.node("MatMul", {"x", "w"}, {"y"});
   Graph::attribute(whole.node("Split", {"y"}, {"a", "b", "c"}), "axis", {-1});
-  finish(whole);
+  finishSum(whole);
   Outcome expected = run(whole);
   check(expected.message.empty(), "sequences: " + expected.message);
 
@@ -40,7 +32,7 @@ void testSequences() {
     g.ints("sizes", equal ? std::vector<int64_t>{width} : std::vector<int64_t>(3, width));
     Graph::attribute(g.node("SplitToSequence", {"y", "sizes"}, {"parts"}), "axis", {-1});
     takeParts(g);
-    finish(g);
+    finishSum(g);
     if (equal) // one number is the size of each part, a list of one is not
       g.graph.mutable_initializer(g.graph.initializer_size() - 5)->clear_dims();
     same(equal ? "parts of one size" : "a list of sizes", g, expected, 3);
@@ -57,7 +49,7 @@ void testSequences() {
     Graph::attribute(split, "axis", {2});
     Graph::attribute(split, "keepdims", {keep});
     takeParts(g);
-    finish(g);
+    finishSum(g);
     if (keep) { // [2, 3, 1, width]
       g.ints("three", {2, 3, 6});
       g.graph.mutable_node(g.graph.node_size() - 1)->set_output(0, "logits4");
@@ -78,7 +70,7 @@ void testSequences() {
     weight.node("SequenceAt", {"parts", at}, {w});
     weight.node("MatMul", {"x", w}, {y});
   }
-  finish(weight);
+  finishSum(weight);
   same("a weight's parts", weight, expected, 5);
 }
 

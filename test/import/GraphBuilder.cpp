@@ -37,6 +37,13 @@ OwningOpRef<ModuleOp> importSmall(MLIRContext &context, const std::string &path,
 
 } // namespace
 
+void test::finishSum(Graph &graph) {
+  graph.node("Mul", {"a", "b"}, {"ab"});
+  graph.node("Add", {"ab", "c"}, {"sum"});
+  graph.floats("head", {width, 6}, 3);
+  graph.node("MatMul", {"sum", "head"}, {"logits"});
+}
+
 Outcome test::run(const std::string &path, Tie tie) {
   Outcome out;
   MLIRContext context;

@@ -106,6 +106,9 @@ struct Graph {
   }
 };
 
+// Ends a graph: logits = (a * b + c) head.
+void finishSum(Graph &graph);
+
 struct Outcome {
   std::string message, notes;
   size_t states = 0, sources = 0;

@@ -8,20 +8,12 @@ using namespace mlir;
 
 namespace {
 
-// The end that all variants share: logits = (a * b + c) head.
-void finish(Graph &g) {
-  g.node("Mul", {"a", "b"}, {"ab"});
-  g.node("Add", {"ab", "c"}, {"sum"});
-  g.floats("head", {width, 6}, 3);
-  g.node("MatMul", {"sum", "head"}, {"logits"});
-}
-
 void testFused() {
   Graph whole;
   whole.floats("w", {width, 3 * width}, 2);
   whole.node("MatMul", {"x", "w"}, {"y"});
   Graph::attribute(whole.node("Split", {"y"}, {"a", "b", "c"}), "axis", {-1});
-  finish(whole);
+  finishSum(whole);
   Outcome expected = run(whole);
   check(expected.message.empty() && expected.states == 3, "fused: " + expected.message);
 
@@ -30,7 +22,7 @@ void testFused() {
   Graph::attribute(split.node("Split", {"w"}, {"wa", "wb", "wc"}), "axis", {1});
   for (auto [w, y] : {std::pair("wa", "a"), std::pair("wb", "b"), std::pair("wc", "c")})
     split.node("MatMul", {"x", w}, {y});
-  finish(split);
+  finishSum(split);
   same("split weight", split, expected, 5);
 
   Graph transposed;
@@ -40,7 +32,7 @@ void testFused() {
   Graph::attribute(transposed.node("Transpose", {"w"}, {"wt"}), "perm", {1, 0}, true);
   transposed.node("MatMul", {"x", "wt"}, {"y"});
   Graph::attribute(transposed.node("Split", {"y"}, {"a", "b", "c"}), "axis", {-1});
-  finish(transposed);
+  finishSum(transposed);
   same("transposed weight", transposed, expected, 3);
 
   Graph sliced;
@@ -55,7 +47,7 @@ void testFused() {
   }
   for (auto [w, y] : {std::pair("w0", "a"), std::pair("w1", "b"), std::pair("w2", "c")})
     sliced.node("MatMul", {"x", w}, {y});
-  finish(sliced);
+  finishSum(sliced);
   same("sliced weight", sliced, expected, 5);
 }
 
@@ -66,7 +58,7 @@ void testPartial() {
   whole.node("MatMul", {"x", "w"}, {"y"});
   Graph::attribute(whole.node("Split", {"y"}, {"a", "b", "rest"}), "axis", {-1});
   whole.node("Identity", {"a"}, {"c"});
-  finish(whole);
+  finishSum(whole);
   Outcome expected = run(whole);
 
   Graph partial;
@@ -77,7 +69,7 @@ void testPartial() {
   partial.node("MatMul", {"x", "wa2"}, {"a"});
   partial.node("MatMul", {"x", "wb"}, {"b"});
   partial.node("MatMul", {"x", "wa"}, {"c"});
-  finish(partial);
+  finishSum(partial);
   same("two of three parts", partial, expected, 3);
 }
 
