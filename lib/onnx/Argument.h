@@ -10,8 +10,9 @@
 
 namespace llmc::onnximport {
 
-// What a use says about a tensor. Plain uses alone leave it a constant.
-enum class Role { Plain, Table, Weight, Bias, Scale };
+// What a use says about a tensor. Plain uses alone leave it a constant. Beside: it meets an
+// activation, and neither its shape nor its elements say that it is a table.
+enum class Role { Plain, Table, Weight, Bias, Scale, Beside };
 
 // A parameter's first values: a stored tensor, which may hold those of several equal
 // parameters (WeightSharing); `copy` counts them from 0.

@@ -9,9 +9,11 @@ namespace llmc::onnximport {
 // `held` has the rank of `shape`; each of its dims is that of `shape`, or 1. An
 // attention mask of [batch, 1, rows, keys] is held as [1, 1, rows, keys]: its
 // size does not grow with the batch.
+struct Origin; // lib/onnx/Conversion.h
 struct Constant {
   HostTensor held;
   Shape shape;
+  std::shared_ptr<const Origin> origin; // null unless stored floats are in it
 
   Constant() = default;
   explicit Constant(HostTensor tensor);

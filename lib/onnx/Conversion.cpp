@@ -137,12 +137,16 @@ std::pair<Value, Shape> Call::weight(const View &view, Role role) {
 }
 
 Value Call::value(size_t i, Role role) {
-  if (const Constant *constant = known(i))
-    return build.broadcast(constants_.get(constant->held, build.loc), constant->shape);
+  if (const Constant *constant = known(i)) {
+    if (role != Role::Plain && constant->origin)
+      if (Value computed = compute(constant->origin, role))
+        return computed;
+    return build.broadcast(constantValue(*constant, constant->held.shape), constant->shape);
+  }
   const View *v = view(i);
   if (!v)
     return std::get<Computed>(*operands_[i]).value;
-  auto [argument, dims] = weight(*v, role);
+  auto [argument, dims] = weight(*v, role == Role::Plain ? least_ : role);
   // From canonical order back to the view's, then its dims of size 1.
   Shape inverse(dims.size());
   Shape sorted = dims;
@@ -159,11 +163,8 @@ static Shape withoutLeadingOnes(llvm::ArrayRef<int64_t> shape) {
 }
 
 Value Call::broadcastable(size_t i, Role role) {
-  if (const HostTensor *tensor = compact(i)) {
-    HostTensor small = *tensor;
-    small.shape = withoutLeadingOnes(small.shape);
-    return constants_.get(small, build.loc);
-  }
+  if (const Constant *constant = known(i); constant && (role == Role::Plain || !constant->origin))
+    return constantValue(*constant, withoutLeadingOnes(constant->held.shape));
   Value v = value(i, role);
   if (auto broadcast = v.getDefiningOp<graph::BroadcastOp>())
     v = broadcast.getOperand();
@@ -200,7 +201,7 @@ std::pair<Value, std::string> Call::lettered(size_t i, llvm::StringRef letters,
       own += letters[d];
     return {argument, own};
   }
-  Value v = value(i);
+  Value v = value(i, isBeside(i, 1 - i) ? Role::Weight : Role::Plain);
   Shape kept;
   for (auto [d, size] : llvm::enumerate(graph::shapeOf(v)))
     if (size != 1 || sizes.at(letters[d]) == 1) {

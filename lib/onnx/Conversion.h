@@ -32,6 +32,15 @@ struct Sequence {
   std::vector<Operand> parts;
 };
 
+// The node that a constant was folded from. Where the constant turns out to be learned, the
+// node is converted after all.
+struct Origin {
+  Node node;
+  std::vector<Operand> operands;
+  std::set<unsigned> tensors; // stored floats, of the operands' origins too
+  bool computes = false;      // it is more than elements that were moved
+};
+
 inline Operand known(HostTensor tensor) {
   return std::make_shared<const Constant>(std::move(tensor));
 }
@@ -41,9 +50,12 @@ class Constants {
 public:
   explicit Constants(mlir::Block &body) : body_(body) {}
   mlir::Value get(const HostTensor &tensor, mlir::Location loc);
+  // The value of a constant that is computed after all; null before it is set.
+  mlir::Value &computed(const std::shared_ptr<const Origin> &origin) { return computed_[origin]; }
 
 private:
   mlir::Block &body_;
+  std::map<std::shared_ptr<const Origin>, mlir::Value> computed_;
   llvm::DenseMap<mlir::Attribute, mlir::Value> made_;
 };
 
@@ -77,6 +89,11 @@ public:
   // Null unless the operand is a view of a stored tensor.
   const View *view(size_t i) const;
 
+  // Stored floats that the operand is, or was folded from; none in inference.
+  std::set<unsigned> storedFloats(size_t i) const;
+  // Whether the operand is of stored floats that may be learned, and `other` an activation.
+  bool isBeside(size_t i, size_t other) const;
+
   // The operand in its own shape. A stored tensor is used in `role`.
   mlir::Value value(size_t i, Role role = Role::Plain);
   // The same for an elementwise op: equal and leading dims that broadcasting
@@ -96,6 +113,8 @@ public:
                                       llvm::StringRef out);
 
 private:
+  mlir::Value compute(const std::shared_ptr<const Origin> &origin, Role role);
+  mlir::Value constantValue(const Constant &constant, llvm::ArrayRef<int64_t> shape);
   std::pair<mlir::Value, std::string> lettered(size_t i, llvm::StringRef letters,
                                                const std::map<char, int64_t> &sizes);
 
@@ -104,6 +123,7 @@ private:
   const Model &model_;
   Parameters &parameters_;
   Constants &constants_;
+  Role least_ = Role::Plain; // of uses that say nothing
 };
 
 using ConvertResult = support::Result<std::vector<Operand>>;
@@ -135,6 +155,9 @@ ConvertFunction findAttentionConverter(llvm::StringRef op);
 ConvertFunction findMicrosoftConverter(llvm::StringRef op);
 ConvertFunction findMicrosoftAttentionConverter(llvm::StringRef op);
 ConvertFunction findGroupQueryConverter(llvm::StringRef op);
+
+// Remembers what a folded result was computed from, where stored floats are in it.
+void setOrigin(const Node &node, llvm::ArrayRef<const Operand *> operands, Operand &result);
 
 // Converts a node by its converter; the results know their element types.
 ConvertResult convertCall(Call &call);

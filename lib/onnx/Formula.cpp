@@ -16,13 +16,18 @@ static bool isVector(llvm::ArrayRef<int64_t> shape) {
   return shape.size() == 1;
 }
 
-// A vector along the last dim that is added is a bias, one that is multiplied a scale.
+// A vector along the last dim that is added is a bias, one that is multiplied a scale. What
+// else is combined with an activation may be learned too.
 static Role roleOf(Call &call, size_t operand, llvm::StringRef op) {
   Shape own = call.shape(operand), other = call.shape(1 - operand);
-  if (!call.view(operand) || !isVector(own) || other.empty() || own.back() != other.back() ||
-      call.view(1 - operand))
-    return Role::Plain;
-  return op == "Add" ? Role::Bias : op == "Mul" ? Role::Scale : Role::Plain;
+  bool vector = isVector(own) && !other.empty() && own.back() == other.back();
+  bool beside = call.isBeside(operand, 1 - operand);
+  if (vector && (beside || (call.view(operand) && !call.view(1 - operand)))) {
+    if (op == "Add" || op == "Mul")
+      return op == "Add" ? Role::Bias : Role::Scale;
+  }
+  bool arithmetic = op == "Add" || op == "Sub" || op == "Mul" || op == "Div";
+  return arithmetic && beside ? Role::Beside : Role::Plain;
 }
 
 support::Result<std::vector<Value>> llmc::onnximport::broadcastOperands(Call &call,

@@ -83,7 +83,10 @@ void Importer::start() {
   body_ = func_.addEntryBlock();
   parameters_ = std::make_unique<Parameters>(model_, *body_, options_);
   parameters_->setTokenTable(inputs_.tokenTable);
-  if (options_.tie != Tie::Off)
+  parameters_->setSequence(inputs_.sequence);
+  if (options_.tie == Tie::Off)
+    parameters_->untieHead();
+  else
     parameters_->tieHead(order_);
   builder_.setInsertionPointToEnd(body_);
   names_ = std::make_unique<Names>(model_, order_, options_, *body_, *parameters_, builder_);

@@ -35,12 +35,19 @@ void Names::countUses() {
 
 //===-- Names to values -------------------------------------------------------===//
 
+// One element is a constant that the exporter made, unless the program trains it.
+bool Names::isLearnedNumber(unsigned tensor) const {
+  const TorchNames &names = parameters_.names();
+  return !options_.infer && model_.stored()[tensor].count() == 1 &&
+         (names.isParameter(tensor) || names.isState(tensor));
+}
+
 Result<Operand> Names::stored(unsigned tensor) {
   const StoredTensor &stored = model_.stored()[tensor];
   int64_t count = stored.count();
   bool weight = stored.element == Element::F32 || stored.element == Element::F16 ||
                 stored.element == Element::BF16 || stored.element == Element::F64;
-  if (weight && count > 1 && stored.file)
+  if (weight && stored.file && (count > 1 || isLearnedNumber(tensor)))
     return Operand(parameters_.view(tensor));
   if (weight && count > 1 && (!options_.infer || count > mostHeldFloats))
     return error("'", stored.name, "': its ", count,
@@ -49,6 +56,14 @@ Result<Operand> Names::stored(unsigned tensor) {
     return error("stored tensor '", stored.name, "' (", elementName(onnxTypeOf(stored.element)),
                  ", ", toText(stored.shape), ") is too large to be a constant");
   return known(model_.read(stored));
+}
+
+// An exporter stores a number of its own, and a parameter that is equal to it, once.
+Operand Names::operandOf(const Node &node, Operand operand) const {
+  const View *view = std::get_if<View>(&operand);
+  if (!view || *countElements(view->shape) != 1 || parameters_.names().mayRead(*node.proto))
+    return operand;
+  return known(readView(model_, *view));
 }
 
 // Empty where the node that makes the value has failed.
@@ -200,7 +215,7 @@ ConvertResult Names::convert(const Node &node) {
     auto operand = name.empty() ? Operand() : lookUp(name);
     if (!operand)
       return operand.takeError();
-    operands.push_back(std::move(*operand));
+    operands.push_back(operandOf(node, std::move(*operand)));
     if (!name.empty() && std::holds_alternative<std::monostate>(operands.back()))
       return std::vector<Operand>(); // its node has been reported
   }
@@ -231,8 +246,11 @@ ConvertResult Names::convertTensors(const Node &node, llvm::ArrayRef<Operand> op
   std::optional<std::vector<Operand>> folded;
   if (Status s = foldKnown(call, folded); !s)
     return s.takeError();
-  if (folded)
+  if (folded) {
+    if (folded->size() == 1 && !options_.infer)
+      setOrigin(node, pointers, folded->front());
     return std::move(*folded);
+  }
   bool allKnown = !pointers.empty();
   for (const Operand *operand : pointers)
     allKnown &= !operand || std::holds_alternative<Known>(*operand);

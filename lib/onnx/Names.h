@@ -34,6 +34,8 @@ private:
   support::Status foldKnown(Call &call, std::optional<std::vector<Operand>> &out);
   support::Result<Operand> lookUp(llvm::StringRef name);
   support::Result<Operand> stored(unsigned tensor);
+  bool isLearnedNumber(unsigned tensor) const;
+  Operand operandOf(const Node &node, Operand operand) const;
   Taken chooseBranch(const Node &node);
   const std::vector<std::string> *resultsOf(const Node &branching) const;
   void countUses();

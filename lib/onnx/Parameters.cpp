@@ -1,7 +1,9 @@
 #include "lib/onnx/Parameters.h"
 
 #include "lib/onnx/ParameterNames.h"
+#include "lib/onnx/Tables.h"
 #include "lib/onnx/Tying.h"
+#include "lib/onnx/Untrained.h"
 #include "mlir/IR/SymbolTable.h"
 #include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/StringSet.h"
@@ -13,11 +15,20 @@ using namespace mlir;
 Parameters::Parameters(const Model &model, Block &body, const CompileOptions &options)
     : model_(model), names_(model), body_(body), fromFile_(options.weights.empty()),
       infer_(options.infer),
-      sharing_(model, names_, arguments_, !options.infer && options.tie != Tie::Exact) {}
+      sharing_(model, names_, arguments_, !options.infer && options.tie != Tie::Exact) {
+  if (!infer_)
+    tied_ = foldedTwice(model, names_);
+}
 
 void Parameters::tieHead(const NodeOrder &order) {
   if (tokenTable_)
-    tied_ = tiedHeads(model_, order, *tokenTable_);
+    for (auto &[head, view] : tiedHeads(model_, order, *tokenTable_))
+      tied_[head] = view;
+}
+
+void Parameters::untieHead() {
+  if (tokenTable_)
+    sharing_.untie(*tokenTable_);
 }
 
 View Parameters::view(unsigned tensor) const {
@@ -49,6 +60,30 @@ Value Parameters::use(const View &view, Role role, const ::onnx::NodeProto *user
   return argument->value;
 }
 
+//===-- What may be learned ---------------------------------------------------===//
+
+// Tables of formulas are small enough to be looked at.
+constexpr int64_t largestTable = 1 << 24;
+
+bool Parameters::isTable(unsigned tensor) const {
+  auto [it, isNew] = tables_.try_emplace(tensor, false);
+  const StoredTensor &stored = model_.stored()[tensor];
+  if (isNew && stored.count() <= largestTable)
+    it->second = onnximport::isTable(model_.read(stored));
+  return it->second;
+}
+
+bool Parameters::mayLearn(const std::set<unsigned> &tensors) const {
+  return !infer_ && llvm::all_of(tensors, [&](unsigned tensor) {
+    return names_.isParameter(tensor) || !(names_.isBuffer(tensor) || isTable(tensor));
+  });
+}
+
+void Parameters::noteFolded(Value constant, const std::set<unsigned> &tensors) {
+  if (mayLearn(tensors))
+    markFolded(constant, tensors);
+}
+
 //===-- Constants and parts ---------------------------------------------------===//
 
 void Parameters::makeConstant(Argument &argument) {
@@ -63,6 +98,7 @@ void Parameters::makeConstant(Argument &argument) {
       builder, argument.value.getLoc(), type,
       DenseElementsAttr::get(type, llvm::ArrayRef<float>(floats)));
   argument.value.replaceAllUsesWith(constant);
+  noteFolded(constant, {argument.view.tensor});
   constants_.insert(argument.view.tensor);
 }
 
@@ -134,13 +170,15 @@ static bool onlyRotates(Value table) {
   return rotates;
 }
 
-bool Parameters::isTrained(llvm::ArrayRef<Argument *> arguments) const {
-  bool learns = false, table = true, rotates = true;
+bool Parameters::isTrained(llvm::ArrayRef<Argument *> arguments) {
+  bool learns = false, table = true, rotates = true, scores = true;
   for (Argument *argument : arguments) {
     for (Role role : argument->roles) {
       learns |= role != Role::Plain;
       table &= role == Role::Plain || role == Role::Table;
+      scores &= role == Role::Plain || role == Role::Beside;
     }
+    scores = scores && shiftsScores(argument->value);
     rotates = rotates && onlyRotates(argument->value);
   }
   unsigned tensor = arguments.front()->view.tensor;
@@ -152,10 +190,17 @@ bool Parameters::isTrained(llvm::ArrayRef<Argument *> arguments) const {
         });
       }))
     return true;
+  if (names_.isState(tensor) && mayLearn({tensor}))
+    return learns || llvm::any_of(arguments, [&](Argument *argument) {
+             return activations_.isMetBy(argument->value);
+           });
+  if (scores)
+    return false;
   return learns && !(table && tensor != tokenTable_ && rotates);
 }
 
 void Parameters::finish(ModuleOp module, func::FuncOp func) {
+  activations_ = Activations(); // values have gone since
   if (std::string note = sharing_.settle(body_); !note.empty())
     notes_.push_back(std::move(note));
   sourceNames_ = nameParameters(model_, names_, arguments_);
@@ -188,7 +233,20 @@ void Parameters::finish(ModuleOp module, func::FuncOp func) {
     body_.eraseArgument(argument.getArgNumber());
   func.setFunctionType(FunctionType::get(func.getContext(), body_.getArgumentTypes(),
                                          body_.getTerminator()->getOperandTypes()));
+  noteUntrained();
   declare(module, func);
+}
+
+// Says which stored tensors are constants though they may have been learned.
+void Parameters::noteUntrained() {
+  activations_ = Activations();
+  std::set<unsigned> untrained = takeUntrained(body_, activations_);
+  for (const auto &argument : arguments_) {
+    constants_.erase(argument->view.tensor);
+    untrained.erase(argument->view.tensor);
+  }
+  if (std::string note = describeUntrained(model_, untrained); !note.empty() && !infer_)
+    notes_.push_back(std::move(note));
 }
 
 //===-- Sources and states ----------------------------------------------------===//
@@ -203,10 +261,10 @@ void Parameters::declareSource(OpBuilder &builder, const Source &source,
                                         : graph::InitKind::normal;
   if (roles.count(Role::Weight) || roles.count(Role::Table))
     kind = graph::InitKind::normal;
-  // A tied copy that the file stores transposed keeps that form under its own name.
+  // A tied head that the file stores transposed keeps that form under its own name.
   llvm::SmallVector<Attribute> aliases, transposed;
   for (const auto &[head, view] : tied_) {
-    if (view.tensor != source.tensor)
+    if (view.tensor != source.tensor || source.tensor != tokenTable_)
       continue;
     bool swapped = view.strides.size() == 2 && view.strides.front() < view.strides.back();
     (swapped ? transposed : aliases).push_back(builder.getStringAttr(model_.stored()[head].name));

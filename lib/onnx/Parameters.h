@@ -3,6 +3,7 @@
 #ifndef LLMC_LIB_ONNX_PARAMETERS_H
 #define LLMC_LIB_ONNX_PARAMETERS_H
 
+#include "lib/onnx/Activations.h"
 #include "lib/onnx/NodeOrder.h"
 #include "lib/onnx/ParameterNames.h"
 #include "lib/onnx/WeightSharing.h"
@@ -20,6 +21,8 @@ public:
   // An embedding table and the matrix of the logits that hold equal elements,
   // the one perhaps transposed, are one parameter.
   void tieHead(const NodeOrder &order);
+  // They are two, though the file may store one.
+  void untieHead();
   // The stored tensor as a view (of the table, if tied to it).
   View view(unsigned tensor) const;
 
@@ -32,6 +35,14 @@ public:
   // states and attributes. The body ends with its return.
   void finish(mlir::ModuleOp module, mlir::func::FuncOp func);
 
+  // Whether none of the stored tensors is known to be no parameter, or to be a table.
+  bool mayLearn(const std::set<unsigned> &tensors) const;
+  // A constant of the function that was folded from stored tensors.
+  void noteFolded(mlir::Value constant, const std::set<unsigned> &tensors);
+  Activations &activations() { return activations_; }
+  void setSequence(int64_t sequence) { sequence_ = sequence; }
+  int64_t sequence() const { return sequence_; }
+
   void noteConstant(unsigned tensor) { constants_.insert(tensor); }
   const TorchNames &names() const { return names_; }
 
@@ -40,7 +51,9 @@ public:
 
 private:
   bool learns(const View &view, Role role, const ::onnx::NodeProto &user) const;
-  bool isTrained(llvm::ArrayRef<Argument *> arguments) const;
+  bool isTrained(llvm::ArrayRef<Argument *> arguments);
+  bool isTable(unsigned tensor) const;
+  void noteUntrained();
   void makeConstant(Argument &argument);
   void useWholeSource(llvm::ArrayRef<Argument *> arguments);
   void declare(mlir::ModuleOp module, mlir::func::FuncOp func);
@@ -50,6 +63,9 @@ private:
   TorchNames names_;
   mlir::Block &body_;
   bool fromFile_, infer_;
+  int64_t sequence_ = 0;
+  Activations activations_;
+  mutable std::map<unsigned, bool> tables_; // what is known of the elements of stored tensors
   std::optional<unsigned> tokenTable_;
   std::map<unsigned, View> tied_; // head -> view of the table
   Arguments arguments_;

@@ -44,8 +44,8 @@ static std::vector<std::string> quoted(llvm::StringRef list) {
 // Whether arguments of a call, "%embedding, %embedding_1", are all of one kind.
 static bool areLookups(llvm::StringRef arguments) {
   std::set<std::string> operands = identifiers(arguments.split(')').first, "%");
-  auto isLookup = [](llvm::StringRef operand) {
-    return operand.consume_front("embedding") &&
+  auto isLookup = [](llvm::StringRef operand) { // "embedding", "embedding_1"
+    return (operand.consume_front("embedding") || operand.consume_front("slice")) &&
            (operand.empty() || llvm::all_of(operand.drop_front(), llvm::isDigit));
   };
   return !operands.empty() && llvm::all_of(operands, isLookup);
@@ -57,6 +57,7 @@ TorchNames::TorchNames(const Model &model) : model_(model) {
     if (node.op() == "Identity")
       if (auto tensor = model.find(node.input(0)))
         named |= model.stored()[*tensor].isFloat();
+    keepsStates_ |= node.op() == "Constant";
     llvm::StringRef call = metadata(*node.proto, "pkg.torch.onnx.fx_node");
     auto [head, arguments] = call.split("(args = (");
     if (arguments.empty())
@@ -73,7 +74,9 @@ TorchNames::TorchNames(const Model &model) : model_(model) {
     for (const std::string &name : identifiers(arguments, "%b_"))
       buffers_.insert(name);
   }
-  scripted_ = named && calls_.empty() && model.proto().producer_name() == "pytorch";
+  bool scripted = calls_.empty() && model.proto().producer_name() == "pytorch";
+  scripted_ = scripted && (named || keepsStates_);
+  keepsStates_ &= scripted;
 }
 
 const TorchCall *TorchNames::callOf(const ::onnx::NodeProto &node) const {
@@ -87,6 +90,10 @@ bool TorchNames::isParameter(unsigned tensor) const {
 
 bool TorchNames::isBuffer(unsigned tensor) const {
   return buffers_.contains(mangled(model_.stored()[tensor].name));
+}
+
+bool TorchNames::isState(unsigned tensor) const {
+  return keepsStates_ && !isMadeUp(model_.stored()[tensor].name);
 }
 
 bool TorchNames::isLookup(unsigned tensor, const ::onnx::NodeProto &user) const {

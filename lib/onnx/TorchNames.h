@@ -17,7 +17,7 @@ namespace llmc::onnximport {
 struct TorchCall {
   std::string target;               // "aten.linear.default"
   std::set<std::string> parameters; // operands that the program trains
-  bool ofLookups = false;           // all operands are what embeddings gave
+  bool ofLookups = false;           // all operands are what embeddings and slices gave
   std::vector<std::string> scopes;  // modules around the call, the innermost last
 };
 
@@ -29,10 +29,20 @@ public:
   // not; neither is known of a file without metadata, or of a folded tensor.
   bool isParameter(unsigned tensor) const;
   bool isBuffer(unsigned tensor) const;
-  // Whether the stored tensor that `user` reads holds what an embedding gave at constant
-  // places: rows of a table that the program trains. Rows that are all equal are none.
+  // Whether the stored tensor has the name of a parameter or buffer, in a file that does not
+  // say which of them it is: torch.onnx without dynamo keeps these names.
+  bool isState(unsigned tensor) const;
+  // Whether the stored tensor that `user` reads holds what an embedding or a slice gave at
+  // constant places: rows of a table that the program trains. Rows that are all equal are none.
   bool isLookup(unsigned tensor, const ::onnx::NodeProto &user) const;
 
+  // Whether the file says which call of the program a node was.
+  bool knows(const ::onnx::NodeProto &node) const { return callOf(node); }
+  // Whether the node may read a parameter: unless its call is known, and none is in it.
+  bool mayRead(const ::onnx::NodeProto &node) const {
+    const TorchCall *call = callOf(node);
+    return !call || !call->parameters.empty();
+  }
   // Whether the exporter is one that tells which nodes share a parameter.
   bool tracks() const { return scripted_ || !calls_.empty(); }
   // Whether two nodes read one parameter; nothing where that is not known.
@@ -53,6 +63,7 @@ private:
   // By torch.onnx without dynamo, which stores equal tensors of several names once, with an
   // Identity for each further name: under one name there is one parameter.
   bool scripted_ = false;
+  bool keepsStates_ = false; // by torch.onnx without dynamo, which writes numbers as Constant
   std::map<const ::onnx::NodeProto *, TorchCall> calls_;
   llvm::StringSet<> parameters_, buffers_; // of all calls
 };

@@ -128,3 +128,25 @@ std::map<unsigned, View> llmc::onnximport::tiedHeads(const Model &model, const N
   }
   return tied;
 }
+
+std::map<unsigned, View> llmc::onnximport::foldedTwice(const Model &model,
+                                                       const TorchNames &names) {
+  std::map<unsigned, std::set<std::string>> called;
+  for (const Node &node : model.nodes())
+    if (auto tensor = node.op() == "MatMul" && names.knows(*node.proto) ? model.find(node.input(1))
+                                                                        : std::nullopt)
+      if (TorchNames::isMadeUp(model.stored()[*tensor].name))
+        called[*tensor].insert(names.nameOf(*node.proto, "weight"));
+  std::map<std::string, unsigned> first;
+  std::map<unsigned, View> tied;
+  for (const auto &[tensor, all] : called) {
+    if (all.size() != 1 || all.begin()->empty())
+      continue;
+    unsigned holder = first.try_emplace(*all.begin(), tensor).first->second;
+    const StoredTensor &a = model.stored()[holder], &b = model.stored()[tensor];
+    if (holder != tensor && a.shape == b.shape && a.element == b.element &&
+        equalMatrices(model, a, b, false))
+      tied[tensor] = View::whole(holder, a.shape);
+  }
+  return tied;
+}

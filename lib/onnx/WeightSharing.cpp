@@ -11,18 +11,33 @@ bool WeightSharing::isVector(unsigned tensor) const {
   return llvm::count_if(model_.stored()[tensor].shape, [](int64_t d) { return d > 1; }) == 1;
 }
 
+// Whether elements differ: a matrix that is filled with one number was just initialised, and
+// is shared by no layers of a model that has learned.
+bool WeightSharing::varies(unsigned tensor) const {
+  const StoredTensor &stored = model_.stored()[tensor];
+  const std::byte *bytes = model_.bytesOf(stored);
+  size_t width = bitWidth(stored.element) / 8;
+  for (int64_t i = 1; bytes && i < stored.count(); ++i)
+    if (std::memcmp(bytes, bytes + i * width, width))
+      return true;
+  return false;
+}
+
 // Whether a use is of another parameter than the argument, though the file stores one.
 bool WeightSharing::isAnother(const Argument &argument, const View &view, Role role,
                               const ::onnx::NodeProto *user, bool learns) const {
-  bool table = role == Role::Table || argument.roles.count(Role::Table);
-  if (!splits_ || table || names_.isBuffer(view.tensor) || argument.learners.empty() || !learns)
+  bool table = role == Role::Table, holdsTable = argument.roles.count(Role::Table);
+  if (untied_ == view.tensor && table != holdsTable)
+    return learns;
+  if (!splits_ || table || holdsTable || names_.isBuffer(view.tensor) ||
+      argument.learners.empty() || !learns)
     return false;
   if (argument.learners.count(user))
     return false;
   if (argument.view.name != view.name)
     return true;
   std::optional<bool> same = names_.sameParameter(**argument.learners.begin(), *user);
-  return same ? !*same : isVector(view.tensor);
+  return same ? !*same : isVector(view.tensor) || !varies(view.tensor);
 }
 
 std::pair<Argument *, unsigned>
@@ -44,18 +59,9 @@ WeightSharing::find(const View &view, Role role, const ::onnx::NodeProto *user, 
   return {shared, copies};
 }
 
-// A matrix that several products use, and whose elements are not all equal: layers that
-// share it share their vectors too. Empty if there is none.
+// A matrix that several products use, and whose elements differ: layers that share it share their
+// vectors too. Empty if there is none.
 std::string WeightSharing::sharedMatrix() const {
-  auto varies = [&](unsigned tensor) {
-    const StoredTensor &stored = model_.stored()[tensor];
-    const std::byte *bytes = model_.bytesOf(stored);
-    size_t width = bitWidth(stored.element) / 8;
-    for (int64_t i = 1; bytes && i < stored.count(); ++i)
-      if (std::memcmp(bytes, bytes + i * width, width))
-        return true;
-    return false;
-  };
   for (const auto &argument : arguments_)
     if (argument->learners.size() > 1 && argument->roles.count(Role::Weight) &&
         !argument->roles.count(Role::Table) && varies(argument->view.tensor))
@@ -67,21 +73,23 @@ std::string WeightSharing::sharedMatrix() const {
 void WeightSharing::join(Block &body) {
   splits_ = false;
   for (auto &argument : arguments_) {
-    if (!argument->copy)
+    if (!argument->copy || untied_ == argument->view.tensor)
       continue;
     Argument *first = find(argument->view, Role::Plain, nullptr, false).first;
     argument->value.replaceAllUsesWith(first->value);
     first->roles.insert(argument->roles.begin(), argument->roles.end());
     body.eraseArgument(argument->value.getArgNumber());
   }
-  llvm::erase_if(arguments_, [](const auto &argument) { return argument->copy > 0; });
+  llvm::erase_if(arguments_, [&](const auto &argument) {
+    return argument->copy > 0 && untied_ != argument->view.tensor;
+  });
 }
 
 std::string WeightSharing::settle(Block &body) {
   std::set<unsigned> merged;
   size_t copies = 0;
   for (const auto &argument : arguments_)
-    if (argument->copy) {
+    if (argument->copy && untied_ != argument->view.tensor) {
       merged.insert(argument->view.tensor);
       ++copies;
     }

@@ -9,13 +9,16 @@ namespace llmc::onnximport {
 
 // An exporter of a model that was just initialised stores equal parameters (scales of
 // ones, biases of zeros) once. Unless the options say `exact`, they are told apart by what
-// it left of their names; where it left nothing, a vector is a parameter for each node
-// that learns it, if the model's layers do not share matrices too.
+// it left of their names; where it left nothing, a vector, or a matrix that is filled with
+// one number, is a parameter for each node that learns it, if the model's layers do not share
+// matrices too.
 class WeightSharing {
 public:
   WeightSharing(const Model &model, const TorchNames &names, Arguments &arguments, bool splits)
       : model_(model), names_(names), arguments_(arguments), splits_(splits) {}
 
+  // A table and a head that the file stores once are two parameters.
+  void untie(unsigned table) { untied_ = table; }
   // The argument that a use shares, or null, and how many of equal views there are.
   // `learns` says that the use is one of a parameter.
   std::pair<Argument *, unsigned> find(const View &view, Role role, const ::onnx::NodeProto *user,
@@ -25,6 +28,7 @@ public:
   std::string settle(mlir::Block &body);
 
 private:
+  bool varies(unsigned tensor) const;
   bool isVector(unsigned tensor) const;
   bool isAnother(const Argument &argument, const View &view, Role role,
                  const ::onnx::NodeProto *user, bool learns) const;
@@ -34,7 +38,8 @@ private:
   const Model &model_;
   const TorchNames &names_;
   Arguments &arguments_;
-  bool splits_; // equal parameters that the file stores once are told apart
+  std::optional<unsigned> untied_; // the table that is no head
+  bool splits_;                    // equal parameters that the file stores once are told apart
 };
 
 } // namespace llmc::onnximport

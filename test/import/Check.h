@@ -46,6 +46,7 @@ void compareInference(const std::string &file, const std::string &folder,
 void testFolding();
 void testSmallGraphs();
 void testExports();
+void testLearned();
 void testFunctions();
 void testInference();
 void testStoredTensors();

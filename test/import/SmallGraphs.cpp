@@ -73,13 +73,12 @@ void testPartial() {
   same("two of three parts", partial, expected, 3);
 }
 
-// Roles: a vector that is added or multiplied is trained, a table of another
-// shape that is added is not.
+// Roles: a vector that is added or multiplied is trained, a mask that is added is not.
 void testRoles() {
   Graph g;
   g.floats("bias", {width}, 4);
   g.floats("scale", {1, 1, width}, 5);
-  g.floats("mask", {3, width}, 6);
+  g.floats("mask", {3, width}, 6, [](size_t i) { return i % 2; });
   g.node("Mul", {"x", "scale"}, {"a"});
   g.node("Add", {"a", "bias"}, {"b"});
   g.node("Add", {"b", "mask"}, {"c"});

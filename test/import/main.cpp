@@ -130,6 +130,7 @@ int main(int count, char **arguments) {
   test::testFolding();
   test::testSmallGraphs();
   test::testExports();
+  test::testLearned();
   test::testFunctions();
   test::testInference();
   test::testStoredTensors();

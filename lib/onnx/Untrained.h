@@ -1,0 +1,23 @@
+// Stored floats that a function holds as constants though a model may have learned them.
+#ifndef LLMC_LIB_ONNX_UNTRAINED_H
+#define LLMC_LIB_ONNX_UNTRAINED_H
+
+#include "lib/onnx/Activations.h"
+#include "lib/onnx/Model.h"
+#include "mlir/IR/Block.h"
+
+#include <set>
+
+namespace llmc::onnximport {
+
+// Remembers that a constant is, or was folded from, stored tensors.
+void markFolded(mlir::Value constant, const std::set<unsigned> &tensors);
+// Forgets what is remembered, and returns the tensors of constants that meet activations
+// and are no tables.
+std::set<unsigned> takeUntrained(mlir::Block &body, Activations &activations);
+// What a reader should know of such tensors; nothing if there are none.
+std::string describeUntrained(const Model &model, const std::set<unsigned> &tensors);
+
+} // namespace llmc::onnximport
+
+#endif // LLMC_LIB_ONNX_UNTRAINED_H
