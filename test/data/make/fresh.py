@@ -22,6 +22,7 @@ import transformers
 from architectures import MASKED, Exact
 from common import DATA, write_oracle
 from models import Logits
+from modules import MODULES
 
 EXPORTERS = {"dynamo": dict(dynamo=True), "plain": dict(dynamo=True, optimize=False),
              "torchscript": dict(dynamo=False)}
@@ -38,9 +39,11 @@ COMMITTED = {
     "gemma2": dict(DRAW, attention="eager", fields=dict(
         SMALL, num_key_value_heads=2, head_dim=4, sliding_window=5, query_pre_attn_scalar=4,
         layer_types=["full_attention"] * 4)),
+    "gates": dict(DRAW, fields=dict(vocabulary=26)),
 }
 FULL = {"gpt2": dict(DRAW, length=64, fields=dict(vocab_size=50257))}
-KEPT = {"gpt2": ["dynamo", "plain"], "qwen3": ["dynamo"], "gpt_neox": ["dynamo", "torchscript"], "gemma2": ["plain"]}
+KEPT = {"gpt2": ["dynamo", "plain"], "qwen3": ["dynamo"], "gpt_neox": ["dynamo", "torchscript"], "gemma2": ["plain"],
+        "gates": list(EXPORTERS)}
 
 
 class Draw:
@@ -93,6 +96,10 @@ def draw_config(d, name):
 
 def drawn(name, seed):
     d = Draw(name, seed)
+    if name in MODULES:
+        return dict(DRAW, fields=dict(vocabulary=2 * int(d.rng.integers(20, 100)), width=d.one(8, 16), heads=d.one(2, 4),
+                                      inner=d.one(12, 24), layers=d.one(4, 5)),
+                    dynamic=d.one([0, 1], [0, 1], [0], []), opset=d.one(18, 20), names=True)
     fields, length = draw_config(d, name)
     return dict(fields=fields, length=length, names=True, mask=d.chance(0.4) and name != "mamba",
                 dynamic=[] if name == "mamba" else d.one([0, 1], [0, 1], [0], []), opset=d.one(18, 18, 20, 23),
@@ -131,7 +138,7 @@ def export(model, draw, options, path):
     shape = (2, draw["length"])
     ids = torch.zeros(shape, dtype=torch.int64)
     # Without a mask transformers looks for packed rows, in an op that TorchScript cannot export.
-    masked = draw["mask"] or not options["dynamo"] and draw["architecture"] != "mamba"
+    masked = draw["mask"] or not options["dynamo"] and draw["architecture"] not in ("mamba", *MODULES)
     given = dict(input_ids=ids, **({"attention_mask": torch.ones_like(ids)} if masked else {}))
     names = {0: "batch", 1: "sequence"}
     axes = {axis: names[axis] for axis in draw["dynamic"]}
@@ -154,13 +161,18 @@ def merged_nodes(draw, names):
     return [[n, n.replace("input_layernorm", "post_attention_layernorm")] for n in names if "input_layernorm" in n]
 
 
-def make(folder, name, seed, draw, exporters=tuple(EXPORTERS)):
-    torch.manual_seed(seed)
+def from_transformers(name, draw):
     config = transformers.AutoConfig.for_model(name, **draw["fields"])
     if draw["attention"]:
         config._attn_implementation = draw["attention"]
     factory = transformers.AutoModelForMaskedLM if name in MASKED else transformers.AutoModelForCausalLM
-    model = factory.from_config(config).eval()
+    return factory.from_config(config)
+
+
+def make(folder, name, seed, draw, exporters=tuple(EXPORTERS)):
+    torch.manual_seed(seed)
+    model = MODULES[name](**draw["fields"]) if name in MODULES else from_transformers(name, draw)
+    model.eval()
     model.config.use_cache = False
     os.makedirs(folder, exist_ok=True)
     draw = dict(draw, architecture=name, errors={})
@@ -169,7 +181,8 @@ def make(folder, name, seed, draw, exporters=tuple(EXPORTERS)):
             export(Logits(model).eval(), draw, EXPORTERS[exporter], os.path.join(folder, exporter + ".onnx"))
         except Exception as error:  # noqa: BLE001 - what an exporter cannot do is no fault of ours
             draw["errors"][exporter] = f"{type(error).__name__}: {error}"[:200]
-    rng, words = np.random.default_rng(seed), draw["fields"]["vocab_size"]
+    rng = np.random.default_rng(seed)
+    words = draw["fields"].get("vocab_size") or draw["fields"]["vocabulary"]
     ids = rng.integers(3, words, (8, draw["length"]))
     labels = rng.integers(0, words, ids.shape)
     labels[rng.random(ids.shape) < 0.3] = -100
