@@ -112,7 +112,8 @@ Status Weights::findIn(support::Checkpoint &checkpoint, size_t index,
                        std::vector<std::string> &missing, std::vector<std::string> &wrong) {
   const planfile::SourceTensorT &source = *program_.sources[index];
   support::TensorNames names{{source.name}, source.transposed_aliases};
-  names.plain.insert(names.plain.end(), source.aliases.begin(), source.aliases.end());
+  for (const std::vector<std::string> *more : {&source.aliases, &source.older_names})
+    names.plain.insert(names.plain.end(), more->begin(), more->end());
   auto found = checkpoint.find(names, source.shape);
   if (!hasState(program_, index, StateRole::Parameter))
     return ok(); // nobody asks for its values

@@ -166,15 +166,14 @@ static Result<OwningOpRef<ModuleOp>> import(MLIRContext &context, const fs::path
   ModelFacts facts{modelName(file),  file,          savedConfig(*text), model.sequence,
                    model.vocabulary, model.context, options.batchRows()};
   describeModule(*model.module, facts, {});
+  addSpellings(*model.module, model.spellings);
   std::string unused = !reads && *quantization ? (*quantization)->method : "";
   for (const std::string &note : notesOf(config, options, unused))
     emitRemark(UnknownLoc::get(&context)) << file << ": " << note;
   if (options.infer)
     markInference(*model.module);
   if (reads)
-    if (Status s =
-            bindWeights(*model.module, weights, model.spellings, options.progress, *quantization);
-        !s)
+    if (Status s = bindWeights(*model.module, weights, options.progress, *quantization); !s)
       return s.takeError();
   return std::move(model.module);
 }

@@ -71,19 +71,32 @@ static std::vector<std::string> spell(llvm::StringRef name,
   return out;
 }
 
+void hf::addSpellings(ModuleOp module, llvm::ArrayRef<Spelling> spellings) {
+  Builder b(module.getContext());
+  for (auto source : module.getOps<graph::SourceOp>()) {
+    llvm::SmallVector<Attribute> older;
+    auto add = [&](llvm::StringRef name) {
+      for (const std::string &other : llvm::drop_begin(spell(name, spellings)))
+        older.push_back(b.getStringAttr(other));
+    };
+    add(source.getSymName());
+    for (Attribute alias : source.getAliases())
+      add(cast<StringAttr>(alias).getValue());
+    if (!older.empty())
+      source->setAttr("older_names", b.getArrayAttr(older));
+  }
+}
+
 // All names under which a checkpoint may have a source.
-static support::TensorNames namesOf(graph::SourceOp source,
-                                    llvm::ArrayRef<hf::Spelling> spellings) {
-  support::TensorNames names;
-  auto add = [&](std::vector<std::string> &to, llvm::StringRef name) {
-    llvm::append_range(to, spell(name, spellings));
+static support::TensorNames namesOf(graph::SourceOp source) {
+  support::TensorNames names{{source.getSymName().str()}, {}};
+  auto add = [&](std::vector<std::string> &to, ArrayAttr more) {
+    for (Attribute name : more ? more : ArrayAttr::get(source.getContext(), {}))
+      to.push_back(cast<StringAttr>(name).str());
   };
-  add(names.plain, source.getSymName());
-  for (Attribute alias : source.getAliases())
-    add(names.plain, cast<StringAttr>(alias).getValue());
-  if (auto transposed = source->getAttrOfType<ArrayAttr>("transposed_aliases"))
-    for (Attribute alias : transposed)
-      add(names.transposed, cast<StringAttr>(alias).getValue());
+  add(names.plain, source.getAliases());
+  add(names.plain, source->getAttrOfType<ArrayAttr>("older_names"));
+  add(names.transposed, source->getAttrOfType<ArrayAttr>("transposed_aliases"));
   return names;
 }
 
@@ -151,7 +164,7 @@ static void setPlace(graph::SourceOp source, const support::TensorPlace &place) 
 }
 
 support::Status hf::bindWeights(ModuleOp module, const std::string &path,
-                                llvm::ArrayRef<Spelling> spellings, support::Progress *progress,
+                                support::Progress *progress,
                                 std::optional<support::Quantization> quantization) {
   auto checkpoint = support::Checkpoint::open(path, std::move(quantization));
   if (!checkpoint)
@@ -160,7 +173,7 @@ support::Status hf::bindWeights(ModuleOp module, const std::string &path,
   std::string problems;
   for (auto source : module.getOps<graph::SourceOp>()) {
     auto shape = cast<RankedTensorType>(source.getType()).getShape();
-    auto place = checkpoint->find(namesOf(source, spellings), shape.vec());
+    auto place = checkpoint->find(namesOf(source), shape.vec());
     if (!place)
       problems += "\n  " + place.message();
     else if (!*place)

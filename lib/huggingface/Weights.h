@@ -40,12 +40,15 @@ struct Spelling {
   std::string part, instead;
 };
 
-// Finds every graph.source of the module in a checkpoint, under its name or an alias, spelled
-// in any way, and records file, offset, element type and scales (lib/pipeline/Borders.md);
+// Gives every graph.source its `older_names`: its names and aliases in all other spellings.
+void addSpellings(mlir::ModuleOp module, llvm::ArrayRef<Spelling> spellings);
+
+// Finds every graph.source of the module in a checkpoint, under its name, an alias or an older
+// name, and records file, offset, element type and scales (lib/pipeline/Borders.md);
 // replaces graph.files. `quantization` is what the model's config says. All tensors that are
 // missing or do not fit are one error; those that nothing reads are a remark.
 support::Status bindWeights(mlir::ModuleOp module, const std::string &path,
-                            llvm::ArrayRef<Spelling> spellings, support::Progress *progress,
+                            support::Progress *progress,
                             std::optional<support::Quantization> quantization = std::nullopt);
 
 // "BF16", "F8_E4M3, F32 scales of 128x128": how its file has a source; "" if it has none.

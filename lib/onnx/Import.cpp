@@ -259,7 +259,7 @@ OwningOpRef<ModuleOp> llmc::importOnnx(MLIRContext &context, llvm::StringRef pat
   if (!module)
     return fail(module.message());
   if (!options.weights.empty() && options.weights != "random")
-    if (Status s = hf::bindWeights(**module, options.weights, {}, options.progress); !s)
+    if (Status s = hf::bindWeights(**module, options.weights, options.progress); !s)
       return fail(s.message());
   return std::move(*module);
 }

@@ -11,7 +11,7 @@ import time
 import numpy as np
 
 from harness import (DATA, Suite, below, call, compile_model, gradient_errors, inputs, inspect,
-                     loss_error, read_oracle, require, train)
+                     loss_error, read_oracle, read_safetensors, require, train, write_safetensors)
 
 DECODER = ["attention x2", "rotary x4", "mlp x2", "rms norm x5", "embedding x1", "head x1"]
 ENCODER = ["attention x2", "mlp x2", "layer norm x6", "embedding x1", "head x1"]
@@ -137,6 +137,22 @@ def stored_types(folder, name, kind):
         require(np.array_equal(first[tensor], again[tensor]), f"{tensor} differs after a round trip")
 
 
+def older_names(folder, name, part, older):
+    """A program takes a checkpoint of an older version of its model, and saves by today's names."""
+    data, program = os.path.join(DATA, name), os.path.join(folder, "program")
+    compile_model(os.path.join(data, "config.json"), program, "--seq", 16, "--global-batch", 8, "--weights", "random")
+    today = os.path.join(data, "weights.safetensors")
+    tensors = {n.replace(part, older): v for n, v in read_safetensors(today).items()}
+    require(any(older in n for n in tensors), f"no tensor is called {part}")
+    other, saved = os.path.join(folder, "other.safetensors"), os.path.join(folder, "saved")
+    write_safetensors(other, tensors)
+    train(program, folder, *inputs(data), "--steps", 0, "--weights", other, "--save", saved)
+    out, expected = read_safetensors(os.path.join(saved, "model.safetensors")), read_safetensors(today)
+    require(set(out) == set(expected), f"saved {sorted(set(out) ^ set(expected))}")
+    for tensor in expected:
+        require(np.array_equal(out[tensor], expected[tensor]), f"{tensor} differs")
+
+
 suite = Suite("architectures")
 for name in MODELS:
     suite.run(f"{name} is what it is", described, name)
@@ -149,4 +165,5 @@ for name in ["llama", "gemma2", "gpt_neox", "bert"]:
     suite.run(f"{name}, not raised, mesh 2x1x2", check, name, "2x1x2", "--raise", "off")
 for name, kind in [("qwen2", "BF16"), ("phi3", "F16"), ("olmo2", "F64")]:
     suite.run(f"weights of {kind}", stored_types, name, kind)
+suite.run("names of older checkpoints", older_names, "gpt_neox", "lm_head.", "embed_out.")
 suite.finish()

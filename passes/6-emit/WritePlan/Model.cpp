@@ -154,6 +154,7 @@ LogicalResult PlanWriter::writeSources() {
     source->name = op.getSymName().str();
     source->aliases = texts(op.getAliases());
     source->transposed_aliases = texts(op->getAttr("transposed_aliases"));
+    source->older_names = texts(op->getAttr("older_names"));
     source->unnamed = op->hasAttr("unnamed");
     source->shape = type.getShape().vec();
     source->coding = codingOf(type.getElementType());
