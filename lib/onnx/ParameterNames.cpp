@@ -36,6 +36,20 @@ OwnName ownName(const Model &model, const TorchNames &names, const Arguments &ar
   return {found.size() == 1 ? *found.begin() : "", transposed, false};
 }
 
+// "operand 1 of node 'node_MatMul_5' (MatMul)": the first node that learns the parameter, in
+// whose layout it is saved.
+std::string layoutOf(const Model &model, const Arguments &arguments, const Source &source) {
+  std::set<const ::onnx::NodeProto *> learners;
+  for (const auto &argument : arguments)
+    if (argument->view.tensor == source.tensor && argument->copy == source.copy)
+      learners.insert(argument->learners.begin(), argument->learners.end());
+  for (const Node &node : model.nodes())
+    for (size_t i = 0; learners.count(node.proto) && i < node.inputs(); ++i)
+      if (auto tensor = model.find(node.input(i)); tensor == source.tensor)
+        return "operand " + std::to_string(i) + " of " + node.label();
+  return {};
+}
+
 } // namespace
 
 // Names the parameters that a stored tensor holds: the one that has its name in the
@@ -74,9 +88,11 @@ std::map<Source, ParameterName> llmc::onnximport::nameParameters(const Model &mo
       while (taken.contains(name) || (name != stored && model.find(name)))
         name = stored + "#" + std::to_string(number++);
       taken.insert(name);
-      result[source] = {name, "", known.transposed};
+      result[source] = {name, "", known.transposed, ""};
       if (free && !known.inFile)
         result[source].lost = known.name;
+      else if (TorchNames::isMadeUp(name))
+        result[source].layout = layoutOf(model, arguments, source);
     }
   }
   return result;

@@ -11,6 +11,8 @@ struct ParameterName {
   std::string name;        // unique
   std::string lost;        // the program's name, where the file has another tensor's or none
   bool transposed = false; // the program holds the transpose under it
+  // Where the file has lost the program's name: which node reads the parameter, and as what.
+  std::string layout;
 };
 
 std::map<Source, ParameterName> nameParameters(const Model &model, const TorchNames &names,

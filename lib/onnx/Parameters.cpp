@@ -286,6 +286,8 @@ void Parameters::declareSource(OpBuilder &builder, const Source &source,
       kind == graph::InitKind::normal ? builder.getF64FloatAttr(0.02) : FloatAttr());
   if (!transposed.empty())
     declared->setAttr("transposed_aliases", builder.getArrayAttr(transposed));
+  if (!own.layout.empty())
+    declared->setAttr("source_layout", builder.getStringAttr(own.layout));
   if (!own.lost.empty())
     declared->setAttr("unnamed", builder.getUnitAttr());
 }

@@ -21,6 +21,8 @@ OwningOpRef<ModuleOp> importSmall(MLIRContext &context, const std::string &path,
   out.sources = count(*module, "graph.source");
   for (auto source : module->getOps<graph::SourceOp>()) {
     out.names.push_back(source.getSymName().str());
+    if (auto layout = source->getAttrOfType<StringAttr>("source_layout"))
+      out.layouts[out.names.back()] = layout.str();
     if (!source->hasAttr("unnamed"))
       continue;
     std::string &own = out.ownNames[out.names.back()];

@@ -116,6 +116,7 @@ struct Outcome {
   std::vector<std::string> names; // of the sources
   // Source -> what the program calls it, where the file does not; "^" for the transpose.
   std::map<std::string, std::string> ownNames;
+  std::map<std::string, std::string> layouts; // source -> where a node reads it, if its name is lost
   graph::Tensor logits;
   std::map<std::string, graph::Tensor> outputs; // of inference
 };

@@ -241,9 +241,21 @@ void testFoldedTwice() {
         "copies of one parameter: " + out.message);
 }
 
+// Where nothing tells what the program calls a parameter, its node says what it is.
+void testLostNames() {
+  Graph g;
+  g.floats("val_9", {width, width}, 4, scattered);
+  g.node("MatMul", {"x", "val_9"}, {"y"}).set_name("node_MatMul_5");
+  Outcome out = ended(g);
+  check(out.layouts == std::map<std::string, std::string>{
+                           {"val_9", "operand 1 of node 'node_MatMul_5' (MatMul)"}},
+        "a lost name");
+}
+
 } // namespace
 
 void test::testLearned() {
+  testLostNames();
   testNumbers();
   testNumbersOfCalls();
   testComputed();
