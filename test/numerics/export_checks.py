@@ -12,7 +12,8 @@ import numpy as np
 from harness import (below, compile_model, gradient_errors, inputs, inspect, loss_error, read_oracle, require, train)
 
 LOSS_LIMIT, GRADIENT_LIMIT = 1e-6, 2e-5
-FOLDED = "A_log"  # the end of names of parameters of which an export may hold a function
+# Ends of names of parameters of which an export may hold a function, or rows that are repeated.
+FOLDED = ("A_log", "token_type_embeddings.weight", "position_embeddings.weight")
 
 
 def order(name):
@@ -113,6 +114,12 @@ def check_export(folder, model, mesh):
     names = {}
     for same, found in groups(weights, initial):
         names.update(pair(same, found, weights, fits, "not trained" in said))
+    # The program knows some by PyTorch's names too, and dumps them under both.
+    for name in names:
+        also = [key[6:] for key in start if key.startswith("param:") and key.endswith("." + name)]
+        if names[name] and len(also) == 1 and restore(weights[name], start["param:" + also[0]], weights[name]) is not None:
+            names[name] = also[0]
+            initial[also[0]] = start["param:" + also[0]]
     folds = any(names[n] is None for n in names if n.endswith(FOLDED))
     require(folds == ("not trained" in said), f"constants in place of parameters: {said}")
     dropped = [name for name, ours in names.items() if ours is None]
