@@ -51,6 +51,18 @@ void tell(support::Progress::Phase &phase, std::vector<TensorToWrite> &tensors) 
   phase.expect(total);
 }
 
+std::map<std::string, std::string> metadataOf(const ProgramT &program) {
+  support::OrderedJson layouts = support::OrderedJson::object();
+  for (const auto &source : program.sources)
+    if (!source->source_layout.empty())
+      layouts[source->name] = source->source_layout;
+  // "format" is what transformers asks of a file before it loads it.
+  std::map<std::string, std::string> metadata = {{"format", "pt"}};
+  if (!layouts.empty())
+    metadata["source_layout"] = support::jsonText(layouts);
+  return metadata;
+}
+
 Status writeText(const std::string &path, std::string_view content) {
   support::Result<support::OutputFile> file = support::OutputFile::create(path);
   if (!file)
@@ -115,11 +127,10 @@ Status runtime::saveModel(const std::string &folder, const Executor &executor,
   std::vector<TensorToWrite> tensors;
   addParameters(tensors, executor, "");
   tell(phase, tensors);
-  // "format" is what transformers asks of a file before it loads it.
-  if (Status s =
-          support::writeSafetensors(folder + "/model.safetensors", tensors, {{"format", "pt"}});
-      !s)
-    return s;
+  if (Status status = support::writeSafetensors(folder + "/model.safetensors", tensors,
+                                                metadataOf(executor.program()));
+      !status)
+    return status;
   const std::string &config = executor.program().model->config_json;
   return config.empty() ? ok() : writeText(folder + "/config.json", config);
 }

@@ -43,7 +43,8 @@ support::Status writeDump(const std::string &path, const Executor &executor,
                           support::Progress::Phase &phase);
 
 // DIR/model.safetensors under the source's names, and DIR/config.json if the
-// model had one. Tells `phase` the bytes.
+// model had one. Of tensors whose names the source has lost, its metadata say in `source_layout`,
+// a JSON object, where the model reads them. Tells `phase` the bytes.
 support::Status saveModel(const std::string &folder, const Executor &executor,
                           support::Progress::Phase &phase);
 

@@ -76,7 +76,8 @@ void hf::addSpellings(ModuleOp module, llvm::ArrayRef<Spelling> spellings) {
   for (auto source : module.getOps<graph::SourceOp>()) {
     llvm::SmallVector<Attribute> older;
     auto add = [&](llvm::StringRef name) {
-      for (const std::string &other : llvm::drop_begin(spell(name, spellings)))
+      std::vector<std::string> all = spell(name, spellings);
+      for (const std::string &other : llvm::drop_begin(all))
         older.push_back(b.getStringAttr(other));
     };
     add(source.getSymName());

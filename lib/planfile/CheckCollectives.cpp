@@ -115,7 +115,6 @@ private:
 
   void message(const Node &node) {
     const Message message = *messageOf(*node.inst);
-    int64_t peer = peerStage(program, node.stage, message);
     if (!message.wrap && message.axis != program.stage_axis) {
       findings.add(trace.at(node,
                             describeBody(program, *node.inst) +

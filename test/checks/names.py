@@ -14,7 +14,7 @@ ALLOWED = {
     "lib/onnx/ConvertMicrosoft.cpp": {"com.microsoft::": "splits the domain from an op type"},
     "lib/onnx/TorchNames.cpp": {
         r"operand\.consume_front|target\)": "reads the call that an exporter wrote as metadata",
-        r"rest\.consume_front|path\.consume_front|name\.": "finds what a parameter is called when it is saved",
+        r"rest\.consume_front|path\.consume_front|name\.": "finds what a parameter is called when it is saved, and so that it is one",
     },
     "passes/6-emit/cuda/Assembler.cpp": {r"release\.consume_front": "reads the version that ptxas prints"},
     "passes/6-emit/cuda/Figures.cpp": {r"part|ptx|body|line|instruction": "reads the assembler's log and PTX"},

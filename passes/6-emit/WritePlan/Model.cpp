@@ -156,6 +156,8 @@ LogicalResult PlanWriter::writeSources() {
     source->transposed_aliases = texts(op->getAttr("transposed_aliases"));
     source->older_names = texts(op->getAttr("older_names"));
     source->unnamed = op->hasAttr("unnamed");
+    if (auto layout = op->getAttrOfType<StringAttr>("source_layout"))
+      source->source_layout = layout.str();
     source->shape = type.getShape().vec();
     source->coding = codingOf(type.getElementType());
     source->dtype = source->coding == Coding::Plain ? dtypeOf(type.getElementType()) : DType::U8;
