@@ -107,7 +107,7 @@ support::Result<Ended> runtime::infer(const ProgramT &program, const Kernels &ke
   announce(out, **executor, *weights, *inputs);
   {
     support::Progress::Phase phase(*context.progress, "filling weights");
-    if (Status s = weights->fill(**executor); !s)
+    if (Status s = weights->fill(**executor, &phase); !s)
       return s.takeError();
   }
   std::unique_ptr<WeightsCheck> check = weights->check();

@@ -118,7 +118,7 @@ Status Run::prepare() {
   executor = std::move(*made);
   announce();
   support::Progress::Phase filling(progress, "filling weights");
-  if (Status s = weights->fill(*executor); !s)
+  if (Status s = weights->fill(*executor, &filling); !s)
     return s;
   filling.end();
   support::Progress::Phase comparing(progress, "comparing weights with the model's");

@@ -203,16 +203,18 @@ std::unique_ptr<WeightsCheck> Weights::check() const {
   return std::make_unique<WeightsCheck>(std::move(files));
 }
 
-Status Weights::fill(const Executor &executor) const {
+Status Weights::fill(const Executor &executor, support::Progress::Phase *phase) const {
   std::vector<std::pair<uint32_t, const planfile::StateShardT *>> tasks;
   for (uint32_t stage = 0; stage < program_.stages.size(); ++stage)
     for (const auto &state : program_.stages[stage]->states)
       if (isDrawn(state->role))
         tasks.emplace_back(stage, state.get());
+  if (phase)
+    phase->expect(tasks.size() * (executor.ranks() / program_.stages.size()));
   std::vector<Status> results(tasks.size());
   Team team(availableCores());
   team.run(static_cast<int64_t>(tasks.size()), [&](int64_t task, unsigned) {
-    results[task] = fillState(executor, tasks[task].first, *tasks[task].second);
+    results[task] = fillState(executor, tasks[task].first, *tasks[task].second, phase);
   });
   for (size_t i = 0; i < tasks.size(); ++i)
     if (!results[i])
@@ -223,12 +225,17 @@ Status Weights::fill(const Executor &executor) const {
 }
 
 Status Weights::fillState(const Executor &executor, uint32_t stage,
-                          const planfile::StateShardT &state) const {
+                          const planfile::StateShardT &state,
+                          support::Progress::Phase *phase) const {
   uint64_t size = planfile::byteSize(state.dtype);
   // Parts that a rank has already: where its shard starts, and what it holds of that.
   std::map<std::pair<std::vector<int64_t>, int64_t>, const std::byte *> done;
   for (uint32_t rank = 0; rank < executor.ranks(); ++rank) {
-    if (executor.stageOfRank(rank) != stage || !executor.fills(rank, state))
+    if (executor.stageOfRank(rank) != stage)
+      continue;
+    if (phase)
+      phase->add(1);
+    if (!executor.fills(rank, state))
       continue;
     std::vector<uint32_t> coordinate = planfile::coordinateOf(*program_.mesh, rank);
     Held held = heldBy(program_, stage, state, coordinate);

@@ -6,6 +6,7 @@
 #include "lib/support/Checkpoint.h"
 #include "lib/support/Error.h"
 #include "lib/support/File.h"
+#include "lib/support/Progress.h"
 #include "runtime/Executor.h"
 #include "runtime/Shard.h"
 #include "runtime/WeightsCheck.h"
@@ -31,8 +32,8 @@ public:
 
   // Fills the parameters and masters of all ranks, each with its own shard; all
   // other states and all padding are left zero. Arenas must be fresh; shared states
-  // are sealed. An error if a file cannot be read.
-  support::Status fill(const Executor &executor) const;
+  // are sealed. Tells `phase` how many shards of how many. An error if a file cannot be read.
+  support::Status fill(const Executor &executor, support::Progress::Phase *phase = nullptr) const;
 
   // The files that it reads, and the index that names them.
   std::vector<std::string> paths() const;
@@ -65,7 +66,8 @@ private:
   std::string dequantised() const;
   support::Result<int> openFile(const std::string &path); // index into files_
   support::Status fillState(const Executor &executor, uint32_t stage,
-                            const planfile::StateShardT &state) const;
+                            const planfile::StateShardT &state,
+                            support::Progress::Phase *phase) const;
   template <class T>
   support::Status fillShard(const Shard &shard, const planfile::ViewT &view, T *to) const;
   template <class T>

@@ -82,7 +82,8 @@ class Ours:
             count = work.rows * (iterations + warm) * work.tokens + 1
             kind = "H" if work.words <= 65536 else "I"
             tokens.write_bytes(b"".join(struct.pack("<" + kind, i * 7919 % work.words) for i in range(count)))
-            command = [self.out, "--data", tokens, "--steps", str(iterations + warm), "--metrics", self.folder / "metrics", "--force"]
+            command = [self.out, "--data", tokens, "--steps", str(iterations + warm), "--metrics", self.folder / "metrics"]
+            (self.folder / "metrics").unlink(missing_ok=True)
         done = subprocess.run(["/usr/bin/time", "-f", "peak %M", *map(str, command)], stdout=subprocess.PIPE,
                               stderr=subprocess.PIPE, text=True)
         if done.returncode != 0:
