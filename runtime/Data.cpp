@@ -1,10 +1,12 @@
 #include "runtime/Data.h"
 
 #include "lib/planfile/Inputs.h"
+#include "lib/support/Counted.h"
 #include "runtime/Random.h"
 
 #include <algorithm>
 #include <cstring>
+#include <set>
 
 using namespace llmc;
 using namespace llmc::runtime;
@@ -162,7 +164,21 @@ Status Data::openArrays(const std::map<std::string, std::string> &arrays) {
                   " rows in order");
     arrays_[input] = std::make_unique<Array>(Array{std::move(*header), std::move(*file)});
   }
-  return ok();
+  return checkRowsAgree();
+}
+
+// Rows of inputs belong together.
+Status Data::checkRowsAgree() const {
+  std::string counts;
+  std::set<int64_t> rows;
+  for (size_t i = 0; i < arrays_.size(); ++i)
+    if (arrays_[i]) {
+      int64_t count = arrays_[i]->header.shape()[0];
+      rows.insert(count);
+      counts += text(counts.empty() ? "" : ", ", program_.inputs[i]->name, " has ",
+                     support::counted(count, "row"));
+    }
+  return rows.size() < 2 ? ok() : Status(error("--input: the files do not belong together: ", counts));
 }
 
 support::Result<support::NpyFile> Data::openArray(size_t input, const std::string &path) const {

@@ -73,6 +73,7 @@ private:
   support::Status openTokens(const DataOptions &options);
   support::Status mix(const std::vector<DataFile> &files);
   support::Result<support::NpyFile> openArray(size_t input, const std::string &path) const;
+  support::Status checkRowsAgree() const;
   support::Status openArrays(const std::map<std::string, std::string> &arrays);
   support::Status checkComplete() const;
   support::Status loadTokens(Mixture::Place from, uint64_t place);

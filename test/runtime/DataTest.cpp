@@ -183,6 +183,8 @@ TEST(Data, WrongArrays) {
   EXPECT_EQ(why("input_ids", {6, kSeq}, 5), "");
   EXPECT_NE(why("input_ids", {6, 5}, 5).find("rows of [4]"), std::string::npos);
   EXPECT_NE(why("input_ids", {5, kSeq}, 5).find("has 5 rows"), std::string::npos);
+  EXPECT_NE(why("labels", {7, kSeq}, 5).find("input_ids has 6 rows, labels has 7 rows"),
+            std::string::npos);
   EXPECT_NE(why("nothing", {6, kSeq}, 5).find("no such input"), std::string::npos);
   EXPECT_NE(why("input_ids", {6, kSeq}, -1).find("token -1"), std::string::npos);
   EXPECT_NE(why("input_ids", {6, kSeq}, -100).find("token -100"), std::string::npos);
