@@ -395,6 +395,9 @@ for title, text, words in [
 suite.run("edited IR", edited_ir)
 suite.run("a program where a model is wanted", program_as_model)
 suite.run("said once", said_once)
+suite.run("a program larger than files may be", lambda folder: refused(call(
+    ["bash", "-c", f"ulimit -f 200; exec {LLMC} compile {CONFIG} -o {os.path.join(folder, 'out')}"], check=False),
+    1, "File too large") and require(os.listdir(folder) == [], f"{os.listdir(folder)}"))
 suite.run("a pipe as a model", lambda folder: os.mkfifo(os.path.join(folder, "model.onnx")) or compile_refused(
     folder, os.path.join(folder, "model.onnx"), [], ["is no regular file"]))
 suite.run("token outside the vocabulary", bad_token)

@@ -5,9 +5,12 @@
 
 #include "llvm/Support/raw_ostream.h"
 
+#include <csignal>
+
 using namespace llmc;
 
 int main(int argc, char **argv) {
+  std::signal(SIGXFSZ, SIG_IGN); // a file that grows too large is an error of the write
   std::vector<std::string> arguments(argv + 1, argv + argc);
   std::string first = arguments.size() == 1 ? arguments[0] : "";
   if (first == "--version" || first == "-V") {
