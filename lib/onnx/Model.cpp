@@ -118,6 +118,8 @@ Status Model::addTensors() {
         !value->has_t())
       continue;
     auto tensor = locate(node.proto->output(0), value->t());
+    if (tensor)
+      tensor->ofNode = true;
     if (!fills || !tensor) {
       note(addNamed(std::move(tensor)));
     } else {

@@ -22,6 +22,7 @@ struct StoredTensor {
   std::optional<unsigned> file;             // index of Model::files(), with `bytes`
   ByteRange bytes;                          // row-major, little-endian
   const ::onnx::TensorProto *proto = nullptr; // holds the values where `file` is unset
+  bool ofNode = false;                      // the value of a node, no initializer
 
   int64_t count() const { return *countElements(shape); }
   bool isFloat() const { return onnximport::isFloat(element); }

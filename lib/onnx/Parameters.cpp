@@ -39,6 +39,8 @@ View Parameters::view(unsigned tensor) const {
 //===-- Arguments -------------------------------------------------------------===//
 
 bool Parameters::learns(const View &view, Role role, const ::onnx::NodeProto &user) const {
+  if (isFiller(view.tensor))
+    return false;
   return role != Role::Plain || names_.isParameter(view.tensor) ||
          names_.isLookup(view.tensor, user);
 }
@@ -71,6 +73,10 @@ bool Parameters::isTable(unsigned tensor) const {
   if (isNew && stored.count() <= largestTable)
     it->second = onnximport::isTable(model_.read(stored));
   return it->second;
+}
+
+bool Parameters::isFiller(unsigned tensor) const {
+  return !infer_ && names_.isWritten(tensor) && !sharing_.varies(tensor);
 }
 
 bool Parameters::mayLearn(const std::set<unsigned> &tensors) const {
@@ -182,7 +188,7 @@ bool Parameters::isTrained(llvm::ArrayRef<Argument *> arguments) {
     rotates = rotates && onlyRotates(argument->value);
   }
   unsigned tensor = arguments.front()->view.tensor;
-  if (names_.isBuffer(tensor))
+  if (names_.isBuffer(tensor) || isFiller(tensor))
     return false;
   if (names_.isParameter(tensor) || llvm::any_of(arguments, [&](const Argument *argument) {
         return llvm::any_of(argument->learners, [&](const ::onnx::NodeProto *user) {

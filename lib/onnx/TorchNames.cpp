@@ -74,6 +74,8 @@ TorchNames::TorchNames(const Model &model) : model_(model) {
     for (const std::string &name : identifiers(arguments, "%b_"))
       buffers_.insert(name);
   }
+  for (const StoredTensor &stored : model.stored())
+    stored_.insert(mangled(stored.name));
   bool scripted = calls_.empty() && model.proto().producer_name() == "pytorch";
   scripted_ = scripted && (named || keepsStates_);
   keepsStates_ &= scripted;
@@ -109,6 +111,10 @@ bool TorchNames::isLookup(unsigned tensor, const ::onnx::NodeProto &user) const 
   return false;
 }
 
+bool TorchNames::isWritten(unsigned tensor) const {
+  return keepsStates_ && model_.stored()[tensor].ofNode;
+}
+
 std::optional<bool> TorchNames::sameParameter(const ::onnx::NodeProto &a,
                                               const ::onnx::NodeProto &b) const {
   if (scripted_)
@@ -116,6 +122,13 @@ std::optional<bool> TorchNames::sameParameter(const ::onnx::NodeProto &a,
   const TorchCall *x = callOf(a), *y = callOf(b);
   if (!x || !y || x->parameters.empty() || y->parameters.empty())
     return std::nullopt;
+  // A call whose parameters are all in the file takes none that was merged with another.
+  auto areStored = [&](const TorchCall &call) {
+    return llvm::all_of(call.parameters,
+                        [&](const std::string &name) { return stored_.contains(name); });
+  };
+  if (areStored(*x) && areStored(*y))
+    return true;
   return llvm::any_of(x->parameters,
                       [&](const std::string &name) { return y->parameters.count(name) > 0; });
 }

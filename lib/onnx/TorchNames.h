@@ -44,6 +44,11 @@ public:
     return !call || !call->parameters.empty();
   }
   // Whether the exporter is one that tells which nodes share a parameter.
+  // Whether torch.onnx without dynamo wrote the tensor as a node, as it does with what stands
+  // where a module has no parameter: ones for a norm's scale, zeros for its bias.
+  bool isWritten(unsigned tensor) const;
+  // Whether nodes say which calls they come from.
+  bool hasCalls() const { return !calls_.empty(); }
   bool tracks() const { return scripted_ || !calls_.empty(); }
   // Whether two nodes read one parameter; nothing where that is not known.
   std::optional<bool> sameParameter(const ::onnx::NodeProto &a, const ::onnx::NodeProto &b) const;
@@ -66,6 +71,7 @@ private:
   bool keepsStates_ = false; // by torch.onnx without dynamo, which writes numbers as Constant
   std::map<const ::onnx::NodeProto *, TorchCall> calls_;
   llvm::StringSet<> parameters_, buffers_; // of all calls
+  llvm::StringSet<> stored_;               // mangled, by what the file has
 };
 
 } // namespace llmc::onnximport

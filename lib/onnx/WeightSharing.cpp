@@ -23,6 +23,35 @@ bool WeightSharing::varies(unsigned tensor) const {
   return false;
 }
 
+// Whether both rows and columns of a matrix differ. No two of a model that was just initialised
+// are drawn alike: those that are equal are one.
+bool WeightSharing::isDrawn(unsigned tensor) const {
+  const StoredTensor &stored = model_.stored()[tensor];
+  const std::byte *bytes = model_.bytesOf(stored);
+  if (isVector(tensor) || stored.shape.size() < 2 || stored.count() == 0 || !bytes)
+    return false;
+  size_t width = bitWidth(stored.element) / 8;
+  int64_t columns = stored.shape.back(), rows = stored.count() / columns;
+  auto differ = [&](int64_t count, size_t step, size_t size) {
+    for (int64_t i = 1; i < count; ++i)
+      if (std::memcmp(bytes, bytes + i * step, size))
+        return true;
+    return false;
+  };
+  return differ(columns, width, width) && differ(rows, columns * width, columns * width);
+}
+
+// Whether an exporter has two names of a program for what it stores once. Those that it makes up
+// stand for one parameter too, which it turned for each of its uses.
+bool WeightSharing::areTwoNames(const View &a, const View &b) const {
+  if (a.name == b.name || names_.hasCalls())
+    return false;
+  auto isMadeUp = [&](const View &view) {
+    return TorchNames::isMadeUp(view.name.empty() ? model_.stored()[view.tensor].name : view.name);
+  };
+  return !(isMadeUp(a) || isMadeUp(b)) || !isDrawn(a.tensor);
+}
+
 // Whether a use is of another parameter than the argument, though the file stores one.
 bool WeightSharing::isAnother(const Argument &argument, const View &view, Role role,
                               const ::onnx::NodeProto *user, bool learns) const {
@@ -34,7 +63,7 @@ bool WeightSharing::isAnother(const Argument &argument, const View &view, Role r
     return false;
   if (argument.learners.count(user))
     return false;
-  if (argument.view.name != view.name)
+  if (areTwoNames(argument.view, view))
     return true;
   std::optional<bool> same = names_.sameParameter(**argument.learners.begin(), *user);
   return same ? !*same : isVector(view.tensor) || !varies(view.tensor);

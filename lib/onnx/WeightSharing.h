@@ -27,9 +27,12 @@ public:
   // became of tensors that several parameters had; nothing where none had.
   std::string settle(mlir::Block &body);
 
-private:
   bool varies(unsigned tensor) const;
+
+private:
   bool isVector(unsigned tensor) const;
+  bool isDrawn(unsigned tensor) const;
+  bool areTwoNames(const View &a, const View &b) const;
   bool isAnother(const Argument &argument, const View &view, Role role,
                  const ::onnx::NodeProto *user, bool learns) const;
   std::string sharedMatrix() const;

@@ -183,6 +183,24 @@ void testNamesInMetadata() {
         "own names");
 }
 
+// A matrix that a program uses beside parameters of its own in each layer is one.
+void testSharedBesideOthers() {
+  Graph g;
+  g.floats("table.weight", {width, width}, 4);
+  g.floats("l.0.weight", {width, width}, 5);
+  g.floats("l.1.weight", {width, width}, 6);
+  call(g.node("MatMul", {"table.weight", "l.0.weight"}, {"k"}), "aten.linear.default",
+       "%alias, %p_l_0_weight", "['', 'l', 'l.0', 'linear']");
+  call(g.node("MatMul", {"table.weight", "l.1.weight"}, {"m"}), "aten.linear.default",
+       "%alias_1, %p_l_1_weight", "['', 'l', 'l.1', 'linear_1']");
+  g.node("MatMul", {"x", "k"}, {"h"});
+  g.node("MatMul", {"h", "m"}, {"y"});
+  g.floats("head", {width, 6}, 3);
+  g.node("MatMul", {"y", "head"}, {"logits"});
+  Outcome out = run(g);
+  same("a shared table", out, run(g, Tie::Exact), 5);
+}
+
 // The use that has the name of the tensor in the program has it here, though another one
 // comes first; a name that two tensors would have is nobody's.
 void testNamesOnce() {
@@ -256,6 +274,31 @@ void testNamesOfIdentities() {
         "a name by its path");
 }
 
+// A matrix that modules share has names that an exporter made up, and is one; what it writes as
+// a node where a norm has no scale is no parameter.
+void testMadeUpNames() {
+  Graph g;
+  g.model.set_producer_name("pytorch");
+  g.floats("onnx::MatMul_9", {width, width}, 6);
+  g.node("Identity", {"onnx::MatMul_9"}, {"onnx::MatMul_12"});
+  auto &ones = g.node("Constant", {}, {"/norm/Constant_output_0"});
+  auto &attribute = *ones.add_attribute();
+  attribute.set_name("value");
+  attribute.set_type(::onnx::AttributeProto::TENSOR);
+  attribute.mutable_t()->set_data_type(::onnx::TensorProto::FLOAT);
+  attribute.mutable_t()->add_dims(width);
+  for (int i = 0; i < width; ++i)
+    attribute.mutable_t()->add_float_data(1);
+  g.node("LayerNormalization", {"x", "/norm/Constant_output_0"}, {"n"});
+  g.node("MatMul", {"n", "onnx::MatMul_9"}, {"a"});
+  g.node("MatMul", {"a", "onnx::MatMul_12"}, {"b"});
+  g.floats("head", {width, 6}, 3);
+  g.node("MatMul", {"b", "head"}, {"logits"});
+  Outcome out = run(g);
+  check(out.names == std::vector<std::string>{"table", "onnx::MatMul_9", "head"} && out.notes.empty(),
+        "made-up names: " + out.message + out.notes);
+}
+
 // One node that uses a vector twice, and parts of a vector, are one parameter.
 void testVectorsOfOneUse() {
   Graph g;
@@ -275,6 +318,8 @@ void test::testExports() {
   testMergedVectors();
   testNamesInMetadata();
   testNamesOnce();
+  testSharedBesideOthers();
+  testMadeUpNames();
   testFoldedLookups();
   testNamesOfIdentities();
   testVectorsOfOneUse();
