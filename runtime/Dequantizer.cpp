@@ -1,5 +1,7 @@
 #include "runtime/Dequantizer.h"
 
+#include "lib/support/Checkpoint.h"
+
 #include <algorithm>
 
 using namespace llmc;
@@ -12,8 +14,6 @@ namespace {
 
 constexpr int64_t kPiece = int64_t(1) << 18; // elements decoded at once; they stay in the cache
 constexpr int64_t kPage = 4096;              // bytes of scales that are read at once at least
-
-int64_t blocksOf(int64_t size, int64_t block) { return size == 0 ? 0 : (size - 1) / block + 1; }
 
 } // namespace
 
@@ -31,8 +31,8 @@ Dequantizer::Dequantizer(const StoredTensor &tensor)
     (d + 1 == shape.size() ? columns : d + 2 == shape.size() ? rows : matrices) *= shape[d];
   if (!tensor.scales)
     return;
-  scaleRows = blocksOf(rows, tensor.scales->rows);
-  scaleColumns = blocksOf(columns, tensor.scales->columns);
+  scaleRows = support::blocksOf(rows, tensor.scales->rows);
+  scaleColumns = support::blocksOf(columns, tensor.scales->columns);
   scaleCount = matrices * scaleRows * scaleColumns;
 }
 
@@ -59,8 +59,7 @@ Status Dequantizer::loadScales(int64_t first, int64_t last) {
   return ok();
 }
 
-template <class T>
-Status Dequantizer::read(int64_t first, int64_t count, T *to) {
+template <class T> Status Dequantizer::read(int64_t first, int64_t count, T *to) {
   int64_t shared = tensor.type == ElementType::F4E2M1 ? 2 : 1; // codes in a byte
   for (int64_t done = 0, piece; done < count; done += piece) {
     int64_t from = first + done;
@@ -86,8 +85,7 @@ Status Dequantizer::read(int64_t first, int64_t count, T *to) {
 }
 
 // Of one piece, whose codes and scales are there.
-template <class T>
-void Dequantizer::decode(int64_t first, int64_t count, T *to) const {
+template <class T> void Dequantizer::decode(int64_t first, int64_t count, T *to) const {
   if (!tensor.scales)
     return decodeRun(first, count, 1, to);
   int64_t width = tensor.scales->columns;

@@ -6,10 +6,11 @@
 
 namespace llmc::onnximport {
 
+struct Origin; // lib/onnx/Conversion.h
+
 // `held` has the rank of `shape`; each of its dims is that of `shape`, or 1. An
 // attention mask of [batch, 1, rows, keys] is held as [1, 1, rows, keys]: its
 // size does not grow with the batch.
-struct Origin; // lib/onnx/Conversion.h
 struct Constant {
   HostTensor held;
   Shape shape;

@@ -53,7 +53,7 @@ private:
   bool learns(const View &view, Role role, const ::onnx::NodeProto &user) const;
   bool isTrained(llvm::ArrayRef<Argument *> arguments);
   bool isTable(unsigned tensor) const;
-  bool isFiller(unsigned tensor) const; // where a module has no parameter
+  bool isFiller(unsigned tensor) const; // it stands where a module has no parameter
   void noteUntrained();
   void makeConstant(Argument &argument);
   void useWholeSource(llvm::ArrayRef<Argument *> arguments);

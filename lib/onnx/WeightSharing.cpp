@@ -139,8 +139,8 @@ std::string WeightSharing::settle(Block &body) {
   return plural(merged.size(), "tensor") + " of the file " + (merged.size() == 1 ? "is " : "are ") +
          std::to_string(merged.size() + copies) +
          " parameters, one a use (NAME, NAME#2, ... where names are lost): torch.onnx.export "
-         "merges "
-         "equal tensors of a model that was just initialised, and may drop biases that are zero; "
+         "merges equal tensors of a model that was just initialised, and may drop biases that are "
+         "zero; "
          "export with dynamo=True, optimize=False to keep all of them, or compile with --tie exact "
          "to train each as one";
 }

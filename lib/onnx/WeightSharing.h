@@ -27,6 +27,7 @@ public:
   // became of tensors that several parameters had; nothing where none had.
   std::string settle(mlir::Block &body);
 
+  // Whether the elements of a stored tensor differ.
   bool varies(unsigned tensor) const;
 
 private:

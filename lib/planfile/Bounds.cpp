@@ -89,10 +89,7 @@ std::string Bounds::codingFault(const SourceTensorT &source) const {
     return "its scales have a bad dtype";
   if (scales->block.size() != 2 || scales->block[0] < 1 || scales->block[1] < 1)
     return "its scales have no block of two sizes";
-  std::vector<int64_t> stored = source.shape;
-  if (source.transposed && stored.size() == 2)
-    std::swap(stored[0], stored[1]);
-  auto count = support::scaleCount(stored, scales->block[0], scales->block[1]);
+  auto count = support::scaleCount(storedShape(source), scales->block[0], scales->block[1]);
   if (!count || scales->byte_size != support::byteSize(elementType(*scales), *count) ||
       !liesIn(scales->file, scales->file_offset, scales->byte_size))
     return "its scales do not lie in their file";

@@ -43,6 +43,13 @@ inline support::ElementType elementType(const SourceTensorT &source) {
   }
   return support::ElementType::F32; // checkBounds() lets no other value pass
 }
+// The shape in the file.
+inline std::vector<int64_t> storedShape(const SourceTensorT &source) {
+  std::vector<int64_t> shape = source.shape;
+  if (source.transposed && shape.size() == 2)
+    std::swap(shape[0], shape[1]);
+  return shape;
+}
 inline support::ElementType elementType(const ScalesT &scales) {
   return scales.dtype == DType::U8 ? support::ElementType::F8E8M0 : elementType(scales.dtype);
 }

@@ -15,9 +15,6 @@ bool isFloat8(ElementType type) {
   return type == ElementType::F8E4M3 || type == ElementType::F8E5M2;
 }
 
-// ceil(size / block), also where their sum would overflow.
-int64_t blocksOf(int64_t size, int64_t block) { return size == 0 ? 0 : (size - 1) / block + 1; }
-
 // The one size of blocks that cuts `size` in `count`: the equal parts that transformers
 // takes, or a power of two whose last block is smaller; 0 if both fit, or none.
 int64_t blockSize(int64_t size, int64_t count) {

@@ -57,6 +57,11 @@ struct TensorNames {
 // "BF16"; "F8_E4M3, F32 scales of 128x128".
 std::string storedText(ElementType type, const std::optional<ScalePlace> &scales);
 
+// Blocks that cover `size`, also where their sum would overflow.
+constexpr int64_t blocksOf(int64_t size, int64_t block) {
+  return size == 0 ? 0 : (size - 1) / block + 1;
+}
+
 // Scales of a tensor of `shape` in all; nullopt: not so many that they can be counted.
 std::optional<uint64_t> scaleCount(const std::vector<int64_t> &shape, int64_t rows,
                                    int64_t columns);

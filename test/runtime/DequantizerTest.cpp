@@ -1,8 +1,8 @@
 // Numbers of 8 and 4 bits: every code, and shards of them against the definition of a block.
 #include "runtime/Dequantizer.h"
+#include "DrawnView.h"
 #include "PlanBuilder.h"
 #include "lib/support/Checkpoint.h"
-#include "runtime/Random.h"
 
 #include <bit>
 #include <cmath>
@@ -23,8 +23,9 @@ constexpr ElementType kCoded[] = {ElementType::F8E4M3, ElementType::F8E5M2, Elem
 float floatOf(unsigned code, int exponentBits, int mantissaBits, int bias) {
   int exponent = int(code >> mantissaBits) % (1 << exponentBits);
   int mantissa = int(code) % (1 << mantissaBits);
-  float value = exponent ? std::ldexp(float(mantissa + (1 << mantissaBits)), exponent - bias - mantissaBits)
-                         : std::ldexp(float(mantissa), 1 - bias - mantissaBits);
+  float value =
+      exponent ? std::ldexp(float(mantissa + (1 << mantissaBits)), exponent - bias - mantissaBits)
+               : std::ldexp(float(mantissa), 1 - bias - mantissaBits);
   return code >> (exponentBits + mantissaBits) ? -value : value;
 }
 
@@ -65,10 +66,6 @@ TEST(Codes, EveryCode) {
 
 class Dequantizer : public ::testing::Test {
 protected:
-  int64_t draw(int64_t below) {
-    return int64_t(runtime::philox({drawn++, 0, 0, 0}, {9, 0})[0] % uint64_t(below));
-  }
-
   // A tensor of drawn bytes, none of which is no number.
   void store(ElementType type, std::vector<int64_t> shape, bool transposed) {
     std::vector<int64_t> inFile = shape;
@@ -94,7 +91,8 @@ protected:
     std::string bytes(5, 'x');
     scales.clear();
     for (uint64_t i = 0; i < count; ++i) {
-      float value = type == ElementType::F8E8M0 ? std::ldexp(1.0f, int(i % 250) - 125) : float(i % 61 + 1);
+      float value =
+          type == ElementType::F8E8M0 ? std::ldexp(1.0f, int(i % 250) - 125) : float(i % 61 + 1);
       uint32_t bits = std::bit_cast<uint32_t>(value);
       uint16_t half = type == ElementType::F16 ? support::floatToHalf(value) : uint16_t(bits >> 16);
       scales.push_back(value);
@@ -124,8 +122,7 @@ protected:
     return code * scales[size_t((matrix * down + row / high) * across + column / wide)];
   }
 
-  template <class T>
-  void check(const Shard &shard, const ViewT &view) {
+  template <class T> void check(const Shard &shard, const ViewT &view) {
     size_t count = 1;
     for (int64_t dim : shard.local)
       count *= size_t(dim);
@@ -139,42 +136,10 @@ protected:
     EXPECT_TRUE(got == want);
   }
 
-  // The source seen as `dims`, of size and stride: some order, parts of them, cut over the mesh.
   void checkDrawnView(std::vector<std::pair<int64_t, int64_t>> dims) {
-    std::swap(dims[0], dims[size_t(draw(3))]);
-    std::swap(dims[1], dims[size_t(1 + draw(2))]);
-    ViewT view;
-    StateShardT state;
-    uint32_t free = 0; // the next axis to cut over
-    for (auto [size, stride] : dims) {
-      int64_t begin = draw(size), count = 1 + draw(size - begin);
-      bool reversed = draw(4) == 0;
-      view.offset += (reversed ? begin + count - 1 : begin) * stride;
-      view.strides.push_back(reversed ? -stride : stride);
-      state.dims.push_back(std::make_unique<DimShardingT>());
-      int64_t parts = 1;
-      if (free < 2 && draw(2)) {
-        parts = mesh().axes[free]->size;
-        state.dims.back()->axes = {free++};
-      }
-      state.global_shape.push_back(count);
-      state.local_shape.push_back((count + parts - 1) / parts);
-    }
-    Shard shard(state, mesh(), {uint32_t(draw(2)), uint32_t(draw(3))});
+    auto [shard, view] = drawShard(draw, std::move(dims));
     check<float>(shard, view);
     check<double>(shard, view);
-  }
-
-  static const MeshT &mesh() {
-    static const MeshT made = [] {
-      MeshT mesh;
-      for (uint32_t size : {2, 3}) {
-        mesh.axes.push_back(std::make_unique<AxisT>());
-        mesh.axes.back()->size = size;
-      }
-      return mesh;
-    }();
-    return made;
   }
 
   support::ReadableFile open(const char *name) {
@@ -184,7 +149,7 @@ protected:
   }
 
   TemporaryFolder folder;
-  uint32_t drawn = 0;
+  Draws draw{9};
   int64_t rows = 0, columns = 0; // as the file has them
   std::vector<uint8_t> codes;
   std::vector<float> scales;
@@ -198,7 +163,8 @@ TEST_F(Dequantizer, DrawnViewsAndBlocks) {
     for (int round = 0; round < 300; ++round) {
       bool turned = draw(2) == 1, stacked = !turned && draw(3) == 0;
       store(type, stacked ? std::vector<int64_t>{5, 6, 9} : std::vector<int64_t>{30, 9}, turned);
-      ElementType types[] = {ElementType::F32, ElementType::BF16, ElementType::F16, ElementType::F8E8M0};
+      ElementType types[] = {ElementType::F32, ElementType::BF16, ElementType::F16,
+                             ElementType::F8E8M0};
       if (draw(8))
         scale(types[draw(4)], 1 + draw(rows + 3), 1 + draw(columns + 3));
       checkDrawnView({{5, 54}, {6, 9}, {9, 1}});
@@ -223,7 +189,7 @@ TEST_F(Dequantizer, LargeTensors) {
         state.dims[1]->axes = {0};
         ViewT view;
         view.strides = {tensor.shape[1], 1};
-        check<float>(Shard(state, mesh(), {coordinate, 0}), view);
+        check<float>(Shard(state, smallMesh(), {coordinate, 0}), view);
       }
     }
 }
@@ -242,9 +208,10 @@ TEST_F(Dequantizer, OnlyTheShardIsRead) {
   state.dims[0]->axes = {0};
   ViewT view;
   view.strides = {256, 1};
-  check<float>(Shard(state, mesh(), {0, 0}), view);
+  check<float>(Shard(state, smallMesh(), {0, 0}), view);
   std::vector<float> to(32 * 256);
-  EXPECT_FALSE(bool(runtime::readShard(tensor, Shard(state, mesh(), {1, 0}), view, to.data())));
+  EXPECT_FALSE(
+      bool(runtime::readShard(tensor, Shard(state, smallMesh(), {1, 0}), view, to.data())));
 }
 
 } // namespace

@@ -1,5 +1,6 @@
 // Shards read from files against the view's own formula, element by element.
 #include "runtime/ShardReader.h"
+#include "DrawnView.h"
 #include "PlanBuilder.h"
 #include "lib/support/Hash.h"
 #include "runtime/Random.h"
@@ -86,8 +87,7 @@ std::vector<T> expected(const StoredTensor &tensor, const Shard &shard, const Vi
   return all;
 }
 
-template <class T>
-void check(const StoredTensor &tensor, const Shard &shard, const ViewT &view) {
+template <class T> void check(const StoredTensor &tensor, const Shard &shard, const ViewT &view) {
   std::vector<T> want = expected<T>(tensor, shard, view, T(-1)), got(want.size(), T(-1));
   auto status = runtime::readShard(tensor, shard, view, got.data());
   ASSERT_TRUE(bool(status)) << status.message();
@@ -96,41 +96,13 @@ void check(const StoredTensor &tensor, const Shard &shard, const ViewT &view) {
 
 // Views of drawn shapes: permuted dims, slices, reversed dims; cut and padded.
 TEST_F(ShardReader, DrawnViews) {
-  uint32_t drawn = 0;
-  auto draw = [&](int64_t below) { return int64_t(runtime::philox({drawn++, 0, 0, 0}, {7, 0})[0] % uint64_t(below)); };
-  MeshT mesh;
-  for (uint32_t size : {2, 3}) {
-    mesh.axes.push_back(std::make_unique<AxisT>());
-    mesh.axes.back()->size = size;
-  }
+  Draws draw(7);
   for (ElementType type :
        {ElementType::F32, ElementType::F64, ElementType::F16, ElementType::BF16}) {
     support::ReadableFile stored = file(type, 5 * 6 * 8, 3);
     for (int round = 0; round < 200; ++round) {
       StoredTensor tensor{&stored, 3, type, {30, 8}, draw(2) == 1};
-      // The source seen as [5, 6, 8], its dims in some order, parts of them.
-      std::vector<std::pair<int64_t, int64_t>> dims = {{5, 48}, {6, 8}, {8, 1}};
-      std::swap(dims[0], dims[size_t(draw(3))]);
-      std::swap(dims[1], dims[size_t(1 + draw(2))]);
-      ViewT view;
-      StateShardT state;
-      std::vector<uint32_t> coordinate = {uint32_t(draw(2)), uint32_t(draw(3))};
-      uint32_t free = 0; // the next axis to cut over
-      for (auto [size, stride] : dims) {
-        int64_t begin = draw(size), count = 1 + draw(size - begin);
-        bool reversed = draw(4) == 0;
-        view.offset += (reversed ? begin + count - 1 : begin) * stride;
-        view.strides.push_back(reversed ? -stride : stride);
-        state.dims.push_back(std::make_unique<DimShardingT>());
-        int64_t parts = 1;
-        if (free < 2 && draw(2)) {
-          parts = mesh.axes[free]->size;
-          state.dims.back()->axes = {free++};
-        }
-        state.global_shape.push_back(count);
-        state.local_shape.push_back((count + parts - 1) / parts);
-      }
-      Shard shard(state, mesh, coordinate);
+      auto [shard, view] = drawShard(draw, {{5, 48}, {6, 8}, {8, 1}});
       check<float>(tensor, shard, view);
       check<double>(tensor, shard, view);
     }
@@ -143,8 +115,8 @@ TEST_F(ShardReader, DrawnViews) {
     vector.dims.push_back(std::make_unique<DimShardingT>());
     for (bool transposed : {false, true}) {
       StoredTensor tensor{&stored, 3, type, {30, 8}, transposed};
-      check<float>(tensor, Shard(one, mesh, {0, 0}), scalar);
-      check<float>(tensor, Shard(vector, mesh, {0, 0}), flat);
+      check<float>(tensor, Shard(one, smallMesh(), {0, 0}), scalar);
+      check<float>(tensor, Shard(vector, smallMesh(), {0, 0}), flat);
     }
   }
 }
@@ -216,14 +188,13 @@ TEST(Halves, EveryPattern) {
   for (uint32_t bits = 0; bits < 65536; ++bits) {
     float got = support::halfToFloat(uint16_t(bits));
     int exponent = int(bits >> 10 & 31), mantissa = int(bits & 1023);
-    float want = exponent == 31 ? (mantissa ? NAN : INFINITY)
+    float want = exponent == 31  ? (mantissa ? NAN : INFINITY)
                  : exponent == 0 ? std::ldexp(float(mantissa), -24)
                                  : std::ldexp(float(mantissa + 1024), exponent - 25);
     if (exponent == 31 && mantissa)
       EXPECT_TRUE(std::isnan(got)) << bits;
     else
-      EXPECT_EQ(std::bit_cast<uint32_t>(got),
-                std::bit_cast<uint32_t>(want) | (bits >> 15 << 31))
+      EXPECT_EQ(std::bit_cast<uint32_t>(got), std::bit_cast<uint32_t>(want) | (bits >> 15 << 31))
           << bits;
   }
 }

@@ -60,8 +60,8 @@ LogicalResult PlanWriter::writeMesh() {
       addName(product.getName().getValue());
   StringAttr stageAxis = mesh.getStageAxis();
   if (!stageAxis)
-    return module.emitError("the mesh has no axis ") << nameOf(AxisRole::Stages)
-                                                     << ", along which stages lie";
+    return module.emitError("the mesh has no axis ")
+           << nameOf(AxisRole::Stages) << ", along which stages lie";
   program.stage_axis = mesh.getIndex(stageAxis.getValue());
   return success();
 }
@@ -139,11 +139,9 @@ static std::unique_ptr<ScalesT> scalesOf(Attribute attribute, const SourceTensor
   scales->file_offset = number(given, "file_offset");
   scales->dtype = isa<Float8E8M0FNUType>(type.getValue()) ? DType::U8 : dtypeOf(type.getValue());
   scales->block = {block[0], block[1]};
-  std::vector<int64_t> stored = source.shape;
-  if (source.transposed && stored.size() == 2)
-    std::swap(stored[0], stored[1]);
   scales->byte_size = support::byteSize(
-      elementType(*scales), support::scaleCount(stored, block[0], block[1]).value_or(0));
+      elementType(*scales),
+      support::scaleCount(planfile::storedShape(source), block[0], block[1]).value_or(0));
   return scales;
 }
 
@@ -165,7 +163,8 @@ LogicalResult PlanWriter::writeSources() {
     source->file = op.getFile() ? static_cast<int32_t>(*op.getFile()) : -1;
     source->file_offset = op.getFileOffset().value_or(0);
     source->byte_size = support::byteSize(elementType(*source), type.getNumElements());
-    if (auto scales = op->getAttr("scales"); scales && !(source->scales = scalesOf(scales, *source)))
+    if (auto scales = op->getAttr("scales");
+        scales && !(source->scales = scalesOf(scales, *source)))
       return op.emitOpError("scales need file, file_offset, type and a block of two sizes, got ")
              << scales;
     source->init = op.getInit() == graph::InitKind::zeros  ? InitKind::Zeros
