@@ -1,6 +1,7 @@
 #include "passes/4-partition/SinkReductions/SinkReductions.h"
 
 #include "passes/4-partition/Origin.h"
+#include "passes/4-partition/Stages.h"
 
 using namespace mlir;
 using namespace llmc;
@@ -102,9 +103,13 @@ static bool sinkCarried(RepeatOp op, unsigned i) {
   builder.setInsertionPointAfter(op);
   auto reshard = ReshardOp::create(builder, op.getLoc(), result.getType(), result,
                                    withUnreduced(to, axes), to);
-  for (StringRef name : {StringRef(kStage), StringRef(kBackward)})
-    if (Attribute attr = op->getAttr(name))
-      reshard->setAttr(name, attr);
+  if (Attribute backward = op->getAttr(kBackward))
+    reshard->setAttr(kBackward, backward);
+  // Layers that stages share end in one of them; the ops behind them stand there too.
+  if (SmallVector<int64_t> counts = readCounts(op->getAttr(kLayers)); !counts.empty())
+    reshard->setAttr(kStage, builder.getI64IntegerAttr(stageOf(op, counts.size())));
+  else if (Attribute stage = op->getAttr(kStage))
+    reshard->setAttr(kStage, stage);
   reshard->setAttr(kOrigin, origin);
   if (origin)
     setOriginField(reshard, "moved", "behind the layers: their terms are added up first");

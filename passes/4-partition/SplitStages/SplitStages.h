@@ -2,6 +2,8 @@
 #define LLMC_PASSES_PARTITION_SPLITSTAGES_SPLITSTAGES_H
 
 #include "dialects/parallel/Annotations.h"
+#include "passes/4-partition/Stages.h"
+
 #include "llvm/Support/InterleavedRange.h"
 #include <set>
 
@@ -39,13 +41,6 @@ struct StageSplit {
   std::string rootOf(llvm::StringRef state);
   Family &familyOf(llvm::StringRef state) { return families[rootOf(state)]; }
 };
-
-// The numbers of `[1, 2]` or `array<i64: 1, 2>`; empty for anything else.
-llvm::SmallVector<int64_t> readCounts(mlir::Attribute attr);
-
-// Stage of an op of @micro (of split layers: the last that runs): its mark,
-// else the one its operands come from.
-int64_t stageOf(mlir::Operation *op, int64_t stages);
 
 // The returned value of a gradient that several stages contribute to, per
 // stage: acc + the sum of that stage's terms. By index of the return's operand.
