@@ -130,12 +130,12 @@ llvm::DenseSet<Operation *> closure(ArrayRef<Operation *> ops, bool users) {
   return reached;
 }
 
-// The last stage whose forward values the op needs, -1 if it needs none.
+// The last stage whose values the op needs, -1 if it needs none that stages make.
 int64_t stageOfOperands(Operation *op, const DenseMap<Operation *, int64_t> &stages) {
   int64_t stage = -1;
   for (Value operand : op->getOperands()) {
     Operation *producer = operand.getDefiningOp();
-    if (!producer || producer->hasAttr(kBackward))
+    if (!producer)
       continue;
     if (isa<graph::RepeatOp>(producer)) {
       std::optional<int64_t> part = stageOfStackedSlice(op);
@@ -147,15 +147,48 @@ int64_t stageOfOperands(Operation *op, const DenseMap<Operation *, int64_t> &sta
   return stage;
 }
 
-// The first stage whose backward values the op needs; `last` if it needs none.
-int64_t stageOfCotangents(Operation *op, const DenseMap<Operation *, int64_t> &stages,
-                          int64_t last) {
-  int64_t stage = last;
-  for (Value operand : op->getOperands())
-    if (Operation *producer = operand.getDefiningOp(); producer && producer->hasAttr(kBackward))
-      stage = std::min(stage, isa<graph::RepeatOp>(producer) ? firstStageOf(producer)
-                                                             : stages.lookup_or(producer, last));
+// The first of the stages in which layers have made backward values that the op needs, if any.
+std::optional<int64_t> stageOfCotangents(Operation *op,
+                                         const DenseMap<Operation *, int64_t> &fromLayers) {
+  std::optional<int64_t> stage;
+  for (Value operand : op->getOperands()) {
+    Operation *producer = operand.getDefiningOp();
+    if (!producer || !producer->hasAttr(kBackward))
+      continue;
+    auto known = fromLayers.find(producer);
+    if (isa<graph::RepeatOp>(producer))
+      stage = std::min(stage.value_or(INT64_MAX), firstStageOf(producer));
+    else if (known != fromLayers.end())
+      stage = std::min(stage.value_or(INT64_MAX), known->second);
+  }
   return stage;
+}
+
+// Gives a stage to the ops of the backward pass. What needs the layers' cotangents stands where
+// those end. The rest, made of forward values alone, stands where the last of these is made
+// (the head), and no later than its first user.
+DenseMap<Operation *, int64_t> backwardStages(ArrayRef<Operation *> backward,
+                                              DenseMap<Operation *, int64_t> stages, int64_t last) {
+  DenseMap<Operation *, int64_t> fromLayers;
+  for (Operation *op : backward) {
+    if (isa<graph::RepeatOp>(op))
+      continue;
+    if (std::optional<int64_t> stage = stageOfCotangents(op, fromLayers)) {
+      stages[op] = fromLayers[op] = *stage;
+      continue;
+    }
+    stages[op] = stageOfOperands(op, stages);
+  }
+  for (Operation *op : llvm::reverse(backward)) {
+    if (isa<graph::RepeatOp>(op) || fromLayers.contains(op))
+      continue;
+    for (Operation *user : op->getUsers())
+      stages[op] = std::max(stages[op], isa<graph::RepeatOp>(user) ? lastStageOf(user)
+                                                                   : stages.lookup_or(user, -1));
+    if (stages[op] < 0)
+      stages[op] = last;
+  }
+  return stages;
 }
 
 void setStages(func::FuncOp func, int64_t last) {
@@ -188,12 +221,10 @@ void setStages(func::FuncOp func, int64_t last) {
     stages[op] = stage;
     set(op, stage);
   }
-  // Backward leaves the layers at stage 0; the rest belongs to the head.
+  stages = backwardStages(backward, std::move(stages), last);
   for (Operation *op : backward)
-    if (!isa<graph::RepeatOp>(op)) {
-      stages[op] = stageOfCotangents(op, stages, last);
+    if (!isa<graph::RepeatOp>(op))
       set(op, stages[op]);
-    }
 }
 
 struct AssignStages : impl::AssignStagesBase<AssignStages> {
@@ -209,8 +240,8 @@ struct AssignStages : impl::AssignStagesBase<AssignStages> {
     int64_t stages = mesh.getSize(planfile::AxisRole::Stages);
     SmallVector<graph::RepeatOp> repeats(func.getBody().getOps<graph::RepeatOp>());
     if (stages > 1 && repeats.empty()) {
-      module.emitError("pp = ") << stages
-                                << " needs repeated layers to divide, and none were recognised; use pp = 1";
+      module.emitError("pp = ")
+          << stages << " needs repeated layers to divide, and none were recognised; use pp = 1";
       return signalPassFailure();
     }
     if (!repeats.empty() && failed(divideRepeats(func, stages)))

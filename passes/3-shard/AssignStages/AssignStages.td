@@ -8,7 +8,8 @@ def AssignStages : Pass<"llmc-assign-stages", "::mlir::ModuleOp"> {
       every other top-level op of @micro. What the layers need stands on
       stage 0, everything else of the forward pass on the last stage or behind the
       layers that it needs; in the backward pass what needs the layers' result stands
-      where they end, everything else on the last.
+      where they end, everything else (the head) where the forward values stand that it
+      is made of, or with its first user.
     Keeps: ops and order.
 
     Layers divide evenly where they can. Of a remainder the stages before the

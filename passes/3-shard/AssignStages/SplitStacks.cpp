@@ -67,6 +67,16 @@ static Value layersOf(graph::Build &at, Value stacked, int64_t first, int64_t li
   return parts.size() == 1 ? parts.front() : at.concat(parts, 0);
 }
 
+// Marks a concatenation and the slices that it joins, which layersOf() has made.
+static void markBackward(Value concat) {
+  Operation *op = concat.getDefiningOp();
+  auto unit = UnitAttr::get(op->getContext());
+  op->setAttr(kBackward, unit);
+  for (Value part : op->getOperands())
+    if (auto slice = part.getDefiningOp<graph::SliceOp>())
+      slice->setAttr(kBackward, unit);
+}
+
 static void eraseUnused(Value stacked) {
   if (auto concat = stacked.getDefiningOp<graph::ConcatOp>(); concat && concat->use_empty())
     concat.erase();
@@ -90,6 +100,8 @@ void groupStacks(ArrayRef<graph::RepeatOp> repeats) {
         for (Range range : ranges)
           parts.push_back(layersOf(at, stacked, range.first, range.limit));
         whole = at.concat(parts, 0);
+        if (made->hasAttr(kBackward))
+          markBackward(whole);
       }
       op->setOperand(carried + i, whole);
     }

@@ -51,6 +51,15 @@ static bool isAlias(Operation *op) {
   return graphOp && op->getNumOperands() == 1 && graphOp.getEmitClass() == graph::EmitClass::Alias;
 }
 
+// The same bytes of a forward value under another shape, for the backward pass: made by each
+// stage that needs it.
+static bool isForwardAlias(Operation *op) {
+  if (!isAlias(op) || !op->hasAttr(kBackward))
+    return false;
+  Operation *source = op->getOperand(0).getDefiningOp();
+  return !source || !source->hasAttr(kBackward) || isForwardAlias(source);
+}
+
 // A concatenation whose parts alone are used, each by its stage.
 static bool isJoin(Operation *op) {
   return isa<graph::ConcatOp>(op) && !op->use_empty() &&
@@ -86,7 +95,7 @@ LogicalResult MicroSplitter::collectUnits() {
   for (Operation &op : micro.getBody().front().without_terminator()) {
     if (auto repeat = dyn_cast<RepeatOp>(op); repeat && failed(readLayers(repeat)))
       return failure();
-    if (isFree(&op) || isJoin(&op))
+    if (isFree(&op) || isForwardAlias(&op) || isJoin(&op))
       continue;
     bool backward = op.hasAttr(kBackward);
     auto add = [&](int64_t part, int64_t stage) {
@@ -180,8 +189,9 @@ FailureOr<Item> MicroSplitter::stackedItem(Value value, int64_t part, RepeatOp u
   auto found = producer ? layers.find(producer.getOperation()) : layers.end();
   if (!isa<BlockArgument>(value) &&
       (found == layers.end() || ArrayRef<int64_t>(found->second) != counts))
-    return user.emitOpError("S3: a stacked operand of split layers is a state, a result of "
-                            "layers split in the same way, or a concatenation of the stages' parts");
+    return user.emitOpError(
+        "S3: a stacked operand of split layers is a state, a result of "
+        "layers split in the same way, or a concatenation of the stages' parts");
   auto [entry, inserted] = stackedBy.try_emplace(value, counts.begin(), counts.end());
   if (!inserted && ArrayRef<int64_t>(entry->second) != counts)
     return user.emitOpError("S3: a stacked value is split as ")
@@ -244,10 +254,11 @@ void MicroSplitter::pass(Item item, int64_t from, Procedure &to) {
 LogicalResult MicroSplitter::needFromForward(Item item, int64_t from, Procedure &user,
                                              Operation *why) {
   Procedure &forward = at(user.stage, false);
-  if (from != user.stage && !forward.available.contains(item))
+  if (from > user.stage)
     return why->emitOpError("S2: the backward of stage ")
-           << user.stage << " needs a forward value of stage " << from
-           << " (" << getNodeName(item.first.getLoc()) << ")";
+           << user.stage << " needs a forward value of stage " << from << " ("
+           << getNodeName(item.first.getLoc()) << ")";
+  pass(item, from, forward);
   if (isAlias(item.first.getDefiningOp())) {
     Operation *alias = item.first.getDefiningOp();
     return need(normal(alias->getOperand(0)), user, why);
@@ -269,7 +280,8 @@ LogicalResult MicroSplitter::need(Item item, Procedure &user, Operation *why) {
   Operation *op = item.first.getDefiningOp();
   // A step keeps for the backward pass what its own stage has made, but sends
   // nothing that the other stage can make.
-  if (isFree(op) || (isFed(op) && stageOf(op, split.stages) != user.stage)) {
+  if (isFree(op) || isForwardAlias(op) ||
+      (stageOf(op, split.stages) != user.stage && (isFed(op) || isAlias(op)))) {
     user.available.insert(item);
     for (Value operand : op->getOperands())
       if (failed(need(normal(operand), user, why)))
@@ -341,8 +353,8 @@ LogicalResult MicroSplitter::addResults() {
     unsigned i = use.getOperandNumber();
     auto state = micro.getResultAttrOfType<FlatSymbolRefAttr>(i, kState);
     if (!state && !(split.infer && micro.getResultAttr(i, kOutput)))
-      return ret->emitOpError("result ")
-             << i << " of @" << micro.getSymName() << " is no " << (split.infer ? "output" : "state");
+      return ret->emitOpError("result ") << i << " of @" << micro.getSymName() << " is no "
+                                         << (split.infer ? "output" : "state");
     if (failed(state ? addState(use, state) : addOutput(use)))
       return failure();
   }

@@ -8,9 +8,9 @@ def SplitStages : Pass<"llmc-split-stages", "::mlir::ModuleOp"> {
       types, bound by `graph.state` (with `parallel.layers = [first, count]`
       for a part of a stacked state), `graph.input`, `graph.output`,
       `parallel.border` and `parallel.residual`; `parallel.stages` on states.
-      A value that a later stage needs passes through all stages between. What
-      backward needs of forward is kept, never computed again, but for ops
-      without operands and reshapes.
+      A value that a later stage needs, also in its backward pass, passes through all
+      stages between, as what it is a reshape of. What backward needs of forward is kept,
+      never computed again, but for ops without operands and reshapes.
       A state used by several stages is held by all of them; each adds its
       share of the gradient, and @update sums the shares over the holders.
       What follows from inputs alone is made again in every stage that needs it,
@@ -24,8 +24,7 @@ def SplitStages : Pass<"llmc-split-stages", "::mlir::ModuleOp"> {
     Keeps: all ops of the step, each in exactly one stage (ops of @update that
       only handle scalars: in all).
     Errors: S1 `parallel.layers` sums to the repeat's count; S2 a forward value
-      may not be needed by an earlier stage's forward, nor by the backward of a
-      stage whose forward has not got it; S3 a stacked value is split in one way;
+      may not be needed by an earlier stage, nor a backward value by the forward pass; S3 a stacked value is split in one way;
       S4 @update does not mix tensors of different parameters.
     Example: test/passes/4-partition/split-stages.mlir
   }];

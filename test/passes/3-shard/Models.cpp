@@ -220,11 +220,13 @@ std::string Writer::mlp(const std::string &x) {
 std::string Writer::block() {
   Shape X = rows({m.width});
   std::string x = "%x";
+  if (m.scaled)
+    x = emit("mul %x, %scale_l", "(" + type(X) + ", " + type({1, m.width}) + ") -> " + type(X), "scale");
   auto join = [&](const std::string &branch, const std::string &name) {
     std::string y = m.postNorm ? norm(branch, name, "_l") : branch;
     return m.residual ? add(x, y, X, X) : y;
   };
-  std::string input = x;
+  std::string input = x; // of both branches, where they are parallel
   if (m.attention)
     x = join(attention(norm(x, "n1", "_l")), "p1");
   return join(mlp(norm(m.parallel ? input : x, "n2", "_l")), "p2");
@@ -292,6 +294,8 @@ std::string Writer::run() {
     dense("gate", width, m.hidden);
   dense("down", m.hidden, width);
   norms("nf", false);
+  if (m.scaled)
+    declare("scales", {width}, false);
   if (!m.tied)
     declare("head", weight(width, m.vocabulary), false);
 
@@ -305,6 +309,12 @@ std::string Writer::run() {
   }
   if (m.attention)
     tables();
+  if (m.scaled) {
+    std::string V = type({width});
+    std::string scale = emit("tanh %scales", "(" + V + ") -> " + V, "scale");
+    body << "%scale = graph.reshape " << scale << " : (" << V << ") -> " << type({1, width})
+         << " loc(\"scale\")\n";
+  }
   std::string result = newValue(), operands, types, inner, captured, capturedTypes;
   for (auto &[name, shape] : layer) {
     Shape full = shape;
@@ -323,6 +333,8 @@ std::string Writer::run() {
       capture(name, type({1, m.sequence, m.headDim() / 2}));
   if (m.attention && m.masked)
     capture("mask", tensor({m.batch, 1, 1, m.sequence}, "i1"));
+  if (m.scaled)
+    capture("scale", type({1, width}));
   body << result << " = graph.repeat " << m.layers << " carried(" << h << " : " << X << ") stacked("
        << operands << " : " << types << ") captured(" << captured
        << (captured.empty() ? "" : " : " + capturedTypes) << ") -> " << X << " {\n^bb0(%x: " << X
@@ -377,6 +389,7 @@ std::string Model::describe() const {
   flag(postNorm, "norms of branches");
   flag(window, "window");
   flag(masked, "mask");
+  flag(scaled, "scales of layers");
   flag(softcap > 0, "softcap");
   return text.str();
 }
@@ -433,6 +446,7 @@ Model drawModel(std::mt19937 &random, const Mesh &mesh) {
   model.residual |= model.parallel; // else nothing reads the attention
   model.rotary &= model.headDim() > 1;
   model.softcap = coin() ? 2.5 : 0;
+  model.scaled = coin();
   return model;
 }
 

@@ -36,6 +36,7 @@ struct Model {
   bool postNorm = false;   // branches are normed before they are added
   bool window = false;     // attention sees the last two keys
   bool masked = false;     // an i1 mask of each row
+  bool scaled = false;     // layers scale their input by one vector, made once of a parameter
   double softcap = 0;      // of scores and logits
   bool tied = true;       // the head is the token table
   bool transposed = false; // weights are written [out, in]

@@ -26,9 +26,15 @@ module attributes {parallel.mesh = #parallel.mesh<["dp"=1, "pp"=2, "tp"=1]>} {
     }
     %3 = graph.add %1, %y : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<4x8xf32>
     %4 = graph.exp %3 {graph.backward} : (tensor<4x8xf32>) -> tensor<4x8xf32>
-    // CHECK: graph.repeat 3 reverse {{.*}}stacked(%{{.*}}, %[[S]] :
-    %5 = graph.repeat 3 reverse carried(%4 : tensor<4x8xf32>) stacked(%w, %c : tensor<3x8x8xf32>, tensor<3x8xf32>) captured() -> tensor<4x8xf32> attributes {graph.backward} {
-    ^bb0(%d: tensor<4x8xf32>, %wi: tensor<8x8xf32>, %ci: tensor<8xf32>):
+    // The parts of what the backward pass makes belong to the backward pass.
+    // CHECK: %[[N:.*]] = graph.neg
+    // CHECK-DAG: %[[N0:.*]] = graph.slice %[[N]] {graph.backward, limits = array<i64: 2, 4, 8>
+    // CHECK-DAG: %[[N1:.*]] = graph.slice %[[N]] {graph.backward, limits = array<i64: 3, 4, 8>
+    // CHECK: %[[NS:.*]] = graph.concat %[[N0]], %[[N1]] {dim = 0 : i64, graph.backward
+    %n = graph.neg %r {graph.backward} : (tensor<3x4x8xf32>) -> tensor<3x4x8xf32>
+    // CHECK: graph.repeat 3 reverse {{.*}}stacked(%{{.*}}, %[[S]], %[[NS]] :
+    %5 = graph.repeat 3 reverse carried(%4 : tensor<4x8xf32>) stacked(%w, %c, %n : tensor<3x8x8xf32>, tensor<3x8xf32>, tensor<3x4x8xf32>) captured() -> tensor<4x8xf32> attributes {graph.backward} {
+    ^bb0(%d: tensor<4x8xf32>, %wi: tensor<8x8xf32>, %ci: tensor<8xf32>, %ni: tensor<4x8xf32>):
       %b = graph.mul %d, %ci {graph.backward} : (tensor<4x8xf32>, tensor<8xf32>) -> tensor<4x8xf32>
       %a = graph.matmul "be,de->bd" %b, %wi {graph.backward} : (tensor<4x8xf32>, tensor<8x8xf32>) -> tensor<4x8xf32>
       graph.yield %a : tensor<4x8xf32>

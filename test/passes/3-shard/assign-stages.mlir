@@ -28,8 +28,11 @@ module attributes {parallel.mesh = #parallel.mesh<["dp"=1, "pp"=3, "tp"=1]>} {
       %a = graph.matmul "be,de->bd" %d, %wi {graph.backward} : (tensor<4x8xf32>, tensor<8x8xf32>) -> tensor<4x8xf32>
       graph.yield %a : tensor<4x8xf32>
     }
+    // What the backward pass makes of a forward value stands where that is made.
+    // CHECK: graph.abs {{.*}}parallel.stage = 0
+    %7 = graph.abs %0 {graph.backward} : (tensor<4x8xf32>) -> tensor<4x8xf32>
     // CHECK: graph.mul {{.*}}parallel.stage = 0
-    %6 = graph.mul %5, %0 {graph.backward} : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<4x8xf32>
+    %6 = graph.mul %5, %7 {graph.backward} : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<4x8xf32>
     return %3, %6 : tensor<4x8xf32>, tensor<4x8xf32>
   }
 }

@@ -42,9 +42,9 @@ module attributes {parallel.mesh = #parallel.mesh<["dp"=1, "pp"=2, "tp"=1]>} {
 graph.source @s : tensor<4xf32> {init = #graph.init_kind<zeros>}
 graph.state @w : tensor<4xf32> parameter views [#graph.view<@s, 0, [1]>]
 func.func @micro(%x: tensor<4xf32> {graph.state = @w}) {
-  %0 = graph.exp %x {parallel.stage = 0 : i64} : (tensor<4xf32>) -> tensor<4xf32> loc("early")
-  // expected-error @+1 {{S2: the backward of stage 1 needs a forward value of stage 0 (early)}}
-  %1 = graph.neg %0 {graph.backward, parallel.stage = 1 : i64} : (tensor<4xf32>) -> tensor<4xf32>
+  %0 = graph.exp %x {parallel.stage = 1 : i64} : (tensor<4xf32>) -> tensor<4xf32> loc("late")
+  // expected-error @+1 {{S2: the backward of stage 0 needs a forward value of stage 1 (late)}}
+  %1 = graph.neg %0 {graph.backward, parallel.stage = 0 : i64} : (tensor<4xf32>) -> tensor<4xf32>
   return
 }
 func.func @update() {

@@ -158,3 +158,48 @@ func.func @update(%w: tensor<4x8xf32> {graph.state = @w}, %g: tensor<4x8xf32> {g
   return %0 : tensor<4x8xf32>
 }
 }
+
+// -----
+
+// What stage 0 makes of a parameter, and stage 1 needs in its backward pass, is sent once, as it
+// is made: both stages reshape it.
+// CHECK-LABEL: func.func @forward_0
+// CHECK: %[[V:.*]] = graph.tanh
+// CHECK: return {{.*}}%[[V]]
+// CHECK-LABEL: func.func @forward_1
+// CHECK-SAME: %[[IN:arg[0-9]*]]: tensor<4x8xf32> {parallel.border = 0
+// CHECK-SAME: -> (tensor<4x8xf32> {parallel.residual = 0 : i64}, tensor<32xf32> {graph.state = @sum})
+// CHECK: %[[F:.*]] = graph.reshape %[[IN]]
+// CHECK: graph.exp %[[F]]
+// CHECK: return {{.*}}%[[IN]]
+// CHECK-LABEL: func.func @backward_0
+// CHECK-SAME: %[[V:arg[0-9]*]]: tensor<4x8xf32> {parallel.residual = 0
+// CHECK: %[[R:.*]] = graph.reshape %[[V]]
+// CHECK: graph.mul %{{.*}}, %[[R]]
+// CHECK-LABEL: func.func @backward_1
+// CHECK-SAME: %[[IN:arg[0-9]*]]: tensor<4x8xf32> {parallel.residual = 0
+// CHECK: %[[R:.*]] = graph.reshape %[[IN]]
+// CHECK: graph.exp %[[R]]
+module attributes {parallel.mesh = #parallel.mesh<["dp"=1, "pp"=2, "tp"=1]>} {
+graph.source @s : tensor<4x8xf32> {init = #graph.init_kind<zeros>}
+graph.state @w : tensor<4x8xf32> parameter views [#graph.view<@s, 0, [8, 1]>]
+graph.state @g : tensor<4x8xf32> accumulator of @w
+graph.state @sum : tensor<32xf32> accumulator
+func.func @micro(%w: tensor<4x8xf32> {graph.state = @w}, %g: tensor<4x8xf32> {graph.state = @g}, %sum: tensor<32xf32> {graph.state = @sum})
+    -> (tensor<4x8xf32> {graph.state = @g}, tensor<32xf32> {graph.state = @sum}) {
+  %v = graph.tanh %w {parallel.stage = 0 : i64} : (tensor<4x8xf32>) -> tensor<4x8xf32>
+  %flat = graph.reshape %v {parallel.stage = 0 : i64} : (tensor<4x8xf32>) -> tensor<32xf32>
+  %e = graph.exp %flat {parallel.stage = 1 : i64} : (tensor<32xf32>) -> tensor<32xf32>
+  %sum1 = graph.add %sum, %e {parallel.stage = 1 : i64} : (tensor<32xf32>, tensor<32xf32>) -> tensor<32xf32>
+  %again = graph.reshape %v {graph.backward, parallel.stage = 1 : i64} : (tensor<4x8xf32>) -> tensor<32xf32>
+  %d1 = graph.exp %again {graph.backward, parallel.stage = 1 : i64} : (tensor<32xf32>) -> tensor<32xf32>
+  %d0 = graph.mul %d1, %again {graph.backward, parallel.stage = 0 : i64} : (tensor<32xf32>, tensor<32xf32>) -> tensor<32xf32>
+  %d = graph.reshape %d0 {graph.backward, parallel.stage = 0 : i64} : (tensor<32xf32>) -> tensor<4x8xf32>
+  %g1 = graph.add %g, %d {graph.backward, parallel.stage = 0 : i64} : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<4x8xf32>
+  return %g1, %sum1 : tensor<4x8xf32>, tensor<32xf32>
+}
+func.func @update(%w: tensor<4x8xf32> {graph.state = @w}, %g: tensor<4x8xf32> {graph.state = @g}, %sum: tensor<32xf32> {graph.state = @sum}) -> (tensor<4x8xf32> {graph.state = @w}) {
+  %0 = graph.sub %w, %g : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<4x8xf32>
+  return %0 : tensor<4x8xf32>
+}
+}
