@@ -1,5 +1,6 @@
 #include "lib/onnx/Conversion.h"
 
+#include "lib/onnx/Tables.h"
 #include "llvm/ADT/STLExtras.h"
 
 using namespace llmc::onnximport;
@@ -100,6 +101,17 @@ const HostTensor *Call::constant(size_t i) const {
 
 const View *Call::view(size_t i) const {
   return has(i) ? std::get_if<View>(operands_[i]) : nullptr;
+}
+
+bool Call::isFilledIn(size_t i, double number) const {
+  const View *v = view(i);
+  if (!v || !parameters_.names().lacks(*node.proto, i))
+    return false;
+  const StoredTensor &stored = model_.stored()[v->tensor];
+  if (!model_.bytesOf(stored))
+    return false;
+  HostTensor values = model_.read(stored);
+  return isUniform(values) && values.size() && values.number(0) == number;
 }
 
 Shape Call::shape(size_t i) const {

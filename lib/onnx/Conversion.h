@@ -94,6 +94,10 @@ public:
   // Whether the operand is of stored floats that may be learned, and `other` an activation.
   bool isBeside(size_t i, size_t other) const;
 
+  // Whether the node is a norm whose program has no such operand (1: scale, 2: bias), so that
+  // the exporter filled one in with a number.
+  bool isFilledIn(size_t i, double number) const;
+
   // The operand in its own shape. A stored tensor is used in `role`.
   mlir::Value value(size_t i, Role role = Role::Plain);
   // The same for an elementwise op: equal and leading dims that broadcasting
@@ -103,7 +107,7 @@ public:
   // of its dims is (dims of size 1 have none).
   std::pair<mlir::Value, Shape> weight(const View &view, Role role);
 
-  mlir::Value scalar(double value); // f32
+  mlir::Value scalar(double value);                       // f32
   mlir::Value scalarLike(double value, mlir::Value like); // of like's element type
   mlir::Value materialize(const HostTensor &tensor) { return constants_.get(tensor, build.loc); }
 

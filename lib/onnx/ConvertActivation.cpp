@@ -152,7 +152,7 @@ ConvertResult convertPRelu(Call &call) {
   if (!shape || *shape != call.shape(0))
     return error("slope of shape ", toText(call.shape(1)), " does not broadcast to ",
                  toText(call.shape(0)));
-  Value x = call.value(0), low = call.build.mul(x, call.value(1));
+  Value x = call.value(0), low = call.build.mul(x, call.value(1, Role::Scale));
   return single(call.build.select(compareTo(call, x, 0, graph::Predicate::lt), low, x));
 }
 

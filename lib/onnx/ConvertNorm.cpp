@@ -10,7 +10,7 @@ using llmc::support::Result;
 Result<Value> llmc::onnximport::normVector(Call &call, size_t i, llvm::ArrayRef<int64_t> normal,
                                            Role role, double otherwise) {
   int64_t width = *countElements(normal);
-  if (!call.has(i)) {
+  if (!call.has(i) || call.isFilledIn(i, otherwise)) {
     HostTensor filled(Element::F32, {width});
     std::fill(filled.floats.begin(), filled.floats.end(), otherwise);
     return call.materialize(filled);

@@ -18,6 +18,7 @@ Names::Names(const Model &model, const NodeOrder &order, const CompileOptions &o
     : model_(model), order_(order), options_(options), parameters_(parameters),
       builder_(builder), constants_(body) {
   countUses();
+  findLearnedNumbers();
 }
 
 void Names::countUses() {
@@ -35,11 +36,32 @@ void Names::countUses() {
 
 //===-- Names to values -------------------------------------------------------===//
 
+// Whether a number that has no name in the file is a parameter where the node reads it: a
+// slope, or what its call calls one.
+bool Names::readsNumber(const Node &node, size_t i) const {
+  return (node.op() == "PRelu" && i == 1) || parameters_.names().readsOneParameter(*node.proto);
+}
+
+void Names::findLearnedNumbers() {
+  llvm::StringMap<unsigned> copies; // of the same number under other names
+  for (const Node &node : order_.nodes)
+    for (size_t i = 0; i < node.inputs(); ++i) {
+      auto copy = copies.find(node.input(i));
+      auto tensor = copy == copies.end() ? model_.find(node.input(i)) : copy->second;
+      if (!tensor || model_.stored()[*tensor].count() != 1)
+        continue;
+      if (node.op() == "Identity")
+        copies[node.proto->output(0)] = *tensor;
+      else if (readsNumber(node, i))
+        learnedNumbers_.insert(*tensor);
+    }
+}
+
 // One element is a constant that the exporter made, unless the program trains it.
 bool Names::isLearnedNumber(unsigned tensor) const {
   const TorchNames &names = parameters_.names();
   return !options_.infer && model_.stored()[tensor].count() == 1 &&
-         (names.isParameter(tensor) || names.isState(tensor));
+         (names.isParameter(tensor) || names.isState(tensor) || learnedNumbers_.count(tensor));
 }
 
 Result<Operand> Names::stored(unsigned tensor) {
@@ -59,9 +81,14 @@ Result<Operand> Names::stored(unsigned tensor) {
 }
 
 // An exporter stores a number of its own, and a parameter that is equal to it, once.
-Operand Names::operandOf(const Node &node, Operand operand) const {
+Operand Names::operandOf(const Node &node, size_t i, Operand operand) const {
   const View *view = std::get_if<View>(&operand);
-  if (!view || *countElements(view->shape) != 1 || parameters_.names().mayRead(*node.proto))
+  if (!view || *countElements(view->shape) != 1 || node.op() == "Identity")
+    return operand;
+  bool mayRead = learnedNumbers_.count(view->tensor)
+                     ? readsNumber(node, i)
+                     : parameters_.names().mayRead(*node.proto);
+  if (mayRead)
     return operand;
   return known(readView(model_, *view));
 }
@@ -215,7 +242,7 @@ ConvertResult Names::convert(const Node &node) {
     auto operand = name.empty() ? Operand() : lookUp(name);
     if (!operand)
       return operand.takeError();
-    operands.push_back(operandOf(node, std::move(*operand)));
+    operands.push_back(operandOf(node, operands.size(), std::move(*operand)));
     if (!name.empty() && std::holds_alternative<std::monostate>(operands.back()))
       return std::vector<Operand>(); // its node has been reported
   }

@@ -34,8 +34,10 @@ private:
   support::Status foldKnown(Call &call, std::optional<std::vector<Operand>> &out);
   support::Result<Operand> lookUp(llvm::StringRef name);
   support::Result<Operand> stored(unsigned tensor);
+  bool readsNumber(const Node &node, size_t i) const;
   bool isLearnedNumber(unsigned tensor) const;
-  Operand operandOf(const Node &node, Operand operand) const;
+  void findLearnedNumbers();
+  Operand operandOf(const Node &node, size_t i, Operand operand) const;
   Taken chooseBranch(const Node &node);
   const std::vector<std::string> *resultsOf(const Node &branching) const;
   void countUses();
@@ -51,6 +53,7 @@ private:
   Constants constants_;
   llvm::StringMap<Operand> values_;
   llvm::StringMap<size_t> usesLeft_;
+  std::set<unsigned> learnedNumbers_; // without a name, by the nodes that read them
   std::map<const ::onnx::NodeProto *, Taken> taken_;
   std::string problems_, mixedFirst_;
   size_t problemCount_ = 0, mixedCount_ = 0;

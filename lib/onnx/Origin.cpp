@@ -89,6 +89,8 @@ bool Call::isBeside(size_t i, size_t other) const {
       !parameters_.activations().holds(computed->value))
     return false;
   const View *v = view(i);
+  if (v && parameters_.names().readsOneParameter(*node.proto))
+    return true;
   const Constant *constant = known(i);
   HostTensor values = v ? readView(model_, *v) : constant->held;
   if (isTable(values))

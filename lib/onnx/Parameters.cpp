@@ -1,6 +1,6 @@
 #include "lib/onnx/Parameters.h"
 
-#include "lib/onnx/ParameterNames.h"
+#include "lib/onnx/LostParameters.h"
 #include "lib/onnx/Tables.h"
 #include "lib/onnx/Tying.h"
 #include "lib/onnx/Untrained.h"
@@ -75,6 +75,17 @@ bool Parameters::isTable(unsigned tensor) const {
   return it->second;
 }
 
+// Whether arguments hold what a formula gives, in a file that names parameters and buffers but
+// does not say which of them is which. A matrix of products is learned whatever it holds.
+bool Parameters::isWave(llvm::ArrayRef<Argument *> arguments) const {
+  unsigned tensor = arguments.front()->view.tensor;
+  bool matrix =
+      llvm::count_if(model_.stored()[tensor].shape, [](int64_t d) { return d > 1; }) > 1 &&
+      llvm::any_of(arguments, [](const Argument *a) { return a->roles.count(Role::Weight); });
+  return names_.isState(tensor) && tensor != tokenTable_ && !matrix && isTable(tensor) &&
+         onnximport::isWave(model_.read(model_.stored()[tensor]));
+}
+
 bool Parameters::isFiller(unsigned tensor) const {
   return !infer_ && names_.isWritten(tensor) && !sharing_.varies(tensor);
 }
@@ -100,9 +111,9 @@ void Parameters::makeConstant(Argument &argument) {
   OpBuilder builder = OpBuilder::atBlockBegin(&body_);
   std::vector<float> floats(data.floats.begin(), data.floats.end());
   auto type = cast<RankedTensorType>(argument.value.getType());
-  Value constant = graph::ConstantOp::create(
-      builder, argument.value.getLoc(), type,
-      DenseElementsAttr::get(type, llvm::ArrayRef<float>(floats)));
+  Value constant =
+      graph::ConstantOp::create(builder, argument.value.getLoc(), type,
+                                DenseElementsAttr::get(type, llvm::ArrayRef<float>(floats)));
   argument.value.replaceAllUsesWith(constant);
   noteFolded(constant, {argument.view.tensor});
   constants_.insert(argument.view.tensor);
@@ -143,8 +154,8 @@ void Parameters::useWholeSource(llvm::ArrayRef<Argument *> arguments) {
     argument->value.replaceAllUsesWith(result);
     roles.insert(argument->roles.begin(), argument->roles.end());
   }
-  arguments_.push_back(std::make_unique<Argument>(
-      Argument{whole, roles, value, {}, arguments.front()->copy}));
+  arguments_.push_back(
+      std::make_unique<Argument>(Argument{whole, roles, value, {}, arguments.front()->copy}));
 }
 
 constexpr int64_t largestConstant = 1 << 20;
@@ -200,6 +211,10 @@ bool Parameters::isTrained(llvm::ArrayRef<Argument *> arguments) {
     return learns || llvm::any_of(arguments, [&](Argument *argument) {
              return activations_.isMetBy(argument->value);
            });
+  if (!infer_ && isWave(arguments)) {
+    waves_.insert(tensor);
+    return false;
+  }
   if (scores)
     return false;
   return learns && !(table && tensor != tokenTable_ && rotates);
@@ -251,7 +266,12 @@ void Parameters::noteUntrained() {
     constants_.erase(argument->view.tensor);
     untrained.erase(argument->view.tensor);
   }
-  if (std::string note = describeUntrained(model_, untrained); !note.empty() && !infer_)
+  // A file that lists the program's parameters tells which are gone; of another one the elements
+  // of its constants do.
+  std::string note = names_.program().empty() || !names_.hasCalls()
+                         ? describeUntrained(model_, untrained, waves_)
+                         : describeLost(lostParameters(model_, names_, arguments_, sourceNames_));
+  if (!note.empty() && !infer_)
     notes_.push_back(std::move(note));
 }
 
@@ -322,7 +342,8 @@ void Parameters::declare(ModuleOp module, func::FuncOp func) {
       name = "s" + std::to_string(next++);
     while (taken.contains(name));
     const View &view = argument->view;
-    auto source = FlatSymbolRefAttr::get(builder.getContext(), sourceNames_.at(argument->source()).name);
+    auto source =
+        FlatSymbolRefAttr::get(builder.getContext(), sourceNames_.at(argument->source()).name);
     Shape strides = pick(view.strides, view.canonicalDims());
     Attribute place = graph::ViewAttr::get(builder.getContext(), source, view.offset, strides);
     graph::StateOp::create(builder, argument->value.getLoc(), builder.getStringAttr(name),
@@ -330,8 +351,8 @@ void Parameters::declare(ModuleOp module, func::FuncOp func) {
                            graph::RoleAttr::get(builder.getContext(), graph::Role::parameter),
                            FlatSymbolRefAttr(), builder.getArrayAttr(place), UnitAttr(),
                            ArrayAttr());
-    attributes[argument->value.getArgNumber()] = builder.getDictionaryAttr(builder.getNamedAttr(
-        "graph.state", FlatSymbolRefAttr::get(builder.getContext(), name)));
+    attributes[argument->value.getArgNumber()] = builder.getDictionaryAttr(
+        builder.getNamedAttr("graph.state", FlatSymbolRefAttr::get(builder.getContext(), name)));
   }
   func.setAllArgAttrs(attributes);
   llvm::SmallVector<Attribute> constants;

@@ -53,6 +53,7 @@ private:
   bool learns(const View &view, Role role, const ::onnx::NodeProto &user) const;
   bool isTrained(llvm::ArrayRef<Argument *> arguments);
   bool isTable(unsigned tensor) const;
+  bool isWave(llvm::ArrayRef<Argument *> arguments) const;
   bool isFiller(unsigned tensor) const; // it stands where a module has no parameter
   void noteUntrained();
   void makeConstant(Argument &argument);
@@ -71,7 +72,7 @@ private:
   std::map<unsigned, View> tied_; // head -> view of the table
   Arguments arguments_;
   WeightSharing sharing_;
-  std::set<unsigned> constants_;
+  std::set<unsigned> constants_, waves_;
   std::map<Source, ParameterName> sourceNames_;
   std::vector<std::string> notes_;
 };

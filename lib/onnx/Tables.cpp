@@ -107,9 +107,14 @@ bool llmc::onnximport::isTable(const HostTensor &given) {
   if (given.size() < 3 || isUniform(given))
     return given.size() && !(given.number(0) > -hidden);
   HostTensor tensor = collapseEqualDims(given);
+  return isMask(tensor, wideDims(tensor.shape).size()) || isWave(tensor);
+}
+
+bool llmc::onnximport::isWave(const HostTensor &given) {
+  if (!given.isFloat() || given.size() < 3 || isUniform(given))
+    return false;
+  HostTensor tensor = collapseEqualDims(given);
   Shape dims = wideDims(tensor.shape);
-  if (isMask(tensor, dims.size()))
-    return true;
   if (dims.size() < 2)
     return isGeometric(tensor) || oscillates(tensor, tensor.size(), 1);
   // The last two dims are positions and features.

@@ -13,6 +13,8 @@ bool isUniform(const HostTensor &tensor);
 // and frequencies of rotary positions do. What was just initialised may be uniform, and
 // is no table then; neither are one or two elements.
 bool isTable(const HostTensor &tensor);
+// The same but for masks: whether they are sines, cosines or frequencies.
+bool isWave(const HostTensor &tensor);
 // Whether the elements are evenly spaced along the last dim, as distances are.
 bool isLinear(const HostTensor &tensor);
 

@@ -7,15 +7,14 @@
 
 using namespace llmc::onnximport;
 
-static llvm::StringRef metadata(const ::onnx::NodeProto &node, llvm::StringRef key) {
-  for (const auto &entry : node.metadata_props())
+template <class Proto> static llvm::StringRef metadata(const Proto &proto, llvm::StringRef key) {
+  for (const auto &entry : proto.metadata_props())
     if (entry.key() == key)
       return entry.value();
   return {};
 }
 
-// A name as torch.export writes it.
-static std::string mangled(llvm::StringRef name) {
+std::string TorchNames::mangled(llvm::StringRef name) {
   std::string out = name.lower();
   llvm::replace(out, '.', '_');
   return out;
@@ -51,7 +50,53 @@ static bool areLookups(llvm::StringRef arguments) {
   return !operands.empty() && llvm::all_of(operands, isLookup);
 }
 
+// The arguments of a call up to its closing parenthesis: "%x, [32], None), kwargs = {})".
+static std::vector<std::string> splitArguments(llvm::StringRef text) {
+  std::vector<std::string> arguments(1);
+  int depth = 0;
+  while (!text.empty() && depth >= 0) {
+    char c = text.front();
+    text = text.drop_front();
+    depth += (c == '(' || c == '[' || c == '{') - (c == ')' || c == ']' || c == '}');
+    if (c == ',' && depth == 0)
+      arguments.emplace_back();
+    else if (depth >= 0 && (c != ' ' || depth > 0))
+      arguments.back() += c;
+  }
+  return text.contains("kwargs = {}") ? arguments : std::vector<std::string>();
+}
+
+// What the text holds between `before` and the next quote.
+static std::string quotedBehind(llvm::StringRef text, llvm::StringRef before) {
+  return text.split(before).second.split('\'').first.str();
+}
+
+// Lines as "p_head_weight: PARAMETER target='head.weight'"; before torch 2.7 as
+// "InputSpec(kind=<InputKind.PARAMETER: 2>, arg=TensorArgument(name='p_head_weight'),
+// target='head.weight', persistent=None)".
+void TorchNames::readSignature(const Model &model) {
+  llvm::StringRef text =
+      metadata(model.proto().graph(), "pkg.torch.export.ExportedProgram.graph_signature");
+  bool lines = !text.contains("InputSpec(");
+  llvm::SmallVector<llvm::StringRef> entries;
+  text.split(entries, lines ? "\n" : "InputSpec(");
+  for (llvm::StringRef entry : entries) {
+    std::string id = lines ? entry.split(": ").first.str() : quotedBehind(entry, "name='"),
+                name = quotedBehind(entry, "target='");
+    llvm::StringRef kind = lines ? entry.split(": ").second : entry.split("InputKind.").second;
+    llvm::StringRef own(id);
+    if (kind.starts_with("PARAMETER") && own.consume_front("p_") && !name.empty()) {
+      program_.push_back({own.str(), name});
+      fullNames_[own] = name;
+      parameters_.insert(own);
+    } else if (kind.starts_with("BUFFER") && own.consume_front("b_")) {
+      buffers_.insert(own);
+    }
+  }
+}
+
 TorchNames::TorchNames(const Model &model) : model_(model) {
+  readSignature(model);
   bool named = false;
   for (const Node &node : model.nodes()) {
     if (node.op() == "Identity")
@@ -64,6 +109,7 @@ TorchNames::TorchNames(const Model &model) : model_(model) {
       continue;
     TorchCall &made = calls_[node.proto];
     made.target = head.split("target=torch.ops.").second.split(']').first.str();
+    made.arguments = splitArguments(arguments);
     made.parameters = identifiers(arguments, "%p_");
     made.ofLookups = areLookups(arguments);
     made.scopes = quoted(metadata(*node.proto, "pkg.torch.onnx.name_scopes"));
@@ -111,6 +157,22 @@ bool TorchNames::isLookup(unsigned tensor, const ::onnx::NodeProto &user) const 
   return false;
 }
 
+bool TorchNames::readsOneParameter(const ::onnx::NodeProto &node) const {
+  const TorchCall *call = callOf(node);
+  return call && call->parameters.size() == 1 &&
+         llvm::is_contained({"aten.add.Tensor", "aten.sub.Tensor", "aten.mul.Tensor",
+                             "aten.div.Tensor", "aten.prelu.default"},
+                            call->target);
+}
+
+// aten.layer_norm(x, shape, weight, bias, ...), aten.rms_norm(x, shape, weight, ...).
+bool TorchNames::lacks(const ::onnx::NodeProto &user, size_t operand) const {
+  const TorchCall *call = callOf(user);
+  if (!call || call->arguments.empty() || !llvm::StringRef(call->target).contains("_norm."))
+    return false;
+  return operand + 1 >= call->arguments.size() || call->arguments[operand + 1] == "None";
+}
+
 bool TorchNames::isWritten(unsigned tensor) const {
   return keepsStates_ && model_.stored()[tensor].ofNode;
 }
@@ -137,7 +199,8 @@ std::optional<bool> TorchNames::sameParameter(const ::onnx::NodeProto &a,
 static std::string ownName(const TorchCall &call, llvm::StringRef parameter) {
   for (const std::string &scope : llvm::reverse(call.scopes)) {
     llvm::StringRef rest = parameter;
-    if (rest.consume_front(mangled(scope)) && (scope.empty() || rest.consume_front("_")))
+    if (rest.consume_front(TorchNames::mangled(scope)) &&
+        (scope.empty() || rest.consume_front("_")))
       return scope.empty() ? rest.str() : scope + "." + rest.str();
   }
   return {};
@@ -170,14 +233,14 @@ std::string TorchNames::nameOf(const ::onnx::NodeProto &user, llvm::StringRef su
     if (llvm::StringRef(parameter).ends_with(suffix)) {
       if (!found.empty())
         return {};
-      found = ownName(*call, parameter);
+      auto full = fullNames_.find(parameter);
+      found = full == fullNames_.end() ? ownName(*call, parameter) : full->second;
     }
   return found;
 }
 
 bool TorchNames::isMadeUp(llvm::StringRef name) {
-  return name.contains("::") ||
-         name.starts_with("/") ||
+  return name.contains("::") || name.starts_with("/") ||
          (name.consume_front("val_") && llvm::all_of(name, llvm::isDigit));
 }
 

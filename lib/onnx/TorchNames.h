@@ -4,6 +4,7 @@
 #define LLMC_LIB_ONNX_TORCHNAMES_H
 
 #include "lib/onnx/Model.h"
+#include "llvm/ADT/StringMap.h"
 #include "llvm/ADT/StringSet.h"
 
 #include <map>
@@ -15,10 +16,11 @@ namespace llmc::onnximport {
 // the node that it became tell it. Names are in lower case and have '_' for '.', as
 // torch.export writes them.
 struct TorchCall {
-  std::string target;               // "aten.linear.default"
-  std::set<std::string> parameters; // operands that the program trains
-  bool ofLookups = false;           // all operands are what embeddings and slices gave
-  std::vector<std::string> scopes;  // modules around the call, the innermost last
+  std::string target;                 // "aten.linear.default"
+  std::vector<std::string> arguments; // "%x", "[32]", "None"; nothing if some have names
+  std::set<std::string> parameters;   // operands that the program trains
+  bool ofLookups = false;             // all operands are what embeddings and slices gave
+  std::vector<std::string> scopes;    // modules around the call, the innermost last
 };
 
 class TorchNames {
@@ -43,12 +45,23 @@ public:
     const TorchCall *call = callOf(node);
     return !call || !call->parameters.empty();
   }
-  // Whether the exporter is one that tells which nodes share a parameter.
+  // Whether the node was an elementwise call of a value and one parameter.
+  bool readsOneParameter(const ::onnx::NodeProto &node) const;
+  // Whether a norm that `user` became had no such operand in the program (1: scale, 2: bias): the
+  // exporter filled in ones or zeros.
+  bool lacks(const ::onnx::NodeProto &user, size_t operand) const;
   // Whether torch.onnx without dynamo wrote the tensor as a node, as it does with what stands
   // where a module has no parameter: ones for a norm's scale, zeros for its bias.
   bool isWritten(unsigned tensor) const;
   // Whether nodes say which calls they come from.
   bool hasCalls() const { return !calls_.empty(); }
+  const TorchCall *callOf(const ::onnx::NodeProto &node) const;
+  const std::map<const ::onnx::NodeProto *, TorchCall> &calls() const { return calls_; }
+  // All parameters that torch.export lists in the file: as calls name them, and their names.
+  const std::vector<std::pair<std::string, std::string>> &program() const { return program_; }
+  // A name as torch.export writes it in calls.
+  static std::string mangled(llvm::StringRef name);
+  // Whether the exporter is one that tells which nodes share a parameter.
   bool tracks() const { return scripted_ || !calls_.empty(); }
   // Whether two nodes read one parameter; nothing where that is not known.
   std::optional<bool> sameParameter(const ::onnx::NodeProto &a, const ::onnx::NodeProto &b) const;
@@ -62,7 +75,7 @@ public:
   bool isTransposed(const ::onnx::NodeProto &user) const;
 
 private:
-  const TorchCall *callOf(const ::onnx::NodeProto &node) const;
+  void readSignature(const Model &model);
 
   const Model &model_;
   // By torch.onnx without dynamo, which stores equal tensors of several names once, with an
@@ -70,7 +83,9 @@ private:
   bool scripted_ = false;
   bool keepsStates_ = false; // by torch.onnx without dynamo, which writes numbers as Constant
   std::map<const ::onnx::NodeProto *, TorchCall> calls_;
-  llvm::StringSet<> parameters_, buffers_; // of all calls
+  std::vector<std::pair<std::string, std::string>> program_;
+  llvm::StringMap<std::string> fullNames_; // of the program's parameters, by what calls name them
+  llvm::StringSet<> parameters_, buffers_; // of all calls, and of the program's signature
   llvm::StringSet<> stored_;               // mangled, by what the file has
 };
 

@@ -46,10 +46,9 @@ std::set<unsigned> llmc::onnximport::takeUntrained(Block &body, Activations &act
 // So many tensors are named.
 static constexpr size_t mostNamed = 3;
 
-std::string llmc::onnximport::describeUntrained(const Model &model,
-                                                const std::set<unsigned> &tensors) {
-  if (tensors.empty())
-    return {};
+// "2 stored tensors (20 elements)", and the names of the first ones.
+static std::pair<std::string, std::string> countAndNames(const Model &model,
+                                                         const std::set<unsigned> &tensors) {
   int64_t elements = 0;
   std::string names;
   size_t named = 0;
@@ -59,11 +58,35 @@ std::string llmc::onnximport::describeUntrained(const Model &model,
     if (named++ < mostNamed)
       names += (named > 1 ? ", '" : "'") + stored.name + "' " + toText(stored.shape);
   }
-  bool one = tensors.size() == 1;
-  return std::to_string(tensors.size()) + " stored " + (one ? "tensor" : "tensors") + " (" +
-         std::to_string(elements) + (elements == 1 ? " element" : " elements") + ") " +
-         (one ? "is a constant and is" : "are constants and are") + " not trained: " + names +
-         (named > mostNamed ? ", ..." : "") + "; if the model learns " + (one ? "it" : "them") +
+  return {std::to_string(tensors.size()) + " stored " +
+              (tensors.size() == 1 ? "tensor" : "tensors") + " (" + std::to_string(elements) +
+              (elements == 1 ? " element)" : " elements)"),
+          names + (named > mostNamed ? ", ..." : "")};
+}
+
+std::string llmc::onnximport::describeUntrained(const Model &model,
+                                                const std::set<unsigned> &tensors,
+                                                const std::set<unsigned> &waves) {
+  std::string text;
+  for (bool wave : {false, true}) {
+    std::set<unsigned> told = wave ? waves : tensors;
+    if (!wave)
+      for (unsigned tensor : waves)
+        told.erase(tensor);
+    if (told.empty())
+      continue;
+    auto [count, names] = countAndNames(model, told);
+    bool one = told.size() == 1;
+    text += (text.empty() ? "" : "; ") + count +
+            (wave  ? one ? " follows a formula and is" : " follow a formula and are"
+             : one ? " is a constant and is"
+                   : " are constants and are") +
+            " not trained: " + names;
+  }
+  bool one = tensors.size() + waves.size() == 1;
+  if (text.empty())
+    return {};
+  return text + "; if the model learns " + (one ? "it" : "them") +
          ", export it with torch.onnx.export(..., dynamo=True, optimize=False), which keeps "
          "parameters whole";
 }

@@ -15,8 +15,10 @@ void markFolded(mlir::Value constant, const std::set<unsigned> &tensors);
 // Forgets what is remembered, and returns the tensors of constants that meet activations
 // and are no tables.
 std::set<unsigned> takeUntrained(mlir::Block &body, Activations &activations);
-// What a reader should know of such tensors; nothing if there are none.
-std::string describeUntrained(const Model &model, const std::set<unsigned> &tensors);
+// What a reader should know of such tensors, and of those that hold values of a formula, as
+// frequencies; nothing if there are none.
+std::string describeUntrained(const Model &model, const std::set<unsigned> &tensors,
+                              const std::set<unsigned> &waves);
 
 } // namespace llmc::onnximport
 

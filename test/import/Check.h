@@ -47,6 +47,7 @@ void testFolding();
 void testSmallGraphs();
 void testExports();
 void testLearned();
+void testPrograms();
 void testFunctions();
 void testInference();
 void testStoredTensors();

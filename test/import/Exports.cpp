@@ -135,19 +135,6 @@ void testMergedVectors() {
         "shared: " + layers.notes);
 }
 
-// Says in the metadata of a node which call of the program it was.
-void call(::onnx::NodeProto &node, const std::string &target, const std::string &arguments,
-          const std::string &scopes) {
-  auto add = [&](const char *key, const std::string &value) {
-    auto &entry = *node.add_metadata_props();
-    entry.set_key(key);
-    entry.set_value(value);
-  };
-  add("pkg.torch.onnx.fx_node", "%n : [num_users=1] = call_function[target=torch.ops." + target +
-                                    "](args = (" + arguments + "), kwargs = {})");
-  add("pkg.torch.onnx.name_scopes", scopes);
-}
-
 // With metadata, equal parameters are told apart by their names, matrices too, and what
 // is one parameter stays one; a folded matrix has its name again.
 void testNamesInMetadata() {

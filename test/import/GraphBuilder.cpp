@@ -46,6 +46,24 @@ void test::finishSum(Graph &graph) {
   graph.node("MatMul", {"sum", "head"}, {"logits"});
 }
 
+void test::call(::onnx::NodeProto &node, const std::string &target, const std::string &arguments,
+          const std::string &scopes) {
+  auto add = [&](const char *key, const std::string &value) {
+    auto &entry = *node.add_metadata_props();
+    entry.set_key(key);
+    entry.set_value(value);
+  };
+  add("pkg.torch.onnx.fx_node", "%n : [num_users=1] = call_function[target=torch.ops." + target +
+                                    "](args = (" + arguments + "), kwargs = {})");
+  add("pkg.torch.onnx.name_scopes", scopes);
+}
+
+void test::scripted(Graph &graph) {
+  graph.model.set_producer_name("pytorch");
+  auto &constant = graph.node("Constant", {}, {"two"});
+  Graph::attribute(constant, "value_int", {2});
+}
+
 Outcome test::run(const std::string &path, Tie tie) {
   Outcome out;
   MLIRContext context;

@@ -106,6 +106,12 @@ struct Graph {
   }
 };
 
+// Says in the metadata of a node which call of an exported program it was, as torch.onnx does.
+void call(::onnx::NodeProto &node, const std::string &target, const std::string &arguments,
+          const std::string &scopes);
+// As torch.onnx writes a file without dynamo.
+void scripted(Graph &graph);
+
 // Ends a graph: logits = (a * b + c) head.
 void finishSum(Graph &graph);
 

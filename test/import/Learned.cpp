@@ -26,13 +26,6 @@ Outcome ended(Graph &g, Tie tie = Tie::Auto) {
   return run(g, tie);
 }
 
-// As torch.onnx writes a file without dynamo.
-void scripted(Graph &g) {
-  g.model.set_producer_name("pytorch");
-  auto &constant = g.node("Constant", {}, {"two"});
-  Graph::attribute(constant, "value_int", {2});
-}
-
 bool trains(const Outcome &out, const std::string &name) {
   return llvm::is_contained(out.names, name);
 }
@@ -58,14 +51,8 @@ void testNumbers() {
 void testNumbersOfCalls() {
   Graph g;
   g.floats("alpha", {}, 4);
-  auto call = [](::onnx::NodeProto &node, const std::string &arguments) {
-    auto &entry = *node.add_metadata_props();
-    entry.set_key("pkg.torch.onnx.fx_node");
-    entry.set_value("%n = call_function[target=torch.ops.aten.mul.Tensor](args = (" + arguments +
-                    "), kwargs = {})");
-  };
-  call(g.node("Mul", {"x", "alpha"}, {"a"}), "%x, %p_alpha");
-  call(g.node("Mul", {"a", "alpha"}, {"y"}), "%a, 0.5");
+  call(g.node("Mul", {"x", "alpha"}, {"a"}), "aten.mul.Tensor", "%x, %p_alpha", "['', 'mul']");
+  call(g.node("Mul", {"a", "alpha"}, {"y"}), "aten.mul.Tensor", "%a, 0.5", "['', 'mul_1']");
   Outcome out = ended(g);
   same("a number of two calls", out, out, 3);
   check(trains(out, "alpha") && !trains(out, "alpha#2"), "the parameter is the first");
@@ -108,7 +95,10 @@ void testPositions() {
     g.node("Add", {"x", "rows"}, {"y"});
     scripted(g);
     Outcome out = ended(g);
-    check(out.message.empty() && trains(out, "pos") == learned && out.notes.empty(),
+    check(out.message.empty() && trains(out, "pos") == learned &&
+              learned == out.notes.empty() &&
+              (learned || out.notes.find("1 stored tensor (32 elements) follows a formula and is "
+                                         "not trained: 'pos' [1, 8, 4]") != std::string::npos),
           "positions: " + out.message + out.notes);
   }
 }
@@ -219,20 +209,12 @@ void testFoldedTwice() {
   g.floats("val_1", {width, width}, 4, scattered);
   g.floats("val_2", {width, width}, 4, scattered);
   g.floats("val_3", {width, width}, 4, scattered);
-  auto call = [](::onnx::NodeProto &node, const std::string &parameter) {
-    for (auto [key, value] :
-         {std::pair("pkg.torch.onnx.fx_node",
-                    "%n = call_function[target=torch.ops.aten.linear.default](args = (%x, %p_" +
-                        parameter + "_weight), kwargs = {})"),
-          std::pair("pkg.torch.onnx.name_scopes", "['', '" + parameter + "', 'linear']")}) {
-      auto &entry = *node.add_metadata_props();
-      entry.set_key(key);
-      entry.set_value(value);
-    }
+  auto linear = [](::onnx::NodeProto &node, const std::string &module) {
+    call(node, "aten.linear.default", "%x, %p_" + module + "_weight", "['', '" + module + "', 'linear']");
   };
-  call(g.node("MatMul", {"x", "val_1"}, {"a"}), "up");
-  call(g.node("MatMul", {"a", "val_2"}, {"b"}), "up");
-  call(g.node("MatMul", {"b", "val_3"}, {"y"}), "down");
+  linear(g.node("MatMul", {"x", "val_1"}, {"a"}), "up");
+  linear(g.node("MatMul", {"a", "val_2"}, {"b"}), "up");
+  linear(g.node("MatMul", {"b", "val_3"}, {"y"}), "down");
   Outcome out = ended(g);
   check(out.states == 4 &&
             out.names == std::vector<std::string>{"table", "val_1", "val_3", "head"} &&

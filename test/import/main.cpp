@@ -131,6 +131,7 @@ int main(int count, char **arguments) {
   test::testSmallGraphs();
   test::testExports();
   test::testLearned();
+  test::testPrograms();
   test::testFunctions();
   test::testInference();
   test::testStoredTensors();

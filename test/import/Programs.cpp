@@ -1,0 +1,134 @@
+// What torch.export tells of its program in a file: operands that norms lack, numbers that are
+// parameters, and parameters that the file has lost.
+#include "GraphBuilder.h"
+
+#include "llvm/ADT/StringExtras.h"
+
+using namespace llmc;
+using namespace llmc::test;
+
+namespace {
+
+void fill(Graph &g, const std::string &name, std::vector<int64_t> shape, float value) {
+  g.floats(name, shape, 0);
+  std::string &raw =
+      *g.graph.mutable_initializer(g.graph.initializer_size() - 1)->mutable_raw_data();
+  for (size_t i = 0; i < raw.size() / sizeof(float); ++i)
+    reinterpret_cast<float *>(raw.data())[i] = value;
+}
+
+// logits = y head.
+Outcome ended(Graph &g) {
+  g.floats("head", {width, 6}, 3);
+  g.node("MatMul", {"y", "head"}, {"logits"});
+  return run(g);
+}
+
+bool trains(const Outcome &out, const std::string &name) {
+  return llvm::is_contained(out.names, name);
+}
+
+// A norm without a scale has a tensor of ones, which may be that of another norm's scale; so
+// with a bias of zeros. One that was fused with a product has another tensor, and learns it.
+void testNormsWithoutParameters() {
+  for (bool fused : {false, true}) {
+    Graph g;
+    fill(g, "last.weight", {width}, 1);
+    fill(g, "zeros", {width}, 0);
+    g.floats("val_3", {width}, 5);
+    auto norm = [&](const char *x, const char *scale, const char *y, const std::string &arguments) {
+      auto &node = g.node("LayerNormalization", {x, scale, "zeros"}, {y});
+      call(node, "aten.layer_norm.default", "%x, [4], " + arguments + ", 1e-05, False",
+           "['', '" + std::string(y) + "', 'layer_norm']");
+    };
+    norm("x", "last.weight", "a", "None, None");
+    norm("a", fused ? "val_3" : "last.weight", "b", "None, None");
+    norm("b", "last.weight", "y", "%p_last_weight, %p_last_bias");
+    Outcome out = ended(g);
+    same("norms without parameters", out, out, fused ? 5 : 4);
+    check(trains(out, "last.weight") && trains(out, "zeros") && trains(out, "val_3") == fused &&
+              !trains(out, "last.weight#2") && !trains(out, "zeros#2"),
+          "the last norm alone has a scale and a bias: " + out.notes);
+  }
+}
+
+// A slope is a parameter of each node; a number of another call is one where the call reads one
+// parameter besides a value.
+void testSlopes() {
+  for (bool metadata : {false, true}) {
+    Graph g;
+    g.floats("val_2", {1, 1, 1}, 4);
+    g.floats("val_3", {}, 5);
+    auto &first = g.node("PRelu", {"x", "val_2"}, {"a"});
+    auto &second = g.node("PRelu", {"a", "val_2"}, {"b"});
+    auto &scaled = g.node("Mul", {"b", "val_3"}, {"c"});
+    auto &last = g.node("Add", {"c", "val_3"}, {"y"});
+    if (metadata) {
+      call(first, "aten.prelu.default", "%x, %p_one_weight", "['', 'one', 'prelu']");
+      call(second, "aten.prelu.default", "%a, %p_two_weight", "['', 'two', 'prelu_1']");
+      call(scaled, "aten.mul.Tensor", "%b, %p_gain", "['', 'mul']");
+      call(last, "aten.layer_norm.default", "%c, [4], %p_norm_weight", "['', 'norm', 'add']");
+    }
+    Outcome out = ended(g);
+    same("slopes", out, out, metadata ? 5 : 4);
+    check(trains(out, "val_2") && trains(out, "val_2#2") && trains(out, "val_3") == metadata,
+          "slopes and numbers: " + out.message + llvm::join(out.names, " ") + out.notes);
+  }
+}
+
+void sign(Graph &g, const std::string &text) {
+  auto &entry = *g.graph.add_metadata_props();
+  entry.set_key("pkg.torch.export.ExportedProgram.graph_signature");
+  entry.set_value(text);
+}
+
+// What the file lists and no longer has is said; not what it has in another form, nor what is
+// another name of something that it has.
+void testLostParameters() {
+  std::string lines = "\n# inputs\n", specs = "ExportGraphSignature(input_specs=[";
+  for (const char *name : {"table", "gain", "up.weight", "up.bias", "turned.weight", "tied.weight",
+                           "outer.bias", "outer.inner.bias", "head", "gone.slopes"}) {
+    std::string mangled = name;
+    std::replace(mangled.begin(), mangled.end(), '.', '_');
+    lines += "p_" + mangled + ": PARAMETER target='" + name + "'\n";
+    specs += "InputSpec(kind=<InputKind.PARAMETER: 2>, arg=TensorArgument(name='p_" + mangled +
+             "'), target='" + name + "', persistent=None), ";
+  }
+  lines += "b_angles: BUFFER target='angles' persistent=False\ninput_ids: USER_INPUT\n";
+  specs += "InputSpec(kind=<InputKind.BUFFER: 3>, arg=TensorArgument(name='b_angles'), "
+           "target='angles', persistent=False)], output_specs=[])";
+  for (const std::string &text : {lines, specs}) {
+    Graph g;
+    sign(g, text);
+    auto scattered = [](size_t i) { return i * i * 7 + i % 3; };
+    g.floats("val_1", {width, width}, 4, scattered);
+    g.floats("val_2", {width, width}, 5, scattered);
+    g.floats("angles", {width}, 6, scattered);
+    g.floats("gain", {width}, 7, scattered);
+    call(g.node("MatMul", {"x", "val_1"}, {"a"}), "aten.linear.default",
+         "%x, %p_up_weight, %p_up_bias", "['', 'up', 'linear']");
+    call(g.node("MatMul", {"a", "val_2"}, {"b"}), "aten.matmul.default", "%a, %t",
+         "['', 'turned', 'matmul']");
+    call(g.node("Mul", {"b", "gain"}, {"c"}), "aten.mul.Tensor", "%b, %p_gain",
+         "['', 'tied', 'mul']");
+    g.floats("outer.inner.bias", {width}, 8, scattered);
+    call(g.node("Add", {"c", "outer.inner.bias"}, {"d"}), "aten.linear.default",
+         "%c, %p_outer_inner_bias", "['', 'outer.inner', 'linear_1']");
+    call(g.node("Add", {"d", "angles"}, {"y"}), "aten.add.Tensor", "%d, %b_angles", "['', 'add']");
+    Outcome out = ended(g);
+    check(out.message.empty() && !trains(out, "angles") &&
+              out.notes.find("1 parameter of the program is not trained: 'gone.slopes'; the "
+                             "exporter folded it into constants") != std::string::npos,
+          "lost parameters: " + out.message + out.notes);
+    check(out.ownNames == std::map<std::string, std::string>{{"val_1", "^up.weight"}},
+          "a name of the program");
+  }
+}
+
+} // namespace
+
+void test::testPrograms() {
+  testNormsWithoutParameters();
+  testSlopes();
+  testLostParameters();
+}
