@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <cmath>
 #include <cstdlib>
+#include <filesystem>
 #include <functional>
 #include <set>
 
@@ -32,9 +33,13 @@ struct Flag {
 
 support::Result<double> readReal(const std::string &value) {
   char *end = nullptr;
+  errno = 0;
   double number = std::strtod(value.c_str(), &end);
-  if (value.empty() || *end != '\0' || !std::isfinite(number))
+  bool decimal = value.find_first_of("xX") == std::string::npos; // strtod() reads 0x10 as 16
+  if (value.empty() || *end != '\0' || !std::isfinite(number) || !decimal)
     return error("'", value, "' is not a number");
+  if (errno == ERANGE)
+    return error(value, " is nearer to 0 than a double can hold");
   return number;
 }
 
@@ -290,10 +295,14 @@ const std::vector<std::pair<std::string, std::string>> kLater = {
     {"procs", "all ranks run as threads of this process"},
 };
 
-// "0.3:a.bin" of several --data.
+// "0.3:a.bin" of several --data; of one, where no file is called so.
 Status readWeights(std::vector<DataFile> &files) {
-  if (files.size() < 2)
+  if (files.size() == 1) {
+    auto [path, colon] = std::pair(files[0].path, files[0].path.find(':'));
+    if (colon != std::string::npos && readReal(path.substr(0, colon)) && !std::filesystem::exists(path))
+      files[0].path = path.substr(colon + 1);
     return ok();
+  }
   std::string wrong;
   double sum = 0;
   for (DataFile &file : files) {

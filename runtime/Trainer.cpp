@@ -57,7 +57,7 @@ private:
   void announce();
   std::string optimizerNote() const;
   Status step(uint64_t index, StepResult &result);
-  Status approve(StepResult &result) const;
+  Status approve(uint64_t index, StepResult &result) const;
   void writeScalars(uint64_t index, double lr);
   Status evaluate(uint64_t done, StepResult &result);
   void log(uint64_t step, const StepResult &result, double tokens);
@@ -82,6 +82,7 @@ private:
   std::optional<support::FolderLock> saveLock;
   std::optional<support::LineFile> metrics;
   bool metricsBehind = false; // some lines are yet to be written
+  bool toldNoLabels = false;  // of a step without labels
   bool stopped = false;
   Clock::time_point begin, lastLine;
   std::optional<support::Progress::Phase> training; // the living line
@@ -219,7 +220,7 @@ Status Run::step(uint64_t index, StepResult &result) {
     return error("step ", index + 1, ": ", s.message());
   result.lr = learningRate(options, index, steps);
   writeScalars(index, result.lr);
-  if (Status s = executor->runStep(data->batch(), [&] { return approve(result); }); !s)
+  if (Status s = executor->runStep(data->batch(), [&] { return approve(index, result); }); !s)
     return error("step ", index + 1, ": ", s.message());
   result.tokens = readOutput(*executor, "tokens").value_or(NAN);
   result.time = seconds(Clock::now() - start);
@@ -227,7 +228,7 @@ Status Run::step(uint64_t index, StepResult &result) {
 }
 
 // Asked before the weights change, so that those of the last good step can be saved.
-Status Run::approve(StepResult &result) const {
+Status Run::approve(uint64_t index, StepResult &result) const {
   std::optional<double> loss = readOutput(*executor, "loss"),
                         norm = readOutput(*executor, "grad_norm");
   result.loss = loss.value_or(NAN);
@@ -235,7 +236,9 @@ Status Run::approve(StepResult &result) const {
   for (auto [what, value] : {std::pair("loss", loss), std::pair("gradient's norm", norm)})
     if (value && !std::isfinite(*value))
       return error("the ", what, " is ", *value,
-                   "; lower --lr, raise --warmup, or look at this step's rows");
+                   index == 0 ? "; no step has changed the weights: look at those that were read, "
+                                "and at this step's rows"
+                              : "; lower --lr, raise --warmup, or look at this step's rows");
   return ok();
 }
 
@@ -279,6 +282,9 @@ void Run::report(uint64_t index, const StepResult &r) {
                       ? double(program.global_batch) * double(program.model->sequence)
                       : r.tokens;
   log(index + 1, r, tokens);
+  if (tokens == 0 && !std::exchange(toldNoLabels, true))
+    progress.print(text("labels     none of step ", index + 1,
+                        " counts, all are ignored: nothing is learned from such a step"));
   Clock::time_point now = Clock::now();
   bool last = index + 1 == steps;
   char line[160];

@@ -11,7 +11,7 @@ import time
 
 import numpy as np
 
-from harness import DATA, Suite, call, compile_model, read_safetensors, require, write_safetensors
+from harness import DATA, LLMC, Suite, call, compile_model, inputs, read_safetensors, require, write_safetensors
 
 OWN = os.path.join(DATA, "gpt2")
 TEXT = os.path.join(OWN, "text.bin")
@@ -236,6 +236,47 @@ def not_finite(folder, *mesh):
     return f"after {steps} steps"
 
 
+def not_finite_from_the_start(folder):
+    """No step has changed anything, so that no option of the training is to blame."""
+    path, file = program(folder, "1"), os.path.join(folder, "nan.safetensors")
+    tensors = read_safetensors(os.path.join(OWN, "weights.safetensors"))
+    name = max(tensors, key=lambda name: tensors[name].size)
+    tensors[name] = np.full_like(tensors[name], np.nan)
+    write_safetensors(file, tensors)
+    done = call([path, "--data", TEXT, "--steps", 2, "--weights", file], check=False)
+    require(done.returncode == 1 and "no step has changed the weights" in done.stderr, done.stderr)
+
+
+def no_labels(folder):
+    """Rows whose labels are all ignored are told."""
+    path = program(folder, "1")
+    np.save(os.path.join(folder, "input_ids.npy"), np.ones((4, 16), np.int64))
+    np.save(os.path.join(folder, "labels.npy"), np.full((4, 16), -100))
+    out = call([path, *inputs(folder), "--steps", 2]).stdout
+    require(out.count("none of step 1 counts, all are ignored") == 1, out)
+
+
+def compilation_that_is_stopped(folder):
+    """Leaves neither a program nor a part of one."""
+    seen, model = 0, os.path.join(OWN, "config.json")
+    for which in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        for attempt in range(20):
+            with subprocess.Popen([LLMC, "compile", model, "-o", "made", "-q"], cwd=folder) as run:
+                while run.poll() is None and not os.listdir(folder):
+                    pass
+                run.send_signal(which)
+                status = run.wait()
+            left = os.listdir(folder)
+            require(left in ([], ["made"]), f"left {left}")
+            require(status == -which or left, f"exit status {status}")
+            seen += status == -which
+            if left:
+                os.remove(os.path.join(folder, "made"))
+            if status == -which:
+                break
+    require(seen >= 2, f"{seen} of 3 signals came while the program was written")
+
+
 def inputs_survive(folder):
     path, data = program(folder, "1"), os.path.join(folder, "tokens.bin")
     with open(TEXT, "rb") as f, open(data, "wb") as to:
@@ -323,6 +364,9 @@ suite.run("a signal before the first step changes nothing", signal_before_the_fi
 suite.run("a second signal ends at once", second_signal_ends_at_once)
 suite.run("a loss that is not finite", not_finite)
 suite.run("a loss that is not finite, one rank", not_finite, "1")
+suite.run("weights that are no numbers", not_finite_from_the_start)
+suite.run("labels that are all ignored", no_labels)
+suite.run("a compilation that is stopped", compilation_that_is_stopped)
 suite.run("metrics through pipes and devices", metrics_through_pipes)
 suite.run("a reader that leaves", reader_that_leaves)
 suite.run("no output overwrites an input", inputs_survive)

@@ -348,6 +348,11 @@ for line, words in [
     suite.run("command line: " + " ".join(line[:1] + line[4 if line[:1] == ["compile"] else 2:]),
               lambda folder, line=line, words=words: refused(
                   call([LLMC, *line], check=False, cwd=folder), 2, *words) and None)
+for words in (["help", "compile"], ["--help", "compile"], ["compile", "--help"]):
+    suite.run("command line: " + " ".join(words), lambda folder, words=words: require(
+        call([LLMC, *words]).stdout.startswith("usage: llmc compile"), "no help"))
+suite.run("an output in a file", lambda folder: refused(
+    call([LLMC, "compile", CONFIG, "-o", CONFIG + "/program"], check=False), 1, CONFIG + " is no folder") and None)
 suite.run("a step of too many micro-batches", compile_refused, CONFIG,
           ["--mesh", "2x2x2", "--global-batch", "1000000000"],
           ["500000000 micro-batches", "at most 131072", "--global-batch 262144"])

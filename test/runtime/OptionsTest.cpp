@@ -23,6 +23,7 @@ TEST(Options, ReadAndRefused) {
   EXPECT_EQ(good->inputs.at("x"), "a=b.npy");
   EXPECT_FALSE(good->shuffle);
   EXPECT_EQ(good->seed, ~uint64_t(0));
+  EXPECT_EQ(parse({"--data", "1:no-such-file"})->data[0].path, "no-such-file");
   const std::pair<std::vector<std::string>, const char *> bad[] = {
       {{"--nothing"}, "unknown option --nothing"},
       {{"x"}, "unexpected argument 'x'"},
@@ -31,6 +32,8 @@ TEST(Options, ReadAndRefused) {
       {{"--steps", "18446744073709551616"}, "is above 18446744073709551615"},
       {{"--lr", "fast"}, "not a number"},
       {{"--lr", "nan"}, "not a number"},
+      {{"--lr", "0x10"}, "not a number"},
+      {{"--lr", "1e-400"}, "nearer to 0"},
       {{"--lr", "-1"}, "less than 0"},
       {{"--beta1", "1"}, "outside of [0, 1)"},
       {{"--lr-schedule", "lineer"}, "constant, cosine, linear, wsd; did you mean linear?"},

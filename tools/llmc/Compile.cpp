@@ -39,7 +39,9 @@ std::string checkWritable(const CommandLine &line) {
   fs::path path(output), folder = path.parent_path().empty() ? "." : path.parent_path();
   std::error_code error;
   if (!fs::is_directory(folder, error))
-    return output + ": cannot be written: folder " + folder.string() + " does not exist";
+    return output + ": cannot be written: " +
+           (fs::exists(folder, error) ? folder.string() + " is no folder"
+                                      : "folder " + folder.string() + " does not exist");
   if (fs::is_directory(path, error))
     return output + ": cannot be written: it is a folder; name a file with -o";
   support::Status status = support::checkWritable(output);

@@ -2,6 +2,7 @@
 #include "tools/llmc/CommandLine.h"
 #include "tools/llmc/Commands.h"
 #include "tools/llmc/Flags.h"
+#include "tools/llmc/Interrupt.h"
 
 #include "llvm/Support/raw_ostream.h"
 
@@ -12,12 +13,16 @@ using namespace llmc;
 int main(int argc, char **argv) {
   std::signal(SIGXFSZ, SIG_IGN); // a file that grows too large is an error of the write
   std::vector<std::string> arguments(argv + 1, argv + argc);
+  // "llmc --help compile" and "llmc help compile" are "llmc compile --help".
+  if (arguments.size() == 2 &&
+      (arguments[0] == "--help" || arguments[0] == "-h" || arguments[0] == "help"))
+    arguments = {arguments[1], "--help"};
   std::string first = arguments.size() == 1 ? arguments[0] : "";
   if (first == "--version" || first == "-V") {
     llvm::outs() << "llmc " << LLMC_VERSION << "\n";
     return 0;
   }
-  if (first == "--help" || first == "-h") {
+  if (first == "--help" || first == "-h" || first == "help") {
     llvm::outs() << helpText("");
     return 0;
   }
@@ -35,5 +40,8 @@ int main(int argc, char **argv) {
     return runVerify(line);
   if (line.command == "explain")
     return runExplain(line);
-  return line.command == "compile" ? runCompile(line) : runInspect(line);
+  if (line.command == "inspect")
+    return runInspect(line);
+  removeTemporariesOnSignals();
+  return runCompile(line);
 }

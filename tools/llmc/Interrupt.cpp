@@ -1,0 +1,48 @@
+#include "tools/llmc/Interrupt.h"
+
+#include "lib/support/OutputFile.h"
+
+#include <cerrno>
+#include <csignal>
+#include <fcntl.h>
+#include <thread>
+#include <unistd.h>
+
+namespace {
+
+int wake[2];
+
+// Does no more than a handler may; a thread does the rest. The programs that llmc starts have
+// neither, which would be so with signals that are blocked.
+void onSignal(int signal) {
+  int before = errno;
+  auto byte = static_cast<unsigned char>(signal);
+  [[maybe_unused]] ssize_t written = ::write(wake[1], &byte, 1);
+  errno = before;
+}
+
+void waitForSignal() {
+  unsigned char signal = 0;
+  while (::read(wake[0], &signal, 1) != 1)
+    if (errno != EINTR)
+      return;
+  llmc::support::removeTemporaries();
+  ::signal(signal, SIG_DFL);
+  ::raise(signal);
+}
+
+} // namespace
+
+void llmc::removeTemporariesOnSignals() {
+  if (::pipe2(wake, O_CLOEXEC) != 0)
+    return;
+  std::thread(waitForSignal).detach();
+  for (int signal : {SIGINT, SIGTERM, SIGHUP}) {
+    struct sigaction action {};
+    if (::sigaction(signal, nullptr, &action) != 0 || action.sa_handler == SIG_IGN)
+      continue;
+    action.sa_handler = onSignal;
+    action.sa_flags = SA_RESTART;
+    ::sigaction(signal, &action, nullptr);
+  }
+}
