@@ -89,9 +89,67 @@ static SmallVector<Operation *> orderOfNeed(func::FuncOp func) {
   return order;
 }
 
+// What is made of parameters and constants alone.
+class Derived {
+public:
+  explicit Derived(ArrayRef<Operation *> order) {
+    for (Operation *op : order)
+      if (!op->getNumRegions() && llvm::all_of(op->getOperands(), [&](Value operand) {
+            return isParameter(operand) || forms.contains(operand);
+          }))
+        add(op);
+  }
+
+  // The ops behind values that are made once, in a way as no other value is, and used in several
+  // places: all layers share these (a bias of distances), while what a layer makes of its own
+  // parameters (1 + scale) is made in the same way by each.
+  llvm::DenseSet<Operation *> shared(ArrayRef<Operation *> order) const {
+    llvm::DenseSet<Operation *> found;
+    for (Operation *op : llvm::reverse(order))
+      if (found.contains(op) || (isAlone(op) && isUsedBySeveral(op)))
+        for (Value operand : op->getOperands()) {
+          found.insert(op);
+          if (Operation *made = operand.getDefiningOp())
+            found.insert(made);
+        }
+    return found;
+  }
+
+private:
+  void add(Operation *op) {
+    using Flags = OperationEquivalence::Flags;
+    llvm::hash_code form = OperationEquivalence::computeHash(
+        op,
+        [&](Value operand) {
+          auto made = forms.find(operand);
+          return made == forms.end() ? hash_value(operand.getType()) : made->second;
+        },
+        OperationEquivalence::ignoreHashValue,
+        Flags(Flags::IgnoreLocations | Flags::IgnoreDiscardableAttrs));
+    ++counts[form];
+    for (Value result : op->getResults())
+      forms[result] = llvm::hash_combine(form, cast<OpResult>(result).getResultNumber());
+    ofOps[op] = form;
+  }
+  bool isAlone(Operation *op) const {
+    auto form = ofOps.find(op);
+    return form != ofOps.end() && op->getNumOperands() && counts.lookup(form->second) == 1;
+  }
+  bool isUsedBySeveral(Operation *op) const {
+    llvm::SmallPtrSet<Operation *, 4> users(op->user_begin(), op->user_end());
+    return users.size() > 1 &&
+           llvm::any_of(users, [&](Operation *u) { return !ofOps.contains(u); });
+  }
+
+  DenseMap<Value, llvm::hash_code> forms; // equal where values are made alike
+  DenseMap<Operation *, size_t> ofOps;
+  DenseMap<size_t, unsigned> counts;
+};
+
 static void orderOps(func::FuncOp func) {
   Block &block = func.getBody().front();
   SmallVector<Operation *> order = orderOfNeed(func);
+  llvm::DenseSet<Operation *> shared = Derived(order).shared(order);
   llvm::DenseSet<Value> weighted; // depends on a parameter
   SmallVector<Operation *> front, rest;
   for (Operation *op : order) {
@@ -100,7 +158,7 @@ static void orderOps(func::FuncOp func) {
     });
     if (depends)
       weighted.insert(op->result_begin(), op->result_end());
-    (depends ? rest : front).push_back(op);
+    (depends && !shared.contains(op) ? rest : front).push_back(op);
   }
   for (Operation *op : llvm::concat<Operation *>(front, rest))
     op->moveBefore(block.getTerminator());

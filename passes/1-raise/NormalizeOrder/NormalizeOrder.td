@@ -6,7 +6,8 @@ def NormalizeOrder : Pass<"llmc-normalize-order", "::mlir::ModuleOp"> {
       matmuls in a fixed order (more dims first, then what is made of real inputs or parameters before
       what is not, parameters and constants, then the one on which less stands behind it, so a residual is on the left);
       matmul letters by position; ops in the order in which the results need
-      them, those that depend on no parameter in front; arguments (inputs, then
+      them, in front those that depend on no parameter, and those that are made of
+      parameters alone for several layers (a bias of distances); arguments (inputs, then
       parameters) in order of first use; states `s0`, `s1`, ...; no unused
       argument, state or source.
     Keeps: what is computed. Nothing depends on names, on locations or on the

@@ -40,10 +40,11 @@ COMMITTED = {
         SMALL, num_key_value_heads=2, head_dim=4, sliding_window=5, query_pre_attn_scalar=4,
         layer_types=["full_attention"] * 4)),
     "gates": dict(DRAW, fields=dict(vocabulary=26)),
+    "biased": dict(DRAW, fields=dict(vocabulary=26)),
 }
 FULL = {"gpt2": dict(DRAW, length=64, fields=dict(vocab_size=50257))}
 KEPT = {"gpt2": ["dynamo", "plain"], "qwen3": ["dynamo"], "gpt_neox": ["dynamo", "torchscript"], "gemma2": ["plain"],
-        "gates": list(EXPORTERS)}
+        "gates": list(EXPORTERS), "biased": list(EXPORTERS)}
 
 
 class Draw:
@@ -99,7 +100,9 @@ def drawn(name, seed):
     if name in MODULES:
         return dict(DRAW, fields=dict(vocabulary=2 * int(d.rng.integers(20, 100)), width=d.one(8, 16), heads=d.one(2, 4),
                                       inner=d.one(12, 24), layers=d.one(4, 5)),
-                    dynamic=d.one([0, 1], [0, 1], [0], []), opset=d.one(18, 20), names=True)
+                    # A bias of distances between constant positions is folded.
+                    dynamic=[0, 1] if name == "biased" else d.one([0, 1], [0, 1], [0], []), opset=d.one(18, 20),
+                    names=True)
     fields, length = draw_config(d, name)
     return dict(fields=fields, length=length, names=True, mask=d.chance(0.4) and name != "mamba",
                 dynamic=[] if name == "mamba" else d.one([0, 1], [0, 1], [0], []), opset=d.one(18, 18, 20, 23),

@@ -1,5 +1,6 @@
-"""A model of our own, with parameters that those of transformers lack: numbers of shape [] and [1],
-a slice of a table of positions, functions of parameters (1 + w), low-rank matrices of zeros."""
+"""Models of our own, with parameters that those of transformers lack. Gates: numbers of shape [] and
+[1], a slice of a table of positions, functions of parameters (1 + w), low-rank matrices of zeros.
+Biased: a bias of distances that all layers share, norms without parameters, one slope a layer."""
 from types import SimpleNamespace
 
 import torch
@@ -74,4 +75,40 @@ class Gates(nn.Module):
         return SimpleNamespace(logits=self.head(self.norm(x)))
 
 
-MODULES = {"gates": Gates}
+class BiasedBlock(nn.Module):
+    def __init__(self, width, heads, inner):
+        super().__init__()
+        self.heads = heads
+        self.norm1 = nn.LayerNorm(width, elementwise_affine=False)
+        self.norm2 = nn.LayerNorm(width, elementwise_affine=False)
+        self.qkv, self.o = nn.Linear(width, 3 * width), nn.Linear(width, width)
+        self.up, self.slope, self.down = nn.Linear(width, inner), nn.PReLU(), nn.Linear(inner, width)
+
+    def forward(self, x, bias):
+        rows, tokens, width = x.shape
+        q, k, v = (y.view(rows, tokens, self.heads, width // self.heads).transpose(1, 2)
+                   for y in self.qkv(self.norm1(x)).chunk(3, -1))
+        y = (q @ k.transpose(-1, -2) / (width // self.heads) ** 0.5 + bias).softmax(-1) @ v
+        x = x + self.o(y.transpose(1, 2).reshape(rows, tokens, width))
+        return x + self.down(self.slope(self.up(self.norm2(x))))
+
+
+class Biased(nn.Module):
+    def __init__(self, vocabulary=26, width=8, heads=2, inner=12, layers=4, furthest=3):
+        super().__init__()
+        self.config, self.furthest = SimpleNamespace(), furthest
+        self.words, self.distances = nn.Embedding(vocabulary, width), nn.Embedding(furthest + 1, heads)
+        self.layers = nn.ModuleList(BiasedBlock(width, heads, inner) for _ in range(layers))
+        self.norm, self.head = nn.LayerNorm(width), nn.Linear(width, vocabulary, bias=False)
+
+    def forward(self, input_ids, attention_mask=None, use_cache=False):
+        x, at = self.words(input_ids), torch.arange(input_ids.shape[1], device=input_ids.device)
+        before = at[:, None] - at[None, :]
+        bias = self.distances(before.clamp(0, self.furthest)).permute(2, 0, 1)
+        bias = bias.masked_fill(before < 0, float("-inf"))[None]
+        for layer in self.layers:
+            x = layer(x, bias)
+        return SimpleNamespace(logits=self.head(self.norm(x)))
+
+
+MODULES = {"gates": Gates, "biased": Biased}

@@ -78,3 +78,34 @@ func.func @forward(%x: tensor<3x4xf32> {graph.input = "x"}, %ids: tensor<3x4xi64
   %4 = graph.add %mask, %3 : (tensor<3x4xf32>, tensor<3x4xf32>) -> tensor<3x4xf32>
   return %4 : tensor<3x4xf32>
 }
+
+// -----
+
+// What is made of a parameter in a way of its own, for both layers, stands in front of them; what
+// each makes of its own parameter (a tanh) stays with it.
+// CHECK: func.func @forward(
+// CHECK-NEXT: %[[E:.*]] = graph.exp
+// CHECK-NEXT: %[[N:.*]] = graph.neg %[[E]]
+// CHECK-NEXT: %[[U:.*]] = graph.tanh
+// CHECK-NEXT: %[[A:.*]] = graph.mul %{{.*}}, %[[U]]
+// CHECK-NEXT: %[[B:.*]] = graph.add %[[A]], %[[N]]
+// CHECK-NEXT: %[[V:.*]] = graph.tanh
+// CHECK-NEXT: %[[C:.*]] = graph.mul %[[B]], %[[V]]
+// CHECK-NEXT: graph.add %[[C]], %[[N]]
+graph.source @shared : tensor<4xf32> {init = #graph.init_kind<zeros>}
+graph.source @first : tensor<4xf32> {init = #graph.init_kind<zeros>}
+graph.source @second : tensor<4xf32> {init = #graph.init_kind<zeros>}
+graph.state @a : tensor<4xf32> parameter views [#graph.view<@shared, 0, [1]>]
+graph.state @b : tensor<4xf32> parameter views [#graph.view<@first, 0, [1]>]
+graph.state @c : tensor<4xf32> parameter views [#graph.view<@second, 0, [1]>]
+func.func @forward(%x: tensor<2x3x4xf32> {graph.input = "x"}, %a: tensor<4xf32> {graph.state = @a}, %b: tensor<4xf32> {graph.state = @b}, %c: tensor<4xf32> {graph.state = @c}) -> tensor<2x3x4xf32> {
+  %t = graph.tanh %b : (tensor<4xf32>) -> tensor<4xf32>
+  %0 = graph.mul %x, %t : (tensor<2x3x4xf32>, tensor<4xf32>) -> tensor<2x3x4xf32>
+  %e = graph.exp %a : (tensor<4xf32>) -> tensor<4xf32>
+  %n = graph.neg %e : (tensor<4xf32>) -> tensor<4xf32>
+  %1 = graph.add %0, %n : (tensor<2x3x4xf32>, tensor<4xf32>) -> tensor<2x3x4xf32>
+  %u = graph.tanh %c : (tensor<4xf32>) -> tensor<4xf32>
+  %2 = graph.mul %1, %u : (tensor<2x3x4xf32>, tensor<4xf32>) -> tensor<2x3x4xf32>
+  %3 = graph.add %2, %n : (tensor<2x3x4xf32>, tensor<4xf32>) -> tensor<2x3x4xf32>
+  return %3 : tensor<2x3x4xf32>
+}
