@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 #include <tuple>
 
 using namespace llmc;
@@ -38,11 +39,24 @@ public:
       exclude(*scalar->buffer);
     for (const planfile::BufferRefT *buffer : planfile::readByHost(plan))
       exclude(*buffer);
-    for (const auto &entry : plan.table)
-      for (const auto &instruction : plan.procedures[entry->procedure]->instructions)
-        planfile::forEachAccess(*instruction, *entry, [&](const planfile::ByteAccess &a) {
+    // Runs of a procedure in equal slots touch equal bytes: a step of many micro-batches has few.
+    std::set<std::vector<uint32_t>> seen;
+    std::vector<size_t> distinct;
+    for (size_t e = 0; e < stage.table.size(); ++e) {
+      const StageProgram::Entry &entry = stage.table[e];
+      std::vector<uint32_t> run = {entry.procedure};
+      for (uint32_t lane = 0; lane < entry.laneCount; ++lane)
+        run.push_back(entry.lanes[lane].slot);
+      if (seen.insert(std::move(run)).second)
+        distinct.push_back(e);
+    }
+    for (size_t e : distinct) {
+      const planfile::EntryT &entry = *plan.table[e];
+      for (const auto &instruction : plan.procedures[entry.procedure]->instructions)
+        planfile::forEachAccess(*instruction, entry, [&](const planfile::ByteAccess &a) {
           visit(a.begin, a.end, /*mayReachIn=*/!a.write);
         });
+    }
     // Operands that are neither read nor written are passed all the same, and what
     // starts inside of a state must be found by its base in every slot.
     auto visitAt = [&](const Buffer &buffer, uint64_t begin) {
@@ -50,13 +64,15 @@ public:
     };
     for (const Buffer &buffer : stage.buffers)
       visitAt(buffer, buffer.offset);
-    for (const StageProgram::Entry &entry : stage.table)
+    for (size_t e : distinct) {
+      const StageProgram::Entry &entry = stage.table[e];
       for (const auto &stream : stage.procedures[entry.procedure].byStream)
         for (uint32_t op : stream)
           for (uint32_t b = 0; b < stage.ops[op].buffers; ++b) {
             const Buffer &buffer = stage.buffers[stage.ops[op].firstBuffer + b];
             visitAt(buffer, buffer.offsetIn(entry.lanes));
           }
+    }
   }
 
   std::vector<const StateShardT *> take() const {
@@ -93,7 +109,7 @@ using Key = std::tuple<uint32_t, int64_t, std::vector<int64_t>, planfile::DType,
 
 Key keyOf(const planfile::ProgramT &program, const StateShardT &state, uint32_t rank) {
   Shard shard(state, *program.mesh, planfile::coordinateOf(*program.mesh, rank));
-  return {state.view->source,  state.view->offset, state.view->strides, state.dtype,
+  return {state.view->source, state.view->offset, state.view->strides, state.dtype,
           state.global_shape, state.local_shape,  shard.start};
 }
 
@@ -134,8 +150,8 @@ SharedStates::find(const planfile::ProgramT &program,
     for (const StateShardT *state : candidates[stage]) {
       bool shared = false;
       for (uint32_t rank = 0; rank < ranks && !shared; ++rank)
-        shared = planfile::stageOf(program, rank) == stage &&
-                 holders[keyOf(program, *state, rank)] > 1;
+        shared =
+            planfile::stageOf(program, rank) == stage && holders[keyOf(program, *state, rank)] > 1;
       if (shared)
         result.bases_[stage].push_back(state);
     }
