@@ -129,8 +129,12 @@ static std::vector<std::string> namesOfArgument(graph::RepeatOp repeat, unsigned
   std::vector<std::string> names = namesOf(operand);
   if (!isCarried)
     return isStacked || names.size() < 2 ? names : std::vector<std::string>{names.front()};
-  // The first layer gets it from outside, each further one from the layer before.
-  std::vector<std::string> made = namesOf(repeat.getBlock().getTerminator()->getOperand(index));
+  // The first layer gets it from outside, each further one from the layer before. What layers
+  // only hand on may go around in a circle, and has no one name.
+  Value yielded = repeat.getBlock().getTerminator()->getOperand(index);
+  if (isa<BlockArgument>(yielded))
+    return {};
+  std::vector<std::string> made = namesOf(yielded);
   if (int64_t(made.size()) != count || names.empty())
     return {};
   for (int64_t i = 0; i + 1 < count; ++i) {

@@ -20,6 +20,7 @@
 // CHECK-SAME: results = [{layout = #parallel.sharding<[{}, {}], unreduced = {"tp": sum}>, type = tensor<4x8xf32>}]}
 // CHECK-SAME: {backward, names = ["out"], op = "graph.neg",
 // CHECK-NOT: graph.tanh
+// CHECK-SAME: names = ["turn"], op = "graph.abs", operands = [{layout = #parallel.sharding<[{}, {}]>, needed
 // CHECK: graph.source
 module attributes {parallel.mesh = #parallel.mesh<["dp"=1, "pp"=1, "tp"=2]>} {
 graph.source @"h.0.w" : tensor<8x8xf32> {init = #graph.init_kind<zeros>}
@@ -36,6 +37,12 @@ func.func @micro(%x: tensor<4x8xf32> {graph.input = "x"},
   }
   %n = graph.neg %y {graph.backward} : (tensor<4x8xf32>) -> tensor<4x8xf32> loc("out")
   %t = graph.tanh %n : (tensor<4x8xf32>) -> tensor<4x8xf32> loc(unknown)
+  // What layers hand on in a circle has no one name.
+  %q:2 = graph.repeat 2 carried(%t, %e : tensor<4x8xf32>, tensor<4x8xf32>) stacked() captured() -> tensor<4x8xf32>, tensor<4x8xf32> {
+  ^bb0(%a: tensor<4x8xf32>, %b: tensor<4x8xf32>):
+    %0 = graph.abs %a : (tensor<4x8xf32>) -> tensor<4x8xf32> loc("turn")
+    graph.yield %b, %a : tensor<4x8xf32>, tensor<4x8xf32>
+  }
   return %t : tensor<4x8xf32>
 }
 }
