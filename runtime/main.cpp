@@ -1,6 +1,7 @@
 // The program that `llmc compile` leaves: this executable with a payload.
 #include "lib/planfile/Carried.h"
 #include "lib/planfile/Check.h"
+#include "lib/support/Streams.h"
 #include "runtime/Inference.h"
 #include "runtime/Kernels.h"
 #include "runtime/Options.h"
@@ -88,6 +89,7 @@ support::Result<Ended> runOrSay(const Options &options, const std::string &self,
 } // namespace
 
 int main(int argc, char **argv) {
+  support::openStandardStreams();
   std::error_code code;
   std::string self = std::filesystem::read_symlink("/proc/self/exe", code).string();
   std::string name = std::filesystem::path(argc > 0 ? argv[0] : self).filename().string();

@@ -109,21 +109,101 @@ llmc::onnximport::lostParameters(const Model &model, const TorchNames &names,
   return lost;
 }
 
+//===-- What was made of parameters -----------------------------------------===//
+
+// Whether an operand of a call, "transpose_3", has the elements of what it was made of.
+static bool isMoved(llvm::StringRef operand) {
+  static const llvm::StringSet<> moves = {"t",         "transpose", "permute", "view",  "reshape",
+                                          "unsqueeze", "squeeze",   "slice",   "to",    "_to_copy",
+                                          "select",    "detach",    "alias",   "clone", "expand"};
+  llvm::StringRef name = operand.rtrim("0123456789");
+  return moves.contains(name.size() < operand.size() ? name.rtrim('_') : name);
+}
+
+// Whether a module has one weight of its own and at most a bias beside it, as a matrix product
+// has: what is turned for it is that weight.
+static bool hasOneWeight(const TorchNames &names, llvm::StringRef module) {
+  unsigned weights = 0, others = 0;
+  for (const auto &[mangled, name] : names.program()) {
+    auto [holder, last] = llvm::StringRef(name).rsplit('.');
+    if (holder == module && last != "bias")
+      ++(last == "weight" ? weights : others);
+  }
+  return weights == 1 && others == 0;
+}
+
+// Whether the node's call says that it reads something computed where the node reads the tensor.
+static bool readsComputed(const Model &model, const TorchNames &names,
+                          const ::onnx::NodeProto &user, unsigned tensor) {
+  const TorchCall *call = names.callOf(user);
+  if (!call || !call->parameters.empty())
+    return false;
+  std::vector<llvm::StringRef> values;
+  for (llvm::StringRef argument : call->arguments)
+    for (size_t at; (at = argument.find('%')) != llvm::StringRef::npos;) {
+      argument = argument.drop_front(at + 1);
+      values.push_back(argument.take_until([](char c) { return c == ',' || c == ']'; }));
+    }
+  bool product = user.op_type() == "MatMul" || user.op_type() == "Gemm";
+  for (int i = 0; i < user.input_size(); ++i)
+    if (model.find(user.input(i)) == tensor)
+      return size_t(i) >= values.size() || !isMoved(values[i]) ||
+             (product && (call->scopes.empty() || !hasOneWeight(names, call->scopes.back())));
+  return false;
+}
+
+std::vector<std::string>
+llmc::onnximport::madeParameters(const Model &model, const TorchNames &names,
+                                 const Arguments &arguments,
+                                 const std::map<Source, ParameterName> &sourceNames) {
+  std::set<Source> made;
+  for (const auto &argument : arguments) {
+    unsigned tensor = argument->view.tensor;
+    bool named = names.isParameter(tensor) && argument->copy == 0;
+    if (!named && !argument->learners.empty() &&
+        llvm::all_of(argument->learners, [&](const ::onnx::NodeProto *user) {
+          return readsComputed(model, names, *user, tensor);
+        }))
+      made.insert(argument->source());
+  }
+  std::vector<std::string> list;
+  for (const Source &source : made)
+    list.push_back(sourceNames.at(source).name);
+  return list;
+}
+
+//===-- Words ---------------------------------------------------------------===//
+
 // So many parameters are named.
 static constexpr size_t mostNamed = 3;
+
+static std::string firstOf(const std::vector<std::string> &names) {
+  std::string text;
+  for (size_t i = 0; i < std::min(names.size(), mostNamed); ++i)
+    text += (i ? ", '" : "'") + names[i] + "'";
+  return text + (names.size() > mostNamed ? ", ..." : "");
+}
 
 std::string llmc::onnximport::describeLost(const std::vector<std::string> &lost) {
   if (lost.empty())
     return {};
   bool one = lost.size() == 1;
-  std::string text = std::to_string(lost.size()) +
-                     (one ? " parameter of the program is" : " parameters of the program are") +
-                     " not trained: ";
-  for (size_t i = 0; i < std::min(lost.size(), mostNamed); ++i)
-    text += (i ? ", '" : "'") + lost[i] + "'";
-  return text + (lost.size() > mostNamed ? ", ..." : "") + "; the exporter folded " +
-         (one ? "it" : "them") + " into constants, or " +
+  return std::to_string(lost.size()) +
+         (one ? " parameter of the program is" : " parameters of the program are") +
+         " not trained: " + firstOf(lost) + "; the exporter folded " + (one ? "it" : "them") +
+         " into constants, or " +
          (one ? "it is another name of one that is trained, or unused"
               : "they are other names of some that are trained, or unused") +
          "; torch.onnx.export(..., dynamo=True, optimize=False) keeps what is used";
+}
+
+std::string llmc::onnximport::describeMade(const std::vector<std::string> &made) {
+  if (made.empty())
+    return {};
+  bool one = made.size() == 1;
+  return std::to_string(made.size()) +
+         (one ? " tensor that the exporter computed from parameters is"
+              : " tensors that the exporter computed from parameters are") +
+         " trained in their place: " + firstOf(made) +
+         "; torch.onnx.export(..., dynamo=True, optimize=False) keeps the parameters themselves";
 }

@@ -1,4 +1,4 @@
-// Parameters of an exported program that its file no longer holds.
+// Parameters of an exported program that its file no longer holds, or not as they were.
 #ifndef LLMC_LIB_ONNX_LOSTPARAMETERS_H
 #define LLMC_LIB_ONNX_LOSTPARAMETERS_H
 
@@ -17,6 +17,15 @@ std::vector<std::string> lostParameters(const Model &model, const TorchNames &na
                                         const std::map<Source, ParameterName> &sourceNames);
 // What a reader should know of them; nothing if there are none.
 std::string describeLost(const std::vector<std::string> &lost);
+
+// The names of trained tensors that the exporter computed from parameters (1 - w, a joined
+// matrix): their gradients need not be those of the parameters. What it only turned, or gave
+// another shape, is none; in a product only where the module has no other weight.
+std::vector<std::string> madeParameters(const Model &model, const TorchNames &names,
+                                        const Arguments &arguments,
+                                        const std::map<Source, ParameterName> &sourceNames);
+// What a reader should know of them; nothing if there are none.
+std::string describeMade(const std::vector<std::string> &made);
 
 } // namespace llmc::onnximport
 

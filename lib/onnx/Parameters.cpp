@@ -271,8 +271,10 @@ void Parameters::noteUntrained() {
   std::string note = names_.program().empty() || !names_.hasCalls()
                          ? describeUntrained(model_, untrained, waves_)
                          : describeLost(lostParameters(model_, names_, arguments_, sourceNames_));
-  if (!note.empty() && !infer_)
-    notes_.push_back(std::move(note));
+  std::string made = describeMade(madeParameters(model_, names_, arguments_, sourceNames_));
+  for (std::string *text : {&note, &made})
+    if (!text->empty() && !infer_)
+      notes_.push_back(std::move(*text));
 }
 
 //===-- Sources and states ----------------------------------------------------===//

@@ -125,9 +125,34 @@ void testLostParameters() {
   }
 }
 
+// What the exporter computed from parameters is trained in their place, and said: 1 - mix, and a
+// head that joins two tables. The weight of a product that is turned is that weight.
+void testMadeParameters() {
+  Graph g;
+  sign(g, "\np_mix: PARAMETER target='mix'\np_turned_weight: PARAMETER target='turned.weight'\n"
+          "p_one: PARAMETER target='one'\np_two: PARAMETER target='two'\n");
+  auto scattered = [](size_t i) { return i * i * 7 + i % 3; };
+  for (auto [name, seed] : {std::pair("mix", 4), std::pair("sub", 5), std::pair("view", 9)})
+    g.floats(name, {width}, seed, scattered);
+  for (auto [name, seed] : {std::pair("val_3", 6), std::pair("t_1", 7)})
+    g.floats(name, {width, width}, seed, scattered);
+  call(g.node("Mul", {"x", "mix"}, {"a"}), "aten.mul.Tensor", "%x, %p_mix", "['', 'mul']");
+  call(g.node("Mul", {"a", "sub"}, {"b"}), "aten.mul.Tensor", "%a, %sub", "['', 'mul_1']");
+  call(g.node("Mul", {"b", "view"}, {"c"}), "aten.mul.Tensor", "%b, %view", "['', 'mul_2']");
+  call(g.node("MatMul", {"c", "val_3"}, {"d"}), "aten.matmul.default", "%c, %t",
+       "['', 'turned', 'matmul']");
+  call(g.node("MatMul", {"d", "t_1"}, {"y"}), "aten.matmul.default", "%d, %t_1",
+       "['', 'matmul_1']");
+  Outcome out = ended(g);
+  check(out.notes.find("2 tensors that the exporter computed from parameters are trained in their "
+                       "place: 'sub', 't_1'; ") != std::string::npos,
+        "made parameters: " + out.message + out.notes);
+}
+
 } // namespace
 
 void test::testPrograms() {
+  testMadeParameters();
   testNormsWithoutParameters();
   testSlopes();
   testLostParameters();

@@ -1,4 +1,5 @@
 // llmc: compiles a transformer into one program for every rank of a mesh.
+#include "lib/support/Streams.h"
 #include "tools/llmc/CommandLine.h"
 #include "tools/llmc/Commands.h"
 #include "tools/llmc/Flags.h"
@@ -10,9 +11,7 @@
 
 using namespace llmc;
 
-int main(int argc, char **argv) {
-  std::signal(SIGXFSZ, SIG_IGN); // a file that grows too large is an error of the write
-  std::vector<std::string> arguments(argv + 1, argv + argc);
+static int run(std::vector<std::string> arguments) {
   // "llmc --help compile" and "llmc help compile" are "llmc compile --help".
   if (arguments.size() == 2 &&
       (arguments[0] == "--help" || arguments[0] == "-h" || arguments[0] == "help"))
@@ -44,4 +43,19 @@ int main(int argc, char **argv) {
     return runInspect(line);
   removeTemporariesOnSignals();
   return runCompile(line);
+}
+
+int main(int argc, char **argv) {
+  support::openStandardStreams();
+  std::signal(SIGXFSZ, SIG_IGN); // a file that grows too large is an error of the write
+  int status = run({argv + (argc > 0), argv + argc});
+  // LLVM ends a process whose output was not written when its streams go.
+  llvm::outs().flush();
+  if (std::error_code why = llvm::outs().error()) {
+    llvm::outs().clear_error();
+    llvm::errs() << "llmc: error: standard output cannot be written: " << why.message() << "\n";
+    status = status ? status : 1;
+  }
+  llvm::errs().clear_error();
+  return status;
 }
