@@ -95,8 +95,8 @@ Status Weights::useFiles(const std::string &path) {
   if (!problems.empty())
     return error("--weights '", path, "': ", problems);
   note_ = text(path, " (", places_.size(), " tensors", dequantised(), ")");
-  if (std::string unread = checkpoint->unread(); !unread.empty())
-    note_ += "; " + unread;
+  if (std::string notes = checkpoint->notes(); !notes.empty())
+    note_ += "; " + notes;
   return ok();
 }
 

@@ -184,8 +184,8 @@ support::Status hf::bindWeights(ModuleOp module, const std::string &path,
   }
   if (!problems.empty())
     return error(path, ": weights do not fit the model:", problems);
-  if (std::string unread = checkpoint->unread(); !unread.empty())
-    emitRemark(UnknownLoc::get(module.getContext())) << path << ": " << unread;
+  if (std::string notes = checkpoint->notes(); !notes.empty())
+    emitRemark(UnknownLoc::get(module.getContext())) << path << ": " << notes;
   llvm::SmallVector<Attribute> files;
   for (const support::SafetensorsFile &file : checkpoint->set().files()) {
     support::Result<Attribute> entry = fileEntry(b, file.path(), progress);

@@ -37,8 +37,9 @@ struct Sequence {
 struct Origin {
   Node node;
   std::vector<Operand> operands;
-  std::set<unsigned> tensors; // stored floats, of the operands' origins too
+  std::set<unsigned> tensors; // stored floats that it can be computed from again
   bool computes = false;      // it is more than elements that were moved
+  std::set<unsigned> told;    // all stored floats behind it, of any ops
 };
 
 inline Operand known(HostTensor tensor) {

@@ -191,7 +191,7 @@ std::string llmc::onnximport::describeLost(const std::vector<std::string> &lost)
   return std::to_string(lost.size()) +
          (one ? " parameter of the program is" : " parameters of the program are") +
          " not trained: " + firstOf(lost) + "; the exporter folded " + (one ? "it" : "them") +
-         " into constants, or " +
+         " into constants or merged equal nodes, or " +
          (one ? "it is another name of one that is trained, or unused"
               : "they are other names of some that are trained, or unused") +
          "; torch.onnx.export(..., dynamo=True, optimize=False) keeps what is used";

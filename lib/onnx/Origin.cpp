@@ -32,23 +32,33 @@ static const Constant *constantOf(const Operand &operand) {
 void llmc::onnximport::setOrigin(const Node &node, llvm::ArrayRef<const Operand *> operands,
                                  Operand &result) {
   const Constant *folded = constantOf(result);
-  if (!folded || !folded->held.isFloat() || !(moves(node.op()) || computes(node.op())))
+  if (!folded || !folded->held.isFloat())
     return;
-  auto origin = std::make_shared<Origin>(Origin{node, {}, {}, computes(node.op())});
+  bool again = moves(node.op()) || computes(node.op());
+  auto origin = std::make_shared<Origin>(Origin{node, {}, {}, again && computes(node.op()), {}});
   for (const Operand *operand : operands) {
-    origin->operands.push_back(operand ? *operand : Operand());
+    if (again)
+      origin->operands.push_back(operand ? *operand : Operand());
     if (!operand)
       continue;
     const Constant *constant = constantOf(*operand);
-    if (auto *view = std::get_if<View>(operand))
-      origin->tensors.insert(view->tensor);
+    if (auto *view = std::get_if<View>(operand)) {
+      origin->told.insert(view->tensor);
+      if (again)
+        origin->tensors.insert(view->tensor);
+    }
     if (!constant || !constant->origin)
       continue;
-    origin->tensors.insert(constant->origin->tensors.begin(), constant->origin->tensors.end());
-    origin->computes |= constant->origin->computes;
+    const Origin &before = *constant->origin;
+    origin->told.insert(before.told.begin(), before.told.end());
+    if (again)
+      origin->tensors.insert(before.tensors.begin(), before.tensors.end());
+    origin->computes |= again && before.computes;
   }
-  if (origin->tensors.empty())
+  if (origin->told.empty())
     return;
+  if (origin->tensors.empty()) // nobody computes it again
+    origin->operands.clear();
   auto made = std::make_shared<Constant>(*folded);
   made->origin = std::move(origin);
   result = Known(std::move(made));
@@ -106,7 +116,7 @@ bool Call::isBeside(size_t i, size_t other) const {
 }
 
 Value Call::compute(const std::shared_ptr<const Origin> &origin, Role role) {
-  if (!parameters_.mayLearn(origin->tensors))
+  if (origin->tensors.empty() || !parameters_.mayLearn(origin->tensors))
     return {};
   if (Value made = constants_.computed(origin))
     return made;
@@ -132,6 +142,6 @@ Value Call::constantValue(const Constant &constant, llvm::ArrayRef<int64_t> shap
   held.shape.assign(shape.begin(), shape.end());
   Value value = constants_.get(held, build.loc);
   if (constant.origin)
-    parameters_.noteFolded(value, constant.origin->tensors);
+    parameters_.noteFolded(value, constant.origin->told);
   return value;
 }

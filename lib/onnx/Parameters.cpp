@@ -261,7 +261,7 @@ void Parameters::finish(ModuleOp module, func::FuncOp func) {
 // Says which stored tensors are constants though they may have been learned.
 void Parameters::noteUntrained() {
   activations_ = Activations();
-  std::set<unsigned> untrained = takeUntrained(body_, activations_);
+  std::set<unsigned> untrained = takeUntrained(body_, activations_, names_);
   for (const auto &argument : arguments_) {
     constants_.erase(argument->view.tensor);
     untrained.erase(argument->view.tensor);

@@ -30,15 +30,20 @@ static bool mayBeLearned(graph::ConstantOp op) {
          !(isLinear(values) && shiftsScores(op.getResult()));
 }
 
-std::set<unsigned> llmc::onnximport::takeUntrained(Block &body, Activations &activations) {
+std::set<unsigned> llmc::onnximport::takeUntrained(Block &body, Activations &activations,
+                                                   const TorchNames &names) {
   std::set<unsigned> tensors;
   for (auto op : body.getOps<graph::ConstantOp>()) {
     auto marked = op->getAttrOfType<DenseI64ArrayAttr>(mark);
     if (!marked)
       continue;
     op->removeAttr(mark);
-    if (mayBeLearned(op) && activations.isMetBy(op.getResult()))
-      tensors.insert(marked.asArrayRef().begin(), marked.asArrayRef().end());
+    if (!activations.isMetBy(op.getResult()))
+      continue;
+    bool any = mayBeLearned(op);
+    for (int64_t tensor : marked.asArrayRef())
+      if (any || names.isState(tensor))
+        tensors.insert(tensor);
   }
   return tensors;
 }

@@ -3,7 +3,7 @@
 #define LLMC_LIB_ONNX_UNTRAINED_H
 
 #include "lib/onnx/Activations.h"
-#include "lib/onnx/Model.h"
+#include "lib/onnx/TorchNames.h"
 #include "mlir/IR/Block.h"
 
 #include <set>
@@ -13,8 +13,9 @@ namespace llmc::onnximport {
 // Remembers that a constant is, or was folded from, stored tensors.
 void markFolded(mlir::Value constant, const std::set<unsigned> &tensors);
 // Forgets what is remembered, and returns the tensors of constants that meet activations
-// and are no tables.
-std::set<unsigned> takeUntrained(mlir::Block &body, Activations &activations);
+// and are no tables; those that have names in the program whatever was made of them.
+std::set<unsigned> takeUntrained(mlir::Block &body, Activations &activations,
+                                 const TorchNames &names);
 // What a reader should know of such tensors, and of those that hold values of a formula, as
 // frequencies; nothing if there are none.
 std::string describeUntrained(const Model &model, const std::set<unsigned> &tensors,

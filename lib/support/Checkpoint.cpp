@@ -78,7 +78,8 @@ Result<std::optional<Quantization>> Quantization::of(const Json &config) {
         result.block->push_back(size.get<int64_t>());
     if (!block->is_array() || block->size() != 2 || result.block->size() != 2)
       return error("\"quantization_config.weight_block_size\" must be two whole numbers above 0, "
-                   "got ", jsonText(*block));
+                   "got ",
+                   jsonText(*block));
   }
   return std::optional(std::move(result));
 }
@@ -108,8 +109,9 @@ Result<Checkpoint> Checkpoint::open(const std::string &path,
   if (Status s = result.readConfig(path, std::move(otherwise)); !s)
     return s.takeError();
   for (const std::string &name : result.set_.names())
-    result.hasScales_ |= isFloat8(result.set_.find(name)->type) &&
-                         (result.set_.find(name + "_scale_inv") || result.set_.find(name + "_scale"));
+    result.hasScales_ |=
+        isFloat8(result.set_.find(name)->type) &&
+        (result.set_.find(name + "_scale_inv") || result.set_.find(name + "_scale"));
   return result;
 }
 
@@ -204,8 +206,10 @@ Status Checkpoint::findScales(TensorPlace &place, const std::vector<int64_t> &sh
   const TensorView *scales = take(name);
   if (!scales) {
     // Numbers that nobody scaled are cast, as transformers does it.
-    if (!hasScales_ && !quantization_)
+    if (!hasScales_ && !quantization_) {
+      unscaled_.insert(place.name);
       return ok();
+    }
     return error("'", place.name, "' holds ", toString(place.type), ", but its scales, '",
                  place.name, "_scale_inv', are missing");
   }
@@ -257,15 +261,21 @@ Result<std::optional<TensorPlace>> Checkpoint::microscaled(const Stored &stored)
   return std::optional(std::move(place));
 }
 
-std::string Checkpoint::unread() const {
+std::string Checkpoint::notes() const {
+  std::string out;
+  if (!unscaled_.empty())
+    out = text("'", *unscaled_.begin(), "'",
+               unscaled_.size() > 1 ? text(" and ", unscaled_.size() - 1, " more") : "",
+               unscaled_.size() > 1 ? " hold" : " holds",
+               " 8-bit floats without scales: their numbers are taken as they stand");
   std::vector<std::string> left;
   for (const std::string &name : set_.names())
     if (!read_.count(name))
       left.push_back("'" + name + "'");
   if (left.empty())
-    return "";
-  std::string out = text(left.size(), left.size() == 1 ? " tensor is" : " tensors are",
-                         " not read: ");
+    return out;
+  out += text(out.empty() ? "" : "; ", left.size(),
+              left.size() == 1 ? " tensor is" : " tensors are", " not read: ");
   for (size_t i = 0; i < left.size() && i < 5; ++i)
     out += (i ? ", " : "") + left[i];
   return left.size() > 5 ? out + ", ..." : out;

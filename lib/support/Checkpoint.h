@@ -78,9 +78,9 @@ public:
   Result<std::optional<TensorPlace>> find(const TensorNames &names,
                                           const std::vector<int64_t> &shape);
 
-  // One line on the tensors that no name and no scale of what was looked for is: how many,
-  // the first five. "" if there are none.
-  std::string unread() const;
+  // What a reader should know, in one line: 8-bit floats that were found without scales, and the
+  // tensors that no name and no scale of what was looked for is. "" if there are none.
+  std::string notes() const;
 
   const SafetensorsSet &set() const { return set_; }
 
@@ -106,7 +106,7 @@ private:
   SafetensorsSet set_;
   std::optional<Quantization> quantization_;
   bool hasScales_ = false; // of a tensor of 8-bit floats
-  std::set<std::string, std::less<>> read_;
+  std::set<std::string, std::less<>> read_, unscaled_;
 };
 
 } // namespace llmc::support

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstring>
 #include <filesystem>
+#include <map>
 #include <set>
 
 using namespace llmc::support;
@@ -21,9 +22,8 @@ bool isSize(const Json &value) { return value.is_number_unsigned(); }
 // The tensor that one entry of the header describes; `data` is all tensor bytes.
 Result<TensorView> tensorFrom(const Json &entry, std::span<const std::byte> data) {
   if (!entry.is_object() || !entry.contains("dtype") || !entry["dtype"].is_string() ||
-      !entry.contains("shape") || !entry["shape"].is_array() ||
-      !entry.contains("data_offsets") || !entry["data_offsets"].is_array() ||
-      entry["data_offsets"].size() != 2)
+      !entry.contains("shape") || !entry["shape"].is_array() || !entry.contains("data_offsets") ||
+      !entry["data_offsets"].is_array() || entry["data_offsets"].size() != 2)
     return error("needs dtype, shape and data_offsets");
   TensorView tensor;
   const std::string &dtype = entry["dtype"].get_ref<const std::string &>();
@@ -69,8 +69,8 @@ Status SafetensorsFile::readHeader() {
     return error("too short for a safetensors file (", bytes.size(), " bytes)");
   std::memcpy(&length, bytes.data(), sizeof length);
   if (length > kMaxHeader || length > bytes.size() - sizeof length)
-    return error("not a safetensors file, or truncated: a header of ", length, " bytes in a file of ",
-                 bytes.size());
+    return error("not a safetensors file, or truncated: a header of ", length,
+                 " bytes in a file of ", bytes.size());
   std::string_view header(reinterpret_cast<const char *>(bytes.data()) + sizeof length, length);
   std::span<const std::byte> data = bytes.subspan(sizeof length + length);
   Result<Json> json = parseJson(header, "safetensors header");
@@ -118,6 +118,7 @@ Status SafetensorsFile::checkOverlaps() const {
 
 Result<SafetensorsSet> SafetensorsSet::open(const std::string &path) {
   std::set<std::string> paths;
+  std::map<std::string, std::string> chosen; // the file of each tensor that the index names
   std::error_code code;
   if (!fs::is_directory(path, code)) {
     paths.insert(path);
@@ -134,7 +135,8 @@ Result<SafetensorsSet> SafetensorsSet::open(const std::string &path) {
       // A file of the folder, not a way out of it.
       if (!file.is_string() || file.get<std::string>().find('/') != std::string::npos)
         return error("'", index, "': tensor '", name, "' names no file of the folder");
-      paths.insert(path + "/" + file.get<std::string>());
+      chosen[name] = path + "/" + file.get<std::string>();
+      paths.insert(chosen[name]);
     }
   } else {
     for (const auto &entry : fs::directory_iterator(path, code))
@@ -151,8 +153,17 @@ Result<SafetensorsSet> SafetensorsSet::open(const std::string &path) {
     set.files_.push_back(std::move(*file));
   }
   for (size_t i = 0; i < set.files_.size(); ++i)
-    for (const auto &[name, tensor] : set.files_[i].tensors())
-      set.fileByName_.emplace(name, i);
+    for (const auto &[name, tensor] : set.files_[i].tensors()) {
+      if (auto file = chosen.find(name);
+          file != chosen.end() && file->second != set.files_[i].path())
+        continue;
+      auto [other, isNew] = set.fileByName_.emplace(name, i);
+      if (!isNew)
+        return error("'", name, "' is in '", set.files_[other->second].path(), "' and in '",
+                     set.files_[i].path(),
+                     "', and no model.safetensors.index.json says which "
+                     "counts; name one of the files");
+    }
   return set;
 }
 

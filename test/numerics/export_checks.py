@@ -99,7 +99,8 @@ def check_export(folder, model, mesh):
     dump = train(program, folder, *inputs(place), "--steps", 1)
     loss, gradients = read_oracle(place)
     counted, wanted = about["model"]["parameters"], draw["parameters"]
-    for name, twin in draw["merged_nodes"] if model.endswith("dynamo.onnx") else []:
+    merged = draw["merged_nodes"] if model.endswith("dynamo.onnx") else []
+    for name, twin in merged:
         # Two equal nodes of equal inputs are one in the file: its parameters have both gradients.
         gradients[name] = gradients[name] + gradients.pop(twin)
         wanted -= weights.pop(twin).size
@@ -120,7 +121,7 @@ def check_export(folder, model, mesh):
         if names[name] and len(also) == 1 and restore(weights[name], start["param:" + also[0]], weights[name]) is not None:
             names[name] = also[0]
             initial[also[0]] = start["param:" + also[0]]
-    folds = any(names[n] is None for n in names if n.endswith(FOLDED))
+    folds = any(names[n] is None for n in names if n.endswith(FOLDED)) or bool(merged and draw["names"])
     require(folds == ("not trained" in said), f"constants in place of parameters: {said}")
     dropped = [name for name, ours in names.items() if ours is None]
     missing = sum(weights[n].size - (initial[ours].size if ours else 0) for n, ours in names.items())

@@ -1,6 +1,7 @@
 """Quantised checkpoints train as the same weights stored as F32 do, to the bit."""
 import json
 import os
+import shutil
 import struct
 import tempfile
 
@@ -261,10 +262,26 @@ def plain_float8(folder):
         stored[name] = ("F8_E4M3", stored[name][1] & 0x9F)  # of small exponents
         floats[name] = ("F32", E4M3[stored[name][1]])
     program = os.path.join(folder, "program")
-    compile_model(checkpoint(folder, "stored", stored), program, *FLAGS)
+    said = compile_model(checkpoint(folder, "stored", stored), program, *FLAGS).stderr
+    require("8-bit floats without scales" in said, said)
     plain = checkpoint(folder, "plain", floats)
     require_same(train(program, folder, "--data", TEXT, "--steps", 1),
                  train(program, folder, "--data", TEXT, "--steps", 1, "--weights", plain))
+
+
+def two_files(folder):
+    """A tensor of two files is the one that an index names, and of none without an index."""
+    tensors = drawn_fp8(11)[1]
+    place, program = checkpoint(folder, "two", tensors), os.path.join(folder, "program")
+    compile_model(place, program, *FLAGS)
+    file = os.path.join(place, "model.safetensors")
+    run = [program, "--data", TEXT, "--steps", 1, "--weights", place]
+    shutil.copy(file, os.path.join(place, "other.safetensors"))
+    done = call(run, check=False)
+    require(done.returncode == 1 and "and no model.safetensors.index.json says which counts" in done.stderr, done.stderr)
+    with open(file + ".index.json", "w") as f:
+        json.dump({"weight_map": dict.fromkeys(tensors, "other.safetensors")}, f)
+    call(run)
 
 
 def loops(folder):
@@ -310,6 +327,7 @@ suite.run("names that hold the transpose", transposed)
 suite.run("saved as plain numbers", saved_as_plain)
 suite.run("tensors that nothing reads", unread)
 suite.run("8-bit floats without scales", plain_float8)
+suite.run("a tensor of two files", two_files)
 suite.run("a link to itself", loops)
 for title, (tensors, quantization, words) in hostile().items():
     suite.run(title, refused, tensors, quantization, words)

@@ -289,7 +289,8 @@ LogicalResult MicroSplitter::need(Item item, Procedure &user, Operation *why) {
     return success();
   }
   if (item.second < 0 && layers.contains(op))
-    return why->emitOpError("S3: the stacked result of split layers is used whole");
+    return why->emitOpError("S3: the stacked result of split layers is used whole: what the layers "
+                            "of several stages make meets in one op; use pp = 1");
   int64_t from = item.second >= 0 ? item.second : stageOf(op, split.stages);
   bool backward = op->hasAttr(kBackward);
   if (from == user.stage && backward == user.backward)

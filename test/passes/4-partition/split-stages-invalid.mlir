@@ -73,7 +73,7 @@ func.func @micro(%x: tensor<4xf32> {graph.input = "x"}) {
   ^bb0(%c: tensor<4xf32>):
     graph.yield %c, %c : tensor<4xf32>, tensor<4xf32>
   }
-  // expected-error @+1 {{S3: the stacked result of split layers is used whole}}
+  // expected-error @+1 {{S3: the stacked result of split layers is used whole: what the layers of several stages make meets in one op; use pp = 1}}
   %0 = graph.exp %s {parallel.stage = 1 : i64} : (tensor<2x4xf32>) -> tensor<2x4xf32>
   return
 }
