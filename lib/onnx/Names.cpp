@@ -13,10 +13,10 @@ using llmc::support::Status;
 // of the model so many of them may become constants.
 static constexpr int64_t mostHeldFloats = 1 << 16;
 
-Names::Names(const Model &model, const NodeOrder &order, const CompileOptions &options,
-             Block &body, Parameters &parameters, OpBuilder &builder)
-    : model_(model), order_(order), options_(options), parameters_(parameters),
-      builder_(builder), constants_(body) {
+Names::Names(const Model &model, const NodeOrder &order, const CompileOptions &options, Block &body,
+             Parameters &parameters, OpBuilder &builder)
+    : model_(model), order_(order), options_(options), parameters_(parameters), builder_(builder),
+      constants_(body) {
   countUses();
   findLearnedNumbers();
 }
@@ -85,9 +85,8 @@ Operand Names::operandOf(const Node &node, size_t i, Operand operand) const {
   const View *view = std::get_if<View>(&operand);
   if (!view || *countElements(view->shape) != 1 || node.op() == "Identity")
     return operand;
-  bool mayRead = learnedNumbers_.count(view->tensor)
-                     ? readsNumber(node, i)
-                     : parameters_.names().mayRead(*node.proto);
+  bool mayRead = learnedNumbers_.count(view->tensor) ? readsNumber(node, i)
+                                                     : parameters_.names().mayRead(*node.proto);
   if (mayRead)
     return operand;
   return known(readView(model_, *view));
@@ -173,7 +172,9 @@ Status Names::foldKnown(Call &call, std::optional<std::vector<Operand>> &out) {
     if (call.has(i) && !call.known(i) && !view)
       return support::ok();
     // What the program trains is computed in every step: 1 + w of a norm.
-    if (view && !options_.infer && parameters_.names().isParameter(view->tensor))
+    if (view && !options_.infer &&
+        (parameters_.names().isParameter(view->tensor) ||
+         parameters_.names().isWeight(view->tensor, *call.node.proto)))
       return support::ok();
   }
   std::vector<std::unique_ptr<Constant>> read;
@@ -207,9 +208,14 @@ Status Names::foldKnown(Call &call, std::optional<std::vector<Operand>> &out) {
 
 // A matrix without elements would make zeros of everything.
 static Status checkNotEmpty(const Model &model, const Node &node) {
-  static const llvm::StringSet<> computes = {
-      "MatMul", "Gemm", "Gather", "Add", "Mul", "LayerNormalization", "RMSNormalization",
-      "SimplifiedLayerNormalization"};
+  static const llvm::StringSet<> computes = {"MatMul",
+                                             "Gemm",
+                                             "Gather",
+                                             "Add",
+                                             "Mul",
+                                             "LayerNormalization",
+                                             "RMSNormalization",
+                                             "SimplifiedLayerNormalization"};
   if (!computes.contains(node.op()))
     return support::ok();
   for (const std::string &name : node.proto->input())
@@ -385,9 +391,9 @@ Value Names::valueOf(llvm::StringRef name) {
 // Ops whose floats have one type by the standard. Files that break this exist, and
 // mean what they compute in one type.
 void Names::noteMixedTypes(const Call &call) {
-  static const llvm::StringSet<> uniform = {"Add", "Sub", "Mul", "Div",    "MatMul", "Gemm",
-                                            "Max", "Min", "Sum", "Concat", "Where",
-                                            "LayerNormalization"};
+  static const llvm::StringSet<> uniform = {"Add",    "Sub",    "Mul",   "Div",
+                                            "MatMul", "Gemm",   "Max",   "Min",
+                                            "Sum",    "Concat", "Where", "LayerNormalization"};
   if (!uniform.contains(call.node.op()))
     return;
   std::optional<Element> first;

@@ -42,7 +42,7 @@ bool Parameters::learns(const View &view, Role role, const ::onnx::NodeProto &us
   if (isFiller(view.tensor))
     return false;
   return role != Role::Plain || names_.isParameter(view.tensor) ||
-         names_.isLookup(view.tensor, user);
+         names_.isWeight(view.tensor, user) || names_.isLookup(view.tensor, user);
 }
 
 Value Parameters::use(const View &view, Role role, const ::onnx::NodeProto *user) {
@@ -203,7 +203,7 @@ bool Parameters::isTrained(llvm::ArrayRef<Argument *> arguments) {
     return false;
   if (names_.isParameter(tensor) || llvm::any_of(arguments, [&](const Argument *argument) {
         return llvm::any_of(argument->learners, [&](const ::onnx::NodeProto *user) {
-          return names_.isLookup(tensor, *user);
+          return names_.isLookup(tensor, *user) || names_.isWeight(tensor, *user);
         });
       }))
     return true;

@@ -165,6 +165,15 @@ bool TorchNames::readsOneParameter(const ::onnx::NodeProto &node) const {
                             call->target);
 }
 
+bool TorchNames::isWeight(unsigned tensor, const ::onnx::NodeProto &user) const {
+  const TorchCall *call = callOf(user);
+  return call && !call->parameters.empty() &&
+         (user.op_type() == "MatMul" || user.op_type() == "Gemm") &&
+         model_.find(user.input(1)) == tensor &&
+         llvm::is_contained({"aten.linear.default", "aten.addmm.default", "aten.mm.default"},
+                            call->target);
+}
+
 // aten.layer_norm(x, shape, weight, bias, ...), aten.rms_norm(x, shape, weight, ...).
 bool TorchNames::lacks(const ::onnx::NodeProto &user, size_t operand) const {
   const TorchCall *call = callOf(user);

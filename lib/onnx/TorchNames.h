@@ -47,6 +47,9 @@ public:
   }
   // Whether the node was an elementwise call of a value and one parameter.
   bool readsOneParameter(const ::onnx::NodeProto &node) const;
+  // Whether the node was a product with a weight of a module, which the stored tensor is then,
+  // whatever the file calls it.
+  bool isWeight(unsigned tensor, const ::onnx::NodeProto &user) const;
   // Whether a norm that `user` became had no such operand in the program (1: scale, 2: bias): the
   // exporter filled in ones or zeros.
   bool lacks(const ::onnx::NodeProto &user, size_t operand) const;

@@ -150,9 +150,27 @@ void testMadeParameters() {
         "made parameters: " + out.message + out.notes);
 }
 
+// A product of constants with what its call names is computed in every step.
+void testProductOfConstants() {
+  Graph g;
+  auto scattered = [](size_t i) { return i * i * 7 + i % 3; };
+  g.ints("positions", {0, 1, 2});
+  g.ints("column", {3, 1});
+  g.floats("val_8", {1, width}, 5, scattered);
+  Graph::attribute(g.node("Cast", {"positions"}, {"at"}), "to", {::onnx::TensorProto::FLOAT});
+  g.node("Reshape", {"at", "column"}, {"rows"});
+  call(g.node("MatMul", {"rows", "val_8"}, {"a"}), "aten.linear.default",
+       "%positions, %p_up_weight", "['', 'up', 'linear']");
+  g.node("Add", {"x", "a"}, {"y"});
+  Outcome out = ended(g);
+  check(out.message.empty() && out.states == 3 && trains(out, "val_8"),
+        "a product of constants: " + out.message + llvm::join(out.names, " ") + out.notes);
+}
+
 } // namespace
 
 void test::testPrograms() {
+  testProductOfConstants();
   testMadeParameters();
   testNormsWithoutParameters();
   testSlopes();

@@ -277,6 +277,19 @@ def compilation_that_is_stopped(folder):
     require(seen >= 2, f"{seen} of 3 signals came while the program was written")
 
 
+def standard_streams(folder):
+    """One that is full is an error of its own; one that is closed is no file that is opened later."""
+    model, path = os.path.join(OWN, "config.json"), program(folder, "1")
+    for command in (["inspect", model], ["compile", "--help"]):
+        with open("/dev/full", "w") as full:
+            done = subprocess.run([LLMC, *command], stdout=full, stderr=subprocess.PIPE, text=True)
+        require(done.returncode == 1 and done.stderr.endswith("llmc: error: standard output cannot be written: "
+                "No space left on device\n"), done.stderr)
+    run = f"exec <&- >&- 2>&-; {path} --data {TEXT} --steps 1 --save saved"
+    require(subprocess.run(["bash", "-c", run], cwd=folder).returncode == 0, "closed streams")
+    require(os.listdir(os.path.join(folder, "saved")), "nothing saved")
+
+
 def inputs_survive(folder):
     path, data = program(folder, "1"), os.path.join(folder, "tokens.bin")
     with open(TEXT, "rb") as f, open(data, "wb") as to:
@@ -366,6 +379,7 @@ suite.run("a loss that is not finite", not_finite)
 suite.run("a loss that is not finite, one rank", not_finite, "1")
 suite.run("weights that are no numbers", not_finite_from_the_start)
 suite.run("labels that are all ignored", no_labels)
+suite.run("standard streams that are full or closed", standard_streams)
 suite.run("a compilation that is stopped", compilation_that_is_stopped)
 suite.run("metrics through pipes and devices", metrics_through_pipes)
 suite.run("a reader that leaves", reader_that_leaves)
