@@ -16,7 +16,8 @@ using llmc::support::Result;
 llmc::support::Status llmc::onnximport::checkHostSize(llvm::ArrayRef<int64_t> shape) {
   if (!countElements(shape, maxHostElements))
     return error("a constant of shape ", toText(shape), " is larger than the importer holds (",
-                 maxHostElements, " elements): use a smaller micro-batch or sequence");
+                 maxHostElements,
+                 " elements): use fewer data-parallel ranks, a smaller micro-batch or sequence");
   return support::ok();
 }
 
@@ -49,8 +50,7 @@ Result<Shape> llmc::onnximport::reshapedShape(const Node &node, llvm::ArrayRef<i
   return out;
 }
 
-Result<Shape> llmc::onnximport::axesOf(const Node &node, const HostTensor *values,
-                                       int64_t rank) {
+Result<Shape> llmc::onnximport::axesOf(const Node &node, const HostTensor *values, int64_t rank) {
   Shape axes;
   if (values && !values->isFloat())
     axes.assign(values->ints.begin(), values->ints.end());
@@ -162,15 +162,15 @@ Result<SliceRange> llmc::onnximport::sliceRange(const Node &node, llvm::ArrayRef
       axes.push_back(i);
   if (steps.empty())
     steps.assign(starts.size(), 1);
-  if (ends.size() != starts.size() || axes.size() != starts.size() ||
-      steps.size() != starts.size())
+  if (ends.size() != starts.size() || axes.size() != starts.size() || steps.size() != starts.size())
     return error("starts, ends, axes and steps differ in length");
   SliceRange out{Shape(from.size(), 0), Shape(from.size(), 1), Shape(from)};
   for (size_t i = 0; i < starts.size(); ++i) {
     auto axis = normalAxis(axes[i], from.size());
     if (!axis || steps[i] == 0)
-      return error(axis ? "step 0" : "axis " + std::to_string(axes[i]) + " is not one of " +
-                                         std::to_string(from.size()) + " dims");
+      return error(axis ? "step 0"
+                        : "axis " + std::to_string(axes[i]) + " is not one of " +
+                              std::to_string(from.size()) + " dims");
     int64_t size = from[*axis], step = std::max<int64_t>(steps[i], -INT64_MAX);
     bool forward = step > 0;
     // Sentinels such as INT64_MIN are clamped before anything is added.
@@ -201,9 +201,9 @@ FoldResult withShape(const HostTensor &in, Result<Shape> shape) {
   return one(std::move(out));
 }
 
-#define NEED(count)                                                                            \
-  for (size_t operand = 0; operand < (count); ++operand)                                       \
-    if (!in.get(operand))                                                                      \
+#define NEED(count)                                                                                \
+  for (size_t operand = 0; operand < (count); ++operand)                                           \
+    if (!in.get(operand))                                                                          \
       return error("operand ", operand, " is missing");
 
 FoldResult foldReshape(const FoldInput &in) {
