@@ -20,14 +20,14 @@ GraphInputs::GraphInputs(const Model &model, const NodeOrder &order)
   }
 }
 
-// Follows a name back over nodes that only rearrange its first operand.
-llvm::StringRef GraphInputs::originOf(llvm::StringRef name) const {
+// Follows a name back over nodes that only rearrange its first operand, or take a part of it.
+llvm::StringRef GraphInputs::originOf(llvm::StringRef name, bool parts) const {
   static const llvm::StringSet<> keeps = {"Reshape", "Cast",      "Identity", "Flatten",
                                           "Squeeze", "Unsqueeze", "Expand"};
   for (auto it = order_.producer.find(name); it != order_.producer.end();
        it = order_.producer.find(name)) {
     const Node &node = order_.nodes[it->second];
-    if (!keeps.contains(node.op()) || !node.inputs())
+    if (!(keeps.contains(node.op()) || (parts && node.op() == "Slice")) || !node.inputs())
       break;
     name = node.input(0);
   }
@@ -38,7 +38,7 @@ void GraphInputs::addLookup(llvm::StringRef tableName, llvm::StringRef index) {
   auto table = model_.find(originOf(tableName));
   if (!table || !model_.stored()[*table].isFloat() || model_.stored()[*table].shape.size() != 2)
     return;
-  llvm::StringRef origin = originOf(index);
+  llvm::StringRef origin = originOf(index, /*parts=*/true);
   lookups_.push_back({*table, inputs_.count(origin) ? origin : llvm::StringRef(),
                       indexOf(index, 0) == Index::Positions});
 }

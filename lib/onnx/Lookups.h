@@ -42,7 +42,7 @@ public:
   bool isCondition(llvm::StringRef input) const;
 
 private:
-  llvm::StringRef originOf(llvm::StringRef name) const;
+  llvm::StringRef originOf(llvm::StringRef name, bool parts = false) const;
   // What an index is made of: `Other` where how it grows with the tokens is unknown, as
   // that of buckets of distances.
   enum class Index { Even, Positions, Other };

@@ -143,9 +143,25 @@ void testStorage() {
   same("packed float_data", g, run(plain), 2);
 }
 
+// Token ids of which the program takes all, by a slice to their length.
+void testSlicedTokens() {
+  Graph whole, sliced;
+  for (const char *name : {"from", "to", "axis"})
+    sliced.ints(name, {name == std::string("to") ? INT64_MAX : name == std::string("axis")});
+  sliced.node("Slice", {"ids", "from", "to", "axis"}, {"cut"});
+  sliced.graph.mutable_node()->SwapElements(0, 1);
+  sliced.graph.mutable_node(1)->set_input(1, "cut");
+  for (Graph *g : {&whole, &sliced}) {
+    g->floats("head", {width, 6}, 3);
+    g->node("MatMul", {"x", "head"}, {"logits"});
+  }
+  same("sliced tokens", sliced, run(whole), 2);
+}
+
 } // namespace
 
 void test::testSmallGraphs() {
+  testSlicedTokens();
   testFused();
   testPartial();
   testRoles();
