@@ -3,6 +3,7 @@
 #include "runtime/Dequantizer.h"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <optional>
 
@@ -16,6 +17,7 @@ namespace {
 
 constexpr int64_t kPage = 4096;             // smaller gaps are read with the rest
 constexpr int64_t kBuffer = int64_t(4) << 20; // bytes read at once, if not in place
+constexpr int64_t kTile = 32;                 // rows and columns turned at once
 
 // `count` elements: `file` apart in the file, `local` apart in memory.
 struct Dim {
@@ -108,6 +110,8 @@ private:
       return ok();
     }
     const Dim &dim = box.dims[d];
+    if (turns(d) && extent[d + 1] * size <= kBuffer)
+      return readTurned(d, first, local);
     if (d + 1 < dims || !dense[d]) {
       for (int64_t i = 0; i < dim.count; ++i)
         if (Status s = read(d + 1, first + i * dim.file, local + i * dim.local); !s)
@@ -133,8 +137,53 @@ private:
                              static_cast<size_t>(count * size));
   }
 
+  // Tells whether rows of the file become columns in memory: dims d and d + 1, the last two.
+  bool turns(size_t d) const {
+    return d + 2 == box.dims.size() && box.dims[d].local < box.dims[d + 1].local;
+  }
+
+  // Reads as many rows at a time as the buffer takes; leaves out gaps that are large.
+  Status readTurned(size_t d, int64_t first, int64_t local) {
+    const Dim &row = box.dims[d];
+    int64_t length = extent[d + 1], pitch = dense[d] ? row.file : length;
+    int64_t most = std::max<int64_t>(1, kBuffer / size / pitch);
+    for (int64_t i = 0; i < row.count; i += most) {
+      int64_t rows = std::min(most, row.count - i);
+      int64_t loads = dense[d] ? 1 : rows, span = dense[d] ? (rows - 1) * pitch + length : length;
+      buffer.resize(static_cast<size_t>(((rows - 1) * pitch + length) * size));
+      for (int64_t j = 0; j < loads; ++j)
+        if (Status s = load(first + (i + j) * row.file, span, buffer.data() + j * pitch * size); !s)
+          return s;
+      turn(d, rows, pitch, buffer.data(), to + local + i * row.local);
+    }
+    return ok();
+  }
+
+  // Writes rows, `pitch` elements apart, as columns. Decodes each tile along the rows of the file
+  // and writes it along the rows of memory, since a walk in one of the two orders alone misses the
+  // cache at each element of the other.
+  void turn(size_t d, int64_t rows, int64_t pitch, const std::byte *from, T *into) {
+    const Dim &row = box.dims[d], &column = box.dims[d + 1];
+    std::array<T, kTile * kTile> tile;
+    for (int64_t c = 0; c < column.count; c += kTile) {
+      int64_t width = std::min(kTile, column.count - c);
+      for (int64_t r = 0; r < rows; r += kTile) {
+        int64_t height = std::min(kTile, rows - r);
+        for (int64_t i = 0; i < height; ++i)
+          copy(from + ((r + i) * pitch + c * column.file) * size, column.file,
+               tile.data() + i * kTile, 1, width);
+        for (int64_t j = 0; j < width; ++j)
+          for (int64_t i = 0; i < height; ++i)
+            into[(c + j) * column.local + (r + i) * row.local] =
+                tile[static_cast<size_t>(i * kTile + j)];
+      }
+    }
+  }
+
   void scatter(size_t d, const std::byte *from, T *into) {
-    if (d + 1 < box.dims.size()) {
+    if (turns(d)) {
+      turn(d, box.dims[d].count, box.dims[d].file, from, into);
+    } else if (d + 1 < box.dims.size()) {
       const Dim &dim = box.dims[d];
       for (int64_t i = 0; i < dim.count; ++i)
         scatter(d + 1, from + i * dim.file * size, into + i * dim.local);

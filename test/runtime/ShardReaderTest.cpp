@@ -121,29 +121,38 @@ TEST_F(ShardReader, DrawnViews) {
   }
 }
 
-// Rows longer than the buffer, and gaps of more than a page between them.
-TEST_F(ShardReader, LargeTensors) {
-  constexpr int64_t rows = 3, columns = 3 << 20;
-  MeshT mesh;
-  mesh.axes.push_back(std::make_unique<AxisT>());
-  mesh.axes[0]->size = 2;
-  for (ElementType type : {ElementType::F32, ElementType::BF16}) {
-    support::ReadableFile stored = file(type, rows * columns, 0);
-    for (bool transposed : {false, true})
-      for (uint32_t coordinate : {0u, 1u}) {
-        StateShardT state;
-        state.global_shape = {columns, rows}; // the source's transpose
-        state.local_shape = {columns / 2, rows};
-        for (int d = 0; d < 2; ++d)
-          state.dims.push_back(std::make_unique<DimShardingT>());
-        state.dims[0]->axes = {0};
-        ViewT view;
-        view.strides = {1, columns};
-        check<float>({&stored, 0, type, {rows, columns}, transposed},
-                     Shard(state, mesh, {coordinate}), view);
-      }
+// Reads a matrix as its transpose: half of its columns, or of its rows.
+class TransposedMatrix : public ShardReader {
+protected:
+  void check(int64_t rows, int64_t columns) {
+    MeshT mesh;
+    mesh.axes.push_back(std::make_unique<AxisT>());
+    mesh.axes[0]->size = 2;
+    for (ElementType type : {ElementType::F32, ElementType::BF16}) {
+      support::ReadableFile stored = file(type, uint64_t(rows * columns), 0);
+      for (bool transposed : {false, true})
+        for (size_t cut : {0, 1})
+          for (uint32_t coordinate : {0u, 1u}) {
+            StateShardT state;
+            state.global_shape = state.local_shape = {columns, rows}; // the source's transpose
+            state.local_shape[cut] = (state.local_shape[cut] + 1) / 2;
+            for (int d = 0; d < 2; ++d)
+              state.dims.push_back(std::make_unique<DimShardingT>());
+            state.dims[cut]->axes = {0};
+            ViewT view;
+            view.strides = {1, columns};
+            ::check<float>({&stored, 0, type, {rows, columns}, transposed},
+                           Shard(state, mesh, {coordinate}), view);
+          }
+    }
   }
-}
+};
+
+// Rows longer than the buffer, and gaps of more than a page between them.
+TEST_F(TransposedMatrix, OfLongRows) { check(3, 3 << 20); }
+
+// Rows and columns that end within a tile, in several buffers, with gaps of more than a page.
+TEST_F(TransposedMatrix, OfManyRows) { check(1111, 2071); }
 
 TEST_F(ShardReader, AFileThatShrankIsAnError) {
   support::ReadableFile stored = file(ElementType::F32, 100, 0);
