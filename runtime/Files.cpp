@@ -71,6 +71,14 @@ Status checkSave(const ProgramT &program, const std::string &folder) {
   if (std::error_code code; fs::exists(index, code))
     return error("--save: '", index, "' says that the folder holds other weights, and would be "
                  "read in place of what is saved; name another folder");
+  std::string weights = folder + "/model.safetensors", config = folder + "/config.json";
+  if (std::error_code code; !program.model->config_json.empty() && fs::exists(config, code) &&
+                            !fs::exists(weights, code)) {
+    support::Result<std::string> there = support::readFile(config);
+    if (!there || *there != program.model->config_json)
+      return error("--save: '", config, "' is another model's or was not written by this program, "
+                   "and would be replaced; name another folder");
+  }
   for (const char *name : {"/model.safetensors", "/config.json"})
     if (Status s = support::checkWritable(folder + name); !s)
       return error("--save: ", s.message());

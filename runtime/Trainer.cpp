@@ -272,7 +272,7 @@ void Run::log(uint64_t step, const StepResult &r, double tokens) {
     line["eval_loss"] = *r.evalLoss;
   Status written = metrics->append(line.dump());
   if (!written && !metricsBehind)
-    progress.print(
+    progress.warn(
         text("metrics    ", written.message(), "; training goes on, later lines bring these"));
   metricsBehind = !written;
 }

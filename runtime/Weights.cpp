@@ -10,6 +10,7 @@
 #include <cstring>
 #include <filesystem>
 #include <map>
+#include <set>
 
 using namespace llmc;
 using namespace llmc::runtime;
@@ -63,19 +64,20 @@ static std::string listed(const std::vector<std::string> &items) {
 }
 
 std::vector<std::string> Weights::paths() const {
-  std::vector<std::string> paths;
-  for (const support::ReadableFile &file : files_)
-    paths.push_back(file.path());
-  if (!index_.empty())
-    paths.push_back(index_);
-  return paths;
+  namespace fs = std::filesystem;
+  std::set<std::string> paths;
+  std::error_code code;
+  for (const support::ReadableFile &file : files_) {
+    paths.insert(file.path());
+    // Without these the tensors are not found, and quantised ones cannot be read.
+    for (const char *name : {"config.json", "model.safetensors.index.json"})
+      if (fs::path beside = fs::path(file.path()).parent_path() / name; fs::exists(beside, code))
+        paths.insert(beside.string());
+  }
+  return {paths.begin(), paths.end()};
 }
 
 Status Weights::useFiles(const std::string &path) {
-  std::error_code code;
-  std::string index = path + "/model.safetensors.index.json";
-  if (std::filesystem::exists(index, code))
-    index_ = index;
   support::Result<support::Checkpoint> checkpoint = support::Checkpoint::open(path);
   if (!checkpoint)
     return error("--weights '", path, "': ", checkpoint.message());

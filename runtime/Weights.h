@@ -81,7 +81,6 @@ private:
   std::vector<Place> places_; // by source
   std::vector<support::ReadableFile> files_;
   std::vector<uint64_t> hashes_; // of the model's own files: as they were when it was compiled
-  std::string index_; // of --weights DIR; empty: none
   std::string note_;
 };
 

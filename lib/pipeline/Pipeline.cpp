@@ -87,6 +87,12 @@ OwningOpRef<ModuleOp> readModel(MLIRContext &context, const CompileOptions &opti
     return {};
   }
   llvm::StringRef extension = llvm::sys::path::extension(file);
+  if (extension == ".safetensors") {
+    emitError(loc) << file
+                   << ": holds weights, not a model: give the model's config.json, or an ONNX file, and "
+                      "--weights for these";
+    return {};
+  }
   OwningOpRef<ModuleOp> module =
       extension == ".mlir"   ? parseSourceFile<ModuleOp>(file, ParserConfig(&context))
       : extension == ".json" ? importConfig(context, file, options)

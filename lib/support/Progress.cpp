@@ -93,8 +93,11 @@ void Progress::Phase::end() {
 }
 
 void Progress::print(std::string_view line) {
-  if (verbosity_ == Verbosity::Quiet)
-    return;
+  if (verbosity_ != Verbosity::Quiet)
+    warn(line);
+}
+
+void Progress::warn(std::string_view line) {
   std::lock_guard lock(mutex_);
   bool stood = !drawn_.empty();
   clear();

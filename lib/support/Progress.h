@@ -29,7 +29,7 @@ class Progress {
 public:
   using Clock = std::function<double()>; // seconds
 
-  // `terminal`: `out` is one (isTerminal). Quiet: nothing is ever written. Verbose:
+  // `terminal`: `out` is one (isTerminal). Quiet: only what warn() says is written. Verbose:
   // each phase says when it ends how long it took. With a clock (a test's) there is
   // no thread: tick() does its work.
   Progress(std::ostream &out, bool terminal, Verbosity verbosity, Clock clock = {});
@@ -62,6 +62,8 @@ public:
 
   // A line that stays, above the living one; nothing if quiet.
   void print(std::string_view line);
+  // A line about something that went wrong, also if quiet.
+  void warn(std::string_view line);
   // Redraws what is due; its thread calls it.
   void tick();
   bool terminal() const { return terminal_; }

@@ -242,6 +242,18 @@ def program_as_model(folder):
     return refused(call([LLMC, "explain", CONFIG], check=False), 1, "explain takes a program")
 
 
+def weights_as_model(folder):
+    path = os.path.join(folder, "weights.safetensors")
+    shutil.copy(os.path.join(OWN, "weights.safetensors"), path)
+    for command in (["compile", path, "-o", os.path.join(folder, "out")], ["verify", path], ["inspect", path]):
+        refused(call([LLMC, *command], check=False), 1, "holds weights, not a model", "config.json")
+    # What lies beside weights describes them.
+    config = os.path.join(folder, "config.json")
+    shutil.copy(CONFIG, config)
+    done = compile_model(CONFIG, config, "--weights", path, check=False)
+    return refused(done, 1, "is the same file as --weights")
+
+
 def said_once(folder):
     """verify compiles a model several times; what is wrong is said once."""
     done = call([LLMC, "verify", CONFIG, "--mesh", "1x8x1"], check=False)
@@ -399,6 +411,7 @@ for title, text, words in [
     suite.run("foreign IR: " + title, foreign_ir, text, words)
 suite.run("edited IR", edited_ir)
 suite.run("a program where a model is wanted", program_as_model)
+suite.run("weights where a model is wanted", weights_as_model)
 suite.run("said once", said_once)
 suite.run("a program larger than files may be", lambda folder: refused(call(
     ["bash", "-c", f"ulimit -f 200; exec {LLMC} compile {CONFIG} -o {os.path.join(folder, 'out')}"], check=False),

@@ -401,6 +401,13 @@ TEST_F(Trainer, FullDisksEndNoTraining) {
   EXPECT_NE(out.str().find("step 5/5"), std::string::npos);
   EXPECT_TRUE(bool(support::SafetensorsFile::open(options.save + "/model.safetensors")));
   EXPECT_TRUE(bool(support::SafetensorsFile::open(options.dump)));
+  // The first line that is not written is told at once, also to who asked for errors alone.
+  out.str("");
+  options.verbosity = support::Verbosity::Quiet;
+  train(*program);
+  std::string told = out.str();
+  EXPECT_EQ(told.find("metrics    cannot write '/dev/full'"), 0u) << told;
+  EXPECT_EQ(told.find('\n'), told.size() - 1) << told;
 }
 
 TEST_F(Trainer, OutputsAreNoInputs) {
@@ -423,6 +430,33 @@ TEST_F(Trainer, OutputsAreNoInputs) {
   options.weights.clear();
   writeBytes(folder / "model/model.safetensors.index.json", "{}");
   EXPECT_NE(train(*program).find("holds other weights"), std::string::npos);
+}
+
+// Without its config.json a checkpoint of quantised weights cannot be read.
+TEST_F(Trainer, WhatDescribesWeightsIsAnInput) {
+  auto program = tinyModel(1, 4);
+  std::string dump = std::exchange(options.dump, ""), model = folder / "model";
+  options.save = model;
+  ASSERT_EQ(train(*program), "");
+  std::filesystem::rename(model + "/model.safetensors", model + "/weights.safetensors");
+  std::string config = model + "/config.json", mine = R"({"quantization_config":null})";
+  writeBytes(config, mine);
+  options.weights = model + "/weights.safetensors";
+  EXPECT_NE(train(*program).find("is the same file as --weights"), std::string::npos);
+  options.save.clear();
+  options.force = true;
+  for (std::string *output : {&options.dump, &options.trace, &options.metrics}) {
+    *output = model + "/./config.json";
+    EXPECT_NE(train(*program).find("is the same file as --weights"), std::string::npos);
+    output->clear();
+  }
+  // Nobody reads it now, but no program wrote it.
+  options.weights.clear();
+  options.save = model;
+  EXPECT_NE(train(*program).find("was not written by this program"), std::string::npos);
+  EXPECT_EQ(*support::readFile(config), mine);
+  writeBytes(config, program->model->config_json);
+  EXPECT_EQ(train(*program), "");
 }
 
 TEST_F(Trainer, SaysWhatItChose) {

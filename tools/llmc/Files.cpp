@@ -42,7 +42,10 @@ std::vector<NamedFile> inputsOf(const CommandLine &line) {
   std::vector<NamedFile> files = {{"the model", model}};
   if (!weights.empty() && weights != "random") {
     addOnce({"--weights", weights}, files);
-    addModelFiles("--weights", weights, files);
+    std::error_code code;
+    fs::path beside =
+        fs::is_directory(weights, code) ? fs::path(weights) : fs::path(weights).parent_path();
+    addModelFiles("--weights", beside.empty() ? "." : beside, files);
   }
   fs::path folder = fs::path(model).parent_path();
   addModelFiles("the model's file", folder.empty() ? "." : folder, files);
