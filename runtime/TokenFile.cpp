@@ -124,6 +124,9 @@ support::Result<Index> readIndex(const ReadableFile &file) {
       kFixed + *sequences * 12 + *entries * 8 > file.size())
     return wrong("cut off: ", *sequences, " sequences and ", *entries,
                  " entries of documents do not fit into ", file.size(), " bytes");
+  if (uint64_t end = kFixed + *sequences * 12 + *entries * 8; end != file.size())
+    return wrong("has ", file.size(), " bytes, ", *sequences, " sequences and ", *entries,
+                 " entries of documents take ", end, "; only indices of text alone are read");
   support::Result<int64_t> last =
       readOne<int64_t>(file, kFixed + *sequences * 12 + (*entries - 1) * 8);
   if (!last)
@@ -145,8 +148,8 @@ std::optional<std::string> prefixOf(const std::string &path) {
     if (name.extension() == ".idx" || isIndex(prefix + ".idx"))
       return prefix;
   }
-  return !std::filesystem::exists(name, code) && isIndex(path + ".idx") ? std::optional(path)
-                                                                        : std::nullopt;
+  bool pair = isIndex(path + ".idx") || std::filesystem::exists(path + ".bin", code);
+  return pair && !std::filesystem::exists(name, code) ? std::optional(path) : std::nullopt;
 }
 
 // What is wrong with a device, pipe or folder as data.
@@ -224,9 +227,9 @@ support::Result<TokenFile> TokenFile::openIndexed(const std::string &prefix,
     return error("--data-dtype ", lowerName(*format.type), ": '", prefix,
                  ".idx' says that the tokens are ", lowerName(index->type));
   uint64_t width = support::byteSize(index->type);
-  if (index->begin > bin->size() || index->tokens > (bin->size() - index->begin) / width)
+  if (bin->size() != index->begin + index->tokens * width)
     return error("'", prefix, ".bin' has ", bin->size(), " bytes, its index wants ",
-                 index->begin + index->tokens * width);
+                 index->begin + index->tokens * width, ": they are not of one data set");
   TokenFile file(std::move(*bin), format);
   file.type_ = index->type;
   file.start_ = index->begin;

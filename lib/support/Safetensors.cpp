@@ -93,11 +93,11 @@ Status SafetensorsFile::readHeader() {
     tensor->fileOffset = static_cast<size_t>(tensor->data - bytes.data());
     tensors_.emplace(name, std::move(*tensor));
   }
-  return checkOverlaps();
+  return checkPlaces(static_cast<size_t>(data.data() - bytes.data()));
 }
 
-// Bytes that belong to two tensors are a fault of the file, or a trap.
-Status SafetensorsFile::checkOverlaps() const {
+// Bytes that belong to two tensors, or to none, are a fault of the file, or a trap.
+Status SafetensorsFile::checkPlaces(size_t begin) const {
   std::vector<std::pair<size_t, const decltype(tensors_)::value_type *>> places;
   for (const auto &entry : tensors_)
     if (entry.second.byteSize)
@@ -106,6 +106,9 @@ Status SafetensorsFile::checkOverlaps() const {
     return std::pair(x.second->second.fileOffset, x.first) <
            std::pair(y.second->second.fileOffset, y.first);
   });
+  auto unnamed = [](size_t from, size_t to) {
+    return error("bytes ", from, " to ", to, " belong to no tensor of its header; save the file again");
+  };
   std::string problems;
   for (size_t i = 1; i < places.size(); ++i)
     if (places[i].second->second.fileOffset < places[i - 1].first)
@@ -113,31 +116,68 @@ Status SafetensorsFile::checkOverlaps() const {
                        places[i].second->first, "'");
   if (!problems.empty())
     return error("tensors overlap: ", problems, "; save the file again");
-  return ok();
+  size_t end = begin;
+  for (const auto &[next, entry] : places) {
+    if (entry->second.fileOffset != end)
+      return unnamed(end, entry->second.fileOffset);
+    end = next;
+  }
+  return end == file_.bytes().size() ? ok() : Status(unnamed(end, file_.bytes().size()));
 }
+
+namespace {
+
+// The tensors that an index names, each with its file; all of them lie beside it.
+using FileByTensor = std::map<std::string, std::string>;
+Result<FileByTensor> readIndex(const fs::path &index) {
+  Result<std::string> content = readFile(index.string());
+  if (!content)
+    return content.takeError();
+  std::string name = "'" + index.string() + "'";
+  Result<Json> json = parseJson(*content, name);
+  if (!json)
+    return json.takeError();
+  if (!json->is_object() || !json->contains("weight_map") || !(*json)["weight_map"].is_object())
+    return error(name, ": no object 'weight_map'");
+  FileByTensor chosen;
+  for (const auto &[tensor, file] : (*json)["weight_map"].items()) {
+    // A file of the folder, not a way out of it.
+    if (!file.is_string() || file.get<std::string>().find('/') != std::string::npos)
+      return error(name, ": tensor '", tensor, "' names no file of the folder");
+    chosen[tensor] = (index.parent_path() / file.get<std::string>()).string();
+  }
+  return chosen;
+}
+
+// The index that says which files of a folder count; "": there is none.
+std::string indexOf(const std::string &path) {
+  std::error_code code;
+  if (!fs::is_directory(path, code))
+    return path.ends_with(".index.json") ? path : "";
+  std::string index = path + "/model.safetensors.index.json";
+  return fs::exists(index, code) ? index : "";
+}
+
+} // namespace
 
 Result<SafetensorsSet> SafetensorsSet::open(const std::string &path) {
   std::set<std::string> paths;
-  std::map<std::string, std::string> chosen; // the file of each tensor that the index names
+  FileByTensor chosen; // by the index, if there is one
   std::error_code code;
-  if (!fs::is_directory(path, code)) {
+  if (std::string index = indexOf(path); !index.empty()) {
+    Result<FileByTensor> read = readIndex(index);
+    if (!read)
+      return read.takeError();
+    chosen = std::move(*read);
+    for (const auto &[name, file] : chosen)
+      paths.insert(file);
+    // transformers takes the one file, others take the index: nobody can tell which was meant.
+    std::string whole = path + "/model.safetensors";
+    if (index != path && fs::exists(whole, code) && !paths.count(whole))
+      return error("the folder holds '", whole, "' and '", index,
+                   "', which names other files: two models; name one of the two files");
+  } else if (!fs::is_directory(path, code)) {
     paths.insert(path);
-  } else if (std::string index = path + "/model.safetensors.index.json"; fs::exists(index, code)) {
-    Result<std::string> content = readFile(index);
-    if (!content)
-      return content.takeError();
-    Result<Json> json = parseJson(*content, "'" + index + "'");
-    if (!json)
-      return json.takeError();
-    if (!json->is_object() || !json->contains("weight_map") || !(*json)["weight_map"].is_object())
-      return error("'", index, "': no object 'weight_map'");
-    for (const auto &[name, file] : (*json)["weight_map"].items()) {
-      // A file of the folder, not a way out of it.
-      if (!file.is_string() || file.get<std::string>().find('/') != std::string::npos)
-        return error("'", index, "': tensor '", name, "' names no file of the folder");
-      chosen[name] = path + "/" + file.get<std::string>();
-      paths.insert(chosen[name]);
-    }
   } else {
     for (const auto &entry : fs::directory_iterator(path, code))
       if (entry.path().extension() == ".safetensors")

@@ -38,15 +38,15 @@ public:
 private:
   explicit SafetensorsFile(MappedFile file) : file_(std::move(file)) {}
   Status readHeader();
-  Status checkOverlaps() const;
+  Status checkPlaces(size_t begin) const; // of the data
 
   MappedFile file_;
   std::map<std::string, TensorView, std::less<>> tensors_;
   std::map<std::string, std::string> metadata_;
 };
 
-// All tensors of a file, or of a folder: model.safetensors.index.json with the
-// files that it names, else every *.safetensors.
+// All tensors of a file, of the files that a NAME.index.json names, or of a folder:
+// model.safetensors.index.json, else every *.safetensors.
 class SafetensorsSet {
 public:
   static Result<SafetensorsSet> open(const std::string &path);

@@ -85,14 +85,16 @@ TEST(Safetensors, MalformedHeaders) {
   for (const char *header : bad)
     EXPECT_NE(why(tensorFile(header, data)), "") << header;
   EXPECT_NE(why(tensorFile(std::string(100000, '['), data)), "");
-  // Two tensors may touch, and an empty one may lie anywhere; none may share a byte.
+  // Two tensors may touch, and an empty one may lie anywhere; none may share a byte, and none may be left.
   auto pair = [](int first, int end) {
     return R"({"a":{"dtype":"U8","shape":[12],"data_offsets":[0,12]},"b":{"dtype":"U8","shape":[)" +
            std::to_string(end - first) + R"(],"data_offsets":[)" + std::to_string(first) + "," +
            std::to_string(end) + "]}}";
   };
   EXPECT_EQ(why(tensorFile(pair(12, 24), data)), "");
-  EXPECT_EQ(why(tensorFile(pair(6, 6), data)), "");
+  EXPECT_EQ(why(tensorFile(pair(6, 6), data.substr(12))), "");
+  for (auto [first, end] : {std::pair(12, 23), std::pair(13, 24), std::pair(12, 12)})
+    EXPECT_NE(why(tensorFile(pair(first, end), data)).find("belong to no tensor"), std::string::npos);
   for (auto [first, end] : {std::pair(11, 24), std::pair(0, 12), std::pair(3, 5)})
     EXPECT_NE(why(tensorFile(pair(first, end), data)).find("tensors overlap: 'a' and 'b'"),
               std::string::npos);
@@ -113,7 +115,20 @@ TEST(Safetensors, FolderWithIndex) {
   EXPECT_FALSE(bool(support::SafetensorsSet::open(folder.path)));
   writeBytes(folder / "model.safetensors.index.json", R"({"weight_map":{"a":"two.safetensors"}})");
   EXPECT_FALSE(bool(support::SafetensorsSet::open(folder.path)));
-  writeBytes(folder / "model.safetensors.index.json", R"({"weight_map":{"a":"one.safetensors"}})");
+  std::string index = folder / "model.safetensors.index.json";
+  writeBytes(index, R"({"weight_map":{"a":"one.safetensors"}})");
+  EXPECT_TRUE(bool(support::SafetensorsSet::open(folder.path)));
+  // Readers differ in which of the two they take, unless the index names the one.
+  writeBytes(folder / "model.safetensors", tensorFile(header, "5678"));
+  auto both = support::SafetensorsSet::open(folder.path);
+  ASSERT_FALSE(bool(both));
+  EXPECT_NE(both.message().find("two models"), std::string::npos) << both.message();
+  for (auto [name, value] : {std::pair(index, "1234"), std::pair(folder / "model.safetensors", "5678")}) {
+    auto one = support::SafetensorsSet::open(name);
+    ASSERT_TRUE(bool(one)) << one.message();
+    EXPECT_EQ(std::memcmp(one->find("a")->data, value, 4), 0) << name;
+  }
+  writeBytes(index, R"({"weight_map":{"a":"model.safetensors"}})");
   EXPECT_TRUE(bool(support::SafetensorsSet::open(folder.path)));
 }
 

@@ -149,6 +149,11 @@ TEST(TokenFile, MegatronsPairs) {
   expectRows("i32");
   EXPECT_TRUE(has(refusal(folder / "c", {4, 100, ElementType::U16}), "says that the tokens are i32"));
 
+  writeBytes(folder / "c.bin", raw<int32_t>(values) + "more");
+  EXPECT_TRUE(has(refusal(folder / "c"), "has 192 bytes, its index wants 188"));
+  writeBytes(folder / "alone.bin", raw<int32_t>(values));
+  EXPECT_TRUE(has(refusal(folder / "alone"), "alone.idx"));
+
   values[45] = -1;
   writeBytes(folder / "c.bin", raw<int32_t>(values));
   auto file = TokenFile::open(folder / "c", {4, 100, {}});
@@ -165,6 +170,7 @@ TEST(TokenFile, MegatronsPairs) {
   EXPECT_TRUE(has(why(megatronIndex(4, 4, 4)), "sequences that follow one another"));
   EXPECT_TRUE(has(why(megatronIndex(4, 4, 0, 2)), "version 2"));
   EXPECT_TRUE(has(why(megatronIndex(5, 8)), "its index wants 376"));
+  EXPECT_TRUE(has(why(good + "x"), "has 95 bytes, 3 sequences"));
   EXPECT_TRUE(has(why("MMIDID"), "is not an index"));
   for (size_t size = 9; size < good.size(); ++size)
     EXPECT_NE(why(good.substr(0, size)), "") << size;
