@@ -67,6 +67,14 @@ auto real(double Options::*field, double least, double most) {
   };
 }
 
+auto positive(double Options::*field) {
+  return [=](Options &options, const std::string &value) -> Status {
+    if (Status s = real(field, 0, HUGE_VAL)(options, value); !s)
+      return s;
+    return options.*field > 0 ? ok() : Status(error(value, " is not above 0"));
+  };
+}
+
 template <class T> auto whole(T Options::*field) {
   return [=](Options &options, const std::string &value) -> Status {
     support::Result<uint64_t> number = readWhole(value);
@@ -233,7 +241,7 @@ const std::vector<Flag> &flags() {
        real(&Options::weightDecay, 0, HUGE_VAL)},
       {kTrain, "beta1", "X", "AdamW (default 0.9)", real(&Options::beta1, 0, 1)},
       {kTrain, "beta2", "X", "AdamW (default 0.95)", real(&Options::beta2, 0, 1)},
-      {kTrain, "eps", "X", "AdamW (default 1e-8)", real(&Options::eps, 0, HUGE_VAL)},
+      {kTrain, "eps", "X", "AdamW (default 1e-8)", positive(&Options::eps)},
       {kTrain, "clip", "X", "largest norm of the gradient (default 1, 0 is off)",
        real(&Options::clip, 0, HUGE_VAL)},
       {kTrain, "eval-data", "FILE", "tokens whose loss is told at the end; rows in order",
@@ -247,7 +255,8 @@ const std::vector<Flag> &flags() {
       {kTrain, "force", "", "replace the file of --metrics, if there is one",
        toggle(&Options::force, true)},
       {kTrain, "dump", "FILE",
-       "safetensors with loss, grad:NAME (first step) and param:NAME (at the end)",
+       "safetensors with loss, grad:NAME (first step) and param:NAME (at the end); a\n"
+       "tensor of several names is there under each",
        path(&Options::dump)},
       {kTrain, "save", "DIR",
        "model.safetensors at the end, on a signal, and of the last good step where a run fails",
@@ -422,6 +431,8 @@ support::Result<Options> runtime::parseOptions(const std::vector<std::string> &a
     std::string argument = arguments[i];
     if (auto letter = letters.find(argument); letter != letters.end())
       argument = letter->second;
+    if (argument.size() > 1 && argument[0] == '-' && argument[1] != '-')
+      return error("unknown option '", argument, "'; see --help");
     if (argument.rfind("--", 0) != 0)
       return error("unexpected argument '", argument, "'; see --help");
     size_t equals = argument.find('=');

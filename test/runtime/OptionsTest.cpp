@@ -27,6 +27,8 @@ TEST(Options, ReadAndRefused) {
   const std::pair<std::vector<std::string>, const char *> bad[] = {
       {{"--nothing"}, "unknown option --nothing"},
       {{"x"}, "unexpected argument 'x'"},
+      {{"-s"}, "unknown option '-s'"},
+      {{"--eps", "0"}, "0 is not above 0"},
       {{"--steps"}, "needs a value"},
       {{"--steps", "-1"}, "not a whole number"},
       {{"--steps", "18446744073709551616"}, "is above 18446744073709551615"},

@@ -452,10 +452,12 @@ bool Parser::findCommandOf() {
   }
   line.command = arguments[0];
   const Command *found = findCommand(line.command);
-  if (!found)
+  if (!found) {
+    std::vector<std::string> known = names;
+    known.insert(known.end(), {"--help", "--version"});
     usage("unknown command '" + line.command + "'; commands are " + joined(names) +
-          didYouMean(line.command, names));
-  else if (!found->bit)
+          didYouMean(line.command, known));
+  } else if (!found->bit)
     refuse(line.command + " is not built yet; commands are " + joined(names));
   command = found ? found->bit : 0;
   return command != 0;
