@@ -22,6 +22,13 @@ def order(name):
     return base, int(use or 1)
 
 
+def table_of(value, found):
+    """The table `value` if `found` is its first rows, which an exporter looked up; else None."""
+    table = value[0] if value.ndim == 3 and len(value) == 1 else value
+    rows = table.ndim == 2 and found.ndim == 3 and np.array_equal(found[0], table[:found.shape[1]])
+    return table if rows else None
+
+
 def restore(value, found, array):
     """`array`, which lies as `found` does, as PyTorch's parameter of start `value` lies: transposed, or
     with more dims of size 1; the scale 1 + w that some norms compute, whose gradient is that of w; or the
@@ -33,8 +40,8 @@ def restore(value, found, array):
     if found.shape != value.shape and [d for d in found.shape if d > 1] == [d for d in value.shape if d > 1] \
             and np.array_equal(found.ravel(), value.ravel()):
         return array.reshape(value.shape)
-    table = value[0] if value.ndim == 3 and len(value) == 1 else value
-    if table.ndim == 2 and found.ndim == 3 and np.array_equal(found[0], table[:found.shape[1]]):
+    table = table_of(value, found)
+    if table is not None:
         return np.pad(array[0], [(0, len(table) - found.shape[1]), (0, 0)]).reshape(value.shape)
     return None
 
@@ -121,7 +128,10 @@ def check_export(folder, model, mesh):
         if names[name] and len(also) == 1 and restore(weights[name], start["param:" + also[0]], weights[name]) is not None:
             names[name] = also[0]
             initial[also[0]] = start["param:" + also[0]]
-    folds = any(names[n] is None for n in names if n.endswith(FOLDED)) or bool(merged and draw["names"])
+    # Rows of a table that the exporter looked up are no longer the parameter by its name.
+    rows = [n for n, ours in names.items() if ours and not ours.endswith(n) and table_of(weights[n], initial[ours]) is not None]
+    folds = any(names[n] is None for n in names if n.endswith(FOLDED)) or \
+        bool(draw["names"] and not model.endswith("torchscript.onnx") and (merged or rows))
     require(folds == ("not trained" in said), f"constants in place of parameters: {said}")
     dropped = [name for name, ours in names.items() if ours is None]
     missing = sum(weights[n].size - (initial[ours].size if ours else 0) for n, ours in names.items())
