@@ -2,6 +2,7 @@
 
 #include "lib/support/OutputFile.h"
 #include "lib/support/Outputs.h"
+#include "lib/support/Safetensors.h"
 #include "runtime/Results.h"
 
 #include <filesystem>
@@ -67,7 +68,7 @@ Status checkSave(const ProgramT &program, const std::string &folder) {
   if (Status s = support::makeDirectory(folder); !s)
     return error("--save: ", s.message());
   // Who loads the folder later would take the parts that it names for what was saved.
-  std::string index = folder + "/model.safetensors.index.json";
+  std::string index = (fs::path(folder) / support::kSafetensorsIndex).string();
   if (std::error_code code; fs::exists(index, code))
     return error("--save: '", index, "' says that the folder holds other weights, and would be "
                  "read in place of what is saved; name another folder");

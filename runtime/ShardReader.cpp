@@ -146,7 +146,7 @@ private:
   Status readTurned(size_t d, int64_t first, int64_t local) {
     const Dim &row = box.dims[d];
     int64_t length = extent[d + 1], pitch = dense[d] ? row.file : length;
-    int64_t most = std::max<int64_t>(1, kBuffer / size / pitch);
+    int64_t most = std::max<int64_t>(1, kBuffer / size / std::max<int64_t>(pitch, 1));
     for (int64_t i = 0; i < row.count; i += most) {
       int64_t rows = std::min(most, row.count - i);
       int64_t loads = dense[d] ? 1 : rows, span = dense[d] ? (rows - 1) * pitch + length : length;

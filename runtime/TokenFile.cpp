@@ -89,6 +89,8 @@ Status readSequences(const ReadableFile &file, Index &index) {
     if (Status s = file.read(kFixed + index.sequences * 4 + at * 8, places.data(), count * 8); !s)
       return s;
     for (uint64_t i = 0; i < count; ++i) {
+      if (at + i == 0 && places[0] < 0)
+        return error("'", file.path(), "': sequence 0 begins at byte ", places[0], " of the .bin");
       if (at + i == 0)
         index.begin = static_cast<uint64_t>(places[0]);
       if (sizes[i] < 0 || static_cast<uint64_t>(places[i]) != index.begin + index.tokens * width)
@@ -227,7 +229,9 @@ support::Result<TokenFile> TokenFile::openIndexed(const std::string &prefix,
     return error("--data-dtype ", lowerName(*format.type), ": '", prefix,
                  ".idx' says that the tokens are ", lowerName(index->type));
   uint64_t width = support::byteSize(index->type);
-  if (bin->size() != index->begin + index->tokens * width)
+  // Compares without a sum that could overflow.
+  if (index->begin > bin->size() || index->tokens > (bin->size() - index->begin) / width ||
+      index->begin + index->tokens * width != bin->size())
     return error("'", prefix, ".bin' has ", bin->size(), " bytes, its index wants ",
                  index->begin + index->tokens * width, ": they are not of one data set");
   TokenFile file(std::move(*bin), format);

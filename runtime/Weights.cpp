@@ -70,7 +70,7 @@ std::vector<std::string> Weights::paths() const {
   for (const support::ReadableFile &file : files_) {
     paths.insert(file.path());
     // Without these the tensors are not found, and quantised ones cannot be read.
-    for (const char *name : {"config.json", "model.safetensors.index.json"})
+    for (std::string_view name : {std::string_view("config.json"), support::kSafetensorsIndex})
       if (fs::path beside = fs::path(file.path()).parent_path() / name; fs::exists(beside, code))
         paths.insert(beside.string());
   }

@@ -3,6 +3,7 @@
 #include "lib/huggingface/Architecture.h"
 #include "lib/huggingface/Weights.h"
 #include "lib/support/File.h"
+#include "lib/support/Safetensors.h"
 
 #include <filesystem>
 
@@ -70,7 +71,7 @@ static void checkClasses(Config &config, const Architecture &architecture) {
 static std::string weightsBeside(const fs::path &config) {
   std::error_code code;
   fs::path folder = config.parent_path().empty() ? "." : config.parent_path();
-  if (fs::exists(folder / "model.safetensors.index.json", code))
+  if (fs::exists(folder / support::kSafetensorsIndex, code))
     return folder.string();
   for (const char *name : {"model.safetensors", "weights.safetensors"})
     if (fs::exists(folder / name, code))

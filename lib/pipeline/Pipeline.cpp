@@ -89,8 +89,8 @@ OwningOpRef<ModuleOp> readModel(MLIRContext &context, const CompileOptions &opti
   llvm::StringRef extension = llvm::sys::path::extension(file);
   if (extension == ".safetensors") {
     emitError(loc) << file
-                   << ": holds weights, not a model: give the model's config.json, or an ONNX file, and "
-                      "--weights for these";
+                   << ": holds weights, not a model: give the model's config.json, or an ONNX file, "
+                      "and --weights for these";
     return {};
   }
   OwningOpRef<ModuleOp> module =

@@ -107,7 +107,8 @@ Status SafetensorsFile::checkPlaces(size_t begin) const {
            std::pair(y.second->second.fileOffset, y.first);
   });
   auto unnamed = [](size_t from, size_t to) {
-    return error("bytes ", from, " to ", to, " belong to no tensor of its header; save the file again");
+    return error("bytes ", from, " to ", to,
+                 " belong to no tensor of its header; save the file again");
   };
   std::string problems;
   for (size_t i = 1; i < places.size(); ++i)
@@ -153,9 +154,9 @@ Result<FileByTensor> readIndex(const fs::path &index) {
 std::string indexOf(const std::string &path) {
   std::error_code code;
   if (!fs::is_directory(path, code))
-    return path.ends_with(".index.json") ? path : "";
-  std::string index = path + "/model.safetensors.index.json";
-  return fs::exists(index, code) ? index : "";
+    return fs::path(path).filename() == kSafetensorsIndex ? path : "";
+  fs::path index = fs::path(path) / kSafetensorsIndex;
+  return fs::exists(index, code) ? index.string() : "";
 }
 
 } // namespace

@@ -45,8 +45,11 @@ private:
   std::map<std::string, std::string> metadata_;
 };
 
-// All tensors of a file, of the files that a NAME.index.json names, or of a folder:
-// model.safetensors.index.json, else every *.safetensors.
+// Says which files of its folder hold the tensors.
+constexpr std::string_view kSafetensorsIndex = "model.safetensors.index.json";
+
+// All tensors of a file, of the files that an index names, or of a folder: of those that its
+// index names, else of every *.safetensors.
 class SafetensorsSet {
 public:
   static Result<SafetensorsSet> open(const std::string &path);

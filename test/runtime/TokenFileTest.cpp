@@ -109,7 +109,8 @@ TEST(TokenFile, AFileThatShrinksIsAnError) {
 }
 
 // Two documents of 30 and 17 tokens, the first in two sequences.
-std::string megatronIndex(uint8_t code, uint64_t width, int64_t gap = 0, uint64_t version = 1) {
+std::string megatronIndex(uint8_t code, uint64_t width, int64_t gap = 0, uint64_t version = 1,
+                          int64_t begin = 0) {
   std::string idx("MMIDIDX\0\0", 9);
   auto put = [&](auto value) { idx.append(reinterpret_cast<const char *>(&value), sizeof value); };
   put(version);
@@ -119,7 +120,7 @@ std::string megatronIndex(uint8_t code, uint64_t width, int64_t gap = 0, uint64_
   for (int32_t size : {10, 20, 17})
     put(size);
   for (int64_t place : {0, 10, 30})
-    put(place * int64_t(width) + (place == 30 ? gap : 0));
+    put(begin + place * int64_t(width) + (place == 30 ? gap : 0));
   for (int64_t first : {0, 2, 3})
     put(first);
   return idx;
@@ -170,6 +171,7 @@ TEST(TokenFile, MegatronsPairs) {
   EXPECT_TRUE(has(why(megatronIndex(4, 4, 4)), "sequences that follow one another"));
   EXPECT_TRUE(has(why(megatronIndex(4, 4, 0, 2)), "version 2"));
   EXPECT_TRUE(has(why(megatronIndex(5, 8)), "its index wants 376"));
+  EXPECT_TRUE(has(why(megatronIndex(5, 8, 0, 1, -188)), "begins at byte -188 of"));
   EXPECT_TRUE(has(why(good + "x"), "has 95 bytes, 3 sequences"));
   EXPECT_TRUE(has(why("MMIDID"), "is not an index"));
   for (size_t size = 9; size < good.size(); ++size)
