@@ -3,12 +3,18 @@
 #ifndef LLMC_LIB_PIPELINE_OPTIONS_H
 #define LLMC_LIB_PIPELINE_OPTIONS_H
 
+#include "lib/pipeline/Phases.h"
 #include "lib/planfile/MeshAxes.h"
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <string>
 #include <vector>
+
+namespace mlir {
+class Operation;
+} // namespace mlir
 
 namespace llmc {
 namespace support {
@@ -48,6 +54,10 @@ struct CompileOptions : planfile::MeshSizes {
   std::string dumpFolder;   // --dump-phases: one .mlir after each phase
 
   support::Progress *progress = nullptr; // is told of large files as they are read
+
+  // Called after each phase with the module that it left, which it may change: so tests plant
+  // faults. After `emit` the kernels are functions in it, not yet machine code.
+  std::function<void(Phase, mlir::Operation *)> afterPhase;
 
   // Rows of the global view of one micro-batch; of a step; micro-batches of a step.
   int64_t batchRows() const { return microBatch * dp; }

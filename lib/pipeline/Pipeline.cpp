@@ -229,6 +229,8 @@ LogicalResult runPhases(ModuleOp module, const CompileOptions &options, Phase fr
     buildPhase(pm, phase, options, parallel::isInference(module));
     if (failed(runLoudly(pm, module)))
       return failure();
+    if (options.afterPhase)
+      options.afterPhase(phase, module);
     if (!options.dumpFolder.empty() && failed(dump(module, options.dumpFolder, phase)))
       return failure();
   }
