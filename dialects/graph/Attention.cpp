@@ -176,41 +176,43 @@ EmitClass AttentionGradOp::getEmitClass() { return EmitClass::Special; }
 
 static constexpr double kUnseen = -std::numeric_limits<double>::infinity();
 
-static double dot(const double *a, const double *b, int64_t n) {
-  double sum = 0;
+template <typename T> static T dot(const T *a, const T *b, int64_t n) {
+  T sum = 0;
   for (int64_t i = 0; i < n; ++i)
-    sum += a[i] * b[i];
+    accumulate(sum, a[i] * b[i], n);
   return sum;
 }
-static void addScaled(double *to, const double *from, double factor, int64_t n) {
+// One of `terms` such additions.
+template <typename T>
+static void addScaled(T *to, const T *from, T factor, int64_t n, int64_t terms) {
   for (int64_t i = 0; i < n; ++i)
-    to[i] += factor * from[i];
+    accumulate(to[i], factor * from[i], terms);
 }
 
 namespace {
 // One (row, key) pair's score, and its slope over that of scale * q.k.
-struct Score {
-  double value, slope;
+template <typename T> struct Score {
+  T value, slope;
 };
 
 // Positions of one row's vectors in [batch, rows or keys, heads or kv heads, dim].
-struct Layout {
+template <typename T> struct Layout {
   int64_t batch, rows, heads, dim, keys, kvHeads;
   Visibility sees;
   double scale, softcap;
-  const Tensor &query, &key, *mask;
+  const TensorOf<T> &query, &key, *mask;
   Strides maskStrides;
   bool maskAdds = false;
 
   template <typename Op>
-  Layout(Op op, const Tensor &q, const Tensor &k, const Tensor *mask)
+  Layout(Op op, const TensorOf<T> &q, const TensorOf<T> &k, const TensorOf<T> *mask)
       : batch(q.shape[0]), rows(q.shape[1]), heads(q.shape[2]), dim(q.shape[3]),
         keys(k.shape[1]), kvHeads(k.shape[2]), sees(Visibility::of(op)),
         scale(op.getScale().convertToDouble()), softcap(op.getSoftcap().convertToDouble()),
         query(q), key(k), mask(mask) {
     if (!mask)
       return;
-    maskStrides = broadcastStrides(*mask, {batch, heads, rows, keys});
+    maskStrides = broadcastStrides(mask->shape, {batch, heads, rows, keys});
     maskAdds = isFloat(op.getMask());
   }
   int64_t statistic(int64_t b, int64_t row, int64_t head) const {
@@ -220,18 +222,18 @@ struct Layout {
   int64_t k(int64_t b, int64_t key, int64_t head) const {
     return ((b * keys + key) * kvHeads + head / (heads / kvHeads)) * dim;
   }
-  Score score(int64_t b, int64_t head, int64_t row, int64_t j) const {
-    Score score{scale * dot(&query.data[q(b, row, head)], &key.data[k(b, j, head)], dim), 1};
+  Score<T> score(int64_t b, int64_t head, int64_t row, int64_t j) const {
+    Score<T> score{scale * dot(&query.data[q(b, row, head)], &key.data[k(b, j, head)], dim), 1};
     if (softcap > 0) {
-      double t = std::tanh(score.value / softcap);
+      T t = tanh(score.value / softcap);
       score = {softcap * t, 1 - t * t};
     }
     if (mask) {
-      double m = mask->data[b * maskStrides[0] + head * maskStrides[1] + row * maskStrides[2] +
+      T m = mask->data[b * maskStrides[0] + head * maskStrides[1] + row * maskStrides[2] +
                             j * maskStrides[3]];
       if (maskAdds)
         score.value += m;
-      else if (m == 0)
+      else if (valueOf(m) == 0)
         score.value = kUnseen;
     }
     return score;
@@ -246,49 +248,55 @@ struct Layout {
 };
 } // namespace
 
-void AttentionOp::evaluate(Inputs inputs, Outputs outputs) {
-  const Tensor &v = *inputs[2];
-  Layout at(*this, *inputs[0], *inputs[1], getMask() ? inputs[3] : nullptr);
-  std::vector<double> scores(at.keys);
+template <typename T>
+static void meaning(AttentionOp op, Inputs<T> inputs, Outputs<T> outputs) {
+  const TensorOf<T> &v = *inputs[2];
+  Layout<T> at(op, *inputs[0], *inputs[1], op.getMask() ? inputs[3] : nullptr);
+  std::vector<T> scores(at.keys);
   at.forEachRow([&](int64_t b, int64_t head, int64_t row) {
     int64_t first = at.sees.first(row), last = at.sees.last(row);
-    double largest = kUnseen, sum = 0, &lse = outputs[1].data[at.statistic(b, row, head)];
+    T largest = kUnseen, sum = 0, &lse = outputs[1].data[at.statistic(b, row, head)];
     for (int64_t key = first; key < last; ++key)
-      largest = std::max(largest, scores[key] = at.score(b, head, row, key).value);
+      largest = maximum(largest, scores[key] = at.score(b, head, row, key).value);
     lse = largest;
-    if (largest == kUnseen)
+    if (valueOf(largest) == kUnseen)
       return;
     for (int64_t key = first; key < last; ++key)
-      sum += scores[key] = std::exp(scores[key] - largest);
-    double *o = &outputs[0].data[at.q(b, row, head)];
+      accumulate(sum, scores[key] = exp(scores[key] - largest), last - first);
+    T *o = &outputs[0].data[at.q(b, row, head)];
     for (int64_t key = first; key < last; ++key)
-      addScaled(o, &v.data[at.k(b, key, head)], scores[key] / sum, at.dim);
-    lse += std::log(sum);
+      addScaled(o, &v.data[at.k(b, key, head)], scores[key] / sum, at.dim,
+                last - first);
+    lse += log(sum);
   });
 }
+LLMC_EVALUATE(AttentionOp)
 
-void AttentionGradOp::evaluate(Inputs inputs, Outputs outputs) {
-  const Tensor &g = *inputs[0], &q = *inputs[1], &k = *inputs[2], &v = *inputs[3],
+template <typename T>
+static void meaning(AttentionGradOp op, Inputs<T> inputs, Outputs<T> outputs) {
+  const TensorOf<T> &g = *inputs[0], &q = *inputs[1], &k = *inputs[2], &v = *inputs[3],
                &o = *inputs[4], &lse = *inputs[5];
-  Layout at(*this, q, k, getMask() ? inputs[6] : nullptr);
+  Layout<T> at(op, q, k, op.getMask() ? inputs[6] : nullptr);
+  int64_t queries = at.rows * (at.heads / at.kvHeads);
   at.forEachRow([&](int64_t b, int64_t head, int64_t row) {
     int64_t i = at.q(b, row, head);
-    double logSum = lse.data[at.statistic(b, row, head)];
-    if (logSum == kUnseen)
+    T logSum = lse.data[at.statistic(b, row, head)];
+    if (valueOf(logSum) == kUnseen)
       return;
-    double delta = dot(&g.data[i], &o.data[i], at.dim);
+    T delta = dot(&g.data[i], &o.data[i], at.dim);
     for (int64_t key = at.sees.first(row); key < at.sees.last(row); ++key) {
       int64_t j = at.k(b, key, head);
-      Score score = at.score(b, head, row, key);
-      double p = std::exp(score.value - logSum);
-      double slope =
+      Score<T> score = at.score(b, head, row, key);
+      T p = exp(score.value - logSum);
+      T slope =
           at.scale * score.slope * p * (dot(&g.data[i], &v.data[j], at.dim) - delta);
-      addScaled(&outputs[0].data[i], &k.data[j], slope, at.dim);
-      addScaled(&outputs[1].data[j], &q.data[i], slope, at.dim);
-      addScaled(&outputs[2].data[j], &g.data[i], p, at.dim);
+      addScaled(&outputs[0].data[i], &k.data[j], slope, at.dim, at.keys);
+      addScaled(&outputs[1].data[j], &q.data[i], slope, at.dim, queries);
+      addScaled(&outputs[2].data[j], &g.data[i], p, at.dim, queries);
     }
   });
 }
+LLMC_EVALUATE(AttentionGradOp)
 
 //===-- Gradient ------------------------------------------------------------===//
 

@@ -4,12 +4,12 @@ using namespace mlir;
 
 namespace llmc::graph {
 
-Strides broadcastStrides(const Tensor &tensor, ArrayRef<int64_t> shape) {
-  Strides own = tensor.strides(), strides(shape.size(), 0);
-  size_t shift = shape.size() - own.size();
-  for (size_t i = 0; i < own.size(); ++i)
-    if (tensor.shape[i] != 1)
-      strides[shift + i] = own[i];
+Strides broadcastStrides(ArrayRef<int64_t> own, ArrayRef<int64_t> shape) {
+  Strides strides(shape.size(), 0);
+  int64_t step = 1;
+  for (size_t i = own.size(), shift = shape.size() - own.size(); i-- > 0; step *= own[i])
+    if (own[i] != 1)
+      strides[shift + i] = step;
   return strides;
 }
 

@@ -4,13 +4,14 @@
 
 #include "dialects/graph/Build.h"
 #include "dialects/graph/Graph.h"
+#include "dialects/graph/Scalars.h"
 
 #include <limits>
 
 namespace llmc::graph {
 
-using Inputs = llvm::ArrayRef<const Tensor *>;
-using Outputs = llvm::MutableArrayRef<Tensor>;
+template <typename T> using Inputs = llvm::ArrayRef<const TensorOf<T> *>;
+template <typename T> using Outputs = llvm::MutableArrayRef<TensorOf<T>>;
 using Strides = std::vector<int64_t>;
 
 // Calls `body(offsets)` for every index of `shape` in row-major order;
@@ -42,8 +43,21 @@ void forEach(llvm::ArrayRef<int64_t> shape, llvm::ArrayRef<Strides> strides, Bod
   }
 }
 
-// Strides that walk `tensor` as if it were broadcast to `shape`.
-Strides broadcastStrides(const Tensor &tensor, llvm::ArrayRef<int64_t> shape);
+// Strides that walk a tensor of shape `own` as if it were broadcast to `shape`.
+Strides broadcastStrides(llvm::ArrayRef<int64_t> own, llvm::ArrayRef<int64_t> shape);
+
+// Defines what the interface asks of an op whose meaning(op, inputs, outputs) is a template
+// over the scalar.
+#define LLMC_EVALUATE(OP)                                                                          \
+  void OP::evaluate(Inputs<double> inputs, Outputs<double> outputs) {                              \
+    meaning<double>(*this, inputs, outputs);                                                       \
+  }                                                                                                \
+  void OP::evaluateDual(Inputs<Dual> inputs, Outputs<Dual> outputs) {                              \
+    meaning<Dual>(*this, inputs, outputs);                                                         \
+  }                                                                                                \
+  void OP::evaluateBounded(Inputs<Bounded> inputs, Outputs<Bounded> outputs) {                     \
+    meaning<Bounded>(*this, inputs, outputs);                                                      \
+  }
 
 // Toward zero; what no 64-bit integer holds saturates, NaN is 0.
 inline int64_t toInt64(double x) {
@@ -55,8 +69,9 @@ inline int64_t toInt64(double x) {
 }
 
 // The value of an optional scalar operand (`offset`), 0 if it is not there.
-inline int64_t offsetOf(Inputs inputs, size_t index) {
-  return index < inputs.size() ? toInt64(inputs[index]->data[0]) : 0;
+template <typename T>
+int64_t offsetOf(llvm::ArrayRef<const TensorOf<T> *> inputs, size_t index) {
+  return index < inputs.size() ? toInt64(valueOf(inputs[index]->data[0])) : 0;
 }
 
 using LinearIn = llvm::SmallVector<llvm::SmallVector<unsigned, 2>, 2>;

@@ -51,13 +51,14 @@ static LogicalResult verifyLogical(Operation *op, ValueRange operands) {
 //===-- Evaluate ------------------------------------------------------------===//
 
 // output[i...] = f(v), v[k] the element of inputs[k] (broadcast).
-template <typename F> static void map(Inputs inputs, Tensor &output, F f) {
+template <typename T, typename F>
+static void map(Inputs<T> inputs, TensorOf<T> &output, F f) {
   std::vector<Strides> strides;
-  for (const Tensor *input : inputs)
-    strides.push_back(broadcastStrides(*input, output.shape));
-  SmallVector<double, 4> values(inputs.size());
-  double *out = output.data.data();
-  if (llvm::all_of(inputs, [&](const Tensor *input) { return input->shape == output.shape; })) {
+  for (const TensorOf<T> *input : inputs)
+    strides.push_back(broadcastStrides(input->shape, output.shape));
+  SmallVector<T, 4> values(inputs.size());
+  T *out = output.data.data();
+  if (llvm::all_of(inputs, [&](const auto *input) { return input->shape == output.shape; })) {
     for (int64_t i = 0; i < output.size(); ++i) {
       for (size_t k = 0; k < inputs.size(); ++k)
         values[k] = inputs[k]->data[i];
@@ -73,30 +74,35 @@ template <typename F> static void map(Inputs inputs, Tensor &output, F f) {
 }
 
 // Integers are held as doubles; nothing is divided by 0.
-static double quotient(double a, double b, bool real) {
-  return real ? a / b : b == 0 ? 0 : std::trunc(a / b);
+template <typename T> static T quotient(T a, T b, bool real) {
+  if (real)
+    return a / b;
+  return valueOf(b) == 0 ? 0 : std::trunc(valueOf(a) / valueOf(b));
 }
-static double remainder(double a, double b, bool real) {
-  return real || b != 0 ? std::fmod(a, b) : 0;
+template <typename T> static T remainder(T a, T b, bool real) {
+  return real || valueOf(b) != 0 ? fmod(a, b) : T(0);
 }
 
-static double sigmoid(double x) { return 1 / (1 + std::exp(-x)); }
+template <typename T> static T sigmoid(T x) {
+  T e = exp(-fabs(x)); // never overflows
+  return (valueOf(x) < 0 ? e : T(1)) / (1.0 + e);
+}
 
 static constexpr double kSqrt2OverPi = 0.79788456080286535588;
 static constexpr double kSqrtHalf = 0.70710678118654752440;
 static constexpr double kCubic = 0.044715;
 
-static double gelu(double x, GeluForm form) {
+template <typename T> static T gelu(T x, GeluForm form) {
   if (form == GeluForm::erf)
-    return 0.5 * x * (1 + std::erf(x * kSqrtHalf));
-  return 0.5 * x * (1 + std::tanh(kSqrt2OverPi * (x + kCubic * x * x * x)));
+    return 0.5 * x * (1.0 + erf(x * kSqrtHalf));
+  return 0.5 * x * (1.0 + tanh(kSqrt2OverPi * (x + kCubic * x * x * x)));
 }
-static double geluSlope(double x, GeluForm form) {
+template <typename T> static T geluSlope(T x, GeluForm form) {
   if (form == GeluForm::erf)
-    return 0.5 * (1 + std::erf(x * kSqrtHalf)) + x * 0.5 * kSqrt2OverPi * std::exp(-0.5 * x * x);
-  double t = std::tanh(kSqrt2OverPi * (x + kCubic * x * x * x));
-  return 0.5 * (1 + t) +
-         0.5 * x * (1 - t * t) * kSqrt2OverPi * (1 + 3 * kCubic * x * x);
+    return 0.5 * (1.0 + erf(x * kSqrtHalf)) + x * 0.5 * kSqrt2OverPi * exp(-0.5 * x * x);
+  T t = tanh(kSqrt2OverPi * (x + kCubic * x * x * x));
+  return 0.5 * (1.0 + t) +
+         0.5 * x * (1.0 - t * t) * kSqrt2OverPi * (1.0 + 3 * kCubic * x * x);
 }
 
 static bool holds(Predicate predicate, double a, double b) {
@@ -120,12 +126,13 @@ static bool holds(Predicate predicate, double a, double b) {
 //===-- The ops -------------------------------------------------------------===//
 
 #define EVALUATE(OP, VALUE)                                                                        \
-  void OP::evaluate(Inputs inputs, Outputs outputs) {                                              \
-    map(inputs, outputs[0], [&](const double *v) -> double {                                       \
-      [[maybe_unused]] double x = v[0];                                                            \
+  template <typename T> static void meaning(OP op, Inputs<T> inputs, Outputs<T> outputs) {         \
+    map(inputs, outputs[0], [&](const T *v) -> T {                                                 \
+      [[maybe_unused]] T x = v[0];                                                                 \
       return VALUE;                                                                                \
     });                                                                                            \
-  }
+  }                                                                                                \
+  LLMC_EVALUATE(OP)
 // GRADIENT may use b, the cotangent g, the operand's number i and the result y.
 #define GRADIENT(OP, ...)                                                                          \
   LogicalResult OP::differentiate(OpBuilder &builder, ArrayRef<Value> cotangents,                  \
@@ -152,10 +159,10 @@ BINARY(SubOp, v[0] - v[1], i == 0 ? g : b.neg(g))
 RULE(SubOp, {0, 1})
 BINARY(MulOp, v[0] * v[1], b.mul(g, i == 0 ? getRhs() : getLhs()))
 RULE(MulOp, {0}, {1})
-BINARY(DivOp, quotient(v[0], v[1], isFloat(getResult())),
+BINARY(DivOp, quotient(v[0], v[1], isFloat(op.getResult())),
        i == 0 ? b.div(g, getRhs()) : b.neg(b.div(b.mul(g, y), getRhs())))
 RULE(DivOp, {0})
-BINARY(RemOp, remainder(v[0], v[1], isFloat(getResult())),
+BINARY(RemOp, remainder(v[0], v[1], isFloat(op.getResult())),
        i == 0 ? g : b.neg(b.mul(g, b.div(b.sub(getLhs(), y), getRhs()))))
 RULE(RemOp)
 
@@ -169,53 +176,54 @@ static Value powerSlope(Build &b, unsigned i, Value base, Value exponent, Value 
   Value less = PowerOp::create(b.builder, b.loc, base, b.sub(exponent, one));
   return b.select(b.compare(exponent, zero, Predicate::eq), zero, b.mul(exponent, less));
 }
-BINARY(PowerOp, std::pow(v[0], v[1]), b.mul(g, powerSlope(b, i, getLhs(), getRhs(), y)))
+BINARY(PowerOp, pow(v[0], v[1]), b.mul(g, powerSlope(b, i, getLhs(), getRhs(), y)))
 RULE(PowerOp)
 
 // The cotangent where operand 0 (or, for i = 1, operand 1) was chosen.
-static Value chosen(Build &b, Value g, unsigned i, Value lhs, Value rhs, Predicate predicate) {
+static Value cotangentIf(Build &b, Value g, unsigned i, Value lhs, Value rhs, Predicate predicate) {
   Value mask = b.compare(lhs, rhs, predicate), zero = b.constant(0, elementOf(g));
   return i == 0 ? b.select(mask, g, zero) : b.select(mask, zero, g);
 }
-BINARY(MaximumOp, std::max(v[0], v[1]), chosen(b, g, i, getLhs(), getRhs(), Predicate::ge))
+BINARY(MaximumOp, maximum(v[0], v[1]), cotangentIf(b, g, i, getLhs(), getRhs(), Predicate::ge))
 RULE(MaximumOp)
-BINARY(MinimumOp, std::min(v[0], v[1]), chosen(b, g, i, getLhs(), getRhs(), Predicate::le))
+BINARY(MinimumOp, minimum(v[0], v[1]), cotangentIf(b, g, i, getLhs(), getRhs(), Predicate::le))
 RULE(MinimumOp)
 
 UNARY(NegOp, -x, b.neg(g))
 RULE(NegOp, {0})
-UNARY(AbsOp, std::abs(x), b.mul(g, SignOp::create(b.builder, b.loc, getOperand())))
+UNARY(AbsOp, fabs(x), b.mul(g, SignOp::create(b.builder, b.loc, getOperand())))
 RULE(AbsOp)
-UNARY(SinOp, std::sin(x), b.mul(g, CosOp::create(b.builder, b.loc, getOperand())))
+UNARY(SinOp, sin(x), b.mul(g, CosOp::create(b.builder, b.loc, getOperand())))
 RULE(SinOp)
-UNARY(CosOp, std::cos(x), b.neg(b.mul(g, SinOp::create(b.builder, b.loc, getOperand()))))
+UNARY(CosOp, cos(x), b.neg(b.mul(g, SinOp::create(b.builder, b.loc, getOperand()))))
 RULE(CosOp)
 
 #define STEPS(OP, VALUE) INFER(OP) NO_RULES(OP) EVALUATE(OP, VALUE) NO_GRADIENT(OP) RULE(OP)
-STEPS(SignOp, (x > 0) - (x < 0))
-STEPS(FloorOp, std::floor(x))
-STEPS(CeilOp, std::ceil(x))
-STEPS(RoundOp, std::nearbyint(x)) // halves to even: nobody changes the rounding mode
+STEPS(SignOp, step([](double a) { return (a > 0) - (a < 0); }, x))
+STEPS(FloorOp, step([](double a) { return std::floor(a); }, x))
+STEPS(CeilOp, step([](double a) { return std::ceil(a); }, x))
+// Halves go to even: nobody changes the rounding mode.
+STEPS(RoundOp, step([](double a) { return std::nearbyint(a); }, x))
 
-UNARY(ExpOp, std::exp(x), b.mul(g, y))
+UNARY(ExpOp, exp(x), b.mul(g, y))
 RULE(ExpOp)
-UNARY(LogOp, std::log(x), b.div(g, getOperand()))
+UNARY(LogOp, log(x), b.div(g, getOperand()))
 RULE(LogOp)
-UNARY(SqrtOp, std::sqrt(x), b.scale(b.div(g, y), 0.5))
+UNARY(SqrtOp, sqrt(x), b.scale(b.div(g, y), 0.5))
 RULE(SqrtOp)
-UNARY(RsqrtOp, 1 / std::sqrt(x), b.scale(b.mul(g, b.mul(y, b.mul(y, y))), -0.5))
+UNARY(RsqrtOp, 1.0 / sqrt(x), b.scale(b.mul(g, b.mul(y, b.mul(y, y))), -0.5))
 RULE(RsqrtOp)
-UNARY(TanhOp, std::tanh(x), b.mul(g, b.oneMinus(b.mul(y, y))))
+UNARY(TanhOp, tanh(x), b.mul(g, b.oneMinus(b.mul(y, y))))
 RULE(TanhOp)
-UNARY(ErfOp, std::erf(x),
+UNARY(ErfOp, erf(x),
       b.scale(b.mul(g, b.exp(b.neg(b.mul(getOperand(), getOperand())))), 1.12837916709551257390))
 RULE(ErfOp)
 UNARY(SigmoidOp, sigmoid(x), b.mul(g, b.mul(y, b.oneMinus(y))))
 RULE(SigmoidOp)
-UNARY(SoftplusOp, std::max(x, 0.0) + std::log1p(std::exp(-std::abs(x))),
+UNARY(SoftplusOp, maximum(x, T(0)) + log1p(exp(-fabs(x))),
       b.mul(g, SigmoidOp::create(b.builder, b.loc, getOperand())))
 RULE(SoftplusOp)
-UNARY(ReluOp, x > 0 ? x : 0,
+UNARY(ReluOp, maximum(T(0), x),
       b.select(b.compare(getOperand(), b.constant(0, elementOf(g)), Predicate::gt), g,
                b.constant(0, elementOf(g))))
 RULE(ReluOp)
@@ -228,38 +236,45 @@ static Value powSlope(Build &b, Value x, double exponent) {
     power = PowOp::create(b.builder, b.loc, x, APFloat(exponent - 1));
   return b.scale(power, exponent);
 }
-UNARY(PowOp, std::pow(x, getExponent().convertToDouble()),
+UNARY(PowOp, pow(x, T(op.getExponent().convertToDouble())),
       b.mul(g, powSlope(b, getOperand(), getExponent().convertToDouble())))
 RULE(PowOp)
-UNARY(GeluOp, gelu(x, getForm()),
+UNARY(GeluOp, gelu(x, op.getForm()),
       GeluGradOp::create(b.builder, b.loc, getOperand(), g, getForm()))
 RULE(GeluOp)
 
 INFER(GeluGradOp)
 NO_RULES(GeluGradOp)
-EVALUATE(GeluGradOp, v[1] * geluSlope(x, getForm()))
+EVALUATE(GeluGradOp, v[1] * geluSlope(x, op.getForm()))
 RULE(GeluGradOp)
 LogicalResult GeluGradOp::differentiate(OpBuilder &, ArrayRef<Value>, SmallVectorImpl<Value> &) {
   return failure();
 }
 
+// 1 or 0; of what a comparison could not decide, undecided.
+template <typename T> static T isTrue(T x) {
+  return step([](double a) { return double(a != 0); }, x);
+}
+static Bounded isTrue(Bounded x) { return {double(x.value != 0), x.error}; }
+
 #define LOGICAL(OP, VALUE)                                                                         \
   INFER(OP) EVALUATE(OP, VALUE) NO_GRADIENT(OP) RULE(OP) LogicalResult OP::verify() {              \
     return verifyLogical(*this, (*this)->getOperands());                                           \
   }
-LOGICAL(AndOp, v[0] != 0 && v[1] != 0)
-LOGICAL(OrOp, v[0] != 0 || v[1] != 0)
-LOGICAL(NotOp, x == 0)
+LOGICAL(AndOp, minimum(isTrue(v[0]), isTrue(v[1])))
+LOGICAL(OrOp, maximum(isTrue(v[0]), isTrue(v[1])))
+LOGICAL(NotOp, chosen(isTrue(x), T(0), T(1)))
 
 INFER(CompareOp, 0, IntegerType::get(context, 1))
 NO_RULES(CompareOp)
-EVALUATE(CompareOp, holds(getPredicate(), v[0], v[1]))
+EVALUATE(CompareOp,
+         compared([&](double a, double b) { return holds(op.getPredicate(), a, b); }, v[0], v[1]))
 NO_GRADIENT(CompareOp)
 RULE(CompareOp)
 
 INFER(SelectOp, 1)
 LogicalResult SelectOp::verify() { return verifyLogical(*this, getCondition()); }
-EVALUATE(SelectOp, v[0] != 0 ? v[1] : v[2])
+EVALUATE(SelectOp, chosen(v[0], v[1], v[2]))
 GRADIENT(SelectOp, i == 0   ? Value()
                    : i == 1 ? b.select(getCondition(), g, b.constant(0, elementOf(g)))
                             : b.select(getCondition(), b.constant(0, elementOf(g)), g))
@@ -274,13 +289,17 @@ LogicalResult CastOp::verify() {
                                                << ", the operand's";
   return success();
 }
-void CastOp::evaluate(Inputs inputs, Outputs outputs) {
-  Type to = elementOf(getResult());
+template <typename T>
+static void meaning(CastOp op, Inputs<T> inputs, Outputs<T> outputs) {
+  Type to = elementOf(op.getResult());
   bool toLogical = to.isInteger(1), isInteger = isa<IntegerType>(to);
-  map(inputs, outputs[0], [&](const double *v) {
-    return toLogical ? double(v[0] != 0) : isInteger ? toInt64(v[0]) : v[0];
+  map(inputs, outputs[0], [&](const T *v) -> T {
+    if (toLogical)
+      return isTrue(v[0]);
+    return isInteger ? step([](double x) { return double(toInt64(x)); }, v[0]) : v[0];
   });
 }
+LLMC_EVALUATE(CastOp)
 LogicalResult CastOp::differentiate(OpBuilder &builder, ArrayRef<Value> cotangents,
                                     SmallVectorImpl<Value> &gradients) {
   if (!isFloat(getResult()))

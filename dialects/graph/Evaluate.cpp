@@ -8,123 +8,146 @@ using namespace mlir;
 
 namespace llmc::graph {
 
-std::vector<Tensor> evaluateOp(GraphOpInterface op, ArrayRef<const Tensor *> inputs) {
-  std::vector<Tensor> outputs;
+namespace {
+
+void run(GraphOpInterface op, ArrayRef<const Tensor *> inputs, MutableArrayRef<Tensor> outputs) {
+  op.evaluate(inputs, outputs);
+}
+void run(GraphOpInterface op, ArrayRef<const DualTensor *> inputs,
+         MutableArrayRef<DualTensor> outputs) {
+  op.evaluateDual(inputs, outputs);
+}
+void run(GraphOpInterface op, ArrayRef<const BoundedTensor *> inputs,
+         MutableArrayRef<BoundedTensor> outputs) {
+  op.evaluateBounded(inputs, outputs);
+}
+
+template <typename T>
+std::vector<TensorOf<T>> runOne(GraphOpInterface op, ArrayRef<const TensorOf<T> *> inputs) {
+  std::vector<TensorOf<T>> outputs;
   for (Value result : op->getResults())
     outputs.emplace_back(shapeOf(result).vec());
-  op.evaluate(inputs, outputs);
+  run(op, inputs, outputs);
   return outputs;
 }
 
-namespace {
+template <typename T> using Held = std::shared_ptr<const TensorOf<T>>;
+template <typename T> using HeldList = SmallVector<Held<T>>;
 
-using Held = std::shared_ptr<const Tensor>;
-using HeldList = SmallVector<Held>;
-
-class Interpreter {
+template <typename T> class Interpreter {
 public:
   explicit Interpreter(Foreign foreign) : foreign(foreign) {}
 
   // Runs a block on its arguments; returns the operands of its terminator.
-  FailureOr<HeldList> run(Block &block, HeldList arguments);
+  FailureOr<HeldList<T>> run(Block &block, HeldList<T> arguments);
 
 private:
-  FailureOr<HeldList> runOp(Operation *op, ArrayRef<Held> operands);
-  FailureOr<HeldList> runRepeat(RepeatOp op, ArrayRef<Held> operands);
-  FailureOr<HeldList> runCall(func::CallOp op, ArrayRef<Held> operands);
+  FailureOr<HeldList<T>> runOp(Operation *op, ArrayRef<Held<T>> operands);
+  FailureOr<HeldList<T>> runForeign(Operation *op, ArrayRef<const TensorOf<T> *> inputs);
+  FailureOr<HeldList<T>> runRepeat(RepeatOp op, ArrayRef<Held<T>> operands);
+  FailureOr<HeldList<T>> runCall(func::CallOp op, ArrayRef<Held<T>> operands);
 
   Foreign foreign;
 };
 
 // The values of a block that some later op still reads.
-class Live {
+template <typename T> class Live {
 public:
-  void define(Value value, Held tensor) {
+  void define(Value value, Held<T> tensor) {
     auto uses = std::distance(value.use_begin(), value.use_end());
     if (uses != 0)
       values[value] = {std::move(tensor), uses};
   }
-  Held use(Value value) {
+  Held<T> use(Value value) {
     auto found = values.find(value);
-    Held tensor = found->second.first;
+    Held<T> tensor = found->second.first;
     if (--found->second.second == 0)
       values.erase(found);
     return tensor;
   }
 
 private:
-  llvm::DenseMap<Value, std::pair<Held, int64_t>> values;
+  llvm::DenseMap<Value, std::pair<Held<T>, int64_t>> values;
 };
 
-} // namespace
+template <typename T> HeldList<T> hold(std::vector<TensorOf<T>> tensors) {
+  HeldList<T> held;
+  for (TensorOf<T> &tensor : tensors)
+    held.push_back(std::make_shared<const TensorOf<T>>(std::move(tensor)));
+  return held;
+}
 
-FailureOr<HeldList> Interpreter::run(Block &block, HeldList arguments) {
-  Live live;
+template <typename T>
+FailureOr<HeldList<T>> Interpreter<T>::run(Block &block, HeldList<T> arguments) {
+  Live<T> live;
   for (auto [argument, tensor] : llvm::zip(block.getArguments(), arguments))
     live.define(argument, tensor);
   arguments.clear();
   for (Operation &op : block) {
-    HeldList operands;
+    HeldList<T> operands;
     for (Value operand : op.getOperands())
       operands.push_back(live.use(operand));
     if (op.hasTrait<OpTrait::IsTerminator>())
       return operands;
-    FailureOr<HeldList> results = runOp(&op, operands);
+    FailureOr<HeldList<T>> results = runOp(&op, operands);
     if (failed(results))
       return failure();
     for (auto [result, tensor] : llvm::zip(op.getResults(), *results))
       live.define(result, tensor);
   }
-  return HeldList();
+  return HeldList<T>();
 }
 
-static HeldList hold(std::vector<Tensor> tensors) {
-  HeldList held;
-  for (Tensor &tensor : tensors)
-    held.push_back(std::make_shared<const Tensor>(std::move(tensor)));
-  return held;
-}
-
-FailureOr<HeldList> Interpreter::runOp(Operation *op, ArrayRef<Held> operands) {
+template <typename T>
+FailureOr<HeldList<T>> Interpreter<T>::runOp(Operation *op, ArrayRef<Held<T>> operands) {
   if (auto repeat = dyn_cast<RepeatOp>(op))
     return runRepeat(repeat, operands);
   if (auto call = dyn_cast<func::CallOp>(op))
     return runCall(call, operands);
-  SmallVector<const Tensor *> inputs;
-  for (const Held &operand : operands)
+  SmallVector<const TensorOf<T> *> inputs;
+  for (const Held<T> &operand : operands)
     inputs.push_back(operand.get());
   if (auto graphOp = dyn_cast<GraphOpInterface>(op))
-    return hold(evaluateOp(graphOp, inputs));
-  if (!foreign)
-    return op->emitOpError("has no reference meaning, expected an op of the graph dialect");
-  FailureOr<std::vector<Tensor>> outputs = foreign(op, inputs);
-  if (failed(outputs))
-    return failure();
-  return hold(std::move(*outputs));
+    return hold(runOne<T>(graphOp, inputs));
+  return runForeign(op, inputs);
 }
 
-FailureOr<HeldList> Interpreter::runRepeat(RepeatOp op, ArrayRef<Held> operands) {
+template <typename T>
+FailureOr<HeldList<T>> Interpreter<T>::runForeign(Operation *op,
+                                                  ArrayRef<const TensorOf<T> *> inputs) {
+  if constexpr (std::is_same_v<T, double>)
+    if (foreign) {
+      FailureOr<std::vector<Tensor>> outputs = foreign(op, inputs);
+      if (failed(outputs))
+        return failure();
+      return hold(std::move(*outputs));
+    }
+  return op->emitOpError("has no reference meaning, expected an op of the graph dialect");
+}
+
+template <typename T>
+FailureOr<HeldList<T>> Interpreter<T>::runRepeat(RepeatOp op, ArrayRef<Held<T>> operands) {
   size_t carried = op.getCarried().size(), stacked = op.getStacked().size();
-  HeldList values(operands.take_front(carried));
-  std::vector<Tensor> results;
+  HeldList<T> values(operands.take_front(carried));
+  std::vector<TensorOf<T>> results;
   for (Value result : op.getStackedResults())
     results.emplace_back(shapeOf(result).vec());
   int64_t count = op.getCount();
   for (int64_t step = 0; step < count; ++step) {
     int64_t i = op.getReverse() ? count - 1 - step : step;
-    HeldList arguments = std::move(values);
-    for (const Held &whole : operands.slice(carried, stacked)) {
-      Tensor part(std::vector<int64_t>(whole->shape.begin() + 1, whole->shape.end()));
+    HeldList<T> arguments = std::move(values);
+    for (const Held<T> &whole : operands.slice(carried, stacked)) {
+      TensorOf<T> part(std::vector<int64_t>(whole->shape.begin() + 1, whole->shape.end()));
       std::copy_n(whole->data.begin() + i * part.size(), part.size(), part.data.begin());
-      arguments.push_back(std::make_shared<const Tensor>(std::move(part)));
+      arguments.push_back(std::make_shared<const TensorOf<T>>(std::move(part)));
     }
     llvm::append_range(arguments, operands.drop_front(carried + stacked));
-    FailureOr<HeldList> yielded = run(op.getBlock(), std::move(arguments));
+    FailureOr<HeldList<T>> yielded = run(op.getBlock(), std::move(arguments));
     if (failed(yielded))
       return failure();
     values.assign(yielded->begin(), yielded->begin() + carried);
     for (size_t k = 0; k < results.size(); ++k) {
-      const Tensor &part = *(*yielded)[carried + k];
+      const TensorOf<T> &part = *(*yielded)[carried + k];
       llvm::copy(part.data, results[k].data.begin() + i * part.size());
     }
   }
@@ -132,34 +155,61 @@ FailureOr<HeldList> Interpreter::runRepeat(RepeatOp op, ArrayRef<Held> operands)
   return values;
 }
 
-FailureOr<HeldList> Interpreter::runCall(func::CallOp op, ArrayRef<Held> operands) {
+template <typename T>
+FailureOr<HeldList<T>> Interpreter<T>::runCall(func::CallOp op, ArrayRef<Held<T>> operands) {
   auto callee = SymbolTable::lookupNearestSymbolFrom<func::FuncOp>(op, op.getCalleeAttr());
   if (!callee || callee.isExternal())
     return op.emitOpError("calls @") << op.getCallee() << ", which has no body";
-  return run(callee.front(), HeldList(operands));
+  return run(callee.front(), HeldList<T>(operands));
 }
 
-FailureOr<std::vector<Tensor>> evaluate(func::FuncOp func, ArrayRef<Tensor> inputs,
-                                        Foreign foreign) {
+template <typename T>
+FailureOr<std::vector<TensorOf<T>>> evaluateBlock(Block &block, ArrayRef<TensorOf<T>> inputs,
+                                                  Foreign foreign) {
+  HeldList<T> arguments;
+  for (const TensorOf<T> &input : inputs)
+    arguments.push_back(std::make_shared<const TensorOf<T>>(input));
+  FailureOr<HeldList<T>> results = Interpreter<T>(foreign).run(block, std::move(arguments));
+  if (failed(results))
+    return failure();
+  std::vector<TensorOf<T>> outputs;
+  for (const Held<T> &result : *results)
+    outputs.push_back(*result);
+  return outputs;
+}
+
+template <typename T>
+FailureOr<std::vector<TensorOf<T>>> evaluateFunc(func::FuncOp func, ArrayRef<TensorOf<T>> inputs,
+                                                 Foreign foreign) {
   if (func.isExternal() || func.getNumArguments() != inputs.size())
     return func.emitOpError("has ") << func.getNumArguments() << " arguments"
                                     << (func.isExternal() ? " and no body" : "") << ", got "
                                     << inputs.size() << " inputs";
-  HeldList arguments;
-  for (auto [i, input] : llvm::enumerate(inputs)) {
+  for (auto [i, input] : llvm::enumerate(inputs))
     if (shapeOf(func.getArgument(i)) != ArrayRef<int64_t>(input.shape))
       return func.emitOpError("argument ")
              << i << " has shape " << shapeText(shapeOf(func.getArgument(i))) << ", got "
              << shapeText(input.shape);
-    arguments.push_back(std::make_shared<const Tensor>(input));
-  }
-  FailureOr<HeldList> results = Interpreter(foreign).run(func.front(), std::move(arguments));
-  if (failed(results))
-    return failure();
-  std::vector<Tensor> outputs;
-  for (const Held &result : *results)
-    outputs.push_back(*result);
-  return outputs;
+  return evaluateBlock(func.front(), inputs, foreign);
+}
+
+} // namespace
+
+std::vector<Tensor> evaluateOp(GraphOpInterface op, ArrayRef<const Tensor *> inputs) {
+  return runOne<double>(op, inputs);
+}
+FailureOr<std::vector<Tensor>> evaluate(func::FuncOp func, ArrayRef<Tensor> inputs,
+                                        Foreign foreign) {
+  return evaluateFunc(func, inputs, foreign);
+}
+FailureOr<std::vector<DualTensor>> evaluateDual(func::FuncOp func, ArrayRef<DualTensor> inputs) {
+  return evaluateFunc(func, inputs, nullptr);
+}
+FailureOr<std::vector<Tensor>> evaluate(Block &block, ArrayRef<Tensor> inputs) {
+  return evaluateBlock(block, inputs, nullptr);
+}
+FailureOr<std::vector<BoundedTensor>> evaluateBounded(Block &block, ArrayRef<BoundedTensor> inputs) {
+  return evaluateBlock(block, inputs, nullptr);
 }
 
 } // namespace llmc::graph

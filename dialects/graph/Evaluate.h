@@ -1,4 +1,5 @@
-// The reference interpreter: runs a function of `graph` ops in double.
+// The reference interpreter: runs a function of `graph` ops in double, or in one of the
+// scalars of Scalars.h.
 #ifndef LLMC_DIALECTS_GRAPH_EVALUATE_H
 #define LLMC_DIALECTS_GRAPH_EVALUATE_H
 
@@ -17,9 +18,17 @@ using Foreign = llvm::function_ref<mlir::FailureOr<std::vector<Tensor>>(
 // types) and returns one tensor per result. Repeats, constants and calls are
 // followed. Fails with a diagnostic on an op that has no `evaluate` (after
 // asking `foreign`, if given). Reads the IR only: ranks may run on threads.
-mlir::FailureOr<std::vector<Tensor>> evaluate(mlir::func::FuncOp func,
-                                              llvm::ArrayRef<Tensor> inputs,
-                                              Foreign foreign = nullptr);
+mlir::FailureOr<std::vector<Tensor>>
+evaluate(mlir::func::FuncOp func, llvm::ArrayRef<Tensor> inputs, Foreign foreign = nullptr);
+// The same with derivatives along the direction that the slopes of the inputs say.
+mlir::FailureOr<std::vector<DualTensor>> evaluateDual(mlir::func::FuncOp func,
+                                                      llvm::ArrayRef<DualTensor> inputs);
+
+// Runs a block, such as the body of a launch, on its arguments; returns the operands of its
+// terminator. The second gives bounds on the rounding errors of what computes it in floats.
+mlir::FailureOr<std::vector<Tensor>> evaluate(mlir::Block &block, llvm::ArrayRef<Tensor> inputs);
+mlir::FailureOr<std::vector<BoundedTensor>>
+evaluateBounded(mlir::Block &block, llvm::ArrayRef<BoundedTensor> inputs);
 
 // Runs one op.
 std::vector<Tensor> evaluateOp(GraphOpInterface op, llvm::ArrayRef<const Tensor *> inputs);

@@ -25,6 +25,14 @@ def GraphOpInterface : OpInterface<"GraphOpInterface"> {
       }], "void", "evaluate",
       (ins "::llvm::ArrayRef<const ::llmc::graph::Tensor *>":$inputs,
            "::llvm::MutableArrayRef<::llmc::graph::Tensor>":$outputs)>,
+    InterfaceMethod<[{ The same with derivatives along one direction (dialects/graph/Dual.h). }],
+      "void", "evaluateDual",
+      (ins "::llvm::ArrayRef<const ::llmc::graph::DualTensor *>":$inputs,
+           "::llvm::MutableArrayRef<::llmc::graph::DualTensor>":$outputs)>,
+    InterfaceMethod<[{ The same with bounds on rounding errors (dialects/graph/Bounded.h). }],
+      "void", "evaluateBounded",
+      (ins "::llvm::ArrayRef<const ::llmc::graph::BoundedTensor *>":$inputs,
+           "::llvm::MutableArrayRef<::llmc::graph::BoundedTensor>":$outputs)>,
     InterfaceMethod<[{
         Builds the cotangents of the operands. `cotangents` has one value per
         result, null where nothing flows back. On success `operandCotangents`

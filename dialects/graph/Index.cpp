@@ -61,21 +61,23 @@ ShardingRule GatherOp::getShardingRule() {
   return rule;
 }
 // Calls body(i, row) for the i-th id that lies in the part of `rows` rows.
-template <typename Body>
-static void forEachRow(const Tensor &ids, int64_t offset, int64_t rows, Body body) {
+template <typename T, typename Body>
+static void forEachRow(const TensorOf<T> &ids, int64_t offset, int64_t rows, Body body) {
   for (int64_t i = 0; i < ids.size(); ++i) {
-    int64_t row = toInt64(ids.data[i] - static_cast<double>(offset));
+    int64_t row = toInt64(valueOf(ids.data[i]) - static_cast<double>(offset));
     if (row >= 0 && row < rows)
       body(i, row);
   }
 }
-void GatherOp::evaluate(Inputs inputs, Outputs outputs) {
-  const Tensor &table = *inputs[0];
+template <typename T>
+static void meaning(GatherOp op, Inputs<T> inputs, Outputs<T> outputs) {
+  const TensorOf<T> &table = *inputs[0];
   int64_t width = table.strides()[0];
   forEachRow(*inputs[1], offsetOf(inputs, 2), table.shape[0], [&](int64_t i, int64_t row) {
     std::copy_n(table.data.data() + row * width, width, outputs[0].data.data() + i * width);
   });
 }
+LLMC_EVALUATE(GatherOp)
 LogicalResult GatherOp::differentiate(OpBuilder &builder, ArrayRef<Value> cotangents,
                                       SmallVectorImpl<Value> &gradients) {
   gradients.assign((*this)->getNumOperands(), Value());
@@ -107,14 +109,16 @@ ShardingRule ScatterAddOp::getShardingRule() {
   rule.offsetFactor = rows;
   return rule;
 }
-void ScatterAddOp::evaluate(Inputs inputs, Outputs outputs) {
-  Tensor &result = outputs[0];
+template <typename T>
+static void meaning(ScatterAddOp op, Inputs<T> inputs, Outputs<T> outputs) {
+  TensorOf<T> &result = outputs[0];
   int64_t width = result.strides()[0];
   forEachRow(*inputs[0], offsetOf(inputs, 2), result.shape[0], [&](int64_t i, int64_t row) {
     for (int64_t k = 0; k < width; ++k)
       result.data[row * width + k] += inputs[1]->data[i * width + k];
   });
 }
+LLMC_EVALUATE(ScatterAddOp)
 LogicalResult ScatterAddOp::differentiate(OpBuilder &builder, ArrayRef<Value> cotangents,
                                           SmallVectorImpl<Value> &gradients) {
   gradients.assign((*this)->getNumOperands(), Value());
@@ -148,12 +152,14 @@ ShardingRule TakeAlongOp::getShardingRule() {
   rule.offsetFactor = last;
   return rule;
 }
-void TakeAlongOp::evaluate(Inputs inputs, Outputs outputs) {
+template <typename T>
+static void meaning(TakeAlongOp op, Inputs<T> inputs, Outputs<T> outputs) {
   int64_t width = inputs[0]->shape.back();
   forEachRow(*inputs[1], offsetOf(inputs, 2), width, [&](int64_t i, int64_t column) {
     outputs[0].data[i] = inputs[0]->data[i * width + column];
   });
 }
+LLMC_EVALUATE(TakeAlongOp)
 LogicalResult TakeAlongOp::differentiate(OpBuilder &builder, ArrayRef<Value> cotangents,
                                          SmallVectorImpl<Value> &gradients) {
   gradients.assign((*this)->getNumOperands(), Value());
@@ -185,12 +191,14 @@ ShardingRule OneHotOp::getShardingRule() {
   rule.offsetFactor = last;
   return rule;
 }
-void OneHotOp::evaluate(Inputs inputs, Outputs outputs) {
+template <typename T>
+static void meaning(OneHotOp op, Inputs<T> inputs, Outputs<T> outputs) {
   int64_t width = outputs[0].shape.back();
   forEachRow(*inputs[0], offsetOf(inputs, 2), width, [&](int64_t i, int64_t column) {
     outputs[0].data[i * width + column] = inputs[1]->data[i];
   });
 }
+LLMC_EVALUATE(OneHotOp)
 LogicalResult OneHotOp::differentiate(OpBuilder &builder, ArrayRef<Value> cotangents,
                                       SmallVectorImpl<Value> &gradients) {
   gradients.assign((*this)->getNumOperands(), Value());
@@ -226,17 +234,19 @@ ShardingRule MaskTailOp::getShardingRule() {
   rule.offsetFactor = factors[getDim()][0];
   return rule;
 }
-void MaskTailOp::evaluate(Inputs inputs, Outputs outputs) {
+template <typename T>
+static void meaning(MaskTailOp op, Inputs<T> inputs, Outputs<T> outputs) {
   Strides along(outputs[0].shape.size(), 0);
-  along[getDim()] = 1;
-  const double *in = inputs[0]->data.data();
-  double *out = outputs[0].data.data(), value = getValue().convertToDouble();
-  int64_t offset = offsetOf(inputs, 1), valid = getValid();
+  along[op.getDim()] = 1;
+  const T *in = inputs[0]->data.data();
+  T *out = outputs[0].data.data(), value = op.getValue().convertToDouble();
+  int64_t offset = offsetOf(inputs, 1), valid = op.getValid();
   forEach(outputs[0].shape, {along}, [&](const int64_t *index) {
     *out++ = index[0] + offset < valid ? *in : value;
     ++in;
   });
 }
+LLMC_EVALUATE(MaskTailOp)
 LogicalResult MaskTailOp::differentiate(OpBuilder &builder, ArrayRef<Value> cotangents,
                                         SmallVectorImpl<Value> &gradients) {
   gradients.assign((*this)->getNumOperands(), Value());
@@ -269,22 +279,25 @@ ShardingRule CumsumOp::getShardingRule() {
   rule.results = {factors};
   return rule;
 }
-void CumsumOp::evaluate(Inputs inputs, Outputs outputs) {
-  const Tensor &in = *inputs[0];
+template <typename T>
+static void meaning(CumsumOp op, Inputs<T> inputs, Outputs<T> outputs) {
+  const TensorOf<T> &in = *inputs[0];
   Strides strides = in.strides();
   Shape others(in.shape.begin(), in.shape.end());
-  int64_t size = others[getDim()], step = strides[getDim()];
-  others[getDim()] = size == 0 ? 0 : 1;
+  int64_t size = others[op.getDim()], step = strides[op.getDim()];
+  others[op.getDim()] = size == 0 ? 0 : 1;
   forEach(others, {strides}, [&](const int64_t *start) {
-    double sum = 0;
+    T sum = 0;
     for (int64_t k = 0; k < size; ++k) {
-      int64_t at = start[0] + (getReverse() ? size - 1 - k : k) * step;
-      double next = sum + in.data[at];
-      outputs[0].data[at] = getExclusive() ? sum : next;
+      int64_t at = start[0] + (op.getReverse() ? size - 1 - k : k) * step;
+      T next = sum;
+      accumulate(next, in.data[at], size);
+      outputs[0].data[at] = op.getExclusive() ? sum : next;
       sum = next;
     }
   });
 }
+LLMC_EVALUATE(CumsumOp)
 LogicalResult CumsumOp::differentiate(OpBuilder &builder, ArrayRef<Value> cotangents,
                                       SmallVectorImpl<Value> &gradients) {
   gradients.assign(1, Value());

@@ -145,7 +145,8 @@ struct Walk {
 using Sums = double __attribute__((vector_size(4 * sizeof(double))));
 } // namespace
 
-static Walk walkOf(const std::string &letters, const Tensor &tensor, const std::string &order) {
+template <typename T>
+static Walk walkOf(const std::string &letters, const TensorOf<T> &tensor, const std::string &order) {
   Walk walk;
   Strides own = tensor.strides();
   for (char letter : order) {
@@ -156,18 +157,21 @@ static Walk walkOf(const std::string &letters, const Tensor &tensor, const std::
 }
 
 // The elements with the letters in another order: a product wants its rows side by side.
-static std::vector<double> packed(const std::string &letters, const Tensor &tensor,
-                                  const std::string &order) {
+template <typename T>
+static std::vector<T> packed(const std::string &letters, const TensorOf<T> &tensor,
+                             const std::string &order) {
   if (letters == order)
     return tensor.data;
-  std::vector<double> result(tensor.data.size());
+  std::vector<T> result(tensor.data.size());
   Walk walk = walkOf(letters, tensor, order);
-  double *to = result.data();
+  T *to = result.data();
   forEach(walk.shape, {walk.strides}, [&](const int64_t *at) { *to++ = tensor.data[at[0]]; });
   return result;
 }
 
-static int64_t sizeOf(const std::string &letters, const Tensor &tensor, const std::string &some) {
+template <typename T>
+static int64_t sizeOf(const std::string &letters, const TensorOf<T> &tensor,
+                      const std::string &some) {
   int64_t size = 1;
   for (char letter : some)
     size *= tensor.shape[letters.find(letter)];
@@ -207,25 +211,93 @@ addProduct(const double *x, const double *y, double *z, int64_t rows, int64_t te
         z[i * columns + c] += x[i * terms + k] * y[k * columns + c];
 }
 
-void MatmulOp::evaluate(Inputs inputs, Outputs outputs) {
-  Equation e = *Equation::parse(getEquation());
-  std::string batch = e.batch(), rows = e.onlyLhs(), columns = e.onlyRhs(), terms = e.contracted();
-  std::vector<double> x = packed(e.lhs, *inputs[0], batch + rows + terms);
-  std::vector<double> y = packed(e.rhs, *inputs[1], batch + terms + columns);
-  int64_t count = sizeOf(e.lhs, *inputs[0], batch), m = sizeOf(e.lhs, *inputs[0], rows);
-  int64_t k = sizeOf(e.lhs, *inputs[0], terms), n = sizeOf(e.rhs, *inputs[1], columns);
-  std::vector<double> z(count * m * n, 0.0);
-  for (int64_t part = 0; part < count; ++part)
+namespace {
+// Batches of [m, k] by [k, n].
+struct Sizes {
+  int64_t batch, m, k, n;
+};
+} // namespace
+
+static std::vector<double> product(const std::vector<double> &x, const std::vector<double> &y,
+                                   const Sizes &sizes) {
+  auto [batch, m, k, n] = sizes;
+  std::vector<double> z(batch * m * n, 0.0);
+  for (int64_t part = 0; part < batch; ++part)
     addProduct(x.data() + part * m * k, y.data() + part * k * n, z.data() + part * m * n, m, k, n);
+  return z;
+}
+
+template <typename T, typename Get>
+static std::vector<double> each(const std::vector<T> &numbers, Get get) {
+  std::vector<double> result(numbers.size());
+  for (size_t i = 0; i < numbers.size(); ++i)
+    result[i] = get(numbers[i]);
+  return result;
+}
+static bool isZero(const std::vector<double> &numbers) {
+  return llvm::all_of(numbers, [](double x) { return x == 0; });
+}
+
+static std::vector<Dual> product(const std::vector<Dual> &x, const std::vector<Dual> &y,
+                                 const Sizes &sizes) {
+  auto value = [](Dual a) { return a.value; };
+  auto slope = [](Dual a) { return a.slope; };
+  std::vector<double> xs = each(x, value), ys = each(y, value), dx = each(x, slope),
+                      dy = each(y, slope), values = product(xs, ys, sizes);
+  std::vector<Dual> z(values.begin(), values.end());
+  for (const auto &[a, b] : {std::pair(&dx, &ys), std::pair(&xs, &dy)}) {
+    if (isZero(*a) || isZero(*b))
+      continue;
+    std::vector<double> part = product(*a, *b, sizes);
+    for (size_t i = 0; i < z.size(); ++i)
+      z[i].slope += part[i];
+  }
+  return z;
+}
+
+// Errors as of accumulate(): of the operands, and of the roundings of k terms.
+static std::vector<Bounded> product(const std::vector<Bounded> &x, const std::vector<Bounded> &y,
+                                    const Sizes &sizes) {
+  auto value = [](Bounded a) { return a.value; };
+  auto size = [](Bounded a) { return std::fabs(a.value); };
+  auto error = [](Bounded a) { return a.error; };
+  std::vector<double> values = product(each(x, value), each(y, value), sizes),
+                      xs = each(x, size), ys = each(y, size), ex = each(x, error),
+                      ey = each(y, error), sizesOfTerms = product(xs, ys, sizes),
+                      errors(values.size(), 0.0);
+  for (const auto &[a, b] : {std::pair(&ex, &ys), std::pair(&xs, &ey)}) {
+    if (isZero(*a) || isZero(*b))
+      continue;
+    std::vector<double> part = product(*a, *b, sizes);
+    for (size_t i = 0; i < errors.size(); ++i)
+      errors[i] += part[i];
+  }
+  std::vector<Bounded> z(values.size());
+  double roundings = std::sqrt(double(sizes.k));
+  for (size_t i = 0; i < z.size(); ++i)
+    z[i] = Bounded::rounded(values[i], errors[i] + roundings * sizesOfTerms[i], false, 0);
+  return z;
+}
+
+template <typename T>
+static void meaning(MatmulOp op, Inputs<T> inputs, Outputs<T> outputs) {
+  Equation e = *Equation::parse(op.getEquation());
+  std::string batch = e.batch(), rows = e.onlyLhs(), columns = e.onlyRhs(), terms = e.contracted();
+  std::vector<T> x = packed(e.lhs, *inputs[0], batch + rows + terms);
+  std::vector<T> y = packed(e.rhs, *inputs[1], batch + terms + columns);
+  Sizes sizes{sizeOf(e.lhs, *inputs[0], batch), sizeOf(e.lhs, *inputs[0], rows),
+              sizeOf(e.lhs, *inputs[0], terms), sizeOf(e.rhs, *inputs[1], columns)};
+  std::vector<T> z = product(x, y, sizes);
   std::string order = batch + rows + columns;
   if (order == e.result) {
     outputs[0].data = std::move(z);
     return;
   }
   Walk walk = walkOf(e.result, outputs[0], order);
-  const double *from = z.data();
+  const T *from = z.data();
   forEach(walk.shape, {walk.strides}, [&](const int64_t *at) { outputs[0].data[at[0]] = *from++; });
 }
+LLMC_EVALUATE(MatmulOp)
 
 //===-- Gradient ------------------------------------------------------------===//
 

@@ -47,9 +47,10 @@ ShardingRule ConstantOp::getShardingRule() {
                                                    : FactorKind::Replicated));
   return rule;
 }
-void ConstantOp::evaluate(Inputs, Outputs outputs) {
-  auto value = cast<DenseIntOrFPElementsAttr>(getValue());
-  double *out = outputs[0].data.data();
+template <typename T>
+static void meaning(ConstantOp op, Inputs<T>, Outputs<T> outputs) {
+  auto value = cast<DenseIntOrFPElementsAttr>(op.getValue());
+  T *out = outputs[0].data.data();
   if (isa<FloatType>(value.getElementType())) {
     for (const APFloat &number : value.getValues<APFloat>())
       *out++ = number.convertToDouble();
@@ -59,6 +60,7 @@ void ConstantOp::evaluate(Inputs, Outputs outputs) {
   for (const APInt &number : value.getValues<APInt>())
     *out++ = logical ? double(number.getBoolValue()) : double(number.getSExtValue());
 }
+LLMC_EVALUATE(ConstantOp)
 LogicalResult ConstantOp::differentiate(OpBuilder &, ArrayRef<Value>,
                                         SmallVectorImpl<Value> &gradients) {
   return noGradient(*this, gradients);
@@ -80,13 +82,15 @@ ShardingRule IotaOp::getShardingRule() {
   rule.offsetFactor = rule.results[0][getDim()][0];
   return rule;
 }
-void IotaOp::evaluate(Inputs inputs, Outputs outputs) {
+template <typename T>
+static void meaning(IotaOp op, Inputs<T> inputs, Outputs<T> outputs) {
   Strides along(outputs[0].shape.size(), 0);
-  along[getDim()] = 1;
-  double *out = outputs[0].data.data();
+  along[op.getDim()] = 1;
+  T *out = outputs[0].data.data();
   double first = offsetOf(inputs, 0);
   forEach(outputs[0].shape, {along}, [&](const int64_t *index) { *out++ = first + index[0]; });
 }
+LLMC_EVALUATE(IotaOp)
 LogicalResult IotaOp::differentiate(OpBuilder &, ArrayRef<Value>,
                                     SmallVectorImpl<Value> &gradients) {
   return noGradient(*this, gradients);
@@ -160,7 +164,9 @@ ShardingRule ReshapeOp::getShardingRule() {
   rule.results.push_back(to.factors);
   return rule;
 }
-void ReshapeOp::evaluate(Inputs inputs, Outputs outputs) { outputs[0].data = inputs[0]->data; }
+template <typename T>
+static void meaning(ReshapeOp op, Inputs<T> inputs, Outputs<T> outputs) { outputs[0].data = inputs[0]->data; }
+LLMC_EVALUATE(ReshapeOp)
 LogicalResult ReshapeOp::differentiate(OpBuilder &builder, ArrayRef<Value> cotangents,
                                        SmallVectorImpl<Value> &gradients) {
   gradients.assign(1, Value());
@@ -199,14 +205,16 @@ ShardingRule TransposeOp::getShardingRule() {
   rule.results.push_back(result);
   return rule;
 }
-void TransposeOp::evaluate(Inputs inputs, Outputs outputs) {
+template <typename T>
+static void meaning(TransposeOp op, Inputs<T> inputs, Outputs<T> outputs) {
   Strides own = inputs[0]->strides(), strides;
-  for (int64_t dim : getPermutation())
+  for (int64_t dim : op.getPermutation())
     strides.push_back(own[dim]);
-  double *out = outputs[0].data.data();
+  T *out = outputs[0].data.data();
   forEach(outputs[0].shape, {strides},
           [&](const int64_t *from) { *out++ = inputs[0]->data[from[0]]; });
 }
+LLMC_EVALUATE(TransposeOp)
 LogicalResult TransposeOp::differentiate(OpBuilder &builder, ArrayRef<Value> cotangents,
                                          SmallVectorImpl<Value> &gradients) {
   gradients.assign(1, Value());
@@ -231,11 +239,13 @@ LogicalResult BroadcastOp::verify() {
   return verifySameElement(*this, "C2");
 }
 ShardingRule BroadcastOp::getShardingRule() { return elementwiseRule(*this, {{0}}); }
-void BroadcastOp::evaluate(Inputs inputs, Outputs outputs) {
-  double *out = outputs[0].data.data();
-  forEach(outputs[0].shape, {broadcastStrides(*inputs[0], outputs[0].shape)},
+template <typename T>
+static void meaning(BroadcastOp op, Inputs<T> inputs, Outputs<T> outputs) {
+  T *out = outputs[0].data.data();
+  forEach(outputs[0].shape, {broadcastStrides(inputs[0]->shape, outputs[0].shape)},
           [&](const int64_t *from) { *out++ = inputs[0]->data[from[0]]; });
 }
+LLMC_EVALUATE(BroadcastOp)
 LogicalResult BroadcastOp::differentiate(OpBuilder &builder, ArrayRef<Value> cotangents,
                                          SmallVectorImpl<Value> &gradients) {
   return flowBack(*this, builder, cotangents, gradients,
@@ -294,18 +304,20 @@ ShardingRule SliceOp::getShardingRule() {
            getLimits()[i] == shapeOf(getOperand())[i];
   });
 }
-void SliceOp::evaluate(Inputs inputs, Outputs outputs) {
+template <typename T>
+static void meaning(SliceOp op, Inputs<T> inputs, Outputs<T> outputs) {
   Strides strides = inputs[0]->strides();
   int64_t start = 0;
   for (size_t i = 0; i < strides.size(); ++i) {
-    start += getStarts()[i] * strides[i];
-    strides[i] *= getSteps()[i];
+    start += op.getStarts()[i] * strides[i];
+    strides[i] *= op.getSteps()[i];
   }
-  double *out = outputs[0].data.data();
+  T *out = outputs[0].data.data();
   forEach(
       outputs[0].shape, {strides},
       [&](const int64_t *from) { *out++ = inputs[0]->data[from[0]]; }, {start});
 }
+LLMC_EVALUATE(SliceOp)
 LogicalResult SliceOp::differentiate(OpBuilder &builder, ArrayRef<Value> cotangents,
                                      SmallVectorImpl<Value> &gradients) {
   gradients.assign(1, Value());
@@ -349,18 +361,20 @@ ShardingRule PadOp::getShardingRule() {
     return getLow()[i] == 0 && getHigh()[i] == 0 && getInterior()[i] == 0;
   });
 }
-void PadOp::evaluate(Inputs inputs, Outputs outputs) {
+template <typename T>
+static void meaning(PadOp op, Inputs<T> inputs, Outputs<T> outputs) {
   Strides strides = outputs[0].strides();
   int64_t start = 0;
   for (size_t i = 0; i < strides.size(); ++i) {
-    start += getLow()[i] * strides[i];
-    strides[i] *= getInterior()[i] + 1;
+    start += op.getLow()[i] * strides[i];
+    strides[i] *= op.getInterior()[i] + 1;
   }
-  const double *in = inputs[0]->data.data();
+  const T *in = inputs[0]->data.data();
   forEach(
       inputs[0]->shape, {strides},
       [&](const int64_t *to) { outputs[0].data[to[0]] = *in++; }, {start});
 }
+LLMC_EVALUATE(PadOp)
 LogicalResult PadOp::differentiate(OpBuilder &builder, ArrayRef<Value> cotangents,
                                    SmallVectorImpl<Value> &gradients) {
   gradients.assign(1, Value());
@@ -405,17 +419,19 @@ LogicalResult ConcatOp::verify() {
 ShardingRule ConcatOp::getShardingRule() {
   return keptDims(*this, [&](size_t i) { return i != getDim(); });
 }
-void ConcatOp::evaluate(Inputs inputs, Outputs outputs) {
+template <typename T>
+static void meaning(ConcatOp op, Inputs<T> inputs, Outputs<T> outputs) {
   Strides strides = outputs[0].strides();
   int64_t start = 0;
-  for (const Tensor *input : inputs) {
-    const double *in = input->data.data();
+  for (const TensorOf<T> *input : inputs) {
+    const T *in = input->data.data();
     forEach(
         input->shape, {strides}, [&](const int64_t *to) { outputs[0].data[to[0]] = *in++; },
         {start});
-    start += input->shape[getDim()] * strides[getDim()];
+    start += input->shape[op.getDim()] * strides[op.getDim()];
   }
 }
+LLMC_EVALUATE(ConcatOp)
 LogicalResult ConcatOp::differentiate(OpBuilder &builder, ArrayRef<Value> cotangents,
                                       SmallVectorImpl<Value> &gradients) {
   gradients.assign((*this)->getNumOperands(), Value());

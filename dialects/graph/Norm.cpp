@@ -61,25 +61,27 @@ ShardingRule LayerNormOp::getShardingRule() {
   rule.results = {joined(rows, last), rows, rows};
   return rule;
 }
-void LayerNormOp::evaluate(Inputs inputs, Outputs outputs) {
+template <typename T>
+static void meaning(LayerNormOp op, Inputs<T> inputs, Outputs<T> outputs) {
   int64_t width = inputs[0]->shape.back();
-  const Tensor &scale = *inputs[1], &bias = *inputs[2];
-  double eps = getEps().convertToDouble();
+  const TensorOf<T> &scale = *inputs[1], &bias = *inputs[2];
+  double eps = op.getEps().convertToDouble();
   for (int64_t row = 0; row < outputs[1].size(); ++row) {
-    const double *x = inputs[0]->data.data() + row * width;
-    double sum = 0, squares = 0;
+    const T *x = inputs[0]->data.data() + row * width;
+    T sum = 0, squares = 0;
     for (int64_t i = 0; i < width; ++i)
-      sum += x[i];
-    double mean = sum / width;
+      accumulate(sum, x[i], width);
+    T mean = sum / width;
     for (int64_t i = 0; i < width; ++i)
-      squares += (x[i] - mean) * (x[i] - mean);
-    double rstd = 1 / std::sqrt(squares / width + eps);
+      accumulate(squares, (x[i] - mean) * (x[i] - mean), width);
+    T rstd = 1 / sqrt(squares / width + eps);
     for (int64_t i = 0; i < width; ++i)
       outputs[0].data[row * width + i] = (x[i] - mean) * rstd * scale.data[i] + bias.data[i];
     outputs[1].data[row] = mean;
     outputs[2].data[row] = rstd;
   }
 }
+LLMC_EVALUATE(LayerNormOp)
 LogicalResult LayerNormOp::differentiate(OpBuilder &builder, ArrayRef<Value> cotangents,
                                          SmallVectorImpl<Value> &gradients) {
   if (cotangents[1] || cotangents[2])
@@ -123,23 +125,25 @@ ShardingRule LayerNormGradOp::getShardingRule() {
   rule.results = {joined(rows, last)};
   return rule;
 }
-void LayerNormGradOp::evaluate(Inputs inputs, Outputs outputs) {
+template <typename T>
+static void meaning(LayerNormGradOp op, Inputs<T> inputs, Outputs<T> outputs) {
   int64_t width = inputs[1]->shape.back();
-  const Tensor &scale = *inputs[2];
+  const TensorOf<T> &scale = *inputs[2];
   for (int64_t row = 0; row < inputs[3]->size(); ++row) {
-    const double *dy = inputs[0]->data.data() + row * width,
+    const T *dy = inputs[0]->data.data() + row * width,
                  *x = inputs[1]->data.data() + row * width;
-    double mean = inputs[3]->data[row], rstd = inputs[4]->data[row], sum = 0, dot = 0;
+    T mean = inputs[3]->data[row], rstd = inputs[4]->data[row], sum = 0, dot = 0;
     for (int64_t i = 0; i < width; ++i) {
-      double g = dy[i] * scale.data[i];
-      sum += g;
-      dot += g * (x[i] - mean) * rstd;
+      T g = dy[i] * scale.data[i];
+      accumulate(sum, g, width);
+      accumulate(dot, g * (x[i] - mean) * rstd, width);
     }
     for (int64_t i = 0; i < width; ++i)
       outputs[0].data[row * width + i] =
           rstd * (dy[i] * scale.data[i] - sum / width - (x[i] - mean) * rstd * dot / width);
   }
 }
+LLMC_EVALUATE(LayerNormGradOp)
 LogicalResult LayerNormGradOp::differentiate(OpBuilder &, ArrayRef<Value>,
                                              SmallVectorImpl<Value> &) {
   return failure();
@@ -163,14 +167,18 @@ ShardingRule LayerNormGradScaleOp::getShardingRule() {
   rule.results = {{last}};
   return rule;
 }
-void LayerNormGradScaleOp::evaluate(Inputs inputs, Outputs outputs) {
-  int64_t width = inputs[1]->shape.back();
-  for (int64_t row = 0; row < inputs[2]->size(); ++row)
+template <typename T>
+static void meaning(LayerNormGradScaleOp op, Inputs<T> inputs, Outputs<T> outputs) {
+  int64_t width = inputs[1]->shape.back(), rows = inputs[2]->size();
+  for (int64_t row = 0; row < rows; ++row)
     for (int64_t i = 0; i < width; ++i)
-      outputs[0].data[i] += inputs[0]->data[row * width + i] *
-                            (inputs[1]->data[row * width + i] - inputs[2]->data[row]) *
-                            inputs[3]->data[row];
+      accumulate(outputs[0].data[i],
+                 inputs[0]->data[row * width + i] *
+                     (inputs[1]->data[row * width + i] - inputs[2]->data[row]) *
+                     inputs[3]->data[row],
+                 rows);
 }
+LLMC_EVALUATE(LayerNormGradScaleOp)
 LogicalResult LayerNormGradScaleOp::differentiate(OpBuilder &, ArrayRef<Value>,
                                                   SmallVectorImpl<Value> &) {
   return failure();
@@ -198,19 +206,21 @@ ShardingRule RmsNormOp::getShardingRule() {
   rule.results = {joined(rows, last), rows};
   return rule;
 }
-void RmsNormOp::evaluate(Inputs inputs, Outputs outputs) {
+template <typename T>
+static void meaning(RmsNormOp op, Inputs<T> inputs, Outputs<T> outputs) {
   int64_t width = inputs[0]->shape.back();
-  double eps = getEps().convertToDouble();
+  double eps = op.getEps().convertToDouble();
   for (int64_t row = 0; row < outputs[1].size(); ++row) {
-    const double *x = inputs[0]->data.data() + row * width;
-    double squares = 0;
+    const T *x = inputs[0]->data.data() + row * width;
+    T squares = 0;
     for (int64_t i = 0; i < width; ++i)
-      squares += x[i] * x[i];
-    double rstd = outputs[1].data[row] = 1 / std::sqrt(squares / width + eps);
+      accumulate(squares, x[i] * x[i], width);
+    T rstd = outputs[1].data[row] = 1 / sqrt(squares / width + eps);
     for (int64_t i = 0; i < width; ++i)
       outputs[0].data[row * width + i] = x[i] * rstd * inputs[1]->data[i];
   }
 }
+LLMC_EVALUATE(RmsNormOp)
 LogicalResult RmsNormOp::differentiate(OpBuilder &builder, ArrayRef<Value> cotangents,
                                        SmallVectorImpl<Value> &gradients) {
   if (cotangents[1])
@@ -243,20 +253,22 @@ ShardingRule RmsNormGradOp::getShardingRule() {
   rule.results = {joined(rows, last)};
   return rule;
 }
-void RmsNormGradOp::evaluate(Inputs inputs, Outputs outputs) {
+template <typename T>
+static void meaning(RmsNormGradOp op, Inputs<T> inputs, Outputs<T> outputs) {
   int64_t width = inputs[1]->shape.back();
-  const Tensor &scale = *inputs[2];
+  const TensorOf<T> &scale = *inputs[2];
   for (int64_t row = 0; row < inputs[3]->size(); ++row) {
-    const double *dy = inputs[0]->data.data() + row * width,
+    const T *dy = inputs[0]->data.data() + row * width,
                  *x = inputs[1]->data.data() + row * width;
-    double rstd = inputs[3]->data[row], dot = 0;
+    T rstd = inputs[3]->data[row], dot = 0;
     for (int64_t i = 0; i < width; ++i)
-      dot += dy[i] * scale.data[i] * x[i] * rstd;
+      accumulate(dot, dy[i] * scale.data[i] * x[i] * rstd, width);
     for (int64_t i = 0; i < width; ++i)
       outputs[0].data[row * width + i] =
           rstd * (dy[i] * scale.data[i] - x[i] * rstd * dot / width);
   }
 }
+LLMC_EVALUATE(RmsNormGradOp)
 LogicalResult RmsNormGradOp::differentiate(OpBuilder &, ArrayRef<Value>,
                                            SmallVectorImpl<Value> &) {
   return failure();
@@ -278,14 +290,17 @@ ShardingRule RmsNormGradScaleOp::getShardingRule() {
   rule.results = {{last}};
   return rule;
 }
-void RmsNormGradScaleOp::evaluate(Inputs inputs, Outputs outputs) {
-  int64_t width = inputs[1]->shape.back();
-  for (int64_t row = 0; row < inputs[2]->size(); ++row)
+template <typename T>
+static void meaning(RmsNormGradScaleOp op, Inputs<T> inputs, Outputs<T> outputs) {
+  int64_t width = inputs[1]->shape.back(), rows = inputs[2]->size();
+  for (int64_t row = 0; row < rows; ++row)
     for (int64_t i = 0; i < width; ++i)
-      outputs[0].data[i] +=
-          inputs[0]->data[row * width + i] * inputs[1]->data[row * width + i] *
-          inputs[2]->data[row];
+      accumulate(outputs[0].data[i],
+                 inputs[0]->data[row * width + i] * inputs[1]->data[row * width + i] *
+                     inputs[2]->data[row],
+                 rows);
 }
+LLMC_EVALUATE(RmsNormGradScaleOp)
 LogicalResult RmsNormGradScaleOp::differentiate(OpBuilder &, ArrayRef<Value>,
                                                 SmallVectorImpl<Value> &) {
   return failure();

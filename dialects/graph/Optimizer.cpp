@@ -25,19 +25,21 @@ LogicalResult AdamWOp::verify() {
   return success();
 }
 ShardingRule AdamWOp::getShardingRule() { return elementwiseRule(*this); }
-void AdamWOp::evaluate(Inputs inputs, Outputs outputs) {
+template <typename T>
+static void meaning(AdamWOp op, Inputs<T> inputs, Outputs<T> outputs) {
   auto scalar = [&](size_t i) { return inputs[i]->data[0]; };
-  double lr = scalar(4), beta1 = scalar(5), beta2 = scalar(6), eps = scalar(7),
-         decay = getDecay() ? scalar(8) : 0, c1 = scalar(9), c2 = scalar(10);
+  T lr = scalar(4), beta1 = scalar(5), beta2 = scalar(6), eps = scalar(7),
+    decay = op.getDecay() ? scalar(8) : 0, c1 = scalar(9), c2 = scalar(10);
   for (int64_t i = 0; i < inputs[0]->size(); ++i) {
-    double p = inputs[0]->data[i], g = inputs[1]->data[i];
-    double m = beta1 * inputs[2]->data[i] + (1 - beta1) * g;
-    double v = beta2 * inputs[3]->data[i] + (1 - beta2) * g * g;
-    outputs[0].data[i] = p - lr * (decay * p + (m / c1) / (std::sqrt(v / c2) + eps));
+    T p = inputs[0]->data[i], g = inputs[1]->data[i];
+    T m = beta1 * inputs[2]->data[i] + (1 - beta1) * g;
+    T v = beta2 * inputs[3]->data[i] + (1 - beta2) * g * g;
+    outputs[0].data[i] = p - lr * (decay * p + (m / c1) / (sqrt(v / c2) + eps));
     outputs[1].data[i] = m;
     outputs[2].data[i] = v;
   }
 }
+LLMC_EVALUATE(AdamWOp)
 LogicalResult AdamWOp::differentiate(OpBuilder &, ArrayRef<Value>, SmallVectorImpl<Value> &) {
   return failure();
 }

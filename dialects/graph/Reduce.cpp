@@ -50,22 +50,28 @@ ShardingRule ReduceOp::getShardingRule() {
   rule.results = {result};
   return rule;
 }
-void ReduceOp::evaluate(Inputs inputs, Outputs outputs) {
-  std::vector<double> &out = outputs[0].data;
-  ReduceKind kind = getKind();
+template <typename T>
+static void meaning(ReduceOp op, Inputs<T> inputs, Outputs<T> outputs) {
+  std::vector<T> &out = outputs[0].data;
+  ReduceKind kind = op.getKind();
   if (kind == ReduceKind::max)
     std::fill(out.begin(), out.end(),
-              isFloat(getResult()) ? -std::numeric_limits<double>::infinity() : -0x1p63);
+              T(isFloat(op.getResult()) ? -std::numeric_limits<double>::infinity() : -0x1p63));
   Strides own = outputs[0].strides(), strides(inputs[0]->shape.size(), 0);
   for (size_t i = 0, next = 0; i < strides.size(); ++i)
-    if (!llvm::is_contained(getDims(), static_cast<int64_t>(i)))
+    if (!llvm::is_contained(op.getDims(), static_cast<int64_t>(i)))
       strides[i] = own[next++];
-  const double *in = inputs[0]->data.data();
+  const T *in = inputs[0]->data.data();
+  int64_t terms = inputs[0]->size() / std::max<int64_t>(outputs[0].size(), 1);
   forEach(inputs[0]->shape, {strides}, [&](const int64_t *to) {
-    double x = *in++, &y = out[to[0]];
-    y = kind == ReduceKind::max ? std::max(y, x) : y + (kind == ReduceKind::sum ? x : x * x);
+    T x = *in++, &y = out[to[0]];
+    if (kind == ReduceKind::max)
+      y = maximum(y, x);
+    else
+      accumulate(y, kind == ReduceKind::sum ? x : x * x, terms);
   });
 }
+LLMC_EVALUATE(ReduceOp)
 LogicalResult ReduceOp::differentiate(OpBuilder &builder, ArrayRef<Value> cotangents,
                                       SmallVectorImpl<Value> &gradients) {
   if (getKind() == ReduceKind::max)
@@ -111,19 +117,23 @@ static ShardingRule rowsRule(Operation *op) {
 
 LogicalResult SoftmaxOp::verify() { return verifyRows(*this); }
 ShardingRule SoftmaxOp::getShardingRule() { return rowsRule(*this); }
-void SoftmaxOp::evaluate(Inputs inputs, Outputs outputs) {
+template <typename T>
+static void meaning(SoftmaxOp op, Inputs<T> inputs, Outputs<T> outputs) {
   int64_t width = inputs[0]->shape.back();
   for (int64_t row = 0; row < inputs[0]->size(); row += width) {
-    const double *x = &inputs[0]->data[row];
-    double *y = &outputs[0].data[row], sum = 0, largest = *std::max_element(x, x + width);
-    if (std::isinf(largest) && largest < 0)
+    const T *x = &inputs[0]->data[row];
+    T *y = &outputs[0].data[row], sum = 0, largest = x[0];
+    for (int64_t i = 1; i < width; ++i)
+      largest = maximum(largest, x[i]);
+    if (valueOf(largest) == -std::numeric_limits<double>::infinity())
       continue; // everything is masked: zeros
     for (int64_t i = 0; i < width; ++i)
-      sum += y[i] = std::exp(x[i] - largest);
+      accumulate(sum, y[i] = exp(x[i] - largest), width);
     for (int64_t i = 0; i < width; ++i)
       y[i] /= sum;
   }
 }
+LLMC_EVALUATE(SoftmaxOp)
 LogicalResult SoftmaxOp::differentiate(OpBuilder &builder, ArrayRef<Value> cotangents,
                                        SmallVectorImpl<Value> &gradients) {
   return flowBack(*this, builder, cotangents, gradients, [&](Build &b, Value g, unsigned) {
@@ -134,17 +144,19 @@ EmitClass SoftmaxOp::getEmitClass() { return EmitClass::RowReduction; }
 
 LogicalResult SoftmaxGradOp::verify() { return verifyRows(*this); }
 ShardingRule SoftmaxGradOp::getShardingRule() { return rowsRule(*this); }
-void SoftmaxGradOp::evaluate(Inputs inputs, Outputs outputs) {
+template <typename T>
+static void meaning(SoftmaxGradOp op, Inputs<T> inputs, Outputs<T> outputs) {
   int64_t width = inputs[0]->shape.back();
   for (int64_t row = 0; row < inputs[0]->size(); row += width) {
-    const double *y = &inputs[0]->data[row], *dy = &inputs[1]->data[row];
-    double dot = 0;
+    const T *y = &inputs[0]->data[row], *dy = &inputs[1]->data[row];
+    T dot = 0;
     for (int64_t i = 0; i < width; ++i)
-      dot += dy[i] * y[i];
+      accumulate(dot, dy[i] * y[i], width);
     for (int64_t i = 0; i < width; ++i)
       outputs[0].data[row + i] = y[i] * (dy[i] - dot);
   }
 }
+LLMC_EVALUATE(SoftmaxGradOp)
 LogicalResult SoftmaxGradOp::differentiate(OpBuilder &, ArrayRef<Value>,
                                            SmallVectorImpl<Value> &) {
   return failure();

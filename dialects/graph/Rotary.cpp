@@ -42,23 +42,25 @@ double RotaryOp::getFlops() {
 }
 EmitClass RotaryOp::getEmitClass() { return EmitClass::Special; }
 
-void RotaryOp::evaluate(Inputs inputs, Outputs outputs) {
-  const Tensor &x = *inputs[0], &cos = *inputs[1], &sin = *inputs[2];
+template <typename T>
+static void meaning(RotaryOp op, Inputs<T> inputs, Outputs<T> outputs) {
+  const TensorOf<T> &x = *inputs[0], &cos = *inputs[1], &sin = *inputs[2];
   int64_t dim = x.shape[3], half = cos.shape[2], heads = x.shape[2], rows = x.shape[1];
-  int64_t step = getInterleaved() ? 2 : 1, partner = getInterleaved() ? 1 : half;
-  double sign = getInverse() ? -1 : 1;
+  int64_t step = op.getInterleaved() ? 2 : 1, partner = op.getInterleaved() ? 1 : half;
+  double sign = op.getInverse() ? -1 : 1;
   outputs[0].data = x.data;
   for (int64_t vector = 0; vector < x.shape[0] * rows * heads; ++vector) {
     int64_t row = cos.shape[0] == 1 ? vector / heads % rows : vector / heads;
     for (int64_t i = 0; i < half; ++i) {
       int64_t at = vector * dim + i * step;
-      double a = x.data[at], b = x.data[at + partner], c = cos.data[row * half + i],
-             s = sign * sin.data[row * half + i];
+      T a = x.data[at], b = x.data[at + partner], c = cos.data[row * half + i],
+        s = sign * sin.data[row * half + i];
       outputs[0].data[at] = a * c - b * s;
       outputs[0].data[at + partner] = b * c + a * s;
     }
   }
 }
+LLMC_EVALUATE(RotaryOp)
 
 LogicalResult RotaryOp::differentiate(OpBuilder &builder, ArrayRef<Value> cotangents,
                                       SmallVectorImpl<Value> &gradients) {

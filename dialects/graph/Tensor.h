@@ -1,19 +1,22 @@
-// A tensor of the reference interpreter: any element type, held as doubles
-// (integers up to 2^53 are exact, i1 is 0 or 1), row-major.
+// A tensor of the reference interpreter: any element type, held as doubles or other
+// scalars (integers up to 2^53 are exact, i1 is 0 or 1), row-major.
 #ifndef LLMC_DIALECTS_GRAPH_TENSOR_H
 #define LLMC_DIALECTS_GRAPH_TENSOR_H
+
+#include "dialects/graph/Bounded.h"
+#include "dialects/graph/Dual.h"
 
 #include <cstdint>
 #include <vector>
 
 namespace llmc::graph {
 
-struct Tensor {
+template <typename T> struct TensorOf {
   std::vector<int64_t> shape;
-  std::vector<double> data;
+  std::vector<T> data;
 
-  Tensor() = default;
-  explicit Tensor(std::vector<int64_t> s) : shape(std::move(s)), data(count(shape), 0.0) {}
+  TensorOf() = default;
+  explicit TensorOf(std::vector<int64_t> s) : shape(std::move(s)), data(count(shape), 0.0) {}
   static int64_t count(const std::vector<int64_t> &shape) {
     int64_t n = 1;
     for (int64_t d : shape)
@@ -29,6 +32,10 @@ struct Tensor {
     return s;
   }
 };
+
+using Tensor = TensorOf<double>;
+using DualTensor = TensorOf<Dual>;
+using BoundedTensor = TensorOf<Bounded>;
 
 } // namespace llmc::graph
 

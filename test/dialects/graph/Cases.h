@@ -75,6 +75,8 @@ std::vector<Tensor> run(Report &report, const std::string &what, mlir::func::Fun
                         llvm::ArrayRef<Tensor> inputs);
 
 void testGradients(Random &random, mlir::MLIRContext *context, const Case &test, Report &report);
+void testScalars(Random &random, mlir::MLIRContext *context, const Case &test, Report &report);
+void testBoundsByHand(Report &report);
 void testSharding(Random &random, mlir::MLIRContext *context, const Case &test, Report &report);
 void testRepeats(Random &random, mlir::MLIRContext *context, Report &report);
 void testFormulas(Random &random, mlir::MLIRContext *context, Report &report);

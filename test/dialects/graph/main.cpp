@@ -24,11 +24,13 @@ int main(int argc, char **argv) {
     cases.push_back(drawSinCos(random));
     for (const Case &test : cases) {
       testGradients(random, &context, test, report);
+      testScalars(random, &context, test, report);
       testSharding(random, &context, test, report);
     }
     testRepeats(random, &context, report);
     testFormulas(random, &context, report);
   }
+  testBoundsByHand(report);
   for (mlir::RegisteredOperationName name : context.getRegisteredOperations())
     if (name.hasInterface<GraphOpInterface>())
       report.that(report.ops.count(name.getStringRef().str()),

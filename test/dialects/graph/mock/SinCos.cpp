@@ -36,12 +36,13 @@ LogicalResult SinCosOp::verify() {
 
 ShardingRule SinCosOp::getShardingRule() { return elementwiseRule(*this); }
 
-void SinCosOp::evaluate(Inputs inputs, Outputs outputs) {
+template <typename T> static void meaning(SinCosOp, Inputs<T> inputs, Outputs<T> outputs) {
   for (int64_t i = 0; i < inputs[0]->size(); ++i) {
-    outputs[0].data[i] = std::sin(inputs[0]->data[i]);
-    outputs[1].data[i] = std::cos(inputs[0]->data[i]);
+    outputs[0].data[i] = sin(inputs[0]->data[i]);
+    outputs[1].data[i] = cos(inputs[0]->data[i]);
   }
 }
+LLMC_EVALUATE(SinCosOp)
 
 // d sin = cos, d cos = -sin; either result may have no cotangent.
 LogicalResult SinCosOp::differentiate(OpBuilder &builder, ArrayRef<Value> cotangents,

@@ -28,7 +28,9 @@ public:
                   mlir::SideEffects::EffectInstance<mlir::MemoryEffects::Effect>> &) {}
 
   ShardingRule getShardingRule();
-  void evaluate(Inputs inputs, Outputs outputs);
+  void evaluate(Inputs<double> inputs, Outputs<double> outputs);
+  void evaluateDual(Inputs<Dual> inputs, Outputs<Dual> outputs);
+  void evaluateBounded(Inputs<Bounded> inputs, Outputs<Bounded> outputs);
   mlir::LogicalResult differentiate(mlir::OpBuilder &builder, llvm::ArrayRef<mlir::Value> cotangents,
                                     llvm::SmallVectorImpl<mlir::Value> &operandCotangents);
 };

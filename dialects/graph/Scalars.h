@@ -1,0 +1,61 @@
+// What the meaning of an op is written with, once for every scalar: double, Dual, Bounded.
+#ifndef LLMC_DIALECTS_GRAPH_SCALARS_H
+#define LLMC_DIALECTS_GRAPH_SCALARS_H
+
+#include "dialects/graph/Bounded.h"
+#include "dialects/graph/Dual.h"
+
+#include <cstdint>
+
+namespace llmc::graph {
+
+// Beside those of Dual and Bounded, where a template names a function.
+using std::cos, std::erf, std::exp, std::fabs, std::fmod, std::log, std::log1p, std::pow, std::sin,
+    std::sqrt, std::tanh;
+
+inline double valueOf(double x) { return x; }
+inline double valueOf(Dual x) { return x.value; }
+inline double valueOf(Bounded x) { return x.value; }
+inline double maximum(double a, double b) { return a < b ? b : a; }
+inline double minimum(double a, double b) { return b < a ? b : a; }
+
+// A function of steps: constant but at its jumps.
+template <typename F> double step(F f, double x) { return f(x); }
+template <typename F> Dual step(F f, Dual x) { return f(x.value); }
+template <typename F> Bounded step(F f, Bounded x) {
+  double y = f(x.value);
+  bool sure = x.error == 0 || (f(x.value + x.radius()) == y && f(x.value - x.radius()) == y);
+  return {y, sure ? 0.0 : double(INFINITY)};
+}
+
+// 1 or 0; of bounded numbers with an infinite error where the roundings decide.
+template <typename P> double compared(P holds, double a, double b) { return holds(a, b); }
+template <typename P> Dual compared(P holds, Dual a, Dual b) { return holds(a.value, b.value); }
+template <typename P> Bounded compared(P holds, Bounded a, Bounded b) {
+  return {double(holds(a.value, b.value)), undecided(a, b) ? double(INFINITY) : 0.0};
+}
+
+template <typename T> T chosen(T condition, T yes, T no) {
+  return valueOf(condition) != 0 ? yes : no;
+}
+inline Bounded chosen(Bounded condition, Bounded yes, Bounded no) {
+  Bounded taken = condition.value != 0 ? yes : no;
+  if (condition.error != 0)
+    taken.error = std::fmax(yes.error, no.error) + std::fabs(yes.value - no.value) / Bounded::kUnit;
+  return taken;
+}
+
+// Adds one of `terms` numbers to a sum, in whatever order an implementation adds them: errors
+// of its roundings grow with the root of their number (Higham and Mary, A New Approach to
+// Probabilistic Rounding Error Analysis, 2019, theorem 2.8) and the magnitudes of all.
+inline void accumulate(double &sum, double x, int64_t) { sum += x; }
+inline void accumulate(Dual &sum, Dual x, int64_t) { sum = sum + x; }
+inline void accumulate(Bounded &sum, Bounded x, int64_t terms) {
+  double roundings = std::sqrt(double(terms)) * std::fabs(x.value);
+  sum = Bounded::rounded(sum.value + x.value, sum.error + x.error + roundings,
+                         sum.isInfinite() || x.isInfinite(), 0);
+}
+
+} // namespace llmc::graph
+
+#endif // LLMC_DIALECTS_GRAPH_SCALARS_H
