@@ -36,7 +36,7 @@ static FailureOr<Outcome> infer(ModuleOp module, const Trial &trial) {
 }
 
 FailureOr<Outcome> interpret(ModuleOp module, const Trial &trial,
-                             const std::function<void()> &ended) {
+                             const std::function<void()> &ended, const AfterStep &afterStep) {
   if (parallel::isInference(module))
     return infer(module, trial);
   auto rows = module->getAttrOfType<IntegerAttr>("graph.batch");
@@ -59,6 +59,8 @@ FailureOr<Outcome> interpret(ModuleOp module, const Trial &trial,
     FailureOr<parallel::StepOutput> output = parallel::evaluateStep(module, input);
     if (failed(output))
       return failure();
+    if (afterStep)
+      afterStep(data, input.states, *output);
     outcome.replicaError = std::max(outcome.replicaError, output->replicaError);
     for (const auto &[name, value] : output->outputs)
       if (name == "loss")

@@ -2,6 +2,7 @@
 #ifndef LLMC_LIB_VERIFY_INTERPRET_H
 #define LLMC_LIB_VERIFY_INTERPRET_H
 
+#include "dialects/parallel/Evaluate.h"
 #include "lib/verify/Training.h"
 #include "mlir/IR/BuiltinOps.h"
 
@@ -9,12 +10,17 @@
 
 namespace llmc::verify {
 
+// Is told after each step of training: what went in, the states before it and what came out.
+using AfterStep = std::function<void(const StepData &, const NamedTensors &before,
+                                     const parallel::StepOutput &)>;
+
 // Runs the steps of `trial`: @micro and @update on one rank, or the functions
 // of stages on every rank of the module's mesh; of an inference the first step:
 // @forward, or forward_K of the stages. Calls `ended`, if it is there, after each
-// micro-batch. Fails with a diagnostic.
+// micro-batch, and `afterStep`. Fails with a diagnostic.
 mlir::FailureOr<Outcome> interpret(mlir::ModuleOp module, const Trial &trial,
-                                   const std::function<void()> &ended = {});
+                                   const std::function<void()> &ended = {},
+                                   const AfterStep &afterStep = {});
 
 } // namespace llmc::verify
 

@@ -7,6 +7,7 @@
 #include "lib/support/Counted.h"
 #include "lib/verify/Borders.h"
 #include "lib/verify/Doing.h"
+#include "lib/verify/FromFile.h"
 #include "lib/verify/Interleavings.h"
 #include "lib/verify/Interpret.h"
 #include "lib/verify/Place.h"
@@ -42,7 +43,9 @@ FailureOr<Reference> makeReference(MLIRContext &context, const CompileOptions &o
   reference.trial = std::move(*trial);
   doing.emplace(progress, "one rank in double",
                 microBatchesOf(reference.one.options, reference.trial));
-  FailureOr<Outcome> exact = interpret(trained, reference.trial, doing->counter());
+  FailureOr<Outcome> exact =
+      interpret(trained, reference.trial, doing->counter(),
+                compareUpdates(trained, options.optimizer == Optimizer::AdamW, reference.update));
   if (failed(exact))
     return failure();
   reference.exact = std::move(*exact);
@@ -199,6 +202,9 @@ LogicalResult Verifier::optimizer(Optimizer which, bool main) {
   doing.emplace(options.progress, "checks of the plan");
   if (main)
     checkStatic(*subject->program, report);
+  if (main)
+    checkFromFile(*reference, report);
+  checkUpdate(*reference, report);
   doing.emplace(options.progress, "all ranks in double", microBatchesOf(compile, reference->trial));
   FailureOr<Outcome> nRanks =
       interpret(subject->at(Phase::Partition), reference->trial, doing->counter());
@@ -238,6 +244,7 @@ LogicalResult Verifier::inference() {
     return failure();
   doing.emplace(options.progress, "checks of the plan");
   checkStatic(*subject->program, report);
+  checkFromFile(*reference, report);
   doing.emplace(options.progress, "all ranks in double");
   FailureOr<Outcome> ranks = interpret(subject->at(Phase::Partition), reference->trial);
   if (failed(ranks))

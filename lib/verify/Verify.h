@@ -7,6 +7,7 @@
 #include "lib/support/Progress.h"
 #include "lib/verify/Report.h"
 #include "lib/verify/Subject.h"
+#include "lib/verify/UpdateEquations.h"
 #include "mlir/IR/MLIRContext.h"
 
 #include <optional>
@@ -31,6 +32,7 @@ struct Reference {
   Subject one;      // one-rank compilation
   Trial trial;      // five steps; two runs of an inference
   Outcome exact;    // those steps in double
+  UpdateErrors update; // of `exact`, step by step, against the optimizer's equations
   TensorError gradients; // of the one-rank plan against `exact`
   double loss = 0;       // error of the one-rank plan's first loss
   double outputs = 0;    // of its norm and token count
