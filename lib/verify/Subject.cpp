@@ -48,11 +48,11 @@ LogicalResult compileFrom(ModuleOp module, Phase from, Phase upTo, Subject &subj
 }
 
 FailureOr<Subject> compileSubject(MLIRContext &context, const CompileOptions &options, Phase upTo,
-                                  ModuleOp raised) {
+                                  StandIn standIn) {
   Subject subject;
   subject.options = options;
-  if (raised) {
-    if (failed(compileFrom(raised, Phase::Raise, upTo, subject)))
+  if (standIn) {
+    if (failed(compileFrom(standIn.module, standIn.border, upTo, subject)))
       return failure();
     return subject;
   }

@@ -28,10 +28,18 @@ struct Subject {
   mlir::ModuleOp at(Phase phase) const;
 };
 
-// Compiles options.model up to a phase, or from `raised`, a module at border raise
-// that stands for it. Fails with diagnostics.
+// A module that stands for options.model, at one of its first borders.
+struct StandIn {
+  StandIn(mlir::ModuleOp module = {}, Phase border = Phase::Raise)
+      : module(module), border(border) {}
+  explicit operator bool() const { return module != nullptr; }
+  mlir::ModuleOp module;
+  Phase border;
+};
+
+// Compiles options.model up to a phase, or what stands for it. Fails with diagnostics.
 mlir::FailureOr<Subject> compileSubject(mlir::MLIRContext &context, const CompileOptions &options,
-                                        Phase upTo = Phase::Emit, mlir::ModuleOp raised = {});
+                                        Phase upTo = Phase::Emit, StandIn standIn = {});
 
 // The same from a module that stands at border `from`. If a phase refuses,
 // `failedIn` is that phase, and the borders before it are in `subject`.

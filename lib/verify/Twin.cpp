@@ -4,6 +4,7 @@
 #include "lib/planfile/AxisNames.h"
 #include "lib/pipeline/Pipeline.h"
 #include "lib/support/Counted.h"
+#include "lib/verify/Captured.h"
 #include "lib/verify/Doing.h"
 #include "lib/verify/Isomorphism.h"
 #include "lib/verify/Shrink.h"
@@ -77,7 +78,7 @@ FailureOr<bool> needsTwin(MLIRContext &context, const VerifyOptions &options) {
   bool isDump = llvm::sys::path::extension(options.compile.model) == ".mlir";
   if (options.twin == TwinChoice::On)
     return true;
-  if (options.twin == TwinChoice::Off || options.raised || isDump)
+  if (options.twin == TwinChoice::Off || options.standIn || isDump)
     return false;
   FailureOr<Subject> raised = raise(context, options.compile);
   if (failed(raised))
@@ -97,6 +98,54 @@ CompileOptions twinOptions(const CompileOptions &options) {
   return twin;
 }
 
+namespace {
+
+// The smaller model, and how its plan relates to the large one.
+struct Small {
+  OwningOpRef<ModuleOp> model;
+  Phase border; // at which it stands
+  std::string sizes;
+  Isomorphism likeness;
+};
+
+// Shrinks `model` and compiles it. Fails with diagnostics.
+FailureOr<Small> shrinkAt(MLIRContext &context, ModuleOp model, Phase border,
+                          const CompileOptions &options, const Subject &plan) {
+  Small small{model.clone(), border, {}, {}};
+  if (failed(shrinkModel(*small.model, options.tp, small.sizes)))
+    return failure();
+  // Buckets are cut by bytes, of which the twin has fewer.
+  if (Attribute pieces = plan.at(Phase::Schedule)->getAttr("plan.bucket_pieces"))
+    (*small.model)->setAttr("plan.bucket_pieces", pieces);
+  FailureOr<Subject> twin = compileSubject(context, options, Phase::Emit, {*small.model, border});
+  if (failed(twin))
+    return failure();
+  std::vector<std::string> replicas;
+  for (uint32_t axis : planfile::axesOf(*plan.program->mesh, planfile::AxisRole::Data))
+    replicas.push_back(plan.program->mesh->axes[axis]->name);
+  small.likeness = compare(*plan.program, *twin->program, replicas);
+  return small;
+}
+
+// The twin of the imported model, if raising makes the same plan of it, so that raising is
+// verified too. Else of the raised one: a recogniser knows some sizes by their numbers.
+FailureOr<Small> makeTwin(MLIRContext &context, const CompileOptions &options,
+                          const Subject &plan) {
+  FailureOr<Subject> raised = raise(context, options);
+  if (failed(raised))
+    return failure();
+  {
+    Captured captured(&context);
+    FailureOr<Small> small =
+        shrinkAt(context, raised->at(Phase::Import), Phase::Import, options, plan);
+    if (succeeded(small) && small->likeness.count == 0)
+      return small;
+  }
+  return shrinkAt(context, raised->at(Phase::Raise), Phase::Raise, options, plan);
+}
+
+} // namespace
+
 FailureOr<Report> verifyTwin(MLIRContext &context, const VerifyOptions &options) {
   std::optional<Doing> doing(std::in_place, options.progress, "compile the plan");
   FailureOr<Subject> plan = compileSubject(context, options.compile);
@@ -108,24 +157,10 @@ FailureOr<Report> verifyTwin(MLIRContext &context, const VerifyOptions &options)
   doing.emplace(options.progress, "compile the twin");
 
   CompileOptions small = twinOptions(options.compile);
-  FailureOr<Subject> raised = raise(context, small);
-  if (failed(raised))
-    return failure();
-  ModuleOp model = raised->at(Phase::Raise);
-  std::string sizes;
-  if (failed(shrinkModel(model, options.compile.tp, sizes)))
-    return failure();
-  // Buckets are cut by bytes, of which the twin has fewer.
-  if (Attribute pieces = plan->at(Phase::Schedule)->getAttr("plan.bucket_pieces"))
-    model->setAttr("plan.bucket_pieces", pieces);
-  FailureOr<Subject> twin = compileSubject(context, small, Phase::Emit, model);
+  FailureOr<Small> twin = makeTwin(context, small, *plan);
   if (failed(twin))
     return failure();
-  std::vector<std::string> replicas;
-  for (uint32_t axis : planfile::axesOf(*plan->program->mesh, planfile::AxisRole::Data))
-    replicas.push_back(plan->program->mesh->axes[axis]->name);
-  doing.emplace(options.progress, "compare plan and twin");
-  Isomorphism found = compare(*plan->program, *twin->program, replicas);
+  const Isomorphism &found = twin->likeness;
   std::string note;
   keepFirstLines(note, found);
   std::string subject = text(found.instructions, " instructions, ", found.reads, " reads");
@@ -133,12 +168,11 @@ FailureOr<Report> verifyTwin(MLIRContext &context, const VerifyOptions &options)
   doing.reset();
   // The large plan has said all it can.
   plan = failure();
-  twin = failure();
 
   VerifyOptions run = options;
   run.compile = small;
   run.twin = TwinChoice::Off;
-  run.raised = model;
+  run.standIn = {*twin->model, twin->border};
   FailureOr<Report> ran = verifyModel(context, run);
   if (failed(ran))
     return failure();
@@ -149,7 +183,7 @@ FailureOr<Report> verifyTwin(MLIRContext &context, const VerifyOptions &options)
   }
   ran->checks = std::move(report.checks);
   ran->ranks = uint64_t(options.compile.ranks());
-  ran->twin = {{"ranks", small.ranks()}, {"mesh", meshText(small)}, {"sizes", sizes},
+  ran->twin = {{"ranks", small.ranks()}, {"mesh", meshText(small)}, {"sizes", twin->sizes},
                {"isomorphic", found.count == 0}, {"instructions", found.instructions},
                {"reads", found.reads}};
   ran->relation = text(options.twin == TwinChoice::On ? "" : "the plan is too large to run here\n",
@@ -158,7 +192,7 @@ FailureOr<Report> verifyTwin(MLIRContext &context, const VerifyOptions &options)
                        options.compile.infer
                            ? std::string()
                            : text(", ", counted(options.compile.microBatches(), "micro-batch")),
-                       "\nsizes       ", sizes, "\n");
+                       "\nsizes       ", twin->sizes, "\n");
   return std::move(*ran);
 }
 

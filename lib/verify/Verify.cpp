@@ -28,11 +28,11 @@ static uint64_t microBatchesOf(const CompileOptions &options, const Trial &trial
 }
 
 FailureOr<Reference> makeReference(MLIRContext &context, const CompileOptions &options,
-                                   uint64_t seed, bool withPlan, ModuleOp raised,
+                                   uint64_t seed, bool withPlan, StandIn standIn,
                                    support::Progress *progress) {
   Reference reference;
   std::optional<Doing> doing(std::in_place, progress, "compile for one rank");
-  FailureOr<Subject> one = compileSubject(context, oneRank(options), Phase::Emit, raised);
+  FailureOr<Subject> one = compileSubject(context, oneRank(options), Phase::Emit, standIn);
   if (failed(one))
     return failure();
   reference.one = std::move(*one);
@@ -191,12 +191,12 @@ LogicalResult Verifier::optimizer(Optimizer which, bool main) {
   CompileOptions compile = options.compile;
   compile.optimizer = which;
   std::optional<Doing> doing(std::in_place, options.progress, "compile for all ranks");
-  FailureOr<Subject> subject = compileSubject(context, compile, Phase::Emit, options.raised);
+  FailureOr<Subject> subject = compileSubject(context, compile, Phase::Emit, options.standIn);
   doing.reset();
   if (failed(subject))
     return failure();
   FailureOr<Reference> reference =
-      makeReference(context, compile, options.seed, main, options.raised, options.progress);
+      makeReference(context, compile, options.seed, main, options.standIn, options.progress);
   if (failed(reference))
     return failure();
   doing.emplace(options.progress, "checks of the plan");
@@ -234,12 +234,12 @@ LogicalResult Verifier::optimizer(Optimizer which, bool main) {
 LogicalResult Verifier::inference() {
   std::optional<Doing> doing(std::in_place, options.progress, "compile for all ranks");
   FailureOr<Subject> subject =
-      compileSubject(context, options.compile, Phase::Emit, options.raised);
+      compileSubject(context, options.compile, Phase::Emit, options.standIn);
   doing.reset();
   if (failed(subject))
     return failure();
   FailureOr<Reference> reference =
-      makeReference(context, options.compile, options.seed, true, options.raised, options.progress);
+      makeReference(context, options.compile, options.seed, true, options.standIn, options.progress);
   if (failed(reference))
     return failure();
   doing.emplace(options.progress, "checks of the plan");
@@ -262,11 +262,11 @@ LogicalResult Verifier::inference() {
 
 // --after PHASE.
 LogicalResult Verifier::oneBorder(Phase phase) {
-  FailureOr<Subject> subject = compileSubject(context, options.compile, phase, options.raised);
+  FailureOr<Subject> subject = compileSubject(context, options.compile, phase, options.standIn);
   if (failed(subject))
     return failure();
   FailureOr<Reference> reference = makeReference(context, options.compile, options.seed, false,
-                                                 options.raised, options.progress);
+                                                 options.standIn, options.progress);
   if (failed(reference))
     return failure();
   Outcome outcome;

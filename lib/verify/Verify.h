@@ -22,7 +22,7 @@ struct VerifyOptions {
   std::optional<Phase> after; // this border alone
   uint64_t seed = 1;
   TwinChoice twin = TwinChoice::Auto;
-  mlir::ModuleOp raised; // if there, the model at border raise in place of compile.model
+  StandIn standIn; // if there, in place of compile.model
   unsigned interleavings = 0; // runs in drawn orders
   support::Progress *progress = nullptr; // is told what is done
 };
@@ -41,10 +41,10 @@ struct Reference {
 inline constexpr unsigned kSteps = 5, kRuns = 2;
 
 // Compiles for one rank, draws the steps and runs them in double and, for
-// `withPlan`, by kernels. `raised` as in compileSubject(). Null after diagnostics.
+// `withPlan`, by kernels. `standIn` as in compileSubject(). Null after diagnostics.
 mlir::FailureOr<Reference> makeReference(mlir::MLIRContext &context, const CompileOptions &options,
                                          uint64_t seed, bool withPlan = true,
-                                         mlir::ModuleOp raised = {},
+                                         StandIn standIn = {},
                                           support::Progress *progress = nullptr);
 
 // Every static checker, one line each.
