@@ -73,6 +73,7 @@ bool checkBorder(Phase phase, const Subject &subject, const Reference &reference
   bool good = compare(got, name, reference, captured.text, report, outcome);
   if (phase != Phase::Train || infer)
     return good;
+  good &= checkGradients(reference, report);
   return checkUpdate(reference, report) && good;
 }
 

@@ -36,7 +36,10 @@ mlir::FailureOr<std::vector<TensorType>> runForward(mlir::func::FuncOp forward,
     TensorType &argument = arguments.emplace_back(input->shape);
     std::copy(input->data.begin(), input->data.end(), argument.data.begin());
   }
-  return graph::evaluate(forward, llvm::ArrayRef<TensorType>(arguments));
+  if constexpr (std::is_same_v<TensorType, Tensor>)
+    return graph::evaluate(forward, arguments);
+  else
+    return graph::evaluateDual(forward, arguments);
 }
 
 } // namespace llmc::verify

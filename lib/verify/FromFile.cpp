@@ -103,7 +103,7 @@ bool checkUpdate(const Reference &reference, Report &report) {
 bool checkFromFile(const Reference &reference, Report &report) {
   ModuleOp raised = reference.one.at(Phase::Raise);
   bool good = checkRaised(raised, reference, report);
-  return good;
+  return checkGradients(reference, report) && good;
 }
 
 } // namespace llmc::verify

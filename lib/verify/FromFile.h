@@ -12,6 +12,10 @@ namespace llmc::verify {
 // the rows of the first micro-batch. Adds nothing where the reference was not imported.
 bool checkRaised(mlir::ModuleOp raised, const Reference &reference, Report &report);
 
+// fp64:train:loss and :gradients: those of the first step at border train, against the
+// imported model, a cross entropy written once more, and derivatives by dual numbers.
+bool checkGradients(const Reference &reference, Report &report);
+
 // Compares what each step of `module`, which is at border train, left with UpdateEquations.h.
 AfterStep compareUpdates(mlir::ModuleOp module, bool adamw, UpdateErrors &errors);
 // fp64:update: the worst of reference.update.
