@@ -38,6 +38,7 @@ def check_report(report, ranks, own):
 
 def small(folder, model, mesh, rows, ranks, own):
     report = verify(os.path.join(DATA, model), "--mesh", mesh, "--global-batch", rows, "--twin", "on")
+    require("fp64:raise:outputs" in [check["name"] for check in report["checks"]], "the twin was raised")
     return check_report(report, ranks, own)
 
 
