@@ -202,8 +202,10 @@ LogicalResult Verifier::optimizer(Optimizer which, bool main) {
   doing.emplace(options.progress, "checks of the plan");
   if (main)
     checkStatic(*subject->program, report);
-  if (main)
+  if (main) {
+    doing.emplace(options.progress, "the step against the model's file");
     checkFromFile(*reference, report);
+  }
   checkUpdate(*reference, report);
   doing.emplace(options.progress, "all ranks in double", microBatchesOf(compile, reference->trial));
   FailureOr<Outcome> nRanks =
