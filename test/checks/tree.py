@@ -1,6 +1,7 @@
 """What the checks share: the files of the repository, and how a check reports.
 
-A unit is one thing that holds or does not: `check.expect(holds, where, message)`.
+`check.expect(holds, where, message)` judges one line, function or file. A test is one file (or
+folder) before one check, however many things in it are judged.
 Files are those that git tracks or would track; without git, all but build trees.
 """
 import functools
@@ -70,11 +71,14 @@ def blank_comments_and_strings(source, strings=True):
 
 class Check:
     def __init__(self, title):
-        self.title, self.units, self.failures, self.warnings = title, 0, [], []
+        self.title, self.failures, self.warnings = title, [], []
+        self.judged, self.failed = set(), set()  # files
 
     def expect(self, holds, where, message):
-        self.units += 1
+        file = str(where).split(":")[0]
+        self.judged.add(file)
         if not holds:
+            self.failed.add(file)
             self.failures.append(f"{where}: {message}")
 
     def warn(self, where, message):
@@ -83,7 +87,6 @@ class Check:
     def finish(self):
         for message in self.warnings + self.failures:
             print(message)
-        failed = len(self.failures)
         print(f"{self.title}")
-        print(f"{self.units - failed} passed, {failed} failed")
-        sys.exit(1 if failed or not self.units else 0)
+        print(f"{len(self.judged) - len(self.failed)} passed, {len(self.failed)} failed")
+        sys.exit(1 if self.failed or not self.judged else 0)

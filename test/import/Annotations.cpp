@@ -53,6 +53,7 @@ std::map<std::string, std::string> read(Annotated &g, std::string &message) {
 }
 
 void refused(const std::string &what, Annotated &g, std::initializer_list<const char *> words) {
+  Case one(what);
   Outcome got;
   auto found = read(g, got.message);
   check(found.empty(), what + ": nothing is read");
@@ -62,6 +63,7 @@ void refused(const std::string &what, Annotated &g, std::initializer_list<const 
 } // namespace
 
 void test::testAnnotations() {
+  Case one(__func__);
   std::string message;
   Annotated good;
   good.stage(1, 0);

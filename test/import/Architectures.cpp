@@ -50,13 +50,16 @@ public:
 
   void same(const std::string &what, const std::string &one, const std::string &other,
             int64_t sequence = 16) {
+    Case test(what);
     check(text(one, sequence) == text(other, sequence), what + ": " + one + " is " + other);
   }
   void differ(const std::string &what, const std::string &one, const std::string &other,
               int64_t sequence = 16) {
+    Case test(what);
     check(text(one, sequence) != text(other, sequence), what + ": " + one + " is not " + other);
   }
   void refuses(const std::string &fields, std::initializer_list<const char *> words) {
+    Case one(fields);
     std::string message;
     auto module = read(fields, message, 16);
     check(!module && !message.empty(), fields + " is refused");
@@ -80,6 +83,7 @@ int64_t parametersOf(ModuleOp module) {
 // The published number of parameters, in a second at most (twice that is allowed
 // for a slow machine).
 void testSizes(Configs &configs) {
+  Case one(__func__);
   const std::string llama = R"("model_type": "llama", "num_attention_heads": )";
   for (auto [title, fields, parameters] :
        std::initializer_list<std::tuple<const char *, std::string, int64_t>>{
@@ -125,6 +129,7 @@ void testSizes(Configs &configs) {
            {"RoBERTa base", R"("model_type": "roberta", "max_position_embeddings": 514,
               "type_vocab_size": 1)", 124'697'433},
            {"DistilBERT", R"("model_type": "distilbert")", 66'985'530}}) {
+    Case each(title);
     std::string message;
     auto start = std::chrono::steady_clock::now();
     auto module = configs.read(fields, message, 0);
@@ -141,6 +146,7 @@ void testSizes(Configs &configs) {
 
 // Fields of transformers 4 and of 5 say the same.
 void testGenerations(Configs &configs) {
+  Case one(__func__);
   const std::string llama =
       R"("model_type": "llama", "num_hidden_layers": 1, "hidden_size": 64, "vocab_size": 50,)"
       R"("intermediate_size": 32, "num_attention_heads": 4, "max_position_embeddings": 64, )";
@@ -196,6 +202,7 @@ void testGenerations(Configs &configs) {
 
 // Windows: on which layers, and nothing where they hold the whole row.
 void testWindows(Configs &configs) {
+  Case one(__func__);
   auto windows = [&](const std::string &fields) {
     std::string message, out;
     auto module = configs.read(fields + R"(, "num_hidden_layers": 3, "hidden_size": 64,)"
@@ -223,11 +230,14 @@ void testWindows(Configs &configs) {
            {R"("model_type": "gemma3_text", "sliding_window": 4, "sliding_window_pattern": 3)",
             "440"},
            {R"("model_type": "phi3", "sliding_window": 4)", "444"},
-           {R"("model_type": "phi3")", "000"}})
+           {R"("model_type": "phi3")", "000"}}) {
+    Case each(fields);
     check(windows(fields) == expected, fields + " has windows " + windows(fields));
+  }
 }
 
 void testConfigRefusals(Configs &configs) {
+  Case one(__func__);
   for (const char *type : {"mixtral", "qwen3_moe", "qwen2_moe", "gpt_oss", "deepseek_v3"})
     configs.refuses(R"("model_type": ")" + std::string(type) + R"(", "num_experts": 8)",
                     {type, "expert parallelism", "llama"});
@@ -277,6 +287,7 @@ void testConfigRefusals(Configs &configs) {
 
 // What a config says and a program does not do is said in a line of its own.
 void testNotes() {
+  Case one(__func__);
   fs::path folder = fs::temp_directory_path() / ("llmc-notes-" + std::to_string(::getpid()));
   fs::create_directories(folder);
   auto notes = [&](const std::string &fields, bool infer) {
@@ -305,6 +316,7 @@ void testNotes() {
 
 // The language model inside a model of images and text, under the names of both generations.
 void testWrapped(Configs &configs) {
+  Case one(__func__);
   const std::string inner =
       R"("model_type": "gemma3_text", "num_hidden_layers": 1, "hidden_size": 64, "head_dim": 16,)"
       R"("intermediate_size": 32, "vocab_size": 50)";
@@ -320,8 +332,10 @@ void testWrapped(Configs &configs) {
 
 // Weights of other types keep them on the source; two files are found by their index.
 void testStored() {
+  Case one(__func__);
   for (auto [name, type, files] : std::initializer_list<std::tuple<const char *, const char *, size_t>>{
            {"qwen2", "bf16", 1}, {"phi3", "f16", 1}, {"olmo2", "f64", 1}, {"gemma2", "f32", 2}}) {
+    Case each(name);
     MLIRContext context;
     std::string message;
     auto module = import(context, dataPath(name), optionsFor(1, 16), message);
@@ -341,6 +355,7 @@ void testStored() {
 
 // Checkpoints under names of older versions; what does not fit is listed at once.
 void testSpellings() {
+  Case one(__func__);
   fs::path folder = fs::temp_directory_path() / ("llmc-spellings-" + std::to_string(::getpid()));
   fs::create_directories(folder);
   for (auto [name, part, instead] : std::initializer_list<std::tuple<const char *, const char *, const char *>>{
@@ -393,6 +408,7 @@ void testSpellings() {
 } // namespace
 
 void test::testArchitectures() {
+  Case one(__func__);
   Configs configs;
   testSizes(configs);
   testGenerations(configs);

@@ -15,7 +15,22 @@
 
 namespace llmc::test {
 
-// Counts; prints what failed.
+// A test: a named case, or one drawn case of a list, for as long as it lives. A test in a
+// test counts by itself; one that neither checks anything nor holds another has failed.
+class Case {
+public:
+  explicit Case(std::string name);
+  ~Case();
+  Case(const Case &) = delete;
+
+private:
+  friend bool check(bool holds, const std::string &what);
+  std::string name_;
+  Case *outer_;
+  int checks_ = 0, failures_ = 0, inner_ = 0;
+};
+
+// One comparison of the innermost test; prints what failed.
 bool check(bool holds, const std::string &what);
 
 std::string dataPath(const std::string &name); // a path under test/data

@@ -59,6 +59,7 @@ std::vector<graph::Tensor> imported(const std::string &path, std::string &messag
 } // namespace
 
 void test::testCheckpoints() {
+  Case one(__func__);
   fs::path folder =
       fs::temp_directory_path() / ("llmc-checkpoint-" + std::to_string(::getpid()));
   fs::create_directories(folder);

@@ -17,6 +17,7 @@ void takeParts(Graph &g) {
 }
 
 void testSequences() {
+  Case one(__func__);
   Graph whole;
   whole.floats("w", {width, 3 * width}, 2);
   whole.node("MatMul", {"x", "w"}, {"y"});
@@ -75,6 +76,7 @@ void testSequences() {
 }
 
 void testWrongSequences() {
+  Case one(__func__);
   auto refused = [](const char *what, std::vector<int64_t> sizes, int64_t at,
                     std::initializer_list<const char *> words, const char *reader = "SequenceAt") {
     Graph g;
@@ -116,6 +118,7 @@ Graph mergedVectors(bool shareMatrix) {
 }
 
 void testMergedVectors() {
+  Case one(__func__);
   Graph g = mergedVectors(false);
   Outcome expected = run(g, Tie::Exact);
   check(expected.states == 6 && expected.notes.empty(), "exact: " + expected.notes);
@@ -138,6 +141,7 @@ void testMergedVectors() {
 // With metadata, equal parameters are told apart by their names, matrices too, and what
 // is one parameter stays one; a folded matrix has its name again.
 void testNamesInMetadata() {
+  Case one(__func__);
   Graph g;
   g.floats("net.norm1.weight", {width}, 4, [](size_t) { return 0; });
   g.floats("val_7", {width, width}, 6);
@@ -172,6 +176,7 @@ void testNamesInMetadata() {
 
 // A matrix that a program uses beside parameters of its own in each layer is one.
 void testSharedBesideOthers() {
+  Case one(__func__);
   Graph g;
   g.floats("table.weight", {width, width}, 4);
   g.floats("l.0.weight", {width, width}, 5);
@@ -191,6 +196,7 @@ void testSharedBesideOthers() {
 // The use that has the name of the tensor in the program has it here, though another one
 // comes first; a name that two tensors would have is nobody's.
 void testNamesOnce() {
+  Case one(__func__);
   Graph g;
   g.floats("f.0.weight", {width}, 4, [](size_t) { return 0; });
   call(g.node("Mul", {"x", "f.0.weight"}, {"a"}), "aten.mul.Tensor", "%x, %p_ln_weight",
@@ -223,6 +229,7 @@ void testNamesOnce() {
 // Rows of a table of positions that the exporter looked up are trained; one row that is
 // repeated, and a table that another op adds, are not.
 void testFoldedLookups() {
+  Case one(__func__);
   for (auto [arguments, rows, trained] :
        {std::tuple("%embedding, %embedding_1", true, true), std::tuple("%embedding, %mul", true, false),
         std::tuple("%embedding, %embedding_1", false, false)}) {
@@ -240,6 +247,7 @@ void testFoldedLookups() {
 // Without dynamo, an Identity has the name of each further equal parameter, and what is
 // used under one name is one. A node's path names a folded matrix.
 void testNamesOfIdentities() {
+  Case one(__func__);
   Graph g;
   g.model.set_producer_name("pytorch");
   g.floats("norm1.weight", {width}, 4, [](size_t) { return 0; });
@@ -264,6 +272,7 @@ void testNamesOfIdentities() {
 // A matrix that modules share has names that an exporter made up, and is one; what it writes as
 // a node where a norm has no scale is no parameter.
 void testMadeUpNames() {
+  Case one(__func__);
   Graph g;
   g.model.set_producer_name("pytorch");
   g.floats("onnx::MatMul_9", {width, width}, 6);
@@ -288,6 +297,7 @@ void testMadeUpNames() {
 
 // One node that uses a vector twice, and parts of a vector, are one parameter.
 void testVectorsOfOneUse() {
+  Case one(__func__);
   Graph g;
   g.floats("bias", {2 * width}, 5);
   g.node("Split", {"bias"}, {"b0", "b1"});
@@ -302,6 +312,7 @@ void testVectorsOfOneUse() {
 } // namespace
 
 void test::testExports() {
+  Case one(__func__);
   testMergedVectors();
   testNamesInMetadata();
   testNamesOnce();

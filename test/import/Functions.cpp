@@ -55,6 +55,7 @@ void plainLayers(Graph &g) {
 }
 
 void testInlining() {
+  Case one(__func__);
   Graph plain;
   plainLayers(plain);
   Outcome expected = run(plain);
@@ -87,6 +88,7 @@ void testInlining() {
 // Results that are operands, results that nobody takes, operands left out,
 // overloads; sets of operators of its own.
 void testCalls() {
+  Case one(__func__);
   Graph plain;
   plain.floats("w", {width, width}, 2);
   plain.node("MatMul", {"x", "w"}, {"y"});
@@ -113,6 +115,7 @@ void testCalls() {
 }
 
 void testBrokenFunctions() {
+  Case one(__func__);
   Graph loop;
   auto &f = addFunction(loop, "F", {"x"}, {"y"});
   call(Graph::addNode(f, "G", {"x"}, {"y"}));
@@ -190,6 +193,7 @@ Outcome branchAlone(bool yes) {
 }
 
 void testBranches() {
+  Case one(__func__);
   for (bool value : {true, false}) {
     Outcome expected = branchAlone(value);
     check(expected.message.empty(), "branch: " + expected.message);
@@ -213,6 +217,7 @@ void testBranches() {
 
 // What is not taken may be anything that could be taken elsewhere.
 void testUntaken() {
+  Case one(__func__);
   Outcome expected = branchAlone(true);
   Graph g;
   g.floats("w", {width, width}, 2);
@@ -245,6 +250,7 @@ void testUntaken() {
 }
 
 void testBrokenBranches() {
+  Case one(__func__);
   Graph unknown;
   unknown.node("ReduceSum", {"x"}, {"sum"});
   Graph::attribute(unknown.graph.mutable_node()->at(1), "keepdims", {0});
@@ -272,6 +278,7 @@ void testBrokenBranches() {
 
 // A merged decoder: with a cache, or without; the cache is of no use to training.
 void testMerged() {
+  Case one(__func__);
   auto build = [](Graph &g) {
     g.input("use_cache_branch", ::onnx::TensorProto::BOOL, {"1"});
     g.input("past", ::onnx::TensorProto::FLOAT, {"batch", "past_length", std::to_string(width)});
@@ -303,6 +310,7 @@ void testMerged() {
 } // namespace
 
 void test::testFunctions() {
+  Case one(__func__);
   testInlining();
   testCalls();
   testBrokenFunctions();

@@ -127,6 +127,7 @@ void test::same(const std::string &what, Graph &graph, const Outcome &expected, 
 
 void test::same(const std::string &what, const Outcome &got, const Outcome &expected,
                 size_t states, double limit) {
+  Case one(what);
   if (!check(got.message.empty() && got.logits.shape == expected.logits.shape,
              what + ": " + got.message))
     return;
@@ -139,6 +140,7 @@ void test::same(const std::string &what, const Outcome &got, const Outcome &expe
 
 void test::refuses(const std::string &what, const Outcome &got,
                    std::initializer_list<const char *> all) {
+  Case one(what);
   check(!got.message.empty(), what + " is refused");
   for (const char *word : all)
     check(got.message.find(word) != std::string::npos,

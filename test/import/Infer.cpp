@@ -17,17 +17,21 @@ using onnximport::Symbols;
 namespace {
 
 void testExpressions() {
+  Case one(__func__);
   Symbols symbols = {{"a", 7}, {"b", 2}, {"past length", 3}};
   for (auto [text, value] : std::initializer_list<std::pair<const char *, int64_t>>{
            {"a", 7},           {"12", 12},          {"a + b", 9},       {"a - b - 1", 4},
            {"2*a", 14},        {"a*b + 1", 15},     {"b * (a + 1)", 16}, {"a // b", 3},
            {"a % b", 1},       {" a+ b*a ", 21},    {"-b + a", 5},      {"past length", 3}}) {
+    Case each(text);
     auto got = DimExpression(text).evaluate(symbols);
     check(got == value, std::string(text) + " is " + (got ? std::to_string(*got) : "unbound"));
   }
   for (const char *text : {"c", "a + c", "a // 0", "a ** b", "(a", "a b",
-                           "9223372036854775807 + a", "3037000500 * 3037000500 * a"})
+                           "9223372036854775807 + a", "3037000500 * 3037000500 * a"}) {
+    Case each(text);
     check(!DimExpression(text).evaluate(symbols), std::string(text) + " has no value");
+  }
   check(!DimExpression(std::string(100000, '(')).evaluate(symbols), "a thousand parentheses");
   check(DimExpression("x + a").solve(symbols, 12) == std::pair(std::string("x"), int64_t(5)),
         "solves a sum");
@@ -53,6 +57,7 @@ void buildCached(Graph &g) {
 }
 
 void testBinding() {
+  Case one(__func__);
   Graph g;
   buildCached(g);
   for (int64_t past : {0, 2}) {
@@ -90,6 +95,7 @@ void testBinding() {
 }
 
 void testArguments() {
+  Case one(__func__);
   Graph g;
   buildCached(g);
   Folder folder;
@@ -125,6 +131,7 @@ void testArguments() {
 
 // Sizes in the file; a file that says 0 or less where nothing may be empty.
 void testFixed() {
+  Case one(__func__);
   auto ids = [](Graph &g, std::vector<int64_t> dims) {
     auto &shape = *g.graph.mutable_input(0)->mutable_type()->mutable_tensor_type()->mutable_shape();
     shape.clear_dim();
@@ -153,6 +160,7 @@ void testFixed() {
 } // namespace
 
 void test::testInference() {
+  Case one(__func__);
   testExpressions();
   testBinding();
   testArguments();
@@ -164,6 +172,7 @@ void test::testInference() {
 // magnitude of each.
 void test::compareInference(const std::string &file, const std::string &folder,
                             const std::map<std::string, int64_t> &dims, double limit) {
+  Case one(file);
   MLIRContext context;
   CompileOptions options;
   options.infer = true;

@@ -33,6 +33,7 @@ bool trains(const Outcome &out, const std::string &name) {
 // A number is trained where the file says that it is a parameter, and not where an
 // exporter made it.
 void testNumbers() {
+  Case one(__func__);
   for (std::vector<int64_t> shape : {std::vector<int64_t>{}, std::vector<int64_t>{1}})
     for (const char *name : {"h.0.alpha", "onnx::Mul_77"}) {
       Graph g;
@@ -49,6 +50,7 @@ void testNumbers() {
 // What metadata calls a parameter is one; a call that reads none has a number of its own,
 // though the file stores one for both.
 void testNumbersOfCalls() {
+  Case one(__func__);
   Graph g;
   g.floats("alpha", {}, 4);
   call(g.node("Mul", {"x", "alpha"}, {"a"}), "aten.mul.Tensor", "%x, %p_alpha", "['', 'mul']");
@@ -61,6 +63,7 @@ void testNumbersOfCalls() {
 // Functions of parameters are computed in every step where what they give is learned, and
 // mean what their folded values mean.
 void testComputed() {
+  Case one(__func__);
   Graph g;
   g.floats("n.weight", {width}, 4, scattered);
   g.floats("n.A_log", {1, width}, 5, scattered);
@@ -86,6 +89,7 @@ void testComputed() {
 
 // A table of which the first rows are added: learned, unless its rows are of sines.
 void testPositions() {
+  Case one(__func__);
   for (bool learned : {true, false}) {
     Graph g;
     g.floats("pos", {1, 8, width}, 4, learned ? scattered : std::function<size_t(size_t)>());
@@ -122,16 +126,20 @@ Outcome combined(const char *op, std::vector<int64_t> shape,
 }
 
 void testUnnamed() {
+  Case one(__func__);
   auto random = [](size_t i) { return float(std::sin(double(scattered(i)))); };
   auto learned = [](const std::string &what, const Outcome &out) {
+    Case each(what);
     check(out.message.empty() && trains(out, "val") && out.notes.empty(),
           what + " is learned: " + out.message + out.notes);
   };
   auto silent = [](const std::string &what, const Outcome &out) {
+    Case each(what);
     check(out.message.empty() && !trains(out, "val") && out.notes.empty(),
           what + " is a constant: " + out.message + out.notes);
   };
   auto said = [](const std::string &what, const Outcome &out) {
+    Case each(what);
     check(out.message.empty() && !trains(out, "val"), what + " is a constant: " + out.message);
     for (const char *words : {"1 stored tensor (", "is not trained: 'val' [", "optimize=False"})
       check(out.notes.find(words) != std::string::npos, what + " is said: " + out.notes);
@@ -154,6 +162,7 @@ void testUnnamed() {
 
 // Tables of angles of eight positions and what they are: sines and cosines of any size.
 void testAngles() {
+  Case one(__func__);
   Graph g;
   fill(g, "cosines", {8, width}, [](size_t i) {
     return 1.3f * std::cos(float(i / width) * std::pow(10.0f, -float(i % width)));
@@ -175,6 +184,7 @@ void testAngles() {
 
 // One table for tokens and logits is one parameter or two, as the options say.
 void testUntied() {
+  Case one(__func__);
   auto outcome = [](Tie tie) {
     Graph g;
     Graph::attribute(g.node("Transpose", {"table"}, {"t"}), "perm", {1, 0}, true);
@@ -192,6 +202,7 @@ void testUntied() {
 // A matrix that is filled with one number was just initialised: each product has its own.
 // One whose elements differ is shared.
 void testFilledMatrices() {
+  Case one(__func__);
   for (bool filled : {true, false}) {
     Graph g;
     g.floats("w", {width, width}, 4, [=](size_t i) { return filled ? 0 : scattered(i); });
@@ -205,6 +216,7 @@ void testFilledMatrices() {
 
 // Copies of one parameter, one for each call that multiplies by its transpose.
 void testFoldedTwice() {
+  Case one(__func__);
   Graph g;
   g.floats("val_1", {width, width}, 4, scattered);
   g.floats("val_2", {width, width}, 4, scattered);
@@ -225,6 +237,7 @@ void testFoldedTwice() {
 
 // Where nothing tells what the program calls a parameter, its node says what it is.
 void testLostNames() {
+  Case one(__func__);
   Graph g;
   g.floats("val_9", {width, width}, 4, scattered);
   g.node("MatMul", {"x", "val_9"}, {"y"}).set_name("node_MatMul_5");
@@ -237,6 +250,7 @@ void testLostNames() {
 } // namespace
 
 void test::testLearned() {
+  Case one(__func__);
   testLostNames();
   testNumbers();
   testNumbersOfCalls();

@@ -61,6 +61,7 @@ void compareSources(ModuleOp module, const std::string &folder, const std::strin
 
 void testModel(MLIRContext &context, const std::string &folder, const Expected &expected) {
   std::string title = folder + "/" + expected.file, message;
+  Case one(title);
   graph::Tensor ids = readNpy(dataPath(folder + "/forward_ids.npy"));
   auto module = import(context, dataPath(title), optionsFor(ids.shape[0], ids.shape[1]), message);
   if (!check(bool(module), title + ": " + message))
@@ -85,6 +86,7 @@ void testModel(MLIRContext &context, const std::string &folder, const Expected &
 // The tied head is one state in every file, and has the names of both copies; a
 // copy that the file stores transposed is told apart.
 void testTying(MLIRContext &context) {
+  Case one(__func__);
   std::string message;
   for (auto [file, tie, states, aliases, swapped] :
        std::initializer_list<std::tuple<const char *, Tie, size_t, size_t, size_t>>{
@@ -97,6 +99,7 @@ void testTying(MLIRContext &context) {
     options.tie = tie;
     auto module = import(context, dataPath(std::string("gpt2-tiny/") + file), options, message);
     std::string title = std::string(file) + ", " + nameOf(tie);
+    Case each(title);
     if (!check(bool(module), title + ": " + message))
       continue;
     check(count(*module, "graph.state") == states, title + ": states");
@@ -112,7 +115,9 @@ void testTying(MLIRContext &context) {
 }
 
 void testWeightsChoice(MLIRContext &context) {
+  Case one(__func__);
   for (const char *file : {"gpt2-tiny/dynamo.onnx", "gpt2-tiny/config.json"}) {
+    Case each(std::string(file) + ", random");
     std::string message;
     CompileOptions options = optionsFor(1, 8);
     options.weights = "random";
@@ -142,6 +147,7 @@ static graph::Tensor firstRow(graph::Tensor tensor) {
 
 void test::compareModel(const std::string &file, const std::string &idsFile,
                         const std::string &logitsFile) {
+  Case one(file);
   MLIRContext context;
   std::string message;
   graph::Tensor ids = firstRow(readNpy(idsFile));
@@ -151,6 +157,7 @@ void test::compareModel(const std::string &file, const std::string &idsFile,
 }
 
 void test::testModels() {
+  Case one(__func__);
   MLIRContext context;
   // Parameters: 2 tables, 12 a layer, 2 of the last norm. The config splits the
   // fused weight and bias of each layer at once: 4 states more a layer.

@@ -31,6 +31,7 @@ bool trains(const Outcome &out, const std::string &name) {
 // A norm without a scale has a tensor of ones, which may be that of another norm's scale; so
 // with a bias of zeros. One that was fused with a product has another tensor, and learns it.
 void testNormsWithoutParameters() {
+  Case one(__func__);
   for (bool fused : {false, true}) {
     Graph g;
     fill(g, "last.weight", {width}, 1);
@@ -55,6 +56,7 @@ void testNormsWithoutParameters() {
 // A slope is a parameter of each node; a number of another call is one where the call reads one
 // parameter besides a value.
 void testSlopes() {
+  Case one(__func__);
   for (bool metadata : {false, true}) {
     Graph g;
     g.floats("val_2", {1, 1, 1}, 4);
@@ -85,6 +87,7 @@ void sign(Graph &g, const std::string &text) {
 // What the file lists and no longer has is said; not what it has in another form, nor what is
 // another name of something that it has.
 void testLostParameters() {
+  Case one(__func__);
   std::string lines = "\n# inputs\n", specs = "ExportGraphSignature(input_specs=[";
   for (const char *name : {"table", "gain", "up.weight", "up.bias", "turned.weight", "tied.weight",
                            "outer.bias", "outer.inner.bias", "head", "gone.slopes"}) {
@@ -129,6 +132,7 @@ void testLostParameters() {
 // What the exporter computed from parameters is trained in their place, and said: 1 - mix, and a
 // head that joins two tables. The weight of a product that is turned is that weight.
 void testMadeParameters() {
+  Case one(__func__);
   Graph g;
   sign(g, "\np_mix: PARAMETER target='mix'\np_turned_weight: PARAMETER target='turned.weight'\n"
           "p_one: PARAMETER target='one'\np_two: PARAMETER target='two'\n");
@@ -152,6 +156,7 @@ void testMadeParameters() {
 
 // A product of constants with what its call names is computed in every step.
 void testProductOfConstants() {
+  Case one(__func__);
   Graph g;
   auto scattered = [](size_t i) { return i * i * 7 + i % 3; };
   g.ints("positions", {0, 1, 2});
@@ -170,6 +175,7 @@ void testProductOfConstants() {
 } // namespace
 
 void test::testPrograms() {
+  Case one(__func__);
   testProductOfConstants();
   testMadeParameters();
   testNormsWithoutParameters();

@@ -23,6 +23,7 @@ struct Tester {
 
   void refuses(const std::string &what, const std::string &path, const CompileOptions &options,
                std::initializer_list<const char *> words) {
+    Case one(what);
     std::string message;
     auto module = import(context, path, options, message);
     check(!module && !message.empty(), what + " is refused");
@@ -56,6 +57,7 @@ struct Tester {
 }
 
 void testOnnx(Tester &t) {
+  Case one(__func__);
   t.refuses("no file", dataPath("gpt2-tiny/none.onnx"), optionsFor(2, 12), {"no such file"});
   t.refuses("an empty file", t.folder.write("empty.onnx", ""), optionsFor(2, 12), {"empty"});
   t.refuses("text", t.folder.write("text.onnx", "version https://git-lfs"), optionsFor(2, 12),
@@ -102,6 +104,7 @@ void testOnnx(Tester &t) {
 }
 
 void testExternal(Tester &t) {
+  Case one(__func__);
   auto external = [](const char *location, const char *offset) {
     return [=](::onnx::GraphProto &graph) {
       auto *tensor = graph.mutable_initializer(0);
@@ -131,6 +134,7 @@ void setInts(::onnx::TensorProto &tensor, std::initializer_list<int64_t> dims) {
 
 // Models that are well-formed files and no good models.
 void testBroken(Tester &t) {
+  Case one(__func__);
   using Model = ::onnx::ModelProto;
   auto refusesModel = [&](const std::string &what, const std::function<void(Model &)> &edit,
                           std::initializer_list<const char *> words) {
@@ -192,6 +196,7 @@ void testBroken(Tester &t) {
 
 // A file cut anywhere is refused as a whole.
 void testTruncated(Tester &t) {
+  Case one(__func__);
   size_t refused = 0, cuts = 0;
   for (size_t size = 1; size < t.model.size(); size += 1000, ++cuts) {
     std::string message;
@@ -205,6 +210,7 @@ void testTruncated(Tester &t) {
 
 // Beyond what protobuf itself can hold: 3 GiB in one tensor, most of them a hole.
 void testTwoGigabytes(Tester &t) {
+  Case one(__func__);
   auto field = [](int number, uint64_t size) {
     std::string out(1, static_cast<char>(number << 3 | 2));
     for (; size >= 0x80; size >>= 7)
@@ -230,6 +236,7 @@ void testTwoGigabytes(Tester &t) {
 }
 
 void testConfig(Tester &t) {
+  Case one(__func__);
   t.refuses("no config", dataPath("none/config.json"), optionsFor(2, 12), {"no such file"});
   t.refuses("broken JSON", t.folder.write("config.json", "{"), optionsFor(2, 12), {"JSON"});
   t.refusesConfig("model_type", "\"llama2000\"", {"llama2000", "gpt2"});
@@ -247,6 +254,7 @@ void testConfig(Tester &t) {
 } // namespace
 
 void test::testRefusals() {
+  Case one(__func__);
   Tester t;
   testOnnx(t);
   testExternal(t);
@@ -257,12 +265,14 @@ void test::testRefusals() {
 }
 
 void test::testMutations(int draws, uint64_t seed) {
+  Case one(__func__);
   Tester t;
   std::mt19937_64 random(seed);
   int refused = 0;
   for (const char *file : {"dynamo.onnx", "torchscript.onnx", "attention23.onnx"}) {
     std::string good = readAll(dataPath(std::string("gpt2-tiny/") + file));
     for (int draw = 0; draw < draws; ++draw) {
+      Case each(std::string(file) + ", mutant " + std::to_string(draw));
       // Nodes come first, then initializers: change more of the nodes.
       std::string bytes = good;
       for (int change = 0, n = 1 + random() % 8; change < n; ++change)
@@ -273,8 +283,7 @@ void test::testMutations(int draws, uint64_t seed) {
       auto module = import(context, path, optionsFor(2, 12), message);
       refused += !module;
       check(module ? succeeded(verify(*module)) : !message.empty(),
-            std::string(file) + ", mutant " + std::to_string(draw) +
-                ": neither refused with a message nor good");
+            "neither refused with a message nor good");
     }
   }
   check(refused > 0, "some mutants are refused");

@@ -9,6 +9,7 @@ using namespace mlir;
 namespace {
 
 void testFused() {
+  Case one(__func__);
   Graph whole;
   whole.floats("w", {width, 3 * width}, 2);
   whole.node("MatMul", {"x", "w"}, {"y"});
@@ -53,6 +54,7 @@ void testFused() {
 
 // Slices that leave a part out, or overlap, are taken from the whole parameter.
 void testPartial() {
+  Case one(__func__);
   Graph whole;
   whole.floats("w", {width, 3 * width}, 2);
   whole.node("MatMul", {"x", "w"}, {"y"});
@@ -75,6 +77,7 @@ void testPartial() {
 
 // Roles: a vector that is added or multiplied is trained, a mask that is added is not.
 void testRoles() {
+  Case one(__func__);
   Graph g;
   g.floats("bias", {width}, 4);
   g.floats("scale", {1, 1, width}, 5);
@@ -92,6 +95,7 @@ void testRoles() {
 // Two tables of positions: the one that scales is of cosines, the one that is added
 // is learned. Both are looked up at positions 0 ... 2.
 void testTables() {
+  Case one(__func__);
   Graph g;
   g.floats("cosines", {8, width}, 4);
   g.floats("learned", {8, width}, 5);
@@ -112,6 +116,7 @@ void testTables() {
 // A table with fewer rows than tokens, looked up by distances, bounds no sequence; one
 // that is looked up by the tokens' places does.
 void testShortTables() {
+  Case one(__func__);
   for (bool distances : {true, false}) {
     Graph g;
     g.floats("short", {2, width}, 4);
@@ -129,6 +134,7 @@ void testShortTables() {
 }
 
 void testStorage() {
+  Case one(__func__);
   Graph g;
   g.floats("head", {width, 6}, 3);
   auto &table = *g.graph.mutable_initializer(0);
@@ -145,6 +151,7 @@ void testStorage() {
 
 // Token ids of which the program takes all, by a slice to their length.
 void testSlicedTokens() {
+  Case one(__func__);
   Graph whole, sliced;
   for (const char *name : {"from", "to", "axis"})
     sliced.ints(name, {name == std::string("to") ? INT64_MAX : name == std::string("axis")});
@@ -161,6 +168,7 @@ void testSlicedTokens() {
 } // namespace
 
 void test::testSmallGraphs() {
+  Case one(__func__);
   testSlicedTokens();
   testFused();
   testPartial();

@@ -62,6 +62,7 @@ std::string moveAllOut(Graph &g, const char *file) {
 }
 
 void testExternal() {
+  Case one(__func__);
   Graph inside, outside;
   build(inside);
   build(outside);
@@ -91,11 +92,12 @@ void testExternal() {
 }
 
 void testBrokenExternal() {
-  struct Case {
+  Case one(__func__);
+  struct Broken {
     const char *key, *value;
     std::initializer_list<const char *> words;
   };
-  for (const Case &c : std::initializer_list<Case>{
+  for (const Broken &c : std::initializer_list<Broken>{
            {"location", "../model.bin", {"leaves its folder"}},
            {"location", "a/../../model.bin", {"leaves its folder"}},
            {"location", "/etc/passwd", {"leaves its folder"}},
@@ -122,6 +124,7 @@ void testBrokenExternal() {
 
 // 20 GB of weights that take no space on the disk: only their places are read.
 void testLarge() {
+  Case one(__func__);
   Graph g;
   build(g);
   std::string data = moveAllOut(g, "model.bin");
@@ -199,6 +202,7 @@ void retype(TensorProto &tensor, int32_t type) {
 }
 
 void testFloatTypes() {
+  Case one(__func__);
   Graph single;
   build(single);
   for (auto &tensor : *single.graph.mutable_initializer())
@@ -229,6 +233,7 @@ void testFloatTypes() {
 
 // Integers of any width as indices; ids of 32 bits.
 void testIntegerTypes() {
+  Case one(__func__);
   Graph wide;
   wide.ints("axes", {0, 2});
   wide.node("ReduceSum", {"x", "axes"}, {"y"});
@@ -258,6 +263,7 @@ void testIntegerTypes() {
 }
 
 void testEmptyWeights() {
+  Case one(__func__);
   Graph g;
   g.floats("none", {width, 0}, 2);
   g.node("MatMul", {"x", "none"}, {"y"});
@@ -269,6 +275,7 @@ void testEmptyWeights() {
 } // namespace
 
 void test::testStoredTensors() {
+  Case one(__func__);
   testExternal();
   testBrokenExternal();
   testLarge();

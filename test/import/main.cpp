@@ -16,10 +16,30 @@ using namespace mlir;
 
 static int good = 0, bad = 0;
 
+static test::Case *innermost = nullptr;
+
+test::Case::Case(std::string name) : name_(std::move(name)), outer_(innermost) {
+  if (outer_)
+    ++outer_->inner_;
+  innermost = this;
+}
+
+test::Case::~Case() {
+  innermost = outer_;
+  if (!checks_ && !inner_)
+    check(false, name_ + " checks nothing");
+  if (checks_)
+    ++(failures_ ? bad : good);
+}
+
 bool test::check(bool holds, const std::string &what) {
-  ++(holds ? good : bad);
   if (!holds)
-    std::printf("FAILED: %s\n", what.c_str());
+    std::printf("FAILED: %s%s%s\n", innermost ? innermost->name_.c_str() : "", innermost ? ": " : "",
+                what.c_str());
+  if (!innermost) // belongs to no test
+    bad += !holds;
+  else
+    ++innermost->checks_, innermost->failures_ += !holds;
   return holds;
 }
 

@@ -123,6 +123,14 @@ void Report::that(bool holds, const std::string &what) {
   llvm::errs() << "FAIL " << what << "\n";
 }
 
+void Report::test(const std::string &name, function_ref<void()> body) {
+  int64_t comparedBefore = compared, failedBefore = failed;
+  body();
+  that(compared > comparedBefore, name + " compares something");
+  ++tests;
+  failedTests += failed > failedBefore;
+}
+
 std::vector<Tensor> run(Report &report, const std::string &what, func::FuncOp func,
                         ArrayRef<Tensor> inputs) {
   if (failed(verify(func))) {

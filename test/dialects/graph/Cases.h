@@ -60,8 +60,9 @@ mlir::func::FuncOp makeFunction(
 mlir::func::FuncOp makeFunction(mlir::ModuleOp module, const Case &test);
 mlir::Operation *onlyOp(mlir::func::FuncOp func);
 
-// Counts what was compared; every failure is printed.
+// Counts tests; every comparison of one that fails is printed.
 struct Report {
+  int64_t tests = 0, failedTests = 0;
   int64_t compared = 0, failed = 0;
   std::map<std::string, int64_t> cuts; // op and kind of factor -> checks
   std::set<std::string> ops;           // that had a case
@@ -69,6 +70,9 @@ struct Report {
   // The largest difference over max(1, largest magnitude of `want`).
   void close(const std::string &what, const Tensor &got, const Tensor &want, double tolerance);
   void that(bool holds, const std::string &what);
+  // One test: a named case, or one drawn case. It fails with any comparison in it, and
+  // where there is none.
+  void test(const std::string &name, llvm::function_ref<void()> body);
 };
 
 std::vector<Tensor> run(Report &report, const std::string &what, mlir::func::FuncOp func,
@@ -79,7 +83,8 @@ void testScalars(Random &random, mlir::MLIRContext *context, const Case &test, R
 void testBoundsByHand(Report &report);
 void testSharding(Random &random, mlir::MLIRContext *context, const Case &test, Report &report);
 void testRepeats(Random &random, mlir::MLIRContext *context, Report &report);
-void testFormulas(Random &random, mlir::MLIRContext *context, Report &report);
+// Those without drawn arguments are the same in every draw: they run in the first.
+void testFormulas(Random &random, mlir::MLIRContext *context, bool isFirst, Report &report);
 
 } // namespace llmc::graph::test
 

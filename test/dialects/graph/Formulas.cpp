@@ -348,14 +348,17 @@ static void testFlops(MLIRContext *context, Report &report) {
   report.that(got == want, "FLOPs of matmul, attention, add and reshape");
 }
 
-void testFormulas(Random &random, MLIRContext *context, Report &report) {
+void testFormulas(Random &random, MLIRContext *context, bool isFirst, Report &report) {
   for (auto list : {elementwiseFormulas, rowFormulas, movementFormulas, indexFormulas, matmulFormulas,
                     decoderFormulas, edgeFormulas})
     for (const Formula &formula : list())
-      check(random, context, formula, report);
-  testInterpreter(context, report);
-  testBlocks(context, report);
-  testFlops(context, report);
+      if (isFirst || !formula.arguments.empty())
+        report.test(formula.name, [&] { check(random, context, formula, report); });
+  if (!isFirst)
+    return;
+  report.test("interpreter", [&] { testInterpreter(context, report); });
+  report.test("blocks of a product", [&] { testBlocks(context, report); });
+  report.test("FLOPs", [&] { testFlops(context, report); });
 }
 
 } // namespace llmc::graph::test

@@ -21,13 +21,22 @@ namespace llmc::test {
 
 namespace {
 
-struct Checks {
-  int &passed, &failed;
+// One test and its comparisons.
+class Checks {
+public:
+  Checks(const char *name, int &passed, int &failed) : name(name), passed(passed), failed(failed) {}
+  ~Checks() { (compared && holdsAll ? passed : failed)++; }
   void expect(bool holds, const char *what) {
-    (holds ? passed : failed)++;
+    compared = true;
+    holdsAll &= holds;
     if (!holds)
-      std::printf("FAILED write plan: %s\n", what);
+      std::printf("FAILED write plan, %s: %s\n", name, what);
   }
+
+private:
+  const char *name;
+  int &passed, &failed;
+  bool compared = false, holdsAll = true;
 };
 #define EXPECT(condition) checks.expect(condition, #condition)
 
@@ -187,30 +196,33 @@ static void checkQuantised(Checks &checks, MLIRContext &context) {
 }
 
 void checkWritePlan(MLIRContext &context, int &passed, int &failed) {
-  Checks checks{passed, failed};
-  auto module = parseSourceString<ModuleOp>(kPlan, ParserConfig(&context));
-  EXPECT(bool(module));
-  if (!module)
-    return;
-  PassManager pm(&context);
-  buildEmitPipeline(pm);
   planfile::ProgramT program;
-  std::vector<KernelObject> kernels;
-  bool done = succeeded(pm.run(*module)) && succeeded(emitProgram(*module, program, kernels));
-  EXPECT(done);
+  auto test = [&](const char *name, auto &&body) {
+    Checks checks(name, passed, failed);
+    body(checks);
+  };
+  bool done = false;
+  test("emits", [&](Checks &checks) {
+    auto module = parseSourceString<ModuleOp>(kPlan, ParserConfig(&context));
+    PassManager pm(&context);
+    buildEmitPipeline(pm);
+    std::vector<KernelObject> kernels;
+    done = module && succeeded(pm.run(*module)) && succeeded(emitProgram(*module, program, kernels));
+    EXPECT(done);
+    EXPECT(kernels.size() == 2 && kernels[0].target == "avx2" && kernels[1].target == "avx512");
+    for (const KernelObject &object : kernels)
+      EXPECT(object.bytes.substr(1, 3) == "ELF");
+  });
   if (!done)
     return;
-  EXPECT(kernels.size() == 2 && kernels[0].target == "avx2" && kernels[1].target == "avx512");
-  for (const KernelObject &object : kernels)
-    EXPECT(object.bytes.substr(1, 3) == "ELF");
-  checkModel(checks, program);
-  checkStates(checks, *program.stages[0]);
-  checkInstructions(checks, program);
-  auto bounds = planfile::checkBounds(program);
-  EXPECT(bool(bounds));
-  auto again = planfile::readProgram(planfile::writeProgram(program));
-  EXPECT(bool(again));
-  checkQuantised(checks, context);
+  test("model", [&](Checks &checks) { checkModel(checks, program); });
+  test("states", [&](Checks &checks) { checkStates(checks, *program.stages[0]); });
+  test("instructions", [&](Checks &checks) { checkInstructions(checks, program); });
+  test("bounds", [&](Checks &checks) { EXPECT(bool(planfile::checkBounds(program))); });
+  test("read again", [&](Checks &checks) {
+    EXPECT(bool(planfile::readProgram(planfile::writeProgram(program))));
+  });
+  test("quantised sources", [&](Checks &checks) { checkQuantised(checks, context); });
 }
 
 //===-- Experts, exchanges, rings, cut inputs -----------------------------------===//
@@ -249,7 +261,7 @@ module attributes {
 )mlir";
 
 void checkWriteForms(MLIRContext &context, int &passed, int &failed) {
-  Checks checks{passed, failed};
+  Checks checks("forms", passed, failed);
   auto module = parseSourceString<ModuleOp>(kFormsPlan, ParserConfig(&context));
   EXPECT(bool(module));
   if (!module)
