@@ -77,6 +77,7 @@ public:
   Shape shape(size_t i) const;
   // The element type in the graph: f32, i64 or i1.
   mlir::Type element(size_t i) const;
+  bool isInference() const { return parameters_.isInference(); }
   bool isFloat(size_t i) const { return has(i) && mlir::isa<mlir::FloatType>(element(i)); }
   bool isBool(size_t i) const { return has(i) && element(i).isInteger(1); }
   bool isInteger(size_t i) const { return has(i) && element(i).isInteger(64); }

@@ -2,6 +2,7 @@
 #include "llvm/ADT/StringMap.h"
 
 #include <cmath>
+#include <random>
 
 using namespace llmc::onnximport;
 using namespace llmc;
@@ -136,13 +137,43 @@ ConvertResult convertIdentity(Call &call) {
   return single(call.value(0));
 }
 
+// What the reference of ONNX keeps with a seed: it draws uniform numbers of 53 bits from a
+// Mersenne Twister, and keeps an element whose number is not below the ratio.
+HostTensor keptBySeed(uint32_t seed, llvm::ArrayRef<int64_t> shape, double ratio) {
+  std::mt19937 random(seed);
+  HostTensor kept(Element::Bool, shape);
+  for (int64_t &one : kept.ints) {
+    double high = random() >> 5, low = random() >> 6;
+    one = (high * 0x1p26 + low) * 0x1p-53 >= ratio;
+  }
+  return kept;
+}
+
+// A run in training mode: what is kept is scaled, so that the mean stays.
+ConvertResult dropBySeed(Call &call, double ratio) {
+  auto seed = call.node.integer("seed", 0);
+  Shape shape = call.shape(0);
+  if (ratio < 0 || ratio >= 1 || !call.isFloat(0) || *countElements(shape) > maxHostElements)
+    return error("needs floats and a ratio of at least 0 and less than 1, got ", ratio);
+  HostTensor kept = keptBySeed(static_cast<uint32_t>(seed), shape, ratio);
+  graph::Build &build = call.build;
+  Value x = call.value(0), mask = call.materialize(kept);
+  Value scaled = build.mul(x, call.scalar(1 / (1 - ratio)));
+  Value zero = build.broadcast(call.scalar(0), shape);
+  return std::vector<Operand>{build.select(mask, scaled, zero), known(std::move(kept))};
+}
+
 // Exported from evaluation mode, where it keeps everything.
 ConvertResult convertDropout(Call &call) {
   const HostTensor *training = call.constant(2), *ratio = call.constant(1);
   bool keeps = ratio && ratio->size() == 1 && ratio->number(0) == 0;
   bool off = !call.has(2) || (training && training->size() == 1 && training->number(0) == 0);
+  if (call.has(0) && !off && !keeps && call.isInference() && training && call.node.has("seed") &&
+      (ratio ? ratio->size() == 1 : !call.has(1)))
+    return dropBySeed(call, ratio ? ratio->number(0) : 0.5);
   if (!call.has(0) || (!off && !keeps))
-    return error("in training mode is not supported: export the model in evaluation mode");
+    return error("in training mode is not supported without a seed, nor for training: export the "
+                 "model in evaluation mode");
   HostTensor all(Element::Bool, Shape(call.shape(0).size(), 1));
   all.ints[0] = 1;
   Known mask = std::make_shared<const Constant>(std::move(all), call.shape(0));

@@ -175,12 +175,35 @@ Value commonBits(Call &call, Value a, Value b, int bits) {
   return sum;
 }
 
+// All 64 bits of numbers that are held as the i64 of their bits: the sign is one of them.
+ConvertResult wideBitwise(Call &call, Value a, Value b) {
+  graph::Build &build = call.build;
+  Value zero = call.scalarLike(0, a);
+  Value top = call.scalarLike(double(std::numeric_limits<int64_t>::min()), a);
+  auto isNegative = [&](Value x) { return build.compare(x, zero, graph::Predicate::lt); };
+  auto rest = [&](Value x) { return build.select(isNegative(x), build.sub(x, top), x); };
+  Value signA = integers(call, isNegative(a)), signB = integers(call, isNegative(b));
+  a = rest(a), b = rest(b);
+  Value out = commonBits(call, a, b, 63), sign = build.mul(signA, signB);
+  if (call.node.op() != "BitwiseAnd") {
+    int64_t common = call.node.op() == "BitwiseXor" ? 2 : 1;
+    // a + b may be too large: what only one of them has is added to what both have.
+    Value onlyA = build.sub(a, out), onlyB = build.sub(b, out);
+    out = build.add(common == 2 ? onlyA : a, onlyB);
+    sign = build.sub(build.add(signA, signB), build.mul(call.scalarLike(common, sign), sign));
+  }
+  Value isSet = build.compare(sign, zero, graph::Predicate::gt);
+  return single(build.select(isSet, build.add(out, top), out));
+}
+
 ConvertResult convertBitwise(Call &call) {
   auto values = twoOperands(call);
   if (!values)
     return values.takeError();
   Element element = call.isInteger(0) ? call.declared(0) : Element::Bool;
-  int bits = std::min(bitWidth(element), 52);
+  if (element == Element::U64)
+    return wideBitwise(call, (*values)[0], (*values)[1]);
+  int bits = bitWidth(element);
   bool isSigned = wrapTo(element, int64_t(1) << (bitWidth(element) - 1)) < 0;
   if (!call.isInteger(0) || (isSigned && bits > 32))
     return error("needs integers of at most 32 bits, or unsigned ones, that are computed");

@@ -102,9 +102,14 @@ ConvertResult convertQuantize(Call &call) {
     to = *type;
   if (bitWidth(to) > 16)
     return error("to ", elementName(onnxTypeOf(to)), " is not supported");
-  Value x = call.build.div(parts->x, parts->scale), out;
+  // A computed scale is a float32 before anything is divided by it: where the exact quotient
+  // is a tie, that by the rounded scale is none.
+  bool isComputed = parts->scale.getDefiningOp() && !call.constant(1);
+  Value scale = isComputed && call.declared(1) == Element::F32 ? roundToFloat32(call, parts->scale)
+                                                               : parts->scale;
+  Value x = call.build.div(parts->x, scale), out;
   if (!isFloat(to))
-    out = quantized(call, x, parts->zero, to);
+    out = quantized(call, roundBeforeInteger(call, x, bitWidth(to)), parts->zero, to);
   else if (bitWidth(to) <= 8)
     out = roundToSmall(call, x, to,
                        call.node.integer("saturate", 1) ? Overflow::Saturate : Overflow::Special);
@@ -126,10 +131,11 @@ ConvertResult convertDynamicQuantize(Call &call) {
   Value high = maximum(call, build.reduce(flat, graph::ReduceKind::max, {0}), zero);
   Value low = build.neg(build.reduce(build.neg(flat), graph::ReduceKind::max, {0}));
   low = minimum(call, low, zero);
-  Value scale = build.div(build.sub(high, low), top);
-  Value point = make<graph::RoundOp>(call, build.div(build.neg(low), scale));
+  Value scale = roundToFloat32(call, build.div(build.sub(high, low), top));
+  auto quotient = [&](Value y) { return roundBeforeInteger(call, build.div(y, scale), 8); };
+  Value point = make<graph::RoundOp>(call, quotient(build.neg(low)));
   point = minimum(call, maximum(call, point, zero), top);
-  Value out = quantized(call, build.div(x, scale), point, Element::U8);
+  Value out = quantized(call, quotient(x), point, Element::U8);
   return std::vector<Operand>{Computed(out, Element::U8), Computed(scale, Element::F32),
                               Computed(integers(call, point), Element::U8)};
 }

@@ -282,12 +282,8 @@ HostTensor floatsOf(llvm::ArrayRef<double> values) {
 
 } // namespace
 
-Value llmc::onnximport::roundToSmall(Call &call, Value x, Element element, Overflow overflow) {
+static Value roundByTable(Call &call, Value x, Element element, Overflow overflow, Between between) {
   graph::Build &build = call.build;
-  std::string mode = call.node.text("round_mode", "up"); // of float8e8m0 alone
-  Between between = element != Element::F8E8M0 || mode == "nearest" ? Between::Nearest
-                    : mode == "up"                                  ? Between::Up
-                                                                    : Between::Down;
   SmallTable table = tableOf(element, overflow, between);
   int64_t size = 1;
   while (size < static_cast<int64_t>(table.values.size()))
@@ -308,6 +304,49 @@ Value llmc::onnximport::roundToSmall(Call &call, Value x, Element element, Overf
   rounded = build.select(build.compare(x, zero, graph::Predicate::lt), build.neg(rounded), rounded);
   return build.select(build.compare(x, x, graph::Predicate::ne),
                       nan ? x : build.broadcast(zero, graph::shapeOf(x)), rounded);
+}
+
+Value llmc::onnximport::roundToSmall(Call &call, Value x, Element element, Overflow overflow) {
+  std::string mode = call.node.text("round_mode", "up"); // of float8e8m0 alone
+  Between between = element != Element::F8E8M0 || mode == "nearest" ? Between::Nearest
+                    : mode == "up"                                  ? Between::Up
+                                                                    : Between::Down;
+  return roundByTable(call, x, element, overflow, between);
+}
+
+// By the power of two below it |x| becomes a number of [1, 2), whose last place is 2^-23:
+// all of that is exact in float32.
+static Value roundToPlaces(Call &call, Value x, Value power) {
+  graph::Build &build = call.build;
+  Value places = call.scalar(0x1p23);
+  Value whole = make<graph::RoundOp>(call, build.mul(build.div(x, power), places));
+  return build.mul(build.div(whole, places), power);
+}
+
+Value llmc::onnximport::roundToFloat32(Call &call, Value x) {
+  graph::Build &build = call.build;
+  Value power = roundByTable(call, x, Element::F8E8M0, Overflow::Saturate, Between::Down);
+  // What is smaller than any power, or not finite, stays.
+  Value isNormal = build.compare(x, call.scalar(0x1p-126), graph::Predicate::ge);
+  Value isFinite = build.compare(x, call.scalar(0x1p127), graph::Predicate::lt);
+  Value isRounded =
+      graph::AndOp::create(build.builder, build.loc, isNormal.getType(), isNormal, isFinite);
+  return build.select(isRounded, roundToPlaces(call, x, power), x);
+}
+
+Value llmc::onnximport::roundBeforeInteger(Call &call, Value x, int bits) {
+  graph::Build &build = call.build;
+  Value magnitude = make<graph::AbsOp>(call, x);
+  auto filled = [&](double value) {
+    return build.broadcast(call.scalar(value), graph::shapeOf(x));
+  };
+  Value power = filled(0.5); // below it nothing lies between two integers
+  for (int k = 0; k <= bits; ++k) {
+    double limit = std::ldexp(1.0, k);
+    Value isAbove = build.compare(magnitude, call.scalar(limit), graph::Predicate::ge);
+    power = build.select(isAbove, filled(limit), power);
+  }
+  return roundToPlaces(call, x, power);
 }
 
 Value llmc::onnximport::wrapToSmall(Call &call, Value x, Element element) {

@@ -71,6 +71,12 @@ Shape moved(int64_t rank, int64_t from, int64_t to);
 
 // Rounds to a type of 8 bits or less, all of whose values are looked up.
 mlir::Value roundToSmall(Call &call, mlir::Value x, Element element, Overflow overflow);
+// Rounds a number that is not negative to float32, also where it is computed in double:
+// what is a float32 stays as it is.
+mlir::Value roundToFloat32(Call &call, mlir::Value x);
+// The same for a number of any sign whose nearest integer of `bits` bits is asked for next:
+// it is rounded where it may lie between two of them.
+mlir::Value roundBeforeInteger(Call &call, mlir::Value x, int bits);
 // i64 modulo 2^width, in the range of the type; `x` itself for 32 bits and more.
 mlir::Value wrapToSmall(Call &call, mlir::Value x, Element element);
 

@@ -21,6 +21,14 @@ bool isStructural(llvm::StringRef op) {
   return op == "Constant" || op == "Shape" || op == "Size";
 }
 
+} // namespace
+
+bool llmc::onnximport::isKnownOp(llvm::StringRef op) {
+  return isStructural(op) || findSequenceConverter(op) || findConverter(op) || findFold(op);
+}
+
+namespace {
+
 class Importer {
 public:
   Importer(MLIRContext &context, const Model &model, const CompileOptions &options)
@@ -57,12 +65,9 @@ Status Importer::prepare() {
   if (!order)
     return order.takeError();
   order_ = std::move(*order);
-  auto isKnown = [](llvm::StringRef op) {
-    return isStructural(op) || findSequenceConverter(op) || findConverter(op) || findFold(op);
-  };
   if (Status s = checkExperts(model_, order_); !s)
     return s;
-  if (Status s = checkOps(model_, order_, isKnown); !s)
+  if (Status s = checkOps(model_, order_, isKnownOp); !s)
     return s;
   auto inputs = bindInputs(model_, order_, options_);
   if (!inputs)

@@ -16,6 +16,12 @@ mlir::OwningOpRef<mlir::ModuleOp> importOnnx(mlir::MLIRContext &context,
                                              llvm::StringRef path,
                                              const CompileOptions &options);
 
+namespace onnximport {
+// Whether the importer knows an op at all; `op` is its name, with its domain in front of ::
+// unless that is ONNX's own. What it knows it may still refuse, with a reason.
+bool isKnownOp(llvm::StringRef op);
+} // namespace onnximport
+
 } // namespace llmc
 
 #endif // LLMC_LIB_ONNX_IMPORT_H

@@ -207,15 +207,18 @@ private:
   }
 
   void bindKnown() {
-    bool past = false;
+    bool past = false, cached = false;
     for (const auto &argument : out_.arguments) {
       bool empty = *countElements(argument.shape) == 0;
-      past |= !empty && argument.shape.size() >= 3 && isFloat(argument.element);
+      bool isCache = argument.shape.size() >= 3 && isFloat(argument.element);
+      cached |= isCache;
+      past |= !empty && isCache;
       if (empty)
         out_.constants[argument.name] = HostTensor(argument.element, argument.shape);
     }
+    // Without a cache a condition is the caller's.
     for (const auto &argument : out_.arguments) {
-      if (*countElements(argument.shape) != 1 || !inputs_.isCondition(argument.name))
+      if (!cached || *countElements(argument.shape) != 1 || !inputs_.isCondition(argument.name))
         continue;
       HostTensor value(Element::Bool, argument.shape);
       value.set(0, int64_t(past));

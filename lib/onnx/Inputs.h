@@ -30,8 +30,8 @@ struct InputBinding {
 // training masks are ones, positions 0 ... sequence-1, caches empty.
 // For inference every dim is bound by --dim, --seq, --global-batch or the file, and
 // may be an expression of bound names; all that are not are one error. A graph
-// without tokens is read too. Inputs without elements and conditions of an If
-// (whether there is a past) are known.
+// without tokens is read too. Inputs without elements are known, and where there is a
+// cache the conditions of an If (whether there is a past).
 support::Result<InputBinding> bindInputs(const Model &model, const NodeOrder &order,
                                          const CompileOptions &options);
 

@@ -1,6 +1,8 @@
 #include "lib/onnx/Model.h"
 
 #include "lib/onnx/ExternalData.h"
+#include "lib/onnx/Strings.h"
+#include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringSet.h"
 
 #include <bit>
@@ -54,6 +56,7 @@ Status Model::load(llvm::StringRef path) {
   scanned->skeleton = {};
   if (Status s = checkGraph(); !s)
     return s;
+  foldStrings(proto_);
   auto flat = flatten(proto_);
   if (!flat)
     return error(path_, ": ", flat.message());
@@ -69,11 +72,24 @@ Status Model::checkGraph() {
   return checkOpsets();
 }
 
+// Whether an op means in the first version of a set what it means in that of `oldestOpset`.
+// Elementwise ops broadcast by an attribute then, others had inputs as attributes.
+static bool isTimeless(const ::onnx::NodeProto &node) {
+  static const llvm::StringSet<> ops = {"Not",  "Shape", "Size",   "Transpose", "Squeeze", "Unsqueeze",
+                                        "Slice", "Gather", "Constant", "ArgMax",  "ArgMin",  "ReduceSum",
+                                        "ReduceMean", "ReduceMax", "ReduceMin"};
+  return node.domain().empty() && ops.contains(node.op_type());
+}
+
 // Operators are known by what they mean, so what matters is from when to when.
 Status Model::checkOpsets() {
   auto check = [&](const auto &imports, const std::string &where) -> Status {
     for (const auto &set : imports) {
       if (!set.domain().empty() && set.domain() != "ai.onnx")
+        continue;
+      bool isMain = &imports == &proto_.opset_import();
+      if (isMain && set.version() >= 1 && set.version() < oldestOpset &&
+          graph().node_size() && llvm::all_of(graph().node(), isTimeless))
         continue;
       if (set.version() < oldestOpset || set.version() > newestOpset)
         return error(path_, ": ", where, "operator set ", set.version(),

@@ -229,6 +229,8 @@ static Status checkNotEmpty(const Model &model, const Node &node) {
 }
 
 ConvertResult Names::convert(const Node &node) {
+  if (auto it = taken_.find(node.proto); it != taken_.end() && it->second == Taken::Both)
+    return chooseValues(node);
   if (const std::vector<std::string> *names = resultsOf(node)) {
     std::vector<Operand> results;
     for (const std::string &name : *names) {
@@ -241,7 +243,7 @@ ConvertResult Names::convert(const Node &node) {
   }
   if (node.qualifiedOp() == "Constant")
     return constantNode(node);
-  if (Status s = checkNotEmpty(model_, node); !s)
+  if (Status s = options_.infer ? support::ok() : checkNotEmpty(model_, node); !s)
     return s.takeError();
   std::vector<Operand> operands;
   for (const std::string &name : node.proto->input()) {
@@ -324,6 +326,8 @@ Taken Names::chooseBranch(const Node &node) {
       taken = (*constant)->held.number(0) != 0 ? Taken::True : Taken::False;
     else
       addProblem(node, "its condition must be one boolean");
+  } else if (options_.infer && std::holds_alternative<Computed>(*condition)) {
+    taken = Taken::Both;
   } else if (!std::holds_alternative<std::monostate>(*condition)) {
     addProblem(node, "its condition depends on the values of inputs, only a branch that shapes "
                      "and constants choose is supported");
@@ -342,6 +346,42 @@ const std::vector<std::string> *Names::resultsOf(const Node &node) const {
   return taken == Taken::True    ? &branches->whenTrue
          : taken == Taken::False ? &branches->whenFalse
                                  : &none;
+}
+
+// Of branches that are both computed, the values of the one that the condition chooses.
+ConvertResult Names::chooseValues(const Node &node) {
+  const Branches &branches = *model_.branchesOf(*node.proto);
+  std::vector<Operand> results;
+  ::onnx::NodeProto where;
+  where.set_name(node.name());
+  where.set_op_type("Where");
+  for (auto [yes, no] : llvm::zip(branches.whenTrue, branches.whenFalse)) {
+    auto condition = lookUp(node.input(0)), whenTrue = lookUp(yes), whenFalse = lookUp(no);
+    for (auto *operand : {&condition, &whenTrue, &whenFalse})
+      if (!*operand)
+        return operand->takeError();
+    for (auto *operand : {&condition, &whenTrue, &whenFalse})
+      if (std::holds_alternative<std::monostate>(**operand))
+        return std::vector<Operand>(); // its node has been reported
+    auto value = [&]() -> ConvertResult {
+      if (isSequence(*whenTrue) || isSequence(*whenFalse) ||
+          onnximport::shapeOf(*whenTrue) != onnximport::shapeOf(*whenFalse))
+        return error("its condition depends on the values of inputs, and its branches give values "
+                     "of several shapes: only a branch that shapes and constants choose is supported");
+      if (*countElements(onnximport::shapeOf(*condition)) != 1)
+        return error("its condition must be one boolean");
+      ::onnx::NodeProto flat;
+      flat.set_name(node.name());
+      flat.set_op_type("Reshape");
+      auto one = convertTensors(Node(flat, node.opset), {*condition, known(HostTensor::vector({}))});
+      return one ? convertTensors(Node(where, node.opset), {one->front(), *whenTrue, *whenFalse})
+                 : std::move(one);
+    }();
+    if (!value)
+      return value;
+    results.push_back(std::move(value->front()));
+  }
+  return results;
 }
 
 //===-- The whole -------------------------------------------------------------===//

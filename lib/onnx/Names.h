@@ -39,6 +39,7 @@ private:
   void findLearnedNumbers();
   Operand operandOf(const Node &node, size_t i, Operand operand) const;
   Taken chooseBranch(const Node &node);
+  ConvertResult chooseValues(const Node &node);
   const std::vector<std::string> *resultsOf(const Node &branching) const;
   void countUses();
   void release(const Node &node);

@@ -42,6 +42,7 @@ public:
   Activations &activations() { return activations_; }
   void setSequence(int64_t sequence) { sequence_ = sequence; }
   int64_t sequence() const { return sequence_; }
+  bool isInference() const { return infer_; }
 
   void noteConstant(unsigned tensor) { constants_.insert(tensor); }
   const TorchNames &names() const { return names_; }

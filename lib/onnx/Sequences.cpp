@@ -8,7 +8,7 @@ using llmc::support::Result;
 // A sequence has at most as many parts as one node of Split could reasonably have.
 static constexpr int64_t mostParts = 1 << 16;
 
-static Shape shapeOf(const Operand &operand) {
+Shape llmc::onnximport::shapeOf(const Operand &operand) {
   if (auto *constant = std::get_if<Known>(&operand))
     return (*constant)->shape;
   if (auto *view = std::get_if<View>(&operand))
@@ -105,6 +105,26 @@ static ConvertResult sequenceAt(const Node &, llvm::ArrayRef<Operand> operands, 
   return std::vector<Operand>{parts[*at]};
 }
 
+static ConvertResult sequenceConstruct(const Node &, llvm::ArrayRef<Operand> operands,
+                                       ConvertTensors) {
+  for (const Operand &operand : operands)
+    if (isSequence(operand) || std::holds_alternative<std::monostate>(operand))
+      return error("needs tensors");
+  return std::vector<Operand>{
+      std::make_shared<const Sequence>(Sequence{std::vector<Operand>(operands)})};
+}
+
+static ConvertResult identity(const Node &node, llvm::ArrayRef<Operand> operands,
+                              ConvertTensors convert) {
+  if (operands.empty() || !isSequence(operands.front()))
+    return convert(node, operands);
+  return std::vector<Operand>{operands.front()};
+}
+
 SequenceFunction llmc::onnximport::findSequenceConverter(llvm::StringRef op) {
-  return op == "SplitToSequence" ? splitToSequence : op == "SequenceAt" ? sequenceAt : nullptr;
+  return op == "SplitToSequence"     ? splitToSequence
+         : op == "SequenceAt"        ? sequenceAt
+         : op == "SequenceConstruct" ? sequenceConstruct
+         : op == "Identity"          ? identity
+                                     : nullptr;
 }

@@ -12,9 +12,12 @@ namespace llmc::onnximport {
 using ConvertTensors = llvm::function_ref<ConvertResult(const Node &, llvm::ArrayRef<Operand>)>;
 using SequenceFunction = ConvertResult (*)(const Node &, llvm::ArrayRef<Operand>, ConvertTensors);
 
-// Null if the op (Node::qualifiedOp) makes or takes no sequence: SplitToSequence and
-// SequenceAt do.
+// Null if the op (Node::qualifiedOp) makes or takes no sequence: SplitToSequence,
+// SequenceConstruct, SequenceAt and Identity (of tensors too) do.
 SequenceFunction findSequenceConverter(llvm::StringRef op);
+
+// Of what is no sequence and not empty.
+Shape shapeOf(const Operand &operand);
 
 inline bool isSequence(const Operand &operand) {
   return std::holds_alternative<std::shared_ptr<const Sequence>>(operand);

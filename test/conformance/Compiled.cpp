@@ -116,13 +116,13 @@ Status compileAndRun(const NodeCase &test, const Tools &tools, const fs::path &f
 }
 
 Status runOne(const std::string &path, const Tools &tools) {
-  auto test = readCase(path);
-  if (!test)
-    return test.takeError();
-  fs::path folder = fs::path(tools.folder) / test->name;
-  Status status = compileAndRun(*test, tools, folder);
-  if (!status && bakeShapes(*test) != 0)
-    status = compileAndRun(*test, tools, folder);
+  auto [test, problem] = readCase(path);
+  if (!problem.empty())
+    return error(problem);
+  fs::path folder = fs::path(tools.folder) / test.name;
+  Status status = compileAndRun(test, tools, folder);
+  if (!status && bakeShapes(test) != 0)
+    status = compileAndRun(test, tools, folder);
   std::error_code code;
   fs::remove_all(folder, code);
   return status;

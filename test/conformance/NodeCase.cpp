@@ -1,5 +1,10 @@
 #include "NodeCase.h"
 
+#include "Unpack.h"
+
+#include "lib/onnx/Import.h"
+#include "lib/onnx/Node.h"
+
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringMap.h"
 
@@ -78,12 +83,6 @@ Result<HostTensor> tensorOf(const ::onnx::TensorProto &proto) {
   return out;
 }
 
-Result<HostTensor> readTensor(const fs::path &path, ::onnx::TensorProto &proto) {
-  if (!proto.ParseFromString(bytesOf(path)))
-    return error(path.string(), " is no tensor");
-  return tensorOf(proto);
-}
-
 void collect(const google::protobuf::RepeatedPtrField<::onnx::NodeProto> &nodes,
              std::set<std::string> &ops) {
   for (const auto &node : nodes) {
@@ -115,10 +114,25 @@ static void bake(NodeCase &test, int input) {
   test.stored.erase(test.stored.begin() + input);
 }
 
-std::set<std::string> llmc::test::opsOf(const std::string &path) {
-  NodeCase test;
-  test.model.ParseFromString(bytesOf(fs::path(path) / "model.onnx"));
-  return test.ops();
+std::vector<std::string> NodeCase::unknownOps() const {
+  std::set<std::string> defined, unknown;
+  for (const auto &function : model.functions())
+    defined.insert(function.domain() + "::" + function.name());
+  auto visit = [&](const auto &self, const auto &nodes) -> void {
+    for (const auto &node : nodes) {
+      std::string op = Node(node, 0).qualifiedOp();
+      bool isBranch = op == "If"; // that the importer takes apart
+      if (!isKnownOp(op) && !isBranch && !defined.count(node.domain() + "::" + node.op_type()))
+        unknown.insert(op);
+      for (const auto &attribute : node.attribute())
+        if (attribute.has_g())
+          self(self, attribute.g().node());
+    }
+  };
+  visit(visit, model.graph().node());
+  for (const auto &function : model.functions())
+    visit(visit, function.node());
+  return {unknown.begin(), unknown.end()};
 }
 
 namespace {
@@ -142,16 +156,20 @@ Status readAll(int count, Reader read, std::vector<HostTensor> &list,
 
 // As the suite keeps them: a file for each value beside the model.
 Status readFolder(NodeCase &out, const fs::path &folder) {
-  auto file = [&](const char *kind) {
-    return [=](int i, ::onnx::TensorProto &proto) {
-      return readTensor(folder / "test_data_set_0" / (kind + std::to_string(i) + ".pb"), proto);
+  auto data = unpack(*out.model.mutable_graph(), folder / "test_data_set_0");
+  if (!data)
+    return data.takeError();
+  out.hasStrings = data->hasStrings;
+  auto from = [](const std::vector<::onnx::TensorProto> &list) {
+    return [&list](int i, ::onnx::TensorProto &proto) {
+      proto = list[i];
+      return tensorOf(proto);
     };
   };
-  auto inputs = file("input_"), outputs = file("output_");
-  const auto &graph = out.model.graph();
-  if (Status s = readAll(graph.input_size(), inputs, out.inputs, &out.stored); !s)
+  auto inputs = from(data->inputs), outputs = from(data->outputs);
+  if (Status s = readAll(data->inputs.size(), inputs, out.inputs, &out.stored); !s)
     return s;
-  return readAll(graph.output_size(), outputs, out.outputs, nullptr);
+  return readAll(data->outputs.size(), outputs, out.outputs, nullptr);
 }
 
 // One file: initializers "given:NAME" and "expected:NAME", which go.
@@ -182,20 +200,12 @@ bool isFile(const fs::path &path) { return path.extension() == ".onnx"; }
 
 } // namespace
 
-Result<NodeCase> llmc::test::readCase(const std::string &path) {
-  NodeCase out;
-  out.name = fs::path(path).stem().string();
-  out.model.ParseFromString(bytesOf(isFile(path) ? fs::path(path) : fs::path(path) / "model.onnx"));
+static Status readData(NodeCase &out, const std::string &path) {
   auto graph = out.model.mutable_graph();
-  auto tensorsOnly = [](const auto &values) {
-    return llvm::all_of(values, [](const auto &v) { return v.type().has_tensor_type(); });
-  };
-  if (!tensorsOnly(graph->input()) || !tensorsOnly(graph->output()))
-    return error("sequences, optionals and maps");
   if (graph->output_size() == 0)
     return error("the model cannot be read");
   if (Status s = isFile(path) ? readFile(out) : readFolder(out, path); !s)
-    return s.takeError();
+    return s;
   // The declared shapes may be symbols; the data says what they are.
   for (int i = 0; i < graph->input_size(); ++i) {
     auto *type = graph->mutable_input(i)->mutable_type()->mutable_tensor_type();
@@ -207,6 +217,17 @@ Result<NodeCase> llmc::test::readCase(const std::string &path) {
   for (int i = graph->input_size(); i-- > 0;)
     if (out.inputs[i].size() == 0)
       bake(out, i);
+  return support::ok();
+}
+
+ReadCase llmc::test::readCase(const std::string &path) {
+  ReadCase out;
+  out.test.name = fs::path(path).stem().string();
+  out.test.model.ParseFromString(
+      bytesOf(isFile(path) ? fs::path(path) : fs::path(path) / "model.onnx"));
+  out.test.given = out.test.ops();
+  if (Status s = readData(out.test, path); !s)
+    out.problem = s.message();
   return out;
 }
 
@@ -252,17 +273,23 @@ const llvm::StringMap<std::set<int>> &shapeOperands() {
 int llmc::test::bakeShapes(NodeCase &test) {
   auto *graph = test.model.mutable_graph();
   std::map<std::string, const ::onnx::NodeProto *> producer;
-  for (const auto &node : graph->node())
-    for (const std::string &name : node.output())
-      producer[name] = &node;
   // Names whose values a shape depends on, back to the graph's inputs.
   std::vector<std::string> open;
   std::set<std::string> needed;
-  for (const auto &node : graph->node())
-    if (auto it = shapeOperands().find(node.op_type()); it != shapeOperands().end())
-      for (int i : it->second)
-        if (i < node.input_size() && !node.input(i).empty())
-          open.push_back(node.input(i));
+  auto visit = [&](const auto &self, const auto &nodes) -> void {
+    for (const auto &node : nodes) {
+      for (const std::string &name : node.output())
+        producer[name] = &node;
+      if (auto it = shapeOperands().find(node.op_type()); it != shapeOperands().end())
+        for (int i : it->second)
+          if (i < node.input_size() && !node.input(i).empty())
+            open.push_back(node.input(i));
+      for (const auto &attribute : node.attribute())
+        if (attribute.has_g())
+          self(self, attribute.g().node());
+    }
+  };
+  visit(visit, graph->node());
   while (!open.empty()) {
     std::string name = open.back();
     open.pop_back();
@@ -270,8 +297,12 @@ int llmc::test::bakeShapes(NodeCase &test) {
       continue;
     // Only the shape of what Shape and Size look at matters.
     if (auto it = producer.find(name);
-        it != producer.end() && it->second->op_type() != "Shape" && it->second->op_type() != "Size")
+        it != producer.end() && it->second->op_type() != "Shape" && it->second->op_type() != "Size") {
       open.insert(open.end(), it->second->input().begin(), it->second->input().end());
+      for (const auto &attribute : it->second->attribute()) // what its branches give
+        for (const auto &output : attribute.g().output())
+          open.push_back(output.name());
+    }
   }
   int count = 0;
   for (int i = graph->input_size(); i-- > 0;) {

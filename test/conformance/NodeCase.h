@@ -18,16 +18,21 @@ struct NodeCase {
   // In the order of the graph's inputs and outputs.
   std::vector<onnximport::HostTensor> inputs, outputs;
   std::vector<::onnx::TensorProto> stored; // the inputs, as the data holds them
+  std::set<std::string> given; // ops() of the case as the suite has it
+  bool hasStrings = false; // among the initializers, which were inputs
 
   std::set<std::string> ops() const; // of all nodes, subgraphs and functions included
+  // Those of them, with their domains, that the importer does not know.
+  std::vector<std::string> unknownOps() const;
 };
 
-// The same for a case that cannot be read.
-std::set<std::string> opsOf(const std::string &path);
-
 // Reads a folder of the suite (model.onnx, test_data_set_0) or a file of
-// make_cases.py. The error tells why a case is none of tensors of numbers.
-support::Result<NodeCase> readCase(const std::string &path);
+// make_cases.py.
+struct ReadCase {
+  NodeCase test;
+  std::string problem; // why there is the model alone: data that is no tensors of numbers
+};
+ReadCase readCase(const std::string &path);
 
 // The cases in a folder (or the folder, if it is one), sorted by name.
 std::vector<std::string> casesIn(const std::string &root);

@@ -105,7 +105,12 @@ Status runModule(ModuleOp module, const NodeCase &test) {
   return support::ok();
 }
 
-Status run(const NodeCase &test) {
+struct Ran {
+  Verdict verdict;
+  std::string reason;
+};
+
+Ran run(const NodeCase &test) {
   MLIRContext context(MLIRContext::Threading::DISABLED);
   std::string message;
   ScopedDiagnosticHandler handler(&context, [&](Diagnostic &diagnostic) {
@@ -116,12 +121,17 @@ Status run(const NodeCase &test) {
   CompileOptions options;
   options.infer = true;
   auto module = importOnnx(context, file.path(), options);
-  if (!module || failed(mlir::verify(*module))) {
+  if (!module) {
     if (size_t at = message.find(file.path()); at != std::string::npos)
       message.replace(at, file.path().size() + 2, "");
-    return error(module ? "does not verify: " : "", message);
+    if (message.empty())
+      return {Verdict::Wrong, "is refused without a reason"};
+    return {test.unknownOps().empty() ? Verdict::Refused : Verdict::Unsupported, message};
   }
-  return runModule(*module, test);
+  if (failed(mlir::verify(*module)))
+    return {Verdict::Wrong, "does not verify: " + message};
+  Status status = runModule(*module, test);
+  return status ? Ran{Verdict::Passed, ""} : Ran{Verdict::Wrong, status.message()};
 }
 
 } // namespace
@@ -144,30 +154,32 @@ std::string llmc::test::compare(const HostTensor &expected, llvm::ArrayRef<int64
 Judged llmc::test::judge(const std::string &path) {
   Judged out;
   out.name = fs::path(path).stem().string();
-  auto test = readCase(path);
-  if (!test) {
-    out.verdict = Verdict::Unsupported;
-    out.reason = test.message();
-    out.ops = opsOf(path);
+  auto [test, problem] = readCase(path);
+  out.ops = test.given;
+  Ran plain = run(test);
+  out.verdict = plain.verdict;
+  out.reason = plain.reason;
+  if (!problem.empty()) {
+    // There is nothing to compare with, so that what is imported is not known to be right.
+    if (plain.verdict == Verdict::Passed || plain.verdict == Verdict::Wrong)
+      out.verdict = Verdict::Wrong, out.reason = "is imported, with " + problem;
     return out;
   }
-  out.ops = test->ops();
-  Status plain = run(*test);
-  if (plain)
-    out.verdict = Verdict::Passed;
-  else
-    out.reason = plain.message();
-  if (!plain && bakeShapes(*test) != 0) {
-    Status baked = run(*test);
-    if (baked)
-      out.verdict = Verdict::Baked;
-    else
-      out.reason = baked.message();
+  if (plain.verdict != Verdict::Passed && bakeShapes(test) != 0) {
+    Ran baked = run(test);
+    bool isWrong = plain.verdict == Verdict::Wrong;
+    out.verdict = baked.verdict == Verdict::Passed ? (isWrong ? Verdict::Wrong : Verdict::Baked)
+                                                   : baked.verdict;
+    out.reason = isWrong ? plain.reason : baked.reason;
   }
-  if (out.verdict == Verdict::Failed)
+  if (out.verdict == Verdict::Passed && test.hasStrings)
+    out.verdict = Verdict::Baked;
+  if (out.verdict != Verdict::Passed && out.verdict != Verdict::Baked)
     return out;
-  bakeAll(*test);
-  if (Status folded = run(*test); !folded)
-    out.folding = folded.message();
+  bakeAll(test);
+  Ran folded = run(test);
+  out.folding = folded.reason;
+  if (folded.verdict == Verdict::Wrong)
+    out.verdict = Verdict::Wrong, out.reason = "all inputs constant: " + folded.reason;
   return out;
 }

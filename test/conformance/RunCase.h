@@ -8,16 +8,17 @@ namespace llmc::test {
 
 enum class Verdict {
   Passed,      // with all inputs as inputs
-  Baked,       // with operands that shape the result as constants
-  Failed,
-  Unsupported, // not of tensors of numbers
+  Baked,       // with operands that shape the result, and strings, as constants
+  Wrong,       // imported, and then other values
+  Refused,     // by the importer, with a reason
+  Unsupported, // an op that the importer does not know
 };
 
 struct Judged {
   std::string name;
-  Verdict verdict = Verdict::Failed;
-  std::string reason; // where it failed
-  std::string folding; // why it fails with all inputs as constants, if it does
+  Verdict verdict = Verdict::Wrong;
+  std::string reason;  // what is wrong, or the importer's
+  std::string folding; // what is wrong with all inputs as constants, or why that is refused
   std::set<std::string> ops;
 };
 
