@@ -44,7 +44,7 @@ struct Attribute {
 
 void expectInts(const ::onnx::NodeProto &proto, std::vector<HostTensor> operands,
                 llvm::ArrayRef<int64_t> shape, llvm::ArrayRef<int64_t> values) {
-  Case one(proto.op_type());
+  test::Case one(proto.op_type());
   std::vector<const HostTensor *> pointers;
   for (HostTensor &t : operands)
     pointers.push_back(&t);
@@ -61,7 +61,7 @@ void expectInts(const ::onnx::NodeProto &proto, std::vector<HostTensor> operands
 }
 
 void expectError(const ::onnx::NodeProto &proto, std::vector<HostTensor> operands) {
-  Case one(proto.op_type());
+  test::Case one(proto.op_type());
   std::vector<const HostTensor *> pointers;
   for (HostTensor &t : operands)
     pointers.push_back(&t);
@@ -70,7 +70,7 @@ void expectError(const ::onnx::NodeProto &proto, std::vector<HostTensor> operand
 }
 
 void testOps() {
-  Case one(__func__);
+  test::Case one(__func__);
   constexpr int64_t most = INT64_MAX, least = INT64_MIN;
   HostTensor five = ints({5}, {10, 11, 12, 13, 14});
   expectInts(node("Slice"), {five, ints({1}, {-2}), ints({1}, {most})}, {2}, {13, 14});
@@ -112,7 +112,7 @@ void testOps() {
 }
 
 void testViews() {
-  Case one(__func__);
+  test::Case one(__func__);
   View whole = View::whole(0, {4, 6});
   auto grouped = whole.reshaped({4, 2, 3});
   check(grouped && grouped->strides == Shape{6, 3, 1}, "a dim splits");
@@ -130,7 +130,7 @@ void testViews() {
 }
 
 void testScan() {
-  Case one(__func__);
+  test::Case one(__func__);
   auto scan = [](std::string bytes) {
     return bool(scanWire({reinterpret_cast<const std::byte *>(bytes.data()), bytes.size()}));
   };
@@ -144,7 +144,7 @@ void testScan() {
 } // namespace
 
 void test::testFolding() {
-  Case one(__func__);
+  test::Case one(__func__);
   testOps();
   testViews();
   testScan();

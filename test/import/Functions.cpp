@@ -115,7 +115,7 @@ void testCalls() {
 }
 
 void testBrokenFunctions() {
-  Case one(__func__);
+  Case test(__func__);
   Graph loop;
   auto &f = addFunction(loop, "F", {"x"}, {"y"});
   call(Graph::addNode(f, "G", {"x"}, {"y"}));
