@@ -57,6 +57,8 @@ FailureOr<Subject> compileSubject(MLIRContext &context, const CompileOptions &op
     return subject;
   }
   OwningOpRef<ModuleOp> module = readModel(context, options);
+  if (module && options.afterPhase)
+    options.afterPhase(Phase::Import, *module);
   if (!module || failed(compileFrom(*module, Phase::Import, upTo, subject)))
     return failure();
   return subject;

@@ -10,6 +10,7 @@
 #include "lib/verify/FromFile.h"
 #include "lib/verify/Interleavings.h"
 #include "lib/verify/Interpret.h"
+#include "lib/verify/Oracle.h"
 #include "lib/verify/Place.h"
 #include "lib/verify/RunPlan.h"
 #include "lib/verify/Twin.h"
@@ -29,7 +30,7 @@ static uint64_t microBatchesOf(const CompileOptions &options, const Trial &trial
 
 FailureOr<Reference> makeReference(MLIRContext &context, const CompileOptions &options,
                                    uint64_t seed, bool withPlan, StandIn standIn,
-                                   support::Progress *progress) {
+                                   support::Progress *progress, bool oneValueAUse) {
   Reference reference;
   std::optional<Doing> doing(std::in_place, progress, "compile for one rank");
   FailureOr<Subject> one = compileSubject(context, oneRank(options), Phase::Emit, standIn);
@@ -41,6 +42,8 @@ FailureOr<Reference> makeReference(MLIRContext &context, const CompileOptions &o
   if (!trial)
     return trained.emitError() << trial.message();
   reference.trial = std::move(*trial);
+  if (oneValueAUse)
+    giveUsesOneValue(reference.one.at(Phase::Import), reference.trial.weights);
   doing.emplace(progress, "one rank in double",
                 microBatchesOf(reference.one.options, reference.trial));
   FailureOr<Outcome> exact =
@@ -153,6 +156,7 @@ private:
   LogicalResult dump();
   void describe(const CompileOptions &compile);
   void interleave(const Subject &subject, const Reference &reference); // if asked
+  LogicalResult oracle(const Reference &reference, const Outcome &ranks); // if asked
   void updates(Optimizer which, const Outcome &exact, const Reference &reference,
                const Outcome &kernels);
 
@@ -187,6 +191,13 @@ void Verifier::interleave(const Subject &subject, const Reference &reference) {
                      options.seed, report, doing.counter());
 }
 
+LogicalResult Verifier::oracle(const Reference &reference, const Outcome &ranks) {
+  if (options.oracle.empty())
+    return success();
+  Doing doing(options.progress, "the model's own file");
+  return checkOracle(options.oracle, reference, ranks, report);
+}
+
 LogicalResult Verifier::optimizer(Optimizer which, bool main) {
   CompileOptions compile = options.compile;
   compile.optimizer = which;
@@ -196,7 +207,8 @@ LogicalResult Verifier::optimizer(Optimizer which, bool main) {
   if (failed(subject))
     return failure();
   FailureOr<Reference> reference =
-      makeReference(context, compile, options.seed, main, options.standIn, options.progress);
+      makeReference(context, compile, options.seed, main, options.standIn, options.progress,
+                    !options.oracle.empty());
   if (failed(reference))
     return failure();
   doing.emplace(options.progress, "checks of the plan");
@@ -215,6 +227,8 @@ LogicalResult Verifier::optimizer(Optimizer which, bool main) {
   doing.emplace(options.progress, "all ranks with kernels");
   if (main)
     checkExact(*nRanks, *reference, "partition", report);
+  if (main && failed(oracle(*reference, *nRanks)))
+    return failure();
   Outcome kernels;
   if (main) {
     checkKernels(*subject, *reference, kernels, report);
@@ -252,6 +266,8 @@ LogicalResult Verifier::inference() {
   if (failed(ranks))
     return failure();
   checkExact(*ranks, *reference, "partition", report);
+  if (failed(oracle(*reference, *ranks)))
+    return failure();
   Outcome kernels;
   doing.emplace(options.progress, "all ranks with kernels");
   checkKernels(*subject, *reference, kernels, report);
@@ -361,6 +377,12 @@ FailureOr<Report> Verifier::run() {
 } // namespace
 
 FailureOr<Report> verifyModel(MLIRContext &context, const VerifyOptions &given) {
+  bool isIr = llvm::StringRef(given.compile.model).ends_with(".mlir");
+  if (!given.oracle.empty() && (isIr || given.after))
+    return emitError(UnknownLoc::get(&context))
+           << given.compile.model
+           << ": --oracle runs a model's own file, an .onnx or a config.json, beside all of its plan: "
+           << (isIr ? "IR has none" : "leave out --after");
   if (isDump(given.compile.model))
     return Verifier(context, given).run();
   VerifyOptions options = given;
@@ -378,6 +400,11 @@ FailureOr<Report> verifyModel(MLIRContext &context, const VerifyOptions &given) 
   doing.reset();
   if (failed(twin))
     return failure();
+  if (*twin && !options.oracle.empty())
+    return emitError(UnknownLoc::get(&context))
+           << options.compile.model
+           << ": --oracle runs the model's own file, and a shrunk twin would stand for it here "
+              "(--twin off runs the model itself)";
   if (*twin)
     return verifyTwin(context, options);
   return Verifier(context, options).run();

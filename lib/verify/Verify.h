@@ -24,6 +24,7 @@ struct VerifyOptions {
   TwinChoice twin = TwinChoice::Auto;
   StandIn standIn; // if there, in place of compile.model
   unsigned interleavings = 0; // runs in drawn orders
+  std::string oracle; // a Python that runs the model's own file (Oracle.h); empty: none
   support::Progress *progress = nullptr; // is told what is done
 };
 
@@ -41,11 +42,13 @@ struct Reference {
 inline constexpr unsigned kSteps = 5, kRuns = 2;
 
 // Compiles for one rank, draws the steps and runs them in double and, for
-// `withPlan`, by kernels. `standIn` as in compileSubject(). Null after diagnostics.
+// `withPlan`, by kernels. `standIn` as in compileSubject(). With `oneValueAUse` all uses of a
+// stored tensor begin with one value, as in the file. Null after diagnostics.
 mlir::FailureOr<Reference> makeReference(mlir::MLIRContext &context, const CompileOptions &options,
                                          uint64_t seed, bool withPlan = true,
                                          StandIn standIn = {},
-                                          support::Progress *progress = nullptr);
+                                         support::Progress *progress = nullptr,
+                                         bool oneValueAUse = false);
 
 // Every static checker, one line each.
 void checkStatic(const planfile::ProgramT &program, Report &report);

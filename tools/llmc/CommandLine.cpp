@@ -269,6 +269,8 @@ void Parser::set(const std::string &flag, const std::string &value) {
     line.compileFrom = parsePhase(value);
   else if (flag == "--after")
     line.after = parsePhase(value);
+  else if (flag == "--oracle")
+    line.oracle = value;
   else if (flag == "--twin")
     line.twin = value == "on"    ? CommandLine::Twin::On
                 : value == "off" ? CommandLine::Twin::Off
@@ -323,12 +325,19 @@ void Parser::flagAt(size_t &i) {
     return unknown(name);
   if (!flag->value && hasValue)
     return usage(name + " takes no value, got '" + value + "'");
+  bool isLast = i + 1 == arguments.size() || arguments[i + 1].rfind("--", 0) == 0;
+  const char *fromOutside = flag->environment && isLast ? std::getenv(flag->environment) : nullptr;
+  if (fromOutside && *fromOutside && !hasValue) {
+    value = fromOutside;
+    hasValue = true;
+  }
   if (flag->value && !hasValue) {
     // No file is called like a flag by a word that is not meant as one: ./-o names it.
     if (i + 1 == arguments.size() || arguments[i + 1].rfind("--", 0) == 0 ||
         findFlag(arguments[i + 1])) {
       hasUnknown = true;
-      return usage(name + " needs a value: " + flag->value);
+      return usage(name + " needs a value: " + flag->value +
+                   (flag->environment ? text(", or the variable ", flag->environment) : ""));
     }
     value = arguments[++i];
   }

@@ -30,6 +30,7 @@ struct CommandLine {
   std::optional<int64_t> seed; // of rows and drawn weights, and of --draws
   int64_t draws = 0;           // --draws: that many drawn models in place of MODEL
   int64_t interleavings = 0;   // --interleavings: runs in drawn orders
+  std::string oracle;          // --oracle: a Python that runs the model's own file
   bool mutate = false;         // --mutate
   enum class Twin { Auto, On, Off };
   Twin twin = Twin::Auto;      // --twin: a shrunk model stands for the plan

@@ -86,6 +86,10 @@ std::vector<Flag> makeFlags() {
       {"--interleavings", kVerify, "N",
        "also run the plan N times with ranks, streams and transfers in\n"
        "drawn orders: equal bits, nothing read before it is written"},
+      {"--oracle", kVerify, "PYTHON",
+       "also run MODEL's own file in this Python: ONNX Runtime and\n"
+       "PyTorch, or transformers; alone: that of LLMC_ORACLE_PYTHON",
+       nullptr, {}, {}, false, nullptr, nullptr, "LLMC_ORACLE_PYTHON"},
       {"--mutate", kVerify, nullptr,
        "also break the plan in every small way; each fault must be\n"
        "found by a check, or shown to change nothing"},

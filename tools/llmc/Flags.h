@@ -22,6 +22,7 @@ struct Flag {
   bool many = false;                    // may be given several times
   const char *brief = nullptr;          // "-o"
   const char *inference = nullptr;      // why it is for training alone, and what to do instead
+  const char *environment = nullptr;    // the variable that has its value where none is given
 };
 const std::vector<Flag> &flags();
 

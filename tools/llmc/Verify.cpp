@@ -45,6 +45,7 @@ int runVerify(const CommandLine &line) {
                  : line.twin == CommandLine::Twin::Off ? verify::TwinChoice::Off
                                                        : verify::TwinChoice::Auto;
   options.interleavings = static_cast<unsigned>(line.interleavings);
+  options.oracle = line.oracle;
   if (line.seed)
     options.seed = *line.seed;
   support::Progress progress(std::cerr, support::isTerminal(2), line.verbosity);
