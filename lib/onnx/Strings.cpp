@@ -78,7 +78,9 @@ void llmc::onnximport::foldStrings(::onnx::ModelProto &model) {
   }
   llvm::StringSet<> reads;
   collectReads(graph, reads);
-  auto isLost = [&](const std::string &name) { return strings.count(name) && !reads.contains(name); };
+  auto isLost = [&](const std::string &name) {
+    return strings.count(name) && !reads.contains(name);
+  };
   for (int i = graph.initializer_size(); i-- > 0;)
     if (isLost(graph.initializer(i).name()))
       graph.mutable_initializer()->DeleteSubrange(i, 1);

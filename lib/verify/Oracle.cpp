@@ -122,15 +122,21 @@ std::string lastLines(const std::string &path, size_t most) {
   return llvm::StringRef(lines).rtrim().str();
 }
 
-Status runScript(const std::string &python, const TemporaryFolder &folder) {
+bool isOnnx(const CompileOptions &options) {
+  return llvm::StringRef(options.model).ends_with(".onnx");
+}
+
+Status runScript(const std::string &python, const TemporaryFolder &folder,
+                 std::vector<std::string> arguments) {
   auto program = llvm::sys::findProgramByName(python);
-  if (!program)
+  if (!program || !llvm::sys::fs::can_execute(*program))
     return error("--oracle ", python, ": there is no such program");
   for (const auto &[name, text] : kOracleScripts)
     if (Status s = support::writeFile(folder.file(name), std::string(text)); !s)
       return s;
   std::string script = folder.file("oracle.py"), log = folder.file("log"), problem;
-  llvm::StringRef words[] = {*program, script, folder.path()};
+  std::vector<llvm::StringRef> words{*program, script};
+  words.insert(words.end(), arguments.begin(), arguments.end());
   std::optional<llvm::StringRef> redirects[] = {llvm::StringRef(""), llvm::StringRef(log),
                                                 llvm::StringRef(log)};
   int code = llvm::sys::ExecuteAndWait(*program, words, std::nullopt, redirects, 0, 0, &problem);
@@ -169,13 +175,13 @@ Result<Answer> ask(const std::string &python, const Reference &reference, Module
   auto folder = TemporaryFolder::make();
   if (!folder)
     return folder.takeError();
-  if (Status s = support::writeFile(folder->file("request.json"),
-                                    requestOf(reference, imported).dump());
+  if (Status s =
+          support::writeFile(folder->file("request.json"), requestOf(reference, imported).dump());
       !s)
     return s.takeError();
   if (Status s = writeArrays(folder->file("arrays.safetensors"), reference.trial); !s)
     return s.takeError();
-  if (Status s = runScript(python, *folder); !s)
+  if (Status s = runScript(python, *folder, {folder->path()}); !s)
     return s.takeError();
   return readAnswer(*folder);
 }
@@ -225,6 +231,15 @@ NamedTensors byStoredTensor(ModuleOp imported, const NamedTensors &gradients) {
 
 } // namespace
 
+Status checkPackages(const std::string &python, const CompileOptions &options) {
+  auto folder = TemporaryFolder::make();
+  if (!folder)
+    return folder.takeError();
+  return runScript(
+      python, *folder,
+      {"--needs", isOnnx(options) ? "onnx" : "config", options.infer ? "infer" : "train"});
+}
+
 void giveUsesOneValue(ModuleOp imported, NamedTensors &weights) {
   std::map<std::pair<std::string, int64_t>, std::string> first;
   for (auto source : imported.getOps<graph::SourceOp>()) {
@@ -245,9 +260,9 @@ LogicalResult checkOracle(const std::string &python, const Reference &reference,
   if (!answer)
     return emitError(UnknownLoc::get(imported.getContext()))
            << reference.one.options.model << ": " << answer.message();
-  bool isOnnx = llvm::StringRef(reference.one.options.model).ends_with(".onnx");
   auto &kinds = answer->kinds;
-  double runtime = kinds.count("narrow") ? kNarrow : kFloat32, outputs = isOnnx ? runtime : kDouble;
+  double runtime = kinds.count("narrow") ? kNarrow : kFloat32;
+  double outputs = isOnnx(reference.one.options) ? runtime : kDouble;
   for (const std::string &note : answer->notes)
     report.relation += "oracle: " + note + "\n";
   if (reference.one.options.infer) {

@@ -10,6 +10,9 @@ namespace llmc::verify {
 // can be run with them.
 void giveUsesOneValue(mlir::ModuleOp imported, NamedTensors &weights);
 
+// Whether `python` has the packages that the model's file needs, before anything is compiled.
+support::Status checkPackages(const std::string &python, const CompileOptions &options);
+
 // Runs compile.model with the weights and rows of the trial's first step in the Python
 // `python`: an ONNX file by ONNX Runtime, and node by node in PyTorch, a config.json by
 // transformers. Adds

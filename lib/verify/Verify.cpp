@@ -383,6 +383,10 @@ FailureOr<Report> verifyModel(MLIRContext &context, const VerifyOptions &given) 
            << given.compile.model
            << ": --oracle runs a model's own file, an .onnx or a config.json, beside all of its plan: "
            << (isIr ? "IR has none" : "leave out --after");
+  if (support::Status s = given.oracle.empty() ? support::ok()
+                                               : checkPackages(given.oracle, given.compile);
+      !s)
+    return emitError(UnknownLoc::get(&context)) << given.compile.model << ": " << s.message();
   if (isDump(given.compile.model))
     return Verifier(context, given).run();
   VerifyOptions options = given;

@@ -34,7 +34,8 @@ static std::vector<std::string> fieldsOf(const std::string &bytes, int wanted) {
   return out;
 }
 
-Result<std::vector<TensorProto>> llmc::test::readBorder(const fs::path &file, const TypeProto &type) {
+Result<std::vector<TensorProto>> llmc::test::readBorder(const fs::path &file,
+                                                        const TypeProto &type) {
   std::ifstream in(file, std::ios::binary);
   std::ostringstream text;
   text << in.rdbuf();
@@ -43,7 +44,8 @@ Result<std::vector<TensorProto>> llmc::test::readBorder(const fs::path &file, co
   const TypeProto *inner = &type;
   if (type.has_optional_type()) {
     inner = &type.optional_type().elem_type();
-    messages = fieldsOf(messages[0], inner->has_sequence_type() ? kOptionalSequence : kOptionalTensor);
+    messages =
+        fieldsOf(messages[0], inner->has_sequence_type() ? kOptionalSequence : kOptionalTensor);
     if (messages.size() != 1)
       return error("optionals without a value");
   }
@@ -65,7 +67,9 @@ static void describe(ValueInfoProto &value, const TensorProto &tensor) {
     type.mutable_shape()->add_dim()->set_dim_value(size);
 }
 
-static std::string part(const std::string &name, size_t i) { return name + "#" + std::to_string(i); }
+static std::string part(const std::string &name, size_t i) {
+  return name + "#" + std::to_string(i);
+}
 
 static void unpackInput(GraphProto &graph, const ValueInfoProto &value,
                         const std::vector<TensorProto> &parts, Unpacked &out) {
@@ -104,7 +108,8 @@ Result<Unpacked> llmc::test::unpack(GraphProto &graph, const fs::path &folder) {
   Unpacked out;
   auto inputs = graph.input(), outputs = graph.output();
   std::vector<std::vector<TensorProto>> given, expected;
-  for (auto [values, kind, list] : {std::tuple(&inputs, "input_", &given), {&outputs, "output_", &expected}})
+  for (auto [values, kind, list] :
+       {std::tuple(&inputs, "input_", &given), {&outputs, "output_", &expected}})
     for (int i = 0; i < values->size(); ++i) {
       auto parts = readBorder(folder / (kind + std::to_string(i) + ".pb"), values->Get(i).type());
       if (!parts)

@@ -307,6 +307,40 @@ void testMerged() {
   }
 }
 
+// Without a cache a condition is the caller's: a run computes both branches and takes one.
+void testChosenInARun() {
+  Case one(__func__);
+  for (bool value : {true, false}) {
+    Graph g;
+    g.input("flag", ::onnx::TensorProto::BOOL, {});
+    auto &node = g.node("If", {"flag"}, {"y"});
+    Graph::addNode(branch(node, "then_branch", "y1"), "Neg", {"x"}, {"y1"});
+    Graph::addNode(branch(node, "else_branch", "y2"), "Tanh", {"x"}, {"y2"});
+    head(g, "y");
+    Graph alone;
+    alone.node(value ? "Neg" : "Tanh", {"x"}, {"y"});
+    head(alone, "y");
+    graph::Tensor flag(std::vector<int64_t>{});
+    flag.data[0] = value;
+    const std::map<std::string, int64_t> dims{{"batch", 2}, {"sequence", 3}};
+    Outcome got = infer(g, dims, {{"flag", flag}}), expected = infer(alone, dims);
+    Case each(value ? "the branch that holds" : "the other branch");
+    check(got.message.empty() && expected.message.empty(), got.message + expected.message);
+    check(!got.outputs["logits"].data.empty() &&
+              got.outputs["logits"].data == expected.outputs["logits"].data,
+          "the outputs are those of the branch alone");
+  }
+  Graph g;
+  g.input("flag", ::onnx::TensorProto::BOOL, {});
+  auto &node = g.node("If", {"flag"}, {"y"});
+  Graph::addNode(branch(node, "then_branch", "y1"), "Neg", {"x"}, {"y1"});
+  auto &turned = Graph::addNode(branch(node, "else_branch", "y2"), "Transpose", {"x"}, {"y2"});
+  Graph::attribute(turned, "perm", {1, 0, 2}, true);
+  head(g, "y");
+  refuses("branches of several shapes", infer(g, {{"batch", 2}, {"sequence", 3}}),
+          {"'If:y'", "several shapes"});
+}
+
 } // namespace
 
 void test::testFunctions() {
@@ -318,4 +352,5 @@ void test::testFunctions() {
   testUntaken();
   testBrokenBranches();
   testMerged();
+  testChosenInARun();
 }

@@ -13,12 +13,18 @@ from harness import DATA, LLMC, Suite, call, require
 PYTHON = os.environ.get("LLMC_ORACLE_PYTHON", "")
 # Ops that the reading of a graph in PyTorch does not know: their outputs alone are compared.
 UNREAD = ["llama-hd16/genai-22-fp32"]
+# Files in which an exporter merged a parameter of equal elements with an equal constant.
+MERGED = ["exports/biased/dynamo.onnx", "exports/gates/dynamo.onnx"]
 
 
 def verified(folder, path, mesh):
     rows = ["--micro-batch", 2 // int(mesh[0]), "--seq", "16" if "fixed" in path else "8", "--global-batch", 4]
     done = call([LLMC, "verify", path, "--mesh", mesh, *rows, "--json", "--oracle", PYTHON], check=False)
-    require(done.returncode in (0, 3), done.stderr[-1500:])
+    require(done.returncode in (0, 1, 3), done.stderr[-1500:])
+    if any(name in path for name in MERGED):
+        require(done.returncode == 1 and "which the file stores once" in done.stderr, done.stderr[-1500:])
+        return "refused: a constant and a parameter are one tensor"
+    require(done.stdout, done.stderr[-1500:])
     report = json.loads(done.stdout)
     failed = [f"{c['name']} {c['value']:.1e} ({c['subject']})" for c in report["checks"] if not c["passed"]]
     require(not failed, "; ".join(failed))

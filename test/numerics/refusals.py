@@ -354,6 +354,7 @@ for line, words in [
         (["inspect", CONFIG, "--mesh", "2"], ["--mesh belongs to llmc compile, verify"]),
         (["verify", CONFIG, "--dump-phases", "phases"], ["--dump-phases belongs to llmc compile"]),
         (["verify", CONFIG, "--after", "shard", "--interleavings", "2"], ["leave one out"]),
+        (["verify", "--draws", "1", "--oracle", "/bin/python"], ["leave out --oracle"]),
         (["verify", "--draws", "1", CONFIG, "--mesh", "2"], ["leave out '", "leave out --mesh"]),
         (["compil", CONFIG], ["unknown command 'compil'", "did you mean 'compile'"]),
         ([], ["needs a command"])]:

@@ -1,12 +1,14 @@
 """Runs a model's own file with given weights and rows, for `llmc verify --oracle`.
 
 usage: oracle.py FOLDER
+       oracle.py --needs onnx|config train|infer     whether the packages are there
 
 FOLDER/request.json says what; FOLDER/arrays.safetensors has `weight:NAME` and `input:NAME` in
 float64. Writes FOLDER/results.safetensors: `output:NAME`, and of a training `loss` and
 `gradient:NAME`; FOLDER/notes.json says what could not be done, and why. Exit 3: packages are
 missing.
 """
+import importlib.util
 import json
 import mmap
 import os
@@ -16,17 +18,19 @@ import warnings
 
 
 def need(*names):
-    missing = []
-    for name in names:
-        try:
-            __import__(name)
-        except ImportError as error:
-            missing.append(f"{name} ({error})")
+    missing = [name for name in names if importlib.util.find_spec(name) is None]
     if missing:
-        print(f"{sys.executable} lacks {', '.join(missing)}: pip install {' '.join(names)}", file=sys.stderr)
+        print(f"{sys.executable} lacks {', '.join(missing)}: pip install {' '.join(missing)}", file=sys.stderr)
         sys.exit(3)
 
 
+def need_for(is_onnx, infer):
+    need("numpy", *(["onnx", "onnxruntime", *([] if infer else ["torch"])] if is_onnx else ["torch", "transformers"]))
+
+
+if sys.argv[1] == "--needs":
+    need_for(sys.argv[2] == "onnx", sys.argv[3] == "infer")
+    sys.exit(0)
 need("numpy")
 import numpy as np  # noqa: E402
 
@@ -120,7 +124,8 @@ class ByConfig:
                     sys.exit(f"{name} has shape {list(match.shape)} in transformers, {list(value.shape)} in llmc")
                 with torch.no_grad():
                     match.copy_(value)
-                self.parameters[source["name"]] = match
+                if id(match) not in found:
+                    self.parameters.setdefault(source["name"], []).append(match)
                 found.add(id(match))
         lost = [s["name"] for s in self.sources if s["name"] not in self.parameters]
         if lost:
@@ -142,9 +147,9 @@ class ByConfig:
             if other.grad is not None and bool((other.grad != 0).any()):
                 sys.exit(f"transformers' parameter {name} has a gradient, and is none of llmc's")
         out = {}
-        for name, parameter in self.parameters.items():
-            grad = parameter.grad
-            out[name] = np.zeros(parameter.shape) if grad is None else grad.numpy()
+        for name, copies in self.parameters.items():
+            grads = [np.zeros(p.shape) if p.grad is None else p.grad.numpy() for p in copies]
+            out[name] = sum(grads[1:], grads[0])  # a tied parameter may be two here
         return out
 
 
@@ -227,7 +232,7 @@ class ByOnnx:
         self.values, self.bound, taken = {}, {}, set()
         for source in request["sources"]:
             place = (os.path.realpath(source["file"]), source["offset"]) if source["file"] else None
-            if place in taken:
+            if place and place in taken:
                 continue  # another use of the same tensor, whose values are the same
             base = source["name"].split("#")[0]
             found = places.get(place) or next((n for n in (source["name"], base) if n in self.stored), None)
@@ -242,6 +247,29 @@ class ByOnnx:
                     turned = turned or value.shape != shape
                     self.bound[name] = (source["name"], turned)
                     self.values[name] = value.T if turned else value
+        self.refuse_merged(request["sources"])
+
+    def uses(self, name):
+        """How many nodes compute with a value, through those that pass it on."""
+        count = 0
+        for node in self.model.graph.node:
+            if name in node.input and node.op_type == "Identity":
+                count += self.uses(node.output[0])
+            elif node.op_type not in ("Shape", "Size"):
+                count += sum(n == name for n in node.input)
+        return count
+
+    def refuse_merged(self, sources):
+        """An exporter may store a parameter of equal elements and an equal constant once. llmc tells the
+        uses apart and gives the parameter other values; the file cannot."""
+        from onnx import numpy_helper
+        for name, (source, _) in self.bound.items():
+            file = numpy_helper.to_array(self.stored[name])
+            place = next((s["file"], s["offset"]) for s in sources if s["name"] == source)
+            known = sum((s["file"], s["offset"]) == place for s in sources)
+            if file.size and (file == file.flat[0]).all() and self.uses(name) > known:
+                sys.exit(f"'{name}' stands for a parameter and for an equal constant, which the file stores once: "
+                         "it cannot be run with other weights (torch.onnx.export(..., optimize=False) keeps them apart)")
 
     def is_narrow(self):
         """Whether the file computes in less than float32 anywhere."""
@@ -374,7 +402,7 @@ def main(folder):
         request = json.load(f)
     is_onnx = request["model"].endswith(".onnx")
     infer = request["infer"]
-    need(*(["onnx", "onnxruntime"] + ([] if infer else ["torch"]) if is_onnx else ["torch", "transformers"]))
+    need_for(is_onnx, infer)
     arrays = read_arrays(os.path.join(folder, "arrays.safetensors"))
     weights = {n[len("weight:"):]: v for n, v in arrays.items() if n.startswith("weight:")}
     inputs = {n[len("input:"):]: v for n, v in arrays.items() if n.startswith("input:")}
