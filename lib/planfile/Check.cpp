@@ -17,6 +17,8 @@ static std::vector<Finding> checkWalks(const ProgramT &program, const ProgramT *
   add(checkCollectives(program));
   add(checkLaunchOrder(program));
   add(twice ? checkHappensBeforeOfTwo(*twice) : checkHappensBefore(program));
+  add(checkTensors(program));
+  add(checkUpdates(program));
   add(checkConservation(program));
   add(checkMemory(program));
   return all;

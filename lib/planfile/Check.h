@@ -42,6 +42,15 @@ struct Finding {
 // reads what another one left in its slot.
 std::vector<Finding> checkHappensBefore(const ProgramT &program);
 
+// Bytes that several tensors have in turn hold the one that is meant: who reads a tensor
+// finds all its bytes as they were written for it in this execution of the procedure.
+std::vector<Finding> checkTensors(const ProgramT &program);
+
+// Each accumulator is begun once a step (filled, or written by its first addition), gets as
+// much from every micro-batch, and nothing after its reduction; the update writes each
+// parameter, master and moment once; what the host reads was written in the step.
+std::vector<Finding> checkUpdates(const ProgramT &program);
+
 // Every member of a communicator issues the same sequence of collectives, every
 // send meets one receive of the same parts, and counts agree with buffers.
 std::vector<Finding> checkCollectives(const ProgramT &program);

@@ -43,7 +43,7 @@ void walkAccesses(const InstructionT &instruction, SlotOfLane slotOfLane,
     if (b.size == 0 || (!read && !write))
       return;
     uint64_t begin = b.offset + (b.slot_stride ? slotOfLane(b.lane) * b.slot_stride : 0);
-    visit({begin, begin + b.size, read, write, b.slot_stride != 0, b.lane});
+    visit({begin, begin + b.size, read, write, b.slot_stride != 0, b.lane, b.tensor});
   };
   const BodyUnion &body = instruction.body;
   switch (body.type) {

@@ -35,6 +35,7 @@ struct ByteAccess {
   bool read = false, write = false;
   bool slotted = false; // the buffer differs between slots
   uint32_t lane = 0;    // that picks the slot
+  uint32_t tensor = 0;  // as in BufferRef
 };
 
 // Calls `visit` for each non-empty buffer of the instruction, in operand order, for an

@@ -41,7 +41,8 @@ std::string staticKiller(ProgramT &program) {
     program.stages[stage]->live_bytes = planfile::peakLiveBytes(program, stage);
   using namespace planfile;
   for (auto *checker :
-       {checkCollectives, checkLaunchOrder, checkHappensBefore, checkConservation, checkMemory}) {
+       {checkCollectives, checkLaunchOrder, checkHappensBefore, checkTensors, checkUpdates,
+        checkConservation, checkMemory}) {
     std::vector<Finding> findings = checker(program);
     if (!findings.empty())
       return findings.front().checker;

@@ -87,6 +87,8 @@ void checkStatic(const planfile::ProgramT &program, Report &report) {
   add("collectives", planfile::checkCollectives(program));
   add("launch-order", planfile::checkLaunchOrder(program));
   add("happens-before", planfile::checkHappensBefore(program));
+  add("tensors", planfile::checkTensors(program));
+  add("updates", planfile::checkUpdates(program));
   add("conservation", planfile::checkConservation(program));
   add("memory", planfile::checkMemory(program));
 }

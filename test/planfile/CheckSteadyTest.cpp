@@ -16,8 +16,8 @@ using Rng = std::mt19937;
 
 std::vector<Finding> rowByRow(const ProgramT &program) {
   std::vector<Finding> all;
-  for (auto *checker : {checkCollectives, checkLaunchOrder, checkHappensBefore, checkConservation,
-                        checkMemory})
+  for (auto *checker : {checkCollectives, checkLaunchOrder, checkHappensBefore, checkTensors,
+                        checkUpdates, checkConservation, checkMemory})
     for (Finding &finding : checker(program))
       all.push_back(std::move(finding));
   return all;

@@ -1,0 +1,318 @@
+// What a step does to its persistent tensors: sums are begun, added to and used once, and
+// whatever the update has to renew is renewed once.
+#include "lib/planfile/CheckWalk.h"
+
+#include <algorithm>
+#include <set>
+
+namespace llmc::planfile {
+namespace {
+
+enum class Act { Read, Write, Change, Reduce, Gather }; // Change: reads what it writes
+
+// What an instruction does to atoms [first, last).
+struct Event {
+  uint32_t first, last, instruction;
+  Act act;
+  bool fills = false, product = false;
+  bool updates = false; // the instruction writes a state that is no accumulator
+};
+
+// Bytes of a state or of an output that all accesses cover wholly or not at all.
+struct Atom {
+  int64_t state = -1;                  // index into Stage.states; -1: an output alone
+  const InstructionT *begunBy = nullptr; // of an accumulator
+  size_t begunIn = 0;                  // row
+  bool written = false, whole = false; // whole: written by a collective, which has summed
+  bool reduced = false, taken = false; // taken: what runs once a step has read it
+  const InstructionT *usedBy = nullptr; // that updated a state with it
+  uint32_t updates = 0;                // of a state that is no accumulator
+  std::vector<uint32_t> additions;     // by micro-batch
+};
+
+class Updates {
+public:
+  Updates(const ProgramT &program, uint32_t index, Findings &findings)
+      : program(program), stage(*program.stages[index]), index(index), findings(findings) {}
+
+  // Sums that get something on this stage.
+  std::set<std::string> added;
+
+  void run() {
+    cut();
+    for (const auto &procedure : stage.procedures)
+      events.push_back(eventsOf(*procedure));
+    for (row = 0; row < stage.table.size(); ++row)
+      for (const Event &event : events[stage.table[row]->procedure])
+        for (uint32_t atom = event.first; atom < event.last; ++atom)
+          if (borders[atom + 1] > borders[atom])
+            happen(event, atoms[atom]);
+    for (uint32_t atom = 0; atom < atoms.size(); ++atom)
+      if (training())
+        checkEnd(atoms[atom]);
+    for (const auto &output : stage.outputs)
+      checkWritten("output '" + output->name + "'", *output->buffer);
+    for (const auto &result : stage.results)
+      checkWritten("result '" + result->name + "'", *result->buffer);
+  }
+
+private:
+  bool training() const { return program.mode == Mode::Train; }
+  bool isAccumulator(const Atom &atom) const {
+    return atom.state >= 0 && stage.states[atom.state]->role == StateRole::Accumulator;
+  }
+  const ProcedureT &procedureOf(const EntryT &entry) const {
+    return *stage.procedures[entry.procedure];
+  }
+
+  // Bytes of a state that hold elements: of a flat buffer all.
+  static std::pair<uint64_t, uint64_t> bytesOf(const StateShardT &state) {
+    uint64_t size = byteSize(state.dtype);
+    for (int64_t dim : state.local_shape)
+      size *= static_cast<uint64_t>(dim);
+    uint64_t begin = state.buffer->offset;
+    return {begin, begin + (state.flat ? state.buffer->size : std::min(size, state.buffer->size))};
+  }
+
+  // Cuts the tracked bytes where an access or another tensor begins or ends.
+  void cut() {
+    std::vector<std::pair<uint64_t, uint64_t>> tracked;
+    for (const auto &state : stage.states)
+      tracked.push_back(bytesOf(*state));
+    for (const BufferRefT *buffer : readByHost(stage))
+      tracked.push_back({buffer->offset, buffer->offset + buffer->size});
+    for (auto [begin, end] : tracked)
+      borders.insert(borders.end(), {begin, end});
+    for (const auto &procedure : stage.procedures)
+      for (const auto &inst : procedure->instructions)
+        forEachAccess(*inst, 0, [&](const ByteAccess &a) {
+          borders.insert(borders.end(), {a.begin, a.end});
+        });
+    std::sort(borders.begin(), borders.end());
+    borders.erase(std::unique(borders.begin(), borders.end()), borders.end());
+    atoms.resize(borders.empty() ? 0 : borders.size() - 1);
+    watched.resize(atoms.size(), false);
+    for (size_t i = 0; i < tracked.size(); ++i)
+      for (auto [atom, end] = range(tracked[i].first, tracked[i].second); atom < end; ++atom) {
+        watched[atom] = true;
+        if (i < stage.states.size())
+          atoms[atom].state = static_cast<int64_t>(i);
+      }
+  }
+
+  std::pair<uint32_t, uint32_t> range(uint64_t begin, uint64_t end) const {
+    auto find = [&](uint64_t byte) {
+      return static_cast<uint32_t>(std::lower_bound(borders.begin(), borders.end(), byte) -
+                                   borders.begin());
+    };
+    return begin < end ? std::pair(find(begin), find(end)) : std::pair(0u, 0u);
+  }
+
+  // The part of the bytes that is watched begins and ends with watched atoms, in most cases
+  // it is one tensor.
+  template <class Visit>
+  void forEachRun(const ByteAccess &a, Visit visit) const {
+    auto [first, last] = range(a.begin, a.end);
+    while (first < last) {
+      while (first < last && !watched[first])
+        ++first;
+      uint32_t end = first;
+      while (end < last && watched[end])
+        ++end;
+      if (first < end)
+        visit(first, end);
+      first = end;
+    }
+  }
+
+  std::vector<Event> eventsOf(const ProcedureT &procedure) const {
+    std::vector<Event> list;
+    for (uint32_t i = 0; i < procedure.instructions.size(); ++i) {
+      const InstructionT &inst = *procedure.instructions[i];
+      std::vector<ByteAccess> accesses;
+      forEachAccess(inst, 0, [&](const ByteAccess &a) { accesses.push_back(a); });
+      bool updates = false;
+      for (const ByteAccess &a : accesses)
+        forEachRun(a, [&](uint32_t first, uint32_t) {
+          updates |= a.write && atoms[first].state >= 0 && !isAccumulator(atoms[first]);
+        });
+      for (bool writes : {false, true})
+        for (const ByteAccess &a : accesses) {
+          bool changes = a.read || std::any_of(accesses.begin(), accesses.end(), [&](const auto &r) {
+            return r.read && r.begin <= a.begin && a.end <= r.end;
+          });
+          bool collective = inst.body.type == Body::Collective;
+          Act act = !writes      ? Act::Read
+                    : collective ? (changes ? Act::Reduce : Act::Gather)
+                    : changes    ? Act::Change
+                                 : Act::Write;
+          if (writes ? a.write : a.read)
+            forEachRun(a, [&](uint32_t first, uint32_t last) {
+              list.push_back({first, last, i, act, inst.body.type == Body::Fill,
+                              inst.body.type == Body::Matmul, updates});
+            });
+        }
+    }
+    return list;
+  }
+
+  void happen(const Event &event, Atom &atom) {
+    if (training() && isAccumulator(atom))
+      accumulate(event, atom);
+    else if (training() && atom.state >= 0 && event.act != Act::Read)
+      atom.updates += event.act == Act::Write || event.act == Act::Change;
+    atom.whole |= event.act == Act::Gather;
+    atom.written |= event.act != Act::Read;
+  }
+
+  void accumulate(const Event &event, Atom &atom) {
+    const EntryT &entry = *stage.table[row];
+    const InstructionT &inst = *procedureOf(entry).instructions[event.instruction];
+    ProcedureKind kind = procedureOf(entry).kind;
+    bool perMicroBatch = kind != ProcedureKind::Begin && kind != ProcedureKind::Update;
+    bool begins = event.act == Act::Write || event.act == Act::Gather;
+    if (!begins && !atom.begunBy) {
+      report(event, atom, event.act == Act::Read ? "reads" : "adds to",
+             "before this step has begun it, so that the last step's sum is in it",
+             "fill it before, or let the first addition write it");
+      atom.begunBy = &inst; // said once
+    }
+    if (begins && !perMicroBatch && kind == ProcedureKind::Update && atom.begunBy) {
+      // What is made of the sum may take its place.
+      if (!atom.taken)
+        report(event, atom, "writes over", "which nobody has read",
+               "read the sum before its bytes serve again");
+    } else if (begins) {
+      // The calls of one product share rows.
+      bool again = event.product && atom.begunBy && atom.begunIn == row &&
+                   atom.begunBy->origin == inst.origin;
+      if (atom.begunBy && !again)
+        report(event, atom, "writes over", "which this step has begun already",
+               "begin each sum once a step, before the first addition");
+      atom.begunBy = &inst;
+      atom.begunIn = row;
+    }
+    if (event.act == Act::Read) {
+      atom.taken |= !perMicroBatch;
+      if (event.updates && !atom.usedBy)
+        atom.usedBy = &inst;
+      return;
+    }
+    if (atom.usedBy && atom.usedBy != &inst)
+      report(event, atom, "changes", "after a state was updated with it",
+             "update states after the last change of their gradients");
+    atom.reduced |= event.act == Act::Reduce || event.act == Act::Gather;
+    if (!perMicroBatch || event.fills || (event.act != Act::Write && event.act != Act::Change))
+      return;
+    if (atom.reduced)
+      report(event, atom, "adds to", "whose sum over ranks has been taken",
+             "reduce a gradient after the last addition");
+    atom.additions.resize(program.micro_batches, 0);
+    ++atom.additions[entry.micro_batch];
+  }
+
+  void checkEnd(const Atom &atom) {
+    if (atom.state < 0)
+      return;
+    const StateShardT &state = *stage.states[atom.state];
+    if (!isAccumulator(atom)) {
+      bool due = program.optimizer != OptimizerKind::None || state.role != StateRole::Parameter;
+      if (due && atom.updates != 1 && !(atom.updates == 0 && atom.whole))
+        report(-1, nameOf(state) + " is updated " + std::to_string(atom.updates) +
+                       " times a step, not once",
+               "let one instruction of the update write it");
+      return;
+    }
+    if (!atom.begunBy)
+      report(-1, nameOf(state) + " is begun by nothing in the step",
+             "fill it at the begin of the step");
+    if (atom.whole) {
+      added.insert(state.name);
+      return;
+    }
+    // Sums of the step (its loss, its tokens) are zero on stages that have no part in them.
+    if (atom.additions.empty() && !state.view)
+      return;
+    added.insert(state.name);
+    if (atom.additions.empty())
+      return report(-1, nameOf(state) + " gets no addition from any micro-batch",
+                    "add the gradient, or drop it");
+    for (uint32_t m = 0; m < program.micro_batches; ++m)
+      if (atom.additions[m] != atom.additions[0])
+        report(m, nameOf(state) + " gets " + std::to_string(atom.additions[m]) +
+                      " additions from the micro-batch and " + std::to_string(atom.additions[0]) +
+                      " from the first one",
+               "add the same gradients for all micro-batches");
+  }
+
+  void checkWritten(const std::string &name, const BufferRefT &buffer) {
+    auto [first, last] = range(buffer.offset, buffer.offset + buffer.size);
+    for (uint32_t atom = first; atom < last; ++atom)
+      if (!atoms[atom].written)
+        return report(-1, name + " is read by the host, and nothing in the step writes its byte " +
+                              std::to_string(borders[atom]),
+                      "compute it in the step");
+  }
+
+  static std::string nameOf(const StateShardT &state) {
+    return std::string(toString(state.role)) + " '" + state.name + "'";
+  }
+
+  void report(const Event &event, const Atom &atom, const char *does, const char *why,
+              const char *fix) {
+    const EntryT &entry = *stage.table[row];
+    const InstructionT &inst = *procedureOf(entry).instructions[event.instruction];
+    const OriginT &origin = *program.origins[inst.origin];
+    std::string text = describeBody(program, inst);
+    if (!origin.nodes.empty())
+      text += " for " + origin.nodes.front();
+    report(entry.micro_batch, text + " " + does + " " + nameOf(*stage.states[atom.state]) + " " + why,
+           fix, procedureOf(entry).name, event.instruction);
+  }
+
+  void report(int64_t microBatch, std::string message, std::string fix, std::string procedure = "",
+              int64_t instruction = -1) {
+    Finding finding;
+    finding.stage = static_cast<int>(index);
+    finding.procedure = std::move(procedure);
+    finding.instruction = instruction;
+    finding.microBatch = microBatch;
+    finding.message = std::move(message);
+    finding.fix = std::move(fix);
+    findings.add(std::move(finding));
+  }
+
+  const ProgramT &program;
+  const StageT &stage;
+  uint32_t index;
+  Findings &findings;
+  std::vector<uint64_t> borders; // ascending
+  std::vector<Atom> atoms;       // one less
+  std::vector<bool> watched;     // of each atom
+  std::vector<std::vector<Event>> events; // of each procedure
+  size_t row = 0;
+};
+
+} // namespace
+
+std::vector<Finding> checkUpdates(const ProgramT &program) {
+  Findings findings("updates");
+  std::set<std::string> added;
+  for (uint32_t s = 0; s < program.stages.size(); ++s) {
+    Updates stage(program, s, findings);
+    stage.run();
+    added.merge(stage.added);
+  }
+  for (size_t s = 0; s < program.stages.size() && program.mode == Mode::Train; ++s)
+    for (const auto &state : program.stages[s]->states)
+      if (state->role == StateRole::Accumulator && !added.count(state->name)) {
+        Finding finding;
+        finding.stage = static_cast<int>(s);
+        finding.message = "accumulator '" + state->name + "' gets no addition on any stage";
+        finding.fix = "add what it is to sum, or drop it";
+        findings.add(std::move(finding));
+      }
+  return findings.take();
+}
+
+} // namespace llmc::planfile
