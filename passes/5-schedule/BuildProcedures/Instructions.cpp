@@ -1,6 +1,8 @@
 // One instruction for each op of a stage's function.
 #include "passes/5-schedule/BuildProcedures/StageBuilder.h"
 
+#include "dialects/plan/Lives.h"
+
 #include "mlir/IR/IRMapping.h"
 
 namespace llmc {
@@ -10,6 +12,15 @@ using namespace mlir;
 static bool isElementwise(Operation &op) {
   auto compute = dyn_cast<graph::GraphOpInterface>(op);
   return compute && compute.getEmitClass() == graph::EmitClass::Elementwise;
+}
+
+// Says which of the values it is that follow each other in one place; one a buffer operand.
+void StageBuilder::setLives(Operation *instruction, ArrayRef<Value> values) {
+  SmallVector<int64_t> lives;
+  for (Value value : values)
+    lives.push_back(places->lifeOf(value));
+  if (llvm::any_of(lives, [](int64_t life) { return life > 0; }))
+    instruction->setAttr(plan::kLives, b.getDenseI64ArrayAttr(lives));
 }
 
 // A launch: the group's body, or the op alone, with what it reads as arguments.
@@ -48,6 +59,9 @@ LogicalResult StageBuilder::buildLaunch(Operation &op) {
                                        scalars.empty() ? ArrayAttr() : b.getArrayAttr(scalars),
                                        StringAttr(), IntegerAttr(), DenseI64ArrayAttr(),
                                        b.getI64IntegerAttr(kCompute), getOrigin(&op));
+  SmallVector<Value> values(tensors);
+  llvm::append_range(values, op.getResults());
+  setLives(launch, values);
   OpBuilder::InsertionGuard guard(b);
   Block *body = b.createBlock(&launch.getBody());
   IRMapping map;
@@ -82,11 +96,12 @@ LogicalResult StageBuilder::buildLaunch(Operation &op) {
 void StageBuilder::buildCollective(Operation &op, plan::CollectiveKind kind,
                                    graph::ReduceKind reduce) {
   auto members = op.getAttrOfType<DenseI64ArrayAttr>("members");
-  plan::CollectiveOp::create(
+  auto collective = plan::CollectiveOp::create(
       b, op.getLoc(), plan::CollectiveKindAttr::get(b.getContext(), kind),
       graph::ReduceKindAttr::get(b.getContext(), reduce), bufferOf(op.getOperand(0)),
       bufferOf(op.getResult(0)), op.getAttrOfType<ArrayAttr>("axes"), members,
       b.getI64IntegerAttr(kCompute), getOrigin(&op));
+  setLives(collective, {op.getOperand(0), op.getResult(0)});
 }
 
 LogicalResult StageBuilder::buildOp(Operation &op) {
@@ -97,8 +112,9 @@ LogicalResult StageBuilder::buildOp(Operation &op) {
       return success();
     ++copies;
     Value from = buffer({source.root, source.displacement + displacement}, op.getResult(0).getType());
-    plan::CopyOp::create(b, op.getLoc(), from, bufferOf(op.getResult(0)),
-                         b.getI64IntegerAttr(kCompute), getOrigin(&op));
+    auto copy = plan::CopyOp::create(b, op.getLoc(), from, bufferOf(op.getResult(0)),
+                                     b.getI64IntegerAttr(kCompute), getOrigin(&op));
+    setLives(copy, {op.getOperand(0), op.getResult(0)});
     return success();
   }
   if (isa<parallel::AxisOffsetOp>(op) || places->isElided(&op))
@@ -109,19 +125,21 @@ LogicalResult StageBuilder::buildOp(Operation &op) {
     for (Value part : concat.getInputs()) {
       if (!(places->lookup(part) == at)) {
         ++copies;
-        plan::CopyOp::create(b, op.getLoc(), bufferOf(part), buffer(at, part.getType()),
-                             b.getI64IntegerAttr(kCompute), getOrigin(&op));
+        auto copy = plan::CopyOp::create(b, op.getLoc(), bufferOf(part), buffer(at, part.getType()),
+                                         b.getI64IntegerAttr(kCompute), getOrigin(&op));
+        setLives(copy, {part, concat.getResult()});
       }
       at.displacement += byteSize(part.getType());
     }
     return success();
   }
   if (auto matmul = dyn_cast<graph::MatmulOp>(op)) {
-    plan::MatmulOp::create(b, op.getLoc(), matmul.getEquationAttr(), bufferOf(matmul.getLhs()),
-                           bufferOf(matmul.getRhs()), bufferOf(matmul.getResult()),
-                           places->accumulates(&op) ? b.getUnitAttr() : UnitAttr(), StringAttr(),
-                           StringAttr(),
-                           b.getI64IntegerAttr(kCompute), getOrigin(&op));
+    auto product = plan::MatmulOp::create(
+        b, op.getLoc(), matmul.getEquationAttr(), bufferOf(matmul.getLhs()),
+        bufferOf(matmul.getRhs()), bufferOf(matmul.getResult()),
+        places->accumulates(&op) ? b.getUnitAttr() : UnitAttr(), StringAttr(), StringAttr(),
+        b.getI64IntegerAttr(kCompute), getOrigin(&op));
+    setLives(product, {matmul.getLhs(), matmul.getRhs(), matmul.getResult()});
     return success();
   }
   if (auto reduce = dyn_cast<parallel::AllReduceOp>(op)) {

@@ -73,8 +73,9 @@ void StageBuilder::buildEpilogue(func::FuncOp func, plan::ProcedureKind kind,
   for (auto [i, value] : llvm::enumerate(ret->getOperands())) {
     if (returned[i] && !(places->lookup(value) == returned[i])) {
       ++copies;
-      plan::CopyOp::create(b, loc, bufferOf(value), buffer(returned[i], value.getType()),
-                           b.getI64IntegerAttr(kCompute), getOrigin(ret));
+      auto copy = plan::CopyOp::create(b, loc, bufferOf(value), buffer(returned[i], value.getType()),
+                                       b.getI64IntegerAttr(kCompute), getOrigin(ret));
+      setLives(copy, {value});
     }
     if (auto id = func.getResultAttrOfType<IntegerAttr>(i, "parallel.residual"))
       chunks[chunk].residuals[id.getInt()] = places->lookup(value);

@@ -367,6 +367,12 @@ void Places::give(Value value, Place place) {
   occupy(value, place);
 }
 
+// As give(), in bytes that held another value until now.
+void Places::succeed(Value value, Place place) {
+  give(value, place);
+  lives[value] = ++roots[place.root].lives;
+}
+
 // The bytes of an operand that nobody reads after the op, if the op may write there.
 Place Places::reuse(Value result) const {
   Operation *def = result.getDefiningOp();
@@ -422,13 +428,15 @@ void Places::assign() {
       } else if (view) {
         Place source = places.lookup(op.getOperand(0));
         places[result] = {source.root, source.displacement + displacement};
+        lives[result] = lives.lookup(op.getOperand(0));
       } else if (isa<parallel::AllReduceOp>(op) && op.getOperand(0).hasOneUse() &&
                  isOwnValue(op.getOperand(0)) && !escaping.contains(result) &&
                  roots[places.lookup(op.getOperand(0)).root].space == plan::Space::scratch) {
-        give(result, places.lookup(op.getOperand(0))); // in place
+        succeed(result, places.lookup(op.getOperand(0))); // in place
+      } else if (Place again = escaping.contains(result) ? Place() : reuse(result)) {
+        succeed(result, again);
       } else {
-        Place again = escaping.contains(result) ? Place() : reuse(result);
-        give(result, again ? again : fresh(result));
+        give(result, fresh(result));
       }
     }
   }

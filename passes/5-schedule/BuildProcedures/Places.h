@@ -21,6 +21,7 @@ struct Root {
   plan::Space space = plan::Space::scratch;
   mlir::DictionaryAttr binding; // may be null
   mlir::Value buffer;           // built on first use
+  int64_t lives = 0;            // values that took the bytes of another one
 };
 
 int64_t byteSize(mlir::Type type);
@@ -54,6 +55,8 @@ public:
   Places(mlir::func::FuncOp func, std::vector<Root> &roots, Known known);
 
   Place lookup(mlir::Value value) const { return places.lookup(value); }
+  // Values that follow each other in one place are told apart by their lives; 0: the first.
+  int64_t lifeOf(mlir::Value value) const { return lives.lookup(value); }
   // The matmul writes onto its accumulator; the add that used it is gone.
   bool accumulates(mlir::Operation *matmul) const { return accumulating.contains(matmul); }
   bool isElided(mlir::Operation *op) const { return elided.contains(op); }
@@ -76,11 +79,13 @@ private:
   void occupy(mlir::Value value, Place place, int64_t last = -1);
   Place reuse(mlir::Value result) const;
   void give(mlir::Value value, Place place);
+  void succeed(mlir::Value value, Place place);
   void assign();
 
   mlir::func::FuncOp func;
   std::vector<Root> &roots;
   llvm::DenseMap<mlir::Value, Place> places;
+  llvm::DenseMap<mlir::Value, int64_t> lives;
   llvm::DenseMap<mlir::Value, Place> homes;
   llvm::DenseMap<int, llvm::SmallVector<mlir::Value>> homed; // root -> values written there
   llvm::DenseSet<mlir::Value> escaping;

@@ -69,6 +69,7 @@ private:
   mlir::Value bufferOf(mlir::Value value) {
     return buffer(places->lookup(value), value.getType());
   }
+  void setLives(mlir::Operation *instruction, llvm::ArrayRef<mlir::Value> values);
   mlir::DictionaryAttr
   dict(std::initializer_list<std::pair<llvm::StringRef, mlir::Attribute>> entries);
 

@@ -24,6 +24,8 @@ private:
   llvm::StringMap<uint32_t> kernels, sources, inputs;
   llvm::DenseMap<mlir::Attribute, uint32_t> origins;
   llvm::SmallVector<int64_t> lanes; // of the procedure that is being written
+  // Numbers of the tensors that share bytes, by root and life; of the stage.
+  llvm::DenseMap<std::pair<mlir::Operation *, int64_t>, uint32_t> tensors;
 
   // Model.cpp: what the program is of.
   mlir::LogicalResult writeMesh();
@@ -65,6 +67,7 @@ private:
   mlir::LogicalResult writeInstruction(mlir::Operation &op, planfile::Phase phase,
                                        Instructions &out);
   mlir::FailureOr<planfile::BodyUnion> bodyOf(mlir::Operation &op);
+  std::unique_ptr<planfile::BufferRefT> operandRef(mlir::Operation *op, unsigned index);
   mlir::FailureOr<std::unique_ptr<planfile::LaunchT>> launchOf(plan::LaunchOp op);
   mlir::LogicalResult writeMatmul(plan::MatmulOp op, const planfile::InstructionT &common,
                                   Instructions &out);

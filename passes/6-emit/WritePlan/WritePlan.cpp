@@ -3,6 +3,8 @@
 #include "passes/6-emit/Equation.h"
 #include "passes/6-emit/WritePlan/PlanWriter.h"
 
+#include "dialects/plan/Lives.h"
+
 #include "llvm/ADT/TypeSwitch.h"
 
 #include <numeric>
@@ -40,6 +42,20 @@ std::unique_ptr<BufferRefT> bufferRef(Value buffer, ArrayRef<int64_t> lanes) {
   return ref;
 }
 
+// A buffer operand of an instruction, and which of the tensors it is that have its bytes.
+std::unique_ptr<BufferRefT> PlanWriter::operandRef(Operation *op, unsigned index) {
+  Value buffer = op->getOperand(index);
+  auto ref = bufferRef(buffer, lanes);
+  auto lives = op->getAttrOfType<DenseI64ArrayAttr>(plan::kLives);
+  int64_t life = lives && index < lives.size() ? lives[index] : 0;
+  auto root = buffer.getDefiningOp<plan::BufferOp>();
+  while (root.getParent())
+    root = root.getParent().getDefiningOp<plan::BufferOp>();
+  if (root.getSpace() == plan::Space::scratch || life > 0)
+    ref->tensor = tensors.try_emplace({root, life}, tensors.size() + 1).first->second;
+  return ref;
+}
+
 //===-- Names ---------------------------------------------------------------===//
 
 FailureOr<uint32_t> PlanWriter::axisNamed(Operation *op, StringRef name) {
@@ -73,16 +89,12 @@ FailureOr<std::unique_ptr<LaunchT>> PlanWriter::launchOf(plan::LaunchOp op) {
     return failure();
   auto launch = std::make_unique<LaunchT>();
   launch->kernel = *kernel;
-  auto add = [&](Value buffer, Access access) {
+  for (unsigned i = 0; i < op->getNumOperands(); ++i) {
     auto operand = std::make_unique<OperandT>();
-    operand->buffer = bufferRef(buffer, lanes);
-    operand->access = access;
+    operand->buffer = operandRef(op, i);
+    operand->access = i < op.getReads().size() ? Access::Read : Access::Write;
     launch->operands.push_back(std::move(operand));
-  };
-  for (Value buffer : op.getReads())
-    add(buffer, Access::Read);
-  for (Value buffer : op.getWrites())
-    add(buffer, Access::Write);
+  }
   if (ArrayAttr scalars = op.getScalarsAttr())
     for (auto terms : scalars.getAsRange<DenseI64ArrayAttr>())
       launch->scalars.push_back(coordExpr(terms.asArrayRef()));
@@ -94,11 +106,10 @@ FailureOr<std::unique_ptr<LaunchT>> PlanWriter::launchOf(plan::LaunchOp op) {
 }
 
 // Bytes from `element` on that a strided matrix of `sizes` touches.
-static std::unique_ptr<BufferRefT> matrixRef(Value buffer, int64_t element,
+static std::unique_ptr<BufferRefT> matrixRef(std::unique_ptr<BufferRefT> ref, Value buffer,
+                                             int64_t element,
                                              const std::array<int64_t, 3> &strides,
-                                             const std::array<int64_t, 3> &sizes,
-                                             ArrayRef<int64_t> lanes) {
-  auto ref = bufferRef(buffer, lanes);
+                                             const std::array<int64_t, 3> &sizes) {
   int64_t bytes = ref->size / cast<plan::BufferType>(buffer.getType()).getTensor().getNumElements();
   int64_t last = 0;
   for (auto [stride, size] : llvm::zip(strides, sizes))
@@ -133,9 +144,9 @@ LogicalResult PlanWriter::writeMatmul(plan::MatmulOp op, const InstructionT &com
     matmul->b_type = elementTypeOf(b);
     matmul->c_type = elementTypeOf(op.getOut());
     matmul->batch = s.batch, matmul->m = s.m, matmul->n = s.n, matmul->k = s.k;
-    matmul->a = matrixRef(a, call.a, s.a, {s.batch, s.m, s.k}, lanes);
-    matmul->b = matrixRef(b, call.b, s.b, {s.batch, s.k, s.n}, lanes);
-    matmul->c = matrixRef(op.getOut(), call.c, s.c, {s.batch, s.m, s.n}, lanes);
+    matmul->a = matrixRef(operandRef(op, calls->swapped), a, call.a, s.a, {s.batch, s.m, s.k});
+    matmul->b = matrixRef(operandRef(op, !calls->swapped), b, call.b, s.b, {s.batch, s.k, s.n});
+    matmul->c = matrixRef(operandRef(op, 2), op.getOut(), call.c, s.c, {s.batch, s.m, s.n});
     matmul->a_strides.assign(s.a.begin(), s.a.end());
     matmul->b_strides.assign(s.b.begin(), s.b.end());
     matmul->c_strides.assign(s.c.begin(), s.c.end());
@@ -178,8 +189,8 @@ FailureOr<std::unique_ptr<CollectiveT>> PlanWriter::collectiveOf(plan::Collectiv
   }
   if (auto members = op.getMembers())
     c->members.assign(members->begin(), members->end());
-  c->src = bufferRef(op.getSrc(), lanes);
-  c->dst = bufferRef(op.getDst(), lanes);
+  c->src = operandRef(op, 0);
+  c->dst = operandRef(op, 1);
   bool scatters = op.getKind() == plan::CollectiveKind::reduce_scatter;
   c->count = tensor(scatters ? op.getDst() : op.getSrc()).getNumElements();
   if (op.getKind() != plan::CollectiveKind::all_to_all)
@@ -236,12 +247,12 @@ FailureOr<BodyUnion> PlanWriter::bodyOf(Operation &op) {
     }
   } else if (auto copy = dyn_cast<plan::CopyOp>(op)) {
     CopyT table;
-    table.src = bufferRef(copy.getSrc(), lanes);
-    table.dst = bufferRef(copy.getDst(), lanes);
+    table.src = operandRef(copy, 0);
+    table.dst = operandRef(copy, 1);
     body.Set(std::move(table));
   } else if (auto fill = dyn_cast<plan::FillOp>(op)) {
     FillT table;
-    table.dst = bufferRef(fill.getDst(), lanes);
+    table.dst = operandRef(fill, 0);
     body.Set(std::move(table));
   } else if (auto feed = dyn_cast<plan::FeedOp>(op)) {
     auto input = inputs.find(feed.getInput());
@@ -249,7 +260,7 @@ FailureOr<BodyUnion> PlanWriter::bodyOf(Operation &op) {
       return feed.emitOpError("feeds '") << feed.getInput() << "', which no buffer is bound to";
     FeedT table;
     table.input = input->second;
-    table.dst = bufferRef(feed.getDst(), lanes);
+    table.dst = operandRef(feed, 0);
     body.Set(std::move(table));
   } else if (auto record = dyn_cast<plan::RecordOp>(op)) {
     RecordT table;
@@ -358,6 +369,7 @@ LogicalResult PlanWriter::writeProcedure(plan::ProcedureOp op, StageT &stage) {
 
 LogicalResult PlanWriter::writeStage(plan::StageOp op) {
   auto stage = std::make_unique<StageT>();
+  tensors.clear();
   if (!op.getArenaBytes())
     return op.emitOpError("has no arena: phase schedule comes before the plan file");
   stage->arena_bytes = *op.getArenaBytes();

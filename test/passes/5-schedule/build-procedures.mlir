@@ -200,8 +200,8 @@ module attributes {parallel.mesh = #parallel.mesh<["dp"=1, "pp"=3, "tp"=1]>} {
 // -----
 
 // The rows of a cut table: their first index is a scalar of the kernel, 8 times the
-// coordinate along tp (base, dp, pp, tp). Reductions happen in place; padding and cuts
-// stand in the binding.
+// coordinate along tp (base, dp, pp, tp). Reductions happen in place, where the sum has a
+// life of its own; padding and cuts stand in the binding.
 // CHECK-LABEL: plan.stage @stage0
 // CHECK: %[[T:[0-9a-z]+]] = plan.buffer persistent {binding = {dims = {{\[}}["tp"], []], owner = true, role = "parameter", state = @table, valid_shape = array<i64: 29, 8>}} : !plan.buffer<8x8xf32>
 // CHECK: plan.procedure @forward
@@ -209,6 +209,8 @@ module attributes {parallel.mesh = #parallel.mesh<["dp"=1, "pp"=3, "tp"=1]>} {
 // CHECK-NEXT: ^bb0(%{{[0-9a-z]+}}: tensor<8x8xf32>, %{{[0-9a-z]+}}: tensor<2x6xi64>, %[[O:[0-9a-z]+]]: tensor<i64>):
 // CHECK-NEXT: graph.gather {{.*}}, %[[O]]
 // CHECK: plan.collective all_reduce <sum> %[[E]] into %[[E]] over ["tp"] {origin = #plan.origin<"parallel.all_reduce" nodes ["wte"] tactic "tensor" rule "vocabulary cut">
+// CHECK-SAME: plan.lives = array<i64: 0, 1>
+// CHECK: plan.launch reads(%[[E]] : {{.*}}plan.lives = array<i64: 1, 0>
 // CHECK: plan.procedure @update
 // CHECK: plan.collective all_reduce <sum> %[[G:[0-9a-z]+]] into %[[G]] over ["dp"]
 module attributes {parallel.mesh = #parallel.mesh<["dp"=2, "pp"=1, "tp"=4]>} {

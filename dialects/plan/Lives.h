@@ -1,0 +1,15 @@
+// Values that follow each other in the same bytes.
+#ifndef LLMC_DIALECTS_PLAN_LIVES_H
+#define LLMC_DIALECTS_PLAN_LIVES_H
+
+#include "llvm/ADT/StringRef.h"
+
+namespace llmc::plan {
+
+// On an instruction, where one of them is not 0: the life of each buffer operand, array<i64>.
+// Values of different lives follow each other in the same bytes (an operation in place).
+inline constexpr llvm::StringLiteral kLives = "plan.lives";
+
+} // namespace llmc::plan
+
+#endif // LLMC_DIALECTS_PLAN_LIVES_H
