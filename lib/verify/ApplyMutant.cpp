@@ -164,6 +164,14 @@ void postLate(Instructions &list, int64_t at, int64_t behind) {
   std::rotate(list.begin() + at, list.begin() + at + 1, list.begin() + behind + 1);
 }
 
+// Who follows a message that began a group begins it now.
+void remove(Instructions &list, int64_t at) {
+  if (messageOf(*list[at]) && !isGrouped(*list[at]) &&
+      at + 1 < static_cast<int64_t>(list.size()))
+    setGrouped(*list[at + 1], false);
+  list.erase(list.begin() + at);
+}
+
 // Messages that change places keep the group of the place.
 void invert(Instructions &list, int64_t first, int64_t second) {
   bool grouped[2] = {isGrouped(*list[first]), isGrouped(*list[second])};
@@ -320,7 +328,11 @@ void apply(const Mutant &mutant, ProgramT &program) {
       changeCollective(mutant, i, *list[site.instruction]->body.AsCollective());
       break;
     case Fault::Wait:
-      list.erase(list.begin() + site.instruction);
+    case Fault::Launch:
+    case Fault::Product:
+    case Fault::Fill:
+    case Fault::Move:
+      remove(list, site.instruction);
       break;
     case Fault::Scale:
       list.insert(list.begin() + site.instruction + 1,
@@ -331,6 +343,7 @@ void apply(const Mutant &mutant, ProgramT &program) {
       break;
     case Fault::Exchange:
     case Fault::Scratch:
+    case Fault::Operands:
       exchange(mutant, site, program);
       break;
     case Fault::Overlap:

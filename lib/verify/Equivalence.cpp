@@ -169,6 +169,26 @@ std::string exchangeUnread(const Mutant &mutant, const ProgramT &program) {
   return "two results of which nobody reads either";
 }
 
+// What is gone has written nothing that anybody reads.
+std::string removedUnread(const Mutant &mutant, const ProgramT &program) {
+  for (const PlanSite &site : mutant.sites) {
+    const StageT &stage = *program.stages[site.stage];
+    const InstructionT &inst = instructionAt(program, site);
+    for (size_t row = 0; row < stage.table.size(); ++row) {
+      if (stage.table[row]->procedure != site.procedure)
+        continue;
+      Ranges written;
+      forEachAccess(inst, *stage.table[row], [&](const ByteAccess &a) {
+        if (a.write)
+          written.push_back({a.begin, a.end});
+      });
+      if (written.empty() || !unread(program, site, row, written))
+        return "";
+    }
+  }
+  return "an instruction of which nobody reads what it writes";
+}
+
 } // namespace
 
 std::string equivalence(const Mutant &mutant, const ProgramT &program) {
@@ -192,6 +212,9 @@ std::string equivalence(const Mutant &mutant, const ProgramT &program) {
     return inversion(mutant, program);
   case Fault::Exchange:
     return exchangeUnread(mutant, program);
+  case Fault::Launch:
+  case Fault::Product:
+    return removedUnread(mutant, program);
   default:
     return "";
   }

@@ -29,8 +29,10 @@ public:
         messageFaults(family, inst, *message);
       if (inst.body.AsCollective() || accumulates(family.front()))
         add(Fault::Scale, family, "result of " + describeBody(program, inst) + " doubled");
+      removal(family, inst);
       bufferFaults(family);
       scratchFaults(family);
+      operandFaults(family, inst);
     }
     flatFaults();
     entryFaults();
@@ -309,6 +311,59 @@ private:
     }
   }
 
+  // Waits and collectives have faults of their own; without a record, waits wait for nothing.
+  void removal(const std::vector<PlanSite> &family, const InstructionT &inst) {
+    std::string what = describeBody(program, inst) + " removed";
+    switch (inst.body.type) {
+    case Body::Launch:
+      add(Fault::Launch, family, what);
+      break;
+    case Body::Matmul:
+      add(Fault::Product, family, what);
+      break;
+    case Body::Fill:
+      add(Fault::Fill, family, what);
+      break;
+    case Body::Feed:
+    case Body::Copy:
+    case Body::Send:
+    case Body::Recv:
+      add(Fault::Move, family, what);
+      break;
+    default:
+      break;
+    }
+  }
+
+  // A kernel of one operation that commutes gives the same.
+  static bool commutes(const KernelT &kernel) {
+    static constexpr std::string_view commuting[] = {"graph.add ", "graph.mul ", "graph.max ",
+                                                     "graph.min "};
+    return kernel.source.find(';') == std::string::npos &&
+           std::any_of(std::begin(commuting), std::end(commuting),
+                       [&](std::string_view op) { return kernel.source.starts_with(op); });
+  }
+
+  void operandFaults(const std::vector<PlanSite> &family, const InstructionT &inst) {
+    const LaunchT *launch = inst.body.AsLaunch();
+    if (!launch || commutes(*program.kernels[launch->kernel]))
+      return;
+    for (uint32_t a = 0; a < launch->operands.size(); ++a)
+      for (uint32_t b = a + 1; b < launch->operands.size(); ++b) {
+        const OperandT &x = *launch->operands[a], &y = *launch->operands[b];
+        bool same = x.buffer->offset == y.buffer->offset &&
+                    x.buffer->slot_stride == y.buffer->slot_stride;
+        if (same || x.buffer->size != y.buffer->size || x.access != Access::Read ||
+            y.access != Access::Read)
+          continue;
+        Mutant &mutant = add(Fault::Operands, family,
+                             describeBody(program, inst) + ": operands " + std::to_string(a) +
+                                 " and " + std::to_string(b) + " exchanged");
+        mutant.value = a;
+        mutant.other = b;
+      }
+  }
+
   // Bytes that a launch is given to write and that nobody ever reads.
   bool isScratch(const PlanSite &site, const OperandT &operand) const {
     const StageT &stage = *program.stages[site.stage];
@@ -443,7 +498,7 @@ private:
 std::string_view toString(Fault fault) {
   static constexpr std::string_view names[kFaults] = {
       "drop", "group", "kind", "wait", "scale", "peer", "exchange", "overlap", "invert",
-      "torn", "late", "pool", "flat", "scratch"};
+      "torn", "late", "pool", "flat", "scratch", "launch", "product", "fill", "move", "operands"};
   return names[static_cast<unsigned>(fault)];
 }
 

@@ -30,8 +30,13 @@ enum class Fault {
   Pool,     // a chunk uses the slots of another one's pool
   Flat,     // a tensor of a flat buffer, or what ranks have of it, is off by one element
   Scratch,  // what a launch needs for itself alone changes places with another buffer of it
+  Launch,   // a launch is gone
+  Product,  // a matmul is gone
+  Fill,     // a fill is gone
+  Move,     // a feed, copy, send or receive is gone
+  Operands, // two buffers of equal size that a launch reads change places
 };
-inline constexpr unsigned kFaults = 14;
+inline constexpr unsigned kFaults = 19;
 std::string_view toString(Fault fault);
 
 // One instruction; `instruction` is -1 for a row of the stage's table, whose number
@@ -51,8 +56,8 @@ struct Mutant {
   std::vector<std::vector<uint32_t>> members; // Group: by site; may be empty
   uint32_t value = 0;              // Kind: 0 other reduction, 1 broadcast; Peer: 0 delta, 1
                                    // channel; Exchange, Scratch: first buffer or new slot;
-                                   // Pool: to which; Flat: 0 one more, 1 one less
-  uint32_t other = 0;              // Exchange, Scratch: second buffer or lane; Overlap: buffer;
+                                   // Operands: first buffer; Pool: to which; Flat: 0 one more, 1 one less
+  uint32_t other = 0;              // Exchange, Scratch, Operands: second buffer or lane; Overlap: buffer;
                                    // Pool: lane, or of all rows the pool; Flat: state, or
                                    // behind all states a group
   std::vector<int64_t> neighbours; // Invert: second instruction; Late: behind which; by site

@@ -16,7 +16,7 @@ CONFIG = {"model_type": "gpt2", "architectures": ["GPT2LMHeadModel"], "n_layer":
 MESHES = {"2x2x2": 8, "1x4x2": 4}
 SAMPLE = 150
 # Kinds that a check must see at work; even the sample has all of their faults.
-CRITICAL = ["drop", "group", "wait", "peer", "overlap"]
+CRITICAL = ["drop", "group", "wait", "peer", "overlap", "launch", "product", "fill", "move"]
 suite = Suite("mutation")
 
 
@@ -63,7 +63,8 @@ def check_mesh(folder, mesh):
     if suite.full:
         require(mutants["total"] == mutants["listed"], "not all mutants were looked at")
     faults = mutants["faults"]
-    always = {"drop", "group", "kind", "wait", "scale", "peer", "exchange", "overlap", "invert"}
+    always = {"drop", "group", "kind", "wait", "scale", "peer", "exchange", "overlap", "invert",
+              "launch", "product", "fill", "move", "operands"}
     # Those of groups, of what stands behind a receive and of several chunks.
     require(always <= set(faults) <= always | {"torn", "late", "pool"}, f"faults are {sorted(faults)}")
     for kind in CRITICAL:

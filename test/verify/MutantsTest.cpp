@@ -6,6 +6,7 @@
 #include "test/planfile/PlanBuilder.h"
 
 #include <gtest/gtest.h>
+#include <map>
 #include <set>
 
 using namespace llmc;
@@ -188,6 +189,27 @@ TEST(Mutants, ScratchExchanged) {
   }
   EXPECT_EQ(scratch, 4u); // with the input and with the result, of two launches
   EXPECT_GE(byCheckers, 2u);
+}
+
+// What is removed is found or read by nobody; what commutes has no operands to exchange.
+TEST(Mutants, RemovedInstructions) {
+  ProgramT program = makePlan();
+  std::map<Fault, size_t> counts;
+  for (const verify::Mutant &mutant : verify::listMutants(program)) {
+    ++counts[mutant.fault];
+    if (mutant.fault != Fault::Launch && mutant.fault != Fault::Product &&
+        mutant.fault != Fault::Fill && mutant.fault != Fault::Move)
+      continue;
+    ProgramT changed(program);
+    verify::apply(mutant, changed);
+    EXPECT_NE(verify::staticKiller(changed), "") << mutant.change;
+  }
+  for (Fault fault : {Fault::Launch, Fault::Product, Fault::Fill, Fault::Move, Fault::Operands})
+    EXPECT_GT(counts[fault], 0u) << toString(fault);
+  for (auto &kernel : program.kernels)
+    kernel->source = "graph.add tensor<4xf32>, tensor<4xf32>";
+  for (const verify::Mutant &mutant : verify::listMutants(program))
+    EXPECT_NE(mutant.fault, Fault::Operands) << mutant.change;
 }
 
 } // namespace
