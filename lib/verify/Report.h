@@ -11,7 +11,8 @@
 namespace llmc::verify {
 
 struct Check {
-  std::string name;    // begins static:, fp64:, kernels:, updates:, oracle: or interleave:
+  // Begins static:, states:, fp64:, ranges:, kernels:, updates:, oracle: or interleave:
+  std::string name;
   std::string subject; // the worst tensor, or what was looked at
   double value = 0, limit = 0;
   bool passed = false;

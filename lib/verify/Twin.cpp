@@ -8,6 +8,7 @@
 #include "lib/verify/Doing.h"
 #include "lib/verify/Isomorphism.h"
 #include "lib/verify/Shrink.h"
+#include "lib/verify/StateChecks.h"
 #include "llvm/Support/Path.h"
 
 #include <fstream>
@@ -154,6 +155,7 @@ FailureOr<Report> verifyTwin(MLIRContext &context, const VerifyOptions &options)
   Report report;
   doing.emplace(options.progress, "checks of the plan");
   checkStatic(*plan->program, report);
+  checkStates(*plan, nullptr, options.seed, report);
   doing.emplace(options.progress, "compile the twin");
 
   CompileOptions small = twinOptions(options.compile);
@@ -177,7 +179,7 @@ FailureOr<Report> verifyTwin(MLIRContext &context, const VerifyOptions &options)
   if (failed(ran))
     return failure();
   for (Check &check : ran->checks) {
-    if (check.name.rfind("static:", 0) == 0)
+    if (check.name.rfind("static:", 0) == 0 || check.name.rfind("states:", 0) == 0)
       check.subject = "twin";
     report.checks.push_back(std::move(check));
   }

@@ -13,6 +13,7 @@
 #include "lib/verify/Oracle.h"
 #include "lib/verify/Place.h"
 #include "lib/verify/RunPlan.h"
+#include "lib/verify/StateChecks.h"
 #include "lib/verify/Twin.h"
 
 using namespace mlir;
@@ -214,9 +215,9 @@ LogicalResult Verifier::optimizer(Optimizer which, bool main) {
   if (failed(reference))
     return failure();
   doing.emplace(options.progress, "checks of the plan");
-  if (main)
-    checkStatic(*subject->program, report);
   if (main) {
+    checkStatic(*subject->program, report);
+    checkStates(*subject, &reference->one, options.seed, report);
     doing.emplace(options.progress, "the step against the model's file");
     checkFromFile(*reference, report);
   }
@@ -263,6 +264,7 @@ LogicalResult Verifier::inference() {
   doing.emplace(options.progress, "checks of the plan");
   checkStatic(*subject->program, report);
   checkFromFile(*reference, report);
+  checkStates(*subject, &reference->one, options.seed, report);
   doing.emplace(options.progress, "all ranks in double");
   FailureOr<Outcome> ranks = interpret(subject->at(Phase::Partition), reference->trial);
   if (failed(ranks))

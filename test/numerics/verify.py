@@ -30,7 +30,7 @@ def verify(*arguments):
     require(report["passed"] == (not failed) == (done.returncode == 0), "verdict, checks and exit code differ")
     require(not failed, "\n".join(f"{c['name']} {c['value']:.3e} > {c['limit']:.1e} {c['subject']}" for c in failed))
     names = {c["name"].split(":")[0] for c in report["checks"]}
-    wanted = {"static", "fp64", "kernels"} | ({"updates"} if "--infer" not in arguments else set())
+    wanted = {"static", "states", "fp64", "kernels"} | ({"updates"} if "--infer" not in arguments else set())
     require(wanted <= names, f"only {names}")
     worst = max(c["value"] for c in report["checks"] if c["name"].startswith("fp64:"))
     return report, f"{len(report['checks'])} checks, largest fp64 error {worst:.1e}"
