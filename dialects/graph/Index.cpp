@@ -112,10 +112,12 @@ ShardingRule ScatterAddOp::getShardingRule() {
 template <typename T>
 static void meaning(ScatterAddOp op, Inputs<T> inputs, Outputs<T> outputs) {
   TensorOf<T> &result = outputs[0];
-  int64_t width = result.strides()[0];
-  forEachRow(*inputs[0], offsetOf(inputs, 2), result.shape[0], [&](int64_t i, int64_t row) {
+  int64_t width = result.strides()[0], offset = offsetOf(inputs, 2);
+  std::vector<int64_t> terms(result.shape[0], 0); // of each row
+  forEachRow(*inputs[0], offset, result.shape[0], [&](int64_t, int64_t row) { ++terms[row]; });
+  forEachRow(*inputs[0], offset, result.shape[0], [&](int64_t i, int64_t row) {
     for (int64_t k = 0; k < width; ++k)
-      result.data[row * width + k] += inputs[1]->data[i * width + k];
+      accumulate(result.data[row * width + k], inputs[1]->data[i * width + k], terms[row]);
   });
 }
 LLMC_EVALUATE(ScatterAddOp)

@@ -44,6 +44,7 @@ LogicalResult compileFrom(ModuleOp module, Phase from, Phase upTo, Subject &subj
   if (!kernels)
     return work->emitError() << kernels.message();
   subject.kernels = std::move(*kernels);
+  subject.emitted = std::move(work);
   return success();
 }
 

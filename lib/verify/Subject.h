@@ -20,7 +20,9 @@ struct Subject {
   CompileOptions options;
   // The module at each border that was reached; Emit is not kept.
   std::map<Phase, mlir::OwningOpRef<mlir::ModuleOp>> borders;
-  // After Emit: the plan and its kernels, ready to run.
+  // After Emit: the launches with their kernels' names, the plan of them, and its kernels, ready
+  // to run.
+  mlir::OwningOpRef<mlir::ModuleOp> emitted;
   std::unique_ptr<planfile::ProgramT> program;
   std::optional<runtime::Kernels> kernels;
 

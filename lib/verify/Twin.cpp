@@ -9,6 +9,7 @@
 #include "lib/verify/Isomorphism.h"
 #include "lib/verify/Shrink.h"
 #include "lib/verify/StateChecks.h"
+#include "lib/verify/kernels/Shapes.h"
 #include "llvm/Support/Path.h"
 
 #include <fstream>
@@ -156,6 +157,8 @@ FailureOr<Report> verifyTwin(MLIRContext &context, const VerifyOptions &options)
   doing.emplace(options.progress, "checks of the plan");
   checkStatic(*plan->program, report);
   checkStates(*plan, nullptr, options.seed, report);
+  doing.reset();
+  checkShapes(*plan, options.seed, report, options.progress);
   doing.emplace(options.progress, "compile the twin");
 
   CompileOptions small = twinOptions(options.compile);
@@ -175,6 +178,7 @@ FailureOr<Report> verifyTwin(MLIRContext &context, const VerifyOptions &options)
   run.compile = small;
   run.twin = TwinChoice::Off;
   run.standIn = {*twin->model, twin->border};
+  run.shapes = false; // those of the plan have run
   FailureOr<Report> ran = verifyModel(context, run);
   if (failed(ran))
     return failure();

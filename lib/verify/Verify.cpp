@@ -14,6 +14,7 @@
 #include "lib/verify/Place.h"
 #include "lib/verify/RunPlan.h"
 #include "lib/verify/StateChecks.h"
+#include "lib/verify/kernels/Shapes.h"
 #include "lib/verify/Twin.h"
 
 using namespace mlir;
@@ -222,6 +223,9 @@ LogicalResult Verifier::optimizer(Optimizer which, bool main) {
     checkFromFile(*reference, report);
   }
   checkUpdate(*reference, report);
+  doing.reset();
+  if (main && options.shapes)
+    checkShapes(*subject, options.seed, report, options.progress);
   doing.emplace(options.progress, "all ranks in double", microBatchesOf(compile, reference->trial));
   FailureOr<Outcome> nRanks =
       interpret(subject->at(Phase::Partition), reference->trial, doing->counter());
@@ -265,6 +269,9 @@ LogicalResult Verifier::inference() {
   checkStatic(*subject->program, report);
   checkFromFile(*reference, report);
   checkStates(*subject, &reference->one, options.seed, report);
+  doing.reset();
+  if (options.shapes)
+    checkShapes(*subject, options.seed, report, options.progress);
   doing.emplace(options.progress, "all ranks in double");
   FailureOr<Outcome> ranks = interpret(subject->at(Phase::Partition), reference->trial);
   if (failed(ranks))

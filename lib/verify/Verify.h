@@ -23,6 +23,7 @@ struct VerifyOptions {
   uint64_t seed = 1;
   TwinChoice twin = TwinChoice::Auto;
   StandIn standIn; // if there, in place of compile.model
+  bool shapes = true; // run each kernel alone at its sizes
   unsigned interleavings = 0; // runs in drawn orders
   std::string oracle; // a Python that runs the model's own file (Oracle.h); empty: none
   support::Progress *progress = nullptr; // is told what is done

@@ -1,0 +1,110 @@
+#include "lib/verify/kernels/OperandMemory.h"
+
+#include <algorithm>
+#include <cstring>
+#include <new>
+#include <numeric>
+#include <sys/mman.h>
+
+namespace llmc::verify {
+namespace {
+
+constexpr uint64_t kBorder = 1024, kLine = 64;
+constexpr uint32_t kPoison = 0x7fc0dead; // not a number, as a float
+constexpr std::byte kPoisonByte{0xa5};
+
+bool meet(const Extent &a, const Extent &b) {
+  return a.offset < b.offset + b.size && b.offset < a.offset + a.size;
+}
+
+} // namespace
+
+Arena::~Arena() {
+  if (start)
+    ::munmap(start, size);
+}
+
+std::byte *Arena::reserve(size_t bytes) {
+  if (bytes <= size)
+    return start;
+  if (start)
+    ::munmap(start, size);
+  void *made = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
+                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (made == MAP_FAILED)
+    throw std::bad_alloc();
+  ::madvise(made, bytes, MADV_HUGEPAGE);
+  start = static_cast<std::byte *>(made);
+  size = bytes;
+  return start;
+}
+
+uint64_t OperandMemory::bytesFor(const std::vector<Extent> &extents) {
+  uint64_t bytes = kBorder;
+  for (const Extent &extent : extents)
+    bytes += extent.size + 2 * kLine + kBorder;
+  return bytes;
+}
+
+OperandMemory::OperandMemory(Arena &arena, std::vector<Extent> given)
+    : extents(std::move(given)), places(extents.size()), poisoned(extents.size()) {
+  std::byte *base = arena.reserve(bytesFor(extents)), *next = base;
+  std::vector<size_t> order(extents.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::sort(order.begin(), order.end(),
+            [&](size_t a, size_t b) { return extents[a].offset < extents[b].offset; });
+  for (size_t i = 0; i < order.size();) {
+    uint64_t begin = extents[order[i]].offset, end = begin;
+    std::byte *start = base + (next + kBorder - base + kLine - 1) / kLine * kLine + begin % kLine;
+    borders.push_back({next, static_cast<size_t>(start - next)});
+    for (; i < order.size() && (extents[order[i]].offset < end || end == begin); ++i) {
+      const Extent &extent = extents[order[i]];
+      places[order[i]] = start + (extent.offset - begin);
+      end = std::max(end, extent.offset + extent.size);
+      if (end == begin) // no bytes
+        ++end;
+    }
+    next = start + (end - begin);
+  }
+  borders.push_back({next, kBorder});
+  for (size_t i = 0; i < extents.size(); ++i)
+    poisoned[i] = extents[i].written && std::none_of(extents.begin(), extents.end(), [&](auto &e) {
+                    return e.read && meet(e, extents[i]);
+                  });
+}
+
+void OperandMemory::poison() {
+  for (const Border &border : borders)
+    std::memset(border.begin, int(kPoisonByte), border.size);
+  for (size_t i = 0; i < extents.size(); ++i) {
+    if (!poisoned[i])
+      continue;
+    if (extents[i].bytesOfElement == 1) {
+      std::memset(places[i], int(kPoisonByte), extents[i].size);
+      continue;
+    }
+    std::fill_n(reinterpret_cast<uint32_t *>(places[i]), extents[i].size / 4, kPoison);
+  }
+}
+
+int64_t OperandMemory::firstUnwritten(size_t i) const {
+  size_t bytes = extents[i].bytesOfElement;
+  if (!poisoned[i])
+    return -1;
+  if (bytes == 1) {
+    auto *end = places[i] + extents[i].size, *at = std::find(places[i], end, kPoisonByte);
+    return at == end ? -1 : at - places[i];
+  }
+  auto *begin = reinterpret_cast<uint32_t *>(places[i]), *end = begin + extents[i].size / 4;
+  auto *at = std::find(begin, end, kPoison);
+  return at == end ? -1 : (at - begin) * 4 / static_cast<int64_t>(bytes);
+}
+
+bool OperandMemory::isBorderBroken() const {
+  return std::any_of(borders.begin(), borders.end(), [](const Border &border) {
+    return std::any_of(border.begin, border.begin + border.size,
+                       [](std::byte b) { return b != kPoisonByte; });
+  });
+}
+
+} // namespace llmc::verify

@@ -1,0 +1,132 @@
+#include "lib/verify/kernels/Region.h"
+
+#include <algorithm>
+#include <set>
+
+namespace llmc::verify {
+
+Picks Picks::few(int64_t size, std::vector<int64_t> indices) {
+  std::sort(indices.begin(), indices.end());
+  indices.erase(std::unique(indices.begin(), indices.end()), indices.end());
+  if (static_cast<int64_t>(indices.size()) == size)
+    return all(size);
+  return {size, std::move(indices)};
+}
+
+int64_t Picks::placeOf(int64_t index) const {
+  if (!some)
+    return index;
+  return std::lower_bound(some->begin(), some->end(), index) - some->begin();
+}
+
+std::vector<std::pair<int64_t, int64_t>> Picks::runs() const {
+  if (!some)
+    return {{0, size}};
+  std::vector<std::pair<int64_t, int64_t>> runs;
+  for (int64_t index : *some)
+    if (!runs.empty() && runs.back().second == index)
+      ++runs.back().second;
+    else
+      runs.emplace_back(index, index + 1);
+  return runs;
+}
+
+Picks unite(const Picks &a, const Picks &b) {
+  if (!a.some || !b.some)
+    return Picks::all(a.size);
+  std::vector<int64_t> indices = *a.some;
+  indices.insert(indices.end(), b.some->begin(), b.some->end());
+  return Picks::few(a.size, std::move(indices));
+}
+
+Picks spread(int64_t size, int64_t count) {
+  if (size <= count)
+    return Picks::all(size);
+  std::vector<int64_t> wanted{0, size - 1};
+  std::set<int64_t> seen(wanted.begin(), wanted.end());
+  auto add = [&](int64_t index) {
+    if (index > 0 && index < size && static_cast<int64_t>(wanted.size()) < count &&
+        seen.insert(index).second)
+      wanted.push_back(index);
+  };
+  uint64_t drawn = 0x9e3779b97f4a7c15ull * uint64_t(size);
+  auto next = [&] {
+    drawn = drawn * 6364136223846793005ull + 1442695040888963407ull;
+    add(static_cast<int64_t>(drawn >> 20) % size);
+  };
+  next();
+  for (int64_t width : {8, 16, 32})
+    add(size / width * width), add(width - 1), add(size / width * width - 1), add(width), next();
+  for (int64_t part = 1; part < 12; ++part)
+    add(size * part / 12), add(size * part / 12 - 1), next();
+  while (static_cast<int64_t>(wanted.size()) < count)
+    next();
+  return Picks::few(size, wanted);
+}
+
+Picks product(llvm::ArrayRef<Picks> factors) {
+  int64_t size = 1;
+  bool whole = true;
+  for (const Picks &factor : factors) {
+    size *= factor.size;
+    whole &= !factor.some;
+  }
+  if (whole)
+    return Picks::all(size);
+  std::vector<int64_t> indices{0};
+  for (const Picks &factor : factors) {
+    std::vector<int64_t> next;
+    for (int64_t index : indices)
+      for (int64_t i = 0; i < factor.count(); ++i)
+        next.push_back(index * factor.size + factor.at(i));
+    indices = std::move(next);
+  }
+  return Picks::few(size, std::move(indices));
+}
+
+std::vector<Picks> project(const Picks &whole, llvm::ArrayRef<int64_t> sizes) {
+  std::vector<Picks> parts;
+  int64_t step = whole.size;
+  for (int64_t size : sizes) {
+    step /= size;
+    if (!whole.some) {
+      parts.push_back(Picks::all(size));
+      continue;
+    }
+    std::set<int64_t> seen;
+    for (int64_t index : *whole.some)
+      seen.insert(index / step % size);
+    parts.push_back(Picks::few(size, {seen.begin(), seen.end()}));
+  }
+  return parts;
+}
+
+Region wholeOf(llvm::ArrayRef<int64_t> shape) {
+  Region region;
+  for (int64_t size : shape)
+    region.push_back(Picks::all(size));
+  return region;
+}
+
+std::vector<int64_t> shapeOf(const Region &region) {
+  std::vector<int64_t> shape;
+  for (const Picks &picks : region)
+    shape.push_back(picks.count());
+  return shape;
+}
+
+int64_t volume(const Region &region) {
+  int64_t count = 1;
+  for (const Picks &picks : region)
+    count *= picks.count();
+  return count;
+}
+
+Region unite(const Region &a, const Region &b) {
+  Region region;
+  for (size_t d = 0; d < a.size(); ++d)
+    region.push_back(unite(a[d], b[d]));
+  return region;
+}
+
+} // namespace llmc::verify

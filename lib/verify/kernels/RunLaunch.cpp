@@ -1,0 +1,276 @@
+#include "lib/verify/kernels/RunLaunch.h"
+
+#include "dialects/graph/Build.h"
+#include "lib/support/Error.h"
+#include "lib/verify/kernels/LogSum.h"
+#include "llvm/ADT/STLExtras.h"
+
+#include <cfloat>
+#include <cmath>
+#include <cstring>
+#include <set>
+
+using namespace mlir;
+
+namespace llmc::verify {
+
+using graph::Bounded;
+using graph::BoundedTensor;
+
+// Bounds are of first order, for a formula's own order of steps; kernels may take another.
+constexpr double kSlack = 2;
+
+double errorRatio(double got, Bounded wanted) {
+  if (std::isnan(wanted.value) || std::isinf(wanted.error))
+    return -1;
+  if (std::isinf(wanted.value))
+    return got == wanted.value ? 0 : INFINITY;
+  double limit = kSlack * wanted.radius() + double(FLT_MIN);
+  double ratio = std::fabs(got - wanted.value) / limit;
+  return std::isnan(ratio) ? INFINITY : ratio;
+}
+
+static uint64_t bytesOf(Type element) {
+  return element.isF64() || element.isInteger(64)   ? 8
+         : element.isF32() || element.isInteger(32) ? 4
+         : element.isBF16() || element.isF16()      ? 2
+                                                    : 1;
+}
+
+static double readElement(const std::byte *from, Type element, int64_t i) {
+  if (element.isF32())
+    return reinterpret_cast<const float *>(from)[i];
+  if (element.isF64())
+    return reinterpret_cast<const double *>(from)[i];
+  if (element.isInteger(64))
+    return double(reinterpret_cast<const int64_t *>(from)[i]);
+  if (element.isInteger(32))
+    return reinterpret_cast<const int32_t *>(from)[i];
+  auto byte = double(reinterpret_cast<const uint8_t *>(from)[i]);
+  return element.isInteger(1) ? byte != 0 : byte;
+}
+
+static std::unique_ptr<Sample> chooseSample(Block &body, double flops, int64_t terms = 0) {
+  for (int64_t count = 48;; count = count * 2 / 3) {
+    std::vector<Region> regions;
+    for (Value value : body.getTerminator()->getOperands()) {
+      Region &region = regions.emplace_back();
+      for (int64_t size : graph::shapeOf(value))
+        region.push_back(spread(size, count));
+    }
+    auto sample = std::make_unique<Sample>(body, regions, terms);
+    if (count <= 3 || sample->flops() <= flops)
+      return sample;
+  }
+}
+
+static Block &bodyOf(const DistinctLaunch &launch) {
+  return plan::LaunchOp(launch.op).getBody().front();
+}
+
+LaunchCase::LaunchCase(const DistinctLaunch &launch, double flops)
+    : launch(&launch), reads(plan::LaunchOp(launch.op).getReads().size()),
+      sample(chooseSample(bodyOf(launch), flops)) {
+  constexpr int64_t kTerms = 4096;
+  if (sample->flops() <= 20 * flops)
+    return;
+  std::unique_ptr<Sample> whole = std::move(sample);
+  sample = chooseSample(bodyOf(launch), flops, kTerms);
+  thinned = vanishes(launch.scalars[0]);
+  if (!thinned)
+    std::swap(sample, whole);
+}
+
+// Whether results are 0 where numbers are: then a sum may be looked at in part.
+bool LaunchCase::vanishes(ArrayRef<int64_t> scalars) const {
+  std::vector<BoundedTensor> inputs;
+  for (auto [i, argument] : llvm::enumerate(bodyOf(*launch).getArguments())) {
+    inputs.emplace_back(shapeOf(sample->argument(i)));
+    if (i >= reads)
+      inputs.back().data[0] = Bounded(double(scalars[i - reads]));
+  }
+  return llvm::all_of(sample->evaluate(std::move(inputs)), [](const BoundedTensor &result) {
+    return llvm::all_of(result.data, [](const Bounded &x) { return x.value == 0; });
+  });
+}
+
+bool LaunchCase::has(Regime regime) const {
+  std::vector<OperandRule> rules = rulesOf(bodyOf(*launch), reads, launch->scalars[0]);
+  if (regime == Regime::Masked)
+    return llvm::any_of(rules, [](const OperandRule &rule) { return rule.isMask(); });
+  return regime == Regime::Usual ||
+         llvm::any_of(llvm::zip(rules, bodyOf(*launch).getArguments()), [](auto pair) {
+           return graph::isFloat(std::get<1>(pair)) &&
+                  std::get<0>(pair).kind != OperandRule::Kind::Fixed;
+         });
+}
+
+double LaunchCase::seconds() const {
+  double bytes = 0, flops = 0;
+  for (const auto &operand : launch->launch->operands)
+    bytes += double(operand->buffer->size);
+  for (Operation &op : bodyOf(*launch).without_terminator())
+    flops += cast<graph::GraphOpInterface>(op).getFlops();
+  return bytes / 1e9 + flops / 2e10;
+}
+
+// q, k and the mask of an attention's gradient decide its lse.
+static void relate(graph::AttentionGradOp op, const Sample &sample, const OperandMemory &memory,
+                   unsigned reads) {
+  auto argument = [&](Value value) -> std::optional<unsigned> {
+    auto found = dyn_cast_or_null<BlockArgument>(value);
+    if (!found || found.getArgNumber() >= reads)
+      return std::nullopt;
+    return found.getArgNumber();
+  };
+  auto lse = argument(op.getLse()), q = argument(op.getQ()), k = argument(op.getK());
+  auto mask = argument(op.getMask());
+  if (!lse || !q || !k || bool(op.getMask()) != mask.has_value())
+    return;
+  auto floats = [&](unsigned i) { return reinterpret_cast<float *>(memory[i]); };
+  AttentionOperands operands{floats(*q), floats(*k)};
+  if (mask && graph::isFloat(op.getMask()))
+    operands.addedMask = floats(*mask);
+  else if (mask)
+    operands.mask = reinterpret_cast<const uint8_t *>(memory[*mask]);
+  writeLogSum(op, operands, sample.argument(*lse), floats(*lse));
+}
+
+// Puts zeros all around the elements of a region.
+static void keepOnly(const Region &region, RankedTensorType type, std::byte *at) {
+  uint64_t bytes = bytesOf(type.getElementType());
+  std::vector<std::byte> kept;
+  walk(wholeOf(type.getShape()), region,
+       [&](int64_t i) { kept.insert(kept.end(), at + i * bytes, at + (i + 1) * bytes); });
+  std::memset(at, 0, type.getNumElements() * bytes);
+  auto next = kept.begin();
+  walk(wholeOf(type.getShape()), region, [&](int64_t i) {
+    std::copy_n(next, bytes, at + i * bytes);
+    next += bytes;
+  });
+}
+
+void LaunchCase::draw(const Setting &setting, const OperandMemory &memory,
+                      ArrayRef<int64_t> scalars, Regime regime, double scale,
+                      uint64_t stream) const {
+  Block &body = bodyOf(*launch);
+  std::vector<OperandRule> rules = rulesOf(body, reads, scalars);
+  for (unsigned i = 0; i < reads; ++i) {
+    RankedTensorType type = graph::typeOf(body.getArgument(i));
+    int64_t width = type.getRank() ? type.getShape().back() : 1;
+    setting.noise.draw(rules[i], type.getElementType(), type.getNumElements(), width, regime, scale,
+                       stream * 64 + i, memory[i]);
+    if (thinned && isa<FloatType>(type.getElementType()) &&
+        volume(sample->argument(i)) < type.getNumElements())
+      keepOnly(sample->argument(i), type, memory[i]);
+  }
+  for (auto op : body.getOps<graph::AttentionGradOp>())
+    relate(op, *sample, memory, reads);
+}
+
+std::vector<BoundedTensor> LaunchCase::gather(const OperandMemory &memory,
+                                              ArrayRef<int64_t> scalars) const {
+  Block &body = bodyOf(*launch);
+  std::vector<BoundedTensor> inputs;
+  for (auto [i, argument] : llvm::enumerate(body.getArguments())) {
+    const Region &region = sample->argument(i);
+    if (i >= reads) {
+      inputs.emplace_back(std::vector<int64_t>());
+      inputs.back().data[0] = Bounded(double(scalars[i - reads]));
+      continue;
+    }
+    // Nothing of it may be read: then the region has no dims though the argument may.
+    if (region.size() != graph::shapeOf(argument).size()) {
+      inputs.emplace_back();
+      continue;
+    }
+    BoundedTensor &input = inputs.emplace_back(shapeOf(region));
+    auto to = input.data.begin();
+    walk(wholeOf(graph::shapeOf(argument)), region, [&](int64_t at) {
+      *to++ = Bounded(readElement(memory[i], graph::elementOf(argument), at));
+    });
+  }
+  return inputs;
+}
+
+// What says something: errors that may be large leave any result right.
+static bool saysEnough(const std::vector<BoundedTensor> &results) {
+  size_t good = 0, all = 0;
+  for (const BoundedTensor &result : results) {
+    double largest = 0;
+    for (const Bounded &x : result.data)
+      if (std::isfinite(x.value))
+        largest = std::max(largest, std::fabs(x.value));
+    for (const Bounded &x : result.data)
+      good += std::isfinite(x.error) && x.radius() <= 0.01 * largest;
+    all += result.data.size();
+  }
+  return good * 2 >= all;
+}
+
+void LaunchCase::compare(const OperandMemory &memory, const std::vector<BoundedTensor> &wanted,
+                         Finding &finding) const {
+  Block &body = bodyOf(*launch);
+  for (auto [i, value] : llvm::enumerate(body.getTerminator()->getOperands())) {
+    const std::byte *got = memory[reads + i];
+    auto from = wanted[i].data.begin();
+    walk(wholeOf(graph::shapeOf(value)), sample->result(i), [&](int64_t at) {
+      double number = readElement(got, graph::elementOf(value), at);
+      Bounded right = *from++;
+      double ratio = errorRatio(number, right);
+      finding.judged |= ratio >= 0;
+      if (ratio <= finding.ratio)
+        return;
+      finding.ratio = ratio;
+      finding.problem = support::text("element ", at, " of result ", i, " is ", number,
+                                      ", expected ", right.value, " +- ", right.radius());
+    });
+  }
+}
+
+// As the executor does it.
+static void runParts(runtime::KernelFunction kernel, void *const *buffers, const int64_t *scalars,
+                     int64_t rows, uint64_t stream) {
+  int64_t parts = std::min<int64_t>(rows, std::array{1, 12, 8}[stream % 3]);
+  for (int64_t part = parts; part-- > 0;)
+    kernel(buffers, scalars, rows * part / parts, rows * (part + 1) / parts);
+}
+
+Finding LaunchCase::run(const Setting &setting, Arena &arena, Regime regime, size_t variant,
+                        uint64_t stream) const {
+  const planfile::LaunchT &what = *launch->launch;
+  plan::LaunchOp op = launch->op;
+  std::vector<Extent> extents;
+  for (auto [i, operand] : llvm::enumerate(what.operands)) {
+    Value buffer = i < reads ? op.getReads()[i] : op.getWrites()[i - reads];
+    Type element = cast<plan::BufferType>(buffer.getType()).getTensor().getElementType();
+    extents.push_back(
+        {operand->buffer->offset, operand->buffer->size, bytesOf(element), i >= reads, i < reads});
+  }
+  OperandMemory memory(arena, extents);
+  ArrayRef<int64_t> scalars = launch->scalars[variant];
+  std::vector<BoundedTensor> wanted;
+  // As large as results still say something.
+  for (double scale : {1e4, 1e3, 1e2, 30.0, 10.0, 3.0}) {
+    draw(setting, memory, scalars, regime, scale, stream);
+    wanted = sample->evaluate(gather(memory, scalars));
+    if ((regime != Regime::Large && regime != Regime::Outliers) || saysEnough(wanted))
+      break;
+  }
+  memory.poison();
+  std::vector<void *> buffers;
+  for (size_t i = 0; i < extents.size(); ++i)
+    buffers.push_back(memory[i]);
+  runParts(setting.kernels[what.kernel], buffers.data(), scalars.data(), what.rows, stream);
+  Finding finding;
+  compare(memory, wanted, finding);
+  for (size_t i = reads; i < extents.size(); ++i)
+    if (int64_t at = memory.firstUnwritten(i); at >= 0)
+      finding = {INFINITY,
+                 support::text("element ", at, " of result ", i - reads, " is not written"), true};
+  if (memory.isBorderBroken())
+    finding = {INFINITY, "writes beside its results", true};
+  return finding;
+}
+
+} // namespace llmc::verify

@@ -1,0 +1,62 @@
+// Some elements of a launch's results, by the reference meaning of its body.
+#ifndef LLMC_LIB_VERIFY_KERNELS_SAMPLE_H
+#define LLMC_LIB_VERIFY_KERNELS_SAMPLE_H
+
+#include "dialects/graph/Graph.h"
+#include "lib/verify/kernels/Region.h"
+#include "mlir/IR/Block.h"
+
+#include <memory>
+
+namespace llmc::verify {
+
+// The body of a launch, restricted to what chosen elements of its results need: factors that
+// may be cut (dialects/graph/ShardingRule.h) keep the chosen indices, sums their real length.
+// Attention is restricted to rows for o and dq, and to keys for dk and dv.
+class Sample {
+public:
+  // `results`: one region for each value that `body` yields. It may grow, where indices of
+  // several results or of the parts of a dim are needed together.
+  // `terms`, if not 0, is how many terms of a longer sum are looked at: the others must be 0.
+  Sample(mlir::Block &body, llvm::ArrayRef<Region> results, int64_t terms = 0);
+
+  // Empty if nothing is read of the argument.
+  const Region &argument(unsigned i) const { return arguments[i]; }
+  const Region &result(unsigned i) const { return results[i]; }
+  double flops() const;
+
+  // Takes the elements of argument(i), gives those of result(i) with bounds on what any sound
+  // implementation in floats may be off. May be called by several threads.
+  std::vector<graph::BoundedTensor> evaluate(std::vector<graph::BoundedTensor> arguments) const;
+
+private:
+  // One op on one part of its operands: a clone with smaller types.
+  struct Piece {
+    mlir::Operation *op;
+    std::vector<Region> operands, results;
+    std::vector<bool> keeps; // which results are taken from it
+  };
+  struct Step {
+    mlir::Operation *op;
+    std::vector<Region> results;
+    std::vector<Piece> pieces;
+  };
+
+  void plan(mlir::Operation *op);
+  void planByRule(graph::GraphOpInterface op, Step &step);
+  template <typename Op> void planAttention(Op op, Step &step);
+  Piece &addPiece(Step &step, std::vector<Region> operands, std::vector<Region> results);
+  void demand(mlir::Value value, const Region &region);
+  void runStep(const Step &step, llvm::DenseMap<mlir::Value, graph::BoundedTensor> &values) const;
+
+  mlir::Block *body;
+  int64_t terms;
+  std::unique_ptr<mlir::Block> clones;
+  llvm::DenseMap<mlir::Value, Region> demanded, made; // made: what is there in the end
+  std::vector<Step> steps;
+  std::vector<Region> arguments, results;
+};
+
+} // namespace llmc::verify
+
+#endif // LLMC_LIB_VERIFY_KERNELS_SAMPLE_H

@@ -1,0 +1,144 @@
+#include "lib/verify/kernels/Shapes.h"
+
+#include "lib/support/Counted.h"
+#include "lib/verify/Doing.h"
+#include "lib/verify/kernels/RunLaunch.h"
+#include "llvm/ADT/STLExtras.h"
+
+#include <atomic>
+#include <cmath>
+#include <mutex>
+#include <thread>
+
+namespace llmc::verify {
+
+using support::counted;
+using support::text;
+
+namespace {
+
+constexpr double kSampleFlops = 1e6;
+constexpr size_t kFindingsAtMost = 20;
+
+// One kernel in one regime.
+struct Task {
+  const LaunchCase *launch;
+  const ProductCase *product;
+  Regime regime;
+  size_t variant = 0;
+  double seconds = 0;
+  Finding finding = {};
+
+  const std::string &name() const { return launch ? launch->name() : product->name(); }
+};
+
+class ShapesCheck {
+public:
+  ShapesCheck(const Subject &subject, uint64_t seed)
+      : kernels(*subject.kernels), noise(seed), work(listWork(*subject.emitted, *subject.program)) {
+    std::string why;
+    library = runtime::Library::open(why);
+    for (const DistinctLaunch &launch : work.launches)
+      launches.emplace_back(launch, kSampleFlops);
+    for (const DistinctProduct &product : work.products)
+      products.emplace_back(product, library.get());
+    list();
+  }
+
+  size_t size() const { return tasks.size(); }
+  void run(const std::function<void()> &done);
+  void report(Report &report) const;
+
+private:
+  void list();
+  void report(Regime regime, Report &report) const;
+
+  const runtime::Kernels &kernels;
+  Noise noise;
+  DistinctWork work;
+  std::unique_ptr<runtime::Library> library;
+  std::vector<LaunchCase> launches;
+  std::vector<ProductCase> products;
+  std::vector<Task> tasks;
+};
+
+} // namespace
+
+void ShapesCheck::list() {
+  for (Regime regime : kRegimes) {
+    for (const LaunchCase &launch : launches)
+      for (size_t v = 0; v < (regime == Regime::Usual ? launch.variants() : 1); ++v)
+        if (launch.has(regime))
+          tasks.push_back({&launch, nullptr, regime, v, launch.seconds()});
+    for (const ProductCase &product : products)
+      if (regime != Regime::Masked)
+        tasks.push_back({nullptr, &product, regime, 0, product.seconds()});
+  }
+}
+
+void ShapesCheck::run(const std::function<void()> &done) {
+  unsigned threads = std::max(1u, std::thread::hardware_concurrency());
+  if (library)
+    library->finish(threads);
+  Setting setting{kernels, noise, library.get()};
+  // Long ones first, so that no thread is left alone with one.
+  std::vector<size_t> order(tasks.size());
+  for (size_t i = 0; i < order.size(); ++i)
+    order[i] = i;
+  llvm::stable_sort(order, [&](size_t a, size_t b) { return tasks[a].seconds > tasks[b].seconds; });
+  std::atomic<size_t> next{0};
+  auto help = [&](unsigned thread) {
+    Arena arena;
+    for (size_t i; (i = next++) < order.size(); done()) {
+      Task &task = tasks[order[i]];
+      uint64_t stream = order[i] + 1;
+      task.finding = task.launch
+                         ? task.launch->run(setting, arena, task.regime, task.variant, stream)
+                         : task.product->run(setting, arena, task.regime, thread, stream);
+    }
+  };
+  std::vector<std::thread> helpers;
+  for (unsigned thread = 1; thread < threads; ++thread)
+    helpers.emplace_back(help, thread);
+  help(0);
+  for (std::thread &helper : helpers)
+    helper.join();
+}
+
+void ShapesCheck::report(Regime regime, Report &report) const {
+  std::vector<const Task *> found;
+  for (const Task &task : tasks)
+    if (task.regime == regime)
+      found.push_back(&task);
+  if (found.empty())
+    return;
+  llvm::stable_sort(
+      found, [](const Task *a, const Task *b) { return a->finding.ratio > b->finding.ratio; });
+  std::string note;
+  size_t wrong = 0;
+  for (const Task *task : found)
+    if (!(task->finding.ratio <= 1) && wrong++ < kFindingsAtMost)
+      note += task->name() + ": " + task->finding.problem + "\n";
+  if (wrong > kFindingsAtMost)
+    note += text(wrong - kFindingsAtMost, " more\n");
+  std::string name =
+      regime == Regime::Usual ? "kernels:shapes" : "ranges:" + std::string(toString(regime));
+  report.add(name, text(found.front()->name(), ", of ", counted(found.size(), "run")),
+             found.front()->finding.ratio, 1, note);
+}
+
+void ShapesCheck::report(Report &report) const {
+  for (Regime regime : kRegimes)
+    this->report(regime, report);
+}
+
+void checkShapes(const Subject &subject, uint64_t seed, Report &report,
+                 support::Progress *progress) {
+  std::optional<Doing> doing(std::in_place, progress, "list kernels");
+  ShapesCheck check(subject, seed);
+  doing.emplace(progress, "kernels at their sizes", check.size());
+  check.run(doing->counter());
+  check.report(report);
+}
+
+} // namespace llmc::verify
