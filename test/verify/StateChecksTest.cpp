@@ -46,7 +46,7 @@ struct Compiled {
     values = std::move(*ranks);
   }
   ProgramT &program() { return *subject.program; }
-  mlir::ModuleOp imported() { return subject.at(Phase::Import); }
+  mlir::ModuleOp imported() { return subject.at(llmc::Phase::Import); }
 
   mlir::MLIRContext context;
   Subject subject;
