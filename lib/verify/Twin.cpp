@@ -6,6 +6,7 @@
 #include "lib/support/Counted.h"
 #include "lib/verify/Captured.h"
 #include "lib/verify/Doing.h"
+#include "lib/verify/FromFile.h"
 #include "lib/verify/Isomorphism.h"
 #include "lib/verify/Shrink.h"
 #include "lib/verify/StateChecks.h"
@@ -108,12 +109,15 @@ struct Small {
   Phase border; // at which it stands
   std::string sizes;
   Isomorphism likeness;
+  // Where its plan is another one than that of `imported`, made smaller: that, and why.
+  OwningOpRef<ModuleOp> imported;
+  std::string difference;
 };
 
 // Shrinks `model` and compiles it. Fails with diagnostics.
 FailureOr<Small> shrinkAt(MLIRContext &context, ModuleOp model, Phase border,
                           const CompileOptions &options, const Subject &plan) {
-  Small small{model.clone(), border, {}, {}};
+  Small small{model.clone(), border, {}, {}, {}, {}};
   if (failed(shrinkModel(*small.model, options.tp, small.sizes)))
     return failure();
   // Buckets are cut by bytes, of which the twin has fewer.
@@ -136,14 +140,49 @@ FailureOr<Small> makeTwin(MLIRContext &context, const CompileOptions &options,
   FailureOr<Subject> raised = raise(context, options);
   if (failed(raised))
     return failure();
+  OwningOpRef<ModuleOp> imported;
+  std::string difference;
   {
     Captured captured(&context);
     FailureOr<Small> small =
         shrinkAt(context, raised->at(Phase::Import), Phase::Import, options, plan);
     if (succeeded(small) && small->likeness.count == 0)
       return small;
+    if (succeeded(small))
+      imported = std::move(small->model);
+    difference = succeeded(small) ? small->likeness.differences.front() : captured.text;
   }
-  return shrinkAt(context, raised->at(Phase::Raise), Phase::Raise, options, plan);
+  FailureOr<Small> small = shrinkAt(context, raised->at(Phase::Raise), Phase::Raise, options, plan);
+  if (succeeded(small)) {
+    small->imported = std::move(imported);
+    small->difference = difference.substr(0, difference.find('\n'));
+  }
+  return small;
+}
+
+// The checks against the file, where the twin was not made of it, on a smaller graph of the
+// file by itself.
+LogicalResult checkApart(MLIRContext &context, const VerifyOptions &options, const Small &twin,
+                         Report &report) {
+  if (!twin.imported)
+    return success();
+  Doing doing(options.progress, "the step against a smaller file");
+  FailureOr<Reference> reference =
+      makeReference(context, options.compile, options.seed, /*withPlan=*/false,
+                    {*const_cast<OwningOpRef<ModuleOp> &>(twin.imported), Phase::Import});
+  if (failed(reference))
+    return failure();
+  checkFromFile(*reference, report);
+  return success();
+}
+
+std::string describeFile(const Small &twin) {
+  if (twin.border == Phase::Import)
+    return "";
+  return text("file        ",
+              twin.imported ? "its graph was made smaller by itself"
+                            : "its graph cannot be made smaller, so that raising is not verified",
+              " (", twin.difference, ")\n");
 }
 
 } // namespace
@@ -180,7 +219,7 @@ FailureOr<Report> verifyTwin(MLIRContext &context, const VerifyOptions &options)
   run.standIn = {*twin->model, twin->border};
   run.shapes = false; // those of the plan have run
   FailureOr<Report> ran = verifyModel(context, run);
-  if (failed(ran))
+  if (failed(ran) || failed(checkApart(context, run, *twin, report)))
     return failure();
   for (Check &check : ran->checks) {
     if (check.name.rfind("static:", 0) == 0 || check.name.rfind("states:", 0) == 0)
@@ -198,7 +237,8 @@ FailureOr<Report> verifyTwin(MLIRContext &context, const VerifyOptions &options)
                        options.compile.infer
                            ? std::string()
                            : text(", ", counted(options.compile.microBatches(), "micro-batch")),
-                       "\nsizes       ", twin->sizes, "\n");
+                       "\nsizes       ", twin->sizes, "\n",
+                       describeFile(*twin));
   return std::move(*ran);
 }
 
