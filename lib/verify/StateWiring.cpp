@@ -150,6 +150,11 @@ private:
       return false;
     const FileNode &node = *maker->second;
     turned ^= node.op == "Transpose";
+    // Which elements they move may be known: rows of positions, axes, shapes.
+    static const std::set<std::string> movers = {
+        "Gather", "Reshape", "Squeeze", "Unsqueeze", "Transpose", "Slice", "Expand", "Cast", "Identity"};
+    if (movers.count(node.op))
+      return !node.inputs.empty() && madeOf(node.inputs[0], tensors, turned);
     return !node.inputs.empty() && std::all_of(node.inputs.begin(), node.inputs.end(), [&](const auto &input) {
       return input.empty() || madeOf(input, tensors, turned) || isConstant(input);
     });
@@ -167,6 +172,21 @@ private:
         nodes[node.name] = &node;
       }
     return makers_;
+  }
+
+  // Only what has the same shape can have been taken in its place; what an exporter has
+  // looked up in a table has another.
+  bool isAlike(const std::string &name, const std::string &other) {
+    const FileTensor *a = file.find(name), *b = file.find(other);
+    return a && b && a->shape == b->shape;
+  }
+
+  // Whether an input is rows of a table.
+  bool looksUp(const FileNode &node) {
+    return std::any_of(node.inputs.begin(), node.inputs.end(), [&](const std::string &input) {
+      auto maker = makers().find(input);
+      return maker != makers().end() && maker->second->op == "Gather";
+    });
   }
 
   void checkNode(const std::string &name, const std::vector<Read> &reads) {
@@ -188,12 +208,16 @@ private:
         summed[parts.front()] = (i == 0) != turned;
       tensors.insert(tensors.end(), parts.begin(), parts.end());
     }
+    // Tables may have been looked up before, by way of who knows what.
+    if (tensors.empty() || looksUp(node))
+      return;
     for (const Read &read : reads) {
       auto isInput = [&](const std::string &tensor) {
         return std::find(tensors.begin(), tensors.end(), tensor) != tensors.end();
       };
       // A tied tensor is read under either name.
-      if (!isInput(read.tensor) && llvm::none_of(namesOf[read.tensor], isInput)) {
+      bool taken = llvm::any_of(tensors, [&](const auto &t) { return isAlike(t, read.tensor); });
+      if (!isInput(read.tensor) && taken && llvm::none_of(namesOf[read.tensor], isInput)) {
         faults.push_back("node '" + name + "' (" + node.op + ") reads '" + read.tensor +
                          "', which it does not read in the file");
         continue;
@@ -249,7 +273,8 @@ private:
     const Held *parts[3] = {madeBy(op->getOperand(0)), madeBy(op->getOperand(1)),
                             madeBy(op->getOperand(2))};
     for (size_t i = 0; i + 1 < 3; ++i)
-      if (parts[i] && parts[i + 1] && parts[i]->source == parts[i + 1]->source &&
+      if (parts[i] && parts[i + 1] && parts[i] != parts[i + 1] &&
+          parts[i]->source == parts[i + 1]->source &&
           parts[i]->offset >= parts[i + 1]->offset)
         faults.push_back("attention takes part " + std::to_string(i) + " of '" + parts[i]->source +
                          "' at element " + std::to_string(parts[i]->offset) + " and part " +

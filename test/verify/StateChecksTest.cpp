@@ -33,6 +33,8 @@ struct Compiled {
     options.model = std::string(LLMC_SOURCE_DIR) + "/" + model;
     options.tp = tp;
     options.sequence = 8;
+    if (model.ends_with(".json"))
+      options.weights = "random";
     auto made = compileSubject(context, options);
     if (failed(made))
       throw std::runtime_error(model);
