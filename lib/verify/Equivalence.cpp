@@ -1,9 +1,7 @@
 #include "lib/verify/Equivalence.h"
 
-#include "lib/planfile/CheckWalk.h"
-
 #include <algorithm>
-#include <set>
+#include <map>
 
 namespace llmc::verify {
 
@@ -11,213 +9,110 @@ using namespace planfile;
 
 namespace {
 
-// Whether one of two instructions of a procedure writes what the other touches, in any of
-// its entries.
-bool conflict(const InstructionT &a, const InstructionT &b, const PlanSite &site,
-              const ProgramT &program) {
-  bool found = false;
-  for (const auto &entry : program.stages[site.stage]->table) {
-    if (entry->procedure != site.procedure)
-      continue;
-    forEachAccess(a, *entry, [&](const ByteAccess &x) {
-      forEachAccess(b, *entry, [&](const ByteAccess &y) {
-        found |= (x.write || y.write) && x.begin < y.end && y.begin < x.end;
-      });
-    });
-  }
-  return found;
-}
-
-// Messages of one direction and channel are told apart by their order alone.
-bool sameChannel(const InstructionT &a, const InstructionT &b) {
-  auto same = [](const auto *x, const auto *y) {
-    return x && y && x->axis == y->axis && x->delta == y->delta && x->wrap == y->wrap &&
-           x->channel == y->channel;
-  };
-  return same(a.body.AsSend(), b.body.AsSend()) || same(a.body.AsRecv(), b.body.AsRecv());
-}
-
-// So are collectives of one communicator: all members must change alike. The ranks
-// of a stage do; of several stages, each must be among the sites.
-bool membersDisagree(const Mutant &mutant, const ProgramT &program, const InstructionT &a,
-                     const InstructionT &b) {
-  if (!a.body.AsCollective() || !b.body.AsCollective() || communicatorOf(a) != communicatorOf(b))
-    return false;
-  std::set<uint32_t> changed;
-  for (const PlanSite &site : mutant.sites)
-    changed.insert(site.stage);
-  Group group = stageGroup(program, *a.body.AsCollective(), mutant.sites.front().stage);
-  return group.spansStages && !std::includes(changed.begin(), changed.end(),
-                                             group.stages.begin(), group.stages.end());
-}
-
-// Neighbours of one stream with no event between: nothing sees one without the
-// other, so their order matters only to each other.
-std::string inversion(const Mutant &mutant, const ProgramT &program) {
-  for (size_t i = 0; i < mutant.sites.size(); ++i) {
-    PlanSite second = mutant.sites[i];
-    second.instruction = mutant.neighbours[i];
-    const InstructionT &a = instructionAt(program, mutant.sites[i]);
-    const InstructionT &b = instructionAt(program, second);
-    if (conflict(a, b, second, program) || sameChannel(a, b) ||
-        membersDisagree(mutant, program, a, b))
-      return "";
-  }
-  return "neighbours over disjoint bytes, or that only read common ones";
-}
-
-bool alone(const Mutant &mutant, const ProgramT &program) {
-  return std::all_of(mutant.sites.begin(), mutant.sites.end(), [&](const PlanSite &site) {
-    const auto *collective = instructionAt(program, site).body.AsCollective();
-    return collective && stageGroup(program, *collective, site.stage).size == 1;
-  });
-}
-
-// happens-before holds with one place: all accesses are ordered and no micro-batch
-// reads what another one left. It lets sums over micro-batches pass, so there must
-// be none.
-std::string onePlace(const Mutant &mutant, const ProgramT &program) {
-  const PlanSite &site = mutant.sites.front();
+// All of a plan but the instructions and the tables that say when they run: what states,
+// inputs and results mean, which symbols know nothing of.
+std::string frameOf(const ProgramT &program) {
   ProgramT copy(program);
-  const BufferRefT *lost = buffersOf(instructionAt(copy, site))[mutant.other];
-  uint64_t begin = lost->offset, end = begin + lost->size;
-  for (const auto &procedure : program.stages[site.stage]->procedures)
-    for (const auto &inst : procedure->instructions) {
-      bool read = false, written = false;
-      forEachAccess(*inst, 0, [&](const ByteAccess &a) {
-        bool inside = a.begin < end && begin < a.end;
-        read |= inside && a.read;
-        written |= inside && a.write;
-      });
-      if (read && written)
-        return "";
-    }
-  return "one place is enough: each micro-batch is done with it before the next begins";
-}
-
-using Ranges = std::vector<std::pair<uint64_t, uint64_t>>; // disjoint [begin, end)
-
-bool meets(const Ranges &ranges, uint64_t begin, uint64_t end) {
-  return std::any_of(ranges.begin(), ranges.end(),
-                     [&](auto range) { return range.first < end && begin < range.second; });
-}
-
-void subtract(Ranges &ranges, uint64_t begin, uint64_t end) {
-  Ranges left;
-  for (auto [first, last] : ranges) {
-    if (first < std::min(last, begin))
-      left.push_back({first, std::min(last, begin)});
-    if (std::max(first, end) < last)
-      left.push_back({std::max(first, end), last});
+  for (auto &stage : copy.stages) {
+    stage->table.clear();
+    stage->live_bytes = 0;
+    for (auto &procedure : stage->procedures)
+      procedure->instructions.clear();
   }
-  ranges = std::move(left);
+  return writeProgram(copy);
 }
 
-// Whether what row `row` of the table writes at `site` to two buffers is overwritten
-// before anybody reads it, in this step or the next.
-bool unread(const ProgramT &program, const PlanSite &site, size_t row, Ranges ranges) {
-  const StageT &stage = *program.stages[site.stage];
-  for (size_t at = 0; at < 2 * stage.table.size() && !ranges.empty(); ++at) {
-    const EntryT &entry = *stage.table[at % stage.table.size()];
-    const auto &list = stage.procedures[entry.procedure]->instructions;
-    size_t first = at < row ? list.size() : at == row ? site.instruction + 1 : 0;
-    for (size_t i = first; i < list.size(); ++i) {
-      bool read = false;
-      forEachAccess(*list[i], entry,
-                    [&](const ByteAccess &a) { read |= a.read && meets(ranges, a.begin, a.end); });
-      if (read)
-        return false;
-      forEachAccess(*list[i], entry, [&](const ByteAccess &a) {
-        if (a.write)
-          subtract(ranges, a.begin, a.end);
-      });
-    }
-    bool stepEnds = (at + 1) % stage.table.size() == 0;
-    if (stepEnds && at >= row)
-      for (const BufferRefT *buffer : readByHost(stage))
-        if (meets(ranges, buffer->offset, buffer->offset + buffer->size))
-          return false;
-  }
-  return std::none_of(stage.states.begin(), stage.states.end(), [&](const auto &state) {
-    return meets(ranges, state->buffer->offset, state->buffer->offset + state->buffer->size);
-  });
-}
-
-// Two results of one launch that change places, of which nobody reads either.
-std::string exchangeUnread(const Mutant &mutant, const ProgramT &program) {
-  for (const PlanSite &site : mutant.sites) {
-    const auto *launch =
-        site.instruction < 0 ? nullptr : instructionAt(program, site).body.AsLaunch();
-    if (!launch || launch->operands[mutant.value]->access != Access::Write ||
-        launch->operands[mutant.other]->access != Access::Write)
-      return "";
-    const BufferRefT &a = *launch->operands[mutant.value]->buffer,
-                     &b = *launch->operands[mutant.other]->buffer;
-    const StageT &stage = *program.stages[site.stage];
-    if (a.size != b.size)
-      return "";
+// Whether each micro-batch keeps one slot of each pool from its first row to its last, which
+// belongs to its chunk and which nobody else has meanwhile. A table that says otherwise means
+// something else, even where the bytes come out right.
+bool slotsAreKept(const StageT &stage) {
+  struct Held {
+    uint32_t slot;
+    size_t first, last; // rows
+  };
+  std::map<std::pair<uint32_t, uint32_t>, Held> lives; // by pool and micro-batch
+  auto forEachLane = [&](bool exchanges, auto f) {
     for (size_t row = 0; row < stage.table.size(); ++row) {
       const EntryT &entry = *stage.table[row];
-      auto at = [&](const BufferRefT &ref) -> std::pair<uint64_t, uint64_t> {
-        uint64_t begin = ref.offset + slotOf(entry, ref.lane).slot() * ref.slot_stride;
-        return {begin, begin + ref.size};
-      };
-      if (entry.procedure == site.procedure && !unread(program, site, row, {at(a), at(b)}))
-        return "";
+      const ProcedureT &procedure = *stage.procedures[entry.procedure];
+      bool once = procedure.kind == ProcedureKind::Begin || procedure.kind == ProcedureKind::Update;
+      if (once || (procedure.kind == ProcedureKind::Exchange) != exchanges)
+        continue;
+      for (uint32_t lane = 0; lane <= entry.more.size(); ++lane)
+        if (SlotRef at = slotOf(entry, lane); !f(row, procedure, at))
+          return false;
     }
-  }
-  return "two results of which nobody reads either";
+    return true;
+  };
+  bool kept = forEachLane(false, [&](size_t row, const ProcedureT &procedure, SlotRef at) {
+    Held &held = lives.try_emplace({at.pool(), at.micro_batch()}, Held{at.slot(), row, row})
+                     .first->second;
+    held.last = row;
+    return held.slot == at.slot() && stage.pools[at.pool()]->chunk == procedure.chunk;
+  });
+  // Messages may come before the first row and leave with the next one's.
+  kept = kept && forEachLane(true, [&](size_t, const ProcedureT &, SlotRef at) {
+    auto found = lives.find({at.pool(), at.micro_batch()});
+    return found != lives.end() && found->second.slot == at.slot();
+  });
+  if (!kept)
+    return false;
+  for (auto a = lives.begin(); a != lives.end(); ++a)
+    for (auto b = std::next(a); b != lives.end() && b->first.first == a->first.first; ++b)
+      if (a->second.slot == b->second.slot && a->second.first <= b->second.last &&
+          b->second.first <= a->second.last)
+        return false;
+  return true;
 }
 
-// What is gone has written nothing that anybody reads.
-std::string removedUnread(const Mutant &mutant, const ProgramT &program) {
-  for (const PlanSite &site : mutant.sites) {
-    const StageT &stage = *program.stages[site.stage];
-    const InstructionT &inst = instructionAt(program, site);
-    for (size_t row = 0; row < stage.table.size(); ++row) {
-      if (stage.table[row]->procedure != site.procedure)
-        continue;
-      Ranges written;
-      forEachAccess(inst, *stage.table[row], [&](const ByteAccess &a) {
-        if (a.write)
-          written.push_back({a.begin, a.end});
-      });
-      if (written.empty() || !unread(program, site, row, written))
-        return "";
-    }
+bool slotsAreKept(const ProgramT &program) {
+  return std::all_of(program.stages.begin(), program.stages.end(),
+                     [](const auto &stage) { return slotsAreKept(*stage); });
+}
+
+std::string_view whatItChanges(Fault fault) {
+  switch (fault) {
+  case Fault::Wait:
+    return "wait implied by another path";
+  case Fault::Late:
+    return "receive needed later only";
+  case Fault::Torn:
+    return "group that need not be one";
+  case Fault::Pool:
+    return "pools that are never in use at once";
+  case Fault::Drop:
+  case Fault::Kind:
+    return "group of one rank";
+  case Fault::Overlap:
+    return "one place is enough";
+  case Fault::Invert:
+    return "neighbours that do not need each other";
+  case Fault::Exchange:
+  case Fault::Scratch:
+    return "places that nobody reads";
+  case Fault::Lost:
+    return "instruction without effect";
+  default:
+    return "change without effect";
   }
-  return "an instruction of which nobody reads what it writes";
 }
 
 } // namespace
 
-std::string equivalence(const Mutant &mutant, const ProgramT &program) {
-  switch (mutant.fault) {
-  case Fault::Wait:
-    // happens-before holds without it.
-    return "wait implied by another path: every two conflicting accesses stay ordered";
-  case Fault::Late:
-    // So do launch-order and the pairs of messages.
-    return "receive needed later only: every two conflicting accesses stay ordered";
-  case Fault::Torn:
-    return "a group that need not be one: every queue runs to its end without it";
-  case Fault::Pool:
-    return "pools that are never in use at once: each read finds its own micro-batch and chunk";
-  case Fault::Drop:
-  case Fault::Kind:
-    return alone(mutant, program) ? "group of one rank" : "";
-  case Fault::Overlap:
-    return onePlace(mutant, program);
-  case Fault::Invert:
-    return inversion(mutant, program);
-  case Fault::Exchange:
-    return exchangeUnread(mutant, program);
-  case Fault::Launch:
-  case Fault::Product:
-    return removedUnread(mutant, program);
-  default:
+Equivalence::Equivalence(const ProgramT &program)
+    : expected(runSymbolically(program)), frame(frameOf(program)) {
+  if (expected.fault.empty() && !slotsAreKept(program))
+    expected.fault = "a micro-batch does not keep its slot";
+}
+
+std::string Equivalence::reason(const Mutant &mutant, const ProgramT &changed) const {
+  if (!expected.fault.empty() || !checkBounds(changed) || frameOf(changed) != frame ||
+      !slotsAreKept(changed))
     return "";
-  }
+  SymbolicRun run = runSymbolically(changed);
+  if (!run.fault.empty() || run.values != expected.values)
+    return "";
+  return std::string(whatItChanges(mutant.fault)) + ": same symbols, all accesses ordered";
 }
 
 } // namespace llmc::verify

@@ -1,7 +1,6 @@
 #include "lib/verify/MutantCourt.h"
 
 #include "lib/planfile/Check.h"
-#include "lib/verify/Equivalence.h"
 
 #include <algorithm>
 #include <cstring>
@@ -34,19 +33,37 @@ struct MutantCourt::Record {
   char killer[96] = {}, reason[96] = {}, numbers[96] = {};
 };
 
-std::string staticKiller(ProgramT &program) {
+namespace {
+
+using Check = std::vector<planfile::Finding> (*)(const ProgramT &);
+constexpr std::pair<std::string_view, Check> kCheckers[] = {
+    {"collectives", planfile::checkCollectives},
+    {"launch-order", planfile::checkLaunchOrder},
+    {"happens-before", planfile::checkHappensBefore},
+    {"tensors", planfile::checkTensors},
+    {"updates", planfile::checkUpdates},
+    {"conservation", planfile::checkConservation},
+    {"memory", planfile::checkMemory},
+};
+
+} // namespace
+
+std::vector<std::string_view> staticCheckers() {
+  std::vector<std::string_view> names = {"bounds"};
+  for (auto [name, check] : kCheckers)
+    names.push_back(name);
+  return names;
+}
+
+// A plan that is out of bounds cannot be walked: without that checker others do not look.
+std::string staticKiller(ProgramT &program, std::string_view without) {
   if (!planfile::checkBounds(program))
-    return "bounds";
+    return without == "bounds" ? "" : "bounds";
   for (unsigned stage = 0; stage < program.stages.size(); ++stage)
     program.stages[stage]->live_bytes = planfile::peakLiveBytes(program, stage);
-  using namespace planfile;
-  for (auto *checker :
-       {checkCollectives, checkLaunchOrder, checkHappensBefore, checkTensors, checkUpdates,
-        checkConservation, checkMemory}) {
-    std::vector<Finding> findings = checker(program);
-    if (!findings.empty())
-      return findings.front().checker;
-  }
+  for (auto [name, check] : kCheckers)
+    if (name != without && !check(program).empty())
+      return std::string(name);
   return "";
 }
 
@@ -63,8 +80,8 @@ void MutantCourt::decideOne(const Mutant &mutant, Record &record) const {
   ProgramT changed(program);
   apply(mutant, changed);
   // The checkers do not look into kernels, where a wrong scale would be.
-  std::string killer = mutant.fault == Fault::Scale ? "" : staticKiller(changed);
-  std::string reason = killer.empty() ? equivalence(mutant, program) : "";
+  std::string killer = mutant.fault == Fault::Scale ? "" : staticKiller(changed, without);
+  std::string reason = killer.empty() ? equivalence.reason(mutant, changed) : "";
   put(record.killer, killer);
   put(record.reason, reason);
   bool needed = killer.empty() && reason.empty();
@@ -72,10 +89,12 @@ void MutantCourt::decideOne(const Mutant &mutant, Record &record) const {
     return;
   record.running = true;
   std::string numbers = runAll(changed);
-  record.running = false;
   put(record.numbers, numbers);
   if (needed && numbers != "same")
     put(record.killer, numbers);
+  else if (needed && !runners[0].first->holdsInEveryOrder(changed, runners[0].second))
+    put(record.killer, "interleavings");
+  record.running = false;
 }
 
 void MutantCourt::serve(const std::vector<Mutant> &mutants, Record *records, size_t first,

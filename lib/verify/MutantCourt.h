@@ -2,19 +2,22 @@
 #ifndef LLMC_LIB_VERIFY_MUTANTCOURT_H
 #define LLMC_LIB_VERIFY_MUTANTCOURT_H
 
+#include "lib/verify/Equivalence.h"
 #include "lib/verify/MutantRun.h"
 #include "lib/verify/Mutants.h"
 
 #include <functional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace llmc::verify {
 
 struct Decision {
-  std::string killer; // checker, "numbers", "deadlock", "refused", "crash", "hang"; or empty
+  // Checker, "numbers", "deadlock", "refused", "crash", "hang", "interleavings"; or empty.
+  std::string killer;
   std::string reason; // why it is equivalent; or empty: then a survivor if no killer
-  // What running it says with the static checkers off: as killer, or "same"; empty
+  // What running it in order says with the static checkers off: as killer, or "same"; empty
   // if it was not run.
   std::string numbers;
 };
@@ -22,10 +25,12 @@ struct Decision {
 class MutantCourt {
 public:
   // `runners`: the usual step first, then those for mutants that pass it; with the
-  // difference that counts in each.
+  // difference that counts in each. Without the static checker named `without`, if any.
   MutantCourt(const planfile::ProgramT &program,
-              std::vector<std::pair<const MutantRunner *, double>> runners)
-      : program(program), runners(std::move(runners)) {}
+              std::vector<std::pair<const MutantRunner *, double>> runners,
+              std::string without = "")
+      : program(program), runners(std::move(runners)), without(std::move(without)),
+        equivalence(program) {}
 
   // Calls `decided` with how many are, now and then.
   std::vector<Decision> decide(const std::vector<Mutant> &mutants, unsigned processes,
@@ -40,11 +45,15 @@ private:
 
   const planfile::ProgramT &program;
   std::vector<std::pair<const MutantRunner *, double>> runners;
+  std::string without;
+  Equivalence equivalence;
 };
 
 // The first static checker that finds something in the plan, or empty. live_bytes
 // is set to what the plan needs, as by a compiler that made the fault.
-std::string staticKiller(planfile::ProgramT &program);
+std::string staticKiller(planfile::ProgramT &program, std::string_view without = {});
+// Their names, in the order in which they look.
+std::vector<std::string_view> staticCheckers();
 
 } // namespace llmc::verify
 

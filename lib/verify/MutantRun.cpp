@@ -20,6 +20,8 @@ using support::Status;
 
 namespace {
 
+// Drawn orders that a mutant must hold in which no checker and no number finds.
+constexpr uint64_t kOrders = 6;
 constexpr double kInfinite = std::numeric_limits<double>::infinity();
 
 // The step's own sums have no view: each rank keeps its part of them.
@@ -144,8 +146,10 @@ MutantRunner::create(const ProgramT &program, const runtime::Kernels &kernels,
   return runner;
 }
 
-support::Result<std::unique_ptr<Executor>> MutantRunner::start(const ProgramT &plan) const {
+support::Result<std::unique_ptr<Executor>>
+MutantRunner::start(const ProgramT &plan, std::optional<uint64_t> order) const {
   runtime::ExecutorOptions options;
+  options.interleaving = order;
   options.workers = 1;
   options.threadsPerRank = 1;
   options.useLibrary = false;
@@ -312,6 +316,19 @@ RunResult MutantRunner::run(ProgramT mutant, double limit) const {
       break;
   }
   return result;
+}
+
+bool MutantRunner::holdsInEveryOrder(const ProgramT &mutant, double limit) const {
+  for (uint64_t order = 1; order <= kOrders; ++order) {
+    auto executor = start(mutant, order);
+    if (!executor)
+      return false;
+    RunResult result;
+    for (size_t step = 0; step < expected.size(); ++step)
+      if (!this->step(**executor, step) || !compare(expected[step], **executor, limit, result))
+        return false;
+  }
+  return true;
 }
 
 } // namespace llmc::verify

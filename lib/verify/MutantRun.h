@@ -8,6 +8,7 @@
 #include "runtime/Kernels.h"
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -41,6 +42,10 @@ public:
   // 1e-3 of all of its role on the rank.
   RunResult run(planfile::ProgramT mutant, double limit) const;
 
+  // Whether runs of `mutant` in drawn orders (runtime/Adversary.h) see what a run in order
+  // sees, and no poison.
+  bool holdsInEveryOrder(const planfile::ProgramT &mutant, double limit) const;
+
   // Largest loss, norm, count or element of a result of all steps; infinite if one of
   // them is no number.
   double largestOutput() const;
@@ -49,7 +54,8 @@ public:
 private:
   MutantRunner(const planfile::ProgramT &program, const runtime::Kernels &kernels)
       : program(program), kernels(kernels) {}
-  support::Result<std::unique_ptr<runtime::Executor>> start(const planfile::ProgramT &plan) const;
+  support::Result<std::unique_ptr<runtime::Executor>>
+  start(const planfile::ProgramT &plan, std::optional<uint64_t> order = std::nullopt) const;
   void addNoise(const runtime::Executor &executor) const;
   support::Status step(runtime::Executor &executor, size_t step) const;
   Seen see(const runtime::Executor &executor) const;

@@ -125,6 +125,14 @@ json summarize(const std::vector<Mutant> &mutants, const std::vector<Decision> &
 
 support::Result<json> mutate(const ProgramT &program, const runtime::Kernels &kernels,
                              const Trial &fullTrial, const MutationOptions &options) {
+  std::vector<std::string_view> checkers = staticCheckers();
+  if (!options.without.empty() &&
+      std::find(checkers.begin(), checkers.end(), options.without) == checkers.end()) {
+    std::string known;
+    for (std::string_view name : checkers)
+      known += (known.empty() ? "" : ", ") + std::string(name);
+    return error("--without ", options.without, ": no such static checker; there are ", known);
+  }
   MutablePlan plan = makeMutable(program, kernels);
   if (std::string checker = staticKiller(plan.program); !checker.empty())
     return error("the plan itself does not pass the static checker '", checker, "'");
@@ -160,9 +168,8 @@ support::Result<json> mutate(const ProgramT &program, const runtime::Kernels &ke
   unsigned processes = options.processes ? options.processes : runtime::availableCores();
   Doing doing(options.progress, "mutants", mutants.size());
   std::vector<Decision> decisions =
-      MutantCourt(plan.program, std::move(runners)).decide(mutants, processes, [&](uint64_t done) {
-        doing.reach(done);
-      });
+      MutantCourt(plan.program, std::move(runners), options.without)
+          .decide(mutants, processes, [&](uint64_t done) { doing.reach(done); });
   if (decisions.size() != mutants.size())
     return error("no memory for ", mutants.size(), " mutants");
   json result = summarize(mutants, decisions, plan.program);

@@ -21,6 +21,8 @@ namespace llmc::verify {
 struct MutationOptions {
   // At most so many mutants of each fault, evenly from the list; 0: all.
   uint64_t most = 0;
+  // For tests of this very thing: the static checker (happens-before, ...) that does not look.
+  std::string without;
   unsigned processes = 0; // that share the work; 0: one a core
   support::Progress *progress = nullptr; // is told what is done
 };

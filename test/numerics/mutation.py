@@ -13,7 +13,7 @@ CONFIG = {"model_type": "gpt2", "architectures": ["GPT2LMHeadModel"], "n_layer":
           "layer_norm_epsilon": 1e-5, "attn_pdrop": 0, "embd_pdrop": 0, "resid_pdrop": 0,
           "tie_word_embeddings": True}
 # Per mesh: rows of a step, four micro-batches of one row on each data-parallel rank.
-MESHES = {"2x2x2": 8, "1x4x2": 4}
+MESHES = {"2x2x2": 8, "1x4x2": 4, "1x2x2": 4}
 SAMPLE = 150
 # Kinds that a check must see at work; even the sample has all of their faults.
 CRITICAL = ["drop", "group", "wait", "peer", "overlap", "launch", "product", "fill", "move"]
@@ -80,6 +80,26 @@ def check_mesh(folder, mesh):
             f"by numbers alone {killed} of {total}; {mutants['killed_by']}")
 
 
+def check_without(folder, checker):
+    """With a checker off, what it alone had found survives or is found by others: never is it
+    called equivalent. Both runs look at the same faults."""
+    flags = ["--mutants", 60 if suite.full else 12]
+    _, _, on = mutants_of(folder, "1x2x2", *flags)
+    code, _, off = mutants_of(folder, "1x2x2", *flags, "--without", checker)
+    check_sum(off)
+    require(checker not in off["killed_by"], f"{checker} found something though it was off")
+    require(on["total"] == off["total"], "not the same faults")
+    require((code == 3) == bool(off["survivors"]), f"exit {code}, {len(off['survivors'])} survive")
+    lost = on["killed_by"].get(checker, 0)
+    require(lost > 0 or checker == "memory", f"{checker} finds nothing even when it is on")
+    for kind, fault in on["faults"].items():
+        require(fault["equivalent"] == off["faults"][kind]["equivalent"],
+                f"without {checker}: {fault['equivalent']} of kind '{kind}' were equivalent, now "
+                f"{off['faults'][kind]['equivalent']}")
+    return (f"of its {lost}, {len(off['survivors']) - len(on['survivors'])} survive, others find "
+            f"{off['killed'] - on['killed'] + lost}")
+
+
 def check_refusals(folder):
     for flags, code, word in ((["x.mlir"], 1, "dump"), (["x", "--after", "train"], 2, "--after"),
                               (["--draws", "2"], 2, "--draws")):
@@ -88,8 +108,10 @@ def check_refusals(folder):
                 f"{flags}: exit {done.returncode}: {done.stderr}")
 
 
-for mesh in MESHES:
+for mesh in ("2x2x2", "1x4x2"):
     suite.run(f"faults on {mesh}", check_mesh, mesh)
 suite.run("faults of an inference", check_inference)
+for checker in ("bounds", "collectives", "launch-order", "happens-before", "conservation"):
+    suite.run(f"without {checker}", check_without, checker)
 suite.run("refusals", check_refusals)
 suite.finish()

@@ -23,17 +23,19 @@ struct Counts {
 
 std::map<Fault, Counts> judge(const planfile::ProgramT &program) {
   std::map<Fault, Counts> faults;
+  verify::Equivalence equivalence(program);
+  EXPECT_EQ(equivalence.fault(), "");
   for (const verify::Mutant &mutant : verify::listMutants(program)) {
     planfile::ProgramT changed(program);
     // What these change shows in numbers only.
     if (mutant.fault == Fault::Drop || mutant.fault == Fault::Scale || mutant.fault == Fault::Kind ||
-        mutant.fault == Fault::Group)
+        mutant.fault == Fault::Group || mutant.fault == Fault::Lost)
       continue;
     verify::apply(mutant, changed);
     Counts &counts = faults[mutant.fault];
     if (std::string killer = verify::staticKiller(changed); !killer.empty())
       ++counts.killed[killer];
-    else if (!verify::equivalence(mutant, program).empty())
+    else if (!equivalence.reason(mutant, changed).empty())
       ++counts.equivalent;
     else
       counts.survivors.push_back(mutant.change);

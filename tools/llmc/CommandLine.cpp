@@ -237,6 +237,8 @@ void Parser::set(const std::string &flag, const std::string &value) {
     return;
   if (flag == "--mesh")
     mesh(value);
+  else if (flag == "--without")
+    line.without = value;
   else if (flag == "--dim")
     dims(value);
   else if (flag == "--cuda-kernels")
@@ -388,6 +390,8 @@ void Parser::checkVerify() {
   bool isIr = options.model.ends_with(".mlir");
   if (line.mutate && (line.draws || line.after))
     usage("--mutate is about the plan of one model; leave out --draws and --after");
+  if (!line.without.empty() && !line.mutate)
+    usage("--without is about --mutate");
   if (line.mutate && isIr)
     refuse("--mutate needs a model, not a dump");
   if (line.after && line.interleavings)

@@ -35,6 +35,7 @@ struct CommandLine {
   enum class Twin { Auto, On, Off };
   Twin twin = Twin::Auto;      // --twin: a shrunk model stands for the plan
   int64_t mutants = 0;         // --mutants: at most so many of each fault; 0: all
+  std::string without; // --without: a static checker that --mutate leaves out
 };
 
 // Parses everything after the program's name. All problems found are in

@@ -94,6 +94,9 @@ std::vector<Flag> makeFlags() {
        "also break the plan in every small way; each fault must be\n"
        "found by a check, or shown to change nothing"},
       {"--mutants", kVerify, "N", "the same with at most N faults of each kind"},
+      {"--without", kVerify, "CHECKER",
+       "for tests of --mutate: the static checker CHECKER (happens-before, ...)\n"
+       "does not look; what it alone had found must be seen to survive"},
       {"--twin", kVerify, "auto|on|off",
        "run a shrunk model of the same structure in place of the plan,\n"
        "and show that the two plans are isomorphic; auto: if the plan\nis too large to run here",

@@ -66,6 +66,7 @@ int runVerify(const CommandLine &line) {
   if (line.mutate) {
     verify::MutationOptions mutation;
     mutation.progress = &progress;
+    mutation.without = line.without;
     mutation.most = static_cast<uint64_t>(line.mutants);
     auto mutants = verify::mutateModel(context, line.options, options.seed, mutation);
     if (failed(mutants))
