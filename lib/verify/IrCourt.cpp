@@ -2,6 +2,7 @@
 
 #include "lib/verify/Borders.h"
 #include "lib/verify/ChildProcesses.h"
+#include "lib/verify/FromFile.h"
 #include "lib/verify/Interpret.h"
 #include "lib/verify/IrEquivalence.h"
 #include "lib/verify/RunPlan.h"
@@ -98,17 +99,28 @@ std::string IrCourt::quickKiller(Phase phase, const IrFault &fault) const {
   for (const Trial *trial : {&first, &reference.trial}) {
     Reference own;
     own.one.options = reference.one.options;
+    Report report;
     if (inReference) {
-      FailureOr<Outcome> exact = interpret(one.at(Phase::Train), *trial);
+      ModuleOp trained = one.at(Phase::Train);
+      FailureOr<Outcome> exact =
+          interpret(trained, *trial, {}, compareUpdates(trained, /*adamw=*/true, own.update));
       if (failed(exact))
         return "refused";
       own.exact = std::move(*exact);
+      own.trial = *trial;
+      own.one.borders[Phase::Import] = reference.one.at(Phase::Import).clone();
+      for (Phase border : {Phase::Raise, Phase::Train})
+        own.one.borders[border] = one.at(border) ? one.at(border).clone()
+                                                 : reference.one.at(border).clone();
+      checkFromFile(own, report);
+      checkUpdate(own, report);
+      if (!report.passed())
+        return firstFailing(report);
     }
     FailureOr<Outcome> ranks = interpret(all.at(Phase::Partition), *trial);
     if (failed(ranks))
       return "refused";
     const Reference &expected = inReference ? own : reference;
-    Report report;
     checkExact(*ranks, expected, "partition", report);
     if (trial != &first)
       report.add("updates:adamw:fp64", "",
@@ -143,7 +155,8 @@ double IrCourt::changeOf(const CompileOptions &faulty) const {
 IrDecision IrCourt::decide(Phase phase, const IrFault &fault) const {
   Quiet quiet(context);
   IrDecision decision;
-  decision.killer = quickKiller(phase, fault);
+  if (phase <= Phase::Partition)
+    decision.killer = quickKiller(phase, fault);
   if (!decision.killer.empty())
     return decision;
   if (quick) {

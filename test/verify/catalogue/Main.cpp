@@ -1,0 +1,103 @@
+// llmc-catalogue FOLDER [TEXT]: plants each fault of the catalogue and prints which check of
+// the default `verify` finds it. FOLDER holds gpt2.json and llama.json. TEXT: only faults
+// whose phase or name has it. Exit 1 if a fault is found by nobody, or has no place.
+#include "lib/pipeline/Pipeline.h"
+#include "lib/verify/ChildProcesses.h"
+#include "lib/verify/IrCourt.h"
+#include "runtime/Executor.h"
+#include "test/verify/catalogue/Catalogue.h"
+
+#include <cstdio>
+#include <map>
+
+using namespace llmc;
+using catalogue::Fault;
+
+namespace {
+
+constexpr unsigned kSeconds = 300;
+
+std::vector<Fault> chosen(const std::string &text) {
+  std::vector<Fault> all;
+  for (auto part : {catalogue::raiseFaults, catalogue::trainFaults, catalogue::optimizerFaults,
+                    catalogue::shardFaults, catalogue::partitionFaults, catalogue::scheduleFaults})
+    for (Fault &fault : part())
+      if ((std::string(toString(fault.phase)) + ": " + fault.name).find(text) != std::string::npos)
+        all.push_back(std::move(fault));
+  return all;
+}
+
+std::string decide(const verify::IrCourt &court, const Fault &fault) {
+  bool placed = false;
+  verify::IrDecision decision =
+      court.decide(fault.phase, [&](Phase, mlir::ModuleOp module) {
+        bool done = fault.edit(module);
+        placed |= done;
+        return done;
+      });
+  char text[200];
+  if (!placed)
+    return "no place";
+  if (!decision.killer.empty())
+    return decision.killer;
+  std::snprintf(text, sizeof text, "%s %.2g", decision.below() ? "below" : "MISSED",
+                decision.change);
+  return text;
+}
+
+// "fp64:train:gradients" is what "fp64:train" expects.
+bool asExpected(const Fault &fault, const std::string &found) {
+  return found.rfind(fault.expected, 0) == 0;
+}
+bool isFound(const std::string &found) {
+  return found != "no place" && found.rfind("MISSED", 0) != 0;
+}
+
+} // namespace
+
+int main(int argc, char **argv) {
+  if (argc < 2) {
+    std::fprintf(stderr, "usage: llmc-catalogue FOLDER [TEXT]\n");
+    return 2;
+  }
+  mlir::DialectRegistry registry;
+  registerDialects(registry);
+  mlir::MLIRContext context(registry, mlir::MLIRContext::Threading::DISABLED);
+  context.loadAllAvailableDialects();
+  std::vector<Fault> faults = chosen(argc > 2 ? argv[2] : "");
+  std::map<std::string, std::unique_ptr<verify::IrCourt>> courts; // by model and mesh
+  for (const Fault &fault : faults) {
+    auto &court = courts[std::string(fault.model) + fault.mesh];
+    if (court)
+      continue;
+    verify::VerifyOptions options;
+    CompileOptions &compile = options.compile;
+    compile.model = std::string(argv[1]) + "/" + fault.model + ".json";
+    std::sscanf(fault.mesh, "%ldx%ldx%ld", &compile.dp, &compile.pp, &compile.tp);
+    compile.sequence = 4;
+    compile.globalBatch = 2 * compile.dp * compile.pp;
+    options.twin = verify::TwinChoice::Off;
+    auto made = verify::IrCourt::create(context, options);
+    if (mlir::failed(made))
+      return 2;
+    court = std::move(*made);
+  }
+  std::vector<std::string> found = verify::inChildren(
+      faults.size(), runtime::availableCores(), kSeconds,
+      [&](size_t i) {
+        return decide(*courts[std::string(faults[i].model) + faults[i].mesh], faults[i]);
+      },
+      [](size_t) {});
+  unsigned missed = 0, others = 0;
+  for (size_t i = 0; i < faults.size(); ++i) {
+    const Fault &fault = faults[i];
+    bool good = isFound(found[i]), expected = asExpected(fault, found[i]);
+    missed += !good;
+    others += good && !expected;
+    std::printf("%-7s %-9s %-46s %s\n", !good ? "MISSED" : expected ? "ok" : "other",
+                std::string(toString(fault.phase)).c_str(), fault.name, found[i].c_str());
+  }
+  std::printf("%zu faults, %zu found, %u by another check than expected, %u missed\n",
+              faults.size(), faults.size() - missed, others, missed);
+  return missed ? 1 : 0;
+}
