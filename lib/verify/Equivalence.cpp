@@ -90,7 +90,10 @@ std::string_view whatItChanges(Fault fault) {
   case Fault::Exchange:
   case Fault::Scratch:
     return "places that nobody reads";
-  case Fault::Lost:
+  case Fault::Launch:
+  case Fault::Product:
+  case Fault::Fill:
+  case Fault::Move:
     return "instruction without effect";
   default:
     return "change without effect";

@@ -460,13 +460,6 @@ private:
     return slotted;
   }
 
-  // What writes bytes of its own rank alone.
-  static bool isWork(const InstructionT &inst) {
-    Body type = inst.body.type;
-    return type == Body::Launch || type == Body::Matmul || type == Body::Copy ||
-           type == Body::Fill || type == Body::Feed;
-  }
-
   // Neighbours of one stream with no event between them.
   void inversions() {
     std::map<std::pair<uint32_t, uint32_t>, size_t> byFamilies;

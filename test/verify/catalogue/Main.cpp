@@ -1,6 +1,6 @@
-// llmc-catalogue FOLDER [TEXT]: plants each fault of the catalogue and prints which check of
+// llmc-catalogue FOLDER [TEXT | --every N]: plants each fault of the catalogue and prints which check of
 // the default `verify` finds it. FOLDER holds gpt2.json and llama.json. TEXT: only faults
-// whose phase or name has it. Exit 1 if a fault is found by nobody, or has no place.
+// whose phase or name has it; or every N-th. Exit 1 if a fault is found by nobody, or has no place.
 #include "lib/pipeline/Pipeline.h"
 #include "lib/verify/ChildProcesses.h"
 #include "lib/verify/IrCourt.h"
@@ -17,12 +17,14 @@ namespace {
 
 constexpr unsigned kSeconds = 300;
 
-std::vector<Fault> chosen(const std::string &text) {
+std::vector<Fault> chosen(const std::string &text, size_t every) {
   std::vector<Fault> all;
+  size_t number = 0;
   for (auto part : {catalogue::raiseFaults, catalogue::trainFaults, catalogue::optimizerFaults,
                     catalogue::shardFaults, catalogue::partitionFaults, catalogue::scheduleFaults})
     for (Fault &fault : part())
-      if ((std::string(toString(fault.phase)) + ": " + fault.name).find(text) != std::string::npos)
+      if ((std::string(toString(fault.phase)) + ": " + fault.name).find(text) != std::string::npos &&
+          number++ % every == 0)
         all.push_back(std::move(fault));
   return all;
 }
@@ -64,7 +66,11 @@ int main(int argc, char **argv) {
   registerDialects(registry);
   mlir::MLIRContext context(registry, mlir::MLIRContext::Threading::DISABLED);
   context.loadAllAvailableDialects();
-  std::vector<Fault> faults = chosen(argc > 2 ? argv[2] : "");
+  std::string text = argc > 2 ? argv[2] : "";
+  size_t every = 1;
+  if (text == "--every" && argc > 3)
+    text = "", every = std::max(1l, std::atol(argv[3]));
+  std::vector<Fault> faults = chosen(text, every);
   std::map<std::string, std::unique_ptr<verify::IrCourt>> courts; // by model and mesh
   for (const Fault &fault : faults) {
     auto &court = courts[std::string(fault.model) + fault.mesh];
