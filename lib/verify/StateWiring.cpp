@@ -4,6 +4,7 @@
 #include "dialects/graph/Graph.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "llvm/ADT/DenseMap.h"
+#include "llvm/ADT/SetVector.h"
 #include "llvm/ADT/StringMap.h"
 
 #include <nlohmann/json.hpp>
@@ -39,9 +40,13 @@ public:
     collectSources(func);
     for (Operation &op : func.getBody().front())
       collectReads(op);
-    for (auto attention : func.getBody().front().getOps<graph::AttentionOp>())
-      checkFused(attention);
     bool onnx = !file.nodes.empty();
+    for (const FileNode &node : file.nodes) // in their order, so that none asks for many
+      for (const std::string &output : node.outputs)
+        madeOf(output);
+    if (!onnx) // of a file its nodes say which part is which
+      for (auto attention : func.getBody().front().getOps<graph::AttentionOp>())
+        checkFused(attention);
     for (auto &[name, reads] : byName)
       onnx ? checkNode(name, reads) : checkModule(name, reads);
     return std::move(faults);
@@ -88,16 +93,30 @@ private:
     }
   }
 
-  // The stored tensors alone that a value is made of; nothing if it depends on all else.
-  bool storedOnly(Value value, SmallVectorImpl<BlockArgument> &arguments) {
-    if (auto arg = dyn_cast<BlockArgument>(value)) {
-      arguments.push_back(arg);
-      return held.count(arg);
+  using Arguments = llvm::SmallSetVector<BlockArgument, 2>;
+
+  // The stored tensors alone that a value is made of; null if it depends on all else. The
+  // ops before it were collected.
+  const Arguments *storedOnly(Value value) {
+    if (auto arg = dyn_cast<BlockArgument>(value); arg && held.count(arg))
+      stored[arg].insert(arg);
+    auto found = stored.find(value);
+    return found == stored.end() ? nullptr : &found->second;
+  }
+
+  // Whether all operands are made of stored tensors alone, and so the results.
+  bool collectStored(Operation &op) {
+    Arguments all;
+    for (Value operand : op.getOperands()) {
+      const Arguments *own = storedOnly(operand);
+      if (!own)
+        return false;
+      all.insert(own->begin(), own->end());
     }
-    Operation *def = value.getDefiningOp();
-    return def->getNumRegions() == 0 && llvm::all_of(def->getOperands(), [&](Value operand) {
-             return storedOnly(operand, arguments);
-           });
+    if (op.getNumRegions() == 0)
+      for (Value result : op.getResults())
+        stored[result] = all;
+    return true;
   }
 
   // Of a matrix that a product reads as it is.
@@ -119,16 +138,13 @@ private:
 
   void collectReads(Operation &op) {
     auto name = dyn_cast<NameLoc>(op.getLoc());
-    SmallVector<BlockArgument> ignored;
-    bool moves = llvm::all_of(op.getOperands(),
-                              [&](Value operand) { return storedOnly(operand, ignored); });
-    if (!name || moves)
+    if (collectStored(op) || !name)
       return;
     for (auto [i, operand] : llvm::enumerate(op.getOperands())) {
-      SmallVector<BlockArgument> arguments;
-      if (!storedOnly(operand, arguments))
+      const Arguments *arguments = storedOnly(operand);
+      if (!arguments)
         continue;
-      for (BlockArgument arg : arguments) {
+      for (BlockArgument arg : *arguments) {
         auto product = dyn_cast<graph::MatmulOp>(op);
         byName[name.getName().str()].push_back(
             {held[arg].source, product ? summedDim(product, i == 1) : -1});
@@ -140,24 +156,44 @@ private:
 
   // What tensors an input of a node is made of, and whether an odd number of transposes
   // stands between; nothing if it depends on anything else.
-  bool madeOf(const std::string &value, std::vector<std::string> &tensors, bool &turned) {
-    if (file.find(value)) {
-      tensors.push_back(value);
-      return true;
-    }
+  struct MadeOf {
+    bool known = false, turned = false;
+    std::vector<std::string> tensors; // each once
+  };
+  const MadeOf &madeOf(const std::string &value) {
+    auto [entry, isNew] = madeOf_.try_emplace(value);
+    if (!isNew)
+      return entry->second;
+    MadeOf made = findMadeOf(value);
+    return madeOf_[value] = std::move(made);
+  }
+  MadeOf findMadeOf(const std::string &value) {
+    if (file.find(value))
+      return {true, false, {value}};
     auto maker = makers().find(value);
-    if (maker == makers().end())
-      return false;
+    if (maker == makers().end() || maker->second->inputs.empty())
+      return {};
     const FileNode &node = *maker->second;
-    turned ^= node.op == "Transpose";
+    MadeOf made{true, node.op == "Transpose", {}};
+    auto take = [&](const std::string &input) {
+      const MadeOf &part = madeOf(input);
+      made.known &= part.known || isConstant(input);
+      made.turned ^= part.turned;
+      for (const std::string &tensor : part.tensors)
+        if (std::find(made.tensors.begin(), made.tensors.end(), tensor) == made.tensors.end())
+          made.tensors.push_back(tensor);
+    };
     // Which elements they move may be known: rows of positions, axes, shapes.
     static const std::set<std::string> movers = {
         "Gather", "Reshape", "Squeeze", "Unsqueeze", "Transpose", "Slice", "Expand", "Cast", "Identity"};
-    if (movers.count(node.op))
-      return !node.inputs.empty() && madeOf(node.inputs[0], tensors, turned);
-    return !node.inputs.empty() && std::all_of(node.inputs.begin(), node.inputs.end(), [&](const auto &input) {
-      return input.empty() || madeOf(input, tensors, turned) || isConstant(input);
-    });
+    if (movers.count(node.op)) {
+      take(node.inputs[0]);
+      return made;
+    }
+    for (const std::string &input : node.inputs)
+      if (!input.empty())
+        take(input);
+    return made;
   }
   bool isConstant(const std::string &value) {
     auto maker = makers().find(value);
@@ -197,10 +233,11 @@ private:
     std::vector<std::string> tensors; // in the order of the node's inputs
     std::map<std::string, int> summed;
     for (size_t i = 0; i < node.inputs.size(); ++i) {
-      std::vector<std::string> parts;
-      bool turned = false;
-      if (!madeOf(node.inputs[i], parts, turned))
+      const MadeOf &made = madeOf(node.inputs[i]);
+      if (!made.known)
         continue;
+      bool turned = made.turned;
+      const std::vector<std::string> &parts = made.tensors;
       bool product = node.op == "MatMul" || node.op == "Gemm";
       auto flag = node.numbers.find(i == 0 ? "transA" : "transB");
       turned ^= node.op == "Gemm" && flag != node.numbers.end() && flag->second;
@@ -309,6 +346,8 @@ private:
   const FileModel &file;
   std::string modelType;
   llvm::DenseMap<Value, Held> held;
+  llvm::DenseMap<Value, Arguments> stored;
+  std::map<std::string, MadeOf> madeOf_; // by value of the file
   std::map<std::string, std::vector<std::string>> namesOf; // of a file's tensor: the source's
   std::map<std::string, std::vector<Read>> byName;         // of a node or module, in order
   std::map<std::string, const FileNode *> makers_, nodes;
