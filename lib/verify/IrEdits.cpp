@@ -2,6 +2,7 @@
 
 #include "dialects/graph/Graph.h"
 #include "dialects/parallel/Annotations.h"
+#include "mlir/IR/SymbolTable.h"
 #include "mlir/IR/Verifier.h"
 
 using namespace mlir;
@@ -166,6 +167,9 @@ bool staysValid(Operation *op, const IrEdit &edit, Phase phase) {
   if (valid && phase == Phase::Shard && op->hasAttr(parallel::kOut) &&
       isa<graph::GraphOpInterface>(op))
     valid = succeeded(parallel::readFactorAxes(op));
+  SymbolTableCollection tables;
+  if (auto user = dyn_cast<SymbolUserOpInterface>(op); valid && user)
+    valid = succeeded(user.verifySymbolUses(tables));
   op->setAttrs(before);
   return valid;
 }

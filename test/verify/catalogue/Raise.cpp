@@ -39,7 +39,8 @@ std::vector<Fault> raiseFaults() {
        leaveOut(in("graph.layer_norm", 2), 0, 0)},
       {"the last RMS norm is left out", "llama", mesh, at, raise,
        leaveOut(in("graph.rms_norm", 2), 0, 0)},
-      {"a residual is not added", "gpt2", mesh, at, raise, leaveOut(in("graph.add", 5), 0, 0)},
+      {"a residual is not added", "gpt2", mesh, at, raise, leaveOut(in("graph.add", 5), 0, 1)},
+      {"attention is left out", "gpt2", mesh, at, "refused", leaveOut(in("graph.add", 5), 0, 0)},
       {"a bias is doubled", "gpt2", mesh, at, raise, scaleResult(in("graph.add", 4), 0, 2)},
       {"rotary pairs are interleaved", "llama", mesh, at, raise,
        setAttribute(in("graph.rotary"), "interleaved", "unit")},
@@ -49,16 +50,22 @@ std::vector<Fault> raiseFaults() {
        exchangeOperands(in("graph.rotary"), 1, 2)},
       {"rotary's table is 1 % off", "llama", mesh, at, raise,
        scaleAttribute(in("graph.constant"), "value", 1.01)},
-      {"gate and up projection change places", "llama", mesh, at, raise,
-       takeOperand(in("graph.sigmoid"), 0, in("graph.matmul", 5), 0)},
-      {"the gate is left out", "llama", mesh, at, raise, leaveOut(in("graph.mul", 1), 0, 1)},
+      {"the sigmoid is of the up projection", "llama", mesh, at, raise,
+       takeOperand(in("graph.sigmoid"), 0, in("graph.matmul", 4), 0)},
+      {"the up projection is left out", "llama", mesh, at, "refused",
+       leaveOut(in("graph.mul", 1), 0, 1)},
       {"layers run in reverse", "gpt2", mesh, at, raise,
        setAttribute(in("graph.repeat"), "reverse", "unit")},
       {"logits are 1 % too large", "llama", mesh, at, raise,
        scaleResult(in("graph.matmul", 7), 0, 1.01)},
-      {"positions are one off", "gpt2", mesh, at, raise,
-       setAttribute({"", "graph.state", 1}, "views",
-                    "[#graph.view<@transformer.wpe.weight, 1, [16, 1]>]")},
+      {"the weights of two layers change places", "gpt2", mesh, at, raise,
+       setAttribute({"", "graph.state", 10}, "views",
+                    "[#graph.view<@transformer.h.1.attn.c_proj.weight, 0, [16, 1]>, "
+                    "#graph.view<@transformer.h.0.attn.c_proj.weight, 0, [16, 1]>]")},
+      {"a square matrix is transposed", "llama", mesh, at, raise,
+       setAttribute({"", "graph.state", 2}, "views",
+                    "[#graph.view<@model.layers.0.self_attn.q_proj.weight, 0, [16, 1]>, "
+                    "#graph.view<@model.layers.1.self_attn.q_proj.weight, 0, [16, 1]>]")},
   };
 }
 
