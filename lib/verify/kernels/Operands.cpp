@@ -123,6 +123,8 @@ void UseReader::readUse(OpOperand &use) {
   } else if (auto reduce = dyn_cast<graph::ReduceOp>(op)) {
     if (reduce.getKind() == graph::ReduceKind::max && rule.kind == Kind::Number)
       rule.kind = Kind::MaskedNumber;
+    else if (reduce.getKind() == graph::ReduceKind::sum) // parts of a sum of squares
+      read(op->getResult(0));
   } else if (isa<graph::SoftmaxOp>(op)) {
     if (rule.kind == Kind::Number)
       rule.kind = Kind::MaskedNumber;

@@ -18,7 +18,7 @@ using graph::Bounded;
 using graph::BoundedTensor;
 
 // Bounds are of first order, for a formula's own order of steps; kernels may take another.
-constexpr double kSlack = 2;
+constexpr double kSlack = 4;
 
 double errorRatio(double got, Bounded wanted) {
   if (std::isnan(wanted.value) || std::isinf(wanted.error))
@@ -26,6 +26,8 @@ double errorRatio(double got, Bounded wanted) {
   if (std::isinf(wanted.value))
     return got == wanted.value ? 0 : INFINITY;
   double limit = kSlack * wanted.radius() + double(FLT_MIN);
+  if (std::fabs(wanted.value) + limit > double(FLT_MAX)) // may overflow on the way
+    return -1;
   double ratio = std::fabs(got - wanted.value) / limit;
   return std::isnan(ratio) ? INFINITY : ratio;
 }
