@@ -115,6 +115,17 @@ def infer_dumps(folder):
         require(done.returncode == 3 and json.loads(done.stdout)["border"] == phase, f"{phase}: {done.stdout}")
 
 
+def real_sizes(folder):
+    """The kernels of GPT-2 124M run at its own sizes, though a shrunk twin stands in for the steps."""
+    sizes = {"n_layer": 12, "n_embd": 768, "n_head": 12, "n_positions": 1024, "vocab_size": 50257}
+    report, note = verify(config(folder, **sizes), "--mesh", "2x2x2", "--seq", 1024)
+    require(report["twin"], "no twin stands in for 124M parameters")
+    names = {c["name"] for c in report["checks"]}
+    wanted = {"kernels:shapes", *(f"ranges:{regime}" for regime in ["large", "tiny", "equal", "masked", "outliers"])}
+    require(wanted <= names, f"{wanted - names} are missing")
+    return note
+
+
 def draws(folder, count, *flags):
     return verify("--draws", count, "--seed", SEED, *flags)[1]
 
@@ -140,6 +151,7 @@ for mesh, changes, flags in [("8", {}, ["--global-batch", 8]),
 for model, mesh in [("llama", "1x1x4"), ("qwen3", "2x1x4"), ("phi", "1x2x4"), ("gemma2", "1x1x4")]:
     suite.run(f"{model} on {mesh}", architecture, model, mesh)
 suite.run("an ONNX file", onnx)
+suite.run("kernels at the sizes of GPT-2 124M", real_sizes)
 suite.run("each border alone", borders)
 for name, mesh, *flags in [("config", "1"), ("config", "2"), ("config", "1x2x1"), ("config", "1x1x2"),
                            ("config", "2x2x2", "--interleavings", 4), ("config", "4x1x2", "--raise", "off"),

@@ -1,0 +1,148 @@
+// Kernels of a sound plan pass; faults of kernels, which no border of the IR sees, are found.
+#include "dialects/graph/Graph.h"
+#include "dialects/plan/Plan.h"
+#include "lib/pipeline/Pipeline.h"
+#include "lib/verify/kernels/Shapes.h"
+
+#include <cstdio>
+#include <cstring>
+
+using namespace llmc;
+using runtime::KernelFunction;
+
+namespace {
+
+int passes = 0, failures = 0;
+
+void expect(bool holds, const std::string &what, const verify::Report &report) {
+  std::printf("%s  kernels: %s\n", holds ? "ok    " : "FAILED", what.c_str());
+  ++(holds ? passes : failures);
+  if (!holds)
+    std::printf("%s", report.text().c_str());
+}
+
+//===-- Faults of machine code ----------------------------------------------===//
+
+// The kernel that is broken, and where its result lies.
+struct Victim {
+  KernelFunction real = nullptr;
+  unsigned result = 0;  // buffer
+  int64_t elements = 0; // of a row
+} victim;
+
+float *resultOf(void *const *buffers) { return static_cast<float *>(buffers[victim.result]); }
+
+void oneAndAHalfTimes(void *const *buffers, const int64_t *scalars, int64_t begin, int64_t end) {
+  victim.real(buffers, scalars, begin, end);
+  for (int64_t i = begin * victim.elements; i < end * victim.elements; ++i)
+    resultOf(buffers)[i] *= 1.5f;
+}
+void withoutLastElement(void *const *buffers, const int64_t *scalars, int64_t begin, int64_t end) {
+  float before = resultOf(buffers)[end * victim.elements - 1];
+  victim.real(buffers, scalars, begin, end);
+  resultOf(buffers)[end * victim.elements - 1] = before;
+}
+void wrongTail(void *const *buffers, const int64_t *scalars, int64_t begin, int64_t end) {
+  victim.real(buffers, scalars, begin, end);
+  for (int64_t row = begin; row < end; ++row)
+    resultOf(buffers)[(row + 1) * victim.elements - 1] *= 1.001f;
+}
+void fewBits(void *const *buffers, const int64_t *scalars, int64_t begin, int64_t end) {
+  victim.real(buffers, scalars, begin, end);
+  for (int64_t i = begin * victim.elements; i < end * victim.elements; ++i) {
+    uint32_t bits;
+    std::memcpy(&bits, &resultOf(buffers)[i], 4);
+    bits &= ~0x1fffu; // as many as float16 has
+    std::memcpy(&resultOf(buffers)[i], &bits, 4);
+  }
+}
+void besideItsRows(void *const *buffers, const int64_t *scalars, int64_t begin, int64_t end) {
+  victim.real(buffers, scalars, begin, end);
+  resultOf(buffers)[end * victim.elements] = 1;
+}
+
+struct MachineFault {
+  const char *what, *op; // of the body that the kernel computes
+  KernelFunction function;
+};
+const MachineFault machineFaults[] = {
+    {"a gelu 1.5 times too large", "graph.gelu", oneAndAHalfTimes},
+    {"a gradient of gelu 1.5 times too large", "graph.gelu_grad", oneAndAHalfTimes},
+    {"a last element that is not written", "graph.layer_norm", withoutLastElement},
+    {"an element beside the rows", "graph.gelu", besideItsRows},
+    {"a wrong tail of a vector", "graph.layer_norm_grad", wrongTail},
+    {"results of 11 bits", "graph.layer_norm", fewBits},
+    {"an optimizer's result of 11 bits", "graph.adamw", fewBits},
+};
+
+// Chooses the first launch whose body has `op`. Returns its kernel.
+uint32_t choose(verify::Subject &subject, const char *name) {
+  std::optional<uint32_t> kernel;
+  subject.emitted->walk([&](plan::LaunchOp launch) {
+    bool has = false;
+    for (mlir::Operation &op : launch.getBody().front())
+      has |= op.getName().getStringRef() == name;
+    if (!has || kernel)
+      return;
+    for (uint32_t i = 0; i < subject.program->kernels.size(); ++i)
+      if (subject.program->kernels[i]->name == *launch.getKernel())
+        kernel = i;
+    auto type = mlir::cast<plan::BufferType>(launch.getWrites()[0].getType()).getTensor();
+    victim.result = launch.getReads().size();
+    victim.elements = type.getNumElements() / *launch.getRows();
+  });
+  if (kernel)
+    return *kernel;
+  std::printf("FAILED  kernels: no launch has a %s\n", name);
+  std::exit(1);
+}
+
+verify::Report check(const verify::Subject &subject) {
+  verify::Report report;
+  verify::checkShapes(subject, 1, report);
+  return report;
+}
+
+void plant(verify::Subject &subject, const MachineFault &fault) {
+  runtime::Kernels sound = *subject.kernels;
+  uint32_t index = choose(subject, fault.op);
+  std::vector<KernelFunction> functions;
+  for (uint32_t i = 0; i < sound.size(); ++i)
+    functions.push_back(sound[i]);
+  victim.real = functions[index];
+  functions[index] = fault.function;
+  subject.kernels = runtime::Kernels(std::move(functions));
+  verify::Report report = check(subject);
+  bool named = false;
+  for (const verify::Check &one : report.checks)
+    named |= one.name == "kernels:shapes" && !one.passed &&
+             one.subject.rfind(subject.program->kernels[index]->name, 0) == 0;
+  expect(named, fault.what, report);
+  subject.kernels = std::move(sound);
+}
+
+} // namespace
+
+int main(int argc, char **argv) {
+  if (argc != 2) {
+    std::fprintf(stderr, "usage: %s MODEL\n", argv[0]);
+    return 2;
+  }
+  mlir::DialectRegistry registry;
+  registerDialects(registry);
+  mlir::MLIRContext context(registry);
+  context.loadAllAvailableDialects();
+  CompileOptions options;
+  options.model = argv[1];
+  options.tp = 2;
+  options.globalBatch = 2;
+  auto subject = verify::compileSubject(context, options);
+  if (failed(subject))
+    return 1;
+  verify::Report report = check(*subject);
+  expect(report.passed() && report.checks.size() == 6, "those of a sound plan pass", report);
+  for (const MachineFault &fault : machineFaults)
+    plant(*subject, fault);
+  std::printf("%d passed, %d failed\n", passes, failures);
+  return failures != 0;
+}
