@@ -131,6 +131,10 @@ private:
       const InstructionT &inst = *procedure.instructions[i];
       std::vector<ByteAccess> accesses;
       forEachAccess(inst, 0, [&](const ByteAccess &a) { accesses.push_back(a); });
+      // A copy onto itself, which is what a group of one makes of a sum, changes nothing.
+      if (inst.body.type == Body::Copy && accesses.size() == 2 &&
+          accesses[0].begin == accesses[1].begin)
+        continue;
       bool updates = false;
       for (const ByteAccess &a : accesses)
         forEachRun(a, [&](uint32_t first, uint32_t) {

@@ -1,6 +1,7 @@
 #include "lib/verify/MutantCourt.h"
 
 #include "lib/planfile/Check.h"
+#include "lib/verify/KernelSymmetry.h"
 
 #include <algorithm>
 #include <cstring>
@@ -76,6 +77,15 @@ std::string MutantCourt::runAll(const ProgramT &mutant) const {
   return "same";
 }
 
+// Of the launches whose operands the mutant exchanges.
+bool MutantCourt::commutes(const Mutant &mutant) const {
+  return std::all_of(mutant.sites.begin(), mutant.sites.end(), [&](const PlanSite &site) {
+    const planfile::LaunchT *launch = instructionAt(program, site).body.AsLaunch();
+    return launch && isSymmetric(*launch, runners[0].first->kernelsOfPlan()[launch->kernel],
+                                 mutant.value, mutant.other);
+  });
+}
+
 void MutantCourt::decideOne(const Mutant &mutant, Record &record) const {
   ProgramT changed(program);
   apply(mutant, changed);
@@ -94,6 +104,8 @@ void MutantCourt::decideOne(const Mutant &mutant, Record &record) const {
     put(record.killer, numbers);
   else if (needed && !runners[0].first->holdsInEveryOrder(changed, runners[0].second))
     put(record.killer, "interleavings");
+  else if (needed && mutant.fault == Fault::Operands && commutes(mutant))
+    put(record.reason, "operands that the kernel, run alone, may have in either order");
   record.running = false;
 }
 

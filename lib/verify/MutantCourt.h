@@ -42,6 +42,7 @@ private:
              size_t stride) const;
   void decideOne(const Mutant &mutant, Record &record) const;
   std::string runAll(const planfile::ProgramT &mutant) const;
+  bool commutes(const Mutant &mutant) const;
 
   const planfile::ProgramT &program;
   std::vector<std::pair<const MutantRunner *, double>> runners;

@@ -49,6 +49,7 @@ public:
   // Largest loss, norm, count or element of a result of all steps; infinite if one of
   // them is no number.
   double largestOutput() const;
+  const runtime::Kernels &kernelsOfPlan() const { return kernels; }
   double loss() const; // of the first step; of an inference the largest element of a result
 
 private:

@@ -29,8 +29,7 @@ std::map<Fault, Counts> judge(const planfile::ProgramT &program) {
     planfile::ProgramT changed(program);
     // What these change shows in numbers only.
     if (mutant.fault == Fault::Drop || mutant.fault == Fault::Scale || mutant.fault == Fault::Kind ||
-        mutant.fault == Fault::Group || mutant.fault == Fault::Launch ||
-        mutant.fault == Fault::Product || mutant.fault == Fault::Fill || mutant.fault == Fault::Move)
+        mutant.fault == Fault::Group)
       continue;
     verify::apply(mutant, changed);
     Counts &counts = faults[mutant.fault];
