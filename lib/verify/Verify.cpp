@@ -14,8 +14,12 @@
 #include "lib/verify/Place.h"
 #include "lib/verify/RunPlan.h"
 #include "lib/verify/StateChecks.h"
-#include "lib/verify/kernels/Shapes.h"
 #include "lib/verify/Twin.h"
+#include "lib/verify/kernels/Shapes.h"
+#include "mlir/Parser/Parser.h"
+#include "llvm/Support/raw_ostream.h"
+
+#include <future>
 
 using namespace mlir;
 
@@ -157,6 +161,7 @@ public:
 
 private:
   LogicalResult optimizer(Optimizer which, bool main);
+  std::optional<Report> verifyBeside(Optimizer other, llvm::StringRef standIn) const;
   LogicalResult inference();
   LogicalResult oneBorder(Phase phase);
   LogicalResult dump();
@@ -381,10 +386,44 @@ FailureOr<Report> Verifier::run() {
     return std::move(report);
   }
   bool adam = compile.optimizer == Optimizer::AdamW;
-  if (failed(optimizer(compile.optimizer, true)) ||
-      failed(optimizer(adam ? Optimizer::Sgd : Optimizer::AdamW, false)))
+  Optimizer other = adam ? Optimizer::Sgd : Optimizer::AdamW;
+  std::string standIn; // as text, which crosses from one context to another
+  llvm::raw_string_ostream stream(standIn);
+  if (options.standIn)
+    ModuleOp(options.standIn.module).print(stream, OpPrintingFlags().enableDebugInfo());
+  std::future<std::optional<Report>> beside;
+  if (!compile.afterPhase) // which is called by one thread
+    beside = std::async(std::launch::async, [&, this] { return verifyBeside(other, standIn); });
+  LogicalResult ran = optimizer(compile.optimizer, true);
+  std::optional<Report> second = beside.valid() ? beside.get() : std::nullopt;
+  if (failed(ran))
+    return failure();
+  if (second)
+    report.checks.insert(report.checks.end(), second->checks.begin(), second->checks.end());
+  else if (failed(optimizer(other, false)))
     return failure();
   return std::move(report);
+}
+
+// The other optimizer in a context of its own, so that a thread can do it. Nothing if it
+// could not: diagnostics come when it is done again in the context of all.
+std::optional<Report> Verifier::verifyBeside(Optimizer other, llvm::StringRef standIn) const {
+  MLIRContext own(context.getDialectRegistry(), MLIRContext::Threading::DISABLED);
+  own.loadAllAvailableDialects();
+  ScopedDiagnosticHandler quiet(&own, [](Diagnostic &) { return success(); });
+  VerifyOptions same = options;
+  same.progress = same.compile.progress = nullptr;
+  OwningOpRef<ModuleOp> copy;
+  if (!standIn.empty()) {
+    copy = parseSourceString<ModuleOp>(standIn, ParserConfig(&own));
+    if (!copy)
+      return std::nullopt;
+    same.standIn = {*copy, options.standIn.border};
+  }
+  Verifier verifier(own, same);
+  if (failed(verifier.optimizer(other, false)))
+    return std::nullopt;
+  return std::move(verifier.report);
 }
 
 } // namespace

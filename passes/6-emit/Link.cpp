@@ -9,6 +9,8 @@
 #include "llvm/Support/Path.h"
 #include "llvm/Support/raw_ostream.h"
 
+#include <mutex>
+
 LLD_HAS_DRIVER(elf)
 
 using namespace mlir;
@@ -37,6 +39,8 @@ FailureOr<std::string> linkShared(ModuleOp kernels, StringRef object) {
                              "--hash-style=gnu", "--build-id=none", "--threads=1", "-o",
                              output.c_str(),     input.c_str()};
   lld::DriverDef drivers[] = {{lld::Gnu, &lld::elf::link}};
+  static std::mutex one; // lld keeps what it links in globals
+  std::lock_guard<std::mutex> lock(one);
   lld::Result result = lld::lldMain(arguments, diagnostics, diagnostics, drivers);
   std::string bytes;
   if (result.retCode == 0)

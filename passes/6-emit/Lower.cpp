@@ -50,10 +50,14 @@ CpuTarget cpuOf(const KernelTarget &target) {
 }
 
 static std::unique_ptr<llvm::TargetMachine> makeTarget(const CpuTarget &cpu, std::string &error) {
-  LLVMInitializeX86TargetInfo();
-  LLVMInitializeX86Target();
-  LLVMInitializeX86TargetMC();
-  LLVMInitializeX86AsmPrinter();
+  static const bool registered = [] { // by one of the threads that compile
+    LLVMInitializeX86TargetInfo();
+    LLVMInitializeX86Target();
+    LLVMInitializeX86TargetMC();
+    LLVMInitializeX86AsmPrinter();
+    return true;
+  }();
+  (void)registered;
   llvm::Triple triple("x86_64-unknown-linux-gnu");
   const llvm::Target *target = llvm::TargetRegistry::lookupTarget(triple, error);
   if (!target)
