@@ -172,7 +172,7 @@ def main():
     parser.add_argument("--limit", type=int, default=0, help="seconds for one unit")
     arguments = parser.parse_args()
     build = arguments.build.resolve()
-    limit = arguments.limit or (7200 if arguments.full else 1500)
+    limit = arguments.limit or (7200 if arguments.full else 2400)
     (build / "test-logs").mkdir(parents=True, exist_ok=True)
     (build / "test-logs" / "lit.json").unlink(missing_ok=True)
 

@@ -23,8 +23,8 @@ constexpr double kSlack = 4;
 double errorRatio(double got, Bounded wanted) {
   if (std::isnan(wanted.value) || std::isinf(wanted.error))
     return -1;
-  if (std::isinf(wanted.value))
-    return got == wanted.value ? 0 : INFINITY;
+  if (std::isinf(wanted.value)) // a difference of two infinities on the way is nobody's fault
+    return std::isnan(got) ? -1 : got == wanted.value ? 0 : INFINITY;
   double limit = kSlack * wanted.radius() + double(FLT_MIN);
   if (std::fabs(wanted.value) + limit > double(FLT_MAX)) // may overflow on the way
     return -1;
