@@ -3,7 +3,12 @@
 #include "dialects/plan/Plan.h"
 #include "lib/pipeline/Pipeline.h"
 #include "lib/verify/kernels/Shapes.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/IR/TypeUtilities.h"
 
+#include <cmath>
 #include <cstdio>
 #include <cstring>
 
@@ -121,6 +126,102 @@ void plant(verify::Subject &subject, const MachineFault &fault) {
   subject.kernels = std::move(sound);
 }
 
+//===-- Faults of an emitter ------------------------------------------------===//
+
+using mlir::arith::ConstantOp;
+
+bool isAbout(mlir::Attribute value, double number) {
+  if (auto dense = mlir::dyn_cast<mlir::DenseFPElementsAttr>(value))
+    return dense.isSplat() && isAbout(dense.getSplatValue<mlir::FloatAttr>(), number);
+  auto real = mlir::dyn_cast<mlir::FloatAttr>(value);
+  return real && std::abs(real.getValueAsDouble() - number) < 1e-5 * std::abs(number);
+}
+
+// Replaces the constants near `number`. Returns how many there were.
+int replaceNumber(mlir::Operation *function, double number, double other) {
+  int count = 0;
+  function->walk([&](ConstantOp op) {
+    if (!isAbout(op.getValue(), number))
+      return;
+    mlir::Type element = mlir::getElementTypeOrSelf(op.getType());
+    mlir::TypedAttr value = mlir::FloatAttr::get(element, other);
+    if (auto type = mlir::dyn_cast<mlir::ShapedType>(op.getType()))
+      value = mlir::DenseElementsAttr::get(type, mlir::Attribute(value));
+    op.setValueAttr(value);
+    ++count;
+  });
+  return count;
+}
+
+// The second coefficient of e^r, |r| <= ln(2) / 2.
+int spoilExponential(mlir::Operation *function) {
+  return replaceNumber(function, 0.49999994, 0.52);
+}
+// That of 2^r, |r| <= 1/2.
+int spoilPower(mlir::Operation *function) { return replaceNumber(function, 0.240226462, 0.245); }
+// Where e^x is taken to be zero.
+int spoilUnderflow(mlir::Operation *function) { return replaceNumber(function, -105, -10); }
+int spoilRoot(mlir::Operation *function) {
+  int count = 0;
+  function->walk([&](mlir::math::SqrtOp op) {
+    mlir::OpBuilder builder(op);
+    op.replaceAllUsesWith(op.getOperand());
+    ++count;
+  });
+  return count;
+}
+// a < b ? b : a becomes a + b.
+int sumInPlaceOfMaximum(mlir::Operation *function) {
+  int count = 0;
+  function->walk([&](mlir::arith::SelectOp op) {
+    auto compare = op.getCondition().getDefiningOp<mlir::arith::CmpFOp>();
+    if (!compare || compare.getPredicate() != mlir::arith::CmpFPredicate::OLT ||
+        compare.getLhs() != op.getFalseValue() || compare.getRhs() != op.getTrueValue())
+      return;
+    mlir::OpBuilder builder(op);
+    op.replaceAllUsesWith(
+        mlir::arith::AddFOp::create(builder, op.getLoc(), op.getFalseValue(), op.getTrueValue())
+            .getResult());
+    ++count;
+  });
+  return count;
+}
+
+struct EmitterFault {
+  const char *what, *kernel, *check; // the beginnings of its name and of the check's
+  int (*spoil)(mlir::Operation *function);
+};
+const EmitterFault emitterFaults[] = {
+    {"an exponential that is 0.2 % off", "sub_exp_reduce", "kernels:shapes", spoilExponential},
+    {"attention's exponential is 0.1 % off", "attention", "kernels:shapes", spoilPower},
+    {"the gradient of gelu has a wrong exponential", "gelu_grad", "kernels:shapes", spoilExponential},
+    {"an exponential is zero below -10", "sub_exp_reduce", "ranges:", spoilUnderflow},
+    {"attention shifts by a sum in place of a maximum", "attention", "ranges:", sumInPlaceOfMaximum},
+    {"a norm by the variance in place of its root", "layer_norm", "kernels:shapes", spoilRoot},
+};
+
+// Compiles with the kernels whose names begin so spoilt, for whatever processor.
+void plant(mlir::MLIRContext &context, CompileOptions options, const EmitterFault &fault) {
+  int places = 0;
+  options.afterPhase = [&](Phase phase, mlir::Operation *module) {
+    if (phase == Phase::Emit)
+      module->walk([&](mlir::func::FuncOp function) {
+        if (function.getName().starts_with(fault.kernel))
+          places += fault.spoil(function);
+      });
+  };
+  auto subject = verify::compileSubject(context, options);
+  if (failed(subject))
+    return expect(false, fault.what, {});
+  verify::Report report = check(*subject);
+  bool found = false;
+  for (const verify::Check &one : report.checks)
+    found |= !one.passed && one.name.rfind(fault.check, 0) == 0 &&
+             one.subject.rfind(fault.kernel, 0) == 0;
+  expect(found && places > 0, std::string(fault.what) + ", " + std::to_string(places) + " places",
+         report);
+}
+
 } // namespace
 
 int main(int argc, char **argv) {
@@ -143,6 +244,8 @@ int main(int argc, char **argv) {
   expect(report.passed() && report.checks.size() == 6, "those of a sound plan pass", report);
   for (const MachineFault &fault : machineFaults)
     plant(*subject, fault);
+  for (const EmitterFault &fault : emitterFaults)
+    plant(context, options, fault);
   std::printf("%d passed, %d failed\n", passes, failures);
   return failures != 0;
 }
