@@ -26,6 +26,7 @@ std::vector<Fault> optimizerFaults();
 std::vector<Fault> shardFaults();
 std::vector<Fault> partitionFaults();
 std::vector<Fault> scheduleFaults();
+std::vector<Fault> kernelFaults();
 
 } // namespace llmc::catalogue
 

@@ -21,7 +21,8 @@ std::vector<Fault> chosen(const std::string &text, size_t every) {
   std::vector<Fault> all;
   size_t number = 0;
   for (auto part : {catalogue::raiseFaults, catalogue::trainFaults, catalogue::optimizerFaults,
-                    catalogue::shardFaults, catalogue::partitionFaults, catalogue::scheduleFaults})
+                    catalogue::shardFaults, catalogue::partitionFaults, catalogue::scheduleFaults,
+                    catalogue::kernelFaults})
     for (Fault &fault : part())
       if ((std::string(toString(fault.phase)) + ": " + fault.name).find(text) != std::string::npos &&
           number++ % every == 0)
