@@ -20,12 +20,12 @@ using graph::BoundedTensor;
 // Bounds are of first order, for a formula's own order of steps; kernels may take another.
 constexpr double kSlack = 4;
 
-double errorRatio(double got, Bounded wanted) {
+double errorRatio(double got, Bounded wanted, double floor) {
   if (std::isnan(wanted.value) || std::isinf(wanted.error))
     return -1;
   if (std::isinf(wanted.value)) // a difference of two infinities on the way is nobody's fault
     return std::isnan(got) ? -1 : got == wanted.value ? 0 : INFINITY;
-  double limit = kSlack * wanted.radius() + double(FLT_MIN);
+  double limit = kSlack * wanted.radius() + floor;
   if (std::fabs(wanted.value) + limit > double(FLT_MAX)) // may overflow on the way
     return -1;
   double ratio = std::fabs(got - wanted.value) / limit;
@@ -211,7 +211,7 @@ static bool saysEnough(const std::vector<BoundedTensor> &results) {
 }
 
 void LaunchCase::compare(const OperandMemory &memory, const std::vector<BoundedTensor> &wanted,
-                         Finding &finding) const {
+                         double floor, Finding &finding) const {
   Block &body = bodyOf(*launch);
   for (auto [i, value] : llvm::enumerate(body.getTerminator()->getOperands())) {
     const std::byte *got = memory[reads + i];
@@ -219,7 +219,7 @@ void LaunchCase::compare(const OperandMemory &memory, const std::vector<BoundedT
     walk(wholeOf(graph::shapeOf(value)), sample->result(i), [&](int64_t at) {
       double number = readElement(got, graph::elementOf(value), at);
       Bounded right = *from++;
-      double ratio = errorRatio(number, right);
+      double ratio = errorRatio(number, right, floor);
       finding.judged |= ratio >= 0;
       if (ratio <= finding.ratio)
         return;
@@ -252,11 +252,16 @@ Finding LaunchCase::run(const Setting &setting, Arena &arena, Regime regime, siz
   OperandMemory memory(arena, extents);
   ArrayRef<int64_t> scalars = launch->scalars[variant];
   std::vector<BoundedTensor> wanted;
+  // What a kernel takes for zero, since floats end there, may be multiplied by two operands.
+  double floor = double(FLT_MIN);
+  bool isLarge = regime == Regime::Large || regime == Regime::Outliers;
   // As large as results still say something.
   for (double scale : {1e4, 1e3, 1e2, 30.0, 10.0, 3.0}) {
     draw(setting, memory, scalars, regime, scale, stream);
     wanted = sample->evaluate(gather(memory, scalars));
-    if ((regime != Regime::Large && regime != Regime::Outliers) || saysEnough(wanted))
+    if (isLarge)
+      floor = double(FLT_MIN) * scale * scale;
+    if (!isLarge || saysEnough(wanted))
       break;
   }
   memory.poison();
@@ -265,7 +270,7 @@ Finding LaunchCase::run(const Setting &setting, Arena &arena, Regime regime, siz
     buffers.push_back(memory[i]);
   runParts(setting.kernels[what.kernel], buffers.data(), scalars.data(), what.rows, stream);
   Finding finding;
-  compare(memory, wanted, finding);
+  compare(memory, wanted, floor, finding);
   for (size_t i = reads; i < extents.size(); ++i)
     if (int64_t at = memory.firstUnwritten(i); at >= 0)
       finding = {INFINITY,

@@ -48,7 +48,7 @@ private:
                                            llvm::ArrayRef<int64_t> scalars) const;
   bool vanishes(llvm::ArrayRef<int64_t> scalars) const;
   void compare(const OperandMemory &memory, const std::vector<graph::BoundedTensor> &wanted,
-               Finding &finding) const;
+               double floor, Finding &finding) const;
 
   const DistinctLaunch *launch;
   unsigned reads;
@@ -78,8 +78,9 @@ private:
 };
 
 // Whether `got` is as near to `wanted` as it must be: the error, of the limit. Negative: nobody
-// can say, as the exact result does not fit a float or a rounding decides.
-double errorRatio(double got, graph::Bounded wanted);
+// can say, as the exact result does not fit a float or a rounding decides. Any error up to
+// `floor` is right.
+double errorRatio(double got, graph::Bounded wanted, double floor);
 
 } // namespace llmc::verify
 

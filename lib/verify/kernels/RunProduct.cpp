@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cfloat>
 #include <cmath>
 #include <set>
 
@@ -88,7 +89,7 @@ void ProductCase::compare(const Values &values, llvm::ArrayRef<int64_t> rows, co
       Bounded right = exact(values.a + values.place(m.a_strides, batch, i, 0), m.a_strides[2],
                             values.b + values.place(m.b_strides, batch, 0, j), m.b_strides[1], m.k,
                             before ? double(before[c]) : 0, values.areEqual);
-      double ratio = errorRatio(values.c[c], right);
+      double ratio = errorRatio(values.c[c], right, double(FLT_MIN));
       finding.judged |= ratio >= 0;
       if (ratio <= finding.ratio)
         continue;
