@@ -8,7 +8,7 @@
 namespace llmc::graph {
 
 // A number, and how far a computation in floats may come from it: `error` counts unit
-// roundoffs (2^-24 of float32), of first order, for any sound implementation of the same formula.
+// roundoffs (2^-24 of float32) for any sound implementation of the same formula.
 // Operators add half a unit in the last place of their result for each rounding (running
 // error analysis: Higham, Accuracy and Stability of Numerical Algorithms, section 3.3);
 // functions kFunction of them. It is infinite where a value does not fit a float32, or
@@ -50,8 +50,9 @@ inline Bounded operator+(Bounded a, Bounded b) {
 }
 inline Bounded operator-(Bounded a, Bounded b) { return a + -b; }
 inline Bounded operator*(Bounded a, Bounded b) {
-  return Bounded::rounded(a.value * b.value, times(a.value, b.error) + times(b.value, a.error),
-                          a.isInfinite() || b.isInfinite());
+  // The square of a difference that is zero but for roundings has nothing of first order.
+  double error = times(a.value, b.error) + times(b.value, a.error) + times(a.radius(), b.error);
+  return Bounded::rounded(a.value * b.value, error, a.isInfinite() || b.isInfinite());
 }
 inline Bounded operator/(Bounded a, Bounded b) {
   double q = a.value / b.value;

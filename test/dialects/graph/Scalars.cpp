@@ -117,6 +117,9 @@ void testBoundsByHand(Report &report) {
   report.that((Bounded(1.5) * Bounded(2)).error == 0, "an exact product is not rounded");
   Bounded small = third - Bounded(float(1.0 / 3));
   report.that(small.radius() > std::abs(small.value), "a difference keeps what its operands lost");
+  Bounded lost = third - third;
+  report.that((lost * lost).radius() >= std::pow(0x1p-25 / 3, 2),
+              "the square of what is lost is not exact");
   report.that(std::isinf(exp(Bounded(100)).error), "what no float32 holds has no bound");
   report.that(exp(Bounded(-INFINITY)).error == 0, "what is masked out is exact");
   report.that(std::isinf(compared([](double a, double b) { return a < b; }, third,
