@@ -210,15 +210,26 @@ static bool saysEnough(const std::vector<BoundedTensor> &results) {
   return good * 2 >= all;
 }
 
+// Terms that are scattered may be added to what is there one by one, each rounded at its size,
+// where the body adds their sum: the growth of errors over so many additions (accumulate()).
+static double scatteredGrowth(Block &body) {
+  double growth = 1;
+  for (auto op : body.getOps<graph::ScatterAddOp>())
+    growth = std::max(growth, std::sqrt(double(op.getIds().getType().getNumElements())));
+  return growth;
+}
+
 void LaunchCase::compare(const OperandMemory &memory, const std::vector<BoundedTensor> &wanted,
                          double floor, Finding &finding) const {
   Block &body = bodyOf(*launch);
+  double growth = scatteredGrowth(body);
   for (auto [i, value] : llvm::enumerate(body.getTerminator()->getOperands())) {
     const std::byte *got = memory[reads + i];
     auto from = wanted[i].data.begin();
     walk(wholeOf(graph::shapeOf(value)), sample->result(i), [&](int64_t at) {
       double number = readElement(got, graph::elementOf(value), at);
       Bounded right = *from++;
+      right.error *= growth;
       double ratio = errorRatio(number, right, floor);
       finding.judged |= ratio >= 0;
       if (ratio <= finding.ratio)
