@@ -87,7 +87,9 @@ FailureOr<bool> needsTwin(MLIRContext &context, const VerifyOptions &options) {
   if (failed(raised))
     return failure();
   Cost cost = estimateCost(raised->at(Phase::Raise), options.compile);
-  return cost.seconds > kSecondsAtMost || cost.bytes > freeMemory() / 2;
+  // Both optimizers are verified at a time, in half of the memory.
+  double atATime = options.compile.infer ? 1 : 2;
+  return cost.seconds > kSecondsAtMost || cost.bytes * atATime > freeMemory() / 2;
 }
 
 CompileOptions twinOptions(const CompileOptions &options) {

@@ -13,7 +13,8 @@ using namespace mlir;
 namespace llmc::verify {
 
 // What decides what a body computes: ops, attributes, types and who uses whom. An attribute
-// stands for itself, since its context holds equal ones once.
+// stands for itself, since its context holds equal ones once. Shares nothing with the key by
+// which kernels are emitted: a launch that a wrong key gives another's kernel is run, too.
 static void writeStructure(Block &body, llvm::raw_ostream &out) {
   llvm::DenseMap<Value, unsigned> numbers;
   for (BlockArgument argument : body.getArguments()) {

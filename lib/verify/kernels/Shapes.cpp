@@ -123,7 +123,9 @@ void ShapesCheck::report(Regime regime, Report &report) const {
     note += text(wrong - kFindingsAtMost, " more\n");
   std::string name =
       regime == Regime::Usual ? "kernels:shapes" : "ranges:" + std::string(toString(regime));
-  report.add(name, text(found.front()->name(), ", of ", counted(found.size(), "run")),
+  auto silent = llvm::count_if(found, [](const Task *task) { return !task->finding.judged; });
+  std::string without = silent ? text(", ", silent, " without a limit on any element") : "";
+  report.add(name, text(found.front()->name(), ", of ", counted(found.size(), "run"), without),
              found.front()->finding.ratio, 1, note);
 }
 
