@@ -75,4 +75,5 @@ def main():
             show(f"start of a program of {rows} rows", results)
 
 
-main()
+if __name__ == "__main__":
+    main()

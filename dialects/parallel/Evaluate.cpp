@@ -51,6 +51,11 @@ static FailureOr<Tensor> load(Tensor given, DictionaryAttr attrs, Operation *fun
   return loaded;
 }
 
+static void multiply(Tensor &tensor, int64_t by) {
+  for (double &x : tensor.data)
+    x *= double(by);
+}
+
 //===-- One rank ----------------------------------------------------------------===//
 
 namespace {
@@ -73,6 +78,9 @@ public:
       if (input.ended)
         input.ended();
     }
+    for (auto state : module.getOps<StateOp>())
+      if (state.getRole() == graph::Role::accumulator)
+        multiply(output.states[state.getSymName().str()], input.repeats);
     if (!infer && failed(call("update", input.scalars)))
       return failure();
     return std::move(output);
@@ -131,6 +139,11 @@ public:
       if (input.ended)
         input.ended();
     }
+    for (auto state : module.getOps<StateOp>())
+      for (NamedTensors &own : states)
+        if (auto found = own.find(state.getSymName().str());
+            found != own.end() && state.getRole() == graph::Role::accumulator)
+          multiply(found->second, input.repeats);
     SmallVector<int64_t> all = llvm::to_vector(llvm::seq<int64_t>(0, stages));
     if (!infer && failed(call("update", all, input.scalars, 0)))
       return failure();

@@ -20,6 +20,8 @@ struct StepInput {
   NamedTensors states;
   // Per micro-batch its inputs by `graph.input`, all rows of all data ranks.
   std::vector<NamedTensors> microBatches;
+  // How often the step has these micro-batches: what accumulators hold after them is multiplied.
+  int64_t repeats = 1;
   // Host scalars of the update, by `graph.input`.
   NamedTensors scalars;
   std::function<void()> ended; // called after each micro-batch, if it is there

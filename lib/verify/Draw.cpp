@@ -67,11 +67,13 @@ StepData drawRun(const planfile::ProgramT &program, uint64_t seed, unsigned step
   return data;
 }
 
-StepData drawStep(const planfile::ProgramT &program, uint64_t seed, unsigned step) {
+StepData drawStep(const planfile::ProgramT &program, uint64_t seed, unsigned step,
+                  int64_t repeats) {
   StepData data;
+  data.repeats = repeats;
   for (const auto &input : program.inputs) {
     std::vector<int64_t> shape = input->local_shape;
-    shape[0] = program.global_batch;
+    shape[0] = program.global_batch / repeats;
     Tensor &tensor = data.inputs[input->name] = Tensor(shape);
     auto stream = static_cast<uint32_t>(step * 64 + (&input - program.inputs.data()) * 2);
     for (int64_t i = 0; i < tensor.size(); ++i)
@@ -111,7 +113,15 @@ void disturb(NamedTensors &weights, uint64_t seed) {
 
 } // namespace
 
-support::Result<Trial> drawTrial(const Subject &one, uint64_t seed, unsigned steps) {
+StepData drawStep(const Subject &one, uint64_t seed, unsigned step, int64_t microBatches) {
+  int64_t all = one.options.microBatches(), different = std::min(all, microBatches);
+  while (all % different != 0)
+    --different;
+  return drawStep(*one.program, seed, step, all / different);
+}
+
+support::Result<Trial> drawTrial(const Subject &one, uint64_t seed, unsigned steps,
+                                 int64_t microBatches) {
   Trial trial;
   std::string folder = std::filesystem::path(one.options.model).parent_path().string();
   auto weights = initialWeights(*one.program, *one.kernels, seed, folder);
@@ -122,7 +132,7 @@ support::Result<Trial> drawTrial(const Subject &one, uint64_t seed, unsigned ste
   for (unsigned step = 0; step < steps; ++step)
     trial.steps.push_back(one.program->mode == planfile::Mode::Infer
                               ? drawRun(*one.program, seed, step)
-                              : drawStep(*one.program, seed, step));
+                              : drawStep(one, seed, step, microBatches));
   return trial;
 }
 

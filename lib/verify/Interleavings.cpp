@@ -42,7 +42,7 @@ public:
 
   support::Status prepare() {
     for (size_t step = 0; step < std::min(kSteps, trial.steps.size()); ++step) {
-      auto packed = packInputs(program, trial.steps[step].inputs);
+      auto packed = packInputs(program, trial.steps[step]);
       if (!packed)
         return packed.takeError();
       inputs.push_back(std::move(*packed));

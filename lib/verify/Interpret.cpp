@@ -47,6 +47,7 @@ FailureOr<Outcome> interpret(ModuleOp module, const Trial &trial,
   for (const StepData &data : trial.steps) {
     parallel::StepInput input;
     input.ended = ended;
+    input.repeats = data.repeats;
     input.states = std::move(states);
     int64_t all = data.inputs.empty() ? 0 : data.inputs.begin()->second.shape[0];
     for (int64_t k = 0; k < all / rows.getInt(); ++k)

@@ -119,7 +119,7 @@ MutantRunner::create(const ProgramT &program, const runtime::Kernels &kernels,
   runner->trial = &trial;
   runner->noise = noise;
   for (const StepData &data : trial.steps) {
-    auto packed = packInputs(program, data.inputs);
+    auto packed = packInputs(program, data);
     if (!packed)
       return packed.takeError();
     runner->inputs.push_back(std::move(*packed));

@@ -207,7 +207,8 @@ void PlanMachine::setScalars() {
 }
 
 LogicalResult PlanMachine::step(const StepData &stepData) {
-  data = &stepData;
+  StepData whole{allRows(stepData), 1, stepData.scalars};
+  data = &whole;
   setScalars();
   for (Rank &rank : ranks)
     rank.entry = 0;

@@ -155,7 +155,8 @@ static support::Status checkShape(const ProgramT &program, const planfile::Input
 }
 
 support::Result<std::vector<std::vector<std::byte>>> packInputs(const ProgramT &program,
-                                                                const NamedTensors &inputs) {
+                                                                const StepData &data) {
+  NamedTensors inputs = allRows(data);
   std::vector<std::vector<std::byte>> packed;
   for (const auto &input : program.inputs) {
     auto found = inputs.find(input->name);
@@ -259,7 +260,7 @@ static NamedTensors gatherResults(const Executor &executor, double &replicas) {
 static support::Result<Outcome> runInference(Executor &executor, const Trial &trial) {
   Outcome outcome;
   for (size_t step = trial.steps.size(); step-- > 0;) {
-    auto packed = packInputs(executor.program(), trial.steps[step].inputs);
+    auto packed = packInputs(executor.program(), trial.steps[step]);
     if (!packed)
       return packed.takeError();
     std::vector<const std::byte *> inputs;
@@ -283,7 +284,7 @@ support::Result<Outcome> runPlan(const ProgramT &program, const runtime::Kernels
     return runInference(executor, trial);
   Outcome outcome;
   for (size_t step = 0; step < trial.steps.size(); ++step) {
-    auto packed = packInputs(program, trial.steps[step].inputs);
+    auto packed = packInputs(program, trial.steps[step]);
     if (!packed)
       return packed.takeError();
     std::vector<const std::byte *> inputs;

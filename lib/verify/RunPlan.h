@@ -23,9 +23,9 @@ support::Result<Outcome> runPlan(const planfile::ProgramT &program,
 void fillWeights(const runtime::Executor &executor, const NamedTensors &sources);
 void writeScalars(const runtime::Executor &executor,
                   const std::map<std::string, double> &scalars);
-// One buffer per input of the plan, dense, in the plan's types and as the loader permutes it.
+// One buffer per input of the plan with all rows of the step, dense, in the plan's types and as the loader permutes it.
 support::Result<std::vector<std::vector<std::byte>>>
-packInputs(const planfile::ProgramT &program, const NamedTensors &inputs);
+packInputs(const planfile::ProgramT &program, const StepData &data);
 support::Result<NamedTensors> gatherSources(const runtime::Executor &executor,
                                             planfile::StateRole role);
 // Largest absolute difference between the copies that ranks hold of one element

@@ -10,6 +10,7 @@
 #include "mlir/IR/OwningOpRef.h"
 #include "runtime/Kernels.h"
 
+#include <limits>
 #include <map>
 #include <memory>
 #include <optional>
@@ -54,8 +55,13 @@ CompileOptions oneRank(const CompileOptions &options);
 // Weights, rows and scalars for `steps` steps of a one-rank plan of the model (its
 // inputs are the global ones). Tokens are random, about 30 % of the labels are
 // ignored, more in later rows; inputs of an inference as drawInput() in Draw.cpp says. A source tensor whose elements are all equal (a
-// bias of zeros) would hide errors, so that noise is added to it.
-support::Result<Trial> drawTrial(const Subject &oneRank, uint64_t seed, unsigned steps);
+// bias of zeros) would hide errors, so that noise is added to it. A step of training has at most
+// `microBatches` different ones, a divisor of their number, which are repeated.
+support::Result<Trial> drawTrial(const Subject &oneRank, uint64_t seed, unsigned steps,
+                                 int64_t microBatches = std::numeric_limits<int64_t>::max());
+// One step of that, numbered from 0.
+StepData drawStep(const Subject &oneRank, uint64_t seed, unsigned step,
+                  int64_t microBatches = std::numeric_limits<int64_t>::max());
 
 } // namespace llmc::verify
 

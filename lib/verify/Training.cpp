@@ -45,6 +45,19 @@ double quotient(double distance, double size) {
 
 } // namespace
 
+NamedTensors allRows(const StepData &data) {
+  NamedTensors all = data.inputs;
+  if (data.repeats == 1)
+    return all;
+  for (auto &[name, tensor] : all) {
+    const std::vector<double> once = tensor.data;
+    for (int64_t i = 1; i < data.repeats; ++i)
+      tensor.data.insert(tensor.data.end(), once.begin(), once.end());
+    tensor.shape[0] *= data.repeats;
+  }
+  return all;
+}
+
 double relativeError(double got, double expected) {
   if (!std::isfinite(got) || !std::isfinite(expected))
     return kInfinite;

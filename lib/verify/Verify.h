@@ -29,21 +29,34 @@ struct VerifyOptions {
   support::Progress *progress = nullptr; // is told what is done
 };
 
+// Some steps, and what they leave in double.
+struct Steps {
+  Trial trial;
+  Outcome exact;
+};
+
 // Everything that the checks compare with: the model on one rank.
 struct Reference {
   Subject one;      // one-rank compilation
-  Trial trial;      // five steps; two runs of an inference
+  Trial trial;      // five steps of at most kDifferent micro-batches; two runs of an inference
   Outcome exact;    // those steps in double
+  // Where a step has more micro-batches: the same, but that those of the first step all differ. A
+  // plan keeps each in its slot and may mix them up; what runs one at a time cannot.
+  std::optional<Steps> distinct;
   UpdateErrors update; // of `exact`, step by step, against the optimizer's equations
   TensorError gradients; // of the one-rank plan against `exact`
   double loss = 0;       // error of the one-rank plan's first loss
   double outputs = 0;    // of its norm and token count
   double results = 0, elements = 0; // of an inference: of its outputs, of their elements
 };
+// What plans with kernels run, and what it leaves in double.
+const Trial &trialOfPlan(const Reference &reference);
+const Outcome &exactOfPlan(const Reference &reference);
 inline constexpr unsigned kSteps = 5, kRuns = 2;
+inline constexpr int64_t kDifferent = 4;
 
 // Compiles for one rank, draws the steps and runs them in double and, for
-// `withPlan`, by kernels. `standIn` as in compileSubject(). With `oneValueAUse` all uses of a
+// `withPlan`, by kernels and with the steps that a plan runs. `standIn` as in compileSubject(). With `oneValueAUse` all uses of a
 // stored tensor begin with one value, as in the file. Null after diagnostics.
 mlir::FailureOr<Reference> makeReference(mlir::MLIRContext &context, const CompileOptions &options,
                                          uint64_t seed, bool withPlan = true,

@@ -18,6 +18,12 @@ LLAMA = {"architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_s
          "tie_word_embeddings": False, "initializer_range": 0.02}
 
 
+LLAMA_2 = {**LLAMA, "num_key_value_heads": 32, "intermediate_size": 11008, "vocab_size": 32000,
+           "max_position_embeddings": 4096, "rope_theta": 10000.0}
+LLAMA_70 = {**LLAMA, "hidden_size": 8192, "num_hidden_layers": 80, "num_attention_heads": 64,
+            "intermediate_size": 28672}
+
+
 def verify(model, *flags, timeout=600):
     done = call([LLMC, "verify", model, "--json", *flags], timeout=timeout, check=False)
     require(done.returncode == 0, f"exit {done.returncode}: {done.stdout[-3000:]}{done.stderr[-3000:]}")
@@ -89,6 +95,17 @@ def large(folder, layers, mesh, rows, ranks, own, limit):
     return f"{seconds:.0f} s, {note}"
 
 
+def llama(folder, config, limit):
+    model = os.path.join(folder, "config.json")
+    with open(model, "w") as f:
+        json.dump(config, f)
+    start = time.time()
+    note = check_report(verify(model, "--mesh", "8x16x8", timeout=2 * limit), 1024, 256)
+    seconds = time.time() - start
+    require(seconds <= limit, f"{seconds:.0f} s, limit {limit}")
+    return f"{seconds:.0f} s, {note}"
+
+
 suite = Suite("twin")
 suite.run("gpt2, mesh 2x2x2", small, "gpt2", "2x2x2", 8, 8, 8)
 suite.run("gpt2 from ONNX, mesh 4x1x2", small, "gpt2/dynamo.onnx", "4x1x2", 8, 8, 4)
@@ -102,4 +119,7 @@ suite.run("inference of 8 B parameters, mesh 2x4x8", inference, 90)
 suite.run("large model, 2 layers, mesh 4x2x8", large, 2, "4x2x8", 16, 64, 32, 90)
 if suite.full:
     suite.run("2.5 B parameters, mesh 8x16x8", large, 48, "8x16x8", 128, 1024, 256, 180)
+    # Twice what bench/verify.py measures at most.
+    suite.run("Llama 2 7B, mesh 8x16x8", llama, LLAMA_2, 240)
+    suite.run("Llama 3 70B, mesh 8x16x8", llama, LLAMA_70, 600)
 suite.finish()
