@@ -154,7 +154,10 @@ struct Visibility {
   int64_t first(int64_t row) const {
     return window ? std::min(std::max<int64_t>(row + offset - window + 1, 0), keys) : 0;
   }
-  int64_t last(int64_t row) const { return causal ? std::min(row + offset + 1, keys) : keys; }
+  // None, where only later keys are there.
+  int64_t last(int64_t row) const {
+    return causal ? std::clamp<int64_t>(row + offset + 1, 0, keys) : keys;
+  }
 };
 } // namespace
 
@@ -278,6 +281,8 @@ static void meaning(AttentionGradOp op, Inputs<T> inputs, Outputs<T> outputs) {
                &o = *inputs[4], &lse = *inputs[5];
   Layout<T> at(op, q, k, op.getMask() ? inputs[6] : nullptr);
   int64_t queries = at.rows * (at.heads / at.kvHeads);
+  // Who looks at some rows, or some keys, leaves out what they do not decide.
+  bool wantsRows = !outputs[0].data.empty(), wantsKeys = !outputs[1].data.empty();
   at.forEachRow([&](int64_t b, int64_t head, int64_t row) {
     int64_t i = at.q(b, row, head);
     T logSum = lse.data[at.statistic(b, row, head)];
@@ -290,7 +295,10 @@ static void meaning(AttentionGradOp op, Inputs<T> inputs, Outputs<T> outputs) {
       T p = exp(score.value - logSum);
       T slope =
           at.scale * score.slope * p * (dot(&g.data[i], &v.data[j], at.dim) - delta);
-      addScaled(&outputs[0].data[i], &k.data[j], slope, at.dim, at.keys);
+      if (wantsRows)
+        addScaled(&outputs[0].data[i], &k.data[j], slope, at.dim, at.keys);
+      if (!wantsKeys)
+        continue;
       addScaled(&outputs[1].data[j], &q.data[i], slope, at.dim, queries);
       addScaled(&outputs[2].data[j], &g.data[i], p, at.dim, queries);
     }

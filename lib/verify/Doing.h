@@ -25,6 +25,11 @@ public:
     };
   }
 
+  void add(uint64_t count) {
+    if (phase)
+      phase->add(count);
+  }
+
   // Says that `done` of `total` are behind it.
   void reach(uint64_t done) {
     if (phase)

@@ -34,7 +34,7 @@ public:
 
   bool has(Regime regime) const;
   size_t variants() const { return launch->scalars.size(); }
-  // Of the kernel, as good as known.
+  // Of the kernel and its reference, as good as known.
   double seconds() const;
   // By several threads at a time, each with an arena.
   Finding run(const Setting &setting, Arena &arena, Regime regime, size_t variant,

@@ -5,6 +5,7 @@
 #include "llvm/ADT/STLExtras.h"
 
 #include <algorithm>
+#include <deque>
 
 using namespace mlir;
 
@@ -253,18 +254,22 @@ void Sample::runStep(const Step &step, llvm::DenseMap<Value, BoundedTensor> &val
   for (const Region &region : step.results)
     results.emplace_back(shapeOf(region));
   for (const Piece &piece : step.pieces) {
-    std::vector<BoundedTensor> operands, outputs;
+    std::vector<BoundedTensor> outputs;
+    std::deque<BoundedTensor> parts;
     std::vector<const BoundedTensor *> inputs;
     for (auto [value, region] : llvm::zip(step.op->getOperands(), piece.operands)) {
-      BoundedTensor &part = operands.emplace_back(shapeOf(region));
       const BoundedTensor &whole = values.find(value)->second;
+      inputs.push_back(&whole);
+      // A part has the order of the whole.
+      if (volume(region) == whole.size())
+        continue;
+      BoundedTensor &part = parts.emplace_back(shapeOf(region));
       auto to = part.data.begin();
       walk(made.find(value)->second, region, [&](int64_t i) { *to++ = whole.data[i]; });
+      inputs.back() = &part;
     }
-    for (const BoundedTensor &operand : operands)
-      inputs.push_back(&operand);
-    for (const Region &region : piece.results)
-      outputs.emplace_back(shapeOf(region));
+    for (auto [region, keeps] : llvm::zip(piece.results, piece.keeps))
+      outputs.push_back(keeps ? BoundedTensor(shapeOf(region)) : BoundedTensor());
     cast<graph::GraphOpInterface>(piece.op).evaluateBounded(inputs, outputs);
     for (size_t r = 0; r < results.size(); ++r) {
       if (!piece.keeps[r])

@@ -34,7 +34,7 @@ private:
   struct Piece {
     mlir::Operation *op;
     std::vector<Region> operands, results;
-    std::vector<bool> keeps; // which results are taken from it
+    std::vector<bool> keeps; // which results are taken from it; the others stay empty
   };
   struct Step {
     mlir::Operation *op;

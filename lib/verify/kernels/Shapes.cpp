@@ -29,6 +29,8 @@ struct Task {
   double seconds = 0;
   Finding finding = {};
 
+  // In milliseconds, so that a long task is more than one of many.
+  uint64_t weight() const { return static_cast<uint64_t>(seconds * 1e3) + 1; }
   const std::string &name() const { return launch ? launch->name() : product->name(); }
 };
 
@@ -45,8 +47,9 @@ public:
     list();
   }
 
-  size_t size() const { return tasks.size(); }
-  void run(const std::function<void()> &done);
+  uint64_t weight() const; // of all tasks
+  // Tells `done` the weight of each task after it.
+  void run(const std::function<void(uint64_t)> &done);
   void report(Report &report) const;
 
 private:
@@ -76,7 +79,14 @@ void ShapesCheck::list() {
   }
 }
 
-void ShapesCheck::run(const std::function<void()> &done) {
+uint64_t ShapesCheck::weight() const {
+  uint64_t sum = 0;
+  for (const Task &task : tasks)
+    sum += task.weight();
+  return sum;
+}
+
+void ShapesCheck::run(const std::function<void(uint64_t)> &done) {
   unsigned threads = std::max(1u, std::thread::hardware_concurrency());
   if (library)
     library->finish(threads);
@@ -89,12 +99,13 @@ void ShapesCheck::run(const std::function<void()> &done) {
   std::atomic<size_t> next{0};
   auto help = [&](unsigned thread) {
     Arena arena;
-    for (size_t i; (i = next++) < order.size(); done()) {
+    for (size_t i; (i = next++) < order.size();) {
       Task &task = tasks[order[i]];
       uint64_t stream = order[i] + 1;
       task.finding = task.launch
                          ? task.launch->run(setting, arena, task.regime, task.variant, stream)
                          : task.product->run(setting, arena, task.regime, thread, stream);
+      done(task.weight());
     }
   };
   std::vector<std::thread> helpers;
@@ -138,8 +149,8 @@ void checkShapes(const Subject &subject, uint64_t seed, Report &report,
                  support::Progress *progress) {
   std::optional<Doing> doing(std::in_place, progress, "list kernels");
   ShapesCheck check(subject, seed);
-  doing.emplace(progress, "kernels at their sizes", check.size());
-  check.run(doing->counter());
+  doing.emplace(progress, "kernels at their sizes", check.weight());
+  check.run([&](uint64_t weight) { doing->add(weight); });
   check.report(report);
 }
 
