@@ -155,7 +155,8 @@ double IrCourt::changeOf(const CompileOptions &faulty) const {
 IrDecision IrCourt::decide(Phase phase, const IrFault &fault) const {
   Quiet quiet(context);
   IrDecision decision;
-  if (phase <= Phase::Partition)
+  // The imported model is what the quick checks compare with.
+  if (phase != Phase::Import && phase <= Phase::Partition)
     decision.killer = quickKiller(phase, fault);
   if (!decision.killer.empty())
     return decision;

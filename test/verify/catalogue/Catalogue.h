@@ -13,13 +13,15 @@ namespace llmc::catalogue {
 
 struct Fault {
   const char *name;
-  const char *model;    // "gpt2" or "llama": of small ones
+  const char *model;    // "gpt2" or "llama": small configs; "tiny": an ONNX file with weights
   const char *mesh;     // dp x pp x tp
   Phase phase;          // after which the edit is made, in every compilation
-  const char *expected; // how the name of the check begins that finds it; "refused"; "below"
+  const char *expected; // how the name of the check begins that finds it; "refused"; "below"; "oracle":
+                        // only the model's own file says it
   Edit edit;
 };
 
+std::vector<Fault> importFaults();
 std::vector<Fault> raiseFaults();
 std::vector<Fault> trainFaults(); // loss and gradients
 std::vector<Fault> optimizerFaults();
