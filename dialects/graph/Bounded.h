@@ -31,8 +31,21 @@ struct Bounded {
       return {value, std::isnan(error) ? INFINITY : error + units * std::fabs(value)};
     return {value, exactInput && std::isinf(value) ? 0.0 : double(INFINITY)};
   }
+  // How the roundings of so many terms of a sum grow: with the root of their number (Higham and
+  // Mary, A New Approach to Probabilistic Rounding Error Analysis, 2019, theorem 2.8), unless
+  // the terms are equal, so that all are rounded alike.
+  static double growth(double terms) { return termsAreEqual ? terms : std::sqrt(terms); }
+  static inline thread_local bool termsAreEqual = false; // set by EqualTerms
   bool isInfinite() const { return std::isinf(value) && error == 0; }
   double radius() const { return error == 0 ? 0 : error * kUnit; }
+};
+
+// While it lives, sums of this thread are of equal terms.
+struct EqualTerms {
+  EqualTerms() { Bounded::termsAreEqual = true; }
+  ~EqualTerms() { Bounded::termsAreEqual = false; }
+  EqualTerms(const EqualTerms &) = delete;
+  EqualTerms &operator=(const EqualTerms &) = delete;
 };
 
 // The error that comes of the argument's, in units: of a monotone `f`.

@@ -273,7 +273,7 @@ static std::vector<Bounded> product(const std::vector<Bounded> &x, const std::ve
       errors[i] += part[i];
   }
   std::vector<Bounded> z(values.size());
-  double roundings = std::sqrt(double(sizes.k));
+  double roundings = Bounded::growth(double(sizes.k));
   for (size_t i = 0; i < z.size(); ++i)
     z[i] = Bounded::rounded(values[i], errors[i] + roundings * sizesOfTerms[i], false, 0);
   return z;

@@ -46,12 +46,11 @@ inline Bounded chosen(Bounded condition, Bounded yes, Bounded no) {
 }
 
 // Adds one of `terms` numbers to a sum, in whatever order an implementation adds them: errors
-// of its roundings grow with the root of their number (Higham and Mary, A New Approach to
-// Probabilistic Rounding Error Analysis, 2019, theorem 2.8) and the magnitudes of all.
+// of its roundings grow with their number (Bounded::growth()) and the magnitudes of all.
 inline void accumulate(double &sum, double x, int64_t) { sum += x; }
 inline void accumulate(Dual &sum, Dual x, int64_t) { sum = sum + x; }
 inline void accumulate(Bounded &sum, Bounded x, int64_t terms) {
-  double roundings = std::sqrt(double(terms)) * std::fabs(x.value);
+  double roundings = Bounded::growth(double(terms)) * std::fabs(x.value);
   sum = Bounded::rounded(sum.value + x.value, sum.error + x.error + roundings,
                          sum.isInfinite() || x.isInfinite(), 0);
 }

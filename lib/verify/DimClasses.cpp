@@ -223,7 +223,11 @@ static int64_t congruent(int64_t n, int64_t divisor, int64_t least) {
   return std::min(size, n);
 }
 
-void DimClasses::shrink(int64_t divisor) {
+void DimClasses::shrink(int64_t divisor, int64_t kept) {
+  kept_ = kept;
+  for (unsigned id = 0; id < size_.size(); ++id)
+    if (find(id) == id && size_[id] <= kept)
+      keep_[id] = true;
   while (!choose(divisor)) {
   }
   for (unsigned id = 0; id < size_.size(); ++id)
@@ -324,6 +328,8 @@ void DimClasses::chooseRest(int64_t divisor) {
   for (unsigned id = 0; id < size_.size(); ++id)
     if (find(id) == id && !new_[id])
       rest.push_back(id);
+    else if (find(id) == id && size_[id] <= kept_) // larger ones stay larger
+      chosen[size_[id]] = size_[id];
   llvm::stable_sort(rest, [&](unsigned a, unsigned b) { return size_[a] < size_[b]; });
   for (unsigned id : rest) {
     int64_t n = size_[id], least = std::max(kLeast, 2 * divisor);

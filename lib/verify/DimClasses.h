@@ -28,8 +28,8 @@ public:
   // divides, and what it does not leaves the same remainder. A class that only
   // appears as an inner factor of products (the size of a head) keeps its parity alone.
   // Larger classes get larger sizes, equal ones equal sizes, where products allow; sizes
-  // that differ, whole or divided, stay different.
-  void shrink(int64_t divisor);
+  // that differ, whole or divided, stay different. Classes of sizes up to `kept` keep theirs.
+  void shrink(int64_t divisor, int64_t kept = 0);
 
   // After shrink().
   std::vector<int64_t> shapeOf(mlir::Value value) const;
@@ -68,6 +68,7 @@ private:
   std::vector<int64_t> size_, new_; // new_: 0 while not chosen; by root
   mutable std::vector<unsigned> parent_;
   std::vector<bool> keep_, ofState_; // by root
+  int64_t kept_ = 0;
   std::vector<Product> products_;
   std::vector<std::pair<unsigned, unsigned>> atLeast_; // first is not below second
   std::map<int64_t, std::vector<int64_t>> changes_;

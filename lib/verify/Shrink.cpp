@@ -230,9 +230,9 @@ void rewriteFacts(ModuleOp module, const DimClasses &dims) {
 
 } // namespace
 
-LogicalResult shrinkModel(ModuleOp module, int64_t divisor, std::string &text) {
+LogicalResult shrinkModel(ModuleOp module, int64_t divisor, std::string &text, int64_t kept) {
   DimClasses dims(module);
-  dims.shrink(divisor);
+  dims.shrink(divisor, kept);
   Sources sources(module);
   for (auto state : module.getOps<graph::StateOp>())
     if (state.getViews() && failed(sources.read(state, dims.shapeOf(state))))

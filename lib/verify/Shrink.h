@@ -11,9 +11,10 @@ namespace llmc::verify {
 
 // Divides the widths of a raised module, in place (DimClasses.h says how). Its
 // sources become smaller tensors that are drawn; views into them keep their order.
-// `sizes` tells what became of which size: "2048 -> 32, 50257 -> 41". Fails with a
-// diagnostic if states view a source in a way that does not divide.
-mlir::LogicalResult shrinkModel(mlir::ModuleOp module, int64_t divisor, std::string &sizes);
+// Sizes up to `kept` stay. `sizes` tells what became of which size: "2048 -> 32, 50257 -> 41".
+// Fails with a diagnostic if states view a source in a way that does not divide.
+mlir::LogicalResult shrinkModel(mlir::ModuleOp module, int64_t divisor, std::string &sizes,
+                                int64_t kept = 0);
 
 } // namespace llmc::verify
 

@@ -116,12 +116,35 @@ struct Small {
   std::string difference;
 };
 
-// Shrinks `model` and compiles it. Fails with diagnostics.
-FailureOr<Small> shrinkAt(MLIRContext &context, ModuleOp model, Phase border,
-                          const CompileOptions &options, const Subject &plan) {
+// Where sizes of the plan are equal by chance (2 layers of 32 and a width of 64), a kernel may do
+// what the twin's sizes make two: then widths up to this stay as they are, if that is cheap.
+constexpr int64_t kKept = 512;
+constexpr double kKeptSeconds = 60;
+
+class TwinMaker {
+public:
+  TwinMaker(MLIRContext &context, const CompileOptions &options, const Subject &plan)
+      : context(context), options(options), plan(plan) {}
+
+  FailureOr<Small> make();
+
+private:
+  // Shrinks `model` and compiles it. Fails with diagnostics.
+  FailureOr<Small> shrinkAt(ModuleOp model, Phase border, int64_t kept);
+  // The first way of shrinking that gives the plan, or else the first.
+  FailureOr<Small> tryAt(ModuleOp model, Phase border);
+
+  MLIRContext &context;
+  const CompileOptions &options;
+  const Subject &plan;
+};
+
+FailureOr<Small> TwinMaker::shrinkAt(ModuleOp model, Phase border, int64_t kept) {
   Small small{model.clone(), border, {}, {}, {}, {}};
-  if (failed(shrinkModel(*small.model, options.tp, small.sizes)))
+  if (failed(shrinkModel(*small.model, options.tp, small.sizes, kept)))
     return failure();
+  if (kept && estimateCost(*small.model, options).seconds > kKeptSeconds)
+    return small.model->emitError("would take long");
   // Buckets are cut by bytes, of which the twin has fewer.
   if (Attribute pieces = plan.at(Phase::Schedule)->getAttr("plan.bucket_pieces"))
     (*small.model)->setAttr("plan.bucket_pieces", pieces);
@@ -135,10 +158,20 @@ FailureOr<Small> shrinkAt(MLIRContext &context, ModuleOp model, Phase border,
   return small;
 }
 
+FailureOr<Small> TwinMaker::tryAt(ModuleOp model, Phase border) {
+  FailureOr<Small> first = shrinkAt(model, border, 0);
+  if (succeeded(first) && first->likeness.count == 0)
+    return first;
+  Captured captured(&context); // of what is only tried
+  FailureOr<Small> second = shrinkAt(model, border, kKept);
+  if (succeeded(second) && second->likeness.count == 0)
+    return second;
+  return first;
+}
+
 // The twin of the imported model, if raising makes the same plan of it, so that raising is
 // verified too. Else of the raised one: a recogniser knows some sizes by their numbers.
-FailureOr<Small> makeTwin(MLIRContext &context, const CompileOptions &options,
-                          const Subject &plan) {
+FailureOr<Small> TwinMaker::make() {
   FailureOr<Subject> raised = raise(context, options);
   if (failed(raised))
     return failure();
@@ -146,15 +179,14 @@ FailureOr<Small> makeTwin(MLIRContext &context, const CompileOptions &options,
   std::string difference;
   {
     Captured captured(&context);
-    FailureOr<Small> small =
-        shrinkAt(context, raised->at(Phase::Import), Phase::Import, options, plan);
+    FailureOr<Small> small = tryAt(raised->at(Phase::Import), Phase::Import);
     if (succeeded(small) && small->likeness.count == 0)
       return small;
     if (succeeded(small))
       imported = std::move(small->model);
     difference = succeeded(small) ? small->likeness.differences.front() : captured.text;
   }
-  FailureOr<Small> small = shrinkAt(context, raised->at(Phase::Raise), Phase::Raise, options, plan);
+  FailureOr<Small> small = tryAt(raised->at(Phase::Raise), Phase::Raise);
   if (succeeded(small)) {
     small->imported = std::move(imported);
     small->difference = difference.substr(0, difference.find('\n'));
@@ -203,7 +235,7 @@ FailureOr<Report> verifyTwin(MLIRContext &context, const VerifyOptions &options)
   doing.emplace(options.progress, "compile the twin");
 
   CompileOptions small = twinOptions(options.compile);
-  FailureOr<Small> twin = makeTwin(context, small, *plan);
+  FailureOr<Small> twin = TwinMaker(context, small, *plan).make();
   if (failed(twin))
     return failure();
   const Isomorphism &found = twin->likeness;

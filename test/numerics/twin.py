@@ -55,6 +55,13 @@ def alike(folder, model):
     return check_report(report, 2, 2)
 
 
+def by_chance(folder, model):
+    """Sizes that are equal by chance share a kernel, in the twin too; sums of 4,096 equal terms are in their limits."""
+    report = verify(os.path.join(DATA, model), "--mesh", "2x1x2")
+    require("fp64:raise:outputs" in [check["name"] for check in report["checks"]], "the twin was raised")
+    return check_report(report, 4, 4)
+
+
 def infer_small(folder, model, flags):
     name, *rest = flags
     report = verify(os.path.join(DATA, model, name), *rest, "--mesh", "2x2x2", "--twin", "on")
@@ -111,6 +118,7 @@ suite.run("gpt2, mesh 2x2x2", small, "gpt2", "2x2x2", 8, 8, 8)
 suite.run("gpt2 from ONNX, mesh 4x1x2", small, "gpt2/dynamo.onnx", "4x1x2", 8, 8, 4)
 suite.run("gpt2, mesh 1x3x1", small, "gpt2", "1x3x1", 6, 3, 3)
 suite.run("heads nearly as wide as the model, mesh 1x1x2", alike, "models/gemma3/dynamo-18/model.onnx")
+suite.run("2 layers of 32 beside a width of 64, 4,096 tokens", by_chance, "models/llama/dynamo-18-mask/model.onnx")
 suite.run("a model that fits", automatic, True)
 suite.run("mutants of a twin are refused", no_mutation, ["--mutants", "1"])
 past = ["model.onnx", "--infer", "--dim", "batch_size=2,sequence_length=3,past_sequence_length=2"]

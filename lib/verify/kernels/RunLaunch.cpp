@@ -8,6 +8,7 @@
 #include <cfloat>
 #include <cmath>
 #include <cstring>
+#include <optional>
 #include <set>
 
 using namespace mlir;
@@ -270,7 +271,12 @@ Finding LaunchCase::run(const Setting &setting, Arena &arena, Regime regime, siz
   // As large as results still say something.
   for (double scale : {1e4, 1e3, 1e2, 30.0, 10.0, 3.0}) {
     draw(setting, memory, scalars, regime, scale, stream);
-    wanted = sample->evaluate(gather(memory, scalars));
+    {
+      std::optional<graph::EqualTerms> equal;
+      if (regime == Regime::Equal)
+        equal.emplace();
+      wanted = sample->evaluate(gather(memory, scalars));
+    }
     if (isLarge)
       floor = double(FLT_MIN) * scale * scale;
     if (!isLarge || saysEnough(wanted))
