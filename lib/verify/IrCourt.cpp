@@ -117,11 +117,15 @@ std::string IrCourt::quickKiller(Phase phase, const IrFault &fault) const {
       if (!report.passed())
         return firstFailing(report);
     }
-    FailureOr<Outcome> ranks = interpret(all.at(Phase::Partition), *trial);
+    UpdateErrors equations;
+    ModuleOp parted = all.at(Phase::Partition);
+    FailureOr<Outcome> ranks =
+        interpret(parted, *trial, {}, compareUpdates(parted, /*adamw=*/true, equations));
     if (failed(ranks))
       return "refused";
     const Reference &expected = inReference ? own : reference;
     checkExact(*ranks, expected, "partition", report);
+    report.add("updates:adamw:equations", "", equations.largest().value, 1e-10);
     if (trial != &first)
       report.add("updates:adamw:fp64", "",
                  vectorError(ranks->weights, expected.exact.weights).value, 1e-8);

@@ -109,6 +109,14 @@ OptimizerState updatedState(const UpdateInput &input) {
   return after;
 }
 
+TensorError UpdateErrors::largest() const {
+  TensorError worst{"grad_norm", norm};
+  for (const TensorError *error : {&weights, &moments})
+    if (!(error->value <= worst.value))
+      worst = *error;
+  return worst;
+}
+
 void UpdateErrors::compare(const UpdateInput &input, const OptimizerState &after, double gradNorm) {
   OptimizerState expected = updatedState(input);
   const OptimizerState &before = input.before;

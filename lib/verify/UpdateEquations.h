@@ -42,6 +42,7 @@ struct UpdateErrors {
   TensorError weights, moments;
   double norm = 0;    // relative, of the reported grad_norm
   uint64_t steps = 0; // that were compared
+  TensorError largest() const;
   void compare(const UpdateInput &input, const OptimizerState &after, double gradNorm);
 };
 

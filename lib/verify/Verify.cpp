@@ -190,8 +190,8 @@ private:
   void describe(const CompileOptions &compile);
   void interleave(const Subject &subject, const Reference &reference); // if asked
   LogicalResult oracle(const Reference &reference, const Outcome &ranks); // if asked
-  void updates(Optimizer which, const Outcome &exact, const Reference &reference,
-               const Outcome &kernels);
+  void updates(Optimizer which, const Outcome &exact, const UpdateErrors &equations,
+               const Reference &reference, const Outcome &kernels);
 
   MLIRContext &context;
   const VerifyOptions &options;
@@ -199,10 +199,13 @@ private:
 };
 
 // Rule (iii): what five steps of an optimizer leave.
-void Verifier::updates(Optimizer which, const Outcome &nRanks, const Reference &reference,
-                       const Outcome &kernels) {
+void Verifier::updates(Optimizer which, const Outcome &nRanks, const UpdateErrors &equations,
+                       const Reference &reference, const Outcome &kernels) {
   bool adam = which == Optimizer::AdamW;
   std::string name = adam ? "updates:adamw:" : "updates:sgd:";
+  // Of each tensor by itself, however small its gradient is.
+  TensorError own = equations.largest();
+  report.add(name + "equations", own.name, own.value, kExact);
   TensorError exact = vectorError(nRanks.weights, reference.exact.weights);
   report.add(name + "fp64", exact.name, exact.value, adam ? 1e-8 : kExact);
   if (kernels.losses.empty())
@@ -256,8 +259,11 @@ LogicalResult Verifier::optimizer(Optimizer which, bool main) {
   if (main && options.shapes)
     checkShapes(*subject, options.seed, report, options.progress);
   doing.emplace(options.progress, "all ranks in double", microBatchesOf(compile, reference->trial));
+  UpdateErrors equations;
+  ModuleOp parted = subject->at(Phase::Partition);
   FailureOr<Outcome> nRanks =
-      interpret(subject->at(Phase::Partition), reference->trial, doing->counter());
+      interpret(parted, reference->trial, doing->counter(),
+                compareUpdates(parted, which == Optimizer::AdamW, equations));
   if (failed(nRanks))
     return failure();
   doing.emplace(options.progress, "all ranks with kernels");
@@ -275,7 +281,7 @@ LogicalResult Verifier::optimizer(Optimizer which, bool main) {
   } else {
     report.add("kernels:run", "plan of the other optimizer", 1, 0, run.message());
   }
-  updates(which, *nRanks, *reference, kernels);
+  updates(which, *nRanks, equations, *reference, kernels);
   if (main && !report.passed()) {
     doing.emplace(options.progress, "the place where numbers part");
     findBorder(*subject, *reference, report);
