@@ -207,7 +207,7 @@ void PlanMachine::setScalars() {
 }
 
 LogicalResult PlanMachine::step(const StepData &stepData) {
-  StepData whole{allRows(stepData), 1, stepData.scalars};
+  StepData whole{allRows(stepData), stepData.scalars};
   data = &whole;
   setScalars();
   for (Rank &rank : ranks)

@@ -19,11 +19,11 @@ struct StepData {
   // k of the global view is rows [k * B, (k + 1) * B), B = rows of one. Of an inference
   // all of the input, of any shape.
   NamedTensors inputs;
+  // Host scalars of the update ("lr", "clip", ...), rounded to float.
+  std::map<std::string, double> scalars;
   // How often the step has these rows, one after the other. The interpreters run them once and
   // count what they add up so many times.
   int64_t repeats = 1;
-  // Host scalars of the update ("lr", "clip", ...), rounded to float.
-  std::map<std::string, double> scalars;
 };
 
 // The inputs with every row of the step.

@@ -35,7 +35,7 @@ CompileOptions optionsFor(const char *model) {
 
 Trial writtenOut(Trial trial) {
   for (verify::StepData &step : trial.steps)
-    step = {verify::allRows(step), 1, step.scalars};
+    step = {verify::allRows(step), step.scalars};
   return trial;
 }
 
