@@ -7,7 +7,8 @@ using namespace mlir;
 using namespace llmc::graph;
 
 LogicalResult AdamWOp::verify() {
-  for (auto [i, value] : llvm::enumerate(ValueRange{getGrad(), getM(), getV()}))
+  const Value values[] = {getGrad(), getM(), getV()};
+  for (auto [i, value] : llvm::enumerate(values))
     if (shapeOf(value) != shapeOf(getParam()))
       return emitOpError("C1: operand ") << i + 1 << " has shape " << shapeText(shapeOf(value))
                                          << ", expected the parameter's, "

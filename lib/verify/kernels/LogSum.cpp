@@ -68,7 +68,8 @@ float Head::masked(float score, int64_t row, int64_t j) const {
   if (maskShape.empty())
     return score;
   int64_t at = 0;
-  for (auto [size, index] : llvm::zip(maskShape, ArrayRef<int64_t>{b, head, row, j}))
+  const int64_t indices[] = {b, head, row, j};
+  for (auto [size, index] : llvm::zip(maskShape, indices))
     at = at * size + (size == 1 ? 0 : index);
   if (operands.addedMask)
     return score + operands.addedMask[at];

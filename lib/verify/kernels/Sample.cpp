@@ -162,7 +162,8 @@ struct AttentionPart {
   Region lse() const { return {batch, rows, heads}; }
   Region mask(ArrayRef<int64_t> shape) const {
     Region region;
-    for (auto [size, part] : llvm::zip(shape, ArrayRef<Picks>{batch, heads, rows, keys}))
+    const Picks parts[] = {batch, heads, rows, keys};
+    for (auto [size, part] : llvm::zip(shape, parts))
       region.push_back(size == 1 ? Picks::all(1) : part);
     return region;
   }
