@@ -294,12 +294,20 @@ std::string countText(size_t count) {
   return std::to_string(count) + (count == 1 ? " tensor" : " tensors");
 }
 
+// What is not a number on both sides is the same.
+bool areSame(const Tensor &a, const Tensor &b) {
+  return a.shape == b.shape && std::equal(a.data.begin(), a.data.end(), b.data.begin(),
+                                          [](double x, double y) {
+                                            return x == y || (std::isnan(x) && std::isnan(y));
+                                          });
+}
+
 // Elements that differ between what one rank and what all ranks draw.
 Faults compareDraws(const NamedTensors &one, const NamedTensors &all) {
   Faults faults;
   for (const auto &[name, value] : one) {
     auto other = all.find(name);
-    if (other == all.end() || other->second.data != value.data)
+    if (other == all.end() || !areSame(other->second, value))
       faults.push_back("'" + name + "' is not what one rank draws");
   }
   return faults;

@@ -371,6 +371,8 @@ LogicalResult Verifier::dump() {
            << options.compile.model << ": at border " << std::string(toString(dump->phase))
            << ": phase " << std::string(toString(refuser)) << " refuses it";
   checkStatic(*subject.program, report);
+  // Weights come from places and rules that the IR names, not from what it is compared with.
+  checkStates(subject, nullptr, options.seed, report);
   if (report.passed())
     checkKernels(subject, *reference, outcome, report);
   if (report.passed())

@@ -102,7 +102,27 @@ def noticed(folder, border, edit):
     return f"{worst['name']} {worst['value']:.1e}, {worst['subject']}"
 
 
+def place_moved(folder, border):
+    """A dump of a model with weights says where they lie in its file, which the file itself contradicts."""
+    path = os.path.join(folder, border + ".mlir")
+    model = os.path.join(DATA, "gpt2-tiny", "torchscript.onnx")
+    call([LLMC, "compile", model, "--mesh", "1x1x2", "--seq", 8, "--compile-to", border, "-o", path])
+    call([LLMC, "verify", path])
+    with open(path) as f:
+        text = f.read()
+    moved = re.sub(r"file_offset = (\d+)", lambda m: f"file_offset = {int(m[1]) + 4}", text, count=1)
+    require(moved != text, "no place is named")
+    with open(path, "w") as f:
+        f.write(moved)
+    done = call([LLMC, "verify", path, "--json"], check=False)
+    require(done.returncode == 3, f"exit {done.returncode}\n{done.stdout[-1500:]}{done.stderr[-1500:]}")
+    failed = [check["name"] for check in json.loads(done.stdout)["checks"] if not check["passed"]]
+    require(failed == ["states:file"], f"fails {failed}")
+
+
 suite = Suite("edits")
+suite.run("shard: a place in the file", place_moved, "shard")
+suite.run("schedule: a place in the file", place_moved, "schedule")
 for border, edits in EDITS.items():
     suite.run(f"{border}: untouched", untouched, border)
     for title, edit in edits.items():
