@@ -221,6 +221,19 @@ static double scatteredGrowth(Block &body) {
   return growth;
 }
 
+// How large that may become which a kernel takes for zero, since floats end there: it may be
+// multiplied by two operands. A gradient of attention multiplies each exponential by g.v and by
+// q or k, and adds those of all rows or keys.
+static double magnified(Block &body, double scale) {
+  double most = scale * scale;
+  for (auto op : body.getOps<graph::AttentionGradOp>()) {
+    ArrayRef<int64_t> q = graph::shapeOf(op.getQ()), k = graph::shapeOf(op.getK());
+    double terms = double(q[3]) * double(std::max(q[1] * (q[2] / k[2]), k[1]));
+    most = std::max(most, scale * scale * scale * terms);
+  }
+  return most;
+}
+
 void LaunchCase::compare(const OperandMemory &memory, const std::vector<BoundedTensor> &wanted,
                          double floor, Finding &finding) const {
   Block &body = bodyOf(*launch);
@@ -265,8 +278,7 @@ Finding LaunchCase::run(const Setting &setting, Arena &arena, Regime regime, siz
   OperandMemory memory(arena, extents);
   ArrayRef<int64_t> scalars = launch->scalars[variant];
   std::vector<BoundedTensor> wanted;
-  // What a kernel takes for zero, since floats end there, may be multiplied by two operands.
-  double floor = double(FLT_MIN);
+  double floor = 0;
   bool isLarge = regime == Regime::Large || regime == Regime::Outliers;
   // As large as results still say something.
   for (double scale : {1e4, 1e3, 1e2, 30.0, 10.0, 3.0}) {
@@ -277,8 +289,7 @@ Finding LaunchCase::run(const Setting &setting, Arena &arena, Regime regime, siz
         equal.emplace();
       wanted = sample->evaluate(gather(memory, scalars));
     }
-    if (isLarge)
-      floor = double(FLT_MIN) * scale * scale;
+    floor = double(FLT_MIN) * magnified(bodyOf(*launch), isLarge ? scale : 1);
     if (!isLarge || saysEnough(wanted))
       break;
   }
