@@ -5,9 +5,9 @@
 // second; then the speed at which as many threads copy as many bytes between
 // buffers of the same size, and the ratio of the two.
 #include "lib/planfile/Program.h"
-#include "runtime/Executor.h"
-#include "runtime/Team.h"
-#include "runtime/Trace.h"
+#include "runtime/cpu/Executor.h"
+#include "runtime/compute/Team.h"
+#include "runtime/profile/Trace.h"
 
 #include <cstdio>
 #include <cstdlib>

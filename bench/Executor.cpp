@@ -3,7 +3,7 @@
 // Prints nanoseconds per instruction and rank, by the clock and by processor
 // time; exits with 1 if a plan takes longer than the limit by the clock.
 #include "lib/planfile/Program.h"
-#include "runtime/Executor.h"
+#include "runtime/cpu/Executor.h"
 
 #include <chrono>
 #include <cstdio>

@@ -6,7 +6,7 @@
 // bytes with as many threads. Best of many, in turns. Bytes are those of the operands,
 // each once for every access.
 #include "lib/planfile/Carried.h"
-#include "runtime/Kernels.h"
+#include "runtime/compute/Kernels.h"
 
 #include <algorithm>
 #include <cmath>

@@ -2,11 +2,11 @@
 #include "lib/planfile/Carried.h"
 #include "lib/planfile/Check.h"
 #include "lib/support/Streams.h"
-#include "runtime/Inference.h"
-#include "runtime/Kernels.h"
-#include "runtime/Options.h"
-#include "runtime/Signals.h"
-#include "runtime/Trainer.h"
+#include "runtime/infer/Inference.h"
+#include "runtime/compute/Kernels.h"
+#include "runtime/session/Options.h"
+#include "runtime/session/Signals.h"
+#include "runtime/train/Trainer.h"
 
 #include <cstdlib>
 #include <filesystem>

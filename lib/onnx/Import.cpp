@@ -1,10 +1,10 @@
 #include "lib/onnx/Import.h"
 
 #include "lib/huggingface/Weights.h"
-#include "lib/onnx/Annotations.h"
-#include "lib/onnx/Experts.h"
-#include "lib/onnx/Names.h"
-#include "lib/onnx/Sequences.h"
+#include "lib/onnx/file/Annotations.h"
+#include "lib/onnx/file/Experts.h"
+#include "lib/onnx/convert/Names.h"
+#include "lib/onnx/convert/Sequences.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 
 using namespace llmc;

@@ -1,11 +1,11 @@
 #include "lib/verify/Borders.h"
 
 #include "dialects/parallel/Annotations.h"
-#include "lib/verify/Captured.h"
-#include "lib/verify/FromFile.h"
-#include "lib/verify/Interpret.h"
+#include "lib/verify/subject/Captured.h"
+#include "lib/verify/source/FromFile.h"
+#include "lib/verify/interpret/Interpret.h"
 #include "lib/verify/Place.h"
-#include "lib/verify/PlanMachine.h"
+#include "lib/verify/interpret/PlanMachine.h"
 #include "mlir/IR/Verifier.h"
 
 using namespace mlir;

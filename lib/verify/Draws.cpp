@@ -1,9 +1,9 @@
 #include "lib/verify/Draws.h"
 
 #include "lib/support/Counted.h"
-#include "lib/verify/Doing.h"
+#include "lib/verify/subject/Doing.h"
 #include "lib/support/OutputFile.h"
-#include "runtime/Random.h"
+#include "runtime/states/Random.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Path.h"
 #include "llvm/Support/raw_ostream.h"

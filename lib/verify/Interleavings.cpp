@@ -1,8 +1,8 @@
 #include "lib/verify/Interleavings.h"
 
 #include "lib/support/Hash.h"
-#include "lib/verify/RunPlan.h"
-#include "runtime/Adversary.h"
+#include "lib/verify/subject/RunPlan.h"
+#include "runtime/cpu/Adversary.h"
 
 #include <algorithm>
 

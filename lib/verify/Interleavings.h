@@ -3,16 +3,16 @@
 #define LLMC_LIB_VERIFY_INTERLEAVINGS_H
 
 #include "lib/planfile/Program.h"
-#include "lib/verify/Report.h"
-#include "lib/verify/Training.h"
-#include "runtime/Kernels.h"
+#include "lib/verify/subject/Report.h"
+#include "lib/verify/steps/Training.h"
+#include "runtime/compute/Kernels.h"
 
 #include <functional>
 
 namespace llmc::verify {
 
 // Runs the first two steps of `trial` in order, then `count` times in orders
-// drawn from seed, seed + 1, ... (runtime/Adversary.h). Adds
+// drawn from seed, seed + 1, ... (runtime/cpu/Adversary.h). Adds
 //   interleave:bits    runs that did not end, or ended with other bits in any
 //                      state or output of any rank after any step: limit 0;
 //   interleave:poison  runs that read poison, or broke the plan's order of two

@@ -2,7 +2,7 @@
 
 #include "dialects/graph/Detail.h"
 #include "dialects/parallel/Annotations.h"
-#include "lib/verify/Sources.h"
+#include "lib/verify/interpret/Sources.h"
 
 #include <cmath>
 

@@ -5,9 +5,9 @@
 #include "lib/pipeline/Options.h"
 #include "lib/pipeline/Phases.h"
 #include "lib/support/Progress.h"
-#include "lib/verify/Report.h"
-#include "lib/verify/Subject.h"
-#include "lib/verify/UpdateEquations.h"
+#include "lib/verify/subject/Report.h"
+#include "lib/verify/subject/Subject.h"
+#include "lib/verify/interpret/UpdateEquations.h"
 #include "mlir/IR/MLIRContext.h"
 
 #include <optional>

@@ -4,7 +4,7 @@
 
 #include "lib/planfile/Program.h"
 #include "mlir/IR/BuiltinOps.h"
-#include "passes/6-emit/KernelTarget.h"
+#include "passes/6-emit/kernel/KernelTarget.h"
 #include <string>
 #include <vector>
 

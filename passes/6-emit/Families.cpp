@@ -1,6 +1,6 @@
 // Picks the family of a launch.
 #include "passes/6-emit/Families.h"
-#include "passes/6-emit/Group.h"
+#include "passes/6-emit/group/Group.h"
 
 #include "llvm/ADT/StringMap.h"
 

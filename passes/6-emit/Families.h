@@ -4,7 +4,7 @@
 #ifndef LLMC_PASSES_EMIT_FAMILIES_H
 #define LLMC_PASSES_EMIT_FAMILIES_H
 
-#include "passes/6-emit/Kernel.h"
+#include "passes/6-emit/kernel/Kernel.h"
 
 namespace llmc::emit {
 

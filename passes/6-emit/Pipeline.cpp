@@ -1,7 +1,7 @@
 // Phase 6 as prose.
 #include "passes/6-emit/Pipeline.h"
 
-#include "passes/6-emit/KernelTarget.h"
+#include "passes/6-emit/kernel/KernelTarget.h"
 #include "passes/6-emit/Passes.h"
 
 namespace llmc {

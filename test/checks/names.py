@@ -10,14 +10,14 @@ import tree
 
 # Path -> {pattern: why this is no decision}.
 ALLOWED = {
-    "lib/onnx/ConvertMatmul.cpp": {r'\("(\.\.\.|->)"\)': "reads the equation of Einsum"},
-    "lib/onnx/ConvertMicrosoft.cpp": {"com.microsoft::": "splits the domain from an op type"},
-    "lib/onnx/TorchNames.cpp": {
+    "lib/onnx/convert/ConvertMatmul.cpp": {r'\("(\.\.\.|->)"\)': "reads the equation of Einsum"},
+    "lib/onnx/convert/ConvertMicrosoft.cpp": {"com.microsoft::": "splits the domain from an op type"},
+    "lib/onnx/file/TorchNames.cpp": {
         r"operand\.consume_front|target\)": "reads the call that an exporter wrote as metadata",
         r"text\.contains|kind\.starts_with": "reads the signature that an exporter wrote as metadata",
         r"rest\.consume_front|path\.consume_front|name\.": "finds what a parameter is called when it is saved, and so that it is one",
     },
-    "lib/onnx/LostParameters.cpp": {r"name\.c": "finds other names of a parameter, so that they are not said to be lost"},
+    "lib/onnx/bind/LostParameters.cpp": {r"name\.c": "finds other names of a parameter, so that they are not said to be lost"},
     "passes/6-emit/cuda/Assembler.cpp": {r"release\.consume_front": "reads the version that ptxas prints"},
     "passes/6-emit/cuda/Figures.cpp": {r"part|ptx|body|line|instruction": "reads the assembler's log and PTX"},
     "passes/2-train/Differentiate/ReverseMode.cpp": {"NameLoc": "names the node in an error"},

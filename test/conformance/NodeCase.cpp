@@ -3,7 +3,7 @@
 #include "Unpack.h"
 
 #include "lib/onnx/Import.h"
-#include "lib/onnx/Node.h"
+#include "lib/onnx/file/Node.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringMap.h"

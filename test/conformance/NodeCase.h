@@ -2,7 +2,7 @@
 #ifndef LLMC_TEST_CONFORMANCE_NODECASE_H
 #define LLMC_TEST_CONFORMANCE_NODECASE_H
 
-#include "lib/onnx/HostTensor.h"
+#include "lib/onnx/file/HostTensor.h"
 #include "lib/support/Error.h"
 #include "onnx-ml.pb.h"
 

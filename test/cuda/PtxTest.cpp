@@ -10,7 +10,7 @@
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include "mlir/Parser/Parser.h"
 #include "passes/6-emit/Families.h"
-#include "passes/6-emit/Kernel.h"
+#include "passes/6-emit/kernel/Kernel.h"
 #include "passes/6-emit/cuda/Assembler.h"
 #include "passes/6-emit/cuda/Cuda.h"
 #include "passes/6-emit/cuda/Figures.h"

@@ -9,7 +9,7 @@
 #include "lib/planfile/Device.h"
 #include "lib/planfile/Payload.h"
 #include "lib/planfile/Program.h"
-#include "runtime/Kernels.h"
+#include "runtime/compute/Kernels.h"
 
 #include <algorithm>
 #include <cmath>

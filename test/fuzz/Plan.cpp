@@ -5,7 +5,7 @@
 #include "lib/report/Explain.h"
 #include "lib/report/Report.h"
 #include "lib/support/Json.h"
-#include "runtime/StageProgram.h"
+#include "runtime/plan/StageProgram.h"
 
 #include <cstdlib>
 

@@ -1,7 +1,7 @@
 // The data of a training run: a token file, a pair of Megatron's, a mixture, or an array for
 // each input. Input: u32 vocabulary, u8 seq, u8 rows a step, u8 kind and order, the file.
 #include "Fuzz.h"
-#include "runtime/Data.h"
+#include "runtime/data/Data.h"
 
 #include <cstdlib>
 #include <filesystem>

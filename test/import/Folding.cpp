@@ -1,9 +1,9 @@
 // Small parts of the ONNX reader that whole models reach only in passing.
 #include "Check.h"
 
-#include "lib/onnx/Fold.h"
-#include "lib/onnx/View.h"
-#include "lib/onnx/WireScan.h"
+#include "lib/onnx/fold/Fold.h"
+#include "lib/onnx/bind/View.h"
+#include "lib/onnx/file/WireScan.h"
 
 using namespace llmc;
 using namespace llmc::onnximport;

@@ -2,7 +2,7 @@
 #include "Folder.h"
 #include "GraphBuilder.h"
 
-#include "lib/onnx/DimExpression.h"
+#include "lib/onnx/file/DimExpression.h"
 
 #include "mlir/IR/Verifier.h"
 

@@ -1,7 +1,7 @@
 #include "PlanBuilder.h"
 
 #include "lib/planfile/Check.h"
-#include "runtime/Adversary.h"
+#include "runtime/cpu/Adversary.h"
 
 #include <cmath>
 #include <set>

@@ -2,7 +2,7 @@
 #include "PlanBuilder.h"
 
 #include "lib/planfile/Check.h"
-#include "runtime/Adversary.h"
+#include "runtime/cpu/Adversary.h"
 #include "test/planfile/ChunkPlan.h"
 
 #include <cmath>

@@ -1,6 +1,6 @@
 #include "PlanBuilder.h"
 
-#include "runtime/Reduction.h"
+#include "runtime/transport/Reduction.h"
 
 #include <algorithm>
 #include <cmath>

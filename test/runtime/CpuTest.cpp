@@ -1,8 +1,8 @@
 // Which kernels a processor gets.
 #include "lib/planfile/Payload.h"
 #include "lib/support/File.h"
-#include "runtime/Cpu.h"
-#include "runtime/Kernels.h"
+#include "runtime/compute/Cpu.h"
+#include "runtime/compute/Kernels.h"
 
 #include <filesystem>
 #include <gtest/gtest.h>

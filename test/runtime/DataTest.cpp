@@ -1,4 +1,4 @@
-#include "runtime/Data.h"
+#include "runtime/data/Data.h"
 #include "PlanBuilder.h"
 #include "Tokens.h"
 

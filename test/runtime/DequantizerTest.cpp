@@ -1,5 +1,5 @@
 // Numbers of 8 and 4 bits: every code, and shards of them against the definition of a block.
-#include "runtime/Dequantizer.h"
+#include "runtime/states/Dequantizer.h"
 #include "DrawnView.h"
 #include "PlanBuilder.h"
 #include "lib/support/Checkpoint.h"

@@ -3,8 +3,8 @@
 #define LLMC_TEST_RUNTIME_DRAWNVIEW_H
 
 #include "lib/planfile/Program.h"
-#include "runtime/Random.h"
-#include "runtime/Shard.h"
+#include "runtime/states/Random.h"
+#include "runtime/plan/Shard.h"
 
 #include <cstdint>
 #include <memory>

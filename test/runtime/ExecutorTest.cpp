@@ -1,7 +1,7 @@
 #include "PlanBuilder.h"
 
 #include "lib/support/ElementType.h"
-#include "runtime/Reduction.h"
+#include "runtime/transport/Reduction.h"
 
 #include <algorithm>
 #include <chrono>

@@ -1,10 +1,10 @@
 // Programs for inference made by hand: arrays in, arrays out, on several meshes.
-#include "runtime/Inference.h"
+#include "runtime/infer/Inference.h"
 #include "PlanBuilder.h"
 #include "lib/planfile/Check.h"
 #include "lib/planfile/Payload.h"
 #include "lib/support/Npy.h"
-#include "runtime/InferenceInputs.h"
+#include "runtime/infer/InferenceInputs.h"
 
 #include <cstdlib>
 #include <cstring>

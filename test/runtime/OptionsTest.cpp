@@ -1,5 +1,5 @@
 // The command line of a program, and what follows from it.
-#include "runtime/LearningRate.h"
+#include "runtime/train/LearningRate.h"
 
 #include <gtest/gtest.h>
 

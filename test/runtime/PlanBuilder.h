@@ -3,7 +3,7 @@
 #define LLMC_TEST_RUNTIME_PLANBUILDER_H
 
 #include "lib/planfile/Program.h"
-#include "runtime/Executor.h"
+#include "runtime/cpu/Executor.h"
 
 #include <cmath>
 #include <gtest/gtest.h>

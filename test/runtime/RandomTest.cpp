@@ -1,4 +1,4 @@
-#include "runtime/Random.h"
+#include "runtime/states/Random.h"
 
 #include <cmath>
 #include <gtest/gtest.h>

@@ -1,7 +1,7 @@
 // Reductions of 16-bit floats against arithmetic that knows the formats by their definition.
 #include "PlanBuilder.h"
 
-#include "runtime/Reduction.h"
+#include "runtime/transport/Reduction.h"
 
 #include <cmath>
 #include <cstring>

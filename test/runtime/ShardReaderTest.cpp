@@ -1,9 +1,9 @@
 // Shards read from files against the view's own formula, element by element.
-#include "runtime/ShardReader.h"
+#include "runtime/states/ShardReader.h"
 #include "DrawnView.h"
 #include "PlanBuilder.h"
 #include "lib/support/Hash.h"
-#include "runtime/Random.h"
+#include "runtime/states/Random.h"
 
 #include <bit>
 #include <cmath>

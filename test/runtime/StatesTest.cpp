@@ -3,8 +3,8 @@
 #include "PlanBuilder.h"
 #include "lib/planfile/Check.h"
 #include "lib/support/Safetensors.h"
-#include "runtime/Gather.h"
-#include "runtime/Weights.h"
+#include "runtime/states/Gather.h"
+#include "runtime/states/Weights.h"
 
 #include <algorithm>
 #include <cstring>

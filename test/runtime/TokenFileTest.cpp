@@ -1,8 +1,8 @@
 // Files of tokens as users have them: raw, Megatron's, mixed, broken.
 #include "PlanBuilder.h"
 #include "Tokens.h"
-#include "runtime/Mixture.h"
-#include "runtime/TokenCheck.h"
+#include "runtime/data/Mixture.h"
+#include "runtime/data/TokenCheck.h"
 
 #include <filesystem>
 #include <map>

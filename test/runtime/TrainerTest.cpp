@@ -1,6 +1,6 @@
 // The step loop, in-process and as a packed program.
-#include "runtime/Trainer.h"
-#include "runtime/Session.h"
+#include "runtime/train/Trainer.h"
+#include "runtime/session/Session.h"
 #include "PlanBuilder.h"
 #include "lib/planfile/Check.h"
 #include "lib/planfile/Payload.h"

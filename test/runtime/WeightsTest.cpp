@@ -1,8 +1,8 @@
-#include "runtime/Weights.h"
+#include "runtime/states/Weights.h"
 #include "PlanBuilder.h"
 #include "lib/support/Hash.h"
-#include "runtime/Gather.h"
-#include "runtime/Random.h"
+#include "runtime/states/Gather.h"
+#include "runtime/states/Random.h"
 
 #include <csignal>
 #include <cstring>

@@ -1,8 +1,8 @@
 // Faults of message groups, receives and slot pools, on a plan that has all of them: the
 // static checkers find each, or a rule says why it changes nothing.
-#include "lib/verify/Equivalence.h"
-#include "lib/verify/MutantCourt.h"
-#include "lib/verify/Mutants.h"
+#include "lib/verify/mutation/Equivalence.h"
+#include "lib/verify/mutation/MutantCourt.h"
+#include "lib/verify/mutation/Mutants.h"
 #include "test/planfile/ChunkPlan.h"
 
 #include <gtest/gtest.h>

@@ -1,9 +1,9 @@
 // Equivalence is no echo of the static checkers: whoever of them is turned off, nothing that
 // it alone had found is called equivalent.
 #include "lib/planfile/Check.h"
-#include "lib/verify/Equivalence.h"
-#include "lib/verify/MutantCourt.h"
-#include "lib/verify/Mutants.h"
+#include "lib/verify/mutation/Equivalence.h"
+#include "lib/verify/mutation/MutantCourt.h"
+#include "lib/verify/mutation/Mutants.h"
 #include "test/planfile/ChunkPlan.h"
 #include "test/planfile/PlanBuilder.h"
 

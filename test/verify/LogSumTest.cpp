@@ -4,7 +4,7 @@
 #include "dialects/graph/Evaluate.h"
 #include "lib/pipeline/Pipeline.h"
 #include "mlir/Parser/Parser.h"
-#include "runtime/Random.h"
+#include "runtime/states/Random.h"
 
 #include <gtest/gtest.h>
 

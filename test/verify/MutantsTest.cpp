@@ -1,8 +1,8 @@
 // Faults of flat buffers and of scratch in plans made by hand: all are found.
 #include "lib/planfile/Check.h"
 #include "lib/planfile/Program.h"
-#include "lib/verify/MutantCourt.h"
-#include "runtime/Executor.h"
+#include "lib/verify/mutation/MutantCourt.h"
+#include "runtime/cpu/Executor.h"
 #include "test/planfile/PlanBuilder.h"
 
 #include <gtest/gtest.h>

@@ -1,8 +1,8 @@
 // Faults of where weights come from and of how they are drawn: each is found, and nothing is
 // said of what is right.
 #include "lib/pipeline/Pipeline.h"
-#include "lib/verify/RunPlan.h"
-#include "lib/verify/StateChecks.h"
+#include "lib/verify/subject/RunPlan.h"
+#include "lib/verify/source/StateChecks.h"
 
 #include "dialects/graph/Graph.h"
 

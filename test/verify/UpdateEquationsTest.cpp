@@ -1,7 +1,7 @@
 // The optimizers' equations, held against what they are by hand.
 #include <gtest/gtest.h>
 
-#include "lib/verify/UpdateEquations.h"
+#include "lib/verify/interpret/UpdateEquations.h"
 
 #include <cmath>
 

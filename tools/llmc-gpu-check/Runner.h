@@ -2,7 +2,7 @@
 #ifndef LLMC_TOOLS_LLMC_GPU_CHECK_RUNNER_H
 #define LLMC_TOOLS_LLMC_GPU_CHECK_RUNNER_H
 
-#include "runtime/Kernels.h"
+#include "runtime/compute/Kernels.h"
 #include "tools/llmc-gpu-check/Driver.h"
 #include "tools/llmc-gpu-check/Launch.h"
 

@@ -2,7 +2,7 @@
 // compared with the same programs' kernels for the CPU.
 #include "lib/planfile/Carried.h"
 #include "lib/planfile/Device.h"
-#include "runtime/Kernels.h"
+#include "runtime/compute/Kernels.h"
 #include "tools/llmc-gpu-check/Runner.h"
 
 #include <charconv>

@@ -6,7 +6,7 @@
 #include "lib/pipeline/Pipeline.h"
 #include "lib/support/Json.h"
 #include "lib/verify/Draws.h"
-#include "lib/verify/Mutation.h"
+#include "lib/verify/mutation/Mutation.h"
 #include "lib/verify/Verify.h"
 #include "llvm/Support/raw_ostream.h"
 #include <iostream>

@@ -1,7 +1,7 @@
 #include "lib/verify/kernels/Launches.h"
 
 #include "lib/support/Counted.h"
-#include "passes/6-emit/Equation.h"
+#include "passes/6-emit/matmul/Equation.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringSet.h"
 #include "llvm/Support/raw_ostream.h"

@@ -1,7 +1,7 @@
 #include "lib/verify/kernels/Operands.h"
 
 #include "dialects/graph/Build.h"
-#include "runtime/Random.h"
+#include "runtime/states/Random.h"
 #include "llvm/ADT/STLExtras.h"
 
 #include <algorithm>

@@ -6,8 +6,8 @@
 #include "lib/verify/kernels/OperandMemory.h"
 #include "lib/verify/kernels/Operands.h"
 #include "lib/verify/kernels/Sample.h"
-#include "runtime/Kernels.h"
-#include "runtime/Library.h"
+#include "runtime/compute/Kernels.h"
+#include "runtime/compute/Library.h"
 
 #include <map>
 

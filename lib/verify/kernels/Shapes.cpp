@@ -1,7 +1,7 @@
 #include "lib/verify/kernels/Shapes.h"
 
 #include "lib/support/Counted.h"
-#include "lib/verify/Doing.h"
+#include "lib/verify/subject/Doing.h"
 #include "lib/verify/kernels/RunLaunch.h"
 #include "llvm/ADT/STLExtras.h"
 

@@ -3,8 +3,8 @@
 #define LLMC_LIB_VERIFY_KERNELS_SHAPES_H
 
 #include "lib/support/Progress.h"
-#include "lib/verify/Report.h"
-#include "lib/verify/Subject.h"
+#include "lib/verify/subject/Report.h"
+#include "lib/verify/subject/Subject.h"
 
 namespace llmc::verify {
 

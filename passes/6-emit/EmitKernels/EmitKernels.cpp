@@ -9,7 +9,7 @@
 #include "mlir/IR/Dominance.h"
 #include "mlir/Transforms/CSE.h"
 #include "passes/6-emit/Emit.h"
-#include "passes/6-emit/Equation.h"
+#include "passes/6-emit/matmul/Equation.h"
 #include "passes/6-emit/Passes.h"
 #include "llvm/ADT/StringMap.h"
 

@@ -2,7 +2,7 @@ def EmitKernels : Pass<"llmc-emit-kernels", "::mlir::ModuleOp"> {
   let summary = "makes a kernel for every launch";
   let description = [{
     Needs: plan.stage ops whose launches hold groups with at most one kind of hero.
-    Gives: a nested module @kernels of functions (see passes/6-emit/Kernel.h), for
+    Gives: a nested module @kernels of functions (see passes/6-emit/kernel/Kernel.h), for
       AVX2, and for each further target a module of its own (@kernels_avx512) with
       functions of the same names; each launch names its kernel, rows and extents,
       each matmul its fallback.

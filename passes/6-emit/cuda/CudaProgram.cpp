@@ -5,7 +5,7 @@
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/GPU/IR/GPUDialect.h"
 #include "passes/6-emit/Emit.h"
-#include "passes/6-emit/WritePlan/PlanWriter.h"
+#include "passes/6-emit/planfile/PlanWriter.h"
 #include "passes/6-emit/cuda/Assembler.h"
 #include "passes/6-emit/cuda/Cuda.h"
 #include "passes/6-emit/simt/Simt.h"

@@ -20,7 +20,7 @@
 #include "mlir/Target/LLVMIR/Export.h"
 #include "mlir/Transforms/DialectConversion.h"
 #include "mlir/Transforms/Passes.h"
-#include "passes/6-emit/LlvmAnalyses.h"
+#include "passes/6-emit/object/LlvmAnalyses.h"
 #include "passes/6-emit/cuda/Cuda.h"
 #include "passes/6-emit/simt/Simt.h"
 #include "llvm/Analysis/ValueTracking.h"

@@ -5,7 +5,7 @@
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/IR/IRMapping.h"
-#include "passes/6-emit/Walks.h"
+#include "passes/6-emit/kernel/Walks.h"
 #include "passes/6-emit/simt/Simt.h"
 
 namespace llmc::emit {

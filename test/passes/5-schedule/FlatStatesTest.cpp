@@ -1,5 +1,5 @@
 // Tensors of which ranks hold ranges of a flat buffer, cut without regard to their borders.
-#include "lib/verify/PlanMachine.h"
+#include "lib/verify/interpret/PlanMachine.h"
 #include "test/passes/3-shard/Draws.h"
 #include "test/passes/3-shard/Models.h"
 #include "test/passes/5-schedule/Machines.h"

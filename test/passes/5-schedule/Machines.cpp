@@ -1,10 +1,10 @@
 #include "test/passes/5-schedule/Machines.h"
 
 #include "lib/planfile/Check.h"
-#include "lib/verify/PlanMachine.h"
-#include "lib/verify/RunPlan.h"
-#include "lib/verify/Sources.h"
-#include "lib/verify/Subject.h"
+#include "lib/verify/interpret/PlanMachine.h"
+#include "lib/verify/subject/RunPlan.h"
+#include "lib/verify/interpret/Sources.h"
+#include "lib/verify/subject/Subject.h"
 #include "test/passes/3-shard/Draws.h"
 #include "test/passes/3-shard/Models.h"
 

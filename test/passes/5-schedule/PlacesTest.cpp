@@ -1,6 +1,6 @@
 // Random functions of one stage: whatever order values are computed and read in,
 // writing them in place must not lose one that is still read.
-#include "lib/verify/PlanMachine.h"
+#include "lib/verify/interpret/PlanMachine.h"
 #include "mlir/Pass/PassManager.h"
 #include "passes/5-schedule/Pipeline.h"
 #include "test/passes/3-shard/Draws.h"

@@ -13,7 +13,7 @@
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
-#include "runtime/Cpu.h"
+#include "runtime/compute/Cpu.h"
 #include <cstdio>
 #include <cstring>
 

@@ -4,7 +4,7 @@
 
 #include "Cases.h"
 #include "mlir/IR/MLIRContext.h"
-#include "passes/6-emit/KernelTarget.h"
+#include "passes/6-emit/kernel/KernelTarget.h"
 
 namespace llmc::test {
 

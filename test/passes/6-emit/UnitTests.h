@@ -3,7 +3,7 @@
 #define LLMC_TEST_PASSES_EMIT_UNITTESTS_H
 
 #include "mlir/IR/MLIRContext.h"
-#include "passes/6-emit/KernelTarget.h"
+#include "passes/6-emit/kernel/KernelTarget.h"
 
 namespace llmc::test {
 

@@ -9,7 +9,7 @@
 #include "mlir/Parser/Parser.h"
 #include "mlir/Pass/PassManager.h"
 #include "passes/6-emit/Emit.h"
-#include "passes/6-emit/Equation.h"
+#include "passes/6-emit/matmul/Equation.h"
 #include "passes/6-emit/Pipeline.h"
 #include <cmath>
 #include <cstdio>

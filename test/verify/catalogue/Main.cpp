@@ -4,9 +4,9 @@
 // shows are planted where LLMC_ORACLE_PYTHON names a Python for --oracle. Exit 1 if a fault is
 // found by nobody, or has no place.
 #include "lib/pipeline/Pipeline.h"
-#include "lib/verify/ChildProcesses.h"
-#include "lib/verify/IrCourt.h"
-#include "runtime/Executor.h"
+#include "lib/verify/mutation/ChildProcesses.h"
+#include "lib/verify/mutation/IrCourt.h"
+#include "runtime/cpu/Executor.h"
 #include "test/verify/catalogue/Catalogue.h"
 
 #include <cstdio>

@@ -1,10 +1,10 @@
 // Faults between the model's file and the step, which no comparison of ranks with one rank
 // can see, are found by the check that is for them.
-#include "lib/verify/FromFile.h"
+#include "lib/verify/source/FromFile.h"
 #include "dialects/graph/Build.h"
 #include "dialects/parallel/Annotations.h"
 #include "lib/pipeline/Pipeline.h"
-#include "lib/verify/MeantConstants.h"
+#include "lib/verify/source/MeantConstants.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 
 #include <cmath>

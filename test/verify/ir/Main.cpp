@@ -10,8 +10,8 @@
 //   --dim N=V     as in llmc
 #include "lib/pipeline/Pipeline.h"
 #include "lib/support/Json.h"
-#include "lib/verify/IrCourt.h"
-#include "runtime/Executor.h"
+#include "lib/verify/mutation/IrCourt.h"
+#include "runtime/cpu/Executor.h"
 
 #include <cstdio>
 #include <cstdlib>

@@ -1,9 +1,9 @@
 // A step that repeats its micro-batches is the step with all of them written out, for whoever
 // runs it; and the plan's own first step repeats none.
 #include "lib/pipeline/Pipeline.h"
-#include "lib/verify/Interpret.h"
-#include "lib/verify/PlanMachine.h"
-#include "lib/verify/RunPlan.h"
+#include "lib/verify/interpret/Interpret.h"
+#include "lib/verify/interpret/PlanMachine.h"
+#include "lib/verify/subject/RunPlan.h"
 #include "lib/verify/Verify.h"
 
 #include <algorithm>

@@ -1,9 +1,9 @@
 // The comparison of a plan with its twin finds what it must find.
 #include "lib/pipeline/Pipeline.h"
 #include "lib/planfile/Program.h"
-#include "lib/verify/Isomorphism.h"
-#include "lib/verify/Shrink.h"
-#include "lib/verify/Twin.h"
+#include "lib/verify/scaled/Isomorphism.h"
+#include "lib/verify/scaled/Shrink.h"
+#include "lib/verify/scaled/Twin.h"
 
 #include <cstdio>
 #include <functional>

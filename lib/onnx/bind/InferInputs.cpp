@@ -1,0 +1,244 @@
+// Inputs of inference: each is an argument, each dim is bound.
+#include "lib/onnx/bind/Lookups.h"
+
+using namespace llmc;
+using namespace llmc::onnximport;
+using llmc::support::error;
+using llmc::support::Result;
+using llmc::support::Status;
+
+namespace {
+
+class Binder {
+public:
+  Binder(const GraphInputs &inputs, const Model &model, const CompileOptions &options)
+      : inputs_(inputs), model_(model), options_(options) {}
+
+  Result<InputBinding> run() {
+    inputs_.findTokens(out_);
+    inputs_.findContext(out_);
+    for (auto [name, input] : inputs_.all()) {
+      if (leader_.empty() && inputs_.rankOf(name) >= 2)
+        leader_ = name.str();
+      auto &dims = dims_[name]; // a scalar has none, and is an argument still
+      for (int d = 0; d < inputs_.rankOf(name); ++d)
+        dims.push_back(dimOf(inputs_, name, d));
+    }
+    if (!out_.tokens.empty())
+      leader_ = out_.tokens;
+    for (auto step : {&Binder::bindNames, &Binder::bindTokens, &Binder::solveRest,
+                      &Binder::makeArguments, &Binder::checkSequence})
+      if (Status s = (this->*step)(); !s)
+        return s.takeError();
+    return std::move(out_);
+  }
+
+private:
+  const GraphInputs &inputs_;
+  const Model &model_;
+  const CompileOptions &options_;
+  InputBinding out_;
+  llvm::MapVector<llvm::StringRef, std::vector<DimExpression>> dims_;
+  Symbols symbols_;
+  std::string leader_;                 // the input whose dim 0 is the batch
+  std::vector<DimExpression> wholes_;  // sums that --dim gives a size
+
+  // A size that is asked for by a name, or by the text of a whole dim.
+  Status want(const DimExpression &dim, int64_t size, const std::string &flag) {
+    auto known = dim.evaluate(symbols_);
+    if (known && *known != size)
+      return error(flag, ": the dimension ", dim.text(), " is ", *known);
+    if (known)
+      return support::ok();
+    if (auto solved = dim.solve(symbols_, size)) {
+      symbols_[solved->first] = solved->second;
+      return support::ok();
+    }
+    return dim.names().size() > 1
+               ? support::ok() // looked at again when its names are bound
+               : Status(error(flag, ": the dimension ", dim.text(), " cannot have this size"));
+  }
+
+  bool inOutputs(const std::string &name) const {
+    for (const auto &output : model_.graph().output())
+      for (const auto &d : output.type().tensor_type().shape().dim())
+        if (d.dim_param() == name || llvm::is_contained(DimExpression(d.dim_param()).names(), name))
+          return true;
+    return false;
+  }
+
+  Status bindNames() {
+    std::set<std::string> names, texts;
+    for (auto &[input, dims] : dims_)
+      for (const DimExpression &dim : dims) {
+        texts.insert(dim.text());
+        names.insert(dim.names().begin(), dim.names().end());
+      }
+    for (const auto &[name, size] : options_.dims) {
+      if (size < 0)
+        return error("--dim ", name, "=", size, ": must not be negative");
+      if (names.count(name))
+        symbols_[name] = size;
+    }
+    for (const auto &[name, size] : options_.dims) {
+      std::string flag = "--dim " + name + "=" + std::to_string(size);
+      if (names.count(name))
+        continue;
+      DimExpression whole(name);
+      if (!texts.count(whole.text())) {
+        if (inOutputs(name))
+          continue; // what the outputs are is computed
+        return error(flag, ": the inputs have no such dimension, they have ", listOf(names));
+      }
+      wholes_.push_back(whole);
+    }
+    return support::ok();
+  }
+
+  static std::string listOf(const std::set<std::string> &names) {
+    std::string list;
+    for (const std::string &name : names)
+      list += (list.empty() ? "" : ", ") + name;
+    return list.empty() ? "none" : list;
+  }
+
+  Status bindTokens() {
+    if (out_.tokens.empty()) {
+      if (options_.sequence || options_.globalBatch)
+        return error(options_.sequence ? "--seq" : "--global-batch",
+                     ": the model has no input of token ids, use --dim");
+      return support::ok();
+    }
+    const auto &dims = dims_[out_.tokens];
+    if (options_.globalBatch)
+      if (Status s = want(dims[0], options_.globalBatch,
+                          "--global-batch " + std::to_string(options_.globalBatch));
+          !s)
+        return s;
+    if (options_.sequence)
+      return want(dims[1], options_.sequence, "--seq " + std::to_string(options_.sequence));
+    return support::ok();
+  }
+
+  // Sizes given for sums, once their other names are known; then what is missing.
+  Status solveRest() {
+    for (size_t round = 0; round <= wholes_.size(); ++round)
+      for (const DimExpression &whole : wholes_) {
+        int64_t size = options_.dims.at(whole.text());
+        if (Status s = want(whole, size, "--dim " + whole.text() + "=" + std::to_string(size)); !s)
+          return s;
+      }
+    std::string missing, command;
+    std::set<std::string> seen;
+    for (auto &[input, dims] : dims_)
+      for (const auto &[position, dim] : llvm::enumerate(dims))
+        for (const std::string &name : dim.names()) {
+          if (symbols_.count(name) || !seen.insert(name).second)
+            continue;
+          missing += "\n  " + name + ", of input '" + input.str() + "'" + shapeText(dims);
+          command += " --dim " + name + "=" + (dim.isName() ? suggestion(input, position) : "0");
+        }
+    if (seen.empty())
+      return support::ok();
+    return error(seen.size(), seen.size() > 1 ? " dimensions have" : " dimension has",
+                 " no size:", missing, "\n  give each one, for example", command);
+  }
+
+  static std::string shapeText(const std::vector<DimExpression> &dims) {
+    std::string text;
+    for (const DimExpression &dim : dims)
+      text += (text.empty() ? " [" : ", ") + dim.text();
+    return text + "]";
+  }
+
+  // What would be usual: two rows, no past. A name in a sum is that of a past.
+  std::string suggestion(llvm::StringRef input, size_t position) {
+    auto size = [&](size_t d) -> int64_t {
+      int64_t usual = d == 0 ? 2 : 16;
+      if (out_.tokens.empty())
+        return usual;
+      return dims_[out_.tokens][d].evaluate(symbols_).value_or(usual);
+    };
+    int rank = inputs_.rankOf(input);
+    if (position == 0)
+      return std::to_string(rank == 1 ? size(1) : size(0));
+    return std::to_string(rank == 2 ? size(1) : position + 1 == size_t(rank) ? 8 : 0);
+  }
+
+  bool isBatch(llvm::StringRef input, const Shape &shape) {
+    if (leader_.empty() || shape.empty())
+      return false;
+    const DimExpression &batch = dims_[leader_][0], &own = dims_[input][0];
+    if (!batch.names().empty() && own.text() == batch.text())
+      return true;
+    // Another name or a number: equal in size, unless the batch is another dim.
+    for (const DimExpression &dim : dims_[input])
+      if (!batch.names().empty() && dim.text() == batch.text())
+        return false;
+    return shape.size() >= 2 && shape[0] == out_.batch;
+  }
+
+  Status makeArguments() {
+    out_.batch = leader_.empty() ? 1 : dims_[leader_][0].evaluate(symbols_).value_or(0);
+    if (!out_.tokens.empty())
+      out_.sequence = dims_[out_.tokens][1].evaluate(symbols_).value_or(0);
+    for (auto &[input, dims] : dims_) {
+      InputBinding::Argument argument;
+      argument.name = input.str();
+      argument.element = *elementOf(inputs_.typeOf(input).elem_type());
+      for (const DimExpression &dim : dims) {
+        auto size = dim.evaluate(symbols_);
+        // Only a past may be empty.
+        bool mayBeEmpty = dims.size() >= 3 && !argument.shape.empty();
+        if (!size || *size < (mayBeEmpty ? 0 : 1))
+          return error("input '", argument.name, "': its dimension ", dim.text(), " is ",
+                       size ? std::to_string(*size) : "beyond all sizes", ", it must be ",
+                       mayBeEmpty ? "0 or more" : "positive");
+        argument.shape.push_back(*size);
+      }
+      if (!countElements(argument.shape))
+        return error("input '", argument.name, "' of shape ", toText(argument.shape),
+                     " is too large");
+      argument.batched = isBatch(input, argument.shape);
+      out_.arguments.push_back(std::move(argument));
+    }
+    bindKnown();
+    return support::ok();
+  }
+
+  void bindKnown() {
+    bool past = false, cached = false;
+    for (const auto &argument : out_.arguments) {
+      bool empty = *countElements(argument.shape) == 0;
+      bool isCache = argument.shape.size() >= 3 && isFloat(argument.element);
+      cached |= isCache;
+      past |= !empty && isCache;
+      if (empty)
+        out_.constants[argument.name] = HostTensor(argument.element, argument.shape);
+    }
+    // Without a cache a condition is the caller's.
+    for (const auto &argument : out_.arguments) {
+      if (!cached || *countElements(argument.shape) != 1 || !inputs_.isCondition(argument.name))
+        continue;
+      HostTensor value(Element::Bool, argument.shape);
+      value.set(0, int64_t(past));
+      out_.constants[argument.name] = std::move(value);
+    }
+  }
+
+  Status checkSequence() {
+    if (out_.context && out_.sequence > out_.context)
+      return error("the sequence of ", out_.sequence, " is longer than the position table '",
+                   out_.positionTable, "' of ", out_.context, " rows: use --seq ", out_.context,
+                   " or less");
+    return support::ok();
+  }
+};
+
+} // namespace
+
+Result<InputBinding> llmc::onnximport::bindInferInputs(const GraphInputs &inputs,
+                                                       const Model &model,
+                                                       const CompileOptions &options) {
+  return Binder(inputs, model, options).run();
+}

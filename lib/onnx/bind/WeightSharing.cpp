@@ -1,0 +1,146 @@
+#include "lib/onnx/bind/WeightSharing.h"
+
+#include <cstring>
+
+using namespace llmc;
+using namespace llmc::onnximport;
+using namespace mlir;
+
+// One dim alone is larger than 1.
+bool WeightSharing::isVector(unsigned tensor) const {
+  return llvm::count_if(model_.stored()[tensor].shape, [](int64_t d) { return d > 1; }) == 1;
+}
+
+// Whether elements differ: a matrix that is filled with one number was just initialised, and
+// is shared by no layers of a model that has learned.
+bool WeightSharing::varies(unsigned tensor) const {
+  const StoredTensor &stored = model_.stored()[tensor];
+  const std::byte *bytes = model_.bytesOf(stored);
+  size_t width = bitWidth(stored.element) / 8;
+  for (int64_t i = 1; bytes && i < stored.count(); ++i)
+    if (std::memcmp(bytes, bytes + i * width, width))
+      return true;
+  return false;
+}
+
+// Whether both rows and columns of a matrix differ. No two of a model that was just initialised
+// are drawn alike: those that are equal are one.
+bool WeightSharing::isDrawn(unsigned tensor) const {
+  const StoredTensor &stored = model_.stored()[tensor];
+  const std::byte *bytes = model_.bytesOf(stored);
+  if (isVector(tensor) || stored.shape.size() < 2 || stored.count() == 0 || !bytes)
+    return false;
+  size_t width = bitWidth(stored.element) / 8;
+  int64_t columns = stored.shape.back(), rows = stored.count() / columns;
+  auto differ = [&](int64_t count, size_t step, size_t size) {
+    for (int64_t i = 1; i < count; ++i)
+      if (std::memcmp(bytes, bytes + i * step, size))
+        return true;
+    return false;
+  };
+  return differ(columns, width, width) && differ(rows, columns * width, columns * width);
+}
+
+// Whether an exporter has two names of a program for what it stores once. Those that it makes up
+// stand for one parameter too, which it turned for each of its uses.
+bool WeightSharing::areTwoNames(const View &a, const View &b) const {
+  if (a.name == b.name || names_.hasCalls())
+    return false;
+  auto isMadeUp = [&](const View &view) {
+    return TorchNames::isMadeUp(view.name.empty() ? model_.stored()[view.tensor].name : view.name);
+  };
+  return !(isMadeUp(a) || isMadeUp(b)) || !isDrawn(a.tensor);
+}
+
+// Whether a use is of another parameter than the argument, though the file stores one.
+bool WeightSharing::isAnother(const Argument &argument, const View &view, Role role,
+                              const ::onnx::NodeProto *user, bool learns) const {
+  bool table = role == Role::Table, holdsTable = argument.roles.count(Role::Table);
+  if (untied_ == view.tensor && table != holdsTable)
+    return learns;
+  if (!splits_ || table || holdsTable || names_.isBuffer(view.tensor) ||
+      argument.learners.empty() || !learns)
+    return false;
+  if (argument.learners.count(user))
+    return false;
+  if (areTwoNames(argument.view, view))
+    return true;
+  std::optional<bool> same = names_.sameParameter(**argument.learners.begin(), *user);
+  return same ? !*same : isVector(view.tensor) || !varies(view.tensor);
+}
+
+std::pair<Argument *, unsigned>
+WeightSharing::find(const View &view, Role role, const ::onnx::NodeProto *user, bool learns) const {
+  Shape dims = view.canonicalDims();
+  Shape shape = pick(view.shape, dims), strides = pick(view.strides, dims);
+  Argument *shared = nullptr;
+  unsigned copies = 0;
+  for (auto &argument : arguments_) {
+    Shape theirs = argument->view.canonicalDims();
+    if (argument->view.tensor != view.tensor || argument->view.offset != view.offset ||
+        pick(argument->view.shape, theirs) != shape ||
+        pick(argument->view.strides, theirs) != strides)
+      continue;
+    ++copies;
+    if (!shared && !isAnother(*argument, view, role, user, learns))
+      shared = argument.get();
+  }
+  return {shared, copies};
+}
+
+// A matrix that several products use, and whose elements differ: layers that share it share their
+// vectors too. Empty if there is none.
+std::string WeightSharing::sharedMatrix() const {
+  for (const auto &argument : arguments_)
+    if (argument->learners.size() > 1 && argument->roles.count(Role::Weight) &&
+        !argument->roles.count(Role::Table) && varies(argument->view.tensor))
+      return model_.stored()[argument->view.tensor].name;
+  return {};
+}
+
+// Makes one argument of each view again.
+void WeightSharing::join(Block &body) {
+  splits_ = false;
+  for (auto &argument : arguments_) {
+    if (!argument->copy || untied_ == argument->view.tensor)
+      continue;
+    Argument *first = find(argument->view, Role::Plain, nullptr, false).first;
+    argument->value.replaceAllUsesWith(first->value);
+    first->roles.insert(argument->roles.begin(), argument->roles.end());
+    body.eraseArgument(argument->value.getArgNumber());
+  }
+  llvm::erase_if(arguments_, [&](const auto &argument) {
+    return argument->copy > 0 && untied_ != argument->view.tensor;
+  });
+}
+
+std::string WeightSharing::settle(Block &body) {
+  std::set<unsigned> merged;
+  size_t copies = 0;
+  for (const auto &argument : arguments_)
+    if (argument->copy && untied_ != argument->view.tensor) {
+      merged.insert(argument->view.tensor);
+      ++copies;
+    }
+  if (merged.empty())
+    return {};
+  auto plural = [](size_t n, const char *one) {
+    return std::to_string(n) + " " + one + (n == 1 ? "" : "s");
+  };
+  std::string matrix = names_.tracks() ? "" : sharedMatrix();
+  if (!matrix.empty()) {
+    join(body);
+    return plural(merged.size(), "vector") + " that several nodes use " +
+           (merged.size() == 1 ? "is" : "are") +
+           " trained as one each, since layers share matrices too ('" + matrix +
+           "'); if the model was just initialised, export it with "
+           "torch.onnx.export(..., dynamo=True, optimize=False), which merges none";
+  }
+  return plural(merged.size(), "tensor") + " of the file " + (merged.size() == 1 ? "is " : "are ") +
+         std::to_string(merged.size() + copies) +
+         " parameters, one a use (NAME, NAME#2, ... where names are lost): torch.onnx.export "
+         "merges equal tensors of a model that was just initialised, and may drop biases that are "
+         "zero; "
+         "export with dynamo=True, optimize=False to keep all of them, or compile with --tie exact "
+         "to train each as one";
+}

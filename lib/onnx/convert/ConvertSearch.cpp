@@ -1,0 +1,123 @@
+// Where the largest elements stand.
+#include "lib/onnx/convert/Formula.h"
+#include "llvm/ADT/StringMap.h"
+
+using namespace llmc::onnximport;
+using namespace llmc;
+using namespace mlir;
+using llmc::support::error;
+
+namespace {
+
+// The index of the largest element along a dim, which becomes 1: of those that
+// equal the maximum the first, or the last.
+Value indexOfLargest(Call &call, Value x, int64_t dim, bool last) {
+  graph::Build &b = call.build;
+  int64_t rank = graph::shapeOf(x).size(), size = graph::shapeOf(x)[dim];
+  Value top = reduceKept(call, x, graph::ReduceKind::max, {dim});
+  Value index = indicesAlong(call, size, dim, rank), end = call.scalarLike(size - 1, index);
+  Value score = last ? index : b.sub(end, index);
+  score = b.select(b.compare(x, top, graph::Predicate::eq), score, call.scalarLike(-1, score));
+  // Where nothing equals the maximum there are NaNs: index 0.
+  Value best = maximum(call, reduceKept(call, score, graph::ReduceKind::max, {dim}),
+                       call.scalarLike(0, score));
+  return last ? best : b.sub(end, best);
+}
+
+template <bool smallest>
+ConvertResult convertArg(Call &call) {
+  Shape shape = call.shape(0);
+  auto axis = normalAxis(call.node.integer("axis", 0), shape.size());
+  if (!call.has(0) || call.isBool(0) || !axis || shape[*axis] == 0)
+    return error("needs an operand of numbers with elements along axis ",
+                 call.node.integer("axis", 0), ", got shape ", toText(shape));
+  Value x = call.value(0);
+  x = smallest ? call.build.neg(x) : x;
+  Value at = indexOfLargest(call, x, *axis, call.node.integer("select_last_index", 0) != 0);
+  if (!call.node.integer("keepdims", 1))
+    shape.erase(shape.begin() + *axis);
+  else
+    shape[*axis] = 1;
+  return single(call.build.reshape(at, shape));
+}
+
+// The last dim of an operand with another one behind (or before) it.
+Value apart(Call &call, Value x, bool behind) {
+  Shape shape(graph::shapeOf(x));
+  shape.insert(behind ? shape.end() : shape.end() - 1, 1);
+  return call.build.reshape(x, shape);
+}
+
+// Ranks each element by comparing it with all others, then picks by rank: fit for
+// choosing among experts, not for sorting a vocabulary.
+ConvertResult convertTopK(Call &call) {
+  Shape shape = call.shape(0);
+  int64_t rank = shape.size(), k = call.node.integer("k", 0); // an attribute before 10
+  auto axis = normalAxis(call.node.integer("axis", -1), rank);
+  if (call.has(1)) {
+    auto given = knownIntegers(call, 1);
+    if (!given)
+      return given.takeError();
+    k = given->size() == 1 ? (*given)[0] : -1;
+  }
+  if (!call.has(0) || call.isBool(0) || !axis || k < 0 || k > shape[*axis])
+    return error("needs an operand of numbers and a k of at most its size along axis ",
+                 call.node.integer("axis", -1), ", got k = ", k, " and shape ", toText(shape));
+  Shape pairs = shape;
+  pairs.push_back(shape[*axis]);
+  if (auto s = checkHostSize(pairs); !s)
+    return s.takeError();
+  graph::Build &b = call.build;
+  Value x = b.transpose(call.value(0), swapped(rank, *axis, rank - 1));
+  int64_t size = shape[*axis], last = rank; // dims: ..., one, other
+  Value own = apart(call, x, true), other = apart(call, x, false);
+  bool largest = call.node.integer("largest", 1);
+  Value ahead = b.compare(other, own, largest ? graph::Predicate::gt : graph::Predicate::lt);
+  Value equal = b.compare(other, own, graph::Predicate::eq);
+  Value before = b.compare(indicesAlong(call, size, 1, 2), indicesAlong(call, size, 0, 2),
+                           graph::Predicate::lt);
+  ahead = make<graph::OrOp>(call, ahead, make<graph::AndOp>(call, equal, before));
+  Value place = b.reduce(integers(call, ahead), graph::ReduceKind::sum, {last});
+  // [..., k, size]: whether the element has that rank.
+  Value chosen = b.compare(apart(call, place, false), indicesAlong(call, k, 0, 2),
+                           graph::Predicate::eq);
+  auto pick = [&](Value from) {
+    Value each = b.select(chosen, from, call.scalarLike(0, from));
+    return b.transpose(b.reduce(each, graph::ReduceKind::sum, {last}),
+                       swapped(rank, *axis, rank - 1));
+  };
+  return std::vector<Operand>{pick(apart(call, x, false)), pick(indicesAlong(call, size, 1, 2))};
+}
+
+// 1 at the first largest element of each row.
+ConvertResult convertHardmax(Call &call) {
+  Shape shape = call.shape(0);
+  int64_t rank = shape.size();
+  bool old = call.node.opset < 13;
+  auto axis = normalAxis(call.node.integer("axis", old ? 1 : -1), rank);
+  if (!call.isFloat(0) || !axis || shape[*axis] == 0)
+    return error("needs a float operand with elements along its axis");
+  graph::Build &b = call.build;
+  Value x = call.value(0);
+  if (old) { // all dims from the axis on are one
+    Shape two = threeDims(shape, *axis);
+    x = b.reshape(x, {two[0], two[1] * two[2]});
+  }
+  int64_t dim = old ? 1 : *axis, width = graph::shapeOf(x).size();
+  Value at = indexOfLargest(call, x, dim, false);
+  Value hot = b.compare(indicesAlong(call, graph::shapeOf(x)[dim], dim, width), at,
+                        graph::Predicate::eq);
+  return single(b.reshape(floats(call, hot), shape));
+}
+
+} // namespace
+
+ConvertFunction llmc::onnximport::findSearchConverter(llvm::StringRef op) {
+  static const llvm::StringMap<ConvertFunction> table = {
+      {"ArgMax", convertArg<false>},
+      {"ArgMin", convertArg<true>},
+      {"TopK", convertTopK},
+      {"Hardmax", convertHardmax},
+  };
+  return table.lookup(op);
+}

@@ -1,0 +1,80 @@
+#include "lib/verify/interpret/Sources.h"
+
+#include "dialects/graph/Detail.h"
+
+using namespace mlir;
+
+namespace llmc::verify {
+
+std::vector<int64_t> validShape(graph::StateOp state) {
+  if (!state.getValidShape())
+    return cast<RankedTensorType>(state.getType()).getShape().vec();
+  std::vector<int64_t> shape;
+  for (auto size : state.getValidShape()->getAsRange<IntegerAttr>())
+    shape.push_back(size.getInt());
+  return shape;
+}
+
+// Calls f(source symbol, element of the state, element of the source).
+template <typename F>
+static void forEachElement(graph::StateOp parameter, F f) {
+  std::vector<int64_t> shape = validShape(parameter);
+  if (!parameter.getViews())
+    return;
+  int64_t first = 0;
+  shape.erase(shape.begin(), shape.begin() + parameter.getViewedDims());
+  for (auto view : parameter.getViews()->getAsRange<graph::ViewAttr>()) {
+    std::string source = view.getSource().getValue().str();
+    auto &&at = f(source);
+    Tensor whole(shape);
+    int64_t starts[] = {first, view.getOffset()};
+    graph::forEach(shape, {whole.strides(), view.getStrides().vec()},
+                   [&](const int64_t *offsets) { at(offsets[0], offsets[1]); }, starts);
+    first += whole.size();
+  }
+}
+
+NamedTensors statesFromSources(ModuleOp module, const NamedTensors &sources) {
+  NamedTensors states;
+  for (auto state : module.getOps<graph::StateOp>()) {
+    if (state.getRole() != graph::Role::parameter)
+      continue;
+    Tensor &value = states[state.getSymName().str()] = Tensor(validShape(state));
+    forEachElement(state, [&](const std::string &name) {
+      auto found = sources.find(name);
+      const Tensor *from = found == sources.end() ? nullptr : &found->second;
+      return [&value, from](int64_t own, int64_t element) {
+        if (from && element < from->size())
+          value.data[own] = from->data[element];
+      };
+    });
+  }
+  return states;
+}
+
+NamedTensors sourcesFromStates(ModuleOp module, const NamedTensors &states, graph::Role role) {
+  NamedTensors sources;
+  for (auto state : module.getOps<graph::StateOp>()) {
+    if (state.getRole() != role)
+      continue;
+    graph::StateOp parameter = state;
+    if (state.getOf())
+      parameter = module.lookupSymbol<graph::StateOp>(*state.getOf());
+    auto found = states.find(state.getSymName().str());
+    if (!parameter || found == states.end() || found->second.shape != validShape(parameter))
+      continue;
+    const Tensor &value = found->second;
+    forEachElement(parameter, [&](const std::string &name) {
+      Tensor &to = sources[name];
+      if (auto source = module.lookupSymbol<graph::SourceOp>(name); source && to.data.empty())
+        to = Tensor(cast<RankedTensorType>(source.getType()).getShape().vec());
+      return [&value, &to](int64_t own, int64_t element) {
+        if (element < to.size())
+          to.data[element] = value.data[own];
+      };
+    });
+  }
+  return sources;
+}
+
+} // namespace llmc::verify

@@ -1,0 +1,37 @@
+// Instructions of a plan that are one to a mutation: the same instruction in both
+// backward procedures, and the calls of one collective at all stages that it joins.
+#ifndef LLMC_LIB_VERIFY_MUTATION_INSTRUCTIONFAMILIES_H
+#define LLMC_LIB_VERIFY_MUTATION_INSTRUCTIONFAMILIES_H
+
+#include "lib/verify/mutation/Mutants.h"
+
+#include <map>
+#include <vector>
+
+namespace llmc::verify {
+
+class InstructionFamilies {
+public:
+  explicit InstructionFamilies(const planfile::ProgramT &program);
+
+  // The family that an instruction belongs to, and the members of each.
+  uint32_t of(uint32_t stage, uint32_t procedure, uint32_t instruction) const {
+    return family_[first_[stage][procedure] + instruction];
+  }
+  const std::vector<std::vector<PlanSite>> &all() const { return members_; }
+
+private:
+  void joinTwins(const planfile::ProgramT &program);
+  void joinMembers(const planfile::ProgramT &program);
+  uint32_t root(uint32_t id);
+  void unite(uint32_t a, uint32_t b);
+
+  std::vector<std::vector<uint32_t>> first_; // number of a procedure's instruction 0
+  std::vector<PlanSite> sites_;
+  std::vector<uint32_t> family_; // while joining: parent
+  std::vector<std::vector<PlanSite>> members_;
+};
+
+} // namespace llmc::verify
+
+#endif // LLMC_LIB_VERIFY_MUTATION_INSTRUCTIONFAMILIES_H

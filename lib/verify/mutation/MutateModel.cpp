@@ -1,0 +1,26 @@
+#include "lib/verify/mutation/Mutation.h"
+#include "lib/verify/subject/Subject.h"
+
+using namespace mlir;
+
+namespace llmc::verify {
+
+FailureOr<nlohmann::json> mutateModel(MLIRContext &context, const CompileOptions &compile,
+                                      uint64_t seed, const MutationOptions &options) {
+  FailureOr<Subject> subject = compileSubject(context, compile);
+  if (failed(subject))
+    return failure();
+  FailureOr<Subject> one = compileSubject(context, oneRank(compile));
+  if (failed(one))
+    return failure();
+  ModuleOp module = one->at(Phase::Train);
+  support::Result<Trial> trial = drawTrial(*one, seed, 2);
+  if (!trial)
+    return module.emitError() << trial.message();
+  auto mutants = mutate(*subject->program, *subject->kernels, *trial, options);
+  if (!mutants)
+    return module.emitError() << mutants.message();
+  return std::move(*mutants);
+}
+
+} // namespace llmc::verify

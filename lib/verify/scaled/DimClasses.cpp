@@ -1,0 +1,376 @@
+#include "lib/verify/scaled/DimClasses.h"
+
+#include "dialects/parallel/Annotations.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+
+#include <algorithm>
+#include <set>
+
+using namespace mlir;
+
+namespace llmc::verify {
+
+//===-- Classes -----------------------------------------------------------------===//
+
+unsigned DimClasses::add(int64_t size) {
+  size_.push_back(size);
+  parent_.push_back(parent_.size());
+  keep_.push_back(size <= 1);
+  ofState_.push_back(false);
+  return parent_.size() - 1;
+}
+
+unsigned DimClasses::find(unsigned id) const {
+  while (parent_[id] != id)
+    id = parent_[id] = parent_[parent_[id]];
+  return id;
+}
+
+void DimClasses::unite(unsigned a, unsigned b) {
+  a = find(a), b = find(b);
+  if (a == b)
+    return;
+  if (size_[a] != size_[b]) { // no quantity that we understand
+    keep_[a] = keep_[b] = true;
+    return;
+  }
+  parent_[b] = a;
+  keep_[a] = keep_[a] || keep_[b];
+  ofState_[a] = ofState_[a] || ofState_[b];
+}
+
+DimClasses::Dims DimClasses::addAll(Type type) {
+  Dims dims;
+  if (auto tensor = dyn_cast<RankedTensorType>(type))
+    for (int64_t size : tensor.getShape())
+      dims.push_back(add(size));
+  return dims;
+}
+
+void DimClasses::keepAll(Value value) {
+  for (unsigned dim : values_[value.getAsOpaquePointer()])
+    keep(dim);
+}
+
+void DimClasses::bind(const Dims &a, const Dims &b) {
+  for (auto [x, y] : llvm::zip(a, b))
+    unite(x, y);
+}
+
+DimClasses::DimClasses(ModuleOp module) {
+  for (auto state : module.getOps<graph::StateOp>()) {
+    Dims &dims = states_[state.getOperation()] = addAll(state.getType());
+    for (auto [i, dim] : llvm::enumerate(dims)) {
+      ofState_[dim] = true;
+      if (i == 0 && state.getStacked())
+        keep(dim);
+    }
+  }
+  auto addValue = [&](Value value) {
+    values_[value.getAsOpaquePointer()] = addAll(value.getType());
+  };
+  module.walk([&](Operation *op) {
+    for (Region &region : op->getRegions())
+      for (Block &block : region)
+        llvm::for_each(block.getArguments(), addValue);
+    llvm::for_each(op->getResults(), addValue);
+  });
+  for (auto func : module.getOps<func::FuncOp>())
+    for (BlockArgument arg : func.getArguments()) {
+      const Dims &own = values_[Value(arg).getAsOpaquePointer()];
+      auto name = func.getArgAttrOfType<FlatSymbolRefAttr>(arg.getArgNumber(), parallel::kState);
+      auto state = name ? module.lookupSymbol<graph::StateOp>(name.getAttr()) : graph::StateOp();
+      if (state)
+        bind(states_[state.getOperation()], own);
+      else if (!own.empty())
+        keep(own.front()); // rows
+    }
+  module.walk([&](Operation *op) { visit(op); });
+}
+
+//===-- Ops ---------------------------------------------------------------------===//
+
+bool isNumbers(graph::ConstantOp constant) {
+  auto type = cast<RankedTensorType>(constant.getType());
+  return isa<FloatType>(type.getElementType()) && isa<DenseElementsAttr>(constant.getValue());
+}
+
+void DimClasses::visit(Operation *op) {
+  if (isa<ModuleOp, func::FuncOp, func::ReturnOp, graph::StateOp, graph::SourceOp, graph::YieldOp>(op))
+    return;
+  if (auto repeat = dyn_cast<graph::RepeatOp>(op))
+    return visitRepeat(repeat);
+  if (auto slice = dyn_cast<graph::SliceOp>(op))
+    return visitSlice(slice);
+  auto dimsOf = [&](Value value) -> Dims & { return values_[value.getAsOpaquePointer()]; };
+  if (auto constant = dyn_cast<graph::ConstantOp>(op);
+      constant && !isa<SplatElementsAttr>(constant.getValue()) && !isNumbers(constant))
+    keepAll(constant.getResult());
+  if (auto tail = dyn_cast<graph::MaskTailOp>(op))
+    keep(dimsOf(tail.getResult())[tail.getDim()]);
+  if (auto concat = dyn_cast<graph::ConcatOp>(op))
+    for (Value value : llvm::concat<Value>(op->getOperands(), op->getResults()))
+      keep(dimsOf(value)[concat.getDim()]);
+  if (auto rotary = dyn_cast<graph::RotaryOp>(op)) { // that it turns pairs, no factor says
+    unsigned dim = dimsOf(rotary.getX()).back(), pairs = dimsOf(rotary.getCos()).back();
+    if (size_[dim] == 2 * size_[pairs]) {
+      unsigned two = add(2);
+      keep(two);
+      products_.push_back({dim, {two, pairs}});
+    } else {
+      keep(dim);
+      keep(pairs);
+    }
+  }
+  if (auto pad = dyn_cast<graph::PadOp>(op))
+    for (auto [i, dim] : llvm::enumerate(dimsOf(pad.getResult())))
+      if (pad.getLow()[i] || pad.getHigh()[i] || pad.getInterior()[i]) {
+        keep(dim);
+        keep(dimsOf(pad.getOperand())[i]);
+      }
+  if (auto graphOp = dyn_cast<graph::GraphOpInterface>(op))
+    return visitRule(op, graphOp.getShardingRule());
+  for (Value value : op->getOperands())
+    keepAll(value);
+  for (Value value : op->getResults())
+    keepAll(value);
+}
+
+void DimClasses::visitRepeat(graph::RepeatOp op) {
+  auto dimsOf = [&](Value value) -> Dims & { return values_[value.getAsOpaquePointer()]; };
+  unsigned carried = op.getCarried().size(), stacked = op.getStacked().size();
+  auto layers = [&](Value value, bool isStacked) {
+    Dims dims = dimsOf(value);
+    if (isStacked) {
+      keep(dims.front());
+      dims.erase(dims.begin());
+    }
+    return dims;
+  };
+  for (BlockArgument arg : op.getBlock().getArguments()) {
+    unsigned i = arg.getArgNumber();
+    bind(layers(op->getOperand(i), i >= carried && i < carried + stacked), dimsOf(arg));
+  }
+  Operation *yield = op.getBlock().getTerminator();
+  for (OpResult result : op->getResults()) {
+    unsigned i = result.getResultNumber();
+    bind(layers(result, i >= carried), dimsOf(yield->getOperand(i)));
+    if (i < carried)
+      bind(dimsOf(result), dimsOf(op->getOperand(i)));
+  }
+}
+
+// A prefix of a dimension (the positions that are used) may have any size that is not larger.
+void DimClasses::visitSlice(graph::SliceOp op) {
+  Dims &from = values_[op.getOperand().getAsOpaquePointer()];
+  Dims &to = values_[op.getResult().getAsOpaquePointer()];
+  for (size_t i = 0; i < from.size(); ++i) {
+    if (size_[from[i]] == size_[to[i]]) {
+      unite(from[i], to[i]);
+    } else if (op.getStarts()[i] == 0 && op.getSteps()[i] == 1) {
+      atLeast_.emplace_back(from[i], to[i]);
+    } else {
+      keep(from[i]);
+      keep(to[i]);
+    }
+  }
+}
+
+void DimClasses::visitRule(Operation *op, const graph::ShardingRule &rule) {
+  std::vector<unsigned> ids;
+  for (const graph::Factor &factor : rule.factors)
+    ids.push_back(add(factor.size));
+  auto visitTensor = [&](Value value, const graph::TensorFactors &factors) {
+    Dims dims = values_[value.getAsOpaquePointer()];
+    for (auto [dim, own] : llvm::zip(dims, factors))
+      visitDim(dim, own, ids);
+  };
+  for (auto [value, factors] : llvm::zip(op->getOperands(), rule.operands))
+    visitTensor(value, factors);
+  for (auto [value, factors] : llvm::zip(op->getResults(), rule.results))
+    visitTensor(value, factors);
+}
+
+void DimClasses::visitDim(unsigned dim, const graph::DimFactors &factors,
+                          const std::vector<unsigned> &ids) {
+  int64_t product = 1;
+  for (unsigned factor : factors)
+    product *= size_[ids[factor]];
+  if (product != size_[dim]) {
+    keep(dim);
+    for (unsigned factor : factors)
+      keep(ids[factor]);
+  } else if (factors.size() == 1) {
+    unite(dim, ids[factors.front()]);
+  } else if (factors.size() > 1) {
+    Product &made = products_.emplace_back();
+    made.whole = dim;
+    for (unsigned factor : factors)
+      made.parts.push_back(ids[factor]);
+  }
+}
+
+// A norm over fewer elements has hardly a gradient.
+constexpr int64_t kLeast = 8;
+
+//===-- Sizes -------------------------------------------------------------------===//
+
+// The least size that is congruent to n, and at least `least`.
+static int64_t congruent(int64_t n, int64_t divisor, int64_t least) {
+  int64_t size = n % divisor;
+  while (size < least)
+    size += divisor;
+  return std::min(size, n);
+}
+
+void DimClasses::shrink(int64_t divisor, int64_t kept) {
+  kept_ = kept;
+  for (unsigned id = 0; id < size_.size(); ++id)
+    if (find(id) == id && size_[id] <= kept)
+      keep_[id] = true;
+  while (!choose(divisor)) {
+  }
+  for (unsigned id = 0; id < size_.size(); ++id)
+    if (find(id) == id && new_[id] != size_[id]) {
+      auto &list = changes_[size_[id]];
+      if (!llvm::is_contained(list, new_[id]))
+        list.push_back(new_[id]);
+    }
+}
+
+// False: two products contradict each other; their factors are kept from now on.
+bool DimClasses::choose(int64_t divisor) {
+  for (bool changed = true; changed;) {
+    changed = false;
+    for (const Product &product : products_)
+      if (keep_[find(product.whole)])
+        for (unsigned part : product.parts)
+          if (!keep_[find(part)])
+            keep_[find(part)] = changed = true;
+  }
+  new_.assign(size_.size(), 0);
+  for (unsigned id = 0; id < size_.size(); ++id)
+    if (find(id) == id && keep_[id])
+      new_[id] = size_[id];
+  chooseFactors(divisor);
+  if (!computeProducts())
+    return false;
+  chooseRest(divisor);
+  raiseBounds(divisor);
+  return true;
+}
+
+void DimClasses::chooseFactors(int64_t divisor) {
+  std::map<unsigned, bool> outer, whole; // is it a first factor; is it a product itself
+  for (const Product &product : products_) {
+    whole[find(product.whole)] = true;
+    for (size_t i = 0; i < product.parts.size(); ++i)
+      outer[find(product.parts[i])] |= i == 0;
+  }
+  for (auto [id, first] : outer)
+    if (!whole.count(id) && !new_[id]) {
+      bool inner = !first && !ofState_[id];
+      new_[id] = inner ? std::min(size_[id], std::max<int64_t>(2, kLeast / divisor) + size_[id] % 2)
+                       : congruent(size_[id], divisor, 2 * divisor);
+    }
+}
+
+bool DimClasses::computeProducts() {
+  for (size_t round = 0; round <= products_.size(); ++round) {
+    bool open = false;
+    for (const Product &product : products_) {
+      int64_t value = 1;
+      for (unsigned part : product.parts)
+        value *= new_[find(part)];
+      int64_t &known = new_[find(product.whole)];
+      open |= value == 0;
+      if (value == 0 || known == value)
+        continue;
+      if (known == 0) {
+        known = value;
+        continue;
+      }
+      for (unsigned part : product.parts)
+        keep(part);
+      keep(product.whole);
+      return false;
+    }
+    if (!open)
+      return true;
+  }
+  for (const Product &product : products_) // one is a factor of itself
+    keep(product.whole);
+  return false;
+}
+
+// Whether sizes, whole or cut, that differ would become equal: ops over equal spaces
+// share kernels.
+static bool meets(std::pair<int64_t, int64_t> a, std::pair<int64_t, int64_t> b, int64_t divisor) {
+  for (int64_t p : {int64_t(1), divisor})
+    for (int64_t q : {int64_t(1), divisor})
+      if (a.second % p == 0 && b.second % q == 0 && a.second / p == b.second / q &&
+          a.first * q != b.first * p)
+        return true;
+  return false;
+}
+
+void DimClasses::chooseRest(int64_t divisor) {
+  constexpr int tries = 16;
+  std::map<int64_t, int64_t> chosen; // of whole dimensions: old -> new
+  std::set<std::pair<int64_t, int64_t>> fixed; // old, new
+  std::vector<unsigned> rest;
+  for (unsigned id = 0; id < size_.size(); ++id)
+    if (find(id) == id && new_[id] > 1)
+      fixed.insert({size_[id], new_[id]});
+  for (const Product &product : products_)
+    if (unsigned id = find(product.whole); !keep_[id])
+      chosen[size_[id]] = new_[id];
+  for (unsigned id = 0; id < size_.size(); ++id)
+    if (find(id) == id && !new_[id])
+      rest.push_back(id);
+    else if (find(id) == id && size_[id] <= kept_) // larger ones stay larger
+      chosen[size_[id]] = size_[id];
+  llvm::stable_sort(rest, [&](unsigned a, unsigned b) { return size_[a] < size_[b]; });
+  for (unsigned id : rest) {
+    int64_t n = size_[id], least = std::max(kLeast, 2 * divisor);
+    auto equal = chosen.find(n);
+    if (equal != chosen.end() && equal->second % divisor == n % divisor) {
+      new_[id] = equal->second;
+      continue;
+    }
+    auto above = chosen.lower_bound(n);
+    if (above != chosen.begin())
+      least = std::max(least, std::prev(above)->second + 1);
+    int64_t size = congruent(n, divisor, least);
+    auto clash = [&](const auto &other) { return meets({n, size}, other, divisor); };
+    for (int i = 0; i < tries && size < n && llvm::any_of(fixed, clash); ++i)
+      size = congruent(n, divisor, size + 1);
+    chosen.emplace(n, new_[id] = std::min(size, n));
+  }
+}
+
+void DimClasses::raiseBounds(int64_t divisor) {
+  for (auto [whole, part] : atLeast_) {
+    unsigned id = find(whole);
+    if (new_[id] < new_[find(part)])
+      new_[id] = congruent(size_[id], divisor, new_[find(part)]);
+  }
+}
+
+std::vector<int64_t> DimClasses::shapeOf(Value value) const {
+  std::vector<int64_t> shape;
+  auto found = values_.find(value.getAsOpaquePointer());
+  if (found != values_.end())
+    for (unsigned dim : found->second)
+      shape.push_back(new_[find(dim)]);
+  return shape;
+}
+
+std::vector<int64_t> DimClasses::shapeOf(graph::StateOp state) const {
+  std::vector<int64_t> shape;
+  for (unsigned dim : states_.at(state.getOperation()))
+    shape.push_back(new_[find(dim)]);
+  return shape;
+}
+
+} // namespace llmc::verify

@@ -1,0 +1,79 @@
+// Dimensions of a module that stand for one quantity: width, heads, vocabulary.
+#ifndef LLMC_LIB_VERIFY_SCALED_DIMCLASSES_H
+#define LLMC_LIB_VERIFY_SCALED_DIMCLASSES_H
+
+#include "dialects/graph/Graph.h"
+#include "mlir/IR/BuiltinOps.h"
+#include "llvm/ADT/DenseMap.h"
+
+#include <map>
+#include <vector>
+
+namespace llmc::verify {
+
+// A table of real numbers (angles of rotary, a mask): its leading part does as well.
+bool isNumbers(graph::ConstantOp constant);
+
+// Classes of the dimensions of all values and states of a raised module. Two
+// dimensions are of one class if an op's sharding rule gives them one factor, or if
+// they are two sides of one binding. A merged dimension is the product of its
+// factors. Rows of the batch, layers, and dimensions that an op's attributes speak
+// about (pad, concat, a table of constants) keep their sizes.
+class DimClasses {
+public:
+  explicit DimClasses(mlir::ModuleOp module);
+
+  // Chooses smaller sizes. With `divisor` d, a class of size n gets a size that is
+  // congruent to n modulo d and at least 2 d, so that what d divides it still
+  // divides, and what it does not leaves the same remainder. A class that only
+  // appears as an inner factor of products (the size of a head) keeps its parity alone.
+  // Larger classes get larger sizes, equal ones equal sizes, where products allow; sizes
+  // that differ, whole or divided, stay different. Classes of sizes up to `kept` keep theirs.
+  void shrink(int64_t divisor, int64_t kept = 0);
+
+  // After shrink().
+  std::vector<int64_t> shapeOf(mlir::Value value) const;
+  std::vector<int64_t> shapeOf(graph::StateOp state) const;
+  // Old size -> new size of every class that has become smaller.
+  const std::map<int64_t, std::vector<int64_t>> &changes() const { return changes_; }
+
+private:
+  using Dims = llvm::SmallVector<unsigned, 4>;
+  struct Product {
+    unsigned whole;
+    std::vector<unsigned> parts; // major first
+  };
+
+  unsigned add(int64_t size);
+  unsigned find(unsigned id) const;
+  void unite(unsigned a, unsigned b);
+  void keep(unsigned id) { keep_[find(id)] = true; }
+  void keepAll(mlir::Value value);
+  Dims addAll(mlir::Type type);
+  void bind(const Dims &a, const Dims &b);
+
+  void visit(mlir::Operation *op);
+  void visitRepeat(graph::RepeatOp op);
+  void visitSlice(graph::SliceOp op);
+  void visitRule(mlir::Operation *op, const graph::ShardingRule &rule);
+  void visitDim(unsigned dim, const graph::DimFactors &factors, const std::vector<unsigned> &ids);
+
+  bool choose(int64_t divisor);
+  void chooseFactors(int64_t divisor);
+  bool computeProducts();
+  void chooseRest(int64_t divisor);
+  void raiseBounds(int64_t divisor);
+
+  std::map<void *, Dims> values_, states_;
+  std::vector<int64_t> size_, new_; // new_: 0 while not chosen; by root
+  mutable std::vector<unsigned> parent_;
+  std::vector<bool> keep_, ofState_; // by root
+  int64_t kept_ = 0;
+  std::vector<Product> products_;
+  std::vector<std::pair<unsigned, unsigned>> atLeast_; // first is not below second
+  std::map<int64_t, std::vector<int64_t>> changes_;
+};
+
+} // namespace llmc::verify
+
+#endif // LLMC_LIB_VERIFY_SCALED_DIMCLASSES_H

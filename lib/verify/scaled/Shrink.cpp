@@ -1,0 +1,263 @@
+#include "lib/verify/scaled/Shrink.h"
+
+#include "dialects/graph/Graph.h"
+#include "lib/verify/scaled/DimClasses.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/IR/Verifier.h"
+
+#include <map>
+
+using namespace mlir;
+
+namespace llmc::verify {
+namespace {
+
+std::vector<int64_t> stridesOf(llvm::ArrayRef<int64_t> shape) {
+  std::vector<int64_t> strides(shape.size(), 1);
+  for (size_t i = shape.size(); i-- > 1;)
+    strides[i - 1] = strides[i] * shape[i];
+  return strides;
+}
+
+// One view of a source: which part of each dimension of the source it covers, and
+// which dimensions of the state lie in that part, major first.
+struct Cover {
+  graph::ViewAttr view;
+  struct Part {
+    int64_t offset, size, newSize;
+    llvm::SmallVector<size_t, 2> dims;
+  };
+  std::vector<Part> parts; // by dimension of the source
+  std::vector<int64_t> shape, newShape; // of one view of the state
+};
+
+class Sources {
+public:
+  explicit Sources(ModuleOp module) : module(module) {}
+  LogicalResult read(graph::StateOp state, llvm::ArrayRef<int64_t> newShape);
+  LogicalResult write();
+
+private:
+  std::optional<Cover> cover(graph::ViewAttr view, llvm::ArrayRef<int64_t> source,
+                             llvm::ArrayRef<int64_t> shape, llvm::ArrayRef<int64_t> newShape);
+  graph::ViewAttr rewrite(const Cover &cover, llvm::ArrayRef<int64_t> newSource);
+
+  ModuleOp module;
+  std::map<std::string, graph::SourceOp> sources;
+  // By source and dimension: offset of a part -> its old and new size.
+  std::map<std::string, std::vector<std::map<int64_t, std::pair<int64_t, int64_t>>>> parts;
+  std::vector<std::pair<graph::StateOp, std::vector<Cover>>> covers;
+};
+
+std::optional<Cover> Sources::cover(graph::ViewAttr view, llvm::ArrayRef<int64_t> source,
+                                    llvm::ArrayRef<int64_t> shape,
+                                    llvm::ArrayRef<int64_t> newShape) {
+  Cover result{view, {}, shape.vec(), newShape.vec()};
+  std::vector<int64_t> strides = stridesOf(source);
+  int64_t rest = view.getOffset();
+  std::vector<bool> used(shape.size(), false);
+  for (size_t j = 0; j < source.size(); ++j) {
+    Cover::Part part{rest / strides[j], 1, 1, {}};
+    rest %= strides[j];
+    for (size_t i = 0; i < shape.size(); ++i)
+      if (!used[i] && shape[i] > 1 && view.getStrides()[i] >= strides[j] &&
+          view.getStrides()[i] % strides[j] == 0) {
+        used[i] = true;
+        part.dims.push_back(i);
+      }
+    llvm::stable_sort(part.dims, [&](size_t a, size_t b) {
+      return view.getStrides()[a] > view.getStrides()[b];
+    });
+    for (size_t i : llvm::reverse(part.dims)) {
+      if (view.getStrides()[i] != part.size * strides[j])
+        return std::nullopt; // not dense within the dimension
+      part.size *= shape[i];
+      part.newSize *= newShape[i];
+    }
+    if (part.offset + part.size > source[j])
+      return std::nullopt;
+    result.parts.push_back(part);
+  }
+  for (size_t i = 0; i < shape.size(); ++i)
+    if (shape[i] > 1 && !used[i])
+      return std::nullopt;
+  return result;
+}
+
+LogicalResult Sources::read(graph::StateOp state, llvm::ArrayRef<int64_t> newShape) {
+  llvm::ArrayRef<int64_t> shape = cast<RankedTensorType>(state.getType()).getShape();
+  if (state.getStacked()) {
+    shape = shape.drop_front();
+    newShape = newShape.drop_front();
+  }
+  if (sources.empty())
+    for (auto op : module.getOps<graph::SourceOp>())
+      sources[op.getSymName().str()] = op;
+  std::vector<Cover> &list = covers.emplace_back(state, std::vector<Cover>()).second;
+  for (auto view : state.getViews()->getAsRange<graph::ViewAttr>()) {
+    std::string name = view.getSource().getValue().str();
+    auto source = sources.find(name);
+    if (source == sources.end())
+      return state.emitOpError("views @") << name << ", which is not there";
+    auto whole = cast<RankedTensorType>(source->second.getType()).getShape();
+    std::optional<Cover> made = cover(view, whole, shape, newShape);
+    if (!made)
+      return state.emitOpError("its view of @") << name << " is no block of it, so the model cannot be shrunk";
+    auto &dims = parts[name];
+    dims.resize(whole.size());
+    for (auto [dim, part] : llvm::zip(dims, made->parts)) {
+      auto [at, inserted] = dim.try_emplace(part.offset, part.size, part.newSize);
+      if (!inserted && at->second != std::pair(part.size, part.newSize))
+        return state.emitOpError("its view of @") << name << " overlaps another, so the model cannot be shrunk";
+    }
+    list.push_back(std::move(*made));
+  }
+  return success();
+}
+
+graph::ViewAttr Sources::rewrite(const Cover &cover, llvm::ArrayRef<int64_t> newSource) {
+  std::vector<int64_t> strides = stridesOf(newSource), own(cover.shape.size(), 1);
+  int64_t offset = 0;
+  for (size_t j = 0; j < cover.parts.size(); ++j) {
+    int64_t before = 0, inner = strides[j];
+    for (auto &[at, sizes] : parts[cover.view.getSource().getValue().str()][j])
+      before += at < cover.parts[j].offset ? sizes.second : 0;
+    offset += before * strides[j];
+    for (size_t i : llvm::reverse(cover.parts[j].dims)) {
+      own[i] = inner;
+      inner *= cover.newShape[i];
+    }
+  }
+  return graph::ViewAttr::get(module.getContext(), cover.view.getSource(), offset, own);
+}
+
+LogicalResult Sources::write() {
+  std::map<std::string, std::vector<int64_t>> shapes;
+  for (auto &[name, dims] : parts) {
+    graph::SourceOp op = sources[name];
+    auto type = cast<RankedTensorType>(op.getType());
+    for (auto [dim, size] : llvm::zip(dims, type.getShape())) {
+      int64_t end = 0, newEnd = 0;
+      for (auto &[at, sizes] : dim) {
+        if (at != end)
+          return op.emitOpError("has parts that no state views, so the model cannot be shrunk");
+        end += sizes.first;
+        newEnd += sizes.second;
+      }
+      if (end != size)
+        return op.emitOpError("has parts that no state views, so the model cannot be shrunk");
+      shapes[name].push_back(newEnd);
+    }
+    op.setTypeAttr(TypeAttr::get(type.clone(shapes[name])));
+    for (llvm::StringRef name : {"file", "file_offset", "scales", "transposed"})
+      op->removeAttr(name);
+  }
+  for (auto &[state, list] : covers) {
+    SmallVector<Attribute> views;
+    for (const Cover &cover : list)
+      views.push_back(rewrite(cover, shapes[cover.view.getSource().getValue().str()]));
+    state->setAttr("views", ArrayAttr::get(module.getContext(), views));
+  }
+  return success();
+}
+
+void retype(Value value, const DimClasses &dims) {
+  if (auto type = dyn_cast<RankedTensorType>(value.getType()))
+    value.setType(type.clone(dims.shapeOf(value)));
+}
+
+// Elements whose indices are below the sizes of `type`.
+DenseElementsAttr leadingPart(DenseElementsAttr all, ShapedType type) {
+  auto values = all.getValues<APFloat>();
+  std::vector<int64_t> strides = stridesOf(cast<ShapedType>(all.getType()).getShape());
+  SmallVector<APFloat> part;
+  for (int64_t i = 0; i < type.getNumElements(); ++i) {
+    int64_t at = 0, rest = i;
+    for (size_t d = strides.size(); d-- > 0; rest /= type.getDimSize(d))
+      at += rest % type.getDimSize(d) * strides[d];
+    part.push_back(values[at]);
+  }
+  return DenseElementsAttr::get(type, part);
+}
+
+// Attributes that hold sizes.
+void rewriteSizes(Operation *op, const DimClasses &dims) {
+  if (auto slice = dyn_cast<graph::SliceOp>(op)) {
+    std::vector<int64_t> from = dims.shapeOf(slice.getOperand()), to = dims.shapeOf(slice.getResult());
+    SmallVector<int64_t> limits(slice.getLimits());
+    auto old = slice.getResult().getType().getShape();
+    for (size_t i = 0; i < limits.size(); ++i)
+      if (to[i] != old[i])
+        limits[i] = to[i]; // a prefix, or all of it
+    slice.setLimits(limits);
+  }
+  auto constant = dyn_cast<graph::ConstantOp>(op);
+  if (!constant)
+    return;
+  auto type = cast<ShapedType>(constant.getType()).clone(dims.shapeOf(constant.getResult()));
+  if (auto splat = dyn_cast<SplatElementsAttr>(constant.getValue())) {
+    constant.setValueAttr(splat.resizeSplat(type));
+  } else if (isNumbers(constant)) {
+    constant.setValueAttr(leadingPart(cast<DenseElementsAttr>(constant.getValue()), type));
+  }
+}
+
+// What is known about the model as a whole.
+void rewriteFacts(ModuleOp module, const DimClasses &dims) {
+  auto facts = module->getAttrOfType<DictionaryAttr>("graph.model");
+  if (!facts)
+    return;
+  NamedAttrList list(facts);
+  Builder b(module.getContext());
+  std::map<StringRef, int64_t> found;
+  for (auto func : module.getOps<func::FuncOp>()) {
+    for (BlockArgument arg : func.getArguments())
+      if (func.getArgAttr(arg.getArgNumber(), "graph.input") && !dims.shapeOf(arg).empty())
+        found["sequence"] = dims.shapeOf(arg).back();
+    for (Value result : func.getBody().front().getTerminator()->getOperands())
+      if (std::vector<int64_t> shape = dims.shapeOf(result); !shape.empty())
+        found["vocabulary"] = shape.back();
+  }
+  found["context"] = found["sequence"];
+  for (auto [name, size] : found)
+    if (facts.get(name))
+      list.set(name, b.getI64IntegerAttr(size));
+  list.set("weights", b.getStringAttr("none"));
+  list.erase("config_json");
+  module->setAttr("graph.model", list.getDictionary(b.getContext()));
+  module->setAttr("graph.files", b.getArrayAttr({}));
+}
+
+} // namespace
+
+LogicalResult shrinkModel(ModuleOp module, int64_t divisor, std::string &text, int64_t kept) {
+  DimClasses dims(module);
+  dims.shrink(divisor, kept);
+  Sources sources(module);
+  for (auto state : module.getOps<graph::StateOp>())
+    if (state.getViews() && failed(sources.read(state, dims.shapeOf(state))))
+      return failure();
+  if (failed(sources.write()))
+    return failure();
+  for (auto state : module.getOps<graph::StateOp>())
+    state.setTypeAttr(TypeAttr::get(cast<RankedTensorType>(state.getType()).clone(dims.shapeOf(state))));
+  module.walk([&](Operation *op) {
+    rewriteSizes(op, dims);
+    for (Region &region : op->getRegions())
+      for (Block &block : region)
+        for (BlockArgument arg : block.getArguments())
+          retype(arg, dims);
+    for (Value result : op->getResults())
+      retype(result, dims);
+  });
+  for (auto func : module.getOps<func::FuncOp>())
+    func.setType(FunctionType::get(module.getContext(), func.getBody().front().getArgumentTypes(),
+                                   func.getBody().front().getTerminator()->getOperandTypes()));
+  rewriteFacts(module, dims);
+  for (auto &[size, now] : dims.changes())
+    for (int64_t n : now)
+      text += (text.empty() ? "" : ", ") + std::to_string(size) + " -> " + std::to_string(n);
+  return mlir::verify(module);
+}
+
+} // namespace llmc::verify

@@ -1,0 +1,279 @@
+#include "lib/verify/scaled/Twin.h"
+
+#include "dialects/graph/Graph.h"
+#include "lib/planfile/AxisNames.h"
+#include "lib/pipeline/Pipeline.h"
+#include "lib/support/Counted.h"
+#include "lib/verify/subject/Captured.h"
+#include "lib/verify/subject/Doing.h"
+#include "lib/verify/source/FromFile.h"
+#include "lib/verify/scaled/Isomorphism.h"
+#include "lib/verify/scaled/Shrink.h"
+#include "lib/verify/source/StateChecks.h"
+#include "lib/verify/kernels/Shapes.h"
+#include "llvm/Support/Path.h"
+
+#include <fstream>
+
+using namespace mlir;
+
+namespace llmc::verify {
+
+using support::counted;
+using support::text;
+
+namespace {
+
+constexpr double kSecondsAtMost = 600;
+constexpr double kOperationsPerSecond = 3e8; // of plain loops in double
+
+// Bytes that the system could give; infinite if it does not say.
+double freeMemory() {
+  std::ifstream file("/proc/meminfo");
+  for (std::string key, rest; file >> key && std::getline(file, rest);)
+    if (key == "MemAvailable:")
+      return std::stod(rest) * 1024;
+  return std::numeric_limits<double>::infinity();
+}
+
+// The model up to border raise, with the rows of a micro-batch that options say.
+FailureOr<Subject> raise(MLIRContext &context, const CompileOptions &options) {
+  return compileSubject(context, options, Phase::Raise);
+}
+
+void keepFirstLines(std::string &note, const Isomorphism &found) {
+  for (const std::string &line : found.differences)
+    note += line + "\n";
+  if (found.count > found.differences.size())
+    note += text(found.count - found.differences.size(), " more\n");
+}
+
+std::string meshText(const CompileOptions &o) { return text(o.dp, "x", o.pp, "x", o.tp); }
+
+} // namespace
+
+Cost estimateCost(ModuleOp raised, const CompileOptions &options) {
+  double operations = 0, elements = 0;
+  raised.walk([&](graph::GraphOpInterface op) {
+    double times = 1;
+    for (Operation *parent = op->getParentOp(); parent; parent = parent->getParentOp())
+      if (auto repeat = dyn_cast<graph::RepeatOp>(parent))
+        times *= double(repeat.getCount());
+    operations += times * op.getFlops();
+  });
+  for (auto state : raised.getOps<graph::StateOp>())
+    elements += double(cast<ShapedType>(state.getType()).getNumElements());
+  Cost cost;
+  if (options.infer) { // one run, on one rank and on all; weights in double and in float
+    cost.seconds = operations * 2 / kOperationsPerSecond;
+    cost.bytes = elements * (8 * 2 + 4) * double(1 + options.dp);
+    return cost;
+  }
+  // Forward and twice that backward; on one rank and on all; two optimizers.
+  double runs = 3.0 * double(options.microBatches()) * kSteps * 2 * 2;
+  cost.seconds = operations * runs / kOperationsPerSecond;
+  // Weights, gradients, two moments in double, with a copy; the same in float.
+  cost.bytes = elements * (8 * 8 + 4 * 4) * double(1 + options.dp);
+  return cost;
+}
+
+FailureOr<bool> needsTwin(MLIRContext &context, const VerifyOptions &options) {
+  bool isDump = llvm::sys::path::extension(options.compile.model) == ".mlir";
+  if (options.twin == TwinChoice::On)
+    return true;
+  if (options.twin == TwinChoice::Off || options.standIn || isDump)
+    return false;
+  FailureOr<Subject> raised = raise(context, options.compile);
+  if (failed(raised))
+    return failure();
+  Cost cost = estimateCost(raised->at(Phase::Raise), options.compile);
+  // Both optimizers are verified at a time, in half of the memory.
+  double atATime = options.compile.infer ? 1 : 2;
+  return cost.seconds > kSecondsAtMost || cost.bytes * atATime > freeMemory() / 2;
+}
+
+CompileOptions twinOptions(const CompileOptions &options) {
+  CompileOptions twin = options;
+  if (options.infer) // the batch is the model's own
+    return twin;
+  // Where experts share ranks with rows, dp is several axes, which keep their sizes.
+  if (options.ep * options.etp == 1)
+    twin.dp = std::min<int64_t>(options.dp, 2);
+  twin.globalBatch = options.microBatches() * twin.batchRows();
+  return twin;
+}
+
+namespace {
+
+// The smaller model, and how its plan relates to the large one.
+struct Small {
+  OwningOpRef<ModuleOp> model;
+  Phase border; // at which it stands
+  std::string sizes;
+  Isomorphism likeness;
+  // Where its plan is another one than that of `imported`, made smaller: that, and why.
+  OwningOpRef<ModuleOp> imported;
+  std::string difference;
+};
+
+// Where sizes of the plan are equal by chance (2 layers of 32 and a width of 64), a kernel may do
+// what the twin's sizes make two: then widths up to this stay as they are, if that is cheap.
+constexpr int64_t kKept = 512;
+constexpr double kKeptSeconds = 60;
+
+class TwinMaker {
+public:
+  TwinMaker(MLIRContext &context, const CompileOptions &options, const Subject &plan)
+      : context(context), options(options), plan(plan) {}
+
+  FailureOr<Small> make();
+
+private:
+  // Shrinks `model` and compiles it. Fails with diagnostics.
+  FailureOr<Small> shrinkAt(ModuleOp model, Phase border, int64_t kept);
+  // The first way of shrinking that gives the plan, or else the first.
+  FailureOr<Small> tryAt(ModuleOp model, Phase border);
+
+  MLIRContext &context;
+  const CompileOptions &options;
+  const Subject &plan;
+};
+
+FailureOr<Small> TwinMaker::shrinkAt(ModuleOp model, Phase border, int64_t kept) {
+  Small small{model.clone(), border, {}, {}, {}, {}};
+  if (failed(shrinkModel(*small.model, options.tp, small.sizes, kept)))
+    return failure();
+  if (kept && estimateCost(*small.model, options).seconds > kKeptSeconds)
+    return small.model->emitError("would take long");
+  // Buckets are cut by bytes, of which the twin has fewer.
+  if (Attribute pieces = plan.at(Phase::Schedule)->getAttr("plan.bucket_pieces"))
+    (*small.model)->setAttr("plan.bucket_pieces", pieces);
+  FailureOr<Subject> twin = compileSubject(context, options, Phase::Emit, {*small.model, border});
+  if (failed(twin))
+    return failure();
+  std::vector<std::string> replicas;
+  for (uint32_t axis : planfile::axesOf(*plan.program->mesh, planfile::AxisRole::Data))
+    replicas.push_back(plan.program->mesh->axes[axis]->name);
+  small.likeness = compare(*plan.program, *twin->program, replicas);
+  return small;
+}
+
+FailureOr<Small> TwinMaker::tryAt(ModuleOp model, Phase border) {
+  FailureOr<Small> first = shrinkAt(model, border, 0);
+  if (succeeded(first) && first->likeness.count == 0)
+    return first;
+  Captured captured(&context); // of what is only tried
+  FailureOr<Small> second = shrinkAt(model, border, kKept);
+  if (succeeded(second) && second->likeness.count == 0)
+    return second;
+  return first;
+}
+
+// The twin of the imported model, if raising makes the same plan of it, so that raising is
+// verified too. Else of the raised one: a recogniser knows some sizes by their numbers.
+FailureOr<Small> TwinMaker::make() {
+  FailureOr<Subject> raised = raise(context, options);
+  if (failed(raised))
+    return failure();
+  OwningOpRef<ModuleOp> imported;
+  std::string difference;
+  {
+    Captured captured(&context);
+    FailureOr<Small> small = tryAt(raised->at(Phase::Import), Phase::Import);
+    if (succeeded(small) && small->likeness.count == 0)
+      return small;
+    if (succeeded(small))
+      imported = std::move(small->model);
+    difference = succeeded(small) ? small->likeness.differences.front() : captured.text;
+  }
+  FailureOr<Small> small = tryAt(raised->at(Phase::Raise), Phase::Raise);
+  if (succeeded(small)) {
+    small->imported = std::move(imported);
+    small->difference = difference.substr(0, difference.find('\n'));
+  }
+  return small;
+}
+
+// The checks against the file, where the twin was not made of it, on a smaller graph of the
+// file by itself.
+LogicalResult checkApart(MLIRContext &context, const VerifyOptions &options, const Small &twin,
+                         Report &report) {
+  if (!twin.imported)
+    return success();
+  Doing doing(options.progress, "the step against a smaller file");
+  FailureOr<Reference> reference =
+      makeReference(context, options.compile, options.seed, /*withPlan=*/false,
+                    {*const_cast<OwningOpRef<ModuleOp> &>(twin.imported), Phase::Import});
+  if (failed(reference))
+    return failure();
+  checkFromFile(*reference, report);
+  return success();
+}
+
+std::string describeFile(const Small &twin) {
+  if (twin.border == Phase::Import)
+    return "";
+  return text("file        ",
+              twin.imported ? "its graph was made smaller by itself"
+                            : "its graph cannot be made smaller, so that raising is not verified",
+              " (", twin.difference, ")\n");
+}
+
+} // namespace
+
+FailureOr<Report> verifyTwin(MLIRContext &context, const VerifyOptions &options) {
+  std::optional<Doing> doing(std::in_place, options.progress, "compile the plan");
+  FailureOr<Subject> plan = compileSubject(context, options.compile);
+  if (failed(plan))
+    return failure();
+  Report report;
+  doing.emplace(options.progress, "checks of the plan");
+  checkStatic(*plan->program, report);
+  checkStates(*plan, nullptr, options.seed, report);
+  doing.reset();
+  checkShapes(*plan, options.seed, report, options.progress);
+  doing.emplace(options.progress, "compile the twin");
+
+  CompileOptions small = twinOptions(options.compile);
+  FailureOr<Small> twin = TwinMaker(context, small, *plan).make();
+  if (failed(twin))
+    return failure();
+  const Isomorphism &found = twin->likeness;
+  std::string note;
+  keepFirstLines(note, found);
+  std::string subject = text(found.instructions, " instructions, ", found.reads, " reads");
+  report.add("static:twin-isomorphic", subject, double(found.count), 0, note);
+  doing.reset();
+  // The large plan has said all it can.
+  plan = failure();
+
+  VerifyOptions run = options;
+  run.compile = small;
+  run.twin = TwinChoice::Off;
+  run.standIn = {*twin->model, twin->border};
+  run.shapes = false; // those of the plan have run
+  FailureOr<Report> ran = verifyModel(context, run);
+  if (failed(ran) || failed(checkApart(context, run, *twin, report)))
+    return failure();
+  for (Check &check : ran->checks) {
+    if (check.name.rfind("static:", 0) == 0 || check.name.rfind("states:", 0) == 0)
+      check.subject = "twin";
+    report.checks.push_back(std::move(check));
+  }
+  ran->checks = std::move(report.checks);
+  ran->ranks = uint64_t(options.compile.ranks());
+  ran->twin = {{"ranks", small.ranks()}, {"mesh", meshText(small)}, {"sizes", twin->sizes},
+               {"isomorphic", found.count == 0}, {"instructions", found.instructions},
+               {"reads", found.reads}};
+  ran->relation = text(options.twin == TwinChoice::On ? "" : "the plan is too large to run here\n",
+                       "twin        runs in its place on mesh ", meshText(small), ", ", counted(small.ranks(), "rank"), " of ",
+                       options.compile.ranks(), "; same layers, stages, schedule",
+                       options.compile.infer
+                           ? std::string()
+                           : text(", ", counted(options.compile.microBatches(), "micro-batch")),
+                       "\nsizes       ", twin->sizes, "\n",
+                       describeFile(*twin));
+  return std::move(*ran);
+}
+
+} // namespace llmc::verify

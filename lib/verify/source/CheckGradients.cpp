@@ -1,0 +1,221 @@
+// Loss and gradients of the step against derivatives of the imported model by dual numbers:
+// along one direction through all parameters the slope of the loss is sum g.v, for a wrong g
+// but with probability 0 another. Neither the rules of differentiation nor the loss that the
+// compiler builds have a part in it.
+#include "lib/verify/subject/Captured.h"
+#include "lib/verify/interpret/Forward.h"
+#include "lib/verify/source/FromFile.h"
+#include "lib/verify/source/MeantConstants.h"
+#include "lib/verify/interpret/Sources.h"
+#include "runtime/states/Random.h"
+
+#include <cmath>
+#include <optional>
+
+using namespace mlir;
+
+namespace llmc::verify {
+namespace {
+
+using graph::Dual;
+using graph::DualTensor;
+
+constexpr double kExact = 1e-10;
+constexpr double kIgnored = -100; // a label that counts for nothing
+constexpr uint64_t kSeed = 7;
+
+// The sum over the labels that count of the cross entropy of their rows; adds their number.
+Dual crossEntropy(const DualTensor &logits, const double *labels, double &counted) {
+  int64_t words = logits.shape.back(), positions = logits.size() / words;
+  Dual total;
+  for (int64_t i = 0; i < positions; ++i) {
+    if (labels[i] == kIgnored)
+      continue;
+    const Dual *row = &logits.data[i * words];
+    double most = row->value;
+    for (int64_t v = 1; v < words; ++v)
+      most = std::max(most, row[v].value);
+    Dual sum;
+    for (int64_t v = 0; v < words; ++v)
+      sum += exp(row[v] - most);
+    total += log(sum) + most - row[static_cast<int64_t>(labels[i])];
+    counted += 1;
+  }
+  return total;
+}
+
+class Imported {
+public:
+  Imported(ModuleOp module, const Trial &trial) : meant(withMeantConstants(module)), trial(trial) {}
+
+  // The mean loss of the first step and its slope along `direction`, by source tensor.
+  FailureOr<Dual> loss(const NamedTensors &direction);
+  // Source tensors in the order in which @forward takes them, which is nearly that of use.
+  std::vector<std::string> sources();
+
+private:
+  OwningOpRef<ModuleOp> meant;
+  const Trial &trial;
+};
+
+FailureOr<Dual> Imported::loss(const NamedTensors &direction) {
+  func::FuncOp forward = forwardOf(*meant);
+  const StepData &step = trial.steps.front();
+  auto rows = (*meant)->getAttrOfType<IntegerAttr>("graph.batch");
+  auto labels = step.inputs.find("labels");
+  if (!forward)
+    return failure();
+  if (!rows || rows.getInt() < 1 || labels == step.inputs.end())
+    return forward.emitError("is no model to train: it has no rows or no labels");
+  NamedTensors weights = statesFromSources(*meant, trial.weights);
+  NamedTensors slopes = statesFromSources(*meant, direction);
+  std::map<std::string, DualTensor> states;
+  for (auto &[name, weight] : weights) {
+    DualTensor &state = states[name] = DualTensor(weight.shape);
+    for (int64_t i = 0; i < weight.size(); ++i)
+      state.data[i] = Dual(weight.data[i], slopes[name].data[i]);
+  }
+  const Tensor &all = labels->second;
+  int64_t rowLabels = all.size() / all.shape[0];
+  Dual total;
+  double counted = 0;
+  for (int64_t k = 0; k < all.shape[0] / rows.getInt(); ++k) {
+    auto results = runForward(forward, states, step, k);
+    if (failed(results))
+      return failure();
+    const DualTensor &logits = results->front();
+    if (logits.size() != rows.getInt() * rowLabels * logits.shape.back())
+      return forward.emitError("its first result does not fit the labels");
+    total += crossEntropy(logits, &all.data[k * rows.getInt() * rowLabels], counted);
+  }
+  return total / Dual(std::max(counted, 1.0));
+}
+
+std::vector<std::string> Imported::sources() {
+  std::vector<std::string> names;
+  func::FuncOp forward = forwardOf(*meant);
+  for (unsigned i = 0; forward && i < forward.getNumArguments(); ++i) {
+    auto symbol = forward.getArgAttrOfType<FlatSymbolRefAttr>(i, "graph.state");
+    auto state = symbol ? meant->lookupSymbol<graph::StateOp>(symbol.getValue()) : graph::StateOp();
+    if (!state || !state.getViews())
+      continue;
+    for (auto view : state.getViews()->getAsRange<graph::ViewAttr>())
+      if (std::string name = view.getSource().getValue().str(); !llvm::is_contained(names, name))
+        names.push_back(name);
+  }
+  return names;
+}
+
+double sizeOf(const Tensor &tensor) {
+  double sum = 0;
+  for (double x : tensor.data)
+    sum += x * x;
+  return std::sqrt(sum);
+}
+
+// A direction through some of the tensors; each tensor's part of sum g.v is about as large
+// as every other's, about 1.
+class Direction {
+public:
+  Direction(const Trial &trial, const NamedTensors &gradients, std::vector<std::string> names)
+      : trial(trial), gradients(gradients), names(std::move(names)) {
+    floor = 1e-3 * globalNorm(gradients);
+  }
+  NamedTensors draw(size_t first, size_t limit) const;  // of tensors [first, limit)
+  double expected(const NamedTensors &direction) const; // sum g.v
+
+private:
+  const Trial &trial;
+  const NamedTensors &gradients;
+  std::vector<std::string> names;
+  double floor;
+};
+
+NamedTensors Direction::draw(size_t first, size_t limit) const {
+  NamedTensors direction;
+  for (size_t t = first; t < limit; ++t) {
+    auto weight = trial.weights.find(names[t]);
+    auto gradient = gradients.find(names[t]);
+    if (weight == trial.weights.end())
+      continue;
+    double size = gradient == gradients.end() ? 0 : sizeOf(gradient->second);
+    double scale = 1 / std::max({size, floor, 1e-300});
+    Tensor &tensor = direction[names[t]] = Tensor(weight->second.shape);
+    for (int64_t i = 0; i < tensor.size(); ++i)
+      tensor.data[i] = scale * runtime::normal(kSeed, t + 1, i);
+  }
+  return direction;
+}
+
+double Direction::expected(const NamedTensors &direction) const {
+  double sum = 0;
+  for (const auto &[name, tensor] : direction) {
+    auto found = gradients.find(name);
+    if (found == gradients.end())
+      continue;
+    if (found->second.shape != tensor.shape)
+      return NAN;
+    for (int64_t i = 0; i < tensor.size(); ++i)
+      sum += found->second.data[i] * tensor.data[i];
+  }
+  return sum;
+}
+
+// The last tensor in forward order with a wrong gradient, given that there is one: a fault
+// spreads to what comes before it. In log2(tensors) runs.
+FailureOr<size_t> lastWrong(Imported &imported, const Direction &drawn, size_t count) {
+  size_t first = 0, limit = count;
+  while (limit - first > 1) {
+    size_t middle = (first + limit) / 2;
+    NamedTensors direction = drawn.draw(middle, limit);
+    FailureOr<Dual> loss = imported.loss(direction);
+    if (failed(loss))
+      return failure();
+    bool isWrong = !(std::abs(loss->slope - drawn.expected(direction)) <= kExact);
+    (isWrong ? first : limit) = middle;
+  }
+  return first;
+}
+
+// The first step at border train. Where its constants are not what was meant (0.1 in float32),
+// once more with those.
+FailureOr<Outcome> firstStep(const Reference &reference) {
+  bool changed = false;
+  auto meant = withMeantConstants(reference.one.at(Phase::Train), &changed);
+  if (!changed)
+    return reference.exact;
+  Trial first = reference.trial;
+  first.steps.resize(1);
+  return interpret(*meant, first);
+}
+
+} // namespace
+
+bool checkGradients(const Reference &reference, Report &report) {
+  ModuleOp module = reference.one.at(Phase::Import);
+  if (!module || reference.one.options.infer)
+    return true;
+  Captured captured(module.getContext());
+  auto fails = [&] { return report.add("fp64:train:run", "@forward", 1, 0, captured.text); };
+  FailureOr<Outcome> got = firstStep(reference);
+  if (failed(got) || got->losses.empty())
+    return fails();
+  Imported imported(module, reference.trial);
+  std::vector<std::string> names = imported.sources();
+  Direction drawn(reference.trial, got->gradients, names);
+  NamedTensors direction = drawn.draw(0, names.size());
+  FailureOr<Dual> loss = imported.loss(direction);
+  if (failed(loss))
+    return fails();
+  bool good = report.add("fp64:train:loss", "first step",
+                         relativeError(got->losses[0], loss->value), kExact);
+  double error = std::abs(loss->slope - drawn.expected(direction));
+  std::string subject = std::to_string(names.size()) + " tensors";
+  if (!(error <= kExact)) {
+    FailureOr<size_t> place = lastWrong(imported, drawn, names.size());
+    subject = failed(place) || names.empty() ? "" : names[*place];
+  }
+  return report.add("fp64:train:gradients", subject, error, kExact) && good;
+}
+
+} // namespace llmc::verify

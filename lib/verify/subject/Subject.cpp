@@ -1,0 +1,78 @@
+#include "lib/verify/subject/Subject.h"
+
+#include "lib/pipeline/Pipeline.h"
+#include "lib/planfile/Check.h"
+#include "passes/6-emit/Emit.h"
+#include "runtime/compute/Cpu.h"
+
+using namespace mlir;
+
+namespace llmc::verify {
+
+ModuleOp Subject::at(Phase phase) const {
+  auto found = borders.find(phase);
+  return found == borders.end() ? ModuleOp() : *const_cast<OwningOpRef<ModuleOp> &>(found->second);
+}
+
+LogicalResult compileFrom(ModuleOp module, Phase from, Phase upTo, Subject &subject,
+                          Phase *failedIn) {
+  CompileOptions quiet = subject.options;
+  quiet.dumpFolder.clear();
+  OwningOpRef<ModuleOp> work = module.clone();
+  subject.borders[from] = module.clone();
+  for (int i = static_cast<int>(from) + 1; i <= static_cast<int>(upTo); ++i) {
+    Phase phase = static_cast<Phase>(i);
+    if (failedIn)
+      *failedIn = phase;
+    if (failed(runPhases(*work, quiet, static_cast<Phase>(i - 1), phase)))
+      return failure();
+    if (phase != Phase::Emit)
+      subject.borders[phase] = work->clone();
+  }
+  if (upTo != Phase::Emit)
+    return success();
+  subject.program = std::make_unique<planfile::ProgramT>();
+  auto cpu = runtime::chooseCpu(runtime::readCpuFeatures(), "");
+  if (!cpu)
+    return work->emitError() << cpu.message();
+  std::vector<KernelObject> objects;
+  if (failed(emitProgram(*work, *subject.program, objects, *cpu)))
+    return failure();
+  for (auto [stage, bytes] : llvm::zip(subject.program->stages, planfile::peakLiveBytes(*subject.program)))
+    stage->live_bytes = bytes;
+  auto kernels = runtime::Kernels::load(objects.front().bytes, *subject.program);
+  if (!kernels)
+    return work->emitError() << kernels.message();
+  subject.kernels = std::move(*kernels);
+  subject.emitted = std::move(work);
+  return success();
+}
+
+FailureOr<Subject> compileSubject(MLIRContext &context, const CompileOptions &options, Phase upTo,
+                                  StandIn standIn) {
+  Subject subject;
+  subject.options = options;
+  if (standIn) {
+    if (failed(compileFrom(standIn.module, standIn.border, upTo, subject)))
+      return failure();
+    return subject;
+  }
+  OwningOpRef<ModuleOp> module = readModel(context, options);
+  if (module && options.afterPhase)
+    options.afterPhase(Phase::Import, *module);
+  if (!module || failed(compileFrom(*module, Phase::Import, upTo, subject)))
+    return failure();
+  return subject;
+}
+
+CompileOptions oneRank(const CompileOptions &options) {
+  CompileOptions one = options;
+  if (!options.infer) { // whose batch is the model's
+    one.microBatch = options.batchRows();
+    one.globalBatch = options.globalRows();
+  }
+  static_cast<planfile::MeshSizes &>(one) = {};
+  return one;
+}
+
+} // namespace llmc::verify

@@ -1,0 +1,15 @@
+// Attention of few queries: each walks its keys by itself, with vectors along the head.
+#ifndef LLMC_PASSES_EMIT_ATTENTION_ATTENTIONROW_H
+#define LLMC_PASSES_EMIT_ATTENTION_ATTENTIONROW_H
+
+#include "passes/6-emit/attention/AttentionShape.h"
+#include "passes/6-emit/Families.h"
+
+namespace llmc::emit {
+
+// Rows are batch * heads.
+void emitAttentionRows(Kernel &kernel, LaunchBody body, graph::AttentionOp attention);
+
+} // namespace llmc::emit
+
+#endif // LLMC_PASSES_EMIT_ATTENTION_ATTENTIONROW_H

@@ -1,0 +1,52 @@
+// The geometry of an attention op, and which keys a row sees.
+#ifndef LLMC_PASSES_EMIT_ATTENTION_ATTENTIONSHAPE_H
+#define LLMC_PASSES_EMIT_ATTENTION_ATTENTIONSHAPE_H
+
+#include "passes/6-emit/kernel/Kernel.h"
+#include <optional>
+
+namespace llmc::emit {
+
+struct AttentionShape {
+  int64_t batch, rows, heads, keys, kvHeads, dim;
+  bool causal;
+  int64_t offset;
+  std::optional<int64_t> window;
+  float scale;
+  double softcap; // 0: none
+  Value mask;     // null: none
+
+  template <typename Op>
+  explicit AttentionShape(Op op)
+      : AttentionShape(mlir::cast<mlir::RankedTensorType>(op.getQ().getType()),
+                       mlir::cast<mlir::RankedTensorType>(op.getK().getType())) {
+    causal = op.getCausal();
+    offset = op.getOffset();
+    if (auto size = op.getWindow())
+      window = *size;
+    scale = static_cast<float>(op.getScale().convertToDouble());
+    softcap = op.getSoftcap().convertToDouble();
+    mask = op.getMask();
+  }
+  // Row `i` can see keys of [first, second) alone.
+  std::pair<Value, Value> visible(Kernel &k, Value i) const;
+  // Row i sees key j <= i + ahead() and, in a window, j >= i + behind(). Clamped so that
+  // nothing overflows.
+  int64_t ahead() const { return std::min(offset, keys); }
+  int64_t behind() const { return std::min(offset - *window + 1, keys); }
+  // Queries that belong together: enough to use what is read of k and v often, so few
+  // that they and their results stay in cache. A multiple of 16 that no target decides.
+  int64_t chunk() const;
+  // Elements between keys of one head, and queries of one head.
+  int64_t keyStride() const { return kvHeads * dim; }
+  int64_t queryStride() const { return heads * dim; }
+  // Element of the mask before the first key of row `i`.
+  Value maskStart(Kernel &k, Value batch, Value head, Value i) const;
+
+private:
+  AttentionShape(mlir::RankedTensorType q, mlir::RankedTensorType k);
+};
+
+} // namespace llmc::emit
+
+#endif // LLMC_PASSES_EMIT_ATTENTION_ATTENTIONSHAPE_H

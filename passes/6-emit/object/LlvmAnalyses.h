@@ -1,0 +1,26 @@
+// What LLVM's passes ask of a module while they run, for either target.
+#ifndef LLMC_PASSES_EMIT_OBJECT_LLVMANALYSES_H
+#define LLMC_PASSES_EMIT_OBJECT_LLVMANALYSES_H
+
+#include "llvm/Passes/PassBuilder.h"
+
+namespace llmc::emit {
+
+struct LlvmAnalyses {
+  llvm::LoopAnalysisManager loops;
+  llvm::FunctionAnalysisManager functions;
+  llvm::CGSCCAnalysisManager graphs;
+  llvm::ModuleAnalysisManager modules;
+
+  explicit LlvmAnalyses(llvm::PassBuilder &builder) {
+    builder.registerModuleAnalyses(modules);
+    builder.registerCGSCCAnalyses(graphs);
+    builder.registerFunctionAnalyses(functions);
+    builder.registerLoopAnalyses(loops);
+    builder.crossRegisterProxies(loops, functions, graphs, modules);
+  }
+};
+
+} // namespace llmc::emit
+
+#endif // LLMC_PASSES_EMIT_OBJECT_LLVMANALYSES_H

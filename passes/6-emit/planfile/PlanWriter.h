@@ -1,0 +1,87 @@
+// plan dialect -> planfile::ProgramT, table by table.
+#ifndef LLMC_PASSES_EMIT_PLANFILE_PLANWRITER_H
+#define LLMC_PASSES_EMIT_PLANFILE_PLANWRITER_H
+
+#include "dialects/plan/Plan.h"
+#include "lib/planfile/Program.h"
+#include "mlir/IR/BuiltinOps.h"
+#include "llvm/ADT/MapVector.h"
+
+namespace llmc::emit {
+
+class PlanWriter {
+public:
+  PlanWriter(mlir::ModuleOp module, planfile::ProgramT &program)
+      : module(module), symbols(module), program(program) {}
+
+  mlir::LogicalResult run();
+
+private:
+  mlir::ModuleOp module;
+  mlir::SymbolTable symbols; // of the module's states
+  planfile::ProgramT &program;
+  parallel::MeshAttr mesh;
+  llvm::StringMap<uint32_t> kernels, sources, inputs;
+  llvm::DenseMap<mlir::Attribute, uint32_t> origins;
+  llvm::SmallVector<int64_t> lanes; // of the procedure that is being written
+  // Numbers of the tensors that share bytes, by root and life; of the stage.
+  llvm::DenseMap<std::pair<mlir::Operation *, int64_t>, uint32_t> tensors;
+
+  // Model.cpp: what the program is of.
+  mlir::LogicalResult writeMesh();
+  void writeModel();
+  void writeOptions();
+  void writeFiles();
+  mlir::LogicalResult writeSources();
+  void writeKernels();
+
+  // States.cpp: what the outside binds to a stage's arena.
+  mlir::LogicalResult writeBindings(plan::StageOp op, planfile::StageT &stage);
+  using Shards = std::vector<std::unique_ptr<planfile::StateShardT>>;
+  mlir::FailureOr<Shards> shardsOf(plan::BufferOp op, mlir::DictionaryAttr binding,
+                                   llvm::ArrayRef<int64_t> shape);
+  mlir::LogicalResult writeState(plan::BufferOp op, planfile::StageT &stage);
+  mlir::LogicalResult writeFlat(plan::BufferOp op, planfile::StageT &stage);
+  mlir::FailureOr<std::vector<uint32_t>> axesNamed(mlir::Operation *op, mlir::ArrayAttr axes);
+  mlir::LogicalResult writeInput(plan::BufferOp op, llvm::StringRef name);
+  mlir::LogicalResult listInputs();
+  mlir::LogicalResult writeLoader(mlir::Operation *at, mlir::DictionaryAttr from,
+                                  planfile::InputBindingT &input);
+  bool loadAlike(const planfile::InputBindingT &a, const planfile::InputBindingT &b) const;
+  mlir::LogicalResult writeResult(plan::BufferOp op, planfile::StageT &stage);
+  mlir::FailureOr<std::vector<std::unique_ptr<planfile::DimShardingT>>>
+  dimsOf(mlir::Operation *op, mlir::ArrayAttr dims);
+  mlir::FailureOr<std::unique_ptr<planfile::ViewT>> viewOf(mlir::Operation *at,
+                                                           graph::StateOp state, size_t layer);
+
+  // Origins.cpp: what is there for people.
+  uint32_t originOf(mlir::Operation &op);
+  void writeOps();
+  std::unique_ptr<planfile::TensorInfoT> tensorOf(mlir::DictionaryAttr description);
+  std::unique_ptr<planfile::LayoutT> layoutOf(mlir::Attribute sharding);
+
+  // WritePlan.cpp: what a stage does.
+  mlir::LogicalResult writeStage(plan::StageOp op);
+  mlir::LogicalResult writeProcedure(plan::ProcedureOp op, planfile::StageT &stage);
+  using Instructions = std::vector<std::unique_ptr<planfile::InstructionT>>;
+  mlir::LogicalResult writeInstruction(mlir::Operation &op, planfile::Phase phase,
+                                       Instructions &out);
+  mlir::FailureOr<planfile::BodyUnion> bodyOf(mlir::Operation &op);
+  std::unique_ptr<planfile::BufferRefT> operandRef(mlir::Operation *op, unsigned index);
+  mlir::FailureOr<std::unique_ptr<planfile::LaunchT>> launchOf(plan::LaunchOp op);
+  mlir::LogicalResult writeMatmul(plan::MatmulOp op, const planfile::InstructionT &common,
+                                  Instructions &out);
+  mlir::FailureOr<std::unique_ptr<planfile::CollectiveT>> collectiveOf(plan::CollectiveOp op);
+  mlir::FailureOr<uint32_t> kernelNamed(mlir::Operation *op, std::optional<llvm::StringRef> name);
+  mlir::FailureOr<uint32_t> axisNamed(mlir::Operation *op, llvm::StringRef name);
+};
+
+// Bytes of the arena that a plan.buffer names, views resolved. `lanes`: the pool of each
+// lane of the procedure that names it; empty: lane 0.
+std::unique_ptr<planfile::BufferRefT> bufferRef(mlir::Value buffer,
+                                                llvm::ArrayRef<int64_t> lanes = {});
+planfile::DType dtypeOf(mlir::Type element);
+
+} // namespace llmc::emit
+
+#endif // LLMC_PASSES_EMIT_PLANFILE_PLANWRITER_H

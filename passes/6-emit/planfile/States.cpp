@@ -1,0 +1,360 @@
+// What the outside binds to a stage's arena: states, inputs, scalars, outputs.
+#include "passes/6-emit/planfile/PlanWriter.h"
+
+#include "dialects/parallel/Annotations.h"
+#include "dialects/parallel/Loader.h"
+#include "lib/planfile/Inputs.h"
+
+using namespace mlir;
+
+namespace llmc::emit {
+
+using namespace planfile;
+
+static StateRole roleOf(graph::Role role) {
+  switch (role) {
+  case graph::Role::parameter:
+    return StateRole::Parameter;
+  case graph::Role::master:
+    return StateRole::Master;
+  case graph::Role::moment1:
+    return StateRole::Moment1;
+  case graph::Role::moment2:
+    return StateRole::Moment2;
+  case graph::Role::accumulator:
+    return StateRole::Accumulator;
+  }
+  return StateRole::Parameter;
+}
+
+// The state whose views `state` has: its parameter's, or its own.
+static graph::StateOp viewedState(SymbolTable &symbols, graph::StateOp state) {
+  if (auto of = state.getOfAttr())
+    if (auto parameter = symbols.lookup<graph::StateOp>(of.getAttr()))
+      return parameter;
+  return state;
+}
+
+// The view of a parameter's layer (and expert); null for what belongs to no parameter.
+FailureOr<std::unique_ptr<ViewT>> PlanWriter::viewOf(Operation *at, graph::StateOp state,
+                                                     size_t layer) {
+  state = viewedState(symbols, state);
+  auto views = state.getViews();
+  if (!views)
+    return std::unique_ptr<ViewT>();
+  if (layer >= views->size())
+    return at->emitOpError("binds view ") << layer << " of a state with " << views->size();
+  auto attribute = cast<graph::ViewAttr>((*views)[layer]);
+  auto source = sources.find(attribute.getSource().getValue());
+  if (source == sources.end())
+    return at->emitOpError("views unknown source ") << attribute.getSource();
+  auto view = std::make_unique<ViewT>();
+  view->source = source->second;
+  view->offset = attribute.getOffset();
+  view->strides = attribute.getStrides().vec();
+  return view;
+}
+
+FailureOr<std::vector<uint32_t>> PlanWriter::axesNamed(Operation *op, ArrayAttr axes) {
+  std::vector<uint32_t> indices;
+  for (auto axis : axes.getAsRange<StringAttr>()) {
+    auto index = axisNamed(op, axis.getValue());
+    if (failed(index))
+      return failure();
+    indices.push_back(*index);
+  }
+  return indices;
+}
+
+// Axes by name, per dimension, as axes by index.
+FailureOr<std::vector<std::unique_ptr<DimShardingT>>> PlanWriter::dimsOf(Operation *op,
+                                                                         ArrayAttr dims) {
+  std::vector<std::unique_ptr<DimShardingT>> result;
+  for (auto names : dims.getAsRange<ArrayAttr>()) {
+    auto axes = axesNamed(op, names);
+    if (failed(axes))
+      return failure();
+    result.push_back(std::make_unique<DimShardingT>());
+    result.back()->axes = std::move(*axes);
+  }
+  return result;
+}
+
+// One shard, or one per layer of a stacked state, of which there may be one per expert. An
+// expert's is held by the ranks that have its part of the experts.
+FailureOr<PlanWriter::Shards> PlanWriter::shardsOf(plan::BufferOp op, DictionaryAttr binding,
+                                                   ArrayRef<int64_t> shape) {
+  auto symbol = binding.getAs<FlatSymbolRefAttr>("state");
+  auto state = symbol ? symbols.lookup<graph::StateOp>(symbol.getAttr()) : graph::StateOp();
+  if (!state)
+    return op.emitOpError("binds an unknown state ") << binding.get("state");
+  auto first = binding.getAs<IntegerAttr>("layer_first");
+  auto count = binding.getAs<IntegerAttr>("layer_count");
+  auto valid = binding.getAs<DenseI64ArrayAttr>("valid_shape");
+  auto dims = binding.getAs<ArrayAttr>("dims");
+  auto owner = binding.getAs<BoolAttr>("owner");
+  ArrayRef<int64_t> local = shape.drop_front(first ? 1 : 0);
+  if (!valid || !dims || dims.size() != local.size() || valid.size() != (int64_t)local.size())
+    return op.emitOpError("a state's binding needs dims and valid_shape of rank ") << local.size();
+  if (first && (!count || count.getInt() != shape[0]))
+    return op.emitOpError("a stacked state's buffer has layer_count layers");
+
+  int64_t layers = first ? count.getInt() : 1;
+  bool isSplit = viewedState(symbols, state).getViewedDims() > (first ? 1 : 0);
+  int64_t experts = isSplit ? valid[0] : 1, held = isSplit ? local[0] : 1;
+  int64_t skipped = isSplit ? 1 : 0;
+  StringRef name = state.getOf() ? *state.getOf() : state.getSymName();
+  Shards shards;
+  for (int64_t i = 0; i < layers * experts; ++i) {
+    int64_t layer = (first ? first.getInt() : 0) + i / experts, expert = i % experts;
+    auto cuts = dimsOf(op, dims);
+    if (failed(cuts))
+      return failure();
+    auto view = viewOf(op, state, layer * experts + expert);
+    if (failed(view))
+      return failure();
+    auto shard = std::make_unique<StateShardT>();
+    shard->name = name.str();
+    if (first)
+      shard->name += "[" + std::to_string(layer) + "]";
+    shard->role = roleOf(state.getRole());
+    shard->dtype = dtypeOf(cast<plan::BufferType>(op.getType()).getTensor().getElementType());
+    shard->global_shape = valid.asArrayRef().drop_front(skipped).vec();
+    shard->local_shape = local.drop_front(skipped).vec();
+    if (isSplit) {
+      shard->name += "[" + std::to_string(expert) + "]";
+      shard->only_axes = cuts->front()->axes;
+      shard->only_at = static_cast<uint32_t>(expert / held);
+      cuts->erase(cuts->begin());
+    }
+    shard->dims = std::move(*cuts);
+    shard->view = std::move(*view);
+    shard->buffer = bufferRef(op.getResult());
+    shard->buffer->size /= layers * held;
+    shard->buffer->offset += (i / experts * held + expert % held) * shard->buffer->size;
+    shard->owner = !owner || owner.getValue();
+    shards.push_back(std::move(shard));
+  }
+  return shards;
+}
+
+LogicalResult PlanWriter::writeState(plan::BufferOp op, StageT &stage) {
+  auto shape = cast<plan::BufferType>(op.getType()).getTensor().getShape();
+  FailureOr<Shards> shards = shardsOf(op, op.getBindingAttr(), shape);
+  if (failed(shards))
+    return failure();
+  llvm::move(*shards, std::back_inserter(stage.states));
+  return success();
+}
+
+// A flat buffer, and the tensors of which it holds a range.
+LogicalResult PlanWriter::writeFlat(plan::BufferOp op, StageT &stage) {
+  auto type = cast<plan::BufferType>(op.getType()).getTensor();
+  auto axes = axesNamed(op, op.getBindingAttr().getAs<ArrayAttr>("flat"));
+  if (failed(axes))
+    return failure();
+  auto group = std::make_unique<FlatGroupT>();
+  group->axes = std::move(*axes);
+  group->length = type.getNumElements();
+  group->dtype = dtypeOf(type.getElementType());
+  group->buffer = bufferRef(op.getResult());
+  for (auto part : op.getBindingAttr().getAs<ArrayAttr>("parts").getAsRange<DictionaryAttr>()) {
+    FailureOr<Shards> shards =
+        shardsOf(op, part, part.getAs<DenseI64ArrayAttr>("shape").asArrayRef());
+    if (failed(shards))
+      return failure();
+    if (shards->size() != 1)
+      return op.emitOpError("holds several tensors in one part of a flat buffer");
+    StateShardT &shard = *shards->front();
+    shard.buffer = bufferRef(op.getResult());
+    shard.flat = std::make_unique<FlatPartT>();
+    shard.flat->group = stage.flat_groups.size();
+    shard.flat->begin = part.getAs<IntegerAttr>("begin").getInt();
+    stage.states.push_back(std::move(shards->front()));
+  }
+  stage.flat_groups.push_back(std::move(group));
+  return success();
+}
+
+// What an input holds if the user gives none belongs to the interface (the
+// names that exported models use), so the importer may say it, and these are
+// the defaults where it does not.
+static InputDefault defaultOf(DictionaryAttr binding, StringRef name) {
+  StringRef value;
+  auto attribute = binding ? binding.getAs<StringAttr>("default") : StringAttr();
+  if (attribute)
+    value = attribute.getValue();
+  else if (name == "attention_mask")
+    value = "ones";
+  else if (name == "position_ids")
+    value = "positions";
+  else if (name == "token_type_ids")
+    value = "zeros";
+  return value == "ones"        ? InputDefault::Ones
+         : value == "positions" ? InputDefault::Positions
+         : value == "row_ids"   ? InputDefault::RowIds
+         : value == "zeros"     ? InputDefault::Zeros
+                                : InputDefault::Required;
+}
+
+// Rows are cut over the batch axes; dims of which none further on is cut are left out.
+static void addCut(InputBindingT &input, size_t dim, std::vector<uint32_t> axes) {
+  if (dim == 0) {
+    input.batch_axes = std::move(axes);
+  } else if (!axes.empty()) {
+    while (input.dims.size() < dim)
+      input.dims.push_back(std::make_unique<DimShardingT>());
+    input.dims[dim - 1]->axes = std::move(axes);
+  }
+}
+
+// What the loader does with an input, as `binding` says.
+LogicalResult PlanWriter::writeLoader(Operation *at, DictionaryAttr binding, InputBindingT &input) {
+  input.default_value = defaultOf(binding, input.name);
+  std::vector<int64_t> whole = planfile::wholeShape(*program.mesh, input);
+  if (std::string fault = parallel::faultOfLoader(binding, whole, /*isPart=*/false); !fault.empty())
+    return at->emitError("input '") << input.name << "': " << fault << ", got " << binding;
+  if (!binding || !binding.contains("permuted_dim"))
+    return success();
+  input.permuted_dim = binding.getAs<IntegerAttr>("permuted_dim").getInt();
+  ArrayRef<int64_t> order = binding.getAs<DenseI64ArrayAttr>("block_order").asArrayRef();
+  input.block_order.assign(order.begin(), order.end());
+  return success();
+}
+
+// Do ranks get the same elements of both? Axes of size 1 cut nothing.
+bool PlanWriter::loadAlike(const InputBindingT &a, const InputBindingT &b) const {
+  auto axesOf = [&](const InputBindingT &input, size_t d) {
+    std::vector<uint32_t> axes = d == 0                     ? input.batch_axes
+                                 : d <= input.dims.size() ? input.dims[d - 1]->axes
+                                                            : std::vector<uint32_t>();
+    std::erase_if(axes, [&](uint32_t axis) { return program.mesh->axes[axis]->size == 1; });
+    return axes;
+  };
+  for (size_t d = 0; d < a.local_shape.size(); ++d)
+    if (axesOf(a, d) != axesOf(b, d))
+      return false;
+  return a.default_value == b.default_value && a.permuted_dim == b.permuted_dim &&
+         a.block_order == b.block_order;
+}
+
+LogicalResult PlanWriter::writeInput(plan::BufferOp op, StringRef name) {
+  auto type = cast<plan::BufferType>(op.getType()).getTensor();
+  auto input = std::make_unique<InputBindingT>();
+  input->name = name.str();
+  input->dtype = dtypeOf(type.getElementType());
+  input->local_shape = type.getShape().vec();
+  for (StringAttr axis : mesh.getAxes(AxisRole::Data))
+    if (type.getRank() > 0)
+      input->batch_axes.push_back(mesh.getIndex(axis.getValue()));
+  DictionaryAttr binding = op.getBindingAttr();
+  if (auto dims = binding ? binding.getAs<ArrayAttr>("dims") : ArrayAttr()) {
+    auto cuts = dimsOf(op, dims);
+    if (failed(cuts))
+      return failure();
+    for (auto [d, cut] : llvm::enumerate(*cuts))
+      addCut(*input, d, std::move(cut->axes));
+  }
+  if (failed(writeLoader(op, binding, *input)))
+    return failure();
+  auto [it, isNew] = inputs.try_emplace(name, program.inputs.size());
+  if (isNew) {
+    program.inputs.push_back(std::move(input));
+    return success();
+  }
+  const InputBindingT &known = *program.inputs[it->second];
+  StringRef where = program.mode == Mode::Infer ? "in graph.inputs" : "on an earlier stage";
+  if (known.local_shape != input->local_shape || known.dtype != input->dtype)
+    return op.emitOpError("input '") << name << "' has another type " << where;
+  if (!loadAlike(known, *input))
+    return op.emitOpError("input '") << name << "' is made, cut or permuted otherwise " << where;
+  return success();
+}
+
+// All inputs of an inference, in the model's order; the parts that ranks read are
+// those of `graph.inputs`.
+LogicalResult PlanWriter::listInputs() {
+  auto list = module->getAttrOfType<ArrayAttr>("graph.inputs");
+  if (!list)
+    return success();
+  for (auto entry : list.getAsRange<DictionaryAttr>()) {
+    auto name = entry.getAs<StringAttr>("name");
+    auto type = entry.getAs<TypeAttr>("type");
+    auto sharding = entry.getAs<parallel::ShardingAttr>("sharding");
+    if (!name || !type || !sharding)
+      return module.emitError("graph.inputs needs name, type and sharding, got ") << entry;
+    auto global = cast<RankedTensorType>(type.getValue());
+    auto input = std::make_unique<InputBindingT>();
+    input->name = name.str();
+    input->dtype = dtypeOf(global.getElementType());
+    input->global_shape = global.getShape().vec();
+    SmallVector<int64_t> local = sharding.getLocalShape(global.getShape(), mesh);
+    input->local_shape.assign(local.begin(), local.end());
+    for (auto [d, axes] : llvm::enumerate(parallel::getAxes(sharding))) {
+      std::vector<uint32_t> indices;
+      for (StringAttr axis : axes)
+        indices.push_back(mesh.getIndex(axis.getValue()));
+      addCut(*input, d, std::move(indices));
+    }
+    if (failed(writeLoader(module, entry, *input)))
+      return failure();
+    if (auto limit = entry.getAs<IntegerAttr>("limit"))
+      input->limit = limit.getInt();
+    inputs[input->name] = program.inputs.size();
+    program.inputs.push_back(std::move(input));
+  }
+  return success();
+}
+
+LogicalResult PlanWriter::writeResult(plan::BufferOp op, StageT &stage) {
+  DictionaryAttr binding = op.getBindingAttr();
+  auto type = cast<plan::BufferType>(op.getType()).getTensor();
+  auto dims = binding.getAs<ArrayAttr>("dims");
+  auto valid = binding.getAs<DenseI64ArrayAttr>("valid_shape");
+  if (!dims || !valid || static_cast<int64_t>(dims.size()) != type.getRank() ||
+      valid.size() != type.getRank())
+    return op.emitOpError("a result's binding needs dims and valid_shape of rank ") << type.getRank();
+  auto result = std::make_unique<OutputBindingT>();
+  result->name = binding.getAs<StringAttr>("output").str();
+  result->dtype = dtypeOf(type.getElementType());
+  result->global_shape = valid.asArrayRef().vec();
+  result->local_shape = type.getShape().vec();
+  auto cuts = dimsOf(op, dims);
+  if (failed(cuts))
+    return failure();
+  result->dims = std::move(*cuts);
+  result->buffer = bufferRef(op.getResult());
+  stage.results.push_back(std::move(result));
+  return success();
+}
+
+LogicalResult PlanWriter::writeBindings(plan::StageOp op, StageT &stage) {
+  for (auto buffer : op.getBody().getOps<plan::BufferOp>()) {
+    DictionaryAttr binding = buffer.getBindingAttr();
+    if (!binding)
+      continue;
+    if (binding.contains("state") || binding.contains("flat")) {
+      if (failed(binding.contains("flat") ? writeFlat(buffer, stage) : writeState(buffer, stage)))
+        return failure();
+    } else if (auto input = binding.getAs<StringAttr>("input")) {
+      if (failed(writeInput(buffer, input.getValue())))
+        return failure();
+    } else if (auto scalar = binding.getAs<StringAttr>("scalar")) {
+      auto entry = std::make_unique<HostScalarT>();
+      entry->name = scalar.str();
+      entry->buffer = bufferRef(buffer.getResult());
+      stage.host_scalars.push_back(std::move(entry));
+    } else if (binding.contains("output") && program.mode == Mode::Infer) {
+      if (failed(writeResult(buffer, stage)))
+        return failure();
+    } else if (auto output = binding.getAs<StringAttr>("output")) {
+      auto entry = std::make_unique<StepOutputT>();
+      entry->name = output.str();
+      entry->buffer = bufferRef(buffer.getResult());
+      stage.outputs.push_back(std::move(entry));
+    }
+  }
+  return success();
+}
+
+} // namespace llmc::emit

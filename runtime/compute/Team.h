@@ -1,0 +1,68 @@
+// A worker thread with its helpers: runs the parts of one instruction in parallel.
+#ifndef LLMC_RUNTIME_COMPUTE_TEAM_H
+#define LLMC_RUNTIME_COMPUTE_TEAM_H
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <thread>
+#include <type_traits>
+#include <vector>
+
+namespace llmc::runtime {
+
+class Team {
+public:
+  // `threads` counts the caller: one thread means no helper. A helper runs
+  // `begin`(its number) first.
+  explicit Team(unsigned threads, std::function<void(unsigned)> begin = {});
+  ~Team();
+  Team(const Team &) = delete;
+  Team &operator=(const Team &) = delete;
+
+  unsigned threads() const { return static_cast<unsigned>(helpers_.size()) + 1; }
+
+  // work(part, thread) for every part in [0, parts), thread in [0, threads()).
+  // Returns when all are done. Only the owner calls it, never from inside.
+  template <class F>
+  void run(int64_t parts, F &&work) {
+    if (helpers_.empty() || parts < 2) {
+      for (int64_t part = 0; part < parts; ++part)
+        work(part, 0u);
+      return;
+    }
+    share(parts, {&work, [](void *f, int64_t part, unsigned thread) {
+                    (*static_cast<std::remove_reference_t<F> *>(f))(part, thread);
+                  }});
+  }
+
+private:
+  // A reference to a callable: nothing is allocated for a launch.
+  struct Work {
+    void *callable = nullptr;
+    void (*call)(void *, int64_t, unsigned) = nullptr;
+  };
+  void share(int64_t parts, Work work);
+  void help(unsigned thread);
+  void takeParts(unsigned thread);
+
+  std::vector<std::thread> helpers_;
+  Work work_;
+  // Job number in the upper half, parts not yet taken in the lower: a helper
+  // that wakes up late finds nothing left and touches nothing else.
+  std::atomic<uint64_t> open_{0};
+  std::atomic<uint32_t> done_{0}; // parts finished
+  std::atomic<uint32_t> job_{0};  // what sleeping helpers watch
+  std::atomic<bool> stop_{false};
+};
+
+// Tells the processor that this is a waiting loop.
+inline void relax() {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#endif
+}
+
+} // namespace llmc::runtime
+
+#endif // LLMC_RUNTIME_COMPUTE_TEAM_H

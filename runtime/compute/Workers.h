@@ -1,0 +1,73 @@
+// A few threads that drive many resumable tasks.
+//
+// A task runs until it can do nothing more; then it sleeps until somebody wakes
+// it. Nothing is polled without need, so when every task sleeps and none is
+// finished, all are blocked for ever - which is found at once.
+#ifndef LLMC_RUNTIME_COMPUTE_WORKERS_H
+#define LLMC_RUNTIME_COMPUTE_WORKERS_H
+
+#include <atomic>
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+namespace llmc::runtime {
+
+class Workers {
+public:
+  enum class Poll { Done, Blocked, Failed };
+  enum class Outcome { AllDone, AllBlocked, Failed };
+  // Advances `task` as far as it goes. Never runs twice at once for one task.
+  using Advance = std::function<Poll(uint32_t task, unsigned worker)>;
+
+  // `workers` counts the thread that calls run(). The others run `begin`(their
+  // number) first.
+  Workers(uint32_t tasks, unsigned workers, Advance advance,
+          std::function<void(unsigned)> begin = {});
+  ~Workers();
+  Workers(const Workers &) = delete;
+  Workers &operator=(const Workers &) = delete;
+
+  // Runs every task from its present state. After AllDone it may be called
+  // again; after anything else the tasks stand where they stood.
+  Outcome run();
+
+  // Something that `task` may have waited for has happened. From any thread.
+  void wake(uint32_t task);
+
+  unsigned workers() const { return static_cast<unsigned>(threads_.size()) + 1; }
+
+private:
+  enum State : uint8_t { Asleep, Queued, Running, RunningAgain, Finished };
+  void serve(unsigned worker);
+  void drive(unsigned worker);
+  void push(uint32_t task);
+  bool pop(uint32_t &task);
+  void runTask(uint32_t task, unsigned worker);
+  void stop(Outcome outcome);
+
+  Advance advance_;
+  std::vector<std::atomic<uint8_t>> states_;
+  std::vector<std::thread> threads_;
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::deque<uint32_t> queue_;
+  std::atomic<uint32_t> queued_{0};
+  unsigned sleeping_ = 0;  // threads inside changed_
+  uint32_t round_ = 0;     // counts the calls of run()
+  unsigned serving_ = 0;   // threads inside drive()
+  bool quit_ = false;
+  std::atomic<bool> stopped_{true};
+  Outcome outcome_ = Outcome::AllDone;
+  std::atomic<uint32_t> active_{0};     // tasks queued or running
+  std::atomic<uint32_t> unfinished_{0}; // tasks not done
+};
+
+} // namespace llmc::runtime
+
+#endif // LLMC_RUNTIME_COMPUTE_WORKERS_H

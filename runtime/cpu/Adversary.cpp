@@ -1,0 +1,406 @@
+#include "runtime/cpu/Adversary.h"
+
+#include <algorithm>
+#include <cstring>
+
+using namespace llmc;
+using namespace llmc::runtime;
+using planfile::Body;
+using planfile::ByteAccess;
+using support::text;
+
+namespace {
+
+// A quiet NaN as float and, twice, as double; as an index out of every range.
+constexpr uint32_t kPoison = 0xFFF5A5A5;
+
+bool isTransfer(Body kind) {
+  return kind == Body::Collective || kind == Body::Send || kind == Body::Recv;
+}
+
+// The first word of poison in [begin, end), or `end`.
+uint64_t findPoison(const std::byte *arena, uint64_t begin, uint64_t end) {
+  for (uint64_t at = (begin + 3) / 4 * 4; at + 4 <= end; at += 4) {
+    uint32_t word;
+    std::memcpy(&word, arena + at, 4);
+    if (word == kPoison)
+      return at;
+  }
+  return end;
+}
+
+std::string range(uint64_t begin, uint64_t end) {
+  return text("arena bytes [", begin, ", ", end, ")");
+}
+
+} // namespace
+
+Adversary::Adversary(Executor &executor, uint64_t seed)
+    : executor_(executor), trace_(planfile::buildTrace(executor.program(), 1)), random_(seed) {
+  for (const auto &stage : executor.stages_) {
+    values_.emplace_back(trace_, stage->stage);
+    auto &first = firstNodes_.emplace_back();
+    uint32_t node = 0;
+    for (const StageProgram::Entry &entry : stage->table) {
+      first.push_back(node);
+      node += static_cast<uint32_t>(
+          stage->plan->procedures[entry.procedure]->instructions.size());
+    }
+  }
+  states_.resize(executor.ranks());
+  for (const auto &[key, channel] : executor.channels_)
+    channel->defer();
+}
+
+bool Adversary::runStep() {
+  startStep();
+  bool unfinished = false;
+  while (collectChoices(unfinished)) {
+    takeTurn();
+    if (executor_.failed_)
+      return false;
+  }
+  if (unfinished)
+    executor_.failure_ = executor_.blockedReport();
+  return !unfinished;
+}
+
+void Adversary::startStep() {
+  drawPolicy();
+  transfers_.clear();
+  for (const auto &rank : executor_.ranks_) {
+    const StageValues &values = values_[rank->program->stage];
+    RankState &state = states_[rank->id];
+    state.nodes.assign(values.reads.size(), NotBegun);
+    state.pending.resize(values.values.size());
+    for (size_t v = 0; v < values.values.size(); ++v)
+      state.pending[v] = values.values[v].readers;
+    state.stashes.assign(rank->streams.size(), {});
+    uint64_t from = 0;
+    for (auto [begin, end] : values.persistent) {
+      poison(*rank, from, begin);
+      from = end;
+    }
+    poison(*rank, from, rank->arena.size());
+  }
+}
+
+// Even draws alone rarely let one stream run far ahead of another: each step
+// draws how eager each stream is, how lazy transfers are, how long a turn lasts.
+// Held transfers wait until nothing else can run, the oldest longest of all.
+void Adversary::drawPolicy() {
+  constexpr uint32_t eagerness[] = {1, 1, 16, 256};
+  constexpr uint32_t laziness[] = {0, 0, 1, 64}; // 0: only when nothing else can run
+  constexpr uint32_t held[] = {0, 1, 4, 8};
+  constexpr uint32_t bursts[] = {1, 4, 32};
+  weights_.clear();
+  for (const auto &rank : executor_.ranks_) {
+    auto &weights = weights_.emplace_back();
+    for (size_t s = 0; s < rank->streams.size(); ++s)
+      weights.push_back(eagerness[draw(std::size(eagerness))]);
+  }
+  transferWeight_ = laziness[draw(std::size(laziness))];
+  heldEighths_ = held[draw(std::size(held))];
+  burst_ = bursts[draw(std::size(bursts))];
+}
+
+Adversary::Site Adversary::siteOf(Turn turn) {
+  Executor::Rank &rank = *executor_.ranks_[turn.rank];
+  Executor::Stream &stream = rank.streams[turn.stream];
+  const Op *op = executor_.current(rank, stream, static_cast<uint8_t>(turn.stream));
+  return {rank, stream, rank.program->table[stream.entry], op[turn.member], 0, turn.member};
+}
+
+bool Adversary::runnable(const Site &site) const {
+  const auto &[rank, stream, entry, op, worker, member] = site;
+  if (site.flight().posted)
+    return false; // until complete() moves it on
+  if (op.kind == Body::Wait) {
+    const WaitTarget &wait = rank.program->waits[entry.firstWait + op.index];
+    return wait.target == 0 || rank.events[wait.counter] >= wait.target;
+  }
+  if (op.kind == Body::Send || op.kind == Body::Recv) {
+    const Executor::MessageEnd &end = rank.messages[op.index];
+    return executor_.mayPost(site) && !end.channel->busy(end.side);
+  }
+  return true;
+}
+
+bool Adversary::collectChoices(bool &unfinished) {
+  unfinished = false;
+  choices_.clear();
+  readyTransfers_.clear();
+  heldTransfers_.clear();
+  for (const auto &rank : executor_.ranks_)
+    for (uint32_t s = 0; s < rank->streams.size(); ++s) {
+      const Op *op = executor_.current(*rank, rank->streams[s], static_cast<uint8_t>(s));
+      if (!op)
+        continue;
+      unfinished = true;
+      for (uint32_t i = 0; i < op->members; ++i)
+        if (runnable(siteOf({rank->id, s, i})))
+          choices_.push_back({{rank->id, s, i}, weights_[rank->id][s]});
+    }
+  for (size_t t = 0; t < transfers_.size(); ++t)
+    if (transfers_[t].members.size() == transfers_[t].size)
+      (transfers_[t].held ? heldTransfers_ : readyTransfers_).push_back(t);
+  return !choices_.empty() || !readyTransfers_.empty() || !heldTransfers_.empty();
+}
+
+void Adversary::takeTurn() {
+  uint64_t transfers = readyTransfers_.size() * transferWeight_, total = transfers;
+  for (const auto &[turn, weight] : choices_)
+    total += weight;
+  if (choices_.empty() && readyTransfers_.empty())
+    return complete(heldTransfers_.back());
+  uint64_t at = total ? draw(total) : 0;
+  if (choices_.empty() || at < transfers)
+    return complete(readyTransfers_[draw(readyTransfers_.size())]);
+  at -= transfers;
+  size_t choice = 0;
+  for (; at >= choices_[choice].second; ++choice)
+    at -= choices_[choice].second;
+  runBurst(choices_[choice].first);
+}
+
+void Adversary::runBurst(Turn turn) {
+  Executor::Rank &rank = *executor_.ranks_[turn.rank];
+  Executor::Stream &stream = rank.streams[turn.stream];
+  for (uint64_t left = 1 + draw(burst_); left > 0; --left) {
+    if (!executor_.current(rank, stream, static_cast<uint8_t>(turn.stream)))
+      return;
+    Site site = siteOf(turn);
+    if (!runnable(site) || !begin(site))
+      return;
+    if (isTransfer(site.op.kind))
+      return post(site, turn);
+    executor_.step(site);
+    if (executor_.failed_)
+      return;
+    end(site);
+    ++stream.position;
+    turn.member = 0;
+  }
+}
+
+void Adversary::post(const Site &site, Turn turn) {
+  Transfer made;
+  bool posted;
+  if (site.op.kind == Body::Collective) {
+    made.communicator = site.rank.members[site.op.index].communicator;
+    made.size = made.communicator->ranks().size();
+    posted = executor_.postCollective(site);
+  } else {
+    made.channel = site.rank.messages[site.op.index].channel;
+    posted = executor_.postMessage(site);
+  }
+  if (!posted)
+    return;
+  poisonTarget(site, turn);
+  // A group or channel is at one transfer at a time.
+  auto at = std::find_if(transfers_.begin(), transfers_.end(), [&](const Transfer &other) {
+    return other.communicator == made.communicator && other.channel == made.channel;
+  });
+  if (at == transfers_.end()) {
+    made.held = draw(8) < heldEighths_;
+    at = transfers_.insert(transfers_.end(), std::move(made));
+  }
+  at->members.push_back(turn);
+}
+
+void Adversary::complete(size_t index) {
+  Transfer transfer = std::move(transfers_[index]);
+  transfers_.erase(transfers_.begin() + static_cast<ptrdiff_t>(index));
+  for (Turn turn : transfer.members) {
+    Stash &stash = states_[turn.rank].stashes[turn.stream];
+    std::byte *arena = executor_.ranks_[turn.rank]->arena.data();
+    std::copy(stash.bytes.begin(), stash.bytes.end(), arena + stash.begin);
+    stash.bytes.clear();
+  }
+  Site last = siteOf(transfer.members.back());
+  if (transfer.communicator) {
+    transfer.communicator->poll(last.flight().number, executor_.wake_);
+  } else {
+    Channel::Side side = last.rank.messages[last.op.index].side;
+    if (support::Status s = transfer.channel->finish(side, executor_.wake_); !s)
+      return executor_.fail(last, s.message());
+  }
+  for (Turn turn : transfer.members) {
+    Site site = siteOf(turn);
+    end(site);
+    site.flight().ended = true;
+    Site first = siteOf({turn.rank, turn.stream, 0});
+    if (executor_.leaveGroup(first))
+      site.stream.position += first.op.members;
+  }
+}
+
+uint32_t Adversary::nodeOf(const Site &site) const {
+  const StageProgram &program = *site.rank.program;
+  auto op = static_cast<uint32_t>(&site.op - program.ops.data());
+  return firstNodes_[program.stage][site.stream.entry] + op -
+         program.procedures[site.entry.procedure].firstOp;
+}
+
+planfile::Node Adversary::nodeAt(const Site &site, uint32_t node) const {
+  return trace_.nodes[trace_.stageBegin[site.rank.program->stage] + node];
+}
+
+const planfile::EntryT &Adversary::planEntry(const Site &site) const {
+  return *site.rank.program->plan->table[site.stream.entry];
+}
+
+std::string Adversary::nameOf(const Site &site, uint32_t node) const {
+  return trace_.describe(nodeAt(site, node));
+}
+
+bool Adversary::begin(const Site &site) {
+  uint32_t node = nodeOf(site);
+  if (!checkOrder(site, node) || !checkPoison(site, node))
+    return false;
+  states_[site.rank.id].nodes[node] = Begun;
+  return true;
+}
+
+// Each pair of accesses to one byte, one of them a write, must take turns as the
+// plan issues them.
+bool Adversary::checkOrder(const Site &site, uint32_t node) {
+  const StageValues &stage = values_[site.rank.program->stage];
+  const RankState &state = states_[site.rank.id];
+  auto written = [&](const Value &value) {
+    return value.writer == kNoNode || state.nodes[value.writer] == Ended;
+  };
+  auto how = [&](const Value &value) {
+    return nameOf(site, value.writer) +
+           (state.nodes[value.writer] == Begun ? " is complete" : " has written them");
+  };
+  const auto &reads = stage.reads[node];
+  for (uint32_t v : reads) {
+    const Value &value = stage.values[v];
+    if (!written(value)) {
+      report(site, Hazard::EarlyRead,
+             text("a wait is missing: ", range(value.begin, value.end), " are read before ",
+                  how(value)));
+      return false;
+    }
+  }
+  for (uint32_t v : stage.kills[node]) {
+    const Value &value = stage.values[v];
+    if (!written(value)) {
+      report(site, Hazard::EarlyWrite,
+             text("a wait is missing: ", range(value.begin, value.end), " are overwritten before ",
+                  how(value)));
+      return false;
+    }
+    bool own = std::find(reads.begin(), reads.end(), v) != reads.end();
+    if (state.pending[v] == (own ? 1 : 0))
+      continue;
+    uint32_t reader = 0;
+    while (reader == node || state.nodes[reader] == Ended ||
+           std::find(stage.reads[reader].begin(), stage.reads[reader].end(), v) ==
+               stage.reads[reader].end())
+      ++reader;
+    report(site, Hazard::EarlyWrite,
+           text("a wait is missing: ", range(value.begin, value.end), " are overwritten before ",
+                nameOf(site, reader), " has read them"));
+    return false;
+  }
+  return true;
+}
+
+// What the order cannot show: bytes that nobody wrote, whatever the plan says.
+bool Adversary::checkPoison(const Site &site, uint32_t node) {
+  const std::byte *arena = site.rank.arena.data();
+  uint64_t begin = 0, end = 0, found = 0;
+  planfile::forEachAccess(*nodeAt(site, node).inst, planEntry(site), [&](const ByteAccess &a) {
+    if (!a.read || begin != end)
+      return;
+    found = findPoison(arena, a.begin, a.end);
+    if (found != a.end)
+      begin = a.begin, end = a.end;
+  });
+  if (begin == end)
+    return true;
+  std::string writer = "nothing writes it in the step";
+  const StageValues &stage = values_[site.rank.program->stage];
+  for (uint32_t v : stage.reads[node]) {
+    const Value &value = stage.values[v];
+    if (value.begin <= found && found < value.end && value.writer != kNoNode)
+      writer = nameOf(site, value.writer) + " should have written it, or computed with poison";
+  }
+  size_t operand = 0;
+  for (; operand < site.op.buffers; ++operand) {
+    const Buffer &buffer = site.rank.program->buffers[site.op.firstBuffer + operand];
+    if (buffer.base == 0 && buffer.offsetIn(site.entry.lanes) == begin &&
+        begin + buffer.size == end)
+      break;
+  }
+  report(site, Hazard::PoisonRead,
+         text("poison is read: operand ", operand, ", ", range(begin, end), ", at byte ", found,
+              "; ", writer));
+  return false;
+}
+
+// A transfer may write its target at any time from here on.
+void Adversary::poisonTarget(const Site &site, Turn turn) {
+  uint64_t readBegin = 0, readEnd = 0;
+  planfile::forEachAccess(
+      *nodeAt(site, nodeOf(site)).inst, planEntry(site), [&](const ByteAccess &a) {
+        if (a.read)
+          readBegin = a.begin, readEnd = a.end;
+        if (!a.write)
+          return;
+        if (a.begin < readEnd && readBegin < a.end) {
+          const std::byte *arena = site.rank.arena.data();
+          Stash &stash = states_[turn.rank].stashes[turn.stream];
+          stash.begin = readBegin;
+          stash.bytes.assign(arena + readBegin, arena + readEnd);
+        }
+        poison(site.rank, a.begin, a.end);
+      });
+}
+
+void Adversary::end(const Site &site) {
+  uint32_t node = nodeOf(site);
+  const StageValues &stage = values_[site.rank.program->stage];
+  RankState &state = states_[site.rank.id];
+  state.nodes[node] = Ended;
+  auto freeIfLast = [&](uint32_t v) {
+    const Value &value = stage.values[v];
+    bool overwritten = value.killer != kNoNode && state.nodes[value.killer] != NotBegun;
+    if (state.pending[v] == 0 && !value.kept && !overwritten)
+      poison(site.rank, value.begin, value.end);
+  };
+  for (uint32_t v : stage.writes[node])
+    freeIfLast(v);
+  for (uint32_t v : stage.reads[node]) {
+    --state.pending[v];
+    freeIfLast(v);
+  }
+}
+
+void Adversary::poison(Executor::Rank &rank, uint64_t begin, uint64_t end) {
+  std::byte *arena = rank.arena.data();
+  constexpr uint32_t pattern = kPoison;
+  auto part = [&](uint64_t at) {
+    arena[at] = reinterpret_cast<const std::byte *>(&pattern)[at % 4];
+  };
+  while (begin < end && begin % 4 != 0)
+    part(begin++);
+  for (; begin + 4 <= end; begin += 4)
+    std::memcpy(arena + begin, &pattern, 4);
+  while (begin < end)
+    part(begin++);
+}
+
+void Adversary::report(const Site &site, Hazard::Kind kind, const std::string &why) {
+  const planfile::Node &node = nodeAt(site, nodeOf(site));
+  executor_.fail(site, why);
+  hazard_ = Hazard{kind,
+                   site.rank.id,
+                   site.rank.program->stage,
+                   trace_.procedureOf(node).name,
+                   node.index,
+                   site.entry.lanes[site.op.lane].microBatch,
+                   executor_.failure_};
+}

@@ -1,0 +1,112 @@
+// A second driver of the executor's instructions, which tries to make a plan
+// fail: the streams of all ranks take turns in an order drawn from a seed, one
+// instruction at a time, on one thread. A transfer is complete as late as the
+// draw wants, at the latest when nothing else can run.
+//
+// Bytes hold poison, a NaN, from the start of a step until they are written,
+// after their last reader, and while a transfer to them is under way. Whoever
+// reads poison stops the step, as does whoever reads before the plan's writer or
+// writes before the plan's readers: what a missing wait lets happen. Plan's
+// writer means the last one in issue order, as in lib/planfile/Check.h.
+//
+// A plan that holds together gives the same bits for every seed and in order.
+// ExecutorOptions::interleaving switches it on.
+#ifndef LLMC_RUNTIME_CPU_ADVERSARY_H
+#define LLMC_RUNTIME_CPU_ADVERSARY_H
+
+#include "runtime/cpu/Executor.h"
+#include "runtime/plan/Values.h"
+
+#include <optional>
+#include <random>
+
+namespace llmc::runtime {
+
+// What stopped a step.
+struct Hazard {
+  enum Kind { PoisonRead, EarlyRead, EarlyWrite };
+  Kind kind = PoisonRead;
+  uint32_t rank = 0, stage = 0;
+  std::string procedure;
+  uint32_t instruction = 0; // in the procedure
+  uint32_t microBatch = 0;
+  std::string message; // all of it, for people
+};
+
+class Adversary {
+public:
+  Adversary(Executor &executor, uint64_t seed);
+
+  // All streams of all ranks to their end. False: executor.failure_ says why.
+  bool runStep();
+  const std::optional<Hazard> &hazard() const { return hazard_; }
+
+private:
+  using Site = Executor::Site;
+  enum NodeState : uint8_t { NotBegun, Begun, Ended };
+  // The same bytes are source and target of a collective under way.
+  struct Stash {
+    uint64_t begin = 0;
+    std::vector<std::byte> bytes;
+  };
+  struct RankState {
+    std::vector<uint8_t> nodes;    // NodeState
+    std::vector<uint32_t> pending; // by value: readers that have not ended
+    std::vector<Stash> stashes;    // by stream
+  };
+  struct Turn {
+    uint32_t rank = 0, stream = 0;
+    uint32_t member = 0; // of the message group where the stream stands
+  };
+  struct Transfer {
+    Communicator *communicator = nullptr; // or
+    Channel *channel = nullptr;
+    size_t size = 2; // members when ready
+    bool held = false;
+    std::vector<Turn> members;
+  };
+
+  void startStep();
+  void drawPolicy();
+  uint64_t draw(uint64_t below) { return random_() % below; }
+  // What may go next. False: nothing.
+  bool collectChoices(bool &unfinished);
+  void takeTurn();
+  void runBurst(Turn turn);
+  bool runnable(const Site &site) const;
+  void post(const Site &site, Turn turn);
+  void complete(size_t transfer);
+  Site siteOf(Turn turn);
+
+  uint32_t nodeOf(const Site &site) const;
+  planfile::Node nodeAt(const Site &site, uint32_t node) const;
+  const planfile::EntryT &planEntry(const Site &site) const;
+  // Called around the time in which an instruction may touch its bytes.
+  bool begin(const Site &site);
+  void end(const Site &site);
+  bool checkOrder(const Site &site, uint32_t node);
+  bool checkPoison(const Site &site, uint32_t node);
+  void poisonTarget(const Site &site, Turn turn);
+  void poison(Executor::Rank &rank, uint64_t begin, uint64_t end);
+  void report(const Site &site, Hazard::Kind kind, const std::string &why);
+  std::string nameOf(const Site &site, uint32_t node) const;
+
+  Executor &executor_;
+  planfile::Trace trace_;
+  std::vector<StageValues> values_;               // by stage
+  std::vector<std::vector<uint32_t>> firstNodes_; // by stage and table entry
+  std::vector<RankState> states_;
+  std::mt19937_64 random_;
+  std::vector<std::vector<uint32_t>> weights_; // of a stream's turn, by rank
+  uint32_t transferWeight_ = 0;
+  uint32_t heldEighths_ = 0; // of the transfers
+  uint32_t burst_ = 1;
+  std::vector<Transfer> transfers_; // under way
+  std::vector<std::pair<Turn, uint32_t>> choices_;
+  std::vector<size_t> readyTransfers_, heldTransfers_;
+  std::optional<Hazard> hazard_;
+};
+
+} // namespace llmc::runtime
+
+#endif // LLMC_RUNTIME_CPU_ADVERSARY_H

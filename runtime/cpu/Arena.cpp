@@ -1,0 +1,76 @@
+#include "runtime/cpu/Arena.h"
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <fstream>
+#include <sys/mman.h>
+#include <unistd.h>
+#include <utility>
+
+using namespace llmc;
+using namespace llmc::runtime;
+using support::error;
+
+namespace {
+uint64_t pageSize() { return static_cast<uint64_t>(::sysconf(_SC_PAGESIZE)); }
+} // namespace
+
+support::Result<Arena> Arena::map(uint64_t bytes) {
+  uint64_t page = pageSize();
+  Arena arena;
+  arena.size_ = bytes;
+  arena.mapped_ = (bytes + page - 1) / page * page;
+  void *at = ::mmap(nullptr, arena.mapped_ + 2 * page, PROT_NONE,
+                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (at == MAP_FAILED)
+    return error("cannot map an arena of ", bytes, " bytes: ", std::strerror(errno));
+  arena.data_ = static_cast<std::byte *>(at) + page;
+  if (arena.mapped_ > 0) {
+    if (::mprotect(arena.data_, arena.mapped_, PROT_READ | PROT_WRITE) != 0)
+      return error("cannot open an arena of ", bytes, " bytes: ", std::strerror(errno));
+    ::madvise(arena.data_, arena.mapped_, MADV_HUGEPAGE); // a wish, not a need
+  }
+  return arena;
+}
+
+Arena::Arena(Arena &&other) noexcept { *this = std::move(other); }
+
+Arena &Arena::operator=(Arena &&other) noexcept {
+  std::swap(data_, other.data_);
+  std::swap(size_, other.size_);
+  std::swap(mapped_, other.mapped_);
+  return *this;
+}
+
+Arena::~Arena() {
+  if (data_)
+    ::munmap(data_ - pageSize(), mapped_ + 2 * pageSize());
+}
+
+void Arena::close() const {
+  if (mapped_ > 0)
+    ::mprotect(data_, mapped_, PROT_NONE);
+}
+
+void Arena::open() const {
+  if (mapped_ > 0)
+    ::mprotect(data_, mapped_, PROT_READ | PROT_WRITE);
+}
+
+void Arena::protect() const {
+  if (mapped_ > 0)
+    ::mprotect(data_, mapped_, PROT_READ);
+}
+
+uint64_t runtime::availableMemory() {
+  std::ifstream info("/proc/meminfo");
+  std::string key, unit;
+  uint64_t value = 0;
+  while (info >> key >> value) {
+    if (key == "MemAvailable:")
+      return value * 1024;
+    std::getline(info, unit);
+  }
+  return 0;
+}

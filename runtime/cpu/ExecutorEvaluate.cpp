@@ -1,0 +1,56 @@
+// A step of which only what the loss needs is run.
+#include "runtime/cpu/Executor.h"
+#include "runtime/plan/LossSlice.h"
+
+using namespace llmc;
+using namespace llmc::runtime;
+using support::error;
+using support::ok;
+using support::Status;
+
+Status Executor::prepareEvaluation() {
+  if (adversary_)
+    return error("evaluation does not go with --interleaving");
+  support::Result<LossSlice> slice = lossSlice(program_);
+  if (!slice)
+    return slice.takeError();
+  for (const auto &stage : stages_) {
+    std::vector<StageProgram::Procedure> procedures = stage->procedures;
+    for (size_t p = 0; p < procedures.size(); ++p)
+      for (std::vector<uint32_t> &list : procedures[p].byStream)
+        std::erase_if(list, [&, first = procedures[p].firstOp](uint32_t op) {
+          return !(*slice)[stage->stage][p][op - first];
+        });
+    evaluation_.push_back(std::move(procedures));
+  }
+  return ok();
+}
+
+Status Executor::evaluate(const std::vector<const std::byte *> &inputs) {
+  if (!failure_.empty())
+    return error(failure_);
+  if (evaluation_.empty())
+    if (Status s = prepareEvaluation(); !s)
+      return s;
+  // What runs is swapped in, so that steps that train ask nothing.
+  auto swap = [this] {
+    for (size_t stage = 0; stage < stages_.size(); ++stage)
+      stages_[stage]->procedures.swap(evaluation_[stage]);
+  };
+  std::vector<std::pair<std::vector<uint64_t>, std::vector<uint64_t>>> calls;
+  for (const auto &rank : ranks_)
+    calls.emplace_back(rank->collectiveCalls, rank->messageCalls);
+  bool watched = std::exchange(watched_, false);
+  swap();
+  beginStep(inputs);
+  Status status;
+  {
+    Pinning::Scope scope(pinning_);
+    status = endStep(workers_->run());
+  }
+  swap();
+  watched_ = watched;
+  for (size_t rank = 0; rank < ranks_.size(); ++rank)
+    std::tie(ranks_[rank]->collectiveCalls, ranks_[rank]->messageCalls) = std::move(calls[rank]);
+  return status;
+}

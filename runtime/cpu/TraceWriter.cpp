@@ -1,0 +1,243 @@
+#include "runtime/cpu/TraceWriter.h"
+
+#include "lib/planfile/AxisNames.h"
+
+#include <algorithm>
+#include <cmath>
+#include <tuple>
+
+using namespace llmc;
+using namespace llmc::runtime;
+using planfile::Body;
+using support::Status;
+using support::text;
+
+namespace {
+
+constexpr size_t kFlushBytes = 1 << 20;
+
+// The row of a rank that shows the entries of its table, below its streams.
+uint32_t scheduleRow(const Executor &executor) {
+  uint32_t streams = 0;
+  for (const auto &stage : executor.program().stages)
+    streams = std::max(streams, stage->streams);
+  return streams;
+}
+
+bool isMessage(Body kind) { return kind == Body::Send || kind == Body::Recv; }
+
+} // namespace
+
+double TraceWriter::time(uint64_t nanoseconds) const {
+  return double(nanoseconds - trace_.start()) / 1000;
+}
+
+Status TraceWriter::write() {
+  support::Result<support::OutputFile> file = support::OutputFile::create(trace_.options().path);
+  if (!file)
+    return file.takeError();
+  file_ = &*file;
+  events_ = trace_.events();
+  auto place = [&](const TraceEvent &e) {
+    return std::tuple(e.rank, opOf(e).stream, e.begin, e.end, e.step, e.entry, e.op);
+  };
+  std::sort(events_.begin(), events_.end(),
+            [&](const TraceEvent &x, const TraceEvent &y) { return place(x) < place(y); });
+  buffer_ = "{\"displayTimeUnit\": \"ms\", \"traceEvents\": [\n";
+  metadata();
+  instructions();
+  arrows();
+  Json other = {{"model", program_.model->name},
+                {"schedule", program_.schedule},
+                {"workers", executor_.workers()},
+                {"threads_per_rank", executor_.threadsPerRank()},
+                {"first_step", trace_.options().first},
+                {"steps", trace_.steps()},
+                {"dropped", trace_.dropped()}};
+  buffer_ += "\n], \"otherData\": " + support::jsonText(other) + "}\n";
+  if (status_)
+    status_ = file_->write(buffer_);
+  return status_ ? file_->commit() : std::move(status_);
+}
+
+void TraceWriter::put(const Json &event) {
+  buffer_ += first_ ? "" : ",\n";
+  first_ = false;
+  buffer_ += support::jsonText(event);
+  if (buffer_.size() < kFlushBytes)
+    return;
+  if (status_)
+    status_ = file_->write(buffer_);
+  buffer_.clear();
+}
+
+// What a stream is for, by what its instructions are.
+std::string TraceWriter::streamName(const Executor::Rank &rank, uint32_t stream) const {
+  bool computes = false, reduces = false, sends = false;
+  for (const Op &op : rank.program->ops)
+    if (op.stream == stream) {
+      computes |= op.kind == Body::Launch || op.kind == Body::Matmul;
+      reduces |= op.kind == Body::Collective;
+      sends |= isMessage(op.kind);
+    }
+  return text("stream ", stream, computes ? " compute" : "", reduces ? " collectives" : "",
+              sends ? " messages" : "");
+}
+
+void TraceWriter::metadata() {
+  uint32_t schedule = scheduleRow(executor_);
+  auto name = [&](const char *what, uint32_t rank, uint32_t row, const Json &args) {
+    put({{"ph", "M"}, {"name", what}, {"pid", rank}, {"tid", row}, {"ts", 0}, {"args", args}});
+  };
+  for (const auto &rank : executor_.ranks_) {
+    std::string title = text("rank ", rank->id, ", stage ", rank->program->stage, " (");
+    title += planfile::coordinateText(*program_.mesh, rank->coordinate) + ")";
+    name("process_name", rank->id, 0, {{"name", title}});
+    name("process_sort_index", rank->id, 0, {{"sort_index", rank->id}});
+    for (uint32_t s = 0; s < rank->streams.size(); ++s) {
+      name("thread_name", rank->id, s, {{"name", streamName(*rank, s)}});
+      name("thread_sort_index", rank->id, s, {{"sort_index", s + 1}});
+    }
+    name("thread_name", rank->id, schedule, {{"name", "schedule"}});
+    name("thread_sort_index", rank->id, schedule, {{"sort_index", 0}});
+  }
+}
+
+void TraceWriter::instructions() {
+  for (const TraceEvent &event : events_)
+    instruction(event);
+  auto at = events_.begin();
+  while (at != events_.end()) {
+    auto end = std::find_if(at, events_.end(), [&](const TraceEvent &e) {
+      return e.rank != at->rank || opOf(e).stream != opOf(*at).stream;
+    });
+    if (opOf(*at).stream == 0)
+      entries({at, end});
+    at = end;
+  }
+}
+
+void TraceWriter::describe(const TraceEvent &event, std::string &name, Json &args) const {
+  const Executor::Rank &rank = rankOf(event);
+  const StageProgram &stage = *rank.program;
+  const Op &op = opOf(event);
+  uint64_t bytes = 0;
+  for (uint32_t i = 0; i < op.buffers; ++i)
+    bytes += stage.buffers[op.firstBuffer + i].size;
+  name = executor_.nameOf(stage, op);
+  if (op.kind == Body::Collective) {
+    const planfile::CollectiveT &what = *stage.collectives[op.index];
+    bytes = planfile::payloadBytes(*program_.mesh, what);
+    args["ranks"] = rank.members[op.index].communicator->ranks();
+    args["call"] = event.number;
+  } else if (isMessage(op.kind)) {
+    const Executor::MessageEnd &end = rank.messages[op.index];
+    args[op.kind == Body::Send ? "to_rank" : "from_rank"] = end.channel->peer(end.side);
+    args["call"] = event.number;
+  } else if (op.kind == Body::Matmul) {
+    const planfile::MatmulT &m = *stage.matmuls[op.index];
+    args["flops"] = 2 * m.batch * m.m * m.n * m.k;
+  }
+  args["bytes"] = bytes;
+}
+
+void TraceWriter::instruction(const TraceEvent &event) {
+  const StageProgram &stage = *rankOf(event).program;
+  const StageProgram::Entry &entry = stage.table[event.entry];
+  const Op &op = opOf(event);
+  const planfile::OriginT &origin = *program_.origins[op.origin];
+  uint32_t place = event.op - stage.procedures[entry.procedure].firstOp;
+  const auto &instruction = *stage.plan->procedures[entry.procedure]->instructions[place];
+  Json args = {{"op", origin.op}, {"nodes", origin.nodes}};
+  if (!origin.tactic.empty())
+    args["tactic"] = origin.tactic;
+  if (!origin.rule.empty())
+    args["rule"] = origin.rule;
+  args["phase"] = toString(instruction.phase);
+  args["stage"] = stage.stage;
+  args["micro_batch"] = entry.lanes[op.lane].microBatch;
+  args["slot"] = entry.lanes[op.lane].slot;
+  args["step"] = event.step;
+  args["entry"] = event.entry;
+  args["instruction"] = place;
+  args["worker"] = event.worker;
+  if (event.unfinished)
+    args["unfinished"] = true;
+  std::string name;
+  describe(event, name, args);
+  put({{"ph", "X"},
+       {"name", name},
+       {"cat", toString(op.kind)},
+       {"pid", event.rank},
+       {"tid", op.stream},
+       {"ts", time(event.begin)},
+       {"dur", double(event.end - event.begin) / 1000},
+       {"args", args}});
+}
+
+// One bar an entry of the table, as stream 0 of a rank went through it.
+void TraceWriter::entries(std::span<const TraceEvent> row) {
+  const StageProgram &stage = *rankOf(row.front()).program;
+  for (size_t at = 0; at < row.size();) {
+    size_t end = at;
+    while (end < row.size() && row[end].step == row[at].step && row[end].entry == row[at].entry)
+      ++end;
+    const StageProgram::Entry &entry = stage.table[row[at].entry];
+    put({{"ph", "X"},
+         {"name", text(stage.plan->procedures[entry.procedure]->name, " ", entry.lanes[0].microBatch)},
+         {"cat", "schedule"},
+         {"pid", row[at].rank},
+         {"tid", scheduleRow(executor_)},
+         {"ts", time(row[at].begin)},
+         {"dur", double(row[end - 1].end - row[at].begin) / 1000},
+         {"args", {{"step", row[at].step}, {"slot", entry.lanes[0].slot}}}});
+    at = end;
+  }
+}
+
+void TraceWriter::arrow(const TraceEvent &from, const TraceEvent &to, const char *kind) {
+  auto end = [&](const char *phase, const TraceEvent &event, uint64_t when) {
+    Json made = {{"ph", phase},         {"id", arrows_},         {"name", kind},
+                 {"cat", kind},         {"pid", event.rank},     {"tid", opOf(event).stream},
+                 {"ts", time(when)}};
+    if (*phase == 'f')
+      made["bp"] = "e"; // it ends in the bar that it points into
+    put(made);
+  };
+  ++arrows_;
+  end("s", from, from.begin);
+  end("f", to, std::max(from.begin, to.begin));
+}
+
+void TraceWriter::arrows() {
+  messageArrows();
+  collectiveArrows();
+}
+
+void TraceWriter::messageArrows() {
+  std::map<std::pair<const Channel *, uint64_t>, std::array<const TraceEvent *, 2>> ends;
+  for (const TraceEvent &event : events_)
+    if (isMessage(opOf(event).kind) && !event.unfinished) {
+      const Executor::MessageEnd &end = rankOf(event).messages[opOf(event).index];
+      ends[{end.channel, event.number}][end.side] = &event;
+    }
+  for (const auto &[message, sides] : ends)
+    if (sides[0] && sides[1]) // else one did not fit
+      arrow(*sides[Channel::Source], *sides[Channel::Destination], "message");
+}
+
+void TraceWriter::collectiveArrows() {
+  std::map<std::pair<const Communicator *, uint64_t>, std::vector<const TraceEvent *>> calls;
+  for (const TraceEvent &event : events_)
+    if (opOf(event).kind == Body::Collective && !event.unfinished)
+      calls[{rankOf(event).members[opOf(event).index].communicator, event.number}].push_back(
+          &event);
+  for (const auto &[call, members] : calls) {
+    auto last = std::max_element(
+        members.begin(), members.end(),
+        [](const TraceEvent *x, const TraceEvent *y) { return x->begin < y->begin; });
+    for (const TraceEvent *member : members)
+      if (member != *last)
+        arrow(**last, *member, "collective");
+  }
+}

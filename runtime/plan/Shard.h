@@ -1,0 +1,83 @@
+// Where the elements of a rank's shard of a state or a result lie in the whole.
+#ifndef LLMC_RUNTIME_PLAN_SHARD_H
+#define LLMC_RUNTIME_PLAN_SHARD_H
+
+#include "lib/planfile/Program.h"
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+namespace llmc::runtime {
+
+using Cuts = std::vector<std::unique_ptr<planfile::DimShardingT>>;
+
+// A rank's part of a state or a result: its first element along each dim and how
+// many of its local_shape are not padding.
+struct Shard {
+  template <class Binding> // StateShardT or OutputBindingT
+  Shard(const Binding &binding, const planfile::MeshT &mesh,
+        const std::vector<uint32_t> &coordinate)
+      : Shard(binding.global_shape, binding.local_shape, binding.dims, mesh, coordinate) {}
+  // Dims past the last of `cuts` are whole.
+  Shard(const std::vector<int64_t> &global, const std::vector<int64_t> &local, const Cuts &cuts,
+        const planfile::MeshT &mesh, const std::vector<uint32_t> &coordinate);
+
+  std::vector<int64_t> start, valid, local;
+};
+
+// Of all ranks of a stage that hold the same shard, the one with the smallest
+// coordinates.
+bool isFirstHolder(const Cuts &cuts, uint32_t stageAxis, std::vector<uint32_t> coordinate);
+// The same of a state, also where not all ranks of its stage hold it, or parts of a flat buffer.
+bool isFirstHolder(const planfile::ProgramT &program, uint32_t stage,
+                   const planfile::StateShardT &state, std::vector<uint32_t> coordinate);
+
+// What a rank holds of a state: elements [first, first + count) of the local part, row-major,
+// from element `at` of the state's buffer on.
+struct Held {
+  int64_t first = 0, count = 0, at = 0;
+};
+Held heldBy(const planfile::ProgramT &program, uint32_t stage,
+            const planfile::StateShardT &state, const std::vector<uint32_t> &coordinate);
+
+// The same as boxes: element e of `shard`, row-major in its local shape, is element at + e of
+// the state's buffer.
+struct HeldBox {
+  Shard shard;
+  int64_t at = 0;
+};
+std::vector<HeldBox> heldBoxes(const planfile::ProgramT &program, uint32_t stage,
+                               const planfile::StateShardT &state,
+                               const std::vector<uint32_t> &coordinate);
+
+// Calls f(localElement, sourceElement, count, sourceStride) for every run of
+// elements of `shard` along its last dim, padding left out: element
+// localElement + i of the shard is sourceElement + i * sourceStride of the source.
+template <class F>
+void forEachRun(const Shard &shard, const planfile::ViewT &view, F &&f) {
+  size_t dims = shard.local.size();
+  if (dims == 0)
+    return f(int64_t(0), view.offset, int64_t(1), int64_t(1));
+  for (int64_t size : shard.valid)
+    if (size <= 0)
+      return;
+  std::vector<int64_t> at(dims, 0);
+  while (true) {
+    int64_t local = 0, source = view.offset;
+    for (size_t d = 0; d < dims; ++d) {
+      local = local * shard.local[d] + at[d];
+      source += (shard.start[d] + at[d]) * view.strides[d];
+    }
+    f(local, source, shard.valid.back(), view.strides.back());
+    size_t d = dims - 1;
+    while (d > 0 && ++at[d - 1] == shard.valid[d - 1])
+      at[--d] = 0;
+    if (d == 0)
+      return;
+  }
+}
+
+} // namespace llmc::runtime
+
+#endif // LLMC_RUNTIME_PLAN_SHARD_H

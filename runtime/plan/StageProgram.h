@@ -1,0 +1,121 @@
+// What all ranks of one stage run, laid out for the executor: flat arrays, one
+// list of operations a stream, events resolved over the whole step.
+#ifndef LLMC_RUNTIME_PLAN_STAGEPROGRAM_H
+#define LLMC_RUNTIME_PLAN_STAGEPROGRAM_H
+
+#include "lib/planfile/Program.h"
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace llmc::runtime {
+
+// What a table entry gives to a lane. Instances of events are numbered over all pools.
+struct Lane {
+  uint32_t slot = 0, microBatch = 0, instance = 0;
+};
+
+// Bytes of a rank: of its arena (base 0), or of a state that lies elsewhere.
+struct Buffer {
+  uint64_t offset = 0, stride = 0, size = 0;
+  uint32_t base = 0, lane = 0;
+  uint64_t offsetIn(const Lane *lanes) const {
+    return stride == 0 ? offset : offset + lanes[lane].slot * stride;
+  }
+  std::byte *at(std::byte *const *bases, const Lane *lanes) const {
+    return bases[base] + offsetIn(lanes);
+  }
+};
+
+struct Op {
+  planfile::Body kind = planfile::Body::NONE;
+  uint8_t stream = 0;
+  uint8_t lane = 0; // of what the instruction is about: its event, message or input
+  uint32_t origin = 0;
+  uint32_t firstBuffer = 0, buffers = 0; // into StageProgram::buffers
+  uint32_t firstScalar = 0, scalars = 0; // into StageProgram::scalars
+  // Launch: kernel. Matmul, Collective, Send, Recv: place in the list of the
+  // stage's operations of that kind (Send and Recv share one). Feed: input.
+  // Record: counter of instance 0. Wait: place among the procedure's waits.
+  uint32_t index = 0;
+  bool wholeStep = false;
+  bool commits = false; // changes a weight or a moment, in the update
+  // Of the first message of a group: how many it has. They follow one another.
+  uint16_t members = 1;
+  int64_t rows = 0;
+};
+
+// base + coefs . coordinate
+struct Scalar {
+  int64_t base = 0;
+  uint32_t firstCoef = 0, coefs = 0;
+};
+
+// What a wait of one table entry needs: `counter` at least `target`.
+struct WaitTarget {
+  uint32_t counter = 0, target = 0;
+};
+
+struct StageProgram {
+  StageProgram(const planfile::ProgramT &program, uint32_t stage);
+  StageProgram(const StageProgram &) = delete; // entries point into `lanes`
+
+  struct Procedure {
+    uint32_t firstOp = 0;
+    uint32_t waits = 0;
+    std::vector<std::vector<uint32_t>> byStream; // ops in order
+  };
+  struct Entry {
+    uint32_t procedure = 0;
+    uint32_t firstWait = 0;
+    const Lane *lanes = nullptr;
+    uint32_t laneCount = 0;
+  };
+
+  // The instance of the event of `op`, a Record or Wait, in an entry.
+  uint32_t instanceOf(const Op &op, const Entry &entry) const {
+    return op.wholeStep ? instances - 1 : entry.lanes[op.lane].instance;
+  }
+  // The counter that `op`, a Record, raises in an entry.
+  uint32_t counterOf(const Op &op, const Entry &entry) const {
+    return op.index + instanceOf(op, entry);
+  }
+
+  // The plan's own instruction of ops[op].
+  const planfile::InstructionT &instructionOf(uint32_t op) const;
+
+  const planfile::StageT *plan;
+  uint32_t stage;
+  std::vector<Op> ops;
+  std::vector<Procedure> procedures;
+  std::vector<Entry> table;
+  std::vector<Buffer> buffers;
+  std::vector<Scalar> scalars;
+  std::vector<int64_t> coefs;
+  std::vector<WaitTarget> waits;
+  std::vector<Lane> lanes;
+  // Whether loss and gradient norm are written before the first op that commits.
+  bool outputsFirst = true;
+  uint32_t instances = 0; // of an event: one a slot, and the one of the whole step
+  uint32_t counters = 0;  // of events, on each rank
+  std::vector<const planfile::MatmulT *> matmuls;
+  std::vector<const planfile::CollectiveT *> collectives;
+  std::vector<uint32_t> collectiveOps, messageOps; // ops by Op::index
+
+private:
+  void addTable();
+  void addOp(const planfile::InstructionT &instruction, Procedure &procedure);
+  void addBuffers(const planfile::BodyUnion &body);
+  void addBuffer(const planfile::BufferRefT &ref);
+  void resolveEvents();
+  void findCommits();
+
+  // (event, stream) pairs that some Record names, in order of appearance.
+  std::vector<std::pair<uint32_t, uint8_t>> recorders;
+  uint32_t groupBegin = 0; // op of the last message that begins a group
+};
+
+} // namespace llmc::runtime
+
+#endif // LLMC_RUNTIME_PLAN_STAGEPROGRAM_H

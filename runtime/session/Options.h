@@ -1,0 +1,76 @@
+// The command line of a compiled program.
+#ifndef LLMC_RUNTIME_SESSION_OPTIONS_H
+#define LLMC_RUNTIME_SESSION_OPTIONS_H
+
+#include "lib/planfile/Program.h"
+#include "lib/support/Error.h"
+#include "lib/support/Progress.h"
+#include "runtime/data/Data.h"
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace llmc::runtime {
+
+// How the learning rate goes on after the warm-up (LearningRate.h).
+enum class LrSchedule : uint8_t { Constant, Cosine, Linear, Wsd };
+std::string_view toString(LrSchedule schedule);
+
+struct Options {
+  bool help = false, version = false;
+  support::Verbosity verbosity = support::Verbosity::Normal;
+  std::vector<DataFile> data; // --data
+  std::optional<support::ElementType> tokenType;
+  std::map<std::string, std::string> inputs; // NAME -> file
+  bool shuffle = true;
+  std::optional<uint64_t> steps; // none: one pass over the data
+  uint64_t seed = 0;
+  std::string weights;
+  std::string evalData;
+  uint64_t evalEvery = 0;   // 0: at the end alone
+  uint64_t evalBatches = 0; // 0: as many as the file has
+  std::string metrics, dump, save;
+  bool force = false; // replaces the file of metrics
+  std::string output;  // of inference
+  uint64_t repeat = 0; // runs to measure after the first
+  double lr = 3e-4, minLr = 0;
+  uint64_t warmup = 0;
+  LrSchedule lrSchedule = LrSchedule::Constant;
+  std::optional<uint64_t> decaySteps; // of Wsd; none: a tenth of all
+  double weightDecay = 0.1, beta1 = 0.9, beta2 = 0.95, eps = 1e-8;
+  double clip = 1.0; // 0: off
+  unsigned workers = 0, threads = 0;
+  bool library = true;
+  bool pin = true; // threads to cores, where that does no harm
+  bool profile = false;
+  std::string trace;
+  // Steps (of an inference: runs) to trace, from 1, the last included; none: chosen.
+  std::optional<std::pair<uint64_t, uint64_t>> traceSteps;
+  std::string cpu; // version of the kernels; empty: the best
+  // For tests.
+  std::string countCollectives;
+  bool isolateArenas = false;
+  bool share = true; // states that nothing writes
+  std::optional<uint64_t> interleaving;
+  bool checkPlan = true;
+};
+
+// Reads the arguments after the name of a program of this mode. An error is a bad
+// command line.
+support::Result<Options> parseOptions(const std::vector<std::string> &arguments,
+                                      planfile::Mode mode);
+
+// The text of --help.
+std::string helpText(const std::string &name, planfile::Mode mode);
+
+// Every file that these options read, weights aside.
+std::vector<std::string> dataFilesOf(const Options &options);
+
+} // namespace llmc::runtime
+
+#endif // LLMC_RUNTIME_SESSION_OPTIONS_H

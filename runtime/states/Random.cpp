@@ -1,0 +1,57 @@
+#include "runtime/states/Random.h"
+
+#include <bit>
+#include <cmath>
+#include <numbers>
+
+using namespace llmc;
+
+std::array<uint32_t, 4> runtime::philox(std::array<uint32_t, 4> c, std::array<uint32_t, 2> key) {
+  for (int round = 0; round < 10; ++round) {
+    uint64_t left = uint64_t(0xD2511F53) * c[0];
+    uint64_t right = uint64_t(0xCD9E8D57) * c[2];
+    c = {static_cast<uint32_t>(right >> 32) ^ c[1] ^ key[0], static_cast<uint32_t>(right),
+         static_cast<uint32_t>(left >> 32) ^ c[3] ^ key[1], static_cast<uint32_t>(left)};
+    key[0] += 0x9E3779B9;
+    key[1] += 0xBB67AE85;
+  }
+  return c;
+}
+
+double runtime::normal(uint64_t seed, uint64_t stream, uint64_t index) {
+  // One block gives two numbers (Box-Muller): elements 2i and 2i + 1 share it.
+  uint64_t block = index / 2;
+  std::array<uint32_t, 4> bits =
+      philox({uint32_t(block), uint32_t(block >> 32), uint32_t(stream), uint32_t(stream >> 32)},
+             {uint32_t(seed), uint32_t(seed >> 32)});
+  // In (0, 1), 52 bits: both ends are excluded exactly.
+  auto uniform = [](uint32_t high, uint32_t low) {
+    return (double(((uint64_t(high) << 32) | low) >> 12) + 0.5) * 0x1p-52;
+  };
+  double radius = std::sqrt(-2.0 * std::log(uniform(bits[0], bits[1])));
+  double angle = 2.0 * std::numbers::pi * uniform(bits[2], bits[3]);
+  return radius * (index % 2 == 0 ? std::cos(angle) : std::sin(angle));
+}
+
+uint64_t runtime::permute(uint64_t seed, uint64_t epoch, uint64_t size, uint64_t index) {
+  if (size < 2)
+    return index;
+  // A Feistel network over the smallest square power of two that holds `size`;
+  // walking the cycle until it falls below `size` keeps it a permutation.
+  unsigned half = (static_cast<unsigned>(std::bit_width(size - 1)) + 1) / 2;
+  uint64_t mask = (uint64_t(1) << half) - 1;
+  // A key apart from that of the weights drawn from the same seed.
+  std::array<uint32_t, 2> key = {uint32_t(seed) ^ 0x6C6C6D63, uint32_t(seed >> 32)};
+  do {
+    uint64_t left = index >> half, right = index & mask;
+    for (uint32_t round = 0; round < 6; ++round) {
+      uint64_t mixed = philox({uint32_t(right), round, uint32_t(epoch), uint32_t(epoch >> 32)},
+                              key)[0];
+      uint64_t next = left ^ (mixed & mask);
+      left = right;
+      right = next;
+    }
+    index = (left << half) | right;
+  } while (index >= size);
+  return index;
+}

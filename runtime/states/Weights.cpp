@@ -1,0 +1,308 @@
+#include "runtime/states/Weights.h"
+
+#include "lib/planfile/Elements.h"
+#include "lib/support/Hash.h"
+#include "runtime/states/Gather.h"
+#include "runtime/states/Random.h"
+#include "runtime/states/ShardReader.h"
+#include "runtime/compute/Team.h"
+
+#include <cstring>
+#include <filesystem>
+#include <map>
+#include <set>
+
+using namespace llmc;
+using namespace llmc::runtime;
+using planfile::DType;
+using planfile::StateRole;
+using support::error;
+using support::ok;
+using support::shapeText;
+using support::Status;
+using support::text;
+
+namespace {
+
+bool isDrawn(StateRole role) {
+  return role == StateRole::Parameter || role == StateRole::Master;
+}
+
+} // namespace
+
+support::Result<Weights> Weights::open(const planfile::ProgramT &program,
+                                       const WeightsOptions &options) {
+  for (const auto &stage : program.stages)
+    for (const auto &state : stage->states)
+      if (isDrawn(state->role) && state->dtype != DType::F32 && state->dtype != DType::F64)
+        return error("state '", state->name, "' has the type ", toString(state->dtype),
+                     ", which cannot be filled");
+  Weights weights(program, options.seed);
+  bool hasFiles = false;
+  for (const auto &source : program.sources)
+    hasFiles |= source->file >= 0;
+  Status status;
+  if (options.weights == "random")
+    weights.note_ = text("drawn from seed ", options.seed, " (--weights random)");
+  else if (!options.weights.empty())
+    status = weights.useFiles(options.weights);
+  else if (hasFiles)
+    status = weights.useModelFiles(options.folder);
+  else
+    weights.note_ = text("drawn from seed ", options.seed, " (the model has none)");
+  if (!status)
+    return status.takeError();
+  return weights;
+}
+
+// "'a', 'b'", of many the first five.
+static std::string listed(const std::vector<std::string> &items) {
+  std::string out;
+  for (size_t i = 0; i < items.size() && i < 5; ++i)
+    out += text(i ? ", " : "", items[i]);
+  return items.size() > 5 ? out + ", ..." : out;
+}
+
+std::vector<std::string> Weights::paths() const {
+  namespace fs = std::filesystem;
+  std::set<std::string> paths;
+  std::error_code code;
+  for (const support::ReadableFile &file : files_) {
+    paths.insert(file.path());
+    // Without these the tensors are not found, and quantised ones cannot be read.
+    for (std::string_view name : {std::string_view("config.json"), support::kSafetensorsIndex})
+      if (fs::path beside = fs::path(file.path()).parent_path() / name; fs::exists(beside, code))
+        paths.insert(beside.string());
+  }
+  return {paths.begin(), paths.end()};
+}
+
+Status Weights::useFiles(const std::string &path) {
+  support::Result<support::Checkpoint> checkpoint = support::Checkpoint::open(path);
+  if (!checkpoint)
+    return error("--weights '", path, "': ", checkpoint.message());
+  std::vector<std::string> missing, wrong;
+  for (size_t source = 0; source < places_.size(); ++source)
+    if (Status s = findIn(*checkpoint, source, missing, wrong); !s)
+      return error("--weights '", path, "': ", s.message());
+  std::string problems;
+  if (!wrong.empty())
+    problems = text(wrong.size(), " of ", places_.size(), " tensors do not fit: ", listed(wrong));
+  if (!missing.empty()) {
+    std::vector<std::string> have = checkpoint->set().names();
+    problems += text(problems.empty() ? "" : "; ", missing.size(), " of ", places_.size(),
+                     " tensors are missing: ", listed(missing), "; it has ", have.size(),
+                     have.empty() ? "" : " tensors such as '" + have[0] + "'");
+  }
+  if (!problems.empty())
+    return error("--weights '", path, "': ", problems);
+  note_ = text(path, " (", places_.size(), " tensors", dequantised(), ")");
+  if (std::string notes = checkpoint->notes(); !notes.empty())
+    note_ += "; " + notes;
+  return ok();
+}
+
+// ", 3 of them dequantised" in a note.
+std::string Weights::dequantised() const {
+  size_t count = 0;
+  for (const Place &place : places_)
+    count += place.file >= 0 && support::decodedBytes(place.type) ? 1 : 0;
+  return count ? text(", ", count, " of them dequantised") : "";
+}
+
+Status Weights::findIn(support::Checkpoint &checkpoint, size_t index,
+                       std::vector<std::string> &missing, std::vector<std::string> &wrong) {
+  const planfile::SourceTensorT &source = *program_.sources[index];
+  support::TensorNames names{{source.name}, source.transposed_aliases};
+  for (const std::vector<std::string> *more : {&source.aliases, &source.older_names})
+    names.plain.insert(names.plain.end(), more->begin(), more->end());
+  auto found = checkpoint.find(names, source.shape);
+  if (!hasState(program_, index, StateRole::Parameter))
+    return ok(); // nobody asks for its values
+  if (!found) {
+    wrong.push_back(found.message());
+    return ok();
+  }
+  if (!*found) {
+    missing.push_back("'" + source.name + "'");
+    return ok();
+  }
+  const support::TensorPlace &place = **found;
+  const auto &files = checkpoint.set().files();
+  support::Result<int> file = openFile(files[place.file].path()), scales = -1;
+  if (file && place.scales)
+    scales = openFile(files[place.scales->file].path());
+  if (!file || !scales)
+    return file ? scales.takeError() : file.takeError();
+  places_[index] = {*file, place.offset, place.type, place.transposed, *scales,
+                    place.scales.value_or(support::ScalePlace())};
+  return ok();
+}
+
+support::Result<int> Weights::openFile(const std::string &path) {
+  for (size_t i = 0; i < files_.size(); ++i)
+    if (files_[i].path() == path)
+      return static_cast<int>(i);
+  support::Result<support::ReadableFile> file = support::ReadableFile::open(path);
+  if (!file)
+    return file.takeError();
+  files_.push_back(std::move(*file));
+  return static_cast<int>(files_.size()) - 1;
+}
+
+Status Weights::useModelFiles(const std::string &folder) {
+  namespace fs = std::filesystem;
+  std::string names;
+  for (const auto &file : program_.files) {
+    fs::path stored = file->path;
+    std::error_code code;
+    std::string path;
+    for (const fs::path &candidate : {stored, fs::path(folder) / stored,
+                                      fs::path(folder) / stored.filename()})
+      if (path.empty() && fs::is_regular_file(candidate, code))
+        path = candidate.string();
+    if (path.empty())
+      return error("the model's weights '", file->path,
+                   "' are neither there nor beside the program; give --weights FILE, or "
+                   "--weights random");
+    support::Result<support::ReadableFile> opened = support::ReadableFile::open(path);
+    if (!opened)
+      return opened.takeError();
+    if (opened->size() != file->byte_size)
+      return error("'", path, "' has ", opened->size(), " bytes, it had ", file->byte_size,
+                   " when the model was compiled; compile again, or give --weights");
+    hashes_.push_back(file->hash);
+    names += (names.empty() ? "" : ", ") + path;
+    files_.push_back(std::move(*opened));
+  }
+  size_t drawn = 0;
+  for (size_t i = 0; i < places_.size(); ++i) {
+    const planfile::SourceTensorT &source = *program_.sources[i];
+    if (source.file < 0) {
+      ++drawn;
+      continue;
+    }
+    Place &place = places_[i];
+    place = {source.file, source.file_offset, planfile::elementType(source), source.transposed, -1, {}};
+    if (const planfile::ScalesT *scales = source.scales.get()) {
+      place.scalesFile = static_cast<int>(scales->file);
+      place.scales = {scales->file, scales->file_offset, planfile::elementType(*scales),
+                      scales->block[0], scales->block[1]};
+    }
+  }
+  note_ = text("the model's own, ", names);
+  if (std::string quantised = dequantised(); !quantised.empty())
+    note_ += " (" + quantised.substr(2) + ")";
+  if (drawn > 0)
+    note_ += text("; ", drawn, " tensors drawn from seed ", seed_);
+  return ok();
+}
+
+std::unique_ptr<WeightsCheck> Weights::check() const {
+  std::vector<WeightsCheck::File> files;
+  for (size_t i = 0; i < hashes_.size(); ++i)
+    files.push_back({&files_[i], hashes_[i]});
+  return std::make_unique<WeightsCheck>(std::move(files));
+}
+
+Status Weights::fill(const Executor &executor, support::Progress::Phase *phase) const {
+  std::vector<std::pair<uint32_t, const planfile::StateShardT *>> tasks;
+  for (uint32_t stage = 0; stage < program_.stages.size(); ++stage)
+    for (const auto &state : program_.stages[stage]->states)
+      if (isDrawn(state->role))
+        tasks.emplace_back(stage, state.get());
+  if (phase)
+    phase->expect(tasks.size() * (executor.ranks() / program_.stages.size()));
+  std::vector<Status> results(tasks.size());
+  Team team(availableCores());
+  team.run(static_cast<int64_t>(tasks.size()), [&](int64_t task, unsigned) {
+    results[task] = fillState(executor, tasks[task].first, *tasks[task].second, phase);
+  });
+  for (size_t i = 0; i < tasks.size(); ++i)
+    if (!results[i])
+      return error("weights of '", program_.sources[tasks[i].second->view->source]->name,
+                   "': ", results[i].message());
+  executor.seal();
+  return ok();
+}
+
+Status Weights::fillState(const Executor &executor, uint32_t stage,
+                          const planfile::StateShardT &state,
+                          support::Progress::Phase *phase) const {
+  uint64_t size = planfile::byteSize(state.dtype);
+  // Parts that a rank has already: where its shard starts, and what it holds of that.
+  std::map<std::pair<std::vector<int64_t>, int64_t>, const std::byte *> done;
+  for (uint32_t rank = 0; rank < executor.ranks(); ++rank) {
+    if (executor.stageOfRank(rank) != stage)
+      continue;
+    if (phase)
+      phase->add(1);
+    if (!executor.fills(rank, state))
+      continue;
+    std::vector<uint32_t> coordinate = planfile::coordinateOf(*program_.mesh, rank);
+    Held held = heldBy(program_, stage, state, coordinate);
+    if (held.count == 0)
+      continue;
+    std::byte *to = executor.stateOf(rank, state);
+    Shard shard(state, *program_.mesh, coordinate);
+    auto [at, isNew] = done.try_emplace({shard.start, held.first}, to);
+    uint64_t place = static_cast<uint64_t>(held.at) * size;
+    Status status;
+    if (!isNew)
+      std::memcpy(to + place, at->second + place, static_cast<uint64_t>(held.count) * size);
+    else if (state.dtype == DType::F64)
+      status = fillBoxes(heldBoxes(program_, stage, state, coordinate), *state.view,
+                         reinterpret_cast<double *>(to));
+    else
+      status = fillBoxes(heldBoxes(program_, stage, state, coordinate), *state.view,
+                         reinterpret_cast<float *>(to));
+    if (!status)
+      return status;
+  }
+  return ok();
+}
+
+template <class T>
+Status Weights::fillBoxes(const std::vector<HeldBox> &boxes, const planfile::ViewT &view,
+                          T *to) const {
+  for (const HeldBox &box : boxes)
+    if (Status s = fillShard(box.shard, view, to + box.at); !s)
+      return s;
+  return ok();
+}
+
+template <class T>
+Status Weights::fillShard(const Shard &shard, const planfile::ViewT &view, T *to) const {
+  const Place &place = places_[view.source];
+  if (place.file >= 0) {
+    StoredTensor tensor{&files_[place.file], place.offset, place.type,
+                        program_.sources[view.source]->shape, place.transposed};
+    if (place.scalesFile >= 0)
+      tensor.scales = {&files_[place.scalesFile], place.scales.offset, place.scales.type,
+                       place.scales.rows, place.scales.columns};
+    return readShard(tensor, shard, view, to);
+  }
+  forEachRun(shard, view, [&](int64_t local, int64_t source, int64_t count, int64_t stride) {
+    draw(view.source, source, count, stride, to + local);
+  });
+  return ok();
+}
+
+template <class T>
+void Weights::draw(size_t index, int64_t first, int64_t count, int64_t stride, T *to) const {
+  const planfile::SourceTensorT &source = *program_.sources[index];
+  uint64_t stream = support::hash64(source.name);
+  for (int64_t i = 0; i < count; ++i)
+    switch (source.init) {
+    case planfile::InitKind::Zeros:
+      to[i] = 0;
+      break;
+    case planfile::InitKind::Ones:
+      to[i] = 1;
+      break;
+    case planfile::InitKind::Normal:
+      to[i] = static_cast<T>(source.init_std *
+                             normal(seed_, stream, uint64_t(first + i * stride)));
+      break;
+    }
+}

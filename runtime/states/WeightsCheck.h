@@ -1,0 +1,69 @@
+// Compares files with their hashes, every byte: at once where that is quick, else in the
+// background of what has begun meanwhile.
+#ifndef LLMC_RUNTIME_STATES_WEIGHTSCHECK_H
+#define LLMC_RUNTIME_STATES_WEIGHTSCHECK_H
+
+#include "lib/support/Error.h"
+#include "lib/support/File.h"
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace llmc::runtime {
+
+class WeightsCheck {
+public:
+  struct File {
+    const support::ReadableFile *file = nullptr;
+    uint64_t hash = 0; // as support::fileHash
+  };
+  // Files must outlive this object.
+  explicit WeightsCheck(std::vector<File> files);
+  ~WeightsCheck(); // gives up what is not read yet
+
+  // Is told now and then how many bytes the call has compared.
+  using Compared = std::function<void(uint64_t bytes)>;
+
+  // On all processors for as long as `patience`; what is left then goes on in a thread
+  // that takes only time which nobody else wants. An error if a file is known to have
+  // changed, also of the other two.
+  static constexpr std::chrono::milliseconds kPatience{2000};
+  support::Status begin(const Compared &compared = {},
+                        std::chrono::milliseconds patience = kPatience);
+  support::Status soFar();
+  support::Status finish(const Compared &compared = {}); // waits for all
+
+  uint64_t bytesLeft() const;
+
+private:
+  struct Part {
+    size_t file = 0;
+    uint64_t chunk = 0;
+  };
+  bool takePart(); // false: there is none
+  void end(size_t file);
+  // Tells `compared` until all is compared or `end` is reached.
+  void wait(std::chrono::steady_clock::time_point end, const Compared &compared) const;
+  void join();
+
+  std::vector<File> files_;
+  std::vector<Part> parts_;
+  std::vector<std::vector<uint64_t>> hashes_;                   // by file, by chunk
+  std::unique_ptr<std::atomic<uint64_t>[]> left_;               // chunks, by file
+  std::atomic<size_t> next_{0}, done_{0};                       // parts
+  std::atomic<bool> background_{false}, stop_{false};
+  std::mutex mutex_;
+  std::string changed_; // the first problem
+  std::vector<std::thread> threads_;
+};
+
+} // namespace llmc::runtime
+
+#endif // LLMC_RUNTIME_STATES_WEIGHTSCHECK_H

@@ -1,0 +1,431 @@
+#include "runtime/train/Trainer.h"
+
+#include "lib/support/Json.h"
+#include "lib/support/OutputFile.h"
+#include "runtime/data/Data.h"
+#include "runtime/train/Evaluation.h"
+#include "runtime/session/Files.h"
+#include "runtime/train/LearningRate.h"
+#include "runtime/session/Results.h"
+
+#include <chrono>
+#include <cmath>
+#include <cstring>
+#include <iomanip>
+#include <limits>
+#include <new>
+#include <sstream>
+
+using namespace llmc;
+using namespace llmc::runtime;
+using planfile::OptimizerKind;
+using planfile::ProgramT;
+using support::error;
+using support::ok;
+using support::Status;
+using support::text;
+using Clock = std::chrono::steady_clock;
+
+namespace {
+
+double seconds(Clock::duration time) { return std::chrono::duration<double>(time).count(); }
+
+// What the host reads after a step. NaN: the plan has no such output.
+struct StepResult {
+  double loss = NAN, gradNorm = NAN, tokens = NAN;
+  double lr = 0, time = 0;
+  std::optional<double> evalLoss; // if it was evaluated after the step
+};
+
+// One training run.
+class Run {
+public:
+  Run(const ProgramT &program, const Kernels &kernels, const Options &options,
+      const RunContext &context)
+      : program(program), kernels(kernels), options(options), context(context), out(*context.out),
+        progress(*context.progress) {}
+  Status prepare();
+  Status loop();
+  // After a loop that `ran`, or failed: writes all that was asked for.
+  support::Result<Ended> finish(const Status &ran);
+
+private:
+  Status openOutputs(); // but what is written whole at the end
+  Status openEvaluation();
+  Status compareRest();
+  Status evaluateOnly();
+  void announce();
+  std::string optimizerNote() const;
+  Status step(uint64_t index, StepResult &result);
+  Status approve(uint64_t index, StepResult &result) const;
+  void writeScalars(uint64_t index, double lr);
+  Status evaluate(uint64_t done, StepResult &result);
+  void log(uint64_t step, const StepResult &result, double tokens);
+  void report(uint64_t index, const StepResult &result);
+  std::string evalLine(uint64_t done, double loss) const;
+  std::string save(bool early, Problems &problems);
+
+  const ProgramT &program;
+  const Kernels &kernels;
+  const Options &options;
+  const RunContext &context;
+  std::ostream &out;
+  support::Progress &progress;
+  std::unique_ptr<Executor> executor;
+  std::optional<Data> data; // none for --steps 0 without data
+  std::optional<Evaluation> evaluation;
+  std::optional<Weights> weights;
+  std::unique_ptr<WeightsCheck> check;
+  uint64_t steps = 0;
+  std::vector<double> losses;
+  FirstGradients gradients;
+  std::optional<support::FolderLock> saveLock;
+  std::optional<support::LineFile> metrics;
+  bool metricsBehind = false; // some lines are yet to be written
+  bool toldNoLabels = false;  // of a step without labels
+  bool stopped = false;
+  Clock::time_point begin, lastLine;
+  std::optional<support::Progress::Phase> training; // the living line
+};
+
+Status Run::prepare() {
+  bool wantsData = !options.data.empty() || !options.inputs.empty() || options.steps != 0;
+  if (wantsData) {
+    support::Result<Data> opened = Data::open(
+        program, {options.data, options.inputs, options.shuffle, options.seed, options.tokenType});
+    if (!opened)
+      return opened.takeError();
+    data.emplace(std::move(*opened));
+  }
+  steps = options.steps ? *options.steps : data->stepsOfEpoch();
+  if (Status s = checkSchedule(options, steps); !s)
+    return s;
+  if (data)
+    if (Status s = data->beginCheck(progress, kCheckSeconds); !s)
+      return s;
+  if (Status s = openEvaluation(); !s)
+    return s;
+  support::Result<Weights> found = openWeights(program, options, context);
+  if (!found)
+    return found.takeError();
+  weights.emplace(std::move(*found));
+  if (Status s = checkFiles(program, options, context, *weights); !s)
+    return s;
+  if (Status s = openOutputs(); !s)
+    return s;
+  support::Result<std::unique_ptr<Executor>> made = makeExecutor(program, kernels, options, steps);
+  if (!made)
+    return made.takeError();
+  executor = std::move(*made);
+  announce();
+  support::Progress::Phase filling(progress, "filling weights");
+  if (Status s = weights->fill(*executor, &filling); !s)
+    return s;
+  filling.end();
+  support::Progress::Phase comparing(progress, "comparing weights with the model's");
+  check = weights->check();
+  comparing.expect(check->bytesLeft());
+  return check->begin([&](uint64_t bytes) { comparing.reach(bytes); });
+}
+
+Status Run::openOutputs() {
+  if (!options.save.empty()) {
+    support::Result<support::FolderLock> taken = support::FolderLock::take(options.save);
+    if (!taken)
+      return error("--save: ", taken.message());
+    saveLock.emplace(std::move(*taken));
+  }
+  if (!options.metrics.empty()) {
+    support::Result<support::LineFile> opened =
+        support::LineFile::open(options.metrics, options.force);
+    if (!opened)
+      return error("--metrics: ", opened.message());
+    metrics.emplace(std::move(*opened));
+  }
+  return ok();
+}
+
+Status Run::openEvaluation() {
+  if (options.evalData.empty())
+    return ok();
+  support::Result<Evaluation> opened = Evaluation::open(program, options, progress);
+  if (!opened)
+    return opened.takeError();
+  evaluation.emplace(std::move(*opened));
+  return ok();
+}
+
+std::string Run::optimizerNote() const {
+  std::ostringstream note;
+  bool adam = program.optimizer == OptimizerKind::AdamW;
+  note << (adam                                      ? "AdamW"
+           : program.optimizer == OptimizerKind::Sgd ? "SGD"
+                                                     : "none")
+       << ", " << scheduleNote(options, steps);
+  if (adam)
+    note << ", betas " << options.beta1 << " " << options.beta2 << ", eps " << options.eps;
+  note << ", weight decay " << options.weightDecay << ", clip ";
+  if (options.clip > 0)
+    note << options.clip;
+  else
+    note << "off";
+  return note.str();
+}
+
+void Run::announce() {
+  announceModel(out, *executor);
+  out << "batch      " << program.global_batch << " rows a step: " << program.micro_batches
+      << " micro-batches of " << program.micro_batch << " a data-parallel rank, schedule "
+      << program.schedule << "\n";
+  announceMemory(out, *executor, *weights);
+  out << "data       " << (data ? data->note() : "none")
+      << (data && !data->checked() ? ", tokens still being checked" : "") << "\n";
+  if (evaluation)
+    out << "eval       " << evaluation->note() << "\n";
+  out << "optimizer  " << optimizerNote() << "\n";
+  out << "products   " << executor->libraryNote() << "\n";
+  out << "steps      " << steps << (options.steps ? "" : " (once over the data)") << ", seed "
+      << options.seed;
+  if (options.steps && data)
+    out << text(", ", std::setprecision(3),
+                double(steps * program.global_batch) / double(data->rows()),
+                " times over the data");
+  out << std::endl;
+}
+
+void Run::writeScalars(uint64_t index, double lr) {
+  double t = double(index + 1);
+  const std::pair<std::string_view, double> values[] = {
+      {"lr", lr},
+      {"beta1", options.beta1},
+      {"beta2", options.beta2},
+      {"eps", options.eps},
+      {"weight_decay", options.weightDecay},
+      {"clip", options.clip > 0 ? options.clip : double(std::numeric_limits<float>::max())},
+      {"bias_correction1", 1.0 - std::pow(options.beta1, t)},
+      {"bias_correction2", 1.0 - std::pow(options.beta2, t)},
+  };
+  for (uint32_t rank = 0; rank < executor->ranks(); ++rank)
+    for (const auto &scalar : program.stages[executor->stageOfRank(rank)]->host_scalars)
+      for (const auto &[name, value] : values)
+        if (scalar->name == name) {
+          auto narrow = static_cast<float>(value);
+          std::memcpy(executor->arena(rank) + scalar->buffer->offset, &narrow, sizeof narrow);
+        }
+}
+
+Status Run::step(uint64_t index, StepResult &result) {
+  Clock::time_point start = Clock::now();
+  if (Status s = data->load(index); !s)
+    return error("step ", index + 1, ": ", s.message());
+  result.lr = learningRate(options, index, steps);
+  writeScalars(index, result.lr);
+  if (Status s = executor->runStep(data->batch(), [&] { return approve(index, result); }); !s)
+    return error("step ", index + 1, ": ", s.message());
+  result.tokens = readOutput(*executor, "tokens").value_or(NAN);
+  result.time = seconds(Clock::now() - start);
+  return ok();
+}
+
+// Asked before the weights change, so that those of the last good step can be saved.
+Status Run::approve(uint64_t index, StepResult &result) const {
+  std::optional<double> loss = readOutput(*executor, "loss"),
+                        norm = readOutput(*executor, "grad_norm");
+  result.loss = loss.value_or(NAN);
+  result.gradNorm = norm.value_or(NAN);
+  for (auto [what, value] : {std::pair("loss", loss), std::pair("gradient's norm", norm)})
+    if (value && !std::isfinite(*value))
+      return error("the ", what, " is ", *value,
+                   index == 0 ? "; no step has changed the weights: look at those that were read, "
+                                "and at this step's rows"
+                              : "; lower --lr, raise --warmup, or look at this step's rows");
+  return ok();
+}
+
+// After a step, with the weights that it left.
+Status Run::evaluate(uint64_t done, StepResult &result) {
+  if (!evaluation || !evaluation->due(done, steps))
+    return ok();
+  support::Result<std::optional<double>> loss = evaluation->run(*executor, progress, context.stop);
+  if (!loss)
+    return error("step ", done, ": ", loss.message());
+  result.evalLoss = *loss;
+  return ok();
+}
+
+// A disk that is full ends no training: the lines wait until there is room.
+void Run::log(uint64_t step, const StepResult &r, double tokens) {
+  if (!metrics)
+    return;
+  support::OrderedJson line = {{"step", step}};
+  if (step > 0) {
+    line["loss"] = r.loss;
+    line["grad_norm"] = nullptr;
+    if (!std::isnan(r.gradNorm))
+      line["grad_norm"] = r.gradNorm;
+    line["lr"] = r.lr;
+    line["tokens"] = static_cast<uint64_t>(tokens);
+    line["step_time_s"] = r.time;
+    line["tokens_per_s"] = tokens / r.time;
+  }
+  if (r.evalLoss)
+    line["eval_loss"] = *r.evalLoss;
+  Status written = metrics->append(line.dump());
+  if (!written && !metricsBehind)
+    progress.warn(
+        text("metrics    ", written.message(), "; training goes on, later lines bring these"));
+  metricsBehind = !written;
+}
+
+void Run::report(uint64_t index, const StepResult &r) {
+  double tokens = std::isnan(r.tokens)
+                      ? double(program.global_batch) * double(program.model->sequence)
+                      : r.tokens;
+  log(index + 1, r, tokens);
+  if (tokens == 0 && !std::exchange(toldNoLabels, true))
+    progress.print(text("labels     none of step ", index + 1,
+                        " counts, all are ignored: nothing is learned from such a step"));
+  Clock::time_point now = Clock::now();
+  bool last = index + 1 == steps;
+  char line[160];
+  double left = seconds(now - begin) / double(index + 1) * double(steps - index - 1);
+  std::snprintf(line, sizeof line,
+                "step %llu/%llu  loss %.5f  norm %.4g  lr %.3g  %.0f tokens/s  left %s",
+                static_cast<unsigned long long>(index + 1), static_cast<unsigned long long>(steps),
+                r.loss, r.gradNorm, r.lr, tokens / r.time, support::durationText(left).c_str());
+  // A line a step while there are few, then about one a second; on a terminal the living
+  // line tells those.
+  constexpr uint64_t kEach = 10;
+  bool due = !context.terminal && seconds(now - lastLine) >= 1.0;
+  bool stays = last || index < kEach || due || r.evalLoss;
+  training->show(stays ? "" : line);
+  if (stays) {
+    lastLine = now;
+    progress.print(line);
+  }
+  if (r.evalLoss)
+    progress.print(evalLine(index + 1, *r.evalLoss));
+}
+
+std::string Run::evalLine(uint64_t done, double loss) const {
+  char line[96];
+  std::snprintf(line, sizeof line, "eval %llu/%llu  loss %.5f",
+                static_cast<unsigned long long>(done), static_cast<unsigned long long>(steps),
+                loss);
+  return line;
+}
+
+Status Run::loop() {
+  begin = lastLine = Clock::now();
+  if (steps == 0)
+    return evaluateOnly();
+  training.emplace(progress, "training", steps);
+  for (uint64_t index = 0; index < steps && check->soFar(); ++index) {
+    if ((stopped = context.stopped())) {
+      progress.print(text("stopped after step ", index, " of ", steps));
+      break;
+    }
+    StepResult result;
+    if (Status s = step(index, result); !s)
+      return s;
+    losses.push_back(result.loss);
+    context.begin();
+    keepTrace(out, *executor);
+    // Evaluation leaves other gradients behind.
+    if (index == 0 && !options.dump.empty())
+      if (Status s = gradients.capture(*executor); !s)
+        return error("--dump: ", s.message());
+    if (Status s = evaluate(index + 1, result); !s)
+      return s;
+    report(index, result);
+  }
+  return ok();
+}
+
+// --steps 0: the weights as they came.
+Status Run::evaluateOnly() {
+  StepResult result;
+  Status status = evaluate(0, result);
+  if (result.evalLoss) {
+    log(0, result, 0);
+    progress.print(evalLine(0, *result.evalLoss));
+  }
+  return status;
+}
+
+// Saves the weights if they are worth it, and says where those of the last step are.
+std::string Run::save(bool early, Problems &problems) {
+  const uint64_t last = losses.size();
+  if (early && last == 0)
+    return "no step had ended, so nothing was written";
+  if (!executor->statesWhole())
+    return text("it failed while it changed the weights, so those of step ", last, " are lost");
+  if (options.save.empty())
+    return text("the weights of step ", last, " are lost, --save DIR would have kept them");
+  support::Progress::Phase phase(progress, "saving " + options.save);
+  Status saved = saveModel(options.save, *executor, phase);
+  phase.end();
+  problems.add(saved, "--save: ");
+  if (!saved)
+    return text("the weights of step ", last, " could not be saved");
+  out << "saved      " << options.save << "/model.safetensors"
+      << (early ? text(", the weights of step ", last) : "") << std::endl;
+  return text("the weights of step ", last, " are in '", options.save, "'");
+}
+
+// Compares what is left of the weights with the model's.
+Status Run::compareRest() {
+  support::Progress::Phase comparing(progress, "comparing weights with the model's",
+                                     check->bytesLeft());
+  return check->finish([&](uint64_t bytes) { comparing.reach(bytes); });
+}
+
+support::Result<Ended> Run::finish(const Status &ran) {
+  training.reset();
+  const bool early = !ran || stopped;
+  Problems problems, later;
+  if (uint64_t left = check->bytesLeft())
+    out << "weights    " << grouped(left) << " bytes are yet to be compared with the model's"
+        << std::endl;
+  if (Status same = compareRest(); !same)
+    return error(same.message(), "; nothing was saved, the ", losses.size(),
+                 " steps trained other weights");
+  std::string weightsNote = save(early, later);
+  if (!ran)
+    problems.add(error(ran.message(), "; ", weightsNote));
+  else if (stopped && options.save.empty())
+    out << "saved      nothing: " << weightsNote << std::endl;
+  problems.add(later.status());
+  if (metrics)
+    problems.add(metrics->flush(), "--metrics: ");
+  if (!options.dump.empty() && (!early || !losses.empty()) && executor->statesWhole()) {
+    support::Progress::Phase phase(progress, "writing " + options.dump);
+    Status dumped = writeDump(options.dump, *executor, losses, gradients, phase);
+    phase.end();
+    problems.add(dumped, "--dump: ");
+    if (dumped)
+      out << "dump       " << options.dump << "\n";
+  }
+  problems.add(finishRun(out, *executor, options, losses.size(), bool(ran)));
+  out.flush();
+  if (Status s = problems.status(); !s)
+    return s.takeError();
+  return stopped ? Ended::Stopped : Ended::Whole;
+}
+
+} // namespace
+
+support::Result<Ended> runtime::train(const ProgramT &program, const Kernels &kernels,
+                                      const Options &options, const RunContext &context) {
+  Console console(context, options);
+  Run run(program, kernels, options, console.context());
+  if (Status s = run.prepare(); !s)
+    return s.takeError();
+  Status ran;
+  try {
+    ran = run.loop();
+  } catch (const std::bad_alloc &) { // what there is can still be saved
+    ran = error("out of memory");
+  }
+  return run.finish(ran);
+}

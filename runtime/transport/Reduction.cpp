@@ -1,0 +1,186 @@
+#include "runtime/transport/Reduction.h"
+
+#include "lib/support/ElementType.h"
+
+#include <algorithm>
+#include <cstring>
+
+using namespace llmc;
+using namespace llmc::runtime;
+using planfile::DType;
+using planfile::ReduceKind;
+
+namespace {
+
+// Integers come unsigned, so that they wrap.
+struct Sum {
+  template <class V>
+  static void apply(V &a, const V &b) {
+    a += b;
+  }
+};
+
+// A NaN of either side stays.
+struct Max {
+  template <class V>
+  static void apply(V &a, const V &b) {
+    a = ((a > b) | (a != a)) ? a : b;
+  }
+};
+
+#define LLMC_INLINE inline __attribute__((always_inline))
+
+// `Count` values of type V from `at` on, through registers.
+template <class V, int Count, class F>
+LLMC_INLINE void reduceBlock(const Places &sources, const Places &destinations, uint64_t at) {
+  V sum[Count], other[Count];
+  std::memcpy(sum, sources[0] + at, sizeof sum);
+  for (size_t i = 1; i < sources.size(); ++i) {
+    std::memcpy(other, sources[i] + at, sizeof other);
+#pragma clang loop unroll(full)
+    for (int j = 0; j < Count; ++j)
+      F::apply(sum[j], other[j]);
+  }
+  for (size_t i = 0; i < destinations.size(); ++i)
+    std::memcpy(destinations[i] + at, sum, sizeof sum);
+}
+
+// Registers of the widest processors; elsewhere the compiler takes several.
+template <class T, class F>
+LLMC_INLINE void reduce(const Places &sources, const Places &destinations, uint64_t bytes) {
+  typedef T Vector __attribute__((vector_size(64)));
+  constexpr int count = 4;
+  uint64_t at = 0;
+  for (; at + count * sizeof(Vector) <= bytes; at += count * sizeof(Vector))
+    reduceBlock<Vector, count, F>(sources, destinations, at);
+  for (; at < bytes; at += sizeof(T))
+    reduceBlock<T, 1, F>(sources, destinations, at);
+}
+
+// 16-bit floats as their bits: wide() and narrow() without a branch, so that loops over
+// them vectorise.
+struct Brain {
+  static LLMC_INLINE float wide(uint16_t bits) { return support::bfloatToFloat(bits); }
+  static LLMC_INLINE uint16_t narrow(float value) { return support::floatToBfloat(value); }
+};
+struct Half {
+  static LLMC_INLINE float wide(uint16_t bits) { return support::halfToFloat(bits); }
+  static LLMC_INLINE uint16_t narrow(float value) { return support::floatToHalf(value); }
+};
+
+// `count` numbers from byte `at` on: added in 32 bits in the order of the group, and rounded
+// once, where the sum is stored.
+template <class Format>
+LLMC_INLINE void sumNarrow(const Places &sources, const Places &destinations, uint64_t at,
+                           int count) {
+  constexpr int most = 64;
+  float sum[most];
+  uint16_t bits[most];
+  std::memcpy(bits, sources[0] + at, static_cast<size_t>(count) * sizeof(uint16_t));
+  for (int j = 0; j < count; ++j)
+    sum[j] = Format::wide(bits[j]);
+  for (size_t i = 1; i < sources.size(); ++i) {
+    std::memcpy(bits, sources[i] + at, static_cast<size_t>(count) * sizeof(uint16_t));
+    for (int j = 0; j < count; ++j)
+      sum[j] += Format::wide(bits[j]);
+  }
+  for (int j = 0; j < count; ++j)
+    bits[j] = Format::narrow(sum[j]);
+  for (size_t i = 0; i < destinations.size(); ++i)
+    std::memcpy(destinations[i] + at, bits, static_cast<size_t>(count) * sizeof(uint16_t));
+}
+
+// The same for the largest, which is one of them: its bits stay.
+template <class Format>
+LLMC_INLINE void maxNarrow(const Places &sources, const Places &destinations, uint64_t at,
+                           int count) {
+  constexpr int most = 64;
+  uint16_t largest[most], bits[most];
+  std::memcpy(largest, sources[0] + at, static_cast<size_t>(count) * sizeof(uint16_t));
+  for (size_t i = 1; i < sources.size(); ++i) {
+    std::memcpy(bits, sources[i] + at, static_cast<size_t>(count) * sizeof(uint16_t));
+    for (int j = 0; j < count; ++j) {
+      float a = Format::wide(largest[j]), b = Format::wide(bits[j]);
+      largest[j] = ((a > b) | (a != a)) ? largest[j] : bits[j];
+    }
+  }
+  for (size_t i = 0; i < destinations.size(); ++i)
+    std::memcpy(destinations[i] + at, largest, static_cast<size_t>(count) * sizeof(uint16_t));
+}
+
+template <class Format>
+LLMC_INLINE void reduceNarrow(ReduceKind kind, const Places &sources, const Places &destinations,
+                              uint64_t bytes) {
+  constexpr int block = 64;
+  constexpr uint64_t size = sizeof(uint16_t);
+  for (uint64_t at = 0; at < bytes; at += block * size) {
+    int count = static_cast<int>(std::min<uint64_t>(block, (bytes - at) / size));
+    if (kind == ReduceKind::Sum)
+      sumNarrow<Format>(sources, destinations, at, count);
+    else
+      maxNarrow<Format>(sources, destinations, at, count);
+  }
+}
+
+LLMC_INLINE void reduceAny(DType type, ReduceKind kind, const Places &sources,
+                           const Places &destinations, uint64_t bytes) {
+  bool sum = kind == ReduceKind::Sum;
+  switch (type) {
+  case DType::F32:
+    return sum ? reduce<float, Sum>(sources, destinations, bytes)
+               : reduce<float, Max>(sources, destinations, bytes);
+  case DType::F64:
+    return sum ? reduce<double, Sum>(sources, destinations, bytes)
+               : reduce<double, Max>(sources, destinations, bytes);
+  case DType::I64:
+    return sum ? reduce<uint64_t, Sum>(sources, destinations, bytes)
+               : reduce<int64_t, Max>(sources, destinations, bytes);
+  case DType::I32:
+    return sum ? reduce<uint32_t, Sum>(sources, destinations, bytes)
+               : reduce<int32_t, Max>(sources, destinations, bytes);
+  case DType::BF16:
+    return reduceNarrow<Brain>(kind, sources, destinations, bytes);
+  case DType::F16:
+    return reduceNarrow<Half>(kind, sources, destinations, bytes);
+  default:
+    return; // refused by checkBounds
+  }
+}
+
+void reduceBaseline(DType type, ReduceKind kind, const Places &sources, const Places &destinations,
+                    uint64_t bytes) {
+  reduceAny(type, kind, sources, destinations, bytes);
+}
+
+#if defined(__x86_64__)
+// The same sums, element by element: wider registers give the same bits.
+__attribute__((target("avx2"))) void reduceAvx2(DType type, ReduceKind kind, const Places &sources,
+                                                const Places &destinations, uint64_t bytes) {
+  reduceAny(type, kind, sources, destinations, bytes);
+}
+
+__attribute__((target("avx512f"))) void reduceAvx512(DType type, ReduceKind kind, const Places &sources,
+                                                     const Places &destinations, uint64_t bytes) {
+  reduceAny(type, kind, sources, destinations, bytes);
+}
+#endif
+
+using Reduce = void (*)(DType, ReduceKind, const Places &, const Places &, uint64_t);
+
+Reduce bestOfThisProcessor() {
+#if defined(__x86_64__)
+  if (__builtin_cpu_supports("avx512f"))
+    return reduceAvx512;
+  if (__builtin_cpu_supports("avx2"))
+    return reduceAvx2;
+#endif
+  return reduceBaseline;
+}
+
+} // namespace
+
+void runtime::reduceTo(DType type, ReduceKind kind, const Places &sources, const Places &destinations,
+                       uint64_t bytes) {
+  static const Reduce best = bestOfThisProcessor();
+  best(type, kind, sources, destinations, bytes);
+}

@@ -1,0 +1,186 @@
+#include "runtime/transport/Transport.h"
+
+#include "runtime/transport/Reduction.h"
+
+#include <algorithm>
+#include <cstring>
+
+using namespace llmc;
+using namespace llmc::runtime;
+using planfile::CollectiveKind;
+using planfile::CollectiveT;
+using support::error;
+
+namespace {
+
+std::string describe(const CollectiveT &c) {
+  return support::text(toString(c.kind), c.reduce == planfile::ReduceKind::Max ? " (max)" : "",
+                       " of ", c.count, " ", toString(c.dtype));
+}
+
+bool same(const CollectiveT &a, const CollectiveT &b) {
+  return a.kind == b.kind && a.reduce == b.reduce && a.dtype == b.dtype && a.count == b.count;
+}
+
+} // namespace
+
+Communicator::Communicator(std::vector<uint32_t> ranks)
+    : ranks_(std::move(ranks)), posts_(ranks_.size()) {
+  for (Flight &flight : flights_) {
+    flight.src.resize(ranks_.size());
+    flight.dst.resize(ranks_.size());
+    flight.posted.resize(ranks_.size());
+  }
+}
+
+support::Result<uint64_t> Communicator::post(uint32_t member, const Post &post,
+                                             const Wake &wake) {
+  uint64_t number = posts_[member].load(std::memory_order_relaxed);
+  Flight &flight = flights_[number % 2];
+  flight.src[member] = post.src;
+  flight.dst[member] = post.dst;
+  flight.posted[member] = post.what;
+  posts_[member].store(number + 1, std::memory_order_relaxed);
+  if (flight.arrived.fetch_add(1, std::memory_order_acq_rel) + 1 < ranks_.size())
+    return number;
+  if (support::Status s = start(flight); !s)
+    return s.takeError();
+  flight.ready.store(number + 1, std::memory_order_release);
+  // Idle workers may share what is more than one chunk.
+  if (flight.chunks > 1)
+    for (size_t i = 0; i < ranks_.size() && i < 4; ++i)
+      if (i != member)
+        wake(ranks_[i]);
+  return number;
+}
+
+support::Status Communicator::start(Flight &flight) {
+  const CollectiveT &what = *flight.posted[0];
+  for (size_t i = 1; i < ranks_.size(); ++i)
+    if (!same(what, *flight.posted[i]))
+      return error("collectives do not match: rank ", ranks_[0], " is at an ", describe(what),
+                   ", rank ", ranks_[i], " at an ", describe(*flight.posted[i]));
+  uint64_t bytes = what.count * planfile::byteSize(what.dtype);
+  bool shards = what.kind == CollectiveKind::AllGather ||
+                what.kind == CollectiveKind::ReduceScatter ||
+                what.kind == CollectiveKind::AllToAll;
+  flight.what = &what;
+  flight.chunksOfShard = (bytes + kChunkBytes - 1) / kChunkBytes;
+  flight.chunks = flight.chunksOfShard * (shards ? ranks_.size() : 1);
+  flight.arrived.store(0, std::memory_order_relaxed);
+  flight.next.store(0, std::memory_order_relaxed);
+  flight.done.store(0, std::memory_order_relaxed);
+  return support::ok();
+}
+
+bool Communicator::poll(uint64_t number, const Wake &wake) {
+  if (completed_.load(std::memory_order_acquire) > number)
+    return true;
+  Flight &flight = flights_[number % 2];
+  if (flight.ready.load(std::memory_order_acquire) != number + 1)
+    return false;
+  while (true) {
+    uint64_t chunk = flight.next.fetch_add(1, std::memory_order_relaxed);
+    if (chunk >= flight.chunks)
+      break;
+    work(flight, chunk);
+    if (flight.done.fetch_add(1, std::memory_order_acq_rel) + 1 == flight.chunks) {
+      completed_.store(number + 1, std::memory_order_release);
+      for (uint32_t rank : ranks_)
+        wake(rank);
+      return true;
+    }
+  }
+  return completed_.load(std::memory_order_acquire) > number;
+}
+
+void Communicator::work(Flight &flight, uint64_t chunk) const {
+  const CollectiveT &what = *flight.what;
+  uint64_t shard = what.count * planfile::byteSize(what.dtype);
+  uint64_t member = chunk / flight.chunksOfShard;
+  uint64_t offset = chunk % flight.chunksOfShard * kChunkBytes;
+  uint64_t bytes = std::min(kChunkBytes, shard - offset);
+  auto toAll = [&](const std::byte *from, uint64_t at) {
+    for (std::byte *dst : flight.dst)
+      if (dst + at != from)
+        std::memcpy(dst + at, from, bytes);
+  };
+  switch (what.kind) {
+  case CollectiveKind::AllReduce:
+    return reduceTo(what.dtype, what.reduce, {flight.src, offset}, {flight.dst, offset}, bytes);
+  case CollectiveKind::Broadcast:
+    return toAll(flight.src[0] + offset, offset);
+  case CollectiveKind::AllGather:
+    return toAll(flight.src[member] + offset, member * shard + offset);
+  case CollectiveKind::ReduceScatter:
+    return reduceTo(what.dtype, what.reduce, {flight.src, member * shard + offset},
+                    {{&flight.dst[member], 1}, offset}, bytes);
+  case CollectiveKind::AllToAll:
+    for (size_t other = 0; other < flight.dst.size(); ++other)
+      std::memcpy(flight.dst[other] + member * shard + offset,
+                  flight.src[member] + other * shard + offset, bytes);
+    return;
+  }
+}
+
+std::vector<uint32_t> Communicator::missing(uint64_t number) const {
+  std::vector<uint32_t> ranks;
+  for (size_t i = 0; i < ranks_.size(); ++i)
+    if (posts_[i].load() <= number)
+      ranks.push_back(ranks_[i]);
+  return ranks;
+}
+
+support::Result<uint64_t> Channel::post(Side side, Parts parts, const Wake &wake) {
+  uint64_t number;
+  {
+    std::lock_guard lock(mutex_);
+    number = posted_[side];
+    if (number > completed_.load(std::memory_order_acquire)) {
+      contended_ = true;
+      return kBusy;
+    }
+    parts_[side] = parts;
+    ++posted_[side];
+    if (posted_[1 - side] <= number || deferred_)
+      return number; // the other side will do it
+  }
+  if (support::Status s = finish(side, wake); !s)
+    return s.takeError();
+  return number;
+}
+
+support::Status Channel::finish(Side last, const Wake &wake) {
+  // Both sides are here and neither can post again: the copy needs no lock.
+  if (support::Status s = copy(); !s)
+    return s;
+  bool contended;
+  {
+    std::lock_guard lock(mutex_);
+    completed_.fetch_add(1, std::memory_order_release);
+    contended = std::exchange(contended_, false);
+  }
+  wake(ranks_[1 - last]);
+  if (contended)
+    wake(ranks_[last]);
+  return support::ok();
+}
+
+bool Channel::busy(Side side) {
+  std::lock_guard lock(mutex_);
+  return posted_[side] > completed_.load(std::memory_order_acquire);
+}
+
+support::Status Channel::copy() const {
+  const auto &[from, to] = parts_;
+  if (from.size() != to.size())
+    return error("messages do not match: rank ", ranks_[0], " sends ", from.size(),
+                 " parts, rank ", ranks_[1], " expects ", to.size());
+  for (size_t i = 0; i < from.size(); ++i) {
+    if (from[i].size() != to[i].size())
+      return error("messages do not match: part ", i, " has ", from[i].size(), " bytes at rank ",
+                   ranks_[0], " and ", to[i].size(), " at rank ", ranks_[1]);
+    std::memcpy(to[i].data(), from[i].data(), from[i].size());
+  }
+  return support::ok();
+}
