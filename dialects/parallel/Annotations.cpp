@@ -15,7 +15,7 @@ MeshAttr llmc::parallel::getMesh(Operation *op) {
 }
 
 bool llmc::parallel::isInference(ModuleOp module) {
-  auto mode = module->getAttrOfType<StringAttr>("graph.mode");
+  auto mode = module->getAttrOfType<StringAttr>(graph::kMode);
   return mode && mode.getValue() == "infer";
 }
 

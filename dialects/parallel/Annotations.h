@@ -10,11 +10,18 @@
 #ifndef LLMC_DIALECTS_PARALLEL_ANNOTATIONS_H
 #define LLMC_DIALECTS_PARALLEL_ANNOTATIONS_H
 
+#include "dialects/graph/GraphAttrs.h"
 #include "dialects/parallel/Parallel.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/BuiltinOps.h"
 
 namespace llmc::parallel {
+
+using graph::kBackward;
+using graph::kBatched;
+using graph::kInput;
+using graph::kOutput;
+using graph::kState;
 
 inline constexpr llvm::StringLiteral kMesh = "parallel.mesh";
 inline constexpr llvm::StringLiteral kIn = "parallel.in";
@@ -38,12 +45,6 @@ inline constexpr llvm::StringLiteral kWhole = "parallel.whole";
 // Of a stage's function: which of the stage's chunks of layers it runs; 0 if not said.
 inline constexpr llvm::StringLiteral kChunk = "parallel.chunk";
 inline constexpr llvm::StringLiteral kProcedure = "parallel.procedure";
-inline constexpr llvm::StringLiteral kBackward = "graph.backward";
-inline constexpr llvm::StringLiteral kState = "graph.state";
-inline constexpr llvm::StringLiteral kInput = "graph.input";
-inline constexpr llvm::StringLiteral kOutput = "graph.output";
-// Of an argument: dimension 0 is the batch.
-inline constexpr llvm::StringLiteral kBatched = "graph.batched";
 // Of a result: its shape without padding, if it has any.
 inline constexpr llvm::StringLiteral kValidShape = "parallel.valid_shape";
 

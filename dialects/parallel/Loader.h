@@ -10,13 +10,14 @@
 #ifndef LLMC_DIALECTS_PARALLEL_LOADER_H
 #define LLMC_DIALECTS_PARALLEL_LOADER_H
 
+#include "dialects/graph/GraphAttrs.h"
 #include "mlir/IR/BuiltinAttributes.h"
 
 #include <string>
 
 namespace llmc::parallel {
 
-inline constexpr llvm::StringLiteral kLoader = "graph.loader";
+using graph::kLoader;
 
 // Returns the entries of a dictionary that a loader reads.
 llvm::SmallVector<mlir::NamedAttribute> loaderEntries(mlir::DictionaryAttr from);

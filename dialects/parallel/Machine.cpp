@@ -7,58 +7,7 @@
 using namespace mlir;
 using namespace llmc;
 using namespace llmc::parallel;
-using graph::ReduceKind;
 using graph::RepeatOp;
-
-//===-- Tensors -----------------------------------------------------------------===//
-
-Tensor llmc::parallel::slicePart(const Tensor &whole, int64_t dim, int64_t parts, int64_t index) {
-  std::vector<int64_t> shape = whole.shape;
-  int64_t size = shape[dim] / parts, inner = whole.strides()[dim];
-  int64_t outer = whole.size() / (shape[dim] * inner);
-  shape[dim] = size;
-  Tensor part(shape);
-  for (int64_t o = 0; o < outer; ++o)
-    std::copy_n(whole.data.begin() + (o * parts + index) * size * inner, size * inner,
-                part.data.begin() + o * size * inner);
-  return part;
-}
-
-void llmc::parallel::placePart(Tensor &whole, const Tensor &part, ArrayRef<int64_t> starts) {
-  std::vector<int64_t> to = whole.strides(), from = part.strides();
-  int64_t row = part.shape.empty() ? 1 : part.shape.back();
-  for (int64_t i = 0; i < part.size(); i += row) {
-    int64_t at = 0, rest = i;
-    for (size_t d = 0; d < part.shape.size(); ++d) {
-      at += (starts[d] + rest / from[d]) * to[d];
-      rest %= from[d];
-    }
-    std::copy_n(part.data.begin() + i, row, whole.data.begin() + at);
-  }
-}
-
-static Tensor concatParts(ArrayRef<const Tensor *> parts, int64_t dim) {
-  std::vector<int64_t> shape = parts[0]->shape;
-  SmallVector<int64_t> starts(shape.size(), 0);
-  int64_t size = shape[dim];
-  shape[dim] *= parts.size();
-  Tensor whole(shape);
-  for (const Tensor *part : parts) {
-    placePart(whole, *part, starts);
-    starts[dim] += size;
-  }
-  return whole;
-}
-
-// In the order of the parts.
-static Tensor reduceParts(ArrayRef<const Tensor *> parts, ReduceKind kind) {
-  Tensor total = *parts[0];
-  for (const Tensor *part : parts.drop_front())
-    for (int64_t i = 0; i < total.size(); ++i)
-      total.data[i] = kind == ReduceKind::max ? std::max(total.data[i], part->data[i])
-                                              : total.data[i] + part->data[i];
-  return total;
-}
 
 //===-- Ranks -------------------------------------------------------------------===//
 
@@ -124,12 +73,9 @@ Tensor Machine::partOf(const Tensor &whole, int64_t rank, ShardingAttr sharding)
 static Axes axesOf(Operation *op) {
   return Axes(op->getAttrOfType<ArrayAttr>("axes").getAsRange<StringAttr>());
 }
-static bool isCollective(Operation *op) {
-  return isa<AllReduceOp, AllGatherOp, ReduceScatterOp, AllToAllOp, AllSliceOp>(op);
-}
 // All stages take part, so that one of them alone cannot run it.
 static bool crossesStages(Operation *op, MeshAttr mesh) {
-  return isCollective(op) && llvm::is_contained(axesOf(op), mesh.getStageAxis());
+  return isa<CollectiveOpInterface>(op) && llvm::is_contained(axesOf(op), mesh.getStageAxis());
 }
 
 void Machine::set(int64_t rank, Value value, Tensor tensor) {
@@ -166,7 +112,7 @@ void Machine::release(Operation *op, ArrayRef<int64_t> ranks) {
 LogicalResult Machine::execute(Operation *op, ArrayRef<int64_t> ranks) {
   if (auto repeat = dyn_cast<RepeatOp>(op))
     return executeRepeat(repeat, ranks);
-  if (isCollective(op))
+  if (isa<CollectiveOpInterface>(op))
     return executeGroups(ranks, [&](int64_t) { return op; });
   if (auto offset = dyn_cast<AxisOffsetOp>(op)) {
     for (int64_t rank : ranks) {
@@ -251,9 +197,8 @@ LogicalResult Machine::executeGroups(ArrayRef<int64_t> ranks,
   std::map<int64_t, std::map<int64_t, int64_t>> groups;
   for (int64_t rank : ranks)
     groups[coordinate(rank, others)][coordinate(rank, axes)] = rank;
-  auto reduce = dyn_cast<AllReduceOp>(op);
-  size_t expected = reduce && reduce.getMembers() ? reduce.getMembers()->size()
-                                                  : getGroupSize(mesh, axes);
+  auto listed = cast<CollectiveOpInterface>(op).getMembers();
+  size_t expected = listed ? listed->size() : getGroupSize(mesh, axes);
   for (auto &[other, members] : groups) {
     if (members.size() != expected)
       return op->emitOpError("has a group of ") << members.size() << ", expected " << expected;
@@ -266,36 +211,14 @@ LogicalResult Machine::executeGroups(ArrayRef<int64_t> ranks,
   return success();
 }
 
-// What member `index` gets of the others' parts.
-static Tensor exchangeParts(ArrayRef<const Tensor *> parts, AllToAllOp op, int64_t index) {
-  std::vector<Tensor> slices;
-  for (const Tensor *part : parts)
-    slices.push_back(slicePart(*part, op.getSplit(), parts.size(), index));
-  SmallVector<const Tensor *> own;
-  for (const Tensor &slice : slices)
-    own.push_back(&slice);
-  return concatParts(own, op.getConcat());
-}
-
 void Machine::executeGroup(ArrayRef<int64_t> group, function_ref<Operation *(int64_t)> opOf) {
   SmallVector<const Tensor *> parts;
   for (int64_t rank : group)
     parts.push_back(values[rank][opOf(rank)->getOperand(0)].get());
-  Operation *op = opOf(group.front());
+  auto op = cast<CollectiveOpInterface>(opOf(group.front()));
   SmallVector<Tensor> results;
-  for (size_t i = 0; i < group.size(); ++i) {
-    int64_t n = group.size();
-    if (auto reduce = dyn_cast<AllReduceOp>(op))
-      results.push_back(reduceParts(parts, reduce.getKind()));
-    else if (auto gather = dyn_cast<AllGatherOp>(op))
-      results.push_back(concatParts(parts, gather.getDim()));
-    else if (auto scatter = dyn_cast<ReduceScatterOp>(op))
-      results.push_back(slicePart(reduceParts(parts, scatter.getKind()), scatter.getDim(), n, i));
-    else if (auto exchange = dyn_cast<AllToAllOp>(op))
-      results.push_back(exchangeParts(parts, exchange, i));
-    else
-      results.push_back(slicePart(*parts[i], cast<AllSliceOp>(op).getDim(), n, i));
-  }
+  for (size_t i = 0; i < group.size(); ++i)
+    results.push_back(op.evaluateMember(parts, i));
   for (auto [rank, result] : llvm::zip(group, results))
     set(rank, opOf(rank)->getResult(0), std::move(result));
 }
@@ -322,10 +245,9 @@ LogicalResult Machine::unblock(MutableArrayRef<Stage> stages) {
     if (!first.blocked)
       continue;
     Operation *op = &*first.next;
-    auto reduce = dyn_cast<AllReduceOp>(op);
     SmallVector<int64_t> members;
-    if (reduce && reduce.getMembers())
-      llvm::append_range(members, *reduce.getMembers());
+    if (auto listed = cast<CollectiveOpInterface>(op).getMembers())
+      llvm::append_range(members, *listed);
     else
       llvm::append_range(members, llvm::seq<int64_t>(0, stages.size()));
     bool ready = llvm::all_of(members, [&](int64_t k) {

@@ -3,18 +3,11 @@
 #define LLMC_DIALECTS_PARALLEL_MACHINE_H
 
 #include "dialects/parallel/Annotations.h"
+#include "dialects/parallel/Collectives.h"
 
 #include <memory>
 
-
 namespace llmc::parallel {
-
-using graph::Tensor;
-
-// Elements [index * n, (index + 1) * n) of `dim`, where n is its size / parts.
-Tensor slicePart(const Tensor &whole, int64_t dim, int64_t parts, int64_t index);
-// The reverse: copies `part` to its place in `whole`.
-void placePart(Tensor &whole, const Tensor &part, llvm::ArrayRef<int64_t> starts);
 
 class Machine {
 public:

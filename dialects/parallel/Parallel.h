@@ -10,6 +10,8 @@
 #define GET_ATTRDEF_CLASSES
 #include "dialects/parallel/ParallelAttrs.h.inc"
 
+#include "dialects/parallel/ParallelInterfaces.h.inc"
+
 #define GET_OP_CLASSES
 #include "dialects/parallel/ParallelOps.h.inc"
 

@@ -10,6 +10,7 @@ using namespace llmc::parallel;
 using llmc::graph::ReduceKind;
 
 #include "dialects/parallel/ParallelDialect.cpp.inc"
+#include "dialects/parallel/ParallelInterfaces.cpp.inc"
 
 #define GET_ATTRDEF_CLASSES
 #include "dialects/parallel/ParallelAttrs.cpp.inc"

@@ -1,6 +1,7 @@
 #ifndef LLMC_PARALLEL_OPS
 #define LLMC_PARALLEL_OPS
 include "dialects/graph/GraphBase.td"
+include "dialects/parallel/ParallelInterfaces.td"
 
 def Parallel_Dialect : Dialect {
   let name = "parallel";
@@ -8,6 +9,10 @@ def Parallel_Dialect : Dialect {
   let summary = "how global tensors lie on a mesh, and the collectives that move them";
   let useDefaultAttributePrinterParser = 1;
   let dependentDialects = ["::llmc::graph::GraphDialect"];
+  // Verified by the table of ParallelAttrs.cpp.
+  let hasOperationAttrVerify = 1;
+  let hasRegionArgAttrVerify = 1;
+  let hasRegionResultAttrVerify = 1;
 }
 
 def Parallel_MeshAttr : AttrDef<Parallel_Dialect, "Mesh"> {
@@ -104,8 +109,10 @@ def Parallel_ReshardOp : Parallel_Op<"reshard", [Pure, SameOperandsAndResultType
 // Collectives work on local types (after Localize). The group of a rank: all
 // ranks that agree with it on every axis outside `axes`; order is row-major
 // over `axes`.
-class Parallel_CollectiveOp<string mnemonic, list<Trait> traits = []>
-    : Parallel_Op<mnemonic, !listconcat([Pure], traits)> {
+class Parallel_CollectiveOp<string mnemonic, list<Trait> traits = [],
+                            list<string> answers = []>
+    : Parallel_Op<mnemonic, !listconcat([Pure, DeclareOpInterfaceMethods<CollectiveOpInterface, answers>],
+                                        traits)> {
   let results = (outs Graph_Tensor:$result);
   let hasVerifier = 1;
 }
@@ -145,7 +152,7 @@ def Parallel_AllToAllOp : Parallel_CollectiveOp<"all_to_all"> {
   let arguments = (ins Graph_Tensor:$operand, StrArrayAttr:$axes, I64Attr:$split, I64Attr:$concat);
   let assemblyFormat = "$operand `over` $axes `split` $split `concat` $concat attr-dict `:` functional-type($operand, $result)";
 }
-def Parallel_AllSliceOp : Parallel_CollectiveOp<"all_slice"> {
+def Parallel_AllSliceOp : Parallel_CollectiveOp<"all_slice", [], ["communicates"]> {
   let summary = "each member keeps its part along `dim`; no communication";
   let description = [{ Rules: C1 ranks and element types agree, `dim` is in range; C2 the group divides `dim`. }];
   let arguments = (ins Graph_Tensor:$operand, StrArrayAttr:$axes, I64Attr:$dim);

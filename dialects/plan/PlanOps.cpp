@@ -163,6 +163,12 @@ static LogicalResult verifyFlat(BufferOp op, DictionaryAttr binding) {
   return success();
 }
 
+void BufferOp::getEffects(
+    SmallVectorImpl<SideEffects::EffectInstance<MemoryEffects::Effect>> &effects) {
+  if (!getParent())
+    effects.emplace_back(MemoryEffects::Allocate::get(), getOperation()->getOpResult(0));
+}
+
 LogicalResult BufferOp::verify() {
   int64_t displacement = getDisplacement().value_or(0);
   if (!getParent() && getDisplacement())

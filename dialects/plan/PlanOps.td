@@ -117,7 +117,9 @@ def Plan_StageOp : Plan_Op<"stage", [Symbol, SymbolTable, NoTerminator, SingleBl
   let hasVerifier = 1;
 }
 
-def Plan_BufferOp : Plan_Op<"buffer", [Pure]> {
+// A buffer allocates: two buffers of one type are two regions, which CSE must not merge. A view
+// only names bytes of its parent, so it has no effect of its own.
+def Plan_BufferOp : Plan_Op<"buffer", [DeclareOpInterfaceMethods<MemoryEffectsOpInterface>]> {
   let summary = "a region of the arena";
   let description = [{
     `offset` and (for slot buffers) `slot_stride` are set by AssignArena. A

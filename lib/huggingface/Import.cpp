@@ -1,5 +1,6 @@
 #include "lib/huggingface/Import.h"
 
+#include "dialects/graph/GraphAttrs.h"
 #include "lib/huggingface/Architecture.h"
 #include "lib/huggingface/Weights.h"
 #include "lib/support/File.h"
@@ -106,11 +107,11 @@ static CompileOptions bindDims(Config &config, CompileOptions options) {
 // One run of the model: its input is batched, its batch is no micro-batch of a step.
 static void markInference(ModuleOp module) {
   auto unit = UnitAttr::get(module.getContext());
-  module->setAttr("graph.mode", StringAttr::get(module.getContext(), "infer"));
+  module->setAttr(graph::kMode, StringAttr::get(module.getContext(), "infer"));
   auto forward = module.lookupSymbol<func::FuncOp>("forward");
   for (unsigned i = 0; i < forward.getNumArguments(); ++i)
-    if (forward.getArgAttr(i, "graph.input"))
-      forward.setArgAttr(i, "graph.batched", unit);
+    if (forward.getArgAttr(i, graph::kInput))
+      forward.setArgAttr(i, graph::kBatched, unit);
 }
 
 // Fields that a user may count on and that change nothing here: one line each.

@@ -1,4 +1,5 @@
 #include "lib/huggingface/ModelBuilder.h"
+#include "dialects/graph/GraphAttrs.h"
 
 using namespace llmc;
 using namespace llmc::hf;
@@ -80,11 +81,11 @@ OwningOpRef<ModuleOp> ModelBuilder::finish(Value logits) {
   auto one = [&](llvm::StringRef name, Attribute value) -> Attribute {
     return builder_.getDictionaryAttr(builder_.getNamedAttr(name, value));
   };
-  SmallVector<Attribute> attributes{one("graph.input", builder_.getStringAttr("input_ids"))};
+  SmallVector<Attribute> attributes{one(graph::kInput, builder_.getStringAttr("input_ids"))};
   for (const std::string &state : bound_)
     attributes.push_back(
-        one("graph.state", FlatSymbolRefAttr::get(builder_.getContext(), state)));
+        one(graph::kState, FlatSymbolRefAttr::get(builder_.getContext(), state)));
   func_.setAllArgAttrs(attributes);
-  func_.setResultAttr(0, "graph.output", builder_.getStringAttr("logits"));
+  func_.setResultAttr(0, graph::kOutput, builder_.getStringAttr("logits"));
   return std::move(module_);
 }

@@ -1,6 +1,7 @@
 #include "lib/huggingface/Weights.h"
 
 #include "dialects/graph/Build.h"
+#include "dialects/graph/GraphAttrs.h"
 #include "lib/support/Hash.h"
 
 #include <filesystem>
@@ -21,11 +22,11 @@ void hf::describeModule(ModuleOp module, const ModelFacts &facts, llvm::ArrayRef
       b.getNamedAttr("weights", b.getStringAttr(files.empty() ? "none" : "file"))};
   if (!facts.configJson.empty())
     model.push_back(b.getNamedAttr("config_json", b.getStringAttr(facts.configJson)));
-  module->setAttr("graph.model", b.getDictionaryAttr(model));
-  module->setAttr("graph.batch", b.getI64IntegerAttr(facts.batch));
-  module->setAttr("graph.files", b.getArrayAttr(files));
-  if (!module->hasAttr("graph.constants"))
-    module->setAttr("graph.constants", b.getArrayAttr({}));
+  module->setAttr(graph::kModel, b.getDictionaryAttr(model));
+  module->setAttr(graph::kBatch, b.getI64IntegerAttr(facts.batch));
+  module->setAttr(graph::kFiles, b.getArrayAttr(files));
+  if (!module->hasAttr(graph::kConstants))
+    module->setAttr(graph::kConstants, b.getArrayAttr({}));
 }
 
 support::Result<Attribute> hf::fileEntry(Builder &b, const std::string &path,
@@ -193,11 +194,11 @@ support::Status hf::bindWeights(ModuleOp module, const std::string &path,
       return entry.takeError();
     files.push_back(*entry);
   }
-  module->setAttr("graph.files", b.getArrayAttr(files));
-  if (auto model = module->getAttrOfType<DictionaryAttr>("graph.model")) {
+  module->setAttr(graph::kFiles, b.getArrayAttr(files));
+  if (auto model = module->getAttrOfType<DictionaryAttr>(graph::kModel)) {
     NamedAttrList list(model);
     list.set("weights", b.getStringAttr("file"));
-    module->setAttr("graph.model", list.getDictionary(b.getContext()));
+    module->setAttr(graph::kModel, list.getDictionary(b.getContext()));
   }
   return support::ok();
 }

@@ -1,5 +1,6 @@
 #include "lib/onnx/Import.h"
 
+#include "dialects/graph/GraphAttrs.h"
 #include "lib/huggingface/Weights.h"
 #include "lib/onnx/file/Annotations.h"
 #include "lib/onnx/file/Experts.h"
@@ -185,12 +186,12 @@ std::vector<AnnotatedValue> Importer::collectAnnotated() {
 void Importer::nameBorders() {
   auto name = [&](const std::string &text) { return builder_.getStringAttr(text); };
   for (const auto &[i, argument] : llvm::enumerate(inputs_.arguments)) {
-    func_.setArgAttr(i, "graph.input", name(options_.infer ? argument.name : "input_ids"));
+    func_.setArgAttr(i, graph::kInput, name(options_.infer ? argument.name : "input_ids"));
     if (options_.infer && argument.batched)
-      func_.setArgAttr(i, "graph.batched", builder_.getUnitAttr());
+      func_.setArgAttr(i, graph::kBatched, builder_.getUnitAttr());
   }
   for (const auto &[i, result] : llvm::enumerate(order_.results))
-    func_.setResultAttr(i, "graph.output", name(options_.infer ? result : "logits"));
+    func_.setResultAttr(i, graph::kOutput, name(options_.infer ? result : "logits"));
 }
 
 Status Importer::describe() {

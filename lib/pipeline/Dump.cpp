@@ -26,7 +26,7 @@ bool isDump(const std::string &path) {
     return false;
   auto file = llvm::MemoryBuffer::getFile(path);
   return !file || (*file)->getBuffer().contains("plan.options") ||
-         !(*file)->getBuffer().contains("graph.mode");
+         !(*file)->getBuffer().contains(graph::kMode);
 }
 
 // What each border has that the ones before it have not. Text serves when the
@@ -50,7 +50,7 @@ constexpr llvm::StringLiteral kOptions = "plan.options", kPhase = "phase";
 static LogicalResult readOptions(ModuleOp module, CompileOptions &options) {
   auto mesh = parallel::getMesh(module);
   auto stored = module->getAttrOfType<DictionaryAttr>(kOptions);
-  auto model = module->getAttrOfType<DictionaryAttr>("graph.model");
+  auto model = module->getAttrOfType<DictionaryAttr>(graph::kModel);
   if (!mesh || !stored || !model || !model.getAs<StringAttr>("source_path"))
     return module.emitError("is no dump: it lacks parallel.mesh, plan.options or graph.model");
   auto number = [](DictionaryAttr from, StringRef key, int64_t otherwise) {

@@ -98,7 +98,7 @@ OwningOpRef<ModuleOp> readModel(MLIRContext &context, const CompileOptions &opti
       : extension == ".json" ? importConfig(context, file, options)
                              : importOnnx(context, file, options);
   if (module && options.infer)
-    (*module)->setAttr("graph.mode", StringAttr::get(&context, "infer"));
+    (*module)->setAttr(graph::kMode, StringAttr::get(&context, "infer"));
   return module;
 }
 
@@ -106,7 +106,7 @@ OwningOpRef<ModuleOp> readModel(MLIRContext &context, const CompileOptions &opti
 // orders arguments as it needs them.
 static void recordInputs(ModuleOp module) {
   auto forward = module.lookupSymbol<func::FuncOp>("forward");
-  if (module->hasAttr("graph.inputs") || !forward)
+  if (module->hasAttr(graph::kInputs) || !forward)
     return;
   Builder b(module.getContext());
   llvm::SmallVector<Attribute> inputs;
@@ -115,7 +115,7 @@ static void recordInputs(ModuleOp module) {
       inputs.push_back(b.getDictionaryAttr(
           {b.getNamedAttr("name", name),
            b.getNamedAttr("type", TypeAttr::get(forward.getArgumentTypes()[i]))}));
-  module->setAttr("graph.inputs", b.getArrayAttr(inputs));
+  module->setAttr(graph::kInputs, b.getArrayAttr(inputs));
 }
 
 // What later phases must know that the IR itself does not say.
@@ -135,7 +135,7 @@ static LogicalResult setAttributes(ModuleOp module, const CompileOptions &option
   bool infer = parallel::isInference(module);
   if (infer) {
     // The whole batch at once; whether dp divides it is the data tactic's affair.
-    auto batch = module->getAttrOfType<IntegerAttr>("graph.batch");
+    auto batch = module->getAttrOfType<IntegerAttr>(graph::kBatch);
     rows = batch ? std::max<int64_t>(1, batch.getInt()) : 1;
     microBatch = std::max<int64_t>(1, rows / options.dp);
     microBatches = 1;

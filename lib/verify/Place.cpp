@@ -25,7 +25,7 @@ std::string readerOf(ModuleOp module, StringRef state) {
   Operation *reader = nullptr;
   module.walk([&](func::FuncOp func) {
     for (unsigned i = 0; i < func.getNumArguments() && !reader; ++i) {
-      auto symbol = func.getArgAttrOfType<FlatSymbolRefAttr>(i, "graph.state");
+      auto symbol = func.getArgAttrOfType<FlatSymbolRefAttr>(i, graph::kState);
       if (!symbol || symbol.getValue() != state || func.getArgument(i).use_empty())
         continue;
       OpOperand &use = *func.getArgument(i).getUses().begin();

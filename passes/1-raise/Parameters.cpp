@@ -1,10 +1,11 @@
 #include "passes/1-raise/Parameters.h"
+#include "dialects/graph/GraphAttrs.h"
 
 using namespace mlir;
 using namespace llmc;
 using namespace llmc::graph;
 
-static constexpr StringLiteral kState = "graph.state";
+using llmc::graph::kState;
 
 static func::FuncOp ownerOf(Value value) {
   auto argument = dyn_cast<BlockArgument>(value);
@@ -29,7 +30,7 @@ bool raise::dependsOnParameter(Value value) {
 }
 
 bool raise::keepsInputs(ModuleOp module) {
-  auto mode = module->getAttrOfType<StringAttr>("graph.mode");
+  auto mode = module->getAttrOfType<StringAttr>(graph::kMode);
   return mode && mode.getValue() == "infer";
 }
 

@@ -1,5 +1,6 @@
 #include "tools/llmc/Files.h"
 
+#include "dialects/graph/GraphAttrs.h"
 #include "lib/pipeline/Pipeline.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Path.h"
@@ -56,7 +57,7 @@ std::vector<NamedFile> inputsOf(const CommandLine &line) {
 
 std::vector<NamedFile> filesOf(ModuleOp module) {
   std::vector<NamedFile> files;
-  if (auto list = module->getAttrOfType<ArrayAttr>("graph.files"))
+  if (auto list = module->getAttrOfType<ArrayAttr>(graph::kFiles))
     for (auto file : list.getAsRange<DictionaryAttr>())
       if (auto path = file.getAs<StringAttr>("path"))
         files.push_back({"the model's weights", path.str()});

@@ -1,4 +1,5 @@
 // llmc inspect: what is in a model or in a compiled program.
+#include "dialects/graph/GraphAttrs.h"
 #include "tools/llmc/Commands.h"
 #include "tools/llmc/Diagnostics.h"
 
@@ -72,7 +73,7 @@ nlohmann::json describeBindings(ArrayAttr attributes, TypeRange types, llvm::Str
 
 nlohmann::json describeModel(ModuleOp module) {
   nlohmann::json json;
-  auto model = module->getAttrOfType<DictionaryAttr>("graph.model");
+  auto model = module->getAttrOfType<DictionaryAttr>(graph::kModel);
   auto integer = [&](llvm::StringRef key) {
     auto attr = model ? model.getAs<IntegerAttr>(key) : IntegerAttr();
     return attr ? attr.getInt() : 0;
@@ -96,17 +97,17 @@ nlohmann::json describeModel(ModuleOp module) {
   if (auto list = model ? model.getAs<ArrayAttr>("blocks") : ArrayAttr())
     for (auto block : list.getAsRange<StringAttr>())
       blocks.push_back(block.str());
-  auto mode = module->getAttrOfType<StringAttr>("graph.mode");
+  auto mode = module->getAttrOfType<StringAttr>(graph::kMode);
   json["mode"] = mode ? mode.str() : "train";
   json["inputs"] = json["outputs"] = nlohmann::json::array();
   if (auto forward = module.lookupSymbol<func::FuncOp>("forward")) {
     json["inputs"] = describeBindings(forward.getArgAttrsAttr(), forward.getArgumentTypes(),
-                                      "graph.input");
+                                      graph::kInput);
     json["outputs"] = describeBindings(forward.getResAttrsAttr(), forward.getResultTypes(),
-                                       "graph.output");
+                                       graph::kOutput);
   }
   json["model"]["blocks"] = blocks;
-  if (auto list = module->getAttrOfType<ArrayAttr>("graph.constants"))
+  if (auto list = module->getAttrOfType<ArrayAttr>(graph::kConstants))
     for (auto name : list.getAsRange<StringAttr>())
       constants.push_back(name.str());
   json["parameters"] = names;

@@ -1,5 +1,6 @@
 // From values to the weights that decide how they are cut.
 #include "dialects/graph/Build.h"
+#include "dialects/graph/GraphAttrs.h"
 #include "lib/onnx/file/Annotations.h"
 #include "lib/onnx/file/Node.h"
 #include "mlir/IR/SymbolTable.h"
@@ -90,7 +91,7 @@ public:
     const ValueAnnotation &said = *annotated.annotation;
     bool follows = false;
     for (auto [argument, d] : Tracer().run(annotated.value, dim)) {
-      if (auto input = forward.getArgAttrOfType<StringAttr>(argument.getArgNumber(), "graph.input")) {
+      if (auto input = forward.getArgAttrOfType<StringAttr>(argument.getArgNumber(), graph::kInput)) {
         if (parts > 1 && (d != 0 || parts != options.dp))
           return error("node '", said.node, "' wants '", said.value, "' cut in ", parts,
                        " along axis ", dim, ", which is dimension ", d, " of input '",
@@ -111,7 +112,7 @@ public:
 private:
   Status want(BlockArgument argument, int64_t dim, int64_t parts, const ValueAnnotation &said,
               int64_t axis) {
-    auto name = forward.getArgAttrOfType<FlatSymbolRefAttr>(argument.getArgNumber(), "graph.state");
+    auto name = forward.getArgAttrOfType<FlatSymbolRefAttr>(argument.getArgNumber(), graph::kState);
     auto state = name ? SymbolTable::lookupNearestSymbolFrom<graph::StateOp>(forward, name)
                       : graph::StateOp();
     if (!state || !state.getViews())
@@ -122,7 +123,7 @@ private:
     int64_t d = sourceDim(view, shape, dim);
     if (d < 0)
       return support::ok();
-    NamedAttrList list(source->getAttrOfType<DictionaryAttr>("graph.annotation"));
+    NamedAttrList list(source->getAttrOfType<DictionaryAttr>(graph::kAnnotation));
     SmallVector<int64_t> cuts(shape.size(), 0);
     if (auto before = dyn_cast_or_null<DenseI64ArrayAttr>(list.get("cuts")))
       cuts.assign(before.asArrayRef().begin(), before.asArrayRef().end());
@@ -141,7 +142,7 @@ private:
     if (!first)
       list.set("node", b.getStringAttr(said.node));
     list.set("cuts", b.getDenseI64ArrayAttr(cuts));
-    source->setAttr("graph.annotation", list.getDictionary(b.getContext()));
+    source->setAttr(graph::kAnnotation, list.getDictionary(b.getContext()));
     return support::ok();
   }
 

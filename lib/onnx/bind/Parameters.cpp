@@ -1,5 +1,6 @@
 #include "lib/onnx/bind/Parameters.h"
 
+#include "dialects/graph/GraphAttrs.h"
 #include "lib/onnx/bind/LostParameters.h"
 #include "lib/onnx/bind/Tables.h"
 #include "lib/onnx/bind/Tying.h"
@@ -354,11 +355,11 @@ void Parameters::declare(ModuleOp module, func::FuncOp func) {
                            FlatSymbolRefAttr(), builder.getArrayAttr(place), UnitAttr(),
                            ArrayAttr());
     attributes[argument->value.getArgNumber()] = builder.getDictionaryAttr(
-        builder.getNamedAttr("graph.state", FlatSymbolRefAttr::get(builder.getContext(), name)));
+        builder.getNamedAttr(graph::kState, FlatSymbolRefAttr::get(builder.getContext(), name)));
   }
   func.setAllArgAttrs(attributes);
   llvm::SmallVector<Attribute> constants;
   for (unsigned tensor : constants_)
     constants.push_back(builder.getStringAttr(model_.stored()[tensor].name));
-  module->setAttr("graph.constants", builder.getArrayAttr(constants));
+  module->setAttr(graph::kConstants, builder.getArrayAttr(constants));
 }

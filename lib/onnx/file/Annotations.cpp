@@ -1,6 +1,7 @@
 #include "lib/onnx/file/Annotations.h"
 
 #include "dialects/graph/Graph.h"
+#include "dialects/graph/GraphAttrs.h"
 #include "mlir/IR/Builders.h"
 
 using namespace llmc;
@@ -160,6 +161,6 @@ void llmc::onnximport::writeAnnotations(mlir::ModuleOp module, const Model &mode
                                 llvm::to_vector(weight.stages)));
     if (!weight.cuts.empty())
       list.append("cuts", b.getDenseI64ArrayAttr(weight.cuts));
-    source->setAttr("graph.annotation", list.getDictionary(b.getContext()));
+    source->setAttr(graph::kAnnotation, list.getDictionary(b.getContext()));
   }
 }

@@ -8,9 +8,9 @@ namespace llmc::verify {
 
 FailureOr<Tensor> inputArgument(func::FuncOp func, unsigned i, const StepData &data, int64_t k) {
   auto module = func->getParentOfType<ModuleOp>();
-  auto batch = module->getAttrOfType<IntegerAttr>("graph.batch");
+  auto batch = module->getAttrOfType<IntegerAttr>(graph::kBatch);
   auto type = cast<RankedTensorType>(func.getArgumentTypes()[i]);
-  auto name = func.getArgAttrOfType<StringAttr>(i, "graph.input");
+  auto name = func.getArgAttrOfType<StringAttr>(i, graph::kInput);
   auto found = name ? data.inputs.find(name.str()) : data.inputs.end();
   Tensor part(type.getShape().vec());
   bool hasRows = batch && !parallel::isInference(module) && type.getRank() > 0 &&

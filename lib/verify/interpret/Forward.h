@@ -3,6 +3,7 @@
 #define LLMC_LIB_VERIFY_INTERPRET_FORWARD_H
 
 #include "dialects/graph/Evaluate.h"
+#include "dialects/graph/GraphAttrs.h"
 #include "lib/verify/steps/Training.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/BuiltinOps.h"
@@ -25,7 +26,7 @@ mlir::FailureOr<std::vector<TensorType>> runForward(mlir::func::FuncOp forward,
                                                     const StepData &data, int64_t k) {
   std::vector<TensorType> arguments;
   for (unsigned i = 0; i < forward.getNumArguments(); ++i) {
-    auto symbol = forward.getArgAttrOfType<mlir::FlatSymbolRefAttr>(i, "graph.state");
+    auto symbol = forward.getArgAttrOfType<mlir::FlatSymbolRefAttr>(i, graph::kState);
     if (symbol) {
       arguments.push_back(states.at(symbol.getValue().str()));
       continue;

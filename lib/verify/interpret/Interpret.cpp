@@ -39,7 +39,7 @@ FailureOr<Outcome> interpret(ModuleOp module, const Trial &trial,
                              const std::function<void()> &ended, const AfterStep &afterStep) {
   if (parallel::isInference(module))
     return infer(module, trial);
-  auto rows = module->getAttrOfType<IntegerAttr>("graph.batch");
+  auto rows = module->getAttrOfType<IntegerAttr>(graph::kBatch);
   if (!rows || rows.getInt() < 1)
     return module.emitError("has no graph.batch, the rows of one micro-batch");
   NamedTensors states = statesFromSources(module, trial.weights);

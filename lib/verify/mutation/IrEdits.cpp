@@ -18,8 +18,7 @@ bool isNoMeaning(StringRef name) {
            name != parallel::kSharding;
   return llvm::is_contained({"sym_name", "type", "function_type", "operandSegmentSizes",
                              "resultSegmentSizes", "aliases", "older_names", "file",
-                             "file_offset", "role", "of", "stacked", "count", "init_std", "init",
-                             "graph.backward"},
+                             "file_offset", "role", "of", "stacked", "count", "init_std", "init"},
                             name) ||
          name.starts_with("graph.");
 }

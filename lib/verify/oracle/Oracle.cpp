@@ -1,6 +1,7 @@
 #include "lib/verify/oracle/Oracle.h"
 
 #include "dialects/graph/Evaluate.h"
+#include "dialects/graph/GraphAttrs.h"
 #include "lib/support/File.h"
 #include "lib/support/OutputFile.h"
 #include "lib/support/Safetensors.h"
@@ -60,7 +61,7 @@ private:
 
 // Which stored tensor a source is: its file and offset; empty if it is drawn.
 std::pair<std::string, int64_t> placeOf(ModuleOp imported, graph::SourceOp source) {
-  auto files = imported->getAttrOfType<ArrayAttr>("graph.files");
+  auto files = imported->getAttrOfType<ArrayAttr>(graph::kFiles);
   if (!source.getFile() || !files || *source.getFile() >= static_cast<uint64_t>(files.size()))
     return {};
   auto file = cast<DictionaryAttr>(files[*source.getFile()]);
@@ -79,7 +80,7 @@ nlohmann::json namesOf(Operation *op, StringRef attribute) {
 std::string nameOfTokens(ModuleOp imported) {
   auto forward = imported.lookupSymbol<func::FuncOp>("forward");
   for (BlockArgument argument : forward.getArguments())
-    if (forward.getArgAttr(argument.getArgNumber(), "graph.input"))
+    if (forward.getArgAttr(argument.getArgNumber(), graph::kInput))
       if (auto name = dyn_cast<NameLoc>(argument.getLoc()))
         return name.getName().str();
   return "input_ids";
@@ -96,7 +97,7 @@ nlohmann::json requestOf(const Reference &reference, ModuleOp imported) {
                        {"older_names", namesOf(source, "older_names")},
                        {"transposed_aliases", namesOf(source, "transposed_aliases")}});
   }
-  auto rows = imported->getAttrOfType<IntegerAttr>("graph.batch");
+  auto rows = imported->getAttrOfType<IntegerAttr>(graph::kBatch);
   return {{"model", fs::absolute(reference.one.options.model).string()},
           {"infer", reference.one.options.infer},
           {"rows", rows ? rows.getInt() : 1},
@@ -196,11 +197,11 @@ FailureOr<Tensor> importedLogits(ModuleOp imported, const Trial &trial) {
   NamedTensors states = statesFromSources(imported, trial.weights);
   std::vector<Tensor> arguments;
   for (unsigned i = 0; i < forward.getNumArguments(); ++i) {
-    if (auto symbol = forward.getArgAttrOfType<FlatSymbolRefAttr>(i, "graph.state")) {
+    if (auto symbol = forward.getArgAttrOfType<FlatSymbolRefAttr>(i, graph::kState)) {
       arguments.push_back(states[symbol.getValue().str()]);
       continue;
     }
-    auto name = forward.getArgAttrOfType<StringAttr>(i, "graph.input");
+    auto name = forward.getArgAttrOfType<StringAttr>(i, graph::kInput);
     const auto &inputs = trial.steps.front().inputs;
     auto found = name ? inputs.find(name.str()) : inputs.end();
     Tensor part(cast<RankedTensorType>(forward.getArgumentTypes()[i]).getShape().vec());

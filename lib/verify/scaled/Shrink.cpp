@@ -1,6 +1,7 @@
 #include "lib/verify/scaled/Shrink.h"
 
 #include "dialects/graph/Graph.h"
+#include "dialects/graph/GraphAttrs.h"
 #include "lib/verify/scaled/DimClasses.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/Verifier.h"
@@ -204,7 +205,7 @@ void rewriteSizes(Operation *op, const DimClasses &dims) {
 
 // What is known about the model as a whole.
 void rewriteFacts(ModuleOp module, const DimClasses &dims) {
-  auto facts = module->getAttrOfType<DictionaryAttr>("graph.model");
+  auto facts = module->getAttrOfType<DictionaryAttr>(graph::kModel);
   if (!facts)
     return;
   NamedAttrList list(facts);
@@ -212,7 +213,7 @@ void rewriteFacts(ModuleOp module, const DimClasses &dims) {
   std::map<StringRef, int64_t> found;
   for (auto func : module.getOps<func::FuncOp>()) {
     for (BlockArgument arg : func.getArguments())
-      if (func.getArgAttr(arg.getArgNumber(), "graph.input") && !dims.shapeOf(arg).empty())
+      if (func.getArgAttr(arg.getArgNumber(), graph::kInput) && !dims.shapeOf(arg).empty())
         found["sequence"] = dims.shapeOf(arg).back();
     for (Value result : func.getBody().front().getTerminator()->getOperands())
       if (std::vector<int64_t> shape = dims.shapeOf(result); !shape.empty())
@@ -224,8 +225,8 @@ void rewriteFacts(ModuleOp module, const DimClasses &dims) {
       list.set(name, b.getI64IntegerAttr(size));
   list.set("weights", b.getStringAttr("none"));
   list.erase("config_json");
-  module->setAttr("graph.model", list.getDictionary(b.getContext()));
-  module->setAttr("graph.files", b.getArrayAttr({}));
+  module->setAttr(graph::kModel, list.getDictionary(b.getContext()));
+  module->setAttr(graph::kFiles, b.getArrayAttr({}));
 }
 
 } // namespace

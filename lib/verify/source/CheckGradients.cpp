@@ -2,6 +2,7 @@
 // along one direction through all parameters the slope of the loss is sum g.v, for a wrong g
 // but with probability 0 another. Neither the rules of differentiation nor the loss that the
 // compiler builds have a part in it.
+#include "dialects/graph/GraphAttrs.h"
 #include "lib/verify/subject/Captured.h"
 #include "lib/verify/interpret/Forward.h"
 #include "lib/verify/source/FromFile.h"
@@ -61,7 +62,7 @@ private:
 FailureOr<Dual> Imported::loss(const NamedTensors &direction) {
   func::FuncOp forward = forwardOf(*meant);
   const StepData &step = trial.steps.front();
-  auto rows = (*meant)->getAttrOfType<IntegerAttr>("graph.batch");
+  auto rows = (*meant)->getAttrOfType<IntegerAttr>(graph::kBatch);
   auto labels = step.inputs.find("labels");
   if (!forward)
     return failure();
@@ -95,7 +96,7 @@ std::vector<std::string> Imported::sources() {
   std::vector<std::string> names;
   func::FuncOp forward = forwardOf(*meant);
   for (unsigned i = 0; forward && i < forward.getNumArguments(); ++i) {
-    auto symbol = forward.getArgAttrOfType<FlatSymbolRefAttr>(i, "graph.state");
+    auto symbol = forward.getArgAttrOfType<FlatSymbolRefAttr>(i, graph::kState);
     auto state = symbol ? meant->lookupSymbol<graph::StateOp>(symbol.getValue()) : graph::StateOp();
     if (!state || !state.getViews())
       continue;

@@ -1,5 +1,6 @@
 #include "lib/verify/source/FromFile.h"
 
+#include "dialects/graph/GraphAttrs.h"
 #include "lib/verify/subject/Captured.h"
 #include "lib/verify/interpret/Forward.h"
 #include "lib/verify/source/MeantConstants.h"
@@ -13,7 +14,7 @@ namespace {
 constexpr double kExact = 1e-10;
 
 std::string nameOfResult(func::FuncOp func, unsigned i) {
-  auto name = func.getResultAttrOfType<StringAttr>(i, "graph.output");
+  auto name = func.getResultAttrOfType<StringAttr>(i, graph::kOutput);
   return name ? name.str() : "output " + std::to_string(i);
 }
 

@@ -1,4 +1,5 @@
 // Which tensors of the model's file each op of the imported graph reads.
+#include "dialects/graph/GraphAttrs.h"
 #include "lib/verify/source/StateChecks.h"
 
 #include "dialects/graph/Graph.h"
@@ -61,7 +62,7 @@ private:
   };
 
   std::string fileName(graph::SourceOp source) {
-    auto files = module->getAttrOfType<ArrayAttr>("graph.files");
+    auto files = module->getAttrOfType<ArrayAttr>(graph::kFiles);
     if (!file.nodes.empty() && source.getFile() && files) {
       auto entry = cast<DictionaryAttr>(files[*source.getFile()]);
       if (const FileTensor *tensor =
@@ -73,7 +74,7 @@ private:
 
   void collectSources(func::FuncOp func) {
     for (BlockArgument arg : func.getArguments()) {
-      auto symbol = func.getArgAttrOfType<FlatSymbolRefAttr>(arg.getArgNumber(), "graph.state");
+      auto symbol = func.getArgAttrOfType<FlatSymbolRefAttr>(arg.getArgNumber(), graph::kState);
       auto state = symbol ? module.lookupSymbol<graph::StateOp>(symbol.getAttr()) : graph::StateOp();
       if (!state || !state.getViews() || state.getViews()->size() != 1)
         continue;

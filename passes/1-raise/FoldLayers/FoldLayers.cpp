@@ -1,4 +1,5 @@
 // Turns the layers that FindLayers finds into graph.repeat.
+#include "dialects/graph/GraphAttrs.h"
 #include "dialects/graph/Repeat.h"
 #include "passes/1-raise/FoldLayers/FindLayers.h"
 #include "passes/1-raise/Parameters.h"
@@ -250,10 +251,10 @@ struct FoldLayers : llmc::impl::FoldLayersBase<FoldLayers> {
   }
 
   void setLayers(int64_t total) {
-    auto model = getOperation()->getAttrOfType<DictionaryAttr>("graph.model");
+    auto model = getOperation()->getAttrOfType<DictionaryAttr>(graph::kModel);
     NamedAttrList attributes(model);
     attributes.set("layers", Builder(&getContext()).getI64IntegerAttr(std::max<int64_t>(total, 1)));
-    getOperation()->setAttr("graph.model", attributes.getDictionary(&getContext()));
+    getOperation()->setAttr(graph::kModel, attributes.getDictionary(&getContext()));
   }
 };
 

@@ -1,4 +1,5 @@
 // Counts the blocks that are run, folded layers as often as they repeat.
+#include "dialects/graph/GraphAttrs.h"
 #include "passes/1-raise/Constants.h"
 #include "passes/1-raise/Parameters.h"
 #include "passes/1-raise/Passes.h"
@@ -81,9 +82,9 @@ struct RecordBlocks : llmc::impl::RecordBlocksBase<RecordBlocks> {
       if (count)
         blocks.push_back((kind + " x" + Twine(count)).str());
     SmallVector<StringRef> names(blocks.begin(), blocks.end());
-    NamedAttrList attributes(getOperation()->getAttrOfType<DictionaryAttr>("graph.model"));
+    NamedAttrList attributes(getOperation()->getAttrOfType<DictionaryAttr>(graph::kModel));
     attributes.set("blocks", Builder(&getContext()).getStrArrayAttr(names));
-    getOperation()->setAttr("graph.model", attributes.getDictionary(&getContext()));
+    getOperation()->setAttr(graph::kModel, attributes.getDictionary(&getContext()));
   }
 };
 

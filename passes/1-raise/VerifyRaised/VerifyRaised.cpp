@@ -1,4 +1,5 @@
 // The gate at the end of phase 1.
+#include "dialects/graph/GraphAttrs.h"
 #include "passes/1-raise/Parameters.h"
 #include "passes/1-raise/Passes.h"
 #include "passes/1-raise/RowStatistics.h"
@@ -90,7 +91,7 @@ struct VerifyRaised : llmc::impl::VerifyRaisedBase<VerifyRaised> {
     for (BlockArgument argument : func.getArguments()) {
       unsigned i = argument.getArgNumber();
       StateOp state = parameters.stateOf(argument);
-      if (!state && !func.getArgAttr(i, "graph.input")) {
+      if (!state && !func.getArgAttr(i, graph::kInput)) {
         func.emitError("R1: argument ") << i
                                         << " is neither an input nor bound to a state; give "
                                            "it graph.input or graph.state";

@@ -1,6 +1,7 @@
 // Turns @forward into the forward half of @micro: cross entropy, summed over
 // the rows that count, and its cotangent of the logits.
 #include "dialects/graph/Build.h"
+#include "dialects/graph/GraphAttrs.h"
 #include "passes/2-train/Passes.h"
 
 using namespace mlir;
@@ -65,7 +66,7 @@ Loss buildLoss(OpBuilder &builder, Value logits, Value labels) {
       b.sub(b.mul(probability, b.reshape(weight, columnShape(weight))), target);
   for (Operation *op = lastForward->getNextNode(); op && !op->hasTrait<OpTrait::IsTerminator>();
        op = op->getNextNode())
-    op->setAttr("graph.backward", builder.getUnitAttr());
+    op->setAttr(graph::kBackward, builder.getUnitAttr());
   return result;
 }
 
@@ -94,7 +95,7 @@ LogicalResult AddLoss::check(func::FuncOp forward) {
               "vocabulary]";
   }
   for (unsigned i = 0; i < forward.getNumArguments(); ++i)
-    if (auto name = forward.getArgAttrOfType<StringAttr>(i, "graph.input");
+    if (auto name = forward.getArgAttrOfType<StringAttr>(i, graph::kInput);
         name && name.getValue() == "labels")
       return forward.emitError("argument ")
              << i << " is already called labels; training adds its own labels, so import the "
@@ -106,9 +107,9 @@ Value AddLoss::addLabels(func::FuncOp micro, RankedTensorType logits) {
   Builder builder(&getContext());
   unsigned index = 0;
   for (unsigned i = 0; i < micro.getNumArguments(); ++i)
-    if (micro.getArgAttr(i, "graph.input"))
+    if (micro.getArgAttr(i, graph::kInput))
       index = i + 1;
-  auto attribute = builder.getNamedAttr("graph.input", builder.getStringAttr("labels"));
+  auto attribute = builder.getNamedAttr(graph::kInput, builder.getStringAttr("labels"));
   (void)micro.insertArgument(
       index, RankedTensorType::get(logits.getShape().drop_back(), builder.getI64Type()),
       builder.getDictionaryAttr(attribute), named(&getContext(), "labels"));
@@ -124,7 +125,7 @@ Value AddLoss::addSum(func::FuncOp micro, StringRef name, StringRef origin) {
   // A model may have a state of that name already; the table then picks another.
   state->remove();
   SymbolTable(getOperation()).insert(state, Block::iterator(micro));
-  auto attribute = builder.getNamedAttr("graph.state", FlatSymbolRefAttr::get(state));
+  auto attribute = builder.getNamedAttr(graph::kState, FlatSymbolRefAttr::get(state));
   unsigned index = micro.getNumArguments();
   (void)micro.insertArgument(index, type, builder.getDictionaryAttr(attribute), state.getLoc());
   return micro.getArgument(index);
@@ -154,10 +155,10 @@ void AddLoss::runOnOperation() {
                                           TypeRange(ValueRange(results))));
   micro.removeResAttrsAttr();
   for (unsigned i : {0, 1})
-    micro.setResultAttr(i, "graph.state",
-                        micro.getArgAttr(micro.getNumArguments() - 2 + i, "graph.state"));
-  micro.setResultAttr(2, "graph.primal", builder.getI64IntegerAttr(0));
-  micro.setResultAttr(3, "graph.cotangent", builder.getI64IntegerAttr(0));
+    micro.setResultAttr(i, graph::kState,
+                        micro.getArgAttr(micro.getNumArguments() - 2 + i, graph::kState));
+  micro.setResultAttr(2, graph::kPrimal, builder.getI64IntegerAttr(0));
+  micro.setResultAttr(3, graph::kCotangent, builder.getI64IntegerAttr(0));
 }
 
 } // namespace

@@ -3,6 +3,7 @@
 // In three steps: sums over the step (tokens, loss, norm of the mean gradient);
 // one factor that clips; one optimizer step per parameter, stacked layers at once.
 #include "dialects/graph/Build.h"
+#include "dialects/graph/GraphAttrs.h"
 #include "passes/2-train/Passes.h"
 
 using namespace mlir;
@@ -59,7 +60,7 @@ LogicalResult AddOptimizer::collect() {
   SmallVector<StateOp> sums;
   DenseMap<StringAttr, StateOp> accumulators;
   for (unsigned i = 0; i < micro.getNumArguments(); ++i) {
-    auto symbol = micro.getArgAttrOfType<FlatSymbolRefAttr>(i, "graph.state");
+    auto symbol = micro.getArgAttrOfType<FlatSymbolRefAttr>(i, graph::kState);
     auto state = symbol ? symbols.lookup<StateOp>(symbol.getValue()) : StateOp();
     if (!state)
       continue;
@@ -116,7 +117,7 @@ void AddOptimizer::makeFunction(OpBuilder &builder) {
     types.push_back(state.getType());
     locs.push_back(state.getLoc());
     attributes.push_back(builder.getDictionaryAttr(
-        builder.getNamedAttr("graph.state", FlatSymbolRefAttr::get(state))));
+        builder.getNamedAttr(graph::kState, FlatSymbolRefAttr::get(state))));
   };
   for (Parameter &parameter : parameters)
     bind(parameter.state);
@@ -137,7 +138,7 @@ void AddOptimizer::makeFunction(OpBuilder &builder) {
     types.push_back(RankedTensorType::get({}, builder.getF32Type()));
     locs.push_back(named(name));
     attributes.push_back(builder.getDictionaryAttr(
-        builder.getNamedAttr("graph.input", builder.getStringAttr(name))));
+        builder.getNamedAttr(graph::kInput, builder.getStringAttr(name))));
   }
 
   update = func::FuncOp::create(builder, builder.getUnknownLoc(), "update",
@@ -240,17 +241,17 @@ void AddOptimizer::returnResults(OpBuilder &builder, Value loss, Value norm) {
     bindings.push_back(builder.getNamedAttr(key, binding));
   };
   for (Parameter &p : parameters)
-    give(p.weight, "graph.state", FlatSymbolRefAttr::get(p.state));
+    give(p.weight, graph::kState, FlatSymbolRefAttr::get(p.state));
   for (Parameter &p : parameters)
-    give(p.gradient, "graph.state", FlatSymbolRefAttr::get(p.accumulator));
+    give(p.gradient, graph::kState, FlatSymbolRefAttr::get(p.accumulator));
   for (Parameter &p : parameters)
     if (adamw) {
-      give(p.moment1, "graph.state", FlatSymbolRefAttr::get(p.m));
-      give(p.moment2, "graph.state", FlatSymbolRefAttr::get(p.v));
+      give(p.moment1, graph::kState, FlatSymbolRefAttr::get(p.m));
+      give(p.moment2, graph::kState, FlatSymbolRefAttr::get(p.v));
     }
-  give(loss, "graph.output", builder.getStringAttr("loss"));
-  give(norm, "graph.output", builder.getStringAttr("grad_norm"));
-  give(tokensSum, "graph.output", builder.getStringAttr("tokens"));
+  give(loss, graph::kOutput, builder.getStringAttr("loss"));
+  give(norm, graph::kOutput, builder.getStringAttr("grad_norm"));
+  give(tokensSum, graph::kOutput, builder.getStringAttr("tokens"));
   func::ReturnOp::create(builder, update.getLoc(), results);
   update.setFunctionType(builder.getFunctionType(update.getArgumentTypes(),
                                                  TypeRange(ValueRange(results))));

@@ -4,6 +4,7 @@
 // accumulator; run reverse mode from the pairs (primal, cotangent); return the
 // accumulators in place of the pairs.
 #include "dialects/graph/Build.h"
+#include "dialects/graph/GraphAttrs.h"
 #include "mlir/IR/Dominance.h"
 #include "mlir/IR/PatternMatch.h"
 #include "mlir/Transforms/CSE.h"
@@ -37,8 +38,8 @@ void Differentiate::numberForwardOps() {
   int64_t next = 0;
   Builder builder(&getContext());
   micro.getBody().walk<WalkOrder::PreOrder>([&](Operation *op) {
-    if (!op->hasTrait<OpTrait::IsTerminator>() && !op->hasAttr("graph.backward"))
-      op->setAttr("graph.id", builder.getI64IntegerAttr(next++));
+    if (!op->hasTrait<OpTrait::IsTerminator>() && !op->hasAttr(graph::kBackward))
+      op->setAttr(graph::kId, builder.getI64IntegerAttr(next++));
   });
 }
 
@@ -55,7 +56,7 @@ void Differentiate::addAccumulators(BlockGradients &gradients) {
   SymbolTable symbols(getOperation());
   SmallVector<std::pair<unsigned, StateOp>> parameters;
   for (unsigned i = 0; i < micro.getNumArguments(); ++i)
-    if (auto symbol = micro.getArgAttrOfType<FlatSymbolRefAttr>(i, "graph.state"))
+    if (auto symbol = micro.getArgAttrOfType<FlatSymbolRefAttr>(i, graph::kState))
       if (auto state = symbols.lookup<StateOp>(symbol.getValue());
           state && state.getRole() == Role::parameter && isFloat(micro.getArgument(i)))
         parameters.push_back({i, state});
@@ -73,7 +74,7 @@ void Differentiate::addAccumulators(BlockGradients &gradients) {
                                  /*valid_shape=*/ArrayAttr());
     state->remove();
     symbols.insert(state, std::next(Block::iterator(parameter)));
-    auto attribute = builder.getNamedAttr("graph.state", FlatSymbolRefAttr::get(state));
+    auto attribute = builder.getNamedAttr(graph::kState, FlatSymbolRefAttr::get(state));
     (void)micro.insertArgument(place, type, builder.getDictionaryAttr(attribute),
                                argument.getLoc());
     gradients.active.insert(argument);
@@ -88,8 +89,8 @@ LogicalResult Differentiate::takePairs(BlockGradients &gradients) {
   llvm::BitVector taken(micro.getNumResults());
   for (unsigned i = 0; i < micro.getNumResults(); ++i) {
     Value value = terminator->getOperand(i);
-    auto primal = micro.getResultAttrOfType<IntegerAttr>(i, "graph.primal");
-    auto cotangent = micro.getResultAttrOfType<IntegerAttr>(i, "graph.cotangent");
+    auto primal = micro.getResultAttrOfType<IntegerAttr>(i, graph::kPrimal);
+    auto cotangent = micro.getResultAttrOfType<IntegerAttr>(i, graph::kCotangent);
     if (primal)
       pairs[primal.getInt()].first = value;
     if (cotangent)
@@ -130,7 +131,7 @@ void Differentiate::returnAccumulators(const BlockGradients &gradients) {
     if (!result) {
       result = accumulator;
       emitWarning(parameter.getLoc(), "the loss does not depend on parameter ")
-          << micro.getArgAttr(cast<BlockArgument>(parameter).getArgNumber(), "graph.state")
+          << micro.getArgAttr(cast<BlockArgument>(parameter).getArgNumber(), graph::kState)
           << "; its gradient stays zero";
     }
     terminator->insertOperands(place, result);

@@ -1,6 +1,7 @@
 #include "passes/2-train/Differentiate/ReverseMode.h"
 
 #include "dialects/graph/Build.h"
+#include "dialects/graph/GraphAttrs.h"
 #include "passes/2-train/Differentiate/RepeatGradient.h"
 
 using namespace mlir;
@@ -8,7 +9,7 @@ using namespace llmc;
 using namespace llmc::graph;
 using namespace llmc::train;
 
-static bool isBackward(Operation *op) { return op->hasAttr("graph.backward"); }
+static bool isBackward(Operation *op) { return op->hasAttr(graph::kBackward); }
 
 Value train::addCotangents(OpBuilder &builder, Value a, Value b) {
   if (!a || !b)
@@ -30,12 +31,12 @@ void train::eraseDeadOps(Block &block) {
 // The whole cotangent of `result` is known: says so on the op that makes it.
 static void recordPair(OpResult result, Value cotangent) {
   auto made = dyn_cast_or_null<OpResult>(cotangent);
-  auto id = result.getOwner()->getAttrOfType<IntegerAttr>("graph.id");
+  auto id = result.getOwner()->getAttrOfType<IntegerAttr>(graph::kId);
   if (!made || !id || !isBackward(made.getOwner()))
     return;
   Operation *owner = made.getOwner();
   SmallVector<int64_t> pairs(2 * owner->getNumResults(), -1);
-  if (auto known = owner->getAttrOfType<DenseI64ArrayAttr>("graph.cotangent_of"))
+  if (auto known = owner->getAttrOfType<DenseI64ArrayAttr>(graph::kCotangentOf))
     pairs.assign(known.asArrayRef().begin(), known.asArrayRef().end());
   int64_t *pair = &pairs[2 * made.getResultNumber()];
   // An addition hands one cotangent to several values; the last one is meant.
@@ -43,7 +44,7 @@ static void recordPair(OpResult result, Value cotangent) {
     return;
   pair[0] = id.getInt();
   pair[1] = result.getResultNumber();
-  owner->setAttr("graph.cotangent_of", DenseI64ArrayAttr::get(owner->getContext(), pairs));
+  owner->setAttr(graph::kCotangentOf, DenseI64ArrayAttr::get(owner->getContext(), pairs));
 }
 
 LogicalResult ReverseMode::differentiate(OpBuilder &builder, Block &forward,
@@ -140,8 +141,8 @@ void ReverseMode::redoCheapValues(Block &forward, Block &backward) {
       builder.setInsertionPoint(&op);
       Operation *copy = builder.clone(*made);
       copy->setOperands(operands);
-      copy->removeAttr("graph.id");
-      copy->setAttr("graph.backward", builder.getUnitAttr());
+      copy->removeAttr(graph::kId);
+      copy->setAttr(graph::kBackward, builder.getUnitAttr());
       ++numRedone;
       for (auto [old, fresh] : llvm::zip(made->getResults(), copy->getResults()))
         redone[old] = fresh;

@@ -3,6 +3,7 @@
 #ifndef LLMC_PASSES_TRAIN_DIFFERENTIATE_REVERSEMODE_H
 #define LLMC_PASSES_TRAIN_DIFFERENTIATE_REVERSEMODE_H
 
+#include "dialects/graph/GraphAttrs.h"
 #include "passes/2-train/Differentiate/Activity.h"
 #include "llvm/ADT/MapVector.h"
 
@@ -57,7 +58,7 @@ void eraseDeadOps(mlir::Block &block);
 // Marks everything that is built through a builder as backward.
 class MarkBackward : public mlir::OpBuilder::Listener {
   void notifyOperationInserted(mlir::Operation *op, mlir::OpBuilder::InsertPoint) override {
-    op->setAttr("graph.backward", mlir::UnitAttr::get(op->getContext()));
+    op->setAttr(graph::kBackward, mlir::UnitAttr::get(op->getContext()));
   }
 };
 

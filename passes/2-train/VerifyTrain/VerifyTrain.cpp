@@ -1,5 +1,6 @@
 // Closes the phase: every parameter is learned exactly once.
 #include "dialects/graph/Build.h"
+#include "dialects/graph/GraphAttrs.h"
 #include "passes/2-train/Passes.h"
 
 using namespace mlir;
@@ -73,10 +74,10 @@ Bindings VerifyTrain::bindingsOf(func::FuncOp function) {
     states.push_back(state);
   };
   for (unsigned i = 0; i < function.getNumArguments(); ++i)
-    read(function.getArgAttr(i, "graph.state"), function.getArgumentTypes()[i], "argument", i,
+    read(function.getArgAttr(i, graph::kState), function.getArgumentTypes()[i], "argument", i,
          bindings.arguments);
   for (unsigned i = 0; i < function.getNumResults(); ++i)
-    read(function.getResultAttr(i, "graph.state"), function.getResultTypes()[i], "result", i,
+    read(function.getResultAttr(i, graph::kState), function.getResultTypes()[i], "result", i,
          bindings.results);
   return bindings;
 }
@@ -136,14 +137,14 @@ void VerifyTrain::checkMicroResults() {
 
 void VerifyTrain::checkDirection(Block &block, bool insideBackward) {
   for (Operation &op : block) {
-    bool isBackward = op.hasAttr("graph.backward");
+    bool isBackward = op.hasAttr(graph::kBackward);
     bool isTerminator = op.hasTrait<OpTrait::IsTerminator>();
     if (insideBackward && !isBackward && !isTerminator)
       fail(&op) << "C7: a forward op stands in the body of a backward repeat";
     bool isReturn = isTerminator && isa<func::FuncOp>(block.getParentOp());
     if (!isBackward && !isReturn && !insideBackward)
       for (auto [i, operand] : llvm::enumerate(op.getOperands()))
-        if (Operation *made = operand.getDefiningOp(); made && made->hasAttr("graph.backward")) {
+        if (Operation *made = operand.getDefiningOp(); made && made->hasAttr(graph::kBackward)) {
           auto diagnostic = fail(&op) << "C7: operand " << i << " of a forward op is a backward "
                                          "value; forward must not wait for backward";
           diagnostic.attachNote(made->getLoc()) << "made by this backward op";
@@ -169,7 +170,7 @@ void VerifyTrain::checkOutputs() {
   std::map<StringRef, int> seen;
   auto scalar = RankedTensorType::get({}, Float32Type::get(&getContext()));
   for (unsigned i = 0; i < update.getNumResults(); ++i)
-    if (auto name = update.getResultAttrOfType<StringAttr>(i, "graph.output")) {
+    if (auto name = update.getResultAttrOfType<StringAttr>(i, graph::kOutput)) {
       ++seen[name.getValue()];
       if (update.getResultTypes()[i] != scalar)
         fail(update) << "C10: output " << name << " has type " << update.getResultTypes()[i]

@@ -28,7 +28,7 @@ graph::StateOp stateOf(Value value) {
 std::optional<Wanted> wantedOf(graph::StateOp state, int64_t i) {
   auto view = cast<graph::ViewAttr>((*state.getViews())[i]);
   auto source = SymbolTable::lookupNearestSymbolFrom<graph::SourceOp>(state, view.getSource());
-  auto annotation = source ? source->getAttrOfType<DictionaryAttr>("graph.annotation") : nullptr;
+  auto annotation = source ? source->getAttrOfType<DictionaryAttr>(graph::kAnnotation) : nullptr;
   auto stages = annotation ? annotation.getAs<DenseI64ArrayAttr>("stages") : nullptr;
   if (!stages || stages.empty())
     return std::nullopt;

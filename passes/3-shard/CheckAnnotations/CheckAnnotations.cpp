@@ -46,7 +46,7 @@ struct CheckAnnotations : impl::CheckAnnotationsBase<CheckAnnotations> {
         continue;
       for (auto view : state.getViews()->getAsRange<graph::ViewAttr>()) {
         auto source = module.lookupSymbol<graph::SourceOp>(view.getSource());
-        auto annotation = source ? source->getAttrOfType<DictionaryAttr>("graph.annotation")
+        auto annotation = source ? source->getAttrOfType<DictionaryAttr>(graph::kAnnotation)
                                  : DictionaryAttr();
         auto cuts = annotation ? annotation.getAs<DenseI64ArrayAttr>("cuts") : nullptr;
         if (!cuts)

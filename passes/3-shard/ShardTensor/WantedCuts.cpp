@@ -26,7 +26,7 @@ struct ViewWish {
 ViewWish wishOf(graph::StateOp state, graph::ViewAttr view, int64_t rank) {
   ViewWish wish{SmallVector<int64_t>(rank, 0), {}, {}};
   auto source = SymbolTable::lookupNearestSymbolFrom<graph::SourceOp>(state, view.getSource());
-  auto annotation = source ? source->getAttrOfType<DictionaryAttr>("graph.annotation") : nullptr;
+  auto annotation = source ? source->getAttrOfType<DictionaryAttr>(graph::kAnnotation) : nullptr;
   auto cuts = annotation ? annotation.getAs<DenseI64ArrayAttr>("cuts") : nullptr;
   if (!cuts)
     return wish;

@@ -1,3 +1,4 @@
+#include "dialects/graph/GraphAttrs.h"
 #include "passes/4-partition/Localize/Collectives.h"
 #include "dialects/graph/Build.h"
 #include "passes/4-partition/Origin.h"
@@ -47,7 +48,7 @@ private:
 static void dropMarks(Operation *op) {
   clearShardings(op);
   for (StringRef name : {StringRef(kStage), StringRef(kBackward), StringRef(kLayers),
-                         StringRef("graph.id"), StringRef("graph.cotangent_of")})
+                         StringRef(graph::kId), StringRef(graph::kCotangentOf)})
     op->removeAttr(name);
   if (isa<graph::GraphDialect>(op->getDialect()))
     op->removeAttr(kOrigin);

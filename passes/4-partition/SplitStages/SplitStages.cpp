@@ -1,4 +1,5 @@
 #include "passes/4-partition/SplitStages/SplitStages.h"
+#include "dialects/graph/GraphAttrs.h"
 #include "dialects/parallel/Loader.h"
 #include "passes/4-partition/Passes.h"
 
@@ -124,7 +125,7 @@ static void recordInputs(func::FuncOp forward) {
     return b.getDictionaryAttr(entries);
   };
   llvm::MapVector<Attribute, Attribute> inputs; // by name
-  if (auto list = module->getAttrOfType<ArrayAttr>("graph.inputs"))
+  if (auto list = module->getAttrOfType<ArrayAttr>(graph::kInputs))
     for (auto input : list.getAsRange<DictionaryAttr>()) {
       Type type = input.getAs<TypeAttr>("type").getValue();
       inputs[input.get("name")] =
@@ -140,7 +141,7 @@ static void recordInputs(func::FuncOp forward) {
   SmallVector<Attribute> list;
   for (auto &[name, input] : inputs)
     list.push_back(input);
-  module->setAttr("graph.inputs", b.getArrayAttr(list));
+  module->setAttr(graph::kInputs, b.getArrayAttr(list));
 }
 
 void SplitStages::runOnOperation() {

@@ -1,5 +1,6 @@
 #include "passes/4-partition/VerifyPartition/Bindings.h"
 
+#include "dialects/graph/GraphAttrs.h"
 #include "llvm/Support/InterleavedRange.h"
 
 using namespace mlir;
@@ -223,7 +224,7 @@ LogicalResult llmc::verifyOutputs(ModuleOp module, ArrayRef<Binding> bindings) {
   bool ok = true;
   MeshAttr mesh = getMesh(module);
   std::map<std::string, DictionaryAttr> inputs;
-  if (auto list = module->getAttrOfType<ArrayAttr>("graph.inputs"))
+  if (auto list = module->getAttrOfType<ArrayAttr>(graph::kInputs))
     for (auto entry : list.getAsRange<DictionaryAttr>())
       inputs[entry.getAs<StringAttr>("name").str()] = entry;
   std::map<std::string, std::string> outputs; // who gives each

@@ -30,11 +30,12 @@ static LogicalResult verifyOp(Operation *op, MeshAttr mesh) {
     return success();
   Axes axes(op->getAttrOfType<ArrayAttr>("axes").getAsRange<StringAttr>());
   int64_t group = getGroupSize(mesh, axes);
-  if (auto reduce = dyn_cast<AllReduceOp>(op); reduce && reduce.getMembers())
-    group = reduce.getMembers()->size();
+  auto collective = dyn_cast<CollectiveOpInterface>(op);
+  if (collective && collective.getMembers())
+    group = collective.getMembers()->size();
   if (group < 2)
     return op->emitOpError("C3: a group of one has nothing to do");
-  return isa<AllReduceOp, AllGatherOp, ReduceScatterOp, AllToAllOp>(op) ? verifyOrigin(op) : success();
+  return collective && collective.communicates() ? verifyOrigin(op) : success();
 }
 
 // C4

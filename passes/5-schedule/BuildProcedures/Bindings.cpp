@@ -1,4 +1,6 @@
 // What the outside binds to the arguments and results of a stage's functions.
+#include "dialects/graph/GraphAttrs.h"
+#include "dialects/parallel/Annotations.h"
 #include "passes/5-schedule/BuildProcedures/StageBuilder.h"
 
 #include "dialects/parallel/Loader.h"
@@ -83,7 +85,7 @@ Place StageBuilder::stateRoot(FlatSymbolRefAttr symbol, DictionaryAttr attrs,
       layers[chunk] = plan::ChunkAttr::get(b.getContext(), first, first + count - 1);
   }
   SmallVector<Attribute> dims;
-  auto sharding = state->getAttrOfType<parallel::ShardingAttr>("parallel.sharding");
+  auto sharding = state->getAttrOfType<parallel::ShardingAttr>(parallel::kSharding);
   for (int64_t d = stacked; d < global.getRank(); ++d)
     dims.push_back(sharding ? sharding.getDims()[d] : b.getArrayAttr({}));
   set("dims", b.getArrayAttr(dims));
@@ -95,7 +97,7 @@ Place StageBuilder::stateRoot(FlatSymbolRefAttr symbol, DictionaryAttr attrs,
   }
   set("valid_shape", b.getDenseI64ArrayAttr(valid));
   bool owner = true; // of its layers; of a tied state the first holder
-  auto stages = state->getAttrOfType<ArrayAttr>("parallel.stages");
+  auto stages = state->getAttrOfType<ArrayAttr>(parallel::kStages);
   if (!stacked && stages && !stages.empty())
     owner = cast<IntegerAttr>(stages[0]).getInt() == stage;
   set("owner", b.getBoolAttr(owner));
@@ -113,18 +115,18 @@ LogicalResult StageBuilder::bindArguments(func::FuncOp func, Known &known) {
     if (!attrs)
       attrs = b.getDictionaryAttr({});
     auto type = cast<RankedTensorType>(arg.getType());
-    if (auto state = attrs.getAs<FlatSymbolRefAttr>("graph.state")) {
+    if (auto state = attrs.getAs<FlatSymbolRefAttr>(graph::kState)) {
       if (!symbols.lookup<graph::StateOp>(state.getAttr()))
         return func.emitError("argument ") << i << " is bound to unknown state " << state;
       bound[arg] = stateRoot(state, attrs, type);
-    } else if (auto input = attrs.getAs<StringAttr>("graph.input")) {
+    } else if (auto input = attrs.getAs<StringAttr>(graph::kInput)) {
       Place &place = inputs[{update ? -1 : chunk, input.str()}];
       if (!place && update)
         place = newRoot(type, plan::Space::step, dict({{"scalar", input}}));
       else if (!place)
         place = newRoot(type, plan::Space::slot, inputBinding(input, attrs));
       bound[arg] = place;
-    } else if (auto id = attrs.getAs<IntegerAttr>("parallel.residual")) {
+    } else if (auto id = attrs.getAs<IntegerAttr>(parallel::kResidual)) {
       auto it = chunks[chunk].residuals.find(id.getInt());
       if (it == chunks[chunk].residuals.end())
         return func.emitError("argument ")
@@ -134,7 +136,7 @@ LogicalResult StageBuilder::bindArguments(func::FuncOp func, Known &known) {
       const Root &root = roots[it->second.root];
       if (root.space == plan::Space::slot && !root.binding && !sent.contains(it->second.root))
         known.consumed.insert(it->second.root);
-    } else if (attrs.getAs<IntegerAttr>("parallel.border")) {
+    } else if (attrs.getAs<IntegerAttr>(parallel::kBorder)) {
       known.received.push_back(arg);
     } else {
       return func.emitError("argument ") << i << " has no binding";
@@ -214,11 +216,11 @@ LogicalResult StageBuilder::bindResults(func::FuncOp func, Known &known) {
     auto type = cast<RankedTensorType>(ret->getOperand(i).getType());
     Place place;
     bool escape = false;
-    if (auto state = attrs.getAs<FlatSymbolRefAttr>("graph.state"))
+    if (auto state = attrs.getAs<FlatSymbolRefAttr>(graph::kState))
       place = stateRoot(state, attrs, type);
-    else if (auto output = attrs.getAs<StringAttr>("graph.output"))
+    else if (auto output = attrs.getAs<StringAttr>(graph::kOutput))
       place = newRoot(type, plan::Space::step, outputBinding(output, attrs, type));
-    else if (attrs.get("parallel.residual") || attrs.get("parallel.border"))
+    else if (attrs.get(parallel::kResidual) || attrs.get(parallel::kBorder))
       escape = true;
     else
       return func.emitError("result ") << i << " has no binding";

@@ -2,6 +2,8 @@
 //
 // In three steps per function: the places of arguments and results (Bindings.cpp), the
 // places of all other values (Places.cpp), then one instruction per op (Instructions.cpp).
+#include "dialects/graph/GraphAttrs.h"
+#include "dialects/parallel/Annotations.h"
 #include "passes/5-schedule/Passes.h"
 
 #include "passes/5-schedule/BuildProcedures/StageBuilder.h"
@@ -74,7 +76,7 @@ void StageBuilder::setLayers() {
     layers[c] = plan::ChunkAttr::get(b.getContext(), first, first + counts[virtualStage] - 1);
   }
   // Layers that nothing folded cannot be divided: the one stage has them all.
-  auto model = module->getAttrOfType<DictionaryAttr>("graph.model");
+  auto model = module->getAttrOfType<DictionaryAttr>(graph::kModel);
   auto count = model ? model.getAs<IntegerAttr>("layers") : IntegerAttr();
   auto first = cast<plan::ChunkAttr>(layers[0]);
   if (count && first.getLastLayer() < first.getFirstLayer() && stages == 1 && chunks.size() == 1)
@@ -114,7 +116,7 @@ namespace {
 struct BuildProcedures : impl::BuildProceduresBase<BuildProcedures> {
   void runOnOperation() override {
     ModuleOp module = getOperation();
-    if (!module->getAttrOfType<parallel::MeshAttr>("parallel.mesh")) {
+    if (!module->getAttrOfType<parallel::MeshAttr>(parallel::kMesh)) {
       module.emitError("has no parallel.mesh");
       return signalPassFailure();
     }

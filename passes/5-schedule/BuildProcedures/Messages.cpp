@@ -2,6 +2,8 @@
 //
 // Messages of all directions stand on one stream, each in an exchange of its own; who
 // makes the table knows which of them follow each other, and groups them.
+#include "dialects/graph/GraphAttrs.h"
+#include "dialects/parallel/Annotations.h"
 #include "passes/5-schedule/BuildProcedures/StageBuilder.h"
 
 namespace llmc {
@@ -57,7 +59,7 @@ void StageBuilder::buildPrologue(func::FuncOp func, plan::ProcedureKind kind) {
     plan::WaitOp::create(b, loc, events.arrived, false, IntegerAttr(), kCompute,
                          entering(func).originOf(mesh, forward));
   for (BlockArgument arg : func.getArguments()) {
-    auto input = func.getArgAttrOfType<StringAttr>(arg.getArgNumber(), "graph.input");
+    auto input = func.getArgAttrOfType<StringAttr>(arg.getArgNumber(), graph::kInput);
     if (!input || !fed.insert({chunk, input.str()}).second)
       continue;
     auto origin = plan::OriginAttr::get(b.getContext(), "feed", {input}, "", "");
@@ -77,7 +79,7 @@ void StageBuilder::buildEpilogue(func::FuncOp func, plan::ProcedureKind kind,
                                        b.getI64IntegerAttr(kCompute), getOrigin(ret));
       setLives(copy, {value});
     }
-    if (auto id = func.getResultAttrOfType<IntegerAttr>(i, "parallel.residual"))
+    if (auto id = func.getResultAttrOfType<IntegerAttr>(i, parallel::kResidual))
       chunks[chunk].residuals[id.getInt()] = places->lookup(value);
   }
   if (kind == plan::ProcedureKind::update)

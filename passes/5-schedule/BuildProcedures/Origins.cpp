@@ -1,5 +1,6 @@
 #include "passes/5-schedule/BuildProcedures/Origins.h"
 
+#include "dialects/parallel/Annotations.h"
 #include "llvm/ADT/SetVector.h"
 #include "llvm/ADT/StringExtras.h"
 
@@ -37,7 +38,7 @@ plan::OriginAttr getOrigin(Operation *op) {
   }
   DictionaryAttr detail;
   StringRef tactic, rule;
-  if (auto origin = op->getAttrOfType<DictionaryAttr>("parallel.origin")) {
+  if (auto origin = op->getAttrOfType<DictionaryAttr>(parallel::kOrigin)) {
     detail = getDetail(origin);
     if (auto attr = origin.getAs<StringAttr>("tactic"))
       tactic = attr.getValue();

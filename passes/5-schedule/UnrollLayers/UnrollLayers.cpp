@@ -1,4 +1,5 @@
 // Replaces every repeat of a stage by its layers.
+#include "dialects/parallel/Annotations.h"
 #include "passes/5-schedule/Passes.h"
 
 #include "dialects/graph/Build.h"
@@ -18,7 +19,7 @@ int64_t firstLayerOf(graph::RepeatOp op) {
   for (Value operand : op.getStacked()) {
     auto arg = dyn_cast<BlockArgument>(operand);
     auto func = arg ? dyn_cast<func::FuncOp>(arg.getOwner()->getParentOp()) : func::FuncOp();
-    auto layers = func ? func.getArgAttrOfType<DenseI64ArrayAttr>(arg.getArgNumber(), "parallel.layers")
+    auto layers = func ? func.getArgAttrOfType<DenseI64ArrayAttr>(arg.getArgNumber(), parallel::kLayers)
                        : DenseI64ArrayAttr();
     if (layers)
       return layers[0];

@@ -31,7 +31,7 @@ static std::vector<std::string> texts(Attribute list) {
 }
 
 LogicalResult PlanWriter::writeMesh() {
-  mesh = module->getAttrOfType<parallel::MeshAttr>("parallel.mesh");
+  mesh = module->getAttrOfType<parallel::MeshAttr>(parallel::kMesh);
   if (!mesh)
     return module.emitError("has no parallel.mesh");
   program.mesh = std::make_unique<MeshT>();
@@ -67,14 +67,14 @@ LogicalResult PlanWriter::writeMesh() {
 }
 
 void PlanWriter::writeModel() {
-  auto attributes = module->getAttrOfType<DictionaryAttr>("graph.model");
+  auto attributes = module->getAttrOfType<DictionaryAttr>(graph::kModel);
   program.model = std::make_unique<ModelInfoT>();
   ModelInfoT &model = *program.model;
   model.name = text(attributes, "name");
   model.source_path = text(attributes, "source_path");
   model.layers = number(attributes, "layers");
   model.blocks = texts(attributes ? attributes.get("blocks") : Attribute());
-  model.constants = texts(module->getAttr("graph.constants"));
+  model.constants = texts(module->getAttr(graph::kConstants));
   model.vocabulary = number(attributes, "vocabulary");
   model.sequence = number(attributes, "sequence");
   model.config_json = text(attributes, "config_json");
@@ -106,7 +106,7 @@ void PlanWriter::writeOptions() {
 }
 
 void PlanWriter::writeFiles() {
-  auto files = module->getAttrOfType<ArrayAttr>("graph.files");
+  auto files = module->getAttrOfType<ArrayAttr>(graph::kFiles);
   if (!files)
     return;
   for (auto entry : files.getAsRange<DictionaryAttr>()) {

@@ -274,7 +274,7 @@ LogicalResult PlanWriter::writeInput(plan::BufferOp op, StringRef name) {
 // All inputs of an inference, in the model's order; the parts that ranks read are
 // those of `graph.inputs`.
 LogicalResult PlanWriter::listInputs() {
-  auto list = module->getAttrOfType<ArrayAttr>("graph.inputs");
+  auto list = module->getAttrOfType<ArrayAttr>(graph::kInputs);
   if (!list)
     return success();
   for (auto entry : list.getAsRange<DictionaryAttr>()) {
