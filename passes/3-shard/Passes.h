@@ -1,4 +1,5 @@
-// Phase 3: the tactics annotate tensors with the mesh axes that cut them.
+// Declares the passes of phase 3: the tactics, which annotate tensors with the mesh axes that cut
+// them. Tests: test/passes/3-shard.
 #ifndef LLMC_PASSES_SHARD_PASSES_H
 #define LLMC_PASSES_SHARD_PASSES_H
 

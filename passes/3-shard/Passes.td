@@ -1,5 +1,5 @@
 // Phase 3 in pipeline order. The tactics expert and context will stand before data,
-// sequence and state after tensor, each in a room of its own.
+// sequence and state after tensor, each in a folder of its own.
 include "mlir/Pass/PassBase.td"
 include "passes/3-shard/RepeatKvHeads/RepeatKvHeads.td"
 include "passes/3-shard/AssignStages/AssignStages.td"

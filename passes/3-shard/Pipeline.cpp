@@ -1,4 +1,4 @@
-// Phase 3 as prose.
+// Lists the passes of phase 3 in order, with the reason for each place in it.
 #include "passes/3-shard/Pipeline.h"
 
 #include "passes/3-shard/Passes.h"
@@ -6,11 +6,11 @@
 namespace llmc {
 
 void buildShardPipeline(mlir::OpPassManager &pm) {
-  // The program is one global view, and the mesh is only a wish. Where it has more
+  // The program is one global view, and no op belongs to the mesh yet. Where the mesh has more tp
   // ranks than kv heads, heads are repeated while nothing is annotated.
   pm.addPass(createRepeatKvHeads());
-  // Of the tactics, stages come first: they decide who computes, the others how
-  // it is cut there.
+  // Stages come first of the tactics: they decide which ranks compute an op, the others how it is
+  // cut there.
   pm.addPass(createAssignStages());
   // Names of axes are products of atomic axes, and two may share some: experts take
   // axes of the data group, a sequence that is cut in norms those of tensors. An op
@@ -20,9 +20,9 @@ void buildShardPipeline(mlir::OpPassManager &pm) {
   // tensor axes may cut, and no later tactic may undo it.
   pm.addPass(createShardData());
   pm.addPass(createShardTensor());
-  // All that may cut has cut: it is what the file asks for, or the person is asked.
+  // All cuts are made: what differs from the annotations of the model's file is an error.
   pm.addPass(createCheckAnnotations());
-  // From here on annotations are facts that partitioning relies on.
+  // Partitioning relies on the annotations, so they are checked once more.
   pm.addPass(createVerifyShardings());
 }
 

@@ -5,7 +5,7 @@
 
 namespace llmc {
 
-// Phase 3: annotates @micro and @update for the module's `parallel.mesh`.
+// Builds phase 3, which annotates @micro and @update for the module's `parallel.mesh`.
 void buildShardPipeline(mlir::OpPassManager &pm);
 
 } // namespace llmc

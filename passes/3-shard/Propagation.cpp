@@ -1,4 +1,4 @@
-// The axes of a tactic over the whole module: from seeds to a fixpoint, axis by axis.
+// Propagates the mesh axes of a tactic over a whole module, from its seeds to a fixpoint.
 #include "passes/3-shard/Propagation.h"
 
 namespace llmc {
@@ -25,8 +25,8 @@ void AxisPropagation::tie(Value a, Value b, int64_t shift) {
   ties[b].push_back({a, -shift});
 }
 
-// Values that lie alike: what enters and leaves a repeat, a state wherever it is
-// named, and the accumulator and moments of a parameter.
+// Ties values that have one sharding: operands and results of a repeat to the values in its body,
+// all uses of a state by name, and the accumulator and moments of a parameter to the parameter.
 void AxisPropagation::buildTies() {
   module.walk([&](graph::RepeatOp op) {
     Block &body = op.getBlock();
@@ -48,7 +48,7 @@ void AxisPropagation::buildTies() {
     if (!state)
       return;
     states.insert(value);
-    // All roles of a parameter lie like the parameter.
+    // A state of any other role has the sharding of its parameter.
     FlatSymbolRefAttr key = state.getOfAttr() ? state.getOfAttr() : name;
     auto [it, isNew] = first.insert({key, value});
     if (!isNew && it->second != value)
@@ -67,8 +67,8 @@ void AxisPropagation::buildTies() {
   }
 }
 
-// These axes, then this one, then those of the product that are still to come: a cut
-// must leave room for them. An op that uses one of them already has no use for it.
+// Returns `axes`, then this axis, then the axes of the product that are still to come: a cut must
+// leave room for them. An op that uses one of them already takes no second cut over it.
 Axes AxisPropagation::withProduct(Axes axes, Operation *op) const {
   axes.push_back(axis);
   for (StringAttr other : rest)
@@ -148,9 +148,10 @@ void AxisPropagation::assign(Value value, int64_t dim) {
   }
 }
 
-// A merged dimension lists its axes without saying which factor each cuts: they fill
-// the major factors first. Does the axis then land on this factor in every tensor? If not
-// (elements of heads, merged with the heads), the op takes the value whole.
+// Returns whether the axis cuts this factor in every tensor of the op. A merged dimension lists its
+// axes without the factors that they cut: they fill the major factors first. Where the axis would
+// cut another factor (elements of heads that are merged with the heads), the op takes the value
+// whole.
 bool AxisPropagation::isSayable(Operation *op, unsigned factor) const {
   const graph::ShardingRule &rule = ruleOf(op);
   auto lands = [&](Value value, const graph::TensorFactors &tensor) {
@@ -169,13 +170,13 @@ bool AxisPropagation::isSayable(Operation *op, unsigned factor) const {
   return true;
 }
 
-// Has a tactic before this one cut a factor of the op over the axis?
+// Returns whether an earlier tactic has cut a factor of the op over the axis.
 bool AxisPropagation::usesAxis(Operation *op, StringAttr which) const {
   return llvm::any_of(earlier.find(op)->second,
                       [&](const Axes &axes) { return llvm::is_contained(axes, which); });
 }
 
-// Gives the axis to one factor of the op, if a neighbour is cut.
+// Gives the axis to one factor of the op if one of its operands or results is cut.
 void AxisPropagation::visit(Operation *op) {
   if (!rules.count(op) || usesAxis(op, axis))
     return;
@@ -199,7 +200,7 @@ void AxisPropagation::visit(Operation *op) {
     consider(result, tensor);
 }
 
-// All tensors of an op that carry the factor are cut with it.
+// Cuts all operands and results of the op that carry the factor.
 void AxisPropagation::spread(Operation *op, unsigned factor) {
   const graph::ShardingRule rule = ruleOf(op);
   bool pads = false;
@@ -312,8 +313,8 @@ void AxisPropagation::writeOp(Operation *op) {
   setOrigin(op, factor);
 }
 
-// Body arguments decide for operands and carried results, stacked results for
-// what the body yields into them.
+// Writes one sharding for both sides of a repeat: that of the body argument for operands and
+// carried results, that of the stacked result for the operand of the yield.
 void AxisPropagation::writeRepeat(graph::RepeatOp op) {
   Block &body = op.getBlock();
   Operation *yield = body.getTerminator();
@@ -336,9 +337,9 @@ void AxisPropagation::writeRepeat(graph::RepeatOp op) {
   }
 }
 
-// Who cut over the axis, for the origin of what no op alone asks for (the sum of a gradient
-// over all micro-batches). Where tactics share an axis, the later one took all that
-// was left.
+// Records the tactic of the axis, as origin of the collectives that no op alone asks for (the sum
+// of a gradient over all micro-batches). Where tactics share an axis, the later one took what was
+// left.
 void AxisPropagation::recordTactic() {
   if (!factors.empty())
     setTactic(module, axis, options.tactic);
@@ -362,7 +363,8 @@ void AxisPropagation::write() {
 }
 
 void AxisPropagation::writeOwn() {
-  // Values first: writing an op changes what getSharding answers for its results.
+  // Collects the shardings of values first: writing an op changes what getSharding returns for its
+  // results.
   llvm::SmallVector<std::pair<BlockArgument, ShardingAttr>> arguments;
   llvm::SmallVector<std::pair<OpOperand *, ShardingAttr>> returns;
   llvm::SmallVector<OpOperand *> outputs;
@@ -397,7 +399,7 @@ void AxisPropagation::writeOwn() {
     setSharding(arg, sharding);
   for (auto [use, sharding] : returns)
     setRequired(*use, sharding);
-  // Whoever reads an output puts its parts together, but adds up none.
+  // The reader of an output joins its parts, but adds up no partial sums.
   for (OpOperand *use : outputs)
     setRequired(*use, getSharding(use->get()).getReduced());
   for (auto [name, sharding] : stateSharding)
@@ -405,7 +407,7 @@ void AxisPropagation::writeOwn() {
       state->setAttr(kSharding, sharding);
 }
 
-// Is a part under `to` inside a part under `from`?
+// Returns whether a part under `to` lies inside a part under `from`.
 static bool refines(ShardingAttr from, ShardingAttr to) {
   for (auto [whole, part] : llvm::zip(getAxes(from), getAxes(to)))
     if (whole.size() > part.size() || !std::equal(whole.begin(), whole.end(), part.begin()))
@@ -413,12 +415,12 @@ static bool refines(ShardingAttr from, ShardingAttr to) {
   return true;
 }
 
-// Has the product cut the op or the value?
+// Returns whether any axis of the product has cut the op or the value.
 bool AxisPropagation::reaches(Operation *op, Value operand) const {
   return dimOf(operand) >= 0 || factorOf(op) >= 0 || (next && next->reaches(op, operand));
 }
 
-// "cut in dim 0 over dp, dim 2 over tp"; "whole".
+// Formats a sharding for a remark: "cut in dim 0 over dp, dim 2 over tp", or "whole".
 static std::string cutText(ShardingAttr sharding) {
   std::string text;
   for (auto [dim, axes] : llvm::enumerate(getAxes(sharding)))

@@ -1,4 +1,5 @@
-// The axes of a tactic over the whole module: from seeds to a fixpoint, axis by axis.
+// Propagates the mesh axes of a tactic over a whole module, from its seeds to a fixpoint. Tests:
+// test/passes/3-shard/MockTacticTest.cpp (a tactic of its own), ShardingTest.cpp (all tactics).
 #ifndef LLMC_PASSES_SHARD_PROPAGATION_H
 #define LLMC_PASSES_SHARD_PROPAGATION_H
 
@@ -6,55 +7,57 @@
 
 namespace llmc {
 
-// Extends the annotations of a module by one atomic axis. An axis cuts at most
-// one dimension of a value and one factor of an op, whichever tactic put it there; who
-// comes first wins, and the loser is a use whose requirement differs from its
-// definition (a reshard). Inputs are cut by seeds alone: who feeds them knows of rows,
-// not of factors.
+// Extends the annotations of a module by one atomic axis. An axis cuts at most one dimension of a
+// value and one factor of an op, whichever tactic put it there. The first cut wins; the use that
+// loses has a requirement that differs from its definition, and phase 4 reshards there. Inputs are
+// cut by seeds alone: their feed is divided by rows, not by factors of ops.
 //
-// A tactic may have a product of several axes. The first, which is the slowest, takes its
-// seeds as they come and goes only where the others can follow; each other is a
-// propagation of its own, from the same seeds, when all are written.
+// A tactic may have a product of several axes. The first, which is the slowest, takes its seeds as
+// they come and goes only where the others can follow; each other axis is a propagation of its own,
+// from the same seeds, when the first is written.
 class AxisPropagation {
 public:
   struct Options {
     llvm::StringRef tactic;
     bool mayCutStates = true;
   };
-  // Reads the annotations that are there. `axes` are of the mesh, slowest first, and
-  // at least one.
+  // Reads the annotations that are there. `axes` are atomic axes of the mesh, slowest first, and at
+  // least one. Changes nothing before write().
   AxisPropagation(mlir::ModuleOp module, llvm::ArrayRef<mlir::StringAttr> axes, Options options);
 
-  // May dimension `dim` of `value` be cut in addition to what is there?
+  // Returns whether `dim` can be cut in addition to the cuts of `value` that are there: the value
+  // does not have the axis yet, and the whole product divides the size or padding is allowed.
   bool canCut(mlir::Value value, int64_t dim) const;
-  // Dimension of `value` that the axis cuts, or -1.
+  // Returns the dimension of `value` that the axis cuts, or -1.
   int64_t dimOf(mlir::Value value) const;
-  // Factor of `op` that the axis cuts, or -1.
+  // Returns the factor of `op` that the axis cuts, or -1.
   int64_t factorOf(mlir::Operation *op) const;
-  // The factor of `op` that takes the axis, if it cuts dimension `dim` of the
-  // operand or result with these factors; -1 if none can.
+  // Returns the factor of `op` that takes the axis if the axis cuts `dim` of `value`, an operand or
+  // result with the factors `dims`; -1 if none can.
   int64_t factorFor(mlir::Operation *op, const graph::TensorFactors &dims, int64_t dim,
                     mlir::Value value) const;
   const graph::ShardingRule &ruleOf(mlir::Operation *op) const;
 
-  // Cuts `dim` of `value`, and all that follows. `seed` names the node for people; the
-  // origin is `tactic` if it is not that of the pass.
+  // Cuts `dim` of `value`, and propagates to a fixpoint; does nothing where that is not allowed.
+  // `seed` names the node in parallel.origin, `tactic` the tactic if it is not that of the pass.
   void cut(mlir::Value value, int64_t dim, llvm::StringRef seed, llvm::StringRef tactic = "");
-  // Whose cut it was that the axis reached `value` by.
+  // Returns the seed of the cut by which the axis reached `value`; empty if it did not.
   llvm::StringRef seedOf(mlir::Value value) const;
-  // `dim` of `value`, and of all that lies like it, is not to be cut from here on.
+  // Forbids every later cut of `dim` of `value`, and of the values that are tied to it.
   void pin(mlir::Value value, int64_t dim);
   bool isPinned(mlir::Value value, int64_t dim) const { return pinned.contains({value, dim}); }
-  // Dimensions of this value may be padded if they do not divide.
+  // Allows cuts of `dim` that do not divide its size: PadDims makes it grow.
   void allowPadding(mlir::Value value, int64_t dim);
 
-  // Writes parallel.in / out / args / sharding / origin, of all axes of the product.
+  // Writes parallel.in / out / args / sharding / origin, of all axes of the product; the axes after
+  // the first are propagated here.
   void write();
-  // Uses whose requirement differs from the definition, as remarks; their number.
+  // Reports as remarks the uses whose requirement differs from their definition, unless it is only
+  // cut further. Returns their number.
   unsigned reportConflicts();
 
 private:
-  // What a tactic asked for, for the next axis of the product.
+  // Records one call of cut(), pin() or allowPadding(), which the next axis of the product repeats.
   struct Request {
     enum Kind { Cut, Pin, Pad } kind;
     mlir::Value value;
@@ -85,7 +88,7 @@ private:
   std::vector<Request> requests;
   Options options;
   parallel::MeshAttr mesh;
-  // A node, and the tactic that began there.
+  // Names the node at which a cut began, and the tactic that began there.
   struct Seed {
     std::string node, tactic;
   };
@@ -96,7 +99,7 @@ private:
   llvm::DenseMap<mlir::Operation *, int64_t> factors;
   llvm::DenseMap<mlir::Operation *, Seed> seeds;
   llvm::DenseMap<mlir::Value, std::string> valueSeeds;
-  // value -> (tied value, dims of it are this value's minus shift)
+  // Maps a value to its tied values: dim d of a tied value is dim d + shift of the key.
   llvm::DenseMap<mlir::Value, llvm::SmallVector<std::pair<mlir::Value, int64_t>>> ties;
   llvm::DenseSet<std::pair<mlir::Value, int64_t>> padded, pinned;
   llvm::DenseSet<mlir::Value> states, inputs;

@@ -1,4 +1,4 @@
-// Tactic `stages`: gives ops of a step's function to pipeline stages.
+// Implements tactic `stages`: assigns the ops of a step's function to pipeline stages.
 #include "passes/3-shard/Passes.h"
 
 #include "dialects/graph/Repeat.h"
@@ -16,7 +16,7 @@ using namespace mlir;
 using namespace parallel;
 namespace {
 
-// Layers of each stage, see the pass description.
+// Returns the number of layers of each stage; the pass description has the rule.
 SmallVector<int64_t> divideLayers(int64_t layers, int64_t stages) {
   SmallVector<int64_t> counts(stages, layers / stages);
   int64_t rest = layers % stages;
@@ -25,8 +25,9 @@ SmallVector<int64_t> divideLayers(int64_t layers, int64_t stages) {
   return counts;
 }
 
-// Groups of layers of each stage, where groups hold different numbers of layers: a
-// stage takes groups while it is nearer to an even share, and leaves one for each of the others.
+// Returns the number of groups of each stage, where groups hold different numbers of layers. A
+// stage takes groups while that brings it nearer to an even share, and leaves one for each later
+// stage.
 SmallVector<int64_t> divideGroups(ArrayRef<int64_t> layers, int64_t stages) {
   if (llvm::all_equal(layers))
     return divideLayers(layers.size(), stages);
@@ -58,8 +59,9 @@ int64_t firstStageOf(Operation *repeat) {
   return llvm::find_if(counts, [](int64_t n) { return n > 0; }) - counts.begin();
 }
 
-// Gives the repeats, in the order in which they run, contiguous groups of layers; those of
-// the backward pass run the other way round. Records how many layers each stage has.
+// Divides the groups of layers over the stages, contiguously over the repeats in the order in which
+// they run; the repeats of the backward pass mirror them. Writes parallel.layers and
+// parallel.stage_layers. Emits an error if there are fewer groups than stages.
 LogicalResult divideRepeats(func::FuncOp func, int64_t stages) {
   SmallVector<graph::RepeatOp> forward, backward;
   for (auto op : func.getBody().front().getOps<graph::RepeatOp>())
@@ -107,7 +109,8 @@ LogicalResult divideRepeats(func::FuncOp func, int64_t stages) {
   return success();
 }
 
-// Ops that need the result of a repeat (users), or that a repeat needs.
+// Returns the ops among `ops` that use a repeat's results, directly or not (`users`), or that a
+// repeat's operands are computed from; not a repeat that no other reaches.
 llvm::DenseSet<Operation *> closure(ArrayRef<Operation *> ops, bool users) {
   llvm::DenseSet<Operation *> members(ops.begin(), ops.end()), reached;
   SmallVector<Operation *> worklist;
@@ -130,7 +133,7 @@ llvm::DenseSet<Operation *> closure(ArrayRef<Operation *> ops, bool users) {
   return reached;
 }
 
-// The last stage whose values the op needs, -1 if it needs none that stages make.
+// Returns the last stage that makes an operand of the op; -1 if no stage makes any.
 int64_t stageOfOperands(Operation *op, const DenseMap<Operation *, int64_t> &stages) {
   int64_t stage = -1;
   for (Value operand : op->getOperands()) {
@@ -147,7 +150,7 @@ int64_t stageOfOperands(Operation *op, const DenseMap<Operation *, int64_t> &sta
   return stage;
 }
 
-// The first of the stages in which layers have made backward values that the op needs, if any.
+// Returns the first stage whose layers' backward pass makes an operand of the op, if any does.
 std::optional<int64_t> stageOfCotangents(Operation *op,
                                          const DenseMap<Operation *, int64_t> &fromLayers) {
   std::optional<int64_t> stage;
@@ -164,9 +167,9 @@ std::optional<int64_t> stageOfCotangents(Operation *op,
   return stage;
 }
 
-// Gives a stage to the ops of the backward pass. What needs the layers' cotangents stands where
-// those end. The rest, made of forward values alone, stands where the last of these is made
-// (the head), and no later than its first user.
+// Returns `stages` extended by the ops of the backward pass. Ops that need cotangents of the layers
+// run where the layers of their operands end. All others, made of forward values alone, run where
+// the last of those values is made (the head), and not before the stage of any user.
 DenseMap<Operation *, int64_t> backwardStages(ArrayRef<Operation *> backward,
                                               DenseMap<Operation *, int64_t> stages, int64_t last) {
   DenseMap<Operation *, int64_t> fromLayers;
@@ -199,8 +202,9 @@ void setStages(func::FuncOp func, int64_t last) {
   auto set = [&](Operation *op, int64_t stage) {
     op->setAttr(kStage, IntegerAttr::get(type, stage));
   };
-  // Before the layers: what they need. What needs some of them stands where they have
-  // made it (head, loss: behind the last; something of one layer: with it).
+  // Ops that only feed the layers run on stage 0. An op that uses results of layers runs on the
+  // stage that has made them all: the head and loss on the last, an op of a single layer with that
+  // layer.
   llvm::DenseSet<Operation *> before = closure(forward, /*users=*/false),
                               after = closure(forward, /*users=*/true);
   DenseMap<Operation *, int64_t> stages;
@@ -208,7 +212,7 @@ void setStages(func::FuncOp func, int64_t last) {
     stages[op] = isa<graph::RepeatOp>(op) || (before.contains(op) && !after.contains(op))
                      ? 0
                      : stageOfOperands(op, stages);
-  // The rest with the first that needs it.
+  // An op that needs no stage's values runs with the first of its users.
   for (Operation *op : llvm::reverse(forward)) {
     if (isa<graph::RepeatOp>(op))
       continue;

@@ -15,8 +15,8 @@ def AssignStages : Pass<"llmc-assign-stages", "::mlir::ModuleOp"> {
     Layers divide evenly where they can. Of a remainder the stages before the
     last get one each, from the last but one downwards: the last stage has the
     head, early stages keep activations of more micro-batches. Where the model's file
-    says to which stage the weights of layers belong (graph.annotation on their
-    sources), that is followed, and refused if it is no division into stages.
+    assigns the weights of layers to stages (graph.annotation on their sources), the
+    pass follows it, and fails if it is no division into contiguous stages.
     Example: test/passes/3-shard/assign-stages.mlir
   }];
   let dependentDialects = ["::llmc::parallel::ParallelDialect"];

@@ -47,8 +47,8 @@ static bool isState(Value value) {
   return func && func.getArgAttr(arg.getArgNumber(), kState);
 }
 
-// Layers [first, limit) of a stacked value; of a concatenation the operands
-// themselves, where it has a seam at both ends.
+// Returns layers [first, limit) of a stacked value: of a concatenation the operands themselves if
+// parts begin and end there, else a new slice.
 static Value layersOf(graph::Build &at, Value stacked, int64_t first, int64_t limit) {
   auto concat = stacked.getDefiningOp<graph::ConcatOp>();
   SmallVector<Value> parts;
@@ -67,7 +67,7 @@ static Value layersOf(graph::Build &at, Value stacked, int64_t first, int64_t li
   return parts.size() == 1 ? parts.front() : at.concat(parts, 0);
 }
 
-// Marks a concatenation and the slices that it joins, which layersOf() has made.
+// Marks as backward a concatenation and the slices that it joins, which layersOf() has made.
 static void markBackward(Value concat) {
   Operation *op = concat.getDefiningOp();
   auto unit = UnitAttr::get(op->getContext());
@@ -94,7 +94,7 @@ void groupStacks(ArrayRef<graph::RepeatOp> repeats) {
       Value &whole = grouped[stacked];
       if (!whole) {
         OpBuilder builder(op.getContext());
-        builder.setInsertionPointAfter(made); // before whoever reads it
+        builder.setInsertionPointAfter(made); // before its readers
         graph::Build at(builder, stacked.getLoc());
         SmallVector<Value> parts;
         for (Range range : ranges)

@@ -1,4 +1,5 @@
-// What is stacked over layers, cut where stages begin.
+// Splits stacked operands and results of repeats at stage boundaries. Test:
+// test/passes/3-shard/assign-stages-stacked.mlir, assign-stages-inference.mlir.
 #ifndef LLMC_PASSES_SHARD_ASSIGNSTAGES_SPLITSTACKS_H
 #define LLMC_PASSES_SHARD_ASSIGNSTAGES_SPLITSTACKS_H
 
@@ -6,18 +7,17 @@
 
 namespace llmc {
 
-// If `op` is a slice of a stacked result of a repeat whose layers are divided
-// (parallel.layers), and all its layers are of one stage: that stage.
+// Returns the stage whose layers make everything that `op` reads, if `op` is a slice of a stacked
+// result of a repeat with parallel.layers; null if it is not, or spans several stages.
 std::optional<int64_t> stageOfStackedSlice(mlir::Operation *op);
 
-// Afterwards every stacked operand of the repeats of a training step that some other op
-// makes (constants and parameters of layers that are computed first) is a concatenation
-// of one part per stage that has layers.
+// Replaces each stacked operand that another op makes (constants and parameters of layers that are
+// computed first) by a concatenation of one part per stage that has layers. `repeats` are those of
+// a training step; repeats that share an operand share the concatenation.
 void groupStacks(llvm::ArrayRef<graph::RepeatOp> repeats);
 
-// Afterwards every stacked operand of `op` but states is a concatenation of one
-// part per stage that has layers, and every use of a stacked result is a slice
-// that stageOfStackedSlice() knows.
+// Replaces each stacked operand of `op` but states by a concatenation of one part per stage that
+// has layers, and makes every use of a stacked result a slice that stageOfStackedSlice() accepts.
 void splitStacks(graph::RepeatOp op);
 
 } // namespace llmc

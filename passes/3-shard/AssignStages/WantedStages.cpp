@@ -24,7 +24,7 @@ graph::StateOp stateOf(Value value) {
   return name ? SymbolTable::lookupNearestSymbolFrom<graph::StateOp>(func, name) : nullptr;
 }
 
-// What is asked for the weight of view `i` of a state.
+// Returns the stages that the file asks for the weight of view `i` of a state, if any.
 std::optional<Wanted> wantedOf(graph::StateOp state, int64_t i) {
   auto view = cast<graph::ViewAttr>((*state.getViews())[i]);
   auto source = SymbolTable::lookupNearestSymbolFrom<graph::SourceOp>(state, view.getSource());
@@ -41,7 +41,8 @@ InFlightDiagnostic refuse(Operation *op, const Wanted &wanted) {
          << llvm::interleaved(wanted.stages);
 }
 
-// The stage of one group of layers, -1 if nothing is said.
+// Returns the stage that the file asks for one group of layers, null if none. Fails with an error
+// where two weights of the group are annotated differently.
 FailureOr<std::optional<Wanted>> wantedGroup(graph::RepeatOp repeat, int64_t group) {
   std::optional<Wanted> out;
   for (Value operand : repeat.getStacked()) {
@@ -51,7 +52,7 @@ FailureOr<std::optional<Wanted>> wantedGroup(graph::RepeatOp repeat, int64_t gro
       continue;
     std::optional<Wanted> own = wantedOf(state, group);
     if (own && own->stages.size() > 1)
-      continue; // used in several: says nothing of this layer
+      continue; // used in several: it decides nothing for this layer
     if (own && out && own->stages != out->stages) {
       auto text = refuse(repeat, *own) << " and node '" << out->node << "' for "
                                        << llvm::interleaved(out->stages)
@@ -69,7 +70,7 @@ FailureOr<std::optional<Wanted>> wantedGroup(graph::RepeatOp repeat, int64_t gro
 FailureOr<SmallVector<int64_t>>
 llmc::parallel::readWantedGroups(ArrayRef<graph::RepeatOp> repeats, int64_t stages) {
   SmallVector<int64_t> counts(stages, 0);
-  int64_t stage = 0, open = 0; // groups before the first of which something is said
+  int64_t stage = 0, open = 0; // groups before the first annotated one
   bool any = false;
   for (graph::RepeatOp repeat : repeats)
     for (int64_t group = 0; group < int64_t(repeat.getCount()); ++group) {

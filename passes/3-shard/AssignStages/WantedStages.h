@@ -1,4 +1,5 @@
-// Stages that the model's file asks for.
+// Reads the pipeline stages that the model's file asks for. Test:
+// test/passes/3-shard/assign-stages-annotated.mlir.
 #ifndef LLMC_PASSES_SHARD_ASSIGNSTAGES_WANTEDSTAGES_H
 #define LLMC_PASSES_SHARD_ASSIGNSTAGES_WANTEDSTAGES_H
 
@@ -7,15 +8,16 @@
 
 namespace llmc::parallel {
 
-// Groups of layers of each stage as the annotations of the weights (graph.annotation
-// on sources) say, for the repeats in the order in which they run; empty where
-// none says anything. A group of which nothing is said goes with the one before.
-// Fails, naming node and weight, where stages go back, are left out or beyond
-// the last, or where layers that run as one are torn apart.
+// Returns the number of groups of layers of each stage that the annotations of the weights ask for
+// (graph.annotation on their sources), over the repeats in the order in which they run; empty if
+// nothing is annotated. A group without annotation joins the one before it. Fails with an error
+// that names node and weight where stages go back, leave one out or exceed the last, or where
+// layers that run as one are annotated differently.
 mlir::FailureOr<llvm::SmallVector<int64_t>>
 readWantedGroups(llvm::ArrayRef<graph::RepeatOp> repeats, int64_t stages);
 
-// Checks the stages of weights outside of the layers, after every op has its stage.
+// Checks the stages of weights outside of the layers, after every op has its stage. Emits an error
+// for the first forward user of a weight that runs on another stage.
 mlir::LogicalResult checkWantedStages(mlir::func::FuncOp func);
 
 } // namespace llmc::parallel

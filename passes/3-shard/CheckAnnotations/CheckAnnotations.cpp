@@ -1,4 +1,4 @@
-// Cuts of weights against those of the model's file.
+// Compares the cuts of weights with those that the model's file asks for.
 #include "passes/3-shard/Passes.h"
 
 #include "dialects/parallel/Annotations.h"
@@ -12,8 +12,8 @@ using namespace mlir;
 using namespace parallel;
 namespace {
 
-// In how many parts each dimension of a source is cut where this state holds it: a
-// dimension of the state belongs to the dimension of the source in which its steps lie.
+// Returns in how many parts each dimension of a source is cut where this state holds it. A
+// dimension of the state belongs to the source dimension within whose extent its stride lies.
 SmallVector<int64_t> partsOf(graph::StateOp state, graph::ViewAttr view, ArrayRef<int64_t> shape,
                              MeshAttr mesh) {
   SmallVector<int64_t> parts(shape.size(), 1);

@@ -1,14 +1,14 @@
 def CheckAnnotations : Pass<"llmc-check-annotations", "::mlir::ModuleOp"> {
-  let summary = "holds the cuts of weights against what the model's file asks for";
+  let summary = "compares the cuts of weights with what the model's file asks for";
   let description = [{
     Needs: annotated states; graph.annotation on sources (from the file).
-    Gives: an error for every weight that is cut otherwise than its file says, with
-      the node that says so.
+    Gives: an error for every weight that is cut otherwise than its file asks, with
+      the node that asks so.
     Keeps: everything.
 
-    A file may say in how many parts each dimension of a weight is cut (0: it says
-    nothing). The tactic `tensor` begins with these wishes; what a later cut made of
-    them is held against the file once more, or the person is asked.
+    A file may state in how many parts each dimension of a weight is cut (0: not stated).
+    The tactic `tensor` seeds these cuts first; a later cut may still differ from them,
+    so the final shardings are compared with the file again.
     Example: test/passes/3-shard/check-annotations.mlir
   }];
   let dependentDialects = ["::llmc::parallel::ParallelDialect"];

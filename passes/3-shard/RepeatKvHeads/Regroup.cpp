@@ -14,12 +14,12 @@ using graph::shapeOf;
 
 namespace {
 
-// Where the two dimensions stand in a value.
+// Holds the positions of the two dimensions in a value.
 struct Group {
   int64_t heads, repeats;
 };
 
-// The dimension that is made of exactly these factors, or -1.
+// Returns the dimension that is made of exactly these factors, or -1.
 int64_t dimOf(const graph::TensorFactors &tensor, const DimFactors &factors) {
   for (auto [d, own] : llvm::enumerate(tensor))
     if (own == factors)
@@ -27,10 +27,11 @@ int64_t dimOf(const graph::TensorFactors &tensor, const DimFactors &factors) {
   return -1;
 }
 
-// The values that have both dimensions, followed from the first of them.
+// Collects the values that have both dimensions, and the sums that end them.
 class Grouped {
 public:
-  // False if anybody needs more of the two than that they are there.
+  // Follows all uses of `start`. Returns false if a user needs the two dimensions as they are, or
+  // if they never end.
   bool grow(Value start, Group group) {
     add(start, group);
     for (size_t i = 0; i < values.size(); ++i) {
@@ -82,7 +83,7 @@ private:
       return false;
     for (auto [i, tensor] : llvm::enumerate(rule.operands))
       if (i != use.getOperandNumber() && (dimOf(tensor, heads) >= 0 || dimOf(tensor, repeats) >= 0))
-        return false; // of another value, which is not regrouped
+        return false; // another operand with these dims is not regrouped
     for (auto [result, tensor] : llvm::zip(user->getResults(), rule.results)) {
       Group next = {dimOf(tensor, heads), dimOf(tensor, repeats)};
       if (next.heads < 0 || next.repeats < 0)
@@ -93,12 +94,13 @@ private:
   }
 
   SmallVector<std::pair<Value, Group>> values;
-  SmallVector<std::pair<Operation *, int64_t>> sums; // and where the heads are in the result
+  SmallVector<std::pair<Operation *, int64_t>> sums; // with the dimension of the heads in the result
   llvm::DenseSet<Value> seen;
   bool ends = false;
 };
 
-// The two dimensions that the op makes of one: repeats of a broadcast, parts of a reshape.
+// Returns the pairs of dimensions that the op makes of one: repeats of a broadcast, or the parts of
+// a reshape.
 SmallVector<Group> findGroups(Operation *op) {
   SmallVector<Group> groups;
   graph::ShardingRule rule = cast<graph::GraphOpInterface>(op).getShardingRule();

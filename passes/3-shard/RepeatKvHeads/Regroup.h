@@ -1,4 +1,5 @@
-// Grouped heads where no op says so: kv heads that a model broadcasts to its heads.
+// Regroups kv heads that a model broadcasts to its heads itself, without an attention op. Test:
+// test/passes/3-shard/repeat-kv-heads.mlir.
 #ifndef LLMC_PASSES_SHARD_REPEATKVHEADS_REGROUP_H
 #define LLMC_PASSES_SHARD_REPEATKVHEADS_REGROUP_H
 
@@ -6,11 +7,11 @@
 
 namespace llmc {
 
-// If `op` makes values of [.., kv heads, repeats, ..] (a broadcast, or in the backward pass a
-// reshape that parts heads) which are only moved and changed element by element until
-// the two are merged, or the repeats summed: makes the kv heads as many as `parts` ranks
-// can share, the repeats fewer. Values at the ends stay what they are. False if there is
-// no such thing, or no need.
+// Makes the kv heads as many as `parts` ranks can share, and their repeats fewer, if `op` makes
+// values of [.., kv heads, repeats, ..] (a broadcast, or a reshape of the backward pass that splits
+// heads). All users until the two dims are merged, or the repeats summed, must move data or be
+// elementwise; values at the ends keep their types. Returns false and changes nothing if the
+// pattern does not match, or kv heads divide already.
 bool regroupHeads(mlir::Operation *op, int64_t parts);
 
 } // namespace llmc

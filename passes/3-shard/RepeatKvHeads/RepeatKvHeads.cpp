@@ -1,4 +1,4 @@
-// Ranks that share a kv head get a copy each, so that heads can be cut over all of them.
+// Gives each rank that shares a kv head a copy, so that heads can be cut over all ranks.
 #include "passes/3-shard/Passes.h"
 
 #include "dialects/graph/Build.h"
@@ -41,7 +41,7 @@ struct RepeatKvHeads : impl::RepeatKvHeadsBase<RepeatKvHeads> {
       numRegrouped += regroupHeads(op, parts);
   }
 
-  // Heads are dimension 2 of k, v and their gradients.
+  // Repeats the kv heads of one attention: they are dimension 2 of k, v and their gradients.
   void repeat(Operation *op, unsigned q, int64_t kvHeads, int64_t heads) {
     Repeater repeater(op, kvHeads, heads);
     repeater.repeatOperand(q + 1, 2);

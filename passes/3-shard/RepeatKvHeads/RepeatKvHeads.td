@@ -9,7 +9,7 @@ def RepeatKvHeads : Pass<"llmc-repeat-kv-heads", "::mlir::ModuleOp"> {
       says attention: kv heads that are broadcast to [.., kv heads, repeats, ..] and merged
       to heads, and the sums over repeats of the backward pass.
     Keeps: all values; attention of one kv head, which is shared by all ranks as
-      it is; annotations (there are none yet).
+      it is; annotations (none exist yet).
 
     A rank then computes all kv heads (they are few) but attends with its own
     alone: the lookup is cut along its ids, so it moves no data between ranks, and

@@ -11,7 +11,8 @@ using graph::shapeOf;
 
 namespace {
 
-// Brings `dim` of `rank` dimensions to the front; the inverse puts it back.
+// Returns the permutation that brings `dim` of `rank` dimensions to the front; inverseOf() of it
+// puts the dimension back.
 SmallVector<int64_t> toFront(int64_t rank, int64_t dim) {
   SmallVector<int64_t> permutation = {dim};
   for (int64_t d = 0; d < rank; ++d)
@@ -32,7 +33,7 @@ RankedTensorType resized(Value value, int64_t dim, int64_t size) {
   return RankedTensorType::get(shape, elementOf(value));
 }
 
-// Marks what is built while it lives, if it serves the backward pass.
+// Marks the ops that are built during its lifetime as backward if `like` is.
 struct Marker : OpBuilder::Listener {
   Marker(OpBuilder &builder, Operation *like) : builder(builder), backward(like->hasAttr(kBackward)) {
     builder.setListener(this);

@@ -1,4 +1,5 @@
-// Heads looked up where more of them are needed, and sums over those repeats.
+// Repeats heads by a lookup, and sums gradients over the repeats. Test:
+// test/passes/3-shard/repeat-kv-heads.mlir.
 #ifndef LLMC_PASSES_SHARD_REPEATKVHEADS_REPEATER_H
 #define LLMC_PASSES_SHARD_REPEATKVHEADS_REPEATER_H
 
@@ -6,16 +7,16 @@
 
 namespace llmc {
 
-// Works on operands and results of one op. `heads` is a multiple of `kvHeads`, and head
-// i stands for kv head i / (heads / kvHeads). What it makes serves the op: if that belongs
-// to the backward pass, so does this.
+// Rewrites operands and results of one op. `heads` is a multiple of `kvHeads`, and head i stands
+// for kv head i / (heads / kvHeads). New ops belong to the backward pass if `op` does.
 class Repeater {
 public:
   Repeater(mlir::Operation *op, int64_t kvHeads, int64_t heads);
 
-  // Dimension `dim` of operand `i`, of kvHeads, is looked up to become heads.
+  // Replaces operand `i` by a lookup (graph.gather) that makes kvHeads of dimension `dim` heads.
   void repeatOperand(unsigned i, int64_t dim);
-  // Dimension `dim` of result `i`, which had kvHeads, becomes heads; its users see sums.
+  // Makes kvHeads of dimension `dim` of result `i` heads; users get the sums over the repeats
+  // (graph.scatter_add), of the old type.
   void sumResult(unsigned i, int64_t dim);
 
 private:

@@ -1,4 +1,4 @@
-// Tactic `data`: cuts the rows of a micro-batch over the data axes.
+// Implements tactic `data`: cuts the rows of a micro-batch over the data axes.
 #include "passes/3-shard/Passes.h"
 
 #include "passes/3-shard/Propagation.h"
@@ -10,8 +10,8 @@ namespace llmc {
 using namespace mlir;
 using namespace parallel;
 namespace {
-// The arguments whose rows are shared out: all inputs of a micro-batch, of an
-// inference those that the model says are batched.
+// Returns the arguments whose rows are divided: all inputs of a micro-batch, or the batched inputs
+// (graph.batched) of an inference.
 SmallVector<BlockArgument> batchedInputs(func::FuncOp func, bool infer) {
   SmallVector<BlockArgument> inputs;
   for (BlockArgument arg : func.getArguments())

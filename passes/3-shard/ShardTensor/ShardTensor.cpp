@@ -1,9 +1,8 @@
-// Tactic `tensor`: cuts blocks by columns, then rows, over the axis tp.
+// Implements tactic `tensor`: cuts blocks by columns, then rows, over the axis tp (Megatron-LM).
 //
-// For every matmul with a parameter, in program order: if its input is not cut
-// yet, may its output features be? Follow the cut forward through the ops' rules
-// (Follower); if it ends only in reductions, seed it and propagate. Then the same for
-// the rows of tables that inputs look up.
+// For every matmul with a parameter, in program order, whose input is not cut yet: Follower follows
+// a cut of its output features forward through the ops' rules; if it ends only in reductions, the
+// tactic seeds it and propagates. Then the same for the rows of tables that inputs look up.
 #include "passes/3-shard/Passes.h"
 
 #include "dialects/graph/Build.h"
@@ -22,7 +21,7 @@ using graph::shapeOf;
 namespace {
 
 enum class Verdict {
-  Cut,   // ends in reductions, or leaves the program in parts, only
+  Cut,   // ends only in reductions, or leaves the program in parts
   Whole, // meets an op that needs the dimension whole, or leaves the program
 };
 
@@ -31,18 +30,19 @@ class Follower {
 public:
   Follower(const AxisPropagation &axis, int64_t parts) : axis(axis), parts(parts) {}
 
-  // A block pays one reduction, at its end. If a statistic of the cut dimension comes back to it
-  // before that (a norm that is spelt out), there would be one in its midst as well, of every
-  // layer and both ways: as the op of a norm says by its rule, it needs the dimension whole.
+  // Returns whether the dimension must stay whole. A block is to have one reduction, at its end. If
+  // a statistic of the cut dimension is used with it again before that (a norm of several ops),
+  // every layer would have one in its middle as well, in both directions; the rule of a single norm
+  // op requires the dimension whole for the same reason.
   bool needsWhole(Value value, int64_t dim) {
     return follow(value, dim) == Verdict::Whole || (contracts && hasStatisticBack());
   }
 
-  // The path selects by index along the dimension (it is a vocabulary), or ends
-  // in an output: padding does no harm.
+  // True if the path selects by index along the dimension (a vocabulary), or ends in an output:
+  // padding then changes no result.
   bool mayPad = false;
-  // The major part of a merged dimension, if it does not divide (0 if it does): heads
-  // rather than the fewer kv heads, which can be repeated.
+  // The major factor of a merged dimension, if it does not divide (else 0): heads rather than the
+  // fewer kv heads, which can be repeated.
   int64_t blockedSize = 0;
 
 private:
@@ -50,7 +50,7 @@ private:
     if (!seen.insert({value, dim}).second)
       return Verdict::Cut;
     for (OpOperand &use : value.getUses())
-      // The backward pass mirrors the forward one; it follows.
+      // Backward ops mirror the forward ones: propagation reaches them from there.
       if (!use.getOwner()->hasAttr(kBackward) && followUse(use, dim) == Verdict::Whole)
         return Verdict::Whole;
     return Verdict::Cut;
@@ -70,7 +70,7 @@ private:
     const graph::DimFactors &dims = rule.operands[use.getOperandNumber()][dim];
     if (dims.empty())
       return Verdict::Whole;
-    // A merged dimension is cut along its major factor: heads, not parts of one.
+    // A merged dimension is cut along its major factor: by heads, not inside one.
     unsigned factor = dims.front();
     const graph::Factor &info = rule.factors[factor];
     bool looksUp = rule.offsetFactor == int(factor);
@@ -103,7 +103,8 @@ private:
         tensor, [&](const graph::DimFactors &dims) { return llvm::is_contained(dims, factor); });
   }
 
-  // An op that reduces the factor contracts two operands over it, or takes a statistic of one.
+  // Records an op that reduces the factor: it contracts two operands over it, or takes a statistic
+  // of one.
   void endIn(Operation *user, const graph::ShardingRule &rule, unsigned factor) {
     auto isPart = [&](const auto &tensor) { return carries(tensor, factor); };
     if (llvm::count_if(rule.operands, isPart) > 1)
@@ -112,7 +113,7 @@ private:
       llvm::append_range(statistics, user->getResults());
   }
 
-  // Is a statistic, or what follows from it, used together with what it was taken of?
+  // Returns whether a statistic, or a value computed from one, meets a cut value in one op.
   bool hasStatisticBack() const {
     llvm::DenseSet<Value> cut;
     for (auto [value, dim] : seen)
@@ -129,7 +130,7 @@ private:
     return false;
   }
 
-  // Does the op have an operand along the factor that cannot be padded?
+  // Returns whether an operand of the op that cannot be padded carries the factor.
   static bool meetsFixed(Operation *user, const graph::ShardingRule &rule, unsigned factor) {
     for (auto [operand, tensor] : llvm::zip(user->getOperands(), rule.operands)) {
       auto constant = operand.getDefiningOp<graph::ConstantOp>();
@@ -143,14 +144,14 @@ private:
     return false;
   }
 
-  // A result of an inference, whose parts are put together outside.
+  // Returns whether the use is a result of an inference, whose parts are joined outside.
   static bool isOutput(OpOperand &use) {
     auto func = dyn_cast<func::FuncOp>(use.getOwner()->getParentOp());
     return func && isa<func::ReturnOp>(use.getOwner()) &&
            func.getResultAttr(use.getOperandNumber(), kOutput);
   }
 
-  // Residuals for the backward pass may be cut; the carried stream may not.
+  // Follows a stacked result, which may be cut as a residual; a carried value may not.
   Verdict followYield(graph::YieldOp yield, unsigned operand, int64_t dim) {
     auto repeat = cast<graph::RepeatOp>(yield->getParentOp());
     if (operand < repeat.getCarried().size())
@@ -165,7 +166,7 @@ private:
   SmallVector<Value> statistics;
 };
 
-// Is `value` a parameter: an argument bound to one, or a layer of it?
+// Returns whether `value` is an argument bound to a parameter, or one layer of such an argument.
 bool isParameter(Value value, ModuleOp module) {
   auto arg = dyn_cast<BlockArgument>(value);
   if (!arg)
@@ -180,7 +181,7 @@ bool isParameter(Value value, ModuleOp module) {
   return state && state.getRole() == graph::Role::parameter;
 }
 
-// Does the value follow from what the step is fed?
+// Returns whether the value depends on an input of the step.
 bool isFed(Value value, llvm::DenseSet<Value> &seen) {
   if (!seen.insert(value).second)
     return false;
@@ -221,7 +222,8 @@ struct ShardTensor : impl::ShardTensorBase<ShardTensor> {
     numConflicts += axis.reportConflicts();
   }
 
-  // What the model's file says about weights stands before what their use suggests.
+  // Seeds the cuts that the model's file asks for, before any that the use of weights suggests.
+  // Emits an error that names both nodes where two of them conflict.
   static LogicalResult seedWanted(func::FuncOp func, AxisPropagation &axis, int64_t parts) {
     auto wanted = readWantedCuts(func, parts);
     if (failed(wanted))
@@ -246,8 +248,9 @@ struct ShardTensor : impl::ShardTensorBase<ShardTensor> {
     return success();
   }
 
-  // Output features: dimensions of the result that the weight alone has. Heads come
-  // before their elements, if they are not one dimension.
+  // Seeds a cut of the output features, the dimensions of the result that the weight alone has.
+  // Heads come before their elements where these are two dimensions. Emits an error if a cut that
+  // is right does not divide.
   LogicalResult seed(graph::MatmulOp op, AxisPropagation &axis, int64_t parts) {
     ModuleOp module = getOperation();
     for (unsigned weight : {1u, 0u}) {
@@ -286,7 +289,7 @@ struct ShardTensor : impl::ShardTensorBase<ShardTensor> {
   }
 
   struct Columns {
-    bool mayCut = false;     // nobody needs them whole
+    bool mayCut = false;     // no user needs them whole
     int64_t indivisible = 0; // what the ranks cannot share
     StringRef noun;
   };
@@ -321,7 +324,7 @@ struct ShardTensor : impl::ShardTensorBase<ShardTensor> {
     axis.cut(weight, weightDim, getNodeName(op.getLoc()));
   }
 
-  // A table of words that nobody has cut yet (an embedding that is not the head's).
+  // Seeds a cut of the rows of a table that is not cut yet (an embedding that is not the head's).
   void seedRows(graph::GatherOp op, AxisPropagation &axis, int64_t parts) {
     Value table = op.getTable();
     int64_t rows = cast<RankedTensorType>(table.getType()).getDimSize(0);

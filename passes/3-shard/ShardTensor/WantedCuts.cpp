@@ -17,7 +17,7 @@ graph::StateOp parameterOf(BlockArgument argument, func::FuncOp func) {
                                                                                 : graph::StateOp();
 }
 
-// What is said about one view of a state: parts per dimension, 0 where nothing is said.
+// Holds what the file asks for one view of a state: parts per dimension, 0 where it asks nothing.
 struct ViewWish {
   SmallVector<int64_t> parts;
   std::string weight, node;
@@ -35,7 +35,7 @@ ViewWish wishOf(graph::StateOp state, graph::ViewAttr view, int64_t rank) {
   auto shape = cast<RankedTensorType>(source.getType()).getShape();
   int64_t inner = 1;
   for (size_t d = shape.size(); d-- > 0; inner *= shape[d]) {
-    bool isCut = false; // its major dimension is; the others are whole inside a part
+    bool isCut = false; // set by the major dimension; the others stay whole
     for (auto [i, step] : llvm::enumerate(view.getStrides()))
       if (step >= inner && step < inner * shape[d] && cuts[d] && !isCut) {
         wish.parts[i + state.getStacked()] = cuts[d];

@@ -1,4 +1,4 @@
-// Gate of phase 3.
+// Checks the annotations at the end of phase 3: rules A1 to A7, S1 and S2.
 #include "passes/3-shard/Passes.h"
 
 #include "dialects/parallel/Annotations.h"
