@@ -17,7 +17,7 @@ std::string llmc::getStateName(ModuleOp module, StringRef symbol, int64_t first)
   return name.empty() ? symbol.str() : name.str();
 }
 
-// The module around `value`.
+// Returns the module around `value`.
 static ModuleOp moduleOf(Value value) {
   return value.getParentRegion()->getParentOfType<ModuleOp>();
 }
@@ -31,7 +31,7 @@ static DictionaryAttr recordedOrigin(Value value) {
               : DictionaryAttr();
 }
 
-// The argument of the function that a body argument comes from, if any.
+// Returns the value outside of all repeats that a body argument is bound to; `value` if it is none.
 static Value outside(Value value) {
   auto arg = dyn_cast<BlockArgument>(value);
   while (arg) {
@@ -44,7 +44,7 @@ static Value outside(Value value) {
   return value;
 }
 
-// The nearest name on the way to where `value` comes from.
+// Returns the nearest name on the way back to the definition of `value`; empty if there is none.
 static std::string nodeOf(Value value, int depth = 0) {
   value = outside(value);
   if (auto arg = dyn_cast<BlockArgument>(value))
@@ -68,7 +68,7 @@ DictionaryAttr llmc::makeOrigin(Value value, ArrayRef<StringAttr> axes, StringRe
   MLIRContext *context = value.getContext();
   std::string tactic = axes.empty() ? "" : getTactic(moduleOf(value), axes.front()).str();
   std::string rule = fallback.str(), node = nodeOf(value), seed;
-  // A constant is known by what it is used with.
+  // Names a constant by the other operands of its users.
   for (Operation *user : value.getUsers())
     for (Value other : user->getOperands())
       if (node.empty() && other != value)
@@ -120,7 +120,7 @@ DictionaryAttr llmc::describeTensor(Type type, ArrayRef<std::string> names, Shar
   return fields.getDictionary(type.getContext());
 }
 
-// The names of what a repeat's body argument stands for, one a layer.
+// Returns the names of a repeat's body argument, one per layer.
 static std::vector<std::string> namesOfArgument(graph::RepeatOp repeat, unsigned index) {
   int64_t count = repeat.getCount();
   Value operand = repeat->getOperand(index);
@@ -129,8 +129,8 @@ static std::vector<std::string> namesOfArgument(graph::RepeatOp repeat, unsigned
   std::vector<std::string> names = namesOf(operand);
   if (!isCarried)
     return isStacked || names.size() < 2 ? names : std::vector<std::string>{names.front()};
-  // The first layer gets it from outside, each further one from the layer before. What layers
-  // only hand on may go around in a circle, and has no one name.
+  // The first layer gets a carried value from outside, each later one from the layer before. What
+  // layers only pass on may be a cycle, and has no single name.
   Value yielded = repeat.getBlock().getTerminator()->getOperand(index);
   if (isa<BlockArgument>(yielded))
     return {};
@@ -168,7 +168,7 @@ std::vector<std::string> llmc::namesOf(Value value) {
   std::vector<std::string> names;
   if (auto fused = dyn_cast<FusedLoc>(value.getLoc());
       fused && isa_and_nonnull<StringAttr>(fused.getMetadata()))
-    for (Location layer : fused.getLocations()) // one a layer
+    for (Location layer : fused.getLocations()) // one per layer
       names.push_back(getNodeName(layer).str());
   else if (std::string name = nodeOf(value); !name.empty())
     names.push_back(name);

@@ -1,5 +1,5 @@
-// Why a collective is there, for people: {tactic, rule, node}, and what else is known of
-// {seed (where the tactic began), moved (where the reduction was put), tensors}.
+// Records why a collective exists, for reports: a dictionary {tactic, rule, node} and, where known,
+// {seed (where the tactic began), moved (where the reduction was moved), tensors}.
 #ifndef LLMC_PASSES_PARTITION_ORIGIN_H
 #define LLMC_PASSES_PARTITION_ORIGIN_H
 
@@ -7,27 +7,29 @@
 
 namespace llmc {
 
-// From the annotations (`parallel.origin`, per axis) of whoever defines
-// `value`, for the first of `axes` that they explain; else from the axis and
-// `rule`. The node is the name in the definition's location, or the nearest one
-// on the way to it; of an argument, the source of its state.
+// Returns the origin of a collective over `axes` that `value` needs. Tactic, rule and seed are
+// those of the annotation (`parallel.origin`, per axis) at the definition of `value`, for the first
+// of `axes` that it has; else the tactic of the first axis, and `rule`. The node is the name in the
+// definition's location, or the nearest one on the way back to it; of an argument, the source of
+// its state; "unnamed" if there is none.
 mlir::DictionaryAttr makeOrigin(mlir::Value value, llvm::ArrayRef<mlir::StringAttr> axes,
                                 llvm::StringRef rule = "partial sums");
 
-// Says more in the `parallel.origin` of an op that has one.
+// Adds or replaces a field of the `parallel.origin` of an op.
 void setOriginField(mlir::Operation *op, llvm::StringRef name, const llvm::Twine &text);
 
-// A tensor of `type` (global) that lies as `layout` and is needed as `needed` (null: so).
+// Describes a tensor of the global `type`, which is defined as `layout` and needed as `needed`
+// (null: as it is): {names (unless empty), type, layout, needed}.
 mlir::DictionaryAttr describeTensor(mlir::Type type, llvm::ArrayRef<std::string> names,
                                     parallel::ShardingAttr layout,
                                     parallel::ShardingAttr needed = {});
 
-// The names under which people know a value: of the node that makes it or of its
-// parameter; of what folded layers make or hold one a layer.
+// Returns the names of a value for reports: of the node that makes it or of the sources of its
+// parameter; one name per layer of what folded layers make or hold. Empty if it has no single name.
 std::vector<std::string> namesOf(mlir::Value value);
 
-// The name under which people know a state: its source tensor (of the layer
-// `first` if it is stacked), else its location's name, else its symbol.
+// Returns the name of a state for reports: its source tensor (of layer `first` if it is stacked; of
+// a gradient or moment, its parameter's), else its location's name, else its symbol.
 std::string getStateName(mlir::ModuleOp module, llvm::StringRef symbol, int64_t first = 0);
 
 } // namespace llmc

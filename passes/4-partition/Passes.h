@@ -1,4 +1,5 @@
-// Phase 4: from annotated global functions to the functions of each stage.
+// Declares the passes of phase 4, which turn annotated global functions into the functions of each
+// stage. Tests: test/passes/4-partition.
 #ifndef LLMC_PASSES_PARTITION_PASSES_H
 #define LLMC_PASSES_PARTITION_PASSES_H
 

@@ -5,8 +5,8 @@
 
 namespace llmc {
 
-// Phase 4: annotated @micro and @update on global tensors -> forward_K,
-// backward_K and update_K of every stage K on local ones.
+// Builds phase 4: annotated @micro and @update on global tensors become forward_K, backward_K and
+// update_K of every stage K, on local tensors.
 void buildPartitionPipeline(mlir::OpPassManager &pm);
 
 } // namespace llmc

@@ -1,4 +1,4 @@
-// Where ops of @micro stand in the pipeline.
+// Finds the pipeline stages of ops of @micro.
 #ifndef LLMC_PASSES_PARTITION_STAGES_H
 #define LLMC_PASSES_PARTITION_STAGES_H
 
@@ -6,11 +6,12 @@
 
 namespace llmc {
 
-// The numbers of `[1, 2]` or `array<i64: 1, 2>`; empty for anything else.
+// Returns the numbers of `[1, 2]` or `array<i64: 1, 2>`; empty for anything else.
 llvm::SmallVector<int64_t> readCounts(mlir::Attribute attr);
 
-// Stage of an op of @micro (of split layers: the last that runs): its mark,
-// else the one its operands come from.
+// Returns the stage of an op of @micro: parallel.stage if it has one; of split layers the stage
+// that runs last; else the latest stage of the operands of its direction, and without such operands
+// the first stage (forward) or the last (backward).
 int64_t stageOf(mlir::Operation *op, int64_t stages);
 
 } // namespace llmc

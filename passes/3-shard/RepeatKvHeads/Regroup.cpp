@@ -94,7 +94,7 @@ private:
   }
 
   SmallVector<std::pair<Value, Group>> values;
-  SmallVector<std::pair<Operation *, int64_t>> sums; // with the dimension of the heads in the result
+  SmallVector<std::pair<Operation *, int64_t>> sums; // with the heads' dim in the result
   llvm::DenseSet<Value> seen;
   bool ends = false;
 };

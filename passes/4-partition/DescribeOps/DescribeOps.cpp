@@ -11,7 +11,7 @@ using namespace mlir;
 using namespace llmc;
 using namespace llmc::parallel;
 
-// The names of an op's nodes and, if it stands for several layers, the layer of each.
+// Records the names of an op's nodes and, if it stands for several layers, the layer of each.
 static void setNames(Operation *op, NamedAttrList &fields) {
   Builder b(op->getContext());
   SmallVector<Attribute> names;

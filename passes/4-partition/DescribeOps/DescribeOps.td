@@ -1,9 +1,9 @@
 def DescribeOps : Pass<"llmc-describe-ops", "::mlir::ModuleOp"> {
-  let summary = "lists the ops of the model with how they are cut and why, for people";
+  let summary = "lists the ops of the model with their shardings and origins, for reports";
   let description = [{
     Needs: annotated @micro, or @forward of an inference.
     Gives: module attribute `parallel.ops`: of every op that has a name in the source
-      {op, names, layers (whose each name is, of an op of folded layers), backward,
+      {op, names, layers (the layer of each name, of an op of folded layers), backward,
       operands and results (each {names, type, layout, needed}), cuts (its `parallel.origin`)},
       in program order. Nothing but `llmc explain` reads it.
     Keeps: everything.

@@ -39,7 +39,7 @@ static void dropUnitAxes(ModuleOp module, MeshAttr mesh) {
 
 //===-- Reshards ------------------------------------------------------------===//
 
-// Axes in `from` that the reshard takes away or adds, those of reductions first.
+// Returns the axes that the reshard takes away or adds, those of reductions first.
 static Axes changedAxes(ShardingAttr from, ShardingAttr to) {
   Axes changed;
   for (StringAttr axis : from.getUnreduced())
@@ -58,7 +58,7 @@ static Axes changedAxes(ShardingAttr from, ShardingAttr to) {
   return changed;
 }
 
-// A reshard that only gathers makes the tensor larger.
+// Returns whether the reshard only gathers, so that the tensor becomes larger.
 static bool onlyGathers(ShardingAttr from, ShardingAttr to) {
   if (from.getUnreduced() != to.getUnreduced())
     return false;
@@ -74,8 +74,8 @@ struct InsertReshards : llmc::impl::InsertReshardsBase<InsertReshards> {
   void runOnOperation() override;
   LogicalResult bridge(OpOperand &use);
 
-  // Reshards made so far: of a value, to a sharding, and if it stands before its
-  // first user, that user's stage and direction.
+  // Maps a value, a sharding and, if the reshard is placed before its first user, that user's stage
+  // and direction to the reshard made for them.
   std::map<std::tuple<void *, const void *, const void *, bool>, ReshardOp> made;
 };
 } // namespace

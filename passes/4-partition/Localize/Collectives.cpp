@@ -53,7 +53,8 @@ private:
       ++n;
     return n;
   }
-  // Further cuts of dim `d` that are all over axes still to be summed.
+  // Cuts dim `d` further by a reduce_scatter, if all axes of the new cuts are still to be summed
+  // over.
   void scatter(size_t d) {
     size_t common = commonPrefix(d);
     if (common != dims[d].size() || wanted[d].size() == common || kind != ReduceKind::sum)

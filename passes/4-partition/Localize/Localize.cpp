@@ -16,7 +16,7 @@ using namespace llmc;
 using namespace llmc::parallel;
 
 namespace {
-// Writes the local twin of a function, block by block.
+// Writes the local version of a function, block by block.
 class Localizer {
 public:
   explicit Localizer(MeshAttr mesh) : mesh(mesh) {}
@@ -38,13 +38,13 @@ private:
 
   MeshAttr mesh;
   IRMapping map;
-  // Offsets made in the block being written, by axes and stride.
+  // Caches the offsets of the block being written, by axes and stride.
   std::map<std::pair<const void *, int64_t>, Value> offsets;
   Block *block = nullptr;
 };
 } // namespace
 
-// Bookkeeping of the phases before, which no one reads any more.
+// Removes the marks of earlier phases that no later pass reads.
 static void dropMarks(Operation *op) {
   clearShardings(op);
   for (StringRef name : {StringRef(kStage), StringRef(kBackward), StringRef(kLayers),
@@ -54,7 +54,7 @@ static void dropMarks(Operation *op) {
     op->removeAttr(kOrigin);
 }
 
-// The origin, and what moves.
+// Returns the origin of a reshard with a description of the tensor that moves.
 static Attribute describedOrigin(ReshardOp reshard) {
   auto origin = reshard->getAttrOfType<DictionaryAttr>(kOrigin);
   if (!origin)
@@ -73,8 +73,8 @@ FailureOr<RankedTensorType> Localizer::localType(Value value) {
   return getLocalType(value.getType(), sharding, mesh);
 }
 
-// The global index at which a rank's part of the op's indexed dimension begins;
-// null if that dimension is not cut.
+// Returns the global index at which a rank's part of the op's indexed dimension begins; null if
+// that dimension is not cut.
 Value Localizer::offsetFor(Operation *op, OpBuilder &builder) {
   graph::ShardingRule rule = cast<graph::GraphOpInterface>(op).getShardingRule();
   if (rule.offsetFactor < 0)

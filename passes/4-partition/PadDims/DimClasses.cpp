@@ -83,7 +83,7 @@ private:
     for (int64_t d = 0; d < rank; ++d)
       tie(at(a, firstA + d), at(b, firstB + d));
   }
-  // What a user requires also has to divide.
+  // Requires that the cuts that a use asks for divide the class as well.
   void require(OpOperand &use) {
     for (auto [d, axes] : llvm::enumerate(getAxes(getRequired(use)))) {
       Node &node = nodes[at(use.get(), d)];

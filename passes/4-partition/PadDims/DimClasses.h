@@ -1,4 +1,5 @@
-// Dimensions that must have one size, because ops tie them together.
+// Groups dimensions into equivalence classes: those that ops tie together must have one size. Test:
+// test/passes/4-partition/pad-dims.mlir.
 #ifndef LLMC_PASSES_PARTITION_PADDIMS_DIMCLASSES_H
 #define LLMC_PASSES_PARTITION_PADDIMS_DIMCLASSES_H
 
@@ -6,16 +7,17 @@
 
 namespace llmc {
 
+// Represents the dimensions of values and states that have one size.
 struct DimClass {
   int64_t size = 0;
-  int64_t multiple = 1;   // what all cuts of it divide by
-  bool mayGrow = false;   // rows of a table are looked up along it, or an output is cropped
-  bool isFixed = false;   // merged with others, not to be cut, or an input's
+  int64_t multiple = 1;   // lcm of the group sizes that cut it
+  bool mayGrow = false;   // it indexes rows of a table, or an output that is cropped has it
+  bool isFixed = false;   // of a merged dimension, a Replicated factor or an input
   llvm::SmallVector<std::pair<mlir::Value, int64_t>> dims;
   llvm::SmallVector<std::pair<mlir::Operation *, int64_t>> states;
 };
 
-// All classes of more than one element, in order of first appearance.
+// Returns all classes, singletons too, in order of first appearance.
 std::vector<DimClass> collectDimClasses(mlir::ModuleOp module, parallel::MeshAttr mesh);
 
 } // namespace llmc

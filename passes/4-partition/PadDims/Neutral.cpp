@@ -1,5 +1,5 @@
-// What is known of the contents of padding, op by op, and the masks that
-// reductions need because it is not enough.
+// Tracks the contents of padding from op to op, as a lattice of four values, and inserts the masks
+// that reductions need where the contents are not neutral.
 #include "passes/4-partition/PadDims/Neutral.h"
 
 #include "llvm/ADT/TypeSwitch.h"
@@ -20,7 +20,8 @@ public:
   unsigned numMasks = 0;
 
 private:
-  // Of `value` along `dim`; a value without that padding holds finite numbers.
+  // Returns the contents of the padding of `value` along `dim`; a value without that padding holds
+  // finite numbers.
   Content get(Value value, int64_t dim) const {
     auto found = contents.find({value, dim});
     return found == contents.end() ? Content::Finite : found->second;
@@ -76,8 +77,8 @@ static Content ofConstant(graph::ConstantOp op) {
   return ofNumber(dense.getSplatValue<APFloat>().convertToDouble());
 }
 
-// Padding of a result, from that of the operands along the same factor (finite
-// where an operand does not carry it).
+// Returns the contents of a result's padding, from that of the operands along the same factor
+// (`Finite` for an operand that does not carry the factor).
 Content Masker::transfer(Operation *op, ArrayRef<Content> in, int64_t resultDim) {
   return llvm::TypeSwitch<Operation *, Content>(op)
       .Case([&](graph::ConstantOp c) { return ofConstant(c); })
@@ -96,7 +97,7 @@ Content Masker::transfer(Operation *op, ArrayRef<Content> in, int64_t resultDim)
         return in[0] == Content::NegInf ? Content::Zero : Content::Unknown;
       })
       .Case([&](graph::NegOp) { return isTame(in[0]) ? in[0] : Content::Unknown; })
-      // Along other dimensions: of zeros zero, of finite numbers finite.
+      // A reduction over another dimension makes zeros of zeros, and finite numbers of finite ones.
       .Case([&](graph::ReduceOp) { return isTame(in[0]) ? in[0] : Content::Unknown; })
       .Case([&](graph::SelectOp) { return in[1] == in[2] ? in[1] : Content::Unknown; })
       .Case<graph::CastOp, graph::ReshapeOp, graph::TransposeOp, graph::BroadcastOp,
@@ -107,7 +108,7 @@ Content Masker::transfer(Operation *op, ArrayRef<Content> in, int64_t resultDim)
       .Default([](Operation *) { return Content::Unknown; });
 }
 
-// Puts a mask before `user`, which it and all users behind it read.
+// Inserts a mask before `user`, which `user` and all users after it read.
 void Masker::mask(Operation *user, unsigned operand, int64_t dim, Content wanted) {
   Value value = user->getOperand(operand);
   int64_t valid = 0;
@@ -120,7 +121,7 @@ void Masker::mask(Operation *user, unsigned operand, int64_t dim, Content wanted
                                           builder.getI64IntegerAttr(dim),
                                           builder.getI64IntegerAttr(valid),
                                           builder.getF64FloatAttr(number));
-  // A return is part of nothing; what it returns is.
+  // A return has no stage and direction, so the mask takes those of the value's definition.
   Operation *place = value.getDefiningOp() && isa<func::ReturnOp>(user) ? value.getDefiningOp() : user;
   for (StringRef name : {StringRef(kStage), StringRef(kBackward), StringRef(kOrigin)})
     if (Attribute attr = place->getAttr(name))
@@ -156,7 +157,7 @@ LogicalResult Masker::makeNeutral(Operation *op, const graph::ShardingRule &rule
   }
   if (!isa<graph::MatmulOp>(op))
     return op->emitOpError("D2: reduces over a padded dimension and has no neutral element for it");
-  // One factor zero and the other finite will do.
+  // The products are neutral if one factor is zero and the other finite.
   bool anyZero = llvm::any_of(llvm::seq(carriers.size()),
                               [&](size_t k) { return content(k) == Content::Zero; });
   for (size_t k = 0; k < carriers.size(); ++k) {
@@ -181,7 +182,7 @@ LogicalResult Masker::visit(graph::GraphOpInterface op) {
   for (unsigned factor : padded) {
     FactorKind kind = rule.factors[factor].kind;
     bool reduced = kind == FactorKind::ReducedSum || kind == FactorKind::ReducedMax;
-    // Rows are looked up by indices, which are never those of padding.
+    // No index points at padding, so lookups need no mask.
     if (reduced && static_cast<int>(factor) != rule.offsetFactor &&
         failed(makeNeutral(op, rule, factor)))
       return failure();
@@ -202,8 +203,8 @@ LogicalResult Masker::visit(graph::GraphOpInterface op) {
   return success();
 }
 
-// Accumulators begin with zeros, and what a function leaves in them is zero
-// there: so they are zero wherever they enter one.
+// Returns whether the state is an accumulator. Its padding is zero at every entry of a function:
+// accumulators begin as zeros, and leave() masks what a function returns in them.
 static bool isAccumulator(Attribute name, func::FuncOp func) {
   auto symbol = dyn_cast_or_null<FlatSymbolRefAttr>(name);
   auto state = symbol ? func->getParentOfType<ModuleOp>().lookupSymbol<graph::StateOp>(
@@ -226,7 +227,7 @@ LogicalResult Masker::run(Block &block) {
   for (BlockArgument arg : block.getArguments())
     for (Padding padding : paddings.lookup(arg)) {
       bool isZero = func && isAccumulator(func.getArgAttr(arg.getArgNumber(), kState), func);
-      // Other states are finite; nothing is known of what enters a body.
+      // The padding of other states is finite; that of a repeat's body arguments is unknown.
       contents[{arg, padding.dim}] = isZero ? Content::Zero : func ? Content::Finite : Content::Unknown;
     }
   for (Operation &op : llvm::make_early_inc_range(block)) {

@@ -5,15 +5,18 @@
 
 namespace llmc {
 
-// The padded dimension of every value that has one, and its size without padding.
+// Represents a padded dimension of a value, and its size without padding. Paddings maps every
+// padded value to its padded dimensions.
 struct Padding {
   int64_t dim;
   int64_t valid;
 };
 using Paddings = llvm::DenseMap<mlir::Value, llvm::SmallVector<Padding, 1>>;
 
-// Puts neutral elements in front of every reduction over padding that does not
-// have them yet. Types have grown already. Returns the number of masks.
+// Inserts a graph.mask_tail of neutral elements before every reduction over padding that is not
+// neutral already, and before every accumulator that `func` returns. Types have grown already.
+// Returns the number of masks, whose results are added to `paddings`; fails with error D2 where an
+// op reduces padding and has no neutral element for it.
 mlir::FailureOr<unsigned> maskReductions(mlir::func::FuncOp func, Paddings &paddings);
 
 } // namespace llmc

@@ -42,7 +42,7 @@ static void growState(graph::StateOp state, int64_t dim, int64_t size) {
   state.setTypeAttr(TypeAttr::get(withSize(type, dim, size)));
 }
 
-// Sizes that an op repeats in its attributes.
+// Updates the sizes that the value's defining op has in attributes: constants and slices.
 static void growAttributes(Value value, int64_t dim, int64_t from, int64_t to) {
   Operation *op = value.getDefiningOp();
   if (auto constant = dyn_cast_or_null<graph::ConstantOp>(op)) {
@@ -67,7 +67,7 @@ static void grow(const DimClass &c, int64_t size, Paddings &paddings) {
     growState(cast<graph::StateOp>(state), dim, size);
 }
 
-// Who reads a padded output must know where it ends.
+// Records the shape without padding of every padded output, for its reader to crop.
 static void markOutputs(func::FuncOp func, const Paddings &paddings) {
   for (OpOperand &use : func.getBody().front().getTerminator()->getOpOperands()) {
     auto found = paddings.find(use.get());

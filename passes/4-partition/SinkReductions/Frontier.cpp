@@ -1,14 +1,15 @@
-// A cut through the linear ops behind partial sums. What ends on the source's side works on
-// partial sums, what ends on the target's on reduced values:
+// Finds the frontier as a minimum cut through the linear ops behind partial sums. Ops on the
+// source's side work on partial sums, those on the target's side on reduced values. Edges and their
+// costs:
 //
-//   source --size--> r               a reduction that may go on
-//   op --size--> reduced(v)          its result v is reduced once for all who need it so,
-//   reduced(v) --never--> user       which is each user on the target's side
-//   user --never--> op               takes partial sums only if there are any
-//   reduced(t) --never--> terms(s)   partial terms of a sum are added first and reduced as one,
-//   terms(s) --size--> s, target     unless all terms are partial and the sum goes on as one
+// source --size--> r               a reshard that reduces and may move
+// op --size--> reduced(v)          its result v is reduced once, for all users that need it reduced
+// reduced(v) --never--> user       a user on the target's side needs v reduced
+// user --never--> op               a user is partial only if the op that it reads is
+// reduced(t) --never--> terms(s)   partial terms of a sum are added first and reduced as one,
+// terms(s) --size--> s, target     unless all terms are partial and the sum itself is
 //
-// An accumulator takes partial sums for almost nothing: it is reduced once a step.
+// An accumulator takes partial sums at almost no cost: it is reduced once per step.
 #include "passes/4-partition/SinkReductions/Frontier.h"
 
 #include "llvm/ADT/MapVector.h"
@@ -22,7 +23,7 @@ using graph::AddOp;
 using graph::ReduceKind;
 
 namespace {
-// Elements count first, then reductions, then accumulators and values kept in both forms.
+// Weighs elements first, then reductions, then accumulators and values kept in both forms.
 constexpr int64_t kElement = 1 << 16, kReduction = 1 << 8, kLittle = 1;
 
 using Operands = SmallVector<unsigned, 2>;
@@ -42,15 +43,15 @@ public:
   }
 
 private:
-  // An op, or the root of a sum of many, that may work on partial sums.
+  // Represents an op, or the root of a sum of many terms, that may work on partial sums.
   struct Part {
     unsigned node;
-    Operands operands; // those that are partial then
+    Operands operands; // the partial ones in that case
     bool isAccumulator = false;
   };
   struct Sum {
     AddOp root;
-    unsigned terms; // the partial ones together
+    unsigned terms; // graph node of the partial terms together
   };
 
   void addOp(Operation *op);
@@ -64,13 +65,14 @@ private:
     parts[op] = {node, Operands(operands), isAccumulator};
     return node;
   }
-  // May `value` be partial where `user` reads it?
+  // Returns whether `value` may be partial where `user` reads it.
   bool isPartial(Value value, Operation *user) {
     Operation *op = value.getDefiningOp();
     return op && parts.count(op) && !parts[op].isAccumulator && sameMarks(op, user);
   }
-  // An op takes partial sums in one of its linear sets, and makes no partial results over the
-  // same axis, nor cuts a dimension over it: then each rank works on another part.
+  // Returns whether the op may take partial sums in exactly the operands of `set`, a linear set of
+  // its rule. It may not cut a dimension or make partial results over the same axis: then each rank
+  // computes another part.
   bool takes(Operation *op, ArrayRef<unsigned> set) {
     for (OpOperand &use : op->getOpOperands()) {
       bool inSet = llvm::is_contained(set, use.getOperandNumber());

@@ -5,16 +5,19 @@
 
 namespace llmc {
 
-// Where a block's partial sums over one axis are to be reduced: so that the fewest elements
-// are, by the fewest reductions, as late as that allows.
+// Describes where the partial sums of a block over one axis are reduced: where the fewest elements
+// are, then by the fewest reductions, as late as that allows. Frontier.cpp has the graph whose
+// minimum cut this is.
 struct Frontier {
-  // The ops that are to work on partial sums, in the block's order, and in which operands.
-  // Of a reshard that reduces over the axis: it is to reduce no longer (no operands).
+  // Lists the ops that are to work on partial sums, in the block's order, with their partial
+  // operands. A reshard without operands is one that is to reduce over the axis no longer.
   llvm::SmallVector<std::pair<mlir::Operation *, llvm::SmallVector<unsigned, 2>>> ops;
-  // Uses of partial values by sums and accumulators, each to have a reduction of its own.
+  // Lists uses of reduced values by sums and accumulators, each of which needs a reshard of its
+  // own.
   llvm::SmallVector<mlir::OpOperand *> terms;
 };
 
+// Returns the frontier of the block over `axis`; empty if nothing is to move. Changes no IR.
 Frontier findFrontier(mlir::Block &block, mlir::StringAttr axis);
 
 } // namespace llmc

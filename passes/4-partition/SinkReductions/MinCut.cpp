@@ -1,4 +1,4 @@
-// Dinic's algorithm: shortest ways first, all of one length at a time.
+// Implements Dinic's algorithm: saturates all shortest augmenting paths, one length at a time.
 #include "passes/4-partition/SinkReductions/MinCut.h"
 
 #include <algorithm>
@@ -17,7 +17,8 @@ void MinCut::addEdge(unsigned from, unsigned to, int64_t cost) {
   edges.push_back({from, 0});
 }
 
-// Distances from the source on edges that have something left. True if it gets through.
+// Computes the distances from the source over residual edges. Returns whether the target is
+// reached.
 bool MinCut::findLevels() {
   level.assign(edgesOf.size(), ~0u);
   level[kSource] = 0;
@@ -31,7 +32,8 @@ bool MinCut::findLevels() {
   return level[kTarget] != ~0u;
 }
 
-// Makes `path` one edge longer, or one shorter where no edge leads on. False at its end.
+// Extends `path` by one edge, or drops its last edge where no edge leads on. Returns false if no
+// path is left.
 bool MinCut::advance(std::vector<unsigned> &path) {
   unsigned node = path.empty() ? kSource : edges[path.back()].to;
   for (unsigned &i = next[node]; i < edgesOf[node].size(); ++i) {
@@ -48,7 +50,7 @@ bool MinCut::advance(std::vector<unsigned> &path) {
   return true;
 }
 
-// Fills every shortest way.
+// Saturates every shortest path (a blocking flow).
 void MinCut::saturate() {
   next.assign(edgesOf.size(), 0);
   std::vector<unsigned> path;
@@ -69,7 +71,7 @@ void MinCut::saturate() {
 llvm::BitVector MinCut::solve() {
   while (findLevels())
     saturate();
-  // On the target's side is only what still gets there.
+  // The target's side has only the nodes that still reach the target.
   llvm::BitVector side(edgesOf.size(), true);
   side.reset(kTarget);
   std::vector<unsigned> queue = {kTarget};

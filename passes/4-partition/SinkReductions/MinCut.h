@@ -1,4 +1,4 @@
-// The cheapest way to separate a source from a target in a directed graph.
+// Computes minimum cuts of directed graphs. Test: test/passes/4-partition/MinCutTest.cpp.
 #ifndef LLMC_PASSES_PARTITION_SINKREDUCTIONS_MINCUT_H
 #define LLMC_PASSES_PARTITION_SINKREDUCTIONS_MINCUT_H
 
@@ -9,24 +9,26 @@
 
 namespace llmc {
 
+// Separates a source from a target at minimum cost, by Dinic's algorithm.
 class MinCut {
 public:
   static constexpr unsigned kSource = 0, kTarget = 1;
-  // What no cut may cost; all other costs together are less.
+  // Forbids an edge to be cut: greater than the sum of all other costs.
   static constexpr int64_t kNever = int64_t(1) << 61;
 
   MinCut() : edgesOf(2) {}
+  // Returns the number of a new node.
   unsigned addNode();
-  // Costs `cost` if `from` ends on the source's side and `to` on the target's.
+  // Adds an edge that costs `cost` if `from` ends on the source's side and `to` on the target's.
   void addEdge(unsigned from, unsigned to, int64_t cost);
-  // The source's side of a cheapest cut; of several, the one as far from the source
-  // as there is. Consumes the costs.
+  // Returns the nodes on the source's side of a minimum cut; of several such cuts, the largest
+  // side. Consumes the costs, so it may run once.
   llvm::BitVector solve();
 
 private:
   struct Edge {
     unsigned to;
-    int64_t left; // what may still flow; the edge i ^ 1 leads back
+    int64_t left; // residual capacity; edge i ^ 1 is the reverse edge
   };
   bool findLevels();
   void saturate();
@@ -34,7 +36,7 @@ private:
 
   std::vector<Edge> edges;
   std::vector<llvm::SmallVector<unsigned, 4>> edgesOf; // of a node
-  std::vector<unsigned> level, next;                   // of a node, of one phase
+  std::vector<unsigned> level, next;                   // of a node: BFS distance, next edge
 };
 
 } // namespace llmc

@@ -61,7 +61,8 @@ static bool isZero(Value value) {
          dense.getSplatValue<APFloat>().isZero();
 }
 
-// Zeros are a partial sum of zeros; partial sums are taken as they are.
+// Makes the initial value unreduced: zeros are a partial sum of zeros, and a reduced partial sum is
+// taken before its reduction.
 static void startUnreduced(OpOperand &init, ArrayRef<StringAttr> axes) {
   if (ReshardOp reshard = getPureSum(init.get())) {
     init.set(reshard.getOperand());
@@ -105,7 +106,7 @@ static bool sinkCarried(RepeatOp op, unsigned i) {
                                    withUnreduced(to, axes), to);
   if (Attribute backward = op->getAttr(kBackward))
     reshard->setAttr(kBackward, backward);
-  // Layers that stages share end in one of them; the ops behind them stand there too.
+  // The reduction runs on the stage where the last of the layers runs, with the ops behind them.
   if (SmallVector<int64_t> counts = readCounts(op->getAttr(kLayers)); !counts.empty())
     reshard->setAttr(kStage, builder.getI64IntegerAttr(stageOf(op, counts.size())));
   else if (Attribute stage = op->getAttr(kStage))

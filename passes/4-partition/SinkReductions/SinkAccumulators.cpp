@@ -1,5 +1,5 @@
-// `acc + reduce(partial)` once per micro-batch becomes `acc + partial`, and one
-// reduction of the accumulator per step.
+// Turns `acc + reduce(partial)` of every micro-batch into `acc + partial`, and one reduction of the
+// accumulator per step.
 #include "passes/4-partition/Origin.h"
 #include "passes/4-partition/SinkReductions/SinkReductions.h"
 
@@ -9,7 +9,7 @@ using namespace llmc::parallel;
 using graph::AddOp;
 
 namespace {
-// An accumulator's way through @micro, from argument to result.
+// Holds an accumulator's path through @micro, from argument to result.
 struct Chain {
   BlockArgument arg;         // of @micro
   OpOperand *intoRepeat = nullptr;
@@ -28,7 +28,8 @@ static FlatSymbolRefAttr accumulatorOf(func::FuncOp func, unsigned arg) {
   return state && state.getRole() == graph::Role::accumulator ? name : FlatSymbolRefAttr();
 }
 
-// From the operand of the add back to the argument.
+// Follows the operand of the add back to the argument of @micro. Returns false if it is none that
+// is bound to an accumulator.
 static bool traceBack(Value acc, Chain &chain) {
   auto arg = dyn_cast<BlockArgument>(acc);
   if (!arg || !arg.hasOneUse())
@@ -48,7 +49,8 @@ static bool traceBack(Value acc, Chain &chain) {
   return func && accumulatorOf(func, arg.getArgNumber());
 }
 
-// From the add's result on to the function's result of the same state.
+// Follows the add's result to the result of @micro for the same state. Returns false if it is used
+// elsewhere.
 static bool traceOn(Value sum, Chain &chain) {
   if (!sum.hasOneUse())
     return false;
@@ -84,7 +86,7 @@ static void makeUnreduced(PartialSum &sum, Chain &chain, ArrayRef<StringAttr> ax
   sum.makeUnreduced(axes);
 }
 
-// Where the state enters another function, it is reduced at once.
+// Inserts a reduction wherever the state enters another function.
 static void reduceAtEntry(func::FuncOp func, FlatSymbolRefAttr state, ArrayRef<StringAttr> axes) {
   for (BlockArgument arg : func.getArguments()) {
     if (func.getArgAttr(arg.getArgNumber(), kState) != state)

@@ -62,7 +62,7 @@ bool llmc::worksOver(Operation *op, StringAttr axis) {
 //===-- Moving to the frontier ------------------------------------------------===//
 
 namespace {
-// Lets the ops before a frontier work on partial sums, and reduces there.
+// Makes the ops before a frontier work on partial sums, and reduces at the frontier.
 class Mover {
 public:
   explicit Mover(StringAttr axis) : axis(axis) {}
@@ -91,7 +91,7 @@ private:
   void moveBehind(ReshardOp op) {
     reshards.push_back(op);
     ShardingAttr to = op.getTo();
-    if (op.getFrom() == withAxis(to)) { // there is nothing else that it does
+    if (op.getFrom() == withAxis(to)) { // it reduces over this axis alone
       partial[op.getResult()] = op.getOperand();
       return;
     }
@@ -120,7 +120,7 @@ private:
     }
   }
 
-  // A reduction for those who need `value` reduced, until somebody takes it as it is.
+  // Inserts a reduction of `value` for all its users; moving a user behind it takes `value` itself.
   ReshardOp reduce(Value value, ShardingAttr to, ReshardOp like) {
     OpBuilder builder(value.getContext());
     builder.setInsertionPointAfterValue(value);
@@ -139,7 +139,7 @@ private:
 };
 } // namespace
 
-// reshard(reshard(x)) is one reshard.
+// Merges reshard(reshard(x)) into one reshard.
 static void mergeChain(ReshardOp op) {
   ReshardOp inner = getPureSum(op.getOperand());
   if (!inner || !sameMarks(inner, op))
@@ -165,7 +165,7 @@ struct SinkReductions : llmc::impl::SinkReductionsBase<SinkReductions> {
     numAccumulated += sinkAccumulators(getOperation());
   }
 
-  // What layers only add to is reduced behind them: so they come first.
+  // Sinks reductions in the block. Repeats come first: their sums are reduced behind the layers.
   void sink(Block &block) {
     for (auto repeat : llvm::to_vector(block.getOps<graph::RepeatOp>())) {
       sink(repeat.getBlock());

@@ -5,60 +5,62 @@
 
 namespace llmc {
 
-// `value`, if it is a reshard with one user that does nothing but sum over axes.
+// Returns the reshard that defines `value` if it only sums over axes and has one use; else null.
 parallel::ReshardOp getPureSum(mlir::Value value);
-// The axes that a reshard reduces.
+// Returns the axes that a reshard reduces.
 parallel::Axes getReducedAxes(parallel::ReshardOp op);
 
-// Marks of phase 3 that say where and when an op runs, and its origin.
+// Copies the marks of phase 3: stage, direction and origin, where `from` has them.
 void copyMarks(mlir::Operation *from, mlir::Operation *to);
-// Do two ops run in one stage and direction?
+// Returns whether two ops run in one stage and direction.
 bool sameMarks(mlir::Operation *a, mlir::Operation *b);
-// Are the partial results that an op makes of its own, if any, sums?
+// Returns whether all results of an op that are partial are sums (not maxima).
 bool makesSums(mlir::Operation *op);
-// Does an op cut a dimension over `axis`, or make or take partial results over it?
+// Returns whether an op cuts a dimension over `axis`, or has operands or results unreduced over it.
 bool worksOver(mlir::Operation *op, mlir::StringAttr axis);
 
-// An add of tensors of one type, or of one that a bias is broadcast to. May be null.
+// Returns whether `add` adds tensors of its own type, or broadcasts one of them (a bias). False for
+// null.
 bool isTerm(graph::AddOp add);
-// Is it one that is not itself inside a larger sum?
+// Returns whether `add` is such an add, and not itself inside a larger sum.
 bool isRootOfSum(graph::AddOp add);
-// A tree of such adds of one type, and what they add up.
+// Represents a tree of such adds of one type, and the uses that are its leaves.
 struct SumOfTerms {
   llvm::SmallVector<graph::AddOp> adds;
   llvm::SmallVector<mlir::OpOperand *> terms;
 };
 SumOfTerms collectTerms(graph::AddOp root);
-// a + R(x) + b + R(y) -> a + b + R(x + y); what is broadcast is added last. Erases `root`
-// and returns true if it has at least two such terms.
+// Rewrites a + R(x) + b + R(y) to a + b + R(x + y); what is broadcast is added last. Returns false
+// and changes nothing unless `root` is a root with two such terms; else erases it.
 bool mergeSum(graph::AddOp root);
 
-// acc + R(g) + R(h) + ... as a tree of adds that broadcast nothing, in which R
-// are pure sums from one sharding to a reduced one.
+// Represents acc + R(g) + R(h) + ... as a tree of adds that broadcast nothing, where all R are pure
+// sums from one sharding to a fully reduced one.
 struct PartialSum {
   llvm::SmallVector<graph::AddOp> adds;
   mlir::Value acc;
   llvm::SmallVector<parallel::ReshardOp> terms;
 
-  // Fails if `root` is no such sum.
+  // Returns the sum that `root` is; fails, without a diagnostic, if it is none.
   static mlir::FailureOr<PartialSum> match(mlir::Value root);
-  // Lets the adds work on partial sums. The sharding of `acc` is the caller's affair.
+  // Makes the adds work on partial sums over `axes`, and erases the reshards. The caller makes
+  // `acc` unreduced.
   void makeUnreduced(llvm::ArrayRef<mlir::StringAttr> axes);
 };
 
-// Marks a definition, or what a use requires, as unreduced over `axes` as well.
+// Makes a definition, or what a use requires, unreduced over exactly `axes`.
 void addUnreduced(mlir::Value value, llvm::ArrayRef<mlir::StringAttr> axes);
 void addUnreduced(mlir::OpOperand &use, llvm::ArrayRef<mlir::StringAttr> axes);
 
-// A carried value that starts with zeros and collects partial sums layer by
-// layer is reduced behind the layers. Returns true if there was one.
+// Moves behind the layers the reductions of each carried value that starts with zeros or a partial
+// sum, and to which the layers only add partial sums. Returns whether there was one.
 bool sinkCarried(graph::RepeatOp op);
 
-// Is `acc` an accumulator as it enters the micro-batch, and `sum` what leaves it as the same?
+// Returns whether `acc` is an accumulator as it enters @micro, and `sum` what @micro returns in it.
 bool endsInAccumulator(mlir::Value acc, mlir::Value sum);
 
-// Moves the reductions of gradients behind the accumulators, and into @update.
-// Returns how many.
+// Moves the reductions of gradients behind the accumulators, and into @update: once per step
+// instead of once per micro-batch. Returns how many sums it changed.
 unsigned sinkAccumulators(mlir::ModuleOp module);
 
 } // namespace llmc

@@ -1,14 +1,14 @@
 def SinkReductions : Pass<"llmc-sink-reductions", "::mlir::ModuleOp"> {
-  let summary = "moves reductions later, where fewer or smaller ones do";
+  let summary = "moves reductions later, where fewer or smaller ones suffice";
   let description = [{
     Needs: reshards (llmc-insert-reshards).
     Gives: sums of partial sums are added first and reduced once, biases between
       them last. Per axis, reductions move behind ops that are linear in their
       operand (`linearIn` of the op's rule) to where all of them together take the
-      fewest elements, then are the fewest, as late as that allows: a cheapest cut
+      fewest elements, then are the fewest, as late as that allows: a minimum cut
       through the linear ops, which may fan out and meet again (a rotary embedding,
       a norm's gradient, the gradients of kv heads that ranks share). A sum that is
-      reduced anyway takes another partial term for nothing, and so does an
+      reduced anyway takes another partial term at no cost, and so does an
       accumulator. Reductions leave layers that only add to a carried value, and
       the micro-batch: `acc + partial` makes the accumulator itself unreduced, and
       @update reduces it once a step.

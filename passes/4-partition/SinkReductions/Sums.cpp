@@ -1,4 +1,4 @@
-// Sums of many terms: a tree of adds of one type, to which biases may be broadcast.
+// Rewrites sums of many terms: trees of adds of one type, to which biases may be broadcast.
 #include "passes/4-partition/Origin.h"
 #include "passes/4-partition/SinkReductions/SinkReductions.h"
 
@@ -37,7 +37,8 @@ SumOfTerms llmc::collectTerms(AddOp root) {
   return sum;
 }
 
-// Adds `values` in order. The first has the type of `like` and, as all sums, `sharding`.
+// Returns the sum of `values`, added in order. The first value has the type of `like`; all partial
+// results have `sharding`.
 static Value addAll(OpBuilder &builder, AddOp like, ArrayRef<Value> values, ShardingAttr sharding) {
   Value sum = values.front();
   for (Value value : values.drop_front()) {
@@ -51,7 +52,7 @@ static Value addAll(OpBuilder &builder, AddOp like, ArrayRef<Value> values, Shar
   return sum;
 }
 
-// Of the terms of a sum, those that are reduced over the same axes as the first such.
+// Returns the terms of a sum that are reduced over the same axes as the first reduced term.
 static SmallVector<Value> partialTerms(const SumOfTerms &sum, AddOp root) {
   SmallVector<Value> partial;
   for (OpOperand *term : sum.terms) {

@@ -1,6 +1,6 @@
-// The gradient of a state that several stages use is a sum with terms from all
-// of them. Each stage keeps the sum of its own terms in its own accumulator, so
-// that no gradient crosses a border.
+// Splits the gradient of a state that several stages use, a sum with terms from all of them. Each
+// stage keeps the sum of its own terms in its own accumulator, so that no gradient crosses a stage
+// boundary.
 #include "passes/4-partition/SplitStages/SplitStages.h"
 
 using namespace mlir;
@@ -66,7 +66,7 @@ Shares llmc::splitAccumulators(func::FuncOp micro, int64_t stages) {
     std::map<int64_t, Value> sums;
     OpBuilder builder(ret);
     for (Value term : terms) {
-      // A constant is made wherever it is added.
+      // A constant is recomputed on the stage that adds it.
       Operation *producer = term.getDefiningOp();
       int64_t stage = stageOf(producer->getNumOperands() ? producer : root.getOperation(), stages);
       Value &sum = sums[stage];

@@ -1,9 +1,9 @@
-// Splits @micro, or @forward of an inference; the analysis is in SplitMicro.cpp, the writing in WriteStages.cpp.
+// Splits @micro, or @forward of an inference. SplitMicro.cpp has the analysis, WriteStages.cpp the
+// writing. Tests: test/passes/4-partition/split-stages.mlir, split-stages-inference.mlir.
 //
-// A *unit* is an op of one stage, or the part of a repeat that one stage runs.
-// An *item* is a value, or the part of a stacked value that one stage holds.
-// First every unit asks for its items, which decides arguments, borders and
-// residuals; then the functions are written.
+// A *unit* is an op of one stage, or the part of a repeat that one stage runs. An *item* is a
+// value, or the part of a stacked value that one stage holds. First every unit requests its items,
+// which decides arguments, boundary values and residuals; then the functions are written.
 #ifndef LLMC_PASSES_PARTITION_SPLITSTAGES_MICROSPLITTER_H
 #define LLMC_PASSES_PARTITION_SPLITSTAGES_MICROSPLITTER_H
 
@@ -20,6 +20,7 @@ struct Unit {
   bool backward;
 };
 
+// Describes the forward or backward function of one stage: its signature and its units.
 struct Procedure {
   int64_t stage;
   bool backward;
@@ -27,7 +28,7 @@ struct Procedure {
   llvm::SmallVector<std::pair<Item, mlir::Attribute>> states; // results
   llvm::SmallVector<std::pair<Item, unsigned>> outputs;       // results, by index
   llvm::SmallVector<Unit> units;
-  llvm::DenseSet<Item> available;   // as an argument, or to be redone
+  llvm::DenseSet<Item> available;   // as an argument, or recomputed
   llvm::DenseMap<Item, mlir::Value> values; // while writing
   mlir::func::FuncOp func;
 
@@ -47,7 +48,7 @@ private:
   Procedure &at(int64_t stage, bool backward) {
     return procedures[stage + (backward ? split.stages : 0)];
   }
-  // Analysis.
+  // Decides which units each procedure runs and which items it needs.
   mlir::LogicalResult readLayers(graph::RepeatOp op);
   mlir::LogicalResult collectUnits();
   mlir::LogicalResult addResults();
@@ -65,7 +66,7 @@ private:
   std::optional<Item> pieceOf(mlir::Value value, int64_t part, graph::RepeatOp user) const;
   int64_t firstLayer(mlir::Operation *repeat, int64_t part) const;
   Item normal(mlir::Value value) const;
-  // Writing.
+  // Writes the functions of the procedures.
   mlir::RankedTensorType typeOf(Item item) const;
   bool isStacked(Item item) const;
   void write(Procedure &procedure);
@@ -83,7 +84,8 @@ private:
   Shares shares;
 };
 
-// The part of a split repeat that runs before `part` (-1: the last of all); -1 if none does.
+// Returns the part of a split repeat that runs before `part` (-1: the last part of all); -1 if none
+// does. `layers` has the number of layers of each part.
 int64_t partBefore(graph::RepeatOp op, llvm::ArrayRef<int64_t> layers, int64_t part);
 
 } // namespace llmc::stages

@@ -1,4 +1,4 @@
-// @micro -> forward_K and backward_K, @forward -> forward_K: which unit needs which item.
+// Decides which unit of @micro, or of @forward, needs which item.
 #include "passes/4-partition/SplitStages/MicroSplitter.h"
 
 #include "dialects/graph/Build.h"
@@ -11,7 +11,7 @@ using namespace llmc::parallel;
 using namespace llmc::stages;
 using graph::RepeatOp;
 
-// Cuts what a rank has whole; nobody talks.
+// Returns whether the op is a reshard that only cuts what a rank has, without communication.
 static bool onlyCuts(Operation *op) {
   auto reshard = dyn_cast<ReshardOp>(op);
   if (!reshard || !reshard.getFrom().getUnreduced().empty())
@@ -22,7 +22,8 @@ static bool onlyCuts(Operation *op) {
   return true;
 }
 
-// Made from nothing, or from what every stage is fed (masks, angles of positions).
+// Returns whether the op depends on inputs alone, which every stage is fed (masks, angles of
+// positions), or on nothing.
 bool MicroSplitter::isFed(Operation *op) {
   if (!op || !isPure(op))
     return false;
@@ -40,19 +41,19 @@ bool MicroSplitter::isFed(Operation *op) {
   return fedOps[op] = fed;
 }
 
-// Cheaper to make again than to keep or to send.
+// Returns whether the op is cheaper to recompute than to keep or to send.
 bool MicroSplitter::isFree(Operation *op) {
   return isFed(op) && (split.infer || op->getNumOperands() == 0);
 }
 
-// The same bytes under another shape.
+// Returns whether the op's result has the bytes of its operand under another shape.
 static bool isAlias(Operation *op) {
   auto graphOp = dyn_cast_or_null<graph::GraphOpInterface>(op);
   return graphOp && op->getNumOperands() == 1 && graphOp.getEmitClass() == graph::EmitClass::Alias;
 }
 
-// The same bytes of a forward value under another shape, for the backward pass: made by each
-// stage that needs it.
+// Returns whether the op is an alias of a forward value for the backward pass: each stage that
+// needs it makes it again.
 static bool isForwardAlias(Operation *op) {
   if (!isAlias(op) || !op->hasAttr(kBackward))
     return false;
@@ -60,7 +61,8 @@ static bool isForwardAlias(Operation *op) {
   return !source || !source->hasAttr(kBackward) || isForwardAlias(source);
 }
 
-// A concatenation whose parts alone are used, each by its stage.
+// Returns whether the op is a concatenation of which split repeats use the parts alone, each by its
+// stage.
 static bool isJoin(Operation *op) {
   return isa<graph::ConcatOp>(op) && !op->use_empty() &&
          llvm::all_of(op->getUses(), [&](OpOperand &use) {
@@ -132,7 +134,7 @@ int64_t llmc::stages::partBefore(RepeatOp op, ArrayRef<int64_t> layers, int64_t 
   return -1;
 }
 
-// The item that a use of `value` outside of repeats' stacked operands means.
+// Returns the item that a use of `value` refers to, unless it is a stacked operand of a repeat.
 Item MicroSplitter::normal(Value value) const {
   auto repeat = value.getDefiningOp<RepeatOp>();
   auto found = repeat ? layers.find(repeat.getOperation()) : layers.end();
@@ -147,7 +149,8 @@ int64_t MicroSplitter::firstLayer(Operation *repeat, int64_t part) const {
   return std::accumulate(counts.begin(), counts.begin() + part, int64_t(0));
 }
 
-// A slice of a stacked result of split layers, all of one stage: that stage's part.
+// Returns the part that a slice of a stacked result of split layers reads, if it is all of one
+// stage.
 std::optional<Item> MicroSplitter::slicedItem(Operation *op) const {
   auto slice = dyn_cast<graph::SliceOp>(op);
   auto repeat = slice ? slice.getOperand().getDefiningOp<RepeatOp>() : RepeatOp();
@@ -163,7 +166,7 @@ std::optional<Item> MicroSplitter::slicedItem(Operation *op) const {
   return std::nullopt;
 }
 
-// The operand of a concatenation along the layers that is one stage's part.
+// Returns the operand of a concatenation along the layers that is exactly the part of one stage.
 std::optional<Item> MicroSplitter::pieceOf(Value value, int64_t part, RepeatOp user) const {
   auto concat = value.getDefiningOp<graph::ConcatOp>();
   if (!concat || concat.getDim() != 0)
@@ -239,7 +242,7 @@ void MicroSplitter::hold(BlockArgument arg, Item item, int64_t stage) {
     family.layers = stackedBy[item.first];
 }
 
-// A border item goes through every stage between.
+// Passes an item from stage to stage: it crosses every boundary between `from` and `to`.
 void MicroSplitter::pass(Item item, int64_t from, Procedure &to) {
   int64_t step = to.backward ? -1 : 1;
   for (int64_t k = from; k != to.stage; k += step) {
@@ -278,8 +281,8 @@ LogicalResult MicroSplitter::need(Item item, Procedure &user, Operation *why) {
     return success();
   }
   Operation *op = item.first.getDefiningOp();
-  // A step keeps for the backward pass what its own stage has made, but sends
-  // nothing that the other stage can make.
+  // A training step keeps for the backward pass what its own stage has made, but sends nothing that
+  // the other stage can compute.
   if (isFree(op) || isForwardAlias(op) ||
       (stageOf(op, split.stages) != user.stage && (isFed(op) || isAlias(op)))) {
     user.available.insert(item);
@@ -338,7 +341,7 @@ LogicalResult MicroSplitter::addState(OpOperand &use, FlatSymbolRefAttr state) {
   return success();
 }
 
-// Leaves the program in the stage that makes it; an argument in the first one.
+// Adds an output to the stage that makes it; an argument that is returned to the first stage.
 LogicalResult MicroSplitter::addOutput(OpOperand &use) {
   Item item = normal(use.get());
   Operation *op = use.get().getDefiningOp();
@@ -366,7 +369,7 @@ LogicalResult MicroSplitter::run() {
   shares = splitAccumulators(micro, split.stages);
   if (failed(collectUnits()) || failed(addResults()))
     return failure();
-  // What no op of @micro uses still has a holder; the step's own sums have all.
+  // A state that no op of @micro uses still gets a holder; all stages hold the step's own sums.
   for (auto state : split.module.getOps<graph::StateOp>()) {
     Family &family = split.familyOf(state.getSymName());
     family.isScalar = state.getRole() == graph::Role::accumulator && !state.getOf();

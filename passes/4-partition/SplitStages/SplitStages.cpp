@@ -70,7 +70,7 @@ struct SplitStages : llmc::impl::SplitStagesBase<SplitStages> {
 };
 } // namespace
 
-// Writes the holders onto the states.
+// Writes the holders of every state to its `parallel.stages`.
 LogicalResult SplitStages::markStates(StageSplit &split) {
   for (auto state : split.module.getOps<graph::StateOp>()) {
     Family &family = split.familyOf(state.getSymName());
@@ -83,8 +83,8 @@ LogicalResult SplitStages::markStates(StageSplit &split) {
   return success();
 }
 
-// Rows of the smallest table that `ids` index just as they come, without padding;
-// 0: none does. A row outside of a table would silently be zeros.
+// Returns the rows without padding of the smallest table that `ids` index directly or reshaped; 0
+// if none. The runtime checks inputs against it: a row outside of a table would silently be zeros.
 static int64_t rowsIndexedBy(Value ids) {
   int64_t least = 0;
   auto take = [&](int64_t rows) { least = rows && (!least || rows < least) ? rows : least; };
@@ -95,7 +95,7 @@ static int64_t rowsIndexedBy(Value ids) {
     if (!gather || gather.getIds() != ids || gather.getOffset())
       continue;
     int64_t rows = cast<RankedTensorType>(gather.getTable().getType()).getDimSize(0);
-    // A cut table may be padded; its state has the rows that mean something.
+    // A cut table may be padded; its state records the valid rows.
     auto table = dyn_cast<BlockArgument>(gather.getTable());
     auto func = table ? dyn_cast<func::FuncOp>(table.getOwner()->getParentOp()) : func::FuncOp();
     auto symbol = func ? func.getArgAttrOfType<FlatSymbolRefAttr>(table.getArgNumber(), kState)
@@ -110,8 +110,8 @@ static int64_t rowsIndexedBy(Value ids) {
   return least;
 }
 
-// Adds to the module's list of inputs how they are cut and loaded; one that nothing reads is
-// neither.
+// Records in the module's list of inputs how each is cut and loaded. An input that nothing reads is
+// replicated, with limit 0.
 static void recordInputs(func::FuncOp forward) {
   ModuleOp module = forward->getParentOfType<ModuleOp>();
   Builder b(module.getContext());

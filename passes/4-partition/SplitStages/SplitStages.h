@@ -9,10 +9,10 @@
 
 namespace llmc {
 
-// A parameter with all states that belong to it, or a lone accumulator.
+// Represents a parameter with all states that belong to it, or a lone accumulator.
 struct Family {
   llvm::SmallVector<int64_t> layers; // per stage, if it is stacked and split; else empty
-  std::set<int64_t> holders;
+  std::set<int64_t> holders; // stages; their least owns it
   bool isScalar = false; // an accumulator of no parameter: the step's own sum
 
   int64_t owner() const { return *holders.begin(); }
@@ -25,7 +25,7 @@ struct Family {
   }
 };
 
-// What is known of the module while it is split.
+// Holds what the splitting of @micro and of @update share.
 struct StageSplit {
   mlir::ModuleOp module;
   parallel::MeshAttr mesh;
@@ -37,25 +37,30 @@ struct StageSplit {
   explicit StageSplit(mlir::ModuleOp module)
       : module(module), mesh(parallel::getMesh(module)), stages(mesh.getSize(planfile::AxisRole::Stages)),
         infer(parallel::isInference(module)), symbols(module) {}
-  // The symbol of the parameter that `state` belongs to, or its own.
+  // Returns the symbol of the parameter that `state` belongs to, or its own.
   std::string rootOf(llvm::StringRef state);
   Family &familyOf(llvm::StringRef state) { return families[rootOf(state)]; }
 };
 
-// The returned value of a gradient that several stages contribute to, per
-// stage: acc + the sum of that stage's terms. By index of the return's operand.
+// Maps the index of an operand of @micro's return, a gradient that several stages contribute to, to
+// pairs of a stage and its share: acc + the sum of that stage's terms.
 using Shares = std::map<unsigned, llvm::SmallVector<std::pair<int64_t, mlir::Value>>>;
+// Rewrites the sums into accumulators as one sum per stage, with its stage and direction, and
+// returns them; the return keeps the first. Leaves a result alone that is no acc + terms.
 Shares splitAccumulators(mlir::func::FuncOp micro, int64_t stages);
 
-// @micro -> forward_K and backward_K, or @forward -> forward_K; fills in `families`.
+// Writes forward_K and backward_K for @micro, or forward_K for @forward; fills in `families`. Emits
+// an error and fails on S1, S2 or S3.
 mlir::LogicalResult splitMicro(mlir::func::FuncOp micro, StageSplit &split);
-// @update -> update_K.
+// Writes update_K for @update; needs the `families` of splitMicro(). Emits an error and fails on
+// S4.
 mlir::LogicalResult splitUpdate(mlir::func::FuncOp update, StageSplit &split);
 
-// An empty function of a procedure, at the end of the module, with its marks.
+// Creates the function NAME_STAGE of a procedure, with an empty entry block and its marks, at the
+// end of the module.
 mlir::func::FuncOp makeProcedure(StageSplit &split, llvm::StringRef name, int64_t stage,
                                  llvm::ArrayRef<mlir::Type> args, mlir::Location loc);
-// Binds an argument or result to a state, naming the layers if it is split.
+// Binds an argument or result to a state, with the stage's layers if the state is split.
 void bindState(mlir::func::FuncOp func, unsigned index, bool isResult, mlir::Attribute state,
                StageSplit &split, int64_t stage);
 void removeDeadOps(mlir::func::FuncOp func);

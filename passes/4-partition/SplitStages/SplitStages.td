@@ -9,11 +9,11 @@ def SplitStages : Pass<"llmc-split-stages", "::mlir::ModuleOp"> {
       for a part of a stacked state), `graph.input`, `graph.output`,
       `parallel.border` and `parallel.residual`; `parallel.stages` on states.
       A value that a later stage needs, also in its backward pass, passes through all
-      stages between, as what it is a reshape of. What backward needs of forward is kept,
-      never computed again, but for ops without operands and reshapes.
+      stages between; a reshape is sent as its operand. What backward needs of forward is
+      kept, never recomputed, but for ops without operands and reshapes.
       A state used by several stages is held by all of them; each adds its
       share of the gradient, and @update sums the shares over the holders.
-      What follows from inputs alone is made again in every stage that needs it,
+      What depends on inputs alone is recomputed in every stage that needs it,
       and never sent.
       Of an inference (`graph.mode`): @forward alone becomes @forward_K; outputs
       leave the stage that makes them; the module's `graph.inputs`

@@ -1,10 +1,9 @@
-// @update -> update_K.
+// Splits @update into update_K.
 //
-// Every value of @update is of one kind. *Uniform*: from host scalars only, the
-// same on every stage. *Local*: an element-wise function of the states of one
-// family; it exists where the family is held. *Partial*: a sum over families;
-// a stage adds what it owns, and the first op that is not a sum makes it
-// uniform by a reduction over the stages.
+// Every value of @update is of one kind. *Uniform*: computed from host scalars only, the same on
+// every stage. *Local*: an element-wise function of the states of one family; it exists where the
+// family is held. *Partial*: a sum over families; a stage adds what it owns, and the first op that
+// is not a sum makes it uniform by a reduction over the stages.
 #include "dialects/graph/Build.h"
 #include "passes/4-partition/Origin.h"
 #include "passes/4-partition/SplitStages/SplitStages.h"
@@ -30,12 +29,12 @@ public:
   LogicalResult run();
 
 private:
-  // Analysis.
+  // Classifies values.
   void classifyArguments();
   LogicalResult classify(Operation &op);
   int64_t layerDimOf(Operation &op, OpResult result);
   bool isSum(Operation &op);
-  // Writing.
+  // Writes the function of each stage.
   void write(int64_t stage);
   void writeOp(Operation &op, int64_t stage, OpBuilder &builder);
   void writePartial(Operation &op, int64_t stage, OpBuilder &builder);
@@ -71,7 +70,7 @@ void UpdateSplitter::classifyArguments() {
   }
 }
 
-// Where the layer dimension of the operands lies in a result.
+// Returns the dimension of a result in which the layer dimension of the operands lies, or -1.
 int64_t UpdateSplitter::layerDimOf(Operation &op, OpResult result) {
   auto graphOp = dyn_cast<graph::GraphOpInterface>(op);
   if (!graphOp) // reshard
@@ -89,7 +88,7 @@ int64_t UpdateSplitter::layerDimOf(Operation &op, OpResult result) {
   return -1;
 }
 
-// A sum over the elements of a local value, or one of partial values.
+// Returns whether the op sums the elements of a local value, or adds partial values.
 bool UpdateSplitter::isSum(Operation &op) {
   if (isa<graph::AddOp, ReshardOp>(op))
     return llvm::all_of(op.getOperands(),
@@ -150,8 +149,8 @@ static ReshardOp makeReshard(OpBuilder &builder, Value value, ShardingAttr to,
   return reshard;
 }
 
-// The total of a partial value over all stages. Another reduction right before
-// it is done in the same call.
+// Returns the total of a partial value over all stages. A reduction right before it is merged into
+// the same collective.
 Value UpdateSplitter::uniform(Value value, int64_t stage, OpBuilder &builder) {
   if (infos[value].kind != Kind::Partial)
     return values.lookup(value);
@@ -167,8 +166,8 @@ Value UpdateSplitter::uniform(Value value, int64_t stage, OpBuilder &builder) {
     axes.assign(reshard.getFrom().getUnreduced().begin(), reshard.getFrom().getUnreduced().end());
     source = reshard.getOperand();
   }
-  // The step's own sums run over all stages; they say so also where there is one,
-  // and are told from reductions of gradients.
+  // Sums of the step itself run over all stages. They name the stage axis also where it has size 1,
+  // which distinguishes them from reductions of gradients.
   if (split.stages > 1 || !axes.empty())
     if (StringAttr axis = split.mesh.getStageAxis())
       axes.push_back(axis);
@@ -205,7 +204,7 @@ void UpdateSplitter::cloneWith(Operation &op, ValueRange operands, int64_t stage
     clone = builder.clone(op, map);
     for (auto [result, type] : llvm::zip(clone->getResults(), types))
       result.setType(type);
-    // A part of a stacked state goes by the name of its own first layer.
+    // A part of a stacked state has the name of its own first layer.
     if (auto reshard = dyn_cast<ReshardOp>(clone); reshard && isa<BlockArgument>(op.getOperand(0)))
       renameOrigin(reshard);
   }
@@ -213,7 +212,7 @@ void UpdateSplitter::cloneWith(Operation &op, ValueRange operands, int64_t stage
     values[from] = to;
 }
 
-// Sums take part where their terms are owned; an add with one term is that term.
+// Writes a partial sum of the terms that the stage owns; an add with one such term is that term.
 void UpdateSplitter::writePartial(Operation &op, int64_t stage, OpBuilder &builder) {
   SmallVector<Value> operands;
   for (Value operand : op.getOperands()) {
@@ -250,8 +249,8 @@ void UpdateSplitter::writeOp(Operation &op, int64_t stage, OpBuilder &builder) {
       sumOverHolders(reshard.getResult(), stage, builder);
 }
 
-// The gradient of a state that several stages hold is the sum of their shares.
-// `original` is the accumulator, or what it is once reduced over other axes.
+// Sums the gradient of a state over all stages that hold it. `original` is the accumulator, or its
+// value once it is reduced over other axes.
 void UpdateSplitter::sumOverHolders(Value original, int64_t stage, OpBuilder &builder) {
   Info &info = infos[original];
   Family &family = split.families[info.family];

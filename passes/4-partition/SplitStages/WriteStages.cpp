@@ -1,4 +1,4 @@
-// @micro -> forward_K and backward_K: the functions.
+// Writes the functions forward_K and backward_K of the analyzed procedures.
 #include "passes/4-partition/SplitStages/MicroSplitter.h"
 
 #include "dialects/parallel/Loader.h"
@@ -32,7 +32,7 @@ RankedTensorType MicroSplitter::typeOf(Item item) const {
 Value MicroSplitter::lookup(Procedure &procedure, Item item, OpBuilder &builder) {
   if (Value value = procedure.values.lookup(item))
     return value;
-  Operation *op = item.first.getDefiningOp(); // free or an alias: done again
+  Operation *op = item.first.getDefiningOp(); // free or an alias: recomputed
   IRMapping map;
   for (Value operand : op->getOperands())
     map.map(operand, lookup(procedure, normal(operand), builder));

@@ -56,7 +56,7 @@ LogicalResult llmc::verifyBound(ArrayRef<Binding> bindings) {
 
 //===-- Borders and residuals -------------------------------------------------===//
 
-// One side of a border or of a stage's residuals, by number.
+// Maps numbers to the bindings on one side of a stage boundary, or of a stage's residuals.
 using Side = llvm::MapVector<int64_t, Binding>;
 
 static Side collectSide(ArrayRef<Binding> ofStage, StringRef name, StringRef procedure,
@@ -128,7 +128,7 @@ static SmallVector<int64_t> holdersOf(graph::StateOp state) {
   return holders;
 }
 
-// C8 for one binding.
+// Checks C8 for one binding.
 static LogicalResult verifyPart(const Binding &binding, graph::StateOp state, MeshAttr mesh) {
   auto type = cast<RankedTensorType>(state.getType());
   SmallVector<int64_t> shape(type.getShape());
@@ -153,7 +153,7 @@ static LogicalResult verifyPart(const Binding &binding, graph::StateOp state, Me
   return success();
 }
 
-// C9: the layers that the stages name for one state.
+// Checks C9: the layers that the stages name for one state.
 static LogicalResult verifyLayers(graph::StateOp state, ArrayRef<Binding> uses) {
   if (holdersOf(state).empty())
     return state.emitOpError("C9: is held by no stage");

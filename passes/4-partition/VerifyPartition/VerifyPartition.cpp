@@ -38,7 +38,7 @@ static LogicalResult verifyOp(Operation *op, MeshAttr mesh) {
   return collective && collective.communicates() ? verifyOrigin(op) : success();
 }
 
-// C4
+// Checks C4.
 static LogicalResult verifyFunctions(ModuleOp module, int64_t stages) {
   SmallVector<std::string> procedures = {"forward"};
   if (!isInference(module))

@@ -1,5 +1,5 @@
 def VerifyPartition : Pass<"llmc-verify-partition", "::mlir::ModuleOp"> {
-  let summary = "closes the phase: what the stages say of each other agrees";
+  let summary = "gate of phase 4: the functions of the stages are consistent";
   let description = [{
     Needs: the end of the phase.
     Gives: an error for each breach of
@@ -9,7 +9,7 @@ def VerifyPartition : Pass<"llmc-verify-partition", "::mlir::ModuleOp"> {
       C4 every stage of the mesh has one forward, one backward and one update,
          (of an inference a forward alone), and there is no other function;
       C5 every argument and result has exactly one binding;
-      C6 the borders that two neighbours name are numbered from 0 and have one
+      C6 the boundary values of two neighbour stages are numbered from 0 and have one
          type and one sharding on both sides; none leads out of the pipeline;
       C7 the residuals of a stage are made by its forward, read by its
          backward, with one type and one sharding;
