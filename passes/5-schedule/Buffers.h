@@ -1,4 +1,4 @@
-// Questions about the buffers of a plan.
+// Answers questions about the buffers of a plan.
 #ifndef LLMC_PASSES_SCHEDULE_BUFFERS_H
 #define LLMC_PASSES_SCHEDULE_BUFFERS_H
 
@@ -12,7 +12,8 @@ inline int64_t bytesOf(mlir::Value buffer) {
   return mlir::cast<plan::BufferType>(buffer.getType()).getByteSize();
 }
 
-// The root of a view, and how many bytes into it the view begins.
+// Returns the root of a view, and the byte offset in it at which the view begins; null and 0 if
+// `buffer` is no result of plan.buffer.
 inline std::pair<plan::BufferOp, int64_t> rootOf(mlir::Value buffer) {
   auto op = buffer.getDefiningOp<plan::BufferOp>();
   int64_t displacement = 0;
@@ -23,7 +24,7 @@ inline std::pair<plan::BufferOp, int64_t> rootOf(mlir::Value buffer) {
   return {op, displacement};
 }
 
-// The buffers that an instruction writes.
+// Returns the buffers that an instruction writes; empty if it writes none.
 inline llvm::SmallVector<mlir::Value> writtenBy(mlir::Operation &op) {
   if (auto launch = mlir::dyn_cast<plan::LaunchOp>(op))
     return llvm::to_vector(launch.getWrites());

@@ -1,4 +1,5 @@
-// Phase 5: from local functions to the plan of each rank class.
+// Declares the passes of phase 5, which turn local functions into the plan of each stage. Tests:
+// test/passes/5-schedule.
 #ifndef LLMC_PASSES_SCHEDULE_PASSES_H
 #define LLMC_PASSES_SCHEDULE_PASSES_H
 

@@ -1,4 +1,4 @@
-// Phase 5 as prose.
+// Lists the passes of phase 5 in order, with the reason for each place in it.
 #include "passes/5-schedule/Pipeline.h"
 
 #include "passes/5-schedule/Passes.h"
@@ -6,19 +6,19 @@
 namespace llmc {
 
 void buildSchedulePipeline(mlir::OpPassManager &pm, const ScheduleOptions &options) {
-  // Stages are separate functions on local types, layers still folded. What one
-  // kernel can do is found once for all layers.
+  // Stages are separate functions on local types, and layers are still folded, so kernels are found
+  // once for all layers.
   pm.addPass(createFuseKernels());
   // Buffers of single layers are needed next, so layers are written out.
   pm.addPass(createUnrollLayers());
-  // The last ops that are neither kernels nor messages; what they become must be
-  // there when places are given out.
+  // These are the last ops that are neither kernels nor messages; what they become must be there
+  // when memory is assigned.
   pm.addPass(createLowerCollectives());
-  // Values become places in buffers and ops become instructions. Nothing
-  // before this point knows about memory, nothing after it about values.
+  // Values become bytes of buffers, and ops become instructions. No pass before this one knows
+  // about memory, none after it about values.
   pm.addPass(createBuildProcedures());
-  // Gradient reductions still stand in the update, one a parameter. They move
-  // before the table is built, because the table then knows which backward is the last.
+  // Gradient reductions are still in the update, one per parameter. They move before the table is
+  // built, because the table then knows which backward is the last.
   pm.addPass(createBucketReductions());
   // Procedures are final; the table fixes how many slots live at once, which
   // the arena needs.
@@ -26,10 +26,10 @@ void buildSchedulePipeline(mlir::OpPassManager &pm, const ScheduleOptions &optio
   table.schedule = options.schedule;
   table.microBatches = options.microBatches;
   pm.addPass(createBuildTable(table));
-  // Known by the table alone: which gradients get one sum a step.
+  // The table alone shows which gradients get a single sum per step.
   pm.addPass(createWriteFirst());
-  // Until here the order of a procedure said what comes after what. What may wait for other
-  // ranks now gets a queue of its own, and events where others depend on it.
+  // So far the order of a procedure was the order of its effects. What may wait for other ranks now
+  // gets a stream of its own, and events where other instructions depend on it.
   pm.addPass(createStreamCollectives());
   // Last, since any later pass that adds a buffer would need it again.
   pm.addPass(createAssignArena());

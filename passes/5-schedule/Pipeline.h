@@ -11,7 +11,7 @@ struct ScheduleOptions {
   int64_t microBatches = 1;      // of a step
 };
 
-// Phase 5: partitioned functions -> plan.stage ops.
+// Builds phase 5, which turns partitioned functions into plan.stage ops.
 void buildSchedulePipeline(mlir::OpPassManager &pm, const ScheduleOptions &options);
 
 } // namespace llmc

@@ -1,4 +1,4 @@
-// Gives every buffer its bytes in one static arena.
+// Assigns every buffer an offset in one static arena.
 #include "passes/5-schedule/Passes.h"
 
 #include "passes/5-schedule/AssignArena/Lifetimes.h"
@@ -13,11 +13,11 @@ namespace llmc {
 using namespace mlir;
 namespace {
 
-// Cache line, and more than any vector register.
+// A cache line, and at least any vector register.
 constexpr int64_t alignment = 64;
 int64_t align(int64_t bytes) { return (bytes + alignment - 1) / alignment * alignment; }
 
-// A scratch buffer, and who touches it, by procedure.
+// Holds a scratch buffer, and the instructions that touch it, by procedure.
 struct Scratch {
   plan::BufferOp root;
   int64_t bytes, offset = -1;
@@ -46,7 +46,7 @@ private:
   std::vector<ProcedureOrder> orders;
 };
 
-// Buffers without parent of one space (and pool), one after the other; returns the end.
+// Places the buffers without parent of one space (and pool) one after the other; returns the end.
 int64_t StageArena::placeAll(plan::Space space, int64_t at, int64_t pool) {
   for (auto op : stage.getBody().getOps<plan::BufferOp>()) {
     if (op.getParent() || op.getSpace() != space || op.getPool().value_or(0) != uint64_t(pool))
@@ -57,7 +57,7 @@ int64_t StageArena::placeAll(plan::Space space, int64_t at, int64_t pool) {
   return at;
 }
 
-// The slots of each pool, pool after pool.
+// Places the slots of each pool, pool after pool; returns the end.
 int64_t StageArena::placePools(int64_t at) {
   for (int64_t pool = 0; pool < static_cast<int64_t>(stage.getPools().size()); ++pool) {
     int64_t stride = placeAll(plan::Space::slot, at, pool) - at;
@@ -91,7 +91,8 @@ std::vector<Scratch> StageArena::collectScratch() {
   return list;
 }
 
-// May the two hold a value at one time? In different procedures never: they follow each other.
+// Returns whether the two may hold a value at one time. In different procedures they never do:
+// procedures run one after the other.
 bool StageArena::interfere(const Scratch &a, const Scratch &b) const {
   return llvm::any_of(a.touches, [&](const auto &entry) {
     auto &[p, mine] = entry;
@@ -101,7 +102,8 @@ bool StageArena::interfere(const Scratch &a, const Scratch &b) const {
   });
 }
 
-// Largest first, each at the lowest offset where nothing that interferes is.
+// Places buffers largest first, each at the lowest offset free of interfering ones; returns the
+// end.
 int64_t StageArena::pack(std::vector<Scratch *> &list, int64_t at) const {
   llvm::stable_sort(list, [](Scratch *x, Scratch *y) { return x->bytes > y->bytes; });
   int64_t end = at;
@@ -124,9 +126,9 @@ int64_t StageArena::pack(std::vector<Scratch *> &list, int64_t at) const {
   return end;
 }
 
-// A scratch buffer is in use inside of one execution of a procedure, from its first touch to
-// the wait that orders its last one. What another stream still touches when
-// stream 0 leaves the procedure shares its bytes with nobody.
+// Places the scratch buffers; returns the end. A buffer is in use within one execution of a
+// procedure, from its first touch to the wait that orders its last one. A buffer that another
+// stream may touch outside of that interval shares its bytes with no other.
 int64_t StageArena::placeScratch(int64_t at) {
   std::vector<Scratch> all = collectScratch();
   std::vector<Scratch *> shared;
@@ -148,14 +150,14 @@ int64_t StageArena::placeScratch(int64_t at) {
 }
 
 LogicalResult StageArena::run() {
-  // Buffers that no instruction mentions (outputs nobody asked for) go first.
+  // Erases buffers that no instruction uses (outputs that were not requested).
   for (Operation &op : llvm::make_early_inc_range(llvm::reverse(stage.getBody().front())))
     if (auto buffer = dyn_cast<plan::BufferOp>(op); buffer && buffer->use_empty() && !buffer.getBinding())
       buffer.erase();
   int64_t persistent = placeAll(plan::Space::persistent, 0);
   int64_t step = placeAll(plan::Space::step, persistent);
   int64_t scratch = placeScratch(placePools(step));
-  // Scratch that no procedure mentions is never touched; it still needs an offset.
+  // Every root has an offset by now, unless it is a scratch buffer that no instruction uses.
   for (auto op : stage.getBody().getOps<plan::BufferOp>())
     if (!op.getParent() && !op.getOffset())
       return op.emitOpError("is used by no procedure");

@@ -5,8 +5,8 @@ def AssignArena : Pass<"llmc-assign-arena", "::mlir::ModuleOp"> {
     Gives: offset of every buffer that is no view, slot_stride of slot buffers,
       arena_bytes.
       Persistent and step buffers have their own bytes, slot buffers their own
-      in each slot of their pool. Scratch buffers share bytes where one has been touched for
-      the last time before the other is touched at all, by streams and events and not by the
+      in each slot of their pool. Scratch buffers share bytes where the last touch of one
+      happens before the first touch of the other, by streams and events and not by the
       order of the list (placed largest first at the lowest free offset).
       Procedures share the scratch area, since they follow each other on stream 0; what
       another stream may touch beyond that has bytes of its own.

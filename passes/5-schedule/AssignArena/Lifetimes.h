@@ -1,4 +1,5 @@
-// When the bytes of a scratch buffer are in use, from what happens before what.
+// Computes when the bytes of a scratch buffer are in use, from the happens-before order of
+// instructions. Tests: test/passes/5-schedule/ArenaTest.cpp, assign-arena.mlir.
 #ifndef LLMC_PASSES_SCHEDULE_ASSIGNARENA_LIFETIMES_H
 #define LLMC_PASSES_SCHEDULE_ASSIGNARENA_LIFETIMES_H
 
@@ -6,19 +7,19 @@
 
 namespace llmc {
 
-// Order of the instructions of one procedure: those of a stream run one after the other,
-// a wait runs after the latest record of its event that is issued before it. What
-// procedures issued before did on stream 0 is done before what stream 0 does here.
+// Holds the happens-before order of the instructions of one procedure: those of a stream run one
+// after the other, and a wait runs after the latest record of its event that is issued before it.
+// What stream 0 did in earlier procedures has ended before anything that stream 0 does here.
 class ProcedureOrder {
 public:
   explicit ProcedureOrder(plan::ProcedureOp procedure);
 
   int64_t size() const { return clocks.size(); }
   int64_t streamOf(int64_t instruction) const { return streams[instruction]; }
-  // Has instruction `a` ended whenever `b` begins?
+  // Returns whether instruction `a` has always ended when `b` begins.
   bool isBefore(int64_t a, int64_t b) const { return clocks[b][streams[a]] > a; }
-  // Do all instructions of stream 0 before this procedure end before `a` begins, and does `a`
-  // end before stream 0 leaves the procedure?
+  // Returns whether `a` begins after all instructions of stream 0 in earlier procedures, and ends
+  // before stream 0 leaves the procedure.
   bool isInside(int64_t a) const {
     return (streams[a] == 0 || clocks[a][0] > 0) && end[streams[a]] > a;
   }
@@ -30,13 +31,13 @@ private:
   Clock end;                 // when stream 0 leaves
 };
 
-// The instructions of one procedure that touch a scratch buffer.
+// Records which instructions of one procedure touch a scratch buffer.
 struct Touches {
-  // By stream: the first and the last instruction, or -1.
+  // Holds per stream the first and the last instruction that touches it, or -1.
   llvm::SmallVector<int64_t, 4> first, last;
 
   void add(int64_t instruction, int64_t stream);
-  // Does every touch end before each of `other` begins?
+  // Returns whether every touch has ended before each of `other` begins.
   bool endBefore(const Touches &other, const ProcedureOrder &order) const;
   bool isInside(const ProcedureOrder &order) const;
 };

@@ -15,11 +15,11 @@ namespace {
 
 constexpr StringLiteral bucketPieces = "plan.bucket_pieces";
 
-// Bytes of one accumulator that finish together: a whole state, or one layer of it.
+// Represents bytes of one accumulator that finish together: a whole state, or one layer of it.
 struct Piece {
   plan::BufferOp root;
   int64_t low, high;
-  ArrayAttr axes; // that its sum is over
+  ArrayAttr axes; // of the communicator of its sum
   Operation *lastWrite = nullptr;
 };
 
@@ -32,7 +32,8 @@ struct Bucket {
 
 class StageBuckets {
 public:
-  // `given`: pieces of each bucket; empty: as many as make `bucketBytes`.
+  // Cuts buckets of the piece counts in `given`; if that is empty, buckets of at least
+  // `bucketBytes`.
   StageBuckets(plan::StageOp stage, int64_t bucketBytes, ArrayRef<int64_t> given)
       : stage(stage), bucketBytes(bucketBytes), given(given) {
     for (auto procedure : stage.getBody().getOps<plan::ProcedureOp>())
@@ -40,7 +41,7 @@ public:
         lasts.push_back(procedure);
       else if (procedure.getKind() == plan::ProcedureKind::update)
         update = procedure;
-    // The last chunk goes backward first.
+    // The last chunk runs its backward first.
     llvm::stable_sort(lasts, [](plan::ProcedureOp x, plan::ProcedureOp y) {
       return x.getChunk().value_or(0) > y.getChunk().value_or(0);
     });
@@ -50,7 +51,7 @@ public:
         position[&op] = n++;
   }
   LogicalResult run();
-  // Pieces of each bucket, in the order of the buffer.
+  // Counts the pieces of each bucket, in the order of the buffer.
   SmallVector<int64_t> counts;
 
 private:
@@ -90,15 +91,15 @@ static bool isOverReplicas(plan::CollectiveOp op) {
   });
 }
 
-// In-place sums of whole accumulators over the data axis, and perhaps others: what
-// the ranks of tp have whole but use in part has partial gradients over them too.
+// Collects the in-place sums of whole accumulators over the data axis, and perhaps others: a
+// parameter that tp ranks hold whole but use in part has partial gradients over tp too.
 void StageBuckets::collect() {
   for (auto op : update.getBody().getOps<plan::CollectiveOp>()) {
     auto [root, displacement] = rootOf(op.getSrc());
     if (op.getKind() != plan::CollectiveKind::all_reduce || op.getSrc() != op.getDst() ||
         op.getMembers() || !isOverReplicas(op) || root.getSpace() != plan::Space::persistent || root.getResult() != op.getSrc())
       continue;
-    // Of a parameter: the step's own sums (loss, tokens) belong to the update.
+    // The sums of the step itself (loss, tokens) belong to no parameter and stay in the update.
     auto name = root.getBinding() ? root.getBinding()->getAs<FlatSymbolRefAttr>("state")
                                   : FlatSymbolRefAttr();
     auto state = name ? SymbolTable::lookupNearestSymbolFrom<graph::StateOp>(stage->getParentOp(), name)
@@ -108,7 +109,7 @@ void StageBuckets::collect() {
   }
 }
 
-// Cuts stacked accumulators at layers and notes who writes each piece last.
+// Cuts stacked accumulators at layers and records the last instruction that writes each piece.
 void StageBuckets::findLastWrites() {
   DenseMap<Operation *, std::pair<size_t, size_t>> piecesOf;
   for (plan::CollectiveOp op : reductions) {
@@ -134,10 +135,10 @@ void StageBuckets::findLastWrites() {
       }
 }
 
-// Accumulators become views of one buffer, whole states together, those of equal
-// axes together, of these those that finish first in front; layers of a stacked state finish from the end, so the
-// buffer is filled from its end when states interleave. The order only decides
-// how early a bucket can start, never what it sums.
+// Makes all accumulators views of one buffer: whole states together, those of equal axes together,
+// and of these the first to finish in front. Layers of a stacked state finish from the end, so the
+// buffer fills from its end where states interleave. The order only decides how early a bucket can
+// start, never what it sums.
 void StageBuckets::makeAdjacent() {
   DenseMap<Operation *, int64_t> finished;
   DenseMap<Operation *, size_t> numAxes;
@@ -175,7 +176,7 @@ void StageBuckets::makeAdjacent() {
   pieces = std::move(ordered);
 }
 
-// What the source calls the parameters whose gradients lie in a piece.
+// Returns the source names of the parameters whose gradients are in a piece.
 SmallVector<StringAttr> StageBuckets::sourceNames(const Piece &piece) {
   plan::BufferOp root = piece.root;
   DictionaryAttr binding = *root.getBinding();
@@ -204,7 +205,8 @@ SmallVector<StringAttr> StageBuckets::sourceNames(const Piece &piece) {
   return names;
 }
 
-// Adjacent pieces of equal axes until the bucket is large enough, or as many as are given.
+// Joins adjacent pieces of equal axes until the bucket is large enough, or has the given count.
+// Emits an error if the given counts do not divide the pieces.
 LogicalResult StageBuckets::cut(std::vector<Bucket> &buckets) {
   for (Piece &piece : pieces) {
     bool full = buckets.empty() || buckets.back().axes != piece.axes ||
@@ -256,13 +258,13 @@ LogicalResult StageBuckets::emit() {
       b.setInsertionPointAfter(bucket.lastWrite);
     else
       b.setInsertionPointToStart(&last.getBody().front());
-    // Behind markers that stand there already: buckets start in this order.
+    // Skips the events that are there already: buckets start in this order.
     while (b.getInsertionPoint() != last.getBody().front().end() &&
            isa<plan::RecordOp, plan::WaitOp>(*b.getInsertionPoint()))
       b.setInsertionPoint(b.getInsertionBlock(), std::next(b.getInsertionPoint()));
     Location loc = stage.getLoc();
     plan::RecordOp::create(b, loc, event, true, IntegerAttr(), kCompute, origin);
-    // Reductions stand at the end of the procedure, in bucket order.
+    // Reductions are at the end of the procedure, in bucket order.
     b.setInsertionPointToEnd(&last.getBody().front());
     plan::WaitOp::create(b, loc, event, true, IntegerAttr(), kReductions, origin);
     plan::CollectiveOp::create(
@@ -298,7 +300,8 @@ struct BucketReductions : impl::BucketReductionsBase<BucketReductions> {
     }
     getOperation()->setAttr(bucketPieces, ArrayAttr::get(&getContext(), made));
   }
-  // The backward of the last micro-batch is a procedure of its own, since it alone starts reductions.
+  // Adds the backward of the last micro-batch as a procedure of its own, since it alone starts
+  // reductions.
   void addLastBackward(plan::StageOp stage) {
     for (auto procedure : llvm::to_vector(stage.getBody().getOps<plan::ProcedureOp>())) {
       if (procedure.getKind() != plan::ProcedureKind::backward)

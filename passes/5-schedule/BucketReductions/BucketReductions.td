@@ -4,7 +4,7 @@ def BucketReductions : Pass<"llmc-bucket-reductions", "::mlir::ModuleOp"> {
     Needs: in-place all-reduces of accumulators in update procedures.
     Gives: accumulators adjacent in one buffer, in the order in which the last
       backward finishes them; one all-reduce per bucket of that buffer on stream
-      1, started by an event as soon as the bucket's last write is done; the
+      2, started by an event as soon as the bucket's last write is done; the
       update waits for the last of them. Gradients that are partial over other
       axes as well have buckets of their own.
     Keeps: the reduced values; the total of reduced bytes.
@@ -12,7 +12,7 @@ def BucketReductions : Pass<"llmc-bucket-reductions", "::mlir::ModuleOp"> {
     A bucket ends at a state or, inside a stacked state, at a layer. The module's
     attribute plan.bucket_pieces holds, for each stage, how many of these pieces each
     bucket has; where it is there already, it decides instead of bucket-bytes (so that
-    a smaller model is cut like the one that it stands for).
+    a scaled-down model is cut like its original).
     Example: test/passes/5-schedule/bucket-reductions.mlir
   }];
   let options = [

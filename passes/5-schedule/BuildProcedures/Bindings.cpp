@@ -1,4 +1,4 @@
-// What the outside binds to the arguments and results of a stage's functions.
+// Binds the arguments and results of a stage's functions.
 #include "dialects/graph/GraphAttrs.h"
 #include "dialects/parallel/Annotations.h"
 #include "passes/5-schedule/BuildProcedures/StageBuilder.h"
@@ -26,13 +26,13 @@ Place StageBuilder::newRoot(Type type, plan::Space space, DictionaryAttr binding
   return {static_cast<int>(roots.size()) - 1, 0};
 }
 
-// The plan.buffer that names `place` as a tensor of `type`; declared at the
-// head of the stage.
+// Returns the plan.buffer that names `place` as a tensor of `type`; declares it at the head of the
+// stage on first use.
 Value StageBuilder::buffer(Place place, Type type) {
   Root &root = roots[place.root];
   OpBuilder::InsertionGuard guard(b);
   auto declare = [&](Value parent, RankedTensorType tensor, int64_t displacement) -> Value {
-    // Behind all other declarations, before the procedures.
+    // Declarations come after all others, before the procedures.
     Block &body = stageOp.getBody().front();
     auto procedures = body.getOps<plan::ProcedureOp>();
     if (procedures.empty())
@@ -57,7 +57,7 @@ Value StageBuilder::buffer(Place place, Type type) {
   return view;
 }
 
-// The persistent buffer of a state (of one chunk's layers, if stacked).
+// Returns the persistent buffer of a state (of one chunk's layers, if stacked), made on first use.
 Place StageBuilder::stateRoot(FlatSymbolRefAttr symbol, DictionaryAttr attrs,
                               RankedTensorType type) {
   auto range = attrs.getAs<DenseI64ArrayAttr>(parallel::kLayers);
@@ -69,18 +69,18 @@ Place StageBuilder::stateRoot(FlatSymbolRefAttr symbol, DictionaryAttr attrs,
   auto set = [&](StringRef name, Attribute value) { binding.push_back(b.getNamedAttr(name, value)); };
   set("state", symbol);
   set("role", b.getStringAttr(graph::stringifyRole(state.getRole())));
-  // Accumulators and moments are stacked like their parameter.
+  // Accumulators and moments are stacked as their parameter is.
   auto parameter = state.getOfAttr()
                        ? symbols.lookup<graph::StateOp>(state.getOfAttr().getAttr())
                        : state;
   bool stacked = parameter && parameter.getStacked();
   auto global = cast<RankedTensorType>(state.getType());
   if (stacked) {
-    // Without parallel.layers the stage holds them all.
+    // Without parallel.layers the stage holds all layers.
     int64_t first = range ? range[0] : 0, count = range ? range[1] : global.getDimSize(0);
     set("layer_first", b.getI64IntegerAttr(first));
     set("layer_count", b.getI64IntegerAttr(count));
-    // What the update alone binds says nothing of a chunk.
+    // A state that the update alone binds tells nothing about a chunk.
     if (auto known = cast<plan::ChunkAttr>(layers[chunk]); known.getLastLayer() < known.getFirstLayer())
       layers[chunk] = plan::ChunkAttr::get(b.getContext(), first, first + count - 1);
   }
@@ -132,7 +132,7 @@ LogicalResult StageBuilder::bindArguments(func::FuncOp func, Known &known) {
         return func.emitError("argument ")
                << i << " is residual " << id.getInt() << ", which the forward does not produce";
       bound[arg] = it->second;
-      // Written anew for each micro-batch, and read by this procedure alone.
+      // A residual is written anew for each micro-batch, and only this procedure reads it.
       const Root &root = roots[it->second.root];
       if (root.space == plan::Space::slot && !root.binding && !sent.contains(it->second.root))
         known.consumed.insert(it->second.root);
@@ -145,8 +145,8 @@ LogicalResult StageBuilder::bindArguments(func::FuncOp func, Known &known) {
   return success();
 }
 
-// Says how the loader makes an input, and how ranks share it where they do not share its rows
-// alone, over the data axes.
+// Returns the binding of an input: how the loader makes it, and its sharding unless only rows are
+// cut, over the data axes.
 DictionaryAttr StageBuilder::inputBinding(StringAttr name, DictionaryAttr attrs) {
   SmallVector<NamedAttribute> binding = {b.getNamedAttr("input", name)};
   auto loader = attrs.getAs<DictionaryAttr>(parallel::kLoader);
@@ -172,7 +172,8 @@ DictionaryAttr StageBuilder::inputBinding(StringAttr name, DictionaryAttr attrs)
   return b.getDictionaryAttr(binding);
 }
 
-// How the parts of an inference's result lie in the whole; a step's outputs are scalars.
+// Returns the binding of an output: how the parts of an inference's result lie in the whole. The
+// outputs of a training step are scalars.
 DictionaryAttr StageBuilder::outputBinding(StringAttr name, DictionaryAttr attrs,
                                            RankedTensorType type) {
   if (!parallel::isInference(module))
@@ -191,8 +192,8 @@ DictionaryAttr StageBuilder::outputBinding(StringAttr name, DictionaryAttr attrs
                {"valid_shape", valid ? valid : b.getDenseI64ArrayAttr(shape)}});
 }
 
-// A parameter that nothing reads is loaded all the same, so that a plan holds all
-// of its model. Nothing is stacked that is not read.
+// Binds the parameters that nothing reads, so that a plan holds all of its model. Such a state is
+// never stacked.
 void StageBuilder::bindUnused() {
   for (auto state : module.getOps<graph::StateOp>()) {
     auto holders = state->getAttrOfType<ArrayAttr>(parallel::kStages);

@@ -1,7 +1,7 @@
 // Turns the functions of a stage into procedures over buffers.
 //
-// In three steps per function: the places of arguments and results (Bindings.cpp), the
-// places of all other values (Places.cpp), then one instruction per op (Instructions.cpp).
+// Each function takes three steps: allocations of arguments and results (Bindings.cpp), allocations
+// of all other values (Places.cpp), then one instruction per op (Instructions.cpp).
 #include "dialects/graph/GraphAttrs.h"
 #include "dialects/parallel/Annotations.h"
 #include "passes/5-schedule/Passes.h"
@@ -55,7 +55,7 @@ LogicalResult StageBuilder::buildChunk(int64_t index) {
   return success();
 }
 
-// A step begins with empty accumulators.
+// Builds the procedure that zeroes the accumulators at the start of a step.
 void StageBuilder::buildBegin() {
   newProcedure(module.getLoc(), "begin", plan::ProcedureKind::begin);
   for (auto &[state, root] : stateRoots)
@@ -65,8 +65,8 @@ void StageBuilder::buildBegin() {
                            plan::OriginAttr::get(b.getContext(), "zero accumulators", {}, "", ""));
 }
 
-// Several repeats, or one of groups of layers: only the module knows all of them. Chunk c
-// of stage s is the virtual stage c * stages + s.
+// Records the layers of each chunk. With several repeats, or groups of layers, only the module
+// knows them all. Chunk c of stage s is the virtual stage c * stages + s.
 void StageBuilder::setLayers() {
   auto counts = module->getAttrOfType<DenseI64ArrayAttr>(parallel::kStageLayers);
   for (int64_t c = 0; counts && c < static_cast<int64_t>(chunks.size()); ++c) {
@@ -75,7 +75,7 @@ void StageBuilder::setLayers() {
     int64_t first = std::accumulate(before.begin(), before.end(), int64_t(0));
     layers[c] = plan::ChunkAttr::get(b.getContext(), first, first + counts[virtualStage] - 1);
   }
-  // Layers that nothing folded cannot be divided: the one stage has them all.
+  // Layers that were not folded cannot be divided: the single stage has them all.
   auto model = module->getAttrOfType<DictionaryAttr>(graph::kModel);
   auto count = model ? model.getAs<IntegerAttr>("layers") : IntegerAttr();
   auto first = cast<plan::ChunkAttr>(layers[0]);

@@ -1,4 +1,4 @@
-// One instruction for each op of a stage's function.
+// Builds one instruction for each op of a stage's function.
 #include "passes/5-schedule/BuildProcedures/StageBuilder.h"
 
 #include "dialects/plan/Lives.h"
@@ -14,7 +14,7 @@ static bool isElementwise(Operation &op) {
   return compute && compute.getEmitClass() == graph::EmitClass::Elementwise;
 }
 
-// Says which of the values it is that follow each other in one place; one a buffer operand.
+// Records, per buffer operand, which of the values that share its bytes the instruction refers to.
 void StageBuilder::setLives(Operation *instruction, ArrayRef<Value> values) {
   SmallVector<int64_t> lives;
   for (Value value : values)
@@ -23,8 +23,8 @@ void StageBuilder::setLives(Operation *instruction, ArrayRef<Value> values) {
     instruction->setAttr(plan::kLives, b.getDenseI64ArrayAttr(lives));
 }
 
-// A launch: the group's body, or the op alone, with what it reads as arguments.
-// Constants that are one repeated number go into the body.
+// Builds a launch: its body is that of the group, or the op alone, with the operands as arguments.
+// Splat constants are cloned into the body.
 LogicalResult StageBuilder::buildLaunch(Operation &op) {
   SmallVector<Value> reads, writes;
   SmallVector<Attribute> scalars;
@@ -71,7 +71,7 @@ LogicalResult StageBuilder::buildLaunch(Operation &op) {
     map.map(value, b.clone(*def)->getResult(0));
   auto copy = [&](Operation &part) {
     Operation *made = b.clone(part, map);
-    // Annotations served the earlier phases; equal kernels must look equal.
+    // Annotations only served the earlier phases, and equal kernels must be equal IR.
     for (NamedAttribute attr : llvm::to_vector(made->getDiscardableAttrs()))
       made->removeDiscardableAttr(attr.getName());
     return made;
@@ -147,7 +147,7 @@ LogicalResult StageBuilder::buildOp(Operation &op) {
     return success();
   }
   if (isa<parallel::AllGatherOp>(op) || isa<parallel::ReduceScatterOp>(op)) {
-    // The wire layout is one part after the other: only the leading dimension is.
+    // Members' parts are contiguous one after the other, which only dimension 0 is.
     if (op.getAttrOfType<IntegerAttr>("dim").getInt() != 0)
       return op.emitError("moves dimension ")
              << op.getAttrOfType<IntegerAttr>("dim").getInt()
@@ -168,7 +168,7 @@ LogicalResult StageBuilder::buildOp(Operation &op) {
   if (auto constant = dyn_cast<graph::ConstantOp>(op);
       constant && constant.getValue().isSplat() &&
       llvm::all_of(op.getUsers(), [](Operation *user) { return isElementwise(*user); }))
-    return success(); // stands inside its users
+    return success(); // it is cloned into its users
   if (isa<graph::GraphOpInterface, plan::GroupOp>(op))
     return buildLaunch(op);
   return op.emitError("has no instruction");

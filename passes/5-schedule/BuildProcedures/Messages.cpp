@@ -1,7 +1,7 @@
-// What crosses stages: exchanges, and the events between them and the procedures.
+// Builds the exchanges between stages, and the events between them and the procedures.
 //
-// Messages of all directions stand on one stream, each in an exchange of its own; who
-// makes the table knows which of them follow each other, and groups them.
+// Messages of all directions are on one stream, each in an exchange of its own; BuildTable, which
+// knows which of them follow each other, groups them.
 #include "dialects/graph/GraphAttrs.h"
 #include "dialects/parallel/Annotations.h"
 #include "passes/5-schedule/BuildProcedures/StageBuilder.h"
@@ -20,8 +20,8 @@ static Border entering(func::FuncOp func) {
                   [&](unsigned i) { return func.getArgAttrDict(i); });
 }
 
-// A slot may be received into again when its micro-batch has gone backward, in an
-// inference when it has gone forward.
+// Allocates the events of each chunk. A slot may be received into again when its micro-batch has
+// run its backward, in an inference its forward.
 void StageBuilder::allocateEvents() {
   EventAllocator events(stageOp);
   auto takeIf = [&](int64_t &event, bool needed) {
@@ -44,8 +44,8 @@ void StageBuilder::allocateEvents() {
   }
 }
 
-// Waits for what must be there before the first op: what a neighbour sends, and slots
-// whose last message has left. Brings inputs in.
+// Builds the waits for messages that the procedure needs, and for the last message that left its
+// slot; then feeds inputs.
 void StageBuilder::buildPrologue(func::FuncOp func, plan::ProcedureKind kind) {
   if (kind == plan::ProcedureKind::update)
     return;
@@ -67,7 +67,8 @@ void StageBuilder::buildPrologue(func::FuncOp func, plan::ProcedureKind kind) {
   }
 }
 
-// Copies results that could not be written where they belong, and says that all is done.
+// Copies results that could not be written to their allocation, and records that the procedure has
+// run.
 void StageBuilder::buildEpilogue(func::FuncOp func, plan::ProcedureKind kind,
                                  const Bindings &returned) {
   Location loc = func.getLoc();
@@ -96,7 +97,8 @@ plan::ProcedureOp StageBuilder::newExchange(Location loc, bool send, bool forwar
   return newProcedure(loc, getExchangeName(send, forward), plan::ProcedureKind::exchange);
 }
 
-// The next chunk of the model is on the next stage; behind the last stage, on the first.
+// Builds the exchange that sends results. The next chunk of the model is on the next stage; after
+// the last stage, on the first.
 void StageBuilder::buildSend(func::FuncOp func, bool forward) {
   Border out = leaving(func);
   if (out.values.empty())

@@ -14,7 +14,7 @@ static void append(ArrayRef<StringAttr> more, SmallVectorImpl<StringAttr> &names
       names.push_back(name);
 }
 
-// What people may want to know of a collective beyond tactic and rule.
+// Returns the fields of a collective's origin beyond tactic, rule and node; null if there is none.
 static DictionaryAttr getDetail(DictionaryAttr origin) {
   NamedAttrList fields(origin);
   for (StringRef known : {"tactic", "rule", "node"})
@@ -50,7 +50,7 @@ plan::OriginAttr getOrigin(Operation *op) {
   return plan::OriginAttr::get(op->getContext(), kinds, names, tactic, rule, detail);
 }
 
-// What crosses a border: its name, its type on the whole mesh, how it lies.
+// Describes a value that crosses a stage boundary: its name, its global type and its sharding.
 static DictionaryAttr describePart(Value value, parallel::ShardingAttr layout,
                                    parallel::MeshAttr mesh) {
   Builder b(value.getContext());

@@ -1,4 +1,4 @@
-// What instructions are there for, from locations and the origins of collectives.
+// Describes what instructions are for, from locations and the origins of collectives.
 #ifndef LLMC_PASSES_SCHEDULE_BUILDPROCEDURES_ORIGINS_H
 #define LLMC_PASSES_SCHEDULE_BUILDPROCEDURES_ORIGINS_H
 
@@ -7,19 +7,21 @@
 
 namespace llmc {
 
-// The source's nodes that an op or the ops of a group stand for; of a collective
-// also its tactic, rule and what else `parallel.origin` says.
+// Returns the origin of the instruction for `op`: the source nodes and kinds of the op, or of the
+// ops of a group; of a collective also its tactic, rule and the other fields of `parallel.origin`.
 plan::OriginAttr getOrigin(mlir::Operation *op);
 
-// Values of a stage's function that cross a border, in the border's order.
+// Lists the values of a stage's function that cross a stage boundary, in the order of their
+// numbers.
 struct Border {
   llvm::SmallVector<mlir::Value> values;
   llvm::SmallVector<parallel::ShardingAttr> layouts;
 
-  // Of the message that carries them all.
+  // Returns the origin of the message that carries them all.
   plan::OriginAttr originOf(parallel::MeshAttr mesh, bool forward) const;
 };
-// `attrs(i)` are the argument's or result's attributes of `values[i]`.
+// Collects the values that have `parallel.border`; `attrs(i)` returns the attributes of the
+// argument or result `values[i]`, or null.
 Border borderOf(mlir::ValueRange values, llvm::function_ref<mlir::DictionaryAttr(unsigned)> attrs);
 
 } // namespace llmc

@@ -1,4 +1,4 @@
-// Where the values of a stage's function live.
+// Assigns buffers to the values of a stage's function.
 #include "passes/5-schedule/BuildProcedures/Places.h"
 
 namespace llmc {
@@ -18,7 +18,8 @@ bool isView(Operation *op, int64_t &displacement) {
   if (!slice)
     return false;
   auto type = cast<RankedTensorType>(slice.getOperand().getType());
-  // Contiguous if every dimension before the cut one has size 1 and every one after is whole.
+  // A slice is contiguous if every dimension before the cut one has size 1 and every one after it
+  // is whole.
   int64_t rank = type.getRank(), cut = -1;
   for (int64_t d = 0; d < rank; ++d) {
     if (slice.getSteps()[d] != 1)
@@ -44,8 +45,8 @@ bool isView(Operation *op, int64_t &displacement) {
   return true;
 }
 
-// Elements are written when all that is read of them has been: of an elementwise
-// op, and of a group that reads the tensor only as a whole, element by element.
+// Returns true where each element is written only after every read of it: in an elementwise op, and
+// in a group that reads the tensor only element by element over its whole shape.
 bool mayReplace(OpOperand &read, Value written) {
   if (read.get().getType() != written.getType())
     return false;
@@ -70,7 +71,7 @@ bool mayReplace(OpOperand &read, Value written) {
   return compute && compute.getEmitClass() == graph::EmitClass::Elementwise;
 }
 
-// The value of which `value` is another shape.
+// Returns the value that `value` is a reshape of, through all reshapes.
 static Value unshaped(Value value) {
   while (auto reshape = value.getDefiningOp<graph::ReshapeOp>())
     value = reshape.getOperand();
@@ -79,7 +80,8 @@ static Value unshaped(Value value) {
 
 using Range = std::pair<int64_t, int64_t>; // bytes of a tensor
 
-// What is written as one piece when the parts of `concat` are put together, at `at`.
+// Collects the byte ranges that are written as one piece when the parts of `concat`, which begins
+// at byte `at`, are written in place.
 static void collectPieces(graph::ConcatOp concat, int64_t at, SmallVectorImpl<Range> &pieces) {
   for (Value part : concat.getInputs()) {
     pieces.push_back({at, at + byteSize(part.getType())});
@@ -89,7 +91,8 @@ static void collectPieces(graph::ConcatOp concat, int64_t at, SmallVectorImpl<Ra
   }
 }
 
-// Does every view of `value` (which is at `at`) hold pieces or lie inside them?
+// Returns whether every view of `value`, which begins at byte `at`, contains pieces or is inside
+// one.
 static bool viewsNest(Value value, int64_t at, ArrayRef<Range> pieces) {
   for (Operation *user : value.getUsers()) {
     int64_t displacement;
@@ -122,8 +125,8 @@ Places::Places(func::FuncOp func, std::vector<Root> &roots, Known given)
   assign();
 }
 
-// Views of arguments have their place at once; reads of arguments are noted, so
-// that a new state is not written over bytes that are still needed.
+// Assigns views of arguments their allocations at once, and records the reads of arguments, so that
+// a new state is not written over bytes that are still needed.
 void Places::collectArgumentViews() {
   int64_t index = 0;
   for (Operation &op : func.getBody().front()) {
@@ -142,7 +145,7 @@ void Places::collectArgumentViews() {
   }
 }
 
-// The value that `value` is a view of, through all views.
+// Returns the value that `value` is a view of, through all views.
 static Value viewed(Value value) {
   int64_t displacement;
   while (Operation *def = value.getDefiningOp()) {
@@ -153,7 +156,7 @@ static Value viewed(Value value) {
   return value;
 }
 
-// May the op that defines `value` write it to `place`? Yes, unless old contents
+// Returns whether the op that defines `value` may write it to `place`: it may not if old contents
 // of these bytes are read later, or by the op itself other than element by element.
 bool Places::mayOverwrite(Value value, Place place) const {
   int64_t begin = place.displacement, end = begin + byteSize(value.getType());
@@ -162,7 +165,7 @@ bool Places::mayOverwrite(Value value, Place place) const {
       Place other = homes.lookup(later);
       if (viewed(later) == value || unshaped(later) == unshaped(value) ||
           (later.getDefiningOp() && isPutTogether(later.getDefiningOp())))
-        continue; // another name of the same value; the whole of which it is a part
+        continue; // another name of the same value, or a concat of which it is a part
       if (other.displacement < end && begin < other.displacement + byteSize(later.getType()) &&
           !readsEndBefore(value, later))
         return false;
@@ -176,7 +179,7 @@ bool Places::mayOverwrite(Value value, Place place) const {
     if (read.high <= low || read.low >= high || read.order < order.lookup(def))
       continue;
     if (isa<func::ReturnOp>(read.op))
-      continue; // returned unchanged: that result asks for its own place
+      continue; // returned unchanged: that result has a request of its own
     if (read.order > order.lookup(def))
       return false;
     if (isa<parallel::AllReduceOp>(def) && read.low == low && read.high == high)
@@ -190,11 +193,11 @@ bool Places::mayOverwrite(Value value, Place place) const {
 void Places::requestHome(Value value, Place place) {
   if (homes.count(value) || places.count(value))
     return;
-  // What outlives the procedure is kept in the slot, whoever else wants it.
+  // A value that outlives the procedure is kept in the slot, whatever else requests it.
   if (escaping.contains(value) && roots[place.root].space != plan::Space::slot)
     return;
   if (isa<BlockArgument>(value)) {
-    // A message may arrive where nothing else is read.
+    // A message may be received into bytes that nothing else reads.
     if (!llvm::is_contained(known.received, value) || reads.count(place.root))
       return;
   } else if (!mayOverwrite(value, place)) {
@@ -208,8 +211,8 @@ void Places::setHome(Value value, Place place) {
   homed[place.root].push_back(value);
 }
 
-// Is `value` read for the last time before `overwriter` is computed, or by that
-// op itself element by element?
+// Returns whether the last read of `value` is before `overwriter` is computed, or by that op itself
+// element by element.
 bool Places::readsEndBefore(Value value, Value overwriter) const {
   Operation *def = overwriter.getDefiningOp();
   for (OpOperand &use : value.getUses()) {
@@ -230,7 +233,7 @@ bool Places::readsEndBefore(Value value, Value overwriter) const {
   return true;
 }
 
-// add(accumulator, matmul) at the accumulator's own bytes: the library adds.
+// Fuses add(accumulator, matmul) at the accumulator's own bytes: the matmul accumulates.
 bool Places::fuseAccumulation(Operation *op) {
   auto add = dyn_cast<graph::AddOp>(op);
   Place home = homes.lookup(op->getResult(0));
@@ -258,9 +261,9 @@ bool Places::fuseAccumulation(Operation *op) {
   return false;
 }
 
-// Results that outlive the procedure, and what they are views of.
+// Collects the results that outlive the procedure, and the values that they are views of.
 void Places::collectEscaping(ArrayRef<bool> escapes) {
-  // What a neighbour sends arrives before the procedure runs.
+  // A neighbour's message arrives before the procedure runs.
   for (Value value : known.received)
     escaping.insert(value);
   for (OpOperand &use : func.getBody().front().getTerminator()->getOpOperands())
@@ -274,8 +277,7 @@ void Places::collectEscaping(ArrayRef<bool> escapes) {
     }
 }
 
-// Users come before definitions: when an op is reached, all who want its
-// results somewhere have spoken.
+// Visits users before definitions: when it reaches an op, all requests for its results are known.
 void Places::requestHomes(ArrayRef<Place> returned, ArrayRef<bool> escapes) {
   Block &block = func.getBody().front();
   collectEscaping(escapes);
@@ -313,7 +315,7 @@ void Places::requestHomes(ArrayRef<Place> returned, ArrayRef<bool> escapes) {
     if (isa<parallel::AllReduceOp>(op)) {
       Value operand = op.getOperand(0);
       if (Place source = places.lookup(operand)) {
-        // An accumulator is reduced where it stands, if the function gives it a new value.
+        // An accumulator is reduced in place if the function returns a new value for it.
         bool replaced = llvm::any_of(returned, [&](Place p) { return p && p.root == source.root; });
         if (replaced && !homes.count(result) && operand.hasOneUse() && mayOverwrite(result, source))
           setHome(result, source);
@@ -327,8 +329,8 @@ void Places::requestHomes(ArrayRef<Place> returned, ArrayRef<bool> escapes) {
   }
 }
 
-// A sum with a home is written there from its first part on: what it adds to may
-// stand there before.
+// Passes the allocation of a sum on to the first part of it that is a sum as well, which may be
+// written there before.
 void Places::passHome(Operation *op) {
   bool adds = isa<graph::AddOp>(op);
   if (auto group = dyn_cast<plan::GroupOp>(op); group && group->getNumResults() == 1)
@@ -341,15 +343,15 @@ void Places::passHome(Operation *op) {
       return requestHome(part.get(), home);
 }
 
-// Computed by an op that is no view: nobody else names its bytes.
+// Returns whether an op that is no view computes the value: no other value names its bytes.
 static bool isOwnValue(Value value) {
   int64_t displacement;
   Operation *def = value.getDefiningOp();
   return def && !(def->getNumOperands() && isView(def, displacement));
 }
 
-// Notes until when the bytes of `value` are read, through all its views; a view may
-// become a copy where it stands.
+// Records until when the bytes of `value` are read, through all its views; a view may become a copy
+// at its own position.
 void Places::occupy(Value value, Place place, int64_t last) {
   for (Operation *user : value.getUsers()) {
     int64_t displacement;
@@ -367,13 +369,14 @@ void Places::give(Value value, Place place) {
   occupy(value, place);
 }
 
-// As give(), in bytes that held another value until now.
+// Does as give() does, in bytes that held another value until now.
 void Places::succeed(Value value, Place place) {
   give(value, place);
   lives[value] = ++roots[place.root].lives;
 }
 
-// The bytes of an operand that nobody reads after the op, if the op may write there.
+// Returns the allocation of an operand that no op reads after this one and that the op may
+// overwrite; null if there is none.
 Place Places::reuse(Value result) const {
   Operation *def = result.getDefiningOp();
   int64_t now = order.lookup(def);

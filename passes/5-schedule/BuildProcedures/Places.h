@@ -1,4 +1,5 @@
-// Where the values of a stage's function live, before instructions are built.
+// Assigns buffers to the values of a stage's function, before instructions are built. Test:
+// test/passes/5-schedule/PlacesTest.cpp.
 #ifndef LLMC_PASSES_SCHEDULE_BUILDPROCEDURES_PLACES_H
 #define LLMC_PASSES_SCHEDULE_BUILDPROCEDURES_PLACES_H
 
@@ -7,7 +8,8 @@
 
 namespace llmc {
 
-// Bytes [displacement, ...) of a root buffer.
+// Identifies the bytes of a root buffer from `displacement` on; the value's type gives their
+// number.
 struct Place {
   int root = -1;
   int64_t displacement = 0;
@@ -15,7 +17,7 @@ struct Place {
   explicit operator bool() const { return root >= 0; }
 };
 
-// A root buffer of the stage: one plan.buffer without parent.
+// Represents a root buffer of the stage, a plan.buffer without parent.
 struct Root {
   mlir::RankedTensorType type;
   plan::Space space = plan::Space::scratch;
@@ -26,38 +28,39 @@ struct Root {
 
 int64_t byteSize(mlir::Type type);
 
-// True if `op` only renames bytes of its operand: a reshape, or a slice of
-// leading rows. `displacement` is the offset inside the operand.
+// Returns whether `op` only renames contiguous bytes of its operand: a reshape, or a slice of rows
+// behind dims of size 1. Sets `displacement` to the byte offset inside the operand.
 bool isView(mlir::Operation *op, int64_t &displacement);
 
-// A concat along the leading dim whose parts are written where they belong. Tensors and
-// their parts nest: one with a view that cuts a part is a launch, which writes it whole.
+// Returns whether `op` is a concat along dim 0 whose parts are written directly at their offsets.
+// All parts and views must nest; a concat with a view that cuts a part is a launch, which writes it
+// whole.
 bool isPutTogether(mlir::Operation *op);
 
-// May the op that reads `read` write its result `written` over it?
+// Returns whether the op that reads `read` may write its result `written` over it.
 bool mayReplace(mlir::OpOperand &read, mlir::Value written);
 
-// What is known of a function before its values have places.
+// Holds what is known of a function before its values have allocations.
 struct Known {
   llvm::DenseMap<mlir::Value, Place> arguments;
-  llvm::SmallVector<mlir::Value> received; // arguments that arrive wherever they are wanted
-  // A place for each result that must end in a state, else a null one; whether it outlives
-  // the procedure in its slot.
+  llvm::SmallVector<mlir::Value> received; // arguments that a message may write anywhere
+  // Holds per result the allocation of its state or output, else a null one; and whether it
+  // outlives the procedure in its slot.
   std::vector<Place> returned;
   llvm::SmallVector<bool> escapes;
-  // Roots that nobody reads after this procedure: their bytes may serve again.
+  // Lists roots that no later procedure reads: their bytes may be reused.
   llvm::DenseSet<int> consumed;
 };
 
-// Decides the place of every value of one function. New roots are appended to `roots`.
+// Assigns every value of one function its allocation, and appends new roots to `roots`.
 class Places {
 public:
   Places(mlir::func::FuncOp func, std::vector<Root> &roots, Known known);
 
   Place lookup(mlir::Value value) const { return places.lookup(value); }
-  // Values that follow each other in one place are told apart by their lives; 0: the first.
+  // Returns which of the values that share its bytes one after the other `value` is; 0: the first.
   int64_t lifeOf(mlir::Value value) const { return lives.lookup(value); }
-  // The matmul writes onto its accumulator; the add that used it is gone.
+  // Returns whether the matmul adds to its accumulator in place; the add that used it is elided.
   bool accumulates(mlir::Operation *matmul) const { return accumulating.contains(matmul); }
   bool isElided(mlir::Operation *op) const { return elided.contains(op); }
 
@@ -90,7 +93,7 @@ private:
   llvm::DenseMap<int, llvm::SmallVector<mlir::Value>> homed; // root -> values written there
   llvm::DenseSet<mlir::Value> escaping;
   Known known;
-  // Bytes that hold a value until `last`, the place of its last reader.
+  // Represents bytes that hold a value until `last`, the position of its last reader.
   struct Occupant {
     mlir::Value value;
     int64_t low, high, last;

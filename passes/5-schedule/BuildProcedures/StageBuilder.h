@@ -1,4 +1,5 @@
-// Builds one plan.stage from the functions of its chunks.
+// Builds one plan.stage from the functions of its chunks. Tests:
+// test/passes/5-schedule/build-procedures.mlir, PlanTest.cpp.
 #ifndef LLMC_PASSES_SCHEDULE_BUILDPROCEDURES_STAGEBUILDER_H
 #define LLMC_PASSES_SCHEDULE_BUILDPROCEDURES_STAGEBUILDER_H
 
@@ -13,7 +14,7 @@
 
 namespace llmc {
 
-// The functions of one chunk of layers; of an inference the forward alone.
+// Holds the functions of one chunk of layers; of an inference the forward alone.
 struct ChunkFunctions {
   mlir::func::FuncOp forward, backward;
 };
@@ -25,7 +26,7 @@ struct StageFunctions {
 
 class StageBuilder {
 public:
-  // `symbols` are those of the module's states.
+  // Takes in `symbols` the symbol table of the module's states. run() fails after an error.
   StageBuilder(mlir::ModuleOp module, mlir::SymbolTable &symbols, int64_t stage,
                StageFunctions functions)
       : module(module), symbols(symbols), stage(stage), functions(std::move(functions)),
@@ -36,9 +37,9 @@ public:
 
 private:
   using Bindings = std::vector<Place>;
-  // Events between the streams of compute and of messages, for each direction of a chunk.
+  // Names the events between compute and messages for each direction of a chunk; -1: not needed.
   struct Direction {
-    int64_t done = -1;    // compute: the procedure has run, its results may leave, its slot is read
+    int64_t done = -1;    // compute: the procedure has run: send its results, reuse its slot
     int64_t sent = -1;    // messages: results have left
     int64_t arrived = -1; // messages: what the procedure needs is there
   };
@@ -47,7 +48,7 @@ private:
     Direction forward, backward;
   };
 
-  // BuildProcedures.cpp: procedures one by one.
+  // Builds one procedure after the other (BuildProcedures.cpp).
   mlir::LogicalResult buildChunk(int64_t index);
   mlir::LogicalResult buildProcedure(mlir::func::FuncOp func, plan::ProcedureKind kind);
   plan::ProcedureOp newProcedure(mlir::Location loc, llvm::StringRef name,
@@ -55,7 +56,7 @@ private:
   void buildBegin();
   void setLayers();
 
-  // Bindings.cpp: what the outside binds to arguments and results, and the buffers of places.
+  // Binds arguments and results to states, inputs and outputs, and declares buffers (Bindings.cpp).
   mlir::LogicalResult bindArguments(mlir::func::FuncOp func, Known &known);
   mlir::LogicalResult bindResults(mlir::func::FuncOp func, Known &known);
   Place stateRoot(mlir::FlatSymbolRefAttr state, mlir::DictionaryAttr attrs,
@@ -73,12 +74,12 @@ private:
   mlir::DictionaryAttr
   dict(std::initializer_list<std::pair<llvm::StringRef, mlir::Attribute>> entries);
 
-  // Instructions.cpp: one instruction an op.
+  // Builds one instruction for each op (Instructions.cpp).
   mlir::LogicalResult buildOp(mlir::Operation &op);
   mlir::LogicalResult buildLaunch(mlir::Operation &op);
   void buildCollective(mlir::Operation &op, plan::CollectiveKind kind, graph::ReduceKind reduce);
 
-  // Messages.cpp: what crosses stages, in exchanges of its own.
+  // Builds exchanges for the values that cross stages (Messages.cpp).
   void allocateEvents();
   void buildPrologue(mlir::func::FuncOp func, plan::ProcedureKind kind);
   void buildEpilogue(mlir::func::FuncOp func, plan::ProcedureKind kind, const Bindings &returned);
@@ -100,7 +101,7 @@ private:
   plan::StageOp stageOp;
   std::vector<Root> roots;
   std::map<std::tuple<int, int64_t, const void *>, mlir::Value> views;
-  // By state and first layer.
+  // Maps a state and its first layer to its root.
   llvm::MapVector<std::pair<mlir::StringAttr, int64_t>, int> stateRoots;
   std::map<std::pair<int64_t, std::string>, Place> inputs; // by chunk (scalars of the step: -1)
   std::set<std::pair<int64_t, std::string>> fed;           // inputs that a forward brings in

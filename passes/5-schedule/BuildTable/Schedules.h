@@ -1,4 +1,5 @@
-// Schedules: in which order a stage runs the parts of its micro-batches.
+// Defines the order in which a stage runs the steps of its micro-batches. Test:
+// test/passes/5-schedule/build-table.mlir.
 #ifndef LLMC_PASSES_SCHEDULE_BUILDTABLE_SCHEDULES_H
 #define LLMC_PASSES_SCHEDULE_BUILDTABLE_SCHEDULES_H
 
@@ -7,8 +8,8 @@
 
 namespace llmc {
 
-// Forward, backward, or of a split backward what the previous stage waits for (B), and
-// the weight gradients (W).
+// Names the kind of a step: F forward, B backward; of a split backward B is what the previous stage
+// waits for, and W the weight gradients.
 enum class StepKind { F, B, W };
 
 struct Step {

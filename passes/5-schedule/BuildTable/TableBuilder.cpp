@@ -34,8 +34,8 @@ plan::LaneAttr TableBuilder::laneOf(const Step &step) const {
                              slots.at({step.chunk, step.microBatch}), step.chunk);
 }
 
-// Returns the procedure of that name, null if there is none. A table has many rows of few
-// names, and to look one up walks the stage.
+// Returns the procedure of that name, null if there is none. Caches it: a table has many rows of
+// few names, and a lookup walks the stage.
 plan::ProcedureOp TableBuilder::find(StringRef name) {
   auto [it, isNew] = procedures.try_emplace(name);
   if (isNew)
@@ -63,7 +63,7 @@ plan::ProcedureOp TableBuilder::procedureOf(const Step &step, bool isLast) {
   auto ofChunk = [&](StringRef name) { return find(getProcedureName(name, step.chunk)); };
   if (plan::ProcedureOp found = ofChunk(kind))
     return found;
-  // Where backward is split, W alone tells the last from the others.
+  // Where backward is split, only W has a procedure for the last micro-batch.
   return step.kind == StepKind::B ? ofChunk("backward") : plan::ProcedureOp();
 }
 
@@ -76,7 +76,7 @@ void TableBuilder::add(plan::ProcedureOp procedure, plan::LaneAttr lane,
       also ? ArrayRef<plan::LaneAttr>(*also) : ArrayRef<plan::LaneAttr>()));
 }
 
-// Says whether no byte that leaves is received into: members of a group are not ordered.
+// Returns whether no byte that is sent is received into: the members of a group are not ordered.
 bool TableBuilder::mayGroup(const Message &send, const Message &receive) const {
   if (send.lane.getPool() != receive.lane.getPool() ||
       send.lane.getSlot() != receive.lane.getSlot())
@@ -94,8 +94,8 @@ bool TableBuilder::mayGroup(const Message &send, const Message &receive) const {
   return clear;
 }
 
-// Returns the exchange of both messages: events that must have come before them, then the
-// messages together, then the events that say that they have ended.
+// Returns the exchange of both messages: the waits of both, then the messages as one group, then
+// the records of both.
 plan::ProcedureOp TableBuilder::group(plan::ProcedureOp send, plan::ProcedureOp receive) {
   std::string name = (send.getSymName() + "_" + receive.getSymName()).str();
   if (plan::ProcedureOp known = find(name))
@@ -121,7 +121,7 @@ plan::ProcedureOp TableBuilder::group(plan::ProcedureOp send, plan::ProcedureOp 
   return procedures[name] = both;
 }
 
-// Puts the message that waits, if there is one, and `received` into the table.
+// Adds the message that waits, if there is one, and `received` to the table.
 void TableBuilder::flush(std::optional<Message> received) {
   std::optional<Message> sent = std::exchange(leaving, std::nullopt);
   if (sent && received && mayGroup(*sent, *received)) {
@@ -134,8 +134,8 @@ void TableBuilder::flush(std::optional<Message> received) {
     add(received->procedure, received->lane);
 }
 
-// Says whether what step `index` needs may be received before the step ahead of it runs:
-// nothing leaves between the two, and its slot is not that of the step ahead.
+// Returns whether the message for step `index` may be received before the previous step runs: the
+// two steps have different slots. The caller checks that nothing leaves in between.
 bool TableBuilder::mayComeEarly(size_t index) const {
   if (index >= steps.size())
     return false;
@@ -152,7 +152,7 @@ LogicalResult TableBuilder::addStep(size_t i) {
            << " of micro-batch " << step.microBatch << ", chunk " << step.chunk;
   flush(received.count(i) ? std::nullopt : messageOf(step, /*send=*/false));
   std::optional<Message> sends = messageOf(step, /*send=*/true);
-  // Where nothing leaves after this step, the next message is posted before it.
+  // If nothing leaves after this step, the next message is posted before it.
   if (!sends && mayComeEarly(i + 1))
     if (std::optional<Message> next = messageOf(steps[i + 1], /*send=*/false)) {
       add(next->procedure, next->lane);

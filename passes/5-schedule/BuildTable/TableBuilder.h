@@ -1,4 +1,5 @@
-// Writes the table of one stage from its schedule.
+// Writes the table of one stage from its schedule. Tests: test/passes/5-schedule/build-table.mlir,
+// build-table-messages.mlir.
 #ifndef LLMC_PASSES_SCHEDULE_BUILDTABLE_TABLEBUILDER_H
 #define LLMC_PASSES_SCHEDULE_BUILDTABLE_TABLEBUILDER_H
 
@@ -11,22 +12,21 @@
 
 namespace llmc {
 
-// Slots follow from the schedule: a micro-batch of a chunk takes the lowest free slot of the
-// chunk's pool when it goes forward, and gives it back after its last step. Messages
-// are put where their ends allow: a message leaves when its procedure has run; what a
-// procedure needs is received in one group with the message that left last before it, or
-// else one step early where its slot is free by then.
+// Assigns slots and builds the table. A micro-batch of a chunk takes the lowest free slot of the
+// chunk's pool when it runs forward, and frees it after its last step. A message leaves when its
+// procedure has run. What a procedure needs is received in one group with the message that left
+// last before it, or else one step early where its slot is free by then.
 class TableBuilder {
 public:
   TableBuilder(plan::StageOp stage, std::vector<Step> steps)
       : stage(stage), steps(std::move(steps)), context(stage.getContext()) {}
 
-  // Sets the table and the pools of the stage, makes the exchanges that group two messages,
-  // and removes procedures that no entry names.
+  // Sets the table and the pools of the stage, builds the exchanges that group two messages, and
+  // erases procedures that no entry names. Emits an error if the stage lacks a procedure.
   mlir::LogicalResult run(bool infer);
 
 private:
-  // A message of a step's micro-batch.
+  // Identifies a message: its exchange, and the micro-batch and slot that it is for.
   struct Message {
     plan::ProcedureOp procedure;
     plan::LaneAttr lane;
@@ -49,11 +49,11 @@ private:
   std::map<std::pair<int64_t, int64_t>, int64_t> slots; // (chunk, micro-batch) -> slot
   std::vector<int64_t> poolSlots;                       // by chunk
   std::map<std::pair<int64_t, StepKind>, size_t> last;  // of a chunk: its last step of that kind
-  std::optional<Message> leaving; // the message that waits for its place in the table
+  std::optional<Message> leaving; // a message that is not in the table yet
   std::set<size_t> received;      // steps whose message was received early
   llvm::SmallVector<mlir::Attribute> table;
   std::set<llvm::StringRef> used;
-  llvm::StringMap<plan::ProcedureOp> procedures; // that were asked for
+  llvm::StringMap<plan::ProcedureOp> procedures; // caches find()
 };
 
 } // namespace llmc

@@ -1,4 +1,4 @@
-// Groups as ops, their column sums cut into sums of a few rows, the block in order again.
+// Builds groups as ops, cuts their column sums into sums of a few rows, and sorts the block.
 #include "passes/5-schedule/FuseKernels/Fusion.h"
 
 #include "dialects/graph/Build.h"
@@ -10,8 +10,8 @@ using namespace llmc::graph;
 
 namespace llmc::fusion {
 
-// Rows that one column sum adds at a time: few enough that workers can share a
-// launch, many enough that what is left to add is little.
+// Bounds the rows that one column sum adds at a time: few enough that workers can share a launch,
+// many enough that little is left to add.
 static constexpr int64_t kMostRows = 32;
 
 static RankedTensorType withShape(Type type, ArrayRef<int64_t> shape) {
@@ -20,7 +20,7 @@ static RankedTensorType withShape(Type type, ArrayRef<int64_t> shape) {
 
 namespace {
 
-// Writes one group.
+// Builds the plan.group of one group.
 class Builder {
 public:
   Builder(Group &group, llvm::DenseSet<Operation *> &whole)
@@ -66,7 +66,7 @@ private:
 
 } // namespace
 
-// [..., C] as [P, R, C], R the largest divisor that is not too large.
+// Returns [..., C] as [P, R, C], where R is the largest divisor that is at most kMostRows.
 SmallVector<int64_t> Builder::collapse(ArrayRef<int64_t> shape) const {
   if (!columns)
     return llvm::to_vector(shape);
@@ -93,7 +93,7 @@ Type Builder::typeInside(Operation *op, Type type, bool isRow) const {
   return type;
 }
 
-// The block argument for `value`, which stands outside.
+// Returns the block argument for `value`, which is defined outside of the group.
 Value Builder::inputFor(Value value, Type type) {
   auto [it, isNew] = inputs.insert({{value, type}, Value()});
   if (isNew)
@@ -101,7 +101,7 @@ Value Builder::inputFor(Value value, Type type) {
   return it->second;
 }
 
-// Constants, indices, slices and broadcasts: again inside.
+// Clones a constant, index, slice or broadcast into the group, with what it reads in place.
 Value Builder::copyInPlace(Operation *op, Type type) {
   SmallVector<Value> operands;
   for (Value operand : op->getOperands()) {
@@ -150,13 +150,13 @@ void Builder::copyMember(Operation *op) {
   map.map(op->getResults(), copy->getResults());
 }
 
-// Is `value` read by others?
+// Returns whether an op outside of the group reads `value`.
 bool Builder::isWanted(Value value) const {
   return llvm::any_of(value.getUsers(),
                       [&](Operation *user) { return !group.members.contains(user); });
 }
 
-// The sum of the parts, where the column sum was.
+// Replaces the column sum by the reduction of its parts.
 void Builder::addUp(Value part, ReduceOp column) {
   Build after(builder, column.getLoc());
   auto kind = column.getKind() == ReduceKind::max ? ReduceKind::max : ReduceKind::sum;
@@ -180,7 +180,7 @@ void Builder::run() {
         results.push_back(result);
         yielded.push_back(map.lookup(result));
       }
-  // What a reshape gives to others is a view of its operand.
+  // Outside of the group, the result of a reshape is a view of its operand.
   for (Operation *op : ops)
     if (isUnitReshape(op) && isWanted(op->getResult(0)) && !llvm::is_contained(results, op->getOperand(0)) &&
         group.contains(op->getOperand(0))) {
@@ -217,8 +217,8 @@ void Builder::run() {
   }
 }
 
-// By the place of the last member of a group, and otherwise as it was, but nothing
-// before what it reads.
+// Sorts the block topologically: otherwise ops keep their order, and a group has the position of
+// its last member.
 static void sortBlock(Block &block) {
   llvm::DenseMap<Operation *, int64_t> place;
   llvm::DenseMap<Operation *, unsigned> missing;
@@ -250,7 +250,7 @@ static void sortBlock(Block &block) {
 void buildGroups(Block &block, MutableArrayRef<Group> groups, llvm::DenseSet<Operation *> &whole) {
   for (Group &group : groups)
     Builder(group, whole).run();
-  // Constants and slices that now stand inside of their readers.
+  // Erases constants and slices that all their readers have cloned.
   SmallVector<Operation *> ops;
   for (Operation &op : llvm::reverse(block.without_terminator()))
     ops.push_back(&op);

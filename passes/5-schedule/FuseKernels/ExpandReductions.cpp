@@ -1,4 +1,4 @@
-// Reductions as what kernels can share: rows of a tensor at a time.
+// Expands reductions into ones that kernels can share: of rows of a tensor at a time.
 #include "passes/5-schedule/FuseKernels/Fusion.h"
 
 #include "dialects/graph/Build.h"
@@ -7,7 +7,7 @@ using namespace mlir;
 
 namespace llmc::fusion {
 
-// [..., 1] of one element a row.
+// Returns `rows`, with one element per row, as [..., 1].
 static Value asColumn(graph::Build &b, Value rows) {
   SmallVector<int64_t> shape(graph::shapeOf(rows));
   shape.push_back(1);
@@ -18,7 +18,7 @@ static SmallVector<int64_t> leadingDims(Value value) {
   return llvm::to_vector(llvm::seq<int64_t>(0, graph::typeOf(value).getRank() - 1));
 }
 
-// sum over rows of dy * xhat
+// Builds the gradient of a norm's scale: the sum over rows of dy * xhat.
 static Value gradOfScale(graph::Build &b, Operation *op) {
   if (auto norm = dyn_cast<graph::LayerNormGradScaleOp>(op)) {
     Value centred = b.sub(norm.getX(), asColumn(b, norm.getMean()));
@@ -49,7 +49,7 @@ void expandReductions(Block &block, llvm::DenseSet<Operation *> &whole) {
         graph::elementOf(reduce.getOperand()) != graph::elementOf(reduce.getResult()))
       continue;
     Value rows = b.reduce(reduce.getOperand(), reduce.getKind(), {rank - 1});
-    // Squares are taken once.
+    // Only the first reduction takes squares.
     auto kind = reduce.getKind() == graph::ReduceKind::max ? graph::ReduceKind::max
                                                            : graph::ReduceKind::sum;
     Value all = b.reduce(rows, kind, leadingDims(reduce.getOperand()));

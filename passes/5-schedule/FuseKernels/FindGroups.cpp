@@ -1,5 +1,6 @@
-// Ops join groups in the order of the block, each the group of who computes or also
-// reads what it reads, as long as nothing outside depends on one and feeds the other.
+// Finds groups greedily, in the order of the block. An op joins the group of a producer of what it
+// reads, or of another reader of it, unless an op outside depends on one of them and feeds the
+// other.
 #include "passes/5-schedule/FuseKernels/Fusion.h"
 
 #include "dialects/graph/Build.h"
@@ -10,7 +11,7 @@ using namespace llmc::graph;
 
 namespace llmc::fusion {
 
-// A launch names at most 32 buffers; some are left for what is cut off sums.
+// Bounds the buffers of a group below the 32 of a launch: column sums that are cut need some more.
 static constexpr size_t kMostBuffers = 24;
 
 //===-- Questions about one op ----------------------------------------------===//
@@ -53,7 +54,7 @@ static bool isHero(Operation *op) {
   return compute && (compute.getEmitClass() == EmitClass::RowReduction || isa<ReduceOp>(op));
 }
 
-// The dims that a hero reduces: its own, or the last.
+// Returns the dims that a reduction root reduces: those of the op, or the last.
 static SmallVector<bool> reducedDims(Operation *op) {
   SmallVector<bool> reduced(shapeOf(op->getOperand(0)).size(), false);
   if (auto reduce = dyn_cast<ReduceOp>(op)) {
@@ -89,7 +90,8 @@ bool isRowOperand(Operation *op, unsigned i) {
   return isa<RmsNormGradOp>(op) && i == 3;
 }
 
-// A sum that the library adds to an accumulator. One more may follow.
+// Returns whether the op adds a product to an accumulator, which the library does. One more add may
+// follow.
 static bool isAccumulation(Operation *op) {
   auto add = dyn_cast<AddOp>(op);
   if (!add || !add.getResult().hasOneUse())
@@ -106,7 +108,8 @@ static bool isAccumulation(Operation *op) {
   return false;
 }
 
-// Can all dims of `op` but the last be replaced by others? `shape` is its space's.
+// Returns whether all dims of `op` but the last can be replaced by others. `shape` is that of its
+// space.
 static bool isCollapsible(Operation *op, ArrayRef<int64_t> shape) {
   if (shape.size() < 2)
     return false;
@@ -140,7 +143,8 @@ public:
       visit(&op);
   }
   std::vector<Group> take();
-  // A group of a scatter and the sum that it is added to, if they are free.
+  // Returns a group of a scatter and the sum that it is added to, if neither is in a group of
+  // several.
   std::optional<Group> scatterInto(ScatterAddOp scatter) const;
 
 private:
@@ -176,7 +180,7 @@ Group Finder::startOf(Operation *op) const {
   return group;
 }
 
-// The dims of a group's space that are not reduced.
+// Returns the dims of a group's space that are not reduced.
 static SmallVector<int64_t> keptShape(const Group &group) {
   SmallVector<int64_t> kept;
   for (auto [size, reduced] : llvm::zip(group.shape, group.reduced))
@@ -185,7 +189,7 @@ static SmallVector<int64_t> keptShape(const Group &group) {
   return kept;
 }
 
-// What `op` would be in `group`, or nothing.
+// Returns the role of `op` in `group`, or null if it cannot join.
 std::optional<Role> Finder::roleIn(const Group &group, Operation *op) const {
   bool lastOnly = group.reduces() && llvm::count(group.reduced, true) == 1 && group.reduced.back();
   if (isColumn(op)) {
@@ -216,7 +220,8 @@ std::optional<Role> Finder::roleIn(const Group &group, Operation *op) const {
   return std::nullopt;
 }
 
-// What `op` reads of the group must be there where it is read.
+// Returns whether every value of the group that `op` reads is available in the form in which `op`
+// reads it.
 bool Finder::readsFit(const Group &group, Operation *op, Role role) const {
   auto kept = keptShape(group);
   SmallVector<int64_t> spread; // a row's value as one of the whole space
@@ -245,7 +250,7 @@ bool Finder::readsFit(const Group &group, Operation *op, Role role) const {
   return true;
 }
 
-// Does something outside of `members` depend on one of them and feed another?
+// Returns whether an op outside of `members` depends on one of them and feeds another.
 bool Finder::hasWayAround(ArrayRef<Operation *> members, ArrayRef<int> numbers) const {
   llvm::SmallPtrSet<Operation *, 16> inside(members.begin(), members.end());
   int64_t first = INT64_MAX;
@@ -328,7 +333,7 @@ bool Finder::tryJoin(int number, Operation *op) {
   return true;
 }
 
-// Groups over one space become one.
+// Merges two groups over one space if the merged group is valid.
 void Finder::tryMerge(int into, int from) {
   Group &a = groups[into], &b = groups[from];
   if (into == from || b.members.empty() || a.shape != b.shape || !isTrailing(a.reduced) ||
@@ -343,7 +348,7 @@ void Finder::tryMerge(int into, int from) {
   members.append(b.members.begin(), b.members.end());
   if (hasWayAround(members, {into, from}) || !fitsLaunch(members))
     return;
-  Group both = a; // what one of them reads of the other must be there too
+  Group both = a; // reads between the two must fit as well
   both.reduced = reduced;
   both.members.insert_range(b.members);
   both.roles.insert_range(b.roles);
@@ -356,7 +361,7 @@ void Finder::tryMerge(int into, int from) {
     add(into, op, moved.roles.lookup(op));
 }
 
-// Groups that compute what `op` reads, the latest first.
+// Returns the groups that compute operands of `op`, the latest first.
 SmallVector<int> Finder::producers(Operation *op) const {
   SmallVector<int> result;
   for (Value operand : op->getOperands())
@@ -367,7 +372,7 @@ SmallVector<int> Finder::producers(Operation *op) const {
   return result;
 }
 
-// Groups that read the same tensors of their whole space.
+// Returns the groups that read the same tensors of their whole space, the latest first.
 SmallVector<int> Finder::readers(Operation *op) const {
   SmallVector<int> result;
   for (Value operand : op->getOperands())
@@ -407,7 +412,7 @@ void Finder::visit(Operation *op) {
 std::vector<Group> Finder::take() {
   std::vector<Group> result;
   for (Group &group : groups) {
-    // A reshape that only others read is a view.
+    // A reshape without a reader in the group is a view, and leaves it.
     while (true) {
       auto stray = llvm::find_if(group.members, [&](Operation *op) {
         return isUnitReshape(op) && llvm::none_of(op->getUsers(), [&](Operation *user) {

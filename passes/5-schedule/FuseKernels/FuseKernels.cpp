@@ -1,4 +1,4 @@
-// Puts ops that one kernel can compute into groups.
+// Groups ops that one kernel can compute.
 #include "passes/5-schedule/Passes.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -15,7 +15,7 @@ struct FuseKernels : impl::FuseKernelsBase<FuseKernels> {
   void runOnBlock(Block &block) {
     llvm::DenseSet<Operation *> whole;
     fusion::expandReductions(block, whole);
-    // What the first round cut off its sums meets its consumers in the second.
+    // In the second round, the reductions that the first one split off join their users.
     for (int round = 0; round < 2; ++round) {
       std::vector<fusion::Group> groups = fusion::findGroups(block, whole);
       for (const fusion::Group &group : groups)

@@ -13,7 +13,7 @@ def FuseKernels : Pass<"llmc-fuse-kernels", "::mlir::ModuleOp"> {
     Two ops join if one reads the other, or both read one tensor of the whole
     iteration space, and no op between them lies outside of the group. Nothing is
     computed twice but constants, indices, slices and broadcasts. No decision depends
-    on sizes, so a smaller model is cut like the one that it stands for.
+    on sizes, so a scaled-down model is cut like its original.
     Example: test/passes/5-schedule/fuse-kernels.mlir
   }];
   let dependentDialects = ["::llmc::plan::PlanDialect", "::llmc::graph::GraphDialect"];

@@ -1,4 +1,5 @@
-// Which ops of a block one kernel computes together.
+// Finds and builds the groups of ops that one kernel computes together. Test:
+// test/passes/5-schedule/fuse-kernels.mlir.
 #ifndef LLMC_PASSES_SCHEDULE_FUSEKERNELS_FUSION_H
 #define LLMC_PASSES_SCHEDULE_FUSEKERNELS_FUSION_H
 
@@ -7,7 +8,7 @@
 
 namespace llmc::fusion {
 
-// What an op is to the iteration space of its group.
+// Describes what an op computes in the iteration space of its group.
 enum class Role {
   Element, // a value at each point
   Row,     // a value at each point of the dims that are not reduced
@@ -17,11 +18,11 @@ enum class Role {
 
 struct Group {
   llvm::SmallVector<int64_t> shape;  // of the iteration space
-  llvm::SmallVector<bool> reduced;   // dims that heroes reduce
+  llvm::SmallVector<bool> reduced;   // dims that reduction roots reduce
   llvm::SetVector<mlir::Operation *> members;
   llvm::DenseMap<mlir::Operation *, Role> roles;
-  int64_t first = 0, last = 0; // places of its members in the block
-  // All dims but the last may be replaced by any two of the same product.
+  int64_t first = 0, last = 0; // positions of its members in the block
+  // True if all dims but the last may be replaced by any two of the same product.
   bool collapsible = true;
 
   bool has(Role role) const;
@@ -31,28 +32,28 @@ struct Group {
   }
 };
 
-// Read again wherever they are wanted: constants, indices, and slices and
-// broadcasts that are no views.
+// Returns whether each reader recomputes the op: splat constants, indices and broadcasts, and
+// slices that are no views.
 bool isReadInPlace(mlir::Operation *op);
-// A reshape that only adds or drops dims of size 1.
+// Returns whether the op is a reshape that only adds or drops dims of size 1.
 bool isUnitReshape(mlir::Operation *op);
-// Sums over all dims but the last.
+// Returns whether the op reduces all dims but the last, within one element type.
 bool isColumnSum(mlir::Operation *op);
-// Operand `i` has one element for each row of the op's space.
+// Returns whether operand `i` has one element for each row of the op's space.
 bool isRowOperand(mlir::Operation *op, unsigned i);
 
-// Groups of a block's ops, each of two ops or more or with a column sum. Ops in
-// `whole` reduce as they stand: they are no column sums.
+// Returns disjoint groups of a block's ops, each of two ops or more or with a column sum. A
+// reduction in `whole` is no column sum. Changes no IR.
 std::vector<Group> findGroups(mlir::Block &block,
                               const llvm::DenseSet<mlir::Operation *> &whole);
 
-// Replaces each group by a plan.group and sorts the block. Sums that were cut in two are
-// added to `whole`.
+// Replaces each group by a plan.group, and sorts the block. A column sum becomes sums of a few rows
+// in its group, and one reduction of those, which is added to `whole`.
 void buildGroups(mlir::Block &block, llvm::MutableArrayRef<Group> groups,
                  llvm::DenseSet<mlir::Operation *> &whole);
 
-// Before grouping: gradients of scales as products and sums, sums of everything as
-// sums of rows and a sum of these (then in `whole`).
+// Expands reductions before grouping: gradients of scales become products and column sums; a
+// reduction of all dims becomes one of each row, and one of those, which is added to `whole`.
 void expandReductions(mlir::Block &block, llvm::DenseSet<mlir::Operation *> &whole);
 
 } // namespace llmc::fusion

@@ -17,7 +17,8 @@ int64_t product(ArrayRef<int64_t> sizes) {
   return std::accumulate(sizes.begin(), sizes.end(), int64_t(1), std::multiplies<>());
 }
 
-// Brings dimension `dim` of `value` to the front, or back again.
+// Brings dimension `dim` of `value` to the front, or back again. Returns a reshape if that moves no
+// bytes.
 Value moveDim(graph::Build &at, Value value, int64_t dim, bool back) {
   ArrayRef<int64_t> shape = graph::shapeOf(value);
   SmallVector<int64_t> order(shape.size());
@@ -29,7 +30,7 @@ Value moveDim(graph::Build &at, Value value, int64_t dim, bool back) {
   SmallVector<int64_t> moved;
   for (int64_t d : order)
     moved.push_back(shape[d]);
-  // Dimensions of size 1 change places in name only.
+  // Moving a dimension past dimensions of size 1 moves no bytes.
   ArrayRef<int64_t> passed = back ? shape.slice(1, dim) : shape.take_front(dim);
   return product(passed) == 1 ? at.reshape(value, moved) : at.transpose(value, order);
 }
@@ -49,8 +50,8 @@ void lowerAlong(Operation *op, int64_t dim) {
   op->erase();
 }
 
-// The parts of an exchange lie one after the other where they are a leading dimension: cuts
-// `split` into members and parts, and puts members before `concat` when they are back.
+// Rewrites an all-to-all to dimension 0, where the parts of the members are contiguous: splits
+// `split` into members and parts, and merges members into `concat` afterwards.
 void lowerExchange(parallel::AllToAllOp op) {
   OpBuilder builder(op);
   graph::Build at(builder, op.getLoc());
@@ -72,11 +73,11 @@ void lowerExchange(parallel::AllToAllOp op) {
   op.erase();
 }
 
-// Row numbers made so far: by block, axes, rows before the cut dimension, its size and part.
+// Caches row indices by block, axes, rows before the cut dimension, its size and its part.
 using Rows = std::map<std::tuple<Block *, const void *, int64_t, int64_t, int64_t>, Value>;
 
-// x[..., offset + i, ...] as rows of x seen as a table: before * size rows of the
-// elements behind `dim`. Several tensors are often cut alike: they share the numbers.
+// Rewrites x[..., offset + i, ...] as a lookup of rows of x, seen as a table of before * size rows
+// of the elements behind `dim`. Tensors that are cut alike share the indices.
 void lowerSlice(parallel::AllSliceOp op, Rows &made) {
   OpBuilder builder(op);
   graph::Build at(builder, op.getLoc());

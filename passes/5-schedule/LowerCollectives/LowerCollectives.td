@@ -1,10 +1,10 @@
 def LowerCollectives : Pass<"llmc-lower-collectives", "::mlir::ModuleOp"> {
-  let summary = "writes collectives as what a rank and the wire can do";
+  let summary = "lowers collectives to forms that a rank and the interconnect support";
   let description = [{
     Needs: functions on local types.
     Gives: a gather or reduce-scatter along any other than the leading dimension
       between two transposes (reshapes, where all dimensions in front have size
-      1), since the wire puts one part behind the other; `parallel.all_slice` as a
+      1), since the members' parts are sent one behind the other; `parallel.all_slice` as a
       lookup of rows at indices that begin at the rank's `parallel.axis_offset`.
     Keeps: values, origins.
     Example: test/passes/5-schedule/lower-collectives.mlir

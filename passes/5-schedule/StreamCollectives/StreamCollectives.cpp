@@ -1,4 +1,4 @@
-// Gives collectives a stream of their own.
+// Moves collectives to a stream of their own.
 #include "passes/5-schedule/Passes.h"
 
 #include "passes/5-schedule/Buffers.h"
@@ -22,7 +22,7 @@ Bytes bytesAt(Value buffer) {
   return {root, low, low + bytesOf(buffer)};
 }
 
-// A collective that stream 0 has not waited for yet.
+// Represents a collective in flight: stream 0 has not waited for it yet.
 struct Flight {
   int64_t event; // recorded behind it
   Bytes src, dst;
@@ -51,9 +51,9 @@ public:
   }
 
 private:
-  // Touches `op` what the flight writes, or writes what it reads? A collective that follows
-  // on the same stream is in order with it as it is, but what it stands on is recorded
-  // on stream 0, which must have seen the flight.
+  // Returns whether `op` touches what the flight writes, or writes what it reads. A collective that
+  // follows on the same stream is in order with it anyway, but its inputs are recorded on stream 0,
+  // which must have waited for the flight.
   static bool conflicts(Operation &op, const Flight &flight) {
     auto touches = [&](ValueRange values, const Bytes &bytes) {
       return llvm::any_of(values, [&](Value value) { return bytesAt(value).overlaps(bytes); });
@@ -61,8 +61,8 @@ private:
     return touches(op.getOperands(), flight.dst) || touches(writtenBy(op), flight.src);
   }
 
-  // Lets stream 0 wait, in front of `before`, for all flights: they end in order, so one wait
-  // for the last of them is enough.
+  // Makes stream 0 wait, before `before` or at the end, for all flights: they end in order, so one
+  // wait for the last of them is enough.
   void join(Operation *before) {
     if (flights.empty())
       return;

@@ -13,8 +13,8 @@ namespace llmc {
 using namespace mlir;
 namespace {
 
-// The first of the model's layers that a stage's repeat runs: that of the
-// stacked states it reads.
+// Returns the first of the model's layers that a stage's repeat runs: that of the stacked states
+// that it reads, or 0.
 int64_t firstLayerOf(graph::RepeatOp op) {
   for (Value operand : op.getStacked()) {
     auto arg = dyn_cast<BlockArgument>(operand);
@@ -27,7 +27,8 @@ int64_t firstLayerOf(graph::RepeatOp op) {
   return 0;
 }
 
-// One layer of what single layers were put together to is that layer.
+// Replaces a slice of a concatenation that is exactly one of its parts by that part, and erases
+// dead slices and concatenations.
 void skipStacks(func::FuncOp func) {
   func.walk([](graph::SliceOp slice) {
     auto concat = slice.getOperand().getDefiningOp<graph::ConcatOp>();

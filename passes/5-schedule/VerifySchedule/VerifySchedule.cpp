@@ -1,4 +1,4 @@
-// Gate of phase 5.
+// Checks the plan at the end of phase 5: rules V1 to V4.
 #include "passes/5-schedule/Passes.h"
 
 #include "dialects/parallel/Annotations.h"
@@ -12,7 +12,7 @@ namespace llmc {
 using namespace mlir;
 namespace {
 
-// How often the table runs a micro-batch of a chunk.
+// Counts how often the table runs a micro-batch of a chunk.
 struct Runs {
   int forward = 0, backward = 0, weight = 0;
 };

@@ -1,4 +1,4 @@
-// Accumulators that are zeroed only to be added to once.
+// Removes the zeroing of accumulators to which a step adds only once.
 #include "passes/5-schedule/Passes.h"
 
 #include "passes/5-schedule/Buffers.h"
@@ -13,14 +13,14 @@ namespace llmc {
 using namespace mlir;
 namespace {
 
-// Bytes of a root that an instruction of the step names.
+// Represents bytes of a root that an instruction of the step names.
 struct Access {
   Operation *op;
   bool once; // the op runs once a step
   int64_t low, high;
 };
 
-// Bytes that are still zero: disjoint [low, high) by low.
+// Tracks the bytes that are still zero: disjoint [low, high) by low.
 class Zeros {
 public:
   Zeros(int64_t low, int64_t high) { ranges[low] = high; }
@@ -29,7 +29,7 @@ public:
     auto it = ranges.lower_bound(high);
     return it != ranges.begin() && std::prev(it)->second > low;
   }
-  // Takes [low, high) away, if all of it is there.
+  // Removes [low, high) if all of it is zero, and returns whether it is.
   bool take(int64_t low, int64_t high) {
     auto it = ranges.upper_bound(low);
     if (it == ranges.begin() || (--it)->second < high)
@@ -63,8 +63,8 @@ struct WriteFirst : impl::WriteFirstBase<WriteFirst> {
       if (procedure && runs[procedure.getSymNameAttr()]++ == 0)
         order.push_back(procedure);
     }
-    // A procedure that runs again may come round before another that follows it here, but
-    // what it touches for the first time it touches in its first turn.
+    // A procedure that runs again may precede a later one of this list, but it touches each byte
+    // for the first time in its first run.
     llvm::DenseMap<Operation *, SmallVector<Access>> accesses; // by root
     for (plan::ProcedureOp procedure : order)
       for (Operation &op : procedure.getBody().front()) {

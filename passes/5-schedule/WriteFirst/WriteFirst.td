@@ -1,5 +1,5 @@
 def WriteFirst : Pass<"llmc-write-first", "::mlir::ModuleOp"> {
-  let summary = "lets the first product of a step write an accumulator that was zeroed for it";
+  let summary = "makes the first product of a step write an accumulator instead of adding to zeros";
   let description = [{
     Needs: plan.stage ops with their tables.
     Gives: where every byte that a fill of @begin zeroes is first touched, in the order of
