@@ -20,7 +20,7 @@ using namespace mlir;
 
 namespace llmc {
 
-// A model may be written as IR too; only a run of the compiler leaves its options there.
+// Returns whether a run of the compiler left its options there: a model may be written as IR too.
 bool isDump(const std::string &path) {
   if (!llvm::StringRef(path).ends_with(".mlir"))
     return false;
@@ -29,8 +29,9 @@ bool isDump(const std::string &path) {
          !(*file)->getBuffer().contains(graph::kMode);
 }
 
-// What each border has that the ones before it have not. Text serves when the
-// parser or a verifier refuses the module.
+// Returns the phase after which the IR stands, by what each boundary has and earlier ones lack;
+// null if it has none of that. Works on text, so that it serves where the parser or a verifier
+// fails.
 static std::optional<Phase> phaseOf(llvm::StringRef text) {
   if (text.contains("plan.stage "))
     return Phase::Schedule;
@@ -83,7 +84,7 @@ static LogicalResult readOptions(ModuleOp module, CompileOptions &options) {
   return success();
 }
 
-// Where the module says that it stands; else what its text told.
+// Returns the phase that plan.options records, else `otherwise`.
 static Phase statedPhase(ModuleOp module, Phase otherwise) {
   auto stored = module->getAttrOfType<DictionaryAttr>(kOptions);
   auto name = stored ? stored.getAs<StringAttr>(kPhase) : StringAttr();

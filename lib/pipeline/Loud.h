@@ -1,4 +1,4 @@
-// Runs passes so that none fails in silence.
+// Runs passes such that none fails without an error. Test: test/passes/5-schedule/LoudTest.cpp.
 #ifndef LLMC_LIB_PIPELINE_LOUD_H
 #define LLMC_LIB_PIPELINE_LOUD_H
 
@@ -11,7 +11,8 @@
 
 namespace llmc {
 
-// As pm.run(module). A pass that fails without an error of its own is reported by name.
+// Runs pm on the module. Adds an error that names the pass if one fails without an error of its
+// own.
 inline mlir::LogicalResult runLoudly(mlir::PassManager &pm, mlir::ModuleOp module) {
   struct Failed {
     std::mutex mutex;
@@ -32,7 +33,7 @@ inline mlir::LogicalResult runLoudly(mlir::PassManager &pm, mlir::ModuleOp modul
   mlir::ScopedDiagnosticHandler handler(module.getContext(), [&](mlir::Diagnostic &diagnostic) {
     if (diagnostic.getSeverity() == mlir::DiagnosticSeverity::Error)
       said = true;
-    return mlir::failure(); // whoever else listens prints it
+    return mlir::failure(); // leaves printing to the outer handlers
   });
   pm.addInstrumentation(std::make_unique<Watch>(failed));
   if (mlir::succeeded(pm.run(module)))

@@ -1,5 +1,5 @@
-// Everything that a compilation may be asked for. One struct; the tools fill it,
-// the pipeline hands each phase its part.
+// Holds everything that a compilation can be asked for. The tools fill in one struct, and the
+// pipeline passes each phase its part.
 #ifndef LLMC_LIB_PIPELINE_OPTIONS_H
 #define LLMC_LIB_PIPELINE_OPTIONS_H
 
@@ -23,8 +23,8 @@ class Progress;
 
 enum class Schedule { GPipe, OneFOneB };
 enum class Optimizer { Sgd, AdamW };
-// What is one parameter. Auto: equal embedding and head; of vectors that several nodes of
-// a file use, each use is a parameter. Off: head and embedding are two. Exact: as Auto,
+// Selects what counts as one parameter. Auto: an equal embedding and head are one; of vectors that
+// several nodes of a file use, each use is one. Off: head and embedding are two. Exact: as Auto,
 // and a vector that the file holds once is one.
 enum class Tie { Auto, Off, Exact };
 
@@ -32,34 +32,34 @@ constexpr const char *nameOf(Tie tie) {
   return tie == Tie::Auto ? "auto" : tie == Tie::Off ? "off" : "exact";
 }
 
-// The mesh is that of its base: the sizes of the named axes.
+// Holds the options of a compilation. Its base holds the mesh, as the sizes of the named axes.
 struct CompileOptions : planfile::MeshSizes {
   std::string model;  // ONNX file, config.json, or a folder that holds one
   std::string output;
-  // One run of the model's own outputs in place of a training step. The batch is then
-  // what the importer binds (--dim, else the file): dp divides it, one micro-batch.
+  // Compiles one run of the model's own outputs in place of a training step. The batch is then what
+  // the importer binds (--dim, else the file): one micro-batch, which dp divides.
   bool infer = false;
-  // Rows of one micro-batch of one data-parallel rank; rows of a whole step
-  // (0: 4 x dp x pp x micro_batch); tokens of a row (0: from the model).
+  // Gives the rows of one micro-batch of one data-parallel rank, the rows of a whole step (0: 4 x
+  // dp x pp x micro_batch) and the tokens of a row (0: from the model).
   int64_t microBatch = 1, globalBatch = 0, sequence = 0;
   std::map<std::string, int64_t> dims; // --dim name=value
   Schedule schedule = Schedule::OneFOneB;
   Optimizer optimizer = Optimizer::AdamW;
   Tie tie = Tie::Auto;
   bool raise = true; // --raise on
-  std::string weights; // "": what the model holds; "random"; file or folder
+  std::string weights; // "": those of the model; "random"; file or folder
 
   std::vector<std::string> cudaKernels; // --cuda-kernels: chips to emit kernels for too
 
   std::string dumpFolder;   // --dump-phases: one .mlir after each phase
 
-  support::Progress *progress = nullptr; // is told of large files as they are read
+  support::Progress *progress = nullptr; // reports large files as they are read; may be null
 
-  // Called after each phase with the module that it left, which it may change: so tests plant
-  // faults. After `emit` the kernels are functions in it, not yet machine code.
+  // Runs after each phase on the module that it left, which it may change: tests inject faults
+  // here. After `emit` the module has kernels as functions, not yet as machine code.
   std::function<void(Phase, mlir::Operation *)> afterPhase;
 
-  // Rows of the global view of one micro-batch; of a step; micro-batches of a step.
+  // Returns the rows of the global view of one micro-batch; of a step; the micro-batches of a step.
   int64_t batchRows() const { return microBatch * dp; }
   int64_t globalRows() const { return globalBatch ? globalBatch : 4 * batchRows() * pp; }
   int64_t microBatches() const { return globalRows() / batchRows(); }

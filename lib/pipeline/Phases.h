@@ -1,5 +1,5 @@
-// The phases of a compilation, in order. The only list of them: options, dumps
-// and the help text come from here.
+// Lists the phases of a compilation, in order. Options, dumps and the help text derive from this
+// list, which is the only one.
 #ifndef LLMC_LIB_PIPELINE_PHASES_H
 #define LLMC_LIB_PIPELINE_PHASES_H
 

@@ -1,4 +1,4 @@
-// From a model to a plan, phase by phase.
+// Compiles a model into a plan, phase by phase.
 #include "lib/pipeline/Pipeline.h"
 
 #include "dialects/parallel/Annotations.h"
@@ -56,7 +56,7 @@ std::string modelFile(const std::string &path) {
   return path;
 }
 
-// Who gives a program where a model is wanted learns which model that is.
+// Describes an executable that was given as model, and for a compiled program its model.
 static std::string describeProgram(const std::string &path) {
   auto carried = planfile::openCarried(path);
   if (!carried)
@@ -102,8 +102,8 @@ OwningOpRef<ModuleOp> readModel(MLIRContext &context, const CompileOptions &opti
   return module;
 }
 
-// What a user may give to an inference, in the model's order: phase 1 drops and
-// orders arguments as it needs them.
+// Records the inputs that an inference accepts, in the model's order, before phase 1 drops and
+// reorders arguments.
 static void recordInputs(ModuleOp module) {
   auto forward = module.lookupSymbol<func::FuncOp>("forward");
   if (module->hasAttr(graph::kInputs) || !forward)
@@ -118,7 +118,8 @@ static void recordInputs(ModuleOp module) {
   module->setAttr(graph::kInputs, b.getArrayAttr(inputs));
 }
 
-// What later phases must know that the IR itself does not say.
+// Records in attributes what later phases must know and the IR does not hold: mesh and options.
+// Emits errors and fails if the mesh is invalid.
 static LogicalResult setAttributes(ModuleOp module, const CompileOptions &options) {
   Builder b(module.getContext());
   auto name = [&](llvm::StringRef text) { return b.getStringAttr(text); };
@@ -134,14 +135,14 @@ static LogicalResult setAttributes(ModuleOp module, const CompileOptions &option
           rows = options.globalRows();
   bool infer = parallel::isInference(module);
   if (infer) {
-    // The whole batch at once; whether dp divides it is the data tactic's affair.
+    // An inference runs the whole batch at once; the data tactic checks that dp divides it.
     auto batch = module->getAttrOfType<IntegerAttr>(graph::kBatch);
     rows = batch ? std::max<int64_t>(1, batch.getInt()) : 1;
     microBatch = std::max<int64_t>(1, rows / options.dp);
     microBatches = 1;
     recordInputs(module);
   }
-  // The last ones are for those who import the model again to compare with a dump.
+  // The last entries serve to import the model again and compare it with a dump.
   llvm::SmallVector<NamedAttribute> dims;
   for (const auto &[dim, size] : options.dims)
     dims.push_back(entry(dim, b.getI64IntegerAttr(size)));
@@ -167,22 +168,22 @@ static void buildPhase(OpPassManager &pm, Phase phase, const CompileOptions &opt
   case Phase::Import:
     break;
   case Phase::Raise:
-    // One op per node of the file: layers, attention and norms are not to be
-    // seen yet. If they are not looked for, shapes and weights are folded still.
+    // Import leaves one op per node of the file; layers, attention and norms are found here.
+    // Without --raise, shapes and weights are folded still.
     buildRaisePipeline(pm, {options.raise});
     break;
   case Phase::Train:
-    // Differentiation comes before sharding: gradients are facts of the global
-    // program. Who only runs the model has none.
+    // Differentiation comes before sharding: gradients belong to the global program. An inference
+    // has none.
     if (!infer)
       buildTrainPipeline(pm, {options.optimizer == Optimizer::AdamW});
     break;
   case Phase::Shard:
-    // Tensors learn which mesh axes cut them; types stay global.
+    // Tensors are annotated with the mesh axes that cut them; types stay global.
     buildShardPipeline(pm);
     break;
   case Phase::Partition:
-    // The one border where global types become local and collectives appear.
+    // At this one boundary global types become local and collectives appear.
     buildPartitionPipeline(pm);
     break;
   case Phase::Schedule: {
@@ -194,7 +195,7 @@ static void buildPhase(OpPassManager &pm, Phase phase, const CompileOptions &opt
     break;
   }
   case Phase::Emit:
-    // Launches get kernels; after this the plan file only has to be written.
+    // Launches get kernels; afterwards only the plan file has to be written.
     buildEmitPipeline(pm, /*cuda=*/!options.cudaKernels.empty());
     break;
   }

@@ -1,4 +1,4 @@
-// From a model to a plan, phase by phase.
+// Compiles a model into a plan, phase by phase.
 #ifndef LLMC_LIB_PIPELINE_PIPELINE_H
 #define LLMC_LIB_PIPELINE_PIPELINE_H
 
@@ -10,25 +10,28 @@
 
 namespace llmc {
 
-// Every dialect that a module may hold between import and schedule.
+// Registers every dialect that a module may hold between import and schedule.
 void registerDialects(mlir::DialectRegistry &registry);
-// Every pass of phases 1 to 6, under its flag.
+// Registers every pass of phases 1 to 6, under its flag.
 void registerPasses();
 
-// The file that `model` stands for: itself, or of a folder its config.json or model.onnx.
+// Returns the file that `model` stands for: of a folder its config.json, else its model.onnx, if
+// there is one; else `model` itself.
 std::string modelFile(const std::string &model);
 
-// Reads options.model: an ONNX file, a config.json, a folder that holds one of
-// them, or (as .mlir) a dump of an earlier run. Null after a diagnostic.
+// Reads options.model: an ONNX file, a config.json, a folder that holds one of them, or (as .mlir)
+// a dump of an earlier run. Marks the module as an inference if options.infer is set. Returns null
+// after a diagnostic.
 mlir::OwningOpRef<mlir::ModuleOp> readModel(mlir::MLIRContext &context,
                                             const CompileOptions &options);
 
-// Runs the phases after `from` up to and including `to` on the module. With a
-// dump folder, writes dumpPath() after each. If a phase refuses, `failedIn` is that phase.
+// Runs the phases after `from` up to and including `to` on the module, after recording mesh and
+// options in it. With a dump folder, writes dumpPath() after each phase. Fails after diagnostics;
+// `failedIn` is then the phase that failed, unchanged if the options were invalid.
 mlir::LogicalResult runPhases(mlir::ModuleOp module, const CompileOptions &options, Phase from,
                               Phase to, Phase *failedIn = nullptr);
 
-// FOLDER/model.N-PHASE.mlir.
+// Returns FOLDER/model.N-PHASE.mlir.
 std::string dumpPath(const std::string &folder, Phase phase);
 
 } // namespace llmc
