@@ -1,4 +1,4 @@
-// Phase 3 in pipeline order. The tactics expert and context will stand before data,
+// Phase 3 in pipeline order. The tactics expert and context will run before data,
 // sequence and state after tensor, each in a folder of its own.
 include "mlir/Pass/PassBase.td"
 include "passes/3-shard/RepeatKvHeads/RepeatKvHeads.td"

@@ -140,7 +140,7 @@ void AxisPropagation::assign(Value value, int64_t dim) {
   auto it = ties.find(value);
   if (it == ties.end())
     return;
-  // Copied, since assigning grows the map.
+  // Copies the list, since assigning grows the map.
   for (auto [other, shift] : llvm::to_vector(it->second)) {
     if (padded.contains({value, dim}))
       padded.insert({other, dim - shift});

@@ -88,7 +88,7 @@ private:
   std::vector<Request> requests;
   Options options;
   parallel::MeshAttr mesh;
-  // Names the node at which a cut began, and the tactic that began there.
+  // Identifies the node at which a cut began, and the tactic that began there.
   struct Seed {
     std::string node, tactic;
   };

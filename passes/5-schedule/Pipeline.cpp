@@ -31,7 +31,7 @@ void buildSchedulePipeline(mlir::OpPassManager &pm, const ScheduleOptions &optio
   // So far the order of a procedure was the order of its effects. What may wait for other ranks now
   // gets a stream of its own, and events where other instructions depend on it.
   pm.addPass(createStreamCollectives());
-  // Last, since any later pass that adds a buffer would need it again.
+  // This is last but for the check: any later pass that adds a buffer would need it again.
   pm.addPass(createAssignArena());
   pm.addPass(createVerifySchedule());
 }

@@ -5,11 +5,11 @@ def AssignStages : Pass<"llmc-assign-stages", "::mlir::ModuleOp"> {
     Gives: parallel.layers on every repeat (runs of its body in each stage; repeats one
       after the other share the stages in that order), parallel.stage_layers on the
       module (layers of the model in each stage), parallel.stage on
-      every other top-level op of @micro. What the layers need stands on
+      every other top-level op of @micro. What the layers need runs on
       stage 0, everything else of the forward pass on the last stage or behind the
-      layers that it needs; in the backward pass what needs the layers' result stands
-      where they end, everything else (the head) where the forward values stand that it
-      is made of, or with its first user.
+      layers that it needs; in the backward pass what needs the layers' result runs
+      where they end, everything else (the head) where the forward values are made that
+      it depends on, or with its first user.
     Keeps: ops and order.
 
     Layers divide evenly where they can. Of a remainder the stages before the

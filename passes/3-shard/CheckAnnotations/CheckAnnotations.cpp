@@ -55,7 +55,7 @@ struct CheckAnnotations : impl::CheckAnnotationsBase<CheckAnnotations> {
         SmallVector<int64_t> parts = partsOf(state, view, shape, mesh);
         if (llvm::all_of(llvm::zip(cuts.asArrayRef(), parts), [](auto pair) {
               auto [wanted, got] = pair;
-              return wanted == 0 || wanted == got; // 0: nothing is said
+              return wanted == 0 || wanted == got; // 0: not stated
             }))
           continue;
         source.emitError("the model annotates node '")

@@ -5,8 +5,8 @@ def RepeatKvHeads : Pass<"llmc-repeat-kv-heads", "::mlir::ModuleOp"> {
     Gives: for every attention of several kv heads that tp does not divide, though it
       divides the heads: as many kv heads as the least common multiple of both, each
       a repeat, looked up by `graph.gather` {parallel.whole}, of the one it stands
-      for; their gradients are added up by `graph.scatter_add`. The same where no op
-      says attention: kv heads that are broadcast to [.., kv heads, repeats, ..] and merged
+      for; their gradients are added up by `graph.scatter_add`. The same where there is no
+      attention op: kv heads that are broadcast to [.., kv heads, repeats, ..] and merged
       to heads, and the sums over repeats of the backward pass.
     Keeps: all values; attention of one kv head, which is shared by all ranks as
       it is; annotations (none exist yet).

@@ -38,11 +38,11 @@ public:
     return follow(value, dim) == Verdict::Whole || (contracts && hasStatisticBack());
   }
 
-  // True if the path selects by index along the dimension (a vocabulary), or ends in an output:
-  // padding then changes no result.
+  // Records that the path selects by index along the dimension (a vocabulary), or ends in an
+  // output: padding then changes no result.
   bool mayPad = false;
-  // The major factor of a merged dimension, if it does not divide (else 0): heads rather than the
-  // fewer kv heads, which can be repeated.
+  // Holds the size of the major factor of a merged dimension, if it does not divide (else 0): heads
+  // rather than the fewer kv heads, which can be repeated.
   int64_t blockedSize = 0;
 
 private:

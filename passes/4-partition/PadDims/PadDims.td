@@ -9,8 +9,8 @@ def PadDims : Pass<"llmc-pad-dims", "::mlir::ModuleOp"> {
       factor of its own, and no input of the step carries it. States grow and
       keep the old sizes in `valid_shape`, outputs in `parallel.valid_shape`.
       Padding of states is undefined but finite; that of accumulators is zero,
-      from the step's start on, and so are padded gradients. Before a reduction over padding
-      that is not neutral already stands a `graph.mask_tail` (maximum: -inf,
+      from the step's start on, and so are padded gradients. A reduction over padding
+      that is not neutral already gets a `graph.mask_tail` before it (maximum: -inf,
       sum: 0), which all later users read.
     Keeps: everything else; a module that divides is not changed.
     Errors: D1 a dimension that may not grow is divided by its axes (the message

@@ -12,7 +12,7 @@ struct Frontier {
   // Lists the ops that are to work on partial sums, in the block's order, with their partial
   // operands. A reshard without operands is one that is to reduce over the axis no longer.
   llvm::SmallVector<std::pair<mlir::Operation *, llvm::SmallVector<unsigned, 2>>> ops;
-  // Lists uses of reduced values by sums and accumulators, each of which needs a reshard of its
+  // Lists uses of the results of these ops by sums and accumulators; each gets a reshard of its
   // own.
   llvm::SmallVector<mlir::OpOperand *> terms;
 };

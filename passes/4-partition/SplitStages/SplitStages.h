@@ -12,7 +12,7 @@ namespace llmc {
 // Represents a parameter with all states that belong to it, or a lone accumulator.
 struct Family {
   llvm::SmallVector<int64_t> layers; // per stage, if it is stacked and split; else empty
-  std::set<int64_t> holders; // stages; their least owns it
+  std::set<int64_t> holders; // stages that hold it; the first owns it
   bool isScalar = false; // an accumulator of no parameter: the step's own sum
 
   int64_t owner() const { return *holders.begin(); }

@@ -129,7 +129,7 @@ void MicroSplitter::writeReturn(Procedure &procedure, OpBuilder &builder) {
 void MicroSplitter::write(Procedure &procedure) {
   SmallVector<Type> types;
   SmallVector<Item> items(procedure.args);
-  // In the order of @micro, so that equal stages have equal signatures.
+  // Orders the arguments as @micro does, so that equal stages have equal signatures.
   llvm::stable_sort(items, [](Item a, Item b) {
     return cast<BlockArgument>(a.first).getArgNumber() < cast<BlockArgument>(b.first).getArgNumber();
   });

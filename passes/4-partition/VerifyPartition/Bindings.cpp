@@ -227,7 +227,7 @@ LogicalResult llmc::verifyOutputs(ModuleOp module, ArrayRef<Binding> bindings) {
   if (auto list = module->getAttrOfType<ArrayAttr>(graph::kInputs))
     for (auto entry : list.getAsRange<DictionaryAttr>())
       inputs[entry.getAs<StringAttr>("name").str()] = entry;
-  std::map<std::string, std::string> outputs; // who gives each
+  std::map<std::string, std::string> outputs; // name -> its binding
   for (const Binding &binding : bindings) {
     if (auto name = dyn_cast_or_null<StringAttr>(binding.get(kOutput))) {
       auto [entry, inserted] = outputs.try_emplace(name.str(), binding.text());

@@ -14,7 +14,7 @@ def VerifyPartition : Pass<"llmc-verify-partition", "::mlir::ModuleOp"> {
       C7 the residuals of a stage are made by its forward, read by its
          backward, with one type and one sharding;
       C8 an argument or result of a state has the type of the state's part, and
-         stands in a stage that holds the state;
+         is in a stage that holds the state;
       C9 the parts of a split state cover every layer exactly once, and no
          state is without holder;
       C10 every holder of a parameter updates it, and its accumulator and

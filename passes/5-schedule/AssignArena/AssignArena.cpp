@@ -13,7 +13,7 @@ namespace llmc {
 using namespace mlir;
 namespace {
 
-// A cache line, and at least any vector register.
+// Aligns buffers to a cache line, which no vector register exceeds.
 constexpr int64_t alignment = 64;
 int64_t align(int64_t bytes) { return (bytes + alignment - 1) / alignment * alignment; }
 

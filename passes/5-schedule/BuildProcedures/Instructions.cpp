@@ -38,7 +38,7 @@ LogicalResult StageBuilder::buildLaunch(Operation &op) {
         constant && constant.getValue().isSplat() && isElementwise(op)) {
       inlined[operand] = def;
     } else if (auto offset = dyn_cast_or_null<parallel::AxisOffsetOp>(def)) {
-      // stride * row-major coordinate over the axes, as one coefficient per mesh axis.
+      // Computes stride * row-major coordinate over the axes, as one coefficient per mesh axis.
       SmallVector<int64_t> coefs(mesh.getNames().size() + 1, 0);
       int64_t stride = offset.getStride();
       for (Attribute axis : llvm::reverse(offset.getAxes().getValue())) {

@@ -369,7 +369,7 @@ void Places::give(Value value, Place place) {
   occupy(value, place);
 }
 
-// Does as give() does, in bytes that held another value until now.
+// Assigns as give() does, in bytes that held another value until now.
 void Places::succeed(Value value, Place place) {
   give(value, place);
   lives[value] = ++roots[place.root].lives;

@@ -26,18 +26,21 @@ struct StageFunctions {
 
 class StageBuilder {
 public:
-  // Takes in `symbols` the symbol table of the module's states. run() fails after an error.
+  // Takes the symbol table of the module in `symbols`.
   StageBuilder(mlir::ModuleOp module, mlir::SymbolTable &symbols, int64_t stage,
                StageFunctions functions)
       : module(module), symbols(symbols), stage(stage), functions(std::move(functions)),
         b(module.getContext()), mesh(parallel::getMesh(module)), stages(mesh.getSize(planfile::AxisRole::Stages)) {}
 
+  // Builds the stage at the end of the module. Emits an error and fails where an argument or result
+  // has no binding, or an op no instruction.
   mlir::LogicalResult run();
   unsigned launches = 0, copies = 0;
 
 private:
   using Bindings = std::vector<Place>;
-  // Names the events between compute and messages for each direction of a chunk; -1: not needed.
+  // Identifies the events between compute and messages for each direction of a chunk; -1: not
+  // needed.
   struct Direction {
     int64_t done = -1;    // compute: the procedure has run: send its results, reuse its slot
     int64_t sent = -1;    // messages: results have left

@@ -8,8 +8,8 @@
 
 namespace llmc {
 
-// Names the kind of a step: F forward, B backward; of a split backward B is what the previous stage
-// waits for, and W the weight gradients.
+// Identifies the kind of a step: F forward, B backward; of a split backward B is what the previous
+// stage waits for, and W the weight gradients.
 enum class StepKind { F, B, W };
 
 struct Step {

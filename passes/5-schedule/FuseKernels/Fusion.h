@@ -22,7 +22,7 @@ struct Group {
   llvm::SetVector<mlir::Operation *> members;
   llvm::DenseMap<mlir::Operation *, Role> roles;
   int64_t first = 0, last = 0; // positions of its members in the block
-  // True if all dims but the last may be replaced by any two of the same product.
+  // Allows all dims but the last to be replaced by any two of the same product.
   bool collapsible = true;
 
   bool has(Role role) const;

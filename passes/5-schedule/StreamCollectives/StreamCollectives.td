@@ -1,7 +1,7 @@
 def StreamCollectives : Pass<"llmc-stream-collectives", "::mlir::ModuleOp"> {
   let summary = "gives collectives a stream of their own";
   let description = [{
-    Needs: plan.stage ops; collectives that stand between computations on stream 0.
+    Needs: plan.stage ops; collectives between computations on stream 0.
     Gives: these collectives on stream 1. Each waits for what stream 0 has done so far;
       stream 0 waits for it where it is first needed: before an instruction
       that touches what the collective writes or writes what it reads, before an

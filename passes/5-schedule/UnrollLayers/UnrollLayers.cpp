@@ -55,7 +55,7 @@ void skipStacks(func::FuncOp func) {
 struct UnrollLayers : impl::UnrollLayersBase<UnrollLayers> {
   void runOnOperation() override {
     llvm::SmallVector<graph::RepeatOp> repeats;
-    // Post-order: inner repeats first, so that copies of an outer body hold none.
+    // Collects inner repeats first (post-order), so that copies of an outer body hold none.
     getOperation().walk([&](graph::RepeatOp op) { repeats.push_back(op); });
     for (graph::RepeatOp op : repeats) {
       mlir::OpBuilder builder(op);
