@@ -46,7 +46,7 @@ Kernel::Kernel(ModuleOp module, StringRef name, Location loc, const KernelTarget
   b.setInsertionPointToStart(entry);
 }
 
-// Things of the prologue dominate everything, wherever they are asked for.
+// Builds an op in the prologue of the function, where it dominates every later use.
 Value Kernel::prologue(const std::function<Value()> &make) {
   OpBuilder::InsertionGuard guard(b);
   if (prologueEnd)
@@ -81,7 +81,7 @@ Value Kernel::scalar(unsigned i) {
   return value;
 }
 
-// Named by its content, so that kernels with equal data stay equal.
+// Names the global by its content, so that kernels with equal data remain equal.
 Value Kernel::constantData(DenseElementsAttr data) {
   auto type = data.getType();
   Type element = storageType(type.getElementType());
@@ -111,10 +111,10 @@ Value Kernel::constantData(DenseElementsAttr data) {
   });
 }
 
-// A processor takes a load for one of what it has just stored where the last 12 bits of
-// their addresses agree. Rows of 4 KiB, and arrays beside them, walk through those bits in
-// step, so arrays that are walked lie at distances from page starts, and from each other,
-// that a store does not catch up with.
+// Offsets arrays of kWalked bytes or more against 4 KiB aliasing: a processor takes a load for
+// one of what it has just stored where the last 12 bits of their addresses agree. Rows of 4 KiB,
+// and arrays beside them, step through those bits together, so these arrays lie at distances
+// from page starts, and from each other, that a store does not catch up with.
 Value Kernel::stackArray(Type element, int64_t count) {
   constexpr int64_t kPage = 4096, kWalked = 1024, kFirst = 1024, kNext = 640;
   int64_t size = storageBytes(element), offset = 0;

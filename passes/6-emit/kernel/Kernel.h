@@ -1,9 +1,9 @@
-// One kernel under construction, and the small language in which emitters
-// write it: scalars or short vectors, loops, loads and stores through pointers.
+// Builds one kernel in a small language for emitters: scalars or short vectors, loops, loads and
+// stores through pointers.
 //
-// Every kernel is `func.func @name(%buffers: !llvm.ptr, %scalars: !llvm.ptr,
-// %begin: i64, %end: i64)` and computes the rows [begin, end) of its outermost
-// loop, so that any partition of the rows gives the same bits.
+// Every kernel is `func.func @name(%buffers: !llvm.ptr, %scalars: !llvm.ptr, %begin: i64, %end:
+// i64)` and computes the rows [begin, end) of its outermost loop, so that any partition of the
+// rows gives the same bits.
 #ifndef LLMC_PASSES_EMIT_KERNEL_KERNEL_H
 #define LLMC_PASSES_EMIT_KERNEL_KERNEL_H
 
@@ -34,24 +34,23 @@ public:
   mlir::func::FuncOp func;
   Value begin, end;
 
-  // Size of the row range. Set by the emitter, belongs to a launch and not to
-  // the kernel (the function never looks at it).
+  // Counts the rows of the launch. The emitter sets it; the function itself never reads it.
   int64_t rows = 1;
-  // Sizes that this launch passes as further scalars, after its own.
+  // Lists sizes that this launch passes as further scalars, after its own.
   llvm::SmallVector<int64_t, 2> extents;
 
-  // Says that there is nothing here to run, since a library will do it.
+  // Marks the function as one without a body, because a library does its work.
   void leaveToLibrary() { func->setAttr(kLibrary, b.getUnitAttr()); }
 
-  // Pointer of buffer `i` and value of scalar `i` (i64), loaded at the top.
+  // Returns the pointer of buffer `i` or the value of scalar `i` (i64), loaded in the prologue.
   Value buffer(unsigned i);
   Value scalar(unsigned i);
-  // Pointer to constant data that travels inside the object.
+  // Returns a pointer to constant data, which becomes a global of the object.
   Value constantData(mlir::DenseElementsAttr data);
-  // Uninitialised scratch of the call, 64-byte aligned.
+  // Allocates uninitialised scratch on the stack of the call, 64-byte aligned.
   Value stackArray(Type element, int64_t count);
 
-  // Integer arithmetic on i64, folded where it can be.
+  // Builds integer arithmetic on i64, folded where operands are constant.
   Value index(int64_t value);
   Value add(Value x, Value y);
   Value sub(Value x, Value y);
@@ -63,18 +62,18 @@ public:
   Value min(Value x, Value y);
   Value max(Value x, Value y);
 
-  // Elements are float32, float64 or integers; an i1 is a byte in memory.
-  // `width` 1 means a scalar, more a vector of so many elements.
+  // Builds addresses and accesses. Elements are float32, float64 or integers; an i1 is a byte in
+  // memory. A `width` of 1 means a scalar, a greater one a vector of as many elements.
   Value address(Value base, Value element, Type type);
   Value load(Value pointer, Type element, unsigned width = 1);
   void store(Value value, Value pointer);
-  // Vectors of lanes() elements or more go past the cache; `pointer` is a multiple of
-  // the size of lanes() elements.
+  // Stores vectors of lanes() elements or more non-temporally, narrower ones as store() does;
+  // `pointer` must be a multiple of the size of lanes() elements.
   void storePastCache(Value value, Value pointer);
 
-  // for (i = low; i < high; i += step), carrying values. A walk that is not `InOrder`
-  // promises that its turns do not look at each other, so that threads may share them;
-  // its carried values are then sums or maxima so far, to be combined().
+  // Builds for (i = low; i < high; i += step), carrying values. Unless its kind is `InOrder`,
+  // the loop promises that its iterations are independent, so that threads may share them;
+  // carried values are then partial sums or maxima, to be passed to combined().
   enum class Walk { InOrder, Rows, Elements, Terms };
   using LoopBody =
       std::function<void(Value i, mlir::ValueRange carried, llvm::SmallVectorImpl<Value> &next)>;
@@ -89,21 +88,22 @@ public:
   void ifElse(Value condition, const std::function<void()> &then,
               const std::function<void()> &otherwise);
 
-  // Until it has run, other threads may not see what was stored past the cache.
+  // Builds the fence after which other threads see non-temporal stores.
   void fence();
 
-  // The range in vectors of `width` elements (lanes() if 0), what is left over in vectors
-  // of lanes() and then, if the length `size` is known now, as one narrower vector,
-  // otherwise one by one. For threads the vectors of a known length are all of one width, and
-  // the last of them may reach past the end, where they will do nothing.
-  // What a walk writes to element i of a stack array, later walks may read at i.
+  // Builds loops over [low, high) in vectors of `width` elements (lanes() if 0), then over what
+  // is left in vectors of lanes() and, if the length `size` is known at compile time, as one
+  // narrower vector, otherwise one by one. For threads, vectors of a known length all have one
+  // width, and the last may reach past the end, where it will do nothing. What a loop writes to
+  // element i of a stack array, later loops may read at i.
   void vectors(Value low, Value high, std::optional<int64_t> size,
                const std::function<void(Value i, unsigned width)> &body, unsigned width = 0);
-  // Of those vectors along `size` elements; and of vectors none of which reaches past the end.
+  // Returns the width of those vectors along `size` elements; or of vectors that never pass its
+  // end.
   unsigned widthAlong(std::optional<int64_t> size, unsigned width) const;
   unsigned widthDividing(std::optional<int64_t> size, unsigned width) const;
-  // Says that `total`, from what walks over elements carried, is the sum or the maximum of
-  // all of it; the same of the results of a walk over terms.
+  // Marks `total`, made from what loops over elements carried, as a sum or maximum to be
+  // combined over all threads; the second form marks the results of a loop over terms.
   void combined(Value total, bool isMax);
   void combined(mlir::ValueRange totals, llvm::ArrayRef<bool> areMax);
 
@@ -115,11 +115,11 @@ private:
   Value prologue(const std::function<Value()> &make);
 };
 
-// The type of a scalar or vector of `width` elements.
+// Returns the type of a scalar or vector of `width` elements.
 Type typeOf(Type element, unsigned width);
 unsigned widthOf(Type type);
 Type elementOf(Type type);
-// Bytes of an element in a buffer.
+// Returns the bytes of an element in a buffer.
 int64_t storageBytes(Type element);
 
 } // namespace llmc::emit

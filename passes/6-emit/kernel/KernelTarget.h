@@ -1,4 +1,4 @@
-// What kernels are made for, as far as emitters care.
+// Describes the processors that kernels are made for, as far as emitters depend on them.
 #ifndef LLMC_PASSES_EMIT_KERNEL_KERNELTARGET_H
 #define LLMC_PASSES_EMIT_KERNEL_KERNELTARGET_H
 
@@ -7,18 +7,19 @@
 
 namespace llmc::emit {
 
-// Lanes decide the order in which dot products and sums along a row add up, and so their
-// last bits: a target gives the same bits on every machine, two targets may differ.
+// Describes one target. Its lanes decide the order in which dot products and sums along a row
+// add up, and so their last bits: a target gives the same bits on every machine, two targets may
+// differ.
 struct KernelTarget {
   llvm::StringLiteral name; // as in the program's sections and on its command line
   unsigned lanes;           // of a float32 vector
   unsigned termLanes;       // of a vector of terms of a sum: chains enough to hide latency
   unsigned columnLanes;     // of columns done at once where rows are reduced
-  bool threads = false;     // walks are dealt out to threads (simt/)
+  bool threads = false;     // loops are distributed over threads (simt/)
 };
 inline constexpr KernelTarget kAvx2Target{"avx2", 8, 16, 32};
 inline constexpr KernelTarget kAvx512Target{"avx512", 16, 32, 64};
-// Accesses of 16 bytes.
+// Uses vectors of 16 bytes, the widest access of a thread.
 inline constexpr KernelTarget kCudaTarget{"cuda", 4, 4, 4, /*threads=*/true};
 
 inline constexpr std::array<const KernelTarget *, 2> kCpuTargets = {&kAvx2Target, &kAvx512Target};

@@ -1,5 +1,5 @@
-// Expansions of the transcendental functions. The polynomial of log is that of Cephes
-// (Moshier), the others are minimax fits of the relative error.
+// Expands the transcendental functions. The polynomial of log is that of Cephes (Moshier), the
+// others are minimax fits of the relative error.
 #include "passes/6-emit/kernel/Math.h"
 
 #include "mlir/Dialect/Math/IR/Math.h"
@@ -62,8 +62,8 @@ static Type integersLike(Value x, unsigned bits) {
 }
 
 namespace {
-// x = n ln 2 + r with a whole n, up to n kLn2Rest; n as a float; n + a bias in the low bits
-// of an integer.
+// Holds x = n ln 2 + r with an integer n, up to n kLn2Rest: r, n as a float, and n plus a bias
+// in the low bits of an integer.
 constexpr double kLn2Rest = 1.904654323e-9; // of the float next to ln 2
 constexpr int kBias = 127;                  // of an exponent
 struct Reduced {
@@ -71,7 +71,7 @@ struct Reduced {
 };
 } // namespace
 static Reduced reduce(Math &m, Value x, int bias) {
-  // Past 1.5 2^23 the last bit of a float is 1: adding it rounds.
+  // Next to 1.5 2^23 the last bit of a float is worth 1: adding it rounds to an integer.
   double round = 12582912 + bias;
   Value shifted = m.fma(x, m.f(M_LOG2E, x), m.f(round, x)), n = m.sub(shifted, m.f(round, x));
   Value bits = arith::BitcastOp::create(m.b, m.loc, integersLike(x, 32), shifted);
@@ -84,16 +84,16 @@ static Value powerOfReduced(Math &m, Value r) {
 static Value shiftToExponent(Math &m, Value bits) {
   return arith::ShLIOp::create(m.b, m.loc, bits, m.i(23, bits));
 }
-// 2^n where the bias of `bits` was that of an exponent.
+// Returns 2^n where the bias of `bits` was that of an exponent.
 static Value powerOfTwo(Math &m, Value bits, Type floats) {
   return arith::BitcastOp::create(m.b, m.loc, floats, shiftToExponent(m, bits));
 }
 
-// e^x for x of [-105, 89], rounded once more where the result is denormal.
+// Returns e^x for x in [-105, 89], rounded a second time where the result is denormal.
 static Value powerOfE(Math &m, Value x) {
   auto [r, n, bits] = reduce(m, x, 2 * kBias);
   Value p = powerOfReduced(m, m.fma(n, m.f(kLn2Rest, x), r));
-  // In two halves, so that each factor is a normal number.
+  // The power is applied in two halves, so that each factor is a normal number.
   Value half = arith::ShRUIOp::create(m.b, m.loc, bits, m.i(1, bits));
   Value other = arith::SubIOp::create(m.b, m.loc, bits, half);
   return m.mul(m.mul(p, powerOfTwo(m, half, x.getType())), powerOfTwo(m, other, x.getType()));
@@ -105,7 +105,7 @@ Value Math::smaller(Value x, double limit) {
 Value Math::larger(Value x, double limit) {
   return select(less(x, f(limit, x)), f(limit, x), x);
 }
-// Nothing is left of e^-105, and e^89 is infinite.
+// Clamps x: e^-105 underflows to 0 and e^89 overflows to infinity.
 Value Math::exp(Value x) { return powerOfE(*this, smaller(larger(x, -105), 89)); }
 
 Value Math::expOfDistance(Value x) {
@@ -120,7 +120,7 @@ Value Math::expBounded(Value x) {
   Value y = arith::AddIOp::create(b, loc, p, shiftToExponent(*this, bits));
   return arith::BitcastOp::create(b, loc, x.getType(), y);
 }
-// With s = 2^n: e^x - 1 = s (e^r - 1) + (s - 1).
+// Computes e^x - 1 = s (e^r - 1) + (s - 1) with s = 2^n.
 Value Math::expLessOne(Value x) {
   auto [r, n, bits] = reduce(*this, larger(x, -80), kBias);
   Value s = powerOfTwo(*this, bits, x.getType());
@@ -129,7 +129,7 @@ Value Math::expLessOne(Value x) {
   return fma(s, fma(mul(r, r), p, r), sub(s, f(1, x)));
 }
 
-// x = 2^e m, m in [sqrt(1/2), sqrt(2)).
+// Decomposes x = 2^e m with m in [sqrt(1/2), sqrt(2)).
 Value Math::log(Value x) {
   Value denormal = less(x, f(std::numeric_limits<float>::min(), x));
   Value scaled = select(denormal, mul(x, f(8388608, x)), x);
@@ -155,7 +155,7 @@ Value Math::log(Value x) {
   y = select(isInfinite, x, y);
   Value isZero = arith::CmpFOp::create(b, loc, arith::CmpFPredicate::OEQ, x, f(0, x));
   y = select(isZero, f(-infinity, x), y);
-  // Negative or NaN.
+  // The comparison holds for negative numbers and NaN.
   Value invalid = arith::CmpFOp::create(b, loc, arith::CmpFPredicate::ULT, x, f(0, x));
   return select(invalid, f(std::numeric_limits<double>::quiet_NaN(), x), y);
 }
@@ -165,7 +165,7 @@ Value Math::tanh(Value x) {
   return math::CopySignOp::create(b, loc, div(e, add(f(2, x), e)), x);
 }
 
-// 1 - e^p(|x|).
+// Computes 1 - e^p(|x|) with the sign of x.
 Value Math::erf(Value x) {
   Value t = smaller(abs(x), 4);
   Value p = polynomial(t, {9.256201243e-06, -0.0001176406757, 0.0006328346286, -0.001667023164,
@@ -174,8 +174,8 @@ Value Math::erf(Value x) {
   return math::CopySignOp::create(b, loc, expLessOne(mul(p, t)), x);
 }
 
-// The tail is the density times a smooth function (Mills' ratio), so that where the tail
-// is what counts, for negative x, it has digits of its own.
+// Computes the tail as the density times a smooth function (Mills' ratio), so that it keeps its
+// relative precision for negative x, where the tail is the result.
 Math::Normal Math::normal(Value x) {
   Value t = abs(x), power = expBounded(mul(mul(f(-0.5, x), t), t));
   Value ratio = div(polynomial(t, {0.01351613154, 0.1044051419, 0.3354755425, 0.4999999937}),
@@ -185,13 +185,13 @@ Math::Normal Math::normal(Value x) {
           mul(power, f(1 / std::sqrt(2 * M_PI), x))};
 }
 
-// From e^-|x|, which never overflows.
+// Computes from e^-|x|, which never overflows.
 Value Math::sigmoid(Value x) {
   Value e = powerOfE(*this, larger(neg(abs(x)), -105)), one = f(1, x);
   return div(select(less(x, f(0, x)), e, one), add(one, e));
 }
 
-// max(x, 0) + log(1 + e) with e = e^-|x|.
+// Computes max(x, 0) + log(1 + e) with e = e^-|x|.
 Value Math::softplus(Value x) {
   Value e = powerOfE(*this, larger(neg(abs(x)), -105));
   Value ratio = polynomial(e, {0.0052326843059, -0.0295051988693, 0.0782258868851, -0.13663240281,

@@ -1,5 +1,6 @@
-// Arithmetic on scalars or vectors of float32, and functions expanded into it:
-// no kernel calls a library. Errors are in units of the last place (tested).
+// Builds arithmetic on scalars or vectors of float32, and functions expanded into it, so that no
+// kernel calls a library. Errors are in units of the last place (tested by
+// test/passes/6-emit/UnitsInLastPlace.cpp).
 #ifndef LLMC_PASSES_EMIT_KERNEL_MATH_H
 #define LLMC_PASSES_EMIT_KERNEL_MATH_H
 
@@ -13,7 +14,7 @@ struct Math {
   mlir::Location loc;
   using Value = mlir::Value;
 
-  // A constant with the type of `like`.
+  // Builds a constant with the type of `like`.
   Value f(double value, Value like);
   Value i(int64_t value, Value like);
 
@@ -33,7 +34,7 @@ struct Math {
   Value larger(Value x, Value y); // x > y ? x : y
   Value larger(Value x, double limit);  // a NaN stays one
   Value smaller(Value x, double limit); // the same
-  // c[0] x^n + c[1] x^(n-1) + ... by Horner's rule.
+  // Evaluates c[0] x^n + c[1] x^(n-1) + ... by Horner's rule.
   Value polynomial(Value x, llvm::ArrayRef<double> coefficients);
 
   Value exp(Value x);                        // 1 ulp, denormals included
@@ -45,14 +46,15 @@ struct Math {
   Value erf(Value x);                        // 3 ulp
   Value sigmoid(Value x);                    // 2 ulp
   Value softplus(Value x);                   // 3 ulp
-  // The normal distribution at |x| <= 13: 4e-8, and 1e-5 of itself in the lower tail.
+  // Holds the normal distribution at |x| <= 13, with an absolute error of 4e-8 and a relative
+  // one of 1e-5 in the lower tail.
   struct Normal {
     Value cdf, density;
   };
   Normal normal(Value x);
   Value pow(Value x, double exponent);
 
-  // By way of float64 (MathWide.cpp).
+  // Computes through float64 (MathWide.cpp).
   Value sin(Value x);            // 1e-7 up to |x| = 2^31, past it some value of [-1, 1]
   Value cos(Value x);            // the same
   Value power(Value x, Value y); // 1 ulp; special values as in C

@@ -1,4 +1,4 @@
-// Functions of float32 by way of float64: what is subtracted from an argument, or
+// Computes functions of float32 through float64: what is subtracted from an argument, or
 // multiplied with a logarithm, needs more digits than the result.
 #include "passes/6-emit/kernel/Math.h"
 
@@ -37,7 +37,7 @@ static Value equal(Math &m, Value x, double value) {
 }
 static Value both(Math &m, Value x, Value y) { return arith::AndIOp::create(m.b, m.loc, x, y); }
 static Value either(Math &m, Value x, Value y) { return arith::OrIOp::create(m.b, m.loc, x, y); }
-// A NaN stays one.
+// Clamps x to [-size, size]; a NaN stays one.
 static Value clamp(Math &m, Value x, double size) {
   x = m.select(m.less(m.f(size, x), x), m.f(size, x), x);
   return m.select(m.less(x, m.f(-size, x)), m.f(-size, x), x);
@@ -46,8 +46,8 @@ static Value truncate(Math &m, Value x) { return math::TruncOp::create(m.b, m.lo
 
 //===-- sin, cos ------------------------------------------------------------===//
 
-// sin(x + quadrants pi / 2): x = n pi / 2 + r, then by n mod 4 the sine or cosine of
-// r (polynomials from Cephes).
+// Returns sin(x + quadrants pi / 2): x = n pi / 2 + r, then by n mod 4 the sine or cosine of r
+// (polynomials from Cephes).
 static Value sine(Math &m, Value x, int64_t quadrants) {
   Value wide = clamp(m, widen(m, x), 0x1p31 - 4);
   Value n = m.round(m.mul(wide, m.f(M_2_PI, wide)));
@@ -75,7 +75,7 @@ Value Math::cos(Value x) { return sine(*this, x, 1); }
 
 //===-- power ---------------------------------------------------------------===//
 
-// log of a finite x > 0 in float64: x = 2^e m with m in [sqrt(1/2), sqrt(2)), and
+// Returns the log of a finite x > 0 in float64: x = 2^e m with m in [sqrt(1/2), sqrt(2)), and
 // log m = 2 artanh((m - 1) / (m + 1)).
 static Value wideLog(Math &m, Value x) {
   constexpr int64_t kSqrtHalf = 0x3fe6a09e667f3bcd, kOne = 0x3ff0000000000000;
@@ -86,7 +86,7 @@ static Value wideLog(Math &m, Value x) {
   Value e = sub(biased, m.i(1023, bits));
   Value mantissa = sub(bits, arith::ShLIOp::create(m.b, m.loc, e, m.i(52, bits)));
   mantissa = arith::BitcastOp::create(m.b, m.loc, x.getType(), mantissa);
-  // There is no conversion of vectors of i64.
+  // AVX2 converts no vectors of i64 to floats, so the exponent is narrowed first.
   e = arith::TruncIOp::create(m.b, m.loc, typeLike(x, m.b.getI32Type()), e);
   e = arith::SIToFPOp::create(m.b, m.loc, x.getType(), e);
   Value one = m.f(1, x), s = m.div(m.sub(mantissa, one), m.add(mantissa, one));
@@ -95,7 +95,7 @@ static Value wideLog(Math &m, Value x) {
   return m.fma(e, m.f(M_LN2, x), m.mul(m.add(s, s), series));
 }
 
-// e^x in float64 for |x| <= 400.
+// Returns e^x in float64 for |x| <= 400.
 static Value wideExp(Math &m, Value x) {
   Value n = m.round(m.mul(x, m.f(M_LOG2E, x)));
   Value r = m.fma(n, m.f(-M_LN2, x), x);
@@ -107,7 +107,8 @@ static Value wideExp(Math &m, Value x) {
   return arith::BitcastOp::create(m.b, m.loc, x.getType(), bits);
 }
 
-// |x|^y = e^(y log |x|); a negative x takes its sign from whether y is odd.
+// Computes |x|^y = e^(y log |x|); the result of a negative x takes its sign from whether y is
+// odd.
 Value Math::power(Value x, Value y) {
   Value size = abs(x), wide = widen(*this, size), exponent = widen(*this, y);
   Value logarithm = wideLog(*this, wide);
@@ -131,17 +132,17 @@ Value Math::power(Value x, Value y) {
 
 //===-- rem -----------------------------------------------------------------===//
 
-// Each turn takes a multiple of y from x without rounding and leaves 2^-52 of it, or
-// less than |y|: six turns do for the largest x and the smallest y of float32.
+// Subtracts multiples of y: each iteration takes one from x without rounding and leaves 2^-52 of
+// it, or less than |y|, so six do for the largest x and the smallest y of float32.
 Value Math::rem(Value x, Value y) {
   Value wideX = widen(*this, x), wideY = widen(*this, y), r = wideX;
   for (int turn = 0; turn < 6; ++turn)
     r = fma(neg(truncate(*this, div(r, wideY))), wideY, r);
-  // A quotient rounded up leaves the other sign.
+  // A quotient that was rounded up leaves the other sign, which adding y back corrects.
   Value other = less(mul(r, wideX), f(0, r));
   Value back = math::CopySignOp::create(b, loc, abs(wideY), wideX);
   r = math::CopySignOp::create(b, loc, select(other, add(r, back), r), wideX);
-  // All of a finite x is left of an infinite y.
+  // The remainder of a finite x by an infinite y is x.
   Value whole = both(*this, equal(*this, abs(y), kInfinity), less(abs(x), f(kInfinity, x)));
   return select(whole, x, narrow(*this, r));
 }

@@ -1,5 +1,5 @@
-// What the loops and sums of a kernel say of themselves, for whoever deals them out to
-// threads. Without threads these attributes mean nothing.
+// Names the attributes that mark loops and sums of a kernel for the passes that distribute them
+// over threads. Without threads these attributes have no effect.
 #ifndef LLMC_PASSES_EMIT_KERNEL_WALKS_H
 #define LLMC_PASSES_EMIT_KERNEL_WALKS_H
 
@@ -7,16 +7,16 @@
 
 namespace llmc::emit {
 
-// Of an scf.for: its turns do not look at each other. "rows" walk over rows, "elements" over
-// vectors of elements, "terms" over what is added up at an element; what the last two carry
-// are sums or maxima so far.
+// Marks an scf.for whose iterations are independent: "rows" iterates over rows, "elements" over
+// vectors of elements, "terms" over what is added up at an element; the values that the last two
+// carry are partial sums or maxima.
 inline constexpr llvm::StringLiteral kWalk = "llmc.walk", kRows = "rows", kElements = "elements",
                                      kTerms = "terms";
-// Of an op: its result, "sum" or "max", comes from what walks over elements carried, and is
-// wanted over all of them. Of a walk over terms: the same of each of its results.
+// Marks an op whose result is the "sum" or "max" of what loops over elements carried, and is to
+// be combined over all of them. On a loop over terms it is an array, one entry for each result.
 inline constexpr llvm::StringLiteral kCombined = "llmc.combined", kSum = "sum", kMax = "max";
-// Of a function for threads: how many buffers and scalars it takes; or that it has no body,
-// because a library does its work.
+// Records on a function for threads how many buffers and scalars it takes; or that it has no
+// body, because a library does its work.
 inline constexpr llvm::StringLiteral kParameters = "llmc.parameters", kLibrary = "llmc.library";
 
 } // namespace llmc::emit
