@@ -1,4 +1,5 @@
-// From a scheduled module with kernels to bytes.
+// Turns a scheduled module whose launches have kernels into bytes: the plan, and a shared object
+// of kernels for each processor. Its test is test/passes/6-emit/WritePlanTest.cpp.
 #ifndef LLMC_PASSES_EMIT_EMIT_H
 #define LLMC_PASSES_EMIT_EMIT_H
 
@@ -10,29 +11,33 @@
 
 namespace llmc {
 
-// The kernels of a program for one kind of processor.
+// Holds the compiled kernels of a program for one kind of processor.
 struct KernelObject {
   std::string target; // KernelTarget::name
   std::string bytes;  // an ELF shared object without imports
 };
 
-// The plan of `module` (after buildEmitPipeline) and its kernels for every processor
-// that they were emitted for, or for the one of `only`. Fails with diagnostics.
+// Writes the plan of `module` (after buildEmitPipeline) into `program` and appends to `kernels`
+// one object for every CPU target that has a kernels module, or only for the one named `only`.
+// Fails with diagnostics, among them that the module has no kernels.
 mlir::LogicalResult emitProgram(mlir::ModuleOp module, planfile::ProgramT &program,
                                 std::vector<KernelObject> &kernels, llvm::StringRef only = "");
 
 namespace emit {
 
-// Name of the nested module that holds the kernels; those of further targets have the
-// same names in a module each (kernelsModule).
+// Names the nested module that holds the kernels. kernelsModule() returns the name for `target`:
+// this one for the first CPU target; each further target has a module of its own
+// (`kernels_avx512`) with functions of the same names.
 inline constexpr llvm::StringLiteral kKernelsModule = "kernels";
 std::string kernelsModule(const KernelTarget &target);
 
-// Functions in the form of Kernel.h, made for the processor `target`, -> an ELF shared
-// object that imports nothing.
+// Compiles a copy of `kernels`, functions in the form of Kernel.h made for the processor
+// `target`, and returns the bytes of an ELF shared object that imports nothing. Fails with
+// diagnostics.
 mlir::FailureOr<std::string> makeSharedObject(mlir::ModuleOp kernels, const KernelTarget &target);
 
-// plan dialect -> plan file, table by table.
+// Translates the plan dialect in `module` to `program`, table by table. Fails with a diagnostic
+// on an op that the plan file cannot represent or that an earlier phase left incomplete.
 mlir::LogicalResult writePlan(mlir::ModuleOp module, planfile::ProgramT &program);
 
 } // namespace emit

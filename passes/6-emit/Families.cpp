@@ -1,4 +1,4 @@
-// Picks the family of a launch.
+// Picks the emitter of a launch.
 #include "passes/6-emit/Families.h"
 #include "passes/6-emit/group/Group.h"
 
@@ -25,7 +25,8 @@ SpecialEntry lookupSpecial(Operation *op) {
   return table.lookup(op->getName().getStringRef());
 }
 
-// Ops with an own kernel read and write whole buffers: they stand alone.
+// Emits an op with a kernel of its own, which reads and writes whole buffers and so must be
+// alone in its launch.
 static LogicalResult emitAlone(Kernel &kernel, LaunchBody body, Operation *op) {
   for (Value operand : op->getOperands())
     if (!isa<BlockArgument>(operand))
@@ -41,7 +42,7 @@ static LogicalResult emitFamily(Kernel &kernel, LaunchBody body) {
   for (Type type : body.block.getArgumentTypes())
     if (!isa<IntegerType>(getElementTypeOrSelf(type)) && !getElementTypeOrSelf(type).isF32())
       return body.block.getParentOp()->emitError() << "cpu kernels compute float32, got " << type;
-  // Nothing to compute: a kernel without a body, over no rows.
+  // A launch without elements gets a kernel without a body, over no rows.
   if (llvm::all_of(body.results(), [](Value result) {
         return cast<RankedTensorType>(result.getType()).getNumElements() == 0;
       })) {
@@ -62,7 +63,7 @@ static LogicalResult emitFamily(Kernel &kernel, LaunchBody body) {
   return hasHero ? emitReduction(kernel, body) : emitElementwise(kernel, body);
 }
 
-// Beside other processors libraries do these.
+// Returns whether libraries compute this launch on processors other than the CPU.
 static bool isLibraryCall(Block &body) {
   return llvm::any_of(body, [](Operation &op) {
     return isa<graph::MatmulOp, graph::AttentionOp, graph::AttentionGradOp>(op);

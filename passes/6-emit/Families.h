@@ -1,6 +1,7 @@
-// The families of kernels. Each emits the body of one launch into `kernel`,
-// sets its rows and extents, and fails with a diagnostic on what it cannot do.
-// Buffers are the launch's reads, then its writes.
+// Declares the emitters of kernels, one per family of launches. Each emits the body of one
+// launch into `kernel`, sets its rows and extents, and fails with a diagnostic on what it cannot
+// compile. Buffers are the launch's reads, then its writes. The tests are the random cases of
+// test/passes/6-emit.
 #ifndef LLMC_PASSES_EMIT_FAMILIES_H
 #define LLMC_PASSES_EMIT_FAMILIES_H
 
@@ -8,18 +9,20 @@
 
 namespace llmc::emit {
 
-// What a launch is made of, whether it stands in a plan or in a test.
+// Refers to the ops of one launch, which may be part of a plan or of a test.
 struct LaunchBody {
   mlir::Block &block;
   unsigned reads; // leading block arguments that are buffers
   mlir::Operation::operand_range results() const { return block.getTerminator()->getOperands(); }
 };
 
-// Groups: expressions over one loop nest (Group.h).
+// Emits a group as expressions over one loop nest (group/Group.h): emitElementwise() one without
+// reductions, emitReduction() one with at least one.
 mlir::LogicalResult emitElementwise(Kernel &kernel, LaunchBody body);
 mlir::LogicalResult emitReduction(Kernel &kernel, LaunchBody body);
 
-// One op with an own kernel: the entry, or null.
+// Represents the emitter of an op that has a kernel of its own; lookupSpecial() returns it, or
+// null. Such an op reads its launch's buffers directly and is all that the launch writes.
 using SpecialEntry = mlir::LogicalResult (*)(Kernel &kernel, LaunchBody body, mlir::Operation *op);
 SpecialEntry lookupSpecial(mlir::Operation *op);
 mlir::LogicalResult emitGather(Kernel &kernel, LaunchBody body, mlir::Operation *op);
@@ -36,17 +39,18 @@ mlir::LogicalResult emitAttentionGrad(Kernel &kernel, LaunchBody body, mlir::Ope
 mlir::LogicalResult emitRotary(Kernel &kernel, LaunchBody body, mlir::Operation *op);
 mlir::LogicalResult emitMatmulOp(Kernel &kernel, LaunchBody body, mlir::Operation *op);
 
-// Any group: picks the family.
+// Emits any launch: picks the family. For threads it also records how many buffers and scalars
+// the function takes, and leaves matrix products and attention to libraries.
 mlir::LogicalResult emitLaunch(Kernel &kernel, LaunchBody body);
 
-// Which dims lie next to each other in memory, and so what vectors run along.
+// Names the dim that is contiguous in memory, along which vectors run.
 enum class MatmulForm {
   Columns, // n of B and C
   Dots,    // k of A and B
   Strided, // neither
 };
 
-// C[b, m, n] (+)= sum over k of A[b, m, k] B[b, k, n]; strides in elements in
+// Describes C[b, m, n] (+)= sum over k of A[b, m, k] B[b, k, n]. Strides are in elements, in
 // that order of dims.
 struct MatmulShape {
   int64_t batch = 1, m = 1, n = 1, k = 1;
@@ -54,11 +58,12 @@ struct MatmulShape {
   bool accumulate = false;
 
   MatmulForm form() const;
-  // batch, m, n, k, then the strides of A, B and C: what the kernel takes.
+  // Returns what the kernel takes as scalars: batch, m, n, k, then the strides of A, B and C.
   llvm::SmallVector<int64_t> scalars() const;
 };
-// The kernel of every shape of `form`: buffers A, B and C (the third), scalars as
-// above from `firstScalar` on; rows are batch * m.
+// Emits the kernel that serves every shape of `form`: buffers are A, B and C (the third), the
+// scalars of MatmulShape begin at `firstScalar`, and rows are batch * m. For threads it emits no
+// body: a library multiplies.
 void emitMatmul(Kernel &kernel, MatmulForm form, bool accumulate, unsigned aBuffer = 0,
                 unsigned bBuffer = 1, unsigned firstScalar = 0);
 

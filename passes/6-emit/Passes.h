@@ -1,4 +1,4 @@
-// Phase 6: kernels for the launches of a plan.
+// Declares and registers the passes of phase 6, which emit kernels for the launches of a plan.
 #ifndef LLMC_PASSES_EMIT_PASSES_H
 #define LLMC_PASSES_EMIT_PASSES_H
 

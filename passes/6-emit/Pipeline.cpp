@@ -1,4 +1,4 @@
-// Phase 6 as prose.
+// Builds the pipeline of phase 6.
 #include "passes/6-emit/Pipeline.h"
 
 #include "passes/6-emit/kernel/KernelTarget.h"
@@ -14,7 +14,7 @@ void buildEmitPipeline(mlir::OpPassManager &pm, bool cuda) {
   // Procedures, table and arena are final, so nothing but object code and the
   // plan file will be made from what comes out.
   pm.addPass(createEmitKernels(kernels));
-  // The plan file is written from this without another look.
+  // Checks the IR: the plan file is written from it without further checks.
   pm.addPass(createVerifyEmit());
 }
 

@@ -5,9 +5,9 @@
 
 namespace llmc {
 
-// Phase 6, the part that is IR: plan.stage ops -> the same with kernels beside
-// them, with `cuda` also in the form that becomes kernels of threads. What follows (object
-// code, plan file) is emitProgram() of Emit.h and emitCudaKernels().
+// Appends the passes of phase 6 to `pm`: they take plan.stage ops and add modules of kernels
+// beside them, with `cuda` also one in the form that mapToThreads() takes. Object code and the
+// plan file are made from the result by emitProgram() of Emit.h and by emitCudaKernels().
 void buildEmitPipeline(mlir::OpPassManager &pm, bool cuda = false);
 
 } // namespace llmc

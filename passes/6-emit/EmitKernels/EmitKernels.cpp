@@ -1,6 +1,6 @@
-// One kernel per structure. A launch is first looked up by what its body says,
-// then, once emitted, by the code that came out: launches that differ only in
-// the number of rows meet there.
+// Emits one kernel per structure. A launch is looked up first by the structure of its body and
+// then, once emitted, by the generated code, so that launches which differ only in the number of
+// rows share a kernel.
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/Dialect/Math/IR/Math.h"
@@ -22,7 +22,7 @@ using namespace emit;
 
 namespace {
 
-// What a launch needs to know about its kernel.
+// Holds what a launch records about its kernel.
 struct Emitted {
   std::string name;
   int64_t rows = 0;
@@ -31,15 +31,16 @@ struct Emitted {
 
 class KernelTable {
 public:
-  // Kernels of the targets, each in a module of its own.
+  // Holds the kernels of one target, in a module of their own.
   struct Version {
     const KernelTarget *target;
     ModuleOp kernels;
   };
   explicit KernelTable(SmallVector<Version> versions) : versions(std::move(versions)) {}
 
-  // The kernel with the structure `key`; `emit` writes its versions if it is new. `name`
-  // and `source` are for people.
+  // Returns the kernel with the structure `key`; if it is new, `emit` writes its version for
+  // each target. `name` and `source` are for readers of the output. Fails with a diagnostic at
+  // `loc`.
   FailureOr<Emitted> get(const std::string &key, StringRef name, StringRef source, Location loc,
                          function_ref<LogicalResult(Kernel &)> emit);
 
@@ -56,7 +57,7 @@ FailureOr<Emitted> KernelTable::get(const std::string &key, StringRef name, Stri
                                     Location loc, function_ref<LogicalResult(Kernel &)> emit) {
   if (auto it = byStructure.find(key); it != byStructure.end())
     return it->second;
-  // Diagnostics go to the launch, code has no place in the source.
+  // Diagnostics name the launch as a note, because generated code has no location in the source.
   bool said = false;
   ScopedDiagnosticHandler handler(loc->getContext(), [&](Diagnostic &diagnostic) {
     said |= diagnostic.getSeverity() == DiagnosticSeverity::Error;
@@ -78,7 +79,7 @@ FailureOr<Emitted> KernelTable::get(const std::string &key, StringRef name, Stri
                               << ", and its emitter does not say why";
       return failure();
     }
-    // Emitters write each address as it comes; the same ones become one.
+    // Emitters compute each address where they need it; CSE merges equal ones.
     IRRewriter rewriter(loc->getContext());
     DominanceInfo dominance(kernel.func);
     eliminateCommonSubExpressions(rewriter, dominance, kernel.func);
@@ -103,8 +104,9 @@ FailureOr<Emitted> KernelTable::get(const std::string &key, StringRef name, Stri
   return byStructure[key] = result;
 }
 
-// What decides the code of a launch: ops, attributes, types and who uses whom. An attribute
-// stands for itself: its context holds equal ones once, and a table printed is long.
+// Returns a key of all that decides the code of a launch: ops, attributes, types and use-def
+// edges. The pointer of an attribute identifies it, because its context uniques attributes, and
+// printing a table would be long.
 static std::string structureOf(Block &body, unsigned reads) {
   std::string text;
   llvm::raw_string_ostream out(text);
@@ -128,7 +130,8 @@ static std::string structureOf(Block &body, unsigned reads) {
   return text;
 }
 
-// "layer_norm", or for a group the names in order.
+// Returns the names of the ops in order ("add_layer_norm"), as many as fit 40 characters, or
+// "copy".
 static std::string nameOf(Block &body) {
   std::string name;
   for (Operation &op : body.without_terminator()) {
@@ -169,7 +172,7 @@ static LogicalResult emitFor(KernelTable &table, plan::LaunchOp launch) {
   return success();
 }
 
-// The name says all that decides the code.
+// Returns a name that determines the code: the form, and `_add` if the kernel accumulates.
 static std::string nameOf(MatmulForm form, bool accumulate) {
   StringRef name = form == MatmulForm::Columns ? "matmul_columns"
                    : form == MatmulForm::Dots  ? "matmul_dots"

@@ -1,7 +1,7 @@
 def EmitKernels : Pass<"llmc-emit-kernels", "::mlir::ModuleOp"> {
-  let summary = "makes a kernel for every launch";
+  let summary = "emits a kernel for every launch and every matmul";
   let description = [{
-    Needs: plan.stage ops whose launches hold groups with at most one kind of hero.
+    Needs: plan.stage ops whose launches hold groups whose reductions reduce the same dims.
     Gives: a nested module @kernels of functions (see passes/6-emit/kernel/Kernel.h), for
       AVX2, and for each further target a module of its own (@kernels_avx512) with
       functions of the same names; each launch names its kernel, rows and extents,

@@ -17,10 +17,10 @@ namespace emit {
 
 //===-- Launches ------------------------------------------------------------===//
 
-// Most kernels have none, and do not say so.
+// Names the field that the attribute leaves out where it is 0, as in most kernels.
 constexpr StringLiteral kScratchBytes = "scratch_bytes";
 
-// The fields of a launch by name.
+// Returns the fields of a launch with their names in the attribute.
 static SmallVector<std::pair<StringRef, int64_t ThreadLaunch::*>> fields() {
   return {{"threads", &ThreadLaunch::threads},
           {"points_per_row", &ThreadLaunch::pointsPerRow},
@@ -56,7 +56,8 @@ FailureOr<ThreadLaunch> ThreadLaunch::of(Operation *kernel) {
 
 //===-- All steps -----------------------------------------------------------===//
 
-// Where each block walks over all of something, rather few of them.
+// Returns how many blocks per multiprocessor are worth while: four times as many as are
+// resident, but at most 4 where each block repeats a loop that is not distributed.
 static int64_t blocksPerSm(func::FuncOp kernel, const ThreadShape &shape) {
   bool repeatsWork = llvm::any_of(kernel.getBody().front().getOps<scf::ForOp>(),
                                   [](scf::ForOp loop) { return !loop->hasAttr(kWalk); });
@@ -64,7 +65,7 @@ static int64_t blocksPerSm(func::FuncOp kernel, const ThreadShape &shape) {
   return repeatsWork ? std::min<int64_t>(resident, 4) : 4 * resident;
 }
 
-// Deals the rows of a launch out to its blocks.
+// Splits the rows of a launch over its blocks, and records in `launch` how.
 static void splitRange(func::FuncOp kernel, const ThreadShape &shape, ThreadLaunch &launch) {
   bool areElements = rowsAreElements(kernel);
   launch.beginMultiple = areElements ? 4 : 1;

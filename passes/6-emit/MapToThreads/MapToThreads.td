@@ -1,10 +1,10 @@
 def MapToThreads : Pass<"llmc-map-to-threads", "::mlir::ModuleOp"> {
-  let summary = "deals the loops of kernels out to the threads of a GPU";
+  let summary = "distributes the loops of kernels over the threads of a GPU";
   let description = [{
     Needs: functions emitted for the target cuda (llmc-emit-kernels), alone or in a nested
       module: loops with `llmc.walk`, sums with `llmc.combined` (passes/6-emit/kernel/Walks.h).
-    Gives: the same functions as one thread runs them (passes/6-emit/simt/Simt.h), each with
-      `llmc.launch`; those that a library stands for are gone.
+    Gives: the same functions as the code of one thread (passes/6-emit/simt/Simt.h), each with
+      `llmc.launch`; functions whose work a library does are erased.
     Keeps: everything else.
     Example: test/passes/6-emit/map-to-threads.mlir
   }];

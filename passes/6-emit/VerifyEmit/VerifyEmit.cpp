@@ -1,4 +1,4 @@
-// Gate of phase 6.
+// Checks rules K1 to K5 of VerifyEmit.td, the gate of phase 6.
 #include "passes/6-emit/Passes.h"
 
 #include "dialects/plan/Plan.h"
@@ -50,7 +50,7 @@ struct VerifyEmit : impl::VerifyEmitBase<VerifyEmit> {
       });
       stage.walk([&](plan::MatmulOp op) {
         check(op, op.getAccumulate() ? op.getFallbackAccumulate() : op.getFallback(), "K3");
-        // A product of several calls adds the later ones to the first.
+        // A product of several calls accumulates the later ones into the result of the first.
         if (!op.getAccumulate() && op.getFallbackAccumulate())
           check(op, op.getFallbackAccumulate(), "K3");
       });
