@@ -1,4 +1,4 @@
-// Elementwise ops: one entry each, and the loop nest that they run in.
+// Emits elementwise ops: the table of their entries, and the loop nest that they run in.
 #include "passes/6-emit/Families.h"
 #include "passes/6-emit/group/Group.h"
 
@@ -22,7 +22,8 @@ static Value number(Math &m, int64_t value, Value like) {
   return isFloat(like) ? m.f(static_cast<double>(value), like) : m.i(value, like);
 }
 
-// Of two i1: whether the sum, difference or product is not zero.
+// Emits an arithmetic op; of two i1 the result is whether the sum, difference or product is not
+// zero.
 template <typename FloatOp, typename IntOp, typename BitOp>
 static void arithmetic(Math &m, Operation *, Values in, Results &out) {
   if (isFloat(in[0]))
@@ -40,7 +41,7 @@ static Value compareValues(Math &m, graph::Predicate predicate, Value x, Value y
   static const arith::CmpIPredicate ints[] = {arith::CmpIPredicate::eq,  arith::CmpIPredicate::ne,
                                               arith::CmpIPredicate::slt, arith::CmpIPredicate::sle,
                                               arith::CmpIPredicate::sgt, arith::CmpIPredicate::sge};
-  // An i1 is 0 or 1, not 0 or -1.
+  // Bits compare unsigned: an i1 is 0 or 1, not 0 or -1.
   static const arith::CmpIPredicate bits[] = {arith::CmpIPredicate::eq,  arith::CmpIPredicate::ne,
                                               arith::CmpIPredicate::ult, arith::CmpIPredicate::ule,
                                               arith::CmpIPredicate::ugt, arith::CmpIPredicate::uge};
@@ -50,8 +51,8 @@ static Value compareValues(Math &m, graph::Predicate predicate, Value x, Value y
   return arith::CmpIOp::create(m.b, m.loc, isBit(x) ? bits[p] : ints[p], x, y);
 }
 
-// The processor stops at x / 0 and at the smallest integer / -1. By 0 both the
-// quotient and the remainder are 0; an i1 is 0 or 1.
+// Holds the results of an integer division that never traps, as x86 would at x / 0 and at the
+// smallest integer / -1. By 0 both are 0; an i1 is 0 or 1.
 struct Division {
   Value quotient, remainder;
 };
@@ -80,7 +81,7 @@ static void power(Math &m, Operation *, Values in, Results &out) {
   out.push_back(m.power(in[0], in[1]));
 }
 
-// A NaN on either side gives NaN, as in PyTorch.
+// Emits maximum or minimum; a NaN on either side gives NaN, as in PyTorch.
 template <graph::Predicate better>
 static void extreme(Math &m, Operation *, Values in, Results &out) {
   Value keep = compareValues(m, better, in[0], in[1]);
@@ -139,7 +140,8 @@ static void select(Math &m, Operation *, Values in, Results &out) {
   out.push_back(m.select(in[0], in[1], in[2]));
 }
 
-// Toward zero; what the integer cannot hold saturates, NaN is 0.
+// Converts a float to an integer, rounding toward zero; values beyond its range saturate, and
+// NaN gives 0.
 static Value toInteger(Math &m, Value x, Type type) {
   unsigned bits = getElementTypeOrSelf(type).getIntOrFloatBitWidth();
   Value limit = m.f(std::ldexp(1.0, bits - 1), x), zero = m.f(0, x);
@@ -176,9 +178,9 @@ static void convert(Math &m, Operation *op, Values in, Results &out) {
 
 //===-- Activations ---------------------------------------------------------===//
 
-// gelu_tanh(x) = x / (1 + e^-2u) with u = sqrt(2/pi) (x + 0.044715 x^3): the same
-// function as x (1 + tanh u) / 2 without the cancellation for negative x. Past the
-// bounds it is 0 or x; at them |2u| is 86, and so is x^2 / 2 for the other form.
+// Computes gelu_tanh(x) = x / (1 + e^-2u) with u = sqrt(2/pi) (x + 0.044715 x^3): the same
+// function as x (1 + tanh u) / 2 without the cancellation for negative x. Past the bounds it is
+// 0 or x; at them |2u| is 86, and so is x^2 / 2 for the other form.
 static constexpr double kCubic = 0.044715, kTanhBound = 9.942, kErfBound = 13;
 static Value minusTwiceU(Math &m, Value x, Value square) {
   double c = -2 * std::sqrt(2 / M_PI);
@@ -202,7 +204,7 @@ static void geluGrad(Math &m, Operation *op, Values in, Results &out) {
     Math::Normal normal = m.normal(x);
     return out.push_back(m.mul(in[1], m.fma(x, normal.density, normal.cdf)));
   }
-  // s + x s (1 - s) 2u' with s = sigmoid(2u) = 1 / (1 + e) and 1 - s = e s.
+  // The derivative is s + x s (1 - s) 2u' with s = sigmoid(2u) = 1 / (1 + e) and 1 - s = e s.
   Value square = m.mul(x, x), e = m.expBounded(minusTwiceU(m, x, square));
   Value s = m.div(m.f(1, x), m.add(m.f(1, x), e));
   double c = 2 * std::sqrt(2 / M_PI);
@@ -211,7 +213,7 @@ static void geluGrad(Math &m, Operation *op, Values in, Results &out) {
   out.push_back(m.mul(in[1], m.fma(bend, s, s)));
 }
 
-// x less its maximum is not positive.
+// Returns whether `x` is a tensor minus its maximum, which is never positive.
 static bool isDistance(Value x) {
   auto difference = x.getDefiningOp<graph::SubOp>();
   if (!difference)
@@ -293,16 +295,16 @@ ElementEntry lookupElement(Operation *op) {
 
 namespace {
 
-// The loops of an elementwise kernel. All loads of a point come before its stores, so
-// that a write may replace a read.
+// Emits the loops of an elementwise kernel. All loads of a point come before its stores, so that
+// a write may replace a read.
 struct Nest {
   Group &group;
   std::function<void(Point &)> body;
   std::optional<unsigned> crossed = group.crossedLoop();
-  // Where squares lie between reading and use; null if so little is computed from each row
-  // that the code for all of them may stand one after the other.
+  // Holds the stack arrays in which tiles lie between reading and use; null if so little is
+  // computed from each row that the code for all of them may be unrolled.
   std::optional<std::vector<Value>> places = {};
-  Value pastCache = {}; // an i1 that says how to write, or null
+  Value pastCache = {}; // i1: whether stores are non-temporal; or null
 
   void emit(Point &point, unsigned depth);
   void emitCrossed(Point &point, Value low, Value high);
@@ -312,7 +314,7 @@ struct Nest {
 
 } // namespace
 
-// Along the last loop.
+// Emits the loop along the last dim, in vectors.
 void Nest::vectors(Point &point, Value low, Value high, std::optional<int64_t> size) {
   Kernel &k = group.kernel;
   unsigned last = group.loops.size() - 1;
@@ -321,7 +323,7 @@ void Nest::vectors(Point &point, Value low, Value high, std::optional<int64_t> s
       Point inner = point.inside(last, i, width);
       body(inner);
     };
-    // Chains of operations side by side hide the latency of each.
+    // Independent chains of operations hide the latency of each.
     k.vectors(from, to, size, visit, k.target.threads ? 0 : k.target.termLanes);
   };
   if (!pastCache)
@@ -360,15 +362,15 @@ void Nest::emit(Point &point, unsigned depth) {
   });
 }
 
-// Sides of a tile: several cache lines on both sides. It is fetched so many columns before
-// its turn, since what lies in pieces is fetched late by the processor alone.
+// Counts the rows and columns of a tile, several cache lines on both sides, and how many columns
+// ahead it is prefetched, since the hardware prefetcher is late for what lies in pieces.
 static constexpr int64_t kTileRows = 64, kTileColumns = 32, kColumnsAhead = 64;
 
-// Ops whose code may stand there once for each row of a square.
+// Bounds the ops whose code may be repeated once for each row of a square tile.
 static constexpr int64_t kMostUnrolled = 4;
 
-// Squares of rows of the loop `crossed`, from `low` to `high`, and of the last loop; all
-// of the loops between them.
+// Emits square tiles over the rows [low, high) of the loop `crossed` and over the last loop, for
+// all iterations of the loops between them.
 void Nest::emitCrossed(Point &point, Value low, Value high) {
   Kernel &k = group.kernel;
   int64_t lanes = k.lanes(), size = group.loops.back().size, full = size / lanes * lanes;

@@ -42,7 +42,8 @@ IndexMap Group::columnMap() const {
   return map;
 }
 
-// Aligned at the last dim, as NumPy broadcasts.
+// Returns the map of a tensor of shape `from` that broadcasts to `to`, aligned at the last dim
+// as in NumPy.
 static IndexMap broadcastMap(ArrayRef<int64_t> from, ArrayRef<int64_t> to, const IndexMap &map) {
   IndexMap result;
   size_t lead = to.size() - from.size();
@@ -58,7 +59,7 @@ IndexMap Group::heroMap(Operation *op, unsigned i) const {
   return broadcastMap(operandShape, shape, fullMap());
 }
 
-// A reshape that only adds or drops dims of size 1.
+// Returns the map of a reshape that only adds or drops dims of size 1; fails for any other.
 static FailureOr<IndexMap> reshapeMap(ArrayRef<int64_t> from, ArrayRef<int64_t> to,
                                       const IndexMap &map) {
   IndexMap result;
@@ -177,7 +178,7 @@ LogicalResult Group::require(Value tensor, const IndexMap &map) {
     for (unsigned i = 0; i < op->getNumOperands(); ++i)
       if (failed(require(op->getOperand(i), heroMap(op, i))))
         return failure();
-    // Along a dim of one element all indices are the same.
+    // Indices along a dim of one element are all the same.
     auto isSame = [&](const IndexMap &other) {
       if (map.size() != other.size())
         return false;
@@ -211,7 +212,7 @@ LogicalResult Group::require(Value tensor, const IndexMap &map) {
 //===-- Step 2: loops -------------------------------------------------------===//
 
 void Group::fuseLoops() {
-  // Original dims of each loop, outermost first.
+  // Collects the original dims of each loop, outermost first.
   SmallVector<SmallVector<unsigned>> members;
   auto walksAsOne = [&](unsigned outer, unsigned inner) {
     return reduced[outer] == reduced[inner] && columns[outer] == columns[inner] && llvm::all_of(accesses, [&](const Access &access) {
@@ -238,14 +239,15 @@ void Group::fuseLoops() {
       strides.push_back(access.strides[dims.back()]);
     access.strides = strides;
   }
-  // Single elements are a flat tensor of one row, so that they share its kernel.
+  // A tensor of one element becomes a flat tensor of one row, so that it shares that kernel.
   if (loops.empty() && llvm::none_of(reduced, [](bool r) { return r; })) {
     loops.push_back({1, false, false, true});
     for (Access &access : accesses)
       access.strides.assign(1, access.buffer >= 0 ? 1 : 0);
     return;
   }
-  // The nest has at least one loop of rows; a group with a hero one that it reduces.
+  // The nest needs at least one loop of rows and, in a group with a reduction root, one that is
+  // reduced.
   auto addLoop = [&](bool isReduced, bool front) {
     loops.insert(front ? loops.begin() : loops.end(), Loop{1, isReduced});
     for (Access &access : accesses)

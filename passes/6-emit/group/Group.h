@@ -1,10 +1,9 @@
-// A group of graph ops as expressions over the points of one loop nest.
+// Emits a group of graph ops as expressions over the points of one loop nest.
 //
-// Every tensor of the group is an expression at a point of the iteration space:
-// buffers are loaded there, elementwise ops apply their entry, transposes,
-// slices and broadcasts only change where their operand is read. A hero (a
-// reduction over some loops) defines its results as values per row or per
-// element, and what consumes them reads those.
+// Every tensor of the group is an expression at a point of the iteration space: buffers are
+// loaded there, elementwise ops apply their entry, and transposes, slices and broadcasts only
+// change where their operand is read. A reduction root (an op that reduces some loops) defines
+// its results as values per row or per element, which its users read.
 #ifndef LLMC_PASSES_EMIT_GROUP_GROUP_H
 #define LLMC_PASSES_EMIT_GROUP_GROUP_H
 
@@ -13,8 +12,8 @@
 
 namespace llmc::emit {
 
-// How an index of a tensor follows the loops: scale * loop + offset, or, with
-// loop -1, the constant offset.
+// Maps the loops to an index of a tensor: scale * loop + offset, or, with loop -1, the constant
+// offset.
 struct DimIndex {
   int loop = -1;
   int64_t scale = 0, offset = 0;
@@ -26,13 +25,13 @@ struct Loop {
   int64_t size;
   bool reduced;
   bool column = false; // reduced by sums over columns, each row at a time
-  // The outermost loop in memory: no stride depends on its size, so the size is
-  // left to the launch and kernels of other sizes are the same.
+  // Marks the outermost loop in memory: no stride depends on its size, so the launch passes the
+  // size and kernels of other sizes are the same.
   bool outermost = false;
 };
 
-// A place in the nest: an index per loop entered so far (of the vector loop the
-// first of `width`), and what is known there.
+// Represents a point of the nest: an index per loop entered so far (of the vector loop the first
+// of `width` indices), and the values known there.
 struct Point {
   llvm::SmallVector<Value, 4> index;
   unsigned width = 1;
@@ -40,8 +39,8 @@ struct Point {
   llvm::DenseMap<std::pair<Value, unsigned>, Value> done; // (tensor, map) -> value
 
   explicit Point(size_t loops) : index(loops) {}
-  // The point further inside, at `value` of `loop`. Nothing computed is kept:
-  // its width may differ.
+  // Returns the point further inside, at `value` of `loop`. Loaded scalars are kept, computed
+  // values are not, since the width may differ.
   Point inside(unsigned loop, Value value, unsigned width = 1) const {
     Point point(index.size());
     point.index = index;
@@ -54,30 +53,29 @@ struct Point {
 
 class Group {
 public:
-  // `reads` block arguments stand for buffers, the others for scalars of the
-  // launch. The iteration space has `shape`; heroes reduce the dims `reduced`, sums
-  // over columns the dims `columns`.
+  // Describes a launch by its `reads` leading block arguments, which are buffers (the others are
+  // scalars), the `shape` of the iteration space, and the dims that reduction roots (`reduced`)
+  // and column sums (`columns`) reduce.
   Group(Kernel &kernel, unsigned reads, llvm::ArrayRef<int64_t> shape,
         llvm::ArrayRef<bool> reduced, llvm::ArrayRef<bool> columns = {});
 
   Kernel &kernel;
-  // After fuseLoops(), in order of memory.
+  // Holds the loops after fuseLoops(), in order of memory.
   llvm::SmallVector<Loop, 4> loops;
 
-  // The maps of a tensor of the iteration space's shape, of one without the
-  // reduced dims, of one without those that column sums reduce, and of operand `i`
-  // of hero `op`.
+  // Returns the index map of a tensor of the iteration space's shape, of one without the reduced
+  // dims, of one without those that column sums reduce, and of operand `i` of root `op`.
   IndexMap fullMap() const;
   IndexMap keptMap() const;
   IndexMap columnMap() const;
   IndexMap heroMap(mlir::Operation *op, unsigned i) const;
 
-  // Step 1: declares what will be read and written.
+  // Declares (step 1) what will be read and written; require() visits all producers of `tensor`.
   mlir::LogicalResult require(Value tensor, const IndexMap &map);
   void requireStore(unsigned buffer, mlir::RankedTensorType type, const IndexMap &map);
-  // Step 2: merges the loops that every access walks as one.
+  // Merges (step 2) the loops that every access traverses as one.
   void fuseLoops();
-  // Step 3: code. preload() loads what is the same in all loops not yet entered.
+  // Emits code (step 3). preload() loads what is uniform over all loops not yet entered.
   void preload(Point &point);
   Value at(Value tensor, const IndexMap &map, Point &point);
   Value heroOperand(mlir::Operation *op, unsigned i, Point &point) {
@@ -85,42 +83,40 @@ public:
   }
   void store(unsigned buffer, Value value, Point &point);
 
-  // Whether the launch writes so much along the last loop that it had better go past the
-  // cache: an i1, or null if vectors do not lie at multiples of their size. Adds an extent;
-  // `scalars` is the number of the launch's own.
+  // Returns an i1 that is true when the launch writes so much along the last loop that
+  // non-temporal stores pay, or null if they are impossible. Adds an extent behind `scalars`.
   Value writesPastCache(unsigned scalars);
-  // Runs `body`, whose stores along the last loop go past the cache; or, depending on the
-  // i1 `condition` that is null for never, either way.
+  // Runs `body` with non-temporal stores along the last loop; pastCacheIf() emits both versions
+  // and selects by the i1 `condition`, where null means never.
   void pastCache(const std::function<void()> &body);
   void pastCacheIf(Value condition, const std::function<void()> &body);
-  // A loop other than the last along which some reads are contiguous that jump along the
-  // last one, if all such reads agree.
+  // Returns the loop, other than the last, along which reads are contiguous that are strided
+  // along the last one, if all such reads agree.
   std::optional<unsigned> crossedLoop() const;
-  // Such reads are done in squares of lanes() x lanes() points at `corner`: for each access
-  // its rows along the last loop, none for other accesses; and the values of row `r`.
+  // Reads these in tiles of lanes() x lanes() points at `corner`, transposed in registers: for
+  // each access its rows along the last loop, none for others. takeFromSquares() loads row `r`.
   using Squares = std::vector<llvm::SmallVector<Value>>;
   Squares readSquares(const Point &corner);
   void takeFromSquares(const Squares &squares, unsigned r, Point &point);
-  // The same by way of places on the stack.
+  // Keeps such tiles in stack arrays, one for each access (null for others).
   std::vector<Value> placesOfSquares();
   void keepSquares(const Squares &squares, llvm::ArrayRef<Value> places);
   void takeFromPlaces(llvm::ArrayRef<Value> places, Value r, Point &point);
-  // Lets `width` points along the last loop and `height` along the crossed one be fetched.
+  // Prefetches `width` points along the last loop and `height` along the crossed one.
   void fetchSquares(const Point &corner, int64_t height, int64_t width);
-  // The same of pieces that lie along the last loop, but not one behind the other along
-  // `loop`, some turns of it before theirs.
+  // Prefetches pieces that are contiguous along the last loop, but not with each other along
+  // `loop`, some iterations of it ahead.
   void fetchPieces(const Point &point, unsigned loop);
-  // `value` as wide as the point.
+  // Broadcasts `value` to the width of the point.
   Value spread(Value value, const Point &point);
 
-  // While set, vectors that are read let the same place of the next row be fetched: it
-  // comes while this row is computed, which a reading ahead by the processor alone, once
-  // the row has come, would not do.
+  // Makes vector loads prefetch the same position of the next row: it arrives while this row is
+  // computed, whereas the hardware prefetcher alone would start only at that row.
   bool readsAhead = false;
-  // The same for turns of this reduced loop, some before theirs, whose pieces lie far apart.
+  // Prefetches likewise some iterations ahead of this reduced loop, whose pieces lie far apart.
   std::optional<unsigned> piecesAhead;
 
-  // What a hero computed: one value a row, or a value at each point.
+  // Defines what a reduction root computed: one value a row, or a value at each point.
   void defineRow(Value tensor, Value value) { rowValues[tensor] = value; }
   using ElementFn = std::function<Value(Point &)>;
   void defineElements(Value tensor, ElementFn fn) { elementValues[tensor] = std::move(fn); }
@@ -129,7 +125,7 @@ public:
 
 private:
   bool isPastCache = false;
-  // An affine walk over a buffer, over constant data or (neither) over the integers.
+  // Describes an affine access to a buffer, a scalar, constants or (none of these) integers.
   struct Access {
     Value tensor; // null for stores
     IndexMap map;
@@ -160,22 +156,22 @@ private:
   Value compute(Value tensor, const IndexMap &map, Point &point);
 };
 
-// Where operand `i` of a movement or elementwise op is read when its result is
-// wanted at `map`. Fails on ops that are no function of one point.
+// Returns where operand `i` of a movement or elementwise op is read when its result is wanted at
+// `map`. Fails, without a diagnostic, on ops that are no function of one point.
 mlir::FailureOr<IndexMap> operandMap(mlir::Operation *op, unsigned i, const IndexMap &map);
 
-// The dim whose index an op looks at, if it does.
+// Returns the dim whose index an op depends on, if it does.
 std::optional<unsigned> indexedDim(mlir::Operation *op);
 
-// Entry of an elementwise op: results at a point from operands there.
+// Represents the emitter of an elementwise op, which appends its results at a point to `out`.
 using ElementEntry = void (*)(Math &math, mlir::Operation *op, llvm::ArrayRef<Value> in,
                               llvm::SmallVectorImpl<Value> &out);
-// Null if the op has none.
+// Returns null if the op has none.
 ElementEntry lookupElement(mlir::Operation *op);
 
-// Entry of a hero: which operands follow the leading dims (a bit set; the others
-// broadcast as in NumPy), how often it walks a row before its results are known, which
-// dims of operand 0 it reduces, and its code.
+// Describes a reduction root: which operands follow the leading dims (a bit set; the others
+// broadcast as in NumPy), how often it traverses a row before its results are known, which dims
+// of operand 0 it reduces, and its emitter. lookupHero() returns null for any other op.
 class Reducer;
 struct HeroEntry {
   unsigned leadingOperands;

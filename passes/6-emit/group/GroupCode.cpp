@@ -1,4 +1,4 @@
-// The code of a group: its loads and what it computes from them.
+// Emits the code of a group: its loads and what it computes from them.
 #include "passes/6-emit/group/Group.h"
 
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
@@ -14,7 +14,7 @@ bool Group::isUniform(const Access &access, const Point &point) const {
   return true;
 }
 
-// Index of the (first) element, relative to the tensor.
+// Returns the index of the (first) element, relative to the tensor.
 Value Group::linear(const Access &access, const Point &point) {
   Value sum;
   for (auto [stride, index] : llvm::zip(access.strides, point.index)) {
@@ -28,7 +28,8 @@ Value Group::linear(const Access &access, const Point &point) {
   return access.offset ? kernel.add(sum, kernel.index(access.offset)) : sum;
 }
 
-// Of the vector loop, which a point of more than one element has entered last.
+// Returns the stride of the vector loop, which a point of more than one element has entered
+// last.
 static int64_t lastStride(ArrayRef<int64_t> strides) { return strides.back(); }
 
 Value Group::spread(Value value, const Point &point) {
@@ -81,7 +82,7 @@ Value Group::load(unsigned number, Point &point) {
   return result;
 }
 
-// The values of an index along a dim, as i64.
+// Returns the values of an index along a dim, as i64.
 Value Group::integers(unsigned number, Point &point) {
   Access &access = accesses[number];
   Value first = spread(linear(access, point), point);
@@ -97,7 +98,7 @@ Value Group::integers(unsigned number, Point &point) {
   return arith::AddIOp::create(kernel.b, kernel.loc, first, step);
 }
 
-// iota, mask_tail, one_hot: `i` is the index along their dim.
+// Emits iota, mask_tail and one_hot, where `i` is the index along their dim.
 static Value applyIndexed(Math m, Operation *op, Value i, ArrayRef<Value> in) {
   OpBuilder &b = m.b;
   auto plus = [&](Value offset) { i = arith::AddIOp::create(b, m.loc, i, offset); };
@@ -133,7 +134,7 @@ static Value applyIndexed(Math m, Operation *op, Value i, ArrayRef<Value> in) {
   return m.select(compare(arith::CmpIPredicate::eq, i, ids), in[1], zero);
 }
 
-// The scalar that `value` repeats, or null.
+// Returns the scalar that `value` repeats, or null.
 static Value repeated(Value value) {
   if (!isa<VectorType>(value.getType()))
     return value;
@@ -141,8 +142,8 @@ static Value repeated(Value value) {
   return spread && !isa<VectorType>(spread.getSource().getType()) ? spread.getSource() : Value();
 }
 
-// one_hot of one id along the vector: the lane that it falls on is found once, with i64
-// numbers, and compared in lanes as narrow as the values. Null for anything else.
+// Emits one_hot of a single id along the vector: finds once, with i64 numbers, the lane on which
+// it falls, and compares in lanes as narrow as the values. Returns null for any other one_hot.
 Value Group::oneHotLane(graph::OneHotOp op, unsigned number, ArrayRef<Value> in, Point &point) {
   const Access &access = accesses[number];
   Value id = repeated(in[0]), offset = op.getOffset() ? repeated(in[2]) : kernel.index(0);

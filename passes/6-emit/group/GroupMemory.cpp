@@ -1,4 +1,5 @@
-// Reads across the vector loop, in squares, and writes, past the cache where that pays.
+// Emits reads across the vector loop, in square tiles, and non-temporal stores where they pay.
+// Large launches are tested by test/passes/6-emit/LargeCases.cpp.
 #include "passes/6-emit/group/Group.h"
 
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
@@ -11,7 +12,8 @@ using namespace mlir;
 
 namespace llmc::emit {
 
-// Into the second-level cache: in the first, lines far apart throw each other out.
+// Prefetches into the second-level cache: in the first, lines that lie far apart evict each
+// other.
 static void fetch(Kernel &k, Value pointer) {
   LLVM::Prefetch::create(k.b, k.loc, pointer, /*rw=*/0, /*hint=*/2, /*cache=*/1);
 }
@@ -42,14 +44,14 @@ std::optional<unsigned> Group::crossedLoop() const {
   return crossed;
 }
 
-// Shuffles two vectors; lane i of the result is lane(i) of both one behind the other.
+// Shuffles two vectors: lane i of the result is lane(i) of their concatenation.
 static Value shuffle(Kernel &k, Value x, Value y, llvm::function_ref<int64_t(int64_t)> lane) {
   auto lanes = llvm::map_to_vector(llvm::seq<int64_t>(0, widthOf(x.getType())), lane);
   return vector::ShuffleOp::create(k.b, k.loc, x, y, lanes);
 }
 
-// Of vectors of n groups of four lanes, n of them: those that hold group 0 of each, group 1
-// of each, and so on.
+// Transposes groups of four lanes: from n vectors of n groups each, returns n vectors that hold
+// group 0 of each, group 1 of each, and so on.
 static SmallVector<Value> transposeGroups(Kernel &k, ArrayRef<Value> vectors) {
   if (vectors.size() == 1)
     return {vectors[0]};
@@ -65,8 +67,8 @@ static SmallVector<Value> transposeGroups(Kernel &k, ArrayRef<Value> vectors) {
   return result;
 }
 
-// First within groups of four lanes, by shuffles that have short instructions of their own
-// (of neighbours, then of pairs), then the groups.
+// Transposes a square tile: first within groups of four lanes, by shuffles that are single
+// instructions (of neighbours, then of pairs), then the groups.
 static void transposeSquare(Kernel &k, MutableArrayRef<Value> rows) {
   int64_t n = rows.size();
   auto zip = [&](Value x, Value y, int64_t block, int64_t half) {
@@ -155,8 +157,8 @@ void Group::takeFromPlaces(ArrayRef<Value> places, Value r, Point &point) {
     }
 }
 
-// Turns of a loop that reading may run ahead where each is `stride` bytes behind the last:
-// lines whose addresses differ by a multiple of 64 KiB share the 8 places of one set of a
+// Returns how many iterations ahead a loop may prefetch whose iterations lie `stride` bytes
+// apart: lines whose addresses differ by a multiple of 64 KiB share the 8 ways of one set of a
 // second-level cache, of which half are left for what is being read.
 static int64_t turnsAhead(int64_t stride) {
   constexpr int64_t kMost = 64, kWay = 64 << 10, kPlaces = 4;
@@ -201,10 +203,10 @@ void Group::fetchPieces(const Point &point, unsigned loop) {
 
 //===-- Writes --------------------------------------------------------------===//
 
-// Results that no cache keeps until someone reads them.
+// Bounds from below the bytes of results that no cache keeps until they are read.
 static constexpr int64_t kPastCacheBytes = 32 << 20;
 
-// Floats of the longest vector: what a kernel takes is the same for all targets.
+// Counts the floats of the longest vector: what a kernel takes is the same for all targets.
 static constexpr int64_t kLongest = 16;
 
 Value Group::writesPastCache(unsigned scalars) {
@@ -228,7 +230,7 @@ Value Group::writesPastCache(unsigned scalars) {
   }
   if (written.empty())
     return {};
-  // How much is written belongs to the launch.
+  // The launch passes its number of rows, which decides how much is written.
   unsigned extent = scalars + k.extents.size();
   k.extents.push_back(k.rows);
   if (k.target.threads)
@@ -249,7 +251,7 @@ Value Group::writesPastCache(unsigned scalars) {
     Value at = number(buffer);
     Value rest = arith::AndIOp::create(k.b, k.loc, at, k.index(4 * kLongest - 1));
     demand(compare(arith::CmpIPredicate::eq, rest, k.index(0)));
-    // What replaces a read is in the cache already.
+    // A result that replaces a read is in the cache already.
     for (const Access &access : accesses)
       if (access.tensor && access.buffer >= 0 &&
           compared.insert({buffer, static_cast<unsigned>(access.buffer)}).second)

@@ -1,5 +1,5 @@
-// Ops that reduce: sums, softmax, norms and their gradients. Each says what
-// it sums and how its results follow; the loops are Reduction.cpp's.
+// Emits the ops that reduce: sums, softmax, norms and their gradients. Each gives the terms to
+// sum and derives its results; Reduction.cpp builds the loops.
 #include "passes/6-emit/group/Reduction.h"
 
 #include "llvm/ADT/StringMap.h"
@@ -50,7 +50,7 @@ static void emitSoftmax(Reducer &r, Operation *op) {
   Math m = r.group.math();
   auto x = [&r, op](Point &p) { return r.group.heroOperand(op, 0, p); };
   Value largest = r.maximum(x);
-  // A row that is all -inf: nothing to shift by, and the sum is zero.
+  // A row that is all -inf has nothing to shift by, and its sum is zero.
   Value infinite = m.f(-std::numeric_limits<double>::infinity(), largest);
   Value isEmpty = arith::CmpFOp::create(m.b, m.loc, arith::CmpFPredicate::OEQ, largest, infinite);
   Value shift = m.select(isEmpty, m.f(0, largest), largest);
@@ -112,7 +112,7 @@ static void emitLayerNorm(Reducer &r, Operation *op) {
   group->defineRow(norm.getRstd(), rstd);
 }
 
-// (x - mean) * rstd; rstd is the operand after mean.
+// Returns (x - mean) * rstd; rstd is the operand after mean.
 static Value normalised(Group &g, Operation *op, unsigned x, unsigned mean, Point &p) {
   Math m = g.math();
   return m.mul(m.sub(g.heroOperand(op, x, p), g.heroOperand(op, mean, p)),

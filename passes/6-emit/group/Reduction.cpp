@@ -53,7 +53,7 @@ Value Reducer::accumulate(const Accumulator &kind, Value carried, Value term) {
   Location loc = group.kernel.loc;
   Math m = group.math();
   bool isFloat = isa<FloatType>(kind.element);
-  if (kind.element.isInteger(1)) // any of them
+  if (kind.element.isInteger(1)) // the sum or maximum of bits is whether any is set
     return arith::OrIOp::create(b, loc, term, carried);
   if (kind.isMax && isFloat)
     return m.larger(term, carried);
@@ -95,8 +95,8 @@ Value Reducer::finish(const Accumulator &kind, Value vector, Value rest) {
 
 //===-- Loops ---------------------------------------------------------------===//
 
-// Along the vector loop of a row: full vectors into the first half of
-// `carried`, what is left over into the scalars of the second half.
+// Reduces along the vector loop of a row: accumulates full vectors into the first half of
+// `carried`, and what is left over into the scalars of the second half.
 SmallVector<Value> Reducer::walkVectors(unsigned loop, Point &point, ValueRange carried,
                                         ArrayRef<Accumulator> kinds, const Terms &terms) {
   Kernel &k = group.kernel;
@@ -191,7 +191,7 @@ Value identity(Kernel &k, bool isMax, Type element, unsigned width) {
   return arith::ConstantOp::create(k.b, k.loc, cast<TypedAttr>(value));
 }
 
-// Elements of a row that the stack of a worker may hold.
+// Bounds the elements of a row that the stack of a worker may hold.
 static constexpr int64_t kMostKept = 1 << 14;
 
 Value Reducer::rowArray(Type element) {
@@ -201,7 +201,8 @@ Value Reducer::rowArray(Type element) {
   return group.kernel.stackArray(element, size);
 }
 
-// Rows that are worth fetching ahead, and leave room for it in a second-level cache.
+// Bounds the rows, in elements, that are worth prefetching and leave room for it in a
+// second-level cache.
 static constexpr int64_t kLeastAhead = 256, kMostAhead = 1 << 16;
 
 void Reducer::enterWalk() {

@@ -1,5 +1,5 @@
-// Kernels that reduce: for each row its heroes in order, then one walk that writes
-// whole rows and adds them to sums over columns.
+// Emits kernels that reduce: for each row its reduction roots in order, then one traversal that
+// writes whole rows and adds them to sums over columns.
 #include "passes/6-emit/Families.h"
 #include "passes/6-emit/group/Reduction.h"
 
@@ -13,7 +13,8 @@ static ArrayRef<int64_t> shapeOf(Value tensor) {
   return cast<RankedTensorType>(tensor.getType()).getShape();
 }
 
-// Sums over all dims between the first and the last: a few rows at a time.
+// Returns whether `op` sums over all dims between the first and the last, which can be done a
+// few rows at a time.
 static bool isColumnSum(Operation *op) {
   auto reduce = dyn_cast<graph::ReduceOp>(op);
   if (!reduce)
@@ -25,8 +26,8 @@ static bool isColumnSum(Operation *op) {
          });
 }
 
-// Rows whose sum loses less in the terms' own type than its result, which is rounded to
-// it: wider sums would cost more memory than the rows themselves.
+// Bounds the rows that are summed in the terms' own type, which loses less than rounding the
+// result to that type does; wider sums would take more memory than the rows themselves.
 static constexpr int64_t kMostInOwnType = 32;
 
 static int64_t rowsOf(graph::ReduceOp columnSum) {
@@ -36,8 +37,9 @@ static int64_t rowsOf(graph::ReduceOp columnSum) {
   return rows;
 }
 
-// A column's number is known when all rows are done: nothing in the kernel may read
-// it, and the other heroes reduce rows. Else such sums are reductions like others.
+// Returns whether column sums can be carried while rows are computed. Their results are known
+// only when all rows are done, so nothing in the kernel may read them, and the other reduction
+// roots must reduce rows. Otherwise such sums are reductions like any other.
 static bool keepsColumns(Block &body) {
   return llvm::all_of(body, [](Operation &op) {
     if (isColumnSum(&op))
@@ -52,7 +54,7 @@ static bool keepsColumns(Block &body) {
 
 namespace {
 
-// A sum over columns: one number for each in `carried`, on the stack.
+// Holds a sum over columns: one value for each in `carried`, on the stack.
 struct ColumnSum {
   graph::ReduceOp op;
   Reducer::Accumulator kind;
@@ -68,7 +70,7 @@ struct RowKernel {
   SmallVector<unsigned> keptLoops, columnLoops;
   unsigned outerLoop = 0;
   Value outerSize;
-  Value pastCache = {}; // an i1 that says how to write whole rows, or null
+  Value pastCache = {}; // i1: whether whole rows are stored non-temporally; or null
 
   bool isFull(Value result) {
     return result.getDefiningOp() && !isColumn(result) && shapeOf(result) == space();
@@ -76,7 +78,7 @@ struct RowKernel {
   bool isColumn(Value result) {
     return llvm::any_of(columns, [&](ColumnSum &sum) { return sum.op.getResult() == result; });
   }
-  // Whether a last walk over a row does something.
+  // Returns whether a last traversal of the row writes rows or adds to columns.
   bool writesRows() {
     return !columns.empty() || llvm::any_of(body.results(), [&](Value v) { return isFull(v); });
   }
@@ -130,7 +132,7 @@ static bool isSlow(Operation *op) {
              graph::PowerOp, graph::SoftmaxOp>(op);
 }
 
-// What an element costs each time it is computed, in simple vector instructions.
+// Returns the cost of computing an element once, in simple vector instructions.
 static unsigned costOf(Value tensor, llvm::SmallDenseSet<Value> &seen) {
   if (!seen.insert(tensor).second)
     return 0;
@@ -147,13 +149,14 @@ static unsigned costOf(Value tensor, llvm::SmallDenseSet<Value> &seen) {
   return cost;
 }
 
-// Computes `tensor` once for the row, so that later walks load it.
+// Computes `tensor` once for the row and keeps it on the stack where that is cheaper, so that
+// later traversals load it.
 void RowKernel::keep(Reducer &reducer, Value tensor) {
   Type element = getElementTypeOrSelf(tensor.getType());
   Operation *def = tensor.getDefiningOp();
   if (!def || lookupHero(def) || !lookupElement(def) || !element.isF32())
     return;
-  unsigned walks = writesRows(); // what follows from it
+  unsigned walks = writesRows(); // the last one, which writes
   for (Operation *hero : heroes)
     for (Value operand : hero->getOperands())
       walks += operand == tensor ? lookupHero(hero)->walks : 0;
@@ -194,7 +197,7 @@ void RowKernel::addToColumns(Reducer &reducer, Point &point, ArrayRef<Value> ter
   }
 }
 
-// Vectors along the last loop, at one place of the kept ones.
+// Calls `work` for vectors along the last loop, at one point of the kept loops.
 void RowKernel::eachColumn(Point &point, const std::function<void(Point &)> &work) {
   Kernel &k = group.kernel;
   unsigned loop = group.loops.size() - 1;
@@ -207,7 +210,7 @@ void RowKernel::eachColumn(Point &point, const std::function<void(Point &)> &wor
 
 //===-- Loops ---------------------------------------------------------------===//
 
-// All heroes in order, then whatever the launch writes.
+// Emits all reduction roots in order, then whatever the launch writes.
 void RowKernel::emitRow(Point &row) {
   Reducer reducer(group, row, outerLoop, outerSize);
   bool isSlowRow = llvm::any_of(body.block, [](Operation &op) { return isSlow(&op); });
@@ -226,7 +229,8 @@ void RowKernel::emitRow(Point &row) {
   finishRow(reducer);
 }
 
-// All loads of a point come before its stores, so that a write may replace a read.
+// Emits the last traversal of a row. All loads of a point come before its stores, so that a
+// write may replace a read.
 void RowKernel::finishRow(Reducer &reducer) {
   if (!writesRows())
     return;
@@ -249,7 +253,7 @@ void RowKernel::finishRow(Reducer &reducer) {
   });
 }
 
-// The rows that a column sum adds.
+// Emits the loops over the rows that a column sum adds.
 void RowKernel::emitRows(ArrayRef<unsigned> rest, Point &point) {
   Kernel &k = group.kernel;
   group.preload(point);
@@ -313,9 +317,9 @@ void RowKernel::emit() {
     else if (!loop.reduced)
       keptLoops.push_back(i);
   kernel.rows = group.loops[keptLoops[0]].size;
-  // The outermost loop in memory stands first, or after a row loop of size 1.
+  // The outermost loop in memory is first, or follows a row loop of size 1.
   for (auto [i, loop] : llvm::enumerate(group.loops))
-    if (loop.outermost && loop.reduced && columns.empty()) { // theirs is that of an array
+    if (loop.outermost && loop.reduced && columns.empty()) { // their array is static
       kernel.extents.push_back(loop.size);
       outerLoop = i;
       outerSize = kernel.scalar(body.block.getNumArguments() - body.reads);
@@ -353,7 +357,7 @@ LogicalResult emitReduction(Kernel &kernel, LaunchBody body) {
   }
   auto space = shapeOf(first->getOperand(0));
   SmallVector<bool> reduced(space.size(), false), summed(space.size(), false);
-  if (!columns.empty()) { // rows are walked one by one
+  if (!columns.empty()) { // rows are taken one by one
     reduced.back() = true;
     for (size_t d = 1; d + 1 < space.size(); ++d)
       summed[d] = true;
