@@ -1,5 +1,5 @@
-// What each access is aligned to: the code generator makes one access of 16 bytes of
-// a vector only where it is known to be.
+// Computes the alignment of each vector access: the code generator emits one access of 16 bytes
+// only where it is known to be aligned.
 #include "passes/6-emit/simt/Steps.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -11,14 +11,14 @@ namespace llmc::emit {
 
 namespace {
 
-// Powers of two that divide a value.
+// Computes powers of two that divide a value or a pointer.
 class Divisors {
 public:
   Divisors(func::FuncOp kernel, int64_t beginMultiple)
       : begin(kernel.getArgument(kernel.getNumArguments() - 2)), beginMultiple(beginMultiple) {}
 
   int64_t of(Value value) {
-    auto [it, isNew] = known.insert({value, kMost}); // of a value that depends on itself
+    auto [it, isNew] = known.insert({value, kMost}); // a value that depends on itself finds this
     if (isNew) {
       int64_t divisor = std::min(compute(value), kMost);
       return known[value] = divisor;

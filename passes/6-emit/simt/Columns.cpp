@@ -1,5 +1,5 @@
-// Sums over columns that pass row by row, where a row is more than the threads of a block can
-// keep sums for: each block takes a strip of the columns.
+// Cuts rows into strips of columns, a block each, where column sums pass row by row and a row is
+// longer than the threads of one block can keep sums for.
 #include "passes/6-emit/simt/Steps.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -20,7 +20,7 @@ public:
   Strips(func::FuncOp kernel, Edges &edges)
       : kernel(kernel), edges(edges), b(kernel.getContext()), loc(kernel.getLoc()) {}
 
-  // Finds what cut() needs; false if this is no such sum.
+  // Finds what cut() needs; returns false if the kernel is no such sum.
   bool match();
   int64_t cut();
   int64_t sharedBytes() const { return shared; }
@@ -95,9 +95,9 @@ bool Strips::match() {
   return isGood && isDeep && !arrays.empty() && width > 1 && size / width > kThreads;
 }
 
-// Sums lie where every thread of the block finds them, because the threads that a column
-// belongs to change from row to row; those of the first elements of vectors beside each other,
-// those of the second ones, and so on.
+// Moves the sums of `array` to shared memory, where every thread of the block finds them,
+// because the threads that a column belongs to change from row to row. The sums of the first
+// elements of adjacent vectors come first, then those of the second ones, and so on.
 void Strips::share(LLVM::AllocaOp array, int64_t columns) {
   int64_t plane = columns / width + 2; // vectors may begin before, and end after
   Type element = array.getElemType(), pointer = LLVM::LLVMPointerType::get(b.getContext(), kSharedMemory);
@@ -150,7 +150,7 @@ void Strips::share(LLVM::AllocaOp array, int64_t columns) {
 
 int64_t Strips::cut() {
   bool isShared = size % width != 0;
-  // One vector less where each row may begin elsewhere.
+  // Rows that begin at different alignments leave room for one vector less.
   int64_t columns = (isShared ? kThreads - 1 : kThreads) * width;
   int64_t strips = llvm::divideCeil(size, columns);
   Value strip = splitRows(rows, strips);

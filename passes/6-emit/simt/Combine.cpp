@@ -19,7 +19,7 @@ Value Combiner::constant(int64_t value) {
   return arith::ConstantOp::create(b, loc, b.getI64IntegerAttr(value));
 }
 
-// As Reducer::accumulate does.
+// Combines two values as Reducer::accumulate() does.
 Value Combiner::two(Value x, Value y) {
   Type type = getElementTypeOrSelf(x.getType());
   bool isFloat = isa<FloatType>(type);
@@ -43,7 +43,7 @@ Value Combiner::shuffle32(Value x, int64_t distance) {
   return keep(op.getShuffleResult());
 }
 
-// The value of the lane whose number differs in `distance`.
+// Returns the value of the lane whose number differs in `distance`.
 Value Combiner::fromLane(Value x, int64_t distance) {
   Type type = x.getType(), i32 = b.getI32Type(), i64 = b.getI64Type();
   unsigned bits = type.getIntOrFloatBitWidth();
@@ -74,8 +74,8 @@ Operation *Combiner::makeShared(StringRef suffix, int64_t alignment) {
                                 /*addrSpace=*/3);
 }
 
-// Slots are not written again before all have read them: another sum's barrier lies
-// between, or, if there is none (`isAlone`), one of its own.
+// Combines among warps through shared slots. They are not written again before all have read
+// them: another sum's barrier lies between, or, if there is none (`isAlone`), one of its own.
 Value Combiner::overWarps(Value part, int64_t warps, Value id, bool isAlone) {
   Type pointer = LLVM::LLVMPointerType::get(b.getContext(), /*addressSpace=*/3);
   Type slotType = b.getI64Type(), type = part.getType();
@@ -116,7 +116,8 @@ Value Combiner::overWarps(Value part, int64_t warps, Value id, bool isAlone) {
 
 //===-- Among groups --------------------------------------------------------===//
 
-// Everyone leaves its part in the area and reads those of its column, in order.
+// Combines among groups: each thread stores its part in the area and reads those of its column,
+// in order.
 void Combiner::combineGroups(scf::ForOp loop, int64_t groups, Value id, Value column,
                              int64_t columns) {
   if (loop.getNumResults() == 0)

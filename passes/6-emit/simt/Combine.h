@@ -1,4 +1,4 @@
-// Sums and maxima over the threads of a row.
+// Combines sums and maxima over the threads of a row.
 #ifndef LLMC_PASSES_EMIT_SIMT_COMBINE_H
 #define LLMC_PASSES_EMIT_SIMT_COMBINE_H
 
@@ -6,16 +6,17 @@
 
 namespace llmc::emit {
 
-// Within a warp by shuffles, among warps through shared memory, in an order that the
+// Combines within a warp by shuffles and among warps through shared memory, in an order that the
 // number of threads alone decides. Every thread gets the same bits.
 class Combiner {
 public:
   Combiner(mlir::func::FuncOp kernel, const ThreadShape &shape);
 
-  // `op` gives the part of one of `size` threads; what reads it will see the whole.
+  // Combines the result of `op`, the partial value of thread `id` of `size`: its users get the
+  // total instead.
   void combine(mlir::Operation *op, int64_t size, Value id);
-  // The results of `loop` are the parts of one of `groups` groups of `columns` threads;
-  // each thread will see the whole of its `column`.
+  // Combines the results of `loop`, the partial values of one of `groups` groups of `columns`
+  // threads: their users get the total of the thread's `column`.
   void combineGroups(mlir::scf::ForOp loop, int64_t groups, Value id, Value column,
                      int64_t columns);
   int64_t sharedBytes() const { return (slots + areaSlots) * kSlotBytes; }
@@ -25,7 +26,7 @@ private:
   mlir::func::FuncOp kernel;
   mlir::OpBuilder b;
   mlir::Location loc;
-  int64_t slots = 0, areaSlots = 0; // of shared memory, in use; the area is one for all
+  int64_t slots = 0, areaSlots = 0; // in use, of shared memory; all loops share the area
   mlir::Operation *shared = nullptr, *area = nullptr;
   bool isMax = false;
   llvm::SmallPtrSet<mlir::Operation *, 32> made;

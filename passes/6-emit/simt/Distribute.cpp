@@ -1,5 +1,5 @@
-// Walks over threads. Code outside of walks over elements is done by every thread of the
-// row (or of the block) alike, but for its stores, which the first one does.
+// Distributes loops over threads. Code outside of loops over elements is executed by every
+// thread of the row (or of the block) alike, except for its stores, which the first one does.
 #include "passes/6-emit/simt/Combine.h"
 #include "passes/6-emit/simt/Steps.h"
 
@@ -13,24 +13,24 @@ using namespace mlir;
 
 namespace llmc::emit {
 
-// Turns of a long sum that are under way at once, where registers allow.
+// Counts the iterations of a long sum that are in flight at once, where registers allow.
 static constexpr int64_t kLoadsAtOnce = 4;
-// Turns of a walk that are written out one after the other; of one with an array, so that
-// it lies in registers.
+// Bounds the iterations of a loop that are unrolled completely; a loop with an array gets more,
+// so that the array lies in registers.
 static constexpr int64_t kMostUnrolled = 4, kMostUnrolledWithArray = 17;
 
 //===-- Distribution --------------------------------------------------------===//
 
 namespace {
 
-// Some threads that do a piece of code together.
+// Represents some threads that execute a piece of code together.
 struct Team {
   int64_t size;
   Value id;            // of this thread, below `size`
   Value isActive = {}; // null: they all are
 };
 
-// An array of which each thread keeps what it will read again.
+// Describes an array of which each thread keeps what it will read again.
 struct Share {
   int64_t turns, step, size, length; // of the walks that use it, all the same
 };
@@ -101,7 +101,7 @@ LogicalResult Distributor::spread(Block &code, Team team) {
   bool isEntry = &code == &kernel.getBody().front(), hasWalked = false, met = false;
   for (Operation *op : ops) {
     LogicalResult done = success();
-    // One walk of a block after another: what it reads may come from other threads.
+    // Loops of a block are separated by barriers: what one reads may come from other threads.
     if (isEntry && op->getNumRegions()) {
       b.setInsertionPoint(op);
       if (hasWalked)
@@ -116,7 +116,7 @@ LogicalResult Distributor::spread(Block &code, Team team) {
       combiner.combine(op, team.size, team.id);
       met = true;
     } else if (auto store = dyn_cast<LLVM::StoreOp>(op)) {
-      // Others may still be reading what it writes over.
+      // Other threads may still be reading what this store overwrites.
       b.setInsertionPoint(op);
       if (!met && isa<scf::ForOp>(code.getParentOp()))
         gpu::BarrierOp::create(b, loc);
@@ -146,7 +146,7 @@ void Distributor::onlyIf(Value condition, LLVM::StoreOp store) {
   store->moveBefore(branch.thenBlock()->getTerminator());
 }
 
-// A few rows at a time, or rows as elements where there is nothing to share in one.
+// Distributes a few rows at a time, or rows as elements where a row has nothing to share.
 LogicalResult Distributor::spreadRows(scf::ForOp loop) {
   if (!holdsElements(loop)) {
     stepByTeams(loop, block);
@@ -160,14 +160,14 @@ LogicalResult Distributor::spreadRows(scf::ForOp loop) {
   Value first = loop.getInductionVar(), end = loop.getUpperBound();
   auto mine = arith::AddIOp::create(b, loc, first, rowOfThread);
   Value isActive = less(mine, end);
-  // Past the end the threads still take part in what the warp does together.
+  // Threads past the end still take part in what the warp does together.
   Value last = arith::SubIOp::create(b, loc, end, constant(1));
   Value number = arith::SelectOp::create(b, loc, isActive, mine, last);
   first.replaceAllUsesExcept(number, mine);
   return spread(*loop.getBody(), {row.size, row.id, isActive});
 }
 
-// i = low + id * step; i < high; i += size * step
+// Rewrites the loop to i = low + id * step; i < high; i += size * step.
 void Distributor::stepByTeams(scf::ForOp loop, const Team &team) {
   b.setInsertionPoint(loop);
   int64_t step = *constantOf(loop.getStep());
@@ -177,7 +177,8 @@ void Distributor::stepByTeams(scf::ForOp loop, const Team &team) {
         arith::SelectOp::create(b, loc, team.isActive, loop.getUpperBound(), low));
   loop.setLowerBound(add(low, mul(team.id, step)));
   loop.setStep(constant(team.size * step));
-  // A sum waits for memory: a few loads at once. Unrolling takes the length for positive.
+  // A sum waits for memory, so it unrolls to a few loads in flight. Unrolling assumes that the
+  // length is not negative.
   if (loop.getNumResults() == 0)
     return;
   loop.setUpperBound(
@@ -213,9 +214,9 @@ FailureOr<SmallVector<LLVM::GEPOp>> Distributor::placesInArrays(scf::ForOp loop,
   return places;
 }
 
-// Turn `number` of this thread: the body of `loop` at its place. What is not there, threads
-// past the end or elements outside of the row, leaves what is carried as it is; `like` is
-// the number, or another that meets the ends of the row as it does.
+// Emits iteration `number` of this thread: the body of `loop` at its index. What does not exist,
+// threads past the end or elements outside of the row, leaves the carried values as they are;
+// `like` is the number, or another that meets the ends of the row as it does.
 FailureOr<SmallVector<Value>> Distributor::turn(scf::ForOp loop, const Team &team, Value number,
                                                 int64_t like, ValueRange carried,
                                                 int64_t trips) {
@@ -291,7 +292,7 @@ FailureOr<SmallVector<Value>> Distributor::turn(scf::ForOp loop, const Team &tea
   return SmallVector<Value>(branch.getResults());
 }
 
-// The turns [first, last) of `loop` in which no thread meets an end of the row.
+// Returns the iterations [first, last) of `loop` in which no thread meets an end of the row.
 std::pair<int64_t, int64_t> Distributor::wholeTurns(scf::ForOp loop, const Team &team,
                                                     int64_t trips) {
   auto edge = edges.find(loop);
@@ -301,8 +302,8 @@ std::pair<int64_t, int64_t> Distributor::wholeTurns(scf::ForOp loop, const Team 
   return {std::min<int64_t>(edge->second.hasHead, last), last};
 }
 
-// Some threads take neighbouring columns, and others take other rows of them: all of a block
-// stay together, because they combine what they added up.
+// Distributes columns: some threads take neighbouring columns, and others take other rows of
+// them. All threads of a block stay together, because they combine what they added up.
 LogicalResult Distributor::spreadColumns(scf::ForOp loop) {
   b.setInsertionPoint(loop);
   int64_t step = *constantOf(loop.getStep()), groups = shape.threads / kColumnVectors;
@@ -312,7 +313,7 @@ LogicalResult Distributor::spreadColumns(scf::ForOp loop) {
   Value first = loop.getInductionVar();
   auto mine = arith::AddIOp::create(b, loc, first, mul(column, step));
   Value isActive = less(mine, loop.getUpperBound());
-  // Past the end the threads still take part in what the block does together.
+  // Threads past the end still take part in what the block does together.
   auto number = arith::SelectOp::create(b, loc, isActive, mine, first);
   first.replaceUsesWithIf(number, [&](OpOperand &use) {
     return use.getOwner() != mine && use.getOwner() != number;
@@ -336,7 +337,7 @@ LogicalResult Distributor::spreadColumns(scf::ForOp loop) {
   return success();
 }
 
-// Neighbouring threads take neighbouring vectors.
+// Distributes elements: neighbouring threads take neighbouring vectors.
 LogicalResult Distributor::spreadElements(scf::ForOp loop, const Team &team) {
   if (hasTerms(loop))
     return spreadColumns(loop);
@@ -361,7 +362,7 @@ LogicalResult Distributor::spreadElements(scf::ForOp loop, const Team &team) {
     return success();
   };
   bool isShort = turns <= (places->empty() ? kMostUnrolled : kMostUnrolledWithArray);
-  // Turns in which every thread has a whole vector of the row stand in a loop.
+  // Iterations in which every thread has a whole vector of the row form a loop.
   auto [first, last] = isShort ? std::pair(turns, turns) : wholeTurns(loop, team, *trips);
   if (failed(one(0, first)))
     return failure();
@@ -389,7 +390,7 @@ LogicalResult Distributor::spreadElements(scf::ForOp loop, const Team &team) {
 
 //===-- Arrays --------------------------------------------------------------===//
 
-// A thread needs room for its own elements alone, which so may live in registers.
+// Shrinks arrays to a thread's own elements, which may then live in registers.
 LogicalResult Distributor::shrinkArrays() {
   auto result = kernel.walk([&](LLVM::AllocaOp array) -> WalkResult {
     auto it = arrays.find(array);

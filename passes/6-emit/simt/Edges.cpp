@@ -1,5 +1,6 @@
-// Rows that are no whole number of vectors, or do not begin at a multiple of one: vectors are
-// laid where memory is aligned, and those that reach past an end of the row do there nothing.
+// Aligns the vectors of rows that are no whole number of vectors, or do not begin at a multiple
+// of one: vectors begin where memory is aligned, and those that reach past an end of the row do
+// nothing there. The test is test/passes/6-emit/map-to-threads-edges.mlir.
 #include "passes/6-emit/simt/Steps.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -13,7 +14,8 @@ namespace llmc::emit {
 
 namespace {
 
-// The sum of values times factors, and a constant: an index modulo the width of a vector.
+// Represents a sum of values times factors and a constant: an index modulo the width of a
+// vector.
 struct Remainder {
   SmallVector<std::pair<Value, int64_t>, 2> factors; // none is 0
   int64_t constant = 0;
@@ -29,7 +31,8 @@ struct Remainder {
   }
 };
 
-// Adds `factor` * `value`; true if anything but constants is in it, be it a multiple or not.
+// Adds `factor` * `value`; returns true if anything but constants is in it, be it a multiple or
+// not.
 bool addTo(Remainder &sum, Value value, int64_t factor, int64_t modulus) {
   if (auto number = constantOf(value)) {
     sum.constant = llvm::mod(sum.constant + factor * (*number % modulus), modulus);
@@ -52,7 +55,7 @@ bool addTo(Remainder &sum, Value value, int64_t factor, int64_t modulus) {
   return true;
 }
 
-// Whether `value` is `other` and a constant.
+// Returns whether `value` is `other` plus constants.
 bool isOnly(Value value, Value other) {
   if (auto sum = value.getDefiningOp<arith::AddIOp>())
     return (constantOf(sum.getRhs()) && isOnly(sum.getLhs(), other)) ||
@@ -60,14 +63,14 @@ bool isOnly(Value value, Value other) {
   return value == other;
 }
 
-// An access to a vector of global memory whose elements follow the walk's.
+// Describes an access to a vector of global memory whose elements follow the loop's.
 struct Access {
   Operation *op;
   Remainder at; // of the walk's first element
   int64_t weight;
 };
 
-// Walks that keep elements for each other in arrays, or a single one.
+// Holds loops that keep elements for each other in arrays, or a single loop.
 struct Family {
   SmallVector<scf::ForOp> walks; // in order
   bool hasArrays = false;
@@ -103,7 +106,7 @@ static int64_t elementsOf(scf::ForOp walk) {
   return *constantOf(sum.getLhs() == walk.getLowerBound() ? sum.getRhs() : sum.getLhs());
 }
 
-// Walks of a known length in vectors.
+// Returns whether `op` is a loop of a known length in vectors.
 static bool isVectorWalk(Operation *op) {
   auto walk = dyn_cast<scf::ForOp>(op);
   return walk && isWalk(walk, kElements) && !addsColumns(walk) && tripCount(walk) &&
@@ -154,7 +157,7 @@ SmallVector<Access> Edging::accessesOf(scf::ForOp walk, Operation *before) {
     for (auto [value, factor] : at.factors)
       if (!dominance.properlyDominates(value, before))
         return;
-    // What every row reads again comes from a cache: let it be as it is.
+    // What every row reads again comes from a cache, so its alignment weighs least.
     bool isSame = isOnly(index, first) && constantOf(walk.getLowerBound());
     accesses.push_back({op, at, isSame ? 1 : weight});
   };
@@ -165,7 +168,7 @@ SmallVector<Access> Edging::accessesOf(scf::ForOp walk, Operation *before) {
   return accesses;
 }
 
-// Elements from the last multiple of `width` in memory to the first of the row.
+// Returns the elements from the last multiple of `width` in memory to the first of the row.
 Value Edging::shiftBefore(Operation *before, const Remainder &chosen, int64_t width) {
   OpBuilder b(before);
   Location loc = before->getLoc();
@@ -182,7 +185,7 @@ Value Edging::shiftBefore(Operation *before, const Remainder &chosen, int64_t wi
   return arith::AndIOp::create(b, loc, sum, constant(width - 1));
 }
 
-// Begins `walk` by so many elements earlier; `known`: how many, where all rows have the same.
+// Begins `walk` by so many elements earlier; `known` is how many, where all rows have the same.
 void Edging::shift(scf::ForOp walk, Value by, std::optional<int64_t> known) {
   int64_t width = *constantOf(walk.getStep()), size = elementsOf(walk);
   OpBuilder b(walk);

@@ -1,4 +1,4 @@
-// The body of a walk for a vector that is not all inside of its row.
+// Copies the body of a loop for a vector that is not all inside of its row.
 #include "passes/6-emit/simt/Steps.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -26,7 +26,8 @@ private:
   int64_t width;
   Value inside; // of each lane
 
-  // What threads keep has room for the elements outside, too.
+  // Returns whether `pointer` is thread-local or shared memory, which has room for the elements
+  // outside, too.
   bool isKept(Value pointer) {
     return cast<LLVM::LLVMPointerType>(pointer.getType()).getAddressSpace() !=
            kGlobalMemory;
@@ -56,7 +57,7 @@ void Inside::makeMask(Value i, const Edge &edge, Value isActive) {
     demand(splat(isActive, inside.getType()));
 }
 
-// Whether `value` is another one in another turn.
+// Returns whether `value` differs from iteration to iteration.
 bool Inside::follows(Value value) {
   if (value == walk.getInductionVar() || llvm::is_contained(walk.getRegionIterArgs(), value))
     return true;
@@ -82,7 +83,7 @@ LogicalResult Inside::guard(LLVM::LoadOp original) {
     load.erase();
     return success();
   }
-  // A lane that is read by itself.
+  // A scalar load must feed a single lane, whose bit of the mask guards it.
   Operation *user = load;
   do
     user = user->hasOneUse() ? *user->getUsers().begin() : nullptr;

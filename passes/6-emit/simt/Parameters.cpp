@@ -1,4 +1,4 @@
-// Tables of buffers and scalars -> parameters of their own.
+// Replaces the tables of buffers and scalars by parameters of their own.
 #include "passes/6-emit/simt/Steps.h"
 
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
@@ -7,7 +7,7 @@ using namespace mlir;
 
 namespace llmc::emit {
 
-// `pointer` and all that is computed from it points into global memory.
+// Moves `pointer`, and all that is computed from it, to global memory.
 static void moveToGlobal(Value pointer, Type global) {
   pointer.setType(global);
   for (Operation *user : pointer.getUsers())
@@ -15,7 +15,7 @@ static void moveToGlobal(Value pointer, Type global) {
       moveToGlobal(gep.getRes(), global);
 }
 
-// The slot of `table` that `address` is, if it is one.
+// Returns the slot of `table` that `address` points to, if it is one.
 static std::optional<int64_t> slotOf(Value address, Value table) {
   if (address == table)
     return 0;
@@ -25,7 +25,7 @@ static std::optional<int64_t> slotOf(Value address, Value table) {
   return gep.getRawConstantIndices()[0];
 }
 
-// Data that travels with the kernel lies in global memory, too.
+// Moves data that travels with the kernel to global memory, too.
 static void moveConstants(func::FuncOp kernel, Type global) {
   auto module = kernel->getParentOfType<ModuleOp>();
   kernel.walk([&](LLVM::AddressOfOp address) {

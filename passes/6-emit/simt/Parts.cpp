@@ -1,5 +1,5 @@
-// A sum of everything over many blocks: each leaves the sums of some parts in memory, and the
-// one that comes last adds them up. Parts and their order follow from the size alone.
+// Splits a sum of everything over many blocks: each leaves the sums of some parts in memory, and
+// the one that finishes last adds them up. Parts and their order follow from the size alone.
 #include "passes/6-emit/simt/Simt.h"
 #include "passes/6-emit/simt/Steps.h"
 
@@ -13,7 +13,8 @@ namespace llmc::emit {
 
 namespace {
 
-// All blocks of a card see what one wrote before it arrived.
+// Names the scope of atomics and fences: all blocks of a card see what one wrote before it
+// arrived.
 constexpr StringLiteral kDevice = "device";
 
 class Parts {
@@ -21,9 +22,9 @@ public:
   Parts(func::FuncOp kernel, scf::ForOp rows)
       : kernel(kernel), rows(rows), b(kernel.getContext()), loc(kernel.getLoc()) {}
 
-  // Finds what split() needs; false if this is no such sum.
+  // Finds what split() needs; returns false if the kernel is no such sum.
   bool match();
-  // The bytes of scratch.
+  // Splits the sum and returns the bytes of scratch.
   int64_t split(int64_t parts);
 
 private:
@@ -34,7 +35,7 @@ private:
   scf::ForOp vectors, rest;        // the walks: vectors, then single elements
   SmallVector<Operation *> totals; // combined
   int64_t parts = 0;
-  Value scratch; // how many blocks have arrived, then the parts
+  Value scratch; // the number of blocks that have arrived, then the parts
 
   Value constant(int64_t value) {
     return arith::ConstantOp::create(b, loc, b.getI64IntegerAttr(value));
@@ -63,7 +64,7 @@ private:
 
 } // namespace
 
-// Turns of a walk whose length the launch says.
+// Returns whether `walk` is a loop over elements whose length only the launch knows.
 static bool isOpen(scf::ForOp walk) { return isWalk(walk, kElements) && !tripCount(walk); }
 
 bool Parts::match() {
@@ -84,7 +85,7 @@ bool Parts::match() {
          constantOf(rest.getStep()) == 1 && rest.getLowerBound() == vectors.getUpperBound();
 }
 
-// A parameter behind the buffers.
+// Inserts the scratch parameter behind the buffers.
 void Parts::addScratch() {
   Block &entry = kernel.getBody().front();
   unsigned at = 0;
@@ -97,7 +98,7 @@ void Parts::addScratch() {
   scratch = entry.getArgument(at);
 }
 
-// Shared memory begins with anything.
+// Declares a variable in shared memory, which is not initialised.
 LLVM::GlobalOp Parts::shared(StringRef suffix, Type type, int64_t alignment) {
   auto module = kernel->getParentOfType<ModuleOp>();
   OpBuilder top = OpBuilder::atBlockBegin(module.getBody());
@@ -106,7 +107,7 @@ LLVM::GlobalOp Parts::shared(StringRef suffix, Type type, int64_t alignment) {
                                 kSharedMemory);
 }
 
-// What changes no sum, or no maximum.
+// Returns the constant that changes no sum, or no maximum.
 Value Parts::nothing(Type type, bool isMax) {
   if (!isMax || type.isInteger(1))
     return arith::ConstantOp::create(b, loc, b.getZeroAttr(type));
@@ -118,7 +119,7 @@ Value Parts::nothing(Type type, bool isMax) {
       b, loc, b.getIntegerAttr(type, APInt::getSignedMinValue(type.getIntOrFloatBitWidth())));
 }
 
-// Any number as the low bits of 64.
+// Stores any number as the low bits of 64.
 void Parts::leave(Value total, Value at) {
   unsigned bits = total.getType().getIntOrFloatBitWidth();
   Value x = total;
@@ -142,8 +143,8 @@ Value Parts::fetch(Type type, Value at) {
   return isa<FloatType>(type) ? arith::BitcastOp::create(b, loc, type, x).getResult() : x;
 }
 
-// Whether all other blocks have left their parts: a count in scratch, which is 0 again when the
-// launch ends.
+// Emits whether all other blocks have left their parts: an atomic count in scratch, which the
+// last block resets to 0.
 Value Parts::isLast() {
   Type i32 = b.getI32Type();
   auto last = shared("_last", i32, 4);
@@ -160,7 +161,7 @@ Value Parts::isLast() {
     Value count = place(scratch, zero, i32);
     Value one = arith::ConstantOp::create(b, loc, b.getI32IntegerAttr(1));
     Value none = arith::ConstantOp::create(b, loc, b.getI32IntegerAttr(0));
-    // Fences of their own: the code generator makes a relaxed instruction of any atomic one.
+    // Fences are separate: the code generator makes a relaxed instruction of any atomic one.
     LLVM::FenceOp::create(b, loc, LLVM::AtomicOrdering::acq_rel, kDevice);
     Value before = LLVM::AtomicRMWOp::create(b, loc, LLVM::AtomicBinOp::add, count, one,
                                              LLVM::AtomicOrdering::monotonic, kDevice);
@@ -186,7 +187,7 @@ int64_t Parts::split(int64_t count) {
   parts = count;
   addScratch();
   Type i64 = b.getI64Type();
-  // All rows are the same one.
+  // All rows are the same one, so a single execution replaces the loop.
   b.setInsertionPoint(rows);
   Value isAny = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::slt, rows.getLowerBound(),
                                       rows.getUpperBound());
@@ -196,7 +197,7 @@ int64_t Parts::split(int64_t count) {
   body->getOperations().splice(body->getTerminator()->getIterator(), rows.getBody()->getOperations());
   rows.erase();
 
-  // A part is a number of turns of all threads, so that each begins where it is aligned.
+  // A part is a number of iterations of all threads, so that each begins where it is aligned.
   b.setInsertionPoint(vectors);
   Value full = vectors.getUpperBound(), size = rest.getUpperBound();
   int64_t turn = parts * *constantOf(vectors.getStep());
@@ -207,7 +208,7 @@ int64_t Parts::split(int64_t count) {
   auto index = [&](Value value) { return arith::IndexCastOp::create(b, loc, i64, value); };
   Value block = index(gpu::BlockIdOp::create(b, loc, gpu::Dimension::x));
   Value blocks = index(gpu::GridDimOp::create(b, loc, gpu::Dimension::x));
-  // Parts that there are: the last one ends with what is no whole vector.
+  // Counts the parts that exist: the last one ends with what is no whole vector.
   Value least = arith::MaxSIOp::create(b, loc, length, constant(1));
   Value past = arith::SubIOp::create(b, loc, least, constant(1));
   Value used =
@@ -216,7 +217,7 @@ int64_t Parts::split(int64_t count) {
   auto each = scf::ForOp::create(b, loc, block, used, blocks);
   Value part = each.getInductionVar();
 
-  // What the sums of a part need; all else is for the sums of everything.
+  // Collects what the sums of a part need; all else belongs to the sums of everything.
   SmallVector<Operation *> inner;
   for (Operation *op = totals.back(); op != vectors->getPrevNode(); op = op->getPrevNode())
     if (llvm::is_contained(totals, op) || llvm::any_of(op->getUsers(), [&](Operation *user) {

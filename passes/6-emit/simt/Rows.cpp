@@ -1,4 +1,4 @@
-// Rows over blocks.
+// Merges loops over rows and splits their range over blocks.
 #include "passes/6-emit/simt/Steps.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -45,7 +45,7 @@ static Value endOf(func::FuncOp kernel) { return kernel.getArgument(kernel.getNu
 
 //===-- Merging -------------------------------------------------------------===//
 
-// The only loop of rows, if nothing else looks at the range.
+// Returns the only loop over rows, if nothing else uses the range; else null.
 static scf::ForOp onlyRows(func::FuncOp kernel) {
   for (scf::ForOp loop : kernel.getBody().front().getOps<scf::ForOp>())
     if (isWalk(loop, kRows) && loop.getLowerBound() == beginOf(kernel) &&
@@ -55,7 +55,7 @@ static scf::ForOp onlyRows(func::FuncOp kernel) {
   return nullptr;
 }
 
-// The loop of rows that is all that `outer` does, but for loads.
+// Returns the loop over rows that is all that `outer` does except for loads; else null.
 static scf::ForOp innerRows(scf::ForOp outer) {
   scf::ForOp inner;
   for (Operation &op : outer.getBody()->without_terminator()) {
@@ -69,7 +69,7 @@ static scf::ForOp innerRows(scf::ForOp outer) {
   return isSimple ? inner : nullptr;
 }
 
-// Turn t of the new loop is row t / parts, part t % parts.
+// Makes iteration t of the loop compute part t % parts of row t / parts.
 Value splitRows(scf::ForOp rows, int64_t parts) {
   OpBuilder b(rows);
   Location loc = rows.getLoc();
@@ -109,7 +109,7 @@ int64_t mergeRows(func::FuncOp kernel) {
 
 //===-- Blocks --------------------------------------------------------------===//
 
-// Whether `value` is `range`, moved or cut off, but not multiplied.
+// Returns whether `value` is `range`, offset or clamped, but not multiplied.
 static bool follows(Value value, Value range) {
   if (value == range)
     return true;
@@ -125,7 +125,7 @@ bool rowsAreElements(func::FuncOp kernel) {
 }
 
 void splitOverBlocks(func::FuncOp kernel, int64_t granule) {
-  // Of merged rows the range of points; it stands right before their loop.
+  // The range of merged rows is one of points, computed right before their loop.
   Value low = beginOf(kernel), high = endOf(kernel);
   OpBuilder b = OpBuilder::atBlockBegin(&kernel.getBody().front());
   for (scf::ForOp loop : kernel.getBody().front().getOps<scf::ForOp>())
@@ -148,12 +148,12 @@ void splitOverBlocks(func::FuncOp kernel, int64_t granule) {
   auto mul = [&](Value x, Value y) { return keep(arith::MulIOp::create(b, loc, x, y)); };
   Value block = wide(keep(gpu::BlockIdOp::create(b, loc, gpu::Dimension::x)));
   Value blocks = wide(keep(gpu::GridDimOp::create(b, loc, gpu::Dimension::x)));
-  // ceil(length / (blocks * granule)) * granule
+  // Computes ceil(length / (blocks * granule)) * granule.
   Value turn = mul(blocks, constant(granule));
   Value length = keep(arith::SubIOp::create(b, loc, high, low));
   Value rounded = add(length, keep(arith::SubIOp::create(b, loc, turn, constant(1))));
   Value part = mul(keep(arith::DivUIOp::create(b, loc, rounded, turn)), constant(granule));
-  // Of a block past the end nothing; still where it begins is a multiple of the granule.
+  // A block past the end gets nothing, but begins at a multiple of the granule all the same.
   Value first = add(low, mul(block, part));
   Value cut = keep(arith::MinSIOp::create(b, loc, add(first, part), high));
   Value last = keep(arith::MaxSIOp::create(b, loc, first, cut));

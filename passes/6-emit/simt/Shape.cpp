@@ -1,4 +1,4 @@
-// How the threads of a block stand.
+// Chooses how the threads of a block are arranged.
 #include "passes/6-emit/simt/Steps.h"
 
 using namespace mlir;
@@ -13,7 +13,6 @@ bool holdsElements(scf::ForOp rows) {
       .wasInterrupted();
 }
 
-// Whether walk `elements` adds up rows at each of its columns.
 bool hasTerms(scf::ForOp elements) {
   return llvm::any_of(elements.getBody()->getOps<scf::ForOp>(),
                       [](scf::ForOp loop) { return isWalk(loop, kTerms); });

@@ -1,4 +1,4 @@
-// The steps of mapToThreads, in order. Each leaves a valid function.
+// Declares the steps of mapToThreads(), in order. Each leaves a valid function.
 #ifndef LLMC_PASSES_EMIT_SIMT_STEPS_H
 #define LLMC_PASSES_EMIT_SIMT_STEPS_H
 
@@ -12,38 +12,39 @@ namespace llmc::emit {
 
 using mlir::Value;
 
-// Alignment of the launch's buffers, in bytes.
+// Gives the alignment of the launch's buffers, in bytes.
 inline constexpr int64_t kBufferAlignment = 16;
 inline constexpr int64_t kWarp = 32;
-// Address spaces.
+// Lists the address spaces of NVVM.
 inline constexpr unsigned kGlobalMemory = 1, kSharedMemory = 3;
-// Vectors of columns beside each other that a block adds up: 128 bytes of each row. Its other
+// Counts the adjacent vectors of columns that a block adds up: 128 bytes of each row. Its other
 // threads take other rows.
 inline constexpr int64_t kColumnVectors = 8;
 
-// How the threads of a block stand: `perRow` of them work at one row.
+// Describes how the threads of a block are arranged: `perRow` of them work on one row.
 struct ThreadShape {
   int64_t threads = 256;
   int64_t perRow = 256; // divides `threads`; a power of two, or all of them
   int64_t rows() const { return threads / perRow; }
 };
 
-// Whether the walk over rows `rows` has something for the threads of a row to share.
+// Returns whether the loop over rows `rows` contains a loop over elements, which the threads of
+// a row can share.
 bool holdsElements(mlir::scf::ForOp rows);
 bool isWalk(mlir::Operation *op, llvm::StringRef kind);
-// Whether the walk `elements` adds up rows at each of its columns.
+// Returns whether the loop `elements` adds up rows at each of its columns.
 bool hasTerms(mlir::scf::ForOp elements);
-// Sums and maxima over threads.
+// Counts the sums and maxima over threads.
 int64_t countSums(mlir::func::FuncOp kernel);
-// Whether there are columns whose rows threads share.
+// Returns whether `code` has loops over terms: columns whose rows threads share.
 bool addsColumns(mlir::Operation *code);
-// Turns of a loop, where they are known now.
+// Returns the number of iterations of a loop, if it is known at compile time.
 std::optional<int64_t> tripCount(mlir::scf::ForOp loop);
 std::optional<int64_t> constantOf(Value value);
 
-// The elements [low, high) of a walk whose vectors reach past them. Only the first one may
-// begin before `low`, and if `hasHead` is off it does not; the first `surelyInside` end before
-// `high`. Of vectors that are `isWhole` none lies partly inside.
+// Describes the elements [low, high) of a loop whose vectors reach past them. Only the first
+// vector may begin before `low`, and it does not if `hasHead` is false; the first `surelyInside`
+// vectors do not pass `high`. If `isWhole`, no vector lies partly inside.
 struct Edge {
   Value low, high;
   bool hasHead;
@@ -52,35 +53,40 @@ struct Edge {
 };
 using Edges = llvm::DenseMap<mlir::Operation *, Edge>;
 
-// Tables of buffers and scalars become parameters.
+// Replaces the tables of buffers and scalars by parameters. Fails with a diagnostic if the
+// function was not emitted for threads.
 mlir::LogicalResult flattenParameters(mlir::func::FuncOp kernel);
-// Loops of rows right inside the loop of rows become one with it; the points of a row.
+// Merges loops over rows right inside the loop over rows into it; returns the points of a row.
 int64_t mergeRows(mlir::func::FuncOp kernel);
-// Each row becomes `parts`; which of them it is.
+// Makes `parts` iterations of each row; returns the number of the part of an iteration.
 Value splitRows(mlir::scf::ForOp rows, int64_t parts);
-// Cuts long rows whose columns are added up into strips: how many.
+// Cuts long rows whose columns are added up into strips; returns how many, 1 if none. Records
+// their edges, and the shared memory that they take in `sharedBytes`.
 int64_t cutColumns(mlir::func::FuncOp kernel, Edges &edges, int64_t &sharedBytes);
-// Lays the vectors of walks of a known length where most of what they access is aligned.
+// Begins the vectors of loops of a known length where most of what they access is aligned, and
+// records their edges.
 void alignWalks(mlir::func::FuncOp kernel, Edges &edges);
-// Lets many blocks of `threads` threads share a sum of everything, if the kernel is one. Gives
-// the bytes of scratch that they leave their parts in, one more parameter; 0: it is none.
+// Lets many blocks of `threads` threads share a sum of everything, if the kernel is one. Returns
+// the bytes of scratch in which they leave partial sums, one more parameter; 0 if it is none.
 int64_t splitSum(mlir::func::FuncOp kernel, int64_t threads);
+// Returns how to arrange the threads of a block, by the lengths of the kernel's loops.
 ThreadShape chooseShape(mlir::func::FuncOp kernel);
-// Whether rows are single elements, walked in vectors.
+// Returns whether rows are single elements, in a loop over vectors.
 bool rowsAreElements(mlir::func::FuncOp kernel);
-// Each block takes a part of the points, a multiple of `granule` but for the last.
+// Gives each block a part of the points, a multiple of `granule` except for the last.
 void splitOverBlocks(mlir::func::FuncOp kernel, int64_t granule);
-// Walks over threads. Gives the shared bytes.
+// Distributes loops over threads. Returns the bytes of shared memory that combining takes; fails
+// with a diagnostic on what threads cannot share.
 mlir::FailureOr<int64_t> distribute(mlir::func::FuncOp kernel, const ThreadShape &shape,
                                     const Edges &edges);
-// What vector [i, i + width) of a walk does with its elements outside of [low, high), and with
-// all of them unless `isActive` (null: it is): nothing. Gives what is carried then. Fails with a
-// diagnostic on a body that cannot be kept from them.
+// Copies the body of `walk` for vector [i, i + width), masked so that its elements outside of
+// [low, high), and all of them unless `isActive` (null: always), do nothing. Returns the values
+// that it then carries. Fails with a diagnostic on a body that cannot be masked.
 mlir::FailureOr<llvm::SmallVector<Value>> copyInside(mlir::OpBuilder &b, mlir::scf::ForOp walk,
                                                      mlir::IRMapping &map, Value i,
                                                      const Edge &edge, Value isActive);
-// States what is known of the alignment of each access, from that of the buffers and
-// of `begin`.
+// Raises the alignment of each vector access to what is known from that of the buffers and of
+// `begin`.
 void setAlignments(mlir::func::FuncOp kernel, int64_t beginMultiple);
 
 } // namespace llmc::emit
