@@ -1,5 +1,5 @@
-// Attention, forward: a panel of queries walks its keys in blocks with running maxima
-// and sums, so that no rows x keys matrix exists.
+// Emits the forward pass of attention: a panel of queries goes through its keys in blocks with
+// running maxima and sums, so that no rows x keys matrix exists.
 #include "passes/6-emit/attention/AttentionBlock.h"
 #include "passes/6-emit/attention/AttentionRow.h"
 #include "passes/6-emit/Families.h"
@@ -12,7 +12,7 @@ namespace llmc::emit {
 
 namespace {
 
-// With fewer queries most lanes would be empty.
+// Bounds the queries from below: with fewer, most lanes would be empty.
 constexpr int64_t kLeastRows = 8;
 constexpr int64_t kKeyBlock = 96;
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
@@ -22,7 +22,8 @@ struct AttentionKernel {
   const AttentionShape &shape;
   Value q, keys, values, o, lse;
   AttentionBlocks blocks;
-  // Columns of the result so far, and what each query's was shrunk or is scaled by.
+  // Holds the columns of the result so far, the factor of each query (by which it shrinks, or
+  // finally scales), and its lse.
   Value sums, factors, logSums;
   using Panel = AttentionBlocks::Panel;
 
@@ -42,7 +43,7 @@ struct AttentionKernel {
                                  blocks.splat(-kInfinity));
   }
 
-  // The largest of the scores of keys [from, to) and of what was before.
+  // Returns the maxima of the scores of keys [from, to) and of those before.
   SmallVector<Value> maxima(Value from, Value to, ValueRange before) {
     Math m{k.b, k.loc};
     return k.loop(k.index(0), k.sub(to, from), 1, before,
@@ -52,7 +53,7 @@ struct AttentionKernel {
                   });
   }
 
-  // exp(score - shift) in place; their sums.
+  // Replaces each score by exp(score - shift) and returns the sums.
   SmallVector<Value> powers(Value from, Value to, ArrayRef<Value> shifts) {
     Math m{k.b, k.loc};
     SmallVector<Value> zeros(blocks.vectors, blocks.splat(0));
@@ -76,7 +77,7 @@ struct AttentionKernel {
     auto largest = maxima(from, to, carried.take_front(n));
     SmallVector<Value> shifts, shrinks;
     for (unsigned v = 0; v < n; ++v) {
-      // Nothing seen yet: all powers are zero by any shift.
+      // A query that has seen no key yet has powers of zero by any shift.
       shifts.push_back(m.select(isNothing(largest[v]), blocks.splat(0), largest[v]));
       shrinks.push_back(blocks.power(m.sub(carried[v], shifts[v])));
       k.store(shrinks[v], blocks.at(factors, k.index(0), v));

@@ -100,7 +100,7 @@ void AttentionBlocks::multiplyKeys(Value tensor, const Panel &panel, Value from,
                        k.index(shape.dim), width, BlockProduct::Start::Zero);
 }
 
-// 2^n 2^r with n whole and |r| <= 1/2. Adding 1.5 * 2^23 leaves n in the low bits.
+// Computes 2^n 2^r with an integer n and |r| <= 1/2. Adding 1.5 * 2^23 leaves n in the low bits.
 Value AttentionBlocks::power(Value x) const {
   Math m{k.b, k.loc};
   Value log2e = m.f(M_LOG2E, x), shifter = m.f(12582912, x);
@@ -137,7 +137,7 @@ void AttentionBlocks::makeScores(Value keys, const Panel &panel, Value from, Val
   k.ifThen(someHidden, [&] { hide(panel, from, to); });
 }
 
-// Rows of the mask as columns of `biases`; where it is true or false, as 0 or -inf.
+// Transposes rows of the mask into columns of `biases`; a boolean mask becomes 0 or -inf.
 void AttentionBlocks::addBias(const Panel &panel, Value from, Value to) const {
   Math m{k.b, k.loc};
   Type element = getElementTypeOrSelf(shape.mask);
@@ -156,7 +156,7 @@ void AttentionBlocks::addBias(const Panel &panel, Value from, Value to) const {
   BlockTranspose{k, biases, width, row, map}.in(width, k.sub(to, from), element);
 }
 
-// Softcap, then the mask.
+// Applies softcap, then the mask.
 void AttentionBlocks::applyRules(const Panel &panel, Value from, Value to) const {
   Math m{k.b, k.loc};
   Type element = shape.mask ? getElementTypeOrSelf(shape.mask) : Type();
@@ -192,7 +192,7 @@ void AttentionBlocks::applyRules(const Panel &panel, Value from, Value to) const
   });
 }
 
-// -inf where the query in the lane is before key j or, in a window, too far behind it.
+// Stores -inf where the query in the lane is before key j or, in a window, too far behind it.
 void AttentionBlocks::hide(const Panel &panel, Value from, Value to) const {
   Math m{k.b, k.loc};
   Type i32 = k.b.getI32Type();

@@ -1,9 +1,9 @@
-// A panel of queries against a block of keys, as attention and its gradient see it.
-// Queries lie in lanes: whatever is said of one of them (its maximum, its sum, its
-// visible keys) is said of a vector at once, and rows of k and v are read where they are.
+// Computes a panel of queries against a block of keys, for attention and its gradient. Queries
+// lie in lanes: what belongs to one of them (its maximum, its sum, its visible keys) is computed
+// as a vector, and rows of k and v are read where they are.
 //
-// On the stack, "columns" [n][width] hold element n of every query of the panel: of the
-// head's elements for q, of the block's keys for scores.
+// On the stack, "columns" [n][width] hold element n of every query of the panel: of the head's
+// elements for q, of the block's keys for scores. Cases: test/passes/6-emit/AttentionCases.cpp.
 #ifndef LLMC_PASSES_EMIT_ATTENTION_ATTENTIONBLOCK_H
 #define LLMC_PASSES_EMIT_ATTENTION_ATTENTIONBLOCK_H
 
@@ -20,10 +20,12 @@ struct AttentionBlocks {
   int64_t width;    // queries of a panel
   Value queries, scores, mask, biases, slopes;
 
-  // `wantsSlopes`: scores() leaves the slope of softcap at each score.
+  // Allocates the stack blocks. With `wantsSlopes` makeScores() leaves the slope of softcap at
+  // each score.
   AttentionBlocks(Kernel &k, const AttentionShape &shape, int64_t keyBlock, bool wantsSlopes);
 
-  // Queries [i, i + rows) of one head, 1 <= rows <= width. Columns past them repeat the last.
+  // Identifies queries [i, i + rows) of one head, 1 <= rows <= width. Columns past them repeat
+  // the last.
   struct Panel {
     Value batch, head, i, rows;
     Value kvStart; // of the keys of the head, in elements
@@ -31,35 +33,36 @@ struct AttentionBlocks {
   // Calls `body` for every panel of queries [from, to) of head `head`.
   void panels(Value batch, Value head, Value from, Value to,
               const std::function<void(const Panel &)> &body) const;
-  // Calls `body` for the blocks of keys of [low, high) that some query of the panel can
-  // see, in order.
+  // Calls `body` for the blocks of keys of [low, high) that some query of the panel can see, in
+  // order, and returns the final carried values.
   using KeysBody = std::function<void(Value from, Value to, mlir::ValueRange carried,
                                       llvm::SmallVectorImpl<Value> &next)>;
   llvm::SmallVector<Value> keyBlocks(const Panel &panel, Value low, Value high,
                                      mlir::ValueRange init, const KeysBody &body) const;
 
-  // Number of query i among those of all batches and heads; the query itself, if the panel
-  // has one there, or its last.
+  // Returns the number of query i among those of all batches and heads; placeOf() that of the
+  // query in a `column` of the panel, or of the panel's last query.
   Value place(const Panel &panel, Value i) const;
   Value placeOf(const Panel &panel, Value column) const;
-  // The transpose between `columns` and the panel's rows of `tensor` (of q's shape).
+  // Returns the transpose between `columns` and the panel's rows of `tensor` (of q's shape).
   BlockTranspose transpose(const Panel &panel, Value columns, Value tensor) const;
   void zero(Value columns, int64_t count) const;
 
-  // Rows of k, v, dk or dv from key `from` on.
+  // Returns the rows of k, v, dk or dv from key `from` on.
   BlockProduct::Rows keyRows(Value tensor, const Panel &panel, Value from) const;
-  // columns [to - from][width] = rows of `tensor` times columns of the panel.
+  // Computes result [to - from][width] = rows of `tensor` times `columns` of the panel.
   void multiplyKeys(Value tensor, const Panel &panel, Value from, Value to, Value columns,
                     Value result) const;
-  // What enters softmax for keys [from, to) into `scores`; -inf where nothing is seen.
-  // `queries` must hold the scaled queries.
+  // Computes what enters softmax for keys [from, to) into `scores`: -inf where a query does not
+  // see the key. `queries` must hold the scaled queries.
   void makeScores(Value keys, const Panel &panel, Value from, Value to) const;
 
-  // Element (n, v * lanes) of columns, and vectors there.
+  // Returns the address of element (n, v * lanes) of columns; load() reads a vector there.
   Value at(Value columns, Value n, unsigned v) const;
   Value load(Value columns, Value n, unsigned v) const;
   Value splat(double value) const;
-  // e^x for x < 88, 2e-7 of itself or 1e-6 |x| / 80; 0 below -87.
+  // Returns e^x for x < 88, with a relative error of 2e-7 or 1e-6 |x| / 80, whichever is larger;
+  // 0 below -87.
   Value power(Value x) const;
 
 private:

@@ -1,5 +1,5 @@
-// Attention, backward: probabilities again from lse, block by block. Each sum into dq,
-// dk and dv has one writer and one order.
+// Emits the backward pass of attention: recomputes probabilities from lse, block by block. Each
+// sum into dq, dk and dv has one writer and one order.
 #include "passes/6-emit/attention/AttentionBlock.h"
 #include "passes/6-emit/Families.h"
 #include "passes/6-emit/attention/HeadRow.h"
@@ -13,12 +13,12 @@ namespace llmc::emit {
 namespace {
 
 constexpr int64_t kKeyBlock = 48;
-// With fewer kv heads than this workers would be idle: units are then parts of a head, at
-// the price of making scores and their cotangents twice.
+// Bounds the kv heads below which workers would be idle: units are then parts of a head, at the
+// price of computing scores and their cotangents twice.
 constexpr int64_t kLeastUnits = 4;
 constexpr int64_t kKeysOfUnit = 2 * kKeyBlock;
 
-// What is made of a panel and its keys.
+// Selects what is computed from a panel and its keys.
 struct Wanted {
   bool dQ, dKeys;
 };
@@ -29,7 +29,7 @@ struct GradKernel {
   Value dO, q, key, value, o, lse; // inputs
   Value dQ, dK, dV;                // outputs
   AttentionBlocks blocks;
-  // Columns of the panel's rows of dO and dQ and of the cotangents of its scores.
+  // Holds columns of the panel's rows of dO and dQ, and of the cotangents of its scores.
   Value dOColumns, dQColumns, dScores;
   Value shifts, deltas; // of each query: the lse, and dO . o
   using Panel = AttentionBlocks::Panel;
@@ -48,7 +48,7 @@ struct GradKernel {
     shifts = block(1), deltas = block(1);
   }
 
-  // The panel's queries, cotangents and numbers as columns.
+  // Reads the panel's queries, cotangents, lse and dO . o as columns.
   void prepare(const Panel &panel) {
     Math m{k.b, k.loc};
     Type f32 = k.b.getF32Type();
@@ -60,7 +60,7 @@ struct GradKernel {
     k.loop(k.index(0), k.index(blocks.width), 1, [&](Value r) {
       Value place = blocks.placeOf(panel, r), start = k.mul(place, shape.dim);
       k.store(head.dot(head.load(dO, start), o, start), k.address(deltas, r, f32));
-      // A query that sees nothing has an lse of -inf, and no weights.
+      // A query that sees nothing has an lse of -inf; a shift of +inf makes its weights zero.
       Value shift = k.load(k.address(lse, place, f32), f32);
       Value infinity = m.f(std::numeric_limits<double>::infinity(), shift);
       Value isNothing =
@@ -69,8 +69,8 @@ struct GradKernel {
     });
   }
 
-  // p = exp(score - lse) in place of the scores, and ds = scale p (dp - delta), times the
-  // slope of softcap, in place of dp.
+  // Replaces the scores by p = exp(score - lse), and dp by ds = scale p (dp - delta), times the
+  // slope of softcap.
   void weights(Value from, Value to) {
     Math m{k.b, k.loc};
     SmallVector<Value> shift, delta;
@@ -93,7 +93,8 @@ struct GradKernel {
     });
   }
 
-  // Adds what the block's keys get from the panel: columns are weights of rows of `rows`.
+  // Adds what the block's keys get from the panel: `columns` are the weights of the rows of
+  // `rows`.
   void addToKeys(const Panel &panel, Value from, Value to, Value columns, Value rows, Value out) {
     Value start = k.mul(blocks.place(panel, panel.i), shape.dim);
     BlockProduct{k}.emit({columns, blocks.width, 1},
@@ -102,7 +103,7 @@ struct GradKernel {
                          BlockProduct::Start::Sum);
   }
 
-  // A panel against keys [low, high).
+  // Computes a panel against keys [low, high).
   void run(const Panel &panel, Value low, Value high, Wanted wanted) {
     prepare(panel);
     if (wanted.dQ)
@@ -127,7 +128,7 @@ struct GradKernel {
       blocks.transpose(panel, dQColumns, dQ).out(panel.rows, shape.dim);
   }
 
-  // dk and dv of keys [low, high) of one kv head from all queries that see them.
+  // Computes dk and dv of keys [low, high) of one kv head from all queries that see them.
   void keys(Value batch, Value kv, Value low, Value high, Wanted wanted) {
     HeadRow head{k, shape.dim};
     Value start = k.mul(k.add(k.mul(batch, shape.keys * shape.kvHeads), kv), shape.dim);
@@ -149,7 +150,7 @@ struct GradKernel {
   }
 };
 
-// Rows are kv heads: every product is made once.
+// Emits rows that are kv heads: every product is computed once.
 void emitWhole(GradKernel &kernel) {
   Kernel &k = kernel.k;
   const AttentionShape &shape = kernel.shape;
@@ -160,7 +161,8 @@ void emitWhole(GradKernel &kernel) {
   });
 }
 
-// Rows are, for each batch, parts of the heads (dq) and then parts of the kv heads.
+// Emits rows that are, for each batch, parts of the heads (dq) and then parts of the kv heads
+// (dk, dv).
 void emitParts(GradKernel &kernel) {
   Kernel &k = kernel.k;
   const AttentionShape &shape = kernel.shape;

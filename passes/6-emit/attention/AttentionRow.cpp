@@ -11,10 +11,10 @@ namespace llmc::emit {
 
 namespace {
 
-// Keys are taken in blocks of so many: their scores lie on the stack.
+// Counts the keys of a block, whose scores lie on the stack.
 constexpr int64_t kKeyBlock = 64;
 
-// Row i of one head: keys and values start at kvStart of their buffers.
+// Holds row i of one head; its keys and values start at kvStart of their buffers.
 struct Query {
   HeadRow::Row q;
   Value batch, head, i, kvStart;
@@ -51,7 +51,8 @@ struct AttentionKernel {
 
   void applyRules(const Query &query, Value from, Value to);
 
-  // Scores of keys [from, to), -inf for the rest of the block; their maximum.
+  // Computes the scores of keys [from, to), -inf for the rest of the block, and returns their
+  // maximum.
   Value blockScores(const Query &query, Value from, Value to) {
     Math m{k.b, k.loc};
     eachVector([&](Value place) { k.store(splat(nothing()), place); });
@@ -65,7 +66,7 @@ struct AttentionKernel {
     return lanes(largest, vector::CombiningKind::MAXNUMF);
   }
 
-  // exp(score - shift) in place; returns the sum.
+  // Replaces each score by exp(score - shift) and returns the sum.
   Value blockPowers(Value shift) {
     Math m{k.b, k.loc};
     Value total, wide = splat(shift);
@@ -82,7 +83,7 @@ struct AttentionKernel {
                 SmallVectorImpl<Value> &next) {
     Math m{k.b, k.loc};
     Value largest = m.larger(blockScores(query, from, to), carried[0]);
-    // Nothing seen yet: all powers are zero by any shift.
+    // A query that has seen no key yet has powers of zero by any shift.
     Value shift = m.select(isNothing(largest), constant(0), largest);
     Value shrink = m.exp(m.sub(carried[0], shift));
     Value sum = m.fma(carried[1], shrink, blockPowers(shift));
@@ -115,7 +116,7 @@ struct AttentionKernel {
 
 } // namespace
 
-// Softcap, then the mask.
+// Applies softcap, then the mask.
 void AttentionKernel::applyRules(const Query &query, Value from, Value to) {
   Math m{k.b, k.loc};
   Type element;

@@ -1,4 +1,5 @@
-// Attention of few queries: each walks its keys by itself, with vectors along the head.
+// Emits attention of few queries: each iterates over its keys alone, with vectors along the
+// head.
 #ifndef LLMC_PASSES_EMIT_ATTENTION_ATTENTIONROW_H
 #define LLMC_PASSES_EMIT_ATTENTION_ATTENTIONROW_H
 
@@ -7,7 +8,7 @@
 
 namespace llmc::emit {
 
-// Rows are batch * heads.
+// Emits the forward kernel, whose rows are batch * heads.
 void emitAttentionRows(Kernel &kernel, LaunchBody body, graph::AttentionOp attention);
 
 } // namespace llmc::emit

@@ -1,4 +1,4 @@
-// The geometry of an attention op, and which keys a row sees.
+// Describes the geometry of an attention op, and which keys a row sees.
 #ifndef LLMC_PASSES_EMIT_ATTENTION_ATTENTIONSHAPE_H
 #define LLMC_PASSES_EMIT_ATTENTION_ATTENTIONSHAPE_H
 
@@ -28,19 +28,20 @@ struct AttentionShape {
     softcap = op.getSoftcap().convertToDouble();
     mask = op.getMask();
   }
-  // Row `i` can see keys of [first, second) alone.
+  // Returns the keys [first, second) that row `i` can see.
   std::pair<Value, Value> visible(Kernel &k, Value i) const;
-  // Row i sees key j <= i + ahead() and, in a window, j >= i + behind(). Clamped so that
-  // nothing overflows.
+  // Bounds what row i sees: key j <= i + ahead() and, in a window, j >= i + behind(). Both are
+  // clamped so that nothing overflows.
   int64_t ahead() const { return std::min(offset, keys); }
   int64_t behind() const { return std::min(offset - *window + 1, keys); }
-  // Queries that belong together: enough to use what is read of k and v often, so few
-  // that they and their results stay in cache. A multiple of 16 that no target decides.
+  // Returns how many queries are processed together: enough to use what is read of k and v
+  // often, so few that they and their results stay in cache. It is a multiple of 16, the same
+  // for all targets.
   int64_t chunk() const;
-  // Elements between keys of one head, and queries of one head.
+  // Returns the elements between keys of one head, or between queries of one head.
   int64_t keyStride() const { return kvHeads * dim; }
   int64_t queryStride() const { return heads * dim; }
-  // Element of the mask before the first key of row `i`.
+  // Returns the offset in the mask, in elements, of the first key of row `i`.
   Value maskStart(Kernel &k, Value batch, Value head, Value i) const;
 
 private:

@@ -10,14 +10,14 @@ namespace llmc::emit {
 
 // A tile, its vectors of b and one of a must fit 32 registers of AVX-512, or 16 of AVX2.
 unsigned tileVectors(const Kernel &k) { return k.lanes() >= 16 ? 4 : 2; }
-// Sums enough to hide the latency of a fused product.
+// Returns the rows of a tile: enough sums to hide the latency of a fused multiply-add.
 static unsigned tileRows(unsigned vectors) {
   static constexpr unsigned rows[] = {8, 6, 4, 4};
   return rows[vectors - 1];
 }
 
-// What tiles of one panel of columns share; `mask` says which lanes of the last
-// vector exist, null: all.
+// Holds what the tiles of one panel of columns share; `mask` has the lanes of the last vector
+// that exist, null if all do.
 struct BlockProduct::Tile {
   Left a;
   Rows b, c;
@@ -96,7 +96,7 @@ void BlockProduct::columnPanel(const Tile &s, Value rows) const {
   k.loop(whole, rows, 1, [&](Value row) { tile(s, row, 1); });
 }
 
-// Panels of equal width, then one with the rest.
+// Emits panels of equal width, then one with the remaining columns.
 void BlockProduct::emit(Left a, Rows b, Rows c, Value rows, Value terms, int64_t columns,
                         Start start, Value factors) const {
   int64_t lanes = k.lanes(), vectors = llvm::divideCeil(columns, lanes);
@@ -126,7 +126,8 @@ void BlockProduct::emit(Left a, Rows b, Rows c, Value rows, Value terms, int64_t
 
 //===-- Transposes ----------------------------------------------------------===//
 
-// Swaps ever larger off-diagonal squares: lane c of x[r] becomes lane r of x[c].
+// Transposes by swapping ever larger off-diagonal squares: lane c of x[r] becomes lane r of
+// x[c].
 void BlockTranspose::square(SmallVectorImpl<Value> &x) const {
   int64_t lanes = k.lanes();
   for (int64_t s = 1; s < lanes; s *= 2) {

@@ -1,5 +1,5 @@
-// Products and transposes of blocks that fit a cache: what attention is made of.
-// Strides are in elements of float32 and known when the kernel is made.
+// Builds products and transposes of blocks that fit a cache, for attention. Strides are in
+// elements of float32 and known when the kernel is made.
 #ifndef LLMC_PASSES_EMIT_ATTENTION_BLOCKPRODUCT_H
 #define LLMC_PASSES_EMIT_ATTENTION_BLOCKPRODUCT_H
 
@@ -8,12 +8,12 @@
 
 namespace llmc::emit {
 
-// Vectors of one row of a tile that is held in registers, at most.
+// Returns how many vectors one row of a tile has at most, so that the tile stays in registers.
 unsigned tileVectors(const Kernel &k);
 
-// c[r, x] = start[r, x] + sum over t of a[r, t] * b[t, x], t in order, each sum in a
-// register from start to end. Elements of a are broadcast; vectors run along x, where b
-// and c are contiguous.
+// Computes c[r, x] = start[r, x] + sum over t of a[r, t] * b[t, x], t in order, each sum in a
+// register from start to end. Elements of a are broadcast; vectors run along x, where b and c
+// are contiguous.
 struct BlockProduct {
   Kernel &k;
 
@@ -30,8 +30,8 @@ struct BlockProduct {
     Sum,   // c
     Scaled // c times a factor of its column
   };
-  // `rows` and `terms` >= 0 may be known only at run time; `factors` points to those of
-  // Start::Scaled.
+  // Emits the product. `rows` and `terms` >= 0 may be known only at run time; `factors` points
+  // to those of Start::Scaled.
   void emit(Left a, Rows b, Rows c, Value rows, Value terms, int64_t columns, Start start,
             Value factors = {}) const;
 
@@ -41,21 +41,21 @@ private:
   void tile(const Tile &shape, Value row, unsigned rows) const;
 };
 
-// Between rows of memory and a block on the stack that holds them as columns: row r is at
-// columns[.. * stride + r].
+// Transposes between rows of memory and a block on the stack that holds them as columns: element
+// n of row r is at columns[n * stride + r].
 struct BlockTranspose {
   Kernel &k;
   Value columns;
   int64_t stride;
-  // The pointer of the first element of a row.
+  // Returns the pointer of the first element of a row.
   std::function<Value(Value r)> row;
-  // Applied to vectors (or scalars) of float32 on the way. Going in, `element` is what
-  // lies in memory.
+  // Converts vectors (or scalars) of the element type in memory to float32 on the way in; null
+  // for the identity. out() does not use it.
   std::function<Value(Value x)> map;
 
-  // Rows [0, count), `count` a multiple of the lanes, elements [0, size).
+  // Reads rows [0, count), `count` a multiple of the lanes, elements [0, size).
   void in(int64_t count, Value size, Type element) const;
-  // Rows [0, count), elements [0, size), each times the factor of its row.
+  // Writes rows [0, count), elements [0, size), each times the factor of its row.
   void out(Value count, int64_t size, Value factors = {}) const;
 
 private:

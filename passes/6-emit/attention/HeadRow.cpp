@@ -59,7 +59,7 @@ Value HeadRow::dot(const Row &row, Value base, Value start) const {
   return dot(row, load(base, start));
 }
 
-// Two chains of full vectors, then their lanes as a tree, then the rest.
+// Adds two chains of full vectors, then their lanes as a tree, then the rest.
 Value HeadRow::dot(const Row &x, const Row &y) const {
   Math m = math();
   auto lanes = [&](Value vector) -> Value {

@@ -1,4 +1,4 @@
-// Rows of one attention head in registers: `dim` floats as vectors.
+// Holds rows of one attention head in registers: `dim` floats as vectors.
 #ifndef LLMC_PASSES_EMIT_ATTENTION_HEADROW_H
 #define LLMC_PASSES_EMIT_ATTENTION_HEADROW_H
 
@@ -16,14 +16,14 @@ struct HeadRow {
   void store(const Row &row, Value base, Value start) const;
   Row zero() const;
   Row scale(const Row &row, Value factor) const;
-  // sum + factor * row
+  // Returns sum + factor * row.
   Row axpy(Value factor, const Row &row, mlir::ValueRange sum) const;
-  // The product with the row at `start`, added in a fixed order.
+  // Returns the dot product with the row at `start`, or of two rows, added in a fixed order.
   Value dot(const Row &row, Value base, Value start) const;
   Value dot(const Row &x, const Row &y) const;
 
 private:
-  // (offset, width) of the vectors that make up a row.
+  // Returns (offset, width) of the vectors that make up a row.
   llvm::SmallVector<std::pair<int64_t, unsigned>> chunks() const;
   Math math() const { return Math{k.b, k.loc}; }
 };
