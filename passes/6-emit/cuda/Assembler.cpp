@@ -17,9 +17,9 @@ namespace {
 
 Error failure(const Twine &message) { return createStringError(message); }
 
-// The functions of nvJitLink that we call. Its header is part of the toolkit, which
-// the build does not need: these are its documented types. Each name carries the
-// version of the interface, for example __nvJitLinkCreate_13_0.
+// Holds the functions of nvJitLink that are called. Its header is part of the toolkit, which the
+// build does not need: these are its documented types. Each name carries the version of the
+// interface, for example __nvJitLinkCreate_13_0.
 struct JitLink {
   using Handle = void *;
   using Result = int; // 0: success
@@ -41,12 +41,12 @@ struct JitLink {
 #undef F
 };
 
-// Oldest interface that knows sm_100.
+// States the oldest interface that knows sm_100.
 constexpr unsigned kLeastMajor = 12, kLeastMinor = 8;
 
 class JitLinkAssembler : public Assembler {
 public:
-  // Null, and `why`, if the library at `path` is missing or too old.
+  // Returns null, and the reason in `why`, if the library at `path` is missing or too old.
   static std::unique_ptr<Assembler> open(const std::string &path, std::string &why);
 
   std::string describe() const override {
@@ -63,7 +63,7 @@ private:
 };
 
 std::unique_ptr<Assembler> JitLinkAssembler::open(const std::string &path, std::string &why) {
-  // Never closed: its threads and tables outlive what we could wait for.
+  // The library is never closed: its threads and tables outlive what we could wait for.
   void *library = ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (!library) {
     why = ::dlerror();
@@ -116,7 +116,7 @@ Expected<Assembler::Output> JitLinkAssembler::assemble(const std::string &ptx, S
     return failure(describe() + " does not know " + chip);
   Output output;
   size_t size = 0;
-  // The zero at the end of the text is part of what it takes.
+  // The zero at the end of the text is part of the input.
   bool good = !f.AddData(handle, JitLink::kInputPtx, ptx.c_str(), ptx.size() + 1, "kernels") &&
               !f.Complete(handle) && !f.GetLinkedCubinSize(handle, &size) && size > 0;
   if (good) {
@@ -139,13 +139,13 @@ public:
   Expected<Output> assemble(const std::string &ptx, StringRef chip) override;
 
 private:
-  // Runs it with `arguments` in a folder of ours; what it printed, or an error.
+  // Runs it with `arguments`; returns what it printed, kept meanwhile in `folder`, or an error.
   Expected<std::string> run(ArrayRef<StringRef> arguments, StringRef folder);
 
   std::string path, version;
 };
 
-// A folder that goes with this object.
+// Owns a temporary folder, which it removes with all its files.
 struct TemporaryFolder {
   SmallString<128> path;
   std::error_code error = sys::fs::createUniqueDirectory("llmc-ptxas", path);
@@ -178,7 +178,7 @@ std::unique_ptr<Assembler> PtxasAssembler::open(const std::string &path, std::st
     why = toString(text.takeError());
     return nullptr;
   }
-  // "Cuda compilation tools, release 13.0, V13.0.88"
+  // The output holds "Cuda compilation tools, release 13.0, V13.0.88".
   StringRef release = StringRef(*text).split("release ").second;
   unsigned major = 0, minor = 0;
   if (release.consumeInteger(10, major) || !release.consume_front(".") ||
@@ -218,7 +218,7 @@ StringRef environment(const char *name) {
   return value ? value : "";
 }
 
-// Folders that may hold a toolkit; the one that the user names stands alone.
+// Returns the folders that may hold a toolkit; one that the user names is the only one.
 SmallVector<std::string> folders() {
   if (StringRef own = environment("LLMC_CUDA_PATH"); !own.empty())
     return {own.str()};
@@ -230,8 +230,8 @@ SmallVector<std::string> folders() {
   return found;
 }
 
-// Of `folder`, and of the folders in it (pip's are nvidia/cu13, nvidia/nvjitlink, ...),
-// the files that are there under one of `names`.
+// Appends the files under one of `names` that exist in `folder` and in the folders in it (pip's
+// are nvidia/cu13, nvidia/nvjitlink, ...).
 void candidates(StringRef folder, ArrayRef<StringRef> names, SmallVectorImpl<std::string> &found) {
   SmallVector<std::string> roots{folder.str()};
   std::error_code error;

@@ -1,4 +1,5 @@
-// PTX -> cubin by whichever of NVIDIA's assemblers is installed. None is linked.
+// Assembles PTX to cubins with whichever of NVIDIA's assemblers is installed. None is linked.
+// Its test is test/cuda/PtxTest.cpp.
 #ifndef LLMC_PASSES_EMIT_CUDA_ASSEMBLER_H
 #define LLMC_PASSES_EMIT_CUDA_ASSEMBLER_H
 
@@ -17,18 +18,19 @@ public:
     std::string log; // what `ptxas -v` prints
   };
 
-  // libnvJitLink by dlopen, else the program ptxas. Both are looked for in $LLMC_CUDA_PATH
-  // alone, if it is set; else in $CUDA_HOME, $CUDA_PATH, /usr/local/cuda, and where the
-  // loader and $PATH look. A folder is a toolkit, or pip's folder `nvidia`.
-  // $LLMC_CUDA_ASSEMBLER = nvjitlink | ptxas takes that one alone. The error says what
-  // was looked for and how to get it.
+  // Finds libnvJitLink by dlopen, else the program ptxas. Both are looked for in $LLMC_CUDA_PATH
+  // alone, if it is set; else in $CUDA_HOME, $CUDA_PATH, /usr/local/cuda, and where the loader
+  // and $PATH look. A folder is a toolkit, or pip's folder `nvidia`. $LLMC_CUDA_ASSEMBLER =
+  // nvjitlink | ptxas takes that one alone. The error lists what was looked for and how to get
+  // it.
   static llvm::Expected<std::unique_ptr<Assembler>> find();
-  // All that there are, that one first; at least one.
+  // Finds all that there are, in that order: at least one, or the same error.
   static llvm::Expected<std::vector<std::unique_ptr<Assembler>>> findAll();
 
   virtual ~Assembler() = default;
-  // Name and version.
+  // Returns name and version, for example "ptxas 13.0.88".
   virtual std::string describe() const = 0;
+  // Assembles `ptx` for `chip` (for example sm_90); the error holds what the assembler printed.
   virtual llvm::Expected<Output> assemble(const std::string &ptx, llvm::StringRef chip) = 0;
 };
 

@@ -1,4 +1,4 @@
-// PTX -> cubin with its figures.
+// Assembles PTX to a cubin and reads its figures.
 #include "passes/6-emit/cuda/Assembler.h"
 #include "passes/6-emit/cuda/Cuda.h"
 #include "passes/6-emit/cuda/Figures.h"
@@ -7,7 +7,7 @@ using namespace mlir;
 
 namespace llmc::emit {
 
-// Bytes that do not lie in registers.
+// Returns the bytes that do not lie in registers.
 static uint64_t outsideOfRegisters(const CudaFigures &kernel) {
   return kernel.stack + kernel.spillStores + kernel.spillLoads;
 }
@@ -18,9 +18,9 @@ static uint64_t outsideOfRegisters(const CudaImage &image) {
   return bytes;
 }
 
-// For those kernels of `image` asks for blocks of so many threads together on a
-// multiprocessor: registers are fewer then, and assemblers order instructions so that they
-// suffice.
+// Returns `ptx` with a request, for the kernels of `image` that spill, that blocks of `threads`
+// threads together reside on a multiprocessor: registers are fewer then, and assemblers order
+// instructions so that they suffice.
 static std::string askForThreads(const std::string &ptx, const CudaImage &image, int64_t threads) {
   std::string result = ptx;
   for (const CudaFigures &kernel : image.kernels) {

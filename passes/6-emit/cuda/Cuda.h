@@ -1,4 +1,5 @@
-// From kernels in the form of ../simt to cubins, in process.
+// Compiles kernels in the form of ../simt to PTX and cubins, in process. Its test is
+// test/cuda/PtxTest.cpp.
 #ifndef LLMC_PASSES_EMIT_CUDA_CUDA_H
 #define LLMC_PASSES_EMIT_CUDA_CUDA_H
 
@@ -13,22 +14,23 @@ namespace llmc::emit {
 
 class Assembler;
 
-// The chips that kernels are assembled for, as users name them.
+// Lists the chips that kernels are assembled for, as users name them.
 inline constexpr std::array<llvm::StringLiteral, 3> kCudaChips = {
     llvm::StringLiteral("sm_80"), llvm::StringLiteral("sm_90"), llvm::StringLiteral("sm_100")};
 
-// What the assembler and the PTX say of one kernel. Bytes, but for `registers`
-// (32 bits each, a thread) and the counts of accesses.
+// Holds what the assembler and the PTX report about one kernel, in bytes except for `registers`
+// (32 bits each, per thread) and the counts of accesses.
 struct CudaFigures {
   std::string entry;
   unsigned registers = 0, stack = 0, spillStores = 0, spillLoads = 0, shared = 0;
-  // Instructions that read or write global memory, by bytes a thread moves.
+  // Counts instructions that read or write global memory, by the bytes that a thread moves.
   std::map<unsigned, unsigned> loads, stores;
-  // Bytes of the widest access through each parameter; 0: no buffer, or not touched.
+  // Holds the bytes of the widest access through each parameter; 0 for one that is no buffer, or
+  // not accessed.
   std::vector<unsigned> widest;
 };
 
-// One chip's kernels.
+// Holds the kernels of one chip.
 struct CudaImage {
   std::string chip;
   std::string assembler; // "nvJitLink 13.0", "ptxas 13.0.88"
@@ -37,17 +39,19 @@ struct CudaImage {
   std::vector<CudaFigures> kernels; // in the order of the functions
 };
 
-// Functions in the form of ../simt -> LLVM dialect with NVVM, in place. Every
-// public function becomes a kernel.
+// Lowers functions in the form of ../simt to the LLVM dialect with NVVM, in place. Every public
+// function becomes a kernel. Fails with diagnostics.
 mlir::LogicalResult lowerToNvvm(mlir::ModuleOp kernels);
 
-// A module that lowerToNvvm made -> PTX for `chip`, and what its code says of each kernel
-// (entry and widest). Fails if a call would be left: there is nothing to link against.
+// Translates a module that lowerToNvvm() made to PTX for `chip`, and sets `figures` to what its
+// code tells of each kernel (entry and widest). Fails with a diagnostic if a call would be left:
+// there is nothing to link against.
 mlir::FailureOr<std::string> makePtx(mlir::ModuleOp kernels, llvm::StringRef chip,
                                      std::vector<CudaFigures> &figures);
 
-// The same -> assembled kernels and their figures. Where registers do not suffice, as which
-// assembler hands them out, another of `assemblers` may do better.
+// Assembles the same, and returns the cubin with the figures of each kernel. Where kernels
+// spill, it also tries the other `assemblers` and tighter limits on registers, and keeps the
+// image with the fewest bytes outside of registers. Fails with diagnostics.
 mlir::FailureOr<CudaImage> makeCubin(mlir::ModuleOp kernels, llvm::StringRef chip,
                                      llvm::ArrayRef<std::unique_ptr<Assembler>> assemblers);
 

@@ -19,10 +19,10 @@ namespace {
 constexpr StringLiteral kMatmulReason = "cuBLASLt is to multiply matrices on a card";
 constexpr StringLiteral kAttentionReason = "cuDNN is to compute attention on a card";
 
-// What the plan says of a kernel: its launches differ in the number of rows alone.
+// Holds what the plan records of a kernel, whose launches differ in the number of rows alone.
 struct Use {
   plan::LaunchOp launch; // one of them, or null
-  StringRef library;     // why a library does it, or empty
+  StringRef library;     // the reason if a library does it, or empty
 };
 
 StringRef libraryFor(plan::LaunchOp launch) {
@@ -49,7 +49,8 @@ llvm::StringMap<Use> collectUses(ModuleOp module) {
   return uses;
 }
 
-// The rows of the table that `op` looks up, and by what; 0: it looks up nothing.
+// Returns the rows of the table that `op` looks up, and the ids by which; 0 if it looks up
+// nothing.
 std::pair<int64_t, Value> lookup(Operation &op) {
   auto dim = [](Value v, bool last) {
     auto shape = cast<RankedTensorType>(v.getType()).getShape();
@@ -66,7 +67,8 @@ std::pair<int64_t, Value> lookup(Operation &op) {
   return {0, nullptr};
 }
 
-// The arguments of a launch that end up as an index, with what they index.
+// Returns the arguments of a launch that are used as indices, with the number of rows they
+// index.
 llvm::DenseMap<unsigned, int64_t> indexLimits(Block &body) {
   llvm::DenseMap<unsigned, int64_t> limits;
   for (Operation &op : body) {
@@ -89,7 +91,7 @@ llvm::DenseMap<unsigned, int64_t> indexLimits(Block &body) {
   return limits;
 }
 
-// Whether a group computes on whole tensors in the order in which they lie in memory.
+// Returns whether a group computes on whole tensors in the order in which they lie in memory.
 bool computesInOrder(Block &body) {
   return llvm::all_of(body.without_terminator(), [](Operation &op) {
     auto graphOp = dyn_cast<graph::GraphOpInterface>(op);
@@ -125,14 +127,15 @@ void describeBuffers(plan::LaunchOp launch, const emit::CudaFigures &figures,
   }
 }
 
-// What is known of a kernel's function before it is lowered.
+// Holds what is known of a kernel's function before it is lowered.
 struct Mapped {
   std::string name;
   emit::ThreadLaunch launch;
   unsigned scalars = 0;
 };
 
-// Maps what has a form for threads and takes the rest away, with the reason.
+// Maps functions that have a form for threads and erases the others, whose reasons go to
+// `refused`.
 void mapKernels(ModuleOp kernels, const llvm::StringMap<Use> &uses,
                 std::vector<Mapped> &mapped, llvm::StringMap<std::string> &refused) {
   kernels.getContext()->loadDialect<gpu::GPUDialect>();
@@ -141,7 +144,8 @@ void mapKernels(ModuleOp kernels, const llvm::StringMap<Use> &uses,
     Use use = uses.lookup(name);
     std::string reason = use.library.str();
     if (reason.empty()) {
-      // What cannot be mapped is no error of the program: say it where kernels are listed.
+      // A function that cannot be mapped is no error of the program: its diagnostic becomes the
+      // reason.
       ScopedDiagnosticHandler handler(function.getContext(), [&](Diagnostic &diagnostic) {
         if (reason.empty() && diagnostic.getSeverity() == DiagnosticSeverity::Error)
           reason = diagnostic.str();

@@ -6,7 +6,7 @@ using namespace llvm;
 
 namespace llmc::emit {
 
-// The number that stands before `what` in `text`, or 0.
+// Returns the number before `what` in `text`, or 0.
 static unsigned numberBefore(StringRef text, StringRef what) {
   size_t at = text.find(what);
   if (at == StringRef::npos)
@@ -18,7 +18,7 @@ static unsigned numberBefore(StringRef text, StringRef what) {
   return value;
 }
 
-// For each kernel the log holds, each line after "ptxas info    : " or "info    : ":
+// Parses a log that holds for each kernel, each line after "ptxas info    : " or "info    : ":
 //   Compiling entry function 'NAME' for 'sm_90'
 //   Function properties for NAME
 //     0 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads
@@ -42,7 +42,7 @@ bool readAssemblerLog(StringRef log, CudaFigures &figures) {
   return figures.registers > 0;
 }
 
-// Bytes that "ld.global.nc.v4.b32" moves: the product of its vector and its type.
+// Returns the bytes that "ld.global.nc.v4.b32" moves: the product of its vector and its type.
 static unsigned accessBytes(StringRef instruction) {
   unsigned lanes = 1, bits = 0;
   for (StringRef part : split(instruction, '.')) {
@@ -58,7 +58,7 @@ static unsigned accessBytes(StringRef instruction) {
 }
 
 void readAccesses(StringRef ptx, CudaFigures &figures) {
-  // ".entry NAME(" until the brace that closes the body, which stands alone.
+  // The body goes from ".entry NAME(" to the closing brace, which is on a line of its own.
   size_t at = ptx.find(".entry " + figures.entry + "(");
   if (at == StringRef::npos)
     return;

@@ -1,4 +1,5 @@
-// What the assembler's log and the PTX say of a kernel.
+// Reads figures of a kernel from the assembler's log and from PTX. Its test is
+// test/cuda/FiguresTest.cpp.
 #ifndef LLMC_PASSES_EMIT_CUDA_FIGURES_H
 #define LLMC_PASSES_EMIT_CUDA_FIGURES_H
 
@@ -7,7 +8,7 @@
 namespace llmc::emit {
 
 // Fills registers, stack, spills and shared bytes of `figures.entry` from what `ptxas -v`
-// prints; false if it says nothing of it.
+// prints; returns false if the log does not mention it.
 bool readAssemblerLog(llvm::StringRef log, CudaFigures &figures);
 
 // Fills loads and stores of `figures.entry` from the instructions of its PTX body.

@@ -1,4 +1,4 @@
-// Kernels of threads -> NVVM -> PTX, in process.
+// Lowers kernels of threads to NVVM and PTX, in process.
 #include "mlir/Conversion/ArithToLLVM/ArithToLLVM.h"
 #include "mlir/Conversion/ControlFlowToLLVM/ControlFlowToLLVM.h"
 #include "mlir/Conversion/FuncToLLVM/ConvertFuncToLLVM.h"
@@ -35,7 +35,7 @@ using namespace mlir;
 
 namespace llmc::emit {
 
-// Threads, barriers, shuffles and plain functions in one conversion.
+// Converts threads, barriers, shuffles and plain functions in one conversion.
 static LogicalResult convertFunctions(ModuleOp kernels) {
   MLIRContext *context = kernels.getContext();
   LLVMTypeConverter converter(context);
@@ -46,14 +46,15 @@ static LogicalResult convertFunctions(ModuleOp kernels) {
   arith::populateArithToLLVMConversionPatterns(converter, patterns);
   cf::populateControlFlowToLLVMConversionPatterns(converter, patterns);
   LLVMConversionTarget target(*context);
-  // MLIR's own legality sends square roots and the like to libdevice.
+  // MLIR's own legality would send square roots and the like to libdevice.
   target.addLegalDialect<NVVM::NVVMDialect>();
   target.addIllegalDialect<gpu::GPUDialect, func::FuncDialect>();
   target.addLegalOp<ModuleOp>();
   return applyPartialConversion(kernels, target, std::move(patterns));
 }
 
-// What a kernel says of its launch becomes what the assembler knows of it.
+// Passes the block size of each kernel's launch on to the assembler (reqntid). Fails with a
+// diagnostic if a function has none.
 static LogicalResult setBlockSizes(ModuleOp kernels) {
   for (auto function : kernels.getOps<func::FuncOp>()) {
     auto launch = ThreadLaunch::of(function);
@@ -75,7 +76,8 @@ LogicalResult lowerToNvvm(ModuleOp kernels) {
   before.addNestedPass<func::FuncOp>(createCSEPass());
   before.addPass(createSCFToControlFlowPass());
   before.addPass(createConvertVectorToLLVMPass());
-  // Before anyone asks libdevice: what is left of math are instructions.
+  // Math is lowered before the NVVM conversion would call libdevice: what is left are
+  // instructions.
   before.addNestedPass<func::FuncOp>(createConvertMathToLLVMPass());
   if (failed(before.run(kernels)) || failed(convertFunctions(kernels)))
     return failure();
@@ -91,7 +93,7 @@ LogicalResult lowerToNvvm(ModuleOp kernels) {
   return success();
 }
 
-// PTX as old as the chip allows, so that older toolkits and drivers take it.
+// Returns a PTX version as old as the chip allows, so that older toolkits and drivers accept it.
 static StringRef ptxVersion(StringRef chip) {
   return chip == "sm_80" ? "+ptx70" : chip == "sm_90" ? "+ptx78" : "+ptx86";
 }
@@ -106,7 +108,7 @@ static std::unique_ptr<llvm::TargetMachine> makeTarget(StringRef chip, std::stri
   if (!target)
     return nullptr;
   llvm::TargetOptions options;
-  // As on the CPU: a * b + c is fused where the kernel says so and nowhere else.
+  // As on the CPU, a * b + c is fused where the kernel asks for it and nowhere else.
   options.AllowFPOpFusion = llvm::FPOpFusion::Strict;
   return std::unique_ptr<llvm::TargetMachine>(
       target->createTargetMachine(triple, chip, ptxVersion(chip), options, llvm::Reloc::PIC_,
@@ -122,7 +124,7 @@ static void optimise(llvm::Module &module, llvm::TargetMachine &target) {
   builder.buildPerModuleDefaultPipeline(llvm::OptimizationLevel::O2).run(module, analyses.modules);
 }
 
-// Which parameter an access goes through, by the code that will run.
+// Returns the bytes of the widest access through each parameter, by the code that will run.
 static std::vector<unsigned> widestAccesses(const llvm::Function &function) {
   std::vector<unsigned> widest(function.arg_size());
   const llvm::DataLayout &layout = function.getDataLayout();
@@ -130,7 +132,7 @@ static std::vector<unsigned> widestAccesses(const llvm::Function &function) {
     const llvm::Value *pointer = llvm::getLoadStorePointerOperand(&instruction);
     if (!pointer)
       continue;
-    // A pointer that steps through a loop stands for the parameter that it began at.
+    // A pointer that advances through a loop belongs to the parameter at which it began.
     llvm::SmallVector<const llvm::Value *> objects;
     llvm::getUnderlyingObjects(pointer, objects, /*LI=*/nullptr, /*MaxLookup=*/0);
     // The code generator cuts an access into pieces that its alignment allows.
