@@ -6,7 +6,8 @@ namespace llmc::emit {
 
 namespace {
 
-// A letter, or letters that walk memory as one; stride 0 where a tensor lacks it.
+// Represents a letter, or letters that are contiguous with each other; stride 0 where a tensor
+// lacks it.
 struct Dim {
   int64_t size;
   std::array<int64_t, 3> strides; // lhs, rhs, out
@@ -16,8 +17,8 @@ using Dims = SmallVector<Dim, 4>;
 
 } // namespace
 
-// Letters of `order` that stand exactly in the tensors of `where`, merged
-// where possible.
+// Returns the letters of `order` that occur exactly in the tensors of `where`, merged where
+// possible.
 static Dims collect(StringRef order, std::array<bool, 3> where, std::array<StringRef, 3> letters,
                     std::array<ArrayRef<int64_t>, 3> shapes) {
   Dims dims;
@@ -61,7 +62,7 @@ FailureOr<MatmulCalls> matmulCalls(StringRef equation, ArrayRef<int64_t> lhs, Ar
   Dims k = collect(left, {true, true, false}, letters, shapes);
 
   MatmulCalls calls;
-  // Vectors run along n: it should be what is contiguous in the result.
+  // Vectors run along n, which should be what is contiguous in the result.
   calls.swapped = !m.empty() && m.back().strides[2] == 1;
   if (calls.swapped)
     std::swap(m, n);
@@ -77,8 +78,8 @@ FailureOr<MatmulCalls> matmulCalls(StringRef equation, ArrayRef<int64_t> lhs, Ar
                  {batchDim.strides[2], mDim.strides[2], nDim.strides[2]},
                  accumulate};
 
-  // Every combination of the dims that are left; sums over them accumulate, one after the
-  // other: the bytes of two results may interleave.
+  // Adds a call for every combination of the dims that are left. Sums over them accumulate, one
+  // after the other: the bytes of two results may interleave.
   Dims outer;
   for (Dims *dims : {&batch, &m, &n, &k})
     outer.append(dims->begin(), dims->empty() ? dims->begin() : std::prev(dims->end()));

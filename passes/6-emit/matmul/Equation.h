@@ -1,4 +1,5 @@
-// From an equation over letters to calls with one batch, m, n and k each.
+// Turns an equation over letters into calls with one batch, m, n and k each. Its test is
+// test/passes/6-emit/WritePlanTest.cpp.
 #ifndef LLMC_PASSES_EMIT_MATMUL_EQUATION_H
 #define LLMC_PASSES_EMIT_MATMUL_EQUATION_H
 
@@ -6,8 +7,8 @@
 
 namespace llmc::emit {
 
-// Letters that lie apart in memory cannot be one dimension of a call; then the
-// sum is several calls of one shape.
+// Holds the calls that compute one equation, all of one shape. There are several where letters
+// lie apart in memory and so cannot be one dimension of a call.
 struct MatmulCalls {
   MatmulShape shape;    // of each call
   bool swapped = false; // A is the right operand, B the left one
@@ -18,7 +19,8 @@ struct MatmulCalls {
   llvm::SmallVector<Call> calls;
 };
 
-// Fails if the equation does not fit the shapes.
+// Returns the calls of `equation` over operands of these shapes. Fails, without a diagnostic, if
+// the letters do not match the ranks.
 mlir::FailureOr<MatmulCalls> matmulCalls(llvm::StringRef equation, llvm::ArrayRef<int64_t> lhs,
                                          llvm::ArrayRef<int64_t> rhs, llvm::ArrayRef<int64_t> out,
                                          bool accumulate);

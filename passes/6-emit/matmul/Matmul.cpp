@@ -1,6 +1,6 @@
-// Matrix products, for machines without the library: register tiles of 4 rows,
-// each element summed over k in one order. Sizes and strides are scalars of the
-// call, so that one kernel of each form serves a whole model.
+// Emits matrix products for machines without the library: register tiles of 4 rows, each element
+// summed over k in one order. Sizes and strides are scalars of the call, so that one kernel of
+// each form serves a whole model.
 #include "passes/6-emit/matmul/Equation.h"
 #include "passes/6-emit/Families.h"
 #include "passes/6-emit/kernel/Math.h"
@@ -29,7 +29,7 @@ SmallVector<int64_t> MatmulShape::scalars() const {
 
 namespace {
 
-// The shape as values of the kernel: a stride that the form fixes is a constant.
+// Holds the shape as values of the kernel; a stride that the form fixes is a constant.
 struct Sizes {
   Value batch, m, n, k;
   std::array<Value, 3> a, b, c;
@@ -70,7 +70,7 @@ struct MatmulKernel {
     return arith::ConstantOp::create(k.b, k.loc, k.b.getZeroAttr(typeOf(f32, width)));
   }
 
-  // Lanes below `count`.
+  // Returns the mask of the lanes below `count`.
   Value firstLanes(Value count) {
     auto type = VectorType::get({lanes}, k.b.getI32Type());
     auto numbers = llvm::to_vector(llvm::seq<int32_t>(0, lanes));
@@ -80,7 +80,7 @@ struct MatmulKernel {
     Value limit = vector::BroadcastOp::create(k.b, k.loc, type, narrow);
     return arith::CmpIOp::create(k.b, k.loc, arith::CmpIPredicate::slt, lane, limit);
   }
-  // `mask`, if there is one, says which lanes exist; the others are zero.
+  // Loads the lanes that `mask` has, if there is one; the others are zero.
   Value load(Value place, unsigned width, Value mask) {
     if (!mask)
       return k.load(place, f32, width);
@@ -96,8 +96,8 @@ struct MatmulKernel {
       k.store(sum, place);
   }
 
-  // `rows` x `vectors` * width elements of C; B and C are contiguous along n,
-  // or width is 1.
+  // Computes `rows` x `vectors` * width elements of C; B and C are contiguous along n, or width
+  // is 1.
   void outerTile(Value row, unsigned rows, Value column, unsigned vectors, unsigned width,
                  Value mask = {}) {
     SmallVector<Value> init(rows * vectors, zeros(width));
@@ -123,7 +123,7 @@ struct MatmulKernel {
       }
   }
 
-  // `rows` x `columns` elements as dot products: A and B are contiguous along k.
+  // Computes `rows` x `columns` elements as dot products: A and B are contiguous along k.
   void dotTile(Value row, unsigned rows, Value column, unsigned columns) {
     auto products = [&](Value kk, ValueRange from, Value mask) {
       SmallVector<Value> right, next;
@@ -142,7 +142,7 @@ struct MatmulKernel {
                        [&](Value kk, ValueRange from, SmallVectorImpl<Value> &next) {
                          next = products(kk, from, {});
                        });
-    // Once, or not at all.
+    // This loop runs once, or not at all.
     sums = k.loop(full, s.k, lanes, sums,
                   [&](Value kk, ValueRange from, SmallVectorImpl<Value> &next) {
                     next = products(kk, from, firstLanes(rest));
@@ -156,7 +156,8 @@ struct MatmulKernel {
       }
   }
 
-  // Columns outside, so that the part of B stays in cache while A streams.
+  // Emits tiles with the loop over columns outside, so that the part of B stays in cache while A
+  // streams.
   void columns(Value low, Value high, Value from, Value to, int64_t step,
                const std::function<void(Value row, unsigned rows, Value column)> &tile) {
     k.loop(from, to, step, [&](Value column) {

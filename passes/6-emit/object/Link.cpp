@@ -1,4 +1,4 @@
-// Object -> shared object, by the linker as a library.
+// Links an object to a shared object, with lld as a library.
 #include "passes/6-emit/Emit.h"
 #include "passes/6-emit/object/Lower.h"
 
@@ -17,7 +17,7 @@ using namespace mlir;
 
 namespace llmc::emit {
 
-// lld reads and writes files only; the folder is ours and goes again.
+// Writes the object to a temporary folder and removes it after: lld reads and writes only files.
 FailureOr<std::string> linkShared(ModuleOp kernels, StringRef object) {
   llvm::SmallString<128> folder;
   if (auto error = llvm::sys::fs::createUniqueDirectory("llmc-link", folder))
@@ -34,7 +34,7 @@ FailureOr<std::string> linkShared(ModuleOp kernels, StringRef object) {
   }
   std::string messages;
   llvm::raw_string_ostream diagnostics(messages);
-  // -z defs: a call that no kernel answers is an error here and not at run time.
+  // With -z defs an undefined symbol is an error here and not at run time.
   const char *arguments[] = {"ld.lld",           "-shared",         "-z",          "defs",
                              "--hash-style=gnu", "--build-id=none", "--threads=1", "-o",
                              output.c_str(),     input.c_str()};

@@ -1,4 +1,4 @@
-// What LLVM's passes ask of a module while they run, for either target.
+// Holds the analysis managers that LLVM's passes need while they run, for either target.
 #ifndef LLMC_PASSES_EMIT_OBJECT_LLVMANALYSES_H
 #define LLMC_PASSES_EMIT_OBJECT_LLVMANALYSES_H
 

@@ -1,4 +1,4 @@
-// Kernels -> LLVM dialect -> LLVM IR -> object, in process.
+// Lowers kernels to the LLVM dialect, LLVM IR and objects, in process.
 #include "passes/6-emit/object/Lower.h"
 
 #include "mlir/Conversion/ArithToLLVM/ArithToLLVM.h"
@@ -43,14 +43,14 @@ LogicalResult lowerToLLVMDialect(ModuleOp kernels) {
 }
 
 CpuTarget cpuOf(const KernelTarget &target) {
-  // The name of v4 alone would split vectors of 512 bits in two.
+  // Without this, LLVM would split vectors of 512 bits in two for v4.
   if (target.lanes == kAvx512Target.lanes)
     return {"x86-64-v4", "-prefer-256-bit"};
   return {"x86-64-v3", ""};
 }
 
 static std::unique_ptr<llvm::TargetMachine> makeTarget(const CpuTarget &cpu, std::string &error) {
-  static const bool registered = [] { // by one of the threads that compile
+  static const bool registered = [] { // once, by whichever thread compiles first
     LLVMInitializeX86TargetInfo();
     LLVMInitializeX86Target();
     LLVMInitializeX86TargetMC();
@@ -63,15 +63,15 @@ static std::unique_ptr<llvm::TargetMachine> makeTarget(const CpuTarget &cpu, std
   if (!target)
     return nullptr;
   llvm::TargetOptions options;
-  // a * b + c is fused where the kernel says so and nowhere else.
+  // A product and a sum are fused where the kernel asks for it and nowhere else.
   options.AllowFPOpFusion = llvm::FPOpFusion::Strict;
   return std::unique_ptr<llvm::TargetMachine>(
       target->createTargetMachine(triple, cpu.name, cpu.features, options, llvm::Reloc::PIC_,
                                   llvm::CodeModel::Small, llvm::CodeGenOptLevel::Default));
 }
 
-// Loops are vectors already: what is left is to fold addresses and to move
-// what does not change out of loops.
+// Optimises `module`. Loops are vectors already: what is left is to fold addresses and to hoist
+// invariants out of loops.
 static void optimise(llvm::Module &module, llvm::TargetMachine &target) {
   llvm::PassBuilder builder(&target);
   LlvmAnalyses analyses(builder);

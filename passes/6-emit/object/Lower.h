@@ -7,19 +7,23 @@
 
 namespace llmc::emit {
 
-// The processor that kernels are made for.
+// Describes the processor to generate code for, in LLVM's names; cpuOf() returns that of
+// `target`.
 struct CpuTarget {
   std::string name, features;
 };
 CpuTarget cpuOf(const KernelTarget &target);
 
-// func, scf, arith, math, vector -> LLVM dialect, in place.
+// Lowers func, scf, arith, math and vector to the LLVM dialect, in place. Fails with
+// diagnostics.
 mlir::LogicalResult lowerToLLVMDialect(mlir::ModuleOp kernels);
 
-// A module in the LLVM dialect -> relocatable object.
+// Compiles a module in the LLVM dialect to a relocatable object, whose bytes it returns. Fails
+// with diagnostics.
 mlir::FailureOr<std::string> makeObject(mlir::ModuleOp kernels, const CpuTarget &cpu);
 
-// Relocatable object -> shared object that imports nothing.
+// Links a relocatable object to a shared object that imports nothing, whose bytes it returns.
+// Fails with a diagnostic at `kernels`, for example on an undefined symbol.
 mlir::FailureOr<std::string> linkShared(mlir::ModuleOp kernels, llvm::StringRef object);
 
 } // namespace llmc::emit
