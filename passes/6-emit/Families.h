@@ -43,7 +43,7 @@ mlir::LogicalResult emitMatmulOp(Kernel &kernel, LaunchBody body, mlir::Operatio
 // the function takes, and leaves matrix products and attention to libraries.
 mlir::LogicalResult emitLaunch(Kernel &kernel, LaunchBody body);
 
-// Names the dim that is contiguous in memory, along which vectors run.
+// Distinguishes products by the dim that is contiguous in memory, along which vectors run.
 enum class MatmulForm {
   Columns, // n of B and C
   Dots,    // k of A and B

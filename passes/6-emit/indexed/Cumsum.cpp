@@ -1,4 +1,4 @@
-// Running sums along a dim. Sums of float32 are carried in float64.
+// Emits running sums along a dim. Sums of float32 are carried in float64.
 #include "passes/6-emit/Families.h"
 #include "passes/6-emit/kernel/Math.h"
 #include <functional>
@@ -19,7 +19,7 @@ struct CumsumKernel {
 
   bool isFloat() const { return isa<FloatType>(element); }
 
-  // Of an i1, whether the sum is not zero.
+  // Adds one element; of an i1 the result is whether the sum is not zero.
   Value add(Value sum, Value x) {
     if (isFloat()) {
       x = arith::ExtFOp::create(k.b, k.loc, sum.getType(), x);
@@ -30,7 +30,7 @@ struct CumsumKernel {
     return arith::AddIOp::create(k.b, k.loc, sum, x);
   }
 
-  // `width` sums beside each other, the first from element `start` on.
+  // Computes `width` adjacent running sums, the first from element `start` on.
   void scan(Value start, unsigned width) {
     Type wide = isFloat() ? k.b.getF64Type() : element;
     Value zero = arith::ConstantOp::create(k.b, k.loc, k.b.getZeroAttr(typeOf(wide, width)));
@@ -50,7 +50,7 @@ struct CumsumKernel {
 
 } // namespace
 
-// Rows are the dims before `dim`; without any, the elements of those after it.
+// Emits cumsum. Rows are the dims before `dim`; without any, the elements of those after it.
 LogicalResult emitCumsum(Kernel &k, LaunchBody body, Operation *op) {
   auto cumsum = cast<graph::CumsumOp>(op);
   auto shape = cast<RankedTensorType>(cumsum.getOperand().getType()).getShape();

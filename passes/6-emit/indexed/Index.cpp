@@ -1,4 +1,4 @@
-// Ops that look up rows: gather, scatter_add, take_along.
+// Emits ops that look up rows: gather, scatter_add, take_along.
 #include "passes/6-emit/Families.h"
 #include "passes/6-emit/kernel/Math.h"
 
@@ -20,7 +20,7 @@ static int64_t product(ArrayRef<int64_t> sizes) {
 
 namespace {
 
-// The parts of a lookup op: ids[i] - offset picks a row of `limit`.
+// Holds what lookup ops share: ids[i] - offset selects one of `limit` rows.
 struct Lookup {
   Kernel &k;
   LaunchBody body;
@@ -43,7 +43,7 @@ struct Lookup {
     unsigned number = cast<BlockArgument>(offset).getArgNumber();
     return number < body.reads ? element(offset, k.index(0)) : k.scalar(number - body.reads);
   }
-  // Row of ids[i], and whether it is below `limit` and not negative.
+  // Returns the row of ids[i], and whether it is below `limit` and not negative.
   std::pair<Value, Value> row(Value ids, Value i, Value offset, int64_t limit) {
     Value id = k.sub(widened(element(ids, i)), offset);
     Value valid = arith::CmpIOp::create(k.b, k.loc, arith::CmpIPredicate::ult, id, k.index(limit));
@@ -52,7 +52,7 @@ struct Lookup {
   Value zero(Type element, unsigned width) {
     return arith::ConstantOp::create(k.b, k.loc, k.b.getZeroAttr(typeOf(element, width)));
   }
-  // Of i1, whether the sum is not zero.
+  // Adds two values; of i1 the result is whether the sum is not zero.
   Value add(Value x, Value y) {
     Type type = elementOf(x.getType());
     if (isa<FloatType>(type))
@@ -95,7 +95,7 @@ LogicalResult emitGather(Kernel &k, LaunchBody body, Operation *op) {
   return success();
 }
 
-// Each part owns rows of the table and walks all ids in order.
+// Adds rows of the updates: each part owns rows of the table and goes through all ids in order.
 static LogicalResult scatterRows(Lookup &lookup, graph::ScatterAddOp scatter) {
   Kernel &k = lookup.k;
   LaunchBody body = lookup.body;
@@ -134,8 +134,8 @@ LogicalResult emitScatterAdd(Kernel &k, LaunchBody body, Operation *op) {
   return scatterRows(lookup, cast<graph::ScatterAddOp>(op));
 }
 
-// The same on top of what `add` adds: rows are those of the table, its own elements
-// come first unless they are there already.
+// Emits scatter_add on top of what `add` adds: rows are those of the table, whose own elements
+// are copied first unless they are there already.
 LogicalResult emitScatterInto(Kernel &k, LaunchBody body, Operation *op, Operation *add) {
   auto scatter = cast<graph::ScatterAddOp>(op);
   Value base = add->getOperand(add->getOperand(0) == scatter.getResult() ? 1 : 0);

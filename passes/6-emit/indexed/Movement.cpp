@@ -1,5 +1,5 @@
-// Movement that is no affine walk: concat, pad, and reshapes that stand alone.
-// (Transposes, slices and broadcasts are read in place by any group.)
+// Emits movement that is no affine access: concat, pad, and reshapes that are alone. (Any group
+// reads transposes, slices and broadcasts in place.)
 #include "passes/6-emit/Families.h"
 #include "passes/6-emit/kernel/Math.h"
 
@@ -36,7 +36,7 @@ LogicalResult emitReshape(Kernel &k, LaunchBody body, Operation *op) {
   return success();
 }
 
-// Rows are the dims before `dim`; without any, the elements of the result.
+// Emits concat. Rows are the dims before `dim`; without any, the elements of the result.
 LogicalResult emitConcat(Kernel &k, LaunchBody body, Operation *op) {
   auto concat = cast<graph::ConcatOp>(op);
   auto shape = shapeOf(concat.getResult());
@@ -74,7 +74,7 @@ LogicalResult emitConcat(Kernel &k, LaunchBody body, Operation *op) {
   return success();
 }
 
-// Zeros, then the elements at low + i * (interior + 1). Rows are those of the
+// Emits pad: zeros, then the elements at low + i * (interior + 1). Rows are those of the
 // result's first dim.
 LogicalResult emitPad(Kernel &k, LaunchBody body, Operation *op) {
   auto pad = cast<graph::PadOp>(op);
@@ -96,7 +96,8 @@ LogicalResult emitPad(Kernel &k, LaunchBody body, Operation *op) {
               Value zero = arith::ConstantOp::create(k.b, k.loc, k.b.getZeroAttr(type));
               k.store(zero, k.address(target, i, element));
             });
-  // First source row at or after `row` of the result: ceil((row - low) / step), in [0, size].
+  // Returns the first source row at or after `row` of the result: ceil((row - low) / step), in
+  // [0, size].
   int64_t step = interior[0] + 1;
   auto firstAt = [&](Value row) {
     Value distance = k.max(k.add(k.sub(row, k.index(low[0])), k.index(step - 1)), k.index(0));

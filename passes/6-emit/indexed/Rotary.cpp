@@ -1,4 +1,4 @@
-// Rotary positions: pairs of each head's elements, turned by the angles of a row.
+// Emits rotary positions: pairs of each head's elements, rotated by the angles of a row.
 #include "passes/6-emit/Families.h"
 #include "passes/6-emit/kernel/Math.h"
 
@@ -19,7 +19,7 @@ struct RotaryKernel {
 
   using Pair = std::pair<Value, Value>;
 
-  // (a, b) turned by angle `at` + i.
+  // Returns (a, b) rotated by the angles from element `angle` on.
   Pair turn(Pair pair, Value angle, unsigned width) {
     Math m{k.b, k.loc};
     Value c = k.load(k.address(cosines, angle, f32), f32, width);
@@ -30,7 +30,7 @@ struct RotaryKernel {
     return {m.fma(a, c, m.neg(m.mul(b, s))), m.fma(b, c, m.mul(a, s))};
   }
 
-  // Pair i is (i, i + half).
+  // Rotates pairs (i, i + half).
   void halves(Value start, Value angle) {
     k.vectors(k.index(0), k.index(half), half, [&](Value i, unsigned width) {
       Value first = k.add(start, i), second = k.add(first, k.index(half));
@@ -42,7 +42,7 @@ struct RotaryKernel {
     });
   }
 
-  // Pair i is (2i, 2i + 1): two vectors of pairs, taken apart and put together.
+  // Rotates pairs (2i, 2i + 1): shuffles vectors of pairs apart and together again.
   void interleaved(Value start, Value angle) {
     k.vectors(k.index(0), k.index(half), half, [&](Value i, unsigned width) {
       Value first = k.add(start, k.mul(i, 2));
@@ -80,7 +80,7 @@ struct RotaryKernel {
 
 } // namespace
 
-// Rows are those of all heads.
+// Emits rotary, whose rows are those of all heads.
 LogicalResult emitRotary(Kernel &k, LaunchBody body, Operation *op) {
   auto rotary = cast<graph::RotaryOp>(op);
   auto shapeOf = [](Value v) { return cast<RankedTensorType>(v.getType()).getShape(); };

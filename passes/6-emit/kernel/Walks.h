@@ -1,5 +1,5 @@
-// Names the attributes that mark loops and sums of a kernel for the passes that distribute them
-// over threads. Without threads these attributes have no effect.
+// Declares the attributes that mark loops and sums of a kernel for the passes that distribute
+// them over threads. Without threads these attributes have no effect.
 #ifndef LLMC_PASSES_EMIT_KERNEL_WALKS_H
 #define LLMC_PASSES_EMIT_KERNEL_WALKS_H
 

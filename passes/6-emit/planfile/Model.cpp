@@ -1,4 +1,5 @@
-// The tables that describe the model and the step: mesh, sources, kernels.
+// Writes the tables that describe the model and the step: mesh, model, options, files, sources
+// and kernels.
 #include "passes/6-emit/Emit.h"
 #include "passes/6-emit/planfile/PlanWriter.h"
 
@@ -125,7 +126,7 @@ static Coding codingOf(Type type) {
                                        : Coding::Plain;
 }
 
-// Null where the attribute is malformed.
+// Returns the scales of a quantized source, or null if the attribute is malformed.
 static std::unique_ptr<ScalesT> scalesOf(Attribute attribute, const SourceTensorT &source) {
   auto given = dyn_cast<DictionaryAttr>(attribute);
   auto type = given ? given.getAs<TypeAttr>("type") : TypeAttr();

@@ -1,4 +1,4 @@
-// What is in a plan for people: why instructions are there, and how ops are cut.
+// Writes what is in a plan for people: the origins of instructions, and how ops are sharded.
 #include "passes/6-emit/planfile/PlanWriter.h"
 
 #include "dialects/parallel/Annotations.h"
@@ -22,7 +22,8 @@ static std::vector<std::string> texts(DictionaryAttr from, StringRef key) {
   return result;
 }
 
-// Axes that the mesh does not have are left out: nobody computes with them.
+// Returns the layout of a sharding, or null for any other attribute. Axes that the mesh lacks
+// and those of size 1 are left out: they shard nothing.
 std::unique_ptr<LayoutT> PlanWriter::layoutOf(Attribute attribute) {
   auto sharding = dyn_cast_or_null<parallel::ShardingAttr>(attribute);
   if (!sharding)

@@ -1,4 +1,5 @@
-// plan dialect -> planfile::ProgramT, table by table.
+// Translates the plan dialect to planfile::ProgramT, table by table. Its test is
+// test/passes/6-emit/WritePlanTest.cpp.
 #ifndef LLMC_PASSES_EMIT_PLANFILE_PLANWRITER_H
 #define LLMC_PASSES_EMIT_PLANFILE_PLANWRITER_H
 
@@ -24,10 +25,10 @@ private:
   llvm::StringMap<uint32_t> kernels, sources, inputs;
   llvm::DenseMap<mlir::Attribute, uint32_t> origins;
   llvm::SmallVector<int64_t> lanes; // of the procedure that is being written
-  // Numbers of the tensors that share bytes, by root and life; of the stage.
+  // Maps a root buffer and a life to the number of the tensor that has these bytes; per stage.
   llvm::DenseMap<std::pair<mlir::Operation *, int64_t>, uint32_t> tensors;
 
-  // Model.cpp: what the program is of.
+  // Writes the tables of the model and the step (Model.cpp).
   mlir::LogicalResult writeMesh();
   void writeModel();
   void writeOptions();
@@ -35,7 +36,7 @@ private:
   mlir::LogicalResult writeSources();
   void writeKernels();
 
-  // States.cpp: what the outside binds to a stage's arena.
+  // Writes what is bound to a stage's arena from outside (States.cpp).
   mlir::LogicalResult writeBindings(plan::StageOp op, planfile::StageT &stage);
   using Shards = std::vector<std::unique_ptr<planfile::StateShardT>>;
   mlir::FailureOr<Shards> shardsOf(plan::BufferOp op, mlir::DictionaryAttr binding,
@@ -54,13 +55,13 @@ private:
   mlir::FailureOr<std::unique_ptr<planfile::ViewT>> viewOf(mlir::Operation *at,
                                                            graph::StateOp state, size_t layer);
 
-  // Origins.cpp: what is there for people.
+  // Writes what explains the plan to people (Origins.cpp).
   uint32_t originOf(mlir::Operation &op);
   void writeOps();
   std::unique_ptr<planfile::TensorInfoT> tensorOf(mlir::DictionaryAttr description);
   std::unique_ptr<planfile::LayoutT> layoutOf(mlir::Attribute sharding);
 
-  // WritePlan.cpp: what a stage does.
+  // Writes stages, procedures and instructions (WritePlan.cpp).
   mlir::LogicalResult writeStage(plan::StageOp op);
   mlir::LogicalResult writeProcedure(plan::ProcedureOp op, planfile::StageT &stage);
   using Instructions = std::vector<std::unique_ptr<planfile::InstructionT>>;
@@ -76,8 +77,8 @@ private:
   mlir::FailureOr<uint32_t> axisNamed(mlir::Operation *op, llvm::StringRef name);
 };
 
-// Bytes of the arena that a plan.buffer names, views resolved. `lanes`: the pool of each
-// lane of the procedure that names it; empty: lane 0.
+// Returns the bytes of the arena that a plan.buffer names, with views resolved. `lanes` holds
+// the pool of each lane of the procedure that names it; empty means lane 0.
 std::unique_ptr<planfile::BufferRefT> bufferRef(mlir::Value buffer,
                                                 llvm::ArrayRef<int64_t> lanes = {});
 planfile::DType dtypeOf(mlir::Type element);

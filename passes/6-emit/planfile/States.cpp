@@ -1,4 +1,4 @@
-// What the outside binds to a stage's arena: states, inputs, scalars, outputs.
+// Writes what is bound to a stage's arena from outside: states, inputs, scalars, outputs.
 #include "passes/6-emit/planfile/PlanWriter.h"
 
 #include "dialects/parallel/Annotations.h"
@@ -27,7 +27,7 @@ static StateRole roleOf(graph::Role role) {
   return StateRole::Parameter;
 }
 
-// The state whose views `state` has: its parameter's, or its own.
+// Returns the state whose views `state` has: its parameter, or itself.
 static graph::StateOp viewedState(SymbolTable &symbols, graph::StateOp state) {
   if (auto of = state.getOfAttr())
     if (auto parameter = symbols.lookup<graph::StateOp>(of.getAttr()))
@@ -35,7 +35,8 @@ static graph::StateOp viewedState(SymbolTable &symbols, graph::StateOp state) {
   return state;
 }
 
-// The view of a parameter's layer (and expert); null for what belongs to no parameter.
+// Returns the view of a parameter's layer (and expert); null for what belongs to no parameter.
+// Fails with a diagnostic on a view or source that does not exist.
 FailureOr<std::unique_ptr<ViewT>> PlanWriter::viewOf(Operation *at, graph::StateOp state,
                                                      size_t layer) {
   state = viewedState(symbols, state);
@@ -66,7 +67,7 @@ FailureOr<std::vector<uint32_t>> PlanWriter::axesNamed(Operation *op, ArrayAttr 
   return indices;
 }
 
-// Axes by name, per dimension, as axes by index.
+// Returns the mesh axes of each dimension by index, from those by name.
 FailureOr<std::vector<std::unique_ptr<DimShardingT>>> PlanWriter::dimsOf(Operation *op,
                                                                          ArrayAttr dims) {
   std::vector<std::unique_ptr<DimShardingT>> result;
@@ -80,8 +81,9 @@ FailureOr<std::vector<std::unique_ptr<DimShardingT>>> PlanWriter::dimsOf(Operati
   return result;
 }
 
-// One shard, or one per layer of a stacked state, of which there may be one per expert. An
-// expert's is held by the ranks that have its part of the experts.
+// Returns one shard, or one per layer of a stacked state, of which there may be one per expert.
+// An expert's is held by the ranks that have its part of the experts. Fails with a diagnostic on
+// a malformed binding.
 FailureOr<PlanWriter::Shards> PlanWriter::shardsOf(plan::BufferOp op, DictionaryAttr binding,
                                                    ArrayRef<int64_t> shape) {
   auto symbol = binding.getAs<FlatSymbolRefAttr>("state");
@@ -147,7 +149,7 @@ LogicalResult PlanWriter::writeState(plan::BufferOp op, StageT &stage) {
   return success();
 }
 
-// A flat buffer, and the tensors of which it holds a range.
+// Writes a flat buffer, and the tensors of which it holds a range.
 LogicalResult PlanWriter::writeFlat(plan::BufferOp op, StageT &stage) {
   auto type = cast<plan::BufferType>(op.getType()).getTensor();
   auto axes = axesNamed(op, op.getBindingAttr().getAs<ArrayAttr>("flat"));
@@ -176,9 +178,9 @@ LogicalResult PlanWriter::writeFlat(plan::BufferOp op, StageT &stage) {
   return success();
 }
 
-// What an input holds if the user gives none belongs to the interface (the
-// names that exported models use), so the importer may say it, and these are
-// the defaults where it does not.
+// Returns what an input holds if the user gives none. The importer may decide it, since it
+// belongs to the interface (the names that exported models use); these are the defaults where it
+// does not.
 static InputDefault defaultOf(DictionaryAttr binding, StringRef name) {
   StringRef value;
   auto attribute = binding ? binding.getAs<StringAttr>("default") : StringAttr();
@@ -197,7 +199,8 @@ static InputDefault defaultOf(DictionaryAttr binding, StringRef name) {
                                 : InputDefault::Required;
 }
 
-// Rows are cut over the batch axes; dims of which none further on is cut are left out.
+// Records over which axes dim `dim` of an input is sharded: dim 0 (rows) in `batch_axes`, the
+// others in `dims`, which ends with the last sharded one.
 static void addCut(InputBindingT &input, size_t dim, std::vector<uint32_t> axes) {
   if (dim == 0) {
     input.batch_axes = std::move(axes);
@@ -208,7 +211,8 @@ static void addCut(InputBindingT &input, size_t dim, std::vector<uint32_t> axes)
   }
 }
 
-// What the loader does with an input, as `binding` says.
+// Writes what the loader does with an input according to `binding`. Fails with a diagnostic if
+// it is inconsistent.
 LogicalResult PlanWriter::writeLoader(Operation *at, DictionaryAttr binding, InputBindingT &input) {
   input.default_value = defaultOf(binding, input.name);
   std::vector<int64_t> whole = planfile::wholeShape(*program.mesh, input);
@@ -222,7 +226,7 @@ LogicalResult PlanWriter::writeLoader(Operation *at, DictionaryAttr binding, Inp
   return success();
 }
 
-// Do ranks get the same elements of both? Axes of size 1 cut nothing.
+// Returns whether ranks get the same elements of both. Axes of size 1 shard nothing.
 bool PlanWriter::loadAlike(const InputBindingT &a, const InputBindingT &b) const {
   auto axesOf = [&](const InputBindingT &input, size_t d) {
     std::vector<uint32_t> axes = d == 0                     ? input.batch_axes
@@ -271,8 +275,8 @@ LogicalResult PlanWriter::writeInput(plan::BufferOp op, StringRef name) {
   return success();
 }
 
-// All inputs of an inference, in the model's order; the parts that ranks read are
-// those of `graph.inputs`.
+// Writes all inputs of an inference, in the model's order; the parts that ranks read are those
+// of `graph.inputs`.
 LogicalResult PlanWriter::listInputs() {
   auto list = module->getAttrOfType<ArrayAttr>(graph::kInputs);
   if (!list)

@@ -1,4 +1,4 @@
-// Stages, procedures and instructions, one table an op.
+// Writes stages, procedures and instructions, one table per op.
 #include "passes/6-emit/Emit.h"
 #include "passes/6-emit/matmul/Equation.h"
 #include "passes/6-emit/planfile/PlanWriter.h"
@@ -42,7 +42,8 @@ std::unique_ptr<BufferRefT> bufferRef(Value buffer, ArrayRef<int64_t> lanes) {
   return ref;
 }
 
-// A buffer operand of an instruction, and which of the tensors it is that have its bytes.
+// Returns a buffer operand of an instruction, with the number of the tensor that has its bytes
+// at that point.
 std::unique_ptr<BufferRefT> PlanWriter::operandRef(Operation *op, unsigned index) {
   Value buffer = op->getOperand(index);
   auto ref = bufferRef(buffer, lanes);
@@ -105,7 +106,7 @@ FailureOr<std::unique_ptr<LaunchT>> PlanWriter::launchOf(plan::LaunchOp op) {
   return launch;
 }
 
-// Bytes from `element` on that a strided matrix of `sizes` touches.
+// Narrows `ref` to the bytes from `element` on that a strided matrix of `sizes` touches.
 static std::unique_ptr<BufferRefT> matrixRef(std::unique_ptr<BufferRefT> ref, Value buffer,
                                              int64_t element,
                                              const std::array<int64_t, 3> &strides,
@@ -123,7 +124,7 @@ static DType elementTypeOf(Value buffer) {
   return dtypeOf(cast<plan::BufferType>(buffer.getType()).getTensor().getElementType());
 }
 
-// An equation is one call, or several where letters lie apart in memory.
+// Writes an equation as one call, or as several where letters lie apart in memory.
 LogicalResult PlanWriter::writeMatmul(plan::MatmulOp op, const InstructionT &common,
                                       Instructions &out) {
   auto shape = [](Value v) { return cast<plan::BufferType>(v.getType()).getTensor().getShape(); };
@@ -320,8 +321,8 @@ static ProcedureKind kindOf(plan::ProcedureKind kind) {
   return ProcedureKind::Forward;
 }
 
-// Returns the phase of an instruction. What is sent up the stages are activations, what is
-// sent down are gradients.
+// Returns the phase of an instruction. What is sent to later stages are activations, what is
+// sent to earlier ones are gradients.
 static Phase phaseOf(plan::ProcedureOp procedure, Operation &op) {
   switch (procedure.getKind()) {
   case plan::ProcedureKind::begin:

@@ -157,7 +157,7 @@ SmallVector<Access> Edging::accessesOf(scf::ForOp walk, Operation *before) {
     for (auto [value, factor] : at.factors)
       if (!dominance.properlyDominates(value, before))
         return;
-    // What every row reads again comes from a cache, so its alignment weighs least.
+    // An operand that every row reads again comes from a cache, so its alignment weighs least.
     bool isSame = isOnly(index, first) && constantOf(walk.getLowerBound());
     accesses.push_back({op, at, isSame ? 1 : weight});
   };
