@@ -32,7 +32,7 @@ struct Team {
 
 // Describes an array of which each thread keeps what it will read again.
 struct Share {
-  int64_t turns, step, size, length; // of the walks that use it, all the same
+  int64_t turns, step, size, length; // of the loops that use it, equal for all
 };
 
 class Distributor {

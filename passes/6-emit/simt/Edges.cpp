@@ -66,7 +66,7 @@ bool isOnly(Value value, Value other) {
 // Describes an access to a vector of global memory whose elements follow the loop's.
 struct Access {
   Operation *op;
-  Remainder at; // of the walk's first element
+  Remainder at; // of the loop's first element
   int64_t weight;
 };
 

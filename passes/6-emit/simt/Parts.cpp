@@ -32,7 +32,7 @@ private:
   scf::ForOp rows;
   OpBuilder b;
   Location loc;
-  scf::ForOp vectors, rest;        // the walks: vectors, then single elements
+  scf::ForOp vectors, rest;        // the loops: vectors, then single elements
   SmallVector<Operation *> totals; // combined
   int64_t parts = 0;
   Value scratch; // the number of blocks that have arrived, then the parts
