@@ -43,9 +43,9 @@ struct CudaImage {
 // function becomes a kernel. Fails with diagnostics.
 mlir::LogicalResult lowerToNvvm(mlir::ModuleOp kernels);
 
-// Translates a module that lowerToNvvm() made to PTX for `chip`, and sets `figures` to what its
-// code tells of each kernel (entry and widest). Fails with a diagnostic if a call would be left:
-// there is nothing to link against.
+// Translates a module that lowerToNvvm() made to PTX for `chip`, and sets `figures` to one entry
+// per kernel (entry and widest alone). Fails with diagnostics, one of them if a call would be
+// left: there is nothing to link against.
 mlir::FailureOr<std::string> makePtx(mlir::ModuleOp kernels, llvm::StringRef chip,
                                      std::vector<CudaFigures> &figures);
 

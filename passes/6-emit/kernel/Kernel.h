@@ -1,9 +1,9 @@
 // Builds one kernel in a small language for emitters: scalars or short vectors, loops, loads and
 // stores through pointers.
 //
-// Every kernel is `func.func @name(%buffers: !llvm.ptr, %scalars: !llvm.ptr, %begin: i64, %end:
-// i64)` and computes the rows [begin, end) of its outermost loop, so that any partition of the
-// rows gives the same bits.
+// Every kernel is `func.func @name(%buffers: !llvm.ptr, %scalars: !llvm.ptr,
+// %begin: i64, %end: i64)` and computes the rows [begin, end) of its outermost loop, so that
+// any partition of the rows gives the same bits.
 #ifndef LLMC_PASSES_EMIT_KERNEL_KERNEL_H
 #define LLMC_PASSES_EMIT_KERNEL_KERNEL_H
 
@@ -98,8 +98,8 @@ public:
   // element i of a stack array, later loops may read at i.
   void vectors(Value low, Value high, std::optional<int64_t> size,
                const std::function<void(Value i, unsigned width)> &body, unsigned width = 0);
-  // Returns the width of those vectors along `size` elements; or of vectors that never pass its
-  // end.
+  // Returns the width of those vectors along `size` elements; widthDividing() returns that of
+  // vectors none of which passes the end.
   unsigned widthAlong(std::optional<int64_t> size, unsigned width) const;
   unsigned widthDividing(std::optional<int64_t> size, unsigned width) const;
   // Marks `total`, made from what loops over elements carried, as a sum or maximum to be

@@ -19,7 +19,7 @@ struct KernelTarget {
 };
 inline constexpr KernelTarget kAvx2Target{"avx2", 8, 16, 32};
 inline constexpr KernelTarget kAvx512Target{"avx512", 16, 32, 64};
-// Uses vectors of 16 bytes, the widest access of a thread.
+// Uses accesses of 16 bytes, vectors of 4 float32.
 inline constexpr KernelTarget kCudaTarget{"cuda", 4, 4, 4, /*threads=*/true};
 
 inline constexpr std::array<const KernelTarget *, 2> kCpuTargets = {&kAvx2Target, &kAvx512Target};
