@@ -1,3 +1,5 @@
+// Compares the module at one phase boundary, or at each until the first that fails, with the
+// one-rank reference.
 #include "lib/verify/Borders.h"
 
 #include "dialects/parallel/Annotations.h"
@@ -70,7 +72,7 @@ bool checkBorder(Phase phase, const Subject &subject, const Reference &reference
   Captured captured(module.getContext());
   FailureOr<Outcome> got = phase == Phase::Schedule ? interpretPlan(module, reference.trial)
                                                     : interpret(module, reference.trial);
-  if (phase == Phase::Train) // whose own checks are those against the file
+  if (phase == Phase::Train) // The checks against the file have the plain name.
     name += ":one-rank";
   bool good = compare(got, name, reference, captured.text, report, outcome);
   if (phase != Phase::Train || infer)
@@ -95,7 +97,7 @@ void findBorder(const Subject &subject, const Reference &reference, Report &repo
     report.place = describePlace(subject.at(phase), outcome, reference);
     return;
   }
-  // All that is left is the emitted program, unless only the model's own file says otherwise.
+  // Blame the emitted program, which is all that is left, unless only --oracle checks failed.
   if (llvm::any_of(report.checks, [](const Check &check) {
         return !check.passed && check.name.rfind("oracle:", 0) != 0;
       }))

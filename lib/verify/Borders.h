@@ -1,4 +1,4 @@
-// The IR of each border, run by its reference meaning and compared with the model.
+// Interprets the IR at every phase boundary and compares the outcome with the imported model's.
 #ifndef LLMC_LIB_VERIFY_BORDERS_H
 #define LLMC_LIB_VERIFY_BORDERS_H
 
@@ -6,21 +6,23 @@
 
 namespace llmc::verify {
 
-// Adds checks fp64:BORDER:... for the module of `subject` at one border:
+// Adds the checks fp64:PHASE:... for the module of `subject` after `phase`:
 //   raise      logits of @forward against those of the imported model
-//   train      loss and gradients against @forward, its derivatives by differences
-//   shard      annotations agree; the global program is unchanged; partitioned, it
-//              equals the model on all ranks
-//   partition  all ranks of the mesh
-//   schedule   all ranks, arenas and instructions of the plan dialect
-// Of an inference all outputs are compared everywhere; there is no border train.
-// What a diagnostic says goes to the note of a failed check. Returns whether all
-// hold; `outcome`, if given, is what the border computed (none for raise).
+//   train      loss and gradients against @forward, with derivatives by dual numbers
+//   shard      annotations are consistent; the global program computes what it did; its
+//              partition computes what the model does on all ranks
+//   partition  the functions of the stages, on all ranks of the mesh
+//   schedule   the plan dialect, on all ranks: arenas and instructions
+// An inference compares all outputs at every boundary and has no boundary train. Diagnostics
+// become the note of a failed check. Returns whether every check passed; stores in `outcome`,
+// unless null, what the module computed (nothing for raise).
 bool checkBorder(Phase phase, const Subject &subject, const Reference &reference, Report &report,
                  Outcome *outcome = nullptr);
 
-// After a check failed: runs the borders in order and sets report.border and
-// report.place. If the numbers of every border are right, the fault is in "emit".
+// Locates a failed check: checks the phase boundaries in order, sets report.border to the first
+// that fails and report.place to describePlace() of it, and adds those of their checks that
+// `report` lacks. Sets report.border to "emit" if every boundary passes but a check other than
+// oracle: has failed.
 void findBorder(const Subject &subject, const Reference &reference, Report &report);
 
 } // namespace llmc::verify

@@ -1,3 +1,5 @@
+// Draws configurations from a counter-based generator, writes a config.json for each, and merges
+// the reports of their verifications.
 #include "lib/verify/Draws.h"
 
 #include "lib/support/Counted.h"
@@ -17,7 +19,7 @@ namespace {
 struct Drawn {
   CompileOptions options;
   std::string config; // text of config.json
-  std::string words;  // for people
+  std::string words;  // readable description, for the log
 };
 
 struct Sizes {
@@ -25,7 +27,7 @@ struct Sizes {
   bool tied;
 };
 
-// The families of config.json, told apart by what their layers do.
+// Returns the config.json of a family: 0 gpt2, 1 llama, 2 qwen3, 3 gemma2, 4 bert.
 std::string configOf(int64_t family, const Sizes &s) {
   std::string config;
   llvm::raw_string_ostream text(config);
@@ -76,7 +78,7 @@ Drawn draw(uint64_t seed, uint32_t number, bool infer) {
   o.dp = pick({1, 2, 3});
   o.pp = pick({1, 1, 2, 3});
   o.tp = pick({1, 2, 2, 4});
-  // Most draws fit; a few must be refused with a reason.
+  // Make most draws fit the mesh; the compiler must refuse the others with a reason.
   if (pick({0, 1, 1, 1, 1, 1, 1, 1})) {
     o.pp = std::min(o.pp, layers);
     while (heads % o.tp != 0)
@@ -107,7 +109,8 @@ Drawn draw(uint64_t seed, uint32_t number, bool infer) {
   return drawn;
 }
 
-// Keeps of each name the check that is nearest to its limit.
+// Merges `one` into `all`: keeps every failed check, and of each name the check with the largest
+// value relative to its limit.
 void merge(Report &all, const Report &one, const std::string &prefix) {
   auto share = [](const Check &c) {
     return !c.passed ? HUGE_VAL : c.limit > 0 ? c.value / c.limit : c.value;

@@ -1,4 +1,5 @@
-// Models, meshes, batches and schedules drawn from a seed, each verified.
+// Verifies models, meshes, batches and schedules that are drawn from a seed (`llmc verify`
+// without a model).
 #ifndef LLMC_LIB_VERIFY_DRAWS_H
 #define LLMC_LIB_VERIFY_DRAWS_H
 
@@ -6,10 +7,11 @@
 
 namespace llmc::verify {
 
-// Verifies `count` drawn configurations of five families, trained or (`infer`) run once. The report holds per name of a
-// check the one nearest to its limit (or failed), with the draw in `subject`, and
-// a line a draw in `log`; a refusal is logged with its reason and fails nothing.
-// Fails only if a draw's files cannot be written.
+// Verifies `count` drawn configurations of five model families, trained or, with `infer`, run
+// once. The report keeps, for each name of a check, the check nearest to its limit and every one
+// that failed, its subject prefixed by the number of the draw. Appends one line a draw to `log`;
+// a configuration that the compiler refuses is logged with the reason and fails no check. Fails
+// with a diagnostic only if the files of a draw cannot be written.
 mlir::FailureOr<Report> verifyDraws(mlir::MLIRContext &context, uint64_t seed, int64_t count,
                                     bool infer, std::string &log,
                                     support::Progress *progress = nullptr);

@@ -1,3 +1,4 @@
+// Hashes every state and output after each step of a run and compares the hashes of two runs.
 #include "lib/verify/Interleavings.h"
 
 #include "lib/support/Hash.h"
@@ -14,15 +15,16 @@ using support::text;
 
 namespace {
 
-constexpr size_t kSteps = 2; // the second meets what the first left behind
+constexpr size_t kSteps = 2; // The second step starts from what the first left behind.
 
 struct Run {
-  std::vector<uint64_t> hashes; // of each state and output, by step and rank
-  std::string failure;          // why it did not end
+  std::vector<uint64_t> hashes; // of each state, output and result, by step and rank
+  std::string failure;          // message of the executor; empty if the run ended
   bool hazard = false;
 };
 
-// Calls visit(rank, kind, name of the tensor, its bytes) in a fixed order.
+// Calls visit(rank, kind, tensor name, buffer) for each state, output and result, in a fixed
+// order.
 template <class F> void forEachResult(const Executor &executor, F visit) {
   for (uint32_t rank = 0; rank < executor.ranks(); ++rank) {
     const auto &stage = *executor.program().stages[executor.stageOfRank(rank)];
@@ -79,7 +81,7 @@ public:
     return result;
   }
 
-  // What the two runs have different, by the first place.
+  // Names the first tensor whose hash differs between two runs.
   std::string difference(const Run &a, const Run &b) {
     size_t at = static_cast<size_t>(
         std::mismatch(a.hashes.begin(), a.hashes.end(), b.hashes.begin()).first - a.hashes.begin());

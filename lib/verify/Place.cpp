@@ -1,3 +1,4 @@
+// Compares an outcome tensor by tensor and maps wrong elements to the ranks that hold them.
 #include "lib/verify/Place.h"
 
 #include "dialects/graph/Detail.h"
@@ -20,7 +21,8 @@ double largest(const Tensor &tensor) {
   return most;
 }
 
-// The first op that reads a state: through a function's argument, into a repeat.
+// Returns the first op that reads a state, looking through the argument of a function and of a
+// graph.repeat, with the name of its source node; "" if no op reads it.
 std::string readerOf(ModuleOp module, StringRef state) {
   Operation *reader = nullptr;
   module.walk([&](func::FuncOp func) {
@@ -43,7 +45,8 @@ std::string readerOf(ModuleOp module, StringRef state) {
   return reader->getName().getStringRef().str() + (node.empty() ? "" : " '" + node + "'");
 }
 
-// Ranks whose part of the state holds an element that is wrong.
+// Returns the ranks whose shard of the state holds a wrong element; "" if the module has no mesh
+// or the state no sharding.
 std::string ranksOf(ModuleOp module, graph::StateOp state, const Tensor &got, const Tensor &expected,
                     double size) {
   auto mesh = parallel::getMesh(module);
@@ -85,7 +88,7 @@ std::string ranksOf(ModuleOp module, graph::StateOp state, const Tensor &got, co
 
 } // namespace
 
-// Which outputs of an inference are wrong.
+// Counts the wrong outputs of an inference and names the first three.
 static std::string describeResults(const Outcome &got, const Reference &reference) {
   std::string names;
   size_t wrong = 0;
@@ -107,7 +110,7 @@ std::string describePlace(ModuleOp module, const Outcome &got, const Reference &
     return "";
   NamedTensors expected = statesFromSources(module, reference.exact.gradients);
   NamedTensors own = statesFromSources(module, got.gradients);
-  double floor = 0; // a gradient that is exactly zero holds nothing but rounding
+  double floor = 0; // A gradient that is exactly zero leaves nothing but rounding errors.
   for (const auto &[name, tensor] : expected)
     floor = std::max(floor, 1e-3 * largest(tensor));
   graph::StateOp last;

@@ -1,4 +1,4 @@
-// Where a wrong number comes from, in words.
+// Describes where a wrong number was computed.
 #ifndef LLMC_LIB_VERIFY_PLACE_H
 #define LLMC_LIB_VERIFY_PLACE_H
 
@@ -6,9 +6,10 @@
 
 namespace llmc::verify {
 
-// Names the tensor that parts from the model's last in forward order (a fault
-// spreads to what comes before it in backward), the op that reads it, and the
-// ranks that hold wrong elements of it. Empty if nothing is known.
+// Returns a sentence on the parameter whose gradient differs, the last such in forward order (in
+// the backward pass a fault spreads to all that come before it), the op that reads it, and the
+// ranks whose shards hold wrong elements. For an inference it names the first three wrong
+// outputs. Returns "" if `got` has neither losses nor results.
 std::string describePlace(mlir::ModuleOp module, const Outcome &got, const Reference &reference);
 
 } // namespace llmc::verify

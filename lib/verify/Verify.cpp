@@ -1,3 +1,4 @@
+// Drives all checks of a training run, of an inference, of one phase boundary or of a dump.
 #include "lib/verify/Verify.h"
 
 #include "dialects/parallel/Annotations.h"
@@ -28,10 +29,10 @@ namespace llmc::verify {
 using support::counted;
 
 constexpr double kExact = 1e-10;
-// What sound kernels keep by far, however wrong the same kernels are on one rank.
+// Bounds the error of kernels absolutely, in case the one-rank plan is as wrong as this one.
 constexpr double kAbsolute = 1e-4;
 
-// That the interpreters run.
+// Counts the micro-batches that the interpreters run, for progress.
 static uint64_t microBatchesOf(const CompileOptions &options, const Trial &trial) {
   uint64_t count = options.infer ? 1 : 0;
   for (size_t i = 0; i < trial.steps.size() && !options.infer; ++i)
@@ -149,14 +150,15 @@ bool checkKernels(const Subject &subject, const Reference &reference, Outcome &o
     return false;
   outcome = std::move(*run);
   const Outcome &exact = exactOfPlan(reference);
-  // Ranks add in another order than one rank: of 250 drawn models roundings alone make 2.8
-  // times its error once, and 1.3e-6 once.
+  // Allow for another order of additions: of 250 drawn models, roundings alone made 2.8 times the
+  // one-rank error once, and 1.3e-6 once.
   auto limit = [](double one) { return std::min(std::max(3 * one, 2e-6), kAbsolute); };
   if (reference.one.options.infer) {
     TensorError results = resultDistance(outcome.results, exact.results);
     bool good =
         report.add("kernels:outputs", results.name, results.value, limit(reference.results));
-    // A single wrong element is lost among many; a single rounding may be an unlucky one.
+    // Check the elements too: the norm hides a single wrong one. Allow more, since one rounding
+    // may be unlucky.
     TensorError elements = resultError(outcome.results, exact.results);
     good &= report.add("kernels:elements", elements.name, elements.value,
                        5 * limit(reference.elements));
@@ -198,12 +200,13 @@ private:
   Report report;
 };
 
-// Rule (iii): what five steps of an optimizer leave.
+// Adds updates:OPTIMIZER:... for what five steps leave: against the optimizer's equations, in
+// double on all ranks, and with kernels.
 void Verifier::updates(Optimizer which, const Outcome &nRanks, const UpdateErrors &equations,
                        const Reference &reference, const Outcome &kernels) {
   bool adam = which == Optimizer::AdamW;
   std::string name = adam ? "updates:adamw:" : "updates:sgd:";
-  // Of each tensor by itself, however small its gradient is.
+  // Judge each tensor by itself, however small its gradient is.
   TensorError own = equations.largest();
   report.add(name + "equations", own.name, own.value, kExact);
   TensorError exact = vectorError(nRanks.weights, reference.exact.weights);
@@ -324,7 +327,7 @@ LogicalResult Verifier::inference() {
   return success();
 }
 
-// --after PHASE.
+// Checks one phase boundary, for --after PHASE.
 LogicalResult Verifier::oneBorder(Phase phase) {
   FailureOr<Subject> subject = compileSubject(context, options.compile, phase, options.standIn);
   if (failed(subject))
@@ -341,7 +344,8 @@ LogicalResult Verifier::oneBorder(Phase phase) {
   return success();
 }
 
-// A dump: the border where it was written, then the plan that comes of it.
+// Verifies a dump: checks the phase boundary at which it was written, then compiles it on and
+// checks the plan that results.
 LogicalResult Verifier::dump() {
   FailureOr<Dump> dump = readDump(context, options.compile.model);
   if (failed(dump))
@@ -371,7 +375,8 @@ LogicalResult Verifier::dump() {
            << options.compile.model << ": at border " << std::string(toString(dump->phase))
            << ": phase " << std::string(toString(refuser)) << " refuses it";
   checkStatic(*subject.program, report);
-  // Weights come from places and rules that the IR names, not from what it is compared with.
+  // Pass no one-rank subject: the weights come from offsets and rules that the IR names, not from
+  // the model that it is compared with.
   checkStates(subject, nullptr, options.seed, report);
   if (report.passed())
     checkKernels(subject, *reference, outcome, report);
@@ -417,12 +422,12 @@ FailureOr<Report> Verifier::run() {
   }
   bool adam = compile.optimizer == Optimizer::AdamW;
   Optimizer other = adam ? Optimizer::Sgd : Optimizer::AdamW;
-  std::string standIn; // as text, which crosses from one context to another
+  std::string standIn; // Text crosses from one context to another.
   llvm::raw_string_ostream stream(standIn);
   if (options.standIn)
     ModuleOp(options.standIn.module).print(stream, OpPrintingFlags().enableDebugInfo());
   std::future<std::optional<Report>> beside;
-  if (!compile.afterPhase) // which is called by one thread
+  if (!compile.afterPhase) // The callback must be called by one thread.
     beside = std::async(std::launch::async, [&, this] { return verifyBeside(other, standIn); });
   LogicalResult ran = optimizer(compile.optimizer, true);
   std::optional<Report> second = beside.valid() ? beside.get() : std::nullopt;
@@ -435,8 +440,9 @@ FailureOr<Report> Verifier::run() {
   return std::move(report);
 }
 
-// The other optimizer in a context of its own, so that a thread can do it. Nothing if it
-// could not: diagnostics come when it is done again in the context of all.
+// Verifies the other optimizer in an MLIR context of its own, so that another thread can do it.
+// Returns nullopt if that fails; the caller then repeats it in the shared context, which emits
+// the diagnostics.
 std::optional<Report> Verifier::verifyBeside(Optimizer other, llvm::StringRef standIn) const {
   MLIRContext own(context.getDialectRegistry(), MLIRContext::Threading::DISABLED);
   own.loadAllAvailableDialects();
@@ -472,7 +478,7 @@ FailureOr<Report> verifyModel(MLIRContext &context, const VerifyOptions &given) 
   if (isDump(given.compile.model))
     return Verifier(context, given).run();
   VerifyOptions options = given;
-  if (llvm::StringRef(options.compile.model).ends_with(".mlir")) { // it says itself what it is
+  if (llvm::StringRef(options.compile.model).ends_with(".mlir")) { // the IR says if it infers
     OwningOpRef<ModuleOp> model = readModel(context, options.compile);
     if (!model)
       return failure();
