@@ -1,3 +1,4 @@
+// Computes the errors by which checks compare outcomes; an error that is NaN counts as infinite.
 #include "lib/verify/steps/Training.h"
 
 #include <algorithm>
@@ -16,7 +17,7 @@ double squares(const Tensor &tensor) {
   return sum;
 }
 
-// Squared distance; infinite for NaN, other shapes and missing tensors.
+// Returns the squared L2 distance; infinite for NaN, another shape or a missing tensor.
 double squaredDistance(const NamedTensors &got, const std::string &name, const Tensor &expected) {
   auto found = got.find(name);
   if (found == got.end() || found->second.shape != expected.shape)
@@ -91,7 +92,8 @@ TensorError vectorError(const NamedTensors &got, const NamedTensors &expected) {
   return worst;
 }
 
-// `add` joins magnitudes of elements: their maximum, or the root of their squares.
+// Returns the relative error of one tensor. `add` combines magnitudes of elements: their maximum,
+// or the root of the sum of their squares.
 template <class Add>
 static double errorOf(const Tensor &got, const Tensor &expected, Add add) {
   if (got.shape != expected.shape)

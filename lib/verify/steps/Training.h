@@ -1,5 +1,6 @@
-// A few steps of training, or runs of inference, whoever runs them: what goes in,
-// what comes out, and how far two outcomes are apart.
+// Defines what goes into and comes out of steps of training or runs of inference, for every way
+// to run them, and measures how far two outcomes are apart. Tested by
+// test/verify/steps/RepeatedStepsTest.cpp.
 #ifndef LLMC_LIB_VERIFY_STEPS_TRAINING_H
 #define LLMC_LIB_VERIFY_STEPS_TRAINING_H
 
@@ -14,61 +15,65 @@ namespace llmc::verify {
 using graph::Tensor;
 using NamedTensors = std::map<std::string, Tensor>;
 
+// Holds the inputs of one step.
 struct StepData {
-  // By name of the input: all rows of the step, [global batch, ...]. Micro-batch
-  // k of the global view is rows [k * B, (k + 1) * B), B = rows of one. Of an inference
-  // all of the input, of any shape.
+  // Maps the name of an input to all rows of the step, [global batch, ...]. Micro-batch k of the
+  // global view is rows [k * B, (k + 1) * B), B = rows of a micro-batch. For an inference it is
+  // the whole input, of any shape.
   NamedTensors inputs;
-  // Host scalars of the update ("lr", "clip", ...), rounded to float.
+  // Maps the names of the update's host scalars ("lr", "clip", ...) to values rounded to float.
   std::map<std::string, double> scalars;
-  // How often the step has these rows, one after the other. The interpreters run them once and
-  // count what they add up so many times.
+  // Counts how often the step has these rows, one after the other. The interpreters run them once
+  // and multiply their contribution.
   int64_t repeats = 1;
 };
 
-// The inputs with every row of the step.
+// Returns the inputs with all rows of the step, repetitions included.
 NamedTensors allRows(const StepData &data);
 
+// Holds initial weights and the inputs of some steps.
 struct Trial {
-  NamedTensors weights; // first values by source tensor, rounded to float
+  NamedTensors weights; // initial values by source tensor, rounded to float
   std::vector<StepData> steps;
 };
 
+// Holds what running a trial leaves, for comparison.
 struct Outcome {
   std::vector<double> losses;            // one a step
   std::map<std::string, double> outputs; // of the first step: "grad_norm", "tokens"
   NamedTensors gradients;                // of the first step's mean loss, by source tensor
   NamedTensors weights;                  // after the last step, by source tensor
-  // Of an inference, that of the first step, and nothing else but the next field: its
-  // outputs, by name.
+  // Maps the names of an inference's outputs to those of the first step. An inference fills only
+  // this field and the next.
   NamedTensors results;
-  // Largest absolute difference between copies of one element on different ranks.
+  // Holds the largest absolute difference between copies of one element on different ranks.
   double replicaError = 0;
 };
 
-// |got - expected| / |expected|; infinity where either is not finite.
+// Returns |got - expected| / |expected|; infinity where either is not finite.
 double relativeError(double got, double expected);
 
+// Identifies the worst tensor of a comparison and holds its error.
 struct TensorError {
   std::string name; // the worst tensor
   double value = 0;
 };
-// Of a tensor g against g*: |g - g*| / max(|g*|, 1e-3 |all gradients*|) in L2
-// norms. A tensor that is missing or has another shape has an infinite error.
+// Returns the largest error |g - g*| / max(|g*|, 1e-3 |all gradients*|) of a gradient g against
+// g*, in L2 norms. A tensor that is missing or has another shape has an infinite error.
 TensorError gradientError(const NamedTensors &got, const NamedTensors &expected);
 
-// Of all tensors as one vector: |g - g*| / |g*|; named is the tensor with the
-// largest share.
+// Returns |g - g*| / |g*| of all tensors as one vector, and the tensor with the largest share.
 TensorError vectorError(const NamedTensors &got, const NamedTensors &expected);
 
-// Of results: the largest |r - r*| / largest |r*|, element by element; where r* is not
-// finite, r must be the same.
+// Returns the worst result's max |r - r*| / max |r*| over its elements; where r* is not finite, r
+// must be the same.
 TensorError resultError(const NamedTensors &got, const NamedTensors &expected);
-// The same in L2 norms, each result by itself.
+// Returns the worst result's |r - r*| / |r*| in L2 norms.
 TensorError resultDistance(const NamedTensors &got, const NamedTensors &expected);
 
-// The largest relative error of the losses; infinite if their number differs.
+// Returns the largest relative error of the losses, or infinity if their numbers differ.
 double lossError(const std::vector<double> &got, const std::vector<double> &expected);
+// Returns the largest relative error of the expected outputs, or infinity if one is missing.
 double outputError(const std::map<std::string, double> &got,
                    const std::map<std::string, double> &expected);
 

@@ -1,4 +1,4 @@
-// Diagnostics as the note of a check.
+// Collects diagnostics for the note of a check.
 #ifndef LLMC_LIB_VERIFY_SUBJECT_CAPTURED_H
 #define LLMC_LIB_VERIFY_SUBJECT_CAPTURED_H
 
@@ -8,7 +8,8 @@
 
 namespace llmc::verify {
 
-// Keeps diagnostics as text, for as long as it lives.
+// Appends every diagnostic of the context to `text`, one a line, and suppresses it, while the
+// object lives.
 class Captured {
 public:
   explicit Captured(mlir::MLIRContext *context)

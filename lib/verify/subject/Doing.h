@@ -1,4 +1,4 @@
-// What a verification is at, for those who wait for it.
+// Reports the progress of a verification.
 #ifndef LLMC_LIB_VERIFY_SUBJECT_DOING_H
 #define LLMC_LIB_VERIFY_SUBJECT_DOING_H
 
@@ -10,14 +10,14 @@
 
 namespace llmc::verify {
 
-// A phase of `progress` for as long as it lives, nothing without one.
+// Opens a phase of `progress` for its own lifetime; does nothing if `progress` is null.
 class Doing {
 public:
   Doing(support::Progress *progress, const std::string &name, uint64_t total = 0) {
     if (progress)
       phase.emplace(*progress, name, total);
   }
-  // Counts one of `total` when it is called.
+  // Returns a function that counts one of `total`; it must not outlive this object.
   std::function<void()> counter() {
     return [this] {
       if (phase)
@@ -30,7 +30,7 @@ public:
       phase->add(count);
   }
 
-  // Says that `done` of `total` are behind it.
+  // Sets the count to `done` of `total`.
   void reach(uint64_t done) {
     if (phase)
       phase->reach(done);

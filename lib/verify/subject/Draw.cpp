@@ -1,4 +1,4 @@
-// Rows, labels, weights and scalars that show errors.
+// Draws rows, labels, weights and scalars such that errors show in the outcome.
 #include "lib/verify/subject/RunPlan.h"
 #include "lib/verify/subject/Subject.h"
 #include "runtime/states/Random.h"
@@ -11,7 +11,7 @@ namespace {
 
 using planfile::InputDefault;
 
-// A number in [0, 1) for (seed, stream, index).
+// Returns a number in [0, 1) that depends on (seed, stream, index) alone.
 double uniform(uint64_t seed, uint32_t stream, uint64_t index) {
   auto bits = runtime::philox({uint32_t(index), uint32_t(index >> 32), stream, 0},
                               {uint32_t(seed), uint32_t(seed >> 32)});
@@ -29,15 +29,15 @@ double element(const planfile::InputBindingT &input, int64_t vocabulary, uint64_
   double token = std::floor(uniform(seed, stream, i) * double(vocabulary));
   if (input.name != "labels")
     return token;
-  // From almost none in the first rows to 60 % in the last, the first label of a row never.
+  // Ignore almost no label in the first rows and up to 60 % in the last, but never a row's first.
   double share = 0.6 * (double(i / width) + 0.5) / double(rows);
   bool ignored = i % width != 0 && uniform(seed, stream + 1, i) < share;
   return ignored ? -100 : token;
 }
 
-// An input of an inference, by what the plan knows of it: ids of the table that it
-// indexes; positions; else, if a whole number or a truth, a mask of rows that begin
-// with at least one 1 and end with zeros; else normal numbers.
+// Draws an input of an inference by what the plan records of it: positions; ids of the table that
+// it indexes; otherwise, for an integer or boolean type, a mask whose rows begin with at least
+// one 1 and end with zeros; normal numbers for a float type.
 Tensor drawInput(const planfile::InputBindingT &input, uint64_t seed, uint32_t stream) {
   using planfile::DType;
   Tensor value(input.global_shape);
@@ -82,8 +82,8 @@ StepData drawStep(const planfile::ProgramT &program, uint64_t seed, unsigned ste
   }
   bool adam = program.optimizer == planfile::OptimizerKind::AdamW;
   double beta1 = 0.9, beta2 = 0.95;
-  // Every other step is clipped for certain: a clipped step alone would hide a
-  // wrong scale of all gradients, and an unclipped one a wrong norm.
+  // Clip every other step for certain: clipped steps alone would hide a wrong scale of all
+  // gradients, and unclipped ones a wrong norm.
   double clip = step % 2 == 1 ? 0.125 : double(std::numeric_limits<float>::max());
   const std::pair<const char *, double> scalars[] = {
       {"lr", adam ? 1e-3 : 0.05},
@@ -99,7 +99,7 @@ StepData drawStep(const planfile::ProgramT &program, uint64_t seed, unsigned ste
   return data;
 }
 
-// Tensors of one value get noise.
+// Adds noise to tensors whose elements are all equal.
 void disturb(NamedTensors &weights, uint64_t seed) {
   uint64_t stream = 1;
   for (auto &[name, tensor] : weights) {

@@ -1,4 +1,4 @@
-// What was checked and what came out.
+// Holds the checks of a verification and renders them as JSON and text.
 #ifndef LLMC_LIB_VERIFY_SUBJECT_REPORT_H
 #define LLMC_LIB_VERIFY_SUBJECT_REPORT_H
 
@@ -10,35 +10,39 @@
 
 namespace llmc::verify {
 
+// Records one check: it passed if value <= limit.
 struct Check {
-  // Begins static:, states:, fp64:, ranges:, kernels:, updates:, oracle: or interleave:
+  // Begins with static:, states:, fp64:, ranges:, kernels:, updates:, oracle: or interleave:.
   std::string name;
-  std::string subject; // the worst tensor, or what was looked at
+  std::string subject; // the worst tensor, or the object that was checked
   double value = 0, limit = 0;
   bool passed = false;
-  std::string note; // for people; may have several lines
+  std::string note; // explanation; may have several lines
 };
 
+// Collects the checks of one verification and its verdict.
 struct Report {
-  std::string model;  // what was verified
-  std::string device; // its mesh and step, for people
+  std::string model;  // path of the model
+  std::string device; // mesh and step, readable
   uint64_t ranks = 1;
-  // Object of --json if a shrunk twin stands for the plan; and how they relate, for people.
+  // Holds the object of --json that describes the scaled-down model, or false; `relation` tells
+  // in words how it relates to the plan.
   nlohmann::json twin = false;
   std::string relation;
   std::vector<Check> checks;
-  // First border at which the numbers part from the model's ("partition"), or
-  // empty; and what is known about the place.
+  // Identifies the first phase boundary at which the numbers differ from the model's
+  // ("partition"), or is empty; `place` describes where (Place.h).
   std::string border, place;
   nlohmann::json mutants; // object of --json, null if nothing was mutated
 
+  // Returns whether all checks passed and no mutant survived.
   bool passed() const;
-  // Adds a check that holds if value <= limit (NaN never does). Returns whether.
+  // Adds a check that passes if value <= limit (NaN never does). Returns whether it passed.
   bool add(std::string name, std::string subject, double value, double limit,
            std::string note = "");
-  // The object of `verify --json`; infinite values are the largest double.
+  // Returns the object of `verify --json`; infinite and NaN values become the largest double.
   nlohmann::json json() const;
-  // A line a check, then the verdict.
+  // Returns one line a check, the notes of those that failed, then the verdict.
   std::string text() const;
 };
 

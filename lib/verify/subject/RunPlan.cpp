@@ -1,3 +1,4 @@
+// Drives runtime::Executor with the rows, weights and scalars of a trial, and reads its outcome.
 #include "lib/verify/subject/RunPlan.h"
 
 #include "lib/planfile/Inputs.h"
@@ -50,7 +51,8 @@ double readElement(DType type, const std::byte *data, int64_t i) {
   }
 }
 
-// Calls f(local element, global element) for a rank's part of a result, padding left out.
+// Calls f(local element, global element) for each element of a rank's shard of a result, leaving
+// out padding.
 template <typename F>
 void forEachElement(const planfile::OutputBindingT &result, const planfile::MeshT &mesh,
                     const std::vector<uint32_t> &at, F f) {
@@ -137,7 +139,7 @@ void writeScalars(const Executor &executor, const std::map<std::string, double> 
       }
 }
 
-// Whether the value has the shape that the plan takes in one step.
+// Checks that the value has the shape that the plan takes in one step.
 static support::Status checkShape(const ProgramT &program, const planfile::InputBindingT &input,
                                   const Tensor &value) {
   if (program.mode == planfile::Mode::Infer)
@@ -166,7 +168,7 @@ support::Result<std::vector<std::vector<std::byte>>> packInputs(const ProgramT &
     if (support::Status status = checkShape(program, *input, value); !status)
       return status.takeError();
     std::vector<std::byte> bytes(value.data.size() * planfile::byteSize(input->dtype));
-    // What the runtime's loader does before the executor sees it.
+    // Permute as the runtime's loader does before the executor sees the rows.
     std::vector<uint64_t> places = planfile::permutedPlaces(*program.mesh, *input);
     auto row = static_cast<int64_t>(places.size());
     for (int64_t i = 0; i < value.size(); ++i)
@@ -197,11 +199,11 @@ support::Result<NamedTensors> gatherSources(const Executor &executor, StateRole 
 double replicaError(const Executor &executor) {
   const ProgramT &program = executor.program();
   double worst = 0;
-  // By name, role and place of the shard: who has it first.
+  // Map name, role and position of a shard to the first copy of it.
   std::map<std::tuple<std::string, StateRole, std::vector<int64_t>, int64_t>, const std::byte *> first;
   for (uint32_t stage = 0; stage < program.stages.size(); ++stage)
     for (const auto &state : program.stages[stage]->states) {
-      // What belongs to no parameter are the step's own sums, left as each rank has them.
+      // Skip the step's own sums, which belong to no parameter: each rank keeps its own.
       bool gradient = state->role == StateRole::Accumulator && state->view;
       if (state->role != StateRole::Parameter && !gradient)
         continue;
@@ -232,7 +234,7 @@ double replicaError(const Executor &executor) {
   return worst;
 }
 
-// Puts the parts of every result together; copies of one element are compared.
+// Assembles every result from the ranks' shards and compares copies of one element.
 static NamedTensors gatherResults(const Executor &executor, double &replicas) {
   const ProgramT &program = executor.program();
   NamedTensors results;
@@ -256,7 +258,8 @@ static NamedTensors gatherResults(const Executor &executor, double &replicas) {
   return results;
 }
 
-// The steps from the last to the first, so that its results meet what others left.
+// Runs the steps from the last to the first, so that the results kept, those of the first, are
+// computed in arenas that other runs have used.
 static support::Result<Outcome> runInference(Executor &executor, const Trial &trial) {
   Outcome outcome;
   for (size_t step = trial.steps.size(); step-- > 0;) {

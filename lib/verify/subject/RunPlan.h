@@ -1,4 +1,4 @@
-// Steps by a plan and its kernels, in this process.
+// Runs steps by a plan and its kernels, in this process.
 #ifndef LLMC_LIB_VERIFY_SUBJECT_RUNPLAN_H
 #define LLMC_LIB_VERIFY_SUBJECT_RUNPLAN_H
 
@@ -10,30 +10,33 @@
 
 namespace llmc::verify {
 
-// Runs the steps of `trial` on all ranks of the plan. Kernels are loaded once and
-// serve every plan that numbers them alike (a mutant). An error tells why the
-// plan cannot run, for example that all ranks wait for each other. An inference is
-// run for each step, from the last to the first. The plan must
-// pass checkBounds(); nothing else is checked.
+// Runs the steps of `trial` on all ranks of the plan; for an inference one run a step, from the
+// last step to the first. The kernels serve every plan that numbers them alike, such as a mutant.
+// Fails with the reason why the plan cannot run, for example that all ranks wait for each other.
+// Requires a plan that passes checkBounds(); checks nothing else.
 support::Result<Outcome> runPlan(const planfile::ProgramT &program,
                                  const runtime::Kernels &kernels, const Trial &trial,
                                  const runtime::ExecutorOptions &options = {});
 
-// The pieces of the above, for those who drive an executor themselves.
+// Writes the values of `sources` through the states' views into the parameters and master weights
+// of every rank. Leaves states without a source as they are.
 void fillWeights(const runtime::Executor &executor, const NamedTensors &sources);
+// Writes the host scalars of one step, as float, into every arena.
 void writeScalars(const runtime::Executor &executor,
                   const std::map<std::string, double> &scalars);
-// One buffer per input of the plan with all rows of the step, dense, in the plan's types and as the loader permutes it.
+// Returns one dense buffer per input of the plan with all rows of the step, in the plan's types
+// and permuted as the loader does. Fails if an input is missing or has another shape.
 support::Result<std::vector<std::vector<std::byte>>>
 packInputs(const planfile::ProgramT &program, const StepData &data);
+// Gathers the states of one role from all ranks, by source tensor.
 support::Result<NamedTensors> gatherSources(const runtime::Executor &executor,
                                             planfile::StateRole role);
-// Largest absolute difference between the copies that ranks hold of one element
-// of a parameter or of a gradient; infinite if only one of them is a number.
+// Returns the largest absolute difference between copies of one element of a parameter or
+// gradient on different ranks; infinite if only one of two copies is a number.
 double replicaError(const runtime::Executor &executor);
 
-// Initial weights as the runtime would take them: from the model's files, else
-// drawn from `seed` by its own rule. `folder` is where files are looked for too.
+// Returns the initial weights as the runtime would take them: from the model's files, which it
+// also looks for in `folder`, else drawn from `seed` by its own rule.
 support::Result<NamedTensors> initialWeights(const planfile::ProgramT &program,
                                              const runtime::Kernels &kernels, uint64_t seed,
                                              const std::string &folder);

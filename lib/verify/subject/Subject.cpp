@@ -1,3 +1,4 @@
+// Runs the phases of the pipeline one by one, keeping a clone of the module after each.
 #include "lib/verify/subject/Subject.h"
 
 #include "lib/pipeline/Pipeline.h"
@@ -67,7 +68,7 @@ FailureOr<Subject> compileSubject(MLIRContext &context, const CompileOptions &op
 
 CompileOptions oneRank(const CompileOptions &options) {
   CompileOptions one = options;
-  if (!options.infer) { // whose batch is the model's
+  if (!options.infer) { // An inference has the model's own batch.
     one.microBatch = options.batchRows();
     one.globalBatch = options.globalRows();
   }

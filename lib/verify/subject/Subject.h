@@ -1,4 +1,4 @@
-// What is verified: one compilation with all its borders.
+// Holds one compilation with the modules of all its phase boundaries.
 #ifndef LLMC_LIB_VERIFY_SUBJECT_SUBJECT_H
 #define LLMC_LIB_VERIFY_SUBJECT_SUBJECT_H
 
@@ -17,21 +17,22 @@
 
 namespace llmc::verify {
 
+// Owns what a verification compares: modules, plan and loaded kernels of one compilation.
 struct Subject {
   CompileOptions options;
-  // The module at each border that was reached; Emit is not kept.
+  // Holds the module after each phase that ran, except Emit.
   std::map<Phase, mlir::OwningOpRef<mlir::ModuleOp>> borders;
-  // After Emit: the launches with their kernels' names, the plan of them, and its kernels, ready
-  // to run.
+  // Owns, after Emit, the module whose launches name their kernels; `program` is the plan written
+  // from it, `kernels` are that plan's, loaded.
   mlir::OwningOpRef<mlir::ModuleOp> emitted;
   std::unique_ptr<planfile::ProgramT> program;
   std::optional<runtime::Kernels> kernels;
 
-  // The module at a border; null if it was not reached.
+  // Returns the module after `phase`, or null if that phase did not run.
   mlir::ModuleOp at(Phase phase) const;
 };
 
-// A module that stands for options.model, at one of its first borders.
+// Refers to a module that replaces options.model, and the phase boundary at which it is.
 struct StandIn {
   StandIn(mlir::ModuleOp module = {}, Phase border = Phase::Raise)
       : module(module), border(border) {}
@@ -40,26 +41,27 @@ struct StandIn {
   Phase border;
 };
 
-// Compiles options.model up to a phase, or what stands for it. Fails with diagnostics.
+// Compiles options.model, or `standIn` in its place, up to a phase. Fails after diagnostics.
 mlir::FailureOr<Subject> compileSubject(mlir::MLIRContext &context, const CompileOptions &options,
                                         Phase upTo = Phase::Emit, StandIn standIn = {});
 
-// The same from a module that stands at border `from`. If a phase refuses,
-// `failedIn` is that phase, and the borders before it are in `subject`.
+// Continues a compilation from a copy of `module`, which is after phase `from`. If a phase fails,
+// `failedIn` is that phase and `subject` has the modules before it. Fails after diagnostics.
 mlir::LogicalResult compileFrom(mlir::ModuleOp module, Phase from, Phase upTo, Subject &subject,
                                 Phase *failedIn = nullptr);
 
-// The same step on one rank: the same rows in the same micro-batches.
+// Returns options for the same step on one rank: the same rows in the same micro-batches.
 CompileOptions oneRank(const CompileOptions &options);
 
-// Weights, rows and scalars for `steps` steps of a one-rank plan of the model (its
-// inputs are the global ones). Tokens are random, about 30 % of the labels are
-// ignored, more in later rows; inputs of an inference as drawInput() in Draw.cpp says. A source tensor whose elements are all equal (a
-// bias of zeros) would hide errors, so that noise is added to it. A step of training has at most
-// `microBatches` different ones, a divisor of their number, which are repeated.
+// Draws weights, rows and scalars for `steps` steps of a one-rank plan of the model (whose inputs
+// are the global ones). Tokens are random and about 30 % of the labels are ignored, more in later
+// rows; drawInput() in Draw.cpp draws the inputs of an inference. Noise is added to a source
+// tensor whose elements are all equal (a bias of zeros), since it would hide errors. A step of
+// training has at most `microBatches` different micro-batches, a divisor of their number, and
+// repeats them.
 support::Result<Trial> drawTrial(const Subject &oneRank, uint64_t seed, unsigned steps,
                                  int64_t microBatches = std::numeric_limits<int64_t>::max());
-// One step of that, numbered from 0.
+// Draws one such step of training, numbered from 0.
 StepData drawStep(const Subject &oneRank, uint64_t seed, unsigned step,
                   int64_t microBatches = std::numeric_limits<int64_t>::max());
 
