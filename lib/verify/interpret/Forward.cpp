@@ -1,3 +1,4 @@
+// Binds the arguments of @forward to the inputs of a step.
 #include "lib/verify/interpret/Forward.h"
 
 #include "dialects/parallel/Annotations.h"

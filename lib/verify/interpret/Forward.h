@@ -1,4 +1,4 @@
-// A model's @forward on the rows of one micro-batch, in double or with derivatives.
+// Runs a model's @forward on the rows of one micro-batch, in double or with dual numbers.
 #ifndef LLMC_LIB_VERIFY_INTERPRET_FORWARD_H
 #define LLMC_LIB_VERIFY_INTERPRET_FORWARD_H
 
@@ -10,16 +10,19 @@
 
 namespace llmc::verify {
 
-// Argument `i` of `func` where it is an input: the rows of micro-batch `k` if it has as many
-// rows as a micro-batch, else the first elements of what is given for the step. Fails with a
-// diagnostic.
+// Returns the value of argument `i` of `func`, which is bound to an input: the rows of
+// micro-batch `k` if the argument has as many rows as a micro-batch, else the first elements of
+// the step's value. Fails with a diagnostic if the step lacks the input or has too few elements
+// of it.
 mlir::FailureOr<Tensor> inputArgument(mlir::func::FuncOp func, unsigned i, const StepData &data,
                                       int64_t k);
 
-// @forward of a module; null after a diagnostic where it has none.
+// Returns @forward of a module, or null after a diagnostic if it has none with a body and a
+// result.
 mlir::func::FuncOp forwardOf(mlir::ModuleOp module);
 
-// The results of @forward for micro-batch `k`, its states by symbol as given.
+// Returns the results of @forward for micro-batch `k`, given its states by symbol; TensorType is
+// Tensor or graph::DualTensor. Every state that an argument names must be in `states`.
 template <typename TensorType>
 mlir::FailureOr<std::vector<TensorType>> runForward(mlir::func::FuncOp forward,
                                                     const std::map<std::string, TensorType> &states,

@@ -1,3 +1,4 @@
+// Splits the rows of a step into micro-batches and hands them to parallel::evaluateStep().
 #include "lib/verify/interpret/Interpret.h"
 
 #include "dialects/parallel/Annotations.h"
@@ -8,7 +9,7 @@ using namespace mlir;
 
 namespace llmc::verify {
 
-// Rows [k * rows, (k + 1) * rows) of every input.
+// Returns rows [k * rows, (k + 1) * rows) of every input.
 static NamedTensors microBatch(const NamedTensors &inputs, int64_t rows, int64_t k) {
   NamedTensors parts;
   for (const auto &[name, whole] : inputs) {
@@ -21,7 +22,7 @@ static NamedTensors microBatch(const NamedTensors &inputs, int64_t rows, int64_t
   return parts;
 }
 
-// The first run of an inference.
+// Interprets the first run of an inference.
 static FailureOr<Outcome> infer(ModuleOp module, const Trial &trial) {
   parallel::StepInput input;
   input.states = statesFromSources(module, trial.weights);

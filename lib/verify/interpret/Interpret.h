@@ -1,4 +1,5 @@
-// Training steps in double, by the meaning of the IR.
+// Interprets training steps and inferences in double by the reference meaning of the IR. Tested
+// by test/verify/steps/RepeatedStepsTest.cpp.
 #ifndef LLMC_LIB_VERIFY_INTERPRET_INTERPRET_H
 #define LLMC_LIB_VERIFY_INTERPRET_INTERPRET_H
 
@@ -10,14 +11,14 @@
 
 namespace llmc::verify {
 
-// Is told after each step of training: what went in, the states before it and what came out.
+// Receives, after each step of training, its inputs, the states before it and its output.
 using AfterStep = std::function<void(const StepData &, const NamedTensors &before,
                                      const parallel::StepOutput &)>;
 
-// Runs the steps of `trial`: @micro and @update on one rank, or the functions
-// of stages on every rank of the module's mesh; of an inference the first step:
-// @forward, or forward_K of the stages. Calls `ended`, if it is there, after each
-// micro-batch, and `afterStep`. Fails with a diagnostic.
+// Interprets the steps of `trial`: @micro and @update on one rank, or the functions of the stages
+// on every rank of the module's mesh. Of an inference it runs the first step only: @forward, or
+// forward_K of the stages. Calls `ended` after each micro-batch and `afterStep` after each step,
+// unless empty; an inference calls neither. Fails with a diagnostic.
 mlir::FailureOr<Outcome> interpret(mlir::ModuleOp module, const Trial &trial,
                                    const std::function<void()> &ended = {},
                                    const AfterStep &afterStep = {});

@@ -1,4 +1,4 @@
-// The machine: its ranks and how they take turns.
+// Lays out the arenas of all ranks and runs their instructions in issue order.
 #include "lib/verify/interpret/PlanMachine.h"
 
 #include "lib/verify/interpret/PlanMachineParts.h"
@@ -46,7 +46,7 @@ void PlanMachine::placeBuffers(Stage &stage) {
   }
 }
 
-// Does the mesh have the axes over which a binding cuts its dims?
+// Checks that the mesh has the axes over which a binding shards its dims.
 LogicalResult PlanMachine::checkAxes(plan::BufferOp op, DictionaryAttr binding) const {
   SmallVector<Attribute> lists;
   for (StringRef key : {"dims", "parts"})
@@ -99,7 +99,7 @@ LogicalResult PlanMachine::prepare() {
 
 //===-- Running -------------------------------------------------------------===//
 
-// Takes the slots that the instruction's lanes have in their pools; returns its own lane.
+// Selects, in each pool, the slot of the instruction's lanes; returns its own lane.
 FailureOr<plan::LaneAttr> PlanMachine::takeSlots(Rank &rank, Operation &op,
                                                  plan::EntryAttr entry) const {
   auto take = [&](plan::LaneAttr lane) { rank.slots[lane.getPool()] = lane.getSlot(); };
@@ -109,11 +109,12 @@ FailureOr<plan::LaneAttr> PlanMachine::takeSlots(Rank &rank, Operation &op,
     return op.emitOpError("names lane ") << own.getInt() << ", which its table entry lacks";
   for (int64_t k = 0; plan::LaneAttr other = entry.getLane(k); ++k)
     take(other);
-  take(lane); // an exchange may have two slots of one pool
+  take(lane); // Select its own last: an exchange may have two slots of one pool.
   return lane;
 }
 
-// False: the rank must wait. What it sends is kept until it is received.
+// Executes one instruction; returns false if the rank must wait. A sent message is queued until
+// it is received.
 FailureOr<bool> PlanMachine::execute(Rank &rank, Operation &op, plan::EntryAttr entry) {
   FailureOr<plan::LaneAttr> lane = takeSlots(rank, op, entry);
   if (failed(lane))
@@ -144,7 +145,7 @@ FailureOr<bool> PlanMachine::execute(Rank &rank, Operation &op, plan::EntryAttr 
   return executeAlone(rank, op, (*lane).getMicroBatch());
 }
 
-// Writes a message where it is received.
+// Writes a message to the buffers of its receive.
 LogicalResult PlanMachine::writeParts(Rank &rank, plan::RecvOp recv,
                                       const std::vector<Tensor> &message) {
   if (message.size() != recv.getParts().size())
@@ -157,7 +158,7 @@ LogicalResult PlanMachine::writeParts(Rank &rank, plan::RecvOp recv,
   return success();
 }
 
-// Runs an instruction that meets no other rank.
+// Executes an instruction that involves no other rank.
 FailureOr<bool> PlanMachine::executeAlone(Rank &rank, Operation &op, int64_t microBatch) {
   if (auto launchOp = dyn_cast<plan::LaunchOp>(op))
     return failed(launch(rank, launchOp)) ? FailureOr<bool>() : true;
@@ -271,7 +272,7 @@ FailureOr<parallel::StepOutput> interpretStep(ModuleOp module, const parallel::S
   StepData &step = trial.steps.emplace_back();
   for (const auto &[name, value] : input.scalars)
     step.scalars[name] = value.data.at(0);
-  // Micro-batches one after the other are the rows of the step.
+  // Concatenate the micro-batches: they are the rows of the step.
   for (const NamedTensors &microBatch : input.microBatches)
     for (const auto &[name, rows] : microBatch) {
       auto [it, isNew] = step.inputs.try_emplace(name, rows);

@@ -1,4 +1,4 @@
-// What each instruction of a plan means.
+// Defines the meaning of each instruction of the plan dialect.
 #include "lib/verify/interpret/PlanMachineParts.h"
 
 #include "dialects/parallel/Loader.h"
@@ -25,11 +25,12 @@ void PlanMachine::write(Rank &rank, Value buffer, const Tensor &value) const {
   for (int64_t i = 0, n = value.size(); i < n; ++i) {
     to[i * place.step] = value.data[i];
     for (int64_t k = 1; k < place.step; ++k)
-      to[i * place.step + k] = NAN; // the other bytes of a wide element
+      to[i * place.step + k] = NAN; // Invalidate the other bytes of a wide element.
   }
 }
 
-// Is `read` only read element by element, or row by row, where it is written too?
+// Returns whether the launch may overwrite `read` in place: it is read only element by element,
+// or as the operand of a reduction of its own shape.
 static bool readsWhole(plan::LaunchOp op, Value read) {
   auto shapeOf = [](Value value) { return cast<RankedTensorType>(value.getType()).getShape(); };
   for (auto [argument, buffer] : llvm::zip(op.getBody().front().getArguments(), op.getReads())) {
@@ -49,7 +50,8 @@ static bool readsWhole(plan::LaunchOp op, Value read) {
   return true;
 }
 
-// A launch may write over what it reads where it reads element i only to write element i.
+// Checks that a launch overwrites a buffer that it reads only where it reads element i to write
+// element i.
 LogicalResult PlanMachine::checkInPlace(const Rank &rank, plan::LaunchOp op) const {
   for (Value write : op.getWrites())
     for (Value read : op.getReads()) {
@@ -116,7 +118,8 @@ void PlanMachine::matmul(Rank &rank, plan::MatmulOp op) {
   write(rank, op.getOut(), product);
 }
 
-// What the buffer of an input is bound with, also where it is fed by a view of it.
+// Returns the binding of the buffer that a feed writes, through the views of it; null if it has
+// none.
 static DictionaryAttr bindingOf(plan::FeedOp op) {
   auto buffer = op.getDst().getDefiningOp<plan::BufferOp>();
   while (buffer && buffer.getParent())
@@ -124,13 +127,13 @@ static DictionaryAttr bindingOf(plan::FeedOp op) {
   return buffer ? buffer.getBindingAttr() : DictionaryAttr();
 }
 
-// The element that stands at `at` of the permuted dim of `size` elements.
+// Returns the index in the model's order of position `at` of a permuted dim of `size` elements.
 static int64_t beforePermutation(ArrayRef<int64_t> blockOrder, int64_t size, int64_t at) {
   int64_t block = size / static_cast<int64_t>(blockOrder.size());
   return blockOrder[at / block] * block + at % block;
 }
 
-// As feed() for an input whose binding says how its dims are cut or permuted.
+// Feeds an input whose binding records how its dims are sharded or permuted.
 LogicalResult PlanMachine::feedPart(Rank &rank, plan::FeedOp op, DictionaryAttr binding,
                                     int64_t microBatch, const Tensor &whole) {
   Tensor own(tensorOf(op.getDst()).getShape().vec());
@@ -141,7 +144,7 @@ LogicalResult PlanMachine::feedPart(Rank &rank, plan::FeedOp op, DictionaryAttr 
     SmallVector<StringAttr> axes;
     if (dims && d < dims.size())
       axes = llvm::to_vector(cast<ArrayAttr>(dims[d]).getAsRange<StringAttr>());
-    else if (d == 0) // Nothing said: rows are cut over the data axes.
+    else if (d == 0) // By default, rows are sharded over the data axes.
       axes = mesh.getAxes(planfile::AxisRole::Data);
     int64_t before = d == 0 ? microBatch * parallel::getGroupSize(mesh, axes) : 0;
     starts[d] = (before + partOf(rank, axes)) * own.shape[d];
@@ -170,8 +173,8 @@ LogicalResult PlanMachine::feedPart(Rank &rank, plan::FeedOp op, DictionaryAttr 
   return success();
 }
 
-// This rank's rows of the step: [(micro * dp + dp coordinate) * rows, ...); all of an
-// input that is not cut.
+// Feeds this rank's rows of the step, [(micro-batch * dp + dp coordinate) * rows, ...), or all of
+// an input that is not sharded.
 LogicalResult PlanMachine::feed(Rank &rank, plan::FeedOp op, int64_t microBatch) {
   auto found = data->inputs.find(op.getInput().str());
   if (found == data->inputs.end())

@@ -1,4 +1,5 @@
-// Streams in a drawn order: what events, messages and collectives allow, and nothing else.
+// Runs the streams of all ranks in a drawn order, constrained by events, messages and collectives
+// alone.
 #include "lib/verify/interpret/PlanMachineParts.h"
 
 using namespace mlir;
@@ -7,8 +8,8 @@ namespace llmc::verify::machine {
 
 static int64_t streamOf(Operation &op) { return op.getAttrOfType<IntegerAttr>("stream").getInt(); }
 
-// Deals all instructions of the step to the rank's streams. A wait holds for the latest record
-// of its event issued before it (in the same slot, unless it is of the whole step).
+// Distributes the instructions of a step over the rank's streams. A wait refers to the latest
+// record of its event issued before it (in the same slot, unless the event is of the whole step).
 void PlanMachine::issue(Rank &rank) {
   std::map<std::tuple<int64_t, int64_t, int64_t>, int64_t> records; // event, pool, slot
   int64_t number = 0;
@@ -40,7 +41,7 @@ void PlanMachine::end(Rank &rank, int64_t stream, size_t place) {
   queue.erase(queue.begin() + place);
 }
 
-// Counts the messages at the head of a queue that start together.
+// Counts the messages at the head of a queue that start together, as one group.
 static size_t groupAt(const std::deque<Issued> &queue) {
   size_t count = 0;
   while (count < queue.size() && isa<plan::SendOp, plan::RecvOp>(queue[count].op) &&
@@ -49,7 +50,8 @@ static size_t groupAt(const std::deque<Issued> &queue) {
   return count;
 }
 
-// Takes the message of a sender that stands at its send, or at a group that holds it.
+// Completes a receive if the sender's stream is at the matching send, or at a group with it.
+// Returns whether it did.
 FailureOr<bool> PlanMachine::receive(Rank &rank, const Issued &head) {
   auto recv = cast<plan::RecvOp>(head.op);
   auto from = peer(rank, *recv, recv.getAxis(), recv.getDelta(), recv.getWrap());
@@ -79,7 +81,7 @@ FailureOr<bool> PlanMachine::receive(Rank &rank, const Issued &head) {
   return false;
 }
 
-// Combines the parts of all members, if each stands at the collective.
+// Executes a collective if the streams of all its members are at it.
 LogicalResult PlanMachine::collectTogether(Rank &rank, plan::CollectiveOp op, int64_t stream,
                                            bool &moved) {
   std::vector<Tensor> parts;
@@ -113,7 +115,8 @@ LogicalResult PlanMachine::collectTogether(Rank &rank, plan::CollectiveOp op, in
   return success();
 }
 
-// A send ends when its receiver takes it.
+// Completes one receive of the group at the head of a stream, if possible. A send ends when its
+// receiver takes the message.
 LogicalResult PlanMachine::advanceMessages(Rank &rank, int64_t stream, size_t count, bool &moved) {
   auto &queue = rank.streams[stream];
   for (size_t i = 0; i < count; ++i) {
@@ -131,7 +134,7 @@ LogicalResult PlanMachine::advanceMessages(Rank &rank, int64_t stream, size_t co
   return success();
 }
 
-// Runs the head of a stream, if it can run.
+// Executes the head of a stream, if it can run.
 LogicalResult PlanMachine::advanceStream(Rank &rank, int64_t stream, bool &moved) {
   auto &queue = rank.streams[stream];
   if (queue.empty())
@@ -165,7 +168,7 @@ LogicalResult PlanMachine::stepDrawn(std::mt19937 &random) {
           if (failed(advanceStream(rank, stream, moved)))
             return failure();
     }
-    // Luck decides who moves, not whether anybody can.
+    // Try every stream if none moved: the draw decides which advance, not whether any can.
     for (Rank &rank : ranks)
       for (auto &[stream, queue] : rank.streams) {
         if (!moved && failed(advanceStream(rank, stream, moved)))

@@ -1,4 +1,4 @@
-// The parts of the machine that interpretPlan runs. Internal to PlanMachine*.cpp.
+// Declares the plan interpreter's state and class. Internal to PlanMachine*.cpp.
 #ifndef LLMC_LIB_VERIFY_INTERPRET_PLANMACHINEPARTS_H
 #define LLMC_LIB_VERIFY_INTERPRET_PLANMACHINEPARTS_H
 
@@ -23,21 +23,21 @@ using mlir::SmallVector;
 using mlir::StringRef;
 using mlir::Value;
 
-// Bytes of a buffer, as cells of the model: one double for `granule` bytes.
+// Locates a buffer in the cells of a rank's arena: a cell is one double for `granule` bytes.
 struct Place {
-  int64_t offset = 0, stride = 0; // in cells; of slot 0, and from slot to slot
-  int64_t step = 1, cells = 0;    // cells of an element, of the whole buffer
-  int64_t pool = 0;               // whose slots it has
+  int64_t offset = 0, stride = 0; // in cells: of slot 0; between slots
+  int64_t step = 1, cells = 0;    // cells of an element; of the whole buffer
+  int64_t pool = 0;               // slot pool that `stride` refers to
   std::vector<int64_t> shape;
 };
 
-// A tensor of which a rank holds elements in a buffer: all of its local part, or what the rank's
-// range of a flat buffer has of it.
+// Describes the elements of a tensor that a rank holds in a buffer: its whole shard, or the part
+// of it in the rank's range of a flat buffer.
 struct Held {
-  std::string state;            // its symbol; empty: a result
-  std::vector<int64_t> shape;   // of the local part
-  SmallVector<int64_t> starts;  // of the local part in the whole
-  int64_t shift = 0;            // element i of the local part is element i + shift of the buffer
+  std::string state;            // symbol of the state; empty for a result
+  std::vector<int64_t> shape;   // of the shard
+  SmallVector<int64_t> starts;  // position of the shard in the whole tensor
+  int64_t shift = 0;            // element i of the shard is element i + shift of the buffer
 };
 
 struct Stage {
@@ -48,8 +48,8 @@ struct Stage {
   SmallVector<plan::EntryAttr> table;
 };
 
-// One execution of an instruction, in issue order of its rank; a wait knows the record that
-// it waits for.
+// Describes one execution of an instruction, in issue order of its rank; a wait has the number of
+// the record that it waits for, or -1.
 struct Issued {
   Operation *op = nullptr;
   plan::EntryAttr entry;
@@ -61,29 +61,29 @@ struct Rank {
   Stage *stage = nullptr;
   SmallVector<int64_t> coordinate;
   std::vector<double> cells;
-  SmallVector<int64_t> slots; // of each pool, for the instruction that runs
+  SmallVector<int64_t> slots; // slot of each pool, for the current instruction
   size_t entry = 0;
   Block::iterator next;
   bool entered = false; // `next` belongs to `entry`
-  bool posted = false;  // of the collective where the rank stands
+  bool posted = false;  // the rank's operand of the current collective is posted
   bool done() const { return entry == stage->table.size(); }
-  // In a drawn order: what is left of each stream, and what has ended.
+  // Holds the rest of each stream; `ended` marks the executions that ended. For drawn orders.
   std::map<int64_t, std::deque<Issued>> streams;
   std::vector<bool> ended;
 };
 
-// The collective that a group is assembling.
+// Represents a pending collective of a group on one stream.
 struct Meeting {
   std::vector<int64_t> group;
-  std::map<int64_t, Tensor> parts;   // by rank
-  std::map<int64_t, Tensor> results; // not fetched yet
+  std::map<int64_t, Tensor> parts;   // operands by rank
+  std::map<int64_t, Tensor> results; // results by rank that it has not fetched yet
 };
 
 class PlanMachine {
 public:
   PlanMachine(ModuleOp module, const Trial &trial) : module(module), trial(trial) {}
   FailureOr<Outcome> run();
-  // One step from `states` (by symbol), in an order drawn from `random`.
+  // Interprets one step from `states` (by symbol), in an order drawn from `random`.
   FailureOr<parallel::StepOutput> runDrawn(const NamedTensors &states, std::mt19937 &random);
 
 private:
@@ -112,7 +112,7 @@ private:
   Tensor read(const Rank &rank, Value buffer) const;
   void write(Rank &rank, Value buffer, const Tensor &value) const;
 
-  // PlanMachineOrder.cpp: streams in a drawn order.
+  // Runs the streams in a drawn order (PlanMachineOrder.cpp).
   void issue(Rank &rank);
   LogicalResult stepDrawn(std::mt19937 &random);
   LogicalResult advanceStream(Rank &rank, int64_t stream, bool &moved);
@@ -139,16 +139,16 @@ private:
   std::vector<Stage> stages;
   std::vector<Rank> ranks;
   const StepData *data = nullptr;
-  int64_t collectives = 0; // that ran in a drawn order, each group once
+  int64_t collectives = 0; // collectives run in a drawn order, counted once a group
   std::map<std::tuple<std::vector<int64_t>, int64_t>, Meeting> meetings; // by group and stream
   std::map<std::tuple<int64_t, int64_t, int64_t>, std::deque<std::vector<Tensor>>> messages;
-  llvm::DenseMap<Operation *, std::unique_ptr<Block>> products; // a graph.matmul for each
+  llvm::DenseMap<Operation *, std::unique_ptr<Block>> products; // one graph.matmul each
 };
 
 mlir::RankedTensorType tensorOf(Value buffer);
-// The ranks of a collective's group, in group order; empty if its axes are not the mesh's.
+// Returns the ranks of a collective's group, in group order; empty if an axis is not in the mesh.
 std::vector<int64_t> groupOf(parallel::MeshAttr mesh, const Rank &rank, plan::CollectiveOp op);
-// What member `index` of a group gets of the members' parts. Fails where they do not fit.
+// Returns the result for member `index` of a group. Emits an error if the operands do not fit it.
 FailureOr<Tensor> combine(plan::CollectiveOp op, const std::vector<const Tensor *> &parts,
                           size_t index, const std::vector<int64_t> &shape);
 

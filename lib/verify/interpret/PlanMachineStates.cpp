@@ -1,4 +1,5 @@
-// What a machine holds before and after: parameters, accumulators, results.
+// Fills arenas with states before a step and gathers parameters, accumulators and results after
+// it.
 #include "lib/verify/interpret/PlanMachineParts.h"
 
 #include <cmath>
@@ -7,7 +8,7 @@ using namespace mlir;
 
 namespace llmc::verify::machine {
 
-// Calls f(rank, buffer) for every buffer of states of a role, on every rank that has it.
+// Calls f(rank, buffer) for every buffer whose binding has the role, on every rank of its stage.
 template <typename F> void PlanMachine::forEachBuffer(StringRef role, F f) {
   for (Rank &rank : ranks)
     for (auto buffer : rank.stage->op.getBody().getOps<plan::BufferOp>()) {
@@ -22,7 +23,7 @@ static SmallVector<StringAttr> namesOf(Attribute axes) {
   return llvm::to_vector(cast<ArrayAttr>(axes).getAsRange<StringAttr>());
 }
 
-// A tensor as its binding says that it lies on the mesh.
+// Describes the shard that a binding assigns to a rank.
 Held PlanMachine::heldAs(const Rank &rank, DictionaryAttr binding,
                          std::vector<int64_t> shape) const {
   Held held;
@@ -39,7 +40,7 @@ Held PlanMachine::heldAs(const Rank &rank, DictionaryAttr binding,
   return held;
 }
 
-// The row-major coordinate of a rank over some axes.
+// Returns the row-major coordinate of a rank over some axes.
 int64_t PlanMachine::partOf(const Rank &rank, ArrayRef<StringAttr> axes) const {
   int64_t part = 0;
   for (StringAttr axis : axes)
@@ -47,7 +48,8 @@ int64_t PlanMachine::partOf(const Rank &rank, ArrayRef<StringAttr> axes) const {
   return part;
 }
 
-// The states of a buffer: one, or those of a flat buffer, one after the other.
+// Returns the shards in a buffer: one, or those of a flat buffer, which it holds one after the
+// other.
 SmallVector<Held> PlanMachine::heldIn(const Rank &rank, plan::BufferOp op) const {
   DictionaryAttr binding = op.getBindingAttr();
   SmallVector<Held> list;
@@ -64,8 +66,7 @@ SmallVector<Held> PlanMachine::heldIn(const Rank &rank, plan::BufferOp op) const
   return list;
 }
 
-// Calls f(cell, global element) for the elements of a tensor that the rank has and that are no
-// padding.
+// Calls f(cell, global element) for the elements of a tensor that the rank holds, except padding.
 template <typename F>
 void PlanMachine::forEachElement(const Rank &rank, plan::BufferOp op, const Held &held,
                                  ArrayRef<int64_t> global, F f) const {
@@ -102,8 +103,8 @@ void PlanMachine::fillStates(const NamedTensors &states) {
     });
 }
 
-// The same, but what a step must not read holds a number that shows if it does: padding,
-// and accumulators before the step empties them.
+// Fills states, but sets what a step must not read to a number that shows if it does: padding,
+// and accumulators before the step clears them.
 void PlanMachine::fillDrawn(const NamedTensors &states) {
   fillStates({});
   for (StringRef role : {"parameter", "master", "moment1", "moment2", "accumulator"})
@@ -123,7 +124,7 @@ void PlanMachine::fillDrawn(const NamedTensors &states) {
     });
 }
 
-// The step's outputs, of every rank that has them.
+// Gathers the step's outputs, comparing the copies of ranks that have the same one.
 NamedTensors PlanMachine::gatherOutputs(double &replicaError) {
   NamedTensors outputs;
   for (Rank &rank : ranks)
@@ -174,7 +175,7 @@ NamedTensors PlanMachine::gather(StringRef role, double &replicaError) {
   return states;
 }
 
-// Of an inference: the parts of every output that ranks hold.
+// Assembles the outputs of an inference from the shards of all ranks.
 NamedTensors PlanMachine::gatherResults(double &replicaError) {
   NamedTensors results;
   std::map<std::string, std::vector<bool>> seen;

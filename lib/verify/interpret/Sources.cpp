@@ -1,3 +1,5 @@
+// Walks the views of each state; a view maps a block of the state to strided elements of a
+// source.
 #include "lib/verify/interpret/Sources.h"
 
 #include "dialects/graph/Detail.h"
@@ -15,7 +17,8 @@ std::vector<int64_t> validShape(graph::StateOp state) {
   return shape;
 }
 
-// Calls f(source symbol, element of the state, element of the source).
+// Calls f(source symbol) for each view of a parameter, and what that returns with (element of the
+// state, element of the source) for each element.
 template <typename F>
 static void forEachElement(graph::StateOp parameter, F f) {
   std::vector<int64_t> shape = validShape(parameter);

@@ -1,4 +1,5 @@
-// States of a module <-> tensors of the model's source, through the states' views.
+// Converts between the states of a module and the tensors of the model's source, through the
+// states' views.
 #ifndef LLMC_LIB_VERIFY_INTERPRET_SOURCES_H
 #define LLMC_LIB_VERIFY_INTERPRET_SOURCES_H
 
@@ -8,15 +9,15 @@
 
 namespace llmc::verify {
 
-// Global shape of a state without padding.
+// Returns the global shape of a state without padding.
 std::vector<int64_t> validShape(graph::StateOp state);
 
-// Values of all parameters, by symbol of the state, from those of the sources.
-// Sources that are not there give zeros.
+// Returns the values of all parameters, by symbol of the state, from those of the sources. A
+// missing source gives zeros.
 NamedTensors statesFromSources(mlir::ModuleOp module, const NamedTensors &sources);
 
-// The reverse, for the states of one role: parameters themselves, or what
-// belongs to one (its accumulator).
+// Returns the values of the sources from the states of one role: parameters themselves, or what
+// belongs to one (its accumulator). Skips a state that is missing or has another shape.
 NamedTensors sourcesFromStates(mlir::ModuleOp module, const NamedTensors &states,
                                graph::Role role);
 

@@ -1,3 +1,4 @@
+// Implements SGD and AdamW element by element in double.
 #include "lib/verify/interpret/UpdateEquations.h"
 
 #include <algorithm>
@@ -6,7 +7,7 @@
 namespace llmc::verify {
 namespace {
 
-// What torch.nn.utils.clip_grad_norm_ adds to the norm.
+// Is added to the norm by torch.nn.utils.clip_grad_norm_.
 constexpr double kClipEpsilon = 1e-6;
 
 double scalarOf(const UpdateInput &input, const std::string &name) {
@@ -14,7 +15,8 @@ double scalarOf(const UpdateInput &input, const std::string &name) {
   return found == input.scalars.end() ? NAN : found->second;
 }
 
-// 1 - beta^t; the host computes it from the unrounded beta and hands it on as a float.
+// Returns 1 - beta^t. Takes the host's value, which it computes from the unrounded beta and
+// rounds to float, if that is within 1e-5.
 double biasCorrection(const UpdateInput &input, const std::string &beta, const std::string &given) {
   double exact = 1 - std::pow(scalarOf(input, beta), double(input.step));
   double rounded = scalarOf(input, given);
@@ -57,7 +59,7 @@ void stepOfAdamW(const UpdateInput &input, const std::string &name, const Tensor
   after.moments2[name] = std::move(v);
 }
 
-// The differences of two sets of tensors, of those in `second`.
+// Returns second - first for each tensor of `second`.
 NamedTensors changes(const NamedTensors &first, const NamedTensors &second) {
   NamedTensors result;
   for (const auto &[name, tensor] : second) {
@@ -66,7 +68,7 @@ NamedTensors changes(const NamedTensors &first, const NamedTensors &second) {
     if (from == first.end())
       continue;
     if (from->second.shape != tensor.shape) {
-      change = Tensor(); // has no change, and no shape that fits one
+      change = Tensor(); // Give it no elements, so that no shape fits it.
       continue;
     }
     for (int64_t i = 0; i < change.size(); ++i)

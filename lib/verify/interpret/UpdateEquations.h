@@ -1,4 +1,5 @@
-// The optimizers' equations, written once more: what @update must do, from the papers.
+// Computes the optimizers' updates from the equations of the papers, independently of @update.
+// Tested by test/verify/UpdateEquationsTest.cpp.
 #ifndef LLMC_LIB_VERIFY_INTERPRET_UPDATEEQUATIONS_H
 #define LLMC_LIB_VERIFY_INTERPRET_UPDATEEQUATIONS_H
 
@@ -8,41 +9,44 @@
 
 namespace llmc::verify {
 
-// Everything by source tensor, so that a shared parameter is there once.
+// Holds weights and moments by source tensor, so that a shared parameter occurs once.
 struct OptimizerState {
   NamedTensors weights;
-  NamedTensors moments1, moments2; // of AdamW alone
+  NamedTensors moments1, moments2; // AdamW only
 };
 
+// Holds what one update depends on.
 struct UpdateInput {
   OptimizerState before;
   NamedTensors gradients; // of the step's mean loss, not yet clipped
-  // Tensors of two or more dimensions, of which at most one is larger than one, that do not
-  // decay: a slope that an exporter stretched. Others are judged by their shapes.
+  // Lists tensors of two or more dimensions, at most one of them larger than one, that are exempt
+  // from weight decay: an exporter stretched a vector. Others are judged by their shapes.
   std::set<std::string> stretched;
-  // "lr", "weight_decay", "clip" (0 is off); of AdamW "beta1", "beta2", "eps" and, as the
-  // host rounds them, "bias_correction1", "bias_correction2".
+  // Maps "lr", "weight_decay", "clip" (0 is off) and for AdamW "beta1", "beta2", "eps" and, as
+  // the host rounds them, "bias_correction1" and "bias_correction2".
   std::map<std::string, double> scalars;
-  uint64_t step = 1; // from 1
+  uint64_t step = 1; // counts from 1
   bool adamw = false;
 };
 
-// Of all gradients as one vector.
+// Returns the L2 norm of all gradients as one vector.
 double globalNorm(const NamedTensors &gradients);
 
-// The state after the step: the gradient is scaled down to `clip` where its global norm is
-// above, as torch.nn.utils.clip_grad_norm_ does (which adds 1e-6 to the norm); then SGD or
-// AdamW (Loshchilov and Hutter, 2019, algorithm 2). Decay is of tensors of two or more
-// dimensions, and is decoupled.
+// Returns the state after the step: scales the gradient down to `clip` if its global norm is
+// larger, as torch.nn.utils.clip_grad_norm_ does (which adds 1e-6 to the norm), then applies SGD
+// or AdamW (Loshchilov and Hutter, 2019, algorithm 2). Weight decay is decoupled and applies to
+// tensors of two or more dimensions.
 OptimizerState updatedState(const UpdateInput &input);
 
-// How far @update is from these equations; each the worst of all steps.
+// Accumulates how far @update is from these equations; each error is the worst of all steps.
 struct UpdateErrors {
-  // Of the change of a tensor, as gradientError() of all changes.
+  // Holds the worst gradientError() of the tensors' changes and of the moments after the step.
   TensorError weights, moments;
-  double norm = 0;    // relative, of the reported grad_norm
-  uint64_t steps = 0; // that were compared
+  double norm = 0;    // relative error of the reported grad_norm
+  uint64_t steps = 0; // steps that were compared
+  // Returns the largest of the three errors, by name.
   TensorError largest() const;
+  // Adds one step, whose update left `after` and reported `gradNorm`.
   void compare(const UpdateInput &input, const OptimizerState &after, double gradNorm);
 };
 
