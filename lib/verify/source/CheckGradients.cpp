@@ -1,7 +1,7 @@
-// Loss and gradients of the step against derivatives of the imported model by dual numbers:
-// along one direction through all parameters the slope of the loss is sum g.v, for a wrong g
-// but with probability 0 another. Neither the rules of differentiation nor the loss that the
-// compiler builds have a part in it.
+// Checks loss and gradients of the step against derivatives of the imported model by dual
+// numbers: along a random direction v through all parameters the slope of the loss is sum g.v,
+// which a wrong g equals with probability 0. Neither the compiler's differentiation rules nor the
+// loss that it builds take part.
 #include "dialects/graph/GraphAttrs.h"
 #include "lib/verify/subject/Captured.h"
 #include "lib/verify/interpret/Forward.h"
@@ -22,10 +22,11 @@ using graph::Dual;
 using graph::DualTensor;
 
 constexpr double kExact = 1e-10;
-constexpr double kIgnored = -100; // a label that counts for nothing
+constexpr double kIgnored = -100; // label of a position that is not counted
 constexpr uint64_t kSeed = 7;
 
-// The sum over the labels that count of the cross entropy of their rows; adds their number.
+// Returns the sum of the cross entropy over the labels that are not ignored; adds their number to
+// `counted`.
 Dual crossEntropy(const DualTensor &logits, const double *labels, double &counted) {
   int64_t words = logits.shape.back(), positions = logits.size() / words;
   Dual total;
@@ -45,13 +46,15 @@ Dual crossEntropy(const DualTensor &logits, const double *labels, double &counte
   return total;
 }
 
+// Evaluates the loss of the imported model with dual numbers.
 class Imported {
 public:
   Imported(ModuleOp module, const Trial &trial) : meant(withMeantConstants(module)), trial(trial) {}
 
-  // The mean loss of the first step and its slope along `direction`, by source tensor.
+  // Returns the mean loss of the first step and its slope along `direction` (by source tensor).
   FailureOr<Dual> loss(const NamedTensors &direction);
-  // Source tensors in the order in which @forward takes them, which is nearly that of use.
+  // Returns the source tensors in the order in which @forward takes them, which is nearly the
+  // order of their first use.
   std::vector<std::string> sources();
 
 private:
@@ -114,15 +117,15 @@ double sizeOf(const Tensor &tensor) {
   return std::sqrt(sum);
 }
 
-// A direction through some of the tensors; each tensor's part of sum g.v is about as large
-// as every other's, about 1.
+// Draws a direction through some of the tensors, scaled such that each tensor contributes about 1
+// to sum g.v.
 class Direction {
 public:
   Direction(const Trial &trial, const NamedTensors &gradients, std::vector<std::string> names)
       : trial(trial), gradients(gradients), names(std::move(names)) {
     floor = 1e-3 * globalNorm(gradients);
   }
-  NamedTensors draw(size_t first, size_t limit) const;  // of tensors [first, limit)
+  NamedTensors draw(size_t first, size_t limit) const;  // along tensors [first, limit)
   double expected(const NamedTensors &direction) const; // sum g.v
 
 private:
@@ -162,8 +165,8 @@ double Direction::expected(const NamedTensors &direction) const {
   return sum;
 }
 
-// The last tensor in forward order with a wrong gradient, given that there is one: a fault
-// spreads to what comes before it. In log2(tensors) runs.
+// Returns the last tensor in forward order with a wrong gradient, given that there is one (a
+// fault spreads to the tensors before it), by bisection in log2(count) evaluations.
 FailureOr<size_t> lastWrong(Imported &imported, const Direction &drawn, size_t count) {
   size_t first = 0, limit = count;
   while (limit - first > 1) {
@@ -178,8 +181,8 @@ FailureOr<size_t> lastWrong(Imported &imported, const Direction &drawn, size_t c
   return first;
 }
 
-// The first step at border train. Where its constants are not what was meant (0.1 in float32),
-// once more with those.
+// Returns the first step at boundary train, evaluated again with meant constants if the module's
+// differ from them (0.1 in float32).
 FailureOr<Outcome> firstStep(const Reference &reference) {
   bool changed = false;
   auto meant = withMeantConstants(reference.one.at(Phase::Train), &changed);

@@ -1,3 +1,4 @@
+// Parses the protobuf wire format of ONNX and the JSON header of safetensors.
 #include "lib/verify/source/FileTensors.h"
 
 #include <nlohmann/json.hpp>
@@ -14,13 +15,13 @@ using support::error;
 
 namespace {
 
-// One message of the protobuf wire format.
+// Iterates over the fields of one message of the protobuf wire format.
 class Wire {
 public:
-  // `base`: place of the first byte in the file.
+  // Reads `bytes`, whose first byte is at offset `base` of the file.
   Wire(std::string_view bytes, uint64_t base) : bytes(bytes), base(base) {}
 
-  // Goes on to the next field; false at the end, or where the bytes are malformed.
+  // Advances to the next field; returns false at the end, or if the bytes are malformed.
   bool next() {
     uint64_t key = 0;
     if (at >= bytes.size() || !varint(key))
@@ -46,7 +47,7 @@ public:
       return false;
     }
   }
-  // What the field holds, if it is a message, or a packed list of numbers.
+  // Returns the contents of the field, a message or a packed list of numbers.
   Wire message() const { return Wire(text, place); }
   bool varint(uint64_t &to) {
     to = 0;
@@ -59,10 +60,10 @@ public:
     return false;
   }
 
-  uint32_t number = 0;   // of the field
-  uint64_t value = 0;    // of a number
-  std::string_view text; // of all else
-  uint64_t place = 0;    // of `text` in the file
+  uint32_t number = 0;   // number of the field
+  uint64_t value = 0;    // value of a varint field
+  std::string_view text; // bytes of a length-delimited field
+  uint64_t place = 0;    // offset of `text` in the file
 
 private:
   bool skip(size_t size) {
@@ -84,13 +85,13 @@ FileType onnxType(uint64_t code) {
                       : FileType::Other;
 }
 
-// Reads a TensorProto. False if its elements are no array of a file.
+// Reads a TensorProto. Returns false if its elements are not one byte array in a file.
 bool readTensor(Wire wire, const std::string &path, FileTensor &tensor) {
   bool placed = false;
   tensor.path = path;
   while (wire.next()) {
     switch (wire.number) {
-    case 1: // one dim, or all of them packed
+    case 1: // one dim, or a packed list of all
       if (wire.text.empty()) {
         tensor.shape.push_back(static_cast<int64_t>(wire.value));
       } else {

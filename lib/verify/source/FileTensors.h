@@ -1,6 +1,6 @@
-// What a model's file holds under which name, and in an ONNX file which node reads it: a
-// second reading, a few lines on the bytes themselves, that shares nothing with the
-// importers and with what the runtime reads weights by.
+// Reads which tensors a model's file holds under which names and, in an ONNX file, which node
+// reads them: a second, minimal reader of the bytes themselves that shares no code with the
+// importers or the runtime's reader of weights. Tested by test/verify/StateChecksTest.cpp.
 #ifndef LLMC_LIB_VERIFY_SOURCE_FILETENSORS_H
 #define LLMC_LIB_VERIFY_SOURCE_FILETENSORS_H
 
@@ -13,37 +13,43 @@
 
 namespace llmc::verify {
 
-// Plain floats. Elements of other types are not compared.
+// Identifies plain float types; elements of other types are not compared.
 enum class FileType { F32, F64, F16, BF16, Other };
 
+// Locates one tensor in a file.
 struct FileTensor {
-  std::string name, path; // path of the file that has its bytes
+  std::string name, path; // `path` of the file with its bytes
   uint64_t offset = 0;
   std::vector<int64_t> shape;
   FileType type = FileType::Other;
 
+  // Returns the number of elements.
   int64_t count() const;
 };
 
+// Describes one node of an ONNX graph.
 struct FileNode {
   std::string name, op;
   std::vector<std::string> inputs, outputs;
-  std::map<std::string, int64_t> numbers; // attributes of one whole number
+  std::map<std::string, int64_t> numbers; // attributes that are one integer
 };
 
+// Holds the tensors and nodes of all files of a model.
 struct FileModel {
-  std::vector<FileTensor> tensors; // a name may be there in several files
-  std::vector<FileNode> nodes;     // of the graph itself, in the file's order
+  std::vector<FileTensor> tensors; // a name may occur in several files
+  std::vector<FileNode> nodes;     // of the main graph, in the file's order
 
+  // Returns the first tensor with that name, or beginning at that byte, or null.
   const FileTensor *find(const std::string &name) const;
   const FileTensor *at(const std::string &path, uint64_t offset) const;
 };
 
-// Adds the tensors (and nodes) of one file; what it is says its name. Files of other kinds
-// have none.
+// Adds the tensors (and nodes) of one file, whose format its extension selects: .onnx or
+// .safetensors; other files have none. Fails if the file or its header cannot be read.
 support::Status addFile(const std::string &path, FileModel &model);
 
-// Elements [first, first + count) as the file has them, in double.
+// Returns elements [first, first + count) as the file has them, in double. Fails if the file is
+// too short or the type is Other.
 support::Result<std::vector<double>> readElements(const FileTensor &tensor, int64_t first,
                                                   int64_t count);
 

@@ -1,3 +1,4 @@
+// Compares the raised module with the imported one and the update with the papers' equations.
 #include "lib/verify/source/FromFile.h"
 
 #include "dialects/graph/GraphAttrs.h"
@@ -18,7 +19,7 @@ std::string nameOfResult(func::FuncOp func, unsigned i) {
   return name ? name.str() : "output " + std::to_string(i);
 }
 
-// Real outputs of the first micro-batch, by name.
+// Returns the float outputs of the first micro-batch, by name.
 FailureOr<NamedTensors> outputsOf(ModuleOp module, const Trial &trial) {
   OwningOpRef<ModuleOp> meant = withMeantConstants(module);
   func::FuncOp forward = forwardOf(*meant);
@@ -49,7 +50,7 @@ bool checkRaised(ModuleOp raised, const Reference &reference, Report &report) {
   return report.add("fp64:raise:outputs", error.name, error.value, kExact);
 }
 
-// Sources that are seen with fewer than two dimensions.
+// Returns the sources that a state views with fewer than two dimensions.
 static std::set<std::string> vectorsOf(ModuleOp module) {
   std::set<std::string> names;
   for (auto state : module.getOps<graph::StateOp>()) {

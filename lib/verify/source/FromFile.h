@@ -1,5 +1,5 @@
-// From the model's file to the step: what no comparison of a later border with the step
-// on one rank can see.
+// Checks the path from the model's file to the step on one rank, which no comparison with that
+// step covers. Tested by test/verify/fromfile/FromFileTest.cpp.
 #ifndef LLMC_LIB_VERIFY_SOURCE_FROMFILE_H
 #define LLMC_LIB_VERIFY_SOURCE_FROMFILE_H
 
@@ -8,20 +8,25 @@
 
 namespace llmc::verify {
 
-// fp64:raise:outputs: all real outputs of the `raised` module are those of the imported one, for
-// the rows of the first micro-batch. Adds nothing where the reference was not imported.
+// Adds fp64:raise:outputs: compares all float outputs of the `raised` module with those of the
+// imported one, for the rows of the first micro-batch. Adds nothing and returns true if the
+// reference has no imported module; otherwise returns whether the check passed.
 bool checkRaised(mlir::ModuleOp raised, const Reference &reference, Report &report);
 
-// fp64:train:loss and :gradients: those of the first step at border train, against the
-// imported model, a cross entropy written once more, and derivatives by dual numbers.
+// Adds fp64:train:loss and :gradients: compares the first step at boundary train with the
+// imported model, a cross entropy written independently, and derivatives by dual numbers. Returns
+// whether both passed; true, adding nothing, for an inference.
 bool checkGradients(const Reference &reference, Report &report);
 
-// Compares what each step of `module`, which is at border train, left with UpdateEquations.h.
+// Returns a callback for interpret() that compares what each step of `module`, which is at
+// boundary train or partition, leaves with UpdateEquations.h and keeps the worst in `errors`,
+// which must outlive it.
 AfterStep compareUpdates(mlir::ModuleOp module, bool adamw, UpdateErrors &errors);
-// fp64:update: the worst of reference.update.
+// Adds fp64:update:OPTIMIZER:... from reference.update; adds nothing for an inference. Returns
+// whether all passed.
 bool checkUpdate(const Reference &reference, Report &report);
 
-// The first two, of the reference itself.
+// Runs checkRaised() and checkGradients() on the reference itself; returns whether both passed.
 bool checkFromFile(const Reference &reference, Report &report);
 
 } // namespace llmc::verify

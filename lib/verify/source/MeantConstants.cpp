@@ -1,3 +1,4 @@
+// Folds constants per op type and replaces the results by the exact numbers they round.
 #include "lib/verify/source/MeantConstants.h"
 
 #include "dialects/graph/Evaluate.h"
@@ -16,15 +17,16 @@ namespace llmc::verify {
 
 //===-- One number ----------------------------------------------------------===//
 
-// Some n such that (what grows as the power of n that it is) is near; 0 if there is none.
+// Returns the integer n near `value`, a power of the constant with its slack; 0 if there is none.
 static double nearestCount(double value, double slack) {
   double n = std::round(value);
-  // Above, the roundings of the format say nothing of n.
+  // Reject large n: the roundings of the format do not determine it.
   bool isSmall = n >= 1 && n * slack <= 1.0 / 16;
   return isSmall && std::abs(value - n) <= slack * value ? n : 0;
 }
 
-// A count, its inverse, or a root of either, or a constant of GELU; 0 if it is none.
+// Returns the integer, its inverse, a root of either, or the constant of GELU near `size`; 0 if
+// there is none.
 static double meantRoot(double size, double slack) {
   if (double n = nearestCount(size, slack))
     return n;
@@ -68,13 +70,13 @@ double meantValue(double value, double slack, double rootSlack) {
 
 namespace {
 
-constexpr int64_t kMaxElements = int64_t(1) << 24; // as one constant
-// A little more than half a unit, for the roundings of the comparison itself.
+constexpr int64_t kMaxElements = int64_t(1) << 24; // largest constant that is folded
+// Exceeds half a unit by a little, for the roundings of the comparison itself.
 constexpr double kRoundings = 1.001, kFloatSlack = kRoundings * 0x1p-24;
 
 RankedTensorType typeOf(Value value) { return cast<RankedTensorType>(value.getType()); }
 
-// Half a unit in the last place; 0 of whole numbers and of double, which are exact.
+// Returns half a unit in the last place; 0 for integers and double, which are exact.
 double slackOf(Type element) {
   auto real = dyn_cast<FloatType>(element);
   if (!real || real.isF64())
@@ -90,8 +92,8 @@ double roundedTo(double value, FloatType type) {
 }
 
 struct Known {
-  graph::Tensor plain; // as evaluate() has it
-  graph::Tensor typed; // each op rounded to its type
+  graph::Tensor plain; // computed in double, as evaluate() does
+  graph::Tensor typed; // the result of each op rounded to its type
 };
 
 class Reader {
@@ -107,7 +109,7 @@ private:
 
   llvm::DenseMap<Value, Known> known;
   llvm::DenseMap<Value, Value> constants;
-  std::unordered_map<double, double> seen; // for one format
+  std::unordered_map<double, double> seen; // memo of meantValue() for `seenSlack`
   double seenSlack = 0;
 };
 
@@ -116,7 +118,7 @@ double Reader::meant(double value, double slack) {
     seen.clear();
     seenSlack = slack;
   }
-  if (!(std::abs(value) <= 1e30)) // NaN is no key
+  if (!(std::abs(value) <= 1e30)) // NaN cannot be a key.
     return value;
   auto [found, isNew] = seen.try_emplace(value, value);
   if (isNew)
@@ -194,7 +196,8 @@ Value Reader::constantFor(Value value) {
   return constant = graph::ConstantOp::create(builder, value.getLoc(), type, dense);
 }
 
-// Attributes are of double, but stand for numbers of float32, or for a product of some.
+// Returns the meant value of an attribute, which is a double but comes from a float32 or a
+// product of some.
 double meantAttribute(double value) {
   return meantValue(static_cast<float>(value), kFloatSlack, 3 * kFloatSlack);
 }
@@ -240,7 +243,7 @@ OwningOpRef<ModuleOp> withMeantConstants(ModuleOp module, bool *changed) {
   OwningOpRef<ModuleOp> copy = module.clone();
   Reader reader;
   for (auto func : copy->getOps<func::FuncOp>())
-    if (func.getName() != "update") // holds none of a file
+    if (func.getName() != "update") // has no constant of a file
       for (Block &block : func.getBody())
         reader.read(block);
   if (changed)

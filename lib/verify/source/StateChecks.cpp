@@ -1,3 +1,4 @@
+// Compares offsets, values and drawn distributions of source tensors.
 #include "lib/verify/source/StateChecks.h"
 
 #include "lib/verify/subject/RunPlan.h"
@@ -17,7 +18,8 @@ using planfile::SourceTensorT;
 
 namespace {
 
-// Every tensor of the file under a name of the source, and whether that is its transpose.
+// Returns every tensor of the file under a name of the source, and whether it is the transpose of
+// what the source names.
 std::vector<std::pair<const FileTensor *, bool>> named(const SourceTensorT &source,
                                                        const FileModel &file) {
   std::vector<std::pair<const FileTensor *, bool>> found;
@@ -25,7 +27,8 @@ std::vector<std::pair<const FileTensor *, bool>> named(const SourceTensorT &sour
     if (const FileTensor *tensor = file.find(name))
       found.push_back({tensor, transposed});
   };
-  // What an exporter made is under a name of its own, if the file has that at all.
+  // Take the older names last: what an exporter made has a name of its own, if the file has it at
+  // all.
   add(source.name, source.transposed);
   for (const std::string &name : source.aliases)
     add(name, source.transposed);
@@ -67,7 +70,7 @@ std::string shapeText(const std::vector<int64_t> &shape) {
   return text.empty() ? "a scalar" : text;
 }
 
-// Where the plan says that the source lies.
+// Returns where the plan records that the source is.
 FileTensor placeOf(const ProgramT &program, const SourceTensorT &source) {
   FileTensor place;
   place.name = source.name;
@@ -78,7 +81,7 @@ FileTensor placeOf(const ProgramT &program, const SourceTensorT &source) {
   return place;
 }
 
-// A few elements, the first and the last among them, that both have; an error's text, or "".
+// Compares about 61 elements, the first and the last among them; returns the error's text, or "".
 std::string compareSome(const FileTensor &a, const FileTensor &b, bool transposed) {
   int64_t count = a.count(), step = std::max<int64_t>(1, count / 61);
   int64_t rows = a.shape.size() == 2 ? a.shape[0] : 1, columns = count / std::max<int64_t>(1, rows);
@@ -169,7 +172,7 @@ Faults checkValues(const ProgramT &program, const FileModel &file, const NamedTe
       }
       for (int64_t i = 0; i < count; ++i) {
         int64_t own = transposed ? i % columns * rows + i / columns : i;
-        // The file's doubles are rounded when they are loaded.
+        // Round as loading rounds the file's doubles.
         auto expected = static_cast<float>((*values)[i]);
         double got = held->second.data[own];
         if (got == expected || (std::isnan(got) && std::isnan(expected)))
@@ -190,18 +193,18 @@ namespace {
 
 struct Rule {
   InitKind kind;
-  double deviation = 0; // of Normal
+  double deviation = 0; // standard deviation, of Normal
 };
 
 bool endsWith(const std::string &name, std::string_view end) { return name.ends_with(end); }
 
-// The initialisation that `transformers` writes into its models, by what config.json says.
+// Returns the initialization that `transformers` implements in its models, by config.json.
 Rule ruleOf(const nlohmann::json &config, const SourceTensorT &source) {
   std::string type = config.value("model_type", "");
   double range = config.value("initializer_range", 0.02);
   if (endsWith(source.name, "bias"))
     return {InitKind::Zeros};
-  if (source.shape.size() == 1) // a norm's scale; some architectures keep what is added to one
+  if (source.shape.size() == 1) // the scale of a norm; Gemma stores scale - 1
     return {type.starts_with("gemma") ? InitKind::Zeros : InitKind::Ones};
   if (type == "gpt2" && endsWith(source.name, "c_proj.weight")) {
     double layers = config.contains("n_layer") ? config["n_layer"].get<double>()
@@ -215,7 +218,7 @@ std::string nameOf(InitKind kind) {
   return kind == InitKind::Zeros ? "zeros" : kind == InitKind::Ones ? "ones" : "normal numbers";
 }
 
-// Six deviations of what each estimate has by chance.
+// Allows each estimate six standard deviations of its sampling error.
 constexpr double kSigmas = 6;
 
 std::string faultOfValues(const Tensor &value, const Rule &rule) {
@@ -249,7 +252,7 @@ std::string faultOfValues(const Tensor &value, const Rule &rule) {
 Faults checkDrawn(const ProgramT &program, const std::string &text, const NamedTensors &values) {
   Faults faults;
   nlohmann::json config = nlohmann::json::parse(text, nullptr, false);
-  std::map<std::vector<double>, std::string> seen; // first elements of what is drawn
+  std::map<std::vector<double>, std::string> seen; // first elements of each drawn tensor
   for (const auto &source : program.sources) {
     if (source->file >= 0)
       continue;
@@ -294,7 +297,7 @@ std::string countText(size_t count) {
   return std::to_string(count) + (count == 1 ? " tensor" : " tensors");
 }
 
-// What is not a number on both sides is the same.
+// Compares elements; two NaN are equal.
 bool areSame(const Tensor &a, const Tensor &b) {
   return a.shape == b.shape && std::equal(a.data.begin(), a.data.end(), b.data.begin(),
                                           [](double x, double y) {
@@ -302,7 +305,7 @@ bool areSame(const Tensor &a, const Tensor &b) {
                                           });
 }
 
-// Elements that differ between what one rank and what all ranks draw.
+// Lists the tensors that all ranks draw otherwise than one rank does.
 Faults compareDraws(const NamedTensors &one, const NamedTensors &all) {
   Faults faults;
   for (const auto &[name, value] : one) {

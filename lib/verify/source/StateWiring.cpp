@@ -1,4 +1,4 @@
-// Which tensors of the model's file each op of the imported graph reads.
+// Checks which tensors of the model's file each op of the imported graph reads.
 #include "dialects/graph/GraphAttrs.h"
 #include "lib/verify/source/StateChecks.h"
 
@@ -19,7 +19,8 @@ using namespace mlir;
 namespace llmc::verify {
 namespace {
 
-// A matrix as a product reads it: which dim of the file's tensor it sums over; -1: unknown.
+// Describes a read of a tensor; `summed` is the dim of the file's matrix that a product
+// contracts, or -1 if unknown.
 struct Read {
   std::string tensor;
   int summed = -1;
@@ -42,10 +43,10 @@ public:
     for (Operation &op : func.getBody().front())
       collectReads(op);
     bool onnx = !file.nodes.empty();
-    for (const FileNode &node : file.nodes) // in their order, so that none asks for many
+    for (const FileNode &node : file.nodes) // In file order, so that no call recurses deeply.
       for (const std::string &output : node.outputs)
         madeOf(output);
-    if (!onnx) // of a file its nodes say which part is which
+    if (!onnx) // An ONNX file names the parts by its nodes.
       for (auto attention : func.getBody().front().getOps<graph::AttentionOp>())
         checkFused(attention);
     for (auto &[name, reads] : byName)
@@ -54,7 +55,7 @@ public:
   }
 
 private:
-  // What an argument holds: its source, under the names that the file has for its place.
+  // Describes what an argument holds: its source, under the name that the file has at its offset.
   struct Held {
     std::string source;
     SmallVector<int64_t> strides;
@@ -96,8 +97,8 @@ private:
 
   using Arguments = llvm::SmallSetVector<BlockArgument, 2>;
 
-  // The stored tensors alone that a value is made of; null if it depends on all else. The
-  // ops before it were collected.
+  // Returns the stored tensors that a value is computed from, or null if it depends on anything
+  // else. Requires that the ops before it were collected.
   const Arguments *storedOnly(Value value) {
     if (auto arg = dyn_cast<BlockArgument>(value); arg && held.count(arg))
       stored[arg].insert(arg);
@@ -105,7 +106,8 @@ private:
     return found == stored.end() ? nullptr : &found->second;
   }
 
-  // Whether all operands are made of stored tensors alone, and so the results.
+  // Returns whether all operands are computed from stored tensors alone; then records it of the
+  // results.
   bool collectStored(Operation &op) {
     Arguments all;
     for (Value operand : op.getOperands()) {
@@ -120,7 +122,8 @@ private:
     return true;
   }
 
-  // Of a matrix that a product reads as it is.
+  // Returns the dim of the file's tensor that a product contracts, if the operand is a matrix
+  // that it reads as stored; else -1.
   int summedDim(graph::MatmulOp op, bool right) {
     Value operand = right ? op.getRhs() : op.getLhs();
     auto arg = dyn_cast<BlockArgument>(operand);
@@ -155,11 +158,11 @@ private:
 
   //===-- ONNX --------------------------------------------------------------===//
 
-  // What tensors an input of a node is made of, and whether an odd number of transposes
-  // stands between; nothing if it depends on anything else.
+  // Describes which tensors an input of a node is computed from, and whether an odd number of
+  // transposes intervenes; not `known` if it depends on anything else.
   struct MadeOf {
     bool known = false, turned = false;
-    std::vector<std::string> tensors; // each once
+    std::vector<std::string> tensors; // without duplicates
   };
   const MadeOf &madeOf(const std::string &value) {
     auto [entry, isNew] = madeOf_.try_emplace(value);
@@ -184,7 +187,7 @@ private:
         if (std::find(made.tensors.begin(), made.tensors.end(), tensor) == made.tensors.end())
           made.tensors.push_back(tensor);
     };
-    // Which elements they move may be known: rows of positions, axes, shapes.
+    // Take their first input only: the others (indices, axes, shapes) select elements.
     static const std::set<std::string> movers = {
         "Gather", "Reshape", "Squeeze", "Unsqueeze", "Transpose", "Slice", "Expand", "Cast", "Identity"};
     if (movers.count(node.op)) {
@@ -211,14 +214,14 @@ private:
     return makers_;
   }
 
-  // Only what has the same shape can have been taken in its place; what an exporter has
-  // looked up in a table has another.
+  // Returns whether two tensors have the same shape: only then can one have been read in place of
+  // the other. What an exporter looked up in a table has another shape.
   bool isAlike(const std::string &name, const std::string &other) {
     const FileTensor *a = file.find(name), *b = file.find(other);
     return a && b && a->shape == b->shape;
   }
 
-  // Whether an input is rows of a table.
+  // Returns whether an input of the node is gathered from a table.
   bool looksUp(const FileNode &node) {
     return std::any_of(node.inputs.begin(), node.inputs.end(), [&](const std::string &input) {
       auto maker = makers().find(input);
@@ -246,14 +249,14 @@ private:
         summed[parts.front()] = (i == 0) != turned;
       tensors.insert(tensors.end(), parts.begin(), parts.end());
     }
-    // Tables may have been looked up before, by way of who knows what.
+    // Skip nodes that read gathered rows: an exporter may have folded the table in any way.
     if (tensors.empty() || looksUp(node))
       return;
     for (const Read &read : reads) {
       auto isInput = [&](const std::string &tensor) {
         return std::find(tensors.begin(), tensors.end(), tensor) != tensors.end();
       };
-      // A tied tensor is read under either name.
+      // Accept a tied tensor under either name.
       bool taken = llvm::any_of(tensors, [&](const auto &t) { return isAlike(t, read.tensor); });
       if (!isInput(read.tensor) && taken && llvm::none_of(namesOf[read.tensor], isInput)) {
         faults.push_back("node '" + name + "' (" + node.op + ") reads '" + read.tensor +
@@ -269,7 +272,7 @@ private:
     checkOrder("node '" + name + "' (" + node.op + ")", tensors, reads);
   }
 
-  // Of tensors of equal shape the one that the file names first is read first.
+  // Checks that tensors of equal shape are read in the order in which the file names them.
   void checkOrder(const std::string &who, const std::vector<std::string> &due,
                   const std::vector<Read> &reads) {
     auto place = [&](const std::string &tensor) {
@@ -292,7 +295,8 @@ private:
     });
   }
 
-  // What the product made that a value comes from, by way of ops that keep its rows apart.
+  // Returns the weight of the product that a value comes from, through ops that keep its rows
+  // apart.
   const Held *madeBy(Value value) {
     while (Operation *def = value.getDefiningOp()) {
       if (auto product = dyn_cast<graph::MatmulOp>(def)) {
@@ -306,7 +310,7 @@ private:
     return nullptr;
   }
 
-  // One matrix for queries, keys and values has them in this order.
+  // Checks that a fused matrix has queries, keys and values in this order.
   void checkFused(graph::AttentionOp op) {
     const Held *parts[3] = {madeBy(op->getOperand(0)), madeBy(op->getOperand(1)),
                             madeBy(op->getOperand(2))};
@@ -320,7 +324,8 @@ private:
                          std::to_string(parts[i + 1]->offset));
   }
 
-  // An op at a module's own place reads the module's tensors, the weight before the bias.
+  // Checks that an op under a module's name reads the module's own tensors, the weight before the
+  // bias.
   void checkModule(const std::string &place, const std::vector<Read> &reads) {
     bool owns = llvm::any_of(namesOf, [&](const auto &entry) { return isOf(entry.first, place); });
     if (!owns)
@@ -335,7 +340,7 @@ private:
       if (name.ends_with(".weight") && bias && reads.size() == 2)
         faults.push_back("module '" + place + "' reads its bias as its weight");
       bias |= name.ends_with(".bias");
-      // GPT-2 keeps matrices as [in, out], all else as [out, in].
+      // GPT-2 stores matrices as [in, out], every other model as [out, in].
       bool turned = modelType == "gpt2" && StringRef(place).contains(".c_");
       if (read.summed >= 0 && !modelType.empty() && read.summed == (turned ? 1 : 0))
         faults.push_back("module '" + place + "' sums over dim " + std::to_string(read.summed) +
@@ -348,9 +353,9 @@ private:
   std::string modelType;
   llvm::DenseMap<Value, Held> held;
   llvm::DenseMap<Value, Arguments> stored;
-  std::map<std::string, MadeOf> madeOf_; // by value of the file
-  std::map<std::string, std::vector<std::string>> namesOf; // of a file's tensor: the source's
-  std::map<std::string, std::vector<Read>> byName;         // of a node or module, in order
+  std::map<std::string, MadeOf> madeOf_; // by value of the file's graph
+  std::map<std::string, std::vector<std::string>> namesOf; // file's tensor -> names of its source
+  std::map<std::string, std::vector<Read>> byName;         // reads of a node or module, in order
   std::map<std::string, const FileNode *> makers_, nodes;
   std::map<std::string, unsigned> nodesNamed;
   Faults faults;
