@@ -1,3 +1,4 @@
+// Writes weights and rows to a temporary folder, runs oracle.py there, and compares its results.
 #include "lib/verify/oracle/Oracle.h"
 
 #include "dialects/graph/Evaluate.h"
@@ -23,19 +24,20 @@ using support::error;
 using support::Result;
 using support::Status;
 
-// The runtime computes in float32: a value of some hundred layers is off by 1e-6 to 1e-5.
+// Bounds results of ONNX Runtime, which computes in float32: after some hundred layers a value is
+// off by 1e-6 to 1e-5.
 constexpr double kFloat32 = 1e-4;
-// Of a file that computes in float16 or bfloat16 the same, rounded to 8 to 11 bits.
+// Bounds results of a file that computes in float16 or bfloat16, with 8 to 11 bits.
 constexpr double kNarrow = 2e-2;
-// Both sides are in double. What is left are constants that the file's readers round to float32
-// at other places: tables of angles, roots and reciprocals, off by 6e-8 each. Over all files of
-// test/data that were measured gradients are off by up to 3e-7.
+// Bounds results that both sides compute in double. What is left are constants that the file's
+// readers round to float32 at other points: tables of angles, roots and reciprocals, off by 6e-8
+// each. Over all files of test/data that were measured, gradients are off by up to 3e-7.
 constexpr double kDouble = 1e-6;
-// A gradient that nearly cancels, as that of a key's bias, counts by a thousandth of all: so do
-// what those constants are off. 2e-6 was measured.
+// Bounds gradients: one that nearly cancels, such as that of a key's bias, is measured against a
+// thousandth of all gradients, and so are the errors of those constants. 2e-6 was measured.
 constexpr double kGradient = 1e-5;
 
-// A folder that goes with its owner.
+// Owns a temporary folder and removes it.
 class TemporaryFolder {
 public:
   static Result<TemporaryFolder> make() {
@@ -59,7 +61,8 @@ private:
   std::string path_;
 };
 
-// Which stored tensor a source is: its file and offset; empty if it is drawn.
+// Identifies the stored tensor of a source: its file and offset; the path is empty if it is
+// drawn.
 std::pair<std::string, int64_t> placeOf(ModuleOp imported, graph::SourceOp source) {
   auto files = imported->getAttrOfType<ArrayAttr>(graph::kFiles);
   if (!source.getFile() || !files || *source.getFile() >= static_cast<uint64_t>(files.size()))
@@ -76,7 +79,7 @@ nlohmann::json namesOf(Operation *op, StringRef attribute) {
   return names;
 }
 
-// The input of the file that training calls input_ids.
+// Returns the name in the file of the input that training calls input_ids.
 std::string nameOfTokens(ModuleOp imported) {
   auto forward = imported.lookupSymbol<func::FuncOp>("forward");
   for (BlockArgument argument : forward.getArguments())
@@ -150,7 +153,7 @@ Status runScript(const std::string &python, const TemporaryFolder &folder,
   return error("--oracle: ", problem.empty() ? lastLines(log, 1500) : problem);
 }
 
-// What the script wrote, by kind and name.
+// Holds what the script wrote, by kind and name.
 struct Answer {
   std::map<std::string, NamedTensors> kinds;
   std::vector<std::string> notes;
@@ -191,7 +194,7 @@ Result<Answer> ask(const std::string &python, const Reference &reference, Module
   return readAnswer(*folder);
 }
 
-// Result 0 of the imported @forward for the first micro-batch, in double.
+// Returns result 0 of the imported @forward for the first micro-batch, in double.
 FailureOr<Tensor> importedLogits(ModuleOp imported, const Trial &trial) {
   auto forward = imported.lookupSymbol<func::FuncOp>("forward");
   NamedTensors states = statesFromSources(imported, trial.weights);
@@ -216,7 +219,7 @@ FailureOr<Tensor> importedLogits(ModuleOp imported, const Trial &trial) {
   return results->front();
 }
 
-// Gradients by the first source of each stored tensor: those of all its uses together.
+// Sums gradients over all uses of each stored tensor, under the name of its first source.
 NamedTensors byStoredTensor(ModuleOp imported, const NamedTensors &gradients) {
   std::map<std::pair<std::string, int64_t>, std::string> first;
   NamedTensors sums;

@@ -1,4 +1,4 @@
-// The scripts of --oracle, which are part of the program: it needs no files beside it.
+// Embeds the scripts of --oracle in the program, which needs no files beside it.
 #ifndef LLMC_LIB_VERIFY_ORACLE_ORACLESCRIPTS_H
 #define LLMC_LIB_VERIFY_ORACLE_ORACLESCRIPTS_H
 
@@ -7,7 +7,7 @@
 
 namespace llmc::verify {
 
-// Name and text of each file of lib/verify/oracle; the build writes them.
+// Lists name and text of each Python file of lib/verify/oracle; the build generates it.
 extern const std::pair<const char *, std::string_view> kOracleScripts[2];
 
 } // namespace llmc::verify
