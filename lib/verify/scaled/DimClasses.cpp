@@ -1,3 +1,4 @@
+// Implements the classes by union-find over the factors of sharding rules.
 #include "lib/verify/scaled/DimClasses.h"
 
 #include "dialects/parallel/Annotations.h"
@@ -30,7 +31,7 @@ void DimClasses::unite(unsigned a, unsigned b) {
   a = find(a), b = find(b);
   if (a == b)
     return;
-  if (size_[a] != size_[b]) { // no quantity that we understand
+  if (size_[a] != size_[b]) { // sizes that differ stand for no common quantity
     keep_[a] = keep_[b] = true;
     return;
   }
@@ -83,7 +84,7 @@ DimClasses::DimClasses(ModuleOp module) {
       if (state)
         bind(states_[state.getOperation()], own);
       else if (!own.empty())
-        keep(own.front()); // rows
+        keep(own.front()); // rows of the batch
     }
   module.walk([&](Operation *op) { visit(op); });
 }
@@ -111,7 +112,7 @@ void DimClasses::visit(Operation *op) {
   if (auto concat = dyn_cast<graph::ConcatOp>(op))
     for (Value value : llvm::concat<Value>(op->getOperands(), op->getResults()))
       keep(dimsOf(value)[concat.getDim()]);
-  if (auto rotary = dyn_cast<graph::RotaryOp>(op)) { // that it turns pairs, no factor says
+  if (auto rotary = dyn_cast<graph::RotaryOp>(op)) { // its sharding rule does not express pairs
     unsigned dim = dimsOf(rotary.getX()).back(), pairs = dimsOf(rotary.getCos()).back();
     if (size_[dim] == 2 * size_[pairs]) {
       unsigned two = add(2);
@@ -160,7 +161,8 @@ void DimClasses::visitRepeat(graph::RepeatOp op) {
   }
 }
 
-// A prefix of a dimension (the positions that are used) may have any size that is not larger.
+// Bounds the prefix of a dimension (the positions that are used): it may have any size that is
+// not larger.
 void DimClasses::visitSlice(graph::SliceOp op) {
   Dims &from = values_[op.getOperand().getAsOpaquePointer()];
   Dims &to = values_[op.getResult().getAsOpaquePointer()];
@@ -210,12 +212,13 @@ void DimClasses::visitDim(unsigned dim, const graph::DimFactors &factors,
   }
 }
 
-// A norm over fewer elements has hardly a gradient.
+// Bounds sizes from below: a norm over fewer elements hardly has a gradient.
 constexpr int64_t kLeast = 8;
 
 //===-- Sizes -------------------------------------------------------------------===//
 
-// The least size that is congruent to n, and at least `least`.
+// Returns the least size that is congruent to n modulo `divisor` and at least `least`, but at
+// most n.
 static int64_t congruent(int64_t n, int64_t divisor, int64_t least) {
   int64_t size = n % divisor;
   while (size < least)
@@ -238,7 +241,8 @@ void DimClasses::shrink(int64_t divisor, int64_t kept) {
     }
 }
 
-// False: two products contradict each other; their factors are kept from now on.
+// Chooses all sizes. Returns false if two products contradict each other; their factors are kept
+// from then on.
 bool DimClasses::choose(int64_t divisor) {
   for (bool changed = true; changed;) {
     changed = false;
@@ -298,13 +302,13 @@ bool DimClasses::computeProducts() {
     if (!open)
       return true;
   }
-  for (const Product &product : products_) // one is a factor of itself
+  for (const Product &product : products_) // One is a factor of itself.
     keep(product.whole);
   return false;
 }
 
-// Whether sizes, whole or cut, that differ would become equal: ops over equal spaces
-// share kernels.
+// Returns whether sizes that differ, whole or divided, would become equal: ops over equal
+// iteration spaces share kernels.
 static bool meets(std::pair<int64_t, int64_t> a, std::pair<int64_t, int64_t> b, int64_t divisor) {
   for (int64_t p : {int64_t(1), divisor})
     for (int64_t q : {int64_t(1), divisor})
@@ -316,7 +320,7 @@ static bool meets(std::pair<int64_t, int64_t> a, std::pair<int64_t, int64_t> b, 
 
 void DimClasses::chooseRest(int64_t divisor) {
   constexpr int tries = 16;
-  std::map<int64_t, int64_t> chosen; // of whole dimensions: old -> new
+  std::map<int64_t, int64_t> chosen; // of the sizes chosen so far: old -> new
   std::set<std::pair<int64_t, int64_t>> fixed; // old, new
   std::vector<unsigned> rest;
   for (unsigned id = 0; id < size_.size(); ++id)
@@ -328,7 +332,7 @@ void DimClasses::chooseRest(int64_t divisor) {
   for (unsigned id = 0; id < size_.size(); ++id)
     if (find(id) == id && !new_[id])
       rest.push_back(id);
-    else if (find(id) == id && size_[id] <= kept_) // larger ones stay larger
+    else if (find(id) == id && size_[id] <= kept_) // so that larger ones stay larger
       chosen[size_[id]] = size_[id];
   llvm::stable_sort(rest, [&](unsigned a, unsigned b) { return size_[a] < size_[b]; });
   for (unsigned id : rest) {

@@ -1,4 +1,5 @@
-// Dimensions of a module that stand for one quantity: width, heads, vocabulary.
+// Groups the dimensions of a module into classes that stand for one quantity (width, heads,
+// vocabulary) and chooses smaller sizes for them. Tested through test/numerics/verify.py.
 #ifndef LLMC_LIB_VERIFY_SCALED_DIMCLASSES_H
 #define LLMC_LIB_VERIFY_SCALED_DIMCLASSES_H
 
@@ -11,37 +12,37 @@
 
 namespace llmc::verify {
 
-// A table of real numbers (angles of rotary, a mask): its leading part does as well.
+// Returns whether a constant is a table of floats (angles of rotary embedding, a mask), whose
+// leading part can replace it.
 bool isNumbers(graph::ConstantOp constant);
 
-// Classes of the dimensions of all values and states of a raised module. Two
-// dimensions are of one class if an op's sharding rule gives them one factor, or if
-// they are two sides of one binding. A merged dimension is the product of its
-// factors. Rows of the batch, layers, and dimensions that an op's attributes speak
-// about (pad, concat, a table of constants) keep their sizes.
+// Holds the equivalence classes of the dimensions of all values and states of a raised module.
+// Two dimensions are in one class if an op's sharding rule gives them one factor, or if they are
+// two sides of one binding. A merged dimension is the product of its factors. Rows of the batch,
+// layers, and dimensions that an op's attributes refer to (pad, concat, a table of integers) keep
+// their sizes.
 class DimClasses {
 public:
   explicit DimClasses(mlir::ModuleOp module);
 
-  // Chooses smaller sizes. With `divisor` d, a class of size n gets a size that is
-  // congruent to n modulo d and at least 2 d, so that what d divides it still
-  // divides, and what it does not leaves the same remainder. A class that only
-  // appears as an inner factor of products (the size of a head) keeps its parity alone.
-  // Larger classes get larger sizes, equal ones equal sizes, where products allow; sizes
+  // Chooses smaller sizes. With `divisor` d, a class of size n gets a size that is congruent to n
+  // modulo d and at least 2 d, so that d divides it, or leaves the same remainder, as before. A
+  // class that occurs only as an inner factor of products (the size of a head) keeps its parity
+  // alone. Larger classes get larger sizes and equal ones equal sizes where products allow; sizes
   // that differ, whole or divided, stay different. Classes of sizes up to `kept` keep theirs.
   void shrink(int64_t divisor, int64_t kept = 0);
 
-  // After shrink().
+  // Returns the new shape. Requires shrink().
   std::vector<int64_t> shapeOf(mlir::Value value) const;
   std::vector<int64_t> shapeOf(graph::StateOp state) const;
-  // Old size -> new size of every class that has become smaller.
+  // Maps the old size of every class that has become smaller to its new sizes.
   const std::map<int64_t, std::vector<int64_t>> &changes() const { return changes_; }
 
 private:
   using Dims = llvm::SmallVector<unsigned, 4>;
   struct Product {
     unsigned whole;
-    std::vector<unsigned> parts; // major first
+    std::vector<unsigned> parts; // most significant first
   };
 
   unsigned add(int64_t size);
@@ -65,12 +66,12 @@ private:
   void raiseBounds(int64_t divisor);
 
   std::map<void *, Dims> values_, states_;
-  std::vector<int64_t> size_, new_; // new_: 0 while not chosen; by root
+  std::vector<int64_t> size_, new_; // by root; new_ is 0 until chosen
   mutable std::vector<unsigned> parent_;
   std::vector<bool> keep_, ofState_; // by root
   int64_t kept_ = 0;
   std::vector<Product> products_;
-  std::vector<std::pair<unsigned, unsigned>> atLeast_; // first is not below second
+  std::vector<std::pair<unsigned, unsigned>> atLeast_; // (a, b): a is at least b
   std::map<int64_t, std::vector<int64_t>> changes_;
 };
 

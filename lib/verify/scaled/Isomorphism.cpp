@@ -1,3 +1,4 @@
+// Compares the tables of both plans field by field, then their data flow by last writers.
 #include "lib/verify/scaled/Isomorphism.h"
 
 #include "lib/planfile/CheckWalk.h"
@@ -14,7 +15,7 @@ using support::text;
 
 namespace {
 
-// Who wrote which bytes of an arena last.
+// Maps each byte range of an arena to its last writer.
 class LastWriters {
 public:
   static constexpr int64_t kNobody = -1;
@@ -25,7 +26,7 @@ public:
     writers_.erase(writers_.lower_bound(begin), writers_.lower_bound(end));
     writers_[begin] = {end, who};
   }
-  // Those of [begin, end), ascending; kNobody where nothing was written.
+  // Returns the writers of [begin, end), ascending and unique; kNobody where nothing was written.
   std::vector<int64_t> of(uint64_t begin, uint64_t end) const {
     std::vector<int64_t> found;
     auto at = writers_.upper_bound(begin);
@@ -63,7 +64,7 @@ private:
   std::map<uint64_t, Range> writers_;
 };
 
-// What a kernel does, without sizes: "graph.add f32, f32; graph.gelu f32".
+// Returns a kernel's ops and element types without sizes: "graph.add f32, f32; graph.gelu f32".
 std::string structureOf(const std::string &source) {
   std::string out;
   for (size_t i = 0; i < source.size();) {
@@ -80,7 +81,7 @@ std::string structureOf(const std::string &source) {
   return out;
 }
 
-// Which strides are 0, 1 or larger.
+// Classifies each stride as 0, 1 or larger.
 std::string patternOf(const std::vector<int64_t> &strides) {
   std::string out;
   for (int64_t stride : strides)
@@ -106,7 +107,7 @@ public:
   Isomorphism run(const std::vector<std::string> &mayShrink);
 
 private:
-  // Notes a difference; returns whether there is none.
+  // Records a difference, if there is one; returns whether the values are equal.
   template <class T> bool same(const std::string &where, const char *what, const T &a, const T &b) {
     if (a == b)
       return true;
@@ -204,7 +205,7 @@ void Comparison::compareState(const std::string &stage, const StateShardT &a,
       sizes.push_back(program.mesh->axes[axis]->size);
     return sizes;
   };
-  if (partsOf(plan, a) == partsOf(twin, b)) // else tensors are dealt to fewer ranks
+  if (partsOf(plan, a) == partsOf(twin, b)) // Otherwise tensors are distributed over fewer ranks.
     same(where, "rank that holds it", a.only_at, b.only_at);
   auto groupOf = [](const StateShardT &state) {
     return state.flat ? text("in flat group ", state.flat->group) : std::string("by itself");
@@ -234,8 +235,8 @@ void Comparison::compareLaunch(const std::string &where, const LaunchT &a, const
   if (same(where, "number of operands", a.operands.size(), b.operands.size()))
     for (size_t i = 0; i < a.operands.size(); ++i)
       sameEnum(where, "access", a.operands[i]->access, b.operands[i]->access);
-  // A scalar without axes is a size, and whether a kernel takes a size from its
-  // launch depends on the sizes themselves.
+  // Skip scalars without axes: such a scalar is a size, and whether a kernel takes a size from
+  // its launch depends on the sizes themselves.
   auto placed = [](const LaunchT &launch) {
     std::vector<std::vector<uint32_t>> scalars;
     for (const auto &scalar : launch.scalars) {
@@ -322,7 +323,7 @@ void Comparison::compareInstruction(const std::string &where, const InstructionT
     compareBody(where, a, b);
 }
 
-// Walks both tables; needs procedures of equal length.
+// Compares the last writers of all reads along both tables. Requires procedures of equal length.
 void Comparison::compareDataFlow(uint32_t number) {
   const StageT &a = *plan.stages[number], &b = *twin.stages[number];
   LastWriters writers[2];
@@ -406,7 +407,7 @@ void Comparison::compareStage(uint32_t number) {
     std::vector<std::string> list;
     for (const auto &group : stage.flat_groups)
       list.push_back(text(toString(group->dtype), " over axes ", show(group->axes), ":"));
-    std::map<std::pair<uint32_t, uint64_t>, std::string> parts; // by group and begin
+    std::map<std::pair<uint32_t, uint64_t>, std::string> parts; // by group and first element
     for (const auto &state : stage.states)
       if (state->flat && state->flat->group < list.size())
         parts[{state->flat->group, state->flat->begin}] = state->name;
@@ -432,7 +433,7 @@ void Comparison::compareStage(uint32_t number) {
     for (size_t i = 0; i < std::min(x.instructions.size(), y.instructions.size()); ++i)
       compareInstruction(text(name, ", instruction ", i), *x.instructions[i], *y.instructions[i]);
   }
-  if (result.count == before) // else rows would not correspond
+  if (result.count == before) // Otherwise the rows would not correspond.
     compareDataFlow(number);
 }
 

@@ -1,3 +1,4 @@
+// Rewrites types, sizes in attributes, sources and the views of them.
 #include "lib/verify/scaled/Shrink.h"
 
 #include "dialects/graph/Graph.h"
@@ -20,8 +21,8 @@ std::vector<int64_t> stridesOf(llvm::ArrayRef<int64_t> shape) {
   return strides;
 }
 
-// One view of a source: which part of each dimension of the source it covers, and
-// which dimensions of the state lie in that part, major first.
+// Describes one view of a source: which range of each dimension of the source it covers, and
+// which dimensions of the state are in that range, most significant first.
 struct Cover {
   graph::ViewAttr view;
   struct Part {
@@ -29,7 +30,7 @@ struct Cover {
     llvm::SmallVector<size_t, 2> dims;
   };
   std::vector<Part> parts; // by dimension of the source
-  std::vector<int64_t> shape, newShape; // of one view of the state
+  std::vector<int64_t> shape, newShape; // of one layer of the state
 };
 
 class Sources {
@@ -45,7 +46,7 @@ private:
 
   ModuleOp module;
   std::map<std::string, graph::SourceOp> sources;
-  // By source and dimension: offset of a part -> its old and new size.
+  // Maps, by source and dimension, the offset of a range to its old and new size.
   std::map<std::string, std::vector<std::map<int64_t, std::pair<int64_t, int64_t>>>> parts;
   std::vector<std::pair<graph::StateOp, std::vector<Cover>>> covers;
 };
@@ -71,7 +72,7 @@ std::optional<Cover> Sources::cover(graph::ViewAttr view, llvm::ArrayRef<int64_t
     });
     for (size_t i : llvm::reverse(part.dims)) {
       if (view.getStrides()[i] != part.size * strides[j])
-        return std::nullopt; // not dense within the dimension
+        return std::nullopt; // not contiguous within the dimension
       part.size *= shape[i];
       part.newSize *= newShape[i];
     }
@@ -167,7 +168,7 @@ void retype(Value value, const DimClasses &dims) {
     value.setType(type.clone(dims.shapeOf(value)));
 }
 
-// Elements whose indices are below the sizes of `type`.
+// Returns the elements whose indices are below the sizes of `type`.
 DenseElementsAttr leadingPart(DenseElementsAttr all, ShapedType type) {
   auto values = all.getValues<APFloat>();
   std::vector<int64_t> strides = stridesOf(cast<ShapedType>(all.getType()).getShape());
@@ -181,7 +182,7 @@ DenseElementsAttr leadingPart(DenseElementsAttr all, ShapedType type) {
   return DenseElementsAttr::get(type, part);
 }
 
-// Attributes that hold sizes.
+// Rewrites attributes that hold sizes.
 void rewriteSizes(Operation *op, const DimClasses &dims) {
   if (auto slice = dyn_cast<graph::SliceOp>(op)) {
     std::vector<int64_t> from = dims.shapeOf(slice.getOperand()), to = dims.shapeOf(slice.getResult());
@@ -189,7 +190,7 @@ void rewriteSizes(Operation *op, const DimClasses &dims) {
     auto old = slice.getResult().getType().getShape();
     for (size_t i = 0; i < limits.size(); ++i)
       if (to[i] != old[i])
-        limits[i] = to[i]; // a prefix, or all of it
+        limits[i] = to[i]; // a prefix, or the whole
     slice.setLimits(limits);
   }
   auto constant = dyn_cast<graph::ConstantOp>(op);
@@ -203,7 +204,7 @@ void rewriteSizes(Operation *op, const DimClasses &dims) {
   }
 }
 
-// What is known about the model as a whole.
+// Rewrites what graph.model records about the model as a whole, and drops its files.
 void rewriteFacts(ModuleOp module, const DimClasses &dims) {
   auto facts = module->getAttrOfType<DictionaryAttr>(graph::kModel);
   if (!facts)

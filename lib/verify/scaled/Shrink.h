@@ -1,4 +1,4 @@
-// A smaller model of the same structure.
+// Scales a model down to a smaller one of the same structure.
 #ifndef LLMC_LIB_VERIFY_SCALED_SHRINK_H
 #define LLMC_LIB_VERIFY_SCALED_SHRINK_H
 
@@ -9,10 +9,10 @@
 
 namespace llmc::verify {
 
-// Divides the widths of a raised module, in place (DimClasses.h says how). Its
-// sources become smaller tensors that are drawn; views into them keep their order.
-// Sizes up to `kept` stay. `sizes` tells what became of which size: "2048 -> 32, 50257 -> 41".
-// Fails with a diagnostic if states view a source in a way that does not divide.
+// Reduces the sizes of a raised module in place (as DimClasses.h chooses them). Its sources
+// become smaller tensors that are drawn; views into them keep their order. Sizes up to `kept`
+// stay. Appends to `sizes` what became of which size: "2048 -> 32, 50257 -> 41". Fails with a
+// diagnostic if a state's view of a source is not a block of it.
 mlir::LogicalResult shrinkModel(mlir::ModuleOp module, int64_t divisor, std::string &sizes,
                                 int64_t kept = 0);
 

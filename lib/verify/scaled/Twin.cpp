@@ -1,3 +1,5 @@
+// Estimates costs, searches for a scaled-down model with an isomorphic plan, and merges both
+// reports.
 #include "lib/verify/scaled/Twin.h"
 
 #include "dialects/graph/Graph.h"
@@ -25,9 +27,9 @@ using support::text;
 namespace {
 
 constexpr double kSecondsAtMost = 600;
-constexpr double kOperationsPerSecond = 3e8; // of plain loops in double
+constexpr double kOperationsPerSecond = 3e8; // speed of the interpreters' loops in double
 
-// Bytes that the system could give; infinite if it does not say.
+// Returns the bytes that the system has available; infinity if it does not report them.
 double freeMemory() {
   std::ifstream file("/proc/meminfo");
   for (std::string key, rest; file >> key && std::getline(file, rest);)
@@ -36,7 +38,7 @@ double freeMemory() {
   return std::numeric_limits<double>::infinity();
 }
 
-// The model up to border raise, with the rows of a micro-batch that options say.
+// Compiles the model up to boundary raise, with the micro-batch rows of `options`.
 FailureOr<Subject> raise(MLIRContext &context, const CompileOptions &options) {
   return compileSubject(context, options, Phase::Raise);
 }
@@ -69,10 +71,11 @@ Cost estimateCost(ModuleOp raised, const CompileOptions &options) {
     cost.bytes = elements * (8 * 2 + 4) * double(1 + options.dp);
     return cost;
   }
-  // Forward and twice that backward; on one rank and on all; two optimizers.
+  // Count a forward pass and twice that for the backward pass, on one rank and on all, for two
+  // optimizers.
   double runs = 3.0 * double(options.microBatches()) * kSteps * 2 * 2;
   cost.seconds = operations * runs / kOperationsPerSecond;
-  // Weights, gradients, two moments in double, with a copy; the same in float.
+  // Count weights, gradients and two moments in double, with a copy, and the same in float.
   cost.bytes = elements * (8 * 8 + 4 * 4) * double(1 + options.dp);
   return cost;
 }
@@ -87,16 +90,17 @@ FailureOr<bool> needsTwin(MLIRContext &context, const VerifyOptions &options) {
   if (failed(raised))
     return failure();
   Cost cost = estimateCost(raised->at(Phase::Raise), options.compile);
-  // Both optimizers are verified at a time, in half of the memory.
+  // Two optimizers are verified concurrently, in half of the memory.
   double atATime = options.compile.infer ? 1 : 2;
   return cost.seconds > kSecondsAtMost || cost.bytes * atATime > freeMemory() / 2;
 }
 
 CompileOptions twinOptions(const CompileOptions &options) {
   CompileOptions twin = options;
-  if (options.infer) // the batch is the model's own
+  if (options.infer) // The batch is the model's own.
     return twin;
-  // Where experts share ranks with rows, dp is several axes, which keep their sizes.
+  // Keep dp where experts share ranks with rows: there it is several axes, which keep their
+  // sizes.
   if (options.ep * options.etp == 1)
     twin.dp = std::min<int64_t>(options.dp, 2);
   twin.globalBatch = options.microBatches() * twin.batchRows();
@@ -105,19 +109,21 @@ CompileOptions twinOptions(const CompileOptions &options) {
 
 namespace {
 
-// The smaller model, and how its plan relates to the large one.
+// Holds the scaled-down model and how its plan relates to the large one.
 struct Small {
   OwningOpRef<ModuleOp> model;
-  Phase border; // at which it stands
+  Phase border; // phase boundary that `model` is at
   std::string sizes;
   Isomorphism likeness;
-  // Where its plan is another one than that of `imported`, made smaller: that, and why.
+  // Holds the imported model scaled down, if its plan is not isomorphic, and the first
+  // difference.
   OwningOpRef<ModuleOp> imported;
   std::string difference;
 };
 
-// Where sizes of the plan are equal by chance (2 layers of 32 and a width of 64), a kernel may do
-// what the twin's sizes make two: then widths up to this stay as they are, if that is cheap.
+// Bounds the widths that the second attempt keeps, if that is cheap: where sizes of the plan are
+// equal by chance (2 layers of 32 and a width of 64), one of its kernels may become two when the
+// sizes are scaled down.
 constexpr int64_t kKept = 512;
 constexpr double kKeptSeconds = 60;
 
@@ -129,9 +135,9 @@ public:
   FailureOr<Small> make();
 
 private:
-  // Shrinks `model` and compiles it. Fails with diagnostics.
+  // Scales `model` down and compiles it. Fails after diagnostics.
   FailureOr<Small> shrinkAt(ModuleOp model, Phase border, int64_t kept);
-  // The first way of shrinking that gives the plan, or else the first.
+  // Returns the first way of scaling down whose plan is isomorphic, or else the first.
   FailureOr<Small> tryAt(ModuleOp model, Phase border);
 
   MLIRContext &context;
@@ -145,7 +151,7 @@ FailureOr<Small> TwinMaker::shrinkAt(ModuleOp model, Phase border, int64_t kept)
     return failure();
   if (kept && estimateCost(*small.model, options).seconds > kKeptSeconds)
     return small.model->emitError("would take long");
-  // Buckets are cut by bytes, of which the twin has fewer.
+  // Keep the plan's buckets: they are cut by bytes, of which the scaled-down model has fewer.
   if (Attribute pieces = plan.at(Phase::Schedule)->getAttr("plan.bucket_pieces"))
     (*small.model)->setAttr("plan.bucket_pieces", pieces);
   FailureOr<Subject> twin = compileSubject(context, options, Phase::Emit, {*small.model, border});
@@ -162,15 +168,15 @@ FailureOr<Small> TwinMaker::tryAt(ModuleOp model, Phase border) {
   FailureOr<Small> first = shrinkAt(model, border, 0);
   if (succeeded(first) && first->likeness.count == 0)
     return first;
-  Captured captured(&context); // of what is only tried
+  Captured captured(&context); // suppresses diagnostics of the attempt
   FailureOr<Small> second = shrinkAt(model, border, kKept);
   if (succeeded(second) && second->likeness.count == 0)
     return second;
   return first;
 }
 
-// The twin of the imported model, if raising makes the same plan of it, so that raising is
-// verified too. Else of the raised one: a recogniser knows some sizes by their numbers.
+// Scales down the imported model if its plan is isomorphic, so that raising is verified too;
+// otherwise the raised one, since a raising pattern may recognize sizes by their values.
 FailureOr<Small> TwinMaker::make() {
   FailureOr<Subject> raised = raise(context, options);
   if (failed(raised))
@@ -194,8 +200,8 @@ FailureOr<Small> TwinMaker::make() {
   return small;
 }
 
-// The checks against the file, where the twin was not made of it, on a smaller graph of the
-// file by itself.
+// Runs the checks against the file, if the scaled-down model was not made from it, on a
+// scaled-down graph of the file by itself.
 LogicalResult checkApart(MLIRContext &context, const VerifyOptions &options, const Small &twin,
                          Report &report) {
   if (!twin.imported)
@@ -244,14 +250,14 @@ FailureOr<Report> verifyTwin(MLIRContext &context, const VerifyOptions &options)
   std::string subject = text(found.instructions, " instructions, ", found.reads, " reads");
   report.add("static:twin-isomorphic", subject, double(found.count), 0, note);
   doing.reset();
-  // The large plan has said all it can.
+  // Free the large plan, which is not needed any more.
   plan = failure();
 
   VerifyOptions run = options;
   run.compile = small;
   run.twin = TwinChoice::Off;
   run.standIn = {*twin->model, twin->border};
-  run.shapes = false; // those of the plan have run
+  run.shapes = false; // Those of the plan have run.
   FailureOr<Report> ran = verifyModel(context, run);
   if (failed(ran) || failed(checkApart(context, run, *twin, report)))
     return failure();

@@ -1,6 +1,6 @@
-// The shrunk twin: a model with smaller widths that stands for one that is too
-// large to run here. Both are compiled; the large plan decides, the twin's follows,
-// the two are shown isomorphic, and the twin's is run.
+// Verifies a scaled-down model in place of one that is too large to run here. Both are compiled;
+// the large plan is checked statically and kernel by kernel, the two plans are shown to be
+// isomorphic, and the small one is run.
 #ifndef LLMC_LIB_VERIFY_SCALED_TWIN_H
 #define LLMC_LIB_VERIFY_SCALED_TWIN_H
 
@@ -8,23 +8,24 @@
 
 namespace llmc::verify {
 
-// What a verification of the model itself would cost here, from its raised module.
+// Estimates what a verification of the model itself would cost here.
 struct Cost {
-  double seconds = 0; // of the evaluation in double
+  double seconds = 0; // of evaluating it in double
   double bytes = 0;   // of weights, optimizer state and copies on all ranks
 };
+// Estimates the cost from a raised module.
 Cost estimateCost(mlir::ModuleOp raised, const CompileOptions &options);
 
-// By options.twin; for auto, whether the cost is above ten minutes or above half of
-// the free memory. A dump stands for itself. Fails with diagnostics.
+// Decides by options.twin; for Auto, returns whether the cost is above ten minutes or above half
+// of the free memory. Neither IR nor a stand-in is scaled down by Auto. Fails after diagnostics.
 mlir::FailureOr<bool> needsTwin(mlir::MLIRContext &context, const VerifyOptions &options);
 
-// Layers, stages, tensor parallelism, schedule and micro-batches of `options`; dp
-// at most 2.
+// Returns options of the scaled-down model: layers, stages, tensor parallelism, schedule and
+// micro-batches of `options`, but dp at most 2.
 CompileOptions twinOptions(const CompileOptions &options);
 
-// Static checkers on the plan, then static:twin-isomorphic, then all checks on
-// the twin. Fails with diagnostics.
+// Runs static checkers, state checks and kernel shapes on the plan, then static:twin-isomorphic,
+// then all other checks on the scaled-down model. Fails after diagnostics.
 mlir::FailureOr<Report> verifyTwin(mlir::MLIRContext &context, const VerifyOptions &options);
 
 } // namespace llmc::verify
