@@ -1,3 +1,4 @@
+// Pairs the ops of the module with the instructions of the program and removes duplicates by key.
 #include "lib/verify/kernels/Launches.h"
 
 #include "lib/support/Counted.h"
@@ -12,9 +13,10 @@ using namespace mlir;
 
 namespace llmc::verify {
 
-// What decides what a body computes: ops, attributes, types and who uses whom. An attribute
-// stands for itself, since its context holds equal ones once. Shares nothing with the key by
-// which kernels are emitted: a launch that a wrong key gives another's kernel is run, too.
+// Writes what determines the meaning of a body: ops, attributes, types and def-use chains. An
+// attribute is identified by its address, since its context uniques it. It shares nothing with
+// the key by which kernels are emitted, so that a launch to which a wrong key gives another's
+// kernel is run, too.
 static void writeStructure(Block &body, llvm::raw_ostream &out) {
   llvm::DenseMap<Value, unsigned> numbers;
   for (BlockArgument argument : body.getArguments()) {
@@ -34,7 +36,7 @@ static void writeStructure(Block &body, llvm::raw_ostream &out) {
   }
 }
 
-// How operands lie in memory: where each begins in a cache line, and which share bytes.
+// Writes how operands are laid out: the offset of each in a cache line, and which share bytes.
 static void writeLayout(const planfile::LaunchT &launch, llvm::raw_ostream &out) {
   for (const auto &x : launch.operands) {
     const planfile::BufferRefT &a = *x->buffer;
@@ -88,7 +90,7 @@ private:
   const planfile::ProgramT &program;
   DistinctWork work;
   llvm::StringSet<> seen;
-  std::vector<std::vector<uint32_t>> coordinates; // of ranks of the stage
+  std::vector<std::vector<uint32_t>> coordinates; // of the first, middle and last rank of the stage
 };
 
 } // namespace

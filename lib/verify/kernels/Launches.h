@@ -1,4 +1,4 @@
-// Every launch and every product of a plan, once.
+// Lists the distinct launches and matrix products of a plan.
 #ifndef LLMC_LIB_VERIFY_KERNELS_LAUNCHES_H
 #define LLMC_LIB_VERIFY_KERNELS_LAUNCHES_H
 
@@ -11,27 +11,29 @@
 
 namespace llmc::verify {
 
-// A launch, for all that run the same kernel on operands that lie alike.
+// Represents all launches of one kernel with the same body, scalars and operand layout.
 struct DistinctLaunch {
   plan::LaunchOp op;
   const planfile::LaunchT *launch;
-  // The kernel's scalars: of the first, a middle and the last rank of the stage.
+  // Lists the distinct scalar arguments of the first, middle and last rank of the stage.
   std::vector<std::vector<int64_t>> scalars;
-  std::string name; // kernel, sizes, and the source op of the first
+  std::string name; // kernel, sizes, and source op of the first such launch
 };
 
-// A product likewise.
+// Represents all matrix products of equal sizes, strides and alignment.
 struct DistinctProduct {
   const planfile::MatmulT *matmul;
   std::string name;
 };
 
+// Owns both lists; `op` and pointers refer to the module and program listed.
 struct DistinctWork {
   std::vector<DistinctLaunch> launches;
   std::vector<DistinctProduct> products;
 };
 
-// `module` is the plan after emission, `program` what was written of it.
+// Returns the launches and products of `module`, the plan after emission, from which `program`
+// was written.
 DistinctWork listWork(mlir::ModuleOp module, const planfile::ProgramT &program);
 
 } // namespace llmc::verify

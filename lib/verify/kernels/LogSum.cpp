@@ -1,3 +1,4 @@
+// Scores the keys of a row in SIMD lanes, one head at a time.
 #include "lib/verify/kernels/LogSum.h"
 
 #include "dialects/graph/Build.h"
@@ -12,12 +13,12 @@ using namespace mlir;
 namespace llmc::verify {
 namespace {
 
-// Numbers side by side, so that all keys of a row are scored at the speed of memory.
+// Holds the lanes of one vector, so that the keys of a row are scored at memory bandwidth.
 typedef float Lanes __attribute__((vector_size(32), aligned(4)));
 constexpr int64_t kLanes = 8;
 constexpr float kAbsent = -std::numeric_limits<float>::infinity();
 
-// One head of one batch row.
+// Computes the log-sum-exp of one head of one batch row.
 class Head {
 public:
   Head(graph::AttentionGradOp op, const AttentionOperands &operands, int64_t b, int64_t head)
@@ -48,7 +49,7 @@ private:
     return operands.k + ((b * keys + j) * kvHeads + head / (heads / kvHeads)) * dim;
   }
   float &at(float *lse, int64_t row) const { return lse[(b * rows + row) * heads + head]; }
-  // What the mask leaves of a score.
+  // Returns the score after softcap and mask.
   float masked(float score, int64_t row, int64_t j) const;
   void score(const float *query, int64_t last);
 
@@ -57,7 +58,7 @@ private:
   int64_t b, head, rows, heads, dim, keys, kvHeads, padded;
   float scale, softcap;
   ArrayRef<int64_t> maskShape;
-  std::vector<float> turned, scores; // keys lie along rows of `turned`
+  std::vector<float> turned, scores; // keys transposed, [dim, padded keys]; scores of one row
 };
 
 } // namespace
@@ -106,7 +107,7 @@ void Head::writeExact(float *lse) {
   }
 }
 
-// |q.k| <= |q| |k|.
+// Writes an upper bound of all scores of a row, by |q.k| <= |q| |k|.
 void Head::writeBound(float *lse) const {
   float longest = 0, mask = 0;
   for (int64_t j = 0; j < keys; ++j)

@@ -1,4 +1,5 @@
-// The log-sum-exp operand of an attention's gradient: the one that its q and k lead to.
+// Computes the log-sum-exp operand of an attention gradient from its q and k. Tested by
+// test/verify/LogSumTest.cpp.
 #ifndef LLMC_LIB_VERIFY_KERNELS_LOGSUM_H
 #define LLMC_LIB_VERIFY_KERNELS_LOGSUM_H
 
@@ -7,16 +8,16 @@
 
 namespace llmc::verify {
 
-// Dense q [batch, rows, heads, dim], k [batch, keys, kv_heads, dim] and, if there is one, mask
-// (one of the two) of `op`.
+// Points to the dense operands of the op: q [batch, rows, heads, dim], k [batch, keys, kv_heads,
+// dim] and, if it has a mask, one of the two forms of it.
 struct AttentionOperands {
   const float *q, *k;
   const float *addedMask = nullptr;
   const uint8_t *mask = nullptr;
 };
 
-// Writes lse [batch, rows, heads]: the true one for the heads of `needed` (its region), and
-// for others, of which nobody looks at results, a number above all scores.
+// Writes lse [batch, rows, heads]: the exact value for the heads in `needed` (its region), and
+// for the others, whose results are not compared, a number above all scores.
 void writeLogSum(graph::AttentionGradOp op, const AttentionOperands &operands, const Region &needed,
                  float *lse);
 

@@ -1,3 +1,4 @@
+// Maps the arena with mmap and groups overlapping operands between guard bytes.
 #include "lib/verify/kernels/OperandMemory.h"
 
 #include <algorithm>
@@ -10,7 +11,7 @@ namespace llmc::verify {
 namespace {
 
 constexpr uint64_t kBorder = 1024, kLine = 64;
-constexpr uint32_t kPoison = 0x7fc0dead; // not a number, as a float
+constexpr uint32_t kPoison = 0x7fc0dead; // a NaN, as a float
 constexpr std::byte kPoisonByte{0xa5};
 
 bool meet(const Extent &a, const Extent &b) {

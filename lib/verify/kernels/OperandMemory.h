@@ -1,4 +1,4 @@
-// Memory for the operands of one launch, where they share bytes as in the plan.
+// Lays out memory for the operands of one launch, which alias as in the plan.
 #ifndef LLMC_LIB_VERIFY_KERNELS_OPERANDMEMORY_H
 #define LLMC_LIB_VERIFY_KERNELS_OPERANDMEMORY_H
 
@@ -9,13 +9,15 @@
 
 namespace llmc::verify {
 
-// Bytes that are kept from one launch to the next; pages are real once they are touched.
+// Owns memory that is reused from one launch to the next; pages are committed when touched.
 class Arena {
 public:
   Arena() = default;
   ~Arena();
   Arena(const Arena &) = delete;
   Arena &operator=(const Arena &) = delete;
+  // Returns at least `bytes` bytes; earlier pointers and contents may become invalid. Throws
+  // std::bad_alloc.
   std::byte *reserve(size_t bytes);
 
 private:
@@ -23,29 +25,31 @@ private:
   size_t size = 0;
 };
 
-// Where an operand lies in the plan.
+// Describes an operand's bytes in the plan and how the launch accesses them.
 struct Extent {
   uint64_t offset, size, bytesOfElement;
   bool written, read;
 };
 
+// Places the operands of one launch in an Arena and detects writes outside them.
 class OperandMemory {
 public:
-  // Operands that share bytes do so here; each begins in its cache line where it does in the
-  // plan. Between those that do not there is a border.
+  // Places operands that share bytes in the plan such that they do here; each keeps its offset in
+  // a cache line. Guard bytes separate those that do not overlap.
   OperandMemory(Arena &arena, std::vector<Extent> extents);
 
   std::byte *operator[](size_t i) const { return places[i]; }
+  // Returns an upper bound of the bytes that `extents` take, guard bytes included.
   static uint64_t bytesFor(const std::vector<Extent> &extents);
 
-  // Fills borders, and what is written without being read before, with bytes that no kernel
-  // leaves behind.
+  // Fills guard bytes, and operands that are written without being read before, with a pattern
+  // that no kernel leaves behind.
   void poison();
-  // Whether an operand was only written, so that poison() filled it.
+  // Returns whether an operand is only written, so that poison() fills it.
   bool isPoisoned(size_t i) const { return poisoned[i]; }
-  // First element of a poisoned operand that still is; -1: none.
+  // Returns the first element of a poisoned operand that still has the pattern; -1 if none.
   int64_t firstUnwritten(size_t i) const;
-  // Whether a border was written.
+  // Returns whether a guard byte was overwritten.
   bool isBorderBroken() const;
 
 private:

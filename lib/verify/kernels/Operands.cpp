@@ -1,3 +1,4 @@
+// Derives a rule for each operand from the uses of its block argument, and draws numbers by it.
 #include "lib/verify/kernels/Operands.h"
 
 #include "dialects/graph/Build.h"
@@ -43,7 +44,7 @@ bool OperandRule::isMask() const {
 
 namespace {
 
-// Looks at all that one argument goes into.
+// Derives the rule of one argument from its uses, through ops that pass its elements on.
 class UseReader {
 public:
   UseReader(OperandRule &rule, llvm::function_ref<int64_t(Value)> scalarOf)
@@ -55,7 +56,7 @@ private:
   void index(int64_t rows, Value offset) {
     rule.kind = Kind::Index;
     int64_t first = offset ? scalarOf(offset) : 0;
-    // Where ranks hold parts of a table, an index may be of another rank's.
+    // Draw some indices of other ranks' shards, if the table is sharded.
     int64_t around = offset ? std::max<int64_t>(rows / 8, 1) : 0;
     rule.low = std::max<int64_t>(0, first - around);
     rule.high = first + rows + around;
@@ -73,7 +74,7 @@ private:
 
 } // namespace
 
-// Ops that hand an operand's elements on, each as it is or nearly so.
+// Returns whether an op passes an operand's elements on, each as it is or nearly so.
 static bool handsOn(Operation *op) {
   return isa<graph::ReshapeOp, graph::TransposeOp, graph::SliceOp, graph::BroadcastOp,
              graph::ConcatOp, graph::PadOp, graph::MaskTailOp, graph::CastOp>(op);
@@ -123,7 +124,7 @@ void UseReader::readUse(OpOperand &use) {
   } else if (auto reduce = dyn_cast<graph::ReduceOp>(op)) {
     if (reduce.getKind() == graph::ReduceKind::max && rule.kind == Kind::Number)
       rule.kind = Kind::MaskedNumber;
-    else if (reduce.getKind() == graph::ReduceKind::sum) // parts of a sum of squares
+    else if (reduce.getKind() == graph::ReduceKind::sum) // partial sums of a sum of squares
       read(op->getResult(0));
   } else if (isa<graph::SoftmaxOp>(op)) {
     if (rule.kind == Kind::Number)
@@ -158,7 +159,7 @@ std::vector<OperandRule> rulesOf(Block &body, unsigned reads, ArrayRef<int64_t> 
     else if (!graph::isFloat(argument))
       rules[i].kind = Kind::Index;
   }
-  // Of the terms of one row's numbers the smallest tensor is the mask.
+  // Choose the smallest of several tensors that are added to softmax rows as the mask.
   auto smallest = rules.end();
   size_t terms = 0;
   for (auto at = rules.begin(); at != rules.end(); ++at) {
@@ -203,7 +204,7 @@ void Noise::drawFloats(int64_t count, Regime regime, double scale, uint64_t stre
     std::fill_n(to, count, static_cast<float>(value));
     return;
   }
-  // The first period is made, the others are copies.
+  // Compute the first period and copy the others.
   int64_t first = std::min(count, period);
   for (int64_t i = 0; i < first; ++i) {
     int64_t at = (i + phase) % period;
@@ -218,7 +219,8 @@ void Noise::drawFloats(int64_t count, Regime regime, double scale, uint64_t stre
     std::memcpy(to + i, to, static_cast<size_t>(std::min(period, count - i)) * sizeof(float));
 }
 
-// Of a row of `width`: whole rows are left out, and elements of the others.
+// Returns whether element `i` is masked out: every third row as a whole, and elements of the
+// others.
 static bool isLeftOut(int64_t i, int64_t width, double drawn) {
   return (width > 1 && i / width % 3 == 0) || drawn < 0.3;
 }

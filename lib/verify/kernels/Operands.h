@@ -1,4 +1,4 @@
-// What the operands of a launch hold: numbers as the body may expect them, in several regimes.
+// Draws the operands of a launch: numbers that its body accepts, in several regimes.
 #ifndef LLMC_LIB_VERIFY_KERNELS_OPERANDS_H
 #define LLMC_LIB_VERIFY_KERNELS_OPERANDS_H
 
@@ -11,44 +11,45 @@
 
 namespace llmc::verify {
 
-// How numbers are drawn. Masked: sums are told to leave elements out, and all of some rows.
+// Selects how numbers are drawn. Masked excludes elements, and all elements of some rows, from
+// sums.
 enum class Regime { Usual, Large, Tiny, Equal, Masked, Outliers };
 inline constexpr Regime kRegimes[] = {Regime::Usual, Regime::Large,  Regime::Tiny,
                                       Regime::Equal, Regime::Masked, Regime::Outliers};
 std::string_view toString(Regime regime);
 
-// What an operand may hold, from how the body uses it.
+// Describes what an operand may hold, derived from how the body uses it.
 struct OperandRule {
   enum class Kind {
     Number,
-    Positive,    // of a root, of a logarithm
-    Fixed,       // a scalar of the optimizer
-    Index,       // of a table's row
+    Positive,    // operand of a root or logarithm
+    Fixed,       // scalar of the optimizer
+    Index,       // row of a table
     Truth,       // i1
-    Mask,        // a float that is added: 0 shows
-    MaskedNumber // whose row is turned into shares: lowest leaves it out
+    Mask,        // float added to scores: 0 keeps an element
+    MaskedNumber // float of a softmax row: -inf or the lowest float excludes it
   };
   Kind kind = Kind::Number;
   int64_t low = 0, high = 64;  // Index: [low, high)
-  std::vector<double> ignored; // Index: numbers that mean no row
+  std::vector<double> ignored; // Index: values that select no row
   double value = 0;            // Fixed
-  bool isMask() const;         // differs in regime Masked
+  bool isMask() const;         // whether regime Masked affects it
 };
 
-// One for each of the first `reads` arguments; `scalars` are the values of the others.
+// Returns a rule for each of the first `reads` arguments; `scalars` are the values of the others.
 std::vector<OperandRule> rulesOf(mlir::Block &body, unsigned reads,
                                  llvm::ArrayRef<int64_t> scalars);
 
-// Numbers to copy from: as many as a prime, so that rows of no width repeat each other.
+// Holds normal numbers to copy from, a prime number of them, so that rows of no width repeat.
 class Noise {
 public:
   explicit Noise(uint64_t seed);
 
-  // Draws `count` elements of `type` at `to`; their rows have `width` elements. `scale` is of
-  // numbers that are large, or of outliers. Other streams are other numbers.
+  // Draws `count` elements of `type` to `to`, in rows of `width` elements. `scale` is the factor
+  // of regime Large and of outliers. Each `stream` gives other numbers.
   void draw(const OperandRule &rule, mlir::Type type, int64_t count, int64_t width, Regime regime,
             double scale, uint64_t stream, std::byte *to) const;
-  // The same for plain numbers.
+  // Draws plain floats likewise.
   void drawFloats(int64_t count, Regime regime, double scale, uint64_t stream, float *to) const;
 
 private:

@@ -1,3 +1,4 @@
+// Implements selections of indices as sorted vectors.
 #include "lib/verify/kernels/Region.h"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// Parts of a tensor: along each dim all indices or a few of them.
+// Describes parts of a tensor: along each dim all indices or some of them.
 #ifndef LLMC_LIB_VERIFY_KERNELS_REGION_H
 #define LLMC_LIB_VERIFY_KERNELS_REGION_H
 
@@ -12,40 +12,45 @@
 
 namespace llmc::verify {
 
-// Indices along one dim.
+// Selects indices along one dim.
 struct Picks {
-  int64_t size = 0;                         // of the dim
-  std::optional<std::vector<int64_t>> some; // increasing, at least one; nothing: all
+  int64_t size = 0;                         // size of the dim
+  std::optional<std::vector<int64_t>> some; // increasing, at least one; nullopt: all
 
   static Picks all(int64_t size) { return {size, std::nullopt}; }
-  // Sorts `indices` and drops what stands twice.
+  // Selects `indices`, which it sorts and makes unique.
   static Picks few(int64_t size, std::vector<int64_t> indices);
 
   int64_t count() const { return some ? static_cast<int64_t>(some->size()) : size; }
   int64_t at(int64_t i) const { return some ? (*some)[i] : i; }
-  // The place of `index` among them; it must be there.
+  // Returns the position of `index` among the selected ones; it must be one of them.
   int64_t placeOf(int64_t index) const;
-  // Consecutive indices: [begin, end) of each run.
+  // Returns the runs of consecutive indices, as [begin, end).
   std::vector<std::pair<int64_t, int64_t>> runs() const;
 };
+// Returns the union of two selections of one dim.
 Picks unite(const Picks &a, const Picks &b);
-// At most `count` indices: the ends, where vectors and parts of work end, some in between.
+// Selects at most `count` indices: the first and last, the ends of vectors and of the parts of
+// parallel work, and some in between.
 Picks spread(int64_t size, int64_t count);
-// A dim made of factors, major first, and back: the part of each factor that `whole` touches.
+// Combines selections of factors, most significant first, into one of the merged dim; project()
+// returns the indices of each factor that `whole` touches.
 Picks product(llvm::ArrayRef<Picks> factors);
 std::vector<Picks> project(const Picks &whole, llvm::ArrayRef<int64_t> sizes);
 
 using Region = llvm::SmallVector<Picks, 4>;
+// Returns the region of a whole tensor, the shape and the element count of a region, and the
+// union of two regions.
 Region wholeOf(llvm::ArrayRef<int64_t> shape);
 std::vector<int64_t> shapeOf(const Region &region);
 int64_t volume(const Region &region);
 Region unite(const Region &a, const Region &b);
 
-// Calls body(i) for every element of `part` in row-major order, i its place in a dense tensor
-// that holds the elements of `whole`. `part` lies inside `whole`.
+// Calls body(i) for every element of `part` in row-major order, i its index in a dense tensor
+// that holds the elements of `whole`. Requires that `part` is inside `whole`.
 template <typename Body> void walk(const Region &whole, const Region &part, Body body) {
   size_t rank = part.size();
-  std::vector<std::vector<int64_t>> places(rank); // empty: the index itself
+  std::vector<std::vector<int64_t>> places(rank); // empty: identity
   std::vector<int64_t> strides(rank, 1), index(rank, 0);
   for (size_t d = rank; d-- > 1;)
     strides[d - 1] = strides[d] * whole[d].count();

@@ -1,3 +1,4 @@
+// Draws operands, runs the kernel in parts as the executor does, and compares a sample.
 #include "lib/verify/kernels/RunLaunch.h"
 
 #include "dialects/graph/Build.h"
@@ -18,16 +19,16 @@ namespace llmc::verify {
 using graph::Bounded;
 using graph::BoundedTensor;
 
-// Bounds are of first order, for a formula's own order of steps; kernels may take another.
+// Loosens bounds of first order, which are for one order of operations: kernels may take another.
 constexpr double kSlack = 4;
 
 double errorRatio(double got, Bounded wanted, double floor) {
   if (std::isnan(wanted.value) || std::isinf(wanted.error))
     return -1;
-  if (std::isinf(wanted.value)) // a difference of two infinities on the way is nobody's fault
+  if (std::isinf(wanted.value)) // Infinities may cancel to NaN on the way, in any sound kernel.
     return std::isnan(got) ? -1 : got == wanted.value ? 0 : INFINITY;
   double limit = kSlack * wanted.radius() + floor;
-  if (std::fabs(wanted.value) + limit > double(FLT_MAX)) // may overflow on the way
+  if (std::fabs(wanted.value) + limit > double(FLT_MAX)) // It may overflow on the way.
     return -1;
   double ratio = std::fabs(got - wanted.value) / limit;
   return std::isnan(ratio) ? INFINITY : ratio;
@@ -84,7 +85,7 @@ LaunchCase::LaunchCase(const DistinctLaunch &launch, double flops)
     std::swap(sample, whole);
 }
 
-// Whether results are 0 where numbers are: then a sum may be looked at in part.
+// Returns whether results are 0 if all float operands are: then a part of a sum can be checked.
 bool LaunchCase::vanishes(ArrayRef<int64_t> scalars) const {
   std::vector<BoundedTensor> inputs;
   for (auto [i, argument] : llvm::enumerate(bodyOf(*launch).getArguments())) {
@@ -114,11 +115,11 @@ double LaunchCase::seconds() const {
     bytes += double(operand->buffer->size);
   for (Operation &op : bodyOf(*launch).without_terminator())
     flops += cast<graph::GraphOpInterface>(op).getFlops();
-  constexpr double kBoundedFlops = 5e7; // a second, of the reference
+  constexpr double kBoundedFlops = 5e7; // flops of the reference per second
   return bytes / 1e9 + flops / 2e10 + sample->flops() / kBoundedFlops;
 }
 
-// q, k and the mask of an attention's gradient decide its lse.
+// Computes the lse operand of an attention gradient from its q, k and mask.
 static void relate(graph::AttentionGradOp op, const Sample &sample, const OperandMemory &memory,
                    unsigned reads) {
   auto argument = [&](Value value) -> std::optional<unsigned> {
@@ -140,7 +141,7 @@ static void relate(graph::AttentionGradOp op, const Sample &sample, const Operan
   writeLogSum(op, operands, sample.argument(*lse), floats(*lse));
 }
 
-// Puts zeros all around the elements of a region.
+// Clears all elements outside a region.
 static void keepOnly(const Region &region, RankedTensorType type, std::byte *at) {
   uint64_t bytes = bytesOf(type.getElementType());
   std::vector<std::byte> kept;
@@ -183,7 +184,8 @@ std::vector<BoundedTensor> LaunchCase::gather(const OperandMemory &memory,
       inputs.back().data[0] = Bounded(double(scalars[i - reads]));
       continue;
     }
-    // Nothing of it may be read: then the region has no dims though the argument may.
+    // Give an empty tensor if nothing is read: the region then has no dims though the argument
+    // may.
     if (region.size() != graph::shapeOf(argument).size()) {
       inputs.emplace_back();
       continue;
@@ -197,7 +199,8 @@ std::vector<BoundedTensor> LaunchCase::gather(const OperandMemory &memory,
   return inputs;
 }
 
-// What says something: errors that may be large leave any result right.
+// Returns whether at least half of the results have an error bound below 1 % of the largest
+// value: looser bounds accept any result.
 static bool saysEnough(const std::vector<BoundedTensor> &results) {
   size_t good = 0, all = 0;
   for (const BoundedTensor &result : results) {
@@ -212,8 +215,8 @@ static bool saysEnough(const std::vector<BoundedTensor> &results) {
   return good * 2 >= all;
 }
 
-// Terms that are scattered may be added to what is there one by one, each rounded at its size,
-// where the body adds their sum: the growth of errors over so many additions (accumulate()).
+// Returns the growth of errors by scattered additions: a kernel may add terms one by one to what
+// is there, each rounded at its size, where the body adds their sum (accumulate()).
 static double scatteredGrowth(Block &body) {
   double growth = 1;
   for (auto op : body.getOps<graph::ScatterAddOp>())
@@ -221,9 +224,9 @@ static double scatteredGrowth(Block &body) {
   return growth;
 }
 
-// How large that may become which a kernel takes for zero, since floats end there: it may be
-// multiplied by two operands. A gradient of attention multiplies each exponential by g.v and by
-// q or k, and adds those of all rows or keys.
+// Bounds what a denormal that a kernel flushes to zero may become: two operands may multiply it.
+// A gradient of attention multiplies each exponential by g.v and by q or k, and sums over all
+// rows or keys.
 static double magnified(Block &body, double scale) {
   double most = scale * scale;
   for (auto op : body.getOps<graph::AttentionGradOp>()) {
@@ -256,7 +259,7 @@ void LaunchCase::compare(const OperandMemory &memory, const std::vector<BoundedT
   }
 }
 
-// As the executor does it.
+// Runs a kernel in several parts of its rows, as the executor does.
 static void runParts(runtime::KernelFunction kernel, void *const *buffers, const int64_t *scalars,
                      int64_t rows, uint64_t stream) {
   int64_t parts = std::min<int64_t>(rows, std::array{1, 12, 8}[stream % 3]);
@@ -280,7 +283,7 @@ Finding LaunchCase::run(const Setting &setting, Arena &arena, Regime regime, siz
   std::vector<BoundedTensor> wanted;
   double floor = 0;
   bool isLarge = regime == Regime::Large || regime == Regime::Outliers;
-  // As large as results still say something.
+  // Try the largest scale for which the bounds still reject wrong results.
   for (double scale : {1e4, 1e3, 1e2, 30.0, 10.0, 3.0}) {
     draw(setting, memory, scalars, regime, scale, stream);
     {

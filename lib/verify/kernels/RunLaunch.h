@@ -1,4 +1,5 @@
-// Runs one launch or product of a plan alone and compares it with what it means.
+// Runs one launch or product of a plan alone and compares it with its reference meaning. Tested
+// by test/verify/kernels/ShapesTest.cpp.
 #ifndef LLMC_LIB_VERIFY_KERNELS_RUNLAUNCH_H
 #define LLMC_LIB_VERIFY_KERNELS_RUNLAUNCH_H
 
@@ -13,30 +14,33 @@
 
 namespace llmc::verify {
 
-// How far results are from what they mean, of what they may be.
+// Holds how far results are from their expected values.
 struct Finding {
-  double ratio = 0;    // the largest error, of its limit
-  std::string problem; // what is wrong beside, or where the largest error is
-  bool judged = false; // whether any element had a limit
+  double ratio = 0;    // the largest quotient of an error and its limit
+  std::string problem; // another fault, or the element with the largest error
+  bool judged = false; // whether any element had a finite limit
 };
 
-// What all cases share.
+// Refers to what all cases share.
 struct Setting {
   const runtime::Kernels &kernels;
   const Noise &noise;
-  runtime::Library *library = nullptr; // null: there is none
+  runtime::Library *library = nullptr; // null if there is none
 };
 
-// One launch with the elements of its results that are looked at.
+// Represents one launch and the elements of its results that are compared.
 class LaunchCase {
 public:
+  // Chooses a sample whose evaluation costs about `flops`.
   LaunchCase(const DistinctLaunch &launch, double flops);
 
+  // Returns whether the regime applies: Usual always, another if it changes an operand.
   bool has(Regime regime) const;
   size_t variants() const { return launch->scalars.size(); }
-  // Of the kernel and its reference, as good as known.
+  // Estimates the time of the kernel and of its reference.
   double seconds() const;
-  // By several threads at a time, each with an arena.
+  // Runs the launch on drawn operands with scalars `variant` and compares the sample. Several
+  // threads may call it, each with an arena of its own.
   Finding run(const Setting &setting, Arena &arena, Regime regime, size_t variant,
               uint64_t stream) const;
   const std::string &name() const { return launch->name; }
@@ -53,13 +57,13 @@ private:
   const DistinctLaunch *launch;
   unsigned reads;
   std::unique_ptr<Sample> sample;
-  bool thinned = false; // what the sample does not read of a number's operand is 0
+  bool thinned = false; // floats that the sample does not read are 0
 };
 
-// One product, by the library and by the kernel that stands in for it.
+// Represents one product, run by the library and by the fallback kernel.
 class ProductCase {
 public:
-  // Asks the library for what run() needs; before Library::finish().
+  // Requests from the library what run() needs; must precede Library::finish().
   ProductCase(const DistinctProduct &product, runtime::Library *library);
 
   double seconds() const;
@@ -77,9 +81,9 @@ private:
   std::vector<runtime::MatmulPart> parts;
 };
 
-// Whether `got` is as near to `wanted` as it must be: the error, of the limit. Negative: nobody
-// can say, as the exact result does not fit a float or a rounding decides. Any error up to
-// `floor` is right.
+// Returns the error of `got` divided by its limit: at most 1 is right. Returns a negative number
+// if that cannot be decided, since the exact result does not fit a float or a rounding decides.
+// Any error up to `floor` is right.
 double errorRatio(double got, graph::Bounded wanted, double floor);
 
 } // namespace llmc::verify

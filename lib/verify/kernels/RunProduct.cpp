@@ -1,4 +1,5 @@
-// Products of the plan: by the library on fewer rows, by the plan's own kernel on some of them.
+// Runs products of the plan: by the library with fewer rows, by the plan's own kernel on some
+// rows.
 #include "lib/support/Error.h"
 #include "lib/verify/kernels/RunLaunch.h"
 
@@ -20,7 +21,8 @@ static double flopsOf(const MatmulT &m) {
   return 2.0 * double(m.batch) * double(m.m) * double(m.n) * double(m.k);
 }
 
-// All of n and k and the plan's strides; the last rows of a part end as they do in the plan.
+// Returns the product with fewer rows but all of n, k and the strides; the last rows of a part
+// end as they do in the plan.
 static MatmulT withFewerRows(const MatmulT &matmul) {
   MatmulT few = matmul;
   constexpr int64_t kGrain = 16;
@@ -44,7 +46,7 @@ double ProductCase::seconds() const {
   return (kLibraryFlops + kKernelFlops) / 5e10 + double(product->matmul->b->size) / 2e9;
 }
 
-// The matrices as they lie in memory.
+// Points to the matrices as they are laid out in memory.
 struct ProductCase::Values {
   const MatmulT &m;
   const float *a, *b;
@@ -55,7 +57,7 @@ struct ProductCase::Values {
   }
 };
 
-// A few columns: the ends, where vectors and blocks of the library end.
+// Selects a few columns: the ends, and where vectors and blocks of the library end.
 static std::vector<int64_t> columnsOf(int64_t n) {
   std::set<int64_t> columns{0, n - 1};
   for (int64_t j : {int64_t(7), int64_t(8), int64_t(63), int64_t(64), n / 3, n / 2, n * 5 / 7,
@@ -65,8 +67,8 @@ static std::vector<int64_t> columnsOf(int64_t n) {
   return {columns.begin(), columns.end()};
 }
 
-// The sum and a bound as Bounded has them; `before` is what the product is added to. Roundings
-// of equal terms are all alike, so that nothing of them cancels.
+// Returns the exact sum and its error bound, as Bounded has them; `before` is what the product is
+// added to. Roundings of equal terms are equal, so that they do not cancel.
 static Bounded exact(const float *a, int64_t aStep, const float *b, int64_t bStep, int64_t k,
                      double before, bool areEqual) {
   double sum = before, magnitude = 0;
@@ -116,7 +118,7 @@ Finding ProductCase::run(const Setting &setting, Arena &arena, Regime regime, un
   Finding finding;
   Values values{m, floats(0), floats(1), floats(2), regime == Regime::Equal};
   int64_t count = m.batch * m.m;
-  // What a result is added to is wanted afterwards too.
+  // Keep what a result is added to: the comparison needs it afterwards.
   std::vector<float> before;
   auto begin = [&] {
     memory.poison();
@@ -153,7 +155,7 @@ Finding ProductCase::run(const Setting &setting, Arena &arena, Regime regime, un
   std::set<int64_t> rows;
   for (int64_t first : {int64_t(0), count * 5 / 12 - part / 2, count - part}) {
     first = std::clamp<int64_t>(first, 0, count - part);
-    if (!rows.empty() && first <= *rows.rbegin()) // each row once, as results may be added
+    if (!rows.empty() && first <= *rows.rbegin()) // Run each row once, as it may be accumulated.
       first = *rows.rbegin() + 1;
     if (first >= count)
       break;

@@ -1,3 +1,5 @@
+// Propagates demanded regions from results to arguments, op by op in reverse, and clones each op
+// with the smaller types.
 #include "lib/verify/kernels/Sample.h"
 
 #include "dialects/graph/Build.h"
@@ -67,7 +69,7 @@ void Sample::plan(Operation *op) {
 
 //===-- Any op, by its factors ----------------------------------------------===//
 
-// Whether the factors of a dim make all of it up.
+// Returns whether the factors of a dim cover all of it.
 static bool covers(const ShardingRule &rule, const graph::DimFactors &dim, int64_t size) {
   int64_t product = 1;
   for (unsigned factor : dim)
@@ -102,7 +104,7 @@ void Sample::planByRule(graph::GraphOpInterface op, Step &step) {
       SmallVector<int64_t> sizes;
       for (unsigned factor : dim)
         sizes.push_back(rule.factors[factor].size);
-      // What nobody asks for is still computed: as little as will do.
+      // Compute one index of results without a demand: the op computes all results at once.
       Picks asked =
           wanted == demanded.end() ? Picks::few(graph::shapeOf(value)[d], {0}) : wanted->second[d];
       for (auto [factor, part] : llvm::zip(dim, project(asked, sizes))) {
@@ -133,7 +135,7 @@ Sample::Piece &Sample::addPiece(Step &step, std::vector<Region> operands,
   auto typeOf = [](Value value, const Region &region) {
     return RankedTensorType::get(shapeOf(region), graph::elementOf(value));
   };
-  // An operand may stand twice, each time with another part.
+  // Add an argument for each operand: a value may occur twice, each time with another region.
   SmallVector<Value> arguments;
   for (auto [value, region] : llvm::zip(step.op->getOperands(), operands))
     arguments.push_back(clones->addArgument(typeOf(value, region), step.op->getLoc()));
@@ -153,7 +155,7 @@ Sample::Piece &Sample::addPiece(Step &step, std::vector<Region> operands,
 //===-- Attention -----------------------------------------------------------===//
 
 namespace {
-// The parts of the dims that the tensors of an attention share.
+// Describes the selected part of the dims that the tensors of an attention share.
 struct AttentionPart {
   Picks batch, rows, heads, kvHeads, keys, dim;
 
@@ -170,7 +172,8 @@ struct AttentionPart {
 };
 } // namespace
 
-// Rows and keys of a part are consecutive, so that an offset says which they are.
+// Returns the regions of the operands. Rows and keys of a part are consecutive, so that the op's
+// offset determines their positions.
 template <typename Op> static std::vector<Region> operandsOf(Op op, const AttentionPart &part) {
   unsigned q = std::is_same_v<Op, graph::AttentionGradOp> ? 1 : 0;
   std::vector<Region> regions;
@@ -261,7 +264,7 @@ void Sample::runStep(const Step &step, llvm::DenseMap<Value, BoundedTensor> &val
     for (auto [value, region] : llvm::zip(step.op->getOperands(), piece.operands)) {
       const BoundedTensor &whole = values.find(value)->second;
       inputs.push_back(&whole);
-      // A part has the order of the whole.
+      // Pass the whole if it has as many elements: a part keeps their order.
       if (volume(region) == whole.size())
         continue;
       BoundedTensor &part = parts.emplace_back(shapeOf(region));

@@ -1,4 +1,4 @@
-// Some elements of a launch's results, by the reference meaning of its body.
+// Evaluates some elements of a launch's results by the reference meaning of its body.
 #ifndef LLMC_LIB_VERIFY_KERNELS_SAMPLE_H
 #define LLMC_LIB_VERIFY_KERNELS_SAMPLE_H
 
@@ -10,31 +10,32 @@
 
 namespace llmc::verify {
 
-// The body of a launch, restricted to what chosen elements of its results need: factors that
-// may be cut (dialects/graph/ShardingRule.h) keep the chosen indices, sums their real length.
+// Restricts the body of a launch to what chosen elements of its results need: factors that may be
+// sharded (dialects/graph/ShardingRule.h) keep the chosen indices, reductions their full length.
 // Attention is restricted to rows for o and dq, and to keys for dk and dv.
 class Sample {
 public:
-  // `results`: one region for each value that `body` yields. It may grow, where indices of
-  // several results or of the parts of a dim are needed together.
-  // `terms`, if not 0, is how many terms of a longer sum are looked at: the others must be 0.
+  // Takes one region for each value that `body` yields. A region may grow, where indices of
+  // several results or of the factors of a dim are needed together. `terms`, if not 0, is the
+  // number of terms of a longer sum that are evaluated: the others must be 0.
   Sample(mlir::Block &body, llvm::ArrayRef<Region> results, int64_t terms = 0);
 
-  // Empty if nothing is read of the argument.
+  // Returns the region of argument `i` that evaluate() takes; empty if nothing of it is read.
   const Region &argument(unsigned i) const { return arguments[i]; }
   const Region &result(unsigned i) const { return results[i]; }
+  // Estimates the cost of evaluate().
   double flops() const;
 
-  // Takes the elements of argument(i), gives those of result(i) with bounds on what any sound
-  // implementation in floats may be off. May be called by several threads.
+  // Returns the elements of result(i), given those of argument(i), with bounds on the error of
+  // any sound implementation in floats. Thread-safe.
   std::vector<graph::BoundedTensor> evaluate(std::vector<graph::BoundedTensor> arguments) const;
 
 private:
-  // One op on one part of its operands: a clone with smaller types.
+  // Represents one op on a part of its operands: a clone with smaller types.
   struct Piece {
     mlir::Operation *op;
     std::vector<Region> operands, results;
-    std::vector<bool> keeps; // which results are taken from it; the others stay empty
+    std::vector<bool> keeps; // results that are taken from it; the others stay empty
   };
   struct Step {
     mlir::Operation *op;
@@ -52,7 +53,7 @@ private:
   mlir::Block *body;
   int64_t terms;
   std::unique_ptr<mlir::Block> clones;
-  llvm::DenseMap<mlir::Value, Region> demanded, made; // made: what is there in the end
+  llvm::DenseMap<mlir::Value, Region> demanded, made; // made: the region that is computed
   std::vector<Step> steps;
   std::vector<Region> arguments, results;
 };

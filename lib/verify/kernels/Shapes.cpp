@@ -1,3 +1,5 @@
+// Distributes launches and products in all regimes over threads and reports the worst of each
+// regime.
 #include "lib/verify/kernels/Shapes.h"
 
 #include "lib/support/Counted.h"
@@ -20,7 +22,7 @@ namespace {
 constexpr double kSampleFlops = 1e6;
 constexpr size_t kFindingsAtMost = 20;
 
-// One kernel in one regime.
+// Describes one run of a kernel in one regime.
 struct Task {
   const LaunchCase *launch;
   const ProductCase *product;
@@ -29,7 +31,7 @@ struct Task {
   double seconds = 0;
   Finding finding = {};
 
-  // In milliseconds, so that a long task is more than one of many.
+  // Returns the weight for progress, in milliseconds.
   uint64_t weight() const { return static_cast<uint64_t>(seconds * 1e3) + 1; }
   const std::string &name() const { return launch ? launch->name() : product->name(); }
 };
@@ -47,8 +49,8 @@ public:
     list();
   }
 
-  uint64_t weight() const; // of all tasks
-  // Tells `done` the weight of each task after it.
+  uint64_t weight() const; // the weight of all tasks
+  // Runs all tasks; calls `done` with the weight of each after it, from any thread.
   void run(const std::function<void(uint64_t)> &done);
   void report(Report &report) const;
 
@@ -91,7 +93,7 @@ void ShapesCheck::run(const std::function<void(uint64_t)> &done) {
   if (library)
     library->finish(threads);
   Setting setting{kernels, noise, library.get()};
-  // Long ones first, so that no thread is left alone with one.
+  // Start long tasks first, so that no thread ends late with one.
   std::vector<size_t> order(tasks.size());
   for (size_t i = 0; i < order.size(); ++i)
     order[i] = i;

@@ -1,4 +1,5 @@
-// Every kernel of a plan at its real sizes against the meaning of what it computes.
+// Checks every kernel of a plan at its real sizes against the reference meaning of its body.
+// Tested by test/verify/kernels/ShapesTest.cpp.
 #ifndef LLMC_LIB_VERIFY_KERNELS_SHAPES_H
 #define LLMC_LIB_VERIFY_KERNELS_SHAPES_H
 
@@ -8,10 +9,10 @@
 
 namespace llmc::verify {
 
-// Runs every distinct launch and product of the plan alone, on drawn operands, and compares
-// some elements of its results with what its body means. kernels:shapes has usual numbers;
-// ranges:large, :tiny, :equal, :masked and :outliers others. Values are errors, of their limits,
-// which come of bounds on rounding errors alone. On all cores.
+// Runs every distinct launch and product of the plan alone, on drawn operands, and compares some
+// elements of its results with the reference. Adds kernels:shapes for usual numbers and
+// ranges:large, :tiny, :equal, :masked and :outliers for others. Values are errors divided by
+// limits that bound rounding errors alone. Uses all cores.
 void checkShapes(const Subject &subject, uint64_t seed, Report &report,
                  support::Progress *progress = nullptr);
 
