@@ -1,4 +1,4 @@
-// Making the change that a mutant names.
+// Makes the change that a mutant describes.
 #include "lib/verify/mutation/Mutants.h"
 
 #include "lib/support/ElementType.h"
@@ -14,7 +14,8 @@ using namespace planfile;
 
 namespace {
 
-// Which of the kernels at the end of a mutable plan doubles a type.
+// Returns the index, among the kernels appended to a mutable plan, of the one that doubles a
+// type.
 uint32_t doublerOf(DType type) {
   switch (type) {
   case DType::F64:
@@ -67,7 +68,7 @@ std::unique_ptr<InstructionT> makeCopy(const InstructionT &like, const BufferRef
   return makeInstruction(like, std::move(body));
 }
 
-// What is left of a collective that no longer communicates.
+// Returns the copies that replace a collective which no longer communicates.
 std::vector<std::unique_ptr<InstructionT>> localPart(const InstructionT &inst) {
   const CollectiveT &collective = *inst.body.AsCollective();
   BufferRefT src = *collective.src, dst = *collective.dst;
@@ -155,8 +156,8 @@ void setGrouped(InstructionT &inst, bool grouped) {
     recv->grouped = grouped;
 }
 
-// Moves an instruction behind another one, out of its group. Who follows it begins the
-// group that it began.
+// Moves a receive behind another instruction, out of its group. If it began the group, its
+// successor does now.
 void postLate(Instructions &list, int64_t at, int64_t behind) {
   if (!isGrouped(*list[at]))
     setGrouped(*list[at + 1], false);
@@ -164,7 +165,7 @@ void postLate(Instructions &list, int64_t at, int64_t behind) {
   std::rotate(list.begin() + at, list.begin() + at + 1, list.begin() + behind + 1);
 }
 
-// Who follows a message that began a group begins it now.
+// Removes an instruction. If it is a message that began a group, its successor begins it now.
 void remove(Instructions &list, int64_t at) {
   if (messageOf(*list[at]) && !isGrouped(*list[at]) &&
       at + 1 < static_cast<int64_t>(list.size()))
@@ -172,7 +173,7 @@ void remove(Instructions &list, int64_t at) {
   list.erase(list.begin() + at);
 }
 
-// Messages that change places keep the group of the place.
+// Exchanges two instructions; messages take over the group of their new position.
 void invert(Instructions &list, int64_t first, int64_t second) {
   bool grouped[2] = {isGrouped(*list[first]), isGrouped(*list[second])};
   std::swap(list[first], list[second]);
@@ -180,7 +181,7 @@ void invert(Instructions &list, int64_t first, int64_t second) {
   setGrouped(*list[second], grouped[1]);
 }
 
-// What a lane of one row has, or all that a pool holds, lies where another pool is.
+// Moves what one lane of a row, or a whole pool, holds to where another pool is.
 void sharePool(const Mutant &mutant, ProgramT &program) {
   const PlanSite &site = mutant.sites.front();
   StageT &stage = *program.stages[site.stage];
@@ -191,7 +192,7 @@ void sharePool(const Mutant &mutant, ProgramT &program) {
             SlotRef(mutant.value, at.micro_batch(), at.slot() % stage.pools[mutant.value]->slots));
     return;
   }
-  std::set<BufferRefT *> buffers[2]; // of the pool that it was and that it will be
+  std::set<BufferRefT *> buffers[2]; // of the old and of the new pool
   for (const auto &entry : stage.table)
     for (auto &inst : stage.procedures[entry->procedure]->instructions)
       for (BufferRefT *buffer : buffersOf(*inst))
@@ -219,7 +220,7 @@ void exchange(const Mutant &mutant, const PlanSite &site, ProgramT &program) {
   std::swap(*buffers[mutant.value], *buffers[mutant.other]);
 }
 
-// An element more or less.
+// Changes a begin or a length by one element.
 void changeFlat(const Mutant &mutant, StageT &stage) {
   uint64_t step = mutant.value ? ~uint64_t(0) : 1;
   if (mutant.other < stage.states.size()) {
@@ -230,7 +231,8 @@ void changeFlat(const Mutant &mutant, StageT &stage) {
   stage.flat_groups[group]->length += step;
 }
 
-// Every buffer of the stage on these bytes stays where slot 0 has it.
+// Removes the slot stride of every buffer of the stage on these bytes, so that all slots share
+// slot 0.
 void overlap(const Mutant &mutant, ProgramT &program) {
   const PlanSite &site = mutant.sites.front();
   BufferRefT lost = *buffersOf(instructionAt(program, site))[mutant.other];
@@ -309,7 +311,7 @@ void apply(const Mutant &mutant, ProgramT &program) {
     return sharePool(mutant, program);
   if (mutant.fault == Fault::Flat)
     return changeFlat(mutant, *program.stages[mutant.sites.front().stage]);
-  // From the back, since some changes move what follows.
+  // Apply from the back, since some changes move what follows.
   std::vector<size_t> order(mutant.sites.size());
   for (size_t i = 0; i < order.size(); ++i)
     order[i] = i;

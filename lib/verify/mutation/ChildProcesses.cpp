@@ -1,3 +1,4 @@
+// Forks children that take indices from a shared counter and write results to shared memory.
 #include "lib/verify/mutation/ChildProcesses.h"
 
 #include <algorithm>
@@ -14,7 +15,7 @@ namespace llmc::verify {
 namespace {
 
 struct Record {
-  int owner = -1; // child that has begun it
+  int owner = -1; // child that started it
   bool done = false;
   char said[501] = {};
 };
@@ -34,7 +35,7 @@ void serve(Shared &shared, Record *records, size_t count, int child, unsigned se
   }
 }
 
-// What a child was at when it died; it is done with.
+// Records how a child died as the result of the item that it had started.
 void bury(Record *records, size_t count, int child, int status) {
   const char *how = WIFSIGNALED(status) && WTERMSIG(status) == SIGALRM ? "hang" : "crash";
   for (size_t i = 0; i < count; ++i)

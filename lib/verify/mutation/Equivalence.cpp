@@ -1,3 +1,4 @@
+// Compares symbolic runs of two plans that agree in everything but instructions and tables.
 #include "lib/verify/mutation/Equivalence.h"
 
 #include <algorithm>
@@ -9,8 +10,8 @@ using namespace planfile;
 
 namespace {
 
-// All of a plan but the instructions and the tables that say when they run: what states,
-// inputs and results mean, which symbols know nothing of.
+// Serializes a plan without its instructions and the tables that order them: the meaning of
+// states, inputs and results, which symbols do not represent.
 std::string frameOf(const ProgramT &program) {
   ProgramT copy(program);
   for (auto &stage : copy.stages) {
@@ -22,13 +23,13 @@ std::string frameOf(const ProgramT &program) {
   return writeProgram(copy);
 }
 
-// Whether each micro-batch keeps one slot of each pool from its first row to its last, which
-// belongs to its chunk and which nobody else has meanwhile. A table that says otherwise means
-// something else, even where the bytes come out right.
+// Returns whether each micro-batch keeps one slot of each pool of its chunk from its first row to
+// its last, and no other micro-batch has it meanwhile. A table that violates this means something
+// else, even where the bytes come out right.
 bool slotsAreKept(const StageT &stage) {
   struct Held {
     uint32_t slot;
-    size_t first, last; // rows
+    size_t first, last; // rows of the table
   };
   std::map<std::pair<uint32_t, uint32_t>, Held> lives; // by pool and micro-batch
   auto forEachLane = [&](bool exchanges, auto f) {
@@ -50,7 +51,7 @@ bool slotsAreKept(const StageT &stage) {
     held.last = row;
     return held.slot == at.slot() && stage.pools[at.pool()]->chunk == procedure.chunk;
   });
-  // Messages may come before the first row and leave with the next one's.
+  // Messages may arrive before the first row and leave with the row after the last.
   kept = kept && forEachLane(true, [&](size_t, const ProcedureT &, SlotRef at) {
     auto found = lives.find({at.pool(), at.micro_batch()});
     return found != lives.end() && found->second.slot == at.slot();

@@ -1,5 +1,6 @@
-// Why a mutant means the same as its plan - told from the plan, never from numbers, and by
-// other means than the static checkers that let the mutant pass.
+// Decides that a mutant is equivalent to its plan: from the plan's text, never from numbers, and
+// by other means than the static checkers that let the mutant pass. Tested by
+// test/verify/EquivalenceTest.cpp.
 #ifndef LLMC_LIB_VERIFY_MUTATION_EQUIVALENCE_H
 #define LLMC_LIB_VERIFY_MUTATION_EQUIVALENCE_H
 
@@ -10,23 +11,23 @@
 
 namespace llmc::verify {
 
-// One argument for all faults: both plans are run with symbols on every rank (SymbolicRun.h).
-// They are equivalent if each run ends, every two accesses to a byte of which one writes are
-// ordered in the closure of what orders instructions (OrderGraph.h), and all states and
-// results are the same expressions. What a checker forbids for other reasons is no matter.
+// Proves equivalence for all faults by one argument: runs both plans with symbols on every rank
+// (SymbolicRun.h). They are equivalent if both runs end, every two accesses to a byte of which
+// one writes are ordered in the closure of what orders instructions (OrderGraph.h), and all
+// states and results are the same expressions. Other rules of the checkers do not matter.
 class Equivalence {
 public:
   explicit Equivalence(const planfile::ProgramT &program);
 
-  // The reason why `changed`, which is the plan after the mutant's change, is equivalent; or
-  // empty if it is not shown to be.
+  // Returns the reason why `changed`, the plan after the mutant's change, is equivalent; empty if
+  // that is not proved.
   std::string reason(const Mutant &mutant, const planfile::ProgramT &changed) const;
-  // Why the plan itself cannot be compared with; empty if it can.
+  // Returns why the plan itself cannot be compared with; empty if it can.
   const std::string &fault() const { return expected.fault; }
 
 private:
   SymbolicRun expected;
-  std::string frame; // of the plan
+  std::string frame; // the plan without its instructions and tables
 };
 
 } // namespace llmc::verify

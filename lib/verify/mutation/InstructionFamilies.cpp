@@ -1,3 +1,4 @@
+// Joins instructions by union-find, over equal bytes and over collectives of the trace.
 #include "lib/verify/mutation/InstructionFamilies.h"
 
 #include "lib/planfile/CheckWalk.h"
@@ -22,8 +23,8 @@ std::string bytesOf(const InstructionT &instruction) {
                      builder.GetSize());
 }
 
-// Equal instructions of two lists, in order: what a longest common subsequence
-// would find where one list is the other with more in it.
+// Returns the equal instructions of two lists, in order: a longest common subsequence if one list
+// is the other with insertions.
 std::vector<std::pair<uint32_t, uint32_t>> common(const ProcedureT &a, const ProcedureT &b) {
   std::vector<std::string> inB;
   for (const auto &instruction : b.instructions)
@@ -40,7 +41,7 @@ std::vector<std::pair<uint32_t, uint32_t>> common(const ProcedureT &a, const Pro
   return pairs;
 }
 
-// The pass of a chunk's micro-batches, and that of the last one.
+// Returns whether `last` is the procedure for the last micro-batch of the pass `plain`.
 bool areTwins(const ProcedureT &plain, const ProcedureT &last) {
   bool backward = plain.kind == ProcedureKind::Backward && last.kind == ProcedureKind::BackwardLast;
   bool weight = plain.kind == ProcedureKind::Weight && last.kind == ProcedureKind::WeightLast;

@@ -1,5 +1,5 @@
-// Instructions of a plan that are one to a mutation: the same instruction in both
-// backward procedures, and the calls of one collective at all stages that it joins.
+// Groups instructions of a plan that a mutation must change together: the same instruction in
+// both backward procedures, and the calls of one collective at all stages that it joins.
 #ifndef LLMC_LIB_VERIFY_MUTATION_INSTRUCTIONFAMILIES_H
 #define LLMC_LIB_VERIFY_MUTATION_INSTRUCTIONFAMILIES_H
 
@@ -10,11 +10,12 @@
 
 namespace llmc::verify {
 
+// Holds the equivalence classes of instructions.
 class InstructionFamilies {
 public:
   explicit InstructionFamilies(const planfile::ProgramT &program);
 
-  // The family that an instruction belongs to, and the members of each.
+  // Returns the class of an instruction; all() returns the members of each class.
   uint32_t of(uint32_t stage, uint32_t procedure, uint32_t instruction) const {
     return family_[first_[stage][procedure] + instruction];
   }
@@ -26,9 +27,9 @@ private:
   uint32_t root(uint32_t id);
   void unite(uint32_t a, uint32_t b);
 
-  std::vector<std::vector<uint32_t>> first_; // number of a procedure's instruction 0
+  std::vector<std::vector<uint32_t>> first_; // number of a procedure's first instruction
   std::vector<PlanSite> sites_;
-  std::vector<uint32_t> family_; // while joining: parent
+  std::vector<uint32_t> family_; // class by instruction; parent in the union-find while joining
   std::vector<std::vector<PlanSite>> members_;
 };
 

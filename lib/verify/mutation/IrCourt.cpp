@@ -1,3 +1,5 @@
+// Applies a fault to the sound modules, compiles on from there, and compares with the sound
+// results.
 #include "lib/verify/mutation/IrCourt.h"
 
 #include "lib/verify/Borders.h"
@@ -19,7 +21,7 @@ namespace llmc::verify {
 
 namespace {
 
-// Forgets what a faulty compilation says.
+// Discards the diagnostics of a faulty compilation.
 struct Quiet {
   explicit Quiet(MLIRContext &context)
       : handler(&context, [](Diagnostic &) { return success(); }) {}
@@ -82,8 +84,8 @@ std::vector<IrMutant> IrCourt::list() const {
   return all;
 }
 
-// Checks of `verify` that need no plan: who fails here fails there. A fault of a border is made
-// there, in the sound module.
+// Returns the first failing check of `verify` among those that need no plan. The fault is made in
+// the sound module of its phase boundary.
 std::string IrCourt::quickKiller(Phase phase, const IrFault &fault) const {
   auto compile = [&](const Subject &of, Phase upTo, Subject &to) {
     to.options = of.options;
@@ -143,7 +145,8 @@ std::string IrCourt::killerOfVerify(const CompileOptions &faulty) const {
   return failed(report) ? "refused" : firstFailing(*report);
 }
 
-// By the kernels of the faulty plan, not by what the checks that it passed compare.
+// Measures the change by the kernels of the faulty plan, independently of the checks that it
+// passed.
 double IrCourt::changeOf(const CompileOptions &faulty) const {
   FailureOr<Subject> subject = compileSubject(context, faulty);
   if (failed(subject))
@@ -159,7 +162,7 @@ double IrCourt::changeOf(const CompileOptions &faulty) const {
 IrDecision IrCourt::decide(Phase phase, const IrFault &fault) const {
   Quiet quiet(context);
   IrDecision decision;
-  // The imported model is what the quick checks compare with.
+  // Skip the quick checks for a fault of the imported model, which they compare with.
   if (phase != Phase::Import && phase <= Phase::Partition)
     decision.killer = quickKiller(phase, fault);
   if (!decision.killer.empty())

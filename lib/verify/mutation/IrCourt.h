@@ -1,5 +1,6 @@
-// Decides on faults of the IR as the default `verify` would: each is made in every compilation
-// that a verification runs, as by a faulty pass.
+// Decides whether the default `verify` finds faults of the IR: makes each fault in every
+// compilation that a verification runs, as a faulty pass would. Tested by test/verify/catalogue
+// and test/verify/ir.
 #ifndef LLMC_LIB_VERIFY_MUTATION_IRCOURT_H
 #define LLMC_LIB_VERIFY_MUTATION_IRCOURT_H
 
@@ -13,37 +14,42 @@
 
 namespace llmc::verify {
 
+// Holds what became of one fault: killed, equivalent or survived.
 struct IrDecision {
   std::string killer; // a check ("fp64:train:gradients"), "refused", "crash", "hang"; or empty
   std::string reason; // why it is equivalent; or empty
-  // The largest relative change of a loss, a gradient or an update, of the plan itself with
-  // its kernels; of those that pass alone. Below kIrThreshold it need not be found.
+  // Holds the largest relative change of a loss, a gradient or an update that the fault causes in
+  // the plan with its kernels; set for survivors only. At most kIrThreshold it need not be found.
   double change = 0;
+  // Returns whether it survived with a change that need not be found.
   bool below() const;
 };
 inline constexpr double kIrThreshold = 1e-3;
 
-// A fault that any change of a module may make: after phase `phase`, of each compilation.
-// Returns whether it was made.
+// Changes the module after phase `phase` of each compilation, in any way. Returns whether it
+// changed something.
 using IrFault = std::function<bool(Phase, mlir::ModuleOp)>;
 
+// Runs the checks on mutants of one model's IR.
 class IrCourt {
 public:
-  // Compiles the model once as it is. Null after diagnostics.
+  // Compiles the sound model and runs its plan. Fails after diagnostics.
   static mlir::FailureOr<std::unique_ptr<IrCourt>> create(mlir::MLIRContext &context,
                                                           const VerifyOptions &options);
 
-  // All mutants of the borders raise, train, shard and partition of the sound compilation.
+  // Lists all mutants of the sound compilation at the phase boundaries raise, train, shard and
+  // partition.
   std::vector<IrMutant> list() const;
 
+  // Decides one mutant, unless it is equivalent.
   IrDecision decide(const IrMutant &mutant) const;
-  // With checks of `verify` that need no plan first; what they let pass verifyModel() decides.
+  // Decides one fault: first by the checks of `verify` that need no plan, then by verifyModel().
   IrDecision decide(Phase phase, const IrFault &fault) const;
 
-  // Leaves out what a plan is needed for: what passes may yet be killed.
+  // Selects whether checks that need a plan are left out; a survivor might then still be killed.
   bool quick = false;
 
-  // The same of many, in child processes, `seconds` each. The context must not have threads.
+  // Decides many mutants in child processes, `seconds` each. The context must not have threads.
   std::vector<IrDecision> decide(const std::vector<IrMutant> &mutants, unsigned processes,
                                  unsigned seconds, const std::function<void(size_t)> &ended) const;
 
@@ -56,10 +62,10 @@ private:
 
   mlir::MLIRContext &context;
   VerifyOptions options;
-  Subject sound;   // on all ranks
-  Reference reference; // of the sound model
-  Trial first;         // its first step
-  Outcome plan;    // five steps of the sound plan
+  Subject sound;   // the sound compilation for all ranks
+  Reference reference; // the sound model on one rank
+  Trial first;         // the first step of reference.trial
+  Outcome plan;    // five steps of the sound plan, with kernels
 };
 
 } // namespace llmc::verify

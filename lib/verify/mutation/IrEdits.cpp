@@ -1,3 +1,4 @@
+// Derives edits from the attributes, operands and results of an op.
 #include "lib/verify/mutation/IrEdits.h"
 
 #include "dialects/graph/Graph.h"
@@ -11,7 +12,8 @@ namespace llmc::verify {
 
 namespace {
 
-// What is there for people, names other things, or follows from the types.
+// Returns whether an attribute has no meaning of its own: it is informative, names symbols, or
+// follows from types.
 bool isNoMeaning(StringRef name) {
   if (name.starts_with("parallel."))
     return name != parallel::kIn && name != parallel::kOut && name != parallel::kArgs &&
@@ -42,7 +44,7 @@ StringRef familyOf(Operation *op, StringRef name, Attribute value) {
   return "attribute";
 }
 
-// Operands of these may change places.
+// Returns whether the op's two operands commute.
 bool commutes(Operation *op) {
   if (isa<graph::AddOp, graph::MulOp, graph::AndOp, graph::OrOp>(op))
     return true;
@@ -59,12 +61,12 @@ void addAttributes(Operation *op, std::vector<IrEdit> &edits) {
     if (isNoMeaning(named.getName()))
       continue;
     if (isa<graph::ReduceOp>(op) && named.getName() == "dims")
-      continue; // a set: the result's type says which
+      continue; // a set, which the result's type determines
     std::string family = familyOf(op, named.getName(), named.getValue()).str();
     for (auto &[word, value] : variantsOf(op, named.getName(), named.getValue()))
       edits.push_back({family, named.getName().str() + " " + word, named.getName(), value, {}});
   }
-  // What is off may be on.
+  // Set unit attributes that are absent.
   auto info = op->getRegisteredInfo();
   for (StringAttr name : info ? info->getAttributeNames() : ArrayRef<StringAttr>()) {
     if (op->getAttr(name))
@@ -77,7 +79,8 @@ void addAttributes(Operation *op, std::vector<IrEdit> &edits) {
   }
 }
 
-// An op that computes where it did not, as if an axis had not reached it.
+// Adds edits that remove a mesh axis from all shardings of an op, as if propagation had not
+// reached it.
 void addReplication(Operation *op, std::vector<IrEdit> &edits) {
   parallel::MeshAttr mesh = parallel::getMesh(op);
   if (!mesh || !op->hasAttr(parallel::kOut))
@@ -121,7 +124,7 @@ void addRewiring(Operation *op, std::vector<IrEdit> &edits) {
                          op->setOperand(i, b);
                          op->setOperand(j, a);
                        }});
-      if (count > 8) // of a long list the next one of its type is enough
+      if (count > 8) // Of a long list, take the next one of its type only.
         break;
     }
   for (unsigned r = 0; r < op->getNumResults(); ++r)

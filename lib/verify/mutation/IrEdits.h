@@ -1,4 +1,4 @@
-// What can go wrong at one op of the graph or parallel dialect.
+// Lists what can go wrong at one op of the graph or parallel dialect. Tested by test/verify/ir.
 #ifndef LLMC_LIB_VERIFY_MUTATION_IREDITS_H
 #define LLMC_LIB_VERIFY_MUTATION_IREDITS_H
 
@@ -11,22 +11,24 @@
 
 namespace llmc::verify {
 
+// Describes one edit: replaces or removes an attribute, or rewires operands and results.
 struct IrEdit {
   std::string family, change;
-  mlir::StringAttr attribute; // what it replaces, and by what; null: `rewire` instead
-  mlir::Attribute value;      // null: the attribute is removed
+  mlir::StringAttr attribute; // attribute to replace; null: `rewire` instead
+  mlir::Attribute value;      // its new value; null: remove it
   std::function<void(mlir::Operation *)> rewire;
 
+  // Applies the edit to the op.
   void make(mlir::Operation *op) const;
 };
 
-// All edits at an op, in a fixed order.
+// Returns all edits of an op, in a fixed order.
 std::vector<IrEdit> editsOf(mlir::Operation *op, Phase phase);
 
-// Whether the op verifies by itself after the edit; `op` is left as it is.
+// Returns whether the op verifies by itself after the edit; restores `op`.
 bool staysValid(mlir::Operation *op, const IrEdit &edit, Phase phase);
 
-// By what else an attribute of an op might have been; with a word for each.
+// Returns the values that an attribute of an op might have had instead, each with a description.
 using Variants = std::vector<std::pair<std::string, mlir::Attribute>>;
 Variants variantsOf(mlir::Operation *op, mlir::StringAttr name, mlir::Attribute value);
 

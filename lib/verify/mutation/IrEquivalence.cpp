@@ -1,3 +1,4 @@
+// Simplifies both modules and compares their printed text.
 #include "lib/verify/mutation/IrEquivalence.h"
 
 #include "mlir/IR/Dominance.h"

@@ -1,4 +1,4 @@
-// Why a fault of the IR changes nothing, told from the IR and never from a run.
+// Decides that a fault of the IR changes nothing, from the IR and never from a run.
 #ifndef LLMC_LIB_VERIFY_MUTATION_IREQUIVALENCE_H
 #define LLMC_LIB_VERIFY_MUTATION_IREQUIVALENCE_H
 
@@ -8,9 +8,9 @@
 
 namespace llmc::verify {
 
-// The reason, or empty if none is known. `before` and `after` are the module without and with
-// the change; both are used up. Both are the same without operations whose results nobody
-// needs, or once equal computations are done once.
+// Returns the reason, or "" if none is known. `before` and `after` are the module without and
+// with the change; both are modified. They are equivalent if they are equal after dead code
+// elimination, or after common subexpression elimination.
 std::string irEquivalence(mlir::ModuleOp before, mlir::ModuleOp after);
 
 } // namespace llmc::verify

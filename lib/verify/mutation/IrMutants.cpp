@@ -1,3 +1,4 @@
+// Enumerates the ops of a module by function, name and ordinal.
 #include "lib/verify/mutation/IrMutants.h"
 
 #include "lib/verify/mutation/IrEdits.h"

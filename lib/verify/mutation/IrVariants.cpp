@@ -1,4 +1,4 @@
-// What an attribute might have been.
+// Lists the values that an attribute might have had.
 #include "dialects/graph/Graph.h"
 #include "dialects/parallel/Annotations.h"
 #include "lib/verify/mutation/IrEdits.h"
@@ -71,7 +71,7 @@ void addLists(DenseI64ArrayAttr attr, Variants &variants) {
   }
 }
 
-// All elements a little off; of several also one alone.
+// Adds variants with all elements slightly off, and of several elements one alone.
 void addElements(DenseElementsAttr attr, Variants &variants) {
   Type element = attr.getElementType();
   auto offer = [&](std::string word, auto change) {
@@ -101,7 +101,7 @@ void addElements(DenseElementsAttr attr, Variants &variants) {
     });
 }
 
-// Two letters of one tensor of a product change places.
+// Adds variants of an equation that exchange two letters of one tensor.
 void addEquations(StringAttr attr, Variants &variants) {
   std::string was = attr.str();
   for (size_t i = 0; i < was.size(); ++i)
@@ -112,7 +112,7 @@ void addEquations(StringAttr attr, Variants &variants) {
     }
 }
 
-// Another axis of the mesh, one axis fewer.
+// Adds variants with another axis of the mesh, and with one axis fewer.
 void addAxes(Operation *op, ArrayAttr attr, Variants &variants) {
   parallel::MeshAttr mesh = parallel::getMesh(op);
   for (size_t i = 0; mesh && i < attr.size(); ++i) {
@@ -132,7 +132,7 @@ void addAxes(Operation *op, ArrayAttr attr, Variants &variants) {
   }
 }
 
-// An axis less, an axis at another dimension, a reduction that is forgotten.
+// Returns shardings with an axis less, an axis at another dimension, or without a partial sum.
 Variants variantsOf(parallel::ShardingAttr sharding) {
   Variants variants;
   MLIRContext *context = sharding.getContext();

@@ -1,3 +1,4 @@
+// Runs one kernel twice on equal memory.
 #include "lib/verify/mutation/KernelSymmetry.h"
 
 #include "runtime/states/Random.h"
@@ -12,9 +13,9 @@ namespace {
 using planfile::Access;
 using planfile::LaunchT;
 
-constexpr double kRounding = 1e-5; // of sums in another order
+constexpr double kRounding = 1e-5; // error of sums in another order
 
-// Memory of its own for each place that the launch names.
+// Owns memory for each distinct buffer of a launch.
 class Places {
 public:
   explicit Places(const LaunchT &launch) : launch(launch) {

@@ -1,4 +1,4 @@
-// Whether a kernel does not care which of two operands is which.
+// Tests whether a kernel is symmetric in two of its operands.
 #ifndef LLMC_LIB_VERIFY_MUTATION_KERNELSYMMETRY_H
 #define LLMC_LIB_VERIFY_MUTATION_KERNELSYMMETRY_H
 
@@ -7,8 +7,9 @@
 
 namespace llmc::verify {
 
-// Runs the launch alone on drawn floats, then with operands `a` and `b` exchanged: returns
-// whether each result is the same up to float rounding. Both operands are of one size.
+// Runs the launch alone on drawn floats, then with operands `a` and `b` exchanged; returns
+// whether all results are equal up to float rounding. The operands must be of one size, and every
+// buffer of the launch must hold floats.
 bool isSymmetric(const planfile::LaunchT &launch, runtime::KernelFunction kernel, uint32_t a,
                  uint32_t b);
 

@@ -1,3 +1,4 @@
+// Forks one child per share of the mutants and restarts it behind the mutant that ended it.
 #include "lib/verify/mutation/MutantCourt.h"
 
 #include "lib/planfile/Check.h"
@@ -17,12 +18,12 @@ using planfile::ProgramT;
 
 namespace {
 
-// A step of a mutant takes milliseconds; what takes so long will not end.
+// Bounds the time of a mutant, whose step takes milliseconds.
 constexpr unsigned kHangSeconds = 20;
 
 void put(char (&to)[96], const std::string &text) { std::strncpy(to, text.c_str(), sizeof to - 1); }
 
-// The numbers-only figure is about these.
+// Returns whether the statistics of detection by numbers alone include the fault.
 bool numbersMatter(Fault fault) {
   return fault == Fault::Drop || fault == Fault::Group || fault == Fault::Scale;
 }
@@ -56,7 +57,7 @@ std::vector<std::string_view> staticCheckers() {
   return names;
 }
 
-// A plan that is out of bounds cannot be walked: without that checker others do not look.
+// A plan that is out of bounds cannot be analyzed: without that checker the others do not run.
 std::string staticKiller(ProgramT &program, std::string_view without) {
   if (!planfile::checkBounds(program))
     return without == "bounds" ? "" : "bounds";
@@ -77,7 +78,7 @@ std::string MutantCourt::runAll(const ProgramT &mutant) const {
   return "same";
 }
 
-// Of the launches whose operands the mutant exchanges.
+// Returns whether the exchanged operands commute in every launch of the mutant.
 bool MutantCourt::commutes(const Mutant &mutant) const {
   return std::all_of(mutant.sites.begin(), mutant.sites.end(), [&](const PlanSite &site) {
     const planfile::LaunchT *launch = instructionAt(program, site).body.AsLaunch();
@@ -89,7 +90,7 @@ bool MutantCourt::commutes(const Mutant &mutant) const {
 void MutantCourt::decideOne(const Mutant &mutant, Record &record) const {
   ProgramT changed(program);
   apply(mutant, changed);
-  // The checkers do not look into kernels, where a wrong scale would be.
+  // Skip the checkers for Scale: they do not look into kernels, where a wrong scale would be.
   std::string killer = mutant.fault == Fault::Scale ? "" : staticKiller(changed, without);
   std::string reason = killer.empty() ? equivalence.reason(mutant, changed) : "";
   put(record.killer, killer);
@@ -139,7 +140,7 @@ std::vector<Decision> MutantCourt::decide(const std::vector<Mutant> &mutants, un
     }
     children[share] = child;
   };
-  // What a child was at when it died; it is done with.
+  // Records how a child died as the result of the mutant that it had started.
   auto bury = [&](unsigned share, int status) {
     for (size_t i = share; i < mutants.size(); i += processes)
       if (records[i].begun && !records[i].done) {

@@ -1,4 +1,5 @@
-// Decides on mutants, in child processes: a mutant may crash or hang its process.
+// Decides on mutants of a plan in child processes, since a mutant may crash or hang its process.
+// Tested by test/verify/MutantsTest.cpp.
 #ifndef LLMC_LIB_VERIFY_MUTATION_MUTANTCOURT_H
 #define LLMC_LIB_VERIFY_MUTATION_MUTANTCOURT_H
 
@@ -13,31 +14,35 @@
 
 namespace llmc::verify {
 
+// Holds what became of one mutant.
 struct Decision {
-  // Checker, "numbers", "deadlock", "refused", "crash", "hang", "interleavings"; or empty.
+  // Identifies the killer: a checker, "numbers", "deadlock", "refused", "crash", "hang",
+  // "interleavings"; or is empty.
   std::string killer;
-  std::string reason; // why it is equivalent; or empty: then a survivor if no killer
-  // What running it in order says with the static checkers off: as killer, or "same"; empty
-  // if it was not run.
+  std::string reason; // why it is equivalent; without killer and reason it survived
+  // Holds what a run in order shows with the static checkers off: a value as in `killer`, or
+  // "same"; empty if it was not run.
   std::string numbers;
 };
 
+// Runs static checkers, the equivalence proof and the plan itself on mutants.
 class MutantCourt {
 public:
-  // `runners`: the usual step first, then those for mutants that pass it; with the
-  // difference that counts in each. Without the static checker named `without`, if any.
+  // Takes runners, each with the difference that counts in it: the usual step first, then those
+  // for mutants that pass it. Leaves out the static checker named `without`.
   MutantCourt(const planfile::ProgramT &program,
               std::vector<std::pair<const MutantRunner *, double>> runners,
               std::string without = "")
       : program(program), runners(std::move(runners)), without(std::move(without)),
         equivalence(program) {}
 
-  // Calls `decided` with how many are, now and then.
+  // Returns one decision a mutant; calls `decided` now and then with the number decided. Returns
+  // an empty list if no shared memory can be had.
   std::vector<Decision> decide(const std::vector<Mutant> &mutants, unsigned processes,
                                const std::function<void(uint64_t)> &decided) const;
 
 private:
-  struct Record; // of one mutant, in memory that the processes share
+  struct Record; // state of one mutant, in memory that the processes share
   void serve(const std::vector<Mutant> &mutants, Record *records, size_t first,
              size_t stride) const;
   void decideOne(const Mutant &mutant, Record &record) const;
@@ -50,10 +55,10 @@ private:
   Equivalence equivalence;
 };
 
-// The first static checker that finds something in the plan, or empty. live_bytes
-// is set to what the plan needs, as by a compiler that made the fault.
+// Returns the first static checker that finds something in the plan, or "". Sets live_bytes to
+// what the plan needs, as a compiler with the fault would.
 std::string staticKiller(planfile::ProgramT &program, std::string_view without = {});
-// Their names, in the order in which they look.
+// Returns the names of the static checkers, in the order in which they run.
 std::vector<std::string_view> staticCheckers();
 
 } // namespace llmc::verify

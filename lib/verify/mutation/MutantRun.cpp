@@ -1,3 +1,5 @@
+// Runs plans on an executor with one worker thread and without the library, for reproducible
+// bits.
 #include "lib/verify/mutation/MutantRun.h"
 
 #include "lib/verify/subject/RunPlan.h"
@@ -20,11 +22,12 @@ using support::Status;
 
 namespace {
 
-// Drawn orders that a mutant must hold in which no checker and no number finds.
+// Counts the drawn orders in which a mutant is run that no checker and no number kills.
 constexpr uint64_t kOrders = 6;
 constexpr double kInfinite = std::numeric_limits<double>::infinity();
 
-// The step's own sums have no view: each rank keeps its part of them.
+// Returns whether a state is compared: floats, but not the step's own sums, which have no view,
+// since each rank keeps its part of them.
 bool isSeen(const StateShardT &state) {
   return (state.role != StateRole::Accumulator || state.view) &&
          (state.dtype == DType::F32 || state.dtype == DType::F64);
@@ -50,7 +53,7 @@ template <class T>
 Squares squaresOf(const std::byte *got, const std::byte *expected, size_t bytes) {
   Squares sum;
   if (std::memcmp(got, expected, bytes) == 0)
-    got = expected; // the usual case: only the size is wanted
+    got = expected; // in the usual case only the size is needed
   for (size_t i = 0; i < bytes; i += sizeof(T)) {
     T a, b;
     std::memcpy(&a, got + i, sizeof a);
@@ -68,7 +71,7 @@ double quotient(double distance, double size) {
   return std::isfinite(value) ? value : kInfinite;
 }
 
-// Elements that are no floats must be the same.
+// Returns the relative difference of a result; elements other than floats must be equal.
 double differenceOf(DType type, const std::byte *got, const std::vector<std::byte> &expected) {
   if (std::memcmp(got, expected.data(), expected.size()) == 0)
     return 0;
@@ -90,7 +93,7 @@ double largestFloat(const std::vector<std::byte> &bytes) {
   return largest;
 }
 
-// Whether a buffer has bytes of sums over micro-batches (it may span several).
+// Returns whether a buffer overlaps a gradient accumulator (it may span several).
 bool inAccumulator(const planfile::StageT &stage, const planfile::BufferRefT &buffer) {
   return std::any_of(stage.states.begin(), stage.states.end(), [&](const auto &state) {
     return state->role == StateRole::Accumulator &&
@@ -99,7 +102,7 @@ bool inAccumulator(const planfile::StageT &stage, const planfile::BufferRefT &bu
   });
 }
 
-// Takes away the instructions that set accumulators to zero.
+// Removes the instructions that set accumulators to zero.
 void keepAccumulators(ProgramT &program) {
   for (auto &stage : program.stages)
     for (auto &procedure : stage->procedures)

@@ -1,4 +1,5 @@
-// Runs a mutant and tells how far it comes from the plan that it was made of.
+// Runs a mutant and compares it with the plan that it was made from. Tested by
+// test/numerics/mutation.py.
 #ifndef LLMC_LIB_VERIFY_MUTATION_MUTANTRUN_H
 #define LLMC_LIB_VERIFY_MUTATION_MUTANTRUN_H
 
@@ -14,43 +15,45 @@
 
 namespace llmc::verify {
 
-// What the host and the next step see after a step: on each rank loss and other
-// outputs, gradients, parameters, moments; the results of an inference.
+// Holds what the host and the next step see after a step: on each rank loss and other outputs,
+// gradients, parameters, moments; the results of an inference.
 struct Seen {
   std::vector<double> outputs;
   std::vector<std::vector<std::byte>> states, results;
 };
 
+// Describes how a run differs from the plan's.
 struct RunResult {
   std::string how;   // "": equal; "numbers"; "deadlock"; "refused": by the executor
-  double error = 0;  // of the first that differs, relative
-  std::string where; // its name, or the executor's words
+  double error = 0;  // relative error of the first value that differs
+  std::string where; // its name, or the executor's message
 };
 
+// Holds the expected results of one trial and runs mutants against them.
 class MutantRunner {
 public:
-  // Runs the steps of `trial` once on `program`; mutants are compared with that.
-  // Both live longer than this. All on the calling thread. With `noise`, sums over
-  // micro-batches begin from that much noise in place of zero: then also what a
-  // model leaves at zero (the gradient of a key's bias) has a weight.
+  // Runs the steps of `trial` once on `program`, for mutants to be compared with, on the calling
+  // thread. `program` and `trial` must outlive the runner. With `noise`, gradient accumulators
+  // start from that much noise in place of zero, so that what a model leaves at zero (the
+  // gradient of a key's bias) has a weight, too. Fails if the plan cannot be run.
   static support::Result<std::unique_ptr<MutantRunner>>
   create(const planfile::ProgramT &program, const runtime::Kernels &kernels, const Trial &trial,
          double noise = 0);
 
-  // `mutant` must pass checkBounds(), and have the states of the plan. Differences up
-  // to `limit` count as none: relative ones in L2 norms, a tensor at least against
-  // 1e-3 of all of its role on the rank.
+  // Runs a mutant, which must pass checkBounds() and have the plan's states. Ignores relative
+  // differences up to `limit` in L2 norms; a tensor is measured at least against 1e-3 of all of
+  // its role on the rank.
   RunResult run(planfile::ProgramT mutant, double limit) const;
 
-  // Whether runs of `mutant` in drawn orders (runtime/cpu/Adversary.h) see what a run in order
-  // sees, and no poison.
+  // Returns whether runs of `mutant` in drawn orders (runtime/cpu/Adversary.h) give what a run in
+  // order gives, and read no poison.
   bool holdsInEveryOrder(const planfile::ProgramT &mutant, double limit) const;
 
-  // Largest loss, norm, count or element of a result of all steps; infinite if one of
-  // them is no number.
+  // Returns the largest loss, norm, count or element of a result of all steps; infinity if one of
+  // them is NaN.
   double largestOutput() const;
   const runtime::Kernels &kernelsOfPlan() const { return kernels; }
-  double loss() const; // of the first step; of an inference the largest element of a result
+  double loss() const; // of the first step; inference: largest element of a result
 
 private:
   MutantRunner(const planfile::ProgramT &program, const runtime::Kernels &kernels)
@@ -72,7 +75,7 @@ private:
   const runtime::Kernels &kernels;
   const Trial *trial = nullptr;
   double noise = 0;
-  std::vector<std::vector<std::byte>> arenas; // before the first step, by rank
+  std::vector<std::vector<std::byte>> arenas; // contents before the first step, by rank
   std::vector<std::vector<std::vector<std::byte>>> inputs; // by step and input
   std::vector<Seen> expected;                 // by step
 };

@@ -1,3 +1,4 @@
+// Enumerates the mutants of a plan, fault by fault.
 #include "lib/verify/mutation/Mutants.h"
 
 #include "lib/planfile/CheckWalk.h"
@@ -65,7 +66,7 @@ private:
       add(Fault::Kind, family, what + " made a broadcast").value = 1;
   }
 
-  // Another axis, one axis fewer, half of the stages, all stages.
+  // Adds groups over another axis, over one axis fewer, of half of the stages, of all stages.
   void groupFaults(const std::vector<PlanSite> &family, const CollectiveT &collective,
                    const std::string &what) {
     auto offer = [&](std::vector<uint32_t> axes, std::vector<std::vector<uint32_t>> members) {
@@ -98,7 +99,7 @@ private:
         offer({axis}, all);
   }
 
-  // The members that each site's stage keeps if the stages fall into two groups.
+  // Returns the members of each site's group if the stages are split into two halves.
   std::vector<std::vector<uint32_t>> halves(const std::vector<PlanSite> &family) const {
     uint32_t stages = static_cast<uint32_t>(program.stages.size()), middle = stages / 2;
     std::vector<std::vector<uint32_t>> result;
@@ -140,7 +141,7 @@ private:
       lateReceive(family, what);
   }
 
-  // Behind the last instruction of its stream, unless that is where its group ends.
+  // Adds a receive moved behind the last instruction of its stream, unless its group ends there.
   void lateReceive(const std::vector<PlanSite> &family, const std::string &what) {
     std::vector<int64_t> behind;
     for (const PlanSite &site : family) {
@@ -157,7 +158,8 @@ private:
     add(Fault::Late, family, what + ": behind all else on its stream").neighbours = behind;
   }
 
-  // A group alone may go one by one, if whom it meets offers all at once: both do.
+  // Adds groups torn into single messages together with the groups that they meet: one group
+  // alone may go one by one if its peer offers all messages at once.
   void tornGroups() {
     Trace trace = buildTrace(program, 1);
     std::map<std::pair<uint32_t, uint32_t>, std::set<std::pair<uint32_t, uint32_t>>> meets;
@@ -193,7 +195,7 @@ private:
     return sites;
   }
 
-  // One row, or all that a pool holds, in a pool of another chunk.
+  // Adds one row, or all that a pool holds, in the pool of another chunk.
   void poolFaults() {
     for (uint32_t s = 0; s < program.stages.size(); ++s) {
       const StageT &stage = *program.stages[s];
@@ -225,7 +227,7 @@ private:
     }
   }
 
-  // Whether an instruction adds to an accumulator of floats in place.
+  // Returns whether an instruction adds to an accumulator of floats in place.
   bool accumulates(const PlanSite &site) const {
     const InstructionT &inst = instructionAt(program, site);
     if (inst.body.type != Body::Launch && inst.body.type != Body::Matmul)
@@ -253,7 +255,7 @@ private:
 
   void bufferFaults(const std::vector<PlanSite> &family) {
     const PlanSite &site = family.front();
-    // Never written through: buffersOf() gives what may be changed in a copy.
+    // Cast for buffersOf() only; nothing is written through it.
     InstructionT &inst = const_cast<InstructionT &>(instructionAt(program, site));
     std::vector<BufferRefT *> buffers = buffersOf(inst);
     std::vector<bool> written = writtenBuffers(inst);
@@ -279,7 +281,7 @@ private:
             .other = b;
   }
 
-  // Slots of the largest pool that a lane of a procedure runs in.
+  // Counts the slots of the largest pool that a lane of a procedure runs in.
   uint32_t slotsOf(const PlanSite &site, uint32_t lane) const {
     const StageT &stage = *program.stages[site.stage];
     uint32_t slots = 0;
@@ -311,7 +313,8 @@ private:
     }
   }
 
-  // Waits and collectives have faults of their own; without a record, waits wait for nothing.
+  // Adds the removal of an instruction. Waits and collectives have faults of their own; without a
+  // record, waits wait for nothing.
   void removal(const std::vector<PlanSite> &family, const InstructionT &inst) {
     std::string what = describeBody(program, inst) + " removed";
     switch (inst.body.type) {
@@ -335,7 +338,7 @@ private:
     }
   }
 
-  // A kernel of one operation that commutes gives the same.
+  // Returns whether a kernel is one commutative operation.
   static bool commutes(const KernelT &kernel) {
     static constexpr std::string_view commuting[] = {"graph.add ", "graph.mul ", "graph.max ",
                                                      "graph.min "};
@@ -364,7 +367,7 @@ private:
       }
   }
 
-  // Bytes that a launch is given to write and that nobody ever reads.
+  // Returns whether an operand is scratch: bytes that the launch writes and nothing ever reads.
   bool isScratch(const PlanSite &site, const OperandT &operand) const {
     const StageT &stage = *program.stages[site.stage];
     uint64_t begin = operand.buffer->offset, end = begin + operand.buffer->size;
@@ -428,7 +431,7 @@ private:
     }
   }
 
-  // A row of the table in another slot.
+  // Adds rows of the table in another slot.
   void entryFaults() {
     for (uint32_t s = 0; s < program.stages.size(); ++s) {
       const StageT &stage = *program.stages[s];
@@ -460,7 +463,7 @@ private:
     return slotted;
   }
 
-  // Neighbours of one stream with no event between them.
+  // Adds exchanges of neighbours of one stream with no event between them.
   void inversions() {
     std::map<std::pair<uint32_t, uint32_t>, size_t> byFamilies;
     for (uint32_t s = 0; s < program.stages.size(); ++s)

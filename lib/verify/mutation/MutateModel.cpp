@@ -1,3 +1,4 @@
+// Compiles a model for all ranks and for one, and mutates the plan for all ranks.
 #include "lib/verify/mutation/Mutation.h"
 #include "lib/verify/subject/Subject.h"
 

@@ -1,3 +1,4 @@
+// Lists, samples, decides and summarizes the mutants of a plan.
 #include "lib/verify/mutation/Mutation.h"
 
 #include "lib/verify/subject/Doing.h"
@@ -19,12 +20,13 @@ using support::error;
 namespace {
 
 constexpr double kLimit = 1e-6;
-// In the second trial rounding is amplified; only gross differences count there.
+// Limits differences where weights are scaled up: rounding is amplified, so only gross
+// differences count.
 constexpr double kStressLimit = 1e-3;
-// As large as a gradient's sum over micro-batches, or larger.
+// Is as large as a gradient's sum over micro-batches, or larger.
 constexpr double kNoise = 1;
-// Logits that no exponential survives without its maximum taken off.
-// Ranks must differ by as much, so the more the better, up to this.
+// Bounds the loss of the scaled trial: logits that overflow an exponential without its maximum
+// subtracted. Ranks must differ by as much, so the more the better, up to kStressEnough.
 constexpr double kStressOutput = 200, kStressEnough = 2000;
 
 Trial scaled(const Trial &trial, double factor) {
@@ -35,7 +37,7 @@ Trial scaled(const Trial &trial, double factor) {
   return result;
 }
 
-// Evenly from each fault's list, in order.
+// Selects at most `most` mutants of each fault, evenly and in order.
 std::vector<Mutant> sample(std::vector<Mutant> all, uint64_t most) {
   if (most == 0)
     return all;

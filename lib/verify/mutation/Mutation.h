@@ -1,5 +1,5 @@
-// Whether checks see what they must see: every small fault of a plan is killed by a
-// static checker or by numbers, or shown to change nothing.
+// Runs mutation testing of the checks: every small fault of a plan must be killed by a static
+// checker or by numbers, or be proved equivalent. Tested by test/numerics/mutation.py.
 #ifndef LLMC_LIB_VERIFY_MUTATION_MUTATION_H
 #define LLMC_LIB_VERIFY_MUTATION_MUTATION_H
 
@@ -18,17 +18,18 @@
 
 namespace llmc::verify {
 
+// Selects mutants and how they are run.
 struct MutationOptions {
-  // At most so many mutants of each fault, evenly from the list; 0: all.
+  // Bounds the mutants of each fault, taken evenly from the list; 0: all.
   uint64_t most = 0;
-  // For tests of this very thing: the static checker (happens-before, ...) that does not look.
+  // Disables a static checker (happens-before, ...), to test the mutation testing itself.
   std::string without;
-  unsigned processes = 0; // that share the work; 0: one a core
-  support::Progress *progress = nullptr; // is told what is done
+  unsigned processes = 0; // child processes; 0: one a core
+  support::Progress *progress = nullptr; // receives progress; may be null
 };
 
-// Mutates a plan that passes all static checkers. Of `trial` the first two steps are
-// run. The object of `verify --json`:
+// Mutates a plan that passes all static checkers; runs at most the first two steps of `trial`.
+// Fails if the plan itself does not pass or cannot be run. Returns the object of `verify --json`:
 //   total, killed, killed_by {checker or "numbers", "deadlock", ...: n}, equivalent,
 //   reasons [{reason, count}], survivors [{fault, stage, procedure, instruction,
 //   change, origin}], listed (before `most`),
@@ -45,7 +46,7 @@ mlir::FailureOr<nlohmann::json> mutateModel(mlir::MLIRContext &context,
                                             const CompileOptions &compile, uint64_t seed,
                                             const MutationOptions &options = {});
 
-// The table of what killed what, for people.
+// Formats that object as a table of what killed what.
 std::string mutationText(const nlohmann::json &mutants);
 
 } // namespace llmc::verify

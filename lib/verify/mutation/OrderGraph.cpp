@@ -1,3 +1,4 @@
+// Builds edges for streams, events, messages and collectives, and sorts them topologically.
 #include "lib/verify/mutation/OrderGraph.h"
 
 #include <algorithm>
@@ -11,10 +12,10 @@ using namespace planfile;
 
 namespace {
 
-using Edges = std::vector<std::vector<uint32_t>>; // by vertex: what is before it
+using Edges = std::vector<std::vector<uint32_t>>; // predecessors by vertex
 
-// Vertices in an order that respects the edges, lower steps first; fewer than there are if
-// some of them wait for each other.
+// Returns the vertices in topological order, lower steps first; fewer than there are if the graph
+// has a cycle.
 std::vector<uint32_t> sorted(const Edges &before, const std::vector<uint32_t> &stepOf) {
   size_t count = before.size();
   std::vector<uint32_t> left(count), order;
@@ -43,11 +44,13 @@ std::vector<uint32_t> sorted(const Edges &before, const std::vector<uint32_t> &s
 
 } // namespace
 
-// Deals the instructions of all ranks to their streams and joins what meets.
+// Distributes the instructions of all ranks over their streams and joins messages and
+// collectives.
 struct OrderGraph::Builder {
   OrderGraph &graph;
   const ProgramT &program;
-  // A group of messages, or one other instruction, and what its stream had ended before it.
+  // Holds the end of a stream: its last group of messages, or its last other instruction, and
+  // what had ended before that.
   struct Tail {
     std::vector<Vertex> before, ends;
   };
@@ -91,7 +94,7 @@ struct OrderGraph::Builder {
     tail.ends.push_back(2 * n + 1);
   }
 
-  // A wait is for the latest record issued before it, of this event and slot.
+  // Adds the edge from the latest record issued before a wait, of its event and slot.
   void events(uint32_t n, std::map<std::tuple<uint32_t, uint32_t, uint32_t>, uint32_t> &records) {
     const Execution &at = graph.all[n];
     auto key = [&](const auto &event) {
@@ -149,8 +152,8 @@ struct OrderGraph::Builder {
     return sizes;
   }
 
-  // Who sends and who receives on a channel meet in order. `meets` gets what else holds a
-  // sender: it keeps its stream until the message is taken.
+  // Matches sends and receives of a channel in order. Adds to `meets` what else delays a send: it
+  // occupies its stream until the message is received.
   void joinMessages(std::vector<std::pair<Vertex, Vertex>> &meets) {
     for (const auto &[channel, both] : messages) {
       const auto &[sends, receives] = both;
@@ -164,7 +167,7 @@ struct OrderGraph::Builder {
           graph.why = "the two ends of a message differ in size";
         graph.all[r].partner = s;
         graph.all[s].partner = r;
-        graph.before[2 * r + 1].push_back(2 * s + 1); // what was taken has been read
+        graph.before[2 * r + 1].push_back(2 * s + 1); // The message was read before it is received.
         meets.push_back({2 * r, 2 * s + 1});
       }
     }
@@ -201,7 +204,7 @@ struct OrderGraph::Builder {
       if (!same(first, *graph.all[m].instruction->body.AsCollective()))
         graph.why = "members of a collective do different things";
       graph.all[m].partner = static_cast<int64_t>(graph.met.size());
-      // Whoever receives a broadcast waits for the root alone, and the root for nobody.
+      // In a broadcast, each receiver waits for the root alone, and the root for none.
       if (!broadcast || m == members[0])
         graph.before[middle].push_back(2 * m);
       if (!broadcast || m != members[0])
@@ -210,8 +213,8 @@ struct OrderGraph::Builder {
     graph.met.push_back(std::move(members));
   }
 
-  // Communications of a rank share its device, so that they may run one by one in the order
-  // in which the host issues them, whatever their streams.
+  // Returns whether the run ends if the communications of each rank, which share its device, run
+  // one by one in issue order, whatever their streams.
   bool oneByOneEnds() const {
     Edges edges(graph.before.size());
     for (const auto &list : elements) {
@@ -263,10 +266,10 @@ OrderGraph::OrderGraph(const ProgramT &program, unsigned steps)
 
 int64_t
 OrderGraph::firstUnordered(const std::vector<std::pair<uint32_t, uint32_t>> &pairs) const {
-  std::vector<std::vector<uint32_t>> byRank(ranks); // indices of pairs
+  std::vector<std::vector<uint32_t>> byRank(ranks); // indices of `pairs`
   for (uint32_t i = 0; i < pairs.size(); ++i)
     byRank[all[pairs[i].first].rank].push_back(i);
-  std::vector<uint32_t> number(all.size()); // among those of its rank
+  std::vector<uint32_t> number(all.size()); // index among those of its rank
   std::vector<uint32_t> counts(ranks, 0);
   for (uint32_t n = 0; n < all.size(); ++n)
     number[n] = counts[all[n].rank]++;
@@ -274,7 +277,7 @@ OrderGraph::firstUnordered(const std::vector<std::pair<uint32_t, uint32_t>> &pai
   for (uint32_t rank = 0; rank < ranks; ++rank) {
     if (byRank[rank].empty())
       continue;
-    // Of each vertex, which executions of this rank have ended before it.
+    // Compute, for each vertex, which executions of this rank ended before it.
     size_t words = (counts[rank] + 63) / 64;
     std::vector<uint64_t> ended(before.size() * words, 0);
     for (Vertex v : order) {
@@ -289,8 +292,8 @@ OrderGraph::firstUnordered(const std::vector<std::pair<uint32_t, uint32_t>> &pai
     }
     for (uint32_t i : byRank[rank]) {
       auto [a, b] = pairs[i];
-      // A member of a collective touches its bytes as soon as it is there, a receive when
-      // what was sent comes.
+      // A member of a collective accesses its bytes as soon as it begins, a receive only when the
+      // message arrives.
       Vertex from = all[b].instruction->body.AsCollective() ? 2 * b : 2 * b + 1;
       bool ordered = ended[from * words + number[a] / 64] >> (number[a] % 64) & 1;
       if (!ordered && (first < 0 || i < first))

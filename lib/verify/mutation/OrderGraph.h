@@ -1,7 +1,7 @@
-// What orders the instructions of a plan, as a graph over every rank, built from the plan's
-// text alone (plan.fbs says what each instruction means). It shares no code with the static
-// checkers, which walk one rank of each stage with vector clocks: where both agree, two
-// arguments hold.
+// Builds a graph over every rank of what orders the instructions of a plan, from the plan's text
+// alone (plan.fbs defines each instruction). It shares no code with the static checkers, which
+// simulate one rank of each stage with vector clocks: where both agree, two independent arguments
+// hold. Tested by test/verify/EquivalenceTest.cpp.
 #ifndef LLMC_LIB_VERIFY_MUTATION_ORDERGRAPH_H
 #define LLMC_LIB_VERIFY_MUTATION_ORDERGRAPH_H
 
@@ -14,30 +14,30 @@
 
 namespace llmc::verify {
 
-// One execution of one instruction by one rank.
+// Identifies one execution of one instruction by one rank.
 struct Execution {
   const planfile::InstructionT *instruction = nullptr;
   const planfile::EntryT *entry = nullptr;
   uint32_t rank = 0, step = 0;
-  int64_t partner = -1; // of a receive: its send; of a collective: index into meetings
+  int64_t partner = -1; // peer of a message; index into meetings() of a collective; else -1
 };
 
-// Each execution begins and ends; an edge says that something has happened before.
+// Orders the begin and the end of each execution; an edge means happens-before.
 class OrderGraph {
 public:
-  // `steps` steps of a plan that checkBounds() accepts.
+  // Builds the graph of `steps` steps of a plan that checkBounds() accepts.
   OrderGraph(const planfile::ProgramT &program, unsigned steps);
 
-  // Why no run gets to its end: somebody is alone at a message or a collective, or all wait
-  // for each other; empty if every run does.
+  // Returns why runs do not end: a message or collective lacks a partner, or all wait for each
+  // other; empty if every run ends.
   const std::string &fault() const { return why; }
 
   const std::vector<Execution> &executions() const { return all; }
-  // The members of a collective, in group order.
+  // Returns the members of each collective, in group order.
   const std::vector<std::vector<uint32_t>> &meetings() const { return met; }
 
-  // Calls begin(i) and end(i) of each execution in an order that respects all edges, all of
-  // a step before the next.
+  // Calls begin(i) and end(i) of each execution in an order that respects all edges, all of a
+  // step before the next step.
   template <class Begin, class End>
   void forEach(Begin begin, End end) const {
     for (uint32_t v : order)
@@ -45,19 +45,21 @@ public:
         (v % 2 ? end(v / 2) : begin(v / 2));
   }
 
-  // The first of `pairs` (of executions of one rank) whose first does not end before the
-  // second begins on every path of time; -1 if there is none. By transitive closure.
+  // Returns the index of the first of `pairs` (of executions of one rank) whose first execution
+  // is not ordered before the second by the transitive closure; -1 if all are.
   int64_t firstUnordered(const std::vector<std::pair<uint32_t, uint32_t>> &pairs) const;
 
 private:
-  using Vertex = uint32_t; // 2i: i begins; 2i + 1: i ends; behind all: the middle of a meeting
+  // Identifies a vertex: 2i is the begin of execution i, 2i + 1 its end; from 2 * all.size() on the
+  // middle of a collective.
+  using Vertex = uint32_t;
   struct Builder;
 
 
   std::vector<Execution> all;
   std::vector<std::vector<uint32_t>> met;
-  std::vector<std::vector<Vertex>> before; // what has happened before each vertex
-  std::vector<uint32_t> stepOf;            // of each vertex
+  std::vector<std::vector<Vertex>> before; // predecessors of each vertex
+  std::vector<uint32_t> stepOf;            // step of each vertex
   std::vector<Vertex> order;
   std::string why;
   uint32_t ranks = 0;

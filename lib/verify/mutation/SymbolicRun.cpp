@@ -1,3 +1,4 @@
+// Executes instructions on hashed expressions, in an order that OrderGraph allows.
 #include "lib/verify/mutation/SymbolicRun.h"
 
 #include "lib/verify/mutation/OrderGraph.h"
@@ -12,11 +13,11 @@ using namespace planfile;
 
 namespace {
 
-constexpr unsigned kSteps = 2; // the second meets what the first left behind
+constexpr unsigned kSteps = 2; // The second step starts from what the first left behind.
 
-// An expression is known by its hash.
+// Identifies an expression by its hash.
 using Symbol = uint64_t;
-constexpr Symbol kZero = 0; // of bytes that a fill wrote; all of them are alike
+constexpr Symbol kZero = 0; // symbol of all bytes that a fill wrote
 
 Symbol mix(Symbol a, uint64_t b) {
   a ^= b + 0x9e3779b97f4a7c15ull + (a << 6) + (a >> 2);
@@ -30,7 +31,7 @@ Symbol mix(Symbol a, std::string_view text) {
   return mix(a, text.size());
 }
 
-// Bytes [begin, begin + size) of what a symbol stands for.
+// Refers to bytes [begin, begin + size) of the value of a symbol.
 struct Piece {
   Symbol symbol = kZero;
   uint64_t begin = 0, size = 0;
@@ -73,9 +74,9 @@ Pieces cut(const Pieces &pieces, uint64_t begin, uint64_t size) {
   return result;
 }
 
-using Pairs = std::vector<std::pair<uint32_t, uint32_t>>; // executions: first, second
+using Pairs = std::vector<std::pair<uint32_t, uint32_t>>; // executions: earlier, later
 
-// The arena of one rank: what each byte holds, who wrote it and who has read it since.
+// Represents the arena of one rank: what each byte holds, its last writer and the readers since.
 class Memory {
 public:
   Memory(Symbol what, uint64_t size) { cells[0] = {size, {what, 0, size}, -1, {}}; }
@@ -160,7 +161,7 @@ private:
     }
   }
 
-  std::map<uint64_t, Cell> cells; // by first byte; they cover the arena
+  std::map<uint64_t, Cell> cells; // by first byte; they cover the arena without gaps
 };
 
 class Machine {
@@ -235,7 +236,7 @@ private:
     memories[graph.executions()[n].rank].write(placeOf(n, at), cut(pieces, 0, at.size), n, pairs);
   }
 
-  // What leaves a rank is read as its instruction begins.
+  // Reads what a send or collective takes from a rank, as its instruction begins.
   void begin(uint32_t n) {
     const BodyUnion &body = graph.executions()[n].instruction->body;
     if (const SendT *send = body.AsSend())
@@ -266,7 +267,7 @@ private:
     }
   }
 
-  // Rows of a micro-batch, of those that this rank's part of the mesh is given.
+  // Returns the symbol of a micro-batch's rows that this rank is fed.
   Symbol fed(const Execution &who, const FeedT &feed) const {
     const InputBindingT &input = *program.inputs[feed.input];
     std::vector<uint32_t> coordinate = coordinateOf(*program.mesh, who.rank);
@@ -313,7 +314,7 @@ private:
     write(n, *matmul.c, {{symbol, 0, matmul.c->size}});
   }
 
-  // The sum or maximum of bytes [begin, begin + size) of all members.
+  // Returns the reduction of bytes [begin, begin + size) of all members.
   Pieces reduced(const std::vector<uint32_t> &members, const CollectiveT &collective,
                  uint64_t begin, uint64_t size) const {
     if (members.size() == 1)
@@ -359,8 +360,8 @@ private:
   OrderGraph graph;
   std::vector<Memory> memories;
   std::vector<std::vector<Pieces>> taken; // by execution: what it sends, by part
-  std::vector<Pieces> meetingsDone;       // what an all-reduce gives to all members
-  Pairs pairs;                            // must be ordered
+  std::vector<Pieces> meetingsDone;       // result of an all-reduce, shared by all members
+  Pairs pairs;                            // accesses that must be ordered
 };
 
 } // namespace

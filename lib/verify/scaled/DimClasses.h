@@ -1,5 +1,6 @@
 // Groups the dimensions of a module into classes that stand for one quantity (width, heads,
-// vocabulary) and chooses smaller sizes for them. Tested through test/numerics/verify.py.
+// vocabulary) and chooses smaller sizes for them. Tested by test/verify/twin/IsomorphismTest.cpp
+// and test/numerics/twin.py.
 #ifndef LLMC_LIB_VERIFY_SCALED_DIMCLASSES_H
 #define LLMC_LIB_VERIFY_SCALED_DIMCLASSES_H
 

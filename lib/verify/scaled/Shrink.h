@@ -1,4 +1,5 @@
-// Scales a model down to a smaller one of the same structure.
+// Scales a model down to a smaller one of the same structure. Tested by
+// test/verify/twin/IsomorphismTest.cpp.
 #ifndef LLMC_LIB_VERIFY_SCALED_SHRINK_H
 #define LLMC_LIB_VERIFY_SCALED_SHRINK_H
 

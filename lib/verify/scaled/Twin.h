@@ -1,6 +1,6 @@
 // Verifies a scaled-down model in place of one that is too large to run here. Both are compiled;
 // the large plan is checked statically and kernel by kernel, the two plans are shown to be
-// isomorphic, and the small one is run.
+// isomorphic, and the small one is run. Tested by test/numerics/twin.py.
 #ifndef LLMC_LIB_VERIFY_SCALED_TWIN_H
 #define LLMC_LIB_VERIFY_SCALED_TWIN_H
 
