@@ -190,8 +190,8 @@ private:
   LogicalResult oneBorder(Phase phase);
   LogicalResult dump();
   void describe(const CompileOptions &compile);
-  void interleave(const Subject &subject, const Reference &reference); // if asked
-  LogicalResult oracle(const Reference &reference, const Outcome &ranks); // if asked
+  void interleave(const Subject &subject, const Reference &reference); // if options select it
+  LogicalResult oracle(const Reference &reference, const Outcome &ranks); // if options select it
   void updates(Optimizer which, const Outcome &exact, const UpdateErrors &equations,
                const Reference &reference, const Outcome &kernels);
 
@@ -478,7 +478,7 @@ FailureOr<Report> verifyModel(MLIRContext &context, const VerifyOptions &given) 
   if (isDump(given.compile.model))
     return Verifier(context, given).run();
   VerifyOptions options = given;
-  if (llvm::StringRef(options.compile.model).ends_with(".mlir")) { // the IR says if it infers
+  if (llvm::StringRef(options.compile.model).ends_with(".mlir")) { // infer comes from the IR
     OwningOpRef<ModuleOp> model = readModel(context, options.compile);
     if (!model)
       return failure();
