@@ -15,7 +15,7 @@ struct Bit {
   Register reg;
   unsigned bit;
   const char *name;
-  uint64_t state; // registers that the system must save: bits of XCR0
+  uint64_t state; // bits of XCR0: registers that the system must save
 };
 constexpr uint64_t kNone = 0, kYmm = 0x6, kZmm = 0xe6;
 constexpr Bit kBits[] = {
@@ -34,7 +34,7 @@ constexpr Bit kBits[] = {
     {0x80000001, kEcx, 5, "lzcnt", kNone},
 };
 
-// XCR0; 0 where there is none.
+// Returns XCR0, or 0 if the processor has none.
 uint64_t savedState() {
   unsigned r[4] = {};
   if (!__get_cpuid_count(1, 0, &r[0], &r[1], &r[2], &r[3]) || !(r[kEcx] >> 27 & 1))
@@ -59,7 +59,7 @@ CpuFeatures runtime::readCpuFeatures() {
 }
 
 const std::vector<CpuVersion> &runtime::cpuVersions() {
-  // x86-64-v3 and x86-64-v4.
+  // The versions are x86-64-v3 and x86-64-v4.
   static const std::vector<CpuVersion> versions = {
       {"avx2", {"avx", "avx2", "bmi1", "bmi2", "f16c", "fma", "lzcnt", "movbe"}},
       {"avx512",
@@ -71,7 +71,7 @@ const std::vector<CpuVersion> &runtime::cpuVersions() {
 support::Result<std::string_view> runtime::chooseCpu(const CpuFeatures &features,
                                                      std::string_view forced) {
   std::string_view best;
-  std::string lacks; // of the last one that does not run
+  std::string lacks; // of the first version that does not run
   for (const CpuVersion &version : cpuVersions()) {
     if (!forced.empty() && version.name != forced)
       continue;

@@ -40,8 +40,8 @@ support::Result<Kernels> Kernels::load(std::string_view sharedObject,
     return s.takeError();
   }
   std::string path = support::text("/proc/self/fd/", fd);
-  // The loader tells objects apart by their path: the number must stay taken, or the
-  // next object would be this one again.
+  // Keeps the descriptor open: the loader tells objects apart by their path, so a reused
+  // number would yield this object again instead of the next one.
   void *handle = ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (!handle)
     return error("cannot load the kernels: ", ::dlerror());
@@ -63,7 +63,7 @@ support::Result<Kernels> Kernels::load(const planfile::Payload &payload,
   auto section = [](std::string_view version) {
     return std::string(planfile::kKernelsPrefix) + std::string(version);
   };
-  // A program may have been made for fewer processors.
+  // Falls back to the only section of a program that was compiled for fewer processors.
   std::string name = section(*best);
   if (cpu.empty() && !payload.has(name))
     name = planfile::kKernelsSection;

@@ -1,4 +1,4 @@
-// The emitted kernels of a program.
+// Loads the emitted kernels of a program. The test is test/runtime/CpuTest.cpp.
 #ifndef LLMC_RUNTIME_COMPUTE_KERNELS_H
 #define LLMC_RUNTIME_COMPUTE_KERNELS_H
 
@@ -13,26 +13,29 @@
 
 namespace llmc::runtime {
 
-// Does rows [begin, end) of its work. Any partition of the rows gives the same bits.
+// Computes rows [begin, end) of a launch. Any partition of the rows gives the same bits.
 using KernelFunction = void (*)(void *const *buffers, const int64_t *scalars, int64_t begin,
                                 int64_t end);
 
+// Holds the entry points of all kernels of a program, by their index in Program.kernels.
 class Kernels {
 public:
-  // Loads an ELF shared object from memory and finds every kernel of `program`.
-  // The object stays loaded until the process ends.
+  // Loads an ELF shared object from memory and looks up every kernel of `program`; fails if
+  // one is missing. The object stays loaded until the process ends.
   static support::Result<Kernels> load(std::string_view sharedObject,
                                        const planfile::ProgramT &program);
 
-  // The version of the kernels of `payload` that this processor runs best, or `cpu` if that
-  // is not empty; the error names what is missing.
+  // Loads from `payload` the version `cpu`, or, if that is empty, the best one that this
+  // processor runs. Fails if the processor lacks a feature or the payload has no such
+  // version; the error names what is missing.
   static support::Result<Kernels> load(const planfile::Payload &payload,
                                        const planfile::ProgramT &program, std::string_view cpu);
 
-  // What runs, for people; empty for functions given one by one.
+  // Returns the name of the loaded version for start-up messages; empty for functions that
+  // were passed to the constructor.
   const std::string &note() const { return note_; }
 
-  // Functions in the order of Program.kernels.
+  // Takes functions in the order of Program.kernels; tests pass their own.
   explicit Kernels(std::vector<KernelFunction> functions) : functions_(std::move(functions)) {}
 
   KernelFunction operator[](uint32_t index) const { return functions_[index]; }

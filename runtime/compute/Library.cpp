@@ -13,8 +13,8 @@ using namespace llmc::runtime;
 
 namespace {
 
-// The functions of oneDNN 2 that we call. Their types come from its header;
-// nothing is linked.
+// Holds the functions of oneDNN 2 that are called. Their types come from its header; nothing
+// is linked.
 struct Functions {
 #define LLMC_DNNL_FUNCTIONS(F)                                                                   \
   F(dnnl_version)                                                                                \
@@ -47,14 +47,14 @@ struct Functions {
 #undef F
 };
 
-// A primitive with the descriptors of its arguments.
+// Holds a primitive with the descriptors of its arguments.
 struct Product {
   dnnl_primitive_t primitive = nullptr;
   dnnl_memory_desc_t a{}, b{}, c{}, scratch{};
   size_t scratchBytes = 0;
 };
 
-// What one thread needs to run any product.
+// Holds what one thread needs to run any product.
 struct Context {
   dnnl_stream_t stream = nullptr;
   std::vector<std::byte> scratch;
@@ -62,7 +62,7 @@ struct Context {
     dnnl_memory_t a = nullptr, b = nullptr, c = nullptr, scratch = nullptr;
   };
   std::vector<Memories> memories; // by product
-  bool oneThread = false;         // this thread told OpenMP so
+  bool oneThread = false;         // this thread has called setThreads(1)
 };
 
 constexpr size_t kScratchAlign = 64;
@@ -71,7 +71,7 @@ constexpr size_t kScratchAlign = 64;
 
 struct Library::Impl {
   Functions f;
-  void (*setThreads)(int) = nullptr; // OpenMP's, of the library's own copy
+  void (*setThreads)(int) = nullptr; // omp_set_num_threads of the OpenMP that oneDNN uses
   dnnl_engine_t engine = nullptr;
   std::string version;
   std::vector<Product> products;
@@ -97,7 +97,8 @@ std::unique_ptr<Library> Library::open(std::string &why) {
   complete = complete && impl->f.name;
   LLMC_DNNL_FUNCTIONS(F)
 #undef F
-  // Threads are ours: each call of the library runs on its caller alone.
+  // Limits each call of the library to its calling thread, since the runtime has threads of
+  // its own.
   impl->setThreads =
       reinterpret_cast<void (*)(int)>(::dlsym(handle, "omp_set_num_threads"));
   if (!complete || impl->f.dnnl_version()->major != 2) {
@@ -135,11 +136,11 @@ const std::string &Library::version() const { return impl_->version; }
 
 bool Library::Impl::describe(dnnl_memory_desc_t &desc, planfile::DType type, int64_t batch,
                              int64_t rows, int64_t columns, const int64_t (&strides)[3]) const {
-  // A batch stride of 0 repeats a matrix: oneDNN spells it as a batch of 1.
+  // Passes a batch stride of 0, which repeats one matrix, as a batch of 1, as oneDNN expects.
   if (strides[0] == 0)
     batch = 1;
-  // The stride of a dim of size 1 means nothing, but oneDNN looks at it when it
-  // picks an implementation: give the dense one.
+  // Passes the dense stride for a dim of size 1: the stride has no meaning there, but oneDNN
+  // reads it when it picks an implementation.
   int64_t column = columns > 1 || rows == 1 ? strides[2] : 1;
   if (columns == 1 && rows == 1)
     column = 1;
@@ -155,7 +156,7 @@ bool Library::Impl::describe(dnnl_memory_desc_t &desc, planfile::DType type, int
 bool Library::Impl::make(const MatmulShape &s, Product &product) {
   for (planfile::DType type : {s.aType, s.bType, s.cType})
     if (type != planfile::DType::F32 && type != planfile::DType::BF16)
-      return false; // oneDNN 2 multiplies no doubles
+      return false; // oneDNN 2 has no float64 products
   if (!describe(product.a, s.aType, s.batch, s.m, s.k, s.a) ||
       !describe(product.b, s.bType, s.batch, s.k, s.n, s.b) ||
       !describe(product.c, s.cType, s.batch, s.m, s.n, s.c))
@@ -177,7 +178,7 @@ bool Library::Impl::make(const MatmulShape &s, Product &product) {
   good = good &&
          f.dnnl_primitive_desc_create(&made, &desc, attr, engine, nullptr) == dnnl_success &&
          f.dnnl_primitive_desc_query(made, dnnl_query_impl_info_str, 0, &info) == dnnl_success;
-  // Its plain loops are slower than our own kernel.
+  // Refuses the reference implementation, which is slower than our own kernel.
   good = good && info && std::strncmp(info, "ref", 3) != 0;
   if (good) {
     const dnnl_memory_desc_t *scratch =
@@ -268,7 +269,8 @@ std::vector<MatmulPart> runtime::splitMatmul(Library &library, const planfile::M
   std::copy_n(matmul.b_strides.begin(), 3, whole.b);
   std::copy_n(matmul.c_strides.begin(), 3, whole.c);
   whole.accumulate = matmul.accumulate;
-  // oneDNN wants dense rows of C: where its columns are dense, turn it around.
+  // oneDNN needs contiguous rows of C: transpose the product where the columns are
+  // contiguous.
   bool swapped = whole.c[1] == 1 && (whole.c[2] != 1 || whole.n == 1);
   if (swapped) {
     std::swap(whole.m, whole.n);
@@ -279,8 +281,8 @@ std::vector<MatmulPart> runtime::splitMatmul(Library &library, const planfile::M
       std::swap((*strides)[1], (*strides)[2]);
   }
 
-  // Cut the batch if there is enough of it, else the longer side of C, in
-  // multiples of what its inner loops like.
+  // Cuts the batch if it has at least one matrix a thread, else the longer side of C, in
+  // multiples of the block sizes of the library's inner loops.
   constexpr double kLeastFlops = 1e6; // about 10 us on one core: not worth a cut
   constexpr int64_t kRows = 16, kColumns = 64;
   double flops = 2.0 * double(whole.batch) * double(whole.m) * double(whole.n) * double(whole.k);

@@ -1,4 +1,5 @@
-// Matrix products of oneDNN, found with dlopen: the program runs without it.
+// Runs matrix products of oneDNN, which is found with dlopen: the program also runs without
+// it.
 #ifndef LLMC_RUNTIME_COMPUTE_LIBRARY_H
 #define LLMC_RUNTIME_COMPUTE_LIBRARY_H
 
@@ -11,7 +12,7 @@
 
 namespace llmc::runtime {
 
-// One product for one thread: sizes and strides as in planfile::Matmul.
+// Describes one product for one thread: sizes and strides as in planfile::Matmul.
 struct MatmulShape {
   planfile::DType aType = planfile::DType::F32, bType = planfile::DType::F32,
                   cType = planfile::DType::F32;
@@ -22,21 +23,22 @@ struct MatmulShape {
   auto operator<=>(const MatmulShape &) const = default;
 };
 
+// Owns the handle of the library, its primitives and one context a thread.
 class Library {
 public:
-  // Null if there is no usable oneDNN; `why` then says so.
+  // Opens the library; returns null and sets `why` if there is no usable oneDNN 2.
   static std::unique_ptr<Library> open(std::string &why);
   ~Library();
 
-  // Makes the product of this shape, or finds it. -1 if the library has no
-  // fast code for it: use the program's own kernel.
+  // Returns the id of the product of this shape, made on first use. Returns -1 if the library
+  // has no fast code for it: the program's own kernel must run then.
   int prepare(const MatmulShape &shape);
 
-  // Makes room for `threads` threads; after it no shape may be added.
+  // Makes contexts for `threads` threads; no shape may be prepared afterwards.
   void finish(unsigned threads);
 
-  // Runs product `id` on the calling thread alone. `thread` < threads, and no
-  // two calls at a time share it. False if the library failed.
+  // Runs product `id` on the calling thread alone. `thread` < threads, and no two calls at a
+  // time may share it. Returns false if the library failed.
   bool execute(int id, unsigned thread, void *a, void *b, void *c);
 
   const std::string &version() const;
@@ -47,15 +49,17 @@ private:
   std::unique_ptr<Impl> impl_;
 };
 
-// One product cut into parts for `threads` threads. The cut depends on the
-// shape and `threads` alone, so the bits do not depend on load.
+// Describes one part of a product that is cut for several threads.
 struct MatmulPart {
   int id = -1;
   uint64_t a = 0, b = 0, c = 0; // first element of each matrix
-  bool swapped = false;         // computes transpose(C) = transpose(B) transpose(A):
-                                // give B for a and A for b
+  // Marks a part that computes transpose(C) = transpose(B) transpose(A): the caller then
+  // passes B as `a` and A as `b` to execute().
+  bool swapped = false;
 };
-// Empty if the library refuses the shape or any part of it.
+// Cuts a product into at most `threads` parts. The cut depends on the shape and `threads`
+// alone, so the bits do not depend on load. Returns no parts if the library refuses the shape
+// or any part of it.
 std::vector<MatmulPart> splitMatmul(Library &library, const planfile::MatmulT &matmul,
                                     unsigned threads);
 

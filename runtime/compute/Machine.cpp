@@ -11,10 +11,11 @@ using namespace llmc::runtime;
 
 namespace {
 
-constexpr uint64_t kLeastTime = 60000000; // nanoseconds
+constexpr uint64_t kLeastTime = 60000000; // nanoseconds of each measurement
 constexpr int kLeastRuns = 3;
 
-// The shortest of a few runs: other programs can only add time.
+// Returns the time of the shortest of several runs, in seconds, since other programs can only
+// add time.
 template <class F>
 double bestSeconds(F run) {
   uint64_t best = ~uint64_t(0), begin = nanoseconds();
@@ -26,7 +27,8 @@ double bestSeconds(F run) {
   return double(best) * 1e-9;
 }
 
-// 64 MiB: more than the caches of one core, as large activations are.
+// Returns bytes read plus written a second of a copy of 64 MiB, which exceeds the caches of
+// one core as large activations do.
 double copySpeed(Team &team) {
   constexpr size_t bytes = 64 << 20;
   std::vector<std::byte> from(bytes), to(bytes);
@@ -40,6 +42,7 @@ double copySpeed(Team &team) {
   return 2.0 * bytes / seconds;
 }
 
+// Returns the FLOP/s of a float32 product of oneDNN, or 0 if oneDNN is missing or refuses it.
 double matmulSpeed(Team &team) {
   constexpr int64_t rows = 2048, inner = 1024, columns = 1024;
   std::string why;

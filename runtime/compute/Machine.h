@@ -1,16 +1,17 @@
-// What this machine can do at this moment: the yardstick of a profile.
+// Measures what this machine can do at this moment, which a profile prints beside its times.
 #ifndef LLMC_RUNTIME_COMPUTE_MACHINE_H
 #define LLMC_RUNTIME_COMPUTE_MACHINE_H
 
 namespace llmc::runtime {
 
+// Holds measured speeds.
 struct Machine {
-  unsigned threads = 1;            // that were used
-  double copyBytesPerSecond = 0;   // of a large copy: bytes read and bytes written
-  double matmulFlopsPerSecond = 0; // of the library; 0: there is none
+  unsigned threads = 1;            // used for the measurement
+  double copyBytesPerSecond = 0;   // of a large copy, bytes read plus bytes written
+  double matmulFlopsPerSecond = 0; // of oneDNN in float32; 0: no usable oneDNN
 };
 
-// Takes about a fifth of a second, alone on `threads` threads.
+// Measures on `threads` threads, which takes about a fifth of a second.
 Machine measureMachine(unsigned threads);
 
 } // namespace llmc::runtime

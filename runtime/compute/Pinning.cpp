@@ -11,7 +11,8 @@ using namespace llmc::runtime;
 
 namespace {
 
-// A socket that holds the name of this core on this machine; -1: another has it.
+// Returns a socket that is bound to the name of this core on this machine, or -1 if another
+// process has bound it.
 int claimCore(int core) {
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
@@ -71,7 +72,7 @@ void Pinning::pin(unsigned thread) const {
   cpu_set_t set;
   CPU_ZERO(&set);
   CPU_SET(cores_[thread % cores_.size()], &set);
-  ::sched_setaffinity(0, sizeof set, &set); // a wish: without it all still runs
+  ::sched_setaffinity(0, sizeof set, &set); // best effort: a failure is ignored
 }
 
 Pinning::Scope::Scope(const std::optional<Pinning> &pinning)

@@ -3,7 +3,8 @@
 using namespace llmc::runtime;
 
 namespace {
-// About the gap between two launches: shorter waits spin, longer ones sleep.
+// Counts the iterations of the spin loop before a helper sleeps: about the gap between two
+// launches.
 constexpr int kSpins = 4000;
 } // namespace
 
@@ -29,7 +30,7 @@ void Team::takeParts(unsigned thread) {
   while (static_cast<uint32_t>(open) != 0) {
     if (!open_.compare_exchange_weak(open, open - 1, std::memory_order_acq_rel))
       continue;
-    // Holding a part keeps the job, and so work_, alive.
+    // The part taken above keeps the job, and so work_, alive.
     work_.call(work_.callable, static_cast<uint32_t>(open) - 1, thread);
     done_.fetch_add(1, std::memory_order_release);
     open = open_.load(std::memory_order_acquire);

@@ -1,4 +1,4 @@
-// A worker thread with its helpers: runs the parts of one instruction in parallel.
+// Runs the parts of one instruction in parallel, on a worker thread and its helpers.
 #ifndef LLMC_RUNTIME_COMPUTE_TEAM_H
 #define LLMC_RUNTIME_COMPUTE_TEAM_H
 
@@ -11,10 +11,11 @@
 
 namespace llmc::runtime {
 
+// Owns the helper threads of one worker.
 class Team {
 public:
-  // `threads` counts the caller: one thread means no helper. A helper runs
-  // `begin`(its number) first.
+  // Starts `threads` - 1 helpers; the caller is the remaining thread. Each helper first calls
+  // `begin` with its number, from 1.
   explicit Team(unsigned threads, std::function<void(unsigned)> begin = {});
   ~Team();
   Team(const Team &) = delete;
@@ -22,8 +23,9 @@ public:
 
   unsigned threads() const { return static_cast<unsigned>(helpers_.size()) + 1; }
 
-  // work(part, thread) for every part in [0, parts), thread in [0, threads()).
-  // Returns when all are done. Only the owner calls it, never from inside.
+  // Calls work(part, thread) once for every part in [0, parts), with thread in [0,
+  // threads()), and returns when all calls have. Only the owner calls it, never from inside
+  // `work`.
   template <class F>
   void run(int64_t parts, F &&work) {
     if (helpers_.empty() || parts < 2) {
@@ -37,7 +39,7 @@ public:
   }
 
 private:
-  // A reference to a callable: nothing is allocated for a launch.
+  // Refers to a callable, so that a launch allocates nothing.
   struct Work {
     void *callable = nullptr;
     void (*call)(void *, int64_t, unsigned) = nullptr;
@@ -48,7 +50,7 @@ private:
 
   std::vector<std::thread> helpers_;
   Work work_;
-  // Job number in the upper half, parts not yet taken in the lower: a helper
+  // Holds the job number in the upper half and the parts not yet taken in the lower: a helper
   // that wakes up late finds nothing left and touches nothing else.
   std::atomic<uint64_t> open_{0};
   std::atomic<uint32_t> done_{0}; // parts finished
@@ -56,7 +58,7 @@ private:
   std::atomic<bool> stop_{false};
 };
 
-// Tells the processor that this is a waiting loop.
+// Hints to the processor that this is a spin-wait loop.
 inline void relax() {
 #if defined(__x86_64__)
   __builtin_ia32_pause();

@@ -5,7 +5,7 @@
 using namespace llmc::runtime;
 
 namespace {
-// An idle worker looks this often before it sleeps (some ten microseconds).
+// Counts how often an idle worker checks the queue before it sleeps (some ten microseconds).
 constexpr int kSpins = 1000;
 } // namespace
 
@@ -48,7 +48,7 @@ Workers::Outcome Workers::run() {
   }
   changed_.notify_all();
   drive(0);
-  // The others may still be inside a task, or on their way out.
+  // Waits for the other workers, which may still be inside a task or leaving drive().
   std::unique_lock lock(mutex_);
   changed_.wait(lock, [this] { return serving_ == 0; });
   return outcome_;
@@ -109,9 +109,9 @@ void Workers::push(uint32_t task) {
     changed_.notify_one();
 }
 
-// Writes the state even where it stays: a task that is about to run takes it with an
-// exchange, and so sees what happened before the wake. A mere look at "queued" could be
-// ahead of that exchange while the task's look at what it waits for is ahead of the event.
+// Writes the state even if it does not change: a task that is about to run takes it with an
+// exchange, and so observes what happened before the wake. A plain load of "Queued" could be
+// ordered before that exchange while the task checks its condition before the event.
 void Workers::wake(uint32_t task) {
   uint8_t state = states_[task].load(std::memory_order_relaxed), next;
   do {
@@ -140,10 +140,10 @@ void Workers::runTask(uint32_t task, unsigned worker) {
     uint8_t expected = Running;
     if (states_[task].compare_exchange_strong(expected, Asleep))
       break;
-    // It was woken meanwhile.
+    // Runs it again: it was woken meanwhile.
   }
-  // A waker counts its task before this one leaves, so zero means: nobody is
-  // left who could wake anybody.
+  // A waker counts the woken task before it leaves itself, so zero means that no running task
+  // is left that could wake another.
   if (active_.fetch_sub(1) == 1 && unfinished_.load() > 0)
     stop(Outcome::AllBlocked);
 }

@@ -1,8 +1,8 @@
-// A few threads that drive many resumable tasks.
+// Drives many resumable tasks on a few threads.
 //
-// A task runs until it can do nothing more; then it sleeps until somebody wakes
-// it. Nothing is polled without need, so when every task sleeps and none is
-// finished, all are blocked for ever - which is found at once.
+// A task runs until it can make no progress; then it sleeps until wake() is called for it.
+// Nothing is polled without need, so if no task runs or is queued and one is unfinished, all
+// are blocked forever, which is detected at once.
 #ifndef LLMC_RUNTIME_COMPUTE_WORKERS_H
 #define LLMC_RUNTIME_COMPUTE_WORKERS_H
 
@@ -17,26 +17,28 @@
 
 namespace llmc::runtime {
 
+// Owns the threads and the queue of runnable tasks.
 class Workers {
 public:
   enum class Poll { Done, Blocked, Failed };
   enum class Outcome { AllDone, AllBlocked, Failed };
-  // Advances `task` as far as it goes. Never runs twice at once for one task.
+  // Advances `task` as far as possible. Calls for one task never overlap.
   using Advance = std::function<Poll(uint32_t task, unsigned worker)>;
 
-  // `workers` counts the thread that calls run(). The others run `begin`(their
-  // number) first.
+  // Starts `workers` - 1 threads; the thread that calls run() is the remaining one. Each
+  // thread first calls `begin` with its number, from 1.
   Workers(uint32_t tasks, unsigned workers, Advance advance,
           std::function<void(unsigned)> begin = {});
   ~Workers();
   Workers(const Workers &) = delete;
   Workers &operator=(const Workers &) = delete;
 
-  // Runs every task from its present state. After AllDone it may be called
-  // again; after anything else the tasks stand where they stood.
+  // Runs every task from its present state and returns when all are done, all are blocked or
+  // one failed. It may be called again; the tasks then go on from where they stood.
   Outcome run();
 
-  // Something that `task` may have waited for has happened. From any thread.
+  // Queues `task` if it sleeps, or has it run once more if it is running. Any thread may call
+  // it, after an event for which the task may have waited.
   void wake(uint32_t task);
 
   unsigned workers() const { return static_cast<unsigned>(threads_.size()) + 1; }
