@@ -18,8 +18,9 @@ using support::Status;
 
 namespace {
 
-// Instructions are numbered over all stages and procedures. If one is needed in one
-// entry of the table it runs in all of them: every rank then decides alike.
+// Marks the instructions that the loss needs, numbered over all stages and procedures. An
+// instruction that one entry of the table needs runs in all entries, so that every rank
+// decides alike.
 class Slicer {
 public:
   explicit Slicer(const ProgramT &program)
@@ -45,7 +46,7 @@ private:
   const ProgramT &program;
   const planfile::Trace trace;
   std::vector<std::vector<uint32_t>> first; // by stage and procedure
-  std::vector<std::set<uint32_t>> sources;  // by instruction: whose work it uses
+  std::vector<std::set<uint32_t>> sources;  // by instruction: those whose results it uses
   std::vector<bool> wanted;
   std::vector<uint32_t> pending;
 };
@@ -63,7 +64,8 @@ void Slicer::number() {
   wanted.resize(next, false);
 }
 
-// The order of issue says who wrote last: the checkers hold all accesses to it.
+// Records, for each instruction of `stage`, those that it depends on. Issue order determines
+// the last writer: the checkers have shown that every access respects it.
 void Slicer::follow(uint32_t stage) {
   Shadow shadow;
   auto writersIn = [&](uint64_t begin, uint64_t end, auto visit) {
@@ -107,8 +109,9 @@ void Slicer::close() {
   }
 }
 
-// Accumulators may change: a step makes them anew. States have one place whatever the
-// slot, so that one entry of each procedure shows all.
+// Fails if the slice writes a state other than a gradient accumulator, which every step
+// recomputes. A state has the same offset in all slots, so one entry of each procedure
+// suffices.
 Status Slicer::checkStates(const LossSlice &slice) const {
   for (size_t s = 0; s < program.stages.size(); ++s) {
     const planfile::StageT &stage = *program.stages[s];

@@ -1,5 +1,5 @@
-// What of a training step its loss needs: the forward passes, not the gradients,
-// not the update.
+// Finds the part of a training step that its loss needs: the forward passes without the
+// gradients and the update. Executor::evaluate() runs it.
 #ifndef LLMC_RUNTIME_PLAN_LOSSSLICE_H
 #define LLMC_RUNTIME_PLAN_LOSSSLICE_H
 
@@ -10,11 +10,12 @@
 
 namespace llmc::runtime {
 
-// By stage, procedure and instruction: is it to run? Found by following bytes, messages
-// and collectives back from the outputs "loss" and "tokens". Waits, records and messages
-// always run, so that no stream misses an event and no group of messages a member; all
-// members of a collective agree. An error: what runs would change a weight or a moment.
+// Holds, by stage, procedure and instruction, whether the instruction runs.
 using LossSlice = std::vector<std::vector<std::vector<bool>>>;
+// Returns the slice, found by following bytes, messages and collectives back from the outputs
+// "loss" and "tokens". Waits, records and messages are always in it, so that no stream misses
+// an event and no group of messages a member; all members of a collective agree. Fails if
+// what would run writes a weight or a moment.
 support::Result<LossSlice> lossSlice(const planfile::ProgramT &program);
 
 } // namespace llmc::runtime

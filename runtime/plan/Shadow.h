@@ -1,6 +1,6 @@
-// For each arena byte of one rank: who wrote it last and who has read it since.
-// Ranges with equal history are one interval; a write merges what it covers, so
-// a whole step costs nearly linear time.
+// Tracks the last writer and the readers since, for each arena byte of one rank. Ranges with
+// equal history form one interval; a write merges the intervals that it covers, so a whole
+// step costs nearly linear time.
 #ifndef LLMC_RUNTIME_PLAN_SHADOW_H
 #define LLMC_RUNTIME_PLAN_SHADOW_H
 
@@ -10,33 +10,36 @@
 
 namespace llmc::runtime {
 
-// The writer of bytes that hold a value before the first step.
+// Identifies the writer of bytes that hold a value before the first step.
 inline constexpr uint32_t kInitialWriter = ~0u;
 
+// Describes one interval of bytes with equal history; its key in Shadow::Cells is the first
+// byte.
 struct ShadowCell {
   uint64_t end = 0;
-  uint32_t writer = kInitialWriter; // node
-  uint32_t lane = 0;                // of its buffer
-  uint64_t writtenBegin = 0, writtenEnd = 0; // all bytes of that write, overwritten ones too
-  bool accumulated = false;         // the writer had read what was there
-  bool persistent = false;          // meant to be carried from one micro-batch to the next
-  std::vector<uint32_t> readers;    // nodes, the last one of each stream
+  uint32_t writer = kInitialWriter; // node, as numbered by the caller
+  uint32_t lane = 0;                // of the buffer that it wrote
+  uint64_t writtenBegin = 0, writtenEnd = 0; // extent of that write, overwritten bytes included
+  bool accumulated = false;         // the writer read the bytes before
+  bool persistent = false;          // carried from one micro-batch or step to the next
+  std::vector<uint32_t> readers;    // nodes that have read it since
 };
 
+// Maps byte ranges of an arena to their cells.
 class Shadow {
 public:
   using Cells = std::map<uint64_t, ShadowCell>; // by first byte, disjoint
 
-  // Cuts cells so that none reaches over `begin` or `end`; returns the cells
-  // inside [begin, end).
+  // Splits cells so that none crosses `begin` or `end`; returns the range of the cells inside
+  // [begin, end).
   std::pair<Cells::iterator, Cells::iterator> isolate(uint64_t begin, uint64_t end) {
     cut(begin);
     cut(end);
     return {cells.lower_bound(begin), cells.lower_bound(end)};
   }
 
-  // Replaces everything in [begin, end) by one cell with this writer. Where
-  // persistence differs the cells stay apart.
+  // Replaces everything in [begin, end) by cells with this writer and no readers: one for
+  // each run of equal persistence.
   void overwrite(uint64_t begin, uint64_t end, uint32_t writer, uint32_t lane,
                  bool accumulated) {
     auto [it, last] = isolate(begin, end);
@@ -58,7 +61,7 @@ public:
       cells.emplace_hint(it, from, ShadowCell{end, writer, lane, begin, end, accumulated, false, {}});
   }
 
-  // Declares bytes that persist over steps and hold a value from the start.
+  // Declares that bytes [begin, end) persist over steps and hold a value from the start.
   void addPersistent(uint64_t begin, uint64_t end) {
     if (begin == end)
       return;

@@ -38,7 +38,7 @@ uint32_t rowMajor(const planfile::MeshT &mesh, const std::vector<uint32_t> &axes
   return place;
 }
 
-// Cuts a range of a row-major shape into boxes, each called with its first index and sizes.
+// Splits a range of a row-major shape into boxes and appends each to `to`.
 class Boxes {
 public:
   Boxes(const Shard &whole, int64_t at, std::vector<HeldBox> &to) : whole(whole), at(at), to(to) {
@@ -49,7 +49,8 @@ public:
     size = whole.local;
   }
 
-  // Elements [low, high) of the dims from `d` on.
+  // Adds elements [low, high) of the dims from `d` on, at the indices `first` of the dims
+  // before.
   void add(size_t d, int64_t low, int64_t high) {
     if (low >= high)
       return;
@@ -72,7 +73,7 @@ private:
     first[d] = index, size[d] = 1;
     add(d + 1, low, high);
   }
-  // Dims from `d` on are whole.
+  // Appends a box in which the dims from `d` on are whole.
   void emit(size_t d) {
     HeldBox box{whole, at};
     for (size_t i = 0; i < first.size(); ++i) {

@@ -1,4 +1,5 @@
-// Where the elements of a rank's shard of a state or a result lie in the whole.
+// Maps the elements of a rank's shard of a state or a result to their positions in the whole
+// tensor. The test is test/runtime/StatesTest.cpp.
 #ifndef LLMC_RUNTIME_PLAN_SHARD_H
 #define LLMC_RUNTIME_PLAN_SHARD_H
 
@@ -10,50 +11,54 @@
 
 namespace llmc::runtime {
 
+// Maps each dim to the mesh axes that shard it, the major one first.
 using Cuts = std::vector<std::unique_ptr<planfile::DimShardingT>>;
 
-// A rank's part of a state or a result: its first element along each dim and how
-// many of its local_shape are not padding.
+// Describes a rank's shard of a state or a result: the first element along each dim, and how
+// many of its local_shape are not padding (0 where the shard is all padding).
 struct Shard {
   template <class Binding> // StateShardT or OutputBindingT
   Shard(const Binding &binding, const planfile::MeshT &mesh,
         const std::vector<uint32_t> &coordinate)
       : Shard(binding.global_shape, binding.local_shape, binding.dims, mesh, coordinate) {}
-  // Dims past the last of `cuts` are whole.
+  // Computes the shard at `coordinate`; dims past the last of `cuts` are replicated.
   Shard(const std::vector<int64_t> &global, const std::vector<int64_t> &local, const Cuts &cuts,
         const planfile::MeshT &mesh, const std::vector<uint32_t> &coordinate);
 
   std::vector<int64_t> start, valid, local;
 };
 
-// Of all ranks of a stage that hold the same shard, the one with the smallest
-// coordinates.
+// Returns whether, of all ranks of a stage that hold the same shard, this is the one with the
+// smallest coordinates.
 bool isFirstHolder(const Cuts &cuts, uint32_t stageAxis, std::vector<uint32_t> coordinate);
-// The same of a state, also where not all ranks of its stage hold it, or parts of a flat buffer.
+// Returns the same for a state, also if only some ranks of its stage hold it (only_axes), or
+// each holds a range of a flat buffer. Returns false if the rank holds nothing of it.
 bool isFirstHolder(const planfile::ProgramT &program, uint32_t stage,
                    const planfile::StateShardT &state, std::vector<uint32_t> coordinate);
 
-// What a rank holds of a state: elements [first, first + count) of the local part, row-major,
-// from element `at` of the state's buffer on.
+// Describes what a rank holds of a state: elements [first, first + count) of the local shard,
+// row-major, which begin at element `at` of the state's buffer.
 struct Held {
   int64_t first = 0, count = 0, at = 0;
 };
+// Returns the range that the rank at `coordinate` holds; count is 0 if it holds nothing.
 Held heldBy(const planfile::ProgramT &program, uint32_t stage,
             const planfile::StateShardT &state, const std::vector<uint32_t> &coordinate);
 
-// The same as boxes: element e of `shard`, row-major in its local shape, is element at + e of
-// the state's buffer.
+// Describes a box of what is held: element e of `shard`, row-major in its local shape, is
+// element at + e of the state's buffer.
 struct HeldBox {
   Shard shard;
   int64_t at = 0;
 };
+// Returns the held range as disjoint boxes.
 std::vector<HeldBox> heldBoxes(const planfile::ProgramT &program, uint32_t stage,
                                const planfile::StateShardT &state,
                                const std::vector<uint32_t> &coordinate);
 
-// Calls f(localElement, sourceElement, count, sourceStride) for every run of
-// elements of `shard` along its last dim, padding left out: element
-// localElement + i of the shard is sourceElement + i * sourceStride of the source.
+// Calls f(localElement, sourceElement, count, sourceStride) for every run of elements of
+// `shard` along its last dim, without padding: element localElement + i of the shard is
+// element sourceElement + i * sourceStride of the source.
 template <class F>
 void forEachRun(const Shard &shard, const planfile::ViewT &view, F &&f) {
   size_t dims = shard.local.size();

@@ -29,7 +29,7 @@ StageProgram::StageProgram(const planfile::ProgramT &program, uint32_t stage)
 
 void StageProgram::addTable() {
   std::vector<uint32_t> number = planfile::slotNumbers(*plan);
-  std::vector<size_t> first; // lane of each entry
+  std::vector<size_t> first; // by entry: index into `lanes`
   for (const auto &entry : plan->table) {
     first.push_back(lanes.size());
     for (uint32_t lane = 0; lane <= entry->more.size(); ++lane) {
@@ -145,15 +145,16 @@ void StageProgram::addOp(const planfile::InstructionT &instruction, Procedure &p
 }
 
 const planfile::InstructionT &StageProgram::instructionOf(uint32_t op) const {
-  // Ops are numbered over the procedures, one after the other.
+  // Ops are numbered procedure after procedure.
   size_t p = 0;
   while (p + 1 < procedures.size() && procedures[p + 1].firstOp <= op)
     ++p;
   return *plan->procedures[p]->instructions[op - procedures[p].firstOp];
 }
 
-// The most recent record before a wait is known beforehand: entries, and the
-// instructions of each, are issued in order.
+// Resolves each wait to the counter and value of the most recent record before it. That
+// record is known statically, since entries, and the instructions of each, are issued in
+// order.
 void StageProgram::resolveEvents() {
   std::vector<uint32_t> raised(counters, 0);
   std::map<std::pair<uint32_t, uint32_t>, uint32_t> latest; // (event, instance) -> counter
@@ -186,7 +187,7 @@ void StageProgram::findCommits() {
     });
     return any;
   };
-  // Whether a step counts depends on these; the number of its tokens may come later.
+  // These two decide whether a step counts; the number of its tokens may come later.
   auto decides = [](const planfile::StepOutputT &output) {
     return output.name == "loss" || output.name == "grad_norm";
   };

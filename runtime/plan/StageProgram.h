@@ -1,5 +1,5 @@
-// What all ranks of one stage run, laid out for the executor: flat arrays, one
-// list of operations a stream, events resolved over the whole step.
+// Lays out what all ranks of one stage run for the executor: flat arrays, one list of ops for each
+// stream of a procedure, events resolved over the whole step. The fuzzer is test/fuzz/Plan.cpp.
 #ifndef LLMC_RUNTIME_PLAN_STAGEPROGRAM_H
 #define LLMC_RUNTIME_PLAN_STAGEPROGRAM_H
 
@@ -11,12 +11,12 @@
 
 namespace llmc::runtime {
 
-// What a table entry gives to a lane. Instances of events are numbered over all pools.
+// Holds what a table entry assigns to a lane. Event instances are numbered over all pools.
 struct Lane {
   uint32_t slot = 0, microBatch = 0, instance = 0;
 };
 
-// Bytes of a rank: of its arena (base 0), or of a state that lies elsewhere.
+// Refers to bytes of a rank: of its arena (base 0), or of a shared state (SharedStates.h).
 struct Buffer {
   uint64_t offset = 0, stride = 0, size = 0;
   uint32_t base = 0, lane = 0;
@@ -31,28 +31,28 @@ struct Buffer {
 struct Op {
   planfile::Body kind = planfile::Body::NONE;
   uint8_t stream = 0;
-  uint8_t lane = 0; // of what the instruction is about: its event, message or input
-  uint32_t origin = 0;
+  uint8_t lane = 0; // lane of its event, message or input
+  uint32_t origin = 0; // index into Program.origins
   uint32_t firstBuffer = 0, buffers = 0; // into StageProgram::buffers
   uint32_t firstScalar = 0, scalars = 0; // into StageProgram::scalars
-  // Launch: kernel. Matmul, Collective, Send, Recv: place in the list of the
-  // stage's operations of that kind (Send and Recv share one). Feed: input.
-  // Record: counter of instance 0. Wait: place among the procedure's waits.
+  // Identifies, by kind: Launch, the kernel; Matmul, Collective, Send, Recv, the index in the
+  // stage's list of ops of that kind (Send and Recv share one); Feed, the input; Record, the
+  // counter of instance 0; Wait, the index among the waits of its procedure.
   uint32_t index = 0;
   bool wholeStep = false;
-  bool commits = false; // changes a weight or a moment, in the update
-  // Of the first message of a group: how many it has. They follow one another.
+  bool commits = false; // an op of the update that writes a weight or a moment
+  // Counts the messages of the group that this op begins, which follow one another.
   uint16_t members = 1;
   int64_t rows = 0;
 };
 
-// base + coefs . coordinate
+// Computes base + coefs . coordinate of the rank.
 struct Scalar {
   int64_t base = 0;
   uint32_t firstCoef = 0, coefs = 0;
 };
 
-// What a wait of one table entry needs: `counter` at least `target`.
+// Describes what a Wait in one table entry needs: `counter` of the rank is at least `target`.
 struct WaitTarget {
   uint32_t counter = 0, target = 0;
 };
@@ -73,16 +73,16 @@ struct StageProgram {
     uint32_t laneCount = 0;
   };
 
-  // The instance of the event of `op`, a Record or Wait, in an entry.
+  // Returns the instance of the event of `op`, a Record or Wait, in an entry.
   uint32_t instanceOf(const Op &op, const Entry &entry) const {
     return op.wholeStep ? instances - 1 : entry.lanes[op.lane].instance;
   }
-  // The counter that `op`, a Record, raises in an entry.
+  // Returns the counter that `op`, a Record, increments in an entry.
   uint32_t counterOf(const Op &op, const Entry &entry) const {
     return op.index + instanceOf(op, entry);
   }
 
-  // The plan's own instruction of ops[op].
+  // Returns the instruction of the plan from which ops[op] was made.
   const planfile::InstructionT &instructionOf(uint32_t op) const;
 
   const planfile::StageT *plan;
@@ -95,9 +95,9 @@ struct StageProgram {
   std::vector<int64_t> coefs;
   std::vector<WaitTarget> waits;
   std::vector<Lane> lanes;
-  // Whether loss and gradient norm are written before the first op that commits.
+  // Tells whether no op writes the loss or the gradient norm after the first op that commits.
   bool outputsFirst = true;
-  uint32_t instances = 0; // of an event: one a slot, and the one of the whole step
+  uint32_t instances = 0; // of an event: one a slot of any pool, and one for the whole step
   uint32_t counters = 0;  // of events, on each rank
   std::vector<const planfile::MatmulT *> matmuls;
   std::vector<const planfile::CollectiveT *> collectives;
@@ -111,9 +111,9 @@ private:
   void resolveEvents();
   void findCommits();
 
-  // (event, stream) pairs that some Record names, in order of appearance.
+  // Holds the (event, stream) pairs of all Records, in order of appearance.
   std::vector<std::pair<uint32_t, uint8_t>> recorders;
-  uint32_t groupBegin = 0; // op of the last message that begins a group
+  uint32_t groupBegin = 0; // index of the op that begins the last group of messages
 };
 
 } // namespace llmc::runtime

@@ -1,5 +1,6 @@
-// The values that live in an arena during one step: bytes from the instruction
-// that writes them to the one that overwrites them, and who reads them between.
+// Finds the values that live in an arena during one step: bytes from the instruction that
+// writes them to the one that overwrites them, and the instructions that read them between.
+// Adversary.h uses it.
 #ifndef LLMC_RUNTIME_PLAN_VALUES_H
 #define LLMC_RUNTIME_PLAN_VALUES_H
 
@@ -11,26 +12,28 @@
 
 namespace llmc::runtime {
 
-// Nodes are numbers of executions of one stage in issue order, from 0 for the
-// first instruction of the first table entry.
+// Identifies no node. Nodes number the executions of instructions of one stage in issue
+// order, from 0 for the first instruction of the first table entry.
 inline constexpr uint32_t kNoNode = ~0u;
 
+// Describes the live range of one value.
 struct Value {
   uint64_t begin = 0, end = 0; // arena bytes
-  uint32_t writer = kNoNode;   // none: there before the step
-  uint32_t killer = kNoNode;   // who overwrites it; none: nobody in this step
-  uint32_t readers = 0;        // different nodes
+  uint32_t writer = kNoNode;   // kNoNode: written before the step
+  uint32_t killer = kNoNode;   // the node that overwrites it; kNoNode: none in this step
+  uint32_t readers = 0;        // distinct nodes
   bool kept = false;           // persistent, or read by the host
 };
 
-// Same for all ranks of a stage.
+// Holds the values of a stage, which are the same on all its ranks.
 struct StageValues {
   StageValues(const planfile::Trace &trace, uint32_t stage);
 
   std::vector<Value> values;
-  // By node: indices into `values`.
+  // Maps each node to indices into `values` that it reads, writes and overwrites.
   std::vector<std::vector<uint32_t>> reads, writes, kills;
-  // Bytes that hold something before the step; disjoint, ascending.
+  // Lists the byte ranges [begin, end) that hold something before the step; disjoint,
+  // ascending.
   std::vector<std::pair<uint64_t, uint64_t>> persistent;
 };
 
