@@ -22,7 +22,8 @@ void printLine(std::ostream &out, const char *format, Ts... values) {
   out << line;
 }
 
-// A column; what was not measured, does not apply or is small is no zero.
+// Formats a cell of a column: "-" if not measured, "<0.001" if too small to show, so that
+// neither looks like zero.
 std::string column(double value, int width, int digits, bool measured) {
   char number[32], cell[40];
   double least = std::pow(10, -digits);
@@ -64,7 +65,7 @@ void Profile::endStep(uint64_t wall) {
   }
 }
 
-// Per step, the longest first.
+// Returns averages a step, merged by name, the longest first.
 std::vector<Profile::Row> Profile::rows(const Describe &describe) const {
   std::map<std::string, Row> byName;
   double scale = 1.0 / double(steps_ - 1);
@@ -113,7 +114,7 @@ void Profile::printRows(std::ostream &out, const std::vector<Row> &rows) const {
         << column(100 * row.wall / all, 5, 1, true) << " %  " << row.work.name << "\n";
 }
 
-// Shares are of what all workers had: one worker's time is the step's.
+// Prints each class as a share of the time of all workers: each worker has the whole step.
 void Profile::printClasses(std::ostream &out, const std::vector<Row> &rows,
                            const Machine &machine) const {
   double step = double(wall_) * 1e-9 / double(steps_ - 1);
@@ -128,7 +129,7 @@ void Profile::printClasses(std::ostream &out, const std::vector<Row> &rows,
     sum.work.flops += row.work.flops;
     measured += row.wall;
   }
-  classes[Events].wall += driven - measured; // between the instructions
+  classes[Events].wall += driven - measured; // adds the time between the instructions
   printLine(out, "by class      ms/step   share of %.3f ms on %zu %s\n", step * 1e3,
             workers_.size(), workers_.size() == 1 ? "worker" : "workers");
   for (size_t i = 0; i < std::size(kClasses); ++i) {
@@ -137,7 +138,7 @@ void Profile::printClasses(std::ostream &out, const std::vector<Row> &rows,
       continue; // the program has no such instruction
     out << "           " << column(sum.wall * 1e3, 10, 3, true) << "  "
         << column(100 * sum.wall / all, 5, 1, true) << " %  " << kClasses[i];
-    // Workers run at the same time: speeds are of all of them.
+    // Speeds are those of all workers together, which run at the same time.
     double busy = sum.wall / double(workers_.size());
     if (i == Matmul && sum.wall > 0)
       printLine(out, ", %.1f GFLOP/s", sum.work.flops / busy * 1e-9);

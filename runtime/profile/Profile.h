@@ -1,6 +1,6 @@
-// Where the time of the steps goes: by kernel, shape of product, and kind of
-// everything else, then by class, beside what this machine can do. For those who
-// make kernels faster.
+// Measures where the time of the steps goes, for those who make kernels faster: by kernel,
+// shape of product and kind of other instruction, then by class, beside what this machine can
+// do. Executor fills it for --profile.
 #ifndef LLMC_RUNTIME_PROFILE_PROFILE_H
 #define LLMC_RUNTIME_PROFILE_PROFILE_H
 
@@ -14,30 +14,34 @@ namespace llmc::runtime {
 
 struct Machine;
 
+// Accumulates times by worker and instruction, and prints them as a table.
 class Profile {
 public:
   enum Class : uint8_t { Matmul, Attention, Kernels, Communication, Movement, Events };
 
-  // What an instruction is called and does once.
+  // Describes one execution of an instruction; rows of the table merge equal names.
   struct Work {
     std::string name;
     Class kind = Kernels;
     double bytes = 0, flops = 0;
   };
 
-  // `ops[s]` instructions of stage s; `workers` threads measure.
+  // Makes room for `ops[s]` instructions of stage s, measured by `workers` threads.
   Profile(const std::vector<size_t> &ops, unsigned workers);
 
-  // `worker` tried instruction `op` of `stage` for that many nanoseconds; `processor`
-  // of all threads of the process (0: not read). `ended`: it is complete.
+  // Adds one try of instruction `op` of `stage` by `worker`: its wall time, and the processor
+  // time of all threads of the process (0: not measured), in nanoseconds. `ended` states that
+  // the try completed it.
   void add(unsigned worker, uint32_t stage, size_t op, uint64_t wall, uint64_t processor,
            bool ended);
-  // `worker` drove a rank for that long.
+  // Adds `wall` nanoseconds in which `worker` drove a rank, in instructions or between them.
   void addDriven(unsigned worker, uint64_t wall) { workers_[worker].driven += wall; }
-  // One step of that many nanoseconds ended; the first is not counted, nor what ran in it.
+  // Ends a step that took `wall` nanoseconds. The first step is warm-up: its time and
+  // everything added during it are dropped.
   void endStep(uint64_t wall);
 
   using Describe = std::function<Work(uint32_t stage, size_t op)>;
+  // Prints averages a step, or one line if fewer than two steps have ended.
   void print(std::ostream &out, const Describe &describe, const Machine &machine) const;
 
 private:
@@ -45,11 +49,11 @@ private:
     uint64_t calls = 0, wall = 0, processor = 0;
   };
   struct alignas(64) Worker {
-    std::vector<std::vector<Cell>> cells; // by stage, instruction
+    std::vector<std::vector<Cell>> cells; // [stage][op]
     uint64_t driven = 0;
   };
   struct Row {
-    Work work; // of all calls
+    Work work; // summed over all calls, a step
     double calls = 0, wall = 0, processor = 0;
   };
   std::vector<Row> rows(const Describe &describe) const;
