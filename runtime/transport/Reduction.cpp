@@ -12,7 +12,7 @@ using planfile::ReduceKind;
 
 namespace {
 
-// Integers come unsigned, so that they wrap.
+// Adds; integers are passed as unsigned types, so that they wrap.
 struct Sum {
   template <class V>
   static void apply(V &a, const V &b) {
@@ -20,7 +20,7 @@ struct Sum {
   }
 };
 
-// A NaN of either side stays.
+// Keeps the larger operand; a NaN on either side is kept.
 struct Max {
   template <class V>
   static void apply(V &a, const V &b) {
@@ -30,7 +30,7 @@ struct Max {
 
 #define LLMC_INLINE inline __attribute__((always_inline))
 
-// `Count` values of type V from `at` on, through registers.
+// Reduces `Count` values of type V at byte `at`, in registers.
 template <class V, int Count, class F>
 LLMC_INLINE void reduceBlock(const Places &sources, const Places &destinations, uint64_t at) {
   V sum[Count], other[Count];
@@ -45,7 +45,8 @@ LLMC_INLINE void reduceBlock(const Places &sources, const Places &destinations, 
     std::memcpy(destinations[i] + at, sum, sizeof sum);
 }
 
-// Registers of the widest processors; elsewhere the compiler takes several.
+// Reduces in blocks of four 64-byte vectors, the widest registers; for narrower ones the
+// compiler splits each vector.
 template <class T, class F>
 LLMC_INLINE void reduce(const Places &sources, const Places &destinations, uint64_t bytes) {
   typedef T Vector __attribute__((vector_size(64)));
@@ -57,8 +58,8 @@ LLMC_INLINE void reduce(const Places &sources, const Places &destinations, uint6
     reduceBlock<T, 1, F>(sources, destinations, at);
 }
 
-// 16-bit floats as their bits: wide() and narrow() without a branch, so that loops over
-// them vectorise.
+// Converts 16-bit floats, held as their bits, without a branch, so that loops over wide() and
+// narrow() vectorize.
 struct Brain {
   static LLMC_INLINE float wide(uint16_t bits) { return support::bfloatToFloat(bits); }
   static LLMC_INLINE uint16_t narrow(float value) { return support::floatToBfloat(value); }
@@ -68,7 +69,7 @@ struct Half {
   static LLMC_INLINE uint16_t narrow(float value) { return support::floatToHalf(value); }
 };
 
-// `count` numbers from byte `at` on: added in 32 bits in the order of the group, and rounded
+// Sums `count` 16-bit floats at byte `at` in float32, in the order of the group, and rounds
 // once, where the sum is stored.
 template <class Format>
 LLMC_INLINE void sumNarrow(const Places &sources, const Places &destinations, uint64_t at,
@@ -90,7 +91,7 @@ LLMC_INLINE void sumNarrow(const Places &sources, const Places &destinations, ui
     std::memcpy(destinations[i] + at, bits, static_cast<size_t>(count) * sizeof(uint16_t));
 }
 
-// The same for the largest, which is one of them: its bits stay.
+// Reduces to the maximum, which is one of the operands: its bits are stored unchanged.
 template <class Format>
 LLMC_INLINE void maxNarrow(const Places &sources, const Places &destinations, uint64_t at,
                            int count) {
@@ -153,7 +154,7 @@ void reduceBaseline(DType type, ReduceKind kind, const Places &sources, const Pl
 }
 
 #if defined(__x86_64__)
-// The same sums, element by element: wider registers give the same bits.
+// Compiles the same reduction for wider registers: it is elementwise, so the bits are equal.
 __attribute__((target("avx2"))) void reduceAvx2(DType type, ReduceKind kind, const Places &sources,
                                                 const Places &destinations, uint64_t bytes) {
   reduceAny(type, kind, sources, destinations, bytes);

@@ -1,5 +1,6 @@
-// The arithmetic of collectives. Sums add in the order of the group, those of 16-bit floats
-// in 32 bits and rounded once, to nearest, ties to even.
+// Reduces the operands of collectives. Sums add in the order of the group; those of 16-bit
+// floats are accumulated in float32 and rounded once, to nearest, ties to even. The test is
+// test/runtime/ReductionTest.cpp.
 #ifndef LLMC_RUNTIME_TRANSPORT_REDUCTION_H
 #define LLMC_RUNTIME_TRANSPORT_REDUCTION_H
 
@@ -11,10 +12,11 @@
 
 namespace llmc::runtime {
 
-// Bytes of one piece of a collective: what one worker does at a time.
+// Counts the bytes of one chunk of a collective, which one worker reduces or copies at a
+// time.
 inline constexpr uint64_t kChunkBytes = 32768;
 
-// Places `offset` bytes into some buffers.
+// Refers to the positions `offset` bytes into some buffers, one for each member.
 struct Places {
   std::span<std::byte *const> buffers;
   uint64_t offset = 0;
@@ -22,9 +24,10 @@ struct Places {
   size_t size() const { return buffers.size(); }
 };
 
-// Reduces `bytes` at every source, in order, and writes the result to every
-// destination. A destination may be a source; no two overlap otherwise. One pass:
-// each byte is read once and written once.
+// Reduces `bytes` bytes at every source, in order, and writes the result to every
+// destination. A destination may be a source; no two overlap otherwise. Reads each source
+// byte once and writes each destination byte once. Does nothing for a type that checkBounds()
+// refuses.
 void reduceTo(planfile::DType type, planfile::ReduceKind kind, const Places &sources,
               const Places &destinations, uint64_t bytes);
 

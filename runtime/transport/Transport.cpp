@@ -46,7 +46,7 @@ support::Result<uint64_t> Communicator::post(uint32_t member, const Post &post,
   if (support::Status s = start(flight); !s)
     return s.takeError();
   flight.ready.store(number + 1, std::memory_order_release);
-  // Idle workers may share what is more than one chunk.
+  // Wakes a few members to share the chunks, if there are more than one.
   if (flight.chunks > 1)
     for (size_t i = 0; i < ranks_.size() && i < 4; ++i)
       if (i != member)
@@ -143,7 +143,7 @@ support::Result<uint64_t> Channel::post(Side side, Parts parts, const Wake &wake
     parts_[side] = parts;
     ++posted_[side];
     if (posted_[1 - side] <= number || deferred_)
-      return number; // the other side will do it
+      return number; // the other side, or finish(), copies the bytes
   }
   if (support::Status s = finish(side, wake); !s)
     return s.takeError();
@@ -151,7 +151,7 @@ support::Result<uint64_t> Channel::post(Side side, Parts parts, const Wake &wake
 }
 
 support::Status Channel::finish(Side last, const Wake &wake) {
-  // Both sides are here and neither can post again: the copy needs no lock.
+  // Needs no lock for the copy: both sides are here and neither can post again.
   if (support::Status s = copy(); !s)
     return s;
   bool contended;

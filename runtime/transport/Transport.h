@@ -1,5 +1,6 @@
-// Transport `local`: collectives and messages between ranks of one process.
-// Nothing here blocks: a caller posts its part, then asks again when woken.
+// Implements the transport `local`: collectives and messages between ranks of one process.
+// Nothing here blocks: a caller posts its part and polls again when it is woken. The tests
+// are CollectivesTest.cpp, MessagesTest.cpp and ExchangeTest.cpp in test/runtime.
 #ifndef LLMC_RUNTIME_TRANSPORT_TRANSPORT_H
 #define LLMC_RUNTIME_TRANSPORT_TRANSPORT_H
 
@@ -18,12 +19,13 @@
 
 namespace llmc::runtime {
 
+// Wakes the task of a rank (Workers::wake).
 using Wake = std::function<void(uint32_t rank)>;
 
-// The ranks of one group, for the collectives of one stream.
+// Represents the communicator of one device group and one stream.
 //
-// The k-th collective of every member is the same one. It starts when the last
-// member posted, is cut into chunks, and whoever polls takes chunks.
+// The k-th collective of every member is the same one. It starts when the last member has
+// posted, is cut into chunks, and every member that polls executes chunks.
 class Communicator {
 public:
   explicit Communicator(std::vector<uint32_t> ranks);
@@ -32,21 +34,22 @@ public:
     const planfile::CollectiveT *what = nullptr;
     std::byte *src = nullptr, *dst = nullptr;
   };
-  // Member `member` enters its next collective; returns its number.
-  // An error if the members disagree on what it is.
+  // Enters the next collective of `member` and returns its number. Fails if the members
+  // disagree on kind, reduction, type or count. The last member to post may wake others.
   support::Result<uint64_t> post(uint32_t member, const Post &post, const Wake &wake);
 
-  // Works on collective `number` if there is work; true once it is complete.
+  // Executes chunks of collective `number` while any is left and returns whether it is
+  // complete; wakes all members if it completes it.
   bool poll(uint64_t number, const Wake &wake);
 
   const std::vector<uint32_t> &ranks() const { return ranks_; }
-  // Members that have not posted collective `number` yet.
+  // Returns the ranks that have not posted collective `number` yet.
   std::vector<uint32_t> missing(uint64_t number) const;
 
 private:
   struct Flight {
     std::atomic<uint32_t> arrived{0};
-    std::atomic<uint64_t> ready{0}; // number + 1 of the collective in this place
+    std::atomic<uint64_t> ready{0}; // number + 1 of the collective that uses this entry
     std::atomic<uint64_t> next{0}, done{0};
     uint64_t chunks = 0, chunksOfShard = 0;
     planfile::CollectiveT const *what = nullptr;
@@ -57,14 +60,15 @@ private:
   void work(Flight &flight, uint64_t chunk) const;
 
   std::vector<uint32_t> ranks_;
-  // Nobody can be two collectives ahead of a member, so two places are enough.
+  // Holds the collectives in flight. No member can be two collectives ahead of another, so
+  // two entries suffice.
   std::array<Flight, 2> flights_;
-  std::vector<std::atomic<uint64_t>> posts_; // collectives that each member entered
+  std::vector<std::atomic<uint64_t>> posts_; // by member: collectives entered
   std::atomic<uint64_t> completed_{0};
 };
 
-// Messages from one rank to another on one channel, in order. The second to
-// arrive copies the bytes, from arena to arena.
+// Represents the messages from one rank to another on one channel, in order. The side that
+// arrives second copies the bytes, from arena to arena.
 class Channel {
 public:
   Channel(uint32_t source, uint32_t destination) : ranks_{source, destination} {}
@@ -73,14 +77,17 @@ public:
   using Parts = std::span<const std::span<std::byte>>;
 
   static constexpr uint64_t kBusy = ~uint64_t(0);
-  // Enters the next message of this side; returns its number, or kBusy while
-  // the one before (another stream's) is on its way. The parts must live until
-  // the message is complete.
+  // Enters the next message of this side and returns its number, or kBusy while the previous
+  // one (of another stream) is in flight; the side is then woken when that ends. The parts
+  // must live until the message is complete. Fails if the two sides differ in the number or
+  // sizes of parts.
   support::Result<uint64_t> post(Side side, Parts parts, const Wake &wake);
-  // From now on post() leaves the copy to finish(). One thread only.
+  // Makes post() leave the copy to finish(), for a driver that runs on one thread.
   void defer() { deferred_ = true; }
-  // Both sides are there: copies the bytes. `last` arrived second.
+  // Copies the bytes of a message that both sides have posted, and wakes the side that
+  // arrived first, as well as `last` if it was refused with kBusy. Fails if the parts differ.
   support::Status finish(Side last, const Wake &wake);
+  // Returns whether post() of this side would return kBusy.
   bool busy(Side side);
   bool complete(uint64_t number) const {
     return completed_.load(std::memory_order_acquire) > number;
