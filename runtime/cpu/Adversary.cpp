@@ -11,14 +11,15 @@ using support::text;
 
 namespace {
 
-// A quiet NaN as float and, twice, as double; as an index out of every range.
+// Fills poisoned bytes: a quiet NaN as float and, twice, as double; as an index it is out of
+// every range.
 constexpr uint32_t kPoison = 0xFFF5A5A5;
 
 bool isTransfer(Body kind) {
   return kind == Body::Collective || kind == Body::Send || kind == Body::Recv;
 }
 
-// The first word of poison in [begin, end), or `end`.
+// Returns the offset of the first word of poison in [begin, end), or `end`.
 uint64_t findPoison(const std::byte *arena, uint64_t begin, uint64_t end) {
   for (uint64_t at = (begin + 3) / 4 * 4; at + 4 <= end; at += 4) {
     uint32_t word;
@@ -85,9 +86,10 @@ void Adversary::startStep() {
   }
 }
 
-// Even draws alone rarely let one stream run far ahead of another: each step
-// draws how eager each stream is, how lazy transfers are, how long a turn lasts.
-// Held transfers wait until nothing else can run, the oldest longest of all.
+// Draws the policy of a step: how eager each stream is, how lazy transfers are, how many
+// instructions run in a burst. Uniform draws alone rarely let one stream run far ahead of
+// another. Transfers that are held back wait until nothing else can run; the latest of them
+// completes first.
 void Adversary::drawPolicy() {
   constexpr uint32_t eagerness[] = {1, 1, 16, 256};
   constexpr uint32_t laziness[] = {0, 0, 1, 64}; // 0: only when nothing else can run
@@ -114,7 +116,7 @@ Adversary::Site Adversary::siteOf(Turn turn) {
 bool Adversary::runnable(const Site &site) const {
   const auto &[rank, stream, entry, op, worker, member] = site;
   if (site.flight().posted)
-    return false; // until complete() moves it on
+    return false; // complete() advances it
   if (op.kind == Body::Wait) {
     const WaitTarget &wait = rank.program->waits[entry.firstWait + op.index];
     return wait.target == 0 || rank.events[wait.counter] >= wait.target;
@@ -197,7 +199,8 @@ void Adversary::post(const Site &site, Turn turn) {
   if (!posted)
     return;
   poisonTarget(site, turn);
-  // A group or channel is at one transfer at a time.
+  // Joins the transfer in flight of this communicator or channel, of which there is at most
+  // one.
   auto at = std::find_if(transfers_.begin(), transfers_.end(), [&](const Transfer &other) {
     return other.communicator == made.communicator && other.channel == made.channel;
   });
@@ -262,8 +265,7 @@ bool Adversary::begin(const Site &site) {
   return true;
 }
 
-// Each pair of accesses to one byte, one of them a write, must take turns as the
-// plan issues them.
+// Checks that each pair of accesses to one byte, one of them a write, runs in issue order.
 bool Adversary::checkOrder(const Site &site, uint32_t node) {
   const StageValues &stage = values_[site.rank.program->stage];
   const RankState &state = states_[site.rank.id];
@@ -308,7 +310,8 @@ bool Adversary::checkOrder(const Site &site, uint32_t node) {
   return true;
 }
 
-// What the order cannot show: bytes that nobody wrote, whatever the plan says.
+// Checks that no byte to be read holds poison, which finds what the order cannot show: bytes
+// that no instruction of the plan writes.
 bool Adversary::checkPoison(const Site &site, uint32_t node) {
   const std::byte *arena = site.rank.arena.data();
   uint64_t begin = 0, end = 0, found = 0;
@@ -341,7 +344,8 @@ bool Adversary::checkPoison(const Site &site, uint32_t node) {
   return false;
 }
 
-// A transfer may write its target at any time from here on.
+// Poisons the destination of a transfer, which may write it at any time from here on; a
+// source that overlaps it is stashed first.
 void Adversary::poisonTarget(const Site &site, Turn turn) {
   uint64_t readBegin = 0, readEnd = 0;
   planfile::forEachAccess(

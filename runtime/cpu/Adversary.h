@@ -1,16 +1,15 @@
-// A second driver of the executor's instructions, which tries to make a plan
-// fail: the streams of all ranks take turns in an order drawn from a seed, one
-// instruction at a time, on one thread. A transfer is complete as late as the
-// draw wants, at the latest when nothing else can run.
+// Drives the executor's instructions in adversarial orders, to make an incorrect plan fail: the
+// streams of all ranks are interleaved as drawn from a seed, one instruction at a time, on one
+// thread. A transfer completes as late as the draw wants, at the latest when nothing else can
+// run.
 //
-// Bytes hold poison, a NaN, from the start of a step until they are written,
-// after their last reader, and while a transfer to them is under way. Whoever
-// reads poison stops the step, as does whoever reads before the plan's writer or
-// writes before the plan's readers: what a missing wait lets happen. Plan's
-// writer means the last one in issue order, as in lib/planfile/Check.h.
+// Bytes hold poison, a NaN, from the start of a step until they are written, after their last
+// reader, and while a transfer to them is in flight. A step fails if an instruction reads poison,
+// reads before the plan's writer or writes before the plan's readers: what a missing wait allows.
+// The plan's writer is the last one in issue order, as in lib/planfile/Check.h.
 //
-// A plan that holds together gives the same bits for every seed and in order.
-// ExecutorOptions::interleaving switches it on.
+// A consistent plan gives the same bits for every seed and in issue order.
+// ExecutorOptions::interleaving turns it on. The test is test/runtime/AdversaryTest.cpp.
 #ifndef LLMC_RUNTIME_CPU_ADVERSARY_H
 #define LLMC_RUNTIME_CPU_ADVERSARY_H
 
@@ -22,46 +21,48 @@
 
 namespace llmc::runtime {
 
-// What stopped a step.
+// Describes the access that stopped a step.
 struct Hazard {
   enum Kind { PoisonRead, EarlyRead, EarlyWrite };
   Kind kind = PoisonRead;
   uint32_t rank = 0, stage = 0;
   std::string procedure;
-  uint32_t instruction = 0; // in the procedure
+  uint32_t instruction = 0; // index in the procedure
   uint32_t microBatch = 0;
-  std::string message; // all of it, for people
+  std::string message; // the whole message for the user
 };
 
+// Owns the random state and the transfers in flight of one Executor, whose channels it defers.
 class Adversary {
 public:
   Adversary(Executor &executor, uint64_t seed);
 
-  // All streams of all ranks to their end. False: executor.failure_ says why.
+  // Runs all streams of all ranks to their end, or returns false and sets executor.failure_.
   bool runStep();
   const std::optional<Hazard> &hazard() const { return hazard_; }
 
 private:
   using Site = Executor::Site;
   enum NodeState : uint8_t { NotBegun, Begun, Ended };
-  // The same bytes are source and target of a collective under way.
+  // Holds the source bytes of a collective in flight whose source and destination overlap, since
+  // the destination is poisoned meanwhile.
   struct Stash {
     uint64_t begin = 0;
     std::vector<std::byte> bytes;
   };
   struct RankState {
     std::vector<uint8_t> nodes;    // NodeState
-    std::vector<uint32_t> pending; // by value: readers that have not ended
+    std::vector<uint32_t> pending; // by value: reads that have not ended
     std::vector<Stash> stashes;    // by stream
   };
   struct Turn {
     uint32_t rank = 0, stream = 0;
-    uint32_t member = 0; // of the message group where the stream stands
+    uint32_t member = 0; // index in the message group at which the stream is
   };
   struct Transfer {
     Communicator *communicator = nullptr; // or
     Channel *channel = nullptr;
-    size_t size = 2; // members when ready
+    size_t size = 2; // members that must post before it can complete
     bool held = false;
     std::vector<Turn> members;
   };
@@ -69,7 +70,8 @@ private:
   void startStep();
   void drawPolicy();
   uint64_t draw(uint64_t below) { return random_() % below; }
-  // What may go next. False: nothing.
+  // Collects the ops and transfers that can run next; returns false if there are none. Sets
+  // `unfinished` if a stream has not ended.
   bool collectChoices(bool &unfinished);
   void takeTurn();
   void runBurst(Turn turn);
@@ -81,7 +83,8 @@ private:
   uint32_t nodeOf(const Site &site) const;
   planfile::Node nodeAt(const Site &site, uint32_t node) const;
   const planfile::EntryT &planEntry(const Site &site) const;
-  // Called around the time in which an instruction may touch its bytes.
+  // Begins the time in which an instruction may touch its bytes; returns false, after a report,
+  // if its order is wrong or it reads poison. end() poisons values that it was the last to read.
   bool begin(const Site &site);
   void end(const Site &site);
   bool checkOrder(const Site &site, uint32_t node);
@@ -97,11 +100,11 @@ private:
   std::vector<std::vector<uint32_t>> firstNodes_; // by stage and table entry
   std::vector<RankState> states_;
   std::mt19937_64 random_;
-  std::vector<std::vector<uint32_t>> weights_; // of a stream's turn, by rank
+  std::vector<std::vector<uint32_t>> weights_; // of drawing a stream, [rank][stream]
   uint32_t transferWeight_ = 0;
-  uint32_t heldEighths_ = 0; // of the transfers
+  uint32_t heldEighths_ = 0; // of 8 transfers that are held back
   uint32_t burst_ = 1;
-  std::vector<Transfer> transfers_; // under way
+  std::vector<Transfer> transfers_; // in flight
   std::vector<std::pair<Turn, uint32_t>> choices_;
   std::vector<size_t> readyTransfers_, heldTransfers_;
   std::optional<Hazard> hazard_;

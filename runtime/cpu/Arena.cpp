@@ -29,7 +29,7 @@ support::Result<Arena> Arena::map(uint64_t bytes) {
   if (arena.mapped_ > 0) {
     if (::mprotect(arena.data_, arena.mapped_, PROT_READ | PROT_WRITE) != 0)
       return error("cannot open an arena of ", bytes, " bytes: ", std::strerror(errno));
-    ::madvise(arena.data_, arena.mapped_, MADV_HUGEPAGE); // a wish, not a need
+    ::madvise(arena.data_, arena.mapped_, MADV_HUGEPAGE); // best effort
   }
   return arena;
 }

@@ -1,4 +1,4 @@
-// The memory of one rank: one mapping between two guard pages.
+// Maps the memory of one rank: one mapping between two guard pages.
 #ifndef LLMC_RUNTIME_CPU_ARENA_H
 #define LLMC_RUNTIME_CPU_ARENA_H
 
@@ -9,10 +9,11 @@
 
 namespace llmc::runtime {
 
+// Owns the mapping.
 class Arena {
 public:
-  // All bytes are zero at first. The end of the arena is the end of its last
-  // page, so an overrun past that page faults.
+  // Maps `bytes` zero bytes between guard pages; fails if the system refuses. The arena is
+  // extended to the end of its last page, so an overrun past that page faults.
   static support::Result<Arena> map(uint64_t bytes);
   Arena(Arena &&other) noexcept;
   Arena &operator=(Arena &&other) noexcept;
@@ -21,10 +22,10 @@ public:
   std::byte *data() const { return data_; }
   uint64_t size() const { return size_; }
 
-  // While closed, any access faults.
+  // Makes any access fault, until open() is called.
   void close() const;
   void open() const;
-  // Only reads from here on; any write faults.
+  // Makes any write fault from here on; reads remain allowed.
   void protect() const;
 
 private:
@@ -34,7 +35,7 @@ private:
   uint64_t mapped_ = 0; // whole pages, without the guards
 };
 
-// Bytes that this machine could give out now (MemAvailable); 0 if unknown.
+// Returns the bytes that this machine could give out now (MemAvailable); 0 if unknown.
 uint64_t availableMemory();
 
 } // namespace llmc::runtime

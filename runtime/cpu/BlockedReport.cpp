@@ -1,4 +1,4 @@
-// What the executor says when nothing can move any more.
+// Describes where each rank stands when no instruction can run any more.
 #include "runtime/cpu/Executor.h"
 
 #include <algorithm>
@@ -57,7 +57,8 @@ std::string Executor::waitsFor(const Rank &rank, const Stream &stream, const Op 
   }
 }
 
-// Where each member stands. All have arrived, so none moves meanwhile.
+// Describes the current op of each member, of at most 16. All have arrived, so none moves
+// meanwhile.
 std::string Executor::membersOf(const Communicator &communicator, uint8_t stream) const {
   constexpr size_t most = 16;
   std::string list;
@@ -72,7 +73,7 @@ std::string Executor::membersOf(const Communicator &communicator, uint8_t stream
 }
 
 std::string Executor::blockedReport() {
-  constexpr size_t most = 64; // lines: enough to see the cycle
+  constexpr size_t most = 64; // lines, which suffice to show a cycle
   std::string report = "all ranks are blocked:";
   size_t lines = 0;
   for (const auto &rank : ranks_)

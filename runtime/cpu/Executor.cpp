@@ -12,7 +12,7 @@ using namespace llmc::runtime;
 using planfile::Body;
 using support::Status;
 
-// While it lives, only one rank's arena can be touched (if isolation is on).
+// Closes all arenas but one rank's for as long as it lives, if isolation is on.
 class Executor::Isolation {
 public:
   Isolation(const Executor &executor, const Rank &rank)
@@ -70,7 +70,7 @@ Workers::Outcome Executor::round() {
   Workers::Outcome outcome = workers_->run();
   if (outcome != Workers::Outcome::AllBlocked || mayCommit_)
     return outcome;
-  // All that is left waits for an op that commits, or is blocked for good.
+  // Every op that is left waits for one that commits, or is blocked for good.
   if (Status s = (*std::exchange(approve_, nullptr))(); !s) {
     failure_ = s.message();
     return Workers::Outcome::Failed;
@@ -119,8 +119,8 @@ Workers::Poll Executor::advance(uint32_t id, unsigned worker) {
         }
         stream.position += op->members;
         progress = true;
-        // Another stream may have waited for this: let it go first, so that
-        // messages leave early.
+        // Yields to another stream that may have waited for this record, so that messages
+        // leave early.
         if (op->kind == Body::Record && rank.streams.size() > 1) {
           left = true;
           break;
@@ -196,11 +196,11 @@ void Executor::launch(const Site &site) {
   }
   KernelFunction kernel = kernels_[op.index];
   Isolation isolation(*this, rank);
-  constexpr uint64_t kLeastBytes = 1 << 17; // less is done before a helper is awake
+  constexpr uint64_t kLeastBytes = 1 << 17; // a smaller launch ends before a helper is awake
   Team &team = *teams_[worker];
   if (team.threads() == 1 || op.rows < 2 || bytes < kLeastBytes)
     return kernel(buffers, scalars, 0, op.rows);
-  // More parts than threads, so that a late helper does not hold up the rest.
+  // Makes more parts than threads, so that a late helper does not delay the rest.
   int64_t parts = std::min<int64_t>(op.rows, int64_t(team.threads()) * 4);
   team.run(parts, [&](int64_t part, unsigned) {
     kernel(buffers, scalars, op.rows * part / parts, op.rows * (part + 1) / parts);
@@ -235,7 +235,7 @@ void Executor::matmul(const Site &site) {
       fail(site, "the matmul library failed");
     return;
   }
-  // The sizes, then the strides, as plan.fbs says.
+  // Passes the sizes, then the strides, as plan.fbs defines.
   std::array<int64_t, 13> scalars{what.batch, what.m, what.n, what.k};
   auto next = scalars.begin() + 4;
   for (const auto *strides : {&what.a_strides, &what.b_strides, &what.c_strides})
@@ -297,7 +297,7 @@ void Executor::leave(const Site &site) {
   ++calls[site.op.index];
 }
 
-// The members of a group are under way together and end in any order.
+// Advances all members of a group, which are in flight together and end in any order.
 bool Executor::messages(const Site &site) {
   bool ended = message(site);
   for (uint32_t i = 1; i < site.op.members; ++i)

@@ -1,8 +1,8 @@
 // Runs the plan: one resumable state machine a rank, driven by a few threads.
 //
-// Each stream of a rank is an in-order queue with its own place in the table of
-// the stage. Nothing blocks inside an instruction: a stream that must wait is
-// left, and its rank woken when what it waits for may have happened.
+// Each stream of a rank is an in-order queue with its own position in the table of the stage.
+// Nothing blocks inside an instruction: a stream that must wait is left, and its rank is woken
+// when what it waits for may have happened. The tests are in test/runtime, first ExecutorTest.cpp.
 #ifndef LLMC_RUNTIME_CPU_EXECUTOR_H
 #define LLMC_RUNTIME_CPU_EXECUTOR_H
 
@@ -32,20 +32,20 @@ namespace llmc::runtime {
 struct ExecutorOptions {
   unsigned workers = 0;        // threads that drive ranks; 0: min(cores, ranks)
   unsigned threadsPerRank = 0; // 0: as the plan says, else cores / ranks
-  bool pin = false;            // threads to cores, as Pinning.h says
-  bool useLibrary = true;      // false: the program's own matrix products
-  bool share = false;          // states that nothing writes, as SharedStates.h says
+  bool pin = false;            // threads to cores, as described in Pinning.h
+  bool useLibrary = true;      // false: the program's own kernels multiply matrices
+  bool share = false;          // states that nothing writes (SharedStates.h)
   bool profile = false;        // measure every instruction
   std::optional<TraceOptions> trace;
-  bool isolate = false;        // a test's: while a kernel runs, all other arenas are closed
-  // Set: steps run as Adversary.h says, in an order drawn from this seed.
+  bool isolate = false;        // for tests: while a kernel runs, all other arenas are closed
+  // Seeds the drawn order in which Adversary.h then runs the steps.
   std::optional<uint64_t> interleaving;
 };
 
 class Adversary;
 struct Hazard;
 
-// How often an instruction of a stage ran on one rank since the start.
+// Counts how often an instruction of a stage ran on one rank since the start.
 struct Count {
   uint32_t stage = 0;
   uint32_t origin = 0;
@@ -57,54 +57,53 @@ struct Count {
 
 class Executor {
 public:
-  // `program` must have passed checkBounds() and outlive this object.
+  // Makes an executor with zeroed arenas. `program` must have passed checkBounds(); it and
+  // `kernels` must outlive it. Fails if memory does not suffice or the number of kernels differs.
   static support::Result<std::unique_ptr<Executor>>
   create(const planfile::ProgramT &program, const Kernels &kernels, ExecutorOptions options);
   ~Executor();
 
-  // One pass over every stage's table. `inputs[i]` is the step's global batch
-  // of Program.inputs[i]: global_batch rows, dense. A failure is final.
-  // `approve` is asked once whether the step is to count, when its outputs are there and,
-  // if the plan allows it, before any weight or moment has changed. Its error is the step's.
+  // Runs every stage's table once. `inputs[i]` is the step's global batch of Program.inputs[i]:
+  // global_batch rows, dense. A failure is final: all later steps fail alike. `approve` is called
+  // once, when the outputs of the step are there and, if the plan allows it, before any weight or
+  // moment has changed; its error fails the step.
   using Approve = std::function<support::Status()>;
   support::Status runStep(const std::vector<const std::byte *> &inputs,
                           const Approve &approve = {});
-  // Whether weights and moments are those of whole steps: no, if one failed while it
-  // changed them.
+  // Returns false if a step failed while it changed weights and moments, else true.
   bool statesWhole() const { return !committing_; }
 
-  // Only what LossSlice.h finds: outputs "loss" and "tokens" are then those of these
-  // inputs; no weight and no moment has changed, nor what counts() and profiles say.
+  // Runs only what LossSlice.h finds, for outputs "loss" and "tokens". Writes accumulators and
+  // activations, but no weight, moment, count or profile. Fails under an interleaving.
   support::Status evaluate(const std::vector<const std::byte *> &inputs);
 
   const planfile::ProgramT &program() const { return program_; }
   uint32_t ranks() const { return static_cast<uint32_t>(ranks_.size()); }
   std::byte *arena(uint32_t rank) const { return ranks_[rank]->arena.data(); }
-  // Bytes of a state of the rank's stage: in its arena, or shared.
+  // Returns the bytes of a state of the rank's stage, in its arena or shared.
   std::byte *stateOf(uint32_t rank, const planfile::StateShardT &state) const;
-  // Is the rank to fill it? Not if another, who shares it, does.
+  // Returns whether the rank must fill the state, and not another rank that shares it.
   bool fills(uint32_t rank, const planfile::StateShardT &state) const;
-  // States are filled: shared ones must not be written any more.
+  // Makes shared states read-only, once all states are filled: a later write faults.
   void seal() const;
   const std::optional<SharedStates> &shared() const { return shared_; }
   uint32_t stageOfRank(uint32_t rank) const { return ranks_[rank]->program->stage; }
 
-  // Collectives and sends that ran on the first rank of each stage; an error if
-  // the ranks of a stage differ.
+  // Returns the collectives and sends of the first rank of each stage; fails if its ranks differ.
   support::Result<std::vector<Count>> counts() const;
 
   unsigned workers() const { return workers_->workers(); }
   unsigned threadsPerRank() const { return threads_; }
   bool pinned() const { return pinning_.has_value(); }
-  // What an interleaving found, once a step failed for it; else null.
+  // Returns the hazard for which an interleaved step failed; else null.
   const Hazard *hazard() const;
-  // Prints what was measured, if it was.
+  // Prints the profile if ExecutorOptions::profile was set; measures the machine for it.
   void printProfile(std::ostream &out) const;
-  // Writes the trace, if one was asked for, once its last step has ended, or `now`.
+  // Writes a pending trace if its last step has ended or `now` is set, which ends tracing.
   support::Status writeTrace(bool now);
-  // What was written, for people; empty: nothing.
+  // Returns a line about the trace that was written, for the user; empty if none was.
   const std::string &traceNote() const { return traceNote_; }
-  // Who multiplies matrices, for the start-up lines.
+  // Returns what multiplies matrices, for the start-up lines.
   std::string libraryNote() const { return libraryNote_; }
   const Kernels &kernels() const { return kernels_; }
 
@@ -119,7 +118,7 @@ private:
     Channel *channel = nullptr;
     Channel::Side side = Channel::Source;
   };
-  // A collective or message under way.
+  // Describes a collective or message in flight.
   struct Flight {
     bool posted = false, ended = false;
     uint64_t number = 0;
@@ -127,8 +126,8 @@ private:
   };
   struct Stream {
     uint32_t entry = 0, position = 0;
-    uint64_t begun = 0; // nanoseconds: first try of where it stands, if watched
-    // Of the collective or message where it stands, or of each member of the group.
+    uint64_t begun = 0; // nanoseconds: first try of the current op, if watched
+    // Holds the current collective or message, or each member of the current message group.
     std::vector<Flight> flights{1};
   };
   struct Rank {
@@ -146,13 +145,13 @@ private:
     std::vector<uint64_t> inputOffset; // of this rank's part, by input
     std::vector<uint64_t> collectiveCalls, messageCalls;
   };
-  struct Site { // where a stream stands
+  struct Site { // the current op of a stream
     Rank &rank;
     Stream &stream;
     const StageProgram::Entry &entry;
     const Op &op;
     unsigned worker;
-    uint32_t member = 0; // of the group where the stream stands, whose message `op` is
+    uint32_t member = 0; // index of `op` in its message group
     Flight &flight() const { return stream.flights[member]; }
   };
 
@@ -168,13 +167,13 @@ private:
   void beginStep(const std::vector<const std::byte *> &inputs);
 
   Workers::Poll advance(uint32_t rank, unsigned worker);
-  // The op where `stream` stands, moving it over empty entries; null at the end.
+  // Returns the current op of `stream`, after skipping empty entries; null at the end.
   const Op *current(const Rank &rank, Stream &stream, uint8_t index) const;
-  bool step(const Site &site); // false: must wait
+  bool step(const Site &site); // false: it must wait
   bool run(const Site &site);
   Workers::Outcome round();
   support::Status endStep(Workers::Outcome outcome);
-  // The same, with a look at the clock (ExecutorWatch.cpp).
+  // Times what the functions without "watched" do (ExecutorWatch.cpp).
   Workers::Poll watchedAdvance(uint32_t rank, unsigned worker);
   bool watchedStep(const Site &site);
   support::Status watchedRound();
@@ -184,18 +183,18 @@ private:
   bool collective(const Site &site);
   bool messages(const Site &site); // all of a group
   bool message(const Site &site);
-  // The member of a group that begins with `first`.
+  // Returns the site of a member of the group that begins with `first`.
   static Site memberOf(const Site &first, uint32_t member) {
     return {first.rank, first.stream, first.entry, (&first.op)[member], first.worker, member};
   }
-  // Whether its channel may be entered: not while an earlier member waits to enter it.
+  // Returns whether the channel may be entered: not while an earlier member of the group is about
+  // to enter it in the same direction.
   bool mayPost(const Site &site) const;
-  bool leaveGroup(const Site &first); // false: a member has not ended
-  // Enters the collective or message where a stream stands. False: it must wait,
-  // or failed.
+  bool leaveGroup(const Site &first); // false if a member has not ended
+  // Enters the current collective or message; returns false if it must wait, or failed.
   bool postCollective(const Site &site);
   bool postMessage(const Site &site);
-  void leave(const Site &site); // it is complete
+  void leave(const Site &site); // resets the flight of a complete op and counts it
   void launch(const Site &site);
   void matmul(const Site &site);
   void feed(const Site &site);
@@ -211,7 +210,7 @@ private:
   const planfile::ProgramT &program_;
   const Kernels &kernels_;
   std::vector<std::unique_ptr<StageProgram>> stages_;
-  // By stage: what evaluate() runs; made when it is first asked for.
+  // Holds the procedures that evaluate() runs, by stage; filled by its first call.
   std::vector<std::vector<StageProgram::Procedure>> evaluation_;
   std::optional<SharedStates> shared_;
   std::vector<std::unique_ptr<Rank>> ranks_;
@@ -225,17 +224,17 @@ private:
   std::optional<Pinning> pinning_;
   std::vector<std::unique_ptr<Team>> teams_; // by worker
   bool isolate_ = false;
-  bool watched_ = false; // by one of these
+  bool watched_ = false; // by the profile or the trace
   std::unique_ptr<Profile> profile_;
   std::unique_ptr<Trace> trace_;
   std::string traceNote_;
   const std::vector<const std::byte *> *inputs_ = nullptr;
   std::vector<std::vector<int64_t>> inputShapes_; // of a whole micro-batch, by input
   Wake wake_;
-  bool asksInTime_ = true;             // outputs are there before an op commits
-  const Approve *approve_ = nullptr;   // who has yet to be asked
-  bool mayCommit_ = true;              // else ops that commit wait
-  bool committing_ = false;
+  bool asksInTime_ = true;             // outputs are written before any op that commits
+  const Approve *approve_ = nullptr;   // null: none, or already called
+  bool mayCommit_ = true;              // false: ops that commit wait
+  bool committing_ = false; // weights or moments may be half updated
   std::mutex failureMutex_;
   std::string failure_;
   std::atomic<bool> failed_{false};
@@ -243,7 +242,7 @@ private:
   std::unique_ptr<Adversary> adversary_;
 };
 
-// Processors that this process may use.
+// Returns the number of processors that this process may use.
 unsigned availableCores();
 
 } // namespace llmc::runtime

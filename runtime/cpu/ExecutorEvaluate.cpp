@@ -1,4 +1,4 @@
-// A step of which only what the loss needs is run.
+// Runs a step of which only the instructions that the loss needs are executed.
 #include "runtime/cpu/Executor.h"
 #include "runtime/plan/LossSlice.h"
 
@@ -32,7 +32,7 @@ Status Executor::evaluate(const std::vector<const std::byte *> &inputs) {
   if (evaluation_.empty())
     if (Status s = prepareEvaluation(); !s)
       return s;
-  // What runs is swapped in, so that steps that train ask nothing.
+  // Swaps the procedures, so that training steps need no check for each op.
   auto swap = [this] {
     for (size_t stage = 0; stage < stages_.size(); ++stage)
       stages_[stage]->procedures.swap(evaluation_[stage]);

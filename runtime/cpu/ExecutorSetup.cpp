@@ -1,4 +1,4 @@
-// Making an executor: arenas, groups, channels, library calls, threads.
+// Makes an executor: arenas, communicators, channels, library calls, threads.
 #include "runtime/cpu/Executor.h"
 
 #include "lib/planfile/Inputs.h"
@@ -58,7 +58,7 @@ Status Executor::prepare(const ExecutorOptions &options) {
   isolate_ = options.isolate;
   unsigned workers = options.workers ? options.workers : std::min(cores, ranks());
   if (isolate_ || options.interleaving)
-    workers = 1; // another worker's rank would lose its arena; turns are one by one
+    workers = 1; // isolation would close another worker's arena; interleaving runs one op at a time
   threads_ = options.threadsPerRank ? options.threadsPerRank : program_.threads_per_rank;
   if (threads_ == 0)
     threads_ = std::max(1u, cores / ranks());
@@ -75,7 +75,7 @@ Status Executor::prepare(const ExecutorOptions &options) {
   prepareLibrary(options);
   watch(options, workers);
   if (options.interleaving)
-    wake_ = [](uint32_t) {}; // nobody sleeps
+    wake_ = [](uint32_t) {}; // no task sleeps
   else
     wake_ = [this](uint32_t rank) { workers_->wake(rank); };
   workers_ = std::make_unique<Workers>(
@@ -145,7 +145,7 @@ void Executor::connect(Rank &rank) {
   rank.collectiveCalls.resize(stage.collectives.size());
   rank.messageCalls.resize(stage.messageOps.size());
 
-  // Few different groups serve many collectives: look each up once.
+  // Looks each group up once, since few distinct groups serve many collectives.
   std::map<std::tuple<std::vector<uint32_t>, std::vector<uint32_t>, uint8_t>, Member> known;
   for (size_t i = 0; i < stage.collectives.size(); ++i) {
     const planfile::CollectiveT &c = *stage.collectives[i];

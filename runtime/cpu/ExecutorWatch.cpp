@@ -1,4 +1,4 @@
-// The executor under observation: what --profile and --trace see of it.
+// Measures the executor for --profile and --trace.
 #include "runtime/cpu/Executor.h"
 
 #include "lib/planfile/AxisNames.h"
@@ -13,7 +13,7 @@ using support::text;
 
 namespace {
 
-// Of all threads of this process, in nanoseconds.
+// Returns the processor time of all threads of this process, in nanoseconds.
 uint64_t processorTime() {
   timespec t{};
   clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
@@ -57,7 +57,8 @@ Workers::Poll Executor::watchedAdvance(uint32_t rank, unsigned worker) {
 
 bool Executor::watchedStep(const Site &site) {
   auto &[rank, stream, entry, op, worker, member] = site;
-  // With several workers the time of the process says nothing about one of them.
+  // Skips the processor time with several workers: that of the process tells nothing about
+  // one of them.
   bool readsProcessor = profile_ && teams_.size() == 1 && runsKernels(op.kind);
   uint64_t processor = readsProcessor ? processorTime() : 0;
   uint64_t start = nanoseconds();
@@ -81,7 +82,7 @@ bool Executor::watchedStep(const Site &site) {
   return true;
 }
 
-// Where the streams stood when the step failed.
+// Adds an unfinished event for the current op of each stream, after the step failed.
 void Executor::traceUnfinished() {
   uint64_t now = nanoseconds();
   for (const auto &rank : ranks_)
@@ -170,7 +171,7 @@ Profile::Work Executor::workOf(uint32_t stageIndex, size_t index) const {
     break;
   }
   case Body::Launch:
-    // A heading of the table, nothing else.
+    // The class is only a heading of the table.
     if (program_.origins[op.origin]->op.find("attention") != std::string::npos)
       work.kind = Profile::Attention;
     break;

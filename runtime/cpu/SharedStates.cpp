@@ -17,14 +17,14 @@ namespace {
 
 constexpr uint64_t kAlign = 64; // as in arenas
 
-// The states of a stage that are filled once and then only read, by place.
+// Finds the states of a stage that are filled once and then only read, sorted by offset.
 class ReadOnlyStates {
 public:
   ReadOnlyStates(const planfile::StageT &plan, const StageProgram &stage) {
     for (const auto &state : plan.states) {
       const planfile::BufferRefT &at = *state->buffer;
-      // Several tensors share bytes where a rank holds a part of a flat buffer, or one of
-      // some experts: those stay in the arenas.
+      // Keeps flat buffers and those of one expert of several (only_axes) in the arenas:
+      // several tensors share their bytes.
       bool filled = (state->role == StateRole::Parameter || state->role == StateRole::Master) &&
                     !state->flat && state->only_axes.empty();
       if (at.size > 0)
@@ -39,7 +39,8 @@ public:
       exclude(*scalar->buffer);
     for (const planfile::BufferRefT *buffer : planfile::readByHost(plan))
       exclude(*buffer);
-    // Runs of a procedure in equal slots touch equal bytes: a step of many micro-batches has few.
+    // Visits distinct (procedure, slots) once, since they touch equal bytes: a step of many
+    // micro-batches has few.
     std::set<std::vector<uint32_t>> seen;
     std::vector<size_t> distinct;
     for (size_t e = 0; e < stage.table.size(); ++e) {
@@ -57,8 +58,8 @@ public:
           visit(a.begin, a.end, /*mayReachIn=*/!a.write);
         });
     }
-    // Operands that are neither read nor written are passed all the same, and what
-    // starts inside of a state must be found by its base in every slot.
+    // Visits operands that are neither read nor written too: they are passed all the same,
+    // and a buffer that begins inside of a state must resolve to its base in every slot.
     auto visitAt = [&](const Buffer &buffer, uint64_t begin) {
       visit(begin, begin + buffer.size, /*mayReachIn=*/buffer.stride == 0);
     };
@@ -86,12 +87,13 @@ public:
 private:
   struct Span {
     uint64_t begin, end;
-    const StateShardT *state; // null: stays where it is
+    const StateShardT *state; // null: it stays in the arenas
   };
   void exclude(const planfile::BufferRefT &ref) {
     visit(ref.offset, ref.offset + ref.size, /*mayReachIn=*/false);
   }
-  // Leaves out what [begin, end) reaches into, unless it may and lies inside.
+  // Excludes states that overlap [begin, end), unless `mayReachIn` is set and the range lies
+  // inside.
   void visit(uint64_t begin, uint64_t end, bool mayReachIn) {
     auto first = std::partition_point(spans.begin(), spans.end(),
                                       [&](const Span &span) { return span.end <= begin; });
@@ -100,10 +102,10 @@ private:
         span->state = nullptr;
   }
 
-  std::vector<Span> spans; // sorted
+  std::vector<Span> spans; // sorted by begin, disjoint
 };
 
-// Equal keys: equal bytes once filled.
+// Identifies the contents of a state on a rank: equal keys mean equal bytes once filled.
 using Key = std::tuple<uint32_t, int64_t, std::vector<int64_t>, planfile::DType,
                        std::vector<int64_t>, std::vector<int64_t>, std::vector<int64_t>>;
 
@@ -113,7 +115,7 @@ Key keyOf(const planfile::ProgramT &program, const StateShardT &state, uint32_t 
           state.global_shape, state.local_shape,  shard.start};
 }
 
-// Lets buffers inside of the states name these as their bases.
+// Changes the base and offset of each buffer that begins inside one of `states`.
 void rebase(StageProgram &stage, const std::vector<const StateShardT *> &states) {
   for (Buffer &buffer : stage.buffers) {
     auto after = std::partition_point(states.begin(), states.end(), [&](const StateShardT *state) {
@@ -144,7 +146,7 @@ SharedStates::find(const planfile::ProgramT &program,
     for (const StateShardT *state : candidates[planfile::stageOf(program, rank)])
       ++holders[keyOf(program, *state, rank)];
 
-  // A base for each state that any rank of the stage shares.
+  // Makes a base for each state that any rank of the stage shares.
   result.bases_.resize(stages.size());
   for (uint32_t stage = 0; stage < stages.size(); ++stage)
     for (const StateShardT *state : candidates[stage]) {

@@ -16,7 +16,7 @@ namespace {
 
 constexpr size_t kFlushBytes = 1 << 20;
 
-// The row of a rank that shows the entries of its table, below its streams.
+// Returns the row of a rank that shows the entries of its table, below its streams.
 uint32_t scheduleRow(const Executor &executor) {
   uint32_t streams = 0;
   for (const auto &stage : executor.program().stages)
@@ -71,7 +71,7 @@ void TraceWriter::put(const Json &event) {
   buffer_.clear();
 }
 
-// What a stream is for, by what its instructions are.
+// Returns what a stream is for, by the kinds of its instructions.
 std::string TraceWriter::streamName(const Executor::Rank &rank, uint32_t stream) const {
   bool computes = false, reduces = false, sends = false;
   for (const Op &op : rank.program->ops)
@@ -175,7 +175,7 @@ void TraceWriter::instruction(const TraceEvent &event) {
        {"args", args}});
 }
 
-// One bar an entry of the table, as stream 0 of a rank went through it.
+// Writes one bar for each entry of the table, as stream 0 of a rank ran it.
 void TraceWriter::entries(std::span<const TraceEvent> row) {
   const StageProgram &stage = *rankOf(row.front()).program;
   for (size_t at = 0; at < row.size();) {
@@ -201,7 +201,7 @@ void TraceWriter::arrow(const TraceEvent &from, const TraceEvent &to, const char
                  {"cat", kind},         {"pid", event.rank},     {"tid", opOf(event).stream},
                  {"ts", time(when)}};
     if (*phase == 'f')
-      made["bp"] = "e"; // it ends in the bar that it points into
+      made["bp"] = "e"; // the arrow binds to the enclosing bar
     put(made);
   };
   ++arrows_;
@@ -222,7 +222,7 @@ void TraceWriter::messageArrows() {
       ends[{end.channel, event.number}][end.side] = &event;
     }
   for (const auto &[message, sides] : ends)
-    if (sides[0] && sides[1]) // else one did not fit
+    if (sides[0] && sides[1]) // else one was dropped
       arrow(*sides[Channel::Source], *sides[Channel::Destination], "message");
 }
 

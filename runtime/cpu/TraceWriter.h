@@ -1,10 +1,10 @@
-// Writes a Trace in the format of chrome://tracing and Perfetto: a process a
-// rank, a row a stream, an arrow from each send to its receive and from the
-// member of a collective that came last to the others.
+// Writes a Trace in the format of chrome://tracing and Perfetto: a process for each rank, a
+// row for each stream, an arrow from each send to its receive and from the last member to
+// arrive at a collective to the others. The test is test/runtime/TraceTest.cpp.
 //
-// Times are microseconds since the first traced step began. An instruction lasts
-// from the first try to its end, so a wait, or a collective whose other members
-// are late, shows as long as it holds its stream.
+// Times are microseconds since the first traced step began. An instruction lasts from its
+// first try to its end, so a wait, or a collective whose other members are late, spans the
+// time for which it holds its stream.
 #ifndef LLMC_RUNTIME_CPU_TRACEWRITER_H
 #define LLMC_RUNTIME_CPU_TRACEWRITER_H
 
@@ -21,12 +21,14 @@
 
 namespace llmc::runtime {
 
+// Writes one trace; `executor` and `trace` must outlive it.
 class TraceWriter {
 public:
   TraceWriter(const Executor &executor, const Trace &trace)
       : executor_(executor), trace_(trace), program_(executor.program_) {}
 
-  // The whole file, in place of one of that name.
+  // Writes the whole file and replaces an existing one of that name; fails if it cannot be
+  // written.
   support::Status write();
 
 private:
