@@ -12,8 +12,8 @@ using support::Status;
 
 namespace {
 
-constexpr int64_t kPiece = int64_t(1) << 18; // elements decoded at once; they stay in the cache
-constexpr int64_t kPage = 4096;              // bytes of scales that are read at once at least
+constexpr int64_t kPiece = int64_t(1) << 18; // elements decoded at once, which fit into the cache
+constexpr int64_t kPage = 4096;              // least bytes of scales read at once
 
 } // namespace
 
@@ -41,7 +41,7 @@ int64_t Dequantizer::scaleOf(int64_t row, int64_t column) const {
   return scaleRow * scaleColumns + column / tensor.scales->columns;
 }
 
-// Has scales [first, last], and some after them, for later runs.
+// Loads scales [first, last] unless they are loaded, with some after them for later runs.
 Status Dequantizer::loadScales(int64_t first, int64_t last) {
   if (first >= firstScale && last < firstScale + static_cast<int64_t>(scales.size()))
     return ok();
@@ -60,7 +60,7 @@ Status Dequantizer::loadScales(int64_t first, int64_t last) {
 }
 
 template <class T> Status Dequantizer::read(int64_t first, int64_t count, T *to) {
-  int64_t shared = tensor.type == ElementType::F4E2M1 ? 2 : 1; // codes in a byte
+  int64_t shared = tensor.type == ElementType::F4E2M1 ? 2 : 1; // codes a byte
   for (int64_t done = 0, piece; done < count; done += piece) {
     int64_t from = first + done;
     piece = std::min(kPiece, count - done);
@@ -84,7 +84,7 @@ template <class T> Status Dequantizer::read(int64_t first, int64_t count, T *to)
   return ok();
 }
 
-// Of one piece, whose codes and scales are there.
+// Decodes one piece whose codes and scales are loaded.
 template <class T> void Dequantizer::decode(int64_t first, int64_t count, T *to) const {
   if (!tensor.scales)
     return decodeRun(first, count, 1, to);

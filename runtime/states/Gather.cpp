@@ -14,7 +14,8 @@ using support::error;
 
 namespace {
 
-// Roles other than the parameter may leave out their view: it is the parameter's.
+// Returns the view of a state. Roles other than the parameter may omit it: it is the
+// parameter's. Returns null if there is none.
 const planfile::ViewT *viewOf(const planfile::StageT &stage, const StateShardT &state) {
   if (state.view)
     return state.view.get();

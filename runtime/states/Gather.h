@@ -1,5 +1,5 @@
-// Logical tensors back out of all ranks: under the source's names and shapes,
-// without padding.
+// Gathers logical tensors from all ranks, under the source's names and shapes, without
+// padding. The test is test/runtime/StatesTest.cpp.
 #ifndef LLMC_RUNTIME_STATES_GATHER_H
 #define LLMC_RUNTIME_STATES_GATHER_H
 
@@ -13,29 +13,30 @@
 
 namespace llmc::runtime {
 
-// A source tensor's value; `bytes` are dense, in the shape of the source.
+// Holds the value of a source tensor; `bytes` are contiguous, in the shape of the source.
 struct LogicalTensor {
   support::ElementType type = support::ElementType::F32;
   std::vector<std::byte> bytes;
 };
 
-// Whether some stage owns states of `role` for the source.
+// Returns whether some stage owns states of `role` for the source.
 bool hasState(const planfile::ProgramT &program, size_t source, planfile::StateRole role);
 
-// Gathers the states of `role` that belong to a source tensor. An error if they
-// do not cover it exactly once.
+// Returns the states of `role` of a source tensor, gathered from their first holders. Fails
+// if they do not cover it exactly once, or differ in type.
 support::Result<LogicalTensor> gather(const Executor &executor, size_t source,
                                       planfile::StateRole role);
 
-// Adds to `tensors` the source tensor under each name that the source has for
-// it, with `prefix` before; without a prefix under the model's own names alone.
-// `value` is asked when the file is written.
+// Adds to `tensors` the source tensor under each of its names, prefixed by `prefix`; without
+// a prefix only under names that the model's files use. `value` is called when the file is
+// written, once for each name.
 using LogicalValue = std::function<support::Result<LogicalTensor>()>;
 void addUnderAllNames(std::vector<support::TensorToWrite> &tensors,
                       const planfile::SourceTensorT &source, support::ElementType type,
                       const std::string &prefix, const LogicalValue &value);
 
-// Element type of the states of `role` of a source.
+// Returns the element type of the states of `role` of a source: F64, or F32, also if there
+// are none.
 support::ElementType stateType(const planfile::ProgramT &program, size_t source,
                                planfile::StateRole role);
 

@@ -1,5 +1,6 @@
-// Counter-based randomness: a value is a function of its key and its index, so
-// it does not depend on which rank draws it, nor on when.
+// Draws counter-based random numbers: a value is a function of its key and its index alone,
+// so it depends neither on the rank that draws it nor on the order. The test is
+// test/runtime/RandomTest.cpp.
 #ifndef LLMC_RUNTIME_STATES_RANDOM_H
 #define LLMC_RUNTIME_STATES_RANDOM_H
 
@@ -8,13 +9,13 @@
 
 namespace llmc::runtime {
 
-// Philox4x32 with ten rounds (Salmon et al., SC 2011).
+// Returns a block of Philox4x32 with ten rounds (Salmon et al., SC 2011).
 std::array<uint32_t, 4> philox(std::array<uint32_t, 4> counter, std::array<uint32_t, 2> key);
 
-// Standard normal number of element `index` of the stream (`seed`, `stream`).
+// Returns standard normal number `index` of the stream (`seed`, `stream`), by Box-Muller.
 double normal(uint64_t seed, uint64_t stream, uint64_t index);
 
-// Where `index` goes under the permutation of [0, size) that (seed, epoch) picks.
+// Returns the image of `index` under the permutation of [0, size) that (seed, epoch) selects.
 uint64_t permute(uint64_t seed, uint64_t epoch, uint64_t size, uint64_t index);
 
 } // namespace llmc::runtime

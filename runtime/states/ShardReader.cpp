@@ -15,20 +15,20 @@ using support::Status;
 
 namespace {
 
-constexpr int64_t kPage = 4096;             // smaller gaps are read with the rest
-constexpr int64_t kBuffer = int64_t(4) << 20; // bytes read at once, if not in place
-constexpr int64_t kTile = 32;                 // rows and columns turned at once
+constexpr int64_t kPage = 4096;             // bytes; smaller gaps are read with the rest
+constexpr int64_t kBuffer = int64_t(4) << 20; // bytes read at once into the buffer
+constexpr int64_t kTile = 32;                 // rows and columns transposed at once
 
-// `count` elements: `file` apart in the file, `local` apart in memory.
+// Describes a dim of `count` elements: `file` elements apart in the file, `local` in memory.
 struct Dim {
   int64_t count, file, local;
 };
 struct Box {
-  int64_t first = 0, local = 0; // elements
-  std::vector<Dim> dims;        // largest distance in the file first, all positive
+  int64_t first = 0, local = 0; // of the first element, in the file and in memory
+  std::vector<Dim> dims;        // descending file strides, all positive
 };
 
-// Dims as the file has them, neighbours merged.
+// Sorts the dims by their file strides, makes those positive and merges contiguous dims.
 void order(Box &box) {
   std::vector<Dim> dims;
   for (Dim dim : box.dims) {
@@ -54,7 +54,7 @@ void order(Box &box) {
   }
 }
 
-// `decode` makes a number of an S as the file has it.
+// Converts `count` elements; `decode` maps an S as stored to a number.
 template <class S, class T, class F>
 void convert(const std::byte *from, int64_t fromStride, T *to, int64_t toStride, int64_t count,
              F decode) {
@@ -63,7 +63,7 @@ void convert(const std::byte *from, int64_t fromStride, T *to, int64_t toStride,
     std::memcpy(&value, from + source * int64_t(sizeof(S)), sizeof value);
     to[target] = static_cast<T>(decode(value));
   };
-  if (fromStride == 1 && toStride == 1) // a loop that vectorises
+  if (fromStride == 1 && toStride == 1) // this loop vectorizes
     for (int64_t i = 0; i < count; ++i)
       one(i, i);
   else
@@ -90,13 +90,13 @@ public:
   Status run() { return read(0, box.first, box.local); }
 
 private:
-  // What is dequantised has the wanted type already.
+  // Returns the bytes of an element in the buffer: the dequantizer yields T.
   static int64_t sizeInBuffer(const StoredTensor &tensor) {
     return static_cast<int64_t>(Dequantizer::takes(tensor) ? sizeof(T)
                                                            : support::byteSize(tensor.type));
   }
 
-  // The elements of dims d, d + 1, ...
+  // Reads the elements of dims d, d + 1, ... from element `first` of the file on.
   Status read(size_t d, int64_t first, int64_t local) {
     size_t dims = box.dims.size();
     bool row = d + 1 >= dims && (d == dims || (box.dims[d].file == 1 && box.dims[d].local == 1));
@@ -118,7 +118,7 @@ private:
           return s;
       return ok();
     }
-    // A long row, in pieces.
+    // Reads a long row in pieces.
     int64_t most = std::max<int64_t>(1, kBuffer / size / std::max<int64_t>(dim.file, 1));
     for (int64_t i = 0; i < dim.count; i += most) {
       int64_t count = std::min(most, dim.count - i), span = (count - 1) * dim.file + 1;
@@ -142,7 +142,7 @@ private:
     return d + 2 == box.dims.size() && box.dims[d].local < box.dims[d + 1].local;
   }
 
-  // Reads as many rows at a time as the buffer takes; leaves out gaps that are large.
+  // Reads as many rows at a time as the buffer holds and transposes them; skips large gaps.
   Status readTurned(size_t d, int64_t first, int64_t local) {
     const Dim &row = box.dims[d];
     int64_t length = extent[d + 1], pitch = dense[d] ? row.file : length;
@@ -159,9 +159,9 @@ private:
     return ok();
   }
 
-  // Writes rows, `pitch` elements apart, as columns. Decodes each tile along the rows of the file
-  // and writes it along the rows of memory, since a walk in one of the two orders alone misses the
-  // cache at each element of the other.
+  // Writes rows, `pitch` elements apart, as columns. Decodes each tile along the rows of the
+  // file and writes it along the rows of memory, since a loop in one of the two orders alone
+  // misses the cache at each element of the other.
   void turn(size_t d, int64_t rows, int64_t pitch, const std::byte *from, T *into) {
     const Dim &row = box.dims[d], &column = box.dims[d + 1];
     std::array<T, kTile * kTile> tile;
@@ -222,15 +222,15 @@ private:
   const int64_t size; // of an element in the buffer
   const Box box;
   T *const to;
-  std::vector<int64_t> extent; // elements of the file from the first to the last, by dim
-  std::vector<bool> dense;     // no gap of a page among them
+  std::vector<int64_t> extent; // elements of the file spanned by dims d, d + 1, ...
+  std::vector<bool> dense;     // by dim: no gap of a page in that span
   bool same = false;           // nothing to convert
   std::vector<std::byte> buffer;
   std::optional<Dequantizer> dequantizer;
 };
 
-// Distances in the transpose that the file holds; nullopt where a dim runs over
-// the end of a row, which no distance can say.
+// Maps strides to those in the transpose that the file holds; returns nullopt if a stride is
+// negative or a dim crosses the end of a row, which no stride can express.
 std::optional<Box> transposed(Box box, const std::vector<int64_t> &shape) {
   int64_t rows = shape[0], columns = shape[1], last = box.first % columns;
   for (Dim &dim : box.dims) {
@@ -261,7 +261,7 @@ Status runtime::readShard(const StoredTensor &tensor, const Shard &shard,
   if (tensor.transposed) {
     std::optional<Box> turned = transposed(box, tensor.shape);
     if (!turned) {
-      // All of it, turned, then the view of that.
+      // Reads and transposes the whole tensor, then applies the view.
       int64_t rows = tensor.shape[0], columns = tensor.shape[1];
       std::vector<T> whole(static_cast<size_t>(rows * columns));
       Box all{0, 0, {{columns, rows, 1}, {rows, 1, columns}}};

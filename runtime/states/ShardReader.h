@@ -1,4 +1,5 @@
-// A rank's shard of a tensor in a file, read in place order of the file.
+// Reads a rank's shard of a tensor from a file, in ascending order of file offsets. The test
+// is test/runtime/ShardReaderTest.cpp.
 #ifndef LLMC_RUNTIME_STATES_SHARDREADER_H
 #define LLMC_RUNTIME_STATES_SHARDREADER_H
 
@@ -14,27 +15,28 @@
 
 namespace llmc::runtime {
 
-// One scale for each block of rows and columns of a file's tensor; those at an edge are smaller.
+// Describes the scales of a quantized tensor: one for each block of `rows` x `columns` of it;
+// blocks at an edge are smaller.
 struct StoredScales {
   const support::ReadableFile *file = nullptr;
   uint64_t offset = 0;
   support::ElementType type = support::ElementType::F32;
-  int64_t rows = 1, columns = 1; // of a block
+  int64_t rows = 1, columns = 1; // elements of a block
 };
 
-// A source tensor of floats of any width.
+// Describes a source tensor of floats of any width in a file.
 struct StoredTensor {
   const support::ReadableFile *file = nullptr;
   uint64_t offset = 0; // of its first byte
   support::ElementType type = support::ElementType::F32;
   std::vector<int64_t> shape; // of the source
-  bool transposed = false;    // two dims: the file holds the transpose
-  std::optional<StoredScales> scales = std::nullopt; // which its numbers are times
+  bool transposed = false;    // rank 2 only: the file holds the transpose
+  std::optional<StoredScales> scales = std::nullopt; // factors of its numbers, if it is quantized
 };
 
-// Reads the elements of `shard`, which `view` places in the source, to `to` in the
-// shard's local shape; padding is not written. Reads runs of the file in ascending
-// order and leaves out what lies a page or more from anything that is needed. T is float or double.
+// Reads the elements of `shard`, which `view` maps into the source, into `to` in the shard's
+// local shape; padding is not written. Reads runs of the file in ascending order and skips
+// gaps of a page or more. T is float or double. Fails if the file cannot be read.
 template <class T>
 support::Status readShard(const StoredTensor &tensor, const Shard &shard,
                           const planfile::ViewT &view, T *to);

@@ -55,7 +55,7 @@ support::Result<Weights> Weights::open(const planfile::ProgramT &program,
   return weights;
 }
 
-// "'a', 'b'", of many the first five.
+// Returns the items joined by commas, of many only the first five.
 static std::string listed(const std::vector<std::string> &items) {
   std::string out;
   for (size_t i = 0; i < items.size() && i < 5; ++i)
@@ -69,7 +69,7 @@ std::vector<std::string> Weights::paths() const {
   std::error_code code;
   for (const support::ReadableFile &file : files_) {
     paths.insert(file.path());
-    // Without these the tensors are not found, and quantised ones cannot be read.
+    // Without these files the tensors are not found, and quantized ones cannot be read.
     for (std::string_view name : {std::string_view("config.json"), support::kSafetensorsIndex})
       if (fs::path beside = fs::path(file.path()).parent_path() / name; fs::exists(beside, code))
         paths.insert(beside.string());
@@ -102,7 +102,7 @@ Status Weights::useFiles(const std::string &path) {
   return ok();
 }
 
-// ", 3 of them dequantised" in a note.
+// Returns a note such as ", 3 of them dequantised"; empty if none is.
 std::string Weights::dequantised() const {
   size_t count = 0;
   for (const Place &place : places_)
@@ -118,7 +118,7 @@ Status Weights::findIn(support::Checkpoint &checkpoint, size_t index,
     names.plain.insert(names.plain.end(), more->begin(), more->end());
   auto found = checkpoint.find(names, source.shape);
   if (!hasState(program_, index, StateRole::Parameter))
-    return ok(); // nobody asks for its values
+    return ok(); // no state needs its values
   if (!found) {
     wrong.push_back(found.message());
     return ok();
@@ -230,7 +230,8 @@ Status Weights::fillState(const Executor &executor, uint32_t stage,
                           const planfile::StateShardT &state,
                           support::Progress::Phase *phase) const {
   uint64_t size = planfile::byteSize(state.dtype);
-  // Parts that a rank has already: where its shard starts, and what it holds of that.
+  // Maps the start of a shard and the first element held of it to the bytes of a rank that
+  // holds it already, from which later ranks copy.
   std::map<std::pair<std::vector<int64_t>, int64_t>, const std::byte *> done;
   for (uint32_t rank = 0; rank < executor.ranks(); ++rank) {
     if (executor.stageOfRank(rank) != stage)

@@ -1,4 +1,5 @@
-// First values of the states: from the user's or the model's files, or drawn.
+// Provides the initial values of the states: from the user's or the model's files, or drawn.
+// The test is test/runtime/WeightsTest.cpp.
 #ifndef LLMC_RUNTIME_STATES_WEIGHTS_H
 #define LLMC_RUNTIME_STATES_WEIGHTS_H
 
@@ -17,38 +18,40 @@
 
 namespace llmc::runtime {
 
+// Selects the source of the values.
 struct WeightsOptions {
   std::string weights; // --weights: "", "random", a safetensors file or a folder
   uint64_t seed = 0;
-  std::string folder;  // of the program, where the model's files are looked for too
+  std::string folder;  // of the program, which is searched for the model's files too
 };
 
+// Owns the open files and the location of each source tensor in them.
 class Weights {
 public:
-  // Decides where every source tensor comes from, and checks that it is there
-  // with the right shape. `program` must outlive this object.
+  // Locates every source tensor and checks that it is there with the right shape. `program`
+  // must outlive this object. Fails with a list of what is missing or does not fit.
   static support::Result<Weights> open(const planfile::ProgramT &program,
                                        const WeightsOptions &options);
 
-  // Fills the parameters and masters of all ranks, each with its own shard; all
-  // other states and all padding are left zero. Arenas must be fresh; shared states
-  // are sealed. Tells `phase` how many shards of how many. An error if a file cannot be read.
+  // Fills the parameters and masters of all ranks, each with its own shard; all other states
+  // and all padding stay zero. Arenas must be fresh; shared states are sealed afterwards.
+  // Adds the shards filled to `phase`. Fails if a file cannot be read.
   support::Status fill(const Executor &executor, support::Progress::Phase *phase = nullptr) const;
 
-  // The files that it reads, and the index that names them.
+  // Returns the files that it reads, and an index and a config.json beside them.
   std::vector<std::string> paths() const;
 
-  // Starts to compare every byte of the model's own files with what they were when it
-  // was compiled. This object must outlive it.
+  // Returns a check that compares every byte of the model's own files with the hashes taken
+  // at compile time; the caller must begin() it. This object must outlive it.
   std::unique_ptr<WeightsCheck> check() const;
 
-  // One line for the start-up.
+  // Returns one line for the start-up.
   const std::string &note() const { return note_; }
 
 private:
-  // Where one source tensor comes from; no file: drawn.
+  // Locates one source tensor in a file, or marks it as drawn.
   struct Place {
-    int file = -1; // index into files_
+    int file = -1; // index into files_; -1: drawn
     uint64_t offset = 0;
     support::ElementType type = support::ElementType::F32;
     bool transposed = false; // the file holds the transpose
@@ -60,7 +63,8 @@ private:
       : program_(program), seed_(seed), places_(program.sources.size()) {}
   support::Status useFiles(const std::string &path);
   support::Status useModelFiles(const std::string &folder);
-  // Adds a tensor that is not there to `missing`, one that does not fit to `wrong`.
+  // Locates a source tensor in `checkpoint`. Adds it to `missing` if it is not there and to
+  // `wrong` if it does not fit. Fails if a file cannot be opened.
   support::Status findIn(support::Checkpoint &checkpoint, size_t source,
                          std::vector<std::string> &missing, std::vector<std::string> &wrong);
   std::string dequantised() const;
@@ -80,7 +84,7 @@ private:
   uint64_t seed_;
   std::vector<Place> places_; // by source
   std::vector<support::ReadableFile> files_;
-  std::vector<uint64_t> hashes_; // of the model's own files: as they were when it was compiled
+  std::vector<uint64_t> hashes_; // of the model's own files, at compile time
   std::string note_;
 };
 

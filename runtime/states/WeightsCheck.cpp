@@ -72,7 +72,8 @@ void WeightsCheck::wait(Clock::time_point end, const Compared &compared) const {
   }
 }
 
-// One thread is enough in the background.
+// Starts a thread for each processor; all but the first end once the check is in the
+// background.
 Status WeightsCheck::begin(const Compared &compared, std::chrono::milliseconds patience) {
   unsigned count =
       std::min<size_t>(std::max(1u, std::thread::hardware_concurrency()), parts_.size());
@@ -94,7 +95,7 @@ Status WeightsCheck::soFar() {
 
 Status WeightsCheck::finish(const Compared &compared) {
   size_t before = done_;
-  while (takePart()) // beside the thread of the background
+  while (takePart()) // alongside the background thread
     if (compared)
       compared((done_ - before) * support::kHashChunk);
   join();

@@ -1,5 +1,5 @@
-// Compares files with their hashes, every byte: at once where that is quick, else in the
-// background of what has begun meanwhile.
+// Compares files with their hashes, every byte: before the run starts where that is quick,
+// else in the background of the run. The test is test/runtime/WeightsTest.cpp.
 #ifndef LLMC_RUNTIME_STATES_WEIGHTSCHECK_H
 #define LLMC_RUNTIME_STATES_WEIGHTSCHECK_H
 
@@ -18,27 +18,28 @@
 
 namespace llmc::runtime {
 
+// Owns the threads that hash chunks of the files.
 class WeightsCheck {
 public:
   struct File {
     const support::ReadableFile *file = nullptr;
-    uint64_t hash = 0; // as support::fileHash
+    uint64_t hash = 0; // by support::fileHash()
   };
-  // Files must outlive this object.
+  // Prepares to compare `files`, which must outlive this object; starts nothing.
   explicit WeightsCheck(std::vector<File> files);
-  ~WeightsCheck(); // gives up what is not read yet
+  ~WeightsCheck(); // abandons what is not read yet
 
-  // Is told now and then how many bytes the call has compared.
+  // Receives now and then the number of bytes that the call has compared.
   using Compared = std::function<void(uint64_t bytes)>;
 
-  // On all processors for as long as `patience`; what is left then goes on in a thread
-  // that takes only time which nobody else wants. An error if a file is known to have
-  // changed, also of the other two.
+  // Compares on all processors for as long as `patience`; one thread of lowest priority then
+  // compares the rest. Fails, like soFar() and finish(), if a file is known to have changed
+  // or cannot be read.
   static constexpr std::chrono::milliseconds kPatience{2000};
   support::Status begin(const Compared &compared = {},
                         std::chrono::milliseconds patience = kPatience);
   support::Status soFar();
-  support::Status finish(const Compared &compared = {}); // waits for all
+  support::Status finish(const Compared &compared = {}); // compares the rest
 
   uint64_t bytesLeft() const;
 
@@ -47,9 +48,9 @@ private:
     size_t file = 0;
     uint64_t chunk = 0;
   };
-  bool takePart(); // false: there is none
+  bool takePart(); // false: none is left
   void end(size_t file);
-  // Tells `compared` until all is compared or `end` is reached.
+  // Reports to `compared` until all is compared or `end` is reached.
   void wait(std::chrono::steady_clock::time_point end, const Compared &compared) const;
   void join();
 
@@ -60,7 +61,7 @@ private:
   std::atomic<size_t> next_{0}, done_{0};                       // parts
   std::atomic<bool> background_{false}, stop_{false};
   std::mutex mutex_;
-  std::string changed_; // the first problem
+  std::string changed_; // the first problem; empty: none
   std::vector<std::thread> threads_;
 };
 
