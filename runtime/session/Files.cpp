@@ -35,7 +35,7 @@ std::vector<NamedFile> inputsOf(const ProgramT &program, const Options &options,
     add("--input " + name, path);
   for (const std::string &path : weights.paths())
     add(options.weights.empty() ? "the model's weights" : "--weights", path);
-  // Nothing reads the model itself any more, but it was read to make the program.
+  // Adds the model itself, which is read no more but was when the program was made.
   const std::string &model = program.model->source_path;
   add("the model", model);
   if (!model.empty())
@@ -44,7 +44,7 @@ std::vector<NamedFile> inputsOf(const ProgramT &program, const Options &options,
   return files;
 }
 
-// A file that takes the whole of what its flag names.
+// Returns the files that a flag names and that are written as a whole.
 std::vector<NamedFile> wholeFilesOf(const Options &options) {
   std::vector<NamedFile> files;
   for (auto [flag, path] : {std::pair("--trace", &options.trace),
@@ -67,7 +67,8 @@ Status checkSpace(const std::string &folder, uint64_t needed) {
 Status checkSave(const ProgramT &program, const std::string &folder) {
   if (Status s = support::makeDirectory(folder); !s)
     return error("--save: ", s.message());
-  // Who loads the folder later would take the parts that it names for what was saved.
+  // A loader of the folder would read the shards that the index names instead of what was
+  // saved.
   std::string index = (fs::path(folder) / support::kSafetensorsIndex).string();
   if (std::error_code code; fs::exists(index, code))
     return error("--save: '", index, "' says that the folder holds other weights, and would be "

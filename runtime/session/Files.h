@@ -1,5 +1,5 @@
-// The files that a run names: what it reads, what it will write, and whether that goes
-// together.
+// Checks the files that a run names: what it reads and what it will write. The test is
+// test/runtime/TrainerTest.cpp.
 #ifndef LLMC_RUNTIME_SESSION_FILES_H
 #define LLMC_RUNTIME_SESSION_FILES_H
 
@@ -12,9 +12,10 @@
 
 namespace llmc::runtime {
 
-// Asked before any output is opened: an error if one is an input, or another output, or
-// cannot be written as far as can be seen. `outputs` are the files that an inference will
-// write into --output. Makes the folder of --save where it is missing.
+// Checks the files before any output is opened: fails if an output is an input or another
+// output, or visibly cannot be written, or --save would mix two models or lacks space.
+// `outputs` are the files that an inference will write into --output. Makes the folder of
+// --save if it is missing.
 support::Status checkFiles(const planfile::ProgramT &program, const Options &options,
                            const RunContext &context, const Weights &weights,
                            const std::vector<std::string> &outputs = {});

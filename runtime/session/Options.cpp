@@ -23,7 +23,7 @@ namespace {
 enum Programs : uint8_t { kTrain = 1, kInfer = 2, kAll = 3 };
 
 struct Flag {
-  Programs programs; // that take it
+  Programs programs; // programs that take it
   std::string name;
   std::string value; // placeholder; empty: takes none
   std::string help;  // empty: hidden
@@ -53,7 +53,7 @@ support::Result<uint64_t> readWhole(const std::string &value) {
   return number;
 }
 
-// A number in [least, most); the last is out of range.
+// Returns a setter of a number in [least, most).
 auto real(double Options::*field, double least, double most) {
   return [=](Options &options, const std::string &value) -> Status {
     support::Result<double> number = readReal(value);
@@ -109,7 +109,7 @@ auto flagText(const std::string &meant) {
   return meant.empty() ? "" : "; did you mean " + meant + "?";
 }
 
-// One of a few words.
+// Fails unless `value` is one of `words`.
 Status checkWord(const std::string &value, const std::vector<std::string> &words) {
   std::string all;
   for (const std::string &word : words) {
@@ -137,7 +137,7 @@ Status setSteps(Options &options, const std::string &value) {
   return ok();
 }
 
-// A:B, or A alone.
+// Parses FIRST:LAST, or FIRST alone.
 Status setTraceSteps(Options &options, const std::string &value) {
   size_t colon = value.find(':');
   support::Result<uint64_t> first = readWhole(value.substr(0, colon));
@@ -178,7 +178,8 @@ Status setDecaySteps(Options &options, const std::string &value) {
   return ok();
 }
 
-// What it is waits for how many there are.
+// Adds a file of --data. Its weight is split off by readWeights(), which knows how many there
+// are.
 Status addData(Options &options, const std::string &value) {
   if (value.empty())
     return error("an empty name");
@@ -296,7 +297,7 @@ const std::vector<Flag> &flags() {
   return all;
 }
 
-// Names of the contract that are not built yet.
+// Lists flags that are reserved but not built yet, with what to use instead.
 const std::vector<std::pair<std::string, std::string>> kLater = {
     {"checkpoint", "use --save DIR"},
     {"checkpoint-every", "use --save DIR"},
@@ -304,7 +305,8 @@ const std::vector<std::pair<std::string, std::string>> kLater = {
     {"procs", "all ranks run as threads of this process"},
 };
 
-// "0.3:a.bin" of several --data; of one, where no file is called so.
+// Splits "0.3:a.bin" into weight and path if there are several --data; a single one may have
+// a weight too, unless a file of that name exists.
 Status readWeights(std::vector<DataFile> &files) {
   if (files.size() == 1) {
     auto [path, colon] = std::pair(files[0].path, files[0].path.find(':'));
@@ -330,7 +332,7 @@ Status readWeights(std::vector<DataFile> &files) {
                             : Status(error("--data: the weights are too large to be added up"));
 }
 
-// What flags say together; all that is wrong at once.
+// Checks constraints between flags and reports all violations at once.
 Status checkTogether(Options &options, const std::set<std::string> &given) {
   std::string problems;
   auto refuse = [&](bool wrong, const auto &...why) {
@@ -358,7 +360,8 @@ Status checkTogether(Options &options, const std::set<std::string> &given) {
   return problems.empty() ? ok() : Status(error(problems));
 }
 
-// A flag of that name, or why there is none.
+// Returns the flag of that name; fails if it is unknown, not built yet or of the other kind
+// of program.
 support::Result<const Flag *> findFlag(const std::string &name, Programs program) {
   for (const auto &[later, instead] : kLater)
     if (name == later)
@@ -382,7 +385,7 @@ support::Result<const Flag *> findFlag(const std::string &name, Programs program
                meant.empty() ? "; see --help" : " See --help");
 }
 
-// Is the word a flag of the program, where a value might be?
+// Returns whether the word is a flag of the program, where a value might be expected.
 bool isFlag(const std::string &word, Programs program) {
   std::string name = word.substr(0, word.find('='));
   return name == "-h" || name == "-q" || name == "-v" ||

@@ -35,7 +35,7 @@ void addParameters(std::vector<TensorToWrite> &tensors, const Executor &executor
           prefix, [&executor, source] { return gather(executor, source, StateRole::Parameter); });
 }
 
-// Has the phase count the bytes of the tensors as they are written.
+// Makes the phase count the bytes of the tensors as they are written.
 void tell(support::Progress::Phase &phase, std::vector<TensorToWrite> &tensors) {
   uint64_t total = 0;
   for (TensorToWrite &tensor : tensors) {
@@ -56,7 +56,7 @@ std::map<std::string, std::string> metadataOf(const ProgramT &program) {
   for (const auto &source : program.sources)
     if (!source->source_layout.empty())
       layouts[source->name] = source->source_layout;
-  // "format" is what transformers asks of a file before it loads it.
+  // Adds "format", which transformers requires of a file before it loads it.
   std::map<std::string, std::string> metadata = {{"format", "pt"}};
   if (!layouts.empty())
     metadata["source_layout"] = support::jsonText(layouts);
@@ -149,7 +149,7 @@ Status runtime::writeCounts(const std::string &path, const Executor &executor, u
     uint64_t each = steps ? count.calls / steps : 0;
     const planfile::OriginT &from = *program.origins[count.origin];
     if (const planfile::CollectiveT *c = count.collective) {
-      // A collective over stages is told once, by the lowest.
+      // Lists a collective that spans stages once, at the lowest of them.
       bool overStages = false;
       support::OrderedJson axes = planfile::userNames(*program.mesh, c->axes);
       for (uint32_t axis : c->axes)

@@ -1,5 +1,5 @@
-// The files that a run leaves: --dump, --save, --count-collectives (--trace is the
-// executor's, see TraceWriter.h).
+// Writes the files that a run leaves: --dump, --save, --count-collectives (TraceWriter.h
+// writes --trace). The test is test/runtime/TrainerTest.cpp.
 #ifndef LLMC_RUNTIME_SESSION_RESULTS_H
 #define LLMC_RUNTIME_SESSION_RESULTS_H
 
@@ -15,9 +15,10 @@
 
 namespace llmc::runtime {
 
-// Gradients of the mean loss as the first step left them in the accumulators.
+// Holds the gradients of the mean loss, as the first step left them in the accumulators.
 class FirstGradients {
 public:
+  // Gathers the accumulators, before another step or evaluation changes them.
   support::Status capture(const Executor &executor);
   const std::map<size_t, LogicalTensor> &bySource() const { return bySource_; }
 
@@ -25,33 +26,34 @@ private:
   std::map<size_t, LogicalTensor> bySource_;
 };
 
-// Errors of several things that are all tried.
+// Collects the errors of several operations that are all attempted.
 class Problems {
 public:
   void add(const support::Status &status, const std::string &prefix = "");
   bool empty() const { return all_.empty(); }
-  support::Status status() const; // one error of all
+  support::Status status() const; // all errors in one, joined by "; "
 
 private:
   std::string all_;
 };
 
-// loss [steps], grad:NAME, param:NAME. Gradients only if a step was made. Tells `phase`
-// the bytes.
+// Writes tensors loss [steps], grad:NAME and param:NAME to a safetensors file; gradients only
+// if a step was made. Adds the bytes written to `phase`.
 support::Status writeDump(const std::string &path, const Executor &executor,
                           const std::vector<double> &losses, const FirstGradients &gradients,
                           support::Progress::Phase &phase);
 
-// DIR/model.safetensors under the source's names, and DIR/config.json if the
-// model had one. Of tensors whose names the source has lost, its metadata say in `source_layout`,
-// a JSON object, where the model reads them. Tells `phase` the bytes.
+// Writes DIR/model.safetensors under the source's names, and DIR/config.json if the model had
+// one. For tensors whose names the source has lost, the metadata entry `source_layout`, a
+// JSON object, tells where the model reads them. Adds the bytes written to `phase`.
 support::Status saveModel(const std::string &folder, const Executor &executor,
                           support::Progress::Phase &phase);
 
-// How many bytes of tensors saveModel() writes.
+// Returns the bytes of tensors that saveModel() writes, or slightly more: a tensor that is
+// written only under aliases counts once too often.
 uint64_t savedBytes(const planfile::ProgramT &program);
 
-// What ran, a step: collectives and sends in the words of `llmc inspect --json`.
+// Writes what ran, a step: collectives and sends, with the keys of `llmc inspect --json`.
 support::Status writeCounts(const std::string &path, const Executor &executor, uint64_t steps);
 
 } // namespace llmc::runtime

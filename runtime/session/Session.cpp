@@ -44,7 +44,8 @@ support::Result<Weights> runtime::openWeights(const ProgramT &program, const Opt
 
 namespace {
 
-// Later steps than the first tell more: it meets cold memory.
+// Returns the trace options. The default is steps 2 to 4: the first one runs with cold
+// memory.
 support::Result<std::optional<TraceOptions>> traceOf(const Options &options, uint64_t runs) {
   std::optional<TraceOptions> trace;
   if (options.trace.empty())
@@ -99,7 +100,7 @@ void runtime::keepTrace(std::ostream &out, Executor &executor) {
 }
 
 std::optional<double> runtime::readOutput(const Executor &executor, std::string_view name) {
-  // Where several ranks have it they have the same: the last stage's is first-hand.
+  // If several stages have the output they hold equal values: read that of the last one.
   const ProgramT &program = executor.program();
   for (size_t stage = program.stages.size(); stage-- > 0;)
     for (const auto &output : program.stages[stage]->outputs)

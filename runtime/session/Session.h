@@ -1,5 +1,5 @@
-// What programs that train and programs for inference share: who runs them, with
-// which weights, and what they say at the start.
+// Provides what training and inference share: the output, the weights, the executor and the
+// start-up lines. The test is test/runtime/TrainerTest.cpp.
 #ifndef LLMC_RUNTIME_SESSION_SESSION_H
 #define LLMC_RUNTIME_SESSION_SESSION_H
 
@@ -20,14 +20,15 @@
 
 namespace llmc::runtime {
 
+// Holds what a run needs to know of its process.
 struct RunContext {
   std::string folder;                  // of the program
   std::ostream *out = nullptr;         // start-up lines and progress
-  bool terminal = false;               // `out` is one: progress rewrites its line
-  const std::atomic<bool> *stop = nullptr; // set: stop after the present step
-  support::Progress *progress = nullptr;   // over `out`; train() and infer() make it
-  std::atomic<bool> *begun = nullptr;      // set by the run once it has something to lose
-  std::string program;                     // its own file
+  bool terminal = false;               // `out` is a terminal: progress rewrites its line
+  const std::atomic<bool> *stop = nullptr; // set: stop after the current step
+  support::Progress *progress = nullptr;   // on `out`; train() and infer() make it
+  std::atomic<bool> *begun = nullptr;      // set by the run after its first step
+  std::string program;                     // path of its own file
 
   bool stopped() const { return stop && *stop; }
   void begin() const {
@@ -36,8 +37,8 @@ struct RunContext {
   }
 };
 
-// A context whose output is as `options` ask: nothing but errors if quiet. Lines written
-// to it go above the living one.
+// Owns the output of a run, as verbose as `options` ask: nothing but errors if quiet. Lines
+// written to it go above the progress line.
 class Console {
 public:
   Console(const RunContext &context, const Options &options);
@@ -60,36 +61,37 @@ private:
   RunContext context_;
 };
 
-// How a run that did not fail has ended.
+// Tells how a run that did not fail has ended.
 enum class Ended { Whole, Stopped };
 
+// Opens the weights that `options` select; fails as Weights::open() does.
 support::Result<Weights> openWeights(const planfile::ProgramT &program, const Options &options,
                                      const RunContext &context);
 
-// For `runs` steps.
+// Makes an executor for `runs` steps; fails if the trace options contradict them.
 support::Result<std::unique_ptr<Executor>> makeExecutor(const planfile::ProgramT &program,
                                                         const Kernels &kernels,
                                                         const Options &options, uint64_t runs);
 
-// After a step: writes the trace as soon as there is all of it, since the rest may be
-// broken off. A disk that is full does not end the run: it is said, and tried again at
-// the end.
+// Writes the trace once its last step has ended, since later steps may be interrupted. A
+// failure, such as a full disk, does not end the run: it is printed, and finishRun() tries
+// again.
 void keepTrace(std::ostream &out, Executor &executor);
 
-// What the run leaves besides its results: counts (if it was `whole`, no run failed),
-// trace, profile. All are tried.
+// Writes what the run leaves besides its results: counts (if it was `whole`: no step failed),
+// trace, profile. Attempts all of them and returns their errors in one.
 support::Status finishRun(std::ostream &out, Executor &executor, const Options &options,
                           uint64_t runs, bool whole);
 
-// Start-up lines: model and mesh; memory and weights.
+// Prints the start-up lines of the model and mesh; of the memory and weights.
 void announceModel(std::ostream &out, const Executor &executor);
 void announceMemory(std::ostream &out, const Executor &executor, const Weights &weights);
 
-// What the host reads after a step: "loss", "grad_norm", "tokens". Nothing: the plan has no
-// such output.
+// Returns an output of the step, "loss", "grad_norm" or "tokens"; none if the plan does not
+// have it.
 std::optional<double> readOutput(const Executor &executor, std::string_view name);
 
-// 1234567 -> "1,234,567".
+// Returns the number with separators, as in "1,234,567".
 std::string grouped(uint64_t number);
 
 } // namespace llmc::runtime

@@ -13,11 +13,12 @@ using namespace llmc::runtime;
 
 namespace {
 
-// What who started this program has it ignore, as nohup does SIGHUP, it ignores.
+// Returns the signals to handle, except those that the parent process has set to be ignored,
+// as nohup does with SIGHUP.
 sigset_t handled() {
   sigset_t set;
   ::sigemptyset(&set);
-  ::sigaddset(&set, SIGINT); // a shell has all that it starts in the background ignore it
+  ::sigaddset(&set, SIGINT); // even if ignored: shells ignore it for background jobs
   ::sigaddset(&set, SIGTERM);
   for (int signal : {SIGHUP, SIGUSR1, SIGUSR2, SIGXCPU}) {
     struct sigaction present {};
@@ -27,12 +28,12 @@ sigset_t handled() {
   return set;
 }
 
-// To standard error, which nobody may read any more.
+// Writes to standard error and ignores failures: it may be closed.
 void say(const std::string &line) {
   [[maybe_unused]] ssize_t written = ::write(STDERR_FILENO, line.data(), line.size());
 }
 
-// Takes signals for a second and forgets them: who stops a program and its process group,
+// Discards signals for a second: a program that stops both a process and its process group,
 // as timeout(1) does, sends two at once and means one.
 void dropEchoes(const sigset_t &set) {
   using Clock = std::chrono::steady_clock;
@@ -45,9 +46,9 @@ void dropEchoes(const sigset_t &set) {
 
 } // namespace
 
-// No thread that computes may take a signal: oneDNN's code turns the stack pointer to its
-// own buffers, where a handler's frame would overwrite the heap. One thread waits for them
-// instead; all others, made later, inherit that they are blocked.
+// Blocks the signals in all threads but one, which waits for them: threads that are made
+// later inherit the mask. No computing thread may take a signal, since oneDNN's code points
+// the stack pointer into its own buffers, where a handler's frame would overwrite the heap.
 void StopSignals::install(const std::string &program) {
   program_ = program;
   ::signal(SIGPIPE, SIG_IGN);

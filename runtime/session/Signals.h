@@ -1,5 +1,6 @@
-// Signals that end a run: SIGINT, SIGTERM, SIGHUP and those that batch systems send ahead
-// of a time limit, SIGUSR1, SIGUSR2 and SIGXCPU.
+// Handles the signals that end a run: SIGINT, SIGTERM, SIGHUP and those that batch systems
+// send ahead of a time limit, SIGUSR1, SIGUSR2 and SIGXCPU. The test is
+// test/runtime/TrainerTest.cpp.
 #ifndef LLMC_RUNTIME_SESSION_SIGNALS_H
 #define LLMC_RUNTIME_SESSION_SIGNALS_H
 
@@ -8,13 +9,14 @@
 
 namespace llmc::runtime {
 
-// The first signal ends a run after its step, so that what it has done can be written;
-// the next one, a second later or more, ends it at once, as does the first if there is nothing to lose yet. Exit
-// statuses are those of a shell: 128 and the signal's number.
+// Ends a run after its current step at the first signal, so that its results can be written,
+// or at once if no step has ended yet. A second signal, a second later or more, ends it at
+// once. Exit statuses are those of a shell: 128 plus the signal's number.
 class StopSignals {
 public:
-  // From here on, and for the rest of the process: this object must live as long. Before
-  // any other thread is made. Writes that fail are errors of the write, not signals.
+  // Installs the handling for the rest of the process; this object must live as long. The
+  // caller must have made no other thread. Failing writes then return errors instead of
+  // raising SIGPIPE or SIGXFSZ.
   void install(const std::string &program);
 
   std::atomic<bool> asked{false}; // for RunContext::stop
