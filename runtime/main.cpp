@@ -1,4 +1,4 @@
-// The program that `llmc compile` leaves: this executable with a payload.
+// Runs a compiled program: `llmc compile` appends a payload to this executable.
 #include "lib/planfile/Carried.h"
 #include "lib/planfile/Check.h"
 #include "lib/support/Streams.h"
@@ -22,14 +22,15 @@ using support::text;
 
 namespace {
 
-// Of an environment variable; 0: it is not there, or no number.
+// Returns the number in an environment variable; 0 if it is unset or not a number.
 long numberIn(const char *name) {
   const char *value = std::getenv(name);
   return value ? std::atol(value) : 0;
 }
 
-// A launcher starts this program once a rank, but one process runs all ranks. Inside of an
-// allocation of Slurm, where SLURM_NTASKS is set but no step was started, it is started once.
+// Fails if a launcher started this process as one of several ranks, since one process runs
+// all ranks. Inside of an allocation of Slurm, where SLURM_NTASKS is set but no step was
+// started, it is started once.
 Status refuseLaunchers() {
   std::string found;
   for (const char *name :
@@ -74,7 +75,7 @@ support::Result<Ended> runProgram(const Options &options, const std::string &sel
   return (infers ? infer : train)(*carried.program, *kernels, options, context);
 }
 
-// Libraries throw where memory ends.
+// Runs the program and turns exceptions into errors: libraries throw if memory is exhausted.
 support::Result<Ended> runOrSay(const Options &options, const std::string &self,
                                 const planfile::Carried &carried, StopSignals &signals) {
   try {
@@ -93,7 +94,7 @@ int main(int argc, char **argv) {
   std::error_code code;
   std::string self = std::filesystem::read_symlink("/proc/self/exe", code).string();
   std::string name = std::filesystem::path(argc > 0 ? argv[0] : self).filename().string();
-  // What it carries decides what it takes; help and version are there without.
+  // The payload decides which flags exist; --help and --version work without one.
   support::Result<planfile::Carried> carried = planfile::openCarried(self);
   planfile::Mode mode = carried ? carried->program->mode : planfile::Mode::Train;
   support::Result<Options> options = parseOptions({argv + (argc > 0), argv + argc}, mode);

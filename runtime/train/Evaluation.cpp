@@ -50,7 +50,7 @@ support::Result<std::optional<double>> Evaluation::run(Executor &executor,
     if (support::Status s = executor.evaluate(data_.batch()); !s)
       return s.takeError();
     double loss = readOutput(executor, "loss").value_or(NAN);
-    double count = readOutput(executor, "tokens").value_or(1); // 1: batches weigh the same
+    double count = readOutput(executor, "tokens").value_or(1); // 1: equal weights
     sum += loss * count;
     tokens += count;
     phase.add(1);

@@ -1,4 +1,5 @@
-// The loss on data that is not trained on, with the weights as they are.
+// Computes the loss on held-out data with the current weights. The test is
+// test/runtime/TrainerTest.cpp.
 #ifndef LLMC_RUNTIME_TRAIN_EVALUATION_H
 #define LLMC_RUNTIME_TRAIN_EVALUATION_H
 
@@ -16,23 +17,26 @@
 
 namespace llmc::runtime {
 
+// Owns the data of --eval-data.
 class Evaluation {
 public:
-  // Opens --eval-data and begins to check its tokens.
+  // Opens --eval-data and begins to check its tokens. Fails if the file does not suit the
+  // program or has a bad token that is found soon.
   static support::Result<Evaluation> open(const planfile::ProgramT &program,
                                           const Options &options, support::Progress &progress);
 
-  // Mean over the tokens of its rows, in order, the first of each global batch's
-  // multiple. Changes no state (Executor::evaluate). None: `stop` was set meanwhile.
+  // Returns the mean loss over the tokens of batches() global batches, in file order; rows
+  // that do not fill a global batch are left out. Changes no weight and no moment
+  // (Executor::evaluate()). Returns none if `stop` was set meanwhile.
   support::Result<std::optional<double>> run(Executor &executor, support::Progress &progress,
                                              const std::atomic<bool> *stop);
 
-  // Is it due after `done` of `steps` steps?
+  // Returns whether an evaluation is due after `done` of `steps` steps.
   bool due(uint64_t done, uint64_t steps) const {
     return done == steps || (every_ > 0 && done > 0 && done % every_ == 0);
   }
   uint64_t batches() const { return batches_; }
-  // For the start-up.
+  // Returns one line for the start-up.
   const std::string &note() const { return note_; }
 
 private:

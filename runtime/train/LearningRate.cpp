@@ -12,7 +12,7 @@ using support::Status;
 using support::text;
 
 uint64_t runtime::decaySteps(const Options &options, uint64_t steps) {
-  constexpr uint64_t kTenth = 10; // as MiniCPM found enough
+  constexpr uint64_t kTenth = 10; // suffices according to MiniCPM
   return options.decaySteps.value_or((steps + kTenth - 1) / kTenth);
 }
 

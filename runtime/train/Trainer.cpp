@@ -30,14 +30,14 @@ namespace {
 
 double seconds(Clock::duration time) { return std::chrono::duration<double>(time).count(); }
 
-// What the host reads after a step. NaN: the plan has no such output.
+// Holds the outputs of a step; NaN if the plan has no such output.
 struct StepResult {
   double loss = NAN, gradNorm = NAN, tokens = NAN;
   double lr = 0, time = 0;
-  std::optional<double> evalLoss; // if it was evaluated after the step
+  std::optional<double> evalLoss; // none: not evaluated after the step
 };
 
-// One training run.
+// Holds the state of one training run.
 class Run {
 public:
   Run(const ProgramT &program, const Kernels &kernels, const Options &options,
@@ -46,11 +46,11 @@ public:
         progress(*context.progress) {}
   Status prepare();
   Status loop();
-  // After a loop that `ran`, or failed: writes all that was asked for.
+  // Writes all that was asked for after loop(), which returned `ran`.
   support::Result<Ended> finish(const Status &ran);
 
 private:
-  Status openOutputs(); // but what is written whole at the end
+  Status openOutputs(); // except those written as a whole at the end
   Status openEvaluation();
   Status compareRest();
   Status evaluateOnly();
@@ -81,11 +81,11 @@ private:
   FirstGradients gradients;
   std::optional<support::FolderLock> saveLock;
   std::optional<support::LineFile> metrics;
-  bool metricsBehind = false; // some lines are yet to be written
-  bool toldNoLabels = false;  // of a step without labels
+  bool metricsBehind = false; // some lines could not be written yet
+  bool toldNoLabels = false;  // the user knows of a step without labels
   bool stopped = false;
   Clock::time_point begin, lastLine;
-  std::optional<support::Progress::Phase> training; // the living line
+  std::optional<support::Progress::Phase> training; // the progress line
 };
 
 Status Run::prepare() {
@@ -227,7 +227,8 @@ Status Run::step(uint64_t index, StepResult &result) {
   return ok();
 }
 
-// Asked before the weights change, so that those of the last good step can be saved.
+// Fails if the loss or gradient norm is not finite. Runs before the weights change, so that
+// those of the last good step can be saved.
 Status Run::approve(uint64_t index, StepResult &result) const {
   std::optional<double> loss = readOutput(*executor, "loss"),
                         norm = readOutput(*executor, "grad_norm");
@@ -242,7 +243,7 @@ Status Run::approve(uint64_t index, StepResult &result) const {
   return ok();
 }
 
-// After a step, with the weights that it left.
+// Evaluates after `done` steps if that is due, with the weights that they left.
 Status Run::evaluate(uint64_t done, StepResult &result) {
   if (!evaluation || !evaluation->due(done, steps))
     return ok();
@@ -253,7 +254,8 @@ Status Run::evaluate(uint64_t done, StepResult &result) {
   return ok();
 }
 
-// A disk that is full ends no training: the lines wait until there is room.
+// Appends a line to --metrics. A full disk does not end the training: the lines are buffered
+// until there is room.
 void Run::log(uint64_t step, const StepResult &r, double tokens) {
   if (!metrics)
     return;
@@ -293,8 +295,8 @@ void Run::report(uint64_t index, const StepResult &r) {
                 "step %llu/%llu  loss %.5f  norm %.4g  lr %.3g  %.0f tokens/s  left %s",
                 static_cast<unsigned long long>(index + 1), static_cast<unsigned long long>(steps),
                 r.loss, r.gradNorm, r.lr, tokens / r.time, support::durationText(left).c_str());
-  // A line a step while there are few, then about one a second; on a terminal the living
-  // line tells those.
+  // Prints the first ten steps, then about one a second; on a terminal the progress line
+  // shows the others.
   constexpr uint64_t kEach = 10;
   bool due = !context.terminal && seconds(now - lastLine) >= 1.0;
   bool stays = last || index < kEach || due || r.evalLoss;
@@ -331,7 +333,7 @@ Status Run::loop() {
     losses.push_back(result.loss);
     context.begin();
     keepTrace(out, *executor);
-    // Evaluation leaves other gradients behind.
+    // Captures the gradients before an evaluation overwrites the accumulators.
     if (index == 0 && !options.dump.empty())
       if (Status s = gradients.capture(*executor); !s)
         return error("--dump: ", s.message());
@@ -342,7 +344,7 @@ Status Run::loop() {
   return ok();
 }
 
-// --steps 0: the weights as they came.
+// Evaluates the initial weights, for --steps 0.
 Status Run::evaluateOnly() {
   StepResult result;
   Status status = evaluate(0, result);
@@ -353,7 +355,8 @@ Status Run::evaluateOnly() {
   return status;
 }
 
-// Saves the weights if they are worth it, and says where those of the last step are.
+// Saves the weights unless there is nothing to save; returns a note that says where those of
+// the last step are.
 std::string Run::save(bool early, Problems &problems) {
   const uint64_t last = losses.size();
   if (early && last == 0)
@@ -373,7 +376,7 @@ std::string Run::save(bool early, Problems &problems) {
   return text("the weights of step ", last, " are in '", options.save, "'");
 }
 
-// Compares what is left of the weights with the model's.
+// Compares the rest of the weights with the model's.
 Status Run::compareRest() {
   support::Progress::Phase comparing(progress, "comparing weights with the model's",
                                      check->bytesLeft());
@@ -424,7 +427,7 @@ support::Result<Ended> runtime::train(const ProgramT &program, const Kernels &ke
   Status ran;
   try {
     ran = run.loop();
-  } catch (const std::bad_alloc &) { // what there is can still be saved
+  } catch (const std::bad_alloc &) { // the weights can still be saved
     ran = error("out of memory");
   }
   return run.finish(ran);

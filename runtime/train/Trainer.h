@@ -1,4 +1,5 @@
-// The step loop of a compiled program and what a user sees of it.
+// Runs the step loop of a compiled program and prints its progress. The test is
+// test/runtime/TrainerTest.cpp.
 #ifndef LLMC_RUNTIME_TRAIN_TRAINER_H
 #define LLMC_RUNTIME_TRAIN_TRAINER_H
 
@@ -6,8 +7,9 @@
 
 namespace llmc::runtime {
 
-// Trains. An error is one line for the user, without the program's name. Whatever ends
-// the run after a step, the weights of the last good one are saved.
+// Trains, and writes what `options` ask for. An error is one line for the user, without the
+// program's name. However the run ends after a step, the weights of the last good step go to
+// --save, unless a step failed while it changed them.
 support::Result<Ended> train(const planfile::ProgramT &program, const Kernels &kernels,
                              const Options &options, const RunContext &context);
 
