@@ -21,7 +21,7 @@ using support::text;
 namespace {
 
 constexpr std::string_view kIds = "input_ids", kLabels = "labels";
-constexpr int64_t kIgnored = -100; // a label that counts for nothing
+constexpr int64_t kIgnored = -100; // a label without loss
 
 bool isIntegerInput(DType type) { return type == DType::I64 || type == DType::I32; }
 
@@ -105,7 +105,8 @@ Status Data::openTokens(const DataOptions &options) {
   return problems.empty() ? mix(options.tokens) : Status(error(problems));
 }
 
-// A file alone must do for a step; of several each must have a row.
+// Combines the open files. A single one must have enough rows for a step, each of several at
+// least one.
 Status Data::mix(const std::vector<DataFile> &files) {
   std::vector<Mixture::File> parts;
   double sum = 0;
@@ -167,7 +168,7 @@ Status Data::openArrays(const std::map<std::string, std::string> &arrays) {
   return checkRowsAgree();
 }
 
-// Rows of inputs belong together.
+// Fails if the arrays differ in their number of rows: equal rows belong together.
 Status Data::checkRowsAgree() const {
   std::string counts;
   std::set<int64_t> rows;
@@ -296,7 +297,7 @@ Status Data::loadArray(size_t input, uint64_t row, uint64_t place) {
   return ok();
 }
 
-// Puts an integer into the batch; `row` is its row in the file, for the error.
+// Stores an integer in the batch; `row` is its row in the file, for the error.
 Status Data::store(size_t input, uint64_t row, uint64_t place, uint64_t position,
                    int64_t token) {
   bool ids = int(input) == idsInput_, labels = int(input) == labelsInput_;

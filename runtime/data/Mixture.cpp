@@ -8,7 +8,8 @@ using namespace llmc::runtime;
 
 namespace {
 
-// Keys of their own for what is drawn beside the rows of the first file.
+// Returns a key for what is drawn: `seed` for the rows of file 0, another one for each other
+// `what`.
 uint64_t keyOf(uint64_t seed, uint32_t what) {
   if (what == 0)
     return seed;
@@ -26,7 +27,7 @@ Mixture::Mixture(std::vector<File> files, uint64_t seed, bool shuffle)
   for (const File &file : files_)
     shares_.push_back((until += file.weight) / sum);
   if (!shares_.empty())
-    shares_.back() = 1; // not what rounding leaves of it
+    shares_.back() = 1; // exactly, despite rounding
 }
 
 uint64_t Mixture::given(size_t file, uint64_t block) const {
@@ -40,7 +41,8 @@ Mixture::Place Mixture::at(uint64_t sample) const {
     return rowOf(0, sample);
   uint64_t block = sample / kBlock;
   uint64_t place = permute(keyOf(seed_, 1u << 31), block, kBlock, sample % kBlock);
-  // The permuted block is the files' parts one after the other.
+  // Finds the file: the block, before its permutation, is the concatenation of the files'
+  // shares.
   uint64_t begin = 0, before = 0;
   for (size_t file = 0;; ++file) {
     uint64_t end = given(file, block + 1) - given(file, block);

@@ -17,8 +17,8 @@ TokenCheck::~TokenCheck() {
   thread_.join();
 }
 
-// All of a file is looked at, so that the message counts what is bad; where the run has
-// begun meanwhile, what was found until then has to do: see poll().
+// Checks a whole file, so that the message counts all bad tokens. If the run has begun
+// meanwhile, poll() reports those found until then.
 Status TokenCheck::checkFile(const TokenFile &file, support::Progress::Phase &phase) {
   constexpr uint64_t kTokens = 1 << 20;
   BadTokens bad;

@@ -1,5 +1,5 @@
-// Looks at every token of the data before it is trained on: at once where that is
-// quick, else while the first steps run.
+// Checks every token of the data before the run starts where that is quick, else during the
+// first steps. The test is test/runtime/TokenFileTest.cpp.
 #ifndef LLMC_RUNTIME_DATA_TOKENCHECK_H
 #define LLMC_RUNTIME_DATA_TOKENCHECK_H
 
@@ -15,16 +15,17 @@
 
 namespace llmc::runtime {
 
+// Owns the thread of one check.
 class TokenCheck {
 public:
-  // Begins on a thread of its own. Files and progress must outlive this object.
+  // Starts to check on a thread of its own. Files and progress must outlive this object.
   TokenCheck(std::vector<const TokenFile *> files, support::Progress &progress);
   TokenCheck(const TokenCheck &) = delete;
-  ~TokenCheck(); // gives up what is left
+  ~TokenCheck(); // abandons the rest
 
-  // Waits until all is looked at, at most `seconds`; then as poll().
+  // Waits at most `seconds` for the check to end; then returns the same as poll().
   support::Status wait(double seconds);
-  // An error once a bad token, or a file that cannot be read, was found.
+  // Fails once a bad token, or a file that cannot be read, was found; never waits.
   support::Status poll();
   bool done() const { return done_; }
 

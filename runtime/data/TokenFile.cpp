@@ -19,7 +19,7 @@ using support::text;
 namespace {
 
 constexpr int64_t kLargestU16Vocabulary = 65536;
-constexpr size_t kNamed = 3; // bad tokens that a message names
+constexpr size_t kNamed = 3; // bad tokens named in a message
 
 std::string lowerName(ElementType type) {
   std::string name(support::toString(type));
@@ -28,9 +28,9 @@ std::string lowerName(ElementType type) {
   return name;
 }
 
-// Megatron-LM's index, version 1 (megatron/core/datasets/indexed_dataset.py), all little
-// endian: magic, u64 version, u8 code of the type, u64 sequences, u64 entries of the
-// document index, i32 length of each sequence, i64 place of each in the .bin, i64 document
+// Describes Megatron-LM's index, version 1 (megatron/core/datasets/indexed_dataset.py), all
+// little endian: magic, u64 version, u8 code of the type, u64 sequences, u64 entries of the
+// document index, i32 length of each sequence, i64 offset of each in the .bin, i64 document
 // index (the first sequence of each document, and their number).
 constexpr std::string_view kMagic("MMIDIDX\0\0", 9);
 constexpr uint64_t kFixed = 9 + 8 + 1 + 8 + 8;
@@ -62,7 +62,7 @@ std::optional<ElementType> typeOfCode(uint8_t code) {
   case 8:
     return ElementType::U16;
   default:
-    return std::nullopt; // 6 and 7 are floats
+    return std::nullopt; // 6 and 7 are float types
   }
 }
 
@@ -76,7 +76,8 @@ bool isIndex(const std::string &path) {
          std::string_view(magic, sizeof magic) == kMagic;
 }
 
-// Sequences must follow one another in the .bin, as Megatron's own tools write them.
+// Reads the sequences into `index`; fails unless they are contiguous in the .bin, as
+// Megatron's own tools write them.
 Status readSequences(const ReadableFile &file, Index &index) {
   constexpr uint64_t kChunk = 1 << 16;
   std::vector<int32_t> sizes(kChunk);
@@ -141,7 +142,7 @@ support::Result<Index> readIndex(const ReadableFile &file) {
   return index;
 }
 
-// PREFIX of a pair of Megatron's that `path` names; none: it is a raw file.
+// Returns PREFIX if `path` names a pair of Megatron's; none if it is a raw file.
 std::optional<std::string> prefixOf(const std::string &path) {
   std::filesystem::path name(path);
   std::error_code code;
@@ -154,7 +155,7 @@ std::optional<std::string> prefixOf(const std::string &path) {
   return pair && !std::filesystem::exists(name, code) ? std::optional(path) : std::nullopt;
 }
 
-// What is wrong with a device, pipe or folder as data.
+// Fails if `path` is a device, pipe or folder.
 Status checkRegular(const std::string &path) {
   std::error_code code;
   std::filesystem::file_status status = std::filesystem::status(path, code);
@@ -172,7 +173,7 @@ Status checkRegular(const std::string &path) {
     kind = "a device; rows are read in any order and several times, so copy it to a file first";
     break;
   default:
-    return ok(); // whether it is there is for open() to say
+    return ok(); // open() reports a missing file
   }
   return error("'", path, "' is ", kind);
 }
@@ -243,9 +244,10 @@ support::Result<TokenFile> TokenFile::openIndexed(const std::string &prefix,
   return file;
 }
 
-// A file that surely holds something else than its format says.
+// Fails if the first bytes show that the file is a .npy file, text, or u32 tokens read as
+// u16.
 Status TokenFile::checkKind() const {
-  // Fewer bytes say too little: such a file is taken as the format says.
+  // Accepts a shorter file, which proves too little.
   constexpr size_t kLeast = 128, kSample = 1 << 15;
   size_t size = std::min<uint64_t>(file_.size(), kSample) / 4 * 4;
   if (size < kLeast)
@@ -304,8 +306,8 @@ Status TokenFile::read(uint64_t row, std::vector<int64_t> &to) const {
 
 namespace {
 
-// Is any value outside of [0, vocabulary)? Taken as unsigned: the vectoriser sees one
-// maximum, and a negative i32 is above every vocabulary.
+// Returns whether any value lies outside of [0, vocabulary). Values are read as unsigned: the
+// vectorizer sees one maximum, and a negative i32 exceeds every vocabulary.
 template <class Unsigned> bool anyBad(const std::byte *data, size_t count, int64_t vocabulary) {
   Unsigned most = 0;
   const auto *values = reinterpret_cast<const Unsigned *>(data);
@@ -324,7 +326,7 @@ bool anyBad(ElementType type, const std::byte *data, size_t count, int64_t vocab
   case ElementType::U8:
     return anyBad<uint8_t>(data, count, vocabulary);
   default:
-    return true; // looked at one by one
+    return true; // each value is checked on its own
   }
 }
 
@@ -333,7 +335,7 @@ bool anyBad(ElementType type, const std::byte *data, size_t count, int64_t vocab
 Status TokenFile::check(uint64_t first, uint64_t count, BadTokens &bad) const {
   if (format_.vocabulary <= 0)
     return ok();
-  constexpr uint64_t kBytes = 1 << 18; // stays in the cache
+  constexpr uint64_t kBytes = 1 << 18; // fits into the cache
   uint64_t width = support::byteSize(type_), chunk = kBytes / width;
   std::vector<std::byte> bytes(std::min(count, chunk) * width);
   for (uint64_t at = first; at < first + count; at += chunk) {
@@ -346,7 +348,7 @@ Status TokenFile::check(uint64_t first, uint64_t count, BadTokens &bad) const {
       int64_t token = support::readAsInteger(type_, bytes.data(), i);
       if (token >= 0 && token < format_.vocabulary)
         continue;
-      // The very last token of all is only a label, of the last position.
+      // The last token of all is only a label, of the last position of the last row.
       uint64_t row = std::min((at + i) / format_.seq, std::max<uint64_t>(rows_, 1) - 1);
       if (bad.first.size() < kNamed)
         bad.first.push_back({row, at + i - row * format_.seq, token});

@@ -1,5 +1,5 @@
-// A file of tokens, read as rows of seq + 1 at stride seq: raw integers, or
-// Megatron-LM's pair PREFIX.bin and PREFIX.idx.
+// Reads a file of tokens as rows of seq + 1 at stride seq: raw integers, or Megatron-LM's
+// pair PREFIX.bin and PREFIX.idx. The test is test/runtime/TokenFileTest.cpp.
 #ifndef LLMC_RUNTIME_DATA_TOKENFILE_H
 #define LLMC_RUNTIME_DATA_TOKENFILE_H
 
@@ -14,43 +14,47 @@
 
 namespace llmc::runtime {
 
+// Describes how to interpret a file.
 struct TokenFormat {
   uint64_t seq = 0;
-  int64_t vocabulary = 0;                    // 0: not known
-  std::optional<support::ElementType> type; // of raw files; none: the vocabulary says
+  int64_t vocabulary = 0;                    // 0: unknown, so nothing is checked
+  std::optional<support::ElementType> type; // of raw files; none: chosen by the vocabulary
 };
 
-// Tokens that no row of the model's table belongs to.
+// Counts tokens outside of [0, vocabulary).
 struct BadTokens {
   struct One {
     uint64_t row = 0, position = 0;
     int64_t token = 0;
   };
   uint64_t count = 0;
-  std::vector<One> first; // a few of them
+  std::vector<One> first; // at most three
 };
 
+// Owns one open file.
 class TokenFile {
 public:
-  // Raw: u16 up to a vocabulary of 65,536, else u32, unless the format says. Named as
-  // PREFIX, PREFIX.bin or PREFIX.idx, a pair of Megatron's is known by its index, which
-  // says the type; its documents are one stream of tokens in their order.
+  // Opens a file. Raw tokens are u16 up to a vocabulary of 65,536, else u32, unless the
+  // format has a type. A pair of Megatron's is named as PREFIX, PREFIX.bin or PREFIX.idx and
+  // recognized by its index, which holds the type; its documents form one stream of tokens in
+  // their order. Fails for other kinds of files, and if size, type and index disagree.
   static support::Result<TokenFile> open(const std::string &path, const TokenFormat &format);
 
   uint64_t tokens() const { return tokens_; }
-  // Tokens that some row has.
+  // Returns the number of tokens that some row contains.
   uint64_t used() const { return rows_ == 0 ? 0 : rows_ * format_.seq + 1; }
   uint64_t rows() const { return rows_; }
   uint64_t bytes() const { return tokens_ * support::byteSize(type_); }
   const std::string &path() const { return file_.path(); }
-  // "tokens.bin: 4910 u16 tokens, 76 rows of 64".
+  // Returns a description such as "tokens.bin: 4910 u16 tokens, 76 rows of 64".
   std::string note() const;
 
-  // The seq + 1 tokens of a row; an error if one is bad.
+  // Reads the seq + 1 tokens of a row into `to`; fails if one is bad.
   support::Status read(uint64_t row, std::vector<int64_t> &to) const;
-  // Adds the bad ones of tokens [first, first + count).
+  // Adds to `bad` the bad ones of tokens [first, first + count); fails if they cannot be
+  // read.
   support::Status check(uint64_t first, uint64_t count, BadTokens &bad) const;
-  // Names the file, how many there are and where the first stand.
+  // Returns an error that names the file, the number of bad tokens and the first of them.
   support::Error errorOf(const BadTokens &bad) const;
 
 private:
@@ -66,10 +70,10 @@ private:
   support::ElementType type_ = support::ElementType::U16;
   uint64_t start_ = 0; // byte of the first token
   uint64_t tokens_ = 0, rows_ = 0;
-  std::string documents_; // of a pair: how many, for note()
+  std::string documents_; // of a pair: their number, for note()
 };
 
-// The files that open() reads for a name, for those who must not overwrite them.
+// Returns the files that open() reads for a name, which no output may overwrite.
 std::vector<std::string> tokenFilesOf(const std::string &path);
 
 } // namespace llmc::runtime
