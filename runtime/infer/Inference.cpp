@@ -24,7 +24,7 @@ std::string typeAndShape(planfile::DType type, const std::vector<int64_t> &shape
   return text(planfile::numpyName(type), " ", support::shapeText(shape));
 }
 
-// Names in one column, `cells` beside them.
+// Returns lines with the names in one column and `cells` beside them.
 std::string columns(const std::vector<std::pair<std::string, std::string>> &cells) {
   size_t width = 0;
   for (const auto &[name, cell] : cells)
@@ -44,7 +44,8 @@ void announce(std::ostream &out, const Executor &executor, const Weights &weight
   out << "products   " << executor.libraryNote() << std::endl;
 }
 
-// Runs `repeat` times more and says how long one run takes.
+// Runs `repeat` times more and prints how long a run takes; stops early on a signal. Appends
+// sorted seconds to `times`.
 Status measure(Executor &executor, const InferenceInputs &inputs, uint64_t repeat, double first,
                const RunContext &context, std::vector<double> &times) {
   while (times.size() < repeat && !context.stopped()) {

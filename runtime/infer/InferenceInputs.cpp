@@ -35,7 +35,7 @@ void storeFloat(DType type, std::byte *data, uint64_t index, double value) {
     put(data, index, static_cast<float>(value));
 }
 
-// False: the type cannot hold the value.
+// Stores `value`; returns false if the type cannot hold it.
 bool storeInteger(DType type, std::byte *data, uint64_t index, int64_t value) {
   switch (type) {
   case DType::I64:
@@ -55,7 +55,7 @@ bool storeInteger(DType type, std::byte *data, uint64_t index, int64_t value) {
   }
 }
 
-// "row 1, position 3", or the index where there are other than two dims.
+// Returns "row 1, position 3", or "index [...]" unless there are two dims.
 std::string placeOf(const std::vector<int64_t> &shape, uint64_t index) {
   if (shape.size() == 2)
     return text("row ", index / uint64_t(shape[1]), ", position ", index % uint64_t(shape[1]));
@@ -68,7 +68,7 @@ std::string placeOf(const std::vector<int64_t> &shape, uint64_t index) {
   return place + "]";
 }
 
-// Element `index` of a file as an integer; nullopt: it is none.
+// Returns element `index` of a file as an integer; nullopt if it is none, or out of range.
 std::optional<int64_t> integerAt(const support::NpyFile &file, uint64_t index) {
   if (support::isInteger(file.type())) {
     int64_t value = support::readAsInteger(file.type(), file.data(), index);
@@ -106,7 +106,7 @@ Status convertIntegers(const InputBindingT &input, const support::NpyFile &file,
   return ok();
 }
 
-// Puts elements where ranks' parts are cut from.
+// Permutes each row as permutedPlaces() of the plan, so that every rank's part is a range.
 void permute(const planfile::MeshT &mesh, const InputBindingT &input,
              std::vector<std::byte> &buffer) {
   std::vector<uint64_t> places = planfile::permutedPlaces(mesh, input);
@@ -171,7 +171,7 @@ Status InferenceInputs::read(const InputBindingT &input, const std::string &path
                  support::shapeText(input.global_shape),
                  "; compile again with other --dim, or give that shape");
   notes_.push_back(text(input.name, "  ", path));
-  // A bool of a file may be any byte.
+  // Copies bytes of an equal type, except bool, whose bytes may have any value.
   if (planfile::elementType(input.dtype) == file.type() && input.dtype != DType::I1 &&
       input.limit <= 0) {
     if (!buffer.empty())
@@ -199,7 +199,7 @@ Status InferenceInputs::useDefault(const ProgramT &program, const InputBindingT 
   }
   if (input.default_value == InputDefault::Required)
     return error("no data for the input '", input.name, "'", give);
-  // With a cache, the first position is not 0 but the number of past tokens.
+  // With a cache the first position is not 0 but the number of past tokens.
   bool positions = input.default_value == InputDefault::Positions;
   for (const auto &other : program.inputs)
     if (positions && isFloat(other->dtype) && *support::elementCount(other->global_shape) > 0)

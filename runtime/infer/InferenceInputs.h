@@ -1,5 +1,5 @@
-// The inputs of one run of a program for inference: .npy files compared with the
-// plan and converted to its types.
+// Reads the inputs of one run of inference: .npy files, compared with the plan and converted
+// to its types. The test is test/runtime/InferenceTest.cpp.
 #ifndef LLMC_RUNTIME_INFER_INFERENCEINPUTS_H
 #define LLMC_RUNTIME_INFER_INFERENCEINPUTS_H
 
@@ -14,20 +14,21 @@
 
 namespace llmc::runtime {
 
+// Owns the buffer of each input.
 class InferenceInputs {
 public:
-  // Reads NAME -> FILE. Numbers are converted where no value changes its meaning:
-  // anything to floats, whole numbers to integers, 0 and 1 to bool. An input that
-  // is not given takes the plan's default. The error lists all problems: names
-  // that the plan has not, inputs without a value, wrong shapes, and for each
-  // input the first number that does not fit, with its place.
+  // Reads NAME -> FILE. Numbers are converted where no value changes its meaning: anything to
+  // floats, whole numbers to integers, 0 and 1 to bool. An input that is not given takes the
+  // plan's default. Fails with all problems: names that the plan lacks, inputs without a
+  // value, wrong shapes, and for each input the first number that does not fit, with its
+  // position.
   static support::Result<InferenceInputs>
   open(const planfile::ProgramT &program, const std::map<std::string, std::string> &files);
 
-  // For Executor::runStep.
+  // Returns the buffers for Executor::runStep(), by input.
   const std::vector<const std::byte *> &pointers() const { return pointers_; }
 
-  // Where each input comes from, one entry an input.
+  // Returns where each input comes from, one entry an input, for the start-up.
   const std::vector<std::string> &notes() const { return notes_; }
 
 private:

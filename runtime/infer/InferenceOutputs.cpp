@@ -26,7 +26,7 @@ std::string fileNameOf(const std::string &name) {
   return file.empty() ? "_" : file;
 }
 
-// A whole, dense tensor seen as the source of its shards.
+// Returns the view of a whole, contiguous tensor, as the source of its shards.
 planfile::ViewT denseView(const std::vector<int64_t> &shape) {
   planfile::ViewT view;
   view.strides.resize(shape.size());
