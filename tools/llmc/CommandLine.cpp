@@ -1,4 +1,4 @@
-// The command line of `llmc`.
+// Parses the command line of `llmc`.
 #include "tools/llmc/CommandLine.h"
 
 #include "lib/support/Counted.h"
@@ -18,7 +18,7 @@ bool CommandLine::has(std::string_view flag) const {
 
 namespace {
 
-// Bounds of what is counted: a plan counts rows in 32 bits.
+// Limits counts: a plan counts rows in 32 bits.
 constexpr int64_t kMost = int64_t(1) << 31;
 
 std::optional<int64_t> parseNumber(const std::string &text) {
@@ -29,7 +29,7 @@ std::optional<int64_t> parseNumber(const std::string &text) {
   return value;
 }
 
-// The parts between separators, empty ones too.
+// Returns the parts between separators, empty ones too.
 std::vector<std::string> split(const std::string &text, char separator) {
   std::vector<std::string> parts(1);
   for (char c : text)
@@ -84,7 +84,7 @@ private:
   CommandLine &line = result.line;
   CompileOptions &options = result.line.options;
   unsigned command = 0;
-  std::vector<std::pair<std::string, std::string>> values; // flags with their values
+  std::vector<std::pair<std::string, std::string>> values; // flags with their values, in order
   bool hasModel = false, hasSubject = false, hasUnknown = false;
 };
 
@@ -124,7 +124,7 @@ void Parser::namedMesh(const std::string &text) {
       usage("--mesh and --" + name + " both give the size of " + name + "; give one of them");
 }
 
-// 8 is dp; 4x2 is dp x tp; 8x16x8 is dp x pp x tp.
+// Parses a mesh: 8 is dp; 4x2 is dp x tp; 8x16x8 is dp x pp x tp.
 void Parser::mesh(const std::string &text) {
   if (text == "auto")
     return refuse("--mesh auto is not built yet; name the sizes, for example --mesh 2x2x2 (dp x pp x tp)");
@@ -149,7 +149,7 @@ void Parser::mesh(const std::string &text) {
   options.pp = sizes.size() == 3 ? sizes[1] : 1;
 }
 
-// name=value, or several joined by commas.
+// Parses name=value, or several joined by commas.
 void Parser::dims(const std::string &text) {
   for (const std::string &part : split(text, ',')) {
     size_t equal = part.rfind('=');
@@ -157,13 +157,13 @@ void Parser::dims(const std::string &text) {
     if (equal == std::string::npos || equal == 0)
       return usage("--dim needs name=value, got '" + part + "' in '" + text + "'");
     std::string name = part.substr(0, equal);
-    number("--dim " + name, part.substr(equal + 1), size, 0); // 0: an empty cache
+    number("--dim " + name, part.substr(equal + 1), size, 0); // 0 is an empty cache
     if (!options.dims.emplace(name, size).second)
       usage("--dim: " + name + " is given twice");
   }
 }
 
-// sm_80,sm_90 or all.
+// Parses a list of chips such as sm_80,sm_90, or all.
 void Parser::cudaKernels(const std::string &text) {
   std::vector<std::string> known, &chips = options.cudaKernels;
   for (llvm::StringRef chip : emit::kCudaChips)
@@ -188,7 +188,7 @@ void Parser::dropout(const std::string &text) {
     refuse("--dropout " + text + " is not built yet; use --dropout 0");
 }
 
-// False after a message: the value is none of those that the flag has.
+// Returns true if the value is built; else adds an error and returns false.
 bool Parser::enumerated(const Flag &flag, const std::string &value) {
   auto holds = [&](const std::vector<std::string> &list) {
     return std::find(list.begin(), list.end(), value) != list.end();
@@ -230,7 +230,7 @@ bool Parser::setNumber(const std::string &flag, const std::string &value) {
   return true;
 }
 
-// Sets what a flag says; its value is one of an enumeration's, if it has one.
+// Stores the value of a flag; a value of an enumeration is valid already.
 void Parser::set(const std::string &flag, const std::string &value) {
   line.mutate |= flag == "--mutate" || flag == "--mutants";
   if (setNumber(flag, value))
@@ -293,7 +293,8 @@ void Parser::unknown(const std::string &name) {
   hasUnknown = true;
 }
 
-// False after a message: the flag is another command's, or is there already.
+// Returns true if the flag may be given here; else (it belongs to another command, or is
+// given twice) adds an error and returns false.
 bool Parser::mayStand(const Flag &flag, const std::string &value) {
   std::string name = flag.name;
   if (!(flag.commands & command)) {
@@ -313,7 +314,7 @@ bool Parser::mayStand(const Flag &flag, const std::string &value) {
   return true;
 }
 
-// The flag at arguments[i], and its value where that is an argument of its own.
+// Parses the flag at arguments[i], and its value, which may be the next argument.
 void Parser::flagAt(size_t &i) {
   std::string name = arguments[i], value;
   size_t equal = name.rfind("--", 0) == 0 ? name.find('=') : std::string::npos;
@@ -334,7 +335,7 @@ void Parser::flagAt(size_t &i) {
     hasValue = true;
   }
   if (flag->value && !hasValue) {
-    // No file is called like a flag by a word that is not meant as one: ./-o names it.
+    // Takes no known flag as a value: a file of such a name is given as ./-o.
     if (i + 1 == arguments.size() || arguments[i + 1].rfind("--", 0) == 0 ||
         findFlag(arguments[i + 1])) {
       hasUnknown = true;
@@ -360,7 +361,7 @@ void Parser::positional(const std::string &word) {
   } else if (command == kExplain && !hasSubject) {
     line.subject = word;
     hasSubject = true;
-  } else if (!hasUnknown) { // whose value this may be
+  } else if (!hasUnknown) { // else it may be the value of an unknown flag
     usage("more than one model: '" + options.model + "' and '" + word + "'");
   }
 }
@@ -373,8 +374,8 @@ void Parser::checkInference() {
       refuse(std::string(flag.name) + " is for training; with --infer " + flag.inference);
 }
 
-// Experts and long sequences have no ranks of their own yet; what is asked for must
-// agree all the same.
+// Checks the mesh axes. Experts and long sequences have no ranks of their own yet, but the
+// sizes must agree nevertheless.
 void Parser::checkMesh() {
   using planfile::AxisRole;
   for (AxisRole role : {AxisRole::Context, AxisRole::Expert, AxisRole::ExpertTensor})
@@ -407,7 +408,7 @@ void Parser::checkVerify() {
       usage("--draws draws models, meshes and choices; leave out " + flag);
 }
 
-// Steps are tables of micro-batches, which stay small enough to be looked at.
+// Limits the micro-batches of a step, whose table must stay small enough to be checked.
 void Parser::checkBatch() {
   constexpr int64_t kRuns = int64_t(1) << 18; // micro-batches x stages
   int64_t rows = 0;
@@ -453,7 +454,7 @@ void Parser::finish() {
     checkBatch();
 }
 
-// False after a message: there is no such command.
+// Finds the command; adds an error and returns false if there is no such command.
 bool Parser::findCommandOf() {
   std::vector<std::string> names;
   for (const Command &one : commands())

@@ -1,4 +1,5 @@
-// The commands of `llmc`. Each returns the exit code; messages are printed.
+// Declares the commands of `llmc`. Each returns the exit code and prints its messages: 0 for
+// success, 1 for an error, and verify returns 3 if a check fails.
 #ifndef LLMC_TOOLS_LLMC_COMMANDS_H
 #define LLMC_TOOLS_LLMC_COMMANDS_H
 

@@ -1,4 +1,4 @@
-// llmc compile: model -> plan + kernels -> one executable.
+// Implements llmc compile: model -> plan + kernels -> one executable.
 #include "tools/llmc/Commands.h"
 #include "tools/llmc/Diagnostics.h"
 #include "tools/llmc/Files.h"
@@ -32,7 +32,8 @@ int fail(const std::string &message) {
   return 1;
 }
 
-// A long compilation must not end in "cannot write".
+// Returns why the output cannot be written, or an empty string, so that a long compilation
+// does not fail at its end.
 std::string checkWritable(const CommandLine &line) {
   namespace fs = std::filesystem;
   std::string output = line.options.output;
@@ -106,14 +107,14 @@ void printSummary(llvm::raw_ostream &out, const planfile::ProgramT &program,
       << counted(program.kernels.size(), "kernel") << ", compiled in " << llvm::format("%.1f", seconds) << " s\n";
 }
 
-// A model to compile, and where it stands.
+// Holds the module to compile and the phase that it is after.
 struct Work {
   CompileOptions options;
   Phase from = Phase::Import;
-  OwningOpRef<ModuleOp> module; // null after diagnostics
+  OwningOpRef<ModuleOp> module; // null: failed, after diagnostics
 };
 
-// IR says itself where it stands and what it was written with.
+// Reads IR, which records its phase and the options with which it was written.
 Work readIr(MLIRContext &context, const CommandLine &line) {
   Work work;
   FailureOr<Dump> dump = readDump(context, line.options.model);
@@ -157,7 +158,7 @@ Work read(MLIRContext &context, const CommandLine &line, support::Progress &prog
   return work;
 }
 
-// Runs phase after phase.
+// Runs all phases up to `to`, one after the other.
 LogicalResult runAll(Work &work, Phase to, support::Progress &progress) {
   for (Phase phase = work.from; phase != to;) {
     Phase next = static_cast<Phase>(static_cast<int>(phase) + 1);
@@ -174,7 +175,7 @@ LogicalResult runAll(Work &work, Phase to, support::Progress &progress) {
   return success();
 }
 
-// The plan, checked, as a program on disk.
+// Emits the program, checks its plan and writes it to disk; returns the exit code.
 int writeProgram(Work &work, support::Progress &progress, planfile::ProgramT &program,
                  std::vector<planfile::DeviceImageT> &images) {
   std::vector<KernelObject> kernels;
@@ -201,7 +202,7 @@ int writeProgram(Work &work, support::Progress &progress, planfile::ProgramT &pr
   std::vector<planfile::Section> sections = {{std::string(planfile::kPlanSection), plan}};
   for (const KernelObject &object : kernels)
     sections.push_back({std::string(planfile::kKernelsPrefix) + object.target, object.bytes});
-  std::vector<std::string> deviceBytes(images.size()); // sections only point to theirs
+  std::vector<std::string> deviceBytes(images.size()); // sections refer to these bytes
   for (auto [image, bytes] : llvm::zip(images, deviceBytes)) {
     bytes = planfile::writeDeviceImage(image);
     sections.push_back({std::string(planfile::kCudaPrefix) + image.chip, bytes});
@@ -231,7 +232,7 @@ int runCompile(const CommandLine &line) {
   reading.reset();
   if (!work.module)
     return 1;
-  // What the model names: nothing is written yet.
+  // Checks the files that the model names before anything is written.
   if (support::Status status = support::checkOutputs(filesOf(*work.module), outputs); !status)
     return fail(status.message());
   if (failed(runAll(work, line.compileTo, progress)))
@@ -247,7 +248,7 @@ int runCompile(const CommandLine &line) {
   std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
   if (line.verbosity == support::Verbosity::Quiet)
     return 0;
-  // A program that goes to standard output has it for itself.
+  // Prints to stderr if the program itself goes to standard output.
   bool taken = support::namedDescriptor(line.options.output) >= 0;
   llvm::raw_ostream &out = taken ? llvm::errs() : llvm::outs();
   printSummary(out, program, work.options, seconds.count());

@@ -1,4 +1,4 @@
-// MLIR's diagnostics as messages for the person at the terminal.
+// Prints MLIR's diagnostics as messages for the user at the terminal.
 #include "tools/llmc/Diagnostics.h"
 
 #include "lib/support/Progress.h"
@@ -11,7 +11,8 @@
 namespace llmc {
 using namespace mlir;
 
-// "node 'x'" for a named location, "file:line:col" for a place in a dump.
+// Returns "node 'x'" for a named location, "file:line:col" for a location in a dump, else an
+// empty string.
 static std::string describe(Location loc) {
   if (auto name = dyn_cast<NameLoc>(loc))
     return "node '" + name.getName().str() + "'";
@@ -48,11 +49,11 @@ static void print(Diagnostic &diagnostic, const std::string &model, llvm::String
   bool names = llvm::StringRef(place).starts_with(model); // "FILE:line:col"
   if (names || !llvm::StringRef(text).starts_with(model))
     line += (names ? place : model) + ": ";
-  if (!names && !place.empty() && place != "node '" + model + "'") // a model's function is called so
+  if (!names && !place.empty() && place != "node '" + model + "'") // the function's name
     line += place + ": ";
   line += text + "\n";
   if (said.insert(line).second)
-    llvm::errs() << (support::isTerminal(2) ? "\r\033[K" : "") << line; // over a living line
+    llvm::errs() << (support::isTerminal(2) ? "\r\033[K" : "") << line; // clears a progress line
   for (Diagnostic &note : diagnostic.getNotes())
     print(note, model, said);
 }

@@ -1,4 +1,4 @@
-// MLIR's diagnostics as messages for the person at the terminal.
+// Prints MLIR's diagnostics as messages for the user at the terminal.
 #ifndef LLMC_TOOLS_LLMC_DIAGNOSTICS_H
 #define LLMC_TOOLS_LLMC_DIAGNOSTICS_H
 
@@ -8,9 +8,9 @@
 
 namespace llmc {
 
-// Prints `llmc: error: MODEL: node 'NAME': text` on stderr for as long as it lives;
-// the same line once, whoever finds the same again (verify compiles a model several times).
-// Quiet: errors alone.
+// Prints `llmc: error: MODEL: node 'NAME': text` on stderr for as long as it lives. Equal
+// lines are printed once, since verify compiles a model several times. Quiet verbosity prints
+// errors alone.
 class TerminalDiagnostics {
 public:
   TerminalDiagnostics(mlir::MLIRContext *context, std::string model,

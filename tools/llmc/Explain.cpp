@@ -1,4 +1,5 @@
-// llmc explain: why a compiled program moves what it moves, and how its ops are cut.
+// Implements llmc explain: why a compiled program moves what it moves, and how its ops are
+// sharded.
 #include "lib/report/Explain.h"
 #include "lib/planfile/Carried.h"
 #include "lib/support/Json.h"

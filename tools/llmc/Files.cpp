@@ -26,7 +26,8 @@ static void addOnce(const NamedFile &file, std::vector<NamedFile> &files) {
   files.push_back(file);
 }
 
-// Files of a folder that hold models or weights, whether they are read this time or not.
+// Adds the files of a folder that hold models or weights, whether they are read this time or
+// not.
 static void addModelFiles(const std::string &flag, const fs::path &folder,
                           std::vector<NamedFile> &files) {
   std::error_code code;

@@ -1,4 +1,4 @@
-// The files that a command reads and writes, for support::checkOutputs().
+// Lists the files that a command reads and writes, for support::checkOutputs().
 #ifndef LLMC_TOOLS_LLMC_FILES_H
 #define LLMC_TOOLS_LLMC_FILES_H
 
@@ -8,14 +8,15 @@
 
 namespace llmc {
 
-// The runtime that a payload is appended to; it stands beside llmc itself.
+// Returns the path of the runtime to which a payload is appended; it lies beside llmc itself.
 std::string runtimePath();
 
-// What is read as far as the command line tells, with what belongs to the model beside it.
+// Returns what the command line reads: the model, the weights, every model or weights file
+// beside them, and llmc itself.
 std::vector<support::NamedFile> inputsOf(const CommandLine &line);
-// What the model itself names: external data, safetensors.
+// Returns the files that the model names: external data, safetensors.
 std::vector<support::NamedFile> filesOf(mlir::ModuleOp module);
-// OUT and each dump.
+// Returns OUT and each dump of --dump-phases.
 std::vector<support::NamedFile> outputsOf(const CommandLine &line);
 
 } // namespace llmc

@@ -1,4 +1,4 @@
-// The flags of `llmc`, in one table.
+// Lists the flags of `llmc` in one table.
 #include "tools/llmc/Flags.h"
 
 #include "lib/support/Error.h"
@@ -13,7 +13,7 @@ namespace {
 constexpr unsigned kChoice = kCompile | kVerify;
 constexpr const char *kBatch = "the batch is a dimension of the model: bind it with --dim NAME=N";
 
-// A choice with one value so far: the others are refused by name, never ignored.
+// Makes a choice with one value so far: the others are refused by name, never ignored.
 Flag later(const char *name, const char *built, std::vector<std::string> values,
            const char *inference = nullptr) {
   Flag flag{name, kChoice, "VALUE", nullptr, built, {built}, std::move(values)};
@@ -145,7 +145,7 @@ std::vector<std::string> split(const std::string &text) {
   return lines;
 }
 
-// "  --flag VALUE           help   [default]", further lines below the first.
+// Returns " --flag VALUE help [default]", with further lines below the first.
 std::string helpOf(const Flag &flag) {
   constexpr size_t kHelp = 25;
   std::string head = text("  ", flag.brief ? flag.brief : "", flag.brief ? ", " : "", flag.name, flag.value ? " " : "",

@@ -1,4 +1,4 @@
-// The flags of `llmc`, in one table: the parser, the checks and --help read it.
+// Lists the flags of `llmc` in one table, which the parser, the checks and --help read.
 #ifndef LLMC_TOOLS_LLMC_FLAGS_H
 #define LLMC_TOOLS_LLMC_FLAGS_H
 
@@ -8,45 +8,49 @@
 
 namespace llmc {
 
-// The commands that take a flag, joined by |.
+// Identifies the commands that take a flag, joined by |.
 enum Commands : unsigned { kCompile = 1, kInspect = 2, kExplain = 4, kVerify = 8 };
 
+// Describes one flag.
 struct Flag {
   const char *name;
   unsigned commands;
-  const char *value; // its form in --help; null: it takes none
-  const char *help;  // lines; null: a choice with one value so far, which --help leaves out
-  const char *standard = nullptr; // what holds without it, for --help
-  std::vector<std::string> values = {}; // of an enumeration: those that are built
-  std::vector<std::string> later = {};  // and those that are not built yet
+  const char *value; // placeholder in --help; null: it takes no value
+  const char *help;  // lines; null: hidden, a choice with one value so far
+  const char *standard = nullptr; // default, for --help
+  std::vector<std::string> values = {}; // of an enumeration: values that are built
+  std::vector<std::string> later = {};  // of an enumeration: values not built yet
   bool many = false;                    // may be given several times
   const char *brief = nullptr;          // "-o"
-  const char *inference = nullptr;      // why it is for training alone, and what to do instead
-  const char *environment = nullptr;    // the variable that has its value where none is given
+  const char *inference = nullptr;      // null, or why it is for training alone and what to do
+  const char *environment = nullptr;    // variable with its value if none is given
 };
+// Returns the table of all flags.
 const std::vector<Flag> &flags();
 
-// The flag of that name, or brief name; null if there is none.
+// Returns the flag of that long or short name; null if there is none.
 const Flag *findFlag(std::string_view name);
 
+// Describes one command for the parser and --help.
 struct Command {
   const char *name;
   unsigned bit; // 0: not built yet
   const char *usage, *about;
-  const char *line; // of the list of commands
+  const char *line; // in the list of commands
 };
 const std::vector<Command> &commands();
+// Returns the command of that name; null if there is none.
 const Command *findCommand(std::string_view name);
-// "compile, verify".
+// Returns the names of a set of commands, as in "compile, verify".
 std::string namesOf(unsigned commands);
 
-// "; did you mean 'NAME'?", empty if no candidate is near.
+// Returns "; did you mean 'NAME'?", or an empty string if no candidate is near.
 std::string didYouMean(const std::string &typed, const std::vector<std::string> &candidates);
 
-// Choices that have one built value each, as "zero 0, precision fp32, ...".
+// Returns the choices that have one built value each, as in "zero 0, precision fp32, ...".
 std::string builtChoices();
 
-// Text of --help for a command, or for all of them if empty.
+// Returns the text of --help for a command, or for all of them if it is empty.
 std::string helpText(const std::string &command);
 
 } // namespace llmc

@@ -1,4 +1,4 @@
-// llmc inspect: what is in a model or in a compiled program.
+// Implements llmc inspect: the contents of a model or of a compiled program.
 #include "dialects/graph/GraphAttrs.h"
 #include "tools/llmc/Commands.h"
 #include "tools/llmc/Diagnostics.h"
@@ -22,7 +22,7 @@ using namespace mlir;
 using support::counted;
 namespace {
 
-// A program made by llmc: its plan says everything.
+// Inspects a program made by llmc, by its plan alone.
 int inspectProgram(const planfile::Payload &payload, const CommandLine &line) {
   auto bytes = payload.section(planfile::kPlanSection);
   if (!bytes) {
@@ -57,7 +57,7 @@ std::string numpyName(Type type) {
   return (type.isIntOrIndex() ? "int" : "float") + std::to_string(bits);
 }
 
-// Arguments or results of @forward that carry `key`, as name, dtype and shape.
+// Returns the arguments or results of @forward that carry `key`, as name, dtype and shape.
 nlohmann::json describeBindings(ArrayAttr attributes, TypeRange types, llvm::StringRef key) {
   nlohmann::json list = nlohmann::json::array();
   for (unsigned i = 0; attributes && i < attributes.size(); ++i) {

@@ -12,8 +12,8 @@ namespace {
 
 int wake[2];
 
-// Does no more than a handler may; a thread does the rest. The programs that llmc starts have
-// neither, which would be so with signals that are blocked.
+// Passes the signal to a thread and does only what is async-signal-safe. Child processes
+// inherit neither handler nor thread, while a blocked signal would stay blocked in them.
 void onSignal(int signal) {
   int before = errno;
   auto byte = static_cast<unsigned char>(signal);

@@ -1,11 +1,11 @@
-// Signals that end llmc.
+// Handles the signals that end llmc.
 #ifndef LLMC_TOOLS_LLMC_INTERRUPT_H
 #define LLMC_TOOLS_LLMC_INTERRUPT_H
 
 namespace llmc {
 
-// SIGINT, SIGTERM and SIGHUP, where they are not ignored, end the process as before, but first
-// remove the files that it has begun to write. Of a process that computes nothing itself: a
+// Removes the temporary files of this process when SIGINT, SIGTERM or SIGHUP ends it; signals
+// that are ignored stay so. Suits only a process that does not run compiled code itself: a
 // handler needs the stack of the thread that it interrupts.
 void removeTemporariesOnSignals();
 

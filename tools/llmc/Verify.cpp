@@ -1,4 +1,4 @@
-// llmc verify: shows that a plan equals its model.
+// Implements llmc verify: shows that a plan equals its model.
 #include "tools/llmc/Commands.h"
 #include "tools/llmc/Diagnostics.h"
 
@@ -14,7 +14,8 @@
 namespace llmc {
 using namespace mlir;
 
-// IR has its choices, and is looked at where it stands.
+// Fails if flags contradict a dump, which records its options and is verified at its own
+// phase.
 static LogicalResult checkDump(MLIRContext &context, const CommandLine &line) {
   FailureOr<Dump> dump = readDump(context, line.options.model);
   if (failed(dump))

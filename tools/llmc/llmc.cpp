@@ -1,4 +1,4 @@
-// llmc: compiles a transformer into one program for every rank of a mesh.
+// Runs llmc, which compiles a transformer into one program for every rank of a mesh.
 #include "lib/support/Streams.h"
 #include "tools/llmc/CommandLine.h"
 #include "tools/llmc/Commands.h"
@@ -12,7 +12,7 @@
 using namespace llmc;
 
 static int run(std::vector<std::string> arguments) {
-  // "llmc --help compile" and "llmc help compile" are "llmc compile --help".
+  // Treats "llmc --help compile" and "llmc help compile" as "llmc compile --help".
   if (arguments.size() == 2 &&
       (arguments[0] == "--help" || arguments[0] == "-h" || arguments[0] == "help"))
     arguments = {arguments[1], "--help"};
@@ -47,9 +47,10 @@ static int run(std::vector<std::string> arguments) {
 
 int main(int argc, char **argv) {
   support::openStandardStreams();
-  std::signal(SIGXFSZ, SIG_IGN); // a file that grows too large is an error of the write
+  std::signal(SIGXFSZ, SIG_IGN); // writing a file that grows too large returns an error
   int status = run({argv + (argc > 0), argv + argc});
-  // LLVM ends a process whose output was not written when its streams go.
+  // Checks the output here, since LLVM ends a process with a fatal error if a stream that
+  // failed is destroyed.
   llvm::outs().flush();
   if (std::error_code why = llvm::outs().error()) {
     llvm::outs().clear_error();
