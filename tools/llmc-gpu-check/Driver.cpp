@@ -10,10 +10,10 @@ using support::error;
 
 namespace {
 
-// The driver's documented numbers.
+// Identifies attributes by the driver's documented numbers.
 constexpr int kMultiprocessorCount = 16, kL2CacheSize = 38, kCapabilityMajor = 75,
               kCapabilityMinor = 76;
-// Oldest driver with every function of the table.
+// Identifies the oldest driver with every function of the table.
 constexpr int kLeastDriver = 11000;
 
 } // namespace
@@ -21,7 +21,7 @@ constexpr int kLeastDriver = 11000;
 std::unique_ptr<Device> Device::open(std::string &why) {
   const char *named = std::getenv("LLMC_CUDA_DRIVER");
   std::string path = named && *named ? named : "libcuda.so.1";
-  // Never closed: the driver's threads outlive what we could wait for.
+  // Never closes the library: the driver's threads may still run then.
   void *library = ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (!library) {
     why = "no CUDA driver: " + std::string(::dlerror());

@@ -1,4 +1,5 @@
-// NVIDIA's driver, found with dlopen: nothing of CUDA is needed to build this.
+// Wraps NVIDIA's driver, found with dlopen: nothing of CUDA is needed to build this. Tests use
+// test/fakes/FakeCuda.cpp in its place.
 #ifndef LLMC_TOOLS_LLMC_GPU_CHECK_DRIVER_H
 #define LLMC_TOOLS_LLMC_GPU_CHECK_DRIVER_H
 
@@ -14,7 +15,7 @@
 
 namespace llmc::gpucheck {
 
-// The driver's documented types; its header is part of the toolkit.
+// Declares the driver's documented types; its header is part of the toolkit.
 using CUresult = int; // 0: success
 using CUdevice = int;
 using CUdeviceptr = unsigned long long;
@@ -29,7 +30,7 @@ using CUfunction = CUfunc_st *;
 using CUevent = CUevent_st *;
 using CUstream = CUstream_st *;
 
-// Every function of the driver that we call: name here, symbol, arguments.
+// Lists every function of the driver that is called: member here, symbol, argument types.
 #define LLMC_DRIVER_FUNCTIONS(F)                                                                 \
   F(init, cuInit, unsigned)                                                                      \
   F(driverGetVersion, cuDriverGetVersion, int *)                                                 \
@@ -65,11 +66,10 @@ struct Functions {
 #undef F
 };
 
-// The first device of this machine, its primary context current on this thread.
+// Owns the first device of this machine, with its primary context current on this thread.
 class Device {
 public:
-  // Null if there is no card to use; `why` then says so. $LLMC_CUDA_DRIVER names another
-  // library than libcuda.so.1.
+  // Opens the device, or returns null and sets `why`. $LLMC_CUDA_DRIVER replaces libcuda.so.1.
   static std::unique_ptr<Device> open(std::string &why);
   ~Device();
   Device(const Device &) = delete;
@@ -78,10 +78,10 @@ public:
   int driverVersion() const { return driverVersion_; } // 13000 for 13.0
   int capability() const { return capability_; }       // 90 for 9.0
   unsigned multiprocessors() const { return multiprocessors_; }
-  size_t cacheBytes() const { return cacheBytes_; } // what lies between them and memory
+  size_t cacheBytes() const { return cacheBytes_; } // of the L2 cache
 
   const Functions &f() const { return f_; }
-  // Success, or "cuMemAlloc: CUDA_ERROR_OUT_OF_MEMORY".
+  // Returns success, or an error such as "cuMemAlloc: CUDA_ERROR_OUT_OF_MEMORY".
   support::Status check(CUresult result, std::string_view what) const;
 
 private:
@@ -97,7 +97,7 @@ private:
   size_t cacheBytes_ = 0;
 };
 
-// The kernels of a cubin.
+// Owns a loaded cubin.
 class Module {
 public:
   static support::Result<Module> load(const Device &device, const std::vector<uint8_t> &cubin);
@@ -111,7 +111,7 @@ private:
   CUmodule module_ = nullptr;
 };
 
-// Memory of the device.
+// Owns memory of the device.
 class DeviceMemory {
 public:
   static support::Result<DeviceMemory> allocate(const Device &device, size_t bytes);
@@ -129,14 +129,14 @@ private:
   size_t size_ = 0;
 };
 
-// Milliseconds between two points of the default stream.
+// Measures milliseconds between two points of the default stream.
 class Stopwatch {
 public:
   static support::Result<Stopwatch> create(const Device &device);
   Stopwatch(Stopwatch &&other) noexcept;
   ~Stopwatch();
   support::Status start();
-  support::Result<double> stop(); // waits
+  support::Result<double> stop(); // waits for the stream; milliseconds since start()
 
 private:
   explicit Stopwatch(const Device &device) : device_(&device) {}

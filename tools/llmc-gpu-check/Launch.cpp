@@ -15,11 +15,11 @@ using planfile::DType;
 
 namespace {
 
-// Of a region in the arena and here; kernels ask for 16.
+// Aligns regions, in the arena and here; kernels require 16.
 constexpr uint64_t kAlignment = 64;
 static_assert(kGuardBytes % kAlignment == 0);
 
-// Operands that overlap in the arena must overlap here too.
+// Assigns operands to regions, so that those that overlap in the arena overlap here too.
 void placeOperands(Launch &launch, const planfile::LaunchT &from) {
   std::vector<size_t> order(from.operands.size());
   for (size_t i = 0; i < order.size(); ++i)
@@ -87,7 +87,7 @@ private:
     return positive ? std::uniform_real_distribution<float>(0.05f, 1.0f)(engine) : normal(engine);
   }
   int64_t index(int64_t limit) {
-    constexpr int64_t kSmall = 4, kOutside = 64; // one in so many is out of range
+    constexpr int64_t kSmall = 4, kOutside = 64; // one in kOutside is out of range
     if (limit == 0)
       return std::uniform_int_distribution<int64_t>(positive ? 0 : -kSmall, kSmall)(engine);
     int64_t value = std::uniform_int_distribution<int64_t>(0, limit - 1)(engine);
@@ -102,7 +102,7 @@ private:
       return put(double(number()));
     case DType::BF16:
       return put(static_cast<uint16_t>(std::bit_cast<uint32_t>(number()) >> 16));
-    case DType::F16: // 1 + 10 random bits: in [1, 2), with either sign
+    case DType::F16: // 1 + 10 random mantissa bits: in [1, 2), of either sign
       return put(static_cast<uint16_t>(0x3c00 | (engine() & (positive ? 0x03ff : 0x83ff))));
     case DType::I64:
       return put(index(limit));
@@ -120,7 +120,7 @@ private:
   bool positive;
 };
 
-// Root of the mean square of the finite elements: what is small beside it is noise.
+// Returns the root mean square of the finite elements, relative to which errors are measured.
 double scaleOf(const Operand &operand, const std::byte *at) {
   uint64_t size = planfile::byteSize(operand.dtype), count = 0;
   double sum = 0;
@@ -219,7 +219,7 @@ Regions gpucheck::drawRegions(const Launch &launch, uint64_t seed, bool positive
   for (uint64_t size : launch.regions)
     regions.emplace_back(size + 2 * kGuardBytes, std::byte{0xa5});
   Source source(seed, positive);
-  // What is written is drawn too: it must not matter, unless it is read as well.
+  // Draws operands that are written too: they must not matter, unless they are read as well.
   for (bool written : {true, false})
     for (const Operand &operand : launch.operands)
       if (operand.scratch)

@@ -1,4 +1,5 @@
-// One kernel with the shapes of one of the plan's launches, and memory for it.
+// Builds inputs for a kernel with the shapes of one of the plan's launches, and compares its
+// results.
 #ifndef LLMC_TOOLS_LLMC_GPU_CHECK_LAUNCH_H
 #define LLMC_TOOLS_LLMC_GPU_CHECK_LAUNCH_H
 
@@ -13,31 +14,32 @@
 
 namespace llmc::gpucheck {
 
-// One operand: bytes [offset, offset + size) of region `region`.
+// Describes one operand: bytes [offset, offset + size) of region `region`.
 struct Operand {
   unsigned region = 0;
   uint64_t offset = 0, size = 0;
   planfile::DType dtype = planfile::DType::F32;
-  int64_t limit = 0; // as planfile::DeviceBuffer
+  int64_t limit = 0; // of an index: rows of its table (planfile::DeviceBuffer)
   bool written = false;
-  bool scratch = false; // begins with zeros, and holds nothing after
+  bool scratch = false; // begins with zeros; its contents afterwards are ignored
 };
 
+// Describes one launch.
 struct Launch {
   const planfile::DeviceKernelT *kernel = nullptr;
   std::vector<Operand> operands;
   std::vector<int64_t> scalars;
   int64_t rows = 0;
-  std::vector<uint64_t> regions; // bytes of each; operands that overlap share one
+  std::vector<uint64_t> regions; // by region: bytes; overlapping operands share a region
 
-  // Bytes that the operands hold, each as often as it is named.
+  // Returns the bytes of all operands, each as often as it is named.
   uint64_t bytes() const;
 };
 
-// Bytes around each region that no kernel may touch.
+// Counts the guard bytes on either side of each region, which no kernel may touch.
 inline constexpr uint64_t kGuardBytes = 256;
 
-// Memory as the CPU's kernels get it from an arena: aligned to a cache line.
+// Allocates memory aligned to a cache line, as an arena does for the CPU's kernels.
 template <class T>
 struct LineAllocator {
   using value_type = T;
@@ -49,30 +51,31 @@ struct LineAllocator {
   void deallocate(T *at, size_t) { ::operator delete(at, kLine); }
   bool operator==(const LineAllocator &) const { return true; }
 };
-// Contents of regions with their guards: [kGuardBytes | region | kGuardBytes] each.
+// Holds the contents of regions with their guards: [kGuardBytes | region | kGuardBytes] each.
 using Regions = std::vector<std::vector<std::byte, LineAllocator<std::byte>>>;
 
-// The largest of the plan's launches of `kernel`; nothing if none has as many operands
-// and scalars as the kernel takes.
+// Returns the plan's launch of `kernel` with the most rows; none if no launch has as many
+// operands and scalars as the kernel takes.
 std::optional<Launch> findLaunch(const planfile::ProgramT &program,
                                  const planfile::DeviceKernelT &kernel);
 
-// Numbers to run on. Floats are normal if `positive` is off, else from [0.05, 1): kernels
-// that take roots of their inputs have results then. Integers that index are mostly in
-// range; a few are not, which is allowed. The same seed gives the same bytes.
+// Returns random contents for all regions. Floats are normally distributed if `positive` is
+// off, else uniform in [0.05, 1), so that kernels that take roots of their inputs have finite
+// results. Integers that index are mostly in range; a few are not, which is allowed. The same
+// seed gives the same bytes.
 Regions drawRegions(const Launch &launch, uint64_t seed, bool positive);
 
-// What two runs from the same contents left behind.
+// Holds the difference of the results of two runs from the same contents.
 struct Comparison {
-  double worst = 0;       // largest error over tolerance's scale
+  double worst = 0;       // largest relative error, as compare() defines it
   uint64_t compared = 0;  // elements that the launch writes
   uint64_t finite = 0;    // of those, finite floats and integers
-  std::string problem;    // empty: equal as far as can be asked
+  std::string problem;    // empty: equal within the tolerance
 };
 
-// Every element that the launch writes: integers and non-finite floats the same,
-// finite ones within `tolerance` of max(|expected|, root of the mean square of the operand).
-// All other bytes, guards too, must be as `before`.
+// Compares every element that the launch writes: integers and non-finite floats must be
+// equal, finite ones within `tolerance` of max(|expected|, root mean square of the operand).
+// All other bytes, guards too, must be as in `before`. Returns the first problem.
 Comparison compare(const Launch &launch, const Regions &before, const Regions &expected,
                    const Regions &got, double tolerance);
 

@@ -97,8 +97,9 @@ support::Status Runner::compareRound(const Launch &launch, CUfunction function, 
   return support::ok();
 }
 
-// Each time with a cold cache: in a training step other tensors have passed since. The
-// driver queues what is timed while the cache is filled with something else.
+// Returns the median time of `once` in microseconds, each time with a cold cache, since in a
+// training step other tensors pass in between. The driver queues the timed work while the
+// cache is filled.
 support::Result<double> Runner::median(const std::function<support::Status()> &once) const {
   auto watch = Stopwatch::create(device);
   if (!watch)
@@ -133,7 +134,7 @@ support::Status Runner::measure(const Launch &launch, CUfunction function, const
   if (!time)
     return time.takeError();
   outcome.time = *time;
-  // A copy reads and writes: half of the bytes each.
+  // Measures a copy of half of the bytes, which reads and writes each.
   uint64_t half = std::max<uint64_t>(launch.bytes() / 2, 1);
   auto from = DeviceMemory::allocate(device, half), to = DeviceMemory::allocate(device, half);
   if (!from || !to)
@@ -163,7 +164,7 @@ support::Result<Outcome> Runner::check(const Launch &launch, runtime::KernelFunc
     if (auto s = compareRound(launch, *function, *memory, cpu, positive, outcome, compared, finite);
         !s)
       return s.takeError();
-  // Not-a-numbers equal each other: they alone would show nothing.
+  // Requires a quarter of finite results, since NaNs equal each other and prove nothing.
   if (outcome.problem.empty() && finite * 4 < compared)
     outcome.problem = support::text("of ", compared, " results only ", finite, " are finite");
   if (auto s = measure(launch, *function, *memory, outcome); !s)

@@ -13,31 +13,32 @@ namespace llmc::gpucheck {
 struct Options {
   uint64_t seed = 1;
   unsigned repeats = 20; // launches that are timed, one by one
-  // Card and CPU do the same operations in the same precision; only sums add up in another
-  // order, in float64.
+  // Limits the relative error. Card and CPU do the same operations in the same precision;
+  // only sums add in another order, in float64.
   double tolerance = 2e-5;
 };
 
-// What was seen of one kernel; the median of the times, in microseconds a launch.
+// Holds what was measured of one kernel; `time` is the median in microseconds a launch.
 struct Outcome {
-  std::string problem; // empty: right
+  std::string problem; // empty: correct
   double worst = 0;    // largest error, relative
   double time = 0;
   double gigabytesPerSecond = 0, copyGigabytesPerSecond = 0;
 };
 
+// Runs the kernels of one module; all references must outlive it.
 class Runner {
 public:
   Runner(const Device &device, const Module &module, const Options &options)
       : device(device), module(module), options(options) {}
 
-  // Right if for signed and for positive inputs the card agrees with `cpu`, two halves of
-  // the rows give the bits of the whole, and nothing else is written. An error is one
-  // of the driver.
+  // Checks a launch for signed and for positive inputs: the card must agree with `cpu`, two
+  // halves of the rows must give the bits of the whole, and nothing else may be written. Then
+  // measures it. Fails only if the driver does; a wrong result is in the outcome.
   support::Result<Outcome> check(const Launch &launch, runtime::KernelFunction cpu);
 
 private:
-  // Memory of the card for each region, and the addresses of the operands in it.
+  // Holds the card's memory of each region and the addresses of the operands in it.
   struct Memory {
     std::vector<DeviceMemory> regions;
     std::vector<CUdeviceptr> operands;
@@ -45,7 +46,7 @@ private:
   support::Result<Memory> allocate(const Launch &launch) const;
   support::Status launchRows(const Launch &launch, CUfunction function, const Memory &memory,
                              int64_t begin, int64_t end) const;
-  // `contents` -> what launches over the parts that end at `ends` leave of them.
+  // Returns what `contents` become by launches over the ranges of rows that end at `ends`.
   support::Result<Regions> run(const Launch &launch, CUfunction function, Memory &memory,
                                const Regions &contents, const std::vector<int64_t> &ends) const;
   support::Status compareRound(const Launch &launch, CUfunction function, Memory &memory,

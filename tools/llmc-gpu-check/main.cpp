@@ -1,5 +1,5 @@
-// llmc-gpu-check: the kernels for a card that programs carry, run on a card and
-// compared with the same programs' kernels for the CPU.
+// Runs llmc-gpu-check: runs the device kernels that programs carry on a card and compares
+// them with the same programs' kernels for the CPU.
 #include "lib/planfile/Carried.h"
 #include "lib/planfile/Device.h"
 #include "runtime/compute/Kernels.h"
@@ -36,7 +36,8 @@ struct Totals {
   unsigned right = 0, wrong = 0, unused = 0;
 };
 
-// The image whose chip runs here: cubins run on chips of the same major number.
+// Returns the image of the newest chip that this card can run, or null: cubins run on chips
+// of the same major number and at least the same minor one.
 const planfile::DeviceImageT *
 imageFor(const std::vector<std::unique_ptr<planfile::DeviceImageT>> &images, int capability) {
   const planfile::DeviceImageT *best = nullptr;
@@ -67,7 +68,7 @@ support::Status checkImage(const Device &device, const planfile::ProgramT &progr
       continue;
     }
     auto outcome = runner.check(*launch, cpu[kernel->kernel]);
-    if (!outcome) // the context may be gone: nothing after it would mean anything
+    if (!outcome) // the context may be lost, so later results would be meaningless
       return error("kernel '", name, "': ", outcome.message());
     bool right = outcome->problem.empty();
     ++(right ? totals.right : totals.wrong);
@@ -113,7 +114,8 @@ bool parseNumber(const std::string &text, uint64_t &value) {
   return problem == std::errc() && end == text.data() + text.size();
 }
 
-// Fills both from the command line; the exit code if there is nothing to run.
+// Fills `options` and `programs` from the command line; returns the exit code if there is
+// nothing to run.
 std::optional<int> parseArguments(int argc, char **argv, Options &options,
                                   std::vector<std::string> &programs) {
   constexpr uint64_t kMostRepeats = 100000;
