@@ -1,4 +1,4 @@
-// mlir-opt with the dialects and passes of llmc.
+// Runs mlir-opt with the dialects and passes of llmc.
 #include "dialects/plan/Plan.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -19,7 +19,7 @@ int main(int argc, char **argv) {
   mlir::DialectRegistry registry;
   registry.insert<mlir::func::FuncDialect, llmc::graph::GraphDialect,
                   llmc::parallel::ParallelDialect, llmc::plan::PlanDialect>();
-  // Kernels are made of these.
+  // Registers the dialects of which kernels consist.
   registry.insert<mlir::arith::ArithDialect, mlir::gpu::GPUDialect, mlir::math::MathDialect,
                   mlir::scf::SCFDialect, mlir::vector::VectorDialect, mlir::LLVM::LLVMDialect>();
   llmc::registerRaise();
