@@ -41,6 +41,7 @@ public:
   // time may share it. Returns false if the library failed.
   bool execute(int id, unsigned thread, void *a, void *b, void *c);
 
+  // Returns the version of oneDNN, such as "2.6.3".
   const std::string &version() const;
 
 private:

@@ -44,9 +44,9 @@ private:
     void *callable = nullptr;
     void (*call)(void *, int64_t, unsigned) = nullptr;
   };
-  void share(int64_t parts, Work work);
-  void help(unsigned thread);
-  void takeParts(unsigned thread);
+  void share(int64_t parts, Work work); // wakes the helpers, works too, waits for all parts
+  void help(unsigned thread);           // the loop of a helper
+  void takeParts(unsigned thread);      // runs open parts until none is left
 
   std::vector<std::thread> helpers_;
   Work work_;

@@ -20,6 +20,7 @@ namespace llmc::runtime {
 // Owns the threads and the queue of runnable tasks.
 class Workers {
 public:
+  // Tells how far one call advanced a task, and how run() ended.
   enum class Poll { Done, Blocked, Failed };
   enum class Outcome { AllDone, AllBlocked, Failed };
   // Advances `task` as far as possible. Calls for one task never overlap.
@@ -45,8 +46,8 @@ public:
 
 private:
   enum State : uint8_t { Asleep, Queued, Running, RunningAgain, Finished };
-  void serve(unsigned worker);
-  void drive(unsigned worker);
+  void serve(unsigned worker); // the loop of a thread over calls of run()
+  void drive(unsigned worker); // runs queued tasks until stop()
   void push(uint32_t task);
   bool pop(uint32_t &task);
   void runTask(uint32_t task, unsigned worker);

@@ -68,7 +68,7 @@ private:
   };
 
   void startStep();
-  void drawPolicy();
+  void drawPolicy(); // once a step
   uint64_t draw(uint64_t below) { return random_() % below; }
   // Collects the ops and transfers that can run next; returns false if there are none. Sets
   // `unfinished` if a stream has not ended.
@@ -77,7 +77,7 @@ private:
   void runBurst(Turn turn);
   bool runnable(const Site &site) const;
   void post(const Site &site, Turn turn);
-  void complete(size_t transfer);
+  void complete(size_t transfer); // moves the bytes and ends the members
   Site siteOf(Turn turn);
 
   uint32_t nodeOf(const Site &site) const;

@@ -55,6 +55,7 @@ struct Count {
   uint64_t calls = 0;
 };
 
+// Owns the ranks, their arenas and the threads that run one program.
 class Executor {
 public:
   // Makes an executor with zeroed arenas. `program` must have passed checkBounds(); it and

@@ -68,7 +68,8 @@ enum class Ended { Whole, Stopped };
 support::Result<Weights> openWeights(const planfile::ProgramT &program, const Options &options,
                                      const RunContext &context);
 
-// Makes an executor for `runs` steps; fails if the trace options contradict them.
+// Makes an executor for `runs` steps; fails if the trace options contradict them, or as
+// Executor::create() does.
 support::Result<std::unique_ptr<Executor>> makeExecutor(const planfile::ProgramT &program,
                                                         const Kernels &kernels,
                                                         const Options &options, uint64_t runs);

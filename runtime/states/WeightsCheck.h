@@ -38,6 +38,7 @@ public:
   static constexpr std::chrono::milliseconds kPatience{2000};
   support::Status begin(const Compared &compared = {},
                         std::chrono::milliseconds patience = kPatience);
+  // Returns the first problem found until now, without waiting.
   support::Status soFar();
   support::Status finish(const Compared &compared = {}); // compares the rest
 

@@ -56,8 +56,8 @@ private:
     std::vector<std::byte *> src, dst;
     std::vector<const planfile::CollectiveT *> posted;
   };
-  support::Status start(Flight &flight);
-  void work(Flight &flight, uint64_t chunk) const;
+  support::Status start(Flight &flight); // all have posted: compares and cuts into chunks
+  void work(Flight &flight, uint64_t chunk) const; // reduces or copies one chunk
 
   std::vector<uint32_t> ranks_;
   // Holds the collectives in flight. No member can be two collectives ahead of another, so
