@@ -32,7 +32,7 @@ public:
   struct Name {
     std::string text;
     std::vector<uint32_t> axes;
-    bool isAtomic = false; // the axis' own name, which users did not give
+    bool isAtomic = false; // the axis' own name, which users did not choose
   };
 
   Speller(const MeshT &mesh, std::vector<uint32_t> wanted) : wanted(std::move(wanted)) {
@@ -77,7 +77,8 @@ private:
       names.push_back(std::move(name));
   }
 
-  // Atomic axes have names of their own, so there is always a way.
+  // Tries all exact covers, cheapest first cut off by `bestCost`. One always exists, for every
+  // atomic axis has a name of its own.
   void search(std::vector<size_t> chosen, std::vector<uint32_t> covered, size_t cost) {
     if (cost >= bestCost)
       return;
@@ -122,7 +123,7 @@ std::string planfile::joinedUserNames(const MeshT &mesh, const std::vector<uint3
   return joined;
 }
 
-// All axes under the names that a person expects to read.
+// Lists the axes that meshText() and coordinateText() print, each with its atomic axes.
 static std::vector<std::pair<std::string, std::vector<uint32_t>>> listAxes(const MeshT &mesh) {
   std::vector<std::pair<std::string, std::vector<uint32_t>>> list;
   std::vector<bool> isKnown(mesh.axes.size(), false);

@@ -1,6 +1,6 @@
-// After checkBounds() holds, nothing that the executor follows can leave the
-// plan's own tables, the mesh or the arena. Whether the plan computes the right
-// thing in the right order is the business of the checkers (Check*.cpp).
+// Implements checkBounds(): after it nothing that the executor follows can leave the plan's own
+// tables, the mesh or the arena. Whether the plan computes the right thing in the right order is
+// for the checkers (Check*.cpp).
 #include "lib/planfile/Bounds.h"
 
 #include "lib/planfile/Elements.h"
@@ -73,7 +73,7 @@ bool Bounds::liesIn(int64_t file, uint64_t offset, uint64_t bytes) const {
   return bytes <= size && offset <= size - bytes;
 }
 
-// What is wrong with how a source tensor is quantised.
+// Returns what is wrong with how a source tensor is quantized; "" if nothing is.
 std::string Bounds::codingFault(const SourceTensorT &source) const {
   if (!inEnum(source.coding, Coding::MAX))
     return "unknown coding";
@@ -121,7 +121,7 @@ Status Bounds::checkSources() {
   return ok();
 }
 
-// What is there for people alone; who prints it follows its axes.
+// Checks a description for people; the code that prints it follows its axes.
 Status Bounds::checkTensor(const TensorInfoT &tensor) {
   if (!inEnum(tensor.dtype, DType::MAX) || !elements(tensor.shape, 0))
     return error("bad dtype or shape");
@@ -159,8 +159,8 @@ Status Bounds::checkDescriptions() {
   return ok();
 }
 
-// Axes that cut dims are apart, the whole of it is no absurd size, and where the loader
-// permutes a dim, it is made of equal blocks.
+// Checks that no axis cuts two dims, that the whole input is of a sane size, and that a dim which
+// the loader permutes consists of equal blocks.
 Status Bounds::checkInputCuts(const InputBindingT &input) {
   auto fail = [&](const char *why) { return error("plan: input '", input.name, "' ", why); };
   std::set<uint32_t> seen;
@@ -194,7 +194,7 @@ Status Bounds::checkInputCuts(const InputBindingT &input) {
   return ok();
 }
 
-// One run takes all of the input.
+// Checks an input of an Infer program, of which one run takes all.
 Status Bounds::checkInputOfRun(const InputBindingT &input) {
   if (!elements(input.local_shape, 0) || !elements(input.global_shape, 0))
     return error("plan: input '", input.name, "' has a bad shape");
@@ -301,7 +301,8 @@ Status Bounds::checkTable() {
   return ok();
 }
 
-// A procedure that no entry runs is held to slot 0 of every lane.
+// Selects the entries that run a procedure and the largest slot of each of their common lanes. A
+// procedure that no entry runs is checked in slot 0 of every lane.
 void Bounds::enterProcedure(uint32_t index) {
   entries.clear();
   lastSlots.assign(256, 0);
@@ -321,7 +322,7 @@ Status Bounds::checkProcedure(const ProcedureT &procedure) {
   if (procedure.chunk >= stage->chunks.size())
     return error(": chunk ", procedure.chunk, " of ", stage->chunks.size());
   const InstructionT *before = nullptr;
-  size_t members = 0; // of the message group at hand
+  size_t members = 0; // of the current message group
   for (size_t i = 0; i < procedure.instructions.size(); ++i) {
     const InstructionT &instruction = *procedure.instructions[i];
     if (Status s = checkInstruction(instruction); !s)
@@ -363,7 +364,8 @@ Status Bounds::checkState(const StateShardT &state) {
   return ok();
 }
 
-// Each axis cuts a state once: a dim of it, the flat buffer that it lies in, or who has it.
+// Checks that each axis cuts a state once: a dim of it, its flat buffer, or the ranks that hold
+// it.
 Status Bounds::checkHolders(const StateShardT &state) {
   std::set<uint32_t> seen;
   for (const auto &dim : state.dims)
@@ -402,7 +404,7 @@ Status Bounds::checkFlatGroup(const FlatGroupT &group) {
   return ok();
 }
 
-// After checkHolders(): the group is there.
+// Checks a state in a flat buffer; checkHolders() has checked that the group is there.
 Status Bounds::checkFlatPart(const StateShardT &state, uint64_t count) {
   const FlatGroupT &group = *stage->flat_groups[state.flat->group];
   uint64_t whole = group.length;
@@ -420,7 +422,8 @@ Status Bounds::checkFlatPart(const StateShardT &state, uint64_t count) {
   return ok();
 }
 
-// The parts of all coordinates cover each dim; dims past the last of `dims` are whole.
+// Checks that the parts of all coordinates cover each dim; dims past the last of `dims` are
+// whole.
 Status Bounds::checkCut(const std::vector<int64_t> &global, const std::vector<int64_t> &local,
                         const std::vector<std::unique_ptr<DimShardingT>> &dims) {
   std::set<uint32_t> seen;

@@ -1,4 +1,6 @@
-// The class behind checkBounds(). Internal to Bounds*.cpp.
+// Declares the class that implements checkBounds(); internal to Bounds.cpp and
+// BoundsOfInstructions.cpp. Tests: test/runtime/PlanFileTest.cpp,
+// test/planfile/CheckPlanTest.cpp.
 #ifndef LLMC_LIB_PLANFILE_BOUNDS_H
 #define LLMC_LIB_PLANFILE_BOUNDS_H
 
@@ -11,16 +13,16 @@ namespace llmc::planfile {
 
 inline constexpr uint64_t kMaxBytes = uint64_t(1) << 46;
 inline constexpr uint64_t kMaxElements = uint64_t(1) << 44;
-inline constexpr size_t kMaxOperands = 33; // 32 and scratch
-inline constexpr size_t kMaxGroup = 1024; // messages
+inline constexpr size_t kMaxOperands = 33; // 32 and the scratch buffer
+inline constexpr size_t kMaxGroup = 1024; // messages of a group
 
 template <class E>
 bool inEnum(E value, E largest) {
   return static_cast<unsigned>(value) <= static_cast<unsigned>(largest);
 }
 
-// Product of a shape; nullopt if a dim is less than `least` (0 or 1) or the
-// product is absurd.
+// Returns the product of a shape (1 if it has no dims); nullopt if a dim is less than `least` (0
+// or 1) or the product exceeds kMaxElements.
 inline std::optional<uint64_t> elements(const std::vector<int64_t> &shape, int64_t least = 1) {
   uint64_t count = 1;
   bool empty = false;
@@ -33,7 +35,8 @@ inline std::optional<uint64_t> elements(const std::vector<int64_t> &shape, int64
   return empty ? 0 : count;
 }
 
-// Checks one program; the members say where it stands.
+// Checks one program and returns the first fault. The members hold the position in the plan: the
+// current stage, and the table entries that run the current procedure.
 class Bounds {
 public:
   explicit Bounds(const ProgramT &program) : program(program) {}
@@ -71,7 +74,8 @@ private:
                   const std::vector<std::unique_ptr<DimShardingT>> &dims);
   support::Status checkView(const StateShardT &state);
   support::Status checkResult(const OutputBindingT &result);
-  // `least`: bytes that the buffer must have; `align`: what its start must divide.
+  // Checks that `ref` is there, lies in the arena in every slot that the current entries use, has
+  // at least `least` bytes, and that its offset and slot stride are multiples of `align` (bytes).
   support::Status checkBuffer(const char *name, const BufferRefT *ref, uint64_t least = 0,
                      uint64_t align = 1);
   bool overlap(const BufferRefT &a, const BufferRefT &b) const;
@@ -80,9 +84,9 @@ private:
   const ProgramT &program;
   const StageT *stage = nullptr;
   uint32_t stageIndex = 0;
-  std::vector<const EntryT *> entries; // that run the procedure at hand
-  std::vector<uint32_t> lastSlots;     // by lane that all of them have: the largest
-  std::set<std::string> results; // names seen so far
+  std::vector<const EntryT *> entries; // that run the current procedure
+  std::vector<uint32_t> lastSlots;     // largest slot of each lane that all `entries` have
+  std::set<std::string> results; // names seen so far, over all stages
 };
 
 } // namespace llmc::planfile

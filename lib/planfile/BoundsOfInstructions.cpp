@@ -1,4 +1,4 @@
-// What an instruction may name: buffers of its stage, axes of the mesh, sizes that fit.
+// Checks what an instruction names: buffers of its stage, axes of the mesh, sizes that fit.
 #include "lib/planfile/Bounds.h"
 
 using namespace llmc;
@@ -95,7 +95,7 @@ Status Bounds::checkMatmul(const MatmulT &matmul) {
     return s;
   if (matmul.fallback >= program.kernels.size())
     return error("fallback kernel ", matmul.fallback, " of ", program.kernels.size());
-  // Of each of the three tensors; how much work the product is has no bound.
+  // Bounds the elements of each of the three tensors; the work of the product is not bounded.
   if (!elements({matmul.batch, matmul.m, matmul.n}) || !elements({matmul.batch, matmul.m, matmul.k}) ||
       !elements({matmul.batch, matmul.k, matmul.n}))
     return error("bad sizes");
@@ -161,7 +161,7 @@ Status Bounds::checkCollective(const CollectiveT &c) {
   for (uint32_t axis : c.axes)
     members *= program.mesh->axes[axis]->size;
   if (!c.members.empty()) {
-    // Only stages differ in what they run, so only they can stay away.
+    // Allows members on the stage axis only: just stages differ in what they run.
     if (c.axes.size() != 1 || c.axes[0] != program.stage_axis)
       return error("members of an axis that does not pick stages");
     members = c.members.size();
@@ -198,7 +198,8 @@ Status Bounds::checkMessage(const Message &message) {
   if (message.axis >= program.mesh->axes.size())
     return error("along axis ", message.axis, " of ", program.mesh->axes.size());
   int64_t size = program.mesh->axes[message.axis]->size, delta = message.delta;
-  // Without wrapping, the last coordinate of any axis but the stages' runs it too.
+  // Requires a wrap on any other axis than the stages', for its last coordinate runs the
+  // instruction too.
   if (!message.wrap && message.axis != program.stage_axis)
     return error("along axis ", message.axis, ", only along the stages (", program.stage_axis,
                  "), or wrapping around the axis");

@@ -1,4 +1,4 @@
-// The program that an executable made by `llmc compile` carries.
+// Reads the program that an executable made by `llmc compile` carries.
 #ifndef LLMC_LIB_PLANFILE_CARRIED_H
 #define LLMC_LIB_PLANFILE_CARRIED_H
 
@@ -10,13 +10,15 @@
 
 namespace llmc::planfile {
 
+// Owns the mapped sections of an executable, and the plan read from them.
 struct Carried {
   std::unique_ptr<Payload> payload;
   std::unique_ptr<ProgramT> program;
 };
 
-// Errors begin with the file: no executable of llmc, a checksum or a plan that does
-// not hold (readProgram()).
+// Opens an executable, verifies its checksums and reads its plan. Errors begin with the path: the
+// file cannot be mapped, is no executable of llmc, is damaged, or its plan is refused by
+// readProgram().
 support::Result<Carried> openCarried(const std::string &path);
 
 } // namespace llmc::planfile

@@ -7,7 +7,8 @@
 
 namespace llmc::planfile {
 
-// All checkers but that of bounds. `twice`: as SteadyPlans has it; null: `program` twice.
+// Runs all checkers except that of bounds. `twice` is SteadyPlans::twice, or null to let
+// checkHappensBefore() repeat `program`.
 static std::vector<Finding> checkWalks(const ProgramT &program, const ProgramT *twice) {
   std::vector<Finding> all;
   auto add = [&](std::vector<Finding> found) {

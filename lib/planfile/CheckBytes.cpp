@@ -54,7 +54,8 @@ AtomRange StageBytes::range(uint64_t begin, uint64_t end) const {
   return {find(begin), find(end)};
 }
 
-// What does not differ between slots is looked up once: in `same`, if there is one.
+// Looks up the atoms of each access; those that do not depend on the slot are copied from `same`
+// (the procedure in other slots) if there is one.
 StageBytes::Run StageBytes::walk(const ProcedureT &procedure, const EntryT &entry,
                                  const Run *same) const {
   Run run;

@@ -89,7 +89,7 @@ private:
     return text + " of " + std::to_string(c.count) + " x " + std::string(toString(c.dtype));
   }
 
-  // All members against the lowest one; the first difference of each.
+  // Compares all members with the lowest one, and reports the first difference of each.
   void compareMembers(const std::map<uint32_t, Sequence> &byStage) {
     const auto &[firstStage, expected] = *byStage.begin();
     for (auto it = std::next(byStage.begin()); it != byStage.end(); ++it) {
@@ -141,8 +141,8 @@ private:
     return "[" + text + "]";
   }
 
-  // The k-th send of a channel meets the k-th receive: on two streams either end could
-  // bring them in another order.
+  // Checks that all messages of a channel are on one stream. The k-th send meets the k-th
+  // receive, and with two streams either end could issue them in another order.
   void checkOneStream(const Sequence &list) {
     for (const Node &node : list)
       if (node.inst->stream != list.front().inst->stream) {

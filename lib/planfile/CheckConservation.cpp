@@ -51,8 +51,8 @@ private:
     findings.add(std::move(finding));
   }
 
-  // Each element of each source tensor in exactly one owned parameter of all
-  // stages; every further copy repeats an owned one on another stage.
+  // Checks that each element of each source tensor is in exactly one owned parameter of all
+  // stages, and that every further copy repeats an owned one on another stage.
   void checkSources() {
     std::vector<std::vector<StridedBox>> owned(program.sources.size());
     std::vector<int> aStage(program.sources.size(), -1);
@@ -98,7 +98,7 @@ private:
            a.global_shape == b.global_shape;
   }
 
-  // The chunks of all stages together are the layers of the model.
+  // Checks that the chunks of all stages together are the layers of the model.
   void checkLayers() {
     std::vector<std::tuple<int64_t, int64_t, int>> held; // first, last, stage
     for (size_t s = 0; s < program.stages.size(); ++s)
@@ -122,8 +122,8 @@ private:
              "give every layer to one stage");
   }
 
-  // Every block that the loader permutes is fed once; and in a step, a rank's rows are the same
-  // ones of every input.
+  // Checks that every block which the loader permutes is fed once, and that in a step a rank's
+  // rows are the same ones of every input.
   void checkInputs() {
     const InputBindingT *first = nullptr;
     for (const auto &input : program.inputs) {
@@ -187,7 +187,7 @@ private:
   void checkCompanion(uint32_t s, const StateShardT &parameter, StateRole role,
                       const std::map<std::string, const StateShardT *> &states) {
     auto it = states.find(parameter.name);
-    if (it == states.end()) // or under another name, for the same part of the source
+    if (it == states.end()) // another name for the same part of the source
       it = std::find_if(states.begin(), states.end(), [&](const auto &candidate) {
         return sameView(*candidate.second, parameter);
       });
@@ -200,8 +200,8 @@ private:
       report(s, what + "which has others", "give both one shape; each may be cut in its own way");
   }
 
-  // Tensors of a flat buffer lie one after the other from its begin, and what ranks hold
-  // has room for them. Tensors that other ranks hold have a buffer of their own.
+  // Checks that tensors of a flat buffer lie one after the other from its begin, and that the
+  // ranks' parts have room for them. Tensors that other ranks hold have a buffer of their own.
   void checkFlat(uint32_t s, uint32_t g) {
     const FlatGroupT &group = *program.stages[s]->flat_groups[g];
     std::map<std::pair<std::vector<uint32_t>, uint32_t>, std::vector<const StateShardT *>> holders;
@@ -253,8 +253,8 @@ private:
 
   using Ranges = std::vector<std::pair<uint64_t, uint64_t>>;
 
-  // Bytes that procedures of some kinds (of one chunk, unless -1) read or write in slot 0;
-  // states have one slot. What a collective writes may be left out: it adds up what ranks
+  // Returns the bytes that procedures of some kinds (of one chunk, unless -1) read or write in
+  // slot 0; states have one slot. What a collective writes may be left out: it adds up what ranks
   // have computed, and computes nothing.
   Ranges touched(const StageT &stage, std::initializer_list<ProcedureKind> kinds, bool write,
                  int64_t chunk = -1, bool collectives = true) const {
@@ -283,7 +283,8 @@ private:
     return merged;
   }
 
-  // Whether the state's elements lie in the merged, sorted ranges; of a flat buffer all of it.
+  // Returns whether the merged, sorted ranges contain the state's elements; of a flat buffer all
+  // of it.
   static bool covers(const Ranges &ranges, const StateShardT &state) {
     uint64_t elements = product(state.local_shape) * byteSize(state.dtype);
     return covers(ranges, state.buffer->offset, state.flat ? state.buffer->size : elements);
@@ -303,7 +304,7 @@ private:
     });
   }
 
-  // What nobody computes is no result, and what somebody else writes over is none.
+  // Checks that each result is computed by the forward, and written once.
   void checkResults(uint32_t s) {
     const StageT &stage = *program.stages[s];
     Ranges written = touched(stage, {ProcedureKind::Forward}, /*write=*/true);
@@ -316,8 +317,8 @@ private:
     }
   }
 
-  // Each byte of a result gets one value; whoever writes it again has read it (a
-  // reduction in place, a product that is added), or is another part of one
+  // Checks that each byte of a result gets one value. An instruction that writes it again must
+  // have read it (a reduction in place, a product that is added), or be another part of one
   // operation (the calls of one product share rows).
   void checkWrittenOnce(uint32_t s, const OutputBindingT &result) {
     struct Written {
@@ -355,7 +356,7 @@ private:
       }
   }
 
-  // Only the update changes parameters and their moments.
+  // Checks that only the update changes parameters and their moments.
   void checkUntouched(uint32_t s) {
     const StageT &stage = *program.stages[s];
     std::map<uint64_t, const StateShardT *> fixed; // by first byte
@@ -380,8 +381,8 @@ private:
     }
   }
 
-  // A gradient that arrives in some backwards and not in the last, or that no
-  // update looks at, is dropped; a parameter that no update writes is frozen.
+  // Checks that gradients reach the update. One that some backwards add and the last does not, or
+  // that no update reads, is dropped; a parameter that no update writes is frozen.
   void checkTouched(uint32_t s) {
     const StageT &stage = *program.stages[s];
     Ranges updateReads = touched(stage, {ProcedureKind::Update}, /*write=*/false);
@@ -400,7 +401,7 @@ private:
     }
   }
 
-  // All micro-batches of a chunk must add to the same gradients, the last one too.
+  // Checks that all micro-batches of a chunk add to the same gradients, the last one too.
   void checkContributions(uint32_t s, uint32_t chunk) {
     const StageT &stage = *program.stages[s];
     auto has = [&](ProcedureKind kind) {
@@ -413,9 +414,9 @@ private:
     bool split = has(WeightLast);
     if (!has(split ? Weight : Backward) || !has(split ? WeightLast : BackwardLast))
       return;
-    // Of a split backward, both halves of every micro-batch count. The sum over data-parallel
-    // ranks that the last one begins is no contribution: a stage that reads a parameter, and
-    // whose part of the gradient goes to another stage in a message, has none.
+    // Counts both halves of a split backward. The sum over data-parallel ranks that the last one
+    // begins is no contribution: a stage that reads a parameter, and whose part of the gradient
+    // goes to another stage in a message, has none.
     auto contributed = [&](std::initializer_list<ProcedureKind> kinds) {
       return touched(stage, kinds, /*write=*/true, chunk, /*collectives=*/false);
     };

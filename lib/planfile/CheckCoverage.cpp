@@ -5,8 +5,8 @@
 namespace llmc::planfile {
 namespace {
 
-// Largest stride first, all positive, no dim of size one, dims that step through
-// memory as one merged. The set of elements stays the same.
+// Returns the same set of elements in canonical form: largest stride first, all strides positive,
+// no dims of size one, and dims that are contiguous with each other merged.
 StridedBox canonical(const StridedBox &box) {
   StridedBox result;
   result.offset = box.offset;
@@ -34,7 +34,7 @@ StridedBox canonical(const StridedBox &box) {
   return result;
 }
 
-// One past the largest element, relative to the offset.
+// Returns one past the largest element, relative to the offset.
 int64_t extent(const StridedBox &box) {
   int64_t last = 0;
   for (size_t d = 0; d < box.shape.size(); ++d)
@@ -42,7 +42,8 @@ int64_t extent(const StridedBox &box) {
   return last + 1;
 }
 
-// No element twice: each dim steps over all that the inner ones reach.
+// Returns whether no element occurs twice because each dim steps over all that the inner ones
+// reach. The box must be canonical.
 bool nested(const StridedBox &box) {
   int64_t inner = 1;
   for (size_t d = box.shape.size(); d-- > 0;) {
@@ -53,8 +54,8 @@ bool nested(const StridedBox &box) {
   return true;
 }
 
-// While all boxes repeat with one period that tiles the whole range, one period
-// stands for all.
+// Drops the outermost dim of all boxes as long as they repeat with one period that tiles the
+// whole range, and returns the size that is left: one period stands for all.
 int64_t foldPeriods(std::vector<StridedBox> &boxes, int64_t size) {
   while (!boxes.empty() && !boxes[0].shape.empty()) {
     int64_t period = boxes[0].strides[0];
@@ -85,7 +86,7 @@ int64_t countRuns(const StridedBox &box) {
   return count;
 }
 
-// The contiguous runs of a box, in no particular order.
+// Appends the contiguous runs of a box, in no particular order.
 void appendRuns(const StridedBox &box, std::vector<Run> &runs) {
   size_t dims = box.shape.size();
   int64_t length = 1;
@@ -134,7 +135,8 @@ std::optional<std::string> coverageFault(std::vector<StridedBox> boxes, int64_t 
   }
   std::vector<Run> runs;
   int64_t period = foldPeriods(boxes, size);
-  // Real models need thousands of runs; more is a corrupt plan, not worth the memory.
+  // Bounds the memory: real models need thousands of runs, and a plan with more than this is
+  // corrupt.
   constexpr int64_t kMaxRuns = int64_t(1) << 25;
   int64_t runCount = 0;
   for (const StridedBox &box : boxes)

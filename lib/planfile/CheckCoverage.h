@@ -1,4 +1,5 @@
-// Do strided boxes cover the integers [0, size) exactly once?
+// Checks whether strided boxes cover the integers [0, size) exactly once. Tests:
+// test/planfile/CheckRandomTest.cpp.
 #ifndef LLMC_LIB_PLANFILE_CHECKCOVERAGE_H
 #define LLMC_LIB_PLANFILE_CHECKCOVERAGE_H
 
@@ -9,15 +10,16 @@
 
 namespace llmc::planfile {
 
-// The elements offset + sum i_k * strides[k], 0 <= i_k < shape[k].
+// Represents the elements offset + sum i_k * strides[k], 0 <= i_k < shape[k].
 struct StridedBox {
   int64_t offset = 0;
   std::vector<int64_t> strides, shape;
 };
 
-// Nothing if every element of [0, size) lies in exactly one box, else what is
-// wrong: "elements [a, b) belong to none", "... to two". Cost: the boxes' common
-// period is walked, not their elements.
+// Returns nullopt if every element of [0, size) lies in exactly one box, else the fault as text:
+// "elements [a, b) belong to none", "... to two". Time and memory grow with the contiguous runs
+// in one common period of the boxes, not with their elements; more than 2^25 runs are reported as
+// a fault too.
 std::optional<std::string> coverageFault(std::vector<StridedBox> boxes, int64_t size);
 
 } // namespace llmc::planfile

@@ -9,21 +9,22 @@
 namespace llmc::planfile {
 namespace {
 
-// Two steps: what the second overwrites was read by the first, and slots,
-// buckets and message buffers come round again.
+// Checks two steps: the second overwrites what the first has read, and reuses slots, buckets and
+// message buffers.
 constexpr unsigned kSteps = 2;
 
-// The writer of bytes that hold a value before the first step.
+// Stands for the writer of bytes that hold a value before the first step.
 constexpr uint32_t kInitialWriter = ~0u;
 
-// Who wrote or read bytes; ordered before whoever knows `sequence` instructions of `stream`.
+// Identifies an access: it is ordered before every instruction whose clock has at least
+// `sequence` for `stream`.
 struct Visitor {
   uint32_t node = kInitialWriter;
   uint32_t stream = 0, sequence = 0; // sequence is 1-based
 };
 
-// The last reader of each stream. Most bytes are read from one stream: its reader stands
-// in the cell itself.
+// Holds the last reader of each stream. Most bytes are read from one stream only, so that its
+// reader is stored inline.
 class Readers {
 public:
   void add(const Visitor &who) {
@@ -55,11 +56,11 @@ public:
   }
 
 private:
-  Visitor first; // without a node: nobody has read
+  Visitor first; // without a node: no reader
   std::unique_ptr<std::vector<Visitor>> others;
 };
 
-// One atom of the arena: who wrote it last and who has read it since.
+// Holds the state of one atom of the arena: its last writer and the readers since.
 struct Cell {
   Visitor writer;
   AtomRange written;        // all atoms of that write, overwritten ones too
@@ -70,14 +71,13 @@ struct Cell {
   Readers readers;
 };
 
-// Executes the trace in an order that respects streams, events, messages and
-// collectives, with one vector clock per stream: component c of a clock is the
-// number of instructions of stream c known to be finished.
+// Executes the trace in an order that respects streams, events, messages and collectives, with
+// one vector clock per stream: component c of a clock is the number of instructions of stream c
+// known to be finished.
 //
-// A send gives its receive an edge, not the reverse: it may be buffered. Messages
-// along other axes than the stage axis give none, for the representative's own
-// send does not precede its own receive. Both only take order away, so what is
-// found ordered is ordered.
+// A send gives its receive an edge, not the reverse: it may be buffered. Messages along other
+// axes than the stage axis give none, for the representative's own send does not precede its own
+// receive. Both only remove order, so that accesses found ordered are ordered.
 class HappensBefore {
 public:
   HappensBefore(const ProgramT &program, bool unrolled)
@@ -101,7 +101,8 @@ public:
 
 private:
   using Clock = std::vector<uint32_t>;
-  // The clock of a finished record or send, kept until the last one that waits has read it.
+  // Holds the clock of a finished record or send until the last node that waits for it has read
+  // it.
   struct Published {
     uint32_t readers = 0;
     Clock clock;
@@ -123,19 +124,20 @@ private:
     }
   }
 
-  // What a node waits for beside the one before it on its stream; -1: nothing.
+  // Returns the node that `node` waits for besides its predecessor on the stream; -1 if none.
   static int64_t awaited(const Node &node) {
     return node.type != Body::Recv ? node.record : node.inStage ? -1 : node.partner;
   }
 
-  // A group of messages at the head of its stream: its members run when they can, in any order.
+  // Represents a group of messages at the head of its stream: its members run when they can, in
+  // any order.
   struct Group {
     uint32_t left = 0;         // members that have not ended
-    std::vector<bool> offered; // by place in the group
-    Clock after;               // what the members that have ended know
+    std::vector<bool> offered; // by position in the group
+    Clock after;               // join of the clocks of the members that have ended
   };
 
-  // Deals the nodes to their streams and counts who waits for a node.
+  // Distributes the nodes to their streams and counts the waiters of each node.
   void buildEdges() {
     for (uint32_t n = 0; n < trace.nodes.size(); ++n) {
       Node node = trace.nodes[n];
@@ -145,8 +147,8 @@ private:
     }
   }
 
-  // Row by row of the stages' tables: then a byte read before it is written is seen as
-  // such, not as a race with the later write.
+  // Orders the ready nodes by row of the stages' tables, so that a byte read before it is written
+  // is reported as such, and not as a race with the later write.
   struct Ready {
     uint32_t row, node, stream; // row of the stage's table
     bool operator>(const Ready &other) const {
@@ -154,7 +156,8 @@ private:
     }
   };
 
-  // Mostly the next one of a row: the least of all stays out of the queue.
+  // Adds a ready node. The least of all is kept outside of the queue, for it is mostly the next
+  // one of the same row.
   void push(Ready candidate) {
     if (hasLeast && least > candidate)
       std::swap(least, candidate);
@@ -174,7 +177,7 @@ private:
     return top;
   }
 
-  // Offers the head of a stream, unless it has to wait.
+  // Makes the head of a stream ready, unless it has to wait.
   void makeReady(uint32_t stream) {
     if (heads[stream] == streams[stream].size())
       return;
@@ -202,7 +205,7 @@ private:
     push({node.step * rows + node.entry, n, node.stream});
   }
 
-  // Messages of the group at the head of a stream: they stand side by side.
+  // Counts the messages of the group at the head of a stream, which are adjacent.
   uint32_t membersAt(uint32_t stream) const {
     const std::vector<uint32_t> &list = streams[stream];
     size_t head = heads[stream], end = head + 1;
@@ -256,7 +259,7 @@ private:
       into[c] = std::max(into[c], from[c]);
   }
 
-  // Learns what the node knew that `node` has waited for.
+  // Joins the clock of the node that `node` has waited for into `clock`.
   void learn(const Node &node, Clock &clock) {
     int64_t from = awaited(node);
     if (from < 0)
@@ -267,8 +270,8 @@ private:
       published.erase(it);
   }
 
-  // A member of a group knows what its stream knew before the group, and nothing of the
-  // others; the stream goes on, knowing all, when the last of them has ended.
+  // Finishes a member of a group. It knows what its stream knew before the group, and nothing of
+  // the other members; the stream continues with the knowledge of all when the last has ended.
   void arriveTogether(uint32_t n, Group &group) {
     Node node = trace.nodes[n];
     uint32_t stream = node.stream;
@@ -287,20 +290,22 @@ private:
     groups.erase(stream);
   }
 
-  // All that `n` waits for is done. A collective finishes with its last member.
+  // Finishes a node whose predecessors are done. A collective finishes with its last member.
   void arrive(uint32_t n, const Node &node) {
     learn(node, streamClock[node.stream]);
     if (node.join < 0) {
       finish(n, node);
       return;
     }
-    // A member may read and write as soon as it arrives, knowing nothing of the others.
+    // Applies the accesses with the member's own clock: it may read and write as soon as it
+    // arrives, knowing nothing of the others.
     Clock own = streamClock[node.stream];
     access({n, node.stream, heads[node.stream] + 1}, node, own);
     const std::vector<uint32_t> &members = trace.joins[node.join];
     if (++arrived[node.join] < members.size())
       return;
-    // Whoever receives a broadcast waits for the root only, and the root for nobody.
+    // Joins the clock of the root alone for a broadcast: its receivers wait for the root only,
+    // and the root for no member.
     bool broadcast = node.inst->body.AsCollective()->kind == CollectiveKind::Broadcast;
     Clock joined(clockSize, 0);
     for (uint32_t m : members) {
@@ -322,8 +327,8 @@ private:
     finish(n, node, clock[node.stream], clock);
   }
 
-  // `clock`: what the node knows as it ends; who knows `sequence` nodes of its stream knows
-  // that it has ended.
+  // Finishes a node with the clock `clock`; a clock that has `sequence` nodes of its stream
+  // includes it.
   void finish(uint32_t n, const Node &node, uint32_t sequence, const Clock &clock) {
     access({n, node.stream, sequence}, node, clock);
     publish(n, node, clock);
@@ -343,7 +348,7 @@ private:
            clock[before.stream] >= before.sequence;
   }
 
-  // Reads first: an instruction may write in place what it reads.
+  // Applies reads before writes, for an instruction may write in place what it reads.
   void access(const Visitor &who, const Node &node, const Clock &clock) {
     auto accesses = bytes[node.stage].of(node.entry, node.index);
     for (const AtomAccess &a : accesses)
@@ -383,7 +388,7 @@ private:
 
   bool perMicroBatch(const Node &node) const { return trace.runsPerMicroBatch(node); }
 
-  // One finding for each two instructions, whatever bytes and micro-batches.
+  // Returns true once for each pair of instructions, whatever the bytes and micro-batches.
   bool isNewPair(const Node &a, const Node &b) {
     return pairsSeen.insert({a.inst, b.inst}).second;
   }
@@ -396,8 +401,9 @@ private:
     checkFresh(n, reader, a, cell, atom);
   }
 
-  // Tensors and their parts nest. Who reads the end of one write together with
-  // other bytes reads a tensor over which another one was laid.
+  // Reports a read that overlaps the end of one write together with other bytes: another tensor
+  // was written over part of what it reads. Tensors and their parts nest, so such reads are
+  // wrong.
   void checkWhole(const Node &reader, const AtomAccess &a, const Cell &cell) {
     bool inside = cell.written.first <= a.first && a.last <= cell.written.last;
     bool around = a.first <= cell.written.first && cell.written.last <= a.last;
@@ -413,8 +419,8 @@ private:
                           "give the two tensors disjoint bytes while both are live"));
   }
 
-  // What a micro-batch reads outside the persistent tensors must be its own: in
-  // program order a slot that came round too early is not a race, only wrong.
+  // Reports a read of another micro-batch's value outside the persistent tensors: a slot that was
+  // reused too early is in program order no race, only wrong.
   void checkFresh(uint32_t n, const Node &reader, const AtomAccess &a, const Cell &cell,
                   uint32_t atom) {
     if ((trace.nodes.sameRow(n, cell.writer.node) && a.lane == cell.lane) ||
@@ -426,8 +432,8 @@ private:
     SlotRef we = slotOf(trace.entryOf(writer), cell.lane);
     bool sameMicroBatch = reader.step == writer.step && re.micro_batch() == we.micro_batch() &&
                           pools[re.pool()]->chunk == pools[we.pool()]->chunk;
-    // Outside slots, sums over micro-batches and what the step itself computes
-    // are meant to be shared.
+    // Allows sums over micro-batches and what the step itself computes, which are shared outside
+    // of slots.
     bool shared = !a.slotted && (!perMicroBatch(writer) || cell.accumulated);
     if (shared || (sameMicroBatch && perMicroBatch(writer)) || !isNewPair(writer, reader))
       return;
@@ -478,7 +484,7 @@ private:
                               " before the second, or give them disjoint bytes"));
   }
 
-  // Names the first instruction at the head of a stream, in the order of the stages.
+  // Reports the first unfinished instruction at the head of a stream, in the order of the stages.
   void reportStuck() {
     auto first = static_cast<uint32_t>(trace.nodes.size());
     for (uint32_t stream = 0; stream < clockSize; ++stream) {
@@ -503,8 +509,8 @@ private:
   size_t clockSize;
   std::vector<Clock> streamClock;
   std::vector<std::vector<uint32_t>> streams; // nodes of each stream, in order
-  std::vector<uint32_t> heads;                // of each stream: nodes that are finished
-  std::vector<bool> over;                     // of each node: it is finished
+  std::vector<uint32_t> heads;                // finished nodes of each stream
+  std::vector<bool> over;                     // whether each node is finished
   std::unordered_map<uint32_t, Published> published;
   std::unordered_map<uint32_t, std::vector<uint32_t>> waiting; // node -> streams it holds up
   std::unordered_map<uint32_t, Group> groups; // by stream: at its head

@@ -8,22 +8,22 @@
 namespace llmc::planfile {
 namespace {
 
-// Plays the launches of all ranks with the least freedom: queues run in order, a
-// communication holds its queue until every member has reached it, a wait until
-// its record has run. The messages of a group are one element of their queue: each ends
-// when its partner is in the element at the head of its own queue, the element leaves when
-// all have ended. Nothing here depends on timing, so one play decides: if it
-// ends, no interleaving hangs; if it stops, every run does, and following "who
-// waits for whom" from any held queue ends in a cycle of the launch orders.
+// Simulates the launches of all ranks with the least freedom: queues run in order, a
+// communication blocks its queue until every member has reached it, a wait until its record has
+// run. The messages of a group are one element of their queue: each ends when its partner is in
+// the element at the head of its own queue, and the element leaves when all have ended. Nothing
+// here depends on timing, so one simulation decides: if it ends, no interleaving deadlocks; if it
+// stops, every run does, and following the waits-for edges from any blocked queue ends in a cycle
+// of the launch orders.
 //
-// Two plays, with different queues:
-//  - one queue per stream, all instructions: messages are rendezvous, so a send
-//    that must be buffered to get further is refused;
-//  - one queue per rank, all communications in the order in which the host issues them:
-//    they share the device, and what two ranks issue in different order can starve each
-//    other even from different streams.
-// Members of a stage's own groups (data, tensor) run one stream and agree; only
-// communications that span stages can form a cycle.
+// There are two simulations, with different queues. OfStreams has one queue per stream with all
+// instructions: messages are rendezvous, so that a send that must be buffered to make progress is
+// refused. OfRanks has one queue per rank with all communications in the order in which the host
+// issues them: they share the device, and what two ranks issue in different order can starve each
+// other even from different streams.
+//
+// Members of a stage's own groups (data, tensor) run one stream and agree; only communications
+// that span stages can form a cycle.
 class Play {
 public:
   enum Queues { OfStreams, OfRanks };
@@ -49,7 +49,7 @@ public:
       headEnds[q] = endOfElement(q);
   }
 
-  // Nodes of the cycle, each held up by the next; empty if the play ends.
+  // Returns the nodes of a cycle, each blocked by the next; empty if the simulation ends.
   std::vector<uint32_t> findCycle() {
     for (uint32_t q = 0; q < queues.size(); ++q)
       lookAgain(q);
@@ -66,7 +66,7 @@ public:
   }
 
 private:
-  // One past the element that begins at the head.
+  // Returns one past the element that begins at the head.
   size_t endOfElement(uint32_t q) const {
     const std::vector<uint32_t> &queue = queues[q];
     size_t end = heads[q];
@@ -84,7 +84,7 @@ private:
     return heads[q] <= placeOf[n] && placeOf[n] < headEnds[q];
   }
 
-  // All nodes that run together with `n`.
+  // Returns all nodes that run together with `n`.
   std::vector<uint32_t> partners(uint32_t n) const {
     const Node &node = trace.nodes[n];
     if (node.join >= 0)
@@ -94,7 +94,7 @@ private:
     return {n};
   }
 
-  // What keeps `n`, at the head, from running: a node not yet executed, or -1.
+  // Returns the node, not yet executed, that blocks `n` at the head; -1 if none.
   int64_t blocker(uint32_t n) const {
     int64_t record = trace.nodes[n].record;
     if (record >= 0 && queueOf[record] >= 0 && !executed[record])
@@ -121,8 +121,8 @@ private:
           continue;
         int64_t by = blocker(n);
         if (by >= 0) {
-          // A held communication runs when its last member arrives; a wait looks again
-          // when its record has run.
+          // Registers the queue: a blocked communication runs when its last member arrives, and a
+          // wait is checked again when its record has run.
           std::vector<uint32_t> &list = waiters[by];
           if (std::find(list.begin(), list.end(), q) == list.end())
             list.push_back(q);
@@ -151,7 +151,7 @@ private:
     waiters.erase(it);
   }
 
-  // A node at the head of a stopped queue that holds it up.
+  // Returns the first node not executed in the element at the head of a stopped queue.
   uint32_t heldAt(uint32_t q) const {
     size_t i = heads[q];
     while (executed[queues[q][i]])
@@ -176,14 +176,15 @@ private:
   std::vector<std::vector<uint32_t>> queues;
   std::vector<size_t> heads, headEnds; // of the element at the head of each queue
   std::vector<int64_t> queueOf;
-  std::vector<size_t> placeOf; // in its queue
+  std::vector<size_t> placeOf; // position in its queue
   std::vector<bool> executed;
-  std::unordered_map<int64_t, std::vector<uint32_t>> waiters; // node -> held queues
-  std::deque<uint32_t> work; // queues to look at, each once
+  std::unordered_map<int64_t, std::vector<uint32_t>> waiters; // node -> blocked queues
+  std::deque<uint32_t> work; // queues to advance, each once
   std::vector<bool> inWork;
 };
 
-// "stage 0 send F1 to stage 1 (exchange[3])"; F or B is the phase.
+// Names a message as "stage 0 send F1 to stage 1 (exchange[3])", where F or B is the phase; other
+// nodes as Trace::describe() does.
 std::string nameOf(const Trace &trace, const Node &node) {
   std::optional<Message> message = messageOf(*node.inst);
   if (!message || !trace.runsPerMicroBatch(node))

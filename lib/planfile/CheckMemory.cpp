@@ -8,15 +8,15 @@
 namespace llmc::planfile {
 namespace {
 
-// Bytes that hold a value, per atom and time. Time is the position of an
-// instruction in the stage's issue order. A value lives from its write to its
-// last read before the bytes are written again; both ends included.
+// Counts the bytes that hold a value, per atom and time. Time is the position of an instruction
+// in the stage's issue order. The live range of a value is from its write to its last read before
+// the bytes are written again, both ends included.
 class Liveness {
 public:
   Liveness(const StageBytes &bytes, size_t length)
       : bytes(bytes), cells(bytes.atoms()), delta(length + 1, 0) {}
 
-  // Bytes that always hold a value are counted apart.
+  // Excludes bytes that always hold a value; the caller counts them.
   void exclude(const AtomRange &range) {
     for (uint32_t atom = range.first; atom < range.last; ++atom)
       cells[atom].excluded = true;
@@ -73,11 +73,13 @@ private:
 
 using Ranges = std::map<uint64_t, uint64_t>; // first byte -> one past the last
 
-// Persistent bytes of a stage; `overlapped` is told of any two that share bytes.
+// Returns the persistent bytes of a stage, and calls `overlapped` with the names of any two
+// tensors that share some.
 template <class Overlapped>
 Ranges persistentRanges(const StageT &stage, Overlapped overlapped) {
   std::vector<std::tuple<uint64_t, uint64_t, std::string>> list;
-  // Tensors of a flat buffer share it, and so do those that different ranks hold.
+  // Leaves out what may share bytes: tensors of a flat buffer, and tensors that different ranks
+  // hold.
   std::set<std::tuple<uint64_t, uint64_t, std::vector<uint32_t>>> shared;
   std::set<std::tuple<uint64_t, std::vector<uint32_t>, uint32_t>> held;
   for (const auto &state : stage.states) {
@@ -199,7 +201,7 @@ private:
              "use a slot stride of zero");
   }
 
-  // Results are read at the end of a run: no two may take the same bytes.
+  // Checks that no two results share bytes, for they are read at the end of a run.
   void checkResultsApart(uint32_t s) {
     std::vector<std::tuple<uint64_t, uint64_t, std::string>> list;
     for (const auto &result : program.stages[s]->results)
@@ -215,8 +217,8 @@ private:
                "give every result bytes of its own until the end of the run");
   }
 
-  // In place is the same bytes; bytes in part make an instruction read what it
-  // has just written.
+  // Checks the operands of an instruction against each other. They may be the same bytes where
+  // the operation runs in place; a partial overlap makes it read what it has just written.
   void checkPartialOverlap(uint32_t s, const ProcedureT &procedure, size_t i) {
     const InstructionT &inst = *procedure.instructions[i];
     std::vector<ByteAccess> list;

@@ -9,7 +9,8 @@
 namespace llmc::planfile {
 namespace {
 
-// Rows [begin, begin + turns * length) of a table; each turn is `advance` micro-batches on.
+// Represents the rows [begin, begin + count * length) of a table: `count` iterations, each
+// `advance` micro-batches after the one before.
 struct Turns {
   size_t begin = 0, length = 0, count = 0;
   uint32_t advance = 0;
@@ -20,7 +21,7 @@ bool onceAStep(const StageT &stage, const EntryT &entry) {
   return kind == ProcedureKind::Begin || kind == ProcedureKind::Update;
 }
 
-// Whether row r + length is row r for micro-batches further on, in slots further on.
+// Returns whether row r + length is row r for the micro-batches and slots `advance` further on.
 bool repeats(const StageT &stage, size_t r, size_t length, uint32_t advance) {
   const EntryT &a = *stage.table[r], &b = *stage.table[r + length];
   if (a.procedure != b.procedure || a.more.size() != b.more.size() || onceAStep(stage, a))
@@ -35,7 +36,8 @@ bool repeats(const StageT &stage, size_t r, size_t length, uint32_t advance) {
   return true;
 }
 
-// The turns around the middle of the table that most rows belong to, if they are half of it.
+// Finds the iterations around the middle of the table; nullopt unless they are at least half of
+// its rows.
 std::optional<Turns> findTurns(const StageT &stage) {
   size_t rows = stage.table.size(), middle = rows / 2;
   for (size_t next = middle + 1; next < std::min(rows, middle + 256); ++next) {
@@ -68,7 +70,7 @@ public:
     size_t fewest = std::numeric_limits<size_t>::max();
     for (const Turns &turns : all)
       fewest = std::min(fewest, turns.count);
-    if (fewest < 2 * *kept) // little to gain
+    if (fewest < 2 * *kept) // the gain is too small
       return std::nullopt;
     dropped = fewest - *kept;
     SteadyPlans plans{program, program};
@@ -95,7 +97,8 @@ private:
     return true;
   }
 
-  // What runs once a step must not name a slot, and the turns must come by every slot.
+  // Returns whether all slots take part: what runs once a step must not name a slot, and the
+  // iterations must use every slot of every pool.
   bool slotsMove() const {
     for (size_t s = 0; s < all.size(); ++s) {
       const StageT &stage = *program.stages[s];
@@ -131,8 +134,8 @@ private:
     return std::find(used.begin(), used.end(), false) == used.end();
   }
 
-  // Enough for what orders reach, twice, with all slots. Nothing if stages meet otherwise
-  // than by messages.
+  // Returns how many iterations to keep: twice what orders between stages reach, with all slots.
+  // Nullopt if stages meet in collectives too.
   std::optional<size_t> turnsToKeep() const {
     std::map<MessageKey, std::pair<int64_t, int64_t>> ends; // least and largest micro-batch
     size_t slots = 0;
@@ -161,7 +164,8 @@ private:
     return 2 * reach + 2 * slots + 8;
   }
 
-  // The row with its micro-batches `down` less, its slots `on` further. False: there is none.
+  // Appends the row with its micro-batches reduced by `down` and its slots advanced by `on`.
+  // False if a micro-batch would be negative.
   bool moved(const StageT &stage, const EntryT &from, uint32_t down, int64_t on,
              std::vector<std::unique_ptr<EntryT>> &to) const {
     auto entry = std::make_unique<EntryT>(from);
@@ -200,7 +204,7 @@ private:
         good &= moved(stage, *stage.table[r], down, after, table);
     };
     add(once.table, 0, -int64_t(down));
-    add(twice.table, down, 0); // ends in the slots in which the step ends
+    add(twice.table, down, 0); // ends in the slots in which the whole step ends
     add(twice.table, 0, -int64_t(down));
     return good;
   }

@@ -1,5 +1,6 @@
-// A long step repeats itself: between ramp and drain every stage runs the same rows for the
-// next micro-batches, in the next slots. Plans with fewer turns of that stand for it.
+// Shortens the schedule of a long step: between ramp-up and drain every stage repeats the same
+// rows for the next micro-batches in the next slots, so that a plan with fewer iterations of them
+// has the same faults. Tests: test/planfile/CheckSteadyTest.cpp.
 #ifndef LLMC_LIB_PLANFILE_CHECKSTEADY_H
 #define LLMC_LIB_PLANFILE_CHECKSTEADY_H
 
@@ -9,20 +10,22 @@
 
 namespace llmc::planfile {
 
-// Why they stand for it. Call turn t of a stage its rows for its t-th advance. Rows are equal
-// from turn to turn but for micro-batch and slot, which move on by the same number, so
-// everything that orders two instructions (streams; an event and its last record; a message
-// and its partner, whose micro-batches agree) joins turns t and t + c with one c for all t. A
-// path or a cycle of such orders that begins at a turn therefore begins at every other one
-// too, as far as ramp and drain are out of its reach, and it reaches no further than the sum
-// of all |c|. So many turns, on both sides, are kept, and all slots are used in them. Between
-// two steps slots differ by the micro-batches that are left out, which `twice` corrects.
+// Holds the shortened plans, which stand for the whole one for this reason. Call iteration t of a
+// stage its rows for its t-th advance. From one iteration to the next, rows differ only in
+// micro-batch and slot, which advance by the same number, so everything that orders two
+// instructions (streams; an event and its last record; a message and its partner, whose
+// micro-batches agree) connects iterations t and t + c with one c for all t. A path or a cycle of
+// such orders that begins in one iteration therefore begins in every other one too, as far as it
+// does not reach ramp-up or drain, and it spans at most the sum of all |c|. That many iterations
+// are kept on both sides, and all slots are used in them. Between two steps slots differ by the
+// micro-batches that are left out, which `twice` corrects.
 struct SteadyPlans {
   ProgramT once;  // the step
-  ProgramT twice; // the tables of two steps, one behind the other
+  ProgramT twice; // the tables of two steps, one after the other
 };
 
-// Nothing for a plan that repeats nothing, too little, or otherwise.
+// Returns nullopt for a plan that has fewer than 64 micro-batches, does not repeat, repeats too
+// little to gain from it, or whose stages meet in collectives between ramp-up and drain.
 std::optional<SteadyPlans> steadyPlans(const ProgramT &program);
 
 } // namespace llmc::planfile

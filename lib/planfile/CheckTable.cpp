@@ -7,7 +7,8 @@
 namespace llmc::planfile {
 namespace {
 
-// What a micro-batch goes through on a chunk, in this order.
+// Lists what a micro-batch goes through on a chunk, in this order: forward, backward, weight
+// gradients (where the backward is split).
 enum Pass { F, B, W, kPasses };
 
 std::optional<Pass> passOf(ProcedureKind kind) {
@@ -37,7 +38,7 @@ const char *nameOf(ProcedureKind kind) {
   return !pass ? "through an exchange" : *pass == F ? "forward" : *pass == B ? "backward" : "to its weights";
 }
 
-// One stage.
+// Checks the table of one stage.
 class Table {
 public:
   Table(const ProgramT &program, uint32_t index, Findings &findings)
@@ -103,7 +104,7 @@ private:
     report(std::move(message), std::move(fix), microBatch, procedureOf(*stage.table[row]).name);
   }
 
-  // "" if the stage has one chunk only.
+  // Returns " of chunk C", or "" if the stage has one chunk only.
   std::string ofChunk(uint32_t chunk) const {
     return chunks.size() == 1 ? "" : " of chunk " + std::to_string(chunk);
   }
@@ -142,7 +143,7 @@ private:
                 "mark the last row of the weights instead", m);
   }
 
-  // Each micro-batch of a chunk has one slot of a pool, whoever uses it.
+  // Checks that each micro-batch of a chunk has one slot of a pool in all procedures that use it.
   void checkLanes(const EntryT &entry) {
     const ProcedureT &procedure = procedureOf(entry);
     bool computes = passOf(procedure.kind).has_value();
@@ -172,8 +173,9 @@ private:
     }
   }
 
-  // A slot is taken by the first procedure of a micro-batch and free after its last. What
-  // messages do to it before and after is the business of happens-before.
+  // Checks that no two micro-batches hold a slot at once. The first procedure of a micro-batch
+  // takes it, the last one frees it; what messages do to it before and after is checked by
+  // happens-before.
   void checkHolders() {
     struct Holder {
       int64_t first, last;
@@ -224,7 +226,8 @@ private:
     }
   }
 
-  // Messages of one direction, peer, channel, phase and chunk are one border.
+  // Checks that each message crosses its stage boundary once per micro-batch. A boundary is one
+  // direction, peer, channel, phase and chunk.
   void checkMessages() {
     using Border = std::tuple<bool, int64_t, uint32_t, Phase, uint32_t>;
     std::map<Border, std::vector<uint32_t>> counts;

@@ -1,4 +1,5 @@
-// The rules of the schedule table; a part of checkConservation().
+// Checks the rules of the schedule table; a part of checkConservation(). Tests:
+// test/planfile/CheckPlanTest.cpp, test/planfile/ChunkTest.cpp.
 #ifndef LLMC_LIB_PLANFILE_CHECKTABLE_H
 #define LLMC_LIB_PLANFILE_CHECKTABLE_H
 
@@ -6,9 +7,10 @@
 
 namespace llmc::planfile {
 
-// The table of each stage runs every chunk of every micro-batch forward once, then
-// backward once, then its weights once where the backward is split, in one slot of each
-// pool that nobody else holds meanwhile; it exchanges each message once.
+// Adds a finding for each violation of these rules. The table of each stage runs every chunk of
+// every micro-batch forward once, then (in training) backward once, then its weight gradients
+// once where the backward is split, in one slot of each pool that no other micro-batch holds
+// meanwhile; it exchanges each message once; begin is its first row and the update its last.
 void checkTable(const ProgramT &program, Findings &findings);
 
 } // namespace llmc::planfile

@@ -1,4 +1,4 @@
-// Tensors that have the same bytes in turn: does each reader find its own?
+// Checks tensors that share arena bytes: each reader finds its own.
 #include "lib/planfile/CheckWalk.h"
 
 #include <map>
@@ -6,8 +6,8 @@
 namespace llmc::planfile {
 namespace {
 
-// One procedure of a stage. Such bytes do not move with the slot of what is bound to the
-// outside, and live inside of one execution, so that one walk stands for all executions.
+// Checks one procedure of a stage. Bytes of such tensors live inside of one execution, so that
+// one pass in slot 0 stands for all executions.
 class Tensors {
 public:
   Tensors(const ProgramT &program, uint32_t stage, const ProcedureT &procedure, Findings &findings)
@@ -28,7 +28,7 @@ public:
   }
 
 private:
-  // Bytes from a key of the map on: who was the last to write them here.
+  // Holds the last writer of the bytes from the key of the map to `end`.
   struct Piece {
     uint64_t end;
     uint32_t tensor;
@@ -36,7 +36,7 @@ private:
   };
 
   void read(const ByteAccess &a) {
-    uint64_t known = a.begin; // up to here all is as it should be
+    uint64_t known = a.begin; // the bytes before hold the right tensor
     auto it = pieces.upper_bound(a.begin);
     if (it != pieces.begin() && std::prev(it)->second.end > a.begin)
       --it;

@@ -1,5 +1,5 @@
-// What a step does to its persistent tensors: sums are begun, added to and used once, and
-// whatever the update has to renew is renewed once.
+// Checks what a step does to its persistent tensors: sums are begun, added to and used once, and
+// every state that the update has to renew is written once.
 #include "lib/planfile/CheckWalk.h"
 
 #include <algorithm>
@@ -10,7 +10,7 @@ namespace {
 
 enum class Act { Read, Write, Change, Reduce, Gather }; // Change: reads what it writes
 
-// What an instruction does to atoms [first, last).
+// Describes what an instruction does to the atoms [first, last).
 struct Event {
   uint32_t first, last, instruction;
   Act act;
@@ -18,7 +18,8 @@ struct Event {
   bool updates = false; // the instruction writes a state that is no accumulator
 };
 
-// Bytes of a state or of an output that all accesses cover wholly or not at all.
+// Holds the state of bytes of a persistent tensor or an output that every access covers wholly or
+// not at all.
 struct Atom {
   int64_t state = -1;                  // index into Stage.states; -1: an output alone
   const InstructionT *begunBy = nullptr; // of an accumulator
@@ -35,7 +36,7 @@ public:
   Updates(const ProgramT &program, uint32_t index, Findings &findings)
       : program(program), stage(*program.stages[index]), index(index), findings(findings) {}
 
-  // Sums that get something on this stage.
+  // Names the accumulators that get an addition on this stage.
   std::set<std::string> added;
 
   void run() {
@@ -65,7 +66,7 @@ private:
     return *stage.procedures[entry.procedure];
   }
 
-  // Bytes of a state that hold elements: of a flat buffer all.
+  // Returns the bytes of a state that hold elements; of a flat buffer all.
   static std::pair<uint64_t, uint64_t> bytesOf(const StateShardT &state) {
     uint64_t size = byteSize(state.dtype);
     for (int64_t dim : state.local_shape)
@@ -108,8 +109,8 @@ private:
     return begin < end ? std::pair(find(begin), find(end)) : std::pair(0u, 0u);
   }
 
-  // The part of the bytes that is watched begins and ends with watched atoms, in most cases
-  // it is one tensor.
+  // Calls `visit` for each run of watched atoms in an access; most accesses are one tensor and
+  // have one run.
   template <class Visit>
   void forEachRun(const ByteAccess &a, Visit visit) const {
     auto [first, last] = range(a.begin, a.end);
@@ -131,7 +132,8 @@ private:
       const InstructionT &inst = *procedure.instructions[i];
       std::vector<ByteAccess> accesses;
       forEachAccess(inst, 0, [&](const ByteAccess &a) { accesses.push_back(a); });
-      // A copy onto itself, which is what a group of one makes of a sum, changes nothing.
+      // Skips copies onto themselves, which a sum over a group of one rank becomes: they change
+      // nothing.
       if (inst.body.type == Body::Copy && accesses.size() == 2 &&
           accesses[0].begin == accesses[1].begin)
         continue;
@@ -179,15 +181,15 @@ private:
       report(event, atom, event.act == Act::Read ? "reads" : "adds to",
              "before this step has begun it, so that the last step's sum is in it",
              "fill it before, or let the first addition write it");
-      atom.begunBy = &inst; // said once
+      atom.begunBy = &inst; // reported once
     }
     if (begins && !perMicroBatch && kind == ProcedureKind::Update && atom.begunBy) {
-      // What is made of the sum may take its place.
+      // Allows the update to reuse the bytes of a sum once it has been read.
       if (!atom.taken)
         report(event, atom, "writes over", "which nobody has read",
                "read the sum before its bytes serve again");
     } else if (begins) {
-      // The calls of one product share rows.
+      // Allows the calls of one product, which share rows.
       bool again = event.product && atom.begunBy && atom.begunIn == row &&
                    atom.begunBy->origin == inst.origin;
       if (atom.begunBy && !again)
@@ -234,7 +236,8 @@ private:
       added.insert(state.name);
       return;
     }
-    // Sums of the step (its loss, its tokens) are zero on stages that have no part in them.
+    // Accepts sums of the step (its loss, its tokens) without additions: they are zero on stages
+    // that have no part in them.
     if (atom.additions.empty() && !state.view)
       return;
     added.insert(state.name);

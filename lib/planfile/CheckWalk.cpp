@@ -35,7 +35,7 @@ std::vector<Finding> Findings::take() {
 
 namespace {
 
-// `slotOfLane` is asked for slotted buffers only.
+// Calls `visit` for each non-empty buffer; `slotOfLane` is called for slotted buffers only.
 template <class SlotOfLane>
 void walkAccesses(const InstructionT &instruction, SlotOfLane slotOfLane,
                   const std::function<void(const ByteAccess &)> &visit) {
@@ -265,13 +265,13 @@ Finding Trace::at(const Node &node, std::string message, std::string fix) const 
 
 namespace {
 
-// Nodes that meet nodes of other stages, in the order of the trace.
+// Collects the nodes that may pair with nodes of other stages, in the order of the trace.
 struct Meetings {
   std::vector<uint32_t> messages, collectives;
 };
 
-// Appends one stage's nodes, resolving each wait to the most recently issued
-// record of its event: both are issued by one host thread, in table order.
+// Appends one stage's nodes and links each wait to the most recently issued record of its event:
+// both are issued by one host thread, in table order.
 void appendStage(Trace &trace, uint32_t stageIndex, unsigned steps, bool unrolled,
                  Meetings &meetings) {
   const StageT &stage = *trace.program.stages[stageIndex];

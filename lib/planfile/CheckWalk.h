@@ -1,5 +1,5 @@
-// What the checkers and the report share: the plan's instructions expanded by
-// the tables of all stages, the bytes each touches, and who meets whom.
+// Expands the plan's instructions by the tables of all stages, for the checkers and reports: the
+// bytes that each accesses, and which sends, receives and collectives meet.
 #ifndef LLMC_LIB_PLANFILE_CHECKWALK_H
 #define LLMC_LIB_PLANFILE_CHECKWALK_H
 
@@ -19,7 +19,7 @@ public:
 
   // Adds a finding; equal (stage, procedure, instruction, message) count once.
   void add(Finding finding);
-  std::vector<Finding> take(); // with a last line for those left out
+  std::vector<Finding> take(); // the last one counts those left out
   size_t size() const { return list.size() + leftOut; }
 
 private:
@@ -29,27 +29,26 @@ private:
   size_t leftOut = 0;
 };
 
-// An access of one instruction to bytes [begin, end) of its rank's arena.
+// Describes an access of one instruction to bytes [begin, end) of its rank's arena.
 struct ByteAccess {
   uint64_t begin = 0, end = 0;
   bool read = false, write = false;
   bool slotted = false; // the buffer differs between slots
-  uint32_t lane = 0;    // that picks the slot
+  uint32_t lane = 0;    // whose slot it uses
   uint32_t tensor = 0;  // as in BufferRef
 };
 
-// Calls `visit` for each non-empty buffer of the instruction, in operand order, for an
-// entry of the table or the same slot in every lane. The buffers of one instruction may
-// overlap.
+// Calls `visit` for each non-empty buffer of the instruction, in operand order, for an entry of
+// the table or the same slot in every lane. The buffers of one instruction may overlap.
 void forEachAccess(const InstructionT &instruction, const EntryT &entry,
                    const std::function<void(const ByteAccess &)> &visit);
 void forEachAccess(const InstructionT &instruction, uint32_t slot,
                    const std::function<void(const ByteAccess &)> &visit);
 
-// Buffers of slot 0 that the host reads after a step: outputs and results.
+// Returns the buffers that the host reads after a step, in slot 0: outputs and results.
 std::vector<const BufferRefT *> readByHost(const StageT &stage);
 
-// The ranks that a collective joins, seen from one (representative) rank.
+// Describes the device group of a collective, seen from one (representative) rank.
 struct Group {
   std::vector<uint32_t> stages; // ascending; the issuing stage alone if it does not span stages
   uint64_t size = 1;            // ranks in the group
@@ -57,18 +56,18 @@ struct Group {
 };
 Group stageGroup(const ProgramT &program, const CollectiveT &collective, uint32_t stage);
 
-// Collectives with equal axes, members and stream share one communicator: the
-// k-th call of each member is the same collective.
+// Identifies a communicator by axes, members and stream: the k-th call of each member is the same
+// collective.
 using CommunicatorKey = std::tuple<std::vector<uint32_t>, std::vector<uint32_t>, uint32_t>;
 CommunicatorKey communicatorOf(const InstructionT &instruction);
-// For people: "dp", "ppxtp", "pp[0,3]".
+// Returns the name of a communicator for messages: "dp", "ppxtp", "pp[0,3]".
 std::string communicatorName(const ProgramT &program, const CollectiveT &collective);
 
-// The stage that a send or receive of `stage` talks to; -1: beyond the first or
-// last stage. Messages along another axis stay within the stage.
+// Returns the stage at the other end of a send or receive of `stage`; -1 if it is beyond the
+// first or last stage. Messages along another axis stay within the stage.
 int64_t peerStage(const ProgramT &program, uint32_t stage, const Message &message);
 
-// One execution of one instruction by the representative rank of a stage.
+// Represents one execution of one instruction by the representative rank of a stage.
 struct Node {
   const InstructionT *inst = nullptr;
   Body type = Body::NONE; // of the instruction
@@ -76,23 +75,23 @@ struct Node {
   uint32_t entry = 0; // row of the stage's table
   uint32_t index = 0; // of the instruction in its procedure
   uint32_t step = 0;
-  uint32_t stream = 0;  // stage-wide stream number
+  uint32_t stream = 0;  // number over all stages: Trace.streamBase + its own
   int64_t record = -1;  // of a wait: the record it waits for
   int64_t partner = -1; // of a send: its receive and the reverse
-  // Of a message: it comes from a neighbour within the stage, where `partner` stands for what
-  // the neighbour does. That orders nothing of one rank.
+  // Marks a message to or from a neighbour within the stage; then `partner` stands for the
+  // neighbour's instruction and orders nothing on this rank.
   bool inStage = false;
   int64_t join = -1;    // of a stage-spanning collective: index into Trace.joins
   int64_t group = -1;   // of a message: first node of its group
 };
 
-// All nodes of a trace. A step of many stages and micro-batches has millions, so that
-// each is kept in eight bytes and put together when it is asked for.
+// Holds all nodes of a trace. A step of many stages and micro-batches has millions, so each is
+// stored in eight bytes and assembled on access.
 class Nodes {
 public:
   size_t size() const { return rowOf.size(); }
   Node operator[](size_t n) const;
-  // Whether both come from the same execution of an entry.
+  // Returns whether both come from the same execution of an entry.
   bool sameRow(size_t a, size_t b) const { return rowOf[a] == rowOf[b]; }
 
   class Iterator {
@@ -109,15 +108,15 @@ public:
   Iterator begin() const { return {*this, 0}; }
   Iterator end() const { return {*this, size()}; }
 
-  // Goes on with a stage; its first stream has the given number.
+  // Begins a stage; its first stream has the given number.
   void beginStage(const ProgramT &program, uint32_t stageIndex, uint32_t streamBase);
   // Appends one execution of an entry of that stage; its nodes have no links yet.
   void append(uint32_t entry, uint32_t step);
-  // Sets the record of a wait, the partner of a message, the join of a collective.
+  // Sets the record of a wait, the partner of a message, or the join of a collective.
   void link(size_t n, size_t to) { links[n] = static_cast<uint32_t>(to); }
 
 private:
-  // What a walk asks of each instruction, side by side.
+  // Holds what all executions of an instruction share, in contiguous storage.
   struct Place {
     const InstructionT *inst;
     uint32_t stream;
@@ -136,9 +135,9 @@ private:
   std::vector<uint32_t> rowOf, links; // of each node
 };
 
-// Equal keys: a message of one pair of ranks and one channel, seen from either end. Stages
-// of both ends, then of a message that stays within its stage the axis and the sender's hop
-// around it.
+// Identifies a channel between two ranks: keys are equal for messages of the same pair of ranks
+// and channel, at either end. `source` and `destination` are stages; for a message that stays
+// within its stage, `axis` and the sender's `hop` along it tell the ranks apart.
 struct MessageKey {
   int64_t source = 0, destination = 0;
   uint32_t channel = 0;
@@ -147,8 +146,8 @@ struct MessageKey {
 };
 MessageKey messageKey(const ProgramT &program, const Node &node);
 
-// `steps` consecutive steps of all stages. Nodes of a stage are contiguous and
-// in issue order: the order in which the host of a rank hands them to streams.
+// Holds `steps` consecutive steps of all stages. Nodes of a stage are contiguous and in issue
+// order: the order in which the host of a rank enqueues them on streams.
 struct Trace {
   const ProgramT &program;
   Nodes nodes;
@@ -159,16 +158,17 @@ struct Trace {
   const EntryT &entryOf(const Node &node) const;
   const ProcedureT &procedureOf(const Node &node) const;
   uint32_t microBatchOf(const Node &node) const; // of its lane
-  bool runsPerMicroBatch(const Node &node) const; // else once a step
-  // "stage 1, backward[12] launch 'gelu' for h.3.mlp, micro-batch 3".
+  bool runsPerMicroBatch(const Node &node) const; // else once per step
+  // Describes a node: "stage 1, backward[12] launch 'gelu' for h.3.mlp, micro-batch 3".
   std::string describe(const Node &node) const;
-  // A finding located at `node`.
+  // Returns a finding located at `node`.
   Finding at(const Node &node, std::string message, std::string fix = "") const;
 };
-// `unrolled`: the tables hold the steps, one behind the other.
+// Builds the trace and links waits, messages and collectives. With `unrolled` the tables already
+// hold the steps, one after the other.
 Trace buildTrace(const ProgramT &program, unsigned steps, bool unrolled = false);
 
-// "launch 'name'", "all_reduce over dp", "send to pp + 1"...
+// Describes an instruction: "launch 'name'", "all_reduce over dp", "send to pp + 1", ...
 std::string describeBody(const ProgramT &program, const InstructionT &instruction);
 
 } // namespace llmc::planfile

@@ -60,7 +60,7 @@ std::string planfile::writeDeviceImage(const DeviceImageT &image) {
 
 support::Result<std::unique_ptr<DeviceImageT>>
 planfile::readDeviceImage(std::string_view bytes, const ProgramT &program) {
-  // The reader's alignment checks are about addresses, so give it an aligned copy.
+  // Copies the bytes to aligned memory, for the verifier checks alignment of addresses.
   std::vector<uint64_t> aligned((bytes.size() + 7) / 8);
   if (!bytes.empty())
     std::memcpy(aligned.data(), bytes.data(), bytes.size());

@@ -1,4 +1,4 @@
-// The element types of files (lib/support/ElementType.h) that hold those of a plan.
+// Maps element types of a plan to those of files (lib/support/ElementType.h).
 #ifndef LLMC_LIB_PLANFILE_ELEMENTS_H
 #define LLMC_LIB_PLANFILE_ELEMENTS_H
 
@@ -29,7 +29,7 @@ constexpr support::ElementType elementType(DType type) {
   return support::ElementType::F32; // checkBounds() lets no other value pass
 }
 
-// Of the bytes of a source tensor, and of its scales.
+// Returns the element type of a source tensor's bytes in its file.
 inline support::ElementType elementType(const SourceTensorT &source) {
   switch (source.coding) {
   case Coding::Plain:
@@ -43,13 +43,14 @@ inline support::ElementType elementType(const SourceTensorT &source) {
   }
   return support::ElementType::F32; // checkBounds() lets no other value pass
 }
-// The shape in the file.
+// Returns the shape that the file holds: that of the transpose for a transposed matrix.
 inline std::vector<int64_t> storedShape(const SourceTensorT &source) {
   std::vector<int64_t> shape = source.shape;
   if (source.transposed && shape.size() == 2)
     std::swap(shape[0], shape[1]);
   return shape;
 }
+// Returns the element type of a quantized tensor's scales; U8 is a power of two (F8E8M0).
 inline support::ElementType elementType(const ScalesT &scales) {
   return scales.dtype == DType::U8 ? support::ElementType::F8E8M0 : elementType(scales.dtype);
 }

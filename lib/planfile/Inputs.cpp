@@ -5,7 +5,7 @@ using namespace llmc::planfile;
 
 namespace {
 
-// Axes that cut dim `d`; rows are cut over the batch axes.
+// Returns the axes that cut dim `d`; rows (dim 0) are cut over the batch axes.
 const std::vector<uint32_t> &axesOf(const InputBindingT &input, size_t d) {
   static const std::vector<uint32_t> none;
   if (d == 0)

@@ -1,4 +1,5 @@
-// Which elements of an input's batch a rank takes, and where the loader puts them.
+// Computes which elements of an input's batch a rank takes, and where the loader puts them.
+// Tests: test/runtime/DataTest.cpp, test/runtime/InferenceTest.cpp.
 #ifndef LLMC_LIB_PLANFILE_INPUTS_H
 #define LLMC_LIB_PLANFILE_INPUTS_H
 
@@ -9,24 +10,25 @@
 
 namespace llmc::planfile {
 
-// All ranks' parts of one micro-batch (of an Infer program all of the input): rows of all
-// batch ranks, and dims as they are before they are cut.
+// Returns the shape of all ranks' parts of one micro-batch (of an Infer program: of the whole
+// input): rows of all batch ranks, and the other dims as they are before they are cut.
 std::vector<int64_t> wholeShape(const MeshT &mesh, const InputBindingT &input);
 
-// Where element i of a given row stands in the row that ranks' parts are cut from; empty
-// where the loader permutes nothing.
+// Returns for each element i of a row its index in the permuted row that ranks' parts are cut
+// from; empty if the loader permutes nothing.
 std::vector<uint64_t> permutedPlaces(const MeshT &mesh, const InputBindingT &input);
 
-// First element of a rank's part in a micro-batch that is dense in wholeShape().
+// Returns the index of the first element of a rank's part in a micro-batch that is dense in
+// wholeShape().
 uint64_t firstElement(const MeshT &mesh, const InputBindingT &input,
                       const std::vector<uint32_t> &coordinate);
 
-// Calls f(element of the part, element of the whole from firstElement() on, count) for all
-// runs of the part that lie one after the other in both.
+// Calls f(element of the part, element of the whole counted from firstElement(), count) for all
+// runs of elements that are contiguous in both.
 template <class F>
 void forEachInputRun(const std::vector<int64_t> &local, const std::vector<int64_t> &whole,
                      F &&f) {
-  // Dims from `inner` on are whole, so that they and the one before make a run.
+  // Finds the dims from `inner` on, which are whole: they and the one before make a run.
   size_t inner = local.size();
   while (inner > 0 && local[inner - 1] == whole[inner - 1])
     --inner;

@@ -10,7 +10,7 @@ using support::text;
 
 //===-- Names ---------------------------------------------------------------===//
 
-// The one place that spells them, in the order of kAxisRoles.
+// Spells the roles, in the order of kAxisRoles; nothing else does.
 static constexpr std::string_view kNames[] = {"dp", "pp", "tp", "cp", "ep", "etp", "edp"};
 
 std::string_view planfile::nameOf(AxisRole role) { return kNames[static_cast<size_t>(role)]; }
@@ -36,12 +36,14 @@ int64_t &MeshSizes::of(AxisRole role) {
 
 //===-- Derivation ----------------------------------------------------------===//
 
-// Ranks of a stage that differ in the fastest 1, 2 or 3 factors of a way to count.
+// Returns the products of the fastest 0, 1, 2 and 3 factors of a factorization of a stage's
+// ranks.
 static std::vector<int64_t> spans(int64_t fastest, int64_t middle, int64_t ranks) {
   return {1, fastest, fastest * middle, ranks};
 }
 
-// Where atomic axes begin and end: both ways' spans, ascending, if each divides the next.
+// Returns the boundaries of the atomic axes: the spans of both factorizations, ascending; nullopt
+// unless each divides the next.
 static std::optional<std::vector<int64_t>> commonSpans(const MeshSizes &sizes, int64_t ep,
                                                        int64_t etp) {
   int64_t ranks = sizes.ranksOfStage();
@@ -58,7 +60,7 @@ static std::optional<std::vector<int64_t>> commonSpans(const MeshSizes &sizes, i
   return all;
 }
 
-// Sizes for which `isValid` holds, at most as many as the ranks of a stage.
+// Lists the divisors of `ranks`, up to 4096, for which `isValid` holds: " 1 2 4".
 template <class IsValid>
 static std::string validSizes(int64_t ranks, IsValid isValid) {
   std::string list;
@@ -97,7 +99,7 @@ static void checkSizes(const MeshSizes &sizes, std::vector<std::string> &errors)
                           " does not agree with ", stage, "; edp is ", edp, " there"));
 }
 
-// Gives the atomic axes of one dense role, which has the ranks of [from, to), their names.
+// Adds the atomic axes of one dense role, which spans the ranks [from, to), and names them.
 static void addAxes(AtomicAxes &result, AxisRole role, const std::vector<int64_t> &all,
                     int64_t from, int64_t to) {
   std::vector<int64_t> sizes; // slowest first
@@ -123,7 +125,7 @@ std::optional<AtomicAxes> planfile::deriveAxes(const MeshSizes &sizes,
   addAxes(result, AxisRole::Data, all, dense[2], dense[3]);
   addAxes(result, AxisRole::Context, all, dense[1], dense[2]);
   addAxes(result, AxisRole::Tensor, all, dense[0], dense[1]);
-  // The axes inside of a span, slowest first: the last of the list is the fastest.
+  // Returns the axes inside of a span, slowest first: the last of the list is the fastest.
   auto within = [&](int64_t from, int64_t to) {
     std::vector<uint32_t> axes;
     for (size_t i = 1; i < result.axes.size(); ++i) {

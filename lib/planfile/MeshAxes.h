@@ -1,8 +1,9 @@
-// What the axes of a mesh are for, and the atomic axes that they are made of.
+// Defines the roles of mesh axes, and derives the atomic axes that they are products of. Tests:
+// test/planfile/MeshAxesTest.cpp.
 //
-// A mesh is a list of atomic axes. Users name products of them: inside a stage,
-// dp x cp x tp ranks do dense work, and the same ranks are edp x ep x etp for
-// experts. The atomic axes are what both ways to count are made of.
+// A mesh is a list of atomic axes. Users name products of them: inside a stage, dp x cp x tp
+// ranks do dense work, and the same ranks are edp x ep x etp for experts. The atomic axes are a
+// common refinement of both factorizations.
 #ifndef LLMC_LIB_PLANFILE_MESHAXES_H
 #define LLMC_LIB_PLANFILE_MESHAXES_H
 
@@ -14,23 +15,24 @@
 
 namespace llmc::planfile {
 
-// In the order in which people read them. Code asks for a role; only the
-// table of names behind nameOf knows how it is spelled.
+// Identifies what an axis is for, in the order of printing. Code asks for a role; only the table
+// of names behind nameOf() spells it.
 enum class AxisRole : uint8_t { Data, Stages, Tensor, Context, Expert, ExpertTensor, ExpertData };
 inline constexpr AxisRole kAxisRoles[] = {
     AxisRole::Data,   AxisRole::Stages,       AxisRole::Tensor,    AxisRole::Context,
     AxisRole::Expert, AxisRole::ExpertTensor, AxisRole::ExpertData};
-// Those of dense work: they share no axis, and together they have all of them.
+// Lists the roles of dense work: they share no atomic axis, and their product is the whole mesh.
 inline constexpr AxisRole kDenseRoles[] = {AxisRole::Data, AxisRole::Stages, AxisRole::Tensor,
                                            AxisRole::Context};
 
-// "dp", "pp", "tp", "cp", "ep", "etp", "edp".
+// Returns the name of a role: "dp", "pp", "tp", "cp", "ep", "etp", "edp".
 std::string_view nameOf(AxisRole role);
+// Returns the role of that name; nullopt if there is none.
 std::optional<AxisRole> roleNamed(std::string_view name);
-// "dp, pp, tp, cp, ep, etp, edp".
+// Returns all names of roles as one list, "dp, pp, tp, cp, ep, etp, edp".
 std::string allRoleNames();
 
-// As users give them; edp follows from the others if it is 0.
+// Holds the sizes as users give them; edp follows from the others if it is 0.
 struct MeshSizes {
   int64_t dp = 1, pp = 1, tp = 1, cp = 1, ep = 1, etp = 1, edp = 0;
 
@@ -38,9 +40,8 @@ struct MeshSizes {
   int64_t ranksOfStage() const { return dp * cp * tp; }
 };
 
-// Axes stand slowest first. Of dense work tp is fastest, then cp, dp, and pp slowest;
-// of experts etp, then ep, then edp. Axes of size 1 are left out, but not that of the
-// stages.
+// Holds the atomic axes, slowest first. Of dense work tp is fastest, then cp, dp, and pp slowest;
+// of experts etp, then ep, then edp. Axes of size 1 are left out, except that of the stages.
 struct AtomicAxes {
   struct Axis {
     std::string name;
@@ -54,8 +55,8 @@ struct AtomicAxes {
   std::vector<Product> products; // one a role, in the order of kAxisRoles
 };
 
-// The common refinement of both ways to count the ranks of a stage. Where there is
-// none, each line of `errors` is a problem and names the sizes that are valid.
+// Returns the common refinement of both factorizations of a stage's ranks. If there is none,
+// returns nullopt and appends to `errors` one line for each problem, which names the valid sizes.
 std::optional<AtomicAxes> deriveAxes(const MeshSizes &sizes, std::vector<std::string> &errors);
 
 } // namespace llmc::planfile

@@ -22,8 +22,8 @@ struct Trailer {
 static_assert(sizeof(Trailer) == 56);
 constexpr size_t kHashedTrailerBytes = offsetof(Trailer, trailerHash);
 
-// Size of the ELF file at the start of `file`: where a linker stopped writing.
-// 0 if there is none.
+// Returns the size of the ELF file at the start of `file`, which is where the linker stopped
+// writing; 0 if there is none.
 size_t elfSize(std::string_view file) {
   Elf64_Ehdr header;
   if (file.size() < sizeof header)
@@ -34,7 +34,7 @@ size_t elfSize(std::string_view file) {
   size_t end = header.e_shoff + size_t(header.e_shnum) * header.e_shentsize;
   if (header.e_shoff > file.size() || end > file.size())
     return 0;
-  // A stripped file may end with a section instead of the section headers.
+  // Handles stripped files, which may end with a section instead of the section headers.
   for (unsigned i = 0; i < header.e_shnum && header.e_shentsize == sizeof(Elf64_Shdr); ++i) {
     Elf64_Shdr section;
     std::memcpy(&section, file.data() + header.e_shoff + i * sizeof section, sizeof section);
@@ -138,7 +138,7 @@ support::Status Payload::readDirectory() {
   if (trailer.begin != begin || trailer.directory < begin || trailer.directory > end ||
       trailer.directorySize != end - trailer.directory)
     return damaged("the payload does not follow the runtime");
-  // What runs is the file itself: its own code is compared like all else.
+  // Compares the runtime's own code too, for the file itself is what runs.
   if (support::hash64(file.substr(0, begin)) != trailer.runtimeHash)
     return damaged("the checksum of its own code does not match");
   std::string_view directory = file.substr(trailer.directory, trailer.directorySize);

@@ -10,13 +10,13 @@ using support::error;
 
 namespace {
 
-// FlatBuffers' verifier looks at the alignment of fields, not at that of a
-// vector's elements; these are all vectors of 8-byte elements of plan.fbs.
+// Returns whether the elements are aligned: FlatBuffers' verifier checks the alignment of fields,
+// not that of a vector's elements. Covers the vectors of 8-byte elements that the loader reads.
 bool isAligned(const flatbuffers::Vector<int64_t> *vector) {
   return !vector || reinterpret_cast<uintptr_t>(vector->Data()) % alignof(int64_t) == 0;
 }
 
-// Whether `good` holds for all elements of a vector, which may be missing.
+// Returns whether `good` holds for all elements of a vector, which may be missing.
 template <class T, class F>
 bool all(const flatbuffers::Vector<flatbuffers::Offset<T>> *vector, F good) {
   for (flatbuffers::uoffset_t i = 0; vector && i < vector->size(); ++i)
@@ -58,8 +58,8 @@ bool isAligned(const Program &program) {
          });
 }
 
-// The version of a plan file that was not verified; 0: none can be read. It is the first field
-// of the root table, in every version.
+// Returns the version of a plan file that was not verified, or 0 if none can be read. It is the
+// first field of the root table, in every version.
 uint32_t versionOf(std::string_view bytes) {
   auto scalar = [&]<class T>(uint64_t at, T) -> std::optional<uint64_t> {
     T value;
@@ -90,14 +90,14 @@ support::Error otherVersion(uint32_t version) {
 
 std::string planfile::writeProgram(const ProgramT &program) {
   flatbuffers::FlatBufferBuilder builder(1 << 20);
-  // With its size in front, so that a file cut anywhere is found out.
+  // Writes the size in front, so that a truncated file is detected.
   builder.FinishSizePrefixed(Program::Pack(builder, &program), ProgramIdentifier());
   return std::string(reinterpret_cast<const char *>(builder.GetBufferPointer()),
                      builder.GetSize());
 }
 
 support::Result<std::unique_ptr<ProgramT>> planfile::readProgram(std::string_view bytes) {
-  // The reader's alignment checks are about addresses, so give it an aligned copy.
+  // Copies the bytes to aligned memory, for the verifier checks alignment of addresses.
   std::vector<uint64_t> aligned((bytes.size() + 7) / 8);
   if (!bytes.empty())
     std::memcpy(aligned.data(), bytes.data(), bytes.size());
@@ -107,8 +107,8 @@ support::Result<std::unique_ptr<ProgramT>> planfile::readProgram(std::string_vie
     return error("plan: ", bytes.size(), " bytes are no plan file");
   if (!flatbuffers::BufferHasIdentifier(data, ProgramIdentifier(), /*size_prefixed=*/true))
     return error("plan: not a plan file (identifier 'LLMC' not found)");
-  // A table that nobody shares takes at least 8 bytes: more of them mean that
-  // the file refers to one table many times, which we never write.
+  // Bounds the tables: one that is not shared takes at least 8 bytes, so more of them mean that
+  // the file refers to one table many times, which writeProgram() never does.
   flatbuffers::Verifier::Options options;
   options.max_depth = 16;
   options.max_tables = static_cast<flatbuffers::uoffset_t>(bytes.size() / 8 + 16);
@@ -116,7 +116,7 @@ support::Result<std::unique_ptr<ProgramT>> planfile::readProgram(std::string_vie
   if (flatbuffers::ReadScalar<flatbuffers::uoffset_t>(data) !=
           bytes.size() - sizeof(flatbuffers::uoffset_t) ||
       !VerifySizePrefixedProgramBuffer(verifier)) {
-    // What another version wrote may look damaged.
+    // Names the version first: a plan of another version may look damaged.
     if (uint32_t version = versionOf(bytes); version && version < 1000 && version != kPlanVersion)
       return otherVersion(version);
     return error("plan: damaged or truncated (", bytes.size(), " bytes)");
@@ -268,7 +268,7 @@ std::vector<uint32_t> planfile::slotNumbers(const StageT &stage) {
 }
 
 int64_t planfile::evaluate(const CoordExprT &expr, const std::vector<uint32_t> &coordinate) {
-  // Unsigned: a nonsensical plan may wrap, which must not be undefined.
+  // Computes in unsigned arithmetic: a malformed plan may wrap, which must not be undefined.
   uint64_t value = static_cast<uint64_t>(expr.base);
   for (size_t i = 0; i < expr.coefs.size(); ++i)
     value += static_cast<uint64_t>(expr.coefs[i]) * coordinate[i];

@@ -1,5 +1,5 @@
-// Plan files: bytes <-> planfile::ProgramT, and the few facts about a plan that
-// compiler and runtime must compute alike.
+// Serializes plan files (bytes <-> planfile::ProgramT), and computes the few facts about a plan
+// on which compiler and runtime must agree. Tests: test/runtime/PlanFileTest.cpp.
 #ifndef LLMC_LIB_PLANFILE_PROGRAM_H
 #define LLMC_LIB_PLANFILE_PROGRAM_H
 
@@ -15,42 +15,43 @@
 
 namespace llmc::planfile {
 
-// Version of plan.fbs that this code writes and reads.
+// Identifies the version of plan.fbs that this code writes and reads.
 inline constexpr uint32_t kPlanVersion = 5;
 
-// Bytes of a plan file. `program.version` is written as it stands.
+// Returns the bytes of a plan file. `program.version` is written as it is.
 std::string writeProgram(const ProgramT &program);
 
-// Reads a plan file of any origin: the structure is verified, the version
-// compared, then checkBounds() must hold. Never crashes, whatever the bytes.
+// Reads a plan file of any origin: the structure is verified, the version is compared, and
+// checkBounds() must accept the plan. An error otherwise; no bytes make it crash.
 support::Result<std::unique_ptr<ProgramT>> readProgram(std::string_view bytes);
 
-// Every enum, index, count and buffer of `program` lies where plan.fbs says:
-// after this an executor may follow any of them without looking.
-// Defined in Bounds.cpp.
+// Checks that every enum, index, count and buffer of `program` lies where plan.fbs allows it, so
+// that an executor may follow any of them unchecked. Returns the first fault. Defined in
+// Bounds.cpp.
 support::Status checkBounds(const ProgramT &program);
 
-// Bytes of one element.
+// Returns the bytes of one element.
 uint64_t byteSize(DType type);
 
-// Ranks of the mesh; the coordinate of a rank over all axes and back.
+// Counts the ranks of the mesh; coordinateOf() and rankOf() convert between a rank and its
+// coordinate over all axes.
 uint32_t rankCount(const MeshT &mesh);
 std::vector<uint32_t> coordinateOf(const MeshT &mesh, uint32_t rank);
 uint32_t rankOf(const MeshT &mesh, const std::vector<uint32_t> &coordinate);
 
-// The stage that a rank runs.
+// Returns the stage that a rank runs.
 uint32_t stageOf(const ProgramT &program, uint32_t rank);
 
-// The ranks that take part in a collective together with `rank`, in group order.
+// Returns the ranks that take part in a collective together with `rank`, in group order.
 std::vector<uint32_t> groupOf(const MeshT &mesh, const CollectiveT &collective,
                               uint32_t rank);
 
-// Bytes of the whole payload of one call on one rank: what is reduced or sent
-// for AllReduce and Broadcast, all members' shards for AllGather, ReduceScatter, all of
-// the local send buffer for AllToAll.
+// Returns the bytes of the whole payload of one call on one rank: what is reduced or sent for
+// AllReduce and Broadcast, all members' shards for AllGather and ReduceScatter, all of the local
+// send buffer for AllToAll.
 uint64_t payloadBytes(const MeshT &mesh, const CollectiveT &collective);
 
-// What a Send and a Recv have in common.
+// Holds the common fields of a Send and a Recv. `parts` points into the instruction.
 struct Message {
   bool sends = false;
   uint32_t axis = 0;
@@ -59,30 +60,32 @@ struct Message {
   bool wrap = false, grouped = false;
   const std::vector<std::unique_ptr<BufferRefT>> *parts = nullptr;
 };
-// Nothing for any other instruction.
+// Returns the message of a Send or Recv; nullopt for any other instruction.
 std::optional<Message> messageOf(const InstructionT &instruction);
 
-// The partner of a Send or Recv at `rank`.
+// Returns the rank at the other end of a Send or Recv of `rank`.
 uint32_t peerOf(const MeshT &mesh, uint32_t rank, const Message &message);
 
-// Pool, micro-batch and slot that an entry of the table gives to a lane.
+// Returns the pool, micro-batch and slot that an entry of the table gives to a lane; those of
+// lane 0 if it has no such lane.
 SlotRef slotOf(const EntryT &entry, uint32_t lane);
-// The lane that says of which micro-batch an instruction is: of its event, of the first
-// part of its message, of what it feeds; else 0.
+// Returns the lane that tells the micro-batch of an instruction: that of its event, of the first
+// part of its message, or of what it feeds; else 0.
 uint32_t laneOf(const InstructionT &instruction);
-// Numbers the slots of all pools of a stage: those of pool p begin at [p]; the last
-// element is their count. Events have one instance for each.
+// Returns the number of each pool's first slot in one numbering of all slots of the stage; the
+// last element is their count. An event has one instance for each slot.
 std::vector<uint32_t> slotNumbers(const StageT &stage);
 
+// Evaluates an affine expression at a rank's coordinate; overflow wraps.
 int64_t evaluate(const CoordExprT &expr, const std::vector<uint32_t> &coordinate);
 
-// Spellings of inspect and reports: "all_reduce", "forward", "launch", ...
+// Spells the enums of a plan for `inspect` and reports: "all_reduce", "forward", "launch", ...
 std::string_view toString(CollectiveKind kind);
 std::string_view toString(Phase phase);
 std::string_view toString(Body kind);
 std::string_view toString(DType type);
 std::string_view toString(StateRole role);
-// NumPy's: "float32", "int64", "bool", ...
+// Returns NumPy's name of a type: "float32", "int64", "bool", ...
 std::string_view numpyName(DType type);
 
 } // namespace llmc::planfile
