@@ -11,7 +11,8 @@ using support::error;
 namespace {
 
 // Returns whether the elements are aligned: FlatBuffers' verifier checks the alignment of fields,
-// not that of a vector's elements. Covers the vectors of 8-byte elements that the loader reads.
+// not that of a vector's elements. Covers the 8-byte elements of instructions, states, sources,
+// inputs and results; not Scales.block and TensorInfo.shape.
 bool isAligned(const flatbuffers::Vector<int64_t> *vector) {
   return !vector || reinterpret_cast<uintptr_t>(vector->Data()) % alignof(int64_t) == 0;
 }
