@@ -36,7 +36,7 @@ json describeKernel(const ProgramT &program, const DeviceKernelT &kernel) {
           {"stores", std::move(stores)}};
 }
 
-// "16 B x 4, 4 B x 1": all accesses of a kernel, the widest first.
+// Formats all accesses of a kernel, the widest first: "16 B x 4, 4 B x 1".
 std::string accessText(const DeviceKernelT &kernel) {
   std::map<uint32_t, uint32_t, std::greater<>> counts;
   for (const auto &access : kernel.accesses)

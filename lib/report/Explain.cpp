@@ -9,7 +9,8 @@ namespace llmc::report {
 using namespace planfile;
 using support::error;
 
-// What a group of layers does alike is one pattern: kind, axes, phase, rule and op.
+// Returns the pattern of a collective or message: its rule and op. Layers that communicate alike
+// share it, with kind, axes and phase.
 static std::string patternOf(const Book &book, const Traffic &t) {
   const OriginT &origin = *book.program.origins[t.origin];
   if (t.isSend)

@@ -1,5 +1,6 @@
-// Why a plan is as it is, in words and as JSON. Every figure is found by walking the
-// plan; names, shapes and reasons are those that the passes wrote into it.
+// Explains why a plan is as it is, in words and as JSON. Every figure is computed from the plan;
+// names, shapes and reasons are those that the passes wrote into it. Tests:
+// test/planfile/ExplainTest.cpp.
 #ifndef LLMC_LIB_REPORT_EXPLAIN_H
 #define LLMC_LIB_REPORT_EXPLAIN_H
 
@@ -8,7 +9,7 @@
 
 namespace llmc::report {
 
-// The answer to `what`, which is one of these (a plan that checkBounds accepts):
+// Returns the answer to `what` about a plan that checkBounds accepts, where `what` is one of
 //   ""            {what: "traffic", collectives [{name, kind, axes, stage, phase, bytes,
 //                 per_step, step_bytes, pattern, layer}], sends [same, to_stage]}
 //   a collective  {what: "collective", name, ..., why {node, op, tactic, rule, seed,
@@ -17,20 +18,20 @@ namespace llmc::report {
 //                 saved_bytes, collectives}
 //   a parameter   {what: "parameter", name, states, cuts, read_by, collectives}
 //   an op kind    {what: "kind", op, nodes}
-// An error names the nearest names.
+// An error for any other name; it lists the nearest names.
 support::Result<nlohmann::json> explainJson(const planfile::ProgramT &program,
                                             const std::string &what);
 
-// The same for people.
+// Formats an answer of explainJson() for people.
 std::string explainText(const nlohmann::json &answer);
 
-// Parts of explainJson.
+// Builds the parts of explainJson(); explainKind() returns null for an unknown kind.
 nlohmann::json explainAll(const Book &book);
 nlohmann::json explainTraffic(const Book &book, const Traffic &t);
 nlohmann::json explainNode(const Book &book, const std::string &name);
 nlohmann::json explainParameter(const Book &book, const std::string &name);
 nlohmann::json explainKind(const Book &book, const std::string &kind);
-// What else could stand in the place of a collective or message: [{name, text, ...}].
+// Lists the alternatives to a collective or message with their cost: [{name, text, ...}].
 nlohmann::json alternativesTo(const Book &book, const Traffic &t);
 
 } // namespace llmc::report

@@ -1,4 +1,4 @@
-// What else could stand in the place of a collective or message, with its price.
+// Lists what could replace a collective or message, with its cost.
 #include "lib/support/Counted.h"
 #include "lib/report/Explain.h"
 
@@ -15,7 +15,7 @@ using support::counted;
 using support::text;
 namespace {
 
-// The node of `op` in this layer.
+// Returns the node of `op` in this layer.
 std::string nameOf(const OpInfoT &op, int64_t layer) {
   for (size_t i = 0; i < op.names.size(); ++i)
     if (op.layers.empty() || int64_t(op.layers[i]) == layer)
@@ -23,8 +23,8 @@ std::string nameOf(const OpInfoT &op, int64_t layer) {
   return "";
 }
 
-// Do the tensors stay whole over the axis? What the tactic's seed cut, and what a rank
-// would hold more of each state of these parameters.
+// Proposes to keep the tensors that the tactic's seed cut whole over the axis; its cost is what a
+// rank would then hold more of each state of these parameters.
 json keepWhole(const Book &book, const Traffic &t, const Named &cause,
                const std::vector<uint32_t> &axes) {
   std::string seed;
@@ -63,7 +63,7 @@ json keepWhole(const Book &book, const Traffic &t, const Named &cause,
                         "rank computes all of it")}};
 }
 
-// The cut operand gathered before the op instead of its result summed behind it.
+// Proposes to gather the cut operand before the op instead of reducing its result.
 json gatherBefore(const Book &book, const Traffic &t, const Named &cause,
                   const std::vector<uint32_t> &axes) {
   for (const auto &operand : cause.op->operands) {
@@ -132,7 +132,7 @@ json dataAlternatives(const Book &book, const Traffic &t) {
 json sendAlternatives(const Book &book, const Traffic &t) {
   json list = json::array();
   const OriginT &origin = *book.program.origins[t.origin];
-  std::vector<uint32_t> whole; // axes along which all ranks send the same
+  std::vector<uint32_t> whole; // axes along which all ranks send the same bytes
   for (uint32_t axis = 0; axis < book.program.mesh->axes.size(); ++axis) {
     bool cut = origin.tensors.empty() || axis == book.program.stage_axis || book.axisSize(axis) == 1;
     for (const auto &tensor : origin.tensors)

@@ -1,4 +1,5 @@
-// How a node or a parameter of the source lies on the mesh, and what runs it.
+// Explains how a node or a parameter of the source is sharded on the mesh, and which instructions
+// run it.
 #include "lib/report/Explain.h"
 
 #include "lib/planfile/AxisNames.h"
@@ -17,7 +18,7 @@ bool has(const std::vector<std::string> &list, const std::string &name) {
   return std::find(list.begin(), list.end(), name) != list.end();
 }
 
-// The operand through which a cut reached the op: one that lies so where it is made.
+// Names the operand through which a cut reached the op: one that is cut so where it is made.
 std::string wayOf(const Book &book, const Named &named, const std::vector<uint32_t> &axes) {
   for (size_t i = 0; i < named.op->operands.size(); ++i) {
     const TensorInfoT &operand = *named.op->operands[i];
@@ -33,7 +34,7 @@ json cutsOf(const Book &book, const Named &named) {
   json cuts = json::array();
   for (const Book::Cut &found : book.cutsOf(*named.op)) {
     const AxisCutT *cut = found.why;
-    // The first op of the node at which the tactic began.
+    // Finds the first op of the node at which the tactic began.
     std::vector<Named> seeds = book.opsOf(cut->seed);
     bool here = !seeds.empty() && seeds.front().op == named.op;
     std::string seed = cut->seed;
@@ -61,7 +62,8 @@ json opOf(const Book &book, const Named &named) {
           {"operands", operands},    {"results", results},             {"cuts", cutsOf(book, named)}};
 }
 
-// Instructions that stand for the node, and what of theirs the backward pass reads.
+// Lists the instructions that stand for the node, and the bytes of theirs that the backward pass
+// reads.
 json instructionsOf(const Book &book, const std::string &name, json &saved) {
   const ProgramT &program = book.program;
   json list = json::array();

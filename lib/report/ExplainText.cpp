@@ -1,4 +1,4 @@
-// The answers of explain in words.
+// Formats the answers of explain in words.
 #include "lib/report/Explain.h"
 
 #include <algorithm>
@@ -17,7 +17,7 @@ const char *plural(uint64_t count) { return count == 1 ? "" : "s"; }
 
 //===-- All -----------------------------------------------------------------===//
 
-// Names of a group of entries: all, or of many the first three and the last.
+// Prints the names of a group of entries: all, or of many the first three and the last.
 void printMembers(std::ostringstream &out, const std::vector<json> &members) {
   std::vector<Row> rows;
   for (size_t i = 0; i < members.size(); ++i) {
@@ -45,7 +45,7 @@ std::string sizeOf(const std::vector<json> &members) {
 
 std::string allText(const json &answer) {
   std::ostringstream out;
-  // In the order of their first members.
+  // Keeps the groups in the order of their first members.
   std::vector<std::string> order;
   std::map<std::string, std::vector<json>> groups;
   uint64_t total = 0;
@@ -76,7 +76,7 @@ std::string allText(const json &answer) {
 
 //===-- One collective --------------------------------------------------------===//
 
-// What a rule of the tactics means, where its name alone does not say it.
+// Returns ": " and the meaning of a rule of the tactics; "" if its name alone is clear.
 std::string meaningOf(const std::string &rule) {
   static const std::map<std::string, std::string> meanings = {
       {"row cut", "what the product sums over is cut, so each rank has the sum of its own part"},

@@ -1,4 +1,4 @@
-// Why a collective or a message is there.
+// Explains why a collective or a message is there.
 #include "lib/support/Counted.h"
 #include "lib/report/Explain.h"
 
@@ -18,7 +18,8 @@ using support::counted;
 using support::text;
 namespace {
 
-// What partition did, in words: how the tensor lies, how it is needed, what bridges that.
+// Describes what partition did: the layout of the tensor, the layout that is needed, and what
+// converts one to the other.
 std::string partitionOf(const Book &book, const Traffic &t) {
   const OriginT &origin = *book.program.origins[t.origin];
   if (t.isSend)
@@ -54,7 +55,7 @@ std::string partitionOf(const Book &book, const Traffic &t) {
               t.kind);
 }
 
-// Accumulators inside the bytes of a bucket.
+// Lists the accumulators inside the bytes of a bucket.
 json bucketTensors(const Book &book, const Traffic &t, const CollectiveT &collective) {
   json list = json::array();
   for (const auto &state : book.program.stages[t.stage]->states) {
@@ -76,7 +77,7 @@ json bucketTensors(const Book &book, const Traffic &t, const CollectiveT &collec
   return list;
 }
 
-// Names of what wrote the bytes before the instruction, or reads them behind it.
+// Names what wrote the bytes before the instruction, or what reads them after it.
 json neighbours(const Book &book, const Site &site, bool before) {
   const ProgramT &program = book.program;
   const auto &list = program.stages[site.stage]->procedures[site.procedure]->instructions;
@@ -119,8 +120,8 @@ json neighbours(const Book &book, const Site &site, bool before) {
 
 using Instructions = std::vector<std::unique_ptr<InstructionT>>;
 
-// The record of another stream that the collective's stream waits for before it: the latest
-// one issued, since an event may serve again. -1: what came before the procedure.
+// Returns the record of another stream that the collective's stream waits for before it: the
+// latest one issued, for an event may be reused. -1: work before the procedure.
 int64_t startOf(const Instructions &list, uint32_t site) {
   for (int64_t i = int64_t(site) - 1; i >= 0; --i)
     if (list[i]->stream == list[site]->stream && list[i]->body.type == Body::Wait)
@@ -131,12 +132,12 @@ int64_t startOf(const Instructions &list, uint32_t site) {
   return -1;
 }
 
-// Where the compute stream waits for the collective, or for what follows it on its stream: a
-// procedure, and a place in it.
+// Returns the procedure, and the index in it, where the compute stream waits for the collective
+// or for what follows it on its stream.
 std::pair<const ProcedureT *, size_t> waitFor(const StageT &stage, const ProcedureT &procedure,
                                               uint32_t site) {
   const Instructions &list = procedure.instructions;
-  std::map<uint32_t, bool> behind; // events: was the latest record of it issued behind the collective?
+  std::map<uint32_t, bool> behind; // events: the latest record follows the collective
   for (size_t i = site + 1; i < list.size(); ++i) {
     if (const RecordT *record = list[i]->body.AsRecord())
       behind[record->event] = list[i]->stream == list[site]->stream;
@@ -144,7 +145,7 @@ std::pair<const ProcedureT *, size_t> waitFor(const StageT &stage, const Procedu
     if (wait && list[i]->stream == 0 && behind.count(wait->event) && behind[wait->event])
       return {&procedure, i};
   }
-  // An event that another procedure waits for before it records it anew.
+  // Looks for an event that another procedure waits for before it records it anew.
   for (const auto &other : stage.procedures) {
     std::set<uint32_t> own;
     for (size_t i = 0; other.get() != &procedure && i < other->instructions.size(); ++i) {
@@ -160,8 +161,8 @@ std::pair<const ProcedureT *, size_t> waitFor(const StageT &stage, const Procedu
   return {nullptr, 0};
 }
 
-// The procedure whose computation a message or collective waits for: its own, or the one that
-// records what an exchange waits for.
+// Returns the name of the procedure whose computation a message or collective waits for: its own,
+// or the one that records what an exchange waits for.
 const std::string &computedBy(const StageT &stage, const ProcedureT &procedure, uint32_t site) {
   const Instructions &list = procedure.instructions;
   if (procedure.kind == ProcedureKind::Exchange)
@@ -176,7 +177,8 @@ const std::string &computedBy(const StageT &stage, const ProcedureT &procedure, 
   return procedure.name;
 }
 
-// On a stream of its own: which instructions of the compute stream may run meanwhile.
+// Counts the launches and products of the compute stream that may overlap with a collective on a
+// stream of its own.
 json overlapOf(const Book &book, const Site &site) {
   const StageT &stage = *book.program.stages[site.stage];
   const ProcedureT &procedure = *stage.procedures[site.procedure];
@@ -211,7 +213,7 @@ json overlapOf(const Book &book, const Site &site) {
   return j;
 }
 
-// The groups that run it, of the first stages' ranks.
+// Counts the groups among the ranks of its stage, and lists the first four.
 json membersOf(const Book &book, const Traffic &t, const InstructionT &inst) {
   const ProgramT &program = book.program;
   json groups = json::array();
@@ -235,7 +237,7 @@ json membersOf(const Book &book, const Traffic &t, const InstructionT &inst) {
   return {{"ranks", size}, {"groups", count}, {"first_groups", groups}};
 }
 
-// The node at which the tactic began: of folded layers that of this layer.
+// Returns the node at which the tactic began; of folded layers that of this layer.
 std::string seedOf(const Book &book, const OriginT &origin, const std::optional<Named> &cause) {
   if (!cause || cause->layer < 0)
     return origin.seed;

@@ -9,7 +9,7 @@ namespace llmc::report {
 using namespace planfile;
 namespace {
 
-// Disjoint byte ranges.
+// Holds disjoint byte ranges.
 class Bytes {
 public:
   // Adds [begin, end); returns how many of its bytes are new.
@@ -80,7 +80,8 @@ const char *kindOf(StateRole role) {
   return "weights";
 }
 
-// The backward pass of a micro-batch of a chunk: where it is split, both parts in their order.
+// Returns the backward pass of a micro-batch of a chunk: both parts in their order where it is
+// split.
 std::vector<const ProcedureT *> backwardOf(const StageT &stage, uint32_t chunk) {
   std::vector<const ProcedureT *> passes;
   auto add = [&](ProcedureKind kind) {
@@ -119,7 +120,7 @@ MemoryByKind memoryOf(const ProgramT &program, uint32_t index) {
     whole("outputs", *ref);
   for (const auto &scalar : stage.host_scalars)
     whole("constants", *scalar->buffer);
-  // What procedures other than the beginning write is no constant.
+  // Excludes what procedures other than the beginning write: it is no constant.
   Bytes begun, changed;
   auto walk = [&](auto visit) {
     for (const auto &procedure : stage.procedures)
@@ -155,7 +156,7 @@ uint64_t savedBytes(const ProgramT &program, const Site &site) {
   const StageT &stage = *program.stages[site.stage];
   if (stage.procedures[site.procedure]->kind != ProcedureKind::Forward)
     return 0;
-  // Bytes that still hold what `site` wrote when the forward pass ends.
+  // Collects the bytes that still hold what `site` wrote when the forward pass ends.
   Bytes held;
   const auto &forward = stage.procedures[site.procedure]->instructions;
   for (uint32_t i = site.index; i < forward.size(); ++i)
@@ -167,7 +168,7 @@ uint64_t savedBytes(const ProgramT &program, const Site &site) {
       else
         held.remove(a.begin, a.end);
     });
-  // Those that the backward pass reads before it writes them.
+  // Counts those that the backward pass reads before it writes them.
   uint64_t saved = 0;
   for (const ProcedureT *procedure : backwardOf(stage, stage.procedures[site.procedure]->chunk))
     for (const auto &inst : procedure->instructions) {

@@ -1,4 +1,5 @@
-// What fills a rank's arena, found by walking the plan.
+// Computes from the plan what fills a rank's arena. Tests: test/planfile/ReportTest.cpp,
+// test/planfile/ExplainTest.cpp.
 #ifndef LLMC_LIB_REPORT_MEMORY_H
 #define LLMC_LIB_REPORT_MEMORY_H
 
@@ -9,20 +10,21 @@
 
 namespace llmc::report {
 
-// Bytes of one rank's arena by kind; every byte of the arena counts once:
+// Maps each kind to its bytes in one rank's arena. Every byte counts once: states come first,
+// then outputs, host scalars, activations, and the rest.
 //   weights      parameters and masters
 //   gradients    accumulators, the step's sums too
 //   optimizer    moments
 //   activations  what differs between slots: kept from a forward to its backward
 //   outputs      what the host reads after the step
 //   constants    written at the step's beginning or by the host, then only read
-//   workspace    all else that an instruction touches
-//   gaps         bytes that nothing touches (alignment)
+//   workspace    all else that an instruction accesses
+//   gaps         bytes that nothing accesses (alignment)
 using MemoryByKind = std::vector<std::pair<std::string, uint64_t>>;
 MemoryByKind memoryOf(const planfile::ProgramT &program, uint32_t stage);
 
-// Bytes of one micro-batch that the forward pass writes at `site` and the backward
-// pass reads.
+// Counts the bytes of one micro-batch that the forward pass writes at `site` and the backward
+// pass reads; 0 for a site outside of a forward.
 uint64_t savedBytes(const planfile::ProgramT &program, const Site &site);
 
 } // namespace llmc::report

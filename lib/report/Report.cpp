@@ -40,7 +40,7 @@ json describeModel(const ProgramT &program) {
           {"blocks", program.model->blocks}};
 }
 
-// Sources in their own order, as far as a stage holds them as a parameter.
+// Lists the sources that some stage holds as a parameter, in their own order.
 json parameterNames(const ProgramT &program) {
   std::set<uint32_t> held;
   for (const auto &stage : program.stages)
@@ -63,7 +63,7 @@ json parameterShapes(const ProgramT &program) {
   return shapes;
 }
 
-// How the model's files have them.
+// Describes how the model's files store each source.
 json parameterTypes(const ProgramT &program) {
   json types = json::object();
   for (const auto &source : program.sources) {
@@ -83,7 +83,8 @@ json describeStages(const ProgramT &program) {
   std::vector<uint64_t> live = peakLiveBytes(program);
   for (uint32_t s = 0; s < program.stages.size(); ++s) {
     const StageT &stage = *program.stages[s];
-    // Slots that the table uses, by pool; `slots` are those of all main pools together.
+    // Collects the slots that the table uses, by pool; `slots` are those of all main pools
+    // together.
     std::vector<std::set<uint32_t>> used(stage.pools.size());
     for (const auto &entry : stage.table) {
       ProcedureKind kind = stage.procedures[entry->procedure]->kind;
@@ -178,7 +179,8 @@ json describeMemory(const ProgramT &program) {
   return list;
 }
 
-// How often a step runs each kernel, over all stages; of products where no library does.
+// Counts how often a step runs each kernel, over all stages; for products, how often without a
+// library.
 json kernelUses(const ProgramT &program) {
   std::map<uint32_t, std::pair<uint64_t, uint64_t>> uses; // launches, products
   forEachInstruction(program, [&](const Site &site, const InstructionT &inst) {
@@ -227,7 +229,7 @@ uint64_t microBatches(const ProgramT &program) {
   return seen.size();
 }
 
-// Rows that a rank feeds for one micro-batch.
+// Returns the rows that a rank feeds for one micro-batch.
 int64_t microBatch(const ProgramT &program) {
   int64_t rows = program.micro_batch;
   forEachInstruction(program, [&](const Site &, const InstructionT &inst) {
@@ -238,7 +240,7 @@ int64_t microBatch(const ProgramT &program) {
   return rows;
 }
 
-// What one step takes, all ranks and micro-batches together.
+// Describes what one step takes, all ranks and micro-batches together.
 json describeInputs(const ProgramT &program) {
   json list = json::array();
   for (const auto &input : program.inputs) {

@@ -1,5 +1,5 @@
-// What a plan holds, for people and scripts. Every figure is found by walking
-// the plan: its tables, instructions, states and arena.
+// Reports what a plan holds, for people and scripts. Every figure is computed from the plan: its
+// tables, instructions, states and arena. Tests: test/planfile/ReportTest.cpp.
 #ifndef LLMC_LIB_REPORT_REPORT_H
 #define LLMC_LIB_REPORT_REPORT_H
 
@@ -12,13 +12,14 @@
 
 namespace llmc::report {
 
-// The object of `inspect --json`, for a plan that checkBounds accepts:
+// Returns the object of `inspect --json`, for a plan that checkBounds accepts:
 //   model {name, parameters, layers, blocks}, mode (train|infer),
 //   inputs [{name, dtype, shape}], outputs [same], parameters,
 //   parameter_shapes {name: shape}, parameter_types {name: how the model's files have it},
 //   constants, mesh, ranks, micro_batch, micro_batches, schedule (none of an inference),
 //   stages [{stage, first_layer, last_layer, chunks [{first_layer, last_layer, slots}], slots,
-//   in_flight, arena_bytes, live_bytes}] (in_flight: the most (chunk, micro-batch) pairs that are alive at once),
+//   in_flight, arena_bytes, live_bytes}] (in_flight: the most (chunk, micro-batch) pairs that are
+//   alive at once),
 //   memory [{stage, arena_bytes, weights, gradients, ...}] (the kinds of Memory.h),
 //   collectives [{name, kind, axes, stage, phase, bytes, per_step, origin, source}],
 //   sends [{name, axis, stage, chunk, phase, from_stage, to_stage, bytes, per_step}],
@@ -26,19 +27,18 @@ namespace llmc::report {
 //   bubble {cells, empty} (before the update, all stages; F, B and W take a column each), kernels,
 //   kernel_uses [{name, source, launches, products}],
 //   instructions {kind: count}, state_bytes, file_bytes.
-// Shapes are those of one step over all ranks, dtypes are NumPy's names.
-// Counts are those of one step and one rank of each stage; instructions and
-// state_bytes are summed over the stages. A collective over stages is listed
-// once, for its lowest stage; groups of one rank are not listed. `origin` is the
-// first source node, or the operation if the step itself needs it; `source` has
+// Shapes are those of one step over all ranks, dtypes are NumPy's names. Counts are those of one
+// step and one rank of each stage; instructions and state_bytes are summed over the stages. A
+// collective over stages is listed once, for its lowest stage; groups of one rank are not listed.
+// `origin` is the first source node, or the operation if the step itself needs it; `source` has
 // all of it. `fileBytes` is the size of the file the plan came from.
 nlohmann::json inspectJson(const planfile::ProgramT &program, uint64_t fileBytes);
 
-// The same as tables, and the schedule drawn as a grid: a row a stage, columns
-// in the order that messages allow.
+// Formats the same as tables, with the schedule drawn as a grid: a row for each stage, columns in
+// the order that messages allow.
 std::string inspectText(const planfile::ProgramT &program, uint64_t fileBytes);
 
-// The grid alone; at most `columns` columns.
+// Draws the grid alone, in at most `columns` columns; the middle of a longer one is left out.
 std::string drawSchedule(const planfile::ProgramT &program, unsigned columns = 40);
 
 } // namespace llmc::report

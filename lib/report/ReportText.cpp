@@ -32,8 +32,8 @@ std::vector<Row> transposed(const std::vector<Row> &rows) {
   return result;
 }
 
-// Bytes of one rank's arena by kind, a column a stage; kinds that no stage has are left out.
-// Of many stages each has a row instead.
+// Formats the bytes of one rank's arena by kind, a column for each stage; kinds that no stage has
+// are left out. If there are many stages each has a row instead.
 std::string memoryTable(const json &memory) {
   std::vector<Row> rows = {{"bytes of one rank"}};
   for (size_t s = 0; s < memory.size(); ++s)
@@ -52,7 +52,8 @@ std::string memoryTable(const json &memory) {
   return table(memory.size() > 8 ? transposed(rows) : rows);
 }
 
-// "graph.add tensor<4xf32>, ...; graph.gelu ...; graph.gelu ..." -> "add + 2 gelu, tensor<4xf32>".
+// Shortens a kernel's source: "graph.add tensor<4xf32>, ...; graph.gelu ...; graph.gelu ..." ->
+// "add + 2 gelu, tensor<4xf32>".
 std::string sourceText(const std::string &source) {
   std::vector<std::pair<std::string, size_t>> ops;
   std::string first;
@@ -120,7 +121,7 @@ std::string sendTable(const json &sends) {
   return table(rows);
 }
 
-// "F3"; of a stage with several chunks "F3.1".
+// Labels a cell: "F3", or "F3.1" on a stage with several chunks.
 std::string label(const Cell &cell, bool chunks) {
   if (cell.kind == 'U')
     return "U";
@@ -138,7 +139,7 @@ std::string drawSchedule(const ProgramT &program, unsigned columns) {
   for (const auto &cells : timeline.stages)
     for (const Cell &cell : cells)
       total = std::max<size_t>(total, cell.column + 1);
-  // Of many columns the first two thirds and the last third of what there is room for.
+  // Keeps of many columns the first two thirds and the last third of what fits.
   size_t head = total, tail = total;
   if (total > columns) {
     head = columns * 2 / 3;

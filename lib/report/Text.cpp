@@ -9,7 +9,6 @@ using nlohmann::json;
 
 namespace llmc::report {
 
-// Columns wide enough for their cells, numbers to the right.
 std::string table(const std::vector<Row> &rows) {
   std::vector<size_t> width(rows[0].size(), 0);
   for (const Row &row : rows)
@@ -29,7 +28,6 @@ std::string table(const std::vector<Row> &rows) {
   return out.str();
 }
 
-// 1234567 -> "1,234,567".
 std::string grouped(uint64_t value) {
   std::string digits = std::to_string(value);
   for (int64_t at = static_cast<int64_t>(digits.size()) - 3; at > 0; at -= 3)

@@ -1,4 +1,4 @@
-// Tables and numbers for people.
+// Formats tables and numbers for people.
 #ifndef LLMC_LIB_REPORT_TEXT_H
 #define LLMC_LIB_REPORT_TEXT_H
 
@@ -12,13 +12,14 @@ namespace llmc::report {
 
 using Row = std::vector<std::string>;
 
-// Columns wide enough for their cells, two blanks apart, numbers to the right.
+// Formats rows (at least one, none longer than the first) as lines: columns as wide as their
+// cells, two blanks apart, numbers to the right.
 std::string table(const std::vector<Row> &rows);
 
-// 1234567 -> "1,234,567".
+// Groups digits: 1234567 -> "1,234,567".
 std::string grouped(uint64_t value);
 std::string number(const nlohmann::json &value);
-// "1 rank", "1,024 ranks".
+// Formats a count with its noun: "1 rank", "1,024 ranks".
 std::string countOf(const nlohmann::json &value, std::string_view what);
 std::string joined(const nlohmann::json &list, const char *separator);
 

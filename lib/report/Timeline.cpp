@@ -41,14 +41,14 @@ std::vector<Cell> cellsOf(const StageT &stage) {
   return cells;
 }
 
-// The chunk and micro-batch of a message.
+// Returns the chunk and micro-batch of a message.
 std::pair<uint32_t, uint32_t> pairOf(const ProgramT &program, const Trace &trace,
                                      const Node &node) {
   SlotRef slot = slotOf(trace.entryOf(node), laneOf(*node.inst));
   return {program.stages[node.stage]->pools[slot.pool()]->chunk, slot.micro_batch()};
 }
 
-// A cell that needs what another one sends.
+// Names a cell whose message another cell needs.
 struct Need {
   uint32_t stage;
   size_t cell;
@@ -78,8 +78,8 @@ public:
   }
 
 private:
-  // The sender's cell is the last one of the micro-batch up to the message, the receiver's
-  // the first one from it on.
+  // Collects the needs of all messages. The sender's cell is the last one of the micro-batch up
+  // to the message, the receiver's the first one from it on.
   void collect() {
     Trace trace = buildTrace(program, 1);
     for (const Node &node : trace.nodes) {
@@ -108,7 +108,7 @@ private:
     return found;
   }
 
-  // False: a sender has no column yet.
+  // Assigns the next column of a stage; false if a sender has no column yet.
   bool place(size_t s, std::vector<size_t> &placed) {
     Cell &cell = timeline.stages[s][placed[s]];
     int64_t column = placed[s] ? timeline.stages[s][placed[s] - 1].column + 1 : 0;

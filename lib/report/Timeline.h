@@ -1,4 +1,5 @@
-// When each part of a step runs, if all take as long: the columns of a schedule.
+// Computes when each part of a step runs if all take equally long: the columns of a schedule.
+// Tests: test/planfile/ReportTest.cpp.
 #ifndef LLMC_LIB_REPORT_TIMELINE_H
 #define LLMC_LIB_REPORT_TIMELINE_H
 
@@ -9,7 +10,7 @@
 
 namespace llmc::report {
 
-// One row of a stage's table that computes.
+// Represents one row of a stage's table that computes.
 struct Cell {
   char kind = 'F'; // F, B, W or U
   uint32_t chunk = 0, microBatch = 0;
@@ -20,16 +21,17 @@ struct Cell {
 struct Timeline {
   std::vector<std::vector<Cell>> stages;
   int64_t columns = 0; // of F, B and W
-  // Of all stages, before the update: how many places there are, and how many hold nothing.
+  // Counts the positions of all stages before the update, and those that are empty (the bubble).
   int64_t cells = 0, empty = 0;
 };
 
-// A row stands one column behind the row before it on its stage, and behind the rows whose
-// messages it needs. F, B and W take a column each. A plan in a deadlock ends early.
+// Assigns the columns: a row is one column after the row before it on its stage, and after the
+// rows whose messages it needs. F, B and W take a column each. A plan that deadlocks leaves the
+// remaining rows in column 0.
 Timeline timelineOf(const planfile::ProgramT &program);
 
-// The most (chunk, micro-batch) pairs that a stage keeps at once, from their first row to
-// their last.
+// Returns the largest number of (chunk, micro-batch) pairs that a stage keeps at once, from their
+// first row to their last.
 uint32_t inFlight(const planfile::ProgramT &program, uint32_t stage);
 
 } // namespace llmc::report

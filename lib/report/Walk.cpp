@@ -45,7 +45,7 @@ std::string titleOf(const OriginT &origin) {
 
 namespace {
 
-// The chunk that sends a message: that of the pool of its lane, where its procedure runs.
+// Returns the chunk that sends a message: that of the pool of its lane where its procedure runs.
 uint32_t chunkOf(const ProgramT &program, const Site &site, const InstructionT &inst) {
   const StageT &stage = *program.stages[site.stage];
   for (const auto &entry : stage.table)
@@ -54,7 +54,8 @@ uint32_t chunkOf(const ProgramT &program, const Site &site, const InstructionT &
   return stage.procedures[site.procedure]->chunk;
 }
 
-// Axes, phase and node; the stage where that is not enough, then a number.
+// Names each entry by axes, phase and node; by the stage too where that is not unique, then by a
+// number.
 void nameAll(const ProgramT &program, std::vector<Traffic> &list) {
   std::map<std::string, int> stems, used;
   auto stemOf = [&](const Traffic &t) {
