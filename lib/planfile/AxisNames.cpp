@@ -77,8 +77,8 @@ private:
       names.push_back(std::move(name));
   }
 
-  // Searches for the cheapest exact cover by backtracking, cut off at `bestCost`. One always
-  // exists, for every atomic axis has a name of its own.
+  // Searches for the cheapest exact cover by backtracking, cut off at `bestCost`. Every plan that
+  // the compiler writes has one, for there each atomic axis has a name of its own.
   void search(std::vector<size_t> chosen, std::vector<uint32_t> covered, size_t cost) {
     if (cost >= bestCost)
       return;

@@ -15,8 +15,8 @@ bool isFloat8(ElementType type) {
   return type == ElementType::F8E4M3 || type == ElementType::F8E5M2;
 }
 
-// The one size of blocks that cuts `size` in `count`: the equal parts that transformers
-// takes, or a power of two whose last block is smaller; 0 if both fit, or none.
+// Returns the one block size that cuts `size` into `count` blocks: equal parts as transformers
+// takes them, or a power of two whose last block is smaller; 0 if these differ or neither fits.
 int64_t blockSize(int64_t size, int64_t count) {
   if (count == 1)
     return std::max<int64_t>(size, 1);
@@ -34,7 +34,8 @@ std::vector<int64_t> without(std::vector<int64_t> shape, size_t dims) {
   return shape;
 }
 
-// Where the scales' shape and the config, if there is one, say one size.
+// Returns the block (rows, columns) on which the scales' shape and the config, if there is one,
+// agree; nullopt if they do not or the shape is ambiguous.
 std::optional<std::pair<int64_t, int64_t>>
 blockOf(const std::vector<int64_t> &shape, const std::vector<int64_t> &scales,
         const std::optional<Quantization> &quantization) {
@@ -193,7 +194,7 @@ Result<std::optional<TensorPlace>> Checkpoint::numbers(const Stored &stored) {
 }
 
 Status Checkpoint::findScales(TensorPlace &place, const std::vector<int64_t> &shape) {
-  // A parameter may be called NAME_scale; one of a plain tensor is that.
+  // Accepts NAME_scale beside a plain tensor, for a parameter may be called that.
   if (!isFloat8(place.type)) {
     if (set_.find(place.name + "_scale_inv"))
       return error("'", place.name, "' holds ", toString(place.type), ", but has scales, '",
@@ -205,7 +206,7 @@ Status Checkpoint::findScales(TensorPlace &place, const std::vector<int64_t> &sh
     name = place.name + "_scale";
   const TensorView *scales = take(name);
   if (!scales) {
-    // Numbers that nobody scaled are cast, as transformers does it.
+    // Casts numbers without scales, as transformers does.
     if (!hasScales_ && !quantization_) {
       unscaled_.insert(place.name);
       return ok();

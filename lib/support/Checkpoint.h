@@ -1,5 +1,6 @@
-// A checkpoint as Hugging Face writes them: safetensors files and a config.json that says
-// whether weights are quantised. Values may be stored
+// Locates tensors in a checkpoint as Hugging Face writes them: safetensors files and a
+// config.json that tells whether weights are quantized. Tests: test/runtime/DequantizerTest.cpp,
+// test/import/Checkpoints.cpp. Values may be stored
 //   NAME                                 as numbers
 //   NAME, NAME_scale_inv or NAME_scale   as 8-bit floats, each times the scale of its block of
 //                                        rows and columns ("fp8")
@@ -21,17 +22,17 @@
 
 namespace llmc::support {
 
-// What a config.json says of quantised weights.
+// Holds the "quantization_config" of a config.json.
 struct Quantization {
-  std::string method;               // "fp8"
-  std::optional<std::vector<int64_t>> block; // rows and columns that share a scale, if it says so
+  std::string method;               // "fp8", "mxfp4", ...; "unnamed method"
+  std::optional<std::vector<int64_t>> block; // rows and columns that share a scale, if given
 
-  // nullopt: weights are plain numbers.
+  // Reads it; nullopt: plain numbers. An error for a malformed weight_block_size.
   static Result<std::optional<Quantization>> of(const Json &config);
   bool isRead() const { return method == "fp8" || method == "mxfp4"; }
 };
 
-// Blocks are of the last two dims; those at an edge are smaller. The scales of all are row-major.
+// Locates a tensor's row-major scales. Blocks are of the last two dims, smaller at an edge.
 struct ScalePlace {
   size_t file = 0;     // index into the set's files
   uint64_t offset = 0; // in the file
@@ -39,7 +40,7 @@ struct ScalePlace {
   int64_t rows = 1, columns = 1;       // of a block
 };
 
-// Where the values of a tensor lie.
+// Locates the values of a tensor.
 struct TensorPlace {
   std::string name; // of the tensor with the values
   size_t file = 0;
@@ -49,37 +50,39 @@ struct TensorPlace {
   std::optional<ScalePlace> scales;
 };
 
-// A tensor under any of its names; under `transposed` ones it is stored as its transpose.
+// Lists all names that a tensor may have; under `transposed` ones it is stored as its transpose.
 struct TensorNames {
   std::vector<std::string> plain, transposed;
 };
 
-// "BF16"; "F8_E4M3, F32 scales of 128x128".
+// Formats how values are stored: "BF16"; "F8_E4M3, F32 scales of 128x128".
 std::string storedText(ElementType type, const std::optional<ScalePlace> &scales);
 
-// Blocks that cover `size`, also where their sum would overflow.
+// Returns the number of blocks that cover `size`, without overflow.
 constexpr int64_t blocksOf(int64_t size, int64_t block) {
   return size == 0 ? 0 : (size - 1) / block + 1;
 }
 
-// Scales of a tensor of `shape` in all; nullopt: not so many that they can be counted.
+// Counts the scales of a tensor of `shape`; nullopt if there are more than 2^62.
 std::optional<uint64_t> scaleCount(const std::vector<int64_t> &shape, int64_t rows,
                                    int64_t columns);
 
+// Owns the mapped files of a checkpoint, and tracks which tensors were read.
 class Checkpoint {
 public:
-  // `otherwise` is what holds where no config.json lies beside the files. An error where
-  // they are quantised in a way that is not read.
+  // Opens the files at `path` (see SafetensorsSet) and reads the config.json beside them, in
+  // whose absence `otherwise` holds. An error if their quantization is none that is read.
   static Result<Checkpoint> open(const std::string &path,
                                  std::optional<Quantization> otherwise = std::nullopt);
 
-  // The tensor of that shape; nullopt if there is none of the names. An error if it holds
-  // something else.
+  // Locates the tensor under the first of its names that is there, and marks all that are there
+  // as read; nullopt if none is. An error for another shape, an element type that is no weight,
+  // or scales that are missing or malformed.
   Result<std::optional<TensorPlace>> find(const TensorNames &names,
                                           const std::vector<int64_t> &shape);
 
-  // What a reader should know, in one line: 8-bit floats that were found without scales, and the
-  // tensors that no name and no scale of what was looked for is. "" if there are none.
+  // Returns in one line what a user should know: 8-bit floats without scales, and the tensors
+  // that find() has not read, neither as values nor as scales. "" if there are none.
   std::string notes() const;
 
   const SafetensorsSet &set() const { return set_; }
@@ -93,7 +96,8 @@ private:
     bool transposed = false;
     std::vector<int64_t> shape; // that it should have
   };
-  // The first of the names, with `suffix`, that is there; all that are count as read.
+  // Returns the first of the names, with `suffix`, that is there; all that are there count as
+  // read.
   Stored take(const TensorNames &names, const char *suffix, const std::vector<int64_t> &shape);
   const TensorView *take(const std::string &name);
   TensorPlace placeOf(const Stored &stored, ElementType type) const;

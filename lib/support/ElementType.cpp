@@ -41,7 +41,8 @@ constexpr float power(int exponent) {
   return value;
 }
 
-// A sign, an exponent of `exponentBits` and a mantissa; no exponent: subnormal.
+// Decodes a sign, an exponent of `exponentBits` and a mantissa; exponent 0 is subnormal. Infinity
+// and NaN are up to the caller.
 constexpr float decoded(unsigned code, unsigned exponentBits, unsigned mantissaBits) {
   unsigned mantissa = code % (1u << mantissaBits);
   unsigned exponent = (code >> mantissaBits) % (1u << exponentBits);

@@ -1,4 +1,5 @@
-// Element types of files (safetensors, .npy) and their conversions.
+// Lists the element types of files (safetensors, .npy) and converts between them. Tests:
+// test/runtime/DequantizerTest.cpp.
 #ifndef LLMC_LIB_SUPPORT_ELEMENTTYPE_H
 #define LLMC_LIB_SUPPORT_ELEMENTTYPE_H
 
@@ -17,26 +18,28 @@ enum class ElementType : uint8_t {
 };
 
 size_t byteSize(ElementType type); // of an F4E2M1, two of which share a byte: 1
-// Of an array of so many.
+// Returns the bytes of an array of `count` elements.
 uint64_t byteSize(ElementType type, uint64_t count);
 bool isInteger(ElementType type); // Bool is one
 
-// Safetensors' spellings: "F32", "F8_E4M3", "BF16", "I64", "BOOL", ...
+// Spells a type as safetensors does: "F32", "F8_E4M3", "BF16", "I64", "BOOL", ...; the reverse
+// returns nullopt for an unknown name.
 std::string_view toString(ElementType type);
 std::optional<ElementType> elementTypeFromSafetensors(std::string_view name);
 
-// What each byte of an F8... type means; of F4E2M1 two numbers a byte, the low half first. They
-// are those of the OCP: E4M3 has no infinity, E8M0 is a power of two.
+// Returns the table that decodes bytes of an F8... type (256 floats) or of F4E2M1 (two floats for
+// each byte, the low half first); null for other types. The formats are those of the OCP: E4M3
+// has no infinity, E8M0 is a power of two.
 const float *decodedBytes(ElementType type);
 
-// Element `index` of an array; `data` need not be aligned.
+// Reads element `index` of an array as a double; `data` need not be aligned.
 double readAsDouble(ElementType type, const void *data, size_t index);
-// For integers only. U64 past the largest int64 wraps.
+// Reads an integer element. U64 past the largest int64 wraps; floats are truncated.
 int64_t readAsInteger(ElementType type, const void *data, size_t index);
 
-// Here and without a branch: they run for every weight of a model.
+// Converts to float, inline and without a branch: it runs for every weight of a model.
 inline float halfToFloat(uint16_t bits) {
-  // As a float the exponent is too small by 127 - 15, which one exact product repairs.
+  // Corrects the exponent, which as a float is too small by 127 - 15, with one exact product.
   uint32_t magnitude = static_cast<uint32_t>(bits & 0x7fff) << 13;
   float value = std::bit_cast<float>(magnitude) * 0x1p112f;
   uint32_t special = magnitude >= 0x0f800000 ? 0x7f800000u : 0u; // infinity, NaN
@@ -56,7 +59,7 @@ inline uint16_t floatToBfloat(float value) {
 inline uint16_t floatToHalf(float value) {
   uint32_t bits = std::bit_cast<uint32_t>(value), magnitude = bits & 0x7fffffff;
   uint32_t rounded = (magnitude - (112u << 23) + 0xfff + (magnitude >> 13 & 1)) >> 13;
-  // Next to 0.5 a float steps by 2^-24, the smallest half: the sum rounds to it.
+  // Rounds a subnormal half by addition: next to 0.5 a float steps by 2^-24, the smallest half.
   uint32_t small = std::bit_cast<uint32_t>(std::bit_cast<float>(magnitude) + 0.5f) - (126u << 23);
   uint32_t quiet = 0x7e00 | (magnitude >> 13 & 0x1ff);
   uint32_t result = magnitude < 0x38800000 ? small : rounded;
@@ -65,10 +68,10 @@ inline uint16_t floatToHalf(float value) {
   return static_cast<uint16_t>(result | (bits >> 16 & 0x8000));
 }
 
-// Product of a shape; nullopt if a dim is negative or it exceeds 2^62.
+// Returns the product of a shape; nullopt if a dim is negative or the product exceeds 2^62.
 std::optional<uint64_t> elementCount(const std::vector<int64_t> &shape);
 
-// "[2, 3]".
+// Formats a shape: "[2, 3]".
 std::string shapeText(const std::vector<int64_t> &shape);
 
 } // namespace llmc::support

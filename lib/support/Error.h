@@ -1,4 +1,4 @@
-// Errors as values, for code that knows no MLIR.
+// Represents errors as values, for code that does not use MLIR.
 #ifndef LLMC_LIB_SUPPORT_ERROR_H
 #define LLMC_LIB_SUPPORT_ERROR_H
 
@@ -10,7 +10,7 @@
 
 namespace llmc::support {
 
-// All arguments, written one after the other.
+// Returns all arguments as text, one after the other.
 template <class... Ts>
 std::string text(const Ts &...parts) {
   std::ostringstream out;
@@ -18,7 +18,7 @@ std::string text(const Ts &...parts) {
   return out.str();
 }
 
-// Why something could not be done: one line for the user, lower case, no period.
+// Explains why something could not be done: one line for the user, lower case, no period.
 class [[nodiscard]] Error {
 public:
   explicit Error(std::string message) : message_(std::move(message)) {}
@@ -33,7 +33,7 @@ Error error(const Ts &...parts) {
   return Error(text(parts...));
 }
 
-// Success, or an Error. True means success.
+// Holds success or an Error; true means success. message() requires an error.
 class [[nodiscard]] Status {
 public:
   Status() = default;
@@ -48,7 +48,7 @@ private:
 
 inline Status ok() { return {}; }
 
-// A T, or an Error. True means that there is a T.
+// Holds a T or an Error; true means that there is a T. Accessors require the one that is there.
 template <class T>
 class [[nodiscard]] Result {
 public:

@@ -12,7 +12,8 @@ using namespace llmc::support;
 Result<ReadableFile> ReadableFile::open(const std::string &path) {
   ReadableFile file;
   file.path_ = path;
-  // A pipe that nobody writes to would hold open() for ever; regular files ignore this.
+  // Opens without blocking, for a pipe without a writer would block for ever; regular files
+  // ignore the flag.
   file.fd_ = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (file.fd_ < 0)
     return error("cannot open '", path, "': ", std::strerror(errno));

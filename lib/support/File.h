@@ -1,4 +1,4 @@
-// Files that are read: mapped, or in parts. OutputFile.h has those that are written.
+// Reads files, mapped or in parts; OutputFile.h writes them. Tests: test/runtime/FilesTest.cpp.
 #ifndef LLMC_LIB_SUPPORT_FILE_H
 #define LLMC_LIB_SUPPORT_FILE_H
 
@@ -12,7 +12,7 @@
 
 namespace llmc::support {
 
-// A file mapped read-only for as long as this object lives.
+// Owns a read-only mapping of a file.
 class MappedFile {
 public:
   static Result<MappedFile> open(const std::string &path);
@@ -31,8 +31,8 @@ private:
   std::string path_;
 };
 
-// A file that is read in parts, as large ones should be: what is not asked for is
-// not touched, and a file that shrinks is an error where a mapping would crash.
+// Owns an open file that is read in parts, as large ones should be: only the parts asked for are
+// read, and a file that shrinks is an error where a mapping would crash.
 class ReadableFile {
 public:
   static Result<ReadableFile> open(const std::string &path);
@@ -40,7 +40,8 @@ public:
   ReadableFile &operator=(ReadableFile &&other) noexcept;
   ~ReadableFile();
 
-  // Exactly `size` bytes from `offset` on. Threads may read at once.
+  // Reads exactly `size` bytes from `offset` on; an error if the file ends before. Threads may
+  // read at once.
   Status read(uint64_t offset, void *to, size_t size) const;
   uint64_t size() const { return size_; }
   const std::string &path() const { return path_; }
@@ -53,6 +54,7 @@ private:
   std::string path_;
 };
 
+// Returns the content of a regular file.
 Result<std::string> readFile(const std::string &path);
 
 } // namespace llmc::support

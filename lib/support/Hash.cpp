@@ -24,7 +24,7 @@ Result<uint64_t> llmc::support::chunkHash(const ReadableFile &file, uint64_t chu
   std::unique_ptr<XXH3_state_t, decltype(&XXH3_freeState)> state(XXH3_createState(),
                                                                  XXH3_freeState);
   XXH3_64bits_reset(state.get());
-  constexpr uint64_t kPart = uint64_t(1) << 20; // stays in a cache
+  constexpr uint64_t kPart = uint64_t(1) << 20; // bytes, fits a cache
   std::vector<char> buffer(kPart);
   uint64_t end = std::min(file.size(), (chunk + 1) * kHashChunk);
   for (uint64_t at = chunk * kHashChunk; at < end; at += kPart) {
@@ -40,7 +40,7 @@ uint64_t llmc::support::fileHash(std::span<const uint64_t> chunks) {
   return chunks.size() == 1 ? chunks[0] : hash64(chunks.data(), chunks.size_bytes());
 }
 
-// Reads, and does not map: a hole or a page that is not in memory yet costs a fault each.
+// Reads instead of mapping: a hole or a page that is not in memory yet costs a page fault each.
 Result<uint64_t> llmc::support::fileHash(const ReadableFile &file,
                                          const std::function<void(uint64_t)> &hashed) {
   std::vector<uint64_t> hashes(hashChunks(file.size()));

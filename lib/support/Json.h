@@ -1,4 +1,4 @@
-// nlohmann's JSON without exceptions.
+// Wraps nlohmann's JSON without exceptions.
 #ifndef LLMC_LIB_SUPPORT_JSON_H
 #define LLMC_LIB_SUPPORT_JSON_H
 
@@ -12,9 +12,10 @@ namespace llmc::support {
 using Json = nlohmann::json;
 using OrderedJson = nlohmann::ordered_json;
 
-// `what` names the text in the error, for example its file.
+// Parses `text`; `what` names it in the error, for example its file. An error if it is not valid
+// JSON or is nested more than 1000 levels deep.
 inline Result<Json> parseJson(std::string_view text, std::string_view what) {
-  // The parser recurses once a level: refuse what could exhaust the stack.
+  // Refuses what could exhaust the stack, for the parser recurses once per level.
   int depth = 0, deepest = 0;
   for (char c : text) {
     depth += (c == '[' || c == '{') - (c == ']' || c == '}');
@@ -28,7 +29,7 @@ inline Result<Json> parseJson(std::string_view text, std::string_view what) {
   return value;
 }
 
-// As text. Names come from files of any origin: what is not UTF-8 in them is
+// Formats JSON as text. Names come from files of any origin: what is not UTF-8 in them is
 // replaced, where dump() would throw.
 template <class J>
 std::string jsonText(const J &json, int indent = -1) {

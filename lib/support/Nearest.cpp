@@ -3,7 +3,7 @@
 #include <algorithm>
 
 size_t llmc::support::editDistance(std::string_view from, std::string_view to) {
-  // Three rows of the table: a swap looks two back.
+  // Keeps three rows of the table, for a swap looks two rows back.
   std::vector<size_t> before(to.size() + 1), last(to.size() + 1), row(to.size() + 1);
   for (size_t j = 0; j <= to.size(); ++j)
     last[j] = j;

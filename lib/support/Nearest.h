@@ -1,4 +1,4 @@
-// The name that was probably meant.
+// Finds the name that was probably meant. Tests: test/runtime/NearestTest.cpp.
 #ifndef LLMC_LIB_SUPPORT_NEAREST_H
 #define LLMC_LIB_SUPPORT_NEAREST_H
 
@@ -9,12 +9,13 @@
 
 namespace llmc::support {
 
-// Letters to insert, remove, replace or swap with their neighbour to get from one
-// word to the other (optimal string alignment).
+// Counts the letters to insert, remove, replace or swap with their neighbour to get from one word
+// to the other (optimal string alignment).
 size_t editDistance(std::string_view from, std::string_view to);
 
-// The first of the nearest candidates; empty if none is near enough to be meant: at
-// most a third of the letters differ, or one begins with the other.
+// Returns the first of the nearest candidates. Empty if none is near enough: at most a third of
+// the letters (at least one) may differ, or one must begin with the other and share 3 letters.
+// Words beyond 256 letters have no match.
 std::string nearest(std::string_view word, const std::vector<std::string> &candidates);
 
 } // namespace llmc::support

@@ -17,13 +17,14 @@ constexpr std::pair<std::string_view, ElementType> kKinds[] = {
 
 std::optional<ElementType> typeFromDescr(std::string_view descr) {
   for (const auto &[kind, type] : kKinds)
-    // One byte has no order; else only little endian.
+    // Ignores the order of one byte; else accepts little endian only.
     if (descr.size() == 3 && descr.substr(1) == kind && (kind[1] == '1' || descr[0] == '<'))
       return type;
   return std::nullopt;
 }
 
-// The text after 'key': in a Python dictionary, without leading blanks.
+// Returns the text after 'key': in a Python dictionary, without leading blanks; empty if there is
+// no such key.
 std::string_view valueOf(std::string_view header, std::string_view key) {
   size_t at = header.find(text("'", key, "'"));
   if (at == std::string_view::npos)
@@ -37,7 +38,7 @@ std::string_view valueOf(std::string_view header, std::string_view key) {
   return start == std::string_view::npos ? std::string_view{} : header.substr(start);
 }
 
-// "(3, 4)" or "(3,)" or "()".
+// Parses a shape: "(3, 4)", "(3,)" or "()".
 std::optional<std::vector<int64_t>> shapeFrom(std::string_view value) {
   size_t close = value.find(')');
   if (value.empty() || value[0] != '(' || close == std::string_view::npos)
@@ -85,7 +86,7 @@ Status llmc::support::writeNpy(const std::string &path, ElementType type,
   for (int64_t dim : shape)
     header += text(dim, ", ");
   header += "), }";
-  // The data is aligned to 64 bytes; version 2 has four bytes for the length.
+  // Aligns the data to 64 bytes; version 2 has four bytes for the length.
   constexpr size_t fixed = 12, alignment = 64;
   header.resize((fixed + header.size() + alignment) / alignment * alignment - fixed, ' ');
   header.back() = '\n';
@@ -152,7 +153,7 @@ void NpyFile::turn() {
   size_t size = byteSize(type_), count = *elementCount(shape_);
   const std::byte *from = file_.bytes().data() + offset_;
   turned_.resize(count * size);
-  // The first index is the fastest in the file.
+  // Computes the strides of the file, where the first index is the fastest.
   std::vector<size_t> strides(shape_.size()), at(shape_.size(), 0);
   size_t stride = 1;
   for (size_t d = 0; d < shape_.size(); stride *= static_cast<size_t>(shape_[d++]))

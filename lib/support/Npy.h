@@ -1,4 +1,4 @@
-// Reader and writer of NumPy's .npy files.
+// Reads and writes NumPy's .npy files. Tests: test/runtime/FilesTest.cpp.
 #ifndef LLMC_LIB_SUPPORT_NPY_H
 #define LLMC_LIB_SUPPORT_NPY_H
 
@@ -13,17 +13,19 @@
 
 namespace llmc::support {
 
-// A little-endian array; its bytes stay mapped. One in Fortran order, which NumPy
-// writes for transposed and for repeated arrays, is turned to C order.
+// Represents a little-endian array; its bytes stay mapped. One in Fortran order, which NumPy
+// writes for transposed and for repeated arrays, is copied to C order.
 class NpyFile {
 public:
   static Result<NpyFile> open(const std::string &path);
 
   ElementType type() const { return type_; }
   const std::vector<int64_t> &shape() const { return shape_; }
-  const void *data() const { return turned_.empty() ? file_.bytes().data() + offset_ : turned_.data(); }
-  // Where the elements begin in the file, for those who read parts of it; not of an
-  // array that was turned, whose elements are in memory alone.
+  const void *data() const {
+    return turned_.empty() ? file_.bytes().data() + offset_ : turned_.data();
+  }
+  // Returns the offset of the elements in the file, for reading parts of it; meaningless for a
+  // turned() array, whose C-ordered elements are in memory only.
   size_t offset() const { return offset_; }
   bool turned() const { return !turned_.empty(); }
   const std::string &path() const { return file_.path(); }
@@ -37,11 +39,11 @@ private:
   ElementType type_ = ElementType::F32;
   std::vector<int64_t> shape_;
   size_t offset_ = 0;
-  std::vector<std::byte> turned_; // in C order, if the file is not
+  std::vector<std::byte> turned_; // in C order; empty if the file is
 };
 
-// Writes an array of dense `bytes` in C order, under a temporary name that is
-// then renamed. NumPy has no bfloat16.
+// Writes an array of dense `bytes` in C order, under a temporary name that is then renamed. An
+// error for a type that NumPy lacks (BF16, F8..., F4) or a wrong number of bytes.
 Status writeNpy(const std::string &path, ElementType type, const std::vector<int64_t> &shape,
                 std::span<const std::byte> bytes);
 

@@ -20,7 +20,7 @@ namespace {
 
 constexpr const char *kHeld = "another run is writing it";
 
-// What a path stands for behind its links.
+// Holds what a path stands for behind its links.
 struct Followed {
   std::string path;
   int descriptor = -1; // of this process, if the links led to one
@@ -56,8 +56,7 @@ template <class... Ts> Error cannotWrite(const std::string &path, const Ts &...w
   return error("cannot write '", path, "': ", why...);
 }
 
-// Opens what is no regular file. A pipe whose reader has yet to come is waited for,
-// but not for ever.
+// Opens what is no regular file. A pipe without a reader is waited for, but not for ever.
 Result<int> openDirectly(const std::string &path, const struct stat &info) {
   if (S_ISDIR(info.st_mode))
     return cannotWrite(path, "it is a folder");
@@ -80,8 +79,8 @@ Result<int> openDirectly(const std::string &path, const struct stat &info) {
   }
 }
 
-// Opens what is written where it stands: an open descriptor, a pipe or a device. -1: a
-// file, which may yet have to be made.
+// Opens what is written in place: an open descriptor, a pipe or a device. Returns -1 for a
+// regular file or one that does not exist yet.
 Result<int> openInPlace(const std::string &path, const Followed &followed) {
   if (followed.descriptor >= 0) {
     int fd = ::fcntl(followed.descriptor, F_DUPFD_CLOEXEC, 0);
@@ -93,10 +92,11 @@ Result<int> openInPlace(const std::string &path, const Followed &followed) {
   return openDirectly(path, info);
 }
 
-// Whether another process holds what `fd` names. File systems without locks say no.
+// Returns whether another process holds the lock of what `fd` names, and takes it if not. On file
+// systems without locks none does.
 bool heldByAnother(int fd) { return ::flock(fd, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK; }
 
-// Writes until all is written; what is left of `bytes` on a failure was not.
+// Writes all of `bytes`; on failure returns false and leaves in `bytes` what was not written.
 bool writeAll(int fd, std::string_view &bytes) {
   while (!bytes.empty()) {
     ssize_t done = ::write(fd, bytes.data(), bytes.size());
@@ -109,7 +109,7 @@ bool writeAll(int fd, std::string_view &bytes) {
   return true;
 }
 
-// Names of all files in the making of this process.
+// Holds the names of all temporaries of this process.
 struct Temporaries {
   std::mutex mutex;
   std::set<std::string> names;
@@ -127,7 +127,8 @@ struct Temporaries {
   }
 };
 
-// Makes a file that no one has beside `target`; `name` is what it is called.
+// Makes a new file beside `target` and sets `name` to its path; returns its descriptor, or -1
+// with errno set.
 int makeTemporary(const std::string &target, mode_t mode, std::string &name) {
   constexpr int kTries = 100; // a killed process of the same id may have left its own
   for (int i = 0; i < kTries; ++i) {
@@ -167,7 +168,7 @@ Result<OutputFile> OutputFile::create(const std::string &path, bool executable) 
     return file;
   struct stat info;
   bool exists = ::stat(file.target_.c_str(), &info) == 0;
-  // Renaming would replace what its owner has protected.
+  // Fails for a protected file, which renaming would replace.
   if (exists && ::access(file.target_.c_str(), W_OK) != 0)
     return cannotWrite(path, std::strerror(errno));
   file.fd_ = makeTemporary(file.target_, executable ? 0777 : 0666, file.temporary_);
@@ -205,7 +206,7 @@ Status OutputFile::commit() {
   int fd = std::exchange(fd_, -1);
   if (temporary_.empty())
     return ::close(fd) == 0 ? ok() : Status(cannotWrite(path_, std::strerror(errno)));
-  // A disk may say only now that it is full; where there is no fsync, close() says it.
+  // Reports a full disk, of which fsync() may be the first to know; without fsync, close() is.
   bool good = ::fsync(fd) == 0 || errno == EINVAL || errno == ENOTSUP;
   int why = errno;
   if (::close(fd) != 0 && good)
@@ -326,7 +327,7 @@ Status llmc::support::checkWritable(const std::string &path) {
     Result<OutputFile> file = OutputFile::create(path); // what it opens is removed again
     return file ? ok() : Status(file.takeError());
   }
-  // A pipe is not opened: its reader would take that for all that there is.
+  // Checks a pipe without opening it: its reader would take that for all of the data.
   if (S_ISFIFO(info.st_mode))
     return ::access(path.c_str(), W_OK) == 0 ? ok()
                                              : Status(cannotWrite(path, std::strerror(errno)));

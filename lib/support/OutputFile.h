@@ -1,5 +1,5 @@
-// Files that are written. What exists stays as it was until all that takes its place
-// is on the disk; devices and pipes are written directly and never renamed over.
+// Writes files. What exists stays as it was until all that replaces it is on the disk; devices
+// and pipes are written directly and never renamed over. Tests: test/runtime/OutputsTest.cpp.
 #ifndef LLMC_LIB_SUPPORT_OUTPUTFILE_H
 #define LLMC_LIB_SUPPORT_OUTPUTFILE_H
 
@@ -12,11 +12,11 @@
 
 namespace llmc::support {
 
-// A whole file. A regular one is made beside its target as TARGET.tmp.PID and takes
-// its place with commit(); if commit() fails or is never reached it is removed, and
-// what was there stays. A symbolic link stays one: the file that it points to is
-// replaced. /dev/stdout, /dev/fd/N and what else names an open descriptor is written
-// where that descriptor stands. A named pipe waits a few seconds for its reader.
+// Writes a whole file. A regular one is made beside its target as TARGET.tmp.PID and replaces it
+// with commit(); if commit() fails or is never reached the temporary is removed, and the old file
+// stays. A symbolic link is kept: the file that it points to is replaced. /dev/stdout, /dev/fd/N
+// and whatever else names an open descriptor is written at that descriptor's position. A named
+// pipe waits up to 10 seconds for its reader.
 class OutputFile {
 public:
   static Result<OutputFile> create(const std::string &path, bool executable = false);
@@ -35,50 +35,50 @@ private:
   std::string path_, target_, temporary_; // no temporary: written directly
 };
 
-// Removes what all OutputFiles have begun: for a process that ends at once.
+// Removes the temporaries of all OutputFiles, for a process that is about to end. Takes a lock:
+// not for a signal handler.
 void removeTemporaries();
 
-// A whole file in one piece.
+// Writes a whole file in one piece.
 Status writeFile(const std::string &path, std::string_view bytes);
 
-// A file that grows line by line, each written at once: for those who follow it. A
-// disk that is full leaves no half line; what could not be written is kept and goes
-// out with the next line.
+// Appends lines to a file, each written at once, for readers that follow it. A full disk leaves
+// no half line; what could not be written is kept and goes out with the next line.
 class LineFile {
 public:
-  // An existing regular file that is not empty is an error without `replace`. It is made
-  // or emptied by the first flush(), and from then on locked: a file that another process
-  // follows so is an error of both.
+  // Opens the file. An existing regular file that is not empty is an error without `replace`. It
+  // is created or emptied by the first flush(), and from then on locked: if another process holds
+  // the lock, that is an error.
   static Result<LineFile> open(const std::string &path, bool replace);
   LineFile(LineFile &&other) noexcept;
   LineFile &operator=(LineFile &&other) noexcept;
   ~LineFile();
 
-  // `line` without its end. An error if not all lines are written.
+  // Appends `line`, given without its end. An error if not all lines are written.
   Status append(std::string_view line);
   Status flush();
 
 private:
   LineFile() = default;
-  Status begin(); // of a regular file
+  Status begin(); // opens, locks and empties a regular file
   int fd_ = -1;
   bool regular_ = false;
   std::string path_, pending_;
 };
 
-// Whether `path` can be written, as far as can be told without touching what is there:
-// better known at the start than after hours.
+// Checks whether `path` can be written, as far as can be told without touching what is there, so
+// that a long run fails at its start.
 Status checkWritable(const std::string &path);
 
-// What a write to `path` goes to: the path with all its links followed, also the last,
-// whether it exists or not.
+// Returns the file that a write to `path` goes to: the path with all its links followed, also the
+// last, whether it exists or not.
 Result<std::string> followLinks(const std::string &path);
 
-// The open descriptor of this process that `path` names, as /dev/stdout does; -1: none.
+// Returns the open descriptor of this process that `path` names, as /dev/stdout does; -1 if none.
 int namedDescriptor(const std::string &path);
 
-// A folder that one process at a time may hold: two that write the same files there would
-// undo each other's work.
+// Locks a folder for this process, for two that write the same files there would overwrite each
+// other's. take() fails if another process holds the lock.
 class FolderLock {
 public:
   static Result<FolderLock> take(const std::string &path);

@@ -29,7 +29,7 @@ Known identify(const NamedFile &file) {
   return known;
 }
 
-// Standard output and error, where they go to files.
+// Returns standard output and error, where they go to regular files.
 std::vector<Known> redirected() {
   std::vector<Known> all;
   for (int fd : {STDOUT_FILENO, STDERR_FILENO}) {
@@ -50,9 +50,9 @@ bool isParent(const std::string &folder, const std::string &path) {
          path.compare(0, folder.size(), folder) == 0;
 }
 
-// What is wrong with both of them; empty: nothing.
+// Returns why the two cannot both be used, or "".
 std::string clash(const Known &written, const Known &other, bool otherIsInput) {
-  // One descriptor takes all that is written to it, one after the other.
+  // Allows the same descriptor twice: it takes all that is written to it, one after the other.
   bool inTurn = written.descriptor && other.descriptor && !otherIsInput;
   if (!inTurn && ((written.node && written.node == other.node) ||
                   (!written.path.empty() && written.path == other.path)))
@@ -77,7 +77,7 @@ Status llmc::support::checkOutputs(const std::vector<NamedFile> &inputs,
     written.push_back(known);
   std::string problems;
   for (size_t i = 0; i < written.size(); ++i) {
-    std::string problem; // one is enough of each
+    std::string problem; // the first of each
     for (size_t r = 0; problem.empty() && r < read.size(); ++r)
       problem = clash(written[i], read[r], /*otherIsInput=*/true);
     for (size_t other = 0; problem.empty() && other < i; ++other)

@@ -1,4 +1,4 @@
-// Memory of mapped files.
+// Releases the memory of mapped files.
 #ifndef LLMC_LIB_SUPPORT_PAGES_H
 #define LLMC_LIB_SUPPORT_PAGES_H
 
@@ -6,8 +6,7 @@
 
 namespace llmc::support {
 
-// Lets go of what has been read of a mapped file: the next read fetches it again.
-// Only whole pages inside the range.
+// Releases the whole pages inside the range of a mapped file; the next read loads them again.
 void releasePages(const void *data, size_t size);
 
 } // namespace llmc::support

@@ -87,7 +87,7 @@ void Progress::Phase::end() {
     p.clear();
     p.out_ << name_ << seconds << std::endl;
   }
-  // What stands there is of a phase that is over.
+  // Redraws the line, which still shows this phase.
   if (!p.drawn_.empty())
     p.draw(now, /*force=*/true);
 }
@@ -142,8 +142,8 @@ void Progress::draw(double now, bool force) {
   if (line == drawn_)
     return;
   clear();
-  // Without automatic wrapping a line that is too long loses its end; wrapped, its
-  // first part could not be cleared.
+  // Disables automatic wrapping: a line that is too long then loses its end; wrapped, its first
+  // part could not be cleared.
   if (!line.empty())
     out_ << "\033[?7l" << line << "\033[?7h";
   drawn_ = line;

@@ -1,4 +1,5 @@
-// How far long work is: one line that lives on a terminal, plain lines elsewhere.
+// Shows the progress of long work: one line that is redrawn on a terminal, plain lines elsewhere.
+// Tests: test/runtime/ProgressTest.cpp.
 #ifndef LLMC_LIB_SUPPORT_PROGRESS_H
 #define LLMC_LIB_SUPPORT_PROGRESS_H
 
@@ -17,27 +18,27 @@ namespace llmc::support {
 
 enum class Verbosity : uint8_t { Quiet, Normal, Verbose };
 
-// 75 -> "1:15", 3700 -> "1:01:40".
+// Formats seconds: 75 -> "1:15", 3700 -> "1:01:40".
 std::string durationText(double seconds);
 
-// Is the descriptor a terminal that can rewrite a line?
+// Returns whether the descriptor is a terminal that can rewrite a line.
 bool isTerminal(int descriptor);
 
-// All that goes to `out` while phases are under way goes through print(), since a
-// thread of this object redraws the line. Calls may come from any thread.
+// Shows the phases under way on `out`. All other output to `out` meanwhile must go through
+// print(), since a thread of this object redraws the line. Calls may come from any thread.
 class Progress {
 public:
   using Clock = std::function<double()>; // seconds
 
-  // `terminal`: `out` is one (isTerminal). Quiet: only what warn() says is written. Verbose:
-  // each phase says when it ends how long it took. With a clock (a test's) there is
-  // no thread: tick() does its work.
+  // Sets how phases are shown. `terminal`: `out` is one (isTerminal). Quiet: only warn() writes.
+  // Verbose: each phase prints when it ends how long it took. With a clock (a test's) there is no
+  // thread, and the owner calls tick().
   Progress(std::ostream &out, bool terminal, Verbosity verbosity, Clock clock = {});
   Progress(const Progress &) = delete;
   ~Progress(); // clears the line
 
-  // Work under way from its making to its end; phases may overlap. Elsewhere than on
-  // a terminal it writes nothing for its first two seconds, then ever fewer lines.
+  // Represents work under way from construction to end(); phases may overlap. If `out` is no
+  // terminal a phase writes nothing for its first two seconds, then ever fewer lines.
   class Phase {
   public:
     Phase(Progress &progress, std::string name, uint64_t total = 0); // 0: not known
@@ -46,8 +47,8 @@ public:
     void add(uint64_t done) { done_.fetch_add(done, std::memory_order_relaxed); }
     void reach(uint64_t done) { done_ = done; }
     void expect(uint64_t total) { total_ = total; }
-    // The owner's own words in place of name, share and time left, on a terminal;
-    // elsewhere the phase then writes nothing, as its owner writes lines.
+    // Replaces name, share and time left by the owner's text, on a terminal; elsewhere the phase
+    // then writes nothing, as its owner writes lines.
     void show(std::string text);
     void end();
 
@@ -60,11 +61,11 @@ public:
     double begin_, nextLine_, interval_;
   };
 
-  // A line that stays, above the living one; nothing if quiet.
+  // Prints a line that stays, above the redrawn one; nothing if quiet.
   void print(std::string_view line);
-  // A line about something that went wrong, also if quiet.
+  // Prints a line about something that went wrong, also if quiet.
   void warn(std::string_view line);
-  // Redraws what is due; its thread calls it.
+  // Redraws what is due; the thread of this object calls it.
   void tick();
   bool terminal() const { return terminal_; }
   Verbosity verbosity() const { return verbosity_; }
@@ -83,7 +84,7 @@ private:
   std::mutex mutex_;
   std::condition_variable wake_;
   std::list<Phase *> phases_; // in the order of their beginning
-  std::string drawn_;         // what stands on the terminal
+  std::string drawn_;         // text of the redrawn line; empty if there is none
   double lastDraw_ = 0;
   bool stop_ = false;
   std::thread thread_; // made with the first phase

@@ -14,12 +14,13 @@ namespace fs = std::filesystem;
 
 namespace {
 
-// As many bytes of JSON as the format's own reader accepts.
+// Limits the header to as many bytes of JSON as the format's own reader accepts.
 constexpr uint64_t kMaxHeader = 100'000'000;
 
 bool isSize(const Json &value) { return value.is_number_unsigned(); }
 
-// The tensor that one entry of the header describes; `data` is all tensor bytes.
+// Parses one entry of the header; `data` is all tensor bytes. An error if the entry is malformed,
+// or its offsets do not agree with its shape and `data`.
 Result<TensorView> tensorFrom(const Json &entry, std::span<const std::byte> data) {
   if (!entry.is_object() || !entry.contains("dtype") || !entry["dtype"].is_string() ||
       !entry.contains("shape") || !entry["shape"].is_array() || !entry.contains("data_offsets") ||
@@ -96,7 +97,8 @@ Status SafetensorsFile::readHeader() {
   return checkPlaces(static_cast<size_t>(data.data() - bytes.data()));
 }
 
-// Bytes that belong to two tensors, or to none, are a fault of the file, or a trap.
+// Checks that every byte of the data belongs to exactly one tensor; otherwise the file is damaged
+// or malicious.
 Status SafetensorsFile::checkPlaces(size_t begin) const {
   std::vector<std::pair<size_t, const decltype(tensors_)::value_type *>> places;
   for (const auto &entry : tensors_)
@@ -128,7 +130,7 @@ Status SafetensorsFile::checkPlaces(size_t begin) const {
 
 namespace {
 
-// The tensors that an index names, each with its file; all of them lie beside it.
+// Reads the tensors that an index names, each with its file; all of them lie beside it.
 using FileByTensor = std::map<std::string, std::string>;
 Result<FileByTensor> readIndex(const fs::path &index) {
   Result<std::string> content = readFile(index.string());
@@ -142,7 +144,7 @@ Result<FileByTensor> readIndex(const fs::path &index) {
     return error(name, ": no object 'weight_map'");
   FileByTensor chosen;
   for (const auto &[tensor, file] : (*json)["weight_map"].items()) {
-    // A file of the folder, not a way out of it.
+    // Requires a file of the folder, not a path out of it.
     if (!file.is_string() || file.get<std::string>().find('/') != std::string::npos)
       return error(name, ": tensor '", tensor, "' names no file of the folder");
     chosen[tensor] = (index.parent_path() / file.get<std::string>()).string();
@@ -150,7 +152,7 @@ Result<FileByTensor> readIndex(const fs::path &index) {
   return chosen;
 }
 
-// The index that says which files of a folder count; "": there is none.
+// Returns the path of the index that selects the files of a folder; "" if there is none.
 std::string indexOf(const std::string &path) {
   std::error_code code;
   if (!fs::is_directory(path, code))
@@ -172,7 +174,7 @@ Result<SafetensorsSet> SafetensorsSet::open(const std::string &path) {
     chosen = std::move(*read);
     for (const auto &[name, file] : chosen)
       paths.insert(file);
-    // transformers takes the one file, others take the index: nobody can tell which was meant.
+    // Refuses a folder with both, for transformers takes the one file and others take the index.
     std::string whole = path + "/model.safetensors";
     if (index != path && fs::exists(whole, code) && !paths.count(whole))
       return error("the folder holds '", whole, "' and '", index,

@@ -1,5 +1,5 @@
-// Safetensors: u64 length of the header, JSON header
-// {name: {dtype, shape, data_offsets}}, then the data.
+// Reads and writes safetensors files: u64 length of the header, JSON header {name: {dtype, shape,
+// data_offsets}}, then the data. Tests: test/runtime/FilesTest.cpp.
 #ifndef LLMC_LIB_SUPPORT_SAFETENSORS_H
 #define LLMC_LIB_SUPPORT_SAFETENSORS_H
 
@@ -16,7 +16,7 @@
 
 namespace llmc::support {
 
-// A tensor of a file; `data` points into the mapping.
+// Represents a tensor of a file; `data` points into the mapping.
 struct TensorView {
   ElementType type = ElementType::F32;
   std::vector<int64_t> shape;
@@ -25,7 +25,8 @@ struct TensorView {
   size_t fileOffset = 0; // of the data, from the start of the file
 };
 
-// One file. Every offset and size was checked by open(); the data was not read.
+// Represents one file. open() has checked every offset and size, and that the tensors cover the
+// data without gaps or overlap; it has not read the data.
 class SafetensorsFile {
 public:
   static Result<SafetensorsFile> open(const std::string &path);
@@ -38,18 +39,18 @@ public:
 private:
   explicit SafetensorsFile(MappedFile file) : file_(std::move(file)) {}
   Status readHeader();
-  Status checkPlaces(size_t begin) const; // of the data
+  Status checkPlaces(size_t begin) const; // `begin`: offset of the data
 
   MappedFile file_;
   std::map<std::string, TensorView, std::less<>> tensors_;
   std::map<std::string, std::string> metadata_;
 };
 
-// Says which files of its folder hold the tensors.
+// Identifies the index file, which maps each tensor to its file of the folder.
 constexpr std::string_view kSafetensorsIndex = "model.safetensors.index.json";
 
-// All tensors of a file, of the files that an index names, or of a folder: of those that its
-// index names, else of every *.safetensors.
+// Holds all tensors of a file, of the files that an index names, or of a folder: those that its
+// index names, else every *.safetensors.
 class SafetensorsSet {
 public:
   static Result<SafetensorsSet> open(const std::string &path);
@@ -57,26 +58,27 @@ public:
   const TensorView *find(std::string_view name) const;
   std::vector<std::string> names() const;
   const std::vector<SafetensorsFile> &files() const { return files_; }
-  // The file that holds `name`, or null.
+  // Returns the file that holds `name`, or null.
   const SafetensorsFile *fileOf(std::string_view name) const;
 
 private:
   std::vector<SafetensorsFile> files_;
-  std::unordered_map<std::string_view, size_t> fileByName_; // the first that has it
+  std::unordered_map<std::string_view, size_t> fileByName_; // index into files_
 };
 
-// What is to be written: the bytes are asked for, one tensor at a time, only
-// when their place in the file is reached.
+// Describes a tensor to write: its bytes are requested, one tensor at a time, only when its
+// position in the file is reached.
 struct TensorToWrite {
   std::string name;
   ElementType type = ElementType::F32;
   std::vector<int64_t> shape;
-  // Gives exactly the tensor's bytes to `sink`, in one or more calls.
+  // Passes exactly the tensor's bytes to `sink`, in one or more calls.
   using Sink = std::function<Status(const void *, size_t)>;
   std::function<Status(const Sink &)> produce;
 };
 
-// Writes under a temporary name and renames.
+// Writes under a temporary name and renames. An error if a name occurs twice, or `produce` fails
+// or passes another number of bytes.
 Status writeSafetensors(const std::string &path, const std::vector<TensorToWrite> &tensors,
                         const std::map<std::string, std::string> &metadata = {});
 

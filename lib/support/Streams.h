@@ -1,4 +1,4 @@
-// The standard streams of a process.
+// Prepares the standard streams of a process.
 #ifndef LLMC_LIB_SUPPORT_STREAMS_H
 #define LLMC_LIB_SUPPORT_STREAMS_H
 
@@ -6,8 +6,8 @@
 
 namespace llmc::support {
 
-// Lets /dev/null take the place of standard streams that are closed, so that no file that is
-// opened later is written in their stead. Before anything else is opened.
+// Opens /dev/null in place of standard streams that are closed, so that no file that is opened
+// later takes their descriptors. Call it before anything else is opened.
 inline void openStandardStreams() {
   for (int fd : {0, 1, 2})
     if (::fcntl(fd, F_GETFD) < 0)
