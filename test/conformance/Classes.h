@@ -1,5 +1,5 @@
-// How much ops matter to transformers: those that every file needs, those that some
-// need, and the rest.
+// Classifies ops by their importance for transformers: those that every file needs, those that
+// some need, and the rest.
 #ifndef LLMC_TEST_CONFORMANCE_CLASSES_H
 #define LLMC_TEST_CONFORMANCE_CLASSES_H
 
@@ -10,7 +10,7 @@ namespace llmc::test {
 
 enum class Class { Must, Should, Other };
 
-// The class of a case by all the ops in it. No ops: Other.
+// Returns the class of a case by all the ops in it; Other if it has none.
 Class classOf(const std::set<std::string> &ops);
 
 } // namespace llmc::test

@@ -1,4 +1,4 @@
-// One case of ONNX's node tests: a model, its inputs and what they must give.
+// Reads a case of ONNX's node tests: a model, its inputs and the outputs that it must return.
 #ifndef LLMC_TEST_CONFORMANCE_NODECASE_H
 #define LLMC_TEST_CONFORMANCE_NODECASE_H
 
@@ -15,14 +15,14 @@ namespace llmc::test {
 struct NodeCase {
   std::string name;
   ::onnx::ModelProto model;
-  // In the order of the graph's inputs and outputs.
+  // Holds values in the order of the graph's inputs and outputs.
   std::vector<onnximport::HostTensor> inputs, outputs;
   std::vector<::onnx::TensorProto> stored; // the inputs, as the data holds them
   std::set<std::string> given; // ops() of the case as the suite has it
   bool hasStrings = false; // among the initializers, which were inputs
 
   std::set<std::string> ops() const; // of all nodes, subgraphs and functions included
-  // Those of them, with their domains, that the importer does not know.
+  // Returns those of ops(), with their domains, that the importer does not know.
   std::vector<std::string> unknownOps() const;
 };
 
@@ -34,14 +34,14 @@ struct ReadCase {
 };
 ReadCase readCase(const std::string &path);
 
-// The cases in a folder (or the folder, if it is one), sorted by name.
+// Returns the cases in a folder (or the folder, if it is one), sorted by name.
 std::vector<std::string> casesIn(const std::string &root);
 
-// Operands of some ops shape the result, so that they must be constants: gives the
-// graph's inputs that are such operands (of any node) their values in the model.
-// Returns how many.
+// Turns the inputs that determine the shape of a result, and so must be constants, into
+// constants: those that are such operands of any node get their values in the model. Returns how
+// many.
 int bakeShapes(NodeCase &test);
-// Makes all inputs constants: then the importer computes the outputs.
+// Turns all inputs into constants, so that the importer computes the outputs.
 void bakeAll(NodeCase &test);
 
 } // namespace llmc::test

@@ -24,8 +24,8 @@ struct Judged {
 
 Judged judge(const std::string &path);
 
-// The first difference beyond the suite's tolerance, empty if there is none. `got`
-// is rounded to the expected type first: the graph computes in wider ones.
+// Returns the first difference beyond the suite's tolerance, or "". `got` is rounded to the
+// expected type first, for the graph computes in wider ones.
 std::string compare(const onnximport::HostTensor &expected, llvm::ArrayRef<int64_t> shape,
                     llvm::ArrayRef<double> got);
 

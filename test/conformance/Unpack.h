@@ -1,5 +1,5 @@
-// Borders of a case that are no tensors of numbers: sequences become their elements,
-// strings constants.
+// Converts inputs and outputs of a case that are no tensors of numbers: sequences become their
+// elements, strings constants.
 #ifndef LLMC_TEST_CONFORMANCE_UNPACK_H
 #define LLMC_TEST_CONFORMANCE_UNPACK_H
 
@@ -9,14 +9,14 @@
 
 namespace llmc::test {
 
-// Reads input or output `file` (input_0.pb, ...) of an original border into tensors: one, or
+// Reads the file (input_0.pb, ...) of an input or output of type `type` into tensors: one, or
 // those of a sequence, also of an optional one.
 support::Result<std::vector<::onnx::TensorProto>> readBorder(const std::filesystem::path &file,
                                                              const ::onnx::TypeProto &type);
 
-// Reads all borders of a folder of the suite. An input NAME that is a sequence of n becomes
-// the inputs NAME#0 ... NAME#n-1 and a SequenceConstruct, an output so with SequenceAt; an
-// input of strings becomes an initializer, of which there is then one at least.
+// Reads all inputs and outputs of a folder of the suite. An input NAME that is a sequence of n
+// becomes the inputs NAME#0 ... NAME#n-1 and a SequenceConstruct, and an output likewise with
+// SequenceAt; an input of strings becomes an initializer, after which there is at least one.
 struct Unpacked {
   std::vector<::onnx::TensorProto> inputs, outputs;
   bool hasStrings = false;

@@ -1,5 +1,5 @@
-// What the fuzz targets share. Each hands libFuzzer's bytes to one reader as a
-// file; a reader may refuse them, but must not crash, hang, leak or read outside.
+// Declares what the fuzz targets share. Each passes libFuzzer's bytes to one reader as a file; a
+// reader may refuse them, but must not crash, hang, leak or read out of bounds.
 #ifndef LLMC_TEST_FUZZ_FUZZ_H
 #define LLMC_TEST_FUZZ_FUZZ_H
 
@@ -10,14 +10,14 @@
 
 namespace llmc::test {
 
-// A path whose file holds `bytes`, until the next call.
+// Returns the path of a file that holds `bytes`, until the next call.
 const std::string &fileWith(std::string_view bytes);
 
 inline std::string_view view(const uint8_t *data, size_t size) {
   return {reinterpret_cast<const char *>(data), size};
 }
 
-// Takes a T from the front of `bytes`, zero if too few are left.
+// Takes a T from the front of `bytes`; missing bytes are zero.
 template <class T>
 T take(std::string_view &bytes) {
   T value{};

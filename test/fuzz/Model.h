@@ -1,4 +1,4 @@
-// Hands a model file to one of the importers and looks at what it makes.
+// Passes a model file to one of the importers and checks what it makes.
 #ifndef LLMC_TEST_FUZZ_MODEL_H
 #define LLMC_TEST_FUZZ_MODEL_H
 
@@ -12,13 +12,13 @@
 
 #include <cstdlib>
 
-// MLIR's own library is not instrumented and shares allocators with code that is:
-// what the one poisons, the other would use.
+// Disables user poisoning in ASan: MLIR's own library is not instrumented and shares allocators
+// with code that is, so that memory which one poisons the other would use.
 extern "C" const char *__asan_default_options() { return "allow_user_poisoning=0"; }
 
 namespace llmc::test {
 
-// An importer refuses with exactly one error, or gives a valid module; for
+// Aborts unless the importer either refuses with exactly one error or returns a valid module, for
 // training and for one run with the sizes `dims`.
 template <class Importer>
 void importModel(std::string_view bytes, Importer importer, int64_t sequence = 0,

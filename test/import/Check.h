@@ -1,4 +1,4 @@
-// What the tests of the readers share.
+// Declares what the tests of the importers share.
 #ifndef LLMC_TEST_IMPORT_CHECK_H
 #define LLMC_TEST_IMPORT_CHECK_H
 
@@ -15,8 +15,8 @@
 
 namespace llmc::test {
 
-// A test: a named case, or one drawn case of a list, for as long as it lives. A test in a
-// test counts by itself; one that neither checks anything nor holds another has failed.
+// Represents a test, a named case or one drawn case of a list, for as long as it lives. A nested
+// test counts by itself; one that neither checks anything nor contains another has failed.
 class Case {
 public:
   explicit Case(std::string name);
@@ -30,24 +30,24 @@ private:
   int checks_ = 0, failures_ = 0, inner_ = 0;
 };
 
-// One comparison of the innermost test; prints what failed.
+// Records one comparison of the innermost test, prints it if it failed, and returns `holds`.
 bool check(bool holds, const std::string &what);
 
 std::string dataPath(const std::string &name); // a path under test/data
 
 CompileOptions optionsFor(int64_t batch, int64_t sequence);
 
-// Reads by the file's extension. Null with `message` set where it is refused.
+// Imports a file by its extension. Returns null with the error in `message` if it is refused.
 mlir::OwningOpRef<mlir::ModuleOp> import(mlir::MLIRContext &context, const std::string &path,
                                          const CompileOptions &options, std::string &message);
 
 graph::Tensor readNpy(const std::string &path);
 
-// The values of all parameters of @forward, read from the files that the
-// sources name, through the states' views; in argument order behind `ids`.
+// Returns the values of all parameters of @forward, read from the files that the sources name,
+// through the states' views; in argument order after `ids`.
 std::vector<graph::Tensor> arguments(mlir::ModuleOp module, const graph::Tensor &ids);
 
-// The value of one state, read from the file that its source names.
+// Returns the value of one state, read from the file that its source names.
 graph::Tensor readState(mlir::ModuleOp module, graph::StateOp state);
 
 size_t count(mlir::ModuleOp module, llvm::StringRef op);
@@ -70,7 +70,7 @@ void testAnnotations();
 void testCheckpoints();
 void testArchitectures();
 void testRefusals();
-// Random bytes of good files changed: accepted or refused, never a crash.
+// Changes random bytes of good files: each must be accepted or refused without a crash.
 void testMutations(int draws, uint64_t seed);
 
 } // namespace llmc::test

@@ -1,4 +1,4 @@
-// Files of a test.
+// Writes and reads the files of a test.
 #ifndef LLMC_TEST_IMPORT_FOLDER_H
 #define LLMC_TEST_IMPORT_FOLDER_H
 
@@ -18,7 +18,7 @@ inline std::string readAll(const std::string &path) {
   return out.str();
 }
 
-// A folder of its own that goes with the object.
+// Owns a temporary folder, which is removed with the object.
 class Folder {
 public:
   Folder() {
@@ -34,7 +34,7 @@ public:
   Folder(const Folder &) = delete;
 
   std::string operator/(const std::string &name) const { return (path_ / name).string(); }
-  // Makes the folders on the way.
+  // Writes a file, with the folders on its path, and returns that path.
   std::string write(const std::string &name, const std::string &bytes) const {
     std::filesystem::create_directories((path_ / name).parent_path());
     std::ofstream(path_ / name, std::ios::binary) << bytes;

@@ -1,4 +1,4 @@
-// Small ONNX models, written node by node.
+// Builds small ONNX models node by node.
 #ifndef LLMC_TEST_IMPORT_GRAPHBUILDER_H
 #define LLMC_TEST_IMPORT_GRAPHBUILDER_H
 
@@ -14,7 +14,7 @@ namespace llmc::test {
 
 constexpr int64_t words = 5, width = 4;
 
-// A graph in the making: ids -> table -> x [batch, sequence, width].
+// Represents a graph under construction: ids -> table -> x [batch, sequence, width].
 struct Graph {
   ::onnx::ModelProto model;
   ::onnx::GraphProto &graph = *model.mutable_graph();
@@ -65,7 +65,7 @@ struct Graph {
                           std::initializer_list<const char *> outputs) {
     return addNode(graph, op, inputs, outputs);
   }
-  // To a graph or a function.
+  // Appends a node to a graph or a function.
   template <class Body>
   static ::onnx::NodeProto &addNode(Body &body, const char *op,
                                     std::initializer_list<const char *> inputs,
@@ -106,10 +106,10 @@ struct Graph {
   }
 };
 
-// Says in the metadata of a node which call of an exported program it was, as torch.onnx does.
+// Records which call of an exported program a node was, as torch.onnx does.
 void call(::onnx::NodeProto &node, const std::string &target, const std::string &arguments,
           const std::string &scopes);
-// As torch.onnx writes a file without dynamo.
+// Marks the graph as a file that torch.onnx writes without dynamo.
 void scripted(Graph &graph);
 
 // Ends a graph: logits = (a * b + c) head.
@@ -120,24 +120,24 @@ struct Outcome {
   size_t states = 0, sources = 0;
   std::vector<std::string> constants;
   std::vector<std::string> names; // of the sources
-  // Source -> what the program calls it, where the file does not; "^" for the transpose.
+  // Maps an unnamed source to its name in the program; "^" marks the transpose.
   std::map<std::string, std::string> ownNames;
-  std::map<std::string, std::string> layouts; // source -> where a node reads it, if its name is lost
+  std::map<std::string, std::string> layouts; // source -> where a node reads it, if it has no name
   graph::Tensor logits;
   std::map<std::string, graph::Tensor> outputs; // of inference
 };
 
-// Imports for training of 2 rows of 3 tokens and evaluates.
+// Imports for training with 2 rows of 3 tokens and evaluates.
 Outcome run(Graph &graph, Tie tie = Tie::Auto);
 Outcome run(const std::string &path, Tie tie = Tie::Auto);
 // Imports for one run. Inputs that `values` lacks are 0, 1, 2, ... modulo the words.
 Outcome infer(Graph &graph, const std::map<std::string, int64_t> &dims,
               const std::map<std::string, graph::Tensor> &values = {});
-// Both are logits of equal shape and equal elements, and so many states are made.
+// Checks that logits have equal shape and elements, and that `states` states are made.
 void same(const std::string &what, Graph &graph, const Outcome &expected, size_t states);
 void same(const std::string &what, const Outcome &got, const Outcome &expected, size_t states,
           double limit = 1e-12);
-// The whole message of a refusal must have all the words.
+// Checks that the import is refused with a message that has all the words.
 void refuses(const std::string &what, const Outcome &got, std::initializer_list<const char *> all);
 
 } // namespace llmc::test

@@ -1,11 +1,11 @@
-// A pipeline plan made by hand in which each stage holds several chunks of layers, the
-// backward is split, each lifetime has a slot pool, and messages wrap around the stages
-// and meet in groups.
+// Builds by hand a pipeline plan in which each stage holds several chunks of layers, the backward
+// is split, each live range has a slot pool, and messages wrap around the stages and are sent in
+// groups.
 //
-// Chunk c of stage s is place c * stages + s of the pipeline, one layer each: y = x * w,
-// element by element. Stream 0 computes, stream 1 exchanges, stream 2 reduces over dp.
-// Time goes in rounds: each stage runs one forward, backward or weight pass, then
-// exchanges what the round made in one group.
+// Chunk c of stage s is position c * stages + s of the pipeline, with one layer each: y = x * w,
+// element by element. Stream 0 computes, stream 1 exchanges, stream 2 reduces over dp. Time
+// advances in rounds: each stage runs one forward, backward or weight pass, then exchanges in one
+// group what the round produced.
 #ifndef LLMC_TEST_PLANFILE_CHUNKPLAN_H
 #define LLMC_TEST_PLANFILE_CHUNKPLAN_H
 
@@ -22,8 +22,8 @@ struct ChunkShape {
   unsigned gradients = 1;   // slots of the pool from backward to weights
 };
 
-// Kernels of such a plan, by number. Of each the last buffer is written, the others are
-// read; Loss adds to its third and AddWeight to its last one.
+// Identifies the kernels of such a plan. Each writes its last buffer and reads the others; Loss
+// adds to its third one and AddWeight to its last one.
 enum class ChunkKernel : uint32_t {
   Forward,   // x, w -> y
   Loss,      // y, label, sum -> dy
@@ -32,7 +32,7 @@ enum class ChunkKernel : uint32_t {
   Update,    // lr, gradient -> w
   ReadLoss,  // sum -> loss
 };
-inline constexpr uint64_t kChunkFloats = 4; // of every tensor; lr, sum and loss have one
+inline constexpr uint64_t kChunkFloats = 4; // elements of a tensor; lr, sum and loss have one
 
 std::unique_ptr<planfile::ProgramT> makeChunkPlan(const ChunkShape &shape);
 

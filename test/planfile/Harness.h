@@ -1,4 +1,5 @@
-// The least a plain test program needs: named cases, checks that go on.
+// Provides the minimum of a plain test program: named cases, and checks that continue after a
+// failure.
 #ifndef LLMC_TEST_PLANFILE_HARNESS_H
 #define LLMC_TEST_PLANFILE_HARNESS_H
 

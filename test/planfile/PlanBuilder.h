@@ -1,10 +1,8 @@
-// Correct pipeline plans made by hand, small enough to read, for tests that
-// break them.
+// Builds correct pipeline plans by hand, small enough to read, for tests that break them.
 //
-// Every stage: y = f(x, W); stream 0 computes, 1 sends, 2 receives, 3 reduces. With
-// rows of messages, stream 1 does both.
-// The first stage holds a fused matrix as three parameters and an embedding that
-// is tied to the last stage; gradients are reduced over dp at the end of the
+// Every stage computes y = f(x, W); stream 0 computes, 1 sends, 2 receives, 3 reduces. With rows
+// of messages, stream 1 does both. The first stage holds a fused matrix as three parameters and
+// an embedding that is tied to the last stage; gradients are reduced over dp at the end of the
 // last backward, the tied one over both holders and the norm over all in the update.
 #ifndef LLMC_TEST_PLANFILE_PLANBUILDER_H
 #define LLMC_TEST_PLANFILE_PLANBUILDER_H
@@ -21,8 +19,8 @@ struct PlanShape {
   unsigned microBatches = 4;
   unsigned dp = 2;
   unsigned launches = 1; // chained launches of a forward
-  // Messages in rows of their own, each send in one group with the receive that follows it;
-  // else inside of forward and backward, as no device could run them under 1F1B.
+  // Puts messages in rows of their own, each send in one group with the receive that follows it;
+  // else they are inside of forward and backward, as no device could run them under 1F1B.
   bool exchange = false;
 };
 
@@ -35,14 +33,14 @@ enum Event : uint32_t {
 
 planfile::ProgramT makePlan(const PlanShape &shape);
 
-// One run of the forward of the same stages: `y` of each is a result, "y0", "y1", ...
+// Builds one run of the forward of the same stages: `y` of each is a result, "y0", "y1", ...
 planfile::ProgramT makeInferencePlan(unsigned stages, unsigned dp = 2);
 
-// Index of the procedure of that kind; the stage has exactly one.
+// Returns the procedure of that kind, of which the stage has exactly one.
 planfile::ProcedureT &procedureOf(planfile::ProgramT &program, unsigned stage,
                                   planfile::ProcedureKind kind);
 
-// Arena buffer of a stage: "x", "y", "dy", "dx" or "norm".
+// Returns an arena buffer of a stage: "x", "y", "dy", "dx" or "norm".
 planfile::BufferRefT bufferOf(const planfile::ProgramT &program, unsigned stage,
                               const std::string &name);
 

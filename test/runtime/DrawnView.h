@@ -1,4 +1,4 @@
-// Views of a source tensor of drawn shapes, for tests of what reads shards.
+// Draws views of a source tensor, for tests of code that reads shards.
 #ifndef LLMC_TEST_RUNTIME_DRAWNVIEW_H
 #define LLMC_TEST_RUNTIME_DRAWNVIEW_H
 
@@ -13,7 +13,7 @@
 
 namespace llmc::test {
 
-// Numbers below a bound, the same in every run.
+// Draws numbers below a bound, the same in every run.
 class Draws {
 public:
   explicit Draws(uint32_t seed) : seed_(seed) {}
@@ -25,7 +25,7 @@ private:
   uint32_t seed_, drawn_ = 0;
 };
 
-// Axes of 2 and of 3 ranks.
+// Returns a mesh with axes of 2 and of 3 ranks.
 inline const planfile::MeshT &smallMesh() {
   static const planfile::MeshT made = [] {
     planfile::MeshT mesh;
@@ -38,8 +38,8 @@ inline const planfile::MeshT &smallMesh() {
   return made;
 }
 
-// The shard of a rank of smallMesh() in a source seen as three `dims`, of size and stride: in some
-// order, parts of them, some reversed, cut over the axes.
+// Draws the shard of a rank of smallMesh(), and its view of a source with three `dims` (size,
+// stride): parts of them in some order, some reversed, cut over the axes.
 inline std::pair<runtime::Shard, planfile::ViewT>
 drawShard(Draws &draw, std::vector<std::pair<int64_t, int64_t>> dims) {
   std::swap(dims[0], dims[size_t(draw(3))]);

@@ -1,4 +1,4 @@
-// Plans made by hand.
+// Builds small plans by hand, and executors for them.
 #ifndef LLMC_TEST_RUNTIME_PLANBUILDER_H
 #define LLMC_TEST_RUNTIME_PLANBUILDER_H
 
@@ -30,9 +30,8 @@ inline std::unique_ptr<OriginT> origin(const std::string &op, std::vector<std::s
   return made;
 }
 
-// A program on a mesh of `sizes`; axis `stageAxis` picks the stages. Every stage
-// has an arena of `arena` bytes, one procedure and a table that runs it once for
-// each micro-batch.
+// Builds a program on a mesh of `sizes`; axis `stageAxis` picks the stages. Every stage has an
+// arena of `arena` bytes, one procedure and a table that runs it once for each micro-batch.
 inline std::unique_ptr<ProgramT> makeProgram(const std::vector<uint32_t> &sizes,
                                              uint32_t stageAxis, uint64_t arena,
                                              uint32_t streams = 1, uint32_t slots = 1,
@@ -78,7 +77,7 @@ inline std::unique_ptr<ProgramT> makeProgram(const std::vector<uint32_t> &sizes,
   return program;
 }
 
-// Appends an instruction to the (first) procedure of a stage.
+// Appends an instruction to a procedure (the first by default) of a stage.
 template <class BodyT>
 void add(ProgramT &program, uint32_t stage, BodyT body, uint8_t stream = 0,
          Phase phase = Phase::Forward, uint32_t procedure = 0) {
@@ -137,7 +136,7 @@ inline WaitT waitFor(uint32_t event, bool wholeStep = false) {
   return made;
 }
 
-// Adds the kernel to the program if it is new.
+// Builds a launch, and adds the kernel to the program if it is new.
 inline LaunchT launch(ProgramT &program, const std::string &kernel,
                       std::vector<std::unique_ptr<BufferRefT>> buffers, int64_t rows = 1,
                       std::vector<CoordExprT> scalars = {}) {
@@ -175,15 +174,15 @@ inline CoordExprT expr(int64_t base, std::vector<int64_t> coefs = {}) {
   return made;
 }
 
-// A number of a rank; their sum depends on the order of addition.
+// Returns a number of a rank; the sum over ranks depends on the order of addition.
 inline float awkward(uint32_t rank, uint64_t i) {
   return std::ldexp(1.0f + 0.001f * float(i % 97), int(rank * 7 + i) % 23 - 11);
 }
 
-// Of plans without kernels.
+// Holds no kernels, for plans without launches.
 inline const runtime::Kernels kNone(std::vector<runtime::KernelFunction>{});
 
-// An executor for a hand-made program; fails the test if it cannot be made.
+// Builds an executor for a hand-made program; the test fails if it cannot be made.
 inline std::unique_ptr<runtime::Executor> makeExecutor(const ProgramT &program,
                                                        const runtime::Kernels &kernels,
                                                        runtime::ExecutorOptions options = {}) {
@@ -199,7 +198,7 @@ T *at(const runtime::Executor &executor, uint32_t rank, uint64_t offset) {
   return reinterpret_cast<T *>(executor.arena(rank) + offset);
 }
 
-// A folder of this test, removed at its end.
+// Owns a temporary folder, which is removed at its end.
 class TemporaryFolder {
 public:
   TemporaryFolder();
@@ -209,7 +208,7 @@ public:
 };
 
 void writeBytes(const std::string &path, std::string_view bytes);
-// An int64 .npy file.
+// Writes an int64 .npy file.
 void writeNpy(const std::string &path, const std::vector<int64_t> &shape,
               const std::vector<int64_t> &values);
 

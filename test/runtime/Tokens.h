@@ -1,4 +1,4 @@
-// Tokens made by rule, for tests of what reads them.
+// Builds token sequences, for tests of code that reads them.
 #ifndef LLMC_TEST_RUNTIME_TOKENS_H
 #define LLMC_TEST_RUNTIME_TOKENS_H
 
@@ -8,7 +8,7 @@
 
 namespace llmc::test {
 
-// Tokens as files hold them, each as wide as T.
+// Returns the bytes of tokens as files hold them, each as wide as T.
 template <class T>
 std::string raw(std::vector<int64_t> values) {
   std::string bytes;
@@ -19,7 +19,7 @@ std::string raw(std::vector<int64_t> values) {
   return bytes;
 }
 
-// 0, 1, ..., again from 0 at `modulo`.
+// Returns 0, 1, ..., again from 0 at `modulo`.
 inline std::vector<int64_t> counting(int64_t count, int64_t modulo = 100) {
   std::vector<int64_t> values;
   for (int64_t i = 0; i < count; ++i)

@@ -1,4 +1,4 @@
-// Random programs of one op, and what the tests of the dialect share.
+// Draws random programs of one op, and holds what the tests of the dialect share.
 #ifndef LLMC_TEST_DIALECTS_GRAPH_CASES_H
 #define LLMC_TEST_DIALECTS_GRAPH_CASES_H
 
@@ -23,7 +23,7 @@ public:
   int64_t size(); // of a dimension, often even
   Shape shape(int64_t lowestRank, int64_t highestRank);
   Shape permutation(int64_t rank);
-  // A shape that broadcasts to `shape`: leading dimensions dropped, others 1.
+  // Returns a shape that broadcasts to `shape`: leading dimensions dropped, others 1.
   Shape smaller(const Shape &shape);
 
 private:
@@ -34,10 +34,10 @@ struct Argument {
   enum Kind { Any, Positive, Fraction, Ids, Logical } kind = Any;
   Shape shape;
   int64_t bound = 0; // of ids: -2 ... bound + 1 are drawn, so that some are outside
-  bool fixed = false; // nothing flows back to it
+  bool fixed = false; // it gets no gradient
 };
 
-// One op on function arguments.
+// Describes one op on function arguments.
 struct Case {
   std::string name;
   std::vector<Argument> arguments;
@@ -45,33 +45,33 @@ struct Case {
   enum Gradient { Checked, Zero, None } gradient = Checked;
 };
 
-// One case for every op of the dialect (several for those with forms).
+// Draws one case for every op of the dialect (several for those with forms).
 std::vector<Case> drawCases(Random &random);
 
-// Values on a grid, offset so that no two arguments tie and none is zero.
+// Draws values on a grid, offset so that no two arguments tie and none is zero.
 Tensor drawTensor(Random &random, const Argument &argument, size_t index);
 std::vector<Tensor> drawInputs(Random &random, const Case &test);
 mlir::Type elementType(mlir::MLIRContext *context, const Argument &argument);
 
-// Adds `func @name(types)` whose body `fill` returns the results of.
+// Adds `func @name(types)`, whose body `fill` builds and whose results `fill` returns.
 mlir::func::FuncOp makeFunction(
     mlir::ModuleOp module, llvm::StringRef name, mlir::TypeRange types,
     llvm::function_ref<llvm::SmallVector<mlir::Value>(mlir::OpBuilder &, mlir::ValueRange)> fill);
 mlir::func::FuncOp makeFunction(mlir::ModuleOp module, const Case &test);
 mlir::Operation *onlyOp(mlir::func::FuncOp func);
 
-// Counts tests; every comparison of one that fails is printed.
+// Counts tests, and prints every comparison that fails.
 struct Report {
   int64_t tests = 0, failedTests = 0;
   int64_t compared = 0, failed = 0;
   std::map<std::string, int64_t> cuts; // op and kind of factor -> checks
   std::set<std::string> ops;           // that had a case
 
-  // The largest difference over max(1, largest magnitude of `want`).
+  // Compares the largest difference over max(1, largest magnitude of `want`) with `tolerance`.
   void close(const std::string &what, const Tensor &got, const Tensor &want, double tolerance);
   void that(bool holds, const std::string &what);
-  // One test: a named case, or one drawn case. It fails with any comparison in it, and
-  // where there is none.
+  // Runs one test: a named case, or one drawn case. It fails if any comparison in it fails, or if
+  // it makes none.
   void test(const std::string &name, llvm::function_ref<void()> body);
 };
 
@@ -83,7 +83,8 @@ void testScalars(Random &random, mlir::MLIRContext *context, const Case &test, R
 void testBoundsByHand(Report &report);
 void testSharding(Random &random, mlir::MLIRContext *context, const Case &test, Report &report);
 void testRepeats(Random &random, mlir::MLIRContext *context, Report &report);
-// Those without drawn arguments are the same in every draw: they run in the first.
+// Tests the formulas. Those without drawn arguments are the same in every draw, so they run in
+// the first only.
 void testFormulas(Random &random, mlir::MLIRContext *context, bool isFirst, Report &report);
 
 } // namespace llmc::graph::test

@@ -1,4 +1,4 @@
-// A function and what it must give.
+// Lists functions with the values that they must return.
 #ifndef LLMC_TEST_DIALECTS_GRAPH_FORMULAS_H
 #define LLMC_TEST_DIALECTS_GRAPH_FORMULAS_H
 
@@ -13,9 +13,10 @@ struct Formula {
   std::function<std::vector<double>(llvm::ArrayRef<Tensor>)> want; // of result 0; or null
 };
 
-// Norms, positions and masks of decoders.
+// Returns the formulas of norms, positions and masks of decoders.
 std::vector<Formula> decoderFormulas();
-// Halves, zero divisors, numbers beyond their range, rows and tensors without elements.
+// Returns the formulas of halves, zero divisors, numbers beyond their range, rows and tensors
+// without elements.
 std::vector<Formula> edgeFormulas();
 
 } // namespace llmc::graph::test

@@ -1,5 +1,5 @@
-// Decoders as different exporters write them, and what may differ between two
-// files of the same model.
+// Builds decoders as different exporters write them, and varies what may differ between two files
+// of the same model.
 #ifndef LLMC_TEST_PASSES_RAISE_MODELS_H
 #define LLMC_TEST_PASSES_RAISE_MODELS_H
 
@@ -27,9 +27,9 @@ struct Spec {
   int64_t width() const { return heads * headDim; }
 };
 
-// A module with @forward : ids, parameters -> logits. Parameters of the same
-// role have sources of the same name whatever the style, also where the fused
-// weight is one source and the split one three.
+// Builds a module with @forward : ids, parameters -> logits. Parameters of the same role have
+// sources of the same name in every style, also where the fused weight is one source and the
+// split one three.
 mlir::OwningOpRef<mlir::ModuleOp> buildDecoder(mlir::MLIRContext &context, const Spec &spec);
 
 // Renames all symbols and locations, puts the ops in a random order that keeps
@@ -37,7 +37,7 @@ mlir::OwningOpRef<mlir::ModuleOp> buildDecoder(mlir::MLIRContext &context, const
 // renames the letters of equations, and permutes arguments.
 void disguise(mlir::ModuleOp module, std::mt19937 &random);
 
-// Parses text.
+// Parses a module; null if it does not parse.
 mlir::OwningOpRef<mlir::ModuleOp> parse(mlir::MLIRContext &context, llvm::StringRef text);
 void loadDialects(mlir::MLIRContext &context);
 

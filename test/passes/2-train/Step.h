@@ -1,4 +1,4 @@
-// Small models as text, and their training step run by the reference interpreter.
+// Holds small models as text, and runs their training step in the reference interpreter.
 #ifndef LLMC_TEST_PASSES_TRAIN_STEP_H
 #define LLMC_TEST_PASSES_TRAIN_STEP_H
 
@@ -13,8 +13,8 @@
 
 namespace llmc::test {
 
-// A decoder with a tied head, learned positions, `layers` folded blocks of layer
-// norm, attention and a GELU MLP, and a final norm.
+// Returns a decoder with a tied head, learned positions, `layers` folded blocks of layer norm,
+// attention and a GELU MLP, and a final norm.
 constexpr int64_t kVocabulary = 11;
 constexpr int64_t kSequence = 5;
 struct DecoderShape {
@@ -22,17 +22,17 @@ struct DecoderShape {
 };
 std::string decoder(int64_t batch, int64_t layers, DecoderShape shape = {});
 
-// A model without blocks that uses what repeats can do: a nested reversed repeat,
-// captured parameters and values, carried values that nothing reads, a stacked
-// result, a stacked operand that is no parameter, a parameter stacked twice.
+// Returns a model without blocks that uses all features of repeats: a nested reversed repeat,
+// captured parameters and values, carried values that nothing reads, a stacked result, a stacked
+// operand that is no parameter, a parameter stacked twice.
 std::string oddRepeats();
 
-// Tensors of a step by name: states by symbol, inputs and outputs by their own.
+// Maps names to the tensors of a step: states by symbol, inputs and outputs by their own names.
 using Named = std::map<std::string, graph::Tensor>;
 
 class Step {
 public:
-  // Parses; `unroll` then replaces the repeats of @forward by copies.
+  // Parses a model; `unroll` then replaces the repeats of @forward by copies.
   explicit Step(const std::string &text, bool unroll = false);
   // Runs the phase; false if it failed.
   bool train(TrainOptions options = {});
@@ -41,9 +41,9 @@ public:
   // accumulators are zeros), results are written back.
   void run(llvm::StringRef function, Named &named);
 
-  // States of that role that belong to something, by symbol.
+  // Returns the symbols of the states of that role that belong to a parameter.
   std::vector<std::string> states(graph::Role role);
-  // Normal values for every parameter and ids for every integer input.
+  // Draws normal values for every parameter and ids for every integer input.
   Named draw(unsigned seed);
 
   mlir::func::FuncOp function(llvm::StringRef name);
@@ -60,7 +60,7 @@ inline graph::Tensor scalar(double value) {
   return tensor;
 }
 
-// The L2 norm, and that of a difference.
+// Returns the L2 norm of a tensor, or of a difference.
 double norm(const graph::Tensor &a);
 double distance(const graph::Tensor &a, const graph::Tensor &b);
 

@@ -1,4 +1,4 @@
-// Command line of the tests that draw random models.
+// Parses the command line of tests that draw random models, and runs their cases.
 #ifndef LLMC_TEST_PASSES_SHARD_DRAWS_H
 #define LLMC_TEST_PASSES_SHARD_DRAWS_H
 
@@ -18,7 +18,8 @@ inline Draws &draws() {
   return draws;
 }
 
-// main: [NAME] [--draws N] [--seed S]; runs all cases, or those whose name contains NAME.
+// Runs all cases, or those whose name contains NAME, for main with [NAME] [--draws N] [--seed S].
+// Returns 1 if one fails or none runs.
 inline int runCases(int argc, char **argv) {
   std::string filter;
   for (int i = 1; i < argc; ++i) {

@@ -1,4 +1,4 @@
-// Random small models as text, and changes that must not matter.
+// Draws small models as text, and applies changes that must not matter.
 #ifndef LLMC_TEST_PASSES_SHARD_MODELS_H
 #define LLMC_TEST_PASSES_SHARD_MODELS_H
 
@@ -13,19 +13,20 @@ namespace llmc::test {
 
 struct Mesh {
   int64_t dp = 1, pp = 1, tp = 1;
-  // No tactic uses these yet, but they make dp and tp products of several axes.
+  // Splits dp and tp into products of several axes; no tactic uses these yet.
   int64_t cp = 1, ep = 1, etp = 1;
   int64_t ranks() const { return dp * pp * tp * cp; }
   std::string text() const;
 };
 
-// A raised model: token table, `layers` folded blocks, a head. Everything the
-// tactics look at can differ between two draws.
+// Describes a raised model: token table, `layers` folded blocks, a head. Everything that the
+// tactics inspect can differ between two draws.
 struct Model {
   int64_t batch = 4, sequence = 5, width = 8, heads = 2, hidden = 12, vocabulary = 11, layers = 2;
   bool attention = true; // else the blocks are an MLP alone
   bool norm = true, bias = true, positions = true, residual = true;
-  // Of later architectures. kv heads are shared by groups of heads (0: as many).
+  // Selects features of later architectures. kv heads are shared by groups of heads (0: as many
+  // as heads).
   int64_t kvHeads = 0;
   bool rms = false;        // norms are rms_norm
   bool rotary = false;     // q and k are rotated by tables made outside of the layers
@@ -40,7 +41,7 @@ struct Model {
   double softcap = 0;      // of scores and logits
   bool tied = true;       // the head is the token table
   bool transposed = false; // weights are written [out, in]
-  // q, k and v: the order in which they stand, and whether they are views of one source.
+  // Selects the order of q, k and v, and whether they are views of one source.
   std::array<int, 3> order = {0, 1, 2};
   bool fused = false;
 
@@ -50,23 +51,23 @@ struct Model {
   std::string describe() const;
 };
 
-// A model and a mesh that fit each other: heads, features, layers and rows divide;
-// the vocabulary need not.
+// Draws a mesh, and a model that fits it: heads, features, layers and rows divide; the vocabulary
+// need not.
 Mesh drawMesh(std::mt19937 &random, int64_t maxRanks);
 Model drawModel(std::mt19937 &random, const Mesh &mesh);
 
 // Puts the ops of every block in another order that respects their operands.
 void shuffleOps(mlir::ModuleOp module, std::mt19937 &random);
 
-// Gives sources, states and locations new names. Returns new name -> old name of states.
+// Renames sources, states and locations. Returns new name -> old name of states.
 std::map<std::string, std::string> renameAll(mlir::ModuleOp module, std::mt19937 &random);
 
 // Sets parallel.mesh.
 void setMesh(mlir::ModuleOp module, const Mesh &mesh);
 
-// All that phases 2 to 5 need loaded.
+// Loads all dialects that phases 2 to 5 need.
 void loadDialects(mlir::MLIRContext &context);
-// Parses; a text that does not parse ends the program.
+// Parses a module; ends the program if the text does not parse.
 mlir::OwningOpRef<mlir::ModuleOp> parse(mlir::MLIRContext &context, const std::string &text);
 
 } // namespace llmc::test

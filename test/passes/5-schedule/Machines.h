@@ -1,4 +1,4 @@
-// An inference by every machine that can run it.
+// Runs an inference in every executor and interpreter that can run it.
 #ifndef LLMC_TEST_PASSES_SCHEDULE_MACHINES_H
 #define LLMC_TEST_PASSES_SCHEDULE_MACHINES_H
 
@@ -11,19 +11,20 @@
 
 namespace llmc::test {
 
-// What goes in, and what must come out.
+// Holds the mesh and weights of a run, its inputs, and the outputs that it must return.
 struct Run {
   planfile::MeshSizes mesh;
   parallel::NamedTensors weights; // by source
   parallel::NamedTensors inputs, outputs;
 };
 
-// Runs the module `text`, which stands at border `from`, in double (in issue order and in drawn
-// orders; partitioned functions too) and in float by the plan file on all ranks.
+// Runs the module `text`, which is IR at phase boundary `from`, in double (in issue order and in
+// drawn orders; partitioned functions too) and in float by the plan file on all ranks. Checks the
+// outputs of each.
 void checkMachines(mlir::MLIRContext &context, const std::string &text, Phase from, const Run &run,
                    const std::string &what);
 
-// Numbers in [-1, 1).
+// Draws numbers in [-1, 1).
 graph::Tensor drawTensor(std::vector<int64_t> shape, std::mt19937 &random);
 
 } // namespace llmc::test

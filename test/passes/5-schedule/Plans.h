@@ -1,4 +1,4 @@
-// Plans of random models, with kernels in name only.
+// Draws plans of random models, whose kernels exist in name only.
 #ifndef LLMC_TEST_PASSES_SCHEDULE_PLANS_H
 #define LLMC_TEST_PASSES_SCHEDULE_PLANS_H
 
@@ -19,11 +19,11 @@ struct Plan {
 };
 Plan drawPlan(std::mt19937 &random, int64_t maxRanks);
 
-// Phases 2 to 5. Null after a failed check.
+// Runs phases 2 to 5. Returns null after a failed check.
 mlir::OwningOpRef<mlir::ModuleOp> schedule(mlir::MLIRContext &context, const Plan &plan);
 
-// The plan file of a scheduled module, with live_bytes as the checkers find them.
-// Every launch is of the same kernel, which does not exist.
+// Returns the plan file of a scheduled module, with live_bytes as the checkers compute them. All
+// launches use one kernel, which does not exist.
 std::optional<planfile::ProgramT> write(mlir::ModuleOp module, const Plan &plan);
 
 } // namespace llmc::test

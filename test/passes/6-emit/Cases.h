@@ -1,4 +1,4 @@
-// Random launches: a function of graph ops as text, and how to fill its arguments.
+// Draws random launches: a function of graph ops as text, and how to fill its arguments.
 #ifndef LLMC_TEST_PASSES_EMIT_CASES_H
 #define LLMC_TEST_PASSES_EMIT_CASES_H
 
@@ -30,40 +30,39 @@ struct Case {
   std::string name; // of the generator
   std::string text; // func.func @case(...) { ... }
   std::vector<Argument> arguments;
-  // Result i is written over argument aliases[i] (-1: into its own buffer).
+  // Writes result i over argument aliases[i] (-1: into its own buffer).
   std::vector<int> aliases;
-  // Arguments from here on are scalars of the launch.
+  // Marks the arguments from here on as scalars of the launch.
   size_t scalarsFrom = SIZE_MAX;
-  // Of the largest magnitude of a result, or of `floor` if that is larger
-  // (operands of that size may cancel).
+  // Bounds the error relative to the largest magnitude of a result, or to `floor` if that is
+  // larger (operands of that size may cancel).
   double tolerance = 2e-6, floor = 1e-5;
 };
 
 using Random = std::mt19937_64;
 
-// All generators by name; `make` draws one case.
+// Represents a generator; `make` draws one case.
 struct Generator {
   const char *name;
   Case (*make)(Random &random);
 };
 std::vector<Generator> generators();
 
-// Helpers of the generators.
 int64_t draw(Random &random, int64_t low, int64_t high); // inclusive
 std::vector<int64_t> drawShape(Random &random, int64_t minRank, int64_t maxRank,
                                int64_t maxElements);
 std::string tensorType(const std::vector<int64_t> &shape, const std::string &element = "f32");
-// "f32", "i64" or "i1".
+// Draws "f32", "i64" or "i1".
 std::string drawElement(Random &random);
 std::string i64Array(const std::vector<int64_t> &values); // array<i64: 1, 2>
 
 // Writes `func.func @case(%a0: ..., ...) -> (...) { body; return %results }`.
 class FunctionText {
 public:
-  // Returns "%aN".
+  // Adds an argument and returns its name, "%aN".
   std::string argument(const std::string &type, Fill fill = Fill::Normal, int64_t low = 0,
                        int64_t high = 1);
-  // Numbers that suit the element type.
+  // Adds an argument filled with numbers that suit the element type.
   std::string argument(const std::vector<int64_t> &shape, const std::string &element);
   // Adds `%vN = op operands {attributes} : (types) -> type`; returns "%vN".
   std::string op(const std::string &name, const std::vector<std::string> &operands,

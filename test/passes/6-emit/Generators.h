@@ -1,3 +1,4 @@
+// Declares the generators that generators() lists; each draws one random launch.
 #ifndef LLMC_TEST_PASSES_EMIT_GENERATORS_H
 #define LLMC_TEST_PASSES_EMIT_GENERATORS_H
 

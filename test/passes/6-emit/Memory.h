@@ -1,5 +1,5 @@
-// Memory whose end is the end of a page, with none behind it: one byte too far
-// is a crash.
+// Allocates memory that ends at the end of a page with an inaccessible page behind it: an access
+// one byte too far crashes.
 #ifndef LLMC_TEST_PASSES_EMIT_MEMORY_H
 #define LLMC_TEST_PASSES_EMIT_MEMORY_H
 
@@ -13,7 +13,8 @@ namespace llmc::test {
 
 class Buffer {
 public:
-  // `alignment` of its start, in bytes; what that leaves at its end are zeros.
+  // Allocates `count` elements at an address that is a multiple of `alignment` bytes; the bytes
+  // that this leaves before the end of the page are zeros.
   Buffer(std::string element, size_t count, size_t alignment = 1);
   bool isPaddingClean() const;
   ~Buffer();
@@ -33,7 +34,7 @@ private:
   char *mapped, *start;
 };
 
-// A shared object from memory.
+// Loads a shared object from memory; `problem` tells why it could not.
 class Library {
 public:
   explicit Library(const std::string &bytes);

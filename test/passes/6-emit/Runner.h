@@ -1,4 +1,4 @@
-// Compiles cases, loads them and compares with the ops' own meaning.
+// Compiles cases, loads them and compares their results with the reference evaluator.
 #ifndef LLMC_TEST_PASSES_EMIT_RUNNER_H
 #define LLMC_TEST_PASSES_EMIT_RUNNER_H
 
@@ -10,10 +10,10 @@ namespace llmc::test {
 
 struct Outcome {
   std::string problem; // empty: all is well
-  double error = 0;    // largest, of the largest magnitude of its result
+  double error = 0;    // largest, relative to the largest magnitude of its result
 };
 
-// One outcome per case; all kernels go into one shared object.
+// Returns one outcome per case; all kernels are linked into one shared object.
 std::vector<Outcome> runCases(mlir::MLIRContext &context, const emit::KernelTarget &target,
                               const std::vector<Case> &cases, Random &random);
 

@@ -1,4 +1,4 @@
-// Tests beside the random launches of Main.cpp.
+// Declares the tests beside the random launches of Main.cpp.
 #ifndef LLMC_TEST_PASSES_EMIT_UNITTESTS_H
 #define LLMC_TEST_PASSES_EMIT_UNITTESTS_H
 
@@ -12,24 +12,24 @@ namespace llmc::test {
 void checkUnitsInLastPlace(mlir::MLIRContext &context, const emit::KernelTarget &target,
                            int &passed, int &failed);
 
-// Results too large for a cache.
+// Checks results that are too large for a cache.
 void checkLarge(mlir::MLIRContext &context, const emit::KernelTarget &target, int &passed,
                 int &failed);
 
-// Rows that are no whole number of vectors.
+// Checks rows that are no whole number of vectors.
 void checkEdges(mlir::MLIRContext &context, const emit::KernelTarget &target, int &passed,
                 int &failed);
 
-// Threads at elements beyond what 32 bits count.
+// Checks threads at elements beyond what 32 bits count.
 void checkFar(mlir::MLIRContext &context, int &passed, int &failed);
 
-// A small plan, written and read back.
+// Checks a small plan, written and read back.
 void checkWritePlan(mlir::MLIRContext &context, int &passed, int &failed);
 
-// The same of experts, exchanges, rings and inputs that are cut.
+// Checks the same for experts, exchanges, rings and inputs that are cut.
 void checkWriteForms(mlir::MLIRContext &context, int &passed, int &failed);
 
-// Random equations as calls of one batch, m, n and k.
+// Checks random equations as calls of one batch, m, n and k.
 void checkEquations(mlir::MLIRContext &context, int64_t draws, int64_t seed, int &passed,
                     int &failed);
 

@@ -1,5 +1,5 @@
-// Named faults that a compiler could have, each by the phase that makes it. To add one, add
-// a line to the file of its phase (or a file, and its function here and in Main.cpp).
+// Lists named faults that a compiler could have, by the phase that makes them. To add one, add a
+// line to the file of its phase (or a file, and its function here and in Main.cpp).
 #ifndef LLMC_TEST_VERIFY_CATALOGUE_CATALOGUE_H
 #define LLMC_TEST_VERIFY_CATALOGUE_CATALOGUE_H
 
@@ -16,8 +16,9 @@ struct Fault {
   const char *model;    // "gpt2" or "llama": small configs; "tiny": an ONNX file with weights
   const char *mesh;     // dp x pp x tp
   Phase phase;          // after which the edit is made, in every compilation
-  const char *expected; // how the name of the check begins that finds it; "refused"; "below"; "oracle":
-                        // only the model's own file says it
+  // Identifies the check that must find the fault by the beginning of its name; or "refused",
+  // "below", or "oracle" if only a comparison with the model's own file finds it.
+  const char *expected;
   Edit edit;
 };
 

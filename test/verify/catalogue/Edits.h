@@ -1,4 +1,5 @@
-// How a fault of the catalogue changes a module. Each edit says whether it found its place.
+// Changes a module as a fault of the catalogue would. Each edit returns whether it changed
+// anything.
 #ifndef LLMC_TEST_VERIFY_CATALOGUE_EDITS_H
 #define LLMC_TEST_VERIFY_CATALOGUE_EDITS_H
 
@@ -11,32 +12,33 @@ namespace llmc::catalogue {
 
 using Edit = std::function<bool(mlir::ModuleOp)>;
 
-// The n-th op of a name in a function, a procedure, or anywhere ("").
+// Identifies the n-th op (from 0, in pre-order) of a name in a function, a procedure, or anywhere
+// (""). find() returns it, or null.
 struct Where {
   std::string in, op;
   unsigned n = 0;
 };
 mlir::Operation *find(mlir::ModuleOp module, const Where &where);
 
-// A float or an integer attribute times `factor`; of a constant its elements.
+// Multiplies a float or an integer attribute by `factor`; of a constant, its elements.
 Edit scaleAttribute(Where where, std::string name, double factor);
-// An attribute as MLIR spells it: "#graph.reduce_kind<max>".
+// Sets an attribute, as MLIR spells it: "#graph.reduce_kind<max>".
 Edit setAttribute(Where where, std::string name, std::string value);
 Edit removeAttribute(Where where, std::string name);
-// Of every op of the name.
+// Sets an attribute of every op of the name.
 Edit setEverywhere(Where where, std::string name, std::string value);
 Edit exchangeOperands(Where where, unsigned i, unsigned j);
-// Operand i is what the op `from` yields.
+// Replaces operand i by a result of the op `from`.
 Edit takeOperand(Where where, unsigned i, Where from, unsigned result);
-// An operand in place of a result: the op is left out.
+// Replaces all uses of a result by an operand, so that the op has no effect.
 Edit leaveOut(Where where, unsigned result, unsigned operand);
-// Uses of a float result see it times `factor`.
+// Multiplies a float result by `factor` for all its uses.
 Edit scaleResult(Where where, unsigned result, double factor);
-// Uses of a float result see it plus `term`.
+// Adds `term` to a float result for all its uses.
 Edit shiftResult(Where where, unsigned result, double term);
-// The op and all that it does, where nobody needs a result.
+// Erases the op, whose results must have no uses.
 Edit remove(Where where);
-// The op behind the next one of its block.
+// Moves the op after the next one of its block.
 Edit postpone(Where where);
 
 } // namespace llmc::catalogue

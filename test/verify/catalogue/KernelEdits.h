@@ -1,5 +1,5 @@
-// How a fault of an emitter changes kernels: their functions in the module after phase emit,
-// those of every processor alike. Each edit says whether it found its place.
+// Changes kernels as a fault of an emitter would: their functions in the module after phase emit,
+// those of every processor alike. Each edit returns whether it changed anything.
 #ifndef LLMC_TEST_VERIFY_CATALOGUE_KERNELEDITS_H
 #define LLMC_TEST_VERIFY_CATALOGUE_KERNELEDITS_H
 
@@ -7,17 +7,17 @@
 
 namespace llmc::catalogue {
 
-// All of these change the kernels whose names have `kernel` in them.
+// Applies to all edits below: they change the kernels whose names contain `kernel`.
 
-// Float constants near `number` become `other`.
+// Replaces float constants within 1e-5 (relative) of `number` by `other`.
 Edit replaceNumber(std::string kernel, double number, double other);
-// Ops of a name become their operand: a root, a conversion.
+// Replaces ops of a name by their operand: a square root, a conversion.
 Edit leaveOutOps(std::string kernel, std::string op, unsigned operand = 0);
-// Ops of two operands and one name become others: "arith.subf", "arith.addf".
+// Replaces ops of one name by ops of another with the same operands: "arith.subf", "arith.addf".
 Edit renameOps(std::string kernel, std::string from, std::string to);
-// The terms of sums are lost: a b + c becomes c.
+// Drops the products of fused multiply-adds: a b + c becomes c.
 Edit loseProducts(std::string kernel);
-// a < b ? b : a becomes a + b.
+// Replaces a < b ? b : a by a + b.
 Edit sumInPlaceOfMaximum(std::string kernel);
 
 } // namespace llmc::catalogue

@@ -1,4 +1,4 @@
-// Edits of where states come from.
+// Changes where states get their values.
 #ifndef LLMC_TEST_VERIFY_CATALOGUE_STATEEDITS_H
 #define LLMC_TEST_VERIFY_CATALOGUE_STATEEDITS_H
 
@@ -6,17 +6,17 @@
 
 namespace llmc::catalogue {
 
-// Two sources change the places in their file.
+// Exchanges the file offsets of two sources.
 Edit exchangePlaces(std::string one, std::string other);
-// A source's bytes begin so many bytes later.
+// Moves the file offset of a source by `bytes`.
 Edit movePlace(std::string source, int64_t bytes);
-// States that view one source view the other, and back.
+// Exchanges two sources in all views.
 Edit exchangeSources(std::string one, std::string other);
-// Views of a source from one element on begin at another, and back.
+// Exchanges two offsets (in elements) in all views of a source.
 Edit exchangeParts(std::string source, int64_t one, int64_t other);
-// A square source is read the other way round.
+// Transposes all views of a square source.
 Edit turnOver(std::string source);
-// An attribute of a source: how it is drawn.
+// Sets an attribute of a source: how it is drawn.
 Edit setOfSource(std::string source, std::string name, std::string value);
 
 } // namespace llmc::catalogue

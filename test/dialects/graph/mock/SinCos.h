@@ -1,5 +1,5 @@
-// An op of two results, as README.md says how to add one: its rules and its answers are
-// here, its random case in drawSinCos. Nothing else knows of it.
+// Declares an op of two results, added as README.md describes: its rules and interface methods
+// are here, its random case is drawSinCos(). Nothing else refers to it.
 #ifndef LLMC_TEST_DIALECTS_GRAPH_MOCK_SINCOS_H
 #define LLMC_TEST_DIALECTS_GRAPH_MOCK_SINCOS_H
 
@@ -8,8 +8,8 @@
 
 namespace llmc::graph::test {
 
-// `%s, %c = "mock.sin_cos"(%x)`: sine and cosine of radians. Rules: C1 both results have
-// the operand's type.
+// Represents `%s, %c = "mock.sin_cos"(%x)`: sine and cosine of radians. Rules: C1 both results
+// have the operand's type.
 class SinCosOp
     : public mlir::Op<SinCosOp, mlir::OpTrait::ZeroRegions, mlir::OpTrait::NResults<2>::Impl,
                       mlir::OpTrait::ZeroSuccessors, mlir::OpTrait::OneOperand,
@@ -31,7 +31,8 @@ public:
   void evaluate(Inputs<double> inputs, Outputs<double> outputs);
   void evaluateDual(Inputs<Dual> inputs, Outputs<Dual> outputs);
   void evaluateBounded(Inputs<Bounded> inputs, Outputs<Bounded> outputs);
-  mlir::LogicalResult differentiate(mlir::OpBuilder &builder, llvm::ArrayRef<mlir::Value> cotangents,
+  mlir::LogicalResult differentiate(mlir::OpBuilder &builder,
+                                    llvm::ArrayRef<mlir::Value> cotangents,
                                     llvm::SmallVectorImpl<mlir::Value> &operandCotangents);
 };
 

@@ -3,7 +3,7 @@
 
 namespace llmc::test {
 
-// Makes the pass `test-shard-mock` known by its name.
+// Registers the pass `test-shard-mock`.
 void registerShardMock();
 
 } // namespace llmc::test
