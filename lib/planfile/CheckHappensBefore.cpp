@@ -66,8 +66,8 @@ struct Cell {
   AtomRange written;        // all atoms of that write, overwritten ones too
   uint32_t lane = 0;        // of the buffer that was written
   bool holdsValue = false;
-  bool accumulated = false; // the writer had read what was there
-  bool persistent = false;  // meant to be carried from one micro-batch to the next
+  bool accumulated = false; // the writer had read the value before
+  bool persistent = false;  // carried from one micro-batch to the next
   Readers readers;
 };
 

@@ -34,7 +34,7 @@ public:
     for (uint32_t atom = range.first; atom < range.last; ++atom) {
       Cell &cell = cells[atom];
       if (cell.written >= 0 && (cell.lastRead == time || cell.written == time)) {
-        cell.lastRead = time; // in place: the value goes on
+        cell.lastRead = time; // in place: the live range continues
         continue;
       }
       close(atom);

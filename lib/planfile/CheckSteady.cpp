@@ -211,7 +211,7 @@ private:
 
   const ProgramT &program;
   std::vector<Turns> all; // of each stage
-  size_t dropped = 0;     // turns
+  size_t dropped = 0;     // iterations left out, of each stage
 };
 
 } // namespace

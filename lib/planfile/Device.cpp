@@ -12,7 +12,7 @@ namespace {
 
 constexpr uint32_t kDeviceVersion = 2;
 constexpr uint32_t kMaxThreads = 1024; // of a block, on any chip
-constexpr uint32_t kMaxBlocks = 1024;  // of a multiprocessor, in turn
+constexpr uint32_t kMaxBlocks = 1024;  // of a multiprocessor, resident or queued
 constexpr uint64_t kMaxScratch = 1 << 20;
 constexpr uint32_t kMaxScalars = 4096; // parameters of a kernel are 4 KiB and more
 

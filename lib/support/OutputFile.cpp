@@ -20,7 +20,7 @@ namespace {
 
 constexpr const char *kHeld = "another run is writing it";
 
-// Holds what a path stands for behind its links.
+// Holds the target of a path with its links followed.
 struct Followed {
   std::string path;
   int descriptor = -1; // of this process, if the links led to one
@@ -176,7 +176,7 @@ Result<OutputFile> OutputFile::create(const std::string &path, bool executable) 
     return cannotWrite(path, std::strerror(errno));
   Temporaries::all().add(file.temporary_);
   if (exists && !executable)
-    ::fchmod(file.fd_, info.st_mode & 0777); // who might read the old one, not more
+    ::fchmod(file.fd_, info.st_mode & 0777); // keeps the permissions of the old file
   return file;
 }
 
