@@ -1,4 +1,4 @@
-// Attention with the log-sum-exp of each row, and its gradient.
+// Implements attention with the log-sum-exp of each row, and its gradient.
 #include "dialects/graph/Detail.h"
 
 #include <cmath>
@@ -17,7 +17,7 @@ static LogicalResult verifyShape(Operation *op, StringRef name, Value value,
   return success();
 }
 
-// C3.
+// Checks C3.
 template <typename Op> static LogicalResult verifyVisibility(Op op) {
   int64_t offset = op.getOffset();
   if (offset < 0)
@@ -35,7 +35,7 @@ template <typename Op> static LogicalResult verifyVisibility(Op op) {
   return success();
 }
 
-// C4 and C5.
+// Checks C4 and C5.
 template <typename Op> static LogicalResult verifyMask(Op op, Value mask) {
   if (!mask)
     return success();
@@ -98,8 +98,9 @@ struct AttentionFactors {
 };
 } // namespace
 
-// Grouped heads are two factors: kv heads (major) on q, k and v; the members
-// of a group on q alone, so cutting those leaves partial dk and dv.
+// Adds the factors of an attention to `rule` and returns them by tensor. Grouped heads are two
+// factors: kv heads (major) on q, k and v; the members of a group on q alone, so that cutting those
+// leaves partial dk and dv.
 static AttentionFactors attentionFactors(ShardingRule &rule, Value q, Value k, Value mask,
                                          FactorKind groupKind) {
   ArrayRef<int64_t> shape = shapeOf(q);
@@ -142,7 +143,7 @@ ShardingRule AttentionGradOp::getShardingRule() {
 }
 
 namespace {
-// The keys that a row can see before any mask: [first, last).
+// Bounds the keys that a row can see before any mask: [first, last).
 struct Visibility {
   bool causal;
   int64_t offset, window, keys; // window 0: none
@@ -154,14 +155,14 @@ struct Visibility {
   int64_t first(int64_t row) const {
     return window ? std::min(std::max<int64_t>(row + offset - window + 1, 0), keys) : 0;
   }
-  // None, where only later keys are there.
+  // Returns one past the last key; 0 where all keys are later than the row.
   int64_t last(int64_t row) const {
     return causal ? std::clamp<int64_t>(row + offset + 1, 0, keys) : keys;
   }
 };
 } // namespace
 
-// FLOPs of `matmuls` products over the (row, key) pairs that are looked at.
+// Returns the FLOPs of `matmuls` products over the (row, key) pairs that causal and window leave.
 template <typename Op> static double pairFlops(Op op, int matmuls) {
   ArrayRef<int64_t> shape = shapeOf(op.getQ());
   Visibility sees = Visibility::of(op);
@@ -185,7 +186,7 @@ template <typename T> static T dot(const T *a, const T *b, int64_t n) {
     accumulate(sum, a[i] * b[i], n);
   return sum;
 }
-// One of `terms` such additions.
+// Adds factor * from to `to`, as one of `terms` such additions.
 template <typename T>
 static void addScaled(T *to, const T *from, T factor, int64_t n, int64_t terms) {
   for (int64_t i = 0; i < n; ++i)
@@ -193,12 +194,12 @@ static void addScaled(T *to, const T *from, T factor, int64_t n, int64_t terms) 
 }
 
 namespace {
-// One (row, key) pair's score, and its slope over that of scale * q.k.
+// Holds the score of one (row, key) pair, and its derivative by scale * q.k.
 template <typename T> struct Score {
   T value, slope;
 };
 
-// Positions of one row's vectors in [batch, rows or keys, heads or kv heads, dim].
+// Computes scores, and the offsets of vectors in [batch, rows or keys, heads or kv heads, dim].
 template <typename T> struct Layout {
   int64_t batch, rows, heads, dim, keys, kvHeads;
   Visibility sees;
@@ -281,7 +282,7 @@ static void meaning(AttentionGradOp op, Inputs<T> inputs, Outputs<T> outputs) {
                &o = *inputs[4], &lse = *inputs[5];
   Layout<T> at(op, q, k, op.getMask() ? inputs[6] : nullptr);
   int64_t queries = at.rows * (at.heads / at.kvHeads);
-  // Who looks at some rows, or some keys, leaves out what they do not decide.
+  // Skip dq, or dk and dv, where the caller has emptied the output.
   bool wantsRows = !outputs[0].data.empty(), wantsKeys = !outputs[1].data.empty();
   at.forEachRow([&](int64_t b, int64_t head, int64_t row) {
     int64_t i = at.q(b, row, head);

@@ -1,4 +1,4 @@
-// Numbers with a bound on their rounding errors: through whatever is computed with them.
+// Tracks a bound on the rounding error of each computed number (test/dialects/graph/Scalars.cpp).
 #ifndef LLMC_DIALECTS_GRAPH_BOUNDED_H
 #define LLMC_DIALECTS_GRAPH_BOUNDED_H
 
@@ -7,12 +7,12 @@
 
 namespace llmc::graph {
 
-// A number, and how far a computation in floats may come from it: `error` counts unit
-// roundoffs (2^-24 of float32) for any sound implementation of the same formula.
-// Operators add half a unit in the last place of their result for each rounding (running
-// error analysis: Higham, Accuracy and Stability of Numerical Algorithms, section 3.3);
-// functions kFunction of them. It is infinite where a value does not fit a float32, or
-// where a step (a comparison, floor) falls on either side of a rounding.
+// Holds a number and a bound on how far a computation in floats may be from it: `error` counts unit
+// roundoffs (2^-24 of float32) and holds for any sound implementation of the same formula.
+// Operators add half a unit in the last place of their result for each rounding (running error
+// analysis: Higham, Accuracy and Stability of Numerical Algorithms, section 3.3), functions
+// kFunction of them. `error` is infinite where a value does not fit a float32, or a step (a
+// comparison, floor) is undecided.
 struct Bounded {
   double value = 0, error = 0;
   Bounded() = default;
@@ -20,7 +20,7 @@ struct Bounded {
 
   static constexpr double kUnit = 0x1p-24, kFunction = 8;
   static constexpr double kDenormal = 0x1p-149 / kUnit; // below FLT_MIN spacing is absolute
-  // What is not a number in `error` came of infinities: exact if the value is one.
+  // Adds `units` roundings; NaN errors become infinite, and infinities of `exactInput` are exact.
   static Bounded rounded(double value, double error, bool exactInput, double units = 1) {
     bool fits = std::fabs(value) < double(FLT_MAX) * (1 + 0x1p-25);
     if (fits && units == 1 && double(float(value)) == value)
@@ -31,16 +31,16 @@ struct Bounded {
       return {value, std::isnan(error) ? INFINITY : error + units * std::fabs(value)};
     return {value, exactInput && std::isinf(value) ? 0.0 : double(INFINITY)};
   }
-  // How the roundings of so many terms of a sum grow: with the root of their number (Higham and
-  // Mary, A New Approach to Probabilistic Rounding Error Analysis, 2019, theorem 2.8), unless
-  // the terms are equal, so that all are rounded alike.
+  // Returns the factor by which the roundings of a sum grow: the root of the number of its terms
+  // (Higham and Mary, A New Approach to Probabilistic Rounding Error Analysis, 2019, theorem 2.8),
+  // or that number if the terms are equal, so that all are rounded alike.
   static double growth(double terms) { return termsAreEqual ? terms : std::sqrt(terms); }
   static inline thread_local bool termsAreEqual = false; // set by EqualTerms
   bool isInfinite() const { return std::isinf(value) && error == 0; }
   double radius() const { return error == 0 ? 0 : error * kUnit; }
 };
 
-// While it lives, sums of this thread are of equal terms.
+// Marks the sums of this thread as sums of equal terms while it lives.
 struct EqualTerms {
   EqualTerms() { Bounded::termsAreEqual = true; }
   ~EqualTerms() { Bounded::termsAreEqual = false; }
@@ -48,7 +48,7 @@ struct EqualTerms {
   EqualTerms &operator=(const EqualTerms &) = delete;
 };
 
-// The error that comes of the argument's, in units: of a monotone `f`.
+// Returns f(a) of a monotone `f`, whose error covers the images of both ends of a's interval.
 template <typename F> Bounded applied(F f, Bounded a) {
   double y = f(a.value), off = 0;
   if (a.error != 0)
@@ -63,7 +63,7 @@ inline Bounded operator+(Bounded a, Bounded b) {
 }
 inline Bounded operator-(Bounded a, Bounded b) { return a + -b; }
 inline Bounded operator*(Bounded a, Bounded b) {
-  // The square of a difference that is zero but for roundings has nothing of first order.
+  // Keeps the second order: a difference that is zero but for roundings, squared, has no other.
   double error = times(a.value, b.error) + times(b.value, a.error) + times(a.radius(), b.error);
   return Bounded::rounded(a.value * b.value, error, a.isInfinite() || b.isInfinite());
 }
@@ -101,7 +101,7 @@ inline Bounded pow(Bounded a, Bounded b) {
     base.error += applied([&](double y) { return std::pow(a.value, y); }, b).error;
   return base;
 }
-// A choice that the errors could turn.
+// Returns whether the errors could turn a comparison of `a` and `b`.
 inline bool undecided(Bounded a, Bounded b) {
   return a.error + b.error != 0 && std::fabs(a.value - b.value) <= a.radius() + b.radius();
 }

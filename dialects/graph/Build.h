@@ -1,4 +1,4 @@
-// Short names for building graph ops, so that gradients read like formulas.
+// Builds graph ops under short names, so that gradients read like formulas.
 #ifndef LLMC_DIALECTS_GRAPH_BUILD_H
 #define LLMC_DIALECTS_GRAPH_BUILD_H
 
@@ -13,18 +13,19 @@ inline llvm::ArrayRef<int64_t> shapeOf(mlir::Value value) { return typeOf(value)
 inline mlir::Type elementOf(mlir::Value value) { return typeOf(value).getElementType(); }
 inline bool isFloat(mlir::Value value) { return mlir::isa<mlir::FloatType>(elementOf(value)); }
 
-// The NumPy broadcast of two shapes, or nothing if they do not fit.
+// Returns the NumPy broadcast of two shapes, or nullopt if they do not broadcast.
 std::optional<llvm::SmallVector<int64_t>> broadcastShapes(llvm::ArrayRef<int64_t> a,
                                                           llvm::ArrayRef<int64_t> b);
 
-// All ops go to the builder's insertion point, with one location.
+// Creates graph ops at the builder's insertion point, all with one location.
 class Build {
 public:
   Build(mlir::OpBuilder &builder, mlir::Location loc) : builder(builder), loc(loc) {}
 
-  // A scalar tensor<element>; integers are rounded toward zero.
+  // Creates a scalar constant of type tensor<element>; for integers the value is truncated toward
+  // zero.
   mlir::Value constant(double value, mlir::Type element);
-  // A splat of `like`'s type.
+  // Creates a splat constant of `like`'s type.
   mlir::Value constantLike(double value, mlir::Value like);
 
   mlir::Value add(mlir::Value a, mlir::Value b);
@@ -42,24 +43,24 @@ public:
   mlir::Value reshape(mlir::Value a, llvm::ArrayRef<int64_t> shape);   // `a` itself if equal
   mlir::Value broadcast(mlir::Value a, llvm::ArrayRef<int64_t> shape); // `a` itself if equal
   mlir::Value transpose(mlir::Value a, llvm::ArrayRef<int64_t> permutation);
-  // Elements [start, limit) of one dimension, all of the others.
+  // Slices elements [start, limit) of one dimension and keeps the others whole.
   mlir::Value slice(mlir::Value a, int64_t dim, int64_t start, int64_t limit);
   mlir::Value concat(llvm::ArrayRef<mlir::Value> parts, int64_t dim);
   mlir::Value reduce(mlir::Value a, ReduceKind kind, llvm::ArrayRef<int64_t> dims);
   mlir::Value matmul(llvm::StringRef equation, mlir::Value a, mlir::Value b, mlir::Type element);
 
-  // The adjoint of a broadcast: sums `a` over the dimensions that `shape` lacks or has as 1.
+  // Sums `a` over the dimensions that `shape` lacks or has as 1: the adjoint of a broadcast.
   mlir::Value sumTo(mlir::Value a, llvm::ArrayRef<int64_t> shape);
-  // Puts reduced `dims` back as repeats, so that the result has `shape`.
+  // Broadcasts `a` to `shape` along the `dims` that a reduction removed.
   mlir::Value unreduce(mlir::Value a, llvm::ArrayRef<int64_t> dims, llvm::ArrayRef<int64_t> shape);
 
   mlir::OpBuilder &builder;
   mlir::Location loc;
 };
 
-// Copies `op` with other operands and result types, and fits the attributes
-// that repeat a size: limits of slice dimensions taken whole, splat constants.
-// This is how an op is run on a part of its tensors.
+// Clones `op` without regions at the insertion point, with other operands and result types, to run
+// it on a part of its tensors. Adapts the attributes that repeat a size: the limits of slice
+// dimensions that are taken whole, and splat constants.
 mlir::Operation *cloneForTypes(mlir::OpBuilder &builder, mlir::Operation *op,
                                mlir::ValueRange operands, mlir::TypeRange resultTypes);
 

@@ -1,4 +1,4 @@
-// What the rooms of the ops share: loops, rules of sharding, gradients.
+// Provides what the implementations of the ops share: index loops, sharding rules, gradients.
 #ifndef LLMC_DIALECTS_GRAPH_DETAIL_H
 #define LLMC_DIALECTS_GRAPH_DETAIL_H
 
@@ -14,8 +14,8 @@ template <typename T> using Inputs = llvm::ArrayRef<const TensorOf<T> *>;
 template <typename T> using Outputs = llvm::MutableArrayRef<TensorOf<T>>;
 using Strides = std::vector<int64_t>;
 
-// Calls `body(offsets)` for every index of `shape` in row-major order;
-// offsets[k] is the position in the k-th tensor, which moves by strides[k].
+// Calls `body(offsets)` for every index of `shape` in row-major order; offsets[k], in elements of
+// the k-th tensor, begins at starts[k] (0 without `starts`) and moves by strides[k].
 template <typename Body>
 void forEach(llvm::ArrayRef<int64_t> shape, llvm::ArrayRef<Strides> strides, Body body,
              llvm::ArrayRef<int64_t> starts = {}) {
@@ -43,11 +43,12 @@ void forEach(llvm::ArrayRef<int64_t> shape, llvm::ArrayRef<Strides> strides, Bod
   }
 }
 
-// Strides that walk a tensor of shape `own` as if it were broadcast to `shape`.
+// Returns strides that read a tensor of shape `own` as if it were broadcast to `shape`: 0 where it
+// repeats.
 Strides broadcastStrides(llvm::ArrayRef<int64_t> own, llvm::ArrayRef<int64_t> shape);
 
-// Defines what the interface asks of an op whose meaning(op, inputs, outputs) is a template
-// over the scalar.
+// Defines evaluate, evaluateDual and evaluateBounded of an op through its function template
+// meaning(op, inputs, outputs) over the scalar.
 #define LLMC_EVALUATE(OP)                                                                          \
   void OP::evaluate(Inputs<double> inputs, Outputs<double> outputs) {                              \
     meaning<double>(*this, inputs, outputs);                                                       \
@@ -59,7 +60,7 @@ Strides broadcastStrides(llvm::ArrayRef<int64_t> own, llvm::ArrayRef<int64_t> sh
     meaning<Bounded>(*this, inputs, outputs);                                                      \
   }
 
-// Toward zero; what no 64-bit integer holds saturates, NaN is 0.
+// Truncates toward zero; saturates what no 64-bit integer holds, and maps NaN to 0.
 inline int64_t toInt64(double x) {
   if (x >= 0x1p63)
     return std::numeric_limits<int64_t>::max();
@@ -68,7 +69,7 @@ inline int64_t toInt64(double x) {
   return x == x ? static_cast<int64_t>(x) : 0;
 }
 
-// The value of an optional scalar operand (`offset`), 0 if it is not there.
+// Returns the value of the optional scalar operand `offset`, or 0 if the op has none.
 template <typename T>
 int64_t offsetOf(llvm::ArrayRef<const TensorOf<T> *> inputs, size_t index) {
   return index < inputs.size() ? toInt64(valueOf(inputs[index]->data[0])) : 0;
@@ -76,23 +77,23 @@ int64_t offsetOf(llvm::ArrayRef<const TensorOf<T> *> inputs, size_t index) {
 
 using LinearIn = llvm::SmallVector<llvm::SmallVector<unsigned, 2>, 2>;
 
-// One parallel factor per dimension of the broadcast result; operands and
-// results that lack the dimension, or have it as 1, do not carry it.
+// Returns the rule with one parallel factor per dimension of the broadcast result; operands and
+// results that lack the dimension, or have it as 1, do not carry its factor.
 ShardingRule elementwiseRule(mlir::Operation *op, LinearIn linearIn = {});
 
-// A tensor's dimensions, each with a factor of its own, are appended to `rule`.
+// Appends one new factor per dimension of `shape` to `rule` and returns the tensor's factors.
 TensorFactors addFactors(ShardingRule &rule, llvm::ArrayRef<int64_t> shape,
                          FactorKind kind = FactorKind::Parallel);
 
-// The op passes nothing back: every operand's cotangent is null.
+// Sets the cotangent of every operand to null, for ops that pass nothing back.
 inline mlir::LogicalResult noGradient(mlir::Operation *op,
                                       llvm::SmallVectorImpl<mlir::Value> &gradients) {
   gradients.assign(op->getNumOperands(), mlir::Value());
   return mlir::success();
 }
 
-// Sets the cotangent of every float operand i to make(b, g, i), summed to the
-// operand's shape; g is the cotangent of the first result.
+// Sets the cotangent of every float operand i to make(b, g, i), summed to the operand's shape,
+// where g is the cotangent of the first result; all are null if g is.
 mlir::LogicalResult flowBack(mlir::Operation *op, mlir::OpBuilder &builder,
                              llvm::ArrayRef<mlir::Value> cotangents,
                              llvm::SmallVectorImpl<mlir::Value> &gradients,

@@ -1,4 +1,4 @@
-// Numbers with a derivative: forward mode through whatever is computed with them.
+// Tracks a derivative through what is computed: forward mode (test/dialects/graph/Scalars.cpp).
 #ifndef LLMC_DIALECTS_GRAPH_DUAL_H
 #define LLMC_DIALECTS_GRAPH_DUAL_H
 
@@ -6,16 +6,16 @@
 
 namespace llmc::graph {
 
-// A number and its derivative along one direction (forward mode; Griewank and Walther,
-// Evaluating Derivatives, ch. 3). Steps (floor, sign, whole numbers) have derivative 0; at a
-// kink the derivative is that of the operand that was chosen. Comparisons look at values.
+// Holds a number and its derivative along one direction (forward mode; Griewank and Walther,
+// Evaluating Derivatives, ch. 3). Step functions (floor, sign, integers) have derivative 0; at a
+// kink the derivative is that of the chosen operand. Comparisons use the values alone.
 struct Dual {
   double value = 0, slope = 0;
   Dual() = default;
   Dual(double value, double slope = 0) : value(value), slope(slope) {}
 };
 
-// `factor` may be infinite where nothing moves.
+// Multiplies by the chain rule; a slope of 0 gives 0 even where `factor` is infinite.
 inline double chain(double factor, double slope) { return slope == 0 ? 0 : factor * slope; }
 
 inline Dual operator-(Dual a) { return {-a.value, -a.slope}; }

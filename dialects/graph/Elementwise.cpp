@@ -1,4 +1,4 @@
-// Elementwise ops. One line per op says its value and its gradient.
+// Implements the elementwise ops. One line per op defines its value and its gradient.
 #include "dialects/graph/Detail.h"
 
 #include <cmath>
@@ -8,7 +8,8 @@ using namespace llmc::graph;
 
 //===-- Types ---------------------------------------------------------------===//
 
-// C1 and C2. `first` is the first operand that has the common element type.
+// Infers the result type; checks C1 and C2. `first` is the first operand of the common element
+// type.
 static LogicalResult inferElementwise(std::optional<Location> location, ValueRange operands,
                                       SmallVectorImpl<Type> &types, unsigned first = 0,
                                       Type element = {}) {
@@ -44,13 +45,13 @@ static LogicalResult verifyLogical(Operation *op, ValueRange operands) {
                                      RegionRange, SmallVectorImpl<Type> &types) {                  \
     return inferElementwise(location, operands, types __VA_OPT__(, ) __VA_ARGS__);                 \
   }
-// The remaining arguments are the rule's `linearIn`.
+// Defines getShardingRule; the remaining arguments are the rule's `linearIn`.
 #define RULE(OP, ...)                                                                              \
   ShardingRule OP::getShardingRule() { return elementwiseRule(*this, LinearIn{__VA_ARGS__}); }
 
 //===-- Evaluate ------------------------------------------------------------===//
 
-// output[i...] = f(v), v[k] the element of inputs[k] (broadcast).
+// Computes output[i...] = f(v), where v[k] is the element of inputs[k] (broadcast).
 template <typename T, typename F>
 static void map(Inputs<T> inputs, TensorOf<T> &output, F f) {
   std::vector<Strides> strides;
@@ -73,7 +74,7 @@ static void map(Inputs<T> inputs, TensorOf<T> &output, F f) {
   });
 }
 
-// Integers are held as doubles; nothing is divided by 0.
+// Divides. Integers, which are held as doubles, round toward zero and give 0 where b is 0.
 template <typename T> static T quotient(T a, T b, bool real) {
   if (real)
     return a / b;
@@ -133,7 +134,8 @@ static bool holds(Predicate predicate, double a, double b) {
     });                                                                                            \
   }                                                                                                \
   LLMC_EVALUATE(OP)
-// GRADIENT may use b, the cotangent g, the operand's number i and the result y.
+// Defines differentiate: GRADIENT may use b, the cotangent g, the operand's number i and the result
+// y.
 #define GRADIENT(OP, ...)                                                                          \
   LogicalResult OP::differentiate(OpBuilder &builder, ArrayRef<Value> cotangents,                  \
                                   SmallVectorImpl<Value> &gradients) {                             \
@@ -166,8 +168,8 @@ BINARY(RemOp, remainder(v[0], v[1], isFloat(op.getResult())),
        i == 0 ? g : b.neg(b.mul(g, b.div(b.sub(getLhs(), y), getRhs()))))
 RULE(RemOp)
 
-// An exponent of 0 has slope 0 and a base of 0 or below has no logarithm: zeros,
-// not what 0 * inf gives.
+// Returns the derivative of base ^ exponent by operand i. Where the exponent is 0, or the base has
+// no logarithm (0 or below), it selects zero, since a product would give 0 * inf.
 static Value powerSlope(Build &b, unsigned i, Value base, Value exponent, Value y) {
   Value zero = b.constant(0, elementOf(base)), one = b.constant(1, elementOf(base));
   if (i == 1)
@@ -179,7 +181,7 @@ static Value powerSlope(Build &b, unsigned i, Value base, Value exponent, Value 
 BINARY(PowerOp, pow(v[0], v[1]), b.mul(g, powerSlope(b, i, getLhs(), getRhs(), y)))
 RULE(PowerOp)
 
-// The cotangent where operand 0 (or, for i = 1, operand 1) was chosen.
+// Returns the cotangent where operand 0 (or, for i = 1, operand 1) was chosen, else zero.
 static Value cotangentIf(Build &b, Value g, unsigned i, Value lhs, Value rhs, Predicate predicate) {
   Value mask = b.compare(lhs, rhs, predicate), zero = b.constant(0, elementOf(g));
   return i == 0 ? b.select(mask, g, zero) : b.select(mask, zero, g);
@@ -202,7 +204,7 @@ RULE(CosOp)
 STEPS(SignOp, step([](double a) { return (a > 0) - (a < 0); }, x))
 STEPS(FloorOp, step([](double a) { return std::floor(a); }, x))
 STEPS(CeilOp, step([](double a) { return std::ceil(a); }, x))
-// Halves go to even: nobody changes the rounding mode.
+// Rounds halves to even: nothing changes the rounding mode.
 STEPS(RoundOp, step([](double a) { return std::nearbyint(a); }, x))
 
 UNARY(ExpOp, exp(x), b.mul(g, y))
@@ -251,7 +253,7 @@ LogicalResult GeluGradOp::differentiate(OpBuilder &, ArrayRef<Value>, SmallVecto
   return failure();
 }
 
-// 1 or 0; of what a comparison could not decide, undecided.
+// Returns 1 or 0; the error of a Bounded `x` is kept, so that what was undecided stays so.
 template <typename T> static T isTrue(T x) {
   return step([](double a) { return double(a != 0); }, x);
 }

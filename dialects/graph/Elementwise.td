@@ -2,9 +2,9 @@
 #define LLMC_GRAPH_ELEMENTWISE
 include "dialects/graph/GraphBase.td"
 
-// Operands broadcast as in NumPy (aligned at the last dimension, size 1
-// repeats). C1: the result has the broadcast shape; C2: element types agree; C3:
-// operands of and, or, not and the condition of select are i1.
+// Operands broadcast as in NumPy (aligned at the last dimension; size 1 repeats). C1: the result
+// has the broadcast shape; C2: element types agree; C3: operands of and, or, not and the condition
+// of select are i1.
 class Graph_ElementwiseOp<string mnemonic, list<Trait> traits = []>
     : Graph_ComputeOp<mnemonic, [], !listconcat(traits, [InferTypeOpInterface, Graph_Broadcasting])> {
   let assemblyFormat = "operands attr-dict `:` functional-type(operands, results)";
@@ -27,7 +27,7 @@ class Graph_UnaryOp<string mnemonic, string text> : Graph_ElementwiseOp<mnemonic
   let arguments = (ins Graph_Float:$operand);
   let results = (outs Graph_Float:$result);
 }
-// The operand may be of integers.
+// Defines a unary op whose operand may be of integers.
 class Graph_NumberOp<string mnemonic, string text> : Graph_ElementwiseOp<mnemonic> {
   let summary = text;
   let arguments = (ins Graph_Tensor:$operand);

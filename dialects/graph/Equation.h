@@ -1,4 +1,4 @@
-// The equation of graph.matmul, "bsd,de->bse", taken apart.
+// Parses the equation of graph.matmul, "bsd,de->bse", and sorts its letters by role.
 #ifndef LLMC_DIALECTS_GRAPH_EQUATION_H
 #define LLMC_DIALECTS_GRAPH_EQUATION_H
 
@@ -11,12 +11,12 @@ namespace llmc::graph {
 struct Equation {
   std::string lhs, rhs, result; // one letter per dimension
 
-  // Nothing if the text is not of the form "letters,letters->letters".
+  // Returns nullopt if the text is not of the form "letters,letters->letters".
   static std::optional<Equation> parse(llvm::StringRef text);
   std::string str() const { return lhs + "," + rhs + "->" + result; }
 
-  // Letters of both operands and the result; of the operands only; and of one
-  // operand and the result. In the order of the lhs (rhs for onlyRhs).
+  // Lists the letters of both operands and the result; of the operands alone; and of one operand
+  // and the result. They come in the order of the lhs (onlyRhs: of the rhs).
   std::string batch() const;
   std::string contracted() const;
   std::string onlyLhs() const;

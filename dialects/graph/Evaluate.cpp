@@ -50,7 +50,7 @@ private:
   Foreign foreign;
 };
 
-// The values of a block that some later op still reads.
+// Holds the values of a block that some later op still reads.
 template <typename T> class Live {
 public:
   void define(Value value, Held<T> tensor) {

@@ -1,5 +1,5 @@
-// The reference interpreter: runs a function of `graph` ops in double, or in one of the
-// scalars of Scalars.h.
+// Evaluates `graph` ops in double, or in another scalar of Scalars.h: the reference interpreter
+// (test/dialects/graph/Formulas.cpp).
 #ifndef LLMC_DIALECTS_GRAPH_EVALUATE_H
 #define LLMC_DIALECTS_GRAPH_EVALUATE_H
 
@@ -9,28 +9,28 @@
 
 namespace llmc::graph {
 
-// Runs an op of another dialect (a collective): one tensor per result, or
-// failure with a diagnostic.
+// Evaluates an op of another dialect (a collective): returns one tensor per result, or failure with
+// a diagnostic.
 using Foreign = llvm::function_ref<mlir::FailureOr<std::vector<Tensor>>(
     mlir::Operation *, llvm::ArrayRef<const Tensor *>)>;
 
-// Runs `func` on `inputs` (one per argument, shapes equal to the argument
-// types) and returns one tensor per result. Repeats, constants and calls are
-// followed. Fails with a diagnostic on an op that has no `evaluate` (after
-// asking `foreign`, if given). Reads the IR only: ranks may run on threads.
+// Evaluates `func` on `inputs` (one per argument, of its shape) and returns one tensor per result.
+// It follows repeats and calls, and passes other ops that are not of the graph dialect to
+// `foreign`, if given. Fails with a diagnostic on an op that nothing evaluates, a callee without a
+// body and an input of another shape. Only reads the IR: ranks may run on threads.
 mlir::FailureOr<std::vector<Tensor>>
 evaluate(mlir::func::FuncOp func, llvm::ArrayRef<Tensor> inputs, Foreign foreign = nullptr);
-// The same with derivatives along the direction that the slopes of the inputs say.
+// Evaluates with derivatives along the direction that the slopes of the inputs give.
 mlir::FailureOr<std::vector<DualTensor>> evaluateDual(mlir::func::FuncOp func,
                                                       llvm::ArrayRef<DualTensor> inputs);
 
-// Runs a block, such as the body of a launch, on its arguments; returns the operands of its
-// terminator. The second gives bounds on the rounding errors of what computes it in floats.
+// Evaluates a block, such as the body of a launch, on its arguments and returns the operands of its
+// terminator. evaluateBounded also bounds the rounding errors of a computation in floats.
 mlir::FailureOr<std::vector<Tensor>> evaluate(mlir::Block &block, llvm::ArrayRef<Tensor> inputs);
 mlir::FailureOr<std::vector<BoundedTensor>>
 evaluateBounded(mlir::Block &block, llvm::ArrayRef<BoundedTensor> inputs);
 
-// Runs one op.
+// Evaluates one op and returns one tensor per result.
 std::vector<Tensor> evaluateOp(GraphOpInterface op, llvm::ArrayRef<const Tensor *> inputs);
 
 } // namespace llmc::graph

@@ -1,4 +1,4 @@
-// The `graph` dialect: ops, attributes, interface. See README.md.
+// Declares the `graph` dialect: ops, attributes, interface (README.md; test/dialects/graph/).
 #ifndef LLMC_DIALECTS_GRAPH_GRAPH_H
 #define LLMC_DIALECTS_GRAPH_GRAPH_H
 
@@ -16,7 +16,7 @@
 
 namespace llmc::graph {
 
-// Families of kernels (passes/6-emit).
+// Lists the families of kernels that compute ops (passes/6-emit).
 enum class EmitClass {
   Elementwise,  // one expression per output element
   RowReduction, // reduces the innermost dims of each row (norms, softmax, sums)
@@ -26,9 +26,11 @@ enum class EmitClass {
   Alias,        // no work: reshape, read
 };
 
+// Counts one FLOP per result element of an elementwise op and none for movement; for others one per
+// element of the largest operand. It is the default of getFlops.
 double elementwiseFlops(mlir::Operation *op);
 
-// Computes each element alone; operands broadcast as in NumPy.
+// Marks ops that compute each element alone, with operands that broadcast as in NumPy.
 template <typename Op>
 class Broadcasting : public mlir::OpTrait::TraitBase<Op, Broadcasting> {};
 

@@ -6,12 +6,12 @@ include "dialects/graph/GraphInterfaces.td"
 class Graph_Op<string mnemonic, list<Trait> traits = []>
     : Op<Graph_Dialect, mnemonic, traits>;
 
-// An op that computes: pure, and answers the five questions.
+// Defines an op that computes: it is pure and implements GraphOpInterface.
 class Graph_ComputeOp<string mnemonic, list<string> overrides = [], list<Trait> traits = []>
     : Graph_Op<mnemonic, !listconcat([Pure,
         DeclareOpInterfaceMethods<GraphOpInterface, overrides>], traits)>;
 
-// Each element of the results from one of each operand.
+// Marks an op that computes each element of the results from one element of each operand.
 def Graph_Broadcasting : NativeOpTrait<"Broadcasting"> { let cppNamespace = "::llmc::graph"; }
 
 def Graph_Tensor : StaticShapeTensorOf<[AnyFloat, AnySignlessInteger]>;

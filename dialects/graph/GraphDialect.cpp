@@ -1,4 +1,4 @@
-// Registration of the dialect: ops, attributes and interfaces from TableGen.
+// Registers the dialect: ops, attributes and interfaces from TableGen.
 #include "dialects/graph/Graph.h"
 
 #include "mlir/IR/DialectImplementation.h"
@@ -11,7 +11,7 @@ using namespace llmc::graph;
 #include "dialects/graph/GraphEnums.cpp.inc"
 #include "dialects/graph/GraphInterfaces.cpp.inc"
 
-// `[96, 1]`, and `[]` for a scalar.
+// Parses `[96, 1]`, and `[]` for a scalar.
 static ParseResult parseStrides(AsmParser &parser, SmallVectorImpl<int64_t> &strides) {
   return parser.parseCommaSeparatedList(AsmParser::Delimiter::Square, [&]() {
     return parser.parseInteger(strides.emplace_back());

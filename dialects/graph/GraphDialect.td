@@ -14,8 +14,8 @@ def Graph_Dialect : Dialect {
   let cppNamespace = "::llmc::graph";
   let summary = "what a model computes: global tensors, no devices";
   let description = [{
-    Static shapes, value semantics, one mesh-free meaning. Every op answers, in
-    its own room: sharding rule, cost, gradient, evaluate, emit class.
+    Shapes are static, tensors have value semantics, and no meaning depends on a mesh. Every op
+    implements in its own file: sharding rule, cost, gradient, evaluate, emit class.
   }];
   let useDefaultAttributePrinterParser = 1;
   let hasConstantMaterializer = 0;
@@ -34,7 +34,7 @@ class Graph_Enum<string name, list<string> cases>
   let genSpecializedAttr = 0;
 }
 
-// Written `#graph.reduce_kind<max>`; a role is a bare word in its op's own syntax.
+// An attribute is written `#graph.reduce_kind<max>`; a role is a bare word in its op's own syntax.
 class Graph_EnumAttr<EnumInfo info, string mnemonic> : EnumAttr<Graph_Dialect, info, mnemonic> {
   let assemblyFormat = "`<` $value `>`";
 }

@@ -6,30 +6,31 @@ include "mlir/IR/OpBase.td"
 def GraphOpInterface : OpInterface<"GraphOpInterface"> {
   let cppNamespace = "::llmc::graph";
   let description = [{
-    What every op that computes answers about itself. The rest of the compiler
-    asks these five questions and never switches on the kind of op.
+    States what the compiler needs to know of an op that computes: how it may be cut, what it costs,
+    what it means, its gradient and its kernel. All other code calls these methods and never
+    switches on the kind of op.
   }];
   let methods = [
     InterfaceMethod<[{
-        How the dimensions of operands and results are tied together
+        Returns the factors that the dimensions of operands and results share
         (dialects/graph/ShardingRule.h).
       }], "::llmc::graph::ShardingRule", "getShardingRule", (ins)>,
     InterfaceMethod<[{
-        FLOPs of one execution (multiply and add count as two); bytes are those
-        of operands and results.
+        Returns the FLOPs of one execution (multiply and add count as two); bytes are those of
+        operands and results.
       }], "double", "getFlops", (ins), "",
       /*defaultImplementation=*/[{ return ::llmc::graph::elementwiseFlops($_op); }]>,
     InterfaceMethod<[{
-        Reference meaning: plain loops in double. `inputs` are in operand order;
-        `outputs` come with shapes set and zero data.
+        Evaluates the op by plain loops in double: its reference meaning. `inputs` are in operand
+        order; `outputs` come with shapes set and zero data.
       }], "void", "evaluate",
       (ins "::llvm::ArrayRef<const ::llmc::graph::Tensor *>":$inputs,
            "::llvm::MutableArrayRef<::llmc::graph::Tensor>":$outputs)>,
-    InterfaceMethod<[{ The same with derivatives along one direction (dialects/graph/Dual.h). }],
+    InterfaceMethod<[{ Evaluates with derivatives along one direction (dialects/graph/Dual.h). }],
       "void", "evaluateDual",
       (ins "::llvm::ArrayRef<const ::llmc::graph::DualTensor *>":$inputs,
            "::llvm::MutableArrayRef<::llmc::graph::DualTensor>":$outputs)>,
-    InterfaceMethod<[{ The same with bounds on rounding errors (dialects/graph/Bounded.h). }],
+    InterfaceMethod<[{ Evaluates with bounds on rounding errors (dialects/graph/Bounded.h). }],
       "void", "evaluateBounded",
       (ins "::llvm::ArrayRef<const ::llmc::graph::BoundedTensor *>":$inputs,
            "::llvm::MutableArrayRef<::llmc::graph::BoundedTensor>":$outputs)>,
@@ -43,7 +44,7 @@ def GraphOpInterface : OpInterface<"GraphOpInterface"> {
       (ins "::mlir::OpBuilder &":$builder,
            "::llvm::ArrayRef<::mlir::Value>":$cotangents,
            "::llvm::SmallVectorImpl<::mlir::Value> &":$operandCotangents)>,
-    InterfaceMethod<[{ Which family of kernel computes the op. }],
+    InterfaceMethod<[{ Returns the family of kernels that computes the op. }],
       "::llmc::graph::EmitClass", "getEmitClass", (ins), "",
       [{ return ::llmc::graph::EmitClass::Elementwise; }]>,
   ];

@@ -1,4 +1,4 @@
-// All families, in the order in which a model meets them.
+// Includes all ops, in the order in which a model uses them.
 include "dialects/graph/Structure.td"
 include "dialects/graph/Elementwise.td"
 include "dialects/graph/Movement.td"

@@ -1,4 +1,4 @@
-// Ops that look at an index along a dimension, which may be a part (offset).
+// Implements the ops that index a dimension, of which a rank may hold only a part (offset).
 #include "dialects/graph/Detail.h"
 
 using namespace mlir;

@@ -1,6 +1,6 @@
-// Ops that look at an index along a dimension. When that dimension is cut, the
-// optional `offset` gives the global index of the part's first element; ids
-// outside the part give zeros (partial sums), so the factor is a ReducedSum.
+// Defines the ops that index a dimension. When that dimension is cut, the optional `offset` gives
+// the global index of the part's first element; ids outside the part give zeros (partial sums), so
+// the factor is a ReducedSum.
 #ifndef LLMC_GRAPH_INDEX
 #define LLMC_GRAPH_INDEX
 include "dialects/graph/GraphBase.td"

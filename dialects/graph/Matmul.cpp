@@ -1,4 +1,4 @@
-// matmul: a sum of products over the letters that the result lacks.
+// Implements matmul: a sum of products over the letters that the result lacks.
 #include "dialects/graph/Detail.h"
 #include "dialects/graph/Equation.h"
 
@@ -136,7 +136,7 @@ EmitClass MatmulOp::getEmitClass() { return EmitClass::Matmul; }
 //===-- Evaluate ------------------------------------------------------------===//
 
 namespace {
-// How to visit a tensor's elements in another order of its letters.
+// Describes a loop nest over a tensor's elements in another order of its letters.
 struct Walk {
   std::vector<int64_t> shape;
   Strides strides;
@@ -156,7 +156,8 @@ static Walk walkOf(const std::string &letters, const TensorOf<T> &tensor, const 
   return walk;
 }
 
-// The elements with the letters in another order: a product wants its rows side by side.
+// Returns the elements with the letters in another order, so that the rows of a product are
+// contiguous.
 template <typename T>
 static std::vector<T> packed(const std::string &letters, const TensorOf<T> &tensor,
                              const std::string &order) {
@@ -178,8 +179,8 @@ static int64_t sizeOf(const std::string &letters, const TensorOf<T> &tensor,
   return size;
 }
 
-// Adds to z[rows, columns] the product of x[rows, terms] and y[terms, columns]. Sums of a few rows
-// and columns grow together in registers; each adds its terms in order.
+// Adds to z[rows, columns] the product of x[rows, terms] and y[terms, columns]. A tile of 4 rows
+// and 8 columns of sums is kept in registers; each sum adds its terms in order.
 __attribute__((target_clones("default", "avx2"))) static void
 addProduct(const double *x, const double *y, double *z, int64_t rows, int64_t terms, int64_t columns) {
   int64_t i = 0;
@@ -212,7 +213,7 @@ addProduct(const double *x, const double *y, double *z, int64_t rows, int64_t te
 }
 
 namespace {
-// Batches of [m, k] by [k, n].
+// Describes a product as batches of [m, k] by [k, n].
 struct Sizes {
   int64_t batch, m, k, n;
 };
@@ -255,7 +256,7 @@ static std::vector<Dual> product(const std::vector<Dual> &x, const std::vector<D
   return z;
 }
 
-// Errors as of accumulate(): of the operands, and of the roundings of k terms.
+// Bounds errors as accumulate() does: those of the operands, and the roundings of k terms.
 static std::vector<Bounded> product(const std::vector<Bounded> &x, const std::vector<Bounded> &y,
                                     const Sizes &sizes) {
   auto value = [](Bounded a) { return a.value; };

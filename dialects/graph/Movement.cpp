@@ -1,4 +1,4 @@
-// Constants and ops that only move elements.
+// Implements constants and the ops that only move elements.
 #include "dialects/graph/Detail.h"
 
 #include <numeric>
@@ -109,7 +109,7 @@ LogicalResult ReshapeOp::verify() {
 }
 
 namespace {
-// A walk over the dimensions of one shape, major first.
+// Iterates over the dimensions of one shape, major first, and collects their factors.
 struct Cursor {
   ArrayRef<int64_t> shape;
   TensorFactors factors = TensorFactors(shape.size());
@@ -128,8 +128,8 @@ struct Cursor {
 };
 } // namespace
 
-// Where the pieces do not nest (3 x 4 into 4 x 3) nothing may be cut up to the
-// point where both walks have seen equally many elements again.
+// Adds replicated factors where the pieces do not nest (3 x 4 into 4 x 3), up to the point where
+// both cursors have passed equally many elements again.
 static void keepWhole(ShardingRule &rule, Cursor &from, Cursor &to) {
   int64_t seenFrom = 1, seenTo = 1;
   do {
@@ -142,8 +142,8 @@ static void keepWhole(ShardingRule &rule, Cursor &from, Cursor &to) {
   } while (seenFrom != seenTo);
 }
 
-// Each factor is a common piece of the two shapes, so a split or merged
-// dimension has several, major first.
+// Makes each factor a common piece of the two shapes, so that a split or merged dimension has
+// several, major first.
 ShardingRule ReshapeOp::getShardingRule() {
   ShardingRule rule;
   rule.linearIn = {{0}};
@@ -275,7 +275,7 @@ LogicalResult SliceOp::verify() {
   return verifySameElement(*this, "C4");
 }
 
-// Dimensions i with keeps(i) are cut together in operand and result; the
+// Returns the rule by which dimensions i with keeps(i) are cut together in operands and result; the
 // others have a replicated factor each.
 static ShardingRule keptDims(Operation *op, function_ref<bool(size_t)> keeps) {
   ShardingRule rule;

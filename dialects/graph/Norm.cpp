@@ -1,4 +1,4 @@
-// layer_norm, rms_norm and their gradients.
+// Implements layer_norm, rms_norm and their gradients.
 #include "dialects/graph/Detail.h"
 
 #include <cmath>
@@ -26,7 +26,7 @@ static LogicalResult verifyType(Operation *op, StringRef rule, StringRef name, V
   return success();
 }
 
-// The factors of x: rows, then the last dimension.
+// Adds the factors of x to `rule`: those of the rows, then that of the last dimension.
 static std::pair<TensorFactors, DimFactors> xFactors(ShardingRule &rule, Value x, FactorKind rows,
                                                      FactorKind last) {
   TensorFactors factors = addFactors(rule, shapeOf(x).drop_back(), rows);

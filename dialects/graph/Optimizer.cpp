@@ -1,4 +1,4 @@
-// The optimizer's update.
+// Implements the optimizer's update.
 #include "dialects/graph/Detail.h"
 
 #include <cmath>

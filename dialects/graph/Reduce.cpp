@@ -1,4 +1,4 @@
-// Reductions and softmax.
+// Implements reductions and softmax.
 #include "dialects/graph/Detail.h"
 
 #include <cmath>
@@ -104,7 +104,8 @@ static LogicalResult verifyRows(Operation *op) {
                                              << op->getResult(0).getType();
   return success();
 }
-// All tensors have one shape; rows may be cut, the last dimension may not.
+// Returns the rule of ops whose tensors all have one shape: rows may be cut, the last dimension
+// not.
 static ShardingRule rowsRule(Operation *op) {
   ShardingRule rule;
   ArrayRef<int64_t> shape = shapeOf(op->getResult(0));

@@ -7,7 +7,7 @@ using namespace mlir;
 
 namespace llmc::graph {
 
-// A type with another leading dimension.
+// Returns `type` with another leading dimension.
 static Type resized(Type type, int64_t leading) {
   auto tensor = cast<RankedTensorType>(type);
   SmallVector<int64_t> shape(tensor.getShape());
@@ -15,7 +15,7 @@ static Type resized(Type type, int64_t leading) {
   return RankedTensorType::get(shape, tensor.getElementType());
 }
 
-// A repeat like `op` (its attributes too), without a body.
+// Creates a repeat like `op`, its discardable attributes included, without a body.
 static RepeatOp createLike(OpBuilder &builder, RepeatOp op, int64_t count, bool reverse,
                            ValueRange carried, ValueRange stacked, TypeRange stackedTypes) {
   auto repeat = RepeatOp::create(builder, op.getLoc(), op.getCarriedResults().getTypes(),
@@ -37,7 +37,7 @@ std::pair<RepeatOp, RepeatOp> splitRepeat(OpBuilder &builder, RepeatOp op, int64
   builder.setInsertionPoint(op);
   Build b(builder, op.getLoc());
   int64_t count = op.getCount();
-  // Indices below `low` go to one part, which runs first unless reversed.
+  // Give indices below `low` to one part, which runs first unless the repeat is reversed.
   int64_t low = op.getReverse() ? count - at : at;
   auto part = [&](int64_t start, int64_t limit, ValueRange carried) {
     SmallVector<Value> stacked;
@@ -68,7 +68,7 @@ std::pair<RepeatOp, RepeatOp> splitRepeat(OpBuilder &builder, RepeatOp op, int64
   return {first, second};
 }
 
-// The part of a location that belongs to one layer; others stay whole.
+// Returns the part of a location that belongs to one layer; other locations stay whole.
 static Location locationOfLayer(Location loc, int64_t layer) {
   auto fused = dyn_cast<FusedLoc>(loc);
   auto mark = fused ? dyn_cast_or_null<StringAttr>(fused.getMetadata()) : StringAttr();
@@ -119,7 +119,7 @@ LogicalResult peelFirst(OpBuilder &builder, RepeatOp op) {
   return unrollRepeat(builder, splitRepeat(builder, op, 1).first);
 }
 
-// Index 0 last.
+// Reverses the order along dimension 0 by slices and a concat.
 static Value reversed(Build &b, Value value) {
   int64_t count = shapeOf(value)[0];
   if (count == 1)

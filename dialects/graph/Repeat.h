@@ -1,5 +1,5 @@
-// The algebra of graph.repeat. Each transformation keeps the meaning (a test
-// evaluates before and after) and leaves everything else in place.
+// Transforms graph.repeat. Each transformation keeps what is computed
+// (test/dialects/graph/Repeats.cpp evaluates before and after) and leaves all other ops in place.
 #ifndef LLMC_DIALECTS_GRAPH_REPEAT_H
 #define LLMC_DIALECTS_GRAPH_REPEAT_H
 
@@ -7,31 +7,32 @@
 
 namespace llmc::graph {
 
-// repeat N = repeat `at` ; repeat N - at (0 < at < N; in iteration order of the
-// op: for a reversed repeat the first part runs the high indices). Stacked
-// operands are sliced, stacked results concatenated.
+// Splits the loop after its first `at` iterations (0 < at < count) and returns both parts in the
+// order in which they run: for a reversed repeat the first part runs the high indices. Slices
+// stacked operands, concatenates stacked results, and erases `op`.
 std::pair<RepeatOp, RepeatOp> splitRepeat(mlir::OpBuilder &builder, RepeatOp op, int64_t at);
 
-// A fused location with this metadata has one part for each folded layer.
+// Marks, as metadata of a fused location, that it has one part for each folded layer.
 inline constexpr llvm::StringLiteral kLayersLocation = "layers";
 
-// Replaces the op by `count` copies of its body, stacked operands sliced and
-// stacked results concatenated (reshapes to and from the leading 1 included).
-// Copy i takes part `firstLayer + i` of locations that name layers.
+// Replaces the op by `count` copies of its body, with stacked operands sliced and stacked results
+// concatenated (reshapes from and to the leading 1 included). Copy i takes part `firstLayer + i` of
+// locations that are marked kLayersLocation. Always succeeds.
 mlir::LogicalResult unrollRepeat(mlir::OpBuilder &builder, RepeatOp op, int64_t firstLayer = 0);
 
-// Takes the first iteration (in iteration order) out of the loop.
+// Takes the first iteration (in iteration order) out of the loop; a repeat of 1 is unrolled.
 mlir::LogicalResult peelFirst(mlir::OpBuilder &builder, RepeatOp op);
 
-// Exchanges `reverse` by reversing all stacked operands and results (slice and concat).
+// Replaces `op` by a repeat with `reverse` flipped, whose stacked operands and results are reversed
+// by slices and a concat.
 RepeatOp reverseRepeat(mlir::OpBuilder &builder, RepeatOp op);
 
-// Adds a stacked result that collects `value`, defined in the body (or a body
-// argument), and returns the new op and that result.
+// Adds a stacked result that collects `value`, a value or argument of the body. Returns the repeat
+// that replaces `op`, and that result.
 std::pair<RepeatOp, mlir::Value> addStackedResult(mlir::OpBuilder &builder, RepeatOp op,
                                                   mlir::Value value);
 
-// How many layers of the model one run of the body is: its attentions, at least 1.
+// Counts the layers of the model in one iteration of the body: its attentions, at least 1.
 int64_t layersInBody(RepeatOp op);
 
 } // namespace llmc::graph

@@ -1,4 +1,4 @@
-// Rotary position embedding.
+// Implements rotary position embedding.
 #include "dialects/graph/Detail.h"
 
 using namespace mlir;
@@ -35,7 +35,7 @@ ShardingRule RotaryOp::getShardingRule() {
   return rule;
 }
 
-// Two products and a sum for each element that turns.
+// Counts two products and a sum for each rotated element.
 double RotaryOp::getFlops() {
   ArrayRef<int64_t> x = shapeOf(getX());
   return 3.0 * x[0] * x[1] * x[2] * 2 * shapeOf(getCos())[2];

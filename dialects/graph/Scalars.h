@@ -1,4 +1,5 @@
-// What the meaning of an op is written with, once for every scalar: double, Dual, Bounded.
+// Provides the functions by which an op's evaluation is written once for all scalars: double, Dual,
+// Bounded (test/dialects/graph/Scalars.cpp).
 #ifndef LLMC_DIALECTS_GRAPH_SCALARS_H
 #define LLMC_DIALECTS_GRAPH_SCALARS_H
 
@@ -9,7 +10,7 @@
 
 namespace llmc::graph {
 
-// Beside those of Dual and Bounded, where a template names a function.
+// Makes the functions of double visible to templates, beside those of Dual and Bounded.
 using std::cos, std::erf, std::exp, std::fabs, std::fmod, std::log, std::log1p, std::pow, std::sin,
     std::sqrt, std::tanh;
 
@@ -19,7 +20,8 @@ inline double valueOf(Bounded x) { return x.value; }
 inline double maximum(double a, double b) { return a < b ? b : a; }
 inline double minimum(double a, double b) { return b < a ? b : a; }
 
-// A function of steps: constant but at its jumps.
+// Applies a function that is constant between jumps: the slope is 0, and the error infinite where
+// the roundings could cross a jump.
 template <typename F> double step(F f, double x) { return f(x); }
 template <typename F> Dual step(F f, Dual x) { return f(x.value); }
 template <typename F> Bounded step(F f, Bounded x) {
@@ -28,13 +30,15 @@ template <typename F> Bounded step(F f, Bounded x) {
   return {y, sure ? 0.0 : double(INFINITY)};
 }
 
-// 1 or 0; of bounded numbers with an infinite error where the roundings decide.
+// Returns 1 or 0; a Bounded result has an infinite error where the roundings could decide it.
 template <typename P> double compared(P holds, double a, double b) { return holds(a, b); }
 template <typename P> Dual compared(P holds, Dual a, Dual b) { return holds(a.value, b.value); }
 template <typename P> Bounded compared(P holds, Bounded a, Bounded b) {
   return {double(holds(a.value, b.value)), undecided(a, b) ? double(INFINITY) : 0.0};
 }
 
+// Returns `yes` if `condition` is not 0, else `no`. The error of a Bounded result covers both if
+// the condition has an error.
 template <typename T> T chosen(T condition, T yes, T no) {
   return valueOf(condition) != 0 ? yes : no;
 }
@@ -45,8 +49,8 @@ inline Bounded chosen(Bounded condition, Bounded yes, Bounded no) {
   return taken;
 }
 
-// Adds one of `terms` numbers to a sum, in whatever order an implementation adds them: errors
-// of its roundings grow with their number (Bounded::growth()) and the magnitudes of all.
+// Adds one of `terms` numbers to a sum, in whatever order an implementation adds them: a Bounded
+// sum's rounding errors grow with their number (Bounded::growth()) and the magnitudes of all.
 inline void accumulate(double &sum, double x, int64_t) { sum += x; }
 inline void accumulate(Dual &sum, Dual x, int64_t) { sum = sum + x; }
 inline void accumulate(Bounded &sum, Bounded x, int64_t terms) {

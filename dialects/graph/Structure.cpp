@@ -1,4 +1,4 @@
-// Verifiers of sources, states and repeats.
+// Verifies sources, states and repeats.
 #include "dialects/graph/Detail.h"
 
 using namespace mlir;
@@ -24,7 +24,8 @@ LogicalResult SourceOp::verify() {
 
 static RankedTensorType stateType(StateOp op) { return cast<RankedTensorType>(op.getType()); }
 
-// One more than layers if there are so many views, with strides for the rest alone.
+// Adds 1 to the stacked dimensions if there is a view for each index of the next dimension too,
+// with strides for the remaining ones alone.
 int64_t StateOp::getViewedDims() {
   int64_t stacked = getStacked() ? 1 : 0;
   RankedTensorType type = stateType(*this);
@@ -75,7 +76,7 @@ LogicalResult StateOp::verify() {
       return emitOpError("C4: a parameter has of, expected views only");
     return verifyViews(*this);
   }
-  // The accumulators of the step's own sums belong to no parameter.
+  // The accumulators of the step's own sums (loss, tokens) belong to no parameter.
   bool needsOf = getRole() != Role::accumulator;
   if ((needsOf && !getOf()) || getViews())
     return emitOpError("C4: a ") << stringifyRole(getRole())
@@ -84,7 +85,7 @@ LogicalResult StateOp::verify() {
   return success();
 }
 
-// C3: the first and the last element that the view touches exist.
+// Checks C3: the first and the last element that the view touches exist.
 static LogicalResult verifyInside(StateOp op, ViewAttr view, SourceOp source) {
   SmallVector<int64_t> shape(stateType(op).getShape());
   if (std::optional<ArrayAttr> valid = op.getValidShape())
@@ -141,7 +142,7 @@ static LogicalResult verifyStacked(RepeatOp op, StringRef name, ValueRange value
   return success();
 }
 
-// `got` against carried types, then slices of stacked types, then `rest`.
+// Compares `got` with the carried types, then slices of the stacked types, then `rest`.
 static LogicalResult verifyTypes(RepeatOp op, StringRef rule, StringRef name, TypeRange got,
                                  TypeRange carried, TypeRange stacked, TypeRange rest) {
   SmallVector<Type> expected(carried);

@@ -1,4 +1,4 @@
-// States, sources, folded layers.
+// Defines states, sources and folded layers.
 #ifndef LLMC_GRAPH_STRUCTURE
 #define LLMC_GRAPH_STRUCTURE
 include "dialects/graph/GraphBase.td"
@@ -57,8 +57,8 @@ def Graph_StateOp : Graph_Op<"state",
   }];
   let hasVerifier = 1;
   let extraClassDeclaration = [{
-    // Leading dimensions of which every index has a view of its own: layers, and experts
-    // where the source has one tensor each. Of a parameter.
+    // Counts the leading dimensions of a parameter of which every index has its own view: layers,
+    // and experts where the source has one tensor each.
     int64_t getViewedDims();
   }];
 }

@@ -1,5 +1,5 @@
-// A tensor of the reference interpreter: any element type, held as doubles or other
-// scalars (integers up to 2^53 are exact, i1 is 0 or 1), row-major.
+// Holds a tensor of the reference interpreter: any element type, as doubles or other scalars
+// (integers up to 2^53 are exact, i1 is 0 or 1), row-major.
 #ifndef LLMC_DIALECTS_GRAPH_TENSOR_H
 #define LLMC_DIALECTS_GRAPH_TENSOR_H
 
@@ -24,7 +24,7 @@ template <typename T> struct TensorOf {
     return n;
   }
   int64_t size() const { return static_cast<int64_t>(data.size()); }
-  // Row-major strides in elements.
+  // Returns row-major strides in elements.
   std::vector<int64_t> strides() const {
     std::vector<int64_t> s(shape.size(), 1);
     for (size_t i = shape.size(); i-- > 1;)
