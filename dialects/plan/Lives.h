@@ -1,4 +1,4 @@
-// Values that follow each other in the same bytes.
+// Distinguishes values that occupy the same bytes one after the other.
 #ifndef LLMC_DIALECTS_PLAN_LIVES_H
 #define LLMC_DIALECTS_PLAN_LIVES_H
 
@@ -6,8 +6,9 @@
 
 namespace llmc::plan {
 
-// On an instruction, where one of them is not 0: the life of each buffer operand, array<i64>.
-// Values of different lives follow each other in the same bytes (an operation in place).
+// Records, on an instruction where one of them is not 0, the life of each buffer operand,
+// array<i64>. Values of different lives occupy the same bytes one after the other (an operation in
+// place).
 inline constexpr llvm::StringLiteral kLives = "plan.lives";
 
 } // namespace llmc::plan

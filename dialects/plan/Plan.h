@@ -1,4 +1,4 @@
-// The `plan` dialect. See README.md.
+// Declares the `plan` dialect (README.md; test/dialects/plan/).
 #ifndef LLMC_DIALECTS_PLAN_PLAN_H
 #define LLMC_DIALECTS_PLAN_PLAN_H
 

@@ -1,4 +1,4 @@
-// Registration of the dialect, its type and its attributes.
+// Registers the dialect; parses and prints its type and its attributes.
 #include "dialects/plan/Plan.h"
 
 #include "mlir/IR/DialectImplementation.h"
@@ -60,7 +60,7 @@ void BufferType::print(AsmPrinter &printer) const {
   printer << getTensor().getElementType() << '>';
 }
 
-// An i1 takes a whole byte.
+// Counts a whole byte for an i1.
 int64_t BufferType::getByteSize() const {
   return getTensor().getNumElements() * llvm::divideCeil(getTensor().getElementTypeBitWidth(), 8);
 }

@@ -1,4 +1,4 @@
-// The rules of the ops; PlanOps.td numbers them.
+// Verifies the ops; PlanOps.td numbers the rules.
 #include "dialects/parallel/Loader.h"
 #include "dialects/plan/Plan.h"
 
@@ -40,7 +40,7 @@ static LogicalResult verifyTable(StageOp stage) {
   return success();
 }
 
-// Every root buffer has its place, for each slot, inside the arena.
+// Checks C3: every root buffer, in each of its slots, lies inside the arena.
 static LogicalResult verifyArena(StageOp stage) {
   int64_t arena = *stage.getArenaBytes();
   for (auto buffer : stage.getBody().getOps<BufferOp>()) {
@@ -107,7 +107,7 @@ LogicalResult StageOp::verify() {
 
 //===-- Buffer --------------------------------------------------------------===//
 
-// Are these lists of axes, one a dim? Null: nothing is said.
+// Returns whether `dims` are lists of axes, one a dim, or null.
 static bool areAxesOfDims(Attribute dims) {
   auto list = dyn_cast_or_null<ArrayAttr>(dims);
   return !dims || (list && llvm::all_of(list, [](Attribute axes) {
@@ -116,7 +116,7 @@ static bool areAxesOfDims(Attribute dims) {
          }));
 }
 
-// What the loader does with an input, and how ranks share it.
+// Checks C6: how the loader makes an input, and the axes that cut it.
 static LogicalResult verifyInput(BufferOp op, DictionaryAttr binding) {
   ArrayRef<int64_t> shape = cast<BufferType>(op.getType()).getTensor().getShape();
   int64_t rank = shape.size();
@@ -130,7 +130,7 @@ static LogicalResult verifyInput(BufferOp op, DictionaryAttr binding) {
   return success();
 }
 
-// The tensors of which a flat buffer holds a range lie one after the other.
+// Checks C7: the tensors of which a flat buffer holds a range lie one after the other.
 static LogicalResult verifyFlat(BufferOp op, DictionaryAttr binding) {
   auto axes = binding.getAs<ArrayAttr>("flat"), parts = binding.getAs<ArrayAttr>("parts");
   if (cast<BufferType>(op.getType()).getTensor().getRank() != 1 || !axes || !parts ||
@@ -210,7 +210,7 @@ LogicalResult BufferOp::verify() {
 
 //===-- Instructions --------------------------------------------------------===//
 
-// Says whether `op` is grouped without a message of its stream right before it.
+// Returns whether `op` is grouped without a message of its stream right before it.
 static bool isTorn(Operation &op) {
   if (!op.hasAttr("grouped"))
     return false;
@@ -285,7 +285,7 @@ LogicalResult LaunchOp::verify() {
   return success();
 }
 
-// "ab,bc->ac" against three tensors: ranks, one size a letter, no letter twice.
+// Checks "ab,bc->ac" against three tensors: ranks, one size a letter, no letter twice.
 LogicalResult MatmulOp::verify() {
   auto [inputs, out] = getEquation().split("->");
   auto [lhs, rhs] = inputs.split(",");

@@ -39,7 +39,7 @@ def Plan_EntryAttr : AttrDef<Plan_Dialect, "Entry"> {
   let mnemonic = "entry";
   let summary = "one row of a schedule table";
   let description = [{
-    What runs, for which micro-batch, in which slot of which pool: lane 0. `also` holds
+    Identifies what runs, for which micro-batch, in which slot of which pool: lane 0. `also` holds
     the lanes 1 and up, of procedures that touch several pools or micro-batches.
     Example: `#plan.entry<@send_forward_recv_backward, 1, 1 also <0, 0>>`.
   }];
@@ -124,13 +124,13 @@ def Plan_BufferOp : Plan_Op<"buffer", [DeclareOpInterfaceMethods<MemoryEffectsOp
   let description = [{
     `offset` and (for slot buffers) `slot_stride` are set by AssignArena. A
     buffer with `parent` is a view of another at a byte displacement (a layer of
-    a stacked state, a reshape). A slot buffer belongs to a pool (0 if not said).
-    `binding` says what the outside world does with it: {state = @x, role, layer}, {input = "labels"},
-    {scalar = "lr"}, {output = "loss"}. An input's may have `dims` (axes that cut each dim, rows
-    first), `default` ("zeros", "ones", "positions", "row_ids") and, where the loader permutes a
-    dim, `permuted_dim` with its `block_order`.
+    a stacked state, a reshape). A slot buffer belongs to a pool (0 if missing).
+    `binding` names what the caller of the step reads or writes in it: {state = @x, role, layer},
+    {input = "labels"}, {scalar = "lr"}, {output = "loss"}. An input's may have `dims`
+    (axes that cut each dim, rows first), `default` ("zeros", "ones", "positions", "row_ids") and,
+    where the loader permutes a dim, `permuted_dim` with its `block_order`.
     A flat buffer holds a rank's range of adjacent tensors that are cut without regard to their
-    borders: `{flat = ["dp"], role, parts}`, each part a dictionary of state, begin, shape, dims,
+    boundaries: `{flat = ["dp"], role, parts}`, each part a dictionary of state, begin, shape, dims,
     valid_shape, owner and, of a layer, layer_first with layer_count = 1. `shape` is of the
     tensor's local part after `dims`, `begin` its first element; the rank with coordinate c over
     `flat` holds elements [c * n, (c + 1) * n), n those of the buffer.
@@ -154,9 +154,9 @@ def Plan_BufferOp : Plan_Op<"buffer", [DeclareOpInterfaceMethods<MemoryEffectsOp
 def Plan_ProcedureOp : Plan_Op<"procedure", [Symbol, NoTerminator, SingleBlock]> {
   let summary = "instructions of one table entry";
   let description = [{
-    `chunk` is 0 if not said. Lane k of an entry is that of the buffers of pool
+    `chunk` is 0 if missing. Lane k of an entry is that of the buffers of pool
     `lanes[k]`; without `lanes` all are of the chunk's main pool, lane 0. Messages
-    and events say their lane themselves, since an exchange may touch two slots of one pool.
+    and events have a lane of their own, since an exchange may touch two slots of one pool.
     Rules: C1 it holds instructions only; C2 streams are in [0, 255]; C3 an exchange
     holds messages and events only; C4 a grouped message directly follows a message of
     its stream.
@@ -168,8 +168,8 @@ def Plan_ProcedureOp : Plan_Op<"procedure", [Symbol, NoTerminator, SingleBlock]>
   let hasVerifier = 1;
 }
 
-// Every instruction: the stream it is queued on (0 compute, 1.. communication)
-// and its origin.
+// Defines every instruction: it has a stream on which it is queued (0 compute, 1.. communication)
+// and an origin.
 class Plan_Instruction<string mnemonic, dag extra, list<Trait> traits = []>
     : Plan_Op<mnemonic, traits> {
   dag common = (ins I64Attr:$stream, OptionalAttr<Plan_OriginAttr>:$origin);
@@ -178,14 +178,13 @@ class Plan_Instruction<string mnemonic, dag extra, list<Trait> traits = []>
 
 def Plan_LaunchOp : Plan_Instruction<"launch",
     (ins Variadic<Plan_Buffer>:$reads, Variadic<Plan_Buffer>:$writes,
-         // Scalars: one CoordExpr per kernel scalar, as [base, coef of axis 0, ...].
+         // Scalars are one CoordExpr per kernel scalar, as [base, coef of axis 0, ...].
          OptionalAttr<ArrayAttr>:$scalars,
-         // Set by EmitKernels: the kernel, its rows, and sizes that it gets as
-         // further scalars.
+         // EmitKernels sets the kernel, its rows, and sizes that it gets as further scalars.
          OptionalAttr<StrAttr>:$kernel, OptionalAttr<I64Attr>:$rows,
          OptionalAttr<DenseI64ArrayAttr>:$extents),
     [AttrSizedOperandSegments, SingleBlock, IsolatedFromAbove]> {
-  let summary = "runs a group of graph ops with one hero as one kernel";
+  let summary = "runs a group of graph ops with one reduction root as one kernel";
   let description = [{
     The body's arguments are the tensors in `reads`, then one tensor<i64> for every entry
     of `scalars`; it yields one tensor per buffer in
@@ -219,7 +218,7 @@ def Plan_GroupOp : Plan_Op<"group", [Pure, SingleBlock, IsolatedFromAbove]> {
 def Plan_MatmulOp : Plan_Instruction<"matmul",
     (ins StrAttr:$equation, Plan_Buffer:$lhs, Plan_Buffer:$rhs, Plan_Buffer:$out,
          UnitAttr:$accumulate,
-         // Set by EmitKernels: kernels that compute the same, and the same added to out.
+         // EmitKernels sets kernels that compute the same, and the same added to out.
          OptionalAttr<StrAttr>:$fallback, OptionalAttr<StrAttr>:$fallback_accumulate)> {
   let summary = "library call: out (+)= sum of products (equation as in graph.matmul)";
   let description = [{
@@ -247,7 +246,7 @@ def Plan_SendOp : Plan_Instruction<"send",
   let summary = "one message of all parts to the rank `delta` further along `axis`";
   let description = [{
     `wrap`: the axis is a ring. `grouped`: starts together with the message before it, and the
-    stream goes on when both have ended (ncclGroupStart, ncclGroupEnd).
+    stream continues when both have ended (ncclGroupStart, ncclGroupEnd).
   }];
   let assemblyFormat = "$parts `to` $axis $delta (`wrap` $wrap^)? `channel` $channel attr-dict `:` type($parts)";
 }
