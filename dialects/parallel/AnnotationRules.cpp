@@ -1,4 +1,4 @@
-// Annotations against the ops' sharding rules.
+// Checks annotations against the ops' sharding rules.
 #include "dialects/parallel/Annotations.h"
 
 #include "llvm/ADT/STLExtras.h"
@@ -73,7 +73,7 @@ ReduceKind llmc::parallel::unreducedKindOf(const ShardingRule &rule, const Facto
 
 //===-- One op --------------------------------------------------------------===//
 
-// A1 for the list `name` of an op whose tensors are `types`.
+// Checks A1 for the attribute `name` of an op, a list for tensors of `types`.
 static LogicalResult verifyList(Operation *op, StringRef name, TypeRange types) {
   Attribute attr = op->getAttr(name);
   if (!attr)
@@ -140,7 +140,7 @@ struct FactorReader {
 };
 } // namespace
 
-// A5: the axes that the operands are unreduced over, if the rule lets them pass.
+// Checks A5; returns the axes over which the operands are unreduced, if the rule lets them pass.
 static FailureOr<Axes> passedThrough(Operation *op, const ShardingRule &rule) {
   Axes axes;
   SmallVector<unsigned> unreduced;

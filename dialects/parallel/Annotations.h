@@ -1,12 +1,12 @@
-// How a module in phase 3 says where its tensors lie: discardable attributes on
-// ops, and what they mean. The only place that knows their spelling.
+// Reads and writes the shardings that a module has in phase 3: discardable attributes on ops, whose
+// spelling only this header knows (test/dialects/parallel/invalid.mlir).
 //
 //   parallel.in  = [sharding per operand]      what an op needs
 //   parallel.out = [sharding per result]       what it defines
 //   parallel.args = [sharding per body arg]    of a repeat
 //   parallel.sharding                          of a function argument or a state
 //
-// What is not annotated is replicated.
+// A value without an annotation is replicated.
 #ifndef LLMC_DIALECTS_PARALLEL_ANNOTATIONS_H
 #define LLMC_DIALECTS_PARALLEL_ANNOTATIONS_H
 
@@ -29,74 +29,80 @@ inline constexpr llvm::StringLiteral kOut = "parallel.out";
 inline constexpr llvm::StringLiteral kArgs = "parallel.args";
 inline constexpr llvm::StringLiteral kSharding = "parallel.sharding";
 inline constexpr llvm::StringLiteral kOrigin = "parallel.origin";
-// Of a module: the tactic of each axis that is cut over.
+// Records, on a module, the tactic of each axis that is cut over.
 inline constexpr llvm::StringLiteral kTactics = "parallel.tactics";
-// Of a module: what each op of the model computes on and why, for people (DescribeOps).
+// Describes, on a module, what each op of the model computes on and why, for people (DescribeOps).
 inline constexpr llvm::StringLiteral kOps = "parallel.ops";
 inline constexpr llvm::StringLiteral kStage = "parallel.stage";
 inline constexpr llvm::StringLiteral kStages = "parallel.stages";
 inline constexpr llvm::StringLiteral kLayers = "parallel.layers";
-// Of a module: how many layers of the model each stage runs (its repeats may hold several each).
+// Counts, on a module, the model's layers of each stage (its repeats may hold several each).
 inline constexpr llvm::StringLiteral kStageLayers = "parallel.stage_layers";
 inline constexpr llvm::StringLiteral kBorder = "parallel.border";
 inline constexpr llvm::StringLiteral kResidual = "parallel.residual";
-// Of an op that looks something up: the dimension that it indexes is not to be cut.
+// Marks an op that looks something up and whose indexed dimension must not be cut.
 inline constexpr llvm::StringLiteral kWhole = "parallel.whole";
-// Of a stage's function: which of the stage's chunks of layers it runs; 0 if not said.
+// Identifies, on a stage's function, which of the stage's chunks of layers it runs; 0 if missing.
 inline constexpr llvm::StringLiteral kChunk = "parallel.chunk";
 inline constexpr llvm::StringLiteral kProcedure = "parallel.procedure";
-// Of a result: its shape without padding, if it has any.
+inline constexpr llvm::StringLiteral kBackward = graph::kBackward;
+inline constexpr llvm::StringLiteral kState = graph::kState;
+inline constexpr llvm::StringLiteral kInput = graph::kInput;
+inline constexpr llvm::StringLiteral kOutput = graph::kOutput;
+// Marks an argument whose dimension 0 is the batch.
+inline constexpr llvm::StringLiteral kBatched = graph::kBatched;
+// Holds the shape of a result without padding, if it has any.
 inline constexpr llvm::StringLiteral kValidShape = "parallel.valid_shape";
 
 using Axes = llvm::SmallVector<mlir::StringAttr, 2>;
 
-// The mesh of the module around `op`; null if it has none.
+// Returns the mesh of `op` or of the nearest op around it that has one; null if none has.
 MeshAttr getMesh(mlir::Operation *op);
-// Does the module run a model once, instead of a step that trains it?
+// Returns whether the module runs a model once, instead of a step that trains it.
 bool isInference(mlir::ModuleOp module);
-// What a micro-batch runs before it is split into stages: @micro of a training
-// step, @forward of an inference. Null if it is not there.
+// Returns what runs for a micro-batch before the split into stages: @micro of a training step,
+// @forward of an inference. Null if it is missing.
 mlir::func::FuncOp getStepFunction(mlir::ModuleOp module);
-// The number of ranks of a group.
+// Returns the number of ranks of a group over `axes`; 1 without a mesh.
 int64_t getGroupSize(MeshAttr mesh, llvm::ArrayRef<mlir::StringAttr> axes);
 
 //===-- Reading and writing -----------------------------------------------===//
 
-// How `value` lies where it is defined: result, argument of a function or of a
-// repeat's body. Its type is a ranked tensor.
+// Returns the sharding with which `value` is defined: a result, or an argument of a function or of
+// a repeat's body. Its type is a ranked tensor.
 ShardingAttr getSharding(mlir::Value value);
 void setSharding(mlir::Value value, ShardingAttr sharding);
-// How the user of `use` needs it.
+// Returns the sharding that the user of `use` requires.
 ShardingAttr getRequired(mlir::OpOperand &use);
 void setRequired(mlir::OpOperand &use, ShardingAttr sharding);
-// The same for result `i` of a function: what its return requires.
+// Returns the sharding that the return of `func` requires of result `i`.
 ShardingAttr getResultSharding(mlir::func::FuncOp func, unsigned i);
 // Removes parallel.in, out and args from an op.
 void clearShardings(mlir::Operation *op);
 
 //===-- Making shardings --------------------------------------------------===//
 
-// Unreduced axes come sorted by name, so that equal shardings are equal attributes.
+// Makes a sharding; sorts unreduced axes by name, so that equal shardings are equal attributes.
 ShardingAttr makeSharding(mlir::MLIRContext *context, llvm::ArrayRef<Axes> dims,
                           llvm::ArrayRef<mlir::StringAttr> unreduced = {},
                           graph::ReduceKind kind = graph::ReduceKind::sum);
 llvm::SmallVector<Axes> getAxes(ShardingAttr sharding);
-// The same dims, unreduced over exactly `axes`.
+// Returns the same dims, unreduced over exactly `axes`.
 ShardingAttr withUnreduced(ShardingAttr sharding, llvm::ArrayRef<mlir::StringAttr> axes,
                            graph::ReduceKind kind = graph::ReduceKind::sum);
-// Without a leading dimension (stacked operand -> body argument), and with one (uncut).
+// Drops the leading dimension (stacked operand -> body argument), or adds one that is not cut.
 ShardingAttr dropLeading(ShardingAttr sharding);
 ShardingAttr addLeading(ShardingAttr sharding);
-// Without axes of size 1.
+// Returns `sharding` without axes of size 1.
 ShardingAttr withoutUnitAxes(ShardingAttr sharding, MeshAttr mesh);
 
-// The part of a tensor that one rank holds. Sizes must divide (see dividesEvenly).
+// Returns the type of one rank's shard of a tensor. Sizes must divide (see dividesEvenly).
 mlir::RankedTensorType getLocalType(mlir::Type global, ShardingAttr sharding, MeshAttr mesh);
 bool dividesEvenly(mlir::Type global, ShardingAttr sharding, MeshAttr mesh);
 
 //===-- Rules -------------------------------------------------------------===//
 
-// Per factor of a rule, the axes that cut it, major first.
+// Lists per factor of a rule the axes that cut it, major first.
 using FactorAxes = llvm::SmallVector<Axes, 6>;
 
 // Distributes the axes of one dimension over its factors: a later factor takes
@@ -105,38 +111,37 @@ mlir::FailureOr<llvm::SmallVector<Axes>> splitAxes(const graph::ShardingRule &ru
                                                    const graph::DimFactors &dim,
                                                    llvm::ArrayRef<mlir::StringAttr> axes,
                                                    MeshAttr mesh);
-// The sharding of a tensor whose dimensions are made of `dims`.
+// Returns the sharding of a tensor whose dimensions consist of the factors `dims`.
 ShardingAttr shardingOf(mlir::MLIRContext *context, const graph::TensorFactors &dims,
                         const FactorAxes &axes);
-// What a result whose dimensions are made of `result` is unreduced over, if factors
-// are cut like this: the axes of reduced factors that it does not carry.
+// Returns the axes over which a result with the factors `result` is unreduced if factors are cut by
+// `axes`: those of reduced factors that it does not carry.
 Axes unreducedOf(const graph::ShardingRule &rule, const graph::TensorFactors &result,
                  const FactorAxes &axes);
 graph::ReduceKind unreducedKindOf(const graph::ShardingRule &rule, const FactorAxes &axes);
 
-// Reads the factor axes back from the op's annotations. Fails with a
-// diagnostic if operands and results disagree with each other or with the rule:
-// A1 one sharding per operand and result, one entry per dimension, axes of the
-// mesh; A2 one assignment per factor; A3 replicated factors and broadcast
-// dimensions are not cut; A4 results are unreduced over the axes of reduced
-// factors that they lack, and of linear operands; A5 unreduced operands are one of the op's linear sets.
+// Reads the factor axes back from the op's annotations. Fails with a diagnostic if operands and
+// results disagree with each other or with the rule: A1 one sharding per operand and result, one
+// entry per dimension, axes of the mesh; A2 one assignment per factor; A3 replicated factors and
+// broadcast dimensions are not cut; A4 results are unreduced over the axes of reduced factors that
+// they lack, and of linear operands; A5 unreduced operands are one of the op's linear sets.
 mlir::FailureOr<FactorAxes> readFactorAxes(mlir::Operation *op);
 
-// Checks all annotations of a module: readFactorAxes on every op, and A6
-// operands, body arguments, yields and results of a repeat agree, the layer
-// dimension is not cut; A7 states, function arguments and results agree.
+// Checks all annotations of a module: readFactorAxes on every op; A6 operands, body arguments,
+// yields and results of a repeat agree, and the layer dimension is not cut; A7 a function argument
+// that is bound to a state has the state's sharding, but for unreduced axes.
 mlir::LogicalResult verifyAnnotations(mlir::ModuleOp module);
 
 //===-- Origins -----------------------------------------------------------===//
 
-// The tactic that cut over an axis, or "annotation" if none says that it did: then
-// whoever wrote the IR has cut.
+// Returns the tactic that cut over an axis, or "annotation" if none is recorded: then the author of
+// the IR has cut.
 llvm::StringRef getTactic(mlir::ModuleOp module, mlir::StringAttr axis);
 void setTactic(mlir::ModuleOp module, mlir::StringAttr axis, llvm::StringRef tactic);
 
-// A name for people: the first name in a location, or empty.
+// Returns a name for people: the first name in a location, or empty.
 llvm::StringRef getNodeName(mlir::Location loc);
-// All names in a location, in order, each once.
+// Returns all names in a location, in order, each once.
 llvm::SmallVector<mlir::StringAttr> getNodeNames(mlir::Location loc);
 
 } // namespace llmc::parallel

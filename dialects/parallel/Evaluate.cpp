@@ -13,7 +13,7 @@ static std::vector<int64_t> shapeOf(Type type) {
   return cast<RankedTensorType>(type).getShape().vec();
 }
 
-// The name that an argument or result is bound to, under `key`.
+// Returns the name that an argument or result is bound to under `key`; empty if there is none.
 static std::string nameOf(DictionaryAttr attrs, StringRef key) {
   Attribute attr = attrs ? attrs.get(key) : Attribute();
   if (auto symbol = dyn_cast_or_null<FlatSymbolRefAttr>(attr))
@@ -22,7 +22,8 @@ static std::string nameOf(DictionaryAttr attrs, StringRef key) {
   return text ? text.str() : "";
 }
 
-// The caller's tensor of that name and shape; `func` for the message.
+// Returns the caller's tensor of that name; fails with a diagnostic on `func` if it is missing or
+// has another shape.
 static FailureOr<Tensor> lookup(const NamedTensors &named, const std::string &name,
                                 const std::vector<int64_t> &shape, Operation *func) {
   auto found = named.find(name);
@@ -33,8 +34,8 @@ static FailureOr<Tensor> lookup(const NamedTensors &named, const std::string &na
   return found->second;
 }
 
-// An input as the loader makes it: block b of the permuted dim is block block_order[b] of what
-// the user gives.
+// Returns an input as the loader makes it: block b of the permuted dim is block block_order[b] of
+// what the user gives.
 static FailureOr<Tensor> load(Tensor given, DictionaryAttr attrs, Operation *func) {
   auto loader = attrs ? attrs.getAs<DictionaryAttr>(kLoader) : DictionaryAttr();
   if (std::string fault = faultOfLoader(loader, given.shape, /*isPart=*/false); !fault.empty())
@@ -154,7 +155,7 @@ public:
   }
 
 private:
-  // An output of an inference, put together.
+  // Collects an output of an inference from its shards.
   struct Whole {
     Tensor value;
     std::vector<bool> seen;
@@ -171,7 +172,7 @@ private:
                                                   cast<RankedTensorType>(type).getRank());
   }
 
-  // Which layers of a split state each stage names.
+  // Finds the layers of a split state that each stage holds.
   void findLayers() {
     for (auto func : module.getOps<func::FuncOp>()) {
       auto stage = func->getAttrOfType<IntegerAttr>(kStage);
@@ -187,7 +188,7 @@ private:
     }
   }
 
-  // Stages that hold a state.
+  // Returns the stages that hold a state.
   SmallVector<int64_t> holdersOf(StateOp state) {
     SmallVector<int64_t> holders;
     if (auto list = state->getAttrOfType<ArrayAttr>(kStages))
@@ -203,7 +204,7 @@ private:
       shape.push_back(size.getInt());
     return shape;
   }
-  // First layer and number of layers that a stage holds; {0, -1} for all.
+  // Returns the first layer and the number of layers that a stage holds; {0, -1} for all.
   std::pair<int64_t, int64_t> layersOf(StringRef state, int64_t stage) {
     auto found = layers.find({state.str(), stage});
     return found == layers.end() ? std::pair<int64_t, int64_t>(0, -1) : found->second;
@@ -281,7 +282,7 @@ private:
     return found->second;
   }
 
-  // Runs a procedure on some stages; what they send goes `direction` stages on.
+  // Runs a procedure on some stages; its stage-boundary results go `direction` stages further.
   LogicalResult call(StringRef procedure, ArrayRef<int64_t> which, const NamedTensors &given,
                      int64_t direction) {
     SmallVector<func::FuncOp> funcs(stages);
@@ -326,7 +327,7 @@ private:
     }
   }
   void note(double a, double b) {
-    // A NaN on one side only is a difference too.
+    // Count a NaN on one side only as a difference too.
     if (!(std::isnan(a) && std::isnan(b)))
       output.replicaError = std::max(output.replicaError,
                                      std::isnan(a - b) ? INFINITY : std::abs(a - b));
@@ -359,7 +360,7 @@ private:
     return success();
   }
 
-  // Places a part, comparing what another rank has placed before.
+  // Places a shard, and compares it with what another rank has placed before.
   void mergePart(Tensor &whole, const Tensor &part, ArrayRef<int64_t> starts,
                  std::vector<bool> &seen, bool compare) {
     Tensor before = whole;
@@ -376,7 +377,7 @@ private:
     }
   }
 
-  // Puts the parts together, and compares those that several ranks have.
+  // Merges the shards of every state, and compares those that several ranks hold.
   LogicalResult gatherStates() {
     for (auto state : module.getOps<StateOp>()) {
       std::string name = state.getSymName().str();
@@ -396,7 +397,7 @@ private:
     }
     return success();
   }
-  // The step's own sums are left as each rank has them.
+  // Returns whether a state is one of the step's own sums, which each rank holds in part.
   static bool isUnreduced(StateOp state) {
     return state.getRole() == graph::Role::accumulator && !state.getOf();
   }

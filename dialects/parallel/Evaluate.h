@@ -1,5 +1,5 @@
-// The reference interpreter of a whole training step, or of one inference, on one
-// rank or on all ranks of a mesh, in double.
+// Evaluates a whole training step, or one inference, on one rank or on all ranks of a mesh, in
+// double: the reference interpreter (test/passes/3-shard/StepTest.cpp).
 #ifndef LLMC_DIALECTS_PARALLEL_EVALUATE_H
 #define LLMC_DIALECTS_PARALLEL_EVALUATE_H
 
@@ -15,34 +15,33 @@ namespace llmc::parallel {
 using NamedTensors = std::map<std::string, graph::Tensor>;
 
 struct StepInput {
-  // Parameters and moments by symbol, global and without padding; a state that
-  // is not there begins with zeros, and so do accumulators.
+  // Holds parameters and moments by symbol, global and without padding. A state that is missing
+  // begins with zeros, and so do accumulators.
   NamedTensors states;
-  // Per micro-batch its inputs by `graph.input`, all rows of all data ranks.
+  // Holds per micro-batch its inputs by `graph.input`: all rows of all data-parallel ranks.
   std::vector<NamedTensors> microBatches;
-  // How often the step has these micro-batches: what accumulators hold after them is multiplied.
+  // Counts how often the step has these micro-batches: it multiplies the accumulators after them.
   int64_t repeats = 1;
-  // Host scalars of the update, by `graph.input`.
+  // Holds the host scalars of the update, by `graph.input`.
   NamedTensors scalars;
-  std::function<void()> ended; // called after each micro-batch, if it is there
+  std::function<void()> ended; // called after each micro-batch, if set
 };
 
 struct StepOutput {
   NamedTensors states;  // after the update, global and without padding
   NamedTensors outputs; // by `graph.output`
-  // Largest absolute difference between copies of one element, or of one
-  // output, on different ranks. Zero if there is one copy of everything.
+  // Holds the largest absolute difference between copies of one element, or of one output, on
+  // different ranks: 0 if everything has one copy, infinite if only one copy is NaN.
   double replicaError = 0;
   int64_t collectives = 0; // executed, counted once per group
 };
 
-// Runs @micro for every micro-batch and then @update, on one rank; or, where
-// the module has the functions of stages, forward_K and backward_K of all
-// stages for every micro-batch and then all update_K, on every rank of
-// `parallel.mesh`. Padding of states is filled with numbers that must not
-// matter. Of an inference it runs @forward, or forward_K of all stages, and puts the
-// parts of every output together. Fails with a diagnostic where an op cannot run, tensors of the input
-// do not fit, or ranks wait for each other.
+// Runs @micro for every micro-batch and then @update, on one rank. Where the module has a mesh and
+// the functions of stages, runs forward_K, then backward_K, of all stages for every micro-batch and
+// then all update_K, on every rank of `parallel.mesh`; it fills the padding of states with numbers
+// that must not matter. An inference runs @forward, or forward_K of all stages, and merges the
+// shards of every output. Fails with a diagnostic where an op cannot run, a tensor of the input is
+// missing or has another shape, or stages wait for each other forever.
 mlir::FailureOr<StepOutput> evaluateStep(mlir::ModuleOp module, const StepInput &input);
 
 } // namespace llmc::parallel

@@ -1,10 +1,11 @@
-// What the loader does with an input of a micro-batch before ranks read their parts: it makes one
-// that nobody gives, and permutes blocks of a dim. Said by the attribute `graph.loader` of the
-// function's argument, then by the input's entry in `graph.inputs` and its `plan.buffer`'s binding:
+// Describes how the loader makes an input of a micro-batch before ranks read their shards: it makes
+// one that nobody gives, and permutes blocks of a dim (test/passes/5-schedule/InputsTest.cpp). The
+// attribute `graph.loader` of the function's argument holds the entries, later the input's entry in
+// `graph.inputs` and the binding of its `plan.buffer`:
 //
 //   default       "zeros", "ones", "positions" or "row_ids"
 //   permuted_dim  a dim behind the rows, with
-//   block_order   a permutation: block b of what ranks read is block block_order[b] of what is given
+//   block_order   a permutation: ranks read as block b the given block block_order[b]
 //
 // All may be missing.
 #ifndef LLMC_DIALECTS_PARALLEL_LOADER_H
@@ -19,11 +20,12 @@ namespace llmc::parallel {
 
 using graph::kLoader;
 
-// Returns the entries of a dictionary that a loader reads.
+// Returns the entries of `from` that a loader reads; none of a null dictionary.
 llvm::SmallVector<mlir::NamedAttribute> loaderEntries(mlir::DictionaryAttr from);
 
-// Says what is wrong with them for an input of these dims, for a person; empty if nothing is. Where
-// the dims are a rank's part (`isPart`), whether blocks fit the permuted dim is not looked at.
+// Returns what is wrong with the loader of an input of this shape, for a person; empty if nothing
+// is. If the shape is that of a rank's shard (`isPart`), it does not check that blocks divide the
+// permuted dim.
 std::string faultOfLoader(mlir::DictionaryAttr loader, llvm::ArrayRef<int64_t> shape, bool isPart);
 
 } // namespace llmc::parallel

@@ -1,4 +1,4 @@
-// Ranks that run functions of stages in lock step (used by Evaluate.cpp).
+// Interprets the functions of all stages on all ranks in lock step (used by Evaluate.cpp).
 #ifndef LLMC_DIALECTS_PARALLEL_MACHINE_H
 #define LLMC_DIALECTS_PARALLEL_MACHINE_H
 
@@ -9,35 +9,44 @@
 
 namespace llmc::parallel {
 
+using graph::Tensor;
+
+// Returns elements [index * n, (index + 1) * n) of `dim`, where n is its size / parts.
+Tensor slicePart(const Tensor &whole, int64_t dim, int64_t parts, int64_t index);
+// Copies `part` into `whole`, beginning at the indices `starts`.
+void placePart(Tensor &whole, const Tensor &part, llvm::ArrayRef<int64_t> starts);
+
 class Machine {
 public:
   explicit Machine(MeshAttr mesh);
 
   int64_t numRanks() const { return mesh.getNumRanks(); }
-  // Coordinate of a rank along an axis (0 if the mesh has no such axis).
+  // Returns the coordinate of a rank along an axis; 0 if the mesh has no such axis.
   int64_t coordinate(int64_t rank, llvm::StringRef axis) const;
-  // Row-major coordinate over several axes.
+  // Returns the row-major coordinate of a rank over several axes.
   int64_t coordinate(int64_t rank, llvm::ArrayRef<mlir::StringAttr> axes) const;
   int64_t stageOf(int64_t rank) const;
   llvm::SmallVector<int64_t> ranksOfStage(int64_t stage) const;
-  // The rank at the same place of another stage.
+  // Returns the rank of `stage` whose other coordinates are those of `rank`.
   int64_t neighbour(int64_t rank, int64_t stage) const;
 
-  // Where the local part of a tensor begins in the global one.
+  // Returns the indices at which a rank's shard begins in the global tensor.
   llvm::SmallVector<int64_t> startsOf(int64_t rank, ShardingAttr sharding,
                                       llvm::ArrayRef<int64_t> localShape) const;
   Tensor partOf(const Tensor &whole, int64_t rank, ShardingAttr sharding) const;
 
   using Tensors = std::vector<Tensor>;
-  // Runs one function per stage (null: none), all at once. `arguments` and the
-  // result are per rank; ranks of a stage without function have neither.
+  // Runs one function per stage (null: none), all at once. `arguments` and the result are per rank;
+  // ranks of a stage without a function have neither. Fails with a diagnostic if an op cannot run,
+  // or if stages wait for each other forever.
   mlir::FailureOr<std::vector<Tensors>> run(llvm::ArrayRef<mlir::func::FuncOp> stages,
                                             std::vector<Tensors> arguments);
 
+  // Counts the executed collectives, once per group.
   int64_t collectives = 0;
 
 private:
-  using Held = std::shared_ptr<Tensor>; // what passes through unchanged is shared
+  using Held = std::shared_ptr<Tensor>; // shared where a value passes through unchanged
   using Values = llvm::DenseMap<mlir::Value, Held>;
   struct Stage {
     mlir::Block::iterator next, end;
@@ -54,7 +63,7 @@ private:
                     llvm::function_ref<mlir::Operation *(int64_t)> opOf);
   mlir::LogicalResult unblock(llvm::MutableArrayRef<Stage> stages);
   void set(int64_t rank, mlir::Value value, Tensor tensor);
-  // Frees what no later op of the block reads.
+  // Frees the values that no later op of the block reads.
   void release(mlir::Operation *op, llvm::ArrayRef<int64_t> ranks);
   void findLastUses(mlir::Block *block);
 

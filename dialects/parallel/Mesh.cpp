@@ -1,4 +1,4 @@
-// The mesh: its text form, its rules, and its axes by what they are for.
+// Parses, prints and verifies the mesh, and finds its axes by their role.
 #include "dialects/parallel/Parallel.h"
 
 #include "mlir/IR/DialectImplementation.h"
@@ -19,7 +19,7 @@ static ParseResult parseAxis(AsmParser &parser, SmallVectorImpl<StringAttr> &nam
   return success();
 }
 
-// `, dp = ["dp0", "dp1"]`, any number of them.
+// Parses `, dp = ["dp0", "dp1"]`, any number of them.
 static ParseResult parseProducts(AsmParser &parser, SmallVectorImpl<NamedAttribute> &products) {
   while (succeeded(parser.parseOptionalComma())) {
     StringRef name;
@@ -39,7 +39,7 @@ static ParseResult parseProducts(AsmParser &parser, SmallVectorImpl<NamedAttribu
   return success();
 }
 
-// `<["pp"=2, "dp0"=2, "dp1"=2], dp = ["dp0", "dp1"]>`
+// Parses `<["pp"=2, "dp0"=2, "dp1"=2], dp = ["dp0", "dp1"]>`.
 Attribute MeshAttr::parse(AsmParser &parser, Type) {
   SmallVector<StringAttr> names;
   SmallVector<int64_t> sizes;
@@ -72,7 +72,7 @@ void MeshAttr::print(AsmPrinter &printer) const {
 
 //===-- Rules -----------------------------------------------------------------===//
 
-// C3 and C4 of one product.
+// Checks C3 and C4 of one product.
 static LogicalResult verifyProduct(function_ref<InFlightDiagnostic()> emitError,
                                    NamedAttribute product, ArrayRef<StringAttr> names) {
   auto axes = dyn_cast<ArrayAttr>(product.getValue());

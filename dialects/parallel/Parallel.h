@@ -1,4 +1,4 @@
-// The `parallel` dialect. See README.md.
+// Declares the `parallel` dialect (README.md; test/dialects/parallel/).
 #ifndef LLMC_DIALECTS_PARALLEL_PARALLEL_H
 #define LLMC_DIALECTS_PARALLEL_PARALLEL_H
 

@@ -1,4 +1,4 @@
-// Registration of the dialect, and the text form of its attributes.
+// Registers the dialect; parses, prints and verifies shardings.
 #include "dialects/parallel/Parallel.h"
 
 #include "mlir/IR/DialectImplementation.h"
@@ -31,7 +31,7 @@ void ParallelDialect::initialize() {
 
 //===-- Sharding --------------------------------------------------------------===//
 
-// `{"dp", "tp"}`
+// Parses `{"dp", "tp"}`.
 static ParseResult parseAxes(AsmParser &parser, SmallVectorImpl<ArrayAttr> &dims) {
   SmallVector<Attribute> axes;
   auto parseAxis = [&]() -> ParseResult {
@@ -47,7 +47,7 @@ static ParseResult parseAxes(AsmParser &parser, SmallVectorImpl<ArrayAttr> &dims
   return success();
 }
 
-// `, unreduced = {"tp": sum}`; all axes have one kind.
+// Parses `, unreduced = {"tp": sum}`; all axes have one kind.
 static ParseResult parseUnreduced(AsmParser &parser, SmallVectorImpl<StringAttr> &axes,
                                   ReduceKind &kind) {
   auto parseAxis = [&]() -> ParseResult {
@@ -72,7 +72,7 @@ static ParseResult parseUnreduced(AsmParser &parser, SmallVectorImpl<StringAttr>
   return success();
 }
 
-// `<[{"dp"}, {}, {"tp"}], unreduced = {"pp": sum}>`
+// Parses `<[{"dp"}, {}, {"tp"}], unreduced = {"pp": sum}>`.
 Attribute ShardingAttr::parse(AsmParser &parser, Type) {
   SmallVector<ArrayAttr> dims;
   SmallVector<StringAttr> unreduced;

@@ -1,4 +1,4 @@
-// Rules of reshard and of the collectives.
+// Verifies reshard and the collectives.
 #include "dialects/parallel/Annotations.h"
 #include "dialects/parallel/Parallel.h"
 
@@ -7,8 +7,8 @@
 using namespace mlir;
 using namespace llmc::parallel;
 
-// C3 of every collective: axes are distinct and in the mesh, and there is at
-// least one. Returns the size of the group.
+// Checks C3 of every collective: axes are distinct and in the mesh, and there is at least one.
+// Returns the size of the group.
 static FailureOr<int64_t> verifyAxes(Operation *op, ArrayAttr axes) {
   MeshAttr mesh = getMesh(op);
   llvm::StringSet<> seen;
@@ -26,7 +26,8 @@ static FailureOr<int64_t> verifyAxes(Operation *op, ArrayAttr axes) {
   return size;
 }
 
-// C1: one rank and element type, in which `dim`, called `name`, lies.
+// Checks C1: operand and result have one rank and element type, and `dim`, called `name`, is in
+// range.
 static LogicalResult verifyDim(Operation *op, StringRef name, int64_t dim) {
   auto from = cast<RankedTensorType>(op->getOperand(0).getType());
   auto to = cast<RankedTensorType>(op->getResult(0).getType());
@@ -37,7 +38,7 @@ static LogicalResult verifyDim(Operation *op, StringRef name, int64_t dim) {
   return success();
 }
 
-// The result is the operand with `dim` times `times` / `over`.
+// Checks that the group multiplies (`grows`) or divides `dim`, and that the result has that shape.
 static LogicalResult verifyScaled(Operation *op, ArrayAttr axes, int64_t dim, bool grows) {
   FailureOr<int64_t> group = verifyAxes(op, axes);
   if (failed(group) || failed(verifyDim(op, "dim", dim)))

@@ -19,9 +19,9 @@ def Parallel_MeshAttr : AttrDef<Parallel_Dialect, "Mesh"> {
   let mnemonic = "mesh";
   let summary = "ordered atomic axes; a rank is the row-major index of its coordinate";
   let description = [{
-    Slowest axis first. Users name products of axes: what a name stands for follows
-    the axes, unless it is an axis itself; a name that the mesh lacks has size 1.
-    Who wants the axes of data parallelism, of stages, ... asks for the role.
+    Axes come slowest first. Users name products of axes: the definition of each product follows the
+    axes, unless the name is that of an axis; a name that the mesh lacks has size 1. Code asks for
+    the axes of data parallelism, of stages, ... by their role.
     Example: `#parallel.mesh<["pp"=2, "dp0"=2, "dp1"=2, "tp"=2], dp = ["dp0", "dp1"], ep = ["dp1"]>`
     (module attribute `parallel.mesh`); `#parallel.mesh<["dp"=2, "pp"=2, "tp"=2]>`.
     Rules: C1 axis names are distinct and not empty; C2 sizes >= 1; C3 a product has
@@ -35,28 +35,28 @@ def Parallel_MeshAttr : AttrDef<Parallel_Dialect, "Mesh"> {
     AttrBuilder<(ins "::llvm::ArrayRef<::mlir::StringAttr>":$names,
                      "::llvm::ArrayRef<int64_t>":$sizes),
                 [{ return $_get($_ctxt, names, sizes, ::mlir::DictionaryAttr::get($_ctxt)); }]>,
-    // Of named sizes: what deriveAxes makes of them.
+    // Builds a mesh of the axes that deriveAxes makes of named sizes.
     AttrBuilder<(ins "const ::llmc::planfile::AtomicAxes &":$axes)>];
   let hasCustomAssemblyFormat = 1;
   let genVerifyDecl = 1;
   let extraClassDeclaration = [{
     using AxisRole = ::llmc::planfile::AxisRole;
-    // Size of the atomic axis `name`; 1 if the mesh has no such axis.
+    // Returns the size of the atomic axis `name`; 1 if the mesh has no such axis.
     int64_t getSize(::llvm::StringRef name) const;
-    // Position of the atomic axis `name`, or -1.
+    // Returns the position of the atomic axis `name`, or -1.
     int getIndex(::llvm::StringRef name) const;
     int64_t getNumRanks() const;
 
-    // The atomic axes of a product or of an axis by its name, of a role; slowest first.
+    // Returns the atomic axes of a product or of an axis by its name, or of a role; slowest first.
     ::llvm::SmallVector<::mlir::StringAttr> getAxes(::llvm::StringRef name) const;
     ::llvm::SmallVector<::mlir::StringAttr> getAxes(AxisRole role) const;
-    // Ranks along a role; 1 if the mesh does not have it.
+    // Returns the number of ranks along a role; 1 if the mesh does not have it.
     int64_t getSize(AxisRole role) const;
     bool isOf(::mlir::StringAttr axis, AxisRole role) const;
-    // The axis along which stages lie; null if the mesh has none.
+    // Returns the axis along which stages lie; null if the mesh has none.
     ::mlir::StringAttr getStageAxis() const;
-    // In the order in which a group counts its members and people read axes: of data,
-    // stages, tensor, context, each slowest first; then the others as they came.
+    // Orders axes as a group counts its members and people read them: those of data, stages,
+    // tensor, context, each slowest first; then the others as they came.
     ::llvm::SmallVector<::mlir::StringAttr> inGroupOrder(::llvm::ArrayRef<::mlir::StringAttr> axes) const;
   }];
 }
@@ -67,8 +67,8 @@ def Parallel_ShardingAttr : AttrDef<Parallel_Dialect, "Sharding"> {
   let description = [{
     Example: `#parallel.sharding<[{"dp"}, {}, {"tp"} ], unreduced = {"pp": sum}>`.
     Every rank along an unreduced axis holds a partial sum (or maximum).
-    Rules: C1 no axis twice over all dimensions and the unreduced set. What it must
-    be for the value that it describes are the rules of dialects/parallel/Annotations.h.
+    Rules: C1 no axis twice over all dimensions and the unreduced set. Annotations.h has the rules
+    of a sharding for the value that it describes.
   }];
   let parameters = (ins
       ArrayRefParameter<"::mlir::ArrayAttr", "per dim, StringAttrs">:$dims,
@@ -78,14 +78,14 @@ def Parallel_ShardingAttr : AttrDef<Parallel_Dialect, "Sharding"> {
   let genVerifyDecl = 1;
   let extraClassDeclaration = [{
     bool isReplicated() const;
-    // Replicated tensor of this rank.
+    // Returns the sharding of a replicated tensor of this rank.
     static ShardingAttr getReplicated(::mlir::MLIRContext *context, int64_t rank);
-    // Axis names of dim `d`.
+    // Returns the axis names of dim `d`.
     ::llvm::SmallVector<::llvm::StringRef> getDimAxes(int64_t d) const;
     bool isUnreducedOver(::llvm::StringRef axis) const;
-    // The same without unreduced axes.
+    // Returns the sharding without unreduced axes.
     ShardingAttr getReduced() const;
-    // Shape of the part that a rank holds (sizes divide).
+    // Returns the shape of the shard that a rank holds (sizes divide).
     ::llvm::SmallVector<int64_t> getLocalShape(::llvm::ArrayRef<int64_t> global, MeshAttr mesh) const;
   }];
 }
@@ -106,13 +106,10 @@ def Parallel_ReshardOp : Parallel_Op<"reshard", [Pure, SameOperandsAndResultType
   let hasVerifier = 1;
 }
 
-// Collectives work on local types (after Localize). The group of a rank: all
-// ranks that agree with it on every axis outside `axes`; order is row-major
-// over `axes`.
-class Parallel_CollectiveOp<string mnemonic, list<Trait> traits = [],
-                            list<string> answers = []>
-    : Parallel_Op<mnemonic, !listconcat([Pure, DeclareOpInterfaceMethods<CollectiveOpInterface, answers>],
-                                        traits)> {
+// Defines a collective on local types (after Localize). The group of a rank consists of all ranks
+// that agree with it on every axis outside `axes`, in row-major order over `axes`.
+class Parallel_CollectiveOp<string mnemonic, list<Trait> traits = []>
+    : Parallel_Op<mnemonic, !listconcat([Pure], traits)> {
   let results = (outs Graph_Tensor:$result);
   let hasVerifier = 1;
 }
