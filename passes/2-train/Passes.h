@@ -1,4 +1,4 @@
-// Phase 2: from a model's forward function to the two functions of a step.
+// Declares the passes of phase 2: from a model's forward function to the two functions of a step.
 #ifndef LLMC_PASSES_TRAIN_PASSES_H
 #define LLMC_PASSES_TRAIN_PASSES_H
 

@@ -11,10 +11,9 @@ void llmc::buildTrainPipeline(mlir::OpPassManager &pm, const TrainOptions &optio
   // its gradient are written together, before anything is differentiated.
   pm.addPass(createAddLoss());
 
-  // Now one pair of values, the logits and their cotangent, says where to
-  // start. Differentiation stands before sharding, so that it sees one global
-  // tensor per parameter and knows nothing of devices, and behind the folding
-  // of layers, so that the backward pass is folded too.
+  // One pair of values, the logits and their cotangent, now marks where to begin. Differentiation
+  // comes before sharding, so that it sees one global tensor per parameter and no devices, and
+  // after the folding of layers, so that the backward pass is folded too.
   pm.addPass(createDifferentiate());
 
   // Every parameter now has an accumulator that holds the sum of its gradients
@@ -23,7 +22,7 @@ void llmc::buildTrainPipeline(mlir::OpPassManager &pm, const TrainOptions &optio
   optimizer.adamw = options.adamw;
   pm.addPass(createAddOptimizer(optimizer));
 
-  // The later phases cut and place what they find; a gradient lost here would
-  // be lost silently.
+  // The later phases cut and place what they find, so a gradient that is lost here would be lost
+  // silently.
   pm.addPass(createVerifyTrain());
 }

@@ -9,7 +9,7 @@ struct TrainOptions {
   bool adamw = true; // else SGD without momentum
 };
 
-// Phase 2: @forward -> @micro (loss and gradients of one micro-batch) and
+// Adds the passes of phase 2: from @forward to @micro (loss and gradients of one micro-batch) and
 // @update (one step of the optimizer).
 void buildTrainPipeline(mlir::OpPassManager &pm, const TrainOptions &options);
 

@@ -21,7 +21,7 @@ Location named(MLIRContext *context, StringRef name) {
   return NameLoc::get(StringAttr::get(context, name));
 }
 
-// [i..., v] from [i...]: the shape in which a row's scalar meets its row.
+// Returns [i..., 1] from [i...]: the shape in which a row's scalar broadcasts to its row.
 SmallVector<int64_t> columnShape(Value rows) {
   SmallVector<int64_t> shape(shapeOf(rows));
   shape.push_back(1);
@@ -34,7 +34,7 @@ struct Loss {
   Value cotangent; // of the logits
 };
 
-// The maximum shifts the exponent, so that nothing overflows; it cancels in lse.
+// Builds the loss. The maximum shifts the exponent against overflow; it cancels in lse.
 Loss buildLoss(OpBuilder &builder, Value logits, Value labels) {
   MLIRContext *context = builder.getContext();
   Type element = elementOf(logits);

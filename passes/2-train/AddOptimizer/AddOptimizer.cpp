@@ -1,7 +1,5 @@
-// Adds @update.
-//
-// In three steps: sums over the step (tokens, loss, norm of the mean gradient);
-// one factor that clips; one optimizer step per parameter, stacked layers at once.
+// Adds @update in three steps: sums over the step (tokens, loss, norm of the mean gradient); one
+// factor that clips; one optimizer step per parameter, stacked layers at once.
 #include "dialects/graph/Build.h"
 #include "dialects/graph/GraphAttrs.h"
 #include "passes/2-train/Passes.h"
@@ -19,8 +17,8 @@ namespace {
 
 constexpr double kNormEpsilon = 1e-6; // as in torch.nn.utils.clip_grad_norm_
 
-// A parameter and what belongs to it. The values are those that @update takes,
-// then those that it returns.
+// Holds a parameter and what belongs to it. The values are those that @update takes, then those
+// that it returns.
 struct Parameter {
   StateOp state, accumulator, m, v;
   Value weight, gradient, moment1, moment2;
@@ -50,8 +48,8 @@ private:
   std::map<std::string, Value> scalars;
 };
 
-// The states that @micro binds, in argument order. The two accumulators that
-// belong to no parameter are the loss and the tokens.
+// Collects the states that @micro binds, in argument order. The two accumulators that belong to no
+// parameter are the sums of loss and tokens.
 LogicalResult AddOptimizer::collect() {
   auto micro = getOperation().lookupSymbol<func::FuncOp>("micro");
   if (!micro)
@@ -161,7 +159,7 @@ void AddOptimizer::makeFunction(OpBuilder &builder) {
     scalars[name.str()] = body->getArgument(next++);
 }
 
-// What a person knows the parameter by: its names in the source.
+// Returns the names that a person knows: those of the parameter's tensors in the source.
 Location locationOf(StateOp state) {
   SmallVector<Location> names;
   if (state.getViews())
@@ -173,8 +171,8 @@ Location locationOf(StateOp state) {
   return names.empty() ? state.getLoc() : FusedLoc::get(state.getContext(), names);
 }
 
-// Decay is for matrices and tables; norms' scales and biases would only shrink.
-// A bias is a vector of its source, also where its part is seen as heads and dims.
+// Returns whether weight decay applies: to matrices and tables, since scales of norms and biases
+// would only shrink. A bias is a vector of its source, also where it is viewed as heads and dims.
 bool decays(StateOp state) {
   int64_t rank = cast<RankedTensorType>(state.getType()).getRank() - (state.getStacked() ? 1 : 0);
   if (auto views = state.getViewsAttr(); views && !views.empty())

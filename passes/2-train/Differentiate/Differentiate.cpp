@@ -1,8 +1,6 @@
-// Adds the backward half of @micro.
-//
-// In three steps: give every forward op an id and every parameter an
-// accumulator; run reverse mode from the pairs (primal, cotangent); return the
-// accumulators in place of the pairs.
+// Adds the backward half of @micro in three steps: gives every forward op an id and every parameter
+// an accumulator; runs reverse mode from the pairs (primal, cotangent); returns the accumulators in
+// place of the pairs.
 #include "dialects/graph/Build.h"
 #include "dialects/graph/GraphAttrs.h"
 #include "mlir/IR/Dominance.h"
@@ -43,7 +41,7 @@ void Differentiate::numberForwardOps() {
   });
 }
 
-// An accumulator is in f32 or wider, whatever the parameter is in.
+// Returns the type of an accumulator: f32, or the parameter's element type if that is wider.
 RankedTensorType accumulatorType(RankedTensorType parameter) {
   Type element = parameter.getElementType();
   if (element.getIntOrFloatBitWidth() < 32)
@@ -51,7 +49,7 @@ RankedTensorType accumulatorType(RankedTensorType parameter) {
   return RankedTensorType::get(parameter.getShape(), element);
 }
 
-// One state and one argument, behind the last parameter, for each parameter.
+// Adds one state and one argument, behind the last parameter, for each parameter.
 void Differentiate::addAccumulators(BlockGradients &gradients) {
   SymbolTable symbols(getOperation());
   SmallVector<std::pair<unsigned, StateOp>> parameters;
@@ -82,7 +80,7 @@ void Differentiate::addAccumulators(BlockGradients &gradients) {
   }
 }
 
-// Reads the pairs and takes them off the results.
+// Reads the pairs and removes them from the results.
 LogicalResult Differentiate::takePairs(BlockGradients &gradients) {
   Operation *terminator = micro.getBody().front().getTerminator();
   std::map<int64_t, std::pair<Value, Value>> pairs;
@@ -161,7 +159,7 @@ void Differentiate::runOnOperation() {
 
   eraseDeadOps(body);
   mode.redoCheapValues(body, body);
-  // Gradients of neighbours do the same transposes and reshapes.
+  // Neighbouring ops' gradients do the same transposes and reshapes.
   IRRewriter rewriter(&getContext());
   DominanceInfo dominance(micro);
   eliminateCommonSubExpressions(rewriter, dominance, micro);

@@ -11,10 +11,10 @@ def Differentiate : Pass<"llmc-differentiate", "::mlir::ModuleOp"> {
       op's result, `graph.cotangent_of`: two integers per result, the forward
       op's `graph.id` and its result index (-1, -1: none).
       A `graph.repeat` gets stacked results for the values that its gradient
-      reads, and a second repeat that runs the other way; accumulators of
+      reads, and a second repeat in reverse order; accumulators of
       stacked parameters are updated inside it, one slice an iteration.
     Keeps: forward ops and their order. Reshapes and constants that a gradient
-      reads are done again rather than kept.
+      reads are rematerialized rather than kept.
     Errors: an op without gradient between a parameter and a primal. A
       parameter that no primal depends on is a warning.
     Example: test/passes/2-train/differentiate.mlir

@@ -39,8 +39,8 @@ LogicalResult RepeatGradient::build(OpBuilder &builder) {
   return success();
 }
 
-// The cotangents of the carried values, and a sum over the iterations for every
-// captured value.
+// Adds the cotangents of the carried values, and a sum over the iterations for every captured
+// value.
 void RepeatGradient::addCarriedCotangents(OpBuilder &builder, const ValueSet &live) {
   Operation *yield = forward.getBlock().getTerminator();
   auto carry = [&](BlockArgument of, Value start) {
@@ -76,8 +76,8 @@ BlockArgument RepeatGradient::addStacked(Value operand, Type type, Location loc)
   return argument;
 }
 
-// Slices of the stacked results' cotangents, and of the accumulators that the
-// body can add to: those of operands that nothing else reads.
+// Adds slices of the stacked results' cotangents, and of the accumulators to which the body can
+// add: those of operands that nothing else reads.
 void RepeatGradient::addStackedArguments(const ValueSet &live) {
   Operation *yield = forward.getBlock().getTerminator();
   for (auto [i, result] : llvm::enumerate(forward.getStackedResults())) {
@@ -123,7 +123,7 @@ void RepeatGradient::yieldCotangents(OpBuilder &builder) {
   }
   YieldOp::create(builder, forward.getLoc(), yields);
 
-  // Accumulators whose slices got nothing.
+  // Drop accumulators whose slices got nothing.
   for (size_t i = stacked.size(); i-- > 0;)
     if (block.getArgument(carried.size() + i).use_empty()) {
       block.eraseArgument(carried.size() + i);
@@ -131,9 +131,9 @@ void RepeatGradient::yieldCotangents(OpBuilder &builder) {
     }
 }
 
-// Replaces the values of the forward body that the backward body reads: its
-// stacked and captured arguments are handed to the backward repeat too, other
-// values are kept by the forward repeat.
+// Replaces the values of the forward body that the backward body reads: the backward repeat gets
+// the stacked and captured arguments too, and the forward repeat stacks the other values as
+// residuals.
 void RepeatGradient::readForwardValues() {
   DenseMap<Value, Value> here;
   SmallVector<Value> residuals;
@@ -166,7 +166,7 @@ void RepeatGradient::readForwardValues() {
     stacked[place] = result;
 }
 
-// Has the forward repeat stack these values of its body; returns the results.
+// Makes the forward repeat stack these values of its body; returns its results.
 SmallVector<Value> RepeatGradient::keepResiduals(ArrayRef<Value> residuals) {
   unsigned numCarried = forward.getCarried().size();
   auto yield = cast<YieldOp>(forward.getBlock().getTerminator());
@@ -194,7 +194,7 @@ SmallVector<Value> RepeatGradient::keepResiduals(ArrayRef<Value> residuals) {
     next.getBody().takeBody(forward.getBody());
     for (auto [old, fresh] : llvm::zip(forward->getResults(), next->getResults())) {
       old.replaceAllUsesWith(fresh);
-      // Another op may get the old one's address.
+      // Erase the old key: another op may get its address.
       outer.cotangents.erase(old);
       outer.active.erase(old);
     }
@@ -207,7 +207,7 @@ SmallVector<Value> RepeatGradient::keepResiduals(ArrayRef<Value> residuals) {
   return results;
 }
 
-// Makes the op and hands its results to the values around the forward repeat.
+// Creates the op and adds its results to the cotangents of the values around the forward repeat.
 void RepeatGradient::finish(OpBuilder &builder) {
   SmallVector<Type> carriedTypes, stackedTypes;
   SmallVector<Value> starts;

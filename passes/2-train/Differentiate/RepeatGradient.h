@@ -1,4 +1,5 @@
-// The gradient of one graph.repeat: a second repeat that runs the other way.
+// Builds the gradient of one graph.repeat: a second repeat in reverse order
+// (test/passes/2-train/GradientTest.cpp).
 #ifndef LLMC_PASSES_TRAIN_DIFFERENTIATE_REPEATGRADIENT_H
 #define LLMC_PASSES_TRAIN_DIFFERENTIATE_REPEATGRADIENT_H
 
@@ -6,26 +7,31 @@
 
 namespace llmc::train {
 
-// With the forward repeat
+// Builds, for the forward repeat
+//
 //   %h', %s' = repeat N carried(%h) stacked(%w) captured(%c)
-// the backward repeat is
+//
+// the backward repeat
+//
 //   %dh, %dc, %acc', %dw = repeat N reverse
 //       carried(%dh', zeros) stacked(%ds', %acc, residuals, %w) captured(%c)
-// where %c and %w are there if the gradient reads them, a stacked operand that
-// has an accumulator gives %acc' and another one %dw. Residuals are values of
-// the forward body that the gradient reads: the forward repeat, built anew,
-// stacks them.
+//
+// where %c and %w are there if the gradient reads them, and a stacked operand that has an
+// accumulator gives %acc', another one %dw. Residuals are values of the forward body that the
+// gradient reads: the forward repeat is built anew to stack them.
 class RepeatGradient {
 public:
   RepeatGradient(ReverseMode &mode, graph::RepeatOp forward, BlockGradients &outer)
       : mode(mode), forward(forward), outer(outer), block(region.emplaceBlock()) {}
 
-  // Builds it at the builder's insertion point and adds to the outer cotangents.
+  // Builds the backward repeat at the builder's insertion point, adds to the outer cotangents, and
+  // replaces the forward repeat if it has to stack residuals. Fails if an op of the body has no
+  // gradient.
   mlir::LogicalResult build(mlir::OpBuilder &builder);
 
 private:
-  // A carried value of the backward repeat: the cotangent of a carried or
-  // captured argument of the forward body.
+  // Describes a carried value of the backward repeat: the cotangent of `of`, a carried or captured
+  // argument of the forward body.
   struct Carried {
     mlir::BlockArgument of, argument;
     mlir::Value start;
@@ -45,11 +51,11 @@ private:
   graph::RepeatOp forward;
   BlockGradients &outer;
   BlockGradients inner;
-  mlir::Region region; // the backward body until the op is there
+  mlir::Region region; // the backward body until the op exists
   mlir::Block &block;
   llvm::SmallVector<Carried> carried;
   llvm::SmallVector<mlir::Value> stacked, captured; // operands, in argument order
-  // For each stacked yield, the index of the forward op's stacked operand.
+  // Lists for each stacked yield the index of the forward op's stacked operand.
   llvm::SmallVector<unsigned> gradientOf;
 };
 

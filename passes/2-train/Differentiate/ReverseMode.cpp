@@ -28,7 +28,7 @@ void train::eraseDeadOps(Block &block) {
       op.erase();
 }
 
-// The whole cotangent of `result` is known: says so on the op that makes it.
+// Records, on the op that computes the whole cotangent of `result`, which result that is.
 static void recordPair(OpResult result, Value cotangent) {
   auto made = dyn_cast_or_null<OpResult>(cotangent);
   auto id = result.getOwner()->getAttrOfType<IntegerAttr>(graph::kId);
@@ -39,7 +39,7 @@ static void recordPair(OpResult result, Value cotangent) {
   if (auto known = owner->getAttrOfType<DenseI64ArrayAttr>(graph::kCotangentOf))
     pairs.assign(known.asArrayRef().begin(), known.asArrayRef().end());
   int64_t *pair = &pairs[2 * made.getResultNumber()];
-  // An addition hands one cotangent to several values; the last one is meant.
+  // An addition passes one cotangent to several values; keep the last of them.
   if (pair[0] >= 0)
     return;
   pair[0] = id.getInt();
@@ -66,7 +66,7 @@ LogicalResult ReverseMode::differentiate(OpBuilder &builder, Block &forward,
   return success();
 }
 
-// `the op 'graph.x' at node "h.0/Attention"`, for a person who knows the source.
+// Emits the error for an op without a gradient; names its nodes for a person who knows the source.
 static void emitNoGradient(Operation *op) {
   std::string nodes;
   op->getLoc()->walk([&](Location loc) {
@@ -116,7 +116,7 @@ LogicalResult ReverseMode::differentiateRepeat(OpBuilder &builder, RepeatOp op,
   return RepeatGradient(*this, op, gradients).build(builder);
 }
 
-// An op that does no work, so that doing it again costs less than keeping its result.
+// Returns whether an op does no work, so that repeating it costs less than keeping its result.
 static bool isCheap(Operation *op) {
   auto graphOp = dyn_cast<GraphOpInterface>(op);
   return graphOp && op->getNumRegions() == 0 &&

@@ -1,5 +1,5 @@
-// Reverse mode over blocks of graph ops: from the cotangents of some values of a
-// block to those of its arguments, repeats included.
+// Differentiates blocks of graph ops in reverse mode, repeats included: from the cotangents of some
+// values of a block to those of its arguments (test/passes/2-train/differentiate.mlir).
 #ifndef LLMC_PASSES_TRAIN_DIFFERENTIATE_REVERSEMODE_H
 #define LLMC_PASSES_TRAIN_DIFFERENTIATE_REVERSEMODE_H
 
@@ -9,33 +9,32 @@
 
 namespace llmc::train {
 
-// What is known about the values of one forward block.
+// Holds the gradients of the values of one forward block.
 struct BlockGradients {
   ValueSet active;
-  // value -> its cotangent so far.
+  // Maps a value to its cotangent so far.
   llvm::DenseMap<mlir::Value, mlir::Value> cotangents;
-  // argument -> the accumulator that its cotangent is to be added to.
+  // Maps an argument to the accumulator to which its cotangent is to be added.
   llvm::MapVector<mlir::Value, mlir::Value> accumulators;
-  // argument -> the accumulator with the cotangent added.
+  // Maps an argument to the accumulator with the cotangent added.
   llvm::DenseMap<mlir::Value, mlir::Value> accumulated;
 };
 
 class ReverseMode {
 public:
-  // Counts for the pass's statistics.
+  // Counts the pass's statistics: residuals stacked, values rematerialized.
   int64_t numKept = 0, numRedone = 0;
 
-  // Builds the gradient of the forward ops of `forward` (those that were there
-  // before the call and carry no `graph.backward`) at the builder's insertion
-  // point, which may be in another block: the new ops then read values of
-  // `forward`, and the caller moves what they read to where they are.
-  // On success, every argument with an accumulator and a cotangent is in
-  // `gradients.accumulated`. Fails after one diagnostic per op without gradient.
+  // Builds the gradient of the forward ops of `forward` (those that exist before the call and carry
+  // no `graph.backward`) at the builder's insertion point. That may be in another block: the new
+  // ops then read values of `forward`, and the caller makes these available there. On success,
+  // `gradients.accumulated` has every argument with an accumulator and a cotangent. Fails after one
+  // diagnostic per op without a gradient.
   mlir::LogicalResult differentiate(mlir::OpBuilder &builder, mlir::Block &forward,
                                     BlockGradients &gradients);
 
-  // Gives `backward`, the block that the gradient of `forward` was built in, its
-  // own copies of the reshapes and constants of `forward` that it reads.
+  // Gives `backward`, the block in which the gradient of `forward` was built, its own copies of the
+  // reshapes and constants of `forward` that it reads.
   void redoCheapValues(mlir::Block &forward, mlir::Block &backward);
 
 private:
@@ -46,16 +45,16 @@ private:
   friend class RepeatGradient;
 };
 
-// The sum of two cotangents, either of which may be null.
+// Builds the sum of two cotangents, of which either may be null; a null sum if both are.
 mlir::Value addCotangents(mlir::OpBuilder &builder, mlir::Value a, mlir::Value b);
 
-// accumulator + cotangent, in the accumulator's element type.
+// Builds accumulator + cotangent, in the accumulator's element type.
 mlir::Value accumulate(mlir::OpBuilder &builder, mlir::Value accumulator, mlir::Value cotangent);
 
 // Erases the ops of `block` that nothing reads, last first.
 void eraseDeadOps(mlir::Block &block);
 
-// Marks everything that is built through a builder as backward.
+// Marks every op that is built through a builder as backward.
 class MarkBackward : public mlir::OpBuilder::Listener {
   void notifyOperationInserted(mlir::Operation *op, mlir::OpBuilder::InsertPoint) override {
     op->setAttr(graph::kBackward, mlir::UnitAttr::get(op->getContext()));

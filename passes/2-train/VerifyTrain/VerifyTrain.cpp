@@ -1,4 +1,4 @@
-// Closes the phase: every parameter is learned exactly once.
+// Checks, at the end of the phase, that every parameter is trained exactly once.
 #include "dialects/graph/Build.h"
 #include "dialects/graph/GraphAttrs.h"
 #include "passes/2-train/Passes.h"
@@ -14,7 +14,7 @@ namespace llmc {
 
 namespace {
 
-// What a function binds: states among arguments and results, in order.
+// Lists the states that a function binds among its arguments and results, in order.
 struct Bindings {
   SmallVector<StateOp> arguments, results;
   bool takes(StateOp state) const { return llvm::is_contained(arguments, state); }
