@@ -95,7 +95,7 @@ DenseElementsAttr raise::denseOf(const Tensor &tensor, RankedTensorType type) {
 
 //===-- Repeats -------------------------------------------------------------===//
 
-// Whether all elements along a dim of `size`, `inner` elements apart, are equal.
+// Returns whether all elements along a dim of `size`, `inner` elements apart, are equal.
 static bool repeatsAlong(const raise::Elements &elements, int64_t size, int64_t inner) {
   for (int64_t i = 0; i < elements.size(); ++i)
     if (elements[i] != elements[i - i / inner % size * inner])
@@ -110,7 +110,7 @@ DenseElementsAttr raise::withoutRepeats(DenseElementsAttr dense) {
   std::vector<int64_t> strides(shape.size(), 1);
   for (size_t i = shape.size(); i-- > 1;)
     strides[i - 1] = strides[i] * shape[i];
-  // Which dims repeat does not depend on what was dropped before.
+  // Test each dim on all elements: whether it repeats does not depend on which others are dropped.
   SmallVector<int64_t> kept = shape;
   for (auto [size, stride, left] : llvm::zip(shape, strides, kept))
     if (size > 1 && repeatsAlong(elements, size, stride))

@@ -1,4 +1,4 @@
-// Reading and writing graph.constant, and what the patterns ask most often.
+// Reads and writes the values of graph.constant (test/passes/1-raise/fold-constants.mlir).
 #ifndef LLMC_PASSES_RAISE_CONSTANTS_H
 #define LLMC_PASSES_RAISE_CONSTANTS_H
 
@@ -7,8 +7,8 @@
 
 namespace llmc::raise {
 
-// The numbers of a dense constant, read where they lie: a mask of a long
-// sequence is looked at without a copy.
+// Reads the elements of a dense constant as doubles, in place: a mask of a long sequence is read
+// without a copy.
 class Elements {
 public:
   explicit Elements(mlir::DenseElementsAttr dense);
@@ -32,27 +32,29 @@ private:
   double (Elements::*read)(int64_t) const;
 };
 
-// The value of a graph.constant; null for any other value.
+// Returns the value of a graph.constant; null for any other value.
 mlir::DenseElementsAttr denseValueOf(mlir::Value value);
 
-// A copy of the value of a graph.constant, nothing for any other value.
+// Returns a copy of the value of a graph.constant; nullopt for any other value.
 std::optional<graph::Tensor> constantOf(mlir::Value value);
 
-// The number that all elements of a constant are equal to.
+// Returns the number that all elements of a constant equal; nullopt if they differ or `value` is no
+// constant.
 std::optional<double> scalarOf(mlir::Value value);
 
-// `tensor` as an attribute of `type` (same shape; rounded to the element type).
+// Returns `tensor` as an attribute of `type` (same shape), rounded to the element type.
 mlir::DenseElementsAttr denseOf(const graph::Tensor &tensor, mlir::RankedTensorType type);
 
-// `dense` without the dims along which all elements are equal, aligned at the
-// last dim: leading ones go, inner ones become 1.
+// Returns `dense` without the dims along which all elements are equal, aligned at the last dim:
+// leading ones are dropped, inner ones become 1.
 mlir::DenseElementsAttr withoutRepeats(mlir::DenseElementsAttr dense);
 
-// Ops that compute each element alone, with NumPy broadcast of the operands.
+// Returns whether `op` computes each element alone, with NumPy broadcast of its operands; false if
+// it is null.
 bool isElementwise(mlir::Operation *op);
 
-// A number that went through f32 on its way, as a person wrote it: the shortest
-// decimal that gives the same f32 (9.99999974e-06 is 1e-05).
+// Returns a number that passed through f32 as a person wrote it: the shortest decimal that gives
+// the same f32 (9.99999974e-06 is 1e-05). Returns `value` itself if it is no f32.
 double asWritten(double value);
 
 } // namespace llmc::raise

@@ -1,4 +1,4 @@
-// What this phase asks of a matmul's equation.
+// Provides what this phase asks of a matmul's equation.
 #ifndef LLMC_PASSES_RAISE_EQUATION_H
 #define LLMC_PASSES_RAISE_EQUATION_H
 
@@ -15,7 +15,7 @@ inline bool has(const std::string &letters, char letter) {
   return letters.find(letter) != std::string::npos;
 }
 
-// A letter that stands nowhere in `used`; 0 if there is none.
+// Returns a letter that is not in `used`; 0 if there is none.
 inline char freshLetter(const std::string &used) {
   for (char c = 'a'; c <= 'z'; ++c)
     if (!has(used, c))

@@ -25,7 +25,7 @@ static void startAt(Movement &movement, Value base) {
     movement.dims.insert(movement.dims.begin(), wholeDim(shape[dim], stride));
 }
 
-// Neighbouring parts that are one run of elements become one.
+// Merges neighbouring parts that are one run of elements.
 static void joinParts(Parts &parts) {
   Parts joined;
   for (Part part : parts) {
@@ -70,7 +70,7 @@ bool raise::regroup(SmallVectorImpl<Parts> &from, ArrayRef<int64_t> shape) {
   return next == parts.size();
 }
 
-// The number that `op` multiplies one operand of its own type with.
+// Returns the index of the operand that `op` multiplies by a number, and the number.
 static std::optional<std::pair<unsigned, double>> factorOf(Operation *op) {
   if (!isa<MulOp, DivOp>(op))
     return std::nullopt;
@@ -83,7 +83,7 @@ static std::optional<std::pair<unsigned, double>> factorOf(Operation *op) {
   return std::nullopt;
 }
 
-// The operand that `op` moves or multiplies; null for other ops.
+// Returns the operand that `op` moves or multiplies; null for other ops.
 static Value movedOperand(Operation *op) {
   if (isa_and_nonnull<ReshapeOp, TransposeOp, BroadcastOp>(op))
     return op->getOperand(0);
@@ -141,8 +141,8 @@ int64_t raise::repeatsOf(const Movement &movement, size_t dim) {
 
 namespace {
 
-// What stands between base and the value: base as `pieces`, in the order
-// `order`, merged to `shape`.
+// Describes how to rebuild a value from base: split it into `pieces`, permute them by `order`,
+// merge them to `shape`.
 struct Recipe {
   SmallVector<int64_t> pieces, order, shape;
 };
@@ -176,8 +176,8 @@ std::optional<Recipe> recipeOf(const Movement &movement, size_t repeated) {
 
 } // namespace
 
-// The permutation of base's own dims that `recipe` is, dims of size 1 put where
-// they fit; nothing if a dim is split or merged.
+// Returns the permutation of base's own dims that `recipe` is, dims of size 1 put where they fit;
+// nullopt if a dim is split or merged.
 static std::optional<SmallVector<int64_t>> permutationOf(Value base, const Recipe &recipe) {
   ArrayRef<int64_t> from = shapeOf(base);
   SmallVector<int64_t> large, ones, permutation;

@@ -1,4 +1,4 @@
-// Values as other values moved: reshaped, transposed, repeated, times a number.
+// Describes values as strided reads of other values: reshaped, transposed, repeated, scaled.
 #ifndef LLMC_PASSES_RAISE_MOVEMENT_H
 #define LLMC_PASSES_RAISE_MOVEMENT_H
 
@@ -6,9 +6,9 @@
 
 namespace llmc::raise {
 
-// `factor` times elements of `base`. Each dim of the value is made of parts,
-// outermost first: a size and the distance of its steps in base's elements,
-// row-major; 0 repeats. Parts of size 1 are left out.
+// Describes a value as `factor` times elements of `base`. Each dim of the value consists of parts,
+// outermost first: a size, and a stride in base's elements, row-major; stride 0 repeats. Parts of
+// size 1 are left out.
 struct Movement {
   struct Part {
     int64_t size, stride;
@@ -18,28 +18,30 @@ struct Movement {
   mlir::Value base;
   double factor = 1;
   llvm::SmallVector<Parts, 4> dims;
-  int64_t ops = 0; // that stand between
+  int64_t ops = 0; // between base and the value
 };
 
-// The parts of a dim of this size that lies whole in its base.
+// Returns the parts of a dim of this size and stride, which is one dim of its base.
 Movement::Parts wholeDim(int64_t size, int64_t stride);
 
-// Deals the parts of all dims out to dims of other sizes; neighbouring parts that are
-// one run of elements become one. Whether strides can say it.
+// Distributes the parts of all dims over dims of the sizes `shape` and merges neighbouring parts
+// that are one run of elements. Returns whether strides can express it; if not, `dims` is
+// unspecified.
 bool regroup(llvm::SmallVectorImpl<Movement::Parts> &dims, llvm::ArrayRef<int64_t> shape);
 
-// As far up as strides can say.
+// Traces `value` back through reshapes, transposes, broadcasts and factors to the farthest base of
+// which strides can describe it.
 Movement movementOf(mlir::Value value);
 
-// How often each element of dim `dim` stands there, one after the other
-// (repeat_interleave, not tile); 1 if it is not repeated.
+// Returns how often each element repeats consecutively along dim `dim` (repeat_interleave, not
+// tile); 1 if it does not.
 int64_t repeatsOf(const Movement &movement, size_t dim);
 
-// The value without the factor and without the repeats of dim `dim`; null if
-// anything else is repeated. Builds at most a reshape, a transpose and a reshape.
+// Builds the value without the factor and without the repeats of dim `dim`: at most a reshape, a
+// transpose and a reshape. Returns null if anything else is repeated.
 mlir::Value rebuild(graph::Build &build, const Movement &movement, size_t dim);
 
-// How many ops `rebuild` builds.
+// Counts the ops that `rebuild` builds; the largest int64_t if it returns null.
 int64_t opsToRebuild(const Movement &movement, size_t dim);
 
 } // namespace llmc::raise

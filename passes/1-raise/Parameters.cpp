@@ -120,7 +120,7 @@ void raise::Parameters::eraseUnused() {
       symbols.erase(source);
 }
 
-// Arguments are moved by appending them again and erasing the old ones.
+// Moves arguments by appending them again and erasing the old ones.
 void raise::Parameters::permute(ArrayRef<BlockArgument> order) {
   Block &block = func.getBody().front();
   unsigned count = block.getNumArguments();
@@ -136,7 +136,7 @@ void raise::Parameters::permute(ArrayRef<BlockArgument> order) {
 
 void raise::Parameters::reorder(ArrayRef<BlockArgument> order) {
   permute(order);
-  // Two rounds of names, so that no new name meets an old one.
+  // Rename in two rounds, so that no new name meets an old one.
   SmallVector<StateOp> states;
   for (BlockArgument argument : func.getBody().front().getArguments())
     if (StateOp state = stateOf(argument))

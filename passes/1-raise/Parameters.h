@@ -1,5 +1,5 @@
-// Parameters of @forward: a function argument bound to a graph.state, which
-// views a graph.source.
+// Tracks the parameters of @forward: function arguments bound to a graph.state, which views a
+// graph.source.
 #ifndef LLMC_PASSES_RAISE_PARAMETERS_H
 #define LLMC_PASSES_RAISE_PARAMETERS_H
 
@@ -13,15 +13,15 @@ class Parameters {
 public:
   explicit Parameters(mlir::func::FuncOp func);
 
-  // The state that an argument is bound to; null for inputs and computed values.
+  // Returns the state that an argument is bound to; null for inputs and computed values.
   graph::StateOp stateOf(mlir::Value value);
 
-  // The view of a parameter that is not stacked; null for everything else.
+  // Returns the view of a parameter that is not stacked; null for everything else.
   graph::ViewAttr viewOf(mlir::Value value);
 
-  // Declares a state and appends an argument that is bound to it. The function's
-  // type and attributes follow with commit(): a type for each argument of a deep
-  // model would cost the square of its depth.
+  // Declares a state and appends an argument that is bound to it. Only commit() updates the
+  // function's type and attributes: a type for each argument of a deep model would cost the square
+  // of its depth.
   mlir::BlockArgument add(mlir::RankedTensorType type, llvm::ArrayRef<graph::ViewAttr> views,
                           bool stacked, mlir::Location loc);
 
@@ -32,8 +32,8 @@ public:
   // argument is bound to, then the sources that no state views.
   void eraseUnused();
 
-  // The same function with arguments, states and sources in the given order of
-  // arguments; states are named s0, s1, ... in that order.
+  // Puts arguments, states and sources into the given order of arguments, which must list all that
+  // are used; names the states s0, s1, ... in that order.
   void reorder(llvm::ArrayRef<mlir::BlockArgument> order);
 
 private:
@@ -46,16 +46,17 @@ private:
   bool changed = false;
 };
 
-// Whether `value` is bound to a state.
+// Returns whether `value` is an argument that is bound to a state.
 bool isParameter(mlir::Value value);
 
-// Whether `value` is, or is computed from, something that is bound to a state.
+// Returns whether `value` is, or is computed from, an argument that is bound to a state.
 bool dependsOnParameter(mlir::Value value);
 
-// A program that infers has all inputs of its model in their order, read or not.
+// Returns whether the module infers: its program has all inputs of the model in their order, used
+// or not.
 bool keepsInputs(mlir::ModuleOp module);
 
-// A view's region as pairs (stride, size) without its dims of size 1.
+// Lists a view's region as pairs (stride, size), without its dims of size 1.
 using Extents = llvm::SmallVector<std::pair<int64_t, int64_t>, 4>;
 Extents extentsOf(graph::ViewAttr view, llvm::ArrayRef<int64_t> shape);
 

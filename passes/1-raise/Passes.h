@@ -1,4 +1,4 @@
-// Phase 1: from what an exporter wrote to the canonical form of the model.
+// Declares the passes of phase 1: from what an exporter wrote to the canonical form of the model.
 #ifndef LLMC_PASSES_RAISE_PASSES_H
 #define LLMC_PASSES_RAISE_PASSES_H
 

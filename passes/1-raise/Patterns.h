@@ -1,4 +1,4 @@
-// The rewrites that more than one pass of this phase ends with.
+// Collects the patterns that more than one pass of this phase applies.
 #ifndef LLMC_PASSES_RAISE_PATTERNS_H
 #define LLMC_PASSES_RAISE_PATTERNS_H
 
@@ -6,18 +6,18 @@
 
 namespace llmc::raise {
 
-// Computes ops on constants; drops arithmetic with neutral numbers.
+// Adds patterns that compute ops on constants and drop arithmetic with neutral numbers.
 void populateFoldConstants(mlir::RewritePatternSet &patterns);
 
-// FoldShapes, by idea: what moves nothing; merged dimensions; transposes.
+// Adds the patterns of FoldShapes, by idea: what moves nothing; merged dimensions; transposes.
 void populateDropIdentities(mlir::RewritePatternSet &patterns);
 void populateDropLeadingOnes(mlir::RewritePatternSet &patterns);
 void populateSinkMerges(mlir::RewritePatternSet &patterns);
 void populateSinkTransposes(mlir::RewritePatternSet &patterns);
-// These two together.
+// Adds patterns that fold transposes into matmul equations, and those of populateSinkTransposes.
 void populateAbsorbTransposes(mlir::RewritePatternSet &patterns);
 
-// Applies to a fixpoint, without touching regions or order.
+// Applies patterns greedily until nothing changes, without touching regions or the order of ops.
 mlir::LogicalResult applyToFixpoint(mlir::Operation *op, mlir::RewritePatternSet &&patterns);
 
 } // namespace llmc::raise

@@ -14,9 +14,9 @@ void llmc::buildRaisePipeline(OpPassManager &pm, const RaiseOptions &options) {
   // it must be numbers before anything looks at it.
   forward.addPass(createFoldConstants());
 
-  // Positions are a gather at constant ids. Said as a slice they cost no gather
-  // and their gradient no scatter; the repeated rows go before shapes are folded,
-  // so that no broadcast is carried through them.
+  // Positions are a gather at constant ids. As a slice they need no gather and their gradient no
+  // scatter; the repeated rows go before shapes are folded, so that no broadcast is carried through
+  // them.
   forward.addPass(createRaisePositions());
 
   // Two exporters differ most in how they flatten, split and transpose around
@@ -25,15 +25,15 @@ void llmc::buildRaisePipeline(OpPassManager &pm, const RaiseOptions &options) {
   forward.addPass(createFoldShapes());
 
   if (options.recognize) {
-    // Blocks that an exporter may spell out. They stand apart from each other,
-    // so their order is free; each is simplest on arithmetic that is as it came.
+    // These passes recognise blocks that an exporter may write op by op. Blocks share no op, so
+    // the order of the passes is free; each is simplest on arithmetic that is as it came.
     forward.addPass(createRaiseLayerNorm());
     forward.addPass(createRaiseRmsNorm());
     forward.addPass(createRaiseActivations());
     forward.addPass(createRaiseRotary());
 
-    // Transposes of heads stand in the equations of the two products of an
-    // attention and masks are constants; the whole is now one pattern.
+    // Transposes of heads are now in the equations of the two products of an attention, and
+    // masks are constants; the whole is one pattern.
     forward.addPass(createRaiseAttention());
   }
 
@@ -54,8 +54,7 @@ void llmc::buildRaisePipeline(OpPassManager &pm, const RaiseOptions &options) {
     // From here on the size of the module does not depend on the depth.
     pm.addPass(createFoldLayers());
 
-    // Parameters are now in another order: those of the layers are used where
-    // the repeat stands.
+    // Parameters are now in another order: the repeat uses those of all layers.
     pm.addPass(createNormalizeOrder());
     pm.addPass(createRecordBlocks());
   }

@@ -6,15 +6,15 @@
 namespace llmc {
 
 struct RaiseOptions {
-  // Off: shapes are folded and the order is normalised, but no block is
-  // recognised and no layer folded (--raise off).
+  // Controls recognition. Off (--raise off): shapes are folded and the order is normalised, but no
+  // block is recognised and no layer folded.
   bool recognize = true;
 };
 
-// Phase 1: @forward as an importer writes it -> the canonical form of the model.
+// Adds the passes of phase 1: from @forward as an importer writes it to the model's canonical form.
 void buildRaisePipeline(mlir::OpPassManager &pm, const RaiseOptions &options = {});
 
-// The passes of this phase and the pipeline `llmc-raise`.
+// Registers the passes of this phase and the pipeline `llmc-raise`.
 void registerRaise();
 
 } // namespace llmc

@@ -20,7 +20,7 @@ bool raise::isPerRow(Value value, Value x) {
 
 bool raise::isVectorOf(Value value, Value x) { return shapeOf(value) == shapeOf(x).take_back(1); }
 
-// The sum over the last dim that `value` is, divided by the dim's size.
+// Returns the sum over the last dim that `value` divides by the dim's size; else null.
 static ReduceOp dividedSum(Value value) {
   Operation *op = withoutReshapes(value).getDefiningOp();
   if (!isa_and_nonnull<MulOp, DivOp>(op))
@@ -45,7 +45,7 @@ Value raise::meanOf(Value value) {
   return sum && sum.getKind() == ReduceKind::sum ? sum.getOperand() : Value();
 }
 
-// x, if `value` is x * x, x ^ 2 or |x| ^ 2.
+// Returns x if `value` is x * x, x ^ 2 or |x| ^ 2; else null.
 static Value squareRootOf(Value value) {
   Value root;
   if (auto power = value.getDefiningOp<PowOp>())

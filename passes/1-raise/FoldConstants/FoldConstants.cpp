@@ -14,8 +14,8 @@ namespace llmc {
 #include "passes/1-raise/Passes.h.inc"
 } // namespace llmc
 
-// Larger results stay computed: a constant is held in the module. What grows is
-// a table that few numbers give; a mask is worth its bits, for what it proves.
+// Bounds the elements of folded results, since the module holds each constant. Results larger than
+// the operands are tables that few numbers give; masks are exempt, for what their values prove.
 static constexpr int64_t kMaxElements = int64_t(1) << 24, kMaxGrown = int64_t(1) << 20;
 
 static Tensor emptyLike(Value value) {
@@ -65,7 +65,7 @@ struct EvaluateOnConstants : OpInterfaceRewritePattern<GraphOpInterface> {
   }
 };
 
-// `op` gives one of its operands: the one that the neutral rest leaves as it is.
+// Returns the operand that `op` leaves as it is, since the others are neutral; null if none.
 Value unchangedOperand(Operation *op) {
   auto is = [&](unsigned i, double number) {
     auto scalar = scalarOf(op->getOperand(i));
@@ -104,7 +104,8 @@ struct ShrinkConstantOperands : RewritePattern {
   explicit ShrinkConstantOperands(MLIRContext *context)
       : RewritePattern(MatchAnyOpTypeTag(), 1, context) {}
 
-  // The shape that the operands broadcast to with operand `index` as `shape`.
+  // Returns whether the operands still broadcast to the result's shape with operand `index` as
+  // `shape`.
   static bool givesSameShape(Operation *op, unsigned index, ArrayRef<int64_t> shape) {
     std::optional<SmallVector<int64_t>> joined = SmallVector<int64_t>();
     for (OpOperand &operand : op->getOpOperands()) {
@@ -140,7 +141,7 @@ struct ShrinkConstantOperands : RewritePattern {
   }
 };
 
-// select(x != x, 0, x) is x if x is a softmax: a row without a maximum is zeros.
+// Replaces select(x != x, 0, x) by x if x is a softmax, which is zeros in a row without a maximum.
 struct DropNanGuard : OpRewritePattern<SelectOp> {
   using OpRewritePattern::OpRewritePattern;
 
@@ -160,7 +161,7 @@ struct DropNanGuard : OpRewritePattern<SelectOp> {
   }
 };
 
-// x ^ a number.
+// Replaces a power with a constant scalar exponent by graph.pow.
 struct PowerByNumber : OpRewritePattern<PowerOp> {
   using OpRewritePattern::OpRewritePattern;
 

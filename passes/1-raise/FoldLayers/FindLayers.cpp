@@ -1,5 +1,5 @@
-// Candidates come from the sequence of op signatures (equal at distance
-// `period`); each is then checked operand by operand.
+// Finds candidates in the sequence of op signatures (equal at distance `period`), and then checks
+// each operand by operand.
 #include "passes/1-raise/FoldLayers/FindLayers.h"
 
 #include "passes/1-raise/Constants.h"
@@ -12,7 +12,7 @@ using namespace llmc::raise;
 
 using Positions = llvm::DenseMap<Operation *, int64_t>;
 
-// Equal numbers: ops that may stand at the same place of two layers.
+// Returns equal numbers for ops that may be at the same position of two layers.
 static SmallVector<int64_t> signaturesOf(Ops ops) {
   std::map<std::string, int64_t> numbers;
   SmallVector<int64_t> signatures;
@@ -36,7 +36,7 @@ static SmallVector<int64_t> signaturesOf(Ops ops) {
 
 namespace {
 
-// The place of `item` in `list`, appended if it is not there.
+// Returns the index of `item` in `list`, and appends it if it is not there.
 template <typename List, typename T> int64_t indexIn(List &list, const T &item) {
   auto found = llvm::find(list, item);
   if (found != list.end())
@@ -47,8 +47,8 @@ template <typename List, typename T> int64_t indexIn(List &list, const T &item) 
 
 constexpr int64_t kSmall = 4096; // elements of a constant that is worth stacking
 
-// Whether values of this kind may be stacked where the layers begin: inputs of
-// the model, and small constants.
+// Returns whether `value` may be stacked where the layers begin: an input of the model, or a small
+// constant.
 bool isGatherable(Value value) {
   if (auto argument = dyn_cast<BlockArgument>(value))
     return isa<func::FuncOp>(argument.getOwner()->getParentOp()) && !isParameter(value);
@@ -84,13 +84,13 @@ private:
   Operation *at(int64_t group, int64_t op) const {
     return ops[layers.start + group * layers.period + op];
   }
-  // Place of `value` in its group; group -1 stands for "outside".
+  // Identifies the position of a value in its group; group -1 is outside the candidate.
   struct Place {
     int64_t group = -1, op = 0;
     unsigned result = 0;
   };
-  // What a group hands on, it computed from what it was handed: else its ops are
-  // merely alike, as the projections of one layer are.
+  // Returns whether each carried result is computed from a carried value. If not, the ops of the
+  // groups are merely alike, as the projections of one layer are.
   bool continues() const {
     SmallVector<bool> reached;
     for (const auto &operands : layers.operands)
@@ -162,8 +162,8 @@ private:
     return Operand{Operand::Carried, indexIn(layers.carried, carried)};
   }
 
-  // Carried results of the last group are used behind the layers, and results of
-  // every group.
+  // Finds the results that are used behind the layers: carried results of the last group, and
+  // results of every group. Fails if only some groups' are used.
   bool exportResults() {
     for (int64_t j = 0; j < layers.period; ++j)
       for (unsigned i = 0; i < at(0, j)->getNumResults(); ++i) {
@@ -188,7 +188,8 @@ private:
     });
   }
 
-  // A stacked parameter stands at one place of the stack and is used nowhere else.
+  // Returns whether each stacked parameter is at one position of the stacks, and used in its group
+  // only.
   bool parametersStayInside() const {
     llvm::DenseSet<Value> seen;
     for (const auto &list : layers.stacked)
@@ -218,14 +219,14 @@ Positions positionsOf(Ops ops) {
   return positions;
 }
 
-// Folded ops; a carried value beyond the first counts against it like a layer:
-// layers are cut where the stream is narrow.
+// Counts folded ops. A carried value beyond the first counts against them like a layer, so that
+// layers are cut where the residual stream is narrow.
 int64_t worth(const Layers &layers) {
   return layers.period * (layers.count - (int64_t(layers.carried.size()) - 1));
 }
 
-// Worth more; then fewer carried values, fewer other ones, the shorter period,
-// the earlier start.
+// Prefers the fold that is worth more; then fewer carried values, fewer other ones, the shorter
+// period, the earlier start.
 bool better(const Layers &a, const Layers &b) {
   auto key = [](const Layers &l) {
     return std::tuple(-worth(l), l.carried.size(), l.gathered.size() + l.exported.size(), l.period,
@@ -263,7 +264,8 @@ std::optional<Layers> raise::findLayers(Ops ops) {
   return best;
 }
 
-// The sides of a sum of two full tensors of which one stands behind the other.
+// Returns the stream and the branch of a sum of two full tensors of which the branch depends on the
+// stream.
 static std::optional<std::pair<Value, Value>> residualSides(Operation *op,
                                                             const Positions &positions) {
   auto sum = dyn_cast<AddOp>(op);
@@ -294,13 +296,13 @@ static std::optional<std::pair<Value, Value>> residualSides(Operation *op,
 
 namespace {
 
-// Ops [begin, end) from `initial`, a point of the residual stream, to another.
+// Describes ops [begin, end) from `initial`, a point of the residual stream, to another one.
 struct Stretch {
   int64_t begin = 0, end = 0;
   Value initial;
 };
 
-// The longest chain of residual sums around one attention.
+// Returns the longest chain of residual sums around one attention.
 std::optional<Stretch> longestStretch(Ops ops, const Positions &positions) {
   llvm::DenseMap<Value, Value> beginning; // of the chain that a sum ends
   std::optional<Stretch> longest;

@@ -1,4 +1,5 @@
-// Where equal layers stand in a sequence of ops, and how they hang together.
+// Finds equal layers in a sequence of ops, and the values that connect them
+// (test/passes/1-raise/fold-layers.mlir).
 #ifndef LLMC_PASSES_RAISE_FOLDLAYERS_FINDLAYERS_H
 #define LLMC_PASSES_RAISE_FOLDLAYERS_FINDLAYERS_H
 
@@ -8,12 +9,12 @@ namespace llmc::raise {
 
 using Ops = llvm::ArrayRef<mlir::Operation *>;
 
-// `count` groups of `period` ops from `start` on.
+// Describes a fold: `count` groups of `period` ops, from `start` on.
 struct Layers {
   int64_t start = 0, period = 0, count = 0;
 
-  // Result `result` of op `op` of each group goes into the next one; the first
-  // one gets `initial`.
+  // Identifies result `result` of op `op` of each group, which the next group takes; the first
+  // group takes `initial`.
   struct Carried {
     int64_t op;
     unsigned result;
@@ -21,37 +22,38 @@ struct Layers {
     bool operator==(const Carried &) const = default;
   };
   llvm::SmallVector<Carried, 1> carried;
-  // One parameter per group.
+  // Lists one parameter per group.
   llvm::SmallVector<llvm::SmallVector<mlir::Value>> stacked;
-  // One input of the model or one small constant per group.
+  // Lists one input of the model, or one small constant, per group.
   llvm::SmallVector<llvm::SmallVector<mlir::Value>> gathered;
   llvm::SmallVector<mlir::Value> captured;
 
-  // Result `result` of op `op` is used behind the layers, of each group by itself.
+  // Identifies result `result` of op `op`, which is used after the layers, of each group by itself.
   struct Exported {
     int64_t op;
     unsigned result;
   };
   llvm::SmallVector<Exported> exported;
 
-  // Where an operand of the body comes from. `index` counts in the list of its
-  // kind; for Internal it is an op of the group, for Cloned unused.
+  // Describes where an operand of the body comes from. `index` counts in the list of its kind (for
+  // Cloned in `captured`); for Internal it is an op of the group.
   struct Operand {
     enum Kind { Internal, Carried, Stacked, Gathered, Captured, Cloned } kind;
     int64_t index = 0;
     unsigned result = 0;
   };
-  // Per op of a group, per operand.
+  // Lists the operands of each op of a group.
   llvm::SmallVector<llvm::SmallVector<Operand, 3>> operands;
 
   int64_t end() const { return start + period * count; }
 };
 
-// The best fold of `ops` (one block, in order, without constants and terminator).
+// Returns the best fold of `ops` (one block, in order, without constants and terminator); nullopt
+// if nothing folds.
 std::optional<Layers> findLayers(Ops ops);
 
-// One layer around an attention: the longest stretch of the residual stream
-// (sums of which one side stands behind the other) that holds no other.
+// Returns one layer around a single attention: the longest stretch of the residual stream (sums of
+// which one side depends on the other) that holds no second one; nullopt if there is none.
 std::optional<Layers> findSingleLayer(Ops ops);
 
 } // namespace llmc::raise

@@ -15,7 +15,7 @@ namespace llmc {
 #include "passes/1-raise/Passes.h.inc"
 } // namespace llmc
 
-// The ops that may be part of a layer, in order.
+// Returns the ops that may be part of a layer, in order.
 static SmallVector<Operation *> candidateOps(func::FuncOp func) {
   SmallVector<Operation *> ops;
   for (Operation &op : func.getBody().front().without_terminator())
@@ -31,7 +31,7 @@ public:
   Folder(func::FuncOp func, SmallVector<Operation *> ops, Layers layers)
       : func(func), parameters(func), ops(std::move(ops)), layers(std::move(layers)) {}
 
-  // Whether the parameters are of the kind that can be stacked.
+  // Returns whether each parameter has one view, so that it can be stacked.
   bool canStack() {
     return llvm::all_of(layers.stacked, [&](const auto &values) {
       return llvm::all_of(values, [&](Value value) { return bool(parameters.viewOf(value)); });
@@ -54,7 +54,7 @@ private:
     return ops[layers.start + group * layers.period + op];
   }
 
-  // The locations of one op in all layers, layer by layer (see graph::unrollRepeat).
+  // Fuses the locations of one op in all layers, layer by layer (see graph::unrollRepeat).
   Location locationOf(int64_t op) const {
     SmallVector<Location> locations;
     for (int64_t group = 0; group < layers.count; ++group)
@@ -76,7 +76,7 @@ private:
                           /*stacked=*/true, FusedLoc::get(func.getContext(), locations));
   }
 
-  // One value of the values of all groups.
+  // Concatenates the values of all groups along a new leading dim.
   Value gather(ArrayRef<Value> values) {
     OpBuilder builder(at(0, 0));
     Build build(builder, values[0].getLoc());
@@ -95,7 +95,7 @@ private:
     });
   }
 
-  // What is used of each group by itself is a slice of a stacked result.
+  // Replaces what is used of each group by itself by a slice of a stacked result.
   void exportResults(RepeatOp repeat) {
     llvm::DenseSet<Operation *> folded(ops.begin() + layers.start, ops.begin() + layers.end());
     OpBuilder builder(repeat->getContext());
@@ -126,7 +126,7 @@ private:
         if (operand.kind == Layers::Operand::Captured)
           captured.insert(layers.captured[operand.index]);
 
-    // Before the first layer everything that it takes is defined.
+    // Insert before the first layer, where everything that it takes is defined.
     OpBuilder builder(at(0, 0));
     SmallVector<Location> locations;
     for (int64_t op = 0; op < layers.period; ++op)

@@ -1,4 +1,4 @@
-// A transpose beside a matmul is part of its equation.
+// Folds a transpose beside a matmul into its equation.
 #include "passes/1-raise/Equation.h"
 #include "passes/1-raise/Patterns.h"
 
@@ -12,7 +12,7 @@ namespace {
 struct AbsorbOperandTranspose : OpRewritePattern<MatmulOp> {
   using OpRewritePattern::OpRewritePattern;
 
-  // The letters of the value before the transpose; `value` becomes that value.
+  // Returns whether `value` is a transpose; `letters` and `value` then become those of its operand.
   static bool absorb(std::string &letters, Value &value) {
     auto transpose = value.getDefiningOp<TransposeOp>();
     if (!transpose)

@@ -1,4 +1,4 @@
-// Movement that moves nothing, or that the next movement undoes.
+// Drops movement that moves nothing, or that the next movement undoes.
 #include "passes/1-raise/Constants.h"
 #include "passes/1-raise/Patterns.h"
 
@@ -62,7 +62,7 @@ struct ComposeTransposes : OpRewritePattern<TransposeOp> {
 struct ComposeSlices : OpRewritePattern<SliceOp> {
   using OpRewritePattern::OpRewritePattern;
   LogicalResult matchAndRewrite(SliceOp op, PatternRewriter &rewriter) const override {
-    // What several slices read (one head of a fused product) stays one value.
+    // Keep a value that several slices read (one head of a fused product).
     auto inner = op.getOperand().getDefiningOp<SliceOp>();
     if (!inner || !inner->hasOneUse())
       return failure();
@@ -80,13 +80,13 @@ struct ComposeSlices : OpRewritePattern<SliceOp> {
   }
 };
 
-// `operand` before the op that repeats its elements.
+// Returns the operand of the broadcast that defines `operand`; null if none does.
 Value beforeBroadcast(Value operand) {
   auto broadcast = operand.getDefiningOp<BroadcastOp>();
   return broadcast ? broadcast.getOperand() : Value();
 }
 
-// `operand` before the op that puts ones in front of its shape.
+// Returns the operand of a reshape that only puts ones in front of its shape; else null.
 Value beforeLeadingOnes(Value operand) {
   auto reshape = operand.getDefiningOp<ReshapeOp>();
   if (!reshape)
@@ -96,7 +96,7 @@ Value beforeLeadingOnes(Value operand) {
   return only ? reshape.getOperand() : Value();
 }
 
-// `operand` before the op that takes ones off the front of its shape.
+// Returns the operand of a reshape that only takes ones off the front of its shape; else null.
 Value beforeDroppedOnes(Value operand) {
   auto reshape = operand.getDefiningOp<ReshapeOp>();
   if (!reshape)
@@ -108,8 +108,8 @@ Value beforeDroppedOnes(Value operand) {
   return ones ? reshape.getOperand() : Value();
 }
 
-// An elementwise op broadcasts by itself: what only serves to do so before it is
-// dropped, if another operand still gives the result its shape.
+// Drops what only broadcasts an operand of an elementwise op, which broadcasts by itself, if the
+// result keeps its shape.
 struct DropBroadcastOfOperand : RewritePattern {
   using Before = Value (*)(Value);
   DropBroadcastOfOperand(MLIRContext *context, Before before)

@@ -1,4 +1,4 @@
-// Three ideas, each in a file of its own, applied together to a fixpoint.
+// Applies three ideas, each in a file of its own, together to a fixpoint.
 #include "passes/1-raise/Passes.h"
 #include "passes/1-raise/Patterns.h"
 
@@ -14,15 +14,15 @@ namespace {
 
 struct FoldShapes : llmc::impl::FoldShapesBase<FoldShapes> {
   void runOnOperation() override {
-    // With one row a batch dim is a one in front. Whether it is there for the
-    // sake of a broadcast can be told only when no merged dims are left.
+    // With one row a batch dim is a leading 1. Only when no merged dims are left can it be told
+    // whether that 1 serves a broadcast alone.
     if (failed(fold(false)) || failed(fold(true)))
       signalPassFailure();
   }
 
   LogicalResult fold(bool dropLeadingOnes) {
     RewritePatternSet patterns(&getContext());
-    raise::populateFoldConstants(patterns); // what moved meets constants
+    raise::populateFoldConstants(patterns); // an op that moved may have constant operands
     raise::populateDropIdentities(patterns);
     raise::populateSinkMerges(patterns);
     raise::populateAbsorbTransposes(patterns);

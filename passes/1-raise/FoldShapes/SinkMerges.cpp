@@ -1,6 +1,5 @@
-// Merged dimensions: an exporter flattens [b, s, d] to [b * s, d] before a
-// matmul and unflattens behind it. The merge is moved towards the results, op by
-// op, until it meets the reshape that undoes it.
+// Moves merged dimensions towards the results, op by op, until they meet the reshape that undoes
+// the merge: an exporter flattens [b, s, d] to [b * s, d] before a matmul and unflattens behind it.
 #include "passes/1-raise/Constants.h"
 #include "passes/1-raise/Equation.h"
 #include "passes/1-raise/Parameters.h"
@@ -13,16 +12,16 @@ using namespace llmc::raise;
 
 namespace {
 
-// What each dim of a merged tensor is made of: sizes, outermost first.
+// Lists the sizes that each dim of a merged tensor is made of, outermost first.
 using Groups = SmallVector<SmallVector<int64_t, 2>, 4>;
 
-// A reshape that only merges neighbouring dims.
+// Describes a reshape that only merges neighbouring dims.
 struct Merge {
   Value source;
   Groups groups;
 
   bool merges(size_t dim) const { return groups[dim].size() > 1; }
-  // Source dim at which group `dim` begins.
+  // Returns the source dim at which group `dim` begins.
   size_t begin(size_t dim) const {
     size_t position = 0;
     for (size_t i = 0; i < dim; ++i)
@@ -84,9 +83,9 @@ RankedTensorType typeWith(Value like, ArrayRef<int64_t> shape) {
 
 //===-- Elementwise ---------------------------------------------------------===//
 
-// The shape that `operand` has in an op whose result is merged as `groups`,
-// before the merge: a size per dim that stays, ones per merged dim. What no parameter
-// is in (a mask, positions) may be split where it is merged itself.
+// Returns the shape of `operand` before the merge, in an op whose result is merged as `groups`: a
+// size per dim that stays, ones per merged dim. A value without parameters (a mask, positions) may
+// be split where it is merged itself; for other values that would need a split, returns nullopt.
 std::optional<SmallVector<int64_t>> unmergedShape(Value operand, const Groups &groups) {
   ArrayRef<int64_t> shape = shapeOf(operand);
   SmallVector<int64_t> unmerged;
@@ -140,8 +139,8 @@ struct SinkThroughElementwise : RewritePattern {
 
 //===-- Ops on rows ---------------------------------------------------------===//
 
-// Softmax and layer norm treat each row of the last dim alone: merged leading
-// dims mean nothing to them.
+// Sinks merged leading dims through softmax and layer norm, which treat each row of the last dim
+// alone.
 struct SinkThroughRows : RewritePattern {
   explicit SinkThroughRows(MLIRContext *context)
       : RewritePattern(MatchAnyOpTypeTag(), 1, context) {}
@@ -244,9 +243,9 @@ struct SinkThroughGather : OpRewritePattern<GatherOp> {
 
 //===-- Matmul --------------------------------------------------------------===//
 
-// A merged dim whose letter stands in one operand and the result is a free loop;
-// one that stands in both operands and the result (a batch) must be merged
-// equally in both. Contracted dims stay merged.
+// Sinks merged dims through a matmul. A letter in one operand and the result is a free loop; one in
+// both operands and the result (a batch) must be merged equally in both. Contracted dims stay
+// merged.
 struct SinkThroughMatmul : OpRewritePattern<MatmulOp> {
   using OpRewritePattern::OpRewritePattern;
 
@@ -282,7 +281,7 @@ struct SinkThroughMatmul : OpRewritePattern<MatmulOp> {
     if (split.empty())
       return failure();
 
-    // Shapes first: they need the old letters.
+    // Compute shapes first: they need the old letters.
     Build build(rewriter, op.getLoc());
     for (Side &side : sides) {
       SmallVector<int64_t> shape;

@@ -1,5 +1,5 @@
-// Transposes move towards the results, through every op that does not care, until
-// they meet the one that undoes them or a matmul.
+// Moves transposes towards the results, through every op that does not depend on the order of dims,
+// until they meet the one that undoes them or a matmul.
 #include "passes/1-raise/Constants.h"
 #include "passes/1-raise/Patterns.h"
 
@@ -24,7 +24,7 @@ template <typename T> static SmallVector<T> pick(ArrayRef<T> from, ArrayRef<int6
   return picked;
 }
 
-// Whether dims of size 1 are all that `order` moves past others.
+// Returns whether `order` moves only dims of size 1 past others.
 static bool movesOnlyOnes(ArrayRef<int64_t> shape, ArrayRef<int64_t> order) {
   Order large;
   for (int64_t dim : order)
@@ -35,15 +35,16 @@ static bool movesOnlyOnes(ArrayRef<int64_t> shape, ArrayRef<int64_t> order) {
 
 namespace {
 
-// An operand whose dims are put in another order without moving an element:
-// `source` under the shape `shape`, or transposed if it is a constant.
+// Describes an operand with reordered dims: `source` reshaped to `shape`, which moves no element,
+// or transposed (`move`) if it is a constant.
 struct Reordered {
   Value source;
   Order order, shape;
   bool move = false;
 };
 
-// `value`, aligned at the last of `rank` dims, with its dims in the order `order`.
+// Returns `value`, aligned at the last of `rank` dims, with its dims in the order `order`; nullopt
+// if that would move elements of a value that is no constant.
 std::optional<Reordered> reorder(Value value, size_t rank, ArrayRef<int64_t> order) {
   Reordered result{value, Order(order), {}};
   if (auto transpose = value.getDefiningOp<TransposeOp>();
@@ -105,7 +106,7 @@ struct ThroughElementwise : RewritePattern {
   }
 };
 
-// Each row of the last dim by itself.
+// Sinks a transpose through ops that treat each row of the last dim alone.
 struct ThroughRows : RewritePattern {
   explicit ThroughRows(MLIRContext *context) : RewritePattern(MatchAnyOpTypeTag(), 1, context) {}
 
@@ -145,7 +146,7 @@ struct ThroughReduce : OpRewritePattern<ReduceOp> {
       return failure();
     Order dims = pick(transpose.getPermutation(), op.getDims());
     llvm::sort(dims);
-    // The dims that stay, numbered as in the reduced operand.
+    // Number the dims that stay as in the reduced operand.
     Order order;
     for (auto [i, dim] : llvm::enumerate(transpose.getPermutation()))
       if (!llvm::is_contained(dims, dim))
@@ -195,18 +196,18 @@ struct ThroughConcat : OpRewritePattern<ConcatOp> {
   }
 };
 
-// A reshape that splits dims, or adds ones, splits them before the transpose too.
+// Sinks a transpose through a reshape that splits dims or adds ones.
 struct ThroughSplit : OpRewritePattern<ReshapeOp> {
   using OpRewritePattern::OpRewritePattern;
 
-  // The dims of `to` that each dim of `from` becomes.
+  // Returns the dims of `to` that each dim of `from` becomes; nullopt if dims are merged.
   static std::optional<SmallVector<Order>> groupsOf(ArrayRef<int64_t> from, ArrayRef<int64_t> to) {
     SmallVector<Order> groups;
     size_t next = 0;
     for (int64_t size : from) {
       Order &group = groups.emplace_back();
       int64_t product = 1;
-      // Ones in front of a dim belong to it; a dim of 1 takes one of them.
+      // Assign ones in front of a dim to it; a dim of 1 takes one of them.
       while (next < to.size() && (product < size || group.empty())) {
         product *= to[next];
         group.push_back(next++);

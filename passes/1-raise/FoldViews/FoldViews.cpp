@@ -1,4 +1,4 @@
-// Movement of parameters becomes part of the view that says where they lie.
+// Folds movement of parameters into the views that locate them in their sources.
 #include "passes/1-raise/Constants.h"
 #include "passes/1-raise/Equation.h"
 #include "passes/1-raise/Parameters.h"
@@ -38,9 +38,9 @@ static ViewAttr transposedView(ViewAttr view, ArrayRef<int64_t> permutation) {
   return makeView(view, view.getOffset(), strides);
 }
 
-// The view of the same elements under another shape; null if no strides say it.
+// Returns the view of the same elements under another shape; null if no strides express it.
 static ViewAttr reshapedView(ViewAttr view, ArrayRef<int64_t> from, ArrayRef<int64_t> to) {
-  // Runs of dims that lie behind one another in memory, outermost first.
+  // Runs are dims that are contiguous to each other in memory, outermost first.
   SmallVector<std::pair<int64_t, int64_t>> runs; // size, stride of the innermost element
   for (auto [size, stride] : llvm::zip(from, view.getStrides())) {
     if (size == 1)
@@ -69,7 +69,7 @@ static ViewAttr reshapedView(ViewAttr view, ArrayRef<int64_t> from, ArrayRef<int
   return left == 1 && runs.empty() ? makeView(view, view.getOffset(), strides) : ViewAttr();
 }
 
-// The view that `op`, the use of a parameter, makes of it.
+// Returns the view that `op`, a use of a parameter, makes of it; null if it is no view.
 static ViewAttr viewAfter(Operation *op, ViewAttr view) {
   if (auto slice = dyn_cast<SliceOp>(op))
     return slicedView(view, slice);
@@ -80,7 +80,7 @@ static ViewAttr viewAfter(Operation *op, ViewAttr view) {
   return {};
 }
 
-// Whether two views have the same elements, in whatever order of dims.
+// Returns whether two views have the same elements, in any order of dims.
 static bool sameElements(ViewAttr a, ArrayRef<int64_t> aShape, ViewAttr b,
                          ArrayRef<int64_t> bShape) {
   if (a.getSource() != b.getSource() || a.getOffset() != b.getOffset())
@@ -122,7 +122,7 @@ struct FoldViews : llmc::impl::FoldViewsBase<FoldViews> {
     return success();
   }
 
-  // Whether slices of `parameter` read each of its elements once.
+  // Returns whether `slices` read each element of `parameter` once.
   static bool partition(ArrayRef<SliceOp> slices, BlockArgument parameter) {
     int64_t total = 0;
     for (SliceOp slice : slices)
@@ -142,12 +142,13 @@ struct FoldViews : llmc::impl::FoldViewsBase<FoldViews> {
     return false;
   }
 
-  // Replaces a parameter whose uses are all movement by what they make of it.
+  // Replaces a parameter whose uses are all movement by one parameter for each moved view. Returns
+  // whether it did.
   bool foldUses(Parameters &parameters, BlockArgument parameter) {
     ViewAttr view = parameters.viewOf(parameter);
     if (!view || parameter.use_empty())
       return false;
-    // One representative per way of use.
+    // Group uses that make the same view.
     std::map<std::string, SmallVector<Operation *>> ways;
     SmallVector<SliceOp> slices;
     for (Operation *user : parameter.getUsers()) {
@@ -177,8 +178,8 @@ struct FoldViews : llmc::impl::FoldViewsBase<FoldViews> {
     return true;
   }
 
-  // Of two parameters on the same elements, the one in the source's own order
-  // stays and is transposed for the uses of the other.
+  // Keeps, of two parameters on the same elements, the one in the source's own order, and
+  // transposes it for the uses of the other.
   bool unifyEqualViews(Parameters &parameters, func::FuncOp func) {
     std::map<std::pair<StringRef, int64_t>, SmallVector<BlockArgument>> seen;
     bool changed = false;
@@ -201,7 +202,7 @@ struct FoldViews : llmc::impl::FoldViewsBase<FoldViews> {
     return llvm::is_sorted(view.getStrides(), std::greater<int64_t>());
   }
 
-  // Makes `kept` serve both; it becomes `argument` if that is in the source's order.
+  // Makes `kept` serve both uses; it becomes `argument` if that is in the source's order.
   bool unify(Parameters &parameters, BlockArgument &kept, BlockArgument argument) {
     ViewAttr a = parameters.viewOf(kept), b = parameters.viewOf(argument);
     ArrayRef<int64_t> aShape = shapeOf(kept), bShape = shapeOf(argument);
@@ -235,8 +236,8 @@ struct FoldViews : llmc::impl::FoldViewsBase<FoldViews> {
     return true;
   }
 
-  // The order of the parameter's dims in which `matmul` contracts it: the
-  // contracted ones as in the other operand, then the others as in the result.
+  // Returns the order of the parameter's dims in which `matmul` contracts it: the contracted ones
+  // as in the other operand, then the others as in the result.
   static SmallVector<int64_t> orderFor(MatmulOp matmul, unsigned side) {
     Equation equation = equationOf(matmul);
     const std::string &own = side == 0 ? equation.lhs : equation.rhs;

@@ -10,7 +10,7 @@ using namespace llmc::graph;
 
 bool raise::isCommutative(Operation *op) { return isa<AddOp, MulOp, AndOp, OrOp, MatmulOp>(op); }
 
-// Equal in every run of the program, unlike llvm::hash_combine.
+// Mixes two hashes, with equal results in every run of the program, unlike llvm::hash_combine.
 static uint64_t mix(uint64_t a, uint64_t b) {
   uint64_t pair[2] = {a, b};
   return llvm::xxh3_64bits(ArrayRef(reinterpret_cast<const uint8_t *>(pair), sizeof pair));
@@ -31,8 +31,8 @@ static uint64_t combineSorted(SmallVector<uint64_t> parts) {
   return hash;
 }
 
-// What an operand of a matmul is to it, whichever letters are used: for each of
-// its dims the place in the result and in the other operand.
+// Hashes the role of a matmul's operand, whichever letters are used: for each of its dims the
+// position in the result and in the other operand.
 static uint64_t roleInMatmul(MatmulOp op, unsigned side) {
   raise::Equation equation = raise::equationOf(op);
   const std::string &own = side == 0 ? equation.lhs : equation.rhs;
@@ -43,7 +43,7 @@ static uint64_t roleInMatmul(MatmulOp op, unsigned side) {
   return hash;
 }
 
-// What tells the operands of `op` apart.
+// Distinguishes the operands of `op`; all are 0 if they may be exchanged.
 static uint64_t roleOf(Operation *op, unsigned index) {
   if (auto matmul = dyn_cast<MatmulOp>(op))
     return roleInMatmul(matmul, index);
@@ -68,9 +68,9 @@ static uint64_t localColour(Operation *op) {
   return hash;
 }
 
-// 0 real input or computed from one or with parameters, 1 other input or computed, 2
-// parameter, 3 constant. A mask, made of tokens, stands at one depth while the layers
-// beside it get deeper: 0 before 1 says the same in each.
+// Returns 0 for a float input and what is computed from one or from a parameter, 1 for any other
+// input or computed value, 2 for a parameter, 3 for a constant. A mask, made of tokens, has one
+// depth while the layers beside it get deeper: 0 before 1 gives the same order in each.
 int64_t raise::Colours::originOf(Value value) const {
   if (isParameter(value))
     return 2;

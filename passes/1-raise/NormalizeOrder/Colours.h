@@ -1,4 +1,4 @@
-// An order of values that depends on the structure around them alone.
+// Orders values by the structure around them alone (test/passes/1-raise/normalize-order.mlir).
 #ifndef LLMC_PASSES_RAISE_NORMALIZEORDER_COLOURS_H
 #define LLMC_PASSES_RAISE_NORMALIZEORDER_COLOURS_H
 
@@ -6,19 +6,19 @@
 
 namespace llmc::raise {
 
-// Whether the operands of `op` may be exchanged.
+// Returns whether the operands of `op` may be exchanged.
 bool isCommutative(mlir::Operation *op);
 
-// Colour refinement (Weisfeiler and Leman, 1968): round 0 is an op's kind,
-// attributes and types; each round adds the colours of operands and users. Two
-// values are told apart by the smallest neighbourhood that differs, so equal
-// layers order their values equally. Values that no round tells apart may be
-// exchanged.
+// Computes a color of each value of a function by color refinement (Weisfeiler and Leman, 1968):
+// round 0 is an op's kind, attributes and types; each round adds the colors of operands and users.
+// The smallest neighborhood that differs tells two values apart, so equal layers order their values
+// equally. Values that no round tells apart may be exchanged.
 class Colours {
 public:
   explicit Colours(mlir::func::FuncOp func);
 
-  // The order of exchangeable operands.
+  // Returns whether `a` comes before `b` as an exchangeable operand: by rank (larger first),
+  // origin, depth, then color.
   bool less(mlir::Value a, mlir::Value b) const;
 
 private:

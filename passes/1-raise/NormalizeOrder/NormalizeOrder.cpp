@@ -1,5 +1,5 @@
-// One order for all modules of the same structure. In three steps: operands of
-// exchangeable ops, then ops, then arguments, states and sources.
+// Gives all modules of the same structure one order, in three steps: operands of commutative ops,
+// then ops, then arguments, states and sources.
 #include "mlir/IR/Dominance.h"
 #include "mlir/Transforms/CSE.h"
 #include "passes/1-raise/Equation.h"
@@ -36,8 +36,8 @@ static void orderOperands(func::FuncOp func) {
       swapOperands(&op);
 }
 
-// Letters by position: the left operand's are the usual ones of its rank, those
-// that the right one adds come from a fixed list.
+// Names letters by position: the left operand's are the usual ones of its rank, those that the
+// right one adds come from a fixed list.
 static void nameLetters(MatmulOp matmul) {
   static const StringRef usual[] = {"", "d", "sd", "bsd", "bhsd", "abhsd", "abchsd"};
   Equation equation = equationOf(matmul);
@@ -66,7 +66,7 @@ static void nameLetters(MatmulOp matmul) {
 
 //===-- Ops -----------------------------------------------------------------===//
 
-// The ops in the order in which the results need them, first operands first.
+// Returns the ops in post-order from the results, first operands first.
 static SmallVector<Operation *> orderOfNeed(func::FuncOp func) {
   SmallVector<Operation *> order;
   llvm::DenseSet<Operation *> done;
@@ -89,7 +89,7 @@ static SmallVector<Operation *> orderOfNeed(func::FuncOp func) {
   return order;
 }
 
-// What is made of parameters and constants alone.
+// Finds values that are computed from parameters and constants alone.
 class Derived {
 public:
   explicit Derived(ArrayRef<Operation *> order) {
@@ -100,9 +100,9 @@ public:
         add(op);
   }
 
-  // The ops behind values that are made once, in a way as no other value is, and used in several
-  // places: all layers share these (a bias of distances), while what a layer makes of its own
-  // parameters (1 + scale) is made in the same way by each.
+  // Returns the ops behind values that all layers share (a bias of distances): such a value is used
+  // in several places, and no other value is computed in the same way. What a layer computes from
+  // its own parameters (1 + scale) is computed in the same way by each.
   llvm::DenseSet<Operation *> shared(ArrayRef<Operation *> order) const {
     llvm::DenseSet<Operation *> found;
     for (Operation *op : llvm::reverse(order))
@@ -141,7 +141,7 @@ private:
            llvm::any_of(users, [&](Operation *u) { return !ofOps.contains(u); });
   }
 
-  DenseMap<Value, llvm::hash_code> forms; // equal where values are made alike
+  DenseMap<Value, llvm::hash_code> forms; // equal for values that are computed in the same way
   DenseMap<Operation *, size_t> ofOps;
   DenseMap<size_t, unsigned> counts;
 };
@@ -162,7 +162,7 @@ static void orderOps(func::FuncOp func) {
   }
   for (Operation *op : llvm::concat<Operation *>(front, rest))
     op->moveBefore(block.getTerminator());
-  // What nothing needs stands in front of all others, users behind.
+  // Dead ops are now in front of all others, each before its users.
   size_t live = order.size();
   size_t dead = std::distance(block.begin(), block.end()) - 1 - live;
   SmallVector<Operation *> unused;

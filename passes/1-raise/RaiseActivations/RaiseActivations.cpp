@@ -1,5 +1,5 @@
-// An activation is recognised by its values, not by one of its many spellings:
-// around every tanh, erf and exp, each expression of one value is sampled and compared.
+// Recognises an activation by its values, not by one of its many spellings: around every tanh, erf
+// and exp, each expression of one value is sampled and compared.
 #include "passes/1-raise/Constants.h"
 #include "passes/1-raise/Passes.h"
 
@@ -20,12 +20,12 @@ static constexpr int64_t kPoints = 513;
 static constexpr double kRange = 12, kTolerance = 1e-6;
 static constexpr size_t kReach = 12; // ops above and below a tanh, erf or exp
 
-// The constants of a GELU as an exporter may write them.
+// Holds the constants of a GELU as an exporter may write them.
 struct GeluConstants {
   double half, cubic, outer; // 1/sqrt(2), 0.044715 and sqrt(2/pi)
 };
 
-// To the nearest number of a format.
+// Rounds the constants to the nearest numbers of a format.
 static GeluConstants constantsOf(const llvm::fltSemantics &format, bool divides) {
   auto round = [&](double value) {
     APFloat number(value);
@@ -50,8 +50,8 @@ static Tensor samples() {
   return x;
 }
 
-// The values of `y` as a function of `x` alone at the sample points; nothing if
-// `y` depends on anything else than `x` and scalars.
+// Returns the values of `y` as a function of `x` alone at the sample points; nullopt if `y` depends
+// on anything else than `x` and scalars.
 static std::optional<Tensor> sample(Value y, Value x) {
   llvm::DenseMap<Value, Tensor> known;
   known[x] = samples();
@@ -107,8 +107,9 @@ Value buildSilu(OpBuilder &builder, Location loc, Value x) {
   return MulOp::create(builder, loc, x.getType(), x, buildSigmoid(builder, loc, x));
 }
 
-// A sigmoid may stand inside the ones before it. A file of 16 bits rounds the constants of
-// a formula that its framework computed in float32: it is meant exactly.
+// Lists activations by priority: a sigmoid may be inside the ones before it. A file of 16 bits
+// rounds the constants of a formula that its framework computed in float32, so it means the exact
+// formula.
 const Activation activations[] = {
     {geluOf<GeluForm::tanh, exact>, buildGelu<GeluForm::tanh>},
     {geluOf<GeluForm::tanh, APFloat::IEEEhalf>, buildGelu<GeluForm::tanh>},
@@ -133,7 +134,7 @@ static bool computes(const Tensor &y, const Activation &activation) {
   return true;
 }
 
-// The elementwise neighbourhood of `core` in one direction, nearest first.
+// Returns the elementwise neighbourhood of `core` in one direction, nearest first.
 template <typename Next> static SmallVector<Value> reach(Value core, Next next) {
   llvm::SetVector<Value> found;
   found.insert(core);
@@ -187,7 +188,7 @@ struct RaiseActivations : llmc::impl::RaiseActivationsBase<RaiseActivations> {
     for (Value core : cores)
       (void)llvm::any_of(activations,
                          [&](const Activation &activation) { return raiseAround(core, activation); });
-    // Only now: what one core leaves behind may be another core.
+    // Erase only now: what one core leaves behind may be another core.
     for (Operation &op :
          llvm::make_early_inc_range(llvm::reverse(getOperation().getBody().front())))
       if (isOpTriviallyDead(&op))

@@ -18,7 +18,7 @@ Visibility raise::simplest(Visibility rule, int64_t rows, int64_t keys) {
 
 namespace {
 
-// The keys that a row sees, if they are neighbours.
+// Bounds the keys that a row sees, if they are consecutive.
 struct Span {
   int64_t first, last;
 };
@@ -50,8 +50,8 @@ std::optional<Visibility> raise::ruleOf(int64_t rows, int64_t keys,
       rule.offset = span->last;
     if (span->last != std::min(row + rule.offset, keys - 1))
       return std::nullopt;
-    // The first row that misses a first key says how wide the window is; the one
-    // before it just saw all.
+    // The first row that does not see key 0 determines the window; the row before it saw all keys
+    // up to its last.
     if (!rule.window && span->first > 0) {
       if (row > 0 && span->first != 1)
         return std::nullopt;

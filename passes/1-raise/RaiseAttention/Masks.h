@@ -1,4 +1,5 @@
-// What a mask says, read from its values.
+// Reads from the values of a mask which keys each row sees
+// (test/passes/1-raise/raise-attention.mlir).
 #ifndef LLMC_PASSES_RAISE_RAISEATTENTION_MASKS_H
 #define LLMC_PASSES_RAISE_RAISEATTENTION_MASKS_H
 
@@ -8,13 +9,13 @@
 
 namespace llmc::raise {
 
-// What is added to a score that must not count: its weight underflows to zero.
+// Bounds what a mask adds to hide a key: the key's weight underflows to zero.
 inline constexpr double kHidden = -1e4;
-// What swallows any score that it is added to.
+// Bounds a number that absorbs any score to which it is added.
 inline constexpr double kSwallows = -1e30;
 
-// Row i sees key j where lo(i) <= j <= hi(i): everything, or as the attributes
-// of graph.attention say.
+// Describes the keys j that row i sees, lo(i) <= j <= hi(i): all of them, or as the attributes of
+// graph.attention define.
 struct Visibility {
   bool causal = false;
   int64_t offset = 0;
@@ -26,23 +27,23 @@ struct Visibility {
   bool operator==(const Visibility &) const = default;
 };
 
-// The rule of this size that says the same with the fewest words.
+// Returns the rule that is equal on this size and has the fewest attributes.
 Visibility simplest(Visibility rule, int64_t rows, int64_t keys);
 
-// The rule that `sees` follows on rows x keys; nothing if there is none.
+// Returns the rule that `sees` follows on rows x keys; nullopt if there is none.
 std::optional<Visibility> ruleOf(int64_t rows, int64_t keys,
                                  llvm::function_ref<bool(int64_t, int64_t)> sees);
 
-// How a number of a mask hides: i1 masks by 0, others by what is added.
+// Classifies a number of a mask: 0 hides in an i1 mask; in one that is added, kHidden or less does.
 enum class Sight { Seen, Hidden, Neither };
 Sight sightOf(double number, bool logical);
 
 // Reads constant masks, each once: all layers have the same.
 class MaskReader {
 public:
-  // The rule of a mask, broadcast to [..., rows, keys], together with `known`.
-  // Nothing if it follows none, differs between its leading dims, or holds a
-  // number that neither hides nor leaves as it is.
+  // Returns the rule of a mask, broadcast to [..., rows, keys], together with `known`. Returns
+  // nullopt if it follows none, differs between its leading dims, or holds a number that neither
+  // hides a key nor leaves its score as it is.
   std::optional<Visibility> ruleOf(mlir::DenseElementsAttr mask, int64_t rows, int64_t keys,
                                    const Visibility &known = {});
 

@@ -1,4 +1,4 @@
-// softmax(scale * q k^T + mask) v, matched from the product with v up.
+// Recognises softmax(scale * q k^T + mask) v, from the product with v upwards.
 #include "passes/1-raise/Equation.h"
 #include "passes/1-raise/Parameters.h"
 #include "passes/1-raise/Passes.h"
@@ -19,9 +19,9 @@ namespace llmc {
 
 namespace {
 
-// The letters of an attention as the product of q and k has them: of the batch, of
-// heads that have keys of their own, of heads that share them, of rows, of keys and of
-// the inner dim. `value` is that of v in the other product.
+// Holds the letters of an attention as the product of q and k has them: of the batch, of heads that
+// have keys of their own, of heads that share keys, of rows, of keys and of the inner dim. `value`
+// is that of v in the other product.
 struct Letters {
   std::string batch, heads, shared;
   char row = 0, key = 0, inner = 0, value = 0;
@@ -29,7 +29,7 @@ struct Letters {
   std::string queryHeads() const { return heads + shared; }
 };
 
-// The operand of `matmul` (0 or 1) that is `value`; nothing if both or neither are.
+// Returns which operand of `matmul` (0 or 1) is `value`; nullopt if both or neither are.
 std::optional<unsigned> sideOf(MatmulOp matmul, Value value) {
   if ((matmul.getLhs() == value) == (matmul.getRhs() == value))
     return std::nullopt;
@@ -40,8 +40,9 @@ struct RaiseProduct : OpRewritePattern<MatmulOp> {
   RaiseProduct(MLIRContext *context, MaskReader &reader, bool infers)
       : OpRewritePattern(context), reader(reader), infers(infers) {}
 
-  // `scores` is the equation of q k^T, whose operand `q` holds the queries; the
-  // softmax stands in the last product as `probabilities`.
+  // Returns the letters if the two equations are an attention's, else nullopt. `scores` is the
+  // equation of q k^T, whose operand `q` holds the queries; the last product has the softmax as
+  // `probabilities`.
   static std::optional<Letters> lettersOf(const Equation &scores, unsigned q,
                                           const std::string &probabilities,
                                           const std::string &values, const std::string &out) {
@@ -60,7 +61,7 @@ struct RaiseProduct : OpRewritePattern<MatmulOp> {
     }
     if (letters.batch.empty() || letters.shared.empty())
       return std::nullopt;
-    // Of dims that only queries have, the last are the rows, as masks have it.
+    // Take as rows the last of the dims that only queries have, as masks do.
     letters.row = letters.shared.back();
     letters.shared.pop_back();
     letters.key = scores.result.back();
@@ -78,7 +79,7 @@ struct RaiseProduct : OpRewritePattern<MatmulOp> {
     return one ? std::optional(letters) : std::nullopt;
   }
 
-  // `value` with its dims, which are `letters`, in the order `wanted`.
+  // Transposes `value`, whose dims are `letters`, to the order `wanted`.
   static Value inOrder(Build &build, Value value, const std::string &letters,
                        const std::string &wanted) {
     SmallVector<int64_t> order;
@@ -94,7 +95,7 @@ struct RaiseProduct : OpRewritePattern<MatmulOp> {
     return result;
   }
 
-  // `value`, whose dims are `letters`, as [batch, x, heads, y]: all heads as one dim.
+  // Arranges `value`, whose dims are `letters`, as [batch, x, heads, y]: all heads as one dim.
   static Value arrange(Build &build, Value value, const std::string &letters,
                        const std::string &batch, char x, const std::string &heads, char y) {
     value = inOrder(build, value, letters, batch + x + heads + y);
@@ -103,8 +104,8 @@ struct RaiseProduct : OpRewritePattern<MatmulOp> {
         value, {shape[0], shape[1], product(shape.slice(2, heads.size())), shape.back()});
   }
 
-  // `mask`, which broadcasts to dims `letters`, as [batch, heads, rows, keys]; `sizes` are
-  // those of the letters.
+  // Arranges `mask`, which broadcasts to dims `letters` of sizes `sizes`, as [batch, heads, rows,
+  // keys].
   static Value arrangeMask(Build &build, Value mask, const std::string &letters,
                            ArrayRef<int64_t> sizes, const Letters &of) {
     SmallVector<int64_t> shape(letters.size() - shapeOf(mask).size(), 1);
@@ -114,7 +115,7 @@ struct RaiseProduct : OpRewritePattern<MatmulOp> {
     mask = inOrder(build, mask, letters, of.batch + heads + of.row + of.key);
     shape.assign(shapeOf(mask).begin(), shapeOf(mask).end());
     shape.back() = sizes[letters.find(of.key)];
-    // Heads that are merged differ all or not at all.
+    // Broadcast all heads or none: they are merged to one dim.
     bool alike = product(ArrayRef(shape).slice(1, heads.size())) == 1;
     for (size_t i = 0; !alike && i < heads.size(); ++i)
       shape[1 + i] = sizes[letters.find(heads[i])];
@@ -144,7 +145,7 @@ struct RaiseProduct : OpRewritePattern<MatmulOp> {
     auto letters = lettersOf(first, q, probabilities, valueLetters, second.result);
     if (!letters)
       return failure();
-    // A mask's rows are those of the last two dims.
+    // A mask refers to the last two dims as rows and keys.
     bool plain = scores.masks.empty() && scores.visibility == Visibility();
     if (!plain && first.result[first.result.size() - 2] != letters->row)
       return failure();
@@ -158,7 +159,7 @@ struct RaiseProduct : OpRewritePattern<MatmulOp> {
       return failure();
 
     Build build(rewriter, op.getLoc());
-    // The letters as the last product writes them.
+    // Rename letters to those of the last product.
     auto renamed = [&](const std::string &own) {
       std::string other;
       for (char c : own)

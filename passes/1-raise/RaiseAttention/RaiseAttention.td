@@ -1,16 +1,16 @@
 def RaiseAttention : Pass<"llmc-raise-attention", "::mlir::func::FuncOp"> {
   let summary = "recognises softmax(q k^T) v";
   let description = [{
-    Needs: constants and shapes folded, so that transposes stand in equations and
+    Needs: constants and shapes folded, so that transposes are in equations and
       masks are constants.
     Gives: `graph.attention` on `[batch, rows, heads, dim]` for
-      softmax(scale * q k^T + mask) v. Of dims that only queries have the last are rows,
-      the others heads that share keys. A number behind a mask multiplies it too. The scale is
-      the product of the numbers that stand on the way (1/sqrt(dim), where it is
-      that up to f32 rounding). A mask is believed by its values only: zeros (or
-      true) at and below the diagonal and at most -1e4 (or false) above it, in
+      softmax(scale * q k^T + mask) v. Of the dims that only queries have, the last are
+      rows, the others heads that share keys. A number behind a mask multiplies the mask
+      too. The scale is the product of the numbers between the softmax and q and k
+      (1/sqrt(dim), where it is that up to f32 rounding). Only its values define a mask:
+      zeros (or true) at and below the diagonal and at most -1e4 (or false) above it, in
       all rows and heads, is `causal`; zeros everywhere is no mask.
-    Keeps: an attention with any other mask as it is; VerifyRaised says so.
+    Keeps: an attention with any other mask as it is; VerifyRaised remarks on it.
     Example: test/passes/1-raise/raise-attention.mlir
   }];
   let dependentDialects = ["::llmc::graph::GraphDialect"];

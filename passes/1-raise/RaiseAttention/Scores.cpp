@@ -1,4 +1,4 @@
-// Peeled from the softmax inwards: masks, a softcap, a scale, the product.
+// Peels masks, a softcap and a scale off the operand of a softmax, down to the product.
 #include "passes/1-raise/RaiseAttention/Scores.h"
 
 #include "passes/1-raise/Parameters.h"
@@ -28,7 +28,7 @@ Value raise::withoutFactors(Value value, double &scale) {
   return value;
 }
 
-// Peels masks off `value`, outermost first, until `scores.product` stands there.
+// Peels masks off `value`, outermost first, until it reaches `scores.product`.
 static bool peel(Value value, Scores &scores);
 
 static bool peelMask(Value inner, const Mask &mask, Scores &scores) {
@@ -52,7 +52,7 @@ static bool peelScale(Value value, Scores &scores) {
   return scores.product && scores.scale > 0 && scores.softcap >= 0;
 }
 
-// A number behind masks multiplies them too.
+// Peels a number that multiplies masked scores; it multiplies the masks too.
 static bool peelFactor(Value inner, double factor, Scores &scores) {
   Scores found;
   if (!(factor > 0) || !peel(inner, found) || found.masks.empty())
@@ -68,7 +68,7 @@ static bool peelFactor(Value inner, double factor, Scores &scores) {
   return true;
 }
 
-// The larger of masked scores and a number that swallows any score bounds the masks.
+// Peels the maximum of masked scores and a number that absorbs any score: it is the masks' floor.
 static bool peelFloor(MaximumOp op, Scores &scores) {
   for (unsigned i : {0u, 1u}) {
     auto floor = scalarOf(op->getOperand(i));
@@ -89,8 +89,8 @@ static bool peelFloor(MaximumOp op, Scores &scores) {
 
 static bool everyRowSees(DenseElementsAttr seen);
 
-// Whether scores times `kept` plus `added` are the scores where `kept` is 1 and hidden
-// where it is 0, and no row is hidden wholly: then `added` alone says it.
+// Returns whether scores * kept + added are the scores where `kept` is 1, and hidden where it is 0,
+// with no row hidden wholly: then adding `added` alone has the same effect.
 static bool hidesByProduct(DenseElementsAttr kept, DenseElementsAttr added) {
   if (!kept || !added || kept.getType() != added.getType() || !everyRowSees(kept))
     return false;
@@ -141,7 +141,7 @@ static bool peel(Value value, Scores &scores) {
 
 //===-- What masks say ------------------------------------------------------===//
 
-// What a constant mask adds.
+// Returns what a constant mask adds.
 static DenseElementsAttr addedBy(const Mask &mask, DenseElementsAttr dense) {
   auto type = cast<RankedTensorType>(dense.getType());
   ArrayRef<int64_t> shape = type.getShape();
@@ -152,7 +152,8 @@ static DenseElementsAttr addedBy(const Mask &mask, DenseElementsAttr dense) {
   return denseOf(values, type);
 }
 
-// A constant that is true where a mask sees, or holds what it adds.
+// Returns a constant that is true where a mask sees a key, or holds what the mask adds; null if the
+// mask is no constant.
 static DenseElementsAttr seenBy(const Mask &mask) {
   DenseElementsAttr dense = denseValueOf(mask.value);
   if (dense && mask.added && !mask.isAsItStands())
@@ -166,7 +167,7 @@ static DenseElementsAttr seenBy(const Mask &mask) {
   return DenseElementsAttr::get(cast<RankedTensorType>(dense.getType()), ArrayRef<bool>(seen));
 }
 
-// Whether a mask may hide keys of a row that another mask leaves.
+// Returns whether a mask may hide keys that another mask leaves.
 static bool mayHide(const Mask &mask) {
   DenseElementsAttr dense = seenBy(mask);
   if (!mask.added || !dense)
@@ -192,7 +193,8 @@ static bool everyRowSees(DenseElementsAttr seen) {
   return true;
 }
 
-// Whether a row of which a mask hides all keys weighs none of them.
+// Returns whether a mask hides by -inf, so that a row of which it hides all keys weighs none of
+// them.
 static bool hidesWholly(const Mask &mask) {
   if (!mask.added)
     return std::isinf(mask.hidden);
@@ -203,9 +205,9 @@ static bool hidesWholly(const Mask &mask) {
   return true;
 }
 
-// Moves masks that follow a rule from `masks` to `visibility`. Where another one
-// may hide what the rule leaves, finite numbers decide how such a row is weighed:
-// then only rules that hide by -inf are believed.
+// Moves masks that follow a rule from `masks` to `visibility`. Where another mask may hide what the
+// rule leaves, finite numbers decide how such a row is weighed: then only rules that hide by -inf
+// are moved.
 static void readMasks(Scores &scores, MaskReader &reader) {
   ArrayRef<int64_t> shape = shapeOf(scores.product.getResult());
   int64_t rows = shape[shape.size() - 2], keys = shape.back();
@@ -227,15 +229,16 @@ static void readMasks(Scores &scores, MaskReader &reader) {
     else
       scores.masks.push_back(mask);
   }
-  // Each row has something to see, so what is hidden underflows.
+  // Each row sees a key, so the weights of hidden keys underflow.
   if (scores.masks.size() == 1 && !scores.masks[0].added && scores.visibility == Visibility())
     if (DenseElementsAttr seen = seenBy(scores.masks[0]); seen && everyRowSees(seen))
       scores.masks[0].hidden = -std::numeric_limits<double>::infinity();
 }
 
-// One number for all hidden keys weighs them equally if a row sees none, and so
-// does a number that swallows the score it is added to; other ones cannot be said.
-// Nothing flows back to a mask: it must not depend on a parameter.
+// Returns whether a mask can be an operand of graph.attention. A row that sees no key weighs all
+// equally if one number replaces the scores; so it does if that number absorbs the score it is
+// added to, and other numbers cannot be expressed. Nothing flows back to a mask: it must not depend
+// on a parameter, unless the model infers.
 static bool canBeOperand(const Mask &mask, bool infers) {
   return (mask.added || mask.hidden <= kSwallows) &&
          (infers || !dependsOnParameter(mask.value));

@@ -1,4 +1,4 @@
-// What stands in the softmax of an attention.
+// Finds the product, scale, softcap and masks in the operand of an attention's softmax.
 #ifndef LLMC_PASSES_RAISE_RAISEATTENTION_SCORES_H
 #define LLMC_PASSES_RAISE_RAISEATTENTION_SCORES_H
 
@@ -9,8 +9,8 @@
 
 namespace llmc::raise {
 
-// `factor` times the value, at least `floor`, is added to the scores; or it chooses:
-// where it is not seen, `hidden` stands instead.
+// Describes a mask. Either max(factor * value, floor) is added to the scores, or the value chooses:
+// where it does not see a key, `hidden` replaces the score.
 struct Mask {
   mlir::Value value; // i1 if chosen
   bool added = false;
@@ -21,23 +21,23 @@ struct Mask {
   bool isAsItStands() const { return factor == 1 && std::isinf(floor); }
 };
 
-// softcap(scale * product), masked. A mask broadcasts to the product's shape.
+// Describes softcap(scale * product), masked. A mask broadcasts to the product's shape.
 struct Scores {
   graph::MatmulOp product;
   double scale = 1, softcap = 0;
-  Visibility visibility;              // what is proven from values
-  llvm::SmallVector<Mask, 2> masks;   // what is not
+  Visibility visibility;              // proven from values
+  llvm::SmallVector<Mask, 2> masks;   // all others
 };
 
-// The scores behind `value`, which is the operand of a softmax. Nothing flows back to a
-// mask: only where the model `infers` may one be computed from a parameter.
+// Returns the scores behind `value`, the operand of a softmax; nullopt if they have another form.
+// Nothing flows back to a mask: only where the model `infers` may one be computed from a parameter.
 std::optional<Scores> scoresOf(mlir::Value value, MaskReader &reader, bool infers);
 
-// All masks of `scores` as one operand of graph.attention, in their own shape;
+// Builds one operand of graph.attention from all masks of `scores`, in their own shape; returns
 // null if there are none.
 mlir::Value buildMask(graph::Build &build, const Scores &scores);
 
-// `value` without factors that are numbers; `scale` collects them.
+// Returns `value` without factors that are constant scalars; multiplies `scale` by them.
 mlir::Value withoutFactors(mlir::Value value, double &scale);
 
 } // namespace llmc::raise

@@ -64,7 +64,7 @@ struct ReadConstantMask : OpRewritePattern<AttentionOp> {
   MaskReader &reader;
 };
 
-// A mask of 4 dims, leading ones added.
+// Returns `value` as a mask of 4 dims: with leading ones, and the last dim broadcast to `keys`.
 Value asMask(Build &build, Value value, int64_t keys) {
   SmallVector<int64_t> shape(4 - shapeOf(value).size(), 1);
   llvm::append_range(shape, shapeOf(value));
@@ -73,7 +73,8 @@ Value asMask(Build &build, Value value, int64_t keys) {
   return build.broadcast(value, shape);
 }
 
-// seen = a and b, of which one is a rule: an attention skips what a rule hides.
+// Moves one side of a mask `a and b` into the attributes if it follows a rule, since an attention
+// skips what a rule hides.
 struct SplitConstantMask : OpRewritePattern<AttentionOp> {
   SplitConstantMask(MLIRContext *context, MaskReader &reader)
       : OpRewritePattern(context), reader(reader) {}
@@ -102,7 +103,7 @@ struct SplitConstantMask : OpRewritePattern<AttentionOp> {
   MaskReader &reader;
 };
 
-// The mask before what only makes it larger, or says by numbers what is seen.
+// Replaces the mask by the operand of a broadcast, or by the condition of a select of 0 and -inf.
 struct SayMaskShortly : OpRewritePattern<AttentionOp> {
   using OpRewritePattern::OpRewritePattern;
 
@@ -131,7 +132,7 @@ struct SayMaskShortly : OpRewritePattern<AttentionOp> {
 
 //===-- Operands ------------------------------------------------------------===//
 
-// A number that stands on the way to q or k is part of the scale.
+// Moves a number that multiplies q or k into the scale.
 struct TakeFactors : OpRewritePattern<AttentionOp> {
   using OpRewritePattern::OpRewritePattern;
   LogicalResult matchAndRewrite(AttentionOp op, PatternRewriter &rewriter) const override {
@@ -150,7 +151,7 @@ struct TakeFactors : OpRewritePattern<AttentionOp> {
     return failure();
   }
 
-  // The movement of `value` once more, without what multiplies.
+  // Rebuilds the movement of `value` without what multiplies it.
   static Value withoutFactor(PatternRewriter &rewriter, Value value) {
     Movement movement = movementOf(value);
     if (value == movement.base)
@@ -168,7 +169,7 @@ struct TakeFactors : OpRewritePattern<AttentionOp> {
   }
 };
 
-// Keys and values that are repeated for each query head of a group are read once.
+// Drops repeats of keys and values for each query head of a group: attention reads them once.
 struct GroupHeads : OpRewritePattern<AttentionOp> {
   using OpRewritePattern::OpRewritePattern;
   LogicalResult matchAndRewrite(AttentionOp op, PatternRewriter &rewriter) const override {
@@ -188,7 +189,7 @@ struct GroupHeads : OpRewritePattern<AttentionOp> {
   }
 };
 
-// Movement that says in many ops what fewer can.
+// Rebuilds movement of q, k or v if that takes fewer ops.
 struct MoveOnce : OpRewritePattern<AttentionOp> {
   using OpRewritePattern::OpRewritePattern;
   LogicalResult matchAndRewrite(AttentionOp op, PatternRewriter &rewriter) const override {
@@ -206,7 +207,7 @@ struct MoveOnce : OpRewritePattern<AttentionOp> {
   }
 };
 
-// 1/sqrt(dim) where the scale is that up to the rounding of two f32 roots.
+// Sets the scale to 1/sqrt(dim) where it is that up to the rounding of two f32 roots.
 struct SayScaleExactly : OpRewritePattern<AttentionOp> {
   using OpRewritePattern::OpRewritePattern;
   LogicalResult matchAndRewrite(AttentionOp op, PatternRewriter &rewriter) const override {

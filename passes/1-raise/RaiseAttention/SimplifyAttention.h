@@ -1,4 +1,4 @@
-// One form of graph.attention for all readers, whoever recognised it.
+// Brings graph.attention into one form, whichever code built it.
 #ifndef LLMC_PASSES_RAISE_RAISEATTENTION_SIMPLIFYATTENTION_H
 #define LLMC_PASSES_RAISE_RAISEATTENTION_SIMPLIFYATTENTION_H
 
@@ -7,7 +7,7 @@
 
 namespace llmc::raise {
 
-// `reader` must outlive the patterns.
+// Adds the patterns. `reader` must outlive them.
 void populateSimplifyAttention(mlir::RewritePatternSet &patterns, MaskReader &reader);
 
 } // namespace llmc::raise

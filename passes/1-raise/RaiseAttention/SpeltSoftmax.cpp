@@ -1,4 +1,4 @@
-// exp(x - max(x)) / sum of these, over the last dim.
+// Recognises exp(x - max(x)) / sum of these, over the last dim.
 #include "passes/1-raise/RaiseAttention/SpeltSoftmax.h"
 
 #include "passes/1-raise/RowStatistics.h"
@@ -8,7 +8,7 @@ using namespace llmc;
 using namespace llmc::graph;
 using namespace llmc::raise;
 
-// Whose reduction over the last dim `value` is, as one number a row of it.
+// Returns the value whose reduction over the last dim `value` is, as one number a row; else null.
 static Value reducedAs(Value value, ReduceKind kind) {
   Value inner = value;
   while (auto reshape = inner.getDefiningOp<ReshapeOp>())
@@ -36,7 +36,7 @@ struct RaiseQuotient : OpRewritePattern<DivOp> {
   }
 };
 
-// A softmax takes the largest of each row away itself.
+// Drops the subtraction of each row's maximum, which a softmax does itself.
 struct DropShift : OpRewritePattern<SoftmaxOp> {
   using OpRewritePattern::OpRewritePattern;
   LogicalResult matchAndRewrite(SoftmaxOp op, PatternRewriter &rewriter) const override {
@@ -49,7 +49,7 @@ struct DropShift : OpRewritePattern<SoftmaxOp> {
   }
 };
 
-// A softmax of this dialect is nowhere NaN: a row that is -inf gives zeros.
+// Drops a choice where a softmax is NaN: it never is, since a row that is -inf gives zeros.
 struct DropGuard : OpRewritePattern<SelectOp> {
   using OpRewritePattern::OpRewritePattern;
   LogicalResult matchAndRewrite(SelectOp op, PatternRewriter &rewriter) const override {

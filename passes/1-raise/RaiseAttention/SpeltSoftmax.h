@@ -1,4 +1,4 @@
-// Softmax where an exporter spells it out.
+// Recognises a softmax that an exporter writes op by op.
 #ifndef LLMC_PASSES_RAISE_RAISEATTENTION_SPELTSOFTMAX_H
 #define LLMC_PASSES_RAISE_RAISEATTENTION_SPELTSOFTMAX_H
 
@@ -6,8 +6,8 @@
 
 namespace llmc::raise {
 
-// To graph.softmax, without what it does itself and without a guard against the NaN
-// that it never gives.
+// Adds patterns that build graph.softmax, and drop before it a shift that it does itself and behind
+// it a guard against the NaN that it never gives.
 void populateSpeltSoftmax(mlir::RewritePatternSet &patterns);
 
 } // namespace llmc::raise

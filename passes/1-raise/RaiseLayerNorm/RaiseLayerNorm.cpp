@@ -1,4 +1,4 @@
-// (x - mean) / sqrt(variance + eps) * scale + bias, matched from the bias up.
+// Recognises (x - mean) / sqrt(variance + eps) * scale + bias, from the bias upwards.
 #include "passes/1-raise/Passes.h"
 #include "passes/1-raise/Patterns.h"
 #include "passes/1-raise/RowStatistics.h"
@@ -18,7 +18,7 @@ namespace {
 struct RaiseSum : OpRewritePattern<AddOp> {
   using OpRewritePattern::OpRewritePattern;
 
-  // x and eps, if `value` is (x - mean) / sqrt(variance + eps).
+  // Returns x and sets eps if `value` is (x - mean) / sqrt(variance + eps); else returns null.
   static Value normalized(Value value, double &eps) {
     Value centred, variance, deviation;
     if (auto quotient = value.getDefiningOp<DivOp>()) {
@@ -72,7 +72,7 @@ struct RaiseSum : OpRewritePattern<AddOp> {
   }
 };
 
-// One eps for all readers: an attribute of f32 type was rounded on its way.
+// Writes eps as the decimal that gives the same f32: an attribute of f32 type was rounded.
 struct WriteEpsAsDecimal : OpRewritePattern<LayerNormOp> {
   using OpRewritePattern::OpRewritePattern;
   LogicalResult matchAndRewrite(LayerNormOp op, PatternRewriter &rewriter) const override {

@@ -1,4 +1,4 @@
-// Consecutive rows of a table are a slice of it.
+// Replaces a gather of consecutive rows of a table by a slice.
 #include "passes/1-raise/Constants.h"
 #include "passes/1-raise/Passes.h"
 #include "passes/1-raise/Patterns.h"
@@ -13,8 +13,8 @@ namespace llmc {
 #include "passes/1-raise/Passes.h.inc"
 } // namespace llmc
 
-// The first of the ids, if along the last dim they are consecutive and all other
-// dims repeat them.
+// Returns the first of the ids if they are consecutive along the last dim and all other dims repeat
+// them; else nullopt.
 static std::optional<int64_t> firstOfConsecutive(const Tensor &ids) {
   if (ids.shape.empty() || ids.size() == 0)
     return std::nullopt;

@@ -1,4 +1,4 @@
-// A product whose factors are x, 1 / sqrt(mean(x^2) + eps) and a vector.
+// Recognises a product whose factors are x, 1 / sqrt(mean(x^2) + eps) and a vector.
 #include "passes/1-raise/Passes.h"
 #include "passes/1-raise/Patterns.h"
 #include "passes/1-raise/RowStatistics.h"
@@ -22,8 +22,8 @@ struct Factor {
   bool inverted;
 };
 
-// The factors of `value`, products and quotients of `value`'s own shape taken
-// apart; `whole` stays whole.
+// Collects the factors of `value` through products and quotients of its own shape, at most `depth`
+// of them; does not take `whole` apart.
 void collect(Value value, Value whole, bool inverted, int depth, SmallVectorImpl<Factor> &factors) {
   Operation *op = value.getDefiningOp();
   ArrayRef<int64_t> shape = shapeOf(value);
@@ -43,7 +43,8 @@ struct Norm {
   double eps = 0;
 };
 
-// `x` is null if the factor is no inverse deviation of anything.
+// Returns x and sets eps if the factor is 1 / sqrt(mean(x^2) + eps) with one number a row; else
+// null.
 Value normalizedBy(const Factor &factor, double &eps) {
   Value variance = deviationOf(factor.value, /*inverse=*/!factor.inverted, eps);
   Value x = variance ? meanSquareOf(variance) : Value();
@@ -106,7 +107,7 @@ struct RaiseProduct : RewritePattern {
   bool scaled;
 };
 
-// One eps for all readers: an attribute of f32 type was rounded on its way.
+// Writes eps as the decimal that gives the same f32: an attribute of f32 type was rounded.
 struct WriteEpsAsDecimal : OpRewritePattern<RmsNormOp> {
   using OpRewritePattern::OpRewritePattern;
   LogicalResult matchAndRewrite(RmsNormOp op, PatternRewriter &rewriter) const override {
@@ -118,7 +119,7 @@ struct WriteEpsAsDecimal : OpRewritePattern<RmsNormOp> {
   }
 };
 
-// Rows without their mean: a layer norm without a bias.
+// Turns a norm of rows less their mean into a layer norm with a bias of zeros.
 struct CentredRows : OpRewritePattern<RmsNormOp> {
   using OpRewritePattern::OpRewritePattern;
   LogicalResult matchAndRewrite(RmsNormOp op, PatternRewriter &rewriter) const override {
@@ -139,7 +140,7 @@ struct CentredRows : OpRewritePattern<RmsNormOp> {
 
 struct RaiseRmsNorm : llmc::impl::RaiseRmsNormBase<RaiseRmsNorm> {
   void runOnOperation() override {
-    // A norm without a scale stands inside one with a scale.
+    // A norm with a scale contains one without, so the former is matched first.
     for (bool scaled : {true, false}) {
       RewritePatternSet patterns(&getContext());
       patterns.add<RaiseProduct>(&getContext(), scaled);

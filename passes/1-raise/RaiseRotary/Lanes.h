@@ -1,5 +1,5 @@
-// Values seen lane by lane: a lane is one element of the last dims, flattened; the
-// dims in front of them are only moved.
+// Describes values lane by lane: a lane is one element of the last dims, flattened; the dims in
+// front of them are only moved (test/passes/1-raise/raise-rotary.mlir).
 #ifndef LLMC_PASSES_RAISE_RAISEROTARY_LANES_H
 #define LLMC_PASSES_RAISE_RAISEROTARY_LANES_H
 
@@ -11,19 +11,19 @@
 
 namespace llmc::raise {
 
-// Dims of a value as those of another one, its lanes not counted: where each comes from.
+// Describes the leading dims of a value, its lanes not counted, as parts of another value's dims.
 using Frame = llvm::SmallVector<Movement::Parts, 4>;
 bool operator==(const Movement::Part &a, const Movement::Part &b);
 
-// One lane of a table: a value of which the last `dims` dims are lanes. The others meet
-// those of `frame` where the table was multiplied; who only reads the table needs none.
+// Identifies one lane of a table, a value of which the last `dims` dims are lanes. The others align
+// with those of `frame` where the table was multiplied; null where the table is only read.
 struct TableLane {
   mlir::Value table;
   int64_t dims = 0, lane = 0;
   const Frame *frame = nullptr;
 };
 
-// factor * x[lane] * table; a null table is 1.
+// Represents factor * x[lane] * table; a null table is 1.
 struct Term {
   double factor = 1;
   int64_t lane = 0;
@@ -31,17 +31,17 @@ struct Term {
 };
 using Terms = llvm::SmallVector<Term, 2>; // their sum
 
-// Values as linear functions of `x`, whose last dim is its lanes.
+// Represents values as linear functions of `x`, whose last dim is its lanes.
 class LinearLanes {
 public:
   explicit LinearLanes(mlir::Value x);
 
-  // Whether every lane of `value` is a sum of terms; looks at no lane.
+  // Returns whether every lane of `value` is a sum of terms; computes no lane.
   bool isLinear(mlir::Value value);
-  // What the dims of a linear value are of those of x, down to the last larger than 1;
-  // those behind hold the lanes.
+  // Returns how the dims of a linear value, down to the last that is larger than 1 and no lane, are
+  // dims of x; the dims behind hold the lanes.
   const Frame &frameOf(mlir::Value value) const { return *linear.find(value)->second; }
-  // The terms of each lane of a linear value. Their frames live as long as this.
+  // Returns the terms of each lane of a linear value. Their frames live as long as this object.
   const std::vector<Terms> &lanesOf(mlir::Value value);
 
 private:
@@ -58,15 +58,15 @@ private:
   llvm::DenseMap<mlir::Value, std::vector<Terms>> lanes;
 };
 
-// Looks at tables, each question once: layers ask the same ones.
+// Compares and selects lanes of tables; caches the answers, since all layers ask for the same.
 class Tables {
 public:
-  // 1 if the lanes hold equal numbers, -1 if one is the negative of the other,
-  // 0 if neither is proven.
+  // Returns 1 if the lanes hold equal numbers, -1 if one is the negative of the other, 0 if neither
+  // is proven.
   int relation(const TableLane &a, const TableLane &b);
 
-  // The table of these lanes as [leading dims of the table..., lanes]; null if
-  // they are not evenly spaced.
+  // Builds the table of these lanes as [leading dims of the table..., lanes]; returns null if they
+  // are of several tables or not evenly spaced.
   mlir::Value select(llvm::ArrayRef<TableLane> lanes);
 
 private:

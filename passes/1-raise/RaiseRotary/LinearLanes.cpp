@@ -62,7 +62,8 @@ bool LinearLanes::isLinear(Value value) {
   return found.has_value();
 }
 
-// Where the dims in front of the lanes hold as many elements as before.
+// Returns the frame after a reshape, if the dims in front of the lanes keep their number of
+// elements.
 std::optional<Frame> LinearLanes::reshaped(Frame frame, Value from, Value to) const {
   int64_t all = count(shapeOf(from).take_front(frame.size())), reached = 1;
   size_t dims = 0;
@@ -73,7 +74,7 @@ std::optional<Frame> LinearLanes::reshaped(Frame frame, Value from, Value to) co
   return frame;
 }
 
-// Where lanes stay behind the other dims, in their order.
+// Returns the frame after a transpose, if lanes stay behind the other dims, in their order.
 std::optional<Frame> LinearLanes::transposed(const Frame &frame, TransposeOp op) const {
   Frame moved;
   int64_t lane = -1;
@@ -147,7 +148,7 @@ std::vector<Terms> LinearLanes::product(Operation *op) {
         term.factor *= *number;
     return result;
   }
-  // The table's lanes are those of its dims that meet the lanes of x.
+  // The table's lanes are those of its dims that align with the lanes of x.
   Value value = op->getResult(0);
   ArrayRef<int64_t> shape = lanesShape(value), own = shapeOf(table);
   own = own.take_back(std::min(own.size(), shape.size()));
@@ -213,7 +214,7 @@ std::vector<Terms> LinearLanes::compute(Value value) {
     });
     return result;
   }
-  // A sum, a difference or a negative.
+  // The remaining ops are sums, differences and negatives.
   result = lanesOf(op->getOperand(0));
   if (isa<NegOp>(op))
     for (Terms &terms : result)

@@ -1,5 +1,5 @@
-// Around every concatenation, each value is read as a linear function of each
-// value above it; a rotation is recognised by its terms.
+// Recognises rotations by their terms: around every concatenation, each value is read as a linear
+// function of each value above it.
 #include "passes/1-raise/Parameters.h"
 #include "passes/1-raise/Passes.h"
 #include "passes/1-raise/Patterns.h"
@@ -21,13 +21,13 @@ static constexpr size_t kReach = 40; // values above and below a concatenation
 
 namespace {
 
-// cos and sin hold the lanes of their tables, one per pair.
+// Describes a rotation: cos and sin hold the lanes of their tables, one per pair.
 struct Rotation {
   SmallVector<TableLane> cos, sin;
   bool interleaved = false, inverse = false;
 };
 
-// The terms of a lane of a pair: factor own.table * x[lane] + factor other.table * x[other].
+// Holds the terms of a lane of a pair: factor own.table * x[lane] + factor other.table * x[other].
 struct PairTerms {
   Term own, other;
 };
@@ -58,7 +58,7 @@ bool isIdentity(const std::vector<Terms> &lanes) {
   return true;
 }
 
-// The rotation that `lanes` are; `tables` proves that tables are equal.
+// Returns the rotation that `lanes` are, else nullopt; `tables` proves that tables are equal.
 std::optional<Rotation> rotationOf(const std::vector<Terms> &lanes, Tables &tables) {
   int64_t rotated = 0, size = lanes.size();
   while (rotated < size && lanes[rotated].size() == 2)
@@ -96,12 +96,12 @@ std::optional<Rotation> rotationOf(const std::vector<Terms> &lanes, Tables &tabl
   return rotation;
 }
 
-// Which leading dims of x are batch and rows; the others hold heads.
+// Identifies the leading dims of x that are batch and rows; the others hold heads.
 struct Layout {
   size_t batch = 0, rows = 1;
 };
 
-// A table [leading..., half] where it was multiplied.
+// Describes a table [leading..., half] and the dims with which it was multiplied.
 struct Placed {
   Value table;
   const Frame *frame;
@@ -115,7 +115,8 @@ struct Placed {
   }
 };
 
-// The dim of x, its last one not counted, that `parts` are.
+// Returns the dim of x, its last one not counted, that consists of `parts`; nullopt if there is
+// none.
 std::optional<size_t> dimOf(Value x, const Movement::Parts &parts) {
   int64_t stride = 1;
   for (size_t dim = shapeOf(x).size() - 1; dim-- > 0; stride *= shapeOf(x)[dim])
@@ -124,8 +125,8 @@ std::optional<size_t> dimOf(Value x, const Movement::Parts &parts) {
   return std::nullopt;
 }
 
-// The dims of x along which the table differs, in the table's order; nothing if they
-// are no dims of x.
+// Returns the dims of x along which the table differs, in the table's order; nullopt if they are no
+// dims of x.
 std::optional<SmallVector<size_t>> varyingDims(Value x, const Placed &placed) {
   SmallVector<size_t> varying;
   for (auto [size, parts] : llvm::zip(placed.sizes(), *placed.frame)) {
@@ -150,7 +151,8 @@ std::optional<Layout> layoutOf(Value x, const Placed &cos, const Placed &sin) {
     return std::nullopt;
   if (varying.size() == 2 || (varying.size() == 1 && varying[0] != 0))
     return Layout{0, varying.back()};
-  // Along at most the first dim: a batch of single rows, or rows in front.
+  // The table differs along at most the first dim: x is a batch of single rows, or has rows in
+  // front.
   for (size_t dim = 1; dim < shape.size(); ++dim)
     if (shape[dim] == 1)
       return Layout{0, dim};
@@ -199,7 +201,7 @@ private:
     return found.takeVector();
   }
 
-  // The widest rotation around `core`: one whose copied lanes are part of it.
+  // Replaces the widest rotation around `core`, so that copied lanes are part of it.
   void raise(Value core) {
     SmallVector<Value> candidates = below(core);
     for (Value y : llvm::reverse(candidates)) {
@@ -211,7 +213,7 @@ private:
     }
   }
 
-  // Whether both have the same elements, of equal lanes.
+  // Returns whether both have as many elements and as many lanes.
   static bool mayTurnInto(Value x, Value y) {
     return shapeOf(x).size() >= 2 && shapeOf(x).back() == shapeOf(y).back() &&
            elementOf(x) == elementOf(y) &&
@@ -245,7 +247,7 @@ private:
     return true;
   }
 
-  // `value`, of x's shape, with its dims as y has them.
+  // Moves `value`, of x's shape, to the dims of y.
   static Value movedAs(Value value, Value y, const Frame &frame) {
     int64_t lanes = shapeOf(y).back();
     Movement movement;
@@ -261,7 +263,7 @@ private:
     return rebuild(build, movement, 0);
   }
 
-  // A rotation that came as one op, of the first lanes, beside a copy of the others.
+  // Widens a rotation of the first lanes, which is concatenated with a copy of the others.
   static void widen(ConcatOp concat) {
     if (concat.getInputs().size() != 2 || concat.getDim() + 1 != shapeOf(concat.getResult()).size())
       return;
@@ -271,7 +273,8 @@ private:
     if (!first || !rest || first.getOperand() != rest.getOperand() ||
         first.getOperand().getType() != concat.getType())
       return;
-    // Their sizes add up: without steps, and the first from 0 on, they cover it in order.
+    // Without steps, and the first from 0 on, the slices cover the value in order: their sizes add
+    // up.
     auto isOne = [](int64_t step) { return step == 1; };
     if (!llvm::all_of(first.getSteps(), isOne) || !llvm::all_of(rest.getSteps(), isOne) ||
         first.getStarts().back() != 0 || rest.getStarts().back() != first.getLimits().back())
@@ -283,7 +286,8 @@ private:
     concat.getResult().replaceAllUsesWith(wide);
   }
 
-  // [batch | 1, rows, half], behind the table so that all layers share it.
+  // Arranges a table as [batch | 1, rows, half], right behind its definition so that all layers
+  // share it.
   Value arrangeTable(const Placed &placed, Value x, Layout layout) {
     Value table = placed.table;
     int64_t batch = 1, rows = 1, count = shapeOf(x)[layout.rows], half = shapeOf(table).back();
@@ -309,7 +313,7 @@ private:
   Value build(Value x, Value y, const Placed &c, const Placed &s, const Rotation &rotation,
               Layout layout) {
     Value cos = arrangeTable(c, x, layout), sin = arrangeTable(s, x, layout);
-    // Both tables of one height: a rotation by equal angles in all batches.
+    // Broadcast both tables to one batch size.
     int64_t batches = std::max(shapeOf(cos)[0], shapeOf(sin)[0]);
     OpBuilder builder(y.getDefiningOp());
     Build build(builder, y.getLoc());
@@ -347,7 +351,7 @@ struct RaiseRotary : llmc::impl::RaiseRotaryBase<RaiseRotary> {
     if (getOperation().isExternal())
       return;
     Raiser(getOperation()).run();
-    // Transposes around a rotation meet those that made the layout.
+    // Fold transposes around a rotation with those that make its layout.
     RewritePatternSet patterns(&getContext());
     populateDropIdentities(patterns);
     populateAbsorbTransposes(patterns);

@@ -6,8 +6,8 @@ def RaiseRotary : Pass<"llmc-raise-rotary", "::mlir::func::FuncOp"> {
       linear function of x, lane by lane of the last dim, of the form
       y[a] = x[a] cos - x[b] sin, y[b] = x[b] cos + x[a] sin, with pairs (i, i +
       half) or (2i, 2i + 1), and y[i] = x[i] behind them. Slices, negatives,
-      concatenations, splits and stacks are followed, not matched: what counts
-      is which lane goes where. The tables may be of full or half width, constant
+      concatenations, splits and stacks are followed, not matched: only which lane
+      goes where counts. The tables may be of full or half width, constant
       or computed; that both lanes of a pair read equal numbers is proven from
       their values or from how they are made. The other dims of x may be in any
       order, and be moved between its branches: the one along which a table differs

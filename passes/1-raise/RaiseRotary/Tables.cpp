@@ -16,8 +16,8 @@ static int64_t count(ArrayRef<int64_t> shape) {
   return n;
 }
 
-// The one operand whose elements `op` maps one by one, if other operands are
-// numbers; nothing for other ops.
+// Returns the one operand whose elements `op` maps one by one, if all others are constant scalars;
+// nullopt for other ops.
 static std::optional<unsigned> mappedOperand(Operation *op) {
   if (!isElementwise(op) && !isa_and_nonnull<CastOp>(op))
     return std::nullopt;
@@ -32,7 +32,8 @@ static std::optional<unsigned> mappedOperand(Operation *op) {
   return mapped;
 }
 
-// The lane that `lane` is moved from by its op; nothing if that does not move whole lanes.
+// Returns the lane from which the op of `lane` moves it; nullopt if the op does not move whole
+// lanes.
 static std::optional<TableLane> movedFrom(const TableLane &lane) {
   Operation *op = lane.table.getDefiningOp();
   ArrayRef<int64_t> shape = lanesShape(lane);
@@ -86,7 +87,7 @@ Tables::Id Tables::idOf(const TableLane &lane) {
           lane.lane};
 }
 
-// How the lane is made; equal texts are equal numbers.
+// Describes how the lane is computed; equal texts mean equal numbers.
 std::string Tables::keyOf(const TableLane &lane) {
   if (auto from = movedFrom(lane))
     return keyOf(*from);
@@ -134,7 +135,7 @@ int Tables::relation(const TableLane &a, const TableLane &b) {
   return found->second;
 }
 
-// Before the lanes were computed or moved, if that is the same op for all.
+// Returns the lanes from which one op moved all of `lanes`; nullopt if there is no such op.
 static std::optional<SmallVector<TableLane>> pullBack(ArrayRef<TableLane> lanes) {
   SmallVector<TableLane> from;
   for (const TableLane &lane : lanes) {
@@ -146,7 +147,7 @@ static std::optional<SmallVector<TableLane>> pullBack(ArrayRef<TableLane> lanes)
   return from;
 }
 
-// A constant of some of the lanes of a constant.
+// Builds a constant of some of the lanes of a constant.
 static Value selectConstant(OpBuilder &builder, DenseElementsAttr dense,
                             ArrayRef<TableLane> lanes) {
   Elements elements(dense);
@@ -185,7 +186,7 @@ Value Tables::pull(OpBuilder &builder, ArrayRef<TableLane> lanes) {
           ->getResult(0);
     }
   }
-  // What is left to do is a slice, evenly spaced.
+  // The remaining case is a slice of evenly spaced lanes.
   int64_t step = lanes.size() > 1 ? lanes[1].lane - first.lane : 1;
   for (auto [i, lane] : llvm::enumerate(lanes))
     if (step < 1 || lane.lane != first.lane + int64_t(i) * step)
@@ -210,7 +211,7 @@ Value Tables::select(ArrayRef<TableLane> lanes) {
       return {};
     key.push_back(idOf(lane));
   }
-  // Right behind the table, so that every later layer may use it; constants in front.
+  // Insert right behind the table, so that every later layer may use it; constants go in front.
   Value table = lanes[0].table;
   OpBuilder builder(table.getContext());
   if (denseValueOf(table))

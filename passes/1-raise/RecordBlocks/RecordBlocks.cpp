@@ -14,7 +14,7 @@ namespace llmc {
 #include "passes/1-raise/Passes.h.inc"
 } // namespace llmc
 
-// A matmul behind `value`, with or without a bias or a factor.
+// Returns whether a matmul is behind `value`, with or without a bias or a factor.
 static bool hasProductBehind(Value value) {
   for (int depth = 0; depth < 3; ++depth) {
     Operation *op = value.getDefiningOp();
@@ -27,7 +27,7 @@ static bool hasProductBehind(Value value) {
   return false;
 }
 
-// Whether `value` goes into a matmul, alone, squared or gated: times another value.
+// Returns whether `value` goes into a matmul, alone, squared or gated (times another value).
 static bool feedsProduct(Value value, int depth) {
   return llvm::any_of(value.getUsers(), [&](Operation *user) {
     return isa<MatmulOp>(user) ||
@@ -41,7 +41,7 @@ static bool isMlp(Operation *op) {
   return feedsProduct(op->getResult(0), 2);
 }
 
-// Whether only a bias or a function of each element stands between `value` and a result.
+// Returns whether only a bias or a function of each element is between `value` and a result.
 static bool isResult(Value value) {
   return llvm::any_of(value.getUsers(), [&](Operation *user) {
     if (isa<func::ReturnOp>(user))

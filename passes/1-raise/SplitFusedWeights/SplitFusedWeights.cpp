@@ -1,4 +1,4 @@
-// A fused projection followed by slices is one projection per slice.
+// Splits a fused projection that slices follow into one projection per slice.
 #include "passes/1-raise/Constants.h"
 #include "passes/1-raise/Equation.h"
 #include "passes/1-raise/Parameters.h"
@@ -16,20 +16,20 @@ namespace llmc {
 
 namespace {
 
-// A slice of the fused result. It cuts one dim of the result's `Cuts::shape`.
+// Describes a slice of the fused result, which cuts one dim of `Cuts::shape`.
 struct Cut {
   SliceOp slice;
   TransposeOp transpose; // between the result and the slice; may be null
   int64_t dim = 0, start = 0, limit = 0;
 };
 
-// All uses of the fused result, whose last dim may be split first.
+// Lists all uses of the fused result, whose last dim may be split first.
 struct Cuts {
   SmallVector<int64_t> shape;
   SmallVector<Cut> list;
 };
 
-// The one dim that `slice` cuts, in steps of one.
+// Returns the one dim that `slice` cuts, in steps of one; nullopt if there is none or several.
 std::optional<int64_t> cutDim(SliceOp slice) {
   std::optional<int64_t> cut;
   ArrayRef<int64_t> from = shapeOf(slice.getOperand()), to = shapeOf(slice.getResult());
@@ -43,7 +43,7 @@ std::optional<int64_t> cutDim(SliceOp slice) {
   return cut;
 }
 
-// Whether all uses of `value` are slices, transposed before or not.
+// Adds the uses of `value` to `cuts`; fails if they are not all slices, transposed before or not.
 bool addUses(Value value, TransposeOp transpose, Cuts &cuts) {
   for (Operation *user : value.getUsers()) {
     auto inner = dyn_cast<TransposeOp>(user);
@@ -60,7 +60,7 @@ bool addUses(Value value, TransposeOp transpose, Cuts &cuts) {
   return true;
 }
 
-// Whether the slices partition one dim. Equal slices count once.
+// Sorts the slices and returns whether they partition one dim. Equal slices count once.
 bool partition(Cuts &cuts) {
   if (cuts.list.size() < 2)
     return false;
@@ -76,8 +76,8 @@ bool partition(Cuts &cuts) {
   return reached == cuts.shape[dim];
 }
 
-// The uses of `value`, if slices that partition it are all of them. `reshapes`
-// stand between and are equal.
+// Returns the uses of `value` if they are slices that partition it, else nullopt. `reshapes` gets
+// the equal reshapes in between, if there are any.
 std::optional<Cuts> cutsOf(Value value, SmallVectorImpl<ReshapeOp> &reshapes) {
   ArrayRef<int64_t> shape = shapeOf(value);
   Cuts cuts;
@@ -104,18 +104,18 @@ std::optional<Cuts> cutsOf(Value value, SmallVectorImpl<ReshapeOp> &reshapes) {
   return partition(cuts) ? std::optional(cuts) : std::nullopt;
 }
 
-// One cut of tensors whose dim of size N is the fused dim, seen as `sizes`.
+// Describes one cut of tensors with a fused dim, which is seen as several dims of `sizes`.
 struct Part {
   SmallVector<int64_t> sizes; // of the fused dim
   size_t dim = 0;             // of `sizes` that is cut
   int64_t start = 0, limit = 0;
 
-  // Whether it is a run of neighbours of the fused dim.
+  // Returns whether the part is contiguous in the fused dim.
   bool isRun() const {
     return llvm::all_of(ArrayRef(sizes).take_front(dim), [](int64_t size) { return size == 1; });
   }
 
-  // The part of dim `at` of `value`: one dim if it is a run, else as many as sizes.
+  // Returns the part of dim `at` of `value`: one dim if it is contiguous, else as many as `sizes`.
   Value of(Build &build, Value value, size_t at) const {
     if (isRun()) {
       int64_t rest = 1;
@@ -138,7 +138,7 @@ struct SplitFusedWeights : llmc::impl::SplitFusedWeightsBase<SplitFusedWeights> 
       split(product);
   }
 
-  // `equation` with `count` letters in place of one of the result.
+  // Returns `equation` with `count` letters in place of one; nullopt if letters run out.
   static std::optional<Equation> withLetters(Equation equation, char letter, size_t count) {
     std::string letters(1, letter);
     while (letters.size() < count) {
@@ -153,7 +153,7 @@ struct SplitFusedWeights : llmc::impl::SplitFusedWeightsBase<SplitFusedWeights> 
     return equation;
   }
 
-  // A vector of the fused dim, which an op broadcasts: a bias.
+  // Returns whether `bias` is a vector of the fused dim, which an op broadcasts.
   static bool isBias(Value bias, int64_t size) {
     ArrayRef<int64_t> shape = shapeOf(bias);
     return !shape.empty() && shape.back() == size &&
@@ -164,7 +164,7 @@ struct SplitFusedWeights : llmc::impl::SplitFusedWeightsBase<SplitFusedWeights> 
     Equation equation = equationOf(product);
     if (equation.result.empty())
       return;
-    // The product, or the sum with a bias that is all it is used for.
+    // Begin at the product, or at the sum with a bias that is its only use.
     Value whole = product.getResult();
     int64_t fused = shapeOf(whole).back();
     AddOp sum;
@@ -225,7 +225,7 @@ struct SplitFusedWeights : llmc::impl::SplitFusedWeightsBase<SplitFusedWeights> 
     return true;
   }
 
-  // Users before what they use, each once: two may share one, or one use `op` twice.
+  // Collects users before what they use, each once: two may share one, or one use `op` twice.
   static void collect(Operation *op, SmallVectorImpl<Operation *> &order,
                       llvm::SmallPtrSetImpl<Operation *> &seen) {
     if (!seen.insert(op).second)

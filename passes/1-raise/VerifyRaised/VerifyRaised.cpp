@@ -1,4 +1,4 @@
-// The gate at the end of phase 1.
+// Checks what the later phases rely on, and remarks on what was not recognised.
 #include "dialects/graph/GraphAttrs.h"
 #include "passes/1-raise/Parameters.h"
 #include "passes/1-raise/Passes.h"
@@ -17,8 +17,8 @@ namespace llmc {
 
 namespace {
 
-// A view as a box in the index space of its source: per source dim the first
-// index, the number of indices and their distance.
+// Describes a view as a box in the index space of its source: per source dim the first index, the
+// number of indices and their distance.
 struct Box {
   StateOp state;
   SmallVector<std::array<int64_t, 3>> dims;
@@ -34,7 +34,7 @@ struct Box {
   }
 };
 
-// Nothing if the view mixes dims of the source.
+// Returns the box of a view; nullopt if the view mixes dims of the source.
 std::optional<Box> boxOf(StateOp state, ViewAttr view, ArrayRef<int64_t> shape,
                          ArrayRef<int64_t> source) {
   Box box{state, {}};
@@ -83,7 +83,7 @@ struct VerifyRaised : llmc::impl::VerifyRaisedBase<VerifyRaised> {
     markAllAnalysesPreserved();
   }
 
-  // R1
+  // Checks R1.
   static bool verifyArguments(func::FuncOp func) {
     Parameters parameters(func);
     llvm::DenseMap<Operation *, unsigned> bound;
@@ -110,7 +110,7 @@ struct VerifyRaised : llmc::impl::VerifyRaisedBase<VerifyRaised> {
     return valid;
   }
 
-  // R2
+  // Checks R2.
   bool verifySources() {
     std::map<StringRef, SmallVector<Box>> boxes;
     SymbolTable symbols(getOperation());
@@ -124,7 +124,7 @@ struct VerifyRaised : llmc::impl::VerifyRaisedBase<VerifyRaised> {
       for (auto view : state.getViews()->getAsRange<ViewAttr>()) {
         auto source = symbols.lookup<SourceOp>(view.getSource().getValue());
         if (!source)
-          continue; // the verifier of graph.state says so
+          continue; // the verifier of graph.state reports it
         auto type = cast<RankedTensorType>(source.getType());
         if (auto box = boxOf(state, view, shape, type.getShape()))
           boxes[source.getSymName()].push_back(*box);
@@ -142,7 +142,7 @@ struct VerifyRaised : llmc::impl::VerifyRaisedBase<VerifyRaised> {
     return valid;
   }
 
-  // R3
+  // Checks R3.
   static bool verifyRepeats(func::FuncOp func) {
     bool valid = true;
     func.walk([&](RepeatOp repeat) {
@@ -159,7 +159,7 @@ struct VerifyRaised : llmc::impl::VerifyRaisedBase<VerifyRaised> {
 
 //===-- What was not recognised ---------------------------------------------===//
 
-// A matmul behind masks, numbers, a softcap and another shape.
+// Returns whether `value` is a matmul behind masks, numbers, a softcap and another shape.
 bool isProduct(Value value, int depth = 8) {
   Operation *op = value.getDefiningOp();
   if (isa_and_nonnull<MatmulOp>(op))
@@ -189,7 +189,7 @@ bool isNorm(Operation *op) {
   return false;
 }
 
-// One half of a value beside the negative of another one, of which a product is taken.
+// Returns whether a product takes the negative of one half of a value beside the other half.
 bool isRotation(ConcatOp concat) {
   if (concat.getInputs().size() != 2)
     return false;
@@ -200,7 +200,7 @@ bool isRotation(ConcatOp concat) {
          llvm::any_of(concat->getUsers(), [](Operation *user) { return isa<MulOp>(user); });
 }
 
-// "3 norms (cost)", or nothing.
+// Adds "3 norms (cost)" to `parts`, or nothing if `count` is 0.
 void add(SmallVectorImpl<std::string> &parts, int64_t count, StringRef what, StringRef cost) {
   if (count)
     parts.push_back(
