@@ -45,12 +45,6 @@ inline constexpr llvm::StringLiteral kWhole = "parallel.whole";
 // Identifies, on a stage's function, which of the stage's chunks of layers it runs; 0 if missing.
 inline constexpr llvm::StringLiteral kChunk = "parallel.chunk";
 inline constexpr llvm::StringLiteral kProcedure = "parallel.procedure";
-inline constexpr llvm::StringLiteral kBackward = graph::kBackward;
-inline constexpr llvm::StringLiteral kState = graph::kState;
-inline constexpr llvm::StringLiteral kInput = graph::kInput;
-inline constexpr llvm::StringLiteral kOutput = graph::kOutput;
-// Marks an argument whose dimension 0 is the batch.
-inline constexpr llvm::StringLiteral kBatched = graph::kBatched;
 // Holds the shape of a result without padding, if it has any.
 inline constexpr llvm::StringLiteral kValidShape = "parallel.valid_shape";
 

@@ -9,56 +9,6 @@ using namespace llmc;
 using namespace llmc::parallel;
 using graph::RepeatOp;
 
-//===-- Tensors -----------------------------------------------------------------===//
-
-Tensor llmc::parallel::slicePart(const Tensor &whole, int64_t dim, int64_t parts, int64_t index) {
-  std::vector<int64_t> shape = whole.shape;
-  int64_t size = shape[dim] / parts, inner = whole.strides()[dim];
-  int64_t outer = whole.size() / (shape[dim] * inner);
-  shape[dim] = size;
-  Tensor part(shape);
-  for (int64_t o = 0; o < outer; ++o)
-    std::copy_n(whole.data.begin() + (o * parts + index) * size * inner, size * inner,
-                part.data.begin() + o * size * inner);
-  return part;
-}
-
-void llmc::parallel::placePart(Tensor &whole, const Tensor &part, ArrayRef<int64_t> starts) {
-  std::vector<int64_t> to = whole.strides(), from = part.strides();
-  int64_t row = part.shape.empty() ? 1 : part.shape.back();
-  for (int64_t i = 0; i < part.size(); i += row) {
-    int64_t at = 0, rest = i;
-    for (size_t d = 0; d < part.shape.size(); ++d) {
-      at += (starts[d] + rest / from[d]) * to[d];
-      rest %= from[d];
-    }
-    std::copy_n(part.data.begin() + i, row, whole.data.begin() + at);
-  }
-}
-
-static Tensor concatParts(ArrayRef<const Tensor *> parts, int64_t dim) {
-  std::vector<int64_t> shape = parts[0]->shape;
-  SmallVector<int64_t> starts(shape.size(), 0);
-  int64_t size = shape[dim];
-  shape[dim] *= parts.size();
-  Tensor whole(shape);
-  for (const Tensor *part : parts) {
-    placePart(whole, *part, starts);
-    starts[dim] += size;
-  }
-  return whole;
-}
-
-// Reduces in the order of the parts.
-static Tensor reduceParts(ArrayRef<const Tensor *> parts, ReduceKind kind) {
-  Tensor total = *parts[0];
-  for (const Tensor *part : parts.drop_front())
-    for (int64_t i = 0; i < total.size(); ++i)
-      total.data[i] = kind == ReduceKind::max ? std::max(total.data[i], part->data[i])
-                                              : total.data[i] + part->data[i];
-  return total;
-}
-
 //===-- Ranks -------------------------------------------------------------------===//
 
 Machine::Machine(MeshAttr mesh) : mesh(mesh), values(mesh.getNumRanks()) {}
@@ -122,9 +72,6 @@ Tensor Machine::partOf(const Tensor &whole, int64_t rank, ShardingAttr sharding)
 
 static Axes axesOf(Operation *op) {
   return Axes(op->getAttrOfType<ArrayAttr>("axes").getAsRange<StringAttr>());
-}
-static bool isCollective(Operation *op) {
-  return isa<AllReduceOp, AllGatherOp, ReduceScatterOp, AllToAllOp, AllSliceOp>(op);
 }
 // Returns whether all stages take part in a collective, so that none of them can run it alone.
 static bool crossesStages(Operation *op, MeshAttr mesh) {
@@ -262,17 +209,6 @@ LogicalResult Machine::executeGroups(ArrayRef<int64_t> ranks,
     ++collectives;
   }
   return success();
-}
-
-// Returns what member `index` receives in an all_to_all of `parts`.
-static Tensor exchangeParts(ArrayRef<const Tensor *> parts, AllToAllOp op, int64_t index) {
-  std::vector<Tensor> slices;
-  for (const Tensor *part : parts)
-    slices.push_back(slicePart(*part, op.getSplit(), parts.size(), index));
-  SmallVector<const Tensor *> own;
-  for (const Tensor &slice : slices)
-    own.push_back(&slice);
-  return concatParts(own, op.getConcat());
 }
 
 void Machine::executeGroup(ArrayRef<int64_t> group, function_ref<Operation *(int64_t)> opOf) {

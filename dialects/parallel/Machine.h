@@ -9,13 +9,6 @@
 
 namespace llmc::parallel {
 
-using graph::Tensor;
-
-// Returns elements [index * n, (index + 1) * n) of `dim`, where n is its size / parts.
-Tensor slicePart(const Tensor &whole, int64_t dim, int64_t parts, int64_t index);
-// Copies `part` into `whole`, beginning at the indices `starts`.
-void placePart(Tensor &whole, const Tensor &part, llvm::ArrayRef<int64_t> starts);
-
 class Machine {
 public:
   explicit Machine(MeshAttr mesh);

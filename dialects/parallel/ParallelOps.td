@@ -108,8 +108,10 @@ def Parallel_ReshardOp : Parallel_Op<"reshard", [Pure, SameOperandsAndResultType
 
 // Defines a collective on local types (after Localize). The group of a rank consists of all ranks
 // that agree with it on every axis outside `axes`, in row-major order over `axes`.
-class Parallel_CollectiveOp<string mnemonic, list<Trait> traits = []>
-    : Parallel_Op<mnemonic, !listconcat([Pure], traits)> {
+class Parallel_CollectiveOp<string mnemonic, list<Trait> traits = [],
+                            list<string> answers = []>
+    : Parallel_Op<mnemonic, !listconcat([Pure, DeclareOpInterfaceMethods<CollectiveOpInterface, answers>],
+                                        traits)> {
   let results = (outs Graph_Tensor:$result);
   let hasVerifier = 1;
 }

@@ -14,8 +14,9 @@ namespace llmc {
 #include "passes/1-raise/Passes.h.inc"
 } // namespace llmc
 
-// Bounds the elements of folded results, since the module holds each constant. Results larger than
-// the operands are tables that few numbers give; masks are exempt, for what their values prove.
+// Bounds the elements of a folded result, which the module holds as a constant. kMaxGrown applies
+// where a result is larger than its operands (a table that few numbers give), but not to a mask,
+// for what its values prove.
 static constexpr int64_t kMaxElements = int64_t(1) << 24, kMaxGrown = int64_t(1) << 20;
 
 static Tensor emptyLike(Value value) {
