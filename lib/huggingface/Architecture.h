@@ -1,5 +1,6 @@
-// One file of architectures/ describes one architecture: NAME.cpp defines
-// `Architecture hf::architectures::NAME()`, and the build lists it by itself.
+// Declares what a file of architectures/ defines: NAME.cpp defines
+// `Architecture hf::architectures::NAME()`, and the build adds it to the list by itself.
+// Tested by test/import/Architectures.cpp.
 #ifndef LLMC_LIB_HUGGINGFACE_ARCHITECTURE_H
 #define LLMC_LIB_HUGGINGFACE_ARCHITECTURE_H
 
@@ -10,20 +11,21 @@
 
 namespace llmc::hf {
 
+// Holds what a `build` function returns; `module` is null if the config has problems.
 struct BuiltModel {
   mlir::OwningOpRef<mlir::ModuleOp> module;
-  // context: rows of the table of positions, 0 without one.
+  // Counts tokens per row, tokens of the vocabulary, and rows of the position table (0: none).
   int64_t sequence = 0, vocabulary = 0, context = 0;
-  // How checkpoints may have the names of their tensors instead.
-  std::vector<Spelling> spellings;
+  std::vector<Spelling> spellings; // other names that checkpoints may give to tensors
 };
 
+// Describes an architecture: which configs it accepts and how its module is built.
 struct Architecture {
-  std::vector<std::string> modelTypes; // of config.json
-  // Classes of transformers whose checkpoints hold what is built; the first is the
-  // one that is. A config that names only others is refused.
+  std::vector<std::string> modelTypes; // values of `model_type` in config.json
+  // Lists the classes of transformers whose checkpoints hold the tensors of the built model;
+  // the first is the class that is built. A config that names only others is refused.
   std::vector<std::string> classes;
-  // Fields that are wrong are noted in `config`; then the result does not count.
+  // Builds the model. Notes wrong fields in `config`; the caller then discards the result.
   BuiltModel (*build)(mlir::MLIRContext &, Config &config, const CompileOptions &);
 };
 
@@ -33,15 +35,17 @@ namespace architectures {
 #undef LLMC_ARCHITECTURE
 } // namespace architectures
 
-// Those of all files, in order of the alphabet.
+// Returns the architectures of all files, in alphabetical order of the file names.
 std::vector<Architecture> allArchitectures();
 
-// The tokens of a row: those asked for, else `context`, at most 4096. Notes a
-// sequence longer than a table of positions, if there is one.
+// Returns the tokens per row, at least 1: --seq if given, else `context` but at most 4096.
+// Notes in `config` a negative --seq and, if `table` says that positions come from a table of
+// `context` rows, a sequence that is longer.
 int64_t chooseSequence(Config &config, const CompileOptions &options, int64_t context,
                        bool table);
 
-// Each layer is built before equal ones are folded; notes more than can be.
+// Reads the number of layers, and notes and returns 1000 if there are more: each layer is
+// built on its own before the raise phase folds equal ones.
 int64_t countLayers(Config &config, Config::Names names, int64_t fallback);
 
 } // namespace llmc::hf

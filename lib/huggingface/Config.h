@@ -1,4 +1,5 @@
-// The fields of a config.json, checked as they are read.
+// Reads the fields of a config.json and checks each of them.
+// Tested by test/import/Architectures.cpp and test/fuzz/Config.cpp.
 #ifndef LLMC_LIB_HUGGINGFACE_CONFIG_H
 #define LLMC_LIB_HUGGINGFACE_CONFIG_H
 
@@ -12,10 +13,12 @@
 
 namespace llmc::hf {
 
-// Each reader takes all spellings of a field and the value that transformers
-// uses where it is absent. Null is that too, but for whole numbers, which transformers
-// cannot build with unless it says so (...OrNull). A bad value is noted and replaced by the
-// fallback; problems() lists all of them, those of nested objects too.
+// Wraps a JSON object, which must outlive it, and collects the problems of its fields. Each
+// reader takes all spellings of a field, of which the first that is present and not null
+// counts, and the fallback that transformers uses where none is. Null means absence too, but
+// is a problem for positive(): transformers cannot build with it unless null has a meaning of
+// its own (...OrNull). A bad value is noted and replaced by the fallback (by nullopt in
+// ...OrNull); problems() lists all of them, including those of nested objects.
 class Config {
 public:
   explicit Config(const support::Json &json)
@@ -28,31 +31,34 @@ public:
   bool flag(Names names, bool fallback);
   std::string text(Names names, const std::string &fallback);
 
-  // For fields where null says something else than absence: null is nullopt.
+  // Reads a field for which null means something other than absence. Returns `absent` if no
+  // spelling is present, and nullopt if the value is null or bad.
   std::optional<int64_t> positiveOrNull(Names names, std::optional<int64_t> absent);
   std::optional<double> positiveNumberOrNull(Names names, std::optional<double> absent);
 
-  // Empty if absent or null.
+  // Reads a list. Returns an empty one if the field is absent or null; notes a bad one and
+  // returns the entries before the first bad one.
   std::vector<std::string> texts(Names names);
   std::vector<double> numbers(Names names);
 
-  // The object under the first of the names that has one with fields.
+  // Returns the first object among the fields `names` that is not empty, else nullopt. Notes
+  // a field that is no object. The result shares the list of problems.
   std::optional<Config> object(Names names);
-  bool has(Names names) const; // there, and not null
+  bool has(Names names) const; // present and not null
 
-  // Names of the fields here that hold a number above 0, with it: "attn_pdrop 0.1".
+  // Lists the fields of this object that hold a number above 0, with it: "attn_pdrop 0.1".
   std::vector<std::string> positives(Names names) const;
 
   void note(const std::string &problem) { *problems_ += "\n  " + problem; }
-  // The field's name for messages, with the objects around it.
+  // Returns the quoted name of a field for messages, with the path of nested objects.
   std::string quoted(const std::string &name) const { return "\"" + path_ + name + "\""; }
 
-  // "" if every value read so far is good.
+  // Returns one indented line per problem, or "" if every value read so far is good.
   const std::string &problems() const { return *problems_; }
 
 private:
   const support::Json *find(Names names, std::string &found) const;
-  bool isNull(Names names) const; // there, and null under every name
+  bool isNull(Names names) const; // present, and null under every name
   std::nullopt_t bad(const std::string &name, const char *rule, const support::Json &got);
   std::optional<int64_t> asInteger(const std::string &name, const support::Json &value,
                                    int64_t least, const char *rule);

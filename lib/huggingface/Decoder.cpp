@@ -92,7 +92,7 @@ std::vector<bool> hf::readLayerTypes(Config &config, const Decoder &decoder,
 
 void hf::setWindows(Decoder &decoder, std::optional<int64_t> window,
                     const std::vector<bool> &slides) {
-  // One that holds the whole row changes nothing, and equal layers fold.
+  // A window over the whole sequence has no effect; without it equal layers can be folded.
   if (window && *window < decoder.sequence)
     for (size_t i = 0; i < decoder.layers.size(); ++i)
       decoder.layers[i].window = slides[i] ? *window : 0;
@@ -154,7 +154,7 @@ private:
     return d_.logitSoftcap ? l_.softcap(n_.head, logits, d_.logitSoftcap) : logits;
   }
 
-  // A norm of the layer; what it is given where the architecture has none.
+  // Applies a norm of the current layer; returns `x` where the architecture has none.
   Value norm(const std::string &name, Value x) {
     return name.empty() ? x : l_.norm(layer_ + "." + name, x, d_.norm);
   }
@@ -172,7 +172,8 @@ private:
     return at(layer_).add(x, changed);
   }
 
-  // One of query, key and value: `index` says which, for fused matrices.
+  // Projects `x` to query (`index` 0), key (1) or value (2), [batch, sequence, heads, dim], and
+  // applies the norm that the architecture puts on it.
   Value part(Value x, const std::string &name, int64_t heads, int64_t index,
              const std::string &normName) {
     Linear linear{name, heads * d_.headDim, d_.qkvBias};

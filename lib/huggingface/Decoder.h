@@ -1,6 +1,6 @@
-// A decoder of today in one description: tokens, layers of attention and MLP
-// around a residual stream, a norm, a head. An architecture's file says in what
-// it differs from Llama.
+// Describes decoder-only transformers and builds them: an embedding, layers of attention and
+// MLP around a residual stream, a final norm, a head. The defaults are those of Llama; an
+// architecture's file sets what differs. Tested by test/import/Architectures.cpp.
 #ifndef LLMC_LIB_HUGGINGFACE_DECODER_H
 #define LLMC_LIB_HUGGINGFACE_DECODER_H
 
@@ -9,13 +9,13 @@
 
 namespace llmc::hf {
 
-// Names in the checkpoint. Those of a layer stand behind "LAYERS.7."; a piece
-// that an architecture does not have is "".
+// Holds the names of modules in the checkpoint. Those of layer 7 get the prefix "LAYERS.7."; ""
+// means that the architecture does not have the module.
 struct DecoderNames {
   std::string embedding = "model.embed_tokens", layers = "model.layers",
               finalNorm = "model.norm", head = "lm_head";
-  // Norms before and after each half of a layer. Without the second of `before`, a
-  // layer with a parallel residual has one norm for both halves.
+  // Identifies the norms before and after attention and MLP. If `beforeMlp` is "", a layer with
+  // a parallel residual feeds the result of the norm before attention to both.
   std::string beforeAttention = "input_layernorm", afterAttention,
               beforeMlp = "post_attention_layernorm", afterMlp;
   std::string attention = "self_attn", q = "q_proj", k = "k_proj", v = "v_proj", out = "o_proj";
@@ -23,18 +23,20 @@ struct DecoderNames {
   std::string mlp = "mlp", gate = "gate_proj", up = "up_proj", down = "down_proj";
 };
 
-// How query, key and value stand in the checkpoint: in three matrices, one after the
-// other in that of `q`, or one after the other in each head's rows of that of `q`.
+// Identifies the layout of query, key and value in the checkpoint: three matrices, the three
+// stacked along the rows of `q`, or the three stacked within each head's rows of `q`.
 enum class FusedQkv { No, OneAfterTheOther, InEachHead };
 
-// What is normed of query and key: nothing, each head by itself, or all heads as one.
+// Identifies the norm of query and key: none, over each head, or over all heads together.
 enum class NormedQk { No, EachHead, AllHeads };
 
+// Describes in what one layer differs from the others.
 struct DecoderLayer {
-  int64_t window = 0; // as in Attention
+  int64_t window = 0; // keys per query, as in Attention; 0: no window
   size_t rope = 0;    // index into Decoder::ropes
 };
 
+// Describes a decoder, as the file of an architecture fills it in.
 struct Decoder {
   int64_t vocabulary = 0, width = 0, inner = 0, heads = 0, kvHeads = 0, headDim = 0;
   int64_t context = 0, sequence = 0;
@@ -45,7 +47,7 @@ struct Decoder {
   double embeddingScale = 1;
   std::vector<Rope> ropes;
   std::vector<DecoderLayer> layers;
-  bool parallel = false; // attention and MLP read one residual and add to it together
+  bool parallel = false; // attention and MLP read the same residual, both are added to it
 
   Norm norm;
   double scale = 1, softcap = 0; // of attention
@@ -62,7 +64,7 @@ struct Decoder {
   double logitSoftcap = 0;
 };
 
-// The defaults of the fields that have another one in each architecture.
+// Holds the defaults of those fields whose default differs between architectures.
 struct DecoderDefaults {
   int64_t vocabulary, width, inner, layers, heads;
   int64_t kvHeads = 0; // 0: heads
@@ -73,27 +75,32 @@ struct DecoderDefaults {
   const char *activation = "silu", *activationField = "hidden_act";
 };
 
-// Reads the fields that all have; notes sizes that do not fit. The result has
-// RMS norms, the usual scale, no windows and no ropes.
+// Reads the fields that all decoders share; notes in `config` sizes that are inconsistent. The
+// result has RMS norms, the scale 1 / sqrt(headDim), no windows and no ropes.
 Decoder readDecoder(Config &config, const CompileOptions &options,
                     const DecoderDefaults &defaults);
 
-// The fields that all Gemmas have: norms before and after each half of a layer with scales
-// stored as 1 + w, an embedding scaled by its width. Soft caps, windows and ropes are not read.
+// Reads the fields that Gemma 2 and 3 share: norms before and after attention and MLP whose
+// scale is 1 + the stored w, an embedding scaled by sqrt(width). Leaves soft caps, windows and
+// ropes to the caller.
 Decoder readGemma(Config &config, const CompileOptions &options, int64_t vocabulary,
                   int64_t context);
 
-// The fields of rotary positions, with what `decoder` says about heads and context.
+// Returns fields of rotary positions with the head size, sequence and context of `decoder`.
 RopeFields ropeFields(const Decoder &decoder);
 
-// Which layers have a window: "sliding_attention" in `layer_types`, else by `rule`.
+// Returns for each layer whether it has a window: "sliding_attention" in `layer_types`, or
+// `rule` for layers that the list lacks. Notes a list of another length and unknown types.
 std::vector<bool> readLayerTypes(Config &config, const Decoder &decoder,
                                  llvm::function_ref<bool(size_t layer)> rule);
+// Sets the window of the layers in `slides`; does nothing without a window, or with one that
+// holds the whole sequence.
 void setWindows(Decoder &decoder, std::optional<int64_t> window, const std::vector<bool> &slides);
-// Qwen's fields: no windows unless asked for, then from one layer on.
+// Reads Qwen's fields and sets the windows: none unless `use_sliding_window`, else those of
+// `layer_types` or of the layers from `max_window_layers` on.
 void readLastWindows(Config &config, Decoder &decoder);
 
-// Empty if something was noted.
+// Builds the module. Returns a null one if `config` has problems.
 BuiltModel buildDecoder(mlir::MLIRContext &context, Config &config, const CompileOptions &options,
                         const Decoder &decoder);
 

@@ -72,7 +72,7 @@ private:
 
   Value embed(Value table) {
     Value x = l_.lookUp(n_.words, table, l_.builder().tokens());
-    if (!n_.types.empty()) { // one text: every token is of the first
+    if (!n_.types.empty()) { // a row is one text: every token has type 0
       Value types = l_.table(n_.types, e_.types, e_.width);
       graph::Build here = at(n_.types);
       x = here.add(x, e_.types > 1 ? here.slice(types, 0, 0, 1) : types);
@@ -86,8 +86,8 @@ private:
     return l_.norm(n_.embeddingNorm, at(n_.positions).add(x, positions), e_.norm);
   }
 
-  // How many tokens of the row up to each one are no padding, behind the padding's id;
-  // that id itself for padding.
+  // Returns the position of each token: the padding's id plus the number of tokens up to and
+  // including it that are not padding; for padding the id itself.
   Value countedPositions(graph::Build here) {
     Type i64 = here.builder.getI64Type();
     Value padding = here.constant(*e_.padding, i64);
@@ -117,7 +117,7 @@ private:
   Value head(Value x, Value table) {
     x = l_.linear({n_.headDense, e_.width, true}, x);
     x = l_.norm(n_.headNorm, l_.activate(n_.headDense, x, e_.headActivation), e_.norm);
-    // An untied head has the bias of its own matrix.
+    // An untied head has a bias under the name of its own matrix.
     std::string own = n_.head + ".bias", name = e_.tied ? n_.headBias : own;
     if (!e_.tied)
       table = l_.table(n_.head, e_.vocabulary, e_.width);

@@ -23,7 +23,8 @@ static std::string joined(const std::vector<std::string> &words) {
   return out;
 }
 
-// Whether layers are mixtures of experts: configs count them, and most types say it.
+// Checks whether layers are mixtures of experts: by the fields that count experts, else by the
+// model type.
 static bool hasExperts(const support::Json &json, llvm::StringRef type) {
   for (const char *name :
        {"num_experts", "num_local_experts", "n_routed_experts", "moe_num_experts"})
@@ -35,7 +36,7 @@ static bool hasExperts(const support::Json &json, llvm::StringRef type) {
   return type.contains("moe") || llvm::is_contained(known, type);
 }
 
-// The entry for the config's model_type, or the error that lists the known ones.
+// Returns the architecture of the config's model_type, or the error that lists the known ones.
 static Result<Architecture> findArchitecture(const support::Json &json) {
   std::string type;
   std::vector<std::string> known;
@@ -57,7 +58,7 @@ static Result<Architecture> findArchitecture(const support::Json &json) {
                " are");
 }
 
-// Notes a config whose checkpoint has another head than the one that is built.
+// Notes a config whose `architectures` name no class that has the built model's head.
 static void checkClasses(Config &config, const Architecture &architecture) {
   std::vector<std::string> classes = config.texts({"architectures"});
   bool fits = classes.empty() || llvm::any_of(classes, [&](const std::string &name) {
@@ -68,7 +69,7 @@ static void checkClasses(Config &config, const Architecture &architecture) {
                 joined(architecture.classes) + " is; change the field if the head is that");
 }
 
-// The checkpoint beside a config, "" if there is none.
+// Returns the path of the checkpoint beside a config, "" if there is none.
 static std::string weightsBeside(const fs::path &config) {
   std::error_code code;
   fs::path folder = config.parent_path().empty() ? "." : config.parent_path();
@@ -80,7 +81,8 @@ static std::string weightsBeside(const fs::path &config) {
   return "";
 }
 
-// What --dim may bind: of a training step nothing, of one run its batch (1) and sequence.
+// Applies --dim, which may bind the batch (else 1) and the sequence of an inference run, and
+// notes any other name: of a training step it may bind nothing.
 static CompileOptions bindDims(Config &config, CompileOptions options) {
   if (options.infer) {
     options.dp = options.microBatch = 1;
@@ -104,7 +106,7 @@ static CompileOptions bindDims(Config &config, CompileOptions options) {
   return options;
 }
 
-// One run of the model: its input is batched, its batch is no micro-batch of a step.
+// Marks the module as one for inference and its input as batched.
 static void markInference(ModuleOp module) {
   auto unit = UnitAttr::get(module.getContext());
   module->setAttr(graph::kMode, StringAttr::get(module.getContext(), "infer"));
@@ -114,7 +116,7 @@ static void markInference(ModuleOp module) {
       forward.setArgAttr(i, graph::kBatched, unit);
 }
 
-// Fields that a user may count on and that change nothing here: one line each.
+// Returns one line for each kind of field that a user may rely on and that has no effect here.
 static std::vector<std::string> notesOf(Config &config, const CompileOptions &options,
                                         const std::string &unusedQuantization) {
   std::vector<std::string> notes;
@@ -129,7 +131,8 @@ static std::vector<std::string> notesOf(Config &config, const CompileOptions &op
   return notes;
 }
 
-// The config to write beside saved weights, which are plain numbers.
+// Returns the config to write beside saved weights: without `quantization_config`, since these
+// are not quantised.
 static std::string savedConfig(const std::string &text) {
   auto json = support::OrderedJson::parse(text, nullptr, /*allow_exceptions=*/false);
   if (!json.is_object() || !json.erase("quantization_config"))

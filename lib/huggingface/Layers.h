@@ -1,5 +1,5 @@
-// What layers are made of: norms, matrices, activations, attention. Every piece
-// builds at the end of @forward, under its name in the checkpoint.
+// Builds the pieces of layers: norms, matrices, activations, attention. Each function appends
+// ops to @forward, with locations that carry the module's name in the checkpoint.
 #ifndef LLMC_LIB_HUGGINGFACE_LAYERS_H
 #define LLMC_LIB_HUGGINGFACE_LAYERS_H
 
@@ -11,72 +11,79 @@ namespace llmc::hf {
 
 enum class Activation { GeluTanh, GeluErf, GeluQuick, Relu, ReluSquared, Silu, Tanh, Sigmoid };
 
-// The activation that a field names; notes an unknown one.
+// Returns the activation that a field names. Notes an unknown one and returns GeluTanh.
 Activation readActivation(Config &config, Config::Names names, const char *fallback);
 
+// Describes a norm; for RmsOnePlus the checkpoint stores scale - 1.
 struct Norm {
-  // RmsOnePlus stores how far the scale is from one.
   enum class Kind { Layer, Rms, RmsOnePlus } kind = Kind::Layer;
   double epsilon = 1e-5;
 };
 
-// A matrix [out, in] of the checkpoint, as torch.nn.Linear has it, or rows of a fused one.
+// Describes a matrix [out, in] of the checkpoint in the layout of torch.nn.Linear, or the rows
+// of a fused matrix that one product uses.
 struct Linear {
   std::string name; // without ".weight"
   int64_t out = 0;  // rows that are used
   bool bias = false;
-  // The rows of a fused matrix: it has `rows` in `groups` equal groups, of each
-  // of which out / groups are used, from `first` on. 0: all rows are used.
+  // Selects rows of a fused matrix: it has `rows` rows in `groups` equal groups, and out / groups
+  // rows from `first` on of each group are used. 0: the matrix is not fused, all rows are used.
   int64_t rows = 0, groups = 1, first = 0;
 };
 
+// Describes an attention op.
 struct Attention {
-  double scale = 1;
+  double scale = 1;   // factor of the scores
   bool causal = true;
-  int64_t window = 0; // keys that a row sees, itself included; 0: all before it
-  double softcap = 0; // 0: none
+  int64_t window = 0; // keys per query, its own position included; 0: no limit
+  double softcap = 0; // bound of the scores; 0: none
 };
 
-// Cosines and sines of all positions, [1, sequence, half].
+// Holds the cosines and sines of all positions, [1, sequence, half] each.
 struct Angles {
   mlir::Value cos, sin;
 };
 
+// Builds layers for inputs of [batch, sequence, ...].
 class Layers {
 public:
-  // Matrices are drawn with `deviation` where there are no weights.
+  // Keeps a reference to `builder`. Matrices are drawn from a normal distribution with the
+  // standard deviation `deviation` where there are no weights.
   Layers(ModelBuilder &builder, int64_t batch, int64_t sequence, double deviation)
       : b_(builder), batch_(batch), sequence_(sequence), deviation_(deviation) {}
 
   ModelBuilder &builder() { return b_; }
   Init weight() const { return Init::normal(deviation_); }
 
-  // "name.weight" [rows, width]; a tied one has the name of its other copy as `alias`.
+  // Declares and returns the parameter "name.weight" [rows, width]. `alias` is the name of the
+  // tied copy that checkpoints may hold too, "" without one.
   mlir::Value table(const std::string &name, int64_t rows, int64_t width,
                     const std::string &alias = "");
   mlir::Value lookUp(const std::string &name, mlir::Value table, mlir::Value ids);
 
-  // Over the last dimension, whatever stands before it.
+  // Normalizes the last dim of `x`, of any rank, and declares the norm's parameters.
   mlir::Value norm(const std::string &name, mlir::Value x, const Norm &norm);
 
-  // x [batch, sequence, in] to [batch, sequence, out], or with groups to
-  // [batch, sequence, groups, out / groups].
+  // Maps x [batch, sequence, in] to [batch, sequence, out], or if linear.groups > 1 to
+  // [batch, sequence, groups, out / groups], and declares the parameters.
   mlir::Value linear(const Linear &linear, mlir::Value x);
 
   mlir::Value activate(const std::string &name, mlir::Value x, Activation activation);
 
-  // [batch, sequence, heads * dim] to [batch, sequence, heads, dim]
+  // Reshapes [batch, sequence, heads * dim] to [batch, sequence, heads, dim].
   mlir::Value splitHeads(const std::string &name, mlir::Value x, int64_t heads);
   Angles angles(const std::string &name, const Rope &rope);
   mlir::Value rotate(const std::string &name, mlir::Value x, const Angles &angles);
-  // Of split heads, to [batch, sequence, heads * dim].
+  // Builds attention on q [batch, sequence, heads, dim] and k, v [batch, sequence, kv heads, dim],
+  // and merges the heads of the result to [batch, sequence, heads * dim].
   mlir::Value attend(const std::string &name, mlir::Value q, mlir::Value k, mlir::Value v,
                      const Attention &attention);
 
-  // cap * tanh(x / cap)
+  // Bounds x smoothly: cap * tanh(x / cap).
   mlir::Value softcap(const std::string &name, mlir::Value x, double cap);
 
-  // The logits of every token: x times a table [vocabulary, width].
+  // Returns the logits [batch, sequence, vocabulary] of x [batch, sequence, width] by the table
+  // [vocabulary, width].
   mlir::Value project(const std::string &name, mlir::Value x, mlir::Value table);
 
 private:
@@ -84,7 +91,7 @@ private:
   int64_t batch_, sequence_;
   double deviation_;
 
-  // The used rows of "name.SUFFIX", which is [rows] or [rows, in].
+  // Declares "name.SUFFIX", [rows] or [rows, in], and returns its used rows as a parameter.
   mlir::Value part(const Linear &linear, const char *suffix, llvm::ArrayRef<int64_t> rest,
                    Init init);
   mlir::Value scaleOf(const std::string &name, int64_t width, const Norm &norm);

@@ -77,7 +77,7 @@ OwningOpRef<ModuleOp> ModelBuilder::finish(Value logits) {
   builder_.setInsertionPointToEnd(body_);
   func::ReturnOp::create(builder_, named("logits"), logits);
   func_.setFunctionType(builder_.getFunctionType(body_->getArgumentTypes(), logits.getType()));
-  // All at once: each list of attributes lives as long as the context.
+  // Set all at once: each list of attributes lives as long as the context.
   auto one = [&](llvm::StringRef name, Attribute value) -> Attribute {
     return builder_.getDictionaryAttr(builder_.getNamedAttr(name, value));
   };

@@ -1,5 +1,5 @@
-// The rules of transformers' modeling_rope_utils, in float as there: angles grow
-// with the position, so that another last bit of a frequency would be seen.
+// Implements the rules of transformers' modeling_rope_utils, in float as there: angles grow
+// with the position, so that even a difference in the last bit of a frequency would show.
 #include "lib/huggingface/Rope.h"
 
 #include <algorithm>
@@ -50,8 +50,8 @@ private:
   double theta_ = 0;
   int64_t dims_ = 0;
 
-  // A field of the object, under the name that transformers 5 gives it or an
-  // older one, else of the config.
+  // Reads a field of the object, under the name that transformers 5 gives it or an older one,
+  // else of the config under an older one.
   double number(const char *name, const std::vector<const char *> &older, double fallback) {
     double outside = config_.positiveNumber(older, fallback);
     std::vector<const char *> names = {name};
@@ -83,7 +83,7 @@ private:
 
   int64_t half() const { return (dims_ + 1) / 2; }
 
-  // theta ^ (2i / dims)
+  // Returns theta ^ (2i / dims) for each pair i: the inverse of its frequency.
   std::vector<float> wavelengths(double theta) const {
     std::vector<float> out(half());
     for (int64_t i = 0; i < half(); ++i)
@@ -103,7 +103,7 @@ private:
       config_.note(parameters_->quoted(name) + " is missing, this type needs it");
     return parameters_->positiveNumber(name, 1);
   }
-  // The context before it was stretched: phi3 has it outside of the object.
+  // Returns the context before it was extended: phi3 has the field outside of the object.
   double originalContext() {
     double inside = parameters_->positiveNumber("original_max_position_embeddings",
                                                 fields_.context);
@@ -117,7 +117,7 @@ private:
       f /= factor;
   }
 
-  // Past the context, theta grows with the length of the row.
+  // Increases theta for sequences that are longer than the context (dynamic NTK scaling).
   void dynamic(Rope &rope) {
     double factor = required("factor"), stretch = double(fields_.sequence) / fields_.context;
     if (stretch > 1 && dims_ > 2)
@@ -129,7 +129,8 @@ private:
     return factor <= 1 ? 1 : 0.1 * weight * std::log(factor) + 1;
   }
 
-  // Short waves stay, long ones are stretched, with a ramp between (Peng et al., 2023).
+  // Keeps high frequencies, divides low ones by the factor, and blends the two along a linear
+  // ramp between (YaRN; Peng et al., 2023).
   void yarn(Rope &rope) {
     double original = originalContext();
     double factor = parameters_->positiveNumber("factor", fields_.context / original);
@@ -162,8 +163,8 @@ private:
     rope.factor = parameters_->positiveNumber("attention_factor", rope.factor);
   }
 
-  // One divisor a frequency, for rows up to the original context and for longer
-  // ones (Ding et al., 2024).
+  // Divides each frequency by a divisor of its own: the short ones for sequences up to the
+  // original context, the long ones beyond it (LongRoPE; Ding et al., 2024).
   void longrope(Rope &rope) {
     double original = originalContext();
     double factor = parameters_->positiveNumber("factor", fields_.context / original);
@@ -182,7 +183,8 @@ private:
     rope.factor = parameters_->positiveNumber("attention_factor", rope.factor);
   }
 
-  // As linear for waves that the original context does not hold, with a ramp.
+  // Divides frequencies by the factor if their wavelength exceeds original / low, keeps them if
+  // it is below original / high, and blends the two between (Llama 3).
   void llama3(Rope &rope) {
     double original = originalContext();
     float factor = required("factor");

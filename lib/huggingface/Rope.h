@@ -1,5 +1,6 @@
-// Rotary positions (Su et al., 2021) as config.json files of both generations
-// describe them: `rope_theta` and `rope_scaling`, or `rope_parameters`.
+// Reads the frequencies of rotary positions (Su et al., 2021) from a config.json in the form
+// of transformers 4 (`rope_theta`, `rope_scaling`) or 5 (`rope_parameters`).
+// Tested by test/import/Architectures.cpp.
 #ifndef LLMC_LIB_HUGGINGFACE_ROPE_H
 #define LLMC_LIB_HUGGINGFACE_ROPE_H
 
@@ -7,9 +8,9 @@
 
 namespace llmc::hf {
 
-// The pair of elements i and i + half of a head turns by position x
-// frequencies[i]; cos and sin are multiplied by `factor`. Heads may be longer
-// than 2 * half: the rest is not turned.
+// Holds the frequencies: elements i and i + half of a head are rotated by the angle position *
+// frequencies[i] (radians), and cos and sin are multiplied by `factor`. Elements of a head from
+// 2 * half on are not rotated.
 struct Rope {
   std::vector<float> frequencies;
   double factor = 1;
@@ -17,24 +18,25 @@ struct Rope {
   int64_t half() const { return frequencies.size(); }
 };
 
-// What an architecture knows about its fields before they are read.
+// Describes how an architecture spells its fields, and their defaults.
 struct RopeFields {
   int64_t headDim = 0;
-  int64_t sequence = 0; // tokens of a row
-  int64_t context = 0;  // tokens that the model was made for
-  int64_t original = 0; // and before its context was stretched; 0: context
+  int64_t sequence = 0; // tokens per row
+  int64_t context = 0;  // longest sequence of the model
+  int64_t original = 0; // the same before the context was extended; 0: context
   double theta = 10000;
   std::vector<const char *> thetaNames = {"rope_theta"};
-  // The turned part of a head. Without names all of it is, as the fields of
-  // other architectures that transformers does not read either.
+  // Holds the default of the rotated fraction of a head, and its fields. Without names the
+  // default counts: transformers does not read the field for these architectures either.
   double part = 1;
   std::vector<const char *> partNames = {};
-  // The older spellings of a type and what they mean here.
+  // Maps older names of a scaling type to the type that they mean for this architecture.
   std::vector<std::pair<const char *, const char *>> typeNames = {};
 };
 
-// Reads the object of the scaled types, which may be absent, or of one kind of layers
-// (`parameters`), and the fields beside it.
+// Reads the object of a scaling type, which may be absent, and the fields beside it. The object
+// is `rope_scaling` or `rope_parameters`, or `parameters` where kinds of layers have their own.
+// Notes unknown types and bad values in `config`.
 Rope readRope(Config &config, const RopeFields &fields);
 Rope readRope(Config &config, std::optional<Config> parameters, const RopeFields &fields);
 

@@ -61,7 +61,7 @@ std::string hf::modelName(const std::string &path) {
   return folder.empty() ? stem : folder;
 }
 
-// All spellings of a name, itself first.
+// Returns all spellings of a name, the name itself first.
 static std::vector<std::string> spell(llvm::StringRef name,
                                       llvm::ArrayRef<hf::Spelling> spellings) {
   std::vector<std::string> out = {name.str()};
@@ -89,7 +89,7 @@ void hf::addSpellings(ModuleOp module, llvm::ArrayRef<Spelling> spellings) {
   }
 }
 
-// All names under which a checkpoint may have a source.
+// Returns all names that a checkpoint may have a source under.
 static support::TensorNames namesOf(graph::SourceOp source) {
   support::TensorNames names{{source.getSymName().str()}, {}};
   auto add = [&](std::vector<std::string> &to, ArrayAttr more) {
@@ -102,7 +102,7 @@ static support::TensorNames namesOf(graph::SourceOp source) {
   return names;
 }
 
-// The types that the numbers of a file and their scales may have.
+// Returns the element types that the tensors of a file and their scales may have.
 static llvm::SmallVector<std::pair<support::ElementType, Type>> elementTypes(MLIRContext *context) {
   Builder b(context);
   return {{support::ElementType::F64, b.getF64Type()},
@@ -119,7 +119,7 @@ static Type elementType(Builder &b, support::ElementType type) {
   for (auto [stored, element] : elementTypes(b.getContext()))
     if (stored == type)
       return element;
-  return b.getF32Type(); // no other is found
+  return b.getF32Type(); // unreachable: a checkpoint has no other types
 }
 
 static support::ElementType storedType(Type element) {

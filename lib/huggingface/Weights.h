@@ -1,5 +1,5 @@
-// What both readers put on a module: facts about the model, and the places of
-// weights in safetensors files.
+// Sets the attributes that both importers put on a module: facts about the model, and the
+// files and offsets of its weights. Tested by test/import/Checkpoints.cpp.
 #ifndef LLMC_LIB_HUGGINGFACE_WEIGHTS_H
 #define LLMC_LIB_HUGGINGFACE_WEIGHTS_H
 
@@ -16,42 +16,44 @@
 
 namespace llmc::hf {
 
+// Holds the values of graph.model and graph.batch (lib/pipeline/Borders.md).
 struct ModelFacts {
   std::string name, sourcePath, configJson;
   int64_t sequence = 0, vocabulary = 0, context = 0, batch = 0;
 };
 
-// Sets graph.model, graph.batch and graph.files ("weights" is "file" if there
-// are files). graph.constants is set to [] if it is not there.
+// Sets graph.model, graph.batch and graph.files, and graph.constants to [] if it is unset. In
+// graph.model, `weights` is "file" if there are files, else "none".
 void describeModule(mlir::ModuleOp module, const ModelFacts &facts,
                     llvm::ArrayRef<mlir::Attribute> files);
 
-// One entry of graph.files: absolute path, size and hash of the whole file.
-// `progress` may be null.
+// Returns an entry of graph.files: absolute path, size in bytes and hash of the whole file,
+// which is read for it. `progress` may be null. Fails if the file cannot be read.
 support::Result<mlir::Attribute> fileEntry(mlir::Builder &builder, const std::string &path,
                                            support::Progress *progress);
 
-// The file's name without extension, or its folder's where it is always called
-// the same (model.onnx, config.json).
+// Returns the file's name without extension, or its folder's name for the file names that all
+// models share (model.onnx, config.json).
 std::string modelName(const std::string &path);
 
-// A tensor whose name has `part` may be stored with `instead` in its place.
+// Describes an alternative spelling: a tensor whose name contains `part` may be stored with
+// `instead` in its place.
 struct Spelling {
   std::string part, instead;
 };
 
-// Gives every graph.source its `older_names`: its names and aliases in all other spellings.
+// Sets `older_names` on every graph.source: its name and aliases in all other spellings.
 void addSpellings(mlir::ModuleOp module, llvm::ArrayRef<Spelling> spellings);
 
 // Finds every graph.source of the module in a checkpoint, under its name, an alias or an older
-// name, and records file, offset, element type and scales (lib/pipeline/Borders.md);
-// replaces graph.files. `quantization` is what the model's config says. All tensors that are
-// missing or do not fit are one error; those that nothing reads are a remark.
+// name, and records file, offset, element type and scales (lib/pipeline/Borders.md); replaces
+// graph.files. `quantization` is that of the model's config. Fails with one error that lists all
+// tensors that are missing or do not fit; emits a remark for those that nothing reads.
 support::Status bindWeights(mlir::ModuleOp module, const std::string &path,
                             support::Progress *progress,
                             std::optional<support::Quantization> quantization = std::nullopt);
 
-// "BF16", "F8_E4M3, F32 scales of 128x128": how its file has a source; "" if it has none.
+// Returns how a source is stored, "BF16" or "F8_E4M3, F32 scales of 128x128"; "" without a file.
 std::string storedText(graph::SourceOp source);
 
 } // namespace llmc::hf

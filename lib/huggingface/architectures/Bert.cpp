@@ -1,4 +1,4 @@
-// BertForMaskedLM of transformers (Devlin et al., 2019). Every token is of the first text.
+// Builds BertForMaskedLM of transformers (Devlin et al., 2019). Every token has type 0.
 #include "lib/huggingface/Encoder.h"
 
 using namespace llmc;
@@ -15,7 +15,7 @@ static BuiltModel build(mlir::MLIRContext &context, Config &config,
   e.names.headBias = "cls.predictions.bias";
   checkEncoder(config, e);
   BuiltModel model = buildEncoder(context, config, options, e);
-  // Checkpoints that were converted from TensorFlow.
+  // Accept the names in checkpoints that were converted from TensorFlow.
   model.spellings = {{"LayerNorm.weight", "LayerNorm.gamma"}, {"LayerNorm.bias", "LayerNorm.beta"}};
   return model;
 }

@@ -1,4 +1,4 @@
-// DistilBertForMaskedLM of transformers (Sanh et al., 2019): BERT without token types.
+// Builds DistilBertForMaskedLM of transformers (Sanh et al., 2019): BERT without token types.
 #include "lib/huggingface/Encoder.h"
 
 using namespace llmc;

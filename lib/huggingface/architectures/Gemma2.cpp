@@ -1,5 +1,5 @@
-// Gemma2ForCausalLM of transformers (Gemma Team, 2024): norms before and after each half of
-// a layer with scales stored as 1 + w, soft caps, a window on every other layer.
+// Builds Gemma2ForCausalLM of transformers (Gemma Team, 2024): norms before and after attention
+// and MLP whose scale is 1 + w, soft caps, a window on every other layer.
 #include "lib/huggingface/Decoder.h"
 
 using namespace llmc;

@@ -1,13 +1,13 @@
-// Gemma3ForCausalLM of transformers (Gemma Team, 2025), and the language model inside
-// Gemma3ForConditionalGeneration: Gemma 2 with normed queries and keys in place of soft caps,
-// and five layers with windows and short positions for each one without.
+// Builds Gemma3ForCausalLM of transformers (Gemma Team, 2025), and the language model inside
+// Gemma3ForConditionalGeneration: Gemma 2 with norms of queries and keys in place of soft caps,
+// and five layers with a window and a small theta for each layer without a window.
 #include "lib/huggingface/Decoder.h"
 
 using namespace llmc;
 using namespace llmc::hf;
 
-// Two turns: of layers that see all, and of those with a window. In older configs only the
-// first is described by an object.
+// Reads two ropes: that of layers without a window, and that of layers with one. In older
+// configs only the first has an object of its own.
 static std::vector<Rope> readRopes(Config &config, const Decoder &d) {
   RopeFields global = ropeFields(d), local = global;
   global.theta = 1000000;

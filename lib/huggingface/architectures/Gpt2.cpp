@@ -1,5 +1,5 @@
-// GPT2LMHeadModel of transformers (Radford et al., 2019): learned positions, layer norm before
-// each half of a layer, matrices [in, out], one for query, key and value, tied head.
+// Builds GPT2LMHeadModel of transformers (Radford et al., 2019): learned positions, layer norm
+// before attention and MLP, matrices [in, out], one for query, key and value, tied head.
 #include "lib/huggingface/Architecture.h"
 #include "lib/huggingface/Layers.h"
 
@@ -64,8 +64,8 @@ private:
   const Gpt2 &m_;
   Layers l_;
 
-  // The two projections onto the residual stream start smaller, so that its
-  // variance does not grow with the depth.
+  // Returns the init of the two projections onto the residual stream: it is smaller, so that
+  // the variance of the stream does not grow with the depth.
   Init residual() const { return Init::normal(m_.deviation / std::sqrt(2.0 * m_.layers)); }
 
   Value embed(Value table) {
@@ -77,7 +77,7 @@ private:
     return here.add(words, positions);
   }
 
-  // x w + b with w [in, out].
+  // Returns x w + b with w [in, out], and declares both parameters.
   Value linear(const std::string &name, Value x, int64_t out, Init init) {
     Value w = b_.whole(name + ".weight", {graph::shapeOf(x).back(), out}, init);
     Value b = b_.whole(name + ".bias", {out}, Init::zeros());
@@ -87,7 +87,8 @@ private:
     return at.add(at.matmul("bsd,de->bse", x, w, at.builder.getF32Type()), b);
   }
 
-  // Query, key and value are thirds of one tensor of the checkpoint.
+  // Projects to query (`part` 0), key (1) or value (2): each is a third of the columns of one
+  // tensor of the checkpoint.
   Value third(const std::string &name, Value x, int64_t part) {
     int64_t d = m_.width;
     b_.source(name + ".weight", {d, 3 * d}, l_.weight());

@@ -1,5 +1,5 @@
-// GPTNeoXForCausalLM of transformers (Black et al., 2022), Pythia: attention and MLP read
-// one residual, layer norms, one matrix with query, key and value of head after head.
+// Builds GPTNeoXForCausalLM of transformers (Black et al., 2022), Pythia: attention and MLP read
+// one residual, layer norms, one matrix that holds query, key and value of each head in turn.
 #include "lib/huggingface/Decoder.h"
 
 using namespace llmc;

@@ -1,5 +1,5 @@
-// LlamaForCausalLM of transformers (Touvron et al., 2023; Llama 3, 2024): what
-// lib/huggingface/Decoder.h describes without further ado.
+// Builds LlamaForCausalLM of transformers (Touvron et al., 2023; Llama 3, 2024): the decoder of
+// lib/huggingface/Decoder.h with its defaults.
 #include "lib/huggingface/Decoder.h"
 
 using namespace llmc;

@@ -1,5 +1,5 @@
-// MistralForCausalLM of transformers (Jiang et al., 2023): Llama whose rows see a
-// window of keys.
+// Builds MistralForCausalLM of transformers (Jiang et al., 2023): Llama with a sliding window
+// on every layer.
 #include "lib/huggingface/Decoder.h"
 
 using namespace llmc;

@@ -1,5 +1,5 @@
-// Olmo2ForCausalLM of transformers (OLMo Team, 2024): Llama with norms after each half of a
-// layer only, and queries and keys normed over all heads as one.
+// Builds Olmo2ForCausalLM of transformers (OLMo Team, 2024): Llama with norms only after
+// attention and MLP, and one norm over all heads of query and of key.
 #include "lib/huggingface/Decoder.h"
 
 using namespace llmc;

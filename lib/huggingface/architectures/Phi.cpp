@@ -1,5 +1,6 @@
-// PhiForCausalLM of transformers (Phi-1, 1.5 and 2; Gunasekar et al., 2023): one layer norm
-// for attention and MLP, which add to the residual together; half of a head is turned.
+// Builds PhiForCausalLM of transformers (Phi-1, 1.5 and 2; Gunasekar et al., 2023): one layer
+// norm feeds attention and MLP, whose results are added to the residual together; by default
+// half of each head is rotated.
 #include "lib/huggingface/Decoder.h"
 
 using namespace llmc;

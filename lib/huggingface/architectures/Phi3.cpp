@@ -1,5 +1,5 @@
-// Phi3ForCausalLM of transformers (Abdin et al., 2024): Llama with one matrix for query, key
-// and value, one for gate and up, and positions stretched by one factor a frequency.
+// Builds Phi3ForCausalLM of transformers (Abdin et al., 2024): Llama with one matrix for query,
+// key and value, one for gate and up, and a divisor for each frequency (longrope).
 #include "lib/huggingface/Decoder.h"
 
 using namespace llmc;

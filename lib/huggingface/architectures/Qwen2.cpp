@@ -1,5 +1,5 @@
-// Qwen2ForCausalLM of transformers (Yang et al., 2024): Llama with a bias on query, key
-// and value, and windows on the last layers if they are asked for.
+// Builds Qwen2ForCausalLM of transformers (Yang et al., 2024): Llama with a bias on query, key
+// and value, and windows on the last layers if the config asks for them.
 #include "lib/huggingface/Decoder.h"
 
 using namespace llmc;

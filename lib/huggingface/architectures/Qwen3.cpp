@@ -1,5 +1,5 @@
-// Qwen3ForCausalLM of transformers (Yang et al., 2025): Llama whose queries and keys are
-// normed head by head, with heads of 128 whatever the width.
+// Builds Qwen3ForCausalLM of transformers (Yang et al., 2025): Llama with a norm of query and
+// key over each head, and heads of 128 elements by default, whatever the width.
 #include "lib/huggingface/Decoder.h"
 
 using namespace llmc;

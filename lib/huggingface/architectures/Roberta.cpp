@@ -1,5 +1,5 @@
-// RobertaForMaskedLM of transformers (Liu et al., 2019): BERT whose positions count the tokens
-// that are no padding, behind the padding's id.
+// Builds RobertaForMaskedLM of transformers (Liu et al., 2019): BERT whose positions count only
+// tokens that are not padding, from the padding's id + 1 on.
 #include "lib/huggingface/Encoder.h"
 
 using namespace llmc;
