@@ -17,7 +17,7 @@ using llmc::support::Status;
 
 namespace {
 
-// Ops that the importer itself resolves.
+// Checks whether the importer itself resolves an op.
 bool isStructural(llvm::StringRef op) {
   return op == "Constant" || op == "Shape" || op == "Size";
 }
@@ -109,7 +109,7 @@ void Importer::start() {
     names_->define(constant.getKey(), known(std::move(constant.getValue())));
 }
 
-// Training: the first output alone.
+// Returns the first output alone from @forward: the logits, as [batch, sequence, vocabulary].
 Status Importer::returnLogits() {
   const std::string &name = order_.results.front();
   Operand operand = names_->result(name);
@@ -130,7 +130,7 @@ Status Importer::returnLogits() {
   return support::ok();
 }
 
-// Inference: every output, as the graph computes it.
+// Returns every output from @forward, as the graph computes it.
 Status Importer::returnOutputs() {
   llvm::SmallVector<Value> values;
   for (const std::string &name : order_.results) {
@@ -149,7 +149,7 @@ void Importer::eraseDead() {
       op.erase();
 }
 
-// Annotated values are found by name before what is dead goes, and by a mark behind that.
+// Marks ops of annotated values: names find the values only before dead ops are erased.
 static constexpr llvm::StringLiteral annotatedMark = "onnx.annotated";
 
 void Importer::markAnnotated() {

@@ -1,4 +1,5 @@
-// Reads an ONNX file into the `graph` dialect.
+// Reads an ONNX file into the `graph` dialect. Tested by test/import, test/conformance (each op)
+// and test/fuzz/Onnx.cpp.
 #ifndef LLMC_LIB_ONNX_IMPORT_H
 #define LLMC_LIB_ONNX_IMPORT_H
 
@@ -8,17 +9,17 @@
 
 namespace llmc {
 
-// A module as lib/pipeline/Borders.md states it "after import": sources, states
-// and @forward with every dimension bound. Everything that depends on shapes and
-// constants only is folded away; weights stay on disk, only their places are
-// recorded. Null after one diagnostic that names file, nodes, rule and fix.
+// Builds the module that lib/pipeline/Borders.md describes under "after import": sources, states
+// and @forward with every dimension bound. Folds everything that depends on shapes and constants
+// only; weights stay on disk, the module records their files and offsets. Returns null after one
+// error that names file, nodes, rule and fix; emits a remark for each note to the user.
 mlir::OwningOpRef<mlir::ModuleOp> importOnnx(mlir::MLIRContext &context,
                                              llvm::StringRef path,
                                              const CompileOptions &options);
 
 namespace onnximport {
-// Whether the importer knows an op at all; `op` is its name, with its domain in front of ::
-// unless that is ONNX's own. What it knows it may still refuse, with a reason.
+// Returns whether the importer knows an op; `op` is Node::qualifiedOp ("com.microsoft::Gelu"). A
+// node of a known op may still be refused, with a reason.
 bool isKnownOp(llvm::StringRef op);
 } // namespace onnximport
 

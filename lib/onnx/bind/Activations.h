@@ -1,5 +1,5 @@
-// Values that what a model learns reaches: where stored tensors meet them, these may be
-// learned too.
+// Finds values that depend on arguments of the function: a stored tensor that is combined with
+// one may be learned. Tested by test/import/Learned.cpp.
 #ifndef LLMC_LIB_ONNX_BIND_ACTIVATIONS_H
 #define LLMC_LIB_ONNX_BIND_ACTIVATIONS_H
 
@@ -8,21 +8,22 @@
 
 namespace llmc::onnximport {
 
-// Remembers what it has found: values that exist must stay as they are.
+// Answers queries about values, and caches the answers: the ops of a queried value must not
+// change while the object is in use.
 class Activations {
 public:
-  // Whether a float argument of the function reaches the value through floats alone.
+  // Returns whether the value is, or depends through float values alone on, a float argument.
   bool holds(mlir::Value value);
-  // Whether the value, or what floats are computed from it, is an operand of an op beside
-  // an activation.
+  // Returns whether an op other than a comparison combines the value, or a float that is
+  // computed from it, with an operand for which holds() is true.
   bool isMetBy(mlir::Value value);
 
 private:
   llvm::DenseMap<mlir::Value, bool> known_;
 };
 
-// Whether the first thing that is made of the value, or of its sum with others, is a
-// softmax: it shifts scores.
+// Returns whether a softmax reads the value, or a sum, a selection or a rearrangement of it: it
+// is then an offset of attention scores (a mask or a position bias).
 bool shiftsScores(mlir::Value value);
 
 } // namespace llmc::onnximport

@@ -1,4 +1,4 @@
-// An argument of the function: the part of a stored tensor that it holds.
+// Describes the arguments of @forward that hold stored tensors or parts of them.
 #ifndef LLMC_LIB_ONNX_BIND_ARGUMENT_H
 #define LLMC_LIB_ONNX_BIND_ARGUMENT_H
 
@@ -10,12 +10,13 @@
 
 namespace llmc::onnximport {
 
-// What a use says about a tensor. Plain uses alone leave it a constant. Beside: it meets an
-// activation, and neither its shape nor its elements say that it is a table.
+// Classifies a use of a stored tensor. A tensor that has Plain uses only becomes a constant.
+// Beside: the tensor is combined with an activation, and neither its shape nor its elements show
+// that it is a computed table.
 enum class Role { Plain, Table, Weight, Bias, Scale, Beside };
 
-// A parameter's first values: a stored tensor, which may hold those of several equal
-// parameters (WeightSharing); `copy` counts them from 0.
+// Identifies the initial values of a parameter: a stored tensor (index into Model::stored()),
+// which may hold those of several equal parameters (WeightSharing); `copy` counts them from 0.
 struct Source {
   unsigned tensor = 0, copy = 0;
   bool operator<(const Source &other) const {
@@ -23,17 +24,19 @@ struct Source {
   }
 };
 
+// Describes an argument of @forward and its uses.
 struct Argument {
-  View view;
-  std::set<Role> roles;
-  mlir::BlockArgument value;
-  std::set<const ::onnx::NodeProto *> learners; // nodes that say it is a parameter
-  unsigned copy = 0;
+  View view;                                    // the part of the stored tensor that it holds
+  std::set<Role> roles;                         // of all uses
+  mlir::BlockArgument value;                    // dims of view.canonicalDims(), f32
+  std::set<const ::onnx::NodeProto *> learners; // nodes whose use shows that it is a parameter
+  unsigned copy = 0;                            // as in Source
 
   Source source() const { return {view.tensor, copy}; }
 };
 using Arguments = std::vector<std::unique_ptr<Argument>>;
 
+// Returns the entries from[d] for all d in `dims`, in that order.
 inline Shape pick(llvm::ArrayRef<int64_t> from, llvm::ArrayRef<int64_t> dims) {
   Shape out;
   for (int64_t d : dims)

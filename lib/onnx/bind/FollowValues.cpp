@@ -1,4 +1,4 @@
-// From values to the weights that decide how they are cut.
+// Propagates annotations of values to the weights that decide how these are sharded.
 #include "dialects/graph/Build.h"
 #include "dialects/graph/GraphAttrs.h"
 #include "lib/onnx/file/Annotations.h"
@@ -13,7 +13,7 @@ using llmc::support::Status;
 
 namespace {
 
-// A dimension of a value, and all dimensions of arguments that are cut with it.
+// Finds all dimensions of arguments that are sharded with a dimension of a value.
 class Tracer {
 public:
   using Place = std::pair<Value, int64_t>;
@@ -45,11 +45,11 @@ private:
     auto argument = dyn_cast<BlockArgument>(value);
     if (argument)
       arguments.push_back({argument, dim});
-    if (!argument || open.empty()) // an argument is an end, but for where it begins
+    if (!argument || open.empty()) // an argument ends the search unless it is the start
       open.push_back({value, dim});
   }
 
-  // Through an op, from dimension `dim` of its tensor `index`.
+  // Reaches the dimensions that share the factor of dimension `dim` of tensor `index` of an op.
   void cross(Operation *op, ArrayRef<graph::TensorFactors> tensors, size_t index, int64_t dim) {
     if (index >= tensors.size() || tensors[index][dim].empty())
       return;
@@ -74,7 +74,7 @@ private:
   SmallVector<std::pair<BlockArgument, int64_t>> arguments;
 };
 
-// Which dimension of its source a dimension of a parameter lies in, or -1.
+// Returns the dimension of the source that a dimension of a parameter strides along, or -1.
 int64_t sourceDim(graph::ViewAttr view, ArrayRef<int64_t> shape, int64_t dim) {
   int64_t inner = 1, step = view.getStrides()[dim];
   for (int64_t d = shape.size(); d-- > 0; inner *= shape[d])
@@ -136,7 +136,7 @@ private:
                    axis, ", which cuts weight '", source.getSymName().str(), "' along ", d,
                    "; node '", first ? first.getValue().str() : "", "' wants that cut otherwise");
     if (cuts[d])
-      return support::ok(); // as wanted, or what is whole here is put together
+      return support::ok(); // cut as wanted, or gathered where it is wanted whole
     cuts[d] = parts;
     Builder b(source.getContext());
     if (!first)
@@ -155,7 +155,7 @@ private:
 Status llmc::onnximport::followValues(func::FuncOp forward, llvm::ArrayRef<AnnotatedValue> values,
                                       const CompileOptions &options) {
   Follower follower(forward, options);
-  for (bool whole : {false, true}) // cuts first: what is whole yields to them
+  for (bool whole : {false, true}) // cuts first: they take precedence over whole dims
     for (const AnnotatedValue &annotated : values) {
       int64_t rank = graph::shapeOf(annotated.value).size();
       SmallVector<int64_t> parts(rank, 1);

@@ -1,4 +1,4 @@
-// Inputs of inference: each is an argument, each dim is bound.
+// Binds inputs for inference: each is an argument, each dim is bound.
 #include "lib/onnx/bind/Lookups.h"
 
 using namespace llmc;
@@ -41,9 +41,9 @@ private:
   llvm::MapVector<llvm::StringRef, std::vector<DimExpression>> dims_;
   Symbols symbols_;
   std::string leader_;                 // the input whose dim 0 is the batch
-  std::vector<DimExpression> wholes_;  // sums that --dim gives a size
+  std::vector<DimExpression> wholes_;  // compound expressions that --dim gives a size
 
-  // A size that is asked for by a name, or by the text of a whole dim.
+  // Binds the one unbound name of `dim` so that it has `size`; does nothing if more are unbound.
   Status want(const DimExpression &dim, int64_t size, const std::string &flag) {
     auto known = dim.evaluate(symbols_);
     if (known && *known != size)
@@ -87,7 +87,7 @@ private:
       DimExpression whole(name);
       if (!texts.count(whole.text())) {
         if (inOutputs(name))
-          continue; // what the outputs are is computed
+          continue; // dims of outputs are computed
         return error(flag, ": the inputs have no such dimension, they have ", listOf(names));
       }
       wholes_.push_back(whole);
@@ -120,7 +120,7 @@ private:
     return support::ok();
   }
 
-  // Sizes given for sums, once their other names are known; then what is missing.
+  // Solves expressions with given sizes until their names are bound; then reports unbound names.
   Status solveRest() {
     for (size_t round = 0; round <= wholes_.size(); ++round)
       for (const DimExpression &whole : wholes_) {
@@ -151,7 +151,7 @@ private:
     return text + "]";
   }
 
-  // What would be usual: two rows, no past. A name in a sum is that of a past.
+  // Returns a usual size for the error's example: two rows, no past.
   std::string suggestion(llvm::StringRef input, size_t position) {
     auto size = [&](size_t d) -> int64_t {
       int64_t usual = d == 0 ? 2 : 16;
@@ -171,7 +171,8 @@ private:
     const DimExpression &batch = dims_[leader_][0], &own = dims_[input][0];
     if (!batch.names().empty() && own.text() == batch.text())
       return true;
-    // Another name or a number: equal in size, unless the batch is another dim.
+    // With another name or a number, dim 0 is the batch if its size is equal, unless another dim
+    // has the batch's name.
     for (const DimExpression &dim : dims_[input])
       if (!batch.names().empty() && dim.text() == batch.text())
         return false;
@@ -188,7 +189,7 @@ private:
       argument.element = *elementOf(inputs_.typeOf(input).elem_type());
       for (const DimExpression &dim : dims) {
         auto size = dim.evaluate(symbols_);
-        // Only a past may be empty.
+        // Only a cache may be empty.
         bool mayBeEmpty = dims.size() >= 3 && !argument.shape.empty();
         if (!size || *size < (mayBeEmpty ? 0 : 1))
           return error("input '", argument.name, "': its dimension ", dim.text(), " is ",
@@ -216,7 +217,7 @@ private:
       if (empty)
         out_.constants[argument.name] = HostTensor(argument.element, argument.shape);
     }
-    // Without a cache a condition is the caller's.
+    // Without a cache, a condition stays an argument.
     for (const auto &argument : out_.arguments) {
       if (!cached || *countElements(argument.shape) != 1 || !inputs_.isCondition(argument.name))
         continue;

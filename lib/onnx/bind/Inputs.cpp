@@ -1,4 +1,4 @@
-// Inputs of training: all but the tokens have their defaults.
+// Binds inputs for training: all but the tokens get default values.
 #include "lib/onnx/bind/Inputs.h"
 
 #include "lib/onnx/bind/Lookups.h"
@@ -43,7 +43,7 @@ private:
     return support::ok();
   }
 
-  // The value that the model or --dim gives to a dim of the tokens, 0 if none.
+  // Returns the size that the model or --dim gives to a dim of the tokens, 0 if none does.
   Result<int64_t> givenSize(int position) {
     DimExpression dim = dimOf(inputs_, out_.tokens, position);
     auto size = dim.evaluate(symbols_);
@@ -51,7 +51,7 @@ private:
       return error("--dim ", dim.text(), "=", *size, ": must be positive");
     return size.value_or(0);
   }
-  // Other inputs may have the same dim.
+  // Binds the name of a dim of the tokens: other inputs may have the same dim.
   void bindSize(int position, int64_t size) {
     DimExpression dim = dimOf(inputs_, out_.tokens, position);
     if (dim.isName())
@@ -114,8 +114,8 @@ private:
 
   enum class Default { Ones, Zeros, Positions };
 
-  // The names that programs take for inputs first, then what the graph does with
-  // the input.
+  // Returns the default values of an input: by the names that are usual for inputs, else by the
+  // way the graph uses it.
   Default defaultOf(llvm::StringRef name, int64_t size) {
     if (name == "position_ids" || name == "cache_position")
       return Default::Positions;
@@ -129,8 +129,8 @@ private:
     return Default::Ones;
   }
 
-  // What a dim is where neither file nor --dim says: the batch first, then the
-  // sequence; a cache (floats of three dims or more) is empty.
+  // Returns the size of a dim that neither file nor --dim gives: dim 0 is the batch, others are
+  // the sequence; a cache (floats of three dims or more) is empty.
   int64_t usualSize(llvm::StringRef name, int position, bool isCache) {
     if (inputs_.rankOf(name) >= 2 && position == 0)
       return out_.batch;

@@ -20,7 +20,8 @@ GraphInputs::GraphInputs(const Model &model, const NodeOrder &order)
   }
 }
 
-// Follows a name back over nodes that only rearrange its first operand, or take a part of it.
+// Follows a name back through nodes that only rearrange their first operand or, if `parts`, take
+// a slice of it.
 llvm::StringRef GraphInputs::originOf(llvm::StringRef name, bool parts) const {
   static const llvm::StringSet<> keeps = {"Reshape", "Cast",      "Identity", "Flatten",
                                           "Squeeze", "Unsqueeze", "Expand"};
@@ -49,7 +50,7 @@ GraphInputs::Index GraphInputs::indexOf(llvm::StringRef name, int depth) {
   constexpr int64_t longest = int64_t(1) << 20;
   constexpr int deepest = 64;
   if (name.empty())
-    return Index::Positions; // left out: the op counts
+    return Index::Positions; // left out: the op itself counts positions
   if (auto stored = model_.find(name)) {
     const StoredTensor &tensor = model_.stored()[*stored];
     if (tensor.isFloat() || tensor.count() > longest)

@@ -1,4 +1,5 @@
-// The graph's inputs by name, and which of them are looked up in tables.
+// Lists the inputs of an ONNX graph and the table lookups that they index.
+// Tested by test/import/Infer.cpp.
 #ifndef LLMC_LIB_ONNX_BIND_LOOKUPS_H
 #define LLMC_LIB_ONNX_BIND_LOOKUPS_H
 
@@ -9,18 +10,19 @@
 
 namespace llmc::onnximport {
 
-// A Gather from a stored float matrix.
+// Describes a lookup of rows in a stored float matrix (Gather, EmbedLayerNormalization).
 struct Lookup {
-  unsigned table;
+  unsigned table;           // index into Model::stored()
   llvm::StringRef input;    // the graph input that is the index, empty if computed
-  bool ofPositions = false; // the index counts tokens: a row for each
+  bool ofPositions = false; // the index takes one value per token position
 };
 
+// Finds the inputs and lookups of a graph. Model and order must outlive it.
 class GraphInputs {
 public:
   GraphInputs(const Model &model, const NodeOrder &order);
 
-  // Inputs without a stored value, in order.
+  // Returns the inputs that have no initializer, by name, in the order of the graph.
   const llvm::MapVector<llvm::StringRef, const ::onnx::ValueInfoProto *> &all() const {
     return inputs_;
   }
@@ -31,20 +33,21 @@ public:
   llvm::ArrayRef<Lookup> lookups() const { return lookups_; }
   int64_t rows(const Lookup &lookup) const { return model_.stored()[lookup.table].shape[0]; }
 
-  // An error for the first input that is no tensor of numbers of known rank, or
-  // has a dim that is negative or (but for caches: three dims or more) 0.
+  // Fails for the first input that is not a tensor of numbers of known rank, or has a dim that
+  // is negative or 0. Only the dims behind the first of an input of rank 3 or more (a cache) may
+  // be 0.
   support::Status check() const;
-  // Sets tokens and tokenTable where an input is one; else leaves them empty.
+  // Sets tokens and tokenTable if an input holds token ids; else leaves them as they are.
   void findTokens(InputBinding &out) const;
-  // Sets context and positionTable, those of the longest table of positions.
+  // Sets context and positionTable to those of the position table with the most rows, if any.
   void findContext(InputBinding &out) const;
-  // Whether the input decides an If.
+  // Returns whether the input is a boolean that an If reads as its condition.
   bool isCondition(llvm::StringRef input) const;
 
 private:
   llvm::StringRef originOf(llvm::StringRef name, bool parts = false) const;
-  // What an index is made of: `Other` where how it grows with the tokens is unknown, as
-  // that of buckets of distances.
+  // Classifies an index: the same for all tokens, one per token position, or unknown (as for
+  // buckets of relative distances). Later values absorb earlier ones.
   enum class Index { Even, Positions, Other };
   Index indexOf(llvm::StringRef name, int depth);
   Index computedIndex(const Node &node, int depth);
@@ -57,9 +60,11 @@ private:
   llvm::StringMap<Index> indices_;
 };
 
-// A dim that has no name either is called "INPUT.POSITION".
+// Returns dim `position` of an input as an expression; a dim that has neither size nor name gets
+// the name "INPUT.POSITION".
 DimExpression dimOf(const GraphInputs &inputs, llvm::StringRef input, int position);
 
+// Binds the inputs for inference, as bindInputs states; errors do not name the file.
 support::Result<InputBinding> bindInferInputs(const GraphInputs &inputs, const Model &model,
                                               const CompileOptions &options);
 

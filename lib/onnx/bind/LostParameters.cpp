@@ -7,7 +7,7 @@ using namespace llmc::onnximport;
 
 namespace {
 
-// Who stands for the parameters of the program.
+// Tracks which parameters of the program correspond to trained tensors.
 class Accounts {
 public:
   Accounts(const TorchNames &names, const Arguments &arguments,
@@ -25,7 +25,8 @@ public:
       addScope(call);
   }
 
-  // Whether something trained stands for a parameter of the program.
+  // Returns whether a trained tensor corresponds to a parameter of the program. Each tensor that
+  // was computed from parameters of a module accounts for one of them, and is then used up.
   bool hold(const std::string &mangled, llvm::StringRef name) {
     if (standing_.contains(mangled))
       return true;
@@ -39,11 +40,11 @@ public:
 private:
   struct Reads {
     const TorchCall *call;
-    std::set<Source> all, unnamed; // what is trained
+    std::set<Source> all, unnamed; // trained sources that the call reads
   };
 
-  // A call that reads something trained stands for all parameters that it names: what the file
-  // lacks of them is a bias of zeros, which adds nothing.
+  // Records that a call which reads a trained tensor accounts for all parameters that it names:
+  // one that the file lacks is a bias of zeros, which adds nothing.
   void addReads(const Argument &argument) {
     for (const ::onnx::NodeProto *user : argument.learners)
       if (const TorchCall *call = names_.callOf(*user)) {
@@ -56,15 +57,15 @@ private:
           reads.unnamed.insert(argument.source());
       }
   }
-  // What it reads beyond these was made of parameters (a transpose, 1 + w), and stands for as
-  // many of its module.
+  // Counts the sources that a call reads beyond the parameters that it names: these were computed
+  // from parameters (a transpose, 1 + w), and account for as many parameters of the module.
   void addMade(const Reads &reads) {
     size_t named = reads.call->parameters.size(), all = reads.all.size();
     if (all > named && !reads.call->scopes.empty())
       made_[reads.call->scopes.back()] += std::min(all - named, reads.unnamed.size());
   }
-  // A module that reads a parameter of another one holds that under a name of its own too, as
-  // a table holds its head's.
+  // Records modules that read a parameter of another module: they have a name of their own for
+  // it too, as a tied head has for its table.
   void addScope(const TorchCall &call) {
     if (call.scopes.empty() || call.scopes.back().empty())
       return;
@@ -74,7 +75,8 @@ private:
       if (!llvm::StringRef(parameter).starts_with(own))
         aliased_.insert(call.scopes.back());
   }
-  // A module that computes nothing may hold what a module in it uses: a head its matrix's bias.
+  // Checks whether a module without calls has a second name for a parameter of a direct child: a
+  // masked-language head for the bias of its matrix.
   bool isHeldTwice(llvm::StringRef module, llvm::StringRef last) const {
     return !module.empty() && !computing_.contains(module) &&
            llvm::any_of(names_.program(), [&](const auto &other) {
@@ -111,7 +113,8 @@ llmc::onnximport::lostParameters(const Model &model, const TorchNames &names,
 
 //===-- What was made of parameters -----------------------------------------===//
 
-// Whether an operand of a call, "transpose_3", has the elements of what it was made of.
+// Checks whether the name of a call's operand, "transpose_3", is that of an op which only moves
+// elements.
 static bool isMoved(llvm::StringRef operand) {
   static const llvm::StringSet<> moves = {"t",         "transpose", "permute", "view",  "reshape",
                                           "unsqueeze", "squeeze",   "slice",   "to",    "_to_copy",
@@ -120,8 +123,8 @@ static bool isMoved(llvm::StringRef operand) {
   return moves.contains(name.size() < operand.size() ? name.rtrim('_') : name);
 }
 
-// Whether a module has one weight of its own and at most a bias beside it, as a matrix product
-// has: what is turned for it is that weight.
+// Checks whether a module has one weight and at most a bias beside it, as a linear layer has: a
+// transposed operand of its product is that weight.
 static bool hasOneWeight(const TorchNames &names, llvm::StringRef module) {
   unsigned weights = 0, others = 0;
   for (const auto &[mangled, name] : names.program()) {
@@ -132,7 +135,8 @@ static bool hasOneWeight(const TorchNames &names, llvm::StringRef module) {
   return weights == 1 && others == 0;
 }
 
-// Whether the node's call says that it reads something computed where the node reads the tensor.
+// Checks whether the node's call has a computed operand at the position where the node reads the
+// stored tensor.
 static bool readsComputed(const Model &model, const TorchNames &names,
                           const ::onnx::NodeProto &user, unsigned tensor) {
   const TorchCall *call = names.callOf(user);
@@ -174,7 +178,7 @@ llmc::onnximport::madeParameters(const Model &model, const TorchNames &names,
 
 //===-- Words ---------------------------------------------------------------===//
 
-// So many parameters are named.
+// Limits the parameters that a note names.
 static constexpr size_t mostNamed = 3;
 
 static std::string firstOf(const std::vector<std::string> &names) {

@@ -1,4 +1,5 @@
-// Parameters of an exported program that its file no longer holds, or not as they were.
+// Finds parameters of an exported program that its file no longer holds, or holds in another
+// form. Tested by test/import/Programs.cpp.
 #ifndef LLMC_LIB_ONNX_BIND_LOSTPARAMETERS_H
 #define LLMC_LIB_ONNX_BIND_LOSTPARAMETERS_H
 
@@ -8,23 +9,24 @@
 
 namespace llmc::onnximport {
 
-// The names, in the program's order, of the parameters that torch.export lists in the file and
-// that no trained parameter stands for, by the calls that its nodes tell: the exporter folded them
-// into constants, or nothing uses them. Nothing of a file that holds no tensors but the program's
-// own, or that lists none.
+// Returns the names, in the program's order, of the parameters that torch.export lists in the
+// file and that no argument corresponds to, according to the calls that its nodes record: the
+// exporter folded them into constants, or nothing uses them. Returns none for a file that lists
+// none, or whose float tensors all have names of the program.
 std::vector<std::string> lostParameters(const Model &model, const TorchNames &names,
                                         const Arguments &arguments,
                                         const std::map<Source, ParameterName> &sourceNames);
-// What a reader should know of them; nothing if there are none.
+// Returns the note to the user about lost parameters, "" if there are none.
 std::string describeLost(const std::vector<std::string> &lost);
 
-// The names of trained tensors that the exporter computed from parameters (1 - w, a joined
-// matrix): their gradients need not be those of the parameters. What it only turned, or gave
-// another shape, is none; in a product only where the module has no other weight.
+// Returns the names of trained tensors that the exporter computed from parameters (1 - w, a
+// concatenated matrix): their gradients need not be those of the parameters. Excludes tensors
+// that it only transposed or reshaped; for operands of a product, only if the module has one
+// weight.
 std::vector<std::string> madeParameters(const Model &model, const TorchNames &names,
                                         const Arguments &arguments,
                                         const std::map<Source, ParameterName> &sourceNames);
-// What a reader should know of them; nothing if there are none.
+// Returns the note to the user about tensors computed from parameters, "" if there are none.
 std::string describeMade(const std::vector<std::string> &made);
 
 } // namespace llmc::onnximport

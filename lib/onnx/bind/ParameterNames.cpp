@@ -7,9 +7,9 @@ using namespace llmc::onnximport;
 
 namespace {
 
-// What the program calls a parameter.
+// Holds the program's name of a parameter.
 struct OwnName {
-  std::string name;        // empty where nothing tells
+  std::string name;        // empty if unknown
   bool transposed = false; // the program holds the transpose
   bool inFile = false;     // a value of the file has the name
 };
@@ -36,8 +36,8 @@ OwnName ownName(const Model &model, const TorchNames &names, const Arguments &ar
   return {found.size() == 1 ? *found.begin() : "", transposed, false};
 }
 
-// "operand 1 of node 'node_MatMul_5' (MatMul)": the first node that learns the parameter, in
-// whose layout it is saved.
+// Returns "operand 1 of node 'node_MatMul_5' (MatMul)": the first node that learns the parameter,
+// in whose layout it is saved.
 std::string layoutOf(const Model &model, const Arguments &arguments, const Source &source) {
   std::set<const ::onnx::NodeProto *> learners;
   for (const auto &argument : arguments)
@@ -52,9 +52,9 @@ std::string layoutOf(const Model &model, const Arguments &arguments, const Sourc
 
 } // namespace
 
-// Names the parameters that a stored tensor holds: the one that has its name in the
-// program by that, if there is one, the others by numbers. What the program calls a
-// parameter besides is kept for the files that are saved, where nothing else has it.
+// Names the parameters of each stored tensor: the one whose program name is the tensor's name
+// gets that name, the others get numbers. A program name that no other tensor uses is kept beside
+// it, for the files that are saved.
 std::map<Source, ParameterName> llmc::onnximport::nameParameters(const Model &model,
                                                                  const TorchNames &names,
                                                                  const Arguments &arguments) {

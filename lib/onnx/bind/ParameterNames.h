@@ -1,4 +1,5 @@
-// What trained parameters are called, here and in the program that was exported.
+// Chooses names for trained parameters: here, and in the program that was exported.
+// Tested by test/import/Exports.cpp and Programs.cpp.
 #ifndef LLMC_LIB_ONNX_BIND_PARAMETERNAMES_H
 #define LLMC_LIB_ONNX_BIND_PARAMETERNAMES_H
 
@@ -7,14 +8,19 @@
 
 namespace llmc::onnximport {
 
+// Holds the names of one parameter.
 struct ParameterName {
-  std::string name;        // unique
-  std::string lost;        // the program's name, where the file has another tensor's or none
-  bool transposed = false; // the program holds the transpose under it
-  // Where the file has lost the program's name: which node reads the parameter, and as what.
+  std::string name;        // of its source; unique
+  std::string lost;        // the program's name, if the file does not use it for this tensor
+  bool transposed = false; // the program holds the transpose
+  // Identifies the parameter by a node that reads it if the program's name is unknown:
+  // "operand 1 of node 'node_MatMul_5' (MatMul)".
   std::string layout;
 };
 
+// Returns the names of all sources of `arguments`. Of several parameters that share a stored
+// tensor, the one with the tensor's name in the program keeps that name; the others get the
+// program's names, or NAME#2, NAME#3, ...
 std::map<Source, ParameterName> nameParameters(const Model &model, const TorchNames &names,
                                                const Arguments &arguments);
 

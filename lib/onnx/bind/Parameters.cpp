@@ -65,7 +65,7 @@ Value Parameters::use(const View &view, Role role, const ::onnx::NodeProto *user
 
 //===-- What may be learned ---------------------------------------------------===//
 
-// Tables of formulas are small enough to be looked at.
+// Limits the elements that isTable() reads: computed tables are small.
 constexpr int64_t largestTable = 1 << 24;
 
 bool Parameters::isTable(unsigned tensor) const {
@@ -76,8 +76,8 @@ bool Parameters::isTable(unsigned tensor) const {
   return it->second;
 }
 
-// Whether arguments hold what a formula gives, in a file that names parameters and buffers but
-// does not say which of them is which. A matrix of products is learned whatever it holds.
+// Checks whether arguments hold values of a formula, in a file that names parameters and buffers
+// but does not record which is which. A matrix of products is learned whatever it holds.
 bool Parameters::isWave(llvm::ArrayRef<Argument *> arguments) const {
   unsigned tensor = arguments.front()->view.tensor;
   bool matrix =
@@ -120,7 +120,7 @@ void Parameters::makeConstant(Argument &argument) {
   constants_.insert(argument.view.tensor);
 }
 
-// Builds the views of one source by operations on the whole of it.
+// Replaces the views of one source by slices of one argument that holds the whole source.
 void Parameters::useWholeSource(llvm::ArrayRef<Argument *> arguments) {
   unsigned tensor = arguments.front()->view.tensor;
   View whole = View::whole(tensor, model_.stored()[tensor].shape);
@@ -161,8 +161,8 @@ void Parameters::useWholeSource(llvm::ArrayRef<Argument *> arguments) {
 
 constexpr int64_t largestConstant = 1 << 20;
 
-// Whether a table's rows do nothing but scale computed values: the cosines and
-// sines of rotary positions, which are constants. Learned positions are added.
+// Checks whether a table's rows only scale computed values, as the cosines and sines of rotary
+// positions do, which are constants. Learned positions are added.
 static bool onlyRotates(Value table) {
   bool rotates = false;
   llvm::SmallVector<Value> open = {table};
@@ -222,7 +222,7 @@ bool Parameters::isTrained(llvm::ArrayRef<Argument *> arguments) {
 }
 
 void Parameters::finish(ModuleOp module, func::FuncOp func) {
-  activations_ = Activations(); // values have gone since
+  activations_ = Activations(); // values have been erased since
   if (std::string note = sharing_.settle(body_); !note.empty())
     notes_.push_back(std::move(note));
   sourceNames_ = nameParameters(model_, names_, arguments_);
@@ -236,7 +236,7 @@ void Parameters::finish(ModuleOp module, func::FuncOp func) {
     std::vector<const View *> views;
     for (Argument *argument : arguments)
       views.push_back(&argument->view);
-    // What is not trained may still be too large to be held in the program.
+    // A tensor that is not trained may still be too large to be held in the program.
     bool large = infer_ && model_.stored()[tensor].count() > largestConstant;
     if (!trained && !large)
       for (Argument *argument : arguments)
@@ -259,7 +259,7 @@ void Parameters::finish(ModuleOp module, func::FuncOp func) {
   declare(module, func);
 }
 
-// Says which stored tensors are constants though they may have been learned.
+// Notes which stored tensors are constants though they may have been learned.
 void Parameters::noteUntrained() {
   activations_ = Activations();
   std::set<unsigned> untrained = takeUntrained(body_, activations_, names_);
@@ -267,8 +267,8 @@ void Parameters::noteUntrained() {
     constants_.erase(argument->view.tensor);
     untrained.erase(argument->view.tensor);
   }
-  // A file that lists the program's parameters tells which are gone; of another one the elements
-  // of its constants do.
+  // A file that lists the program's parameters shows which of them are lost; for any other file
+  // the elements of its constants do.
   std::string note = names_.program().empty() || !names_.hasCalls()
                          ? describeUntrained(model_, untrained, waves_)
                          : describeLost(lostParameters(model_, names_, arguments_, sourceNames_));
@@ -290,7 +290,7 @@ void Parameters::declareSource(OpBuilder &builder, const Source &source,
                                         : graph::InitKind::normal;
   if (roles.count(Role::Weight) || roles.count(Role::Table))
     kind = graph::InitKind::normal;
-  // A tied head that the file stores transposed keeps that form under its own name.
+  // A tied head that the file stores transposed stays transposed under its own name.
   llvm::SmallVector<Attribute> aliases, transposed;
   for (const auto &[head, view] : tied_) {
     if (view.tensor != source.tensor || source.tensor != tokenTable_)

@@ -1,5 +1,5 @@
-// Stored tensors that become trained parameters: function arguments, states and
-// sources.
+// Turns stored tensors into parameters (function arguments, states and sources) or constants.
+// Tested by test/import: SmallGraphs.cpp, Exports.cpp, Learned.cpp and Programs.cpp.
 #ifndef LLMC_LIB_ONNX_BIND_PARAMETERS_H
 #define LLMC_LIB_ONNX_BIND_PARAMETERS_H
 
@@ -12,32 +12,36 @@
 
 namespace llmc::onnximport {
 
+// Collects the uses of stored tensors while nodes are converted, and decides in finish() which
+// tensors are trained. Adds arguments to `body`; model and body must outlive it.
 class Parameters {
 public:
   Parameters(const Model &model, mlir::Block &body, const CompileOptions &options);
 
-  // The table of the tokens is trained whatever it feeds.
+  // Sets the embedding table of the tokens, which is trained even if its rows only scale values.
   void setTokenTable(std::optional<unsigned> table) { tokenTable_ = table; }
-  // An embedding table and the matrix of the logits that hold equal elements,
-  // the one perhaps transposed, are one parameter.
+  // Makes the embedding table and a matrix of the logits one parameter if their elements are
+  // equal, perhaps transposed.
   void tieHead(const NodeOrder &order);
-  // They are two, though the file may store one.
+  // Makes them two parameters even if the file stores one tensor.
   void untieHead();
-  // The stored tensor as a view (of the table, if tied to it).
+  // Returns a stored tensor as a view of itself, or of the tensor that it is tied to.
   View view(unsigned tensor) const;
 
-  // The argument that holds a view's dims of size > 1 in canonical order; equal
-  // parameters that the file stores once are told apart (WeightSharing).
+  // Returns the argument that holds a view's dims of size > 1 in canonical order, which is added
+  // if there is none yet, and records the use. WeightSharing decides whether two uses of equal
+  // views share an argument.
   mlir::Value use(const View &view, Role role, const ::onnx::NodeProto *user);
 
-  // Turns arguments without a role into constants, splits that do not tile
-  // their source into slices, sets the function's type, and writes sources,
-  // states and attributes. The body ends with its return.
+  // Replaces arguments that are not trained by constants, and arguments whose views do not tile
+  // their source by slices of one argument; sets the function's type, creates sources and states,
+  // and sets attributes. `func` must already end with its return.
   void finish(mlir::ModuleOp module, mlir::func::FuncOp func);
 
-  // Whether none of the stored tensors is known to be no parameter, or to be a table.
+  // Returns whether all of these stored tensors may be parameters: in training, if none is a
+  // buffer of the program or, unless it is a parameter of it, holds a computed table.
   bool mayLearn(const std::set<unsigned> &tensors) const;
-  // A constant of the function that was folded from stored tensors.
+  // Records the stored tensors that a constant of the function was folded from.
   void noteFolded(mlir::Value constant, const std::set<unsigned> &tensors);
   Activations &activations() { return activations_; }
   void setSequence(int64_t sequence) { sequence_ = sequence; }
@@ -47,7 +51,7 @@ public:
   void noteConstant(unsigned tensor) { constants_.insert(tensor); }
   const TorchNames &names() const { return names_; }
 
-  // What a reader should know, once all is converted: one line each.
+  // Returns the notes to the user, one line each; complete after finish().
   const std::vector<std::string> &notes() const { return notes_; }
 
 private:
@@ -55,7 +59,7 @@ private:
   bool isTrained(llvm::ArrayRef<Argument *> arguments);
   bool isTable(unsigned tensor) const;
   bool isWave(llvm::ArrayRef<Argument *> arguments) const;
-  bool isFiller(unsigned tensor) const; // it stands where a module has no parameter
+  bool isFiller(unsigned tensor) const; // the exporter's stand-in for an absent parameter
   void noteUntrained();
   void makeConstant(Argument &argument);
   void useWholeSource(llvm::ArrayRef<Argument *> arguments);

@@ -14,10 +14,11 @@ bool llmc::onnximport::isUniform(const HostTensor &tensor) {
   return true;
 }
 
-// No weight is so large, and what hides a score is.
+// Bounds weights: none is as large, and terms that hide scores are at least as large.
 static constexpr double hidden = 1e4;
 
-// Two values, or such that hide scores.
+// Checks whether the elements are those of a mask: two values in two dims or more, or some that
+// hide scores.
 static bool isMask(const HostTensor &tensor, int64_t dims) {
   double first = tensor.number(0), second = first;
   bool two = true;
@@ -32,12 +33,13 @@ static bool isMask(const HostTensor &tensor, int64_t dims) {
   return two && dims > 1 && first != second;
 }
 
-// Positions beyond these say nothing new, and their sines have lost digits.
+// Limits the positions that are read: later ones show nothing new, and their sines have lost
+// digits.
 static constexpr int64_t mostRows = 24;
 static constexpr double tolerance = 1e-4;
 
-// c where x[k + 1] + x[k - 1] = 2 c x[k] with |c| <= 1 all along a column, as that of a
-// sine, a cosine (c < 1) and a line (c = 1) of any phase and size.
+// Returns c if x[k + 1] + x[k - 1] = 2 c x[k] with |c| <= 1 holds all along a column: it is then a
+// sine or cosine (c < 1) or a line (c = 1) of any phase and size. Returns nullopt otherwise.
 static std::optional<double> recurrence(const HostTensor &tensor, int64_t rows, int64_t columns,
                                         int64_t column) {
   auto at = [&](int64_t row) { return tensor.number(row * columns + column); };
@@ -54,7 +56,7 @@ static std::optional<double> recurrence(const HostTensor &tensor, int64_t rows, 
   return c;
 }
 
-// Whether all columns are sines, cosines and lines along the rows, and not all of them lines.
+// Checks whether all columns are sines, cosines or lines along the rows, and not all are lines.
 static bool oscillates(const HostTensor &tensor, int64_t rows, int64_t columns) {
   bool turns = false;
   for (int64_t column = 0; column < columns && rows >= 5; ++column) {
@@ -88,7 +90,7 @@ bool llmc::onnximport::isLinear(const HostTensor &tensor) {
   return true;
 }
 
-// Frequencies: each is the one before it times one factor.
+// Checks whether the elements are a geometric series of at least 4, as frequencies are.
 static bool isGeometric(const HostTensor &tensor) {
   int64_t size = tensor.size();
   if (size < 4 || tensor.number(0) == 0)

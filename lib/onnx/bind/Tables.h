@@ -1,5 +1,5 @@
-// What the elements of a stored tensor tell about it: tables that are computed are never
-// learned.
+// Recognizes computed tables (masks, positions, rotary tables) by their elements: these are never
+// learned. Tested by test/import/Learned.cpp.
 #ifndef LLMC_LIB_ONNX_BIND_TABLES_H
 #define LLMC_LIB_ONNX_BIND_TABLES_H
 
@@ -7,15 +7,17 @@
 
 namespace llmc::onnximport {
 
-// Whether the elements are all the same.
+// Returns whether all elements are equal; true if there are none.
 bool isUniform(const HostTensor &tensor);
-// Whether they follow a formula as those of masks, of positions, and of the sines, cosines
-// and frequencies of rotary positions do. What was just initialised may be uniform, and
-// is no table then; neither are one or two elements.
+// Returns whether the tensor is a computed table: of integers, a mask, or a wave (isWave).
+// Uniform tensors and those of one or two elements are none, since freshly initialized
+// parameters look alike, unless their first element is so low that it hides scores.
 bool isTable(const HostTensor &tensor);
-// The same but for masks: whether they are sines, cosines or frequencies.
+// Returns whether the elements are sines or cosines along the positions, or a geometric series
+// of frequencies.
 bool isWave(const HostTensor &tensor);
-// Whether the elements are evenly spaced along the last dim, as distances are.
+// Returns whether the elements are evenly spaced along the last dim, as distances are; false if
+// that has less than 3 elements.
 bool isLinear(const HostTensor &tensor);
 
 } // namespace llmc::onnximport

@@ -8,8 +8,8 @@
 using namespace llmc;
 using namespace llmc::onnximport;
 
-// The stored matrices that make the logits: operands of the first matrix
-// products met on the way back from the graph's output.
+// Returns the stored matrices of the logits: operands of the first matrix products on the paths
+// back from the graph's first output.
 static std::vector<unsigned> headMatrices(const Model &model, const NodeOrder &order) {
   static const llvm::StringSet<> passed = {"Identity", "Cast", "Reshape", "Add",
                                            "Mul",      "Div",  "Tanh",    "Slice"};
@@ -49,7 +49,7 @@ static std::vector<unsigned> headMatrices(const Model &model, const NodeOrder &o
   return found;
 }
 
-// Walks both in pieces and lets go of what it has read: a table may be larger than
+// Limits the bytes that are compared before their pages are released: a table may be larger than
 // the memory.
 constexpr int64_t largestPiece = int64_t(64) << 20;
 
@@ -64,8 +64,8 @@ static bool equalBytes(const std::byte *x, const std::byte *y, int64_t size) {
   return true;
 }
 
-// Whether y, [columns, rows], is the transpose of x, [rows, columns]: strips of rows
-// of x that fit a piece, in them the rows of y that do, and there small squares.
+// Checks whether y, [columns, rows], is the transpose of x, [rows, columns]. Tiles x into strips
+// of rows that fit a piece, these into rows of y that fit a piece, and these into small squares.
 template <class T>
 static bool equalSwapped(const std::byte *x, const std::byte *y, int64_t rows, int64_t columns) {
   constexpr int64_t square = 64, window = 64 << 10; // what the system reads at once
@@ -98,7 +98,7 @@ static bool equalSwapped(const std::byte *x, const std::byte *y, int64_t rows, i
   return true;
 }
 
-// Whether matrix `b` holds a's elements, at swapped indices if `transposed`.
+// Checks whether matrix `b` holds the elements of `a`, at swapped indices if `transposed`.
 static bool equalMatrices(const Model &model, const StoredTensor &a, const StoredTensor &b,
                           bool transposed) {
   const std::byte *x = model.bytesOf(a), *y = model.bytesOf(b);

@@ -1,4 +1,5 @@
-// Stored matrices that hold the elements of one parameter.
+// Finds stored matrices that hold the elements of one parameter.
+// Tested by test/import/Exports.cpp and Models.cpp.
 #ifndef LLMC_LIB_ONNX_BIND_TYING_H
 #define LLMC_LIB_ONNX_BIND_TYING_H
 
@@ -8,12 +9,12 @@
 
 namespace llmc::onnximport {
 
-// The stored matrices of the logits that hold the elements of `table`, the one perhaps
-// transposed: each as a view of it.
+// Maps each stored matrix that a product of the logits reads, and that holds the elements of
+// `table` or their transpose, to its view of `table`.
 std::map<unsigned, View> tiedHeads(const Model &model, const NodeOrder &order, unsigned table);
 
-// Matrices that an exporter folded from one parameter for each of its uses: all but the
-// first, each as a view of the first.
+// Maps duplicates to their first copy: matrices that an exporter folded from one parameter, once
+// for each use. Each but the first is mapped to a view of the first.
 std::map<unsigned, View> foldedTwice(const Model &model, const TorchNames &names);
 
 } // namespace llmc::onnximport

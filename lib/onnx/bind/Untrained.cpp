@@ -48,10 +48,10 @@ std::set<unsigned> llmc::onnximport::takeUntrained(Block &body, Activations &act
   return tensors;
 }
 
-// So many tensors are named.
+// Limits the tensors that a note names.
 static constexpr size_t mostNamed = 3;
 
-// "2 stored tensors (20 elements)", and the names of the first ones.
+// Returns "2 stored tensors (20 elements)", and the names and shapes of the first ones.
 static std::pair<std::string, std::string> countAndNames(const Model &model,
                                                          const std::set<unsigned> &tensors) {
   int64_t elements = 0;

@@ -1,4 +1,5 @@
-// Stored floats that a function holds as constants though a model may have learned them.
+// Finds stored floats that @forward holds as constants though the model may have learned them.
+// Tested by test/import/Learned.cpp.
 #ifndef LLMC_LIB_ONNX_BIND_UNTRAINED_H
 #define LLMC_LIB_ONNX_BIND_UNTRAINED_H
 
@@ -10,14 +11,15 @@
 
 namespace llmc::onnximport {
 
-// Remembers that a constant is, or was folded from, stored tensors.
+// Marks a constant op with the stored tensors that it is or was folded from (an attribute).
 void markFolded(mlir::Value constant, const std::set<unsigned> &tensors);
-// Forgets what is remembered, and returns the tensors of constants that meet activations
-// and are no tables; those that have names in the program whatever was made of them.
+// Removes the marks, and returns the tensors of marked constants that are combined with
+// activations and are no computed tables; those that have names in the program even if the
+// constant is such a table.
 std::set<unsigned> takeUntrained(mlir::Block &body, Activations &activations,
                                  const TorchNames &names);
-// What a reader should know of such tensors, and of those that hold values of a formula, as
-// frequencies; nothing if there are none.
+// Returns the note to the user about such tensors, and about `waves`, which hold values of a
+// formula; "" if there are none.
 std::string describeUntrained(const Model &model, const std::set<unsigned> &tensors,
                               const std::set<unsigned> &waves);
 

@@ -33,8 +33,8 @@ View View::sliced(llvm::ArrayRef<int64_t> starts, llvm::ArrayRef<int64_t> counts
   return out;
 }
 
-// Both shapes are cut into groups of equal products; inside a group the old dims
-// must be evenly spaced.
+// Divides both shapes into groups of dims with equal products; inside a group the old dims must
+// be contiguous up to a common stride.
 std::optional<View> View::reshaped(llvm::ArrayRef<int64_t> to) const {
   View out = *this;
   out.shape.assign(to.begin(), to.end());
@@ -91,7 +91,7 @@ bool llmc::onnximport::tile(llvm::ArrayRef<const View *> views, int64_t count) {
     return false;
   if (views.size() == 1)
     return true;
-  // The largest run of elements that every view takes or leaves as a whole.
+  // Find the largest run of elements that every view takes or leaves as a whole.
   int64_t unit = count;
   for (const View *view : views) {
     int64_t run = 1;

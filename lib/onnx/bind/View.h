@@ -1,4 +1,5 @@
-// A stored tensor seen through slices, transposes and reshapes: no data moves.
+// Represents strided views of stored tensors: slices, transposes and reshapes that move no data.
+// Tested by test/import/Folding.cpp.
 #ifndef LLMC_LIB_ONNX_BIND_VIEW_H
 #define LLMC_LIB_ONNX_BIND_VIEW_H
 
@@ -6,40 +7,40 @@
 
 namespace llmc::onnximport {
 
-// How a view was made, for the rare source whose views do not tile it.
+// Describes one step of how a view was made. It is replayed as an op if the views of a source do
+// not tile it.
 struct ViewStep {
   enum Kind { Reshape, Transpose, Slice } kind;
   Shape shape; // of the result
-  // Transpose: the permutation. Slice: starts; `shape` gives the counts.
+  // Holds the permutation of a Transpose, or the starts of a Slice (`shape` gives the counts).
   Shape numbers;
 };
 
-// Element i of the view is element offset + sum i_k * strides_k of the stored
-// tensor `tensor` (row-major).
+// Represents a view: its element i is element offset + sum i_k * strides_k of the stored tensor
+// `tensor` (index into Model::stored(), row-major).
 struct View {
   unsigned tensor = 0;
   int64_t offset = 0;
   Shape shape, strides;
   std::vector<ViewStep> steps;
-  // What the file calls this use of the tensor, where that is not the tensor's own name:
-  // the output of an Identity, which torch.onnx writes for each parameter that it finds
-  // equal to one before.
+  // Holds the name of this use if it differs from the tensor's: the output of an Identity, which
+  // torch.onnx writes for each parameter that is equal to an earlier one.
   std::string name;
 
   static View whole(unsigned tensor, llvm::ArrayRef<int64_t> shape);
   View transposed(llvm::ArrayRef<int64_t> permutation) const;
   View sliced(llvm::ArrayRef<int64_t> starts, llvm::ArrayRef<int64_t> counts) const;
-  // nullopt where the elements are not evenly spaced under the new shape.
+  // Returns nullopt if no strides express the new shape.
   std::optional<View> reshaped(llvm::ArrayRef<int64_t> shape) const;
 
-  // The dims of size > 1, the one with the largest stride first: the order in
-  // which a state holds them.
+  // Returns the dims of size > 1 by decreasing stride: the order in which a state holds them.
   Shape canonicalDims() const;
 };
 
+// Reads the whole tensor and returns the elements of the view.
 HostTensor readView(const Model &model, const View &view);
 
-// Whether the views hold each of the source's `count` elements exactly once.
+// Returns whether the views hold each of the source's `count` elements exactly once.
 bool tile(llvm::ArrayRef<const View *> views, int64_t count);
 
 } // namespace llmc::onnximport

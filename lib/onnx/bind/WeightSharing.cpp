@@ -6,13 +6,13 @@ using namespace llmc;
 using namespace llmc::onnximport;
 using namespace mlir;
 
-// One dim alone is larger than 1.
+// Checks whether exactly one dim is larger than 1.
 bool WeightSharing::isVector(unsigned tensor) const {
   return llvm::count_if(model_.stored()[tensor].shape, [](int64_t d) { return d > 1; }) == 1;
 }
 
-// Whether elements differ: a matrix that is filled with one number was just initialised, and
-// is shared by no layers of a model that has learned.
+// Checks whether elements differ: a matrix that is filled with one number is freshly initialized,
+// so that its uses need not share a parameter.
 bool WeightSharing::varies(unsigned tensor) const {
   const StoredTensor &stored = model_.stored()[tensor];
   const std::byte *bytes = model_.bytesOf(stored);
@@ -23,8 +23,8 @@ bool WeightSharing::varies(unsigned tensor) const {
   return false;
 }
 
-// Whether both rows and columns of a matrix differ. No two of a model that was just initialised
-// are drawn alike: those that are equal are one.
+// Checks whether a matrix has rows that differ and elements of its first row that differ, so that
+// it was drawn at random: two uses of it read one parameter, since no two are drawn alike.
 bool WeightSharing::isDrawn(unsigned tensor) const {
   const StoredTensor &stored = model_.stored()[tensor];
   const std::byte *bytes = model_.bytesOf(stored);
@@ -41,8 +41,9 @@ bool WeightSharing::isDrawn(unsigned tensor) const {
   return differ(columns, width, width) && differ(rows, columns * width, columns * width);
 }
 
-// Whether an exporter has two names of a program for what it stores once. Those that it makes up
-// stand for one parameter too, which it turned for each of its uses.
+// Checks whether the program has two names for a tensor that the file stores once. Names that the
+// exporter made up count only if the tensor was not drawn at random: it may have transposed one
+// parameter for each use.
 bool WeightSharing::areTwoNames(const View &a, const View &b) const {
   if (a.name == b.name || names_.hasCalls())
     return false;
@@ -52,7 +53,7 @@ bool WeightSharing::areTwoNames(const View &a, const View &b) const {
   return !(isMadeUp(a) || isMadeUp(b)) || !isDrawn(a.tensor);
 }
 
-// Whether a use is of another parameter than the argument, though the file stores one.
+// Checks whether a use reads another parameter than the argument, though the file stores one.
 bool WeightSharing::isAnother(const Argument &argument, const View &view, Role role,
                               const ::onnx::NodeProto *user, bool learns) const {
   bool table = role == Role::Table, holdsTable = argument.roles.count(Role::Table);
@@ -88,8 +89,8 @@ WeightSharing::find(const View &view, Role role, const ::onnx::NodeProto *user, 
   return {shared, copies};
 }
 
-// A matrix that several products use, and whose elements differ: layers that share it share their
-// vectors too. Empty if there is none.
+// Returns the name of a matrix that several products use and whose elements differ, "" if there
+// is none: layers that share it share their vectors too.
 std::string WeightSharing::sharedMatrix() const {
   for (const auto &argument : arguments_)
     if (argument->learners.size() > 1 && argument->roles.count(Role::Weight) &&
@@ -98,7 +99,7 @@ std::string WeightSharing::sharedMatrix() const {
   return {};
 }
 
-// Makes one argument of each view again.
+// Merges the arguments of equal views again, but for an untied table and head.
 void WeightSharing::join(Block &body) {
   splits_ = false;
   for (auto &argument : arguments_) {

@@ -1,4 +1,4 @@
-// Equal parameters that a file stores once: which uses share one.
+// Decides which uses of a stored tensor share a parameter. Tested by test/import/Exports.cpp.
 #ifndef LLMC_LIB_ONNX_BIND_WEIGHTSHARING_H
 #define LLMC_LIB_ONNX_BIND_WEIGHTSHARING_H
 
@@ -7,27 +7,27 @@
 
 namespace llmc::onnximport {
 
-// An exporter of a model that was just initialised stores equal parameters (scales of
-// ones, biases of zeros) once. Unless the options say `exact`, they are told apart by what
-// it left of their names; where it left nothing, a vector, or a matrix that is filled with
-// one number, is a parameter for each node that learns it, if the model's layers do not share
-// matrices too.
+// Separates equal parameters: an exporter stores those of a freshly initialized model (scales of
+// ones, biases of zeros) once. With `splits` (not --tie exact) they are separated by what is left
+// of their names; if nothing is left, a vector, or a matrix that is filled with one number, is
+// one parameter for each node that learns it, unless the model's layers share matrices too.
 class WeightSharing {
 public:
   WeightSharing(const Model &model, const TorchNames &names, Arguments &arguments, bool splits)
       : model_(model), names_(names), arguments_(arguments), splits_(splits) {}
 
-  // A table and a head that the file stores once are two parameters.
+  // Makes the table and the head two parameters even if the file stores them once.
   void untie(unsigned table) { untied_ = table; }
-  // The argument that a use shares, or null, and how many of equal views there are.
-  // `learns` says that the use is one of a parameter.
+  // Returns the argument that a use shares, or null, and the number of arguments with an equal
+  // view. `learns` states that the use shows a parameter.
   std::pair<Argument *, unsigned> find(const View &view, Role role, const ::onnx::NodeProto *user,
                                        bool learns) const;
-  // Decides whether vectors that are told apart by their uses alone stay so, and says what
-  // became of tensors that several parameters had; nothing where none had.
+  // Merges the vectors that were separated by their uses alone if layers share a matrix too.
+  // Returns the note to the user about tensors of several parameters, "" if there are none.
   std::string settle(mlir::Block &body);
 
-  // Whether the elements of a stored tensor differ.
+  // Returns whether the elements of a stored tensor differ; false if they are not one array of
+  // a file.
   bool varies(unsigned tensor) const;
 
 private:
@@ -42,8 +42,8 @@ private:
   const Model &model_;
   const TorchNames &names_;
   Arguments &arguments_;
-  std::optional<unsigned> untied_; // the table that is no head
-  bool splits_;                    // equal parameters that the file stores once are told apart
+  std::optional<unsigned> untied_; // the table that is separate from the head
+  bool splits_;                    // equal parameters that the file stores once are separated
 };
 
 } // namespace llmc::onnximport
