@@ -37,7 +37,7 @@ private:
   std::string chosen_;
   Annotations out_;
 
-  // Whether any annotation is to be used.
+  // Chooses the configuration for the mesh; returns false, with a note, if no annotation is used.
   bool choose() {
     size_t annotated = 0;
     for (const Node &node : order_.nodes)
@@ -77,7 +77,8 @@ private:
     return support::ok();
   }
 
-  // The stored weight that an operand is, seen through nodes that rearrange it.
+  // Returns the stored float tensor of more than one element that an operand is, looking through
+  // nodes that rearrange it.
   std::optional<unsigned> weightOf(llvm::StringRef name) const {
     static const llvm::StringSet<> keeps = {"Transpose", "Cast", "Identity", "Reshape"};
     for (auto it = order_.producer.find(name);
@@ -89,7 +90,7 @@ private:
     return weight ? tensor : std::nullopt;
   }
 
-  // The number of parts of a dim: shards of one piece, or of the pieces that were fused.
+  // Returns the number of shards of a dim: the product over its fused pieces.
   static int64_t partsOf(const ::onnx::ShardedDimProto &dim) {
     int64_t parts = 1;
     for (const auto &piece : dim.simple_sharding())

@@ -8,7 +8,7 @@ using namespace llmc::onnximport;
 
 namespace llmc::onnximport {
 
-// Recursive descent; false where the text is no expression.
+// Parses by recursive descent; its functions return false if the text is not an expression.
 class DimParser {
 public:
   explicit DimParser(DimExpression &out) : out_(out), in_(out.text_) {}
@@ -141,7 +141,7 @@ std::optional<std::pair<std::string, int64_t>> DimExpression::solve(const Symbol
     }
   if (open.empty())
     return std::nullopt;
-  // Taken as linear, then checked.
+  // Assume that the expression is linear in the unbound name, then check the solution.
   auto at = [&](int64_t x) {
     Symbols all = symbols;
     all[open] = x;

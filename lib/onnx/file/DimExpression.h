@@ -1,5 +1,5 @@
-// Sizes as exporters write them: "batch", "past_sequence_length + sequence_length",
-// "2*s0", "8".
+// Parses dims as exporters write them: "batch", "past_sequence_length + sequence_length",
+// "2*s0", "8". Tested by test/import/Infer.cpp.
 #ifndef LLMC_LIB_ONNX_FILE_DIMEXPRESSION_H
 #define LLMC_LIB_ONNX_FILE_DIMEXPRESSION_H
 
@@ -13,8 +13,8 @@ namespace llmc::onnximport {
 
 using Symbols = std::map<std::string, int64_t>;
 
-// Numbers, names, + - * // % and parentheses. What cannot be read as that is one
-// name, however odd.
+// Represents an expression of numbers, names, + - * // % and parentheses. A text that is not
+// such an expression is one name.
 class DimExpression {
 public:
   explicit DimExpression(const std::string &text);
@@ -23,10 +23,11 @@ public:
   const std::vector<std::string> &names() const { return names_; } // each once
   bool isName() const { return names_.size() == 1 && names_[0] == text_; }
 
-  // nullopt where a name is not bound, or beyond 64 bits, or divided by 0.
+  // Returns the value; nullopt if a name is not bound, on overflow of 64 bits, and for // and %
+  // of a negative number or by one that is not positive.
   std::optional<int64_t> evaluate(const Symbols &symbols) const;
-  // The value of the one name that is not bound with which the whole is `value`;
-  // nullopt if there is none, or more than one name.
+  // Returns the one unbound name and the value, 0 or more, with which the expression is `value`;
+  // nullopt if there is no such value, or not exactly one unbound name.
   std::optional<std::pair<std::string, int64_t>> solve(const Symbols &symbols,
                                                        int64_t value) const;
 

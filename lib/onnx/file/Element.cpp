@@ -14,8 +14,8 @@ using ::onnx::TensorProto;
 
 namespace {
 
-// A float: sign, exponent (of `bias`), mantissa. Which of its highest codes are
-// not numbers differs.
+// Identifies the codes of a float type that are not finite: those of IEEE 754, only that with all
+// bits of exponent and mantissa set (NaN), only negative zero (NaN), or none.
 enum class Specials { Ieee, OnlyNan, OnlyNegativeZero, None };
 
 struct Format {
@@ -27,7 +27,8 @@ struct Format {
   Specials specials = Specials::Ieee;
 };
 
-// The proto file of the build may be older than the types 24 to 26.
+// Describes all types, in the order of Element. Types 24 to 26 are numbers, since the proto file
+// of the build may be older.
 constexpr std::array<Format, 23> kFormats{{
     {Element::F32, TensorProto::FLOAT, 32, true, true, 8, 23, 127},
     {Element::F64, TensorProto::DOUBLE, 64, true, true, 11, 52, 1023},
@@ -65,12 +66,12 @@ double largest(const Format &f) {
   int top = (1 << f.exponent) - 1;
   if (f.specials == Specials::Ieee)
     return std::ldexp(2 - std::ldexp(1.0, -f.mantissa), top - 1 - f.bias);
-  // The mantissa of all ones is the one code that is not a number.
+  // With OnlyNan, the mantissa of all ones is the one code that is not a number.
   double mantissa = 2 - std::ldexp(f.specials == Specials::OnlyNan ? 2.0 : 1.0, -f.mantissa);
   return std::ldexp(mantissa, top - f.bias);
 }
 
-// Powers of two only, no zero and no sign.
+// Rounds to a power of two; the type has neither zero nor sign.
 double roundToPower(const Format &f, double value) {
   if (!(value > 0) || std::isinf(value))
     return value > 0 ? std::ldexp(1.0, 254 - f.bias) : kNan;

@@ -8,7 +8,7 @@ using llmc::support::Status;
 Status llmc::onnximport::checkExperts(const Model &model, const NodeOrder &order) {
   static const llvm::StringSet<> products = {"MatMul", "Gemm", "Einsum", "FusedMatMul",
                                              "MatMulNBits"};
-  // Value name -> the TopK that it comes from. Nodes are in the order of operands.
+  // Maps the names of values to the TopK that they depend on; operands come before their users.
   llvm::StringMap<const Node *> chosen;
   std::string routers;
   std::set<const ::onnx::NodeProto *> listed;

@@ -1,4 +1,4 @@
-// Whether a graph is a mixture of experts.
+// Recognizes mixtures of experts.
 #ifndef LLMC_LIB_ONNX_FILE_EXPERTS_H
 #define LLMC_LIB_ONNX_FILE_EXPERTS_H
 
@@ -6,9 +6,9 @@
 
 namespace llmc::onnximport {
 
-// Refuses a graph in which the largest of some computed scores decide what later
-// matrix products work on, however the choice is written (gathered weights, sorted
-// tokens, one-hot masks). Names the nodes that choose.
+// Fails for a graph with MoE ops, or in which a matrix product depends on the result of a TopK,
+// however the choice is applied (gathered weights, sorted tokens, one-hot masks). The error lists
+// these MoE and TopK nodes.
 support::Status checkExperts(const Model &model, const NodeOrder &order);
 
 } // namespace llmc::onnximport

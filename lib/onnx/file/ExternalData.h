@@ -1,4 +1,5 @@
-// Where an external tensor's file is, and whether it may be opened.
+// Resolves the file of an external tensor, and checks that it may be opened.
+// Tested by test/import/Storage.cpp and Refusals.cpp.
 #ifndef LLMC_LIB_ONNX_FILE_EXTERNALDATA_H
 #define LLMC_LIB_ONNX_FILE_EXTERNALDATA_H
 
@@ -7,16 +8,18 @@
 
 namespace llmc::onnximport {
 
+// Describes where an external tensor is stored.
 struct ExternalPlace {
-  std::string location; // as written
-  std::string path;     // resolved
-  uint64_t offset = 0;
-  std::optional<uint64_t> length;
+  std::string location; // as written, relative to the model
+  std::string path;     // with the model's folder
+  uint64_t offset = 0;  // bytes
+  std::optional<uint64_t> length; // bytes, if given
 };
 
-// `modelPath` is the .onnx file. A location is relative, does not climb out by
-// "..", and must end inside the folder in which the model is named or the one
-// in which it really lies (model caches are folders of symbolic links).
+// Resolves the external data of a tensor of the .onnx file `modelPath`. Fails unless the location
+// is relative, has no "..", and names a regular file which, with symbolic links resolved, lies
+// inside the folder of the model's path or of the file that this path links to (model caches are
+// folders of symbolic links).
 support::Result<ExternalPlace> externalPlace(const std::string &modelPath,
                                              const ::onnx::TensorProto &tensor);
 

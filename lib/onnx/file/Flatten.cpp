@@ -14,7 +14,7 @@ using ::onnx::NodeProto;
 
 namespace {
 
-// What a file may grow to when its functions are put in place of their calls.
+// Limits the size to which a file may grow when its functions are inlined.
 constexpr size_t mostNodes = size_t(1) << 20, mostBytes = size_t(1) << 30;
 constexpr int deepest = 64;
 
@@ -31,10 +31,10 @@ template <class Imports> Opsets opsetsOf(const Imports &imports) {
   return out;
 }
 
-// The names of one graph or function, by their name in the file.
+// Maps the names of one graph or function in the file to unique names.
 struct Scope {
-  const Scope *outer = nullptr; // of a subgraph: where it stands
-  bool isGraph = false;         // the model's own graph: names stay
+  const Scope *outer = nullptr; // of a subgraph: the scope around it
+  bool isGraph = false;         // the model's own graph, whose names stay
   std::string prefix;           // of names in a function
   llvm::StringMap<std::string> names = {};
 
@@ -54,7 +54,7 @@ struct Scope {
   }
 };
 
-// The function that a node stands in, as far as its nodes depend on it.
+// Describes the call of the function that nodes are being inlined from.
 struct Frame {
   const Opsets *opsets;
   const NodeProto *call = nullptr; // null in the graph
@@ -148,7 +148,7 @@ private:
   }
 
   Status append(const NodeProto &node, const Frame &frame) {
-    // A function that does not say takes the model's version.
+    // A function that does not import the domain uses the model's version.
     llvm::StringRef domain = normalDomain(node.domain());
     const Opsets &opsets = frame.opsets->count(domain) ? *frame.opsets : opsets_;
     auto version = opsets.find(domain);
@@ -175,8 +175,8 @@ private:
     return isIf ? branch(copy, node, scope, frame) : append(copy, frame);
   }
 
-  // An attribute of a function's node may stand for one of the call, or for the
-  // function's default; with neither it is left out.
+  // Replaces attributes that refer to an attribute of the call by its value, else by the function's
+  // default; removes them if there is neither.
   static void bindAttributes(NodeProto &node, const Frame &frame) {
     auto &list = *node.mutable_attribute();
     for (int i = list.size(); i-- > 0;) {
@@ -232,7 +232,7 @@ private:
     return append(node, frame);
   }
 
-  // A value under a second name.
+  // Appends an Identity that gives a value a second name.
   Status alias(const std::string &from, const std::string &to, const Frame &frame) {
     NodeProto &node = out_.made.emplace_back();
     node.set_op_type("Identity");
@@ -256,7 +256,7 @@ private:
                    std::to_string(function.output_size());
       return llmc::support::ok();
     }
-    // The call as its own function sees it: attributes are bound there.
+    // Bind the attributes of the call in the frame of the function around it.
     NodeProto bound = node;
     bindAttributes(bound, frame);
     Opsets opsets = opsetsOf(function.opset_import());

@@ -106,7 +106,7 @@ HostTensor llmc::onnximport::takeStrided(const HostTensor &in, llvm::ArrayRef<in
   return out;
 }
 
-// By bits: one NaN is another, and -0 is not 0.
+// Checks whether all slices along `dim` are equal by bits: equal NaNs are, and -0 and 0 are not.
 template <class T>
 static bool equalAlong(const std::vector<T> &values, llvm::ArrayRef<int64_t> shape, size_t dim) {
   int64_t inner = *countElements(shape.drop_front(dim + 1)), size = shape[dim],

@@ -1,4 +1,5 @@
-// A constant known at import: shape chains, masks, positions.
+// Provides the tensors of constant folding: shape computations, masks, positions.
+// Tested by test/import/Folding.cpp.
 #ifndef LLMC_LIB_ONNX_FILE_HOSTTENSOR_H
 #define LLMC_LIB_ONNX_FILE_HOSTTENSOR_H
 
@@ -16,12 +17,11 @@ namespace llmc::onnximport {
 
 using Shape = llvm::SmallVector<int64_t, 4>;
 
-// No constant may have more elements: a mask of more belongs into the model as
-// operations.
+// Limits the elements of a constant: a larger mask belongs into the model as ops.
 constexpr int64_t maxHostElements = int64_t(1) << 26;
 
-// Integers and booleans are held exactly (U64 as the int64 of its bits), floats
-// as doubles that are rounded to their type after each operation.
+// Holds a constant, row-major. Integers and booleans are exact (U64 as the int64 of its bits),
+// floats are doubles that set() rounds to the element type after each operation.
 struct HostTensor {
   Element element = Element::F32;
   Shape shape;
@@ -29,23 +29,25 @@ struct HostTensor {
   std::vector<double> floats;
 
   HostTensor() = default;
-  HostTensor(Element e, llvm::ArrayRef<int64_t> s);
-  static HostTensor vector(llvm::ArrayRef<int64_t> values);
+  HostTensor(Element e, llvm::ArrayRef<int64_t> s); // zeros
+  static HostTensor vector(llvm::ArrayRef<int64_t> values); // I64, rank 1
 
   bool isFloat() const { return onnximport::isFloat(element); }
   int64_t size() const { return floats.size() + ints.size(); } // one of them is empty
   double number(int64_t i) const { return floats.empty() ? double(ints[i]) : floats[i]; }
-  // Rounds or wraps to the element type.
+  // Sets element `i`, rounded or wrapped to the element type.
   void set(int64_t i, double value);
   void set(int64_t i, int64_t value);
 };
 
-// nullopt where a dim is negative or the product exceeds `limit`.
+// Returns the number of elements; nullopt if a dim is negative, or if the product of the dims
+// other than 0 exceeds `limit`.
 std::optional<int64_t> countElements(llvm::ArrayRef<int64_t> shape,
                                      int64_t limit = int64_t(1) << 62);
 std::optional<Shape> broadcastShapes(llvm::ArrayRef<int64_t> a, llvm::ArrayRef<int64_t> b);
 Shape rowMajor(llvm::ArrayRef<int64_t> shape);
-// Strides that read a tensor of `from` as `to`, 0 along repeated dims.
+// Returns the strides that read a tensor of shape `from` broadcast to `to`: 0 along repeated
+// dims.
 Shape broadcastStrides(llvm::ArrayRef<int64_t> from, llvm::ArrayRef<int64_t> to);
 std::string toText(llvm::ArrayRef<int64_t> shape); // "[4, 16]"
 
@@ -72,12 +74,11 @@ void forEachElement(llvm::ArrayRef<int64_t> shape, llvm::ArrayRef<Shape> strides
   }
 }
 
-// The elements offset + strides * index of `in`, as a tensor of `shape`.
+// Returns the elements offset + strides * index of `in` as a tensor of `shape`.
 HostTensor takeStrided(const HostTensor &in, llvm::ArrayRef<int64_t> shape,
                        llvm::ArrayRef<int64_t> strides, int64_t offset = 0);
 
-// Dims along which all elements are equal get size 1 (never all of a rank: rank
-// is kept).
+// Reduces dims along which all elements are equal, by bits, to size 1; keeps the rank.
 HostTensor collapseEqualDims(HostTensor in);
 
 } // namespace llmc::onnximport

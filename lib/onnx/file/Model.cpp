@@ -16,7 +16,8 @@ using llmc::support::Result;
 using llmc::support::Status;
 using ::onnx::TensorProto;
 
-// Newer sets that changed no operator we read may be added here.
+// Limits the versions of ONNX's operator set; raise the newest one if a new set changes no
+// operator that is read.
 static constexpr int64_t oldestOpset = 7, newestOpset = 28;
 
 llvm::StringRef Model::fileName() const { return path_; }
@@ -72,8 +73,8 @@ Status Model::checkGraph() {
   return checkOpsets();
 }
 
-// Whether an op means in the first version of a set what it means in that of `oldestOpset`.
-// Elementwise ops broadcast by an attribute then, others had inputs as attributes.
+// Checks whether an op has meant the same since the first operator set. Before `oldestOpset`,
+// elementwise ops broadcast by an attribute, and others had inputs as attributes.
 static bool isTimeless(const ::onnx::NodeProto &node) {
   static const llvm::StringSet<> ops = {"Not",  "Shape", "Size",   "Transpose", "Squeeze", "Unsqueeze",
                                         "Slice", "Gather", "Constant", "ArgMax",  "ArgMin",  "ReduceSum",
@@ -81,7 +82,8 @@ static bool isTimeless(const ::onnx::NodeProto &node) {
   return node.domain().empty() && ops.contains(node.op_type());
 }
 
-// Operators are known by what they mean, so what matters is from when to when.
+// Fails for versions of ONNX's operator set, of the model or of a function, that are not read. An
+// older set is accepted if all nodes of the graph are timeless.
 Status Model::checkOpsets() {
   auto check = [&](const auto &imports, const std::string &where) -> Status {
     for (const auto &set : imports) {
@@ -157,7 +159,7 @@ Status Model::addNamed(Result<StoredTensor> tensor) {
   return support::ok();
 }
 
-// How many values protobuf holds for a tensor whose array is not in one piece.
+// Returns the number of values in the typed field of a tensor without raw data.
 static int64_t heldValues(const TensorProto &proto, Element element) {
   switch (element) {
   case Element::F32:
@@ -170,12 +172,12 @@ static int64_t heldValues(const TensorProto &proto, Element element) {
   case Element::U64:
     return proto.uint64_data_size();
   default:
-    // Elements of less than a byte: a packed byte each.
+    // Elements of less than a byte are packed, one byte in each int32.
     return proto.int32_data_size() * std::max(1, 8 / bitWidth(element));
   }
 }
 
-// The bits of element `i` of such a tensor.
+// Returns the bits of element `i` of such a tensor; those above its width may be set.
 static uint64_t heldBits(const TensorProto &proto, Element element, int64_t i) {
   switch (element) {
   case Element::F32:
@@ -255,7 +257,7 @@ const std::byte *Model::bytesOf(const StoredTensor &tensor) const {
   return tensor.file ? files_[*tensor.file]->map.bytes().data() + tensor.bytes.offset : nullptr;
 }
 
-// The bits of element `i` of an array; those above its width may be set.
+// Returns the bits of element `i` of an array; those above its width may be set.
 static uint64_t bitsAt(const std::byte *bytes, Element element, int64_t i) {
   int width = bitWidth(element);
   uint64_t bits = 0;

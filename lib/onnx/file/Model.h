@@ -1,4 +1,5 @@
-// An ONNX file, opened: its graph without weights, and where the weights lie.
+// Opens an ONNX file: its graph without weights, and the offsets of the weights in their files.
+// Tested by test/import/Storage.cpp and Refusals.cpp, and test/fuzz/Onnx.cpp.
 #ifndef LLMC_LIB_ONNX_FILE_MODEL_H
 #define LLMC_LIB_ONNX_FILE_MODEL_H
 
@@ -13,49 +14,51 @@
 
 namespace llmc::onnximport {
 
-// A tensor that the file holds or names: an initializer of the graph or of a
-// subgraph, or the value of a Constant node (under the name of its output).
+// Describes a stored tensor: an initializer of the graph or of a subgraph, or the value of a
+// Constant or ConstantOfShape node (under the name of its output).
 struct StoredTensor {
   std::string name;
   Element element = Element::F32;
   Shape shape;
-  std::optional<unsigned> file;             // index of Model::files(), with `bytes`
+  std::optional<unsigned> file;             // index into Model::files(), with `bytes`
   ByteRange bytes;                          // row-major, little-endian
-  const ::onnx::TensorProto *proto = nullptr; // holds the values where `file` is unset
-  bool ofNode = false;                      // the value of a node, no initializer
+  const ::onnx::TensorProto *proto = nullptr; // holds the values if `file` is unset
+  bool ofNode = false;                      // the value of a node, not an initializer
 
   int64_t count() const { return *countElements(shape); }
   bool isFloat() const { return onnximport::isFloat(element); }
 };
 
+// Holds a file with weights, mapped into memory: the .onnx file (index 0) or external data.
 struct DataFile {
   std::string path;
   support::MappedFile map;
 };
 
+// Represents an opened model; its parts refer to each other, so that it is not copied.
 class Model {
 public:
-  // Reads everything but weights. The error is a message for the user, which
+  // Opens a file and reads everything but weights. Fails with a message for the user, which
   // lists all tensors that are missing or of a wrong size.
   static support::Result<std::unique_ptr<Model>> open(llvm::StringRef path);
 
   const ::onnx::ModelProto &proto() const { return proto_; }
   const ::onnx::GraphProto &graph() const { return proto_.graph(); }
-  // The nodes, functions and subgraphs flattened (lib/onnx/file/Flatten.h).
+  // Returns the nodes, with functions and subgraphs flattened (lib/onnx/file/Flatten.h).
   llvm::ArrayRef<Node> nodes() const { return flat_.nodes; }
-  // Of an If; null for other nodes.
+  // Returns the branches of an If, null for other nodes.
   const Branches *branchesOf(const ::onnx::NodeProto &node) const;
   const std::string &path() const { return path_; }
-  // What error messages call the file.
+  // Returns the path, as error messages name the file.
   llvm::StringRef fileName() const;
   llvm::ArrayRef<StoredTensor> stored() const { return stored_; }
-  // Index of the stored tensor of this name.
+  // Returns the index of the stored tensor of this name, if there is one.
   std::optional<unsigned> find(llvm::StringRef name) const;
-  // Index of the tensor in the attribute `value` of a ConstantOfShape node.
+  // Returns the index of the tensor in the attribute `value` of a ConstantOfShape node.
   std::optional<unsigned> valueOf(const ::onnx::NodeProto &node) const;
   llvm::ArrayRef<std::unique_ptr<DataFile>> files() const { return files_; }
 
-  // The elements, or null where they are not one array of a file.
+  // Returns the elements in the mapped file, or null if they are not one array of a file.
   const std::byte *bytesOf(const StoredTensor &tensor) const;
   HostTensor read(const StoredTensor &tensor) const;
 

@@ -34,7 +34,7 @@ double Node::number(llvm::StringRef attribute, double fallback) const {
   const auto *a = find(attribute);
   if (!a || !a->has_f())
     return fallback;
-  // 1e-5 was written as a float; as a double it is meant to be 1e-5 again.
+  // Convert by the shortest decimal: the float 1e-5 becomes the double 1e-5.
   char text[64];
   auto end = std::to_chars(text, text + sizeof(text), a->f()).ptr;
   double value = a->f();

@@ -1,4 +1,4 @@
-// One node of an ONNX graph, with its attributes by name.
+// Wraps a node of an ONNX graph, with its attributes by name.
 #ifndef LLMC_LIB_ONNX_FILE_NODE_H
 #define LLMC_LIB_ONNX_FILE_NODE_H
 
@@ -11,20 +11,22 @@
 
 namespace llmc::onnximport {
 
+// Refers to a NodeProto, which must outlive it. Attribute readers return `fallback` (nullopt, null)
+// if the attribute is absent or of another type.
 class Node {
 public:
   Node(const ::onnx::NodeProto &proto, int64_t opset) : proto(&proto), opset(opset) {}
 
   llvm::StringRef op() const { return proto->op_type(); }
-  // The op with its domain, unless that is the standard's: "com.microsoft::FastGelu".
+  // Returns the op with its domain ("com.microsoft::FastGelu"), without it for the domain of ONNX.
   std::string qualifiedOp() const;
-  // The node's name, or one made of its op and first output.
+  // Returns the node's name, or one made of its op and first output ("MatMul:y").
   std::string name() const;
-  // "node 'lm_head' (MatMul)", as messages call it.
+  // Returns the node's name for messages: "node 'lm_head' (MatMul)".
   std::string label() const;
 
   size_t inputs() const { return proto->input_size(); }
-  // Empty where an optional input is left out.
+  // Returns the name of input `i`, "" if an optional input is left out.
   llvm::StringRef input(size_t i) const {
     return i < inputs() ? llvm::StringRef(proto->input(i)) : llvm::StringRef();
   }
@@ -40,7 +42,7 @@ public:
   int64_t opset;
 };
 
-// `axis` counted from the end if negative; nullopt if it is not one of `rank`.
+// Returns `axis`, counted from the end if negative, in 0 ... rank - 1; nullopt if out of range.
 inline std::optional<int64_t> normalAxis(int64_t axis, int64_t rank) {
   if (axis < -rank || axis >= rank)
     return std::nullopt;

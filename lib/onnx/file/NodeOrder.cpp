@@ -45,8 +45,8 @@ Status Walk::enter(const std::string &value, llvm::function_ref<std::string()> u
   return support::ok();
 }
 
-// Null after the last one. What an If needs besides its condition is known when
-// that has been visited.
+// Returns the name of the next operand, null after the last one. Those of an If continue with the
+// results of the branches that `choose` takes once the condition has been visited.
 const std::string *Walk::nextOperand(Frame &frame, Choose choose) {
   const Node &node = model_.nodes()[frame.node];
   size_t at = frame.next++, inputs = node.inputs();
@@ -69,7 +69,7 @@ const std::string *Walk::nextOperand(Frame &frame, Choose choose) {
   return nullptr;
 }
 
-// Depth first without recursion: graphs are deeper than a stack.
+// Searches depth-first with a stack of its own: graphs are deeper than the call stack.
 Status Walk::run(llvm::ArrayRef<std::string> values, Visit visit, Choose choose) {
   state_.assign(model_.nodes().size(), Fresh);
   for (const std::string &value : values) {
@@ -93,7 +93,7 @@ Status Walk::run(llvm::ArrayRef<std::string> values, Visit visit, Choose choose)
   return support::ok();
 }
 
-// By the file alone.
+// Chooses the branch of an If by the condition that the file stores, both branches without one.
 static Taken chooseStored(const Model &model, const Node &node) {
   auto stored = model.find(node.input(0));
   if (!stored || model.stored()[*stored].count() != 1)

@@ -1,4 +1,5 @@
-// The nodes that some values need, each after its operands.
+// Orders the nodes that some values need, each after its operands.
+// Tested by test/import/Functions.cpp and Refusals.cpp.
 #ifndef LLMC_LIB_ONNX_FILE_NODEORDER_H
 #define LLMC_LIB_ONNX_FILE_NODEORDER_H
 
@@ -8,23 +9,25 @@
 
 namespace llmc::onnximport {
 
-// Which branches of an If are needed.
+// Identifies the branches of an If that are needed.
 enum class Taken { True, False, Both, None };
 
-// Follows operands from values to the nodes that make them, so the order does not
-// depend on the order of the file.
+// Visits nodes in post-order, from values through operands to the nodes that define them, so
+// that the order does not depend on the order of the file.
 class Walk {
 public:
-  // `choose` is asked for an If after its condition has been visited.
+  // Receives each node after its operands; `choose` is called for an If once its condition has
+  // been visited, and returns the branches to follow.
   using Visit = llvm::function_ref<void(const Node &)>;
   using Choose = llvm::function_ref<Taken(const Node &)>;
 
   explicit Walk(const Model &model) : model_(model) {}
 
-  // Fails if values or nodes have one name twice; lists them.
+  // Indexes the definitions; must be called before run(). Fails with a list of all values that
+  // are defined twice.
   support::Status index();
-  // Visits what the values need. The error lists all names without a producer,
-  // or one cycle.
+  // Visits each node that the values need once. Fails with a list of all names that nothing
+  // defines, or for a cycle.
   support::Status run(llvm::ArrayRef<std::string> values, Visit visit, Choose choose);
 
 private:
@@ -44,19 +47,20 @@ private:
   std::vector<Frame> stack_;
 };
 
+// Holds nodes in an order in which operands come first.
 struct NodeOrder {
   std::vector<Node> nodes;
-  // Output name -> position in `nodes`.
+  // Maps the names of outputs to positions in `nodes`.
   llvm::StringMap<size_t> producer;
-  // The graph's outputs that are asked for.
+  // Lists the graph's outputs that are needed.
   std::vector<std::string> results;
 };
 
-// The order for the graph's first output, or for all. Where a condition is a
-// constant of the file, the other branch is left out.
+// Returns the order for the graph's first output, or for all outputs. Leaves out a branch that a
+// condition stored in the file excludes. Fails as Walk does.
 support::Result<NodeOrder> orderNodes(const Model &model, bool allOutputs);
 
-// An error that lists every op (Node::qualifiedOp) that `isKnown` refuses, with its nodes.
+// Fails with a list of the ops (Node::qualifiedOp) that `isKnown` rejects, and their nodes.
 support::Status checkOps(const Model &model, const NodeOrder &order,
                          llvm::function_ref<bool(llvm::StringRef)> isKnown);
 

@@ -25,7 +25,8 @@ static Stored stringsOf(const GraphProto &graph) {
   return out;
 }
 
-// The node as a constant of its result; false where the operands do not fit.
+// Turns an Equal into a Constant of its result; returns false, and leaves it alone, if the operands
+// do not broadcast or have another number of strings than their shapes.
 static bool foldEqual(NodeProto &node, const TensorProto &a, const TensorProto &b) {
   Shape left(a.dims().begin(), a.dims().end()), right(b.dims().begin(), b.dims().end());
   auto shape = broadcastShapes(left, right);

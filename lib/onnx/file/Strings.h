@@ -1,4 +1,5 @@
-// Strings: no op of `graph` computes with them, but a file may compare constants of them.
+// Folds comparisons of constant strings: no op of `graph` computes with strings.
+// Tested by test/conformance (test_equal_string).
 #ifndef LLMC_LIB_ONNX_FILE_STRINGS_H
 #define LLMC_LIB_ONNX_FILE_STRINGS_H
 
@@ -6,9 +7,9 @@
 
 namespace llmc::onnximport {
 
-// Turns every Equal of two stored string tensors in the main graph into a constant of
-// truths, and removes stored strings that nothing reads any more. What broadcasts not is
-// left as it is, to be refused like any other use of strings.
+// Replaces every Equal of two stored string tensors in the main graph by a boolean constant, and
+// removes stored strings that nothing reads any more. Operands that do not broadcast are left
+// alone, and are refused later like any other use of strings.
 void foldStrings(::onnx::ModelProto &model);
 
 } // namespace llmc::onnximport

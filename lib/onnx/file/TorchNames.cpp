@@ -20,7 +20,7 @@ std::string TorchNames::mangled(llvm::StringRef name) {
   return out;
 }
 
-// The identifiers behind a mark: "%p_" in "args = (%x, %p_head_weight)" gives head_weight.
+// Returns the identifiers after a mark: "%p_" in "args = (%x, %p_head_weight)" gives head_weight.
 static std::set<std::string> identifiers(llvm::StringRef text, llvm::StringRef mark) {
   std::set<std::string> names;
   for (size_t at = text.find(mark); at != llvm::StringRef::npos; at = text.find(mark, at + 1))
@@ -30,7 +30,7 @@ static std::set<std::string> identifiers(llvm::StringRef text, llvm::StringRef m
   return names;
 }
 
-// The texts of a list as Python prints it: "['', 'model', 'mul']".
+// Returns the strings of a list as Python prints it: "['', 'model', 'mul']".
 static std::vector<std::string> quoted(llvm::StringRef list) {
   std::vector<std::string> texts;
   llvm::SmallVector<llvm::StringRef> parts;
@@ -40,7 +40,8 @@ static std::vector<std::string> quoted(llvm::StringRef list) {
   return texts;
 }
 
-// Whether arguments of a call, "%embedding, %embedding_1", are all of one kind.
+// Checks whether the operands of a call, "%embedding, %slice_1", are all results of embeddings and
+// slices.
 static bool areLookups(llvm::StringRef arguments) {
   std::set<std::string> operands = identifiers(arguments.split(')').first, "%");
   auto isLookup = [](llvm::StringRef operand) { // "embedding", "embedding_1"
@@ -50,7 +51,8 @@ static bool areLookups(llvm::StringRef arguments) {
   return !operands.empty() && llvm::all_of(operands, isLookup);
 }
 
-// The arguments of a call up to its closing parenthesis: "%x, [32], None), kwargs = {})".
+// Splits the arguments of a call up to its closing parenthesis: "%x, [32], None), kwargs = {})".
+// Returns none if there are keyword arguments.
 static std::vector<std::string> splitArguments(llvm::StringRef text) {
   std::vector<std::string> arguments(1);
   int depth = 0;
@@ -66,12 +68,12 @@ static std::vector<std::string> splitArguments(llvm::StringRef text) {
   return text.contains("kwargs = {}") ? arguments : std::vector<std::string>();
 }
 
-// What the text holds between `before` and the next quote.
+// Returns the text between `before` and the next quote.
 static std::string quotedBehind(llvm::StringRef text, llvm::StringRef before) {
   return text.split(before).second.split('\'').first.str();
 }
 
-// Lines as "p_head_weight: PARAMETER target='head.weight'"; before torch 2.7 as
+// Reads entries "p_head_weight: PARAMETER target='head.weight'", one a line, or before torch 2.7
 // "InputSpec(kind=<InputKind.PARAMETER: 2>, arg=TensorArgument(name='p_head_weight'),
 // target='head.weight', persistent=None)".
 void TorchNames::readSignature(const Model &model) {
@@ -174,7 +176,7 @@ bool TorchNames::isWeight(unsigned tensor, const ::onnx::NodeProto &user) const 
                             call->target);
 }
 
-// aten.layer_norm(x, shape, weight, bias, ...), aten.rms_norm(x, shape, weight, ...).
+// Reads calls aten.layer_norm(x, shape, weight, bias, ...), aten.rms_norm(x, shape, weight, ...).
 bool TorchNames::lacks(const ::onnx::NodeProto &user, size_t operand) const {
   const TorchCall *call = callOf(user);
   if (!call || call->arguments.empty() || !llvm::StringRef(call->target).contains("_norm."))
@@ -193,7 +195,7 @@ std::optional<bool> TorchNames::sameParameter(const ::onnx::NodeProto &a,
   const TorchCall *x = callOf(a), *y = callOf(b);
   if (!x || !y || x->parameters.empty() || y->parameters.empty())
     return std::nullopt;
-  // A call whose parameters are all in the file takes none that was merged with another.
+  // If the file has all parameters of a call, none of them was merged with another one.
   auto areStored = [&](const TorchCall &call) {
     return llvm::all_of(call.parameters,
                         [&](const std::string &name) { return stored_.contains(name); });
@@ -204,7 +206,8 @@ std::optional<bool> TorchNames::sameParameter(const ::onnx::NodeProto &a,
                       [&](const std::string &name) { return y->parameters.count(name) > 0; });
 }
 
-// The innermost module whose name begins the parameter's has it.
+// Returns the full name of a mangled parameter: it belongs to the innermost module of the call
+// whose name is a prefix of it. Returns "" if there is none.
 static std::string ownName(const TorchCall &call, llvm::StringRef parameter) {
   for (const std::string &scope : llvm::reverse(call.scopes)) {
     llvm::StringRef rest = parameter;
@@ -215,13 +218,13 @@ static std::string ownName(const TorchCall &call, llvm::StringRef parameter) {
   return {};
 }
 
-// The module of a node that torch.onnx without dynamo named by its path in the program:
-// "/model/layers.0/mlp/up_proj/MatMul".
+// Returns the module of a node that torch.onnx without dynamo named by its path in the program:
+// "model.layers.0.mlp.up_proj" for "/model/layers.0/mlp/up_proj/MatMul". Returns "" otherwise.
 static std::string moduleOf(const ::onnx::NodeProto &node) {
   auto [path, op] = llvm::StringRef(node.name()).rsplit('/');
   if (!path.consume_front("/") || op.empty())
     return {};
-  // A part that begins with the part before it, as those of nn.Sequential do, replaces it.
+  // A part that begins with the part before it and a dot ("layers.0" after "layers") replaces it.
   std::string module;
   llvm::SmallVector<llvm::StringRef> parts;
   path.split(parts, '/');

@@ -14,7 +14,7 @@ namespace {
 
 enum : uint64_t { Varint = 0, Fixed64 = 1, Bytes = 2, Fixed32 = 5 };
 
-// The messages on the way to a tensor.
+// Identifies the messages on the way to a tensor.
 enum class Message { Model, Graph, Function, Node, Attribute, Tensor };
 
 struct Step {
@@ -37,7 +37,7 @@ constexpr Step kSteps[] = {
 };
 enum : uint64_t { TensorFloatData = 4, TensorRawData = 9, TensorDoubleData = 10 };
 
-// Three messages a subgraph; protobuf itself stops at 100.
+// Limits the nesting of messages, three for each subgraph; protobuf itself stops at 100.
 constexpr int kDeepest = 96;
 
 using Span = std::string_view;
@@ -52,7 +52,7 @@ class Scanner {
 public:
   explicit Scanner(Span file) : base_(file.data()) {}
 
-  // Copies a message but for the elements of its tensors.
+  // Appends a message to `out` without the elements of its tensors.
   Status copy(Message message, Span in, std::string &out, int depth = 0) {
     if (message == Message::Tensor)
       return tensor(in, out);
@@ -142,7 +142,7 @@ private:
     return nullptr;
   }
 
-  // Puts the place of the tensor's array where that is one contiguous piece.
+  // Appends a tensor to `out`, with the range of its array as raw_data if that is contiguous.
   Status tensor(Span in, std::string &out) {
     Field field;
     std::optional<ByteRange> range;

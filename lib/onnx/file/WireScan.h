@@ -1,4 +1,4 @@
-// Finds the bulk data of an ONNX file without reading it.
+// Finds the bulk data of an ONNX file without reading it. Tested by test/import/Folding.cpp.
 #ifndef LLMC_LIB_ONNX_FILE_WIRESCAN_H
 #define LLMC_LIB_ONNX_FILE_WIRESCAN_H
 
@@ -12,23 +12,23 @@
 
 namespace llmc::onnximport {
 
-// Where a tensor's elements lie in a file, one little-endian array.
+// Locates a tensor's elements in a file, one little-endian array: offset and size in bytes.
 struct ByteRange {
   uint64_t offset = 0, size = 0;
 };
 
-// The file, a ModelProto, without the elements of its tensors. A tensor whose
-// elements are one array, at any depth of subgraphs and functions, has in
-// `raw_data` the place of the array: read it with `placeOf`.
+// Holds the file, a serialized ModelProto, without the elements of its tensors. The `raw_data` of
+// a tensor whose elements are one array, at any depth of subgraphs and functions, holds the range
+// of the array instead, for `placeOf`.
 struct ScannedFile {
   std::string skeleton;
 };
 
-// Protobuf itself copies every byte and stops at 2 GiB; the walk does neither.
-// Fails on anything that is not a sequence of well-formed fields.
+// Scans the fields of a file; protobuf itself would copy every byte and stop at 2 GiB. Fails if
+// the file is not a sequence of well-formed fields.
 support::Result<ScannedFile> scanWire(std::span<const std::byte> file);
 
-// What stands in `raw_data` of the skeleton.
+// Returns the range that `raw_data` of the skeleton holds.
 ByteRange placeOf(std::string_view rawData);
 
 } // namespace llmc::onnximport
