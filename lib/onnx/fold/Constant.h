@@ -1,4 +1,5 @@
-// A known constant that is not held along dims in which it repeats.
+// Represents known constants compactly: dims along which a constant repeats are held as 1.
+// Tested by test/import/Folding.cpp.
 #ifndef LLMC_LIB_ONNX_FOLD_CONSTANT_H
 #define LLMC_LIB_ONNX_FOLD_CONSTANT_H
 
@@ -8,9 +9,9 @@ namespace llmc::onnximport {
 
 struct Origin; // lib/onnx/convert/Conversion.h
 
-// `held` has the rank of `shape`; each of its dims is that of `shape`, or 1. An
-// attention mask of [batch, 1, rows, keys] is held as [1, 1, rows, keys]: its
-// size does not grow with the batch.
+// Holds a constant of `shape` as a tensor that broadcasts to it: `held` has the same rank, and
+// each of its dims is that of `shape`, or 1. An attention mask of [batch, 1, rows, keys] is held
+// as [1, 1, rows, keys]: its size does not grow with the batch.
 struct Constant {
   HostTensor held;
   Shape shape;
@@ -21,13 +22,13 @@ struct Constant {
   Constant(HostTensor tensor, llvm::ArrayRef<int64_t> shape);
 
   bool isDense() const { return held.shape == shape; }
-  // All elements. Fails above the importer's limit.
+  // Returns all elements. Fails above maxHostElements.
   support::Result<HostTensor> dense() const;
 };
 
-// Evaluates a node whose operands are all known (null where left out); `fold`
-// is the op's own function. Ops that work element by element, and those that
-// build and look up indices, keep repeated dims apart.
+// Evaluates a node whose operands are all known (null: left out); `fold` is the op's function.
+// Elementwise ops, Expand, Concat, Unsqueeze, GatherND, and Gather along dim 0 work on `held`;
+// others expand their operands, and fail if one exceeds maxHostElements.
 support::Result<std::vector<Constant>> foldConstants(const Node &node, FoldFunction fold,
                                                      llvm::ArrayRef<const Constant *> operands);
 
