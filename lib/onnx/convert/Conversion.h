@@ -1,4 +1,4 @@
-// Conversion of one node at a time into `graph` ops.
+// Converts one ONNX node at a time into `graph` ops. Tested by test/conformance and test/import.
 #ifndef LLMC_LIB_ONNX_CONVERT_CONVERSION_H
 #define LLMC_LIB_ONNX_CONVERT_CONVERSION_H
 
@@ -11,8 +11,8 @@
 
 namespace llmc::onnximport {
 
-// A computed value, and its element type in the file where that is another than
-// the graph's (int8 is held as i64, float16 as f32).
+// Holds a computed value, and its element type in the file if that differs from the graph's (int8
+// is held as i64, float16 as f32).
 struct Computed {
   mlir::Value value;
   std::optional<Element> element;
@@ -21,9 +21,8 @@ struct Computed {
       : value(value), element(element) {}
 };
 
-// What a name of the ONNX graph stands for: a known constant, a view of a
-// stored float tensor, a computed value, or a sequence of these. Empty where its node
-// has failed.
+// Represents the value of a name in the ONNX graph: a known constant, a view of a stored float
+// tensor, a computed value, or a sequence of these; empty if its node failed or it is left out.
 using Known = std::shared_ptr<const Constant>;
 struct Sequence;
 using Operand =
@@ -32,26 +31,26 @@ struct Sequence {
   std::vector<Operand> parts;
 };
 
-// The node that a constant was folded from. Where the constant turns out to be learned, the
-// node is converted after all.
+// Describes the node that a constant was folded from. If the constant turns out to be learned,
+// the node is converted after all.
 struct Origin {
   Node node;
-  std::vector<Operand> operands;
-  std::set<unsigned> tensors; // stored floats that it can be computed from again
-  bool computes = false;      // it is more than elements that were moved
-  std::set<unsigned> told;    // all stored floats behind it, of any ops
+  std::vector<Operand> operands; // empty if it cannot be converted again
+  std::set<unsigned> tensors; // stored floats that the constant can be recomputed from
+  bool computes = false;      // arithmetic is involved, not only movement of elements
+  std::set<unsigned> told;    // all stored floats that it depends on, through any ops
 };
 
 inline Operand known(HostTensor tensor) {
   return std::make_shared<const Constant>(std::move(tensor));
 }
 
-// Constants of the function: one op each, at its start.
+// Builds the constants of the function: one graph.constant at its start for each value.
 class Constants {
 public:
   explicit Constants(mlir::Block &body) : body_(body) {}
   mlir::Value get(const HostTensor &tensor, mlir::Location loc);
-  // The value of a constant that is computed after all; null before it is set.
+  // Returns a slot for the value of a constant that is computed after all; null until it is set.
   mlir::Value &computed(const std::shared_ptr<const Origin> &origin) { return computed_[origin]; }
 
 private:
@@ -60,10 +59,10 @@ private:
   llvm::DenseMap<mlir::Attribute, mlir::Value> made_;
 };
 
-// What the graph holds for an ONNX type: floats as f32, integers as i64, i1.
+// Returns the graph's type for an ONNX type: f32 for floats, i64 for integers, i1 for Bool.
 mlir::Type elementType(mlir::MLIRContext *context, Element element);
 
-// One node with its operands, as a converter sees it.
+// Provides a converter with a node, its operands, and a builder of `graph` ops.
 class Call {
 public:
   Call(const Node &node, llvm::ArrayRef<const Operand *> operands, const Model &model,
@@ -75,46 +74,48 @@ public:
   size_t size() const { return operands_.size(); }
   bool has(size_t i) const { return i < operands_.size() && operands_[i]; }
   Shape shape(size_t i) const;
-  // The element type in the graph: f32, i64 or i1.
+  // Returns the element type in the graph: f32, i64 or i1.
   mlir::Type element(size_t i) const;
   bool isInference() const { return parameters_.isInference(); }
   bool isFloat(size_t i) const { return has(i) && mlir::isa<mlir::FloatType>(element(i)); }
   bool isBool(size_t i) const { return has(i) && element(i).isInteger(1); }
   bool isInteger(size_t i) const { return has(i) && element(i).isInteger(64); }
-  // The element type in the file.
+  // Returns the element type in the file.
   Element declared(size_t i) const;
-  // Null unless the operand is known (views of weights are not): with dims of
-  // equal elements as 1, and in full (null too if it is too large).
+  // Returns the value of a known operand, else null (also for views of weights): as a Constant,
+  // with dims of equal elements as 1, and in full (null too above maxHostElements).
   const Constant *known(size_t i) const;
   const HostTensor *compact(size_t i) const;
   const HostTensor *constant(size_t i) const;
-  // Null unless the operand is a view of a stored tensor.
+  // Returns the view of a stored tensor that the operand is, else null.
   const View *view(size_t i) const;
 
-  // Stored floats that the operand is, or was folded from; none in inference.
+  // Returns the stored floats that the operand is, or can be recomputed from.
   std::set<unsigned> storedFloats(size_t i) const;
-  // Whether the operand is of stored floats that may be learned, and `other` an activation.
+  // Returns whether the operand consists of stored floats that may be learned, and operand
+  // `other` is an activation.
   bool isBeside(size_t i, size_t other) const;
 
-  // Whether the node is a norm whose program has no such operand (1: scale, 2: bias), so that
-  // the exporter filled one in with a number.
+  // Returns whether the node is a norm that lacks this operand (1: scale, 2: bias) in the program,
+  // so that the exporter filled it with `number`.
   bool isFilledIn(size_t i, double number) const;
 
-  // The operand in its own shape. A stored tensor is used in `role`.
+  // Returns the operand in its own shape. A stored tensor is used with `role`.
   mlir::Value value(size_t i, Role role = Role::Plain);
-  // The same for an elementwise op: equal and leading dims that broadcasting
-  // brings back may be missing.
+  // Returns the operand for an elementwise op: dims that broadcasting restores may be 1 or, if
+  // leading, absent.
   mlir::Value broadcastable(size_t i, Role role = Role::Plain);
-  // The argument that holds a stored tensor, and which dim of the operand each
-  // of its dims is (dims of size 1 have none).
+  // Returns the argument that holds a view, and for each of its dims the dim of the view (those of
+  // size 1 are absent).
   std::pair<mlir::Value, Shape> weight(const View &view, Role role);
 
   mlir::Value scalar(double value);                       // f32
   mlir::Value scalarLike(double value, mlir::Value like); // of like's element type
   mlir::Value materialize(const HostTensor &tensor) { return constants_.get(tensor, build.loc); }
 
-  // sum over the letters that `out` lacks; a letter may be 1 in one operand and
-  // larger in the other. Operands are taken with role Weight.
+  // Builds the product of operands 0 and 1, summed over the letters that `out` lacks. A letter may
+  // be 1 in one operand and larger in the other, unless it is summed. Stored operands are used
+  // with role Weight. Fails if shapes do not fit.
   support::Result<mlir::Value> einsum(llvm::StringRef lhs, llvm::StringRef rhs,
                                       llvm::StringRef out);
 
@@ -129,16 +130,15 @@ private:
   const Model &model_;
   Parameters &parameters_;
   Constants &constants_;
-  Role least_ = Role::Plain; // of uses that say nothing
+  Role least_ = Role::Plain; // replaces Plain for views of stored tensors
 };
 
 using ConvertResult = support::Result<std::vector<Operand>>;
-// A converter checks its operands and fails with a message that lacks file and
-// node. It may return fewer operands than the node has outputs.
+// Converts a node: checks its operands and fails with a message that lacks file and node. The
+// result may have fewer operands than the node has outputs.
 using ConvertFunction = ConvertResult (*)(Call &);
 
-// Null if there is no such op; `op` is Node::qualifiedOp. The tables of the
-// families follow.
+// Returns the converter of an op (Node::qualifiedOp), or null. The tables of the families follow.
 ConvertFunction findConverter(llvm::StringRef op);
 ConvertFunction findArithmeticConverter(llvm::StringRef op);
 ConvertFunction findLogicConverter(llvm::StringRef op);
@@ -162,19 +162,19 @@ ConvertFunction findMicrosoftConverter(llvm::StringRef op);
 ConvertFunction findMicrosoftAttentionConverter(llvm::StringRef op);
 ConvertFunction findGroupQueryConverter(llvm::StringRef op);
 
-// Remembers what a folded result was computed from, where stored floats are in it.
+// Records in a folded result the node and the stored floats it was computed from, if there are any.
 void setOrigin(const Node &node, llvm::ArrayRef<const Operand *> operands, Operand &result);
 
-// Converts a node by its converter; the results know their element types.
+// Converts a node and sets the element types of the results. Fails for an op without converter.
 ConvertResult convertCall(Call &call);
-// The same where all operands are known: so are the results.
+// Converts a node whose operands are all known and evaluates the ops: the results are known.
 ConvertResult foldByEvaluation(const Node &node, llvm::ArrayRef<const Operand *> operands,
                                const Model &model, Parameters &parameters,
                                mlir::MLIRContext *context);
 
 inline ConvertResult single(mlir::Value value) { return std::vector<Operand>{value}; }
 
-// Views of stored tensors: movement that needs no op. nullopt if it needs one.
+// Converts movement of a view to another view of the stored tensor; nullopt if it needs an op.
 std::optional<ConvertResult> convertView(Call &call);
 
 } // namespace llmc::onnximport

@@ -1,4 +1,5 @@
-// What the names of the graph stand for while its nodes are converted.
+// Maps the names of the ONNX graph to their values while its nodes are converted.
+// Tested by test/import/SmallGraphs.cpp, Functions.cpp and Infer.cpp.
 #ifndef LLMC_LIB_ONNX_CONVERT_NAMES_H
 #define LLMC_LIB_ONNX_CONVERT_NAMES_H
 
@@ -6,23 +7,24 @@
 
 namespace llmc::onnximport {
 
-// Converts nodes in the order in which they are needed. A node that cannot be
-// converted is a problem; the ones behind it are left out in silence.
+// Converts nodes in the order in which they are needed. A node that cannot be converted is a
+// problem; its users are left out without another one.
 class Names {
 public:
   Names(const Model &model, const NodeOrder &order, const CompileOptions &options,
         mlir::Block &body, Parameters &parameters, mlir::OpBuilder &builder);
 
   void define(llvm::StringRef name, Operand operand) { values_[name] = std::move(operand); }
-  // Converts all that the results need. The error lists all problems.
+  // Converts all nodes that the results need. Fails with a list of all problems.
   support::Status convertAll();
-  // Empty where the name means nothing.
+  // Returns the operand of a name, empty if it has none.
   Operand result(llvm::StringRef name);
-  // A result as a value of the function, a constant if need be.
+  // Returns the operand of a name as a value of the function, materialized if it is known; null
+  // for a name without operand and for a sequence.
   mlir::Value valueOf(llvm::StringRef name);
-  // Holds a value until the end, though no node may use it any more.
+  // Keeps the operand of a name until the end, even if no node uses it any more.
   void keep(llvm::StringRef name) { ++usesLeft_[name]; }
-  // What a reader should know: one line each.
+  // Returns the notes to the user, one line each.
   std::vector<std::string> notes() const;
 
 private:
@@ -54,7 +56,7 @@ private:
   Constants constants_;
   llvm::StringMap<Operand> values_;
   llvm::StringMap<size_t> usesLeft_;
-  std::set<unsigned> learnedNumbers_; // without a name, by the nodes that read them
+  std::set<unsigned> learnedNumbers_; // tensors of one element that nodes read as parameters
   std::map<const ::onnx::NodeProto *, Taken> taken_;
   std::string problems_, mixedFirst_;
   size_t problemCount_ = 0, mixedCount_ = 0;

@@ -1,4 +1,5 @@
-// Norms over the last dim, which several ops of ONNX are.
+// Builds norms over the last dim for several ops of ONNX and com.microsoft.
+// Tested by test/conformance.
 #ifndef LLMC_LIB_ONNX_CONVERT_NORMS_H
 #define LLMC_LIB_ONNX_CONVERT_NORMS_H
 
@@ -6,6 +7,7 @@
 
 namespace llmc::onnximport {
 
+// Holds the results of a norm.
 struct Normalized {
   mlir::Value y, mean, rstd; // mean is null for an RMS norm; both without the last dim
 };
@@ -14,8 +16,8 @@ Normalized layerNorm(Call &call, mlir::Value x, mlir::Value scale, mlir::Value b
                      double epsilon);
 Normalized rmsNorm(Call &call, mlir::Value x, mlir::Value scale, double epsilon);
 
-// Operand `i`, broadcast to the normalised dims, as one vector; all `otherwise`
-// where it is left out.
+// Returns operand `i`, broadcast to the normalized dims, as one vector with `role`; a vector of
+// `otherwise` if the operand, or the program's, is left out. Fails if it does not broadcast.
 support::Result<mlir::Value> normVector(Call &call, size_t i, llvm::ArrayRef<int64_t> normal,
                                         Role role, double otherwise);
 

@@ -1,4 +1,5 @@
-// Rotary positions, by the standard's op, com.microsoft's, and inside of attention.
+// Builds rotary positions for the ops of ONNX and com.microsoft, and inside of attention.
+// Tested by test/conformance.
 #ifndef LLMC_LIB_ONNX_CONVERT_ROTARY_H
 #define LLMC_LIB_ONNX_CONVERT_ROTARY_H
 
@@ -6,18 +7,18 @@
 
 namespace llmc::onnximport {
 
-// Cosines and sines of the positions, [batch | 1, rows, half].
+// Holds the cosines and sines of the positions, [batch | 1, rows, half] each.
 struct RotaryTables {
   mlir::Value cos, sin;
 };
 
-// Rows of the tables (operands `cos` and `sin`, [positions, half]) by known
-// positions, [batch | 1, rows], or computed ones. Fails where a position that is
-// known is outside.
+// Gathers rows of the tables (operands `cos` and `sin`, [positions, half]) by positions [batch | 1,
+// rows]: `known`, or `computed` if that is null. Fails if the tables differ in shape or a known
+// position is out of range.
 support::Result<RotaryTables> tablesAt(Call &call, size_t cos, size_t sin,
                                        const HostTensor *known, mlir::Value computed);
 
-// x [batch, rows, heads, dim]; fails where the tables do not fit.
+// Rotates x [batch, rows, heads, dim]. Fails if the tables do not fit.
 support::Result<mlir::Value> rotate(Call &call, mlir::Value x, const RotaryTables &tables,
                                     bool interleaved);
 

@@ -1,6 +1,6 @@
-// Sequences of tensors: an exporter that does not optimise splits a tensor into one
-// and takes its parts by constant positions. They exist while a file is read; no op of
-// `graph` makes or takes one.
+// Resolves sequences of tensors at import: an exporter that does not optimize splits a tensor into
+// a sequence and takes its parts by constant positions. No op of `graph` has sequences.
+// Tested by test/import/Exports.cpp.
 #ifndef LLMC_LIB_ONNX_CONVERT_SEQUENCES_H
 #define LLMC_LIB_ONNX_CONVERT_SEQUENCES_H
 
@@ -12,11 +12,11 @@ namespace llmc::onnximport {
 using ConvertTensors = llvm::function_ref<ConvertResult(const Node &, llvm::ArrayRef<Operand>)>;
 using SequenceFunction = ConvertResult (*)(const Node &, llvm::ArrayRef<Operand>, ConvertTensors);
 
-// Null if the op (Node::qualifiedOp) makes or takes no sequence: SplitToSequence,
-// SequenceConstruct, SequenceAt and Identity (of tensors too) do.
+// Returns the converter of an op (Node::qualifiedOp) that makes or takes sequences, else null:
+// SplitToSequence, SequenceConstruct, SequenceAt and Identity (of tensors too).
 SequenceFunction findSequenceConverter(llvm::StringRef op);
 
-// Of what is no sequence and not empty.
+// Returns the shape of an operand, which must be neither empty nor a sequence.
 Shape shapeOf(const Operand &operand);
 
 inline bool isSequence(const Operand &operand) {
