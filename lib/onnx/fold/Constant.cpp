@@ -26,7 +26,7 @@ static Result<HostTensor> expand(const HostTensor &held, llvm::ArrayRef<int64_t>
   return takeStrided(held, shape, broadcastStrides(held.shape, shape));
 }
 
-// `held` itself where it has the shape, else its expansion, kept in `made`.
+// Returns `held` itself if it has the shape, else its expansion, which is kept in `made`.
 static Result<const HostTensor *> expanded(const HostTensor &held, llvm::ArrayRef<int64_t> shape,
                                            std::deque<HostTensor> &made) {
   if (llvm::ArrayRef<int64_t>(held.shape) == shape)
@@ -52,7 +52,7 @@ Folded one(Result<std::vector<HostTensor>> result, Result<Shape> shape) {
   return std::vector<Constant>{Constant(std::move((*result)[0]), *shape)};
 }
 
-// Element by element: what repeats in all operands repeats in the result.
+// Folds an elementwise op: dims along which all operands repeat repeat in the result.
 Folded foldElementwise(const Node &node, FoldFunction fold, Operands operands) {
   std::vector<const HostTensor *> held;
   Shape shape;
@@ -75,7 +75,7 @@ Folded foldExpand(const Node &node, const Constant &in, const HostTensor &target
   return std::vector<Constant>{Constant(in.held, *shape)};
 }
 
-// The dims besides the axis are held as long as the longest part holds them.
+// Folds Concat: a dim other than the axis repeats in the result only if it does in all parts.
 Folded foldConcat(const Node &node, FoldFunction fold, Operands operands) {
   if (operands.empty() || !operands[0])
     return error("the first part is missing");
@@ -111,8 +111,8 @@ Folded foldConcat(const Node &node, FoldFunction fold, Operands operands) {
   return one(fold({node, pointers}), shape);
 }
 
-// Gather along the first axis and GatherND: the dims of the indices (without
-// the tuple) lead the result.
+// Folds Gather along the first axis and GatherND: the dims of the indices (without the tuple) are
+// the leading dims of the result, and repeat as those do.
 Folded foldLookup(const Node &node, FoldFunction fold, const Constant &data,
                   const Constant &ids) {
   bool tuples = node.op() == "GatherND";
@@ -162,7 +162,7 @@ Folded foldDense(const Node &node, FoldFunction fold, Operands operands) {
 
 Result<std::vector<Constant>>
 llmc::onnximport::foldConstants(const Node &node, FoldFunction fold, Operands operands) {
-  static const llvm::StringSet<> counted = {"Clip", "CastLike"}; // bounds and types only
+  static const llvm::StringSet<> counted = {"Clip", "CastLike"}; // other operands do not broadcast
   llvm::StringRef op = node.op();
   bool first = !operands.empty() && operands[0];
   bool second = operands.size() > 1 && operands[1];

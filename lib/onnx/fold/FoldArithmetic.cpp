@@ -1,4 +1,4 @@
-// Elementwise ops on constants.
+// Evaluates elementwise ops on constants.
 #include "lib/onnx/fold/Fold.h"
 #include "llvm/ADT/StringMap.h"
 
@@ -28,21 +28,21 @@ namespace {
 
 struct Binary {
   double (*floats)(double, double);
-  // Null: refused for integers. The second operand of a division is not 0.
+  // Computes the op on integers, null if it is refused for them. A divisor is not 0.
   int64_t (*ints)(int64_t, int64_t);
   bool compares = false, divides = false;
 };
 
 int64_t wrap(uint64_t value) { return static_cast<int64_t>(value); }
 int64_t divide(int64_t a, int64_t b) { return b == -1 ? wrap(0 - uint64_t(a)) : a / b; }
-// Mod of ONNX: the sign of the divisor.
+// Computes ONNX's Mod: the result has the sign of the divisor.
 int64_t modulo(int64_t a, int64_t b) {
   if (b == -1)
     return 0;
   int64_t r = a % b;
   return r && (r < 0) != (b < 0) ? r + b : r;
 }
-// With fmod: the sign of the dividend.
+// Computes ONNX's Mod with fmod = 1: the result has the sign of the dividend.
 int64_t remainder(int64_t a, int64_t b) { return b == -1 ? 0 : a % b; }
 int64_t power(int64_t a, int64_t b) {
   double value = std::pow(double(a), double(b));

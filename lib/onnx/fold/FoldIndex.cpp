@@ -1,4 +1,4 @@
-// Ops on constants that look elements up or place them.
+// Evaluates ops on constants that gather or scatter elements.
 #include "lib/onnx/fold/Fold.h"
 #include "llvm/ADT/StringMap.h"
 
@@ -17,7 +17,7 @@ void copyElement(HostTensor &out, int64_t to, const HostTensor &in, int64_t from
     out.ints[to] = in.ints[from];
 }
 
-// Counts negative indices from the end; -1 if out of range.
+// Counts negative indices from the end; returns -1 if the index is out of range.
 int64_t normalIndex(int64_t index, int64_t size) {
   index = index < 0 ? index + size : index;
   return index >= 0 && index < size ? index : -1;
@@ -55,7 +55,7 @@ FoldResult foldGather(const FoldInput &in) {
   return one(std::move(out));
 }
 
-// Shared by GatherND and ScatterND: the data offset that an index tuple names.
+// Describes the index tuples of GatherND and ScatterND.
 struct Tuples {
   int64_t depth = 0, count = 0, inner = 1;
   Shape strides;
@@ -200,7 +200,7 @@ FoldResult foldTrilu(const FoldInput &in) {
   return one(std::move(out));
 }
 
-// One column of indices for each element that is not 0.
+// Returns [rank, count]: a column of indices for each element that is not 0.
 FoldResult foldNonZero(const FoldInput &in) {
   if (!in.get(0))
     return error("needs an operand");

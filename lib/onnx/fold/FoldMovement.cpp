@@ -1,4 +1,4 @@
-// Ops that move or shape constants, and the shape arithmetic behind them.
+// Evaluates ops that move or reshape constants, and their shape arithmetic.
 #include "lib/onnx/fold/Fold.h"
 #include "lib/onnx/file/Model.h"
 #include "llvm/ADT/STLExtras.h"
@@ -134,7 +134,7 @@ Result<SplitParts> llmc::onnximport::splitParts(const Node &node, llvm::ArrayRef
   else if (auto attribute = node.integers("split"))
     parts.sizes = *attribute;
   else if (count > 0) {
-    // Equal parts, the last one smaller.
+    // Parts are equal, but the last ones may be smaller.
     int64_t part = (size + count - 1) / count;
     for (int64_t i = 0; i < count; ++i)
       parts.sizes.push_back(std::clamp<int64_t>(size - i * part, 0, part));
@@ -316,7 +316,7 @@ FoldResult foldTile(const FoldInput &in) {
     return error("needs one repeat a dim");
   for (size_t d = 0; d < out.shape.size(); ++d) {
     Shape shape = out.shape, strides = rowMajor(shape);
-    // One more dim for the repeats, merged again.
+    // Insert a dim for the repeats and merge it with its successor.
     shape.insert(shape.begin() + d, in.get(1)->ints[d]);
     strides.insert(strides.begin() + d, 0);
     if (auto s = checkHostSize(shape); !s)
@@ -337,7 +337,7 @@ FoldResult foldConstantOfShape(const FoldInput &in) {
   const auto *value = in.node.find("value");
   if (!value)
     return one(HostTensor(Element::F32, shape));
-  // The reader has put the attribute's tensor behind the operands.
+  // Names::foldKnown has appended the attribute's tensor to the operands.
   NEED(2)
   if (in.get(1)->size() != 1)
     return error("value must have one element");

@@ -1,4 +1,4 @@
-// Reductions and matrix products of constants.
+// Evaluates reductions and matrix products of constants.
 #include "lib/onnx/fold/Fold.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringMap.h"
@@ -50,7 +50,7 @@ FoldResult foldReduce(const FoldInput &in) {
   const Reduction &rule = reductions().find(in.node.op())->second;
   double start = rule.start;
   if (a.element == Element::Bool && start < 0)
-    start = 0; // the largest of no booleans is false
+    start = 0; // the maximum of no booleans is false
   std::vector<double> sums(*countElements(kept), start);
   forEachElement(a.shape, {broadcastStrides(kept, a.shape)},
                  [&](int64_t n, llvm::ArrayRef<int64_t> at) {
@@ -62,12 +62,12 @@ FoldResult foldReduce(const FoldInput &in) {
   return std::vector<HostTensor>{std::move(out)};
 }
 
-// For tables made of small factors, such as the angles of rotary positions.
+// Folds small matrix products, such as those that give the angles of rotary positions.
 FoldResult foldMatMul(const FoldInput &in) {
   if (!in.get(0) || !in.get(1) || in.get(0)->shape.empty() || in.get(1)->shape.empty())
     return error("needs two operands with dims");
   HostTensor a = *in.get(0), b = *in.get(1);
-  // A vector gets a dim that goes again.
+  // A vector becomes a matrix; the dim is removed at the end.
   bool row = a.shape.size() == 1, column = b.shape.size() == 1;
   if (row)
     a.shape.insert(a.shape.begin(), 1);
@@ -78,7 +78,7 @@ FoldResult foldMatMul(const FoldInput &in) {
   auto batch = broadcastShapes(aShape.drop_back(2), bShape.drop_back(2));
   if (!batch || inner != bShape.end()[-2])
     return error("shapes ", toText(aShape), " and ", toText(bShape), " do not multiply");
-  // [batch, rows, columns] with the operands' strides; the sum runs inside.
+  // Iterate over [batch, rows, columns] with the operands' strides, and sum inside.
   Shape shape = *batch, left = *batch, right = *batch;
   shape.append({rows, columns});
   left.append({rows, inner});
