@@ -13,14 +13,14 @@ namespace {
 
 constexpr double infinity = std::numeric_limits<double>::infinity();
 
-// An added term below this leaves a probability of zero beside one that is seen.
+// Bounds terms that mask a key: one at or below this leaves a probability of 0 beside another key.
 constexpr double hidden = -9000;
 
 bool sees(const HostTensor &mask, int64_t i) {
   return mask.isFloat() ? mask.floats[i] > hidden : mask.ints[i] != 0;
 }
 
-// What a known mask says: all is seen, a band of keys around the diagonal, other.
+// Describes a known mask: it masks nothing, keeps a band of keys along the diagonal, or is another.
 struct Band {
   enum Kind { All, Diagonal, Other } kind = Other;
   int64_t offset = 0;
@@ -34,7 +34,7 @@ bool isTwofold(const HostTensor &mask) {
   return true;
 }
 
-// First and last key that row `row` sees; nullopt if that is no range.
+// Returns the first and last key that row `row` attends to; nullopt if that is not a range.
 std::optional<std::pair<int64_t, int64_t>> rangeOf(const HostTensor &mask, int64_t row,
                                                    int64_t keys) {
   int64_t first = -1, last = -1;
@@ -85,7 +85,7 @@ Band bandOf(const HostTensor &mask, int64_t rows, int64_t keys) {
   return band;
 }
 
-// Known masks that are a band become attributes; those that hide nothing go.
+// Turns known masks that are bands into attributes, and removes those that mask nothing.
 void simplify(Attention &a) {
   int64_t rows = graph::shapeOf(a.q)[1], keys = graph::shapeOf(a.k)[1];
   std::vector<Mask> kept;
@@ -107,7 +107,7 @@ void simplify(Attention &a) {
   a.masks = std::move(kept);
 }
 
-// All masks as one, null if there is none: i1 as long as no float is among them.
+// Returns all masks as one, null if there is none; it is i1 if all masks are, else f32.
 Value joined(Call &call, const std::vector<Mask> &masks, int64_t keys) {
   graph::Build &b = call.build;
   Value seen, added;
@@ -129,7 +129,7 @@ Value joined(Call &call, const std::vector<Mask> &masks, int64_t keys) {
   return b.broadcast(all, shape);
 }
 
-// i1 [rows, keys]
+// Returns the mask of causal attention and its window, i1 [rows, keys].
 Value bandMask(Call &call, const Attention &a) {
   graph::Build &b = call.build;
   int64_t rows = graph::shapeOf(a.q)[1], keys = graph::shapeOf(a.k)[1];
@@ -142,7 +142,7 @@ Value bandMask(Call &call, const Attention &a) {
   return make<graph::AndOp>(call, seen, b.compare(key, first, graph::Predicate::gt));
 }
 
-// Key and value heads repeated so that each query head has its own.
+// Repeats the heads of keys or values so that each query head has one of its own.
 Value repeatHeads(graph::Build &build, Value x, int64_t heads) {
   Shape shape(graph::shapeOf(x));
   if (shape[2] == heads)
@@ -152,7 +152,7 @@ Value repeatHeads(graph::Build &build, Value x, int64_t heads) {
   return build.reshape(x, {shape[0], shape[1], heads, shape[3]});
 }
 
-// Softmax with one more score in each row, whose probability is dropped.
+// Builds a softmax with an extra score in each row, whose probability is dropped.
 Value softmaxWithSink(Call &call, Value scores, Value sink) {
   Shape shape(graph::shapeOf(scores));
   int64_t keys = shape[3];
@@ -162,7 +162,7 @@ Value softmaxWithSink(Call &call, Value scores, Value sink) {
   return call.build.slice(softmaxOf(call, call.build.concat({scores, column}, 3)), 3, 0, keys);
 }
 
-// softmax(softcap(scale q k^T) + mask) v, by matmuls.
+// Builds softmax(softcap(scale q k^T) + mask) v out of matmuls.
 Attended spelledOut(Call &call, const Attention &a, Value mask) {
   graph::Build &b = call.build;
   int64_t count = graph::shapeOf(a.q)[2];
@@ -227,7 +227,7 @@ Result<Attended> llmc::onnximport::attend(Call &call, Attention a) {
 
 //===-- Operands --------------------------------------------------------------===//
 
-// A host tensor with the last dim filled up with what hides keys.
+// Returns the mask with its last dim padded to `keys` with masked keys.
 static HostTensor padded(const HostTensor &mask, int64_t keys) {
   Shape shape(mask.shape);
   int64_t columns = shape.back();
@@ -252,7 +252,7 @@ Result<Mask> llmc::onnximport::maskOperand(Call &call, size_t i,
   for (size_t d = 0; fits && d < 3; ++d)
     fits = four[d] == 1 || four[d] == scores[d];
   int64_t keys = scores[3];
-  // One column may be meant for all keys, or be the first of several.
+  // A single column is broadcast to all keys, not padded.
   bool isShort = fits && four[3] < keys && (four[3] != 1 || shape.empty());
   if (!fits || four[3] > keys || shape.empty())
     return error("mask of shape ", toText(shape), " does not broadcast to ", toText(scores));

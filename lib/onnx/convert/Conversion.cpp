@@ -21,8 +21,8 @@ ConvertFunction llmc::onnximport::findConverter(llvm::StringRef op) {
   return nullptr;
 }
 
-// The file's element type of result `i`: that of the operand whose values it
-// holds, unless the graph's type says otherwise.
+// Returns the file's element type of result `i`: that of the operand whose values it holds, unless
+// it does not agree with the graph's type.
 static Element resultElement(const Call &call, size_t i, Type graphType) {
   llvm::StringRef op = call.node.op();
   size_t from = op == "Where" || op == "DequantizeLinear" ? 1 : op == "OneHot" ? 2 : 0;
@@ -159,7 +159,7 @@ Value Call::value(size_t i, Role role) {
   if (!v)
     return std::get<Computed>(*operands_[i]).value;
   auto [argument, dims] = weight(*v, role == Role::Plain ? least_ : role);
-  // From canonical order back to the view's, then its dims of size 1.
+  // Transpose from canonical order to the view's, then restore its dims of size 1.
   Shape inverse(dims.size());
   Shape sorted = dims;
   llvm::sort(sorted);
@@ -223,7 +223,7 @@ std::pair<Value, std::string> Call::lettered(size_t i, llvm::StringRef letters,
   return {build.reshape(v, kept), own};
 }
 
-// Removes letters (of size 1) that stand in one operand only.
+// Removes letters, of size 1, that neither the other operand nor the result has.
 static Value dropLonely(graph::Build &build, Value value, std::string &own,
                         llvm::StringRef other, llvm::StringRef out) {
   std::string kept;

@@ -10,7 +10,7 @@ using llmc::support::error;
 
 namespace {
 
-// A function of one float operand.
+// Converts a function of one float operand.
 template <Value (*formula)(Call &, Value)>
 ConvertResult of(Call &call) {
   if (auto s = needFloats(call, 1); !s)
@@ -49,7 +49,7 @@ Value hardSwish(Call &call, Value x) {
   return call.build.mul(x, hardSigmoidOf(call, x, 1.0 / 6, 0.5));
 }
 
-// x above 0, else scale * (e^(x / width) - 1).
+// Returns x above 0, else scale * (e^(x / width) - 1).
 Value exponentialBelow(Call &call, Value x, double scale, double width) {
   graph::Build &b = call.build;
   Value low = minimum(call, x, call.scalar(0));
@@ -95,7 +95,7 @@ Value halfSum(Call &call, Value x, double sign) {
 Value sinh(Call &call, Value x) { return halfSum(call, x, -1); }
 Value cosh(Call &call, Value x) { return halfSum(call, x, 1); }
 
-// log(x + sqrt(x^2 + sign))
+// Returns log(x + sqrt(x^2 + sign)).
 Value logOfRoot(Call &call, Value x, double sign) {
   graph::Build &b = call.build;
   Value root = make<graph::SqrtOp>(call, b.add(b.mul(x, x), call.scalar(sign)));
@@ -111,8 +111,8 @@ Value atanh(Call &call, Value x) {
   return b.mul(make<graph::LogOp>(call, quotient), call.scalar(0.5));
 }
 
-// Three halvings of the angle bring |x| below tan(pi / 16), where seven terms of
-// the series are exact to a float.
+// Halves the angle three times, which brings |x| below tan(pi / 16), where seven terms of the
+// series are exact to a float.
 Value arcTangent(Call &call, Value x) {
   graph::Build &b = call.build;
   Value one = call.scalar(1);
@@ -125,7 +125,7 @@ Value arcTangent(Call &call, Value x) {
     sum = b.sub(call.scalar(1.0 / k), b.mul(sum, square));
   return b.mul(b.mul(sum, x), call.scalar(8));
 }
-// 2 atan(x / (1 + sqrt(1 - x^2)))
+// Returns 2 atan(x / (1 + sqrt(1 - x^2))).
 Value arcSine(Call &call, Value x) {
   graph::Build &b = call.build;
   Value one = call.scalar(1), root = make<graph::SqrtOp>(call, b.sub(one, b.mul(x, x)));

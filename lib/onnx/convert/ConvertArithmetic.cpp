@@ -43,7 +43,7 @@ ConvertResult convertMean(Call &call) {
   return single(call.build.mul(total, call.scalar(1.0 / call.size())));
 }
 
-// Of floats.
+// Converts a unary op on floats.
 template <class Op>
 ConvertResult unary(Call &call) {
   if (auto s = needFloats(call, 1); !s)
@@ -51,7 +51,7 @@ ConvertResult unary(Call &call) {
   return single(make<Op>(call, call.value(0)));
 }
 
-// Of floats and integers.
+// Converts a unary op on floats or integers.
 template <class Op>
 ConvertResult number(Call &call) {
   if (!call.has(0) || call.isBool(0))
@@ -59,7 +59,7 @@ ConvertResult number(Call &call) {
   return single(make<Op>(call, call.value(0)));
 }
 
-// Integers are whole already.
+// Converts a rounding op, which leaves integers as they are.
 template <class Op>
 ConvertResult whole(Call &call) {
   if (!call.has(0) || call.isBool(0))
@@ -73,7 +73,7 @@ ConvertResult convertReciprocal(Call &call) {
   return single(call.build.div(call.scalar(1), call.value(0)));
 }
 
-// One exponent that is known is an attribute. Integers go through floats.
+// Converts Pow; a single known exponent becomes an attribute. Integers are computed as floats.
 ConvertResult convertPow(Call &call) {
   if (call.size() != 2 || !call.has(0) || !call.has(1) || call.isBool(0) || call.isBool(1))
     return error("needs a base and an exponent");
@@ -90,11 +90,11 @@ ConvertResult convertPow(Call &call) {
     power = make<graph::PowerOp>(call, base, floats(call, call.value(1)));
   if (call.isFloat(0))
     return single(power);
-  // A float power of whole numbers may be just off the whole number that it is.
+  // The float power of integers may be off by a little, and is rounded.
   return single(integers(call, call.isFloat(1) ? power : make<graph::RoundOp>(call, power)));
 }
 
-// fmod keeps the sign of the dividend, the other form takes the divisor's.
+// Converts Mod: with fmod the result has the sign of the dividend, else that of the divisor.
 ConvertResult convertMod(Call &call) {
   auto rest = strictBinary<graph::RemOp>(call);
   if (!rest || call.node.integer("fmod", 0))
@@ -109,7 +109,7 @@ ConvertResult convertMod(Call &call) {
   return single(build.select(opposite, build.add(r, divisor), r));
 }
 
-// Bounds as attributes (before 11) or operands; one that is empty bounds nothing.
+// Converts Clip, with bounds as attributes (before 11) or operands; either may be absent.
 ConvertResult convertClip(Call &call) {
   if (!call.has(0) || call.isBool(0))
     return error("needs an operand of numbers");
@@ -137,8 +137,9 @@ ConvertResult convertIdentity(Call &call) {
   return single(call.value(0));
 }
 
-// What the reference of ONNX keeps with a seed: it draws uniform numbers of 53 bits from a
-// Mersenne Twister, and keeps an element whose number is not below the ratio.
+// Returns the elements that ONNX's reference implementation keeps with a seed: it draws uniform
+// numbers of 53 bits from a Mersenne Twister, and keeps an element if its number is not below the
+// ratio.
 HostTensor keptBySeed(uint32_t seed, llvm::ArrayRef<int64_t> shape, double ratio) {
   std::mt19937 random(seed);
   HostTensor kept(Element::Bool, shape);
@@ -149,7 +150,7 @@ HostTensor keptBySeed(uint32_t seed, llvm::ArrayRef<int64_t> shape, double ratio
   return kept;
 }
 
-// A run in training mode: what is kept is scaled, so that the mean stays.
+// Builds Dropout of an inference run in training mode: kept elements are scaled by 1 / (1 - ratio).
 ConvertResult dropBySeed(Call &call, double ratio) {
   auto seed = call.node.integer("seed", 0);
   Shape shape = call.shape(0);
@@ -163,7 +164,8 @@ ConvertResult dropBySeed(Call &call, double ratio) {
   return std::vector<Operand>{build.select(mask, scaled, zero), known(std::move(kept))};
 }
 
-// Exported from evaluation mode, where it keeps everything.
+// Converts Dropout of evaluation mode to the identity; refuses training mode but for inference
+// with a seed.
 ConvertResult convertDropout(Call &call) {
   const HostTensor *training = call.constant(2), *ratio = call.constant(1);
   bool keeps = ratio && ratio->size() == 1 && ratio->number(0) == 0;

@@ -1,4 +1,4 @@
-// The standard's Attention (23 and later), read as version 1.23 words it.
+// Converts ONNX's Attention (opset 23 and later) as ONNX 1.23 specifies it.
 #include "lib/onnx/convert/Attention.h"
 
 using namespace llmc::onnximport;
@@ -11,7 +11,7 @@ namespace {
 
 enum Input { Q, K, V, AttnMask, PastKey, PastValue, NonpadLengths };
 
-// Q, K or V as [batch, rows, heads, dim].
+// Returns Q, K or V as [batch, rows, heads, dim].
 Result<Value> headsOf(Call &call, Input input) {
   Shape shape = call.shape(input);
   if (!call.isFloat(input) || shape.size() != call.shape(Q).size() ||
@@ -23,8 +23,8 @@ Result<Value> headsOf(Call &call, Input input) {
                     call.node.integer(input == Q ? "q_num_heads" : "kv_num_heads", 0));
 }
 
-// Key j is a token of its sample: j < length. The last row of a sample stands at
-// its length - 1, so row i at i + length - rows.
+// Holds the numbers of keys that are not padding, per sample: keys j < length. The last row of a
+// sample has position length - 1, so that row i has position i + length - rows.
 struct Lengths {
   Value value; // [batch, 1, 1, 1]
   std::optional<int64_t> all;
@@ -42,7 +42,7 @@ Result<std::optional<Lengths>> lengthsOf(Call &call, int64_t batch) {
   return std::optional(out);
 }
 
-// Keys by the distance to their row: at most `left` before it, `right` behind it.
+// Restricts keys by their distance to the row: at most `left` before it, at most `right` after it.
 void addWindows(Call &call, Attention &a, const std::optional<Lengths> &lengths) {
   graph::Build &b = call.build;
   int64_t left = call.node.integer("left_window_size", -1);
@@ -64,7 +64,7 @@ void addWindows(Call &call, Attention &a, const std::optional<Lengths> &lengths)
   }
   if (left < 0 && right < 0)
     return;
-  // [batch | 1, 1, rows, keys]: how far the key is behind the row.
+  // Compute the distance of each key after the row, [batch | 1, 1, rows, keys].
   Value row = indicesAlong(call, rows, 2, 4), key = indicesAlong(call, keys, 3, 4);
   Value place = lengths ? b.sub(b.add(row, lengths->value), call.scalarLike(rows, row))
                         : b.add(row, call.scalarLike(a.offset, row));

@@ -1,5 +1,6 @@
-// Casts. Floats are computed as f32 and integers as i64 whatever the file says;
-// a cast to a type of 8 bits or less rounds or wraps, since that is its purpose.
+// Converts casts. Floats are computed as f32 and integers as i64 whatever their types in the file;
+// a cast to a float of 8 bits or less rounds, and one to an integer of less than 32 bits wraps,
+// since that is its purpose.
 #include "lib/onnx/convert/Formula.h"
 #include "llvm/ADT/StringMap.h"
 

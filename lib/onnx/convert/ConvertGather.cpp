@@ -1,4 +1,4 @@
-// Ops that look elements up.
+// Converts ops that gather elements.
 #include "lib/onnx/convert/Formula.h"
 #include "llvm/ADT/StringMap.h"
 
@@ -9,8 +9,8 @@ using llmc::support::error;
 
 namespace {
 
-// Known indices along a dim of `size`, normal; dims of `ids` with equal indices
-// are made 1.
+// Returns the known indices (operand 1) along a dim of `size`, in 0 ... size - 1; dims with equal
+// indices are 1. Fails if one is out of range.
 support::Result<HostTensor> knownIndices(Call &call, int64_t size) {
   HostTensor ids = *call.compact(1);
   for (int64_t &id : ids.ints) {
@@ -32,8 +32,8 @@ Shape gathered(llvm::ArrayRef<int64_t> data, int64_t axis, llvm::ArrayRef<int64_
   return out;
 }
 
-// Tokens and positions that the user gives are not negative; whatever else is
-// computed may count from the end.
+// Returns the computed indices (operand 1). Inputs of the model that index a stored table (tokens,
+// positions) are taken to be not negative; others may count from the end.
 Value computedIds(Call &call, int64_t size) {
   Value ids = call.value(1), from = ids;
   while (Operation *op = from.getDefiningOp()) {
@@ -58,7 +58,7 @@ ConvertResult convertGather(Call &call) {
     Value ids = computedIds(call, data[*axis]), table = call.value(0, role);
     if (*axis == 0)
       return single(takeRows(call, table, ids));
-    // One dim of indices, so that one dim moves back.
+    // Flatten the indices, so that one dim moves back.
     ids = call.build.reshape(ids, {*countElements(call.shape(1))});
     Value rows = takeRows(call, call.build.transpose(table, moved(rank, *axis, 0)), ids);
     return single(call.build.reshape(call.build.transpose(rows, moved(rank, 0, *axis)), result));
@@ -70,7 +70,7 @@ ConvertResult convertGather(Call &call) {
   bool lookup = *axis == 0 && ids->size() != 1;
   for (int64_t i = 1; lookup && i < ids->size(); ++i)
     if (ids->ints[i] != ids->ints[0] + i) {
-      // Ids of several dims stay what they are.
+      // Indices of several dims keep their shape.
       rows = takeRows(call, rows, call.materialize(*ids));
       return single(call.build.broadcast(rows, result));
     }
@@ -79,7 +79,7 @@ ConvertResult convertGather(Call &call) {
   return single(call.build.broadcast(rows, result));
 }
 
-// The part of a flat index that dim `dim` of data of `shape` gives.
+// Returns what indices along dim `dim` add to a flat index into `shape`: ids * stride of the dim.
 Value weighted(Call &call, Value ids, llvm::ArrayRef<int64_t> shape, size_t dim) {
   int64_t stride = *countElements(shape.drop_front(dim + 1));
   return stride == 1 ? ids : call.build.mul(ids, call.scalarLike(stride, ids));
@@ -134,7 +134,7 @@ ConvertResult convertGatherElements(Call &call) {
   return single(takeRows(call, elements, flat));
 }
 
-// 1 (or values[1]) where the index along the new dim is the operand's.
+// Converts OneHot: values[1] where the index along the new dim is the operand's, else values[0].
 ConvertResult convertOneHot(Call &call) {
   const HostTensor *depth = call.constant(1);
   if (!call.has(0) || call.isBool(0) || !depth || depth->size() != 1 || !call.has(2) ||
@@ -176,7 +176,7 @@ ConvertResult convertEyeLike(Call &call) {
   return std::vector<Operand>{known(std::move(eye))};
 }
 
-// The elements (or slices along an axis) whose condition holds.
+// Converts Compress: takes the elements (or slices along an axis) whose condition is true.
 ConvertResult convertCompress(Call &call) {
   const HostTensor *condition = call.constant(1);
   if (!call.has(0) || !call.isBool(1) || !condition || condition->shape.size() != 1)
@@ -195,7 +195,7 @@ ConvertResult convertCompress(Call &call) {
   return single(takeAt(call, x, *axis, at));
 }
 
-// The first lengths[b] elements along the time dim of batch b in reverse order.
+// Converts ReverseSequence: reverses the first lengths[b] elements along the time dim of batch b.
 ConvertResult convertReverseSequence(Call &call) {
   Shape shape = call.shape(0);
   int64_t time = call.node.integer("time_axis", 0), batch = call.node.integer("batch_axis", 1);

@@ -1,4 +1,4 @@
-// GroupQueryAttention of com.microsoft: fewer heads of keys than of queries, rotary
+// Converts GroupQueryAttention of com.microsoft: fewer heads of keys than of queries, rotary
 // positions and a cache in one op.
 #include "lib/onnx/convert/Attention.h"
 #include "lib/onnx/convert/Norms.h"
@@ -59,8 +59,8 @@ Result<Projected> splitGqa(Call &call, int64_t heads, int64_t kvHeads) {
   return out;
 }
 
-// How many tokens of a sample came before its rows, [batch, 1]; null where that is
-// the length of the cache for all, as it is without one.
+// Returns the number of tokens of each sample before its rows, [batch, 1]; null if that is the
+// length of the cache (`past`, 0 without one) for all.
 Result<Value> pastOf(Call &call, int64_t batch, int64_t rows, int64_t past) {
   if (past == 0 || !call.has(LastKeys))
     return Value();
@@ -118,8 +118,8 @@ Status normHeads(Call &call, Projected &parts) {
   return support::ok();
 }
 
-// Of a cache that is longer than a sample's past, the rest is padding; the fresh
-// keys stand behind the whole cache.
+// Masks the padding of a cache that is longer than a sample's past; the fresh keys come after the
+// whole cache.
 void hidePadding(Call &call, Attention &a, Value pasts, int64_t past) {
   graph::Build &b = call.build;
   int64_t batch = graph::shapeOf(pasts)[0], keys = graph::shapeOf(a.k)[1];
@@ -129,8 +129,8 @@ void hidePadding(Call &call, Attention &a, Value pasts, int64_t past) {
   a.masks.push_back(Mask(make<graph::OrOp>(call, old, fresh)));
 }
 
-// Without a cache, keys behind a sample's last are padding (rows behind it too, but
-// they are computed).
+// Masks, without a cache, the keys after a sample's last, which are padding. Rows after it are
+// padding too, but are computed.
 Status hideRest(Call &call, Attention &a) {
   int64_t batch = graph::shapeOf(a.q)[0], keys = graph::shapeOf(a.k)[1];
   if (!call.has(LastKeys))

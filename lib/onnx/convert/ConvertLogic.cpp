@@ -1,4 +1,4 @@
-// Comparisons, logic, choice, and bits of integers.
+// Converts comparisons, logic, selection, and bitwise ops.
 #include "lib/onnx/convert/Formula.h"
 #include "llvm/ADT/StringMap.h"
 
@@ -31,7 +31,7 @@ ConvertResult logical(Call &call) {
   return single(make<Op>(call, (*values)[0], (*values)[1]));
 }
 
-// Of booleans.
+// Builds the exclusive or of booleans.
 Value differ(Call &call, Value a, Value b) {
   return call.build.compare(integers(call, a), integers(call, b), graph::Predicate::ne);
 }
@@ -62,7 +62,7 @@ ConvertResult convertNot(Call &call) {
   return single(make<graph::NotOp>(call, call.value(0)));
 }
 
-// NaN is the only value that differs from itself.
+// Compares x with itself: NaN is the only value that differs.
 ConvertResult convertIsNaN(Call &call) {
   if (auto s = needFloats(call, 1); !s)
     return s.takeError();
@@ -85,8 +85,8 @@ ConvertResult convertIsInf(Call &call) {
                                    graph::Predicate::eq));
 }
 
-// graph.softmax gives zeros where ONNX's gives NaN (a row of -inf), so exporters'
-// guards after it never choose their first operand.
+// Checks whether a condition is an exporter's test for NaN after a softmax. It is never true, since
+// graph.softmax gives zeros where ONNX's gives NaN (a row of -inf).
 bool guardsSoftmax(Value condition) {
   auto compare = condition.getDefiningOp<graph::CompareOp>();
   return compare && compare.getPredicate() == graph::Predicate::ne &&
@@ -121,7 +121,7 @@ ConvertResult convertWhere(Call &call) {
 
 //===-- Bits ------------------------------------------------------------------===//
 
-// 2^x of integers, exact to 2^53.
+// Builds 2^x of integers, exact to 2^53.
 Value powerOfTwo(Call &call, Value x) {
   Value power = make<graph::PowerOp>(call, call.scalar(2), floats(call, x));
   return integers(call, make<graph::RoundOp>(call, power));
@@ -137,7 +137,7 @@ ConvertResult convertBitShift(Call &call) {
   graph::Build &build = call.build;
   Value x = (*values)[0], shift = (*values)[1];
   int bits = bitWidth(call.declared(0));
-  // Further than the width (and back, which is further) all bits leave.
+  // A shift by the width or more clears all bits; negative numbers are U64 shifts of 2^63 or more.
   Value width = call.scalarLike(bits, shift), zero = call.scalarLike(0, shift);
   Value inside = make<graph::AndOp>(call, build.compare(shift, width, graph::Predicate::lt),
                                     build.compare(shift, zero, graph::Predicate::ge));
@@ -146,7 +146,7 @@ ConvertResult convertBitShift(Call &call) {
     Value moved = wrapToSmall(call, build.mul(x, factor), call.declared(0));
     return single(build.select(inside, moved, zero));
   }
-  // Downward, also of what is negative.
+  // Round toward negative infinity, for negative numbers too.
   Value negative = build.compare(x, zero, graph::Predicate::lt), one = call.scalarLike(1, x);
   Value last = build.select(negative, build.sub(factor, one), zero);
   Value sign = build.select(negative, call.scalarLike(-1, x), zero);
@@ -161,7 +161,8 @@ ConvertResult convertBitwiseNot(Call &call) {
   return single(wrapToSmall(call, inverse, call.declared(0)));
 }
 
-// The sum of the bits that both have: bit k is rem(div(x, 2^k), 2).
+// Builds the bitwise and of nonnegative numbers: the sum of their common bits, where bit k is
+// rem(div(x, 2^k), 2).
 Value commonBits(Call &call, Value a, Value b, int bits) {
   graph::Build &build = call.build;
   Value sum, two = call.scalarLike(2, a);
@@ -175,7 +176,7 @@ Value commonBits(Call &call, Value a, Value b, int bits) {
   return sum;
 }
 
-// All 64 bits of numbers that are held as the i64 of their bits: the sign is one of them.
+// Builds a bitwise op on U64, which is held as the i64 of its bits: the sign is one of them.
 ConvertResult wideBitwise(Call &call, Value a, Value b) {
   graph::Build &build = call.build;
   Value zero = call.scalarLike(0, a);
@@ -187,7 +188,7 @@ ConvertResult wideBitwise(Call &call, Value a, Value b) {
   Value out = commonBits(call, a, b, 63), sign = build.mul(signA, signB);
   if (call.node.op() != "BitwiseAnd") {
     int64_t common = call.node.op() == "BitwiseXor" ? 2 : 1;
-    // a + b may be too large: what only one of them has is added to what both have.
+    // Since a + b may overflow, add the bits that only one operand has.
     Value onlyA = build.sub(a, out), onlyB = build.sub(b, out);
     out = build.add(common == 2 ? onlyA : a, onlyB);
     sign = build.sub(build.add(signA, signB), build.mul(call.scalarLike(common, sign), sign));
@@ -208,7 +209,7 @@ ConvertResult convertBitwise(Call &call) {
   if (!call.isInteger(0) || (isSigned && bits > 32))
     return error("needs integers of at most 32 bits, or unsigned ones, that are computed");
   graph::Build &build = call.build;
-  // As numbers that are not negative, with the same bits.
+  // Map both to nonnegative numbers with the same bits.
   Value a = (*values)[0], b = (*values)[1];
   if (isSigned) {
     a = fromEnd(call, a, int64_t(1) << bits);

@@ -1,4 +1,4 @@
-// Softmax, its logarithm, and the losses on them.
+// Converts softmax, its logarithm, and the losses on them.
 #include "lib/onnx/convert/Formula.h"
 #include "llvm/ADT/StringMap.h"
 
@@ -10,7 +10,7 @@ using llmc::support::Result;
 
 namespace {
 
-// Along one dim; before opset 13 all dims from the axis on are one row.
+// Applies a formula along the axis; before opset 13 all dims from the axis on form one row.
 template <Value (*formula)(Call &, Value)>
 ConvertResult alongAxis(Call &call) {
   if (auto s = needFloats(call, 1); !s)
@@ -37,11 +37,11 @@ ConvertResult alongAxis(Call &call) {
 struct Labelled {
   Value scores;    // [..., classes]
   Value labels;    // [...]
-  Value weights;   // [...], null if all count alike
-  Value ignored;   // [...], null if none can be
+  Value weights;   // [...], null if all weights are 1; 0 for ignored labels
+  Value ignored;   // [...], i1, null without ignore_index
 };
 
-// Operands: scores [batch, classes, ...], labels [batch, ...], weights [classes].
+// Reads the operands: scores [batch, classes, ...], labels [batch, ...], weights [classes].
 Result<Labelled> labelled(Call &call) {
   if (!call.isFloat(0) || !call.isInteger(1) || (call.has(2) && !call.isFloat(2)))
     return error("needs float scores, integer labels and, if any, float weights");
@@ -97,7 +97,7 @@ Result<Value> loss(Call &call, const Labelled &in, Value logs) {
   return b.mul(total, call.scalar(count ? 1.0 / count : 0));
 }
 
-// Operand 0 holds logarithms of probabilities.
+// Converts NegativeLogLikelihoodLoss, whose operand 0 holds logarithms of probabilities.
 ConvertResult convertNegativeLogLikelihood(Call &call) {
   auto in = labelled(call);
   if (!in)

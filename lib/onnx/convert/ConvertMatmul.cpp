@@ -11,7 +11,7 @@ using llmc::support::Result;
 
 namespace {
 
-// NumPy's matmul: batch dims broadcast, a vector gets a dim that goes again.
+// Converts MatMul, which is NumPy's: batch dims broadcast, a vector is a matrix without that dim.
 ConvertResult convertMatMul(Call &call) {
   if (call.size() != 2 || !call.has(0) || !call.has(1) || !call.isFloat(0) || !call.isFloat(1))
     return error("needs two float operands");
@@ -21,7 +21,7 @@ ConvertResult convertMatMul(Call &call) {
                  " do not multiply");
   if (a < 2 && b < 2)
     batch = 0;
-  // a ... x m, k and n are named last to first; b-t are batch dims.
+  // Rows are x, the summed dim y, columns z; batch dims are a, b, ...
   std::string dims;
   for (size_t i = 0; i < batch; ++i)
     dims += static_cast<char>('a' + i);
@@ -62,7 +62,7 @@ ConvertResult convertGemm(Call &call) {
 
 //===-- Einsum ----------------------------------------------------------------===//
 
-// A tensor whose dims have letters, each once.
+// Pairs a tensor with the letters of its dims.
 struct Lettered {
   Value value;
   std::string letters;
@@ -73,7 +73,8 @@ struct Equation {
   std::string result;
 };
 
-// "...ij" with `dots` dims for the ellipsis, named by the last letters from 'A' on.
+// Expands a term "...ij": the `dots` dims of the ellipsis get the last of `most` digits from '0'
+// on. Fails for other characters than letters.
 Result<std::string> spelled(llvm::StringRef term, int64_t dots, int64_t most) {
   std::string out;
   for (size_t i = 0; i < term.size(); ++i) {
@@ -92,7 +93,8 @@ Result<std::string> spelled(llvm::StringRef term, int64_t dots, int64_t most) {
 
 int64_t lettersIn(llvm::StringRef term) { return llvm::count_if(term, llvm::isAlpha); }
 
-// Without "->", the result has the letters that stand once, in their order.
+// Returns the result of an equation without "->": the letters that occur once, in alphabetical
+// order.
 std::string impliedResult(const std::vector<std::string> &operands) {
   std::map<char, int> times;
   for (const std::string &operand : operands)
@@ -143,7 +145,7 @@ Result<Equation> parseEquation(Call &call) {
   return out;
 }
 
-// The diagonal of two dims with one letter: every (n + 1)th element of both made one.
+// Takes the diagonal of each two dims with one letter: every (n + 1)th element of both collapsed.
 Lettered diagonals(Call &call, Lettered in) {
   graph::Build &b = call.build;
   for (size_t i = 0; i < in.letters.size(); ++i) {
@@ -168,12 +170,12 @@ Lettered diagonals(Call &call, Lettered in) {
     for (int64_t d : llvm::ArrayRef<int64_t>(order).drop_back())
       letters += in.letters[d];
     in = {takeAt(call, b.reshape(x, shape), rank - 2, at), letters};
-    i = -1; // from the start again
+    i = -1; // restart
   }
   return in;
 }
 
-// Sums the dims whose letters are not needed any more.
+// Sums over the dims whose letters are not needed any more.
 Lettered summed(Call &call, const Lettered &in, llvm::StringRef needed) {
   Shape dims;
   std::string letters;
@@ -187,7 +189,7 @@ Lettered summed(Call &call, const Lettered &in, llvm::StringRef needed) {
   return {call.build.reduce(in.value, graph::ReduceKind::sum, dims), letters};
 }
 
-// Drops dims of size 1 that are larger in the other operand: they broadcast.
+// Drops dims of size 1 that are larger in another operand: they broadcast.
 Lettered withoutOnes(Call &call, const Lettered &in, const std::map<char, int64_t> &sizes) {
   Shape shape;
   std::string letters;
@@ -206,7 +208,7 @@ Lettered multiplied(Call &call, Lettered a, Lettered b, llvm::StringRef needed) 
   for (char letter : a.letters + b.letters)
     if (needed.contains(letter) && out.find(letter) == std::string::npos)
       out += letter;
-  // matmul wants letters of the alphabet.
+  // graph.matmul needs letters: digits become 'Z', 'Y', ...
   auto letters = [](std::string text) {
     for (char &c : text)
       c = llvm::isDigit(c) ? 'Z' - (c - '0') : c;

@@ -1,4 +1,5 @@
-// Fused ops of com.microsoft (ONNX Runtime's docs/ContribOperators.md), but attention.
+// Converts the fused ops of com.microsoft (ONNX Runtime's docs/ContribOperators.md) other than
+// attention.
 #include "lib/onnx/convert/Norms.h"
 #include "llvm/ADT/StringMap.h"
 
@@ -10,7 +11,7 @@ using llmc::support::Result;
 
 namespace {
 
-// Operand 0 plus the optional bias vector `i`.
+// Returns operand 0 plus the optional bias vector `i`.
 Result<Value> biased(Call &call, size_t i) {
   if (!call.isFloat(0) || call.shape(0).empty())
     return error("needs a float operand");
@@ -38,7 +39,7 @@ ConvertResult convertQuickGelu(Call &call) {
   return single(call.build.mul(x, make<graph::SigmoidOp>(call, inside)));
 }
 
-// The sum of operands 0, 1 and the bias `i`, normalised; the sum is output 3.
+// Returns the sum of operands 0, 1 and the optional bias vector `i`.
 Result<Value> skipSum(Call &call, size_t i) {
   if (!call.isFloat(0) || !call.isFloat(1) || call.shape(0).empty())
     return error("needs two float operands");
@@ -60,7 +61,7 @@ Value keepRows(Call &call, Value rows) {
   return call.build.reshape(rows, shape);
 }
 
-// epsilon as ONNX Runtime's kernels default it.
+// Normalizes the sum, which is output 3; the default of epsilon is that of ONNX Runtime's kernels.
 ConvertResult convertSkipLayerNorm(Call &call) {
   auto sum = skipSum(call, 4);
   if (!sum)
@@ -96,7 +97,8 @@ ConvertResult convertSimplified(Call &call) {
 
 enum EmbedInput { Ids, Segments, Words, Positions, SegmentTable, Gamma, Beta, MaskInput, PositionIds };
 
-// Rows of the table `table` by ids, which may be known.
+// Gathers rows of operand `table` by operand `ids` [batch, sequence], known or computed. Fails if a
+// known id is out of range.
 Result<Value> embedded(Call &call, size_t table, size_t ids) {
   Shape shape = call.shape(table);
   if (!call.isFloat(table) || shape.size() != 2 || !call.isInteger(ids) ||
@@ -115,7 +117,7 @@ Result<Value> embedded(Call &call, size_t table, size_t ids) {
   return takeRows(call, call.value(table, Role::Table), call.value(ids));
 }
 
-// The first rows of the position table.
+// Returns the first `sequence` rows of the position table. Fails if it has fewer.
 Result<Value> positionRows(Call &call, int64_t sequence) {
   Shape shape = call.shape(Positions);
   if (!call.isFloat(Positions) || shape.size() != 2 || shape[0] < sequence)
@@ -165,7 +167,7 @@ ConvertResult convertEmbedLayerNorm(Call &call) {
 
 //===-- Products --------------------------------------------------------------===//
 
-// MatMul of operands that may be transposed in their last two dims.
+// Converts a MatMul whose operands may be transposed in their last two dims.
 ConvertResult convertFusedMatMul(Call &call) {
   if (auto s = needFloats(call, 2); !s)
     return s.takeError();
@@ -187,7 +189,7 @@ ConvertResult convertFusedMatMul(Call &call) {
   return single(alpha == 1 ? *product : call.build.mul(*product, call.scalar(alpha)));
 }
 
-// Gemm and a function of each element.
+// Converts a Gemm with an activation.
 ConvertResult convertFusedGemm(Call &call) {
   ConvertResult product = findMatmulConverter("Gemm")(call);
   if (!product)

@@ -1,4 +1,4 @@
-// Attention and MultiHeadAttention of com.microsoft.
+// Converts Attention and MultiHeadAttention of com.microsoft.
 #include "lib/onnx/convert/Attention.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringMap.h"
@@ -12,8 +12,8 @@ using llmc::support::Status;
 
 namespace {
 
-// Integers of a padding mask as what is added: 0 for keys, mask_filter_value for
-// padding. Known ones stay known.
+// Converts a padding mask of integers to terms of the scores: 0 for keys, mask_filter_value for
+// padding. A known mask stays known.
 Result<Mask> paddingMask(Call &call, size_t i, llvm::ArrayRef<int64_t> four) {
   double filter = call.node.number("mask_filter_value", -10000);
   if (const HostTensor *compact = call.compact(i)) {
@@ -31,7 +31,7 @@ Result<Mask> paddingMask(Call &call, size_t i, llvm::ArrayRef<int64_t> four) {
   return Mask(call.build.select(seen, call.scalar(0), call.scalar(filter)));
 }
 
-// Keys j < ends[b] and, if given, j >= starts[b].
+// Builds the mask that keeps keys j < ends[b] and, if given, j >= starts[b] of sample b.
 Mask lengthMask(Call &call, Value ends, Value starts, int64_t keys) {
   graph::Build &b = call.build;
   Value filter = call.scalar(call.node.number("mask_filter_value", -10000));
@@ -44,7 +44,7 @@ Mask lengthMask(Call &call, Value ends, Value starts, int64_t keys) {
   return Mask(b.select(seen, call.scalar(0), filter));
 }
 
-// The key padding mask in each of its shapes.
+// Adds the key padding mask of operand `i`, in any of its shapes, to the masks.
 Status addPadding(Call &call, size_t i, Attention &a) {
   if (!call.has(i))
     return support::ok();
@@ -80,7 +80,7 @@ Status addPadding(Call &call, size_t i, Attention &a) {
 
 //===-- Attention -------------------------------------------------------------===//
 
-// x W + bias, one product for q, k and v.
+// Projects x to q, k and v by one product x W + bias.
 Result<Projected> project(Call &call, int64_t heads) {
   Shape x = call.shape(0), w = call.shape(1);
   Shape sizes = call.node.integers("qkv_hidden_sizes").value_or(Shape());
@@ -109,7 +109,7 @@ Result<Projected> project(Call &call, int64_t heads) {
   return out;
 }
 
-// A cache [2, batch, heads, past, dim]: its keys or values, before the fresh ones.
+// Appends `fresh` to the keys (`which` 0) or values (1) of a cache [2, batch, heads, past, dim].
 Result<Cached> withPacked(Call &call, Value fresh, size_t past, int64_t which) {
   Shape shape(graph::shapeOf(fresh));
   graph::Build &b = call.build;
@@ -127,8 +127,8 @@ Result<Cached> withPacked(Call &call, Value fresh, size_t past, int64_t which) {
   return Cached{b.transpose(present, {0, 2, 1, 3}), present, cache[3]};
 }
 
-// [batch, rows, width] of queries over what is cached, with the attributes that both ops
-// have, the padding of operand `padding` and the bias of operand 5.
+// Builds attention [batch, rows, width] with the attributes that both ops have, the padding mask of
+// operand `padding` and the bias of operand 5.
 Result<Value> attendTo(Call &call, Value q, const Cached &keys, const Cached &values,
                        size_t padding) {
   Attention a;
@@ -177,7 +177,7 @@ ConvertResult convertAttention(Call &call) {
 
 //===-- MultiHeadAttention ----------------------------------------------------===//
 
-// Query, key and value [batch, rows, heads, dim] from one to three operands.
+// Returns query, key and value [batch, rows, heads, dim] of one to three operands.
 Result<Projected> unpack(Call &call, int64_t heads) {
   graph::Build &b = call.build;
   auto part = [&](Value packed, int64_t i) { // of [batch, rows, heads, n, dim]
@@ -223,7 +223,7 @@ Result<Projected> unpack(Call &call, int64_t heads) {
   return out;
 }
 
-// Of one vector, the parts for q, k and v.
+// Adds the parts of bias vector `i` to q, k and v.
 Status addProjectionBias(Call &call, size_t i, Projected &projected) {
   if (!call.has(i))
     return support::ok();

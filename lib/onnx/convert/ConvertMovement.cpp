@@ -10,7 +10,7 @@ using llmc::support::Result;
 
 namespace {
 
-// The result's shape where the op only changes the shape.
+// Returns the result's shape of Reshape, Squeeze, Unsqueeze or Flatten.
 Result<Shape> newShape(Call &call) {
   Shape from = call.shape(0);
   if (!call.has(0) || (call.has(1) && !call.constant(1)))
@@ -62,7 +62,7 @@ ConvertResult convertSlice(Call &call) {
   if (!range)
     return range.takeError();
   Value x = call.value(0);
-  // Backward steps first: then every dim has a slice, of nothing or all in most.
+  // Take dims with backward steps by gathers first; one slice does all others.
   for (size_t d = 0; d < range->steps.size(); ++d) {
     if (range->steps[d] >= 0 || range->counts[d] == 0)
       continue;
@@ -193,7 +193,7 @@ std::optional<ConvertResult> llmc::onnximport::convertView(Call &call) {
   if (op == "Slice") {
     auto range = rangeOf(call);
     bool dense = range && llvm::all_of(range->steps, [](int64_t s) { return s == 1; });
-    // One element is no parameter; empty slices are not either.
+    // Slices of one element or none are no parameters.
     if (!dense || *countElements(range->counts) < 2)
       return std::nullopt;
     return made(view->sliced(range->starts, range->counts));

@@ -45,7 +45,7 @@ Normalized llmc::onnximport::rmsNorm(Call &call, Value x, Value scale, double ep
 
 namespace {
 
-// x with the dims from the axis on made one.
+// Holds x with the dims from the axis on collapsed into one.
 struct Rows {
   Value x;
   Shape normal; // those dims
@@ -104,7 +104,7 @@ ConvertResult convertRmsNorm(Call &call) {
                               call.build.reshape(out.rstd, rows->kept)};
 }
 
-// Vectors of the channels, dim 1.
+// Returns operand `i`, a vector over the channels (dim 1), so that it broadcasts against x.
 Result<Value> channels(Call &call, size_t i) {
   Shape shape = call.shape(0), wide(shape.size(), 1);
   if (!call.isFloat(i) || shape.size() < 2 || call.shape(i) != Shape{shape[1]})
@@ -113,7 +113,7 @@ Result<Value> channels(Call &call, size_t i) {
   return call.build.reshape(call.value(i), wide);
 }
 
-// Normalises each row of [.., width] = x reshaped; then scales by channel.
+// Normalizes x over each group of channels and all later dims; then scales and shifts by channel.
 ConvertResult overChannels(Call &call, int64_t groups) {
   auto scale = channels(call, 1), bias = channels(call, 2);
   if (!scale)
@@ -140,7 +140,8 @@ ConvertResult convertInstanceNorm(Call &call) {
   return overChannels(call, call.shape(0)[1]);
 }
 
-// From 21 on with one scale a channel; before that one a group.
+// Converts GroupNormalization with one scale per channel (opset 21 and later); one per group, as
+// before, is refused unless each channel is a group.
 ConvertResult convertGroupNorm(Call &call) {
   if (!call.isFloat(0) || call.shape(0).size() < 2)
     return error("needs floats of two dims or more");
@@ -163,7 +164,7 @@ ConvertResult convertMeanVariance(Call &call) {
   return single(b.div(centred, spread));
 }
 
-// With the statistics that were gathered in training.
+// Normalizes with the statistics that the file stores; refuses training mode.
 ConvertResult convertBatchNorm(Call &call) {
   if (!call.isFloat(0) || call.node.integer("training_mode", 0))
     return error("in training mode is not supported: export the model in evaluation mode");
@@ -187,7 +188,7 @@ ConvertFunction llmc::onnximport::findNormConverter(llvm::StringRef op) {
   static const llvm::StringMap<ConvertFunction> table = {
       {"LayerNormalization", convertLayerNorm},
       {"RMSNormalization", convertRmsNorm},
-      // Written by exporters into the standard domain, though it is not in it.
+      // Exporters write this op into the standard domain, though that lacks it.
       {"SimplifiedLayerNormalization", convertRmsNorm},
       {"InstanceNormalization", convertInstanceNorm},
       {"GroupNormalization", convertGroupNorm},

@@ -1,4 +1,4 @@
-// Quantised tensors: numbers near q times a scale, around a zero point.
+// Converts ops on quantised tensors: x is about (q - zero point) * scale.
 #include "lib/onnx/convert/Formula.h"
 #include "llvm/ADT/StringMap.h"
 
@@ -10,7 +10,7 @@ using llmc::support::Result;
 
 namespace {
 
-// Operand `i` (scale or zero point) so that it broadcasts against x: one for all,
+// Returns operand `i` (scale or zero point) so that it broadcasts against x: it has one element,
 // one for each index along `axis`, or one for each block of indices.
 Result<Value> spread(Call &call, size_t i, llvm::ArrayRef<int64_t> x, int64_t axis,
                      int64_t block) {
@@ -42,13 +42,13 @@ struct Parts {
   Value x, scale, zero; // zero may be null
 };
 
-// Operands 0 to 2 of both directions.
+// Returns operands 0 to 2 of QuantizeLinear and DequantizeLinear.
 Result<Parts> partsOf(Call &call) {
   if (!call.has(0) || !call.isFloat(1) || call.isBool(0))
     return error("needs an operand of numbers and a float scale");
   Shape x = call.shape(0);
   int64_t given = call.node.integer("axis", 1), block = call.node.integer("block_size", 0);
-  // Without dims, and where one scale serves all, the axis means nothing.
+  // With one scale and zero point for all elements, the axis has no meaning and is not checked.
   auto axis = normalAxis(given, x.size());
   bool all = *countElements(call.shape(1)) == 1 &&
              (!call.has(2) || *countElements(call.shape(2)) == 1);
@@ -80,7 +80,7 @@ ConvertResult convertDequantize(Call &call) {
   return single(out);
 }
 
-// Rounded, moved by the zero point and held in the type's range.
+// Rounds x, adds the zero point and clamps to the range of the type.
 Value quantized(Call &call, Value x, Value zero, Element to) {
   graph::Build &build = call.build;
   x = make<graph::RoundOp>(call, x);
@@ -102,8 +102,8 @@ ConvertResult convertQuantize(Call &call) {
     to = *type;
   if (bitWidth(to) > 16)
     return error("to ", elementName(onnxTypeOf(to)), " is not supported");
-  // A computed scale is a float32 before anything is divided by it: where the exact quotient
-  // is a tie, that by the rounded scale is none.
+  // A computed scale is rounded to float32 before the division: if the quotient by the exact scale
+  // is a tie, that by the rounded scale may not be.
   bool isComputed = parts->scale.getDefiningOp() && !call.constant(1);
   Value scale = isComputed && call.declared(1) == Element::F32 ? roundToFloat32(call, parts->scale)
                                                                : parts->scale;
@@ -118,7 +118,7 @@ ConvertResult convertQuantize(Call &call) {
   return std::vector<Operand>{Computed(out, to)};
 }
 
-// To uint8, with a scale and zero point from the range of the elements and 0.
+// Quantizes to uint8, with a scale and zero point from the range of the elements and 0.
 ConvertResult convertDynamicQuantize(Call &call) {
   if (auto s = needFloats(call, 1); !s)
     return s.takeError();
@@ -140,8 +140,8 @@ ConvertResult convertDynamicQuantize(Call &call) {
                               Computed(integers(call, point), Element::U8)};
 }
 
-// Zero point `i` of a MatMulInteger's operand: one, or one a row (of the left) or
-// column (of the right operand).
+// Returns an operand of an integer product minus its zero point `i`, which has one element, or one
+// for each row of the left or column of the right operand.
 Result<Value> withoutZero(Call &call, size_t operand, size_t i) {
   Value x = floats(call, call.value(operand));
   if (!call.has(i))
@@ -184,7 +184,7 @@ Result<Value> integerProduct(Call &call, size_t lhs, size_t rhs, size_t lhsZero,
                            call.build.builder.getF32Type());
 }
 
-// Products of integers of 8 bits are exact in f32 up to sums of 2^24.
+// Converts by a product in f32, which is exact for integers of 8 bits up to sums of 2^24.
 ConvertResult convertMatMulInteger(Call &call) {
   auto product = integerProduct(call, 0, 1, 2, 3);
   if (!product)
@@ -192,7 +192,7 @@ ConvertResult convertMatMulInteger(Call &call) {
   return std::vector<Operand>{Computed(integers(call, *product), Element::I32)};
 }
 
-// a, its scale and zero point, b's, y's.
+// Operands: a, its scale and zero point, the same of b, scale and zero point of y.
 ConvertResult convertQLinearMatMul(Call &call) {
   for (size_t i = 0; i < 8; ++i)
     if (!call.has(i))

@@ -15,7 +15,7 @@ namespace {
 struct Dims {
   Shape axes;   // sorted
   Shape result; // with or without the reduced dims
-  bool empty = false; // an element of the result has no elements to reduce
+  bool empty = false; // the reductions have no elements
 };
 
 Result<Dims> dimsOf(Call &call) {
@@ -40,7 +40,7 @@ Result<Dims> dimsOf(Call &call) {
   return dims;
 }
 
-// What a reduction of no elements gives.
+// Returns the result of a reduction of no elements.
 double ofNothing(llvm::StringRef op) {
   double infinity = std::numeric_limits<double>::infinity();
   if (op == "ReduceMax" || op == "ReduceLogSum" || op == "ReduceLogSumExp")
@@ -75,7 +75,7 @@ Value logSum(Call &call, Value x, const Dims &dims) {
   Value log = make<graph::LogOp>(call, floats(call, sum(call, x, dims)));
   return call.build.cast(log, graph::elementOf(x));
 }
-// Shifted by the largest element, where that is a number.
+// Builds log(sum(exp(x))), shifted by the largest element if that is finite.
 Value logSumExp(Call &call, Value x, const Dims &dims) {
   graph::Build &b = call.build;
   Value f = floats(call, x), top = largest(call, f, dims);
@@ -87,7 +87,7 @@ Value logSumExp(Call &call, Value x, const Dims &dims) {
   return b.cast(b.add(log, shift), graph::elementOf(x));
 }
 
-// The largest and smallest of booleans are whether any and whether all hold.
+// Reduces booleans: the maximum is true if any is, the minimum if all are.
 Value ofBooleans(Call &call, Value x, const Dims &dims) {
   Value number = integers(call, x);
   number = call.node.op() == "ReduceMax" ? largest(call, number, dims)
@@ -132,7 +132,7 @@ ConvertResult convertCumSum(Call &call) {
   return single(sums);
 }
 
-// Products of the elements up to each one, by doubling how many are joined.
+// Converts CumProd by a scan in log2(size) steps.
 ConvertResult convertCumProd(Call &call) {
   const HostTensor *given = call.constant(1);
   if (!call.has(0) || call.isBool(0) || !given || given->size() != 1 || given->isFloat())
@@ -148,7 +148,7 @@ ConvertResult convertCumProd(Call &call) {
     backward.push_back(i);
   bool reverse = call.node.integer("reverse", 0) && size > 1;
   x = reverse ? takeAt(call, x, *axis, backward) : x;
-  auto later = [&](Value v, int64_t by) { // ones come first
+  auto later = [&](Value v, int64_t by) { // shifts by `by` elements, ones come first
     Shape shape(graph::shapeOf(v));
     shape[*axis] = by;
     Value ones = b.broadcast(call.scalarLike(1, v), shape);
@@ -161,7 +161,7 @@ ConvertResult convertCumProd(Call &call) {
   return single(reverse ? takeAt(call, x, *axis, backward) : x);
 }
 
-// x / |x| along a dim.
+// Converts LpNormalization: x / |x| along a dim.
 ConvertResult convertLpNormalization(Call &call) {
   int64_t p = call.node.integer("p", 2);
   auto axis = normalAxis(call.node.integer("axis", -1), call.shape(0).size());
@@ -171,7 +171,7 @@ ConvertResult convertLpNormalization(Call &call) {
   Value x = call.value(0);
   Value norm = p == 1 ? magnitudes(call, x, dims) : length(call, x, dims);
   Value zero = call.scalar(0), one = call.scalar(1);
-  // A vector of zeros stays one.
+  // A vector of zeros is left as it is.
   norm = call.build.select(call.build.compare(norm, zero, graph::Predicate::eq), one, norm);
   return single(call.build.div(x, norm));
 }

@@ -1,4 +1,4 @@
-// Padding, triangles, and blocks of space that become depth.
+// Converts padding, triangular masks, and moves between space and depth.
 #include "lib/onnx/convert/Formula.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringMap.h"
@@ -12,10 +12,11 @@ using llmc::support::Result;
 namespace {
 
 struct Pads {
-  Shape low, high; // negative: elements are cut off
+  Shape low, high; // elements before and after each dim; negative: elements are removed
 };
 
-// From the attribute (before 11) or the operands; `axes` (from 18) may leave dims out.
+// Returns the pads of the attribute (before 11) or the operands, of which `axes` (from 18) may
+// leave dims out. Fails unless they are known.
 Result<Pads> padsOf(Call &call) {
   int64_t rank = call.shape(0).size();
   Shape pads = call.node.integers("pads").value_or(Shape()), axes;
@@ -50,8 +51,8 @@ Result<Pads> padsOf(Call &call) {
   return out;
 }
 
-// The element that stands at place `at` of a dim of `size`, which goes on beyond
-// its ends.
+// Returns the index of the element at position `at` of a dim of `size` that is extended beyond its
+// ends by `mode`: edge, wrap or reflect.
 int64_t continued(llvm::StringRef mode, int64_t at, int64_t size) {
   if (mode == "edge")
     return std::clamp<int64_t>(at, 0, size - 1);
@@ -194,7 +195,7 @@ ConvertResult convertSpaceToDepth(Call &call) {
   return single(call.build.reshape(x, {s[0], s[1] * *b * *b, rows, columns}));
 }
 
-// Cut or padded with zeros, evenly at both ends, to a shape.
+// Crops or pads with zeros, evenly at both ends, to a shape.
 ConvertResult convertCenterCropPad(Call &call) {
   if (!call.has(0))
     return error("needs an operand");
@@ -215,7 +216,7 @@ ConvertResult convertCenterCropPad(Call &call) {
     int64_t size = call.shape(0)[(*axes)[i]], want = (*target)[i];
     if (want < 0)
       return error("sizes ", toText(*target), " must not be negative");
-    int64_t more = want - size; // the odd one is at the end
+    int64_t more = want - size; // an odd element is at the end
     pads.low[(*axes)[i]] = more >= 0 ? more / 2 : -(-more / 2);
     pads.high[(*axes)[i]] = more - pads.low[(*axes)[i]];
   }

@@ -8,7 +8,7 @@ using llmc::support::Result;
 
 namespace {
 
-// first, first + 1, ... in every row of [rows of ids, columns]; rows must agree.
+// Returns `first` if the ids are first, first + 1, ... along the last dim and equal in all rows.
 std::optional<int64_t> consecutiveRows(const HostTensor &ids) {
   int64_t columns = ids.shape.back();
   if (ids.size() != columns || columns == 0)
@@ -19,7 +19,7 @@ std::optional<int64_t> consecutiveRows(const HostTensor &ids) {
   return ids.ints[0];
 }
 
-// Of a large stored table only the rows that are needed become a constant.
+// Returns rows [first, first + count) of table operand `i`; of a stored table only these are read.
 Value tableRows(Call &call, size_t i, int64_t first, int64_t count) {
   if (const View *view = call.view(i); view && count * view->shape[1] > 1) {
     auto [value, dims] = call.weight(view->sliced({first, 0}, {count, view->shape[1]}), Role::Plain);
@@ -72,7 +72,7 @@ Result<Value> llmc::onnximport::rotate(Call &call, Value x, const RotaryTables &
 
 namespace {
 
-// x as [batch, rows, heads, dim], and back.
+// Holds x as [batch, rows, heads, dim], and whether the operand was [batch, heads, rows, dim].
 struct Heads {
   Value x;
   bool fourDims;
@@ -98,7 +98,7 @@ ConvertResult finish(Call &call, const Heads &heads, const RotaryTables &tables)
                                : call.build.reshape(*out, call.shape(0)));
 }
 
-// Known positions without the batch where all rows agree.
+// Returns known positions [batch | 1, rows], with 1 if all samples agree; nullopt if not known.
 std::optional<HostTensor> knownPositions(Call &call, size_t i) {
   const HostTensor *ids = call.compact(i);
   if (!ids || ids->isFloat() || ids->shape.size() != 2)
@@ -117,7 +117,7 @@ Result<RotaryTables> tablesBy(Call &call, size_t positions, size_t cos, size_t s
                   known ? Value() : call.value(positions));
 }
 
-// Of tables [batch, rows, dim / 2] the first half that the attribute asks for.
+// Fails unless the tables have half as many columns as elements of a head are rotated.
 support::Status checkHalf(Call &call, const Heads &heads, const RotaryTables &tables) {
   int64_t part = call.node.integer("rotary_embedding_dim", 0);
   int64_t dim = part > 0 ? part : graph::shapeOf(heads.x)[3];
@@ -127,7 +127,8 @@ support::Status checkHalf(Call &call, const Heads &heads, const RotaryTables &ta
   return support::ok();
 }
 
-// X, cos, sin and, if these are tables, positions. Exporters give caches of batch 1.
+// Converts ONNX's op. Operands: X, cos, sin and, if these are tables, positions. Without
+// positions cos and sin may have batch 1, as exporters write them.
 ConvertResult convertRotary(Call &call) {
   auto heads = headsOf(call, call.node.integer("num_heads", 0));
   if (!heads)
@@ -149,7 +150,8 @@ ConvertResult convertRotary(Call &call) {
   return finish(call, *heads, tables);
 }
 
-// X, positions, cos, sin. One position alone is that of the first row.
+// Converts com.microsoft's op. Operands: X, positions, cos, sin. A single position is that of the
+// first row.
 ConvertResult convertMicrosoftRotary(Call &call) {
   if (!call.isFloat(0) || !call.isInteger(1) || !call.isFloat(2) || call.shape(2).size() != 2)
     return error("needs X, positions and tables [positions, half]");

@@ -1,4 +1,4 @@
-// Ops that place elements into a tensor.
+// Converts ops that scatter elements into a tensor.
 #include "lib/onnx/convert/Formula.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringMap.h"
@@ -41,8 +41,8 @@ Value join(Call &call, Join how, Value old, Value update) {
   return update;
 }
 
-// Where each row's update stands, -1 where none does: one list for each time
-// that a row is named.
+// Returns rounds of updates: for each row the index of its update, or -1 for none. The k-th update
+// of a row is in round k.
 std::vector<std::vector<int64_t>> rounds(const HostTensor &ids, int64_t rows) {
   std::vector<std::vector<int64_t>> out;
   std::vector<size_t> seen(rows, 0);
@@ -55,7 +55,7 @@ std::vector<std::vector<int64_t>> rounds(const HostTensor &ids, int64_t rows) {
   return out;
 }
 
-// Rows named by known ids: each takes its update by a gather.
+// Scatters by known ids: in each round, each row gathers its update.
 Value scatterKnown(Call &call, Value data, const HostTensor &ids, Value updates, Join how) {
   graph::Build &build = call.build;
   int64_t rows = graph::shapeOf(data)[0];
@@ -72,7 +72,8 @@ Value scatterKnown(Call &call, Value data, const HostTensor &ids, Value updates,
   return data;
 }
 
-// Rows named by computed ids, where order does not matter: [updates, rows].
+// Scatters by computed ids with a commutative join: compares all updates with all rows, which
+// makes a tensor [updates, rows, inner]. Fails if that exceeds maxHostElements.
 Result<Value> scatterByComparing(Call &call, Value data, Value ids, Value updates, Join how) {
   graph::Build &build = call.build;
   auto rows = graph::shapeOf(data)[0], inner = graph::shapeOf(data)[1];
@@ -98,8 +99,8 @@ Value addRows(Call &call, Value ids, Value updates, Type type) {
                                      Value());
 }
 
-// data [rows, inner] with updates [count, inner] put into the rows `ids` [count].
-// Of rows that are replaced twice, ONNX says nothing.
+// Scatters updates [count, inner] into the rows `ids` [count] of data [rows, inner]. ONNX does not
+// define the result for rows that are replaced twice.
 Result<Value> scatterRows(Call &call, Value data, Value ids, const HostTensor *known,
                           Value updates, Join how) {
   graph::Build &build = call.build;
@@ -110,7 +111,7 @@ Result<Value> scatterRows(Call &call, Value data, Value ids, const HostTensor *k
     return scatterKnown(call, data, *known, updates, how);
   if (how != Join::Replace && how != Join::Add)
     return scatterByComparing(call, data, ids, updates, how);
-  // The graph adds numbers only.
+  // graph.scatter_add adds numbers only.
   bool logical = graph::elementOf(data).isInteger(1);
   Value base = logical ? integers(call, data) : data;
   Value sums = addRows(call, ids, logical ? integers(call, updates) : updates, base.getType());
@@ -122,7 +123,8 @@ Result<Value> scatterRows(Call &call, Value data, Value ids, const HostTensor *k
   return build.cast(build.select(named, sums, base), graph::elementOf(data));
 }
 
-// Known flat indices, if all parts are; fails where one is outside.
+// Returns the flat indices `at` of the known operand 1, nullopt if it is computed. Fails if one is
+// out of range.
 Result<std::optional<HostTensor>> knownFlat(Call &call, llvm::ArrayRef<int64_t> shape,
                                             llvm::function_ref<int64_t(const HostTensor &, int64_t)> at,
                                             int64_t count) {
@@ -237,8 +239,8 @@ ConvertResult convertScatterElements(Call &call) {
   return out ? single(build.reshape(*out, data)) : ConvertResult(out.takeError());
 }
 
-// A cache [batch, ..., length, ...] into which each sample's update is written
-// from its own index on: every place takes its element of the update by a gather.
+// Writes each sample's update into a cache [batch, ..., length, ...] from the sample's index on:
+// each position of the cache gathers its element of the update.
 ConvertResult convertTensorScatter(Call &call) {
   Shape cache = call.shape(0), update = call.shape(1);
   int64_t rank = cache.size();
@@ -266,7 +268,7 @@ ConvertResult convertTensorScatter(Call &call) {
                                      build.compare(at, last, graph::Predicate::le));
   at = minimum(call, maximum(call, at, zero), last);
   at = build.add(at, build.mul(indicesAlong(call, batch, 0, 2), call.scalarLike(steps, at)));
-  // [batch, steps, rest] -> rows; the time dim moves behind the batch and back.
+  // Move the time dim next to the batch, gather rows of [batch * steps, rest], and move it back.
   Shape order = moved(rank, *axis, 1), back = moved(rank, 1, *axis);
   Value steady = build.transpose(call.value(1), order);
   Shape rows(graph::shapeOf(steady));

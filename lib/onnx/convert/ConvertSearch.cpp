@@ -1,4 +1,4 @@
-// Where the largest elements stand.
+// Converts ops that find the largest elements.
 #include "lib/onnx/convert/Formula.h"
 #include "llvm/ADT/StringMap.h"
 
@@ -9,8 +9,7 @@ using llmc::support::error;
 
 namespace {
 
-// The index of the largest element along a dim, which becomes 1: of those that
-// equal the maximum the first, or the last.
+// Returns the index of the first, or the last, maximum along a dim, which becomes 1.
 Value indexOfLargest(Call &call, Value x, int64_t dim, bool last) {
   graph::Build &b = call.build;
   int64_t rank = graph::shapeOf(x).size(), size = graph::shapeOf(x)[dim];
@@ -18,7 +17,7 @@ Value indexOfLargest(Call &call, Value x, int64_t dim, bool last) {
   Value index = indicesAlong(call, size, dim, rank), end = call.scalarLike(size - 1, index);
   Value score = last ? index : b.sub(end, index);
   score = b.select(b.compare(x, top, graph::Predicate::eq), score, call.scalarLike(-1, score));
-  // Where nothing equals the maximum there are NaNs: index 0.
+  // If nothing equals the maximum there are NaNs, and the index is 0.
   Value best = maximum(call, reduceKept(call, score, graph::ReduceKind::max, {dim}),
                        call.scalarLike(0, score));
   return last ? best : b.sub(end, best);
@@ -41,15 +40,15 @@ ConvertResult convertArg(Call &call) {
   return single(call.build.reshape(at, shape));
 }
 
-// The last dim of an operand with another one behind (or before) it.
+// Inserts a dim of 1 behind (or before) the last dim.
 Value apart(Call &call, Value x, bool behind) {
   Shape shape(graph::shapeOf(x));
   shape.insert(behind ? shape.end() : shape.end() - 1, 1);
   return call.build.reshape(x, shape);
 }
 
-// Ranks each element by comparing it with all others, then picks by rank: fit for
-// choosing among experts, not for sorting a vocabulary.
+// Converts TopK: ranks each element by comparing it with all others, then selects by rank. The
+// quadratic cost suits a choice among experts, not the sorting of a vocabulary.
 ConvertResult convertTopK(Call &call) {
   Shape shape = call.shape(0);
   int64_t rank = shape.size(), k = call.node.integer("k", 0); // an attribute before 10
@@ -78,7 +77,7 @@ ConvertResult convertTopK(Call &call) {
                            graph::Predicate::lt);
   ahead = make<graph::OrOp>(call, ahead, make<graph::AndOp>(call, equal, before));
   Value place = b.reduce(integers(call, ahead), graph::ReduceKind::sum, {last});
-  // [..., k, size]: whether the element has that rank.
+  // Compare ranks with 0 ... k - 1: [..., k, size].
   Value chosen = b.compare(apart(call, place, false), indicesAlong(call, k, 0, 2),
                            graph::Predicate::eq);
   auto pick = [&](Value from) {
@@ -89,7 +88,7 @@ ConvertResult convertTopK(Call &call) {
   return std::vector<Operand>{pick(apart(call, x, false)), pick(indicesAlong(call, size, 1, 2))};
 }
 
-// 1 at the first largest element of each row.
+// Converts Hardmax: 1 at the first maximum of each row, else 0.
 ConvertResult convertHardmax(Call &call) {
   Shape shape = call.shape(0);
   int64_t rank = shape.size();
@@ -99,7 +98,7 @@ ConvertResult convertHardmax(Call &call) {
     return error("needs a float operand with elements along its axis");
   graph::Build &b = call.build;
   Value x = call.value(0);
-  if (old) { // all dims from the axis on are one
+  if (old) { // all dims from the axis on form one row
     Shape two = threeDims(shape, *axis);
     x = b.reshape(x, {two[0], two[1] * two[2]});
   }

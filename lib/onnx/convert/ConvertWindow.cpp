@@ -1,4 +1,4 @@
-// Convolutions and pooling: windows over the dims behind batch and channels.
+// Converts convolutions and pooling: windows over the dims after batch and channels.
 #include "lib/onnx/convert/Formula.h"
 #include "llvm/ADT/StringMap.h"
 
@@ -13,7 +13,8 @@ using llmc::support::Result;
 
 namespace {
 
-// Window k of a dim covers elements k * stride - low + j * dilation, j < size.
+// Describes the windows along a dim: window k < count covers elements k * stride - low +
+// j * dilation, j < size, of `length` elements.
 struct Window {
   int64_t size = 1, stride = 1, dilation = 1, low = 0, high = 0, count = 0, length = 0;
   int64_t reach() const { return (size - 1) * dilation + 1; }
@@ -21,8 +22,8 @@ struct Window {
 };
 using Windows = std::vector<Window>;
 
-// As many elements as the stride divides into, padded at both ends; the odd one
-// behind (SAME_UPPER) or before.
+// Sets ceil(length / stride) windows, and pads both ends for them; an odd pad is at the end
+// (SAME_UPPER) or at the start.
 void padSame(Window &w, bool upper) {
   w.count = (w.length + w.stride - 1) / w.stride;
   int64_t total = std::max<int64_t>((w.count - 1) * w.stride + w.reach() - w.length, 0);
@@ -33,7 +34,7 @@ void padSame(Window &w, bool upper) {
 void countWindows(Window &w, bool up) {
   int64_t room = w.length + w.low + w.high - w.reach();
   w.count = room < 0 ? 0 : (up ? (room + w.stride - 1) / w.stride : room / w.stride) + 1;
-  // None starts behind the elements.
+  // With ceil_mode, no window starts after the last element.
   if (up && w.count > 0 && (w.count - 1) * w.stride >= w.length + w.low)
     --w.count;
 }
@@ -74,7 +75,7 @@ Result<Windows> windowsOf(Call &call, llvm::ArrayRef<int64_t> sizes) {
   return out;
 }
 
-// A dim with `fill` before and behind its elements.
+// Pads a dim with `low` elements `fill` before and `high` after it.
 Value padDim(Call &call, Value x, int64_t dim, int64_t low, int64_t high, Value fill) {
   llvm::SmallVector<Value> parts{x};
   auto block = [&](int64_t size) {
@@ -89,7 +90,7 @@ Value padDim(Call &call, Value x, int64_t dim, int64_t low, int64_t high, Value 
   return parts.size() == 1 ? x : call.build.concat(parts, dim);
 }
 
-// [batch, channels, dims...] -> [batch, channels, (windows, elements) of each dim].
+// Maps [batch, channels, dims...] to [batch, channels, (windows, elements) of each dim].
 Value unfold(Call &call, Value x, const Windows &windows, Value fill) {
   for (size_t d = 0; d < windows.size(); ++d) {
     const Window &w = windows[d];
@@ -115,7 +116,7 @@ support::Status checkUnfolded(Call &call, const Windows &windows) {
   return checkHostSize(all);
 }
 
-// Dims of the elements of windows: 3, 5, ...
+// Returns the dims of the elements of windows: 3, 5, ...
 Shape elementDims(const Windows &windows) {
   Shape dims;
   for (size_t d = 0; d < windows.size(); ++d)
@@ -141,7 +142,7 @@ ConvertResult convertConv(Call &call) {
     return s.takeError();
   graph::Build &b = call.build;
   Value parts = unfold(call, call.value(0), *windows, call.scalar(0));
-  // Each window as one row of what it sums: the product is one, whatever its dims.
+  // Flatten each window to one row of terms: the convolution is then one product.
   Shape left{x[0], groups, w[1]}, result{x[0], w[0]}, order{0, 1};
   int64_t dims = windows->size(), count = 1, terms = w[1];
   for (const Window &one : *windows) {
@@ -184,7 +185,7 @@ Result<Windows> poolWindows(Call &call) {
   return windows;
 }
 
-// The result of a reduction that keeps its dims.
+// Drops the reduced dims of the elements of windows.
 Value pooled(Call &call, Value kept, const Windows &windows) {
   Shape shape(graph::shapeOf(kept).take_front(2));
   for (const Window &w : windows)
@@ -203,7 +204,7 @@ ConvertResult convertMaxPool(Call &call) {
   return single(pooled(call, top, *windows));
 }
 
-// How many elements of each window count: those of x and, if `padding`, its pads.
+// Returns 1 / the number of elements of each window: those of x and, if `padding`, its pads.
 Value inverseCounts(Call &call, const Window &w, bool padding, int64_t dim, int64_t rank) {
   Shape shape(rank, 1);
   shape[dim] = w.count;

@@ -1,4 +1,4 @@
-// Ops without a fold of their own: their conversion is evaluated.
+// Folds ops without a fold function: evaluates the ops that they are converted to.
 #include "lib/onnx/convert/Conversion.h"
 
 #include "dialects/graph/Evaluate.h"
@@ -16,7 +16,7 @@ static HostTensor hostTensor(const graph::Tensor &from, Element element) {
   return out;
 }
 
-// A converter may join operands into something large.
+// Fails if a result exceeds maxHostElements: a converter may combine operands into a large tensor.
 static support::Status checkSizes(Block &block) {
   for (Operation &op : block)
     for (Value result : op.getResults())

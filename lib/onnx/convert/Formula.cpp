@@ -16,8 +16,8 @@ static bool isVector(llvm::ArrayRef<int64_t> shape) {
   return shape.size() == 1;
 }
 
-// A vector along the last dim that is added is a bias, one that is multiplied a scale. What
-// else is combined with an activation may be learned too.
+// Returns the role of an operand of a binary op: a vector along the last dim that is added is a
+// Bias, one that is multiplied a Scale; another one that meets an activation is Beside.
 static Role roleOf(Call &call, size_t operand, llvm::StringRef op) {
   Shape own = call.shape(operand), other = call.shape(1 - operand);
   bool vector = isVector(own) && !other.empty() && own.back() == other.back();
@@ -113,7 +113,7 @@ Shape llmc::onnximport::moved(int64_t rank, int64_t from, int64_t to) {
   return out;
 }
 
-// start and step where the numbers are evenly spaced upward.
+// Returns start and step if the numbers are evenly spaced upward, else nullopt.
 static std::optional<std::pair<int64_t, int64_t>> evenly(llvm::ArrayRef<int64_t> at) {
   if (at.empty())
     return std::nullopt;
@@ -201,7 +201,7 @@ Value llmc::onnximport::productKept(Call &call, Value x, llvm::ArrayRef<int64_t>
   int64_t rows = *countElements(kept);
   x = llvm::is_sorted(order) ? x : call.build.transpose(x, order);
   x = call.build.reshape(x, {rows, count});
-  // Halves are multiplied; an odd element joins the first.
+  // Multiply both halves of a row; an odd element is appended to the product.
   while (count > 1) {
     int64_t half = count / 2;
     Value low = call.build.slice(x, 1, 0, half), high = call.build.slice(x, 1, half, 2 * half);
@@ -239,13 +239,13 @@ Value llmc::onnximport::logSoftmaxOf(Call &call, Value x) {
 
 namespace {
 
-// The values that are not negative, upward, the last one that of what is too
-// large; a number belongs to value i if it is above thresholds 0 ... i - 1.
+// Holds the nonnegative values of a type in increasing order, and last the value for numbers that
+// are too large; a number is rounded to value i if it is above thresholds 0 ... i - 1.
 struct SmallTable {
   std::vector<double> values, thresholds;
 };
 
-// How a number between two values is rounded.
+// Identifies how a number between two values is rounded.
 enum class Between { Nearest, Up, Down };
 
 SmallTable tableOf(Element element, Overflow overflow, Between between) {
@@ -307,15 +307,15 @@ static Value roundByTable(Call &call, Value x, Element element, Overflow overflo
 }
 
 Value llmc::onnximport::roundToSmall(Call &call, Value x, Element element, Overflow overflow) {
-  std::string mode = call.node.text("round_mode", "up"); // of float8e8m0 alone
+  std::string mode = call.node.text("round_mode", "up"); // for F8E8M0 alone
   Between between = element != Element::F8E8M0 || mode == "nearest" ? Between::Nearest
                     : mode == "up"                                  ? Between::Up
                                                                     : Between::Down;
   return roundByTable(call, x, element, overflow, between);
 }
 
-// By the power of two below it |x| becomes a number of [1, 2), whose last place is 2^-23:
-// all of that is exact in float32.
+// Rounds x to float32; `power` is the largest power of two that is not above |x|. The quotient is
+// in [1, 2), where the last place is 2^-23: all steps are exact in float32.
 static Value roundToPlaces(Call &call, Value x, Value power) {
   graph::Build &build = call.build;
   Value places = call.scalar(0x1p23);
@@ -326,7 +326,7 @@ static Value roundToPlaces(Call &call, Value x, Value power) {
 Value llmc::onnximport::roundToFloat32(Call &call, Value x) {
   graph::Build &build = call.build;
   Value power = roundByTable(call, x, Element::F8E8M0, Overflow::Saturate, Between::Down);
-  // What is smaller than any power, or not finite, stays.
+  // Subnormal, very large and non-finite numbers stay as they are.
   Value isNormal = build.compare(x, call.scalar(0x1p-126), graph::Predicate::ge);
   Value isFinite = build.compare(x, call.scalar(0x1p127), graph::Predicate::lt);
   Value isRounded =
@@ -340,7 +340,7 @@ Value llmc::onnximport::roundBeforeInteger(Call &call, Value x, int bits) {
   auto filled = [&](double value) {
     return build.broadcast(call.scalar(value), graph::shapeOf(x));
   };
-  Value power = filled(0.5); // below it nothing lies between two integers
+  Value power = filled(0.5); // a number below it is not near a tie of two integers
   for (int k = 0; k <= bits; ++k) {
     double limit = std::ldexp(1.0, k);
     Value isAbove = build.compare(magnitude, call.scalar(limit), graph::Predicate::ge);

@@ -9,8 +9,8 @@ using llmc::support::error;
 using llmc::support::Result;
 using llmc::support::Status;
 
-// Floats that the file holds one by one are no array to read in place; for one run
-// of the model so many of them may become constants.
+// Limits the floats of a tensor that inference holds as a constant if the file stores them one by
+// one, so that they cannot be read in place.
 static constexpr int64_t mostHeldFloats = 1 << 16;
 
 Names::Names(const Model &model, const NodeOrder &order, const CompileOptions &options, Block &body,
@@ -36,14 +36,14 @@ void Names::countUses() {
 
 //===-- Names to values -------------------------------------------------------===//
 
-// Whether a number that has no name in the file is a parameter where the node reads it: a
-// slope, or what its call calls one.
+// Checks whether operand `i` of a node, a tensor of one element, is a parameter there: the slope
+// of a PRelu, or the one parameter of its call.
 bool Names::readsNumber(const Node &node, size_t i) const {
   return (node.op() == "PRelu" && i == 1) || parameters_.names().readsOneParameter(*node.proto);
 }
 
 void Names::findLearnedNumbers() {
-  llvm::StringMap<unsigned> copies; // of the same number under other names
+  llvm::StringMap<unsigned> copies; // outputs of Identity nodes -> the tensor they copy
   for (const Node &node : order_.nodes)
     for (size_t i = 0; i < node.inputs(); ++i) {
       auto copy = copies.find(node.input(i));
@@ -57,7 +57,7 @@ void Names::findLearnedNumbers() {
     }
 }
 
-// One element is a constant that the exporter made, unless the program trains it.
+// Checks whether a tensor of one element is trained; others are constants that the exporter made.
 bool Names::isLearnedNumber(unsigned tensor) const {
   const TorchNames &names = parameters_.names();
   return !options_.infer && model_.stored()[tensor].count() == 1 &&
@@ -80,7 +80,8 @@ Result<Operand> Names::stored(unsigned tensor) {
   return known(model_.read(stored));
 }
 
-// An exporter stores a number of its own, and a parameter that is equal to it, once.
+// Returns an operand as the node reads it: a tensor of one element may be a parameter for one node
+// and a constant for another, since the exporter stores equal numbers once.
 Operand Names::operandOf(const Node &node, size_t i, Operand operand) const {
   const View *view = std::get_if<View>(&operand);
   if (!view || *countElements(view->shape) != 1 || node.op() == "Identity")
@@ -92,7 +93,7 @@ Operand Names::operandOf(const Node &node, size_t i, Operand operand) const {
   return known(readView(model_, *view));
 }
 
-// Empty where the node that makes the value has failed.
+// Returns the operand of a name, empty if its node has failed.
 Result<Operand> Names::lookUp(llvm::StringRef name) {
   auto it = values_.find(name);
   if (it != values_.end())
@@ -106,7 +107,7 @@ Result<Operand> Names::lookUp(llvm::StringRef name) {
   return operand;
 }
 
-// Constants can be large (masks); they go as soon as their last user is done.
+// Drops operands whose last user is done: constants can be large (masks).
 void Names::release(const Node &node) {
   auto drop = [&](const std::string &name) {
     if (!name.empty() && --usesLeft_[name] == 0)
@@ -160,8 +161,8 @@ ConvertResult Names::shapeOf(const Call &call) {
       known(HostTensor::vector(dims.slice(start, std::max<int64_t>(end - start, 0))))};
 }
 
-// Evaluates the node if all operands are known, reading stored tensors that no
-// op here would train. An embedding lookup is not evaluated.
+// Evaluates the node if all operands are known or are stored tensors, which are read. Leaves `out`
+// empty for embedding lookups and, in training, for operands that the program trains.
 Status Names::foldKnown(Call &call, std::optional<std::vector<Operand>> &out) {
   FoldFunction fold = findFold(call.node);
   bool lookup = call.node.op() == "Gather" && call.view(0) && call.shape(0).size() >= 2;
@@ -171,7 +172,7 @@ Status Names::foldKnown(Call &call, std::optional<std::vector<Operand>> &out) {
     const View *view = call.view(i);
     if (call.has(i) && !call.known(i) && !view)
       return support::ok();
-    // What the program trains is computed in every step: 1 + w of a norm.
+    // Functions of parameters are computed in every step: 1 + w of a norm.
     if (view && !options_.infer &&
         (parameters_.names().isParameter(view->tensor) ||
          parameters_.names().isWeight(view->tensor, *call.node.proto)))
@@ -206,7 +207,7 @@ Status Names::foldKnown(Call &call, std::optional<std::vector<Operand>> &out) {
   return support::ok();
 }
 
-// A matrix without elements would make zeros of everything.
+// Fails if a stored operand of an arithmetic op has no elements: its result would be zeros.
 static Status checkNotEmpty(const Model &model, const Node &node) {
   static const llvm::StringSet<> computes = {"MatMul",
                                              "Gemm",
@@ -335,7 +336,7 @@ Taken Names::chooseBranch(const Node &node) {
   return taken;
 }
 
-// Null for all nodes but an If.
+// Returns the names of the results of the chosen branch of an If, null for other nodes.
 const std::vector<std::string> *Names::resultsOf(const Node &node) const {
   static const std::vector<std::string> none;
   const Branches *branches = model_.branchesOf(*node.proto);
@@ -348,7 +349,7 @@ const std::vector<std::string> *Names::resultsOf(const Node &node) const {
                                  : &none;
 }
 
-// Of branches that are both computed, the values of the one that the condition chooses.
+// Selects, by the condition, the results of one of two branches that are both computed.
 ConvertResult Names::chooseValues(const Node &node) {
   const Branches &branches = *model_.branchesOf(*node.proto);
   std::vector<Operand> results;
@@ -395,7 +396,7 @@ Status Names::convertAll() {
           [&](const Node &node) { return chooseBranch(node); });
       !s)
     return s;
-  // Results that are stored tensors have no node.
+  // Results that are stored tensors have no node, and are looked up here.
   for (const std::string &name : order_.results)
     if (auto operand = lookUp(name); !operand) {
       ++problemCount_;
@@ -428,8 +429,8 @@ Value Names::valueOf(llvm::StringRef name) {
   return dense && dense->size() == 0 ? call.materialize(*dense) : call.value(0);
 }
 
-// Ops whose floats have one type by the standard. Files that break this exist, and
-// mean what they compute in one type.
+// Counts nodes that mix float types though the standard forbids it for their op. Such files exist;
+// all is computed in float32.
 void Names::noteMixedTypes(const Call &call) {
   static const llvm::StringSet<> uniform = {"Add",    "Sub",    "Mul",   "Div",
                                             "MatMul", "Gemm",   "Max",   "Min",

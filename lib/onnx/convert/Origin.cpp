@@ -1,5 +1,5 @@
-// Constants that are folded from stored floats, and computed in every step after all where
-// they are learned: 1 + w of a norm, -exp(w) of a decay.
+// Tracks the origins of constants that are folded from stored floats, and computes them in every
+// step after all if they are learned: 1 + w of a norm, -exp(w) of a decay.
 #include "lib/onnx/convert/Conversion.h"
 
 #include "lib/onnx/bind/Tables.h"
@@ -57,7 +57,7 @@ void llmc::onnximport::setOrigin(const Node &node, llvm::ArrayRef<const Operand 
   }
   if (origin->told.empty())
     return;
-  if (origin->tensors.empty()) // nobody computes it again
+  if (origin->tensors.empty()) // it cannot be computed again
     origin->operands.clear();
   auto made = std::make_shared<Constant>(*folded);
   made->origin = std::move(origin);
@@ -71,8 +71,8 @@ std::set<unsigned> Call::storedFloats(size_t i) const {
   return constant && constant->origin ? constant->origin->tensors : std::set<unsigned>();
 }
 
-// Whether the dims that are larger than 1 are the last two of `other`, with a row for each
-// token. A row that is repeated is one of another table.
+// Checks whether the dims larger than 1 are the last two of `other`, and no dim repeats: the values
+// have a row of their own for each token.
 static bool isOfRows(const HostTensor &values, llvm::ArrayRef<int64_t> other) {
   auto wide = [](llvm::ArrayRef<int64_t> shape) {
     return shape.drop_while([](int64_t d) { return d == 1; });
@@ -82,8 +82,8 @@ static bool isOfRows(const HostTensor &values, llvm::ArrayRef<int64_t> other) {
          wide(collapseEqualDims(values).shape) == own;
 }
 
-// Whether one dim alone is larger than 1, and is one of channels: neither of rows of a batch
-// nor of `tokens`.
+// Checks whether exactly one dim is larger than 1, and it is a dim of channels in `other`: neither
+// dim 0 nor of size `tokens`.
 static bool isOfChannels(llvm::ArrayRef<int64_t> own, llvm::ArrayRef<int64_t> other,
                          int64_t tokens) {
   int64_t wide = llvm::count_if(own, [](int64_t d) { return d > 1; });

@@ -5,7 +5,7 @@ using namespace llmc::onnximport;
 using llmc::support::error;
 using llmc::support::Result;
 
-// A sequence has at most as many parts as one node of Split could reasonably have.
+// Limits the parts of a sequence.
 static constexpr int64_t mostParts = 1 << 16;
 
 Shape llmc::onnximport::shapeOf(const Operand &operand) {
@@ -16,7 +16,7 @@ Shape llmc::onnximport::shapeOf(const Operand &operand) {
   return Shape(graph::shapeOf(std::get<Computed>(operand).value));
 }
 
-// The whole numbers of a known operand; nothing if it is another one.
+// Returns the value of a known operand of integers, nullopt for any other.
 static std::optional<HostTensor> integersOf(const Operand &operand) {
   auto *constant = std::get_if<Known>(&operand);
   if (!constant || (*constant)->held.isFloat())
@@ -25,8 +25,8 @@ static std::optional<HostTensor> integersOf(const Operand &operand) {
   return dense ? std::optional(std::move(*dense)) : std::nullopt;
 }
 
-// Sizes of the parts: those given, or equal ones of a given size (1 if none), the last
-// one smaller.
+// Returns the sizes of the parts: those given, or equal ones of a given size (1 if none), of which
+// the last may be smaller.
 static Result<Shape> sizesOfParts(llvm::ArrayRef<Operand> operands, int64_t size) {
   bool given = operands.size() > 1 && !std::holds_alternative<std::monostate>(operands[1]);
   std::optional<HostTensor> split = given ? integersOf(operands[1]) : std::nullopt;
@@ -46,7 +46,7 @@ static Result<Shape> sizesOfParts(llvm::ArrayRef<Operand> operands, int64_t size
   return sizes;
 }
 
-// Does what Split and, where the parts lose the dim, Squeeze would do.
+// Converts to a Split and, if the parts lose the dim, Squeezes.
 static ConvertResult splitToSequence(const Node &node, llvm::ArrayRef<Operand> operands,
                                      ConvertTensors convert) {
   if (operands.empty() || isSequence(operands.front()) ||
