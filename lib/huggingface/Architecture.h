@@ -39,8 +39,8 @@ namespace architectures {
 std::vector<Architecture> allArchitectures();
 
 // Returns the tokens per row, at least 1: --seq if given, else `context` but at most 4096.
-// Notes in `config` a negative --seq and, if `table` says that positions come from a table of
-// `context` rows, a sequence that is longer.
+// Notes in `config` a negative --seq and, with `table` (positions come from a table of `context`
+// rows), a sequence that is longer.
 int64_t chooseSequence(Config &config, const CompileOptions &options, int64_t context,
                        bool table);
 
