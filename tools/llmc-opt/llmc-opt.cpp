@@ -8,6 +8,7 @@
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include "mlir/Tools/mlir-opt/MlirOptMain.h"
+#include "mlir/Transforms/Passes.h"
 #include "passes/1-raise/Pipeline.h"
 #include "passes/2-train/Passes.h"
 #include "passes/3-shard/Passes.h"
@@ -22,6 +23,10 @@ int main(int argc, char **argv) {
   // Registers the dialects of which kernels consist.
   registry.insert<mlir::arith::ArithDialect, mlir::gpu::GPUDialect, mlir::math::MathDialect,
                   mlir::scf::SCFDialect, mlir::vector::VectorDialect, mlir::LLVM::LLVMDialect>();
+  // Registers the passes of MLIR that anyone may want between ours.
+  mlir::registerCanonicalizerPass();
+  mlir::registerCSEPass();
+  mlir::registerSymbolDCEPass();
   llmc::registerRaise();
   llmc::registerTrainPasses();
   llmc::registerShardPasses();

@@ -1,0 +1,55 @@
+// RUN: llmc-opt %s --split-input-file --verify-diagnostics
+// The table of discardable attributes (dialects/graph/GraphAttrs.cpp): known keys, on the owners that
+// may have them, with values of their form.
+
+// expected-error@+1 {{'graph.btach' is no attribute of dialect 'graph'}}
+module attributes {graph.btach = 4 : i64} {
+}
+
+// -----
+
+// expected-error@+1 {{'graph.batch' is a positive integer, got 0 : i64}}
+module attributes {graph.batch = 0 : i64} {
+}
+
+// -----
+
+// expected-error@+1 {{'graph.mode' is "infer", got "train"}}
+module attributes {graph.mode = "train"} {
+}
+
+// -----
+
+// expected-error@+1 {{'graph.files' is a list of dictionaries, got ["model.onnx"]}}
+module attributes {graph.files = ["model.onnx"]} {
+}
+
+// -----
+
+// expected-error@+1 {{'graph.input' does not belong on a result}}
+func.func @f(%x: tensor<4xf32>) -> (tensor<4xf32> {graph.input = "x"}) {
+  return %x : tensor<4xf32>
+}
+
+// -----
+
+// expected-error@+1 {{'graph.state' is a symbol of a graph.state, got "p"}}
+func.func @f(%x: tensor<4xf32> {graph.state = "p"}) {
+  return
+}
+
+// -----
+
+func.func @f(%x: tensor<4xf32>) -> tensor<4xf32> {
+  // expected-error@+1 {{'graph.backward' is a unit attribute, got true}}
+  %0 = graph.neg %x {graph.backward = true} : (tensor<4xf32>) -> tensor<4xf32>
+  return %0 : tensor<4xf32>
+}
+
+// -----
+
+func.func @f(%x: tensor<4xf32>) -> tensor<4xf32> {
+  // expected-error@+1 {{'graph.output' does not belong on an op}}
+  %0 = graph.neg %x {graph.output = "y"} : (tensor<4xf32>) -> tensor<4xf32>
+  return %0 : tensor<4xf32>
+}
