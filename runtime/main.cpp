@@ -97,25 +97,26 @@ int main(int argc, char **argv) {
   // The payload decides which flags exist; --help and --version work without one.
   support::Result<planfile::Carried> carried = planfile::openCarried(self);
   planfile::Mode mode = carried ? carried->program->mode : planfile::Mode::Train;
-  support::Result<Options> options = parseOptions({argv + (argc > 0), argv + argc}, mode);
-  if (!options) {
-    std::cerr << name << ": error: " << options.message() << "\n";
+  support::Problems problems;
+  Options options = parseOptions({argv + (argc > 0), argv + argc}, mode, problems);
+  for (const std::string &problem : problems.messages)
+    std::cerr << name << ": error: " << problem << "\n";
+  if (!problems.messages.empty())
     return 2;
-  }
-  if (options->help) {
+  if (options.help) {
     std::cout << helpText(name, mode);
     if (carried && mode == planfile::Mode::Infer)
       std::cout << bindingsText(*carried->program);
     return 0;
   }
-  if (options->version) {
+  if (options.version) {
     std::cout << name << ", runtime of llmc " LLMC_VERSION ", plan version "
               << planfile::kPlanVersion << "\n";
     return 0;
   }
   static StopSignals signals;
   signals.install(name);
-  support::Result<Ended> ended = carried ? runOrSay(*options, self, *carried, signals)
+  support::Result<Ended> ended = carried ? runOrSay(options, self, *carried, signals)
                                          : support::Result<Ended>(carried.takeError());
   if (!ended) {
     std::cout.flush();

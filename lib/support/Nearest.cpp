@@ -40,3 +40,9 @@ std::string llmc::support::nearest(std::string_view word,
   }
   return best;
 }
+
+std::string llmc::support::didYouMean(std::string_view typed,
+                                      const std::vector<std::string> &candidates) {
+  std::string found = nearest(typed, candidates);
+  return found.empty() ? "" : "; did you mean '" + found + "'?";
+}

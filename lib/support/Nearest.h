@@ -18,6 +18,9 @@ size_t editDistance(std::string_view from, std::string_view to);
 // Words beyond 256 letters have no match.
 std::string nearest(std::string_view word, const std::vector<std::string> &candidates);
 
+// Returns "; did you mean 'NAME'?" for the nearest candidate, empty if none is near.
+std::string didYouMean(std::string_view typed, const std::vector<std::string> &candidates);
+
 } // namespace llmc::support
 
 #endif // LLMC_LIB_SUPPORT_NEAREST_H

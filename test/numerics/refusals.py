@@ -343,6 +343,9 @@ for line, words in [
         ([*COMPILE, "--json"], ["--json belongs to llmc inspect, explain, verify"]),
         ([*COMPILE, "--interleavings", "2"], ["--interleavings belongs to llmc verify"]),
         ([*COMPILE, "--seed", "2"], ["--seed belongs to the program that is made"]),
+        ([*COMPILE, "--data", "tokens.bin"], ["--data belongs to the program that is made"]),
+        (["compile", CONFIG, "-o", "-"], ["'-' is no file; name /dev/stdout"]),
+        ([*COMPILE, "-q", "--verbose"], ["--quiet and --verbose exclude each other"]),
         ([*COMPILE, "--train=yes"], ["--train takes no value"]),
         ([*COMPILE, "--mesh", "--seq", "16"], ["--mesh needs a value"]),
         ([*COMPILE, "--mesh="], ["--mesh needs a value"]),
@@ -354,6 +357,7 @@ for line, words in [
         (["inspect", CONFIG, "--mesh", "2"], ["--mesh belongs to llmc compile, verify"]),
         (["verify", CONFIG, "--dump-phases", "phases"], ["--dump-phases belongs to llmc compile"]),
         (["verify", CONFIG, "--after", "shard", "--interleavings", "2"], ["leave one out"]),
+        (["verify", CONFIG, "--without", "happens-before"], ["--without is for --mutate"]),
         (["verify", "--draws", "1", "--oracle", "/bin/python"], ["leave out --oracle"]),
         (["verify", "--draws", "1", CONFIG, "--mesh", "2"], ["leave out '", "leave out --mesh"]),
         (["compil", CONFIG], ["unknown command 'compil'", "did you mean 'compile'"]),
@@ -361,9 +365,11 @@ for line, words in [
     suite.run("command line: " + " ".join(line[:1] + line[4 if line[:1] == ["compile"] else 2:]),
               lambda folder, line=line, words=words: refused(
                   call([LLMC, *line], check=False, cwd=folder), 2, *words) and None)
-for words in (["help", "compile"], ["--help", "compile"], ["compile", "--help"]):
+for words in (["help", "compile"], ["-h", "compile"], ["compile", "--help"], ["compile", "--seq", "-h", "--what"]):
     suite.run("command line: " + " ".join(words), lambda folder, words=words: require(
         call([LLMC, *words]).stdout.startswith("usage: llmc compile"), "no help"))
+suite.run("command line: --version", lambda folder: [require(
+    call([LLMC, *words]).stdout.startswith("llmc "), "no version") for words in (["-V"], ["verify", "--version"])] and None)
 suite.run("an output in a file", lambda folder: refused(
     call([LLMC, "compile", CONFIG, "-o", CONFIG + "/program"], check=False), 1, CONFIG + " is no folder") and None)
 suite.run("a step of too many micro-batches", compile_refused, CONFIG,

@@ -1,10 +1,10 @@
-// Parses the command line of `llmc`, whose names are fixed so that scripts can rely on them.
-// The test is test/numerics/refusals.py.
+// The command line of `llmc`: names are fixed so that scripts can rely on them.
 #ifndef LLMC_TOOLS_LLMC_COMMANDLINE_H
 #define LLMC_TOOLS_LLMC_COMMANDLINE_H
 
 #include "lib/pipeline/Options.h"
 #include "lib/pipeline/Phases.h"
+#include "lib/support/FlagTable.h"
 #include "lib/support/Progress.h"
 
 #include <optional>
@@ -14,41 +14,35 @@
 
 namespace llmc {
 
-// Holds the parsed values of all flags.
 struct CommandLine {
   std::string command;
   CompileOptions options;
-  std::vector<std::string> given; // flags by their long names, in order
-  std::optional<Phase> compileFrom; // --compile-from; none: the phase that the IR records
+  std::vector<std::string> given; // flags, as they came
+  std::optional<Phase> compileFrom; // of IR; else what it says itself
   Phase compileTo = Phase::Emit;
   bool json = false;
-  bool help = false;
+  bool help = false, version = false; // asked for, of `command` or of llmc if that is empty
   support::Verbosity verbosity = support::Verbosity::Normal; // -q, -v
-  // Returns whether the flag was given.
+  // Whether the flag was given.
   bool has(std::string_view flag) const;
   std::string subject; // explain: a collective, node, parameter or kind of op; empty: all
-  // Holds the flags of verify, from here on.
-  std::optional<Phase> after;  // --after: verify at this phase boundary alone
+  // verify
+  std::optional<Phase> after;  // --after: this border alone
   std::optional<int64_t> seed; // of rows and drawn weights, and of --draws
-  int64_t draws = 0;           // --draws: number of drawn models, instead of MODEL
-  int64_t interleavings = 0;   // --interleavings: number of runs in drawn orders
-  std::string oracle;          // --oracle: a Python interpreter that runs the model's own file
+  int64_t draws = 0;           // --draws: that many drawn models in place of MODEL
+  int64_t interleavings = 0;   // --interleavings: runs in drawn orders
+  std::string oracle;          // --oracle: a Python that runs the model's own file
   bool mutate = false;         // --mutate
   enum class Twin { Auto, On, Off };
-  Twin twin = Twin::Auto;      // --twin: verify a scaled-down model instead of the plan
-  int64_t mutants = 0;         // --mutants: limit for each kind of fault; 0: all
-  std::string without; // --without: a static checker that --mutate skips
+  Twin twin = Twin::Auto;      // --twin: a shrunk model stands for the plan
+  int64_t mutants = 0;         // --mutants: at most so many of each fault; 0: all
+  std::string without; // --without: a static checker that --mutate leaves out
 };
 
-// Holds a parsed command line. All problems found are in `errors`; `wrongUsage` tells a
-// malformed command line (exit 2) from a choice that is not valid or not built (exit 1).
-struct ParsedCommandLine {
-  CommandLine line;
-  std::vector<std::string> errors;
-  bool wrongUsage = false;
-};
-// Parses the arguments after the program's name; does not look at files.
-ParsedCommandLine parseCommandLine(const std::vector<std::string> &arguments);
+// Parses everything after the program's name and finds all that is wrong with it; nothing is
+// where help or the version is asked for. Wrong usage is exit 2; a choice that is not valid or
+// not built is exit 1.
+CommandLine parseCommandLine(std::vector<std::string> arguments, support::Problems &problems);
 
 } // namespace llmc
 

@@ -1,63 +1,129 @@
-// Lists the flags of `llmc` in one table.
 #include "tools/llmc/Flags.h"
 
-#include "lib/support/Error.h"
-#include "lib/support/Nearest.h"
-
-#include <sstream>
+#include "lib/support/FlagSetters.h"
+#include "tools/llmc/FlagValues.h"
 
 namespace llmc {
+using support::choose;
+using support::put;
 using support::text;
+using support::whole;
 namespace {
 
-constexpr unsigned kChoice = kCompile | kVerify;
-constexpr const char *kBatch = "the batch is a dimension of the model: bind it with --dim NAME=N";
+using Entries = std::vector<support::FlagTable<CommandLine>::Entry>;
 
-// Makes a choice with one value so far: the others are refused by name, never ignored.
-Flag later(const char *name, const char *built, std::vector<std::string> values,
-           const char *inference = nullptr) {
-  Flag flag{name, kChoice, "VALUE", nullptr, built, {built}, std::move(values)};
-  flag.inference = inference;
-  return flag;
+constexpr unsigned kChoice = kCompile | kVerify, kModel = kChoice | kInspect;
+constexpr unsigned kEverywhere = kModel | kExplain | kNoCommand | kDraws;
+
+// Returns a way to a choice of compilation.
+template <class T> auto of(T CompileOptions::*field) {
+  return [=](CommandLine &line) -> T & { return line.options.*field; };
 }
 
-std::vector<Flag> makeFlags() {
+// Returns the rules of a flag that inference refuses, and what to do instead.
+support::Flag::Rules training(support::Flag::Rules rules, const char *instead) {
+  rules.refusedWith = "--infer";
+  rules.refusal = text("is for training; with --infer ", instead);
+  return rules;
+}
+
+// Makes a flag for a count of at least 1, which will one day be found where it is auto.
+template <class Field>
+Entries::value_type count(const char *name, unsigned modes, const char *help, const char *standard,
+                          Field field) {
+  return {{name, modes, "N", help,
+           {.standard = standard, .later = {"auto"}, .instead = "give a number"}},
+          whole(field, 1, kMost)};
+}
+
+// Makes the flag of an axis of the mesh.
+Entries::value_type axis(const char *name, const char *help, const char *standard) {
+  planfile::AxisRole role = *planfile::roleNamed(name + 2);
+  return count(name, kChoice, help, standard,
+               [=](CommandLine &line) -> int64_t & { return line.options.of(role); });
+}
+
+// Makes the flag of a choice with one value so far: others are refused by name, never ignored.
+Entries::value_type later(const char *name, const char *built, std::vector<std::string> values,
+                          const char *inference = nullptr) {
+  support::Flag::Rules rules{.standard = built, .values = {built}, .later = std::move(values)};
+  return {{name, kChoice, "VALUE", nullptr, inference ? training(rules, inference) : rules}};
+}
+
+Entries batchFlags() {
+  constexpr const char *kBatch = "the batch is a dimension of the model: bind it with --dim NAME=N";
+  auto micro = count("--micro-batch", kChoice, "rows of one micro-batch of one data-parallel rank",
+                     "1", of(&CompileOptions::microBatch));
+  auto global = count("--global-batch", kChoice, "rows of a step",
+                      "4 x dp x pp x micro-batch", of(&CompileOptions::globalBatch));
+  for (auto *entry : {&micro, &global})
+    entry->flag.rules = training(entry->flag.rules, kBatch);
   return {
-      {"--train", kChoice | kInspect, nullptr, "the program trains MODEL", "it does"},
-      {"--infer", kChoice | kInspect, nullptr,
-       "it takes every input of MODEL as it is and writes every output"},
-      {"--mesh", kChoice, "8 | 4x2 | 8x16x8 | dp=8,pp=16,tp=8",
-       "ranks: dp; dp x tp; dp x pp x tp; by name", "1"},
-      {"--dp", kChoice, "N", "data-parallel ranks; so --pp, --tp, --cp, --ep, --etp, --edp, with\n"
-       "dp x cp x tp = edp x ep x etp", "1"},
-      {"--pp", kChoice, "N", nullptr},
-      {"--tp", kChoice, "N", nullptr},
-      {"--edp", kChoice, "N", nullptr},
-      {"--micro-batch", kChoice, "N", "rows of one micro-batch of one data-parallel rank", "1", {}, {},
-       false, nullptr, kBatch},
-      {"--global-batch", kChoice, "N", "rows of a step", "4 x dp x pp x micro-batch", {}, {}, false,
-       nullptr, kBatch},
-      {"--seq", kChoice | kInspect, "N", "tokens of a row", "bound dim, or min(context, 4096)"},
-      {"--dim", kChoice | kInspect, "NAME=N[,NAME=N]",
-       "binds symbolic dimensions of the model; with --infer the\nbatch too, which dp divides", nullptr,
-       {}, {}, true},
-      {"--schedule", kChoice, "1f1b|gpipe", "order of the micro-batches", "1f1b", {"1f1b", "gpipe"},
-       {"interleaved", "zero-bubble", "auto"}, false, nullptr, "each stage runs once; leave it out"},
-      {"--optimizer", kChoice, "adamw|sgd", "what updates the weights", "adamw", {"adamw", "sgd"}, {},
-       false, nullptr, "nothing is updated; leave it out"},
-      {"--weights", kChoice | kInspect, "random|FILE|DIR", "where the program finds its weights",
-       "what MODEL holds"},
-      {"--tie", kChoice | kInspect, "auto|off|exact",
-       "auto: equal embedding and head are one parameter, equal\ntensors that an exporter stored once "
-       "are several\noff: embedding and head are two\nexact: what the file holds once is one too",
-       "auto", {"auto", "off", "exact"}},
-      {"--raise", kChoice | kInspect, "on|off", "recognise blocks, fold layers", "on", {"on", "off"}},
+      micro, global,
+      count("--seq", kModel, "tokens of a row", "bound dim, or min(context, 4096)",
+            of(&CompileOptions::sequence)),
+      {{"--dim", kModel, "NAME=N[,NAME=N]",
+        "binds symbolic dimensions of the model; with --infer the\nbatch too, which dp divides",
+        {.repeats = true}},
+       addDims},
+  };
+}
+
+Entries meshFlags() {
+  return {
+      {{"--train", kModel | kDraws, nullptr, "the program trains MODEL",
+        {.standard = "it does", .excludes = {"--infer"}}}},
+      {{"--infer", kModel | kDraws, nullptr,
+        "it takes every input of MODEL as it is and writes every output"},
+       put(of(&CompileOptions::infer), true)},
+      {{"--mesh", kChoice, "8 | 4x2 | 8x16x8 | dp=8,pp=16,tp=8",
+        "ranks: dp; dp x tp; dp x pp x tp; by name",
+        {.standard = "1", .later = {"auto"},
+         .instead = "name the sizes, for example --mesh 2x2x2 (dp x pp x tp)"}},
+       setMesh},
+      axis("--dp",
+           "data-parallel ranks; so --pp, --tp, --cp, --ep, --etp, --edp, with\n"
+           "dp x cp x tp = edp x ep x etp", "1"),
+      axis("--pp", nullptr, nullptr),
+      axis("--tp", nullptr, nullptr),
+      axis("--edp", nullptr, nullptr),
+  };
+}
+
+Entries choiceFlags() {
+  return {
+      {{"--schedule", kChoice, "1f1b|gpipe", "order of the micro-batches",
+        training({.standard = "1f1b", .values = {"1f1b", "gpipe"},
+                  .later = {"interleaved", "zero-bubble", "auto"}},
+                 "each stage runs once; leave it out")},
+       choose(of(&CompileOptions::schedule), std::vector{Schedule::OneFOneB, Schedule::GPipe})},
+      {{"--optimizer", kChoice, "adamw|sgd", "what updates the weights",
+        training({.standard = "adamw", .values = {"adamw", "sgd"}},
+                 "nothing is updated; leave it out")},
+       choose(of(&CompileOptions::optimizer), std::vector{Optimizer::AdamW, Optimizer::Sgd})},
+      {{"--weights", kModel, "random|FILE|DIR", "where the program finds its weights",
+        {.standard = "what MODEL holds"}},
+       support::path(of(&CompileOptions::weights))},
+      {{"--tie", kModel, "auto|off|exact",
+        "auto: equal embedding and head are one parameter, equal\n"
+        "tensors that an exporter stored once are several\n"
+        "off: embedding and head are two\nexact: what the file holds once is one too",
+        {.standard = "auto", .values = {"auto", "off", "exact"}}},
+       choose(of(&CompileOptions::tie), std::vector{Tie::Auto, Tie::Off, Tie::Exact})},
+      {{"--raise", kModel, "on|off", "recognise blocks, fold layers",
+        {.standard = "on", .values = {"on", "off"}}},
+       choose(of(&CompileOptions::raise), std::vector{true, false})},
+  };
+}
+
+Entries laterFlags() {
+  Entries flags = {
       later("--target", "cpu", {"cuda"}),
       later("--zero", "0", {"1", "2", "3", "auto"}),
       later("--sequence-parallel", "off", {"on", "auto"}),
-      {"--cp", kChoice, "N", nullptr, "1"},
-      {"--ep", kChoice, "N", nullptr, "1"},
-      {"--etp", kChoice, "N", nullptr, "1"},
+      axis("--cp", nullptr, "1"),
+      axis("--ep", nullptr, "1"),
+      axis("--etp", nullptr, "1"),
       later("--virtual-stages", "1", {"2", "3", "4", "auto"}),
       later("--recompute", "none", {"selective", "full", "auto"},
             "nothing is kept for a backward pass; leave it out"),
@@ -68,46 +134,114 @@ std::vector<Flag> makeFlags() {
       later("--overlap", "on", {"off"}),
       later("--software", "llmc", {"eager", "fused"}),
       later("--loss", "cross-entropy", {}, "there is no loss; leave it out"),
-      later("--dropout", "0", {"config"}, "nothing is dropped; leave it out"),
-      {"--cuda-kernels", kCompile, "all | sm_80,sm_90,sm_100",
-       "also carries its kernels for these chips, for\nscripts/gpu-check.sh; needs a CUDA assembler",
-       "none"},
-      {"--output", kCompile, "OUT", "the program, or IR with --compile-to; replaces a file of\nthat name, never one that is read", nullptr, {},
-       {}, false, "-o"},
-      {"--compile-to", kCompile, "PHASE", "stop after raise, train, shard, partition, schedule; OUT is IR",
-       nullptr, {"raise", "train", "shard", "partition", "schedule", "emit"}},
-      {"--compile-from", kCompile, "PHASE",
-       "MODEL is IR that --compile-to PHASE wrote, which says so itself", nullptr,
-       {"raise", "train", "shard", "partition", "schedule"}},
-      {"--dump-phases", kCompile, "DIR", "writes DIR/model.N-PHASE.mlir after each phase"},
-      {"--after", kVerify, "PHASE", "only the border after raise, train, shard, partition, schedule",
-       nullptr, {"raise", "train", "shard", "partition", "schedule"}},
-      {"--seed", kVerify, "S", "of rows, labels and drawn weights", "1"},
-      {"--interleavings", kVerify, "N",
-       "also run the plan N times with ranks, streams and transfers in\n"
-       "drawn orders: equal bits, nothing read before it is written"},
-      {"--oracle", kVerify, "PYTHON",
-       "also run MODEL's own file in this Python: ONNX Runtime and\n"
-       "PyTorch, or transformers; alone: that of LLMC_ORACLE_PYTHON",
-       nullptr, {}, {}, false, nullptr, nullptr, "LLMC_ORACLE_PYTHON"},
-      {"--mutate", kVerify, nullptr,
-       "also break the plan in every small way; each fault must be\n"
-       "found by a check, or shown to change nothing"},
-      {"--mutants", kVerify, "N", "the same with at most N faults of each kind"},
-      {"--without", kVerify, "CHECKER",
-       "for tests of --mutate: the static checker CHECKER (happens-before, ...)\n"
-       "does not look; what it alone had found must be seen to survive"},
-      {"--twin", kVerify, "auto|on|off",
-       "run a shrunk model of the same structure in place of the plan,\n"
-       "and show that the two plans are isomorphic; auto: if the plan\nis too large to run here",
-       "auto", {"auto", "on", "off"}},
-      {"--draws", kVerify, "N", "N drawn models, meshes, batches, schedules in place of MODEL"},
-      {"--quiet", kChoice, nullptr, "only errors", nullptr, {}, {}, false, "-q"},
-      {"--verbose", kChoice, nullptr, "also how long each phase took", nullptr, {}, {}, false, "-v"},
-      {"--json", kInspect | kExplain | kVerify, nullptr, "one object"},
-      {"--help", kCompile | kInspect | kExplain | kVerify, nullptr, "this text", nullptr, {}, {},
-       false, "-h"},
+      {{"--dropout", kChoice, "VALUE", nullptr,
+        training({.standard = "0"}, "nothing is dropped; leave it out")},
+       checkDropout},
   };
+  flags.front().flag.rules.instead = "use --target cpu, and --cuda-kernels all to add kernels "
+                                     "that scripts/gpu-check.sh runs on a card";
+  return flags;
+}
+
+// Returns the names of phases from raise to `last`.
+std::vector<std::string> phasesTo(Phase last) {
+  return {phaseNames.begin() + 1, phaseNames.begin() + 1 + size_t(last)};
+}
+
+// Sets a phase by its name.
+template <class Field> auto phase(Field field) {
+  return [=](CommandLine &line, const support::GivenFlag &given, support::Problems &) {
+    line.*field = *parsePhase(given.value);
+  };
+}
+
+Entries compileFlags() {
+  return {
+      {{"--cuda-kernels", kCompile, "all | sm_80,sm_90,sm_100",
+        "also carries its kernels for these chips, for\n"
+        "scripts/gpu-check.sh; needs a CUDA assembler", {.standard = "none"}},
+       addCudaKernels},
+      {{"--output", kCompile, "OUT",
+        "the program, or IR with --compile-to; replaces a file of\n"
+        "that name, never one that is read", {.brief = "-o"}},
+       support::path(of(&CompileOptions::output))},
+      {{"--compile-to", kCompile, "PHASE",
+        "stop after raise, train, shard, partition, schedule; OUT is IR", {.values = phasesTo(Phase::Emit)}},
+       phase(&CommandLine::compileTo)},
+      {{"--compile-from", kCompile, "PHASE",
+        "MODEL is IR that --compile-to PHASE wrote, which says so itself", {.values = phasesTo(Phase::Schedule)}},
+       phase(&CommandLine::compileFrom)},
+      {{"--dump-phases", kCompile, "DIR", "writes DIR/model.N-PHASE.mlir after each phase"},
+       support::path(of(&CompileOptions::dumpFolder))},
+  };
+}
+
+Entries verifyFlags() {
+  using Twin = CommandLine::Twin;
+  return {
+      {{"--after", kVerify, "PHASE", "only the border after raise, train, shard, partition, schedule",
+        {.values = phasesTo(Phase::Schedule), .excludes = {"--interleavings", "--mutate", "--mutants"}}},
+       phase(&CommandLine::after)},
+      {{"--seed", kVerify | kDraws, "S", "of rows, labels and drawn weights", {.standard = "1"}},
+       whole(&CommandLine::seed, 0, kMost)},
+      {{"--interleavings", kVerify, "N",
+        "also run the plan N times with ranks, streams and transfers in\n"
+        "drawn orders: equal bits, nothing read before it is written"},
+       whole(&CommandLine::interleavings, 1, kMost)},
+      {{"--oracle", kVerify, "PYTHON",
+        "also run MODEL's own file in this Python: ONNX Runtime and\n"
+        "PyTorch, or transformers; alone: that of LLMC_ORACLE_PYTHON",
+        {.environment = "LLMC_ORACLE_PYTHON"}},
+       support::path(&CommandLine::oracle)},
+      {{"--mutate", kVerify, nullptr,
+        "also break the plan in every small way; each fault must be\n"
+        "found by a check, or shown to change nothing"},
+       put(&CommandLine::mutate, true)},
+      {{"--mutants", kVerify, "N", "the same with at most N faults of each kind"},
+       whole(&CommandLine::mutants, 1, kMost)},
+      {{"--without", kVerify, "CHECKER",
+        "for tests of --mutate: the static checker CHECKER (happens-before, ...)\n"
+        "does not look; what it alone had found must be seen to survive",
+        {.needs = {"--mutate", "--mutants"}}},
+       support::word(&CommandLine::without)},
+      {{"--twin", kVerify, "auto|on|off",
+        "run a shrunk model of the same structure in place of the plan,\n"
+        "and show that the two plans are isomorphic; auto: if the plan\nis too large to run here",
+        {.standard = "auto", .values = {"auto", "on", "off"}}},
+       choose(&CommandLine::twin, std::vector{Twin::Auto, Twin::On, Twin::Off})},
+      {{"--draws", kVerify | kDraws, "N",
+        "N drawn models, meshes, batches, schedules in place of MODEL"},
+       whole(&CommandLine::draws, 1, kMost)},
+  };
+}
+
+Entries commonFlags() {
+  using support::Verbosity;
+  return {
+      {{"--quiet", kChoice | kDraws, nullptr, "only errors",
+        {.brief = "-q", .excludes = {"--verbose"}}},
+       put(&CommandLine::verbosity, Verbosity::Quiet)},
+      {{"--verbose", kChoice | kDraws, nullptr, "also how long each phase took", {.brief = "-v"}},
+       put(&CommandLine::verbosity, Verbosity::Verbose)},
+      {{"--json", kInspect | kExplain | kVerify | kDraws, nullptr, "one object"},
+       put(&CommandLine::json, true)},
+      {{"--help", kEverywhere, nullptr, "this text", {.brief = "-h"}},
+       put(&CommandLine::help, true)},
+      {{"--version", kEverywhere, nullptr, "print the version", {.brief = "-V"}},
+       put(&CommandLine::version, true)},
+  };
+}
+
+// Makes flags of the program that is made, which are refused by name.
+Entries programFlags() {
+  Entries flags;
+  for (const char *name :
+       {"--data", "--steps", "--lr", "--save", "--metrics", "--input", "--seed"})
+    flags.push_back(
+        {{name, kEverywhere, "VALUE", nullptr,
+          {.repeats = true, .hidden = true,
+           .refusal = text("belongs to the program that is made: ./OUT ", name, " ...")}}});
+  return flags;
 }
 
 constexpr const char *kCompileText = R"(
@@ -137,42 +271,13 @@ choices are those it was written with. Exit 0: equal; 3: runs, but is not equal;
 refused.
 )";
 
-std::vector<std::string> split(const std::string &text) {
-  std::vector<std::string> lines;
-  std::istringstream in(text);
-  for (std::string line; std::getline(in, line);)
-    lines.push_back(line);
-  return lines;
-}
-
-// Returns " --flag VALUE help [default]", with further lines below the first.
-std::string helpOf(const Flag &flag) {
-  constexpr size_t kHelp = 25;
-  std::string head = text("  ", flag.brief ? flag.brief : "", flag.brief ? ", " : "", flag.name, flag.value ? " " : "",
-                          flag.value ? flag.value : "");
-  std::string help = flag.help;
-  if (flag.standard)
-    help += text("  [", flag.standard, "]");
-  std::string out = head;
-  out += head.size() + 2 > kHelp ? "\n" + std::string(kHelp, ' ')
-                                 : std::string(kHelp - head.size(), ' ');
-  for (size_t i = 0; const std::string &line : split(help))
-    out += (i++ ? std::string(kHelp, ' ') : "") + line + "\n";
-  return out;
-}
-
 } // namespace
 
-const std::vector<Flag> &flags() {
-  static const std::vector<Flag> list = makeFlags();
-  return list;
-}
-
-const Flag *findFlag(std::string_view name) {
-  for (const Flag &flag : flags())
-    if (name == flag.name || (flag.brief && name == flag.brief))
-      return &flag;
-  return nullptr;
+const support::FlagTable<CommandLine> &flagTable() {
+  static const support::FlagTable<CommandLine> table = {
+      meshFlags(),    batchFlags(),  choiceFlags(), laterFlags(),
+      compileFlags(), verifyFlags(), commonFlags(), programFlags()};
+  return table;
 }
 
 const std::vector<Command> &commands() {
@@ -199,24 +304,19 @@ const Command *findCommand(std::string_view name) {
   return nullptr;
 }
 
-std::string namesOf(unsigned bits) {
+std::string namesOf(unsigned modes) {
   std::string names;
   for (const Command &command : commands())
-    if (command.bit & bits)
+    if (command.bit & modes)
       names += (names.empty() ? "" : ", ") + std::string(command.name);
   return names;
 }
 
-std::string didYouMean(const std::string &typed, const std::vector<std::string> &candidates) {
-  std::string found = support::nearest(typed, candidates);
-  return found.empty() ? "" : "; did you mean '" + found + "'?";
-}
-
 std::string builtChoices() {
   std::string all;
-  for (const Flag &flag : flags())
-    if (!flag.help && flag.standard)
-      all += (all.empty() ? "" : ", ") + std::string(flag.name).substr(2) + " " + flag.standard;
+  for (const support::Flag &flag : flagTable().flags())
+    if (!flag.help && flag.rules.standard)
+      all += text(all.empty() ? "" : ", ", flag.name + 2, " ", flag.rules.standard);
   return all;
 }
 
@@ -231,22 +331,8 @@ std::string helpText(const std::string &name) {
     return all + "  plan, trace            are not built yet\n\n"
                   "llmc COMMAND --help tells more; llmc --version.\n";
   }
-  all += std::string(command->usage) + "\n" + command->about + "\n";
-  for (const Flag &flag : flags())
-    if (flag.help && (flag.commands & command->bit))
-      all += helpOf(flag);
-  std::string fixed;
-  size_t width = 0;
-  for (const Flag &flag : flags())
-    if (!flag.help && flag.standard && (flag.commands & command->bit)) {
-      std::string word = std::string(flag.name) + " " + flag.standard;
-      bool breaks = fixed.empty() || width + word.size() > 80;
-      fixed += (fixed.empty() ? "\n  " : breaks ? ",\n  " : ", ") + word;
-      width = (breaks ? 2 : width + 2) + word.size();
-    }
-  if (!fixed.empty())
-    all += "\nOne value so far, others are refused by name:" + fixed + "\n";
-  return all;
+  return all + command->usage + "\n" + command->about + "\n" +
+         flagsHelp(flagTable().flags(), command->bit);
 }
 
 } // namespace llmc

@@ -1,6 +1,9 @@
-// Lists the flags of `llmc` in one table, which the parser, the checks and --help read.
+// The commands of `llmc`, and their flags in one table.
 #ifndef LLMC_TOOLS_LLMC_FLAGS_H
 #define LLMC_TOOLS_LLMC_FLAGS_H
+
+#include "lib/support/FlagTable.h"
+#include "tools/llmc/CommandLine.h"
 
 #include <string>
 #include <string_view>
@@ -8,49 +11,31 @@
 
 namespace llmc {
 
-// Identifies the commands that take a flag, joined by |.
-enum Commands : unsigned { kCompile = 1, kInspect = 2, kExplain = 4, kVerify = 8 };
-
-// Describes one flag.
-struct Flag {
-  const char *name;
-  unsigned commands;
-  const char *value; // placeholder in --help; null: it takes no value
-  const char *help;  // lines; null: hidden, a choice with one value so far
-  const char *standard = nullptr; // default, for --help
-  std::vector<std::string> values = {}; // of an enumeration: values that are built
-  std::vector<std::string> later = {};  // of an enumeration: values not built yet
-  bool many = false;                    // may be given several times
-  const char *brief = nullptr;          // "-o"
-  const char *inference = nullptr;      // null, or why it is for training alone and what to do
-  const char *environment = nullptr;    // variable with its value if none is given
+// What takes a flag, joined by |: commands, llmc without one, verify with --draws.
+enum Modes : unsigned {
+  kCompile = 1, kInspect = 2, kExplain = 4, kVerify = 8, kNoCommand = 16, kDraws = 32
 };
-// Returns the table of all flags.
-const std::vector<Flag> &flags();
 
-// Returns the flag of that long or short name; null if there is none.
-const Flag *findFlag(std::string_view name);
+// Bounds of what is counted: a plan counts rows in 32 bits.
+inline constexpr int64_t kMost = int64_t(1) << 31;
 
-// Describes one command for the parser and --help.
+const support::FlagTable<CommandLine> &flagTable();
+
 struct Command {
   const char *name;
   unsigned bit; // 0: not built yet
   const char *usage, *about;
-  const char *line; // in the list of commands
+  const char *line; // of the list of commands
 };
 const std::vector<Command> &commands();
-// Returns the command of that name; null if there is none.
 const Command *findCommand(std::string_view name);
-// Returns the names of a set of commands, as in "compile, verify".
-std::string namesOf(unsigned commands);
+// Returns "compile, verify".
+std::string namesOf(unsigned modes);
 
-// Returns "; did you mean 'NAME'?", or an empty string if no candidate is near.
-std::string didYouMean(const std::string &typed, const std::vector<std::string> &candidates);
-
-// Returns the choices that have one built value each, as in "zero 0, precision fp32, ...".
+// Returns the choices that have one built value each, as "zero 0, precision fp32, ...".
 std::string builtChoices();
 
-// Returns the text of --help for a command, or for all of them if it is empty.
+// Returns the text of --help for a command, or for all of them if empty.
 std::string helpText(const std::string &command);
 
 } // namespace llmc

@@ -1,4 +1,4 @@
-// Runs llmc, which compiles a transformer into one program for every rank of a mesh.
+// llmc: compiles a transformer into one program for every rank of a mesh.
 #include "lib/support/Streams.h"
 #include "tools/llmc/CommandLine.h"
 #include "tools/llmc/Commands.h"
@@ -12,29 +12,16 @@
 using namespace llmc;
 
 static int run(std::vector<std::string> arguments) {
-  // Treats "llmc --help compile" and "llmc help compile" as "llmc compile --help".
-  if (arguments.size() == 2 &&
-      (arguments[0] == "--help" || arguments[0] == "-h" || arguments[0] == "help"))
-    arguments = {arguments[1], "--help"};
-  std::string first = arguments.size() == 1 ? arguments[0] : "";
-  if (first == "--version" || first == "-V") {
-    llvm::outs() << "llmc " << LLMC_VERSION << "\n";
+  support::Problems problems;
+  CommandLine line = parseCommandLine(std::move(arguments), problems);
+  for (const std::string &problem : problems.messages)
+    llvm::errs() << "llmc: error: " << problem << "\n";
+  if (!problems.messages.empty())
+    return problems.wrongUsage ? 2 : 1;
+  if (line.help || line.version) {
+    llvm::outs() << (line.help ? helpText(line.command) : "llmc " LLMC_VERSION "\n");
     return 0;
   }
-  if (first == "--help" || first == "-h" || first == "help") {
-    llvm::outs() << helpText("");
-    return 0;
-  }
-  ParsedCommandLine parsed = parseCommandLine(arguments);
-  const CommandLine &line = parsed.line;
-  if (line.help) {
-    llvm::outs() << helpText(line.command);
-    return 0;
-  }
-  for (const std::string &error : parsed.errors)
-    llvm::errs() << "llmc: error: " << error << "\n";
-  if (!parsed.errors.empty())
-    return parsed.wrongUsage ? 2 : 1;
   if (line.command == "verify")
     return runVerify(line);
   if (line.command == "explain")
@@ -47,10 +34,9 @@ static int run(std::vector<std::string> arguments) {
 
 int main(int argc, char **argv) {
   support::openStandardStreams();
-  std::signal(SIGXFSZ, SIG_IGN); // writing a file that grows too large returns an error
+  std::signal(SIGXFSZ, SIG_IGN); // a file that grows too large is an error of the write
   int status = run({argv + (argc > 0), argv + argc});
-  // Checks the output here, since LLVM ends a process with a fatal error if a stream that
-  // failed is destroyed.
+  // LLVM ends a process whose output was not written when its streams go.
   llvm::outs().flush();
   if (std::error_code why = llvm::outs().error()) {
     llvm::outs().clear_error();
