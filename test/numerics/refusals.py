@@ -269,6 +269,8 @@ for title, model, flags, words in [
         ("global batch not divisible", CONFIG, ["--mesh", "4", "--global-batch", "6"], ["6", "4", "8"]),
         ("sequence longer than the table, config", CONFIG, ["--seq", "100000"], ["100000"]),
         ("sequence longer than the table, ONNX", DYNAMO, ["--seq", "100000"], ["100000"]),
+        ("a batch that ranks cannot share", DYNAMO, ["--dim", "batch=3", "--mesh", "2"],
+         ["--dim batch=3", "--micro-batch 1 for 2 rows or 2 for 4 rows"]),
         ("missing file", os.path.join(OWN, "no-such.onnx"), [], ["no-such.onnx"]),
         ("missing config", os.path.join(OWN, "nothing", "config.json"), [], ["nothing"])]:
     suite.run(title, compile_refused, model, flags, words)
@@ -298,6 +300,9 @@ suite.run("mesh: no such axis", compile_refused, CONFIG, ["--mesh", "dp=2,sp=2"]
           ["unknown axis 'sp'; axes are dp, pp, tp, cp, ep, etp, edp"], 2)
 suite.run("mesh: all axes named", lambda folder: compile_model(
     CONFIG, os.path.join(folder, "out"), "--seq", 16, "--mesh", "dp=2,pp=1,tp=2,cp=1,ep=1,etp=1,edp=4") and None)
+suite.run("an oracle that is no Python", lambda folder: [refused(
+    call([LLMC, "verify", CONFIG, "--seq", "8", "--oracle", program], check=False), 1, f"{program}: this is no Python")
+    for program in ("/bin/true", "/bin/false")] and None)
 suite.run("not built yet: llmc plan", lambda folder: refused(
     call([LLMC, "plan", CONFIG, "--gpu", "h100", "--gpus", "8"], check=False), 1, "plan", "not built yet"))
 for flags, words in [

@@ -12,7 +12,14 @@ using llmc::support::Status;
 
 namespace {
 
-constexpr int64_t longestDefault = 4096;
+// Returns "3 for 6 rows", or the sizes nearest to what `dp` ranks cannot share.
+std::string nearestMicroBatches(int64_t rows, int64_t dp) {
+  int64_t below = rows / dp;
+  std::string above = support::text(below + 1, " for ", (below + 1) * dp, " rows");
+  if (below == 0)
+    return above;
+  return support::text(below, " for ", below * dp, " rows", rows % dp ? " or " + above : "");
+}
 
 class Binder {
 public:
@@ -70,7 +77,7 @@ private:
                    wanted, ": use --seq ", *given, " or export with a dynamic length");
     out_.sequence = wanted ? wanted : *given;
     if (!out_.sequence)
-      out_.sequence = out_.context ? std::min(out_.context, longestDefault) : longestDefault;
+      out_.sequence = out_.context ? std::min(out_.context, kLongestDefault) : kLongestDefault;
     if (out_.context && out_.sequence > out_.context)
       return error("the sequence of ", out_.sequence, " is longer than the position table '",
                    out_.positionTable, "' of ", out_.context, " rows: use --seq ", out_.context,
@@ -86,6 +93,11 @@ private:
     out_.batch = options_.batchRows();
     if (out_.batch <= 0)
       return error("the micro-batch must be positive, got ", options_.microBatch);
+    DimExpression dim = dimOf(inputs_, out_.tokens, 0);
+    if (*given && *given != out_.batch && !dim.names().empty())
+      return error("--dim ", dim.text(), "=", *given, ": micro-batch ", options_.microBatch,
+                   " x dp ", options_.dp, " is ", out_.batch, "; leave it out and use --micro-batch ",
+                   nearestMicroBatches(*given, options_.dp));
     if (*given && *given != out_.batch)
       return error("input '", out_.tokens, "' has a batch of ", *given, ", micro-batch ",
                    options_.microBatch, " x dp ", options_.dp, " is ", out_.batch,

@@ -17,8 +17,9 @@ support::Result<HostTensor> knownIndices(Call &call, int64_t size) {
     int64_t normal = id < 0 ? id + size : id;
     if (normal < 0 || normal >= size)
       return error("index ", id, " is outside a table of ", size,
-                   " rows (if these are positions, the sequence is longer than the position "
-                   "table: use --seq ",
+                   " rows (if these are positions, the sequence, ", kLongestDefault,
+                   " tokens where nothing says otherwise, is longer than the position table: "
+                   "use --seq ",
                    size, " or less)");
     id = normal;
   }

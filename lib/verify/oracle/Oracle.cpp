@@ -134,6 +134,11 @@ bool isOnnx(const CompileOptions &options) {
   return llvm::StringRef(options.model).ends_with(".onnx");
 }
 
+support::Error isNoPython(const std::string &python) {
+  return error("--oracle ", python, ": this is no Python, it did not run a script; name one with "
+               "the packages of scripts/oracles.txt");
+}
+
 Status runScript(const std::string &python, const TemporaryFolder &folder,
                  std::vector<std::string> arguments) {
   auto program = llvm::sys::findProgramByName(python);
@@ -150,7 +155,8 @@ Status runScript(const std::string &python, const TemporaryFolder &folder,
   int code = llvm::sys::ExecuteAndWait(*program, words, std::nullopt, redirects, 0, 0, &problem);
   if (code == 0)
     return support::ok();
-  return error("--oracle: ", problem.empty() ? lastLines(log, 1500) : problem);
+  std::string said = problem.empty() ? lastLines(log, 1500) : problem;
+  return said.empty() ? isNoPython(python) : error("--oracle: ", said);
 }
 
 // Holds what the script wrote, by kind and name.
@@ -243,9 +249,13 @@ Status checkPackages(const std::string &python, const CompileOptions &options) {
   auto folder = TemporaryFolder::make();
   if (!folder)
     return folder.takeError();
-  return runScript(
-      python, *folder,
-      {"--needs", isOnnx(options) ? "onnx" : "config", options.infer ? "infer" : "train"});
+  if (Status s = runScript(
+          python, *folder,
+          {"--needs", isOnnx(options) ? "onnx" : "config", options.infer ? "infer" : "train"});
+      !s)
+    return s;
+  bool isReady = llvm::StringRef(lastLines(folder->file("log"), 1500)).ends_with("ready");
+  return isReady ? support::ok() : Status(isNoPython(python));
 }
 
 void giveUsesOneValue(ModuleOp imported, NamedTensors &weights) {

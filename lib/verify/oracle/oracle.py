@@ -30,6 +30,7 @@ def need_for(is_onnx, infer):
 
 if sys.argv[1] == "--needs":
     need_for(sys.argv[2] == "onnx", sys.argv[3] == "infer")
+    print("ready")
     sys.exit(0)
 need("numpy")
 import numpy as np  # noqa: E402
