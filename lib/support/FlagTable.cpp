@@ -13,11 +13,17 @@ bool holds(const std::vector<std::string> &list, std::string_view word) {
   return std::find(list.begin(), list.end(), word) != list.end();
 }
 
-std::string joined(const std::vector<std::string> &list) {
+std::string joined(const std::vector<std::string> &list, const char *separator) {
   std::string all;
   for (const std::string &item : list)
-    all += (all.empty() ? "" : ", ") + item;
+    all += (all.empty() ? "" : separator) + item;
   return all;
+}
+
+bool takesValue(const Flag &flag) { return flag.value || !flag.rules.values.empty(); }
+
+std::string formOf(const Flag &flag) {
+  return flag.value ? flag.value : joined(flag.rules.values, "|");
 }
 
 // Reads one command line.
@@ -80,12 +86,12 @@ void Parser::flagAt(size_t &i) {
   if (!flag)
     return unknown(name);
   seen.insert(flag->name);
-  if (!flag->value && hasValue)
+  if (!takesValue(*flag) && hasValue)
     return problems.usage(name, " takes no value, got '", value, "'");
-  if (flag->value && !hasValue && !takeValue(*flag, name, i, value))
+  if (takesValue(*flag) && !hasValue && !takeValue(*flag, name, i, value))
     return;
-  if (flag->value && value.empty())
-    return problems.usage(name, " needs a value: ", flag->value);
+  if (takesValue(*flag) && value.empty())
+    return problems.usage(name, " needs a value: ", formOf(*flag));
   add(*flag, name, value);
 }
 
@@ -101,7 +107,7 @@ bool Parser::takeValue(const Flag &flag, const std::string &name, size_t &i, std
   }
   // No file is called like a flag by a word that is not meant as one: ./-o names it.
   if (isLast || find(words[i + 1])) {
-    problems.usage(name, " needs a value: ", flag.value,
+    problems.usage(name, " needs a value: ", formOf(flag),
                    variable ? text(", or the variable ", variable) : "");
     result.isComplete = false;
     return false;
@@ -144,7 +150,7 @@ std::string helpOf(const Flag &flag) {
   constexpr size_t kHelp = 25; // column
   const Flag::Rules &rules = flag.rules;
   std::string line = text("  ", rules.brief ? text(rules.brief, ", ") : "", flag.name,
-                          flag.value ? text(" ", flag.value) : "");
+                          takesValue(flag) ? " " : "", formOf(flag));
   const std::string margin(kHelp, ' ');
   line += line.size() + 2 > kHelp ? "\n" + margin : std::string(kHelp - line.size(), ' ');
   for (char c : std::string_view(flag.help))
@@ -185,8 +191,8 @@ bool checkWord(const GivenFlag &given, Problems &problems) {
   if (rules.values.empty() || holds(rules.values, value))
     return true;
   bool several = rules.values.size() > 1;
-  problems.usage(flag->name, several ? " is one of " : " is ", joined(rules.values), ", got '",
-                 value, "'", several ? didYouMean(value, rules.values) : "");
+  problems.usage(flag->name, several ? " is one of " : " is ", joined(rules.values, ", "),
+                 ", got '", value, "'", several ? didYouMean(value, rules.values) : "");
   return false;
 }
 

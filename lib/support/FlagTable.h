@@ -29,7 +29,7 @@ struct Problems {
 struct Flag {
   const char *name;            // "--output"
   unsigned modes;              // commands or programs that take it, joined by |
-  const char *value = nullptr; // its form in help; null: it takes none
+  const char *value = nullptr; // its form in help; null: its values, or it takes none
   const char *help = nullptr;  // lines; null: help lists it under its standard value, if it has one
   struct Rules {
     const char *standard = nullptr;       // what holds without it, for help

@@ -74,7 +74,7 @@ Entries dataFlags() {
         "raw u16 tokens (u32 if the vocabulary exceeds 65,536), or PREFIX of Megatron's .bin and\n"
         ".idx; rows of seq + 1; several files: --data WEIGHT:FILE for each", {.repeats = true}},
        addData},
-      {{"--data-dtype", kTrain, "u16|u32", "of raw tokens",
+      {{"--data-dtype", kTrain, nullptr, "of raw tokens",
         {.standard = "as the vocabulary needs", .values = {"u16", "u32"},
          .needs = {"--data", "--eval-data"}}},
        choose(&Options::tokenType,
@@ -159,7 +159,7 @@ Entries runFlags() {
       {{"--threads", kAll, "N", "threads of one rank's kernels",
         {.standard = "the plan's, else cores / ranks"}},
        whole(&Options::threads, 1, 4096)},
-      {{"--cpu", kAll, "avx2|avx512", "kernels to run",
+      {{"--cpu", kAll, nullptr, "kernels to run",
         {.standard = "the best that the processor has", .values = namesOfCpus()}},
        support::word(&Options::cpu)},
       {{"--no-library", kAll, nullptr, "multiply matrices with the program's own kernels"},

@@ -92,25 +92,25 @@ Entries meshFlags() {
 
 Entries choiceFlags() {
   return {
-      {{"--schedule", kChoice, "1f1b|gpipe", "order of the micro-batches",
+      {{"--schedule", kChoice, nullptr, "order of the micro-batches",
         training({.standard = "1f1b", .values = {"1f1b", "gpipe"},
                   .later = {"interleaved", "zero-bubble", "auto"}},
                  "each stage runs once; leave it out")},
        choose(of(&CompileOptions::schedule), std::vector{Schedule::OneFOneB, Schedule::GPipe})},
-      {{"--optimizer", kChoice, "adamw|sgd", "what updates the weights",
+      {{"--optimizer", kChoice, nullptr, "what updates the weights",
         training({.standard = "adamw", .values = {"adamw", "sgd"}},
                  "nothing is updated; leave it out")},
        choose(of(&CompileOptions::optimizer), std::vector{Optimizer::AdamW, Optimizer::Sgd})},
       {{"--weights", kModel, "random|FILE|DIR", "where the program finds its weights",
         {.standard = "what MODEL holds"}},
        support::path(of(&CompileOptions::weights))},
-      {{"--tie", kModel, "auto|off|exact",
+      {{"--tie", kModel, nullptr,
         "auto: equal embedding and head are one parameter, equal\n"
         "tensors that an exporter stored once are several\n"
         "off: embedding and head are two\nexact: what the file holds once is one too",
         {.standard = "auto", .values = {"auto", "off", "exact"}}},
        choose(of(&CompileOptions::tie), std::vector{Tie::Auto, Tie::Off, Tie::Exact})},
-      {{"--raise", kModel, "on|off", "recognise blocks, fold layers",
+      {{"--raise", kModel, nullptr, "recognise blocks, fold layers",
         {.standard = "on", .values = {"on", "off"}}},
        choose(of(&CompileOptions::raise), std::vector{true, false})},
   };
@@ -166,10 +166,12 @@ Entries compileFlags() {
         "that name, never one that is read", {.brief = "-o"}},
        support::path(of(&CompileOptions::output))},
       {{"--compile-to", kCompile, "PHASE",
-        "stop after raise, train, shard, partition, schedule; OUT is IR", {.values = phasesTo(Phase::Emit)}},
+        "stop after raise, train, shard, partition, schedule; OUT is IR",
+        {.values = phasesTo(Phase::Emit)}},
        phase(&CommandLine::compileTo)},
       {{"--compile-from", kCompile, "PHASE",
-        "MODEL is IR that --compile-to PHASE wrote, which says so itself", {.values = phasesTo(Phase::Schedule)}},
+        "MODEL is IR that --compile-to PHASE wrote, which says so itself",
+        {.values = phasesTo(Phase::Schedule)}},
        phase(&CommandLine::compileFrom)},
       {{"--dump-phases", kCompile, "DIR", "writes DIR/model.N-PHASE.mlir after each phase"},
        support::path(of(&CompileOptions::dumpFolder))},
@@ -179,8 +181,10 @@ Entries compileFlags() {
 Entries verifyFlags() {
   using Twin = CommandLine::Twin;
   return {
-      {{"--after", kVerify, "PHASE", "only the border after raise, train, shard, partition, schedule",
-        {.values = phasesTo(Phase::Schedule), .excludes = {"--interleavings", "--mutate", "--mutants"}}},
+      {{"--after", kVerify, "PHASE",
+        "only the border after raise, train, shard, partition, schedule",
+        {.values = phasesTo(Phase::Schedule),
+         .excludes = {"--interleavings", "--mutate", "--mutants"}}},
        phase(&CommandLine::after)},
       {{"--seed", kVerify | kDraws, "S", "of rows, labels and drawn weights", {.standard = "1"}},
        whole(&CommandLine::seed, 0, kMost)},
@@ -204,7 +208,7 @@ Entries verifyFlags() {
         "does not look; what it alone had found must be seen to survive",
         {.needs = {"--mutate", "--mutants"}}},
        support::word(&CommandLine::without)},
-      {{"--twin", kVerify, "auto|on|off",
+      {{"--twin", kVerify, nullptr,
         "run a shrunk model of the same structure in place of the plan,\n"
         "and show that the two plans are isomorphic; auto: if the plan\nis too large to run here",
         {.standard = "auto", .values = {"auto", "on", "off"}}},

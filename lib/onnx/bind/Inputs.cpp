@@ -96,8 +96,8 @@ private:
     DimExpression dim = dimOf(inputs_, out_.tokens, 0);
     if (*given && *given != out_.batch && !dim.names().empty())
       return error("--dim ", dim.text(), "=", *given, ": micro-batch ", options_.microBatch,
-                   " x dp ", options_.dp, " is ", out_.batch, "; leave it out and use --micro-batch ",
-                   nearestMicroBatches(*given, options_.dp));
+                   " x dp ", options_.dp, " is ", out_.batch,
+                   "; leave it out and use --micro-batch ", nearestMicroBatches(*given, options_.dp));
     if (*given && *given != out_.batch)
       return error("input '", out_.tokens, "' has a batch of ", *given, ", micro-batch ",
                    options_.microBatch, " x dp ", options_.dp, " is ", out_.batch,
