@@ -22,7 +22,7 @@ std::optional<double> parseReal(std::string_view text);
 std::optional<uint64_t> readWhole(std::string_view name, std::string_view value, uint64_t least,
                                   uint64_t most, Problems &problems);
 
-// Real numbers from `least`, or above it if it is `open`, that are below `end`.
+// Describes the real numbers from `least`, or above it if it is `open`, that are below `end`.
 struct Interval {
   double least = 0, end = HUGE_VAL;
   bool open = false;

@@ -1,4 +1,5 @@
-// A command line as one table of flags: the parser, the setters and --help read it.
+// Declares a command line as one table of flags, which the parser, the setters and --help read.
+// Tested by test/runtime/FlagTableTest.cpp.
 #ifndef LLMC_LIB_SUPPORT_FLAGTABLE_H
 #define LLMC_LIB_SUPPORT_FLAGTABLE_H
 
@@ -12,7 +13,7 @@
 
 namespace llmc::support {
 
-// What is wrong with a command line, one message each.
+// Collects what is wrong with a command line, one message each.
 struct Problems {
   std::vector<std::string> messages;
   bool wrongUsage = false; // one of them is of a malformed command line
@@ -26,6 +27,7 @@ struct Problems {
   template <class... Ts> void refuse(const Ts &...parts) { messages.push_back(text(parts...)); }
 };
 
+// Declares one flag and the rules that hold for it.
 struct Flag {
   const char *name;            // "--output"
   unsigned modes;              // commands or programs that take it, joined by |
@@ -47,18 +49,20 @@ struct Flag {
   } rules = {};
 };
 
-// Who reads the command line.
+// Describes the program that reads the command line.
 struct Invocation {
   unsigned mode;    // one of those of Flag::modes
   std::string help; // the call that lists the flags: "llmc compile --help"
   std::function<std::string(unsigned modes)> elsewhere; // why a flag of these modes is refused
 };
 
+// Holds one flag as it was given, with its value.
 struct GivenFlag {
   const Flag *flag;
   std::string value;
 };
 
+// Holds a command line in parts.
 struct Arguments {
   std::vector<GivenFlag> flags;   // as they came
   std::vector<std::string> words; // neither flags nor their values
@@ -80,13 +84,13 @@ bool checkWord(const GivenFlag &given, Problems &problems);
 // Returns the lines of help for all flags of a mode.
 std::string flagsHelp(const std::vector<Flag> &flags, unsigned mode);
 
-// Flags, each with what it sets.
+// Joins flags with the fields of `Options` that they set.
 template <class Options> class FlagTable {
 public:
   using Setter = std::function<void(Options &, const GivenFlag &, Problems &)>;
   struct Entry {
     Flag flag;
-    Setter set = {}; // empty: whoever asks whether it is there knows enough
+    Setter set = {}; // empty: its presence alone is asked for
   };
 
   FlagTable(std::initializer_list<std::vector<Entry>> groups) {
@@ -99,7 +103,7 @@ public:
 
   const std::vector<Flag> &flags() const { return flags_; }
 
-  // Sets what the flags say.
+  // Sets the fields of all given flags whose values are valid; adds a problem for each other.
   void set(const Arguments &arguments, Options &options, Problems &problems) const {
     for (const GivenFlag &given : arguments.flags)
       if (const Setter &setter = setters_[given.flag - flags_.data()];

@@ -1,4 +1,4 @@
-// The command line of a compiled program.
+// Parses the command line of a compiled program. Tested by test/runtime/OptionsTest.cpp.
 #ifndef LLMC_RUNTIME_SESSION_OPTIONS_H
 #define LLMC_RUNTIME_SESSION_OPTIONS_H
 
@@ -17,10 +17,11 @@
 
 namespace llmc::runtime {
 
-// How the learning rate goes on after the warm-up (LearningRate.h).
+// Names the shape of the learning rate after the warm-up (LearningRate.h).
 enum class LrSchedule : uint8_t { Constant, Cosine, Linear, Wsd };
 std::string_view toString(LrSchedule schedule);
 
+// Holds the values of all flags; the initial values are the defaults.
 struct Options {
   bool help = false, version = false;
   support::Verbosity verbosity = support::Verbosity::Normal;
@@ -49,10 +50,10 @@ struct Options {
   bool pin = true; // threads to cores, where that does no harm
   bool profile = false;
   std::string trace;
-  // Steps (of an inference: runs) to trace, from 1, the last included; none: chosen.
+  // Bounds the steps (of an inference: runs) to trace, from 1, the last included; none: chosen.
   std::optional<std::pair<uint64_t, uint64_t>> traceSteps;
   std::string cpu; // version of the kernels; empty: the best
-  // For tests.
+  // Serves tests alone.
   std::string countCollectives;
   bool isolateArenas = false;
   bool share = true; // states that nothing writes
@@ -65,10 +66,10 @@ struct Options {
 Options parseOptions(const std::vector<std::string> &arguments, planfile::Mode mode,
                      support::Problems &problems);
 
-// The text of --help.
+// Returns the text of --help.
 std::string helpText(const std::string &name, planfile::Mode mode);
 
-// Every file that these options read, weights aside.
+// Returns every file that these options read, except weights.
 std::vector<std::string> dataFilesOf(const Options &options);
 
 } // namespace llmc::runtime

@@ -1,4 +1,5 @@
-// The command line of `llmc`: names are fixed so that scripts can rely on them.
+// Parses the command line of `llmc`. Its names are fixed, so that scripts can rely on them. Tested
+// by test/numerics/refusals.py and test/hostile.
 #ifndef LLMC_TOOLS_LLMC_COMMANDLINE_H
 #define LLMC_TOOLS_LLMC_COMMANDLINE_H
 
@@ -14,6 +15,7 @@
 
 namespace llmc {
 
+// Holds the values of all flags; the initial values are the defaults.
 struct CommandLine {
   std::string command;
   CompileOptions options;
@@ -23,18 +25,18 @@ struct CommandLine {
   bool json = false;
   bool help = false, version = false; // asked for, of `command` or of llmc if that is empty
   support::Verbosity verbosity = support::Verbosity::Normal; // -q, -v
-  // Whether the flag was given.
+  // Returns whether the flag was given.
   bool has(std::string_view flag) const;
   std::string subject; // explain: a collective, node, parameter or kind of op; empty: all
-  // verify
-  std::optional<Phase> after;  // --after: this border alone
+  // Belongs to verify, as all that follows.
+  std::optional<Phase> after;  // --after: this phase boundary alone
   std::optional<int64_t> seed; // of rows and drawn weights, and of --draws
   int64_t draws = 0;           // --draws: that many drawn models in place of MODEL
   int64_t interleavings = 0;   // --interleavings: runs in drawn orders
   std::string oracle;          // --oracle: a Python that runs the model's own file
   bool mutate = false;         // --mutate
   enum class Twin { Auto, On, Off };
-  Twin twin = Twin::Auto;      // --twin: a shrunk model stands for the plan
+  Twin twin = Twin::Auto;      // --twin: a scaled-down model replaces the plan
   int64_t mutants = 0;         // --mutants: at most so many of each fault; 0: all
   std::string without; // --without: a static checker that --mutate leaves out
 };

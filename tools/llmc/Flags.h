@@ -1,4 +1,4 @@
-// The commands of `llmc`, and their flags in one table.
+// Declares the commands of `llmc`, and their flags in one table.
 #ifndef LLMC_TOOLS_LLMC_FLAGS_H
 #define LLMC_TOOLS_LLMC_FLAGS_H
 
@@ -11,16 +11,18 @@
 
 namespace llmc {
 
-// What takes a flag, joined by |: commands, llmc without one, verify with --draws.
+// Names what takes a flag, joined by |: commands, llmc without one, verify with --draws.
 enum Modes : unsigned {
   kCompile = 1, kInspect = 2, kExplain = 4, kVerify = 8, kNoCommand = 16, kDraws = 32
 };
 
-// Bounds of what is counted: a plan counts rows in 32 bits.
+// Bounds every count: a plan counts rows in 32 bits.
 inline constexpr int64_t kMost = int64_t(1) << 31;
 
+// Returns the table of all flags.
 const support::FlagTable<CommandLine> &flagTable();
 
+// Describes a command for the parser and for --help.
 struct Command {
   const char *name;
   unsigned bit; // 0: not built yet
