@@ -8,11 +8,10 @@
 
 namespace llmc {
 
-// Builds the module of a model; `path` is a config.json or its folder. The module has the form
-// that lib/pipeline/Borders.md states for "after import", already in the ops that raise would
-// make. Weights are those of options.weights, else the safetensors beside the config, else none
-// (each tensor is then drawn by the architecture's own rule). Returns null after one error;
-// emits a remark for each field that is ignored.
+// `path` is a config.json or its folder. The module is as docs/0-import.md
+// states it, already in the ops that raise aims at. Weights: those
+// of options.weights, else the safetensors beside the config, else none (drawn by
+// the architecture's own rule). Null after one diagnostic.
 mlir::OwningOpRef<mlir::ModuleOp> importConfig(mlir::MLIRContext &context,
                                                llvm::StringRef path,
                                                const CompileOptions &options);

@@ -46,9 +46,9 @@ struct Spelling {
 void addSpellings(mlir::ModuleOp module, llvm::ArrayRef<Spelling> spellings);
 
 // Finds every graph.source of the module in a checkpoint, under its name, an alias or an older
-// name, and records file, offset, element type and scales (lib/pipeline/Borders.md); replaces
-// graph.files. `quantization` is that of the model's config. Fails with one error that lists all
-// tensors that are missing or do not fit; emits a remark for those that nothing reads.
+// name, and records file, offset, element type and scales (docs/0-import.md);
+// replaces graph.files. `quantization` is what the model's config says. All tensors that are
+// missing or do not fit are one error; those that nothing reads are a remark.
 support::Status bindWeights(mlir::ModuleOp module, const std::string &path,
                             support::Progress *progress,
                             std::optional<support::Quantization> quantization = std::nullopt);

@@ -9,10 +9,10 @@
 
 namespace llmc {
 
-// Builds the module that lib/pipeline/Borders.md describes under "after import": sources, states
-// and @forward with every dimension bound. Folds everything that depends on shapes and constants
-// only; weights stay on disk, the module records their files and offsets. Returns null after one
-// error that names file, nodes, rule and fix; emits a remark for each note to the user.
+// Returns a module as docs/0-import.md states it: sources, states
+// and @forward with every dimension bound. Everything that depends on shapes and
+// constants only is folded away; weights stay on disk, only their places are
+// recorded. Null after one diagnostic that names file, nodes, rule and fix.
 mlir::OwningOpRef<mlir::ModuleOp> importOnnx(mlir::MLIRContext &context,
                                              llvm::StringRef path,
                                              const CompileOptions &options);
