@@ -1,8 +1,8 @@
-# llmc-docs: pages made from the TableGen sources, in build/docs. Not part of all.
-# One page a dialect, one a phase, and the pipeline in the order in which it runs
-# (mlir-tblgen sorts a phase's passes by name).
+# llmc-docs: generated pages. Not part of all. The reference of each dialect, from its TableGen
+# sources, in build/docs; the passes of each phase with their examples, in docs/passes.
 set(docs ${CMAKE_BINARY_DIR}/docs)
 set(pages "")
+file(GLOB_RECURSE inputs CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/dialects/*.td)
 function(llmc_doc_page page td)
   add_custom_command(
     OUTPUT ${docs}/${page}
@@ -13,17 +13,12 @@ function(llmc_doc_page page td)
   set(pages ${pages} ${docs}/${page} PARENT_SCOPE)
 endfunction()
 
-file(GLOB_RECURSE inputs CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/dialects/*.td ${CMAKE_SOURCE_DIR}/passes/*.td)
 llmc_doc_page(dialect-graph.md dialects/graph/GraphOps.td -gen-dialect-doc -dialect=graph)
 llmc_doc_page(dialect-parallel.md dialects/parallel/ParallelOps.td -gen-dialect-doc -dialect=parallel)
 llmc_doc_page(dialect-plan.md dialects/plan/PlanOps.td -gen-dialect-doc -dialect=plan)
-file(GLOB phases RELATIVE ${CMAKE_SOURCE_DIR}/passes ${CMAKE_SOURCE_DIR}/passes/[0-9]*)
-foreach(phase ${phases})
-  llmc_doc_page(passes-${phase}.md passes/${phase}/Passes.td -gen-pass-doc)
-endforeach()
-add_custom_command(
-  OUTPUT ${docs}/pipeline.md
-  COMMAND ${CMAKE_COMMAND} -E make_directory ${docs}
-  COMMAND python3 ${CMAKE_SOURCE_DIR}/scripts/pipeline-page.py ${docs}/pipeline.md
-  DEPENDS ${inputs} ${CMAKE_SOURCE_DIR}/scripts/pipeline-page.py VERBATIM)
-add_custom_target(llmc-docs DEPENDS ${pages} ${docs}/pipeline.md)
+# The examples are what llmc-opt makes of the passes' tests. Written on each call, as the pages lie
+# in the source tree.
+add_custom_target(llmc-docs
+  COMMAND python3 ${CMAKE_SOURCE_DIR}/scripts/pass-pages.py --build ${CMAKE_BINARY_DIR}
+  DEPENDS ${pages} VERBATIM)
+add_dependencies(llmc-docs llmc-opt)

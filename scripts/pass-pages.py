@@ -5,7 +5,9 @@
 
 --check writes nothing and fails where the pages differ from what would be written. The IR before is
 the first case of the test (its first chunk; of several functions the first), without CHECK lines;
-the IR after is what build/bin/llmc-opt makes of it with the flags of the test's first RUN line.
+the IR after is what build/bin/llmc-opt makes of it with the flags of the first RUN line of the pass,
+with the aliases of the test and with long lines broken. A pass that only checks is shown with what
+it accepts and with the first case that its -invalid test says it refuses.
 """
 import argparse
 import pathlib
@@ -16,7 +18,12 @@ import sys
 import textwrap
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-MOST_LINES = 60  # of one picture
+MOST_LINES = 90  # of one picture
+MOST_COLUMNS = 110
+# What a line is never broken inside of, and before what it is best broken.
+STRONG = (" -> ", " : (", " attributes ", " {")
+TOKEN = (r'"[^"]*"|array<[^>]*>|tensor<[^>]*>|#[\w.]+<(?:[^<>]|<[^<>]*>)*>'
+         r"|, | -> | : \(| attributes |(?<=\]) \{|.")
 
 
 def kebab(name):
@@ -43,18 +50,27 @@ def first_case(test, cut):
     lines = [line for line in chunk.split("\n")
              if not re.match(r"\s*// *(RUN|[A-Z0-9_]+(-SAME|-NEXT|-NOT|-DAG|-LABEL|-COUNT-\d+)?):", line)]
     functions = [i for i, line in enumerate(lines) if re.match(r"\s*func\.func ", line)]
-    others = set()
-    for begin in functions[1:] if cut else []:
-        end = function_end(lines, begin)
-        while begin and re.match(r"\s*//", lines[begin - 1]):
-            begin -= 1
-        others.update(range(begin, end + 1))
-    kept = "\n".join(line for i, line in enumerate(lines) if i not in others)
-    return re.sub(r"\n{3,}", "\n\n", kept).strip("\n") + "\n"
+    if cut and len(functions) > 1:  # what follows the first one, but for the end of its module
+        lines = lines[:function_end(lines, functions[0]) + 1] + ["}"] * lines_begin(lines, "module")
+    return re.sub(r"\n{3,}", "\n\n", "\n".join(lines)).strip("\n") + "\n"
 
 
-def flags_of(test):
-    run = field(test, r"^// RUN: llmc-opt ((?:[^|\n\\]|\\\n//)*)")
+def lines_begin(lines, word):
+    """Whether a line begins with that word."""
+    return any(line.startswith(word) for line in lines)
+
+
+def is_cut(before):
+    """Whether the first function of a case says enough: it is too long, or one of several cases."""
+    first = re.search(r"func\.func @(\w+)", before)
+    alone = first and not re.match(r"(forward|backward|micro|update)", first.group(1))
+    return alone or before.count("\n") > MOST_LINES
+
+
+def flags_of(test, flag):
+    """The flags of the test's first RUN line that runs the pass (or, failing that, of its first)."""
+    runs = re.findall(r"^// RUN: llmc-opt ((?:[^|\n\\]|\\\n//)*)", test, re.M)
+    run = next((run for run in runs if re.search(rf"--{flag}(?![\w-])", run)), runs[0])
     words = shlex.split(run)
     return [word for word in words
             if word not in ("%s", "--split-input-file", "--verify-diagnostics")]
@@ -65,11 +81,64 @@ def after(llmc_opt, before, flags):
     return done.stdout if done.returncode == 0 else ""
 
 
+def with_aliases(ir, before):
+    """`ir` with the aliases that `before` defines, those that are used defined in front."""
+    used = []
+    for name, value in re.findall(r"^(#\w+) = (.+)$", before, re.M):
+        plain = re.sub(r"\s+", "", value)
+        shorter = re.sub(r"#[\w.]+<(?:[^<>]|<[^<>]*>)*>",
+                         lambda m: name if re.sub(r"\s+", "", m.group(0)) == plain else m.group(0), ir)
+        if shorter != ir:
+            used.append(f"{name} = {value}\n")
+        ir = shorter
+    return "".join(used) + ir
+
+
+def broken(line):
+    """A long line as several, broken between arguments, attributes and types."""
+    if len(line) <= MOST_COLUMNS or line.lstrip().startswith("//"):
+        return [line]
+    indent = re.match(r"\s*", line).group(0) + "    "
+    pieces = [""]
+    for token in re.findall(TOKEN, line):
+        if token in STRONG:
+            pieces += [token]
+        else:
+            pieces[-1] += token
+            pieces += [""] if token == ", " else []
+    found, row = [], []
+    for piece in pieces:
+        room = MOST_COLUMNS - (len(indent) if found else 0)
+        if row and len("".join(row) + piece.rstrip()) > room:
+            at = max((i for i, part in enumerate(row) if part.startswith(STRONG)), default=0)
+            at = at if len("".join(row[:at])) > 45 else len(row)
+            found.append("".join(row[:at]))
+            row = row[at:]
+        row.append(piece)
+    found.append("".join(row))
+    return [(indent if i else "") + (text.strip() if i else text.rstrip())
+            for i, text in enumerate(found) if text.strip()]
+
+
 def shown(ir):
-    lines = ir.rstrip("\n").split("\n")
+    lines = [part for line in ir.rstrip("\n").split("\n") for part in broken(line)]
     if len(lines) > MOST_LINES:
         lines = lines[:MOST_LINES] + [f"// ... {len(lines) - MOST_LINES} more lines"]
     return ["```mlir", *lines, "```"]
+
+
+def refused(phase, stem):
+    """The first case of the -invalid test, with its message."""
+    test = ROOT / f"test/passes/{phase}/{kebab(stem)}-invalid.mlir"
+    if not test.exists():
+        return []
+    chunks = [chunk for chunk in re.split(r"^// -----.*$", test.read_text(), flags=re.M)
+              if "expected-error" in chunk]
+    if not chunks:
+        return []
+    kept = [line for line in chunks[0].strip("\n").split("\n") if not re.match(r"// *RUN:", line)]
+    return ["Refused, with the message behind `expected-error`:", "",
+            *shown("\n".join(kept).strip("\n")), ""]
 
 
 def pass_section(path, llmc_opt):
@@ -86,18 +155,20 @@ def pass_section(path, llmc_opt):
         "```", "",
     ]
     before = first_case(test, cut=False)
-    if before.count("\n") > MOST_LINES or not re.search(r"^module", before, re.M):
+    if is_cut(before):
         before = first_case(test, cut=True)
-    result = after(llmc_opt, before, flags_of(test))
+    result = after(llmc_opt, before, flags_of(test, flag))
     if not result:  # functions that belong together
         before = first_case(test, cut=False)
-        result = after(llmc_opt, before, flags_of(test))
+        result = after(llmc_opt, before, flags_of(test, flag))
     if not result:
         raise SystemExit(f"{test_path}: llmc-opt refuses the first case of the test")
     gate = phase.split("-")[1] in path.stem.lower() and path.stem.startswith(("Verify", "Check"))
     lines += ["Before:" if not gate else "Accepted as it is:", "", *shown(before), ""]
     if not gate:
-        lines += ["After:", "", *shown(result), ""]
+        lines += ["After:", "", *shown(with_aliases(result, before)), ""]
+    else:
+        lines += refused(phase, path.stem)
     return lines
 
 

@@ -1,4 +1,23 @@
-// RUN: llmc-opt %s --llmc-emit-kernels | FileCheck %s
+// RUN: llmc-opt %s --split-input-file --llmc-emit-kernels | FileCheck %s
+// One launch becomes one function over its rows; the launch says how many there are.
+// CHECK-LABEL: plan.stage @first
+// CHECK: attributes {kernel = "reduce", rows = 3 : i64, stream = 0 : i64}
+// CHECK: module @kernels {
+// CHECK: func.func @reduce(
+plan.stage @first attributes {stage = 0, chunks = [#plan.chunk<0, -1>], pools = [#plan.pool<0, 1>], table = []} {
+  %a = plan.buffer scratch : !plan.buffer<3x8xf32>
+  %m = plan.buffer scratch : !plan.buffer<3xf32>
+  plan.procedure @forward forward {
+    plan.launch reads(%a : !plan.buffer<3x8xf32>) writes(%m : !plan.buffer<3xf32>) attributes {stream = 0} {
+    ^bb0(%x: tensor<3x8xf32>):
+      %r = graph.reduce %x {kind = #graph.reduce_kind<max>, dims = array<i64: 1>} : (tensor<3x8xf32>) -> tensor<3xf32>
+      plan.yield %r : tensor<3xf32>
+    }
+  }
+}
+
+// -----
+
 
 // Launches that differ in the number of rows share a kernel; each keeps its rows.
 // CHECK-LABEL: plan.stage @stage0

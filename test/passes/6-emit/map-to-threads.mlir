@@ -1,8 +1,27 @@
 // One emitter for loops and for threads: what it writes is the same but for the width of
 // vectors. What deals it out to threads comes after.
-// RUN: llmc-opt %s --llmc-emit-kernels=targets=avx2 | FileCheck %s --check-prefix=BOTH '-D$TERMS=16'
-// RUN: llmc-opt %s --llmc-emit-kernels=targets=cuda | FileCheck %s --check-prefix=BOTH '-D$TERMS=4'
-// RUN: llmc-opt %s --llmc-emit-kernels=targets=cuda --llmc-map-to-threads | FileCheck %s
+// RUN: llmc-opt %s --split-input-file --llmc-emit-kernels=targets=avx2 | FileCheck %s --check-prefix=BOTH '-D$TERMS=16'
+// RUN: llmc-opt %s --split-input-file --llmc-emit-kernels=targets=cuda | FileCheck %s --check-prefix=BOTH '-D$TERMS=4'
+// RUN: llmc-opt %s --split-input-file --llmc-emit-kernels=targets=cuda --llmc-map-to-threads | FileCheck %s
+
+// The loop over rows is dealt out to blocks, the elements of a row to two threads of a warp,
+// whose maxima meet by shuffles.
+// CHECK-LABEL: plan.stage @first
+// CHECK: func.func @reduce(
+// CHECK: gpu.shuffle
+plan.stage @first attributes {stage = 0, chunks = [#plan.chunk<0, -1>], pools = [#plan.pool<0, 1>], table = []} {
+  %a = plan.buffer scratch : !plan.buffer<3x8xf32>
+  %m = plan.buffer scratch : !plan.buffer<3xf32>
+  plan.procedure @forward forward {
+    plan.launch reads(%a : !plan.buffer<3x8xf32>) writes(%m : !plan.buffer<3xf32>) attributes {stream = 0} {
+    ^bb0(%x: tensor<3x8xf32>):
+      %r = graph.reduce %x {kind = #graph.reduce_kind<max>, dims = array<i64: 1>} : (tensor<3x8xf32>) -> tensor<3xf32>
+      plan.yield %r : tensor<3xf32>
+    }
+  }
+}
+
+// -----
 
 plan.stage @stage0 attributes {stage = 0, chunks = [#plan.chunk<0, -1>], pools = [#plan.pool<0, 1>], table = []} {
   %a = plan.buffer scratch : !plan.buffer<6x64xf32>
