@@ -16,7 +16,7 @@
 
 namespace llmc::hf {
 
-// Holds the values of graph.model and graph.batch (lib/pipeline/Borders.md).
+// Holds the values of graph.model and graph.batch (docs/0-import.md).
 struct ModelFacts {
   std::string name, sourcePath, configJson;
   int64_t sequence = 0, vocabulary = 0, context = 0, batch = 0;

@@ -1,5 +1,5 @@
 // Reads and writes dumps: the IR that a run of the compiler left at a phase boundary, with the
-// options of that run. Borders.md has the form of the IR at each boundary.
+// options of that run. docs/ has the form of the IR at each boundary.
 #ifndef LLMC_LIB_PIPELINE_DUMP_H
 #define LLMC_LIB_PIPELINE_DUMP_H
 
