@@ -2,7 +2,7 @@
 #ifndef LLMC_LIB_VERIFY_BORDERS_H
 #define LLMC_LIB_VERIFY_BORDERS_H
 
-#include "lib/verify/Verify.h"
+#include "lib/verify/reference/PlanChecks.h"
 
 namespace llmc::verify {
 

@@ -2,7 +2,7 @@
 #ifndef LLMC_LIB_VERIFY_PLACE_H
 #define LLMC_LIB_VERIFY_PLACE_H
 
-#include "lib/verify/Verify.h"
+#include "lib/verify/reference/Reference.h"
 
 namespace llmc::verify {
 

@@ -4,10 +4,11 @@
 #include "dialects/parallel/Annotations.h"
 #include "lib/pipeline/Dump.h"
 #include "lib/pipeline/Pipeline.h"
-#include "lib/planfile/Check.h"
 #include "lib/support/Counted.h"
 #include "lib/verify/Borders.h"
 #include "lib/verify/subject/Doing.h"
+#include "lib/verify/interpret/CompareUpdates.h"
+#include "lib/verify/reference/PlanChecks.h"
 #include "lib/verify/source/FromFile.h"
 #include "lib/verify/Interleavings.h"
 #include "lib/verify/interpret/Interpret.h"
@@ -29,151 +30,6 @@ namespace llmc::verify {
 using support::counted;
 
 constexpr double kExact = 1e-10;
-// Bounds the error of kernels absolutely, in case the one-rank plan is as wrong as this one.
-constexpr double kAbsolute = 1e-4;
-
-// Counts the micro-batches that the interpreters run, for progress.
-static uint64_t microBatchesOf(const CompileOptions &options, const Trial &trial) {
-  uint64_t count = options.infer ? 1 : 0;
-  for (size_t i = 0; i < trial.steps.size() && !options.infer; ++i)
-    count += static_cast<uint64_t>(options.microBatches() / trial.steps[i].repeats);
-  return count;
-}
-
-const Trial &trialOfPlan(const Reference &reference) {
-  return reference.distinct ? reference.distinct->trial : reference.trial;
-}
-const Outcome &exactOfPlan(const Reference &reference) {
-  return reference.distinct ? reference.distinct->exact : reference.exact;
-}
-
-FailureOr<Reference> makeReference(MLIRContext &context, const CompileOptions &options,
-                                   uint64_t seed, bool withPlan, StandIn standIn,
-                                   support::Progress *progress, bool oneValueAUse) {
-  Reference reference;
-  std::optional<Doing> doing(std::in_place, progress, "compile for one rank");
-  FailureOr<Subject> one = compileSubject(context, oneRank(options), Phase::Emit, standIn);
-  if (failed(one))
-    return failure();
-  reference.one = std::move(*one);
-  ModuleOp trained = reference.one.at(Phase::Train);
-  support::Result<Trial> trial = drawTrial(reference.one, seed, options.infer ? kRuns : kSteps, kDifferent);
-  if (!trial)
-    return trained.emitError() << trial.message();
-  reference.trial = std::move(*trial);
-  if (oneValueAUse)
-    giveUsesOneValue(reference.one.at(Phase::Import), reference.trial.weights);
-  doing.emplace(progress, "one rank in double",
-                microBatchesOf(reference.one.options, reference.trial));
-  FailureOr<Outcome> exact =
-      interpret(trained, reference.trial, doing->counter(),
-                compareUpdates(trained, options.optimizer == Optimizer::AdamW, reference.update));
-  if (failed(exact))
-    return failure();
-  reference.exact = std::move(*exact);
-  if (!withPlan)
-    return reference;
-  if (!options.infer && reference.trial.steps.front().repeats > 1) {
-    Steps &distinct = reference.distinct.emplace();
-    distinct.trial = reference.trial;
-    distinct.trial.steps.front() = drawStep(reference.one, seed, 0);
-    doing.emplace(progress, "one rank in double",
-                  microBatchesOf(reference.one.options, distinct.trial));
-    FailureOr<Outcome> steps = interpret(trained, distinct.trial, doing->counter());
-    if (failed(steps))
-      return failure();
-    distinct.exact = std::move(*steps);
-  }
-  Trial first = trialOfPlan(reference);
-  if (!options.infer)
-    first.steps.resize(1);
-  doing.emplace(progress, "one rank with kernels");
-  auto plan = runPlan(*reference.one.program, *reference.one.kernels, first);
-  if (!plan)
-    return trained.emitError() << "the plan for one rank: " << plan.message();
-  if (options.infer) {
-    reference.results = resultDistance(plan->results, reference.exact.results).value;
-    reference.elements = resultError(plan->results, reference.exact.results).value;
-    return reference;
-  }
-  const Outcome &meant = exactOfPlan(reference);
-  reference.gradients = gradientError(plan->gradients, meant.gradients);
-  reference.loss = relativeError(plan->losses[0], meant.losses[0]);
-  reference.outputs = outputError(plan->outputs, meant.outputs);
-  return reference;
-}
-
-void checkStatic(const planfile::ProgramT &program, Report &report) {
-  auto add = [&](const std::string &name, const std::vector<planfile::Finding> &findings) {
-    return report.add("static:" + name, "plan", double(findings.size()), 0,
-                      planfile::formatFindings(findings));
-  };
-  std::vector<planfile::Finding> bounds;
-  if (support::Status status = planfile::checkBounds(program); !status) {
-    bounds.emplace_back().checker = "bounds";
-    bounds.back().message = status.message();
-  }
-  if (!add("bounds", bounds))
-    return;
-  add("collectives", planfile::checkCollectives(program));
-  add("launch-order", planfile::checkLaunchOrder(program));
-  add("happens-before", planfile::checkHappensBefore(program));
-  add("tensors", planfile::checkTensors(program));
-  add("updates", planfile::checkUpdates(program));
-  add("conservation", planfile::checkConservation(program));
-  add("memory", planfile::checkMemory(program));
-}
-
-bool checkExact(const Outcome &got, const Reference &reference, const std::string &border,
-                Report &report) {
-  std::string name = "fp64:" + border + ":";
-  const Outcome &exact = reference.exact;
-  if (reference.one.options.infer) {
-    TensorError results = resultError(got.results, exact.results);
-    bool good = report.add(name + "outputs", results.name, results.value, kExact);
-    return report.add(name + "replicas", "copies of one element", got.replicaError, kExact) && good;
-  }
-  TensorError gradients = gradientError(got.gradients, exact.gradients);
-  bool good = report.add(name + "loss", "first step",
-                         relativeError(got.losses.front(), exact.losses[0]), kExact);
-  good &= report.add(name + "gradients", gradients.name, gradients.value, kExact);
-  good &= report.add(name + "norm", "grad_norm, tokens", outputError(got.outputs, exact.outputs),
-                     kExact);
-  good &= report.add(name + "replicas", "copies of one element", got.replicaError, kExact);
-  return good;
-}
-
-bool checkKernels(const Subject &subject, const Reference &reference, Outcome &outcome,
-                  Report &report) {
-  auto run = runPlan(*subject.program, *subject.kernels, trialOfPlan(reference));
-  if (!report.add("kernels:run", "plan", run ? 0 : 1, 0, run ? "" : run.message()))
-    return false;
-  outcome = std::move(*run);
-  const Outcome &exact = exactOfPlan(reference);
-  // Allow for another order of additions: of 250 drawn models, roundings alone made 2.8 times the
-  // one-rank error once, and 1.3e-6 once.
-  auto limit = [](double one) { return std::min(std::max(3 * one, 2e-6), kAbsolute); };
-  if (reference.one.options.infer) {
-    TensorError results = resultDistance(outcome.results, exact.results);
-    bool good =
-        report.add("kernels:outputs", results.name, results.value, limit(reference.results));
-    // Check the elements too: the norm hides a single wrong one. Allow more, since one rounding
-    // may be unlucky.
-    TensorError elements = resultError(outcome.results, exact.results);
-    good &= report.add("kernels:elements", elements.name, elements.value,
-                       5 * limit(reference.elements));
-    return report.add("kernels:replicas", "copies of one element", outcome.replicaError, 0) && good;
-  }
-  TensorError gradients = gradientError(outcome.gradients, exact.gradients);
-  bool good = report.add("kernels:loss", "first step",
-                         relativeError(outcome.losses[0], exact.losses[0]), limit(reference.loss));
-  good &= report.add("kernels:gradients", gradients.name, gradients.value,
-                     limit(reference.gradients.value));
-  good &= report.add("kernels:norm", "grad_norm, tokens",
-                     outputError(outcome.outputs, exact.outputs), limit(reference.outputs));
-  good &= report.add("kernels:replicas", "copies of one element", outcome.replicaError, 0);
-  return good;
-}
 
 namespace {
 
@@ -498,7 +354,8 @@ FailureOr<Report> verifyModel(MLIRContext &context, const VerifyOptions &given) 
            << ": --oracle runs the model's own file, and a shrunk twin would stand for it here "
               "(--twin off runs the model itself)";
   if (*twin)
-    return verifyTwin(context, options);
+    return verifyTwin(context, options,
+                      [&](const VerifyOptions &run) { return verifyModel(context, run); });
   return Verifier(context, options).run();
 }
 

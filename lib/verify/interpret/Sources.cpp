@@ -2,6 +2,8 @@
 // source.
 #include "lib/verify/interpret/Sources.h"
 
+#include "dialects/graph/GraphAttrs.h"
+
 #include "dialects/graph/Detail.h"
 
 using namespace mlir;
@@ -78,6 +80,27 @@ NamedTensors sourcesFromStates(ModuleOp module, const NamedTensors &states, grap
     });
   }
   return sources;
+}
+
+std::pair<std::string, int64_t> storedLocation(ModuleOp imported, graph::SourceOp source) {
+  auto files = imported->getAttrOfType<ArrayAttr>(graph::kFiles);
+  if (!source.getFile() || !files || *source.getFile() >= static_cast<uint64_t>(files.size()))
+    return {};
+  auto file = cast<DictionaryAttr>(files[*source.getFile()]);
+  return {file.getAs<StringAttr>("path").str(), static_cast<int64_t>(*source.getFileOffset())};
+}
+
+void giveUsesOneValue(ModuleOp imported, NamedTensors &weights) {
+  std::map<std::pair<std::string, int64_t>, std::string> first;
+  for (auto source : imported.getOps<graph::SourceOp>()) {
+    auto place = storedLocation(imported, source);
+    std::string name = source.getSymName().str();
+    if (place.first.empty() || !weights.count(name))
+      continue;
+    auto [it, isFirst] = first.try_emplace(place, name);
+    if (!isFirst && weights[it->second].shape == weights[name].shape)
+      weights[name] = weights[it->second];
+  }
 }
 
 } // namespace llmc::verify

@@ -21,6 +21,13 @@ NamedTensors statesFromSources(mlir::ModuleOp module, const NamedTensors &source
 NamedTensors sourcesFromStates(mlir::ModuleOp module, const NamedTensors &states,
                                graph::Role role);
 
+// Returns the file of a source and the offset of its bytes, or an empty path if it has none.
+std::pair<std::string, int64_t> storedLocation(mlir::ModuleOp imported, graph::SourceOp source);
+
+// Gives source tensors that are uses of one stored tensor the same values, so that the file can
+// be run with `weights`.
+void giveUsesOneValue(mlir::ModuleOp imported, NamedTensors &weights);
+
 } // namespace llmc::verify
 
 #endif // LLMC_LIB_VERIFY_INTERPRET_SOURCES_H

@@ -4,6 +4,8 @@
 
 #include "lib/verify/Borders.h"
 #include "lib/verify/mutation/ChildProcesses.h"
+#include "lib/verify/interpret/CompareUpdates.h"
+#include "lib/verify/reference/PlanChecks.h"
 #include "lib/verify/source/FromFile.h"
 #include "lib/verify/interpret/Interpret.h"
 #include "lib/verify/mutation/IrEquivalence.h"

@@ -61,16 +61,6 @@ private:
   std::string path_;
 };
 
-// Identifies the stored tensor of a source: its file and offset; the path is empty if it is
-// drawn.
-std::pair<std::string, int64_t> placeOf(ModuleOp imported, graph::SourceOp source) {
-  auto files = imported->getAttrOfType<ArrayAttr>(graph::kFiles);
-  if (!source.getFile() || !files || *source.getFile() >= static_cast<uint64_t>(files.size()))
-    return {};
-  auto file = cast<DictionaryAttr>(files[*source.getFile()]);
-  return {file.getAs<StringAttr>("path").str(), static_cast<int64_t>(*source.getFileOffset())};
-}
-
 nlohmann::json namesOf(Operation *op, StringRef attribute) {
   nlohmann::json names = nlohmann::json::array();
   if (auto list = op->getAttrOfType<ArrayAttr>(attribute))
@@ -92,7 +82,7 @@ std::string nameOfTokens(ModuleOp imported) {
 nlohmann::json requestOf(const Reference &reference, ModuleOp imported) {
   nlohmann::json sources = nlohmann::json::array();
   for (auto source : imported.getOps<graph::SourceOp>()) {
-    auto [file, offset] = placeOf(imported, source);
+    auto [file, offset] = storedLocation(imported, source);
     sources.push_back({{"name", source.getSymName().str()},
                        {"file", file.empty() ? "" : fs::absolute(file).string()},
                        {"offset", offset},
@@ -230,7 +220,7 @@ NamedTensors byStoredTensor(ModuleOp imported, const NamedTensors &gradients) {
   std::map<std::pair<std::string, int64_t>, std::string> first;
   NamedTensors sums;
   for (auto source : imported.getOps<graph::SourceOp>()) {
-    auto place = placeOf(imported, source);
+    auto place = storedLocation(imported, source);
     std::string name = source.getSymName().str();
     auto found = gradients.find(name);
     if (found == gradients.end())
@@ -256,19 +246,6 @@ Status checkPackages(const std::string &python, const CompileOptions &options) {
     return s;
   bool isReady = llvm::StringRef(lastLines(folder->file("log"), 1500)).ends_with("ready");
   return isReady ? support::ok() : Status(isNoPython(python));
-}
-
-void giveUsesOneValue(ModuleOp imported, NamedTensors &weights) {
-  std::map<std::pair<std::string, int64_t>, std::string> first;
-  for (auto source : imported.getOps<graph::SourceOp>()) {
-    auto place = placeOf(imported, source);
-    std::string name = source.getSymName().str();
-    if (place.first.empty() || !weights.count(name))
-      continue;
-    auto [it, isFirst] = first.try_emplace(place, name);
-    if (!isFirst && weights[it->second].shape == weights[name].shape)
-      weights[name] = weights[it->second];
-  }
 }
 
 LogicalResult checkOracle(const std::string &python, const Reference &reference,

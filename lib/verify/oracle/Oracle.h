@@ -3,13 +3,10 @@
 #ifndef LLMC_LIB_VERIFY_ORACLE_ORACLE_H
 #define LLMC_LIB_VERIFY_ORACLE_ORACLE_H
 
-#include "lib/verify/Verify.h"
+#include "lib/verify/reference/Reference.h"
+#include "lib/verify/subject/Report.h"
 
 namespace llmc::verify {
-
-// Gives source tensors that are uses of one stored tensor the same values, so that the file can
-// be run with `weights`.
-void giveUsesOneValue(mlir::ModuleOp imported, NamedTensors &weights);
 
 // Checks that `python` has the packages that the model's file needs, before anything is compiled.
 // Fails with the script's message.

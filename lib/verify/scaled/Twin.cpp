@@ -8,6 +8,7 @@
 #include "lib/support/Counted.h"
 #include "lib/verify/subject/Captured.h"
 #include "lib/verify/subject/Doing.h"
+#include "lib/verify/reference/PlanChecks.h"
 #include "lib/verify/source/FromFile.h"
 #include "lib/verify/scaled/Isomorphism.h"
 #include "lib/verify/scaled/Shrink.h"
@@ -227,7 +228,8 @@ std::string describeFile(const Small &twin) {
 
 } // namespace
 
-FailureOr<Report> verifyTwin(MLIRContext &context, const VerifyOptions &options) {
+FailureOr<Report> verifyTwin(MLIRContext &context, const VerifyOptions &options,
+                             VerifyModel verifyModel) {
   std::optional<Doing> doing(std::in_place, options.progress, "compile the plan");
   FailureOr<Subject> plan = compileSubject(context, options.compile);
   if (failed(plan))
@@ -258,7 +260,7 @@ FailureOr<Report> verifyTwin(MLIRContext &context, const VerifyOptions &options)
   run.twin = TwinChoice::Off;
   run.standIn = {*twin->model, twin->border};
   run.shapes = false; // Those of the plan have run.
-  FailureOr<Report> ran = verifyModel(context, run);
+  FailureOr<Report> ran = verifyModel(run);
   if (failed(ran) || failed(checkApart(context, run, *twin, report)))
     return failure();
   for (Check &check : ran->checks) {

@@ -4,7 +4,10 @@
 #ifndef LLMC_LIB_VERIFY_SCALED_TWIN_H
 #define LLMC_LIB_VERIFY_SCALED_TWIN_H
 
-#include "lib/verify/Verify.h"
+#include "lib/verify/reference/VerifyOptions.h"
+#include "lib/verify/subject/Report.h"
+#include "mlir/IR/MLIRContext.h"
+#include "llvm/ADT/STLFunctionalExtras.h"
 
 namespace llmc::verify {
 
@@ -25,8 +28,11 @@ mlir::FailureOr<bool> needsTwin(mlir::MLIRContext &context, const VerifyOptions 
 CompileOptions twinOptions(const CompileOptions &options);
 
 // Runs static checkers, state checks and kernel shapes on the plan, then static:twin-isomorphic,
-// then all other checks on the scaled-down model. Fails after diagnostics.
-mlir::FailureOr<Report> verifyTwin(mlir::MLIRContext &context, const VerifyOptions &options);
+// then all other checks, by
+// `verifyModel`, on the scaled-down model. Fails after diagnostics.
+using VerifyModel = llvm::function_ref<mlir::FailureOr<Report>(const VerifyOptions &)>;
+mlir::FailureOr<Report> verifyTwin(mlir::MLIRContext &context, const VerifyOptions &options,
+                                   VerifyModel verifyModel);
 
 } // namespace llmc::verify
 

@@ -3,8 +3,8 @@
 #ifndef LLMC_LIB_VERIFY_SOURCE_FROMFILE_H
 #define LLMC_LIB_VERIFY_SOURCE_FROMFILE_H
 
-#include "lib/verify/interpret/Interpret.h"
-#include "lib/verify/Verify.h"
+#include "lib/verify/reference/Reference.h"
+#include "lib/verify/subject/Report.h"
 
 namespace llmc::verify {
 
@@ -18,10 +18,6 @@ bool checkRaised(mlir::ModuleOp raised, const Reference &reference, Report &repo
 // whether both passed; true, adding nothing, for an inference.
 bool checkGradients(const Reference &reference, Report &report);
 
-// Returns a callback for interpret() that compares what each step of `module`, which is at
-// boundary train or partition, leaves with UpdateEquations.h and keeps the worst in `errors`,
-// which must outlive it.
-AfterStep compareUpdates(mlir::ModuleOp module, bool adamw, UpdateErrors &errors);
 // Adds fp64:update:OPTIMIZER:... from reference.update; adds nothing for an inference. Returns
 // whether all passed.
 bool checkUpdate(const Reference &reference, Report &report);

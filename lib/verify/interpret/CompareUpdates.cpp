@@ -1,0 +1,46 @@
+#include "lib/verify/interpret/CompareUpdates.h"
+
+#include "lib/verify/interpret/Sources.h"
+
+using namespace mlir;
+
+namespace llmc::verify {
+
+// Returns the sources that a state views with fewer than two dimensions.
+static std::set<std::string> vectorsOf(ModuleOp module) {
+  std::set<std::string> names;
+  for (auto state : module.getOps<graph::StateOp>()) {
+    if (!state.getViews())
+      continue;
+    int64_t rank = static_cast<int64_t>(validShape(state).size()) - (state.getStacked() ? 1 : 0);
+    for (auto view : state.getViews()->getAsRange<graph::ViewAttr>())
+      if (rank < 2)
+        names.insert(view.getSource().getValue().str());
+  }
+  return names;
+}
+
+AfterStep compareUpdates(ModuleOp module, bool adamw, UpdateErrors &errors) {
+  return [=, &errors, stretched = vectorsOf(module)](
+             const StepData &data, const NamedTensors &before, const parallel::StepOutput &after) {
+    auto stateOf = [&](const NamedTensors &states) {
+      OptimizerState state;
+      state.weights = sourcesFromStates(module, states, graph::Role::parameter);
+      state.moments1 = sourcesFromStates(module, states, graph::Role::moment1);
+      state.moments2 = sourcesFromStates(module, states, graph::Role::moment2);
+      return state;
+    };
+    UpdateInput input;
+    input.before = stateOf(before);
+    input.gradients = sourcesFromStates(module, after.states, graph::Role::accumulator);
+    input.stretched = stretched;
+    input.scalars = data.scalars;
+    input.step = errors.steps + 1;
+    input.adamw = adamw;
+    auto norm = after.outputs.find("grad_norm");
+    errors.compare(input, stateOf(after.states),
+                   norm == after.outputs.end() ? NAN : norm->second.data[0]);
+  };
+}
+
+} // namespace llmc::verify
