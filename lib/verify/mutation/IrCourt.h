@@ -6,6 +6,7 @@
 
 #include "lib/verify/mutation/IrMutants.h"
 #include "lib/verify/Verify.h"
+#include "lib/verify/reference/Reference.h"
 
 #include <functional>
 #include <memory>
