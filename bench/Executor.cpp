@@ -1,4 +1,4 @@
-// What the executor itself costs: plans whose kernels are empty.
+// Measures what the executor itself costs, on plans whose kernels are empty.
 //   llmc-bench-executor [--limit NS]
 // Prints nanoseconds per instruction and rank, by the clock and by processor
 // time; exits with 1 if a plan takes longer than the limit by the clock.

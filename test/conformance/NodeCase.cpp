@@ -213,7 +213,7 @@ static Status readData(NodeCase &out, const std::string &path) {
     for (int64_t d : out.inputs[i].shape)
       type->mutable_shape()->add_dim()->set_dim_value(d);
   }
-  // What has no elements is known: it needs no input.
+  // A tensor without elements is known: it needs no input.
   for (int i = graph->input_size(); i-- > 0;)
     if (out.inputs[i].size() == 0)
       bake(out, i);

@@ -1,4 +1,4 @@
-// What the assemblers print and what PTX says, read back.
+// Tests that the output of the assemblers and PTX are read back.
 #include "passes/6-emit/cuda/Figures.h"
 #include <gtest/gtest.h>
 #include <iostream>

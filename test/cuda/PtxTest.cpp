@@ -1,5 +1,5 @@
-// What the code generator makes of kernels of threads: what a card would do with it cannot be
-// asked here, so what must not be in it is.
+// Tests the PTX that the code generator makes of kernels of threads. There is no card to run it
+// on, so it is searched for instructions that it must not contain.
 #include "dialects/plan/Plan.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"

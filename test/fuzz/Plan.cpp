@@ -42,7 +42,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   explain(**program);
   for (uint32_t stage = 0; stage < (*program)->stages.size(); ++stage)
     runtime::StageProgram{**program, stage};
-  // What was read can be written and read again.
+  // A plan that was read can be written and read again.
   if (!planfile::readProgram(planfile::writeProgram(**program)))
     std::abort();
   return 0;

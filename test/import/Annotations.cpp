@@ -1,5 +1,5 @@
-// What a file says about devices reaches the sources of its weights, or is refused
-// or noted; nothing is passed over in silence.
+// Tests that annotations of devices in a file reach the sources of its weights, or are refused
+// or noted; none is passed over in silence.
 #include "Folder.h"
 #include "GraphBuilder.h"
 

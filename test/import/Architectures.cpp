@@ -36,7 +36,7 @@ public:
     return import(context_, (folder_ / "config.json").string(), options, message);
   }
 
-  // What is built, without what is only known about it.
+  // Returns the module that is built, as text without graph.model.
   std::string text(const std::string &fields, int64_t sequence = 16) {
     std::string message, out;
     auto module = read(fields, message, sequence);
@@ -285,7 +285,7 @@ void testConfigRefusals(Configs &configs) {
                   {"\"n_embd\" must be a positive integer, got null", "\"n_head\""});
 }
 
-// What a config says and a program does not do is said in a line of its own.
+// Checks that each field of a config that a program does not follow is noted in a line of its own.
 void testNotes() {
   Case one(__func__);
   fs::path folder = fs::temp_directory_path() / ("llmc-notes-" + std::to_string(::getpid()));
@@ -386,7 +386,7 @@ void testSpellings() {
     check(bool(import(context, folder.string(), optionsFor(1, 16), message)),
           std::string(name) + " with " + instead + ": " + message);
   }
-  // Of another size: every tensor is named, with both shapes.
+  // A model of another size is refused: every tensor is named, with both shapes.
   std::ofstream(folder / "config.json")
       << R"({"model_type": "bert", "hidden_size": 12, "num_attention_heads": 2, "vocab_size": 67,)"
          R"("num_hidden_layers": 3, "intermediate_size": 40, "max_position_embeddings": 20})";

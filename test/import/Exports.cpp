@@ -1,4 +1,4 @@
-// What exporters make of a model that was just initialised, or that they do not
+// Tests what exporters make of a model that was just initialised, or that they do not
 // optimise: parts taken from sequences, one vector in place of equal ones.
 #include "GraphBuilder.h"
 
@@ -158,7 +158,7 @@ void testNamesInMetadata() {
        "['', 'net', 'net.down', 'linear_1']");
   call(g.node("Mul", {"d", norm}, {"e"}), "aten.mul.Tensor", "%d, %p_net_norm1_weight",
        "['', 'net', 'net.norm1', 'mul_2']");
-  // What the program trains is not folded; what it does not train is no parameter.
+  // A tensor that the program trains is not folded; one that it does not train is no parameter.
   call(g.node("Exp", {"net.Log"}, {"l"}), "aten.exp.default", "%p_net_log", "['', 'net', 'exp']");
   g.node("Mul", {"e", "l"}, {"f"});
   call(g.node("Mul", {"f", "net.mask"}, {"h"}), "aten.mul.Tensor", "%f, %b_net_mask",

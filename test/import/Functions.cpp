@@ -215,7 +215,7 @@ void testBranches() {
   }
 }
 
-// What is not taken may be anything that could be taken elsewhere.
+// Checks that a branch that is not taken may hold anything that could be taken elsewhere.
 void testUntaken() {
   Case one(__func__);
   Outcome expected = branchAlone(true);

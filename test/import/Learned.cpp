@@ -1,5 +1,6 @@
-// What a file stores and a model learns is trained, in whatever form an exporter left it; what
-// follows a formula is a constant; what cannot be told is a constant, and said.
+// Tests that each tensor that a file stores and a model learns is trained, in whatever form an
+// exporter left it; that one that follows a formula is a constant; and that one of which neither
+// is known is a constant, with a note.
 #include "GraphBuilder.h"
 
 using namespace llmc;
@@ -47,8 +48,8 @@ void testNumbers() {
     }
 }
 
-// What metadata calls a parameter is one; a call that reads none has a number of its own,
-// though the file stores one for both.
+// Checks that a tensor that metadata calls a parameter is one, and that a call that reads none has
+// a number of its own, though the file stores one for both.
 void testNumbersOfCalls() {
   Case one(__func__);
   Graph g;
@@ -235,7 +236,7 @@ void testFoldedTwice() {
         "copies of one parameter: " + out.message);
 }
 
-// Where nothing tells what the program calls a parameter, its node says what it is.
+// Checks that a parameter whose name in the program is lost is recognised by its node.
 void testLostNames() {
   Case one(__func__);
   Graph g;

@@ -1,5 +1,5 @@
-// What torch.export tells of its program in a file: operands that norms lack, numbers that are
-// parameters, and parameters that the file has lost.
+// Tests what the importer reads of the program that torch.export records in a file: operands that
+// norms lack, numbers that are parameters, and parameters that the file has lost.
 #include "GraphBuilder.h"
 
 #include "llvm/ADT/StringExtras.h"
@@ -84,8 +84,8 @@ void sign(Graph &g, const std::string &text) {
   entry.set_value(text);
 }
 
-// What the file lists and no longer has is said; not what it has in another form, nor what is
-// another name of something that it has.
+// Checks that each parameter that the file lists and no longer holds is noted, but none that it
+// holds in another form or under another name.
 void testLostParameters() {
   Case one(__func__);
   std::string lines = "\n# inputs\n", specs = "ExportGraphSignature(input_specs=[";
@@ -129,8 +129,8 @@ void testLostParameters() {
   }
 }
 
-// What the exporter computed from parameters is trained in their place, and said: 1 - mix, and a
-// head that joins two tables. The weight of a product that is turned is that weight.
+// Checks that tensors that the exporter computed from parameters are trained in their place, with
+// a note: 1 - mix, and a head that joins two tables. A transposed weight remains that weight.
 void testMadeParameters() {
   Case one(__func__);
   Graph g;

@@ -1,5 +1,5 @@
-// Where weights lie and how they are stored: one graph whose tensors are inside of
-// the file or beside it, and of any type, means the same.
+// Tests that one graph means the same wherever its tensors are stored, inside of the file or
+// beside it, and in any type.
 #include "Folder.h"
 #include "GraphBuilder.h"
 

@@ -150,7 +150,7 @@ LLMC_TEST(ringWithinAStage) {
   expectFound(torn.program, "launch-order", "which waits for");
 }
 
-// What a neighbour does orders nothing of one's own.
+// Checks that the instructions of a peer do not order those of a rank itself.
 LLMC_TEST(ringOrdersNothingOfOneRank) {
   for (size_t Ring::*wait : {&Ring::waits, &Ring::ended}) {
     Ring ring;

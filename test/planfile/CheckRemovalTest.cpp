@@ -32,7 +32,8 @@ public:
       memory[i] = mix(17, i);
   }
 
-  // What the host sees of two steps: outputs after each, states other than sums at the end.
+  // Returns the symbols in the bytes that the host sees of two steps: outputs after each,
+  // states other than sums at the end.
   std::vector<uint64_t> run() {
     std::vector<uint64_t> seen;
     auto see = [&](const BufferRefT &b) {
@@ -269,7 +270,8 @@ bool computes(const InstructionT &inst) {
   return inst.body.type != Body::Record && inst.body.type != Body::Wait;
 }
 
-// Whether anybody reads what it writes: the first stage computes the gradient of its input.
+// Returns whether anything reads what the instruction writes: the first stage computes the gradient
+// of its input.
 bool isRead(const StageT &stage, const InstructionT &inst) {
   bool writes = false, found = false;
   forEachAccess(inst, 0, [&](const ByteAccess &w) {
@@ -316,7 +318,7 @@ LLMC_TEST(removedInstructionsAreFound) {
   EXPECT(found["tensors"] > 500 && found["updates"] > 500 && harmless > 50);
 }
 
-// What is swapped with the instruction before it, too: a product before its operand.
+// Checks that an instruction swapped with the one before it is found: a product before its operand.
 LLMC_TEST(operandsReadTooEarlyAreFound) {
   Rng rng(6);
   int found = 0, same = 0;

@@ -1,4 +1,4 @@
-// What is said of a long step by what it repeats is what is said of it row by row.
+// Tests that a long step checked by its repeated part gives the same findings as row by row.
 #include "lib/planfile/Check.h"
 #include "lib/planfile/CheckSteady.h"
 #include "lib/planfile/Program.h"

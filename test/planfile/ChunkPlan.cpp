@@ -23,14 +23,14 @@ enum Event : uint32_t {
   kSlotEvents, // then two a chunk: its gradients are summed here, over all ranks
 };
 
-// What goes over a border: of a pass, a chunk of this stage and a micro-batch.
+// Identifies a message over a stage boundary: of a pass, a chunk of this stage and a micro-batch.
 struct Cargo {
   bool sends;
   Pass pass;
   uint32_t chunk, microBatch;
 };
 
-// Who runs what in which round: -1 until it has run.
+// Records the round in which each place runs each micro-batch of a pass: -1 until it has run.
 class Rounds {
 public:
   explicit Rounds(const ChunkShape &shape)

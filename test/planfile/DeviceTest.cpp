@@ -41,7 +41,7 @@ DeviceImageT makeImage(const ProgramT &program) {
   return image;
 }
 
-// Why an image that `edit` changed is refused; empty if it is not.
+// Returns the error for an image that `edit` changed; empty if there is none.
 template <class Edit>
 std::string refusal(Edit edit) {
   ProgramT program = makePlan({.exchange = true});

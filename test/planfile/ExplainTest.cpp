@@ -1,4 +1,4 @@
-// What explain and the memory report say of hand-made plans.
+// Tests the texts of explain and the memory report on hand-made plans.
 #include "lib/report/Explain.h"
 #include "lib/report/Memory.h"
 #include "test/planfile/Harness.h"

@@ -124,7 +124,7 @@ LLMC_TEST(every_rank_agrees_in_both_ways_to_count) {
       continue;
     }
     ++refused;
-    // What is named as valid is valid, and what was given is not among it.
+    // Each size that the error calls valid is valid, and the given one is not among them.
     EXPECT_MSG(errors.size() == 1, textOf(s));
     bool isEtp = contains(errors, "valid sizes of etp are");
     std::istringstream sizes(errors[0].substr(errors[0].find(" are ") + 5));

@@ -1,4 +1,4 @@
-// What the report says of hand-made plans, whose counts can be done by hand.
+// Tests the report on hand-made plans, whose counts can be done by hand.
 #include "lib/planfile/Check.h"
 #include "lib/report/Memory.h"
 #include "lib/report/Report.h"
@@ -113,7 +113,7 @@ LLMC_TEST(inspectWalksThePlan) {
   EXPECT_EQ(stepCount(inspectJson(program, 0)["sends"], {{"from_stage", 0}}), 3u);
 }
 
-// Where backward is split, what only the weights' gradients read is saved too.
+// Checks that, if backward is split, values that only the weights' gradients read count as saved.
 LLMC_TEST(savedForEitherPartOfBackward) {
   auto program = makeChunkPlan({});
   auto savedOf = [&](uint32_t stage, const char *procedure, Body kind) {
@@ -157,7 +157,7 @@ LLMC_TEST(textNamesWhatMatters) {
     EXPECT_MSG(text.find(words) != std::string::npos, std::string(words) + " is missing:\n" + text);
 }
 
-// Of many stages none is left out: each has a row.
+// Checks that each of many stages has a row.
 LLMC_TEST(memoryOfManyStages) {
   ProgramT program = makePlan({.stages = 12, .microBatches = 12});
   std::string text = inspectText(program, 5000);

@@ -97,7 +97,7 @@ std::vector<float> results(const ProgramT &program, const Executor &executor) {
   return all;
 }
 
-// What one step makes of the weights, layer after layer on one rank, in double.
+// Returns the weights after one step, computed layer after layer on one rank, in double.
 std::vector<std::vector<double>> expectedWeights(const ChunkShape &shape, const Batch &batch) {
   unsigned places = shape.stages * shape.chunks;
   std::vector<std::vector<double>> w(places), gradient(places);

@@ -96,8 +96,8 @@ TEST(AllToAll, BoundsWantTheWholeBufferAtBothEnds) {
   EXPECT_NE(make(128, 128, 0).find("overlap"), std::string::npos); // not in place
 }
 
-// What each rank holds goes once around a ring of four and is added up on its way; what is
-// sent and what comes go on streams of their own, as a send holds its stream.
+// Checks that the values of each rank go once around a ring of four and are added up on the way.
+// Sends and receives have streams of their own, since a send blocks its stream.
 TEST(Ring, AroundAnAxisWithinAStage) {
   for (int32_t delta : {1, -1, 3, -3})
     for (int run = 0; run < 4; ++run) {

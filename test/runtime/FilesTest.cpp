@@ -166,7 +166,7 @@ TEST(Npy, FortranOrder) {
   EXPECT_EQ(turned, want);
 }
 
-// What is written is read, of any rank and type.
+// Checks that a tensor of any rank and type that was written is read back.
 TEST(Npy, RoundTrip) {
   TemporaryFolder folder;
   std::vector<std::byte> bytes(48);

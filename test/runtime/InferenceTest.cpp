@@ -223,7 +223,7 @@ TEST_F(Inference, PaddedColumnsAreCutOverTensor) {
   expectOutput("y.npy", ElementType::F32, {2, 5}, x);
 }
 
-// Where ranks hold the same, the first one's bytes are written.
+// Checks that of ranks that hold the same part, the first one's bytes are written.
 TEST_F(Inference, CopiesAreReadAtTheFirstRank) {
   auto program = inferProgram({2, 1, 2});
   addInput(*program, "x", DType::I64, {1});

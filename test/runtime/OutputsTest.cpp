@@ -42,7 +42,7 @@ Status writeWhole(const std::string &path, std::string_view bytes) {
   return file->commit();
 }
 
-// What `body` returns in a process of its own.
+// Returns what `body` returns in a process of its own.
 bool inChild(const std::function<bool()> &body) {
   pid_t child = ::fork();
   if (child == 0)

@@ -1,4 +1,4 @@
-// What a person sees of long work, on a terminal and in a log.
+// Tests what is shown of long work, on a terminal and in a log.
 #include "lib/support/Progress.h"
 
 #include <gtest/gtest.h>

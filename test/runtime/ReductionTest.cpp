@@ -26,7 +26,7 @@ bool isNan(const Format &f, uint16_t bits) {
   return (bits & 0x7fffu) > infinity;
 }
 
-// What the bits mean; what would be infinite is the next power of two.
+// Returns the number that the bits mean; an infinity is taken as the next power of two.
 double meaning(const Format &f, uint16_t bits) {
   int field = (bits & 0x7fff) >> f.fraction(), fraction = bits & ((1 << f.fraction()) - 1);
   double value = field == 0 ? std::ldexp(fraction, 1 - f.bias() - f.fraction())

@@ -189,8 +189,8 @@ private:
   int count = 0;
 };
 
-// What the plan file says, element by element: the bits that `rank` must hold of a state, by
-// place in its arena.
+// Returns the floats that `rank` must hold of the states, element by element as the plan file
+// describes them, by offset in its arena.
 std::map<uint64_t, float> expected(const Layout &layout, uint32_t rank) {
   const ProgramT &program = *layout.program;
   std::vector<uint32_t> at = coordinateOf(*program.mesh, rank);
@@ -276,7 +276,7 @@ TEST(States, DrawnLayoutsGiveTheSourceBack) {
   EXPECT_GT(experts, 50u);
 }
 
-// What a broken layout does, and who says so.
+// Checks that each fault of a flat buffer's layout is found, with the message that names it.
 TEST(States, FaultsOfFlatBuffersAreFound) {
   auto make = [] {
     Layout layout(0);

@@ -518,7 +518,7 @@ TEST_F(Trainer, EvaluationChangesNothing) {
         losses.push_back((*json)["eval_loss"].get<double>());
     }
     ASSERT_EQ(losses.size(), 3u);
-    // What a step on those rows with these weights and no learning reports.
+    // Compare with a step on those rows with these weights and no learning.
     options.evalData.clear();
     options.evalEvery = 0;
     options.metrics.clear();

@@ -27,7 +27,7 @@ std::map<Fault, Counts> judge(const planfile::ProgramT &program) {
   EXPECT_EQ(equivalence.fault(), "");
   for (const verify::Mutant &mutant : verify::listMutants(program)) {
     planfile::ProgramT changed(program);
-    // What these change shows in numbers only.
+    // These faults change numbers only.
     if (mutant.fault == Fault::Drop || mutant.fault == Fault::Scale || mutant.fault == Fault::Kind ||
         mutant.fault == Fault::Group)
       continue;

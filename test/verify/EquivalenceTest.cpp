@@ -66,8 +66,8 @@ TEST(Equivalence, IsNotWhatACheckerFound) {
     EXPECT_GT(alone[checker], 0u) << checker;
 }
 
-// What the checker of orders says of a lost wait and what the closure says must agree, though
-// neither knows the other.
+// Checks that the checker of orders and the closure agree on a lost wait, though neither knows the
+// other.
 TEST(Equivalence, OfLostWaits) {
   unsigned lost = 0, needless = 0;
   for (const ProgramT &program : plans()) {

@@ -191,7 +191,8 @@ TEST(Mutants, ScratchExchanged) {
   EXPECT_GE(byCheckers, 2u);
 }
 
-// What is removed is found or read by nobody; what commutes has no operands to exchange.
+// Checks that a removed instruction is found or its result is never read, and that no operands of a
+// commutative one are exchanged.
 TEST(Mutants, RemovedInstructions) {
   ProgramT program = makePlan();
   std::map<Fault, size_t> counts;

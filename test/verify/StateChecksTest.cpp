@@ -143,7 +143,7 @@ TEST(States, WrongTypesAndShapesAreFound) {
   }
 }
 
-// Of tensors with equal elements (biases of zeros) nobody can tell, and nobody needs to.
+// Checks that swapped offsets are found unless the tensors have equal elements (biases of zeros).
 TEST(States, SwappedPlacesAreFound) {
   ProgramT program(exported().program());
   size_t found = 0;

@@ -36,7 +36,7 @@ ValueSet train::activityInBody(RepeatOp repeat, const ValueSet &outer) {
   for (auto [argument, operand] : llvm::zip(block.getArguments(), repeat->getOperands()))
     if (outer.contains(operand))
       active.insert(argument);
-  // What one iteration makes active is carried into the next: iterate to a fixpoint.
+  // A value that one iteration makes active is carried into the next: iterate to a fixpoint.
   for (bool changed = true; changed;) {
     changed = false;
     spreadActivity(block, active);

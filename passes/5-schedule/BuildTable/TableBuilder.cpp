@@ -63,7 +63,7 @@ plan::ProcedureOp TableBuilder::procedureOf(const Step &step, bool isLast) {
   auto ofChunk = [&](StringRef name) { return find(getProcedureName(name, step.chunk)); };
   if (plan::ProcedureOp found = ofChunk(kind))
     return found;
-  // Where backward is split, only W has a procedure for the last micro-batch.
+  // If backward is split, only W has a procedure for the last micro-batch.
   return step.kind == StepKind::B ? ofChunk("backward") : plan::ProcedureOp();
 }
 

@@ -61,7 +61,7 @@ static void testAddStacked(func::FuncOp func, ArrayRef<Tensor> inputs, ArrayRef<
   func.setFunctionType(builder.getFunctionType(func.getArgumentTypes(), ret->getOperandTypes()));
   std::vector<Tensor> expected(want);
   expected.push_back(want[2]); // `next` is stacked already
-  // What enters an iteration is what the one before it gave.
+  // The carried value of an iteration is the result of the one before it.
   Tensor shifted = want[2];
   int64_t count = withArgument.getCount();
   for (int64_t i = 0; i < count; ++i) {

@@ -66,8 +66,9 @@ static void testSlopes(Random &random, func::FuncOp func, const Case &test,
   }
 }
 
-// What changes by no more than its error changes results by no more than theirs, but for what is
-// of second order. A bound is no wilder than a thousand times what was seen.
+// Checks that operands that change by no more than their errors change results by no more than
+// the bounds, but for terms of second order, and that no bound is more than a thousand times the
+// change that was seen.
 static void testBounds(Random &random, func::FuncOp func, const Case &test,
                        const std::vector<Tensor> &inputs, Report &report) {
   constexpr double kUnits = 64;

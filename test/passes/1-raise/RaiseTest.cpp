@@ -1,4 +1,4 @@
-// What the whole phase promises: one canonical form, and the same numbers.
+// Tests what the whole phase promises: one canonical form, and the same numbers.
 #include "dialects/graph/Graph.h"
 #include "mlir/IR/Verifier.h"
 #include "test/passes/1-raise/Harness.h"

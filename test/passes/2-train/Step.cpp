@@ -46,7 +46,7 @@ bool Step::train(TrainOptions options) {
 
 func::FuncOp Step::function(llvm::StringRef name) { return owner->lookupSymbol<func::FuncOp>(name); }
 
-// What argument or result `attributes` is bound to.
+// Returns the name of what an argument or result with `attributes` is bound to, or "".
 static std::string nameOf(DictionaryAttr attributes) {
   if (auto state = attributes.getAs<FlatSymbolRefAttr>("graph.state"))
     return state.getValue().str();

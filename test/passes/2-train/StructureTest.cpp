@@ -1,5 +1,5 @@
-// What the phase leaves behind besides numbers: what is kept for the backward
-// pass, which values are paired, where ops say they come from.
+// Tests the IR that the phase leaves behind: which values are kept for the backward
+// pass, which values are paired, and the origins of ops.
 #include "mlir/IR/BuiltinAttributes.h"
 #include "test/passes/2-train/Step.h"
 #include "test/planfile/Harness.h"

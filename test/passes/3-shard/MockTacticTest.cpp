@@ -59,7 +59,7 @@ int count(ModuleOp module, StringRef kind, StringRef axes) {
   return found;
 }
 
-// How the states lie, and the step on all ranks beside the step of one.
+// Checks the shardings of the states, and the step on all ranks against the step of one.
 void checkMock(const Mesh &mesh, const Model &model, StringRef columns, const std::string &what) {
   std::mt19937 random(5);
   MLIRContext context;

@@ -232,7 +232,7 @@ std::string Writer::block() {
   return join(mlp(norm(m.parallel ? input : x, "n2", "_l")), "p2");
 }
 
-// What layers capture: angles of rows, and which keys are words.
+// Writes the values that layers capture: angles of rows, and which keys are words.
 void Writer::tables() {
   int64_t half = m.headDim() / 2;
   std::string T = type({1, m.sequence, half}), I = tensor({1, m.sequence, half}, "i64");

@@ -1,4 +1,4 @@
-// What must not change how states lie: names, the order of ops, and how q, k and
+// Tests that shardings of states do not depend on names, the order of ops, and how q, k and
 // v are written.
 #include "dialects/parallel/Annotations.h"
 #include "mlir/Pass/PassManager.h"
@@ -12,8 +12,8 @@ using namespace mlir;
 namespace llmc::test {
 namespace {
 
-// How each state lies, by the name of its parameter in the text and its role;
-// and how often each kind of op lies how.
+// Holds the sharding of each state, by the name of its parameter in the text and its role;
+// and counts the shardings of each kind of op.
 struct Layout {
   std::map<std::string, std::string> states;
   std::map<std::string, int> ops;

@@ -25,7 +25,7 @@ Range rangeOf(Value buffer) {
   return {op, begin, begin + size};
 }
 
-// What an instruction reads and writes, in the terms of the plan dialect.
+// Appends the buffers that an instruction reads and writes.
 void operandsOf(Operation &op, SmallVectorImpl<Value> &reads, SmallVectorImpl<Value> &writes) {
   if (auto launch = dyn_cast<plan::LaunchOp>(op)) {
     llvm::append_range(reads, launch.getReads());

@@ -109,7 +109,7 @@ LLMC_TEST(messages_go_around_an_axis) {
   }
 }
 
-// What a stage says of an input and what the module's list says of it must agree.
+// Checks that a stage whose binding of an input differs from the module's list is refused.
 LLMC_TEST(inputs_said_otherwise_are_refused) {
   for (const char *said : {"dims = [[], []]", "dims = [[\"cp\"], []]",
                            "dims = [[], [\"cp\"]], default = \"ones\"",
@@ -129,7 +129,7 @@ LLMC_TEST(inputs_said_otherwise_are_refused) {
     subject.options.infer = true;
     subject.options.tp = 2, subject.options.cp = 4;
     EXPECT(failed(verify::compileFrom(*module, Phase::Schedule, Phase::Emit, subject)));
-    // Where other dims are cut, parts have other sizes.
+    // Parts of other dims have other sizes.
     EXPECT_MSG(messages.find("in graph.inputs") != std::string::npos, said + (": " + messages));
   }
 }

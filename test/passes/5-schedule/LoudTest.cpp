@@ -22,7 +22,7 @@ struct Planted : PassWrapper<Planted, OperationPass<ModuleOp>> {
   }
 };
 
-// What is said when `kind` runs inside another module, if it fails as it should.
+// Returns the diagnostics when `kind` runs inside another module, if it fails as it should.
 std::string errorsOf(Planted::Kind kind) {
   MLIRContext context;
   std::string errors;

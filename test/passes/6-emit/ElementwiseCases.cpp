@@ -17,7 +17,7 @@ static std::vector<int64_t> thinned(Random &random, std::vector<int64_t> shape) 
   return shape;
 }
 
-// Where nothing is rounded in float64, integers of more than 2^50.
+// Draws a binary op, with integers up to 2^50 where float64 does not round their results.
 Case makeBinary(Random &random) {
   static const char *ops[] = {"add", "sub", "mul", "div", "rem", "maximum", "minimum"};
   auto shape = drawShape(random, 0, 4, 6000);

@@ -110,7 +110,7 @@ Case makeRowGroup(Random &random) {
     g.hero();
   for (int64_t i = draw(random, 0, 2); i > 0; --i)
     g.expression();
-  // What is computed and read whole may be written over an argument.
+  // A value that is computed and read whole may be written over an argument.
   std::vector<int64_t> targets;
   for (int64_t i = 0; i < arguments; ++i)
     targets.push_back(i);

@@ -15,7 +15,7 @@ namespace llmc::test {
 
 namespace {
 
-// What a kernel calls, in this order.
+// Lists the functions that a kernel calls, in the order of their table.
 enum Question { AskThread, AskBlock, AskBlocks, AskBarrier, AskShuffle };
 
 struct Asker {

@@ -53,7 +53,7 @@ std::vector<Fault> importFaults() {
        setOfSource(layer("mlp.c_fc.bias"), "init", "#graph.init_kind<ones>")},
       {"a matrix begins with zeros", "llama", mesh, at, drawn,
        setOfSource("model.layers.0.mlp.up_proj.weight", "init", "#graph.init_kind<zeros>")},
-      // What the graph computes: only the file itself says it.
+      // These change what the graph computes, which only the file itself tells.
       {"an activation is left out", "tiny", mesh, at, oracle, leaveOut(in("graph.tanh"), 0, 0)},
       {"a constant of the file is 5 % larger", "tiny", mesh, at, oracle,
        scaleResult(in("graph.tanh"), 0, 1.05)},

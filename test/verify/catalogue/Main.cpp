@@ -63,7 +63,7 @@ bool isFound(const Fault &fault, const std::string &found) {
 }
 bool needsOracle(const Fault &fault) { return std::string(fault.expected) == "oracle"; }
 
-// What decides the faults of a model on a mesh.
+// Builds and keeps the mutation runner that decides the faults of a model on a mesh.
 class Courts {
 public:
   Courts(mlir::MLIRContext &context, std::string folder, std::string python)

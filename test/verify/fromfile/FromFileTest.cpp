@@ -73,7 +73,7 @@ bool scaleActivation(ModuleOp module) {
   return gate && scale(gate.getResult(), 1.05);
 }
 
-// What comes back along the residual branch of a layer no longer meets what passes by.
+// Drops from the backward pass of a layer the addition of the two cotangents of a residual.
 bool dropResidual(ModuleOp module) {
   auto add = find<graph::AddOp>(module, [](graph::AddOp op) {
     auto repeat = op->getParentOfType<graph::RepeatOp>();
@@ -254,7 +254,7 @@ int checkModel(MLIRContext &context, const std::string &model) {
 
 constexpr double kHalfUnit = 1.001 * 0x1p-24;
 
-// What an exporter writes as float32, and what it meant.
+// Checks the number that an exporter meant against the float32 that it wrote.
 void checkMeant() {
   verify::Report none;
   const double meant[] = {3,
