@@ -6,8 +6,8 @@
 #include "lib/verify/subject/Captured.h"
 #include "lib/verify/interpret/Forward.h"
 #include "lib/verify/source/FromFile.h"
-
-#include "lib/verify/interpret/Interpret.h"#include "lib/verify/source/MeantConstants.h"
+#include "lib/verify/interpret/Interpret.h"
+#include "lib/verify/source/MeantConstants.h"
 #include "lib/verify/interpret/Sources.h"
 #include "runtime/states/Random.h"
 
