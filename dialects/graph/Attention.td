@@ -9,6 +9,8 @@ class Graph_RowsOp<string mnemonic> : Graph_ComputeOp<mnemonic, ["getFlops", "ge
 def Graph_AttentionOp : Graph_RowsOp<"attention"> {
   let summary = "softmax of masked scale * q k^T, times v, with the log-sum-exp of each row";
   let description = [{
+    Attention is that of Vaswani et al. (2017), with grouped heads (Ainslie et al., 2023) and, for
+    the gradient, the log-sum-exp of each row (FlashAttention: Dao et al., 2022; Dao, 2023).
     q is [batch, rows, heads, dim], k and v are [batch, keys, kv_heads, dim]; head
     h reads kv head h / (heads / kv_heads).
     score(i, j) = scale * q_i . k_j; `softcap` C > 0 makes it C * tanh(score / C).
@@ -18,6 +20,13 @@ def Graph_AttentionOp : Graph_RowsOp<"attention"> {
     is added to the score; nothing flows back to it.
     o has q's shape; lse is [batch, rows, heads] (natural logarithm). A row that
     sees nothing has o = 0 and lse = -inf.
+    Example:
+    ```mlir
+    %o, %lse = graph.attention %q, %k, %v, %mask
+        {scale = 0.5, causal = true, offset = 2, window = 4, softcap = 50.0}
+        : (tensor<1x3x4x2xf32>, tensor<1x5x2x2xf32>, tensor<1x5x2x2xf32>, tensor<1x1x3x5xi1>)
+          -> (tensor<1x3x4x2xf32>, tensor<1x3x4xf32>)
+    ```
     Rules: C1 ranks and shapes agree; C2 heads is a multiple of kv_heads;
     C3 offset >= 0, window >= 1 and only with `causal`, softcap >= 0; C4 mask has
     4 dimensions, each of the size above; C5 mask is i1 or a float.
@@ -42,7 +51,19 @@ def Graph_AttentionOp : Graph_RowsOp<"attention"> {
 }
 def Graph_AttentionGradOp : Graph_RowsOp<"attention_grad"> {
   let summary = "cotangents of q, k and v; probabilities are recomputed from lse";
-  let description = [{ Rules: C1 to C5 of graph.attention; cotangents have their primals' shapes (C1). }];
+  let description = [{
+    Computes, with p = exp(score - lse) and `cotangent` the one of o, dv += p * cotangent and the
+    cotangent p * (cotangent . v - cotangent . o) of each score (Dao et al., 2022, algorithm 4). The
+    attributes are those of the graph.attention.
+    Example:
+    ```mlir
+    %dq, %dk, %dv = graph.attention_grad %do, %q, %k, %v, %o, %lse {scale = 0.5, causal = true}
+        : (tensor<1x3x4x2xf32>, tensor<1x3x4x2xf32>, tensor<1x3x2x2xf32>, tensor<1x3x2x2xf32>,
+           tensor<1x3x4x2xf32>, tensor<1x3x4xf32>)
+          -> (tensor<1x3x4x2xf32>, tensor<1x3x2x2xf32>, tensor<1x3x2x2xf32>)
+    ```
+    Rules: C1 to C5 of graph.attention; cotangents have their primals' shapes (C1).
+  }];
   let arguments = (ins Graph_Float:$cotangent, Graph_Float:$q, Graph_Float:$k, Graph_Float:$v,
                        Graph_Float:$o, Graph_Float:$lse, Optional<Graph_Tensor>:$mask,
                        F64Attr:$scale, BoolAttr:$causal,
@@ -57,6 +78,11 @@ def Graph_RotaryOp : Graph_RowsOp<"rotary"> {
     Pair i < half is (x[i], x[i + half]) or, `interleaved`, (x[2i], x[2i + 1]); (a, b)
     becomes (a cos[i] - b sin[i], b cos[i] + a sin[i]). Elements from 2 * half on are
     copied. `inverse` negates sin (the gradient). cos and sin get no gradient.
+    Example:
+    ```mlir
+    %r = graph.rotary %x, %cos, %sin {interleaved, inverse}
+        : (tensor<1x3x4x2xf32>, tensor<1x3x1xf32>, tensor<1x3x1xf32>) -> tensor<1x3x4x2xf32>
+    ```
     Rules: C1 ranks are 4 and 3; C2 cos and sin have one shape, x's batch or 1 and
     x's rows; C3 1 <= half and 2 * half <= dim; C4 the result has x's type.
   }];

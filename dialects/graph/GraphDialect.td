@@ -27,9 +27,10 @@ def Graph_Dialect : Dialect {
 
 //===-- Enums ---------------------------------------------------------------===//
 
-class Graph_Enum<string name, list<string> cases>
+class Graph_Enum<string name, list<string> cases, string text>
     : I32EnumAttr<name, "", !foreach(i, !range(!size(cases)),
                   I32EnumAttrCase<cases[i], i>)> {
+  let description = text;
   let cppNamespace = "::llmc::graph";
   let genSpecializedAttr = 0;
 }
@@ -39,16 +40,25 @@ class Graph_EnumAttr<EnumInfo info, string mnemonic> : EnumAttr<Graph_Dialect, i
   let assemblyFormat = "`<` $value `>`";
 }
 
-def Graph_ReduceKind : Graph_Enum<"ReduceKind", ["sum", "max", "sum_squares"]>;
+def Graph_ReduceKind : Graph_Enum<"ReduceKind", ["sum", "max", "sum_squares"],
+    "Selects what a reduction computes. Example: `#graph.reduce_kind<max>`">;
 def Graph_ReduceKindAttr : Graph_EnumAttr<Graph_ReduceKind, "reduce_kind">;
-def Graph_Predicate : Graph_Enum<"Predicate", ["eq", "ne", "lt", "le", "gt", "ge"]>;
+def Graph_Predicate : Graph_Enum<"Predicate", ["eq", "ne", "lt", "le", "gt", "ge"],
+    "Selects a comparison: lhs equal to, not equal to, less than, ... rhs. "
+    "Example: `#graph.predicate<lt>`">;
 def Graph_PredicateAttr : Graph_EnumAttr<Graph_Predicate, "predicate">;
-def Graph_GeluForm : Graph_Enum<"GeluForm", ["tanh", "erf"]>;
+def Graph_GeluForm : Graph_Enum<"GeluForm", ["tanh", "erf"],
+    "Selects the exact form (erf) of graph.gelu or its approximation (tanh). "
+    "Example: `#graph.gelu_form<erf>`">;
 def Graph_GeluFormAttr : Graph_EnumAttr<Graph_GeluForm, "gelu_form">;
 def Graph_Role : Graph_Enum<"Role",
-    ["parameter", "master", "moment1", "moment2", "accumulator"]>;
+    ["parameter", "master", "moment1", "moment2", "accumulator"],
+    "Tells what a state is: a parameter; of a parameter, its copy of higher precision, AdamW's "
+    "first or second moment, or the sum of its gradients over micro-batches.">;
 def Graph_RoleAttr : EnumAttr<Graph_Dialect, Graph_Role, "role">;
-def Graph_InitKind : Graph_Enum<"InitKind", ["zeros", "ones", "normal"]>;
+def Graph_InitKind : Graph_Enum<"InitKind", ["zeros", "ones", "normal"],
+    "Selects how a tensor is drawn: zeros, ones, or a normal distribution of mean 0. "
+    "Example: `#graph.init_kind<normal>`">;
 def Graph_InitKindAttr : Graph_EnumAttr<Graph_InitKind, "init_kind">;
 
 //===-- Attributes ----------------------------------------------------------===//
@@ -61,8 +71,8 @@ def Graph_ViewAttr : AttrDef<Graph_Dialect, "View"> {
     of the source (both in elements, row-major). Slices, transposes and reshapes
     of a source compose to one view, and writing through it is the inverse.
 
-    Example: `#graph.view<@"h.0.attn.c_attn.weight", 32, [96, 1]>` is the key part
-    of a fused 32 x 96 weight.
+    Example: `#graph.view<@"h.0.attn.c_attn.weight", 4, [12, 1]>` is the key part
+    of a fused 4 x 12 weight.
   }];
   let parameters = (ins "::mlir::FlatSymbolRefAttr":$source, "int64_t":$offset,
                         ArrayRefParameter<"int64_t">:$strides);

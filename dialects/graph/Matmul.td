@@ -8,7 +8,11 @@ def Graph_MatmulOp : Graph_ComputeOp<"matmul", ["getFlops", "getEmitClass"]> {
     The equation names every dimension by a letter, as in einsum. Each letter
     stands at most once in each tensor; a result letter stands in an operand.
 
-    Example: `%y = graph.matmul "bsd,de->bse" %x, %w : (tensor<4x16x32xf32>, tensor<32x64xf32>) -> tensor<4x16x64xf32>`
+    Example:
+    ```mlir
+    %y = graph.matmul "sd,de->se" %x, %w
+        : (tensor<2x4xf32>, tensor<4x4xf32>) -> tensor<2x4xf32>
+    ```
     Rules: C1 the equation parses and has the ranks of the tensors; C2 a letter
     has one size; C3 no letter twice in a tensor; C4 result letters come from
     operands; C5 every operand letter is in the other operand or in the result; C6 operands

@@ -11,6 +11,12 @@ def Graph_LayerNormOp : Graph_NormOp<"layer_norm"> {
   let description = [{
     rstd = 1 / sqrt(variance + eps), the biased variance. mean and rstd have
     x's shape without the last dim and serve the gradient.
+    Example:
+    ```mlir
+    %y, %mean, %rstd = graph.layer_norm %x, %w, %b {eps = 1.0e-5}
+        : (tensor<2x4xf32>, tensor<4xf32>, tensor<4xf32>)
+          -> (tensor<2x4xf32>, tensor<2xf32>, tensor<2xf32>)
+    ```
     Rules: C1 scale and bias are vectors of the last dim; C2 eps > 0; C3 result shapes.
   }];
   let arguments = (ins Graph_Float:$x, Graph_Float:$scale, Graph_Float:$bias, F64Attr:$eps);
@@ -19,6 +25,13 @@ def Graph_LayerNormOp : Graph_NormOp<"layer_norm"> {
 def Graph_LayerNormGradOp : Graph_NormOp<"layer_norm_grad"> {
   let summary = "cotangent of x: rstd * (g - mean(g) - xhat * mean(g * xhat)), g = dy * scale";
   let description = [{
+    `cotangent` is dy; xhat = (x - mean) * rstd, and mean() averages over the last dim.
+    Example:
+    ```mlir
+    %dx = graph.layer_norm_grad %dy, %x, %w, %mean, %rstd
+        : (tensor<2x4xf32>, tensor<2x4xf32>, tensor<4xf32>, tensor<2xf32>, tensor<2xf32>)
+          -> tensor<2x4xf32>
+    ```
     Rules: C1 scale is a vector of x's last dim; C2 cotangent and result have x's type;
     C3 mean and rstd have x's shape without the last dim.
   }];
@@ -29,6 +42,12 @@ def Graph_LayerNormGradOp : Graph_NormOp<"layer_norm_grad"> {
 def Graph_LayerNormGradScaleOp : Graph_NormOp<"layer_norm_grad_scale"> {
   let summary = "cotangent of scale: sum over all rows of dy * xhat";
   let description = [{
+    `cotangent` is dy; xhat = (x - mean) * rstd.
+    Example:
+    ```mlir
+    %dw = graph.layer_norm_grad_scale %dy, %x, %mean, %rstd
+        : (tensor<2x4xf32>, tensor<2x4xf32>, tensor<2xf32>, tensor<2xf32>) -> tensor<4xf32>
+    ```
     Rules: C1 the result is a vector of x's last dim; C2 the cotangent has x's type;
     C3 mean and rstd have x's shape without the last dim.
   }];
@@ -40,6 +59,11 @@ def Graph_RmsNormOp : Graph_NormOp<"rms_norm"> {
   let description = [{
     rstd = 1 / sqrt(mean(x^2) + eps) has x's shape without the last dim and serves
     the gradient. The last dim may be a head's.
+    Example:
+    ```mlir
+    %y, %rstd = graph.rms_norm %x, %w {eps = 1.0e-6}
+        : (tensor<1x3x4x2xf32>, tensor<2xf32>) -> (tensor<1x3x4x2xf32>, tensor<1x3x4xf32>)
+    ```
     Rules: C1 scale is a vector of the last dim; C2 eps >= 0; C3 result shapes.
   }];
   let arguments = (ins Graph_Float:$x, Graph_Float:$scale, F64Attr:$eps);
@@ -48,6 +72,13 @@ def Graph_RmsNormOp : Graph_NormOp<"rms_norm"> {
 def Graph_RmsNormGradOp : Graph_NormOp<"rms_norm_grad"> {
   let summary = "cotangent of x: rstd * (g - xhat * mean(g * xhat)), g = dy * scale, xhat = x * rstd";
   let description = [{
+    `cotangent` is dy; mean() averages over the last dim.
+    Example:
+    ```mlir
+    %dx = graph.rms_norm_grad %dy, %x, %w, %rstd
+        : (tensor<1x3x4x2xf32>, tensor<1x3x4x2xf32>, tensor<2xf32>, tensor<1x3x4xf32>)
+          -> tensor<1x3x4x2xf32>
+    ```
     Rules: C1 scale is a vector of x's last dim; C2 cotangent and result have x's type;
     C3 rstd has x's shape without the last dim.
   }];
@@ -58,6 +89,11 @@ def Graph_RmsNormGradOp : Graph_NormOp<"rms_norm_grad"> {
 def Graph_RmsNormGradScaleOp : Graph_NormOp<"rms_norm_grad_scale"> {
   let summary = "cotangent of scale: sum over all rows of dy * xhat, xhat = x * rstd";
   let description = [{
+    Example:
+    ```mlir
+    %dw = graph.rms_norm_grad_scale %dy, %x, %rstd
+        : (tensor<1x3x4x2xf32>, tensor<1x3x4x2xf32>, tensor<1x3x4xf32>) -> tensor<2xf32>
+    ```
     Rules: C1 the result is a vector of x's last dim; C2 the cotangent has x's type;
     C3 rstd has x's shape without the last dim.
   }];

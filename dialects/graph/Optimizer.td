@@ -9,6 +9,14 @@ def Graph_AdamWOp : Graph_ComputeOp<"adamw"> {
     p' = p - lr * (weight_decay * p + (m' / c1) / (sqrt(v' / c2) + eps)),
     where c1 = 1 - beta1^t and c2 = 1 - beta2^t are given. Scalars are
     tensor<f32> operands. `decay` off leaves the weight-decay term out.
+    Example:
+    ```mlir
+    %p1, %m1, %v1 = graph.adamw %p, %g, %m, %v, %lr, %beta1, %beta2, %eps, %wd, %c1, %c2
+        {decay = true}
+        : (tensor<4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<f32>, tensor<f32>,
+           tensor<f32>, tensor<f32>, tensor<f32>, tensor<f32>, tensor<f32>)
+          -> (tensor<4xf32>, tensor<4xf32>, tensor<4xf32>)
+    ```
     Rules: C1 grad, m and v have param's shape; C2 the others are scalars; C3 results
     have the types of param, m and v.
   }];

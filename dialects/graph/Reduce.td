@@ -5,7 +5,11 @@ include "dialects/graph/GraphBase.td"
 def Graph_ReduceOp : Graph_ComputeOp<"reduce", ["getEmitClass"]> {
   let summary = "sum, maximum or sum of squares over `dims`, which the result lacks";
   let description = [{
-    Example: `%m = graph.reduce %x {kind = #graph.reduce_kind<max>, dims = array<i64: 2>} : (tensor<4x16x257xf32>) -> tensor<4x16xf32>`
+    Example:
+    ```mlir
+    %m = graph.reduce %x {kind = #graph.reduce_kind<max>, dims = array<i64: 1>}
+        : (tensor<2x4xf32>) -> tensor<2xf32>
+    ```
     Rules: C1 dims are distinct and in range; C2 result shape is the operand's without them;
     C3 element types agree, or both are floats.
     A maximum passes no gradient (it is used to shift an exponent).
@@ -17,7 +21,11 @@ def Graph_ReduceOp : Graph_ComputeOp<"reduce", ["getEmitClass"]> {
 }
 def Graph_SoftmaxOp : Graph_ComputeOp<"softmax", ["getEmitClass"]> {
   let summary = "exp(x - max) / sum over the last dim; a row that is all -inf gives zeros";
-  let description = [{ Rules: C1 there is a last dim; C2 operand and result have one type. }];
+  let description = [{
+    Subtracts the row's maximum, so that no exponential overflows.
+    Example: `%y = graph.softmax %x : (tensor<2x4xf32>) -> tensor<2x4xf32>`
+    Rules: C1 there is a last dim; C2 operand and result have one type.
+  }];
   let arguments = (ins Graph_Float:$operand);
   let results = (outs Graph_Float:$result);
   let assemblyFormat = "operands attr-dict `:` functional-type(operands, results)";
@@ -25,7 +33,15 @@ def Graph_SoftmaxOp : Graph_ComputeOp<"softmax", ["getEmitClass"]> {
 }
 def Graph_SoftmaxGradOp : Graph_ComputeOp<"softmax_grad", ["getEmitClass"]> {
   let summary = "y * (dy - sum(dy * y)) over the last dim, y the softmax";
-  let description = [{ Rules: C1 there is a last dim; C2 operands and result have one type. }];
+  let description = [{
+    `result_value` is y, the result of graph.softmax; `cotangent` is dy.
+    Example:
+    ```mlir
+    %dx = graph.softmax_grad %y, %dy
+        : (tensor<2x4xf32>, tensor<2x4xf32>) -> tensor<2x4xf32>
+    ```
+    Rules: C1 there is a last dim; C2 operands and result have one type.
+  }];
   let arguments = (ins Graph_Float:$result_value, Graph_Float:$cotangent);
   let results = (outs Graph_Float:$result);
   let assemblyFormat = "operands attr-dict `:` functional-type(operands, results)";

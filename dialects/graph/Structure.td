@@ -6,14 +6,16 @@ include "dialects/graph/GraphBase.td"
 def Graph_SourceOp : Graph_Op<"source", [Symbol]> {
   let summary = "a tensor of the model's source, under the source's own name";
   let description = [{
-    Declares bytes on disk (`file` indexes the module's `graph.files`) or, where
-    there are none, the rule from which the tensor is drawn. `init` is the
-    architecture's own rule and is there in both cases.
+    Declares bytes on disk (`file` indexes the module's `graph.files`, `file_offset` is in bytes)
+    or, where there are none, the rule from which the tensor is drawn. `init` is the
+    architecture's own rule and is there in both cases; `init_std` is the standard deviation of
+    `normal`. `aliases` are further names of the tensor in the source.
 
     Example:
     ```mlir
-    graph.source @"transformer.wte.weight" : tensor<257x32xf32>
-        {aliases = ["lm_head.weight"], file = 0, file_offset = 1024, init = #graph.init_kind<normal>, init_std = 2.0e-2}
+    graph.source @"h.0.attn.c_attn.weight" : tensor<4x12xf32>
+        {aliases = ["other.name"], file = 0, file_offset = 1024, init = #graph.init_kind<normal>,
+        init_std = 2.0e-2}
     ```
     Rules: C1 static shape; C2 `file` needs `file_offset`; C3 `init_std` > 0 for normal.
   }];
@@ -36,15 +38,17 @@ def Graph_StateOp : Graph_Op<"state",
 
     Example:
     ```mlir
-    graph.state @attn_k : tensor<2x32x32xf32> parameter
-        views [#graph.view<@"h.0.c_attn.weight", 32, [96, 1]>, #graph.view<@"h.1.c_attn.weight", 32, [96, 1]>]
-    graph.state @attn_k.m : tensor<2x32x32xf32> moment1 of @attn_k
+    graph.state @attn_k : tensor<2x4x4xf32> parameter stacked
+        views [#graph.view<@"h.0.attn.c_attn.weight", 4, [12, 1]>,
+            #graph.view<@"h.1.attn.c_attn.weight", 4, [12, 1]>]
+    graph.state @attn_k.m : tensor<2x4x4xf32> moment1 of @attn_k
     ```
     Rules: C1 static shape; C2 a parameter has one view, or exactly one per
     leading index when `stacked`, or one per index of one more leading dimension, which
     their strides then leave out; C3 a view has one stride per remaining
     dimension and stays inside its source; C4 other roles have `of` (a parameter; not
-    needed for an accumulator, which may sum something else) and no views; C5 `valid_shape` (the rest is padding) has the rank and stays inside the shape.
+    needed for an accumulator, which may sum something else) and no views; C5 `valid_shape` (the
+    rest is padding) has the rank and stays inside the shape.
   }];
   let arguments = (ins SymbolNameAttr:$sym_name, TypeAttrOf<Graph_Tensor>:$type,
                        Graph_RoleAttr:$role,
@@ -75,11 +79,13 @@ def Graph_RepeatOp : Graph_Op<"repeat", [IsolatedFromAbove, AttrSizedOperandSegm
 
     Example:
     ```mlir
-    %h, %res = graph.repeat 12 carried(%h0 : tensor<4x16x32xf32>) stacked(%w : tensor<12x32x32xf32>) captured()
-        -> tensor<4x16x32xf32> stacking tensor<12x4x16x32xf32> {
-    ^bb0(%x: tensor<4x16x32xf32>, %wi: tensor<32x32xf32>):
-      %y = graph.matmul "bsd,de->bse" %x, %wi : ...
-      graph.yield %y, %x : ...
+    %h, %r = graph.repeat 3 carried(%h0 : tensor<2x4xf32>) stacked(%w : tensor<3x4x4xf32>)
+        captured(%b : tensor<4xf32>)
+        -> tensor<2x4xf32> stacking tensor<3x2x4xf32> {
+    ^bb0(%x: tensor<2x4xf32>, %wi: tensor<4x4xf32>, %bi: tensor<4xf32>):
+      %y = graph.matmul "sd,de->se" %x, %wi : (tensor<2x4xf32>, tensor<4x4xf32>) -> tensor<2x4xf32>
+      %z = graph.add %y, %bi : (tensor<2x4xf32>, tensor<4xf32>) -> tensor<2x4xf32>
+      graph.yield %z, %x : tensor<2x4xf32>, tensor<2x4xf32>
     }
     ```
     Rules: C1 count >= 1; C2 stacked operands and results have leading dimension
@@ -118,6 +124,10 @@ def Graph_RepeatOp : Graph_Op<"repeat", [IsolatedFromAbove, AttrSizedOperandSegm
 
 def Graph_YieldOp : Graph_Op<"yield", [Terminator, Pure]> {
   let summary = "ends the body of a repeat";
+  let description = [{
+    Yields the carried values, then slice i of each stacked result.
+    Example: `graph.yield %z, %x : tensor<2x4xf32>, tensor<2x4xf32>`
+  }];
   let arguments = (ins Variadic<AnyType>:$values);
   let assemblyFormat = "($values^ `:` type($values))? attr-dict";
   let builders = [OpBuilder<(ins), "build($_builder, $_state, ::mlir::ValueRange());">];

@@ -7,6 +7,10 @@ def Parallel_Dialect : Dialect {
   let name = "parallel";
   let cppNamespace = "::llmc::parallel";
   let summary = "how global tensors lie on a mesh, and the collectives that move them";
+  let description = [{
+    Annotates global tensors with shardings, then states the collectives between local types.
+    A rank's device group holds the ranks that agree with it on every axis outside `axes`.
+  }];
   let useDefaultAttributePrinterParser = 1;
   let dependentDialects = ["::llmc::graph::GraphDialect"];
   // Verified by the table of ParallelAttrs.cpp.
@@ -22,8 +26,8 @@ def Parallel_MeshAttr : AttrDef<Parallel_Dialect, "Mesh"> {
     Axes come slowest first. Users name products of axes: the definition of each product follows the
     axes, unless the name is that of an axis; a name that the mesh lacks has size 1. Code asks for
     the axes of data parallelism, of stages, ... by their role.
-    Example: `#parallel.mesh<["pp"=2, "dp0"=2, "dp1"=2, "tp"=2], dp = ["dp0", "dp1"], ep = ["dp1"]>`
-    (module attribute `parallel.mesh`); `#parallel.mesh<["dp"=2, "pp"=2, "tp"=2]>`.
+    Example (the module's attribute `parallel.mesh`): `#parallel.mesh<["dp"=2, "pp"=3, "tp"=4]>`,
+    `#parallel.mesh<["pp"=2, "dp0"=2, "dp1"=3, "tp"=2], ep = ["dp1", "tp"], dp = ["dp0", "dp1"], edp = ["dp0"]>`
     Rules: C1 axis names are distinct and not empty; C2 sizes >= 1; C3 a product has
     axes of the mesh, at least one, each once and slowest first; C4 a product does not
     go by the name of an axis; C5 stages lie along one axis.
@@ -65,8 +69,9 @@ def Parallel_ShardingAttr : AttrDef<Parallel_Dialect, "Sharding"> {
   let mnemonic = "sharding";
   let summary = "per dimension the axes that cut it, major first; and the axes it is unreduced over";
   let description = [{
-    Example: `#parallel.sharding<[{"dp"}, {}, {"tp"} ], unreduced = {"pp": sum}>`.
     Every rank along an unreduced axis holds a partial sum (or maximum).
+    Example: `#parallel.sharding<[{"dp"}, {}, {"tp", "pp"} ]>`,
+    `#parallel.sharding<[{} ], unreduced = {"tp": max}>`
     Rules: C1 no axis twice over all dimensions and the unreduced set. Annotations.h has the rules
     of a sharding for the value that it describes.
   }];
@@ -97,7 +102,12 @@ def Parallel_ReshardOp : Parallel_Op<"reshard", [Pure, SameOperandsAndResultType
   let summary = "the same global tensor under another sharding";
   let description = [{
     Exists between InsertReshards and Localize, on global types.
-    Example: `%r = parallel.reshard %y from <[{}, {} ], unreduced = {"tp": sum}> to <[{}, {} ]> : tensor<8x8xf32>`
+    `from` is the sharding of the operand, `to` that of the result; the elements stay the same.
+    Example:
+    ```mlir
+    %r = parallel.reshard %x from <[{}, {} ], unreduced = {"tp": sum}> to <[{"tp"}, {} ]>
+        : tensor<8x8xf32>
+    ```
     Rules: C1 ranks agree; C2 `to` is unreduced only where `from` is.
   }];
   let arguments = (ins Graph_Tensor:$operand, Parallel_ShardingAttr:$from, Parallel_ShardingAttr:$to);
@@ -119,9 +129,14 @@ def Parallel_AllReduceOp : Parallel_CollectiveOp<"all_reduce", [SameOperandsAndR
   let summary = "every member gets the sum (or maximum) over the group, added in group order";
   let description = [{
     `members` keeps only these coordinates of the single axis (the stages that
-    hold a tied tensor). Rules: C1 types agree; C2 members need a single axis and
+    hold a tied tensor).
+    Example:
+    ```mlir
+    %r = parallel.all_reduce %x over ["pp"] members [0, 2] {kind = #graph.reduce_kind<max>}
+        : tensor<8x8xf32>
+    ```
+    Rules: C1 types agree; C2 members need a single axis and
     lie within it; C3 (of all collectives) axes are distinct axes of the mesh, at least one.
-    Example: `%r = parallel.all_reduce %g over ["pp"] members [0, 3] {kind = #graph.reduce_kind<sum>} : tensor<8xf32>`
   }];
   let arguments = (ins Graph_Tensor:$operand, StrArrayAttr:$axes, Graph_ReduceKindAttr:$kind,
                        OptionalAttr<DenseI64ArrayAttr>:$members);
@@ -129,13 +144,23 @@ def Parallel_AllReduceOp : Parallel_CollectiveOp<"all_reduce", [SameOperandsAndR
 }
 def Parallel_AllGatherOp : Parallel_CollectiveOp<"all_gather"> {
   let summary = "concatenates the members' parts along `dim`";
-  let description = [{ Rules: C1 ranks and element types agree, `dim` is in range; C2 the group multiplies `dim`. }];
+  let description = [{
+    Example: `%r = parallel.all_gather %x over ["tp"] dim 1 : (tensor<8x8xf32>) -> tensor<8x32xf32>`
+    Rules: C1 ranks and element types agree, `dim` is in range; C2 the group multiplies `dim`.
+  }];
   let arguments = (ins Graph_Tensor:$operand, StrArrayAttr:$axes, I64Attr:$dim);
   let assemblyFormat = "$operand `over` $axes `dim` $dim attr-dict `:` functional-type($operand, $result)";
 }
 def Parallel_ReduceScatterOp : Parallel_CollectiveOp<"reduce_scatter"> {
   let summary = "the sum over the group, of which each member keeps its part along `dim`";
-  let description = [{ Rules: C1 ranks and element types agree, `dim` is in range; C2 the group divides `dim`. }];
+  let description = [{
+    Example:
+    ```mlir
+    %r = parallel.reduce_scatter %x over ["dp", "tp"] dim 0 {kind = #graph.reduce_kind<sum>}
+        : (tensor<8x8xf32>) -> tensor<1x8xf32>
+    ```
+    Rules: C1 ranks and element types agree, `dim` is in range; C2 the group divides `dim`.
+  }];
   let arguments = (ins Graph_Tensor:$operand, StrArrayAttr:$axes, I64Attr:$dim, Graph_ReduceKindAttr:$kind);
   let assemblyFormat = "$operand `over` $axes `dim` $dim attr-dict `:` functional-type($operand, $result)";
 }
@@ -144,23 +169,31 @@ def Parallel_AllToAllOp : Parallel_CollectiveOp<"all_to_all"> {
   let description = [{
     Part j of member i along `split` becomes part i of member j along `concat`: what was cut
     along `concat` over the group is cut along `split`. Both may be one dimension.
+    Example:
+    ```mlir
+    %r = parallel.all_to_all %x over ["tp"] split 1 concat 0
+        : (tensor<8x8xf32>) -> tensor<32x2xf32>
+    ```
     Rules: C1 ranks and element types agree, `split` and `concat` are in range; C2 the group
     divides `split` and multiplies `concat`.
-    Example: `%r = parallel.all_to_all %x over ["tp"] split 2 concat 1 : (tensor<2x8x16xf32>) -> tensor<2x32x4xf32>`
   }];
   let arguments = (ins Graph_Tensor:$operand, StrArrayAttr:$axes, I64Attr:$split, I64Attr:$concat);
   let assemblyFormat = "$operand `over` $axes `split` $split `concat` $concat attr-dict `:` functional-type($operand, $result)";
 }
 def Parallel_AllSliceOp : Parallel_CollectiveOp<"all_slice", [], ["communicates"]> {
   let summary = "each member keeps its part along `dim`; no communication";
-  let description = [{ Rules: C1 ranks and element types agree, `dim` is in range; C2 the group divides `dim`. }];
+  let description = [{
+    Example: `%r = parallel.all_slice %x over ["tp"] dim 0 : (tensor<8x8xf32>) -> tensor<2x8xf32>`
+    Rules: C1 ranks and element types agree, `dim` is in range; C2 the group divides `dim`.
+  }];
   let arguments = (ins Graph_Tensor:$operand, StrArrayAttr:$axes, I64Attr:$dim);
   let assemblyFormat = "$operand `over` $axes `dim` $dim attr-dict `:` functional-type($operand, $result)";
 }
 def Parallel_AxisOffsetOp : Parallel_Op<"axis_offset", [Pure]> {
   let summary = "stride * (row-major coordinate of this rank over `axes`), a scalar";
   let description = [{
-    The `offset` operand of an op whose indexed dimension is cut.
+    Computes the `offset` operand, in elements, of an op whose indexed dimension is cut over `axes`;
+    `stride` is the size of one part.
     Example: `%o = parallel.axis_offset ["tp"] stride 129 : tensor<i64>`
   }];
   let arguments = (ins StrArrayAttr:$axes, I64Attr:$stride);

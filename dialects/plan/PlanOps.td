@@ -24,7 +24,7 @@ def Plan_CollectiveKindAttr : EnumAttr<Plan_Dialect, Plan_CollectiveKind, "colle
 def Plan_BufferType : TypeDef<Plan_Dialect, "Buffer"> {
   let mnemonic = "buffer";
   let summary = "bytes of the rank's arena, with a tensor type";
-  let description = [{ Example: `!plan.buffer<4x16x32xf32>`. }];
+  let description = [{ Example: `!plan.buffer<4x32xf32>` }];
   let parameters = (ins "::mlir::RankedTensorType":$tensor);
   let hasCustomAssemblyFormat = 1;
   let extraClassDeclaration = [{ int64_t getByteSize() const; }];
@@ -32,6 +32,10 @@ def Plan_BufferType : TypeDef<Plan_Dialect, "Buffer"> {
 def Plan_LaneAttr : AttrDef<Plan_Dialect, "Lane"> {
   let mnemonic = "lane";
   let summary = "a micro-batch, and the slot that it has in a pool";
+  let description = [{
+    Stands without its name in the `also` list of an entry; `pool` is 0 if missing.
+    Example: `#plan.entry<@forward, 1, 1 also <0, 0>>`
+  }];
   let parameters = (ins "int64_t":$microBatch, "int64_t":$slot, DefaultValuedParameter<"int64_t", "0">:$pool);
   let assemblyFormat = "`<` $microBatch `,` $slot (`,` `pool` $pool^)? `>`";
 }
@@ -41,7 +45,7 @@ def Plan_EntryAttr : AttrDef<Plan_Dialect, "Entry"> {
   let description = [{
     Identifies what runs, for which micro-batch, in which slot of which pool: lane 0. `also` holds
     the lanes 1 and up, of procedures that touch several pools or micro-batches.
-    Example: `#plan.entry<@send_forward_recv_backward, 1, 1 also <0, 0>>`.
+    Example: `#plan.entry<@begin, 0, 0>`, `#plan.entry<@forward, 1, 1 also <0, 0>>`
   }];
   let parameters = (ins "::mlir::FlatSymbolRefAttr":$procedure, "int64_t":$microBatch, "int64_t":$slot,
                         DefaultValuedParameter<"int64_t", "0">:$pool,
@@ -59,12 +63,17 @@ def Plan_EntryAttr : AttrDef<Plan_Dialect, "Entry"> {
 def Plan_ChunkAttr : AttrDef<Plan_Dialect, "Chunk"> {
   let mnemonic = "chunk";
   let summary = "consecutive layers that a stage runs; last < first: none";
+  let description = [{ Example: `#plan.chunk<0, 1>` }];
   let parameters = (ins "int64_t":$firstLayer, "int64_t":$lastLayer);
   let assemblyFormat = "`<` $firstLayer `,` $lastLayer `>`";
 }
 def Plan_PoolAttr : AttrDef<Plan_Dialect, "Pool"> {
   let mnemonic = "pool";
   let summary = "slots of equal buffers that a chunk keeps over the lifetime of a micro-batch";
+  let description = [{
+    `chunk` indexes the stage's `chunks`; `slots` counts the micro-batches that it holds at once.
+    Example: `#plan.pool<0, 2>`
+  }];
   let parameters = (ins "int64_t":$chunk, "int64_t":$slots);
   let assemblyFormat = "`<` $chunk `,` $slots `>`";
 }
@@ -72,8 +81,11 @@ def Plan_OriginAttr : AttrDef<Plan_Dialect, "Origin"> {
   let mnemonic = "origin";
   let summary = "what an instruction is there for";
   let description = [{
-    `detail`, of collectives and messages, is for people: {seed, moved (strings), tensors (a list
-    of {names, type (of the whole mesh), layout, needed (#parallel.sharding)})}; all may be missing.
+    Names the op, the nodes of the model that it comes from, and, of collectives and messages, the
+    tactic and its rule that asked for it. `detail` of these is for people: {seed, moved (strings),
+    tensors (a list of {names, type (of the whole mesh), layout, needed (#parallel.sharding)})}; all
+    may be missing.
+    Example: `#plan.origin<"border" tactic "stages" rule "activations">`
   }];
   let parameters = (ins StringRefParameter<>:$op, ArrayRefParameter<"::mlir::StringAttr">:$nodes,
                         StringRefParameter<>:$tactic, StringRefParameter<>:$rule,
@@ -95,7 +107,14 @@ def Plan_StageOp : Plan_Op<"stage", [Symbol, SymbolTable, NoTerminator, SingleBl
     Holds first its buffers, then its procedures. `table` is the schedule. `chunks` are
     the runs of layers that the stage holds, in the order of the model; pool i is
     the main pool of chunk i (from forward to the end of backward), further
-    pools follow.
+    pools follow. `stage` is the coordinate along the axis of stages; `arena_bytes` is the size of
+    the arena, `live_bytes` the most that is live at once.
+    Example:
+    ```mlir
+    plan.stage @stage0 attributes {stage = 0, chunks = [#plan.chunk<0, 1>],
+        pools = [#plan.pool<0, 2>], arena_bytes = 9088, live_bytes = 9088,
+        table = [#plan.entry<@begin, 0, 0>, #plan.entry<@forward, 1, 1 also <0, 0>>]} {
+    ```
     Rules: C1 table entries name procedures of the stage; C2 pools have slots, belong to
     chunks, and every lane of an entry names a slot of its pool;
     C3 once arena_bytes is set every buffer has an offset inside it; C4 it holds
@@ -122,9 +141,9 @@ def Plan_StageOp : Plan_Op<"stage", [Symbol, SymbolTable, NoTerminator, SingleBl
 def Plan_BufferOp : Plan_Op<"buffer", [DeclareOpInterfaceMethods<MemoryEffectsOpInterface>]> {
   let summary = "a region of the arena";
   let description = [{
-    `offset` and (for slot buffers) `slot_stride` are set by AssignArena. A
-    buffer with `parent` is a view of another at a byte displacement (a layer of
-    a stacked state, a reshape). A slot buffer belongs to a pool (0 if missing).
+    `space` tells how long it lives. `offset` and (for slot buffers) `slot_stride`, in bytes, are
+    set by AssignArena. A buffer with `parent` is a view of another at a `displacement` in bytes (a
+    layer of a stacked state, a reshape). A slot buffer belongs to a pool (0 if missing).
     `binding` names what the caller of the step reads or writes in it: {state = @x, role, layer},
     {input = "labels"}, {scalar = "lr"}, {output = "loss"}. An input's may have `dims`
     (axes that cut each dim, rows first), `default` ("zeros", "ones", "positions", "row_ids") and,
@@ -134,6 +153,8 @@ def Plan_BufferOp : Plan_Op<"buffer", [DeclareOpInterfaceMethods<MemoryEffectsOp
     valid_shape, owner and, of a layer, layer_first with layer_count = 1. `shape` is of the
     tensor's local part after `dims`, `begin` its first element; the rank with coordinate c over
     `flat` holds elements [c * n, (c + 1) * n), n those of the buffer.
+    Example: `%x = plan.buffer slot {offset = 256, slot_stride = 4096} : !plan.buffer<4x32xf32>`,
+    `%w1 = plan.buffer persistent of %w : !plan.buffer<2x32xf32> at 128 : !plan.buffer<32xf32>`
     Rules: C1 a view stays inside its parent; C2 bindings only on persistent, step or slot buffers;
     C3 a view has its parent's space and no offset of its own; C4 a binding names
     exactly one kind (state, flat, input, scalar, output), and its dims are lists of axes;
@@ -157,6 +178,12 @@ def Plan_ProcedureOp : Plan_Op<"procedure", [Symbol, NoTerminator, SingleBlock]>
     `chunk` is 0 if missing. Lane k of an entry is that of the buffers of pool
     `lanes[k]`; without `lanes` all are of the chunk's main pool, lane 0. Messages
     and events have a lane of their own, since an exchange may touch two slots of one pool.
+    Example:
+    ```mlir
+    plan.procedure @begin begin {
+      plan.fill %w {stream = 0} : !plan.buffer<2x32xf32>
+    }
+    ```
     Rules: C1 it holds instructions only; C2 streams are in [0, 255]; C3 an exchange
     holds messages and events only; C4 a grouped message directly follows a message of
     its stream.
@@ -180,7 +207,7 @@ def Plan_LaunchOp : Plan_Instruction<"launch",
     (ins Variadic<Plan_Buffer>:$reads, Variadic<Plan_Buffer>:$writes,
          // Scalars are one CoordExpr per kernel scalar, as [base, coef of axis 0, ...].
          OptionalAttr<ArrayAttr>:$scalars,
-         // EmitKernels sets the kernel, its rows, and sizes that it gets as further scalars.
+         // EmitKernels sets the kernel, its rows and its extents.
          OptionalAttr<StrAttr>:$kernel, OptionalAttr<I64Attr>:$rows,
          OptionalAttr<DenseI64ArrayAttr>:$extents),
     [AttrSizedOperandSegments, SingleBlock, IsolatedFromAbove]> {
@@ -189,7 +216,20 @@ def Plan_LaunchOp : Plan_Instruction<"launch",
     The body's arguments are the tensors in `reads`, then one tensor<i64> for every entry
     of `scalars`; it yields one tensor per buffer in
     `writes`. A buffer may stand in both (in-place), if the op reads element i
-    only to write element i.
+    only to write element i. `kernel` computes any range of the `rows` rows; `extents` are sizes
+    that it gets as further scalars.
+    Example:
+    ```mlir
+    plan.launch reads(%x, %w1 : !plan.buffer<4x32xf32>, !plan.buffer<32xf32>)
+        writes(%y : !plan.buffer<4x32xf32>)
+        attributes {stream = 0 : i64, kernel = "add", rows = 4, extents = array<i64: 7>,
+                    scalars = [array<i64: 0, 0, 0, 16>],
+                    origin = #plan.origin<"graph.add" nodes ["h.0/add", "h.1/add"]>} {
+    ^bb0(%a: tensor<4x32xf32>, %b: tensor<32xf32>, %offset: tensor<i64>):
+      %r = graph.add %a, %b : (tensor<4x32xf32>, tensor<32xf32>) -> tensor<4x32xf32>
+      plan.yield %r : tensor<4x32xf32>
+    }
+    ```
     Rules: C1 argument and yield types match the buffers; C2 a scalar is
     array<i64: base, coefficient per mesh axis>; C3 kernel and rows come together.
   }];
@@ -205,9 +245,17 @@ def Plan_GroupOp : Plan_Op<"group", [Pure, SingleBlock, IsolatedFromAbove]> {
     Stands among graph ops between FuseKernels and BuildProcedures. The body's arguments
     are the inputs; it yields the results. An input that is tensor<i64> and comes from
     parallel.axis_offset becomes a scalar of the launch.
+    Example:
+    ```mlir
+    %0:2 = plan.group(%a, %b : tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>, tensor<4xf32> {
+    ^bb0(%x: tensor<4xf32>, %y: tensor<4xf32>):
+      %1 = graph.add %x, %y : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+      %2 = graph.tanh %1 : (tensor<4xf32>) -> tensor<4xf32>
+      plan.yield %1, %2 : tensor<4xf32>, tensor<4xf32>
+    }
+    ```
     Rules: C1 argument and yield types match inputs and results; C2 the body holds
     graph ops that compute.
-    Example: test/passes/5-schedule/fuse-kernels.mlir
   }];
   let arguments = (ins Variadic<AnyRankedTensor>:$inputs);
   let results = (outs Variadic<AnyRankedTensor>:$results);
@@ -218,10 +266,18 @@ def Plan_GroupOp : Plan_Op<"group", [Pure, SingleBlock, IsolatedFromAbove]> {
 def Plan_MatmulOp : Plan_Instruction<"matmul",
     (ins StrAttr:$equation, Plan_Buffer:$lhs, Plan_Buffer:$rhs, Plan_Buffer:$out,
          UnitAttr:$accumulate,
-         // EmitKernels sets kernels that compute the same, and the same added to out.
+         // EmitKernels sets both fallbacks.
          OptionalAttr<StrAttr>:$fallback, OptionalAttr<StrAttr>:$fallback_accumulate)> {
   let summary = "library call: out (+)= sum of products (equation as in graph.matmul)";
   let description = [{
+    `accumulate` adds the product to `out`. `fallback` and `fallback_accumulate` name the emitted
+    kernels that compute the same, and the same added to `out`, where the library is missing.
+    Example:
+    ```mlir
+    plan.matmul "ad,bd->ab" %x, %y into %z accumulate
+        {stream = 0, fallback = "matmul", fallback_accumulate = "matmul_add"}
+        : !plan.buffer<4x32xf32>, !plan.buffer<4x32xf32>, !plan.buffer<4x4xf32>
+    ```
     Rules: C1 ranks agree with the equation; C2 a letter has one size and stands
     once in a tensor; C3 letters of the result come from operands, the others
     stand in both operands.
@@ -234,6 +290,13 @@ def Plan_CollectiveOp : Plan_Instruction<"collective",
          StrArrayAttr:$axes, OptionalAttr<DenseI64ArrayAttr>:$members)> {
   let summary = "one collective of the group over `axes`";
   let description = [{
+    `reduce` is read by all_reduce and reduce_scatter; `members` keeps only these coordinates of the
+    single axis.
+    Example:
+    ```mlir
+    plan.collective all_to_all <sum> %x into %y over ["pp"] {stream = 1}
+        : !plan.buffer<4x32xf32>, !plan.buffer<4x32xf32>
+    ```
     Rules: C1 at least one axis; C2 members need a single axis; C3 element types
     agree; C4 element counts fit the kind.
   }];
@@ -245,8 +308,16 @@ def Plan_SendOp : Plan_Instruction<"send",
          UnitAttr:$wrap, UnitAttr:$grouped, OptionalAttr<I64Attr>:$lane)> {
   let summary = "one message of all parts to the rank `delta` further along `axis`";
   let description = [{
+    `channel` orders the messages of a (source, destination) pair; both ends agree on it. The
+    message ends when it is received: the stream waits until then.
     `wrap`: the axis is a ring. `grouped`: starts together with the message before it, and the
-    stream continues when both have ended (ncclGroupStart, ncclGroupEnd).
+    stream continues when both have ended (ncclGroupStart, ncclGroupEnd). `lane` is that of the
+    parts (0 if missing).
+    Example:
+    ```mlir
+    plan.send %y, %x to "pp" 1 channel 0 {stream = 2}
+        : !plan.buffer<4x32xf32>, !plan.buffer<4x32xf32>
+    ```
   }];
   let assemblyFormat = "$parts `to` $axis $delta (`wrap` $wrap^)? `channel` $channel attr-dict `:` type($parts)";
 }
@@ -254,34 +325,60 @@ def Plan_RecvOp : Plan_Instruction<"recv",
     (ins Variadic<Plan_Buffer>:$parts, StrAttr:$axis, I64Attr:$delta, I64Attr:$channel,
          UnitAttr:$wrap, UnitAttr:$grouped, OptionalAttr<I64Attr>:$lane)> {
   let summary = "the matching receive";
+  let description = [{
+    Receives from the rank `delta` further along `axis`; all else is as in plan.send.
+    Example: `plan.recv %x from "tp" -1 wrap channel 2 {stream = 3} : !plan.buffer<4x32xf32>`
+  }];
   let assemblyFormat = "$parts `from` $axis $delta (`wrap` $wrap^)? `channel` $channel attr-dict `:` type($parts)";
 }
 def Plan_CopyOp : Plan_Instruction<"copy", (ins Plan_Buffer:$src, Plan_Buffer:$dst)> {
   let summary = "dst = src";
-  let description = [{ Rules: C1 both have the same number of bytes. }];
+  let description = [{
+    Example: `plan.copy %y into %x {stream = 0} : !plan.buffer<4x32xf32>, !plan.buffer<4x32xf32>`
+    Rules: C1 both have the same number of bytes.
+  }];
   let hasVerifier = 1;
   let assemblyFormat = "$src `into` $dst attr-dict `:` type($src) `,` type($dst)";
 }
 def Plan_FillOp : Plan_Instruction<"fill", (ins Plan_Buffer:$dst)> {
   let summary = "dst = zero bytes";
+  let description = [{ Example: `plan.fill %w {stream = 0} : !plan.buffer<2x32xf32>` }];
   let assemblyFormat = "$dst attr-dict `:` type($dst)";
 }
 def Plan_FeedOp : Plan_Instruction<"feed", (ins StrAttr:$input, Plan_Buffer:$dst)> {
   let summary = "this rank's rows of an input of the entry's micro-batch";
+  let description = [{
+    Copies this rank's part of the input of that name.
+    Example: `plan.feed "input_ids" into %ids {stream = 0} : !plan.buffer<4xi64>`
+  }];
   let assemblyFormat = "$input `into` $dst attr-dict `:` type($dst)";
 }
 def Plan_RecordOp : Plan_Instruction<"record",
     (ins I64Attr:$event, UnitAttr:$whole_step, OptionalAttr<I64Attr>:$lane)> {
   let summary = "marks an event when the stream gets here";
+  let description = [{
+    Records `event` for the slot of the entry's lane `lane` (0 if missing), or with `step`
+    (`whole_step`) once for all slots.
+    Example: `plan.record 1 {stream = 2}`
+  }];
   let assemblyFormat = "$event (`step` $whole_step^)? attr-dict";
 }
 def Plan_WaitOp : Plan_Instruction<"wait",
     (ins I64Attr:$event, UnitAttr:$whole_step, OptionalAttr<I64Attr>:$lane)> {
   let summary = "holds the stream until the event is marked";
+  let description = [{
+    Waits for the most recent record of `event` with the same pool and slot, or with `step`
+    (`whole_step`) of all slots; it does not wait if there is none.
+    Example: `plan.wait 3 step {stream = 0}`
+  }];
   let assemblyFormat = "$event (`step` $whole_step^)? attr-dict";
 }
 def Plan_YieldOp : Plan_Op<"yield", [Terminator, Pure]> {
-  let summary = "ends a launch body";
+  let summary = "ends the body of a launch or group";
+  let description = [{
+    Yields one tensor for each buffer in `writes` of a launch, or for each result of a group.
+    Example: `plan.yield %r : tensor<4x32xf32>`
+  }];
   let arguments = (ins Variadic<AnyType>:$values);
   let assemblyFormat = "($values^ `:` type($values))? attr-dict";
   let builders = [OpBuilder<(ins), "build($_builder, $_state, ::mlir::ValueRange());">];

@@ -36,7 +36,7 @@ check = tree.Check("comments")
 
 
 def blocks(name):
-    """(line, first word, text) of each run of lines that hold only a comment."""
+    """Yields (line, first word, text) of each run of lines that hold only a comment."""
     before, column = "code", -1  # of the line before: what it is, and where its comment starts
     for number, line in enumerate(tree.lines(name), 1):
         start = line.find("//")

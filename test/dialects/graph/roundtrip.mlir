@@ -63,6 +63,24 @@ func.func @elementwise(%x: tensor<2x4xf32>, %y: tensor<4xf32>, %c: tensor<2x1xi1
   %4 = graph.maximum %x, %y : (tensor<2x4xf32>, tensor<4xf32>) -> tensor<2x4xf32>
   // CHECK: graph.minimum
   %5 = graph.minimum %x, %y : (tensor<2x4xf32>, tensor<4xf32>) -> tensor<2x4xf32>
+  // CHECK: graph.rem
+  %rem = graph.rem %x, %y : (tensor<2x4xf32>, tensor<4xf32>) -> tensor<2x4xf32>
+  // CHECK: graph.power %{{.*}}, %{{.*}} : (tensor<2x4xf32>, tensor<4xf32>) -> tensor<2x4xf32>
+  %power = graph.power %x, %y : (tensor<2x4xf32>, tensor<4xf32>) -> tensor<2x4xf32>
+  // CHECK: graph.abs %{{.*}} : (tensor<2x4xf32>) -> tensor<2x4xf32>
+  %abs = graph.abs %x : (tensor<2x4xf32>) -> tensor<2x4xf32>
+  // CHECK: graph.sign %{{.*}} : (tensor<2x4xf32>) -> tensor<2x4xf32>
+  %sign = graph.sign %x : (tensor<2x4xf32>) -> tensor<2x4xf32>
+  // CHECK: graph.floor %{{.*}} : (tensor<2x4xf32>) -> tensor<2x4xf32>
+  %floor = graph.floor %x : (tensor<2x4xf32>) -> tensor<2x4xf32>
+  // CHECK: graph.ceil %{{.*}} : (tensor<2x4xf32>) -> tensor<2x4xf32>
+  %ceil = graph.ceil %x : (tensor<2x4xf32>) -> tensor<2x4xf32>
+  // CHECK: graph.round %{{.*}} : (tensor<2x4xf32>) -> tensor<2x4xf32>
+  %round = graph.round %x : (tensor<2x4xf32>) -> tensor<2x4xf32>
+  // CHECK: graph.sin %{{.*}} : (tensor<2x4xf32>) -> tensor<2x4xf32>
+  %sin = graph.sin %x : (tensor<2x4xf32>) -> tensor<2x4xf32>
+  // CHECK: graph.cos %{{.*}} : (tensor<2x4xf32>) -> tensor<2x4xf32>
+  %cos = graph.cos %x : (tensor<2x4xf32>) -> tensor<2x4xf32>
   // CHECK: graph.neg %{{.*}} : (tensor<2x4xf32>) -> tensor<2x4xf32>
   %6 = graph.neg %x : (tensor<2x4xf32>) -> tensor<2x4xf32>
   // CHECK: graph.exp
@@ -193,8 +211,6 @@ func.func @decoder(%x: tensor<1x3x4x2xf32>, %w: tensor<2xf32>, %c: tensor<1x3x1x
   %2 = graph.rotary %x, %c, %c {interleaved, inverse} : (tensor<1x3x4x2xf32>, tensor<1x3x1xf32>, tensor<1x3x1xf32>) -> tensor<1x3x4x2xf32>
   // CHECK: graph.cumsum %{{.*}} {dim = 1 : i64, exclusive, reverse}
   %3 = graph.cumsum %x {dim = 1, exclusive, reverse} : (tensor<1x3x4x2xf32>) -> tensor<1x3x4x2xf32>
-  // CHECK: graph.power
-  %4 = graph.power %x, %w : (tensor<1x3x4x2xf32>, tensor<2xf32>) -> tensor<1x3x4x2xf32>
   return
 }
 

@@ -1,9 +1,9 @@
 // RUN: llmc-opt %s | llmc-opt | FileCheck %s
 
 // CHECK-LABEL: plan.stage @stage0 attributes {arena_bytes = 9088 : i64
-// CHECK-SAME: table = [#plan.entry<@begin, 0, 0>, #plan.entry<@forward, 1, 1>]
+// CHECK-SAME: table = [#plan.entry<@begin, 0, 0>, #plan.entry<@forward, 1, 1 also <0, 0>>]
 plan.stage @stage0 attributes {stage = 0, chunks = [#plan.chunk<0, 1>], pools = [#plan.pool<0, 2>], arena_bytes = 9088, live_bytes = 9088,
-    table = [#plan.entry<@begin, 0, 0>, #plan.entry<@forward, 1, 1>]} {
+    table = [#plan.entry<@begin, 0, 0>, #plan.entry<@forward, 1, 1 also <0, 0>>]} {
   // CHECK: %[[W:.*]] = plan.buffer persistent {binding = {{.*}}state = @s0{{.*}}, offset = 0 : i64} : !plan.buffer<2x32xf32>
   %w = plan.buffer persistent {offset = 0, binding = {state = @s0, role = "parameter", layer_first = 0, layer_count = 2, dims = [[]], valid_shape = array<i64: 32>, owner = true}} : !plan.buffer<2x32xf32>
   // CHECK: plan.buffer persistent of %[[W]] : !plan.buffer<2x32xf32> at 128 : !plan.buffer<32xf32>
