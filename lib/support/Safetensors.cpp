@@ -222,9 +222,10 @@ const TensorView *SafetensorsSet::find(std::string_view name) const {
 
 std::vector<std::string> SafetensorsSet::names() const {
   std::vector<std::string> all;
-  for (const SafetensorsFile &file : files_)
-    for (const auto &[name, tensor] : file.tensors())
-      all.push_back(name);
+  for (size_t i = 0; i < files_.size(); ++i)
+    for (const auto &[name, tensor] : files_[i].tensors())
+      if (fileOf(name) == &files_[i])
+        all.push_back(name);
   return all;
 }
 

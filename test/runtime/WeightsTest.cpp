@@ -177,6 +177,27 @@ TEST(Weights, FromFilesByNameAliasAndTransposedAlias) {
   }
 }
 
+// The index says that one file has a tensor that another has.
+TEST(Weights, AWrongIndex) {
+  TemporaryFolder folder;
+  auto program = model({1, 1, 1});
+  ASSERT_TRUE(bool(support::writeSafetensors(
+      folder / "a.safetensors", {floats("embedding", {7, 4}, counting(28, 0)),
+                                 floats("qkv", {2, 12}, counting(24, 0))})));
+  ASSERT_TRUE(bool(support::writeSafetensors(folder / "b.safetensors",
+                                             {floats("scale", {4}, counting(4, 0))})));
+  writeBytes(folder / "model.safetensors.index.json",
+             R"({"weight_map": {"embedding": "b.safetensors", "qkv": "a.safetensors",)"
+             R"( "scale": "b.safetensors"}})");
+  auto checkpoint = support::Checkpoint::open(folder.path);
+  ASSERT_TRUE(bool(checkpoint)) << checkpoint.message();
+  EXPECT_EQ(checkpoint->set().names(), (std::vector<std::string>{"qkv", "scale"}));
+  auto weights = Weights::open(*program, {folder.path, 0, ""});
+  ASSERT_FALSE(bool(weights));
+  EXPECT_NE(weights.message().find("1 of 3 tensors are missing: 'embedding'"), std::string::npos)
+      << weights.message();
+}
+
 TEST(Weights, WrongFiles) {
   TemporaryFolder folder;
   auto program = model({1, 1, 1});
