@@ -217,9 +217,13 @@ Status Bounds::checkInput(const InputBindingT &input) {
       *count != static_cast<uint64_t>(input.local_shape[0]))
     return error("plan: input '", input.name, "' holds numbers of rows, and ",
                  *count / static_cast<uint64_t>(input.local_shape[0]), " elements a row");
-  uint64_t rows = static_cast<uint64_t>(input.local_shape[0]) * program.micro_batches;
+  // Stops at the first product above the global batch: it and each factor are below 2^32, so that
+  // no product wraps.
+  auto rows = static_cast<uint64_t>(input.local_shape[0]);
+  auto times = [&](uint64_t factor) { rows *= rows > program.global_batch ? 1 : factor; };
+  times(program.micro_batches);
   for (uint32_t axis : input.batch_axes)
-    rows *= program.mesh->axes[axis]->size;
+    times(program.mesh->axes[axis]->size);
   if (rows != program.global_batch)
     return error("plan: input '", input.name, "' covers ", rows, " rows of a global batch of ",
                  program.global_batch);

@@ -11,8 +11,7 @@ using support::error;
 namespace {
 
 // Returns whether the elements are aligned: FlatBuffers' verifier checks the alignment of fields,
-// not that of a vector's elements. Covers the 8-byte elements of instructions, states, sources,
-// inputs and results; not Scales.block and TensorInfo.shape.
+// not that of a vector's elements. Covers every [long] of plan.fbs.
 bool isAligned(const flatbuffers::Vector<int64_t> *vector) {
   return !vector || reinterpret_cast<uintptr_t>(vector->Data()) % alignof(int64_t) == 0;
 }
@@ -40,8 +39,18 @@ bool isAligned(const StateShard &state) {
          (!state.view() || isAligned(state.view()->strides()));
 }
 
+bool isAligned(const flatbuffers::Vector<flatbuffers::Offset<TensorInfo>> *tensors) {
+  return all(tensors, [](const TensorInfo &tensor) { return isAligned(tensor.shape()); });
+}
+
 bool isAligned(const Program &program) {
-  return all(program.sources(), [](const SourceTensor &s) { return isAligned(s.shape()); }) &&
+  return all(program.sources(),
+             [](const SourceTensor &s) {
+               return isAligned(s.shape()) && (!s.scales() || isAligned(s.scales()->block()));
+             }) &&
+         all(program.origins(), [](const Origin &o) { return isAligned(o.tensors()); }) &&
+         all(program.ops(),
+             [](const OpInfo &o) { return isAligned(o.operands()) && isAligned(o.results()); }) &&
          all(program.inputs(),
              [](const InputBinding &i) {
                return isAligned(i.local_shape()) && isAligned(i.global_shape());

@@ -1,5 +1,6 @@
 #include "PlanBuilder.h"
 
+#include <cstring>
 #include <functional>
 
 using namespace llmc;
@@ -111,6 +112,51 @@ TEST(PlanFile, RoundTrip) {
   ASSERT_TRUE(bool(read)) << read.message();
   EXPECT_EQ(writeProgram(**read), bytes);
   EXPECT_EQ((*read)->sources[0]->transposed_aliases[0], "tied.T");
+}
+
+// Returns the plan with the one list of `values` moved by half an element.
+std::string misaligned(std::string bytes, std::vector<int64_t> values) {
+  auto length = static_cast<uint32_t>(values.size());
+  std::string list(reinterpret_cast<const char *>(&length), 4);
+  list.append(reinterpret_cast<const char *>(values.data()), values.size() * 8);
+  size_t at = bytes.find(list);
+  EXPECT_NE(at, std::string::npos);
+  EXPECT_EQ(bytes.find(list, at + 1), std::string::npos);
+  for (size_t field = 0; field + 4 <= at; field += 4) {
+    uint32_t offset = 0;
+    std::memcpy(&offset, bytes.data() + field, 4);
+    if (field + offset != at)
+      continue;
+    offset += 4; // the length is now the first element
+    std::memcpy(bytes.data() + field, &offset, 4);
+    return bytes;
+  }
+  ADD_FAILURE() << "no field refers to the list";
+  return bytes;
+}
+
+TEST(PlanFile, ListsAreAligned) {
+  auto program = fullProgram();
+  quantise(*program);
+  for (int i : {0, 1, 2}) {
+    auto tensor = std::make_unique<TensorInfoT>();
+    tensor->shape = {2, 1001 + i};
+    if (i == 0) {
+      program->origins[0]->tensors.push_back(std::move(tensor));
+      continue;
+    }
+    program->ops.push_back(std::make_unique<OpInfoT>());
+    (i == 1 ? program->ops.back()->operands : program->ops.back()->results)
+        .push_back(std::move(tensor));
+  }
+  std::string bytes = writeProgram(*program);
+  ASSERT_TRUE(bool(readProgram(bytes)));
+  for (const std::vector<int64_t> &values :
+       std::vector<std::vector<int64_t>>{{3, 2}, {2, 1001}, {2, 1002}, {2, 1003}}) {
+    auto read = readProgram(misaligned(bytes, values));
+    ASSERT_FALSE(bool(read)) << values[1];
+    EXPECT_NE(read.message().find("a list is not aligned"), std::string::npos) << read.message();
+  }
 }
 
 TEST(PlanFile, QuantisedSources) {
@@ -230,6 +276,11 @@ TEST(PlanFile, Bounds) {
       {"holds numbers of rows",
        [](ProgramT &p) { p.inputs[0]->default_value = InputDefault::RowIds; }},
       {"covers 8 rows", [](ProgramT &p) { p.inputs[0]->local_shape = {2, 4}; }},
+      {"covers 4294836226 rows",
+       [](ProgramT &p) { // 2 * (2^31 - 2^16 + 1) * (2^31 + 2^16 + 1) * 2 is 4 modulo 2^64
+         p.micro_batches = (1u << 31) + (1u << 16) + 1;
+         p.inputs[0]->local_shape = {(int64_t(1) << 32) - (1 << 17) + 2, 1};
+       }},
       {"number of slots", [](ProgramT &p) { p.stages[0]->pools[0]->slots = 0; }},
       {"table entry 1", [](ProgramT &p) { p.stages[0]->table[1]->procedure = 1; }},
       {"table entry 1", [](ProgramT &p) { p.stages[0]->table[1]->slot = 2; }},
