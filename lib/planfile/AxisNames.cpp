@@ -35,7 +35,7 @@ public:
     bool isAtomic = false; // the axis' own name, which users did not choose
   };
 
-  Speller(const MeshT &mesh, std::vector<uint32_t> wanted) : wanted(std::move(wanted)) {
+  Speller(const MeshT &mesh, std::vector<uint32_t> wanted) : mesh(mesh), wanted(std::move(wanted)) {
     for (AxisRole role : kAxisRoles)
       offer({std::string(nameOf(role)), axesOf(mesh, role)});
     for (const auto &product : mesh.names)
@@ -63,6 +63,9 @@ public:
       search({}, {}, 0);
     std::sort(best.begin(), best.end());
     std::vector<std::string> result;
+    if (best.empty()) // Only a damaged plan has axes that no names cover.
+      for (uint32_t axis : wanted)
+        result.push_back(mesh.axes[axis]->name);
     for (size_t i : best)
       result.push_back(names[i].text);
     return result;
@@ -104,6 +107,7 @@ private:
     }
   }
 
+  const MeshT &mesh;
   std::vector<uint32_t> wanted;
   std::vector<Name> names;
   std::vector<size_t> best;

@@ -23,7 +23,7 @@ inline uint64_t sizeOf(const MeshT &mesh, AxisRole role) {
 
 // Returns users' names for `axes`: the dense roles if these consist of exactly `axes`, else the
 // smallest set of names that covers each axis once. Sorted by kAxisRoles, then in the order of
-// the plan.
+// the plan. Where no names cover them it returns the axes' own; it is empty only if `axes` is.
 std::vector<std::string> userNames(const MeshT &mesh, const std::vector<uint32_t> &axes);
 // Returns userNames() joined with `separator`: "dp", "ppxtp".
 std::string joinedUserNames(const MeshT &mesh, const std::vector<uint32_t> &axes,

@@ -29,7 +29,8 @@ json describeMesh(const ProgramT &program) {
 json describeModel(const ProgramT &program) {
   int64_t parameters = 0, layers = 0;
   for (const auto &stage : program.stages) {
-    layers += std::max(0, stage->chunks.front()->last_layer - stage->chunks.front()->first_layer + 1);
+    for (const auto &chunk : stage->chunks)
+      layers += std::max(0, chunk->last_layer - chunk->first_layer + 1);
     for (const auto &state : stage->states)
       if (state->role == StateRole::Parameter && state->owner)
         parameters += elementsOf(state->global_shape);
@@ -83,8 +84,8 @@ json describeStages(const ProgramT &program) {
   std::vector<uint64_t> live = peakLiveBytes(program);
   for (uint32_t s = 0; s < program.stages.size(); ++s) {
     const StageT &stage = *program.stages[s];
-    // Collects the slots that the table uses, by pool; `slots` are those of all main pools
-    // together.
+    // Collects the slots that the table uses, by pool. The main pool of a chunk is its first one;
+    // `slots` are those of all main pools together.
     std::vector<std::set<uint32_t>> used(stage.pools.size());
     for (const auto &entry : stage.table) {
       ProcedureKind kind = stage.procedures[entry->procedure]->kind;
@@ -96,10 +97,13 @@ json describeStages(const ProgramT &program) {
     int64_t first = 0, last = -1;
     for (size_t c = 0; c < stage.chunks.size(); ++c) {
       const ChunkT &chunk = *stage.chunks[c];
-      chunks.push_back({{"first_layer", chunk.first_layer},
-                        {"last_layer", chunk.last_layer},
-                        {"slots", used[c].size()}});
-      slots += used[c].size();
+      auto pool = std::find_if(stage.pools.begin(), stage.pools.end(),
+                               [&](const auto &pool) { return pool->chunk == c; });
+      size_t count =
+          pool == stage.pools.end() ? 0 : used[size_t(pool - stage.pools.begin())].size();
+      chunks.push_back(
+          {{"first_layer", chunk.first_layer}, {"last_layer", chunk.last_layer}, {"slots", count}});
+      slots += count;
       if (c == 0)
         first = chunk.first_layer;
       last = chunk.last_layer;

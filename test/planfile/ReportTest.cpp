@@ -202,11 +202,39 @@ LLMC_TEST(inspectTableOfChunks) {
           EXPECT(taken.insert(column).second);
           columns = std::max(columns, column + 1);
         }
-    EXPECT_EQ(j["stages"][s]["chunks"].size(), 2u);
+    // Pools alternate: activations of chunk 0, its gradients, then those of chunk 1.
+    EXPECT_EQ(j["stages"][s]["chunks"],
+              (json{{{"first_layer", s}, {"last_layer", s}, {"slots", 2}},
+                    {{"first_layer", s + 2}, {"last_layer", s + 2}, {"slots", 2}}}));
+    EXPECT_EQ(j["stages"][s]["slots"], json(4));
     EXPECT(j["stages"][s]["in_flight"].get<int>() >= 2);
   }
+  EXPECT_EQ(j["model"]["layers"], json(4));
   EXPECT_EQ(j["bubble"], (json{{"cells", 2 * columns}, {"empty", 2 * columns - 2 * 3 * 2 * 4}}));
   // Activations of chunk 0 go from the last stage around to chunk 1 of the first.
   EXPECT_EQ(stepCount(j["sends"], {{"phase", "forward"}, {"stage", 1}, {"chunk", 0}, {"to_stage", 0}}), 4u);
   EXPECT_EQ(stepCount(j["sends"], {{"phase", "backward"}, {"stage", 0}, {"chunk", 1}, {"to_stage", 1}}), 4u);
+}
+
+// Plans that keep the bounds and that no compiler writes: chunks without a pool, and an axis
+// whose name is that of another product.
+LLMC_TEST(oddPlansAreReported) {
+  ProgramT program = makePlan({});
+  for (auto &stage : program.stages)
+    for (int layer : {7, 8}) {
+      stage->chunks.push_back(std::make_unique<ChunkT>());
+      stage->chunks.back()->first_layer = stage->chunks.back()->last_layer = layer;
+    }
+  EXPECT(bool(checkBounds(program)));
+  json j = inspectJson(program, 0);
+  EXPECT_EQ(j["stages"][0]["chunks"].size(), 3u);
+  EXPECT_EQ(j["stages"][0]["chunks"][2]["slots"], json(0));
+
+  ProgramT renamed = makePlan({});
+  renamed.mesh->names.clear();
+  renamed.mesh->names.push_back(std::make_unique<AxisProductT>());
+  renamed.mesh->names.back()->name = renamed.mesh->axes[renamed.stage_axis]->name;
+  renamed.mesh->names.back()->axes = {renamed.stage_axis ? 0u : 1u};
+  EXPECT(bool(checkBounds(renamed)));
+  EXPECT_EQ(inspectJson(renamed, 0)["sends"][0]["axis"], json("pp"));
 }
