@@ -101,7 +101,7 @@ uint64_t runtime::savedBytes(const ProgramT &program) {
       const planfile::SourceTensorT &source = *program.sources[i];
       bytes += *support::elementCount(source.shape) *
                support::byteSize(stateType(program, i, StateRole::Parameter)) *
-               (1 + source.aliases.size() + source.transposed_aliases.size());
+               (savesOwnName(source) + source.aliases.size() + source.transposed_aliases.size());
     }
   return bytes;
 }

@@ -49,8 +49,7 @@ support::Status writeDump(const std::string &path, const Executor &executor,
 support::Status saveModel(const std::string &folder, const Executor &executor,
                           support::Progress::Phase &phase);
 
-// Returns the bytes of tensors that saveModel() writes, or slightly more: a tensor that is
-// written only under aliases counts once too often.
+// Returns the bytes of the tensors that saveModel() writes.
 uint64_t savedBytes(const planfile::ProgramT &program);
 
 // Writes what ran, a step: collectives and sends, with the keys of `llmc inspect --json`.

@@ -44,8 +44,8 @@ support::Result<Weights> runtime::openWeights(const ProgramT &program, const Opt
 
 namespace {
 
-// Returns the trace options. The default is steps 2 to 4: the first one runs with cold
-// memory.
+// Returns the trace options. The default is steps 2 to 4, because the first one runs with cold
+// memory; where a run makes no step the range is empty, 1 to 0.
 support::Result<std::optional<TraceOptions>> traceOf(const Options &options, uint64_t runs) {
   std::optional<TraceOptions> trace;
   if (options.trace.empty())
@@ -54,7 +54,7 @@ support::Result<std::optional<TraceOptions>> traceOf(const Options &options, uin
   if (options.interleaving)
     return error("--trace does not go with --interleaving");
   auto [first, last] = options.traceSteps.value_or(
-      std::pair(std::min<uint64_t>(runs, 2), std::min<uint64_t>(runs, 4)));
+      std::pair(std::clamp<uint64_t>(runs, 1, 2), std::min<uint64_t>(runs, 4)));
   if (options.traceSteps && first > runs)
     return error("--trace-steps ", first, ":", last, ": there are only ", runs, " steps");
   return trace = {options.trace, first, std::min(last, runs)};

@@ -12,6 +12,7 @@
 #include "runtime/states/Weights.h"
 
 #include <atomic>
+#include <chrono>
 #include <memory>
 #include <optional>
 #include <ostream>
@@ -29,6 +30,7 @@ struct RunContext {
   support::Progress *progress = nullptr;   // on `out`; train() and infer() make it
   std::atomic<bool> *begun = nullptr;      // set by the run after its first step
   std::string program;                     // path of its own file
+  std::chrono::milliseconds patience = WeightsCheck::kPatience; // before the first step
 
   bool stopped() const { return stop && *stop; }
   void begin() const {

@@ -110,6 +110,10 @@ support::Result<LogicalTensor> runtime::gather(const Executor &executor, size_t 
   return result;
 }
 
+bool runtime::savesOwnName(const planfile::SourceTensorT &source) {
+  return !source.unnamed || (source.aliases.empty() && source.transposed_aliases.empty());
+}
+
 void runtime::addUnderAllNames(std::vector<support::TensorToWrite> &tensors,
                                const planfile::SourceTensorT &source, ElementType type,
                                const std::string &prefix, const LogicalValue &value) {
@@ -122,8 +126,7 @@ void runtime::addUnderAllNames(std::vector<support::TensorToWrite> &tensors,
                          return sink(tensor->bytes.data(), tensor->bytes.size());
                        }});
   };
-  bool aliased = !source.aliases.empty() || !source.transposed_aliases.empty();
-  if (!prefix.empty() || !source.unnamed || !aliased)
+  if (!prefix.empty() || savesOwnName(source))
     add(source.name, source.shape, value);
   for (const std::string &alias : source.aliases)
     add(alias, source.shape, value);

@@ -27,6 +27,10 @@ bool hasState(const planfile::ProgramT &program, size_t source, planfile::StateR
 support::Result<LogicalTensor> gather(const Executor &executor, size_t source,
                                       planfile::StateRole role);
 
+// Returns whether saved weights have the source tensor under its own name, not only under its
+// aliases: the model's files use the name, or there is no other.
+bool savesOwnName(const planfile::SourceTensorT &source);
+
 // Adds to `tensors` the source tensor under each of its names, prefixed by `prefix`; without
 // a prefix only under names that the model's files use. `value` is called when the file is
 // written, once for each name.

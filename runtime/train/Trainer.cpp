@@ -125,7 +125,7 @@ Status Run::prepare() {
   support::Progress::Phase comparing(progress, "comparing weights with the model's");
   check = weights->check();
   comparing.expect(check->bytesLeft());
-  return check->begin([&](uint64_t bytes) { comparing.reach(bytes); });
+  return check->begin([&](uint64_t bytes) { comparing.reach(bytes); }, context.patience);
 }
 
 Status Run::openOutputs() {
@@ -390,18 +390,19 @@ support::Result<Ended> Run::finish(const Status &ran) {
   if (uint64_t left = check->bytesLeft())
     out << "weights    " << grouped(left) << " bytes are yet to be compared with the model's"
         << std::endl;
-  if (Status same = compareRest(); !same)
-    return error(same.message(), "; nothing was saved, the ", losses.size(),
-                 " steps trained other weights");
-  std::string weightsNote = save(early, later);
+  const Status same = compareRest();
+  if (!same)
+    problems.add(error(same.message(), "; nothing was saved, the ", losses.size(),
+                       " steps trained other weights"));
+  std::string weightsNote = same ? save(early, later) : "no weights were saved";
   if (!ran)
     problems.add(error(ran.message(), "; ", weightsNote));
-  else if (stopped && options.save.empty())
+  else if (same && stopped && options.save.empty())
     out << "saved      nothing: " << weightsNote << std::endl;
   problems.add(later.status());
   if (metrics)
     problems.add(metrics->flush(), "--metrics: ");
-  if (!options.dump.empty() && (!early || !losses.empty()) && executor->statesWhole()) {
+  if (same && !options.dump.empty() && (!early || !losses.empty()) && executor->statesWhole()) {
     support::Progress::Phase phase(progress, "writing " + options.dump);
     Status dumped = writeDump(options.dump, *executor, losses, gradients, phase);
     phase.end();

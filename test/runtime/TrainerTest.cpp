@@ -1,5 +1,6 @@
 // The step loop, in-process and as a packed program.
 #include "runtime/train/Trainer.h"
+#include "runtime/session/Results.h"
 #include "runtime/session/Session.h"
 #include "PlanBuilder.h"
 #include "lib/planfile/Check.h"
@@ -245,6 +246,7 @@ protected:
     runtime::RunContext context;
     context.out = &out;
     context.stop = stop;
+    context.patience = patience;
     auto status = runtime::train(program, kKernels, options, context);
     return status ? "" : status.message();
   }
@@ -252,6 +254,7 @@ protected:
   TemporaryFolder folder;
   std::vector<int64_t> ids, labels;
   Options options;
+  std::chrono::milliseconds patience = runtime::WeightsCheck::kPatience;
   std::ostringstream out;
 };
 
@@ -333,6 +336,35 @@ TEST_F(Trainer, SavesWhatWeightsLoads) {
   auto second = support::SafetensorsFile::open(options.dump);
   ASSERT_TRUE(bool(second));
   EXPECT_EQ(tensor(*second, "param:words"), words);
+}
+
+// What --save announces is what it writes, whatever names the source has.
+TEST_F(Trainer, SavedBytesAreThoseWritten) {
+  using Names = std::vector<std::string>;
+  for (bool unnamed : {false, true})
+    for (const Names &aliases : {Names(), Names{"tied"}, Names{"tied", "twice"}}) {
+      auto program = tinyModel(1, 4);
+      program->sources[0]->unnamed = unnamed;
+      program->sources[0]->aliases = aliases;
+      options.save = folder / "model";
+      options.force = true;
+      ASSERT_EQ(train(*program), "");
+      auto saved = support::SafetensorsFile::open(folder / "model/model.safetensors");
+      ASSERT_TRUE(bool(saved)) << saved.message();
+      uint64_t bytes = 0;
+      for (const auto &[name, tensor] : saved->tensors())
+        bytes += tensor.byteSize;
+      EXPECT_EQ(runtime::savedBytes(*program), bytes);
+    }
+}
+
+TEST_F(Trainer, ATraceOfNoSteps) {
+  auto program = tinyModel(1, 4);
+  options.steps = 0;
+  options.trace = folder / "trace.json";
+  ASSERT_EQ(train(*program), "");
+  EXPECT_NE(out.str().find("trace.json: the run ended before its first step"), std::string::npos)
+      << out.str();
 }
 
 TEST_F(Trainer, StopsBetweenSteps) {
