@@ -2,27 +2,27 @@
 #include "passes/6-emit/Families.h"
 #include "passes/6-emit/group/Group.h"
 
-#include "llvm/ADT/StringMap.h"
+#include "llvm/ADT/DenseMap.h"
 
 using namespace mlir;
 
 namespace llmc::emit {
 
 SpecialEntry lookupSpecial(Operation *op) {
-  static const llvm::StringMap<SpecialEntry> table = {
-      {"graph.gather", emitGather},
-      {"graph.scatter_add", emitScatterAdd},
-      {"graph.take_along", emitTakeAlong},
-      {"graph.cumsum", emitCumsum},
-      {"graph.concat", emitConcat},
-      {"graph.pad", emitPad},
-      {"graph.reshape", emitReshape},
-      {"graph.attention", emitAttention},
-      {"graph.attention_grad", emitAttentionGrad},
-      {"graph.rotary", emitRotary},
-      {"graph.matmul", emitMatmulOp},
+  static const llvm::DenseMap<TypeID, SpecialEntry> table = {
+      {TypeID::get<graph::GatherOp>(), emitGather},
+      {TypeID::get<graph::ScatterAddOp>(), emitScatterAdd},
+      {TypeID::get<graph::TakeAlongOp>(), emitTakeAlong},
+      {TypeID::get<graph::CumsumOp>(), emitCumsum},
+      {TypeID::get<graph::ConcatOp>(), emitConcat},
+      {TypeID::get<graph::PadOp>(), emitPad},
+      {TypeID::get<graph::ReshapeOp>(), emitReshape},
+      {TypeID::get<graph::AttentionOp>(), emitAttention},
+      {TypeID::get<graph::AttentionGradOp>(), emitAttentionGrad},
+      {TypeID::get<graph::RotaryOp>(), emitRotary},
+      {TypeID::get<graph::MatmulOp>(), emitMatmulOp},
   };
-  return table.lookup(op->getName().getStringRef());
+  return table.lookup(op->getName().getTypeID());
 }
 
 // Emits an op with a kernel of its own, which reads and writes whole buffers and so must be

@@ -3,7 +3,7 @@
 #include "passes/6-emit/group/Group.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
-#include "llvm/ADT/StringMap.h"
+#include "llvm/ADT/DenseMap.h"
 #include <cmath>
 
 using namespace mlir;
@@ -251,44 +251,44 @@ static void adamw(Math &m, Operation *op, Values in, Results &out) {
 //===-- Table ---------------------------------------------------------------===//
 
 ElementEntry lookupElement(Operation *op) {
-  static const llvm::StringMap<ElementEntry> table = {
-      {"graph.add", arithmetic<arith::AddFOp, arith::AddIOp, arith::OrIOp>},
-      {"graph.sub", arithmetic<arith::SubFOp, arith::SubIOp, arith::XOrIOp>},
-      {"graph.mul", arithmetic<arith::MulFOp, arith::MulIOp, arith::AndIOp>},
-      {"graph.div", quotient},
-      {"graph.rem", remainder},
-      {"graph.power", power},
-      {"graph.maximum", extreme<graph::Predicate::ge>},
-      {"graph.minimum", extreme<graph::Predicate::le>},
-      {"graph.and", logical<arith::AndIOp>},
-      {"graph.or", logical<arith::OrIOp>},
-      {"graph.not", logicalNot},
-      {"graph.neg", negate},
-      {"graph.abs", magnitude},
-      {"graph.sign", sign},
-      {"graph.floor", unary<&Math::floor>},
-      {"graph.ceil", unary<&Math::ceil>},
-      {"graph.round", unary<&Math::round>},
-      {"graph.sin", unary<&Math::sin>},
-      {"graph.cos", unary<&Math::cos>},
-      {"graph.exp", exponential},
-      {"graph.log", unary<&Math::log>},
-      {"graph.sqrt", unary<&Math::sqrt>},
-      {"graph.rsqrt", rsqrt},
-      {"graph.tanh", unary<&Math::tanh>},
-      {"graph.erf", unary<&Math::erf>},
-      {"graph.sigmoid", unary<&Math::sigmoid>},
-      {"graph.softplus", unary<&Math::softplus>},
-      {"graph.relu", relu},
-      {"graph.pow", constantPower},
-      {"graph.gelu", gelu},
-      {"graph.gelu_grad", geluGrad},
-      {"graph.compare", compare},
-      {"graph.select", select},
-      {"graph.cast", convert},
-      {"graph.adamw", adamw},
+  static const llvm::DenseMap<TypeID, ElementEntry> table = {
+      {TypeID::get<graph::AddOp>(), arithmetic<arith::AddFOp, arith::AddIOp, arith::OrIOp>},
+      {TypeID::get<graph::SubOp>(), arithmetic<arith::SubFOp, arith::SubIOp, arith::XOrIOp>},
+      {TypeID::get<graph::MulOp>(), arithmetic<arith::MulFOp, arith::MulIOp, arith::AndIOp>},
+      {TypeID::get<graph::DivOp>(), quotient},
+      {TypeID::get<graph::RemOp>(), remainder},
+      {TypeID::get<graph::PowerOp>(), power},
+      {TypeID::get<graph::MaximumOp>(), extreme<graph::Predicate::ge>},
+      {TypeID::get<graph::MinimumOp>(), extreme<graph::Predicate::le>},
+      {TypeID::get<graph::AndOp>(), logical<arith::AndIOp>},
+      {TypeID::get<graph::OrOp>(), logical<arith::OrIOp>},
+      {TypeID::get<graph::NotOp>(), logicalNot},
+      {TypeID::get<graph::NegOp>(), negate},
+      {TypeID::get<graph::AbsOp>(), magnitude},
+      {TypeID::get<graph::SignOp>(), sign},
+      {TypeID::get<graph::FloorOp>(), unary<&Math::floor>},
+      {TypeID::get<graph::CeilOp>(), unary<&Math::ceil>},
+      {TypeID::get<graph::RoundOp>(), unary<&Math::round>},
+      {TypeID::get<graph::SinOp>(), unary<&Math::sin>},
+      {TypeID::get<graph::CosOp>(), unary<&Math::cos>},
+      {TypeID::get<graph::ExpOp>(), exponential},
+      {TypeID::get<graph::LogOp>(), unary<&Math::log>},
+      {TypeID::get<graph::SqrtOp>(), unary<&Math::sqrt>},
+      {TypeID::get<graph::RsqrtOp>(), rsqrt},
+      {TypeID::get<graph::TanhOp>(), unary<&Math::tanh>},
+      {TypeID::get<graph::ErfOp>(), unary<&Math::erf>},
+      {TypeID::get<graph::SigmoidOp>(), unary<&Math::sigmoid>},
+      {TypeID::get<graph::SoftplusOp>(), unary<&Math::softplus>},
+      {TypeID::get<graph::ReluOp>(), relu},
+      {TypeID::get<graph::PowOp>(), constantPower},
+      {TypeID::get<graph::GeluOp>(), gelu},
+      {TypeID::get<graph::GeluGradOp>(), geluGrad},
+      {TypeID::get<graph::CompareOp>(), compare},
+      {TypeID::get<graph::SelectOp>(), select},
+      {TypeID::get<graph::CastOp>(), convert},
+      {TypeID::get<graph::AdamWOp>(), adamw},
   };
-  return table.lookup(op->getName().getStringRef());
+  return table.lookup(op->getName().getTypeID());
 }
 
 //===-- Loop nest -----------------------------------------------------------===//

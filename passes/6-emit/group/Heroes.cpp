@@ -2,7 +2,7 @@
 // sum and derives its results; Reduction.cpp builds the loops.
 #include "passes/6-emit/group/Reduction.h"
 
-#include "llvm/ADT/StringMap.h"
+#include "llvm/ADT/DenseMap.h"
 #include <limits>
 
 using namespace mlir;
@@ -194,18 +194,19 @@ static void emitRmsNormGradScale(Reducer &r, Operation *op) {
 }
 
 const HeroEntry *lookupHero(Operation *op) {
-  static const llvm::StringMap<HeroEntry> table = {
-      {"graph.reduce", {0, 1, namedDims, emitReduce}},
-      {"graph.softmax", {0, 2, lastDim, emitSoftmax}},
-      {"graph.softmax_grad", {0, 1, lastDim, emitSoftmaxGrad}},
-      {"graph.layer_norm", {0, 2, lastDim, emitLayerNorm}},
-      {"graph.layer_norm_grad", {0b11000, 1, lastDim, emitLayerNormGrad}},
-      {"graph.layer_norm_grad_scale", {0b1100, 1, leadingDims, emitLayerNormGradScale}},
-      {"graph.rms_norm", {0, 1, lastDim, emitRmsNorm}},
-      {"graph.rms_norm_grad", {0b1000, 1, lastDim, emitRmsNormGrad}},
-      {"graph.rms_norm_grad_scale", {0b100, 1, leadingDims, emitRmsNormGradScale}},
+  static const llvm::DenseMap<TypeID, HeroEntry> table = {
+      {TypeID::get<graph::ReduceOp>(), {0, 1, namedDims, emitReduce}},
+      {TypeID::get<graph::SoftmaxOp>(), {0, 2, lastDim, emitSoftmax}},
+      {TypeID::get<graph::SoftmaxGradOp>(), {0, 1, lastDim, emitSoftmaxGrad}},
+      {TypeID::get<graph::LayerNormOp>(), {0, 2, lastDim, emitLayerNorm}},
+      {TypeID::get<graph::LayerNormGradOp>(), {0b11000, 1, lastDim, emitLayerNormGrad}},
+      {TypeID::get<graph::LayerNormGradScaleOp>(),
+       {0b1100, 1, leadingDims, emitLayerNormGradScale}},
+      {TypeID::get<graph::RmsNormOp>(), {0, 1, lastDim, emitRmsNorm}},
+      {TypeID::get<graph::RmsNormGradOp>(), {0b1000, 1, lastDim, emitRmsNormGrad}},
+      {TypeID::get<graph::RmsNormGradScaleOp>(), {0b100, 1, leadingDims, emitRmsNormGradScale}},
   };
-  auto it = table.find(op->getName().getStringRef());
+  auto it = table.find(op->getName().getTypeID());
   return it == table.end() ? nullptr : &it->second;
 }
 
