@@ -1,9 +1,11 @@
 #include "lib/onnx/bind/View.h"
 
+#include "dialects/graph/Strides.h"
 #include "llvm/ADT/STLExtras.h"
 
 #include <numeric>
 
+using namespace llmc;
 using namespace llmc::onnximport;
 
 View View::whole(unsigned tensor, llvm::ArrayRef<int64_t> shape) {
@@ -33,38 +35,13 @@ View View::sliced(llvm::ArrayRef<int64_t> starts, llvm::ArrayRef<int64_t> counts
   return out;
 }
 
-// Divides both shapes into groups of dims with equal products; inside a group the old dims must
-// be contiguous up to a common stride.
 std::optional<View> View::reshaped(llvm::ArrayRef<int64_t> to) const {
+  auto spaced = graph::stridesAfterReshape(shape, strides, to);
+  if (!spaced)
+    return std::nullopt;
   View out = *this;
   out.shape.assign(to.begin(), to.end());
-  out.strides.assign(to.size(), 1);
-  Shape sizes, spacing;
-  for (size_t i = 0; i < shape.size(); ++i)
-    if (shape[i] != 1) {
-      sizes.push_back(shape[i]);
-      spacing.push_back(strides[i]);
-    }
-  size_t from = 0, at = 0;
-  while (from < sizes.size()) {
-    size_t firstFrom = from, firstAt = at;
-    int64_t left = sizes[from++], right = 1;
-    while (at < to.size() && (right < left || from == firstFrom)) {
-      right *= to[at++];
-      while (left < right && from < sizes.size()) {
-        if (spacing[from - 1] != spacing[from] * sizes[from])
-          return std::nullopt;
-        left *= sizes[from++];
-      }
-    }
-    if (left != right)
-      return std::nullopt;
-    int64_t stride = spacing[from - 1];
-    for (size_t i = at; i-- > firstAt;) {
-      out.strides[i] = stride;
-      stride *= to[i];
-    }
-  }
+  out.strides.assign(spaced->begin(), spaced->end());
   out.steps.push_back({ViewStep::Reshape, out.shape, {}});
   return out;
 }

@@ -1,9 +1,12 @@
 // Folds movement of parameters into the views that locate them in their sources.
+#include "dialects/graph/Strides.h"
 #include "passes/1-raise/Constants.h"
 #include "passes/1-raise/Equation.h"
 #include "passes/1-raise/Parameters.h"
 #include "passes/1-raise/Passes.h"
 #include "passes/1-raise/Patterns.h"
+
+#include "mlir/Dialect/Utils/IndexingUtils.h"
 
 using namespace mlir;
 using namespace llmc;
@@ -32,41 +35,13 @@ static ViewAttr slicedView(ViewAttr view, SliceOp slice) {
 }
 
 static ViewAttr transposedView(ViewAttr view, ArrayRef<int64_t> permutation) {
-  SmallVector<int64_t> strides;
-  for (int64_t dim : permutation)
-    strides.push_back(view.getStrides()[dim]);
-  return makeView(view, view.getOffset(), strides);
+  return makeView(view, view.getOffset(), applyPermutation(view.getStrides(), permutation));
 }
 
 // Returns the view of the same elements under another shape; null if no strides express it.
 static ViewAttr reshapedView(ViewAttr view, ArrayRef<int64_t> from, ArrayRef<int64_t> to) {
-  // Runs are dims that are contiguous to each other in memory, outermost first.
-  SmallVector<std::pair<int64_t, int64_t>> runs; // size, stride of the innermost element
-  for (auto [size, stride] : llvm::zip(from, view.getStrides())) {
-    if (size == 1)
-      continue;
-    if (!runs.empty() && runs.back().second == stride * size)
-      runs.back() = {runs.back().first * size, stride};
-    else
-      runs.push_back({size, stride});
-  }
-  SmallVector<int64_t> strides(to.size(), 1);
-  int64_t left = 1, stride = 1; // what is left of the current run
-  for (size_t i = to.size(); i-- > 0;) {
-    if (to[i] == 1)
-      continue;
-    if (left == 1) {
-      if (runs.empty())
-        return {};
-      std::tie(left, stride) = runs.pop_back_val();
-    }
-    if (left % to[i])
-      return {};
-    strides[i] = stride;
-    stride *= to[i];
-    left /= to[i];
-  }
-  return left == 1 && runs.empty() ? makeView(view, view.getOffset(), strides) : ViewAttr();
+  auto strides = stridesAfterReshape(from, view.getStrides(), to);
+  return strides ? makeView(view, view.getOffset(), *strides) : ViewAttr();
 }
 
 // Returns the view that `op`, a use of a parameter, makes of it; null if it is no view.
