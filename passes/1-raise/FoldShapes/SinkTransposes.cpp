@@ -3,26 +3,14 @@
 #include "passes/1-raise/Constants.h"
 #include "passes/1-raise/Patterns.h"
 
+#include "mlir/Dialect/Utils/IndexingUtils.h"
+
 using namespace mlir;
 using namespace llmc;
 using namespace llmc::graph;
 using namespace llmc::raise;
 
 using Order = SmallVector<int64_t>;
-
-static Order inverseOf(ArrayRef<int64_t> permutation) {
-  Order inverse(permutation.size());
-  for (auto [i, dim] : llvm::enumerate(permutation))
-    inverse[dim] = i;
-  return inverse;
-}
-
-template <typename T> static SmallVector<T> pick(ArrayRef<T> from, ArrayRef<int64_t> at) {
-  SmallVector<T> picked;
-  for (int64_t i : at)
-    picked.push_back(from[i]);
-  return picked;
-}
 
 // Returns whether `order` moves only dims of size 1 past others.
 static bool movesOnlyOnes(ArrayRef<int64_t> shape, ArrayRef<int64_t> order) {
@@ -50,11 +38,11 @@ std::optional<Reordered> reorder(Value value, size_t rank, ArrayRef<int64_t> ord
   if (auto transpose = value.getDefiningOp<TransposeOp>();
       transpose && shapeOf(value).size() == rank) {
     result.source = transpose.getOperand();
-    result.order = pick(transpose.getPermutation(), order);
+    result.order = applyPermutation(transpose.getPermutation(), order);
   }
   SmallVector<int64_t> padded(rank - shapeOf(result.source).size(), 1);
   llvm::append_range(padded, shapeOf(result.source));
-  result.shape = pick(ArrayRef<int64_t>(padded), result.order);
+  result.shape = applyPermutation(padded, result.order);
   if (movesOnlyOnes(padded, result.order))
     return result;
   result.move = true;
@@ -86,7 +74,7 @@ struct ThroughElementwise : RewritePattern {
         first = transpose;
     if (!first)
       return failure();
-    Order inverse = inverseOf(first.getPermutation());
+    Order inverse = invertPermutationVector(first.getPermutation());
     SmallVector<Reordered> reordered;
     for (Value operand : op->getOperands()) {
       auto found = reorder(operand, shape.size(), inverse);
@@ -98,7 +86,8 @@ struct ThroughElementwise : RewritePattern {
     SmallVector<Value> operands;
     for (const Reordered &operand : reordered)
       operands.push_back(build(at, operand));
-    auto type = RankedTensorType::get(pick(shape, inverse), elementOf(op->getResult(0)));
+    auto type =
+        RankedTensorType::get(applyPermutation(shape, inverse), elementOf(op->getResult(0)));
     Operation *copy = cloneForTypes(rewriter, op, operands, type);
     rewriter.replaceOpWithNewOp<TransposeOp>(op, op->getResultTypes()[0], copy->getResult(0),
                                              first.getPermutation());
@@ -144,7 +133,8 @@ struct ThroughReduce : OpRewritePattern<ReduceOp> {
     auto transpose = op.getOperand().getDefiningOp<TransposeOp>();
     if (!transpose)
       return failure();
-    Order dims = pick(transpose.getPermutation(), op.getDims());
+    Order dims = llvm::map_to_vector(
+        op.getDims(), [&](int64_t dim) { return transpose.getPermutation()[dim]; });
     llvm::sort(dims);
     // Number the dims that stay as in the reduced operand.
     Order order;
@@ -164,12 +154,13 @@ struct ThroughSlice : OpRewritePattern<SliceOp> {
     auto transpose = op.getOperand().getDefiningOp<TransposeOp>();
     if (!transpose)
       return failure();
-    Order inverse = inverseOf(transpose.getPermutation());
-    auto type = RankedTensorType::get(pick(shapeOf(op.getResult()), inverse),
+    Order inverse = invertPermutationVector(transpose.getPermutation());
+    auto type = RankedTensorType::get(applyPermutation(shapeOf(op.getResult()), inverse),
                                       elementOf(op.getResult()));
     Value sliced = SliceOp::create(rewriter, op.getLoc(), type, transpose.getOperand(),
-                                   pick(op.getStarts(), inverse), pick(op.getLimits(), inverse),
-                                   pick(op.getSteps(), inverse));
+                                   applyPermutation(op.getStarts(), inverse),
+                                   applyPermutation(op.getLimits(), inverse),
+                                   applyPermutation(op.getSteps(), inverse));
     rewriter.replaceOpWithNewOp<TransposeOp>(op, op.getType(), sliced,
                                              transpose.getPermutation());
     return success();
@@ -230,7 +221,7 @@ struct ThroughSplit : OpRewritePattern<ReshapeOp> {
       return failure();
     SmallVector<int64_t> shape;
     Order permutation(to.size());
-    for (int64_t dim : inverseOf(transpose.getPermutation()))
+    for (int64_t dim : invertPermutationVector(transpose.getPermutation()))
       for (int64_t part : (*groups)[dim]) {
         permutation[part] = shape.size();
         shape.push_back(to[part]);

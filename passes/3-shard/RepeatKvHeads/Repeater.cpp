@@ -2,6 +2,8 @@
 
 #include "dialects/parallel/Annotations.h"
 
+#include "mlir/Dialect/Utils/IndexingUtils.h"
+
 using namespace mlir;
 using namespace llmc;
 using namespace llmc::parallel;
@@ -11,20 +13,10 @@ using graph::shapeOf;
 
 namespace {
 
-// Returns the permutation that brings `dim` of `rank` dimensions to the front; inverseOf() of it
-// puts the dimension back.
+// Returns the permutation that brings `dim` of `rank` dimensions to the front; its inverse puts the
+// dimension back.
 SmallVector<int64_t> toFront(int64_t rank, int64_t dim) {
-  SmallVector<int64_t> permutation = {dim};
-  for (int64_t d = 0; d < rank; ++d)
-    if (d != dim)
-      permutation.push_back(d);
-  return permutation;
-}
-SmallVector<int64_t> inverseOf(ArrayRef<int64_t> permutation) {
-  SmallVector<int64_t> inverse(permutation.size());
-  for (auto [i, dim] : llvm::enumerate(permutation))
-    inverse[dim] = i;
-  return inverse;
+  return computePermutationVector(rank, dim, int64_t(0));
 }
 
 RankedTensorType resized(Value value, int64_t dim, int64_t size) {
@@ -68,7 +60,7 @@ void Repeater::repeatOperand(unsigned i, int64_t dim) {
   auto rows = graph::GatherOp::create(builder, op->getLoc(), resized(table, 0, heads), table, ids,
                                       Value());
   rows->setAttr(kWhole, builder.getUnitAttr());
-  op->setOperand(i, build.transpose(rows, inverseOf(front)));
+  op->setOperand(i, build.transpose(rows, invertPermutationVector(front)));
 }
 
 void Repeater::sumResult(unsigned i, int64_t dim) {
@@ -81,6 +73,6 @@ void Repeater::sumResult(unsigned i, int64_t dim) {
   Value updates = build.transpose(result, front);
   Value added = graph::ScatterAddOp::create(builder, op->getLoc(), resized(updates, 0, kvHeads),
                                             ids, updates, Value());
-  Value whole = build.transpose(added, inverseOf(front));
+  Value whole = build.transpose(added, invertPermutationVector(front));
   result.replaceAllUsesExcept(whole, updates.getDefiningOp());
 }
