@@ -7,6 +7,7 @@
 #include "lib/onnx/convert/Names.h"
 #include "lib/onnx/convert/Sequences.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Transforms/RegionUtils.h"
 
 using namespace llmc;
 using namespace llmc::onnximport;
@@ -144,9 +145,8 @@ Status Importer::returnOutputs() {
 }
 
 void Importer::eraseDead() {
-  for (Operation &op : llvm::make_early_inc_range(llvm::reverse(*body_)))
-    if (op.use_empty() && !op.hasTrait<OpTrait::IsTerminator>())
-      op.erase();
+  IRRewriter rewriter(func_.getContext());
+  (void)runRegionDCE(rewriter, func_->getRegions());
 }
 
 // Marks ops of annotated values: names find the values only before dead ops are erased.

@@ -5,6 +5,8 @@
 #include "passes/1-raise/Parameters.h"
 #include "passes/1-raise/Passes.h"
 
+#include "mlir/Transforms/RegionUtils.h"
+
 using namespace mlir;
 using namespace llmc;
 using namespace llmc::graph;
@@ -223,7 +225,7 @@ struct FoldLayers : llmc::impl::FoldLayersBase<FoldLayers> {
     setLayers(total);
   }
 
-  static int64_t foldAll(func::FuncOp func) {
+  int64_t foldAll(func::FuncOp func) {
     while (true) {
       SmallVector<Operation *> ops = candidateOps(func);
       auto layers = findLayers(ops);
@@ -235,19 +237,16 @@ struct FoldLayers : llmc::impl::FoldLayersBase<FoldLayers> {
       if (!folder.canStack())
         break;
       folder.fold();
+      ++numRepeats;
     }
     int64_t total = 0;
     for (auto repeat : func.getBody().front().getOps<RepeatOp>())
       total += repeat.getCount() * graph::layersInBody(repeat);
-    if (total)
-      eraseUnusedConstants(func);
+    if (total) {
+      IRRewriter rewriter(func.getContext());
+      (void)runRegionDCE(rewriter, func->getRegions());
+    }
     return total;
-  }
-
-  static void eraseUnusedConstants(func::FuncOp func) {
-    for (auto constant : llvm::make_early_inc_range(func.getBody().front().getOps<ConstantOp>()))
-      if (constant->use_empty())
-        constant->erase();
   }
 
   void setLayers(int64_t total) {

@@ -18,5 +18,6 @@ def FoldLayers : Pass<"llmc-fold-layers", "::mlir::ModuleOp"> {
     Keeps: the order of ops; the source names of each layer (views, fused locations).
     Example: test/passes/1-raise/fold-layers.mlir
   }];
+  let statistics = [Statistic<"numRepeats", "repeats", "Repeats built">];
   let dependentDialects = ["::llmc::graph::GraphDialect"];
 }

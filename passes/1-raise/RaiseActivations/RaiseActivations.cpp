@@ -3,6 +3,8 @@
 #include "passes/1-raise/Constants.h"
 #include "passes/1-raise/Passes.h"
 
+#include "mlir/Transforms/RegionUtils.h"
+
 #include <cmath>
 #include <numbers>
 
@@ -186,13 +188,11 @@ struct RaiseActivations : llmc::impl::RaiseActivationsBase<RaiseActivations> {
         cores.push_back(op->getResult(0));
     });
     for (Value core : cores)
-      (void)llvm::any_of(activations,
-                         [&](const Activation &activation) { return raiseAround(core, activation); });
+      numRaised += llvm::any_of(
+          activations, [&](const Activation &activation) { return raiseAround(core, activation); });
     // Erase only now: what one core leaves behind may be another core.
-    for (Operation &op :
-         llvm::make_early_inc_range(llvm::reverse(getOperation().getBody().front())))
-      if (isOpTriviallyDead(&op))
-        op.erase();
+    IRRewriter rewriter(&getContext());
+    (void)runRegionDCE(rewriter, getOperation()->getRegions());
   }
 };
 

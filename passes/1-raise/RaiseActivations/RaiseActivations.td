@@ -10,5 +10,6 @@ def RaiseActivations : Pass<"llmc-raise-activations", "::mlir::func::FuncOp"> {
     Keeps: expressions of more than one value.
     Example: test/passes/1-raise/raise-activations.mlir
   }];
+  let statistics = [Statistic<"numRaised", "raised", "Activations recognised">];
   let dependentDialects = ["::llmc::graph::GraphDialect"];
 }

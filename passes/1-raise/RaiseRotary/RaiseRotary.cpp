@@ -5,6 +5,8 @@
 #include "passes/1-raise/Patterns.h"
 #include "passes/1-raise/RaiseRotary/Lanes.h"
 
+#include "mlir/Transforms/RegionUtils.h"
+
 #include <set>
 
 using namespace mlir;
@@ -163,18 +165,18 @@ class Raiser {
 public:
   explicit Raiser(func::FuncOp func) : func(func) {}
 
-  void run() {
+  // Returns the number of rotations.
+  unsigned run() {
     SmallVector<Value> cores;
     func.walk([&](ConcatOp op) {
       if (isFloat(op.getResult()))
         cores.push_back(op.getResult());
     });
-    for (Value core : cores)
-      raise(core);
+    unsigned raised = llvm::count_if(cores, [&](Value core) { return raise(core); });
     func.walk(widen);
-    for (Operation &op : llvm::make_early_inc_range(llvm::reverse(func.getBody().front())))
-      if (isOpTriviallyDead(&op))
-        op.erase();
+    IRRewriter rewriter(func.getContext());
+    (void)runRegionDCE(rewriter, func->getRegions());
+    return raised;
   }
 
 private:
@@ -201,16 +203,18 @@ private:
     return found.takeVector();
   }
 
-  // Replaces the widest rotation around `core`, so that copied lanes are part of it.
-  void raise(Value core) {
+  // Replaces the widest rotation around `core`, so that copied lanes are part of it. Returns
+  // whether there is one.
+  bool raise(Value core) {
     SmallVector<Value> candidates = below(core);
     for (Value y : llvm::reverse(candidates)) {
       if (y.use_empty() || shapeOf(y).size() < 2 || y.getDefiningOp<TransposeOp>())
         continue;
       for (Value x : above(y))
         if (x != y && mayTurnInto(x, y) && replace(x, y))
-          return;
+          return true;
     }
+    return false;
   }
 
   // Returns whether both have as many elements and as many lanes.
@@ -350,7 +354,7 @@ struct RaiseRotary : llmc::impl::RaiseRotaryBase<RaiseRotary> {
   void runOnOperation() override {
     if (getOperation().isExternal())
       return;
-    Raiser(getOperation()).run();
+    numRaised += Raiser(getOperation()).run();
     // Fold transposes around a rotation with those that make its layout.
     RewritePatternSet patterns(&getContext());
     populateDropIdentities(patterns);

@@ -16,5 +16,6 @@ def RaiseRotary : Pass<"llmc-raise-rotary", "::mlir::func::FuncOp"> {
       gradient) or that differs from head to head.
     Example: test/passes/1-raise/raise-rotary.mlir
   }];
+  let statistics = [Statistic<"numRaised", "raised", "Rotations recognised">];
   let dependentDialects = ["::llmc::graph::GraphDialect"];
 }

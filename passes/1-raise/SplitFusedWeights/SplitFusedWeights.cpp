@@ -4,6 +4,8 @@
 #include "passes/1-raise/Parameters.h"
 #include "passes/1-raise/Passes.h"
 
+#include "mlir/Transforms/RegionUtils.h"
+
 using namespace mlir;
 using namespace llmc;
 using namespace llmc::graph;
@@ -136,6 +138,8 @@ struct SplitFusedWeights : llmc::impl::SplitFusedWeightsBase<SplitFusedWeights> 
     getOperation().walk([&](MatmulOp op) { products.push_back(op); });
     for (MatmulOp product : products)
       split(product);
+    IRRewriter rewriter(&getContext());
+    (void)runRegionDCE(rewriter, getOperation()->getRegions());
   }
 
   // Returns `equation` with `count` letters in place of one; nullopt if letters run out.
@@ -188,7 +192,7 @@ struct SplitFusedWeights : llmc::impl::SplitFusedWeightsBase<SplitFusedWeights> 
     for (const Cut &cut : cuts->list)
       if (!replace(product, bias, *cuts, cut, leading))
         return;
-    eraseDead(whole.getDefiningOp());
+    ++numSplit;
   }
 
   static bool replace(MatmulOp product, Value bias, const Cuts &cuts, const Cut &cut,
@@ -223,33 +227,6 @@ struct SplitFusedWeights : llmc::impl::SplitFusedWeightsBase<SplitFusedWeights> 
       result = build.transpose(result, transpose.getPermutation());
     slice.replaceAllUsesWith(result);
     return true;
-  }
-
-  // Collects users before what they use, each once: two may share one, or one use `op` twice.
-  static void collect(Operation *op, SmallVectorImpl<Operation *> &order,
-                      llvm::SmallPtrSetImpl<Operation *> &seen) {
-    if (!seen.insert(op).second)
-      return;
-    for (Operation *user : op->getUsers())
-      collect(user, order, seen);
-    order.push_back(op);
-  }
-
-  static void eraseDead(Operation *op) {
-    SmallVector<Operation *> order;
-    llvm::SmallPtrSet<Operation *, 8> seen, producers;
-    collect(op, order, seen);
-    for (Operation *next : order) {
-      if (!next->use_empty())
-        continue;
-      for (Value operand : next->getOperands())
-        if (Operation *producer = operand.getDefiningOp(); producer && !seen.contains(producer))
-          producers.insert(producer);
-      next->erase();
-    }
-    for (Operation *producer : producers)
-      if (isOpTriviallyDead(producer))
-        producer->erase();
   }
 };
 

@@ -12,5 +12,6 @@ def SplitFusedWeights : Pass<"llmc-split-fused-weights", "::mlir::func::FuncOp">
     Keeps: products that are also used as a whole.
     Example: test/passes/1-raise/split-fused-weights.mlir
   }];
+  let statistics = [Statistic<"numSplit", "split", "Fused projections split">];
   let dependentDialects = ["::llmc::graph::GraphDialect"];
 }

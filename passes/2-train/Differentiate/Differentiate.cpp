@@ -6,6 +6,7 @@
 #include "mlir/IR/Dominance.h"
 #include "mlir/IR/PatternMatch.h"
 #include "mlir/Transforms/CSE.h"
+#include "mlir/Transforms/RegionUtils.h"
 #include "passes/2-train/Differentiate/ReverseMode.h"
 #include "passes/2-train/Passes.h"
 
@@ -157,10 +158,10 @@ void Differentiate::runOnOperation() {
     return signalPassFailure();
   returnAccumulators(gradients);
 
-  eraseDeadOps(body);
+  IRRewriter rewriter(&getContext());
+  (void)runRegionDCE(rewriter, micro->getRegions());
   mode.redoCheapValues(body, body);
   // Neighbouring ops' gradients do the same transposes and reshapes.
-  IRRewriter rewriter(&getContext());
   DominanceInfo dominance(micro);
   eliminateCommonSubExpressions(rewriter, dominance, micro);
   numKept += mode.numKept;

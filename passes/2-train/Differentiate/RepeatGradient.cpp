@@ -1,6 +1,7 @@
 #include "passes/2-train/Differentiate/RepeatGradient.h"
 
 #include "dialects/graph/Build.h"
+#include "mlir/Transforms/RegionUtils.h"
 
 using namespace mlir;
 using namespace llmc;
@@ -32,7 +33,8 @@ LogicalResult RepeatGradient::build(OpBuilder &builder) {
   if (failed(mode.differentiate(bodyBuilder, forward.getBlock(), inner)))
     return failure();
   yieldCotangents(bodyBuilder);
-  eraseDeadOps(block);
+  IRRewriter rewriter(builder.getContext());
+  (void)runRegionDCE(rewriter, region);
   mode.redoCheapValues(forward.getBlock(), block);
   readForwardValues();
   finish(builder);

@@ -22,12 +22,6 @@ Value train::accumulate(OpBuilder &builder, Value accumulator, Value cotangent) 
   return b.add(accumulator, b.cast(cotangent, elementOf(accumulator)));
 }
 
-void train::eraseDeadOps(Block &block) {
-  for (Operation &op : llvm::make_early_inc_range(llvm::reverse(block)))
-    if (isOpTriviallyDead(&op))
-      op.erase();
-}
-
 // Records, on the op that computes the whole cotangent of `result`, which result that is.
 static void recordPair(OpResult result, Value cotangent) {
   auto made = dyn_cast_or_null<OpResult>(cotangent);

@@ -51,9 +51,6 @@ mlir::Value addCotangents(mlir::OpBuilder &builder, mlir::Value a, mlir::Value b
 // Builds accumulator + cotangent, in the accumulator's element type.
 mlir::Value accumulate(mlir::OpBuilder &builder, mlir::Value accumulator, mlir::Value cotangent);
 
-// Erases the ops of `block` that nothing reads, last first.
-void eraseDeadOps(mlir::Block &block);
-
 // Marks every op that is built through a builder as backward.
 class MarkBackward : public mlir::OpBuilder::Listener {
   void notifyOperationInserted(mlir::Operation *op, mlir::OpBuilder::InsertPoint) override {

@@ -3,6 +3,7 @@
 #include "dialects/parallel/Loader.h"
 #include "passes/4-partition/Passes.h"
 
+#include "mlir/Transforms/RegionUtils.h"
 #include "llvm/ADT/BitVector.h"
 #include "llvm/ADT/MapVector.h"
 
@@ -47,12 +48,8 @@ void llmc::bindState(func::FuncOp func, unsigned index, bool isResult, Attribute
 }
 
 void llmc::removeDeadOps(func::FuncOp func) {
-  SmallVector<Operation *> ops;
-  for (Operation &op : llvm::reverse(func.getBody().front().without_terminator()))
-    ops.push_back(&op);
-  for (Operation *op : ops)
-    if (isOpTriviallyDead(op))
-      op->erase();
+  IRRewriter rewriter(func.getContext());
+  (void)runRegionDCE(rewriter, func->getRegions());
 }
 
 void llmc::removeUnusedArguments(func::FuncOp func) {
