@@ -1,5 +1,8 @@
 #include "passes/4-partition/PadDims/DimClasses.h"
 
+#include "llvm/ADT/EquivalenceClasses.h"
+#include "llvm/ADT/MapVector.h"
+
 #include <numeric>
 
 using namespace mlir;
@@ -12,17 +15,12 @@ class Collector {
 public:
   Collector(ModuleOp module, MeshAttr mesh) : module(module), mesh(mesh), symbols(module) {}
 
-  std::vector<DimClass> run() {
+  SmallVector<DimClass> run() {
     module.walk<WalkOrder::PreOrder>([&](Operation *op) { visit(op); });
-    std::vector<DimClass> classes;
-    std::map<unsigned, size_t> index; // root -> class
-    for (unsigned i = 0; i < nodes.size(); ++i) {
-      auto [entry, inserted] = index.try_emplace(find(i), classes.size());
-      if (inserted)
-        classes.emplace_back();
-      merge(classes[entry->second], nodes[i]);
-    }
-    return classes;
+    llvm::MapVector<unsigned, DimClass> byLeader;
+    for (auto [id, node] : llvm::enumerate(nodes))
+      merge(byLeader[classes.getLeaderValue(id)], node);
+    return llvm::map_to_vector(byLeader, [](auto &entry) { return std::move(entry.second); });
   }
 
 private:
@@ -44,17 +42,12 @@ private:
       c.dims.push_back({node.value, node.dim});
   }
 
-  unsigned find(unsigned i) {
-    while (parent[i] != i)
-      i = parent[i] = parent[parent[i]];
-    return i;
-  }
-  void tie(unsigned a, unsigned b) { parent[std::max(find(a), find(b))] = std::min(find(a), find(b)); }
+  void tie(unsigned a, unsigned b) { classes.unionSets(a, b); }
 
   unsigned add(const void *key, Node node) {
     auto [entry, inserted] = ids.try_emplace({key, node.dim}, nodes.size());
     if (inserted) {
-      parent.push_back(nodes.size());
+      classes.insert(nodes.size());
       nodes.push_back(node);
     }
     return entry->second;
@@ -180,10 +173,10 @@ private:
   SymbolTable symbols;
   std::map<std::pair<const void *, int64_t>, unsigned> ids;
   std::vector<Node> nodes;
-  std::vector<unsigned> parent;
+  llvm::EquivalenceClasses<unsigned> classes;
 };
 } // namespace
 
-std::vector<DimClass> llmc::collectDimClasses(ModuleOp module, MeshAttr mesh) {
+SmallVector<DimClass> llmc::collectDimClasses(ModuleOp module, MeshAttr mesh) {
   return Collector(module, mesh).run();
 }

@@ -18,7 +18,7 @@ struct DimClass {
 };
 
 // Returns all classes, singletons too, in order of first appearance.
-std::vector<DimClass> collectDimClasses(mlir::ModuleOp module, parallel::MeshAttr mesh);
+llvm::SmallVector<DimClass> collectDimClasses(mlir::ModuleOp module, parallel::MeshAttr mesh);
 
 } // namespace llmc
 

@@ -1,5 +1,7 @@
 // Tracks the contents of padding from op to op, as a lattice of four values, and inserts the masks
-// that reductions need where the contents are not neutral.
+// that reductions need where the contents are not neutral. Every mask changes what later ops read,
+// so one walk in the order of the block analyzes and rewrites; a DataFlowSolver analyzes IR that
+// does not change, and would have to start again behind each mask.
 #include "passes/4-partition/PadDims/Neutral.h"
 
 #include "llvm/ADT/TypeSwitch.h"
