@@ -12,26 +12,37 @@ using namespace llmc::raise;
 
 using Positions = llvm::DenseMap<Operation *, int64_t>;
 
+namespace {
+
+// Compares ops by name, properties, types, and by which operands are parameters. An op with
+// regions, a folded run, is equal to no other.
+struct SignatureInfo : llvm::DenseMapInfo<Operation *> {
+  static constexpr auto kFlags = OperationEquivalence::Flags(
+      OperationEquivalence::IgnoreLocations | OperationEquivalence::IgnoreDiscardableAttrs);
+
+  static unsigned getHashValue(Operation *op) {
+    auto hashOperand = [](Value v) { return llvm::hash_combine(v.getType(), isParameter(v)); };
+    return OperationEquivalence::computeHash(op, hashOperand,
+                                             OperationEquivalence::ignoreHashValue, kFlags);
+  }
+  static bool isEqual(Operation *a, Operation *b) {
+    if (a == b || llvm::is_contained({a, b}, getEmptyKey()) ||
+        llvm::is_contained({a, b}, getTombstoneKey()) || a->getNumRegions())
+      return a == b;
+    auto alike = [](Value x, Value y) {
+      return success(x.getType() == y.getType() && isParameter(x) == isParameter(y));
+    };
+    return OperationEquivalence::isEquivalentTo(a, b, alike, nullptr, kFlags);
+  }
+};
+
+} // namespace
+
 // Returns equal numbers for ops that may be at the same position of two layers.
 static SmallVector<int64_t> signaturesOf(Ops ops) {
-  std::map<std::string, int64_t> numbers;
-  SmallVector<int64_t> signatures;
-  for (Operation *op : ops) {
-    std::string text;
-    llvm::raw_string_ostream out(text);
-    DictionaryAttr discardable = op->getDiscardableAttrDictionary();
-    out << op->getName();
-    for (NamedAttribute attribute : op->getAttrDictionary())
-      if (!discardable.contains(attribute.getName()))
-        out << attribute.getName() << attribute.getValue();
-    for (Value operand : op->getOperands())
-      out << operand.getType() << isParameter(operand);
-    out << op->getResultTypes();
-    if (op->getNumRegions()) // a folded run is like nothing else
-      out << numbers.size();
-    signatures.push_back(numbers.emplace(text, numbers.size()).first->second);
-  }
-  return signatures;
+  llvm::DenseMap<Operation *, int64_t, SignatureInfo> numbers;
+  return llvm::map_to_vector(
+      ops, [&](Operation *op) { return numbers.try_emplace(op, numbers.size()).first->second; });
 }
 
 namespace {
