@@ -15,6 +15,17 @@
 #include "passes/4-partition/Passes.h"
 #include "passes/5-schedule/Passes.h"
 #include "passes/6-emit/Passes.h"
+#include "llvm/Support/CommandLine.h"
+#include "llvm/Support/Debug.h"
+
+// Prints the choices that the pass of this DEBUG_TYPE logs. Stands in for --debug-only, which LLVM
+// has only where it was itself built with assertions.
+static llvm::cl::opt<std::string> debugPass(
+    "llmc-debug-pass", llvm::cl::desc("Print the choices of one pass, named by its flag"),
+    llvm::cl::cb<void, const std::string &>([](const std::string &type) {
+      llvm::DebugFlag = true;
+      llvm::setCurrentDebugType(type.c_str());
+    }));
 
 int main(int argc, char **argv) {
   mlir::DialectRegistry registry;

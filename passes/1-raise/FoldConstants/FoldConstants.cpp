@@ -45,7 +45,7 @@ struct EvaluateOnConstants : OpInterfaceRewritePattern<GraphOpInterface> {
       if (!operand.getDefiningOp<ConstantOp>())
         return failure();
     if (!mayFold(op))
-      return failure();
+      return rewriter.notifyMatchFailure(op, "result is larger than a constant may become");
 
     SmallVector<Tensor> inputs, outputs;
     for (Value operand : op->getOperands())
@@ -156,7 +156,7 @@ struct DropNanGuard : OpRewritePattern<SelectOp> {
     Value kept = differs ? op.getRhs() : op.getLhs();
     if (kept != test.getLhs() || kept.getType() != op.getType() ||
         scalarOf(differs ? op.getLhs() : op.getRhs()) != 0.0)
-      return failure();
+      return rewriter.notifyMatchFailure(op, "does not choose between the softmax and zero");
     rewriter.replaceOp(op, kept);
     return success();
   }
@@ -169,7 +169,7 @@ struct PowerByNumber : OpRewritePattern<PowerOp> {
   LogicalResult matchAndRewrite(PowerOp op, PatternRewriter &rewriter) const override {
     auto exponent = scalarOf(op.getRhs());
     if (!exponent || op.getLhs().getType() != op.getType())
-      return failure();
+      return rewriter.notifyMatchFailure(op, "exponent is no number");
     rewriter.replaceOpWithNewOp<PowOp>(op, op.getType(), op.getLhs(),
                                        rewriter.getF64FloatAttr(*exponent));
     return success();

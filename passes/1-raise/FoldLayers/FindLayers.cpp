@@ -5,6 +5,10 @@
 #include "passes/1-raise/Constants.h"
 #include "passes/1-raise/Parameters.h"
 
+#include "llvm/Support/DebugLog.h"
+
+#define DEBUG_TYPE "llmc-fold-layers"
+
 using namespace mlir;
 using namespace llmc;
 using namespace llmc::graph;
@@ -265,8 +269,11 @@ std::optional<Layers> raise::findLayers(Ops ops) {
           auto layers = Matcher(ops, positions, start, period, count).match();
           if (!layers)
             continue;
-          if (!best || better(*layers, *best))
+          if (!best || better(*layers, *best)) {
+            LDBG() << count << " layers of " << period << " ops from op " << start << ", worth "
+                   << worth(*layers);
             best = std::move(layers);
+          }
           break;
         }
       begin = std::max(begin, end);

@@ -41,7 +41,7 @@ struct AbsorbResultTranspose : OpRewritePattern<TransposeOp> {
   LogicalResult matchAndRewrite(TransposeOp op, PatternRewriter &rewriter) const override {
     auto matmul = op.getOperand().getDefiningOp<MatmulOp>();
     if (!matmul || !matmul->hasOneUse())
-      return failure();
+      return rewriter.notifyMatchFailure(op, "no matmul that it alone reads");
     Equation equation = equationOf(matmul);
     std::string out;
     for (int64_t dim : op.getPermutation())

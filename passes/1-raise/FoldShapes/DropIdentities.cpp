@@ -65,7 +65,7 @@ struct ComposeSlices : OpRewritePattern<SliceOp> {
     // Keep a value that several slices read (one head of a fused product).
     auto inner = op.getOperand().getDefiningOp<SliceOp>();
     if (!inner || !inner->hasOneUse())
-      return failure();
+      return rewriter.notifyMatchFailure(op, "no slice that it alone reads");
     SmallVector<int64_t> starts, limits, steps;
     for (size_t i = 0; i < op.getStarts().size(); ++i) {
       int64_t start = inner.getStarts()[i], step = inner.getSteps()[i];

@@ -122,7 +122,7 @@ struct SinkThroughElementwise : RewritePattern {
     };
     for (Value operand : op->getOperands())
       if (!source(operand) && !unmergedShape(operand, merge->groups))
-        return failure();
+        return rewriter.notifyMatchFailure(op, "an operand has no shape with the dims apart");
     SmallVector<Value> operands;
     for (Value operand : op->getOperands())
       if (Value unmerged = source(operand))
@@ -150,7 +150,7 @@ struct SinkThroughRows : RewritePattern {
       return failure();
     auto merge = mergeOf(op->getOperand(0));
     if (!merge || merge->merges(merge->groups.size() - 1))
-      return failure();
+      return rewriter.notifyMatchFailure(op, "no dims are merged, or the dim of the rows is");
     SmallVector<Value> operands(op->getOperands());
     operands[0] = merge->source;
     SmallVector<Type> types;
@@ -173,7 +173,7 @@ struct SinkThroughReduce : OpRewritePattern<ReduceOp> {
   LogicalResult matchAndRewrite(ReduceOp op, PatternRewriter &rewriter) const override {
     auto merge = mergeOf(op.getOperand());
     if (!merge || llvm::any_of(op.getDims(), [&](int64_t dim) { return merge->merges(dim); }))
-      return failure();
+      return rewriter.notifyMatchFailure(op, "no dims are merged, or a reduced dim is");
     SmallVector<int64_t> dims;
     for (int64_t dim : op.getDims())
       dims.push_back(merge->begin(dim));
@@ -195,7 +195,7 @@ struct SinkThroughSlice : OpRewritePattern<SliceOp> {
     for (auto [dim, group] : llvm::enumerate(merge->groups)) {
       bool whole = shapeOf(op.getOperand())[dim] == shapeOf(op.getResult())[dim];
       if (group.size() > 1 && !whole)
-        return failure();
+        return rewriter.notifyMatchFailure(op, "slices a merged dim");
       for (int64_t size : group) {
         starts.push_back(whole ? 0 : op.getStarts()[dim]);
         limits.push_back(whole ? size : op.getLimits()[dim]);
@@ -279,7 +279,7 @@ struct SinkThroughMatmul : OpRewritePattern<MatmulOp> {
         split[letter] = *group;
     }
     if (split.empty())
-      return failure();
+      return rewriter.notifyMatchFailure(op, "no dim of the result is merged alike on both sides");
 
     // Compute shapes first: they need the old letters.
     Build build(rewriter, op.getLoc());

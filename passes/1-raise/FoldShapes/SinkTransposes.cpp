@@ -79,7 +79,7 @@ struct ThroughElementwise : RewritePattern {
     for (Value operand : op->getOperands()) {
       auto found = reorder(operand, shape.size(), inverse);
       if (!found)
-        return failure();
+        return rewriter.notifyMatchFailure(op, "an operand would need a transpose of its own");
       reordered.push_back(*found);
     }
     Build at(rewriter, op->getLoc());
@@ -108,7 +108,7 @@ struct ThroughRows : RewritePattern {
     ArrayRef<int64_t> permutation = transpose.getPermutation();
     int64_t last = permutation.size() - 1;
     if (permutation.back() != last)
-      return failure();
+      return rewriter.notifyMatchFailure(op, "transpose moves the dim of the rows");
     SmallVector<Value> operands(op->getOperands());
     operands[0] = transpose.getOperand();
     ArrayRef<int64_t> shape = shapeOf(operands[0]);
@@ -177,7 +177,7 @@ struct ThroughConcat : OpRewritePattern<ConcatOp> {
     for (Value part : op.getInputs()) {
       auto transpose = part.getDefiningOp<TransposeOp>();
       if (!transpose || transpose.getPermutation() != first.getPermutation())
-        return failure();
+        return rewriter.notifyMatchFailure(op, "parts are not transposed alike");
       parts.push_back(transpose.getOperand());
     }
     Value joined =
@@ -218,7 +218,7 @@ struct ThroughSplit : OpRewritePattern<ReshapeOp> {
       return failure();
     auto groups = groupsOf(from, to);
     if (!groups)
-      return failure();
+      return rewriter.notifyMatchFailure(op, "merges parts of dims");
     SmallVector<int64_t> shape;
     Order permutation(to.size());
     for (int64_t dim : invertPermutationVector(transpose.getPermutation()))

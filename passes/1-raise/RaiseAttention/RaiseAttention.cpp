@@ -136,7 +136,7 @@ struct RaiseProduct : OpRewritePattern<MatmulOp> {
     auto found = scoresOf(softmax.getOperand(), reader, infers);
     auto side = sideOf(op, softmax.getResult());
     if (!found || !side)
-      return failure();
+      return rewriter.notifyMatchFailure(softmax, "not the scores of a product of two tensors");
     Scores scores = *found;
     Equation first = equationOf(scores.product), second = equationOf(op);
     unsigned q = has(first.lhs, first.result.back()) ? 1 : 0;
@@ -144,11 +144,11 @@ struct RaiseProduct : OpRewritePattern<MatmulOp> {
     const std::string &valueLetters = *side == 0 ? second.rhs : second.lhs;
     auto letters = lettersOf(first, q, probabilities, valueLetters, second.result);
     if (!letters)
-      return failure();
+      return rewriter.notifyMatchFailure(op, "dims are not those of queries, keys and values");
     // A mask refers to the last two dims as rows and keys.
     bool plain = scores.masks.empty() && scores.visibility == Visibility();
     if (!plain && first.result[first.result.size() - 2] != letters->row)
-      return failure();
+      return rewriter.notifyMatchFailure(op, "rows of the mask are not those of the queries");
     Value queries = withoutFactors(scores.product->getOperand(q), scores.scale);
     Value keys = withoutFactors(scores.product->getOperand(1 - q), scores.scale);
     Value values = op->getOperand(1 - *side);
@@ -156,7 +156,7 @@ struct RaiseProduct : OpRewritePattern<MatmulOp> {
     if (shapeOf(queries)[qs.find(letters->inner)] !=
             shapeOf(values)[valueLetters.find(letters->value)] ||
         scores.scale <= 0)
-      return failure();
+      return rewriter.notifyMatchFailure(op, "widths of keys and values differ, or scale <= 0");
 
     Build build(rewriter, op.getLoc());
     // Rename letters to those of the last product.

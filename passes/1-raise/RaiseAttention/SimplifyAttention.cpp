@@ -53,7 +53,7 @@ struct ReadConstantMask : OpRewritePattern<AttentionOp> {
     auto rule =
         mask ? reader.ruleOf(mask, rowsOf(op), keysOf(op), visibilityOf(op)) : std::nullopt;
     if (!rule)
-      return failure();
+      return rewriter.notifyMatchFailure(op, "mask is no constant that a visibility rule gives");
     rewriter.modifyOpInPlace(op, [&] {
       op.getMaskMutable().clear();
       setVisibility(op, *rule);
@@ -176,9 +176,9 @@ struct GroupHeads : OpRewritePattern<AttentionOp> {
     Movement k = movementOf(op.getK()), v = movementOf(op.getV());
     int64_t repeats = repeatsOf(k, 2);
     if (repeats == 1 || repeats != repeatsOf(v, 2) || k.factor != 1 || v.factor != 1)
-      return failure();
+      return rewriter.notifyMatchFailure(op, "keys and values are not repeated alike");
     if (opsToRebuild(k, 2) > k.ops || opsToRebuild(v, 2) > v.ops)
-      return failure();
+      return rewriter.notifyMatchFailure(op, "heads that are read once take more ops");
     Build build(rewriter, op.getLoc());
     Value keys = rebuild(build, k, 2), values = rebuild(build, v, 2);
     rewriter.modifyOpInPlace(op, [&] {

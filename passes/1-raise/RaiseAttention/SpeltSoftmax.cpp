@@ -30,7 +30,7 @@ struct RaiseQuotient : OpRewritePattern<DivOp> {
     auto difference = power ? power.getOperand().getDefiningOp<SubOp>() : SubOp();
     if (!difference || reducedAs(op.getRhs(), ReduceKind::sum) != op.getLhs() ||
         reducedAs(difference.getRhs(), ReduceKind::max) != difference.getLhs())
-      return failure();
+      return rewriter.notifyMatchFailure(op, "not exp(x - max x) over its sum");
     rewriter.replaceOpWithNewOp<SoftmaxOp>(op, op.getType(), difference.getLhs());
     return success();
   }

@@ -68,7 +68,7 @@ struct RaiseSum : OpRewritePattern<AddOp> {
         return success();
       }
     }
-    return failure();
+    return rewriter.notifyMatchFailure(op, "not normalized rows times a scale plus a bias");
   }
 };
 

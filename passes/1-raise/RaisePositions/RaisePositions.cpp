@@ -37,7 +37,7 @@ struct RaiseGather : OpRewritePattern<GatherOp> {
     auto first = firstOfConsecutive(*ids);
     int64_t length = ids->shape.empty() ? 0 : ids->shape.back();
     if (!first || *first < 0 || *first + length > shapeOf(op.getTable())[0])
-      return failure();
+      return rewriter.notifyMatchFailure(op, "ids are not consecutive rows of the table");
     Build build(rewriter, op.getLoc());
     Value rows = build.slice(op.getTable(), 0, *first, *first + length);
     rewriter.replaceOp(op, build.broadcast(rows, shapeOf(op.getResult())));

@@ -87,7 +87,7 @@ struct RaiseProduct : RewritePattern {
       return failure();
     auto norm = normOf(op->getResult(0));
     if (!norm || bool(norm->scale) != scaled)
-      return failure();
+      return rewriter.notifyMatchFailure(op, "not rows times the inverse of their deviation");
     ArrayRef<int64_t> shape = shapeOf(norm->x);
     Type element = elementOf(norm->x);
     if (!norm->scale) {
@@ -127,7 +127,7 @@ struct CentredRows : OpRewritePattern<RmsNormOp> {
     Value x = centring ? meanOf(centring.getRhs()) : Value();
     if (!x || x != centring.getLhs() || !isPerRow(centring.getRhs(), x) ||
         op.getEps().convertToDouble() <= 0)
-      return failure();
+      return rewriter.notifyMatchFailure(op, "rows are not without their mean, or eps <= 0");
     Build build(rewriter, op.getLoc());
     auto perRow = op.getRstd().getType();
     auto norm =

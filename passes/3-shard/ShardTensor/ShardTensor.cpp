@@ -10,6 +10,10 @@
 #include "passes/3-shard/Propagation.h"
 #include "passes/3-shard/ShardTensor/WantedCuts.h"
 
+#include "llvm/Support/DebugLog.h"
+
+#define DEBUG_TYPE "llmc-shard-tensor"
+
 namespace llmc {
 #define GEN_PASS_DEF_SHARDTENSOR
 #include "passes/3-shard/Passes.h.inc"
@@ -296,8 +300,10 @@ struct ShardTensor : impl::ShardTensorBase<ShardTensor> {
   Columns examine(graph::MatmulOp op, AxisPropagation &axis, int64_t parts, Value weight,
                   int64_t weightDim, int64_t resultDim) {
     Follower follower(axis, parts);
-    if (axis.isPinned(weight, weightDim) || follower.needsWhole(op.getResult(), resultDim))
+    if (axis.isPinned(weight, weightDim) || follower.needsWhole(op.getResult(), resultDim)) {
+      LDBG() << "keeps dim " << resultDim << " of " << getNodeName(op.getLoc()) << " whole";
       return {};
+    }
     int64_t size = shapeOf(weight)[weightDim];
     if (follower.blockedSize)
       return {true, follower.blockedSize, "heads"};
@@ -321,6 +327,8 @@ struct ShardTensor : impl::ShardTensorBase<ShardTensor> {
       axis.allowPadding(op.getResult(), resultDim);
     }
     ++numSeeds;
+    LDBG() << "cuts columns of " << getNodeName(op.getLoc()) << ": dim " << weightDim << " of "
+           << weight.getType();
     axis.cut(weight, weightDim, getNodeName(op.getLoc()));
   }
 
@@ -336,6 +344,7 @@ struct ShardTensor : impl::ShardTensorBase<ShardTensor> {
     if (rows % parts != 0)
       axis.allowPadding(table, 0);
     ++numSeeds;
+    LDBG() << "cuts rows of " << getNodeName(op.getLoc()) << ": " << table.getType();
     axis.cut(table, 0, getNodeName(op.getLoc()));
   }
 };

@@ -4,7 +4,11 @@
 #include "passes/5-schedule/AssignArena/Lifetimes.h"
 #include "passes/5-schedule/Buffers.h"
 
+#include "llvm/Support/DebugLog.h"
+
 #include <map>
+
+#define DEBUG_TYPE "llmc-assign-arena"
 
 namespace llmc {
 #define GEN_PASS_DEF_ASSIGNARENA
@@ -118,6 +122,7 @@ int64_t StageArena::pack(std::vector<Scratch *> &list, int64_t at) const {
       offset = std::max(offset, other->offset + other->bytes);
     }
     scratch->offset = offset;
+    LDBG() << "scratch " << scratch->root.getType() << " at " << offset;
     placed.insert(llvm::upper_bound(placed, scratch,
                                     [](Scratch *x, Scratch *y) { return x->offset < y->offset; }),
                   scratch);
@@ -156,11 +161,14 @@ LogicalResult StageArena::run() {
       buffer.erase();
   int64_t persistent = placeAll(plan::Space::persistent, 0);
   int64_t step = placeAll(plan::Space::step, persistent);
-  int64_t scratch = placeScratch(placePools(step));
+  int64_t pools = placePools(step), scratch = placeScratch(pools);
   // Every root has an offset by now, unless it is a scratch buffer that no instruction uses.
   for (auto op : stage.getBody().getOps<plan::BufferOp>())
     if (!op.getParent() && !op.getOffset())
       return op.emitOpError("is used by no procedure");
+  LDBG() << "stage " << stage.getStage() << ": " << persistent << " bytes persistent, "
+         << step - persistent << " a step, " << scratch - pools << " scratch, "
+         << pools - step << " in slots";
   stage.setArenaBytes(align(scratch));
   return success();
 }

@@ -6,6 +6,10 @@
 #include "dialects/graph/Build.h"
 #include "passes/5-schedule/BuildProcedures/Places.h"
 
+#include "llvm/Support/DebugLog.h"
+
+#define DEBUG_TYPE "llmc-fuse-kernels"
+
 using namespace mlir;
 using namespace llmc::graph;
 
@@ -303,6 +307,7 @@ bool Finder::fitsLaunch(ArrayRef<Operation *> members) const {
 }
 
 void Finder::add(int number, Operation *op, Role role) {
+  LDBG() << op->getName() << " at " << op->getLoc() << " joins group " << number;
   Group &group = groups[number];
   if (role == Role::Hero && !group.reduces())
     group.reduced = reducedDims(op);
@@ -354,6 +359,7 @@ void Finder::tryMerge(int into, int from) {
   both.roles.insert_range(b.roles);
   if (!llvm::all_of(members, [&](Operation *op) { return readsFit(both, op, both.roles.lookup(op)); }))
     return;
+  LDBG() << "group " << from << " becomes part of group " << into;
   a.reduced = reduced;
   Group moved = std::move(b);
   groups[from] = Group();

@@ -1,8 +1,11 @@
 // RUN: llmc-opt %s --split-input-file --llmc-assign-arena | FileCheck %s
+// RUN: llmc-opt %s --split-input-file --llmc-assign-arena --llmc-debug-pass=llmc-assign-arena 2>&1 | FileCheck %s --check-prefix=LOG
 
 // Persistent bytes first, then those of the step, then the slots one after the other, then
 // scratch; each buffer begins at a multiple of 64. All slot buffers have the
 // stride of one whole slot.
+// LOG: scratch !plan.buffer<16xf32> at 768
+// LOG: stage 0: 128 bytes persistent, 64 a step, 64 scratch, 576 in slots
 // CHECK: plan.stage @s attributes {arena_bytes = 832 : i64
 // CHECK: plan.buffer persistent {offset = 0 : i64} : !plan.buffer<4xf32>
 // CHECK: plan.buffer slot {offset = 192 : i64, slot_stride = 192 : i64} : !plan.buffer<17xf32>
