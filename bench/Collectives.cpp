@@ -7,7 +7,7 @@
 #include "lib/planfile/Program.h"
 #include "runtime/cpu/Executor.h"
 #include "runtime/compute/Team.h"
-#include "runtime/profile/Trace.h"
+#include "runtime/compute/Clock.h"
 
 #include <cstdio>
 #include <cstdlib>

@@ -1,9 +1,10 @@
 #include "runtime/compute/Machine.h"
 
+#include "runtime/compute/Clock.h"
 #include "runtime/compute/Library.h"
 #include "runtime/compute/Team.h"
-#include "runtime/profile/Trace.h"
 
+#include <algorithm>
 #include <cstring>
 
 using namespace llmc;

@@ -2,6 +2,7 @@
 #include "runtime/cpu/Executor.h"
 
 #include "lib/planfile/AxisNames.h"
+#include "runtime/compute/Clock.h"
 #include "runtime/compute/Machine.h"
 #include "runtime/cpu/TraceWriter.h"
 

@@ -1,16 +1,11 @@
 #include "runtime/profile/Trace.h"
 
+#include "runtime/compute/Clock.h"
+
 #include <algorithm>
-#include <ctime>
 
 using namespace llmc;
 using namespace llmc::runtime;
-
-uint64_t runtime::nanoseconds() {
-  timespec t{};
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  return uint64_t(t.tv_sec) * 1000000000 + uint64_t(t.tv_nsec);
-}
 
 Trace::Trace(TraceOptions options, unsigned workers, uint64_t most)
     : options_(std::move(options)), buffers_(workers), free_(static_cast<int64_t>(most)) {}

@@ -10,9 +10,6 @@
 
 namespace llmc::runtime {
 
-// Returns the nanoseconds of a monotonic clock.
-uint64_t nanoseconds();
-
 // Holds the output file and the steps to trace.
 struct TraceOptions {
   std::string path;
