@@ -1,9 +1,11 @@
 #include "runtime/compute/Pinning.h"
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdio>
 #include <sys/socket.h>
 #include <sys/un.h>
+#include <thread>
 #include <unistd.h>
 #include <utility>
 
@@ -39,6 +41,12 @@ std::vector<int> llmc::runtime::allowedCores() {
     if (CPU_ISSET(core, &set))
       cores.push_back(core);
   return cores;
+}
+
+unsigned llmc::runtime::availableCores() {
+  if (std::vector<int> cores = allowedCores(); !cores.empty())
+    return static_cast<unsigned>(cores.size());
+  return std::max(1u, std::thread::hardware_concurrency());
 }
 
 std::optional<Pinning> Pinning::claim(unsigned threads) {

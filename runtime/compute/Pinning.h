@@ -16,6 +16,8 @@ namespace llmc::runtime {
 
 // Returns the cores that this thread may use, ascending; empty if the system does not tell.
 std::vector<int> allowedCores();
+// Returns the number of cores that this process may use.
+unsigned availableCores();
 
 // Owns the claims on the cores; its destructor gives them up.
 class Pinning {

@@ -1,7 +1,9 @@
 #include "runtime/cpu/Adversary.h"
 
+#include "runtime/cpu/BlockedReport.h"
+#include "runtime/cpu/Poison.h"
+
 #include <algorithm>
-#include <cstring>
 
 using namespace llmc;
 using namespace llmc::runtime;
@@ -11,23 +13,8 @@ using support::text;
 
 namespace {
 
-// Fills poisoned bytes: a quiet NaN as float and, twice, as double; as an index it is out of
-// every range.
-constexpr uint32_t kPoison = 0xFFF5A5A5;
-
 bool isTransfer(Body kind) {
   return kind == Body::Collective || kind == Body::Send || kind == Body::Recv;
-}
-
-// Returns the offset of the first word of poison in [begin, end), or `end`.
-uint64_t findPoison(const std::byte *arena, uint64_t begin, uint64_t end) {
-  for (uint64_t at = (begin + 3) / 4 * 4; at + 4 <= end; at += 4) {
-    uint32_t word;
-    std::memcpy(&word, arena + at, 4);
-    if (word == kPoison)
-      return at;
-  }
-  return end;
 }
 
 std::string range(uint64_t begin, uint64_t end) {
@@ -36,21 +23,20 @@ std::string range(uint64_t begin, uint64_t end) {
 
 } // namespace
 
-Adversary::Adversary(Executor &executor, uint64_t seed)
-    : executor_(executor), trace_(planfile::buildTrace(executor.program(), 1)), random_(seed) {
-  for (const auto &stage : executor.stages_) {
+Adversary::Adversary(LocalRanks &ranks, StreamEngine &engine, uint64_t seed)
+    : ranks_(ranks), engine_(engine), trace_(planfile::buildTrace(ranks.program(), 1)),
+      random_(seed) {
+  for (const auto &stage : ranks.stages()) {
     values_.emplace_back(trace_, stage->stage);
     auto &first = firstNodes_.emplace_back();
     uint32_t node = 0;
     for (const StageProgram::Entry &entry : stage->table) {
       first.push_back(node);
-      node += static_cast<uint32_t>(
-          stage->plan->procedures[entry.procedure]->instructions.size());
+      node += static_cast<uint32_t>(stage->plan->procedures[entry.procedure]->instructions.size());
     }
   }
-  states_.resize(executor.ranks());
-  for (const auto &[key, channel] : executor.channels_)
-    channel->defer();
+  states_.resize(ranks.size());
+  ranks.deferMessages();
 }
 
 bool Adversary::runStep() {
@@ -58,18 +44,18 @@ bool Adversary::runStep() {
   bool unfinished = false;
   while (collectChoices(unfinished)) {
     takeTurn();
-    if (executor_.failed_)
+    if (engine_.failed())
       return false;
   }
   if (unfinished)
-    executor_.failure_ = executor_.blockedReport();
+    engine_.fail(blockedReport(ranks_));
   return !unfinished;
 }
 
 void Adversary::startStep() {
   drawPolicy();
   transfers_.clear();
-  for (const auto &rank : executor_.ranks_) {
+  for (const auto &rank : ranks_.all()) {
     const StageValues &values = values_[rank->program->stage];
     RankState &state = states_[rank->id];
     state.nodes.assign(values.reads.size(), NotBegun);
@@ -79,10 +65,10 @@ void Adversary::startStep() {
     state.stashes.assign(rank->streams.size(), {});
     uint64_t from = 0;
     for (auto [begin, end] : values.persistent) {
-      poison(*rank, from, begin);
+      poison(rank->arena.data(), from, begin);
       from = end;
     }
-    poison(*rank, from, rank->arena.size());
+    poison(rank->arena.data(), from, rank->arena.size());
   }
 }
 
@@ -96,7 +82,7 @@ void Adversary::drawPolicy() {
   constexpr uint32_t held[] = {0, 1, 4, 8};
   constexpr uint32_t bursts[] = {1, 4, 32};
   weights_.clear();
-  for (const auto &rank : executor_.ranks_) {
+  for (const auto &rank : ranks_.all()) {
     auto &weights = weights_.emplace_back();
     for (size_t s = 0; s < rank->streams.size(); ++s)
       weights.push_back(eagerness[draw(std::size(eagerness))]);
@@ -106,10 +92,10 @@ void Adversary::drawPolicy() {
   burst_ = bursts[draw(std::size(bursts))];
 }
 
-Adversary::Site Adversary::siteOf(Turn turn) {
-  Executor::Rank &rank = *executor_.ranks_[turn.rank];
-  Executor::Stream &stream = rank.streams[turn.stream];
-  const Op *op = executor_.current(rank, stream, static_cast<uint8_t>(turn.stream));
+Site Adversary::siteOf(Turn turn) {
+  Rank &rank = ranks_[turn.rank];
+  Stream &stream = rank.streams[turn.stream];
+  const Op *op = rank.current(turn.stream);
   return {rank, stream, rank.program->table[stream.entry], op[turn.member], 0, turn.member};
 }
 
@@ -117,13 +103,11 @@ bool Adversary::runnable(const Site &site) const {
   const auto &[rank, stream, entry, op, worker, member] = site;
   if (site.flight().posted)
     return false; // complete() advances it
-  if (op.kind == Body::Wait) {
-    const WaitTarget &wait = rank.program->waits[entry.firstWait + op.index];
-    return wait.target == 0 || rank.events[wait.counter] >= wait.target;
-  }
+  if (op.kind == Body::Wait)
+    return StreamEngine::reached(site);
   if (op.kind == Body::Send || op.kind == Body::Recv) {
-    const Executor::MessageEnd &end = rank.messages[op.index];
-    return executor_.mayPost(site) && !end.channel->busy(end.side);
+    const MessageEnd &end = rank.messages[op.index];
+    return StreamEngine::mayPost(site) && !end.channel->busy(end.side);
   }
   return true;
 }
@@ -133,9 +117,9 @@ bool Adversary::collectChoices(bool &unfinished) {
   choices_.clear();
   readyTransfers_.clear();
   heldTransfers_.clear();
-  for (const auto &rank : executor_.ranks_)
+  for (const auto &rank : ranks_.all())
     for (uint32_t s = 0; s < rank->streams.size(); ++s) {
-      const Op *op = executor_.current(*rank, rank->streams[s], static_cast<uint8_t>(s));
+      const Op *op = rank->current(s);
       if (!op)
         continue;
       unfinished = true;
@@ -166,18 +150,18 @@ void Adversary::takeTurn() {
 }
 
 void Adversary::runBurst(Turn turn) {
-  Executor::Rank &rank = *executor_.ranks_[turn.rank];
-  Executor::Stream &stream = rank.streams[turn.stream];
+  Rank &rank = ranks_[turn.rank];
+  Stream &stream = rank.streams[turn.stream];
   for (uint64_t left = 1 + draw(burst_); left > 0; --left) {
-    if (!executor_.current(rank, stream, static_cast<uint8_t>(turn.stream)))
+    if (!rank.current(turn.stream))
       return;
     Site site = siteOf(turn);
     if (!runnable(site) || !begin(site))
       return;
     if (isTransfer(site.op.kind))
       return post(site, turn);
-    executor_.step(site);
-    if (executor_.failed_)
+    engine_.step(site);
+    if (engine_.failed())
       return;
     end(site);
     ++stream.position;
@@ -191,10 +175,10 @@ void Adversary::post(const Site &site, Turn turn) {
   if (site.op.kind == Body::Collective) {
     made.communicator = site.rank.members[site.op.index].communicator;
     made.size = made.communicator->ranks().size();
-    posted = executor_.postCollective(site);
+    posted = engine_.postCollective(site);
   } else {
     made.channel = site.rank.messages[site.op.index].channel;
-    posted = executor_.postMessage(site);
+    posted = engine_.postMessage(site);
   }
   if (!posted)
     return;
@@ -216,32 +200,31 @@ void Adversary::complete(size_t index) {
   transfers_.erase(transfers_.begin() + static_cast<ptrdiff_t>(index));
   for (Turn turn : transfer.members) {
     Stash &stash = states_[turn.rank].stashes[turn.stream];
-    std::byte *arena = executor_.ranks_[turn.rank]->arena.data();
+    std::byte *arena = ranks_[turn.rank].arena.data();
     std::copy(stash.bytes.begin(), stash.bytes.end(), arena + stash.begin);
     stash.bytes.clear();
   }
   Site last = siteOf(transfer.members.back());
   if (transfer.communicator) {
-    transfer.communicator->poll(last.flight().number, executor_.wake_);
+    transfer.communicator->poll(last.flight().number, engine_.wake());
   } else {
     Channel::Side side = last.rank.messages[last.op.index].side;
-    if (support::Status s = transfer.channel->finish(side, executor_.wake_); !s)
-      return executor_.fail(last, s.message());
+    if (support::Status s = transfer.channel->finish(side, engine_.wake()); !s)
+      return engine_.fail(last, s.message());
   }
   for (Turn turn : transfer.members) {
     Site site = siteOf(turn);
     end(site);
     site.flight().ended = true;
     Site first = siteOf({turn.rank, turn.stream, 0});
-    if (executor_.leaveGroup(first))
+    if (StreamEngine::leaveGroup(first))
       site.stream.position += first.op.members;
   }
 }
 
 uint32_t Adversary::nodeOf(const Site &site) const {
   const StageProgram &program = *site.rank.program;
-  auto op = static_cast<uint32_t>(&site.op - program.ops.data());
-  return firstNodes_[program.stage][site.stream.entry] + op -
+  return firstNodes_[program.stage][site.stream.entry] + site.opIndex() -
          program.procedures[site.entry.procedure].firstOp;
 }
 
@@ -348,20 +331,20 @@ bool Adversary::checkPoison(const Site &site, uint32_t node) {
 // source that overlaps it is stashed first.
 void Adversary::poisonTarget(const Site &site, Turn turn) {
   uint64_t readBegin = 0, readEnd = 0;
-  planfile::forEachAccess(
-      *nodeAt(site, nodeOf(site)).inst, planEntry(site), [&](const ByteAccess &a) {
-        if (a.read)
-          readBegin = a.begin, readEnd = a.end;
-        if (!a.write)
-          return;
-        if (a.begin < readEnd && readBegin < a.end) {
-          const std::byte *arena = site.rank.arena.data();
-          Stash &stash = states_[turn.rank].stashes[turn.stream];
-          stash.begin = readBegin;
-          stash.bytes.assign(arena + readBegin, arena + readEnd);
-        }
-        poison(site.rank, a.begin, a.end);
-      });
+  planfile::forEachAccess(*nodeAt(site, nodeOf(site)).inst, planEntry(site),
+                          [&](const ByteAccess &a) {
+                            if (a.read)
+                              readBegin = a.begin, readEnd = a.end;
+                            if (!a.write)
+                              return;
+                            if (a.begin < readEnd && readBegin < a.end) {
+                              const std::byte *arena = site.rank.arena.data();
+                              Stash &stash = states_[turn.rank].stashes[turn.stream];
+                              stash.begin = readBegin;
+                              stash.bytes.assign(arena + readBegin, arena + readEnd);
+                            }
+                            poison(site.rank.arena.data(), a.begin, a.end);
+                          });
 }
 
 void Adversary::end(const Site &site) {
@@ -373,7 +356,7 @@ void Adversary::end(const Site &site) {
     const Value &value = stage.values[v];
     bool overwritten = value.killer != kNoNode && state.nodes[value.killer] != NotBegun;
     if (state.pending[v] == 0 && !value.kept && !overwritten)
-      poison(site.rank, value.begin, value.end);
+      poison(site.rank.arena.data(), value.begin, value.end);
   };
   for (uint32_t v : stage.writes[node])
     freeIfLast(v);
@@ -383,28 +366,14 @@ void Adversary::end(const Site &site) {
   }
 }
 
-void Adversary::poison(Executor::Rank &rank, uint64_t begin, uint64_t end) {
-  std::byte *arena = rank.arena.data();
-  constexpr uint32_t pattern = kPoison;
-  auto part = [&](uint64_t at) {
-    arena[at] = reinterpret_cast<const std::byte *>(&pattern)[at % 4];
-  };
-  while (begin < end && begin % 4 != 0)
-    part(begin++);
-  for (; begin + 4 <= end; begin += 4)
-    std::memcpy(arena + begin, &pattern, 4);
-  while (begin < end)
-    part(begin++);
-}
-
 void Adversary::report(const Site &site, Hazard::Kind kind, const std::string &why) {
   const planfile::Node &node = nodeAt(site, nodeOf(site));
-  executor_.fail(site, why);
+  engine_.fail(site, why);
   hazard_ = Hazard{kind,
                    site.rank.id,
                    site.rank.program->stage,
                    trace_.procedureOf(node).name,
                    node.index,
                    site.entry.lanes[site.op.lane].microBatch,
-                   executor_.failure_};
+                   engine_.failure()};
 }

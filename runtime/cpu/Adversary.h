@@ -1,5 +1,5 @@
-// Drives the executor's instructions in adversarial orders, to make an incorrect plan fail: the
-// streams of all ranks are interleaved as drawn from a seed, one instruction at a time, on one
+// Drives the instructions of a StreamEngine in adversarial orders, to make an incorrect plan fail:
+// the streams of all ranks are interleaved as drawn from a seed, one instruction at a time, on one
 // thread. A transfer completes as late as the draw wants, at the latest when nothing else can
 // run.
 //
@@ -13,7 +13,7 @@
 #ifndef LLMC_RUNTIME_CPU_ADVERSARY_H
 #define LLMC_RUNTIME_CPU_ADVERSARY_H
 
-#include "runtime/cpu/Executor.h"
+#include "runtime/cpu/StreamEngine.h"
 #include "runtime/plan/Values.h"
 
 #include <optional>
@@ -32,17 +32,17 @@ struct Hazard {
   std::string message; // the whole message for the user
 };
 
-// Owns the random state and the transfers in flight of one Executor, whose channels it defers.
+// Owns the random state and the transfers in flight of one engine; defers the channels of `ranks`.
 class Adversary {
 public:
-  Adversary(Executor &executor, uint64_t seed);
+  Adversary(LocalRanks &ranks, StreamEngine &engine, uint64_t seed);
 
-  // Runs all streams of all ranks to their end, or returns false and sets executor.failure_.
+  // Runs all streams of all ranks to their end, or returns false and sets the failure of the
+  // engine.
   bool runStep();
   const std::optional<Hazard> &hazard() const { return hazard_; }
 
 private:
-  using Site = Executor::Site;
   enum NodeState : uint8_t { NotBegun, Begun, Ended };
   // Holds the source bytes of a collective in flight whose source and destination overlap, since
   // the destination is poisoned meanwhile.
@@ -90,11 +90,11 @@ private:
   bool checkOrder(const Site &site, uint32_t node);
   bool checkPoison(const Site &site, uint32_t node);
   void poisonTarget(const Site &site, Turn turn);
-  void poison(Executor::Rank &rank, uint64_t begin, uint64_t end);
   void report(const Site &site, Hazard::Kind kind, const std::string &why);
   std::string nameOf(const Site &site, uint32_t node) const;
 
-  Executor &executor_;
+  LocalRanks &ranks_;
+  StreamEngine &engine_;
   planfile::Trace trace_;
   std::vector<StageValues> values_;               // by stage
   std::vector<std::vector<uint32_t>> firstNodes_; // by stage and table entry

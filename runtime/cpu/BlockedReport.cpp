@@ -1,32 +1,14 @@
-// Describes where each rank stands when no instruction can run any more.
-#include "runtime/cpu/Executor.h"
-
-#include <algorithm>
+#include "runtime/cpu/BlockedReport.h"
 
 using namespace llmc;
 using namespace llmc::runtime;
 using planfile::Body;
 using support::text;
 
-std::string Executor::describe(const Rank &rank, const Stream &stream, const Op &op) const {
-  const StageProgram &stage = *rank.program;
-  const StageProgram::Entry &entry = stage.table[stream.entry];
-  const planfile::OriginT &origin = *program_.origins[op.origin];
-  size_t index = static_cast<size_t>(&op - stage.ops.data()) -
-                 stage.procedures[entry.procedure].firstOp;
-  std::string what = text("rank ", rank.id, " (stage ", stage.stage, "), stream ",
-                          unsigned(op.stream), ": ", planfile::toString(op.kind),
-                          ", instruction ", index, " of '",
-                          stage.plan->procedures[entry.procedure]->name, "', table entry ",
-                          stream.entry, " (micro-batch ", entry.lanes[op.lane].microBatch,
-                          ", slot ", entry.lanes[op.lane].slot, "), from ", origin.op.empty() ? "the step" : origin.op);
-  for (const std::string &node : origin.nodes)
-    what += text(" '", node, "'");
-  return what;
-}
+namespace {
 
-std::string Executor::waitsFor(const Rank &rank, const Stream &stream, const Op &op,
-                               uint32_t member) const {
+// Returns what `op` waits for, which is member `member` of its message group.
+std::string waitsFor(const Rank &rank, const Stream &stream, const Op &op, uint32_t member) {
   const Flight &flight = stream.flights[member];
   switch (op.kind) {
   case Body::Collective: {
@@ -57,32 +39,51 @@ std::string Executor::waitsFor(const Rank &rank, const Stream &stream, const Op 
   }
 }
 
-// Describes the current op of each member, of at most 16. All have arrived, so none moves
-// meanwhile.
-std::string Executor::membersOf(const Communicator &communicator, uint8_t stream) const {
+} // namespace
+
+std::string runtime::describe(const planfile::ProgramT &program, const Rank &rank,
+                              const Stream &stream, const Op &op) {
+  const StageProgram &stage = *rank.program;
+  const StageProgram::Entry &entry = stage.table[stream.entry];
+  const planfile::OriginT &origin = *program.origins[op.origin];
+  size_t index =
+      static_cast<size_t>(&op - stage.ops.data()) - stage.procedures[entry.procedure].firstOp;
+  std::string what =
+      text("rank ", rank.id, " (stage ", stage.stage, "), stream ", unsigned(op.stream), ": ",
+           planfile::toString(op.kind), ", instruction ", index, " of '",
+           stage.plan->procedures[entry.procedure]->name, "', table entry ", stream.entry,
+           " (micro-batch ", entry.lanes[op.lane].microBatch, ", slot ", entry.lanes[op.lane].slot,
+           "), from ", origin.op.empty() ? "the step" : origin.op);
+  for (const std::string &node : origin.nodes)
+    what += text(" '", node, "'");
+  return what;
+}
+
+std::string runtime::membersOf(const LocalRanks &ranks, const Communicator &communicator,
+                               uint8_t stream) {
   constexpr size_t most = 16;
   std::string list;
   for (size_t i = 0; i < communicator.ranks().size() && i < most; ++i) {
-    const Rank &rank = *ranks_[communicator.ranks()[i]];
+    const Rank &rank = ranks[communicator.ranks()[i]];
     const Stream &at = rank.streams[stream];
     const auto &procedure = rank.program->procedures[rank.program->table[at.entry].procedure];
     const Op &op = rank.program->ops[procedure.byStream[stream][at.position]];
-    list += "\n  " + describe(rank, at, op);
+    list += "\n  " + describe(ranks.program(), rank, at, op);
   }
   return list;
 }
 
-std::string Executor::blockedReport() {
+std::string runtime::blockedReport(const LocalRanks &ranks) {
   constexpr size_t most = 64; // lines, which suffice to show a cycle
   std::string report = "all ranks are blocked:";
   size_t lines = 0;
-  for (const auto &rank : ranks_)
+  for (const auto &rank : ranks.all())
     for (size_t s = 0; s < rank->streams.size(); ++s)
-      if (const Op *op = current(*rank, rank->streams[s], static_cast<uint8_t>(s)))
+      if (const Op *op = rank->current(s))
         for (uint32_t i = 0; i < op->members; ++i) {
           const Stream &stream = rank->streams[s];
           if (!stream.flights[i].ended && ++lines <= most)
-            report += text("\n  ", describe(*rank, stream, op[i]), "; ",
+            report += text("\n  ", describe(ranks.program(), *rank, stream, op[i]), "; ",
                            waitsFor(*rank, stream, op[i], i));
         }
   if (lines > most)

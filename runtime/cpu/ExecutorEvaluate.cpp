@@ -1,6 +1,10 @@
 // Runs a step of which only the instructions that the loss needs are executed.
 #include "runtime/cpu/Executor.h"
+#include "runtime/cpu/StreamEngine.h"
 #include "runtime/plan/LossSlice.h"
+
+#include <tuple>
+#include <utility>
 
 using namespace llmc;
 using namespace llmc::runtime;
@@ -14,7 +18,7 @@ Status Executor::prepareEvaluation() {
   support::Result<LossSlice> slice = lossSlice(program_);
   if (!slice)
     return slice.takeError();
-  for (const auto &stage : stages_) {
+  for (const auto &stage : ranks_->stages()) {
     std::vector<StageProgram::Procedure> procedures = stage->procedures;
     for (size_t p = 0; p < procedures.size(); ++p)
       for (std::vector<uint32_t> &list : procedures[p].byStream)
@@ -27,30 +31,33 @@ Status Executor::prepareEvaluation() {
 }
 
 Status Executor::evaluate(const std::vector<const std::byte *> &inputs) {
-  if (!failure_.empty())
-    return error(failure_);
+  if (!engine_->failure().empty())
+    return error(engine_->failure());
   if (evaluation_.empty())
     if (Status s = prepareEvaluation(); !s)
       return s;
   // Swaps the procedures, so that training steps need no check for each op.
   auto swap = [this] {
-    for (size_t stage = 0; stage < stages_.size(); ++stage)
-      stages_[stage]->procedures.swap(evaluation_[stage]);
+    for (size_t stage = 0; stage < evaluation_.size(); ++stage)
+      ranks_->stages()[stage]->procedures.swap(evaluation_[stage]);
   };
   std::vector<std::pair<std::vector<uint64_t>, std::vector<uint64_t>>> calls;
-  for (const auto &rank : ranks_)
+  for (const auto &rank : ranks_->all())
     calls.emplace_back(rank->collectiveCalls, rank->messageCalls);
-  bool watched = std::exchange(watched_, false);
+  Observer *observer = engine_->observer();
+  engine_->observe(nullptr);
   swap();
-  beginStep(inputs);
+  engine_->beginStep(inputs, /*mayCommit=*/true);
   Status status;
   {
     Pinning::Scope scope(pinning_);
     status = endStep(workers_->run());
   }
   swap();
-  watched_ = watched;
-  for (size_t rank = 0; rank < ranks_.size(); ++rank)
-    std::tie(ranks_[rank]->collectiveCalls, ranks_[rank]->messageCalls) = std::move(calls[rank]);
+  engine_->observe(observer);
+  for (uint32_t id = 0; id < ranks(); ++id) {
+    Rank &rank = (*ranks_)[id];
+    std::tie(rank.collectiveCalls, rank.messageCalls) = std::move(calls[id]);
+  }
   return status;
 }

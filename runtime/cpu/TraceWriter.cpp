@@ -1,8 +1,10 @@
 #include "runtime/cpu/TraceWriter.h"
 
 #include "lib/planfile/AxisNames.h"
+#include "runtime/cpu/InstructionName.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <tuple>
 
@@ -17,9 +19,9 @@ namespace {
 constexpr size_t kFlushBytes = 1 << 20;
 
 // Returns the row of a rank that shows the entries of its table, below its streams.
-uint32_t scheduleRow(const Executor &executor) {
+uint32_t scheduleRow(const planfile::ProgramT &program) {
   uint32_t streams = 0;
-  for (const auto &stage : executor.program().stages)
+  for (const auto &stage : program.stages)
     streams = std::max(streams, stage->streams);
   return streams;
 }
@@ -47,12 +49,9 @@ Status TraceWriter::write() {
   metadata();
   instructions();
   arrows();
-  Json other = {{"model", program_.model->name},
-                {"schedule", program_.schedule},
-                {"workers", executor_.workers()},
-                {"threads_per_rank", executor_.threadsPerRank()},
-                {"first_step", trace_.options().first},
-                {"steps", trace_.steps()},
+  Json other = {{"model", program_.model->name},        {"schedule", program_.schedule},
+                {"workers", kernels_.workers()},        {"threads_per_rank", kernels_.threads()},
+                {"first_step", trace_.options().first}, {"steps", trace_.steps()},
                 {"dropped", trace_.dropped()}};
   buffer_ += "\n], \"otherData\": " + support::jsonText(other) + "}\n";
   if (status_)
@@ -72,7 +71,7 @@ void TraceWriter::put(const Json &event) {
 }
 
 // Returns what a stream is for, by the kinds of its instructions.
-std::string TraceWriter::streamName(const Executor::Rank &rank, uint32_t stream) const {
+std::string TraceWriter::streamName(const Rank &rank, uint32_t stream) const {
   bool computes = false, reduces = false, sends = false;
   for (const Op &op : rank.program->ops)
     if (op.stream == stream) {
@@ -85,11 +84,11 @@ std::string TraceWriter::streamName(const Executor::Rank &rank, uint32_t stream)
 }
 
 void TraceWriter::metadata() {
-  uint32_t schedule = scheduleRow(executor_);
+  uint32_t schedule = scheduleRow(program_);
   auto name = [&](const char *what, uint32_t rank, uint32_t row, const Json &args) {
     put({{"ph", "M"}, {"name", what}, {"pid", rank}, {"tid", row}, {"ts", 0}, {"args", args}});
   };
-  for (const auto &rank : executor_.ranks_) {
+  for (const auto &rank : ranks_.all()) {
     std::string title = text("rank ", rank->id, ", stage ", rank->program->stage, " (");
     title += planfile::coordinateText(*program_.mesh, rank->coordinate) + ")";
     name("process_name", rank->id, 0, {{"name", title}});
@@ -118,20 +117,20 @@ void TraceWriter::instructions() {
 }
 
 void TraceWriter::describe(const TraceEvent &event, std::string &name, Json &args) const {
-  const Executor::Rank &rank = rankOf(event);
+  const Rank &rank = rankOf(event);
   const StageProgram &stage = *rank.program;
   const Op &op = opOf(event);
   uint64_t bytes = 0;
   for (uint32_t i = 0; i < op.buffers; ++i)
     bytes += stage.buffers[op.firstBuffer + i].size;
-  name = executor_.nameOf(stage, op);
+  name = nameOf(program_, kernels_, stage, op);
   if (op.kind == Body::Collective) {
     const planfile::CollectiveT &what = *stage.collectives[op.index];
     bytes = planfile::payloadBytes(*program_.mesh, what);
     args["ranks"] = rank.members[op.index].communicator->ranks();
     args["call"] = event.number;
   } else if (isMessage(op.kind)) {
-    const Executor::MessageEnd &end = rank.messages[op.index];
+    const MessageEnd &end = rank.messages[op.index];
     args[op.kind == Body::Send ? "to_rank" : "from_rank"] = end.channel->peer(end.side);
     args["call"] = event.number;
   } else if (op.kind == Body::Matmul) {
@@ -184,10 +183,11 @@ void TraceWriter::entries(std::span<const TraceEvent> row) {
       ++end;
     const StageProgram::Entry &entry = stage.table[row[at].entry];
     put({{"ph", "X"},
-         {"name", text(stage.plan->procedures[entry.procedure]->name, " ", entry.lanes[0].microBatch)},
+         {"name",
+          text(stage.plan->procedures[entry.procedure]->name, " ", entry.lanes[0].microBatch)},
          {"cat", "schedule"},
          {"pid", row[at].rank},
-         {"tid", scheduleRow(executor_)},
+         {"tid", scheduleRow(program_)},
          {"ts", time(row[at].begin)},
          {"dur", double(row[end - 1].end - row[at].begin) / 1000},
          {"args", {{"step", row[at].step}, {"slot", entry.lanes[0].slot}}}});
@@ -197,8 +197,8 @@ void TraceWriter::entries(std::span<const TraceEvent> row) {
 
 void TraceWriter::arrow(const TraceEvent &from, const TraceEvent &to, const char *kind) {
   auto end = [&](const char *phase, const TraceEvent &event, uint64_t when) {
-    Json made = {{"ph", phase},         {"id", arrows_},         {"name", kind},
-                 {"cat", kind},         {"pid", event.rank},     {"tid", opOf(event).stream},
+    Json made = {{"ph", phase},     {"id", arrows_},     {"name", kind},
+                 {"cat", kind},     {"pid", event.rank}, {"tid", opOf(event).stream},
                  {"ts", time(when)}};
     if (*phase == 'f')
       made["bp"] = "e"; // the arrow binds to the enclosing bar
@@ -218,7 +218,7 @@ void TraceWriter::messageArrows() {
   std::map<std::pair<const Channel *, uint64_t>, std::array<const TraceEvent *, 2>> ends;
   for (const TraceEvent &event : events_)
     if (isMessage(opOf(event).kind) && !event.unfinished) {
-      const Executor::MessageEnd &end = rankOf(event).messages[opOf(event).index];
+      const MessageEnd &end = rankOf(event).messages[opOf(event).index];
       ends[{end.channel, event.number}][end.side] = &event;
     }
   for (const auto &[message, sides] : ends)

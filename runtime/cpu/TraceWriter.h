@@ -11,7 +11,9 @@
 #include "lib/support/Error.h"
 #include "lib/support/Json.h"
 #include "lib/support/OutputFile.h"
-#include "runtime/cpu/Executor.h"
+#include "runtime/cpu/KernelRunner.h"
+#include "runtime/cpu/LocalRanks.h"
+#include "runtime/profile/Trace.h"
 
 #include <map>
 #include <span>
@@ -21,11 +23,11 @@
 
 namespace llmc::runtime {
 
-// Writes one trace; `executor` and `trace` must outlive it.
+// Writes one trace of `ranks`; all that it gets must outlive it.
 class TraceWriter {
 public:
-  TraceWriter(const Executor &executor, const Trace &trace)
-      : executor_(executor), trace_(trace), program_(executor.program_) {}
+  TraceWriter(const LocalRanks &ranks, const KernelRunner &kernels, const Trace &trace)
+      : ranks_(ranks), kernels_(kernels), trace_(trace), program_(ranks.program()) {}
 
   // Writes the whole file and replaces an existing one of that name; fails if it cannot be
   // written.
@@ -33,9 +35,7 @@ public:
 
 private:
   using Json = support::OrderedJson;
-  const Executor::Rank &rankOf(const TraceEvent &event) const {
-    return *executor_.ranks_[event.rank];
-  }
+  const Rank &rankOf(const TraceEvent &event) const { return ranks_[event.rank]; }
   const Op &opOf(const TraceEvent &event) const { return rankOf(event).program->ops[event.op]; }
 
   void metadata();
@@ -47,11 +47,12 @@ private:
   void messageArrows();
   void collectiveArrows();
   void arrow(const TraceEvent &from, const TraceEvent &to, const char *kind);
-  std::string streamName(const Executor::Rank &rank, uint32_t stream) const;
+  std::string streamName(const Rank &rank, uint32_t stream) const;
   double time(uint64_t nanoseconds) const;
   void put(const Json &event);
 
-  const Executor &executor_;
+  const LocalRanks &ranks_;
+  const KernelRunner &kernels_;
   const Trace &trace_;
   const planfile::ProgramT &program_;
   std::vector<TraceEvent> events_; // sorted by rank, stream, time

@@ -1,0 +1,136 @@
+#include "runtime/cpu/KernelRunner.h"
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+
+using namespace llmc;
+using namespace llmc::runtime;
+
+// Closes all arenas but one rank's for as long as it lives, if isolation is on.
+class KernelRunner::Isolation {
+public:
+  Isolation(const KernelRunner &runner, const Rank &rank)
+      : runner(runner), rank(rank), on(runner.isolate_) {
+    if (on)
+      forOthers([](const Arena &arena) { arena.close(); });
+  }
+  ~Isolation() {
+    if (on)
+      forOthers([](const Arena &arena) { arena.open(); });
+  }
+
+private:
+  template <class F> void forOthers(F f) {
+    for (const auto &other : runner.ranks_.all())
+      if (other.get() != &rank)
+        f(other->arena);
+  }
+  const KernelRunner &runner;
+  const Rank &rank;
+  bool on;
+};
+
+KernelRunner::KernelRunner(const Kernels &kernels, const LocalRanks &ranks, const Options &options)
+    : kernels_(kernels), ranks_(ranks), threads_(options.threads), isolate_(options.isolate) {
+  for (unsigned i = 0; i < options.workers; ++i)
+    teams_.push_back(std::make_unique<Team>(
+        threads_, [pin = options.pin, i](unsigned thread) { pin(i, thread); }));
+  prepareLibrary(options.useLibrary);
+}
+
+void KernelRunner::prepareLibrary(bool use) {
+  std::string why = "switched off";
+  if (use)
+    library_ = Library::open(why);
+  size_t refused = 0, all = 0;
+  for (const auto &stage : ranks_.stages()) {
+    auto &parts = parts_.emplace_back(stage->matmuls.size());
+    for (size_t i = 0; i < stage->matmuls.size(); ++i) {
+      if (library_)
+        parts[i] = splitMatmul(*library_, *stage->matmuls[i], threads_);
+      refused += parts[i].empty();
+      ++all;
+    }
+  }
+  if (!library_) {
+    libraryNote_ = "the program's own kernels (" + why + ")";
+    return;
+  }
+  library_->finish(workers() * threads_);
+  libraryNote_ = "oneDNN " + library_->version();
+  if (refused > 0)
+    libraryNote_ +=
+        support::text(", ", refused, " of ", all, " products by the program's own kernels");
+}
+
+void KernelRunner::launch(const Site &site) {
+  const auto &[rank, stream, entry, op, worker, member] = site;
+  const StageProgram &program = *rank.program;
+  constexpr size_t most = 33; // as in checkBounds
+  void *buffers[most];
+  int64_t scalars[most];
+  uint64_t bytes = 0;
+  for (uint32_t i = 0; i < op.buffers; ++i) {
+    const Buffer &buffer = program.buffers[op.firstBuffer + i];
+    buffers[i] = buffer.at(rank.bases.data(), entry.lanes);
+    bytes += buffer.size;
+  }
+  for (uint32_t i = 0; i < op.scalars; ++i) {
+    const Scalar &scalar = program.scalars[op.firstScalar + i];
+    uint64_t value = static_cast<uint64_t>(scalar.base);
+    for (uint32_t c = 0; c < scalar.coefs; ++c)
+      value += static_cast<uint64_t>(program.coefs[scalar.firstCoef + c]) * rank.coordinate[c];
+    scalars[i] = static_cast<int64_t>(value);
+  }
+  KernelFunction kernel = kernels_[op.index];
+  Isolation isolation(*this, rank);
+  constexpr uint64_t kLeastBytes = 1 << 17; // a smaller launch ends before a helper is awake
+  Team &team = *teams_[worker];
+  if (team.threads() == 1 || op.rows < 2 || bytes < kLeastBytes)
+    return kernel(buffers, scalars, 0, op.rows);
+  // Makes more parts than threads, so that a late helper does not delay the rest.
+  int64_t parts = std::min<int64_t>(op.rows, int64_t(team.threads()) * 4);
+  team.run(parts, [&](int64_t part, unsigned) {
+    kernel(buffers, scalars, op.rows * part / parts, op.rows * (part + 1) / parts);
+  });
+}
+
+bool KernelRunner::matmul(const Site &site) {
+  const auto &[rank, stream, entry, op, worker, member] = site;
+  const StageProgram &program = *rank.program;
+  const planfile::MatmulT &what = *program.matmuls[op.index];
+  const Buffer *refs = program.buffers.data() + op.firstBuffer;
+  void *buffers[3];
+  for (int i = 0; i < 3; ++i)
+    buffers[i] = refs[i].at(rank.bases.data(), entry.lanes);
+  Isolation isolation(*this, rank);
+  Team &team = *teams_[worker];
+  const auto &parts = parts_[program.stage][op.index];
+  const uint64_t sizes[3] = {planfile::byteSize(what.a_type), planfile::byteSize(what.b_type),
+                             planfile::byteSize(what.c_type)};
+  auto at = [&](int i, uint64_t element) {
+    return static_cast<std::byte *>(buffers[i]) + element * sizes[i];
+  };
+  if (!parts.empty()) {
+    std::atomic<bool> good{true};
+    team.run(static_cast<int64_t>(parts.size()), [&, w = worker](int64_t p, unsigned thread) {
+      const MatmulPart &part = parts[p];
+      if (!library_->execute(part.id, w * threads_ + thread, at(part.swapped ? 1 : 0, part.a),
+                             at(part.swapped ? 0 : 1, part.b), at(2, part.c)))
+        good = false;
+    });
+    return good;
+  }
+  // Passes the sizes, then the strides, as plan.fbs defines.
+  std::array<int64_t, 13> scalars{what.batch, what.m, what.n, what.k};
+  auto next = scalars.begin() + 4;
+  for (const auto *strides : {&what.a_strides, &what.b_strides, &what.c_strides})
+    next = std::copy_n(strides->begin(), 3, next);
+  int64_t count = std::min<int64_t>(op.rows, int64_t(team.threads()) * 4);
+  team.run(count, [&](int64_t part, unsigned) {
+    kernels_[what.fallback](buffers, scalars.data(), op.rows * part / count,
+                            op.rows * (part + 1) / count);
+  });
+  return true;
+}

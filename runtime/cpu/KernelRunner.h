@@ -1,0 +1,58 @@
+// Runs launches and matrix products on the threads of a worker, each product by the matmul
+// library or by the program's own kernel.
+#ifndef LLMC_RUNTIME_CPU_KERNELRUNNER_H
+#define LLMC_RUNTIME_CPU_KERNELRUNNER_H
+
+#include "runtime/compute/Kernels.h"
+#include "runtime/compute/Library.h"
+#include "runtime/compute/Team.h"
+#include "runtime/cpu/LocalRanks.h"
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace llmc::runtime {
+
+// Owns the helper threads of all workers and the handle of the library.
+class KernelRunner {
+public:
+  struct Options {
+    unsigned workers = 1, threads = 1; // threads of each worker
+    bool useLibrary = true;            // false: the program's own kernels multiply matrices
+    bool isolate = false;              // all other arenas are closed while a kernel runs
+    // Pins the calling helper; called once by each.
+    std::function<void(unsigned worker, unsigned thread)> pin;
+  };
+  // Prepares all products of `ranks`, which must outlive it, as must `kernels`.
+  KernelRunner(const Kernels &kernels, const LocalRanks &ranks, const Options &options);
+
+  void launch(const Site &site);
+  // Returns false if the library failed.
+  bool matmul(const Site &site);
+
+  unsigned workers() const { return static_cast<unsigned>(teams_.size()); }
+  unsigned threads() const { return threads_; }
+  // Returns whether the library computes product `index` (Op::index) of a stage.
+  bool byLibrary(uint32_t stage, uint32_t index) const { return !parts_[stage][index].empty(); }
+  // Returns what multiplies matrices, for the start-up lines.
+  const std::string &libraryNote() const { return libraryNote_; }
+
+private:
+  class Isolation;
+  void prepareLibrary(bool use);
+
+  const Kernels &kernels_;
+  const LocalRanks &ranks_;
+  unsigned threads_;
+  bool isolate_;
+  std::vector<std::unique_ptr<Team>> teams_; // by worker
+  std::unique_ptr<Library> library_;
+  std::string libraryNote_;
+  std::vector<std::vector<std::vector<MatmulPart>>> parts_; // by stage, Op::index
+};
+
+} // namespace llmc::runtime
+
+#endif // LLMC_RUNTIME_CPU_KERNELRUNNER_H

@@ -1,0 +1,134 @@
+#include "runtime/cpu/LocalRanks.h"
+
+#include "lib/planfile/Inputs.h"
+
+#include <algorithm>
+
+using namespace llmc;
+using namespace llmc::runtime;
+using support::error;
+using support::Status;
+
+support::Result<std::unique_ptr<LocalRanks>> LocalRanks::create(const planfile::ProgramT &program,
+                                                                bool share) {
+  std::unique_ptr<LocalRanks> made(new LocalRanks(program));
+  for (uint32_t stage = 0; stage < program.stages.size(); ++stage)
+    made->stages_.push_back(std::make_unique<StageProgram>(program, stage));
+  if (share) {
+    support::Result<SharedStates> shared = SharedStates::find(program, made->stages_);
+    if (!shared)
+      return shared.takeError();
+    made->shared_ = std::move(*shared);
+  }
+  if (Status s = made->mapArenas(); !s)
+    return s.takeError();
+  for (const auto &rank : made->ranks_)
+    made->connect(*rank);
+  return made;
+}
+
+Status LocalRanks::mapArenas() {
+  uint32_t count = planfile::rankCount(*program_.mesh);
+  uint64_t needed = 0;
+  for (const auto &stage : program_.stages)
+    needed += stage->arena_bytes * (count / program_.stages.size());
+  if (shared_)
+    needed -= shared_->bytesInArenas() - std::min(shared_->bytes(), shared_->bytesInArenas());
+  uint64_t free = availableMemory();
+  if (free != 0 && needed > free)
+    return error("the arenas of ", count, " ranks need ", needed, " bytes, but only ", free,
+                 " bytes of memory are free; use fewer ranks, a smaller micro-batch or a "
+                 "shorter sequence");
+  for (uint32_t id = 0; id < count; ++id) {
+    const StageProgram *stage = stages_[planfile::stageOf(program_, id)].get();
+    support::Result<Arena> arena = Arena::map(stage->plan->arena_bytes);
+    if (!arena)
+      return arena.takeError();
+    ranks_.push_back(std::make_unique<Rank>(id, stage, std::move(*arena)));
+    mapBases(*ranks_.back());
+  }
+  return support::ok();
+}
+
+void LocalRanks::mapBases(Rank &rank) const {
+  uint32_t stage = rank.program->stage;
+  rank.bases.push_back(rank.arena.data());
+  for (uint32_t base = 1; shared_ && base <= shared_->bases(stage); ++base) {
+    std::byte *at = shared_->at(rank.id, base);
+    rank.bases.push_back(at ? at : rank.arena.data() + shared_->arenaOffset(stage, base));
+  }
+}
+
+std::byte *LocalRanks::stateOf(uint32_t id, const planfile::StateShardT &state) const {
+  const Rank &rank = *ranks_[id];
+  uint32_t base = shared_ ? shared_->baseOf(rank.program->stage, state) : 0;
+  return base ? rank.bases[base] : rank.arena.data() + state.buffer->offset;
+}
+
+bool LocalRanks::fills(uint32_t id, const planfile::StateShardT &state) const {
+  uint32_t base = shared_ ? shared_->baseOf(ranks_[id]->program->stage, state) : 0;
+  return base == 0 || shared_->fills(id, base);
+}
+
+void LocalRanks::connect(Rank &rank) {
+  const StageProgram &stage = *rank.program;
+  rank.coordinate = planfile::coordinateOf(*program_.mesh, rank.id);
+  rank.streams.resize(stage.plan->streams);
+  for (const Op &op : stage.ops)
+    if (std::vector<Flight> &flights = rank.streams[op.stream].flights; flights.size() < op.members)
+      flights.resize(op.members);
+  rank.events.resize(stage.counters);
+  rank.collectiveCalls.resize(stage.collectives.size());
+  rank.messageCalls.resize(stage.messageOps.size());
+  joinCommunicators(rank);
+  openChannels(rank);
+  for (const auto &input : program_.inputs)
+    rank.inputOffset.push_back(planfile::firstElement(*program_.mesh, *input, rank.coordinate) *
+                               planfile::byteSize(input->dtype));
+}
+
+// Looks each group up once, since few distinct groups serve many collectives.
+void LocalRanks::joinCommunicators(Rank &rank) {
+  const StageProgram &stage = *rank.program;
+  std::map<std::tuple<std::vector<uint32_t>, std::vector<uint32_t>, uint8_t>, Member> known;
+  for (size_t i = 0; i < stage.collectives.size(); ++i) {
+    const planfile::CollectiveT &c = *stage.collectives[i];
+    uint8_t stream = stage.ops[stage.collectiveOps[i]].stream;
+    auto [at, isNew] = known.try_emplace({c.axes, c.members, stream});
+    if (isNew) {
+      std::vector<uint32_t> group = planfile::groupOf(*program_.mesh, c, rank.id);
+      auto &slot = communicators_[{group, stream}];
+      if (!slot)
+        slot = std::make_unique<Communicator>(group);
+      auto self = std::find(group.begin(), group.end(), rank.id);
+      at->second = {slot.get(), static_cast<uint32_t>(self - group.begin())};
+    }
+    rank.members.push_back(at->second);
+  }
+}
+
+void LocalRanks::openChannels(Rank &rank) {
+  for (uint32_t index : rank.program->messageOps) {
+    const planfile::Message message = *planfile::messageOf(rank.program->instructionOf(index));
+    uint32_t peer = planfile::peerOf(*program_.mesh, rank.id, message);
+    uint32_t source = message.sends ? rank.id : peer, destination = message.sends ? peer : rank.id;
+    auto &channel = channels_[{source, destination, message.channel}];
+    if (!channel)
+      channel = std::make_unique<Channel>(source, destination);
+    rank.messages.push_back(
+        {channel.get(), message.sends ? Channel::Source : Channel::Destination});
+  }
+}
+
+void LocalRanks::rewind() {
+  for (const auto &rank : ranks_) {
+    std::fill(rank->events.begin(), rank->events.end(), 0u);
+    for (Stream &stream : rank->streams)
+      stream.entry = stream.position = 0, stream.begun = 0;
+  }
+}
+
+void LocalRanks::deferMessages() {
+  for (const auto &[key, channel] : channels_)
+    channel->defer();
+}

@@ -1,0 +1,29 @@
+#include "runtime/cpu/Poison.h"
+
+#include <cstring>
+
+using namespace llmc;
+
+static constexpr uint32_t kPoison = 0xFFF5A5A5;
+
+void runtime::poison(std::byte *arena, uint64_t begin, uint64_t end) {
+  auto part = [&](uint64_t at) {
+    arena[at] = reinterpret_cast<const std::byte *>(&kPoison)[at % 4];
+  };
+  while (begin < end && begin % 4 != 0)
+    part(begin++);
+  for (; begin + 4 <= end; begin += 4)
+    std::memcpy(arena + begin, &kPoison, 4);
+  while (begin < end)
+    part(begin++);
+}
+
+uint64_t runtime::findPoison(const std::byte *arena, uint64_t begin, uint64_t end) {
+  for (uint64_t at = (begin + 3) / 4 * 4; at + 4 <= end; at += 4) {
+    uint32_t word;
+    std::memcpy(&word, arena + at, 4);
+    if (word == kPoison)
+      return at;
+  }
+  return end;
+}

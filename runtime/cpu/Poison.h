@@ -1,0 +1,18 @@
+// Marks bytes that nothing may read, for Adversary.h.
+#ifndef LLMC_RUNTIME_CPU_POISON_H
+#define LLMC_RUNTIME_CPU_POISON_H
+
+#include <cstddef>
+#include <cstdint>
+
+namespace llmc::runtime {
+
+// Fills the bytes [begin, end) of an arena with poison: a quiet NaN as float and, twice, as
+// double; as an index it is out of every range.
+void poison(std::byte *arena, uint64_t begin, uint64_t end);
+// Returns the offset of the first word of poison in [begin, end), or `end`.
+uint64_t findPoison(const std::byte *arena, uint64_t begin, uint64_t end);
+
+} // namespace llmc::runtime
+
+#endif // LLMC_RUNTIME_CPU_POISON_H
