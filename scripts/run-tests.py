@@ -52,7 +52,7 @@ def telling_lines(lines, most=100, tail=30):
     """What failed, with the lines that explain it, and the end."""
     chosen = set(range(max(0, len(lines) - tail), len(lines)))
     for i, line in enumerate(lines):
-        if line.startswith("FAILED") and len(chosen) < most + tail:
+        if (line.startswith("FAILED") or line.endswith(": Failure")) and len(chosen) < most + tail:
             chosen.update(range(i, min(i + 6, len(lines))))
     return [lines[i] for i in sorted(chosen)]
 

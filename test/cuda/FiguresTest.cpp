@@ -1,7 +1,6 @@
 // Tests that the output of the assemblers and PTX are read back.
 #include "passes/6-emit/cuda/Figures.h"
 #include <gtest/gtest.h>
-#include <iostream>
 
 using namespace llmc::emit;
 using Counts = std::map<unsigned, unsigned>;
@@ -79,13 +78,4 @@ TEST(Figures, Accesses) {
   EXPECT_TRUE(second.stores.empty());
   readAccesses(kPtx, none);
   EXPECT_TRUE(none.loads.empty());
-}
-
-int main(int argc, char **argv) {
-  testing::InitGoogleTest(&argc, argv);
-  int code = RUN_ALL_TESTS();
-  const testing::UnitTest &all = *testing::UnitTest::GetInstance();
-  std::cout << all.successful_test_count() << " passed, " << all.failed_test_count() << " failed, "
-            << all.skipped_test_count() << " skipped\n";
-  return code || !all.test_to_run_count() ? 1 : 0;
 }

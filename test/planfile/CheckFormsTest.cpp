@@ -2,10 +2,10 @@
 // own way and permuted inputs, with one planted fault each.
 #include "lib/planfile/Check.h"
 #include "lib/planfile/Program.h"
-#include "test/planfile/Harness.h"
 #include "test/planfile/PlanBuilder.h"
 
 #include <algorithm>
+#include <gtest/gtest.h>
 #include <stdexcept>
 
 using namespace llmc;
@@ -21,7 +21,7 @@ void refreshLive(ProgramT &program) {
 
 void expectClean(const ProgramT &program) {
   std::vector<Finding> findings = checkAll(program);
-  EXPECT_MSG(findings.empty(), formatFindings(findings));
+  EXPECT_TRUE(findings.empty()) << formatFindings(findings);
 }
 
 void expectFound(const ProgramT &program, const std::string &checker, const std::string &words) {
@@ -29,7 +29,7 @@ void expectFound(const ProgramT &program, const std::string &checker, const std:
   bool found = std::any_of(findings.begin(), findings.end(), [&](const Finding &finding) {
     return finding.checker == checker && finding.message.find(words) != std::string::npos;
   });
-  EXPECT_MSG(found, checker + " did not say '" + words + "':\n" + formatFindings(findings));
+  EXPECT_TRUE(found) << checker + " did not say '" + words + "':\n" + formatFindings(findings);
 }
 
 uint32_t axisNamed(const ProgramT &program, const std::string &name) {
@@ -127,7 +127,7 @@ struct Ring : Extended {
 
 } // namespace
 
-LLMC_TEST(ringWithinAStage) {
+TEST(CheckForms, RingWithinAStage) {
   expectClean(Ring().program);
 
   Ring otherWay;
@@ -151,17 +151,17 @@ LLMC_TEST(ringWithinAStage) {
 }
 
 // Checks that the instructions of a peer do not order those of a rank itself.
-LLMC_TEST(ringOrdersNothingOfOneRank) {
+TEST(CheckForms, RingOrdersNothingOfOneRank) {
   for (size_t Ring::*wait : {&Ring::waits, &Ring::ended}) {
     Ring ring;
     ring.erase(ring.*wait);
     refreshLive(ring.program);
     std::vector<Finding> findings = checkHappensBefore(ring.program);
-    EXPECT(!findings.empty());
+    EXPECT_TRUE(!findings.empty());
   }
 }
 
-LLMC_TEST(exchangeOfEqualParts) {
+TEST(CheckForms, ExchangeOfEqualParts) {
   auto make = [](uint64_t src, uint64_t dst) {
     Extended made(4);
     made.fill();
@@ -182,7 +182,7 @@ LLMC_TEST(exchangeOfEqualParts) {
   expectFound(make(20, 16), "collectives", "all_to_all over dp of 1 elements in a group of 4");
 }
 
-LLMC_TEST(companionsHaveTheirOwnSharding) {
+TEST(CheckForms, CompanionsHaveTheirOwnSharding) {
   ProgramT program = makePlan({.dp = 2, .exchange = true});
   StateShardT &accumulator = stateOf(program, "v", StateRole::Accumulator);
   accumulator.dims[0]->axes = {axisNamed(program, "dp")};
@@ -192,7 +192,7 @@ LLMC_TEST(companionsHaveTheirOwnSharding) {
   expectFound(program, "conservation", "of its elements, which has others");
 }
 
-LLMC_TEST(flatBuffers) {
+TEST(CheckForms, FlatBuffers) {
   auto make = [] {
     ProgramT program = makePlan({.dp = 2, .exchange = true});
     StageT &stage = *program.stages[0];
@@ -241,7 +241,7 @@ LLMC_TEST(flatBuffers) {
 }
 
 // Two tensors of which each rank over dp has one, in the same bytes.
-LLMC_TEST(statesOfSomeRanks) {
+TEST(CheckForms, StatesOfSomeRanks) {
   auto make = [](uint32_t at) {
     ProgramT program = makePlan({.dp = 2, .exchange = true});
     uint32_t place = 0;
@@ -252,7 +252,7 @@ LLMC_TEST(statesOfSomeRanks) {
           state->only_at = name[0] == 'q' ? 0 : at;
           place += 1;
         }
-    EXPECT(place >= 4);
+    EXPECT_TRUE(place >= 4);
     StateShardT &q = stateOf(program, "q", StateRole::Parameter);
     stateOf(program, "k", StateRole::Parameter).buffer = std::make_unique<BufferRefT>(*q.buffer);
     return program;
@@ -264,11 +264,11 @@ LLMC_TEST(statesOfSomeRanks) {
              finding.message.find("parameter 'k'") != std::string::npos;
     });
   };
-  EXPECT(!overlaps(make(1)));
-  EXPECT(overlaps(make(0))); // both on the same ranks
+  EXPECT_TRUE(!overlaps(make(1)));
+  EXPECT_TRUE(overlaps(make(0))); // both on the same ranks
 }
 
-LLMC_TEST(permutedInputs) {
+TEST(CheckForms, PermutedInputs) {
   ProgramT program = makePlan({.dp = 2, .exchange = true});
   auto input = std::make_unique<InputBindingT>();
   input->name = "zig";

@@ -1,10 +1,10 @@
 // The checkers on plans of an inference: correct ones, and with one planted fault each.
 #include "lib/planfile/Check.h"
 #include "lib/planfile/Program.h"
-#include "test/planfile/Harness.h"
 #include "test/planfile/PlanBuilder.h"
 
 #include <algorithm>
+#include <gtest/gtest.h>
 
 using namespace llmc;
 using namespace llmc::planfile;
@@ -20,7 +20,7 @@ void expectFound(ProgramT &program, const std::string &checker, const std::strin
   bool found = std::any_of(findings.begin(), findings.end(), [&](const Finding &finding) {
     return finding.checker == checker && finding.message.find(words) != std::string::npos;
   });
-  EXPECT_MSG(found, checker + " did not say '" + words + "':\n" + formatFindings(findings));
+  EXPECT_TRUE(found) << checker + " did not say '" + words + "':\n" + formatFindings(findings);
 }
 
 // The launch that writes a stage's result.
@@ -39,15 +39,15 @@ InstructionT &append(ProgramT &program, unsigned stage, const InstructionT &like
 
 } // namespace
 
-LLMC_TEST(correctInferencePlansPass) {
+TEST(CheckInference, CorrectInferencePlansPass) {
   for (unsigned stages : {1u, 2u, 4u})
     for (unsigned dp : {1u, 2u}) {
       std::vector<Finding> findings = checkAll(makeInferencePlan(stages, dp));
-      EXPECT_MSG(findings.empty(), formatFindings(findings));
+      EXPECT_TRUE(findings.empty()) << formatFindings(findings);
     }
 }
 
-LLMC_TEST(resultOfNobody) {
+TEST(CheckInference, ResultOfNobody) {
   ProgramT program = makeInferencePlan(2);
   BufferRefT other = bufferOf(program, 0, "x"); // bytes that nothing writes twice
   program.stages[1]->results[0]->buffer->offset = program.stages[1]->arena_bytes;
@@ -55,7 +55,7 @@ LLMC_TEST(resultOfNobody) {
   expectFound(program, "conservation", "result 'y1' is written by no forward");
 }
 
-LLMC_TEST(resultOverwritten) {
+TEST(CheckInference, ResultOverwritten) {
   ProgramT program = makeInferencePlan(2);
   InstructionT like;
   CopyT copy;
@@ -67,7 +67,7 @@ LLMC_TEST(resultOverwritten) {
   expectFound(program, "conservation", "result 'y1', written by");
 }
 
-LLMC_TEST(resultChangedInPlace) {
+TEST(CheckInference, ResultChangedInPlace) {
   ProgramT program = makeInferencePlan(1);
   InstructionT like;
   CollectiveT reduce;
@@ -79,10 +79,10 @@ LLMC_TEST(resultChangedInPlace) {
   like.origin = 1;
   append(program, 0, like);
   std::vector<Finding> findings = checkAll(program);
-  EXPECT_MSG(findings.empty(), formatFindings(findings));
+  EXPECT_TRUE(findings.empty()) << formatFindings(findings);
 }
 
-LLMC_TEST(resultsShareBytes) {
+TEST(CheckInference, ResultsShareBytes) {
   ProgramT program = makeInferencePlan(1);
   auto &results = program.stages[0]->results;
   results.push_back(std::make_unique<OutputBindingT>(*results[0]));
@@ -90,25 +90,25 @@ LLMC_TEST(resultsShareBytes) {
   expectFound(program, "memory", "results 'again' and 'y0' share arena bytes");
 }
 
-LLMC_TEST(resultsOfOneName) {
+TEST(CheckInference, ResultsOfOneName) {
   ProgramT program = makeInferencePlan(2);
   program.stages[1]->results[0]->name = "y0";
   expectFound(program, "bounds", "appears twice");
 }
 
-LLMC_TEST(resultsThatDoNotCover) {
+TEST(CheckInference, ResultsThatDoNotCover) {
   ProgramT program = makeInferencePlan(2);
   program.stages[0]->results[0]->global_shape[0] += 1;
   expectFound(program, "bounds", "do not cover");
 }
 
-LLMC_TEST(inferenceOfHalfAnInput) {
+TEST(CheckInference, InferenceOfHalfAnInput) {
   ProgramT program = makeInferencePlan(2);
   program.inputs[0]->batch_axes.clear();
   expectFound(program, "bounds", "is not the sum of its parts");
 }
 
-LLMC_TEST(resultReadTooEarly) {
+TEST(CheckInference, ResultReadTooEarly) {
   // The launch that makes the result reads what arrives after it.
   ProgramT program = makeInferencePlan(2);
   auto &list = procedureOf(program, 1, ProcedureKind::Forward).instructions;
@@ -116,13 +116,13 @@ LLMC_TEST(resultReadTooEarly) {
   expectFound(program, "happens-before", "");
 }
 
-LLMC_TEST(inferenceThatTrains) {
+TEST(CheckInference, InferenceThatTrains) {
   ProgramT program = makeInferencePlan(1);
   program.stages[0]->procedures[0]->kind = ProcedureKind::Update;
   expectFound(program, "conservation", "the table runs 1 updates a step, not none");
 }
 
-LLMC_TEST(liveUntilTheEnd) {
+TEST(CheckInference, LiveUntilTheEnd) {
   // A result counts as live to the end although nobody in the plan reads it.
   ProgramT program = makeInferencePlan(1);
   uint64_t with = peakLiveBytes(program, 0);
@@ -137,7 +137,7 @@ LLMC_TEST(liveUntilTheEnd) {
   copy.src = std::make_unique<BufferRefT>(bufferOf(program, 0, "x"));
   copy.dst = std::make_unique<BufferRefT>(far);
   like.body.Set(std::move(copy));
-  EXPECT_MSG(launch.operands.size() > 1, "the launch reads x");
+  EXPECT_TRUE(launch.operands.size() > 1) << "the launch reads x";
   append(program, 0, like);
   append(program, 0, like);
   EXPECT_EQ(peakLiveBytes(program, 0), with + bytes);

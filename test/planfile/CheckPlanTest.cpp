@@ -1,11 +1,11 @@
 // The checkers on correct plans, and on plans with one planted fault each.
 #include "lib/planfile/Check.h"
 #include "lib/planfile/Program.h"
-#include "test/planfile/Harness.h"
 #include "test/planfile/PlanBuilder.h"
 
 #include <algorithm>
 #include <chrono>
+#include <gtest/gtest.h>
 #include <set>
 
 using namespace llmc;
@@ -36,7 +36,7 @@ void expectFound(const ProgramT &program, const std::string &checker, const std:
   bool found = std::any_of(findings.begin(), findings.end(), [&](const Finding &finding) {
     return finding.checker == checker && finding.message.find(words) != std::string::npos;
   });
-  EXPECT_MSG(found, checker + " did not say '" + words + "':\n" + formatFindings(findings));
+  EXPECT_TRUE(found) << checker + " did not say '" + words + "':\n" + formatFindings(findings);
 }
 
 void refreshLive(ProgramT &program) {
@@ -81,7 +81,7 @@ StateShardT &stateOf(ProgramT &program, unsigned stage, const std::string &name,
 
 } // namespace
 
-LLMC_TEST(correctPlansPass) {
+TEST(CheckPlan, CorrectPlansPass) {
   for (PlanShape shape : kShapes) {
     if (shape.gpipe || shape.stages == 1 || shape.microBatches == 1)
       EXPECT_EQ(formatFindings(checkAll(makePlan(shape))), "");
@@ -92,15 +92,15 @@ LLMC_TEST(correctPlansPass) {
 
 // Messages inside of forward and backward: each stage issues its send before the receive
 // that its neighbour's send waits for.
-LLMC_TEST(messagesInsideOfPassesHangADevice) {
+TEST(CheckPlan, MessagesInsideOfPassesHangADevice) {
   for (PlanShape shape : kShapes) {
     if (shape.gpipe || shape.stages == 1 || shape.microBatches == 1)
       continue;
     std::vector<Finding> findings = checkAll(makePlan(shape));
     EXPECT_EQ(checkersOf(findings) == std::set<std::string>{"launch-order"}, true);
     EXPECT_EQ(findings.size(), 1u);
-    EXPECT_MSG(formatFindings(findings).find("orders that form a cycle") != std::string::npos,
-               formatFindings(findings));
+    EXPECT_TRUE(formatFindings(findings).find("orders that form a cycle") != std::string::npos)
+        << formatFindings(findings);
   }
   expectFound(makePlan(kOneForwardOneBackward), "launch-order",
               "stage 0 send F1 to stage 1 (forward");
@@ -110,7 +110,7 @@ LLMC_TEST(messagesInsideOfPassesHangADevice) {
 
 // --- happens-before ---
 
-LLMC_TEST(slotsShrunkByOne) {
+TEST(CheckPlan, SlotsShrunkByOne) {
   for (const PlanShape &shape : kShapes) {
     ProgramT correct = makePlan(shape);
     for (unsigned s = 0; s < shape.stages; ++s) {
@@ -126,7 +126,7 @@ LLMC_TEST(slotsShrunkByOne) {
 
 // A stage whose memory was planned for one slot has no slot strides; its second
 // micro-batch is caught all the same.
-LLMC_TEST(slotsShrunkBeforeMemoryPlanning) {
+TEST(CheckPlan, SlotsShrunkBeforeMemoryPlanning) {
   ProgramT program = makePlan(kOneForwardOneBackward);
   for (const char *name : {"x", "y", "dy"}) {
     BufferRefT from = bufferOf(program, 0, name), to = from;
@@ -139,7 +139,7 @@ LLMC_TEST(slotsShrunkBeforeMemoryPlanning) {
 
 // Every wait is removed in turn. It must be missed, or be one whose order also
 // follows another way, known from the schedule and listed here.
-LLMC_TEST(eachWaitRemoved) {
+TEST(CheckPlan, EachWaitRemoved) {
   struct Redundant {
     unsigned stage;
     ProcedureKind kind;
@@ -159,10 +159,10 @@ LLMC_TEST(eachWaitRemoved) {
           bool expected = std::none_of(redundant.begin(), redundant.end(), [&](const Redundant &r) {
             return r.stage == s && r.kind == procedure->kind && r.event == wait->event;
           });
-          EXPECT_MSG(missed == expected,
-                     "wait for event " + std::to_string(wait->event) + " of stage " +
-                         std::to_string(s) + " " + procedure->name +
-                         (missed ? " is missed, expected redundant" : " is not missed"));
+          EXPECT_TRUE(missed == expected)
+              << "wait for event " + std::to_string(wait->event) + " of stage " +
+                     std::to_string(s) + " " + procedure->name +
+                     (missed ? " is missed, expected redundant" : " is not missed");
         }
   };
   using enum ProcedureKind;
@@ -179,7 +179,7 @@ LLMC_TEST(eachWaitRemoved) {
                {1, BackwardLast, DxSent}});
 }
 
-LLMC_TEST(recordMoved) {
+TEST(CheckPlan, RecordMoved) {
   // Before the launch whose result it announces.
   ProgramT program = makePlan(kOneForwardOneBackward);
   ProcedureT &forward = procedureOf(program, 0, ProcedureKind::Forward);
@@ -194,7 +194,7 @@ LLMC_TEST(recordMoved) {
   expectFound(program, "happens-before", "all_reduce over dp");
 }
 
-LLMC_TEST(overlappingBuffers) {
+TEST(CheckPlan, OverlappingBuffers) {
   for (const PlanShape &shape : {kOneForwardOneBackward, kGPipe}) {
     // The gradient arrives over the second half of an activation.
     ProgramT program = makePlan(shape);
@@ -221,7 +221,7 @@ LLMC_TEST(overlappingBuffers) {
 }
 
 // The second step overwrites what the first still reads.
-LLMC_TEST(nextStepTooEarly) {
+TEST(CheckPlan, NextStepTooEarly) {
   ProgramT program = makePlan(kOneForwardOneBackward);
   ProcedureT &update = procedureOf(program, 0, ProcedureKind::Update);
   // A reduction that nothing waits for, read by nobody in this step.
@@ -235,7 +235,7 @@ LLMC_TEST(nextStepTooEarly) {
   expectFound(program, "happens-before", "with nothing that orders the two");
 }
 
-LLMC_TEST(uninitialisedRead) {
+TEST(CheckPlan, UninitialisedRead) {
   ProgramT program = makePlan(kOneForwardOneBackward);
   ProcedureT &forward = procedureOf(program, 0, ProcedureKind::Forward);
   erase(forward, findInstruction(forward, Body::Feed));
@@ -252,7 +252,7 @@ LLMC_TEST(uninitialisedRead) {
 
 // --- collectives ---
 
-LLMC_TEST(unmatchedCollective) {
+TEST(CheckPlan, UnmatchedCollective) {
   ProgramT program = makePlan(kOneForwardOneBackward);
   ProcedureT &update = procedureOf(program, 1, ProcedureKind::Update);
   erase(update, findInstruction(update, Body::Collective));
@@ -260,7 +260,7 @@ LLMC_TEST(unmatchedCollective) {
   expectFound(program, "collectives", "stage 1 issues none");
 }
 
-LLMC_TEST(wrongCount) {
+TEST(CheckPlan, WrongCount) {
   ProgramT program = makePlan(kOneForwardOneBackward);
   ProcedureT &update = procedureOf(program, 1, ProcedureKind::Update);
   CollectiveT &tied =
@@ -273,7 +273,7 @@ LLMC_TEST(wrongCount) {
   expectFound(program, "collectives", "all_reduce max");
 }
 
-LLMC_TEST(wrongGroup) {
+TEST(CheckPlan, WrongGroup) {
   ProgramT program = makePlan({.stages = 3});
   ProcedureT &update = procedureOf(program, 2, ProcedureKind::Update);
   update.instructions[findInstruction(update, Body::Collective)]->body.AsCollective()->members = {
@@ -281,7 +281,7 @@ LLMC_TEST(wrongGroup) {
   expectFound(program, "collectives", "must issue the same sequence");
 }
 
-LLMC_TEST(wrongPeer) {
+TEST(CheckPlan, WrongPeer) {
   ProgramT program = makePlan({.stages = 3});
   ProcedureT &forward = procedureOf(program, 1, ProcedureKind::Forward);
   forward.instructions[findInstruction(forward, Body::Send)]->body.AsSend()->delta = -1;
@@ -291,11 +291,11 @@ LLMC_TEST(wrongPeer) {
   program = makePlan(kOneForwardOneBackward);
   ProcedureT &first = procedureOf(program, 0, ProcedureKind::Forward);
   first.instructions[findInstruction(first, Body::Send)]->body.AsSend()->delta = -1;
-  EXPECT(checkersOf(checkAll(program)) == std::set<std::string>{"bounds"});
-  EXPECT(!checkCollectives(program).empty());
+  EXPECT_TRUE(checkersOf(checkAll(program)) == std::set<std::string>{"bounds"});
+  EXPECT_TRUE(!checkCollectives(program).empty());
 }
 
-LLMC_TEST(wrongChannelAndParts) {
+TEST(CheckPlan, WrongChannelAndParts) {
   ProgramT program = makePlan(kOneForwardOneBackward);
   ProcedureT &forward = procedureOf(program, 1, ProcedureKind::Forward);
   RecvT &recv = *forward.instructions[findInstruction(forward, Body::Recv)]->body.AsRecv();
@@ -309,7 +309,7 @@ LLMC_TEST(wrongChannelAndParts) {
 
 // --- launch order ---
 
-LLMC_TEST(invertedLaunchOrder) {
+TEST(CheckPlan, InvertedLaunchOrder) {
   for (const PlanShape &shape : {PlanShape{.exchange = true}, kGPipe}) {
     ProgramT program = makePlan(shape);
     ProcedureT &update = procedureOf(program, 1, ProcedureKind::Update);
@@ -323,7 +323,7 @@ LLMC_TEST(invertedLaunchOrder) {
 }
 
 // Two streams hide the cycle from the streams, not from the device they share.
-LLMC_TEST(invertedLaunchOrderOnTwoStreams) {
+TEST(CheckPlan, InvertedLaunchOrderOnTwoStreams) {
   ProgramT program = makePlan({.exchange = true});
   for (unsigned s = 0; s < 2; ++s) {
     ProcedureT &update = procedureOf(program, s, ProcedureKind::Update);
@@ -334,12 +334,12 @@ LLMC_TEST(invertedLaunchOrderOnTwoStreams) {
   }
   std::vector<Finding> findings = checkLaunchOrder(program);
   EXPECT_EQ(findings.size(), 1u);
-  EXPECT(!findings.empty() && findings[0].message.find("orders that form a cycle") !=
-                                  std::string::npos);
+  EXPECT_TRUE(!findings.empty() &&
+              findings[0].message.find("orders that form a cycle") != std::string::npos);
 }
 
 // Both ends send first, where a group offered both of their messages at once.
-LLMC_TEST(tornGroupsOfOneForwardOneBackward) {
+TEST(CheckPlan, TornGroupsOfOneForwardOneBackward) {
   ProgramT program = makePlan({.exchange = true});
   for (auto &stage : program.stages)
     for (auto &procedure : stage->procedures)
@@ -351,7 +351,7 @@ LLMC_TEST(tornGroupsOfOneForwardOneBackward) {
 }
 
 // A receive behind the record of its arrival, in a plan whose messages have rows.
-LLMC_TEST(lateReceivesOfOneForwardOneBackward) {
+TEST(CheckPlan, LateReceivesOfOneForwardOneBackward) {
   ProgramT correct = makePlan({.stages = 3, .exchange = true});
   unsigned late = 0;
   for (unsigned s = 0; s < 3; ++s)
@@ -367,24 +367,24 @@ LLMC_TEST(lateReceivesOfOneForwardOneBackward) {
         expectFound(program, "happens-before", "with nothing that orders the two");
         ++late;
       }
-  EXPECT(late > 5);
+  EXPECT_TRUE(late > 5);
 }
 
 // The k-th receive of a channel meets the k-th send: on two streams they could change places.
-LLMC_TEST(channelOnTwoStreams) {
+TEST(CheckPlan, ChannelOnTwoStreams) {
   ProgramT program = makePlan({.exchange = true});
   unsigned moved = 0;
   for (auto &procedure : program.stages[1]->procedures)
     for (auto &inst : procedure->instructions)
       if (inst->body.AsRecv() && !inst->body.AsRecv()->grouped && moved++ == 0)
         inst->stream = Compute;
-  EXPECT(moved > 0);
+  EXPECT_TRUE(moved > 0);
   expectFound(program, "collectives", "messages of one channel stand on streams");
 }
 
 // A member of a collective may read what it brings as soon as it arrives: that another member
 // waits for its own part orders nothing here.
-LLMC_TEST(waitOfAMemberRemoved) {
+TEST(CheckPlan, WaitOfAMemberRemoved) {
   ProgramT correct = makePlan({.stages = 3, .exchange = true});
   unsigned tried = 0;
   for (unsigned s = 0; s < 3; ++s) {
@@ -406,11 +406,11 @@ LLMC_TEST(waitOfAMemberRemoved) {
       ++tried;
     }
   }
-  EXPECT(tried > 0);
+  EXPECT_TRUE(tried > 0);
 }
 
 // Sends of the warm-up wait for receives that stand behind other sends.
-LLMC_TEST(messagesOnTheComputeStream) {
+TEST(CheckPlan, MessagesOnTheComputeStream) {
   ProgramT program = makePlan(kOneForwardOneBackward);
   for (auto &stage : program.stages)
     for (auto &procedure : stage->procedures)
@@ -421,7 +421,7 @@ LLMC_TEST(messagesOnTheComputeStream) {
 
 // --- conservation ---
 
-LLMC_TEST(missingMicroBatch) {
+TEST(CheckPlan, MissingMicroBatch) {
   ProgramT program = makePlan(kGPipe);
   for (auto &stage : program.stages)
     stage->table.erase(stage->table.begin() + 3); // forward of micro-batch 2
@@ -438,7 +438,7 @@ LLMC_TEST(missingMicroBatch) {
   expectFound(program, "conservation", "never goes backward");
 }
 
-LLMC_TEST(badTables) {
+TEST(CheckPlan, BadTables) {
   ProgramT program = makePlan(kOneForwardOneBackward);
   StageT &stage = *program.stages[0];
   std::swap(stage.table[1], stage.table[3]); // backward 0 before forward 0
@@ -457,7 +457,7 @@ LLMC_TEST(badTables) {
   expectFound(program, "conservation", "goes forward in slot 1 and backward in slot 0");
 }
 
-LLMC_TEST(duplicatedLayer) {
+TEST(CheckPlan, DuplicatedLayer) {
   ProgramT program = makePlan(kOneForwardOneBackward);
   ChunkT &chunk = *program.stages[1]->chunks.front();
   chunk.first_layer = 0;
@@ -468,7 +468,7 @@ LLMC_TEST(duplicatedLayer) {
   expectFound(program, "conservation", "up to 0 of a model with 2 layers");
 }
 
-LLMC_TEST(lostParameter) {
+TEST(CheckPlan, LostParameter) {
   ProgramT program = makePlan(kOneForwardOneBackward);
   std::erase_if(program.stages[0]->states, [](const auto &s) { return s->name == "k"; });
   expectFound(program, "conservation", "tensor 'qkv' must lie in");
@@ -478,10 +478,10 @@ LLMC_TEST(lostParameter) {
   program = makePlan(kOneForwardOneBackward);
   StateShardT &state = stateOf(program, 0, "k", StateRole::Parameter);
   state.global_shape[0] = 5;
-  EXPECT(!checkConservation(program).empty());
+  EXPECT_TRUE(!checkConservation(program).empty());
 }
 
-LLMC_TEST(doubleCountedRange) {
+TEST(CheckPlan, DoubleCountedRange) {
   ProgramT program = makePlan(kOneForwardOneBackward);
   stateOf(program, 0, "k", StateRole::Parameter).view->offset = 3;
   expectFound(program, "conservation", "elements [3, 4) of each 12 belong to two");
@@ -495,7 +495,7 @@ LLMC_TEST(doubleCountedRange) {
   expectFound(program, "conservation", "no other stage owns it");
 }
 
-LLMC_TEST(lostGradient) {
+TEST(CheckPlan, LostGradient) {
   ProgramT program = makePlan(kOneForwardOneBackward);
   std::erase_if(program.stages[0]->states, [](const auto &s) {
     return s->name == "k" && s->role == StateRole::Accumulator;
@@ -542,21 +542,21 @@ LLMC_TEST(lostGradient) {
 
 // --- memory ---
 
-LLMC_TEST(arenaOverflow) {
+TEST(CheckPlan, ArenaOverflow) {
   ProgramT program = makePlan(kOneForwardOneBackward);
   --program.stages[0]->arena_bytes;
   std::vector<Finding> findings = checkMemory(program);
-  EXPECT(!findings.empty() && findings[0].message.find("of an arena of") != std::string::npos);
-  EXPECT(checkersOf(checkAll(program)) == std::set<std::string>{"bounds"});
+  EXPECT_TRUE(!findings.empty() && findings[0].message.find("of an arena of") != std::string::npos);
+  EXPECT_TRUE(checkersOf(checkAll(program)) == std::set<std::string>{"bounds"});
 }
 
-LLMC_TEST(wrongLiveBytes) {
+TEST(CheckPlan, WrongLiveBytes) {
   ProgramT program = makePlan(kOneForwardOneBackward);
   program.stages[1]->live_bytes -= 4;
   expectFound(program, "memory", "bytes are live at once");
 }
 
-LLMC_TEST(overlappingStates) {
+TEST(CheckPlan, OverlappingStates) {
   ProgramT program = makePlan(kOneForwardOneBackward);
   stateOf(program, 0, "k", StateRole::Accumulator).buffer->offset -= 4;
   expectFound(program, "memory", "share arena bytes");
@@ -564,18 +564,18 @@ LLMC_TEST(overlappingStates) {
 
 // --- cost ---
 
-LLMC_TEST(hundredThousandInstructions) {
+TEST(CheckPlan, HundredThousandInstructions) {
   ProgramT program = makePlan({.stages = 8, .microBatches = 64, .dp = 2, .launches = 180,
                                .exchange = true});
   size_t instances = 0;
   for (const auto &stage : program.stages)
     for (const auto &entry : stage->table)
       instances += stage->procedures[entry->procedure]->instructions.size();
-  EXPECT(instances > 100000);
+  EXPECT_TRUE(instances > 100000);
   auto begin = std::chrono::steady_clock::now();
   EXPECT_EQ(formatFindings(checkAll(program)), "");
   double seconds =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   std::cout << "      " << instances << " instructions checked in " << seconds << " s\n";
-  EXPECT(seconds < 10);
+  EXPECT_TRUE(seconds < 10);
 }

@@ -4,10 +4,10 @@
 #include "lib/planfile/CheckCoverage.h"
 #include "lib/planfile/CheckWalk.h"
 #include "test/planfile/ChunkPlan.h"
-#include "test/planfile/Harness.h"
 #include "test/planfile/PlanBuilder.h"
 
 #include <algorithm>
+#include <gtest/gtest.h>
 #include <map>
 #include <random>
 
@@ -227,7 +227,7 @@ bool slowRace(const ProgramT &program) {
 
 } // namespace
 
-LLMC_TEST(coverageEqualsCounting) {
+TEST(CheckRandom, CoverageEqualsCounting) {
   Rng rng(7);
   int whole = 0, faulty = 0;
   for (int i = 0; i < 4000; ++i) {
@@ -237,31 +237,31 @@ LLMC_TEST(coverageEqualsCounting) {
     if (damaged)
       damage(rng, boxes);
     bool expected = coveredOnce(boxes, size);
-    EXPECT_MSG(damaged || expected, "the drawn partition is none");
+    EXPECT_TRUE(damaged || expected) << "the drawn partition is none";
     EXPECT_EQ(!coverageFault(boxes, size).has_value(), expected);
     ++(expected ? whole : faulty);
   }
-  EXPECT(whole > 500 && faulty > 500);
+  EXPECT_TRUE(whole > 500 && faulty > 500);
 }
 
-LLMC_TEST(coverageOfLargeTensorsIsFast) {
+TEST(CheckRandom, CoverageOfLargeTensorsIsFast) {
   // A fused matrix of a billion elements, cut per head.
   int64_t d = 1 << 15, heads = 256, width = d / heads;
   std::vector<StridedBox> boxes;
   for (int64_t i = 0; i < 3; ++i)
     boxes.push_back({i * width, {3 * d, 3 * width, 1}, {d, heads, width}});
-  EXPECT(!coverageFault(boxes, 3 * d * d));
+  EXPECT_TRUE(!coverageFault(boxes, 3 * d * d));
   boxes[1].offset += 1;
-  EXPECT(coverageFault(boxes, 3 * d * d).has_value());
+  EXPECT_TRUE(coverageFault(boxes, 3 * d * d).has_value());
 }
 
-LLMC_TEST(peakLiveBytesEqualsCounting) {
+TEST(CheckRandom, PeakLiveBytesEqualsCounting) {
   for (const PlanShape &shape : std::vector<PlanShape>{
            {}, {.gpipe = true}, {.stages = 3, .microBatches = 6, .launches = 4}}) {
     ProgramT program = makePlan(shape);
     for (unsigned s = 0; s < shape.stages; ++s) {
       EXPECT_EQ(peakLiveBytes(program, s), slowPeak(program, s));
-      EXPECT(peakLiveBytes(program, s) <= program.stages[s]->arena_bytes);
+      EXPECT_TRUE(peakLiveBytes(program, s) <= program.stages[s]->arena_bytes);
     }
   }
   for (unsigned stages : {2u, 3u}) {
@@ -276,7 +276,7 @@ LLMC_TEST(peakLiveBytesEqualsCounting) {
   }
 }
 
-LLMC_TEST(happensBeforeEqualsReachability) {
+TEST(CheckRandom, HappensBeforeEqualsReachability) {
   Rng rng(11);
   int racy = 0, ordered = 0;
   for (int i = 0; i < 3000; ++i) {
@@ -287,5 +287,5 @@ LLMC_TEST(happensBeforeEqualsReachability) {
     EXPECT_EQ(found, expected);
     ++(expected ? racy : ordered);
   }
-  EXPECT(racy > 200 && ordered > 200);
+  EXPECT_TRUE(racy > 200 && ordered > 200);
 }

@@ -3,10 +3,10 @@
 #include "lib/planfile/Check.h"
 #include "lib/planfile/CheckWalk.h"
 #include "test/planfile/ChunkPlan.h"
-#include "test/planfile/Harness.h"
 #include "test/planfile/PlanBuilder.h"
 
 #include <algorithm>
+#include <gtest/gtest.h>
 #include <map>
 #include <random>
 
@@ -292,14 +292,14 @@ bool isRead(const StageT &stage, const InstructionT &inst) {
 
 } // namespace
 
-LLMC_TEST(removedInstructionsAreFound) {
+TEST(CheckRemoval, RemovedInstructionsAreFound) {
   Rng rng(5);
   std::map<std::string, int> found;
   int harmless = 0;
   for (int i = 0; i < 150; ++i) {
     ProgramT program = drawPlan(rng);
     std::vector<Finding> findings = checkAll(program);
-    EXPECT_MSG(findings.empty(), formatFindings(findings));
+    EXPECT_TRUE(findings.empty()) << formatFindings(findings);
     std::vector<uint64_t> right = ByteMachine(*program.stages[0]).run();
     for (size_t p = 0; p < program.stages[0]->procedures.size(); ++p)
       for (size_t at = 0; at < program.stages[0]->procedures[p]->instructions.size(); ++at) {
@@ -309,17 +309,17 @@ LLMC_TEST(removedInstructionsAreFound) {
         list.erase(list.begin() + static_cast<ptrdiff_t>(at));
         bool same = ByteMachine(stage).run() == right;
         std::string checker = nameOfChecker(changed);
-        EXPECT_MSG(same || !checker.empty(),
-                   "plan " + std::to_string(i) + ": nobody misses " + stage.procedures[p]->name +
-                       "[" + std::to_string(at) + "]");
+        EXPECT_TRUE(same || !checker.empty()) << "plan " + std::to_string(i) + ": nobody misses " +
+                                                     stage.procedures[p]->name + "[" +
+                                                     std::to_string(at) + "]";
         same ? ++harmless : ++found[checker];
       }
   }
-  EXPECT(found["tensors"] > 500 && found["updates"] > 500 && harmless > 50);
+  EXPECT_TRUE(found["tensors"] > 500 && found["updates"] > 500 && harmless > 50);
 }
 
 // Checks that an instruction swapped with the one before it is found: a product before its operand.
-LLMC_TEST(operandsReadTooEarlyAreFound) {
+TEST(CheckRemoval, OperandsReadTooEarlyAreFound) {
   Rng rng(6);
   int found = 0, same = 0;
   for (int i = 0; i < 150; ++i) {
@@ -336,16 +336,16 @@ LLMC_TEST(operandsReadTooEarlyAreFound) {
           continue;
         }
         ++found;
-        EXPECT_MSG(!nameOfChecker(changed).empty(),
-                   "plan " + std::to_string(i) + ": nobody sees " + stage.procedures[p]->name +
-                       "[" + std::to_string(at) + "] too early");
+        EXPECT_TRUE(!nameOfChecker(changed).empty())
+            << "plan " + std::to_string(i) + ": nobody sees " + stage.procedures[p]->name + "[" +
+                   std::to_string(at) + "] too early";
       }
   }
-  EXPECT(found > 500 && same > 500);
+  EXPECT_TRUE(found > 500 && same > 500);
 }
 
 // In plans of several stages each instruction is needed.
-LLMC_TEST(removedInstructionsOfPipelinesAreFound) {
+TEST(CheckRemoval, RemovedInstructionsOfPipelinesAreFound) {
   std::vector<ProgramT> programs;
   programs.push_back(makePlan({}));
   programs.push_back(makePlan({.gpipe = true, .stages = 3, .launches = 3}));
@@ -366,8 +366,8 @@ LLMC_TEST(removedInstructionsOfPipelinesAreFound) {
           ProgramT changed(program);
           auto &list = changed.stages[s]->procedures[p]->instructions;
           list.erase(list.begin() + static_cast<ptrdiff_t>(at));
-          EXPECT_MSG(!nameOfChecker(changed).empty(),
-                     "nobody misses " + procedure.name + "[" + std::to_string(at) + "], " +
-                         describeBody(program, inst) + " of stage " + std::to_string(s));
+          EXPECT_TRUE(!nameOfChecker(changed).empty())
+              << "nobody misses " + procedure.name + "[" + std::to_string(at) + "], " +
+                     describeBody(program, inst) + " of stage " + std::to_string(s);
         }
 }

@@ -1,10 +1,10 @@
 // Tests that a long step checked by its repeated part gives the same findings as row by row.
-#include "lib/planfile/Check.h"
 #include "lib/planfile/CheckSteady.h"
+#include "lib/planfile/Check.h"
 #include "lib/planfile/Program.h"
-#include "test/planfile/Harness.h"
 #include "test/planfile/PlanBuilder.h"
 
+#include <gtest/gtest.h>
 #include <random>
 
 using namespace llmc::planfile;
@@ -74,11 +74,11 @@ std::vector<PlanShape> longPlans() {
 
 } // namespace
 
-LLMC_TEST(longStepsAreShortened) {
+TEST(CheckSteady, LongStepsAreShortened) {
   for (const PlanShape &shape : longPlans()) {
     ProgramT program = makePlan(shape);
     std::optional<SteadyPlans> steady = steadyPlans(program);
-    EXPECT_MSG(steady && steady->once.micro_batches < 80, "nothing was left out");
+    EXPECT_TRUE(steady && steady->once.micro_batches < 80) << "nothing was left out";
     EXPECT_EQ(formatFindings(checkAll(program)), "");
     EXPECT_EQ(formatFindings(rowByRow(steady->once)), "");
     for (unsigned s = 0; s < shape.stages; ++s)
@@ -87,20 +87,20 @@ LLMC_TEST(longStepsAreShortened) {
 }
 
 // Forwards alone and backwards alone are no turns; nor is what is too short.
-LLMC_TEST(otherStepsAreNot) {
-  EXPECT(!steadyPlans(makePlan({.gpipe = true, .microBatches = 120})));
-  EXPECT(!steadyPlans(makePlan({.microBatches = 20})));
+TEST(CheckSteady, OtherStepsAreNot) {
+  EXPECT_TRUE(!steadyPlans(makePlan({.gpipe = true, .microBatches = 120})));
+  EXPECT_TRUE(!steadyPlans(makePlan({.microBatches = 20})));
 }
 
 // A row out of order in the middle is no turn like the others.
-LLMC_TEST(oneOddRowIsFound) {
+TEST(CheckSteady, OneOddRowIsFound) {
   ProgramT program = makePlan({.stages = 2, .microBatches = 200, .exchange = true});
   StageT &stage = *program.stages[0];
   std::swap(stage.table[stage.table.size() / 2 + 3], stage.table[stage.table.size() / 2 + 4]);
-  EXPECT(!checkAll(program).empty());
+  EXPECT_TRUE(!checkAll(program).empty());
 }
 
-LLMC_TEST(shortenedPlansHideNoFault) {
+TEST(CheckSteady, ShortenedPlansHideNoFault) {
   Rng rng(3);
   unsigned wrong = 0, shortened = 0;
   std::vector<PlanShape> shapes = longPlans();
@@ -113,10 +113,10 @@ LLMC_TEST(shortenedPlansHideNoFault) {
     for (unsigned s = 0; s < program.stages.size(); ++s)
       program.stages[s]->live_bytes = peakLiveBytes(program, s);
     std::string all = formatFindings(rowByRow(program)), told = formatFindings(checkAll(program));
-    EXPECT_MSG(all == told, "row by row: " + all + "shortened: " + told);
+    EXPECT_TRUE(all == told) << "row by row: " + all + "shortened: " + told;
     wrong += !all.empty();
     shortened += steadyPlans(program).has_value();
   }
   std::cout << "      " << wrong << " of 150 changed plans are wrong, " << shortened << " are shortened\n";
-  EXPECT(wrong > 50 && shortened > 50);
+  EXPECT_TRUE(wrong > 50 && shortened > 50);
 }

@@ -4,10 +4,10 @@
 #include "lib/planfile/CheckWalk.h"
 #include "lib/planfile/Program.h"
 #include "test/planfile/ChunkPlan.h"
-#include "test/planfile/Harness.h"
 
 #include <algorithm>
 #include <functional>
+#include <gtest/gtest.h>
 #include <set>
 
 using namespace llmc;
@@ -32,7 +32,8 @@ void expectFound(const ProgramT &program, const std::string &checker,
              return finding.message.find(word) != std::string::npos;
            });
   });
-  EXPECT_MSG(found, checker + " did not say '" + words.front() + "':\n" + formatFindings(findings));
+  EXPECT_TRUE(found) << checker + " did not say '" + words.front() + "':\n" +
+                            formatFindings(findings);
 }
 
 // The first exchange of a stage with as many messages or more.
@@ -74,15 +75,15 @@ void ungroup(InstructionT &inst) {
 
 } // namespace
 
-LLMC_TEST(chunkPlansPass) {
+TEST(Chunk, PlansPass) {
   for (const ChunkShape &shape : kShapes) {
     auto program = makeChunkPlan(shape);
     EXPECT_EQ(formatFindings(checkAll(*program)), "");
-    EXPECT(bool(readProgram(writeProgram(*program))));
+    EXPECT_TRUE(bool(readProgram(writeProgram(*program))));
   }
 }
 
-LLMC_TEST(chunkPlanHasAllForms) {
+TEST(Chunk, PlanHasAllForms) {
   auto program = makeChunkPlan({});
   size_t grouped = 0, wrapping = 0;
   for (uint32_t s = 0; s < program->stages.size(); ++s)
@@ -92,7 +93,7 @@ LLMC_TEST(chunkPlanHasAllForms) {
           grouped += message->grouped;
           wrapping += int64_t(s) + message->delta != peerStage(*program, s, *message);
         }
-  EXPECT(grouped > 4 && wrapping > 2);
+  EXPECT_TRUE(grouped > 4 && wrapping > 2);
   for (const auto &stage : program->stages)
     EXPECT_EQ(stage->pools.size(), 4u);
 }
@@ -100,7 +101,7 @@ LLMC_TEST(chunkPlanHasAllForms) {
 // --- launch order ---
 
 // Groups whose messages become one after the other: both ends send first.
-LLMC_TEST(tornGroupIsFoundAndNamed) {
+TEST(Chunk, TornGroupIsFoundAndNamed) {
   auto program = makeChunkPlan({});
   for (auto &stage : program->stages)
     for (auto &procedure : stage->procedures)
@@ -112,7 +113,7 @@ LLMC_TEST(tornGroupIsFoundAndNamed) {
 }
 
 // One end alone may take its messages one by one, as long as the other end offers both.
-LLMC_TEST(groupOfOneEndIsEnough) {
+TEST(Chunk, GroupOfOneEndIsEnough) {
   auto program = makeChunkPlan({});
   for (auto &procedure : program->stages[0]->procedures)
     for (auto &inst : procedure->instructions)
@@ -120,7 +121,7 @@ LLMC_TEST(groupOfOneEndIsEnough) {
   EXPECT_EQ(formatFindings(checkLaunchOrder(*program)), "");
 }
 
-LLMC_TEST(invertedExchangesAreFound) {
+TEST(Chunk, InvertedExchangesAreFound) {
   auto program = makeChunkPlan({});
   auto &table = program->stages[0]->table;
   std::vector<size_t> rows = rowsOf(*program->stages[0], {ProcedureKind::Exchange}, 0);
@@ -129,18 +130,18 @@ LLMC_TEST(invertedExchangesAreFound) {
     if (table[rows[i]]->procedure == table[rows[i - 1]]->procedure)
       continue;
     std::swap(table[rows[i - 1]], table[rows[i]]);
-    EXPECT(!checkAll(*program).empty());
+    EXPECT_TRUE(!checkAll(*program).empty());
     for (const Finding &finding : checkLaunchOrder(*program))
       inCycles += finding.message.find("orders that form a cycle") != std::string::npos;
     std::swap(table[rows[i - 1]], table[rows[i]]);
   }
-  EXPECT(inCycles > 2);
+  EXPECT_TRUE(inCycles > 2);
 }
 
 // --- happens-before ---
 
 // The group goes on before the message is there: who waits for it waits for too little.
-LLMC_TEST(lateReceiveIsFound) {
+TEST(Chunk, LateReceiveIsFound) {
   auto program = makeChunkPlan({});
   ProcedureT &exchange = exchangeOf(*program, 0, 2);
   auto &list = exchange.instructions;
@@ -150,7 +151,7 @@ LLMC_TEST(lateReceiveIsFound) {
   expectFound(*program, "happens-before", {"with nothing that orders the two"});
 }
 
-LLMC_TEST(membersOfAGroupAreNotOrdered) {
+TEST(Chunk, MembersOfAGroupAreNotOrdered) {
   auto program = makeChunkPlan({});
   ProcedureT &exchange = exchangeOf(*program, 0, 2);
   const BufferRefT &sent =
@@ -163,11 +164,11 @@ LLMC_TEST(membersOfAGroupAreNotOrdered) {
            finding.message.find("send to pp") != std::string::npos &&
            finding.message.find("with nothing that orders the two") != std::string::npos;
   });
-  EXPECT_MSG(found, formatFindings(findings));
+  EXPECT_TRUE(found) << formatFindings(findings);
 }
 
 // The buffers of a pool on top of those of another chunk's.
-LLMC_TEST(poolSharedByTwoChunksIsFound) {
+TEST(Chunk, PoolSharedByTwoChunksIsFound) {
   auto program = makeChunkPlan({});
   StageT &stage = *program->stages[0];
   const EntryT *entry0 = stage.table[rowsOf(stage, {ProcedureKind::Forward}, 0)[0]].get();
@@ -196,7 +197,7 @@ LLMC_TEST(poolSharedByTwoChunksIsFound) {
 
 // --- conservation ---
 
-LLMC_TEST(passesOfAChunkOnceEach) {
+TEST(Chunk, PassesOfAChunkOnceEach) {
   using Change = std::function<void(StageT &, std::vector<size_t>)>;
   auto planted = [&](std::set<ProcedureKind> kinds, Change change, const std::string &words) {
     auto program = makeChunkPlan({});
@@ -229,7 +230,7 @@ LLMC_TEST(passesOfAChunkOnceEach) {
   }, "is split, so its weights start the reductions");
 }
 
-LLMC_TEST(poolsAndLanesOfAnEntry) {
+TEST(Chunk, PoolsAndLanesOfAnEntry) {
   using enum ProcedureKind;
   auto planted = [](std::set<ProcedureKind> kinds, const std::function<void(EntryT &)> &change,
                     const std::string &checker, const std::string &words) {
@@ -249,7 +250,7 @@ LLMC_TEST(poolsAndLanesOfAnEntry) {
           "goes forward in slot 1 and to its weights in slot 0");
 }
 
-LLMC_TEST(messagesOfAChunkOnceEach) {
+TEST(Chunk, MessagesOfAChunkOnceEach) {
   auto program = makeChunkPlan({});
   StageT &stage = *program->stages[0];
   EntryT &entry = *stage.table[rowsOf(stage, {ProcedureKind::Exchange}, 0)[0]];
@@ -260,7 +261,7 @@ LLMC_TEST(messagesOfAChunkOnceEach) {
   expectFound(*program, "collectives", {"meets the receive of another micro-batch"});
 }
 
-LLMC_TEST(layersOfChunksOnceEach) {
+TEST(Chunk, LayersOfChunksOnceEach) {
   auto program = makeChunkPlan({});
   program->stages[0]->chunks[1]->first_layer = 1;
   expectFound(*program, "conservation", {"each layer must be held once"});
@@ -268,7 +269,7 @@ LLMC_TEST(layersOfChunksOnceEach) {
 
 // --- bounds ---
 
-LLMC_TEST(boundsOfGroupsChunksAndPools) {
+TEST(Chunk, BoundsOfGroupsChunksAndPools) {
   auto planted = [](const std::function<void(ProgramT &)> &change, const std::string &words) {
     auto program = makeChunkPlan({});
     change(*program);

@@ -1,9 +1,9 @@
 // Sections of kernels for devices: what is written is read, what is broken is refused.
-#include "lib/planfile/Check.h"
 #include "lib/planfile/Device.h"
+#include "lib/planfile/Check.h"
 #include "lib/report/DeviceReport.h"
-#include "test/planfile/Harness.h"
 #include "test/planfile/PlanBuilder.h"
+#include <gtest/gtest.h>
 
 using namespace llmc;
 using namespace llmc::planfile;
@@ -57,15 +57,15 @@ bool contains(const std::string &text, const std::string &part) {
 
 } // namespace
 
-LLMC_TEST(deviceRoundTrip) {
+TEST(Device, RoundTrip) {
   ProgramT program = makePlan({.exchange = true});
-  EXPECT(program.kernels.size() >= 2);
+  EXPECT_TRUE(program.kernels.size() >= 2);
   auto read = readDeviceImage(writeDeviceImage(makeImage(program)), program);
-  EXPECT(bool(read));
+  EXPECT_TRUE(bool(read));
   if (!read)
     return;
   EXPECT_EQ((*read)->chip, std::string("sm_90"));
-  EXPECT((*read)->cubin == (std::vector<uint8_t>{1, 2, 3}));
+  EXPECT_TRUE((*read)->cubin == (std::vector<uint8_t>{1, 2, 3}));
   EXPECT_EQ((*read)->kernels.size(), program.kernels.size() - 1);
   std::vector<std::unique_ptr<DeviceImageT>> images;
   images.push_back(std::move(*read));
@@ -76,38 +76,39 @@ LLMC_TEST(deviceRoundTrip) {
   EXPECT_EQ(j[0]["kernels"][0]["stores"], json(json::object()));
   EXPECT_EQ(j[0]["not_emitted"][0]["reason"], json("a library does it"));
   std::string text = report::deviceText(program, images);
-  EXPECT(contains(text, "cuda kernels for sm_90: assembled, never run"));
-  EXPECT(contains(text, "16 B x 2"));
-  EXPECT(contains(text, "a library does it"));
+  EXPECT_TRUE(contains(text, "cuda kernels for sm_90: assembled, never run"));
+  EXPECT_TRUE(contains(text, "16 B x 2"));
+  EXPECT_TRUE(contains(text, "a library does it"));
 }
 
-LLMC_TEST(deviceRefusals) {
+TEST(Device, Refusals) {
   EXPECT_EQ(refusal([](DeviceImageT &) {}), std::string());
-  EXPECT(contains(refusal([](DeviceImageT &i) { i.version = 9; }), "version 9"));
-  EXPECT(contains(refusal([](DeviceImageT &i) { i.kernels[0]->kernel = 1000; }), "is not there"));
-  EXPECT(contains(refusal([](DeviceImageT &i) { i.refusals[0]->kernel = 0; }), "or has one"));
-  EXPECT(contains(refusal([](DeviceImageT &i) { i.refusals.clear(); }), "nothing is said of"));
-  EXPECT(contains(refusal([](DeviceImageT &i) { i.kernels[0]->threads = 0; }), "0 threads"));
-  EXPECT(contains(refusal([](DeviceImageT &i) { i.kernels[0]->threads = 2048; }), "2048 threads"));
-  EXPECT(contains(refusal([](DeviceImageT &i) { i.kernels[0]->points_per_block = 0; }),
-                  "cannot be launched"));
-  EXPECT(contains(refusal([](DeviceImageT &i) { i.kernels[0]->begin_multiple = 0; }),
-                  "cannot be launched"));
-  EXPECT(contains(refusal([](DeviceImageT &i) {
-                    i.kernels[0]->buffers[0]->dtype = static_cast<DType>(99);
-                  }),
-                  "unknown type"));
+  EXPECT_TRUE(contains(refusal([](DeviceImageT &i) { i.version = 9; }), "version 9"));
+  EXPECT_TRUE(
+      contains(refusal([](DeviceImageT &i) { i.kernels[0]->kernel = 1000; }), "is not there"));
+  EXPECT_TRUE(contains(refusal([](DeviceImageT &i) { i.refusals[0]->kernel = 0; }), "or has one"));
+  EXPECT_TRUE(contains(refusal([](DeviceImageT &i) { i.refusals.clear(); }), "nothing is said of"));
+  EXPECT_TRUE(contains(refusal([](DeviceImageT &i) { i.kernels[0]->threads = 0; }), "0 threads"));
+  EXPECT_TRUE(
+      contains(refusal([](DeviceImageT &i) { i.kernels[0]->threads = 2048; }), "2048 threads"));
+  EXPECT_TRUE(contains(refusal([](DeviceImageT &i) { i.kernels[0]->points_per_block = 0; }),
+                       "cannot be launched"));
+  EXPECT_TRUE(contains(refusal([](DeviceImageT &i) { i.kernels[0]->begin_multiple = 0; }),
+                       "cannot be launched"));
+  EXPECT_TRUE(contains(
+      refusal([](DeviceImageT &i) { i.kernels[0]->buffers[0]->dtype = static_cast<DType>(99); }),
+      "unknown type"));
 }
 
 // Cut anywhere, or with any byte changed, an image is read or refused; never a crash.
-LLMC_TEST(deviceDamage) {
+TEST(Device, Damage) {
   ProgramT program = makePlan({.exchange = true});
   std::string bytes = writeDeviceImage(makeImage(program));
   for (size_t size = 0; size < bytes.size(); ++size)
     if (auto read = readDeviceImage(std::string_view(bytes).substr(0, size), program))
       EXPECT_EQ((*read)->kernels.size(), program.kernels.size() - 1);
-  EXPECT(!readDeviceImage("", program));
-  EXPECT(!readDeviceImage(std::string(100, '\x10'), program));
+  EXPECT_TRUE(!readDeviceImage("", program));
+  EXPECT_TRUE(!readDeviceImage(std::string(100, '\x10'), program));
   for (size_t at = 0; at < bytes.size(); ++at)
     for (int bit : {0, 3, 7}) {
       std::string changed = bytes;
@@ -116,7 +117,7 @@ LLMC_TEST(deviceDamage) {
     }
 }
 
-LLMC_TEST(deviceBlocks) {
+TEST(Device, Blocks) {
   DeviceKernelT kernel;
   kernel.points_per_row = 3;
   kernel.points_per_block = 10;
@@ -129,7 +130,7 @@ LLMC_TEST(deviceBlocks) {
 }
 
 // Launches of a kernel that needs scratch get an operand for it, which the checkers see.
-LLMC_TEST(deviceScratchIsReserved) {
+TEST(Device, ScratchIsReserved) {
   ProgramT program = makePlan({.exchange = true});
   std::vector<DeviceImageT> images;
   images.push_back(makeImage(program));
@@ -148,12 +149,12 @@ LLMC_TEST(deviceScratchIsReserved) {
   count(operands);
   reserveScratch(program, images);
   count(after);
-  EXPECT(after > operands);
-  EXPECT(program.stages[0]->arena_bytes >= before + 2064);
+  EXPECT_TRUE(after > operands);
+  EXPECT_TRUE(program.stages[0]->arena_bytes >= before + 2064);
   for (unsigned s = 0; s < program.stages.size(); ++s)
     program.stages[s]->live_bytes = peakLiveBytes(program, s);
   std::vector<Finding> findings = checkAll(program);
-  EXPECT_MSG(findings.empty(), formatFindings(findings));
+  EXPECT_TRUE(findings.empty()) << formatFindings(findings);
 
   // Another stream at the same bytes, with nothing between them.
   LaunchT *launch = nullptr;
@@ -167,8 +168,9 @@ LLMC_TEST(deviceScratchIsReserved) {
   made->body.Set(std::move(fill));
   auto &list = procedureOf(program, 0, ProcedureKind::Forward).instructions;
   list.push_back(std::move(made));
-  EXPECT(!checkHappensBefore(program).empty());
+  EXPECT_TRUE(!checkHappensBefore(program).empty());
 
-  EXPECT(contains(refusal([](DeviceImageT &image) { image.kernels[0]->scratch_bytes = 1 << 30; }),
-                  "cannot be launched"));
+  EXPECT_TRUE(
+      contains(refusal([](DeviceImageT &image) { image.kernels[0]->scratch_bytes = 1 << 30; }),
+               "cannot be launched"));
 }

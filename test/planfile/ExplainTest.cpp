@@ -1,9 +1,9 @@
 // Tests the texts of explain and the memory report on hand-made plans.
 #include "lib/report/Explain.h"
 #include "lib/report/Memory.h"
-#include "test/planfile/Harness.h"
 #include "test/planfile/PlanBuilder.h"
 
+#include <gtest/gtest.h>
 #include <set>
 
 
@@ -48,36 +48,36 @@ ProgramT describedPlan() {
 
 } // namespace
 
-LLMC_TEST(explainNamesAreUniqueAndGivenBack) {
+TEST(Explain, NamesAreUniqueAndGivenBack) {
   ProgramT program = makePlan({.stages = 3});
   auto all = explainJson(program, "");
-  EXPECT(bool(all));
+  EXPECT_TRUE(bool(all));
   std::set<std::string> names;
   for (const char *list : {"collectives", "sends"})
     for (const json &entry : (*all)[list]) {
       std::string name = entry["name"];
-      EXPECT_MSG(names.insert(name).second, name + " appears twice");
+      EXPECT_TRUE(names.insert(name).second) << name + " appears twice";
       auto answer = explainJson(program, name);
-      EXPECT_MSG(bool(answer), name + " is not known");
+      EXPECT_TRUE(bool(answer)) << name + " is not known";
       for (const char *key : {"bytes", "per_step", "step_bytes", "stage"})
         EXPECT_EQ((*answer)[key], entry[key]);
-      EXPECT(!(*answer)["alternatives"].empty() || (*answer)["why"]["tactic"] == "data");
-      EXPECT(!explainText(*answer).empty());
+      EXPECT_TRUE(!(*answer)["alternatives"].empty() || (*answer)["why"]["tactic"] == "data");
+      EXPECT_TRUE(!explainText(*answer).empty());
     }
-  EXPECT(names.count("pp/update/emb") == 1);
-  EXPECT(names.count("send/0-1") == 1 && names.count("send/2-1") == 1);
+  EXPECT_TRUE(names.count("pp/update/emb") == 1);
+  EXPECT_TRUE(names.count("send/0-1") == 1 && names.count("send/2-1") == 1);
 }
 
-LLMC_TEST(explainNearestNames) {
+TEST(Explain, NearestNames) {
   ProgramT program = describedPlan();
   auto unknown = explainJson(program, "layer3");
-  EXPECT(!unknown);
-  EXPECT_MSG(unknown.message().find("'layer3'") != std::string::npos &&
-                 unknown.message().find("layer2") != std::string::npos,
-             unknown.message());
+  EXPECT_TRUE(!unknown);
+  EXPECT_TRUE(unknown.message().find("'layer3'") != std::string::npos &&
+              unknown.message().find("layer2") != std::string::npos)
+      << unknown.message();
 }
 
-LLMC_TEST(explainNodeOfALayer) {
+TEST(Explain, NodeOfALayer) {
   ProgramT program = describedPlan();
   json node = *explainJson(program, "layer2");
   EXPECT_EQ(node["what"], json("node"));
@@ -96,32 +96,32 @@ LLMC_TEST(explainNodeOfALayer) {
   EXPECT_EQ(kind["nodes"][0]["layers"], json(2));
 }
 
-LLMC_TEST(descriptionsAreBounded) {
-  EXPECT(bool(checkBounds(describedPlan())));
+TEST(Explain, DescriptionsAreBounded) {
+  EXPECT_TRUE(bool(checkBounds(describedPlan())));
   ProgramT program = describedPlan();
   program.ops[0]->layers.pop_back();
-  EXPECT(!checkBounds(program));
+  EXPECT_TRUE(!checkBounds(program));
   program = describedPlan();
   program.ops[0]->cuts[0]->axis = 3;
-  EXPECT(!checkBounds(program));
+  EXPECT_TRUE(!checkBounds(program));
   program = describedPlan();
   program.ops[0]->results[0]->layout->unreduced = {0};
-  EXPECT(!checkBounds(program));
+  EXPECT_TRUE(!checkBounds(program));
   program = describedPlan();
   program.origins[0]->tensors.push_back(tensor({}, {4}, 0, 7));
-  EXPECT(!checkBounds(program));
+  EXPECT_TRUE(!checkBounds(program));
   program = describedPlan();
   program.ops[0]->operands[0]->shape = {int64_t(1) << 40, int64_t(1) << 40};
-  EXPECT(!checkBounds(program));
+  EXPECT_TRUE(!checkBounds(program));
   auto read = readProgram(writeProgram(describedPlan()));
-  EXPECT(!read); // version 0
+  EXPECT_TRUE(!read); // version 0
   program = describedPlan();
   program.version = kPlanVersion;
   read = readProgram(writeProgram(program));
-  EXPECT(bool(read) && (*read)->ops.size() == 1 && (*read)->ops[0]->layers.size() == 3);
+  EXPECT_TRUE(bool(read) && (*read)->ops.size() == 1 && (*read)->ops[0]->layers.size() == 3);
 }
 
-LLMC_TEST(memoryAddsUp) {
+TEST(Explain, MemoryAddsUp) {
   for (unsigned stages : {1u, 3u}) {
     ProgramT program = makePlan({.stages = stages});
     for (uint32_t s = 0; s < stages; ++s) {

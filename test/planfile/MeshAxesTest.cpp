@@ -2,13 +2,12 @@
 // people read.
 #include "lib/planfile/AxisNames.h"
 #include "lib/planfile/Program.h"
-#include "test/planfile/Harness.h"
 
+#include <gtest/gtest.h>
 #include <numeric>
 #include <random>
 
 using namespace llmc::planfile;
-using namespace llmc::test;
 
 namespace {
 
@@ -42,7 +41,7 @@ std::vector<std::string> errorsOf(const MeshSizes &sizes) {
 MeshT derive(const MeshSizes &sizes) {
   std::vector<std::string> errors;
   auto axes = deriveAxes(sizes, errors);
-  EXPECT_MSG(axes.has_value(), textOf(sizes) + (errors.empty() ? "" : ": " + errors.front()));
+  EXPECT_TRUE(axes.has_value()) << textOf(sizes) + (errors.empty() ? "" : ": " + errors.front());
   return axes ? meshOf(*axes) : MeshT();
 }
 
@@ -67,9 +66,9 @@ void expectCounted(const MeshSizes &s) {
     return;
   std::string what = textOf(s) + " as " + joined(mesh);
   int64_t stage = s.dp * s.cp * s.tp, edp = stage / (s.ep * s.etp);
-  EXPECT_MSG(rankCount(mesh) == stage * s.pp, what);
+  EXPECT_TRUE(rankCount(mesh) == stage * s.pp) << what;
   for (size_t i = 1; i < mesh.axes.size(); ++i)
-    EXPECT_MSG(mesh.axes[i]->size > 1, what + ": an axis of size 1");
+    EXPECT_TRUE(mesh.axes[i]->size > 1) << what + ": an axis of size 1";
   for (uint32_t rank = 0; rank < rankCount(mesh); ++rank) {
     std::vector<uint32_t> c = coordinateOf(mesh, rank);
     auto at = [&](AxisRole role) { return along(mesh, role, c); };
@@ -77,14 +76,14 @@ void expectCounted(const MeshSizes &s) {
                      at(AxisRole::Context)) * s.tp + at(AxisRole::Tensor);
     int64_t expert = ((at(AxisRole::Stages) * edp + at(AxisRole::ExpertData)) * s.ep +
                       at(AxisRole::Expert)) * s.etp + at(AxisRole::ExpertTensor);
-    EXPECT_MSG(dense == rank, what + ": rank " + std::to_string(rank) + " of dense work");
-    EXPECT_MSG(expert == rank, what + ": rank " + std::to_string(rank) + " of experts");
+    EXPECT_TRUE(dense == rank) << what + ": rank " + std::to_string(rank) + " of dense work";
+    EXPECT_TRUE(expert == rank) << what + ": rank " + std::to_string(rank) + " of experts";
   }
   for (AxisRole role : kAxisRoles) {
     MeshSizes sizes = s;
     sizes.edp = edp;
-    EXPECT_MSG(sizeOf(mesh, role) == static_cast<uint64_t>(sizes.of(role)),
-               what + ": size of " + std::string(nameOf(role)));
+    EXPECT_TRUE(sizeOf(mesh, role) == static_cast<uint64_t>(sizes.of(role)))
+        << what + ": size of " + std::string(nameOf(role));
   }
 }
 
@@ -95,20 +94,20 @@ bool contains(const std::vector<std::string> &lines, const std::string &part) {
   return false;
 }
 
-LLMC_TEST(plain_sizes_have_an_axis_each) {
+TEST(MeshAxes, PlainSizesHaveAnAxisEach) {
   EXPECT_EQ(joined(derive({})), "pp=1");
   EXPECT_EQ(joined(derive({.dp = 8, .pp = 16, .tp = 8})), "pp=16 dp=8 tp=8");
   EXPECT_EQ(joined(derive({.dp = 3, .tp = 2, .cp = 5})), "pp=1 dp=3 cp=5 tp=2");
 }
 
-LLMC_TEST(experts_refine_the_axes) {
+TEST(MeshAxes, ExpertsRefineTheAxes) {
   EXPECT_EQ(joined(derive({.dp = 4, .pp = 2, .tp = 2, .ep = 4, .etp = 1})), "pp=2 dp0=2 dp1=2 tp=2");
   EXPECT_EQ(joined(derive({.dp = 4, .tp = 2, .ep = 2, .etp = 2})), "pp=1 dp0=2 dp1=2 tp=2");
   EXPECT_EQ(joined(derive({.dp = 2, .tp = 4, .cp = 2, .ep = 8, .etp = 2})),
             "pp=1 dp=2 cp=2 tp0=2 tp1=2");
 }
 
-LLMC_TEST(every_rank_agrees_in_both_ways_to_count) {
+TEST(MeshAxes, EveryRankAgreesInBothWaysToCount) {
   std::mt19937 random(7);
   auto draw = [&](std::initializer_list<int64_t> from) {
     return *(from.begin() + random() % from.size());
@@ -125,7 +124,7 @@ LLMC_TEST(every_rank_agrees_in_both_ways_to_count) {
     }
     ++refused;
     // Each size that the error calls valid is valid, and the given one is not among them.
-    EXPECT_MSG(errors.size() == 1, textOf(s));
+    EXPECT_TRUE(errors.size() == 1) << textOf(s);
     bool isEtp = contains(errors, "valid sizes of etp are");
     std::istringstream sizes(errors[0].substr(errors[0].find(" are ") + 5));
     int64_t given = isEtp ? s.etp : s.ep, count = 0;
@@ -134,33 +133,34 @@ LLMC_TEST(every_rank_agrees_in_both_ways_to_count) {
       (isEtp ? other.etp : other.ep) = n;
       if (isEtp)
         other.ep = 1;
-      EXPECT_MSG(n != given && errorsOf(other).empty(), textOf(s) + ": " + errors[0]);
+      EXPECT_TRUE(n != given && errorsOf(other).empty()) << textOf(s) + ": " + errors[0];
     }
-    EXPECT_MSG(count > 0, textOf(s) + ": " + errors[0]);
+    EXPECT_TRUE(count > 0) << textOf(s) + ": " + errors[0];
   }
-  EXPECT_MSG(agreed > 500 && refused > 500, "draws of both kinds");
+  EXPECT_TRUE(agreed > 500 && refused > 500) << "draws of both kinds";
 }
 
-LLMC_TEST(products_that_do_not_agree_are_refused) {
-  EXPECT(contains(errorsOf({.dp = 2, .tp = 2, .ep = 3}),
-                  "ep 3 x etp 1 does not agree with dp 2 x cp 1 x tp 2 = 4 ranks of a stage; with "
-                  "this etp valid sizes of ep are 1 2 4"));
-  EXPECT(contains(errorsOf({.dp = 2, .tp = 2, .etp = 8}), "valid sizes of etp are 1 2 4"));
-  EXPECT(contains(errorsOf({.dp = 4, .ep = 2, .edp = 3}), "edp is 2 there"));
-  EXPECT(errorsOf({.dp = 4, .ep = 2, .edp = 2}).empty());
+TEST(MeshAxes, ProductsThatDoNotAgreeAreRefused) {
+  EXPECT_TRUE(
+      contains(errorsOf({.dp = 2, .tp = 2, .ep = 3}),
+               "ep 3 x etp 1 does not agree with dp 2 x cp 1 x tp 2 = 4 ranks of a stage; with "
+               "this etp valid sizes of ep are 1 2 4"));
+  EXPECT_TRUE(contains(errorsOf({.dp = 2, .tp = 2, .etp = 8}), "valid sizes of etp are 1 2 4"));
+  EXPECT_TRUE(contains(errorsOf({.dp = 4, .ep = 2, .edp = 3}), "edp is 2 there"));
+  EXPECT_TRUE(errorsOf({.dp = 4, .ep = 2, .edp = 2}).empty());
   std::vector<std::string> both = errorsOf({.dp = 2, .tp = 2, .ep = 3, .edp = 3});
   EXPECT_EQ(both.size(), 1u); // without a valid ep nothing can be said of edp
-  EXPECT(contains(errorsOf({.dp = 0}), "at least 1"));
-  EXPECT(contains(errorsOf({.dp = int64_t(1) << 40, .tp = int64_t(1) << 40}), "more ranks"));
+  EXPECT_TRUE(contains(errorsOf({.dp = 0}), "at least 1"));
+  EXPECT_TRUE(contains(errorsOf({.dp = int64_t(1) << 40, .tp = int64_t(1) << 40}), "more ranks"));
 }
 
-LLMC_TEST(people_read_the_fewest_names) {
+TEST(MeshAxes, PeopleReadTheFewestNames) {
   using Names = std::vector<std::string>;
   auto text = [](const MeshT &mesh, std::vector<uint32_t> axes) {
     return joinedUserNames(mesh, axes, " ");
   };
   MeshT plain = derive({.dp = 2, .pp = 2, .tp = 2}); // pp dp tp
-  EXPECT(userNames(plain, {1}) == Names({"dp"}));
+  EXPECT_TRUE(userNames(plain, {1}) == Names({"dp"}));
   // All ranks of a stage are the data group of experts too, but dense names come first.
   EXPECT_EQ(text(plain, {1, 2}), "dp tp");
   EXPECT_EQ(text(plain, {2, 0, 1}), "dp pp tp");

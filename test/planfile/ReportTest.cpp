@@ -1,11 +1,11 @@
 // Tests the report on hand-made plans, whose counts can be done by hand.
+#include "lib/report/Report.h"
 #include "lib/planfile/Check.h"
 #include "lib/report/Memory.h"
-#include "lib/report/Report.h"
 #include "test/planfile/ChunkPlan.h"
-#include "test/planfile/Harness.h"
 #include "test/planfile/PlanBuilder.h"
 
+#include <gtest/gtest.h>
 #include <set>
 
 using namespace llmc::planfile;
@@ -37,7 +37,7 @@ uint64_t stepCount(const json &list, const json &fields) {
 
 } // namespace
 
-LLMC_TEST(inspectCounts) {
+TEST(Report, InspectCounts) {
   ProgramT program = makePlan({.stages = 3, .microBatches = 5});
   json j = inspectJson(program, 1234);
   EXPECT_EQ(j["model"], (json{{"name", "toy"},
@@ -99,7 +99,7 @@ LLMC_TEST(inspectCounts) {
 }
 
 // The report follows the plan: an instruction less is a count less.
-LLMC_TEST(inspectWalksThePlan) {
+TEST(Report, InspectWalksThePlan) {
   ProgramT program = makePlan({.gpipe = true});
   json before = inspectJson(program, 0);
   EXPECT_EQ(before["stages"][0]["slots"], json(4));
@@ -114,7 +114,7 @@ LLMC_TEST(inspectWalksThePlan) {
 }
 
 // Checks that, if backward is split, values that only the weights' gradients read count as saved.
-LLMC_TEST(savedForEitherPartOfBackward) {
+TEST(Report, SavedForEitherPartOfBackward) {
   auto program = makeChunkPlan({});
   auto savedOf = [&](uint32_t stage, const char *procedure, Body kind) {
     const auto &list = program->stages[stage]->procedures;
@@ -128,18 +128,19 @@ LLMC_TEST(savedForEitherPartOfBackward) {
   EXPECT_EQ(savedOf(0, "forward0", Body::Launch), 0u);  // y, which is sent
   EXPECT_EQ(savedOf(1, "forward1", Body::Launch), 16u); // y, of the last place
   std::erase_if(program->stages[0]->procedures[3]->instructions, [](const auto &) { return true; });
-  EXPECT_MSG(program->stages[0]->procedures[3]->kind == ProcedureKind::Weight, "not the weights' pass");
+  EXPECT_TRUE(program->stages[0]->procedures[3]->kind == ProcedureKind::Weight)
+      << "not the weights' pass";
   EXPECT_EQ(savedOf(0, "forward0", Body::Feed), 0u);
 }
 
 // Groups of one rank move nothing and are not listed.
-LLMC_TEST(groupsOfOneAreNotListed) {
+TEST(Report, GroupsOfOneAreNotListed) {
   json j = inspectJson(makePlan({.stages = 1, .dp = 1}), 0);
   EXPECT_EQ(j["collectives"].size(), 0u);
   EXPECT_EQ(j["sends"].size(), 0u);
 }
 
-LLMC_TEST(scheduleIsDrawn) {
+TEST(Report, ScheduleIsDrawn) {
   EXPECT_EQ(drawSchedule(makePlan({})), "  stage 0  F0  F1      B0  F2  B1  F3  B2      B3  U\n"
                                         "  stage 1      F0  B0  F1  B1  F2  B2  F3  B3  U\n"
                                         "  bubble: 4 of 20 columns before the update are empty, if all of them take as long\n");
@@ -150,24 +151,25 @@ LLMC_TEST(scheduleIsDrawn) {
             "  bubble: 4 of 12 columns before the update are empty, if all of them take as long\n");
 }
 
-LLMC_TEST(textNamesWhatMatters) {
+TEST(Report, TextNamesWhatMatters) {
   std::string text = inspectText(makePlan({}), 5000);
   for (const char *words : {"80 parameters", "dp 2 x pp 2 x tp 1: 4 ranks", "schedule 1f1b",
                             "5,000 in the file", "all_reduce", "clip", "F0", "sgd"})
-    EXPECT_MSG(text.find(words) != std::string::npos, std::string(words) + " is missing:\n" + text);
+    EXPECT_TRUE(text.find(words) != std::string::npos)
+        << std::string(words) + " is missing:\n" + text;
 }
 
 // Checks that each of many stages has a row.
-LLMC_TEST(memoryOfManyStages) {
+TEST(Report, MemoryOfManyStages) {
   ProgramT program = makePlan({.stages = 12, .microBatches = 12});
   std::string text = inspectText(program, 5000);
   std::string memory = text.substr(text.find("memory"), text.find("schedule\n") - text.find("memory"));
   for (unsigned s = 0; s < 12; ++s)
-    EXPECT_MSG(memory.find("stage " + std::to_string(s) + " ") != std::string::npos, memory);
+    EXPECT_TRUE(memory.find("stage " + std::to_string(s) + " ") != std::string::npos) << memory;
 }
 
 // GPipe and 1F1B: (p - 1) columns of F and of B are empty on each stage, whoever sends how.
-LLMC_TEST(inspectTableOfASchedule) {
+TEST(Report, InspectTableOfASchedule) {
   for (bool exchange : {false, true})
     for (bool gpipe : {false, true}) {
       json j = inspectJson(makePlan({.gpipe = gpipe, .stages = 3, .microBatches = 5, .exchange = exchange}), 0);
@@ -187,7 +189,7 @@ LLMC_TEST(inspectTableOfASchedule) {
 
 // Two chunks a stage, a split backward: every pair of chunk and micro-batch has one cell of
 // each kind, no two of a stage in one column, and messages name the chunk that sends them.
-LLMC_TEST(inspectTableOfChunks) {
+TEST(Report, InspectTableOfChunks) {
   auto program = makeChunkPlan({.stages = 2, .chunks = 2, .microBatches = 4});
   json j = inspectJson(*program, 0);
   int64_t columns = 0;
@@ -199,7 +201,7 @@ LLMC_TEST(inspectTableOfChunks) {
           json cells = select(j["table"], {{"stage", s}, {"kind", kind}, {"chunk", chunk}, {"micro_batch", m}});
           EXPECT_EQ(cells.size(), 1u);
           int64_t column = cells.empty() ? -1 : cells[0]["column"].get<int64_t>();
-          EXPECT(taken.insert(column).second);
+          EXPECT_TRUE(taken.insert(column).second);
           columns = std::max(columns, column + 1);
         }
     // Pools alternate: activations of chunk 0, its gradients, then those of chunk 1.
@@ -207,7 +209,7 @@ LLMC_TEST(inspectTableOfChunks) {
               (json{{{"first_layer", s}, {"last_layer", s}, {"slots", 2}},
                     {{"first_layer", s + 2}, {"last_layer", s + 2}, {"slots", 2}}}));
     EXPECT_EQ(j["stages"][s]["slots"], json(4));
-    EXPECT(j["stages"][s]["in_flight"].get<int>() >= 2);
+    EXPECT_TRUE(j["stages"][s]["in_flight"].get<int>() >= 2);
   }
   EXPECT_EQ(j["model"]["layers"], json(4));
   EXPECT_EQ(j["bubble"], (json{{"cells", 2 * columns}, {"empty", 2 * columns - 2 * 3 * 2 * 4}}));

@@ -5,7 +5,7 @@
 #include "dialects/graph/Tensor.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/BuiltinOps.h"
-#include "test/planfile/Harness.h"
+#include <gtest/gtest.h>
 #include <map>
 #include <random>
 
@@ -29,7 +29,8 @@ Sources drawSources(mlir::ModuleOp module, std::mt19937 &random);
 // Evaluates @forward on the sources; integer inputs count up below `ids`, float inputs are fixed.
 std::vector<graph::Tensor> run(mlir::ModuleOp module, const Sources &sources, int64_t ids);
 
-// Returns the largest difference relative to the largest element; infinity if shapes differ.
+// Returns the largest difference relative to the largest element; infinity if shapes differ, NaN
+// if an element is.
 double difference(const graph::Tensor &a, const graph::Tensor &b);
 
 // Checks that the phase succeeds and keeps all results within 1e-12.

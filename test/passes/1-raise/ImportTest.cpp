@@ -34,17 +34,18 @@ const Model models[] = {
     {"/gpt2-tiny/", {"config.json", "dynamo.onnx", "torchscript.onnx", "attention23.onnx"}, 2},
 };
 
-Register equal("config, dynamo and TorchScript files raise to one module", [] {
+// Checks that config, dynamo and TorchScript files raise to one module.
+TEST(Import, Equal) {
   MLIRContext context;
   for (const Model &model : models)
     for (auto [rows, sequence] : {std::pair(1, 16), {4, 16}, {2, 5}, {1, 1}}) {
       std::string expected;
       for (const std::string &file : model.files) {
         auto module = read(context, model.folder + file, rows, sequence);
-        EXPECT_MSG(bool(module), file + " is not read");
+        EXPECT_TRUE(bool(module)) << file + " is not read";
         if (!module)
           continue;
-        EXPECT(raise(*module));
+        EXPECT_TRUE(raise(*module));
         EXPECT_EQ(layersOf(*module), model.layers);
         EXPECT_EQ(count(*module, "graph.repeat"), 1);
         EXPECT_EQ(count(*module, "graph.attention"), 1);
@@ -54,27 +55,27 @@ Register equal("config, dynamo and TorchScript files raise to one module", [] {
         EXPECT_EQ(text, expected);
       }
     }
-});
+}
 
-// Constants of the files are f32, which the phase reads as what was meant
-// (1/sqrt(8), not its rounded square root squared): equal up to that rounding.
-Register numbers("raising real files keeps the logits", [] {
+// Checks that raising real files keeps the logits up to the rounding of their constants: these are
+// f32, which the phase reads as what was meant (1/sqrt(8), not its rounded square root squared).
+TEST(Import, Numbers) {
   MLIRContext context;
   std::mt19937 random(4);
   for (const Model &model : models)
     for (const std::string &file : model.files) {
       auto module = read(context, model.folder + file, 2, 6);
-      EXPECT_MSG(bool(module), file + " is not read");
+      EXPECT_TRUE(bool(module)) << file + " is not read";
       if (!module)
         continue;
       Sources sources = drawSources(*module, random);
       auto before = run(*module, sources, 100);
-      EXPECT(raise(*module));
+      EXPECT_TRUE(raise(*module));
       auto after = run(*module, sources, 100);
-      EXPECT(!before.empty() && !after.empty());
+      EXPECT_TRUE(!before.empty() && !after.empty());
       double error = difference(before[0], after[0]);
-      EXPECT_MSG(error <= 1e-6, file + " differs by " + std::to_string(error));
+      EXPECT_TRUE(error <= 1e-6) << file + " differs by " + std::to_string(error);
     }
-});
+}
 
 } // namespace

@@ -62,16 +62,17 @@ void expectRepeats(const std::string &name, const std::string &text, std::vector
   std::mt19937 random(1);
   for (int i = 0; i < 4; ++i) {
     auto module = parse(context, text);
-    EXPECT_MSG(bool(module), name + " does not parse");
+    EXPECT_TRUE(bool(module)) << name + " does not parse";
     if (i)
       disguise(*module, random);
     expectSameNumbers(*module, random, 2, name);
-    EXPECT_MSG(repeatsOf(*module) == counts, name + " has other repeats");
+    EXPECT_TRUE(repeatsOf(*module) == counts) << name + " has other repeats";
     EXPECT_EQ(layersOf(*module), layers);
   }
 }
 
-Register chain("a chain of equal layers folds, one layer does not", [] {
+// Checks that a chain of equal layers folds, one layer does not.
+TEST(Layers, Chain) {
   for (int layers : {1, 2, 5}) {
     Lines lines;
     std::string x = "%x";
@@ -80,34 +81,38 @@ Register chain("a chain of equal layers folds, one layer does not", [] {
     expectRepeats("chain", lines.module(x),
                   layers == 1 ? std::vector<int64_t>() : std::vector<int64_t>{layers}, layers);
   }
-});
+}
 
-Register ends("what stands before and behind the layers stays outside", [] {
+// Checks that what stands before and behind the layers stays outside.
+TEST(Layers, Ends) {
   Lines lines;
   std::string x = lines.add(lines.matmul("%x", lines.parameter()), "%x");
   for (int i = 0; i < 3; ++i)
     x = lines.residual(x);
   x = lines.op("relu " + lines.matmul(x, lines.parameter()));
   expectRepeats("ends", lines.module(x), {3}, 3);
-});
+}
 
-Register alternating("two kinds of layers in turn are layers of both", [] {
+// Checks that two kinds of layers in turn are layers of both.
+TEST(Layers, Alternating) {
   Lines lines;
   std::string x = "%x";
   for (int i = 0; i < 6; ++i)
     x = lines.residual(x, i % 2 ? "tanh" : "relu");
   expectRepeats("alternating", lines.module(x), {3}, 3);
-});
+}
 
-Register unequalEnd("an odd layer at the end is left over", [] {
+// Checks that an odd layer at the end is left over.
+TEST(Layers, UnequalEnd) {
   Lines lines;
   std::string x = "%x";
   for (int i = 0; i < 4; ++i)
     x = lines.residual(x, i == 3 ? "tanh" : "relu");
   expectRepeats("unequal end", lines.module(x), {3}, 3);
-});
+}
 
-Register twoStacks("two stacks of layers are two repeats", [] {
+// Checks that two stacks of layers are two repeats.
+TEST(Layers, TwoStacks) {
   Lines lines;
   std::string x = "%x";
   for (int i = 0; i < 3; ++i)
@@ -116,9 +121,10 @@ Register twoStacks("two stacks of layers are two repeats", [] {
   for (int i = 0; i < 2; ++i)
     x = lines.residual(x, "tanh");
   expectRepeats("two stacks", lines.module(x), {3, 2}, 5);
-});
+}
 
-Register captures("values that all layers use are captured", [] {
+// Checks that values that all layers use are captured.
+TEST(Layers, Captures) {
   Lines lines;
   std::string shared = lines.parameter(), gate = lines.op("sigmoid %x"), x = "%x";
   std::string early = lines.matmul("%x", shared);
@@ -127,9 +133,10 @@ Register captures("values that all layers use are captured", [] {
     x = lines.add(lines.add(x, hidden), early);
   }
   expectRepeats("captures", lines.module(x), {3}, 3);
-});
+}
 
-Register twoStreams("two values may go from layer to layer", [] {
+// Checks that two values may go from layer to layer.
+TEST(Layers, TwoStreams) {
   Lines lines;
   std::string x = "%x", y = lines.op("tanh %x");
   for (int i = 0; i < 3; ++i) {
@@ -138,26 +145,28 @@ Register twoStreams("two values may go from layer to layer", [] {
     y = next;
   }
   expectRepeats("two streams", lines.module(lines.add(x, y)), {3}, 3);
-});
+}
 
-Register tied("a parameter that the model also uses elsewhere keeps its layer outside", [] {
+// Checks that a parameter that the model also uses elsewhere keeps its layer outside.
+TEST(Layers, Tied) {
   Lines lines;
   std::string x = "%x", last;
   for (int i = 0; i < 4; ++i)
     x = lines.op("relu " + lines.matmul(x, last = lines.parameter()));
   x = lines.op("tanh " + lines.matmul(x, last));
   expectRepeats("tied", lines.module(x), {3}, 3);
-});
+}
 
-Register deep("a hundred spelt-out layers fold into one", [] {
+// Checks that a hundred spelt-out layers fold into one.
+TEST(Layers, Deep) {
   MLIRContext context;
   Spec spec;
   spec.style = Style::Spelt;
   spec.layers = 100;
   auto module = buildDecoder(context, spec);
-  EXPECT(raise(*module));
+  EXPECT_TRUE(raise(*module));
   EXPECT_EQ(layersOf(*module), 100);
   EXPECT_EQ(count(*module, "graph.repeat"), 1);
-});
+}
 
 } // namespace

@@ -58,9 +58,9 @@ void expectSame(StringRef name, const std::vector<Tensor> &before,
       double x = before[i].data[j], y = after[i].data[j];
       bool same = x == y || std::abs(x - y) <= within * std::max(1.0, std::abs(x)) ||
                   (std::isnan(x) && std::isnan(y));
-      EXPECT_MSG(same, name.str() + ": result " + std::to_string(i) + " element " +
-                           std::to_string(j) + " is " + std::to_string(y) + ", was " +
-                           std::to_string(x));
+      EXPECT_TRUE(same) << name.str() + ": result " + std::to_string(i) + " element " +
+                               std::to_string(j) + " is " + std::to_string(y) + ", was " +
+                               std::to_string(x);
       if (!same)
         break;
     }
@@ -68,7 +68,7 @@ void expectSame(StringRef name, const std::vector<Tensor> &before,
 
 int compare(MLIRContext &context, StringRef file, StringRef text, std::mt19937 &random) {
   auto module = parse(context, text.str());
-  EXPECT_MSG(bool(module), file.str() + " does not parse");
+  EXPECT_TRUE(bool(module)) << file.str() + " does not parse";
   if (!module)
     return 0;
   std::vector<std::vector<Tensor>> inputs, outputs;
@@ -78,11 +78,11 @@ int compare(MLIRContext &context, StringRef file, StringRef text, std::mt19937 &
     auto results = evaluate(func, inputs.back());
     outputs.push_back(succeeded(results) ? *results : std::vector<Tensor>());
   }
-  EXPECT_MSG(succeeded(raiseInPlace(*module)), file.str() + " is not raised");
-  EXPECT(succeeded(verify(*module)));
+  EXPECT_TRUE(succeeded(raiseInPlace(*module))) << file.str() + " is not raised";
+  EXPECT_TRUE(succeeded(verify(*module)));
   for (auto [func, input, output] : llvm::zip(functions, inputs, outputs)) {
     auto results = evaluate(func, input);
-    EXPECT(succeeded(results));
+    EXPECT_TRUE(succeeded(results));
     auto within = func->getAttrOfType<FloatAttr>("within");
     if (succeeded(results))
       expectSame((file + " @" + func.getName()).str(), output, *results,
@@ -91,7 +91,8 @@ int compare(MLIRContext &context, StringRef file, StringRef text, std::mt19937 &
   return functions.size();
 }
 
-Register texts("what the text tests show keeps its numbers", [] {
+// Checks that what the text tests show keeps its numbers.
+TEST(Numbers, Texts) {
   std::mt19937 random(12);
   std::error_code error;
   int functions = 0;
@@ -102,7 +103,7 @@ Register texts("what the text tests show keeps its numbers", [] {
     if (!name.ends_with(".mlir") || name.contains("invalid"))
       continue;
     auto text = llvm::MemoryBuffer::getFile(it->path());
-    EXPECT(bool(text));
+    EXPECT_TRUE(bool(text));
     MLIRContext context;
     loadDialects(context);
     SmallVector<StringRef> chunks;
@@ -110,7 +111,7 @@ Register texts("what the text tests show keeps its numbers", [] {
     for (StringRef chunk : chunks)
       functions += compare(context, name, chunk, random);
   }
-  EXPECT_MSG(functions > 60, "only " + std::to_string(functions) + " functions found");
-});
+  EXPECT_TRUE(functions > 60) << "only " + std::to_string(functions) + " functions found";
+}
 
 } // namespace

@@ -36,11 +36,12 @@ std::string nameOf(const Spec &spec) {
 
 //===-- Cases ---------------------------------------------------------------===//
 
-Register folded("every style is folded into one repeat of canonical layers", [] {
+// Checks that every style is folded into one repeat of canonical layers.
+TEST(Raise, Folded) {
   MLIRContext context;
   for (const Spec &spec : variants()) {
     auto module = buildDecoder(context, spec);
-    EXPECT(raise(*module));
+    EXPECT_TRUE(raise(*module));
     EXPECT_EQ(count(*module, "graph.repeat"), 1);
     EXPECT_EQ(count(*module, "graph.attention"), 1);
     EXPECT_EQ(count(*module, "graph.layer_norm"), 3);
@@ -55,14 +56,15 @@ Register folded("every style is folded into one repeat of canonical layers", [] 
     EXPECT_EQ(blocks, std::string("[\"attention x3\", \"mlp x3\", \"layer norm x7\", "
                                   "\"embedding x1\", \"head x1\"]"));
   }
-});
+}
 
-Register equalForm("all styles, fused or split, come out equal", [] {
+// Checks that all styles, fused or split, come out equal.
+TEST(Raise, EqualForm) {
   MLIRContext context;
   std::string first;
   for (const Spec &spec : variants()) {
     auto module = buildDecoder(context, spec);
-    EXPECT(raise(*module));
+    EXPECT_TRUE(raise(*module));
     std::string text = canonicalText(*module);
     if (first.empty())
       first = text;
@@ -70,29 +72,31 @@ Register equalForm("all styles, fused or split, come out equal", [] {
       std::cerr << nameOf(spec) << "\n";
     EXPECT_EQ(text, first);
   }
-});
+}
 
-Register disguised("names, order, operands and letters do not matter", [] {
+// Checks that names, order, operands and letters do not matter.
+TEST(Raise, Disguised) {
   MLIRContext context;
   std::mt19937 random(5);
   for (Style style : {Style::Plain, Style::Flattening, Style::Spelt}) {
     Spec spec;
     spec.style = style;
     auto original = buildDecoder(context, spec);
-    EXPECT(raise(*original));
+    EXPECT_TRUE(raise(*original));
     std::string expected = canonicalText(*original);
     for (int i = 0; i < 12; ++i) {
       spec.fused = i % 2;
       auto module = buildDecoder(context, spec);
       disguise(*module, random);
-      EXPECT(succeeded(verify(*module)));
-      EXPECT(raise(*module));
+      EXPECT_TRUE(succeeded(verify(*module)));
+      EXPECT_TRUE(raise(*module));
       EXPECT_EQ(canonicalText(*module), expected);
     }
   }
-});
+}
 
-Register sameNumbers("the phase keeps what is computed", [] {
+// Checks that the phase keeps what is computed.
+TEST(Raise, SameNumbers) {
   MLIRContext context;
   std::mt19937 random(9);
   for (bool recognize : {true, false})
@@ -101,9 +105,10 @@ Register sameNumbers("the phase keeps what is computed", [] {
       disguise(*module, random);
       expectSameNumbers(*module, random, spec.vocabulary, nameOf(spec), recognize);
     }
-});
+}
 
-Register smallSizes("one row, one layer, odd sizes make no difference between the styles", [] {
+// Checks that one row, one layer, odd sizes make no difference between the styles.
+TEST(Raise, SmallSizes) {
   MLIRContext context;
   std::mt19937 random(3);
   for (int i = 0; i < 40; ++i) {
@@ -129,15 +134,16 @@ Register smallSizes("one row, one layer, odd sizes make no difference between th
       EXPECT_EQ(text, expected);
     }
   }
-});
+}
 
-Register idempotent("a raised module is raised to itself", [] {
+// Checks that a raised module is raised to itself.
+TEST(Raise, Idempotent) {
   MLIRContext context;
   auto module = buildDecoder(context, Spec());
-  EXPECT(raise(*module));
+  EXPECT_TRUE(raise(*module));
   std::string once = canonicalText(*module);
-  EXPECT(raise(*module));
+  EXPECT_TRUE(raise(*module));
   EXPECT_EQ(canonicalText(*module), once);
-});
+}
 
 } // namespace

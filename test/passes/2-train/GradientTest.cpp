@@ -2,7 +2,7 @@
 // labels, other foldings, other micro-batches.
 #include "mlir/IR/Diagnostics.h"
 #include "test/passes/2-train/Step.h"
-#include "test/planfile/Harness.h"
+#include <gtest/gtest.h>
 
 using namespace llmc::graph;
 
@@ -35,7 +35,7 @@ void checkAgainstDifferences(Step &step, int entries) {
   inputs["labels"].data[1] = -100;
   Named got = gradients(step, inputs);
   double floor = 1e-2 * largest(got, step.states(Role::accumulator));
-  EXPECT(floor > 0);
+  EXPECT_TRUE(floor > 0);
   std::mt19937 engine(3);
   constexpr double h = 3e-5;
   for (const std::string &name : step.states(Role::parameter)) {
@@ -49,9 +49,9 @@ void checkAgainstDifferences(Step &step, int entries) {
       inputs[name].data[i] = at;
       double expected = (up - down) / (2 * h), gradient = got.at(name + ".grad").data[i];
       double error = std::abs(gradient - expected) / std::max(std::abs(expected), floor);
-      EXPECT_MSG(error < 1e-6, name + "[" + std::to_string(i) + "]: got " +
-                                   std::to_string(gradient) + ", expected " +
-                                   std::to_string(expected));
+      EXPECT_TRUE(error < 1e-6) << name + "[" + std::to_string(i) + "]: got " +
+                                       std::to_string(gradient) + ", expected " +
+                                       std::to_string(expected);
     }
   }
 }
@@ -61,7 +61,7 @@ void expectSame(const Named &a, const Named &b, const std::vector<std::string> &
   double scale = 1e-3 * largest(a, names);
   for (const std::string &name : names) {
     double error = distance(a.at(name), b.at(name)) / std::max(norm(a.at(name)), scale);
-    EXPECT_MSG(error < limit, name + " differs by " + std::to_string(error));
+    EXPECT_TRUE(error < limit) << name + " differs by " + std::to_string(error);
   }
 }
 
@@ -72,43 +72,43 @@ std::vector<std::string> sums(Step &step) {
   return names;
 }
 
-LLMC_TEST(folded_layers_agree_with_differences) {
+TEST(Gradient, FoldedLayersAgreeWithDifferences) {
   Step step(decoder(2, 3));
-  EXPECT(step.train());
+  EXPECT_TRUE(step.train());
   checkAgainstDifferences(step, 3);
 }
 
-LLMC_TEST(unfolded_layers_agree_with_differences) {
+TEST(Gradient, UnfoldedLayersAgreeWithDifferences) {
   Step step(decoder(2, 3), /*unroll=*/true);
-  EXPECT(step.train());
+  EXPECT_TRUE(step.train());
   checkAgainstDifferences(step, 1);
 }
 
-LLMC_TEST(folded_and_unfolded_layers_agree) {
+TEST(Gradient, FoldedAndUnfoldedLayersAgree) {
   Step folded(decoder(2, 3)), unfolded(decoder(2, 3), /*unroll=*/true);
-  EXPECT(folded.train() && unfolded.train());
+  EXPECT_TRUE(folded.train() && unfolded.train());
   Named inputs = folded.draw(11);
   expectSame(gradients(folded, inputs), gradients(unfolded, inputs), sums(folded), 1e-12);
 }
 
-LLMC_TEST(every_use_of_repeats_agrees_with_differences) {
+TEST(Gradient, EveryUseOfRepeatsAgreesWithDifferences) {
   Step step(oddRepeats());
-  EXPECT(step.train());
+  EXPECT_TRUE(step.train());
   checkAgainstDifferences(step, 6);
 }
 
-LLMC_TEST(every_use_of_repeats_unfolds) {
+TEST(Gradient, EveryUseOfRepeatsUnfolds) {
   Step folded(oddRepeats()), unfolded(oddRepeats(), /*unroll=*/true);
-  EXPECT(folded.train() && unfolded.train());
+  EXPECT_TRUE(folded.train() && unfolded.train());
   Named inputs = folded.draw(12);
   expectSame(gradients(folded, inputs), gradients(unfolded, inputs), sums(folded), 1e-12);
 }
 
 // A row counts for what it is, whatever the others do: the sum over single rows
 // is the whole, and ignored rows add nothing.
-LLMC_TEST(ignored_labels_drop_out) {
+TEST(Gradient, IgnoredLabelsDropOut) {
   Step step(decoder(1, 2));
-  EXPECT(step.train());
+  EXPECT_TRUE(step.train());
   Named inputs = step.draw(5);
   std::vector<bool> counts = {true, false, true, true, false};
   Named masked = inputs, single = inputs;
@@ -127,9 +127,9 @@ LLMC_TEST(ignored_labels_drop_out) {
   expectSame(whole, single, sums(step), 1e-12);
 }
 
-LLMC_TEST(without_labels_all_is_zero) {
+TEST(Gradient, WithoutLabelsAllIsZero) {
   Step step(decoder(2, 1));
-  EXPECT(step.train());
+  EXPECT_TRUE(step.train());
   Named inputs = step.draw(6);
   for (double &label : inputs["labels"].data)
     label = -100;
@@ -148,7 +148,7 @@ LLMC_TEST(without_labels_all_is_zero) {
 }
 
 // The loss of one row is what it says: log-sum-exp minus the label's logit.
-LLMC_TEST(loss_is_cross_entropy) {
+TEST(Gradient, LossIsCrossEntropy) {
   Step step(R"(
     graph.source @t : tensor<2x3xf32> {init = #graph.init_kind<zeros>}
     graph.state @p : tensor<2x3xf32> parameter views [#graph.view<@t, 0, [3, 1]>]
@@ -156,7 +156,7 @@ LLMC_TEST(loss_is_cross_entropy) {
       %0 = graph.gather %p, %ids : (tensor<2x3xf32>, tensor<2xi64>) -> tensor<2x3xf32>
       return %0 : tensor<2x3xf32>
     })");
-  EXPECT(step.train());
+  EXPECT_TRUE(step.train());
   Named named;
   named["p"] = Tensor({2, 3});
   named["p"].data = {1000, 1001, 999, 0.25, -1, 2};
@@ -167,13 +167,13 @@ LLMC_TEST(loss_is_cross_entropy) {
   step.run("micro", named);
   double first = std::log(std::exp(-1.0) + 1 + std::exp(-2.0));
   double second = std::log(std::exp(0.25) + std::exp(-1.0) + std::exp(2.0)) - 0.25;
-  EXPECT(std::abs(named.at("loss.sum").data[0] - (first + second)) < 1e-12);
+  EXPECT_TRUE(std::abs(named.at("loss.sum").data[0] - (first + second)) < 1e-12);
   EXPECT_EQ(named.at("tokens.sum").data[0], 2.0);
 }
 
-LLMC_TEST(two_micro_batches_are_one) {
+TEST(Gradient, TwoMicroBatchesAreOne) {
   Step whole(decoder(2, 2)), half(decoder(1, 2));
-  EXPECT(whole.train() && half.train());
+  EXPECT_TRUE(whole.train() && half.train());
   Named inputs = whole.draw(8), parts = inputs;
   inputs["labels"].data[3] = -100;
   for (int part = 0; part < 2; ++part) {

@@ -2,8 +2,8 @@
 // pass, which values are paired, and the origins of ops.
 #include "mlir/IR/BuiltinAttributes.h"
 #include "test/passes/2-train/Step.h"
-#include "test/planfile/Harness.h"
 
+#include <gtest/gtest.h>
 #include <set>
 
 using namespace mlir;
@@ -22,14 +22,14 @@ std::vector<RepeatOp> repeats(Step &step) {
 // A block keeps its input and the second residual, of each norm its output, mean
 // and rstd, q, k, v, attention's output and lse, GELU's input and output. The
 // reshapes between matmul and attention are done again.
-LLMC_TEST(a_block_keeps_what_its_gradient_reads) {
+TEST(Structure, ABlockKeepsWhatItsGradientReads) {
   Step step(decoder(2, 3));
-  EXPECT(step.train());
+  EXPECT_TRUE(step.train());
   std::vector<RepeatOp> found = repeats(step);
   EXPECT_EQ(found.size(), 2u);
   RepeatOp forward = found[0], backward = found[1];
   EXPECT_EQ(forward.getStackedResults().size(), 2u + 2 * 3 + 3 + 2 + 2);
-  EXPECT(!forward.getReverse() && backward.getReverse());
+  EXPECT_TRUE(!forward.getReverse() && backward.getReverse());
   // dh alone is carried; every accumulator goes through the body.
   EXPECT_EQ(backward.getCarried().size(), 1u);
   EXPECT_EQ(backward.getStackedResults().size(), forward.getStacked().size());
@@ -38,9 +38,9 @@ LLMC_TEST(a_block_keeps_what_its_gradient_reads) {
 
 // One id per forward op; a pair joins values of one type; every cotangent that an
 // op makes for a value between two layers' ops is in a pair.
-LLMC_TEST(cotangents_name_their_primals) {
+TEST(Structure, CotangentsNameTheirPrimals) {
   Step step(decoder(2, 3));
-  EXPECT(step.train());
+  EXPECT_TRUE(step.train());
   std::map<int64_t, Operation *> forward;
   std::set<std::pair<int64_t, int64_t>> paired;
   int64_t backwardOps = 0;
@@ -48,9 +48,9 @@ LLMC_TEST(cotangents_name_their_primals) {
     if (op->hasTrait<OpTrait::IsTerminator>())
       return;
     auto id = op->getAttrOfType<IntegerAttr>("graph.id");
-    EXPECT(op->hasAttr("graph.backward") != static_cast<bool>(id));
+    EXPECT_TRUE(op->hasAttr("graph.backward") != static_cast<bool>(id));
     if (id)
-      EXPECT(forward.emplace(id.getInt(), op).second);
+      EXPECT_TRUE(forward.emplace(id.getInt(), op).second);
     else
       ++backwardOps;
   };
@@ -64,9 +64,9 @@ LLMC_TEST(cotangents_name_their_primals) {
       int64_t id = pairs[2 * i], result = pairs[2 * i + 1];
       if (id < 0)
         continue;
-      EXPECT(forward.count(id) == 1);
-      EXPECT(forward[id]->getResult(result).getType() == op->getResult(i).getType());
-      EXPECT(paired.insert({id, result}).second);
+      EXPECT_TRUE(forward.count(id) == 1);
+      EXPECT_TRUE(forward[id]->getResult(result).getType() == op->getResult(i).getType());
+      EXPECT_TRUE(paired.insert({id, result}).second);
     }
   });
   // q, k and v before and behind their reshapes among them.
@@ -74,26 +74,26 @@ LLMC_TEST(cotangents_name_their_primals) {
   for (auto [id, result] : paired)
     reshapes += isa<ReshapeOp>(forward.at(id));
   EXPECT_EQ(reshapes, 4);
-  EXPECT(backwardOps > 0);
+  EXPECT_TRUE(backwardOps > 0);
 }
 
-LLMC_TEST(backward_ops_say_which_node_they_belong_to) {
+TEST(Structure, BackwardOpsSayWhichNodeTheyBelongTo) {
   Step step(decoder(2, 3));
-  EXPECT(step.train());
+  EXPECT_TRUE(step.train());
   std::set<std::string> forward, backward;
   step.function("micro").getBody().walk([&](Operation *op) {
     auto name = dyn_cast<NameLoc>(op->getLoc());
     bool isBackward = op->hasAttr("graph.backward");
     if (!op->hasTrait<OpTrait::IsTerminator>()) {
-      EXPECT_MSG(!!name, "an op without a node: " + op->getName().getStringRef().str());
+      EXPECT_TRUE(!!name) << "an op without a node: " + op->getName().getStringRef().str();
       if (name)
         (isBackward ? backward : forward).insert(name.getName().str());
     }
   });
   for (const char *node : {"q", "attention", "gelu", "ln_1", "ln_2", "down", "wte", "wpe", "head"})
-    EXPECT_MSG(backward.count(node), node);
+    EXPECT_TRUE(backward.count(node)) << node;
   for (const std::string &node : backward)
-    EXPECT_MSG(forward.count(node), node + " is no node of the forward pass");
+    EXPECT_TRUE(forward.count(node)) << node + " is no node of the forward pass";
 }
 
 } // namespace

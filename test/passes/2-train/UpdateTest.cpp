@@ -1,8 +1,8 @@
 // @update against AdamW and SGD written as loops over numbers.
 #include "test/passes/2-train/Step.h"
-#include "test/planfile/Harness.h"
 
 #include <cmath>
+#include <gtest/gtest.h>
 
 using namespace llmc::graph;
 
@@ -80,7 +80,7 @@ void checkSteps(bool adamw, double clip) {
   Step step(decoder(1, 2));
   TrainOptions options;
   options.adamw = adamw;
-  EXPECT(step.train(options));
+  EXPECT_TRUE(step.train(options));
   Named named = step.draw(21);
   named["labels"].data[2] = -100;
   Trainer trainer{{}, adamw, {}, {}, {}, {}};
@@ -103,30 +103,30 @@ void checkSteps(bool adamw, double clip) {
     trainer.step(sums, 4);
     setScalars(named, trainer.settings, time);
     step.run("update", named);
-    EXPECT(std::abs(named.at("loss").data[0] - lossSum / 4) < 1e-12);
+    EXPECT_TRUE(std::abs(named.at("loss").data[0] - lossSum / 4) < 1e-12);
     EXPECT_EQ(named.at("tokens").data[0], 4.0);
-    EXPECT(std::abs(named.at("grad_norm").data[0] - trainer.norm) < 1e-12 * trainer.norm);
+    EXPECT_TRUE(std::abs(named.at("grad_norm").data[0] - trainer.norm) < 1e-12 * trainer.norm);
     for (const auto &[name, weights] : trainer.weights) {
       double error = apart(named.at(name).data, weights);
-      EXPECT_MSG(error < 1e-12, name + " is off by " + std::to_string(error) + " after step " +
-                                    std::to_string(time));
+      EXPECT_TRUE(error < 1e-12) << name + " is off by " + std::to_string(error) + " after step " +
+                                        std::to_string(time);
       for (double &sum : sums[name])
         sum /= 4;
-      EXPECT_MSG(apart(named.at(name + ".grad").data, sums[name]) < 1e-12,
-                 name + ".grad is not the mean gradient");
+      EXPECT_TRUE(apart(named.at(name + ".grad").data, sums[name]) < 1e-12)
+          << name + ".grad is not the mean gradient";
     }
   }
   // Or else the clip was not put to the test.
-  EXPECT(clip == 0 || trainer.norm > clip);
+  EXPECT_TRUE(clip == 0 || trainer.norm > clip);
 }
 
-LLMC_TEST(adamw_follows_the_algorithm) { checkSteps(true, 0); }
-LLMC_TEST(adamw_clips) { checkSteps(true, 0.05); }
-LLMC_TEST(sgd_follows_the_algorithm) { checkSteps(false, 0); }
-LLMC_TEST(sgd_clips) { checkSteps(false, 0.05); }
-LLMC_TEST(a_clip_above_the_norm_changes_nothing) {
+TEST(Update, AdamwFollowsTheAlgorithm) { checkSteps(true, 0); }
+TEST(Update, AdamwClips) { checkSteps(true, 0.05); }
+TEST(Update, SgdFollowsTheAlgorithm) { checkSteps(false, 0); }
+TEST(Update, SgdClips) { checkSteps(false, 0.05); }
+TEST(Update, AClipAboveTheNormChangesNothing) {
   Step step(decoder(1, 1));
-  EXPECT(step.train());
+  EXPECT_TRUE(step.train());
   Named named = step.draw(4), loose;
   step.run("micro", named);
   setScalars(named, {}, 1);

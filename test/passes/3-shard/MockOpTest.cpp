@@ -5,8 +5,9 @@
 #include "passes/3-shard/Pipeline.h"
 #include "passes/4-partition/Pipeline.h"
 #include "test/dialects/graph/mock/SinCos.h"
-#include "test/passes/3-shard/Draws.h"
 #include "test/passes/3-shard/Steps.h"
+#include "test/support/CommandLine.h"
+#include <gtest/gtest.h>
 
 using namespace mlir;
 
@@ -48,18 +49,18 @@ struct Steps {
     insertOp(*module, mock);
     PassManager train(&context);
     buildTrainPipeline(train, {});
-    EXPECT(succeeded(train.run(*module)));
+    EXPECT_TRUE(succeeded(train.run(*module)));
     return module;
   }
 };
 
-LLMC_TEST(an_op_of_two_results) {
+TEST(MockOp, AnOpOfTwoResults) {
   Steps steps;
   OwningOpRef<ModuleOp> known = steps.trained(false), whole = steps.trained(true);
   std::mt19937 random(3);
   parallel::StepInput input = drawInput(*whole, steps.model, 2, random);
   auto expected = parallel::evaluateStep(*known, input), one = parallel::evaluateStep(*whole, input);
-  EXPECT(succeeded(expected) && succeeded(one));
+  EXPECT_TRUE(succeeded(expected) && succeeded(one));
   if (failed(expected) || failed(one))
     return;
   expectSame(*whole, *one, *expected, "beside two ops of one result");
@@ -70,18 +71,18 @@ LLMC_TEST(an_op_of_two_results) {
     buildShardPipeline(rest);
     buildPartitionPipeline(rest);
     bool partitioned = succeeded(rest.run(*module));
-    EXPECT_MSG(partitioned, mesh.text() + ": phase 3 or 4 fails");
+    EXPECT_TRUE(partitioned) << mesh.text() + ": phase 3 or 4 fails";
     // The columns of a block are cut through the op.
     int found = 0;
     module->walk([&](graph::test::SinCosOp op) {
       ++found;
       for (Value result : op->getResults())
-        EXPECT_MSG(graph::shapeOf(result).back() == steps.model.hidden / mesh.tp,
-                   mesh.text() + ": the op is not cut");
+        EXPECT_TRUE(graph::shapeOf(result).back() == steps.model.hidden / mesh.tp)
+            << mesh.text() + ": the op is not cut";
     });
-    EXPECT(found > 0);
+    EXPECT_TRUE(found > 0);
     auto got = partitioned ? parallel::evaluateStep(*module, input) : FailureOr<parallel::StepOutput>();
-    EXPECT_MSG(succeeded(got), mesh.text() + ": the step does not run");
+    EXPECT_TRUE(succeeded(got)) << mesh.text() + ": the step does not run";
     if (succeeded(got))
       expectSame(*whole, *got, *one, mesh.text());
   }

@@ -7,9 +7,10 @@
 #include "passes/3-shard/Passes.h"
 #include "passes/3-shard/Pipeline.h"
 #include "passes/4-partition/Pipeline.h"
-#include "test/passes/3-shard/Draws.h"
 #include "test/passes/3-shard/Steps.h"
 #include "test/passes/3-shard/mock/ShardMock.h"
+#include "test/support/CommandLine.h"
+#include <gtest/gtest.h>
 
 using namespace mlir;
 
@@ -67,29 +68,33 @@ void checkMock(const Mesh &mesh, const Model &model, StringRef columns, const st
   OwningOpRef<ModuleOp> module = parse(context, model.text());
   PassManager train(&context), shard(&context), partition(&context);
   buildTrainPipeline(train, {});
-  EXPECT_MSG(succeeded(train.run(*module)), what + ": phase 2 fails");
+  EXPECT_TRUE(succeeded(train.run(*module))) << what + ": phase 2 fails";
   OwningOpRef<ModuleOp> whole = cast<ModuleOp>((*module)->clone());
   setMesh(*module, mesh);
   // The one line: where the tactic stands.
-  EXPECT(succeeded(buildShardWith("test-shard-mock", "llmc-shard-data", shard)));
+  EXPECT_TRUE(succeeded(buildShardWith("test-shard-mock", "llmc-shard-data", shard)));
   bool sharded = succeeded(shard.run(*module));
-  EXPECT_MSG(sharded, what + ": phase 3 fails");
+  EXPECT_TRUE(sharded) << what + ": phase 3 fails";
   std::string found = sharded ? shardingOf(*module, "w_up") : "";
-  EXPECT_MSG(found.find(columns.str()) != std::string::npos, what + ": w_up is " + found);
+  EXPECT_TRUE(found.find(columns.str()) != std::string::npos) << what + ": w_up is " + found;
   buildPartitionPipeline(partition);
-  if (!sharded || failed(partition.run(*module)))
-    return EXPECT_MSG(false, what + ": phase 4 fails");
+  if (!sharded || failed(partition.run(*module))) {
+    ADD_FAILURE() << what + ": phase 4 fails";
+    return;
+  }
   // Rows that other ranks hold come to the columns, and sums go back to their rows.
-  EXPECT_MSG(count(*module, "parallel.all_gather", "[\"dp1\"]") > 0, what + ": no rows are gathered");
-  EXPECT_MSG(count(*module, "parallel.reduce_scatter", "[\"dp1\"]") > 0, what + ": no sums are scattered");
+  EXPECT_TRUE(count(*module, "parallel.all_gather", "[\"dp1\"]") > 0)
+      << what + ": no rows are gathered";
+  EXPECT_TRUE(count(*module, "parallel.reduce_scatter", "[\"dp1\"]") > 0)
+      << what + ": no sums are scattered";
   parallel::StepInput input = drawInput(*whole, model, 2, random);
   auto expected = parallel::evaluateStep(*whole, input), got = parallel::evaluateStep(*module, input);
-  EXPECT_MSG(succeeded(expected) && succeeded(got), what + ": the step does not run");
+  EXPECT_TRUE(succeeded(expected) && succeeded(got)) << what + ": the step does not run";
   if (succeeded(expected) && succeeded(got))
     expectSame(*whole, *got, *expected, what);
 }
 
-LLMC_TEST(a_tactic_on_half_of_dp_and_all_of_cp) {
+TEST(MockTactic, ATacticOnHalfOfDpAndAllOfCp) {
   registerShardPasses();
   registerShardMock();
   checkMock({.dp = 4, .cp = 2, .ep = 4}, decoder(), "{\"dp1\", \"cp\"}", "dp 4, cp 2");

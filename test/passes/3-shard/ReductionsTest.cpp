@@ -4,8 +4,9 @@
 #include "passes/2-train/Pipeline.h"
 #include "passes/3-shard/Pipeline.h"
 #include "passes/4-partition/Pipeline.h"
-#include "test/passes/3-shard/Draws.h"
 #include "test/passes/3-shard/Models.h"
+#include "test/support/CommandLine.h"
+#include <gtest/gtest.h>
 
 using namespace mlir;
 
@@ -34,15 +35,15 @@ void expectReductions(const Model &model, Mesh mesh, int forward, int backward, 
   buildShardPipeline(passes);
   buildPartitionPipeline(passes);
   bool partitioned = succeeded(passes.run(*module));
-  EXPECT_MSG(partitioned, what + " fails");
+  EXPECT_TRUE(partitioned) << what + " fails";
   if (!partitioned)
     return;
   for (auto [name, count] : {std::pair("forward_0", forward), std::pair("backward_0", backward)}) {
     std::map<std::string, int> found = inLayers(*module, name);
-    EXPECT_MSG(found["parallel.all_reduce"] == count, what + ": " + std::to_string(found["parallel.all_reduce"]) +
-                                                          " sums in " + name);
+    EXPECT_TRUE(found["parallel.all_reduce"] == count)
+        << what + ": " + std::to_string(found["parallel.all_reduce"]) + " sums in " + name;
     for (const char *other : {"parallel.all_gather", "parallel.reduce_scatter"})
-      EXPECT_MSG(!found[other], what + " has " + other);
+      EXPECT_TRUE(!found[other]) << what + " has " + other;
   }
 }
 
@@ -54,7 +55,7 @@ Model llama() {
   return model;
 }
 
-LLMC_TEST(a_layer_is_reduced_twice) {
+TEST(Reductions, ALayerIsReducedTwice) {
   expectReductions(llama(), Mesh{.tp = 4}, 2, 2, "as many kv heads as heads");
   for (int64_t kvHeads : {1, 2, 4}) {
     Model model = llama();
@@ -72,7 +73,7 @@ LLMC_TEST(a_layer_is_reduced_twice) {
   expectReductions(biased, Mesh{.tp = 4}, 2, 2, "biases");
 }
 
-LLMC_TEST(branches_that_are_added_are_reduced_once) {
+TEST(Reductions, BranchesThatAreAddedAreReducedOnce) {
   Model model = llama();
   model.parallel = true;
   expectReductions(model, Mesh{.tp = 4}, 1, 1, "parallel branches");

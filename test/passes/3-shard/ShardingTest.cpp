@@ -4,8 +4,9 @@
 #include "mlir/Pass/PassManager.h"
 #include "passes/2-train/Pipeline.h"
 #include "passes/3-shard/Pipeline.h"
-#include "test/passes/3-shard/Draws.h"
 #include "test/passes/3-shard/Models.h"
+#include "test/support/CommandLine.h"
+#include <gtest/gtest.h>
 
 using namespace mlir;
 
@@ -77,7 +78,8 @@ public:
     setMesh(*module, mesh);
     apply();
     runPhase(*module, buildShardPipeline, what);
-    EXPECT_MSG(succeeded(parallel::verifyAnnotations(*module)), what + ": annotations are wrong");
+    EXPECT_TRUE(succeeded(parallel::verifyAnnotations(*module)))
+        << what + ": annotations are wrong";
     return readLayout(*module, names);
   }
 
@@ -91,7 +93,7 @@ private:
     });
     PassManager passes(&context);
     build(passes);
-    EXPECT_MSG(succeeded(passes.run(module)), what + " fails" + messages);
+    EXPECT_TRUE(succeeded(passes.run(module))) << what + " fails" + messages;
   }
   MLIRContext context;
 };
@@ -106,12 +108,12 @@ void expectSame(const Map &got, const Map &expected, const std::string &what) {
   };
   for (auto &[key, value] : expected) {
     auto it = got.find(key);
-    EXPECT_MSG(it != got.end() && it->second == value,
-               what + ": " + key + " is " + (it == got.end() ? "nowhere" : show(it->second)) +
-                   ", was " + show(value));
+    EXPECT_TRUE(it != got.end() && it->second == value)
+        << what + ": " + key + " is " + (it == got.end() ? "nowhere" : show(it->second)) +
+               ", was " + show(value);
   }
   for (auto &[key, value] : got)
-    EXPECT_MSG(expected.count(key), what + ": " + key + " is new");
+    EXPECT_TRUE(expected.count(key)) << what + ": " + key + " is new";
 }
 
 void expectSame(const Layout &got, const Layout &expected, const std::string &what) {
@@ -133,17 +135,17 @@ void compare(llvm::function_ref<Layout(Sharder &, Model, const Mesh &, unsigned,
   }
 }
 
-LLMC_TEST(renaming_changes_no_sharding) {
+TEST(Sharding, RenamingChangesNoSharding) {
   compare([](Sharder &sharder, const Model &model, const Mesh &mesh, unsigned seed,
              const std::string &what) { return sharder.run(model, mesh, what, {.rename = true}, seed); });
 }
 
-LLMC_TEST(order_of_ops_changes_no_sharding) {
+TEST(Sharding, OrderOfOpsChangesNoSharding) {
   compare([](Sharder &sharder, const Model &model, const Mesh &mesh, unsigned seed,
              const std::string &what) { return sharder.run(model, mesh, what, {.shuffle = true}, seed); });
 }
 
-LLMC_TEST(order_of_q_k_v_changes_no_sharding) {
+TEST(Sharding, OrderOfQKVChangesNoSharding) {
   compare([](Sharder &sharder, Model model, const Mesh &mesh, unsigned seed, const std::string &what) {
     std::mt19937 random(seed);
     std::shuffle(model.order.begin(), model.order.end(), random);
@@ -151,7 +153,7 @@ LLMC_TEST(order_of_q_k_v_changes_no_sharding) {
   });
 }
 
-LLMC_TEST(views_of_one_source_change_no_sharding) {
+TEST(Sharding, ViewsOfOneSourceChangeNoSharding) {
   compare([](Sharder &sharder, Model model, const Mesh &mesh, unsigned, const std::string &what) {
     model.fused = true;
     return sharder.run(model, mesh, what);
@@ -181,7 +183,7 @@ std::string withProducts(std::string text) {
 }
 
 // Axes that experts would share cut what one axis of their size cuts.
-LLMC_TEST(atomic_axes_of_a_product_cut_like_one) {
+TEST(Sharding, AtomicAxesOfAProductCutLikeOne) {
   int refined = 0;
   for (int i = 0; i < draws().count; ++i) {
     std::mt19937 random(draws().seed + i);
@@ -198,17 +200,17 @@ LLMC_TEST(atomic_axes_of_a_product_cut_like_one) {
     refined += collapsed.ops != layout.ops;
     expectSame(collapsed, sharder.run(model, plain, what), what);
   }
-  EXPECT_MSG(refined > 0 || draws().count < 30, "no drawn mesh has a product of axes");
+  EXPECT_TRUE(refined > 0 || draws().count < 30) << "no drawn mesh has a product of axes";
 }
 
 // The comparison can fail: another mesh gives other shardings of a block's weights.
-LLMC_TEST(a_cut_is_seen) {
+TEST(Sharding, ACutIsSeen) {
   Sharder sharder;
   Layout whole = sharder.run(Model(), Mesh(), "mesh of one"),
          cut = sharder.run(Model(), Mesh{.tp = 2}, "tp of 2");
-  EXPECT(whole.states != cut.states);
-  EXPECT(cut.states["w_q parameter"].find("{}, {}, {\"tp\"}") != std::string::npos);
-  EXPECT(cut.states["w_o parameter"].find("{}, {\"tp\"}, {}") != std::string::npos);
+  EXPECT_TRUE(whole.states != cut.states);
+  EXPECT_TRUE(cut.states["w_q parameter"].find("{}, {}, {\"tp\"}") != std::string::npos);
+  EXPECT_TRUE(cut.states["w_o parameter"].find("{}, {\"tp\"}, {}") != std::string::npos);
   EXPECT_EQ(cut.states["w_q moment1"], cut.states["w_q parameter"]);
 }
 

@@ -3,8 +3,9 @@
 #include "passes/2-train/Pipeline.h"
 #include "passes/3-shard/Pipeline.h"
 #include "passes/4-partition/Pipeline.h"
-#include "test/passes/3-shard/Draws.h"
 #include "test/passes/3-shard/Steps.h"
+#include "test/support/CommandLine.h"
+#include <gtest/gtest.h>
 
 using namespace mlir;
 
@@ -28,28 +29,28 @@ void checkStep(unsigned seed, bool adamw) {
   options.adamw = adamw;
   PassManager train(&context), rest(&context);
   buildTrainPipeline(train, options);
-  EXPECT_MSG(succeeded(train.run(*module)), what + ": phase 2 fails");
+  EXPECT_TRUE(succeeded(train.run(*module))) << what + ": phase 2 fails";
   OwningOpRef<ModuleOp> whole = cast<ModuleOp>((*module)->clone());
   setMesh(*module, mesh);
   buildShardPipeline(rest);
   buildPartitionPipeline(rest);
   bool partitioned = succeeded(rest.run(*module));
-  EXPECT_MSG(partitioned, what + ": phase 3 or 4 fails");
+  EXPECT_TRUE(partitioned) << what + ": phase 3 or 4 fails";
   if (!partitioned)
     return;
   parallel::StepInput input = drawInput(*whole, model, 1 + random() % 2, random);
   auto expected = parallel::evaluateStep(*whole, input), got = parallel::evaluateStep(*module, input);
-  EXPECT_MSG(succeeded(expected) && succeeded(got), what + ": the step does not run");
+  EXPECT_TRUE(succeeded(expected) && succeeded(got)) << what + ": the step does not run";
   if (succeeded(expected) && succeeded(got))
     expectSame(*whole, *got, *expected, what);
 }
 
-LLMC_TEST(adamw_on_a_mesh_is_adamw) {
+TEST(Step, AdamwOnAMeshIsAdamw) {
   for (int i = 0; i < draws().count; ++i)
     checkStep(draws().seed + i, true);
 }
 
-LLMC_TEST(sgd_on_a_mesh_is_sgd) {
+TEST(Step, SgdOnAMeshIsSgd) {
   for (int i = 0; i < draws().count; ++i)
     checkStep(draws().seed + 1000 + i, false);
 }

@@ -1,7 +1,7 @@
 #include "test/passes/3-shard/Steps.h"
 
-#include "test/planfile/Harness.h"
 #include <cmath>
+#include <gtest/gtest.h>
 
 using namespace mlir;
 
@@ -95,7 +95,7 @@ std::vector<std::string> differences(ModuleOp module, const parallel::StepOutput
 void expectSame(ModuleOp module, const parallel::StepOutput &got, const parallel::StepOutput &expected,
                 const std::string &what) {
   for (const std::string &difference : differences(module, got, expected))
-    EXPECT_MSG(false, what + ": " + difference);
+    ADD_FAILURE() << what + ": " + difference;
 }
 
 } // namespace llmc::test

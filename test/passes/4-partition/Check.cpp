@@ -2,9 +2,9 @@
 
 #include "dialects/parallel/Parallel.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
-#include "test/planfile/Harness.h"
 
 #include <cmath>
+#include <gtest/gtest.h>
 #include <random>
 
 using namespace mlir;
@@ -70,7 +70,7 @@ void expectClose(const StepOutput &got, const StepOutput &expected, ModuleOp mod
   for (auto state : module.getOps<graph::StateOp>())
     if (state.getRole() == graph::Role::accumulator && state.getOf())
       all = std::hypot(all, l2(expected.states.at(state.getSymName().str())));
-  EXPECT(all > 1e-6);
+  EXPECT_TRUE(all > 1e-6);
   for (auto state : module.getOps<graph::StateOp>()) {
     std::string name = state.getSymName().str();
     bool isGradient = state.getRole() == graph::Role::accumulator;
@@ -79,21 +79,22 @@ void expectClose(const StepOutput &got, const StepOutput &expected, ModuleOp mod
     auto found = got.states.find(name);
     const graph::Tensor &right = expected.states.at(name);
     if (found == got.states.end() || found->second.shape != right.shape) {
-      EXPECT_MSG(false, what + ": state " + name + " is lost");
+      ADD_FAILURE() << what + ": state " + name + " is lost";
       continue;
     }
     double error = l2(right, &found->second) / std::max(l2(right), isGradient ? 1e-3 * all : 1e-3);
-    EXPECT_MSG(error <= 1e-10, what + ": state " + name + " is off by " + std::to_string(error));
+    EXPECT_TRUE(error <= 1e-10) << what + ": state " + name + " is off by " + std::to_string(error);
   }
   for (auto &[name, value] : expected.outputs) {
     auto found = got.outputs.find(name);
     double error = found == got.outputs.end()
                        ? INFINITY
                        : std::abs(found->second.data[0] - value.data[0]) / std::abs(value.data[0]);
-    EXPECT_MSG(error <= 1e-10, what + ": output " + name + " is off by " + std::to_string(error));
+    EXPECT_TRUE(error <= 1e-10) << what + ": output " + name + " is off by " +
+                                       std::to_string(error);
   }
-  EXPECT_MSG(got.replicaError <= 1e-11,
-             what + ": ranks differ by " + std::to_string(got.replicaError));
+  EXPECT_TRUE(got.replicaError <= 1e-11)
+      << what + ": ranks differ by " + std::to_string(got.replicaError);
 }
 
 } // namespace llmc::test

@@ -1,7 +1,7 @@
 // A cheapest cut costs what the cheapest of all subsets does; of several it is the largest.
 #include "passes/4-partition/SinkReductions/MinCut.h"
-#include "test/planfile/Harness.h"
 
+#include <gtest/gtest.h>
 #include <random>
 
 using namespace llmc;
@@ -35,7 +35,7 @@ unsigned bruteForce(const std::vector<Edge> &edges, unsigned nodes) {
 
 } // namespace
 
-LLMC_TEST(a_cut_is_a_cheapest_one_and_as_late_as_can_be) {
+TEST(MinCut, ACutIsACheapestOneAndAsLateAsCanBe) {
   std::mt19937 random(7);
   for (int round = 0; round < 400; ++round) {
     unsigned nodes = 2 + random() % 8;
@@ -54,11 +54,11 @@ LLMC_TEST(a_cut_is_a_cheapest_one_and_as_late_as_can_be) {
     llvm::BitVector got = cut.solve();
     for (unsigned i : got.set_bits())
       side |= 1u << i;
-    EXPECT(side == bruteForce(edges, nodes));
+    EXPECT_TRUE(side == bruteForce(edges, nodes));
   }
 }
 
-LLMC_TEST(a_long_chain_is_cut_at_its_last_narrowest_place) {
+TEST(MinCut, ALongChainIsCutAtItsLastNarrowestPlace) {
   MinCut cut;
   std::vector<unsigned> chain = {MinCut::kSource};
   for (int i = 0; i < 200000; ++i) {
@@ -67,5 +67,5 @@ LLMC_TEST(a_long_chain_is_cut_at_its_last_narrowest_place) {
   }
   cut.addEdge(chain.back(), MinCut::kTarget, MinCut::kNever);
   llvm::BitVector side = cut.solve();
-  EXPECT(side[chain[199007]] && !side[chain[199008]]);
+  EXPECT_TRUE(side[chain[199007]] && !side[chain[199008]]);
 }

@@ -3,7 +3,8 @@
 #include "lib/pipeline/Pipeline.h"
 #include "mlir/IR/MLIRContext.h"
 #include "test/passes/4-partition/Check.h"
-#include "test/planfile/Harness.h"
+#include "test/support/Context.h"
+#include <gtest/gtest.h>
 
 using namespace mlir;
 using namespace llmc;
@@ -16,10 +17,7 @@ struct Mesh {
 };
 
 void check(const std::string &model, Mesh mesh, bool raise = true) {
-  DialectRegistry registry;
-  registerDialects(registry);
-  MLIRContext context(registry);
-  context.loadAllAvailableDialects();
+  LoadedContext context;
   CompileOptions options;
   options.model = std::string(LLMC_SOURCE_DIR) + "/examples/gpt2/" + model;
   options.dp = mesh.dp, options.pp = mesh.pp, options.tp = mesh.tp, options.ep = mesh.ep;
@@ -29,7 +27,7 @@ void check(const std::string &model, Mesh mesh, bool raise = true) {
                      "x" + std::to_string(mesh.tp) + ", ep " + std::to_string(mesh.ep);
   OwningOpRef<ModuleOp> module = readModel(context, options);
   if (!module || failed(runPhases(*module, options, Phase::Import, Phase::Train))) {
-    EXPECT_MSG(false, what + " does not train");
+    ADD_FAILURE() << what + " does not train";
     return;
   }
   int64_t vocabulary =
@@ -38,28 +36,28 @@ void check(const std::string &model, Mesh mesh, bool raise = true) {
   auto expected = parallel::evaluateStep(*module, input);
   OwningOpRef<ModuleOp> before = module->clone();
   if (failed(expected) || failed(runPhases(*module, options, Phase::Train, Phase::Partition))) {
-    EXPECT_MSG(false, what + " cannot be partitioned");
+    ADD_FAILURE() << what + " cannot be partitioned";
     return;
   }
   auto got = parallel::evaluateStep(*module, input);
-  EXPECT_MSG(succeeded(got), what + " does not run");
+  EXPECT_TRUE(succeeded(got)) << what + " does not run";
   if (succeeded(got))
     expectClose(*got, *expected, *before, what);
 }
 
 } // namespace
 
-LLMC_TEST(example_from_onnx) {
+TEST(RealModel, ExampleFromOnnx) {
   for (Mesh mesh : {Mesh{1, 1, 1}, {2, 1, 1}, {1, 1, 4}, {1, 3, 1}, {2, 2, 2}})
     check("model.onnx", mesh);
 }
 
-LLMC_TEST(example_from_config) {
+TEST(RealModel, ExampleFromConfig) {
   for (Mesh mesh : {Mesh{1, 1, 1}, {4, 1, 2}, {1, 4, 1}, {2, 2, 2}, {4, 1, 2, 4}})
     check("config.json", mesh);
 }
 
-LLMC_TEST(example_not_raised) {
+TEST(RealModel, ExampleNotRaised) {
   for (Mesh mesh : {Mesh{1, 1, 1}, {2, 1, 2}})
     check("model.onnx", mesh, /*raise=*/false);
 }

@@ -1,17 +1,17 @@
 // The partitioned step on every rank of a mesh equals the step on one rank.
+#include "test/passes/2-train/Step.h"
 #include "dialects/parallel/Evaluate.h"
 #include "mlir/IR/Verifier.h"
 #include "mlir/Parser/Parser.h"
 #include "mlir/Pass/PassManager.h"
 #include "passes/2-train/Pipeline.h"
 #include "passes/4-partition/Pipeline.h"
-#include "test/passes/2-train/Step.h"
 #include "test/passes/4-partition/Annotate.h"
 #include "test/passes/4-partition/Check.h"
-#include "test/planfile/Harness.h"
 
 #include <cmath>
 #include <cstdlib>
+#include <gtest/gtest.h>
 
 using namespace mlir;
 using namespace llmc;
@@ -30,7 +30,7 @@ struct Model {
     module = parseSourceString<ModuleOp>(text, &context);
     PassManager passes(&context);
     buildTrainPipeline(passes, {adamw});
-    EXPECT(module && succeeded(passes.run(*module)));
+    EXPECT_TRUE(module && succeeded(passes.run(*module)));
   }
 
   bool partition() {
@@ -52,11 +52,11 @@ int64_t check(const std::string &text, const Layout &layout, int64_t vocabulary,
   OwningOpRef<ModuleOp> before = model.module->clone();
   annotate(*model.module, layout, random);
   if (failed(expected) || !model.partition()) {
-    EXPECT_MSG(false, what + " does not compile");
+    ADD_FAILURE() << what + " does not compile";
     return 0;
   }
   auto got = parallel::evaluateStep(*model.module, input);
-  EXPECT_MSG(succeeded(got), what + " does not run");
+  EXPECT_TRUE(succeeded(got)) << what + " does not run";
   if (failed(got))
     return 0;
   expectClose(*got, *expected, *before, what);
@@ -69,50 +69,50 @@ std::string name(const Layout &l) {
 
 } // namespace
 
-LLMC_TEST(one_rank_needs_no_collective) {
+TEST(Step, OneRankNeedsNoCollective) {
   Layout layout;
   layout.states = tensorCuts();
   EXPECT_EQ(check(decoder(2, 2), layout, kVocabulary, "one rank"), 0);
 }
 
-LLMC_TEST(tensor_cuts) {
+TEST(Step, TensorCuts) {
   for (int64_t tp : {2, 4})
     for (int64_t vocabulary : {16, 257}) {
       Layout layout{1, 1, tp, {}, tensorCuts()};
       DecoderShape shape{16, 24, 4, vocabulary};
-      EXPECT(check(decoder(2, 2, shape), layout, vocabulary,
-                   name(layout) + ", vocabulary " + std::to_string(vocabulary)) > 0);
+      EXPECT_TRUE(check(decoder(2, 2, shape), layout, vocabulary,
+                        name(layout) + ", vocabulary " + std::to_string(vocabulary)) > 0);
     }
 }
 
-LLMC_TEST(data_cuts) {
+TEST(Step, DataCuts) {
   for (int64_t dp : {2, 4}) {
     Layout layout{dp, 1, 1, {}, {}};
-    EXPECT(check(decoder(4, 2), layout, kVocabulary, name(layout)) > 0);
+    EXPECT_TRUE(check(decoder(4, 2), layout, kVocabulary, name(layout)) > 0);
   }
 }
 
-LLMC_TEST(stages_even_and_uneven) {
+TEST(Step, StagesEvenAndUneven) {
   for (std::vector<int64_t> layers : {std::vector<int64_t>{1, 2}, {2, 1}, {1, 1, 1}, {3, 1, 2}}) {
     Layout layout{1, static_cast<int64_t>(layers.size()), 1, layers, {}};
     int64_t count = 0;
     for (int64_t n : layers)
       count += n;
-    EXPECT(check(decoder(2, count), layout, kVocabulary, name(layout)) > 0);
+    EXPECT_TRUE(check(decoder(2, count), layout, kVocabulary, name(layout)) > 0);
   }
 }
 
-LLMC_TEST(all_axes_together) {
+TEST(Step, AllAxesTogether) {
   for (bool adamw : {true, false}) {
     Layout layout{2, 2, 2, {2, 1}, tensorCuts()};
-    EXPECT(check(decoder(4, 3, {8, 12, 2, 17}), layout, 17, name(layout), nullptr, adamw) > 0);
+    EXPECT_TRUE(check(decoder(4, 3, {8, 12, 2, 17}), layout, 17, name(layout), nullptr, adamw) > 0);
   }
   Layout layout{2, 3, 4, {1, 2, 1}, tensorCuts()};
-  EXPECT(check(decoder(2, 4, {16, 24, 4, 11}), layout, 11, name(layout)) > 0);
+  EXPECT_TRUE(check(decoder(2, 4, {16, 24, 4, 11}), layout, 11, name(layout)) > 0);
 }
 
 // Any annotation that agrees with the rules is right, however foolish.
-LLMC_TEST(random_annotations) {
+TEST(Step, RandomAnnotations) {
   for (unsigned seed = 0; seed < 12; ++seed) {
     std::mt19937 random(seed);
     Layout layout{2, 1, 2, {}, {}};
@@ -123,7 +123,7 @@ LLMC_TEST(random_annotations) {
 }
 
 // Nested and reversed repeats, captured and carried parameters.
-LLMC_TEST(random_annotations_of_odd_repeats) {
+TEST(Step, RandomAnnotationsOfOddRepeats) {
   for (unsigned seed = 0; seed < 6; ++seed) {
     std::mt19937 random(seed);
     check(oddRepeats(), {2, 1, 2, {}, {}}, kVocabulary, "odd, seed " + std::to_string(seed), &random);
@@ -151,22 +151,22 @@ bool isRight(ModuleOp module, const StepInput &input, const StepOutput &expected
 }
 } // namespace
 
-LLMC_TEST(every_collective_and_mask_matters) {
+TEST(Step, EveryCollectiveAndMaskMatters) {
   Layout layout{2, 2, 2, {1, 1}, tensorCuts()};
   Model model(decoder(4, 2, {8, 12, 2, 17}));
   StepInput input = drawInput(*model.module, 2, 17);
   auto expected = parallel::evaluateStep(*model.module, input);
   annotate(*model.module, layout);
-  EXPECT(model.partition() && succeeded(expected));
-  EXPECT(isRight(*model.module, input, *expected));
+  EXPECT_TRUE(model.partition() && succeeded(expected));
+  EXPECT_TRUE(isRight(*model.module, input, *expected));
   SmallVector<Operation *> mutants;
   model.module->walk([&](Operation *op) {
     if (isa<parallel::AllReduceOp, graph::MaskTailOp>(op))
       mutants.push_back(op);
   });
-  EXPECT(mutants.size() > 40);
+  EXPECT_TRUE(mutants.size() > 40);
   // Attention does not see a bias of its keys: there is nothing to reduce.
-  EXPECT(l2(expected->states.at("bk.grad")) < 1e-12);
+  EXPECT_TRUE(l2(expected->states.at("bk.grad")) < 1e-12);
   for (Operation *op : mutants) {
     auto origin = op->getAttrOfType<DictionaryAttr>("parallel.origin");
     if (origin && origin.getAs<StringAttr>("node").getValue() == "src.bk")
@@ -178,9 +178,9 @@ LLMC_TEST(every_collective_and_mask_matters) {
     for (OpOperand *use : uses)
       use->set(op->getOperand(0));
     std::string text = parallel::getNodeName(op->getLoc()).str();
-    EXPECT_MSG(!isRight(*model.module, input, *expected),
-               op->getName().getStringRef().str() + " at " + text + " in " +
-                   op->getParentOfType<func::FuncOp>().getSymName().str() + " can be left out");
+    EXPECT_FALSE(isRight(*model.module, input, *expected))
+        << op->getName().getStringRef().str() + " at " + text + " in " +
+               op->getParentOfType<func::FuncOp>().getSymName().str() + " can be left out";
     for (OpOperand *use : uses)
       use->set(op->getResult(0));
   }
@@ -208,11 +208,11 @@ std::string show(const std::vector<int64_t> &list) {
 }
 } // namespace
 
-LLMC_TEST(reductions_of_tensor_cuts_are_counted) {
+TEST(Step, ReductionsOfTensorCutsAreCounted) {
   Layout layout{1, 1, 2, {}, tensorCuts()};
   Model model(decoder(2, 3, {8, 12, 2, 17}));
   annotate(*model.module, layout);
-  EXPECT(model.partition());
+  EXPECT_TRUE(model.partition());
   int64_t rows = 4 * 2 * kSequence, full = rows * 8;
   auto forward = model.module->lookupSymbol<func::FuncOp>("forward_0");
   auto backward = model.module->lookupSymbol<func::FuncOp>("backward_0");
@@ -229,11 +229,11 @@ LLMC_TEST(reductions_of_tensor_cuts_are_counted) {
   EXPECT_EQ(others, 0);
 }
 
-LLMC_TEST(gradients_are_reduced_once_a_step) {
+TEST(Step, GradientsAreReducedOnceAStep) {
   Layout layout{2, 1, 1, {}, {}};
   Model model(decoder(4, 2));
   annotate(*model.module, layout);
-  EXPECT(model.partition());
+  EXPECT_TRUE(model.partition());
   for (const char *name : {"forward_0", "backward_0"})
     EXPECT_EQ(reducedBytes(model.module->lookupSymbol(name), "dp", true).size() +
                   reducedBytes(model.module->lookupSymbol(name), "dp", false).size(), 0u);
@@ -248,17 +248,17 @@ LLMC_TEST(gradients_are_reduced_once_a_step) {
   EXPECT_EQ(bytes, 4 * elements);
   int64_t sums = 0;
   update.walk([&](parallel::AllReduceOp op) {
-    EXPECT(isa<BlockArgument>(op.getOperand()));
+    EXPECT_TRUE(isa<BlockArgument>(op.getOperand()));
     sums += op.getAxes().size() == 2 && op.getType().getRank() == 0;
   });
   EXPECT_EQ(sums, 2); // loss and token count
 }
 
-LLMC_TEST(borders_carry_one_activation) {
+TEST(Step, BordersCarryOneActivation) {
   Layout layout{1, 3, 1, {1, 2, 1}, {}};
   Model model(decoder(2, 4));
   annotate(*model.module, layout);
-  EXPECT(model.partition());
+  EXPECT_TRUE(model.partition());
   for (auto func : model.module->getOps<func::FuncOp>()) {
     int64_t sent = 0, received = 0, stage = func->getAttrOfType<IntegerAttr>("parallel.stage").getInt();
     bool forward = func.getSymName().starts_with("forward");

@@ -2,8 +2,9 @@
 #include "dialects/plan/Plan.h"
 #include "mlir/Pass/PassManager.h"
 #include "passes/5-schedule/Passes.h"
-#include "test/passes/3-shard/Draws.h"
 #include "test/passes/5-schedule/Plans.h"
+#include "test/support/CommandLine.h"
+#include <gtest/gtest.h>
 #include <set>
 #include <sstream>
 
@@ -114,11 +115,12 @@ private:
 void expectArena(ModuleOp module, const std::string &what) {
   for (auto stage : module.getOps<plan::StageOp>()) {
     std::string fault = MarkedArena(stage).run();
-    EXPECT_MSG(fault.empty(), what + ", stage " + std::to_string(stage.getStage()) + ": " + fault);
+    EXPECT_TRUE(fault.empty()) << what + ", stage " + std::to_string(stage.getStage()) + ": " +
+                                      fault;
   }
 }
 
-LLMC_TEST(every_read_finds_its_bytes) {
+TEST(Arena, EveryReadFindsItsBytes) {
   for (int i = 0; i < draws().count; ++i) {
     unsigned seed = draws().seed + i;
     std::mt19937 random(seed);
@@ -180,7 +182,7 @@ int64_t separateBytes(plan::StageOp stage) {
   return bytes;
 }
 
-LLMC_TEST(random_lifetimes_do_not_meet) {
+TEST(Arena, RandomLifetimesDoNotMeet) {
   int64_t saved = 0;
   for (int i = 0; i < 10 * draws().count; ++i) {
     std::mt19937 random(draws().seed + i);
@@ -191,16 +193,16 @@ LLMC_TEST(random_lifetimes_do_not_meet) {
     passes.addPass(createAssignArena());
     std::string what = "seed " + std::to_string(draws().seed + i);
     bool ok = succeeded(passes.run(*module));
-    EXPECT_MSG(ok, what + ": the pass fails");
+    EXPECT_TRUE(ok) << what + ": the pass fails";
     if (!ok)
       continue;
     expectArena(*module, what);
     auto stage = *module->getOps<plan::StageOp>().begin();
     int64_t separate = separateBytes(stage), arena = *stage.getArenaBytes();
-    EXPECT_MSG(arena <= separate, what + ": the arena is larger than all buffers together");
+    EXPECT_TRUE(arena <= separate) << what + ": the arena is larger than all buffers together";
     saved += separate - arena;
   }
-  EXPECT_MSG(saved > 0, "no buffer has ever shared its bytes with another");
+  EXPECT_TRUE(saved > 0) << "no buffer has ever shared its bytes with another";
 }
 
 // Is the root named by an instruction of both procedures?
@@ -217,7 +219,7 @@ bool isKept(plan::StageOp stage, plan::BufferOp root) {
 
 // The brute force can fail: what a micro-batch keeps for its backward, in the
 // same bytes for two micro-batches.
-LLMC_TEST(an_overlap_is_seen) {
+TEST(Arena, AnOverlapIsSeen) {
   Plan plan;
   plan.mesh.pp = 2;
   plan.microBatches = 2;
@@ -238,7 +240,7 @@ LLMC_TEST(an_overlap_is_seen) {
       seen += !MarkedArena(stage).run().empty();
       op.setSlotStride(stride);
     }
-  EXPECT(tried > 4);
+  EXPECT_TRUE(tried > 4);
   EXPECT_EQ(seen, tried);
 }
 

@@ -1,10 +1,11 @@
 // Tensors of which ranks hold ranges of a flat buffer, cut without regard to their borders.
 #include "lib/verify/interpret/PlanMachine.h"
-#include "test/passes/3-shard/Draws.h"
 #include "test/passes/3-shard/Models.h"
 #include "test/passes/5-schedule/Machines.h"
+#include "test/support/CommandLine.h"
 
 #include <cstring>
+#include <gtest/gtest.h>
 
 using namespace mlir;
 
@@ -54,11 +55,11 @@ module attributes {
 }
 )mlir";
 
-LLMC_TEST(ranges_of_a_flat_buffer_hold_their_tensors) {
+TEST(FlatStates, RangesOfAFlatBufferHoldTheirTensors) {
   MLIRContext context;
   loadDialects(context);
   std::mt19937 random(4);
-  Run run;
+  struct Run run;
   run.mesh.dp = run.mesh.tp = 2;
   run.weights = {{"A", drawTensor({4, 6}, random)},
                  {"B", drawTensor({5}, random)},
@@ -72,7 +73,7 @@ LLMC_TEST(ranges_of_a_flat_buffer_hold_their_tensors) {
 }
 
 // Names that an edited dump may hold are refused before anything is read by them.
-LLMC_TEST(axes_that_the_mesh_lacks_are_refused) {
+TEST(FlatStates, AxesThatTheMeshLacksAreRefused) {
   for (const char *axis : {"flat = [\"dp\"]", "dims = [[], [\"tp\"]]"}) {
     MLIRContext context;
     loadDialects(context);
@@ -87,8 +88,8 @@ LLMC_TEST(axes_that_the_mesh_lacks_are_refused) {
     OwningOpRef<ModuleOp> module = parse(context, text);
     verify::Trial trial;
     trial.steps.emplace_back();
-    EXPECT(failed(verify::interpretPlan(*module, trial)));
-    EXPECT_MSG(messages.find("which is not in the mesh") != std::string::npos, messages);
+    EXPECT_TRUE(failed(verify::interpretPlan(*module, trial)));
+    EXPECT_TRUE(messages.find("which is not in the mesh") != std::string::npos) << messages;
   }
 }
 

@@ -11,12 +11,13 @@
 #include "passes/3-shard/Pipeline.h"
 #include "passes/4-partition/Pipeline.h"
 #include "passes/5-schedule/Pipeline.h"
-#include "test/passes/3-shard/Draws.h"
 #include "test/passes/3-shard/Steps.h"
 #include "test/passes/5-schedule/Machines.h"
+#include "test/support/CommandLine.h"
 
 #include <cmath>
 #include <cstring>
+#include <gtest/gtest.h>
 
 using namespace mlir;
 
@@ -49,7 +50,7 @@ module attributes {
 }
 )mlir";
 
-LLMC_TEST(parts_of_a_permuted_input_are_exchanged) {
+TEST(Inputs, PartsOfAPermutedInputAreExchanged) {
   MLIRContext context;
   loadDialects(context);
   std::mt19937 random(1);
@@ -92,7 +93,7 @@ module attributes {
 }
 )mlir";
 
-LLMC_TEST(messages_go_around_an_axis) {
+TEST(Inputs, MessagesGoAroundAnAxis) {
   MLIRContext context;
   loadDialects(context);
   std::mt19937 random(2);
@@ -110,7 +111,7 @@ LLMC_TEST(messages_go_around_an_axis) {
 }
 
 // Checks that a stage whose binding of an input differs from the module's list is refused.
-LLMC_TEST(inputs_said_otherwise_are_refused) {
+TEST(Inputs, SaidOtherwiseAreRefused) {
   for (const char *said : {"dims = [[], []]", "dims = [[\"cp\"], []]",
                            "dims = [[], [\"cp\"]], default = \"ones\"",
                            "dims = [[], [\"cp\"]], permuted_dim = 1, block_order = array<i64: 1, 0>"}) {
@@ -128,9 +129,9 @@ LLMC_TEST(inputs_said_otherwise_are_refused) {
     verify::Subject subject;
     subject.options.infer = true;
     subject.options.tp = 2, subject.options.cp = 4;
-    EXPECT(failed(verify::compileFrom(*module, Phase::Schedule, Phase::Emit, subject)));
+    EXPECT_TRUE(failed(verify::compileFrom(*module, Phase::Schedule, Phase::Emit, subject)));
     // Parts of other dims have other sizes.
-    EXPECT_MSG(messages.find("in graph.inputs") != std::string::npos, said + (": " + messages));
+    EXPECT_TRUE(messages.find("in graph.inputs") != std::string::npos) << said + (": " + messages);
   }
 }
 
@@ -142,7 +143,7 @@ void checkStep(MLIRContext &context, ModuleOp whole, const parallel::StepInput &
   setMesh(*module, mesh);
   PassManager shard(&context), rest(&context);
   buildShardPipeline(shard);
-  EXPECT(succeeded(shard.run(*module)));
+  EXPECT_TRUE(succeeded(shard.run(*module)));
   auto micro = module->lookupSymbol<func::FuncOp>("micro");
   auto cp = StringAttr::get(&context, "cp");
   for (BlockArgument arg : micro.getArguments())
@@ -153,18 +154,18 @@ void checkStep(MLIRContext &context, ModuleOp whole, const parallel::StepInput &
     }
   buildPartitionPipeline(rest);
   bool partitioned = succeeded(rest.run(*module));
-  EXPECT_MSG(partitioned, "phase 4 fails");
+  EXPECT_TRUE(partitioned) << "phase 4 fails";
   auto ranks = partitioned ? parallel::evaluateStep(*module, input) : FailureOr<parallel::StepOutput>();
-  EXPECT_MSG(succeeded(ranks), "the ranks' step does not run");
+  EXPECT_TRUE(succeeded(ranks)) << "the ranks' step does not run";
   if (failed(ranks))
     return;
   expectSame(whole, *ranks, expected, "partitioned");
   PassManager schedule(&context);
   buildSchedulePipeline(schedule, {.schedule = "1f1b", .microBatches = 3});
-  EXPECT(succeeded(schedule.run(*module)));
+  EXPECT_TRUE(succeeded(schedule.run(*module)));
   for (int i = 0; i < 5; ++i) {
     auto got = verify::interpretStep(*module, input, random);
-    EXPECT_MSG(succeeded(got), "the plan does not run");
+    EXPECT_TRUE(succeeded(got)) << "the plan does not run";
     if (succeeded(got))
       expectSame(whole, *got, expected, "scheduled");
   }
@@ -172,7 +173,7 @@ void checkStep(MLIRContext &context, ModuleOp whole, const parallel::StepInput &
 
 // Words and labels of a training step, in an order of the loader's and cut over the rows and a
 // second axis: ranks gather the words that they need.
-LLMC_TEST(a_step_on_inputs_that_are_cut_and_permuted) {
+TEST(Inputs, AStepOnInputsThatAreCutAndPermuted) {
   MLIRContext context;
   loadDialects(context);
   Model model;
@@ -181,7 +182,7 @@ LLMC_TEST(a_step_on_inputs_that_are_cut_and_permuted) {
   OwningOpRef<ModuleOp> whole = parse(context, model.text());
   PassManager train(&context);
   buildTrainPipeline(train, {});
-  EXPECT(succeeded(train.run(*whole)));
+  EXPECT_TRUE(succeeded(train.run(*whole)));
   parallel::StepInput input = drawInput(*whole, model, 3, random);
   auto inOrder = parallel::evaluateStep(*whole, input);
   auto micro = whole->lookupSymbol<func::FuncOp>("micro");
@@ -191,9 +192,9 @@ LLMC_TEST(a_step_on_inputs_that_are_cut_and_permuted) {
     if (micro.getArgAttr(arg.getArgNumber(), parallel::kInput))
       micro.setArgAttr(arg.getArgNumber(), parallel::kLoader, loader);
   auto expected = parallel::evaluateStep(*whole, input);
-  EXPECT_MSG(succeeded(inOrder) && succeeded(expected) &&
-                 !differences(*whole, *expected, *inOrder).empty(),
-             "the order of the words does not matter");
+  EXPECT_TRUE(succeeded(inOrder) && succeeded(expected) &&
+              !differences(*whole, *expected, *inOrder).empty())
+      << "the order of the words does not matter";
 
   if (failed(expected))
     return;

@@ -2,8 +2,9 @@
 #include "lib/planfile/Check.h"
 #include "mlir/Parser/Parser.h"
 #include "passes/6-emit/Emit.h"
-#include "test/passes/3-shard/Draws.h"
 #include "test/passes/5-schedule/Plans.h"
+#include "test/support/CommandLine.h"
+#include <gtest/gtest.h>
 
 using namespace mlir;
 
@@ -15,28 +16,28 @@ std::unique_ptr<planfile::ProgramT> readPlan(MLIRContext &context, const std::st
   OwningOpRef<ModuleOp> module = parseSourceFile<ModuleOp>(path, ParserConfig(&context));
   auto program = std::make_unique<planfile::ProgramT>();
   bool ok = module && succeeded(emit::writePlan(*module, *program));
-  EXPECT_MSG(ok, path + " is no plan");
+  EXPECT_TRUE(ok) << path + " is no plan";
   return ok ? std::move(program) : nullptr;
 }
 
 bool has(const std::string &text, const char *part) { return text.find(part) != std::string::npos; }
 
 // On a device that keeps one order, two ranks that send to each other first wait for ever.
-LLMC_TEST(sends_that_face_each_other_are_found) {
+TEST(LaunchOrder, SendsThatFaceEachOtherAreFound) {
   MLIRContext context;
   loadDialects(context);
   auto program = readPlan(context, "messages-in-old-order.mlir");
   if (!program)
     return;
   std::string found = planfile::formatFindings(planfile::checkLaunchOrder(*program));
-  EXPECT_MSG(has(found, "send F1") && has(found, "send B0"), "found: " + found);
+  EXPECT_TRUE(has(found, "send F1") && has(found, "send B0")) << "found: " + found;
   // Order is all that is wrong with it: streams and events let it end.
-  EXPECT(planfile::checkCollectives(*program).empty());
-  EXPECT(planfile::checkHappensBefore(*program).empty());
+  EXPECT_TRUE(planfile::checkCollectives(*program).empty());
+  EXPECT_TRUE(planfile::checkHappensBefore(*program).empty());
 }
 
 // The passes order the same plan anew: group by group, nothing is left to find.
-LLMC_TEST(a_group_torn_apart_is_found) {
+TEST(LaunchOrder, AGroupTornApartIsFound) {
   for (const char *kind : {"1f1b", "gpipe"})
     for (int64_t stages : {2, 3, 4}) {
       Plan plan;
@@ -48,12 +49,12 @@ LLMC_TEST(a_group_torn_apart_is_found) {
       loadDialects(context);
       OwningOpRef<ModuleOp> module = schedule(context, plan);
       auto program = module ? write(*module, plan) : std::nullopt;
-      EXPECT(program.has_value());
+      EXPECT_TRUE(program.has_value());
       if (!program)
         continue;
       std::string what = std::string(kind) + " on " + std::to_string(stages) + " stages";
-      EXPECT_MSG(planfile::checkLaunchOrder(*program).empty(),
-                 what + "\n" + planfile::formatFindings(planfile::checkLaunchOrder(*program)));
+      EXPECT_TRUE(planfile::checkLaunchOrder(*program).empty())
+          << what + "\n" + planfile::formatFindings(planfile::checkLaunchOrder(*program));
       int torn = 0;
       for (auto &stage : program->stages)
         for (auto &procedure : stage->procedures)
@@ -63,10 +64,10 @@ LLMC_TEST(a_group_torn_apart_is_found) {
               ++torn;
             }
       std::string found = planfile::formatFindings(planfile::checkLaunchOrder(*program));
-      EXPECT_MSG(torn > 0, what + " has no groups");
+      EXPECT_TRUE(torn > 0) << what + " has no groups";
       // Forwards alone cannot face backwards: GPipe of these stages ends without groups too.
       if (std::string(kind) == "1f1b")
-        EXPECT_MSG(has(found, "send F") && has(found, "send B"), what + " found: " + found);
+        EXPECT_TRUE(has(found, "send F") && has(found, "send B")) << what + " found: " + found;
     }
 }
 

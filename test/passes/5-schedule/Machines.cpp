@@ -2,13 +2,14 @@
 
 #include "lib/planfile/Check.h"
 #include "lib/verify/interpret/PlanMachine.h"
-#include "lib/verify/subject/RunPlan.h"
 #include "lib/verify/interpret/Sources.h"
+#include "lib/verify/subject/RunPlan.h"
 #include "lib/verify/subject/Subject.h"
-#include "test/passes/3-shard/Draws.h"
 #include "test/passes/3-shard/Models.h"
+#include "test/support/CommandLine.h"
 
 #include <cmath>
+#include <gtest/gtest.h>
 
 using namespace mlir;
 
@@ -52,18 +53,18 @@ static void checkMeaning(ModuleOp module, const verify::Subject &subject, const 
   input.states = verify::statesFromSources(scheduled, run.weights);
   if (subject.borders.count(Phase::Partition)) {
     auto ranks = parallel::evaluateStep(module, input);
-    EXPECT_MSG(isRight(ranks), what + ": ranks do not compute it");
+    EXPECT_TRUE(isRight(ranks)) << what + ": ranks do not compute it";
   }
   auto plan = verify::interpretPlan(scheduled, trial);
-  EXPECT_MSG(succeeded(plan) && plan->replicaError == 0 &&
-                 distance(plan->results, run.outputs) < 1e-12,
-             what + ": the plan does not compute it");
+  EXPECT_TRUE(succeeded(plan) && plan->replicaError == 0 &&
+              distance(plan->results, run.outputs) < 1e-12)
+      << what + ": the plan does not compute it";
   for (int i = 0; i < draws().count; ++i) {
     std::mt19937 random(draws().seed + i);
     auto drawn = verify::interpretStep(scheduled, input, random);
-    EXPECT_MSG(isRight(drawn), what + ": another order of streams computes something else");
-    EXPECT_MSG(failed(drawn) || distance(drawn->states, input.states) == 0,
-               what + ": the states are not what they were");
+    EXPECT_TRUE(isRight(drawn)) << what + ": another order of streams computes something else";
+    EXPECT_TRUE(failed(drawn) || distance(drawn->states, input.states) == 0)
+        << what + ": the states are not what they were";
   }
 }
 
@@ -74,21 +75,21 @@ void checkMachines(MLIRContext &context, const std::string &text, Phase from, co
   subject.options.infer = true;
   static_cast<planfile::MeshSizes &>(subject.options) = run.mesh;
   bool compiled = succeeded(verify::compileFrom(*module, from, Phase::Emit, subject));
-  EXPECT_MSG(compiled, what + ": does not compile");
+  EXPECT_TRUE(compiled) << what + ": does not compile";
   if (!compiled)
     return;
   auto findings = planfile::checkAll(*subject.program);
-  EXPECT_MSG(findings.empty(), what + "\n" + planfile::formatFindings(findings));
+  EXPECT_TRUE(findings.empty()) << what + "\n" + planfile::formatFindings(findings);
 
   verify::Trial trial;
   trial.weights = run.weights;
   trial.steps.push_back({run.inputs, {}});
   checkMeaning(*module, subject, run, trial, what);
   auto result = verify::runPlan(*subject.program, *subject.kernels, trial);
-  EXPECT_MSG(bool(result), what + ": " + (result ? "" : result.message()));
+  EXPECT_TRUE(bool(result)) << what + ": " + (result ? "" : result.message());
   double error = result ? distance(result->results, run.outputs) : INFINITY;
-  EXPECT_MSG(result && result->replicaError == 0 && error < 1e-5,
-             what + ": the plan file is " + std::to_string(error) + " off");
+  EXPECT_TRUE(result && result->replicaError == 0 && error < 1e-5)
+      << what + ": the plan file is " + std::to_string(error) + " off";
 }
 
 } // namespace llmc::test

@@ -3,8 +3,9 @@
 #include "lib/verify/interpret/PlanMachine.h"
 #include "mlir/Pass/PassManager.h"
 #include "passes/5-schedule/Pipeline.h"
-#include "test/passes/3-shard/Draws.h"
 #include "test/passes/3-shard/Steps.h"
+#include "test/support/CommandLine.h"
+#include <gtest/gtest.h>
 #include <sstream>
 
 using namespace mlir;
@@ -208,7 +209,7 @@ graph::Tensor drawTensor(std::vector<int64_t> shape, std::mt19937 &random) {
   return tensor;
 }
 
-LLMC_TEST(random_functions_keep_their_values) {
+TEST(Places, RandomFunctionsKeepTheirValues) {
   for (int i = 0; i < 10 * draws().count; ++i) {
     unsigned seed = draws().seed + i;
     std::mt19937 random(seed);
@@ -223,7 +224,7 @@ LLMC_TEST(random_functions_keep_their_values) {
     PassManager passes(&context);
     buildSchedulePipeline(passes, options);
     bool ok = succeeded(passes.run(*module));
-    EXPECT_MSG(ok, what + ": phase 5 fails\n" + text);
+    EXPECT_TRUE(ok) << what + ": phase 5 fails\n" + text;
     if (!ok)
       continue;
     parallel::StepInput input;
@@ -235,11 +236,11 @@ LLMC_TEST(random_functions_keep_their_values) {
       input.microBatches.push_back({{"input_ids", drawTensor({2, 4}, random)}});
     auto expected = parallel::evaluateStep(*before, input);
     auto got = verify::interpretStep(*module, input, random);
-    EXPECT_MSG(succeeded(expected) && succeeded(got), what + ": the step does not run");
+    EXPECT_TRUE(succeeded(expected) && succeeded(got)) << what + ": the step does not run";
     if (failed(expected) || failed(got))
       continue;
     auto list = differences(*before, *got, *expected);
-    EXPECT_MSG(list.empty(), what + ": " + (list.empty() ? "" : list[0]) + "\n" + text);
+    EXPECT_TRUE(list.empty()) << what + ": " + (list.empty() ? "" : list[0]) + "\n" + text;
   }
 }
 

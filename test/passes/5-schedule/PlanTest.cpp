@@ -1,8 +1,9 @@
 // Plans of random models, meshes and schedules before the checkers.
 #include "lib/planfile/AxisNames.h"
 #include "lib/planfile/Check.h"
-#include "test/passes/3-shard/Draws.h"
 #include "test/passes/5-schedule/Plans.h"
+#include "test/support/CommandLine.h"
+#include <gtest/gtest.h>
 
 using namespace mlir;
 
@@ -24,14 +25,14 @@ void forEachPlan(llvm::function_ref<void(const Plan &, planfile::ProgramT &, con
   }
 }
 
-LLMC_TEST(checkers_find_nothing) {
+TEST(Plan, CheckersFindNothing) {
   forEachPlan([](const Plan &, planfile::ProgramT &program, const std::string &what) {
     auto findings = planfile::checkAll(program);
-    EXPECT_MSG(findings.empty(), what + "\n" + planfile::formatFindings(findings));
+    EXPECT_TRUE(findings.empty()) << what + "\n" + planfile::formatFindings(findings);
   });
 }
 
-LLMC_TEST(one_slot_less_is_found) {
+TEST(Plan, OneSlotLessIsFound) {
   forEachPlan([](const Plan &, planfile::ProgramT &program, const std::string &what) {
     for (auto &stage : program.stages) {
       if (stage->pools.front()->slots < 2)
@@ -42,8 +43,8 @@ LLMC_TEST(one_slot_less_is_found) {
       --stage->pools.front()->slots;
       for (auto &entry : stage->table)
         entry->slot = entry->micro_batch % stage->pools.front()->slots;
-      EXPECT_MSG(!planfile::checkHappensBefore(program).empty(),
-                 what + ": nobody misses the slot");
+      EXPECT_TRUE(!planfile::checkHappensBefore(program).empty())
+          << what + ": nobody misses the slot";
       ++stage->pools.front()->slots;
       for (size_t i = 0; i < before.size(); ++i)
         stage->table[i]->slot = before[i];
@@ -52,20 +53,21 @@ LLMC_TEST(one_slot_less_is_found) {
 }
 
 // min(m, p - s) slots under 1F1B, m under GPipe.
-LLMC_TEST(slots_are_those_of_the_schedule) {
+TEST(Plan, SlotsAreThoseOfTheSchedule) {
   forEachPlan([](const Plan &plan, planfile::ProgramT &program, const std::string &what) {
     for (size_t s = 0; s < program.stages.size(); ++s) {
       int64_t m = plan.microBatches, ahead = plan.mesh.pp - int64_t(s);
       int64_t slots = plan.schedule == "gpipe" ? m : std::min(m, ahead);
-      EXPECT_MSG(program.stages[s]->pools.front()->slots == slots, what + ": stage " + std::to_string(s) + " has " +
-                                                        std::to_string(program.stages[s]->pools.front()->slots) + " slots");
+      EXPECT_TRUE(program.stages[s]->pools.front()->slots == slots)
+          << what + ": stage " + std::to_string(s) + " has " +
+                 std::to_string(program.stages[s]->pools.front()->slots) + " slots";
     }
   });
 }
 
 // Every gradient is summed over the replicas once a step, padding included, in
 // the last backward, and a bucket is closed once it is large enough.
-LLMC_TEST(buckets_hold_every_gradient_once) {
+TEST(Plan, BucketsHoldEveryGradientOnce) {
   forEachPlan([](const Plan &plan, planfile::ProgramT &program, const std::string &what) {
     if (plan.mesh.dp == 1)
       return;
@@ -86,16 +88,18 @@ LLMC_TEST(buckets_hold_every_gradient_once) {
             continue;
           if (procedure->kind == planfile::ProcedureKind::Update && collective->count == 1)
             continue; // loss and tokens
-          EXPECT_MSG(procedure->kind == planfile::ProcedureKind::BackwardLast && instruction->stream > 0,
-                     what + ": a sum over dp stands in " + procedure->name);
+          EXPECT_TRUE(procedure->kind == planfile::ProcedureKind::BackwardLast &&
+                      instruction->stream > 0)
+              << what + ": a sum over dp stands in " + procedure->name;
           reduced += collective->src->size;
           groups.insert(collective->axes);
           ++calls;
         }
-      EXPECT_MSG(reduced == gradients, what + ": " + std::to_string(reduced) + " bytes are summed of " +
-                                           std::to_string(gradients));
-      EXPECT_MSG(calls <= gradients / plan.bucketBytes + int64_t(groups.size()) && calls >= gradients / (plan.bucketBytes + largest),
-                 what + ": " + std::to_string(calls) + " buckets");
+      EXPECT_TRUE(reduced == gradients) << what + ": " + std::to_string(reduced) +
+                                               " bytes are summed of " + std::to_string(gradients);
+      EXPECT_TRUE(calls <= gradients / plan.bucketBytes + int64_t(groups.size()) &&
+                  calls >= gradients / (plan.bucketBytes + largest))
+          << what + ": " + std::to_string(calls) + " buckets";
     }
   });
 }

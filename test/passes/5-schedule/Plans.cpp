@@ -1,7 +1,7 @@
 #include "test/passes/5-schedule/Plans.h"
 
-#include "lib/planfile/Check.h"
 #include "dialects/plan/Plan.h"
+#include "lib/planfile/Check.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Pass/PassManager.h"
 #include "passes/2-train/Pipeline.h"
@@ -9,7 +9,7 @@
 #include "passes/4-partition/Pipeline.h"
 #include "passes/5-schedule/Passes.h"
 #include "passes/6-emit/Emit.h"
-#include "test/planfile/Harness.h"
+#include <gtest/gtest.h>
 
 using namespace mlir;
 
@@ -61,7 +61,7 @@ OwningOpRef<ModuleOp> schedule(MLIRContext &context, const Plan &plan) {
   passes.addPass(createAssignArena());
   passes.addPass(createVerifySchedule());
   bool ok = succeeded(passes.run(*module));
-  EXPECT_MSG(ok, plan.describe() + " fails" + messages);
+  EXPECT_TRUE(ok) << plan.describe() + " fails" + messages;
   return ok ? std::move(module) : OwningOpRef<ModuleOp>();
 }
 
@@ -100,7 +100,7 @@ std::optional<planfile::ProgramT> write(ModuleOp module, const Plan &plan) {
   setOptions(module, plan);
   std::optional<planfile::ProgramT> program(std::in_place);
   bool ok = succeeded(emit::writePlan(module, *program));
-  EXPECT_MSG(ok, plan.describe() + ": the plan cannot be written");
+  EXPECT_TRUE(ok) << plan.describe() + ": the plan cannot be written";
   if (!ok)
     return std::nullopt;
   for (size_t s = 0; s < program->stages.size(); ++s)

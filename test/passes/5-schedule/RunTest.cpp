@@ -4,9 +4,10 @@
 #include "lib/verify/interpret/PlanMachine.h"
 #include "mlir/Pass/PassManager.h"
 #include "passes/2-train/Pipeline.h"
-#include "test/passes/3-shard/Draws.h"
 #include "test/passes/3-shard/Steps.h"
 #include "test/passes/5-schedule/Plans.h"
+#include "test/support/CommandLine.h"
+#include <gtest/gtest.h>
 
 using namespace mlir;
 
@@ -21,11 +22,11 @@ OwningOpRef<ModuleOp> trained(MLIRContext &context, const Plan &plan) {
   PassManager passes(&context);
   buildTrainPipeline(passes, options);
   bool ok = succeeded(passes.run(*module));
-  EXPECT_MSG(ok, plan.describe() + ": phase 2 fails");
+  EXPECT_TRUE(ok) << plan.describe() + ": phase 2 fails";
   return ok ? std::move(module) : OwningOpRef<ModuleOp>();
 }
 
-LLMC_TEST(a_plan_is_the_step_of_its_model) {
+TEST(Run, APlanIsTheStepOfItsModel) {
   for (int i = 0; i < draws().count; ++i) {
     unsigned seed = draws().seed + i;
     std::mt19937 random(seed);
@@ -39,7 +40,7 @@ LLMC_TEST(a_plan_is_the_step_of_its_model) {
     parallel::StepInput input = drawInput(*whole, plan.model, plan.microBatches, random);
     auto expected = parallel::evaluateStep(*whole, input);
     auto got = verify::interpretStep(*scheduled, input, random);
-    EXPECT_MSG(succeeded(expected) && succeeded(got), what + ": the step does not run");
+    EXPECT_TRUE(succeeded(expected) && succeeded(got)) << what + ": the step does not run";
     if (succeeded(expected) && succeeded(got))
       expectSame(*whole, *got, *expected, what);
   }
@@ -47,7 +48,7 @@ LLMC_TEST(a_plan_is_the_step_of_its_model) {
 
 // The comparison can fail: events are all that holds a stream back, so without
 // waits some order of streams gives other numbers.
-LLMC_TEST(without_waits_steps_differ) {
+TEST(Run, WithoutWaitsStepsDiffer) {
   Plan plan;
   plan.mesh.dp = plan.mesh.pp = 2;
   plan.microBatches = 3;
@@ -66,7 +67,7 @@ LLMC_TEST(without_waits_steps_differ) {
     auto got = verify::interpretStep(*scheduled, input, random);
     differ += failed(got) || !differences(*whole, *got, *expected).empty();
   }
-  EXPECT_MSG(differ > 0, "ten random orders without a wait give the right step");
+  EXPECT_TRUE(differ > 0) << "ten random orders without a wait give the right step";
 }
 
 } // namespace
