@@ -5,6 +5,7 @@
 #include "lib/pipeline/Pipeline.h"
 #include "mlir/Parser/Parser.h"
 #include "runtime/states/Random.h"
+#include "test/support/Context.h"
 
 #include <gtest/gtest.h>
 
@@ -29,10 +30,7 @@ std::string moduleWith(const std::string &mask) {
 }
 
 void checkMask(const std::string &mask) {
-  DialectRegistry registry;
-  registerDialects(registry);
-  MLIRContext context(registry);
-  context.loadAllAvailableDialects();
+  test::LoadedContext context;
   auto module = parseSourceString<ModuleOp>(moduleWith(mask), ParserConfig(&context));
   ASSERT_TRUE(module);
   auto func = *module->getOps<func::FuncOp>().begin();

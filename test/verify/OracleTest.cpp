@@ -4,6 +4,7 @@
 #include "dialects/graph/Graph.h"
 #include "lib/pipeline/Pipeline.h"
 #include "mlir/IR/Diagnostics.h"
+#include "test/support/Context.h"
 
 #include <cstdlib>
 #include <gtest/gtest.h>
@@ -42,10 +43,7 @@ struct Verified {
 Verified verified(const std::string &model, const std::string &python,
                   std::function<void(Phase, mlir::Operation *)> afterPhase = {},
                   bool infer = false) {
-  mlir::DialectRegistry registry;
-  registerDialects(registry);
-  mlir::MLIRContext context(registry);
-  context.loadAllAvailableDialects();
+  test::LoadedContext context;
   Verified out;
   mlir::ScopedDiagnosticHandler handler(&context, [&](mlir::Diagnostic &diagnostic) {
     if (diagnostic.getSeverity() == mlir::DiagnosticSeverity::Error)

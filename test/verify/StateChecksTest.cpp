@@ -5,6 +5,7 @@
 #include "lib/verify/source/StateChecks.h"
 
 #include "dialects/graph/Graph.h"
+#include "test/support/Context.h"
 
 #include <gtest/gtest.h>
 
@@ -25,10 +26,6 @@ std::string joined(const Faults &faults) {
 
 struct Compiled {
   explicit Compiled(const std::string &model, int64_t tp = 2) {
-    mlir::DialectRegistry registry;
-    registerDialects(registry);
-    context.appendDialectRegistry(registry);
-    context.loadAllAvailableDialects();
     CompileOptions options;
     options.model = std::string(LLMC_SOURCE_DIR) + "/" + model;
     options.tp = tp;
@@ -50,7 +47,7 @@ struct Compiled {
   ProgramT &program() { return *subject.program; }
   mlir::ModuleOp imported() { return subject.at(llmc::Phase::Import); }
 
-  mlir::MLIRContext context;
+  test::LoadedContext context;
   Subject subject;
   FileModel file;
   std::string config;
@@ -88,10 +85,7 @@ TEST(States, RightOnesPass) {
 // Whatever exporters write: of every model that we have the wiring is right.
 TEST(States, AllModelsAreWiredRightly) {
   namespace fs = std::filesystem;
-  mlir::DialectRegistry registry;
-  registerDialects(registry);
-  mlir::MLIRContext context(registry);
-  context.loadAllAvailableDialects();
+  test::LoadedContext context;
   context.getDiagEngine().registerHandler([](mlir::Diagnostic &) { return mlir::success(); });
   size_t files = 0, configs = 0;
   for (const auto &entry : fs::recursive_directory_iterator(LLMC_SOURCE_DIR "/test/data")) {

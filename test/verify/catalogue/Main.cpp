@@ -7,6 +7,7 @@
 #include "lib/verify/mutation/ChildProcesses.h"
 #include "lib/verify/mutation/IrCourt.h"
 #include "runtime/cpu/Executor.h"
+#include "test/support/Context.h"
 #include "test/verify/catalogue/Catalogue.h"
 
 #include <cstdio>
@@ -104,10 +105,7 @@ int main(int argc, char **argv) {
     std::fprintf(stderr, "usage: llmc-catalogue FOLDER [TEXT | --every N]\n");
     return 2;
   }
-  mlir::DialectRegistry registry;
-  registerDialects(registry);
-  mlir::MLIRContext context(registry, mlir::MLIRContext::Threading::DISABLED);
-  context.loadAllAvailableDialects();
+  test::LoadedContext context(mlir::MLIRContext::Threading::DISABLED);
   std::string text = argc > 2 ? argv[2] : "";
   size_t every = 1;
   if (text == "--every" && argc > 3)

@@ -6,26 +6,22 @@
 #include "lib/pipeline/Pipeline.h"
 #include "lib/verify/source/MeantConstants.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "test/support/CommandLine.h"
+#include "test/support/Context.h"
+#include "test/support/Names.h"
 
 #include <cmath>
-#include <cstdio>
+#include <filesystem>
 #include <functional>
+#include <gtest/gtest.h>
 #include <random>
+#include <set>
 
 using namespace mlir;
 using namespace llmc;
 using graph::Build;
 
 namespace {
-
-int passes = 0, failures = 0;
-
-void expect(bool holds, const std::string &what, const verify::Report &report) {
-  std::printf("%s  from file: %s\n", holds ? "ok    " : "FAILED", what.c_str());
-  ++(holds ? passes : failures);
-  if (!holds)
-    std::printf("%s", report.text().c_str());
-}
 
 // The first op of a kind for which `which` holds, also within repeats.
 template <typename OpType>
@@ -228,35 +224,10 @@ bool finds(const verify::Report &report, const std::string &name) {
                       [&](const verify::Check &c) { return c.name == name && !c.passed; });
 }
 
-// `model` as it is, then with each fault; returns how many had a place in it.
-int checkModel(MLIRContext &context, const std::string &model) {
-  auto sound = check(context, optionsFor(model));
-  if (failed(sound))
-    return 0;
-  expect(sound->passed() && sound->checks.size() == 6, model + " as it is", *sound);
-  int planted = 0;
-  for (const Fault &fault : faults) {
-    CompileOptions options = optionsFor(model);
-    options.optimizer = fault.optimizer;
-    bool done = false;
-    options.afterPhase = [&](Phase phase, Operation *module) {
-      if (phase == fault.phase)
-        done |= fault.plant(cast<ModuleOp>(module));
-    };
-    auto report = check(context, options);
-    if (failed(report) || !done)
-      continue;
-    ++planted;
-    expect(finds(*report, fault.check), model + ": " + fault.what, *report);
-  }
-  return planted;
-}
-
 constexpr double kHalfUnit = 1.001 * 0x1p-24;
 
 // Checks the number that an exporter meant against the float32 that it wrote.
-void checkMeant() {
-  verify::Report none;
+TEST(FromFile, ConstantsAreAsMeant) {
   const double meant[] = {3,
                           1 / 3.0,
                           std::sqrt(0.5),
@@ -273,48 +244,81 @@ void checkMeant() {
                           1 / 768.0,
                           50.25};
   for (double exact : meant)
-    expect(std::abs(verify::meantValue(static_cast<float>(exact), kHalfUnit) / exact - 1) < 1e-15,
-           std::to_string(exact) + " is what was meant", none);
+    EXPECT_TRUE(std::abs(verify::meantValue(static_cast<float>(exact), kHalfUnit) / exact - 1) <
+                1e-15)
+        << exact << " is what was meant";
   double wrong = 1.00001 / std::sqrt(80.0);
   double read = verify::meantValue(static_cast<float>(wrong), kHalfUnit);
-  expect(std::abs(read - wrong) < 1e-7 * wrong, "a wrong scale stays wrong", none);
+  EXPECT_TRUE(std::abs(read - wrong) < 1e-7 * wrong) << "a wrong scale stays wrong";
   std::mt19937_64 random(1);
   double farthest = 0;
   for (int i = 0; i < 20000; ++i) {
     auto size = static_cast<float>(std::exp(std::uniform_real_distribution<>(-30, 30)(random)));
     farthest = std::max(farthest, std::abs(verify::meantValue(size, kHalfUnit) / size - 1));
   }
-  expect(farthest > 0 && farthest <= kHalfUnit, "no number moves by more than half a unit", none);
+  EXPECT_TRUE(farthest > 0 && farthest <= kHalfUnit) << "no number moves by more than half a unit";
   for (double odd : {0.0, HUGE_VAL, -HUGE_VAL, 3.4028234663852886e38})
-    expect(verify::meantValue(odd, kHalfUnit) == odd, std::to_string(odd) + " is itself", none);
+    EXPECT_TRUE(verify::meantValue(odd, kHalfUnit) == odd) << odd << " is itself";
 }
 
-} // namespace
+class SoundModel : public testing::TestWithParam<std::string> {};
 
-int main(int argc, char **argv) {
-  DialectRegistry registry;
-  registerDialects(registry);
-  MLIRContext context(registry);
-  context.loadAllAvailableDialects();
-  checkMeant();
-  constexpr int kFaults = std::size(faults);
-  for (int i = 1; i < argc; ++i) {
-    verify::Report none;
-    // A model may be untied.
-    expect(checkModel(context, argv[i]) >= kFaults - 1, std::string(argv[i]) + ": all planted",
-           none);
+TEST_P(SoundModel, Passes) {
+  test::LoadedContext context;
+  auto sound = check(context, optionsFor(GetParam()));
+  ASSERT_TRUE(succeeded(sound));
+  EXPECT_TRUE(sound->passed() && sound->checks.size() == 6) << "as it is\n" << sound->text();
+}
+
+class PlantedFault : public testing::TestWithParam<std::tuple<std::string, Fault>> {};
+
+// Checks that a fault is found. A model may have no place for one of them, because it is untied.
+TEST_P(PlantedFault, IsFound) {
+  const auto &[model, fault] = GetParam();
+  static std::set<std::string> without;
+  test::LoadedContext context;
+  CompileOptions options = optionsFor(model);
+  options.optimizer = fault.optimizer;
+  bool done = false;
+  options.afterPhase = [&](Phase phase, Operation *module) {
+    if (phase == fault.phase)
+      done |= fault.plant(cast<ModuleOp>(module));
+  };
+  auto report = check(context, options);
+  if (failed(report) || !done) {
+    EXPECT_TRUE(without.insert(model).second) << "all but one are planted";
+    GTEST_SKIP() << "no place for it";
   }
-  // As a user meets them: by default, on many ranks.
+  EXPECT_TRUE(finds(*report, fault.check)) << fault.what << "\n" << report->text();
+}
+
+INSTANTIATE_TEST_SUITE_P(Models, SoundModel, testing::ValuesIn(test::arguments()));
+std::string nameOf(const testing::TestParamInfo<PlantedFault::ParamType> &info) {
+  const auto &[model, fault] = info.param;
+  std::filesystem::path folder = std::filesystem::path(model).parent_path();
+  return test::testName(folder.filename().string() + " " + fault.what);
+}
+
+INSTANTIATE_TEST_SUITE_P(Models, PlantedFault,
+                         testing::Combine(testing::ValuesIn(test::arguments()),
+                                          testing::ValuesIn(faults)),
+                         nameOf);
+
+// Checks what a user meets: a verification by default, on many ranks.
+TEST(FromFile, APlainVerificationSaysWhere) {
+  test::LoadedContext context;
   verify::VerifyOptions options;
-  options.compile = optionsFor(argv[1]);
+  options.compile = optionsFor(test::arguments().at(0));
   options.compile.tp = 2;
   options.compile.afterPhase = [&](Phase phase, Operation *module) {
     if (phase == Phase::Raise)
       scaleAttention(cast<ModuleOp>(module), 1.05);
   };
   auto report = verify::verifyModel(context, options);
-  expect(succeeded(report) && finds(*report, "fp64:raise:outputs") && report->border == "raise",
-         "a plain verification finds it and says where", *report);
-  std::printf("%d passed, %d failed\n", passes, failures);
-  return failures != 0;
+  ASSERT_TRUE(succeeded(report));
+  EXPECT_TRUE(finds(*report, "fp64:raise:outputs") && report->border == "raise")
+      << "a plain verification finds it and says where\n"
+      << report->text();
 }
+
+} // namespace

@@ -12,6 +12,7 @@
 #include "lib/support/Json.h"
 #include "lib/verify/mutation/IrCourt.h"
 #include "runtime/cpu/Executor.h"
+#include "test/support/Context.h"
 
 #include <cstdio>
 #include <cstdlib>
@@ -107,10 +108,7 @@ json summarize(const std::vector<verify::IrMutant> &mutants,
 }
 
 int run(const Asked &asked) {
-  mlir::DialectRegistry registry;
-  registerDialects(registry);
-  mlir::MLIRContext context(registry, mlir::MLIRContext::Threading::DISABLED);
-  context.loadAllAvailableDialects();
+  test::LoadedContext context(mlir::MLIRContext::Threading::DISABLED);
   auto court = verify::IrCourt::create(context, asked.verify);
   if (mlir::failed(court))
     return 2;

@@ -1,25 +1,28 @@
 // Kernels of a sound plan pass; faults of kernels, which no border of the IR sees, are found.
+#include "lib/verify/kernels/Shapes.h"
 #include "dialects/graph/Graph.h"
 #include "dialects/plan/Plan.h"
 #include "lib/pipeline/Pipeline.h"
-#include "lib/verify/kernels/Shapes.h"
+#include "test/support/CommandLine.h"
+#include "test/support/Context.h"
+#include "test/support/Names.h"
 #include "test/verify/catalogue/KernelEdits.h"
 
-#include <cstdio>
 #include <cstring>
+#include <gtest/gtest.h>
+#include <stdexcept>
 
 using namespace llmc;
 using runtime::KernelFunction;
 
 namespace {
 
-int passes = 0, failures = 0;
-
-void expect(bool holds, const std::string &what, const verify::Report &report) {
-  std::printf("%s  kernels: %s\n", holds ? "ok    " : "FAILED", what.c_str());
-  ++(holds ? passes : failures);
-  if (!holds)
-    std::printf("%s", report.text().c_str());
+CompileOptions optionsOfModel() {
+  CompileOptions options;
+  options.model = test::arguments().at(0);
+  options.tp = 2;
+  options.globalBatch = 2;
+  return options;
 }
 
 //===-- Faults of machine code ----------------------------------------------===//
@@ -94,8 +97,7 @@ uint32_t choose(verify::Subject &subject, const char *name) {
   });
   if (kernel)
     return *kernel;
-  std::printf("FAILED  kernels: no launch has a %s\n", name);
-  std::exit(1);
+  throw std::logic_error(std::string("no launch has a ") + name);
 }
 
 verify::Report check(const verify::Subject &subject) {
@@ -104,7 +106,7 @@ verify::Report check(const verify::Subject &subject) {
   return report;
 }
 
-void plant(verify::Subject &subject, const MachineFault &fault) {
+void expectNamed(verify::Subject &subject, const MachineFault &fault) {
   runtime::Kernels sound = *subject.kernels;
   uint32_t index = choose(subject, fault.op);
   std::vector<KernelFunction> functions;
@@ -118,7 +120,7 @@ void plant(verify::Subject &subject, const MachineFault &fault) {
   for (const verify::Check &one : report.checks)
     named |= one.name == "kernels:shapes" && !one.passed &&
              one.subject.rfind(subject.program->kernels[index]->name, 0) == 0;
-  expect(named, fault.what, report);
+  EXPECT_TRUE(named) << fault.what << "\n" << report.text();
   subject.kernels = std::move(sound);
 }
 
@@ -142,47 +144,57 @@ const EmitterFault emitterFaults[] = {
      catalogue::leaveOutOps("layer_norm", "math.sqrt")},
 };
 
-void plant(mlir::MLIRContext &context, CompileOptions options, const EmitterFault &fault) {
+void expectFound(const EmitterFault &fault) {
+  test::LoadedContext context;
+  CompileOptions options = optionsOfModel();
   bool placed = false;
   options.afterPhase = [&](Phase phase, mlir::Operation *module) {
     if (phase == Phase::Emit)
       placed |= fault.spoil(mlir::cast<mlir::ModuleOp>(module));
   };
   auto subject = verify::compileSubject(context, options);
-  if (failed(subject))
-    return expect(false, fault.what, {});
+  ASSERT_TRUE(succeeded(subject)) << fault.what;
   verify::Report report = check(*subject);
   bool found = false;
   for (const verify::Check &one : report.checks)
     found |= !one.passed && one.name.rfind(fault.check, 0) == 0 &&
              one.subject.find(fault.kernel) != std::string::npos;
-  expect(found && placed, fault.what, report);
+  EXPECT_TRUE(found && placed) << fault.what << "\n" << report.text();
 }
+
+//===-- Tests ---------------------------------------------------------------===//
+
+// Holds the sound plan, compiled once for all tests.
+struct Sound {
+  test::LoadedContext context;
+  mlir::FailureOr<verify::Subject> subject = verify::compileSubject(context, optionsOfModel());
+};
+
+mlir::FailureOr<verify::Subject> &soundSubject() {
+  static Sound sound;
+  return sound.subject;
+}
+
+TEST(Shapes, KernelsOfASoundPlanPass) {
+  ASSERT_TRUE(succeeded(soundSubject()));
+  verify::Report report = check(*soundSubject());
+  EXPECT_TRUE(report.passed() && report.checks.size() == 6) << "those of a sound plan pass\n"
+                                                            << report.text();
+}
+
+class FaultOfMachineCode : public testing::TestWithParam<MachineFault> {};
+
+TEST_P(FaultOfMachineCode, IsNamed) {
+  ASSERT_TRUE(succeeded(soundSubject()));
+  expectNamed(*soundSubject(), GetParam());
+}
+
+class FaultOfEmitter : public testing::TestWithParam<EmitterFault> {};
+
+TEST_P(FaultOfEmitter, IsNamed) { expectFound(GetParam()); }
+
+constexpr auto nameOf = [](const auto &info) { return test::testName(info.param.what); };
+INSTANTIATE_TEST_SUITE_P(Shapes, FaultOfMachineCode, testing::ValuesIn(machineFaults), nameOf);
+INSTANTIATE_TEST_SUITE_P(Shapes, FaultOfEmitter, testing::ValuesIn(emitterFaults), nameOf);
 
 } // namespace
-
-int main(int argc, char **argv) {
-  if (argc != 2) {
-    std::fprintf(stderr, "usage: %s MODEL\n", argv[0]);
-    return 2;
-  }
-  mlir::DialectRegistry registry;
-  registerDialects(registry);
-  mlir::MLIRContext context(registry);
-  context.loadAllAvailableDialects();
-  CompileOptions options;
-  options.model = argv[1];
-  options.tp = 2;
-  options.globalBatch = 2;
-  auto subject = verify::compileSubject(context, options);
-  if (failed(subject))
-    return 1;
-  verify::Report report = check(*subject);
-  expect(report.passed() && report.checks.size() == 6, "those of a sound plan pass", report);
-  for (const MachineFault &fault : machineFaults)
-    plant(*subject, fault);
-  for (const EmitterFault &fault : emitterFaults)
-    plant(context, options, fault);
-  std::printf("%d passed, %d failed\n", passes, failures);
-  return failures != 0;
-}

@@ -1,13 +1,15 @@
 // A step that repeats its micro-batches is the step with all of them written out, for whoever
 // runs it; and the plan's own first step repeats none.
 #include "lib/pipeline/Pipeline.h"
+#include "lib/verify/Verify.h"
 #include "lib/verify/interpret/Interpret.h"
 #include "lib/verify/interpret/PlanMachine.h"
 #include "lib/verify/subject/RunPlan.h"
-#include "lib/verify/Verify.h"
+#include "test/support/CommandLine.h"
+#include "test/support/Context.h"
 
 #include <algorithm>
-#include <cstdio>
+#include <gtest/gtest.h>
 #include <set>
 
 using namespace mlir;
@@ -17,14 +19,7 @@ using verify::Trial;
 
 namespace {
 
-int passes = 0, failures = 0;
-
-void expect(bool holds, const std::string &what) {
-  std::printf("%s  steps: %s\n", holds ? "ok    " : "FAILED", what.c_str());
-  ++(holds ? passes : failures);
-}
-
-CompileOptions optionsFor(const char *model) {
+CompileOptions optionsFor(const std::string &model) {
   CompileOptions options;
   options.model = model;
   options.dp = options.pp = options.tp = 2;
@@ -57,12 +52,9 @@ size_t different(const verify::StepData &step, int64_t microBatches) {
 
 template <typename F> void compareBoth(const char *who, const Trial &trial, double limit, F run) {
   auto few = run(trial), all = run(writtenOut(trial));
-  if (!few || !all) {
-    expect(false, std::string(who) + " runs");
-    return;
-  }
+  ASSERT_TRUE(few && all) << who << " runs";
   double off = distance(*few, *all);
-  expect(off <= limit, std::string(who) + ": " + std::to_string(off) + " apart");
+  EXPECT_TRUE(off <= limit) << who << ": " << off << " apart";
 }
 
 void checkRuns(const verify::Subject &ranks, const verify::Subject &one, const Trial &trial) {
@@ -84,40 +76,28 @@ void checkRuns(const verify::Subject &ranks, const verify::Subject &one, const T
   });
 }
 
-void checkModel(MLIRContext &context, const char *model) {
-  CompileOptions options = optionsFor(model);
+class RepeatedSteps : public testing::TestWithParam<std::string> {};
+
+TEST_P(RepeatedSteps, EqualStepsWrittenOut) {
+  test::LoadedContext context;
+  CompileOptions options = optionsFor(GetParam());
   FailureOr<verify::Subject> ranks = verify::compileSubject(context, options);
   FailureOr<verify::Reference> reference = verify::makeReference(context, options, 3);
-  if (failed(ranks) || failed(reference)) {
-    expect(false, "the model compiles");
-    return;
-  }
+  ASSERT_TRUE(succeeded(ranks) && succeeded(reference)) << "the model compiles";
   const verify::Subject &one = reference->one;
   int64_t count = options.microBatches();
-  expect(count == 8, "8 micro-batches");
+  EXPECT_TRUE(count == 8) << "8 micro-batches";
   auto few = verify::drawTrial(one, 3, 2, 2);
-  if (!few) {
-    expect(false, "steps are drawn");
-    return;
-  }
+  ASSERT_TRUE(bool(few)) << "steps are drawn";
   checkRuns(*ranks, one, *few);
   for (auto [atMost, made] : {std::pair(1, 1), {2, 2}, {3, 2}, {7, 4}, {8, 8}, {100, 8}})
-    expect(different(verify::drawStep(one, 3, 0, atMost), count) == size_t(made),
-           std::to_string(atMost) + " different ones are a divisor of 8");
+    EXPECT_TRUE(different(verify::drawStep(one, 3, 0, atMost), count) == size_t(made))
+        << atMost << " different ones are a divisor of 8";
   const auto &steps = verify::trialOfPlan(*reference).steps;
-  expect(different(steps[0], count) == size_t(count), "a plan's first step repeats none");
-  expect(different(steps[1], count) == size_t(verify::kDifferent), "its second does");
+  EXPECT_TRUE(different(steps[0], count) == size_t(count)) << "a plan's first step repeats none";
+  EXPECT_TRUE(different(steps[1], count) == size_t(verify::kDifferent)) << "its second does";
 }
+
+INSTANTIATE_TEST_SUITE_P(Models, RepeatedSteps, testing::ValuesIn(test::arguments()));
 
 } // namespace
-
-int main(int argc, char **argv) {
-  DialectRegistry registry;
-  registerDialects(registry);
-  MLIRContext context(registry);
-  context.loadAllAvailableDialects();
-  for (int i = 1; i < argc; ++i)
-    checkModel(context, argv[i]);
-  std::printf("%d passed, %d failed\n", passes, failures);
-  return failures != 0;
-}

@@ -1,37 +1,38 @@
 // The comparison of a plan with its twin finds what it must find.
+#include "lib/verify/scaled/Isomorphism.h"
 #include "lib/pipeline/Pipeline.h"
 #include "lib/planfile/Program.h"
-#include "lib/verify/scaled/Isomorphism.h"
 #include "lib/verify/scaled/Shrink.h"
 #include "lib/verify/scaled/Twin.h"
+#include "test/support/CommandLine.h"
+#include "test/support/Context.h"
+#include "test/support/Names.h"
 
-#include <cstdio>
 #include <functional>
+#include <gtest/gtest.h>
+#include <stdexcept>
 
 using namespace llmc;
 using namespace llmc::planfile;
 
 namespace {
 
-int passes = 0, failures = 0;
-
-void expect(bool holds, const char *what, const verify::Isomorphism &found) {
-  std::printf("%s  isomorphism: %s\n", holds ? "ok    " : "FAILED", what);
-  ++(holds ? passes : failures);
-  if (!holds)
-    for (const std::string &line : found.differences)
-      std::printf("        %s\n", line.c_str());
+// Lists the differences for the message of a failed test.
+std::string listed(const verify::Isomorphism &found) {
+  std::string text;
+  for (const std::string &line : found.differences)
+    text += line + "\n";
+  return text;
 }
 
-// The first instruction of a kind after `skip` others; fails the test if there is none.
+// Returns the first instruction of a kind after `skip` others.
 InstructionT &find(ProgramT &program, Body kind, const char *procedure, unsigned skip = 0) {
   for (auto &stage : program.stages)
     for (auto &p : stage->procedures)
       for (auto &instruction : p->instructions)
         if (p->name == procedure && instruction->body.type == kind && skip-- == 0)
           return *instruction;
-  std::printf("FAILED  isomorphism: no such instruction in %s\n", procedure);
-  std::exit(1);
+  throw std::logic_error(std::string("no such instruction in ") + procedure);
 }
 
 struct Plant {
@@ -96,44 +97,53 @@ const Plant plants[] = {
      }},
 };
 
-} // namespace
-
-int main(int argc, char **argv) {
-  if (argc != 2) {
-    std::fprintf(stderr, "usage: %s MODEL\n", argv[0]);
-    return 2;
-  }
-  mlir::DialectRegistry registry;
-  registerDialects(registry);
-  mlir::MLIRContext context(registry);
-  context.loadAllAvailableDialects();
-  CompileOptions options;
-  options.model = argv[1];
-  options.dp = options.pp = options.tp = 2;
-  options.globalBatch = 8;
-  auto plan = verify::compileSubject(context, options);
-  auto raised = verify::compileSubject(context, options, llmc::Phase::Raise);
+// Holds a plan of the model and its twin, compiled once for all tests.
+struct Twins {
+  test::LoadedContext context;
+  mlir::FailureOr<verify::Subject> plan, twin;
   std::string sizes;
-  if (failed(plan) || failed(raised) ||
-      failed(verify::shrinkModel(raised->at(llmc::Phase::Raise), options.tp, sizes)))
-    return 1;
-  auto twin = verify::compileSubject(context, options, llmc::Phase::Emit, raised->at(llmc::Phase::Raise));
-  if (failed(twin))
-    return 1;
-  std::string bytes = writeProgram(*twin->program);
-  auto found = verify::compare(*plan->program, *twin->program, {});
-  expect(found.count == 0 && found.reads > 500, "a twin is isomorphic", found);
-  expect(!sizes.empty(), "widths have become smaller", found);
-  for (const Plant &plant : plants) {
-    auto broken = readProgram(bytes);
-    if (!broken)
-      return 1;
-    plant.make(**broken);
-    found = verify::compare(*plan->program, **broken, {});
-    bool named = !found.differences.empty() &&
-                 found.differences.front().find(plant.expected) != std::string::npos;
-    expect(named, plant.what, found);
+
+  Twins() {
+    CompileOptions options;
+    options.model = test::arguments().at(0);
+    options.dp = options.pp = options.tp = 2;
+    options.globalBatch = 8;
+    plan = verify::compileSubject(context, options);
+    auto raised = verify::compileSubject(context, options, llmc::Phase::Raise);
+    if (failed(plan) || failed(raised) ||
+        failed(verify::shrinkModel(raised->at(llmc::Phase::Raise), options.tp, sizes)))
+      return;
+    twin =
+        verify::compileSubject(context, options, llmc::Phase::Emit, raised->at(llmc::Phase::Raise));
   }
-  std::printf("%d passed, %d failed\n", passes, failures);
-  return failures != 0;
+};
+
+const Twins &twins() {
+  static Twins twins;
+  return twins;
 }
+
+class PlantedFault : public testing::TestWithParam<Plant> {};
+
+TEST(Isomorphism, ATwinIsIsomorphic) {
+  ASSERT_TRUE(succeeded(twins().plan) && succeeded(twins().twin));
+  auto found = verify::compare(*twins().plan->program, *twins().twin->program, {});
+  EXPECT_TRUE(found.count == 0 && found.reads > 500) << "a twin is isomorphic\n" << listed(found);
+  EXPECT_TRUE(!twins().sizes.empty()) << "widths have become smaller";
+}
+
+TEST_P(PlantedFault, IsNamed) {
+  ASSERT_TRUE(succeeded(twins().plan) && succeeded(twins().twin));
+  auto broken = readProgram(writeProgram(*twins().twin->program));
+  ASSERT_TRUE(bool(broken));
+  GetParam().make(**broken);
+  auto found = verify::compare(*twins().plan->program, **broken, {});
+  bool named = !found.differences.empty() &&
+               found.differences.front().find(GetParam().expected) != std::string::npos;
+  EXPECT_TRUE(named) << GetParam().what << "\n" << listed(found);
+}
+
+INSTANTIATE_TEST_SUITE_P(Twin, PlantedFault, testing::ValuesIn(plants),
+                         [](const auto &info) { return test::testName(info.param.what); });
+
+} // namespace
