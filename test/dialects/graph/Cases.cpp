@@ -96,9 +96,7 @@ func::FuncOp makeFunction(ModuleOp module, const Case &test) {
 }
 Operation *onlyOp(func::FuncOp func) { return &func.front().front(); }
 
-void Report::close(const std::string &what, const Tensor &got, const Tensor &want,
-                   double tolerance) {
-  ++compared;
+void expectClose(const std::string &what, const Tensor &got, const Tensor &want, double tolerance) {
   double scale = 1, worst = 0;
   bool sameShape = got.shape == want.shape;
   for (int64_t i = 0; sameShape && i < want.size(); ++i) {
@@ -108,38 +106,19 @@ void Report::close(const std::string &what, const Tensor &got, const Tensor &wan
     double difference = std::abs(got.data[i] - want.data[i]);
     worst = std::isnan(difference) ? HUGE_VAL : std::max(worst, difference);
   }
-  if (sameShape && worst <= tolerance * scale)
-    return;
-  ++failed;
-  llvm::errs() << "FAIL " << what << ": "
-               << (sameShape ? llvm::formatv("difference {0:e}", worst / scale).str() : "other shape")
-               << "\n";
-}
-void Report::that(bool holds, const std::string &what) {
-  ++compared;
-  if (holds)
-    return;
-  ++failed;
-  llvm::errs() << "FAIL " << what << "\n";
+  EXPECT_TRUE(sameShape && worst <= tolerance * scale)
+      << what << ": "
+      << (sameShape ? llvm::formatv("difference {0:e}", worst / scale).str() : "other shape");
 }
 
-void Report::test(const std::string &name, function_ref<void()> body) {
-  int64_t comparedBefore = compared, failedBefore = failed;
-  body();
-  that(compared > comparedBefore, name + " compares something");
-  ++tests;
-  failedTests += failed > failedBefore;
-}
-
-std::vector<Tensor> run(Report &report, const std::string &what, func::FuncOp func,
-                        ArrayRef<Tensor> inputs) {
+std::vector<Tensor> run(const std::string &what, func::FuncOp func, ArrayRef<Tensor> inputs) {
   if (failed(verify(func))) {
-    report.that(false, what + " verifies");
+    ADD_FAILURE() << what + " verifies";
     return {};
   }
   FailureOr<std::vector<Tensor>> outputs = evaluate(func, inputs);
   if (failed(outputs)) {
-    report.that(false, what + " runs");
+    ADD_FAILURE() << what + " runs";
     return {};
   }
   return std::move(*outputs);

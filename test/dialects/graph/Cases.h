@@ -8,6 +8,7 @@
 #include "mlir/IR/BuiltinOps.h"
 
 #include <functional>
+#include <gtest/gtest.h>
 #include <random>
 
 namespace llmc::graph::test {
@@ -60,32 +61,31 @@ mlir::func::FuncOp makeFunction(
 mlir::func::FuncOp makeFunction(mlir::ModuleOp module, const Case &test);
 mlir::Operation *onlyOp(mlir::func::FuncOp func);
 
-// Counts tests, and prints every comparison that fails.
-struct Report {
-  int64_t tests = 0, failedTests = 0;
-  int64_t compared = 0, failed = 0;
-  std::map<std::string, int64_t> cuts; // op and kind of factor -> checks
-  std::set<std::string> ops;           // that had a case
+// Compares the largest difference over max(1, largest magnitude of `want`) with `tolerance`.
+void expectClose(const std::string &what, const Tensor &got, const Tensor &want, double tolerance);
 
-  // Compares the largest difference over max(1, largest magnitude of `want`) with `tolerance`.
-  void close(const std::string &what, const Tensor &got, const Tensor &want, double tolerance);
-  void that(bool holds, const std::string &what);
-  // Runs one test: a named case, or one drawn case. It fails if any comparison in it fails, or if
-  // it makes none.
-  void test(const std::string &name, llvm::function_ref<void()> body);
-};
-
-std::vector<Tensor> run(Report &report, const std::string &what, mlir::func::FuncOp func,
+// Verifies and evaluates a function; empty after a failure.
+std::vector<Tensor> run(const std::string &what, mlir::func::FuncOp func,
                         llvm::ArrayRef<Tensor> inputs);
 
-void testGradients(Random &random, mlir::MLIRContext *context, const Case &test, Report &report);
-void testScalars(Random &random, mlir::MLIRContext *context, const Case &test, Report &report);
-void testBoundsByHand(Report &report);
-void testSharding(Random &random, mlir::MLIRContext *context, const Case &test, Report &report);
-void testRepeats(Random &random, mlir::MLIRContext *context, Report &report);
-// Tests the formulas. Those without drawn arguments are the same in every draw, so they run in
-// the first only.
-void testFormulas(Random &random, mlir::MLIRContext *context, bool isFirst, Report &report);
+// Returns the context of all tests, with the dialects that they use.
+mlir::MLIRContext *context();
+
+// Returns the seed of each draw, --seed and those that follow it.
+std::vector<uint64_t> seeds();
+
+struct DrawnCase {
+  Case test;
+  uint64_t seed; // of its inputs
+};
+
+inline void PrintTo(const DrawnCase &drawn, std::ostream *out) { *out << drawn.test.name; }
+
+// Tests one drawn case of an op.
+class OpTest : public testing::TestWithParam<DrawnCase> {
+protected:
+  Random random{GetParam().seed};
+};
 
 } // namespace llmc::graph::test
 

@@ -1,6 +1,7 @@
 // Values against independent formulas: loops written out here, or the same
 // function composed of simpler ops.
 #include "Formulas.h"
+#include "test/support/Names.h"
 
 #include "mlir/Parser/Parser.h"
 
@@ -11,27 +12,27 @@ using namespace mlir;
 
 namespace llmc::graph::test {
 
-static void check(Random &random, MLIRContext *context, const Formula &formula, Report &report) {
+static void check(Random &random, MLIRContext *context, const Formula &formula) {
   OwningOpRef<ModuleOp> module = parseSourceString<ModuleOp>(formula.mlir, context);
-  report.that(module && true, std::string(formula.name) + " parses");
+  EXPECT_TRUE(module && true) << std::string(formula.name) + " parses";
   if (!module)
     return;
   std::vector<Tensor> inputs;
   for (const Argument &argument : formula.arguments)
     inputs.push_back(drawTensor(random, argument, inputs.size()));
-  std::vector<Tensor> got =
-      run(report, formula.name, module->lookupSymbol<func::FuncOp>("f"), inputs);
+  std::vector<Tensor> got = run(formula.name, module->lookupSymbol<func::FuncOp>("f"), inputs);
   std::vector<Tensor> want;
   if (auto other = module->lookupSymbol<func::FuncOp>("g"))
-    want = run(report, formula.name, other, inputs);
+    want = run(formula.name, other, inputs);
   if (formula.want && !got.empty()) {
     want.push_back(Tensor(got[0].shape));
     want[0].data = formula.want(inputs);
     got.resize(1);
   }
-  report.that(!want.empty() && want.size() == got.size(), std::string(formula.name) + " compares");
+  EXPECT_TRUE(!want.empty() && want.size() == got.size())
+      << std::string(formula.name) + " compares";
   for (size_t i = 0; i < std::min(want.size(), got.size()); ++i)
-    report.close(formula.name, got[i], want[i], 1e-12);
+    expectClose(formula.name, got[i], want[i], 1e-12);
 }
 
 static std::vector<double> each(const Tensor &x, double (*f)(double)) {
@@ -273,8 +274,9 @@ static std::vector<Formula> matmulFormulas() {
        }}};
 }
 
-// Calls are followed; foreign ops are asked for, and refused without an answer.
-static void testInterpreter(MLIRContext *context, Report &report) {
+// Checks that calls are followed; foreign ops are asked for, and refused without an answer.
+TEST(Formulas, Interpreter) {
+  MLIRContext *context = test::context();
   OwningOpRef<ModuleOp> module = parseSourceString<ModuleOp>(R"(
     func.func private @twice(%x: tensor<f64>) -> tensor<f64> {
       %y = graph.add %x, %x : (tensor<f64>, tensor<f64>) -> tensor<f64>
@@ -289,21 +291,22 @@ static void testInterpreter(MLIRContext *context, Report &report) {
   Tensor x(Shape{}), twice(Shape{});
   x.data = {3};
   twice.data = {6};
-  report.close("call", run(report, "call", f, x).at(0), twice, 0);
+  expectClose("call", run("call", f, x).at(0), twice, 0);
   ScopedDiagnosticHandler quiet(context, [](Diagnostic &) { return success(); });
-  report.that(failed(evaluate(g, x)), "an op without a meaning is refused");
-  report.that(failed(evaluate(f, Tensor(Shape{2}))), "an input of another shape is refused");
-  report.that(failed(evaluate(f, {})), "a missing input is refused");
+  EXPECT_TRUE(failed(evaluate(g, x))) << "an op without a meaning is refused";
+  EXPECT_TRUE(failed(evaluate(f, Tensor(Shape{2})))) << "an input of another shape is refused";
+  EXPECT_TRUE(failed(evaluate(f, {}))) << "a missing input is refused";
   auto answer = [](Operation *, ArrayRef<const Tensor *> inputs) -> FailureOr<std::vector<Tensor>> {
     return std::vector<Tensor>{*inputs[0]};
   };
   FailureOr<std::vector<Tensor>> foreign = evaluate(g, x, answer);
-  report.that(succeeded(foreign) && foreign->at(0).data[0] == 3, "a foreign op is answered");
+  EXPECT_TRUE(succeeded(foreign) && foreign->at(0).data[0] == 3) << "a foreign op is answered";
 }
 
-// Products whose rows and columns fill blocks, and some that stand beside them: exactly the
-// sums of their terms in order.
-static void testBlocks(MLIRContext *context, Report &report) {
+// Checks that products whose rows and columns fill blocks, and some that stand beside them, are
+// exactly the sums of their terms in order.
+TEST(Formulas, BlocksOfAProduct) {
+  MLIRContext *context = test::context();
   OwningOpRef<ModuleOp> module = parseSourceString<ModuleOp>(R"(
     func.func @f(%x: tensor<2x7x9xf64>, %y: tensor<19x2x9xf64>) -> tensor<19x2x7xf64> {
       %z = graph.matmul "bik,jbk->jbi" %x, %y : (tensor<2x7x9xf64>, tensor<19x2x9xf64>) -> tensor<19x2x7xf64>
@@ -324,12 +327,13 @@ static void testBlocks(MLIRContext *context, Report &report) {
         turned.data[(j * 2 + b) * 7 + i] = straight.data[(b * 7 + i) * 19 + j] = sum;
       }
   for (auto [name, want] : {std::pair("f", &turned), std::pair("g", &straight)})
-    report.close("blocks of a product",
-                 run(report, name, module->lookupSymbol<func::FuncOp>(name), {x, y}).at(0), *want, 0);
+    expectClose("blocks of a product",
+                run(name, module->lookupSymbol<func::FuncOp>(name), {x, y}).at(0), *want, 0);
 }
 
-// FLOPs against the textbook.
-static void testFlops(MLIRContext *context, Report &report) {
+// Compares FLOPs with the textbook.
+TEST(Formulas, Flops) {
+  MLIRContext *context = test::context();
   OwningOpRef<ModuleOp> module = parseSourceString<ModuleOp>(R"(
     func.func @f(%x: tensor<2x3x4xf64>, %w: tensor<4x5xf64>, %q: tensor<2x3x4x2xf64>, %k: tensor<2x3x2x2xf64>) {
       %0 = graph.matmul "bsd,de->bse" %x, %w : (tensor<2x3x4xf64>, tensor<4x5xf64>) -> tensor<2x3x5xf64>
@@ -345,20 +349,44 @@ static void testFlops(MLIRContext *context, Report &report) {
                            24, 0};
   std::vector<double> got;
   module->walk([&](GraphOpInterface op) { got.push_back(op.getFlops()); });
-  report.that(got == want, "FLOPs of matmul, attention, add and reshape");
+  EXPECT_TRUE(got == want) << "FLOPs of matmul, attention, add and reshape";
 }
 
-void testFormulas(Random &random, MLIRContext *context, bool isFirst, Report &report) {
-  for (auto list : {elementwiseFormulas, rowFormulas, movementFormulas, indexFormulas, matmulFormulas,
-                    decoderFormulas, edgeFormulas})
-    for (const Formula &formula : list())
-      if (isFirst || !formula.arguments.empty())
-        report.test(formula.name, [&] { check(random, context, formula, report); });
-  if (!isFirst)
-    return;
-  report.test("interpreter", [&] { testInterpreter(context, report); });
-  report.test("blocks of a product", [&] { testBlocks(context, report); });
-  report.test("FLOPs", [&] { testFlops(context, report); });
+namespace {
+
+struct DrawnFormula {
+  Formula formula;
+  uint64_t seed;
+};
+
+void PrintTo(const DrawnFormula &drawn, std::ostream *out) { *out << drawn.formula.name; }
+
+// Returns the formulas of every draw. Those without drawn arguments are the same in every draw, so
+// they are in the first only.
+std::vector<DrawnFormula> drawnFormulas() {
+  std::vector<DrawnFormula> all;
+  for (uint64_t seed : seeds())
+    for (auto list : {elementwiseFormulas, rowFormulas, movementFormulas, indexFormulas,
+                      matmulFormulas, decoderFormulas, edgeFormulas})
+      for (Formula &formula : list())
+        if (seed == seeds().front() || !formula.arguments.empty())
+          all.push_back({std::move(formula), seed});
+  return all;
 }
+
+class FormulaTest : public testing::TestWithParam<DrawnFormula> {};
+
+TEST_P(FormulaTest, Holds) {
+  Random random(GetParam().seed);
+  check(random, context(), GetParam().formula);
+}
+
+INSTANTIATE_TEST_SUITE_P(Draws, FormulaTest, testing::ValuesIn(drawnFormulas()),
+                         [](const auto &info) {
+                           return llmc::test::testName(info.param.formula.name) + "_" +
+                                  std::to_string(info.index);
+                         });
+
+} // namespace
 
 } // namespace llmc::graph::test

@@ -15,7 +15,7 @@ static double weighted(const Tensor &value, const Tensor &weights) {
 }
 
 // d(sum(weights * result 0)) / d(inputs[k]), one element at a time.
-static Tensor differences(Report &report, func::FuncOp func, std::vector<Tensor> inputs, size_t k,
+static Tensor differences(func::FuncOp func, std::vector<Tensor> inputs, size_t k,
                           const Tensor &weights) {
   constexpr double step = 1e-5;
   Tensor result(inputs[k].shape);
@@ -56,39 +56,41 @@ static func::FuncOp gradientOf(ModuleOp module, func::FuncOp func, const Case &t
   return has ? gradient : nullptr;
 }
 
-void testGradients(Random &random, MLIRContext *context, const Case &test, Report &report) {
+static void testGradients(Random &random, MLIRContext *context, const Case &test) {
   OwningOpRef<ModuleOp> module = ModuleOp::create(UnknownLoc::get(context));
   func::FuncOp func = makeFunction(*module, test);
   std::vector<Tensor> inputs = drawInputs(random, test);
-  std::vector<Tensor> outputs = run(report, test.name, func, inputs);
+  std::vector<Tensor> outputs = run(test.name, func, inputs);
   if (outputs.empty())
     return;
   std::vector<bool> flows;
   bool builtNothing = false;
   func::FuncOp gradient = gradientOf(*module, func, test, flows, builtNothing);
   if (test.gradient == Case::None) {
-    report.that(!gradient && builtNothing, test.name + " refuses to differentiate cleanly");
+    EXPECT_TRUE(!gradient && builtNothing) << test.name + " refuses to differentiate cleanly";
     return;
   }
-  report.that(gradient && flows.size() == inputs.size(), test.name + " differentiates");
+  EXPECT_TRUE(gradient && flows.size() == inputs.size()) << test.name + " differentiates";
   if (!gradient || flows.size() != inputs.size())
     return;
   Tensor weights = drawTensor(random, {Argument::Any, outputs[0].shape}, 0);
   inputs.push_back(weights);
-  std::vector<Tensor> cotangents = run(report, test.name + " gradient", gradient, inputs);
+  std::vector<Tensor> cotangents = run(test.name + " gradient", gradient, inputs);
   inputs.pop_back();
   for (size_t k = 0, next = 0; k < inputs.size(); ++k) {
     std::string what = test.name + " gradient of operand " + std::to_string(k);
     bool isReal = test.arguments[k].kind == Argument::Any ||
                   test.arguments[k].kind == Argument::Positive;
     if (!isReal || test.arguments[k].fixed || test.gradient == Case::Zero) {
-      report.that(!flows[k], what + " is null");
+      EXPECT_TRUE(!flows[k]) << what + " is null";
       continue;
     }
     // Null means zero.
     Tensor got = flows[k] ? cotangents[next++] : Tensor(inputs[k].shape);
-    report.close(what, got, differences(report, func, inputs, k, weights), 1e-7);
+    expectClose(what, got, differences(func, inputs, k, weights), 1e-7);
   }
 }
+
+TEST_P(OpTest, Gradients) { testGradients(random, context(), GetParam().test); }
 
 } // namespace llmc::graph::test

@@ -39,16 +39,16 @@ static RepeatOp repeatOf(func::FuncOp func) {
 }
 
 static void compare(const std::string &what, func::FuncOp func, ArrayRef<Tensor> inputs,
-                    ArrayRef<Tensor> want, Report &report) {
-  std::vector<Tensor> got = run(report, what, func, inputs);
-  report.that(got.size() == want.size(), what + " has as many results");
+                    ArrayRef<Tensor> want) {
+  std::vector<Tensor> got = run(what, func, inputs);
+  EXPECT_TRUE(got.size() == want.size()) << what + " has as many results";
   for (size_t i = 0; i < std::min(got.size(), want.size()); ++i)
-    report.close(what, got[i], want[i], 0);
+    expectClose(what, got[i], want[i], 0);
 }
 
 // Collects a yielded value and a carried argument once more.
 static void testAddStacked(func::FuncOp func, ArrayRef<Tensor> inputs, ArrayRef<Tensor> want,
-                           const std::string &what, Report &report) {
+                           const std::string &what) {
   OpBuilder builder(func.getContext());
   RepeatOp op = repeatOf(func);
   Value yielded = op.getBlock().getTerminator()->getOperand(0);
@@ -71,10 +71,10 @@ static void testAddStacked(func::FuncOp func, ArrayRef<Tensor> inputs, ArrayRef<
     std::copy_n(from, 3, &shifted.data[i * 3]);
   }
   expected.push_back(shifted);
-  compare(what, func, inputs, expected, report);
+  compare(what, func, inputs, expected);
 }
 
-void testRepeats(Random &random, MLIRContext *context, Report &report) {
+static void testRepeats(Random &random, MLIRContext *context) {
   int64_t count = random.between(1, 5);
   bool reverse = random.chance(2);
   std::vector<Tensor> inputs;
@@ -85,36 +85,45 @@ void testRepeats(Random &random, MLIRContext *context, Report &report) {
   auto attempt = [&](const std::string &what, auto change) {
     OwningOpRef<ModuleOp> module = ModuleOp::create(UnknownLoc::get(context));
     func::FuncOp func = makeRepeat(*module, count, reverse);
-    std::vector<Tensor> want = run(report, name, func, inputs);
+    std::vector<Tensor> want = run(name, func, inputs);
     change(func, want);
     if (want.size() == 4)
-      compare(name + " " + what, func, inputs, want, report);
+      compare(name + " " + what, func, inputs, want);
   };
   attempt("unrolled", [&](func::FuncOp func, auto &) {
-    report.that(succeeded(unrollRepeat(builder, repeatOf(func))) && func.getOps<RepeatOp>().empty(),
-                name + " unrolls");
+    EXPECT_TRUE(succeeded(unrollRepeat(builder, repeatOf(func))) && func.getOps<RepeatOp>().empty())
+        << name + " unrolls";
   });
   attempt("peeled", [&](func::FuncOp func, auto &) {
-    report.that(succeeded(peelFirst(builder, repeatOf(func))), name + " peels");
+    EXPECT_TRUE(succeeded(peelFirst(builder, repeatOf(func)))) << name + " peels";
     auto left = func.getOps<RepeatOp>();
-    report.that(count == 1 ? left.empty()
-                           : static_cast<int64_t>((*left.begin()).getCount()) == count - 1,
-                name + " has one less");
+    EXPECT_TRUE(count == 1 ? left.empty()
+                           : static_cast<int64_t>((*left.begin()).getCount()) == count - 1)
+        << name + " has one less";
   });
   attempt("turned", [&](func::FuncOp func, auto &) {
-    report.that(reverseRepeat(builder, repeatOf(func)).getReverse() != reverse, name + " turns");
+    EXPECT_TRUE(reverseRepeat(builder, repeatOf(func)).getReverse() != reverse) << name + " turns";
   });
   for (int64_t at = 1; at < count; ++at)
     attempt("split", [&](func::FuncOp func, auto &) {
       auto [first, second] = splitRepeat(builder, repeatOf(func), at);
-      report.that(static_cast<int64_t>(first.getCount()) == at &&
-                      static_cast<int64_t>(second.getCount()) == count - at,
-                  name + " splits");
+      EXPECT_TRUE(static_cast<int64_t>(first.getCount()) == at &&
+                  static_cast<int64_t>(second.getCount()) == count - at)
+          << name + " splits";
     });
   attempt("stacking more", [&](func::FuncOp func, std::vector<Tensor> &want) {
-    testAddStacked(func, inputs, want, name + " stacking more", report);
+    testAddStacked(func, inputs, want, name + " stacking more");
     want.clear();
   });
 }
+
+class RepeatTest : public testing::TestWithParam<uint64_t> {};
+
+TEST_P(RepeatTest, AlgebraKeepsNumbers) {
+  Random random(GetParam());
+  testRepeats(random, context());
+}
+
+INSTANTIATE_TEST_SUITE_P(Draws, RepeatTest, testing::ValuesIn(seeds()));
 
 } // namespace llmc::graph::test

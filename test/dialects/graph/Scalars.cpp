@@ -40,14 +40,14 @@ static bool isFloatResult(func::FuncOp func, size_t k) {
 
 // Slopes equal central differences but at kinks, values are those of double.
 static void testSlopes(Random &random, func::FuncOp func, const Case &test,
-                       const std::vector<Tensor> &inputs, Report &report) {
+                       const std::vector<Tensor> &inputs) {
   std::vector<DualTensor> duals = withSlopes(random, test, inputs);
   FailureOr<std::vector<DualTensor>> got = evaluateDual(func, duals);
-  std::vector<Tensor> at = run(report, test.name, func, inputs);
+  std::vector<Tensor> at = run(test.name, func, inputs);
   constexpr double kStep = 1e-5;
-  std::vector<Tensor> above = run(report, test.name, func, moved(duals, kStep)),
-                      below = run(report, test.name, func, moved(duals, -kStep));
-  report.that(succeeded(got) && got->size() == at.size(), test.name + " runs on duals");
+  std::vector<Tensor> above = run(test.name, func, moved(duals, kStep)),
+                      below = run(test.name, func, moved(duals, -kStep));
+  EXPECT_TRUE(succeeded(got) && got->size() == at.size()) << test.name + " runs on duals";
   if (failed(got))
     return;
   for (size_t k = 0; k < got->size(); ++k) {
@@ -60,9 +60,9 @@ static void testSlopes(Random &random, func::FuncOp func, const Case &test,
       quotients.data[i] = smooth ? (up + down) / (2 * kStep) : slopes.data[i];
     }
     std::string what = test.name + " result " + std::to_string(k);
-    report.close(what + ", values of duals", values, at[k], 0);
+    expectClose(what + ", values of duals", values, at[k], 0);
     if (isFloatResult(func, k))
-      report.close(what + ", slopes", slopes, quotients, 1e-6);
+      expectClose(what + ", slopes", slopes, quotients, 1e-6);
   }
 }
 
@@ -70,7 +70,7 @@ static void testSlopes(Random &random, func::FuncOp func, const Case &test,
 // the bounds, but for terms of second order, and that no bound is more than a thousand times the
 // change that was seen.
 static void testBounds(Random &random, func::FuncOp func, const Case &test,
-                       const std::vector<Tensor> &inputs, Report &report) {
+                       const std::vector<Tensor> &inputs) {
   constexpr double kUnits = 64;
   std::vector<BoundedTensor> bounded;
   std::vector<Tensor> others;
@@ -83,11 +83,10 @@ static void testBounds(Random &random, func::FuncOp func, const Case &test,
     }
   }
   FailureOr<std::vector<BoundedTensor>> got = evaluateBounded(func.front(), bounded);
-  report.that(succeeded(got), test.name + " runs on bounded numbers");
+  EXPECT_TRUE(succeeded(got)) << test.name + " runs on bounded numbers";
   if (failed(got))
     return;
-  std::vector<Tensor> at = run(report, test.name, func, inputs),
-                      want = run(report, test.name, func, others);
+  std::vector<Tensor> at = run(test.name, func, inputs), want = run(test.name, func, others);
   for (size_t k = 0; k < got->size(); ++k) {
     double outside = 0, difference = 0;
     for (int64_t i = 0; i < want[k].size(); ++i) {
@@ -96,40 +95,43 @@ static void testBounds(Random &random, func::FuncOp func, const Case &test,
       outside = std::max(outside, std::abs(want[k].data[i] - bound.value) - 1.01 * bound.radius());
     }
     std::string what = test.name + " result " + std::to_string(k);
-    report.that(difference == 0, what + ", values of bounded numbers");
-    report.that(outside <= 0, what + " stays within its bound");
+    EXPECT_TRUE(difference == 0) << what + ", values of bounded numbers";
+    EXPECT_TRUE(outside <= 0) << what + " stays within its bound";
   }
 }
 
-void testScalars(Random &random, MLIRContext *context, const Case &test, Report &report) {
+static void testScalars(Random &random, MLIRContext *context, const Case &test) {
   OwningOpRef<ModuleOp> module = ModuleOp::create(UnknownLoc::get(context));
   func::FuncOp func = makeFunction(*module, test);
   std::vector<Tensor> inputs = drawInputs(random, test);
-  if (run(report, test.name, func, inputs).empty())
+  if (run(test.name, func, inputs).empty())
     return;
-  testSlopes(random, func, test, inputs, report);
-  testBounds(random, func, test, inputs, report);
+  testSlopes(random, func, test, inputs);
+  testBounds(random, func, test, inputs);
 }
 
-// By hand: roundings that a formula has, and none where nothing is rounded.
-void testBoundsByHand(Report &report) {
+TEST_P(OpTest, Scalars) { testScalars(random, context(), GetParam().test); }
+
+// Checks roundings that a formula has, and none where nothing is rounded.
+TEST(Bounds, ByHand) {
   Bounded third = Bounded(1) / Bounded(3);
-  report.that(third.error == 1.0 / 3, "a quotient is rounded once");
-  report.that((Bounded(1.5) * Bounded(2)).error == 0, "an exact product is not rounded");
+  EXPECT_TRUE(third.error == 1.0 / 3) << "a quotient is rounded once";
+  EXPECT_TRUE((Bounded(1.5) * Bounded(2)).error == 0) << "an exact product is not rounded";
   Bounded small = third - Bounded(float(1.0 / 3));
-  report.that(small.radius() > std::abs(small.value), "a difference keeps what its operands lost");
+  EXPECT_TRUE(small.radius() > std::abs(small.value))
+      << "a difference keeps what its operands lost";
   Bounded lost = third - third;
-  report.that((lost * lost).radius() >= std::pow(0x1p-25 / 3, 2),
-              "the square of what is lost is not exact");
-  report.that(std::isinf(exp(Bounded(100)).error), "what no float32 holds has no bound");
-  report.that(exp(Bounded(-INFINITY)).error == 0, "what is masked out is exact");
-  report.that(std::isinf(compared([](double a, double b) { return a < b; }, third,
-                                  Bounded(1.0 / 3)).error),
-              "a comparison within the roundings is undecided");
+  EXPECT_TRUE((lost * lost).radius() >= std::pow(0x1p-25 / 3, 2))
+      << "the square of what is lost is not exact";
+  EXPECT_TRUE(std::isinf(exp(Bounded(100)).error)) << "what no float32 holds has no bound";
+  EXPECT_TRUE(exp(Bounded(-INFINITY)).error == 0) << "what is masked out is exact";
+  EXPECT_TRUE(
+      std::isinf(compared([](double a, double b) { return a < b; }, third, Bounded(1.0 / 3)).error))
+      << "a comparison within the roundings is undecided";
   Bounded sum = 0;
   for (int i = 0; i < 4096; ++i)
     accumulate(sum, i % 2 ? 0.1 : -0.1, 4096);
-  report.that(std::abs(sum.error - 64 * 409.6) < 1e-6, "a sum grows with the root of its length");
+  EXPECT_TRUE(std::abs(sum.error - 64 * 409.6) < 1e-6) << "a sum grows with the root of its length";
 }
 
 } // namespace llmc::graph::test

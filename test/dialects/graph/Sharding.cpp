@@ -44,13 +44,13 @@ static Tensor half(const Tensor &tensor, const TensorFactors &dims, const Shardi
 }
 
 static void checkShape(const Case &test, const ShardingRule &rule, const TensorFactors &dims,
-                       Value value, Report &report) {
-  report.that(dims.size() == shapeOf(value).size(), test.name + " rule has the rank");
+                       Value value) {
+  EXPECT_TRUE(dims.size() == shapeOf(value).size()) << test.name + " rule has the rank";
   for (auto [dim, size] : llvm::zip(dims, shapeOf(value))) {
     int64_t product = 1;
     for (unsigned factor : dim)
       product *= rule.factors[factor].size;
-    report.that(dim.empty() || product == size, test.name + " rule has the sizes");
+    EXPECT_TRUE(dim.empty() || product == size) << test.name + " rule has the sizes";
   }
 }
 
@@ -64,8 +64,7 @@ static RankedTensorType halfType(Value value, const TensorFactors &dims, unsigne
 
 // Runs `op` on one half along `factor`.
 static std::vector<Tensor> runHalf(Operation *op, const ShardingRule &rule, unsigned factor,
-                                   int64_t part, ArrayRef<Tensor> inputs, const Case &test,
-                                   Report &report) {
+                                   int64_t part, ArrayRef<Tensor> inputs, const Case &test) {
   OwningOpRef<ModuleOp> module = ModuleOp::create(op->getLoc());
   SmallVector<Type> operandTypes, resultTypes;
   std::vector<Tensor> local;
@@ -83,7 +82,7 @@ static std::vector<Tensor> runHalf(Operation *op, const ShardingRule &rule, unsi
         return SmallVector<Value>(
             cloneForTypes(builder, op, arguments, resultTypes)->getResults());
       });
-  return run(report, test.name + " cut", func, local);
+  return run(test.name + " cut", func, local);
 }
 
 static std::string kindName(FactorKind kind) {
@@ -94,73 +93,71 @@ static std::string kindName(FactorKind kind) {
 }
 
 static void cutFactor(Operation *op, const ShardingRule &rule, unsigned factor,
-                      ArrayRef<Tensor> inputs, ArrayRef<Tensor> full, const Case &test,
-                      Report &report) {
+                      ArrayRef<Tensor> inputs, ArrayRef<Tensor> full, const Case &test) {
   FactorKind kind = rule.factors[factor].kind;
   std::string what = test.name + " cut along factor " + std::to_string(factor) + " (" +
                      kindName(kind) + ")";
-  std::vector<Tensor> lower = runHalf(op, rule, factor, 0, inputs, test, report);
-  std::vector<Tensor> upper = runHalf(op, rule, factor, 1, inputs, test, report);
+  std::vector<Tensor> lower = runHalf(op, rule, factor, 0, inputs, test);
+  std::vector<Tensor> upper = runHalf(op, rule, factor, 1, inputs, test);
   if (lower.empty() || upper.empty())
     return;
-  ++report.cuts[op->getName().getStringRef().str() + " " + kindName(kind)];
   for (size_t i = 0; i < full.size(); ++i) {
     if (carries(rule.results[i], factor)) {
-      report.close(what, lower[i], half(full[i], rule.results[i], rule, factor, 0), 1e-12);
-      report.close(what, upper[i], half(full[i], rule.results[i], rule, factor, 1), 1e-12);
+      expectClose(what, lower[i], half(full[i], rule.results[i], rule, factor, 0), 1e-12);
+      expectClose(what, upper[i], half(full[i], rule.results[i], rule, factor, 1), 1e-12);
       continue;
     }
-    report.that(kind != FactorKind::Parallel, what + ": a result lacks a parallel factor");
+    EXPECT_TRUE(kind != FactorKind::Parallel) << what + ": a result lacks a parallel factor";
     Tensor joined = lower[i];
     for (int64_t k = 0; k < joined.size(); ++k)
       joined.data[k] = kind == FactorKind::ReducedMax ? std::max(joined.data[k], upper[i].data[k])
                                                       : joined.data[k] + upper[i].data[k];
-    report.close(what, joined, full[i], 1e-12);
+    expectClose(what, joined, full[i], 1e-12);
   }
 }
 
 // f(x) + f(x') = f(x + x') in the operands listed together.
 static void testLinear(func::FuncOp func, ArrayRef<unsigned> operands, Random &random,
-                       ArrayRef<Tensor> inputs, ArrayRef<Tensor> full, const Case &test,
-                       Report &report) {
+                       ArrayRef<Tensor> inputs, ArrayRef<Tensor> full, const Case &test) {
   std::vector<Tensor> other(inputs), both(inputs);
   for (unsigned k : operands) {
     other[k] = drawTensor(random, {Argument::Any, inputs[k].shape}, k);
     for (int64_t i = 0; i < other[k].size(); ++i)
       both[k].data[i] += other[k].data[i];
   }
-  std::vector<Tensor> a = run(report, test.name, func, other);
-  std::vector<Tensor> sum = run(report, test.name, func, both);
+  std::vector<Tensor> a = run(test.name, func, other);
+  std::vector<Tensor> sum = run(test.name, func, both);
   for (size_t i = 0; i < full.size(); ++i) {
     for (int64_t k = 0; k < a[i].size(); ++k)
       a[i].data[k] += full[i].data[k];
-    report.close(test.name + " is linear", a[i], sum[i], 1e-12);
+    expectClose(test.name + " is linear", a[i], sum[i], 1e-12);
   }
 }
 
-void testSharding(Random &random, MLIRContext *context, const Case &test, Report &report) {
+static void testSharding(Random &random, MLIRContext *context, const Case &test) {
   OwningOpRef<ModuleOp> module = ModuleOp::create(UnknownLoc::get(context));
   func::FuncOp func = makeFunction(*module, test);
   Operation *op = onlyOp(func);
   ShardingRule rule = cast<GraphOpInterface>(op).getShardingRule();
-  report.ops.insert(op->getName().getStringRef().str());
-  report.that(rule.operands.size() == op->getNumOperands() &&
-                  rule.results.size() == op->getNumResults(),
-              test.name + " rule covers all operands and results");
+  EXPECT_TRUE(rule.operands.size() == op->getNumOperands() &&
+              rule.results.size() == op->getNumResults())
+      << test.name + " rule covers all operands and results";
   for (auto [dims, operand] : llvm::zip(rule.operands, op->getOperands()))
-    checkShape(test, rule, dims, operand, report);
+    checkShape(test, rule, dims, operand);
   for (auto [dims, result] : llvm::zip(rule.results, op->getResults()))
-    checkShape(test, rule, dims, result, report);
+    checkShape(test, rule, dims, result);
   std::vector<Tensor> inputs = drawInputs(random, test);
-  std::vector<Tensor> full = run(report, test.name, func, inputs);
+  std::vector<Tensor> full = run(test.name, func, inputs);
   if (full.empty())
     return;
   for (unsigned factor = 0; factor < rule.factors.size(); ++factor)
     if (rule.factors[factor].kind != FactorKind::Replicated &&
         rule.factors[factor].size % 2 == 0)
-      cutFactor(op, rule, factor, inputs, full, test, report);
+      cutFactor(op, rule, factor, inputs, full, test);
   for (const auto &operands : rule.linearIn)
-    testLinear(func, operands, random, inputs, full, test, report);
+    testLinear(func, operands, random, inputs, full, test);
 }
+
+TEST_P(OpTest, Sharding) { testSharding(random, context(), GetParam().test); }
 
 } // namespace llmc::graph::test
