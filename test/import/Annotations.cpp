@@ -53,17 +53,15 @@ std::map<std::string, std::string> read(Annotated &g, std::string &message) {
 }
 
 void refused(const std::string &what, Annotated &g, std::initializer_list<const char *> words) {
-  Case one(what);
   Outcome got;
   auto found = read(g, got.message);
-  check(found.empty(), what + ": nothing is read");
+  EXPECT_TRUE(found.empty()) << what + ": nothing is read";
   refuses(what, got, words);
 }
 
 } // namespace
 
-void test::testAnnotations() {
-  Case one(__func__);
+TEST(Annotations, Annotations) {
   std::string message;
   Annotated good;
   good.stage(1, 0);
@@ -71,34 +69,37 @@ void test::testAnnotations() {
   good.stage(2, 1);
   good.cut(2, "down", 0, 2);
   auto found = read(good, message);
-  check(message.empty() && found.size() == 2, "annotations: " + message);
-  check(found["up"] == "{cuts = array<i64: 1, 2>, node = \"up node\", stages = array<i64: 0>}",
-        "up: " + found["up"]);
-  check(found["down"] == "{cuts = array<i64: 2, 1>, node = \"down node\", stages = array<i64: 1>}",
-        "down: " + found["down"]);
+  EXPECT_TRUE(message.empty() && found.size() == 2) << "annotations: " + message;
+  EXPECT_TRUE(found["up"] ==
+              "{cuts = array<i64: 1, 2>, node = \"up node\", stages = array<i64: 0>}")
+      << "up: " + found["up"];
+  EXPECT_TRUE(found["down"] ==
+              "{cuts = array<i64: 2, 1>, node = \"down node\", stages = array<i64: 1>}")
+      << "down: " + found["down"];
 
   Annotated values;
   values.cut(1, "a", 2, 2);
   values.cut(1, "x", 0, 1);
   found = read(values, message);
-  check(message.empty() && found["up"] == "{cuts = array<i64: 1, 2>, node = \"up node\"}" &&
-            found["down"] == "{cuts = array<i64: 2, 0>, node = \"up node\"}",
-        "a value is cut as the columns before and the rows behind it: " + found["up"] + ", " +
-            found["down"] + ", " + message);
+  EXPECT_TRUE(message.empty() && found["up"] == "{cuts = array<i64: 1, 2>, node = \"up node\"}" &&
+              found["down"] == "{cuts = array<i64: 2, 0>, node = \"up node\"}")
+      << "a value is cut as the columns before and the rows behind it: " + found["up"] + ", " +
+             found["down"] + ", " + message;
   Annotated whole;
   whole.cut(2, "down", 0, 2);
   whole.cut(1, "a", 0, 1);
   found = read(whole, message);
-  check(message.empty() && found["up"] == "{cuts = array<i64: 0, 1>, node = \"up node\"}" &&
-            found["down"] == "{cuts = array<i64: 2, 1>, node = \"down node\"}",
-        "a whole value keeps what comes before it whole: " + found["up"] + ", " + found["down"] +
-            ", " + message);
+  EXPECT_TRUE(message.empty() && found["up"] == "{cuts = array<i64: 0, 1>, node = \"up node\"}" &&
+              found["down"] == "{cuts = array<i64: 2, 1>, node = \"down node\"}")
+      << "a whole value keeps what comes before it whole: " + found["up"] + ", " + found["down"] +
+             ", " + message;
   Annotated others(8);
   others.stage(1, 5);
   others.cut(2, "down", 0, 4);
-  check(read(others, message).empty() && message.find("2 nodes are not used") != std::string::npos &&
-            message.find("8 devices") != std::string::npos,
-        "annotations for another mesh are noted: " + message);
+  EXPECT_TRUE(read(others, message).empty() &&
+              message.find("2 nodes are not used") != std::string::npos &&
+              message.find("8 devices") != std::string::npos)
+      << "annotations for another mesh are noted: " + message;
 
   Annotated late;
   late.stage(3, 2);

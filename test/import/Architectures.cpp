@@ -40,7 +40,8 @@ public:
   std::string text(const std::string &fields, int64_t sequence = 16) {
     std::string message, out;
     auto module = read(fields, message, sequence);
-    if (!check(module && succeeded(verify(*module)), fields + ": " + message))
+    EXPECT_TRUE(module && succeeded(verify(*module))) << fields + ": " + message;
+    if (!(module && succeeded(verify(*module))))
       return "refused: " + fields;
     (*module)->removeAttr("graph.model");
     llvm::raw_string_ostream stream(out);
@@ -50,22 +51,20 @@ public:
 
   void same(const std::string &what, const std::string &one, const std::string &other,
             int64_t sequence = 16) {
-    Case test(what);
-    check(text(one, sequence) == text(other, sequence), what + ": " + one + " is " + other);
+    EXPECT_TRUE(text(one, sequence) == text(other, sequence)) << what + ": " + one + " is " + other;
   }
   void differ(const std::string &what, const std::string &one, const std::string &other,
               int64_t sequence = 16) {
-    Case test(what);
-    check(text(one, sequence) != text(other, sequence), what + ": " + one + " is not " + other);
+    EXPECT_TRUE(text(one, sequence) != text(other, sequence))
+        << what + ": " + one + " is not " + other;
   }
   void refuses(const std::string &fields, std::initializer_list<const char *> words) {
-    Case one(fields);
     std::string message;
     auto module = read(fields, message, 16);
-    check(!module && !message.empty(), fields + " is refused");
+    EXPECT_TRUE(!module && !message.empty()) << fields + " is refused";
     for (const char *word : words)
-      check(message.find(word) != std::string::npos,
-            fields + ": the message lacks '" + word + "': " + message);
+      EXPECT_TRUE(message.find(word) != std::string::npos)
+          << fields + ": the message lacks '" + word + "': " + message;
   }
 
 private:
@@ -82,8 +81,8 @@ int64_t parametersOf(ModuleOp module) {
 
 // The published number of parameters, in a second at most (twice that is allowed
 // for a slow machine).
-void testSizes(Configs &configs) {
-  Case one(__func__);
+TEST(Architectures, Sizes) {
+  Configs configs;
   const std::string llama = R"("model_type": "llama", "num_attention_heads": )";
   for (auto [title, fields, parameters] :
        std::initializer_list<std::tuple<const char *, std::string, int64_t>>{
@@ -129,24 +128,25 @@ void testSizes(Configs &configs) {
            {"RoBERTa base", R"("model_type": "roberta", "max_position_embeddings": 514,
               "type_vocab_size": 1)", 124'697'433},
            {"DistilBERT", R"("model_type": "distilbert")", 66'985'530}}) {
-    Case each(title);
+    SCOPED_TRACE(title);
     std::string message;
     auto start = std::chrono::steady_clock::now();
     auto module = configs.read(fields, message, 0);
     std::chrono::duration<double> taken = std::chrono::steady_clock::now() - start;
-    if (!check(module && succeeded(verify(*module)), std::string(title) + ": " + message))
+    EXPECT_TRUE(module && succeeded(verify(*module))) << std::string(title) + ": " + message;
+    if (!(module && succeeded(verify(*module))))
       continue;
     int64_t got = parametersOf(*module);
-    check(got == parameters, std::string(title) + ": " + std::to_string(got) +
-                                 " parameters, published " + std::to_string(parameters));
-    check(taken.count() < 2, std::string(title) + ": read in " + std::to_string(taken.count()) +
-                                 " s");
+    EXPECT_TRUE(got == parameters) << std::string(title) + ": " + std::to_string(got) +
+                                          " parameters, published " + std::to_string(parameters);
+    EXPECT_TRUE(taken.count() < 2)
+        << std::string(title) + ": read in " + std::to_string(taken.count()) + " s";
   }
 }
 
 // Fields of transformers 4 and of 5 say the same.
-void testGenerations(Configs &configs) {
-  Case one(__func__);
+TEST(Architectures, Generations) {
+  Configs configs;
   const std::string llama =
       R"("model_type": "llama", "num_hidden_layers": 1, "hidden_size": 64, "vocab_size": 50,)"
       R"("intermediate_size": 32, "num_attention_heads": 4, "max_position_embeddings": 64, )";
@@ -201,15 +201,16 @@ void testGenerations(Configs &configs) {
 }
 
 // Windows: on which layers, and nothing where they hold the whole row.
-void testWindows(Configs &configs) {
-  Case one(__func__);
+TEST(Architectures, Windows) {
+  Configs configs;
   auto windows = [&](const std::string &fields) {
     std::string message, out;
     auto module = configs.read(fields + R"(, "num_hidden_layers": 3, "hidden_size": 64,)"
                                         R"("num_attention_heads": 4, "num_key_value_heads": 2,)"
                                         R"("intermediate_size": 32, "vocab_size": 50)",
                                message, 16);
-    if (!check(bool(module), fields + ": " + message))
+    EXPECT_TRUE(bool(module)) << fields + ": " + message;
+    if (!module)
       return out;
     module->walk([&](graph::AttentionOp op) { out += std::to_string(op.getWindow().value_or(0)); });
     return out;
@@ -231,13 +232,13 @@ void testWindows(Configs &configs) {
             "440"},
            {R"("model_type": "phi3", "sliding_window": 4)", "444"},
            {R"("model_type": "phi3")", "000"}}) {
-    Case each(fields);
-    check(windows(fields) == expected, fields + " has windows " + windows(fields));
+    SCOPED_TRACE(fields);
+    EXPECT_TRUE(windows(fields) == expected) << fields + " has windows " + windows(fields);
   }
 }
 
-void testConfigRefusals(Configs &configs) {
-  Case one(__func__);
+TEST(Architectures, ConfigRefusals) {
+  Configs configs;
   for (const char *type : {"mixtral", "qwen3_moe", "qwen2_moe", "gpt_oss", "deepseek_v3"})
     configs.refuses(R"("model_type": ")" + std::string(type) + R"(", "num_experts": 8)",
                     {type, "expert parallelism", "llama"});
@@ -286,8 +287,7 @@ void testConfigRefusals(Configs &configs) {
 }
 
 // Checks that each field of a config that a program does not follow is noted in a line of its own.
-void testNotes() {
-  Case one(__func__);
+TEST(Architectures, Notes) {
   fs::path folder = fs::temp_directory_path() / ("llmc-notes-" + std::to_string(::getpid()));
   fs::create_directories(folder);
   auto notes = [&](const std::string &fields, bool infer) {
@@ -298,64 +298,64 @@ void testNotes() {
     CompileOptions options = optionsFor(1, 16);
     options.infer = infer;
     std::string message;
-    check(bool(import(context, folder.string(), options, message)), "notes: " + message);
+    EXPECT_TRUE(bool(import(context, folder.string(), options, message))) << "notes: " + message;
     return message;
   };
   const std::string rates = R"("attn_pdrop": 0.1, "resid_pdrop": 0.0, "summary_first_dropout": 0.5)";
   std::string said = notes(rates, false);
-  check(said.find("dropout is not built yet: trains without (attn_pdrop 0.1)") != std::string::npos,
-        "dropout: " + said);
-  check(notes(rates, true).empty(), "a model that is run drops nothing");
-  check(notes(R"("attn_pdrop": 0.0, "n_inner": null)", false).empty(), "nothing to say");
+  EXPECT_TRUE(said.find("dropout is not built yet: trains without (attn_pdrop 0.1)") !=
+              std::string::npos)
+      << "dropout: " + said;
+  EXPECT_TRUE(notes(rates, true).empty()) << "a model that is run drops nothing";
+  EXPECT_TRUE(notes(R"("attn_pdrop": 0.0, "n_inner": null)", false).empty()) << "nothing to say";
   said = notes(R"("quantization_config": {"quant_method": "fp8"})", false);
-  check(said.find("\"quantization_config\" (fp8) is not used") != std::string::npos,
-        "quantization: " + said);
+  EXPECT_TRUE(said.find("\"quantization_config\" (fp8) is not used") != std::string::npos)
+      << "quantization: " + said;
   std::error_code code;
   fs::remove_all(folder, code);
 }
 
 // The language model inside a model of images and text, under the names of both generations.
-void testWrapped(Configs &configs) {
-  Case one(__func__);
+TEST(Architectures, Wrapped) {
+  Configs configs;
   const std::string inner =
       R"("model_type": "gemma3_text", "num_hidden_layers": 1, "hidden_size": 64, "head_dim": 16,)"
       R"("intermediate_size": 32, "vocab_size": 50)";
   std::string message;
   auto module = configs.read(R"("model_type": "gemma3", "text_config": {)" + inner + "}", message, 8);
-  if (!check(bool(module), "a wrapped gemma3: " + message))
-    return;
+  ASSERT_TRUE(bool(module)) << "a wrapped gemma3: " + message;
   auto plain = configs.read(inner, message, 8);
-  check(parametersOf(*module) == parametersOf(*plain), "a wrapped model has the same parameters");
-  check(bool(module->lookupSymbol("model.language_model.layers.0.self_attn.q_proj.weight")),
-        "a wrapped model has the names of its checkpoint");
+  EXPECT_TRUE(parametersOf(*module) == parametersOf(*plain))
+      << "a wrapped model has the same parameters";
+  EXPECT_TRUE(bool(module->lookupSymbol("model.language_model.layers.0.self_attn.q_proj.weight")))
+      << "a wrapped model has the names of its checkpoint";
 }
 
 // Weights of other types keep them on the source; two files are found by their index.
-void testStored() {
-  Case one(__func__);
+TEST(Architectures, Stored) {
   for (auto [name, type, files] : std::initializer_list<std::tuple<const char *, const char *, size_t>>{
            {"qwen2", "bf16", 1}, {"phi3", "f16", 1}, {"olmo2", "f64", 1}, {"gemma2", "f32", 2}}) {
-    Case each(name);
+    SCOPED_TRACE(name);
     MLIRContext context;
     std::string message;
     auto module = import(context, dataPath(name), optionsFor(1, 16), message);
-    if (!check(bool(module), std::string(name) + ": " + message))
+    EXPECT_TRUE(bool(module)) << std::string(name) + ": " + message;
+    if (!module)
       continue;
-    check((*module)->getAttrOfType<ArrayAttr>("graph.files").size() == files,
-          std::string(name) + ": files");
+    EXPECT_TRUE((*module)->getAttrOfType<ArrayAttr>("graph.files").size() == files)
+        << std::string(name) + ": files";
     for (auto source : module->getOps<graph::SourceOp>()) {
       std::string text;
       llvm::raw_string_ostream(text) << cast<ShapedType>(source.getType()).getElementType();
-      check(source.getFile() && text == type, std::string(name) + ": " + text);
+      EXPECT_TRUE(source.getFile() && text == type) << std::string(name) + ": " + text;
     }
     for (auto state : module->getOps<graph::StateOp>())
-      check(cast<ShapedType>(state.getType()).getElementType().isF32(), "states are f32");
+      EXPECT_TRUE(cast<ShapedType>(state.getType()).getElementType().isF32()) << "states are f32";
   }
 }
 
 // Checkpoints under names of older versions; what does not fit is listed at once.
-void testSpellings() {
-  Case one(__func__);
+TEST(Architectures, Spellings) {
   fs::path folder = fs::temp_directory_path() / ("llmc-spellings-" + std::to_string(::getpid()));
   fs::create_directories(folder);
   for (auto [name, part, instead] : std::initializer_list<std::tuple<const char *, const char *, const char *>>{
@@ -363,7 +363,8 @@ void testSpellings() {
            {"bert", "LayerNorm.weight", "LayerNorm.gamma"},
            {"bert", "LayerNorm.bias", "LayerNorm.beta"}}) {
     auto set = support::SafetensorsSet::open(dataPath(std::string(name) + "/weights.safetensors"));
-    if (!check(bool(set), std::string("opens the weights of ") + name))
+    EXPECT_TRUE(bool(set)) << std::string("opens the weights of ") + name;
+    if (!set)
       continue;
     std::vector<support::TensorToWrite> tensors;
     size_t renamed = 0;
@@ -377,14 +378,15 @@ void testSpellings() {
       tensor.produce = [view](const auto &sink) { return sink(view->data, view->byteSize); };
       tensors.push_back(std::move(tensor));
     }
-    check(renamed > 0, std::string(name) + " has tensors called " + part);
-    check(bool(support::writeSafetensors((folder / "model.safetensors").string(), tensors)), "writes");
+    EXPECT_TRUE(renamed > 0) << std::string(name) + " has tensors called " + part;
+    EXPECT_TRUE(bool(support::writeSafetensors((folder / "model.safetensors").string(), tensors)))
+        << "writes";
     fs::copy_file(dataPath(std::string(name) + "/config.json"), folder / "config.json",
                   fs::copy_options::overwrite_existing);
     MLIRContext context;
     std::string message;
-    check(bool(import(context, folder.string(), optionsFor(1, 16), message)),
-          std::string(name) + " with " + instead + ": " + message);
+    EXPECT_TRUE(bool(import(context, folder.string(), optionsFor(1, 16), message)))
+        << std::string(name) + " with " + instead + ": " + message;
   }
   // A model of another size is refused: every tensor is named, with both shapes.
   std::ofstream(folder / "config.json")
@@ -392,30 +394,19 @@ void testSpellings() {
          R"("num_hidden_layers": 3, "intermediate_size": 40, "max_position_embeddings": 20})";
   MLIRContext context;
   std::string message;
-  check(!import(context, folder.string(), optionsFor(1, 16), message), "another size is refused");
+  EXPECT_TRUE(!import(context, folder.string(), optionsFor(1, 16), message))
+      << "another size is refused";
   for (const char *words : {"[67, 24], the model needs [67, 12]", "'cls.predictions.transform.dense.weight'",
                             "'bert.encoder.layer.2.output.dense.weight': missing"})
-    check(message.find(words) != std::string::npos, std::string("the message lacks ") + words);
+    EXPECT_TRUE(message.find(words) != std::string::npos)
+        << std::string("the message lacks ") + words;
   std::ofstream(folder / "config.json") << R"({"model_type": "bert", "quantization_config": {"bits": 4}})";
   message.clear();
-  check(!import(context, folder.string(), optionsFor(1, 16), message) &&
-            message.find("quantization_config") != std::string::npos,
-        "quantized weights are refused: " + message);
+  EXPECT_TRUE(!import(context, folder.string(), optionsFor(1, 16), message) &&
+              message.find("quantization_config") != std::string::npos)
+      << "quantized weights are refused: " + message;
   std::error_code code;
   fs::remove_all(folder, code);
 }
 
 } // namespace
-
-void test::testArchitectures() {
-  Case one(__func__);
-  Configs configs;
-  testSizes(configs);
-  testGenerations(configs);
-  testWindows(configs);
-  testConfigRefusals(configs);
-  testNotes();
-  testWrapped(configs);
-  testStored();
-  testSpellings();
-}

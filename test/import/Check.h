@@ -9,29 +9,16 @@
 #include "mlir/IR/MLIRContext.h"
 #include "mlir/IR/OwningOpRef.h"
 
+#include <gtest/gtest.h>
 #include <map>
 #include <string>
 #include <vector>
 
 namespace llmc::test {
 
-// Represents a test, a named case or one drawn case of a list, for as long as it lives. A nested
-// test counts by itself; one that neither checks anything nor contains another has failed.
-class Case {
-public:
-  explicit Case(std::string name);
-  ~Case();
-  Case(const Case &) = delete;
-
-private:
-  friend bool check(bool holds, const std::string &what);
-  std::string name_;
-  Case *outer_;
-  int checks_ = 0, failures_ = 0, inner_ = 0;
-};
-
-// Records one comparison of the innermost test, prints it if it failed, and returns `holds`.
-bool check(bool holds, const std::string &what);
+// Returns all arguments of the command line if the first is `flag`, as the one instance of a test
+// that runs only where it is asked for.
+std::vector<std::vector<std::string>> argumentsAfter(const std::string &flag);
 
 std::string dataPath(const std::string &name); // a path under test/data
 
@@ -51,27 +38,6 @@ std::vector<graph::Tensor> arguments(mlir::ModuleOp module, const graph::Tensor 
 graph::Tensor readState(mlir::ModuleOp module, graph::StateOp state);
 
 size_t count(mlir::ModuleOp module, llvm::StringRef op);
-
-void testModels();
-// Imports any file and compares the logits of the first row.
-void compareModel(const std::string &file, const std::string &ids, const std::string &logits);
-// Imports for one run with `dims` and compares all outputs.
-void compareInference(const std::string &file, const std::string &folder,
-                      const std::map<std::string, int64_t> &dims, double limit);
-void testFolding();
-void testSmallGraphs();
-void testExports();
-void testLearned();
-void testPrograms();
-void testFunctions();
-void testInference();
-void testStoredTensors();
-void testAnnotations();
-void testCheckpoints();
-void testArchitectures();
-void testRefusals();
-// Changes random bytes of good files: each must be accepted or refused without a crash.
-void testMutations(int draws, uint64_t seed);
 
 } // namespace llmc::test
 

@@ -33,7 +33,7 @@ void writePart(const support::SafetensorsSet &from, const std::vector<std::strin
     tensor.produce = [view, bytes](const auto &sink) { return sink(view->data, bytes); };
     tensors.push_back(std::move(tensor));
   }
-  check(bool(support::writeSafetensors(path.string(), tensors)), "writes " + path.string());
+  EXPECT_TRUE(bool(support::writeSafetensors(path.string(), tensors))) << "writes " + path.string();
 }
 
 void writeShards(const support::SafetensorsSet &from, const fs::path &folder) {
@@ -58,15 +58,13 @@ std::vector<graph::Tensor> imported(const std::string &path, std::string &messag
 
 } // namespace
 
-void test::testCheckpoints() {
-  Case one(__func__);
+TEST(Checkpoints, Checkpoints) {
   fs::path folder =
       fs::temp_directory_path() / ("llmc-checkpoint-" + std::to_string(::getpid()));
   fs::create_directories(folder);
   fs::copy_file(dataPath("gpt2-tiny/config.json"), folder / "config.json");
   auto set = support::SafetensorsSet::open(dataPath("gpt2-tiny/weights.safetensors"));
-  if (!check(bool(set), "opens the weights"))
-    return;
+  ASSERT_TRUE(bool(set)) << "opens the weights";
   writeShards(*set, folder);
   std::string message;
   auto expected = imported(dataPath("gpt2-tiny/config.json"), message);
@@ -74,16 +72,16 @@ void test::testCheckpoints() {
   bool equal = expected.size() == 37 && got.size() == expected.size();
   for (size_t i = 0; equal && i < got.size(); ++i)
     equal = got[i].data == expected[i].data;
-  check(equal, "shards under published names hold the same weights: " + message);
+  EXPECT_TRUE(equal) << "shards under published names hold the same weights: " + message;
 
   fs::remove(folder / "model.safetensors.index.json");
   message.clear();
   writePart(*set, {"transformer.wte.weight"}, folder / "model.safetensors", 1);
   got = imported(folder.string(), message);
-  check(got.empty() && message.find("[256, 32]") != std::string::npos &&
-            message.find("[257, 32]") != std::string::npos &&
-            message.find("'transformer.ln_f.bias': missing") != std::string::npos,
-        "a wrong shape and missing tensors are listed: " + message);
+  EXPECT_TRUE(got.empty() && message.find("[256, 32]") != std::string::npos &&
+              message.find("[257, 32]") != std::string::npos &&
+              message.find("'transformer.ln_f.bias': missing") != std::string::npos)
+      << "a wrong shape and missing tensors are listed: " + message;
   std::error_code code;
   fs::remove_all(folder, code);
 }

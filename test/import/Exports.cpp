@@ -16,15 +16,14 @@ void takeParts(Graph &g) {
   g.node("SequenceAt", {"parts", "last"}, {"c"});
 }
 
-void testSequences() {
-  Case one(__func__);
+TEST(Exports, Sequences) {
   Graph whole;
   whole.floats("w", {width, 3 * width}, 2);
   whole.node("MatMul", {"x", "w"}, {"y"});
   Graph::attribute(whole.node("Split", {"y"}, {"a", "b", "c"}), "axis", {-1});
   finishSum(whole);
   Outcome expected = run(whole);
-  check(expected.message.empty(), "sequences: " + expected.message);
+  EXPECT_TRUE(expected.message.empty()) << "sequences: " + expected.message;
 
   for (bool equal : {true, false}) {
     Graph g;
@@ -75,8 +74,7 @@ void testSequences() {
   same("a weight's parts", weight, expected, 5);
 }
 
-void testWrongSequences() {
-  Case one(__func__);
+TEST(Exports, WrongSequences) {
   auto refused = [](const char *what, std::vector<int64_t> sizes, int64_t at,
                     std::initializer_list<const char *> words, const char *reader = "SequenceAt") {
     Graph g;
@@ -117,31 +115,29 @@ Graph mergedVectors(bool shareMatrix) {
   return g;
 }
 
-void testMergedVectors() {
-  Case one(__func__);
+TEST(Exports, MergedVectors) {
   Graph g = mergedVectors(false);
   Outcome expected = run(g, Tie::Exact);
-  check(expected.states == 6 && expected.notes.empty(), "exact: " + expected.notes);
+  EXPECT_TRUE(expected.states == 6 && expected.notes.empty()) << "exact: " + expected.notes;
   Outcome own = run(g);
   same("a vector a use", own, expected, 9);
-  check(own.names == std::vector<std::string>{"table", "scale", "bias", "w", "bias#2", "scale#2",
-                                              "v", "bias#3", "head"},
-        "names of vectors by use");
+  EXPECT_TRUE((own.names == std::vector<std::string>{"table", "scale", "bias", "w", "bias#2",
+                                                     "scale#2", "v", "bias#3", "head"}))
+      << "names of vectors by use";
   for (const char *words : {"2 tensors of the file are 5 parameters", "NAME#2",
                             "optimize=False", "--tie exact"})
-    check(own.notes.find(words) != std::string::npos, words + (": " + own.notes));
+    EXPECT_TRUE(own.notes.find(words) != std::string::npos) << words + (": " + own.notes);
 
   Graph shared = mergedVectors(true);
   Outcome layers = run(shared);
   same("layers that share", layers, run(shared, Tie::Exact), 5);
-  check(layers.notes.find("layers share matrices too ('w')") != std::string::npos,
-        "shared: " + layers.notes);
+  EXPECT_TRUE(layers.notes.find("layers share matrices too ('w')") != std::string::npos)
+      << "shared: " + layers.notes;
 }
 
 // With metadata, equal parameters are told apart by their names, matrices too, and what
 // is one parameter stays one; a folded matrix has its name again.
-void testNamesInMetadata() {
-  Case one(__func__);
+TEST(Exports, NamesInMetadata) {
   Graph g;
   g.floats("net.norm1.weight", {width}, 4, [](size_t) { return 0; });
   g.floats("val_7", {width, width}, 6);
@@ -167,16 +163,16 @@ void testNamesInMetadata() {
   g.node("MatMul", {"h", "head"}, {"logits"});
   Outcome out = run(g);
   same("names in metadata", out, run(g, Tie::Exact), 7);
-  check(out.constants == std::vector<std::string>{"net.mask"}, "a buffer is a constant");
-  check(out.ownNames == std::map<std::string, std::string>{{"net.norm1.weight#2", "net.norm2.weight"},
-                                                           {"val_7", "^net.up.weight"},
-                                                           {"val_7#2", "^net.down.weight"}},
-        "own names");
+  EXPECT_TRUE(out.constants == std::vector<std::string>{"net.mask"}) << "a buffer is a constant";
+  EXPECT_TRUE((out.ownNames ==
+               std::map<std::string, std::string>{{"net.norm1.weight#2", "net.norm2.weight"},
+                                                  {"val_7", "^net.up.weight"},
+                                                  {"val_7#2", "^net.down.weight"}}))
+      << "own names";
 }
 
 // A matrix that a program uses beside parameters of its own in each layer is one.
-void testSharedBesideOthers() {
-  Case one(__func__);
+TEST(Exports, SharedBesideOthers) {
   Graph g;
   g.floats("table.weight", {width, width}, 4);
   g.floats("l.0.weight", {width, width}, 5);
@@ -195,8 +191,7 @@ void testSharedBesideOthers() {
 
 // The use that has the name of the tensor in the program has it here, though another one
 // comes first; a name that two tensors would have is nobody's.
-void testNamesOnce() {
-  Case one(__func__);
+TEST(Exports, NamesOnce) {
   Graph g;
   g.floats("f.0.weight", {width}, 4, [](size_t) { return 0; });
   call(g.node("Mul", {"x", "f.0.weight"}, {"a"}), "aten.mul.Tensor", "%x, %p_ln_weight",
@@ -207,9 +202,10 @@ void testNamesOnce() {
   g.node("MatMul", {"b", "head"}, {"logits"});
   Outcome out = run(g);
   same("the owner of a name", out, run(g, Tie::Exact), 4);
-  check(out.names == std::vector<std::string>{"table", "f.0.weight#2", "f.0.weight", "head"} &&
-            out.ownNames == std::map<std::string, std::string>{{"f.0.weight#2", "ln.weight"}},
-        "the name is its owner's");
+  EXPECT_TRUE(
+      (out.names == std::vector<std::string>{"table", "f.0.weight#2", "f.0.weight", "head"} &&
+       out.ownNames == std::map<std::string, std::string>{{"f.0.weight#2", "ln.weight"}}))
+      << "the name is its owner's";
 
   Graph paths;
   paths.floats("onnx::MatMul_1", {width, width}, 4);
@@ -221,15 +217,15 @@ void testNamesOnce() {
   paths.floats("head", {width, 6}, 3);
   paths.node("MatMul", {"c", "head"}, {"logits"});
   out = run(paths);
-  check(out.states == 5 && out.ownNames == std::map<std::string, std::string>{{"onnx::MatMul_3",
-                                                                               "^f.0.1.weight"}},
-        "a name for two is nobody's");
+  EXPECT_TRUE(
+      (out.states == 5 &&
+       out.ownNames == std::map<std::string, std::string>{{"onnx::MatMul_3", "^f.0.1.weight"}}))
+      << "a name for two is nobody's";
 }
 
 // Rows of a table of positions that the exporter looked up are trained; one row that is
 // repeated, and a table that another op adds, are not.
-void testFoldedLookups() {
-  Case one(__func__);
+TEST(Exports, FoldedLookups) {
   for (auto [arguments, rows, trained] :
        {std::tuple("%embedding, %embedding_1", true, true), std::tuple("%embedding, %mul", true, false),
         std::tuple("%embedding, %embedding_1", false, false)}) {
@@ -239,15 +235,15 @@ void testFoldedLookups() {
     g.floats("head", {width, 6}, 3);
     g.node("MatMul", {"a", "head"}, {"logits"});
     Outcome out = run(g);
-    check(out.message.empty() && out.constants.empty() == trained && out.sources == 2 + trained,
-          std::string("positions added by ") + arguments + ": " + out.message);
+    EXPECT_TRUE(out.message.empty() && out.constants.empty() == trained &&
+                out.sources == 2 + trained)
+        << std::string("positions added by ") + arguments + ": " + out.message;
   }
 }
 
 // Without dynamo, an Identity has the name of each further equal parameter, and what is
 // used under one name is one. A node's path names a folded matrix.
-void testNamesOfIdentities() {
-  Case one(__func__);
+TEST(Exports, NamesOfIdentities) {
   Graph g;
   g.model.set_producer_name("pytorch");
   g.floats("norm1.weight", {width}, 4, [](size_t) { return 0; });
@@ -261,18 +257,17 @@ void testNamesOfIdentities() {
   g.node("MatMul", {"d", "head"}, {"logits"});
   Outcome out = run(g);
   same("names of identities", out, run(g, Tie::Exact), 5);
-  check(out.names == std::vector<std::string>{"table", "norm1.weight", "onnx::MatMul_9",
-                                              "norm2.weight", "head"},
-        "names by identity");
-  check(out.ownNames ==
-            std::map<std::string, std::string>{{"onnx::MatMul_9", "^net.layers.0.up.weight"}},
-        "a name by its path");
+  EXPECT_TRUE((out.names == std::vector<std::string>{"table", "norm1.weight", "onnx::MatMul_9",
+                                                     "norm2.weight", "head"}))
+      << "names by identity";
+  EXPECT_TRUE((out.ownNames ==
+               std::map<std::string, std::string>{{"onnx::MatMul_9", "^net.layers.0.up.weight"}}))
+      << "a name by its path";
 }
 
 // A matrix that modules share has names that an exporter made up, and is one; what it writes as
 // a node where a norm has no scale is no parameter.
-void testMadeUpNames() {
-  Case one(__func__);
+TEST(Exports, MadeUpNames) {
   Graph g;
   g.model.set_producer_name("pytorch");
   g.floats("onnx::MatMul_9", {width, width}, 6);
@@ -291,13 +286,13 @@ void testMadeUpNames() {
   g.floats("head", {width, 6}, 3);
   g.node("MatMul", {"b", "head"}, {"logits"});
   Outcome out = run(g);
-  check(out.names == std::vector<std::string>{"table", "onnx::MatMul_9", "head"} && out.notes.empty(),
-        "made-up names: " + out.message + out.notes);
+  EXPECT_TRUE((out.names == std::vector<std::string>{"table", "onnx::MatMul_9", "head"} &&
+               out.notes.empty()))
+      << "made-up names: " + out.message + out.notes;
 }
 
 // One node that uses a vector twice, and parts of a vector, are one parameter.
-void testVectorsOfOneUse() {
-  Case one(__func__);
+TEST(Exports, VectorsOfOneUse) {
   Graph g;
   g.floats("bias", {2 * width}, 5);
   g.node("Split", {"bias"}, {"b0", "b1"});
@@ -306,21 +301,7 @@ void testVectorsOfOneUse() {
   g.floats("head", {width, 6}, 3);
   g.node("MatMul", {"z", "head"}, {"logits"});
   Outcome out = run(g);
-  check(out.sources == 3 && out.states == 4 && out.notes.empty(), "parts: " + out.notes);
+  EXPECT_TRUE(out.sources == 3 && out.states == 4 && out.notes.empty()) << "parts: " + out.notes;
 }
 
 } // namespace
-
-void test::testExports() {
-  Case one(__func__);
-  testMergedVectors();
-  testNamesInMetadata();
-  testNamesOnce();
-  testSharedBesideOthers();
-  testMadeUpNames();
-  testFoldedLookups();
-  testNamesOfIdentities();
-  testVectorsOfOneUse();
-  testSequences();
-  testWrongSequences();
-}

@@ -7,7 +7,6 @@
 
 using namespace llmc;
 using namespace llmc::onnximport;
-using llmc::test::check;
 
 namespace {
 
@@ -44,33 +43,29 @@ struct Attribute {
 
 void expectInts(const ::onnx::NodeProto &proto, std::vector<HostTensor> operands,
                 llvm::ArrayRef<int64_t> shape, llvm::ArrayRef<int64_t> values) {
-  test::Case one(proto.op_type());
   std::vector<const HostTensor *> pointers;
   for (HostTensor &t : operands)
     pointers.push_back(&t);
   Node n(proto, 18);
   FoldFunction fold = findFold(n.op());
-  if (!check(fold, proto.op_type() + " folds"))
-    return;
+  ASSERT_TRUE(fold) << proto.op_type() + " folds";
   auto result = fold({n, pointers});
-  if (!check(bool(result), proto.op_type() + (result ? "" : ": " + result.message())))
-    return;
+  ASSERT_TRUE(bool(result)) << proto.op_type() + (result ? "" : ": " + result.message());
   const HostTensor &got = result->front();
-  check(llvm::ArrayRef<int64_t>(got.shape) == shape && llvm::ArrayRef<int64_t>(got.ints) == values,
-        proto.op_type() + " gives " + toText(got.shape) + " " + toText(got.ints));
+  EXPECT_TRUE(llvm::ArrayRef<int64_t>(got.shape) == shape &&
+              llvm::ArrayRef<int64_t>(got.ints) == values)
+      << proto.op_type() + " gives " + toText(got.shape) + " " + toText(got.ints);
 }
 
 void expectError(const ::onnx::NodeProto &proto, std::vector<HostTensor> operands) {
-  test::Case one(proto.op_type());
   std::vector<const HostTensor *> pointers;
   for (HostTensor &t : operands)
     pointers.push_back(&t);
   Node n(proto, 18);
-  check(!findFold(n.op())({n, pointers}), proto.op_type() + " refuses bad operands");
+  EXPECT_TRUE(!findFold(n.op())({n, pointers})) << proto.op_type() + " refuses bad operands";
 }
 
-void testOps() {
-  test::Case one(__func__);
+TEST(Folding, Ops) {
   constexpr int64_t most = INT64_MAX, least = INT64_MIN;
   HostTensor five = ints({5}, {10, 11, 12, 13, 14});
   expectInts(node("Slice"), {five, ints({1}, {-2}), ints({1}, {most})}, {2}, {13, 14});
@@ -111,41 +106,34 @@ void testOps() {
   expectError(node("Slice"), {five, ints({1}, {0}), ints({1}, {1}), ints({1}, {3})});
 }
 
-void testViews() {
-  test::Case one(__func__);
+TEST(Folding, Views) {
   View whole = View::whole(0, {4, 6});
   auto grouped = whole.reshaped({4, 2, 3});
-  check(grouped && grouped->strides == Shape{6, 3, 1}, "a dim splits");
+  EXPECT_TRUE((grouped && grouped->strides == Shape{6, 3, 1})) << "a dim splits";
   auto swapped = whole.transposed({1, 0});
-  check(!swapped.reshaped({24}), "a transposed matrix is not a vector");
+  EXPECT_TRUE(!swapped.reshaped({24})) << "a transposed matrix is not a vector";
   auto joined = swapped.reshaped({2, 3, 4});
-  check(joined && joined->strides == Shape{3, 1, 6}, "a dim of a transposed matrix splits");
+  EXPECT_TRUE((joined && joined->strides == Shape{3, 1, 6}))
+      << "a dim of a transposed matrix splits";
   View left = whole.sliced({0, 0}, {4, 2}), right = whole.sliced({0, 2}, {4, 4});
-  check(tile({&left, &right}, 24), "two slices tile a matrix");
+  EXPECT_TRUE(tile({&left, &right}, 24)) << "two slices tile a matrix";
   View overlap = whole.sliced({0, 1}, {4, 4});
-  check(!tile({&left, &overlap}, 24), "overlapping slices do not");
-  check(!tile({&left}, 24), "one slice does not");
+  EXPECT_TRUE(!tile({&left, &overlap}, 24)) << "overlapping slices do not";
+  EXPECT_TRUE(!tile({&left}, 24)) << "one slice does not";
   View odd = whole.sliced({0, 0}, {4, 3}), even = whole.sliced({0, 3}, {4, 3});
-  check(tile({&odd, &even}, 24) && !tile({&odd, &odd}, 24), "halves tile, one twice does not");
+  EXPECT_TRUE(tile({&odd, &even}, 24) && !tile({&odd, &odd}, 24))
+      << "halves tile, one twice does not";
 }
 
-void testScan() {
-  test::Case one(__func__);
+TEST(Folding, Scan) {
   auto scan = [](std::string bytes) {
     return bool(scanWire({reinterpret_cast<const std::byte *>(bytes.data()), bytes.size()}));
   };
-  check(scan(""), "an empty message is well formed");
-  check(!scan("hello, world"), "text is not a message");
-  check(!scan(std::string("\x3a\x7f", 2)), "a graph longer than the file");
-  check(!scan(std::string(11, '\xff')), "an endless number");
-  check(!scan(std::string("\x3a\x02\x2a\x05", 4)), "an initializer longer than its graph");
+  EXPECT_TRUE(scan("")) << "an empty message is well formed";
+  EXPECT_TRUE(!scan("hello, world")) << "text is not a message";
+  EXPECT_TRUE(!scan(std::string("\x3a\x7f", 2))) << "a graph longer than the file";
+  EXPECT_TRUE(!scan(std::string(11, '\xff'))) << "an endless number";
+  EXPECT_TRUE(!scan(std::string("\x3a\x02\x2a\x05", 4))) << "an initializer longer than its graph";
 }
 
 } // namespace
-
-void test::testFolding() {
-  test::Case one(__func__);
-  testOps();
-  testViews();
-  testScan();
-}

@@ -54,12 +54,11 @@ void plainLayers(Graph &g) {
   head(g, "t");
 }
 
-void testInlining() {
-  Case one(__func__);
+TEST(Functions, Inlining) {
   Graph plain;
   plainLayers(plain);
   Outcome expected = run(plain);
-  check(expected.message.empty(), "layers: " + expected.message);
+  EXPECT_TRUE(expected.message.empty()) << "layers: " + expected.message;
 
   Graph g;
   g.floats("w", {width, width}, 2);
@@ -87,8 +86,7 @@ void testInlining() {
 
 // Results that are operands, results that nobody takes, operands left out,
 // overloads; sets of operators of its own.
-void testCalls() {
-  Case one(__func__);
+TEST(Functions, Calls) {
   Graph plain;
   plain.floats("w", {width, width}, 2);
   plain.node("MatMul", {"x", "w"}, {"y"});
@@ -114,8 +112,7 @@ void testCalls() {
   same("calls", g, expected, 3);
 }
 
-void testBrokenFunctions() {
-  Case test(__func__);
+TEST(Functions, BrokenFunctions) {
   Graph loop;
   auto &f = addFunction(loop, "F", {"x"}, {"y"});
   call(Graph::addNode(f, "G", {"x"}, {"y"}));
@@ -192,11 +189,10 @@ Outcome branchAlone(bool yes) {
   return run(g);
 }
 
-void testBranches() {
-  Case one(__func__);
+TEST(Functions, Branches) {
   for (bool value : {true, false}) {
     Outcome expected = branchAlone(value);
-    check(expected.message.empty(), "branch: " + expected.message);
+    EXPECT_TRUE(expected.message.empty()) << "branch: " + expected.message;
     Graph constant;
     flag(constant, "flag", value);
     addBranches(constant, "flag");
@@ -216,8 +212,7 @@ void testBranches() {
 }
 
 // Checks that a branch that is not taken may hold anything that could be taken elsewhere.
-void testUntaken() {
-  Case one(__func__);
+TEST(Functions, Untaken) {
   Outcome expected = branchAlone(true);
   Graph g;
   g.floats("w", {width, width}, 2);
@@ -249,8 +244,7 @@ void testUntaken() {
   same("branches in branches in a function", nested, expected, 3);
 }
 
-void testBrokenBranches() {
-  Case one(__func__);
+TEST(Functions, BrokenBranches) {
   Graph unknown;
   unknown.node("ReduceSum", {"x"}, {"sum"});
   Graph::attribute(unknown.graph.mutable_node()->at(1), "keepdims", {0});
@@ -277,8 +271,7 @@ void testBrokenBranches() {
 }
 
 // A merged decoder: with a cache, or without; the cache is of no use to training.
-void testMerged() {
-  Case one(__func__);
+TEST(Functions, Merged) {
   auto build = [](Graph &g) {
     g.input("use_cache_branch", ::onnx::TensorProto::BOOL, {"1"});
     g.input("past", ::onnx::TensorProto::FLOAT, {"batch", "past_length", std::to_string(width)});
@@ -301,15 +294,14 @@ void testMerged() {
   same("a merged decoder in training", merged, run(plain), 2);
   for (int64_t past : {0, 2}) {
     Outcome got = infer(merged, {{"batch", 2}, {"sequence", 3}, {"past_length", past}});
-    check(got.message.empty() && got.outputs["present"].shape ==
-                                     std::vector<int64_t>{2, 3 + past, width},
-          "a merged decoder with a past of " + std::to_string(past) + ": " + got.message);
+    EXPECT_TRUE((got.message.empty() &&
+                 got.outputs["present"].shape == std::vector<int64_t>{2, 3 + past, width}))
+        << "a merged decoder with a past of " + std::to_string(past) + ": " + got.message;
   }
 }
 
 // Without a cache a condition is the caller's: a run computes both branches and takes one.
-void testChosenInARun() {
-  Case one(__func__);
+TEST(Functions, ChosenInARun) {
   for (bool value : {true, false}) {
     Graph g;
     g.input("flag", ::onnx::TensorProto::BOOL, {});
@@ -324,11 +316,11 @@ void testChosenInARun() {
     flag.data[0] = value;
     const std::map<std::string, int64_t> dims{{"batch", 2}, {"sequence", 3}};
     Outcome got = infer(g, dims, {{"flag", flag}}), expected = infer(alone, dims);
-    Case each(value ? "the branch that holds" : "the other branch");
-    check(got.message.empty() && expected.message.empty(), got.message + expected.message);
-    check(!got.outputs["logits"].data.empty() &&
-              got.outputs["logits"].data == expected.outputs["logits"].data,
-          "the outputs are those of the branch alone");
+    SCOPED_TRACE(value ? "the branch that holds" : "the other branch");
+    EXPECT_TRUE(got.message.empty() && expected.message.empty()) << got.message + expected.message;
+    EXPECT_TRUE(!got.outputs["logits"].data.empty() &&
+                got.outputs["logits"].data == expected.outputs["logits"].data)
+        << "the outputs are those of the branch alone";
   }
   Graph g;
   g.input("flag", ::onnx::TensorProto::BOOL, {});
@@ -342,15 +334,3 @@ void testChosenInARun() {
 }
 
 } // namespace
-
-void test::testFunctions() {
-  Case one(__func__);
-  testInlining();
-  testCalls();
-  testBrokenFunctions();
-  testBranches();
-  testUntaken();
-  testBrokenBranches();
-  testMerged();
-  testChosenInARun();
-}

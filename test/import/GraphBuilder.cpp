@@ -16,7 +16,7 @@ OwningOpRef<ModuleOp> importSmall(MLIRContext &context, const std::string &path,
   (module ? out.notes : out.message) = text;
   if (!module)
     return module;
-  check(succeeded(verify(*module)), "a small model verifies");
+  EXPECT_TRUE(succeeded(verify(*module))) << "a small model verifies";
   out.states = count(*module, "graph.state");
   out.sources = count(*module, "graph.source");
   for (auto source : module->getOps<graph::SourceOp>()) {
@@ -114,7 +114,8 @@ Outcome test::infer(Graph &graph, const std::map<std::string, int64_t> &dims,
     }
   }
   auto result = graph::evaluate(func, all);
-  if (!check(succeeded(result), "a small model evaluates"))
+  EXPECT_TRUE(succeeded(result)) << "a small model evaluates";
+  if (!(succeeded(result)))
     return out;
   for (unsigned i = 0; i < result->size(); ++i)
     out.outputs[func.getResultAttrOfType<StringAttr>(i, "graph.output").str()] = (*result)[i];
@@ -127,22 +128,21 @@ void test::same(const std::string &what, Graph &graph, const Outcome &expected, 
 
 void test::same(const std::string &what, const Outcome &got, const Outcome &expected,
                 size_t states, double limit) {
-  Case one(what);
-  if (!check(got.message.empty() && got.logits.shape == expected.logits.shape,
-             what + ": " + got.message))
-    return;
+  ASSERT_TRUE(got.message.empty() && got.logits.shape == expected.logits.shape)
+      << what + ": " + got.message;
   double worst = 0;
-  for (int64_t i = 0; i < got.logits.size(); ++i)
-    worst = std::max(worst, std::fabs(got.logits.data[i] - expected.logits.data[i]));
-  check(worst <= limit, what + ": logits differ by " + std::to_string(worst));
-  check(got.states == states, what + ": " + std::to_string(got.states) + " states");
+  for (int64_t i = 0; i < got.logits.size(); ++i) {
+    double difference = std::fabs(got.logits.data[i] - expected.logits.data[i]);
+    worst = std::isnan(difference) ? INFINITY : std::max(worst, difference); // std::max drops NaN
+  }
+  EXPECT_TRUE(worst <= limit) << what + ": logits differ by " + std::to_string(worst);
+  EXPECT_TRUE(got.states == states) << what + ": " + std::to_string(got.states) + " states";
 }
 
 void test::refuses(const std::string &what, const Outcome &got,
                    std::initializer_list<const char *> all) {
-  Case one(what);
-  check(!got.message.empty(), what + " is refused");
+  EXPECT_TRUE(!got.message.empty()) << what + " is refused";
   for (const char *word : all)
-    check(got.message.find(word) != std::string::npos,
-          what + ": the message lacks '" + word + "': " + got.message);
+    EXPECT_TRUE(got.message.find(word) != std::string::npos)
+        << what + ": the message lacks '" + word + "': " + got.message;
 }

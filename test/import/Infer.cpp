@@ -16,30 +16,32 @@ using onnximport::Symbols;
 
 namespace {
 
-void testExpressions() {
-  Case one(__func__);
+TEST(Infer, Expressions) {
   Symbols symbols = {{"a", 7}, {"b", 2}, {"past length", 3}};
   for (auto [text, value] : std::initializer_list<std::pair<const char *, int64_t>>{
            {"a", 7},           {"12", 12},          {"a + b", 9},       {"a - b - 1", 4},
            {"2*a", 14},        {"a*b + 1", 15},     {"b * (a + 1)", 16}, {"a // b", 3},
            {"a % b", 1},       {" a+ b*a ", 21},    {"-b + a", 5},      {"past length", 3}}) {
-    Case each(text);
+    SCOPED_TRACE(text);
     auto got = DimExpression(text).evaluate(symbols);
-    check(got == value, std::string(text) + " is " + (got ? std::to_string(*got) : "unbound"));
+    EXPECT_TRUE(got == value) << std::string(text) + " is " +
+                                     (got ? std::to_string(*got) : "unbound");
   }
   for (const char *text : {"c", "a + c", "a // 0", "a ** b", "(a", "a b",
                            "9223372036854775807 + a", "3037000500 * 3037000500 * a"}) {
-    Case each(text);
-    check(!DimExpression(text).evaluate(symbols), std::string(text) + " has no value");
+    SCOPED_TRACE(text);
+    EXPECT_TRUE(!DimExpression(text).evaluate(symbols)) << std::string(text) + " has no value";
   }
-  check(!DimExpression(std::string(100000, '(')).evaluate(symbols), "a thousand parentheses");
-  check(DimExpression("x + a").solve(symbols, 12) == std::pair(std::string("x"), int64_t(5)),
-        "solves a sum");
-  check(DimExpression("2 * x").solve(symbols, 12) == std::pair(std::string("x"), int64_t(6)),
-        "solves a product");
-  check(!DimExpression("2 * x").solve(symbols, 13) && !DimExpression("x + y").solve(symbols, 3) &&
-            !DimExpression("x + a").solve(symbols, 3) && !DimExpression("a").solve(symbols, 7),
-        "solves nothing else");
+  EXPECT_TRUE(!DimExpression(std::string(100000, '(')).evaluate(symbols))
+      << "a thousand parentheses";
+  EXPECT_TRUE(DimExpression("x + a").solve(symbols, 12) == std::pair(std::string("x"), int64_t(5)))
+      << "solves a sum";
+  EXPECT_TRUE(DimExpression("2 * x").solve(symbols, 12) == std::pair(std::string("x"), int64_t(6)))
+      << "solves a product";
+  EXPECT_TRUE(!DimExpression("2 * x").solve(symbols, 13) &&
+              !DimExpression("x + y").solve(symbols, 3) &&
+              !DimExpression("x + a").solve(symbols, 3) && !DimExpression("a").solve(symbols, 7))
+      << "solves nothing else";
 }
 
 // logits = x head; present = past and x; a mask of past and present; a scalar.
@@ -56,16 +58,16 @@ void buildCached(Graph &g) {
     g.graph.add_output()->set_name(name);
 }
 
-void testBinding() {
-  Case one(__func__);
+TEST(Infer, Binding) {
   Graph g;
   buildCached(g);
   for (int64_t past : {0, 2}) {
     Outcome got = infer(g, {{"batch", 2}, {"sequence", 3}, {"past_length", past}});
-    if (!check(got.message.empty(), "a cache: " + got.message))
+    EXPECT_TRUE(got.message.empty()) << "a cache: " + got.message;
+    if (!(got.message.empty()))
       continue;
     auto shaped = [&](const char *name, std::vector<int64_t> shape) {
-      check(got.outputs[name].shape == shape, std::string("shape of ") + name);
+      EXPECT_TRUE(got.outputs[name].shape == shape) << std::string("shape of ") + name;
     };
     shaped("logits", {2, 3, 6});
     shaped("present", {2, past + 3, width});
@@ -73,7 +75,8 @@ void testBinding() {
     shaped("twice", {});
     shaped("ids", {2, 3});
     shaped("table", {words, width});
-    check(got.outputs["seen"].data[1] == 1 && got.outputs["seen"].data[0] == 0, "i1 of i32");
+    EXPECT_TRUE(got.outputs["seen"].data[1] == 1 && got.outputs["seen"].data[0] == 0)
+        << "i1 of i32";
   }
   Outcome open = infer(g, {{"sequence", 3}});
   refuses("dims without sizes", open,
@@ -87,15 +90,14 @@ void testBinding() {
           {"batch", "negative"});
   // By the sum, whatever else is given.
   Outcome sum = infer(g, {{"batch", 2}, {"sequence", 3}, {"past_length + sequence", 5}});
-  check(sum.message.empty() && sum.outputs["present"].shape[1] == 5,
-        "a sum gives the rest: " + sum.message);
+  EXPECT_TRUE(sum.message.empty() && sum.outputs["present"].shape[1] == 5)
+      << "a sum gives the rest: " + sum.message;
   refuses("a sum that does not fit",
           infer(g, {{"batch", 2}, {"sequence", 3}, {"past_length", 1}, {"past_length + sequence", 5}}),
           {"past_length + sequence=5", "is 4"});
 }
 
-void testArguments() {
-  Case one(__func__);
+TEST(Infer, Arguments) {
   Graph g;
   buildCached(g);
   Folder folder;
@@ -108,8 +110,7 @@ void testArguments() {
   MLIRContext context;
   std::string message;
   auto module = import(context, path, options, message);
-  if (!check(bool(module), "--seq and --global-batch: " + message))
-    return;
+  ASSERT_TRUE(bool(module)) << "--seq and --global-batch: " + message;
   auto func = module->lookupSymbol<func::FuncOp>("forward");
   auto type = [&](unsigned i) {
     std::string text;
@@ -119,19 +120,18 @@ void testArguments() {
   const char *names[] = {"ids", "past", "mask", "keep"};
   const char *types[] = {"tensor<2x3xi64>", "tensor<2x0x4xf32>", "tensor<2x3xi64>", "tensor<i64>"};
   for (unsigned i = 0; i < 4; ++i) {
-    check(func.getArgAttrOfType<StringAttr>(i, "graph.input").getValue() == names[i] &&
-              type(i) == types[i],
-          "argument " + std::to_string(i) + " is " + type(i));
-    check(bool(func.getArgAttr(i, "graph.batched")) == (i < 3), "batched arguments");
+    EXPECT_TRUE(func.getArgAttrOfType<StringAttr>(i, "graph.input").getValue() == names[i] &&
+                type(i) == types[i])
+        << "argument " + std::to_string(i) + " is " + type(i);
+    EXPECT_TRUE(bool(func.getArgAttr(i, "graph.batched")) == (i < 3)) << "batched arguments";
   }
-  check(func.getNumResults() == 6 &&
-            (*module)->getAttrOfType<IntegerAttr>("graph.batch").getInt() == 2,
-        "results and batch");
+  EXPECT_TRUE(func.getNumResults() == 6 &&
+              (*module)->getAttrOfType<IntegerAttr>("graph.batch").getInt() == 2)
+      << "results and batch";
 }
 
 // Sizes in the file; a file that says 0 or less where nothing may be empty.
-void testFixed() {
-  Case one(__func__);
+TEST(Infer, Fixed) {
   auto ids = [](Graph &g, std::vector<int64_t> dims) {
     auto &shape = *g.graph.mutable_input(0)->mutable_type()->mutable_tensor_type()->mutable_shape();
     shape.clear_dim();
@@ -142,7 +142,8 @@ void testFixed() {
   };
   Graph fixed;
   ids(fixed, {2, 3});
-  check(infer(fixed, {}).outputs["logits"].shape == std::vector<int64_t>{2, 3, 6}, "sizes of the file");
+  EXPECT_TRUE((infer(fixed, {}).outputs["logits"].shape == std::vector<int64_t>{2, 3, 6}))
+      << "sizes of the file";
   for (int64_t size : {int64_t(0), int64_t(-1), INT64_MIN}) {
     Graph broken;
     ids(broken, {2, size});
@@ -154,33 +155,30 @@ void testFixed() {
   ids(unnamed, {2});
   unnamed.graph.mutable_input(0)->mutable_type()->mutable_tensor_type()->mutable_shape()->add_dim();
   refuses("a dim without a name", infer(unnamed, {}), {"ids.1", "--dim ids.1="});
-  check(infer(unnamed, {{"ids.1", 3}}).message.empty(), "a dim by its place");
+  EXPECT_TRUE(infer(unnamed, {{"ids.1", 3}}).message.empty()) << "a dim by its place";
 }
 
-} // namespace
-
-void test::testInference() {
-  Case one(__func__);
-  testExpressions();
-  testBinding();
-  testArguments();
-  testFixed();
-}
+class GivenInference : public testing::TestWithParam<std::vector<std::string>> {};
+GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(GivenInference);
 
 // Runs the imported model in double on FOLDER/inputs/NAME.npy and compares its
 // results with FOLDER/expected/NAME.npy; the error is relative to the largest
-// magnitude of each.
-void test::compareInference(const std::string &file, const std::string &folder,
-                            const std::map<std::string, int64_t> &dims, double limit) {
-  Case one(file);
+// magnitude of each. For `--infer FILE FOLDER LIMIT NAME=SIZE...` on the command line.
+TEST_P(GivenInference, HasTheOutputs) {
+  const std::string &file = GetParam().at(1), &folder = GetParam().at(2);
+  double limit = std::stod(GetParam().at(3));
+  std::map<std::string, int64_t> dims;
+  for (const std::string &dim : llvm::drop_begin(GetParam(), 4))
+    if (size_t equal = dim.rfind('='); equal != std::string::npos)
+      dims[dim.substr(0, equal)] = std::stoll(dim.substr(equal + 1));
   MLIRContext context;
   CompileOptions options;
   options.infer = true;
   options.dims = dims;
   std::string message;
   auto module = import(context, file, options, message);
-  if (!check(bool(module), message) || !check(succeeded(verify(*module)), file + ": verifies"))
-    return;
+  ASSERT_TRUE(bool(module)) << message;
+  ASSERT_TRUE(succeeded(verify(*module))) << file + ": verifies";
   auto func = module->lookupSymbol<func::FuncOp>("forward");
   std::vector<graph::Tensor> values;
   for (unsigned i = 0; i < func.getNumArguments(); ++i) {
@@ -190,17 +188,16 @@ void test::compareInference(const std::string &file, const std::string &folder,
                            : readState(*module, module->lookupSymbol<graph::StateOp>(
                                                     state.getValue())));
     auto type = cast<RankedTensorType>(func.getArgumentTypes()[i]);
-    if (!check(values.back().shape == type.getShape().vec(),
-               file + ": shape of argument " + std::to_string(i)))
-      return;
+    ASSERT_TRUE(values.back().shape == type.getShape().vec())
+        << file + ": shape of argument " + std::to_string(i);
   }
   auto got = graph::evaluate(func, values);
-  if (!check(succeeded(got), file + ": evaluates"))
-    return;
+  ASSERT_TRUE(succeeded(got)) << file + ": evaluates";
   for (unsigned i = 0; i < got->size(); ++i) {
     std::string name = func.getResultAttrOfType<StringAttr>(i, "graph.output").str();
     graph::Tensor expected = readNpy(folder + "/expected/" + name + ".npy");
-    if (!check((*got)[i].shape == expected.shape, file + ": shape of " + name))
+    EXPECT_TRUE((*got)[i].shape == expected.shape) << file + ": shape of " + name;
+    if (!((*got)[i].shape == expected.shape))
       continue;
     double worst = 0, largest = 1e-30;
     for (int64_t k = 0; k < expected.size(); ++k) {
@@ -208,7 +205,11 @@ void test::compareInference(const std::string &file, const std::string &folder,
       worst = std::isnan(difference) ? INFINITY : std::max(worst, difference);
       largest = std::max(largest, std::fabs(expected.data[k]));
     }
-    check(worst / largest <= limit,
-          file + ": " + name + " differs by " + std::to_string(worst / largest));
+    EXPECT_TRUE(worst / largest <= limit)
+        << file + ": " + name + " differs by " + std::to_string(worst / largest);
   }
 }
+
+INSTANTIATE_TEST_SUITE_P(CommandLine, GivenInference, testing::ValuesIn(argumentsAfter("--infer")));
+
+} // namespace

@@ -33,8 +33,7 @@ bool trains(const Outcome &out, const std::string &name) {
 
 // A number is trained where the file says that it is a parameter, and not where an
 // exporter made it.
-void testNumbers() {
-  Case one(__func__);
+TEST(Learned, Numbers) {
   for (std::vector<int64_t> shape : {std::vector<int64_t>{}, std::vector<int64_t>{1}})
     for (const char *name : {"h.0.alpha", "onnx::Mul_77"}) {
       Graph g;
@@ -43,28 +42,26 @@ void testNumbers() {
       scripted(g);
       Outcome out = ended(g);
       bool learned = llvm::StringRef(name) == "h.0.alpha";
-      check(out.message.empty() && trains(out, name) == learned && out.notes.empty(),
-            std::string("number ") + name + ": " + out.message + out.notes);
+      EXPECT_TRUE(out.message.empty() && trains(out, name) == learned && out.notes.empty())
+          << std::string("number ") + name + ": " + out.message + out.notes;
     }
 }
 
 // Checks that a tensor that metadata calls a parameter is one, and that a call that reads none has
 // a number of its own, though the file stores one for both.
-void testNumbersOfCalls() {
-  Case one(__func__);
+TEST(Learned, NumbersOfCalls) {
   Graph g;
   g.floats("alpha", {}, 4);
   call(g.node("Mul", {"x", "alpha"}, {"a"}), "aten.mul.Tensor", "%x, %p_alpha", "['', 'mul']");
   call(g.node("Mul", {"a", "alpha"}, {"y"}), "aten.mul.Tensor", "%a, 0.5", "['', 'mul_1']");
   Outcome out = ended(g);
   same("a number of two calls", out, out, 3);
-  check(trains(out, "alpha") && !trains(out, "alpha#2"), "the parameter is the first");
+  EXPECT_TRUE(trains(out, "alpha") && !trains(out, "alpha#2")) << "the parameter is the first";
 }
 
 // Functions of parameters are computed in every step where what they give is learned, and
 // mean what their folded values mean.
-void testComputed() {
-  Case one(__func__);
+TEST(Learned, Computed) {
   Graph g;
   g.floats("n.weight", {width}, 4, scattered);
   g.floats("n.A_log", {1, width}, 5, scattered);
@@ -83,14 +80,13 @@ void testComputed() {
   folded.node("Mul", {"x", "w"}, {"a"});
   folded.node("Sub", {"a", "f"}, {"y"});
   same("functions of parameters", out, ended(folded), 4, 1e-6);
-  check(trains(out, "n.weight") && trains(out, "n.A_log") && out.constants.empty() &&
-            out.notes.empty(),
-        "functions are no constants: " + out.notes);
+  EXPECT_TRUE(trains(out, "n.weight") && trains(out, "n.A_log") && out.constants.empty() &&
+              out.notes.empty())
+      << "functions are no constants: " + out.notes;
 }
 
 // A table of which the first rows are added: learned, unless its rows are of sines.
-void testPositions() {
-  Case one(__func__);
+TEST(Learned, Positions) {
   for (bool learned : {true, false}) {
     Graph g;
     g.floats("pos", {1, 8, width}, 4, learned ? scattered : std::function<size_t(size_t)>());
@@ -100,11 +96,11 @@ void testPositions() {
     g.node("Add", {"x", "rows"}, {"y"});
     scripted(g);
     Outcome out = ended(g);
-    check(out.message.empty() && trains(out, "pos") == learned &&
-              learned == out.notes.empty() &&
-              (learned || out.notes.find("1 stored tensor (32 elements) follows a formula and is "
-                                         "not trained: 'pos' [1, 8, 4]") != std::string::npos),
-          "positions: " + out.message + out.notes);
+    EXPECT_TRUE(out.message.empty() && trains(out, "pos") == learned &&
+                learned == out.notes.empty() &&
+                (learned || out.notes.find("1 stored tensor (32 elements) follows a formula and is "
+                                           "not trained: 'pos' [1, 8, 4]") != std::string::npos))
+        << "positions: " + out.message + out.notes;
   }
 }
 
@@ -126,24 +122,24 @@ Outcome combined(const char *op, std::vector<int64_t> shape,
   return ended(g);
 }
 
-void testUnnamed() {
-  Case one(__func__);
+TEST(Learned, Unnamed) {
   auto random = [](size_t i) { return float(std::sin(double(scattered(i)))); };
   auto learned = [](const std::string &what, const Outcome &out) {
-    Case each(what);
-    check(out.message.empty() && trains(out, "val") && out.notes.empty(),
-          what + " is learned: " + out.message + out.notes);
+    SCOPED_TRACE(what);
+    EXPECT_TRUE(out.message.empty() && trains(out, "val") && out.notes.empty())
+        << what + " is learned: " + out.message + out.notes;
   };
   auto silent = [](const std::string &what, const Outcome &out) {
-    Case each(what);
-    check(out.message.empty() && !trains(out, "val") && out.notes.empty(),
-          what + " is a constant: " + out.message + out.notes);
+    SCOPED_TRACE(what);
+    EXPECT_TRUE(out.message.empty() && !trains(out, "val") && out.notes.empty())
+        << what + " is a constant: " + out.message + out.notes;
   };
   auto said = [](const std::string &what, const Outcome &out) {
-    Case each(what);
-    check(out.message.empty() && !trains(out, "val"), what + " is a constant: " + out.message);
+    SCOPED_TRACE(what);
+    EXPECT_TRUE(out.message.empty() && !trains(out, "val"))
+        << what + " is a constant: " + out.message;
     for (const char *words : {"1 stored tensor (", "is not trained: 'val' [", "optimize=False"})
-      check(out.notes.find(words) != std::string::npos, what + " is said: " + out.notes);
+      EXPECT_TRUE(out.notes.find(words) != std::string::npos) << what + " is said: " + out.notes;
   };
   learned("rows of positions", combined("Add", {1, 3, width}, random));
   silent("a number", combined("Mul", {1}, random));
@@ -162,8 +158,7 @@ void testUnnamed() {
 }
 
 // Tables of angles of eight positions and what they are: sines and cosines of any size.
-void testAngles() {
-  Case one(__func__);
+TEST(Learned, Angles) {
   Graph g;
   fill(g, "cosines", {8, width}, [](size_t i) {
     return 1.3f * std::cos(float(i / width) * std::pow(10.0f, -float(i % width)));
@@ -177,15 +172,14 @@ void testAngles() {
   g.node("Mul", {"a", "linear"}, {"b"});
   Graph::attribute(g.node("ReduceSum", {"b", "sum"}, {"y"}), "keepdims", {0});
   Outcome out = ended(g);
-  check(out.message.empty() && out.sources == 2, "angles: " + out.message);
-  check(out.notes.find("'linear' [8, 4]") != std::string::npos &&
-            out.notes.find("cosines") == std::string::npos,
-        "what only grows is said: " + out.notes);
+  EXPECT_TRUE(out.message.empty() && out.sources == 2) << "angles: " + out.message;
+  EXPECT_TRUE(out.notes.find("'linear' [8, 4]") != std::string::npos &&
+              out.notes.find("cosines") == std::string::npos)
+      << "what only grows is said: " + out.notes;
 }
 
 // One table for tokens and logits is one parameter or two, as the options say.
-void testUntied() {
-  Case one(__func__);
+TEST(Learned, Untied) {
   auto outcome = [](Tie tie) {
     Graph g;
     Graph::attribute(g.node("Transpose", {"table"}, {"t"}), "perm", {1, 0}, true);
@@ -196,28 +190,26 @@ void testUntied() {
   same("tied", outcome(Tie::Exact), expected, 1);
   Outcome off = outcome(Tie::Off);
   same("untied", off, expected, 2);
-  check(off.notes.empty() && off.names == std::vector<std::string>{"table", "table#2"},
-        "a table and a head: " + off.notes);
+  EXPECT_TRUE((off.notes.empty() && off.names == std::vector<std::string>{"table", "table#2"}))
+      << "a table and a head: " + off.notes;
 }
 
 // A matrix that is filled with one number was just initialised: each product has its own.
 // One whose elements differ is shared.
-void testFilledMatrices() {
-  Case one(__func__);
+TEST(Learned, FilledMatrices) {
   for (bool filled : {true, false}) {
     Graph g;
     g.floats("w", {width, width}, 4, [=](size_t i) { return filled ? 0 : scattered(i); });
     g.node("MatMul", {"x", "w"}, {"a"});
     g.node("MatMul", {"a", "w"}, {"y"});
     Outcome out = ended(g);
-    check(out.message.empty() && out.states == 3 + filled && out.notes.empty() != filled,
-          "a filled matrix: " + out.message + out.notes);
+    EXPECT_TRUE(out.message.empty() && out.states == 3 + filled && out.notes.empty() != filled)
+        << "a filled matrix: " + out.message + out.notes;
   }
 }
 
 // Copies of one parameter, one for each call that multiplies by its transpose.
-void testFoldedTwice() {
-  Case one(__func__);
+TEST(Learned, FoldedTwice) {
   Graph g;
   g.floats("val_1", {width, width}, 4, scattered);
   g.floats("val_2", {width, width}, 4, scattered);
@@ -229,37 +221,23 @@ void testFoldedTwice() {
   linear(g.node("MatMul", {"a", "val_2"}, {"b"}), "up");
   linear(g.node("MatMul", {"b", "val_3"}, {"y"}), "down");
   Outcome out = ended(g);
-  check(out.states == 4 &&
-            out.names == std::vector<std::string>{"table", "val_1", "val_3", "head"} &&
-            out.ownNames == std::map<std::string, std::string>{{"val_1", "^up.weight"},
-                                                               {"val_3", "^down.weight"}},
-        "copies of one parameter: " + out.message);
+  EXPECT_TRUE((out.states == 4 &&
+               out.names == std::vector<std::string>{"table", "val_1", "val_3", "head"} &&
+               out.ownNames == std::map<std::string, std::string>{{"val_1", "^up.weight"},
+                                                                  {"val_3", "^down.weight"}}))
+      << "copies of one parameter: " + out.message;
 }
 
 // Checks that a parameter whose name in the program is lost is recognised by its node.
-void testLostNames() {
-  Case one(__func__);
+TEST(Learned, LostNames) {
   Graph g;
   g.floats("val_9", {width, width}, 4, scattered);
   g.node("MatMul", {"x", "val_9"}, {"y"}).set_name("node_MatMul_5");
   Outcome out = ended(g);
-  check(out.layouts == std::map<std::string, std::string>{
-                           {"val_9", "operand 1 of node 'node_MatMul_5' (MatMul)"}},
-        "a lost name");
+  EXPECT_TRUE(
+      (out.layouts ==
+       std::map<std::string, std::string>{{"val_9", "operand 1 of node 'node_MatMul_5' (MatMul)"}}))
+      << "a lost name";
 }
 
 } // namespace
-
-void test::testLearned() {
-  Case one(__func__);
-  testLostNames();
-  testNumbers();
-  testNumbersOfCalls();
-  testComputed();
-  testPositions();
-  testUnnamed();
-  testAngles();
-  testUntied();
-  testFilledMatrices();
-  testFoldedTwice();
-}

@@ -30,8 +30,7 @@ bool trains(const Outcome &out, const std::string &name) {
 
 // A norm without a scale has a tensor of ones, which may be that of another norm's scale; so
 // with a bias of zeros. One that was fused with a product has another tensor, and learns it.
-void testNormsWithoutParameters() {
-  Case one(__func__);
+TEST(Programs, NormsWithoutParameters) {
   for (bool fused : {false, true}) {
     Graph g;
     fill(g, "last.weight", {width}, 1);
@@ -47,16 +46,16 @@ void testNormsWithoutParameters() {
     norm("b", "last.weight", "y", "%p_last_weight, %p_last_bias");
     Outcome out = ended(g);
     same("norms without parameters", out, out, fused ? 5 : 4);
-    check(trains(out, "last.weight") && trains(out, "zeros") && trains(out, "val_3") == fused &&
-              !trains(out, "last.weight#2") && !trains(out, "zeros#2"),
-          "the last norm alone has a scale and a bias: " + out.notes);
+    EXPECT_TRUE(trains(out, "last.weight") && trains(out, "zeros") &&
+                trains(out, "val_3") == fused && !trains(out, "last.weight#2") &&
+                !trains(out, "zeros#2"))
+        << "the last norm alone has a scale and a bias: " + out.notes;
   }
 }
 
 // A slope is a parameter of each node; a number of another call is one where the call reads one
 // parameter besides a value.
-void testSlopes() {
-  Case one(__func__);
+TEST(Programs, Slopes) {
   for (bool metadata : {false, true}) {
     Graph g;
     g.floats("val_2", {1, 1, 1}, 4);
@@ -73,8 +72,8 @@ void testSlopes() {
     }
     Outcome out = ended(g);
     same("slopes", out, out, metadata ? 5 : 4);
-    check(trains(out, "val_2") && trains(out, "val_2#2") && trains(out, "val_3") == metadata,
-          "slopes and numbers: " + out.message + llvm::join(out.names, " ") + out.notes);
+    EXPECT_TRUE(trains(out, "val_2") && trains(out, "val_2#2") && trains(out, "val_3") == metadata)
+        << "slopes and numbers: " + out.message + llvm::join(out.names, " ") + out.notes;
   }
 }
 
@@ -86,8 +85,7 @@ void sign(Graph &g, const std::string &text) {
 
 // Checks that each parameter that the file lists and no longer holds is noted, but none that it
 // holds in another form or under another name.
-void testLostParameters() {
-  Case one(__func__);
+TEST(Programs, LostParameters) {
   std::string lines = "\n# inputs\n", specs = "ExportGraphSignature(input_specs=[";
   for (const char *name : {"table", "gain", "up.weight", "up.bias", "turned.weight", "tied.weight",
                            "outer.bias", "outer.inner.bias", "head", "gone.slopes"}) {
@@ -119,20 +117,19 @@ void testLostParameters() {
          "%c, %p_outer_inner_bias", "['', 'outer.inner', 'linear_1']");
     call(g.node("Add", {"d", "angles"}, {"y"}), "aten.add.Tensor", "%d, %b_angles", "['', 'add']");
     Outcome out = ended(g);
-    check(out.message.empty() && !trains(out, "angles") &&
-              out.notes.find("1 parameter of the program is not trained: 'gone.slopes'; the "
-                             "exporter folded it into constants or merged equal nodes") !=
-                  std::string::npos,
-          "lost parameters: " + out.message + out.notes);
-    check(out.ownNames == std::map<std::string, std::string>{{"val_1", "^up.weight"}},
-          "a name of the program");
+    EXPECT_TRUE(out.message.empty() && !trains(out, "angles") &&
+                out.notes.find("1 parameter of the program is not trained: 'gone.slopes'; the "
+                               "exporter folded it into constants or merged equal nodes") !=
+                    std::string::npos)
+        << "lost parameters: " + out.message + out.notes;
+    EXPECT_TRUE((out.ownNames == std::map<std::string, std::string>{{"val_1", "^up.weight"}}))
+        << "a name of the program";
   }
 }
 
 // Checks that tensors that the exporter computed from parameters are trained in their place, with
 // a note: 1 - mix, and a head that joins two tables. A transposed weight remains that weight.
-void testMadeParameters() {
-  Case one(__func__);
+TEST(Programs, MadeParameters) {
   Graph g;
   sign(g, "\np_mix: PARAMETER target='mix'\np_turned_weight: PARAMETER target='turned.weight'\n"
           "p_one: PARAMETER target='one'\np_two: PARAMETER target='two'\n");
@@ -149,14 +146,14 @@ void testMadeParameters() {
   call(g.node("MatMul", {"d", "t_1"}, {"y"}), "aten.matmul.default", "%d, %t_1",
        "['', 'matmul_1']");
   Outcome out = ended(g);
-  check(out.notes.find("2 tensors that the exporter computed from parameters are trained in their "
-                       "place: 'sub', 't_1'; ") != std::string::npos,
-        "made parameters: " + out.message + out.notes);
+  EXPECT_TRUE(
+      out.notes.find("2 tensors that the exporter computed from parameters are trained in their "
+                     "place: 'sub', 't_1'; ") != std::string::npos)
+      << "made parameters: " + out.message + out.notes;
 }
 
 // A product of constants with what its call names is computed in every step.
-void testProductOfConstants() {
-  Case one(__func__);
+TEST(Programs, ProductOfConstants) {
   Graph g;
   auto scattered = [](size_t i) { return i * i * 7 + i % 3; };
   g.ints("positions", {0, 1, 2});
@@ -168,17 +165,8 @@ void testProductOfConstants() {
        "%positions, %p_up_weight", "['', 'up', 'linear']");
   g.node("Add", {"x", "a"}, {"y"});
   Outcome out = ended(g);
-  check(out.message.empty() && out.states == 3 && trains(out, "val_8"),
-        "a product of constants: " + out.message + llvm::join(out.names, " ") + out.notes);
+  EXPECT_TRUE(out.message.empty() && out.states == 3 && trains(out, "val_8"))
+      << "a product of constants: " + out.message + llvm::join(out.names, " ") + out.notes;
 }
 
 } // namespace
-
-void test::testPrograms() {
-  Case one(__func__);
-  testProductOfConstants();
-  testMadeParameters();
-  testNormsWithoutParameters();
-  testSlopes();
-  testLostParameters();
-}

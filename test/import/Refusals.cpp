@@ -3,6 +3,8 @@
 
 #include "mlir/IR/Verifier.h"
 #include "onnx-ml.pb.h"
+#include "test/support/CommandLine.h"
+#include "test/support/Names.h"
 
 #include <cstdlib>
 #include <functional>
@@ -23,18 +25,17 @@ struct Tester {
 
   void refuses(const std::string &what, const std::string &path, const CompileOptions &options,
                std::initializer_list<const char *> words) {
-    Case one(what);
     std::string message;
     auto module = import(context, path, options, message);
-    check(!module && !message.empty(), what + " is refused");
+    EXPECT_TRUE(!module && !message.empty()) << what + " is refused";
     for (const char *word : words)
-      check(message.find(word) != std::string::npos,
-            what + ": the message lacks '" + word + "': " + message);
+      EXPECT_TRUE(message.find(word) != std::string::npos)
+          << what + ": the message lacks '" + word + "': " + message;
   }
   void refusesOnnx(const std::string &what, const std::function<void(::onnx::GraphProto &)> &edit,
                    std::initializer_list<const char *> words) {
     ::onnx::ModelProto proto;
-    check(proto.ParseFromString(model), "the model parses");
+    EXPECT_TRUE(proto.ParseFromString(model)) << "the model parses";
     edit(*proto.mutable_graph());
     refuses(what, folder.write("model.onnx", proto.SerializeAsString()), optionsFor(2, 12), words);
   }
@@ -56,8 +57,8 @@ struct Tester {
   std::abort();
 }
 
-void testOnnx(Tester &t) {
-  Case one(__func__);
+TEST(Refusals, Onnx) {
+  Tester t;
   t.refuses("no file", dataPath("gpt2-tiny/none.onnx"), optionsFor(2, 12), {"no such file"});
   t.refuses("an empty file", t.folder.write("empty.onnx", ""), optionsFor(2, 12), {"empty"});
   t.refuses("text", t.folder.write("text.onnx", "version https://git-lfs"), optionsFor(2, 12),
@@ -103,8 +104,8 @@ void testOnnx(Tester &t) {
       {"node_addmm'", "Gemm"});
 }
 
-void testExternal(Tester &t) {
-  Case one(__func__);
+TEST(Refusals, External) {
+  Tester t;
   auto external = [](const char *location, const char *offset) {
     return [=](::onnx::GraphProto &graph) {
       auto *tensor = graph.mutable_initializer(0);
@@ -133,13 +134,13 @@ void setInts(::onnx::TensorProto &tensor, std::initializer_list<int64_t> dims) {
 }
 
 // Models that are well-formed files and no good models.
-void testBroken(Tester &t) {
-  Case one(__func__);
+TEST(Refusals, Broken) {
+  Tester t;
   using Model = ::onnx::ModelProto;
   auto refusesModel = [&](const std::string &what, const std::function<void(Model &)> &edit,
                           std::initializer_list<const char *> words) {
     Model proto;
-    check(proto.ParseFromString(t.model), "the model parses");
+    EXPECT_TRUE(proto.ParseFromString(t.model)) << "the model parses";
     edit(proto);
     t.refuses(what, t.folder.write("model.onnx", proto.SerializeAsString()), optionsFor(2, 12),
               words);
@@ -195,8 +196,8 @@ void testBroken(Tester &t) {
 }
 
 // A file cut anywhere is refused as a whole.
-void testTruncated(Tester &t) {
-  Case one(__func__);
+TEST(Refusals, Truncated) {
+  Tester t;
   size_t refused = 0, cuts = 0;
   for (size_t size = 1; size < t.model.size(); size += 1000, ++cuts) {
     std::string message;
@@ -204,13 +205,13 @@ void testTruncated(Tester &t) {
                          optionsFor(2, 12), message);
     refused += !module && message.find("cut.onnx") != std::string::npos;
   }
-  check(refused == cuts && cuts > 100,
-        std::to_string(cuts - refused) + " of " + std::to_string(cuts) + " cut files are read");
+  EXPECT_TRUE(refused == cuts && cuts > 100)
+      << std::to_string(cuts - refused) + " of " + std::to_string(cuts) + " cut files are read";
 }
 
 // Beyond what protobuf itself can hold: 3 GiB in one tensor, most of them a hole.
-void testTwoGigabytes(Tester &t) {
-  Case one(__func__);
+TEST(Refusals, TwoGigabytes) {
+  Tester t;
   auto field = [](int number, uint64_t size) {
     std::string out(1, static_cast<char>(number << 3 | 2));
     for (; size >= 0x80; size >>= 7)
@@ -230,13 +231,14 @@ void testTwoGigabytes(Tester &t) {
   std::string path = t.folder.write("model.onnx", file);
   fs::resize_file(path, file.size() + bytes);
   std::string message;
-  check(bool(import(t.context, path, optionsFor(2, 12), message)), "3 GiB inside: " + message);
+  EXPECT_TRUE(bool(import(t.context, path, optionsFor(2, 12), message)))
+      << "3 GiB inside: " + message;
   fs::resize_file(path, file.size() + bytes - 1);
   t.refuses("3 GiB but one byte", path, optionsFor(2, 12), {"model.onnx", "truncated"});
 }
 
-void testConfig(Tester &t) {
-  Case one(__func__);
+TEST(Refusals, Config) {
+  Tester t;
   t.refuses("no config", dataPath("none/config.json"), optionsFor(2, 12), {"no such file"});
   t.refuses("broken JSON", t.folder.write("config.json", "{"), optionsFor(2, 12), {"JSON"});
   t.refusesConfig("model_type", "\"llama2000\"", {"llama2000", "gpt2"});
@@ -251,40 +253,33 @@ void testConfig(Tester &t) {
   t.refusesConfig("n_positions", "8", {"12", "8", "--seq"});
 }
 
-} // namespace
+class Mutation : public testing::TestWithParam<const char *> {};
 
-void test::testRefusals() {
-  Case one(__func__);
+// Checks that a file of which random bytes are changed is accepted or refused without a crash.
+TEST_P(Mutation, IsReadOrRefused) {
   Tester t;
-  testOnnx(t);
-  testExternal(t);
-  testBroken(t);
-  testTruncated(t);
-  testTwoGigabytes(t);
-  testConfig(t);
-}
-
-void test::testMutations(int draws, uint64_t seed) {
-  Case one(__func__);
-  Tester t;
-  std::mt19937_64 random(seed);
+  std::mt19937_64 random(draws().seed);
   int refused = 0;
-  for (const char *file : {"dynamo.onnx", "torchscript.onnx", "attention23.onnx"}) {
-    std::string good = readAll(dataPath(std::string("gpt2-tiny/") + file));
-    for (int draw = 0; draw < draws; ++draw) {
-      Case each(std::string(file) + ", mutant " + std::to_string(draw));
-      // Nodes come first, then initializers: change more of the nodes.
-      std::string bytes = good;
-      for (int change = 0, n = 1 + random() % 8; change < n; ++change)
-        bytes[random() % (random() % 4 ? bytes.size() / 5 : bytes.size())] =
-            static_cast<char>(random() % 3 ? random() % 16 : random());
-      std::string message, path = t.folder.write("mutant.onnx", bytes);
-      MLIRContext context;
-      auto module = import(context, path, optionsFor(2, 12), message);
-      refused += !module;
-      check(module ? succeeded(verify(*module)) : !message.empty(),
-            "neither refused with a message nor good");
-    }
+  std::string good = readAll(dataPath(std::string("gpt2-tiny/") + GetParam()));
+  for (int draw = 0; draw < draws().count; ++draw) {
+    SCOPED_TRACE("mutant " + std::to_string(draw));
+    // Nodes come first, then initializers: change more of the nodes.
+    std::string bytes = good;
+    for (int change = 0, n = 1 + random() % 8; change < n; ++change)
+      bytes[random() % (random() % 4 ? bytes.size() / 5 : bytes.size())] =
+          static_cast<char>(random() % 3 ? random() % 16 : random());
+    std::string message, path = t.folder.write("mutant.onnx", bytes);
+    MLIRContext context;
+    auto module = import(context, path, optionsFor(2, 12), message);
+    refused += !module;
+    EXPECT_TRUE(module ? succeeded(verify(*module)) : !message.empty())
+        << "neither refused with a message nor good";
   }
-  check(refused > 0, "some mutants are refused");
+  EXPECT_TRUE(refused > 0) << "some mutants are refused";
 }
+
+INSTANTIATE_TEST_SUITE_P(Files, Mutation,
+                         testing::Values("dynamo.onnx", "torchscript.onnx", "attention23.onnx"),
+                         [](const auto &info) { return testName(info.param); });
+
+} // namespace

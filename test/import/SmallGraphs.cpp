@@ -8,15 +8,14 @@ using namespace mlir;
 
 namespace {
 
-void testFused() {
-  Case one(__func__);
+TEST(SmallGraphs, Fused) {
   Graph whole;
   whole.floats("w", {width, 3 * width}, 2);
   whole.node("MatMul", {"x", "w"}, {"y"});
   Graph::attribute(whole.node("Split", {"y"}, {"a", "b", "c"}), "axis", {-1});
   finishSum(whole);
   Outcome expected = run(whole);
-  check(expected.message.empty() && expected.states == 3, "fused: " + expected.message);
+  EXPECT_TRUE(expected.message.empty() && expected.states == 3) << "fused: " + expected.message;
 
   Graph split;
   split.floats("w", {width, 3 * width}, 2);
@@ -53,8 +52,7 @@ void testFused() {
 }
 
 // Slices that leave a part out, or overlap, are taken from the whole parameter.
-void testPartial() {
-  Case one(__func__);
+TEST(SmallGraphs, Partial) {
   Graph whole;
   whole.floats("w", {width, 3 * width}, 2);
   whole.node("MatMul", {"x", "w"}, {"y"});
@@ -76,8 +74,7 @@ void testPartial() {
 }
 
 // Roles: a vector that is added or multiplied is trained, a mask that is added is not.
-void testRoles() {
-  Case one(__func__);
+TEST(SmallGraphs, Roles) {
   Graph g;
   g.floats("bias", {width}, 4);
   g.floats("scale", {1, 1, width}, 5);
@@ -88,14 +85,14 @@ void testRoles() {
   g.floats("head", {width, 6}, 3);
   g.node("MatMul", {"c", "head"}, {"logits"});
   Outcome out = run(g);
-  check(out.message.empty() && out.states == 4 && out.sources == 4, "roles: " + out.message);
-  check(out.constants == std::vector<std::string>{"mask"}, "the mask is a constant");
+  EXPECT_TRUE(out.message.empty() && out.states == 4 && out.sources == 4)
+      << "roles: " + out.message;
+  EXPECT_TRUE(out.constants == std::vector<std::string>{"mask"}) << "the mask is a constant";
 }
 
 // Two tables of positions: the one that scales is of cosines, the one that is added
 // is learned. Both are looked up at positions 0 ... 2.
-void testTables() {
-  Case one(__func__);
+TEST(SmallGraphs, Tables) {
   Graph g;
   g.floats("cosines", {8, width}, 4);
   g.floats("learned", {8, width}, 5);
@@ -109,14 +106,13 @@ void testTables() {
   g.floats("head", {width, 6}, 3);
   g.node("MatMul", {"z", "head"}, {"logits"});
   Outcome out = run(g);
-  check(out.message.empty() && out.states == 3, "tables: " + out.message);
-  check(out.constants == std::vector<std::string>{"cosines"}, "the cosines are a constant");
+  EXPECT_TRUE(out.message.empty() && out.states == 3) << "tables: " + out.message;
+  EXPECT_TRUE(out.constants == std::vector<std::string>{"cosines"}) << "the cosines are a constant";
 }
 
 // A table with fewer rows than tokens, looked up by distances, bounds no sequence; one
 // that is looked up by the tokens' places does.
-void testShortTables() {
-  Case one(__func__);
+TEST(SmallGraphs, ShortTables) {
   for (bool distances : {true, false}) {
     Graph g;
     g.floats("short", {2, width}, 4);
@@ -128,13 +124,13 @@ void testShortTables() {
     g.floats("head", {width, 6}, 3);
     g.node("MatMul", {"y", "head"}, {"logits"});
     std::string message = run(g).message;
-    check(distances ? message.empty() : message.find("position table 'short'") != std::string::npos,
-          "short table: " + message);
+    EXPECT_TRUE(distances ? message.empty()
+                          : message.find("position table 'short'") != std::string::npos)
+        << "short table: " + message;
   }
 }
 
-void testStorage() {
-  Case one(__func__);
+TEST(SmallGraphs, Storage) {
   Graph g;
   g.floats("head", {width, 6}, 3);
   auto &table = *g.graph.mutable_initializer(0);
@@ -150,8 +146,7 @@ void testStorage() {
 }
 
 // Token ids of which the program takes all, by a slice to their length.
-void testSlicedTokens() {
-  Case one(__func__);
+TEST(SmallGraphs, SlicedTokens) {
   Graph whole, sliced;
   for (const char *name : {"from", "to", "axis"})
     sliced.ints(name, {name == std::string("to") ? INT64_MAX : name == std::string("axis")});
@@ -166,14 +161,3 @@ void testSlicedTokens() {
 }
 
 } // namespace
-
-void test::testSmallGraphs() {
-  Case one(__func__);
-  testSlicedTokens();
-  testFused();
-  testPartial();
-  testRoles();
-  testTables();
-  testShortTables();
-  testStorage();
-}

@@ -61,13 +61,12 @@ std::string moveAllOut(Graph &g, const char *file) {
   return data;
 }
 
-void testExternal() {
-  Case one(__func__);
+TEST(Storage, External) {
   Graph inside, outside;
   build(inside);
   build(outside);
   Outcome expected = run(inside);
-  check(expected.message.empty(), "inside: " + expected.message);
+  EXPECT_TRUE(expected.message.empty()) << "inside: " + expected.message;
   std::string data = moveAllOut(outside, "weights/model.bin"),
               model = outside.model.SerializeAsString();
   Folder folder;
@@ -91,8 +90,7 @@ void testExternal() {
   refuses("a folder as weights", run(folder / "folder/model.onnx"), {"not a file"});
 }
 
-void testBrokenExternal() {
-  Case one(__func__);
+TEST(Storage, BrokenExternal) {
   struct Broken {
     const char *key, *value;
     std::initializer_list<const char *> words;
@@ -123,8 +121,7 @@ void testBrokenExternal() {
 }
 
 // 20 GB of weights that take no space on the disk: only their places are read.
-void testLarge() {
-  Case one(__func__);
+TEST(Storage, Large) {
   Graph g;
   build(g);
   std::string data = moveAllOut(g, "model.bin");
@@ -161,8 +158,9 @@ void testLarge() {
   mlir::MLIRContext context;
   std::string message;
   auto module = import(context, path, optionsFor(1, 8), message);
-  check(bool(module), "20 GB of weights: " + message);
-  check(peak() - before < 128, "20 GB of weights take " + std::to_string(peak() - before) + " MiB");
+  EXPECT_TRUE(bool(module)) << "20 GB of weights: " + message;
+  EXPECT_TRUE(peak() - before < 128)
+      << "20 GB of weights take " + std::to_string(peak() - before) + " MiB";
 }
 
 //===-- Types -----------------------------------------------------------------===//
@@ -201,14 +199,13 @@ void retype(TensorProto &tensor, int32_t type) {
   tensor.set_data_type(type);
 }
 
-void testFloatTypes() {
-  Case one(__func__);
+TEST(Storage, FloatTypes) {
   Graph single;
   build(single);
   for (auto &tensor : *single.graph.mutable_initializer())
     retype(tensor, TensorProto::FLOAT);
   Outcome expected = run(single);
-  check(expected.message.empty() && expected.notes.empty(), "floats: " + expected.message);
+  EXPECT_TRUE(expected.message.empty() && expected.notes.empty()) << "floats: " + expected.message;
   for (int32_t type : {TensorProto::FLOAT16, TensorProto::BFLOAT16, TensorProto::DOUBLE}) {
     Graph g;
     build(g);
@@ -217,7 +214,7 @@ void testFloatTypes() {
     Outcome got = run(g);
     std::string what = "weights of type " + std::to_string(type);
     same(what, got, expected, 3);
-    check(got.notes.empty(), what + ": " + got.notes);
+    EXPECT_TRUE(got.notes.empty()) << what + ": " + got.notes;
   }
   // The standard wants one type; the values are clear all the same.
   Graph mixed;
@@ -226,14 +223,13 @@ void testFloatTypes() {
     retype(*mixed.graph.mutable_initializer(i), i == 2 ? TensorProto::FLOAT : TensorProto::FLOAT16);
   Outcome got = run(mixed);
   same("mixed types", got, expected, 3);
-  check(got.notes.find("'MatMul:logits'") != std::string::npos &&
-            got.notes.find("float16") != std::string::npos,
-        "mixed types are noted: " + got.notes);
+  EXPECT_TRUE(got.notes.find("'MatMul:logits'") != std::string::npos &&
+              got.notes.find("float16") != std::string::npos)
+      << "mixed types are noted: " + got.notes;
 }
 
 // Integers of any width as indices; ids of 32 bits.
-void testIntegerTypes() {
-  Case one(__func__);
+TEST(Storage, IntegerTypes) {
   Graph wide;
   wide.ints("axes", {0, 2});
   wide.node("ReduceSum", {"x", "axes"}, {"y"});
@@ -247,7 +243,7 @@ void testIntegerTypes() {
   };
   finish(wide);
   Outcome expected = run(wide);
-  check(expected.message.empty(), "reduction: " + expected.message);
+  EXPECT_TRUE(expected.message.empty()) << "reduction: " + expected.message;
   Graph g;
   g.graph.mutable_input(0)->mutable_type()->mutable_tensor_type()->set_elem_type(TensorProto::INT32);
   auto &axes = *g.graph.add_initializer();
@@ -262,8 +258,7 @@ void testIntegerTypes() {
   same("narrow integers", g, expected, 2);
 }
 
-void testEmptyWeights() {
-  Case one(__func__);
+TEST(Storage, EmptyWeights) {
   Graph g;
   g.floats("none", {width, 0}, 2);
   g.node("MatMul", {"x", "none"}, {"y"});
@@ -273,13 +268,3 @@ void testEmptyWeights() {
 }
 
 } // namespace
-
-void test::testStoredTensors() {
-  Case one(__func__);
-  testExternal();
-  testBrokenExternal();
-  testLarge();
-  testFloatTypes();
-  testIntegerTypes();
-  testEmptyWeights();
-}

@@ -1,46 +1,22 @@
-// Tests of lib/onnx and lib/huggingface. Prints "N passed, N failed".
+// Imports files, and reads what a test compares with the result.
 #include "Check.h"
 
 #include "lib/huggingface/Import.h"
 #include "lib/onnx/Import.h"
 #include "lib/support/Npy.h"
 #include "mlir/IR/Diagnostics.h"
+#include "test/support/CommandLine.h"
 
-#include <cstdio>
-#include <cstdlib>
-#include <cstring>
 #include <fstream>
 
 using namespace llmc;
 using namespace mlir;
 
-static int good = 0, bad = 0;
-
-static test::Case *innermost = nullptr;
-
-test::Case::Case(std::string name) : name_(std::move(name)), outer_(innermost) {
-  if (outer_)
-    ++outer_->inner_;
-  innermost = this;
-}
-
-test::Case::~Case() {
-  innermost = outer_;
-  if (!checks_ && !inner_)
-    check(false, name_ + " checks nothing");
-  if (checks_)
-    ++(failures_ ? bad : good);
-}
-
-bool test::check(bool holds, const std::string &what) {
-  if (!holds)
-    std::printf("FAILED: %s%s%s\n", innermost ? innermost->name_.c_str() : "", innermost ? ": " : "",
-                what.c_str());
-  if (!innermost) // belongs to no test
-    bad += !holds;
-  else
-    ++innermost->checks_, innermost->failures_ += !holds;
-  return holds;
+std::vector<std::vector<std::string>> test::argumentsAfter(const std::string &flag) {
+  const std::vector<std::string> &all = arguments();
+  if (all.empty() || all[0] != flag)
+    return {};
+  return {all};
 }
 
 std::string test::dataPath(const std::string &name) { return LLMC_TEST_DATA "/" + name; }
@@ -64,7 +40,8 @@ OwningOpRef<ModuleOp> test::import(MLIRContext &context, const std::string &path
 
 graph::Tensor test::readNpy(const std::string &path) {
   auto file = support::NpyFile::open(path);
-  if (!check(bool(file), "reads " + path))
+  EXPECT_TRUE(bool(file)) << "reads " + path;
+  if (!file)
     return {};
   graph::Tensor out(file->shape());
   for (int64_t i = 0; i < out.size(); ++i)
@@ -90,7 +67,7 @@ graph::Tensor test::readState(ModuleOp module, graph::StateOp state) {
   std::vector<char> whole(stored.getNumElements() * support::byteSize(element));
   in.seekg(*source.getFileOffset());
   in.read(whole.data(), whole.size());
-  test::check(bool(in), "reads source " + source.getSymName().str());
+  EXPECT_TRUE(bool(in)) << "reads source " + source.getSymName().str();
   auto type = cast<RankedTensorType>(state.getType());
   graph::Tensor out(std::vector<int64_t>(type.getShape()));
   std::vector<int64_t> index(type.getRank(), 0);
@@ -119,47 +96,4 @@ size_t test::count(ModuleOp module, llvm::StringRef op) {
   size_t n = 0;
   module.walk([&](Operation *o) { n += o->getName().getStringRef() == op; });
   return n;
-}
-
-int main(int count, char **arguments) {
-  // Extra runs: --model FILE IDS.npy LOGITS.npy compares the first row.
-  if (count == 5 && !std::strcmp(arguments[1], "--model")) {
-    test::compareModel(arguments[2], arguments[3], arguments[4]);
-    std::printf("%d passed, %d failed\n", good, bad);
-    return bad != 0;
-  }
-  // --infer MODEL FOLDER LIMIT NAME=SIZE...: FOLDER holds inputs/ and expected/.
-  if (count >= 5 && !std::strcmp(arguments[1], "--infer")) {
-    std::map<std::string, int64_t> dims;
-    for (int i = 5; i < count; ++i)
-      if (char *equal = std::strrchr(arguments[i], '='))
-        dims[std::string(arguments[i], equal)] = std::atoll(equal + 1);
-    test::compareInference(arguments[2], arguments[3], dims, std::atof(arguments[4]));
-    std::printf("%d passed, %d failed\n", good, bad);
-    return bad != 0;
-  }
-  int draws = 60;
-  uint64_t seed = 1;
-  for (int i = 1; i + 1 < count; i += 2) {
-    if (!std::strcmp(arguments[i], "--draws"))
-      draws = std::atoi(arguments[i + 1]);
-    if (!std::strcmp(arguments[i], "--seed"))
-      seed = std::strtoull(arguments[i + 1], nullptr, 10);
-  }
-  test::testModels();
-  test::testFolding();
-  test::testSmallGraphs();
-  test::testExports();
-  test::testLearned();
-  test::testPrograms();
-  test::testFunctions();
-  test::testInference();
-  test::testStoredTensors();
-  test::testAnnotations();
-  test::testCheckpoints();
-  test::testArchitectures();
-  test::testRefusals();
-  test::testMutations(draws, seed);
-  std::printf("%d passed, %d failed\n", good, bad);
-  return bad != 0;
 }
