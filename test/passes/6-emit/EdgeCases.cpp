@@ -1,6 +1,6 @@
 // Rows of every length up to a few vectors, beginning at every place of one, as threads walk
 // them; rows that several blocks share; sums of everything.
-#include "UnitTests.h"
+#include "KernelTest.h"
 
 #include "Runner.h"
 #include <cstdio>
@@ -106,10 +106,7 @@ Case everything(int64_t n, const char *kind, const std::string &element) {
   return f.finish("edge everything", {f.op("graph.add", {sum, f.argument({}, element)}, {scalar})});
 }
 
-} // namespace
-
-void checkEdges(mlir::MLIRContext &context, const emit::KernelTarget &target, int &passed,
-                int &failed) {
+TEST_P(KernelTest, Edges) {
   constexpr int64_t kLongest = 67;
   Random random(7);
   std::vector<Case> cases;
@@ -130,17 +127,16 @@ void checkEdges(mlir::MLIRContext &context, const emit::KernelTarget &target, in
   for (size_t first = 0; first < cases.size(); first += kAtOnce) {
     std::vector<Case> some(cases.begin() + first,
                            cases.begin() + std::min(first + kAtOnce, cases.size()));
-    auto outcomes = runCases(context, target, some, random);
+    auto outcomes = runCases(context(), *GetParam(), some, random);
     for (size_t i = 0; i < some.size(); ++i) {
-      bool good = outcomes[i].problem.empty();
-      (good ? passed : failed)++;
       worst = std::max(worst, outcomes[i].error);
-      if (!good)
-        std::printf("FAILED %s, %s: %s\n%s\n", target.name.data(), some[i].name.c_str(),
-                    outcomes[i].problem.c_str(), some[i].text.c_str());
+      EXPECT_TRUE(outcomes[i].problem.empty())
+          << some[i].name << ": " << outcomes[i].problem << "\n"
+          << some[i].text;
     }
   }
-  std::printf("%-7s %-24s worst error %.2e\n", target.name.data(), "edges", worst);
+  std::printf("%-7s %-24s worst error %.2e\n", GetParam()->name.data(), "edges", worst);
 }
 
+} // namespace
 } // namespace llmc::test

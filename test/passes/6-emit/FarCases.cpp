@@ -1,8 +1,8 @@
 // Rows whose elements lie further than 32 bits count, in memory that is only there where it is
 // touched.
+#include "KernelTest.h"
 #include "Memory.h"
 #include "Threads.h"
-#include "UnitTests.h"
 
 #include "mlir/Parser/Parser.h"
 #include "passes/6-emit/Emit.h"
@@ -98,14 +98,14 @@ static std::string runFar(MLIRContext &context, const Far &far, Random &random) 
   return problem;
 }
 
-void checkFar(MLIRContext &context, int &passed, int &failed) {
+class FarRows : public testing::TestWithParam<Far> {};
+
+TEST_P(FarRows, AreComputed) {
   Random random(11);
-  for (const Far &far : kFar) {
-    std::string problem = runFar(context, far, random);
-    (problem.empty() ? passed : failed)++;
-    std::printf("cuda    far %-20s %s\n", far.name,
-                problem.empty() ? "" : ("FAILED: " + problem).c_str());
-  }
+  EXPECT_EQ(runFar(context(), GetParam(), random), "") << "far " << GetParam().name;
 }
+
+INSTANTIATE_TEST_SUITE_P(Threads, FarRows, testing::ValuesIn(kFar),
+                         [](const auto &info) { return std::string(info.param.name); });
 
 } // namespace llmc::test

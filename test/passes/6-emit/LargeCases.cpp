@@ -1,5 +1,5 @@
 // Launches whose results go past the cache: too large to be drawn often.
-#include "UnitTests.h"
+#include "KernelTest.h"
 
 #include "Runner.h"
 #include <cstdio>
@@ -37,19 +37,16 @@ Case transposed() {
                                            "permutation = array<i64: 0, 2, 1>")});
 }
 
-} // namespace
-
-void checkLarge(mlir::MLIRContext &context, const emit::KernelTarget &target, int &passed,
-                int &failed) {
+TEST_P(CpuKernelTest, ResultsTooLargeForACache) {
   Random random(5);
   std::vector<Case> cases{flat(), withBias(), norm(), transposed()};
-  auto outcomes = runCases(context, target, cases, random);
+  auto outcomes = runCases(context(), *GetParam(), cases, random);
   for (size_t i = 0; i < cases.size(); ++i) {
-    bool good = outcomes[i].problem.empty();
-    (good ? passed : failed)++;
-    std::printf("%-7s %-24s worst error %.2e %s\n", target.name.data(), cases[i].name.c_str(),
-                outcomes[i].error, good ? "" : ("FAILED: " + outcomes[i].problem).c_str());
+    EXPECT_TRUE(outcomes[i].problem.empty()) << cases[i].name << ": " << outcomes[i].problem;
+    std::printf("%-7s %-24s worst error %.2e\n", GetParam()->name.data(), cases[i].name.c_str(),
+                outcomes[i].error);
   }
 }
 
+} // namespace
 } // namespace llmc::test

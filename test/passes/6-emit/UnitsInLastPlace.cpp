@@ -1,4 +1,4 @@
-#include "UnitTests.h"
+#include "KernelTest.h"
 
 #include "Memory.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -7,6 +7,7 @@
 #include "mlir/Parser/Parser.h"
 #include "passes/6-emit/Emit.h"
 #include "passes/6-emit/Families.h"
+#include "test/support/Names.h"
 #include <bit>
 #include <cmath>
 #include <cstdio>
@@ -116,14 +117,13 @@ static double distance(float got, double wanted) {
   return std::fabs(got - wanted) / unit;
 }
 
-static void judge(const std::string &name, double worst, double at, double limit, int &passed,
-                  int &failed) {
-  bool good = worst <= limit;
-  (good ? passed : failed)++;
-  std::printf("%-24s %.2f ulp at %.9g%s\n", name.c_str(), worst, at, good ? "" : "  FAILED");
+static void judge(const std::string &name, double worst, double at, double limit) {
+  EXPECT_TRUE(worst <= limit) << name << ": " << worst << " ulp at " << at;
+  std::printf("%-24s %.2f ulp at %.9g\n", name.c_str(), worst, at);
 }
 
-static void checkUnary(MLIRContext &context, const emit::KernelTarget &target, const Function &function, int &passed, int &failed) {
+static void checkUnary(MLIRContext &context, const emit::KernelTarget &target,
+                       const Function &function) {
   auto inputs = points();
   auto results = LoneKernel(context, target, function.name, 1).run({inputs});
   double worst = results.empty() ? INFINITY : 0, at = 0;
@@ -132,12 +132,12 @@ static void checkUnary(MLIRContext &context, const emit::KernelTarget &target, c
     if (error > worst)
       worst = error, at = inputs[i];
   }
-  judge(function.name, worst, at, function.limit, passed, failed);
+  judge(function.name, worst, at, function.limit);
 }
 
 // Any two floats, often near each other or whole numbers, and the special values.
-static void checkBinary(MLIRContext &context, const emit::KernelTarget &target, const BinaryFunction &function, int &passed,
-                        int &failed) {
+static void checkBinary(MLIRContext &context, const emit::KernelTarget &target,
+                        const BinaryFunction &function) {
   static const double special[] = {0.0, -0.0, 1.0, -1.0, INFINITY, -INFINITY, NAN, 0.5, 2.0, -3.0};
   std::vector<double> x, y;
   for (double left : special)
@@ -158,12 +158,13 @@ static void checkBinary(MLIRContext &context, const emit::KernelTarget &target, 
     if (error > worst)
       worst = error, at = x[i];
   }
-  judge(function.name, worst, at, function.limit, passed, failed);
+  judge(function.name, worst, at, function.limit);
 }
 
 // Waves are judged by their height: near a zero no last place is left of a rounded
 // argument. Past the reduction's range they are some value of [-1, 1].
-static void checkWave(MLIRContext &context, const emit::KernelTarget &target, const Function &function, int &passed, int &failed) {
+static void checkWave(MLIRContext &context, const emit::KernelTarget &target,
+                      const Function &function) {
   std::vector<double> inputs = points();
   std::mt19937_64 random(11);
   std::uniform_real_distribution<float> large(-1e6f, 1e6f);
@@ -182,9 +183,8 @@ static void checkWave(MLIRContext &context, const emit::KernelTarget &target, co
     if (!(error <= worst))
       worst = std::isnan(error) ? INFINITY : error, at = x;
   }
-  bool good = worst <= function.limit;
-  (good ? passed : failed)++;
-  std::printf("%-24s %.2e at %.9g%s\n", function.name, worst, at, good ? "" : "  FAILED");
+  EXPECT_TRUE(worst <= function.limit) << function.name << ": " << worst << " at " << at;
+  std::printf("%-24s %.2e at %.9g\n", function.name, worst, at);
 }
 
 // GELU and its slope, by both formulas.
@@ -207,7 +207,7 @@ static double slopeErf(double x) {
 
 // Beside what they are where x is not negative; in the lower tail GELU itself keeps digits.
 static void checkGelu(MLIRContext &context, const emit::KernelTarget &target, bool isSlope,
-                      bool isErf, int &passed, int &failed) {
+                      bool isErf) {
   std::vector<double> x = points(), ones(x.size(), 1);
   std::string name = isSlope ? "gelu_grad" : "gelu", form = isErf ? "erf" : "tanh";
   auto exact = isSlope ? (isErf ? slopeErf : slopeTanh) : (isErf ? geluErf : geluTanh);
@@ -228,30 +228,68 @@ static void checkGelu(MLIRContext &context, const emit::KernelTarget &target, bo
     if (!isSlope && x[i] < -1e-30 && x[i] > -9)
       tail = std::fmax(tail, std::fabs(results[i] / wanted - 1));
   }
-  bool good = worst <= 3e-7 && tail <= 2e-5;
-  (good ? passed : failed)++;
-  std::printf("%-24s %.2e at %.9g, tail %.2e%s\n", (name + " " + form).c_str(), worst, at, tail,
-              good ? "" : "  FAILED");
+  EXPECT_TRUE(worst <= 3e-7 && tail <= 2e-5)
+      << name << " " << form << ": " << worst << " at " << at << ", tail " << tail;
+  std::printf("%-24s %.2e at %.9g, tail %.2e\n", (name + " " + form).c_str(), worst, at, tail);
 }
 
-void checkUnitsInLastPlace(MLIRContext &context, const emit::KernelTarget &target, int &passed, int &failed) {
-  static const Function functions[] = {
-      {"exp", std::exp, 1.2},   {"log", std::log, 1.2},    {"tanh", std::tanh, 2.6},
-      {"erf", std::erf, 3},   {"sigmoid", sigmoid, 2.5}, {"sqrt", std::sqrt, 0.5},
-      {"softplus", softplus, 3},
-      {"floor", std::floor, 0}, {"ceil", std::ceil, 0},    {"round", std::nearbyint, 0},
-  };
-  for (const Function &function : functions)
-    checkUnary(context, target, function, passed, failed);
-  static const BinaryFunction binary[] = {{"power", std::pow, 1}, {"rem", std::fmod, 0}};
-  for (const BinaryFunction &function : binary)
-    checkBinary(context, target, function, passed, failed);
-  for (bool isSlope : {false, true})
-    for (bool isErf : {false, true})
-      checkGelu(context, target, isSlope, isErf, passed, failed);
-  static const Function waves[] = {{"sin", std::sin, 2e-7}, {"cos", std::cos, 2e-7}};
-  for (const Function &function : waves)
-    checkWave(context, target, function, passed, failed);
-}
+namespace {
 
+constexpr auto nameOf = [](const auto &info) {
+  const auto &[target, function] = info.param;
+  return testName(target->name.str() + " " + function.name);
+};
+
+// Instantiates a test for each CPU and each of the functions.
+#define LLMC_INSTANTIATE_FOR_FUNCTIONS(Suite, ...)                                                 \
+  INSTANTIATE_TEST_SUITE_P(                                                                        \
+      Cpus, Suite,                                                                                 \
+      testing::Combine(testing::ValuesIn(cpuTargets()), testing::Values(__VA_ARGS__)), nameOf)
+
+// Sweeps an expanded function over all of float32's exponents and its special values, against
+// float64 of the C library.
+template <typename F>
+class SweepTest : public testing::TestWithParam<std::tuple<const emit::KernelTarget *, F>> {
+protected:
+  void SetUp() override {
+    if (std::string why = whyNotRun(target()); !why.empty())
+      GTEST_SKIP() << why;
+  }
+  const emit::KernelTarget &target() const { return *std::get<0>(this->GetParam()); }
+  const F &function() const { return std::get<1>(this->GetParam()); }
+};
+
+class UnaryTest : public SweepTest<Function> {};
+TEST_P(UnaryTest, StaysWithinItsUnits) { checkUnary(context(), target(), function()); }
+LLMC_INSTANTIATE_FOR_FUNCTIONS(UnaryTest, Function{"exp", std::exp, 1.2},
+                               Function{"log", std::log, 1.2}, Function{"tanh", std::tanh, 2.6},
+                               Function{"erf", std::erf, 3}, Function{"sigmoid", sigmoid, 2.5},
+                               Function{"sqrt", std::sqrt, 0.5}, Function{"softplus", softplus, 3},
+                               Function{"floor", std::floor, 0}, Function{"ceil", std::ceil, 0},
+                               Function{"round", std::nearbyint, 0});
+
+class BinaryTest : public SweepTest<BinaryFunction> {};
+TEST_P(BinaryTest, StaysWithinItsUnits) { checkBinary(context(), target(), function()); }
+LLMC_INSTANTIATE_FOR_FUNCTIONS(BinaryTest, BinaryFunction{"power", std::pow, 1},
+                               BinaryFunction{"rem", std::fmod, 0});
+
+class WaveTest : public SweepTest<Function> {};
+TEST_P(WaveTest, StaysWithinItsHeight) { checkWave(context(), target(), function()); }
+LLMC_INSTANTIATE_FOR_FUNCTIONS(WaveTest, Function{"sin", std::sin, 2e-7},
+                               Function{"cos", std::cos, 2e-7});
+
+struct GeluForm {
+  const char *name;
+  bool isSlope, isErf;
+};
+class GeluTest : public SweepTest<GeluForm> {};
+TEST_P(GeluTest, StaysWithinItsHeight) {
+  checkGelu(context(), target(), function().isSlope, function().isErf);
+}
+LLMC_INSTANTIATE_FOR_FUNCTIONS(GeluTest, GeluForm{"gelu tanh", false, false},
+                               GeluForm{"gelu erf", false, true},
+                               GeluForm{"gelu_grad tanh", true, false},
+                               GeluForm{"gelu_grad erf", true, true});
+
+} // namespace
 } // namespace llmc::test

@@ -1,5 +1,5 @@
 // plan dialect -> plan file, field by field, and equations -> calls.
-#include "UnitTests.h"
+#include "KernelTest.h"
 
 #include "Cases.h"
 #include "dialects/graph/Evaluate.h"
@@ -9,36 +9,18 @@
 #include "mlir/Parser/Parser.h"
 #include "mlir/Pass/PassManager.h"
 #include "passes/6-emit/Emit.h"
-#include "passes/6-emit/matmul/Equation.h"
 #include "passes/6-emit/Pipeline.h"
+#include "passes/6-emit/matmul/Equation.h"
+#include "test/support/CommandLine.h"
 #include <cmath>
-#include <cstdio>
 #include <optional>
+#include <stdexcept>
 
 using namespace mlir;
 
 namespace llmc::test {
 
 namespace {
-
-// One test and its comparisons.
-class Checks {
-public:
-  Checks(const char *name, int &passed, int &failed) : name(name), passed(passed), failed(failed) {}
-  ~Checks() { (compared && holdsAll ? passed : failed)++; }
-  void expect(bool holds, const char *what) {
-    compared = true;
-    holdsAll &= holds;
-    if (!holds)
-      std::printf("FAILED write plan, %s: %s\n", name, what);
-  }
-
-private:
-  const char *name;
-  int &passed, &failed;
-  bool compared = false, holdsAll = true;
-};
-#define EXPECT(condition) checks.expect(condition, #condition)
 
 const char *kPlan = R"mlir(
 module attributes {
@@ -95,70 +77,74 @@ module attributes {
 
 } // namespace
 
-static void checkModel(Checks &checks, const planfile::ProgramT &p) {
-  EXPECT(p.mesh->axes.size() == 3 && p.mesh->axes[2]->name == "tp" && p.mesh->axes[2]->size == 2);
-  EXPECT(p.stage_axis == 1);
-  EXPECT(p.model->name == "tiny" && p.model->layers == 4 && p.model->vocabulary == 10);
-  EXPECT(p.model->parameters == 2 * 8 * 6);
-  EXPECT(p.model->blocks == std::vector<std::string>{"mlp x4"});
-  EXPECT(p.schedule == "gpipe" && p.micro_batch == 3 && p.micro_batches == 2 &&
-         p.global_batch == 12);
-  EXPECT(p.optimizer == planfile::OptimizerKind::AdamW);
-  EXPECT(p.files.size() == 1 && p.files[0]->hash == 77);
-  EXPECT(p.sources.size() == 2 && p.sources[0]->file == 0 && p.sources[0]->file_offset == 64);
-  EXPECT(p.sources[0]->byte_size == 8 * 6 * 4 && p.sources[0]->init_std == 0.5);
-  EXPECT(p.sources[1]->file == -1 && p.sources[1]->init == planfile::InitKind::Ones);
-  EXPECT(p.inputs.size() == 2 && p.inputs[0]->name == "input_ids");
-  EXPECT(p.inputs[0]->default_value == planfile::InputDefault::Required);
-  EXPECT(p.inputs[1]->default_value == planfile::InputDefault::Ones);
-  EXPECT(p.inputs[0]->batch_axes == std::vector<uint32_t>{0});
+static void checkModel(const planfile::ProgramT &p) {
+  EXPECT_TRUE(p.mesh->axes.size() == 3 && p.mesh->axes[2]->name == "tp" &&
+              p.mesh->axes[2]->size == 2);
+  EXPECT_TRUE(p.stage_axis == 1);
+  EXPECT_TRUE(p.model->name == "tiny" && p.model->layers == 4 && p.model->vocabulary == 10);
+  EXPECT_TRUE(p.model->parameters == 2 * 8 * 6);
+  EXPECT_TRUE(p.model->blocks == std::vector<std::string>{"mlp x4"});
+  EXPECT_TRUE(p.schedule == "gpipe" && p.micro_batch == 3 && p.micro_batches == 2 &&
+              p.global_batch == 12);
+  EXPECT_TRUE(p.optimizer == planfile::OptimizerKind::AdamW);
+  EXPECT_TRUE(p.files.size() == 1 && p.files[0]->hash == 77);
+  EXPECT_TRUE(p.sources.size() == 2 && p.sources[0]->file == 0 && p.sources[0]->file_offset == 64);
+  EXPECT_TRUE(p.sources[0]->byte_size == 8 * 6 * 4 && p.sources[0]->init_std == 0.5);
+  EXPECT_TRUE(p.sources[1]->file == -1 && p.sources[1]->init == planfile::InitKind::Ones);
+  EXPECT_TRUE(p.inputs.size() == 2 && p.inputs[0]->name == "input_ids");
+  EXPECT_TRUE(p.inputs[0]->default_value == planfile::InputDefault::Required);
+  EXPECT_TRUE(p.inputs[1]->default_value == planfile::InputDefault::Ones);
+  EXPECT_TRUE(p.inputs[0]->batch_axes == std::vector<uint32_t>{0});
 }
 
-static void checkStates(Checks &checks, const planfile::StageT &stage) {
-  EXPECT(stage.states.size() == 5);
+static void checkStates(const planfile::StageT &stage) {
+  EXPECT_TRUE(stage.states.size() == 5);
   const auto &second = *stage.states[1];
-  EXPECT(second.name == "s[1]" && second.role == planfile::StateRole::Parameter && second.owner);
-  EXPECT(second.buffer->offset == 96 && second.buffer->size == 96);
-  EXPECT(second.view && second.view->source == 1);
-  EXPECT((second.global_shape == std::vector<int64_t>{8, 6}));
-  EXPECT((second.local_shape == std::vector<int64_t>{8, 3}));
-  EXPECT(second.dims[0]->axes.empty() && second.dims[1]->axes == std::vector<uint32_t>{2});
+  EXPECT_TRUE(second.name == "s[1]" && second.role == planfile::StateRole::Parameter &&
+              second.owner);
+  EXPECT_TRUE(second.buffer->offset == 96 && second.buffer->size == 96);
+  EXPECT_TRUE(second.view && second.view->source == 1);
+  EXPECT_TRUE((second.global_shape == std::vector<int64_t>{8, 6}));
+  EXPECT_TRUE((second.local_shape == std::vector<int64_t>{8, 3}));
+  EXPECT_TRUE(second.dims[0]->axes.empty() && second.dims[1]->axes == std::vector<uint32_t>{2});
   const auto &gradient = *stage.states[3];
-  EXPECT(gradient.name == "s[1]" && gradient.role == planfile::StateRole::Accumulator);
-  EXPECT(gradient.view && gradient.view->source == 1);
-  EXPECT(stage.states[4]->name == "loss.sum" && !stage.states[4]->view);
-  EXPECT(stage.host_scalars.size() == 1 && stage.host_scalars[0]->buffer->offset == 512);
-  EXPECT(stage.outputs.size() == 1 && stage.outputs[0]->name == "loss");
+  EXPECT_TRUE(gradient.name == "s[1]" && gradient.role == planfile::StateRole::Accumulator);
+  EXPECT_TRUE(gradient.view && gradient.view->source == 1);
+  EXPECT_TRUE(stage.states[4]->name == "loss.sum" && !stage.states[4]->view);
+  EXPECT_TRUE(stage.host_scalars.size() == 1 && stage.host_scalars[0]->buffer->offset == 512);
+  EXPECT_TRUE(stage.outputs.size() == 1 && stage.outputs[0]->name == "loss");
 }
 
-static void checkInstructions(Checks &checks, const planfile::ProgramT &p) {
+static void checkInstructions(const planfile::ProgramT &p) {
   const planfile::StageT &stage = *p.stages[0];
-  EXPECT(stage.pools.front()->slots == 2 && stage.streams == 2 && stage.events == 3 && stage.arena_bytes == 8192);
-  EXPECT(stage.table.size() == 4 && stage.table[2]->procedure == 1 && stage.table[2]->slot == 1);
+  EXPECT_TRUE(stage.pools.front()->slots == 2 && stage.streams == 2 && stage.events == 3 &&
+              stage.arena_bytes == 8192);
+  EXPECT_TRUE(stage.table.size() == 4 && stage.table[2]->procedure == 1 &&
+              stage.table[2]->slot == 1);
   const auto &forward = stage.procedures[1]->instructions;
   // Letters h and b lie apart in q, so the second product is one call per batch row.
-  EXPECT(forward.size() == 2 + 3 + 3);
+  EXPECT_TRUE(forward.size() == 2 + 3 + 3);
   const auto *matmul = forward[1]->body.AsMatmul();
-  EXPECT(matmul && matmul->m == 12 && matmul->n == 3 && matmul->k == 8 && matmul->batch == 1);
-  EXPECT(matmul->b->offset == 96 && matmul->a->slot_stride == 2048);
-  EXPECT(p.origins[forward[1]->origin]->nodes == std::vector<std::string>{"n0"});
+  EXPECT_TRUE(matmul && matmul->m == 12 && matmul->n == 3 && matmul->k == 8 && matmul->batch == 1);
+  EXPECT_TRUE(matmul->b->offset == 96 && matmul->a->slot_stride == 2048);
+  EXPECT_TRUE(p.origins[forward[1]->origin]->nodes == std::vector<std::string>{"n0"});
   const auto *third = forward[4]->body.AsMatmul();
-  EXPECT(third && third->batch == 2 && third->m == 4 && third->n == 4 && third->k == 5);
-  EXPECT(third->c->offset == 5632 + 2 * 2 * 4 * 4 * 4 &&
-         third->a->offset == 5120 + 2 * 4 * 2 * 5 * 4);
+  EXPECT_TRUE(third && third->batch == 2 && third->m == 4 && third->n == 4 && third->k == 5);
+  EXPECT_TRUE(third->c->offset == 5632 + 2 * 2 * 4 * 4 * 4 &&
+              third->a->offset == 5120 + 2 * 4 * 2 * 5 * 4);
   const auto *reduce = forward[5]->body.AsCollective();
-  EXPECT(reduce && reduce->count == 36 && reduce->axes == std::vector<uint32_t>{2});
-  EXPECT(p.origins[forward[5]->origin]->tactic == "tensor");
-  EXPECT(forward[7]->body.AsWait()->whole_step && !forward[6]->body.AsRecord()->whole_step);
+  EXPECT_TRUE(reduce && reduce->count == 36 && reduce->axes == std::vector<uint32_t>{2});
+  EXPECT_TRUE(p.origins[forward[5]->origin]->tactic == "tensor");
+  EXPECT_TRUE(forward[7]->body.AsWait()->whole_step && !forward[6]->body.AsRecord()->whole_step);
   const auto &update = stage.procedures[2]->instructions;
-  EXPECT(update[0]->phase == planfile::Phase::Update);
+  EXPECT_TRUE(update[0]->phase == planfile::Phase::Update);
   const auto *launch = update[0]->body.AsLaunch();
-  EXPECT(launch && launch->rows == 1 && launch->scalars.size() == 2);
-  EXPECT(launch->scalars[0]->base == 5 && launch->scalars[0]->coefs[2] == 7);
-  EXPECT(launch->scalars[1]->base == 2 * 8 * 3);
-  EXPECT(launch->operands[0]->access == planfile::Access::Read);
-  EXPECT(launch->operands[1]->access == planfile::Access::Write);
-  EXPECT(p.kernels[launch->kernel]->name == "reduce");
+  EXPECT_TRUE(launch && launch->rows == 1 && launch->scalars.size() == 2);
+  EXPECT_TRUE(launch->scalars[0]->base == 5 && launch->scalars[0]->coefs[2] == 7);
+  EXPECT_TRUE(launch->scalars[1]->base == 2 * 8 * 3);
+  EXPECT_TRUE(launch->operands[0]->access == planfile::Access::Read);
+  EXPECT_TRUE(launch->operands[1]->access == planfile::Access::Write);
+  EXPECT_TRUE(p.kernels[launch->kernel]->name == "reduce");
 }
 
 // The plan where the first source is stored as `text` says; nullopt: refused.
@@ -176,54 +162,56 @@ static std::optional<planfile::ProgramT> planOf(MLIRContext &context, const std:
 }
 
 // Codes and scales as the file has them: blocks of the transpose, if it holds that.
-static void checkQuantised(Checks &checks, MLIRContext &context) {
+static void checkQuantised(MLIRContext &context) {
   auto fp8 = planOf(context, "tensor<8x6xf8E4M3FN> {scales = {file = 0 : i64, file_offset = 256 : i64, "
                              "type = bf16, block = array<i64: 3, 4>}, transposed,");
-  EXPECT(fp8 && fp8->sources[0]->coding == planfile::Coding::Float8E4M3);
-  EXPECT(fp8 && fp8->sources[0]->byte_size == 48 && fp8->sources[0]->transposed);
-  EXPECT(fp8 && fp8->sources[0]->scales->byte_size == 2 * 2 * 2);
-  EXPECT(fp8 && fp8->sources[0]->scales->dtype == planfile::DType::BF16);
+  EXPECT_TRUE(fp8 && fp8->sources[0]->coding == planfile::Coding::Float8E4M3);
+  EXPECT_TRUE(fp8 && fp8->sources[0]->byte_size == 48 && fp8->sources[0]->transposed);
+  EXPECT_TRUE(fp8 && fp8->sources[0]->scales->byte_size == 2 * 2 * 2);
+  EXPECT_TRUE(fp8 && fp8->sources[0]->scales->dtype == planfile::DType::BF16);
   auto mxfp4 = planOf(context, "tensor<8x6xf4E2M1FN> {scales = {file = 0 : i64, file_offset = 256 : i64, "
                                "type = f8E8M0FNU, block = array<i64: 1, 32>},");
-  EXPECT(mxfp4 && mxfp4->sources[0]->byte_size == 24);
-  EXPECT(mxfp4 && mxfp4->sources[0]->scales->byte_size == 8);
+  EXPECT_TRUE(mxfp4 && mxfp4->sources[0]->byte_size == 24);
+  EXPECT_TRUE(mxfp4 && mxfp4->sources[0]->scales->byte_size == 8);
   ScopedDiagnosticHandler quiet(&context, [](Diagnostic &) { return success(); });
   for (const char *scales : {"7", "{file = 0 : i64, file_offset = 256 : i64, type = bf16}",
                              "{file = 0 : i64, file_offset = 256 : i64, type = bf16, block = array<i64: 0, 4>}",
                              "{file = 0 : i64, file_offset = 256 : i64, type = i8, block = array<i64: 4, 4>}",
                              "{file = 1 : i64, file_offset = 256 : i64, type = bf16, block = array<i64: 4, 4>}"})
-    EXPECT(!planOf(context, std::string("tensor<8x6xf8E4M3FN> {scales = ") + scales + ","));
+    EXPECT_TRUE(!planOf(context, std::string("tensor<8x6xf8E4M3FN> {scales = ") + scales + ","));
 }
 
-void checkWritePlan(MLIRContext &context, int &passed, int &failed) {
-  planfile::ProgramT program;
-  auto test = [&](const char *name, auto &&body) {
-    Checks checks(name, passed, failed);
-    body(checks);
-  };
-  bool done = false;
-  test("emits", [&](Checks &checks) {
-    auto module = parseSourceString<ModuleOp>(kPlan, ParserConfig(&context));
-    PassManager pm(&context);
+// Emits the plan once for all tests; empty stages if that fails.
+static const planfile::ProgramT &program() {
+  static planfile::ProgramT program;
+  static std::vector<KernelObject> kernels;
+  static bool done = [] {
+    auto module = parseSourceString<ModuleOp>(kPlan, ParserConfig(&context()));
+    PassManager pm(&context());
     buildEmitPipeline(pm);
-    std::vector<KernelObject> kernels;
-    done = module && succeeded(pm.run(*module)) && succeeded(emitProgram(*module, program, kernels));
-    EXPECT(done);
-    EXPECT(kernels.size() == 2 && kernels[0].target == "avx2" && kernels[1].target == "avx512");
+    bool done =
+        module && succeeded(pm.run(*module)) && succeeded(emitProgram(*module, program, kernels));
+    EXPECT_TRUE(done);
+    EXPECT_TRUE(kernels.size() == 2 && kernels[0].target == "avx2" &&
+                kernels[1].target == "avx512");
     for (const KernelObject &object : kernels)
-      EXPECT(object.bytes.substr(1, 3) == "ELF");
-  });
+      EXPECT_TRUE(object.bytes.substr(1, 3) == "ELF");
+    return done;
+  }();
   if (!done)
-    return;
-  test("model", [&](Checks &checks) { checkModel(checks, program); });
-  test("states", [&](Checks &checks) { checkStates(checks, *program.stages[0]); });
-  test("instructions", [&](Checks &checks) { checkInstructions(checks, program); });
-  test("bounds", [&](Checks &checks) { EXPECT(bool(planfile::checkBounds(program))); });
-  test("read again", [&](Checks &checks) {
-    EXPECT(bool(planfile::readProgram(planfile::writeProgram(program))));
-  });
-  test("quantised sources", [&](Checks &checks) { checkQuantised(checks, context); });
+    throw std::runtime_error("the plan is not emitted");
+  return program;
 }
+
+TEST(WritePlan, Emits) { program(); }
+TEST(WritePlan, Model) { checkModel(program()); }
+TEST(WritePlan, States) { checkStates(*program().stages[0]); }
+TEST(WritePlan, Instructions) { checkInstructions(program()); }
+TEST(WritePlan, Bounds) { EXPECT_TRUE(bool(planfile::checkBounds(program()))); }
+TEST(WritePlan, ReadAgain) {
+  EXPECT_TRUE(bool(planfile::readProgram(planfile::writeProgram(program()))));
+}
+TEST(WritePlan, QuantisedSources) { checkQuantised(context()); }
 
 //===-- Experts, exchanges, rings, cut inputs -----------------------------------===//
 
@@ -260,44 +248,41 @@ module attributes {
 }
 )mlir";
 
-void checkWriteForms(MLIRContext &context, int &passed, int &failed) {
-  Checks checks("forms", passed, failed);
-  auto module = parseSourceString<ModuleOp>(kFormsPlan, ParserConfig(&context));
-  EXPECT(bool(module));
-  if (!module)
-    return;
-  PassManager pm(&context);
+// Checks experts, exchanges, rings and inputs that are cut.
+TEST(WritePlan, Forms) {
+  auto module = parseSourceString<ModuleOp>(kFormsPlan, ParserConfig(&context()));
+  ASSERT_TRUE(bool(module));
+  PassManager pm(&context());
   buildEmitPipeline(pm);
   planfile::ProgramT p;
   std::vector<KernelObject> kernels;
   bool done = succeeded(pm.run(*module)) && succeeded(emitProgram(*module, p, kernels));
-  EXPECT(done);
-  if (!done)
-    return;
+  ASSERT_TRUE(done);
   const planfile::StageT &stage = *p.stages[0];
-  EXPECT(stage.states.size() == 16);
+  EXPECT_TRUE(stage.states.size() == 16);
   for (size_t i = 0; i < stage.states.size(); ++i) { // layer by layer, expert by expert
     const planfile::StateShardT &state = *stage.states[i];
     size_t layer = i / 4 % 2, expert = i % 4;
-    EXPECT(state.name == "s[" + std::to_string(layer) + "][" + std::to_string(expert) + "]");
-    EXPECT(state.only_axes == std::vector<uint32_t>{2} && state.only_at == expert / 2);
-    EXPECT(state.buffer->size == 24 &&
-           state.buffer->offset == (i < 8 ? 0 : 128) + (layer * 2 + expert % 2) * 24);
-    EXPECT(state.view && state.view->offset == int64_t(i % 8) * 6);
-    EXPECT(state.local_shape == std::vector<int64_t>{6} && state.dims.size() == 1);
+    EXPECT_TRUE(state.name == "s[" + std::to_string(layer) + "][" + std::to_string(expert) + "]");
+    EXPECT_TRUE(state.only_axes == std::vector<uint32_t>{2} && state.only_at == expert / 2);
+    EXPECT_TRUE(state.buffer->size == 24 &&
+                state.buffer->offset == (i < 8 ? 0 : 128) + (layer * 2 + expert % 2) * 24);
+    EXPECT_TRUE(state.view && state.view->offset == int64_t(i % 8) * 6);
+    EXPECT_TRUE(state.local_shape == std::vector<int64_t>{6} && state.dims.size() == 1);
   }
   const planfile::InputBindingT &ids = *p.inputs[0], &rows = *p.inputs[1];
-  EXPECT(ids.batch_axes == std::vector<uint32_t>{0} && ids.dims.size() == 1);
-  EXPECT(ids.dims.size() == 1 && ids.dims[0]->axes == std::vector<uint32_t>{2});
-  EXPECT(ids.permuted_dim == 1 && (ids.block_order == std::vector<uint32_t>{0, 3, 1, 2}));
-  EXPECT(ids.default_value == planfile::InputDefault::Positions);
-  EXPECT(rows.default_value == planfile::InputDefault::RowIds && rows.dims.empty());
+  EXPECT_TRUE(ids.batch_axes == std::vector<uint32_t>{0} && ids.dims.size() == 1);
+  EXPECT_TRUE(ids.dims.size() == 1 && ids.dims[0]->axes == std::vector<uint32_t>{2});
+  EXPECT_TRUE(ids.permuted_dim == 1 && (ids.block_order == std::vector<uint32_t>{0, 3, 1, 2}));
+  EXPECT_TRUE(ids.default_value == planfile::InputDefault::Positions);
+  EXPECT_TRUE(rows.default_value == planfile::InputDefault::RowIds && rows.dims.empty());
   const auto &list = stage.procedures[0]->instructions;
   const auto *exchange = list[2]->body.AsCollective();
-  EXPECT(exchange && exchange->kind == planfile::CollectiveKind::AllToAll && exchange->count == 12);
-  EXPECT(list[3]->body.AsSend()->wrap && list[4]->body.AsRecv()->wrap);
+  EXPECT_TRUE(exchange && exchange->kind == planfile::CollectiveKind::AllToAll &&
+              exchange->count == 12);
+  EXPECT_TRUE(list[3]->body.AsSend()->wrap && list[4]->body.AsRecv()->wrap);
   auto bounds = planfile::checkBounds(p);
-  EXPECT(bool(bounds));
+  EXPECT_TRUE(bool(bounds));
 }
 
 //===-- Equations -----------------------------------------------------------===//
@@ -346,9 +331,10 @@ static bool sumsAreRuns(const emit::MatmulCalls &calls) {
   return true;
 }
 
-void checkEquations(MLIRContext &context, int64_t draws, int64_t seed, int &passed, int &failed) {
-  Random random(seed);
-  for (int64_t i = 0; i < draws; ++i) {
+// Checks random equations as calls of one batch, m, n and k.
+TEST(Equations, AreCalls) {
+  Random random(draws().seed);
+  for (int i = 0; i < 10 * draws().count; ++i) {
     std::map<char, int64_t> sizes;
     std::string equation = drawEquation(random, sizes);
     auto shapeOf = [&](StringRef letters) {
@@ -367,16 +353,13 @@ void checkEquations(MLIRContext &context, int64_t draws, int64_t seed, int &pass
     std::string x = f.argument(tensorType(lhs.shape)), y = f.argument(tensorType(rhs.shape));
     std::string r =
         f.op("graph.matmul", {x, y}, {tensorType(shapeOf(out))}, "", "\"" + equation + "\" ");
-    auto module = parseSourceString<ModuleOp>(f.finish("", {r}).text, ParserConfig(&context));
+    auto module = parseSourceString<ModuleOp>(f.finish("", {r}).text, ParserConfig(&context()));
     auto wanted = graph::evaluate(*module->getOps<func::FuncOp>().begin(), {lhs, rhs});
     auto calls = emit::matmulCalls(equation, lhs.shape, rhs.shape, shapeOf(out), false);
     bool same = succeeded(calls) && succeeded(wanted) &&
                 runCalls(*calls, lhs, rhs, (*wanted)[0].data.size()) == (*wanted)[0].data &&
                 sumsAreRuns(*calls);
-    (same ? passed : failed)++;
-    if (!same)
-      std::printf("FAILED equation %s, seed %lld\n", f.finish("", {r}).text.c_str(),
-                  static_cast<long long>(seed));
+    EXPECT_TRUE(same) << "equation " << f.finish("", {r}).text << ", draw " << i;
   }
 }
 

@@ -1,0 +1,94 @@
+// Tests random launches of each kind, compiled, run in parts and compared with the ops' own meaning
+// in float64, for each processor that this one can stand in for, a GPU's threads among them.
+#include "KernelTest.h"
+
+#include "Runner.h"
+#include "dialects/plan/Plan.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Dialect/GPU/IR/GPUDialect.h"
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
+#include "runtime/compute/Cpu.h"
+#include "test/support/CommandLine.h"
+#include "test/support/Names.h"
+
+#include <cstdio>
+
+using namespace mlir;
+
+namespace llmc::test {
+
+MLIRContext &context() {
+  static MLIRContext context;
+  context.loadDialect<func::FuncDialect, plan::PlanDialect, arith::ArithDialect, math::MathDialect,
+                      scf::SCFDialect, vector::VectorDialect, LLVM::LLVMDialect, gpu::GPUDialect>();
+  return context;
+}
+
+std::vector<const emit::KernelTarget *> cpuTargets() {
+  return {std::begin(emit::kCpuTargets), std::end(emit::kCpuTargets)};
+}
+
+std::vector<const emit::KernelTarget *> allTargets() {
+  std::vector<const emit::KernelTarget *> targets = cpuTargets();
+  targets.push_back(&emit::kCudaTarget);
+  return targets;
+}
+
+std::string whyNotRun(const emit::KernelTarget &target) {
+  if (target.threads)
+    return "";
+  auto can = runtime::chooseCpu(runtime::readCpuFeatures(), target.name);
+  return can ? "" : can.message();
+}
+
+void KernelTest::SetUp() {
+  if (std::string why = whyNotRun(*GetParam()); !why.empty())
+    GTEST_SKIP() << why;
+}
+
+namespace {
+
+class RandomLaunch
+    : public testing::TestWithParam<std::tuple<const emit::KernelTarget *, Generator>> {};
+
+TEST_P(RandomLaunch, ComputesItsOps) {
+  const auto &[target, generator] = GetParam();
+  if (std::string why = whyNotRun(*target); !why.empty())
+    GTEST_SKIP() << why;
+  Random random(int64_t(draws().seed) * 1000003 + std::hash<std::string>()(generator.name));
+  double worst = 0;
+  for (int first = 0; first < draws().count; first += 32) {
+    std::vector<Case> cases;
+    for (int i = first; i < std::min(first + 32, draws().count); ++i)
+      cases.push_back(generator.make(random));
+    auto outcomes = runCases(context(), *target, cases, random);
+    for (size_t i = 0; i < cases.size(); ++i) {
+      worst = std::max(worst, outcomes[i].error);
+      EXPECT_TRUE(outcomes[i].problem.empty())
+          << cases[i].name << ", draw " << first + i << ": " << outcomes[i].problem << "\n"
+          << cases[i].text;
+    }
+  }
+  std::printf("%-7s %-24s worst error %.2e\n", target->name.data(), generator.name, worst);
+}
+
+constexpr auto nameOfTarget = [](const auto &info) { return testName(info.param->name.str()); };
+
+constexpr auto nameOfLaunch = [](const auto &info) {
+  const auto &[target, generator] = info.param;
+  return testName(target->name.str() + " " + generator.name);
+};
+
+INSTANTIATE_TEST_SUITE_P(Processors, RandomLaunch,
+                         testing::Combine(testing::ValuesIn(allTargets()),
+                                          testing::ValuesIn(generators())),
+                         nameOfLaunch);
+INSTANTIATE_TEST_SUITE_P(Processors, KernelTest, testing::ValuesIn(allTargets()), nameOfTarget);
+INSTANTIATE_TEST_SUITE_P(Processors, CpuKernelTest, testing::ValuesIn(cpuTargets()), nameOfTarget);
+
+} // namespace
+} // namespace llmc::test
