@@ -8,10 +8,10 @@
 
 namespace llmc {
 
-// `path` is a config.json or its folder. The module is as docs/0-import.md
-// states it, already in the ops that raise aims at. Weights: those
-// of options.weights, else the safetensors beside the config, else none (drawn by
-// the architecture's own rule). Null after one diagnostic.
+// Builds the module that docs/0-import.md describes from `path`, a config.json or its folder,
+// already in the ops that raise aims at. Weights are those of options.weights, else the
+// safetensors beside the config, else none (drawn by the architecture's own rule). Returns null
+// after one diagnostic.
 mlir::OwningOpRef<mlir::ModuleOp> importConfig(mlir::MLIRContext &context,
                                                llvm::StringRef path,
                                                const CompileOptions &options);

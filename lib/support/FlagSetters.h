@@ -1,4 +1,4 @@
-// Setters for the flags of a FlagTable. A field is a pointer to a member of the options, or a
+// Makes setters for the flags of a FlagTable. A field is a pointer to a member of the options, or a
 // function from them to a reference.
 #ifndef LLMC_LIB_SUPPORT_FLAGSETTERS_H
 #define LLMC_LIB_SUPPORT_FLAGSETTERS_H

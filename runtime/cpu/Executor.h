@@ -82,7 +82,7 @@ public:
   bool pinned() const { return pinning_.has_value(); }
   // Returns the hazard for which an interleaved step failed; else null.
   const Hazard *hazard() const;
-  // Do what the functions of Profiler.h do, or nothing if neither was asked for.
+  // Calls the functions of Profiler.h, or does nothing if neither was asked for.
   void printProfile(std::ostream &out) const;
   support::Status writeTrace(bool now);
   const std::string &traceNote() const;

@@ -8,7 +8,7 @@
 
 namespace llmc::runtime {
 
-// Is told of steps by the thread that runs them, and of all else by the worker of the site.
+// Receives steps from the thread that runs them, and all else from the worker of the site.
 class Observer {
 public:
   // Holds when a try began, in nanoseconds.
@@ -19,11 +19,11 @@ public:
   virtual ~Observer() = default;
   virtual void beginStep() = 0;
   virtual void endStep(bool good) = 0;
-  // Is called around the time in which a worker drives a rank; endAdvance() gets what
-  // beginAdvance() returned.
+  // Measures the time in which a worker drives a rank; endAdvance() gets what beginAdvance()
+  // returned.
   virtual uint64_t beginAdvance() = 0;
   virtual void endAdvance(unsigned worker, uint64_t start) = 0;
-  // Is called around each try of an instruction; `ended` states that the try completed it.
+  // Measures each try of an instruction; `ended` states that the try completed it.
   virtual Start beginTry(const Site &site) = 0;
   virtual void endTry(const Site &site, const Start &start, bool ended) = 0;
 };

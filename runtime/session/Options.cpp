@@ -67,7 +67,7 @@ std::vector<std::string> namesOfSchedules() {
 
 using Entries = std::vector<support::FlagTable<Options>::Entry>;
 
-// What a program reads and writes.
+// Declares the flags that name files to read and write.
 Entries dataFlags() {
   return {
       {{"--data", kTrain, "FILE",

@@ -12,22 +12,22 @@ import tree
 VERBS = set(
     """
     Aborts Accumulates Adds Advances Allocates Allows Annotates Answers Appends Applies
-    Assembles Assigns Begins Binds Bounds Brings Broadcasts Builds Calls Changes Checks Chooses
+    Assembles Assigns Begins Belongs Binds Borrows Bounds Brings Broadcasts Builds Calls Changes Checks Chooses
     Claims Classifies Clones Collects Combines Compares Compiles Computes Continues Controls
     Converts Copies Corrects Counts Creates Cuts Decides Declares Decodes Defines Dequantizes
     Describes Differentiates Disables Distinguishes Distributes Draws Drives Drops Embeds Emits
     Ends Enters Enumerates Erases Estimates Evaluates Exchanges Executes Expands Explains
     Extends Fails Fills Finds Flattens Folds Forbids Formats Frees Gathers Gives Groups Handles
-    Hashes Hints Holds Identifies Implements Imports Indexes Inserts Installs Interprets Keeps
+    Hashes Hints Holds Identifies Implements Imports Indexes Inserts Installs Interprets Joins Keeps
     Lays Leaves Lets Limits Links Lists Loads Locates Locks Looks Lowers Makes Maps Marks
     Measures Merges Mixes Moves Multiplies Mutates Names Normalizes Notes Numbers Opens Orders
     Owns Pairs Parses Passes Pins Places Points Prefetches Prepares Prints Propagates Proves
     Provides Puts Queues Raises Reads Receives Recognises Recognizes Records Recovers Redraws
     Reduces Refers Refuses Registers Regroups Releases Removes Renames Repeats Replaces Reports
-    Represents Requests Reshapes Resolves Restores Restricts Returns Rewrites Rotates Rounds
-    Runs Scales Scans Seeds Selects Separates Serializes Sets Shares Shortens Shows Slices
+    Represents Requests Resets Reshapes Resolves Restores Restricts Returns Rewrites Rotates Rounds
+    Runs Scales Scans Seeds Selects Separates Serializes Serves Sets Shares Shortens Shows Skips Slices
     Spells Splits Starts States Stores Strips Sums Sweeps Takes Tells Tests Times Traces Tracks
-    Trains Transforms Translates Transposes Truncates Turns Uses Verifies Visits Waits Wakes
+    Trains Transforms Translates Transposes Tries Truncates Turns Uses Verifies Visits Waits Wakes
     Wraps Writes
     """.split()
 )

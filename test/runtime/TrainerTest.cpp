@@ -338,7 +338,7 @@ TEST_F(Trainer, SavesWhatWeightsLoads) {
   EXPECT_EQ(tensor(*second, "param:words"), words);
 }
 
-// What --save announces is what it writes, whatever names the source has.
+// Checks that --save announces what it writes, whatever names the source has.
 TEST_F(Trainer, SavedBytesAreThoseWritten) {
   using Names = std::vector<std::string>;
   for (bool unnamed : {false, true})

@@ -1,4 +1,4 @@
-// Setters of the flags whose values are small languages of their own.
+// Sets the flags whose values have a syntax of their own: mesh, dims, chips, rates.
 #ifndef LLMC_TOOLS_LLMC_FLAGVALUES_H
 #define LLMC_TOOLS_LLMC_FLAGVALUES_H
 
