@@ -18,6 +18,7 @@ BUILD = os.environ.get("LLMC_BUILD", os.path.join(ROOT, "build"))
 LLMC, CHECK = (os.path.join(BUILD, "bin", name) for name in ("llmc", "llmc-gpu-check"))
 FAKE = os.path.join(BUILD, "test", "fakes", "llmc-fake-cuda.so")
 SMALL = os.path.join(ROOT, "test", "data", "gpt2", "config.json")
+DATA = os.path.join(ROOT, "test", "data", "gpt2", "text.bin")
 CHIPS = ["sm_80", "sm_90", "sm_100"]
 FAMILIES = ["gpt2", "llama", "bert"]
 MOST_KERNELS = 60
@@ -152,6 +153,20 @@ def damaged(folder):
     require(done.returncode == 1 and "checksum of section 'cuda-sm_100'" in done.stderr, done.stderr)
 
 
+def same_on_the_cpu(folder):
+    """The CPU's kernels compute the same bits, whether or not there are some for cards."""
+    dumps = []
+    for chips in ([], ["--cuda-kernels", "sm_90"]):
+        program, dump = os.path.join(folder, "program"), os.path.join(folder, "dump.safetensors")
+        done = call(LLMC, "compile", SMALL, "-o", program, "--weights", "random", *chips)
+        require(done.returncode == 0, f"llmc compile: {done.stderr}")
+        done = call(program, "--steps", 2, "--dump", dump, "--data", DATA)
+        require(done.returncode == 0, f"{chips}: {done.stderr}")
+        with open(dump, "rb") as f:
+            dumps.append(f.read())
+    require(dumps[0] == dumps[1], "losses, gradients or weights differ")
+
+
 def check(program, fault="", chip=90, driver=FAKE):
     return call(CHECK, program, "--repeats", 2, LLMC_CUDA_DRIVER=driver, LLMC_FAKE_CUDA_FAULT=fault,
                 LLMC_FAKE_CUDA_CHIP=str(chip), LLMC_FAKE_CUDA_PROGRAM=program)
@@ -201,7 +216,7 @@ def main():
     everywhere = [without_assembler, refused, no_card]
     for name, test in [(f.__name__, f) for f in everywhere] + [
             ("assembled " + family, assembled(family)) for family in FAMILIES] + [
-            (f.__name__, f) for f in (both_assemblers, damaged, compared, faults)]:
+            (f.__name__, f) for f in (same_on_the_cpu, both_assemblers, damaged, compared, faults)]:
         if missing and test not in everywhere:
             print(f"skipped {name}: no CUDA assembler is installed")
             skipped += 1

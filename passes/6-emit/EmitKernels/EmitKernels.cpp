@@ -25,8 +25,9 @@ namespace {
 // Holds what a launch records about its kernel.
 struct Emitted {
   std::string name;
-  int64_t rows = 0;
+  int64_t rows = 1; // if a library does the work for every target
   SmallVector<int64_t, 2> extents;
+  const KernelTarget *target = nullptr; // that rows and extents are from; null: none so far
 };
 
 class KernelTable {
@@ -53,6 +54,22 @@ private:
 
 } // namespace
 
+// Records the rows and extents of `kernel` in `emitted`, on which all targets agree that leave
+// the work to no library. Fails with a diagnostic at `loc` if they differ.
+static LogicalResult record(const Kernel &kernel, Location loc, Emitted &emitted) {
+  if (kernel.func->hasAttr(kLibrary))
+    return success();
+  if (emitted.target && (kernel.rows != emitted.rows || kernel.extents != emitted.extents))
+    return emitError(loc) << "the " << kernel.target.name << " kernel has " << kernel.rows
+                          << " rows and the extents [" << kernel.extents << "], that of "
+                          << emitted.target->name << " " << emitted.rows << " and ["
+                          << emitted.extents << "]";
+  emitted.rows = kernel.rows;
+  emitted.extents = kernel.extents;
+  emitted.target = &kernel.target;
+  return success();
+}
+
 FailureOr<Emitted> KernelTable::get(const std::string &key, StringRef name, StringRef source,
                                     Location loc, function_ref<LogicalResult(Kernel &)> emit) {
   if (auto it = byStructure.find(key); it != byStructure.end())
@@ -71,10 +88,11 @@ FailureOr<Emitted> KernelTable::get(const std::string &key, StringRef name, Stri
   for (const Version &version : versions) {
     Kernel kernel(version.kernels, "kernel", UnknownLoc::get(loc->getContext()), *version.target);
     functions.push_back(kernel.func);
-    if (failed(emit(kernel))) {
+    bool isEmitted = succeeded(emit(kernel));
+    if (!isEmitted || failed(record(kernel, loc, result))) {
       for (func::FuncOp function : functions)
         function.erase();
-      if (!said)
+      if (!isEmitted && !said)
         return emitError(loc) << "no " << version.target->name << " kernel computes " << source
                               << ", and its emitter does not say why";
       return failure();
@@ -84,7 +102,6 @@ FailureOr<Emitted> KernelTable::get(const std::string &key, StringRef name, Stri
     DominanceInfo dominance(kernel.func);
     eliminateCommonSubExpressions(rewriter, dominance, kernel.func);
     out << kernel.func;
-    result = {"", kernel.rows, kernel.extents};
   }
   std::string &known = byCode[code];
   bool isNew = known.empty();

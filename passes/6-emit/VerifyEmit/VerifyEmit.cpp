@@ -18,6 +18,20 @@ static llvm::StringSet<> namesOf(ModuleOp kernels) {
   return names;
 }
 
+// Returns whether a launch may have its rows: none exactly if it writes no element, and otherwise
+// at most one for each element of its operands.
+static bool rowsFit(plan::LaunchOp op) {
+  auto count = [](OperandRange buffers) {
+    int64_t elements = 0;
+    for (Value buffer : buffers)
+      elements += cast<plan::BufferType>(buffer.getType()).getTensor().getNumElements();
+    return elements;
+  };
+  auto rows = static_cast<int64_t>(*op.getRows());
+  int64_t written = count(op.getWrites());
+  return written == 0 ? rows == 0 : rows > 0 && rows <= written + count(op.getReads());
+}
+
 static bool sameKernels(ModuleOp kernels, ModuleOp version) {
   if (!kernels || namesOf(kernels) == namesOf(version))
     return static_cast<bool>(kernels);
@@ -43,10 +57,14 @@ struct VerifyEmit : impl::VerifyEmitBase<VerifyEmit> {
     for (auto stage : getOperation().getOps<plan::StageOp>()) {
       stage.walk([&](plan::LaunchOp op) {
         check(op, op.getKernel(), "K1");
-        if (!op.getRows() || static_cast<int64_t>(*op.getRows()) < 0) {
+        if (op.getRows() && rowsFit(op))
+          return;
+        if (op.getRows())
+          op.emitOpError("K2: has ")
+              << static_cast<int64_t>(*op.getRows()) << " rows, which do not fit its operands";
+        else
           op.emitOpError("K2: has no number of rows");
-          ok = false;
-        }
+        ok = false;
       });
       stage.walk([&](plan::MatmulOp op) {
         check(op, op.getAccumulate() ? op.getFallbackAccumulate() : op.getFallback(), "K3");

@@ -19,6 +19,34 @@ plan.stage @stage0 attributes {stage = 0, chunks = [#plan.chunk<0, -1>], pools =
 
 // -----
 
+// K2: no rows for four elements, and more rows than there are elements.
+module {
+  module @kernels {
+    func.func @tanh() {
+      return
+    }
+  }
+  plan.stage @stage0 attributes {stage = 0, chunks = [#plan.chunk<0, -1>], pools = [#plan.pool<0, 1>], table = []} {
+    %a = plan.buffer scratch : !plan.buffer<4xf32>
+    plan.procedure @forward forward {
+      // expected-error @+1 {{K2: has 0 rows, which do not fit its operands}}
+      plan.launch reads(%a : !plan.buffer<4xf32>) writes(%a : !plan.buffer<4xf32>) attributes {kernel = "tanh", rows = 0 : i64, stream = 0} {
+      ^bb0(%x: tensor<4xf32>):
+        %r = graph.tanh %x : (tensor<4xf32>) -> tensor<4xf32>
+        plan.yield %r : tensor<4xf32>
+      }
+      // expected-error @+1 {{K2: has 9 rows, which do not fit its operands}}
+      plan.launch reads(%a : !plan.buffer<4xf32>) writes(%a : !plan.buffer<4xf32>) attributes {kernel = "tanh", rows = 9 : i64, stream = 0} {
+      ^bb0(%x: tensor<4xf32>):
+        %r = graph.tanh %x : (tensor<4xf32>) -> tensor<4xf32>
+        plan.yield %r : tensor<4xf32>
+      }
+    }
+  }
+}
+
+// -----
+
 // K4: a kernel that nobody launches.
 module {
   module @kernels {
