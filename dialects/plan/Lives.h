@@ -1,4 +1,7 @@
-// Distinguishes values that occupy the same bytes one after the other.
+// Distinguishes values that occupy the same bytes one after the other. BuildProcedures writes the
+// attribute, WritePlan turns it into tensor numbers of the plan file, and the checker `tensors`
+// reads those. Tests: test/passes/5-schedule/build-procedures.mlir and
+// test/planfile/CheckRemovalTest.cpp.
 #ifndef LLMC_DIALECTS_PLAN_LIVES_H
 #define LLMC_DIALECTS_PLAN_LIVES_H
 
@@ -6,9 +9,9 @@
 
 namespace llmc::plan {
 
-// Records, on an instruction where one of them is not 0, the life of each buffer operand,
-// array<i64>. Values of different lives occupy the same bytes one after the other (an operation in
-// place).
+// Names the attribute that numbers, for each buffer operand of an instruction, which of the values
+// that occupy its bytes one after the other is meant: array<i64>, absent if all are 0. A value that
+// an operation in place overwrites is 0, its result is 1, and so on.
 inline constexpr llvm::StringLiteral kLives = "plan.lives";
 
 } // namespace llmc::plan

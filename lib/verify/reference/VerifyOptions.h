@@ -12,8 +12,8 @@
 
 namespace llmc::verify {
 
-// Selects when a scaled-down model is verified in place of the plan (scaled/Twin.h): if the model
-// does not fit here, always, never.
+// Selects when a scaled-down model (lib/verify/scaled/Twin.h) is verified in place of the plan: if
+// the model does not fit here, always, never.
 enum class TwinChoice { Auto, On, Off };
 
 // Holds the choices of one verification.
