@@ -6,7 +6,7 @@
 plan.stage @two attributes {stage = 0, chunks = [#plan.chunk<0, 0>], pools = [#plan.pool<0, 1>], table = [#plan.entry<@update, 0, 0>]} {
   // CHECK-COUNT-2: plan.buffer scratch {{.*}}: !plan.buffer<8xf32>
   // CHECK-NEXT: plan.buffer scratch of
-  // CHECK-NOT: plan.buffer
+  // CHECK-NOT: = plan.buffer
   %a = plan.buffer scratch : !plan.buffer<8xf32>
   %b = plan.buffer scratch : !plan.buffer<8xf32>
   %unused = plan.buffer scratch : !plan.buffer<8xf32>
