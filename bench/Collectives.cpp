@@ -6,7 +6,7 @@
 // buffers of the same size, and the ratio of the two.
 #include "lib/planfile/Program.h"
 #include "runtime/cpu/Executor.h"
-#include "runtime/compute/Team.h"
+#include "runtime/compute/ThreadTeam.h"
 #include "runtime/compute/Clock.h"
 
 #include <cstdio>
@@ -127,7 +127,7 @@ double copySpeed(uint32_t ranks, uint64_t bytes, uint32_t calls, unsigned thread
   std::vector<std::vector<std::byte>> buffers;
   for (uint32_t i = 0; i < ranks; ++i)
     buffers.emplace_back(bytes, std::byte(1));
-  runtime::Team team(threads);
+  runtime::ThreadTeam team(threads);
   double seconds = bestSeconds([&] {
     team.run(threads, [&](int64_t part, unsigned) {
       uint64_t begin = bytes * part / threads, end = bytes * (part + 1) / threads;

@@ -5,7 +5,7 @@
 // aliasing of the plan, over memory of random floats; beside it memcpy moves as many
 // bytes with as many threads. Best of many, in turns. Bytes are those of the operands,
 // each once for every access.
-#include "lib/planfile/Carried.h"
+#include "lib/planfile/EmbeddedProgram.h"
 #include "runtime/compute/Kernels.h"
 
 #include <algorithm>
@@ -163,7 +163,8 @@ Speed measure(const planfile::LaunchT &launch, runtime::KernelFunction function,
 }
 
 support::Status run(const Settings &settings) {
-  support::Result<planfile::Carried> carried = planfile::openCarried(settings.program);
+  support::Result<planfile::EmbeddedProgram> carried =
+      planfile::openEmbeddedProgram(settings.program);
   if (!carried)
     return carried.takeError();
   const planfile::ProgramT &program = *carried->program;

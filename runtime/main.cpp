@@ -1,5 +1,5 @@
 // Runs a compiled program: `llmc compile` appends a payload to this executable.
-#include "lib/planfile/Carried.h"
+#include "lib/planfile/EmbeddedProgram.h"
 #include "lib/planfile/Check.h"
 #include "lib/support/Streams.h"
 #include "runtime/infer/Inference.h"
@@ -51,7 +51,7 @@ Status refuseLaunchers() {
 }
 
 support::Result<Ended> runProgram(const Options &options, const std::string &self,
-                                  const planfile::Carried &carried, StopSignals &signals) {
+                                  const planfile::EmbeddedProgram &carried, StopSignals &signals) {
   if (Status s = refuseLaunchers(); !s)
     return s.takeError();
   std::vector<planfile::Finding> findings;
@@ -76,8 +76,8 @@ support::Result<Ended> runProgram(const Options &options, const std::string &sel
 }
 
 // Runs the program and turns exceptions into errors: libraries throw if memory is exhausted.
-support::Result<Ended> runOrSay(const Options &options, const std::string &self,
-                                const planfile::Carried &carried, StopSignals &signals) {
+support::Result<Ended> runCatchingExceptions(const Options &options, const std::string &self,
+                                const planfile::EmbeddedProgram &carried, StopSignals &signals) {
   try {
     return runProgram(options, self, carried, signals);
   } catch (const std::bad_alloc &) {
@@ -95,7 +95,7 @@ int main(int argc, char **argv) {
   std::string self = std::filesystem::read_symlink("/proc/self/exe", code).string();
   std::string name = std::filesystem::path(argc > 0 ? argv[0] : self).filename().string();
   // The payload decides which flags exist; --help and --version work without one.
-  support::Result<planfile::Carried> carried = planfile::openCarried(self);
+  support::Result<planfile::EmbeddedProgram> carried = planfile::openEmbeddedProgram(self);
   planfile::Mode mode = carried ? carried->program->mode : planfile::Mode::Train;
   support::Problems problems;
   Options options = parseOptions({argv + (argc > 0), argv + argc}, mode, problems);
@@ -116,7 +116,7 @@ int main(int argc, char **argv) {
   }
   static StopSignals signals;
   signals.install(name);
-  support::Result<Ended> ended = carried ? runOrSay(options, self, *carried, signals)
+  support::Result<Ended> ended = carried ? runCatchingExceptions(options, self, *carried, signals)
                                          : support::Result<Ended>(carried.takeError());
   if (!ended) {
     std::cout.flush();

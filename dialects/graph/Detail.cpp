@@ -43,7 +43,7 @@ TensorFactors addFactors(ShardingRule &rule, ArrayRef<int64_t> shape, FactorKind
   return factors;
 }
 
-LogicalResult flowBack(Operation *op, OpBuilder &builder, ArrayRef<Value> cotangents,
+LogicalResult setOperandCotangents(Operation *op, OpBuilder &builder, ArrayRef<Value> cotangents,
                        SmallVectorImpl<Value> &gradients,
                        function_ref<Value(Build &, Value, unsigned)> make) {
   gradients.assign(op->getNumOperands(), Value());

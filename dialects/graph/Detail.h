@@ -94,7 +94,7 @@ inline mlir::LogicalResult noGradient(mlir::Operation *op,
 
 // Sets the cotangent of every float operand i to make(b, g, i), summed to the operand's shape,
 // where g is the cotangent of the first result; all are null if g is.
-mlir::LogicalResult flowBack(mlir::Operation *op, mlir::OpBuilder &builder,
+mlir::LogicalResult setOperandCotangents(mlir::Operation *op, mlir::OpBuilder &builder,
                              llvm::ArrayRef<mlir::Value> cotangents,
                              llvm::SmallVectorImpl<mlir::Value> &gradients,
                              llvm::function_ref<mlir::Value(Build &, mlir::Value, unsigned)> make);

@@ -140,8 +140,9 @@ static bool holds(Predicate predicate, double a, double b) {
   LogicalResult OP::differentiate(OpBuilder &builder, ArrayRef<Value> cotangents,                  \
                                   SmallVectorImpl<Value> &gradients) {                             \
     [[maybe_unused]] Value y = getResult();                                                        \
-    return flowBack(*this, builder, cotangents, gradients,                                         \
-                    [&](Build &b, Value g, unsigned i) -> Value { return __VA_ARGS__; });          \
+    return setOperandCotangents(                                                                   \
+        *this, builder, cotangents, gradients,                                                     \
+        [&](Build &b, Value g, unsigned i) -> Value { return __VA_ARGS__; });                      \
   }
 #define NO_GRADIENT(OP)                                                                            \
   LogicalResult OP::differentiate(OpBuilder &, ArrayRef<Value>,                                    \
@@ -306,9 +307,9 @@ LogicalResult CastOp::differentiate(OpBuilder &builder, ArrayRef<Value> cotangen
                                     SmallVectorImpl<Value> &gradients) {
   if (!isFloat(getResult()))
     return noGradient(*this, gradients);
-  return flowBack(*this, builder, cotangents, gradients, [&](Build &b, Value g, unsigned) {
-    return b.cast(g, elementOf(getOperand()));
-  });
+  return setOperandCotangents(
+      *this, builder, cotangents, gradients,
+      [&](Build &b, Value g, unsigned) { return b.cast(g, elementOf(getOperand())); });
 }
 ShardingRule CastOp::getShardingRule() {
   bool linear = isFloat(getOperand()) && isFloat(getResult());

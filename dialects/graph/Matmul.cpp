@@ -305,11 +305,12 @@ LLMC_EVALUATE(MatmulOp)
 LogicalResult MatmulOp::differentiate(OpBuilder &builder, ArrayRef<Value> cotangents,
                                       SmallVectorImpl<Value> &gradients) {
   Equation e = *Equation::parse(getEquation());
-  return flowBack(*this, builder, cotangents, gradients, [&](Build &b, Value g, unsigned i) {
-    Type element = elementOf(getLhs());
-    g = b.cast(g, element);
-    if (i == 0)
-      return b.matmul(e.result + "," + e.rhs + "->" + e.lhs, g, getRhs(), element);
-    return b.matmul(e.lhs + "," + e.result + "->" + e.rhs, getLhs(), g, element);
-  });
+  return setOperandCotangents(
+      *this, builder, cotangents, gradients, [&](Build &b, Value g, unsigned i) {
+        Type element = elementOf(getLhs());
+        g = b.cast(g, element);
+        if (i == 0)
+          return b.matmul(e.result + "," + e.rhs + "->" + e.lhs, g, getRhs(), element);
+        return b.matmul(e.lhs + "," + e.result + "->" + e.rhs, getLhs(), g, element);
+      });
 }

@@ -248,7 +248,7 @@ static void meaning(BroadcastOp op, Inputs<T> inputs, Outputs<T> outputs) {
 LLMC_EVALUATE(BroadcastOp)
 LogicalResult BroadcastOp::differentiate(OpBuilder &builder, ArrayRef<Value> cotangents,
                                          SmallVectorImpl<Value> &gradients) {
-  return flowBack(*this, builder, cotangents, gradients,
+  return setOperandCotangents(*this, builder, cotangents, gradients,
                   [](Build &, Value g, unsigned) { return g; });
 }
 EmitClass BroadcastOp::getEmitClass() { return EmitClass::Movement; }

@@ -76,15 +76,16 @@ LogicalResult ReduceOp::differentiate(OpBuilder &builder, ArrayRef<Value> cotang
                                       SmallVectorImpl<Value> &gradients) {
   if (getKind() == ReduceKind::max)
     return noGradient(*this, gradients);
-  return flowBack(*this, builder, cotangents, gradients, [&](Build &b, Value g, unsigned) {
-    g = b.cast(g, elementOf(getOperand()));
-    if (getKind() == ReduceKind::sum)
-      return b.unreduce(g, getDims(), shapeOf(getOperand()));
-    SmallVector<int64_t> kept(shapeOf(getOperand()));
-    for (int64_t dim : getDims())
-      kept[dim] = 1;
-    return b.mul(b.reshape(b.scale(g, 2), kept), getOperand());
-  });
+  return setOperandCotangents(*this, builder, cotangents, gradients,
+                              [&](Build &b, Value g, unsigned) {
+                                g = b.cast(g, elementOf(getOperand()));
+                                if (getKind() == ReduceKind::sum)
+                                  return b.unreduce(g, getDims(), shapeOf(getOperand()));
+                                SmallVector<int64_t> kept(shapeOf(getOperand()));
+                                for (int64_t dim : getDims())
+                                  kept[dim] = 1;
+                                return b.mul(b.reshape(b.scale(g, 2), kept), getOperand());
+                              });
 }
 EmitClass ReduceOp::getEmitClass() {
   int64_t rank = getOperand().getType().getRank(), first = rank - getDims().size();
@@ -137,9 +138,10 @@ static void meaning(SoftmaxOp op, Inputs<T> inputs, Outputs<T> outputs) {
 LLMC_EVALUATE(SoftmaxOp)
 LogicalResult SoftmaxOp::differentiate(OpBuilder &builder, ArrayRef<Value> cotangents,
                                        SmallVectorImpl<Value> &gradients) {
-  return flowBack(*this, builder, cotangents, gradients, [&](Build &b, Value g, unsigned) {
-    return SoftmaxGradOp::create(b.builder, b.loc, getResult().getType(), getResult(), g);
-  });
+  return setOperandCotangents(
+      *this, builder, cotangents, gradients, [&](Build &b, Value g, unsigned) {
+        return SoftmaxGradOp::create(b.builder, b.loc, getResult().getType(), getResult(), g);
+      });
 }
 EmitClass SoftmaxOp::getEmitClass() { return EmitClass::RowReduction; }
 

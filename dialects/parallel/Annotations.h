@@ -38,10 +38,10 @@ inline constexpr llvm::StringLiteral kStages = "parallel.stages";
 inline constexpr llvm::StringLiteral kLayers = "parallel.layers";
 // Counts, on a module, the model's layers of each stage (its repeats may hold several each).
 inline constexpr llvm::StringLiteral kStageLayers = "parallel.stage_layers";
-inline constexpr llvm::StringLiteral kBorder = "parallel.border";
+inline constexpr llvm::StringLiteral kStageBoundary = "parallel.boundary";
 inline constexpr llvm::StringLiteral kResidual = "parallel.residual";
 // Marks an op that looks something up and whose indexed dimension must not be cut.
-inline constexpr llvm::StringLiteral kWhole = "parallel.whole";
+inline constexpr llvm::StringLiteral kKeepIndexedDim = "parallel.whole";
 // Identifies, on a stage's function, which of the stage's chunks of layers it runs; 0 if missing.
 inline constexpr llvm::StringLiteral kChunk = "parallel.chunk";
 inline constexpr llvm::StringLiteral kProcedure = "parallel.procedure";

@@ -2,7 +2,7 @@
 
 #include "dialects/graph/Evaluate.h"
 #include "dialects/parallel/Loader.h"
-#include "dialects/parallel/Machine.h"
+#include "dialects/parallel/LockstepInterpreter.h"
 
 using namespace mlir;
 using namespace llmc;
@@ -38,7 +38,8 @@ static FailureOr<Tensor> lookup(const NamedTensors &named, const std::string &na
 // what the user gives.
 static FailureOr<Tensor> load(Tensor given, DictionaryAttr attrs, Operation *func) {
   auto loader = attrs ? attrs.getAs<DictionaryAttr>(kLoader) : DictionaryAttr();
-  if (std::string fault = faultOfLoader(loader, given.shape, /*isPart=*/false); !fault.empty())
+  if (std::string fault = describeLoaderFault(loader, given.shape, /*isPart=*/false);
+      !fault.empty())
     return func->emitError() << fault << ", got " << loader;
   if (!loader || !loader.contains("permuted_dim"))
     return given;
@@ -60,9 +61,9 @@ static void multiply(Tensor &tensor, int64_t by) {
 //===-- One rank ----------------------------------------------------------------===//
 
 namespace {
-class WholeStep {
+class SingleRankStep {
 public:
-  WholeStep(ModuleOp module, const StepInput &input) : module(module), input(input) {}
+  SingleRankStep(ModuleOp module, const StepInput &input) : module(module), input(input) {}
 
   FailureOr<StepOutput> run() {
     for (auto state : module.getOps<StateOp>()) {
@@ -272,10 +273,10 @@ private:
         return func.emitError("the value given for ") << name << " has another shape";
       return part;
     }
-    const char *key = attrs.get(kBorder) ? kBorder.data() : kResidual.data();
+    const char *key = attrs.get(kStageBoundary) ? kStageBoundary.data() : kResidual.data();
     if (!attrs.get(key))
       return func.emitError("argument ") << i << " is bound to nothing";
-    auto &from = attrs.get(kBorder) ? borders[rank] : residuals[rank];
+    auto &from = attrs.get(kStageBoundary) ? borders[rank] : residuals[rank];
     auto found = from.find(number(key));
     if (found == from.end() || found->second.shape != shape)
       return func.emitError("argument ") << i << ": nobody made its " << key;
@@ -286,7 +287,7 @@ private:
   LogicalResult call(StringRef procedure, ArrayRef<int64_t> which, const NamedTensors &given,
                      int64_t direction) {
     SmallVector<func::FuncOp> funcs(stages);
-    std::vector<Machine::Tensors> arguments(machine.numRanks());
+    std::vector<LockstepInterpreter::Tensors> arguments(machine.numRanks());
     for (int64_t stage : which) {
       func::FuncOp func = funcs[stage] = function(procedure, stage);
       if (!func)
@@ -314,7 +315,7 @@ private:
   void store(DictionaryAttr attrs, int64_t rank, int64_t receiver, Tensor value) {
     if (std::string name = nameOf(attrs, kState); !name.empty())
       states[rank][name] = std::move(value);
-    else if (auto number = attrs.getAs<IntegerAttr>(kBorder))
+    else if (auto number = attrs.getAs<IntegerAttr>(kStageBoundary))
       borders[machine.neighbour(rank, receiver)][number.getInt()] = std::move(value);
     else if (auto number = attrs.getAs<IntegerAttr>(kResidual))
       residuals[rank][number.getInt()] = std::move(value);
@@ -329,7 +330,7 @@ private:
   void note(double a, double b) {
     // Count a NaN on one side only as a difference too.
     if (!(std::isnan(a) && std::isnan(b)))
-      output.replicaError = std::max(output.replicaError,
+      output.maxReplicaDifference = std::max(output.maxReplicaDifference,
                                      std::isnan(a - b) ? INFINITY : std::abs(a - b));
   }
 
@@ -418,7 +419,7 @@ private:
   ModuleOp module;
   MeshAttr mesh;
   const StepInput &input;
-  Machine machine;
+  LockstepInterpreter machine;
   SymbolTable symbols;
   int64_t stages;
   bool infer;
@@ -435,5 +436,5 @@ FailureOr<StepOutput> llmc::parallel::evaluateStep(ModuleOp module, const StepIn
   MeshAttr mesh = getMesh(module);
   if (mesh && module.lookupSymbol<func::FuncOp>("forward_0"))
     return StagedStep(module, mesh, input).run();
-  return WholeStep(module, input).run();
+  return SingleRankStep(module, input).run();
 }

@@ -32,7 +32,7 @@ struct StepOutput {
   NamedTensors outputs; // by `graph.output`
   // Holds the largest absolute difference between copies of one element, or of one output, on
   // different ranks: 0 if everything has one copy, infinite if only one copy is NaN.
-  double replicaError = 0;
+  double maxReplicaDifference = 0;
   int64_t collectives = 0; // executed, counted once per group
 };
 

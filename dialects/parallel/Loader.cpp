@@ -13,7 +13,7 @@ SmallVector<NamedAttribute> llmc::parallel::loaderEntries(DictionaryAttr from) {
   return entries;
 }
 
-std::string llmc::parallel::faultOfLoader(DictionaryAttr loader, ArrayRef<int64_t> shape,
+std::string llmc::parallel::describeLoaderFault(DictionaryAttr loader, ArrayRef<int64_t> shape,
                                           bool isPart) {
   if (!loader)
     return "";

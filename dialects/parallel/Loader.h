@@ -26,7 +26,8 @@ llvm::SmallVector<mlir::NamedAttribute> loaderEntries(mlir::DictionaryAttr from)
 // Returns what is wrong with the loader of an input of this shape, for a person; empty if nothing
 // is. If the shape is that of a rank's shard (`isPart`), it does not check that blocks divide the
 // permuted dim.
-std::string faultOfLoader(mlir::DictionaryAttr loader, llvm::ArrayRef<int64_t> shape, bool isPart);
+std::string describeLoaderFault(mlir::DictionaryAttr loader, llvm::ArrayRef<int64_t> shape,
+                                bool isPart);
 
 } // namespace llmc::parallel
 

@@ -120,7 +120,7 @@ static bool areAxesOfDims(Attribute dims) {
 static LogicalResult verifyInput(BufferOp op, DictionaryAttr binding) {
   ArrayRef<int64_t> shape = cast<BufferType>(op.getType()).getTensor().getShape();
   int64_t rank = shape.size();
-  std::string fault = llmc::parallel::faultOfLoader(binding, shape, /*isPart=*/true);
+  std::string fault = llmc::parallel::describeLoaderFault(binding, shape, /*isPart=*/true);
   if (!fault.empty())
     return op.emitOpError("C6: ") << fault << ", got " << binding;
   auto dims = binding.getAs<ArrayAttr>("dims");

@@ -85,7 +85,7 @@ def Plan_OriginAttr : AttrDef<Plan_Dialect, "Origin"> {
     tactic and its rule that asked for it. `detail` of these is for people: {seed, moved (strings),
     tensors (a list of {names, type (of the whole mesh), layout, needed (#parallel.sharding)})}; all
     may be missing.
-    Example: `#plan.origin<"border" tactic "stages" rule "activations">`
+    Example: `#plan.origin<"stage_boundary" tactic "stages" rule "activations">`
   }];
   let parameters = (ins StringRefParameter<>:$op, ArrayRefParameter<"::mlir::StringAttr">:$nodes,
                         StringRefParameter<>:$tactic, StringRefParameter<>:$rule,

@@ -6,8 +6,8 @@
 
 #include "lib/huggingface/Config.h"
 #include "lib/huggingface/ModelBuilder.h"
-#include "lib/huggingface/Weights.h"
-#include "lib/pipeline/Options.h"
+#include "lib/weights/Weights.h"
+#include "lib/options/Options.h"
 
 namespace llmc::hf {
 
@@ -16,7 +16,7 @@ struct BuiltModel {
   mlir::OwningOpRef<mlir::ModuleOp> module;
   // Counts tokens per row, tokens of the vocabulary, and rows of the position table (0: none).
   int64_t sequence = 0, vocabulary = 0, context = 0;
-  std::vector<Spelling> spellings; // other names that checkpoints may give to tensors
+  std::vector<weights::Spelling> spellings; // other names that checkpoints may give to tensors
 };
 
 // Describes an architecture: which configs it accepts and how its module is built.

@@ -98,7 +98,7 @@ void hf::setWindows(Decoder &decoder, std::optional<int64_t> window,
       decoder.layers[i].window = slides[i] ? *window : 0;
 }
 
-void hf::readLastWindows(Config &config, Decoder &decoder) {
+void hf::readQwenWindows(Config &config, Decoder &decoder) {
   std::optional<int64_t> window = config.positiveOrNull({"sliding_window"}, 4096);
   if (!config.flag({"use_sliding_window"}, false))
     window = std::nullopt;

@@ -98,7 +98,7 @@ std::vector<bool> readLayerTypes(Config &config, const Decoder &decoder,
 void setWindows(Decoder &decoder, std::optional<int64_t> window, const std::vector<bool> &slides);
 // Reads Qwen's fields and sets the windows: none unless `use_sliding_window`, else those of
 // `layer_types` or of the layers from `max_window_layers` on.
-void readLastWindows(Config &config, Decoder &decoder);
+void readQwenWindows(Config &config, Decoder &decoder);
 
 // Builds the module. Returns a null one if `config` has problems.
 BuiltModel buildDecoder(mlir::MLIRContext &context, Config &config, const CompileOptions &options,

@@ -2,7 +2,7 @@
 
 #include "dialects/graph/GraphAttrs.h"
 #include "lib/huggingface/Architecture.h"
-#include "lib/huggingface/Weights.h"
+#include "lib/weights/Weights.h"
 #include "lib/support/File.h"
 #include "lib/support/Safetensors.h"
 
@@ -168,17 +168,19 @@ static Result<OwningOpRef<ModuleOp>> import(MLIRContext &context, const fs::path
   if (!config.problems().empty())
     return error(file, ": ", architecture->modelTypes.front(),
                  " cannot be built:", config.problems());
-  ModelFacts facts{modelName(file),  file,          savedConfig(*text), model.sequence,
-                   model.vocabulary, model.context, options.batchRows()};
-  describeModule(*model.module, facts, {});
-  addSpellings(*model.module, model.spellings);
+  weights::ModelFacts facts{
+      weights::modelName(file), file,          savedConfig(*text), model.sequence,
+      model.vocabulary,         model.context, options.batchRows()};
+  weights::describeModule(*model.module, facts, {});
+  weights::addSpellings(*model.module, model.spellings);
   std::string unused = !reads && *quantization ? (*quantization)->method : "";
   for (const std::string &note : notesOf(config, options, unused))
     emitRemark(UnknownLoc::get(&context)) << file << ": " << note;
   if (options.infer)
     markInference(*model.module);
   if (reads)
-    if (Status s = bindWeights(*model.module, weights, options.progress, *quantization); !s)
+    if (Status s = weights::bindWeights(*model.module, weights, options.progress, *quantization);
+        !s)
       return s.takeError();
   return std::move(model.module);
 }

@@ -2,7 +2,7 @@
 #ifndef LLMC_LIB_HUGGINGFACE_IMPORT_H
 #define LLMC_LIB_HUGGINGFACE_IMPORT_H
 
-#include "lib/pipeline/Options.h"
+#include "lib/options/Options.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/OwningOpRef.h"
 

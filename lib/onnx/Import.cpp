@@ -1,10 +1,10 @@
 #include "lib/onnx/Import.h"
 
 #include "dialects/graph/GraphAttrs.h"
-#include "lib/huggingface/Weights.h"
+#include "lib/weights/Weights.h"
 #include "lib/onnx/file/Annotations.h"
 #include "lib/onnx/file/Experts.h"
-#include "lib/onnx/convert/Names.h"
+#include "lib/onnx/convert/GraphConverter.h"
 #include "lib/onnx/convert/Sequences.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Transforms/RegionUtils.h"
@@ -59,7 +59,7 @@ private:
   func::FuncOp func_;
   Block *body_ = nullptr;
   std::unique_ptr<Parameters> parameters_;
-  std::unique_ptr<Names> names_;
+  std::unique_ptr<GraphConverter> names_;
 };
 
 Status Importer::prepare() {
@@ -96,7 +96,8 @@ void Importer::start() {
   else
     parameters_->tieHead(order_);
   builder_.setInsertionPointToEnd(body_);
-  names_ = std::make_unique<Names>(model_, order_, options_, *body_, *parameters_, builder_);
+  names_ =
+      std::make_unique<GraphConverter>(model_, order_, options_, *body_, *parameters_, builder_);
   for (const ValueAnnotation &annotation : annotations_.values)
     names_->keep(annotation.value);
   for (const auto &argument : inputs_.arguments) {
@@ -104,7 +105,7 @@ void Importer::start() {
                                       elementType(builder_.getContext(), argument.element));
     auto location = NameLoc::get(builder_.getStringAttr(argument.name));
     names_->define(argument.name,
-                   Computed(body_->addArgument(type, location), argument.element));
+                   ComputedValue(body_->addArgument(type, location), argument.element));
   }
   for (auto &constant : inputs_.constants)
     names_->define(constant.getKey(), known(std::move(constant.getValue())));
@@ -114,7 +115,7 @@ void Importer::start() {
 Status Importer::returnLogits() {
   const std::string &name = order_.results.front();
   Operand operand = names_->result(name);
-  auto *computed = std::get_if<Computed>(&operand);
+  auto *computed = std::get_if<ComputedValue>(&operand);
   if (!computed)
     return error(model_.path(), ": output '", name, "' does not depend on the token ids");
   Shape shape(graph::shapeOf(computed->value));
@@ -155,7 +156,7 @@ static constexpr llvm::StringLiteral annotatedMark = "onnx.annotated";
 void Importer::markAnnotated() {
   for (auto [i, annotation] : llvm::enumerate(annotations_.values)) {
     Operand operand = names_->result(annotation.value);
-    auto *computed = std::get_if<Computed>(&operand);
+    auto *computed = std::get_if<ComputedValue>(&operand);
     auto result = computed ? llvm::dyn_cast<OpResult>(computed->value) : OpResult();
     if (!result) // an input of the model, a constant, or never computed
       continue;
@@ -198,20 +199,21 @@ Status Importer::describe() {
   llvm::SmallVector<Attribute> files;
   if (options_.weights.empty())
     for (const auto &file : model_.files()) {
-      support::Result<Attribute> entry = hf::fileEntry(builder_, file->path, options_.progress);
+      support::Result<Attribute> entry =
+          weights::fileEntry(builder_, file->path, options_.progress);
       if (!entry)
         return entry.takeError();
       files.push_back(*entry);
     }
   auto logits = graph::shapeOf(body_->getTerminator()->getOperand(0));
-  hf::ModelFacts facts;
-  facts.name = hf::modelName(model_.path());
+  weights::ModelFacts facts;
+  facts.name = weights::modelName(model_.path());
   facts.sourcePath = model_.path();
   facts.sequence = inputs_.sequence;
   facts.vocabulary = logits.size() >= 2 ? logits.back() : 0;
   facts.context = inputs_.context;
   facts.batch = inputs_.batch;
-  hf::describeModule(*module_, facts, files);
+  weights::describeModule(*module_, facts, files);
   return support::ok();
 }
 
@@ -265,7 +267,7 @@ OwningOpRef<ModuleOp> llmc::importOnnx(MLIRContext &context, llvm::StringRef pat
   if (!module)
     return fail(module.message());
   if (!options.weights.empty() && options.weights != "random")
-    if (Status s = hf::bindWeights(**module, options.weights, options.progress); !s)
+    if (Status s = weights::bindWeights(**module, options.weights, options.progress); !s)
       return fail(s.message());
   return std::move(*module);
 }

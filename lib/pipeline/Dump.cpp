@@ -2,7 +2,7 @@
 
 #include "dialects/parallel/Annotations.h"
 #include "dialects/plan/Plan.h"
-#include "lib/pipeline/Loud.h"
+#include "lib/pipeline/RunPasses.h"
 #include "lib/pipeline/Pipeline.h"
 #include "lib/support/OutputFile.h"
 #include "mlir/Pass/PassManager.h"
@@ -111,7 +111,8 @@ FailureOr<Dump> readDump(MLIRContext &context, const std::string &path) {
     return emitError(loc) << path << ": stands after the last phase, so that nothing is left to do; "
                              "take the dump of a phase before it";
   if (!dump.module)
-    return emitError(loc) << path << ": is not valid at border " << std::string(toString(*phase));
+    return emitError(loc) << path << ": is not valid at phase boundary "
+                          << std::string(toString(*phase));
   if (failed(readOptions(*dump.module, dump.options)))
     return failure();
   return dump;
@@ -132,7 +133,7 @@ support::Status writeDump(ModuleOp module, Phase phase, const std::string &path)
   return support::writeFile(path, text);
 }
 
-LogicalResult verifyBorder(ModuleOp module, Phase phase) {
+LogicalResult verifyPhaseBoundary(ModuleOp module, Phase phase) {
   PassManager pm(module.getContext());
   switch (phase) {
   case Phase::Raise:
@@ -155,7 +156,7 @@ LogicalResult verifyBorder(ModuleOp module, Phase phase) {
   case Phase::Emit:
     break;
   }
-  return runLoudly(pm, module);
+  return runPasses(pm, module);
 }
 
 static std::string meshText(const CompileOptions &options) {
@@ -174,7 +175,7 @@ static std::string dimsText(const CompileOptions &options) {
   return text.empty() ? "none" : text;
 }
 
-std::vector<std::string> contradictions(const std::vector<std::string> &given,
+std::vector<std::string> conflictingFlags(const std::vector<std::string> &given,
                                         const CompileOptions &asked,
                                         const CompileOptions &written) {
   std::vector<std::string> lines;

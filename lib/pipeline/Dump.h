@@ -3,8 +3,8 @@
 #ifndef LLMC_LIB_PIPELINE_DUMP_H
 #define LLMC_LIB_PIPELINE_DUMP_H
 
-#include "lib/pipeline/Options.h"
-#include "lib/pipeline/Phases.h"
+#include "lib/options/Options.h"
+#include "lib/options/Phases.h"
 #include "lib/support/Error.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/OwningOpRef.h"
@@ -29,14 +29,14 @@ mlir::FailureOr<Dump> readDump(mlir::MLIRContext &context, const std::string &pa
 
 // Checks that the module is what `phase` leaves behind it, by the last pass of the phase; nothing
 // for import and emit. Fails after diagnostics.
-mlir::LogicalResult verifyBorder(mlir::ModuleOp module, Phase phase);
+mlir::LogicalResult verifyPhaseBoundary(mlir::ModuleOp module, Phase phase);
 
 // Writes the module as it is after `phase`, whole or not at all. The module is the same afterwards.
 support::Status writeDump(mlir::ModuleOp module, Phase phase, const std::string &path);
 
 // Returns one line for the user for each flag in `given` whose value in `asked` is not the one that
 // the dump was written with; empty if all agree.
-std::vector<std::string> contradictions(const std::vector<std::string> &given,
+std::vector<std::string> conflictingFlags(const std::vector<std::string> &given,
                                         const CompileOptions &asked, const CompileOptions &written);
 
 } // namespace llmc

@@ -6,8 +6,8 @@
 #include "lib/huggingface/Import.h"
 #include "lib/onnx/Import.h"
 #include "lib/pipeline/Dump.h"
-#include "lib/pipeline/Loud.h"
-#include "lib/planfile/Carried.h"
+#include "lib/pipeline/RunPasses.h"
+#include "lib/planfile/EmbeddedProgram.h"
 #include "lib/support/OutputFile.h"
 #include "mlir/Parser/Parser.h"
 #include "mlir/Pass/PassManager.h"
@@ -58,7 +58,7 @@ std::string modelFile(const std::string &path) {
 
 // Describes an executable that was given as model, and for a compiled program its model.
 static std::string describeProgram(const std::string &path) {
-  auto carried = planfile::openCarried(path);
+  auto carried = planfile::openEmbeddedProgram(path);
   if (!carried)
     return "is an executable, not a model";
   return "is a program that llmc compile made, not a model: llmc inspect and llmc explain read it; "
@@ -228,7 +228,7 @@ LogicalResult runPhases(ModuleOp module, const CompileOptions &options, Phase fr
     PassManager pm(module.getContext());
     pm.enableVerifier(true);
     buildPhase(pm, phase, options, parallel::isInference(module));
-    if (failed(runLoudly(pm, module)))
+    if (failed(runPasses(pm, module)))
       return failure();
     if (options.afterPhase)
       options.afterPhase(phase, module);

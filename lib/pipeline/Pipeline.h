@@ -2,8 +2,8 @@
 #ifndef LLMC_LIB_PIPELINE_PIPELINE_H
 #define LLMC_LIB_PIPELINE_PIPELINE_H
 
-#include "lib/pipeline/Options.h"
-#include "lib/pipeline/Phases.h"
+#include "lib/options/Options.h"
+#include "lib/options/Phases.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/DialectRegistry.h"
 #include "mlir/IR/OwningOpRef.h"

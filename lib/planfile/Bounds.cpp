@@ -337,8 +337,9 @@ Status Bounds::checkProcedure(const ProcedureT &procedure) {
       return error(", instruction ", i, ": ", toString(instruction.body.type),
                    ": grouped, but not right behind a message of its stream");
     members = message && message->grouped ? members + 1 : 1;
-    if (members > kMaxGroup)
-      return error(", instruction ", i, ": a group of more than ", kMaxGroup, " messages");
+    if (members > kMaxGroupedMessages)
+      return error(", instruction ", i, ": a group of more than ", kMaxGroupedMessages,
+                   " messages");
     before = &instruction;
   }
   return ok();

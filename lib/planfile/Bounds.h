@@ -14,7 +14,7 @@ namespace llmc::planfile {
 inline constexpr uint64_t kMaxBytes = uint64_t(1) << 46;
 inline constexpr uint64_t kMaxElements = uint64_t(1) << 44;
 inline constexpr size_t kMaxOperands = 33; // 32 and the scratch buffer
-inline constexpr size_t kMaxGroup = 1024; // messages of a group
+inline constexpr size_t kMaxGroupedMessages = 1024; // messages of a group
 
 template <class E>
 bool inEnum(E value, E largest) {

@@ -1,13 +1,13 @@
 #include "lib/planfile/Check.h"
 
-#include "lib/planfile/CheckSteady.h"
+#include "lib/planfile/ShortenedPlans.h"
 #include "lib/planfile/Program.h"
 
 #include <iterator>
 
 namespace llmc::planfile {
 
-// Runs all checkers except that of bounds. `twice` is SteadyPlans::twice, or null to let
+// Runs all checkers except that of bounds. `twice` is ShortenedPlans::twice, or null to let
 // checkHappensBefore() repeat `program`.
 static std::vector<Finding> checkWalks(const ProgramT &program, const ProgramT *twice) {
   std::vector<Finding> all;
@@ -17,7 +17,7 @@ static std::vector<Finding> checkWalks(const ProgramT &program, const ProgramT *
   };
   add(checkCollectives(program));
   add(checkLaunchOrder(program));
-  add(twice ? checkHappensBeforeOfTwo(*twice) : checkHappensBefore(program));
+  add(twice ? checkHappensBeforeUnrolled(*twice) : checkHappensBefore(program));
   add(checkTensors(program));
   add(checkUpdates(program));
   add(checkConservation(program));
@@ -32,14 +32,14 @@ std::vector<Finding> checkAll(const ProgramT &program) {
     finding.message = status.message();
     return {finding};
   }
-  std::optional<SteadyPlans> steady = steadyPlans(program);
+  std::optional<ShortenedPlans> steady = shortenSteadyState(program);
   if (steady && checkWalks(steady->once, &steady->twice).empty())
     return {};
   return checkWalks(program, nullptr);
 }
 
 std::vector<uint64_t> peakLiveBytes(const ProgramT &program) {
-  std::optional<SteadyPlans> steady = steadyPlans(program);
+  std::optional<ShortenedPlans> steady = shortenSteadyState(program);
   std::vector<uint64_t> peaks;
   for (unsigned s = 0; s < program.stages.size(); ++s)
     peaks.push_back(peakLiveBytes(steady ? steady->once : program, s));

@@ -60,8 +60,8 @@ std::vector<Finding> checkCollectives(const ProgramT &program);
 std::vector<Finding> checkLaunchOrder(const ProgramT &program);
 
 // Runs checkHappensBefore() on a plan whose tables already hold two steps, one after the other
-// (SteadyPlans::twice in CheckSteady.h).
-std::vector<Finding> checkHappensBeforeOfTwo(const ProgramT &program);
+// (ShortenedPlans::twice in ShortenedPlans.h).
+std::vector<Finding> checkHappensBeforeUnrolled(const ProgramT &program);
 
 // Checks that each layer, source element, moment, gradient and micro-batch is there exactly once,
 // and the rules of the schedule table (CheckTable.h).
@@ -76,12 +76,13 @@ std::vector<Finding> checkMemory(const ProgramT &program);
 // point of the step, in issue order: persistent bytes, plus all others from their write to the
 // last read of what was written. The compiler stores it in Stage.live_bytes.
 uint64_t peakLiveBytes(const ProgramT &program, unsigned stage);
-// Returns the peak of every stage. A long step is measured on its shortened plan (CheckSteady.h).
+// Returns the peak of every stage. A long step is measured on its shortened plan
+// (ShortenedPlans.h).
 std::vector<uint64_t> peakLiveBytes(const ProgramT &program);
 
 // Runs checkBounds, and if it accepts the plan all other checkers. A long step is checked on its
-// shortened plans (CheckSteady.h); the whole table is checked only if those have findings. Empty:
-// the plan is good.
+// shortened plans (ShortenedPlans.h); the whole table is checked only if those have findings.
+// Empty: the plan is good.
 std::vector<Finding> checkAll(const ProgramT &program);
 
 // Formats one line for each finding and one for its fix.

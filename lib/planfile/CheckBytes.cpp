@@ -5,7 +5,7 @@
 
 namespace llmc::planfile {
 
-StageBytes::StageBytes(const StageT &stage) {
+StageAtoms::StageAtoms(const StageT &stage) {
   for (const auto &state : stage.states)
     addBorders(state->buffer->offset, state->buffer->offset + state->buffer->size);
   for (const auto &scalar : stage.host_scalars)
@@ -37,14 +37,14 @@ StageBytes::StageBytes(const StageT &stage) {
   }
 }
 
-void StageBytes::addBorders(uint64_t begin, uint64_t end) {
+void StageAtoms::addBorders(uint64_t begin, uint64_t end) {
   if (begin == end)
     return;
   borders.push_back(begin);
   borders.push_back(end);
 }
 
-AtomRange StageBytes::range(uint64_t begin, uint64_t end) const {
+AtomRange StageAtoms::range(uint64_t begin, uint64_t end) const {
   if (begin == end)
     return {};
   auto find = [&](uint64_t byte) {
@@ -56,7 +56,7 @@ AtomRange StageBytes::range(uint64_t begin, uint64_t end) const {
 
 // Looks up the atoms of each access; those that do not depend on the slot are copied from `same`
 // (the procedure in other slots) if there is one.
-StageBytes::Run StageBytes::walk(const ProcedureT &procedure, const EntryT &entry,
+StageAtoms::Run StageAtoms::walk(const ProcedureT &procedure, const EntryT &entry,
                                  const Run *same) const {
   Run run;
   run.begin.push_back(0);

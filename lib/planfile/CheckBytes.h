@@ -4,7 +4,7 @@
 #ifndef LLMC_LIB_PLANFILE_CHECKBYTES_H
 #define LLMC_LIB_PLANFILE_CHECKBYTES_H
 
-#include "lib/planfile/CheckWalk.h"
+#include "lib/planfile/Trace.h"
 
 #include <span>
 
@@ -23,9 +23,9 @@ struct AtomAccess : AtomRange {
 };
 
 // Holds the atoms of a stage and the accesses of every row of its table.
-class StageBytes {
+class StageAtoms {
 public:
-  explicit StageBytes(const StageT &stage);
+  explicit StageAtoms(const StageT &stage);
 
   size_t atoms() const { return borders.empty() ? 0 : borders.size() - 1; }
   // Returns the arena offset of an atom's first byte; of a range's `last` it is the end of the

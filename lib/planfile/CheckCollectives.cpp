@@ -1,4 +1,4 @@
-#include "lib/planfile/CheckWalk.h"
+#include "lib/planfile/Trace.h"
 
 #include <algorithm>
 #include <map>
@@ -127,7 +127,7 @@ private:
       findings.add(trace.at(node,
                             describeBody(program, *node.inst) + " leaves the mesh: there are " +
                                 std::to_string(program.stages.size()) + " stages",
-                            "drop it at the border stage, or correct delta"));
+                            "drop it at the boundary stage, or correct delta"));
       return;
     }
     Ends &ends = messages[messageKey(program, node)];

@@ -1,6 +1,6 @@
 #include "lib/planfile/CheckCoverage.h"
 #include "lib/planfile/CheckTable.h"
-#include "lib/planfile/CheckWalk.h"
+#include "lib/planfile/Trace.h"
 
 #include <algorithm>
 #include <map>

@@ -18,7 +18,7 @@ constexpr uint32_t kInitialWriter = ~0u;
 
 // Identifies an access: it is ordered before every instruction whose clock has at least
 // `sequence` for `stream`.
-struct Visitor {
+struct AccessStamp {
   uint32_t node = kInitialWriter;
   uint32_t stream = 0, sequence = 0; // sequence is 1-based
 };
@@ -27,22 +27,22 @@ struct Visitor {
 // reader is stored inline.
 class Readers {
 public:
-  void add(const Visitor &who) {
+  void add(const AccessStamp &who) {
     if (first.node == kInitialWriter || first.stream == who.stream) {
       first = who;
       return;
     }
     if (!others)
-      others = std::make_unique<std::vector<Visitor>>();
+      others = std::make_unique<std::vector<AccessStamp>>();
     auto same = std::find_if(others->begin(), others->end(),
-                             [&](const Visitor &r) { return r.stream == who.stream; });
+                             [&](const AccessStamp &r) { return r.stream == who.stream; });
     if (same == others->end())
       others->push_back(who);
     else
       *same = who;
   }
   void clear() {
-    first = Visitor();
+    first = AccessStamp();
     if (others)
       others->clear();
   }
@@ -56,13 +56,13 @@ public:
   }
 
 private:
-  Visitor first; // without a node: no reader
-  std::unique_ptr<std::vector<Visitor>> others;
+  AccessStamp first; // without a node: no reader
+  std::unique_ptr<std::vector<AccessStamp>> others;
 };
 
 // Holds the state of one atom of the arena: its last writer and the readers since.
 struct Cell {
-  Visitor writer;
+  AccessStamp writer;
   AtomRange written;        // all atoms of that write, overwritten ones too
   uint32_t lane = 0;        // of the buffer that was written
   bool holdsValue = false;
@@ -343,13 +343,13 @@ private:
     finished.push_back({n, node.stream});
   }
 
-  static bool ordered(const Visitor &before, const Visitor &who, const Clock &clock) {
+  static bool ordered(const AccessStamp &before, const AccessStamp &who, const Clock &clock) {
     return before.node == kInitialWriter || before.node == who.node ||
            clock[before.stream] >= before.sequence;
   }
 
   // Applies reads before writes, for an instruction may write in place what it reads.
-  void access(const Visitor &who, const Node &node, const Clock &clock) {
+  void access(const AccessStamp &who, const Node &node, const Clock &clock) {
     auto accesses = bytes[node.stage].of(node.entry, node.index);
     for (const AtomAccess &a : accesses)
       if (a.read)
@@ -359,7 +359,7 @@ private:
         write(who, node, a, clock);
   }
 
-  void read(const Visitor &who, const Node &node, const AtomAccess &a, const Clock &clock) {
+  void read(const AccessStamp &who, const Node &node, const AtomAccess &a, const Clock &clock) {
     bool hole = false;
     for (uint32_t atom = a.first; atom < a.last; ++atom) {
       Cell &cell = cells[node.stage][atom];
@@ -446,13 +446,13 @@ private:
                           "give the stage more slots, or reuse a slot only after its backward"));
   }
 
-  void write(const Visitor &who, const Node &node, const AtomAccess &a, const Clock &clock) {
+  void write(const AccessStamp &who, const Node &node, const AtomAccess &a, const Clock &clock) {
     bool accumulated = false;
     for (uint32_t atom = a.first; atom < a.last; ++atom) {
       const Cell &cell = cells[node.stage][atom];
       if (!ordered(cell.writer, who, clock))
         reportRace(cell.writer.node, who.node, "written", "overwritten", beginOf(node, atom));
-      cell.readers.forEach([&](const Visitor &reader) {
+      cell.readers.forEach([&](const AccessStamp &reader) {
         accumulated |= reader.node == who.node;
         if (!ordered(reader, who, clock))
           reportRace(reader.node, who.node, "read", "overwritten", beginOf(node, atom));
@@ -519,7 +519,7 @@ private:
   Ready least = {0, 0, 0}; // of all that are ready, if there is one outside of the queue
   bool hasLeast = false;
   std::vector<std::pair<uint32_t, uint32_t>> finished; // node and stream
-  std::vector<StageBytes> bytes;                       // of each stage
+  std::vector<StageAtoms> bytes;                       // of each stage
   std::vector<std::vector<Cell>> cells;                // of each stage's atoms
   std::vector<uint32_t> arrived;                       // members that reached a collective
   std::set<std::pair<const InstructionT *, const InstructionT *>> pairsSeen;
@@ -532,7 +532,7 @@ std::vector<Finding> checkHappensBefore(const ProgramT &program) {
   return HappensBefore(program, /*unrolled=*/false).run();
 }
 
-std::vector<Finding> checkHappensBeforeOfTwo(const ProgramT &program) {
+std::vector<Finding> checkHappensBeforeUnrolled(const ProgramT &program) {
   return HappensBefore(program, /*unrolled=*/true).run();
 }
 

@@ -1,4 +1,4 @@
-#include "lib/planfile/CheckWalk.h"
+#include "lib/planfile/Trace.h"
 
 #include <algorithm>
 #include <deque>
@@ -16,29 +16,29 @@ namespace {
 // stops, every run does, and following the waits-for edges from any blocked queue ends in a cycle
 // of the launch orders.
 //
-// There are two simulations, with different queues. OfStreams has one queue per stream with all
+// There are two simulations, with different queues. PerStream has one queue per stream with all
 // instructions: messages are rendezvous, so that a send that must be buffered to make progress is
-// refused. OfRanks has one queue per rank with all communications in the order in which the host
+// refused. PerRank has one queue per rank with all communications in the order in which the host
 // issues them: they share the device, and what two ranks issue in different order can starve each
 // other even from different streams.
 //
 // Members of a stage's own groups (data, tensor) run one stream and agree; only communications
 // that span stages can form a cycle.
-class Play {
+class LaunchSimulation {
 public:
-  enum Queues { OfStreams, OfRanks };
+  enum Queues { PerStream, PerRank };
 
-  Play(const Trace &trace, Queues kind) : trace(trace) {
-    size_t count = kind == OfRanks ? trace.program.stages.size() : trace.streamBase.back();
+  LaunchSimulation(const Trace &trace, Queues kind) : trace(trace) {
+    size_t count = kind == PerRank ? trace.program.stages.size() : trace.streamBase.back();
     queues.resize(count);
     queueOf.assign(trace.nodes.size(), -1);
     placeOf.assign(trace.nodes.size(), 0);
     executed.assign(trace.nodes.size(), false);
     for (uint32_t n = 0; n < trace.nodes.size(); ++n) {
       const Node &node = trace.nodes[n];
-      if (kind == OfRanks && node.type != Body::Collective && node.group < 0)
+      if (kind == PerRank && node.type != Body::Collective && node.group < 0)
         continue;
-      queueOf[n] = kind == OfRanks ? node.stage : node.stream;
+      queueOf[n] = kind == PerRank ? node.stage : node.stream;
       placeOf[n] = queues[queueOf[n]].size();
       queues[queueOf[n]].push_back(n);
     }
@@ -217,12 +217,12 @@ void report(const Trace &trace, const std::vector<uint32_t> &cycle, const char *
 std::vector<Finding> checkLaunchOrder(const ProgramT &program) {
   Findings findings("launch-order");
   Trace trace = buildTrace(program, 1);
-  report(trace, Play(trace, Play::OfRanks).findCycle(),
+  report(trace, LaunchSimulation(trace, LaunchSimulation::PerRank).findCycle(),
          "ranks issue communications in orders that form a cycle:",
          "issue collectives in one global order on every stage, and each send in one group with "
          "the receive that follows it",
          findings);
-  report(trace, Play(trace, Play::OfStreams).findCycle(),
+  report(trace, LaunchSimulation(trace, LaunchSimulation::PerStream).findCycle(),
          "communications that block their streams wait for each other in a cycle:",
          "issue sends and receives on streams of their own, in the order in which both ends can "
          "reach them",

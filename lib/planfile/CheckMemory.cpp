@@ -13,7 +13,7 @@ namespace {
 // the bytes are written again, both ends included.
 class Liveness {
 public:
-  Liveness(const StageBytes &bytes, size_t length)
+  Liveness(const StageAtoms &bytes, size_t length)
       : bytes(bytes), cells(bytes.atoms()), delta(length + 1, 0) {}
 
   // Excludes bytes that always hold a value; the caller counts them.
@@ -66,7 +66,7 @@ private:
     delta[cell.lastRead + 1] -= size;
   }
 
-  const StageBytes &bytes;
+  const StageAtoms &bytes;
   std::vector<Cell> cells;
   std::vector<int64_t> delta; // change of live bytes at each time
 };
@@ -270,7 +270,7 @@ uint64_t peakLiveBytes(const ProgramT &program, unsigned stageIndex) {
   size_t length = 1; // one more instant at the end, where the host reads the outputs
   for (const auto &entry : stage.table)
     length += stage.procedures[entry->procedure]->instructions.size();
-  StageBytes bytes(stage);
+  StageAtoms bytes(stage);
   Liveness liveness(bytes, length);
   for (const auto &state : stage.states)
     liveness.exclude(bytes.of(*state->buffer));

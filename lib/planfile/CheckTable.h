@@ -3,7 +3,7 @@
 #ifndef LLMC_LIB_PLANFILE_CHECKTABLE_H
 #define LLMC_LIB_PLANFILE_CHECKTABLE_H
 
-#include "lib/planfile/CheckWalk.h"
+#include "lib/planfile/Trace.h"
 
 namespace llmc::planfile {
 

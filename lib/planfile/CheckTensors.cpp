@@ -1,5 +1,5 @@
 // Checks tensors that share arena bytes: each reader finds its own.
-#include "lib/planfile/CheckWalk.h"
+#include "lib/planfile/Trace.h"
 
 #include <map>
 

@@ -1,6 +1,6 @@
 // Checks what a step does to its persistent tensors: sums are begun, added to and used once, and
 // every state that the update has to renew is written once.
-#include "lib/planfile/CheckWalk.h"
+#include "lib/planfile/Trace.h"
 
 #include <algorithm>
 #include <set>
@@ -8,12 +8,12 @@
 namespace llmc::planfile {
 namespace {
 
-enum class Act { Read, Write, Change, Reduce, Gather }; // Change: reads what it writes
+enum class AccessKind { Read, Write, Change, Reduce, Gather }; // Change: reads what it writes
 
 // Describes what an instruction does to the atoms [first, last).
 struct Event {
   uint32_t first, last, instruction;
-  Act act;
+  AccessKind act;
   bool fills = false, product = false;
   bool updates = false; // the instruction writes a state that is no accumulator
 };
@@ -148,10 +148,10 @@ private:
             return r.read && r.begin <= a.begin && a.end <= r.end;
           });
           bool collective = inst.body.type == Body::Collective;
-          Act act = !writes      ? Act::Read
-                    : collective ? (changes ? Act::Reduce : Act::Gather)
-                    : changes    ? Act::Change
-                                 : Act::Write;
+          AccessKind act = !writes      ? AccessKind::Read
+                    : collective ? (changes ? AccessKind::Reduce : AccessKind::Gather)
+                    : changes    ? AccessKind::Change
+                                 : AccessKind::Write;
           if (writes ? a.write : a.read)
             forEachRun(a, [&](uint32_t first, uint32_t last) {
               list.push_back({first, last, i, act, inst.body.type == Body::Fill,
@@ -165,10 +165,10 @@ private:
   void happen(const Event &event, Atom &atom) {
     if (training() && isAccumulator(atom))
       accumulate(event, atom);
-    else if (training() && atom.state >= 0 && event.act != Act::Read)
-      atom.updates += event.act == Act::Write || event.act == Act::Change;
-    atom.whole |= event.act == Act::Gather;
-    atom.written |= event.act != Act::Read;
+    else if (training() && atom.state >= 0 && event.act != AccessKind::Read)
+      atom.updates += event.act == AccessKind::Write || event.act == AccessKind::Change;
+    atom.whole |= event.act == AccessKind::Gather;
+    atom.written |= event.act != AccessKind::Read;
   }
 
   void accumulate(const Event &event, Atom &atom) {
@@ -176,9 +176,9 @@ private:
     const InstructionT &inst = *procedureOf(entry).instructions[event.instruction];
     ProcedureKind kind = procedureOf(entry).kind;
     bool perMicroBatch = kind != ProcedureKind::Begin && kind != ProcedureKind::Update;
-    bool begins = event.act == Act::Write || event.act == Act::Gather;
+    bool begins = event.act == AccessKind::Write || event.act == AccessKind::Gather;
     if (!begins && !atom.begunBy) {
-      report(event, atom, event.act == Act::Read ? "reads" : "adds to",
+      report(event, atom, event.act == AccessKind::Read ? "reads" : "adds to",
              "before this step has begun it, so that the last step's sum is in it",
              "fill it before, or let the first addition write it");
       atom.begunBy = &inst; // reported once
@@ -198,7 +198,7 @@ private:
       atom.begunBy = &inst;
       atom.begunIn = row;
     }
-    if (event.act == Act::Read) {
+    if (event.act == AccessKind::Read) {
       atom.taken |= !perMicroBatch;
       if (event.updates && !atom.usedBy)
         atom.usedBy = &inst;
@@ -207,8 +207,9 @@ private:
     if (atom.usedBy && atom.usedBy != &inst)
       report(event, atom, "changes", "after a state was updated with it",
              "update states after the last change of their gradients");
-    atom.reduced |= event.act == Act::Reduce || event.act == Act::Gather;
-    if (!perMicroBatch || event.fills || (event.act != Act::Write && event.act != Act::Change))
+    atom.reduced |= event.act == AccessKind::Reduce || event.act == AccessKind::Gather;
+    if (!perMicroBatch || event.fills ||
+        (event.act != AccessKind::Write && event.act != AccessKind::Change))
       return;
     if (atom.reduced)
       report(event, atom, "adds to", "whose sum over ranks has been taken",

@@ -23,7 +23,7 @@ std::vector<int64_t> planfile::wholeShape(const MeshT &mesh, const InputBindingT
   return shape;
 }
 
-std::vector<uint64_t> planfile::permutedPlaces(const MeshT &mesh, const InputBindingT &input) {
+std::vector<uint64_t> planfile::permutedIndices(const MeshT &mesh, const InputBindingT &input) {
   if (input.permuted_dim == 0)
     return {};
   std::vector<int64_t> shape = wholeShape(mesh, input);

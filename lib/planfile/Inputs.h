@@ -16,7 +16,7 @@ std::vector<int64_t> wholeShape(const MeshT &mesh, const InputBindingT &input);
 
 // Returns for each element i of a row its index in the permuted row that ranks' parts are cut
 // from; empty if the loader permutes nothing.
-std::vector<uint64_t> permutedPlaces(const MeshT &mesh, const InputBindingT &input);
+std::vector<uint64_t> permutedIndices(const MeshT &mesh, const InputBindingT &input);
 
 // Returns the index of the first element of a rank's part in a micro-batch that is dense in
 // wholeShape().

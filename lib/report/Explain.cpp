@@ -11,19 +11,19 @@ using support::error;
 
 // Returns the pattern of a collective or message: its rule and op. Layers that communicate alike
 // share it, with kind, axes and phase.
-static std::string patternOf(const Book &book, const Traffic &t) {
+static std::string patternOf(const PlanIndex &book, const Traffic &t) {
   const OriginT &origin = *book.program.origins[t.origin];
   if (t.isSend)
     return origin.rule;
   std::string text = origin.rule.empty() ? origin.op : origin.rule;
-  if (std::optional<Named> cause = book.causeOf(t))
+  if (std::optional<NamedOp> cause = book.opRequiring(t))
     text += " of " + shortOp(cause->op->op);
   return text;
 }
 
-static json summaryOf(const Book &book, const Traffic &t) {
+static json summaryOf(const PlanIndex &book, const Traffic &t) {
   json axes = book.namesOf(t.axes);
-  std::optional<Named> cause = t.isSend ? std::nullopt : book.causeOf(t);
+  std::optional<NamedOp> cause = t.isSend ? std::nullopt : book.opRequiring(t);
   json j = {{"name", t.name},
             {"kind", t.kind},
             {"axes", axes},
@@ -39,14 +39,14 @@ static json summaryOf(const Book &book, const Traffic &t) {
   return j;
 }
 
-json explainAll(const Book &book) {
+json explainAll(const PlanIndex &book) {
   json collectives = json::array(), sends = json::array();
   for (const Traffic &t : book.traffic)
     (t.isSend ? sends : collectives).push_back(summaryOf(book, t));
   return {{"what", "traffic"}, {"collectives", collectives}, {"sends", sends}};
 }
 
-json explainKind(const Book &book, const std::string &kind) {
+json explainKind(const PlanIndex &book, const std::string &kind) {
   json nodes = json::array();
   std::string name;
   for (const auto &op : book.program.ops) {
@@ -54,7 +54,7 @@ json explainKind(const Book &book, const std::string &kind) {
       continue;
     name = op->op;
     json cuts = json::array();
-    for (const Book::Cut &cut : book.cutsOf(*op))
+    for (const PlanIndex::Cut &cut : book.cutsOf(*op))
       cuts.push_back({{"axis", cut.name},
                       {"tactic", cut.why->tactic},
                       {"rule", cut.why->rule},
@@ -74,7 +74,7 @@ json explainKind(const Book &book, const std::string &kind) {
 }
 
 support::Result<json> explainJson(const ProgramT &program, const std::string &what) {
-  Book book(program);
+  PlanIndex book(program);
   if (what.empty())
     return explainAll(book);
   for (const Traffic &t : book.traffic)

@@ -4,7 +4,7 @@
 #ifndef LLMC_LIB_REPORT_EXPLAIN_H
 #define LLMC_LIB_REPORT_EXPLAIN_H
 
-#include "lib/report/Book.h"
+#include "lib/report/PlanIndex.h"
 #include "lib/support/Error.h"
 
 namespace llmc::report {
@@ -26,13 +26,13 @@ support::Result<nlohmann::json> explainJson(const planfile::ProgramT &program,
 std::string explainText(const nlohmann::json &answer);
 
 // Builds the parts of explainJson(); explainKind() returns null for an unknown kind.
-nlohmann::json explainAll(const Book &book);
-nlohmann::json explainTraffic(const Book &book, const Traffic &t);
-nlohmann::json explainNode(const Book &book, const std::string &name);
-nlohmann::json explainParameter(const Book &book, const std::string &name);
-nlohmann::json explainKind(const Book &book, const std::string &kind);
+nlohmann::json explainAll(const PlanIndex &book);
+nlohmann::json explainTraffic(const PlanIndex &book, const Traffic &t);
+nlohmann::json explainNode(const PlanIndex &book, const std::string &name);
+nlohmann::json explainParameter(const PlanIndex &book, const std::string &name);
+nlohmann::json explainKind(const PlanIndex &book, const std::string &kind);
 // Lists the alternatives to a collective or message with their cost: [{name, text, ...}].
-nlohmann::json alternativesTo(const Book &book, const Traffic &t);
+nlohmann::json alternativesTo(const PlanIndex &book, const Traffic &t);
 
 } // namespace llmc::report
 

@@ -25,7 +25,7 @@ std::string nameOf(const OpInfoT &op, int64_t layer) {
 
 // Proposes to keep the tensors that the tactic's seed cut whole over the axis; its cost is what a
 // rank would then hold more of each state of these parameters.
-json keepWhole(const Book &book, const Traffic &t, const Named &cause,
+json keepWhole(const PlanIndex &book, const Traffic &t, const NamedOp &cause,
                const std::vector<uint32_t> &axes) {
   std::string seed;
   for (const auto &cut : cause.op->cuts)
@@ -37,7 +37,7 @@ json keepWhole(const Book &book, const Traffic &t, const Named &cause,
       for (const auto &operand : op->operands)
         if (cut->axis == axes.front() && cut->seed == seed &&
             book.isCutOver(operand->needed ? operand->needed.get() : operand->layout.get(), axes))
-          if (std::string name = Book::nameIn(*operand, cause.layer); book.sourceOf(name))
+          if (std::string name = PlanIndex::nameIn(*operand, cause.layer); book.sourceOf(name))
             parameters.insert(book.sourceOf(name)->name);
   uint64_t more = 0, weights = 0;
   for (const std::string &name : parameters)
@@ -64,10 +64,10 @@ json keepWhole(const Book &book, const Traffic &t, const Named &cause,
 }
 
 // Proposes to gather the cut operand before the op instead of reducing its result.
-json gatherBefore(const Book &book, const Traffic &t, const Named &cause,
+json gatherBefore(const PlanIndex &book, const Traffic &t, const NamedOp &cause,
                   const std::vector<uint32_t> &axes) {
   for (const auto &operand : cause.op->operands) {
-    std::string name = Book::nameIn(*operand, cause.layer);
+    std::string name = PlanIndex::nameIn(*operand, cause.layer);
     if (book.sourceOf(name) || !operand->layout || !book.isCutOver(operand->layout.get(), axes))
       continue;
     uint64_t bytes = book.localBytes(*operand) * book.sizeOf(axes);
@@ -83,9 +83,9 @@ json gatherBefore(const Book &book, const Traffic &t, const Named &cause,
   return nullptr;
 }
 
-json tensorAlternatives(const Book &book, const Traffic &t) {
+json tensorAlternatives(const PlanIndex &book, const Traffic &t) {
   json list = json::array();
-  std::optional<Named> cause = book.causeOf(t);
+  std::optional<NamedOp> cause = book.opRequiring(t);
   std::vector<uint32_t> axes = book.firstNamed(t.axes);
   if (cause)
     for (json other : {keepWhole(book, t, *cause, axes), gatherBefore(book, t, *cause, axes)})
@@ -104,7 +104,7 @@ json tensorAlternatives(const Book &book, const Traffic &t) {
   return list;
 }
 
-json dataAlternatives(const Book &book, const Traffic &t) {
+json dataAlternatives(const PlanIndex &book, const Traffic &t) {
   const ProgramT &program = book.program;
   json list = json::array();
   if (program.origins[t.origin]->op != "gradients")
@@ -129,7 +129,7 @@ json dataAlternatives(const Book &book, const Traffic &t) {
   return list;
 }
 
-json sendAlternatives(const Book &book, const Traffic &t) {
+json sendAlternatives(const PlanIndex &book, const Traffic &t) {
   json list = json::array();
   const OriginT &origin = *book.program.origins[t.origin];
   std::vector<uint32_t> whole; // axes along which all ranks send the same bytes
@@ -150,13 +150,13 @@ json sendAlternatives(const Book &book, const Traffic &t) {
                                   " bytes) and the receivers all_gather: not built")}});
   }
   list.push_back({{"name", "fewer stages"},
-                  {"text", "a mesh with a smaller pp has fewer borders; each rank then holds more layers"}});
+                  {"text", "a mesh with a smaller pp has fewer stage boundaries; each rank then holds more layers"}});
   return list;
 }
 
 } // namespace
 
-json alternativesTo(const Book &book, const Traffic &t) {
+json alternativesTo(const PlanIndex &book, const Traffic &t) {
   const OriginT &origin = *book.program.origins[t.origin];
   if (t.isSend)
     return sendAlternatives(book, t);

@@ -19,26 +19,26 @@ bool has(const std::vector<std::string> &list, const std::string &name) {
 }
 
 // Names the operand through which a cut reached the op: one that is cut so where it is made.
-std::string wayOf(const Book &book, const Named &named, const std::vector<uint32_t> &axes) {
+std::string wayOf(const PlanIndex &book, const NamedOp &named, const std::vector<uint32_t> &axes) {
   for (size_t i = 0; i < named.op->operands.size(); ++i) {
     const TensorInfoT &operand = *named.op->operands[i];
     if (!book.isCutOver(operand.layout.get(), axes))
       continue;
-    std::string name = Book::nameIn(operand, named.layer);
+    std::string name = PlanIndex::nameIn(operand, named.layer);
     return support::text("operand ", i, name.empty() ? "" : " (" + name + ")");
   }
   return "";
 }
 
-json cutsOf(const Book &book, const Named &named) {
+json cutsOf(const PlanIndex &book, const NamedOp &named) {
   json cuts = json::array();
-  for (const Book::Cut &found : book.cutsOf(*named.op)) {
+  for (const PlanIndex::Cut &found : book.cutsOf(*named.op)) {
     const AxisCutT *cut = found.why;
     // Finds the first op of the node at which the tactic began.
-    std::vector<Named> seeds = book.opsOf(cut->seed);
+    std::vector<NamedOp> seeds = book.opsOf(cut->seed);
     bool here = !seeds.empty() && seeds.front().op == named.op;
     std::string seed = cut->seed;
-    for (const Named &other : seeds)
+    for (const NamedOp &other : seeds)
       for (size_t i = 0; named.layer >= 0 && i < other.op->layers.size(); ++i)
         if (other.op->layers[i] == named.layer && seed == cut->seed)
           seed = other.op->names[i];
@@ -52,7 +52,7 @@ json cutsOf(const Book &book, const Named &named) {
   return cuts;
 }
 
-json opOf(const Book &book, const Named &named) {
+json opOf(const PlanIndex &book, const NamedOp &named) {
   json operands = json::array(), results = json::array();
   for (const auto &operand : named.op->operands)
     operands.push_back(book.describe(*operand, named.layer));
@@ -64,7 +64,7 @@ json opOf(const Book &book, const Named &named) {
 
 // Lists the instructions that stand for the node, and the bytes of theirs that the backward pass
 // reads.
-json instructionsOf(const Book &book, const std::string &name, json &saved) {
+json instructionsOf(const PlanIndex &book, const std::string &name, json &saved) {
   const ProgramT &program = book.program;
   json list = json::array();
   std::map<uint32_t, uint64_t> bytes; // by stage
@@ -101,7 +101,7 @@ json instructionsOf(const Book &book, const std::string &name, json &saved) {
   return list;
 }
 
-json trafficOf(const Book &book, const std::string &name) {
+json trafficOf(const PlanIndex &book, const std::string &name) {
   json list = json::array();
   for (const Traffic &t : book.traffic) {
     const OriginT &origin = *book.program.origins[t.origin];
@@ -116,16 +116,16 @@ json trafficOf(const Book &book, const std::string &name) {
 
 } // namespace
 
-json explainNode(const Book &book, const std::string &name) {
+json explainNode(const PlanIndex &book, const std::string &name) {
   json ops = json::array(), saved;
-  for (const Named &named : book.opsOf(name))
+  for (const NamedOp &named : book.opsOf(name))
     ops.push_back(opOf(book, named));
   json instructions = instructionsOf(book, name, saved);
   return {{"what", "node"},         {"name", name},   {"ops", ops}, {"instructions", instructions},
           {"saved", saved},         {"collectives", trafficOf(book, name)}};
 }
 
-json explainParameter(const Book &book, const std::string &name) {
+json explainParameter(const PlanIndex &book, const std::string &name) {
   const ProgramT &program = book.program;
   const SourceTensorT &source = *book.sourceOf(name);
   json states = json::array(), readers = json::array(), cuts = json::array();
@@ -147,7 +147,7 @@ json explainParameter(const Book &book, const std::string &name) {
       for (size_t k = 0; k < operand->names.size(); ++k) {
         if (operand->names[k] != source.name)
           continue;
-        Named named{op.get(), operand->names.size() > 1 ? int64_t(k) : -1};
+        NamedOp named{op.get(), operand->names.size() > 1 ? int64_t(k) : -1};
         std::string node;
         for (size_t i = 0; i < op->names.size() && node.empty(); ++i)
           if (op->layers.empty() || int64_t(op->layers[i]) == named.layer)

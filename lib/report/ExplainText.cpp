@@ -95,7 +95,7 @@ void printWhy(std::ostringstream &out, const json &answer) {
   const json &why = answer["why"];
   if (answer.contains("to_stage")) {
     uint64_t from = num(answer, "stage"), to = num(answer, "to_stage");
-    out << "why         for the border between stages " << std::min(from, to) << " and "
+    out << "why         for the boundary between stages " << std::min(from, to) << " and "
         << std::max(from, to);
   } else {
     out << "why         for " << str(why, "node");

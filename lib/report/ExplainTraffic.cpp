@@ -2,7 +2,7 @@
 #include "lib/support/Counted.h"
 #include "lib/report/Explain.h"
 
-#include "lib/planfile/CheckWalk.h"
+#include "lib/planfile/Trace.h"
 
 #include <algorithm>
 
@@ -20,7 +20,7 @@ namespace {
 
 // Describes what partition did: the layout of the tensor, the layout that is needed, and what
 // converts one to the other.
-std::string partitionOf(const Book &book, const Traffic &t) {
+std::string partitionOf(const PlanIndex &book, const Traffic &t) {
   const OriginT &origin = *book.program.origins[t.origin];
   if (t.isSend)
     return text("split-stages cut the step between stages ", std::min(t.stage, t.toStage), " and ",
@@ -56,7 +56,7 @@ std::string partitionOf(const Book &book, const Traffic &t) {
 }
 
 // Lists the accumulators inside the bytes of a bucket.
-json bucketTensors(const Book &book, const Traffic &t, const CollectiveT &collective) {
+json bucketTensors(const PlanIndex &book, const Traffic &t, const CollectiveT &collective) {
   json list = json::array();
   for (const auto &state : book.program.stages[t.stage]->states) {
     const BufferRefT &at = *state->buffer, &all = *collective.src;
@@ -78,7 +78,7 @@ json bucketTensors(const Book &book, const Traffic &t, const CollectiveT &collec
 }
 
 // Names what wrote the bytes before the instruction, or what reads them after it.
-json neighbours(const Book &book, const Site &site, bool before) {
+json neighbours(const PlanIndex &book, const Site &site, bool before) {
   const ProgramT &program = book.program;
   const auto &list = program.stages[site.stage]->procedures[site.procedure]->instructions;
   std::vector<ByteAccess> bytes;
@@ -179,7 +179,7 @@ const std::string &computedBy(const StageT &stage, const ProcedureT &procedure, 
 
 // Counts the launches and products of the compute stream that may overlap with a collective on a
 // stream of its own.
-json overlapOf(const Book &book, const Site &site) {
+json overlapOf(const PlanIndex &book, const Site &site) {
   const StageT &stage = *book.program.stages[site.stage];
   const ProcedureT &procedure = *stage.procedures[site.procedure];
   const auto &list = procedure.instructions;
@@ -214,7 +214,7 @@ json overlapOf(const Book &book, const Site &site) {
 }
 
 // Counts the groups among the ranks of its stage, and lists the first four.
-json membersOf(const Book &book, const Traffic &t, const InstructionT &inst) {
+json membersOf(const PlanIndex &book, const Traffic &t, const InstructionT &inst) {
   const ProgramT &program = book.program;
   json groups = json::array();
   uint64_t size = 0, count = 0;
@@ -238,10 +238,11 @@ json membersOf(const Book &book, const Traffic &t, const InstructionT &inst) {
 }
 
 // Returns the node at which the tactic began; of folded layers that of this layer.
-std::string seedOf(const Book &book, const OriginT &origin, const std::optional<Named> &cause) {
+std::string seedOf(const PlanIndex &book, const OriginT &origin,
+                   const std::optional<NamedOp> &cause) {
   if (!cause || cause->layer < 0)
     return origin.seed;
-  for (const Named &seed : book.opsOf(origin.seed))
+  for (const NamedOp &seed : book.opsOf(origin.seed))
     for (size_t i = 0; i < seed.op->layers.size(); ++i)
       if (seed.op->layers[i] == cause->layer)
         return seed.op->names[i];
@@ -250,25 +251,25 @@ std::string seedOf(const Book &book, const OriginT &origin, const std::optional<
 
 } // namespace
 
-json explainTraffic(const Book &book, const Traffic &t) {
+json explainTraffic(const PlanIndex &book, const Traffic &t) {
   const ProgramT &program = book.program;
   const InstructionT &inst = instructionAt(program, t.sites.front());
   const OriginT &origin = *program.origins[t.origin];
-  std::optional<Named> cause = t.isSend ? std::nullopt : book.causeOf(t);
+  std::optional<NamedOp> cause = t.isSend ? std::nullopt : book.opRequiring(t);
   json tensors = json::array();
   for (const auto &tensor : origin.tensors) {
     tensors.push_back(book.describe(*tensor));
     if (!t.isSend)
-      tensors.back()["name"] = titleOf(origin);
+      tensors.back()["name"] = originTitle(origin);
   }
   if (const CollectiveT *collective = inst.body.AsCollective(); collective && tensors.empty())
     tensors = bucketTensors(book, t, *collective);
   return {{"what", "collective"},
           {"why",
-           {{"node", titleOf(origin)},
+           {{"node", originTitle(origin)},
             {"nodes", origin.nodes},
-            {"is_parameter", book.sourceOf(titleOf(origin)) != nullptr},
-            {"is_node", !book.opsOf(titleOf(origin)).empty()},
+            {"is_parameter", book.sourceOf(originTitle(origin)) != nullptr},
+            {"is_node", !book.opsOf(originTitle(origin)).empty()},
             {"op", cause ? json(cause->op->op) : json(origin.op)},
             {"tactic", origin.tactic},
             {"rule", origin.rule},

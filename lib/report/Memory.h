@@ -3,7 +3,7 @@
 #ifndef LLMC_LIB_REPORT_MEMORY_H
 #define LLMC_LIB_REPORT_MEMORY_H
 
-#include "lib/report/Walk.h"
+#include "lib/report/Traffic.h"
 
 #include <map>
 #include <utility>

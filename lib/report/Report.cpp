@@ -1,7 +1,7 @@
 #include "lib/report/Report.h"
 
 #include "lib/planfile/AxisNames.h"
-#include "lib/planfile/CheckWalk.h"
+#include "lib/planfile/Trace.h"
 #include "lib/planfile/Elements.h"
 #include "lib/planfile/Program.h"
 #include "lib/report/Memory.h"
@@ -70,7 +70,7 @@ json parameterTypes(const ProgramT &program) {
   for (const auto &source : program.sources) {
     if (source->file < 0)
       continue;
-    std::optional<support::ScalePlace> scales;
+    std::optional<support::ScaleLocation> scales;
     if (const ScalesT *given = source->scales.get())
       scales = {given->file, given->file_offset, elementType(*given), given->block[0],
                 given->block[1]};
@@ -134,7 +134,7 @@ json describeCollectives(const ProgramT &program, const std::vector<Traffic> &tr
                     {"phase", toString(t.phase)},
                     {"bytes", t.bytes},
                     {"per_step", t.perStep},
-                    {"origin", titleOf(origin)},
+                    {"origin", originTitle(origin)},
                     {"source",
                      {{"op", origin.op},
                       {"nodes", origin.nodes},

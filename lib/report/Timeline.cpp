@@ -1,6 +1,6 @@
 #include "lib/report/Timeline.h"
 
-#include "lib/planfile/CheckWalk.h"
+#include "lib/planfile/Trace.h"
 
 #include <algorithm>
 #include <map>

@@ -85,7 +85,8 @@ Result<std::optional<Quantization>> Quantization::of(const Json &config) {
   return std::optional(std::move(result));
 }
 
-std::string llmc::support::storedText(ElementType type, const std::optional<ScalePlace> &scales) {
+std::string llmc::support::storedText(ElementType type,
+                                      const std::optional<ScaleLocation> &scales) {
   std::string out(toString(type));
   if (scales)
     out += text(", ", toString(scales->type), " scales of ", scales->rows, "x", scales->columns);
@@ -159,27 +160,27 @@ Checkpoint::Stored Checkpoint::take(const TensorNames &names, const char *suffix
   return result;
 }
 
-TensorPlace Checkpoint::placeOf(const Stored &stored, ElementType type) const {
+TensorLocation Checkpoint::placeOf(const Stored &stored, ElementType type) const {
   auto file = static_cast<size_t>(set_.fileOf(stored.name) - set_.files().data());
   return {stored.name, file, stored.tensor->fileOffset, type, stored.transposed, {}};
 }
 
-ScalePlace Checkpoint::scalesAt(const std::string &name, ElementType type, int64_t rows,
+ScaleLocation Checkpoint::scalesAt(const std::string &name, ElementType type, int64_t rows,
                                 int64_t columns) const {
   auto file = static_cast<size_t>(set_.fileOf(name) - set_.files().data());
   return {file, set_.find(name)->fileOffset, type, rows, columns};
 }
 
-Result<std::optional<TensorPlace>> Checkpoint::find(const TensorNames &names,
+Result<std::optional<TensorLocation>> Checkpoint::find(const TensorNames &names,
                                                     const std::vector<int64_t> &shape) {
   if (Stored stored = take(names, "", shape); stored.tensor)
     return numbers(stored);
   if (Stored stored = take(names, "_blocks", shape); stored.tensor)
     return microscaled(stored);
-  return std::optional<TensorPlace>();
+  return std::optional<TensorLocation>();
 }
 
-Result<std::optional<TensorPlace>> Checkpoint::numbers(const Stored &stored) {
+Result<std::optional<TensorLocation>> Checkpoint::numbers(const Stored &stored) {
   ElementType type = stored.tensor->type;
   if (stored.tensor->shape != stored.shape)
     return error("'", stored.name, "' has the shape ", shapeText(stored.tensor->shape),
@@ -187,13 +188,13 @@ Result<std::optional<TensorPlace>> Checkpoint::numbers(const Stored &stored) {
   if (isInteger(type) || type == ElementType::F8E8M0 || type == ElementType::F4E2M1)
     return error("'", stored.name, "' holds ", toString(type),
                  ", expected F32, F16, BF16, F64, F8_E4M3 or F8_E5M2");
-  TensorPlace place = placeOf(stored, type);
+  TensorLocation place = placeOf(stored, type);
   if (Status s = findScales(place, stored.shape); !s)
     return s.takeError();
   return std::optional(std::move(place));
 }
 
-Status Checkpoint::findScales(TensorPlace &place, const std::vector<int64_t> &shape) {
+Status Checkpoint::findScales(TensorLocation &place, const std::vector<int64_t> &shape) {
   // Accepts NAME_scale beside a plain tensor, for a parameter may be called that.
   if (!isFloat8(place.type)) {
     if (set_.find(place.name + "_scale_inv"))
@@ -232,7 +233,7 @@ Status Checkpoint::findScales(TensorPlace &place, const std::vector<int64_t> &sh
   return ok();
 }
 
-Result<std::optional<TensorPlace>> Checkpoint::microscaled(const Stored &stored) {
+Result<std::optional<TensorLocation>> Checkpoint::microscaled(const Stored &stored) {
   std::string base = stored.name.substr(0, stored.name.size() - std::string("blocks").size());
   std::string name = base + "scales";
   const TensorView *scales = take(name);
@@ -257,7 +258,7 @@ Result<std::optional<TensorPlace>> Checkpoint::microscaled(const Stored &stored)
     return s.takeError();
   if (Status s = check(name, *scales, grid); !s)
     return s.takeError();
-  TensorPlace place = placeOf(stored, ElementType::F4E2M1);
+  TensorLocation place = placeOf(stored, ElementType::F4E2M1);
   place.scales = scalesAt(name, ElementType::F8E8M0, 1, kMicroscaled);
   return std::optional(std::move(place));
 }

@@ -33,7 +33,7 @@ struct Quantization {
 };
 
 // Locates a tensor's row-major scales. Blocks are of the last two dims, smaller at an edge.
-struct ScalePlace {
+struct ScaleLocation {
   size_t file = 0;     // index into the set's files
   uint64_t offset = 0; // in the file
   ElementType type = ElementType::F32; // or BF16, F16, F8E8M0
@@ -41,13 +41,13 @@ struct ScalePlace {
 };
 
 // Locates the values of a tensor.
-struct TensorPlace {
+struct TensorLocation {
   std::string name; // of the tensor with the values
   size_t file = 0;
   uint64_t offset = 0;
   ElementType type = ElementType::F32;
   bool transposed = false; // two dims: they are those of the transpose
-  std::optional<ScalePlace> scales;
+  std::optional<ScaleLocation> scales;
 };
 
 // Lists all names that a tensor may have; under `transposed` ones it is stored as its transpose.
@@ -56,7 +56,7 @@ struct TensorNames {
 };
 
 // Formats how values are stored: "BF16"; "F8_E4M3, F32 scales of 128x128".
-std::string storedText(ElementType type, const std::optional<ScalePlace> &scales);
+std::string storedText(ElementType type, const std::optional<ScaleLocation> &scales);
 
 // Returns the number of blocks that cover `size`, without overflow.
 constexpr int64_t blocksOf(int64_t size, int64_t block) {
@@ -78,7 +78,7 @@ public:
   // Locates the tensor under the first of its names that is there, and marks all that are there
   // as read; nullopt if none is. An error for another shape, an element type that is no weight,
   // or scales that are missing or malformed.
-  Result<std::optional<TensorPlace>> find(const TensorNames &names,
+  Result<std::optional<TensorLocation>> find(const TensorNames &names,
                                           const std::vector<int64_t> &shape);
 
   // Returns in one line what a user should know: 8-bit floats without scales, and the tensors
@@ -100,12 +100,12 @@ private:
   // read.
   Stored take(const TensorNames &names, const char *suffix, const std::vector<int64_t> &shape);
   const TensorView *take(const std::string &name);
-  TensorPlace placeOf(const Stored &stored, ElementType type) const;
-  ScalePlace scalesAt(const std::string &name, ElementType type, int64_t rows,
+  TensorLocation placeOf(const Stored &stored, ElementType type) const;
+  ScaleLocation scalesAt(const std::string &name, ElementType type, int64_t rows,
                       int64_t columns) const;
-  Status findScales(TensorPlace &place, const std::vector<int64_t> &shape);
-  Result<std::optional<TensorPlace>> numbers(const Stored &stored);
-  Result<std::optional<TensorPlace>> microscaled(const Stored &stored);
+  Status findScales(TensorLocation &place, const std::vector<int64_t> &shape);
+  Result<std::optional<TensorLocation>> numbers(const Stored &stored);
+  Result<std::optional<TensorLocation>> microscaled(const Stored &stored);
 
   SafetensorsSet set_;
   std::optional<Quantization> quantization_;

@@ -99,7 +99,7 @@ uint64_t llmc::support::byteSize(ElementType type, uint64_t count) {
   return type == ElementType::F4E2M1 ? count / 2 + count % 2 : count * byteSize(type);
 }
 
-const float *llmc::support::decodedBytes(ElementType type) {
+const float *llmc::support::decodeTable(ElementType type) {
   switch (type) {
   case ElementType::F8E4M3:
     return kE4M3.data();
@@ -141,9 +141,9 @@ double llmc::support::readAsDouble(ElementType type, const void *data, size_t in
   case ElementType::F8E4M3:
   case ElementType::F8E5M2:
   case ElementType::F8E8M0:
-    return decodedBytes(type)[load<uint8_t>(data, index)];
+    return decodeTable(type)[load<uint8_t>(data, index)];
   case ElementType::F4E2M1:
-    return decodedBytes(type)[load<uint8_t>(data, index / 2) * 2 + index % 2];
+    return decodeTable(type)[load<uint8_t>(data, index / 2) * 2 + index % 2];
   default:
     return static_cast<double>(readAsInteger(type, data, index));
   }

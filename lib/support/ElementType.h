@@ -30,7 +30,7 @@ std::optional<ElementType> elementTypeFromSafetensors(std::string_view name);
 // Returns the table that decodes bytes of an F8... type (256 floats) or of F4E2M1 (two floats for
 // each byte, the low half first); null for other types. The formats are those of the OCP: E4M3
 // has no infinity, E8M0 is a power of two.
-const float *decodedBytes(ElementType type);
+const float *decodeTable(ElementType type);
 
 // Reads element `index` of an array as a double; `data` need not be aligned.
 double readAsDouble(ElementType type, const void *data, size_t index);

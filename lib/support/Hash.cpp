@@ -16,7 +16,7 @@ uint64_t llmc::support::hash64(const void *data, size_t size) {
   return XXH3_64bits(data, size);
 }
 
-uint64_t llmc::support::hashChunks(uint64_t fileSize) {
+uint64_t llmc::support::hashChunkCount(uint64_t fileSize) {
   return fileSize == 0 ? 1 : (fileSize - 1) / kHashChunk + 1;
 }
 
@@ -43,7 +43,7 @@ uint64_t llmc::support::fileHash(std::span<const uint64_t> chunks) {
 // Reads instead of mapping: a hole or a page that is not in memory yet costs a page fault each.
 Result<uint64_t> llmc::support::fileHash(const ReadableFile &file,
                                          const std::function<void(uint64_t)> &hashed) {
-  std::vector<uint64_t> hashes(hashChunks(file.size()));
+  std::vector<uint64_t> hashes(hashChunkCount(file.size()));
   std::atomic<uint64_t> next{0};
   std::mutex mutex;
   Status status;

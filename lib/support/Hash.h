@@ -23,7 +23,7 @@ inline uint64_t hash64(std::string_view text) {
 // Defines the hash of a file over chunks that can be read concurrently and in any order: of one
 // chunk it is hash64 of its bytes, of several hash64 of their hashes.
 constexpr uint64_t kHashChunk = uint64_t(16) << 20;
-uint64_t hashChunks(uint64_t fileSize); // number of chunks, at least one
+uint64_t hashChunkCount(uint64_t fileSize); // number of chunks, at least one
 Result<uint64_t> chunkHash(const ReadableFile &file, uint64_t chunk);
 uint64_t fileHash(std::span<const uint64_t> chunks);
 // Hashes a file on all processors; calls `hashed` with the bytes of each finished chunk, from any

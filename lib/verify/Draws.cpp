@@ -3,7 +3,7 @@
 #include "lib/verify/Draws.h"
 
 #include "lib/support/Counted.h"
-#include "lib/verify/subject/Doing.h"
+#include "lib/verify/subject/ProgressPhase.h"
 #include "lib/support/OutputFile.h"
 #include "runtime/states/Random.h"
 #include "llvm/Support/FileSystem.h"
@@ -130,7 +130,7 @@ void merge(Report &all, const Report &one, const std::string &prefix) {
 FailureOr<Report> verifyDraws(MLIRContext &context, uint64_t seed, int64_t count, bool infer,
                               std::string &log, support::Progress *progress) {
   Report all;
-  Doing doing(progress, "draws", static_cast<uint64_t>(count));
+  ProgressPhase doing(progress, "draws", static_cast<uint64_t>(count));
   llvm::SmallString<128> folder;
   if (llvm::sys::fs::createUniqueDirectory("llmc-verify", folder))
     return emitError(UnknownLoc::get(&context)) << "cannot make a folder for drawn models";
@@ -165,8 +165,9 @@ FailureOr<Report> verifyDraws(MLIRContext &context, uint64_t seed, int64_t count
       log += "refused: " + reason + "\n";
       continue;
     }
-    log += report->passed() ? "equal\n"
-                            : "NOT equal, border " + report->border + " " + report->place + "\n";
+    log += report->passed()
+               ? "equal\n"
+               : "NOT equal, phase boundary " + report->border + " " + report->place + "\n";
     merge(all, *report, place + ": ");
     all.ranks = std::max(all.ranks, report->ranks);
     if (all.border.empty())

@@ -5,18 +5,18 @@
 #include "lib/pipeline/Dump.h"
 #include "lib/pipeline/Pipeline.h"
 #include "lib/support/Counted.h"
-#include "lib/verify/Borders.h"
-#include "lib/verify/subject/Doing.h"
+#include "lib/verify/PhaseBoundaries.h"
+#include "lib/verify/subject/ProgressPhase.h"
 #include "lib/verify/interpret/CompareUpdates.h"
 #include "lib/verify/reference/PlanChecks.h"
 #include "lib/verify/source/FromFile.h"
 #include "lib/verify/Interleavings.h"
 #include "lib/verify/interpret/Interpret.h"
 #include "lib/verify/oracle/Oracle.h"
-#include "lib/verify/Place.h"
+#include "lib/verify/FaultLocation.h"
 #include "lib/verify/subject/RunPlan.h"
 #include "lib/verify/source/StateChecks.h"
-#include "lib/verify/scaled/Twin.h"
+#include "lib/verify/scaled/ScaledDownModel.h"
 #include "lib/verify/kernels/Shapes.h"
 #include "mlir/Parser/Parser.h"
 #include "llvm/Support/raw_ostream.h"
@@ -41,9 +41,9 @@ public:
 
 private:
   LogicalResult optimizer(Optimizer which, bool main);
-  std::optional<Report> verifyBeside(Optimizer other, llvm::StringRef standIn) const;
+  std::optional<Report> verifyBeside(Optimizer other, llvm::StringRef modelReplacement) const;
   LogicalResult inference();
-  LogicalResult oneBorder(Phase phase);
+  LogicalResult checkOneBoundary(Phase phase);
   LogicalResult dump();
   void describe(const CompileOptions &compile);
   void interleave(const Subject &subject, const Reference &reference); // if options select it
@@ -81,7 +81,7 @@ void Verifier::updates(Optimizer which, const Outcome &nRanks, const UpdateError
 void Verifier::interleave(const Subject &subject, const Reference &reference) {
   if (!options.interleavings)
     return;
-  Doing doing(options.progress, "interleavings", options.interleavings);
+  ProgressPhase doing(options.progress, "interleavings", options.interleavings);
   checkInterleavings(*subject.program, *subject.kernels, trialOfPlan(reference), options.interleavings,
                      options.seed, report, doing.counter());
 }
@@ -89,21 +89,22 @@ void Verifier::interleave(const Subject &subject, const Reference &reference) {
 LogicalResult Verifier::oracle(const Reference &reference, const Outcome &ranks) {
   if (options.oracle.empty())
     return success();
-  Doing doing(options.progress, "the model's own file");
+  ProgressPhase doing(options.progress, "the model's own file");
   return checkOracle(options.oracle, reference, ranks, report);
 }
 
 LogicalResult Verifier::optimizer(Optimizer which, bool main) {
   CompileOptions compile = options.compile;
   compile.optimizer = which;
-  std::optional<Doing> doing(std::in_place, options.progress, "compile for all ranks");
-  FailureOr<Subject> subject = compileSubject(context, compile, Phase::Emit, options.standIn);
+  std::optional<ProgressPhase> doing(std::in_place, options.progress, "compile for all ranks");
+  FailureOr<Subject> subject =
+      compileSubject(context, compile, Phase::Emit, options.modelReplacement);
   doing.reset();
   if (failed(subject))
     return failure();
   FailureOr<Reference> reference =
-      makeReference(context, compile, options.seed, main, options.standIn, options.progress,
-                    !options.oracle.empty());
+      makeReference(context, compile, options.seed, main, options.modelReplacement,
+                    options.progress, !options.oracle.empty());
   if (failed(reference))
     return failure();
   doing.emplace(options.progress, "checks of the plan");
@@ -143,20 +144,20 @@ LogicalResult Verifier::optimizer(Optimizer which, bool main) {
   updates(which, *nRanks, equations, *reference, kernels);
   if (main && !report.passed()) {
     doing.emplace(options.progress, "the place where numbers part");
-    findBorder(*subject, *reference, report);
+    locateFault(*subject, *reference, report);
   }
   return success();
 }
 
 LogicalResult Verifier::inference() {
-  std::optional<Doing> doing(std::in_place, options.progress, "compile for all ranks");
+  std::optional<ProgressPhase> doing(std::in_place, options.progress, "compile for all ranks");
   FailureOr<Subject> subject =
-      compileSubject(context, options.compile, Phase::Emit, options.standIn);
+      compileSubject(context, options.compile, Phase::Emit, options.modelReplacement);
   doing.reset();
   if (failed(subject))
     return failure();
   FailureOr<Reference> reference =
-      makeReference(context, options.compile, options.seed, true, options.standIn, options.progress);
+      makeReference(context, options.compile, options.seed, true, options.modelReplacement, options.progress);
   if (failed(reference))
     return failure();
   doing.emplace(options.progress, "checks of the plan");
@@ -179,23 +180,24 @@ LogicalResult Verifier::inference() {
   doing.reset();
   interleave(*subject, *reference);
   if (!report.passed())
-    findBorder(*subject, *reference, report);
+    locateFault(*subject, *reference, report);
   return success();
 }
 
 // Checks one phase boundary, for --after PHASE.
-LogicalResult Verifier::oneBorder(Phase phase) {
-  FailureOr<Subject> subject = compileSubject(context, options.compile, phase, options.standIn);
+LogicalResult Verifier::checkOneBoundary(Phase phase) {
+  FailureOr<Subject> subject =
+      compileSubject(context, options.compile, phase, options.modelReplacement);
   if (failed(subject))
     return failure();
   FailureOr<Reference> reference = makeReference(context, options.compile, options.seed, false,
-                                                 options.standIn, options.progress);
+                                                 options.modelReplacement, options.progress);
   if (failed(reference))
     return failure();
   Outcome outcome;
-  if (!checkBorder(phase, *subject, *reference, report, &outcome)) {
+  if (!checkPhaseBoundary(phase, *subject, *reference, report, &outcome)) {
     report.border = std::string(toString(phase));
-    report.place = describePlace(subject->at(phase), outcome, *reference);
+    report.place = describeFaultLocation(subject->at(phase), outcome, *reference);
   }
   return success();
 }
@@ -207,9 +209,9 @@ LogicalResult Verifier::dump() {
   if (failed(dump))
     return failure();
   describe(dump->options);
-  if (failed(verifyBorder(*dump->module, dump->phase)))
+  if (failed(verifyPhaseBoundary(*dump->module, dump->phase)))
     return emitError(UnknownLoc::get(&context))
-           << options.compile.model << ": is not valid at border "
+           << options.compile.model << ": is not valid at phase boundary "
            << std::string(toString(dump->phase));
   FailureOr<Reference> reference =
       makeReference(context, dump->options, options.seed, true, {}, options.progress);
@@ -218,17 +220,17 @@ LogicalResult Verifier::dump() {
   Subject subject;
   subject.options = dump->options;
   subject.borders[dump->phase] = dump->module->clone();
-  Doing doing(options.progress, "all ranks from the IR on");
+  ProgressPhase doing(options.progress, "all ranks from the IR on");
   Outcome outcome;
-  if (!checkBorder(dump->phase, subject, *reference, report, &outcome)) {
+  if (!checkPhaseBoundary(dump->phase, subject, *reference, report, &outcome)) {
     report.border = std::string(toString(dump->phase));
-    report.place = describePlace(*dump->module, outcome, *reference);
+    report.place = describeFaultLocation(*dump->module, outcome, *reference);
     return success();
   }
   Phase refuser = dump->phase;
   if (failed(compileFrom(*dump->module, dump->phase, Phase::Emit, subject, &refuser)))
     return emitError(UnknownLoc::get(&context))
-           << options.compile.model << ": at border " << std::string(toString(dump->phase))
+           << options.compile.model << ": at phase boundary " << std::string(toString(dump->phase))
            << ": phase " << std::string(toString(refuser)) << " refuses it";
   checkStatic(*subject.program, report);
   // Pass no one-rank subject: the weights come from offsets and rules that the IR names, not from
@@ -267,7 +269,7 @@ FailureOr<Report> Verifier::run() {
     return std::move(report);
   }
   if (options.after) {
-    if (failed(oneBorder(*options.after)))
+    if (failed(checkOneBoundary(*options.after)))
       return failure();
     return std::move(report);
   }
@@ -278,13 +280,14 @@ FailureOr<Report> Verifier::run() {
   }
   bool adam = compile.optimizer == Optimizer::AdamW;
   Optimizer other = adam ? Optimizer::Sgd : Optimizer::AdamW;
-  std::string standIn; // Text crosses from one context to another.
-  llvm::raw_string_ostream stream(standIn);
-  if (options.standIn)
-    ModuleOp(options.standIn.module).print(stream, OpPrintingFlags().enableDebugInfo());
+  std::string modelReplacement; // Text crosses from one context to another.
+  llvm::raw_string_ostream stream(modelReplacement);
+  if (options.modelReplacement)
+    ModuleOp(options.modelReplacement.module).print(stream, OpPrintingFlags().enableDebugInfo());
   std::future<std::optional<Report>> beside;
   if (!compile.afterPhase) // The callback must be called by one thread.
-    beside = std::async(std::launch::async, [&, this] { return verifyBeside(other, standIn); });
+    beside =
+        std::async(std::launch::async, [&, this] { return verifyBeside(other, modelReplacement); });
   LogicalResult ran = optimizer(compile.optimizer, true);
   std::optional<Report> second = beside.valid() ? beside.get() : std::nullopt;
   if (failed(ran))
@@ -299,18 +302,19 @@ FailureOr<Report> Verifier::run() {
 // Verifies the other optimizer in an MLIR context of its own, so that another thread can do it.
 // Returns nullopt if that fails; the caller then repeats it in the shared context, which emits
 // the diagnostics.
-std::optional<Report> Verifier::verifyBeside(Optimizer other, llvm::StringRef standIn) const {
+std::optional<Report> Verifier::verifyBeside(Optimizer other,
+                                             llvm::StringRef modelReplacement) const {
   MLIRContext own(context.getDialectRegistry(), MLIRContext::Threading::DISABLED);
   own.loadAllAvailableDialects();
   ScopedDiagnosticHandler quiet(&own, [](Diagnostic &) { return success(); });
   VerifyOptions same = options;
   same.progress = same.compile.progress = nullptr;
   OwningOpRef<ModuleOp> copy;
-  if (!standIn.empty()) {
-    copy = parseSourceString<ModuleOp>(standIn, ParserConfig(&own));
+  if (!modelReplacement.empty()) {
+    copy = parseSourceString<ModuleOp>(modelReplacement, ParserConfig(&own));
     if (!copy)
       return std::nullopt;
-    same.standIn = {*copy, options.standIn.border};
+    same.modelReplacement = {*copy, options.modelReplacement.border};
   }
   Verifier verifier(own, same);
   if (failed(verifier.optimizer(other, false)))
@@ -342,19 +346,19 @@ FailureOr<Report> verifyModel(MLIRContext &context, const VerifyOptions &given) 
   }
   if (options.compile.infer && options.after == Phase::Train)
     return emitError(UnknownLoc::get(&context))
-           << options.compile.model << ": --after train: an inference has no border train";
-  std::optional<Doing> doing(std::in_place, options.progress, "read the model");
-  FailureOr<bool> twin = needsTwin(context, options);
+           << options.compile.model << ": --after train: an inference has no phase boundary train";
+  std::optional<ProgressPhase> doing(std::in_place, options.progress, "read the model");
+  FailureOr<bool> twin = needsScaledDownModel(context, options);
   doing.reset();
   if (failed(twin))
     return failure();
   if (*twin && !options.oracle.empty())
-    return emitError(UnknownLoc::get(&context))
-           << options.compile.model
-           << ": --oracle runs the model's own file, and a shrunk twin would stand for it here "
-              "(--twin off runs the model itself)";
+    return emitError(UnknownLoc::get(&context)) << options.compile.model
+                                                << ": --oracle runs the model's own file, and a "
+                                                   "scaled-down model would stand for it here "
+                                                   "(--twin off runs the model itself)";
   if (*twin)
-    return verifyTwin(context, options,
+    return verifyScaledDownModel(context, options,
                       [&](const VerifyOptions &run) { return verifyModel(context, run); });
   return Verifier(context, options).run();
 }

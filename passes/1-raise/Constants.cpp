@@ -103,7 +103,7 @@ static bool repeatsAlong(const raise::Elements &elements, int64_t size, int64_t 
   return true;
 }
 
-DenseElementsAttr raise::withoutRepeats(DenseElementsAttr dense) {
+DenseElementsAttr raise::dropBroadcastDims(DenseElementsAttr dense) {
   auto type = cast<RankedTensorType>(dense.getType());
   SmallVector<int64_t> shape(type.getShape());
   Elements elements(dense);
@@ -133,7 +133,7 @@ DenseElementsAttr raise::withoutRepeats(DenseElementsAttr dense) {
 
 bool raise::isElementwise(Operation *op) { return op && op->hasTrait<Broadcasting>(); }
 
-double raise::asWritten(double value) {
+double raise::roundTripDecimal(double value) {
   char text[32];
   float rounded = static_cast<float>(value);
   if (static_cast<double>(rounded) != value)

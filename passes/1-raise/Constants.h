@@ -47,7 +47,7 @@ mlir::DenseElementsAttr denseOf(const graph::Tensor &tensor, mlir::RankedTensorT
 
 // Returns `dense` without the dims along which all elements are equal, aligned at the last dim:
 // leading ones are dropped, inner ones become 1.
-mlir::DenseElementsAttr withoutRepeats(mlir::DenseElementsAttr dense);
+mlir::DenseElementsAttr dropBroadcastDims(mlir::DenseElementsAttr dense);
 
 // Returns whether `op` computes each element alone, with NumPy broadcast of its operands; false if
 // it is null.
@@ -55,7 +55,7 @@ bool isElementwise(mlir::Operation *op);
 
 // Returns a number that passed through f32 as a person wrote it: the shortest decimal that gives
 // the same f32 (9.99999974e-06 is 1e-05). Returns `value` itself if it is no f32.
-double asWritten(double value);
+double roundTripDecimal(double value);
 
 } // namespace llmc::raise
 

@@ -10,7 +10,7 @@ using namespace llmc::raise;
 using Part = Movement::Part;
 using Parts = Movement::Parts;
 
-Parts raise::wholeDim(int64_t size, int64_t stride) {
+Parts raise::contiguousDim(int64_t size, int64_t stride) {
   return size == 1 ? Parts{} : Parts{Part{size, stride}};
 }
 
@@ -22,7 +22,7 @@ static void startAt(Movement &movement, Value base) {
   ArrayRef<int64_t> shape = shapeOf(base);
   int64_t stride = 1;
   for (size_t dim = shape.size(); dim-- > 0; stride *= shape[dim])
-    movement.dims.insert(movement.dims.begin(), wholeDim(shape[dim], stride));
+    movement.dims.insert(movement.dims.begin(), contiguousDim(shape[dim], stride));
 }
 
 // Merges neighbouring parts that are one run of elements.
@@ -106,9 +106,9 @@ static bool apply(Movement &movement, Operation *op) {
     for (size_t i = 0; i < shape.size(); ++i) {
       bool added = i + from.size() < shape.size();
       if (added)
-        movement.dims.insert(movement.dims.begin() + i, wholeDim(shape[i], 0));
+        movement.dims.insert(movement.dims.begin() + i, contiguousDim(shape[i], 0));
       else if (from[i + from.size() - shape.size()] != shape[i])
-        movement.dims[i] = wholeDim(shape[i], 0);
+        movement.dims[i] = contiguousDim(shape[i], 0);
     }
     return true;
   }
@@ -118,7 +118,7 @@ static bool apply(Movement &movement, Operation *op) {
   return true;
 }
 
-Movement raise::movementOf(Value value) {
+Movement raise::traceMovement(Value value) {
   SmallVector<Operation *> path; // innermost last
   while (Value operand = movedOperand(value.getDefiningOp())) {
     path.push_back(value.getDefiningOp());

@@ -22,7 +22,7 @@ struct Movement {
 };
 
 // Returns the parts of a dim of this size and stride, which is one dim of its base.
-Movement::Parts wholeDim(int64_t size, int64_t stride);
+Movement::Parts contiguousDim(int64_t size, int64_t stride);
 
 // Distributes the parts of all dims over dims of the sizes `shape` and merges neighbouring parts
 // that are one run of elements. Returns whether strides can express it; if not, `dims` is
@@ -31,7 +31,7 @@ bool regroup(llvm::SmallVectorImpl<Movement::Parts> &dims, llvm::ArrayRef<int64_
 
 // Traces `value` back through reshapes, transposes, broadcasts and factors to the farthest base of
 // which strides can describe it.
-Movement movementOf(mlir::Value value);
+Movement traceMovement(mlir::Value value);
 
 // Returns how often each element repeats consecutively along dim `dim` (repeat_interleave, not
 // tile); 1 if it does not.

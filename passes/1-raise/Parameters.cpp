@@ -29,7 +29,7 @@ bool raise::dependsOnParameter(Value value) {
   return false;
 }
 
-bool raise::keepsInputs(ModuleOp module) {
+bool raise::isInference(ModuleOp module) {
   auto mode = module->getAttrOfType<StringAttr>(graph::kMode);
   return mode && mode.getValue() == "infer";
 }
@@ -93,7 +93,7 @@ BlockArgument raise::Parameters::add(RankedTensorType type, ArrayRef<ViewAttr> v
 void raise::Parameters::eraseUnused() {
   commit();
   BitVector unused(func.getNumArguments());
-  bool keepInputs = keepsInputs(module);
+  bool keepInputs = isInference(module);
   for (BlockArgument argument : func.getArguments())
     if (argument.use_empty() && !(keepInputs && !stateOf(argument)))
       unused.set(argument.getArgNumber());

@@ -54,7 +54,7 @@ bool dependsOnParameter(mlir::Value value);
 
 // Returns whether the module infers: its program has all inputs of the model in their order, used
 // or not.
-bool keepsInputs(mlir::ModuleOp module);
+bool isInference(mlir::ModuleOp module);
 
 // Lists a view's region as pairs (stride, size), without its dims of size 1.
 using Extents = llvm::SmallVector<std::pair<int64_t, int64_t>, 4>;

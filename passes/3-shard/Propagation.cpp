@@ -152,7 +152,7 @@ void AxisPropagation::assign(Value value, int64_t dim) {
 // axes without the factors that they cut: they fill the major factors first. Where the axis would
 // cut another factor (elements of heads that are merged with the heads), the op takes the value
 // whole.
-bool AxisPropagation::isSayable(Operation *op, unsigned factor) const {
+bool AxisPropagation::isExpressible(Operation *op, unsigned factor) const {
   const graph::ShardingRule &rule = ruleOf(op);
   auto lands = [&](Value value, const graph::TensorFactors &tensor) {
     for (int64_t d = 0; d < int64_t(tensor.size()); ++d)
@@ -188,7 +188,7 @@ void AxisPropagation::visit(Operation *op) {
     if (dim < 0 || factors.count(op))
       return;
     int64_t factor = factorFor(op, tensor, dim, value);
-    if (factor < 0 || !isSayable(op, factor))
+    if (factor < 0 || !isExpressible(op, factor))
       return;
     factors[op] = factor;
     seeds[op] = currentSeed;

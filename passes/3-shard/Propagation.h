@@ -73,7 +73,7 @@ private:
   void tie(mlir::Value a, mlir::Value b, int64_t shift);
   void buildTies();
   void assign(mlir::Value value, int64_t dim);
-  bool isSayable(mlir::Operation *op, unsigned factor) const;
+  bool isExpressible(mlir::Operation *op, unsigned factor) const;
   void visit(mlir::Operation *op);
   void spread(mlir::Operation *op, unsigned factor);
   parallel::ShardingAttr shardingOf(mlir::Value value) const;

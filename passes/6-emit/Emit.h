@@ -25,12 +25,6 @@ mlir::LogicalResult emitProgram(mlir::ModuleOp module, planfile::ProgramT &progr
 
 namespace emit {
 
-// Gives the name of the nested module that holds the kernels. kernelsModule() returns the name
-// for `target`: this one for the first CPU target; each further target has a module of its own
-// (`kernels_avx512`) with functions of the same names.
-inline constexpr llvm::StringLiteral kKernelsModule = "kernels";
-std::string kernelsModule(const KernelTarget &target);
-
 // Compiles a copy of `kernels`, functions in the form of Kernel.h made for the processor
 // `target`, and returns the bytes of an ELF shared object that imports nothing. Fails with
 // diagnostics.

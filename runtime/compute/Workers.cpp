@@ -1,6 +1,6 @@
 #include "runtime/compute/Workers.h"
 
-#include "runtime/compute/Team.h"
+#include "runtime/compute/ThreadTeam.h"
 
 using namespace llmc::runtime;
 

@@ -43,7 +43,7 @@ bool Adversary::runStep() {
   startStep();
   bool unfinished = false;
   while (collectChoices(unfinished)) {
-    takeTurn();
+    runChoice();
     if (engine_.failed())
       return false;
   }
@@ -92,7 +92,7 @@ void Adversary::drawPolicy() {
   burst_ = bursts[draw(std::size(bursts))];
 }
 
-Site Adversary::siteOf(Turn turn) {
+Site Adversary::siteOf(StreamChoice turn) {
   Rank &rank = ranks_[turn.rank];
   Stream &stream = rank.streams[turn.stream];
   const Op *op = rank.current(turn.stream);
@@ -133,7 +133,7 @@ bool Adversary::collectChoices(bool &unfinished) {
   return !choices_.empty() || !readyTransfers_.empty() || !heldTransfers_.empty();
 }
 
-void Adversary::takeTurn() {
+void Adversary::runChoice() {
   uint64_t transfers = readyTransfers_.size() * transferWeight_, total = transfers;
   for (const auto &[turn, weight] : choices_)
     total += weight;
@@ -149,7 +149,7 @@ void Adversary::takeTurn() {
   runBurst(choices_[choice].first);
 }
 
-void Adversary::runBurst(Turn turn) {
+void Adversary::runBurst(StreamChoice turn) {
   Rank &rank = ranks_[turn.rank];
   Stream &stream = rank.streams[turn.stream];
   for (uint64_t left = 1 + draw(burst_); left > 0; --left) {
@@ -169,7 +169,7 @@ void Adversary::runBurst(Turn turn) {
   }
 }
 
-void Adversary::post(const Site &site, Turn turn) {
+void Adversary::post(const Site &site, StreamChoice turn) {
   Transfer made;
   bool posted;
   if (site.op.kind == Body::Collective) {
@@ -198,8 +198,8 @@ void Adversary::post(const Site &site, Turn turn) {
 void Adversary::complete(size_t index) {
   Transfer transfer = std::move(transfers_[index]);
   transfers_.erase(transfers_.begin() + static_cast<ptrdiff_t>(index));
-  for (Turn turn : transfer.members) {
-    Stash &stash = states_[turn.rank].stashes[turn.stream];
+  for (StreamChoice turn : transfer.members) {
+    SavedSource &stash = states_[turn.rank].stashes[turn.stream];
     std::byte *arena = ranks_[turn.rank].arena.data();
     std::copy(stash.bytes.begin(), stash.bytes.end(), arena + stash.begin);
     stash.bytes.clear();
@@ -212,12 +212,12 @@ void Adversary::complete(size_t index) {
     if (support::Status s = transfer.channel->finish(side, engine_.wake()); !s)
       return engine_.fail(last, s.message());
   }
-  for (Turn turn : transfer.members) {
+  for (StreamChoice turn : transfer.members) {
     Site site = siteOf(turn);
     end(site);
     site.flight().ended = true;
     Site first = siteOf({turn.rank, turn.stream, 0});
-    if (StreamEngine::leaveGroup(first))
+    if (StreamEngine::completeGroup(first))
       site.stream.position += first.op.members;
   }
 }
@@ -269,7 +269,7 @@ bool Adversary::checkOrder(const Site &site, uint32_t node) {
       return false;
     }
   }
-  for (uint32_t v : stage.kills[node]) {
+  for (uint32_t v : stage.overwrites[node]) {
     const Value &value = stage.values[v];
     if (!written(value)) {
       report(site, Hazard::EarlyWrite,
@@ -329,7 +329,7 @@ bool Adversary::checkPoison(const Site &site, uint32_t node) {
 
 // Poisons the destination of a transfer, which may write it at any time from here on; a
 // source that overlaps it is stashed first.
-void Adversary::poisonTarget(const Site &site, Turn turn) {
+void Adversary::poisonTarget(const Site &site, StreamChoice turn) {
   uint64_t readBegin = 0, readEnd = 0;
   planfile::forEachAccess(*nodeAt(site, nodeOf(site)).inst, planEntry(site),
                           [&](const ByteAccess &a) {
@@ -339,7 +339,7 @@ void Adversary::poisonTarget(const Site &site, Turn turn) {
                               return;
                             if (a.begin < readEnd && readBegin < a.end) {
                               const std::byte *arena = site.rank.arena.data();
-                              Stash &stash = states_[turn.rank].stashes[turn.stream];
+                              SavedSource &stash = states_[turn.rank].stashes[turn.stream];
                               stash.begin = readBegin;
                               stash.bytes.assign(arena + readBegin, arena + readEnd);
                             }
@@ -354,7 +354,7 @@ void Adversary::end(const Site &site) {
   state.nodes[node] = Ended;
   auto freeIfLast = [&](uint32_t v) {
     const Value &value = stage.values[v];
-    bool overwritten = value.killer != kNoNode && state.nodes[value.killer] != NotBegun;
+    bool overwritten = value.overwriter != kNoNode && state.nodes[value.overwriter] != NotBegun;
     if (state.pending[v] == 0 && !value.kept && !overwritten)
       poison(site.rank.arena.data(), value.begin, value.end);
   };

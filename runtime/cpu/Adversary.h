@@ -46,16 +46,16 @@ private:
   enum NodeState : uint8_t { NotBegun, Begun, Ended };
   // Holds the source bytes of a collective in flight whose source and destination overlap, since
   // the destination is poisoned meanwhile.
-  struct Stash {
+  struct SavedSource {
     uint64_t begin = 0;
     std::vector<std::byte> bytes;
   };
   struct RankState {
     std::vector<uint8_t> nodes;    // NodeState
     std::vector<uint32_t> pending; // by value: reads that have not ended
-    std::vector<Stash> stashes;    // by stream
+    std::vector<SavedSource> stashes;    // by stream
   };
-  struct Turn {
+  struct StreamChoice {
     uint32_t rank = 0, stream = 0;
     uint32_t member = 0; // index in the message group at which the stream is
   };
@@ -64,7 +64,7 @@ private:
     Channel *channel = nullptr;
     size_t size = 2; // members that must post before it can complete
     bool held = false;
-    std::vector<Turn> members;
+    std::vector<StreamChoice> members;
   };
 
   void startStep();
@@ -73,12 +73,12 @@ private:
   // Collects the ops and transfers that can run next; returns false if there are none. Sets
   // `unfinished` if a stream has not ended.
   bool collectChoices(bool &unfinished);
-  void takeTurn();
-  void runBurst(Turn turn);
+  void runChoice();
+  void runBurst(StreamChoice turn);
   bool runnable(const Site &site) const;
-  void post(const Site &site, Turn turn);
+  void post(const Site &site, StreamChoice turn);
   void complete(size_t transfer); // moves the bytes and ends the members
-  Site siteOf(Turn turn);
+  Site siteOf(StreamChoice turn);
 
   uint32_t nodeOf(const Site &site) const;
   planfile::Node nodeAt(const Site &site, uint32_t node) const;
@@ -89,7 +89,7 @@ private:
   void end(const Site &site);
   bool checkOrder(const Site &site, uint32_t node);
   bool checkPoison(const Site &site, uint32_t node);
-  void poisonTarget(const Site &site, Turn turn);
+  void poisonTarget(const Site &site, StreamChoice turn);
   void report(const Site &site, Hazard::Kind kind, const std::string &why);
   std::string nameOf(const Site &site, uint32_t node) const;
 
@@ -105,7 +105,7 @@ private:
   uint32_t heldEighths_ = 0; // of 8 transfers that are held back
   uint32_t burst_ = 1;
   std::vector<Transfer> transfers_; // in flight
-  std::vector<std::pair<Turn, uint32_t>> choices_;
+  std::vector<std::pair<StreamChoice, uint32_t>> choices_;
   std::vector<size_t> readyTransfers_, heldTransfers_;
   std::optional<Hazard> hazard_;
 };

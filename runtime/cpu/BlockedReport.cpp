@@ -9,7 +9,7 @@ namespace {
 
 // Returns what `op` waits for, which is member `member` of its message group.
 std::string waitsFor(const Rank &rank, const Stream &stream, const Op &op, uint32_t member) {
-  const Flight &flight = stream.flights[member];
+  const PendingTransfer &flight = stream.flights[member];
   switch (op.kind) {
   case Body::Collective: {
     if (!flight.posted)

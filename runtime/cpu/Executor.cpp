@@ -41,9 +41,9 @@ Status Executor::prepare(const ExecutorOptions &options) {
   }
   if (options.interleaving)
     adversary_ = std::make_unique<Adversary>(*ranks_, *engine_, *options.interleaving);
-  asksInTime_ = !adversary_;
+  approvesBeforeCommit_ = !adversary_;
   for (const auto &stage : ranks_->stages())
-    asksInTime_ &= stage->outputsFirst;
+    approvesBeforeCommit_ &= stage->outputsFirst;
   return support::ok();
 }
 
@@ -76,11 +76,11 @@ void Executor::startThreads(const ExecutorOptions &options) {
       [pin](unsigned worker) { pin(worker, 0); });
 }
 
-Status Executor::runStep(const std::vector<const std::byte *> &inputs, const Approve &approve) {
+Status Executor::runStep(const std::vector<const std::byte *> &inputs, const CommitCheck &approve) {
   if (!engine_->failure().empty())
     return error(engine_->failure());
   approve_ = approve ? &approve : nullptr;
-  committing_ = !approve_ || !asksInTime_;
+  committing_ = !approve_ || !approvesBeforeCommit_;
   engine_->beginStep(inputs, /*mayCommit=*/committing_);
   Status status;
   if (adversary_) {

@@ -52,11 +52,11 @@ public:
   // global_batch rows, dense. A failure is final: all later steps fail alike. `approve` is called
   // once, when the outputs of the step are there and, if the plan allows it, before any weight or
   // moment has changed; its error fails the step.
-  using Approve = std::function<support::Status()>;
+  using CommitCheck = std::function<support::Status()>;
   support::Status runStep(const std::vector<const std::byte *> &inputs,
-                          const Approve &approve = {});
+                          const CommitCheck &approve = {});
   // Returns false if a step failed while it changed weights and moments, else true.
-  bool statesWhole() const { return !committing_; }
+  bool statesConsistent() const { return !committing_; }
 
   // Runs only what LossSlice.h finds, for outputs "loss" and "tokens". Writes accumulators and
   // activations, but no weight, moment, count or profile. Fails under an interleaving.
@@ -110,8 +110,8 @@ private:
   std::unique_ptr<Adversary> adversary_;
   // Holds the procedures that evaluate() runs, by stage; filled by its first call.
   std::vector<std::vector<StageProgram::Procedure>> evaluation_;
-  bool asksInTime_ = true;           // outputs are written before any op that commits
-  const Approve *approve_ = nullptr; // null: none, or already called
+  bool approvesBeforeCommit_ = true;           // outputs are written before any op that commits
+  const CommitCheck *approve_ = nullptr; // null: none, or already called
   bool committing_ = false;          // weights or moments may be half updated
 };
 

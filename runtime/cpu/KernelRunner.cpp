@@ -34,7 +34,7 @@ private:
 KernelRunner::KernelRunner(const Kernels &kernels, const LocalRanks &ranks, const Options &options)
     : kernels_(kernels), ranks_(ranks), threads_(options.threads), isolate_(options.isolate) {
   for (unsigned i = 0; i < options.workers; ++i)
-    teams_.push_back(std::make_unique<Team>(
+    teams_.push_back(std::make_unique<ThreadTeam>(
         threads_, [pin = options.pin, i](unsigned thread) { pin(i, thread); }));
   prepareLibrary(options.useLibrary);
 }
@@ -42,7 +42,7 @@ KernelRunner::KernelRunner(const Kernels &kernels, const LocalRanks &ranks, cons
 void KernelRunner::prepareLibrary(bool use) {
   std::string why = "switched off";
   if (use)
-    library_ = Library::open(why);
+    library_ = MatmulLibrary::open(why);
   size_t refused = 0, all = 0;
   for (const auto &stage : ranks_.stages()) {
     auto &parts = parts_.emplace_back(stage->matmuls.size());
@@ -86,7 +86,7 @@ void KernelRunner::launch(const Site &site) {
   KernelFunction kernel = kernels_[op.index];
   Isolation isolation(*this, rank);
   constexpr uint64_t kLeastBytes = 1 << 17; // a smaller launch ends before a helper is awake
-  Team &team = *teams_[worker];
+  ThreadTeam &team = *teams_[worker];
   if (team.threads() == 1 || op.rows < 2 || bytes < kLeastBytes)
     return kernel(buffers, scalars, 0, op.rows);
   // Makes more parts than threads, so that a late helper does not delay the rest.
@@ -105,7 +105,7 @@ bool KernelRunner::matmul(const Site &site) {
   for (int i = 0; i < 3; ++i)
     buffers[i] = refs[i].at(rank.bases.data(), entry.lanes);
   Isolation isolation(*this, rank);
-  Team &team = *teams_[worker];
+  ThreadTeam &team = *teams_[worker];
   const auto &parts = parts_[program.stage][op.index];
   const uint64_t sizes[3] = {planfile::byteSize(what.a_type), planfile::byteSize(what.b_type),
                              planfile::byteSize(what.c_type)};

@@ -4,8 +4,8 @@
 #define LLMC_RUNTIME_CPU_KERNELRUNNER_H
 
 #include "runtime/compute/Kernels.h"
-#include "runtime/compute/Library.h"
-#include "runtime/compute/Team.h"
+#include "runtime/compute/MatmulLibrary.h"
+#include "runtime/compute/ThreadTeam.h"
 #include "runtime/cpu/LocalRanks.h"
 
 #include <functional>
@@ -47,8 +47,8 @@ private:
   const LocalRanks &ranks_;
   unsigned threads_;
   bool isolate_;
-  std::vector<std::unique_ptr<Team>> teams_; // by worker
-  std::unique_ptr<Library> library_;
+  std::vector<std::unique_ptr<ThreadTeam>> teams_; // by worker
+  std::unique_ptr<MatmulLibrary> library_;
   std::string libraryNote_;
   std::vector<std::vector<std::vector<MatmulPart>>> parts_; // by stage, Op::index
 };

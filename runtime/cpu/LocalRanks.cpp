@@ -75,7 +75,8 @@ void LocalRanks::connect(Rank &rank) {
   rank.coordinate = planfile::coordinateOf(*program_.mesh, rank.id);
   rank.streams.resize(stage.plan->streams);
   for (const Op &op : stage.ops)
-    if (std::vector<Flight> &flights = rank.streams[op.stream].flights; flights.size() < op.members)
+    if (std::vector<PendingTransfer> &flights = rank.streams[op.stream].flights;
+        flights.size() < op.members)
       flights.resize(op.members);
   rank.events.resize(stage.counters);
   rank.collectiveCalls.resize(stage.collectives.size());

@@ -1,7 +1,7 @@
 #include "runtime/cpu/Profiler.h"
 
 #include "runtime/compute/Clock.h"
-#include "runtime/compute/Machine.h"
+#include "runtime/compute/MachineSpeed.h"
 #include "runtime/compute/Pinning.h"
 #include "runtime/cpu/InstructionName.h"
 #include "runtime/cpu/TraceWriter.h"
@@ -128,7 +128,7 @@ void Profiler::printProfile(std::ostream &out) const {
     return;
   auto describe = [this](uint32_t stage, size_t op) { return workOf(stage, op); };
   unsigned threads = kernels_.workers() * kernels_.threads();
-  profile_->print(out, describe, measureMachine(std::min(threads, availableCores())));
+  profile_->print(out, describe, measureMachineSpeed(std::min(threads, availableCores())));
 }
 
 Profile::Work Profiler::workOf(uint32_t stageIndex, size_t index) const {

@@ -28,7 +28,7 @@ struct MessageEnd {
 };
 
 // Describes a collective or message in flight.
-struct Flight {
+struct PendingTransfer {
   bool posted = false, ended = false;
   uint64_t number = 0;
   std::vector<std::span<std::byte>> parts;
@@ -39,7 +39,7 @@ struct Stream {
   uint32_t entry = 0, position = 0;
   uint64_t begun = 0; // nanoseconds: first try of the current op, if observed
   // Holds the current collective or message, or each member of the current message group.
-  std::vector<Flight> flights{1};
+  std::vector<PendingTransfer> flights{1};
 };
 
 struct Rank {
@@ -82,7 +82,7 @@ struct Site {
   unsigned worker;     // that drives the rank
   uint32_t member = 0; // index of `op` in its message group
 
-  Flight &flight() const { return stream.flights[member]; }
+  PendingTransfer &flight() const { return stream.flights[member]; }
   // Returns the index of `op` in the program of the stage.
   uint32_t opIndex() const { return static_cast<uint32_t>(&op - rank.program->ops.data()); }
   // Returns the site of a member of the group that begins with this op.

@@ -1,6 +1,6 @@
 #include "runtime/cpu/SharedStates.h"
 
-#include "lib/planfile/CheckWalk.h"
+#include "lib/planfile/Trace.h"
 #include "runtime/plan/Shard.h"
 
 #include <algorithm>

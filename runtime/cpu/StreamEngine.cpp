@@ -120,7 +120,7 @@ void StreamEngine::feed(const Site &site) {
 }
 
 bool StreamEngine::collective(const Site &site) {
-  Flight &flight = site.flight();
+  PendingTransfer &flight = site.flight();
   if (!flight.posted && !postCollective(site))
     return false;
   if (!site.rank.members[site.op.index].communicator->poll(flight.number, wake_))
@@ -158,11 +158,11 @@ bool StreamEngine::messages(const Site &site) {
   bool ended = message(site);
   for (uint32_t i = 1; i < site.op.members; ++i)
     ended &= message(site.memberOf(i));
-  return ended && leaveGroup(site);
+  return ended && completeGroup(site);
 }
 
 bool StreamEngine::message(const Site &site) {
-  Flight &flight = site.flight();
+  PendingTransfer &flight = site.flight();
   if (!flight.posted && (!mayPost(site) || !postMessage(site)))
     return false;
   flight.ended |= site.rank.messages[site.op.index].channel->complete(flight.number);
@@ -180,7 +180,7 @@ bool StreamEngine::mayPost(const Site &site) {
   return true;
 }
 
-bool StreamEngine::leaveGroup(const Site &first) {
+bool StreamEngine::completeGroup(const Site &first) {
   for (uint32_t i = 0; i < first.op.members; ++i)
     if (!first.stream.flights[i].ended)
       return false;
@@ -192,7 +192,7 @@ bool StreamEngine::leaveGroup(const Site &first) {
 bool StreamEngine::postMessage(const Site &site) {
   auto &[rank, stream, entry, op, worker, member] = site;
   const MessageEnd &end = rank.messages[op.index];
-  Flight &flight = site.flight();
+  PendingTransfer &flight = site.flight();
   flight.parts.clear();
   for (uint32_t i = 0; i < op.buffers; ++i) {
     const Buffer &buffer = rank.program->buffers[op.firstBuffer + i];

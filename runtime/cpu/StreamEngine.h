@@ -52,7 +52,7 @@ public:
   bool postCollective(const Site &site);
   bool postMessage(const Site &site);
   // Resets and counts all members of a group; returns false if one has not ended.
-  static bool leaveGroup(const Site &first);
+  static bool completeGroup(const Site &first);
   const Wake &wake() const { return wake_; }
 
   // Records a failure, unless there is one already: all ranks stop.

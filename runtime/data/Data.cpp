@@ -56,7 +56,7 @@ support::Result<Data> Data::open(const planfile::ProgramT &program, const DataOp
       return error("input '", input.name, "' has the type ", toString(input.dtype),
                    ", which cannot be fed");
     data.shapes_.push_back(planfile::wholeShape(*program.mesh, input));
-    data.places_.push_back(planfile::permutedPlaces(*program.mesh, input));
+    data.permutation_.push_back(planfile::permutedIndices(*program.mesh, input));
     data.buffers_.emplace_back(program.global_batch * data.elementsOfRow(i) *
                                planfile::byteSize(input.dtype));
     data.pointers_.push_back(data.buffers_.back().data());
@@ -260,7 +260,7 @@ Status Data::load(uint64_t step) {
   return ok();
 }
 
-Status Data::loadTokens(Mixture::Place from, uint64_t place) {
+Status Data::loadTokens(Mixture::FileRow from, uint64_t place) {
   if (Status s = tokens_[from.file]->read(from.row, row_); !s)
     return s;
   auto put = [&](size_t input, size_t shift) {

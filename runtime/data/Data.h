@@ -79,7 +79,7 @@ private:
   support::Status checkRowsAgree() const;
   support::Status openArrays(const std::map<std::string, std::string> &arrays);
   support::Status checkComplete() const;
-  support::Status loadTokens(Mixture::Place from, uint64_t place);
+  support::Status loadTokens(Mixture::FileRow from, uint64_t place);
   support::Status loadArray(size_t input, uint64_t row, uint64_t place);
   support::Status store(size_t input, uint64_t row, uint64_t place, uint64_t position,
                         int64_t token);
@@ -88,7 +88,7 @@ private:
   // Returns the index in the batch of element `position` of the row at position `place`.
   uint64_t target(size_t input, uint64_t place, uint64_t position) const {
     return place * elementsOfRow(input) +
-           (places_[input].empty() ? position : places_[input][position]);
+           (permutation_[input].empty() ? position : permutation_[input][position]);
   }
   int find(std::string_view name) const; // index of the input; -1: none
 
@@ -109,7 +109,7 @@ private:
   std::vector<std::byte> rowBytes_;             // the last row of an array
   std::vector<std::vector<std::byte>> buffers_;           // by input: a global batch
   std::vector<std::vector<int64_t>> shapes_;              // by input: of a whole micro-batch
-  std::vector<std::vector<uint64_t>> places_;             // by input: permutedPlaces()
+  std::vector<std::vector<uint64_t>> permutation_;             // by input: permutedIndices()
   std::vector<const std::byte *> pointers_;
   std::string note_;
   std::unique_ptr<TokenCheck> check_; // its thread ends before the files close

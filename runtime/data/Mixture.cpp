@@ -36,7 +36,7 @@ uint64_t Mixture::given(size_t file, uint64_t block) const {
   return static_cast<uint64_t>(std::floor(double(block * kBlock) * shares_[file]));
 }
 
-Mixture::Place Mixture::at(uint64_t sample) const {
+Mixture::FileRow Mixture::at(uint64_t sample) const {
   if (files_.size() == 1)
     return rowOf(0, sample);
   uint64_t block = sample / kBlock;
@@ -53,7 +53,7 @@ Mixture::Place Mixture::at(uint64_t sample) const {
   }
 }
 
-Mixture::Place Mixture::rowOf(size_t file, uint64_t sample) const {
+Mixture::FileRow Mixture::rowOf(size_t file, uint64_t sample) const {
   uint64_t rows = files_[file].rows, row = sample % rows;
   if (shuffle_)
     row = permute(keyOf(seed_, static_cast<uint32_t>(file)), sample / rows, rows, row);

@@ -22,7 +22,7 @@ public:
     uint64_t rows = 0;
     double weight = 1; // relative to the sum; at least 1 / kBlock of it
   };
-  struct Place {
+  struct FileRow {
     size_t file = 0;
     uint64_t row = 0;
   };
@@ -32,10 +32,10 @@ public:
   Mixture(std::vector<File> files, uint64_t seed, bool shuffle);
   // Returns the row of sample number `sample`; epochs of a file follow one another, each
   // permuted if `shuffle` is set.
-  Place at(uint64_t sample) const;
+  FileRow at(uint64_t sample) const;
 
 private:
-  Place rowOf(size_t file, uint64_t sample) const;
+  FileRow rowOf(size_t file, uint64_t sample) const;
   // Returns the rows that files 0 to `file` have given before `block`.
   uint64_t given(size_t file, uint64_t block) const;
 

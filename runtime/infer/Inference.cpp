@@ -53,7 +53,7 @@ Status measure(Executor &executor, const InferenceInputs &inputs, uint64_t repea
     if (Status s = executor.runStep(inputs.pointers()); !s)
       return s;
     times.push_back(std::chrono::duration<double>(Clock::now() - start).count());
-    keepTrace(*context.out, executor);
+    writeDueTrace(*context.out, executor);
   }
   std::sort(times.begin(), times.end());
   if (times.empty())
@@ -122,7 +122,7 @@ support::Result<Ended> runtime::infer(const ProgramT &program, const Kernels &ke
   std::vector<double> times;
   if (problems.empty()) {
     context.begin();
-    keepTrace(out, **executor);
+    writeDueTrace(out, **executor);
     if (Status s = check->finish(); !s)
       return s.takeError();
     if (!options.output.empty())

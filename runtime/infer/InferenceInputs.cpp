@@ -106,10 +106,10 @@ Status convertIntegers(const InputBindingT &input, const support::NpyFile &file,
   return ok();
 }
 
-// Permutes each row as permutedPlaces() of the plan, so that every rank's part is a range.
+// Permutes each row as permutedIndices() of the plan, so that every rank's part is a range.
 void permute(const planfile::MeshT &mesh, const InputBindingT &input,
              std::vector<std::byte> &buffer) {
-  std::vector<uint64_t> places = planfile::permutedPlaces(mesh, input);
+  std::vector<uint64_t> places = planfile::permutedIndices(mesh, input);
   if (places.empty() || buffer.empty())
     return;
   uint64_t size = planfile::byteSize(input.dtype);

@@ -1,6 +1,6 @@
 #include "runtime/plan/LossSlice.h"
 
-#include "lib/planfile/CheckWalk.h"
+#include "lib/planfile/Trace.h"
 #include "runtime/plan/Shadow.h"
 
 #include <set>

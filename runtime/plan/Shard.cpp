@@ -6,7 +6,7 @@ using namespace llmc;
 using namespace llmc::runtime;
 
 Shard::Shard(const std::vector<int64_t> &global, const std::vector<int64_t> &local,
-             const Cuts &cuts, const planfile::MeshT &mesh,
+             const DimShardings &cuts, const planfile::MeshT &mesh,
              const std::vector<uint32_t> &coordinate)
     : local(local) {
   for (size_t d = 0; d < local.size(); ++d) {
@@ -19,7 +19,7 @@ Shard::Shard(const std::vector<int64_t> &global, const std::vector<int64_t> &loc
   }
 }
 
-bool runtime::isFirstHolder(const Cuts &cuts, uint32_t stageAxis,
+bool runtime::isFirstHolder(const DimShardings &cuts, uint32_t stageAxis,
                             std::vector<uint32_t> coordinate) {
   coordinate[stageAxis] = 0;
   for (const auto &dim : cuts)
@@ -96,7 +96,7 @@ private:
 bool runtime::isFirstHolder(const planfile::ProgramT &program, uint32_t stage,
                             const planfile::StateShardT &state,
                             std::vector<uint32_t> coordinate) {
-  if (heldBy(program, stage, state, coordinate).count == 0)
+  if (heldRangeOf(program, stage, state, coordinate).count == 0)
     return false;
   for (uint32_t axis : state.only_axes)
     coordinate[axis] = 0;
@@ -106,7 +106,7 @@ bool runtime::isFirstHolder(const planfile::ProgramT &program, uint32_t stage,
   return isFirstHolder(state.dims, program.stage_axis, std::move(coordinate));
 }
 
-Held runtime::heldBy(const planfile::ProgramT &program, uint32_t stage,
+HeldRange runtime::heldRangeOf(const planfile::ProgramT &program, uint32_t stage,
                      const planfile::StateShardT &state,
                      const std::vector<uint32_t> &coordinate) {
   int64_t count = 1;
@@ -121,13 +121,13 @@ Held runtime::heldBy(const planfile::ProgramT &program, uint32_t stage,
   auto length = static_cast<int64_t>(group.length), begin = static_cast<int64_t>(state.flat->begin);
   int64_t from = rowMajor(*program.mesh, group.axes, coordinate) * length;
   int64_t low = std::max(from, begin), high = std::min(from + length, begin + count);
-  return low < high ? Held{low - begin, high - low, low - from} : Held{};
+  return low < high ? HeldRange{low - begin, high - low, low - from} : HeldRange{};
 }
 
 std::vector<HeldBox> runtime::heldBoxes(const planfile::ProgramT &program, uint32_t stage,
                                         const planfile::StateShardT &state,
                                         const std::vector<uint32_t> &coordinate) {
-  Held held = heldBy(program, stage, state, coordinate);
+  HeldRange held = heldRangeOf(program, stage, state, coordinate);
   Shard whole(state, *program.mesh, coordinate);
   std::vector<HeldBox> boxes;
   Boxes(whole, held.at - held.first, boxes).add(0, held.first, held.first + held.count);

@@ -12,7 +12,7 @@
 namespace llmc::runtime {
 
 // Maps each dim to the mesh axes that shard it, the major one first.
-using Cuts = std::vector<std::unique_ptr<planfile::DimShardingT>>;
+using DimShardings = std::vector<std::unique_ptr<planfile::DimShardingT>>;
 
 // Describes a rank's shard of a state or a result: the first element along each dim, and how
 // many of its local_shape are not padding (0 where the shard is all padding).
@@ -22,15 +22,16 @@ struct Shard {
         const std::vector<uint32_t> &coordinate)
       : Shard(binding.global_shape, binding.local_shape, binding.dims, mesh, coordinate) {}
   // Computes the shard at `coordinate`; dims past the last of `cuts` are replicated.
-  Shard(const std::vector<int64_t> &global, const std::vector<int64_t> &local, const Cuts &cuts,
-        const planfile::MeshT &mesh, const std::vector<uint32_t> &coordinate);
+  Shard(const std::vector<int64_t> &global, const std::vector<int64_t> &local,
+        const DimShardings &cuts, const planfile::MeshT &mesh,
+        const std::vector<uint32_t> &coordinate);
 
   std::vector<int64_t> start, valid, local;
 };
 
 // Returns whether, of all ranks of a stage that hold the same shard, this is the one with the
 // smallest coordinates.
-bool isFirstHolder(const Cuts &cuts, uint32_t stageAxis, std::vector<uint32_t> coordinate);
+bool isFirstHolder(const DimShardings &cuts, uint32_t stageAxis, std::vector<uint32_t> coordinate);
 // Returns the same for a state, also if only some ranks of its stage hold it (only_axes), or
 // each holds a range of a flat buffer. Returns false if the rank holds nothing of it.
 bool isFirstHolder(const planfile::ProgramT &program, uint32_t stage,
@@ -38,11 +39,11 @@ bool isFirstHolder(const planfile::ProgramT &program, uint32_t stage,
 
 // Describes what a rank holds of a state: elements [first, first + count) of the local shard,
 // row-major, which begin at element `at` of the state's buffer.
-struct Held {
+struct HeldRange {
   int64_t first = 0, count = 0, at = 0;
 };
 // Returns the range that the rank at `coordinate` holds; count is 0 if it holds nothing.
-Held heldBy(const planfile::ProgramT &program, uint32_t stage,
+HeldRange heldRangeOf(const planfile::ProgramT &program, uint32_t stage,
             const planfile::StateShardT &state, const std::vector<uint32_t> &coordinate);
 
 // Describes a box of what is held: element e of `shard`, row-major in its local shape, is

@@ -21,7 +21,7 @@ public:
   void run() {
     result.reads.resize(count);
     result.writes.resize(count);
-    result.kills.resize(count);
+    result.overwrites.resize(count);
     declarePersistent();
     for (uint32_t n = 0; n < count; ++n) {
       forEach(n, [&](const ByteAccess &a) {
@@ -88,16 +88,16 @@ private:
     shadow.overwrite(a.begin, a.end, n, a.lane, false);
   }
 
-  void emit(uint64_t from, const ShadowCell &cell, uint32_t killer) {
+  void emit(uint64_t from, const ShadowCell &cell, uint32_t overwriter) {
     auto index = static_cast<uint32_t>(result.values.size());
-    result.values.push_back({from, cell.end, cell.writer, killer,
+    result.values.push_back({from, cell.end, cell.writer, overwriter,
                              static_cast<uint32_t>(cell.readers.size()), cell.persistent});
     for (uint32_t reader : cell.readers)
       result.reads[reader].push_back(index);
     if (cell.writer != kNoNode)
       result.writes[cell.writer].push_back(index);
-    if (killer != kNoNode)
-      result.kills[killer].push_back(index);
+    if (overwriter != kNoNode)
+      result.overwrites[overwriter].push_back(index);
   }
 
   const planfile::Trace &trace;

@@ -4,7 +4,7 @@
 #ifndef LLMC_RUNTIME_PLAN_VALUES_H
 #define LLMC_RUNTIME_PLAN_VALUES_H
 
-#include "lib/planfile/CheckWalk.h"
+#include "lib/planfile/Trace.h"
 
 #include <cstdint>
 #include <utility>
@@ -20,7 +20,7 @@ inline constexpr uint32_t kNoNode = ~0u;
 struct Value {
   uint64_t begin = 0, end = 0; // arena bytes
   uint32_t writer = kNoNode;   // kNoNode: written before the step
-  uint32_t killer = kNoNode;   // the node that overwrites it; kNoNode: none in this step
+  uint32_t overwriter = kNoNode;   // the node that overwrites it; kNoNode: none in this step
   uint32_t readers = 0;        // distinct nodes
   bool kept = false;           // persistent, or read by the host
 };
@@ -31,7 +31,7 @@ struct StageValues {
 
   std::vector<Value> values;
   // Maps each node to indices into `values` that it reads, writes and overwrites.
-  std::vector<std::vector<uint32_t>> reads, writes, kills;
+  std::vector<std::vector<uint32_t>> reads, writes, overwrites;
   // Lists the byte ranges [begin, end) that hold something before the step; disjoint,
   // ascending.
   std::vector<std::pair<uint64_t, uint64_t>> persistent;

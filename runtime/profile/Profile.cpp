@@ -1,6 +1,6 @@
 #include "runtime/profile/Profile.h"
 
-#include "runtime/compute/Machine.h"
+#include "runtime/compute/MachineSpeed.h"
 
 #include <algorithm>
 #include <cmath>
@@ -92,7 +92,8 @@ std::vector<Profile::Row> Profile::rows(const Describe &describe) const {
   return rows;
 }
 
-void Profile::print(std::ostream &out, const Describe &describe, const Machine &machine) const {
+void Profile::print(std::ostream &out, const Describe &describe,
+                    const MachineSpeed &machine) const {
   if (steps_ < 2) {
     out << "profile    of the second step and later ones: run more steps\n";
     return;
@@ -116,7 +117,7 @@ void Profile::printRows(std::ostream &out, const std::vector<Row> &rows) const {
 
 // Prints each class as a share of the time of all workers: each worker has the whole step.
 void Profile::printClasses(std::ostream &out, const std::vector<Row> &rows,
-                           const Machine &machine) const {
+                           const MachineSpeed &machine) const {
   double step = double(wall_) * 1e-9 / double(steps_ - 1);
   double all = step * double(workers_.size()), driven = 0, measured = 0;
   Row classes[std::size(kClasses)];

@@ -12,7 +12,7 @@
 
 namespace llmc::runtime {
 
-struct Machine;
+struct MachineSpeed;
 
 // Accumulates times by worker and instruction, and prints them as a table.
 class Profile {
@@ -42,7 +42,7 @@ public:
 
   using Describe = std::function<Work(uint32_t stage, size_t op)>;
   // Prints averages a step, or one line if fewer than two steps have ended.
-  void print(std::ostream &out, const Describe &describe, const Machine &machine) const;
+  void print(std::ostream &out, const Describe &describe, const MachineSpeed &machine) const;
 
 private:
   struct Cell {
@@ -59,7 +59,7 @@ private:
   std::vector<Row> rows(const Describe &describe) const;
   void printRows(std::ostream &out, const std::vector<Row> &rows) const;
   void printClasses(std::ostream &out, const std::vector<Row> &rows,
-                    const Machine &machine) const;
+                    const MachineSpeed &machine) const;
 
   std::vector<Worker> workers_;
   uint64_t steps_ = 0, wall_ = 0;

@@ -1,7 +1,7 @@
 #include "runtime/session/Files.h"
 
 #include "lib/support/OutputFile.h"
-#include "lib/support/Outputs.h"
+#include "lib/support/OutputConflicts.h"
 #include "lib/support/Safetensors.h"
 #include "runtime/session/Results.h"
 
@@ -102,7 +102,9 @@ Status runtime::checkFiles(const ProgramT &program, const Options &options,
   }
   for (const std::string &path : results)
     outputs.push_back({"--output", path});
-  if (Status s = support::checkOutputs(inputsOf(program, options, context, weights), outputs); !s)
+  if (Status s =
+          support::checkOutputConflicts(inputsOf(program, options, context, weights), outputs);
+      !s)
     return s;
   for (const NamedFile &file : whole)
     if (Status s = support::checkWritable(file.path); !s)

@@ -94,7 +94,7 @@ support::Status runtime::finishRun(std::ostream &out, Executor &executor, const 
   return problems.status();
 }
 
-void runtime::keepTrace(std::ostream &out, Executor &executor) {
+void runtime::writeDueTrace(std::ostream &out, Executor &executor) {
   if (support::Status s = executor.writeTrace(/*now=*/false); !s)
     out << "trace      " << s.message() << "; it is tried again at the end" << std::endl;
 }

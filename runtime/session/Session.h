@@ -79,7 +79,7 @@ support::Result<std::unique_ptr<Executor>> makeExecutor(const planfile::ProgramT
 // Writes the trace once its last step has ended, since later steps may be interrupted. A
 // failure, such as a full disk, does not end the run: it is printed, and finishRun() tries
 // again.
-void keepTrace(std::ostream &out, Executor &executor);
+void writeDueTrace(std::ostream &out, Executor &executor);
 
 // Writes what the run leaves besides its results: counts (if it was `whole`: no step failed),
 // trace, profile. Attempts all of them and returns their errors in one.

@@ -35,7 +35,7 @@ void say(const std::string &line) {
 
 // Discards signals for a second: a program that stops both a process and its process group,
 // as timeout(1) does, sends two at once and means one.
-void dropEchoes(const sigset_t &set) {
+void discardRepeatedSignals(const sigset_t &set) {
   using Clock = std::chrono::steady_clock;
   Clock::time_point end = Clock::now() + std::chrono::seconds(1);
   for (Clock::duration left = end - Clock::now(); left.count() > 0; left = end - Clock::now()) {
@@ -72,7 +72,7 @@ void StopSignals::wait() {
   }
   asked = true;
   say(program_ + ": " + name + ": ends after this step; a signal after a second ends it at once\n");
-  dropEchoes(set);
+  discardRepeatedSignals(set);
   ::sigwait(&set, &signal);
   support::removeTemporaries();
   ::signal(signal, SIG_DFL);

@@ -18,11 +18,11 @@ constexpr int64_t kPage = 4096;              // least bytes of scales read at on
 } // namespace
 
 bool Dequantizer::takes(const StoredTensor &tensor) {
-  return support::decodedBytes(tensor.type) != nullptr;
+  return support::decodeTable(tensor.type) != nullptr;
 }
 
 Dequantizer::Dequantizer(const StoredTensor &tensor)
-    : tensor(tensor), table(support::decodedBytes(tensor.type)) {
+    : tensor(tensor), table(support::decodeTable(tensor.type)) {
   std::vector<int64_t> shape = tensor.shape;
   if (tensor.transposed)
     std::swap(shape[0], shape[1]);

@@ -5,7 +5,7 @@
 #include "runtime/states/Gather.h"
 #include "runtime/states/Random.h"
 #include "runtime/states/ShardReader.h"
-#include "runtime/compute/Team.h"
+#include "runtime/compute/ThreadTeam.h"
 
 #include <cstring>
 #include <filesystem>
@@ -82,21 +82,22 @@ Status Weights::useFiles(const std::string &path) {
   if (!checkpoint)
     return error("--weights '", path, "': ", checkpoint.message());
   std::vector<std::string> missing, wrong;
-  for (size_t source = 0; source < places_.size(); ++source)
+  for (size_t source = 0; source < locations_.size(); ++source)
     if (Status s = findIn(*checkpoint, source, missing, wrong); !s)
       return error("--weights '", path, "': ", s.message());
   std::string problems;
   if (!wrong.empty())
-    problems = text(wrong.size(), " of ", places_.size(), " tensors do not fit: ", listed(wrong));
+    problems =
+        text(wrong.size(), " of ", locations_.size(), " tensors do not fit: ", listed(wrong));
   if (!missing.empty()) {
     std::vector<std::string> have = checkpoint->set().names();
-    problems += text(problems.empty() ? "" : "; ", missing.size(), " of ", places_.size(),
+    problems += text(problems.empty() ? "" : "; ", missing.size(), " of ", locations_.size(),
                      " tensors are missing: ", listed(missing), "; it has ", have.size(),
                      have.empty() ? "" : " tensors such as '" + have[0] + "'");
   }
   if (!problems.empty())
     return error("--weights '", path, "': ", problems);
-  note_ = text(path, " (", places_.size(), " tensors", dequantised(), ")");
+  note_ = text(path, " (", locations_.size(), " tensors", dequantised(), ")");
   if (std::string notes = checkpoint->notes(); !notes.empty())
     note_ += "; " + notes;
   return ok();
@@ -105,8 +106,8 @@ Status Weights::useFiles(const std::string &path) {
 // Returns a note such as ", 3 of them dequantised"; empty if none is.
 std::string Weights::dequantised() const {
   size_t count = 0;
-  for (const Place &place : places_)
-    count += place.file >= 0 && support::decodedBytes(place.type) ? 1 : 0;
+  for (const TensorLocation &place : locations_)
+    count += place.file >= 0 && support::decodeTable(place.type) ? 1 : 0;
   return count ? text(", ", count, " of them dequantised") : "";
 }
 
@@ -127,15 +128,15 @@ Status Weights::findIn(support::Checkpoint &checkpoint, size_t index,
     missing.push_back("'" + source.name + "'");
     return ok();
   }
-  const support::TensorPlace &place = **found;
+  const support::TensorLocation &place = **found;
   const auto &files = checkpoint.set().files();
   support::Result<int> file = openFile(files[place.file].path()), scales = -1;
   if (file && place.scales)
     scales = openFile(files[place.scales->file].path());
   if (!file || !scales)
     return file ? scales.takeError() : file.takeError();
-  places_[index] = {*file, place.offset, place.type, place.transposed, *scales,
-                    place.scales.value_or(support::ScalePlace())};
+  locations_[index] = {*file, place.offset, place.type, place.transposed, *scales,
+                    place.scales.value_or(support::ScaleLocation())};
   return ok();
 }
 
@@ -176,13 +177,13 @@ Status Weights::useModelFiles(const std::string &folder) {
     files_.push_back(std::move(*opened));
   }
   size_t drawn = 0;
-  for (size_t i = 0; i < places_.size(); ++i) {
+  for (size_t i = 0; i < locations_.size(); ++i) {
     const planfile::SourceTensorT &source = *program_.sources[i];
     if (source.file < 0) {
       ++drawn;
       continue;
     }
-    Place &place = places_[i];
+    TensorLocation &place = locations_[i];
     place = {source.file, source.file_offset, planfile::elementType(source), source.transposed, -1, {}};
     if (const planfile::ScalesT *scales = source.scales.get()) {
       place.scalesFile = static_cast<int>(scales->file);
@@ -214,7 +215,7 @@ Status Weights::fill(const Executor &executor, support::Progress::Phase *phase) 
   if (phase)
     phase->expect(tasks.size() * (executor.ranks() / program_.stages.size()));
   std::vector<Status> results(tasks.size());
-  Team team(availableCores());
+  ThreadTeam team(availableCores());
   team.run(static_cast<int64_t>(tasks.size()), [&](int64_t task, unsigned) {
     results[task] = fillState(executor, tasks[task].first, *tasks[task].second, phase);
   });
@@ -241,7 +242,7 @@ Status Weights::fillState(const Executor &executor, uint32_t stage,
     if (!executor.fills(rank, state))
       continue;
     std::vector<uint32_t> coordinate = planfile::coordinateOf(*program_.mesh, rank);
-    Held held = heldBy(program_, stage, state, coordinate);
+    HeldRange held = heldRangeOf(program_, stage, state, coordinate);
     if (held.count == 0)
       continue;
     std::byte *to = executor.stateOf(rank, state);
@@ -274,7 +275,7 @@ Status Weights::fillBoxes(const std::vector<HeldBox> &boxes, const planfile::Vie
 
 template <class T>
 Status Weights::fillShard(const Shard &shard, const planfile::ViewT &view, T *to) const {
-  const Place &place = places_[view.source];
+  const TensorLocation &place = locations_[view.source];
   if (place.file >= 0) {
     StoredTensor tensor{&files_[place.file], place.offset, place.type,
                         program_.sources[view.source]->shape, place.transposed};

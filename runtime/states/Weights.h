@@ -50,17 +50,17 @@ public:
 
 private:
   // Locates one source tensor in a file, or marks it as drawn.
-  struct Place {
+  struct TensorLocation {
     int file = -1; // index into files_; -1: drawn
     uint64_t offset = 0;
     support::ElementType type = support::ElementType::F32;
     bool transposed = false; // the file holds the transpose
     int scalesFile = -1;     // index into files_; -1: none
-    support::ScalePlace scales;
+    support::ScaleLocation scales;
   };
 
   Weights(const planfile::ProgramT &program, uint64_t seed)
-      : program_(program), seed_(seed), places_(program.sources.size()) {}
+      : program_(program), seed_(seed), locations_(program.sources.size()) {}
   support::Status useFiles(const std::string &path);
   support::Status useModelFiles(const std::string &folder);
   // Locates a source tensor in `checkpoint`. Adds it to `missing` if it is not there and to
@@ -82,7 +82,7 @@ private:
 
   const planfile::ProgramT &program_;
   uint64_t seed_;
-  std::vector<Place> places_; // by source
+  std::vector<TensorLocation> locations_; // by source
   std::vector<support::ReadableFile> files_;
   std::vector<uint64_t> hashes_; // of the model's own files, at compile time
   std::string note_;

@@ -16,7 +16,7 @@ using Clock = std::chrono::steady_clock;
 WeightsCheck::WeightsCheck(std::vector<File> files)
     : files_(std::move(files)), left_(new std::atomic<uint64_t>[files_.size()]) {
   for (size_t f = 0; f < files_.size(); ++f) {
-    uint64_t chunks = support::hashChunks(files_[f].file->size());
+    uint64_t chunks = support::hashChunkCount(files_[f].file->size());
     hashes_.emplace_back(chunks);
     left_[f] = chunks;
     for (uint64_t c = 0; c < chunks; ++c)
@@ -85,10 +85,10 @@ Status WeightsCheck::begin(const Compared &compared, std::chrono::milliseconds p
     });
   wait(Clock::now() + patience, compared);
   background_ = true;
-  return soFar();
+  return poll();
 }
 
-Status WeightsCheck::soFar() {
+Status WeightsCheck::poll() {
   std::lock_guard lock(mutex_);
   return changed_.empty() ? ok() : Status(error(changed_));
 }
@@ -99,7 +99,7 @@ Status WeightsCheck::finish(const Compared &compared) {
     if (compared)
       compared((done_ - before) * support::kHashChunk);
   join();
-  return soFar();
+  return poll();
 }
 
 uint64_t WeightsCheck::bytesLeft() const { return (parts_.size() - done_) * support::kHashChunk; }

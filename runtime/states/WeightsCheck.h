@@ -33,13 +33,13 @@ public:
   using Compared = std::function<void(uint64_t bytes)>;
 
   // Compares on all processors for as long as `patience`; one thread of lowest priority then
-  // compares the rest. Fails, like soFar() and finish(), if a file is known to have changed
+  // compares the rest. Fails, like poll() and finish(), if a file is known to have changed
   // or cannot be read.
   static constexpr std::chrono::milliseconds kPatience{2000};
   support::Status begin(const Compared &compared = {},
                         std::chrono::milliseconds patience = kPatience);
   // Returns the first problem found until now, without waiting.
-  support::Status soFar();
+  support::Status poll();
   support::Status finish(const Compared &compared = {}); // compares the rest
 
   uint64_t bytesLeft() const;

@@ -322,7 +322,7 @@ Status Run::loop() {
   if (steps == 0)
     return evaluateOnly();
   training.emplace(progress, "training", steps);
-  for (uint64_t index = 0; index < steps && check->soFar(); ++index) {
+  for (uint64_t index = 0; index < steps && check->poll(); ++index) {
     if ((stopped = context.stopped())) {
       progress.print(text("stopped after step ", index, " of ", steps));
       break;
@@ -332,7 +332,7 @@ Status Run::loop() {
       return s;
     losses.push_back(result.loss);
     context.begin();
-    keepTrace(out, *executor);
+    writeDueTrace(out, *executor);
     // Captures the gradients before an evaluation overwrites the accumulators.
     if (index == 0 && !options.dump.empty())
       if (Status s = gradients.capture(*executor); !s)
@@ -361,7 +361,7 @@ std::string Run::save(bool early, Problems &problems) {
   const uint64_t last = losses.size();
   if (early && last == 0)
     return "no step had ended, so nothing was written";
-  if (!executor->statesWhole())
+  if (!executor->statesConsistent())
     return text("it failed while it changed the weights, so those of step ", last, " are lost");
   if (options.save.empty())
     return text("the weights of step ", last, " are lost, --save DIR would have kept them");
@@ -402,7 +402,8 @@ support::Result<Ended> Run::finish(const Status &ran) {
   problems.add(later.status());
   if (metrics)
     problems.add(metrics->flush(), "--metrics: ");
-  if (same && !options.dump.empty() && (!early || !losses.empty()) && executor->statesWhole()) {
+  if (same && !options.dump.empty() && (!early || !losses.empty()) &&
+      executor->statesConsistent()) {
     support::Progress::Phase phase(progress, "writing " + options.dump);
     Status dumped = writeDump(options.dump, *executor, losses, gradients, phase);
     phase.end();

@@ -32,7 +32,8 @@ struct Max {
 
 // Reduces `Count` values of type V at byte `at`, in registers.
 template <class V, int Count, class F>
-LLMC_INLINE void reduceBlock(const Places &sources, const Places &destinations, uint64_t at) {
+LLMC_INLINE void reduceBlock(const OffsetBuffers &sources, const OffsetBuffers &destinations,
+                             uint64_t at) {
   V sum[Count], other[Count];
   std::memcpy(sum, sources[0] + at, sizeof sum);
   for (size_t i = 1; i < sources.size(); ++i) {
@@ -48,7 +49,8 @@ LLMC_INLINE void reduceBlock(const Places &sources, const Places &destinations, 
 // Reduces in blocks of four 64-byte vectors, the widest registers; for narrower ones the
 // compiler splits each vector.
 template <class T, class F>
-LLMC_INLINE void reduce(const Places &sources, const Places &destinations, uint64_t bytes) {
+LLMC_INLINE void reduce(const OffsetBuffers &sources, const OffsetBuffers &destinations,
+                        uint64_t bytes) {
   typedef T Vector __attribute__((vector_size(64)));
   constexpr int count = 4;
   uint64_t at = 0;
@@ -72,8 +74,8 @@ struct Half {
 // Sums `count` 16-bit floats at byte `at` in float32, in the order of the group, and rounds
 // once, where the sum is stored.
 template <class Format>
-LLMC_INLINE void sumNarrow(const Places &sources, const Places &destinations, uint64_t at,
-                           int count) {
+LLMC_INLINE void sumNarrow(const OffsetBuffers &sources, const OffsetBuffers &destinations,
+                           uint64_t at, int count) {
   constexpr int most = 64;
   float sum[most];
   uint16_t bits[most];
@@ -93,8 +95,8 @@ LLMC_INLINE void sumNarrow(const Places &sources, const Places &destinations, ui
 
 // Reduces to the maximum, which is one of the operands: its bits are stored unchanged.
 template <class Format>
-LLMC_INLINE void maxNarrow(const Places &sources, const Places &destinations, uint64_t at,
-                           int count) {
+LLMC_INLINE void maxNarrow(const OffsetBuffers &sources, const OffsetBuffers &destinations,
+                           uint64_t at, int count) {
   constexpr int most = 64;
   uint16_t largest[most], bits[most];
   std::memcpy(largest, sources[0] + at, static_cast<size_t>(count) * sizeof(uint16_t));
@@ -110,8 +112,8 @@ LLMC_INLINE void maxNarrow(const Places &sources, const Places &destinations, ui
 }
 
 template <class Format>
-LLMC_INLINE void reduceNarrow(ReduceKind kind, const Places &sources, const Places &destinations,
-                              uint64_t bytes) {
+LLMC_INLINE void reduceNarrow(ReduceKind kind, const OffsetBuffers &sources,
+                              const OffsetBuffers &destinations, uint64_t bytes) {
   constexpr int block = 64;
   constexpr uint64_t size = sizeof(uint16_t);
   for (uint64_t at = 0; at < bytes; at += block * size) {
@@ -123,8 +125,8 @@ LLMC_INLINE void reduceNarrow(ReduceKind kind, const Places &sources, const Plac
   }
 }
 
-LLMC_INLINE void reduceAny(DType type, ReduceKind kind, const Places &sources,
-                           const Places &destinations, uint64_t bytes) {
+LLMC_INLINE void reduceAny(DType type, ReduceKind kind, const OffsetBuffers &sources,
+                           const OffsetBuffers &destinations, uint64_t bytes) {
   bool sum = kind == ReduceKind::Sum;
   switch (type) {
   case DType::F32:
@@ -148,25 +150,28 @@ LLMC_INLINE void reduceAny(DType type, ReduceKind kind, const Places &sources,
   }
 }
 
-void reduceBaseline(DType type, ReduceKind kind, const Places &sources, const Places &destinations,
-                    uint64_t bytes) {
+void reduceBaseline(DType type, ReduceKind kind, const OffsetBuffers &sources,
+                    const OffsetBuffers &destinations, uint64_t bytes) {
   reduceAny(type, kind, sources, destinations, bytes);
 }
 
 #if defined(__x86_64__)
 // Compiles the same reduction for wider registers: it is elementwise, so the bits are equal.
-__attribute__((target("avx2"))) void reduceAvx2(DType type, ReduceKind kind, const Places &sources,
-                                                const Places &destinations, uint64_t bytes) {
+__attribute__((target("avx2"))) void reduceAvx2(DType type, ReduceKind kind,
+                                                const OffsetBuffers &sources,
+                                                const OffsetBuffers &destinations, uint64_t bytes) {
   reduceAny(type, kind, sources, destinations, bytes);
 }
 
-__attribute__((target("avx512f"))) void reduceAvx512(DType type, ReduceKind kind, const Places &sources,
-                                                     const Places &destinations, uint64_t bytes) {
+__attribute__((target("avx512f"))) void reduceAvx512(DType type, ReduceKind kind,
+                                                     const OffsetBuffers &sources,
+                                                     const OffsetBuffers &destinations,
+                                                     uint64_t bytes) {
   reduceAny(type, kind, sources, destinations, bytes);
 }
 #endif
 
-using Reduce = void (*)(DType, ReduceKind, const Places &, const Places &, uint64_t);
+using Reduce = void (*)(DType, ReduceKind, const OffsetBuffers &, const OffsetBuffers &, uint64_t);
 
 Reduce bestOfThisProcessor() {
 #if defined(__x86_64__)
@@ -180,7 +185,7 @@ Reduce bestOfThisProcessor() {
 
 } // namespace
 
-void runtime::reduceTo(DType type, ReduceKind kind, const Places &sources, const Places &destinations,
+void runtime::reduceTo(DType type, ReduceKind kind, const OffsetBuffers &sources, const OffsetBuffers &destinations,
                        uint64_t bytes) {
   static const Reduce best = bestOfThisProcessor();
   best(type, kind, sources, destinations, bytes);

@@ -17,7 +17,7 @@ namespace llmc::runtime {
 inline constexpr uint64_t kChunkBytes = 32768;
 
 // Refers to the positions `offset` bytes into some buffers, one for each member.
-struct Places {
+struct OffsetBuffers {
   std::span<std::byte *const> buffers;
   uint64_t offset = 0;
   std::byte *operator[](size_t i) const { return buffers[i] + offset; }
@@ -28,8 +28,8 @@ struct Places {
 // destination. A destination may be a source; no two overlap otherwise. Reads each source
 // byte once and writes each destination byte once. Does nothing for a type that checkBounds()
 // refuses.
-void reduceTo(planfile::DType type, planfile::ReduceKind kind, const Places &sources,
-              const Places &destinations, uint64_t bytes);
+void reduceTo(planfile::DType type, planfile::ReduceKind kind, const OffsetBuffers &sources,
+              const OffsetBuffers &destinations, uint64_t bytes);
 
 } // namespace llmc::runtime
 

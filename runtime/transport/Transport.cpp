@@ -26,7 +26,7 @@ bool same(const CollectiveT &a, const CollectiveT &b) {
 
 Communicator::Communicator(std::vector<uint32_t> ranks)
     : ranks_(std::move(ranks)), posts_(ranks_.size()) {
-  for (Flight &flight : flights_) {
+  for (PendingCollective &flight : pendingCollectives_) {
     flight.src.resize(ranks_.size());
     flight.dst.resize(ranks_.size());
     flight.posted.resize(ranks_.size());
@@ -36,7 +36,7 @@ Communicator::Communicator(std::vector<uint32_t> ranks)
 support::Result<uint64_t> Communicator::post(uint32_t member, const Post &post,
                                              const Wake &wake) {
   uint64_t number = posts_[member].load(std::memory_order_relaxed);
-  Flight &flight = flights_[number % 2];
+  PendingCollective &flight = pendingCollectives_[number % 2];
   flight.src[member] = post.src;
   flight.dst[member] = post.dst;
   flight.posted[member] = post.what;
@@ -54,7 +54,7 @@ support::Result<uint64_t> Communicator::post(uint32_t member, const Post &post,
   return number;
 }
 
-support::Status Communicator::start(Flight &flight) {
+support::Status Communicator::start(PendingCollective &flight) {
   const CollectiveT &what = *flight.posted[0];
   for (size_t i = 1; i < ranks_.size(); ++i)
     if (!same(what, *flight.posted[i]))
@@ -76,7 +76,7 @@ support::Status Communicator::start(Flight &flight) {
 bool Communicator::poll(uint64_t number, const Wake &wake) {
   if (completed_.load(std::memory_order_acquire) > number)
     return true;
-  Flight &flight = flights_[number % 2];
+  PendingCollective &flight = pendingCollectives_[number % 2];
   if (flight.ready.load(std::memory_order_acquire) != number + 1)
     return false;
   while (true) {
@@ -94,7 +94,7 @@ bool Communicator::poll(uint64_t number, const Wake &wake) {
   return completed_.load(std::memory_order_acquire) > number;
 }
 
-void Communicator::work(Flight &flight, uint64_t chunk) const {
+void Communicator::work(PendingCollective &flight, uint64_t chunk) const {
   const CollectiveT &what = *flight.what;
   uint64_t shard = what.count * planfile::byteSize(what.dtype);
   uint64_t member = chunk / flight.chunksOfShard;

@@ -47,7 +47,7 @@ public:
   std::vector<uint32_t> missing(uint64_t number) const;
 
 private:
-  struct Flight {
+  struct PendingCollective {
     std::atomic<uint32_t> arrived{0};
     std::atomic<uint64_t> ready{0}; // number + 1 of the collective that uses this entry
     std::atomic<uint64_t> next{0}, done{0};
@@ -56,13 +56,14 @@ private:
     std::vector<std::byte *> src, dst;
     std::vector<const planfile::CollectiveT *> posted;
   };
-  support::Status start(Flight &flight); // all have posted: compares and cuts into chunks
-  void work(Flight &flight, uint64_t chunk) const; // reduces or copies one chunk
+  support::Status
+  start(PendingCollective &flight); // all have posted: compares and cuts into chunks
+  void work(PendingCollective &flight, uint64_t chunk) const; // reduces or copies one chunk
 
   std::vector<uint32_t> ranks_;
   // Holds the collectives in flight. No member can be two collectives ahead of another, so
   // two entries suffice.
-  std::array<Flight, 2> flights_;
+  std::array<PendingCollective, 2> pendingCollectives_;
   std::vector<std::atomic<uint64_t>> posts_; // by member: collectives entered
   std::atomic<uint64_t> completed_{0};
 };

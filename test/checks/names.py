@@ -19,7 +19,7 @@ ALLOWED = {
     },
     "lib/onnx/bind/LostParameters.cpp": {r"name\.c": "finds other names of a parameter, so that they are not said to be lost"},
     "passes/6-emit/cuda/Assembler.cpp": {r"release\.consume_front": "reads the version that ptxas prints"},
-    "passes/6-emit/cuda/Figures.cpp": {r"part|ptx|body|line|instruction": "reads the assembler's log and PTX"},
+    "passes/6-emit/cuda/KernelStats.cpp": {r"part|ptx|body|line|instruction": "reads the assembler's log and PTX"},
     "passes/2-train/Differentiate/ReverseMode.cpp": {"NameLoc": "names the node in an error"},
 }
 

@@ -12,7 +12,7 @@ check.expect(
     "passes", f"folders are not numbered from 1 on: {on_disk}",
 )
 
-header = "lib/pipeline/Phases.h"
+header = "lib/options/Phases.h"
 source = tree.text(header) if header in tree.files() else ""
 spelt = re.search(r"phaseNames\s*=\s*\{(.*?)\}", source, re.S)
 listed = re.findall(r'"([a-z]+)"', spelt.group(1)) if spelt else []

@@ -9,11 +9,11 @@
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include "mlir/Parser/Parser.h"
-#include "passes/6-emit/Families.h"
+#include "passes/6-emit/kernel/KernelEmitters.h"
 #include "passes/6-emit/kernel/Kernel.h"
 #include "passes/6-emit/cuda/Assembler.h"
 #include "passes/6-emit/cuda/Cuda.h"
-#include "passes/6-emit/cuda/Figures.h"
+#include "passes/6-emit/cuda/KernelStats.h"
 #include "passes/6-emit/simt/Simt.h"
 #include "llvm/ADT/StringExtras.h"
 #include <gtest/gtest.h>
@@ -104,7 +104,7 @@ protected:
 
   MLIRContext context;
   int64_t threads = 0;
-  std::vector<emit::CudaFigures> figures;
+  std::vector<emit::CudaKernelStats> figures;
 };
 
 constexpr const char *kAll[] = {kSoftmax, kLoss, kNorm, kMath, kEverything};
@@ -198,7 +198,7 @@ TEST_F(Ptx, AssemblesWithoutStackOrSpills) {
       std::string ptx = make(text, chip);
       auto output = (*assembler)->assemble(ptx, chip);
       ASSERT_TRUE(bool(output)) << llvm::toString(output.takeError());
-      emit::CudaFigures &kernel = figures.at(0);
+      emit::CudaKernelStats &kernel = figures.at(0);
       ASSERT_TRUE(emit::readAssemblerLog(output->log, kernel));
       EXPECT_EQ(kernel.stack + kernel.spillLoads + kernel.spillStores, 0u);
       EXPECT_LE(kernel.registers * threads, 65536u);

@@ -4,7 +4,7 @@
 
 #include "Fuzz.h"
 #include "dialects/graph/Graph.h"
-#include "lib/pipeline/Options.h"
+#include "lib/options/Options.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/Diagnostics.h"

@@ -14,7 +14,7 @@ using namespace llmc;
 // All of it, and the first names of each sort.
 static void explain(const planfile::ProgramT &program) {
   std::vector<std::string> names = {"", "no such name"};
-  report::Book book(program);
+  report::PlanIndex book(program);
   for (size_t i = 0; i < 8; ++i) {
     if (i < book.traffic.size())
       names.push_back(book.traffic[i].name);

@@ -4,7 +4,7 @@
 
 #include "dialects/graph/Evaluate.h"
 #include "dialects/graph/Graph.h"
-#include "lib/pipeline/Options.h"
+#include "lib/options/Options.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/MLIRContext.h"
 #include "mlir/IR/OwningOpRef.h"

@@ -116,12 +116,12 @@ TEST(Folding, Views) {
   EXPECT_TRUE((joined && joined->strides == Shape{3, 1, 6}))
       << "a dim of a transposed matrix splits";
   View left = whole.sliced({0, 0}, {4, 2}), right = whole.sliced({0, 2}, {4, 4});
-  EXPECT_TRUE(tile({&left, &right}, 24)) << "two slices tile a matrix";
+  EXPECT_TRUE(coversExactly({&left, &right}, 24)) << "two slices tile a matrix";
   View overlap = whole.sliced({0, 1}, {4, 4});
-  EXPECT_TRUE(!tile({&left, &overlap}, 24)) << "overlapping slices do not";
-  EXPECT_TRUE(!tile({&left}, 24)) << "one slice does not";
+  EXPECT_TRUE(!coversExactly({&left, &overlap}, 24)) << "overlapping slices do not";
+  EXPECT_TRUE(!coversExactly({&left}, 24)) << "one slice does not";
   View odd = whole.sliced({0, 0}, {4, 3}), even = whole.sliced({0, 3}, {4, 3});
-  EXPECT_TRUE(tile({&odd, &even}, 24) && !tile({&odd, &odd}, 24))
+  EXPECT_TRUE(coversExactly({&odd, &even}, 24) && !coversExactly({&odd, &odd}, 24))
       << "halves tile, one twice does not";
 }
 

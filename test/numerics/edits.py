@@ -94,7 +94,7 @@ def noticed(folder, border, edit):
     done = call([LLMC, "verify", path, "--json"], check=False)
     require(done.returncode in (1, 3), f"exit {done.returncode}\n{done.stdout[-1500:]}{done.stderr[-1500:]}")
     if done.returncode == 1:
-        require(f"border {border}" in done.stderr, f"the border is not named:\n{done.stderr}")
+        require(f"phase boundary {border}" in done.stderr, f"the boundary is not named:\n{done.stderr}")
         return "refused: " + done.stderr.strip().splitlines()[0][-100:]
     report = json.loads(done.stdout)
     require(report["border"] == border, f"border {report['border']} is named")

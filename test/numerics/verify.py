@@ -96,7 +96,7 @@ def infer_borders(folder, name):
             own = (f"fp64:{phase}:", "fp64:update:") if phase == "train" else f"fp64:{phase}:"
             require(check["name"].startswith(own), check["name"])
     done = call([LLMC, "verify", *INFERENCES[name], "--infer", "--after", "train"], check=False)
-    require(done.returncode == 1 and "no border train" in done.stderr, f"exit {done.returncode}: {done.stderr}")
+    require(done.returncode == 1 and "no phase boundary train" in done.stderr, f"exit {done.returncode}: {done.stderr}")
 
 
 def infer_dumps(folder):

@@ -2,7 +2,7 @@
 // definitions, on drawn inputs.
 #include "lib/planfile/Check.h"
 #include "lib/planfile/CheckCoverage.h"
-#include "lib/planfile/CheckWalk.h"
+#include "lib/planfile/Trace.h"
 #include "test/planfile/ChunkPlan.h"
 #include "test/planfile/PlanBuilder.h"
 

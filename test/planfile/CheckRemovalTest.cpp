@@ -1,7 +1,7 @@
 // Whatever is taken out of a sound plan is found, or leaves all that a step computes: an
 // interpreter that knows nothing but bytes says which.
 #include "lib/planfile/Check.h"
-#include "lib/planfile/CheckWalk.h"
+#include "lib/planfile/Trace.h"
 #include "test/planfile/ChunkPlan.h"
 #include "test/planfile/PlanBuilder.h"
 

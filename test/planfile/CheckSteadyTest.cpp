@@ -1,5 +1,5 @@
 // Tests that a long step checked by its repeated part gives the same findings as row by row.
-#include "lib/planfile/CheckSteady.h"
+#include "lib/planfile/ShortenedPlans.h"
 #include "lib/planfile/Check.h"
 #include "lib/planfile/Program.h"
 #include "test/planfile/PlanBuilder.h"
@@ -77,7 +77,7 @@ std::vector<PlanShape> longPlans() {
 TEST(CheckSteady, LongStepsAreShortened) {
   for (const PlanShape &shape : longPlans()) {
     ProgramT program = makePlan(shape);
-    std::optional<SteadyPlans> steady = steadyPlans(program);
+    std::optional<ShortenedPlans> steady = shortenSteadyState(program);
     EXPECT_TRUE(steady && steady->once.micro_batches < 80) << "nothing was left out";
     EXPECT_EQ(formatFindings(checkAll(program)), "");
     EXPECT_EQ(formatFindings(rowByRow(steady->once)), "");
@@ -88,8 +88,8 @@ TEST(CheckSteady, LongStepsAreShortened) {
 
 // Forwards alone and backwards alone are no turns; nor is what is too short.
 TEST(CheckSteady, OtherStepsAreNot) {
-  EXPECT_TRUE(!steadyPlans(makePlan({.gpipe = true, .microBatches = 120})));
-  EXPECT_TRUE(!steadyPlans(makePlan({.microBatches = 20})));
+  EXPECT_TRUE(!shortenSteadyState(makePlan({.gpipe = true, .microBatches = 120})));
+  EXPECT_TRUE(!shortenSteadyState(makePlan({.microBatches = 20})));
 }
 
 // A row out of order in the middle is no turn like the others.
@@ -115,7 +115,7 @@ TEST(CheckSteady, ShortenedPlansHideNoFault) {
     std::string all = formatFindings(rowByRow(program)), told = formatFindings(checkAll(program));
     EXPECT_TRUE(all == told) << "row by row: " + all + "shortened: " + told;
     wrong += !all.empty();
-    shortened += steadyPlans(program).has_value();
+    shortened += shortenSteadyState(program).has_value();
   }
   std::cout << "      " << wrong << " of 150 changed plans are wrong, " << shortened << " are shortened\n";
   EXPECT_TRUE(wrong > 50 && shortened > 50);

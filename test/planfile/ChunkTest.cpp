@@ -1,7 +1,7 @@
 // The checkers on interleaved chunks, split backwards, slot pools of several lifetimes,
 // wrapping messages and message groups, and on faults planted there.
 #include "lib/planfile/Check.h"
-#include "lib/planfile/CheckWalk.h"
+#include "lib/planfile/Trace.h"
 #include "lib/planfile/Program.h"
 #include "test/planfile/ChunkPlan.h"
 

@@ -39,25 +39,25 @@ void expectSame(float got, float want, unsigned code) {
 TEST(Codes, EveryCode) {
   for (unsigned code = 0; code < 256; ++code) {
     unsigned magnitude = code & 127;
-    expectSame(support::decodedBytes(ElementType::F8E4M3)[code],
+    expectSame(support::decodeTable(ElementType::F8E4M3)[code],
                magnitude == 127 ? NAN : floatOf(code, 4, 3, 7), code);
     float e5m2 = magnitude > 124    ? NAN
                  : magnitude == 124 ? std::copysign(INFINITY, code < 128 ? 1.0f : -1.0f)
                                     : floatOf(code, 5, 2, 15);
-    expectSame(support::decodedBytes(ElementType::F8E5M2)[code], e5m2, code);
+    expectSame(support::decodeTable(ElementType::F8E5M2)[code], e5m2, code);
     float e8m0 = code == 255 ? NAN : std::ldexp(1.0f, int(code) - 127);
-    expectSame(support::decodedBytes(ElementType::F8E8M0)[code], e8m0, code);
+    expectSame(support::decodeTable(ElementType::F8E8M0)[code], e8m0, code);
     for (unsigned half : {0u, 1u})
-      expectSame(support::decodedBytes(ElementType::F4E2M1)[code * 2 + half],
+      expectSame(support::decodeTable(ElementType::F4E2M1)[code * 2 + half],
                  floatOf(code >> (half * 4) & 15, 2, 1, 1), code);
   }
-  EXPECT_EQ(support::decodedBytes(ElementType::F8E4M3)[0x7e], 448);
-  EXPECT_EQ(support::decodedBytes(ElementType::F8E4M3)[1], std::ldexp(1.0f, -9));
-  EXPECT_EQ(support::decodedBytes(ElementType::F8E5M2)[0x7b], 57344);
-  EXPECT_EQ(support::decodedBytes(ElementType::F8E8M0)[0], std::ldexp(1.0f, -127));
-  const float *pairs = support::decodedBytes(ElementType::F4E2M1);
+  EXPECT_EQ(support::decodeTable(ElementType::F8E4M3)[0x7e], 448);
+  EXPECT_EQ(support::decodeTable(ElementType::F8E4M3)[1], std::ldexp(1.0f, -9));
+  EXPECT_EQ(support::decodeTable(ElementType::F8E5M2)[0x7b], 57344);
+  EXPECT_EQ(support::decodeTable(ElementType::F8E8M0)[0], std::ldexp(1.0f, -127));
+  const float *pairs = support::decodeTable(ElementType::F4E2M1);
   EXPECT_EQ(std::vector<float>({pairs[0x72 * 2], pairs[0x72 * 2 + 1]}), std::vector<float>({1, 6}));
-  EXPECT_EQ(support::decodedBytes(ElementType::BF16), nullptr);
+  EXPECT_EQ(support::decodeTable(ElementType::BF16), nullptr);
   uint8_t bytes[] = {0x00, 0x91};
   EXPECT_EQ(support::readAsDouble(ElementType::F4E2M1, bytes, 2), 0.5);
   EXPECT_EQ(support::readAsDouble(ElementType::F4E2M1, bytes, 3), -0.5);

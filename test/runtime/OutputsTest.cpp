@@ -1,7 +1,7 @@
 // Files that are written: what exists survives every failure, and no output is an input.
 #include "PlanBuilder.h"
 #include "lib/support/OutputFile.h"
-#include "lib/support/Outputs.h"
+#include "lib/support/OutputConflicts.h"
 
 #include <csignal>
 #include <fcntl.h>
@@ -15,7 +15,7 @@
 
 using namespace llmc;
 using namespace llmc::test;
-using support::checkOutputs;
+using support::checkOutputConflicts;
 using support::LineFile;
 using support::NamedFile;
 using support::OutputFile;
@@ -61,7 +61,7 @@ void limitFiles(rlim_t bytes) {
 }
 
 bool makesEither(const std::string &one, const std::string &other) {
-  return !checkOutputs({}, {{"--metrics", one}, {"--trace", other}});
+  return !checkOutputConflicts({}, {{"--metrics", one}, {"--trace", other}});
 }
 
 TEST(Outputs, OneFileByManyNames) {
@@ -74,13 +74,14 @@ TEST(Outputs, OneFileByManyNames) {
   fs::create_symlink(".", folder / "here");
   for (const char *name : {"data", "./data", "sub/../data", "link", "link2", "hard", "here/data",
                            "here/here/hard"}) {
-    Status s = checkOutputs({{"--data", folder / "data"}}, {{"--metrics", folder / name}});
+    Status s = checkOutputConflicts({{"--data", folder / "data"}}, {{"--metrics", folder / name}});
     ASSERT_FALSE(bool(s)) << name;
     EXPECT_NE(s.message().find("--metrics '" + (folder / name) + "' is the same file as --data"),
               std::string::npos)
         << s.message();
   }
-  EXPECT_TRUE(bool(checkOutputs({{"--data", folder / "data"}}, {{"--metrics", folder / "other"}})));
+  EXPECT_TRUE(
+      bool(checkOutputConflicts({{"--data", folder / "data"}}, {{"--metrics", folder / "other"}})));
 }
 
 TEST(Outputs, FilesToComeAreComparedByTheirNames) {
@@ -101,7 +102,7 @@ TEST(Outputs, AllClashesAreNamedAtOnce) {
   TemporaryFolder folder;
   writeBytes(folder / "a", "x");
   writeBytes(folder / "b", "x");
-  Status s = checkOutputs({{"--data", folder / "a"}, {"--weights", folder / "b"}},
+  Status s = checkOutputConflicts({{"--data", folder / "a"}, {"--weights", folder / "b"}},
                           {{"--metrics", folder / "a"}, {"--dump", folder / "b"},
                            {"--trace", folder / "b"}});
   ASSERT_FALSE(bool(s));
@@ -122,10 +123,10 @@ TEST(Outputs, WhatStandardOutputGoesTo) {
   writeBytes(folder / "log", "");
   EXPECT_TRUE(inChild([&] {
     ::dup2(::open((folder / "log").c_str(), O_WRONLY | O_APPEND), STDOUT_FILENO);
-    return !checkOutputs({{"--data", folder / "log"}}, {}) &&
-           !checkOutputs({}, {{"--metrics", folder / "log"}}) &&
-           bool(checkOutputs({}, {{"--metrics", "/dev/stdout"}})) &&
-           bool(checkOutputs({{"--data", folder / "other"}}, {{"--trace", folder / "x"}}));
+    return !checkOutputConflicts({{"--data", folder / "log"}}, {}) &&
+           !checkOutputConflicts({}, {{"--metrics", folder / "log"}}) &&
+           bool(checkOutputConflicts({}, {{"--metrics", "/dev/stdout"}})) &&
+           bool(checkOutputConflicts({{"--data", folder / "other"}}, {{"--trace", folder / "x"}}));
   }));
 }
 

@@ -179,7 +179,7 @@ TEST_F(ShardReader, HashOfAFileIsThatOfItsBytes) {
     writeBytes(folder / "w.bin", bytes);
     auto opened = support::ReadableFile::open(folder / "w.bin");
     std::vector<uint64_t> chunks;
-    for (uint64_t i = 0; i < support::hashChunks(size); ++i)
+    for (uint64_t i = 0; i < support::hashChunkCount(size); ++i)
       chunks.push_back(*support::chunkHash(*opened, i));
     uint64_t hash = support::fileHash(chunks);
     EXPECT_EQ(hash, *support::fileHash(*opened));

@@ -219,7 +219,7 @@ TEST(Mixture, SharesAndEpochs) {
   constexpr uint64_t kSamples = 3 * Mixture::kBlock;
   std::map<size_t, std::vector<uint64_t>> rows;
   for (uint64_t i = 0; i < kSamples; ++i) {
-    Mixture::Place at = mixture.at(i);
+    Mixture::FileRow at = mixture.at(i);
     ASSERT_LT(at.row, files[at.file].rows);
     rows[at.file].push_back(at.row);
   }
@@ -247,7 +247,7 @@ TEST(Mixture, OrderIsAFunctionOfTheSeed) {
   Mixture mixture(files, 3, true), other(files, 4, true), again(files, 3, true);
   bool differs = false;
   for (uint64_t i = 5000; i-- > 0;) { // whatever was asked for before
-    Mixture::Place a = again.at(i), b = mixture.at(i), c = other.at(i);
+    Mixture::FileRow a = again.at(i), b = mixture.at(i), c = other.at(i);
     EXPECT_TRUE(a.file == b.file && a.row == b.row);
     differs |= a.file != c.file || a.row != c.row;
   }

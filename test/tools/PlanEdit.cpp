@@ -1,6 +1,6 @@
 // Edits the plan inside a compiled program. Nothing is checked: the result may
 // be broken, which is what it is for.
-#include "lib/planfile/CheckWalk.h"
+#include "lib/planfile/Trace.h"
 #include "lib/planfile/Payload.h"
 #include "lib/planfile/Program.h"
 

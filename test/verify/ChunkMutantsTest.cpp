@@ -1,7 +1,7 @@
 // Faults of message groups, receives and slot pools, on a plan that has all of them: the
 // static checkers find each, or a rule says why it changes nothing.
 #include "lib/verify/mutation/Equivalence.h"
-#include "lib/verify/mutation/MutantCourt.h"
+#include "lib/verify/mutation/PlanMutationRunner.h"
 #include "lib/verify/mutation/Mutants.h"
 #include "test/planfile/ChunkPlan.h"
 
@@ -33,8 +33,8 @@ std::map<Fault, Counts> judge(const planfile::ProgramT &program) {
       continue;
     verify::apply(mutant, changed);
     Counts &counts = faults[mutant.fault];
-    if (std::string killer = verify::staticKiller(changed); !killer.empty())
-      ++counts.killed[killer];
+    if (std::string overwriter = verify::staticKiller(changed); !overwriter.empty())
+      ++counts.killed[overwriter];
     else if (!equivalence.reason(mutant, changed).empty())
       ++counts.equivalent;
     else

@@ -2,7 +2,7 @@
 // it alone had found is called equivalent.
 #include "lib/planfile/Check.h"
 #include "lib/verify/mutation/Equivalence.h"
-#include "lib/verify/mutation/MutantCourt.h"
+#include "lib/verify/mutation/PlanMutationRunner.h"
 #include "lib/verify/mutation/Mutants.h"
 #include "test/planfile/ChunkPlan.h"
 #include "test/planfile/PlanBuilder.h"

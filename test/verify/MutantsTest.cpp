@@ -1,7 +1,7 @@
 // Faults of flat buffers and of scratch in plans made by hand: all are found.
 #include "lib/planfile/Check.h"
 #include "lib/planfile/Program.h"
-#include "lib/verify/mutation/MutantCourt.h"
+#include "lib/verify/mutation/PlanMutationRunner.h"
 #include "runtime/cpu/Executor.h"
 #include "test/planfile/PlanBuilder.h"
 
@@ -66,9 +66,9 @@ TEST(Mutants, FlatBuffers) {
     ++flat;
     ProgramT changed(program);
     verify::apply(mutant, changed);
-    std::string killer = verify::staticKiller(changed);
-    EXPECT_NE(killer, "") << mutant.change;
-    killers.insert(killer);
+    std::string overwriter = verify::staticKiller(changed);
+    EXPECT_NE(overwriter, "") << mutant.change;
+    killers.insert(overwriter);
   }
   EXPECT_EQ(flat, 8u); // three begins and a length, up and down
   EXPECT_TRUE(killers.count("conservation") && killers.count("bounds"));

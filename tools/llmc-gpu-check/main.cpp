@@ -1,6 +1,6 @@
 // Runs llmc-gpu-check: runs the device kernels that programs carry on a card and compares
 // them with the same programs' kernels for the CPU.
-#include "lib/planfile/Carried.h"
+#include "lib/planfile/EmbeddedProgram.h"
 #include "lib/planfile/Device.h"
 #include "runtime/compute/Kernels.h"
 #include "tools/llmc-gpu-check/Runner.h"
@@ -87,7 +87,7 @@ support::Status checkImage(const Device &device, const planfile::ProgramT &progr
 
 support::Status checkProgram(const Device &device, const std::string &path,
                              const Options &options, Totals &totals) {
-  auto carried = planfile::openCarried(path);
+  auto carried = planfile::openEmbeddedProgram(path);
   if (!carried)
     return carried.takeError();
   const planfile::ProgramT &program = *carried->program;

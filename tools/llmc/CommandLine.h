@@ -3,8 +3,8 @@
 #ifndef LLMC_TOOLS_LLMC_COMMANDLINE_H
 #define LLMC_TOOLS_LLMC_COMMANDLINE_H
 
-#include "lib/pipeline/Options.h"
-#include "lib/pipeline/Phases.h"
+#include "lib/options/Options.h"
+#include "lib/options/Phases.h"
 #include "lib/support/FlagTable.h"
 #include "lib/support/Progress.h"
 

@@ -120,7 +120,7 @@ Work readIr(MLIRContext &context, const CommandLine &line) {
   FailureOr<Dump> dump = readDump(context, line.options.model);
   if (failed(dump))
     return work;
-  std::vector<std::string> problems = contradictions(line.given, line.options, dump->options);
+  std::vector<std::string> problems = conflictingFlags(line.given, line.options, dump->options);
   if (line.compileFrom && *line.compileFrom != dump->phase)
     problems.push_back(text("--compile-from ", toString(*line.compileFrom),
                             ": the IR stands after phase ", toString(dump->phase),
@@ -138,8 +138,8 @@ Work readIr(MLIRContext &context, const CommandLine &line) {
   work.options.dumpFolder = line.options.dumpFolder;
   work.options.cudaKernels = line.options.cudaKernels;
   work.from = dump->phase;
-  if (failed(verifyBorder(*dump->module, dump->phase)))
-    fail(text(line.options.model, ": is not valid at border ", toString(dump->phase)));
+  if (failed(verifyPhaseBoundary(*dump->module, dump->phase)))
+    fail(text(line.options.model, ": is not valid at phase boundary ", toString(dump->phase)));
   else
     work.module = std::move(dump->module);
   return work;
@@ -166,7 +166,7 @@ LogicalResult runAll(Work &work, Phase to, support::Progress &progress) {
     if (failed(runPhases(*work.module, work.options, phase, next))) {
       step.end();
       if (work.from != Phase::Import)
-        fail(text(work.options.model, ": at border ", toString(work.from), ": phase ", toString(next),
+        fail(text(work.options.model, ": at phase boundary ", toString(work.from), ": phase ", toString(next),
                   " refuses it"));
       return failure();
     }
@@ -219,7 +219,7 @@ int runCompile(const CommandLine &line) {
   if (std::string problem = checkWritable(line); !problem.empty())
     return fail(problem);
   std::vector<support::NamedFile> inputs = inputsOf(line), outputs = outputsOf(line);
-  if (support::Status status = support::checkOutputs(inputs, outputs); !status)
+  if (support::Status status = support::checkOutputConflicts(inputs, outputs); !status)
     return fail(status.message());
   DialectRegistry registry;
   registerDialects(registry);
@@ -233,7 +233,8 @@ int runCompile(const CommandLine &line) {
   if (!work.module)
     return 1;
   // Checks the files that the model names before anything is written.
-  if (support::Status status = support::checkOutputs(filesOf(*work.module), outputs); !status)
+  if (support::Status status = support::checkOutputConflicts(filesOf(*work.module), outputs);
+      !status)
     return fail(status.message());
   if (failed(runAll(work, line.compileTo, progress)))
     return 1;

@@ -1,7 +1,7 @@
 // Implements llmc explain: why a compiled program moves what it moves, and how its ops are
 // sharded.
 #include "lib/report/Explain.h"
-#include "lib/planfile/Carried.h"
+#include "lib/planfile/EmbeddedProgram.h"
 #include "lib/support/Json.h"
 #include "tools/llmc/Commands.h"
 #include "llvm/Support/raw_ostream.h"
@@ -14,7 +14,7 @@ int runExplain(const CommandLine &line) {
     return 1;
   };
   const std::string &path = line.options.model;
-  auto carried = planfile::openCarried(path);
+  auto carried = planfile::openEmbeddedProgram(path);
   if (!carried)
     return fail(carried.message() + "; explain takes a program that llmc compile wrote");
   auto answer = report::explainJson(*carried->program, line.subject);

@@ -1,8 +1,8 @@
-// Lists the files that a command reads and writes, for support::checkOutputs().
+// Lists the files that a command reads and writes, for support::checkOutputConflicts().
 #ifndef LLMC_TOOLS_LLMC_FILES_H
 #define LLMC_TOOLS_LLMC_FILES_H
 
-#include "lib/support/Outputs.h"
+#include "lib/support/OutputConflicts.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "tools/llmc/CommandLine.h"
 

@@ -182,7 +182,7 @@ Entries verifyFlags() {
   using Twin = CommandLine::Twin;
   return {
       {{"--after", kVerify, "PHASE",
-        "only the border after raise, train, shard, partition, schedule",
+        "only the phase boundary after raise, train, shard, partition, schedule",
         {.values = phasesTo(Phase::Schedule),
          .excludes = {"--interleavings", "--mutate", "--mutants"}}},
        phase(&CommandLine::after)},
@@ -209,7 +209,7 @@ Entries verifyFlags() {
         {.needs = {"--mutate", "--mutants"}}},
        support::word(&CommandLine::without)},
       {{"--twin", kVerify, nullptr,
-        "run a shrunk model of the same structure in place of the plan,\n"
+        "run a scaled-down model of the same structure in place of the plan,\n"
         "and show that the two plans are isomorphic; auto: if the plan\nis too large to run here",
         {.standard = "auto", .values = {"auto", "on", "off"}}},
        choose(&CommandLine::twin, std::vector{Twin::Auto, Twin::On, Twin::Off})},

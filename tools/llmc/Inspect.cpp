@@ -4,7 +4,7 @@
 #include "tools/llmc/Diagnostics.h"
 
 #include "dialects/graph/Graph.h"
-#include "lib/huggingface/Weights.h"
+#include "lib/weights/Weights.h"
 #include "lib/pipeline/Dump.h"
 #include "lib/pipeline/Pipeline.h"
 #include "lib/planfile/Payload.h"
@@ -115,7 +115,7 @@ nlohmann::json describeModel(ModuleOp module) {
   for (const std::string &name : names)
     if (auto source = module.lookupSymbol<graph::SourceOp>(name)) {
       json["parameter_shapes"][name] = cast<ShapedType>(source.getType()).getShape().vec();
-      if (std::string stored = hf::storedText(source); !stored.empty())
+      if (std::string stored = weights::storedText(source); !stored.empty())
         json["parameter_types"][name] = stored;
     }
   json["constants"] = constants;

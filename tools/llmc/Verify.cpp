@@ -20,7 +20,7 @@ static LogicalResult checkDump(MLIRContext &context, const CommandLine &line) {
   FailureOr<Dump> dump = readDump(context, line.options.model);
   if (failed(dump))
     return failure();
-  std::vector<std::string> problems = contradictions(line.given, line.options, dump->options);
+  std::vector<std::string> problems = conflictingFlags(line.given, line.options, dump->options);
   if (line.after)
     problems.push_back("--after: IR is looked at where it stands, after phase " +
                        std::string(toString(dump->phase)) + "; leave it out");
@@ -42,9 +42,9 @@ int runVerify(const CommandLine &line) {
   verify::VerifyOptions options;
   options.compile = line.options;
   options.after = line.after;
-  options.twin = line.twin == CommandLine::Twin::On    ? verify::TwinChoice::On
-                 : line.twin == CommandLine::Twin::Off ? verify::TwinChoice::Off
-                                                       : verify::TwinChoice::Auto;
+  options.twin = line.twin == CommandLine::Twin::On    ? verify::ScaledDownMode::On
+                 : line.twin == CommandLine::Twin::Off ? verify::ScaledDownMode::Off
+                                                       : verify::ScaledDownMode::Auto;
   options.interleavings = static_cast<unsigned>(line.interleavings);
   options.oracle = line.oracle;
   if (line.seed)

@@ -11,7 +11,7 @@ static BuiltModel build(mlir::MLIRContext &context, Config &config,
                           {.vocabulary = 151936, .width = 4096, .inner = 22016, .layers = 32,
                            .heads = 32, .kvHeads = 32, .context = 32768});
   d.qkvBias = true;
-  readLastWindows(config, d);
+  readQwenWindows(config, d);
   d.ropes = {readRope(config, ropeFields(d))};
   return buildDecoder(context, config, options, d);
 }

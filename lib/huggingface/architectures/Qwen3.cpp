@@ -14,7 +14,7 @@ static BuiltModel build(mlir::MLIRContext &context, Config &config,
   d.normedQk = NormedQk::EachHead;
   d.names.qNorm = "q_norm";
   d.names.kNorm = "k_norm";
-  readLastWindows(config, d);
+  readQwenWindows(config, d);
   d.ropes = {readRope(config, ropeFields(d))};
   return buildDecoder(context, config, options, d);
 }

@@ -32,7 +32,7 @@ bool Activations::holds(Value value) {
   return known_[value];
 }
 
-bool Activations::isMetBy(Value value) {
+bool Activations::meetsActivation(Value value) {
   llvm::SmallVector<Value> open = {value};
   llvm::SmallPtrSet<Operation *, 8> seen;
   while (!open.empty()) {
@@ -51,7 +51,7 @@ bool Activations::isMetBy(Value value) {
   return false;
 }
 
-bool llmc::onnximport::shiftsScores(Value value) {
+bool llmc::onnximport::isScoreOffset(Value value) {
   llvm::SmallVector<Value> open = {value};
   llvm::SmallPtrSet<Operation *, 8> seen;
   while (!open.empty())

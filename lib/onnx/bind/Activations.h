@@ -16,7 +16,7 @@ public:
   bool holds(mlir::Value value);
   // Returns whether an op other than a comparison combines the value, or a float that is
   // computed from it, with an operand for which holds() is true.
-  bool isMetBy(mlir::Value value);
+  bool meetsActivation(mlir::Value value);
 
 private:
   llvm::DenseMap<mlir::Value, bool> known_;
@@ -24,7 +24,7 @@ private:
 
 // Returns whether a softmax reads the value, or a sum, a selection or a rearrangement of it: it
 // is then an offset of attention scores (a mask or a position bias).
-bool shiftsScores(mlir::Value value);
+bool isScoreOffset(mlir::Value value);
 
 } // namespace llmc::onnximport
 

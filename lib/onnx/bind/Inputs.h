@@ -4,7 +4,7 @@
 #define LLMC_LIB_ONNX_BIND_INPUTS_H
 
 #include "lib/onnx/file/NodeOrder.h"
-#include "lib/pipeline/Options.h"
+#include "lib/options/Options.h"
 
 namespace llmc::onnximport {
 

@@ -10,8 +10,8 @@ namespace {
 // Tracks which parameters of the program correspond to trained tensors.
 class Accounts {
 public:
-  Accounts(const TorchNames &names, const Arguments &arguments,
-           const std::map<Source, ParameterName> &sourceNames)
+  Accounts(const TorchNames &names, const ParameterArguments &arguments,
+           const std::map<ParameterSource, ParameterName> &sourceNames)
       : names_(names) {
     for (const auto &argument : arguments) {
       const ParameterName &own = sourceNames.at(argument->source());
@@ -40,13 +40,13 @@ public:
 private:
   struct Reads {
     const TorchCall *call;
-    std::set<Source> all, unnamed; // trained sources that the call reads
+    std::set<ParameterSource> all, unnamed; // trained sources that the call reads
   };
 
   // Records that a call which reads a trained tensor accounts for all parameters that it names:
   // one that the file lacks is a bias of zeros, which adds nothing.
-  void addReads(const Argument &argument) {
-    for (const ::onnx::NodeProto *user : argument.learners)
+  void addReads(const ParameterArgument &argument) {
+    for (const ::onnx::NodeProto *user : argument.learningNodes)
       if (const TorchCall *call = names_.callOf(*user)) {
         for (const std::string &parameter : call->parameters)
           standing_.insert(parameter);
@@ -98,8 +98,8 @@ private:
 
 std::vector<std::string>
 llmc::onnximport::lostParameters(const Model &model, const TorchNames &names,
-                                 const Arguments &arguments,
-                                 const std::map<Source, ParameterName> &sourceNames) {
+                                 const ParameterArguments &arguments,
+                                 const std::map<ParameterSource, ParameterName> &sourceNames) {
   bool folded = false;
   for (unsigned i = 0; i < model.stored().size(); ++i)
     folded |= model.stored()[i].isFloat() && !names.isParameter(i) && !names.isBuffer(i);
@@ -157,21 +157,21 @@ static bool readsComputed(const Model &model, const TorchNames &names,
 }
 
 std::vector<std::string>
-llmc::onnximport::madeParameters(const Model &model, const TorchNames &names,
-                                 const Arguments &arguments,
-                                 const std::map<Source, ParameterName> &sourceNames) {
-  std::set<Source> made;
+llmc::onnximport::derivedParameters(const Model &model, const TorchNames &names,
+                                 const ParameterArguments &arguments,
+                                 const std::map<ParameterSource, ParameterName> &sourceNames) {
+  std::set<ParameterSource> made;
   for (const auto &argument : arguments) {
     unsigned tensor = argument->view.tensor;
     bool named = names.isParameter(tensor) && argument->copy == 0;
-    if (!named && !argument->learners.empty() &&
-        llvm::all_of(argument->learners, [&](const ::onnx::NodeProto *user) {
+    if (!named && !argument->learningNodes.empty() &&
+        llvm::all_of(argument->learningNodes, [&](const ::onnx::NodeProto *user) {
           return readsComputed(model, names, *user, tensor);
         }))
       made.insert(argument->source());
   }
   std::vector<std::string> list;
-  for (const Source &source : made)
+  for (const ParameterSource &source : made)
     list.push_back(sourceNames.at(source).name);
   return list;
 }
@@ -201,7 +201,7 @@ std::string llmc::onnximport::describeLost(const std::vector<std::string> &lost)
          "; torch.onnx.export(..., dynamo=True, optimize=False) keeps what is used";
 }
 
-std::string llmc::onnximport::describeMade(const std::vector<std::string> &made) {
+std::string llmc::onnximport::describeDerived(const std::vector<std::string> &made) {
   if (made.empty())
     return {};
   bool one = made.size() == 1;

@@ -3,7 +3,7 @@
 #ifndef LLMC_LIB_ONNX_BIND_LOSTPARAMETERS_H
 #define LLMC_LIB_ONNX_BIND_LOSTPARAMETERS_H
 
-#include "lib/onnx/bind/Argument.h"
+#include "lib/onnx/bind/ParameterArgument.h"
 #include "lib/onnx/bind/ParameterNames.h"
 #include "lib/onnx/file/TorchNames.h"
 
@@ -13,9 +13,9 @@ namespace llmc::onnximport {
 // file and that no argument corresponds to, according to the calls that its nodes record: the
 // exporter folded them into constants, or nothing uses them. Returns none for a file that lists
 // none, or whose float tensors all have names of the program.
-std::vector<std::string> lostParameters(const Model &model, const TorchNames &names,
-                                        const Arguments &arguments,
-                                        const std::map<Source, ParameterName> &sourceNames);
+std::vector<std::string>
+lostParameters(const Model &model, const TorchNames &names, const ParameterArguments &arguments,
+               const std::map<ParameterSource, ParameterName> &sourceNames);
 // Returns the note to the user about lost parameters, "" if there are none.
 std::string describeLost(const std::vector<std::string> &lost);
 
@@ -23,11 +23,11 @@ std::string describeLost(const std::vector<std::string> &lost);
 // concatenated matrix): their gradients need not be those of the parameters. Excludes tensors
 // that it only transposed or reshaped; for operands of a product, only if the module has one
 // weight.
-std::vector<std::string> madeParameters(const Model &model, const TorchNames &names,
-                                        const Arguments &arguments,
-                                        const std::map<Source, ParameterName> &sourceNames);
+std::vector<std::string>
+derivedParameters(const Model &model, const TorchNames &names, const ParameterArguments &arguments,
+                  const std::map<ParameterSource, ParameterName> &sourceNames);
 // Returns the note to the user about tensors computed from parameters, "" if there are none.
-std::string describeMade(const std::vector<std::string> &made);
+std::string describeDerived(const std::vector<std::string> &made);
 
 } // namespace llmc::onnximport
 

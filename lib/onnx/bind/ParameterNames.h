@@ -3,7 +3,7 @@
 #ifndef LLMC_LIB_ONNX_BIND_PARAMETERNAMES_H
 #define LLMC_LIB_ONNX_BIND_PARAMETERNAMES_H
 
-#include "lib/onnx/bind/Argument.h"
+#include "lib/onnx/bind/ParameterArgument.h"
 #include "lib/onnx/file/TorchNames.h"
 
 namespace llmc::onnximport {
@@ -21,8 +21,8 @@ struct ParameterName {
 // Returns the names of all sources of `arguments`. Of several parameters that share a stored
 // tensor, the one with the tensor's name in the program keeps that name; the others get the
 // program's names, or NAME#2, NAME#3, ...
-std::map<Source, ParameterName> nameParameters(const Model &model, const TorchNames &names,
-                                               const Arguments &arguments);
+std::map<ParameterSource, ParameterName> nameParameters(const Model &model, const TorchNames &names,
+                                               const ParameterArguments &arguments);
 
 } // namespace llmc::onnximport
 

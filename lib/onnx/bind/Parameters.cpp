@@ -18,7 +18,7 @@ Parameters::Parameters(const Model &model, Block &body, const CompileOptions &op
       infer_(options.infer),
       sharing_(model, names_, arguments_, !options.infer && options.tie != Tie::Exact) {
   if (!infer_)
-    tied_ = foldedTwice(model, names_);
+    tied_ = findDuplicateMatrices(model, names_);
 }
 
 void Parameters::tieHead(const NodeOrder &order) {
@@ -39,61 +39,63 @@ View Parameters::view(unsigned tensor) const {
 
 //===-- Arguments -------------------------------------------------------------===//
 
-bool Parameters::learns(const View &view, Role role, const ::onnx::NodeProto &user) const {
-  if (isFiller(view.tensor))
+bool Parameters::learns(const View &view, UseKind role, const ::onnx::NodeProto &user) const {
+  if (isPlaceholder(view.tensor))
     return false;
-  return role != Role::Plain || names_.isParameter(view.tensor) ||
+  return role != UseKind::Plain || names_.isParameter(view.tensor) ||
          names_.isWeight(view.tensor, user) || names_.isLookup(view.tensor, user);
 }
 
-Value Parameters::use(const View &view, Role role, const ::onnx::NodeProto *user) {
+Value Parameters::use(const View &view, UseKind role, const ::onnx::NodeProto *user) {
   bool learning = learns(view, role, *user);
   auto [argument, copies] = sharing_.find(view, role, user, learning);
   if (!argument) {
     OpBuilder builder(body_.getParentOp()->getContext());
-    auto type = RankedTensorType::get(pick(view.shape, view.canonicalDims()), builder.getF32Type());
+    auto type =
+        RankedTensorType::get(selectDims(view.shape, view.canonicalDims()), builder.getF32Type());
     auto location = NameLoc::get(builder.getStringAttr(model_.stored()[view.tensor].name));
-    arguments_.push_back(std::make_unique<Argument>(
-        Argument{view, {}, body_.addArgument(type, location), {}, copies}));
+    arguments_.push_back(std::make_unique<ParameterArgument>(
+        ParameterArgument{view, {}, body_.addArgument(type, location), {}, copies}));
     argument = arguments_.back().get();
   }
   argument->roles.insert(role);
   if (learning)
-    argument->learners.insert(user);
+    argument->learningNodes.insert(user);
   return argument->value;
 }
 
 //===-- What may be learned ---------------------------------------------------===//
 
-// Limits the elements that isTable() reads: computed tables are small.
+// Limits the elements that isComputedTable() reads: computed tables are small.
 constexpr int64_t largestTable = 1 << 24;
 
-bool Parameters::isTable(unsigned tensor) const {
+bool Parameters::isComputedTable(unsigned tensor) const {
   auto [it, isNew] = tables_.try_emplace(tensor, false);
   const StoredTensor &stored = model_.stored()[tensor];
   if (isNew && stored.count() <= largestTable)
-    it->second = onnximport::isTable(model_.read(stored));
+    it->second = onnximport::isComputedTable(model_.read(stored));
   return it->second;
 }
 
 // Checks whether arguments hold values of a formula, in a file that names parameters and buffers
 // but does not record which is which. A matrix of products is learned whatever it holds.
-bool Parameters::isWave(llvm::ArrayRef<Argument *> arguments) const {
+bool Parameters::isRotaryTable(llvm::ArrayRef<ParameterArgument *> arguments) const {
   unsigned tensor = arguments.front()->view.tensor;
   bool matrix =
       llvm::count_if(model_.stored()[tensor].shape, [](int64_t d) { return d > 1; }) > 1 &&
-      llvm::any_of(arguments, [](const Argument *a) { return a->roles.count(Role::Weight); });
-  return names_.isState(tensor) && tensor != tokenTable_ && !matrix && isTable(tensor) &&
-         onnximport::isWave(model_.read(model_.stored()[tensor]));
+      llvm::any_of(arguments,
+                   [](const ParameterArgument *a) { return a->roles.count(UseKind::Weight); });
+  return names_.isState(tensor) && tensor != tokenTable_ && !matrix && isComputedTable(tensor) &&
+         onnximport::isRotaryTable(model_.read(model_.stored()[tensor]));
 }
 
-bool Parameters::isFiller(unsigned tensor) const {
-  return !infer_ && names_.isWritten(tensor) && !sharing_.varies(tensor);
+bool Parameters::isPlaceholder(unsigned tensor) const {
+  return !infer_ && names_.isConstantNode(tensor) && !sharing_.varies(tensor);
 }
 
 bool Parameters::mayLearn(const std::set<unsigned> &tensors) const {
   return !infer_ && llvm::all_of(tensors, [&](unsigned tensor) {
-    return names_.isParameter(tensor) || !(names_.isBuffer(tensor) || isTable(tensor));
+    return names_.isParameter(tensor) || !(names_.isBuffer(tensor) || isComputedTable(tensor));
   });
 }
 
@@ -104,11 +106,11 @@ void Parameters::noteFolded(Value constant, const std::set<unsigned> &tensors) {
 
 //===-- Constants and parts ---------------------------------------------------===//
 
-void Parameters::makeConstant(Argument &argument) {
+void Parameters::makeConstant(ParameterArgument &argument) {
   HostTensor data = readView(model_, argument.view);
   Shape dims = argument.view.canonicalDims();
   Shape own = rowMajor(data.shape);
-  data = takeStrided(data, pick(data.shape, dims), pick(own, dims));
+  data = takeStrided(data, selectDims(data.shape, dims), selectDims(own, dims));
   OpBuilder builder = OpBuilder::atBlockBegin(&body_);
   std::vector<float> floats(data.floats.begin(), data.floats.end());
   auto type = cast<RankedTensorType>(argument.value.getType());
@@ -121,16 +123,16 @@ void Parameters::makeConstant(Argument &argument) {
 }
 
 // Replaces the views of one source by slices of one argument that holds the whole source.
-void Parameters::useWholeSource(llvm::ArrayRef<Argument *> arguments) {
+void Parameters::useWholeSource(llvm::ArrayRef<ParameterArgument *> arguments) {
   unsigned tensor = arguments.front()->view.tensor;
   View whole = View::whole(tensor, model_.stored()[tensor].shape);
-  std::set<Role> roles;
+  std::set<UseKind> roles;
   OpBuilder builder = OpBuilder::atBlockBegin(&body_);
-  Shape full = pick(whole.shape, whole.canonicalDims());
+  Shape full = selectDims(whole.shape, whole.canonicalDims());
   auto type = RankedTensorType::get(full, builder.getF32Type());
   BlockArgument value = body_.insertArgument(arguments.front()->value.getArgNumber(), type,
                                              arguments.front()->value.getLoc());
-  for (Argument *argument : arguments) {
+  for (ParameterArgument *argument : arguments) {
     graph::Build build(builder, argument->value.getLoc());
     Value result = build.reshape(value, whole.shape);
     for (const ViewStep &step : argument->view.steps) {
@@ -151,12 +153,12 @@ void Parameters::useWholeSource(llvm::ArrayRef<Argument *> arguments) {
         order.push_back(d);
     if (!llvm::is_sorted(order))
       result = build.transpose(result, order);
-    result = build.reshape(result, pick(argument->view.shape, dims));
+    result = build.reshape(result, selectDims(argument->view.shape, dims));
     argument->value.replaceAllUsesWith(result);
     roles.insert(argument->roles.begin(), argument->roles.end());
   }
-  arguments_.push_back(
-      std::make_unique<Argument>(Argument{whole, roles, value, {}, arguments.front()->copy}));
+  arguments_.push_back(std::make_unique<ParameterArgument>(
+      ParameterArgument{whole, roles, value, {}, arguments.front()->copy}));
 }
 
 constexpr int64_t largestConstant = 1 << 20;
@@ -188,31 +190,31 @@ static bool onlyRotates(Value table) {
   return rotates;
 }
 
-bool Parameters::isTrained(llvm::ArrayRef<Argument *> arguments) {
+bool Parameters::isTrained(llvm::ArrayRef<ParameterArgument *> arguments) {
   bool learns = false, table = true, rotates = true, scores = true;
-  for (Argument *argument : arguments) {
-    for (Role role : argument->roles) {
-      learns |= role != Role::Plain;
-      table &= role == Role::Plain || role == Role::Table;
-      scores &= role == Role::Plain || role == Role::Beside;
+  for (ParameterArgument *argument : arguments) {
+    for (UseKind role : argument->roles) {
+      learns |= role != UseKind::Plain;
+      table &= role == UseKind::Plain || role == UseKind::Table;
+      scores &= role == UseKind::Plain || role == UseKind::WithActivation;
     }
-    scores = scores && shiftsScores(argument->value);
+    scores = scores && isScoreOffset(argument->value);
     rotates = rotates && onlyRotates(argument->value);
   }
   unsigned tensor = arguments.front()->view.tensor;
-  if (names_.isBuffer(tensor) || isFiller(tensor))
+  if (names_.isBuffer(tensor) || isPlaceholder(tensor))
     return false;
-  if (names_.isParameter(tensor) || llvm::any_of(arguments, [&](const Argument *argument) {
-        return llvm::any_of(argument->learners, [&](const ::onnx::NodeProto *user) {
+  if (names_.isParameter(tensor) || llvm::any_of(arguments, [&](const ParameterArgument *argument) {
+        return llvm::any_of(argument->learningNodes, [&](const ::onnx::NodeProto *user) {
           return names_.isLookup(tensor, *user) || names_.isWeight(tensor, *user);
         });
       }))
     return true;
   if (names_.isState(tensor) && mayLearn({tensor}))
-    return learns || llvm::any_of(arguments, [&](Argument *argument) {
-             return activations_.isMetBy(argument->value);
+    return learns || llvm::any_of(arguments, [&](ParameterArgument *argument) {
+             return activations_.meetsActivation(argument->value);
            });
-  if (!infer_ && isWave(arguments)) {
+  if (!infer_ && isRotaryTable(arguments)) {
     waves_.insert(tensor);
     return false;
   }
@@ -223,10 +225,10 @@ bool Parameters::isTrained(llvm::ArrayRef<Argument *> arguments) {
 
 void Parameters::finish(ModuleOp module, func::FuncOp func) {
   activations_ = Activations(); // values have been erased since
-  if (std::string note = sharing_.settle(body_); !note.empty())
+  if (std::string note = sharing_.resolveSharing(body_); !note.empty())
     notes_.push_back(std::move(note));
   sourceNames_ = nameParameters(model_, names_, arguments_);
-  llvm::MapVector<std::pair<unsigned, unsigned>, std::vector<Argument *>> bySource;
+  llvm::MapVector<std::pair<unsigned, unsigned>, std::vector<ParameterArgument *>> bySource;
   for (auto &argument : arguments_)
     bySource[{argument->view.tensor, argument->copy}].push_back(argument.get());
   std::vector<BlockArgument> dropped;
@@ -234,21 +236,21 @@ void Parameters::finish(ModuleOp module, func::FuncOp func) {
     unsigned tensor = source.first;
     bool trained = isTrained(arguments);
     std::vector<const View *> views;
-    for (Argument *argument : arguments)
+    for (ParameterArgument *argument : arguments)
       views.push_back(&argument->view);
     // A tensor that is not trained may still be too large to be held in the program.
     bool large = infer_ && model_.stored()[tensor].count() > largestConstant;
     if (!trained && !large)
-      for (Argument *argument : arguments)
+      for (ParameterArgument *argument : arguments)
         makeConstant(*argument);
-    else if (!tile(views, model_.stored()[tensor].count()))
+    else if (!coversExactly(views, model_.stored()[tensor].count()))
       useWholeSource(arguments);
     else
       continue;
-    for (Argument *argument : arguments)
+    for (ParameterArgument *argument : arguments)
       dropped.push_back(argument->value);
   }
-  llvm::erase_if(arguments_, [&](const std::unique_ptr<Argument> &argument) {
+  llvm::erase_if(arguments_, [&](const std::unique_ptr<ParameterArgument> &argument) {
     return llvm::is_contained(dropped, argument->value);
   });
   for (BlockArgument argument : dropped)
@@ -262,7 +264,7 @@ void Parameters::finish(ModuleOp module, func::FuncOp func) {
 // Notes which stored tensors are constants though they may have been learned.
 void Parameters::noteUntrained() {
   activations_ = Activations();
-  std::set<unsigned> untrained = takeUntrained(body_, activations_, names_);
+  std::set<unsigned> untrained = collectUntrained(body_, activations_, names_);
   for (const auto &argument : arguments_) {
     constants_.erase(argument->view.tensor);
     untrained.erase(argument->view.tensor);
@@ -272,7 +274,7 @@ void Parameters::noteUntrained() {
   std::string note = names_.program().empty() || !names_.hasCalls()
                          ? describeUntrained(model_, untrained, waves_)
                          : describeLost(lostParameters(model_, names_, arguments_, sourceNames_));
-  std::string made = describeMade(madeParameters(model_, names_, arguments_, sourceNames_));
+  std::string made = describeDerived(derivedParameters(model_, names_, arguments_, sourceNames_));
   for (std::string *text : {&note, &made})
     if (!text->empty() && !infer_)
       notes_.push_back(std::move(*text));
@@ -280,15 +282,15 @@ void Parameters::noteUntrained() {
 
 //===-- Sources and states ----------------------------------------------------===//
 
-void Parameters::declareSource(OpBuilder &builder, const Source &source,
-                               const std::set<Role> &roles) {
+void Parameters::declareSource(OpBuilder &builder, const ParameterSource &source,
+                               const std::set<UseKind> &roles) {
   const StoredTensor &stored = model_.stored()[source.tensor];
   const ParameterName &own = sourceNames_.at(source);
   auto name = builder.getStringAttr(own.name);
-  auto kind = roles.count(Role::Scale)  ? graph::InitKind::ones
-              : roles.count(Role::Bias) ? graph::InitKind::zeros
+  auto kind = roles.count(UseKind::Scale)  ? graph::InitKind::ones
+              : roles.count(UseKind::Bias) ? graph::InitKind::zeros
                                         : graph::InitKind::normal;
-  if (roles.count(Role::Weight) || roles.count(Role::Table))
+  if (roles.count(UseKind::Weight) || roles.count(UseKind::Table))
     kind = graph::InitKind::normal;
   // A tied head that the file stores transposed stays transposed under its own name.
   llvm::SmallVector<Attribute> aliases, transposed;
@@ -325,14 +327,14 @@ void Parameters::declare(ModuleOp module, func::FuncOp func) {
   llvm::sort(arguments_, [](const auto &a, const auto &b) {
     return a->value.getArgNumber() < b->value.getArgNumber();
   });
-  std::map<Source, std::set<Role>> roles;
+  std::map<ParameterSource, std::set<UseKind>> roles;
   llvm::StringSet<> taken = {"forward", "micro", "update"};
   for (auto &argument : arguments_) {
     roles[argument->source()].insert(argument->roles.begin(), argument->roles.end());
     taken.insert(sourceNames_.at(argument->source()).name);
   }
   OpBuilder builder(func);
-  std::set<Source> declared;
+  std::set<ParameterSource> declared;
   for (auto &argument : arguments_)
     if (declared.insert(argument->source()).second)
       declareSource(builder, argument->source(), roles[argument->source()]);
@@ -347,7 +349,7 @@ void Parameters::declare(ModuleOp module, func::FuncOp func) {
     const View &view = argument->view;
     auto source =
         FlatSymbolRefAttr::get(builder.getContext(), sourceNames_.at(argument->source()).name);
-    Shape strides = pick(view.strides, view.canonicalDims());
+    Shape strides = selectDims(view.strides, view.canonicalDims());
     Attribute place = graph::ViewAttr::get(builder.getContext(), source, view.offset, strides);
     graph::StateOp::create(builder, argument->value.getLoc(), builder.getStringAttr(name),
                            TypeAttr::get(argument->value.getType()),

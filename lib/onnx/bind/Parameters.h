@@ -7,7 +7,7 @@
 #include "lib/onnx/file/NodeOrder.h"
 #include "lib/onnx/bind/ParameterNames.h"
 #include "lib/onnx/bind/WeightSharing.h"
-#include "lib/pipeline/Options.h"
+#include "lib/options/Options.h"
 #include "mlir/IR/BuiltinOps.h"
 
 namespace llmc::onnximport {
@@ -31,7 +31,7 @@ public:
   // Returns the argument that holds a view's dims of size > 1 in canonical order, which is added
   // if there is none yet, and records the use. WeightSharing decides whether two uses of equal
   // views share an argument.
-  mlir::Value use(const View &view, Role role, const ::onnx::NodeProto *user);
+  mlir::Value use(const View &view, UseKind role, const ::onnx::NodeProto *user);
 
   // Replaces arguments that are not trained by constants, and arguments whose views do not tile
   // their source by slices of one argument; sets the function's type, creates sources and states,
@@ -55,16 +55,17 @@ public:
   const std::vector<std::string> &notes() const { return notes_; }
 
 private:
-  bool learns(const View &view, Role role, const ::onnx::NodeProto &user) const;
-  bool isTrained(llvm::ArrayRef<Argument *> arguments);
-  bool isTable(unsigned tensor) const;
-  bool isWave(llvm::ArrayRef<Argument *> arguments) const;
-  bool isFiller(unsigned tensor) const; // the exporter's stand-in for an absent parameter
+  bool learns(const View &view, UseKind role, const ::onnx::NodeProto &user) const;
+  bool isTrained(llvm::ArrayRef<ParameterArgument *> arguments);
+  bool isComputedTable(unsigned tensor) const;
+  bool isRotaryTable(llvm::ArrayRef<ParameterArgument *> arguments) const;
+  bool isPlaceholder(unsigned tensor) const; // the exporter's stand-in for an absent parameter
   void noteUntrained();
-  void makeConstant(Argument &argument);
-  void useWholeSource(llvm::ArrayRef<Argument *> arguments);
+  void makeConstant(ParameterArgument &argument);
+  void useWholeSource(llvm::ArrayRef<ParameterArgument *> arguments);
   void declare(mlir::ModuleOp module, mlir::func::FuncOp func);
-  void declareSource(mlir::OpBuilder &builder, const Source &source, const std::set<Role> &roles);
+  void declareSource(mlir::OpBuilder &builder, const ParameterSource &source,
+                     const std::set<UseKind> &roles);
 
   const Model &model_;
   TorchNames names_;
@@ -75,10 +76,10 @@ private:
   mutable std::map<unsigned, bool> tables_; // what is known of the elements of stored tensors
   std::optional<unsigned> tokenTable_;
   std::map<unsigned, View> tied_; // head -> view of the table
-  Arguments arguments_;
+  ParameterArguments arguments_;
   WeightSharing sharing_;
   std::set<unsigned> constants_, waves_;
-  std::map<Source, ParameterName> sourceNames_;
+  std::map<ParameterSource, ParameterName> sourceNames_;
   std::vector<std::string> notes_;
 };
 

@@ -103,16 +103,16 @@ static bool isGeometric(const HostTensor &tensor) {
   return factor != 1;
 }
 
-bool llmc::onnximport::isTable(const HostTensor &given) {
+bool llmc::onnximport::isComputedTable(const HostTensor &given) {
   if (!given.isFloat())
     return true;
   if (given.size() < 3 || isUniform(given))
     return given.size() && !(given.number(0) > -hidden);
   HostTensor tensor = collapseEqualDims(given);
-  return isMask(tensor, wideDims(tensor.shape).size()) || isWave(tensor);
+  return isMask(tensor, wideDims(tensor.shape).size()) || isRotaryTable(tensor);
 }
 
-bool llmc::onnximport::isWave(const HostTensor &given) {
+bool llmc::onnximport::isRotaryTable(const HostTensor &given) {
   if (!given.isFloat() || given.size() < 3 || isUniform(given))
     return false;
   HostTensor tensor = collapseEqualDims(given);

@@ -129,13 +129,13 @@ std::map<unsigned, View> llmc::onnximport::tiedHeads(const Model &model, const N
   return tied;
 }
 
-std::map<unsigned, View> llmc::onnximport::foldedTwice(const Model &model,
+std::map<unsigned, View> llmc::onnximport::findDuplicateMatrices(const Model &model,
                                                        const TorchNames &names) {
   std::map<unsigned, std::set<std::string>> called;
   for (const Node &node : model.nodes())
     if (auto tensor = node.op() == "MatMul" && names.knows(*node.proto) ? model.find(node.input(1))
                                                                         : std::nullopt)
-      if (TorchNames::isMadeUp(model.stored()[*tensor].name))
+      if (TorchNames::isGeneratedName(model.stored()[*tensor].name))
         called[*tensor].insert(names.nameOf(*node.proto, "weight"));
   std::map<std::string, unsigned> first;
   std::map<unsigned, View> tied;

@@ -15,7 +15,7 @@ std::map<unsigned, View> tiedHeads(const Model &model, const NodeOrder &order, u
 
 // Maps duplicates to their first copy: matrices that an exporter folded from one parameter, once
 // for each use. Each but the first is mapped to a view of the first.
-std::map<unsigned, View> foldedTwice(const Model &model, const TorchNames &names);
+std::map<unsigned, View> findDuplicateMatrices(const Model &model, const TorchNames &names);
 
 } // namespace llmc::onnximport
 

@@ -26,11 +26,11 @@ static bool mayBeLearned(graph::ConstantOp op) {
     to = from;
   bool filler =
       isUniform(values) && values.size() && (values.number(0) == 0 || values.number(0) == 1);
-  return values.size() > 1 && !filler && !isTable(values) &&
-         !(isLinear(values) && shiftsScores(op.getResult()));
+  return values.size() > 1 && !filler && !isComputedTable(values) &&
+         !(isLinear(values) && isScoreOffset(op.getResult()));
 }
 
-std::set<unsigned> llmc::onnximport::takeUntrained(Block &body, Activations &activations,
+std::set<unsigned> llmc::onnximport::collectUntrained(Block &body, Activations &activations,
                                                    const TorchNames &names) {
   std::set<unsigned> tensors;
   for (auto op : body.getOps<graph::ConstantOp>()) {
@@ -38,7 +38,7 @@ std::set<unsigned> llmc::onnximport::takeUntrained(Block &body, Activations &act
     if (!marked)
       continue;
     op->removeAttr(mark);
-    if (!activations.isMetBy(op.getResult()))
+    if (!activations.meetsActivation(op.getResult()))
       continue;
     bool any = mayBeLearned(op);
     for (int64_t tensor : marked.asArrayRef())

@@ -16,7 +16,7 @@ void markFolded(mlir::Value constant, const std::set<unsigned> &tensors);
 // Removes the marks, and returns the tensors of marked constants that are combined with
 // activations and are no computed tables; those that have names in the program even if the
 // constant is such a table.
-std::set<unsigned> takeUntrained(mlir::Block &body, Activations &activations,
+std::set<unsigned> collectUntrained(mlir::Block &body, Activations &activations,
                                  const TorchNames &names);
 // Returns the note to the user about such tensors, and about `waves`, which hold values of a
 // formula; "" if there are none.

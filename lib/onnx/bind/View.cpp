@@ -60,7 +60,7 @@ HostTensor llmc::onnximport::readView(const Model &model, const View &view) {
                      view.offset);
 }
 
-bool llmc::onnximport::tile(llvm::ArrayRef<const View *> views, int64_t count) {
+bool llmc::onnximport::coversExactly(llvm::ArrayRef<const View *> views, int64_t count) {
   int64_t total = 0;
   for (const View *view : views)
     total += *countElements(view->shape);

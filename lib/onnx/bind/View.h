@@ -41,7 +41,7 @@ struct View {
 HostTensor readView(const Model &model, const View &view);
 
 // Returns whether the views hold each of the source's `count` elements exactly once.
-bool tile(llvm::ArrayRef<const View *> views, int64_t count);
+bool coversExactly(llvm::ArrayRef<const View *> views, int64_t count);
 
 } // namespace llmc::onnximport
 

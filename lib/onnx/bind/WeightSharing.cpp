@@ -47,40 +47,42 @@ bool WeightSharing::isDrawn(unsigned tensor) const {
 bool WeightSharing::areTwoNames(const View &a, const View &b) const {
   if (a.name == b.name || names_.hasCalls())
     return false;
-  auto isMadeUp = [&](const View &view) {
-    return TorchNames::isMadeUp(view.name.empty() ? model_.stored()[view.tensor].name : view.name);
+  auto isGeneratedName = [&](const View &view) {
+    return TorchNames::isGeneratedName(view.name.empty() ? model_.stored()[view.tensor].name
+                                                         : view.name);
   };
-  return !(isMadeUp(a) || isMadeUp(b)) || !isDrawn(a.tensor);
+  return !(isGeneratedName(a) || isGeneratedName(b)) || !isDrawn(a.tensor);
 }
 
 // Checks whether a use reads another parameter than the argument, though the file stores one.
-bool WeightSharing::isAnother(const Argument &argument, const View &view, Role role,
+bool WeightSharing::isAnother(const ParameterArgument &argument, const View &view, UseKind role,
                               const ::onnx::NodeProto *user, bool learns) const {
-  bool table = role == Role::Table, holdsTable = argument.roles.count(Role::Table);
+  bool table = role == UseKind::Table, holdsTable = argument.roles.count(UseKind::Table);
   if (untied_ == view.tensor && table != holdsTable)
     return learns;
   if (!splits_ || table || holdsTable || names_.isBuffer(view.tensor) ||
-      argument.learners.empty() || !learns)
+      argument.learningNodes.empty() || !learns)
     return false;
-  if (argument.learners.count(user))
+  if (argument.learningNodes.count(user))
     return false;
   if (areTwoNames(argument.view, view))
     return true;
-  std::optional<bool> same = names_.sameParameter(**argument.learners.begin(), *user);
+  std::optional<bool> same = names_.sameParameter(**argument.learningNodes.begin(), *user);
   return same ? !*same : isVector(view.tensor) || !varies(view.tensor);
 }
 
-std::pair<Argument *, unsigned>
-WeightSharing::find(const View &view, Role role, const ::onnx::NodeProto *user, bool learns) const {
+std::pair<ParameterArgument *, unsigned> WeightSharing::find(const View &view, UseKind role,
+                                                             const ::onnx::NodeProto *user,
+                                                             bool learns) const {
   Shape dims = view.canonicalDims();
-  Shape shape = pick(view.shape, dims), strides = pick(view.strides, dims);
-  Argument *shared = nullptr;
+  Shape shape = selectDims(view.shape, dims), strides = selectDims(view.strides, dims);
+  ParameterArgument *shared = nullptr;
   unsigned copies = 0;
   for (auto &argument : arguments_) {
     Shape theirs = argument->view.canonicalDims();
     if (argument->view.tensor != view.tensor || argument->view.offset != view.offset ||
-        pick(argument->view.shape, theirs) != shape ||
-        pick(argument->view.strides, theirs) != strides)
+        selectDims(argument->view.shape, theirs) != shape ||
+        selectDims(argument->view.strides, theirs) != strides)
       continue;
     ++copies;
     if (!shared && !isAnother(*argument, view, role, user, learns))
@@ -93,8 +95,8 @@ WeightSharing::find(const View &view, Role role, const ::onnx::NodeProto *user, 
 // is none: layers that share it share their vectors too.
 std::string WeightSharing::sharedMatrix() const {
   for (const auto &argument : arguments_)
-    if (argument->learners.size() > 1 && argument->roles.count(Role::Weight) &&
-        !argument->roles.count(Role::Table) && varies(argument->view.tensor))
+    if (argument->learningNodes.size() > 1 && argument->roles.count(UseKind::Weight) &&
+        !argument->roles.count(UseKind::Table) && varies(argument->view.tensor))
       return model_.stored()[argument->view.tensor].name;
   return {};
 }
@@ -105,7 +107,7 @@ void WeightSharing::join(Block &body) {
   for (auto &argument : arguments_) {
     if (!argument->copy || untied_ == argument->view.tensor)
       continue;
-    Argument *first = find(argument->view, Role::Plain, nullptr, false).first;
+    ParameterArgument *first = find(argument->view, UseKind::Plain, nullptr, false).first;
     argument->value.replaceAllUsesWith(first->value);
     first->roles.insert(argument->roles.begin(), argument->roles.end());
     body.eraseArgument(argument->value.getArgNumber());
@@ -115,7 +117,7 @@ void WeightSharing::join(Block &body) {
   });
 }
 
-std::string WeightSharing::settle(Block &body) {
+std::string WeightSharing::resolveSharing(Block &body) {
   std::set<unsigned> merged;
   size_t copies = 0;
   for (const auto &argument : arguments_)
@@ -128,7 +130,7 @@ std::string WeightSharing::settle(Block &body) {
   auto plural = [](size_t n, const char *one) {
     return std::to_string(n) + " " + one + (n == 1 ? "" : "s");
   };
-  std::string matrix = names_.tracks() ? "" : sharedMatrix();
+  std::string matrix = names_.recordsSharing() ? "" : sharedMatrix();
   if (!matrix.empty()) {
     join(body);
     return plural(merged.size(), "vector") + " that several nodes use " +

@@ -2,7 +2,7 @@
 #ifndef LLMC_LIB_ONNX_BIND_WEIGHTSHARING_H
 #define LLMC_LIB_ONNX_BIND_WEIGHTSHARING_H
 
-#include "lib/onnx/bind/Argument.h"
+#include "lib/onnx/bind/ParameterArgument.h"
 #include "lib/onnx/file/TorchNames.h"
 
 namespace llmc::onnximport {
@@ -13,18 +13,19 @@ namespace llmc::onnximport {
 // one parameter for each node that learns it, unless the model's layers share matrices too.
 class WeightSharing {
 public:
-  WeightSharing(const Model &model, const TorchNames &names, Arguments &arguments, bool splits)
+  WeightSharing(const Model &model, const TorchNames &names, ParameterArguments &arguments,
+                bool splits)
       : model_(model), names_(names), arguments_(arguments), splits_(splits) {}
 
   // Makes the table and the head two parameters even if the file stores them once.
   void untie(unsigned table) { untied_ = table; }
   // Returns the argument that a use shares, or null, and the number of arguments with an equal
   // view. `learns` states that the use shows a parameter.
-  std::pair<Argument *, unsigned> find(const View &view, Role role, const ::onnx::NodeProto *user,
-                                       bool learns) const;
+  std::pair<ParameterArgument *, unsigned> find(const View &view, UseKind role,
+                                                const ::onnx::NodeProto *user, bool learns) const;
   // Merges the vectors that were separated by their uses alone if layers share a matrix too.
   // Returns the note to the user about tensors of several parameters, "" if there are none.
-  std::string settle(mlir::Block &body);
+  std::string resolveSharing(mlir::Block &body);
 
   // Returns whether the elements of a stored tensor differ; false if they are not one array of
   // a file.
@@ -34,14 +35,14 @@ private:
   bool isVector(unsigned tensor) const;
   bool isDrawn(unsigned tensor) const;
   bool areTwoNames(const View &a, const View &b) const;
-  bool isAnother(const Argument &argument, const View &view, Role role,
+  bool isAnother(const ParameterArgument &argument, const View &view, UseKind role,
                  const ::onnx::NodeProto *user, bool learns) const;
   std::string sharedMatrix() const;
   void join(mlir::Block &body);
 
   const Model &model_;
   const TorchNames &names_;
-  Arguments &arguments_;
+  ParameterArguments &arguments_;
   std::optional<unsigned> untied_; // the table that is separate from the head
   bool splits_;                    // equal parameters that the file stores once are separated
 };

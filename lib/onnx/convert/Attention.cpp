@@ -108,7 +108,7 @@ void simplify(Attention &a) {
 }
 
 // Returns all masks as one, null if there is none; it is i1 if all masks are, else f32.
-Value joined(Call &call, const std::vector<Mask> &masks, int64_t keys) {
+Value joined(NodeAdaptor &call, const std::vector<Mask> &masks, int64_t keys) {
   graph::Build &b = call.build;
   Value seen, added;
   for (const Mask &mask : masks) {
@@ -130,7 +130,7 @@ Value joined(Call &call, const std::vector<Mask> &masks, int64_t keys) {
 }
 
 // Returns the mask of causal attention and its window, i1 [rows, keys].
-Value bandMask(Call &call, const Attention &a) {
+Value bandMask(NodeAdaptor &call, const Attention &a) {
   graph::Build &b = call.build;
   int64_t rows = graph::shapeOf(a.q)[1], keys = graph::shapeOf(a.k)[1];
   Value row = indicesAlong(call, rows, 0, 2), key = indicesAlong(call, keys, 1, 2);
@@ -153,7 +153,7 @@ Value repeatHeads(graph::Build &build, Value x, int64_t heads) {
 }
 
 // Builds a softmax with an extra score in each row, whose probability is dropped.
-Value softmaxWithSink(Call &call, Value scores, Value sink) {
+Value softmaxWithSink(NodeAdaptor &call, Value scores, Value sink) {
   Shape shape(graph::shapeOf(scores));
   int64_t keys = shape[3];
   shape[3] = 1;
@@ -163,7 +163,7 @@ Value softmaxWithSink(Call &call, Value scores, Value sink) {
 }
 
 // Builds softmax(softcap(scale q k^T) + mask) v out of matmuls.
-Attended spelledOut(Call &call, const Attention &a, Value mask) {
+Attended spelledOut(NodeAdaptor &call, const Attention &a, Value mask) {
   graph::Build &b = call.build;
   int64_t count = graph::shapeOf(a.q)[2];
   Value k = repeatHeads(b, a.k, count), v = repeatHeads(b, a.v, count);
@@ -206,7 +206,7 @@ double llmc::onnximport::usualScale(double given, int64_t dim) {
   return given == 0 || std::fabs(given - usual) < 1e-6 * usual ? usual : given;
 }
 
-Result<Attended> llmc::onnximport::attend(Call &call, Attention a) {
+Result<Attended> llmc::onnximport::attend(NodeAdaptor &call, Attention a) {
   if (auto s = checkShapes(a); !s)
     return s.takeError();
   simplify(a);
@@ -244,7 +244,7 @@ static HostTensor padded(const HostTensor &mask, int64_t keys) {
   return out;
 }
 
-Result<Mask> llmc::onnximport::maskOperand(Call &call, size_t i,
+Result<Mask> llmc::onnximport::maskOperand(NodeAdaptor &call, size_t i,
                                            llvm::ArrayRef<int64_t> scores) {
   Shape shape = call.shape(i), four(4 - std::min<size_t>(4, shape.size()), 1);
   four.append(shape.begin(), shape.end());
@@ -282,7 +282,7 @@ Result<Mask> llmc::onnximport::maskOperand(Call &call, size_t i,
   return Mask(b.concat({mask, b.broadcast(fill, rest)}, 3));
 }
 
-Result<Cached> llmc::onnximport::withCache(Call &call, Value fresh, size_t past) {
+Result<Cached> llmc::onnximport::withCache(NodeAdaptor &call, Value fresh, size_t past) {
   Shape shape(graph::shapeOf(fresh)); // [batch, rows, heads, dim]
   graph::Build &b = call.build;
   Value turned = b.transpose(fresh, {0, 2, 1, 3});
@@ -297,7 +297,7 @@ Result<Cached> llmc::onnximport::withCache(Call &call, Value fresh, size_t past)
   return Cached{b.transpose(present, {0, 2, 1, 3}), present, cache[2]};
 }
 
-Result<Value> llmc::onnximport::splitHeads(Call &call, Value x, int64_t heads) {
+Result<Value> llmc::onnximport::splitHeads(NodeAdaptor &call, Value x, int64_t heads) {
   Shape shape(graph::shapeOf(x));
   if (shape.size() != 3 || heads <= 0 || shape[2] % heads)
     return error("shape ", toText(shape), " (batch, rows, width) is not divisible by ", heads,
@@ -305,23 +305,23 @@ Result<Value> llmc::onnximport::splitHeads(Call &call, Value x, int64_t heads) {
   return call.build.reshape(x, {shape[0], shape[1], heads, shape[2] / heads});
 }
 
-bool llmc::onnximport::wants(Call &call, int output) {
+bool llmc::onnximport::wants(NodeAdaptor &call, int output) {
   return output < call.node.proto->output_size() && !call.node.proto->output(output).empty();
 }
 
-Value llmc::onnximport::mergeHeads(Call &call, Value x) {
+Value llmc::onnximport::mergeHeads(NodeAdaptor &call, Value x) {
   auto shape = graph::shapeOf(x);
   return call.build.reshape(x, {shape[0], shape[1], shape[2] * shape[3]});
 }
 
-Value llmc::onnximport::columns(Call &call, Value x, int64_t start, int64_t width) {
+Value llmc::onnximport::columns(NodeAdaptor &call, Value x, int64_t start, int64_t width) {
   int64_t last = graph::shapeOf(x).size() - 1;
   if (width == graph::shapeOf(x)[last])
     return x;
   return call.build.slice(x, last, start, start + width);
 }
 
-support::Status llmc::onnximport::addBias(Call &call, size_t i, Attention &a) {
+support::Status llmc::onnximport::addBias(NodeAdaptor &call, size_t i, Attention &a) {
   if (!call.has(i))
     return support::ok();
   if (!call.isFloat(i))

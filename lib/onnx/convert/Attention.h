@@ -34,7 +34,7 @@ struct Attended {
 
 // Builds graph.attention, or the same out of matmuls and a softmax if the op cannot express it.
 // Known masks that are bands around the diagonal become attributes. Fails if shapes do not fit.
-support::Result<Attended> attend(Call &call, Attention attention);
+support::Result<Attended> attend(NodeAdaptor &call, Attention attention);
 
 // Returns 1 / sqrt(dim) if `given` is 0 or that value rounded to a float, else `given`.
 double usualScale(double given, int64_t dim);
@@ -42,7 +42,7 @@ double usualScale(double given, int64_t dim);
 // Returns operand `i` as a mask; it has 1 to 4 dims, aligned at the last. A last dim that is
 // shorter than the keys (but not 1) is padded with masked keys. Fails if the operand does not
 // broadcast to `scores` = [batch, heads, rows, keys].
-support::Result<Mask> maskOperand(Call &call, size_t i, llvm::ArrayRef<int64_t> scores);
+support::Result<Mask> maskOperand(NodeAdaptor &call, size_t i, llvm::ArrayRef<int64_t> scores);
 
 // Holds keys (or values) with those of the cache before them.
 struct Cached {
@@ -52,7 +52,7 @@ struct Cached {
 };
 // Appends `fresh` [batch, rows, heads, dim] to the cache operand `past` [batch, heads, past, dim],
 // which may be left out or empty. Fails if the shapes do not fit.
-support::Result<Cached> withCache(Call &call, mlir::Value fresh, size_t past);
+support::Result<Cached> withCache(NodeAdaptor &call, mlir::Value fresh, size_t past);
 
 // Holds queries, keys and values, [batch, rows, heads, dim] each.
 struct Projected {
@@ -60,17 +60,17 @@ struct Projected {
 };
 
 // Returns whether the node names output `output`.
-bool wants(Call &call, int output);
+bool wants(NodeAdaptor &call, int output);
 // Reshapes [batch, rows, heads, dim] to [batch, rows, heads * dim].
-mlir::Value mergeHeads(Call &call, mlir::Value x);
+mlir::Value mergeHeads(NodeAdaptor &call, mlir::Value x);
 // Returns columns [start, start + width) of the last dim.
-mlir::Value columns(Call &call, mlir::Value x, int64_t start, int64_t width);
+mlir::Value columns(NodeAdaptor &call, mlir::Value x, int64_t start, int64_t width);
 // Adds operand `i`, if present, to the masks as a term of the scores. Fails if it does not fit.
-support::Status addBias(Call &call, size_t i, Attention &attention);
+support::Status addBias(NodeAdaptor &call, size_t i, Attention &attention);
 
 // Reshapes [batch, rows, width] to [batch, rows, heads, width / heads]. Fails if `x` has another
 // rank or `heads` does not divide its width.
-support::Result<mlir::Value> splitHeads(Call &call, mlir::Value x, int64_t heads);
+support::Result<mlir::Value> splitHeads(NodeAdaptor &call, mlir::Value x, int64_t heads);
 
 } // namespace llmc::onnximport
 

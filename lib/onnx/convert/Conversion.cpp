@@ -23,7 +23,7 @@ ConvertFunction llmc::onnximport::findConverter(llvm::StringRef op) {
 
 // Returns the file's element type of result `i`: that of the operand whose values it holds, unless
 // it does not agree with the graph's type.
-static Element resultElement(const Call &call, size_t i, Type graphType) {
+static Element resultElement(const NodeAdaptor &call, size_t i, Type graphType) {
   llvm::StringRef op = call.node.op();
   size_t from = op == "Where" || op == "DequantizeLinear" ? 1 : op == "OneHot" ? 2 : 0;
   bool index = op == "ArgMax" || op == "ArgMin" || (op == "TopK" && i == 1);
@@ -33,7 +33,7 @@ static Element resultElement(const Call &call, size_t i, Type graphType) {
   return graphType.isInteger(1) ? Element::Bool : graphType.isInteger(64) ? Element::I64 : Element::F32;
 }
 
-ConvertResult llmc::onnximport::convertCall(Call &call) {
+ConvertResult llmc::onnximport::convertCall(NodeAdaptor &call) {
   ConvertFunction convert = findConverter(call.node.qualifiedOp());
   if (!convert)
     return error("is supported only where its operands depend on shapes and constants");
@@ -41,7 +41,7 @@ ConvertResult llmc::onnximport::convertCall(Call &call) {
   if (!results)
     return results;
   for (size_t i = 0; i < results->size(); ++i)
-    if (auto *made = std::get_if<Computed>(&(*results)[i]); made && !made->element)
+    if (auto *made = std::get_if<ComputedValue>(&(*results)[i]); made && !made->element)
       made->element = resultElement(call, i, graph::elementOf(made->value));
   return results;
 }
@@ -73,22 +73,23 @@ Value Constants::get(const HostTensor &tensor, Location loc) {
   return made;
 }
 
-Call::Call(const Node &n, llvm::ArrayRef<const Operand *> operands, const Model &model,
-           Parameters &parameters, Constants &constants, OpBuilder &builder)
-    : node(n), build(builder, NameLoc::get(builder.getStringAttr(n.name()))),
-      operands_(operands), model_(model), parameters_(parameters), constants_(constants) {}
+NodeAdaptor::NodeAdaptor(const Node &n, llvm::ArrayRef<const Operand *> operands,
+                         const Model &model, Parameters &parameters, Constants &constants,
+                         OpBuilder &builder)
+    : node(n), build(builder, NameLoc::get(builder.getStringAttr(n.name()))), operands_(operands),
+      model_(model), parameters_(parameters), constants_(constants) {}
 
-const Constant *Call::known(size_t i) const {
-  const Known *constant = has(i) ? std::get_if<Known>(operands_[i]) : nullptr;
+const Constant *NodeAdaptor::known(size_t i) const {
+  const KnownConstant *constant = has(i) ? std::get_if<KnownConstant>(operands_[i]) : nullptr;
   return constant ? constant->get() : nullptr;
 }
 
-const HostTensor *Call::compact(size_t i) const {
+const HostTensor *NodeAdaptor::compact(size_t i) const {
   const Constant *constant = known(i);
   return constant ? &constant->held : nullptr;
 }
 
-const HostTensor *Call::constant(size_t i) const {
+const HostTensor *NodeAdaptor::constant(size_t i) const {
   const Constant *constant = known(i);
   if (!constant || constant->isDense())
     return constant ? &constant->held : nullptr;
@@ -99,13 +100,13 @@ const HostTensor *Call::constant(size_t i) const {
   return whole ? &(dense_[i] = std::move(*whole)) : nullptr;
 }
 
-const View *Call::view(size_t i) const {
+const View *NodeAdaptor::view(size_t i) const {
   return has(i) ? std::get_if<View>(operands_[i]) : nullptr;
 }
 
-bool Call::isFilledIn(size_t i, double number) const {
+bool NodeAdaptor::isPlaceholderOperand(size_t i, double number) const {
   const View *v = view(i);
-  if (!v || !parameters_.names().lacks(*node.proto, i))
+  if (!v || !parameters_.names().lacksOperand(*node.proto, i))
     return false;
   const StoredTensor &stored = model_.stored()[v->tensor];
   if (!model_.bytesOf(stored))
@@ -114,29 +115,29 @@ bool Call::isFilledIn(size_t i, double number) const {
   return isUniform(values) && values.size() && values.number(0) == number;
 }
 
-Shape Call::shape(size_t i) const {
+Shape NodeAdaptor::shape(size_t i) const {
   if (const Constant *constant = known(i))
     return constant->shape;
   if (const View *v = view(i))
     return v->shape;
-  return has(i) ? Shape(graph::shapeOf(std::get<Computed>(*operands_[i]).value)) : Shape();
+  return has(i) ? Shape(graph::shapeOf(std::get<ComputedValue>(*operands_[i]).value)) : Shape();
 }
 
-Type Call::element(size_t i) const {
+Type NodeAdaptor::element(size_t i) const {
   MLIRContext *context = build.builder.getContext();
   if (const Constant *constant = known(i))
     return elementType(context, constant->held.element);
   if (view(i))
     return elementType(context, Element::F32);
-  return graph::elementOf(std::get<Computed>(*operands_[i]).value);
+  return graph::elementOf(std::get<ComputedValue>(*operands_[i]).value);
 }
 
-Element Call::declared(size_t i) const {
+Element NodeAdaptor::declared(size_t i) const {
   if (const Constant *constant = known(i))
     return constant->held.element;
   if (const View *v = view(i))
     return model_.stored()[v->tensor].element;
-  const Computed &made = std::get<Computed>(*operands_[i]);
+  const ComputedValue &made = std::get<ComputedValue>(*operands_[i]);
   Type type = graph::elementOf(made.value);
   return made.element              ? *made.element
          : type.isInteger(1)     ? Element::Bool
@@ -144,21 +145,21 @@ Element Call::declared(size_t i) const {
                                    : Element::F32;
 }
 
-std::pair<Value, Shape> Call::weight(const View &view, Role role) {
+std::pair<Value, Shape> NodeAdaptor::weight(const View &view, UseKind role) {
   return {parameters_.use(view, role, node.proto), view.canonicalDims()};
 }
 
-Value Call::value(size_t i, Role role) {
+Value NodeAdaptor::value(size_t i, UseKind role) {
   if (const Constant *constant = known(i)) {
-    if (role != Role::Plain && constant->origin)
+    if (role != UseKind::Plain && constant->origin)
       if (Value computed = compute(constant->origin, role))
         return computed;
     return build.broadcast(constantValue(*constant, constant->held.shape), constant->shape);
   }
   const View *v = view(i);
   if (!v)
-    return std::get<Computed>(*operands_[i]).value;
-  auto [argument, dims] = weight(*v, role == Role::Plain ? least_ : role);
+    return std::get<ComputedValue>(*operands_[i]).value;
+  auto [argument, dims] = weight(*v, role == UseKind::Plain ? defaultRole_ : role);
   // Transpose from canonical order to the view's, then restore its dims of size 1.
   Shape inverse(dims.size());
   Shape sorted = dims;
@@ -174,8 +175,9 @@ static Shape withoutLeadingOnes(llvm::ArrayRef<int64_t> shape) {
   return Shape(shape.drop_while([](int64_t d) { return d == 1; }));
 }
 
-Value Call::broadcastable(size_t i, Role role) {
-  if (const Constant *constant = known(i); constant && (role == Role::Plain || !constant->origin))
+Value NodeAdaptor::broadcastable(size_t i, UseKind role) {
+  if (const Constant *constant = known(i);
+      constant && (role == UseKind::Plain || !constant->origin))
     return constantValue(*constant, withoutLeadingOnes(constant->held.shape));
   Value v = value(i, role);
   if (auto broadcast = v.getDefiningOp<graph::BroadcastOp>())
@@ -188,13 +190,13 @@ Value Call::broadcastable(size_t i, Role role) {
   return v;
 }
 
-Value Call::scalar(double value) {
+Value NodeAdaptor::scalar(double value) {
   HostTensor tensor(Element::F32, {});
   tensor.set(0, value);
   return constants_.get(tensor, build.loc);
 }
 
-Value Call::scalarLike(double value, Value like) {
+Value NodeAdaptor::scalarLike(double value, Value like) {
   Type type = graph::elementOf(like);
   HostTensor tensor(type.isInteger(1)    ? Element::Bool
                     : type.isInteger(64) ? Element::I64
@@ -204,16 +206,16 @@ Value Call::scalarLike(double value, Value like) {
   return constants_.get(tensor, build.loc);
 }
 
-std::pair<Value, std::string> Call::lettered(size_t i, llvm::StringRef letters,
+std::pair<Value, std::string> NodeAdaptor::lettered(size_t i, llvm::StringRef letters,
                                              const std::map<char, int64_t> &sizes) {
   std::string own;
   if (const View *v = view(i)) {
-    auto [argument, dims] = weight(*v, Role::Weight);
+    auto [argument, dims] = weight(*v, UseKind::Weight);
     for (int64_t d : dims)
       own += letters[d];
     return {argument, own};
   }
-  Value v = value(i, isBeside(i, 1 - i) ? Role::Weight : Role::Plain);
+  Value v = value(i, isCombinedWithActivation(i, 1 - i) ? UseKind::Weight : UseKind::Plain);
   Shape kept;
   for (auto [d, size] : llvm::enumerate(graph::shapeOf(v)))
     if (size != 1 || sizes.at(letters[d]) == 1) {
@@ -237,7 +239,7 @@ static Value dropLonely(graph::Build &build, Value value, std::string &own,
   return build.reshape(value, shape);
 }
 
-support::Result<Value> Call::einsum(llvm::StringRef lhs, llvm::StringRef rhs,
+support::Result<Value> NodeAdaptor::einsum(llvm::StringRef lhs, llvm::StringRef rhs,
                                     llvm::StringRef out) {
   std::map<char, int64_t> sizes;
   for (size_t i = 0; i < 2; ++i)

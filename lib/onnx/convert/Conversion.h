@@ -13,32 +13,32 @@ namespace llmc::onnximport {
 
 // Holds a computed value, and its element type in the file if that differs from the graph's (int8
 // is held as i64, float16 as f32).
-struct Computed {
+struct ComputedValue {
   mlir::Value value;
   std::optional<Element> element;
 
-  Computed(mlir::Value value, std::optional<Element> element = std::nullopt)
+  ComputedValue(mlir::Value value, std::optional<Element> element = std::nullopt)
       : value(value), element(element) {}
 };
 
 // Represents the value of a name in the ONNX graph: a known constant, a view of a stored float
 // tensor, a computed value, or a sequence of these; empty if its node failed or it is left out.
-using Known = std::shared_ptr<const Constant>;
+using KnownConstant = std::shared_ptr<const Constant>;
 struct Sequence;
-using Operand =
-    std::variant<std::monostate, Known, View, Computed, std::shared_ptr<const Sequence>>;
+using Operand = std::variant<std::monostate, KnownConstant, View, ComputedValue,
+                             std::shared_ptr<const Sequence>>;
 struct Sequence {
   std::vector<Operand> parts;
 };
 
 // Describes the node that a constant was folded from. If the constant turns out to be learned,
 // the node is converted after all.
-struct Origin {
+struct FoldOrigin {
   Node node;
   std::vector<Operand> operands; // empty if it cannot be converted again
   std::set<unsigned> tensors; // stored floats that the constant can be recomputed from
   bool computes = false;      // arithmetic is involved, not only movement of elements
-  std::set<unsigned> told;    // all stored floats that it depends on, through any ops
+  std::set<unsigned> allTensors;    // all stored floats that it depends on, through any ops
 };
 
 inline Operand known(HostTensor tensor) {
@@ -51,11 +51,13 @@ public:
   explicit Constants(mlir::Block &body) : body_(body) {}
   mlir::Value get(const HostTensor &tensor, mlir::Location loc);
   // Returns a slot for the value of a constant that is computed after all; null until it is set.
-  mlir::Value &computed(const std::shared_ptr<const Origin> &origin) { return computed_[origin]; }
+  mlir::Value &computed(const std::shared_ptr<const FoldOrigin> &origin) {
+    return computed_[origin];
+  }
 
 private:
   mlir::Block &body_;
-  std::map<std::shared_ptr<const Origin>, mlir::Value> computed_;
+  std::map<std::shared_ptr<const FoldOrigin>, mlir::Value> computed_;
   llvm::DenseMap<mlir::Attribute, mlir::Value> made_;
 };
 
@@ -63,9 +65,9 @@ private:
 mlir::Type elementType(mlir::MLIRContext *context, Element element);
 
 // Provides a converter with a node, its operands, and a builder of `graph` ops.
-class Call {
+class NodeAdaptor {
 public:
-  Call(const Node &node, llvm::ArrayRef<const Operand *> operands, const Model &model,
+  NodeAdaptor(const Node &node, llvm::ArrayRef<const Operand *> operands, const Model &model,
        Parameters &parameters, Constants &constants, mlir::OpBuilder &builder);
 
   const Node &node;
@@ -94,20 +96,20 @@ public:
   std::set<unsigned> storedFloats(size_t i) const;
   // Returns whether the operand consists of stored floats that may be learned, and operand
   // `other` is an activation.
-  bool isBeside(size_t i, size_t other) const;
+  bool isCombinedWithActivation(size_t i, size_t other) const;
 
   // Returns whether the node is a norm that lacks this operand (1: scale, 2: bias) in the program,
   // so that the exporter filled it with `number`.
-  bool isFilledIn(size_t i, double number) const;
+  bool isPlaceholderOperand(size_t i, double number) const;
 
   // Returns the operand in its own shape. A stored tensor is used with `role`.
-  mlir::Value value(size_t i, Role role = Role::Plain);
+  mlir::Value value(size_t i, UseKind role = UseKind::Plain);
   // Returns the operand for an elementwise op: dims that broadcasting restores may be 1 or, if
   // leading, absent.
-  mlir::Value broadcastable(size_t i, Role role = Role::Plain);
+  mlir::Value broadcastable(size_t i, UseKind role = UseKind::Plain);
   // Returns the argument that holds a view, and for each of its dims the dim of the view (those of
   // size 1 are absent).
-  std::pair<mlir::Value, Shape> weight(const View &view, Role role);
+  std::pair<mlir::Value, Shape> weight(const View &view, UseKind role);
 
   mlir::Value scalar(double value);                       // f32
   mlir::Value scalarLike(double value, mlir::Value like); // of like's element type
@@ -120,7 +122,7 @@ public:
                                       llvm::StringRef out);
 
 private:
-  mlir::Value compute(const std::shared_ptr<const Origin> &origin, Role role);
+  mlir::Value compute(const std::shared_ptr<const FoldOrigin> &origin, UseKind role);
   mlir::Value constantValue(const Constant &constant, llvm::ArrayRef<int64_t> shape);
   std::pair<mlir::Value, std::string> lettered(size_t i, llvm::StringRef letters,
                                                const std::map<char, int64_t> &sizes);
@@ -130,13 +132,13 @@ private:
   const Model &model_;
   Parameters &parameters_;
   Constants &constants_;
-  Role least_ = Role::Plain; // replaces Plain for views of stored tensors
+  UseKind defaultRole_ = UseKind::Plain; // replaces Plain for views of stored tensors
 };
 
 using ConvertResult = support::Result<std::vector<Operand>>;
 // Converts a node: checks its operands and fails with a message that lacks file and node. The
 // result may have fewer operands than the node has outputs.
-using ConvertFunction = ConvertResult (*)(Call &);
+using ConvertFunction = ConvertResult (*)(NodeAdaptor &);
 
 // Returns the converter of an op (Node::qualifiedOp), or null. The tables of the families follow.
 ConvertFunction findConverter(llvm::StringRef op);
@@ -166,7 +168,7 @@ ConvertFunction findGroupQueryConverter(llvm::StringRef op);
 void setOrigin(const Node &node, llvm::ArrayRef<const Operand *> operands, Operand &result);
 
 // Converts a node and sets the element types of the results. Fails for an op without converter.
-ConvertResult convertCall(Call &call);
+ConvertResult convertCall(NodeAdaptor &call);
 // Converts a node whose operands are all known and evaluates the ops: the results are known.
 ConvertResult foldByEvaluation(const Node &node, llvm::ArrayRef<const Operand *> operands,
                                const Model &model, Parameters &parameters,
@@ -175,7 +177,7 @@ ConvertResult foldByEvaluation(const Node &node, llvm::ArrayRef<const Operand *>
 inline ConvertResult single(mlir::Value value) { return std::vector<Operand>{value}; }
 
 // Converts movement of a view to another view of the stored tensor; nullopt if it needs an op.
-std::optional<ConvertResult> convertView(Call &call);
+std::optional<ConvertResult> convertView(NodeAdaptor &call);
 
 } // namespace llmc::onnximport
 

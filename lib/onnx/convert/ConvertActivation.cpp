@@ -11,101 +11,101 @@ using llmc::support::error;
 namespace {
 
 // Converts a function of one float operand.
-template <Value (*formula)(Call &, Value)>
-ConvertResult of(Call &call) {
+template <Value (*formula)(NodeAdaptor &, Value)>
+ConvertResult of(NodeAdaptor &call) {
   if (auto s = needFloats(call, 1); !s)
     return s.takeError();
   return single(formula(call, call.value(0)));
 }
 
-double alpha(Call &call, double fallback) { return call.node.number("alpha", fallback); }
-double beta(Call &call, double fallback) { return call.node.number("beta", fallback); }
+double alpha(NodeAdaptor &call, double fallback) { return call.node.number("alpha", fallback); }
+double beta(NodeAdaptor &call, double fallback) { return call.node.number("beta", fallback); }
 
-Value compareTo(Call &call, Value x, double limit, graph::Predicate predicate) {
+Value compareTo(NodeAdaptor &call, Value x, double limit, graph::Predicate predicate) {
   return call.build.compare(x, call.scalar(limit), predicate);
 }
 
-Value sigmoid(Call &call, Value x) { return make<graph::SigmoidOp>(call, x); }
-Value relu(Call &call, Value x) { return make<graph::ReluOp>(call, x); }
-Value magnitude(Call &call, Value x) { return make<graph::AbsOp>(call, x); }
+Value sigmoid(NodeAdaptor &call, Value x) { return make<graph::SigmoidOp>(call, x); }
+Value relu(NodeAdaptor &call, Value x) { return make<graph::ReluOp>(call, x); }
+Value magnitude(NodeAdaptor &call, Value x) { return make<graph::AbsOp>(call, x); }
 
-Value softplus(Call &call, Value x) { return make<graph::SoftplusOp>(call, x); }
+Value softplus(NodeAdaptor &call, Value x) { return make<graph::SoftplusOp>(call, x); }
 
-Value swish(Call &call, Value x) {
+Value swish(NodeAdaptor &call, Value x) {
   double factor = alpha(call, 1);
   Value inside = factor == 1 ? x : call.build.mul(x, call.scalar(factor));
   return call.build.mul(x, sigmoid(call, inside));
 }
 
-Value hardSigmoidOf(Call &call, Value x, double slope, double shift) {
+Value hardSigmoidOf(NodeAdaptor &call, Value x, double slope, double shift) {
   graph::Build &b = call.build;
   Value line = b.add(b.mul(x, call.scalar(slope)), call.scalar(shift));
   return minimum(call, maximum(call, line, call.scalar(0)), call.scalar(1));
 }
-Value hardSigmoid(Call &call, Value x) {
+Value hardSigmoid(NodeAdaptor &call, Value x) {
   return hardSigmoidOf(call, x, alpha(call, 0.2), beta(call, 0.5));
 }
-Value hardSwish(Call &call, Value x) {
+Value hardSwish(NodeAdaptor &call, Value x) {
   return call.build.mul(x, hardSigmoidOf(call, x, 1.0 / 6, 0.5));
 }
 
 // Returns x above 0, else scale * (e^(x / width) - 1).
-Value exponentialBelow(Call &call, Value x, double scale, double width) {
+Value exponentialBelow(NodeAdaptor &call, Value x, double scale, double width) {
   graph::Build &b = call.build;
   Value low = minimum(call, x, call.scalar(0));
   low = width == 1 ? low : b.mul(low, call.scalar(1 / width));
   low = b.mul(b.sub(b.exp(low), call.scalar(1)), call.scalar(scale));
   return b.select(compareTo(call, x, 0, graph::Predicate::gt), x, low);
 }
-Value elu(Call &call, Value x) { return exponentialBelow(call, x, alpha(call, 1), 1); }
-Value celu(Call &call, Value x) {
+Value elu(NodeAdaptor &call, Value x) { return exponentialBelow(call, x, alpha(call, 1), 1); }
+Value celu(NodeAdaptor &call, Value x) {
   double a = alpha(call, 1);
   return exponentialBelow(call, x, a, a);
 }
-Value selu(Call &call, Value x) {
+Value selu(NodeAdaptor &call, Value x) {
   Value y = exponentialBelow(call, x, alpha(call, 1.67326319217681884765625), 1);
   return call.build.mul(y, call.scalar(call.node.number("gamma", 1.05070102214813232421875)));
 }
 
-Value leakyRelu(Call &call, Value x) {
+Value leakyRelu(NodeAdaptor &call, Value x) {
   Value low = call.build.mul(x, call.scalar(alpha(call, 0.01)));
   return call.build.select(compareTo(call, x, 0, graph::Predicate::ge), x, low);
 }
-Value thresholdedRelu(Call &call, Value x) {
+Value thresholdedRelu(NodeAdaptor &call, Value x) {
   return call.build.select(compareTo(call, x, alpha(call, 1), graph::Predicate::gt), x,
                            call.scalar(0));
 }
-Value mish(Call &call, Value x) {
+Value mish(NodeAdaptor &call, Value x) {
   return call.build.mul(x, make<graph::TanhOp>(call, softplus(call, x)));
 }
-Value softsign(Call &call, Value x) {
+Value softsign(NodeAdaptor &call, Value x) {
   return call.build.div(x, call.build.add(magnitude(call, x), call.scalar(1)));
 }
 
 //===-- Trigonometric and hyperbolic ------------------------------------------===//
 
-Value tangent(Call &call, Value x) {
+Value tangent(NodeAdaptor &call, Value x) {
   return call.build.div(make<graph::SinOp>(call, x), make<graph::CosOp>(call, x));
 }
-Value halfSum(Call &call, Value x, double sign) {
+Value halfSum(NodeAdaptor &call, Value x, double sign) {
   graph::Build &b = call.build;
   Value other = b.mul(b.exp(b.neg(x)), call.scalar(sign));
   return b.mul(b.add(b.exp(x), other), call.scalar(0.5));
 }
-Value sinh(Call &call, Value x) { return halfSum(call, x, -1); }
-Value cosh(Call &call, Value x) { return halfSum(call, x, 1); }
+Value sinh(NodeAdaptor &call, Value x) { return halfSum(call, x, -1); }
+Value cosh(NodeAdaptor &call, Value x) { return halfSum(call, x, 1); }
 
 // Returns log(x + sqrt(x^2 + sign)).
-Value logOfRoot(Call &call, Value x, double sign) {
+Value logOfRoot(NodeAdaptor &call, Value x, double sign) {
   graph::Build &b = call.build;
   Value root = make<graph::SqrtOp>(call, b.add(b.mul(x, x), call.scalar(sign)));
   return make<graph::LogOp>(call, b.add(x, root));
 }
-Value acosh(Call &call, Value x) { return logOfRoot(call, x, -1); }
-Value asinh(Call &call, Value x) {
+Value acosh(NodeAdaptor &call, Value x) { return logOfRoot(call, x, -1); }
+Value asinh(NodeAdaptor &call, Value x) {
   return call.build.mul(make<graph::SignOp>(call, x), logOfRoot(call, magnitude(call, x), 1));
 }
-Value atanh(Call &call, Value x) {
+Value atanh(NodeAdaptor &call, Value x) {
   graph::Build &b = call.build;
   Value one = call.scalar(1), quotient = b.div(b.add(one, x), b.sub(one, x));
   return b.mul(make<graph::LogOp>(call, quotient), call.scalar(0.5));
@@ -113,7 +113,7 @@ Value atanh(Call &call, Value x) {
 
 // Halves the angle three times, which brings |x| below tan(pi / 16), where seven terms of the
 // series are exact to a float.
-Value arcTangent(Call &call, Value x) {
+Value arcTangent(NodeAdaptor &call, Value x) {
   graph::Build &b = call.build;
   Value one = call.scalar(1);
   for (int i = 0; i < 3; ++i) {
@@ -126,18 +126,18 @@ Value arcTangent(Call &call, Value x) {
   return b.mul(b.mul(sum, x), call.scalar(8));
 }
 // Returns 2 atan(x / (1 + sqrt(1 - x^2))).
-Value arcSine(Call &call, Value x) {
+Value arcSine(NodeAdaptor &call, Value x) {
   graph::Build &b = call.build;
   Value one = call.scalar(1), root = make<graph::SqrtOp>(call, b.sub(one, b.mul(x, x)));
   return b.mul(arcTangent(call, b.div(x, b.add(one, root))), call.scalar(2));
 }
-Value arcCosine(Call &call, Value x) {
+Value arcCosine(NodeAdaptor &call, Value x) {
   return call.build.sub(call.scalar(M_PI / 2), arcSine(call, x));
 }
 
 //===-- With attributes to check, or more operands ----------------------------===//
 
-ConvertResult convertGelu(Call &call) {
+ConvertResult convertGelu(NodeAdaptor &call) {
   std::string form = call.node.text("approximate", "none");
   if (!call.isFloat(0) || (form != "none" && form != "tanh"))
     return error("needs a float operand, and approximate = none or tanh, got ", form);
@@ -145,18 +145,18 @@ ConvertResult convertGelu(Call &call) {
       call, call.value(0), form == "tanh" ? graph::GeluForm::tanh : graph::GeluForm::erf));
 }
 
-ConvertResult convertPRelu(Call &call) {
+ConvertResult convertPRelu(NodeAdaptor &call) {
   if (auto s = needFloats(call, 2); !s)
     return s.takeError();
   auto shape = broadcastShapes(call.shape(0), call.shape(1));
   if (!shape || *shape != call.shape(0))
     return error("slope of shape ", toText(call.shape(1)), " does not broadcast to ",
                  toText(call.shape(0)));
-  Value x = call.value(0), low = call.build.mul(x, call.value(1, Role::Scale));
+  Value x = call.value(0), low = call.build.mul(x, call.value(1, UseKind::Scale));
   return single(call.build.select(compareTo(call, x, 0, graph::Predicate::lt), low, x));
 }
 
-ConvertResult convertShrink(Call &call) {
+ConvertResult convertShrink(NodeAdaptor &call) {
   if (!call.has(0) || call.isBool(0))
     return error("needs an operand of numbers");
   graph::Build &b = call.build;
@@ -170,7 +170,7 @@ ConvertResult convertShrink(Call &call) {
   return single(b.cast(out, graph::elementOf(zero)));
 }
 
-ConvertResult convertSwiglu(Call &call) {
+ConvertResult convertSwiglu(NodeAdaptor &call) {
   if (auto s = needFloats(call, 2); !s)
     return s.takeError();
   if (call.shape(0) != call.shape(1))

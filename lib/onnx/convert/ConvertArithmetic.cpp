@@ -12,7 +12,7 @@ using llmc::support::error;
 namespace {
 
 template <class Op>
-ConvertResult binary(Call &call) {
+ConvertResult binary(NodeAdaptor &call) {
   if (call.size() < 1)
     return error("needs operands");
   auto values = broadcastOperands(call, 0);
@@ -27,25 +27,25 @@ ConvertResult binary(Call &call) {
 }
 
 template <class Op>
-ConvertResult strictBinary(Call &call) {
+ConvertResult strictBinary(NodeAdaptor &call) {
   if (call.size() != 2)
     return error("needs two operands, got ", call.size());
   return binary<Op>(call);
 }
 
-ConvertResult convertMean(Call &call) {
+ConvertResult convertMean(NodeAdaptor &call) {
   if (auto s = needFloats(call, std::max<size_t>(call.size(), 1)); !s)
     return s.takeError();
   auto sum = binary<graph::AddOp>(call);
   if (!sum)
     return sum;
-  Value total = std::get<Computed>((*sum)[0]).value;
+  Value total = std::get<ComputedValue>((*sum)[0]).value;
   return single(call.build.mul(total, call.scalar(1.0 / call.size())));
 }
 
 // Converts a unary op on floats.
 template <class Op>
-ConvertResult unary(Call &call) {
+ConvertResult unary(NodeAdaptor &call) {
   if (auto s = needFloats(call, 1); !s)
     return s.takeError();
   return single(make<Op>(call, call.value(0)));
@@ -53,7 +53,7 @@ ConvertResult unary(Call &call) {
 
 // Converts a unary op on floats or integers.
 template <class Op>
-ConvertResult number(Call &call) {
+ConvertResult number(NodeAdaptor &call) {
   if (!call.has(0) || call.isBool(0))
     return error("needs an operand of numbers");
   return single(make<Op>(call, call.value(0)));
@@ -61,20 +61,20 @@ ConvertResult number(Call &call) {
 
 // Converts a rounding op, which leaves integers as they are.
 template <class Op>
-ConvertResult whole(Call &call) {
+ConvertResult whole(NodeAdaptor &call) {
   if (!call.has(0) || call.isBool(0))
     return error("needs an operand of numbers");
   return single(call.isFloat(0) ? make<Op>(call, call.value(0)) : call.value(0));
 }
 
-ConvertResult convertReciprocal(Call &call) {
+ConvertResult convertReciprocal(NodeAdaptor &call) {
   if (auto s = needFloats(call, 1); !s)
     return s.takeError();
   return single(call.build.div(call.scalar(1), call.value(0)));
 }
 
 // Converts Pow; a single known exponent becomes an attribute. Integers are computed as floats.
-ConvertResult convertPow(Call &call) {
+ConvertResult convertPow(NodeAdaptor &call) {
   if (call.size() != 2 || !call.has(0) || !call.has(1) || call.isBool(0) || call.isBool(1))
     return error("needs a base and an exponent");
   auto shape = broadcastShapes(call.shape(0), call.shape(1));
@@ -95,12 +95,12 @@ ConvertResult convertPow(Call &call) {
 }
 
 // Converts Mod: with fmod the result has the sign of the dividend, else that of the divisor.
-ConvertResult convertMod(Call &call) {
+ConvertResult convertMod(NodeAdaptor &call) {
   auto rest = strictBinary<graph::RemOp>(call);
   if (!rest || call.node.integer("fmod", 0))
     return rest;
   graph::Build &build = call.build;
-  Value r = std::get<Computed>((*rest)[0]).value;
+  Value r = std::get<ComputedValue>((*rest)[0]).value;
   Value divisor = r.getDefiningOp<graph::RemOp>().getRhs();
   Value zero = call.scalarLike(0, r);
   Value opposite = build.compare(build.mul(make<graph::SignOp>(call, r),
@@ -110,7 +110,7 @@ ConvertResult convertMod(Call &call) {
 }
 
 // Converts Clip, with bounds as attributes (before 11) or operands; either may be absent.
-ConvertResult convertClip(Call &call) {
+ConvertResult convertClip(NodeAdaptor &call) {
   if (!call.has(0) || call.isBool(0))
     return error("needs an operand of numbers");
   Value x = call.value(0);
@@ -131,7 +131,7 @@ ConvertResult convertClip(Call &call) {
   return single(x);
 }
 
-ConvertResult convertIdentity(Call &call) {
+ConvertResult convertIdentity(NodeAdaptor &call) {
   if (!call.has(0))
     return error("needs an operand");
   return single(call.value(0));
@@ -151,7 +151,7 @@ HostTensor keptBySeed(uint32_t seed, llvm::ArrayRef<int64_t> shape, double ratio
 }
 
 // Builds Dropout of an inference run in training mode: kept elements are scaled by 1 / (1 - ratio).
-ConvertResult dropBySeed(Call &call, double ratio) {
+ConvertResult dropBySeed(NodeAdaptor &call, double ratio) {
   auto seed = call.node.integer("seed", 0);
   Shape shape = call.shape(0);
   if (ratio < 0 || ratio >= 1 || !call.isFloat(0) || *countElements(shape) > maxHostElements)
@@ -166,7 +166,7 @@ ConvertResult dropBySeed(Call &call, double ratio) {
 
 // Converts Dropout of evaluation mode to the identity; refuses training mode but for inference
 // with a seed.
-ConvertResult convertDropout(Call &call) {
+ConvertResult convertDropout(NodeAdaptor &call) {
   const HostTensor *training = call.constant(2), *ratio = call.constant(1);
   bool keeps = ratio && ratio->size() == 1 && ratio->number(0) == 0;
   bool off = !call.has(2) || (training && training->size() == 1 && training->number(0) == 0);
@@ -178,7 +178,7 @@ ConvertResult convertDropout(Call &call) {
                  "model in evaluation mode");
   HostTensor all(Element::Bool, Shape(call.shape(0).size(), 1));
   all.ints[0] = 1;
-  Known mask = std::make_shared<const Constant>(std::move(all), call.shape(0));
+  KnownConstant mask = std::make_shared<const Constant>(std::move(all), call.shape(0));
   return std::vector<Operand>{call.value(0), mask};
 }
 

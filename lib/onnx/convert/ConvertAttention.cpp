@@ -12,7 +12,7 @@ namespace {
 enum Input { Q, K, V, AttnMask, PastKey, PastValue, NonpadLengths };
 
 // Returns Q, K or V as [batch, rows, heads, dim].
-Result<Value> headsOf(Call &call, Input input) {
+Result<Value> headsOf(NodeAdaptor &call, Input input) {
   Shape shape = call.shape(input);
   if (!call.isFloat(input) || shape.size() != call.shape(Q).size() ||
       (shape.size() != 3 && shape.size() != 4))
@@ -30,7 +30,7 @@ struct Lengths {
   std::optional<int64_t> all;
 };
 
-Result<std::optional<Lengths>> lengthsOf(Call &call, int64_t batch) {
+Result<std::optional<Lengths>> lengthsOf(NodeAdaptor &call, int64_t batch) {
   if (!call.has(NonpadLengths))
     return std::optional<Lengths>();
   if (!call.isInteger(NonpadLengths) || call.shape(NonpadLengths) != Shape{batch} ||
@@ -43,7 +43,7 @@ Result<std::optional<Lengths>> lengthsOf(Call &call, int64_t batch) {
 }
 
 // Restricts keys by their distance to the row: at most `left` before it, at most `right` after it.
-void addWindows(Call &call, Attention &a, const std::optional<Lengths> &lengths) {
+void addWindows(NodeAdaptor &call, Attention &a, const std::optional<Lengths> &lengths) {
   graph::Build &b = call.build;
   int64_t left = call.node.integer("left_window_size", -1);
   int64_t right = call.node.integer("right_window_size", -1);
@@ -76,7 +76,7 @@ void addWindows(Call &call, Attention &a, const std::optional<Lengths> &lengths)
   a.offset = 0;
 }
 
-support::Status addMasks(Call &call, Attention &a) {
+support::Status addMasks(NodeAdaptor &call, Attention &a) {
   auto q = graph::shapeOf(a.q);
   int64_t keys = graph::shapeOf(a.k)[1];
   auto lengths = lengthsOf(call, q[0]);
@@ -101,7 +101,7 @@ support::Status addMasks(Call &call, Attention &a) {
   return support::ok();
 }
 
-ConvertResult convertAttention(Call &call) {
+ConvertResult convertAttention(NodeAdaptor &call) {
   for (Input input : {Q, K, V})
     if (!call.has(input))
       return error("needs Q, K and V");

@@ -13,7 +13,7 @@ namespace {
 
 bool isSmall(Element element) { return isFloat(element) && bitWidth(element) <= 8; }
 
-Value castTo(Call &call, Element to) {
+Value castTo(NodeAdaptor &call, Element to) {
   Value x = call.value(0);
   Type type = elementType(x.getContext(), to);
   if (to == Element::Bool) {
@@ -29,7 +29,7 @@ Value castTo(Call &call, Element to) {
   return wrapToSmall(call, x, to);
 }
 
-ConvertResult convertCast(Call &call) {
+ConvertResult convertCast(NodeAdaptor &call) {
   std::optional<Element> to;
   if (call.node.op() == "CastLike")
     to = call.has(1) ? std::optional(call.declared(1)) : std::nullopt;
@@ -38,7 +38,7 @@ ConvertResult convertCast(Call &call) {
   if (!call.has(0) || !to)
     return error("to ", elementName(static_cast<int32_t>(call.node.integer("to", 0))),
                  " is not supported: to types of numbers is");
-  return std::vector<Operand>{Computed(castTo(call, *to), *to)};
+  return std::vector<Operand>{ComputedValue(castTo(call, *to), *to)};
 }
 
 } // namespace

@@ -11,7 +11,7 @@ namespace {
 
 // Returns the known indices (operand 1) along a dim of `size`, in 0 ... size - 1; dims with equal
 // indices are 1. Fails if one is out of range.
-support::Result<HostTensor> knownIndices(Call &call, int64_t size) {
+support::Result<HostTensor> knownIndices(NodeAdaptor &call, int64_t size) {
   HostTensor ids = *call.compact(1);
   for (int64_t &id : ids.ints) {
     int64_t normal = id < 0 ? id + size : id;
@@ -35,17 +35,17 @@ Shape gathered(llvm::ArrayRef<int64_t> data, int64_t axis, llvm::ArrayRef<int64_
 
 // Returns the computed indices (operand 1). Inputs of the model that index a stored table (tokens,
 // positions) are taken to be not negative; others may count from the end.
-Value computedIds(Call &call, int64_t size) {
+Value computedIds(NodeAdaptor &call, int64_t size) {
   Value ids = call.value(1), from = ids;
   while (Operation *op = from.getDefiningOp()) {
     if (!isa<graph::ReshapeOp, graph::CastOp>(op))
-      return fromEnd(call, ids, size);
+      return wrapNegativeIndices(call, ids, size);
     from = op->getOperand(0);
   }
-  return call.view(0) ? ids : fromEnd(call, ids, size);
+  return call.view(0) ? ids : wrapNegativeIndices(call, ids, size);
 }
 
-ConvertResult convertGather(Call &call) {
+ConvertResult convertGather(NodeAdaptor &call) {
   if (!call.has(0) || !call.isInteger(1))
     return error("needs data and integer indices");
   Shape data = call.shape(0);
@@ -53,15 +53,15 @@ ConvertResult convertGather(Call &call) {
   auto axis = normalAxis(call.node.integer("axis", 0), rank);
   if (!axis)
     return error("axis ", call.node.integer("axis", 0), " is not one of ", rank, " dims");
-  Role role = rank >= 2 && *axis == 0 ? Role::Table : Role::Plain;
+  UseKind role = rank >= 2 && *axis == 0 ? UseKind::Table : UseKind::Plain;
   Shape result = gathered(data, *axis, call.shape(1));
   if (!call.compact(1)) {
     Value ids = computedIds(call, data[*axis]), table = call.value(0, role);
     if (*axis == 0)
-      return single(takeRows(call, table, ids));
+      return single(gatherRows(call, table, ids));
     // Flatten the indices, so that one dim moves back.
     ids = call.build.reshape(ids, {*countElements(call.shape(1))});
-    Value rows = takeRows(call, call.build.transpose(table, moved(rank, *axis, 0)), ids);
+    Value rows = gatherRows(call, call.build.transpose(table, moved(rank, *axis, 0)), ids);
     return single(call.build.reshape(call.build.transpose(rows, moved(rank, 0, *axis)), result));
   }
   auto ids = knownIndices(call, data[*axis]);
@@ -72,21 +72,21 @@ ConvertResult convertGather(Call &call) {
   for (int64_t i = 1; lookup && i < ids->size(); ++i)
     if (ids->ints[i] != ids->ints[0] + i) {
       // Indices of several dims keep their shape.
-      rows = takeRows(call, rows, call.materialize(*ids));
+      rows = gatherRows(call, rows, call.materialize(*ids));
       return single(call.build.broadcast(rows, result));
     }
-  rows = takeAt(call, rows, *axis, ids->ints);
+  rows = selectIndices(call, rows, *axis, ids->ints);
   rows = call.build.reshape(rows, gathered(data, *axis, ids->shape));
   return single(call.build.broadcast(rows, result));
 }
 
 // Returns what indices along dim `dim` add to a flat index into `shape`: ids * stride of the dim.
-Value weighted(Call &call, Value ids, llvm::ArrayRef<int64_t> shape, size_t dim) {
+Value weighted(NodeAdaptor &call, Value ids, llvm::ArrayRef<int64_t> shape, size_t dim) {
   int64_t stride = *countElements(shape.drop_front(dim + 1));
   return stride == 1 ? ids : call.build.mul(ids, call.scalarLike(stride, ids));
 }
 
-ConvertResult convertGatherND(Call &call) {
+ConvertResult convertGatherND(NodeAdaptor &call) {
   if (!call.has(0) || !call.isInteger(1) || call.shape(0).empty() || call.shape(1).empty())
     return error("needs data and integer indices, both with dims");
   Shape data = call.shape(0), ids = call.shape(1);
@@ -104,7 +104,7 @@ ConvertResult convertGatherND(Call &call) {
   Value all = call.value(1), flat;
   for (int64_t k = 0; k < depth; ++k) {
     Value part = build.reshape(build.slice(all, tuples, k, k + 1), shape);
-    part = weighted(call, fromEnd(call, part, data[batch + k]), indexed, batch + k);
+    part = weighted(call, wrapNegativeIndices(call, part, data[batch + k]), indexed, batch + k);
     flat = flat ? build.add(flat, part) : part;
   }
   for (int64_t d = 0; d < batch; ++d)
@@ -112,10 +112,10 @@ ConvertResult convertGatherND(Call &call) {
                      weighted(call, indicesAlong(call, data[d], d, tuples), indexed, d));
   Shape table{*countElements(indexed)};
   table.append(data.begin() + batch + depth, data.end());
-  return single(takeRows(call, build.reshape(call.value(0), table), flat));
+  return single(gatherRows(call, build.reshape(call.value(0), table), flat));
 }
 
-ConvertResult convertGatherElements(Call &call) {
+ConvertResult convertGatherElements(NodeAdaptor &call) {
   if (!call.has(0) || !call.isInteger(1))
     return error("needs data and integer indices");
   Shape data = call.shape(0), ids = call.shape(1);
@@ -127,16 +127,16 @@ ConvertResult convertGatherElements(Call &call) {
   if (!fits)
     return error("indices of shape ", toText(ids), " do not index ", toText(data), " along axis ",
                  call.node.integer("axis", 0));
-  Value flat = weighted(call, fromEnd(call, call.value(1), data[*axis]), data, *axis);
+  Value flat = weighted(call, wrapNegativeIndices(call, call.value(1), data[*axis]), data, *axis);
   for (int64_t d = 0; d < rank; ++d)
     if (d != *axis && data[d] > 1)
       flat = call.build.add(flat, weighted(call, indicesAlong(call, ids[d], d, rank), data, d));
   Value elements = call.build.reshape(call.value(0), {*countElements(data)});
-  return single(takeRows(call, elements, flat));
+  return single(gatherRows(call, elements, flat));
 }
 
 // Converts OneHot: values[1] where the index along the new dim is the operand's, else values[0].
-ConvertResult convertOneHot(Call &call) {
+ConvertResult convertOneHot(NodeAdaptor &call) {
   const HostTensor *depth = call.constant(1);
   if (!call.has(0) || call.isBool(0) || !depth || depth->size() != 1 || !call.has(2) ||
       *countElements(call.shape(2)) != 2)
@@ -151,14 +151,14 @@ ConvertResult convertOneHot(Call &call) {
   shape.insert(shape.begin() + *axis, 1);
   if (auto s = checkHostSize({*countElements(shape), size}); !s)
     return s.takeError();
-  Value ids = fromEnd(call, integers(call, build.reshape(call.value(0), shape)), size);
+  Value ids = wrapNegativeIndices(call, integers(call, build.reshape(call.value(0), shape)), size);
   Value hot = build.compare(ids, indicesAlong(call, size, *axis, rank), graph::Predicate::eq);
   Value values = call.value(2);
   auto at = [&](int64_t i) { return build.reshape(build.slice(values, 0, i, i + 1), {}); };
   return single(build.select(hot, at(1), at(0)));
 }
 
-ConvertResult convertEyeLike(Call &call) {
+ConvertResult convertEyeLike(NodeAdaptor &call) {
   Shape shape = call.shape(0);
   if (!call.has(0) || shape.size() != 2)
     return error("needs a matrix");
@@ -178,7 +178,7 @@ ConvertResult convertEyeLike(Call &call) {
 }
 
 // Converts Compress: takes the elements (or slices along an axis) whose condition is true.
-ConvertResult convertCompress(Call &call) {
+ConvertResult convertCompress(NodeAdaptor &call) {
   const HostTensor *condition = call.constant(1);
   if (!call.has(0) || !call.isBool(1) || !condition || condition->shape.size() != 1)
     return error("needs data, and a boolean vector known at import");
@@ -193,11 +193,11 @@ ConvertResult convertCompress(Call &call) {
   for (int64_t i = 0; i < condition->size(); ++i)
     if (condition->ints[i])
       at.push_back(i);
-  return single(takeAt(call, x, *axis, at));
+  return single(selectIndices(call, x, *axis, at));
 }
 
 // Converts ReverseSequence: reverses the first lengths[b] elements along the time dim of batch b.
-ConvertResult convertReverseSequence(Call &call) {
+ConvertResult convertReverseSequence(NodeAdaptor &call) {
   Shape shape = call.shape(0);
   int64_t time = call.node.integer("time_axis", 0), batch = call.node.integer("batch_axis", 1);
   if (!call.has(0) || !call.isInteger(1) || shape.size() < 2 || time + batch != 1 ||
@@ -216,7 +216,7 @@ ConvertResult convertReverseSequence(Call &call) {
   Shape whole(graph::shapeOf(x)), flat(whole);
   flat.erase(flat.begin());
   flat[0] = rows * steps;
-  x = takeRows(call, build.reshape(x, flat), build.add(at, first));
+  x = gatherRows(call, build.reshape(x, flat), build.add(at, first));
   return single(time == 0 ? build.transpose(x, swap) : x);
 }
 

@@ -17,7 +17,7 @@ namespace {
 enum Gqa { Query, Key, ValueInput, PastKey, PastValue, LastKeys, TotalLength, Cos, Sin,
            PositionIds, AttentionBias, HeadSink, KScale, VScale, QNorm, KNorm };
 
-Status checkGqa(Call &call) {
+Status checkGqa(NodeAdaptor &call) {
   if (call.has(KScale) || call.has(VScale) || call.node.text("k_quant_type", "NONE") != "NONE" ||
       call.node.text("v_quant_type", "NONE") != "NONE")
     return error("quantised caches are not supported");
@@ -30,7 +30,7 @@ Status checkGqa(Call &call) {
   return support::ok();
 }
 
-Result<Projected> splitGqa(Call &call, int64_t heads, int64_t kvHeads) {
+Result<Projected> splitGqa(NodeAdaptor &call, int64_t heads, int64_t kvHeads) {
   Shape q = call.shape(Query);
   if (!call.isFloat(Query) || q.size() != 3 || heads <= 0 || kvHeads <= 0)
     return error("needs a float query [batch, rows, width], num_heads and kv_num_heads");
@@ -61,7 +61,7 @@ Result<Projected> splitGqa(Call &call, int64_t heads, int64_t kvHeads) {
 
 // Returns the number of tokens of each sample before its rows, [batch, 1]; null if that is the
 // length of the cache (`past`, 0 without one) for all.
-Result<Value> pastOf(Call &call, int64_t batch, int64_t rows, int64_t past) {
+Result<Value> pastOf(NodeAdaptor &call, int64_t batch, int64_t rows, int64_t past) {
   if (past == 0 || !call.has(LastKeys))
     return Value();
   if (!call.isInteger(LastKeys) || countElements(call.shape(LastKeys)) != batch)
@@ -73,7 +73,7 @@ Result<Value> pastOf(Call &call, int64_t batch, int64_t rows, int64_t past) {
   return call.build.sub(last, call.scalarLike(rows - 1, last));
 }
 
-Status rotateGqa(Call &call, Projected &parts, int64_t past, Value pasts) {
+Status rotateGqa(NodeAdaptor &call, Projected &parts, int64_t past, Value pasts) {
   if (!call.node.integer("do_rotary", 0))
     return support::ok();
   int64_t rows = graph::shapeOf(parts.parts[0])[1];
@@ -103,13 +103,13 @@ Status rotateGqa(Call &call, Projected &parts, int64_t past, Value pasts) {
   return support::ok();
 }
 
-Status normHeads(Call &call, Projected &parts) {
+Status normHeads(NodeAdaptor &call, Projected &parts) {
   for (size_t i = 0; i < 2; ++i) {
     size_t weight = i ? KNorm : QNorm;
     if (!call.has(weight))
       continue;
     auto scale = normVector(call, weight, graph::shapeOf(parts.parts[i]).take_back(1),
-                            Role::Scale, 1);
+                            UseKind::Scale, 1);
     if (!scale)
       return scale.takeError();
     double epsilon = call.node.number("qk_norm_epsilon", 1e-6);
@@ -120,7 +120,7 @@ Status normHeads(Call &call, Projected &parts) {
 
 // Masks the padding of a cache that is longer than a sample's past; the fresh keys come after the
 // whole cache.
-void hidePadding(Call &call, Attention &a, Value pasts, int64_t past) {
+void hidePadding(NodeAdaptor &call, Attention &a, Value pasts, int64_t past) {
   graph::Build &b = call.build;
   int64_t batch = graph::shapeOf(pasts)[0], keys = graph::shapeOf(a.k)[1];
   Value key = indicesAlong(call, keys, 3, 4);
@@ -131,7 +131,7 @@ void hidePadding(Call &call, Attention &a, Value pasts, int64_t past) {
 
 // Masks, without a cache, the keys after a sample's last, which are padding. Rows after it are
 // padding too, but are computed.
-Status hideRest(Call &call, Attention &a) {
+Status hideRest(NodeAdaptor &call, Attention &a) {
   int64_t batch = graph::shapeOf(a.q)[0], keys = graph::shapeOf(a.k)[1];
   if (!call.has(LastKeys))
     return support::ok();
@@ -146,7 +146,7 @@ Status hideRest(Call &call, Attention &a) {
   return support::ok();
 }
 
-Status finishGqa(Call &call, Attention &a, int64_t past) {
+Status finishGqa(NodeAdaptor &call, Attention &a, int64_t past) {
   a.scale = usualScale(call.node.number("scale", 0), graph::shapeOf(a.q)[3]);
   a.softcap = call.node.number("softcap", 0);
   a.causal = call.node.integer("causal", 1);
@@ -167,7 +167,7 @@ Status finishGqa(Call &call, Attention &a, int64_t past) {
   return addBias(call, AttentionBias, a);
 }
 
-ConvertResult convertGroupQuery(Call &call) {
+ConvertResult convertGroupQuery(NodeAdaptor &call) {
   if (Status s = checkGqa(call); !s)
     return s.takeError();
   auto parts = splitGqa(call, call.node.integer("num_heads", 0),

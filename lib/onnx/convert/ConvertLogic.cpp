@@ -11,20 +11,20 @@ using llmc::support::error;
 
 namespace {
 
-support::Result<std::vector<Value>> twoOperands(Call &call) {
+support::Result<std::vector<Value>> twoOperands(NodeAdaptor &call) {
   if (call.size() != 2)
     return error("needs two operands, got ", call.size());
   return broadcastOperands(call, 0);
 }
 
-support::Result<std::vector<Value>> twoBooleans(Call &call) {
+support::Result<std::vector<Value>> twoBooleans(NodeAdaptor &call) {
   if (!call.isBool(0) || !call.isBool(1))
     return error("needs two boolean operands");
   return twoOperands(call);
 }
 
 template <class Op>
-ConvertResult logical(Call &call) {
+ConvertResult logical(NodeAdaptor &call) {
   auto values = twoBooleans(call);
   if (!values)
     return values.takeError();
@@ -32,11 +32,11 @@ ConvertResult logical(Call &call) {
 }
 
 // Builds the exclusive or of booleans.
-Value differ(Call &call, Value a, Value b) {
+Value differ(NodeAdaptor &call, Value a, Value b) {
   return call.build.compare(integers(call, a), integers(call, b), graph::Predicate::ne);
 }
 
-ConvertResult convertXor(Call &call) {
+ConvertResult convertXor(NodeAdaptor &call) {
   auto values = twoBooleans(call);
   if (!values)
     return values.takeError();
@@ -44,7 +44,7 @@ ConvertResult convertXor(Call &call) {
 }
 
 template <graph::Predicate predicate>
-ConvertResult compare(Call &call) {
+ConvertResult compare(NodeAdaptor &call) {
   auto values = twoOperands(call);
   if (!values)
     return values.takeError();
@@ -56,21 +56,21 @@ ConvertResult compare(Call &call) {
   return single(call.build.compare(a, b, predicate));
 }
 
-ConvertResult convertNot(Call &call) {
+ConvertResult convertNot(NodeAdaptor &call) {
   if (!call.isBool(0))
     return error("needs a boolean operand");
   return single(make<graph::NotOp>(call, call.value(0)));
 }
 
 // Compares x with itself: NaN is the only value that differs.
-ConvertResult convertIsNaN(Call &call) {
+ConvertResult convertIsNaN(NodeAdaptor &call) {
   if (auto s = needFloats(call, 1); !s)
     return s.takeError();
   Value x = call.value(0);
   return single(call.build.compare(x, x, graph::Predicate::ne));
 }
 
-ConvertResult convertIsInf(Call &call) {
+ConvertResult convertIsInf(NodeAdaptor &call) {
   if (auto s = needFloats(call, 1); !s)
     return s.takeError();
   bool up = call.node.integer("detect_positive", 1), down = call.node.integer("detect_negative", 1);
@@ -94,7 +94,7 @@ bool guardsSoftmax(Value condition) {
          compare.getLhs().getDefiningOp<graph::SoftmaxOp>();
 }
 
-ConvertResult convertWhere(Call &call) {
+ConvertResult convertWhere(NodeAdaptor &call) {
   if (!call.has(0) || !call.has(1) || !call.has(2))
     return error("needs three operands");
   auto ab = broadcastShapes(call.shape(1), call.shape(2));
@@ -122,12 +122,12 @@ ConvertResult convertWhere(Call &call) {
 //===-- Bits ------------------------------------------------------------------===//
 
 // Builds 2^x of integers, exact to 2^53.
-Value powerOfTwo(Call &call, Value x) {
+Value powerOfTwo(NodeAdaptor &call, Value x) {
   Value power = make<graph::PowerOp>(call, call.scalar(2), floats(call, x));
   return integers(call, make<graph::RoundOp>(call, power));
 }
 
-ConvertResult convertBitShift(Call &call) {
+ConvertResult convertBitShift(NodeAdaptor &call) {
   auto values = twoOperands(call);
   if (!values)
     return values.takeError();
@@ -153,7 +153,7 @@ ConvertResult convertBitShift(Call &call) {
   return single(build.select(inside, build.div(build.sub(x, last), factor), sign));
 }
 
-ConvertResult convertBitwiseNot(Call &call) {
+ConvertResult convertBitwiseNot(NodeAdaptor &call) {
   if (!call.isInteger(0))
     return error("needs integers");
   Value x = call.value(0);
@@ -163,7 +163,7 @@ ConvertResult convertBitwiseNot(Call &call) {
 
 // Builds the bitwise and of nonnegative numbers: the sum of their common bits, where bit k is
 // rem(div(x, 2^k), 2).
-Value commonBits(Call &call, Value a, Value b, int bits) {
+Value commonBits(NodeAdaptor &call, Value a, Value b, int bits) {
   graph::Build &build = call.build;
   Value sum, two = call.scalarLike(2, a);
   for (int k = 0; k < bits; ++k) {
@@ -177,7 +177,7 @@ Value commonBits(Call &call, Value a, Value b, int bits) {
 }
 
 // Builds a bitwise op on U64, which is held as the i64 of its bits: the sign is one of them.
-ConvertResult wideBitwise(Call &call, Value a, Value b) {
+ConvertResult wideBitwise(NodeAdaptor &call, Value a, Value b) {
   graph::Build &build = call.build;
   Value zero = call.scalarLike(0, a);
   Value top = call.scalarLike(double(std::numeric_limits<int64_t>::min()), a);
@@ -197,7 +197,7 @@ ConvertResult wideBitwise(Call &call, Value a, Value b) {
   return single(build.select(isSet, build.add(out, top), out));
 }
 
-ConvertResult convertBitwise(Call &call) {
+ConvertResult convertBitwise(NodeAdaptor &call) {
   auto values = twoOperands(call);
   if (!values)
     return values.takeError();
@@ -212,8 +212,8 @@ ConvertResult convertBitwise(Call &call) {
   // Map both to nonnegative numbers with the same bits.
   Value a = (*values)[0], b = (*values)[1];
   if (isSigned) {
-    a = fromEnd(call, a, int64_t(1) << bits);
-    b = fromEnd(call, b, int64_t(1) << bits);
+    a = wrapNegativeIndices(call, a, int64_t(1) << bits);
+    b = wrapNegativeIndices(call, b, int64_t(1) << bits);
   }
   Value both = commonBits(call, a, b, bits);
   Value out = both;

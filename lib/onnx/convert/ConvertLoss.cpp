@@ -11,8 +11,8 @@ using llmc::support::Result;
 namespace {
 
 // Applies a formula along the axis; before opset 13 all dims from the axis on form one row.
-template <Value (*formula)(Call &, Value)>
-ConvertResult alongAxis(Call &call) {
+template <Value (*formula)(NodeAdaptor &, Value)>
+ConvertResult alongAxis(NodeAdaptor &call) {
   if (auto s = needFloats(call, 1); !s)
     return s.takeError();
   Shape shape = call.shape(0);
@@ -42,7 +42,7 @@ struct Labelled {
 };
 
 // Reads the operands: scores [batch, classes, ...], labels [batch, ...], weights [classes].
-Result<Labelled> labelled(Call &call) {
+Result<Labelled> labelled(NodeAdaptor &call) {
   if (!call.isFloat(0) || !call.isInteger(1) || (call.has(2) && !call.isFloat(2)))
     return error("needs float scores, integer labels and, if any, float weights");
   Shape scores = call.shape(0), rest = scores;
@@ -64,7 +64,7 @@ Result<Labelled> labelled(Call &call) {
     out.labels = b.select(out.ignored, call.scalarLike(0, out.labels), out.labels);
   }
   if (call.has(2))
-    out.weights = takeRows(call, call.value(2), out.labels);
+    out.weights = gatherRows(call, call.value(2), out.labels);
   if (out.ignored) {
     Value weights = out.weights ? out.weights : call.scalar(1);
     out.weights = b.select(out.ignored, call.scalar(0), weights);
@@ -72,7 +72,7 @@ Result<Labelled> labelled(Call &call) {
   return out;
 }
 
-Result<Value> loss(Call &call, const Labelled &in, Value logs) {
+Result<Value> loss(NodeAdaptor &call, const Labelled &in, Value logs) {
   graph::Build &b = call.build;
   std::string reduction = call.node.text("reduction", "mean");
   if (reduction != "mean" && reduction != "sum" && reduction != "none")
@@ -98,7 +98,7 @@ Result<Value> loss(Call &call, const Labelled &in, Value logs) {
 }
 
 // Converts NegativeLogLikelihoodLoss, whose operand 0 holds logarithms of probabilities.
-ConvertResult convertNegativeLogLikelihood(Call &call) {
+ConvertResult convertNegativeLogLikelihood(NodeAdaptor &call) {
   auto in = labelled(call);
   if (!in)
     return in.takeError();
@@ -106,7 +106,7 @@ ConvertResult convertNegativeLogLikelihood(Call &call) {
   return value ? single(*value) : ConvertResult(value.takeError());
 }
 
-ConvertResult convertCrossEntropy(Call &call) {
+ConvertResult convertCrossEntropy(NodeAdaptor &call) {
   auto in = labelled(call);
   if (!in)
     return in.takeError();

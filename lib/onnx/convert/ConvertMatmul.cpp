@@ -12,7 +12,7 @@ using llmc::support::Result;
 namespace {
 
 // Converts MatMul, which is NumPy's: batch dims broadcast, a vector is a matrix without that dim.
-ConvertResult convertMatMul(Call &call) {
+ConvertResult convertMatMul(NodeAdaptor &call) {
   if (call.size() != 2 || !call.has(0) || !call.has(1) || !call.isFloat(0) || !call.isFloat(1))
     return error("needs two float operands");
   size_t a = call.shape(0).size(), b = call.shape(1).size(), batch = std::max(a, b) - 2;
@@ -34,7 +34,7 @@ ConvertResult convertMatMul(Call &call) {
   return single(*product);
 }
 
-ConvertResult convertGemm(Call &call) {
+ConvertResult convertGemm(NodeAdaptor &call) {
   if (!call.has(0) || !call.has(1) || call.shape(0).size() != 2 || call.shape(1).size() != 2 ||
       !call.isFloat(0) || !call.isFloat(1))
     return error("needs two float matrices");
@@ -54,7 +54,7 @@ ConvertResult convertGemm(Call &call) {
   Shape biasShape = call.shape(2);
   bool vector = !biasShape.empty() && biasShape.back() == graph::shapeOf(out)[1] &&
                 *countElements(biasShape) == biasShape.back();
-  Value bias = call.broadcastable(2, vector ? Role::Bias : Role::Plain);
+  Value bias = call.broadcastable(2, vector ? UseKind::Bias : UseKind::Plain);
   if (double beta = call.node.number("beta", 1); beta != 1)
     bias = call.build.mul(bias, call.scalar(beta));
   return single(call.build.add(out, bias));
@@ -107,7 +107,7 @@ std::string impliedResult(const std::vector<std::string> &operands) {
   return out;
 }
 
-Result<Equation> parseEquation(Call &call) {
+Result<Equation> parseEquation(NodeAdaptor &call) {
   std::string text = call.node.text("equation", "");
   llvm::erase_if(text, [](char c) { return c == ' '; });
   llvm::StringRef equation(text), left = equation, right;
@@ -146,7 +146,7 @@ Result<Equation> parseEquation(Call &call) {
 }
 
 // Takes the diagonal of each two dims with one letter: every (n + 1)th element of both collapsed.
-Lettered diagonals(Call &call, Lettered in) {
+Lettered diagonals(NodeAdaptor &call, Lettered in) {
   graph::Build &b = call.build;
   for (size_t i = 0; i < in.letters.size(); ++i) {
     size_t j = in.letters.find(in.letters[i], i + 1);
@@ -169,14 +169,14 @@ Lettered diagonals(Call &call, Lettered in) {
     std::string letters;
     for (int64_t d : llvm::ArrayRef<int64_t>(order).drop_back())
       letters += in.letters[d];
-    in = {takeAt(call, b.reshape(x, shape), rank - 2, at), letters};
+    in = {selectIndices(call, b.reshape(x, shape), rank - 2, at), letters};
     i = -1; // restart
   }
   return in;
 }
 
 // Sums over the dims whose letters are not needed any more.
-Lettered summed(Call &call, const Lettered &in, llvm::StringRef needed) {
+Lettered summed(NodeAdaptor &call, const Lettered &in, llvm::StringRef needed) {
   Shape dims;
   std::string letters;
   for (auto [d, letter] : llvm::enumerate(in.letters))
@@ -190,7 +190,7 @@ Lettered summed(Call &call, const Lettered &in, llvm::StringRef needed) {
 }
 
 // Drops dims of size 1 that are larger in another operand: they broadcast.
-Lettered withoutOnes(Call &call, const Lettered &in, const std::map<char, int64_t> &sizes) {
+Lettered withoutOnes(NodeAdaptor &call, const Lettered &in, const std::map<char, int64_t> &sizes) {
   Shape shape;
   std::string letters;
   for (auto [letter, size] : llvm::zip(in.letters, graph::shapeOf(in.value)))
@@ -201,7 +201,7 @@ Lettered withoutOnes(Call &call, const Lettered &in, const std::map<char, int64_
   return {call.build.reshape(in.value, shape), letters};
 }
 
-Lettered multiplied(Call &call, Lettered a, Lettered b, llvm::StringRef needed) {
+Lettered multiplied(NodeAdaptor &call, Lettered a, Lettered b, llvm::StringRef needed) {
   a = summed(call, a, b.letters + needed.str());
   b = summed(call, b, a.letters + needed.str());
   std::string out;
@@ -233,7 +233,7 @@ support::Status checkLetters(const Equation &equation, const std::map<char, int6
   return support::ok();
 }
 
-ConvertResult convertEinsum(Call &call) {
+ConvertResult convertEinsum(NodeAdaptor &call) {
   if (auto s = needFloats(call, std::max<size_t>(call.size(), 1)); !s)
     return s.takeError();
   auto equation = parseEquation(call);
@@ -251,8 +251,9 @@ ConvertResult convertEinsum(Call &call) {
     return s.takeError();
   std::vector<Lettered> parts;
   for (size_t i = 0; i < call.size(); ++i) {
-    Lettered part = diagonals(call, {call.value(i, call.size() == 2 ? Role::Weight : Role::Plain),
-                                     equation->operands[i]});
+    Lettered part =
+        diagonals(call, {call.value(i, call.size() == 2 ? UseKind::Weight : UseKind::Plain),
+                         equation->operands[i]});
     parts.push_back(withoutOnes(call, part, sizes));
   }
   Lettered product = parts[0];

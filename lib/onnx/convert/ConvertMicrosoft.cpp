@@ -12,7 +12,7 @@ using llmc::support::Result;
 namespace {
 
 // Returns operand 0 plus the optional bias vector `i`.
-Result<Value> biased(Call &call, size_t i) {
+Result<Value> biased(NodeAdaptor &call, size_t i) {
   if (!call.isFloat(0) || call.shape(0).empty())
     return error("needs a float operand");
   Value x = call.value(0);
@@ -20,18 +20,18 @@ Result<Value> biased(Call &call, size_t i) {
     return x;
   if (!call.isFloat(i) || call.shape(i) != Shape{call.shape(0).back()})
     return error("bias of shape ", toText(call.shape(i)), " must be [", call.shape(0).back(), "]");
-  return call.build.add(x, call.value(i, Role::Bias));
+  return call.build.add(x, call.value(i, UseKind::Bias));
 }
 
 template <graph::GeluForm form>
-ConvertResult convertGelu(Call &call) {
+ConvertResult convertGelu(NodeAdaptor &call) {
   auto x = biased(call, 1);
   if (!x)
     return x.takeError();
   return single(make<graph::GeluOp>(call, *x, form));
 }
 
-ConvertResult convertQuickGelu(Call &call) {
+ConvertResult convertQuickGelu(NodeAdaptor &call) {
   if (auto s = needFloats(call, 1); !s)
     return s.takeError();
   Value x = call.value(0);
@@ -40,7 +40,7 @@ ConvertResult convertQuickGelu(Call &call) {
 }
 
 // Returns the sum of operands 0, 1 and the optional bias vector `i`.
-Result<Value> skipSum(Call &call, size_t i) {
+Result<Value> skipSum(NodeAdaptor &call, size_t i) {
   if (!call.isFloat(0) || !call.isFloat(1) || call.shape(0).empty())
     return error("needs two float operands");
   auto joined = broadcastShapes(call.shape(0), call.shape(1));
@@ -52,44 +52,44 @@ Result<Value> skipSum(Call &call, size_t i) {
     return sum;
   if (!call.isFloat(i) || call.shape(i) != Shape{call.shape(0).back()})
     return error("bias of shape ", toText(call.shape(i)), " must be [", call.shape(0).back(), "]");
-  return call.build.add(sum, call.value(i, Role::Bias));
+  return call.build.add(sum, call.value(i, UseKind::Bias));
 }
 
-Value keepRows(Call &call, Value rows) {
+Value keepRows(NodeAdaptor &call, Value rows) {
   Shape shape(graph::shapeOf(rows));
   shape.push_back(1);
   return call.build.reshape(rows, shape);
 }
 
 // Normalizes the sum, which is output 3; the default of epsilon is that of ONNX Runtime's kernels.
-ConvertResult convertSkipLayerNorm(Call &call) {
+ConvertResult convertSkipLayerNorm(NodeAdaptor &call) {
   auto sum = skipSum(call, 4);
   if (!sum)
     return sum.takeError();
   Shape normal{call.shape(0).back()};
   double epsilon = call.node.number("epsilon", 1e-12);
-  auto scale = normVector(call, 2, normal, Role::Scale, 1);
-  auto bias = normVector(call, 3, normal, Role::Bias, 0);
+  auto scale = normVector(call, 2, normal, UseKind::Scale, 1);
+  auto bias = normVector(call, 3, normal, UseKind::Bias, 0);
   if (!scale || !bias || !(epsilon > 0))
     return error("needs a scale [", normal[0], "], a bias like it or none, and epsilon > 0");
   Normalized out = layerNorm(call, *sum, *scale, *bias, epsilon);
   return std::vector<Operand>{out.y, keepRows(call, out.mean), keepRows(call, out.rstd), *sum};
 }
 
-ConvertResult convertSkipRmsNorm(Call &call) {
+ConvertResult convertSkipRmsNorm(NodeAdaptor &call) {
   auto sum = skipSum(call, 3);
   if (!sum)
     return sum.takeError();
   Shape normal{call.shape(0).back()};
   double epsilon = call.node.number("epsilon", 1e-12);
-  auto scale = normVector(call, 2, normal, Role::Scale, 1);
+  auto scale = normVector(call, 2, normal, UseKind::Scale, 1);
   if (!scale || !(epsilon >= 0))
     return error("needs a scale [", normal[0], "], and epsilon >= 0");
   Normalized out = rmsNorm(call, *sum, *scale, epsilon);
   return std::vector<Operand>{out.y, Operand(), keepRows(call, out.rstd), *sum};
 }
 
-ConvertResult convertSimplified(Call &call) {
+ConvertResult convertSimplified(NodeAdaptor &call) {
   return findConverter("SimplifiedLayerNormalization")(call);
 }
 
@@ -99,7 +99,7 @@ enum EmbedInput { Ids, Segments, Words, Positions, SegmentTable, Gamma, Beta, Ma
 
 // Gathers rows of operand `table` by operand `ids` [batch, sequence], known or computed. Fails if a
 // known id is out of range.
-Result<Value> embedded(Call &call, size_t table, size_t ids) {
+Result<Value> embedded(NodeAdaptor &call, size_t table, size_t ids) {
   Shape shape = call.shape(table);
   if (!call.isFloat(table) || shape.size() != 2 || !call.isInteger(ids) ||
       call.shape(ids).size() != 2)
@@ -111,22 +111,22 @@ Result<Value> embedded(Call &call, size_t table, size_t ids) {
         return error("index ", id, " is outside a table of ", shape[0], " rows");
     Shape all = call.shape(ids);
     all.push_back(shape[1]);
-    Value rows = takeRows(call, call.value(table, Role::Table), call.materialize(*known));
+    Value rows = gatherRows(call, call.value(table, UseKind::Table), call.materialize(*known));
     return call.build.broadcast(rows, all);
   }
-  return takeRows(call, call.value(table, Role::Table), call.value(ids));
+  return gatherRows(call, call.value(table, UseKind::Table), call.value(ids));
 }
 
 // Returns the first `sequence` rows of the position table. Fails if it has fewer.
-Result<Value> positionRows(Call &call, int64_t sequence) {
+Result<Value> positionRows(NodeAdaptor &call, int64_t sequence) {
   Shape shape = call.shape(Positions);
   if (!call.isFloat(Positions) || shape.size() != 2 || shape[0] < sequence)
     return error("the position table of shape ", toText(shape), " has no ", sequence,
                  " rows (use --seq ", shape.empty() ? 0 : shape[0], " or less)");
-  return call.build.slice(call.value(Positions, Role::Table), 0, 0, sequence);
+  return call.build.slice(call.value(Positions, UseKind::Table), 0, 0, sequence);
 }
 
-ConvertResult convertEmbedLayerNorm(Call &call) {
+ConvertResult convertEmbedLayerNorm(NodeAdaptor &call) {
   auto sum = embedded(call, Words, Ids);
   if (!sum)
     return sum.takeError();
@@ -153,8 +153,8 @@ ConvertResult convertEmbedLayerNorm(Call &call) {
   }
   Shape normal{shape.back()};
   double epsilon = call.node.number("epsilon", 1e-12);
-  auto scale = normVector(call, Gamma, normal, Role::Scale, 1);
-  auto bias = normVector(call, Beta, normal, Role::Bias, 0);
+  auto scale = normVector(call, Gamma, normal, UseKind::Scale, 1);
+  auto bias = normVector(call, Beta, normal, UseKind::Bias, 0);
   if (!scale || !bias || !(epsilon > 0))
     return error("needs a scale and a bias [", normal[0], "], and epsilon > 0");
   Operand lengths;
@@ -168,7 +168,7 @@ ConvertResult convertEmbedLayerNorm(Call &call) {
 //===-- Products --------------------------------------------------------------===//
 
 // Converts a MatMul whose operands may be transposed in their last two dims.
-ConvertResult convertFusedMatMul(Call &call) {
+ConvertResult convertFusedMatMul(NodeAdaptor &call) {
   if (auto s = needFloats(call, 2); !s)
     return s.takeError();
   if (call.node.integer("transBatchA", 0) || call.node.integer("transBatchB", 0))
@@ -190,11 +190,11 @@ ConvertResult convertFusedMatMul(Call &call) {
 }
 
 // Converts a Gemm with an activation.
-ConvertResult convertFusedGemm(Call &call) {
+ConvertResult convertFusedGemm(NodeAdaptor &call) {
   ConvertResult product = findMatmulConverter("Gemm")(call);
   if (!product)
     return product;
-  Value y = std::get<Computed>((*product)[0]).value;
+  Value y = std::get<ComputedValue>((*product)[0]).value;
   std::string activation = call.node.text("activation", "");
   if (activation == "Relu")
     return single(make<graph::ReluOp>(call, y));
@@ -206,14 +206,14 @@ ConvertResult convertFusedGemm(Call &call) {
                "export without fusions of activations");
 }
 
-ConvertResult refuseBits(Call &call) {
+ConvertResult refuseBits(NodeAdaptor &call) {
   return error("weights of ", call.node.integer("bits", 4),
                " bits are not supported: export the model in float32, float16 or bfloat16");
 }
-ConvertResult refuseExperts(Call &call) {
+ConvertResult refuseExperts(NodeAdaptor &call) {
   return error("experts are not supported yet: they come with expert parallelism");
 }
-ConvertResult refusePaged(Call &call) {
+ConvertResult refusePaged(NodeAdaptor &call) {
   return error("paged and sparse caches are not supported: export with GroupQueryAttention");
 }
 

@@ -14,7 +14,7 @@ namespace {
 
 // Converts a padding mask of integers to terms of the scores: 0 for keys, mask_filter_value for
 // padding. A known mask stays known.
-Result<Mask> paddingMask(Call &call, size_t i, llvm::ArrayRef<int64_t> four) {
+Result<Mask> paddingMask(NodeAdaptor &call, size_t i, llvm::ArrayRef<int64_t> four) {
   double filter = call.node.number("mask_filter_value", -10000);
   if (const HostTensor *compact = call.compact(i)) {
     HostTensor known(Element::F32, four);
@@ -32,7 +32,7 @@ Result<Mask> paddingMask(Call &call, size_t i, llvm::ArrayRef<int64_t> four) {
 }
 
 // Builds the mask that keeps keys j < ends[b] and, if given, j >= starts[b] of sample b.
-Mask lengthMask(Call &call, Value ends, Value starts, int64_t keys) {
+Mask lengthMask(NodeAdaptor &call, Value ends, Value starts, int64_t keys) {
   graph::Build &b = call.build;
   Value filter = call.scalar(call.node.number("mask_filter_value", -10000));
   int64_t batch = graph::shapeOf(ends)[0];
@@ -45,7 +45,7 @@ Mask lengthMask(Call &call, Value ends, Value starts, int64_t keys) {
 }
 
 // Adds the key padding mask of operand `i`, in any of its shapes, to the masks.
-Status addPadding(Call &call, size_t i, Attention &a) {
+Status addPadding(NodeAdaptor &call, size_t i, Attention &a) {
   if (!call.has(i))
     return support::ok();
   auto q = graph::shapeOf(a.q);
@@ -81,7 +81,7 @@ Status addPadding(Call &call, size_t i, Attention &a) {
 //===-- Attention -------------------------------------------------------------===//
 
 // Projects x to q, k and v by one product x W + bias.
-Result<Projected> project(Call &call, int64_t heads) {
+Result<Projected> project(NodeAdaptor &call, int64_t heads) {
   Shape x = call.shape(0), w = call.shape(1);
   Shape sizes = call.node.integers("qkv_hidden_sizes").value_or(Shape());
   if (sizes.empty() && w.size() == 2)
@@ -98,7 +98,7 @@ Result<Projected> project(Call &call, int64_t heads) {
   auto product = call.einsum("bsd", "de", "bse");
   if (!product)
     return product.takeError();
-  Value all = call.has(2) ? call.build.add(*product, call.value(2, Role::Bias)) : *product;
+  Value all = call.has(2) ? call.build.add(*product, call.value(2, UseKind::Bias)) : *product;
   Projected out;
   int64_t start = 0;
   for (size_t i = 0; i < 3; ++i) {
@@ -110,7 +110,7 @@ Result<Projected> project(Call &call, int64_t heads) {
 }
 
 // Appends `fresh` to the keys (`which` 0) or values (1) of a cache [2, batch, heads, past, dim].
-Result<Cached> withPacked(Call &call, Value fresh, size_t past, int64_t which) {
+Result<Cached> withPacked(NodeAdaptor &call, Value fresh, size_t past, int64_t which) {
   Shape shape(graph::shapeOf(fresh));
   graph::Build &b = call.build;
   Value turned = b.transpose(fresh, {0, 2, 1, 3});
@@ -129,7 +129,7 @@ Result<Cached> withPacked(Call &call, Value fresh, size_t past, int64_t which) {
 
 // Builds attention [batch, rows, width] with the attributes that both ops have, the padding mask of
 // operand `padding` and the bias of operand 5.
-Result<Value> attendTo(Call &call, Value q, const Cached &keys, const Cached &values,
+Result<Value> attendTo(NodeAdaptor &call, Value q, const Cached &keys, const Cached &values,
                        size_t padding) {
   Attention a;
   a.q = q;
@@ -148,7 +148,7 @@ Result<Value> attendTo(Call &call, Value q, const Cached &keys, const Cached &va
   return mergeHeads(call, out->y);
 }
 
-ConvertResult convertAttention(Call &call) {
+ConvertResult convertAttention(NodeAdaptor &call) {
   if (call.node.integer("do_rotary", 0) || call.node.integer("past_present_share_buffer", 0))
     return error("do_rotary and past_present_share_buffer are not supported");
   auto parts = project(call, call.node.integer("num_heads", 0));
@@ -178,7 +178,7 @@ ConvertResult convertAttention(Call &call) {
 //===-- MultiHeadAttention ----------------------------------------------------===//
 
 // Returns query, key and value [batch, rows, heads, dim] of one to three operands.
-Result<Projected> unpack(Call &call, int64_t heads) {
+Result<Projected> unpack(NodeAdaptor &call, int64_t heads) {
   graph::Build &b = call.build;
   auto part = [&](Value packed, int64_t i) { // of [batch, rows, heads, n, dim]
     Shape shape(graph::shapeOf(packed));
@@ -224,7 +224,7 @@ Result<Projected> unpack(Call &call, int64_t heads) {
 }
 
 // Adds the parts of bias vector `i` to q, k and v.
-Status addProjectionBias(Call &call, size_t i, Projected &projected) {
+Status addProjectionBias(NodeAdaptor &call, size_t i, Projected &projected) {
   if (!call.has(i))
     return support::ok();
   int64_t total = 0;
@@ -232,7 +232,7 @@ Status addProjectionBias(Call &call, size_t i, Projected &projected) {
     total += graph::shapeOf(part)[2] * graph::shapeOf(part)[3];
   if (!call.isFloat(i) || call.shape(i) != Shape{total})
     return error("bias of shape ", toText(call.shape(i)), " must be [", total, "]");
-  Value all = call.value(i, Role::Bias);
+  Value all = call.value(i, UseKind::Bias);
   int64_t start = 0;
   for (Value &part : projected.parts) {
     auto shape = graph::shapeOf(part);
@@ -243,7 +243,7 @@ Status addProjectionBias(Call &call, size_t i, Projected &projected) {
   return support::ok();
 }
 
-ConvertResult convertMultiHead(Call &call) {
+ConvertResult convertMultiHead(NodeAdaptor &call) {
   if (call.has(8) || call.has(9))
     return error("shared and indirect caches are not supported");
   if (wants(call, 3))

@@ -11,7 +11,7 @@ using llmc::support::Result;
 namespace {
 
 // Returns the result's shape of Reshape, Squeeze, Unsqueeze or Flatten.
-Result<Shape> newShape(Call &call) {
+Result<Shape> newShape(NodeAdaptor &call) {
   Shape from = call.shape(0);
   if (!call.has(0) || (call.has(1) && !call.constant(1)))
     return error("its operands besides the first must depend on shapes and constants only");
@@ -28,14 +28,14 @@ Result<Shape> newShape(Call &call) {
   return reshapedShape(call.node, from, *target);
 }
 
-ConvertResult convertReshape(Call &call) {
+ConvertResult convertReshape(NodeAdaptor &call) {
   auto shape = newShape(call);
   if (!shape)
     return shape.takeError();
   return single(call.build.reshape(call.value(0), *shape));
 }
 
-ConvertResult convertTranspose(Call &call) {
+ConvertResult convertTranspose(NodeAdaptor &call) {
   if (!call.has(0))
     return error("needs an operand");
   auto perm = permutationOf(call.node, call.shape(0).size());
@@ -45,7 +45,7 @@ ConvertResult convertTranspose(Call &call) {
   return single(llvm::is_sorted(*perm) ? x : call.build.transpose(x, *perm));
 }
 
-Result<SliceRange> rangeOf(Call &call) {
+Result<SliceRange> rangeOf(NodeAdaptor &call) {
   std::vector<const HostTensor *> operands;
   for (size_t i = 0; i < call.size(); ++i) {
     if (i && call.has(i) && !call.constant(i))
@@ -57,7 +57,7 @@ Result<SliceRange> rangeOf(Call &call) {
   return sliceRange(call.node, call.shape(0), operands);
 }
 
-ConvertResult convertSlice(Call &call) {
+ConvertResult convertSlice(NodeAdaptor &call) {
   auto range = rangeOf(call);
   if (!range)
     return range.takeError();
@@ -69,7 +69,7 @@ ConvertResult convertSlice(Call &call) {
     Shape at;
     for (int64_t i = 0; i < range->counts[d]; ++i)
       at.push_back(range->starts[d] + i * range->steps[d]);
-    x = takeAt(call, x, d, at);
+    x = selectIndices(call, x, d, at);
     range->starts[d] = 0;
     range->steps[d] = 1;
   }
@@ -86,13 +86,13 @@ ConvertResult convertSlice(Call &call) {
       RankedTensorType::get(range->counts, graph::elementOf(x)), x, range->starts, limits, steps));
 }
 
-Result<SplitParts> partsOf(Call &call) {
+Result<SplitParts> partsOf(NodeAdaptor &call) {
   if (!call.has(0) || (call.has(1) && !call.constant(1)))
     return error("the sizes of the parts must depend on shapes and constants only");
   return splitParts(call.node, call.shape(0), call.constant(1));
 }
 
-ConvertResult convertSplit(Call &call) {
+ConvertResult convertSplit(NodeAdaptor &call) {
   auto parts = partsOf(call);
   if (!parts)
     return parts.takeError();
@@ -107,7 +107,7 @@ ConvertResult convertSplit(Call &call) {
   return out;
 }
 
-ConvertResult convertConcat(Call &call) {
+ConvertResult convertConcat(NodeAdaptor &call) {
   if (!call.has(0))
     return error("needs an operand");
   auto axis = normalAxis(call.node.integer("axis", 0), call.shape(0).size());
@@ -131,7 +131,7 @@ ConvertResult convertConcat(Call &call) {
   return single(parts.size() == 1 ? parts[0] : call.build.concat(parts, *axis));
 }
 
-ConvertResult convertExpand(Call &call) {
+ConvertResult convertExpand(NodeAdaptor &call) {
   if (!call.has(0))
     return error("needs an operand");
   auto target = knownIntegers(call, 1);
@@ -143,7 +143,7 @@ ConvertResult convertExpand(Call &call) {
   return single(call.build.broadcast(call.value(0), *shape));
 }
 
-ConvertResult convertTile(Call &call) {
+ConvertResult convertTile(NodeAdaptor &call) {
   if (!call.has(0))
     return error("needs an operand");
   auto repeats = knownIntegers(call, 1);
@@ -166,7 +166,7 @@ ConvertResult convertTile(Call &call) {
 
 } // namespace
 
-std::optional<ConvertResult> llmc::onnximport::convertView(Call &call) {
+std::optional<ConvertResult> llmc::onnximport::convertView(NodeAdaptor &call) {
   const View *view = call.view(0);
   std::string op = call.node.qualifiedOp();
   if (!view)

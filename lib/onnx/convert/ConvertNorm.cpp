@@ -7,10 +7,11 @@ using namespace mlir;
 using llmc::support::error;
 using llmc::support::Result;
 
-Result<Value> llmc::onnximport::normVector(Call &call, size_t i, llvm::ArrayRef<int64_t> normal,
-                                           Role role, double otherwise) {
+Result<Value> llmc::onnximport::normVector(NodeAdaptor &call, size_t i,
+                                           llvm::ArrayRef<int64_t> normal, UseKind role,
+                                           double otherwise) {
   int64_t width = *countElements(normal);
-  if (!call.has(i) || call.isFilledIn(i, otherwise)) {
+  if (!call.has(i) || call.isPlaceholderOperand(i, otherwise)) {
     HostTensor filled(Element::F32, {width});
     std::fill(filled.floats.begin(), filled.floats.end(), otherwise);
     return call.materialize(filled);
@@ -27,7 +28,7 @@ Result<Value> llmc::onnximport::normVector(Call &call, size_t i, llvm::ArrayRef<
   return call.build.reshape(call.build.broadcast(v, normal), {width});
 }
 
-Normalized llmc::onnximport::layerNorm(Call &call, Value x, Value scale, Value bias,
+Normalized llmc::onnximport::layerNorm(NodeAdaptor &call, Value x, Value scale, Value bias,
                                        double epsilon) {
   auto rows = RankedTensorType::get(graph::shapeOf(x).drop_back(), graph::elementOf(x));
   auto norm = graph::LayerNormOp::create(call.build.builder, call.build.loc, x.getType(), rows,
@@ -36,7 +37,7 @@ Normalized llmc::onnximport::layerNorm(Call &call, Value x, Value scale, Value b
   return {norm.getY(), norm.getMean(), norm.getRstd()};
 }
 
-Normalized llmc::onnximport::rmsNorm(Call &call, Value x, Value scale, double epsilon) {
+Normalized llmc::onnximport::rmsNorm(NodeAdaptor &call, Value x, Value scale, double epsilon) {
   auto rows = RankedTensorType::get(graph::shapeOf(x).drop_back(), graph::elementOf(x));
   auto norm = graph::RmsNormOp::create(call.build.builder, call.build.loc, x.getType(), rows, x,
                                        scale, call.build.builder.getF64FloatAttr(epsilon));
@@ -52,7 +53,7 @@ struct Rows {
   Shape kept;   // x's shape with 1 for them
 };
 
-Result<Rows> rowsOf(Call &call) {
+Result<Rows> rowsOf(NodeAdaptor &call) {
   if (!call.isFloat(0) || !call.has(1))
     return error("needs a float operand and a scale");
   Shape shape = call.shape(0);
@@ -73,15 +74,15 @@ Result<Rows> rowsOf(Call &call) {
   return rows;
 }
 
-ConvertResult convertLayerNorm(Call &call) {
+ConvertResult convertLayerNorm(NodeAdaptor &call) {
   auto rows = rowsOf(call);
   if (!rows)
     return rows.takeError();
   double epsilon = call.node.number("epsilon", 1e-5);
   if (!(epsilon > 0))
     return error("epsilon must be positive, got ", epsilon);
-  auto scale = normVector(call, 1, rows->normal, Role::Scale, 1);
-  auto bias = normVector(call, 2, rows->normal, Role::Bias, 0);
+  auto scale = normVector(call, 1, rows->normal, UseKind::Scale, 1);
+  auto bias = normVector(call, 2, rows->normal, UseKind::Bias, 0);
   if (!scale)
     return scale.takeError();
   if (!bias)
@@ -92,11 +93,11 @@ ConvertResult convertLayerNorm(Call &call) {
                               b.reshape(out.rstd, rows->kept)};
 }
 
-ConvertResult convertRmsNorm(Call &call) {
+ConvertResult convertRmsNorm(NodeAdaptor &call) {
   auto rows = rowsOf(call);
   if (!rows)
     return rows.takeError();
-  auto scale = normVector(call, 1, rows->normal, Role::Scale, 1);
+  auto scale = normVector(call, 1, rows->normal, UseKind::Scale, 1);
   if (!scale)
     return scale.takeError();
   Normalized out = rmsNorm(call, rows->x, *scale, call.node.number("epsilon", 1e-5));
@@ -105,7 +106,7 @@ ConvertResult convertRmsNorm(Call &call) {
 }
 
 // Returns operand `i`, a vector over the channels (dim 1), so that it broadcasts against x.
-Result<Value> channels(Call &call, size_t i) {
+Result<Value> channels(NodeAdaptor &call, size_t i) {
   Shape shape = call.shape(0), wide(shape.size(), 1);
   if (!call.isFloat(i) || shape.size() < 2 || call.shape(i) != Shape{shape[1]})
     return error("operand ", i, " must be one float a channel of ", toText(shape));
@@ -114,7 +115,7 @@ Result<Value> channels(Call &call, size_t i) {
 }
 
 // Normalizes x over each group of channels and all later dims; then scales and shifts by channel.
-ConvertResult overChannels(Call &call, int64_t groups) {
+ConvertResult overChannels(NodeAdaptor &call, int64_t groups) {
   auto scale = channels(call, 1), bias = channels(call, 2);
   if (!scale)
     return scale.takeError();
@@ -134,7 +135,7 @@ ConvertResult overChannels(Call &call, int64_t groups) {
   return single(call.build.add(call.build.mul(y, *scale), *bias));
 }
 
-ConvertResult convertInstanceNorm(Call &call) {
+ConvertResult convertInstanceNorm(NodeAdaptor &call) {
   if (!call.isFloat(0) || call.shape(0).size() < 2)
     return error("needs floats of two dims or more");
   return overChannels(call, call.shape(0)[1]);
@@ -142,13 +143,13 @@ ConvertResult convertInstanceNorm(Call &call) {
 
 // Converts GroupNormalization with one scale per channel (opset 21 and later); one per group, as
 // before, is refused unless each channel is a group.
-ConvertResult convertGroupNorm(Call &call) {
+ConvertResult convertGroupNorm(NodeAdaptor &call) {
   if (!call.isFloat(0) || call.shape(0).size() < 2)
     return error("needs floats of two dims or more");
   return overChannels(call, call.node.integer("num_groups", 0));
 }
 
-ConvertResult convertMeanVariance(Call &call) {
+ConvertResult convertMeanVariance(NodeAdaptor &call) {
   if (auto s = needFloats(call, 1); !s)
     return s.takeError();
   auto given = axesOf(call.node, nullptr, call.shape(0).size());
@@ -165,7 +166,7 @@ ConvertResult convertMeanVariance(Call &call) {
 }
 
 // Normalizes with the statistics that the file stores; refuses training mode.
-ConvertResult convertBatchNorm(Call &call) {
+ConvertResult convertBatchNorm(NodeAdaptor &call) {
   if (!call.isFloat(0) || call.node.integer("training_mode", 0))
     return error("in training mode is not supported: export the model in evaluation mode");
   std::vector<Value> v;

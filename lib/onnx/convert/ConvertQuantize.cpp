@@ -12,7 +12,7 @@ namespace {
 
 // Returns operand `i` (scale or zero point) so that it broadcasts against x: it has one element,
 // one for each index along `axis`, or one for each block of indices.
-Result<Value> spread(Call &call, size_t i, llvm::ArrayRef<int64_t> x, int64_t axis,
+Result<Value> spread(NodeAdaptor &call, size_t i, llvm::ArrayRef<int64_t> x, int64_t axis,
                      int64_t block) {
   Shape own = call.shape(i);
   Value v = call.value(i);
@@ -43,7 +43,7 @@ struct Parts {
 };
 
 // Returns operands 0 to 2 of QuantizeLinear and DequantizeLinear.
-Result<Parts> partsOf(Call &call) {
+Result<Parts> partsOf(NodeAdaptor &call) {
   if (!call.has(0) || !call.isFloat(1) || call.isBool(0))
     return error("needs an operand of numbers and a float scale");
   Shape x = call.shape(0);
@@ -69,19 +69,19 @@ Result<Parts> partsOf(Call &call) {
   return parts;
 }
 
-ConvertResult convertDequantize(Call &call) {
+ConvertResult convertDequantize(NodeAdaptor &call) {
   auto parts = partsOf(call);
   if (!parts)
     return parts.takeError();
   Value x = parts->zero ? call.build.sub(parts->x, parts->zero) : parts->x;
   Value out = call.build.mul(x, parts->scale);
   if (auto type = elementOf(static_cast<int32_t>(call.node.integer("output_dtype", 0))))
-    return std::vector<Operand>{Computed(out, *type)};
+    return std::vector<Operand>{ComputedValue(out, *type)};
   return single(out);
 }
 
 // Rounds x, adds the zero point and clamps to the range of the type.
-Value quantized(Call &call, Value x, Value zero, Element to) {
+Value quantized(NodeAdaptor &call, Value x, Value zero, Element to) {
   graph::Build &build = call.build;
   x = make<graph::RoundOp>(call, x);
   x = zero ? build.add(x, zero) : x;
@@ -93,7 +93,7 @@ Value quantized(Call &call, Value x, Value zero, Element to) {
   return integers(call, x);
 }
 
-ConvertResult convertQuantize(Call &call) {
+ConvertResult convertQuantize(NodeAdaptor &call) {
   auto parts = partsOf(call);
   if (!parts)
     return parts.takeError();
@@ -115,11 +115,11 @@ ConvertResult convertQuantize(Call &call) {
                        call.node.integer("saturate", 1) ? Overflow::Saturate : Overflow::Special);
   else
     return error("to ", elementName(onnxTypeOf(to)), " is not supported");
-  return std::vector<Operand>{Computed(out, to)};
+  return std::vector<Operand>{ComputedValue(out, to)};
 }
 
 // Quantizes to uint8, with a scale and zero point from the range of the elements and 0.
-ConvertResult convertDynamicQuantize(Call &call) {
+ConvertResult convertDynamicQuantize(NodeAdaptor &call) {
   if (auto s = needFloats(call, 1); !s)
     return s.takeError();
   graph::Build &build = call.build;
@@ -136,13 +136,13 @@ ConvertResult convertDynamicQuantize(Call &call) {
   Value point = make<graph::RoundOp>(call, quotient(build.neg(low)));
   point = minimum(call, maximum(call, point, zero), top);
   Value out = quantized(call, quotient(x), point, Element::U8);
-  return std::vector<Operand>{Computed(out, Element::U8), Computed(scale, Element::F32),
-                              Computed(integers(call, point), Element::U8)};
+  return std::vector<Operand>{ComputedValue(out, Element::U8), ComputedValue(scale, Element::F32),
+                              ComputedValue(integers(call, point), Element::U8)};
 }
 
 // Returns an operand of an integer product minus its zero point `i`, which has one element, or one
 // for each row of the left or column of the right operand.
-Result<Value> withoutZero(Call &call, size_t operand, size_t i) {
+Result<Value> withoutZero(NodeAdaptor &call, size_t operand, size_t i) {
   Value x = floats(call, call.value(operand));
   if (!call.has(i))
     return x;
@@ -159,7 +159,8 @@ Result<Value> withoutZero(Call &call, size_t operand, size_t i) {
   return call.build.sub(x, zero);
 }
 
-Result<Value> integerProduct(Call &call, size_t lhs, size_t rhs, size_t lhsZero, size_t rhsZero) {
+Result<Value> integerProduct(NodeAdaptor &call, size_t lhs, size_t rhs, size_t lhsZero,
+                             size_t rhsZero) {
   for (size_t i : {lhs, rhs})
     if (!call.isInteger(i) || call.shape(i).size() < 2)
       return error("needs two integer matrices");
@@ -185,15 +186,15 @@ Result<Value> integerProduct(Call &call, size_t lhs, size_t rhs, size_t lhsZero,
 }
 
 // Converts by a product in f32, which is exact for integers of 8 bits up to sums of 2^24.
-ConvertResult convertMatMulInteger(Call &call) {
+ConvertResult convertMatMulInteger(NodeAdaptor &call) {
   auto product = integerProduct(call, 0, 1, 2, 3);
   if (!product)
     return product.takeError();
-  return std::vector<Operand>{Computed(integers(call, *product), Element::I32)};
+  return std::vector<Operand>{ComputedValue(integers(call, *product), Element::I32)};
 }
 
 // Operands: a, its scale and zero point, the same of b, scale and zero point of y.
-ConvertResult convertQLinearMatMul(Call &call) {
+ConvertResult convertQLinearMatMul(NodeAdaptor &call) {
   for (size_t i = 0; i < 8; ++i)
     if (!call.has(i))
       return error("operand ", i, " is missing");
@@ -210,7 +211,7 @@ ConvertResult convertQLinearMatMul(Call &call) {
   if (isFloat(to) || bitWidth(to) > 8)
     return error("to ", elementName(onnxTypeOf(to)), " is not supported");
   Value out = quantized(call, build.mul(*product, factor), scalar(7), to);
-  return std::vector<Operand>{Computed(out, to)};
+  return std::vector<Operand>{ComputedValue(out, to)};
 }
 
 } // namespace

@@ -18,7 +18,7 @@ struct Dims {
   bool empty = false; // the reductions have no elements
 };
 
-Result<Dims> dimsOf(Call &call) {
+Result<Dims> dimsOf(NodeAdaptor &call) {
   if (!call.has(0) || (call.has(1) && !call.constant(1)))
     return error("needs an operand, and axes known at import");
   Shape shape = call.shape(0);
@@ -50,33 +50,37 @@ double ofNothing(llvm::StringRef op) {
   return op == "ReduceMin" ? infinity : op == "ReduceProd" ? 1 : 0;
 }
 
-Value sum(Call &call, Value x, const Dims &dims) {
+Value sum(NodeAdaptor &call, Value x, const Dims &dims) {
   return reduceKept(call, x, graph::ReduceKind::sum, dims.axes);
 }
-Value largest(Call &call, Value x, const Dims &dims) {
+Value largest(NodeAdaptor &call, Value x, const Dims &dims) {
   return reduceKept(call, x, graph::ReduceKind::max, dims.axes);
 }
-Value mean(Call &call, Value x, const Dims &dims) { return meanKept(call, x, dims.axes); }
-Value smallest(Call &call, Value x, const Dims &dims) { return minimumKept(call, x, dims.axes); }
-Value product(Call &call, Value x, const Dims &dims) { return productKept(call, x, dims.axes); }
-Value squares(Call &call, Value x, const Dims &dims) {
+Value mean(NodeAdaptor &call, Value x, const Dims &dims) { return meanKept(call, x, dims.axes); }
+Value smallest(NodeAdaptor &call, Value x, const Dims &dims) {
+  return minimumKept(call, x, dims.axes);
+}
+Value product(NodeAdaptor &call, Value x, const Dims &dims) {
+  return productKept(call, x, dims.axes);
+}
+Value squares(NodeAdaptor &call, Value x, const Dims &dims) {
   if (graph::isFloat(x))
     return reduceKept(call, x, graph::ReduceKind::sum_squares, dims.axes);
   return sum(call, call.build.mul(x, x), dims);
 }
-Value magnitudes(Call &call, Value x, const Dims &dims) {
+Value magnitudes(NodeAdaptor &call, Value x, const Dims &dims) {
   return sum(call, make<graph::AbsOp>(call, x), dims);
 }
-Value length(Call &call, Value x, const Dims &dims) {
+Value length(NodeAdaptor &call, Value x, const Dims &dims) {
   Value root = make<graph::SqrtOp>(call, floats(call, squares(call, x, dims)));
   return call.build.cast(root, graph::elementOf(x));
 }
-Value logSum(Call &call, Value x, const Dims &dims) {
+Value logSum(NodeAdaptor &call, Value x, const Dims &dims) {
   Value log = make<graph::LogOp>(call, floats(call, sum(call, x, dims)));
   return call.build.cast(log, graph::elementOf(x));
 }
 // Builds log(sum(exp(x))), shifted by the largest element if that is finite.
-Value logSumExp(Call &call, Value x, const Dims &dims) {
+Value logSumExp(NodeAdaptor &call, Value x, const Dims &dims) {
   graph::Build &b = call.build;
   Value f = floats(call, x), top = largest(call, f, dims);
   Value finite = b.compare(make<graph::AbsOp>(call, top),
@@ -88,15 +92,15 @@ Value logSumExp(Call &call, Value x, const Dims &dims) {
 }
 
 // Reduces booleans: the maximum is true if any is, the minimum if all are.
-Value ofBooleans(Call &call, Value x, const Dims &dims) {
+Value ofBooleans(NodeAdaptor &call, Value x, const Dims &dims) {
   Value number = integers(call, x);
   number = call.node.op() == "ReduceMax" ? largest(call, number, dims)
                                          : smallest(call, number, dims);
   return call.build.compare(number, call.scalarLike(0, number), graph::Predicate::ne);
 }
 
-template <Value (*formula)(Call &, Value, const Dims &)>
-ConvertResult reduction(Call &call) {
+template <Value (*formula)(NodeAdaptor &, Value, const Dims &)>
+ConvertResult reduction(NodeAdaptor &call) {
   auto dims = dimsOf(call);
   if (!dims)
     return dims.takeError();
@@ -118,7 +122,7 @@ ConvertResult reduction(Call &call) {
   return single(call.build.reshape(x, dims->result));
 }
 
-ConvertResult convertCumSum(Call &call) {
+ConvertResult convertCumSum(NodeAdaptor &call) {
   const HostTensor *given = call.constant(1);
   if (!call.has(0) || call.isBool(0) || !given || given->size() != 1 || given->isFloat())
     return error("needs an operand of numbers, and an axis known at import");
@@ -133,7 +137,7 @@ ConvertResult convertCumSum(Call &call) {
 }
 
 // Converts CumProd by a scan in log2(size) steps.
-ConvertResult convertCumProd(Call &call) {
+ConvertResult convertCumProd(NodeAdaptor &call) {
   const HostTensor *given = call.constant(1);
   if (!call.has(0) || call.isBool(0) || !given || given->size() != 1 || given->isFloat())
     return error("needs an operand of numbers, and an axis known at import");
@@ -147,7 +151,7 @@ ConvertResult convertCumProd(Call &call) {
   for (int64_t i = size; i-- > 0;)
     backward.push_back(i);
   bool reverse = call.node.integer("reverse", 0) && size > 1;
-  x = reverse ? takeAt(call, x, *axis, backward) : x;
+  x = reverse ? selectIndices(call, x, *axis, backward) : x;
   auto later = [&](Value v, int64_t by) { // shifts by `by` elements, ones come first
     Shape shape(graph::shapeOf(v));
     shape[*axis] = by;
@@ -158,11 +162,11 @@ ConvertResult convertCumProd(Call &call) {
     x = later(x, 1);
   for (int64_t step = 1; step < size; step *= 2)
     x = b.mul(x, later(x, step));
-  return single(reverse ? takeAt(call, x, *axis, backward) : x);
+  return single(reverse ? selectIndices(call, x, *axis, backward) : x);
 }
 
 // Converts LpNormalization: x / |x| along a dim.
-ConvertResult convertLpNormalization(Call &call) {
+ConvertResult convertLpNormalization(NodeAdaptor &call) {
   int64_t p = call.node.integer("p", 2);
   auto axis = normalAxis(call.node.integer("axis", -1), call.shape(0).size());
   if (!call.isFloat(0) || !axis || (p != 1 && p != 2))

@@ -17,7 +17,7 @@ struct Pads {
 
 // Returns the pads of the attribute (before 11) or the operands, of which `axes` (from 18) may
 // leave dims out. Fails unless they are known.
-Result<Pads> padsOf(Call &call) {
+Result<Pads> padsOf(NodeAdaptor &call) {
   int64_t rank = call.shape(0).size();
   Shape pads = call.node.integers("pads").value_or(Shape()), axes;
   if (call.has(1)) {
@@ -61,7 +61,7 @@ int64_t continued(llvm::StringRef mode, int64_t at, int64_t size) {
   return at < size ? at : period - at;
 }
 
-Result<Value> padded(Call &call, Value x, const Pads &pads, llvm::StringRef mode) {
+Result<Value> padded(NodeAdaptor &call, Value x, const Pads &pads, llvm::StringRef mode) {
   for (size_t d = 0; d < pads.low.size(); ++d) {
     int64_t size = graph::shapeOf(x)[d], count = size + pads.low[d] + pads.high[d];
     if (count < 0 || (size == 0 && count > 0))
@@ -71,12 +71,12 @@ Result<Value> padded(Call &call, Value x, const Pads &pads, llvm::StringRef mode
     Shape at;
     for (int64_t i = 0; i < count; ++i)
       at.push_back(continued(mode, i - pads.low[d], size));
-    x = takeAt(call, x, d, at);
+    x = selectIndices(call, x, d, at);
   }
   return x;
 }
 
-Result<Value> paddedWith(Call &call, Value x, Pads pads, Value fill) {
+Result<Value> paddedWith(NodeAdaptor &call, Value x, Pads pads, Value fill) {
   graph::Build &build = call.build;
   size_t rank = pads.low.size();
   for (size_t d = 0; d < rank; ++d) {
@@ -111,7 +111,7 @@ Result<Value> paddedWith(Call &call, Value x, Pads pads, Value fill) {
   return build.select(kept, out, fill);
 }
 
-ConvertResult convertPad(Call &call) {
+ConvertResult convertPad(NodeAdaptor &call) {
   if (!call.has(0))
     return error("needs an operand");
   auto pads = padsOf(call);
@@ -138,7 +138,7 @@ ConvertResult convertPad(Call &call) {
   return out ? single(*out) : ConvertResult(out.takeError());
 }
 
-ConvertResult convertTrilu(Call &call) {
+ConvertResult convertTrilu(NodeAdaptor &call) {
   const HostTensor *k = call.constant(1);
   Shape shape = call.shape(0);
   bool known = !call.has(1) || (k && k->size() == 1 && !k->isFloat());
@@ -159,14 +159,14 @@ ConvertResult convertTrilu(Call &call) {
   return single(call.build.select(mask, x, call.scalarLike(0, x)));
 }
 
-Result<int64_t> blockOf(Call &call) {
+Result<int64_t> blockOf(NodeAdaptor &call) {
   int64_t block = call.node.integer("blocksize", 0);
   if (!call.has(0) || call.shape(0).size() != 4 || block < 1 || block > (1 << 20))
     return error("needs four dims and a positive blocksize, got ", block);
   return block;
 }
 
-ConvertResult convertDepthToSpace(Call &call) {
+ConvertResult convertDepthToSpace(NodeAdaptor &call) {
   auto b = blockOf(call);
   if (!b)
     return b.takeError();
@@ -181,7 +181,7 @@ ConvertResult convertDepthToSpace(Call &call) {
   return single(call.build.reshape(x, {s[0], depth, s[2] * *b, s[3] * *b}));
 }
 
-ConvertResult convertSpaceToDepth(Call &call) {
+ConvertResult convertSpaceToDepth(NodeAdaptor &call) {
   auto b = blockOf(call);
   if (!b)
     return b.takeError();
@@ -196,7 +196,7 @@ ConvertResult convertSpaceToDepth(Call &call) {
 }
 
 // Crops or pads with zeros, evenly at both ends, to a shape.
-ConvertResult convertCenterCropPad(Call &call) {
+ConvertResult convertCenterCropPad(NodeAdaptor &call) {
   if (!call.has(0))
     return error("needs an operand");
   auto target = knownIntegers(call, 1);

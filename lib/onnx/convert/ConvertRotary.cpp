@@ -20,9 +20,9 @@ std::optional<int64_t> consecutiveRows(const HostTensor &ids) {
 }
 
 // Returns rows [first, first + count) of table operand `i`; of a stored table only these are read.
-Value tableRows(Call &call, size_t i, int64_t first, int64_t count) {
+Value tableRows(NodeAdaptor &call, size_t i, int64_t first, int64_t count) {
   if (const View *view = call.view(i); view && count * view->shape[1] > 1) {
-    auto [value, dims] = call.weight(view->sliced({first, 0}, {count, view->shape[1]}), Role::Plain);
+    auto [value, dims] = call.weight(view->sliced({first, 0}, {count, view->shape[1]}), UseKind::Plain);
     bool swap = dims.size() == 2 && dims[0] > dims[1];
     return call.build.reshape(swap ? call.build.transpose(value, {1, 0}) : value,
                               {count, view->shape[1]});
@@ -30,19 +30,19 @@ Value tableRows(Call &call, size_t i, int64_t first, int64_t count) {
   return call.build.slice(call.value(i), 0, first, first + count);
 }
 
-Value lookUp(Call &call, size_t i, const HostTensor *known, Value computed) {
+Value lookUp(NodeAdaptor &call, size_t i, const HostTensor *known, Value computed) {
   if (!known)
-    return takeRows(call, call.value(i), computed);
+    return gatherRows(call, call.value(i), computed);
   Shape shape(known->shape);
   shape.push_back(call.shape(i)[1]);
   if (auto first = consecutiveRows(*known))
     return call.build.reshape(tableRows(call, i, *first, known->shape.back()), shape);
-  return takeRows(call, call.value(i), call.materialize(*known));
+  return gatherRows(call, call.value(i), call.materialize(*known));
 }
 
 } // namespace
 
-Result<RotaryTables> llmc::onnximport::tablesAt(Call &call, size_t cos, size_t sin,
+Result<RotaryTables> llmc::onnximport::tablesAt(NodeAdaptor &call, size_t cos, size_t sin,
                                                 const HostTensor *known, Value computed) {
   for (size_t i : {cos, sin})
     if (!call.isFloat(i) || call.shape(i).size() != 2 || call.shape(i) != call.shape(cos))
@@ -56,7 +56,7 @@ Result<RotaryTables> llmc::onnximport::tablesAt(Call &call, size_t cos, size_t s
   return RotaryTables{lookUp(call, cos, known, computed), lookUp(call, sin, known, computed)};
 }
 
-Result<Value> llmc::onnximport::rotate(Call &call, Value x, const RotaryTables &tables,
+Result<Value> llmc::onnximport::rotate(NodeAdaptor &call, Value x, const RotaryTables &tables,
                                        bool interleaved) {
   Shape shape(graph::shapeOf(x)), cos(graph::shapeOf(tables.cos)), sin(graph::shapeOf(tables.sin));
   bool fits = shape.size() == 4 && cos.size() == 3 && cos == sin && cos[2] >= 1 &&
@@ -78,7 +78,7 @@ struct Heads {
   bool fourDims;
 };
 
-Result<Heads> headsOf(Call &call, int64_t heads) {
+Result<Heads> headsOf(NodeAdaptor &call, int64_t heads) {
   Shape shape = call.shape(0);
   if (!call.isFloat(0) || (shape.size() != 3 && shape.size() != 4))
     return error("needs floats of 3 or 4 dims, got ", toText(shape));
@@ -90,7 +90,7 @@ Result<Heads> headsOf(Call &call, int64_t heads) {
                false};
 }
 
-ConvertResult finish(Call &call, const Heads &heads, const RotaryTables &tables) {
+ConvertResult finish(NodeAdaptor &call, const Heads &heads, const RotaryTables &tables) {
   auto out = rotate(call, heads.x, tables, call.node.integer("interleaved", 0) != 0);
   if (!out)
     return out.takeError();
@@ -99,7 +99,7 @@ ConvertResult finish(Call &call, const Heads &heads, const RotaryTables &tables)
 }
 
 // Returns known positions [batch | 1, rows], with 1 if all samples agree; nullopt if not known.
-std::optional<HostTensor> knownPositions(Call &call, size_t i) {
+std::optional<HostTensor> knownPositions(NodeAdaptor &call, size_t i) {
   const HostTensor *ids = call.compact(i);
   if (!ids || ids->isFloat() || ids->shape.size() != 2)
     return std::nullopt;
@@ -109,7 +109,7 @@ std::optional<HostTensor> knownPositions(Call &call, size_t i) {
   return out;
 }
 
-Result<RotaryTables> tablesBy(Call &call, size_t positions, size_t cos, size_t sin) {
+Result<RotaryTables> tablesBy(NodeAdaptor &call, size_t positions, size_t cos, size_t sin) {
   if (!call.isInteger(positions) || call.shape(positions).size() != 2)
     return error("positions must be integers [batch, rows], got ", toText(call.shape(positions)));
   auto known = knownPositions(call, positions);
@@ -118,7 +118,7 @@ Result<RotaryTables> tablesBy(Call &call, size_t positions, size_t cos, size_t s
 }
 
 // Fails unless the tables have half as many columns as elements of a head are rotated.
-support::Status checkHalf(Call &call, const Heads &heads, const RotaryTables &tables) {
+support::Status checkHalf(NodeAdaptor &call, const Heads &heads, const RotaryTables &tables) {
   int64_t part = call.node.integer("rotary_embedding_dim", 0);
   int64_t dim = part > 0 ? part : graph::shapeOf(heads.x)[3];
   int64_t half = graph::shapeOf(tables.cos)[2];
@@ -129,7 +129,7 @@ support::Status checkHalf(Call &call, const Heads &heads, const RotaryTables &ta
 
 // Converts ONNX's op. Operands: X, cos, sin and, if these are tables, positions. Without
 // positions cos and sin may have batch 1, as exporters write them.
-ConvertResult convertRotary(Call &call) {
+ConvertResult convertRotary(NodeAdaptor &call) {
   auto heads = headsOf(call, call.node.integer("num_heads", 0));
   if (!heads)
     return heads.takeError();
@@ -152,7 +152,7 @@ ConvertResult convertRotary(Call &call) {
 
 // Converts com.microsoft's op. Operands: X, positions, cos, sin. A single position is that of the
 // first row.
-ConvertResult convertMicrosoftRotary(Call &call) {
+ConvertResult convertMicrosoftRotary(NodeAdaptor &call) {
   if (!call.isFloat(0) || !call.isInteger(1) || !call.isFloat(2) || call.shape(2).size() != 2)
     return error("needs X, positions and tables [positions, half]");
   if (call.node.integer("is_packed_batching", 0) || call.node.number("scale", 1) != 1)

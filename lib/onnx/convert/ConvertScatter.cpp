@@ -15,7 +15,7 @@ namespace {
 
 enum class Join { Replace, Add, Mul, Max, Min };
 
-Result<Join> joinOf(Call &call) {
+Result<Join> joinOf(NodeAdaptor &call) {
   std::string text = call.node.text("reduction", "none");
   for (auto [name, join] : {std::pair("none", Join::Replace), std::pair("add", Join::Add),
                             std::pair("mul", Join::Mul), std::pair("max", Join::Max),
@@ -25,7 +25,7 @@ Result<Join> joinOf(Call &call) {
   return error("reduction '", text, "' is not supported: none, add, mul, max and min are");
 }
 
-Value join(Call &call, Join how, Value old, Value update) {
+Value join(NodeAdaptor &call, Join how, Value old, Value update) {
   switch (how) {
   case Join::Replace:
     return update;
@@ -56,7 +56,7 @@ std::vector<std::vector<int64_t>> rounds(const HostTensor &ids, int64_t rows) {
 }
 
 // Scatters by known ids: in each round, each row gathers its update.
-Value scatterKnown(Call &call, Value data, const HostTensor &ids, Value updates, Join how) {
+Value scatterKnown(NodeAdaptor &call, Value data, const HostTensor &ids, Value updates, Join how) {
   graph::Build &build = call.build;
   int64_t rows = graph::shapeOf(data)[0];
   for (const std::vector<int64_t> &at : rounds(ids, rows)) {
@@ -66,7 +66,7 @@ Value scatterKnown(Call &call, Value data, const HostTensor &ids, Value updates,
       named.ints[r] = at[r] >= 0;
       from.ints[r] = std::max<int64_t>(at[r], 0);
     }
-    Value update = takeRows(call, updates, call.materialize(from));
+    Value update = gatherRows(call, updates, call.materialize(from));
     data = build.select(call.materialize(named), join(call, how, data, update), data);
   }
   return data;
@@ -74,7 +74,8 @@ Value scatterKnown(Call &call, Value data, const HostTensor &ids, Value updates,
 
 // Scatters by computed ids with a commutative join: compares all updates with all rows, which
 // makes a tensor [updates, rows, inner]. Fails if that exceeds maxHostElements.
-Result<Value> scatterByComparing(Call &call, Value data, Value ids, Value updates, Join how) {
+Result<Value> scatterByComparing(NodeAdaptor &call, Value data, Value ids, Value updates,
+                                 Join how) {
   graph::Build &build = call.build;
   auto rows = graph::shapeOf(data)[0], inner = graph::shapeOf(data)[1];
   int64_t count = graph::shapeOf(ids)[0];
@@ -94,14 +95,14 @@ Result<Value> scatterByComparing(Call &call, Value data, Value ids, Value update
   return join(call, how, data, build.reshape(all, {rows, inner}));
 }
 
-Value addRows(Call &call, Value ids, Value updates, Type type) {
+Value addRows(NodeAdaptor &call, Value ids, Value updates, Type type) {
   return graph::ScatterAddOp::create(call.build.builder, call.build.loc, type, ids, updates,
                                      Value());
 }
 
 // Scatters updates [count, inner] into the rows `ids` [count] of data [rows, inner]. ONNX does not
 // define the result for rows that are replaced twice.
-Result<Value> scatterRows(Call &call, Value data, Value ids, const HostTensor *known,
+Result<Value> scatterRows(NodeAdaptor &call, Value data, Value ids, const HostTensor *known,
                           Value updates, Join how) {
   graph::Build &build = call.build;
   int64_t rows = graph::shapeOf(data)[0], count = graph::shapeOf(updates)[0];
@@ -125,7 +126,7 @@ Result<Value> scatterRows(Call &call, Value data, Value ids, const HostTensor *k
 
 // Returns the flat indices `at` of the known operand 1, nullopt if it is computed. Fails if one is
 // out of range.
-Result<std::optional<HostTensor>> knownFlat(Call &call, llvm::ArrayRef<int64_t> shape,
+Result<std::optional<HostTensor>> knownFlat(NodeAdaptor &call, llvm::ArrayRef<int64_t> shape,
                                             llvm::function_ref<int64_t(const HostTensor &, int64_t)> at,
                                             int64_t count) {
   const HostTensor *ids = call.constant(1);
@@ -145,13 +146,13 @@ int64_t normalIndex(int64_t index, int64_t size) {
   return index >= 0 && index < size ? index : -1;
 }
 
-support::Status checkOperands(Call &call) {
+support::Status checkOperands(NodeAdaptor &call) {
   if (!call.has(0) || !call.isInteger(1) || !call.has(2) || call.element(0) != call.element(2))
     return error("needs data, integer indices, and updates of the data's type");
   return support::ok();
 }
 
-ConvertResult convertScatterND(Call &call) {
+ConvertResult convertScatterND(NodeAdaptor &call) {
   if (auto s = checkOperands(call); !s)
     return s.takeError();
   auto how = joinOf(call);
@@ -185,7 +186,7 @@ ConvertResult convertScatterND(Call &call) {
   Value tuples = *known ? Value() : build.reshape(call.value(1), {count, depth});
   for (int64_t k = 0; !*known && k < depth; ++k) {
     Value part = build.reshape(build.slice(tuples, 1, k, k + 1), {count});
-    part = fromEnd(call, part, data[k]);
+    part = wrapNegativeIndices(call, part, data[k]);
     part = build.mul(part, call.scalarLike(strides[k], part));
     flat = flat ? build.add(flat, part) : part;
   }
@@ -196,7 +197,7 @@ ConvertResult convertScatterND(Call &call) {
   return out ? single(build.reshape(*out, data)) : ConvertResult(out.takeError());
 }
 
-ConvertResult convertScatterElements(Call &call) {
+ConvertResult convertScatterElements(NodeAdaptor &call) {
   if (auto s = checkOperands(call); !s)
     return s.takeError();
   auto how = joinOf(call);
@@ -225,7 +226,7 @@ ConvertResult convertScatterElements(Call &call) {
   graph::Build &build = call.build;
   Value flat;
   if (!*known) {
-    flat = fromEnd(call, call.value(1), data[*axis]);
+    flat = wrapNegativeIndices(call, call.value(1), data[*axis]);
     flat = build.mul(flat, call.scalarLike(strides[*axis], flat));
     for (int64_t d = 0; d < rank; ++d)
       if (d != *axis)
@@ -241,7 +242,7 @@ ConvertResult convertScatterElements(Call &call) {
 
 // Writes each sample's update into a cache [batch, ..., length, ...] from the sample's index on:
 // each position of the cache gathers its element of the update.
-ConvertResult convertTensorScatter(Call &call) {
+ConvertResult convertTensorScatter(NodeAdaptor &call) {
   Shape cache = call.shape(0), update = call.shape(1);
   int64_t rank = cache.size();
   auto axis = normalAxis(call.node.integer("axis", -2), rank);
@@ -274,7 +275,7 @@ ConvertResult convertTensorScatter(Call &call) {
   Shape rows(graph::shapeOf(steady));
   rows.erase(rows.begin());
   rows[0] = batch * steps;
-  Value taken = build.transpose(takeRows(call, build.reshape(steady, rows), at), back);
+  Value taken = build.transpose(gatherRows(call, build.reshape(steady, rows), at), back);
   Shape mask(rank, 1);
   mask[0] = batch;
   mask[*axis] = length;

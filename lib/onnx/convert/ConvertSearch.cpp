@@ -10,7 +10,7 @@ using llmc::support::error;
 namespace {
 
 // Returns the index of the first, or the last, maximum along a dim, which becomes 1.
-Value indexOfLargest(Call &call, Value x, int64_t dim, bool last) {
+Value indexOfLargest(NodeAdaptor &call, Value x, int64_t dim, bool last) {
   graph::Build &b = call.build;
   int64_t rank = graph::shapeOf(x).size(), size = graph::shapeOf(x)[dim];
   Value top = reduceKept(call, x, graph::ReduceKind::max, {dim});
@@ -24,7 +24,7 @@ Value indexOfLargest(Call &call, Value x, int64_t dim, bool last) {
 }
 
 template <bool smallest>
-ConvertResult convertArg(Call &call) {
+ConvertResult convertArg(NodeAdaptor &call) {
   Shape shape = call.shape(0);
   auto axis = normalAxis(call.node.integer("axis", 0), shape.size());
   if (!call.has(0) || call.isBool(0) || !axis || shape[*axis] == 0)
@@ -41,7 +41,7 @@ ConvertResult convertArg(Call &call) {
 }
 
 // Inserts a dim of 1 behind (or before) the last dim.
-Value apart(Call &call, Value x, bool behind) {
+Value apart(NodeAdaptor &call, Value x, bool behind) {
   Shape shape(graph::shapeOf(x));
   shape.insert(behind ? shape.end() : shape.end() - 1, 1);
   return call.build.reshape(x, shape);
@@ -49,7 +49,7 @@ Value apart(Call &call, Value x, bool behind) {
 
 // Converts TopK: ranks each element by comparing it with all others, then selects by rank. The
 // quadratic cost suits a choice among experts, not the sorting of a vocabulary.
-ConvertResult convertTopK(Call &call) {
+ConvertResult convertTopK(NodeAdaptor &call) {
   Shape shape = call.shape(0);
   int64_t rank = shape.size(), k = call.node.integer("k", 0); // an attribute before 10
   auto axis = normalAxis(call.node.integer("axis", -1), rank);
@@ -89,7 +89,7 @@ ConvertResult convertTopK(Call &call) {
 }
 
 // Converts Hardmax: 1 at the first maximum of each row, else 0.
-ConvertResult convertHardmax(Call &call) {
+ConvertResult convertHardmax(NodeAdaptor &call) {
   Shape shape = call.shape(0);
   int64_t rank = shape.size();
   bool old = call.node.opset < 13;

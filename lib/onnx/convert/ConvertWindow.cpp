@@ -39,7 +39,7 @@ void countWindows(Window &w, bool up) {
     --w.count;
 }
 
-Result<Windows> windowsOf(Call &call, llvm::ArrayRef<int64_t> sizes) {
+Result<Windows> windowsOf(NodeAdaptor &call, llvm::ArrayRef<int64_t> sizes) {
   Shape shape = call.shape(0);
   size_t dims = shape.size() - 2;
   auto list = [&](const char *name, size_t count, int64_t otherwise) {
@@ -76,7 +76,7 @@ Result<Windows> windowsOf(Call &call, llvm::ArrayRef<int64_t> sizes) {
 }
 
 // Pads a dim with `low` elements `fill` before and `high` after it.
-Value padDim(Call &call, Value x, int64_t dim, int64_t low, int64_t high, Value fill) {
+Value padDim(NodeAdaptor &call, Value x, int64_t dim, int64_t low, int64_t high, Value fill) {
   llvm::SmallVector<Value> parts{x};
   auto block = [&](int64_t size) {
     Shape shape(graph::shapeOf(x));
@@ -91,7 +91,7 @@ Value padDim(Call &call, Value x, int64_t dim, int64_t low, int64_t high, Value 
 }
 
 // Maps [batch, channels, dims...] to [batch, channels, (windows, elements) of each dim].
-Value unfold(Call &call, Value x, const Windows &windows, Value fill) {
+Value unfold(NodeAdaptor &call, Value x, const Windows &windows, Value fill) {
   for (size_t d = 0; d < windows.size(); ++d) {
     const Window &w = windows[d];
     int64_t dim = 2 + 2 * d, last = w.at(w.count - 1, w.size - 1);
@@ -100,7 +100,7 @@ Value unfold(Call &call, Value x, const Windows &windows, Value fill) {
     for (int64_t k = 0; k < w.count; ++k)
       for (int64_t j = 0; j < w.size; ++j)
         at.push_back(w.low + w.at(k, j));
-    x = takeAt(call, x, dim, at);
+    x = selectIndices(call, x, dim, at);
     Shape shape(graph::shapeOf(x));
     shape[dim] = w.count;
     shape.insert(shape.begin() + dim + 1, w.size);
@@ -109,7 +109,7 @@ Value unfold(Call &call, Value x, const Windows &windows, Value fill) {
   return x;
 }
 
-support::Status checkUnfolded(Call &call, const Windows &windows) {
+support::Status checkUnfolded(NodeAdaptor &call, const Windows &windows) {
   Shape all(llvm::ArrayRef<int64_t>(call.shape(0)).take_front(2));
   for (const Window &w : windows)
     all.append({w.count, w.size});
@@ -126,7 +126,7 @@ Shape elementDims(const Windows &windows) {
 
 //===-- Convolution -----------------------------------------------------------===//
 
-ConvertResult convertConv(Call &call) {
+ConvertResult convertConv(NodeAdaptor &call) {
   if (auto s = needFloats(call, 2); !s)
     return s.takeError();
   Shape x = call.shape(0), w = call.shape(1);
@@ -157,7 +157,7 @@ ConvertResult convertConv(Call &call) {
   for (int64_t d = 0; d < dims; ++d)
     order.push_back(4 + 2 * d);
   Value rows = b.reshape(b.transpose(b.reshape(parts, left), order), {x[0], groups, count, terms});
-  Value weights = b.reshape(call.value(1, Role::Weight), {groups, w[0] / groups, terms});
+  Value weights = b.reshape(call.value(1, UseKind::Weight), {groups, w[0] / groups, terms});
   Value y = b.matmul("ngak,gmk->ngma", rows, weights, b.builder.getF32Type());
   y = b.reshape(y, result);
   if (!call.has(2))
@@ -166,12 +166,12 @@ ConvertResult convertConv(Call &call) {
     return error("bias of shape ", toText(call.shape(2)), " must be [", w[0], "]");
   Shape wide(x.size(), 1);
   wide[1] = w[0];
-  return single(b.add(y, b.reshape(call.value(2, Role::Bias), wide)));
+  return single(b.add(y, b.reshape(call.value(2, UseKind::Bias), wide)));
 }
 
 //===-- Pooling ---------------------------------------------------------------===//
 
-Result<Windows> poolWindows(Call &call) {
+Result<Windows> poolWindows(NodeAdaptor &call) {
   if (!call.has(0) || call.isBool(0) || call.shape(0).size() < 3 || call.shape(0).size() > 8 ||
       *countElements(call.shape(0)) == 0)
     return error("needs numbers [batch, channels, ...]");
@@ -186,14 +186,14 @@ Result<Windows> poolWindows(Call &call) {
 }
 
 // Drops the reduced dims of the elements of windows.
-Value pooled(Call &call, Value kept, const Windows &windows) {
+Value pooled(NodeAdaptor &call, Value kept, const Windows &windows) {
   Shape shape(graph::shapeOf(kept).take_front(2));
   for (const Window &w : windows)
     shape.push_back(w.count);
   return call.build.reshape(kept, shape);
 }
 
-ConvertResult convertMaxPool(Call &call) {
+ConvertResult convertMaxPool(NodeAdaptor &call) {
   auto windows = poolWindows(call);
   if (!windows)
     return windows.takeError();
@@ -205,7 +205,7 @@ ConvertResult convertMaxPool(Call &call) {
 }
 
 // Returns 1 / the number of elements of each window: those of x and, if `padding`, its pads.
-Value inverseCounts(Call &call, const Window &w, bool padding, int64_t dim, int64_t rank) {
+Value inverseCounts(NodeAdaptor &call, const Window &w, bool padding, int64_t dim, int64_t rank) {
   Shape shape(rank, 1);
   shape[dim] = w.count;
   HostTensor out(Element::F32, shape);
@@ -220,7 +220,7 @@ Value inverseCounts(Call &call, const Window &w, bool padding, int64_t dim, int6
   return call.materialize(out);
 }
 
-ConvertResult convertAveragePool(Call &call) {
+ConvertResult convertAveragePool(NodeAdaptor &call) {
   auto windows = poolWindows(call);
   if (!windows)
     return windows.takeError();
@@ -235,7 +235,7 @@ ConvertResult convertAveragePool(Call &call) {
   return single(y);
 }
 
-ConvertResult convertLpPool(Call &call) {
+ConvertResult convertLpPool(NodeAdaptor &call) {
   auto windows = poolWindows(call);
   if (!windows)
     return windows.takeError();
@@ -251,7 +251,7 @@ ConvertResult convertLpPool(Call &call) {
 }
 
 template <bool largest>
-ConvertResult convertGlobalPool(Call &call) {
+ConvertResult convertGlobalPool(NodeAdaptor &call) {
   Shape shape = call.shape(0), dims;
   if (!call.isFloat(0) || shape.size() < 3 || *countElements(shape) == 0)
     return error("needs floats [batch, channels, ...]");

@@ -37,13 +37,13 @@ ConvertResult llmc::onnximport::foldByEvaluation(const Node &node,
   Block *block = func.addEntryBlock();
   builder.setInsertionPointToEnd(block);
   Constants constants(*block);
-  Call call(node, operands, model, parameters, constants, builder);
+  NodeAdaptor call(node, operands, model, parameters, constants, builder);
   auto results = convertCall(call);
   if (!results)
     return results;
   llvm::SmallVector<Value> values;
   for (Operand &operand : *results)
-    if (auto *made = std::get_if<Computed>(&operand))
+    if (auto *made = std::get_if<ComputedValue>(&operand))
       values.push_back(made->value);
   func::ReturnOp::create(builder, builder.getUnknownLoc(), values);
   func.setFunctionType(builder.getFunctionType({}, TypeRange(ValueRange(values))));
@@ -54,7 +54,7 @@ ConvertResult llmc::onnximport::foldByEvaluation(const Node &node,
     return error("cannot be evaluated");
   size_t next = 0;
   for (Operand &operand : *results)
-    if (auto *made = std::get_if<Computed>(&operand))
+    if (auto *made = std::get_if<ComputedValue>(&operand))
       operand = known(hostTensor((*evaluated)[next++], *made->element));
   return results;
 }

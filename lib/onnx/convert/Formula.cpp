@@ -18,19 +18,19 @@ static bool isVector(llvm::ArrayRef<int64_t> shape) {
 
 // Returns the role of an operand of a binary op: a vector along the last dim that is added is a
 // Bias, one that is multiplied a Scale; another one that meets an activation is Beside.
-static Role roleOf(Call &call, size_t operand, llvm::StringRef op) {
+static UseKind roleOf(NodeAdaptor &call, size_t operand, llvm::StringRef op) {
   Shape own = call.shape(operand), other = call.shape(1 - operand);
   bool vector = isVector(own) && !other.empty() && own.back() == other.back();
-  bool beside = call.isBeside(operand, 1 - operand);
+  bool beside = call.isCombinedWithActivation(operand, 1 - operand);
   if (vector && (beside || (call.view(operand) && !call.view(1 - operand)))) {
     if (op == "Add" || op == "Mul")
-      return op == "Add" ? Role::Bias : Role::Scale;
+      return op == "Add" ? UseKind::Bias : UseKind::Scale;
   }
   bool arithmetic = op == "Add" || op == "Sub" || op == "Mul" || op == "Div";
-  return arithmetic && beside ? Role::Beside : Role::Plain;
+  return arithmetic && beside ? UseKind::WithActivation : UseKind::Plain;
 }
 
-support::Result<std::vector<Value>> llmc::onnximport::broadcastOperands(Call &call,
+support::Result<std::vector<Value>> llmc::onnximport::broadcastOperands(NodeAdaptor &call,
                                                                         size_t first) {
   Shape shape;
   for (size_t i = 0; i < call.size(); ++i) {
@@ -48,7 +48,7 @@ support::Result<std::vector<Value>> llmc::onnximport::broadcastOperands(Call &ca
   std::vector<Value> values;
   Shape reached;
   for (size_t i = 0; i < call.size(); ++i) {
-    Role role = call.size() == 2 ? roleOf(call, i, call.node.op()) : Role::Plain;
+    UseKind role = call.size() == 2 ? roleOf(call, i, call.node.op()) : UseKind::Plain;
     values.push_back(call.broadcastable(i, role));
     reached = *broadcastShapes(reached, graph::shapeOf(values.back()));
   }
@@ -59,14 +59,14 @@ support::Result<std::vector<Value>> llmc::onnximport::broadcastOperands(Call &ca
   return values;
 }
 
-support::Status llmc::onnximport::needFloats(Call &call, size_t count) {
+support::Status llmc::onnximport::needFloats(NodeAdaptor &call, size_t count) {
   for (size_t i = 0; i < count; ++i)
     if (!call.isFloat(i))
       return error("operand ", i, call.has(i) ? " must be floats" : " is missing");
   return support::ok();
 }
 
-support::Result<Shape> llmc::onnximport::knownIntegers(Call &call, size_t i) {
+support::Result<Shape> llmc::onnximport::knownIntegers(NodeAdaptor &call, size_t i) {
   const HostTensor *tensor = call.constant(i);
   if (!tensor || tensor->isFloat())
     return error("operand ", i, " must be integers that depend on shapes and constants only");
@@ -75,18 +75,18 @@ support::Result<Shape> llmc::onnximport::knownIntegers(Call &call, size_t i) {
 
 //===-- Indices ---------------------------------------------------------------===//
 
-Value llmc::onnximport::indices(Call &call, int64_t size) {
+Value llmc::onnximport::indices(NodeAdaptor &call, int64_t size) {
   auto type = RankedTensorType::get({size}, call.build.builder.getI64Type());
   return graph::IotaOp::create(call.build.builder, call.build.loc, type, Value(), 0);
 }
 
-Value llmc::onnximport::indicesAlong(Call &call, int64_t size, int64_t dim, int64_t rank) {
+Value llmc::onnximport::indicesAlong(NodeAdaptor &call, int64_t size, int64_t dim, int64_t rank) {
   Shape shape(rank, 1);
   shape[dim] = size;
   return call.build.reshape(indices(call, size), shape);
 }
 
-Value llmc::onnximport::modulo(Call &call, Value x, int64_t size) {
+Value llmc::onnximport::modulo(NodeAdaptor &call, Value x, int64_t size) {
   Value n = call.scalarLike(size, x);
   Value rest = make<graph::RemOp>(call, x, n);
   return make<graph::RemOp>(call, call.build.add(rest, n), n);
@@ -124,7 +124,8 @@ static std::optional<std::pair<int64_t, int64_t>> evenly(llvm::ArrayRef<int64_t>
   return std::pair(at[0], step);
 }
 
-Value llmc::onnximport::takeAt(Call &call, Value x, int64_t dim, llvm::ArrayRef<int64_t> at) {
+Value llmc::onnximport::selectIndices(NodeAdaptor &call, Value x, int64_t dim,
+                                      llvm::ArrayRef<int64_t> at) {
   Shape shape(graph::shapeOf(x));
   int64_t rank = shape.size(), size = shape[dim];
   if (auto even = evenly(at)) {
@@ -143,12 +144,12 @@ Value llmc::onnximport::takeAt(Call &call, Value x, int64_t dim, llvm::ArrayRef<
     return call.build.slice(x, dim, 0, 0);
   Value ids = call.materialize(HostTensor::vector(at));
   if (dim == 0)
-    return takeRows(call, x, ids);
+    return gatherRows(call, x, ids);
   Value front = call.build.transpose(x, moved(rank, dim, 0));
-  return call.build.transpose(takeRows(call, front, ids), moved(rank, 0, dim));
+  return call.build.transpose(gatherRows(call, front, ids), moved(rank, 0, dim));
 }
 
-Value llmc::onnximport::takeRows(Call &call, Value table, Value ids) {
+Value llmc::onnximport::gatherRows(NodeAdaptor &call, Value table, Value ids) {
   Shape shape(graph::shapeOf(ids));
   auto row = graph::shapeOf(table).drop_front();
   shape.append(row.begin(), row.end());
@@ -157,7 +158,7 @@ Value llmc::onnximport::takeRows(Call &call, Value table, Value ids) {
                                  ids, Value());
 }
 
-Value llmc::onnximport::fromEnd(Call &call, Value ids, int64_t size) {
+Value llmc::onnximport::wrapNegativeIndices(NodeAdaptor &call, Value ids, int64_t size) {
   Value negative = call.build.compare(ids, call.scalarLike(0, ids), graph::Predicate::lt);
   return call.build.select(negative, call.build.add(ids, call.scalarLike(size, ids)), ids);
 }
@@ -171,7 +172,7 @@ static Shape keptShape(Value x, llvm::ArrayRef<int64_t> dims) {
   return shape;
 }
 
-Value llmc::onnximport::reduceKept(Call &call, Value x, graph::ReduceKind kind,
+Value llmc::onnximport::reduceKept(NodeAdaptor &call, Value x, graph::ReduceKind kind,
                                    llvm::ArrayRef<int64_t> dims) {
   if (dims.empty() && kind == graph::ReduceKind::sum_squares)
     return call.build.mul(x, x);
@@ -180,13 +181,13 @@ Value llmc::onnximport::reduceKept(Call &call, Value x, graph::ReduceKind kind,
   return call.build.reshape(call.build.reduce(x, kind, dims), keptShape(x, dims));
 }
 
-Value llmc::onnximport::minimumKept(Call &call, Value x, llvm::ArrayRef<int64_t> dims) {
+Value llmc::onnximport::minimumKept(NodeAdaptor &call, Value x, llvm::ArrayRef<int64_t> dims) {
   if (dims.empty())
     return x;
   return call.build.neg(reduceKept(call, call.build.neg(x), graph::ReduceKind::max, dims));
 }
 
-Value llmc::onnximport::productKept(Call &call, Value x, llvm::ArrayRef<int64_t> dims) {
+Value llmc::onnximport::productKept(NodeAdaptor &call, Value x, llvm::ArrayRef<int64_t> dims) {
   if (dims.empty())
     return x;
   Shape kept = keptShape(x, dims), order;
@@ -216,7 +217,7 @@ Value llmc::onnximport::productKept(Call &call, Value x, llvm::ArrayRef<int64_t>
   return call.build.reshape(x, kept);
 }
 
-Value llmc::onnximport::meanKept(Call &call, Value x, llvm::ArrayRef<int64_t> dims) {
+Value llmc::onnximport::meanKept(NodeAdaptor &call, Value x, llvm::ArrayRef<int64_t> dims) {
   int64_t count = 1;
   for (int64_t d : dims)
     count *= graph::shapeOf(x)[d];
@@ -224,11 +225,11 @@ Value llmc::onnximport::meanKept(Call &call, Value x, llvm::ArrayRef<int64_t> di
   return call.build.mul(sum, call.scalar(count ? 1.0 / count : 0));
 }
 
-Value llmc::onnximport::softmaxOf(Call &call, Value x) {
+Value llmc::onnximport::softmaxOf(NodeAdaptor &call, Value x) {
   return graph::SoftmaxOp::create(call.build.builder, call.build.loc, x.getType(), x);
 }
 
-Value llmc::onnximport::logSoftmaxOf(Call &call, Value x) {
+Value llmc::onnximport::logSoftmaxOf(NodeAdaptor &call, Value x) {
   int64_t last = graph::shapeOf(x).size() - 1;
   Value shifted = call.build.sub(x, reduceKept(call, x, graph::ReduceKind::max, {last}));
   Value sum = reduceKept(call, call.build.exp(shifted), graph::ReduceKind::sum, {last});
@@ -282,7 +283,7 @@ HostTensor floatsOf(llvm::ArrayRef<double> values) {
 
 } // namespace
 
-static Value roundByTable(Call &call, Value x, Element element, Overflow overflow, Between between) {
+static Value roundByTable(NodeAdaptor &call, Value x, Element element, Overflow overflow, Between between) {
   graph::Build &build = call.build;
   SmallTable table = tableOf(element, overflow, between);
   int64_t size = 1;
@@ -295,10 +296,10 @@ static Value roundByTable(Call &call, Value x, Element element, Overflow overflo
       build.broadcast(call.materialize(HostTensor(Element::I64, {})), graph::shapeOf(x));
   for (int64_t step = size / 2; step >= 1; step /= 2) {
     Value next = build.add(position, call.scalarLike(step, position));
-    Value limit = takeRows(call, thresholds, build.sub(next, call.scalarLike(1, next)));
+    Value limit = gatherRows(call, thresholds, build.sub(next, call.scalarLike(1, next)));
     position = build.select(build.compare(magnitude, limit, graph::Predicate::gt), next, position);
   }
-  Value rounded = takeRows(call, call.materialize(floatsOf(table.values)), position);
+  Value rounded = gatherRows(call, call.materialize(floatsOf(table.values)), position);
   Value zero = call.scalar(0);
   bool nan = element != Element::F4E2M1;
   rounded = build.select(build.compare(x, zero, graph::Predicate::lt), build.neg(rounded), rounded);
@@ -306,7 +307,8 @@ static Value roundByTable(Call &call, Value x, Element element, Overflow overflo
                       nan ? x : build.broadcast(zero, graph::shapeOf(x)), rounded);
 }
 
-Value llmc::onnximport::roundToSmall(Call &call, Value x, Element element, Overflow overflow) {
+Value llmc::onnximport::roundToSmall(NodeAdaptor &call, Value x, Element element,
+                                     Overflow overflow) {
   std::string mode = call.node.text("round_mode", "up"); // for F8E8M0 alone
   Between between = element != Element::F8E8M0 || mode == "nearest" ? Between::Nearest
                     : mode == "up"                                  ? Between::Up
@@ -316,14 +318,14 @@ Value llmc::onnximport::roundToSmall(Call &call, Value x, Element element, Overf
 
 // Rounds x to float32; `power` is the largest power of two that is not above |x|. The quotient is
 // in [1, 2), where the last place is 2^-23: all steps are exact in float32.
-static Value roundToPlaces(Call &call, Value x, Value power) {
+static Value roundToPlaces(NodeAdaptor &call, Value x, Value power) {
   graph::Build &build = call.build;
   Value places = call.scalar(0x1p23);
   Value whole = make<graph::RoundOp>(call, build.mul(build.div(x, power), places));
   return build.mul(build.div(whole, places), power);
 }
 
-Value llmc::onnximport::roundToFloat32(Call &call, Value x) {
+Value llmc::onnximport::roundToFloat32(NodeAdaptor &call, Value x) {
   graph::Build &build = call.build;
   Value power = roundByTable(call, x, Element::F8E8M0, Overflow::Saturate, Between::Down);
   // Subnormal, very large and non-finite numbers stay as they are.
@@ -334,7 +336,7 @@ Value llmc::onnximport::roundToFloat32(Call &call, Value x) {
   return build.select(isRounded, roundToPlaces(call, x, power), x);
 }
 
-Value llmc::onnximport::roundBeforeInteger(Call &call, Value x, int bits) {
+Value llmc::onnximport::roundBeforeInteger(NodeAdaptor &call, Value x, int bits) {
   graph::Build &build = call.build;
   Value magnitude = make<graph::AbsOp>(call, x);
   auto filled = [&](double value) {
@@ -349,7 +351,7 @@ Value llmc::onnximport::roundBeforeInteger(Call &call, Value x, int bits) {
   return roundToPlaces(call, x, power);
 }
 
-Value llmc::onnximport::wrapToSmall(Call &call, Value x, Element element) {
+Value llmc::onnximport::wrapToSmall(NodeAdaptor &call, Value x, Element element) {
   int bits = bitWidth(element);
   if (isFloat(element) || element == Element::Bool || bits >= 32)
     return x;

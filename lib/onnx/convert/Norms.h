@@ -12,14 +12,14 @@ struct Normalized {
   mlir::Value y, mean, rstd; // mean is null for an RMS norm; both without the last dim
 };
 
-Normalized layerNorm(Call &call, mlir::Value x, mlir::Value scale, mlir::Value bias,
+Normalized layerNorm(NodeAdaptor &call, mlir::Value x, mlir::Value scale, mlir::Value bias,
                      double epsilon);
-Normalized rmsNorm(Call &call, mlir::Value x, mlir::Value scale, double epsilon);
+Normalized rmsNorm(NodeAdaptor &call, mlir::Value x, mlir::Value scale, double epsilon);
 
 // Returns operand `i`, broadcast to the normalized dims, as one vector with `role`; a vector of
 // `otherwise` if the operand, or the program's, is left out. Fails if it does not broadcast.
-support::Result<mlir::Value> normVector(Call &call, size_t i, llvm::ArrayRef<int64_t> normal,
-                                        Role role, double otherwise);
+support::Result<mlir::Value> normVector(NodeAdaptor &call, size_t i, llvm::ArrayRef<int64_t> normal,
+                                        UseKind role, double otherwise);
 
 } // namespace llmc::onnximport
 

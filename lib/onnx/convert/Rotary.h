@@ -15,11 +15,11 @@ struct RotaryTables {
 // Gathers rows of the tables (operands `cos` and `sin`, [positions, half]) by positions [batch | 1,
 // rows]: `known`, or `computed` if that is null. Fails if the tables differ in shape or a known
 // position is out of range.
-support::Result<RotaryTables> tablesAt(Call &call, size_t cos, size_t sin,
+support::Result<RotaryTables> tablesAt(NodeAdaptor &call, size_t cos, size_t sin,
                                        const HostTensor *known, mlir::Value computed);
 
 // Rotates x [batch, rows, heads, dim]. Fails if the tables do not fit.
-support::Result<mlir::Value> rotate(Call &call, mlir::Value x, const RotaryTables &tables,
+support::Result<mlir::Value> rotate(NodeAdaptor &call, mlir::Value x, const RotaryTables &tables,
                                     bool interleaved);
 
 } // namespace llmc::onnximport

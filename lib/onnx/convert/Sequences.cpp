@@ -9,16 +9,16 @@ using llmc::support::Result;
 static constexpr int64_t mostParts = 1 << 16;
 
 Shape llmc::onnximport::shapeOf(const Operand &operand) {
-  if (auto *constant = std::get_if<Known>(&operand))
+  if (auto *constant = std::get_if<KnownConstant>(&operand))
     return (*constant)->shape;
   if (auto *view = std::get_if<View>(&operand))
     return view->shape;
-  return Shape(graph::shapeOf(std::get<Computed>(operand).value));
+  return Shape(graph::shapeOf(std::get<ComputedValue>(operand).value));
 }
 
 // Returns the value of a known operand of integers, nullopt for any other.
 static std::optional<HostTensor> integersOf(const Operand &operand) {
-  auto *constant = std::get_if<Known>(&operand);
+  auto *constant = std::get_if<KnownConstant>(&operand);
   if (!constant || (*constant)->held.isFloat())
     return std::nullopt;
   auto dense = (*constant)->dense();

@@ -4,7 +4,7 @@
 #define LLMC_LIB_ONNX_FILE_ANNOTATIONS_H
 
 #include "lib/onnx/file/NodeOrder.h"
-#include "lib/pipeline/Options.h"
+#include "lib/options/Options.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/BuiltinOps.h"
 

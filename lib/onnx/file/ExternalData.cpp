@@ -15,7 +15,7 @@ static bool isInside(const fs::path &file, const fs::path &folder) {
 }
 
 static llmc::support::Status readEntries(const ::onnx::TensorProto &tensor,
-                                         ExternalPlace &place) {
+                                         ExternalLocation &place) {
   for (const auto &entry : tensor.external_data()) {
     llvm::StringRef value(entry.value());
     uint64_t number = 0;
@@ -36,9 +36,10 @@ static llmc::support::Status readEntries(const ::onnx::TensorProto &tensor,
   return llmc::support::ok();
 }
 
-llmc::support::Result<ExternalPlace>
-llmc::onnximport::externalPlace(const std::string &modelPath, const ::onnx::TensorProto &tensor) {
-  ExternalPlace place;
+llmc::support::Result<ExternalLocation>
+llmc::onnximport::resolveExternalData(const std::string &modelPath,
+                                      const ::onnx::TensorProto &tensor) {
+  ExternalLocation place;
   if (auto s = readEntries(tensor, place); !s)
     return s.takeError();
   fs::path relative(place.location);

@@ -9,7 +9,7 @@
 namespace llmc::onnximport {
 
 // Describes where an external tensor is stored.
-struct ExternalPlace {
+struct ExternalLocation {
   std::string location; // as written, relative to the model
   std::string path;     // with the model's folder
   uint64_t offset = 0;  // bytes
@@ -20,7 +20,7 @@ struct ExternalPlace {
 // is relative, has no "..", and names a regular file which, with symbolic links resolved, lies
 // inside the folder of the model's path or of the file that this path links to (model caches are
 // folders of symbolic links).
-support::Result<ExternalPlace> externalPlace(const std::string &modelPath,
+support::Result<ExternalLocation> resolveExternalData(const std::string &modelPath,
                                              const ::onnx::TensorProto &tensor);
 
 } // namespace llmc::onnximport

@@ -214,7 +214,7 @@ Result<StoredTensor> Model::locate(const std::string &name, const TensorProto &p
       return error("'", name, "': ", s.message());
   } else if (proto.has_raw_data()) {
     tensor.file = 0;
-    tensor.bytes = placeOf(proto.raw_data());
+    tensor.bytes = rangeFromSkeleton(proto.raw_data());
   } else if (int64_t held = heldValues(proto, *element);
              held == *count || (bitWidth(*element) < 8 && held > *count && held < *count + 4)) {
     tensor.proto = &proto;
@@ -230,7 +230,7 @@ Result<StoredTensor> Model::locate(const std::string &name, const TensorProto &p
 }
 
 Status Model::locateExternal(const TensorProto &proto, StoredTensor &tensor) {
-  auto place = externalPlace(path_, proto);
+  auto place = resolveExternalData(path_, proto);
   if (!place)
     return place.takeError();
   auto it = std::find_if(files_.begin() + 1, files_.end(),

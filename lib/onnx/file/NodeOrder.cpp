@@ -10,7 +10,7 @@ namespace {
 enum State : uint8_t { Fresh, Open, Done };
 }
 
-Status Walk::index() {
+Status NodeTraversal::index() {
   std::string twice;
   for (const auto &input : model_.graph().input())
     if (!inputs_.insert(input.name()).second)
@@ -28,7 +28,7 @@ Status Walk::index() {
   return support::ok();
 }
 
-Status Walk::enter(const std::string &value, llvm::function_ref<std::string()> user) {
+Status NodeTraversal::enter(const std::string &value, llvm::function_ref<std::string()> user) {
   if (value.empty() || inputs_.contains(value) || model_.find(value))
     return support::ok();
   auto it = definedBy_.find(value);
@@ -47,7 +47,7 @@ Status Walk::enter(const std::string &value, llvm::function_ref<std::string()> u
 
 // Returns the name of the next operand, null after the last one. Those of an If continue with the
 // results of the branches that `choose` takes once the condition has been visited.
-const std::string *Walk::nextOperand(Frame &frame, Choose choose) {
+const std::string *NodeTraversal::nextOperand(Frame &frame, Choose choose) {
   const Node &node = model_.nodes()[frame.node];
   size_t at = frame.next++, inputs = node.inputs();
   if (at < inputs)
@@ -58,9 +58,9 @@ const std::string *Walk::nextOperand(Frame &frame, Choose choose) {
   if (at == inputs)
     frame.taken = choose(node);
   at -= inputs;
-  for (auto [results, taken] : {std::pair(&branches->whenTrue, Taken::True),
-                                std::pair(&branches->whenFalse, Taken::False)}) {
-    if (frame.taken != taken && frame.taken != Taken::Both)
+  for (auto [results, taken] : {std::pair(&branches->whenTrue, TakenBranches::True),
+                                std::pair(&branches->whenFalse, TakenBranches::False)}) {
+    if (frame.taken != taken && frame.taken != TakenBranches::Both)
       continue;
     if (at < results->size())
       return &(*results)[at];
@@ -70,7 +70,7 @@ const std::string *Walk::nextOperand(Frame &frame, Choose choose) {
 }
 
 // Searches depth-first with a stack of its own: graphs are deeper than the call stack.
-Status Walk::run(llvm::ArrayRef<std::string> values, Visit visit, Choose choose) {
+Status NodeTraversal::run(llvm::ArrayRef<std::string> values, Visit visit, Choose choose) {
   state_.assign(model_.nodes().size(), Fresh);
   for (const std::string &value : values) {
     if (Status s = enter(value, [] { return std::string("the graph's outputs"); }); !s)
@@ -94,11 +94,12 @@ Status Walk::run(llvm::ArrayRef<std::string> values, Visit visit, Choose choose)
 }
 
 // Chooses the branch of an If by the condition that the file stores, both branches without one.
-static Taken chooseStored(const Model &model, const Node &node) {
+static TakenBranches chooseStored(const Model &model, const Node &node) {
   auto stored = model.find(node.input(0));
   if (!stored || model.stored()[*stored].count() != 1)
-    return Taken::Both;
-  return model.read(model.stored()[*stored]).number(0) != 0 ? Taken::True : Taken::False;
+    return TakenBranches::Both;
+  return model.read(model.stored()[*stored]).number(0) != 0 ? TakenBranches::True
+                                                            : TakenBranches::False;
 }
 
 Result<NodeOrder> llmc::onnximport::orderNodes(const Model &model, bool allOutputs) {
@@ -106,7 +107,7 @@ Result<NodeOrder> llmc::onnximport::orderNodes(const Model &model, bool allOutpu
   for (const auto &output : model.graph().output())
     if (allOutputs || order.results.empty())
       order.results.push_back(output.name());
-  Walk walk(model);
+  NodeTraversal walk(model);
   if (Status s = walk.index(); !s)
     return s.takeError();
   auto visit = [&](const Node &node) {

@@ -10,18 +10,18 @@
 namespace llmc::onnximport {
 
 // Identifies the branches of an If that are needed.
-enum class Taken { True, False, Both, None };
+enum class TakenBranches { True, False, Both, None };
 
 // Visits nodes in post-order, from values through operands to the nodes that define them, so
 // that the order does not depend on the order of the file.
-class Walk {
+class NodeTraversal {
 public:
   // Receives each node after its operands; `choose` is called for an If once its condition has
   // been visited, and returns the branches to follow.
   using Visit = llvm::function_ref<void(const Node &)>;
-  using Choose = llvm::function_ref<Taken(const Node &)>;
+  using Choose = llvm::function_ref<TakenBranches(const Node &)>;
 
-  explicit Walk(const Model &model) : model_(model) {}
+  explicit NodeTraversal(const Model &model) : model_(model) {}
 
   // Indexes the definitions; must be called before run(). Fails with a list of all values that
   // are defined twice.
@@ -34,7 +34,7 @@ private:
   struct Frame {
     unsigned node;
     size_t next = 0; // operand
-    Taken taken = Taken::None;
+    TakenBranches taken = TakenBranches::None;
   };
   support::Status enter(const std::string &value, llvm::function_ref<std::string()> user);
   const std::string *nextOperand(Frame &frame, Choose choose);

@@ -143,7 +143,7 @@ bool TorchNames::isBuffer(unsigned tensor) const {
 }
 
 bool TorchNames::isState(unsigned tensor) const {
-  return keepsStates_ && !isMadeUp(model_.stored()[tensor].name);
+  return keepsStates_ && !isGeneratedName(model_.stored()[tensor].name);
 }
 
 bool TorchNames::isLookup(unsigned tensor, const ::onnx::NodeProto &user) const {
@@ -177,14 +177,14 @@ bool TorchNames::isWeight(unsigned tensor, const ::onnx::NodeProto &user) const 
 }
 
 // Reads calls aten.layer_norm(x, shape, weight, bias, ...), aten.rms_norm(x, shape, weight, ...).
-bool TorchNames::lacks(const ::onnx::NodeProto &user, size_t operand) const {
+bool TorchNames::lacksOperand(const ::onnx::NodeProto &user, size_t operand) const {
   const TorchCall *call = callOf(user);
   if (!call || call->arguments.empty() || !llvm::StringRef(call->target).contains("_norm."))
     return false;
   return operand + 1 >= call->arguments.size() || call->arguments[operand + 1] == "None";
 }
 
-bool TorchNames::isWritten(unsigned tensor) const {
+bool TorchNames::isConstantNode(unsigned tensor) const {
   return keepsStates_ && model_.stored()[tensor].ofNode;
 }
 
@@ -251,7 +251,7 @@ std::string TorchNames::nameOf(const ::onnx::NodeProto &user, llvm::StringRef su
   return found;
 }
 
-bool TorchNames::isMadeUp(llvm::StringRef name) {
+bool TorchNames::isGeneratedName(llvm::StringRef name) {
   return name.contains("::") || name.starts_with("/") ||
          (name.consume_front("val_") && llvm::all_of(name, llvm::isDigit));
 }

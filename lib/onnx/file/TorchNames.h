@@ -55,10 +55,10 @@ public:
   bool isWeight(unsigned tensor, const ::onnx::NodeProto &user) const;
   // Returns whether `user` was a norm without this operand (1: scale, 2: bias) in the program: the
   // exporter filled in ones or zeros.
-  bool lacks(const ::onnx::NodeProto &user, size_t operand) const;
+  bool lacksOperand(const ::onnx::NodeProto &user, size_t operand) const;
   // Returns whether torch.onnx without dynamo wrote the tensor as a Constant node, as it does for
   // absent parameters: ones for a norm's scale, zeros for its bias.
-  bool isWritten(unsigned tensor) const;
+  bool isConstantNode(unsigned tensor) const;
   // Returns whether nodes record the calls that they come from.
   bool hasCalls() const { return !calls_.empty(); }
   const TorchCall *callOf(const ::onnx::NodeProto &node) const;
@@ -68,7 +68,7 @@ public:
   // Returns a name as torch.export writes it in calls.
   static std::string mangled(llvm::StringRef name);
   // Returns whether the exporter records which nodes share a parameter.
-  bool tracks() const { return scripted_ || !calls_.empty(); }
+  bool recordsSharing() const { return scripted_ || !calls_.empty(); }
   // Returns whether two nodes read one parameter, nullopt if unknown.
   std::optional<bool> sameParameter(const ::onnx::NodeProto &a, const ::onnx::NodeProto &b) const;
 
@@ -76,7 +76,7 @@ public:
   // if unknown.
   std::string nameOf(const ::onnx::NodeProto &user, llvm::StringRef suffix) const;
   // Returns whether a name is one that the exporter made up for a folded tensor.
-  static bool isMadeUp(llvm::StringRef name);
+  static bool isGeneratedName(llvm::StringRef name);
   // Returns whether the program's parameter is the transpose of the matrix that `user` reads.
   bool isTransposed(const ::onnx::NodeProto &user) const;
 

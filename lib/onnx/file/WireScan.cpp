@@ -180,7 +180,7 @@ Result<ScannedFile> llmc::onnximport::scanWire(std::span<const std::byte> file) 
   return std::move(out);
 }
 
-ByteRange llmc::onnximport::placeOf(std::string_view rawData) {
+ByteRange llmc::onnximport::rangeFromSkeleton(std::string_view rawData) {
   ByteRange place;
   assert(rawData.size() == sizeof place);
   std::memcpy(&place, rawData.data(), std::min(rawData.size(), sizeof place));

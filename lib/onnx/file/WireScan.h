@@ -19,7 +19,7 @@ struct ByteRange {
 
 // Holds the file, a serialized ModelProto, without the elements of its tensors. The `raw_data` of
 // a tensor whose elements are one array, at any depth of subgraphs and functions, holds the range
-// of the array instead, for `placeOf`.
+// of the array instead, for `rangeFromSkeleton`.
 struct ScannedFile {
   std::string skeleton;
 };
@@ -29,7 +29,7 @@ struct ScannedFile {
 support::Result<ScannedFile> scanWire(std::span<const std::byte> file);
 
 // Returns the range that `raw_data` of the skeleton holds.
-ByteRange placeOf(std::string_view rawData);
+ByteRange rangeFromSkeleton(std::string_view rawData);
 
 } // namespace llmc::onnximport
 

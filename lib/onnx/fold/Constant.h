@@ -7,7 +7,7 @@
 
 namespace llmc::onnximport {
 
-struct Origin; // lib/onnx/convert/Conversion.h
+struct FoldOrigin; // lib/onnx/convert/Conversion.h
 
 // Holds a constant of `shape` as a tensor that broadcasts to it: `held` has the same rank, and
 // each of its dims is that of `shape`, or 1. An attention mask of [batch, 1, rows, keys] is held
@@ -15,7 +15,7 @@ struct Origin; // lib/onnx/convert/Conversion.h
 struct Constant {
   HostTensor held;
   Shape shape;
-  std::shared_ptr<const Origin> origin; // null unless stored floats are in it
+  std::shared_ptr<const FoldOrigin> origin; // null unless stored floats are in it
 
   Constant() = default;
   explicit Constant(HostTensor tensor);

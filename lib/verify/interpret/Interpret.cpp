@@ -32,7 +32,7 @@ static FailureOr<Outcome> infer(ModuleOp module, const Trial &trial) {
     return failure();
   Outcome outcome;
   outcome.results = std::move(output->outputs);
-  outcome.replicaError = output->replicaError;
+  outcome.maxReplicaDifference = output->maxReplicaDifference;
   return outcome;
 }
 
@@ -63,7 +63,8 @@ FailureOr<Outcome> interpret(ModuleOp module, const Trial &trial,
       return failure();
     if (afterStep)
       afterStep(data, input.states, *output);
-    outcome.replicaError = std::max(outcome.replicaError, output->replicaError);
+    outcome.maxReplicaDifference =
+        std::max(outcome.maxReplicaDifference, output->maxReplicaDifference);
     for (const auto &[name, value] : output->outputs)
       if (name == "loss")
         outcome.losses.push_back(value.data[0]);

@@ -90,7 +90,7 @@ std::pair<std::string, int64_t> storedLocation(ModuleOp imported, graph::SourceO
   return {file.getAs<StringAttr>("path").str(), static_cast<int64_t>(*source.getFileOffset())};
 }
 
-void giveUsesOneValue(ModuleOp imported, NamedTensors &weights) {
+void unifySharedTensors(ModuleOp imported, NamedTensors &weights) {
   std::map<std::pair<std::string, int64_t>, std::string> first;
   for (auto source : imported.getOps<graph::SourceOp>()) {
     auto place = storedLocation(imported, source);

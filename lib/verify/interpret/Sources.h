@@ -26,7 +26,7 @@ std::pair<std::string, int64_t> storedLocation(mlir::ModuleOp imported, graph::S
 
 // Gives source tensors that are uses of one stored tensor the same values, so that the file can
 // be run with `weights`.
-void giveUsesOneValue(mlir::ModuleOp imported, NamedTensors &weights);
+void unifySharedTensors(mlir::ModuleOp imported, NamedTensors &weights);
 
 } // namespace llmc::verify
 

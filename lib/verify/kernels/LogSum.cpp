@@ -125,7 +125,7 @@ void Head::writeBound(float *lse) const {
 void writeLogSum(graph::AttentionGradOp op, const AttentionOperands &operands, const Region &needed,
                  float *lse) {
   ArrayRef<int64_t> q = graph::shapeOf(op.getQ());
-  auto holds = [](const Picks &picks, int64_t index) {
+  auto holds = [](const IndexSet &picks, int64_t index) {
     return !picks.some || std::binary_search(picks.some->begin(), picks.some->end(), index);
   };
   for (int64_t b = 0; b < q[0]; ++b)

@@ -10,22 +10,22 @@
 namespace llmc::verify {
 namespace {
 
-constexpr uint64_t kBorder = 1024, kLine = 64;
+constexpr uint64_t kGuardBytes = 1024, kLine = 64;
 constexpr uint32_t kPoison = 0x7fc0dead; // a NaN, as a float
 constexpr std::byte kPoisonByte{0xa5};
 
-bool meet(const Extent &a, const Extent &b) {
+bool meet(const OperandBytes &a, const OperandBytes &b) {
   return a.offset < b.offset + b.size && b.offset < a.offset + a.size;
 }
 
 } // namespace
 
-Arena::~Arena() {
+ScratchMapping::~ScratchMapping() {
   if (start)
     ::munmap(start, size);
 }
 
-std::byte *Arena::reserve(size_t bytes) {
+std::byte *ScratchMapping::reserve(size_t bytes) {
   if (bytes <= size)
     return start;
   if (start)
@@ -40,14 +40,14 @@ std::byte *Arena::reserve(size_t bytes) {
   return start;
 }
 
-uint64_t OperandMemory::bytesFor(const std::vector<Extent> &extents) {
-  uint64_t bytes = kBorder;
-  for (const Extent &extent : extents)
-    bytes += extent.size + 2 * kLine + kBorder;
+uint64_t OperandMemory::bytesFor(const std::vector<OperandBytes> &extents) {
+  uint64_t bytes = kGuardBytes;
+  for (const OperandBytes &extent : extents)
+    bytes += extent.size + 2 * kLine + kGuardBytes;
   return bytes;
 }
 
-OperandMemory::OperandMemory(Arena &arena, std::vector<Extent> given)
+OperandMemory::OperandMemory(ScratchMapping &arena, std::vector<OperandBytes> given)
     : extents(std::move(given)), places(extents.size()), poisoned(extents.size()) {
   std::byte *base = arena.reserve(bytesFor(extents)), *next = base;
   std::vector<size_t> order(extents.size());
@@ -56,10 +56,11 @@ OperandMemory::OperandMemory(Arena &arena, std::vector<Extent> given)
             [&](size_t a, size_t b) { return extents[a].offset < extents[b].offset; });
   for (size_t i = 0; i < order.size();) {
     uint64_t begin = extents[order[i]].offset, end = begin;
-    std::byte *start = base + (next + kBorder - base + kLine - 1) / kLine * kLine + begin % kLine;
-    borders.push_back({next, static_cast<size_t>(start - next)});
+    std::byte *start =
+        base + (next + kGuardBytes - base + kLine - 1) / kLine * kLine + begin % kLine;
+    guards.push_back({next, static_cast<size_t>(start - next)});
     for (; i < order.size() && (extents[order[i]].offset < end || end == begin); ++i) {
-      const Extent &extent = extents[order[i]];
+      const OperandBytes &extent = extents[order[i]];
       places[order[i]] = start + (extent.offset - begin);
       end = std::max(end, extent.offset + extent.size);
       if (end == begin) // no bytes
@@ -67,7 +68,7 @@ OperandMemory::OperandMemory(Arena &arena, std::vector<Extent> given)
     }
     next = start + (end - begin);
   }
-  borders.push_back({next, kBorder});
+  guards.push_back({next, kGuardBytes});
   for (size_t i = 0; i < extents.size(); ++i)
     poisoned[i] = extents[i].written && std::none_of(extents.begin(), extents.end(), [&](auto &e) {
                     return e.read && meet(e, extents[i]);
@@ -75,7 +76,7 @@ OperandMemory::OperandMemory(Arena &arena, std::vector<Extent> given)
 }
 
 void OperandMemory::poison() {
-  for (const Border &border : borders)
+  for (const Guard &border : guards)
     std::memset(border.begin, int(kPoisonByte), border.size);
   for (size_t i = 0; i < extents.size(); ++i) {
     if (!poisoned[i])
@@ -101,8 +102,8 @@ int64_t OperandMemory::firstUnwritten(size_t i) const {
   return at == end ? -1 : (at - begin) * 4 / static_cast<int64_t>(bytes);
 }
 
-bool OperandMemory::isBorderBroken() const {
-  return std::any_of(borders.begin(), borders.end(), [](const Border &border) {
+bool OperandMemory::isGuardOverwritten() const {
+  return std::any_of(guards.begin(), guards.end(), [](const Guard &border) {
     return std::any_of(border.begin, border.begin + border.size,
                        [](std::byte b) { return b != kPoisonByte; });
   });

@@ -10,12 +10,12 @@
 namespace llmc::verify {
 
 // Owns memory that is reused from one launch to the next; pages are committed when touched.
-class Arena {
+class ScratchMapping {
 public:
-  Arena() = default;
-  ~Arena();
-  Arena(const Arena &) = delete;
-  Arena &operator=(const Arena &) = delete;
+  ScratchMapping() = default;
+  ~ScratchMapping();
+  ScratchMapping(const ScratchMapping &) = delete;
+  ScratchMapping &operator=(const ScratchMapping &) = delete;
   // Returns at least `bytes` bytes; earlier pointers and contents may become invalid. Throws
   // std::bad_alloc.
   std::byte *reserve(size_t bytes);
@@ -26,7 +26,7 @@ private:
 };
 
 // Describes an operand's bytes in the plan and how the launch accesses them.
-struct Extent {
+struct OperandBytes {
   uint64_t offset, size, bytesOfElement;
   bool written, read;
 };
@@ -36,11 +36,11 @@ class OperandMemory {
 public:
   // Places operands that share bytes in the plan such that they do here; each keeps its offset in
   // a cache line. Guard bytes separate those that do not overlap.
-  OperandMemory(Arena &arena, std::vector<Extent> extents);
+  OperandMemory(ScratchMapping &arena, std::vector<OperandBytes> extents);
 
   std::byte *operator[](size_t i) const { return places[i]; }
   // Returns an upper bound of the bytes that `extents` take, guard bytes included.
-  static uint64_t bytesFor(const std::vector<Extent> &extents);
+  static uint64_t bytesFor(const std::vector<OperandBytes> &extents);
 
   // Fills guard bytes, and operands that are written without being read before, with a pattern
   // that no kernel leaves behind.
@@ -50,17 +50,17 @@ public:
   // Returns the first element of a poisoned operand that still has the pattern; -1 if none.
   int64_t firstUnwritten(size_t i) const;
   // Returns whether a guard byte was overwritten.
-  bool isBorderBroken() const;
+  bool isGuardOverwritten() const;
 
 private:
-  struct Border {
+  struct Guard {
     std::byte *begin;
     size_t size;
   };
-  std::vector<Extent> extents;
+  std::vector<OperandBytes> extents;
   std::vector<std::byte *> places;
   std::vector<bool> poisoned;
-  std::vector<Border> borders;
+  std::vector<Guard> guards;
 };
 
 } // namespace llmc::verify

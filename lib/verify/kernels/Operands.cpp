@@ -17,19 +17,19 @@ namespace llmc::verify {
 
 using Kind = OperandRule::Kind;
 
-std::string_view toString(Regime regime) {
+std::string_view toString(NumberRegime regime) {
   switch (regime) {
-  case Regime::Usual:
+  case NumberRegime::Usual:
     return "usual";
-  case Regime::Large:
+  case NumberRegime::Large:
     return "large";
-  case Regime::Tiny:
+  case NumberRegime::Tiny:
     return "tiny";
-  case Regime::Equal:
+  case NumberRegime::Equal:
     return "equal";
-  case Regime::Masked:
+  case NumberRegime::Masked:
     return "masked";
-  case Regime::Outliers:
+  case NumberRegime::Outliers:
     return "outliers";
   }
   return "";
@@ -195,11 +195,11 @@ double Noise::uniform(uint64_t stream, uint64_t index) const {
   return bits[0] / 4294967296.0;
 }
 
-void Noise::drawFloats(int64_t count, Regime regime, double scale, uint64_t stream,
+void Noise::drawFloats(int64_t count, NumberRegime regime, double scale, uint64_t stream,
                        float *to) const {
   auto period = static_cast<int64_t>(normals.size());
   auto phase = static_cast<int64_t>(uniform(stream, 0) * double(period));
-  if (regime == Regime::Equal) {
+  if (regime == NumberRegime::Equal) {
     double value = (uniform(stream, 1) < 0.5 ? -1 : 1) * (0.5 + 1.5 * uniform(stream, 2));
     std::fill_n(to, count, static_cast<float>(value));
     return;
@@ -209,9 +209,9 @@ void Noise::drawFloats(int64_t count, Regime regime, double scale, uint64_t stre
   for (int64_t i = 0; i < first; ++i) {
     int64_t at = (i + phase) % period;
     double x = normals[at];
-    if (regime == Regime::Large || (regime == Regime::Outliers && at % 499 == 0))
+    if (regime == NumberRegime::Large || (regime == NumberRegime::Outliers && at % 499 == 0))
       x *= scale;
-    else if (regime == Regime::Tiny)
+    else if (regime == NumberRegime::Tiny)
       x *= 1e-15;
     to[i] = static_cast<float>(x);
   }
@@ -231,9 +231,9 @@ template <typename T, typename F> static void fill(std::byte *to, int64_t count,
     out[i] = static_cast<T>(value(i));
 }
 
-void Noise::draw(const OperandRule &rule, Type type, int64_t count, int64_t width, Regime regime,
-                 double scale, uint64_t stream, std::byte *to) const {
-  bool masks = regime == Regime::Masked;
+void Noise::draw(const OperandRule &rule, Type type, int64_t count, int64_t width,
+                 NumberRegime regime, double scale, uint64_t stream, std::byte *to) const {
+  bool masks = regime == NumberRegime::Masked;
   auto drawn = [&](int64_t i) { return uniform(stream + 1000, i); };
   if (!isa<FloatType>(type)) {
     auto whole = [&](int64_t i) -> double {
@@ -261,13 +261,13 @@ void Noise::draw(const OperandRule &rule, Type type, int64_t count, int64_t widt
   if (rule.kind == Kind::Fixed) {
     std::fill_n(numbers, count, static_cast<float>(rule.value));
   } else {
-    drawFloats(count, masks ? Regime::Usual : regime, scale, stream, numbers);
+    drawFloats(count, masks ? NumberRegime::Usual : regime, scale, stream, numbers);
     static const float absent[] = {-INFINITY, -FLT_MAX, -1e9f};
     for (int64_t i = 0; i < count && rule.kind == Kind::Positive; ++i)
-      numbers[i] = std::fabs(numbers[i]) + (regime == Regime::Tiny ? 1e-16f : 0.05f);
+      numbers[i] = std::fabs(numbers[i]) + (regime == NumberRegime::Tiny ? 1e-16f : 0.05f);
     bool hides = masks && (rule.kind == Kind::Mask || rule.kind == Kind::MaskedNumber);
     for (int64_t i = 0; i < count && rule.kind == Kind::Mask; ++i)
-      numbers[i] = regime == Regime::Usual || masks ? 0 : numbers[i];
+      numbers[i] = regime == NumberRegime::Usual || masks ? 0 : numbers[i];
     for (int64_t i = 0; i < count && hides; ++i)
       if (isLeftOut(i, width, drawn(i)))
         numbers[i] = absent[i / width % 9 / 3];

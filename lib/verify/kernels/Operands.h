@@ -13,10 +13,11 @@ namespace llmc::verify {
 
 // Selects how numbers are drawn. Masked excludes elements, and all elements of some rows, from
 // sums.
-enum class Regime { Usual, Large, Tiny, Equal, Masked, Outliers };
-inline constexpr Regime kRegimes[] = {Regime::Usual, Regime::Large,  Regime::Tiny,
-                                      Regime::Equal, Regime::Masked, Regime::Outliers};
-std::string_view toString(Regime regime);
+enum class NumberRegime { Usual, Large, Tiny, Equal, Masked, Outliers };
+inline constexpr NumberRegime kRegimes[] = {NumberRegime::Usual,  NumberRegime::Large,
+                                            NumberRegime::Tiny,   NumberRegime::Equal,
+                                            NumberRegime::Masked, NumberRegime::Outliers};
+std::string_view toString(NumberRegime regime);
 
 // Describes what an operand may hold, derived from how the body uses it.
 struct OperandRule {
@@ -47,10 +48,11 @@ public:
 
   // Draws `count` elements of `type` to `to`, in rows of `width` elements. `scale` is the factor
   // of regime Large and of outliers. Each `stream` gives other numbers.
-  void draw(const OperandRule &rule, mlir::Type type, int64_t count, int64_t width, Regime regime,
-            double scale, uint64_t stream, std::byte *to) const;
+  void draw(const OperandRule &rule, mlir::Type type, int64_t count, int64_t width,
+            NumberRegime regime, double scale, uint64_t stream, std::byte *to) const;
   // Draws plain floats likewise.
-  void drawFloats(int64_t count, Regime regime, double scale, uint64_t stream, float *to) const;
+  void drawFloats(int64_t count, NumberRegime regime, double scale, uint64_t stream,
+                  float *to) const;
 
 private:
   double uniform(uint64_t stream, uint64_t index) const;

@@ -6,7 +6,7 @@
 
 namespace llmc::verify {
 
-Picks Picks::few(int64_t size, std::vector<int64_t> indices) {
+IndexSet IndexSet::few(int64_t size, std::vector<int64_t> indices) {
   std::sort(indices.begin(), indices.end());
   indices.erase(std::unique(indices.begin(), indices.end()), indices.end());
   if (static_cast<int64_t>(indices.size()) == size)
@@ -14,13 +14,13 @@ Picks Picks::few(int64_t size, std::vector<int64_t> indices) {
   return {size, std::move(indices)};
 }
 
-int64_t Picks::placeOf(int64_t index) const {
+int64_t IndexSet::placeOf(int64_t index) const {
   if (!some)
     return index;
   return std::lower_bound(some->begin(), some->end(), index) - some->begin();
 }
 
-std::vector<std::pair<int64_t, int64_t>> Picks::runs() const {
+std::vector<std::pair<int64_t, int64_t>> IndexSet::runs() const {
   if (!some)
     return {{0, size}};
   std::vector<std::pair<int64_t, int64_t>> runs;
@@ -32,17 +32,17 @@ std::vector<std::pair<int64_t, int64_t>> Picks::runs() const {
   return runs;
 }
 
-Picks unite(const Picks &a, const Picks &b) {
+IndexSet unite(const IndexSet &a, const IndexSet &b) {
   if (!a.some || !b.some)
-    return Picks::all(a.size);
+    return IndexSet::all(a.size);
   std::vector<int64_t> indices = *a.some;
   indices.insert(indices.end(), b.some->begin(), b.some->end());
-  return Picks::few(a.size, std::move(indices));
+  return IndexSet::few(a.size, std::move(indices));
 }
 
-Picks spread(int64_t size, int64_t count) {
+IndexSet spreadIndices(int64_t size, int64_t count) {
   if (size <= count)
-    return Picks::all(size);
+    return IndexSet::all(size);
   std::vector<int64_t> wanted{0, size - 1};
   std::set<int64_t> seen(wanted.begin(), wanted.end());
   auto add = [&](int64_t index) {
@@ -62,42 +62,42 @@ Picks spread(int64_t size, int64_t count) {
     add(size * part / 12), add(size * part / 12 - 1), next();
   while (static_cast<int64_t>(wanted.size()) < count)
     next();
-  return Picks::few(size, wanted);
+  return IndexSet::few(size, wanted);
 }
 
-Picks product(llvm::ArrayRef<Picks> factors) {
+IndexSet product(llvm::ArrayRef<IndexSet> factors) {
   int64_t size = 1;
   bool whole = true;
-  for (const Picks &factor : factors) {
+  for (const IndexSet &factor : factors) {
     size *= factor.size;
     whole &= !factor.some;
   }
   if (whole)
-    return Picks::all(size);
+    return IndexSet::all(size);
   std::vector<int64_t> indices{0};
-  for (const Picks &factor : factors) {
+  for (const IndexSet &factor : factors) {
     std::vector<int64_t> next;
     for (int64_t index : indices)
       for (int64_t i = 0; i < factor.count(); ++i)
         next.push_back(index * factor.size + factor.at(i));
     indices = std::move(next);
   }
-  return Picks::few(size, std::move(indices));
+  return IndexSet::few(size, std::move(indices));
 }
 
-std::vector<Picks> project(const Picks &whole, llvm::ArrayRef<int64_t> sizes) {
-  std::vector<Picks> parts;
+std::vector<IndexSet> project(const IndexSet &whole, llvm::ArrayRef<int64_t> sizes) {
+  std::vector<IndexSet> parts;
   int64_t step = whole.size;
   for (int64_t size : sizes) {
     step /= size;
     if (!whole.some) {
-      parts.push_back(Picks::all(size));
+      parts.push_back(IndexSet::all(size));
       continue;
     }
     std::set<int64_t> seen;
     for (int64_t index : *whole.some)
       seen.insert(index / step % size);
-    parts.push_back(Picks::few(size, {seen.begin(), seen.end()}));
+    parts.push_back(IndexSet::few(size, {seen.begin(), seen.end()}));
   }
   return parts;
 }
@@ -105,20 +105,20 @@ std::vector<Picks> project(const Picks &whole, llvm::ArrayRef<int64_t> sizes) {
 Region wholeOf(llvm::ArrayRef<int64_t> shape) {
   Region region;
   for (int64_t size : shape)
-    region.push_back(Picks::all(size));
+    region.push_back(IndexSet::all(size));
   return region;
 }
 
 std::vector<int64_t> shapeOf(const Region &region) {
   std::vector<int64_t> shape;
-  for (const Picks &picks : region)
+  for (const IndexSet &picks : region)
     shape.push_back(picks.count());
   return shape;
 }
 
 int64_t volume(const Region &region) {
   int64_t count = 1;
-  for (const Picks &picks : region)
+  for (const IndexSet &picks : region)
     count *= picks.count();
   return count;
 }

@@ -13,13 +13,13 @@
 namespace llmc::verify {
 
 // Selects indices along one dim.
-struct Picks {
+struct IndexSet {
   int64_t size = 0;                         // size of the dim
   std::optional<std::vector<int64_t>> some; // increasing, at least one; nullopt: all
 
-  static Picks all(int64_t size) { return {size, std::nullopt}; }
+  static IndexSet all(int64_t size) { return {size, std::nullopt}; }
   // Selects `indices`, which it sorts and makes unique.
-  static Picks few(int64_t size, std::vector<int64_t> indices);
+  static IndexSet few(int64_t size, std::vector<int64_t> indices);
 
   int64_t count() const { return some ? static_cast<int64_t>(some->size()) : size; }
   int64_t at(int64_t i) const { return some ? (*some)[i] : i; }
@@ -29,16 +29,16 @@ struct Picks {
   std::vector<std::pair<int64_t, int64_t>> runs() const;
 };
 // Returns the union of two selections of one dim.
-Picks unite(const Picks &a, const Picks &b);
+IndexSet unite(const IndexSet &a, const IndexSet &b);
 // Selects at most `count` indices: the first and last, the ends of vectors and of the parts of
 // parallel work, and some in between.
-Picks spread(int64_t size, int64_t count);
+IndexSet spreadIndices(int64_t size, int64_t count);
 // Combines selections of factors, most significant first, into one of the merged dim; project()
 // returns the indices of each factor that `whole` touches.
-Picks product(llvm::ArrayRef<Picks> factors);
-std::vector<Picks> project(const Picks &whole, llvm::ArrayRef<int64_t> sizes);
+IndexSet product(llvm::ArrayRef<IndexSet> factors);
+std::vector<IndexSet> project(const IndexSet &whole, llvm::ArrayRef<int64_t> sizes);
 
-using Region = llvm::SmallVector<Picks, 4>;
+using Region = llvm::SmallVector<IndexSet, 4>;
 // Returns the region of a whole tensor, the shape and the element count of a region, and the
 // union of two regions.
 Region wholeOf(llvm::ArrayRef<int64_t> shape);

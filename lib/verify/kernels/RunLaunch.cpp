@@ -60,7 +60,7 @@ static std::unique_ptr<Sample> chooseSample(Block &body, double flops, int64_t t
     for (Value value : body.getTerminator()->getOperands()) {
       Region &region = regions.emplace_back();
       for (int64_t size : graph::shapeOf(value))
-        region.push_back(spread(size, count));
+        region.push_back(spreadIndices(size, count));
     }
     auto sample = std::make_unique<Sample>(body, regions, terms);
     if (count <= 5 || sample->flops() <= flops)
@@ -98,11 +98,11 @@ bool LaunchCase::vanishes(ArrayRef<int64_t> scalars) const {
   });
 }
 
-bool LaunchCase::has(Regime regime) const {
+bool LaunchCase::has(NumberRegime regime) const {
   std::vector<OperandRule> rules = rulesOf(bodyOf(*launch), reads, launch->scalars[0]);
-  if (regime == Regime::Masked)
+  if (regime == NumberRegime::Masked)
     return llvm::any_of(rules, [](const OperandRule &rule) { return rule.isMask(); });
-  return regime == Regime::Usual ||
+  return regime == NumberRegime::Usual ||
          llvm::any_of(llvm::zip(rules, bodyOf(*launch).getArguments()), [](auto pair) {
            return graph::isFloat(std::get<1>(pair)) &&
                   std::get<0>(pair).kind != OperandRule::Kind::Fixed;
@@ -155,8 +155,8 @@ static void keepOnly(const Region &region, RankedTensorType type, std::byte *at)
   });
 }
 
-void LaunchCase::draw(const Setting &setting, const OperandMemory &memory,
-                      ArrayRef<int64_t> scalars, Regime regime, double scale,
+void LaunchCase::draw(const CaseContext &setting, const OperandMemory &memory,
+                      ArrayRef<int64_t> scalars, NumberRegime regime, double scale,
                       uint64_t stream) const {
   Block &body = bodyOf(*launch);
   std::vector<OperandRule> rules = rulesOf(body, reads, scalars);
@@ -238,7 +238,7 @@ static double magnified(Block &body, double scale) {
 }
 
 void LaunchCase::compare(const OperandMemory &memory, const std::vector<BoundedTensor> &wanted,
-                         double floor, Finding &finding) const {
+                         double floor, CaseResult &finding) const {
   Block &body = bodyOf(*launch);
   double growth = scatteredGrowth(body);
   for (auto [i, value] : llvm::enumerate(body.getTerminator()->getOperands())) {
@@ -267,11 +267,11 @@ static void runParts(runtime::KernelFunction kernel, void *const *buffers, const
     kernel(buffers, scalars, rows * part / parts, rows * (part + 1) / parts);
 }
 
-Finding LaunchCase::run(const Setting &setting, Arena &arena, Regime regime, size_t variant,
-                        uint64_t stream) const {
+CaseResult LaunchCase::run(const CaseContext &setting, ScratchMapping &arena, NumberRegime regime,
+                           size_t variant, uint64_t stream) const {
   const planfile::LaunchT &what = *launch->launch;
   plan::LaunchOp op = launch->op;
-  std::vector<Extent> extents;
+  std::vector<OperandBytes> extents;
   for (auto [i, operand] : llvm::enumerate(what.operands)) {
     Value buffer = i < reads ? op.getReads()[i] : op.getWrites()[i - reads];
     Type element = cast<plan::BufferType>(buffer.getType()).getTensor().getElementType();
@@ -282,13 +282,13 @@ Finding LaunchCase::run(const Setting &setting, Arena &arena, Regime regime, siz
   ArrayRef<int64_t> scalars = launch->scalars[variant];
   std::vector<BoundedTensor> wanted;
   double floor = 0;
-  bool isLarge = regime == Regime::Large || regime == Regime::Outliers;
+  bool isLarge = regime == NumberRegime::Large || regime == NumberRegime::Outliers;
   // Try the largest scale for which the bounds still reject wrong results.
   for (double scale : {1e4, 1e3, 1e2, 30.0, 10.0, 3.0}) {
     draw(setting, memory, scalars, regime, scale, stream);
     {
       std::optional<graph::EqualTerms> equal;
-      if (regime == Regime::Equal)
+      if (regime == NumberRegime::Equal)
         equal.emplace();
       wanted = sample->evaluate(gather(memory, scalars));
     }
@@ -301,13 +301,13 @@ Finding LaunchCase::run(const Setting &setting, Arena &arena, Regime regime, siz
   for (size_t i = 0; i < extents.size(); ++i)
     buffers.push_back(memory[i]);
   runParts(setting.kernels[what.kernel], buffers.data(), scalars.data(), what.rows, stream);
-  Finding finding;
+  CaseResult finding;
   compare(memory, wanted, floor, finding);
   for (size_t i = reads; i < extents.size(); ++i)
     if (int64_t at = memory.firstUnwritten(i); at >= 0)
       finding = {INFINITY,
                  support::text("element ", at, " of result ", i - reads, " is not written"), true};
-  if (memory.isBorderBroken())
+  if (memory.isGuardOverwritten())
     finding = {INFINITY, "writes beside its results", true};
   return finding;
 }

@@ -8,24 +8,24 @@
 #include "lib/verify/kernels/Operands.h"
 #include "lib/verify/kernels/Sample.h"
 #include "runtime/compute/Kernels.h"
-#include "runtime/compute/Library.h"
+#include "runtime/compute/MatmulLibrary.h"
 
 #include <map>
 
 namespace llmc::verify {
 
 // Holds how far results are from their expected values.
-struct Finding {
+struct CaseResult {
   double ratio = 0;    // the largest quotient of an error and its limit
   std::string problem; // another fault, or the element with the largest error
   bool judged = false; // whether any element had a finite limit
 };
 
 // Refers to what all cases share.
-struct Setting {
+struct CaseContext {
   const runtime::Kernels &kernels;
   const Noise &noise;
-  runtime::Library *library = nullptr; // null if there is none
+  runtime::MatmulLibrary *library = nullptr; // null if there is none
 };
 
 // Represents one launch and the elements of its results that are compared.
@@ -35,24 +35,25 @@ public:
   LaunchCase(const DistinctLaunch &launch, double flops);
 
   // Returns whether the regime applies: Usual always, another if it changes an operand.
-  bool has(Regime regime) const;
+  bool has(NumberRegime regime) const;
   size_t variants() const { return launch->scalars.size(); }
   // Estimates the time of the kernel and of its reference.
   double seconds() const;
   // Runs the launch on drawn operands with scalars `variant` and compares the sample. Several
   // threads may call it, each with an arena of its own.
-  Finding run(const Setting &setting, Arena &arena, Regime regime, size_t variant,
-              uint64_t stream) const;
+  CaseResult run(const CaseContext &setting, ScratchMapping &arena, NumberRegime regime,
+                 size_t variant, uint64_t stream) const;
   const std::string &name() const { return launch->name; }
 
 private:
-  void draw(const Setting &setting, const OperandMemory &memory, llvm::ArrayRef<int64_t> scalars,
-            Regime regime, double scale, uint64_t stream) const;
+  void draw(const CaseContext &setting, const OperandMemory &memory,
+            llvm::ArrayRef<int64_t> scalars, NumberRegime regime, double scale,
+            uint64_t stream) const;
   std::vector<graph::BoundedTensor> gather(const OperandMemory &memory,
                                            llvm::ArrayRef<int64_t> scalars) const;
   bool vanishes(llvm::ArrayRef<int64_t> scalars) const;
   void compare(const OperandMemory &memory, const std::vector<graph::BoundedTensor> &wanted,
-               double floor, Finding &finding) const;
+               double floor, CaseResult &finding) const;
 
   const DistinctLaunch *launch;
   unsigned reads;
@@ -64,17 +65,17 @@ private:
 class ProductCase {
 public:
   // Requests from the library what run() needs; must precede Library::finish().
-  ProductCase(const DistinctProduct &product, runtime::Library *library);
+  ProductCase(const DistinctProduct &product, runtime::MatmulLibrary *library);
 
   double seconds() const;
-  Finding run(const Setting &setting, Arena &arena, Regime regime, unsigned thread,
-              uint64_t stream) const;
+  CaseResult run(const CaseContext &setting, ScratchMapping &arena, NumberRegime regime,
+                 unsigned thread, uint64_t stream) const;
   const std::string &name() const { return product->name; }
 
 private:
   struct Values;
   void compare(const Values &values, llvm::ArrayRef<int64_t> rows, const float *before,
-               std::string_view by, Finding &finding) const;
+               std::string_view by, CaseResult &finding) const;
 
   const DistinctProduct *product;
   planfile::MatmulT few; // the product with fewer rows, for the library

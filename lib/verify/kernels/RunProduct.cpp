@@ -36,7 +36,7 @@ static MatmulT withFewerRows(const MatmulT &matmul) {
   return few;
 }
 
-ProductCase::ProductCase(const DistinctProduct &product, runtime::Library *library)
+ProductCase::ProductCase(const DistinctProduct &product, runtime::MatmulLibrary *library)
     : product(&product), few(withFewerRows(*product.matmul)) {
   if (library)
     parts = runtime::splitMatmul(*library, few, kThreads);
@@ -83,7 +83,7 @@ static Bounded exact(const float *a, int64_t aStep, const float *b, int64_t bSte
 }
 
 void ProductCase::compare(const Values &values, llvm::ArrayRef<int64_t> rows, const float *before,
-                          std::string_view by, Finding &finding) const {
+                          std::string_view by, CaseResult &finding) const {
   const MatmulT &m = values.m;
   for (int64_t row : rows)
     for (int64_t j : columnsOf(m.n)) {
@@ -102,10 +102,10 @@ void ProductCase::compare(const Values &values, llvm::ArrayRef<int64_t> rows, co
     }
 }
 
-Finding ProductCase::run(const Setting &setting, Arena &arena, Regime regime, unsigned thread,
-                         uint64_t stream) const {
+CaseResult ProductCase::run(const CaseContext &setting, ScratchMapping &arena, NumberRegime regime,
+                            unsigned thread, uint64_t stream) const {
   const MatmulT &m = *product->matmul;
-  std::vector<Extent> extents;
+  std::vector<OperandBytes> extents;
   for (const auto *buffer : {&m.a, &m.b, &m.c})
     extents.push_back(
         {(*buffer)->offset, (*buffer)->size, 4, buffer == &m.c, buffer != &m.c || m.accumulate});
@@ -115,8 +115,8 @@ Finding ProductCase::run(const Setting &setting, Arena &arena, Regime regime, un
     setting.noise.drawFloats(int64_t(extents[i].size / 4), regime, 1e4, stream * 64 + i, floats(i));
   };
   draw(0), draw(1);
-  Finding finding;
-  Values values{m, floats(0), floats(1), floats(2), regime == Regime::Equal};
+  CaseResult finding;
+  Values values{m, floats(0), floats(1), floats(2), regime == NumberRegime::Equal};
   int64_t count = m.batch * m.m;
   // Keep what a result is added to: the comparison needs it afterwards.
   std::vector<float> before;
@@ -169,7 +169,7 @@ Finding ProductCase::run(const Setting &setting, Arena &arena, Regime regime, un
   }
   compare(values, std::vector<int64_t>(rows.begin(), rows.end()),
           m.accumulate ? before.data() : nullptr, "the plan's kernel", finding);
-  if (memory.isBorderBroken())
+  if (memory.isGuardOverwritten())
     finding = {INFINITY, "writes beside its result", true};
   return finding;
 }

@@ -77,17 +77,17 @@ static bool covers(const ShardingRule &rule, const graph::DimFactors &dim, int64
   return !dim.empty() && product == size;
 }
 
-static Region regionOf(const ShardingRule &rule, ArrayRef<std::optional<Picks>> picked,
+static Region regionOf(const ShardingRule &rule, ArrayRef<std::optional<IndexSet>> picked,
                        const graph::TensorFactors &dims, ArrayRef<int64_t> shape) {
   Region region;
   for (auto [dim, size] : llvm::zip(dims, shape)) {
     if (!covers(rule, dim, size)) {
-      region.push_back(Picks::all(size));
+      region.push_back(IndexSet::all(size));
       continue;
     }
-    std::vector<Picks> parts;
+    std::vector<IndexSet> parts;
     for (unsigned factor : dim)
-      parts.push_back(picked[factor].value_or(Picks::all(rule.factors[factor].size)));
+      parts.push_back(picked[factor].value_or(IndexSet::all(rule.factors[factor].size)));
     region.push_back(product(parts));
   }
   return region;
@@ -95,7 +95,7 @@ static Region regionOf(const ShardingRule &rule, ArrayRef<std::optional<Picks>> 
 
 void Sample::planByRule(graph::GraphOpInterface op, Step &step) {
   ShardingRule rule = op.getShardingRule();
-  std::vector<std::optional<Picks>> picked(rule.factors.size());
+  std::vector<std::optional<IndexSet>> picked(rule.factors.size());
   for (auto [value, dims] : llvm::zip(op->getResults(), rule.results)) {
     auto wanted = demanded.find(value);
     for (auto [d, dim] : llvm::enumerate(dims)) {
@@ -105,13 +105,13 @@ void Sample::planByRule(graph::GraphOpInterface op, Step &step) {
       for (unsigned factor : dim)
         sizes.push_back(rule.factors[factor].size);
       // Compute one index of results without a demand: the op computes all results at once.
-      Picks asked =
-          wanted == demanded.end() ? Picks::few(graph::shapeOf(value)[d], {0}) : wanted->second[d];
+      IndexSet asked = wanted == demanded.end() ? IndexSet::few(graph::shapeOf(value)[d], {0})
+                                                : wanted->second[d];
       for (auto [factor, part] : llvm::zip(dim, project(asked, sizes))) {
         bool isFree = rule.factors[factor].kind == FactorKind::Parallel &&
                       static_cast<int>(factor) != rule.offsetFactor;
         if (!isFree)
-          picked[factor] = Picks::all(rule.factors[factor].size);
+          picked[factor] = IndexSet::all(rule.factors[factor].size);
         else if (wanted != demanded.end() || !picked[factor])
           picked[factor] = picked[factor] ? unite(*picked[factor], part) : part;
       }
@@ -120,7 +120,7 @@ void Sample::planByRule(graph::GraphOpInterface op, Step &step) {
   for (size_t f = 0; f < picked.size() && terms; ++f)
     if (!picked[f] && rule.factors[f].kind == FactorKind::ReducedSum &&
         static_cast<int>(f) != rule.offsetFactor)
-      picked[f] = spread(rule.factors[f].size, terms);
+      picked[f] = spreadIndices(rule.factors[f].size, terms);
   std::vector<Region> operands;
   for (auto [value, dims] : llvm::zip(op->getOperands(), rule.operands))
     operands.push_back(regionOf(rule, picked, dims, graph::shapeOf(value)));
@@ -157,16 +157,16 @@ Sample::Piece &Sample::addPiece(Step &step, std::vector<Region> operands,
 namespace {
 // Describes the selected part of the dims that the tensors of an attention share.
 struct AttentionPart {
-  Picks batch, rows, heads, kvHeads, keys, dim;
+  IndexSet batch, rows, heads, kvHeads, keys, dim;
 
   Region q() const { return {batch, rows, heads, dim}; }
   Region kv() const { return {batch, keys, kvHeads, dim}; }
   Region lse() const { return {batch, rows, heads}; }
   Region mask(ArrayRef<int64_t> shape) const {
     Region region;
-    const Picks parts[] = {batch, heads, rows, keys};
+    const IndexSet parts[] = {batch, heads, rows, keys};
     for (auto [size, part] : llvm::zip(shape, parts))
-      region.push_back(size == 1 ? Picks::all(1) : part);
+      region.push_back(size == 1 ? IndexSet::all(1) : part);
     return region;
   }
 };
@@ -192,10 +192,10 @@ template <typename Op> void Sample::planAttention(Op op, Step &step) {
   constexpr bool isGradient = std::is_same_v<Op, graph::AttentionGradOp>;
   ArrayRef<int64_t> q = graph::shapeOf(op.getQ()), k = graph::shapeOf(op.getK());
   int64_t group = q[2] / k[2];
-  AttentionPart all{Picks::all(q[0]), Picks::all(q[1]), Picks::all(q[2]),
-                    Picks::all(k[2]), Picks::all(k[1]), Picks::all(q[3])};
-  std::optional<Picks> batch, rows, kvHeads, keys, members;
-  auto join = [](std::optional<Picks> &to, const Picks &more) {
+  AttentionPart all{IndexSet::all(q[0]), IndexSet::all(q[1]), IndexSet::all(q[2]),
+                    IndexSet::all(k[2]), IndexSet::all(k[1]), IndexSet::all(q[3])};
+  std::optional<IndexSet> batch, rows, kvHeads, keys, members;
+  auto join = [](std::optional<IndexSet> &to, const IndexSet &more) {
     to = to ? unite(*to, more) : more;
   };
   for (auto [i, value] : llvm::enumerate(op->getResults())) {
@@ -209,13 +209,13 @@ template <typename Op> void Sample::planAttention(Op op, Step &step) {
       continue;
     }
     join(rows, wanted->second[1]);
-    std::vector<Picks> heads = project(wanted->second[2], {k[2], group});
+    std::vector<IndexSet> heads = project(wanted->second[2], {k[2], group});
     join(kvHeads, heads[0]);
     join(members, heads[1]);
   }
   all.batch = *batch;
   all.kvHeads = *kvHeads;
-  all.heads = product({*kvHeads, isGradient ? Picks::all(group) : *members});
+  all.heads = product({*kvHeads, isGradient ? IndexSet::all(group) : *members});
   auto add = [&](const AttentionPart &part, int64_t shift, bool byRows) {
     std::vector<Region> results{part.q(), isGradient ? part.kv() : part.lse()};
     if (isGradient)
@@ -229,11 +229,11 @@ template <typename Op> void Sample::planAttention(Op op, Step &step) {
     std::vector<int64_t> indices;
     for (int64_t i = run.first; i < run.second; ++i)
       indices.push_back(i);
-    return Picks::few(size, indices);
+    return IndexSet::few(size, indices);
   };
   AttentionPart made = all;
-  made.rows = rows.value_or(Picks::few(q[1], {0}));
-  made.keys = keys.value_or(Picks::few(k[1], {0}));
+  made.rows = rows.value_or(IndexSet::few(q[1], {0}));
+  made.keys = keys.value_or(IndexSet::few(k[1], {0}));
   step.results = {made.q(), isGradient ? made.kv() : made.lse()};
   if (isGradient)
     step.results.push_back(made.kv());

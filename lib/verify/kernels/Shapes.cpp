@@ -3,7 +3,7 @@
 #include "lib/verify/kernels/Shapes.h"
 
 #include "lib/support/Counted.h"
-#include "lib/verify/subject/Doing.h"
+#include "lib/verify/subject/ProgressPhase.h"
 #include "lib/verify/kernels/RunLaunch.h"
 #include "llvm/ADT/STLExtras.h"
 
@@ -26,10 +26,10 @@ constexpr size_t kFindingsAtMost = 20;
 struct Task {
   const LaunchCase *launch;
   const ProductCase *product;
-  Regime regime;
+  NumberRegime regime;
   size_t variant = 0;
   double seconds = 0;
-  Finding finding = {};
+  CaseResult finding = {};
 
   // Returns the weight for progress, in milliseconds.
   uint64_t weight() const { return static_cast<uint64_t>(seconds * 1e3) + 1; }
@@ -41,7 +41,7 @@ public:
   ShapesCheck(const Subject &subject, uint64_t seed)
       : kernels(*subject.kernels), noise(seed), work(listWork(*subject.emitted, *subject.program)) {
     std::string why;
-    library = runtime::Library::open(why);
+    library = runtime::MatmulLibrary::open(why);
     for (const DistinctLaunch &launch : work.launches)
       launches.emplace_back(launch, kSampleFlops);
     for (const DistinctProduct &product : work.products)
@@ -56,12 +56,12 @@ public:
 
 private:
   void list();
-  void report(Regime regime, Report &report) const;
+  void report(NumberRegime regime, Report &report) const;
 
   const runtime::Kernels &kernels;
   Noise noise;
   DistinctWork work;
-  std::unique_ptr<runtime::Library> library;
+  std::unique_ptr<runtime::MatmulLibrary> library;
   std::vector<LaunchCase> launches;
   std::vector<ProductCase> products;
   std::vector<Task> tasks;
@@ -70,13 +70,13 @@ private:
 } // namespace
 
 void ShapesCheck::list() {
-  for (Regime regime : kRegimes) {
+  for (NumberRegime regime : kRegimes) {
     for (const LaunchCase &launch : launches)
-      for (size_t v = 0; v < (regime == Regime::Usual ? launch.variants() : 1); ++v)
+      for (size_t v = 0; v < (regime == NumberRegime::Usual ? launch.variants() : 1); ++v)
         if (launch.has(regime))
           tasks.push_back({&launch, nullptr, regime, v, launch.seconds()});
     for (const ProductCase &product : products)
-      if (regime != Regime::Masked)
+      if (regime != NumberRegime::Masked)
         tasks.push_back({nullptr, &product, regime, 0, product.seconds()});
   }
 }
@@ -92,7 +92,7 @@ void ShapesCheck::run(const std::function<void(uint64_t)> &done) {
   unsigned threads = std::max(1u, std::thread::hardware_concurrency());
   if (library)
     library->finish(threads);
-  Setting setting{kernels, noise, library.get()};
+  CaseContext setting{kernels, noise, library.get()};
   // Start long tasks first, so that no thread ends late with one.
   std::vector<size_t> order(tasks.size());
   for (size_t i = 0; i < order.size(); ++i)
@@ -100,7 +100,7 @@ void ShapesCheck::run(const std::function<void(uint64_t)> &done) {
   llvm::stable_sort(order, [&](size_t a, size_t b) { return tasks[a].seconds > tasks[b].seconds; });
   std::atomic<size_t> next{0};
   auto help = [&](unsigned thread) {
-    Arena arena;
+    ScratchMapping arena;
     for (size_t i; (i = next++) < order.size();) {
       Task &task = tasks[order[i]];
       uint64_t stream = order[i] + 1;
@@ -118,7 +118,7 @@ void ShapesCheck::run(const std::function<void(uint64_t)> &done) {
     helper.join();
 }
 
-void ShapesCheck::report(Regime regime, Report &report) const {
+void ShapesCheck::report(NumberRegime regime, Report &report) const {
   std::vector<const Task *> found;
   for (const Task &task : tasks)
     if (task.regime == regime)
@@ -135,7 +135,7 @@ void ShapesCheck::report(Regime regime, Report &report) const {
   if (wrong > kFindingsAtMost)
     note += text(wrong - kFindingsAtMost, " more\n");
   std::string name =
-      regime == Regime::Usual ? "kernels:shapes" : "ranges:" + std::string(toString(regime));
+      regime == NumberRegime::Usual ? "kernels:shapes" : "ranges:" + std::string(toString(regime));
   auto silent = llvm::count_if(found, [](const Task *task) { return !task->finding.judged; });
   std::string without = silent ? text(", ", silent, " without a limit on any element") : "";
   report.add(name, text(found.front()->name(), ", of ", counted(found.size(), "run"), without),
@@ -143,13 +143,13 @@ void ShapesCheck::report(Regime regime, Report &report) const {
 }
 
 void ShapesCheck::report(Report &report) const {
-  for (Regime regime : kRegimes)
+  for (NumberRegime regime : kRegimes)
     this->report(regime, report);
 }
 
 void checkShapes(const Subject &subject, uint64_t seed, Report &report,
                  support::Progress *progress) {
-  std::optional<Doing> doing(std::in_place, progress, "list kernels");
+  std::optional<ProgressPhase> doing(std::in_place, progress, "list kernels");
   ShapesCheck check(subject, seed);
   doing.emplace(progress, "kernels at their sizes", check.weight());
   check.run([&](uint64_t weight) { doing->add(weight); });

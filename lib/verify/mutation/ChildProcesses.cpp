@@ -47,7 +47,7 @@ void bury(Record *records, size_t count, int child, int status) {
 
 } // namespace
 
-std::vector<std::string> inChildren(size_t count, unsigned processes, unsigned seconds,
+std::vector<std::string> runInChildProcesses(size_t count, unsigned processes, unsigned seconds,
                                     const std::function<std::string(size_t)> &work,
                                     const std::function<void(size_t)> &ended) {
   size_t bytes = sizeof(Shared) + count * sizeof(Record);

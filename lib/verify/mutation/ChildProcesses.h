@@ -13,7 +13,7 @@ namespace llmc::verify {
 // cut to 500 bytes; "crash" or "hang" if work(i) did not return within `seconds`. Calls `ended`
 // every few milliseconds with the number of items done. Returns an empty list if no shared memory
 // can be had. The calling process must have one thread.
-std::vector<std::string> inChildren(size_t count, unsigned processes, unsigned seconds,
+std::vector<std::string> runInChildProcesses(size_t count, unsigned processes, unsigned seconds,
                                     const std::function<std::string(size_t)> &work,
                                     const std::function<void(size_t)> &ended);
 

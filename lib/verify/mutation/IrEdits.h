@@ -2,7 +2,7 @@
 #ifndef LLMC_LIB_VERIFY_MUTATION_IREDITS_H
 #define LLMC_LIB_VERIFY_MUTATION_IREDITS_H
 
-#include "lib/pipeline/Phases.h"
+#include "lib/options/Phases.h"
 #include "mlir/IR/Operation.h"
 
 #include <functional>

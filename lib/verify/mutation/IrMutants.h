@@ -5,7 +5,7 @@
 #ifndef LLMC_LIB_VERIFY_MUTATION_IRMUTANTS_H
 #define LLMC_LIB_VERIFY_MUTATION_IRMUTANTS_H
 
-#include "lib/pipeline/Phases.h"
+#include "lib/options/Phases.h"
 #include "mlir/IR/BuiltinOps.h"
 
 #include <string>

@@ -185,8 +185,8 @@ Status MutantRunner::step(Executor &executor, size_t step) const {
   return executor.runStep(pointers);
 }
 
-Seen MutantRunner::see(const Executor &executor) const {
-  Seen seen;
+StepSnapshot MutantRunner::see(const Executor &executor) const {
+  StepSnapshot seen;
   for (uint32_t rank = 0; rank < executor.ranks(); ++rank) {
     uint32_t stage = executor.stageOfRank(rank);
     const std::byte *arena = executor.arena(rank);
@@ -206,7 +206,7 @@ Seen MutantRunner::see(const Executor &executor) const {
 
 double MutantRunner::largestOutput() const {
   double largest = 0;
-  for (const Seen &seen : expected) {
+  for (const StepSnapshot &seen : expected) {
     for (double value : seen.outputs)
       largest = std::isfinite(value) ? std::max(largest, std::abs(value)) : kInfinite;
     largest = std::max(largest, largestResult(seen));
@@ -214,7 +214,7 @@ double MutantRunner::largestOutput() const {
   return largest;
 }
 
-double MutantRunner::largestResult(const Seen &seen) const {
+double MutantRunner::largestResult(const StepSnapshot &seen) const {
   double largest = 0;
   size_t at = 0;
   for (uint32_t rank = 0; rank < arenas.size(); ++rank)
@@ -238,7 +238,7 @@ double MutantRunner::loss() const {
   return loss;
 }
 
-bool MutantRunner::compareRank(const Seen &expected, size_t &at, const Executor &executor,
+bool MutantRunner::compareRank(const StepSnapshot &expected, size_t &at, const Executor &executor,
                                uint32_t rank, double limit, RunResult &result) const {
   struct One {
     const StateShardT *state;
@@ -268,8 +268,8 @@ bool MutantRunner::compareRank(const Seen &expected, size_t &at, const Executor 
   return true;
 }
 
-bool MutantRunner::compareResults(const Seen &expected, const Executor &executor, double limit,
-                                  RunResult &result) const {
+bool MutantRunner::compareResults(const StepSnapshot &expected, const Executor &executor,
+                                  double limit, RunResult &result) const {
   size_t at = 0;
   for (uint32_t rank = 0; rank < executor.ranks(); ++rank)
     for (const auto &one : program.stages[executor.stageOfRank(rank)]->results) {
@@ -283,7 +283,7 @@ bool MutantRunner::compareResults(const Seen &expected, const Executor &executor
   return true;
 }
 
-bool MutantRunner::compare(const Seen &expected, const Executor &executor, double limit,
+bool MutantRunner::compare(const StepSnapshot &expected, const Executor &executor, double limit,
                            RunResult &result) const {
   size_t output = 0, state = 0;
   for (uint32_t rank = 0; rank < executor.ranks(); ++rank)
@@ -321,7 +321,7 @@ RunResult MutantRunner::run(ProgramT mutant, double limit) const {
   return result;
 }
 
-bool MutantRunner::holdsInEveryOrder(const ProgramT &mutant, double limit) const {
+bool MutantRunner::passesInDrawnOrders(const ProgramT &mutant, double limit) const {
   for (uint64_t order = 1; order <= kOrders; ++order) {
     auto executor = start(mutant, order);
     if (!executor)

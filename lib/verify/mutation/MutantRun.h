@@ -17,7 +17,7 @@ namespace llmc::verify {
 
 // Holds what the host and the next step see after a step: on each rank loss and other outputs,
 // gradients, parameters, moments; the results of an inference.
-struct Seen {
+struct StepSnapshot {
   std::vector<double> outputs;
   std::vector<std::vector<std::byte>> states, results;
 };
@@ -47,7 +47,7 @@ public:
 
   // Returns whether runs of `mutant` in drawn orders (runtime/cpu/Adversary.h) give what a run in
   // order gives, and read no poison.
-  bool holdsInEveryOrder(const planfile::ProgramT &mutant, double limit) const;
+  bool passesInDrawnOrders(const planfile::ProgramT &mutant, double limit) const;
 
   // Returns the largest loss, norm, count or element of a result of all steps; infinity if one of
   // them is NaN.
@@ -62,13 +62,13 @@ private:
   start(const planfile::ProgramT &plan, std::optional<uint64_t> order = std::nullopt) const;
   void addNoise(const runtime::Executor &executor) const;
   support::Status step(runtime::Executor &executor, size_t step) const;
-  Seen see(const runtime::Executor &executor) const;
-  bool compare(const Seen &expected, const runtime::Executor &executor, double limit,
+  StepSnapshot see(const runtime::Executor &executor) const;
+  bool compare(const StepSnapshot &expected, const runtime::Executor &executor, double limit,
                RunResult &result) const;
-  double largestResult(const Seen &seen) const;
-  bool compareResults(const Seen &expected, const runtime::Executor &executor, double limit,
+  double largestResult(const StepSnapshot &seen) const;
+  bool compareResults(const StepSnapshot &expected, const runtime::Executor &executor, double limit,
                       RunResult &result) const;
-  bool compareRank(const Seen &expected, size_t &at, const runtime::Executor &executor,
+  bool compareRank(const StepSnapshot &expected, size_t &at, const runtime::Executor &executor,
                    uint32_t rank, double limit, RunResult &result) const;
 
   const planfile::ProgramT &program;
@@ -77,7 +77,7 @@ private:
   double noise = 0;
   std::vector<std::vector<std::byte>> arenas; // contents before the first step, by rank
   std::vector<std::vector<std::vector<std::byte>>> inputs; // by step and input
-  std::vector<Seen> expected;                 // by step
+  std::vector<StepSnapshot> expected;                 // by step
 };
 
 } // namespace llmc::verify

@@ -1,8 +1,8 @@
 // Enumerates the mutants of a plan, fault by fault.
 #include "lib/verify/mutation/Mutants.h"
 
-#include "lib/planfile/CheckWalk.h"
-#include "lib/verify/mutation/InstructionFamilies.h"
+#include "lib/planfile/Trace.h"
+#include "lib/verify/mutation/InstructionClasses.h"
 
 #include <algorithm>
 #include <map>
@@ -492,7 +492,7 @@ private:
   }
 
   const ProgramT &program;
-  InstructionFamilies families;
+  InstructionClasses families;
   std::vector<Mutant> mutants;
 };
 

@@ -1,8 +1,8 @@
 // Lists, samples, decides and summarizes the mutants of a plan.
 #include "lib/verify/mutation/Mutation.h"
 
-#include "lib/verify/subject/Doing.h"
-#include "lib/verify/mutation/MutantCourt.h"
+#include "lib/verify/subject/ProgressPhase.h"
+#include "lib/verify/mutation/PlanMutationRunner.h"
 #include "runtime/cpu/Executor.h"
 
 #include <algorithm>
@@ -87,10 +87,10 @@ json summarize(const std::vector<Mutant> &mutants, const std::vector<Decision> &
           {"total", 0}, {"killed_by", json::object()}, {"equivalent", 0}, {"survivors", 0}};
     json &entry = faults[fault];
     count(entry, "total");
-    if (!decision.killer.empty()) {
+    if (!decision.overwriter.empty()) {
       ++killed;
-      count(killedBy, decision.killer);
-      count(entry["killed_by"], decision.killer);
+      count(killedBy, decision.overwriter);
+      count(entry["killed_by"], decision.overwriter);
     } else if (!decision.reason.empty()) {
       ++equivalent;
       ++reasons[decision.reason];
@@ -168,9 +168,9 @@ support::Result<json> mutate(const ProgramT &program, const runtime::Kernels &ke
   size_t listed = all.size();
   std::vector<Mutant> mutants = sample(std::move(all), options.most);
   unsigned processes = options.processes ? options.processes : runtime::availableCores();
-  Doing doing(options.progress, "mutants", mutants.size());
+  ProgressPhase doing(options.progress, "mutants", mutants.size());
   std::vector<Decision> decisions =
-      MutantCourt(plan.program, std::move(runners), options.without)
+      PlanMutationRunner(plan.program, std::move(runners), options.without)
           .decide(mutants, processes, [&](uint64_t done) { doing.reach(done); });
   if (decisions.size() != mutants.size())
     return error("no memory for ", mutants.size(), " mutants");
@@ -188,8 +188,8 @@ std::string mutationText(const json &mutants) {
     char line[96];
     std::snprintf(line, sizeof line, "  %-9s %6d", fault.c_str(), entry["total"].get<int>());
     out << line << ":";
-    for (const auto &[killer, n] : entry["killed_by"].items())
-      out << " " << killer << " " << n << ",";
+    for (const auto &[overwriter, n] : entry["killed_by"].items())
+      out << " " << overwriter << " " << n << ",";
     out << " equivalent " << entry["equivalent"] << ", survivors " << entry["survivors"] << "\n";
   }
   for (const auto &entry : mutants["reasons"])

@@ -3,7 +3,7 @@
 #ifndef LLMC_LIB_VERIFY_MUTATION_MUTATION_H
 #define LLMC_LIB_VERIFY_MUTATION_MUTATION_H
 
-#include "lib/pipeline/Options.h"
+#include "lib/options/Options.h"
 #include "lib/planfile/Program.h"
 #include "lib/support/Error.h"
 #include "lib/support/Progress.h"

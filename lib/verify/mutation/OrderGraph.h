@@ -34,7 +34,7 @@ public:
 
   const std::vector<Execution> &executions() const { return all; }
   // Returns the members of each collective, in group order.
-  const std::vector<std::vector<uint32_t>> &meetings() const { return met; }
+  const std::vector<std::vector<uint32_t>> &collectiveGroups() const { return met; }
 
   // Calls begin(i) and end(i) of each execution in an order that respects all edges, all of a
   // step before the next step.

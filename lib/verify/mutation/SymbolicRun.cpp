@@ -177,7 +177,7 @@ public:
     for (uint32_t rank = 0; rank < ranks; ++rank)
       memories.emplace_back(mix(1, rank), stageAt(rank).arena_bytes);
     taken.resize(graph.executions().size());
-    meetingsDone.assign(graph.meetings().size(), {});
+    meetingsDone.assign(graph.collectiveGroups().size(), {});
     int64_t step = -1;
     auto enter = [&](uint32_t next) {
       for (; step < next; ++step) {
@@ -328,7 +328,7 @@ private:
 
   Pieces received(uint32_t n, const CollectiveT &collective) {
     auto meeting = static_cast<size_t>(graph.executions()[n].partner);
-    const std::vector<uint32_t> &members = graph.meetings()[meeting];
+    const std::vector<uint32_t> &members = graph.collectiveGroups()[meeting];
     auto index = static_cast<uint64_t>(std::find(members.begin(), members.end(), n) -
                                        members.begin());
     uint64_t bytes = collective.count * byteSize(collective.dtype);

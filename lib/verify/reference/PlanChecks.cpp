@@ -37,7 +37,9 @@ bool checkExact(const Outcome &got, const Reference &reference, const std::strin
   if (reference.one.options.infer) {
     TensorError results = resultError(got.results, exact.results);
     bool good = report.add(name + "outputs", results.name, results.value, kExact);
-    return report.add(name + "replicas", "copies of one element", got.replicaError, kExact) && good;
+    return report.add(name + "replicas", "copies of one element", got.maxReplicaDifference,
+                      kExact) &&
+           good;
   }
   TensorError gradients = gradientError(got.gradients, exact.gradients);
   bool good = report.add(name + "loss", "first step",
@@ -45,7 +47,7 @@ bool checkExact(const Outcome &got, const Reference &reference, const std::strin
   good &= report.add(name + "gradients", gradients.name, gradients.value, kExact);
   good &= report.add(name + "norm", "grad_norm, tokens", outputError(got.outputs, exact.outputs),
                      kExact);
-  good &= report.add(name + "replicas", "copies of one element", got.replicaError, kExact);
+  good &= report.add(name + "replicas", "copies of one element", got.maxReplicaDifference, kExact);
   return good;
 }
 
@@ -68,7 +70,9 @@ bool checkKernels(const Subject &subject, const Reference &reference, Outcome &o
     TensorError elements = resultError(outcome.results, exact.results);
     good &= report.add("kernels:elements", elements.name, elements.value,
                        5 * limit(reference.elements));
-    return report.add("kernels:replicas", "copies of one element", outcome.replicaError, 0) && good;
+    return report.add("kernels:replicas", "copies of one element", outcome.maxReplicaDifference,
+                      0) &&
+           good;
   }
   TensorError gradients = gradientError(outcome.gradients, exact.gradients);
   bool good = report.add("kernels:loss", "first step",
@@ -77,7 +81,7 @@ bool checkKernels(const Subject &subject, const Reference &reference, Outcome &o
                      limit(reference.gradients.value));
   good &= report.add("kernels:norm", "grad_norm, tokens",
                      outputError(outcome.outputs, exact.outputs), limit(reference.outputs));
-  good &= report.add("kernels:replicas", "copies of one element", outcome.replicaError, 0);
+  good &= report.add("kernels:replicas", "copies of one element", outcome.maxReplicaDifference, 0);
   return good;
 }
 

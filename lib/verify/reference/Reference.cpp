@@ -3,7 +3,7 @@
 #include "lib/verify/interpret/CompareUpdates.h"
 #include "lib/verify/interpret/Interpret.h"
 #include "lib/verify/interpret/Sources.h"
-#include "lib/verify/subject/Doing.h"
+#include "lib/verify/subject/ProgressPhase.h"
 #include "lib/verify/subject/RunPlan.h"
 
 using namespace mlir;
@@ -26,11 +26,11 @@ const Outcome &exactOfPlan(const Reference &reference) {
 }
 
 FailureOr<Reference> makeReference(MLIRContext &context, const CompileOptions &options,
-                                   uint64_t seed, bool withPlan, StandIn standIn,
-                                   support::Progress *progress, bool oneValueAUse) {
+                                   uint64_t seed, bool withPlan, ModelReplacement modelReplacement,
+                                   support::Progress *progress, bool unifyShared) {
   Reference reference;
-  std::optional<Doing> doing(std::in_place, progress, "compile for one rank");
-  FailureOr<Subject> one = compileSubject(context, oneRank(options), Phase::Emit, standIn);
+  std::optional<ProgressPhase> doing(std::in_place, progress, "compile for one rank");
+  FailureOr<Subject> one = compileSubject(context, oneRank(options), Phase::Emit, modelReplacement);
   if (failed(one))
     return failure();
   reference.one = std::move(*one);
@@ -39,8 +39,8 @@ FailureOr<Reference> makeReference(MLIRContext &context, const CompileOptions &o
   if (!trial)
     return trained.emitError() << trial.message();
   reference.trial = std::move(*trial);
-  if (oneValueAUse)
-    giveUsesOneValue(reference.one.at(Phase::Import), reference.trial.weights);
+  if (unifyShared)
+    unifySharedTensors(reference.one.at(Phase::Import), reference.trial.weights);
   doing.emplace(progress, "one rank in double",
                 microBatchesOf(reference.one.options, reference.trial));
   FailureOr<Outcome> exact =

@@ -44,13 +44,13 @@ uint64_t microBatchesOf(const CompileOptions &options, const Trial &trial);
 
 // Compiles for one rank, draws the steps and interprets them in double. With `withPlan` it also
 // runs the one-rank plan's first step with its kernels, on micro-batches that all differ.
-// `standIn` is as in compileSubject(). With `oneValueAUse` all uses of one stored tensor start
-// from the same values, as they do in the file. Fails after diagnostics.
+// `modelReplacement` is as in compileSubject(). With `unifyShared` all uses of one stored tensor
+// start from the same values, as they do in the file. Fails after diagnostics.
 mlir::FailureOr<Reference> makeReference(mlir::MLIRContext &context, const CompileOptions &options,
                                          uint64_t seed, bool withPlan = true,
-                                         StandIn standIn = {},
+                                         ModelReplacement modelReplacement = {},
                                          support::Progress *progress = nullptr,
-                                         bool oneValueAUse = false);
+                                         bool unifyShared = false);
 
 } // namespace llmc::verify
 

@@ -2,8 +2,8 @@
 #ifndef LLMC_LIB_VERIFY_REFERENCE_VERIFYOPTIONS_H
 #define LLMC_LIB_VERIFY_REFERENCE_VERIFYOPTIONS_H
 
-#include "lib/pipeline/Options.h"
-#include "lib/pipeline/Phases.h"
+#include "lib/options/Options.h"
+#include "lib/options/Phases.h"
 #include "lib/support/Progress.h"
 #include "lib/verify/subject/Subject.h"
 
@@ -12,17 +12,17 @@
 
 namespace llmc::verify {
 
-// Selects when a scaled-down model (lib/verify/scaled/Twin.h) is verified in place of the plan: if
-// the model does not fit here, always, never.
-enum class TwinChoice { Auto, On, Off };
+// Selects when a scaled-down model (lib/verify/scaled/ScaledDownModel.h) is verified in place of
+// the plan: if the model does not fit here, always, never.
+enum class ScaledDownMode { Auto, On, Off };
 
 // Holds the choices of one verification.
 struct VerifyOptions {
   CompileOptions compile; // compile.model may be the dump of a phase boundary
   std::optional<Phase> after; // checks this phase boundary alone
   uint64_t seed = 1;
-  TwinChoice twin = TwinChoice::Auto;
-  StandIn standIn; // replaces compile.model, unless null
+  ScaledDownMode twin = ScaledDownMode::Auto;
+  ModelReplacement modelReplacement; // replaces compile.model, unless null
   bool shapes = true; // also runs each kernel alone, at its real sizes
   unsigned interleavings = 0; // number of runs in drawn orders
   std::string oracle; // Python that runs the model's own file (oracle/Oracle.h); empty: none

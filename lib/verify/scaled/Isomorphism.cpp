@@ -1,7 +1,7 @@
 // Compares the tables of both plans field by field, then their data flow by last writers.
 #include "lib/verify/scaled/Isomorphism.h"
 
-#include "lib/planfile/CheckWalk.h"
+#include "lib/planfile/Trace.h"
 #include "lib/support/Error.h"
 
 #include <algorithm>
@@ -113,7 +113,7 @@ private:
       return true;
     if (++result.count <= 20)
       result.differences.push_back(text(where, ": ", what, " is ", show(a), " in the plan, ",
-                                        show(b), " in the twin"));
+                                        show(b), " in the scaled-down plan"));
     return false;
   }
   template <class T> bool sameEnum(const std::string &where, const char *what, T a, T b) {

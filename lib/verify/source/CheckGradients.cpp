@@ -3,11 +3,11 @@
 // which a wrong g equals with probability 0. Neither the compiler's differentiation rules nor the
 // loss that it builds take part.
 #include "dialects/graph/GraphAttrs.h"
-#include "lib/verify/subject/Captured.h"
+#include "lib/verify/subject/DiagnosticCapture.h"
 #include "lib/verify/interpret/Forward.h"
 #include "lib/verify/source/FromFile.h"
 #include "lib/verify/interpret/Interpret.h"
-#include "lib/verify/source/MeantConstants.h"
+#include "lib/verify/source/ExactConstants.h"
 #include "lib/verify/interpret/Sources.h"
 #include "runtime/states/Random.h"
 
@@ -50,7 +50,7 @@ Dual crossEntropy(const DualTensor &logits, const double *labels, double &counte
 // Evaluates the loss of the imported model with dual numbers.
 class Imported {
 public:
-  Imported(ModuleOp module, const Trial &trial) : meant(withMeantConstants(module)), trial(trial) {}
+  Imported(ModuleOp module, const Trial &trial) : meant(withExactConstants(module)), trial(trial) {}
 
   // Returns the mean loss of the first step and its slope along `direction` (by source tensor).
   FailureOr<Dual> loss(const NamedTensors &direction);
@@ -186,7 +186,7 @@ FailureOr<size_t> lastWrong(Imported &imported, const Direction &drawn, size_t c
 // differ from them (0.1 in float32).
 FailureOr<Outcome> firstStep(const Reference &reference) {
   bool changed = false;
-  auto meant = withMeantConstants(reference.one.at(Phase::Train), &changed);
+  auto meant = withExactConstants(reference.one.at(Phase::Train), &changed);
   if (!changed)
     return reference.exact;
   Trial first = reference.trial;
@@ -200,7 +200,7 @@ bool checkGradients(const Reference &reference, Report &report) {
   ModuleOp module = reference.one.at(Phase::Import);
   if (!module || reference.one.options.infer)
     return true;
-  Captured captured(module.getContext());
+  DiagnosticCapture captured(module.getContext());
   auto fails = [&] { return report.add("fp64:train:run", "@forward", 1, 0, captured.text); };
   FailureOr<Outcome> got = firstStep(reference);
   if (failed(got) || got->losses.empty())

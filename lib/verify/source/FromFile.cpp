@@ -2,9 +2,9 @@
 #include "lib/verify/source/FromFile.h"
 
 #include "dialects/graph/GraphAttrs.h"
-#include "lib/verify/subject/Captured.h"
+#include "lib/verify/subject/DiagnosticCapture.h"
 #include "lib/verify/interpret/Forward.h"
-#include "lib/verify/source/MeantConstants.h"
+#include "lib/verify/source/ExactConstants.h"
 #include "lib/verify/interpret/Sources.h"
 
 using namespace mlir;
@@ -21,7 +21,7 @@ std::string nameOfResult(func::FuncOp func, unsigned i) {
 
 // Returns the float outputs of the first micro-batch, by name.
 FailureOr<NamedTensors> outputsOf(ModuleOp module, const Trial &trial) {
-  OwningOpRef<ModuleOp> meant = withMeantConstants(module);
+  OwningOpRef<ModuleOp> meant = withExactConstants(module);
   func::FuncOp forward = forwardOf(*meant);
   if (!forward)
     return failure();
@@ -42,7 +42,7 @@ bool checkRaised(ModuleOp raised, const Reference &reference, Report &report) {
   ModuleOp imported = reference.one.at(Phase::Import);
   if (!imported)
     return true;
-  Captured captured(raised.getContext());
+  DiagnosticCapture captured(raised.getContext());
   auto expected = outputsOf(imported, reference.trial), got = outputsOf(raised, reference.trial);
   if (failed(expected) || failed(got))
     return report.add("fp64:raise:run", "@forward", 1, 0, captured.text);

@@ -56,7 +56,7 @@ public:
 
 private:
   // Describes what an argument holds: its source, under the name that the file has at its offset.
-  struct Held {
+  struct HeldRange {
     std::string source;
     SmallVector<int64_t> strides;
     int64_t offset = 0;
@@ -297,7 +297,7 @@ private:
 
   // Returns the weight of the product that a value comes from, through ops that keep its rows
   // apart.
-  const Held *madeBy(Value value) {
+  const HeldRange *madeBy(Value value) {
     while (Operation *def = value.getDefiningOp()) {
       if (auto product = dyn_cast<graph::MatmulOp>(def)) {
         auto found = held.find(product.getRhs());
@@ -312,7 +312,7 @@ private:
 
   // Checks that a fused matrix has queries, keys and values in this order.
   void checkFused(graph::AttentionOp op) {
-    const Held *parts[3] = {madeBy(op->getOperand(0)), madeBy(op->getOperand(1)),
+    const HeldRange *parts[3] = {madeBy(op->getOperand(0)), madeBy(op->getOperand(1)),
                             madeBy(op->getOperand(2))};
     for (size_t i = 0; i + 1 < 3; ++i)
       if (parts[i] && parts[i + 1] && parts[i] != parts[i + 1] &&
@@ -351,7 +351,7 @@ private:
   ModuleOp module;
   const FileModel &file;
   std::string modelType;
-  llvm::DenseMap<Value, Held> held;
+  llvm::DenseMap<Value, HeldRange> held;
   llvm::DenseMap<Value, Arguments> stored;
   std::map<std::string, MadeOf> madeOf_; // by value of the file's graph
   std::map<std::string, std::vector<std::string>> namesOf; // file's tensor -> names of its source

@@ -47,7 +47,7 @@ struct Outcome {
   // this field and the next.
   NamedTensors results;
   // Holds the largest absolute difference between copies of one element on different ranks.
-  double replicaError = 0;
+  double maxReplicaDifference = 0;
 };
 
 // Returns |got - expected| / |expected|; infinity where either is not finite.

@@ -67,8 +67,8 @@ std::string Report::text() const {
   else
     out << "not equal: " << failed << " of " << support::counted(checks.size(), "check") << (failed == 1 ? " fails\n" : " fail\n");
   if (!border.empty())
-    out << "the numbers part first at border " << border << (place.empty() ? "" : ": " + place)
-        << "\n";
+    out << "the numbers differ first at phase boundary " << border
+        << (place.empty() ? "" : ": " + place) << "\n";
   return out.str();
 }
 

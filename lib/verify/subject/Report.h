@@ -31,7 +31,7 @@ struct Report {
   std::string relation;
   std::vector<Check> checks;
   // Identifies the first phase boundary at which the numbers differ from the model's
-  // ("partition"), or is empty; `place` describes where (Place.h).
+  // ("partition"), or is empty; `place` describes where (FaultLocation.h).
   std::string border, place;
   nlohmann::json mutants; // object of --json, null if nothing was mutated
 

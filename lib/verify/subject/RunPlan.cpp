@@ -171,7 +171,7 @@ support::Result<std::vector<std::vector<std::byte>>> packInputs(const ProgramT &
       return status.takeError();
     std::vector<std::byte> bytes(value.data.size() * planfile::byteSize(input->dtype));
     // Permute as the runtime's loader does before the executor sees the rows.
-    std::vector<uint64_t> places = planfile::permutedPlaces(*program.mesh, *input);
+    std::vector<uint64_t> places = planfile::permutedIndices(*program.mesh, *input);
     auto row = static_cast<int64_t>(places.size());
     for (int64_t i = 0; i < value.size(); ++i)
       writeElement(input->dtype, bytes.data(),
@@ -198,7 +198,7 @@ support::Result<NamedTensors> gatherSources(const Executor &executor, StateRole 
   return tensors;
 }
 
-double replicaError(const Executor &executor) {
+double maxReplicaDifference(const Executor &executor) {
   const ProgramT &program = executor.program();
   double worst = 0;
   // Map name, role and position of a shard to the first copy of it.
@@ -210,7 +210,7 @@ double replicaError(const Executor &executor) {
       if (state->role != StateRole::Parameter && !gradient)
         continue;
       forEachHolder(executor, stage, [&](uint32_t rank, const std::vector<uint32_t> &at) {
-        runtime::Held held = runtime::heldBy(program, stage, *state, at);
+        runtime::HeldRange held = runtime::heldRangeOf(program, stage, *state, at);
         if (held.count == 0)
           return;
         runtime::Shard shard(*state, *program.mesh, at);
@@ -273,7 +273,7 @@ static support::Result<Outcome> runInference(Executor &executor, const Trial &tr
       inputs.push_back(bytes.data());
     if (support::Status status = executor.runStep(inputs); !status)
       return status.takeError();
-    outcome.results = gatherResults(executor, outcome.replicaError);
+    outcome.results = gatherResults(executor, outcome.maxReplicaDifference);
   }
   return outcome;
 }
@@ -299,7 +299,8 @@ support::Result<Outcome> runPlan(const ProgramT &program, const runtime::Kernels
     if (support::Status status = executor.runStep(inputs); !status)
       return error("step ", step + 1, ": ", status.message());
     outcome.losses.push_back(runtime::readOutput(executor, "loss").value_or(NAN));
-    outcome.replicaError = std::max(outcome.replicaError, replicaError(executor));
+    outcome.maxReplicaDifference =
+        std::max(outcome.maxReplicaDifference, maxReplicaDifference(executor));
     if (step != 0)
       continue;
     for (const char *name : {"grad_norm", "tokens"})

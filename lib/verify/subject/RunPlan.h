@@ -33,7 +33,7 @@ support::Result<NamedTensors> gatherSources(const runtime::Executor &executor,
                                             planfile::StateRole role);
 // Returns the largest absolute difference between copies of one element of a parameter or
 // gradient on different ranks; infinite if only one of two copies is a number.
-double replicaError(const runtime::Executor &executor);
+double maxReplicaDifference(const runtime::Executor &executor);
 
 // Returns the initial weights as the runtime would take them: from the model's files, which it
 // also looks for in `folder`, else drawn from `seed` by its own rule.

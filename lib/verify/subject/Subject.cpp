@@ -50,11 +50,11 @@ LogicalResult compileFrom(ModuleOp module, Phase from, Phase upTo, Subject &subj
 }
 
 FailureOr<Subject> compileSubject(MLIRContext &context, const CompileOptions &options, Phase upTo,
-                                  StandIn standIn) {
+                                  ModelReplacement modelReplacement) {
   Subject subject;
   subject.options = options;
-  if (standIn) {
-    if (failed(compileFrom(standIn.module, standIn.border, upTo, subject)))
+  if (modelReplacement) {
+    if (failed(compileFrom(modelReplacement.module, modelReplacement.border, upTo, subject)))
       return failure();
     return subject;
   }

@@ -2,8 +2,8 @@
 #ifndef LLMC_LIB_VERIFY_SUBJECT_SUBJECT_H
 #define LLMC_LIB_VERIFY_SUBJECT_SUBJECT_H
 
-#include "lib/pipeline/Options.h"
-#include "lib/pipeline/Phases.h"
+#include "lib/options/Options.h"
+#include "lib/options/Phases.h"
 #include "lib/planfile/Program.h"
 #include "lib/verify/steps/Training.h"
 #include "mlir/IR/BuiltinOps.h"
@@ -33,17 +33,19 @@ struct Subject {
 };
 
 // Refers to a module that replaces options.model, and the phase boundary at which it is.
-struct StandIn {
-  StandIn(mlir::ModuleOp module = {}, Phase border = Phase::Raise)
+struct ModelReplacement {
+  ModelReplacement(mlir::ModuleOp module = {}, Phase border = Phase::Raise)
       : module(module), border(border) {}
   explicit operator bool() const { return module != nullptr; }
   mlir::ModuleOp module;
   Phase border;
 };
 
-// Compiles options.model, or `standIn` in its place, up to a phase. Fails after diagnostics.
+// Compiles options.model, or `modelReplacement` in its place, up to a phase. Fails after
+// diagnostics.
 mlir::FailureOr<Subject> compileSubject(mlir::MLIRContext &context, const CompileOptions &options,
-                                        Phase upTo = Phase::Emit, StandIn standIn = {});
+                                        Phase upTo = Phase::Emit,
+                                        ModelReplacement modelReplacement = {});
 
 // Continues a compilation from a copy of `module`, which is after phase `from`. If a phase fails,
 // `failedIn` is that phase and `subject` has the modules before it. Fails after diagnostics.

@@ -129,7 +129,8 @@ struct ShrinkConstantOperands : RewritePattern {
       if (!dense)
         continue;
       auto none = RankedTensorType::get({}, dense.getElementType());
-      DenseElementsAttr value = dense.isSplat() ? dense.resizeSplat(none) : withoutRepeats(dense);
+      DenseElementsAttr value =
+          dense.isSplat() ? dense.resizeSplat(none) : dropBroadcastDims(dense);
       auto type = cast<RankedTensorType>(value.getType());
       if (type == operand.get().getType() ||
           !givesSameShape(op, operand.getOperandNumber(), type.getShape()))

@@ -100,7 +100,7 @@ private:
     return ops[layers.start + group * layers.period + op];
   }
   // Identifies the position of a value in its group; group -1 is outside the candidate.
-  struct Place {
+  struct GroupPosition {
     int64_t group = -1, op = 0;
     unsigned result = 0;
   };
@@ -118,7 +118,7 @@ private:
     });
   }
 
-  Place placeOf(Value value) const {
+  GroupPosition groupPositionOf(Value value) const {
     Operation *op = value.getDefiningOp();
     auto found = op ? positions.find(op) : positions.end();
     if (found == positions.end() || found->second < layers.start || found->second >= layers.end())
@@ -140,10 +140,10 @@ private:
 
   std::optional<Layers::Operand> sourceOf(ArrayRef<Value> values) {
     using Operand = Layers::Operand;
-    Place first = placeOf(values[0]);
+    GroupPosition first = groupPositionOf(values[0]);
     if (first.group == 0) {
       for (auto [group, value] : llvm::enumerate(values)) {
-        Place place = placeOf(value);
+        GroupPosition place = groupPositionOf(value);
         if (place.group != int64_t(group) || place.op != first.op || place.result != first.result)
           return std::nullopt;
       }
@@ -167,9 +167,9 @@ private:
       SmallVector<Value> list(values);
       return Operand{Operand::Gathered, indexIn(layers.gathered, list)};
     }
-    Place next = placeOf(values[1]);
+    GroupPosition next = groupPositionOf(values[1]);
     for (int64_t group = 1; group < layers.count; ++group) {
-      Place place = placeOf(values[group]);
+      GroupPosition place = groupPositionOf(values[group]);
       if (place.group != group - 1 || place.op != next.op || place.result != next.result)
         return std::nullopt;
     }

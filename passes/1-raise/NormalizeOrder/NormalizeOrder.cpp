@@ -3,7 +3,7 @@
 #include "mlir/IR/Dominance.h"
 #include "mlir/Transforms/CSE.h"
 #include "passes/1-raise/Equation.h"
-#include "passes/1-raise/NormalizeOrder/Colours.h"
+#include "passes/1-raise/NormalizeOrder/ColorRefinement.h"
 #include "passes/1-raise/Parameters.h"
 #include "passes/1-raise/Passes.h"
 
@@ -30,9 +30,9 @@ static void swapOperands(Operation *op) {
 }
 
 static void orderOperands(func::FuncOp func) {
-  Colours colours(func);
+  ColorRefinement colors(func);
   for (Operation &op : func.getBody().front())
-    if (isCommutative(&op) && colours.less(op.getOperand(1), op.getOperand(0)))
+    if (isCommutative(&op) && colors.less(op.getOperand(1), op.getOperand(0)))
       swapOperands(&op);
 }
 
@@ -67,7 +67,7 @@ static void nameLetters(MatmulOp matmul) {
 //===-- Ops -----------------------------------------------------------------===//
 
 // Returns the ops in post-order from the results, first operands first.
-static SmallVector<Operation *> orderOfNeed(func::FuncOp func) {
+static SmallVector<Operation *> postOrder(func::FuncOp func) {
   SmallVector<Operation *> order;
   llvm::DenseSet<Operation *> done;
   SmallVector<std::pair<Operation *, unsigned>> stack;
@@ -90,9 +90,9 @@ static SmallVector<Operation *> orderOfNeed(func::FuncOp func) {
 }
 
 // Finds values that are computed from parameters and constants alone.
-class Derived {
+class ParameterExpressions {
 public:
-  explicit Derived(ArrayRef<Operation *> order) {
+  explicit ParameterExpressions(ArrayRef<Operation *> order) {
     for (Operation *op : order)
       if (!op->getNumRegions() && llvm::all_of(op->getOperands(), [&](Value operand) {
             return isParameter(operand) || forms.contains(operand);
@@ -148,8 +148,8 @@ private:
 
 static void orderOps(func::FuncOp func) {
   Block &block = func.getBody().front();
-  SmallVector<Operation *> order = orderOfNeed(func);
-  llvm::DenseSet<Operation *> shared = Derived(order).shared(order);
+  SmallVector<Operation *> order = postOrder(func);
+  llvm::DenseSet<Operation *> shared = ParameterExpressions(order).shared(order);
   llvm::DenseSet<Value> weighted; // depends on a parameter
   SmallVector<Operation *> front, rest;
   for (Operation *op : order) {
@@ -179,7 +179,7 @@ static void orderArguments(func::FuncOp func) {
   for (Operation &op : func.getBody().front())
     used.insert(op.operand_begin(), op.operand_end());
   SmallVector<BlockArgument> inputs, parameters;
-  bool all = keepsInputs(func->getParentOfType<ModuleOp>());
+  bool all = isInference(func->getParentOfType<ModuleOp>());
   if (all)
     llvm::copy_if(func.getArguments(), std::back_inserter(inputs),
                   [](BlockArgument argument) { return !isParameter(argument); });

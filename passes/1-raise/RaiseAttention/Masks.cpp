@@ -64,10 +64,12 @@ std::optional<Visibility> raise::ruleOf(int64_t rows, int64_t keys,
   return simplest(rule, rows, keys);
 }
 
-Sight raise::sightOf(double number, bool logical) {
+MaskEffect raise::maskEffectOf(double number, bool logical) {
   if (logical)
-    return number != 0 ? Sight::Seen : Sight::Hidden;
-  return number == 0 ? Sight::Seen : number <= kHidden ? Sight::Hidden : Sight::Neither;
+    return number != 0 ? MaskEffect::Seen : MaskEffect::Hidden;
+  return number == 0         ? MaskEffect::Seen
+         : number <= kHidden ? MaskEffect::Hidden
+                             : MaskEffect::Neither;
 }
 
 static std::optional<Visibility> readRule(DenseElementsAttr mask, int64_t rows, int64_t keys,
@@ -77,16 +79,17 @@ static std::optional<Visibility> readRule(DenseElementsAttr mask, int64_t rows, 
   Elements elements(mask);
   int64_t ownKeys = shape.size() >= 1 ? shape.back() : 1;
   int64_t ownRows = shape.size() >= 2 ? shape[shape.size() - 2] : 1;
-  if (mask.isSplat() && sightOf(elements[0], logical) == Sight::Seen)
+  if (mask.isSplat() && maskEffectOf(elements[0], logical) == MaskEffect::Seen)
     return simplest(known, rows, keys);
   int64_t plane = ownRows * ownKeys;
   for (int64_t i = 0; i < elements.size(); ++i)
-    if (sightOf(elements[i], logical) == Sight::Neither ||
-        (i >= plane && sightOf(elements[i], logical) != sightOf(elements[i % plane], logical)))
+    if (maskEffectOf(elements[i], logical) == MaskEffect::Neither ||
+        (i >= plane &&
+         maskEffectOf(elements[i], logical) != maskEffectOf(elements[i % plane], logical)))
       return std::nullopt;
   return ruleOf(rows, keys, [&](int64_t row, int64_t key) {
     int64_t at = (ownRows == 1 ? 0 : row) * ownKeys + (ownKeys == 1 ? 0 : key);
-    return known.sees(row, key) && sightOf(elements[at], logical) == Sight::Seen;
+    return known.sees(row, key) && maskEffectOf(elements[at], logical) == MaskEffect::Seen;
   });
 }
 

@@ -12,7 +12,7 @@ namespace llmc::raise {
 // Bounds what a mask adds to hide a key: the key's weight underflows to zero.
 inline constexpr double kHidden = -1e4;
 // Bounds a number that absorbs any score to which it is added.
-inline constexpr double kSwallows = -1e30;
+inline constexpr double kAbsorbsScore = -1e30;
 
 // Describes the keys j that row i sees, lo(i) <= j <= hi(i): all of them, or as the attributes of
 // graph.attention define.
@@ -35,8 +35,8 @@ std::optional<Visibility> ruleOf(int64_t rows, int64_t keys,
                                  llvm::function_ref<bool(int64_t, int64_t)> sees);
 
 // Classifies a number of a mask: 0 hides in an i1 mask; in one that is added, kHidden or less does.
-enum class Sight { Seen, Hidden, Neither };
-Sight sightOf(double number, bool logical);
+enum class MaskEffect { Seen, Hidden, Neither };
+MaskEffect maskEffectOf(double number, bool logical);
 
 // Reads constant masks, each once: all layers have the same.
 class MaskReader {

@@ -5,7 +5,7 @@
 #include "passes/1-raise/Patterns.h"
 #include "passes/1-raise/RaiseAttention/Scores.h"
 #include "passes/1-raise/RaiseAttention/SimplifyAttention.h"
-#include "passes/1-raise/RaiseAttention/SpeltSoftmax.h"
+#include "passes/1-raise/RaiseAttention/DecomposedSoftmax.h"
 
 using namespace mlir;
 using namespace llmc;
@@ -179,9 +179,9 @@ struct RaiseProduct : OpRewritePattern<MatmulOp> {
       mask = arrangeMask(build, mask, first.result, shapeOf(scores.product.getResult()), *letters);
     auto lse = RankedTensorType::get(shapeOf(qa).drop_back(), elementOf(qa));
     const Visibility &seen = scores.visibility;
-    auto attention = AttentionOp::create(rewriter, op.getLoc(), TypeRange{qa.getType(), lse}, qa,
-                                         ka, va, APFloat(scores.scale), seen.causal, mask,
-                                         seen.offset, seen.window, asWritten(scores.softcap));
+    auto attention = AttentionOp::create(
+        rewriter, op.getLoc(), TypeRange{qa.getType(), lse}, qa, ka, va, APFloat(scores.scale),
+        seen.causal, mask, seen.offset, seen.window, roundTripDecimal(scores.softcap));
     std::string have = batch2 + row2 + renamed(letters->queryHeads()) + letters->value;
     SmallVector<int64_t> sizes;
     for (char letter : have)
@@ -200,8 +200,8 @@ struct RaiseAttention : llmc::impl::RaiseAttentionBase<RaiseAttention> {
     RewritePatternSet patterns(&getContext());
     MaskReader reader;
     auto module = getOperation()->getParentOfType<ModuleOp>();
-    patterns.add<RaiseProduct>(&getContext(), reader, keepsInputs(module));
-    populateSpeltSoftmax(patterns);
+    patterns.add<RaiseProduct>(&getContext(), reader, isInference(module));
+    populateRaiseSoftmax(patterns);
     populateSimplifyAttention(patterns, reader);
     populateDropIdentities(patterns);
     populateAbsorbTransposes(patterns);

@@ -74,7 +74,7 @@ static bool peelFloor(MaximumOp op, Scores &scores) {
     auto floor = scalarOf(op->getOperand(i));
     Value inner = op->getOperand(1 - i);
     Scores found;
-    if (!floor || !(*floor <= kSwallows) || inner.getType() != op.getType() ||
+    if (!floor || !(*floor <= kAbsorbsScore) || inner.getType() != op.getType() ||
         !peel(inner, found) || found.masks.empty())
       continue;
     scores = std::move(found);
@@ -156,7 +156,7 @@ static DenseElementsAttr addedBy(const Mask &mask, DenseElementsAttr dense) {
 // mask is no constant.
 static DenseElementsAttr seenBy(const Mask &mask) {
   DenseElementsAttr dense = denseValueOf(mask.value);
-  if (dense && mask.added && !mask.isAsItStands())
+  if (dense && mask.added && !mask.isUnscaled())
     return addedBy(mask, dense);
   if (!dense || !mask.negated)
     return dense;
@@ -240,7 +240,7 @@ static void readMasks(Scores &scores, MaskReader &reader) {
 // added to, and other numbers cannot be expressed. Nothing flows back to a mask: it must not depend
 // on a parameter, unless the model infers.
 static bool canBeOperand(const Mask &mask, bool infers) {
-  return (mask.added || mask.hidden <= kSwallows) &&
+  return (mask.added || mask.hidden <= kAbsorbsScore) &&
          (infers || !dependsOnParameter(mask.value));
 }
 

@@ -18,7 +18,7 @@ struct Mask {
   double hidden = 0;
   double factor = 1, floor = -std::numeric_limits<double>::infinity();
 
-  bool isAsItStands() const { return factor == 1 && std::isinf(floor); }
+  bool isUnscaled() const { return factor == 1 && std::isinf(floor); }
 };
 
 // Describes softcap(scale * product), masked. A mask broadcasts to the product's shape.

@@ -33,7 +33,7 @@ namespace {
 
 //===-- What is seen --------------------------------------------------------===//
 
-struct SayVisibilityShortly : OpRewritePattern<AttentionOp> {
+struct CanonicalizeVisibility : OpRewritePattern<AttentionOp> {
   using OpRewritePattern::OpRewritePattern;
   LogicalResult matchAndRewrite(AttentionOp op, PatternRewriter &rewriter) const override {
     Visibility rule = visibilityOf(op), shortest = simplest(rule, rowsOf(op), keysOf(op));
@@ -104,7 +104,7 @@ struct SplitConstantMask : OpRewritePattern<AttentionOp> {
 };
 
 // Replaces the mask by the operand of a broadcast, or by the condition of a select of 0 and -inf.
-struct SayMaskShortly : OpRewritePattern<AttentionOp> {
+struct CanonicalizeMask : OpRewritePattern<AttentionOp> {
   using OpRewritePattern::OpRewritePattern;
 
   static Value shorter(Value mask) {
@@ -133,11 +133,11 @@ struct SayMaskShortly : OpRewritePattern<AttentionOp> {
 //===-- Operands ------------------------------------------------------------===//
 
 // Moves a number that multiplies q or k into the scale.
-struct TakeFactors : OpRewritePattern<AttentionOp> {
+struct FoldFactorsIntoScale : OpRewritePattern<AttentionOp> {
   using OpRewritePattern::OpRewritePattern;
   LogicalResult matchAndRewrite(AttentionOp op, PatternRewriter &rewriter) const override {
     for (unsigned i : {0u, 1u}) {
-      Movement movement = movementOf(op->getOperand(i));
+      Movement movement = traceMovement(op->getOperand(i));
       if (movement.factor == 1 || movement.factor <= 0)
         continue;
       Value plain = withoutFactor(rewriter, op->getOperand(i));
@@ -153,7 +153,7 @@ struct TakeFactors : OpRewritePattern<AttentionOp> {
 
   // Rebuilds the movement of `value` without what multiplies it.
   static Value withoutFactor(PatternRewriter &rewriter, Value value) {
-    Movement movement = movementOf(value);
+    Movement movement = traceMovement(value);
     if (value == movement.base)
       return value;
     Operation *op = value.getDefiningOp();
@@ -173,7 +173,7 @@ struct TakeFactors : OpRewritePattern<AttentionOp> {
 struct GroupHeads : OpRewritePattern<AttentionOp> {
   using OpRewritePattern::OpRewritePattern;
   LogicalResult matchAndRewrite(AttentionOp op, PatternRewriter &rewriter) const override {
-    Movement k = movementOf(op.getK()), v = movementOf(op.getV());
+    Movement k = traceMovement(op.getK()), v = traceMovement(op.getV());
     int64_t repeats = repeatsOf(k, 2);
     if (repeats == 1 || repeats != repeatsOf(v, 2) || k.factor != 1 || v.factor != 1)
       return rewriter.notifyMatchFailure(op, "keys and values are not repeated alike");
@@ -190,11 +190,11 @@ struct GroupHeads : OpRewritePattern<AttentionOp> {
 };
 
 // Rebuilds movement of q, k or v if that takes fewer ops.
-struct MoveOnce : OpRewritePattern<AttentionOp> {
+struct ShortenMovement : OpRewritePattern<AttentionOp> {
   using OpRewritePattern::OpRewritePattern;
   LogicalResult matchAndRewrite(AttentionOp op, PatternRewriter &rewriter) const override {
     for (unsigned i : {0u, 1u, 2u}) {
-      Movement movement = movementOf(op->getOperand(i));
+      Movement movement = traceMovement(op->getOperand(i));
       if (movement.factor != 1 || repeatsOf(movement, 2) != 1 ||
           opsToRebuild(movement, 2) >= movement.ops)
         continue;
@@ -208,12 +208,12 @@ struct MoveOnce : OpRewritePattern<AttentionOp> {
 };
 
 // Sets the scale to 1/sqrt(dim) where it is that up to the rounding of two f32 roots.
-struct SayScaleExactly : OpRewritePattern<AttentionOp> {
+struct CanonicalizeScale : OpRewritePattern<AttentionOp> {
   using OpRewritePattern::OpRewritePattern;
   LogicalResult matchAndRewrite(AttentionOp op, PatternRewriter &rewriter) const override {
     double scale = op.getScale().convertToDouble();
     double usual = 1 / std::sqrt(static_cast<double>(shapeOf(op.getQ()).back()));
-    double exact = std::abs(scale - usual) < 1e-6 * usual ? usual : asWritten(scale);
+    double exact = std::abs(scale - usual) < 1e-6 * usual ? usual : roundTripDecimal(scale);
     if (exact == scale)
       return failure();
     rewriter.modifyOpInPlace(op, [&] { op.setScaleAttr(rewriter.getF64FloatAttr(exact)); });
@@ -225,6 +225,6 @@ struct SayScaleExactly : OpRewritePattern<AttentionOp> {
 
 void raise::populateSimplifyAttention(RewritePatternSet &patterns, MaskReader &reader) {
   patterns.add<ReadConstantMask, SplitConstantMask>(patterns.getContext(), reader);
-  patterns.add<SayVisibilityShortly, SayMaskShortly, TakeFactors, GroupHeads, MoveOnce,
-               SayScaleExactly>(patterns.getContext());
+  patterns.add<CanonicalizeVisibility, CanonicalizeMask, FoldFactorsIntoScale, GroupHeads,
+               ShortenMovement, CanonicalizeScale>(patterns.getContext());
 }

@@ -63,7 +63,7 @@ struct RaiseSum : OpRewritePattern<AddOp> {
         auto perRow = RankedTensorType::get(shapeOf(x).drop_back(), elementOf(x));
         auto norm =
             LayerNormOp::create(rewriter, op.getLoc(), TypeRange{x.getType(), perRow, perRow}, x,
-                                scale, bias, rewriter.getF64FloatAttr(asWritten(eps)));
+                                scale, bias, rewriter.getF64FloatAttr(roundTripDecimal(eps)));
         rewriter.replaceOp(op, norm.getY());
         return success();
       }
@@ -76,7 +76,7 @@ struct RaiseSum : OpRewritePattern<AddOp> {
 struct WriteEpsAsDecimal : OpRewritePattern<LayerNormOp> {
   using OpRewritePattern::OpRewritePattern;
   LogicalResult matchAndRewrite(LayerNormOp op, PatternRewriter &rewriter) const override {
-    double eps = op.getEps().convertToDouble(), written = asWritten(eps);
+    double eps = op.getEps().convertToDouble(), written = roundTripDecimal(eps);
     if (eps == written)
       return failure();
     rewriter.modifyOpInPlace(op, [&] { op.setEpsAttr(rewriter.getF64FloatAttr(written)); });

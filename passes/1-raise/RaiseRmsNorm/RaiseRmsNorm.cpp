@@ -99,7 +99,7 @@ struct RaiseProduct : RewritePattern {
     auto perRow = RankedTensorType::get(shape.drop_back(), element);
     auto raised =
         RmsNormOp::create(rewriter, op->getLoc(), TypeRange{norm->x.getType(), perRow}, norm->x,
-                          norm->scale, rewriter.getF64FloatAttr(asWritten(norm->eps)));
+                          norm->scale, rewriter.getF64FloatAttr(roundTripDecimal(norm->eps)));
     rewriter.replaceOp(op, raised.getY());
     return success();
   }
@@ -111,7 +111,7 @@ struct RaiseProduct : RewritePattern {
 struct WriteEpsAsDecimal : OpRewritePattern<RmsNormOp> {
   using OpRewritePattern::OpRewritePattern;
   LogicalResult matchAndRewrite(RmsNormOp op, PatternRewriter &rewriter) const override {
-    double eps = op.getEps().convertToDouble(), written = asWritten(eps);
+    double eps = op.getEps().convertToDouble(), written = roundTripDecimal(eps);
     if (eps == written)
       return failure();
     rewriter.modifyOpInPlace(op, [&] { op.setEpsAttr(rewriter.getF64FloatAttr(written)); });

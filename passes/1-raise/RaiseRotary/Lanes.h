@@ -12,7 +12,7 @@
 namespace llmc::raise {
 
 // Describes the leading dims of a value, its lanes not counted, as parts of another value's dims.
-using Frame = llvm::SmallVector<Movement::Parts, 4>;
+using LeadingDims = llvm::SmallVector<Movement::Parts, 4>;
 bool operator==(const Movement::Part &a, const Movement::Part &b);
 
 // Identifies one lane of a table, a value of which the last `dims` dims are lanes. The others align
@@ -20,7 +20,7 @@ bool operator==(const Movement::Part &a, const Movement::Part &b);
 struct TableLane {
   mlir::Value table;
   int64_t dims = 0, lane = 0;
-  const Frame *frame = nullptr;
+  const LeadingDims *frame = nullptr;
 };
 
 // Represents factor * x[lane] * table; a null table is 1.
@@ -40,26 +40,26 @@ public:
   bool isLinear(mlir::Value value);
   // Returns how the dims of a linear value, down to the last that is larger than 1 and no lane, are
   // dims of x; the dims behind hold the lanes.
-  const Frame &frameOf(mlir::Value value) const { return *linear.find(value)->second; }
+  const LeadingDims &frameOf(mlir::Value value) const { return *linear.find(value)->second; }
   // Returns the terms of each lane of a linear value. Their frames live as long as this object.
   const std::vector<Terms> &lanesOf(mlir::Value value);
 
 private:
-  std::optional<Frame> find(mlir::Operation *op, mlir::Value value);
-  std::optional<Frame> reshaped(Frame frame, mlir::Value from, mlir::Value to) const;
-  std::optional<Frame> transposed(const Frame &frame, graph::TransposeOp op) const;
+  std::optional<LeadingDims> find(mlir::Operation *op, mlir::Value value);
+  std::optional<LeadingDims> reshaped(LeadingDims frame, mlir::Value from, mlir::Value to) const;
+  std::optional<LeadingDims> transposed(const LeadingDims &frame, graph::TransposeOp op) const;
   llvm::ArrayRef<int64_t> lanesShape(mlir::Value value) const;
   std::vector<Terms> compute(mlir::Value value);
   std::vector<Terms> product(mlir::Operation *op);
 
   mlir::Value x;
-  llvm::DenseMap<mlir::Value, std::unique_ptr<Frame>> linear; // null: it is not
-  std::list<Frame> frames;                                    // of tables
+  llvm::DenseMap<mlir::Value, std::unique_ptr<LeadingDims>> linear; // null: it is not
+  std::list<LeadingDims> frames;                                    // of tables
   llvm::DenseMap<mlir::Value, std::vector<Terms>> lanes;
 };
 
 // Compares and selects lanes of tables; caches the answers, since all layers ask for the same.
-class Tables {
+class RotaryTableLanes {
 public:
   // Returns 1 if the lanes hold equal numbers, -1 if one is the negative of the other, 0 if neither
   // is proven.

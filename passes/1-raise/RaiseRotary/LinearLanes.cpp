@@ -36,20 +36,20 @@ bool raise::operator==(const Movement::Part &a, const Movement::Part &b) {
   return a.size == b.size && a.stride == b.stride;
 }
 
-static void dropTrailingOnes(Frame &frame) {
+static void dropTrailingOnes(LeadingDims &frame) {
   while (!frame.empty() && frame.back().empty())
     frame.pop_back();
 }
 
 LinearLanes::LinearLanes(Value x) : x(x) {
-  Frame frame;
+  LeadingDims frame;
   int64_t stride = 1;
   for (int64_t size : llvm::reverse(shapeOf(x).drop_back())) {
-    frame.insert(frame.begin(), wholeDim(size, stride));
+    frame.insert(frame.begin(), contiguousDim(size, stride));
     stride *= size;
   }
   dropTrailingOnes(frame);
-  linear[x] = std::make_unique<Frame>(frame);
+  linear[x] = std::make_unique<LeadingDims>(frame);
 }
 
 bool LinearLanes::isLinear(Value value) {
@@ -58,13 +58,13 @@ bool LinearLanes::isLinear(Value value) {
     return known->second != nullptr;
   Operation *op = value.getDefiningOp();
   auto found = op ? find(op, value) : std::nullopt;
-  linear[value] = found ? std::make_unique<Frame>(*found) : nullptr;
+  linear[value] = found ? std::make_unique<LeadingDims>(*found) : nullptr;
   return found.has_value();
 }
 
 // Returns the frame after a reshape, if the dims in front of the lanes keep their number of
 // elements.
-std::optional<Frame> LinearLanes::reshaped(Frame frame, Value from, Value to) const {
+std::optional<LeadingDims> LinearLanes::reshaped(LeadingDims frame, Value from, Value to) const {
   int64_t all = count(shapeOf(from).take_front(frame.size())), reached = 1;
   size_t dims = 0;
   while (reached < all && dims < shapeOf(to).size())
@@ -75,8 +75,8 @@ std::optional<Frame> LinearLanes::reshaped(Frame frame, Value from, Value to) co
 }
 
 // Returns the frame after a transpose, if lanes stay behind the other dims, in their order.
-std::optional<Frame> LinearLanes::transposed(const Frame &frame, TransposeOp op) const {
-  Frame moved;
+std::optional<LeadingDims> LinearLanes::transposed(const LeadingDims &frame, TransposeOp op) const {
+  LeadingDims moved;
   int64_t lane = -1;
   for (int64_t dim : op.getPermutation()) {
     bool single = shapeOf(op.getOperand())[dim] == 1, isLane = dim >= int64_t(frame.size());
@@ -95,7 +95,7 @@ std::optional<Frame> LinearLanes::transposed(const Frame &frame, TransposeOp op)
   return moved;
 }
 
-std::optional<Frame> LinearLanes::find(Operation *op, Value value) {
+std::optional<LeadingDims> LinearLanes::find(Operation *op, Value value) {
   if (isa<MulOp>(op)) {
     for (unsigned side : {0u, 1u})
       if (op->getOperand(side).getType() == value.getType() && isLinear(op->getOperand(side)) &&
@@ -107,7 +107,7 @@ std::optional<Frame> LinearLanes::find(Operation *op, Value value) {
       !llvm::all_of(op->getOperands(), [&](Value v) { return isLinear(v); }))
     return std::nullopt;
   Value first = op->getOperand(0);
-  const Frame &frame = frameOf(first);
+  const LeadingDims &frame = frameOf(first);
   if (isa<AddOp, SubOp>(op) && first.getType() != op->getOperand(1).getType())
     return std::nullopt;
   if (llvm::any_of(op->getOperands(), [&](Value v) { return frameOf(v) != frame; }))
@@ -154,7 +154,7 @@ std::vector<Terms> LinearLanes::product(Operation *op) {
   own = own.take_back(std::min(own.size(), shape.size()));
   while (own.size() > 1 && own.front() == 1)
     own = own.drop_front();
-  Frame &frame = frames.emplace_back(frameOf(value));
+  LeadingDims &frame = frames.emplace_back(frameOf(value));
   frame.resize(shapeOf(value).size() - own.size());
   int64_t lane = 0;
   forEachIndex(shape, [&](ArrayRef<int64_t> index) {

@@ -61,7 +61,7 @@ bool isIdentity(const std::vector<Terms> &lanes) {
 }
 
 // Returns the rotation that `lanes` are, else nullopt; `tables` proves that tables are equal.
-std::optional<Rotation> rotationOf(const std::vector<Terms> &lanes, Tables &tables) {
+std::optional<Rotation> rotationOf(const std::vector<Terms> &lanes, RotaryTableLanes &tables) {
   int64_t rotated = 0, size = lanes.size();
   while (rotated < size && lanes[rotated].size() == 2)
     ++rotated;
@@ -106,7 +106,7 @@ struct Layout {
 // Describes a table [leading..., half] and the dims with which it was multiplied.
 struct Placed {
   Value table;
-  const Frame *frame;
+  const LeadingDims *frame;
 
   SmallVector<int64_t> sizes() const { // of the frame's dims
     ArrayRef<int64_t> own = shapeOf(table).drop_back();
@@ -122,7 +122,7 @@ struct Placed {
 std::optional<size_t> dimOf(Value x, const Movement::Parts &parts) {
   int64_t stride = 1;
   for (size_t dim = shapeOf(x).size() - 1; dim-- > 0; stride *= shapeOf(x)[dim])
-    if (!parts.empty() && parts == wholeDim(shapeOf(x)[dim], stride))
+    if (!parts.empty() && parts == contiguousDim(shapeOf(x)[dim], stride))
       return dim;
   return std::nullopt;
 }
@@ -252,7 +252,7 @@ private:
   }
 
   // Moves `value`, of x's shape, to the dims of y.
-  static Value movedAs(Value value, Value y, const Frame &frame) {
+  static Value movedAs(Value value, Value y, const LeadingDims &frame) {
     int64_t lanes = shapeOf(y).back();
     Movement movement;
     movement.base = value;
@@ -261,7 +261,7 @@ private:
       for (Movement::Part &part : parts)
         part.stride *= lanes;
     movement.dims.resize(shapeOf(y).size());
-    movement.dims.back() = wholeDim(lanes, 1);
+    movement.dims.back() = contiguousDim(lanes, 1);
     OpBuilder builder(y.getDefiningOp());
     Build build(builder, y.getLoc());
     return rebuild(build, movement, 0);
@@ -346,7 +346,7 @@ private:
   }
 
   func::FuncOp func;
-  Tables tables;
+  RotaryTableLanes tables;
   std::map<std::tuple<void *, int64_t, int64_t, bool, int64_t>, Value> arrangedTables;
 };
 

@@ -81,14 +81,14 @@ static std::optional<TableLane> movedFrom(const TableLane &lane) {
   return std::nullopt;
 }
 
-Tables::Id Tables::idOf(const TableLane &lane) {
+RotaryTableLanes::Id RotaryTableLanes::idOf(const TableLane &lane) {
   DenseElementsAttr dense = denseValueOf(lane.table);
   return {dense ? dense.getAsOpaquePointer() : lane.table.getAsOpaquePointer(), lane.dims,
           lane.lane};
 }
 
 // Describes how the lane is computed; equal texts mean equal numbers.
-std::string Tables::keyOf(const TableLane &lane) {
+std::string RotaryTableLanes::keyOf(const TableLane &lane) {
   if (auto from = movedFrom(lane))
     return keyOf(*from);
   std::string text;
@@ -108,7 +108,7 @@ std::string Tables::keyOf(const TableLane &lane) {
   return text;
 }
 
-int Tables::compare(const TableLane &a, const TableLane &b) {
+int RotaryTableLanes::compare(const TableLane &a, const TableLane &b) {
   DenseElementsAttr left = denseValueOf(a.table), right = denseValueOf(b.table);
   if (!left || !right)
     return keyOf(a) == keyOf(b);
@@ -125,7 +125,7 @@ int Tables::compare(const TableLane &a, const TableLane &b) {
   return equal ? 1 : negative ? -1 : 0;
 }
 
-int Tables::relation(const TableLane &a, const TableLane &b) {
+int RotaryTableLanes::relation(const TableLane &a, const TableLane &b) {
   Id left = idOf(a), right = idOf(b);
   if (left == right)
     return 1;
@@ -162,7 +162,7 @@ static Value selectConstant(OpBuilder &builder, DenseElementsAttr dense,
   return ConstantOp::create(builder, lanes[0].table.getLoc(), type, denseOf(values, type));
 }
 
-Value Tables::pull(OpBuilder &builder, ArrayRef<TableLane> lanes) {
+Value RotaryTableLanes::pull(OpBuilder &builder, ArrayRef<TableLane> lanes) {
   const TableLane &first = lanes[0];
   Operation *op = first.table.getDefiningOp();
   SmallVector<int64_t> shape(shapeOf(first.table).drop_back(first.dims));
@@ -204,7 +204,7 @@ Value Tables::pull(OpBuilder &builder, ArrayRef<TableLane> lanes) {
                          flat, starts, limits, steps);
 }
 
-Value Tables::select(ArrayRef<TableLane> lanes) {
+Value RotaryTableLanes::select(ArrayRef<TableLane> lanes) {
   std::vector<Id> key;
   for (const TableLane &lane : lanes) {
     if (lane.table != lanes[0].table && idOf(lane) != idOf({lanes[0].table, lane.dims, lane.lane}))

@@ -160,12 +160,12 @@ void Differentiate::runOnOperation() {
 
   IRRewriter rewriter(&getContext());
   (void)runRegionDCE(rewriter, micro->getRegions());
-  mode.redoCheapValues(body, body);
+  mode.rematerializeCheapValues(body, body);
   // Neighbouring ops' gradients do the same transposes and reshapes.
   DominanceInfo dominance(micro);
   eliminateCommonSubExpressions(rewriter, dominance, micro);
   numKept += mode.numKept;
-  numRedone += mode.numRedone;
+  numRematerialized += mode.numRematerialized;
 }
 
 } // namespace

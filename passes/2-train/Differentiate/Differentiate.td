@@ -22,6 +22,6 @@ def Differentiate : Pass<"llmc-differentiate", "::mlir::ModuleOp"> {
   let dependentDialects = ["::llmc::graph::GraphDialect"];
   let statistics = [
     Statistic<"numKept", "kept values", "stacked results added to repeats">,
-    Statistic<"numRedone", "redone values", "reshapes and constants done again for gradients">,
+    Statistic<"numRematerialized", "redone values", "reshapes and constants done again for gradients">,
   ];
 }

@@ -35,7 +35,7 @@ LogicalResult RepeatGradient::build(OpBuilder &builder) {
   yieldCotangents(bodyBuilder);
   IRRewriter rewriter(builder.getContext());
   (void)runRegionDCE(rewriter, region);
-  mode.redoCheapValues(forward.getBlock(), block);
+  mode.rematerializeCheapValues(forward.getBlock(), block);
   readForwardValues();
   finish(builder);
   return success();

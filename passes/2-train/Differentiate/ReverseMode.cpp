@@ -117,7 +117,7 @@ static bool isCheap(Operation *op) {
          (op->getNumOperands() == 0 || graphOp.getEmitClass() == EmitClass::Alias);
 }
 
-void ReverseMode::redoCheapValues(Block &forward, Block &backward) {
+void ReverseMode::rematerializeCheapValues(Block &forward, Block &backward) {
   DenseMap<Value, Value> redone;
   for (Operation &op : llvm::make_early_inc_range(backward)) {
     if (&forward == &backward && (!isBackward(&op) || op.hasTrait<OpTrait::IsTerminator>()))
@@ -137,7 +137,7 @@ void ReverseMode::redoCheapValues(Block &forward, Block &backward) {
       copy->setOperands(operands);
       copy->removeAttr(graph::kId);
       copy->setAttr(graph::kBackward, builder.getUnitAttr());
-      ++numRedone;
+      ++numRematerialized;
       for (auto [old, fresh] : llvm::zip(made->getResults(), copy->getResults()))
         redone[old] = fresh;
       return redone[value];

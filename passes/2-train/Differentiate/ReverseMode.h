@@ -23,7 +23,7 @@ struct BlockGradients {
 class ReverseMode {
 public:
   // Counts the pass's statistics: residuals stacked, values rematerialized.
-  int64_t numKept = 0, numRedone = 0;
+  int64_t numKept = 0, numRematerialized = 0;
 
   // Builds the gradient of the forward ops of `forward` (those that exist before the call and carry
   // no `graph.backward`) at the builder's insertion point. That may be in another block: the new
@@ -35,7 +35,7 @@ public:
 
   // Gives `backward`, the block in which the gradient of `forward` was built, its own copies of the
   // reshapes and constants of `forward` that it reads.
-  void redoCheapValues(mlir::Block &forward, mlir::Block &backward);
+  void rematerializeCheapValues(mlir::Block &forward, mlir::Block &backward);
 
 private:
   mlir::LogicalResult differentiateOp(mlir::OpBuilder &builder, mlir::Operation *op,

@@ -28,7 +28,7 @@ int64_t dimOf(const graph::TensorFactors &tensor, const DimFactors &factors) {
 }
 
 // Collects the values that have both dimensions, and the sums that end them.
-class Grouped {
+class RegroupedValues {
 public:
   // Follows all uses of `start`. Returns false if a user needs the two dimensions as they are, or
   // if they never end.
@@ -129,7 +129,7 @@ bool llmc::regroupHeads(Operation *op, int64_t parts) {
     int64_t heads = std::lcm(kvHeads, parts);
     if (kvHeads == 1 || kvHeads % parts == 0 || kvHeads * repeats % heads != 0)
       continue;
-    Grouped grouped;
+    RegroupedValues grouped;
     if (!grouped.grow(result, group))
       continue;
     if (!parted) {

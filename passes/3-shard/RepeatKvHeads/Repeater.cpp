@@ -59,7 +59,7 @@ void Repeater::repeatOperand(unsigned i, int64_t dim) {
   Value table = build.transpose(value, front);
   auto rows = graph::GatherOp::create(builder, op->getLoc(), resized(table, 0, heads), table, ids,
                                       Value());
-  rows->setAttr(kWhole, builder.getUnitAttr());
+  rows->setAttr(kKeepIndexedDim, builder.getUnitAttr());
   op->setOperand(i, build.transpose(rows, invertPermutationVector(front)));
 }
 

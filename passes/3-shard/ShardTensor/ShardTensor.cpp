@@ -78,7 +78,7 @@ private:
     unsigned factor = dims.front();
     const graph::Factor &info = rule.factors[factor];
     bool looksUp = rule.offsetFactor == int(factor);
-    if (info.kind == FactorKind::Replicated || (looksUp && user->hasAttr(kWhole)))
+    if (info.kind == FactorKind::Replicated || (looksUp && user->hasAttr(kKeepIndexedDim)))
       return Verdict::Whole;
     for (auto [operand, tensor] : llvm::zip(user->getOperands(), rule.operands))
       for (int64_t d = 0; d < int64_t(tensor.size()); ++d)
@@ -222,7 +222,7 @@ struct ShardTensor : impl::ShardTensorBase<ShardTensor> {
         seedRows(op, axis, parts);
     });
     axis.write();
-    getOperation().walk([](Operation *op) { op->removeAttr(kWhole); });
+    getOperation().walk([](Operation *op) { op->removeAttr(kKeepIndexedDim); });
     numConflicts += axis.reportConflicts();
   }
 

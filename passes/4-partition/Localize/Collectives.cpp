@@ -93,7 +93,7 @@ private:
 };
 } // namespace
 
-Value llmc::moveBetween(OpBuilder &builder, Location loc, Value value, ShardingAttr from,
+Value llmc::reshardLocal(OpBuilder &builder, Location loc, Value value, ShardingAttr from,
                         ShardingAttr to, MeshAttr mesh, Attribute origin) {
   return Mover(builder, loc, value, from, to, mesh, origin).run();
 }

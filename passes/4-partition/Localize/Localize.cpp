@@ -137,7 +137,7 @@ LogicalResult Localizer::writeOp(Operation &op, OpBuilder &builder) {
     if (failed(type))
       return failure();
     map.map(reshard.getResult(),
-            moveBetween(builder, op.getLoc(), map.lookup(reshard.getOperand()), reshard.getFrom(),
+            reshardLocal(builder, op.getLoc(), map.lookup(reshard.getOperand()), reshard.getFrom(),
                         reshard.getTo(), mesh, describedOrigin(reshard)));
     return success();
   }

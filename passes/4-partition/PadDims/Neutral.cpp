@@ -12,7 +12,7 @@ using namespace llmc::parallel;
 using graph::FactorKind;
 
 namespace {
-enum class Content { Unknown, Finite, Zero, NegInf };
+enum class PaddingContent { Unknown, Finite, Zero, NegInf };
 
 class Masker {
 public:
@@ -24,101 +24,107 @@ public:
 private:
   // Returns the contents of the padding of `value` along `dim`; a value without that padding holds
   // finite numbers.
-  Content get(Value value, int64_t dim) const {
+  PaddingContent get(Value value, int64_t dim) const {
     auto found = contents.find({value, dim});
-    return found == contents.end() ? Content::Finite : found->second;
+    return found == contents.end() ? PaddingContent::Finite : found->second;
   }
   LogicalResult visit(graph::GraphOpInterface op);
   LogicalResult makeNeutral(Operation *op, const graph::ShardingRule &rule, unsigned factor);
-  void mask(Operation *user, unsigned operand, int64_t dim, Content wanted);
-  Content transfer(Operation *op, ArrayRef<Content> in, int64_t resultDim);
+  void mask(Operation *user, unsigned operand, int64_t dim, PaddingContent wanted);
+  PaddingContent transfer(Operation *op, ArrayRef<PaddingContent> in, int64_t resultDim);
 
   Paddings &paddings;
-  DenseMap<std::pair<Value, int64_t>, Content> contents;
+  DenseMap<std::pair<Value, int64_t>, PaddingContent> contents;
 };
 } // namespace
 
-static bool isTame(Content c) { return c == Content::Finite || c == Content::Zero; }
+static bool isFiniteOrZero(PaddingContent c) {
+  return c == PaddingContent::Finite || c == PaddingContent::Zero;
+}
 
-static Content addContents(Content a, Content b) {
+static PaddingContent addContents(PaddingContent a, PaddingContent b) {
   if (a == b)
     return a;
-  if (isTame(a) && isTame(b))
-    return Content::Finite;
-  if ((a == Content::NegInf && isTame(b)) || (b == Content::NegInf && isTame(a)))
-    return Content::NegInf;
-  return Content::Unknown;
+  if (isFiniteOrZero(a) && isFiniteOrZero(b))
+    return PaddingContent::Finite;
+  if ((a == PaddingContent::NegInf && isFiniteOrZero(b)) ||
+      (b == PaddingContent::NegInf && isFiniteOrZero(a)))
+    return PaddingContent::NegInf;
+  return PaddingContent::Unknown;
 }
 
-static Content subContents(Content a, Content b) {
-  if (!isTame(b))
-    return Content::Unknown;
-  if (a == Content::NegInf)
+static PaddingContent subContents(PaddingContent a, PaddingContent b) {
+  if (!isFiniteOrZero(b))
+    return PaddingContent::Unknown;
+  if (a == PaddingContent::NegInf)
     return a;
-  return isTame(a) ? (a == b ? a : Content::Finite) : Content::Unknown;
+  return isFiniteOrZero(a) ? (a == b ? a : PaddingContent::Finite) : PaddingContent::Unknown;
 }
 
-static Content mulContents(Content a, Content b) {
-  if (!isTame(a) || !isTame(b))
-    return Content::Unknown;
-  return a == Content::Zero || b == Content::Zero ? Content::Zero : Content::Finite;
+static PaddingContent mulContents(PaddingContent a, PaddingContent b) {
+  if (!isFiniteOrZero(a) || !isFiniteOrZero(b))
+    return PaddingContent::Unknown;
+  return a == PaddingContent::Zero || b == PaddingContent::Zero ? PaddingContent::Zero
+                                                                : PaddingContent::Finite;
 }
 
-static Content ofNumber(double value) {
+static PaddingContent ofNumber(double value) {
   if (value == 0)
-    return Content::Zero;
+    return PaddingContent::Zero;
   if (std::isinf(value) && value < 0)
-    return Content::NegInf;
-  return std::isfinite(value) ? Content::Finite : Content::Unknown;
+    return PaddingContent::NegInf;
+  return std::isfinite(value) ? PaddingContent::Finite : PaddingContent::Unknown;
 }
 
-static Content ofConstant(graph::ConstantOp op) {
+static PaddingContent ofConstant(graph::ConstantOp op) {
   auto dense = dyn_cast<DenseElementsAttr>(op.getValue());
   if (!dense || !dense.isSplat() || !isa<FloatType>(dense.getElementType()))
-    return Content::Unknown;
+    return PaddingContent::Unknown;
   return ofNumber(dense.getSplatValue<APFloat>().convertToDouble());
 }
 
 // Returns the contents of a result's padding, from that of the operands along the same factor
 // (`Finite` for an operand that does not carry the factor).
-Content Masker::transfer(Operation *op, ArrayRef<Content> in, int64_t resultDim) {
-  return llvm::TypeSwitch<Operation *, Content>(op)
+PaddingContent Masker::transfer(Operation *op, ArrayRef<PaddingContent> in, int64_t resultDim) {
+  return llvm::TypeSwitch<Operation *, PaddingContent>(op)
       .Case([&](graph::ConstantOp c) { return ofConstant(c); })
       .Case([&](graph::MaskTailOp m) {
         return static_cast<int64_t>(m.getDim()) == resultDim ? ofNumber(m.getValue().convertToDouble())
                                                              : in[0];
       })
-      .Case<graph::OneHotOp, graph::ScatterAddOp>([&](auto) { return Content::Zero; })
+      .Case<graph::OneHotOp, graph::ScatterAddOp>([&](auto) { return PaddingContent::Zero; })
       .Case([&](graph::AddOp) { return addContents(in[0], in[1]); })
       .Case([&](graph::SubOp) { return subContents(in[0], in[1]); })
       .Case<graph::MulOp, graph::MatmulOp>([&](auto) { return mulContents(in[0], in[1]); })
       .Case([&](graph::DivOp div) {
-        return paddings.contains(div.getRhs()) || !isTame(in[0]) ? Content::Unknown : in[0];
+        return paddings.contains(div.getRhs()) || !isFiniteOrZero(in[0]) ? PaddingContent::Unknown
+                                                                         : in[0];
       })
       .Case([&](graph::ExpOp) {
-        return in[0] == Content::NegInf ? Content::Zero : Content::Unknown;
+        return in[0] == PaddingContent::NegInf ? PaddingContent::Zero : PaddingContent::Unknown;
       })
-      .Case([&](graph::NegOp) { return isTame(in[0]) ? in[0] : Content::Unknown; })
+      .Case([&](graph::NegOp) { return isFiniteOrZero(in[0]) ? in[0] : PaddingContent::Unknown; })
       // A reduction over another dimension makes zeros of zeros, and finite numbers of finite ones.
-      .Case([&](graph::ReduceOp) { return isTame(in[0]) ? in[0] : Content::Unknown; })
-      .Case([&](graph::SelectOp) { return in[1] == in[2] ? in[1] : Content::Unknown; })
+      .Case(
+          [&](graph::ReduceOp) { return isFiniteOrZero(in[0]) ? in[0] : PaddingContent::Unknown; })
+      .Case([&](graph::SelectOp) { return in[1] == in[2] ? in[1] : PaddingContent::Unknown; })
       .Case<graph::CastOp, graph::ReshapeOp, graph::TransposeOp, graph::BroadcastOp,
             graph::SliceOp>([&](auto) { return in[0]; })
       .Case([&](graph::AdamWOp) {
-        return llvm::all_of(in, isTame) ? Content::Finite : Content::Unknown;
+        return llvm::all_of(in, isFiniteOrZero) ? PaddingContent::Finite : PaddingContent::Unknown;
       })
-      .Default([](Operation *) { return Content::Unknown; });
+      .Default([](Operation *) { return PaddingContent::Unknown; });
 }
 
 // Inserts a mask before `user`, which `user` and all users after it read.
-void Masker::mask(Operation *user, unsigned operand, int64_t dim, Content wanted) {
+void Masker::mask(Operation *user, unsigned operand, int64_t dim, PaddingContent wanted) {
   Value value = user->getOperand(operand);
   int64_t valid = 0;
   for (Padding padding : paddings[value])
     if (padding.dim == dim)
       valid = padding.valid;
   OpBuilder builder(user);
-  double number = wanted == Content::Zero ? 0.0 : -std::numeric_limits<double>::infinity();
+  double number = wanted == PaddingContent::Zero ? 0.0 : -std::numeric_limits<double>::infinity();
   auto masked = graph::MaskTailOp::create(builder, user->getLoc(), value.getType(), value, Value(),
                                           builder.getI64IntegerAttr(dim),
                                           builder.getI64IntegerAttr(valid),
@@ -152,7 +158,8 @@ LogicalResult Masker::makeNeutral(Operation *op, const graph::ShardingRule &rule
     return get(op->getOperand(carriers[k].first), carriers[k].second);
   };
   if (auto reduce = dyn_cast<graph::ReduceOp>(op)) {
-    Content wanted = reduce.getKind() == graph::ReduceKind::max ? Content::NegInf : Content::Zero;
+    PaddingContent wanted =
+        reduce.getKind() == graph::ReduceKind::max ? PaddingContent::NegInf : PaddingContent::Zero;
     if (content(0) != wanted)
       mask(op, carriers[0].first, carriers[0].second, wanted);
     return success();
@@ -161,11 +168,11 @@ LogicalResult Masker::makeNeutral(Operation *op, const graph::ShardingRule &rule
     return op->emitOpError("D2: reduces over a padded dimension and has no neutral element for it");
   // The products are neutral if one factor is zero and the other finite.
   bool anyZero = llvm::any_of(llvm::seq(carriers.size()),
-                              [&](size_t k) { return content(k) == Content::Zero; });
+                              [&](size_t k) { return content(k) == PaddingContent::Zero; });
   for (size_t k = 0; k < carriers.size(); ++k) {
-    if (isTame(content(k)) && anyZero)
+    if (isFiniteOrZero(content(k)) && anyZero)
       continue;
-    mask(op, carriers[k].first, carriers[k].second, Content::Zero);
+    mask(op, carriers[k].first, carriers[k].second, PaddingContent::Zero);
     anyZero = true;
   }
   return success();
@@ -192,9 +199,9 @@ LogicalResult Masker::visit(graph::GraphOpInterface op) {
   for (OpResult result : op->getResults())
     for (Padding padding : paddings.lookup(result)) {
       unsigned factor = rule.results[result.getResultNumber()][padding.dim].front();
-      SmallVector<Content> in;
+      SmallVector<PaddingContent> in;
       for (auto [i, dims] : llvm::enumerate(rule.operands)) {
-        Content content = Content::Finite;
+        PaddingContent content = PaddingContent::Finite;
         for (auto [d, factors] : llvm::enumerate(dims))
           if (llvm::is_contained(factors, factor))
             content = get(op->getOperand(i), d);
@@ -220,8 +227,8 @@ void Masker::leave(func::FuncOp func) {
   for (OpOperand &use : ret->getOpOperands())
     if (isAccumulator(func.getResultAttr(use.getOperandNumber(), kState), func))
       for (Padding padding : paddings.lookup(use.get()))
-        if (get(use.get(), padding.dim) != Content::Zero)
-          mask(ret, use.getOperandNumber(), padding.dim, Content::Zero);
+        if (get(use.get(), padding.dim) != PaddingContent::Zero)
+          mask(ret, use.getOperandNumber(), padding.dim, PaddingContent::Zero);
 }
 
 LogicalResult Masker::run(Block &block) {
@@ -230,7 +237,7 @@ LogicalResult Masker::run(Block &block) {
     for (Padding padding : paddings.lookup(arg)) {
       bool isZero = func && isAccumulator(func.getArgAttr(arg.getArgNumber(), kState), func);
       // The padding of other states is finite; that of a repeat's body arguments is unknown.
-      contents[{arg, padding.dim}] = isZero ? Content::Zero : func ? Content::Finite : Content::Unknown;
+      contents[{arg, padding.dim}] = isZero ? PaddingContent::Zero : func ? PaddingContent::Finite : PaddingContent::Unknown;
     }
   for (Operation &op : llvm::make_early_inc_range(block)) {
     if (auto repeat = dyn_cast<graph::RepeatOp>(op)) {
@@ -238,7 +245,7 @@ LogicalResult Masker::run(Block &block) {
         return failure();
       for (Value result : op.getResults())
         for (Padding padding : paddings.lookup(result))
-          contents[{result, padding.dim}] = Content::Unknown;
+          contents[{result, padding.dim}] = PaddingContent::Unknown;
     } else if (auto graphOp = dyn_cast<graph::GraphOpInterface>(op)) {
       if (failed(visit(graphOp)))
         return failure();

@@ -79,7 +79,7 @@ private:
       if (inSet ? !isPartial(use.get(), op) : !getRequired(use).getUnreduced().empty())
         return false;
     }
-    return !set.empty() && makesSums(op) && !worksOver(op, axis);
+    return !set.empty() && makesSums(op) && !usesAxis(op, axis);
   }
   int64_t costOf(Value value) {
     return cast<RankedTensorType>(value.getType()).getNumElements() * kElement + kReduction;
@@ -121,7 +121,7 @@ void Finder::addReshard(ReshardOp op) {
     return;
   if (from.isUnreducedOver(axis.getValue()))
     cut.addEdge(MinCut::kSource, addPart(op, {}), costOf(op.getResult()));
-  else if (isPartial(op.getOperand(), op) && !worksOver(op, axis))
+  else if (isPartial(op.getOperand(), op) && !usesAxis(op, axis))
     addPart(op, {0});
 }
 
@@ -136,7 +136,7 @@ void Finder::addSum(AddOp root) {
       partial.push_back(term);
     else
       all = false;
-  bool mayTake = llvm::none_of(sum.adds, [&](AddOp add) { return worksOver(add, axis); });
+  bool mayTake = llvm::none_of(sum.adds, [&](AddOp add) { return usesAxis(add, axis); });
   if (partial.empty() || !mayTake)
     return;
   unsigned terms = cut.addNode();
@@ -158,21 +158,21 @@ void Finder::addUses(Value value, unsigned node) {
   unsigned whole = reduced[value] = cut.addNode();
   cut.addEdge(node, whole, costOf(value));
   auto mayRead = [&](unsigned user) {
-    cut.addEdge(user, node, MinCut::kNever);
+    cut.addEdge(user, node, MinCut::kUncuttable);
     cut.addEdge(user, whole, kLittle);
   };
   for (OpOperand &use : value.getUses()) {
     Operation *user = use.getOwner();
     if (auto it = sumOf.find(&use); it != sumOf.end()) {
-      cut.addEdge(whole, it->second.terms, MinCut::kNever);
+      cut.addEdge(whole, it->second.terms, MinCut::kUncuttable);
       if (parts.count(it->second.root))
         mayRead(parts[it->second.root].node);
     } else if (auto it = parts.find(user);
                it != parts.end() && llvm::is_contained(it->second.operands, use.getOperandNumber())) {
-      cut.addEdge(whole, it->second.node, MinCut::kNever);
+      cut.addEdge(whole, it->second.node, MinCut::kUncuttable);
       mayRead(it->second.node);
     } else {
-      cut.addEdge(whole, MinCut::kTarget, MinCut::kNever);
+      cut.addEdge(whole, MinCut::kTarget, MinCut::kUncuttable);
     }
   }
 }

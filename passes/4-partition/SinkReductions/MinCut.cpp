@@ -57,7 +57,7 @@ void MinCut::saturate() {
   while (advance(path)) {
     if (path.empty() || edges[path.back()].to != kTarget)
       continue;
-    int64_t flow = kNever;
+    int64_t flow = kUncuttable;
     for (unsigned e : path)
       flow = std::min(flow, edges[e].left);
     for (unsigned e : path) {

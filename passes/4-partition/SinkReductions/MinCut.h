@@ -14,7 +14,7 @@ class MinCut {
 public:
   static constexpr unsigned kSource = 0, kTarget = 1;
   // Forbids an edge to be cut: greater than the sum of all other costs.
-  static constexpr int64_t kNever = int64_t(1) << 61;
+  static constexpr int64_t kUncuttable = int64_t(1) << 61;
 
   MinCut() : edgesOf(2) {}
   // Returns the number of a new node.

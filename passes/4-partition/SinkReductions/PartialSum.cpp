@@ -76,7 +76,7 @@ static void startUnreduced(OpOperand &init, ArrayRef<StringAttr> axes) {
   addUnreduced(init, axes);
 }
 
-static bool sinkCarried(RepeatOp op, unsigned i) {
+static bool sinkCarriedReductions(RepeatOp op, unsigned i) {
   OpOperand &yield = op.getBlock().getTerminator()->getOpOperand(i);
   BlockArgument arg = op.getBlock().getArgument(i);
   if (!arg.hasOneUse() || !yield.get().hasOneUse())
@@ -118,9 +118,9 @@ static bool sinkCarried(RepeatOp op, unsigned i) {
   return true;
 }
 
-bool llmc::sinkCarried(RepeatOp op) {
+bool llmc::sinkCarriedReductions(RepeatOp op) {
   bool any = false;
   for (unsigned i = 0; i < op.getCarried().size(); ++i)
-    any |= ::sinkCarried(op, i);
+    any |= ::sinkCarriedReductions(op, i);
   return any;
 }

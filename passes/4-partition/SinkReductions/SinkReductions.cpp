@@ -49,7 +49,7 @@ bool llmc::makesSums(Operation *op) {
   });
 }
 
-bool llmc::worksOver(Operation *op, StringAttr axis) {
+bool llmc::usesAxis(Operation *op, StringAttr axis) {
   auto names = [&](ShardingAttr sharding) {
     return llvm::is_contained(sharding.getUnreduced(), axis) ||
            llvm::any_of(getAxes(sharding),
@@ -169,7 +169,7 @@ struct SinkReductions : llmc::impl::SinkReductionsBase<SinkReductions> {
   void sink(Block &block) {
     for (auto repeat : llvm::to_vector(block.getOps<graph::RepeatOp>())) {
       sink(repeat.getBlock());
-      numSunk += sinkCarried(repeat);
+      numSunk += sinkCarriedReductions(repeat);
     }
     for (StringAttr axis : axes) {
       Frontier frontier = findFrontier(block, axis);

@@ -17,7 +17,7 @@ bool sameMarks(mlir::Operation *a, mlir::Operation *b);
 // Returns whether all results of an op that are partial are sums (not maxima).
 bool makesSums(mlir::Operation *op);
 // Returns whether an op cuts a dimension over `axis`, or has operands or results unreduced over it.
-bool worksOver(mlir::Operation *op, mlir::StringAttr axis);
+bool usesAxis(mlir::Operation *op, mlir::StringAttr axis);
 
 // Returns whether `add` adds tensors of its own type, or broadcasts one of them (a bias). False for
 // null.
@@ -54,7 +54,7 @@ void addUnreduced(mlir::OpOperand &use, llvm::ArrayRef<mlir::StringAttr> axes);
 
 // Moves behind the layers the reductions of each carried value that starts with zeros or a partial
 // sum, and to which the layers only add partial sums. Returns whether there was one.
-bool sinkCarried(graph::RepeatOp op);
+bool sinkCarriedReductions(graph::RepeatOp op);
 
 // Returns whether `acc` is an accumulator as it enters @micro, and `sum` what @micro returns in it.
 bool endsInAccumulator(mlir::Value acc, mlir::Value sum);

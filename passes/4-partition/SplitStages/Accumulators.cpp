@@ -49,8 +49,8 @@ static BlockArgument findAccumulator(func::FuncOp micro, unsigned result) {
   return {};
 }
 
-Shares llmc::splitAccumulators(func::FuncOp micro, int64_t stages) {
-  Shares shares;
+StageSums llmc::splitAccumulators(func::FuncOp micro, int64_t stages) {
+  StageSums shares;
   Operation *ret = micro.getBody().front().getTerminator();
   for (OpOperand &use : ret->getOpOperands()) {
     BlockArgument acc = findAccumulator(micro, use.getOperandNumber());

@@ -21,7 +21,7 @@ struct Unit {
 };
 
 // Describes the forward or backward function of one stage: its signature and its units.
-struct Procedure {
+struct StageFunction {
   int64_t stage;
   bool backward;
   llvm::SmallVector<Item> args, bordersIn, residuals, bordersOut;
@@ -45,7 +45,7 @@ public:
   mlir::LogicalResult run();
 
 private:
-  Procedure &at(int64_t stage, bool backward) {
+  StageFunction &at(int64_t stage, bool backward) {
     return procedures[stage + (backward ? split.stages : 0)];
   }
   // Decides which units each procedure runs and which items it needs.
@@ -57,9 +57,9 @@ private:
   bool isFed(mlir::Operation *op);
   bool isFree(mlir::Operation *op);
   mlir::LogicalResult needAll(const Unit &unit);
-  mlir::LogicalResult need(Item item, Procedure &user, mlir::Operation *why);
-  mlir::LogicalResult needFromForward(Item item, int64_t from, Procedure &user, mlir::Operation *why);
-  void pass(Item item, int64_t from, Procedure &to);
+  mlir::LogicalResult need(Item item, StageFunction &user, mlir::Operation *why);
+  mlir::LogicalResult needFromForward(Item item, int64_t from, StageFunction &user, mlir::Operation *why);
+  void pass(Item item, int64_t from, StageFunction &to);
   void hold(mlir::BlockArgument arg, Item item, int64_t stage);
   mlir::FailureOr<Item> stackedItem(mlir::Value value, int64_t part, graph::RepeatOp user);
   std::optional<Item> slicedItem(mlir::Operation *op) const;
@@ -69,19 +69,19 @@ private:
   // Writes the functions of the procedures.
   mlir::RankedTensorType typeOf(Item item) const;
   bool isStacked(Item item) const;
-  void write(Procedure &procedure);
-  void writeUnit(Procedure &procedure, const Unit &unit, mlir::OpBuilder &builder);
-  void writeRepeat(Procedure &procedure, const Unit &unit, mlir::OpBuilder &builder);
-  void writeReturn(Procedure &procedure, mlir::OpBuilder &builder);
-  mlir::Value lookup(Procedure &procedure, Item item, mlir::OpBuilder &builder);
+  void write(StageFunction &procedure);
+  void writeUnit(StageFunction &procedure, const Unit &unit, mlir::OpBuilder &builder);
+  void writeRepeat(StageFunction &procedure, const Unit &unit, mlir::OpBuilder &builder);
+  void writeReturn(StageFunction &procedure, mlir::OpBuilder &builder);
+  mlir::Value lookup(StageFunction &procedure, Item item, mlir::OpBuilder &builder);
 
   mlir::func::FuncOp micro;
   StageSplit &split;
-  llvm::SmallVector<Procedure, 4> procedures;
+  llvm::SmallVector<StageFunction, 4> procedures;
   llvm::DenseMap<mlir::Operation *, llvm::SmallVector<int64_t>> layers; // of split repeats
   llvm::DenseMap<mlir::Value, llvm::SmallVector<int64_t>> stackedBy;    // of split stacked values
   llvm::DenseMap<mlir::Operation *, bool> fedOps;
-  Shares shares;
+  StageSums shares;
 };
 
 // Returns the part of a split repeat that runs before `part` (-1: the last part of all); -1 if none

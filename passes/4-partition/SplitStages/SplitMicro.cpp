@@ -206,7 +206,7 @@ FailureOr<Item> MicroSplitter::stackedItem(Value value, int64_t part, RepeatOp u
 //===-- Needs -----------------------------------------------------------------===//
 
 LogicalResult MicroSplitter::needAll(const Unit &unit) {
-  Procedure &user = at(unit.stage, unit.backward);
+  StageFunction &user = at(unit.stage, unit.backward);
   Unit copy = unit; // `units` may grow
   auto repeat = dyn_cast<RepeatOp>(copy.op);
   unsigned carried = repeat ? repeat.getCarried().size() : 0;
@@ -236,17 +236,17 @@ void MicroSplitter::hold(BlockArgument arg, Item item, int64_t stage) {
   auto name = micro.getArgAttrOfType<FlatSymbolRefAttr>(arg.getArgNumber(), kState);
   if (!name)
     return;
-  Family &family = split.familyOf(name.getValue());
+  StateGroup &family = split.stateGroupOf(name.getValue());
   family.holders.insert(stage);
   if (item.second >= 0)
     family.layers = stackedBy[item.first];
 }
 
 // Passes an item from stage to stage: it crosses every boundary between `from` and `to`.
-void MicroSplitter::pass(Item item, int64_t from, Procedure &to) {
+void MicroSplitter::pass(Item item, int64_t from, StageFunction &to) {
   int64_t step = to.backward ? -1 : 1;
   for (int64_t k = from; k != to.stage; k += step) {
-    Procedure &next = at(k + step, to.backward);
+    StageFunction &next = at(k + step, to.backward);
     if (!next.available.insert(item).second)
       continue;
     at(k, to.backward).bordersOut.push_back(item);
@@ -254,9 +254,9 @@ void MicroSplitter::pass(Item item, int64_t from, Procedure &to) {
   }
 }
 
-LogicalResult MicroSplitter::needFromForward(Item item, int64_t from, Procedure &user,
+LogicalResult MicroSplitter::needFromForward(Item item, int64_t from, StageFunction &user,
                                              Operation *why) {
-  Procedure &forward = at(user.stage, false);
+  StageFunction &forward = at(user.stage, false);
   if (from > user.stage)
     return why->emitOpError("S2: the backward of stage ")
            << user.stage << " needs a forward value of stage " << from << " ("
@@ -271,7 +271,7 @@ LogicalResult MicroSplitter::needFromForward(Item item, int64_t from, Procedure 
   return success();
 }
 
-LogicalResult MicroSplitter::need(Item item, Procedure &user, Operation *why) {
+LogicalResult MicroSplitter::need(Item item, StageFunction &user, Operation *why) {
   if (user.available.contains(item))
     return success();
   if (auto arg = dyn_cast<BlockArgument>(item.first)) {
@@ -319,9 +319,9 @@ LogicalResult MicroSplitter::addState(OpOperand &use, FlatSymbolRefAttr state) {
     return success(); // unchanged
   auto add = [&](Item item, int64_t stage) -> LogicalResult {
     Operation *op = item.first.getDefiningOp();
-    Procedure &procedure = at(stage, op->hasAttr(kBackward));
+    StageFunction &procedure = at(stage, op->hasAttr(kBackward));
     procedure.states.push_back({item, state});
-    Family &family = split.familyOf(state.getValue());
+    StateGroup &family = split.stateGroupOf(state.getValue());
     family.holders.insert(stage);
     return need(item, procedure, use.getOwner());
   };
@@ -346,7 +346,7 @@ LogicalResult MicroSplitter::addOutput(OpOperand &use) {
   Item item = normal(use.get());
   Operation *op = use.get().getDefiningOp();
   int64_t stage = item.second >= 0 ? item.second : op ? stageOf(op, split.stages) : 0;
-  Procedure &procedure = at(stage, /*backward=*/false);
+  StageFunction &procedure = at(stage, /*backward=*/false);
   procedure.outputs.push_back({item, use.getOperandNumber()});
   return need(item, procedure, use.getOwner());
 }
@@ -371,15 +371,15 @@ LogicalResult MicroSplitter::run() {
     return failure();
   // A state that no op of @micro uses still gets a holder; all stages hold the step's own sums.
   for (auto state : split.module.getOps<graph::StateOp>()) {
-    Family &family = split.familyOf(state.getSymName());
+    StateGroup &family = split.stateGroupOf(state.getSymName());
     family.isScalar = state.getRole() == graph::Role::accumulator && !state.getOf();
     if (family.holders.empty())
       family.holders.insert(0);
   }
-  for (Procedure &procedure : procedures)
+  for (StageFunction &procedure : procedures)
     if (!split.infer || !procedure.backward)
       write(procedure);
-  for (auto &[name, family] : split.families)
+  for (auto &[name, family] : split.stateGroups)
     if (family.isScalar)
       for (int64_t stage = 0; stage < split.stages; ++stage)
         family.holders.insert(stage);

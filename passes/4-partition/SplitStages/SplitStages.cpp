@@ -41,7 +41,7 @@ void llmc::bindState(func::FuncOp func, unsigned index, bool isResult, Attribute
       func.setArgAttr(index, name, attr);
   };
   bind(kState, state);
-  Family &family = split.familyOf(cast<FlatSymbolRefAttr>(state).getValue());
+  StateGroup &family = split.stateGroupOf(cast<FlatSymbolRefAttr>(state).getValue());
   if (family.isSplit())
     bind(kLayers, DenseI64ArrayAttr::get(func.getContext(),
                                          {family.firstLayer(stage), family.layers[stage]}));
@@ -70,7 +70,7 @@ struct SplitStages : llmc::impl::SplitStagesBase<SplitStages> {
 // Writes the holders of every state to its `parallel.stages`.
 LogicalResult SplitStages::markStates(StageSplit &split) {
   for (auto state : split.module.getOps<graph::StateOp>()) {
-    Family &family = split.familyOf(state.getSymName());
+    StateGroup &family = split.stateGroupOf(state.getSymName());
     Builder builder(state.getContext());
     SmallVector<Attribute> holders;
     for (int64_t stage : family.holders)

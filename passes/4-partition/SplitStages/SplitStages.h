@@ -10,7 +10,7 @@
 namespace llmc {
 
 // Represents a parameter with all states that belong to it, or a lone accumulator.
-struct Family {
+struct StateGroup {
   llvm::SmallVector<int64_t> layers; // per stage, if it is stacked and split; else empty
   std::set<int64_t> holders; // stages that hold it; the first owns it
   bool isScalar = false; // an accumulator of no parameter: the step's own sum
@@ -32,22 +32,22 @@ struct StageSplit {
   int64_t stages;
   bool infer; // one run of @forward: there is no backward and no update
   mlir::SymbolTable symbols;
-  std::map<std::string, Family> families; // by the root's symbol
+  std::map<std::string, StateGroup> stateGroups; // by the root's symbol
 
   explicit StageSplit(mlir::ModuleOp module)
       : module(module), mesh(parallel::getMesh(module)), stages(mesh.getSize(planfile::AxisRole::Stages)),
         infer(parallel::isInference(module)), symbols(module) {}
   // Returns the symbol of the parameter that `state` belongs to, or its own.
   std::string rootOf(llvm::StringRef state);
-  Family &familyOf(llvm::StringRef state) { return families[rootOf(state)]; }
+  StateGroup &stateGroupOf(llvm::StringRef state) { return stateGroups[rootOf(state)]; }
 };
 
 // Maps the index of an operand of @micro's return, a gradient that several stages contribute to, to
 // pairs of a stage and its share: acc + the sum of that stage's terms.
-using Shares = std::map<unsigned, llvm::SmallVector<std::pair<int64_t, mlir::Value>>>;
+using StageSums = std::map<unsigned, llvm::SmallVector<std::pair<int64_t, mlir::Value>>>;
 // Rewrites the sums into accumulators as one sum per stage, with its stage and direction, and
 // returns them; the return keeps the first. Leaves a result alone that is no acc + terms.
-Shares splitAccumulators(mlir::func::FuncOp micro, int64_t stages);
+StageSums splitAccumulators(mlir::func::FuncOp micro, int64_t stages);
 
 // Writes forward_K and backward_K for @micro, or forward_K for @forward; fills in `families`. Emits
 // an error and fails on S1, S2 or S3.

@@ -7,7 +7,7 @@ def SplitStages : Pass<"llmc-split-stages", "::mlir::ModuleOp"> {
     Gives: @forward_K, @backward_K, @update_K for every stage K, on global
       types, bound by `graph.state` (with `parallel.layers = [first, count]`
       for a part of a stacked state), `graph.input`, `graph.output`,
-      `parallel.border` and `parallel.residual`; `parallel.stages` on states.
+      `parallel.boundary` and `parallel.residual`; `parallel.stages` on states.
       A value that a later stage needs, also in its backward pass, passes through all
       stages between; a reshape is sent as its operand. What backward needs of forward is
       kept, never recomputed, but for ops without operands and reshapes.

@@ -15,10 +15,10 @@ using namespace llmc;
 using namespace llmc::parallel;
 
 namespace {
-enum class Kind { Uniform, Local, Partial };
+enum class ValueKind { Uniform, Local, Partial };
 
 struct Info {
-  Kind kind = Kind::Uniform;
+  ValueKind kind = ValueKind::Uniform;
   std::string family;    // of a local value
   int64_t layerDim = -1; // of a local value: the dimension that counts layers
 };
@@ -44,7 +44,7 @@ private:
   RankedTensorType typeOf(Value value, int64_t stage);
   void writeReturn(func::FuncOp func, int64_t stage, OpBuilder &builder);
   bool isHeld(const Info &info, int64_t stage) {
-    return split.families[info.family].holders.count(stage);
+    return split.stateGroups[info.family].holders.count(stage);
   }
 
   func::FuncOp update;
@@ -63,8 +63,8 @@ void UpdateSplitter::classifyArguments() {
     auto name = update.getArgAttrOfType<FlatSymbolRefAttr>(arg.getArgNumber(), kState);
     if (!name)
       continue;
-    Family &family = split.familyOf(name.getValue());
-    info.kind = family.isScalar ? Kind::Partial : Kind::Local;
+    StateGroup &family = split.stateGroupOf(name.getValue());
+    info.kind = family.isScalar ? ValueKind::Partial : ValueKind::Local;
     info.family = split.rootOf(name.getValue());
     info.layerDim = family.isSplit() ? 0 : -1;
   }
@@ -92,9 +92,9 @@ int64_t UpdateSplitter::layerDimOf(Operation &op, OpResult result) {
 bool UpdateSplitter::isSum(Operation &op) {
   if (isa<graph::AddOp, ReshardOp>(op))
     return llvm::all_of(op.getOperands(),
-                        [&](Value v) { return infos[v].kind == Kind::Partial; });
+                        [&](Value v) { return infos[v].kind == ValueKind::Partial; });
   auto reduce = dyn_cast<graph::ReduceOp>(op);
-  return reduce && infos[reduce.getOperand()].kind == Kind::Local &&
+  return reduce && infos[reduce.getOperand()].kind == ValueKind::Local &&
          reduce.getKind() != graph::ReduceKind::max &&
          cast<RankedTensorType>(reduce.getType()).getRank() == 0;
 }
@@ -103,23 +103,23 @@ LogicalResult UpdateSplitter::classify(Operation &op) {
   Info info;
   for (Value operand : op.getOperands()) {
     Info &from = infos[operand];
-    if (from.kind != Kind::Local)
+    if (from.kind != ValueKind::Local)
       continue;
-    if (info.kind == Kind::Local && info.family != from.family)
+    if (info.kind == ValueKind::Local && info.family != from.family)
       return op.emitOpError("S4: mixes tensors of the states @")
              << info.family << " and @" << from.family << ", which may live on different stages";
-    info.kind = Kind::Local;
+    info.kind = ValueKind::Local;
     info.family = from.family;
   }
   if (isSum(op))
-    info.kind = Kind::Partial;
+    info.kind = ValueKind::Partial;
   for (OpResult result : op.getResults()) {
     Info &entry = infos[result] = info;
-    if (info.kind == Kind::Local && split.families[info.family].isSplit())
+    if (info.kind == ValueKind::Local && split.stateGroups[info.family].isSplit())
       entry.layerDim = layerDimOf(op, result);
   }
   if (auto reduce = dyn_cast<graph::ReduceOp>(op);
-      reduce && info.kind == Kind::Local && infos[reduce.getOperand()].layerDim >= 0 &&
+      reduce && info.kind == ValueKind::Local && infos[reduce.getOperand()].layerDim >= 0 &&
       infos[reduce.getResult()].layerDim < 0)
     return op.emitOpError("S4: reduces over layers that live on different stages");
   return success();
@@ -132,7 +132,7 @@ RankedTensorType UpdateSplitter::typeOf(Value value, int64_t stage) {
   Info &info = infos[value];
   if (info.layerDim < 0)
     return type;
-  Family &family = split.families[info.family];
+  StateGroup &family = split.stateGroups[info.family];
   int64_t all = 0;
   for (int64_t count : family.layers)
     all += count;
@@ -152,7 +152,7 @@ static ReshardOp makeReshard(OpBuilder &builder, Value value, ShardingAttr to,
 // Returns the total of a partial value over all stages. A reduction right before it is merged into
 // the same collective.
 Value UpdateSplitter::uniform(Value value, int64_t stage, OpBuilder &builder) {
-  if (infos[value].kind != Kind::Partial)
+  if (infos[value].kind != ValueKind::Partial)
     return values.lookup(value);
   if (Value total = totals.lookup(value))
     return total;
@@ -160,7 +160,7 @@ Value UpdateSplitter::uniform(Value value, int64_t stage, OpBuilder &builder) {
   Value source = value;
   auto reshard = value.getDefiningOp<ReshardOp>();
   bool inSum = llvm::any_of(value.getUsers(), [&](Operation *user) {
-    return user->getNumResults() && infos[user->getResult(0)].kind == Kind::Partial;
+    return user->getNumResults() && infos[user->getResult(0)].kind == ValueKind::Partial;
   });
   if (reshard && !inSum) {
     axes.assign(reshard.getFrom().getUnreduced().begin(), reshard.getFrom().getUnreduced().end());
@@ -217,7 +217,7 @@ void UpdateSplitter::writePartial(Operation &op, int64_t stage, OpBuilder &build
   SmallVector<Value> operands;
   for (Value operand : op.getOperands()) {
     Info &info = infos[operand];
-    Family *family = info.kind == Kind::Local ? &split.families[info.family] : nullptr;
+    StateGroup *family = info.kind == ValueKind::Local ? &split.stateGroups[info.family] : nullptr;
     if (family && !family->isSplit() && family->owner() != stage)
       continue;
     if (Value value = values.lookup(operand))
@@ -236,9 +236,9 @@ void UpdateSplitter::writeOp(Operation &op, int64_t stage, OpBuilder &builder) {
   if (op.getNumResults() == 0)
     return;
   Info &info = infos[op.getResult(0)];
-  if (info.kind == Kind::Partial)
+  if (info.kind == ValueKind::Partial)
     return writePartial(op, stage, builder);
-  if (info.kind == Kind::Local && !isHeld(info, stage))
+  if (info.kind == ValueKind::Local && !isHeld(info, stage))
     return;
   SmallVector<Value> operands;
   for (Value operand : op.getOperands())
@@ -253,8 +253,8 @@ void UpdateSplitter::writeOp(Operation &op, int64_t stage, OpBuilder &builder) {
 // value once it is reduced over other axes.
 void UpdateSplitter::sumOverHolders(Value original, int64_t stage, OpBuilder &builder) {
   Info &info = infos[original];
-  Family &family = split.families[info.family];
-  if (info.kind != Kind::Local || family.isSplit() || family.holders.size() < 2)
+  StateGroup &family = split.stateGroups[info.family];
+  if (info.kind != ValueKind::Local || family.isSplit() || family.holders.size() < 2)
     return;
   Value value = values.lookup(original);
   SmallVector<int64_t> members(family.holders.begin(), family.holders.end());
@@ -288,7 +288,7 @@ void UpdateSplitter::writeReturn(func::FuncOp func, int64_t stage, OpBuilder &bu
     Attribute state = update.getResultAttr(i, kState);
     Info &info = infos[use.get()];
     bool unchanged = isa<BlockArgument>(use.get()) && state;
-    if (unchanged || (info.kind == Kind::Local && !isHeld(info, stage)))
+    if (unchanged || (info.kind == ValueKind::Local && !isHeld(info, stage)))
       continue;
     results.push_back(uniform(use.get(), stage, builder));
     shardings.push_back(getRequired(use));
@@ -312,7 +312,7 @@ void UpdateSplitter::write(int64_t stage) {
   SmallVector<BlockArgument> args;
   SmallVector<Type> types;
   for (BlockArgument arg : update.getArguments())
-    if (infos[arg].kind != Kind::Local || isHeld(infos[arg], stage)) {
+    if (infos[arg].kind != ValueKind::Local || isHeld(infos[arg], stage)) {
       args.push_back(arg);
       types.push_back(typeOf(arg, stage));
     }

@@ -29,7 +29,7 @@ RankedTensorType MicroSplitter::typeOf(Item item) const {
   return RankedTensorType::get(shape, type.getElementType());
 }
 
-Value MicroSplitter::lookup(Procedure &procedure, Item item, OpBuilder &builder) {
+Value MicroSplitter::lookup(StageFunction &procedure, Item item, OpBuilder &builder) {
   if (Value value = procedure.values.lookup(item))
     return value;
   Operation *op = item.first.getDefiningOp(); // free or an alias: recomputed
@@ -42,7 +42,7 @@ Value MicroSplitter::lookup(Procedure &procedure, Item item, OpBuilder &builder)
   return procedure.values.lookup(item);
 }
 
-void MicroSplitter::writeRepeat(Procedure &procedure, const Unit &unit, OpBuilder &builder) {
+void MicroSplitter::writeRepeat(StageFunction &procedure, const Unit &unit, OpBuilder &builder) {
   auto op = cast<RepeatOp>(unit.op);
   ArrayRef<int64_t> counts = layers.find(unit.op)->second;
   int64_t before = partBefore(op, counts, unit.part);
@@ -77,7 +77,7 @@ static void shiftSlice(graph::SliceOp slice, int64_t by) {
   slice.setLimits(limits);
 }
 
-void MicroSplitter::writeUnit(Procedure &procedure, const Unit &unit, OpBuilder &builder) {
+void MicroSplitter::writeUnit(StageFunction &procedure, const Unit &unit, OpBuilder &builder) {
   if (unit.part >= 0)
     return writeRepeat(procedure, unit, builder);
   IRMapping map;
@@ -92,7 +92,7 @@ void MicroSplitter::writeUnit(Procedure &procedure, const Unit &unit, OpBuilder 
     procedure.values[{from, -1}] = to;
 }
 
-void MicroSplitter::writeReturn(Procedure &procedure, OpBuilder &builder) {
+void MicroSplitter::writeReturn(StageFunction &procedure, OpBuilder &builder) {
   func::FuncOp func = procedure.func;
   SmallVector<Value> values;
   SmallVector<Attribute> shardings;
@@ -103,7 +103,7 @@ void MicroSplitter::writeReturn(Procedure &procedure, OpBuilder &builder) {
     bindings.push_back({name, binding});
   };
   for (auto [i, item] : llvm::enumerate(procedure.bordersOut))
-    add(item, kBorder, builder.getI64IntegerAttr(i));
+    add(item, kStageBoundary, builder.getI64IntegerAttr(i));
   if (!procedure.backward)
     for (auto [i, item] : llvm::enumerate(procedure.residuals))
       add(item, kResidual, builder.getI64IntegerAttr(i));
@@ -126,7 +126,7 @@ void MicroSplitter::writeReturn(Procedure &procedure, OpBuilder &builder) {
       func.setResultAttr(firstOutput + i, kValidShape, shape);
 }
 
-void MicroSplitter::write(Procedure &procedure) {
+void MicroSplitter::write(StageFunction &procedure) {
   SmallVector<Type> types;
   SmallVector<Item> items(procedure.args);
   // Orders the arguments as @micro does, so that equal stages have equal signatures.
@@ -150,7 +150,7 @@ void MicroSplitter::write(Procedure &procedure) {
     if (i >= residuals) {
       func.setArgAttr(i, kResidual, builder.getI64IntegerAttr(i - residuals));
     } else if (i >= borders) {
-      func.setArgAttr(i, kBorder, builder.getI64IntegerAttr(i - borders));
+      func.setArgAttr(i, kStageBoundary, builder.getI64IntegerAttr(i - borders));
     } else {
       unsigned arg = cast<BlockArgument>(item.first).getArgNumber();
       if (Attribute state = micro.getArgAttr(arg, kState))

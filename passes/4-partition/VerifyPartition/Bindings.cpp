@@ -43,13 +43,13 @@ LogicalResult llmc::verifyBound(ArrayRef<Binding> bindings) {
   for (const Binding &binding : bindings) {
     int count = 0;
     for (StringRef name : {StringRef(kState), StringRef(kInput), StringRef(kOutput),
-                           StringRef(kBorder), StringRef(kResidual)})
+                           StringRef(kStageBoundary), StringRef(kResidual)})
       count += bool(binding.get(name));
     if (count == 1)
       continue;
     ok = false;
     binding.error() << "C5: " << binding.text() << " has " << count
-                    << " bindings, expected one of state, input, output, border, residual";
+                    << " bindings, expected one of state, input, output, boundary, residual";
   }
   return success(ok);
 }
@@ -107,10 +107,10 @@ LogicalResult llmc::verifyPairs(ArrayRef<Binding> bindings, int64_t stages) {
     of[binding.stage()].push_back(binding);
   for (int64_t k = -1; k < stages; ++k) {
     // k = -1 and k = stages - 1 are the ends: both sides must be empty.
-    ok &= agree("C6", collectSide(of[k], kBorder, "forward", true),
-                collectSide(of[k + 1], kBorder, "forward", false), "border");
-    ok &= agree("C6", collectSide(of[k + 1], kBorder, "backward", true),
-                collectSide(of[k], kBorder, "backward", false), "border");
+    ok &= agree("C6", collectSide(of[k], kStageBoundary, "forward", true),
+                collectSide(of[k + 1], kStageBoundary, "forward", false), "boundary");
+    ok &= agree("C6", collectSide(of[k + 1], kStageBoundary, "backward", true),
+                collectSide(of[k], kStageBoundary, "backward", false), "boundary");
     ok &= agree("C7", collectSide(of[k], kResidual, "forward", true),
                 collectSide(of[k], kResidual, "backward", false), "residual");
   }

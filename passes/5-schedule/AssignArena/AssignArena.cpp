@@ -25,7 +25,7 @@ int64_t align(int64_t bytes) { return (bytes + alignment - 1) / alignment * alig
 struct Scratch {
   plan::BufferOp root;
   int64_t bytes, offset = -1;
-  std::map<size_t, Touches> touches;
+  std::map<size_t, BufferUses> touches;
 };
 
 class StageArena {

@@ -27,7 +27,7 @@ ProcedureOrder::ProcedureOrder(plan::ProcedureOp procedure) {
   end = now[0];
 }
 
-void Touches::add(int64_t instruction, int64_t stream) {
+void BufferUses::add(int64_t instruction, int64_t stream) {
   if (static_cast<int64_t>(first.size()) <= stream) {
     first.resize(stream + 1, -1);
     last.resize(stream + 1, -1);
@@ -37,7 +37,7 @@ void Touches::add(int64_t instruction, int64_t stream) {
   last[stream] = instruction;
 }
 
-bool Touches::endBefore(const Touches &other, const ProcedureOrder &order) const {
+bool BufferUses::endBefore(const BufferUses &other, const ProcedureOrder &order) const {
   return llvm::all_of(last, [&](int64_t mine) {
     return mine < 0 || llvm::all_of(other.first, [&](int64_t theirs) {
              return theirs < 0 || (mine < theirs && order.isBefore(mine, theirs));
@@ -45,7 +45,7 @@ bool Touches::endBefore(const Touches &other, const ProcedureOrder &order) const
   });
 }
 
-bool Touches::isInside(const ProcedureOrder &order) const {
+bool BufferUses::isInside(const ProcedureOrder &order) const {
   auto inside = [&](int64_t touch) { return touch < 0 || order.isInside(touch); };
   return llvm::all_of(first, inside) && llvm::all_of(last, inside);
 }

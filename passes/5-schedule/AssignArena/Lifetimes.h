@@ -32,13 +32,13 @@ private:
 };
 
 // Records which instructions of one procedure touch a scratch buffer.
-struct Touches {
+struct BufferUses {
   // Holds per stream the first and the last instruction that touches it, or -1.
   llvm::SmallVector<int64_t, 4> first, last;
 
   void add(int64_t instruction, int64_t stream);
   // Returns whether every touch has ended before each of `other` begins.
-  bool endBefore(const Touches &other, const ProcedureOrder &order) const;
+  bool endBefore(const BufferUses &other, const ProcedureOrder &order) const;
   bool isInside(const ProcedureOrder &order) const;
 };
 

@@ -17,8 +17,8 @@ StageBuilder::dict(std::initializer_list<std::pair<StringRef, Attribute>> entrie
   return b.getDictionaryAttr(named);
 }
 
-Place StageBuilder::newRoot(Type type, plan::Space space, DictionaryAttr binding) {
-  Root root;
+BufferSlice StageBuilder::newRoot(Type type, plan::Space space, DictionaryAttr binding) {
+  RootBuffer root;
   root.type = cast<RankedTensorType>(type);
   root.space = space;
   root.binding = binding;
@@ -28,8 +28,8 @@ Place StageBuilder::newRoot(Type type, plan::Space space, DictionaryAttr binding
 
 // Returns the plan.buffer that names `place` as a tensor of `type`; declares it at the head of the
 // stage on first use.
-Value StageBuilder::buffer(Place place, Type type) {
-  Root &root = roots[place.root];
+Value StageBuilder::buffer(BufferSlice place, Type type) {
+  RootBuffer &root = roots[place.root];
   OpBuilder::InsertionGuard guard(b);
   auto declare = [&](Value parent, RankedTensorType tensor, int64_t displacement) -> Value {
     // Declarations come after all others, before the procedures.
@@ -58,7 +58,7 @@ Value StageBuilder::buffer(Place place, Type type) {
 }
 
 // Returns the persistent buffer of a state (of one chunk's layers, if stacked), made on first use.
-Place StageBuilder::stateRoot(FlatSymbolRefAttr symbol, DictionaryAttr attrs,
+BufferSlice StageBuilder::stateRoot(FlatSymbolRefAttr symbol, DictionaryAttr attrs,
                               RankedTensorType type) {
   auto range = attrs.getAs<DenseI64ArrayAttr>(parallel::kLayers);
   auto [it, isNew] = stateRoots.insert({{symbol.getAttr(), range ? range[0] : 0}, -1});
@@ -101,12 +101,12 @@ Place StageBuilder::stateRoot(FlatSymbolRefAttr symbol, DictionaryAttr attrs,
   if (!stacked && stages && !stages.empty())
     owner = cast<IntegerAttr>(stages[0]).getInt() == stage;
   set("owner", b.getBoolAttr(owner));
-  Place place = newRoot(type, plan::Space::persistent, b.getDictionaryAttr(binding));
+  BufferSlice place = newRoot(type, plan::Space::persistent, b.getDictionaryAttr(binding));
   stateRoots[{symbol.getAttr(), range ? range[0] : 0}] = place.root;
   return place;
 }
 
-LogicalResult StageBuilder::bindArguments(func::FuncOp func, Known &known) {
+LogicalResult StageBuilder::bindArguments(func::FuncOp func, AssignmentInputs &known) {
   auto &bound = known.arguments;
   bool update = func == functions.update;
   for (BlockArgument arg : func.getArguments()) {
@@ -120,7 +120,7 @@ LogicalResult StageBuilder::bindArguments(func::FuncOp func, Known &known) {
         return func.emitError("argument ") << i << " is bound to unknown state " << state;
       bound[arg] = stateRoot(state, attrs, type);
     } else if (auto input = attrs.getAs<StringAttr>(graph::kInput)) {
-      Place &place = inputs[{update ? -1 : chunk, input.str()}];
+      BufferSlice &place = inputs[{update ? -1 : chunk, input.str()}];
       if (!place && update)
         place = newRoot(type, plan::Space::step, dict({{"scalar", input}}));
       else if (!place)
@@ -133,10 +133,10 @@ LogicalResult StageBuilder::bindArguments(func::FuncOp func, Known &known) {
                << i << " is residual " << id.getInt() << ", which the forward does not produce";
       bound[arg] = it->second;
       // A residual is written anew for each micro-batch, and only this procedure reads it.
-      const Root &root = roots[it->second.root];
+      const RootBuffer &root = roots[it->second.root];
       if (root.space == plan::Space::slot && !root.binding && !sent.contains(it->second.root))
         known.consumed.insert(it->second.root);
-    } else if (attrs.getAs<IntegerAttr>(parallel::kBorder)) {
+    } else if (attrs.getAs<IntegerAttr>(parallel::kStageBoundary)) {
       known.received.push_back(arg);
     } else {
       return func.emitError("argument ") << i << " has no binding";
@@ -208,20 +208,20 @@ void StageBuilder::bindUnused() {
   }
 }
 
-LogicalResult StageBuilder::bindResults(func::FuncOp func, Known &known) {
+LogicalResult StageBuilder::bindResults(func::FuncOp func, AssignmentInputs &known) {
   Operation *ret = func.getBody().front().getTerminator();
   for (unsigned i = 0; i < ret->getNumOperands(); ++i) {
     auto attrs = func.getResultAttrDict(i);
     if (!attrs)
       attrs = b.getDictionaryAttr({});
     auto type = cast<RankedTensorType>(ret->getOperand(i).getType());
-    Place place;
+    BufferSlice place;
     bool escape = false;
     if (auto state = attrs.getAs<FlatSymbolRefAttr>(graph::kState))
       place = stateRoot(state, attrs, type);
     else if (auto output = attrs.getAs<StringAttr>(graph::kOutput))
       place = newRoot(type, plan::Space::step, outputBinding(output, attrs, type));
-    else if (attrs.get(parallel::kResidual) || attrs.get(parallel::kBorder))
+    else if (attrs.get(parallel::kResidual) || attrs.get(parallel::kStageBoundary))
       escape = true;
     else
       return func.emitError("result ") << i << " has no binding";

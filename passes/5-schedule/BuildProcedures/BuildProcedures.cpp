@@ -1,7 +1,7 @@
 // Turns the functions of a stage into procedures over buffers.
 //
 // Each function takes three steps: allocations of arguments and results (Bindings.cpp), allocations
-// of all other values (Places.cpp), then one instruction per op (Instructions.cpp).
+// of all other values (BufferAssignment.cpp), then one instruction per op (Instructions.cpp).
 #include "dialects/graph/GraphAttrs.h"
 #include "dialects/parallel/Annotations.h"
 #include "passes/5-schedule/Passes.h"
@@ -28,11 +28,11 @@ plan::ProcedureOp StageBuilder::newProcedure(Location loc, StringRef name,
 }
 
 LogicalResult StageBuilder::buildProcedure(func::FuncOp func, plan::ProcedureKind kind) {
-  Known known;
+  AssignmentInputs known;
   if (failed(bindArguments(func, known)) || failed(bindResults(func, known)))
     return failure();
   Bindings returned = known.returned;
-  Places planned(func, roots, std::move(known));
+  BufferAssignment planned(func, roots, std::move(known));
   places = &planned;
   newProcedure(func.getLoc(), plan::stringifyProcedureKind(kind), kind);
   buildPrologue(func, kind);

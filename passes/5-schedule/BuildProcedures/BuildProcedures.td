@@ -2,7 +2,7 @@ def BuildProcedures : Pass<"llmc-build-procedures", "::mlir::ModuleOp"> {
   let summary = "turns the functions of a stage into procedures over buffers";
   let description = [{
     Needs: forward_K, backward_K, update_K without repeats, values bound by
-      graph.state, graph.input, parallel.border, parallel.residual, graph.output. A stage
+      graph.state, graph.input, parallel.boundary, parallel.residual, graph.output. A stage
       that runs several chunks of layers has a forward and a backward for each
       (parallel.chunk), and one update.
     Gives: one plan.stage per stage with its buffers and the procedures begin,

@@ -1,7 +1,7 @@
 // Builds one instruction for each op of a stage's function.
 #include "passes/5-schedule/BuildProcedures/StageBuilder.h"
 
-#include "dialects/plan/Lives.h"
+#include "dialects/plan/ValueVersions.h"
 
 #include "mlir/IR/IRMapping.h"
 
@@ -18,9 +18,9 @@ static bool isElementwise(Operation &op) {
 void StageBuilder::setLives(Operation *instruction, ArrayRef<Value> values) {
   SmallVector<int64_t> lives;
   for (Value value : values)
-    lives.push_back(places->lifeOf(value));
+    lives.push_back(places->generationOf(value));
   if (llvm::any_of(lives, [](int64_t life) { return life > 0; }))
-    instruction->setAttr(plan::kLives, b.getDenseI64ArrayAttr(lives));
+    instruction->setAttr(plan::kValueVersions, b.getDenseI64ArrayAttr(lives));
 }
 
 // Builds a launch: its body is that of the group, or the op alone, with the operands as arguments.
@@ -107,8 +107,8 @@ void StageBuilder::buildCollective(Operation &op, plan::CollectiveKind kind,
 LogicalResult StageBuilder::buildOp(Operation &op) {
   int64_t displacement;
   if (op.getNumOperands() && op.getNumResults() && isView(&op, displacement)) {
-    Place source = places->lookup(op.getOperand(0)), target = places->lookup(op.getResult(0));
-    if (target == Place{source.root, source.displacement + displacement})
+    BufferSlice source = places->lookup(op.getOperand(0)), target = places->lookup(op.getResult(0));
+    if (target == BufferSlice{source.root, source.displacement + displacement})
       return success();
     ++copies;
     Value from = buffer({source.root, source.displacement + displacement}, op.getResult(0).getType());
@@ -119,9 +119,9 @@ LogicalResult StageBuilder::buildOp(Operation &op) {
   }
   if (isa<parallel::AxisOffsetOp>(op) || places->isElided(&op))
     return success();
-  if (isPutTogether(&op)) {
+  if (isConcatInPlace(&op)) {
     auto concat = cast<graph::ConcatOp>(op);
-    Place at = places->lookup(concat.getResult());
+    BufferSlice at = places->lookup(concat.getResult());
     for (Value part : concat.getInputs()) {
       if (!(places->lookup(part) == at)) {
         ++copies;

@@ -10,13 +10,13 @@ namespace llmc {
 
 using namespace mlir;
 
-static Border leaving(func::FuncOp func) {
-  return borderOf(func.getBody().front().getTerminator()->getOperands(),
+static BoundaryValues leaving(func::FuncOp func) {
+  return boundaryValuesOf(func.getBody().front().getTerminator()->getOperands(),
                   [&](unsigned i) { return func.getResultAttrDict(i); });
 }
 
-static Border entering(func::FuncOp func) {
-  return borderOf(ValueRange(func.getArguments()),
+static BoundaryValues entering(func::FuncOp func) {
+  return boundaryValuesOf(ValueRange(func.getArguments()),
                   [&](unsigned i) { return func.getArgAttrDict(i); });
 }
 
@@ -100,7 +100,7 @@ plan::ProcedureOp StageBuilder::newExchange(Location loc, bool send, bool forwar
 // Builds the exchange that sends results. The next chunk of the model is on the next stage; after
 // the last stage, on the first.
 void StageBuilder::buildSend(func::FuncOp func, bool forward) {
-  Border out = leaving(func);
+  BoundaryValues out = leaving(func);
   if (out.values.empty())
     return;
   Location loc = func.getLoc();
@@ -124,7 +124,7 @@ void StageBuilder::buildSend(func::FuncOp func, bool forward) {
 }
 
 void StageBuilder::buildReceive(func::FuncOp func, bool forward) {
-  Border in = entering(func);
+  BoundaryValues in = entering(func);
   if (in.values.empty())
     return;
   Location loc = func.getLoc();

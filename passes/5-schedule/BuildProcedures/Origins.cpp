@@ -68,24 +68,25 @@ static DictionaryAttr describePart(Value value, parallel::ShardingAttr layout,
   return b.getDictionaryAttr(fields);
 }
 
-plan::OriginAttr Border::originOf(parallel::MeshAttr mesh, bool forward) const {
+plan::OriginAttr BoundaryValues::originOf(parallel::MeshAttr mesh, bool forward) const {
   Builder b(mesh.getContext());
   SmallVector<Attribute> parts;
   for (auto [value, layout] : llvm::zip(values, layouts))
     parts.push_back(describePart(value, layout, mesh));
   auto detail = b.getDictionaryAttr(b.getNamedAttr("tensors", b.getArrayAttr(parts)));
-  return plan::OriginAttr::get(mesh.getContext(), "border", {}, "stages",
+  return plan::OriginAttr::get(mesh.getContext(), "stage_boundary", {}, "stages",
                                forward ? "activations" : "cotangents",
                                values.empty() ? DictionaryAttr() : detail);
 }
 
-Border borderOf(ValueRange values, llvm::function_ref<DictionaryAttr(unsigned)> attrs) {
+BoundaryValues boundaryValuesOf(ValueRange values,
+                                llvm::function_ref<DictionaryAttr(unsigned)> attrs) {
   std::map<int64_t, unsigned> sorted;
   for (unsigned i = 0; i < values.size(); ++i)
     if (DictionaryAttr dict = attrs(i))
-      if (auto border = dict.getAs<IntegerAttr>(parallel::kBorder))
+      if (auto border = dict.getAs<IntegerAttr>(parallel::kStageBoundary))
         sorted[border.getInt()] = i;
-  Border result;
+  BoundaryValues result;
   for (auto &[_, i] : sorted) {
     result.values.push_back(values[i]);
     result.layouts.push_back(attrs(i).getAs<parallel::ShardingAttr>(parallel::kSharding));

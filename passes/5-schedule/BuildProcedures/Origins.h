@@ -13,16 +13,17 @@ plan::OriginAttr getOrigin(mlir::Operation *op);
 
 // Lists the values of a stage's function that cross a stage boundary, in the order of their
 // numbers.
-struct Border {
+struct BoundaryValues {
   llvm::SmallVector<mlir::Value> values;
   llvm::SmallVector<parallel::ShardingAttr> layouts;
 
   // Returns the origin of the message that carries them all.
   plan::OriginAttr originOf(parallel::MeshAttr mesh, bool forward) const;
 };
-// Collects the values that have `parallel.border`; `attrs(i)` returns the attributes of the
+// Collects the values that have `parallel.boundary`; `attrs(i)` returns the attributes of the
 // argument or result `values[i]`, or null.
-Border borderOf(mlir::ValueRange values, llvm::function_ref<mlir::DictionaryAttr(unsigned)> attrs);
+BoundaryValues boundaryValuesOf(mlir::ValueRange values,
+                                llvm::function_ref<mlir::DictionaryAttr(unsigned)> attrs);
 
 } // namespace llmc
 

@@ -5,7 +5,7 @@
 
 #include "dialects/parallel/Annotations.h"
 #include "passes/5-schedule/BuildProcedures/Origins.h"
-#include "passes/5-schedule/BuildProcedures/Places.h"
+#include "passes/5-schedule/BuildProcedures/BufferAssignment.h"
 #include "passes/5-schedule/Streams.h"
 #include "llvm/ADT/MapVector.h"
 
@@ -38,7 +38,7 @@ public:
   unsigned launches = 0, copies = 0;
 
 private:
-  using Bindings = std::vector<Place>;
+  using Bindings = std::vector<BufferSlice>;
   // Identifies the events between compute and messages for each direction of a chunk; -1: not
   // needed.
   struct Direction {
@@ -47,7 +47,7 @@ private:
     int64_t arrived = -1; // messages: what the procedure needs is there
   };
   struct Chunk {
-    std::map<int64_t, Place> residuals;
+    std::map<int64_t, BufferSlice> residuals;
     Direction forward, backward;
   };
 
@@ -60,16 +60,16 @@ private:
   void setLayers();
 
   // Binds arguments and results to states, inputs and outputs, and declares buffers (Bindings.cpp).
-  mlir::LogicalResult bindArguments(mlir::func::FuncOp func, Known &known);
-  mlir::LogicalResult bindResults(mlir::func::FuncOp func, Known &known);
-  Place stateRoot(mlir::FlatSymbolRefAttr state, mlir::DictionaryAttr attrs,
+  mlir::LogicalResult bindArguments(mlir::func::FuncOp func, AssignmentInputs &known);
+  mlir::LogicalResult bindResults(mlir::func::FuncOp func, AssignmentInputs &known);
+  BufferSlice stateRoot(mlir::FlatSymbolRefAttr state, mlir::DictionaryAttr attrs,
                   mlir::RankedTensorType type);
-  Place newRoot(mlir::Type type, plan::Space space, mlir::DictionaryAttr binding = {});
+  BufferSlice newRoot(mlir::Type type, plan::Space space, mlir::DictionaryAttr binding = {});
   mlir::DictionaryAttr inputBinding(mlir::StringAttr name, mlir::DictionaryAttr attrs);
   mlir::DictionaryAttr outputBinding(mlir::StringAttr name, mlir::DictionaryAttr attrs,
                                      mlir::RankedTensorType type);
   void bindUnused();
-  mlir::Value buffer(Place place, mlir::Type type);
+  mlir::Value buffer(BufferSlice place, mlir::Type type);
   mlir::Value bufferOf(mlir::Value value) {
     return buffer(places->lookup(value), value.getType());
   }
@@ -102,16 +102,17 @@ private:
   parallel::MeshAttr mesh;
   int64_t stages;
   plan::StageOp stageOp;
-  std::vector<Root> roots;
+  std::vector<RootBuffer> roots;
   std::map<std::tuple<int, int64_t, const void *>, mlir::Value> views;
   // Maps a state and its first layer to its root.
   llvm::MapVector<std::pair<mlir::StringAttr, int64_t>, int> stateRoots;
-  std::map<std::pair<int64_t, std::string>, Place> inputs; // by chunk (scalars of the step: -1)
+  std::map<std::pair<int64_t, std::string>, BufferSlice>
+      inputs;                                              // by chunk (scalars of the step: -1)
   std::set<std::pair<int64_t, std::string>> fed;           // inputs that a forward brings in
   std::vector<Chunk> chunks;
   int64_t chunk = 0;        // whose procedures are being built
   llvm::DenseSet<int> sent; // roots that a message leaves from
-  const Places *places = nullptr;
+  const BufferAssignment *places = nullptr;
   llvm::SmallVector<mlir::Attribute> layers; // a plan.chunk for each chunk
 };
 

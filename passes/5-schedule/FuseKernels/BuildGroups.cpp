@@ -23,8 +23,8 @@ namespace {
 // Builds the plan.group of one group.
 class Builder {
 public:
-  Builder(Group &group, llvm::DenseSet<Operation *> &whole)
-      : group(group), whole(whole), columns(group.has(Role::Column)),
+  Builder(FusionGroup &group, llvm::DenseSet<Operation *> &whole)
+      : group(group), whole(whole), columns(group.has(FusionRole::Column)),
         builder(group.members.back()), b(builder, locationOf(group)) {
     llvm::copy(group.members, std::back_inserter(ops));
     llvm::sort(ops, [](Operation *x, Operation *y) { return x->isBeforeInBlock(y); });
@@ -34,7 +34,7 @@ public:
   void run();
 
 private:
-  static Location locationOf(const Group &group) {
+  static Location locationOf(const FusionGroup &group) {
     SmallVector<Location> parts;
     for (Operation *op : group.members)
       parts.push_back(op->getLoc());
@@ -50,7 +50,7 @@ private:
   void replace(Operation *made);
   void addUp(Value part, ReduceOp column);
 
-  Group &group;
+  FusionGroup &group;
   llvm::DenseSet<Operation *> &whole;
   bool columns;
   OpBuilder builder;
@@ -106,7 +106,7 @@ Value Builder::copyInPlace(Operation *op, Type type) {
   SmallVector<Value> operands;
   for (Value operand : op->getOperands()) {
     Operation *def = operand.getDefiningOp();
-    operands.push_back(def && isReadInPlace(def) ? copyInPlace(def, operand.getType())
+    operands.push_back(def && isRecomputedByReaders(def) ? copyInPlace(def, operand.getType())
                                                  : inputFor(operand, operand.getType()));
   }
   return cloneForTypes(*inner, op, operands, type)->getResult(0);
@@ -116,18 +116,18 @@ Value Builder::operandFor(Operation *op, unsigned i) {
   Value operand = op->getOperand(i);
   if (Value known = map.lookupOrNull(operand))
     return known;
-  Role role = group.roles.lookup(op);
-  Type type = typeInside(op, operand.getType(), role == Role::Row || isRowOperand(op, i));
+  FusionRole role = group.roles.lookup(op);
+  Type type = typeInside(op, operand.getType(), role == FusionRole::Row || isRowOperand(op, i));
   Operation *def = operand.getDefiningOp();
-  return def && isReadInPlace(def) ? copyInPlace(def, type) : inputFor(operand, type);
+  return def && isRecomputedByReaders(def) ? copyInPlace(def, type) : inputFor(operand, type);
 }
 
 void Builder::copyMember(Operation *op) {
   SmallVector<Value> operands;
   for (unsigned i = 0; i < op->getNumOperands(); ++i)
     operands.push_back(operandFor(op, i));
-  Role role = group.roles.lookup(op);
-  if (role == Role::Column) {
+  FusionRole role = group.roles.lookup(op);
+  if (role == FusionRole::Column) {
     auto reduce = cast<ReduceOp>(op);
     Build inside(*inner, op->getLoc());
     map.map(reduce.getResult(), inside.reduce(operands[0], reduce.getKind(), {1}));
@@ -141,7 +141,7 @@ void Builder::copyMember(Operation *op) {
   }
   SmallVector<Type> types;
   for (Value result : op->getResults()) {
-    bool isRow = role == Role::Row || shapeOf(result) != ArrayRef(group.shape);
+    bool isRow = role == FusionRole::Row || shapeOf(result) != ArrayRef(group.shape);
     types.push_back(typeInside(op, result.getType(), isRow));
   }
   Operation *copy = cloneForTypes(*inner, op, operands, types);
@@ -201,7 +201,7 @@ void Builder::run() {
   llvm::SmallPtrSet<Operation *, 16> inGroup(ops.begin(), ops.end());
   for (auto [old, value] : llvm::zip(results, made.getResults())) {
     Operation *def = old.getDefiningOp();
-    if (group.roles.lookup(def) == Role::Column) {
+    if (group.roles.lookup(def) == FusionRole::Column) {
       addUp(value, cast<ReduceOp>(def));
       continue;
     }
@@ -247,15 +247,16 @@ static void sortBlock(Block &block) {
   }
 }
 
-void buildGroups(Block &block, MutableArrayRef<Group> groups, llvm::DenseSet<Operation *> &whole) {
-  for (Group &group : groups)
+void buildGroups(Block &block, MutableArrayRef<FusionGroup> groups,
+                 llvm::DenseSet<Operation *> &whole) {
+  for (FusionGroup &group : groups)
     Builder(group, whole).run();
   // Erases constants and slices that all their readers have cloned.
   SmallVector<Operation *> ops;
   for (Operation &op : llvm::reverse(block.without_terminator()))
     ops.push_back(&op);
   for (Operation *op : ops)
-    if (op->use_empty() && isReadInPlace(op))
+    if (op->use_empty() && isRecomputedByReaders(op))
       op->erase();
   sortBlock(block);
 }

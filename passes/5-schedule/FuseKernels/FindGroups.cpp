@@ -4,7 +4,7 @@
 #include "passes/5-schedule/FuseKernels/Fusion.h"
 
 #include "dialects/graph/Build.h"
-#include "passes/5-schedule/BuildProcedures/Places.h"
+#include "passes/5-schedule/BuildProcedures/BufferAssignment.h"
 
 #include "llvm/Support/DebugLog.h"
 
@@ -20,10 +20,10 @@ static constexpr size_t kMostBuffers = 24;
 
 //===-- Questions about one op ----------------------------------------------===//
 
-bool Group::has(Role role) const {
+bool FusionGroup::has(FusionRole role) const {
   return llvm::any_of(members, [&](Operation *op) { return roles.lookup(op) == role; });
 }
-bool Group::reduces() const { return llvm::is_contained(reduced, true); }
+bool FusionGroup::reduces() const { return llvm::is_contained(reduced, true); }
 
 bool isUnitReshape(Operation *op) {
   if (!isa<ReshapeOp>(op))
@@ -34,7 +34,7 @@ bool isUnitReshape(Operation *op) {
   return significant(shapeOf(op->getOperand(0))) == significant(shapeOf(op->getResult(0)));
 }
 
-bool isReadInPlace(Operation *op) {
+bool isRecomputedByReaders(Operation *op) {
   int64_t displacement;
   if (auto constant = dyn_cast<ConstantOp>(op))
     return constant.getValue().isSplat();
@@ -53,7 +53,7 @@ static bool isExpression(Operation *op) {
            return cast<RankedTensorType>(type).getShape() == shapeOf(op->getResult(0));
          });
 }
-static bool isHero(Operation *op) {
+static bool isReductionRoot(Operation *op) {
   auto compute = dyn_cast<GraphOpInterface>(op);
   return compute && (compute.getEmitClass() == EmitClass::RowReduction || isa<ReduceOp>(op));
 }
@@ -122,15 +122,15 @@ static bool isCollapsible(Operation *op, ArrayRef<int64_t> shape) {
     if (isRowOperand(op, i) || own == shape || own.size() <= 1)
       continue;
     bool isColumn = own.size() == shape.size() && own.back() == 1 && own.drop_back() == shape.drop_back();
-    bool isRow = own == shape.drop_back() && shapeOf(op->getResult(0)) == shape.drop_back() && !isHero(op);
+    bool isRow = own == shape.drop_back() && shapeOf(op->getResult(0)) == shape.drop_back() && !isReductionRoot(op);
     if (!isColumn && !isRow)
       return false;
-    if (Operation *def = operand.getDefiningOp(); def && isReadInPlace(def))
+    if (Operation *def = operand.getDefiningOp(); def && isRecomputedByReaders(def))
       return false;
   }
   return llvm::none_of(op->getOperands(), [](Value operand) {
     Operation *def = operand.getDefiningOp();
-    return def && isReadInPlace(def) && !isa<ConstantOp>(def) && !shapeOf(operand).empty();
+    return def && isRecomputedByReaders(def) && !isa<ConstantOp>(def) && !shapeOf(operand).empty();
   }) && !isa<MaskTailOp>(op);
 }
 
@@ -146,19 +146,19 @@ public:
     for (Operation &op : block.without_terminator())
       visit(&op);
   }
-  std::vector<Group> take();
+  std::vector<FusionGroup> take();
   // Returns a group of a scatter and the sum that it is added to, if neither is in a group of
   // several.
-  std::optional<Group> scatterInto(ScatterAddOp scatter) const;
+  std::optional<FusionGroup> scatterInto(ScatterAddOp scatter) const;
 
 private:
   void visit(Operation *op);
-  Group startOf(Operation *op) const;
-  std::optional<Role> roleIn(const Group &group, Operation *op) const;
-  bool readsFit(const Group &group, Operation *op, Role role) const;
+  FusionGroup startOf(Operation *op) const;
+  std::optional<FusionRole> roleIn(const FusionGroup &group, Operation *op) const;
+  bool readsFit(const FusionGroup &group, Operation *op, FusionRole role) const;
   bool tryJoin(int number, Operation *op);
   void tryMerge(int into, int from);
-  void add(int number, Operation *op, Role role);
+  void add(int number, Operation *op, FusionRole role);
   bool hasWayAround(llvm::ArrayRef<Operation *> members, llvm::ArrayRef<int> numbers) const;
   bool fitsLaunch(llvm::ArrayRef<Operation *> members) const;
   SmallVector<int> producers(Operation *op) const;
@@ -167,16 +167,16 @@ private:
 
   const llvm::DenseSet<Operation *> &whole;
   llvm::DenseMap<Operation *, int64_t> order;
-  std::vector<Group> groups; // without members: merged into another
+  std::vector<FusionGroup> groups; // without members: merged into another
   llvm::DenseMap<Operation *, int> groupOf;
   llvm::DenseMap<Value, SmallVector<int>> readersOf;
 };
 
 } // namespace
 
-Group Finder::startOf(Operation *op) const {
-  Group group;
-  bool reduces = isHero(op);
+FusionGroup Finder::startOf(Operation *op) const {
+  FusionGroup group;
+  bool reduces = isReductionRoot(op);
   group.shape = llvm::to_vector(shapeOf(reduces ? op->getOperand(0) : op->getResult(0)));
   group.reduced.assign(group.shape.size(), false);
   if (reduces && !isColumn(op))
@@ -185,7 +185,7 @@ Group Finder::startOf(Operation *op) const {
 }
 
 // Returns the dims of a group's space that are not reduced.
-static SmallVector<int64_t> keptShape(const Group &group) {
+static SmallVector<int64_t> keptShape(const FusionGroup &group) {
   SmallVector<int64_t> kept;
   for (auto [size, reduced] : llvm::zip(group.shape, group.reduced))
     if (!reduced)
@@ -194,39 +194,39 @@ static SmallVector<int64_t> keptShape(const Group &group) {
 }
 
 // Returns the role of `op` in `group`, or null if it cannot join.
-std::optional<Role> Finder::roleIn(const Group &group, Operation *op) const {
+std::optional<FusionRole> Finder::roleIn(const FusionGroup &group, Operation *op) const {
   bool lastOnly = group.reduces() && llvm::count(group.reduced, true) == 1 && group.reduced.back();
   if (isColumn(op)) {
     if (shapeOf(op->getOperand(0)) != ArrayRef(group.shape) || (group.reduces() && !lastOnly) ||
         !group.collapsible)
       return std::nullopt;
-    return Role::Column;
+    return FusionRole::Column;
   }
-  bool hasColumns = group.has(Role::Column);
+  bool hasColumns = group.has(FusionRole::Column);
   if (hasColumns && !isUnitReshape(op) && !isCollapsible(op, group.shape))
     return std::nullopt;
-  if (isHero(op)) {
+  if (isReductionRoot(op)) {
     auto reduced = reducedDims(op);
     if (shapeOf(op->getOperand(0)) != ArrayRef(group.shape) || !isTrailing(reduced) ||
         (group.reduces() && reduced != group.reduced) ||
         (hasColumns && llvm::count(reduced, true) != 1))
       return std::nullopt;
-    return Role::Hero;
+    return FusionRole::ReductionRoot;
   }
   bool isRow = group.reduces() && shapeOf(op->getResult(0)) == ArrayRef(keptShape(group));
   if (isExpression(op) && shapeOf(op->getResult(0)) == ArrayRef(group.shape) && !isRow)
-    return isTrailing(group.reduced) ? std::optional(Role::Element) : std::nullopt;
+    return isTrailing(group.reduced) ? std::optional(FusionRole::Element) : std::nullopt;
   bool readsRow = llvm::any_of(op->getOperands(), [&](Value v) { return group.contains(v); });
   if (!readsRow || !group.reduces())
     return std::nullopt;
   if (isUnitReshape(op) || (isExpression(op) && !isa<OneHotOp>(op) && isRow))
-    return Role::Row;
+    return FusionRole::Row;
   return std::nullopt;
 }
 
 // Returns whether every value of the group that `op` reads is available in the form in which `op`
 // reads it.
-bool Finder::readsFit(const Group &group, Operation *op, Role role) const {
+bool Finder::readsFit(const FusionGroup &group, Operation *op, FusionRole role) const {
   auto kept = keptShape(group);
   SmallVector<int64_t> spread; // a row's value as one of the whole space
   for (auto [size, reduced] : llvm::zip(group.shape, group.reduced))
@@ -235,20 +235,20 @@ bool Finder::readsFit(const Group &group, Operation *op, Role role) const {
     Operation *def = operand.getDefiningOp();
     if (!def || !group.members.contains(def))
       continue;
-    Role from = group.roles.lookup(def);
+    FusionRole from = group.roles.lookup(def);
     auto own = shapeOf(operand);
-    bool isElement = own == ArrayRef(group.shape) && from != Role::Row;
-    bool isFullHero = from == Role::Hero && own == ArrayRef(group.shape);
-    if (from == Role::Column)
+    bool isElement = own == ArrayRef(group.shape) && from != FusionRole::Row;
+    bool isFullHero = from == FusionRole::ReductionRoot && own == ArrayRef(group.shape);
+    if (from == FusionRole::Column)
       return false;
-    if (role == Role::Row && (isElement || isFullHero || (!isa<ReshapeOp>(op) && own != shapeOf(op->getResult(0)))))
+    if (role == FusionRole::Row && (isElement || isFullHero || (!isa<ReshapeOp>(op) && own != shapeOf(op->getResult(0)))))
       return false;
-    if (role == Role::Element && !isElement && !isFullHero && own != ArrayRef(spread) &&
+    if (role == FusionRole::Element && !isElement && !isFullHero && own != ArrayRef(spread) &&
         !(isRowOperand(op, i) && own == ArrayRef(kept)))
       return false;
-    if (role == Role::Hero && !isElement && !isFullHero && !(isRowOperand(op, i) && own == ArrayRef(kept)))
+    if (role == FusionRole::ReductionRoot && !isElement && !isFullHero && !(isRowOperand(op, i) && own == ArrayRef(kept)))
       return false;
-    if (role == Role::Column && !isElement && !isFullHero)
+    if (role == FusionRole::Column && !isElement && !isFullHero)
       return false;
   }
   return true;
@@ -282,7 +282,7 @@ bool Finder::hasWayAround(ArrayRef<Operation *> members, ArrayRef<int> numbers) 
           push(at);
         continue;
       }
-      const Group &other = groups[it->second];
+      const FusionGroup &other = groups[it->second];
       if (other.last > first)
         for (Operation *member : other.members)
           if (seen.insert(member).second || member == at)
@@ -306,10 +306,10 @@ bool Finder::fitsLaunch(ArrayRef<Operation *> members) const {
   return buffers.size() <= kMostBuffers;
 }
 
-void Finder::add(int number, Operation *op, Role role) {
+void Finder::add(int number, Operation *op, FusionRole role) {
   LDBG() << op->getName() << " at " << op->getLoc() << " joins group " << number;
-  Group &group = groups[number];
-  if (role == Role::Hero && !group.reduces())
+  FusionGroup &group = groups[number];
+  if (role == FusionRole::ReductionRoot && !group.reduces())
     group.reduced = reducedDims(op);
   if (group.members.empty())
     group.first = order[op];
@@ -326,7 +326,7 @@ void Finder::add(int number, Operation *op, Role role) {
 }
 
 bool Finder::tryJoin(int number, Operation *op) {
-  const Group &group = groups[number];
+  const FusionGroup &group = groups[number];
   auto role = roleIn(group, op);
   if (!role || !readsFit(group, op, *role))
     return false;
@@ -340,11 +340,11 @@ bool Finder::tryJoin(int number, Operation *op) {
 
 // Merges two groups over one space if the merged group is valid.
 void Finder::tryMerge(int into, int from) {
-  Group &a = groups[into], &b = groups[from];
+  FusionGroup &a = groups[into], &b = groups[from];
   if (into == from || b.members.empty() || a.shape != b.shape || !isTrailing(a.reduced) ||
       !isTrailing(b.reduced) || (a.reduces() && b.reduces() && a.reduced != b.reduced))
     return;
-  bool columns = a.has(Role::Column) || b.has(Role::Column);
+  bool columns = a.has(FusionRole::Column) || b.has(FusionRole::Column);
   auto &reduced = a.reduces() ? a.reduced : b.reduced;
   if (columns && (!a.collapsible || !b.collapsible ||
                   llvm::count(reduced, true) > (reduced.back() ? 1 : 0)))
@@ -353,7 +353,7 @@ void Finder::tryMerge(int into, int from) {
   members.append(b.members.begin(), b.members.end());
   if (hasWayAround(members, {into, from}) || !fitsLaunch(members))
     return;
-  Group both = a; // reads between the two must fit as well
+  FusionGroup both = a; // reads between the two must fit as well
   both.reduced = reduced;
   both.members.insert_range(b.members);
   both.roles.insert_range(b.roles);
@@ -361,8 +361,8 @@ void Finder::tryMerge(int into, int from) {
     return;
   LDBG() << "group " << from << " becomes part of group " << into;
   a.reduced = reduced;
-  Group moved = std::move(b);
-  groups[from] = Group();
+  FusionGroup moved = std::move(b);
+  groups[from] = FusionGroup();
   for (Operation *op : moved.members)
     add(into, op, moved.roles.lookup(op));
 }
@@ -391,8 +391,8 @@ SmallVector<int> Finder::readers(Operation *op) const {
 }
 
 void Finder::visit(Operation *op) {
-  bool starts = isExpression(op) || isHero(op);
-  if ((!starts && !isUnitReshape(op)) || isReadInPlace(op) || isAccumulation(op))
+  bool starts = isExpression(op) || isReductionRoot(op);
+  if ((!starts && !isUnitReshape(op)) || isRecomputedByReaders(op) || isAccumulation(op))
     return;
   SmallVector<int> before = producers(op), beside = readers(op);
   if (isUnitReshape(op))
@@ -406,7 +406,10 @@ void Finder::visit(Operation *op) {
       return;
     joined = groups.size();
     groups.push_back(startOf(op));
-    add(joined, op, isColumn(op) ? Role::Column : isHero(op) ? Role::Hero : Role::Element);
+    add(joined, op,
+        isColumn(op)          ? FusionRole::Column
+        : isReductionRoot(op) ? FusionRole::ReductionRoot
+                              : FusionRole::Element);
   }
   for (int number : before)
     tryMerge(joined, number);
@@ -415,9 +418,9 @@ void Finder::visit(Operation *op) {
       tryMerge(joined, number);
 }
 
-std::vector<Group> Finder::take() {
-  std::vector<Group> result;
-  for (Group &group : groups) {
+std::vector<FusionGroup> Finder::take() {
+  std::vector<FusionGroup> result;
+  for (FusionGroup &group : groups) {
     // A reshape without a reader in the group is a view, and leaves it.
     while (true) {
       auto stray = llvm::find_if(group.members, [&](Operation *op) {
@@ -429,13 +432,13 @@ std::vector<Group> Finder::take() {
         break;
       group.members.remove(*stray);
     }
-    if (group.members.size() > 1 || group.has(Role::Column))
+    if (group.members.size() > 1 || group.has(FusionRole::Column))
       result.push_back(std::move(group));
   }
   return result;
 }
 
-std::optional<Group> Finder::scatterInto(ScatterAddOp scatter) const {
+std::optional<FusionGroup> Finder::scatterInto(ScatterAddOp scatter) const {
   if (!scatter.getResult().hasOneUse())
     return std::nullopt;
   auto add = dyn_cast<AddOp>(*scatter.getResult().getUsers().begin());
@@ -445,22 +448,22 @@ std::optional<Group> Finder::scatterInto(ScatterAddOp scatter) const {
   auto it = groupOf.find(add);
   if (it != groupOf.end() && groups[it->second].members.size() > 1)
     return std::nullopt;
-  Group group;
+  FusionGroup group;
   group.shape = llvm::to_vector(shapeOf(add.getResult()));
   group.reduced.assign(group.shape.size(), false);
   group.members.insert(scatter);
   group.members.insert(add);
-  group.roles = {{scatter, Role::Element}, {add, Role::Element}};
+  group.roles = {{scatter, FusionRole::Element}, {add, FusionRole::Element}};
   return group;
 }
 
-std::vector<Group> findGroups(Block &block, const llvm::DenseSet<Operation *> &whole) {
+std::vector<FusionGroup> findGroups(Block &block, const llvm::DenseSet<Operation *> &whole) {
   Finder finder(block, whole);
-  std::vector<Group> scatters;
+  std::vector<FusionGroup> scatters;
   for (auto scatter : block.getOps<ScatterAddOp>())
     if (auto group = finder.scatterInto(scatter))
       scatters.push_back(*group);
-  std::vector<Group> groups = finder.take();
+  std::vector<FusionGroup> groups = finder.take();
   llvm::append_range(groups, scatters);
   return groups;
 }

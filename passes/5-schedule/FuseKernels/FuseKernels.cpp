@@ -17,8 +17,8 @@ struct FuseKernels : impl::FuseKernelsBase<FuseKernels> {
     fusion::expandReductions(block, whole);
     // In the second round, the reductions that the first one split off join their users.
     for (int round = 0; round < 2; ++round) {
-      std::vector<fusion::Group> groups = fusion::findGroups(block, whole);
-      for (const fusion::Group &group : groups)
+      std::vector<fusion::FusionGroup> groups = fusion::findGroups(block, whole);
+      for (const fusion::FusionGroup &group : groups)
         numGrouped += group.members.size();
       numGroups += groups.size();
       fusion::buildGroups(block, groups, whole);

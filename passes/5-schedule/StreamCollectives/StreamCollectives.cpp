@@ -23,7 +23,7 @@ Bytes bytesAt(Value buffer) {
 }
 
 // Represents a collective in flight: stream 0 has not waited for it yet.
-struct Flight {
+struct InFlightCollective {
   int64_t event; // recorded behind it
   Bytes src, dst;
   plan::OriginAttr origin;
@@ -39,7 +39,7 @@ public:
     for (Operation &op : llvm::make_early_inc_range(procedure.getBody().front())) {
       if (op.getAttrOfType<IntegerAttr>("stream").getInt() != kCompute)
         continue;
-      if (isa<plan::RecordOp>(op) || llvm::any_of(flights, [&](Flight &f) { return conflicts(op, f); }))
+      if (isa<plan::RecordOp>(op) || llvm::any_of(flights, [&](InFlightCollective &f) { return conflicts(op, f); }))
         join(&op);
       if (auto collective = dyn_cast<plan::CollectiveOp>(op)) {
         launch(collective);
@@ -54,7 +54,7 @@ private:
   // Returns whether `op` touches what the flight writes, or writes what it reads. A collective that
   // follows on the same stream is in order with it anyway, but its inputs are recorded on stream 0,
   // which must have waited for the flight.
-  static bool conflicts(Operation &op, const Flight &flight) {
+  static bool conflicts(Operation &op, const InFlightCollective &flight) {
     auto touches = [&](ValueRange values, const Bytes &bytes) {
       return llvm::any_of(values, [&](Value value) { return bytesAt(value).overlaps(bytes); });
     };
@@ -72,7 +72,7 @@ private:
       b.setInsertionPointToEnd(&procedure.getBody().front());
     plan::WaitOp::create(b, procedure.getLoc(), flights.back().event, true, IntegerAttr(), kCompute,
                          flights.back().origin);
-    for (Flight &flight : flights)
+    for (InFlightCollective &flight : flights)
       events.giveBack(flight.event);
     flights.clear();
   }
@@ -95,7 +95,7 @@ private:
   plan::ProcedureOp procedure;
   EventAllocator &events;
   OpBuilder b;
-  SmallVector<Flight> flights;
+  SmallVector<InFlightCollective> flights;
 };
 
 struct StreamCollectives : impl::StreamCollectivesBase<StreamCollectives> {

@@ -60,7 +60,7 @@ FailureOr<ThreadLaunch> ThreadLaunch::of(Operation *kernel) {
 // resident, but at most 4 where each block repeats a loop that is not distributed.
 static int64_t blocksPerSm(func::FuncOp kernel, const ThreadShape &shape) {
   bool repeatsWork = llvm::any_of(kernel.getBody().front().getOps<scf::ForOp>(),
-                                  [](scf::ForOp loop) { return !loop->hasAttr(kWalk); });
+                                  [](scf::ForOp loop) { return !loop->hasAttr(kLoopKind); });
   int64_t resident = 2048 / shape.threads;
   return repeatsWork ? std::min<int64_t>(resident, 4) : 4 * resident;
 }
@@ -70,7 +70,7 @@ static void splitRange(func::FuncOp kernel, const ThreadShape &shape, ThreadLaun
   bool areElements = rowsAreElements(kernel);
   launch.beginMultiple = areElements ? 4 : 1;
   bool isRowAThread = llvm::any_of(kernel.getBody().front().getOps<scf::ForOp>(), [](auto loop) {
-    return isWalk(loop, kRows) && !holdsElements(loop);
+    return isLoopOfKind(loop, kRows) && !containsElementLoop(loop);
   });
   launch.pointsPerBlock = areElements && addsColumns(kernel) ? 4 * kColumnVectors
                           : areElements    ? 4 * shape.threads
@@ -84,10 +84,10 @@ LogicalResult mapToThreads(func::FuncOp kernel) {
   if (failed(flattenParameters(kernel)))
     return failure();
   ThreadLaunch launch;
-  Edges edges;
+  VectorBoundsMap edges;
   launch.pointsPerRow = mergeRows(kernel);
   launch.pointsPerRow *= cutColumns(kernel, edges, launch.sharedBytes);
-  alignWalks(kernel, edges);
+  alignVectorLoops(kernel, edges);
   ThreadShape shape = chooseShape(kernel);
   launch.threads = shape.threads;
   launch.scratchBytes = splitSum(kernel, shape.threads);
@@ -103,7 +103,7 @@ LogicalResult mapToThreads(func::FuncOp kernel) {
   launch.sharedBytes += *shared;
   setAlignments(kernel, launch.beginMultiple);
   kernel.walk([](Operation *op) {
-    op->removeAttr(kWalk);
+    op->removeAttr(kLoopKind);
     op->removeAttr(kCombined);
   });
   IRRewriter rewriter(kernel.getContext());

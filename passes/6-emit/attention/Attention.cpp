@@ -2,7 +2,7 @@
 // running maxima and sums, so that no rows x keys matrix exists.
 #include "passes/6-emit/attention/AttentionBlock.h"
 #include "passes/6-emit/attention/AttentionRow.h"
-#include "passes/6-emit/Families.h"
+#include "passes/6-emit/kernel/KernelEmitters.h"
 
 #include <limits>
 

@@ -1,7 +1,7 @@
 // Emits the backward pass of attention: recomputes probabilities from lse, block by block. Each
 // sum into dq, dk and dv has one writer and one order.
 #include "passes/6-emit/attention/AttentionBlock.h"
-#include "passes/6-emit/Families.h"
+#include "passes/6-emit/kernel/KernelEmitters.h"
 #include "passes/6-emit/attention/HeadRow.h"
 
 #include <limits>

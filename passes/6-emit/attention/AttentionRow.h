@@ -4,7 +4,7 @@
 #define LLMC_PASSES_EMIT_ATTENTION_ATTENTIONROW_H
 
 #include "passes/6-emit/attention/AttentionShape.h"
-#include "passes/6-emit/Families.h"
+#include "passes/6-emit/kernel/KernelEmitters.h"
 
 namespace llmc::emit {
 

@@ -1,19 +1,19 @@
 // Assembles PTX to a cubin and reads its figures.
 #include "passes/6-emit/cuda/Assembler.h"
 #include "passes/6-emit/cuda/Cuda.h"
-#include "passes/6-emit/cuda/Figures.h"
+#include "passes/6-emit/cuda/KernelStats.h"
 
 using namespace mlir;
 
 namespace llmc::emit {
 
 // Returns the bytes that do not lie in registers.
-static uint64_t outsideOfRegisters(const CudaFigures &kernel) {
+static uint64_t outsideOfRegisters(const CudaKernelStats &kernel) {
   return kernel.stack + kernel.spillStores + kernel.spillLoads;
 }
 static uint64_t outsideOfRegisters(const CudaImage &image) {
   uint64_t bytes = 0;
-  for (const CudaFigures &kernel : image.kernels)
+  for (const CudaKernelStats &kernel : image.kernels)
     bytes += outsideOfRegisters(kernel);
   return bytes;
 }
@@ -23,7 +23,7 @@ static uint64_t outsideOfRegisters(const CudaImage &image) {
 // instructions so that they suffice.
 static std::string askForThreads(const std::string &ptx, const CudaImage &image, int64_t threads) {
   std::string result = ptx;
-  for (const CudaFigures &kernel : image.kernels) {
+  for (const CudaKernelStats &kernel : image.kernels) {
     if (outsideOfRegisters(kernel) == 0)
       continue;
     constexpr StringLiteral kSize = ".reqntid ";
@@ -45,7 +45,7 @@ static LogicalResult assemble(ModuleOp kernels, Assembler &assembler, const std:
     return kernels.emitError("kernels cannot be assembled for ")
            << image.chip << ": " << llvm::toString(output.takeError());
   image.cubin = std::move(output->cubin);
-  for (CudaFigures &figures : image.kernels)
+  for (CudaKernelStats &figures : image.kernels)
     if (!readAssemblerLog(output->log, figures))
       return kernels.emitError("the assembler says nothing of kernel '")
              << figures.entry << "' for " << image.chip << "; it said: " << output->log;
@@ -60,7 +60,7 @@ FailureOr<CudaImage> makeCubin(ModuleOp kernels, StringRef chip,
   if (failed(ptx))
     return failure();
   image.ptx = std::move(*ptx);
-  for (CudaFigures &figures : image.kernels)
+  for (CudaKernelStats &figures : image.kernels)
     readAccesses(image.ptx, figures);
   SmallVector<CudaImage> plain(assemblers.size(), image);
   auto isGood = [](const CudaImage &made) { return outsideOfRegisters(made) == 0; };

@@ -20,7 +20,7 @@ inline constexpr std::array<llvm::StringLiteral, 3> kCudaChips = {
 
 // Holds what the assembler and the PTX report about one kernel, in bytes except for `registers`
 // (32 bits each, per thread) and the counts of accesses.
-struct CudaFigures {
+struct CudaKernelStats {
   std::string entry;
   unsigned registers = 0, stack = 0, spillStores = 0, spillLoads = 0, shared = 0;
   // Counts instructions that read or write global memory, by the bytes that a thread moves.
@@ -36,7 +36,7 @@ struct CudaImage {
   std::string assembler; // "nvJitLink 13.0", "ptxas 13.0.88"
   std::string ptx;
   std::string cubin;
-  std::vector<CudaFigures> kernels; // in the order of the functions
+  std::vector<CudaKernelStats> kernels; // in the order of the functions
 };
 
 // Lowers functions in the form of ../simt to the LLVM dialect with NVVM, in place. Every public
@@ -47,7 +47,7 @@ mlir::LogicalResult lowerToNvvm(mlir::ModuleOp kernels);
 // per kernel (entry and widest alone). Fails with diagnostics, one of them if a call would be
 // left: there is nothing to link against.
 mlir::FailureOr<std::string> makePtx(mlir::ModuleOp kernels, llvm::StringRef chip,
-                                     std::vector<CudaFigures> &figures);
+                                     std::vector<CudaKernelStats> &figures);
 
 // Assembles the same, and returns the cubin with the figures of each kernel. Where kernels
 // spill, it also tries the other `assemblers` and tighter limits on registers, and keeps the

@@ -103,7 +103,7 @@ bool computesInOrder(Block &body) {
   });
 }
 
-void describeBuffers(plan::LaunchOp launch, const emit::CudaFigures &figures,
+void describeBuffers(plan::LaunchOp launch, const emit::CudaKernelStats &figures,
                      planfile::DeviceKernelT &kernel) {
   Block &body = launch.getBody().front();
   SmallVector<Value> values(launch.getReads());
@@ -168,7 +168,7 @@ void mapKernels(ModuleOp kernels, const llvm::StringMap<Use> &uses,
 }
 
 std::unique_ptr<planfile::DeviceKernelT> describeKernel(uint32_t number, const Mapped &mapped,
-                                                        const emit::CudaFigures &figures,
+                                                        const emit::CudaKernelStats &figures,
                                                         plan::LaunchOp launch) {
   auto kernel = std::make_unique<planfile::DeviceKernelT>();
   kernel->kernel = number;
@@ -230,7 +230,7 @@ LogicalResult emitCudaKernels(ModuleOp module, const planfile::ProgramT &program
     for (auto [number, kernel] : llvm::enumerate(program.kernels)) {
       auto at = llvm::find_if(mapped, [&](const Mapped &m) { return m.name == kernel->name; });
       auto figures = llvm::find_if(
-          made->kernels, [&](const emit::CudaFigures &f) { return f.entry == kernel->name; });
+          made->kernels, [&](const emit::CudaKernelStats &f) { return f.entry == kernel->name; });
       if (at != mapped.end() && figures != made->kernels.end()) {
         image.kernels.push_back(
             describeKernel(number, *at, *figures, uses.lookup(kernel->name).launch));

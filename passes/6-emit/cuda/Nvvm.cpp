@@ -149,7 +149,7 @@ static std::vector<unsigned> widestAccesses(const llvm::Function &function) {
 }
 
 FailureOr<std::string> makePtx(ModuleOp kernels, StringRef chip,
-                               std::vector<CudaFigures> &figures) {
+                               std::vector<CudaKernelStats> &figures) {
   std::string message;
   auto target = makeTarget(chip, message);
   if (!target)
@@ -173,7 +173,7 @@ FailureOr<std::string> makePtx(ModuleOp kernels, StringRef chip,
   figures.clear();
   for (const llvm::Function &function : *module)
     if (function.getCallingConv() == llvm::CallingConv::PTX_Kernel) {
-      CudaFigures &kernel = figures.emplace_back();
+      CudaKernelStats &kernel = figures.emplace_back();
       kernel.entry = function.getName().str();
       kernel.widest = widestAccesses(function);
     }

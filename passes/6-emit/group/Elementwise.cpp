@@ -1,6 +1,6 @@
 // Emits elementwise ops: the table of their entries, and the loop nest that they run in.
-#include "passes/6-emit/Families.h"
-#include "passes/6-emit/group/Group.h"
+#include "passes/6-emit/kernel/KernelEmitters.h"
+#include "passes/6-emit/group/FusedGroup.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "llvm/ADT/DenseMap.h"
@@ -232,7 +232,7 @@ static bool isDistance(Value x) {
   return shape == ArrayRef<int64_t>(kept);
 }
 static void exponential(Math &m, Operation *op, Values in, Results &out) {
-  out.push_back(isDistance(op->getOperand(0)) ? m.expOfDistance(in[0]) : m.exp(in[0]));
+  out.push_back(isDistance(op->getOperand(0)) ? m.expNonPositive(in[0]) : m.exp(in[0]));
 }
 
 //===-- Optimizer -----------------------------------------------------------===//
@@ -250,8 +250,8 @@ static void adamw(Math &m, Operation *op, Values in, Results &out) {
 
 //===-- Table ---------------------------------------------------------------===//
 
-ElementEntry lookupElement(Operation *op) {
-  static const llvm::DenseMap<TypeID, ElementEntry> table = {
+ElementwiseEmitter lookupElementwise(Operation *op) {
+  static const llvm::DenseMap<TypeID, ElementwiseEmitter> table = {
       {TypeID::get<graph::AddOp>(), arithmetic<arith::AddFOp, arith::AddIOp, arith::OrIOp>},
       {TypeID::get<graph::SubOp>(), arithmetic<arith::SubFOp, arith::SubIOp, arith::XOrIOp>},
       {TypeID::get<graph::MulOp>(), arithmetic<arith::MulFOp, arith::MulIOp, arith::AndIOp>},
@@ -298,13 +298,13 @@ namespace {
 // Emits the loops of an elementwise kernel. All loads of a point come before its stores, so that
 // a write may replace a read.
 struct Nest {
-  Group &group;
+  FusedGroup &group;
   std::function<void(Point &)> body;
-  std::optional<unsigned> crossed = group.crossedLoop();
+  std::optional<unsigned> crossed = group.transposedLoop();
   // Holds the stack arrays in which tiles lie between reading and use; null if so little is
   // computed from each row that the code for all of them may be unrolled.
   std::optional<std::vector<Value>> places = {};
-  Value pastCache = {}; // i1: whether stores are non-temporal; or null
+  Value nonTemporal = {}; // i1: whether stores are non-temporal; or null
 
   void emit(Point &point, unsigned depth);
   void emitCrossed(Point &point, Value low, Value high);
@@ -326,11 +326,11 @@ void Nest::vectors(Point &point, Value low, Value high, std::optional<int64_t> s
     // Independent chains of operations hide the latency of each.
     k.vectors(from, to, size, visit, k.target.threads ? 0 : k.target.termLanes);
   };
-  if (!pastCache)
+  if (!nonTemporal)
     return walk(low, high, size);
   auto aligned = [&] {
     if (size)
-      return group.pastCache([&] { walk(low, high, size); });
+      return group.nonTemporal([&] { walk(low, high, size); });
     Value up = k.sub(k.add(low, k.index(k.lanes() - 1)),
                      k.modulo(k.add(low, k.index(k.lanes() - 1)), k.lanes()));
     Value first = k.min(up, high);
@@ -338,9 +338,9 @@ void Nest::vectors(Point &point, Value low, Value high, std::optional<int64_t> s
       Point inner = point.inside(last, i);
       body(inner);
     });
-    group.pastCache([&] { walk(first, high, size); });
+    group.nonTemporal([&] { walk(first, high, size); });
   };
-  k.ifElse(pastCache, aligned, [&] { walk(low, high, size); });
+  k.ifElse(nonTemporal, aligned, [&] { walk(low, high, size); });
 }
 
 void Nest::emit(Point &point, unsigned depth) {
@@ -357,7 +357,7 @@ void Nest::emit(Point &point, unsigned depth) {
   }
   k.eachRow(low, high, [&](Value i) {
     Point inner = point.inside(depth, i);
-    group.fetchPieces(inner, depth);
+    group.prefetchPieces(inner, depth);
     emit(inner, depth + 1);
   });
 }
@@ -387,7 +387,7 @@ void Nest::emitCrossed(Point &point, Value low, Value high) {
         Value edge = k.min(k.add(column, k.index(kTileColumns)), k.index(full));
         Value ahead = k.add(column, k.index(kColumnsAhead));
         if (full >= 4 * kColumnsAhead)
-          group.fetchSquares(at.inside(*crossed, tile).inside(last, ahead), kTileRows,
+          group.prefetchTiles(at.inside(*crossed, tile).inside(last, ahead), kTileRows,
                              kTileColumns);
         k.loop(tile, end, lanes, [&](Value i) {
           k.loop(column, edge, lanes, [&](Value j) { square(at, i, j); });
@@ -408,30 +408,30 @@ void Nest::square(const Point &point, Value i, Value j) {
   Kernel &k = group.kernel;
   unsigned last = group.loops.size() - 1;
   Point corner = point.inside(*crossed, i).inside(last, j);
-  Group::Squares squares = group.readSquares(corner);
+  FusedGroup::TransposedTiles squares = group.readTransposedTiles(corner);
   if (!places)
-    return group.pastCacheIf(pastCache, [&] {
+    return group.nonTemporalIf(nonTemporal, [&] {
       for (unsigned r = 0; r < k.lanes(); ++r) {
         Point row = point.inside(*crossed, k.add(i, k.index(r))).inside(last, j, k.lanes());
-        group.takeFromSquares(squares, r, row);
+        group.useTileRow(squares, r, row);
         body(row);
       }
     });
-  group.keepSquares(squares, *places);
+  group.storeTiles(squares, *places);
   auto rows = [&] {
     k.loop(k.index(0), k.index(k.lanes()), 1, [&](Value r) {
       Point row = point.inside(*crossed, k.add(i, r)).inside(last, j, k.lanes());
-      group.takeFromPlaces(*places, r, row);
+      group.loadTileRow(*places, r, row);
       body(row);
     });
   };
-  group.pastCacheIf(pastCache, rows);
+  group.nonTemporalIf(nonTemporal, rows);
 }
 
 LogicalResult emitElementwise(Kernel &kernel, LaunchBody body) {
   auto results = body.results();
   auto type = cast<RankedTensorType>(results[0].getType());
-  Group group(kernel, body.reads, type.getShape(), SmallVector<bool>(type.getRank(), false));
+  FusedGroup group(kernel, body.reads, type.getShape(), SmallVector<bool>(type.getRank(), false));
   for (auto [i, result] : llvm::enumerate(results)) {
     auto resultType = cast<RankedTensorType>(result.getType());
     if (resultType.getShape() != type.getShape())
@@ -452,12 +452,12 @@ LogicalResult emitElementwise(Kernel &kernel, LaunchBody body) {
                 group.store(body.reads + i, value, point);
             }};
   if (nest.crossed && std::distance(body.block.begin(), body.block.end()) > kMostUnrolled)
-    nest.places = group.placesOfSquares();
-  nest.pastCache = group.writesPastCache(body.block.getNumArguments() - body.reads);
+    nest.places = group.allocateTiles();
+  nest.nonTemporal = group.nonTemporalCondition(body.block.getNumArguments() - body.reads);
   Point start(group.loops.size());
   nest.emit(start, 0);
-  if (nest.pastCache)
-    kernel.ifThen(nest.pastCache, [&] { kernel.fence(); });
+  if (nest.nonTemporal)
+    kernel.ifThen(nest.nonTemporal, [&] { kernel.fence(); });
   return success();
 }
 

@@ -29,7 +29,7 @@ unsigned Reducer::termLanes() {
 int64_t Reducer::count(Operation *op) {
   auto shape = cast<RankedTensorType>(op->getOperand(0).getType()).getShape();
   int64_t product = 1;
-  for (auto [size, reduced] : llvm::zip(shape, lookupHero(op)->reducedDims(op)))
+  for (auto [size, reduced] : llvm::zip(shape, lookupReductionRoot(op)->reducedDims(op)))
     product *= reduced ? size : 1;
   return product;
 }
@@ -134,12 +134,12 @@ SmallVector<Value> Reducer::walkVectors(unsigned loop, Point &point, ValueRange 
                    [&](Value i, ValueRange from, SmallVectorImpl<Value> &next) {
                      step(i, termLanes, from, next);
                    },
-                   Kernel::Walk::Elements);
+                   Kernel::LoopKind::Elements);
   if (!known)
     return k.loop(
         full, size, 1, state,
         [&](Value i, ValueRange from, SmallVectorImpl<Value> &next) { step(i, 1, from, next); },
-        Kernel::Walk::Elements);
+        Kernel::LoopKind::Elements);
   if (*known % termLanes && !k.target.threads) {
     SmallVector<Value> next;
     step(full, *known % termLanes, state, next);
@@ -162,15 +162,15 @@ SmallVector<Value> Reducer::walk(ArrayRef<unsigned> loops, Point &point, ValueRa
     return walkVectors(loops[0], point, carried, kinds, terms);
   bool isOutermost = overColumns() && loops.size() == reducedLoops().size();
   if (overColumns() && loops.size() == 1 && !k.target.threads)
-    group.piecesAhead = loops[0];
+    group.prefetchedLoop = loops[0];
   auto totals = k.loop(
       k.index(0), bounds(loops[0]).first, 1, carried,
       [&](Value i, ValueRange from, SmallVectorImpl<Value> &next) {
         Point inner = point.inside(loops[0], i, point.width);
         next = walk(loops.drop_front(), inner, from, kinds, terms);
       },
-      isOutermost ? Kernel::Walk::Terms : Kernel::Walk::InOrder);
-  group.piecesAhead.reset();
+      isOutermost ? Kernel::LoopKind::Terms : Kernel::LoopKind::InOrder);
+  group.prefetchedLoop.reset();
   if (isOutermost)
     k.combined(totals, llvm::map_to_vector(kinds, [](auto &kind) { return kind.isMax; }));
   return totals;
@@ -208,10 +208,10 @@ static constexpr int64_t kLeastAhead = 256, kMostAhead = 1 << 16;
 void Reducer::enterWalk() {
   int64_t size = group.loops.back().size;
   ++walks;
-  group.readsAhead = (ahead == Ahead::EveryWalk || (ahead == Ahead::SecondWalk && walks == 2)) &&
-                     !group.kernel.target.threads && !overColumns() &&
-                     reducedLoops().size() == 1 && !outerSize && size >= kLeastAhead &&
-                     size <= kMostAhead;
+  group.prefetchesNextRow =
+      (ahead == Ahead::EveryWalk || (ahead == Ahead::SecondWalk && walks == 2)) &&
+      !group.kernel.target.threads && !overColumns() && reducedLoops().size() == 1 && !outerSize &&
+      size >= kLeastAhead && size <= kMostAhead;
 }
 
 SmallVector<Value> Reducer::reduce(ArrayRef<Accumulator> kinds, const Terms &terms) {
@@ -276,7 +276,7 @@ void Reducer::forEach(const std::function<void(Point &)> &body) {
           Point inner = point.inside(rest[0], i, point.width);
           nest(rest.drop_front(), inner);
         },
-        isOutermost ? Kernel::Walk::Terms : Kernel::Walk::InOrder);
+        isOutermost ? Kernel::LoopKind::Terms : Kernel::LoopKind::InOrder);
   };
   nest(loops, row);
 }

@@ -4,7 +4,7 @@
 #ifndef LLMC_PASSES_EMIT_GROUP_REDUCTION_H
 #define LLMC_PASSES_EMIT_GROUP_REDUCTION_H
 
-#include "passes/6-emit/group/Group.h"
+#include "passes/6-emit/group/FusedGroup.h"
 
 namespace llmc::emit {
 
@@ -18,10 +18,10 @@ Value identity(Kernel &k, bool isMax, Type element, unsigned width);
 // of a row is such a vector.
 class Reducer {
 public:
-  Reducer(Group &group, Point &row, unsigned outerLoop, Value outerSize)
+  Reducer(FusedGroup &group, Point &row, unsigned outerLoop, Value outerSize)
       : group(group), row(row), outerLoop(outerLoop), outerSize(outerSize) {}
 
-  Group &group;
+  FusedGroup &group;
   Point &row;
   // Identifies the reduced loop whose size comes from the launch, if `outerSize` is not null.
   unsigned outerLoop;

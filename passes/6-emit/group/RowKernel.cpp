@@ -1,6 +1,6 @@
 // Emits kernels that reduce: for each row its reduction roots in order, then one traversal that
 // writes whole rows and adds them to sums over columns.
-#include "passes/6-emit/Families.h"
+#include "passes/6-emit/kernel/KernelEmitters.h"
 #include "passes/6-emit/group/Reduction.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -46,8 +46,8 @@ static bool keepsColumns(Block &body) {
       return llvm::all_of(op.getUsers(), [](Operation *user) {
         return user->hasTrait<OpTrait::IsTerminator>();
       });
-    const HeroEntry *hero = lookupHero(&op);
-    auto reduced = hero ? hero->reducedDims(&op) : SmallVector<bool, 4>();
+    const ReductionRoot *root = lookupReductionRoot(&op);
+    auto reduced = root ? root->reducedDims(&op) : SmallVector<bool, 4>();
     return llvm::count(reduced, true) == (reduced.empty() || !reduced.back() ? 0 : 1);
   });
 }
@@ -63,14 +63,14 @@ struct ColumnSum {
 };
 
 struct RowKernel {
-  Group &group;
+  FusedGroup &group;
   LaunchBody body;
-  SmallVector<Operation *> heroes;
+  SmallVector<Operation *> roots;
   SmallVector<ColumnSum> columns;
   SmallVector<unsigned> keptLoops, columnLoops;
   unsigned outerLoop = 0;
   Value outerSize;
-  Value pastCache = {}; // i1: whether whole rows are stored non-temporally; or null
+  Value nonTemporal = {}; // i1: whether whole rows are stored non-temporally; or null
 
   bool isFull(Value result) {
     return result.getDefiningOp() && !isColumn(result) && shapeOf(result) == space();
@@ -83,7 +83,7 @@ struct RowKernel {
     return !columns.empty() || llvm::any_of(body.results(), [&](Value v) { return isFull(v); });
   }
   ArrayRef<int64_t> space() {
-    return heroes.empty() ? shapeOf(columns[0].op.getOperand()) : shapeOf(heroes[0]->getOperand(0));
+    return roots.empty() ? shapeOf(columns[0].op.getOperand()) : shapeOf(roots[0]->getOperand(0));
   }
 
   LogicalResult declare();
@@ -103,8 +103,8 @@ struct RowKernel {
 //===-- What is read and written --------------------------------------------===//
 
 LogicalResult RowKernel::declare() {
-  for (Operation *hero : heroes)
-    if (failed(group.require(hero->getResult(0), group.fullMap())))
+  for (Operation *root : roots)
+    if (failed(group.require(root->getResult(0), group.fullMap())))
       return failure();
   for (ColumnSum &sum : columns)
     if (failed(group.require(sum.op.getOperand(), group.fullMap())))
@@ -139,7 +139,7 @@ static unsigned costOf(Value tensor, llvm::SmallDenseSet<Value> &seen) {
   Operation *op = tensor.getDefiningOp();
   if (!op)
     return 1;
-  if (isa<graph::ConstantOp>(op) || lookupHero(op))
+  if (isa<graph::ConstantOp>(op) || lookupReductionRoot(op))
     return 0;
   unsigned cost = isSlow(op) ? 12
                   : isa<graph::DivOp, graph::SqrtOp, graph::RsqrtOp>(op) ? 4
@@ -154,12 +154,12 @@ static unsigned costOf(Value tensor, llvm::SmallDenseSet<Value> &seen) {
 void RowKernel::keep(Reducer &reducer, Value tensor) {
   Type element = getElementTypeOrSelf(tensor.getType());
   Operation *def = tensor.getDefiningOp();
-  if (!def || lookupHero(def) || !lookupElement(def) || !element.isF32())
+  if (!def || lookupReductionRoot(def) || !lookupElementwise(def) || !element.isF32())
     return;
   unsigned walks = writesRows(); // the last one, which writes
-  for (Operation *hero : heroes)
-    for (Value operand : hero->getOperands())
-      walks += operand == tensor ? lookupHero(hero)->walks : 0;
+  for (Operation *root : roots)
+    for (Value operand : root->getOperands())
+      walks += operand == tensor ? lookupReductionRoot(root)->walks : 0;
   llvm::SmallDenseSet<Value> seen;
   unsigned cost = costOf(tensor, seen);
   if (walks * cost <= cost + 1 + walks)
@@ -217,11 +217,11 @@ void RowKernel::emitRow(Point &row) {
   reducer.ahead = isSlowRow         ? Reducer::Ahead::SecondWalk
                   : columns.empty() ? Reducer::Ahead::Never
                                     : Reducer::Ahead::EveryWalk;
-  for (Operation *hero : heroes) {
-    for (Value operand : hero->getOperands())
+  for (Operation *root : roots) {
+    for (Value operand : root->getOperands())
       if (shapeOf(operand) == space())
         keep(reducer, operand);
-    lookupHero(hero)->emit(reducer, hero);
+    lookupReductionRoot(root)->emit(reducer, root);
   }
   for (auto [i, result] : llvm::enumerate(body.results()))
     if (!isFull(result) && !isColumn(result))
@@ -247,7 +247,7 @@ void RowKernel::finishRow(Reducer &reducer) {
     addToColumns(reducer, point, terms);
   };
   unsigned walks = reducer.walks;
-  group.pastCacheIf(pastCache, [&] {
+  group.nonTemporalIf(nonTemporal, [&] {
     reducer.walks = walks;
     reducer.forEach(writePoint);
   });
@@ -329,24 +329,24 @@ void RowKernel::emit() {
     sum.carried = kernel.stackArray(storage, group.loops.back().size);
   }
   if (group.loops.back().reduced && !outerSize)
-    pastCache = group.writesPastCache(body.block.getNumArguments() - body.reads);
+    nonTemporal = group.nonTemporalCondition(body.block.getNumArguments() - body.reads);
   Point start(group.loops.size());
   emitKept(keptLoops, start);
-  if (pastCache)
-    kernel.ifThen(pastCache, [&] { kernel.fence(); });
+  if (nonTemporal)
+    kernel.ifThen(nonTemporal, [&] { kernel.fence(); });
 }
 
 LogicalResult emitReduction(Kernel &kernel, LaunchBody body) {
-  SmallVector<Operation *> heroes;
+  SmallVector<Operation *> roots;
   SmallVector<ColumnSum> columns;
   Operation *first = nullptr;
   bool hasColumns = keepsColumns(body.block);
   for (Operation &op : body.block) {
-    if (!lookupHero(&op))
+    if (!lookupReductionRoot(&op))
       continue;
     first = first ? first : &op;
     if (!hasColumns || !isColumnSum(&op)) {
-      heroes.push_back(&op);
+      roots.push_back(&op);
       continue;
     }
     auto reduce = cast<graph::ReduceOp>(op);
@@ -362,15 +362,15 @@ LogicalResult emitReduction(Kernel &kernel, LaunchBody body) {
     for (size_t d = 1; d + 1 < space.size(); ++d)
       summed[d] = true;
   } else {
-    llvm::copy(lookupHero(first)->reducedDims(first), reduced.begin());
+    llvm::copy(lookupReductionRoot(first)->reducedDims(first), reduced.begin());
   }
   for (Operation &op : body.block)
-    if (lookupHero(&op) && (shapeOf(op.getOperand(0)) != space ||
+    if (lookupReductionRoot(&op) && (shapeOf(op.getOperand(0)) != space ||
                             (!(hasColumns && isColumnSum(&op)) &&
-                             ArrayRef<bool>(lookupHero(&op)->reducedDims(&op)) != ArrayRef(reduced))))
+                             ArrayRef<bool>(lookupReductionRoot(&op)->reducedDims(&op)) != ArrayRef(reduced))))
       return op.emitOpError("reduces other dims than the first reduction of its kernel");
-  Group group(kernel, body.reads, space, reduced, summed);
-  RowKernel rows{group, body, heroes, columns, {}, {}, 0, {}};
+  FusedGroup group(kernel, body.reads, space, reduced, summed);
+  RowKernel rows{group, body, roots, columns, {}, {}, 0, {}};
   if (failed(rows.declare()))
     return failure();
   rows.emit();

@@ -1,5 +1,5 @@
 // Emits running sums along a dim. Sums of float32 are carried in float64.
-#include "passes/6-emit/Families.h"
+#include "passes/6-emit/kernel/KernelEmitters.h"
 #include "passes/6-emit/kernel/Math.h"
 #include <functional>
 #include <numeric>

@@ -1,5 +1,5 @@
 // Emits ops that look up rows: gather, scatter_add, take_along.
-#include "passes/6-emit/Families.h"
+#include "passes/6-emit/kernel/KernelEmitters.h"
 #include "passes/6-emit/kernel/Math.h"
 
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"

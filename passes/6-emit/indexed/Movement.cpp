@@ -1,6 +1,6 @@
 // Emits movement that is no affine access: concat, pad, and reshapes that are alone. (Any group
 // reads transposes, slices and broadcasts in place.)
-#include "passes/6-emit/Families.h"
+#include "passes/6-emit/kernel/KernelEmitters.h"
 #include "passes/6-emit/kernel/Math.h"
 
 using namespace mlir;
@@ -130,7 +130,7 @@ LogicalResult emitPad(Kernel &k, LaunchBody body, Operation *op) {
       Value inner, outer;
       index(i, inner, outer);
       nest(dim + 1, inner, outer);
-    }, isLast ? Kernel::Walk::Elements : Kernel::Walk::InOrder);
+    }, isLast ? Kernel::LoopKind::Elements : Kernel::LoopKind::InOrder);
   };
   nest(0, k.index(0), k.index(0));
   return success();

@@ -1,5 +1,5 @@
 // Emits rotary positions: pairs of each head's elements, rotated by the angles of a row.
-#include "passes/6-emit/Families.h"
+#include "passes/6-emit/kernel/KernelEmitters.h"
 #include "passes/6-emit/kernel/Math.h"
 
 #include "mlir/Dialect/Vector/IR/VectorOps.h"

@@ -4,7 +4,6 @@
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
-#include "passes/6-emit/Emit.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/xxhash.h"
 
@@ -177,7 +176,7 @@ void Kernel::store(Value value, Value pointer) {
   LLVM::StoreOp::create(b, loc, value, pointer, storageBytes(element));
 }
 
-void Kernel::storePastCache(Value value, Value pointer) {
+void Kernel::storeNonTemporal(Value value, Value pointer) {
   int64_t bytes = lanes() * storageBytes(elementOf(value.getType()));
   if (widthOf(value.getType()) < lanes())
     return store(value, pointer);
@@ -188,12 +187,12 @@ void Kernel::storePastCache(Value value, Value pointer) {
 //===-- Control -------------------------------------------------------------===//
 
 SmallVector<Value> Kernel::loop(Value low, Value high, int64_t step, ValueRange init,
-                                const LoopBody &body, Walk walk) {
+                                const LoopBody &body, LoopKind walk) {
   auto loop = scf::ForOp::create(b, loc, low, high, index(step), init,
                                  [&](OpBuilder &, Location, Value i, ValueRange carried) {});
-  if (walk != Walk::InOrder)
-    loop->setAttr(kWalk, b.getStringAttr(walk == Walk::Rows       ? kRows
-                                         : walk == Walk::Elements ? kElements
+  if (walk != LoopKind::InOrder)
+    loop->setAttr(kLoopKind, b.getStringAttr(walk == LoopKind::Rows       ? kRows
+                                         : walk == LoopKind::Elements ? kElements
                                                                   : kTerms));
   OpBuilder::InsertionGuard guard(b);
   Block *block = loop.getBody();
@@ -208,7 +207,7 @@ SmallVector<Value> Kernel::loop(Value low, Value high, int64_t step, ValueRange 
 }
 
 void Kernel::loop(Value low, Value high, int64_t step, const std::function<void(Value)> &body,
-                  Walk walk) {
+                  LoopKind walk) {
   loop(low, high, step, {}, [&](Value i, ValueRange, SmallVectorImpl<Value> &) { body(i); }, walk);
 }
 
@@ -237,7 +236,7 @@ void Kernel::vectors(Value low, Value high, std::optional<int64_t> size,
                      const std::function<void(Value, unsigned)> &body, unsigned width) {
   unsigned lanes = widthAlong(size, width ? width : this->lanes());
   auto each = [&](Value from, Value to, unsigned lanes) {
-    loop(from, to, lanes, [&](Value i) { body(i, lanes); }, Walk::Elements);
+    loop(from, to, lanes, [&](Value i) { body(i, lanes); }, LoopKind::Elements);
   };
   if (size && target.threads)
     return each(low, add(low, index(*size)), lanes);

@@ -11,7 +11,7 @@
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/Builders.h"
 #include "passes/6-emit/kernel/KernelTarget.h"
-#include "passes/6-emit/kernel/Walks.h"
+#include "passes/6-emit/kernel/LoopKinds.h"
 #include <functional>
 
 namespace llmc::emit {
@@ -69,20 +69,20 @@ public:
   void store(Value value, Value pointer);
   // Stores vectors of lanes() elements or more non-temporally, narrower ones as store() does;
   // `pointer` must be a multiple of the size of lanes() elements.
-  void storePastCache(Value value, Value pointer);
+  void storeNonTemporal(Value value, Value pointer);
 
   // Builds for (i = low; i < high; i += step), carrying values. Unless its kind is `InOrder`,
   // the loop promises that its iterations are independent, so that threads may share them;
   // carried values are then partial sums or maxima, to be passed to combined().
-  enum class Walk { InOrder, Rows, Elements, Terms };
+  enum class LoopKind { InOrder, Rows, Elements, Terms };
   using LoopBody =
       std::function<void(Value i, mlir::ValueRange carried, llvm::SmallVectorImpl<Value> &next)>;
   llvm::SmallVector<Value> loop(Value low, Value high, int64_t step, mlir::ValueRange init,
-                                const LoopBody &body, Walk walk = Walk::InOrder);
+                                const LoopBody &body, LoopKind walk = LoopKind::InOrder);
   void loop(Value low, Value high, int64_t step, const std::function<void(Value)> &body,
-            Walk walk = Walk::InOrder);
+            LoopKind walk = LoopKind::InOrder);
   void eachRow(Value low, Value high, const std::function<void(Value)> &body) {
-    loop(low, high, 1, body, Walk::Rows);
+    loop(low, high, 1, body, LoopKind::Rows);
   }
   void ifThen(Value condition, const std::function<void()> &body);
   void ifElse(Value condition, const std::function<void()> &then,

@@ -4,6 +4,7 @@
 
 #include "llvm/ADT/StringRef.h"
 #include <array>
+#include <string>
 
 namespace llmc::emit {
 
@@ -25,6 +26,12 @@ inline constexpr KernelTarget kCudaTarget{"cuda", 4, 4, 4, /*threads=*/true};
 inline constexpr std::array<const KernelTarget *, 2> kCpuTargets = {&kAvx2Target, &kAvx512Target};
 inline constexpr std::array<const KernelTarget *, 3> kTargets = {&kAvx2Target, &kAvx512Target,
                                                                  &kCudaTarget};
+
+// Gives the name of the nested module that holds the kernels. kernelsModule() returns the name
+// for `target`: this one for the first CPU target; each further target has a module of its own
+// (`kernels_avx512`) with functions of the same names.
+inline constexpr llvm::StringLiteral kKernelsModule = "kernels";
+std::string kernelsModule(const KernelTarget &target);
 
 } // namespace llmc::emit
 

@@ -108,7 +108,7 @@ Value Math::larger(Value x, double limit) {
 // Clamps x: e^-105 underflows to 0 and e^89 overflows to infinity.
 Value Math::exp(Value x) { return powerOfE(*this, smaller(larger(x, -105), 89)); }
 
-Value Math::expOfDistance(Value x) {
+Value Math::expNonPositive(Value x) {
   auto [r, n, bits] = reduce(*this, x, kBias);
   Value p = polynomial(r, {8.29027193e-3, 4.18981597e-2, 1.66676381e-1, 4.99991478e-1,
                            9.99999706e-1, 1});
@@ -121,7 +121,7 @@ Value Math::expBounded(Value x) {
   return arith::BitcastOp::create(b, loc, x.getType(), y);
 }
 // Computes e^x - 1 = s (e^r - 1) + (s - 1) with s = 2^n.
-Value Math::expLessOne(Value x) {
+Value Math::expm1NonPositive(Value x) {
   auto [r, n, bits] = reduce(*this, larger(x, -80), kBias);
   Value s = powerOfTwo(*this, bits, x.getType());
   Value p = polynomial(r, {1.38825163e-3, 8.36654714e-3, 4.16672007e-2, 1.66665434e-1,
@@ -161,7 +161,7 @@ Value Math::log(Value x) {
 }
 
 Value Math::tanh(Value x) {
-  Value e = expLessOne(mul(f(-2, x), abs(x)));
+  Value e = expm1NonPositive(mul(f(-2, x), abs(x)));
   return math::CopySignOp::create(b, loc, div(e, add(f(2, x), e)), x);
 }
 
@@ -171,7 +171,7 @@ Value Math::erf(Value x) {
   Value p = polynomial(t, {9.256201243e-06, -0.0001176406757, 0.0006328346286, -0.001667023164,
                            0.0001603914771, 0.0191530666, -0.1027778313, -0.6366193819,
                            -1.128379172});
-  return math::CopySignOp::create(b, loc, expLessOne(mul(p, t)), x);
+  return math::CopySignOp::create(b, loc, expm1NonPositive(mul(p, t)), x);
 }
 
 // Computes the tail as the density times a smooth function (Mills' ratio), so that it keeps its

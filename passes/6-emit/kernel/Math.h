@@ -38,9 +38,9 @@ struct Math {
   Value polynomial(Value x, llvm::ArrayRef<double> coefficients);
 
   Value exp(Value x);                        // 1 ulp, denormals included
-  Value expOfDistance(Value x);              // x <= 0 or NaN: 2 ulp near 0; 0 below -86
+  Value expNonPositive(Value x);              // x <= 0 or NaN: 2 ulp near 0; 0 below -86
   Value expBounded(Value x);                 // |x| <= 86 or NaN: 1 ulp near 0
-  Value expLessOne(Value x);                 // e^x - 1 for x <= 0 or NaN
+  Value expm1NonPositive(Value x);                 // e^x - 1 for x <= 0 or NaN
   Value log(Value x);                        // 1 ulp; log(0) = -inf, log(x < 0) = NaN
   Value tanh(Value x);                       // 2.6 ulp
   Value erf(Value x);                        // 3 ulp

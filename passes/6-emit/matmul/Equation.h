@@ -3,7 +3,7 @@
 #ifndef LLMC_PASSES_EMIT_MATMUL_EQUATION_H
 #define LLMC_PASSES_EMIT_MATMUL_EQUATION_H
 
-#include "passes/6-emit/Families.h"
+#include "passes/6-emit/kernel/KernelEmitters.h"
 
 namespace llmc::emit {
 

@@ -2,7 +2,7 @@
 // summed over k in one order. Sizes and strides are scalars of the call, so that one kernel of
 // each form serves a whole model.
 #include "passes/6-emit/matmul/Equation.h"
-#include "passes/6-emit/Families.h"
+#include "passes/6-emit/kernel/KernelEmitters.h"
 #include "passes/6-emit/kernel/Math.h"
 
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"

@@ -216,7 +216,8 @@ static void addCut(InputBindingT &input, size_t dim, std::vector<uint32_t> axes)
 LogicalResult PlanWriter::writeLoader(Operation *at, DictionaryAttr binding, InputBindingT &input) {
   input.default_value = defaultOf(binding, input.name);
   std::vector<int64_t> whole = planfile::wholeShape(*program.mesh, input);
-  if (std::string fault = parallel::faultOfLoader(binding, whole, /*isPart=*/false); !fault.empty())
+  if (std::string fault = parallel::describeLoaderFault(binding, whole, /*isPart=*/false);
+      !fault.empty())
     return at->emitError("input '") << input.name << "': " << fault << ", got " << binding;
   if (!binding || !binding.contains("permuted_dim"))
     return success();

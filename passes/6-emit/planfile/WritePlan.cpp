@@ -3,7 +3,7 @@
 #include "passes/6-emit/matmul/Equation.h"
 #include "passes/6-emit/planfile/PlanWriter.h"
 
-#include "dialects/plan/Lives.h"
+#include "dialects/plan/ValueVersions.h"
 
 #include "llvm/ADT/TypeSwitch.h"
 
@@ -47,7 +47,7 @@ std::unique_ptr<BufferRefT> bufferRef(Value buffer, ArrayRef<int64_t> lanes) {
 std::unique_ptr<BufferRefT> PlanWriter::operandRef(Operation *op, unsigned index) {
   Value buffer = op->getOperand(index);
   auto ref = bufferRef(buffer, lanes);
-  auto lives = op->getAttrOfType<DenseI64ArrayAttr>(plan::kLives);
+  auto lives = op->getAttrOfType<DenseI64ArrayAttr>(plan::kValueVersions);
   int64_t life = lives && index < lives.size() ? lives[index] : 0;
   auto root = buffer.getDefiningOp<plan::BufferOp>();
   while (root.getParent())

@@ -17,7 +17,7 @@ constexpr int64_t kThreads = 256;
 
 class Strips {
 public:
-  Strips(func::FuncOp kernel, Edges &edges)
+  Strips(func::FuncOp kernel, VectorBoundsMap &edges)
       : kernel(kernel), edges(edges), b(kernel.getContext()), loc(kernel.getLoc()) {}
 
   // Finds what cut() needs; returns false if the kernel is no such sum.
@@ -27,7 +27,7 @@ public:
 
 private:
   func::FuncOp kernel;
-  Edges &edges;
+  VectorBoundsMap &edges;
   OpBuilder b;
   Location loc;
   scf::ForOp rows;
@@ -73,7 +73,7 @@ bool Strips::add(scf::ForOp walk) {
 
 bool Strips::match() {
   for (scf::ForOp loop : kernel.getBody().front().getOps<scf::ForOp>()) {
-    if (rows || !isWalk(loop, kRows))
+    if (rows || !isLoopOfKind(loop, kRows))
       return false;
     rows = loop;
   }
@@ -81,12 +81,13 @@ bool Strips::match() {
     return false;
   bool isGood = true, isDeep = false;
   rows.getBody()->walk<WalkOrder::PreOrder>([&](Operation *op) {
-    if (isWalk(op, kElements)) {
+    if (isLoopOfKind(op, kElements)) {
       isDeep |= op->getBlock() != rows.getBody();
       isGood = isGood && add(cast<scf::ForOp>(op));
       return WalkResult::skip();
     }
-    isGood = isGood && !op->hasAttr(kCombined) && !op->hasAttr(kWalk) && !isa<LLVM::StoreOp>(op);
+    isGood =
+        isGood && !op->hasAttr(kCombined) && !op->hasAttr(kLoopKind) && !isa<LLVM::StoreOp>(op);
     return WalkResult::advance();
   });
   constexpr size_t kMostShared = 4; // strips of 8 KiB
@@ -110,7 +111,7 @@ void Strips::share(LLVM::AllocaOp array, int64_t columns) {
   for (Operation *user : llvm::make_early_inc_range(array->getUsers())) {
     auto gep = cast<LLVM::GEPOp>(user);
     auto walk = gep->getParentOfType<scf::ForOp>();
-    while (!isWalk(walk, kElements))
+    while (!isLoopOfKind(walk, kElements))
       walk = walk->getParentOfType<scf::ForOp>();
     b.setInsertionPoint(gep);
     Value first = arith::SubIOp::create(b, loc, walk.getInductionVar(), edges.lookup(walk).low);
@@ -174,7 +175,7 @@ int64_t Strips::cut() {
   return strips;
 }
 
-int64_t cutColumns(func::FuncOp kernel, Edges &edges, int64_t &sharedBytes) {
+int64_t cutColumns(func::FuncOp kernel, VectorBoundsMap &edges, int64_t &sharedBytes) {
   Strips strips(kernel, edges);
   if (!strips.match())
     return 1;

@@ -24,7 +24,7 @@ static constexpr int64_t kMostUnrolled = 4, kMostUnrolledWithArray = 17;
 namespace {
 
 // Represents some threads that execute a piece of code together.
-struct Team {
+struct ThreadSet {
   int64_t size;
   Value id;            // of this thread, below `size`
   Value isActive = {}; // null: they all are
@@ -37,7 +37,7 @@ struct Share {
 
 class Distributor {
 public:
-  Distributor(func::FuncOp kernel, const ThreadShape &shape, const Edges &edges)
+  Distributor(func::FuncOp kernel, const ThreadShape &shape, const VectorBoundsMap &edges)
       : kernel(kernel), shape(shape), edges(edges), b(kernel.getContext()), loc(kernel.getLoc()),
         combiner(kernel, shape) {}
 
@@ -57,11 +57,11 @@ public:
 private:
   func::FuncOp kernel;
   const ThreadShape &shape;
-  const Edges &edges;
+  const VectorBoundsMap &edges;
   OpBuilder b;
   Location loc;
   Combiner combiner;
-  Team block, row;
+  ThreadSet block, row;
   Value rowOfThread;
   llvm::MapVector<Operation *, Share> arrays;
 
@@ -80,23 +80,23 @@ private:
     return arith::CmpIOp::create(b, loc, arith::CmpIPredicate::sge, x, y);
   }
 
-  LogicalResult spread(Block &code, Team team);
+  LogicalResult spread(Block &code, ThreadSet team);
   LogicalResult spreadRows(scf::ForOp loop);
-  LogicalResult spreadElements(scf::ForOp loop, const Team &team);
+  LogicalResult spreadElements(scf::ForOp loop, const ThreadSet &team);
   LogicalResult spreadColumns(scf::ForOp loop);
-  void stepByTeams(scf::ForOp loop, const Team &team);
-  std::pair<int64_t, int64_t> wholeTurns(scf::ForOp loop, const Team &team, int64_t trips);
-  FailureOr<SmallVector<Value>> turn(scf::ForOp loop, const Team &team, Value number,
+  void stepByTeams(scf::ForOp loop, const ThreadSet &team);
+  std::pair<int64_t, int64_t> wholeTurns(scf::ForOp loop, const ThreadSet &team, int64_t trips);
+  FailureOr<SmallVector<Value>> turn(scf::ForOp loop, const ThreadSet &team, Value number,
                                      int64_t like, ValueRange carried, int64_t trips);
-  FailureOr<SmallVector<LLVM::GEPOp>> placesInArrays(scf::ForOp loop, const Team &team);
-  void byOne(LLVM::StoreOp store, const Team &team);
+  FailureOr<SmallVector<LLVM::GEPOp>> placesInArrays(scf::ForOp loop, const ThreadSet &team);
+  void byOne(LLVM::StoreOp store, const ThreadSet &team);
   void onlyIf(Value condition, LLVM::StoreOp store);
   LogicalResult shrinkArrays();
 };
 
 } // namespace
 
-LogicalResult Distributor::spread(Block &code, Team team) {
+LogicalResult Distributor::spread(Block &code, ThreadSet team) {
   SmallVector<Operation *> ops = llvm::map_to_vector(code, [](Operation &op) { return &op; });
   bool isEntry = &code == &kernel.getBody().front(), hasWalked = false, met = false;
   for (Operation *op : ops) {
@@ -108,9 +108,9 @@ LogicalResult Distributor::spread(Block &code, Team team) {
         gpu::BarrierOp::create(b, loc);
       hasWalked = true;
     }
-    if (isWalk(op, kRows) && isEntry) {
+    if (isLoopOfKind(op, kRows) && isEntry) {
       done = spreadRows(cast<scf::ForOp>(op));
-    } else if (isWalk(op, kElements)) {
+    } else if (isLoopOfKind(op, kElements)) {
       done = spreadElements(cast<scf::ForOp>(op), team);
     } else if (op->hasAttr(kCombined)) {
       combiner.combine(op, team.size, team.id);
@@ -134,7 +134,7 @@ LogicalResult Distributor::spread(Block &code, Team team) {
   return success();
 }
 
-void Distributor::byOne(LLVM::StoreOp store, const Team &team) {
+void Distributor::byOne(LLVM::StoreOp store, const ThreadSet &team) {
   Value isFirst = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::eq, team.id, constant(0));
   if (team.isActive)
     isFirst = arith::AndIOp::create(b, loc, isFirst, team.isActive);
@@ -148,7 +148,7 @@ void Distributor::onlyIf(Value condition, LLVM::StoreOp store) {
 
 // Distributes a few rows at a time, or rows as elements where a row has nothing to share.
 LogicalResult Distributor::spreadRows(scf::ForOp loop) {
-  if (!holdsElements(loop)) {
+  if (!containsElementLoop(loop)) {
     stepByTeams(loop, block);
     return success();
   }
@@ -168,7 +168,7 @@ LogicalResult Distributor::spreadRows(scf::ForOp loop) {
 }
 
 // Rewrites the loop to i = low + id * step; i < high; i += size * step.
-void Distributor::stepByTeams(scf::ForOp loop, const Team &team) {
+void Distributor::stepByTeams(scf::ForOp loop, const ThreadSet &team) {
   b.setInsertionPoint(loop);
   int64_t step = *constantOf(loop.getStep());
   Value low = loop.getLowerBound();
@@ -190,7 +190,7 @@ void Distributor::stepByTeams(scf::ForOp loop, const Team &team) {
 //===-- Elements ------------------------------------------------------------===//
 
 FailureOr<SmallVector<LLVM::GEPOp>> Distributor::placesInArrays(scf::ForOp loop,
-                                                                const Team &team) {
+                                                                const ThreadSet &team) {
   SmallVector<LLVM::GEPOp> places;
   auto result = loop.walk([&](LLVM::GEPOp gep) -> WalkResult {
     auto array = gep.getBase().getDefiningOp<LLVM::AllocaOp>();
@@ -217,8 +217,8 @@ FailureOr<SmallVector<LLVM::GEPOp>> Distributor::placesInArrays(scf::ForOp loop,
 // Emits iteration `number` of this thread: the body of `loop` at its index. What does not exist,
 // threads past the end or elements outside of the row, leaves the carried values as they are;
 // `like` is the number, or another that meets the ends of the row as it does.
-FailureOr<SmallVector<Value>> Distributor::turn(scf::ForOp loop, const Team &team, Value number,
-                                                int64_t like, ValueRange carried,
+FailureOr<SmallVector<Value>> Distributor::turn(scf::ForOp loop, const ThreadSet &team,
+                                                Value number, int64_t like, ValueRange carried,
                                                 int64_t trips) {
   int64_t step = *constantOf(loop.getStep());
   int64_t lastVector = (like + 1) * team.size - 1;
@@ -283,7 +283,7 @@ FailureOr<SmallVector<Value>> Distributor::turn(scf::ForOp loop, const Team &tea
   } else if (failed(fill(branch.elseBlock(), [&]() -> FailureOr<SmallVector<Value>> {
                IRMapping map;
                begin(map);
-               auto values = copyInside(b, loop, map, i, edge->second, team.isActive);
+               auto values = copyMasked(b, loop, map, i, edge->second, team.isActive);
                end(map);
                return values;
              }))) {
@@ -293,7 +293,7 @@ FailureOr<SmallVector<Value>> Distributor::turn(scf::ForOp loop, const Team &tea
 }
 
 // Returns the iterations [first, last) of `loop` in which no thread meets an end of the row.
-std::pair<int64_t, int64_t> Distributor::wholeTurns(scf::ForOp loop, const Team &team,
+std::pair<int64_t, int64_t> Distributor::wholeTurns(scf::ForOp loop, const ThreadSet &team,
                                                     int64_t trips) {
   auto edge = edges.find(loop);
   if (edge == edges.end())
@@ -318,9 +318,9 @@ LogicalResult Distributor::spreadColumns(scf::ForOp loop) {
   first.replaceUsesWithIf(number, [&](OpOperand &use) {
     return use.getOwner() != mine && use.getOwner() != number;
   });
-  Team columns{groups, group, isActive};
+  ThreadSet columns{groups, group, isActive};
   for (Operation &op : llvm::make_early_inc_range(*loop.getBody())) {
-    bool isShared = isWalk(&op, kTerms);
+    bool isShared = isLoopOfKind(&op, kTerms);
     if (isShared) {
       combiner.combineGroups(cast<scf::ForOp>(op), groups, block.id, column, kColumnVectors);
     }
@@ -338,7 +338,7 @@ LogicalResult Distributor::spreadColumns(scf::ForOp loop) {
 }
 
 // Distributes elements: neighbouring threads take neighbouring vectors.
-LogicalResult Distributor::spreadElements(scf::ForOp loop, const Team &team) {
+LogicalResult Distributor::spreadElements(scf::ForOp loop, const ThreadSet &team) {
   if (hasTerms(loop))
     return spreadColumns(loop);
   auto places = placesInArrays(loop, team);
@@ -395,7 +395,7 @@ LogicalResult Distributor::shrinkArrays() {
   auto result = kernel.walk([&](LLVM::AllocaOp array) -> WalkResult {
     auto it = arrays.find(array);
     if (it == arrays.end())
-      return array.emitOpError("is used outside of walks over elements");
+      return array.emitOpError("is used outside of loops over elements");
     for (Operation *user : array->getUsers())
       if (auto gep = dyn_cast<LLVM::GEPOp>(user); !gep || !gep->getParentOp())
         return array.emitOpError("is used as a whole");
@@ -407,7 +407,8 @@ LogicalResult Distributor::shrinkArrays() {
   return failure(result.wasInterrupted());
 }
 
-FailureOr<int64_t> distribute(func::FuncOp kernel, const ThreadShape &shape, const Edges &edges) {
+FailureOr<int64_t> distribute(func::FuncOp kernel, const ThreadShape &shape,
+                              const VectorBoundsMap &edges) {
   return Distributor(kernel, shape, edges).run();
 }
 

@@ -71,26 +71,27 @@ struct Access {
 };
 
 // Holds loops that keep elements for each other in arrays, or a single loop.
-struct Family {
+struct LinkedLoops {
   SmallVector<scf::ForOp> walks; // in order
   bool hasArrays = false;
 };
 
 class Edging {
 public:
-  Edging(func::FuncOp kernel, Edges &edges) : kernel(kernel), dominance(kernel), edges(edges) {}
+  Edging(func::FuncOp kernel, VectorBoundsMap &edges)
+      : kernel(kernel), dominance(kernel), edges(edges) {}
   void run() {
-    for (const Family &family : families())
+    for (const LinkedLoops &family : linkedLoops())
       lay(family);
   }
 
 private:
   func::FuncOp kernel;
   DominanceInfo dominance;
-  Edges &edges;
+  VectorBoundsMap &edges;
 
-  SmallVector<Family> families();
-  void lay(const Family &family);
+  SmallVector<LinkedLoops> linkedLoops();
+  void lay(const LinkedLoops &family);
   SmallVector<Access> accessesOf(scf::ForOp walk, Operation *before);
   Value shiftBefore(Operation *before, const Remainder &chosen, int64_t width);
   void shift(scf::ForOp walk, Value by, std::optional<int64_t> known);
@@ -109,11 +110,11 @@ static int64_t elementsOf(scf::ForOp walk) {
 // Returns whether `op` is a loop of a known length in vectors.
 static bool isVectorWalk(Operation *op) {
   auto walk = dyn_cast<scf::ForOp>(op);
-  return walk && isWalk(walk, kElements) && !addsColumns(walk) && tripCount(walk) &&
+  return walk && isLoopOfKind(walk, kElements) && !addsColumns(walk) && tripCount(walk) &&
          constantOf(walk.getStep()) > 1;
 }
 
-SmallVector<Family> Edging::families() {
+SmallVector<LinkedLoops> Edging::linkedLoops() {
   llvm::EquivalenceClasses<Operation *> together;
   SmallVector<scf::ForOp> walks;
   llvm::SmallPtrSet<Operation *, 8> withArrays;
@@ -129,9 +130,9 @@ SmallVector<Family> Edging::families() {
       }
     });
   });
-  llvm::MapVector<Operation *, Family> byLeader;
+  llvm::MapVector<Operation *, LinkedLoops> byLeader;
   for (scf::ForOp walk : walks) {
-    Family &family = byLeader[together.getLeaderValue(walk)];
+    LinkedLoops &family = byLeader[together.getLeaderValue(walk)];
     family.walks.push_back(walk);
     family.hasArrays |= withArrays.contains(walk);
   }
@@ -207,7 +208,7 @@ void Edging::shift(scf::ForOp walk, Value by, std::optional<int64_t> known) {
   edges[walk] = {low, high, /*hasHead=*/known != 0, /*surelyInside=*/size / width};
 }
 
-void Edging::lay(const Family &family) {
+void Edging::lay(const LinkedLoops &family) {
   scf::ForOp front = family.walks.front();
   int64_t width = *constantOf(front.getStep()), size = elementsOf(front);
   bool isAlike = llvm::all_of(family.walks, [&](scf::ForOp walk) {
@@ -249,6 +250,6 @@ void Edging::lay(const Family &family) {
       shift(walk, by, known);
 }
 
-void alignWalks(func::FuncOp kernel, Edges &edges) { Edging(kernel, edges).run(); }
+void alignVectorLoops(func::FuncOp kernel, VectorBoundsMap &edges) { Edging(kernel, edges).run(); }
 
 } // namespace llmc::emit

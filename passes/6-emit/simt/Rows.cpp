@@ -9,8 +9,8 @@ using namespace mlir;
 
 namespace llmc::emit {
 
-bool isWalk(Operation *op, StringRef kind) {
-  auto walk = isa<scf::ForOp>(op) ? op->getAttrOfType<StringAttr>(kWalk) : StringAttr();
+bool isLoopOfKind(Operation *op, StringRef kind) {
+  auto walk = isa<scf::ForOp>(op) ? op->getAttrOfType<StringAttr>(kLoopKind) : StringAttr();
   return walk && walk.getValue() == kind;
 }
 
@@ -48,7 +48,7 @@ static Value endOf(func::FuncOp kernel) { return kernel.getArgument(kernel.getNu
 // Returns the only loop over rows, if nothing else uses the range; else null.
 static scf::ForOp onlyRows(func::FuncOp kernel) {
   for (scf::ForOp loop : kernel.getBody().front().getOps<scf::ForOp>())
-    if (isWalk(loop, kRows) && loop.getLowerBound() == beginOf(kernel) &&
+    if (isLoopOfKind(loop, kRows) && loop.getLowerBound() == beginOf(kernel) &&
         loop.getUpperBound() == endOf(kernel) && beginOf(kernel).hasOneUse() &&
         endOf(kernel).hasOneUse())
       return loop;
@@ -59,7 +59,7 @@ static scf::ForOp onlyRows(func::FuncOp kernel) {
 static scf::ForOp innerRows(scf::ForOp outer) {
   scf::ForOp inner;
   for (Operation &op : outer.getBody()->without_terminator()) {
-    if (isWalk(&op, kRows) && !inner)
+    if (isLoopOfKind(&op, kRows) && !inner)
       inner = cast<scf::ForOp>(op);
     else if (op.getNumRegions() || isa<LLVM::StoreOp>(op))
       return nullptr;
@@ -120,7 +120,7 @@ static bool follows(Value value, Value range) {
 
 bool rowsAreElements(func::FuncOp kernel) {
   return llvm::any_of(kernel.getBody().front().getOps<scf::ForOp>(), [&](scf::ForOp loop) {
-    return isWalk(loop, kElements) && follows(loop.getLowerBound(), beginOf(kernel));
+    return isLoopOfKind(loop, kElements) && follows(loop.getLowerBound(), beginOf(kernel));
   });
 }
 
@@ -129,7 +129,7 @@ void splitOverBlocks(func::FuncOp kernel, int64_t granule) {
   Value low = beginOf(kernel), high = endOf(kernel);
   OpBuilder b = OpBuilder::atBlockBegin(&kernel.getBody().front());
   for (scf::ForOp loop : kernel.getBody().front().getOps<scf::ForOp>())
-    if (isWalk(loop, kRows) && loop.getLowerBound() != low) {
+    if (isLoopOfKind(loop, kRows) && loop.getLowerBound() != low) {
       low = loop.getLowerBound(), high = loop.getUpperBound();
       b.setInsertionPoint(loop);
     }

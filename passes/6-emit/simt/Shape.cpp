@@ -5,23 +5,23 @@ using namespace mlir;
 
 namespace llmc::emit {
 
-bool holdsElements(scf::ForOp rows) {
+bool containsElementLoop(scf::ForOp rows) {
   return rows
       .walk([](scf::ForOp loop) {
-        return isWalk(loop, kElements) ? WalkResult::interrupt() : WalkResult::advance();
+        return isLoopOfKind(loop, kElements) ? WalkResult::interrupt() : WalkResult::advance();
       })
       .wasInterrupted();
 }
 
 bool hasTerms(scf::ForOp elements) {
   return llvm::any_of(elements.getBody()->getOps<scf::ForOp>(),
-                      [](scf::ForOp loop) { return isWalk(loop, kTerms); });
+                      [](scf::ForOp loop) { return isLoopOfKind(loop, kTerms); });
 }
 
 bool addsColumns(Operation *code) {
   return code
       ->walk([](scf::ForOp loop) {
-        return isWalk(loop, kTerms) ? WalkResult::interrupt() : WalkResult::advance();
+        return isLoopOfKind(loop, kTerms) ? WalkResult::interrupt() : WalkResult::advance();
       })
       .wasInterrupted();
 }
@@ -38,10 +38,10 @@ ThreadShape chooseShape(func::FuncOp kernel) {
   int64_t longest = 0;
   bool isUnknown = false, isHeavy = false, areRows = false;
   for (Operation &op : kernel.getBody().front()) {
-    bool isRows = isWalk(&op, kRows);
-    areRows |= isRows && holdsElements(cast<scf::ForOp>(op));
+    bool isRows = isLoopOfKind(&op, kRows);
+    areRows |= isRows && containsElementLoop(cast<scf::ForOp>(op));
     op.walk<WalkOrder::PreOrder>([&](scf::ForOp loop) {
-      if (!isWalk(loop, kElements))
+      if (!isLoopOfKind(loop, kElements))
         return WalkResult::advance();
       auto trips = tripCount(loop);
       longest = std::max(longest, trips.value_or(0));

@@ -5,7 +5,7 @@
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/IR/IRMapping.h"
-#include "passes/6-emit/kernel/Walks.h"
+#include "passes/6-emit/kernel/LoopKinds.h"
 #include "passes/6-emit/simt/Simt.h"
 
 namespace llmc::emit {
@@ -30,8 +30,8 @@ struct ThreadShape {
 
 // Returns whether the loop over rows `rows` contains a loop over elements, which the threads of
 // a row can share.
-bool holdsElements(mlir::scf::ForOp rows);
-bool isWalk(mlir::Operation *op, llvm::StringRef kind);
+bool containsElementLoop(mlir::scf::ForOp rows);
+bool isLoopOfKind(mlir::Operation *op, llvm::StringRef kind);
 // Returns whether the loop `elements` adds up rows at each of its columns.
 bool hasTerms(mlir::scf::ForOp elements);
 // Counts the sums and maxima over threads.
@@ -45,13 +45,13 @@ std::optional<int64_t> constantOf(Value value);
 // Describes the elements [low, high) of a loop whose vectors reach past them. Only the first
 // vector may begin before `low`, and it does not if `hasHead` is false; the first `surelyInside`
 // vectors do not pass `high`. If `isWhole`, no vector lies partly inside.
-struct Edge {
+struct VectorBounds {
   Value low, high;
   bool hasHead;
   int64_t surelyInside;
   bool isWhole = false;
 };
-using Edges = llvm::DenseMap<mlir::Operation *, Edge>;
+using VectorBoundsMap = llvm::DenseMap<mlir::Operation *, VectorBounds>;
 
 // Replaces the tables of buffers and scalars by parameters. Fails with a diagnostic if the
 // function was not emitted for threads.
@@ -62,10 +62,10 @@ int64_t mergeRows(mlir::func::FuncOp kernel);
 Value splitRows(mlir::scf::ForOp rows, int64_t parts);
 // Cuts long rows whose columns are added up into strips; returns how many, 1 if none. Records
 // their edges, and the shared memory that they take in `sharedBytes`.
-int64_t cutColumns(mlir::func::FuncOp kernel, Edges &edges, int64_t &sharedBytes);
+int64_t cutColumns(mlir::func::FuncOp kernel, VectorBoundsMap &edges, int64_t &sharedBytes);
 // Begins the vectors of loops of a known length where most of what they access is aligned, and
 // records their edges.
-void alignWalks(mlir::func::FuncOp kernel, Edges &edges);
+void alignVectorLoops(mlir::func::FuncOp kernel, VectorBoundsMap &edges);
 // Lets many blocks of `threads` threads share a sum of everything, if the kernel is one. Returns
 // the bytes of scratch in which they leave partial sums, one more parameter; 0 if it is none.
 int64_t splitSum(mlir::func::FuncOp kernel, int64_t threads);
@@ -78,13 +78,13 @@ void splitOverBlocks(mlir::func::FuncOp kernel, int64_t granule);
 // Distributes loops over threads. Returns the bytes of shared memory that combining takes; fails
 // with a diagnostic on what threads cannot share.
 mlir::FailureOr<int64_t> distribute(mlir::func::FuncOp kernel, const ThreadShape &shape,
-                                    const Edges &edges);
+                                    const VectorBoundsMap &edges);
 // Copies the body of `walk` for vector [i, i + width), masked so that its elements outside of
 // [low, high), and all of them unless `isActive` (null: always), do nothing. Returns the values
 // that it then carries. Fails with a diagnostic on a body that cannot be masked.
-mlir::FailureOr<llvm::SmallVector<Value>> copyInside(mlir::OpBuilder &b, mlir::scf::ForOp walk,
+mlir::FailureOr<llvm::SmallVector<Value>> copyMasked(mlir::OpBuilder &b, mlir::scf::ForOp walk,
                                                      mlir::IRMapping &map, Value i,
-                                                     const Edge &edge, Value isActive);
+                                                     const VectorBounds &edge, Value isActive);
 // Raises the alignment of each vector access to what is known from that of the buffers and of
 // `begin`.
 void setAlignments(mlir::func::FuncOp kernel, int64_t beginMultiple);

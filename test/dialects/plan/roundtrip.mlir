@@ -28,7 +28,7 @@ plan.stage @stage0 attributes {stage = 0, chunks = [#plan.chunk<0, 1>], pools = 
     // CHECK: plan.wait 3 step {stream = 0 : i64}
     plan.wait 3 step {stream = 0}
     // CHECK: plan.recv %{{.*}} from "pp" -1 channel 0 {{.*}} : !plan.buffer<4x32xf32>
-    plan.recv %x from "pp" -1 channel 0 {stream = 0, origin = #plan.origin<"border" tactic "stages" rule "activations">} : !plan.buffer<4x32xf32>
+    plan.recv %x from "pp" -1 channel 0 {stream = 0, origin = #plan.origin<"stage_boundary" tactic "stages" rule "activations">} : !plan.buffer<4x32xf32>
     // CHECK: plan.feed "input_ids" into %{{.*}} : !plan.buffer<4xi64>
     plan.feed "input_ids" into %ids {stream = 0} : !plan.buffer<4xi64>
     // CHECK: plan.launch reads(%{{.*}}, %{{.*}} : !plan.buffer<4x32xf32>, !plan.buffer<32xf32>) writes(%{{.*}} : !plan.buffer<4x32xf32>)

@@ -87,7 +87,7 @@ std::vector<std::string> differences(ModuleOp module, const parallel::StepOutput
     if (!(error <= 1e-10 * std::abs(want.data[0])))
       list.push_back("output " + name + " differs");
   }
-  if (!(got.replicaError <= 1e-10))
+  if (!(got.maxReplicaDifference <= 1e-10))
     list.push_back("copies of one element differ");
   return list;
 }

@@ -93,8 +93,8 @@ void expectClose(const StepOutput &got, const StepOutput &expected, ModuleOp mod
     EXPECT_TRUE(error <= 1e-10) << what + ": output " + name + " is off by " +
                                        std::to_string(error);
   }
-  EXPECT_TRUE(got.replicaError <= 1e-11)
-      << what + ": ranks differ by " + std::to_string(got.replicaError);
+  EXPECT_TRUE(got.maxReplicaDifference <= 1e-11)
+      << what + ": ranks differ by " + std::to_string(got.maxReplicaDifference);
 }
 
 } // namespace llmc::test

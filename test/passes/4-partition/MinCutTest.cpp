@@ -65,7 +65,7 @@ TEST(MinCut, ALongChainIsCutAtItsLastNarrowestPlace) {
     chain.push_back(cut.addNode());
     cut.addEdge(chain[i], chain[i + 1], i % 1000 == 7 ? 1 : 2);
   }
-  cut.addEdge(chain.back(), MinCut::kTarget, MinCut::kNever);
+  cut.addEdge(chain.back(), MinCut::kTarget, MinCut::kUncuttable);
   llvm::BitVector side = cut.solve();
   EXPECT_TRUE(side[chain[199007]] && !side[chain[199008]]);
 }

@@ -136,7 +136,7 @@ namespace {
 bool isRight(ModuleOp module, const StepInput &input, const StepOutput &expected) {
   ScopedDiagnosticHandler quiet(module.getContext(), [](Diagnostic &) { return success(); });
   auto got = parallel::evaluateStep(module, input);
-  if (failed(got) || !(got->replicaError <= 1e-11))
+  if (failed(got) || !(got->maxReplicaDifference <= 1e-11))
     return false;
   for (auto &[name, value] : got->outputs)
     if (!(std::abs(value.data[0] - expected.outputs.at(name).data[0]) <= 1e-9))
@@ -265,9 +265,9 @@ TEST(Step, BordersCarryOneActivation) {
     if (func.getSymName().starts_with("update"))
       continue;
     for (unsigned i = 0; i < func.getNumResults(); ++i)
-      sent += bool(func.getResultAttr(i, "parallel.border"));
+      sent += bool(func.getResultAttr(i, "parallel.boundary"));
     for (unsigned i = 0; i < func.getNumArguments(); ++i)
-      received += bool(func.getArgAttr(i, "parallel.border"));
+      received += bool(func.getArgAttr(i, "parallel.boundary"));
     EXPECT_EQ(sent, stage != (forward ? 2 : 0));
     EXPECT_EQ(received, stage != (forward ? 0 : 2));
   }

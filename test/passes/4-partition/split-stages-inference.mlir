@@ -8,7 +8,7 @@
 // CHECK-SAME: tensor<4x8xf32> {graph.input = "x"
 // CHECK-SAME: %[[MASK:arg[0-9]*]]: tensor<8xi64> {graph.input = "mask"
 // CHECK-SAME: %[[C:arg[0-9]*]]: tensor<1x4x8xf32> {graph.input = "c0"
-// CHECK-SAME: -> (tensor<4x8xf32> {parallel.border = 0 : i64, {{.*}}}, tensor<1x4x8xf32> {graph.output = "first"{{.*}}}, tensor<8xi64> {graph.output = "mask.copy"
+// CHECK-SAME: -> (tensor<4x8xf32> {parallel.boundary = 0 : i64, {{.*}}}, tensor<1x4x8xf32> {graph.output = "first"{{.*}}}, tensor<8xi64> {graph.output = "mask.copy"
 // CHECK: graph.cast %[[MASK]]
 // CHECK: graph.repeat 1 {{.*}}stacked(%{{.*}}, %[[C]] :
 // CHECK: graph.slice %{{.*}} {limits = array<i64: 1, 4, 8>, starts = array<i64: 0, 0, 0>

@@ -9,7 +9,7 @@
 // CHECK-SAME: %[[X:arg[0-9]*]]: tensor<4x8xf32> {graph.input = "x"
 // CHECK-SAME: %[[W:arg[0-9]*]]: tensor<8x8xf32> {graph.state = @w,
 // CHECK-SAME: %[[WS:arg[0-9]*]]: tensor<2x8x8xf32> {graph.state = @ws, parallel.layers = array<i64: 0, 2>
-// CHECK-SAME: -> (tensor<4x8xf32> {parallel.border = 0 : i64}, tensor<2x4x8xf32> {parallel.residual = 0 : i64})
+// CHECK-SAME: -> (tensor<4x8xf32> {parallel.boundary = 0 : i64}, tensor<2x4x8xf32> {parallel.residual = 0 : i64})
 // CHECK-SAME: parallel.procedure = "forward", parallel.stage = 0
 // CHECK: %[[H:.*]] = graph.matmul "sd,de->se" %[[X]], %[[W]]
 // CHECK: graph.repeat 2 carried(%[[H]] : tensor<4x8xf32>) stacked(%[[WS]] : tensor<2x8x8xf32>)
@@ -18,7 +18,7 @@
 // and so is a constant.
 // CHECK-LABEL: func.func @forward_1
 // CHECK-SAME: tensor<1x8x8xf32> {graph.state = @ws, parallel.layers = array<i64: 2, 1>
-// CHECK-SAME: %[[IN:arg[0-9]*]]: tensor<4x8xf32> {parallel.border = 0 : i64
+// CHECK-SAME: %[[IN:arg[0-9]*]]: tensor<4x8xf32> {parallel.boundary = 0 : i64
 // CHECK-SAME: -> (tensor<4x8xf32> {parallel.residual = 0 : i64}, tensor<4x8xf32> {parallel.residual = 1 : i64}, tensor<1x4x8xf32> {parallel.residual = 2 : i64}, tensor<f32> {graph.state = @count})
 // CHECK: %[[H:.*]], %[[K:.*]] = graph.repeat 1 carried(%[[IN]]
 // CHECK: %[[Y:.*]] = graph.matmul "sd,ed->se" %[[H]]
@@ -29,7 +29,7 @@
 // Each end adds its own share of the tied gradient.
 // CHECK-LABEL: func.func @backward_0
 // CHECK-SAME: %[[G:arg[0-9]*]]: tensor<8x8xf32> {graph.state = @g,
-// CHECK-SAME: %[[D:arg[0-9]*]]: tensor<4x8xf32> {parallel.border = 0 : i64
+// CHECK-SAME: %[[D:arg[0-9]*]]: tensor<4x8xf32> {parallel.boundary = 0 : i64
 // CHECK-SAME: -> (tensor<8x8xf32> {graph.state = @g}, tensor<2x8x8xf32> {graph.state = @gs, parallel.layers = array<i64: 0, 2>})
 // CHECK: %[[DH:.*]], %{{.*}} = graph.repeat 2 reverse carried(%[[D]]
 // CHECK: %[[DW:.*]] = graph.matmul "sd,se->de" %{{.*}}, %[[DH]]
@@ -37,7 +37,7 @@
 
 // CHECK-LABEL: func.func @backward_1
 // CHECK-SAME: %[[Y:arg[0-9]*]]: tensor<4x8xf32> {parallel.residual = 0
-// CHECK-SAME: -> (tensor<4x8xf32> {parallel.border = 0 : i64}, tensor<8x8xf32> {graph.state = @g}, tensor<1x8x8xf32> {graph.state = @gs, parallel.layers = array<i64: 2, 1>})
+// CHECK-SAME: -> (tensor<4x8xf32> {parallel.boundary = 0 : i64}, tensor<8x8xf32> {graph.state = @g}, tensor<1x8x8xf32> {graph.state = @gs, parallel.layers = array<i64: 2, 1>})
 // CHECK-NEXT: %[[F:.*]] = graph.reshape %[[Y]]
 // CHECK-NEXT: graph.tanh %[[F]]
 // CHECK: %[[DW:.*]] = graph.matmul "se,sd->ed"
@@ -129,7 +129,7 @@ func.func @update(%w: tensor<8x8xf32> {graph.state = @w}, %ws: tensor<3x8x8xf32>
 // What follows from inputs alone crosses no border: stage 1 makes it again, in
 // its backward pass as well. Stage 0 keeps what it has made.
 // CHECK-LABEL: func.func @forward_0
-// CHECK-SAME: -> (tensor<4x8xf32> {parallel.border = 0 : i64}, tensor<4x8xf32> {parallel.residual = 0 : i64})
+// CHECK-SAME: -> (tensor<4x8xf32> {parallel.boundary = 0 : i64}, tensor<4x8xf32> {parallel.residual = 0 : i64})
 // CHECK: graph.cos
 // CHECK-LABEL: func.func @forward_1
 // CHECK-SAME: %[[X:arg[0-9]*]]: tensor<4x8xf32> {graph.input = "x"
@@ -167,7 +167,7 @@ func.func @update(%w: tensor<4x8xf32> {graph.state = @w}, %g: tensor<4x8xf32> {g
 // CHECK: %[[V:.*]] = graph.tanh
 // CHECK: return {{.*}}%[[V]]
 // CHECK-LABEL: func.func @forward_1
-// CHECK-SAME: %[[IN:arg[0-9]*]]: tensor<4x8xf32> {parallel.border = 0
+// CHECK-SAME: %[[IN:arg[0-9]*]]: tensor<4x8xf32> {parallel.boundary = 0
 // CHECK-SAME: -> (tensor<4x8xf32> {parallel.residual = 0 : i64}, tensor<32xf32> {graph.state = @sum})
 // CHECK: %[[F:.*]] = graph.reshape %[[IN]]
 // CHECK: graph.exp %[[F]]

@@ -95,7 +95,7 @@ func.func @other() {
 
 // C5
 module attributes {parallel.mesh = #parallel.mesh<["dp"=1, "pp"=1, "tp"=1]>} {
-// expected-error @+1 {{C5: argument 0 of @forward_0 has 0 bindings, expected one of state, input, output, border, residual}}
+// expected-error @+1 {{C5: argument 0 of @forward_0 has 0 bindings, expected one of state, input, output, boundary, residual}}
 func.func @forward_0(%x: tensor<4xf32>) attributes {parallel.stage = 0 : i64, parallel.procedure = "forward"} {
   return
 }
@@ -111,8 +111,8 @@ func.func @update_0() attributes {parallel.stage = 0 : i64, parallel.procedure =
 
 // C6
 module attributes {parallel.mesh = #parallel.mesh<["dp"=1, "pp"=2, "tp"=1]>} {
-// expected-error @+1 {{C6: border 0, result 0 of @forward_0, is read by no one}}
-func.func @forward_0(%x: tensor<4xf32> {graph.input = "x"}) -> (tensor<4xf32> {parallel.border = 0 : i64}) attributes {parallel.stage = 0 : i64, parallel.procedure = "forward"} {
+// expected-error @+1 {{C6: boundary 0, result 0 of @forward_0, is read by no one}}
+func.func @forward_0(%x: tensor<4xf32> {graph.input = "x"}) -> (tensor<4xf32> {parallel.boundary = 0 : i64}) attributes {parallel.stage = 0 : i64, parallel.procedure = "forward"} {
   return %x : tensor<4xf32>
 }
 func.func @backward_0() attributes {parallel.stage = 0 : i64, parallel.procedure = "backward"} {
@@ -135,7 +135,7 @@ func.func @update_1() attributes {parallel.stage = 1 : i64, parallel.procedure =
 // -----
 
 module attributes {parallel.mesh = #parallel.mesh<["dp"=1, "pp"=2, "tp"=1]>} {
-func.func @forward_0(%x: tensor<4xf32> {graph.input = "x"}) -> (tensor<4xf32> {parallel.border = 0 : i64}) attributes {parallel.stage = 0 : i64, parallel.procedure = "forward"} {
+func.func @forward_0(%x: tensor<4xf32> {graph.input = "x"}) -> (tensor<4xf32> {parallel.boundary = 0 : i64}) attributes {parallel.stage = 0 : i64, parallel.procedure = "forward"} {
   return %x : tensor<4xf32>
 }
 func.func @backward_0() attributes {parallel.stage = 0 : i64, parallel.procedure = "backward"} {
@@ -144,8 +144,8 @@ func.func @backward_0() attributes {parallel.stage = 0 : i64, parallel.procedure
 func.func @update_0() attributes {parallel.stage = 0 : i64, parallel.procedure = "update"} {
   return
 }
-// expected-error @+1 {{C6: border 0 is 'tensor<4xf32>' in result 0 of @forward_0 and 'tensor<5xf32>' in argument 0 of @forward_1}}
-func.func @forward_1(%x: tensor<5xf32> {parallel.border = 0 : i64}) attributes {parallel.stage = 1 : i64, parallel.procedure = "forward"} {
+// expected-error @+1 {{C6: boundary 0 is 'tensor<4xf32>' in result 0 of @forward_0 and 'tensor<5xf32>' in argument 0 of @forward_1}}
+func.func @forward_1(%x: tensor<5xf32> {parallel.boundary = 0 : i64}) attributes {parallel.stage = 1 : i64, parallel.procedure = "forward"} {
   return
 }
 func.func @backward_1() attributes {parallel.stage = 1 : i64, parallel.procedure = "backward"} {
@@ -159,8 +159,8 @@ func.func @update_1() attributes {parallel.stage = 1 : i64, parallel.procedure =
 // -----
 
 module attributes {parallel.mesh = #parallel.mesh<["dp"=1, "pp"=1, "tp"=1]>} {
-// expected-error @+1 {{C6: border 0, argument 0 of @forward_0, is made by no one}}
-func.func @forward_0(%x: tensor<4xf32> {parallel.border = 0 : i64}) attributes {parallel.stage = 0 : i64, parallel.procedure = "forward"} {
+// expected-error @+1 {{C6: boundary 0, argument 0 of @forward_0, is made by no one}}
+func.func @forward_0(%x: tensor<4xf32> {parallel.boundary = 0 : i64}) attributes {parallel.stage = 0 : i64, parallel.procedure = "forward"} {
   return
 }
 func.func @backward_0() attributes {parallel.stage = 0 : i64, parallel.procedure = "backward"} {

@@ -8,11 +8,11 @@ module attributes {parallel.mesh = #parallel.mesh<["dp"=2, "pp"=2, "tp"=1]>} {
 graph.source @w : tensor<3x4xf32> {init = #graph.init_kind<zeros>}
 graph.state @p : tensor<3x4xf32> parameter stacked views [#graph.view<@w, 0, [1]>, #graph.view<@w, 4, [1]>, #graph.view<@w, 8, [1]>] {parallel.stages = [0, 1]}
 graph.state @sum : tensor<f32> accumulator {parallel.stages = [0, 1]}
-func.func @forward_0(%x: tensor<4xf32> {graph.input = "x"}) -> (tensor<4xf32> {parallel.border = 0 : i64, parallel.sharding = #one}, tensor<4xf32> {parallel.residual = 0 : i64})
+func.func @forward_0(%x: tensor<4xf32> {graph.input = "x"}) -> (tensor<4xf32> {parallel.boundary = 0 : i64, parallel.sharding = #one}, tensor<4xf32> {parallel.residual = 0 : i64})
     attributes {parallel.stage = 0 : i64, parallel.procedure = "forward"} {
   return %x, %x : tensor<4xf32>, tensor<4xf32>
 }
-func.func @forward_1(%x: tensor<4xf32> {parallel.border = 0 : i64, parallel.sharding = #one}) attributes {parallel.stage = 1 : i64, parallel.procedure = "forward"} {
+func.func @forward_1(%x: tensor<4xf32> {parallel.boundary = 0 : i64, parallel.sharding = #one}) attributes {parallel.stage = 1 : i64, parallel.procedure = "forward"} {
   return
 }
 func.func @backward_0(%x: tensor<4xf32> {parallel.residual = 0 : i64}) attributes {parallel.stage = 0 : i64, parallel.procedure = "backward"} {

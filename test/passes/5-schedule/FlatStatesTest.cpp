@@ -1,7 +1,7 @@
 // Tensors of which ranks hold ranges of a flat buffer, cut without regard to their borders.
-#include "lib/verify/interpret/PlanMachine.h"
+#include "lib/verify/interpret/PlanInterpreter.h"
 #include "test/passes/3-shard/Models.h"
-#include "test/passes/5-schedule/Machines.h"
+#include "test/passes/5-schedule/Executors.h"
 #include "test/support/CommandLine.h"
 
 #include <cstring>
@@ -69,7 +69,7 @@ TEST(FlatStates, RangesOfAFlatBufferHoldTheirTensors) {
   graph::Tensor &turned = run.outputs["l1"] = graph::Tensor({2, 3}), &given = run.weights["L1"];
   for (int64_t i = 0; i < 6; ++i)
     turned.data[i] = given.data[i % 3 * 2 + i / 3];
-  checkMachines(context, kFlat, Phase::Schedule, run, "flat");
+  checkExecutors(context, kFlat, Phase::Schedule, run, "flat");
 }
 
 // Names that an edited dump may hold are refused before anything is read by them.

@@ -3,7 +3,7 @@
 #include "dialects/parallel/Annotations.h"
 #include "dialects/parallel/Evaluate.h"
 #include "dialects/parallel/Loader.h"
-#include "lib/verify/interpret/PlanMachine.h"
+#include "lib/verify/interpret/PlanInterpreter.h"
 #include "lib/verify/subject/Subject.h"
 #include "mlir/AsmParser/AsmParser.h"
 #include "mlir/Pass/PassManager.h"
@@ -12,7 +12,7 @@
 #include "passes/4-partition/Pipeline.h"
 #include "passes/5-schedule/Pipeline.h"
 #include "test/passes/3-shard/Steps.h"
-#include "test/passes/5-schedule/Machines.h"
+#include "test/passes/5-schedule/Executors.h"
 #include "test/support/CommandLine.h"
 
 #include <cmath>
@@ -64,7 +64,7 @@ TEST(Inputs, PartsOfAPermutedInputAreExchanged) {
         y.data[(row * 8 + place) * 18 + inner] = sum;
       }
     }
-  checkMachines(context, kExchange, Phase::Partition, {{.dp = 2, .cp = 2}, {}, {{"x", x}}, {{"y", y}}},
+  checkExecutors(context, kExchange, Phase::Partition, {{.dp = 2, .cp = 2}, {}, {{"x", x}}, {{"y", y}}},
                 "exchange");
 }
 
@@ -105,7 +105,7 @@ TEST(Inputs, MessagesGoAroundAnAxis) {
     Tensor y(x.shape);
     for (int64_t i = 0; i < 12; ++i)
       y.data[(i + 12 + 3 * delta) % 12] = x.data[i];
-    checkMachines(context, text, Phase::Schedule, {{.tp = 2, .cp = 4}, {}, {{"x", x}}, {{"y", y}}},
+    checkExecutors(context, text, Phase::Schedule, {{.tp = 2, .cp = 4}, {}, {{"x", x}}, {{"y", y}}},
                   "ring of " + std::to_string(delta));
   }
 }

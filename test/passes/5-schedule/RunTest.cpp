@@ -1,7 +1,7 @@
 // Phases 2 to 5: the plan, run on all ranks in any legal order, is the step of
 // the model.
 #include "dialects/plan/Plan.h"
-#include "lib/verify/interpret/PlanMachine.h"
+#include "lib/verify/interpret/PlanInterpreter.h"
 #include "mlir/Pass/PassManager.h"
 #include "passes/2-train/Pipeline.h"
 #include "test/passes/3-shard/Steps.h"

@@ -171,7 +171,7 @@ module attributes {parallel.mesh = #parallel.mesh<["dp"=1, "pp"=1, "tp"=1]>} {
 // CHECK-NEXT: plan.record [[ARRIVED]] {{.*}}stream = 3
 // CHECK: plan.procedure @send_forward exchange
 // CHECK-NEXT: plan.wait [[DONE]] {{.*}}stream = 3
-// CHECK-NEXT: plan.send %[[Z]], %[[Y]] to "pp" 1 channel 0 {origin = #plan.origin<"border" tactic "stages" rule "activations" detail {tensors = [{layout = #parallel.sharding<[{"dp"}]>, names = ["h1"], type = tensor<4xf32>}, {type = tensor<2xf32>}]}>, stream = 3
+// CHECK-NEXT: plan.send %[[Z]], %[[Y]] to "pp" 1 channel 0 {origin = #plan.origin<"stage_boundary" tactic "stages" rule "activations" detail {tensors = [{layout = #parallel.sharding<[{"dp"}]>, names = ["h1"], type = tensor<4xf32>}, {type = tensor<2xf32>}]}>, stream = 3
 // CHECK-NEXT: plan.record [[SENT]] {{.*}}stream = 3
 // CHECK: plan.procedure @backward backward
 // CHECK-NEXT: plan.wait 4 {{.*}}stream = 0
@@ -181,15 +181,15 @@ module attributes {parallel.mesh = #parallel.mesh<["dp"=1, "pp"=1, "tp"=1]>} {
 // CHECK-NEXT: plan.wait [[BACK]] {{.*}}stream = 3
 // CHECK-NEXT: plan.recv %{{[0-9a-z]+}} from "pp" 1 channel 1
 // CHECK: plan.procedure @send_backward exchange
-// CHECK: plan.send %{{[0-9a-z]+}} to "pp" -1 channel 1 {origin = #plan.origin<"border" tactic "stages" rule "cotangents" detail {tensors = [{type = tensor<4xf32>}]}>, stream = 3
+// CHECK: plan.send %{{[0-9a-z]+}} to "pp" -1 channel 1 {origin = #plan.origin<"stage_boundary" tactic "stages" rule "cotangents" detail {tensors = [{type = tensor<4xf32>}]}>, stream = 3
 module attributes {parallel.mesh = #parallel.mesh<["dp"=1, "pp"=3, "tp"=1]>} {
-  func.func @forward_1(%x: tensor<4xf32> {parallel.border = 0 : i64}, %y: tensor<2xf32> {parallel.border = 1 : i64})
-      -> (tensor<4xf32> {parallel.border = 0 : i64, parallel.sharding = #parallel.sharding<[{"dp"}]>}, tensor<2xf32> {parallel.border = 1 : i64})
+  func.func @forward_1(%x: tensor<4xf32> {parallel.boundary = 0 : i64}, %y: tensor<2xf32> {parallel.boundary = 1 : i64})
+      -> (tensor<4xf32> {parallel.boundary = 0 : i64, parallel.sharding = #parallel.sharding<[{"dp"}]>}, tensor<2xf32> {parallel.boundary = 1 : i64})
       attributes {parallel.stage = 1 : i64, parallel.procedure = "forward"} {
     %0 = graph.exp %x : (tensor<4xf32>) -> tensor<4xf32> loc("h1")
     return %0, %y : tensor<4xf32>, tensor<2xf32>
   }
-  func.func @backward_1(%dx: tensor<4xf32> {parallel.border = 0 : i64}) -> (tensor<4xf32> {parallel.border = 0 : i64})
+  func.func @backward_1(%dx: tensor<4xf32> {parallel.boundary = 0 : i64}) -> (tensor<4xf32> {parallel.boundary = 0 : i64})
       attributes {parallel.stage = 1 : i64, parallel.procedure = "backward"} {
     %0 = graph.neg %dx : (tensor<4xf32>) -> tensor<4xf32>
     return %0 : tensor<4xf32>
@@ -209,8 +209,8 @@ module attributes {parallel.mesh = #parallel.mesh<["dp"=1, "pp"=3, "tp"=1]>} {
 // CHECK-NEXT: ^bb0(%{{[0-9a-z]+}}: tensor<8x8xf32>, %{{[0-9a-z]+}}: tensor<2x6xi64>, %[[O:[0-9a-z]+]]: tensor<i64>):
 // CHECK-NEXT: graph.gather {{.*}}, %[[O]]
 // CHECK: plan.collective all_reduce <sum> %[[E]] into %[[E]] over ["tp"] {origin = #plan.origin<"parallel.all_reduce" nodes ["wte"] tactic "tensor" rule "vocabulary cut">
-// CHECK-SAME: plan.lives = array<i64: 0, 1>
-// CHECK: plan.launch reads(%[[E]] : {{.*}}plan.lives = array<i64: 1, 0>
+// CHECK-SAME: plan.value_versions = array<i64: 0, 1>
+// CHECK: plan.launch reads(%[[E]] : {{.*}}plan.value_versions = array<i64: 1, 0>
 // CHECK: plan.procedure @update
 // CHECK: plan.collective all_reduce <sum> %[[G:[0-9a-z]+]] into %[[G]] over ["dp"]
 module attributes {parallel.mesh = #parallel.mesh<["dp"=2, "pp"=1, "tp"=4]>} {
@@ -291,22 +291,22 @@ module attributes {parallel.mesh = #parallel.mesh<["dp"=1, "pp"=2, "tp"=1]>} {
 module attributes {parallel.mesh = #parallel.mesh<["dp"=1, "pp"=2, "tp"=1]>, parallel.stage_layers = array<i64: 1, 1, 1, 1>} {
   graph.source @src : tensor<32xf32> {init = #graph.init_kind<zeros>}
   graph.state @w : tensor<4x8xf32> parameter stacked views [#graph.view<@src, 0, [1]>, #graph.view<@src, 8, [1]>, #graph.view<@src, 16, [1]>, #graph.view<@src, 24, [1]>]
-  func.func @forward_0(%x: tensor<8xf32> {graph.input = "x"}, %w: tensor<1x8xf32> {graph.state = @w, parallel.layers = array<i64: 0, 1>}) -> (tensor<8xf32> {parallel.border = 0 : i64})
+  func.func @forward_0(%x: tensor<8xf32> {graph.input = "x"}, %w: tensor<1x8xf32> {graph.state = @w, parallel.layers = array<i64: 0, 1>}) -> (tensor<8xf32> {parallel.boundary = 0 : i64})
       attributes {parallel.stage = 0 : i64, parallel.procedure = "forward"} {
     %l = graph.reshape %w : (tensor<1x8xf32>) -> tensor<8xf32>
     %0 = graph.add %x, %l : (tensor<8xf32>, tensor<8xf32>) -> tensor<8xf32>
     return %0 : tensor<8xf32>
   }
-  func.func @backward_0(%dx: tensor<8xf32> {parallel.border = 0 : i64}) attributes {parallel.stage = 0 : i64, parallel.procedure = "backward"} {
+  func.func @backward_0(%dx: tensor<8xf32> {parallel.boundary = 0 : i64}) attributes {parallel.stage = 0 : i64, parallel.procedure = "backward"} {
     return
   }
-  func.func @forward_2(%x: tensor<8xf32> {parallel.border = 0 : i64}, %w: tensor<1x8xf32> {graph.state = @w, parallel.layers = array<i64: 2, 1>}) -> (tensor<8xf32> {parallel.border = 0 : i64})
+  func.func @forward_2(%x: tensor<8xf32> {parallel.boundary = 0 : i64}, %w: tensor<1x8xf32> {graph.state = @w, parallel.layers = array<i64: 2, 1>}) -> (tensor<8xf32> {parallel.boundary = 0 : i64})
       attributes {parallel.stage = 0 : i64, parallel.chunk = 1 : i64, parallel.procedure = "forward"} {
     %l = graph.reshape %w : (tensor<1x8xf32>) -> tensor<8xf32>
     %0 = graph.add %x, %l : (tensor<8xf32>, tensor<8xf32>) -> tensor<8xf32>
     return %0 : tensor<8xf32>
   }
-  func.func @backward_2(%dx: tensor<8xf32> {parallel.border = 0 : i64}) -> (tensor<8xf32> {parallel.border = 0 : i64})
+  func.func @backward_2(%dx: tensor<8xf32> {parallel.boundary = 0 : i64}) -> (tensor<8xf32> {parallel.boundary = 0 : i64})
       attributes {parallel.stage = 0 : i64, parallel.chunk = 1 : i64, parallel.procedure = "backward"} {
     %0 = graph.neg %dx : (tensor<8xf32>) -> tensor<8xf32>
     return %0 : tensor<8xf32>

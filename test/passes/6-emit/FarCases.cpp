@@ -6,7 +6,7 @@
 
 #include "mlir/Parser/Parser.h"
 #include "passes/6-emit/Emit.h"
-#include "passes/6-emit/Families.h"
+#include "passes/6-emit/kernel/KernelEmitters.h"
 #include "passes/6-emit/simt/Simt.h"
 #include <cmath>
 #include <cstdio>

@@ -5,7 +5,7 @@
 #include "dialects/graph/Evaluate.h"
 #include "mlir/Parser/Parser.h"
 #include "passes/6-emit/Emit.h"
-#include "passes/6-emit/Families.h"
+#include "passes/6-emit/kernel/KernelEmitters.h"
 #include "passes/6-emit/simt/Simt.h"
 #include <algorithm>
 #include <cmath>

@@ -6,7 +6,7 @@
 #include "mlir/IR/OwningOpRef.h"
 #include "mlir/Parser/Parser.h"
 #include "passes/6-emit/Emit.h"
-#include "passes/6-emit/Families.h"
+#include "passes/6-emit/kernel/KernelEmitters.h"
 #include "test/support/Names.h"
 #include <bit>
 #include <cmath>

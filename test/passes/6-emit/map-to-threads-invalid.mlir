@@ -13,8 +13,8 @@ func.func @reversed(%buffers: !llvm.ptr, %scalars: !llvm.ptr, %begin: i64, %end:
       // expected-error @below {{reads an array where another thread may have written it}}
       %place = llvm.getelementptr %array[%last] : (!llvm.ptr, i64) -> !llvm.ptr, f32
       llvm.store %x, %place : f32, !llvm.ptr
-    } {llmc.walk = "elements"}
-  } {llmc.walk = "rows"}
+    } {llmc.loop_kind = "elements"}
+  } {llmc.loop_kind = "rows"}
   return
 }
 
@@ -32,13 +32,13 @@ func.func @twoWidths(%buffers: !llvm.ptr, %scalars: !llvm.ptr, %begin: i64, %end
     scf.for %i = %c0 to %c64 step %c4 : i64 {
       %place = llvm.getelementptr %array[%i] : (!llvm.ptr, i64) -> !llvm.ptr, f32
       llvm.store %v, %place : vector<4xf32>, !llvm.ptr
-    } {llmc.walk = "elements"}
+    } {llmc.loop_kind = "elements"}
     scf.for %i = %c0 to %c64 step %c1 : i64 {
       // expected-error @below {{reads an array where another thread may have written it}}
       %place = llvm.getelementptr %array[%i] : (!llvm.ptr, i64) -> !llvm.ptr, f32
       llvm.store %x, %place : f32, !llvm.ptr
-    } {llmc.walk = "elements"}
-  } {llmc.walk = "rows"}
+    } {llmc.loop_kind = "elements"}
+  } {llmc.loop_kind = "rows"}
   return
 }
 

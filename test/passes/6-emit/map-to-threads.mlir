@@ -70,28 +70,28 @@ plan.stage @stage0 attributes {stage = 0, chunks = [#plan.chunk<0, -1>], pools =
 // BOTH-LABEL: func.func @add(
 // BOTH: scf.for {{.*}} step %c[[$TERMS]]_i64
 // BOTH:   arith.addf {{.*}} : vector<[[$TERMS]]xf32>
-// BOTH: } {llmc.walk = "elements"}
+// BOTH: } {llmc.loop_kind = "elements"}
 // BOTH: scf.for {{.*}} step %c1_i64
-// BOTH: } {llmc.walk = "elements"}
+// BOTH: } {llmc.loop_kind = "elements"}
 
 // BOTH-LABEL: func.func @reduce(
 // BOTH: scf.for {{.*}} step %c1_i64
 // BOTH:   %[[SUMS:.*]]:2 = scf.for {{.*}} step %c[[$TERMS]]_i64 {{.*}} -> (vector<[[WIDE:[0-9]+]]xf64>, f64)
 // BOTH:     arith.extf {{.*}} : vector<[[WIDE]]xf32> to vector<[[WIDE]]xf64>
-// BOTH:   } {llmc.walk = "elements"}
+// BOTH:   } {llmc.loop_kind = "elements"}
 // BOTH:   %[[SUM:.*]] = vector.reduction <add>, %[[SUMS]]#0
 // BOTH:   arith.addf %[[SUM]], %[[SUMS]]#1 {llmc.combined = "sum"} : f64
 // BOTH:   llvm.store {{.*}} : f32
-// BOTH: } {llmc.walk = "rows"}
+// BOTH: } {llmc.loop_kind = "rows"}
 
 // BOTH-LABEL: func.func @mul_softmax(
 // BOTH: llvm.alloca %{{.*}} x f32
 // BOTH: scf.for
-// BOTH:   } {llmc.walk = "elements"}
+// BOTH:   } {llmc.loop_kind = "elements"}
 // BOTH:   {llmc.combined = "max"} : f32
 // BOTH:   {llmc.combined = "sum"} : f64
-// BOTH:   } {llmc.walk = "elements"}
-// BOTH: } {llmc.walk = "rows"}
+// BOTH:   } {llmc.loop_kind = "elements"}
+// BOTH: } {llmc.loop_kind = "rows"}
 
 // Flat: each block takes a part of the elements that begins at a multiple of 1024, each
 // thread every 256th vector of it. What is left over goes one by one.

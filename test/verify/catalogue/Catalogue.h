@@ -3,7 +3,7 @@
 #ifndef LLMC_TEST_VERIFY_CATALOGUE_CATALOGUE_H
 #define LLMC_TEST_VERIFY_CATALOGUE_CATALOGUE_H
 
-#include "lib/pipeline/Phases.h"
+#include "lib/options/Phases.h"
 #include "test/verify/catalogue/Edits.h"
 
 #include <string>

@@ -5,7 +5,7 @@
 // found by nobody, or has no place.
 #include "lib/pipeline/Pipeline.h"
 #include "lib/verify/mutation/ChildProcesses.h"
-#include "lib/verify/mutation/IrCourt.h"
+#include "lib/verify/mutation/IrMutationRunner.h"
 #include "runtime/cpu/Executor.h"
 #include "test/support/Context.h"
 #include "test/verify/catalogue/Catalogue.h"
@@ -35,7 +35,7 @@ std::vector<Fault> chosen(const std::string &text, size_t every) {
   return all;
 }
 
-std::string decide(const verify::IrCourt &court, const Fault &fault) {
+std::string decide(const verify::IrMutationRunner &court, const Fault &fault) {
   bool placed = false;
   verify::IrDecision decision =
       court.decide(fault.phase, [&](Phase, mlir::ModuleOp module) {
@@ -46,8 +46,8 @@ std::string decide(const verify::IrCourt &court, const Fault &fault) {
   char text[200];
   if (!placed)
     return "no place";
-  if (!decision.killer.empty())
-    return decision.killer;
+  if (!decision.overwriter.empty())
+    return decision.overwriter;
   std::snprintf(text, sizeof text, "%s %.2g", decision.below() ? "below" : "MISSED",
                 decision.change);
   return text;
@@ -71,7 +71,7 @@ public:
       : context(context), folder(std::move(folder)), python(std::move(python)) {}
 
   // Null after diagnostics.
-  const verify::IrCourt *of(const Fault &fault) {
+  const verify::IrMutationRunner *of(const Fault &fault) {
     auto &court = courts[{fault.model, fault.mesh, needsOracle(fault)}];
     if (court)
       return court.get();
@@ -83,10 +83,10 @@ public:
     std::sscanf(fault.mesh, "%ldx%ldx%ld", &compile.dp, &compile.pp, &compile.tp);
     compile.sequence = 4;
     compile.globalBatch = 2 * compile.dp * compile.pp;
-    options.twin = verify::TwinChoice::Off;
+    options.twin = verify::ScaledDownMode::Off;
     if (needsOracle(fault))
       options.oracle = python;
-    auto made = verify::IrCourt::create(context, options);
+    auto made = verify::IrMutationRunner::create(context, options);
     if (mlir::succeeded(made))
       court = std::move(*made);
     return court.get();
@@ -95,7 +95,8 @@ public:
 private:
   mlir::MLIRContext &context;
   std::string folder, python;
-  std::map<std::tuple<std::string, std::string, bool>, std::unique_ptr<verify::IrCourt>> courts;
+  std::map<std::tuple<std::string, std::string, bool>, std::unique_ptr<verify::IrMutationRunner>>
+      courts;
 };
 
 } // namespace
@@ -119,7 +120,7 @@ int main(int argc, char **argv) {
   for (const Fault &fault : faults)
     if (!courts.of(fault))
       return 2;
-  std::vector<std::string> found = verify::inChildren(
+  std::vector<std::string> found = verify::runInChildProcesses(
       faults.size(), runtime::availableCores(), kSeconds,
       [&](size_t i) { return decide(*courts.of(faults[i]), faults[i]); },
       [](size_t) {});

@@ -4,7 +4,10 @@
 #include "dialects/graph/Build.h"
 #include "dialects/parallel/Annotations.h"
 #include "lib/pipeline/Pipeline.h"
-#include "lib/verify/source/MeantConstants.h"
+#include "lib/verify/source/ExactConstants.h"
+#include "lib/verify/reference/Reference.h"
+#include "lib/verify/Verify.h"
+#include "lib/verify/interpret/CompareUpdates.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "test/support/CommandLine.h"
 #include "test/support/Context.h"
@@ -244,21 +247,21 @@ TEST(FromFile, ConstantsAreAsMeant) {
                           1 / 768.0,
                           50.25};
   for (double exact : meant)
-    EXPECT_TRUE(std::abs(verify::meantValue(static_cast<float>(exact), kHalfUnit) / exact - 1) <
+    EXPECT_TRUE(std::abs(verify::exactValue(static_cast<float>(exact), kHalfUnit) / exact - 1) <
                 1e-15)
         << exact << " is what was meant";
   double wrong = 1.00001 / std::sqrt(80.0);
-  double read = verify::meantValue(static_cast<float>(wrong), kHalfUnit);
+  double read = verify::exactValue(static_cast<float>(wrong), kHalfUnit);
   EXPECT_TRUE(std::abs(read - wrong) < 1e-7 * wrong) << "a wrong scale stays wrong";
   std::mt19937_64 random(1);
   double farthest = 0;
   for (int i = 0; i < 20000; ++i) {
     auto size = static_cast<float>(std::exp(std::uniform_real_distribution<>(-30, 30)(random)));
-    farthest = std::max(farthest, std::abs(verify::meantValue(size, kHalfUnit) / size - 1));
+    farthest = std::max(farthest, std::abs(verify::exactValue(size, kHalfUnit) / size - 1));
   }
   EXPECT_TRUE(farthest > 0 && farthest <= kHalfUnit) << "no number moves by more than half a unit";
   for (double odd : {0.0, HUGE_VAL, -HUGE_VAL, 3.4028234663852886e38})
-    EXPECT_TRUE(verify::meantValue(odd, kHalfUnit) == odd) << odd << " is itself";
+    EXPECT_TRUE(verify::exactValue(odd, kHalfUnit) == odd) << odd << " is itself";
 }
 
 class SoundModel : public testing::TestWithParam<std::string> {};

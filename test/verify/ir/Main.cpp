@@ -10,7 +10,7 @@
 //   --dim N=V     as in llmc
 #include "lib/pipeline/Pipeline.h"
 #include "lib/support/Json.h"
-#include "lib/verify/mutation/IrCourt.h"
+#include "lib/verify/mutation/IrMutationRunner.h"
 #include "runtime/cpu/Executor.h"
 #include "test/support/Context.h"
 
@@ -40,7 +40,7 @@ Asked parse(int argc, char **argv) {
   compile.dp = dp, compile.pp = pp, compile.tp = tp;
   compile.sequence = std::atol(argv[3]);
   compile.globalBatch = 2 * dp * pp;
-  asked.verify.twin = verify::TwinChoice::Off;
+  asked.verify.twin = verify::ScaledDownMode::Off;
   for (int i = 4; i < argc; ++i) {
     std::string flag = argv[i], value = i + 1 < argc ? argv[i + 1] : "";
     if (flag == "--sample")
@@ -85,10 +85,10 @@ json summarize(const std::vector<verify::IrMutant> &mutants,
     json &phase = result["phases"][std::string(toString(mutants[i].phase))];
     if (phase.is_null())
       phase = json::object();
-    if (!decision.killer.empty()) {
+    if (!decision.overwriter.empty()) {
       count(result, "killed");
-      count(result["killed_by"], decision.killer);
-      count(phase, decision.killer);
+      count(result["killed_by"], decision.overwriter);
+      count(phase, decision.overwriter);
     } else if (!decision.reason.empty()) {
       count(result, "equivalent");
       count(result["reasons"], decision.reason);
@@ -109,7 +109,7 @@ json summarize(const std::vector<verify::IrMutant> &mutants,
 
 int run(const Asked &asked) {
   test::LoadedContext context(mlir::MLIRContext::Threading::DISABLED);
-  auto court = verify::IrCourt::create(context, asked.verify);
+  auto court = verify::IrMutationRunner::create(context, asked.verify);
   if (mlir::failed(court))
     return 2;
   std::vector<verify::IrMutant> all = (*court)->list();

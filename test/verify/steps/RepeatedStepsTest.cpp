@@ -3,8 +3,9 @@
 #include "lib/pipeline/Pipeline.h"
 #include "lib/verify/Verify.h"
 #include "lib/verify/interpret/Interpret.h"
-#include "lib/verify/interpret/PlanMachine.h"
+#include "lib/verify/interpret/PlanInterpreter.h"
 #include "lib/verify/subject/RunPlan.h"
+#include "lib/verify/reference/Reference.h"
 #include "test/support/CommandLine.h"
 #include "test/support/Context.h"
 

@@ -3,7 +3,7 @@
 #include "lib/pipeline/Pipeline.h"
 #include "lib/planfile/Program.h"
 #include "lib/verify/scaled/Shrink.h"
-#include "lib/verify/scaled/Twin.h"
+#include "lib/verify/scaled/ScaledDownModel.h"
 #include "test/support/CommandLine.h"
 #include "test/support/Context.h"
 #include "test/support/Names.h"

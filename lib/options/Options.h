@@ -1,0 +1,71 @@
+// Holds everything that a compilation can be asked for. The tools fill in one struct, and the
+// pipeline passes each phase its part.
+#ifndef LLMC_LIB_OPTIONS_OPTIONS_H
+#define LLMC_LIB_OPTIONS_OPTIONS_H
+
+#include "lib/options/Phases.h"
+#include "lib/planfile/MeshAxes.h"
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+namespace mlir {
+class Operation;
+} // namespace mlir
+
+namespace llmc {
+namespace support {
+class Progress;
+} // namespace support
+
+enum class Schedule { GPipe, OneFOneB };
+enum class Optimizer { Sgd, AdamW };
+// Selects what counts as one parameter. Auto: an equal embedding and head are one; of vectors that
+// several nodes of a file use, each use is one. Off: head and embedding are two. Exact: as Auto,
+// and a vector that the file holds once is one.
+enum class Tie { Auto, Off, Exact };
+
+constexpr const char *nameOf(Tie tie) {
+  return tie == Tie::Auto ? "auto" : tie == Tie::Off ? "off" : "exact";
+}
+
+// Holds the options of a compilation. Its base holds the mesh, as the sizes of the named axes.
+struct CompileOptions : planfile::MeshSizes {
+  std::string model;  // ONNX file, config.json, or a folder that holds one
+  std::string output;
+  // Compiles one run of the model's own outputs in place of a training step. The batch is then what
+  // the importer binds (--dim, else the file): one micro-batch, which dp divides.
+  bool infer = false;
+  // Gives the rows of one micro-batch of one data-parallel rank, the rows of a whole step (0: 4 x
+  // dp x pp x micro_batch) and the tokens of a row (0: from the model).
+  int64_t microBatch = 1, globalBatch = 0, sequence = 0;
+  std::map<std::string, int64_t> dims; // --dim name=value
+  Schedule schedule = Schedule::OneFOneB;
+  Optimizer optimizer = Optimizer::AdamW;
+  Tie tie = Tie::Auto;
+  bool raise = true; // --raise on
+  std::string weights; // "": those of the model; "random"; file or folder
+
+  std::vector<std::string> cudaKernels; // --cuda-kernels: chips to emit kernels for too
+
+  std::string dumpFolder;   // --dump-phases: one .mlir after each phase
+
+  support::Progress *progress = nullptr; // reports large files as they are read; may be null
+
+  // Runs after each phase on the module that it left, which it may change: tests inject faults
+  // here. After `emit` the module has kernels as functions, not yet as machine code.
+  std::function<void(Phase, mlir::Operation *)> afterPhase;
+
+  // Returns the rows of the global view of one micro-batch; of a step; the micro-batches of a step.
+  int64_t batchRows() const { return microBatch * dp; }
+  int64_t globalRows() const { return globalBatch ? globalBatch : 4 * batchRows() * pp; }
+  int64_t microBatches() const { return globalRows() / batchRows(); }
+  int64_t ranks() const { return pp * ranksOfStage(); }
+};
+
+} // namespace llmc
+
+#endif // LLMC_LIB_OPTIONS_OPTIONS_H

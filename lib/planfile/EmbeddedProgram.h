@@ -1,0 +1,26 @@
+// Reads the program that an executable made by `llmc compile` carries.
+#ifndef LLMC_LIB_PLANFILE_EMBEDDEDPROGRAM_H
+#define LLMC_LIB_PLANFILE_EMBEDDEDPROGRAM_H
+
+#include "lib/planfile/Payload.h"
+#include "lib/planfile/Program.h"
+
+#include <memory>
+#include <string>
+
+namespace llmc::planfile {
+
+// Owns the mapped sections of an executable, and the plan read from them.
+struct EmbeddedProgram {
+  std::unique_ptr<Payload> payload;
+  std::unique_ptr<ProgramT> program;
+};
+
+// Opens an executable, verifies its checksums and reads its plan. Errors begin with the path: the
+// file cannot be mapped, is no executable of llmc, is damaged, or its plan is refused by
+// readProgram().
+support::Result<EmbeddedProgram> openEmbeddedProgram(const std::string &path);
+
+} // namespace llmc::planfile
+
+#endif // LLMC_LIB_PLANFILE_EMBEDDEDPROGRAM_H

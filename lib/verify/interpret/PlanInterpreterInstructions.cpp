@@ -1,0 +1,332 @@
+// Defines the meaning of each instruction of the plan dialect.
+#include "lib/verify/interpret/PlanInterpreterParts.h"
+
+#include "dialects/parallel/Loader.h"
+
+#include <cmath>
+#include <numeric>
+
+using namespace mlir;
+
+namespace llmc::verify::plan_interpreter {
+
+Tensor PlanInterpreter::read(const Rank &rank, Value buffer) const {
+  const CellRange &place = rank.stage->cellRanges.find(buffer)->second;
+  Tensor value(place.shape);
+  const double *from = &rank.cells[place.offset + rank.slots[place.pool] * place.stride];
+  for (int64_t i = 0, n = value.size(); i < n; ++i)
+    value.data[i] = from[i * place.step];
+  return value;
+}
+
+void PlanInterpreter::write(Rank &rank, Value buffer, const Tensor &value) const {
+  const CellRange &place = rank.stage->cellRanges.find(buffer)->second;
+  double *to = &rank.cells[place.offset + rank.slots[place.pool] * place.stride];
+  for (int64_t i = 0, n = value.size(); i < n; ++i) {
+    to[i * place.step] = value.data[i];
+    for (int64_t k = 1; k < place.step; ++k)
+      to[i * place.step + k] = NAN; // Invalidate the other bytes of a wide element.
+  }
+}
+
+// Returns whether the launch may overwrite `read` in place: it is read only element by element,
+// or as the operand of a reduction of its own shape.
+static bool readsWhole(plan::LaunchOp op, Value read) {
+  auto shapeOf = [](Value value) { return cast<RankedTensorType>(value.getType()).getShape(); };
+  for (auto [argument, buffer] : llvm::zip(op.getBody().front().getArguments(), op.getReads())) {
+    if (buffer != read)
+      continue;
+    for (Operation *user : argument.getUsers()) {
+      auto compute = dyn_cast<graph::GraphOpInterface>(user);
+      bool elementwise = compute && compute.getEmitClass() == graph::EmitClass::Elementwise &&
+                         shapeOf(user->getResult(0)) == shapeOf(argument);
+      bool reduces = compute && (compute.getEmitClass() == graph::EmitClass::RowReduction ||
+                                 isa<graph::ReduceOp>(user)) &&
+                     shapeOf(user->getOperand(0)) == shapeOf(argument);
+      if (!elementwise && !reduces)
+        return false;
+    }
+  }
+  return true;
+}
+
+// Checks that a launch overwrites a buffer that it reads only where it reads element i to write
+// element i.
+LogicalResult PlanInterpreter::checkInPlace(const Rank &rank, plan::LaunchOp op) const {
+  for (Value write : op.getWrites())
+    for (Value read : op.getReads()) {
+      const CellRange &to = rank.stage->cellRanges.find(write)->second;
+      const CellRange &from = rank.stage->cellRanges.find(read)->second;
+      int64_t a = to.offset + rank.slots[to.pool] * to.stride;
+      int64_t b = from.offset + rank.slots[from.pool] * from.stride;
+      if (a >= b + from.cells || b >= a + to.cells)
+        continue;
+      if (!readsWhole(op, read) || a != b || tensorOf(read) != tensorOf(write))
+        return op.emitOpError("writes over a buffer that it reads");
+    }
+  return success();
+}
+
+LogicalResult PlanInterpreter::launch(Rank &rank, plan::LaunchOp op) {
+  if (failed(checkInPlace(rank, op)))
+    return failure();
+  Block &body = op.getBody().front();
+  llvm::DenseMap<Value, Tensor> values;
+  for (auto [i, buffer] : llvm::enumerate(op.getReads()))
+    values[body.getArgument(i)] = read(rank, buffer);
+  if (ArrayAttr scalars = op.getScalarsAttr())
+    for (auto [i, terms] : llvm::enumerate(scalars.getAsRange<DenseI64ArrayAttr>())) {
+      Tensor scalar(std::vector<int64_t>{});
+      scalar.data[0] = terms[0];
+      for (size_t k = 1; k < static_cast<size_t>(terms.size()); ++k)
+        scalar.data[0] += terms[k] * rank.coordinate[k - 1];
+      values[body.getArgument(op.getReads().size() + i)] = scalar;
+    }
+  for (Operation &inner : body.without_terminator()) {
+    auto graphOp = dyn_cast<graph::GraphOpInterface>(&inner);
+    if (!graphOp)
+      return inner.emitOpError("cannot be evaluated");
+    SmallVector<const Tensor *> inputs;
+    for (Value operand : inner.getOperands())
+      inputs.push_back(&values[operand]);
+    std::vector<Tensor> outputs = graph::evaluateOp(graphOp, inputs);
+    for (auto [result, output] : llvm::zip(inner.getResults(), outputs))
+      values[result] = std::move(output);
+  }
+  for (auto [buffer, value] : llvm::zip(op.getWrites(), body.getTerminator()->getOperands()))
+    write(rank, buffer, values[value]);
+  return success();
+}
+
+void PlanInterpreter::matmul(Rank &rank, plan::MatmulOp op) {
+  auto &block = products[op];
+  if (!block) {
+    block = std::make_unique<Block>();
+    Value a = block->addArgument(tensorOf(op.getLhs()), op.getLoc());
+    Value b = block->addArgument(tensorOf(op.getRhs()), op.getLoc());
+    OpBuilder builder(op.getContext());
+    builder.setInsertionPointToEnd(block.get());
+    graph::MatmulOp::create(builder, op.getLoc(), tensorOf(op.getOut()), op.getEquation(), a, b);
+  }
+  Tensor a = read(rank, op.getLhs()), b = read(rank, op.getRhs());
+  Tensor product = graph::evaluateOp(cast<graph::GraphOpInterface>(block->front()), {&a, &b})[0];
+  if (op.getAccumulate()) {
+    Tensor before = read(rank, op.getOut());
+    for (int64_t i = 0; i < product.size(); ++i)
+      product.data[i] += before.data[i];
+  }
+  write(rank, op.getOut(), product);
+}
+
+// Returns the binding of the buffer that a feed writes, through the views of it; null if it has
+// none.
+static DictionaryAttr bindingOf(plan::FeedOp op) {
+  auto buffer = op.getDst().getDefiningOp<plan::BufferOp>();
+  while (buffer && buffer.getParent())
+    buffer = buffer.getParent().getDefiningOp<plan::BufferOp>();
+  return buffer ? buffer.getBindingAttr() : DictionaryAttr();
+}
+
+// Returns the index in the model's order of position `at` of a permuted dim of `size` elements.
+static int64_t beforePermutation(ArrayRef<int64_t> blockOrder, int64_t size, int64_t at) {
+  int64_t block = size / static_cast<int64_t>(blockOrder.size());
+  return blockOrder[at / block] * block + at % block;
+}
+
+// Feeds an input whose binding records how its dims are sharded or permuted.
+LogicalResult PlanInterpreter::feedPart(Rank &rank, plan::FeedOp op, DictionaryAttr binding,
+                                    int64_t microBatch, const Tensor &whole) {
+  Tensor own(tensorOf(op.getDst()).getShape().vec());
+  size_t dimCount = own.shape.size();
+  std::vector<int64_t> starts(dimCount, 0);
+  auto dims = binding.getAs<ArrayAttr>("dims");
+  for (size_t d = 0; d < dimCount; ++d) {
+    SmallVector<StringAttr> axes;
+    if (dims && d < dims.size())
+      axes = llvm::to_vector(cast<ArrayAttr>(dims[d]).getAsRange<StringAttr>());
+    else if (d == 0) // By default, rows are sharded over the data axes.
+      axes = mesh.getAxes(planfile::AxisRole::Data);
+    int64_t before = d == 0 ? microBatch * parallel::getGroupSize(mesh, axes) : 0;
+    starts[d] = (before + partOf(rank, axes)) * own.shape[d];
+  }
+  auto permuted = binding.getAs<IntegerAttr>("permuted_dim");
+  auto order = binding.getAs<DenseI64ArrayAttr>("block_order");
+  std::vector<int64_t> strides = whole.strides();
+  if (whole.shape.size() != dimCount)
+    return op.emitOpError("input ") << op.getInput() << " is given with another rank";
+  std::string fault = parallel::describeLoaderFault(binding, whole.shape, /*isPart=*/false);
+  if (!fault.empty())
+    return op.emitOpError() << fault << ", got " << binding;
+  for (int64_t i = 0, n = own.size(); i < n; ++i) {
+    int64_t rest = i, element = 0;
+    for (size_t d = dimCount; d-- > 0; rest /= own.shape[d]) {
+      int64_t at = starts[d] + rest % own.shape[d];
+      if (at >= whole.shape[d])
+        return op.emitOpError("micro-batch ") << microBatch << " is not in the step";
+      if (permuted && order && permuted.getInt() == static_cast<int64_t>(d) && d > 0)
+        at = beforePermutation(order, whole.shape[d], at);
+      element += at * strides[d];
+    }
+    own.data[i] = whole.data[element];
+  }
+  write(rank, op.getDst(), own);
+  return success();
+}
+
+// Feeds this rank's rows of the step, [(micro-batch * dp + dp coordinate) * rows, ...), or all of
+// an input that is not sharded.
+LogicalResult PlanInterpreter::feed(Rank &rank, plan::FeedOp op, int64_t microBatch) {
+  auto found = data->inputs.find(op.getInput().str());
+  if (found == data->inputs.end())
+    return op.emitOpError("no value is given for the input ") << op.getInput();
+  DictionaryAttr binding = bindingOf(op);
+  if (binding && (binding.get("dims") || binding.get("permuted_dim")))
+    return feedPart(rank, op, binding, microBatch, found->second);
+  Tensor own(tensorOf(op.getDst()).getShape().vec());
+  int64_t place = microBatch;
+  for (StringAttr axis : mesh.getAxes(planfile::AxisRole::Data))
+    place = place * mesh.getSize(axis.getValue()) + rank.coordinate[mesh.getIndex(axis.getValue())];
+  if (own.size() == found->second.size())
+    place = 0;
+  if ((place + 1) * own.size() > found->second.size())
+    return op.emitOpError("micro-batch ") << microBatch << " is not in the step";
+  std::copy_n(found->second.data.begin() + place * own.size(), own.size(), own.data.begin());
+  write(rank, op.getDst(), own);
+  return success();
+}
+
+FailureOr<int64_t> PlanInterpreter::peer(const Rank &rank, Operation &op, StringRef axis,
+                                         int64_t delta, bool wrap) {
+  int index = mesh.getIndex(axis);
+  int64_t at = index < 0 ? -1 : rank.coordinate[index] + delta;
+  if (index >= 0 && wrap)
+    at = llvm::mod(at + std::abs(delta) * mesh.getSizes()[index], mesh.getSizes()[index]);
+  if (index < 0 || at < 0 || at >= mesh.getSizes()[index])
+    return op.emitOpError("talks to a rank beyond the mesh: ") << axis << " " << at;
+  int64_t stride = 1;
+  for (size_t i = index + 1; i < mesh.getSizes().size(); ++i)
+    stride *= mesh.getSizes()[i];
+  return rank.id + (at - rank.coordinate[index]) * stride;
+}
+
+//===-- Collectives ---------------------------------------------------------===//
+
+std::vector<int64_t> groupOf(parallel::MeshAttr mesh, const Rank &rank, plan::CollectiveOp op) {
+  std::vector<int64_t> group(1, 0), sizes(mesh.getSizes().begin(), mesh.getSizes().end());
+  auto idOf = [&](ArrayRef<int64_t> coordinate) {
+    int64_t id = 0;
+    for (size_t i = 0; i < sizes.size(); ++i)
+      id = id * sizes[i] + coordinate[i];
+    return id;
+  };
+  std::vector<SmallVector<int64_t>> cellRanges = {rank.coordinate};
+  for (auto axis : op.getAxes().getAsRange<StringAttr>()) {
+    int index = mesh.getIndex(axis.getValue());
+    if (index < 0)
+      return {};
+    SmallVector<int64_t> along;
+    if (op.getMembers())
+      llvm::append_range(along, *op.getMembers());
+    else
+      llvm::append_range(along, llvm::seq<int64_t>(0, sizes[index]));
+    std::vector<SmallVector<int64_t>> next;
+    for (auto &place : cellRanges)
+      for (int64_t c : along) {
+        next.push_back(place);
+        next.back()[index] = c;
+      }
+    cellRanges = std::move(next);
+  }
+  group.clear();
+  for (auto &place : cellRanges)
+    group.push_back(idOf(place));
+  return group;
+}
+
+FailureOr<Tensor> combine(plan::CollectiveOp op, const std::vector<const Tensor *> &parts,
+                          size_t index, const std::vector<int64_t> &shape) {
+  auto members = static_cast<int64_t>(parts.size());
+  for (const Tensor *part : parts)
+    if (part->size() != parts.front()->size())
+      return op.emitOpError("members bring ") << parts.front()->size() << " and " << part->size()
+                                              << " elements";
+  int64_t expected = op.getKind() == plan::CollectiveKind::all_gather ? parts[0]->size() * members
+                     : op.getKind() == plan::CollectiveKind::reduce_scatter
+                         ? parts[0]->size() / members
+                         : parts[0]->size();
+  bool uneven = op.getKind() == plan::CollectiveKind::all_to_all && parts[0]->size() % members != 0;
+  if (Tensor::count(shape) != expected || uneven)
+    return op.emitOpError("group of ") << members << " does not fit its buffers";
+  Tensor result(shape);
+  auto reduce = [&](int64_t from, int64_t count) {
+    for (int64_t i = 0; i < count; ++i) {
+      double total = parts[0]->data[from + i];
+      for (size_t k = 1; k < parts.size(); ++k)
+        total = op.getReduce() == graph::ReduceKind::max ? std::max(total, parts[k]->data[from + i])
+                                                         : total + parts[k]->data[from + i];
+      result.data[i] = total;
+    }
+  };
+  switch (op.getKind()) {
+  case plan::CollectiveKind::all_reduce:
+    reduce(0, result.size());
+    break;
+  case plan::CollectiveKind::reduce_scatter:
+    reduce(index * result.size(), result.size());
+    break;
+  case plan::CollectiveKind::broadcast:
+    result.data = parts[0]->data;
+    break;
+  case plan::CollectiveKind::all_to_all: {
+    int64_t part = result.size() / int64_t(parts.size());
+    for (size_t k = 0; k < parts.size(); ++k)
+      std::copy_n(parts[k]->data.begin() + index * part, part, result.data.begin() + k * part);
+    break;
+  }
+  case plan::CollectiveKind::all_gather:
+    for (size_t k = 0; k < parts.size(); ++k)
+      std::copy(parts[k]->data.begin(), parts[k]->data.end(),
+                result.data.begin() + k * parts[k]->size());
+    break;
+  }
+  return result;
+}
+
+FailureOr<bool> PlanInterpreter::collective(Rank &rank, plan::CollectiveOp op) {
+  std::vector<int64_t> group = groupOf(mesh, rank, op);
+  int64_t self = llvm::find(group, rank.id) - group.begin();
+  if (group.empty() || self == static_cast<int64_t>(group.size()))
+    return op.emitOpError("rank ") << rank.id << " is no member of the group";
+  PendingCollective &meeting = meetings[{group, op->getAttrOfType<IntegerAttr>("stream").getInt()}];
+  if (!rank.posted) {
+    if (meeting.parts.count(rank.id) || meeting.results.count(rank.id))
+      return false;
+    meeting.parts[rank.id] = read(rank, op.getSrc());
+    rank.posted = true;
+  }
+  if (meeting.parts.size() == group.size()) {
+    std::vector<const Tensor *> parts;
+    for (int64_t member : group)
+      parts.push_back(&meeting.parts[member]);
+    std::vector<int64_t> shape = tensorOf(op.getDst()).getShape().vec();
+    for (size_t i = 0; i < group.size(); ++i) {
+      FailureOr<Tensor> result = combine(op, parts, i, shape);
+      if (failed(result))
+        return failure();
+      meeting.results[group[i]] = std::move(*result);
+    }
+    meeting.parts.clear();
+  }
+  auto result = meeting.results.find(rank.id);
+  if (result == meeting.results.end())
+    return false;
+  result->second.shape = tensorOf(op.getDst()).getShape().vec();
+  if (result->second.size() != Tensor::count(result->second.shape))
+    return op.emitOpError("members disagree on the size");
+  write(rank, op.getDst(), result->second);
+  meeting.results.erase(result);
+  rank.posted = false;
+  return true;
+}
+
+} // namespace llmc::verify::machine

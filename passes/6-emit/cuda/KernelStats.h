@@ -1,0 +1,19 @@
+// Reads figures of a kernel from the assembler's log and from PTX. Its test is
+// test/cuda/KernelStatsTest.cpp.
+#ifndef LLMC_PASSES_EMIT_CUDA_KERNELSTATS_H
+#define LLMC_PASSES_EMIT_CUDA_KERNELSTATS_H
+
+#include "passes/6-emit/cuda/Cuda.h"
+
+namespace llmc::emit {
+
+// Fills registers, stack, spills and shared bytes of `figures.entry` from what `ptxas -v`
+// prints; returns false if the log does not mention it.
+bool readAssemblerLog(llvm::StringRef log, CudaKernelStats &figures);
+
+// Fills loads and stores of `figures.entry` from the instructions of its PTX body.
+void readAccesses(llvm::StringRef ptx, CudaKernelStats &figures);
+
+} // namespace llmc::emit
+
+#endif // LLMC_PASSES_EMIT_CUDA_KERNELSTATS_H
