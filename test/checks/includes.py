@@ -6,7 +6,7 @@
   passes/N-phase                             on the dialects; phases never see each other
   lib/{onnx,huggingface,pipeline,...}        on the passes
   tools                                      on all of these; on runtime only lib/verify and tools/llmc-gpu-check
-The ground and the runtime know no header of MLIR, LLVM or lld.
+The ground and the runtime know no header of MLIR, LLVM or lld. No folder includes one that includes it.
 """
 import posixpath
 import re
@@ -50,7 +50,31 @@ def allowed(here, there):
     return floor(there) <= floor(here)
 
 
+def circles(arrows):
+    """Groups of folders that reach each other: what no order of reading can begin with (Tarjan 1972)."""
+    index, low, stack, found = {}, {}, [], []
+
+    def visit(here):
+        index[here] = low[here] = len(index)
+        stack.append(here)
+        for there in arrows.get(here, ()):
+            if there not in index:
+                visit(there)
+            if there in stack:
+                low[here] = min(low[here], low[there])
+        if low[here] == index[here]:
+            group = stack[stack.index(here):]
+            del stack[stack.index(here):]
+            found.append(group)
+
+    for here in sorted(arrows):
+        if here not in index:
+            visit(here)
+    return [sorted(group) for group in found if len(group) > 1]
+
+
 check = tree.Check("include arrows")
+arrows = {}
 for name in tree.matching(r"(dialects|lib|passes|runtime|test|tools)/.*\.(h|cpp|td)$"):
     here = room(name)
     source = tree.text(name)
@@ -71,7 +95,13 @@ for name in tree.matching(r"(dialects|lib|passes|runtime|test|tools)/.*\.(h|cpp|
             there = room(posixpath.normpath(posixpath.join(posixpath.dirname(name), target)))
         else:
             continue  # the system's, or generated beside its own room
+        if name.endswith((".h", ".cpp")) and not name.startswith("test/") and target in tree.files():
+            folders = posixpath.dirname(name), posixpath.dirname(target)
+            if folders[0] != folders[1]:
+                arrows.setdefault(folders[0], set()).add(folders[1])
         check.expect(allowed(here, there), where, f"{here} includes {target}, which it does not stand on")
+
+check.expect(not circles(arrows), "folders", f"include each other: {circles(arrows)}")
 
 # A source file includes the header of its own name first, so that each header
 # is once read with nothing before it.
