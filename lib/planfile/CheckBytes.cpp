@@ -5,13 +5,13 @@
 
 namespace llmc::planfile {
 
-StageAtoms::StageAtoms(const StageT &stage) {
+StageIntervals::StageIntervals(const StageT &stage) {
   for (const auto &state : stage.states)
-    addBorders(state->buffer->offset, state->buffer->offset + state->buffer->size);
+    addOffsets(state->buffer->offset, state->buffer->offset + state->buffer->size);
   for (const auto &scalar : stage.host_scalars)
-    addBorders(scalar->buffer->offset, scalar->buffer->offset + scalar->buffer->size);
+    addOffsets(scalar->buffer->offset, scalar->buffer->offset + scalar->buffer->size);
   for (const BufferRefT *buffer : readByHost(stage))
-    addBorders(buffer->offset, buffer->offset + buffer->size);
+    addOffsets(buffer->offset, buffer->offset + buffer->size);
 
   std::vector<const EntryT *> entries; // the first of each run
   std::map<std::vector<uint32_t>, uint32_t> known; // by procedure and slots of the lanes
@@ -25,10 +25,10 @@ StageAtoms::StageAtoms(const StageT &stage) {
       continue;
     entries.push_back(entry.get());
     for (const auto &inst : stage.procedures[entry->procedure]->instructions)
-      forEachAccess(*inst, *entry, [&](const ByteAccess &a) { addBorders(a.begin, a.end); });
+      forEachAccess(*inst, *entry, [&](const ByteAccess &a) { addOffsets(a.begin, a.end); });
   }
-  std::sort(borders.begin(), borders.end());
-  borders.erase(std::unique(borders.begin(), borders.end()), borders.end());
+  std::sort(offsets.begin(), offsets.end());
+  offsets.erase(std::unique(offsets.begin(), offsets.end()), offsets.end());
   std::vector<const Run *> same(stage.procedures.size(), nullptr); // in other slots
   runs.reserve(entries.size());
   for (const EntryT *entry : entries) {
@@ -37,26 +37,26 @@ StageAtoms::StageAtoms(const StageT &stage) {
   }
 }
 
-void StageAtoms::addBorders(uint64_t begin, uint64_t end) {
+void StageIntervals::addOffsets(uint64_t begin, uint64_t end) {
   if (begin == end)
     return;
-  borders.push_back(begin);
-  borders.push_back(end);
+  offsets.push_back(begin);
+  offsets.push_back(end);
 }
 
-AtomRange StageAtoms::range(uint64_t begin, uint64_t end) const {
+IntervalRange StageIntervals::range(uint64_t begin, uint64_t end) const {
   if (begin == end)
     return {};
   auto find = [&](uint64_t byte) {
-    return static_cast<uint32_t>(std::lower_bound(borders.begin(), borders.end(), byte) -
-                                 borders.begin());
+    return static_cast<uint32_t>(std::lower_bound(offsets.begin(), offsets.end(), byte) -
+                                 offsets.begin());
   };
   return {find(begin), find(end)};
 }
 
-// Looks up the atoms of each access; those that do not depend on the slot are copied from `same`
+// Looks up the intervals of each access; those that do not depend on the slot come from `same`
 // (the procedure in other slots) if there is one.
-StageAtoms::Run StageAtoms::walk(const ProcedureT &procedure, const EntryT &entry,
+StageIntervals::Run StageIntervals::walk(const ProcedureT &procedure, const EntryT &entry,
                                  const Run *same) const {
   Run run;
   run.begin.push_back(0);

@@ -60,10 +60,10 @@ private:
   std::unique_ptr<std::vector<AccessStamp>> others;
 };
 
-// Holds the state of one atom of the arena: its last writer and the readers since.
+// Holds the state of one interval of the arena: its last writer and the readers since.
 struct Cell {
   AccessStamp writer;
-  AtomRange written;        // all atoms of that write, overwritten ones too
+  IntervalRange written;        // all intervals of that write, overwritten ones too
   uint32_t lane = 0;        // of the buffer that was written
   bool holdsValue = false;
   bool accumulated = false; // the writer had read the value before
@@ -89,7 +89,7 @@ public:
   std::vector<Finding> run() {
     for (const auto &stage : program.stages) {
       bytes.emplace_back(*stage);
-      cells.emplace_back(bytes.back().atoms());
+      cells.emplace_back(bytes.back().intervals());
     }
     declarePersistent();
     buildEdges();
@@ -111,10 +111,10 @@ private:
   void declarePersistent() {
     for (size_t s = 0; s < program.stages.size(); ++s) {
       auto add = [&](const BufferRefT &buffer) {
-        AtomRange range = bytes[s].of(buffer);
-        for (uint32_t atom = range.first; atom < range.last; ++atom) {
-          cells[s][atom].holdsValue = cells[s][atom].persistent = true;
-          cells[s][atom].written = range;
+        IntervalRange range = bytes[s].of(buffer);
+        for (uint32_t interval = range.first; interval < range.last; ++interval) {
+          cells[s][interval].holdsValue = cells[s][interval].persistent = true;
+          cells[s][interval].written = range;
         }
       };
       for (const auto &state : program.stages[s]->states)
@@ -351,26 +351,26 @@ private:
   // Applies reads before writes, for an instruction may write in place what it reads.
   void access(const AccessStamp &who, const Node &node, const Clock &clock) {
     auto accesses = bytes[node.stage].of(node.entry, node.index);
-    for (const AtomAccess &a : accesses)
+    for (const IntervalAccess &a : accesses)
       if (a.read)
         read(who, node, a, clock);
-    for (const AtomAccess &a : accesses)
+    for (const IntervalAccess &a : accesses)
       if (a.write)
         write(who, node, a, clock);
   }
 
-  void read(const AccessStamp &who, const Node &node, const AtomAccess &a, const Clock &clock) {
+  void read(const AccessStamp &who, const Node &node, const IntervalAccess &a, const Clock &clock) {
     bool hole = false;
-    for (uint32_t atom = a.first; atom < a.last; ++atom) {
-      Cell &cell = cells[node.stage][atom];
+    for (uint32_t interval = a.first; interval < a.last; ++interval) {
+      Cell &cell = cells[node.stage][interval];
       if (!cell.holdsValue) {
         hole = true;
         continue;
       }
       if (!ordered(cell.writer, who, clock))
-        reportRace(cell.writer.node, who.node, "written", "read", beginOf(node, atom));
+        reportRace(cell.writer.node, who.node, "written", "read", beginOf(node, interval));
       else
-        checkValue(who.node, node, a, cell, atom);
+        checkValue(who.node, node, a, cell, interval);
       cell.readers.add(who);
     }
     if (hole)
@@ -380,8 +380,10 @@ private:
                             "write or fill the bytes in an instruction ordered before it"));
   }
 
-  uint64_t beginOf(const Node &node, uint32_t atom) const { return bytes[node.stage].begin(atom); }
-  std::string bytesOf(const Node &node, const AtomRange &range) const {
+  uint64_t beginOf(const Node &node, uint32_t interval) const {
+    return bytes[node.stage].begin(interval);
+  }
+  std::string bytesOf(const Node &node, const IntervalRange &range) const {
     return "[" + std::to_string(beginOf(node, range.first)) + ", " +
            std::to_string(beginOf(node, range.last)) + ")";
   }
@@ -393,18 +395,18 @@ private:
     return pairsSeen.insert({a.inst, b.inst}).second;
   }
 
-  void checkValue(uint32_t n, const Node &reader, const AtomAccess &a, const Cell &cell,
-                  uint32_t atom) {
+  void checkValue(uint32_t n, const Node &reader, const IntervalAccess &a, const Cell &cell,
+                  uint32_t interval) {
     if (cell.writer.node == kInitialWriter || cell.persistent)
       return;
     checkWhole(reader, a, cell);
-    checkFresh(n, reader, a, cell, atom);
+    checkFresh(n, reader, a, cell, interval);
   }
 
   // Reports a read that overlaps the end of one write together with other bytes: another tensor
   // was written over part of what it reads. Tensors and their parts nest, so such reads are
   // wrong.
-  void checkWhole(const Node &reader, const AtomAccess &a, const Cell &cell) {
+  void checkWhole(const Node &reader, const IntervalAccess &a, const Cell &cell) {
     bool inside = cell.written.first <= a.first && a.last <= cell.written.last;
     bool around = a.first <= cell.written.first && cell.written.last <= a.last;
     if (inside || around)
@@ -421,8 +423,8 @@ private:
 
   // Reports a read of another micro-batch's value outside the persistent tensors: a slot that was
   // reused too early is in program order no race, only wrong.
-  void checkFresh(uint32_t n, const Node &reader, const AtomAccess &a, const Cell &cell,
-                  uint32_t atom) {
+  void checkFresh(uint32_t n, const Node &reader, const IntervalAccess &a, const Cell &cell,
+                  uint32_t interval) {
     if ((trace.nodes.sameRow(n, cell.writer.node) && a.lane == cell.lane) ||
         !perMicroBatch(reader))
       return;
@@ -439,27 +441,28 @@ private:
       return;
     findings.add(trace.at(reader,
                           describeBody(program, *reader.inst) + " reads arena byte " +
-                              std::to_string(beginOf(reader, atom)) + " of slot " +
+                              std::to_string(beginOf(reader, interval)) + " of slot " +
                               std::to_string(re.slot()) +
                               ", which belongs to another micro-batch or chunk: last written by " +
                               trace.describe(writer),
                           "give the stage more slots, or reuse a slot only after its backward"));
   }
 
-  void write(const AccessStamp &who, const Node &node, const AtomAccess &a, const Clock &clock) {
+  void write(const AccessStamp &who, const Node &node, const IntervalAccess &a,
+             const Clock &clock) {
     bool accumulated = false;
-    for (uint32_t atom = a.first; atom < a.last; ++atom) {
-      const Cell &cell = cells[node.stage][atom];
+    for (uint32_t interval = a.first; interval < a.last; ++interval) {
+      const Cell &cell = cells[node.stage][interval];
       if (!ordered(cell.writer, who, clock))
-        reportRace(cell.writer.node, who.node, "written", "overwritten", beginOf(node, atom));
+        reportRace(cell.writer.node, who.node, "written", "overwritten", beginOf(node, interval));
       cell.readers.forEach([&](const AccessStamp &reader) {
         accumulated |= reader.node == who.node;
         if (!ordered(reader, who, clock))
-          reportRace(reader.node, who.node, "read", "overwritten", beginOf(node, atom));
+          reportRace(reader.node, who.node, "read", "overwritten", beginOf(node, interval));
       });
     }
-    for (uint32_t atom = a.first; atom < a.last; ++atom) {
-      Cell &cell = cells[node.stage][atom];
+    for (uint32_t interval = a.first; interval < a.last; ++interval) {
+      Cell &cell = cells[node.stage][interval];
       cell.writer = who;
       cell.written = a;
       cell.lane = a.lane;
@@ -519,8 +522,8 @@ private:
   Ready least = {0, 0, 0}; // of all that are ready, if there is one outside of the queue
   bool hasLeast = false;
   std::vector<std::pair<uint32_t, uint32_t>> finished; // node and stream
-  std::vector<StageAtoms> bytes;                       // of each stage
-  std::vector<std::vector<Cell>> cells;                // of each stage's atoms
+  std::vector<StageIntervals> bytes;                       // of each stage
+  std::vector<std::vector<Cell>> cells;                // of each stage's intervals
   std::vector<uint32_t> arrived;                       // members that reached a collective
   std::set<std::pair<const InstructionT *, const InstructionT *>> pairsSeen;
   size_t done = 0;

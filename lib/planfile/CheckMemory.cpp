@@ -8,43 +8,43 @@
 namespace llmc::planfile {
 namespace {
 
-// Counts the bytes that hold a value, per atom and time. Time is the position of an instruction
+// Counts the bytes that hold a value, per interval and time. Time is the position of an instruction
 // in the stage's issue order. The live range of a value is from its write to its last read before
 // the bytes are written again, both ends included.
 class Liveness {
 public:
-  Liveness(const StageAtoms &bytes, size_t length)
-      : bytes(bytes), cells(bytes.atoms()), delta(length + 1, 0) {}
+  Liveness(const StageIntervals &bytes, size_t length)
+      : bytes(bytes), cells(bytes.intervals()), delta(length + 1, 0) {}
 
   // Excludes bytes that always hold a value; the caller counts them.
-  void exclude(const AtomRange &range) {
-    for (uint32_t atom = range.first; atom < range.last; ++atom)
-      cells[atom].excluded = true;
+  void exclude(const IntervalRange &range) {
+    for (uint32_t interval = range.first; interval < range.last; ++interval)
+      cells[interval].excluded = true;
   }
 
-  void read(const AtomRange &range, int64_t time) {
-    for (uint32_t atom = range.first; atom < range.last; ++atom) {
-      cells[atom].lastRead = time;
-      if (cells[atom].written < 0)
-        cells[atom].written = 0; // what the last step left there
+  void read(const IntervalRange &range, int64_t time) {
+    for (uint32_t interval = range.first; interval < range.last; ++interval) {
+      cells[interval].lastRead = time;
+      if (cells[interval].written < 0)
+        cells[interval].written = 0; // what the last step left there
     }
   }
 
-  void write(const AtomRange &range, int64_t time) {
-    for (uint32_t atom = range.first; atom < range.last; ++atom) {
-      Cell &cell = cells[atom];
+  void write(const IntervalRange &range, int64_t time) {
+    for (uint32_t interval = range.first; interval < range.last; ++interval) {
+      Cell &cell = cells[interval];
       if (cell.written >= 0 && (cell.lastRead == time || cell.written == time)) {
         cell.lastRead = time; // in place: the live range continues
         continue;
       }
-      close(atom);
+      close(interval);
       cell.written = cell.lastRead = time;
     }
   }
 
   uint64_t peak(uint64_t always) {
-    for (uint32_t atom = 0; atom < cells.size(); ++atom)
-      close(atom);
+    for (uint32_t interval = 0; interval < cells.size(); ++interval)
+      close(interval);
     int64_t live = 0, most = 0;
     for (int64_t d : delta)
       most = std::max(most, live += d);
@@ -57,16 +57,16 @@ private:
     bool excluded = false;
   };
 
-  void close(uint32_t atom) {
-    const Cell &cell = cells[atom];
+  void close(uint32_t interval) {
+    const Cell &cell = cells[interval];
     if (cell.excluded || cell.written < 0)
       return;
-    auto size = static_cast<int64_t>(bytes.size(atom));
+    auto size = static_cast<int64_t>(bytes.size(interval));
     delta[cell.written] += size;
     delta[cell.lastRead + 1] -= size;
   }
 
-  const StageAtoms &bytes;
+  const StageIntervals &bytes;
   std::vector<Cell> cells;
   std::vector<int64_t> delta; // change of live bytes at each time
 };
@@ -270,7 +270,7 @@ uint64_t peakLiveBytes(const ProgramT &program, unsigned stageIndex) {
   size_t length = 1; // one more instant at the end, where the host reads the outputs
   for (const auto &entry : stage.table)
     length += stage.procedures[entry->procedure]->instructions.size();
-  StageAtoms bytes(stage);
+  StageIntervals bytes(stage);
   Liveness liveness(bytes, length);
   for (const auto &state : stage.states)
     liveness.exclude(bytes.of(*state->buffer));
@@ -283,10 +283,10 @@ uint64_t peakLiveBytes(const ProgramT &program, unsigned stageIndex) {
       std::optional<Message> message = messageOf(*procedure.instructions[i]);
       if (!message || !message->grouped)
         ++time; // the messages of a group are under way at once
-      for (const AtomAccess &a : bytes.of(row, i))
+      for (const IntervalAccess &a : bytes.of(row, i))
         if (a.read)
           liveness.read(a, time);
-      for (const AtomAccess &a : bytes.of(row, i))
+      for (const IntervalAccess &a : bytes.of(row, i))
         if (a.write)
           liveness.write(a, time);
     }

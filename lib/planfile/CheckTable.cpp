@@ -229,9 +229,9 @@ private:
   // Checks that each message crosses its stage boundary once per micro-batch. A boundary is one
   // direction, peer, channel, phase and chunk.
   void checkMessages() {
-    using Border = std::tuple<bool, int64_t, uint32_t, Phase, uint32_t>;
-    std::map<Border, std::vector<uint32_t>> counts;
-    std::map<Border, const InstructionT *> example;
+    using Boundary = std::tuple<bool, int64_t, uint32_t, Phase, uint32_t>;
+    std::map<Boundary, std::vector<uint32_t>> counts;
+    std::map<Boundary, const InstructionT *> example;
     for (const auto &entry : stage.table) {
       const ProcedureT &procedure = procedureOf(*entry);
       if (procedure.kind == ProcedureKind::Begin || procedure.kind == ProcedureKind::Update)
@@ -241,19 +241,19 @@ private:
         if (!message || message->axis != program.stage_axis)
           continue;
         SlotRef at = slotOf(*entry, laneOf(*inst));
-        Border border{message->sends, peerStage(program, index, *message), message->channel,
+        Boundary boundary{message->sends, peerStage(program, index, *message), message->channel,
                       inst->phase, stage.pools[at.pool()]->chunk};
-        auto &count = counts[border];
+        auto &count = counts[boundary];
         count.resize(program.micro_batches, 0);
         ++count[at.micro_batch()];
-        example.emplace(border, inst.get());
+        example.emplace(boundary, inst.get());
       }
     }
-    for (const auto &[border, count] : counts)
+    for (const auto &[boundary, count] : counts)
       for (uint32_t m = 0; m < program.micro_batches; ++m)
         if (count[m] != 1)
-          report(describeBody(program, *example[border]) + ofChunk(std::get<4>(border)) + " runs " +
-                     std::to_string(count[m]) + " times for the micro-batch, not once",
+          report(describeBody(program, *example[boundary]) + ofChunk(std::get<4>(boundary)) +
+                     " runs " + std::to_string(count[m]) + " times for the micro-batch, not once",
                  "exchange each message of each micro-batch once", m);
   }
 

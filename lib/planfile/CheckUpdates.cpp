@@ -10,7 +10,7 @@ namespace {
 
 enum class AccessKind { Read, Write, Change, Reduce, Gather }; // Change: reads what it writes
 
-// Describes what an instruction does to the atoms [first, last).
+// Describes what an instruction does to the intervals [first, last).
 struct Event {
   uint32_t first, last, instruction;
   AccessKind act;
@@ -20,7 +20,7 @@ struct Event {
 
 // Holds the state of bytes of a persistent tensor or an output that every access covers wholly or
 // not at all.
-struct Atom {
+struct Interval {
   int64_t state = -1;                  // index into Stage.states; -1: an output alone
   const InstructionT *begunBy = nullptr; // of an accumulator
   size_t begunIn = 0;                  // row
@@ -45,12 +45,12 @@ public:
       events.push_back(eventsOf(*procedure));
     for (row = 0; row < stage.table.size(); ++row)
       for (const Event &event : events[stage.table[row]->procedure])
-        for (uint32_t atom = event.first; atom < event.last; ++atom)
-          if (borders[atom + 1] > borders[atom])
-            happen(event, atoms[atom]);
-    for (uint32_t atom = 0; atom < atoms.size(); ++atom)
+        for (uint32_t interval = event.first; interval < event.last; ++interval)
+          if (offsets[interval + 1] > offsets[interval])
+            happen(event, intervals[interval]);
+    for (uint32_t interval = 0; interval < intervals.size(); ++interval)
       if (training())
-        checkEnd(atoms[atom]);
+        checkEnd(intervals[interval]);
     for (const auto &output : stage.outputs)
       checkWritten("output '" + output->name + "'", *output->buffer);
     for (const auto &result : stage.results)
@@ -59,8 +59,8 @@ public:
 
 private:
   bool training() const { return program.mode == Mode::Train; }
-  bool isAccumulator(const Atom &atom) const {
-    return atom.state >= 0 && stage.states[atom.state]->role == StateRole::Accumulator;
+  bool isAccumulator(const Interval &interval) const {
+    return interval.state >= 0 && stage.states[interval.state]->role == StateRole::Accumulator;
   }
   const ProcedureT &procedureOf(const EntryT &entry) const {
     return *stage.procedures[entry.procedure];
@@ -83,33 +83,34 @@ private:
     for (const BufferRefT *buffer : readByHost(stage))
       tracked.push_back({buffer->offset, buffer->offset + buffer->size});
     for (auto [begin, end] : tracked)
-      borders.insert(borders.end(), {begin, end});
+      offsets.insert(offsets.end(), {begin, end});
     for (const auto &procedure : stage.procedures)
       for (const auto &inst : procedure->instructions)
         forEachAccess(*inst, 0, [&](const ByteAccess &a) {
-          borders.insert(borders.end(), {a.begin, a.end});
+          offsets.insert(offsets.end(), {a.begin, a.end});
         });
-    std::sort(borders.begin(), borders.end());
-    borders.erase(std::unique(borders.begin(), borders.end()), borders.end());
-    atoms.resize(borders.empty() ? 0 : borders.size() - 1);
-    watched.resize(atoms.size(), false);
+    std::sort(offsets.begin(), offsets.end());
+    offsets.erase(std::unique(offsets.begin(), offsets.end()), offsets.end());
+    intervals.resize(offsets.empty() ? 0 : offsets.size() - 1);
+    watched.resize(intervals.size(), false);
     for (size_t i = 0; i < tracked.size(); ++i)
-      for (auto [atom, end] = range(tracked[i].first, tracked[i].second); atom < end; ++atom) {
-        watched[atom] = true;
+      for (auto [interval, end] = range(tracked[i].first, tracked[i].second); interval < end;
+           ++interval) {
+        watched[interval] = true;
         if (i < stage.states.size())
-          atoms[atom].state = static_cast<int64_t>(i);
+          intervals[interval].state = static_cast<int64_t>(i);
       }
   }
 
   std::pair<uint32_t, uint32_t> range(uint64_t begin, uint64_t end) const {
     auto find = [&](uint64_t byte) {
-      return static_cast<uint32_t>(std::lower_bound(borders.begin(), borders.end(), byte) -
-                                   borders.begin());
+      return static_cast<uint32_t>(std::lower_bound(offsets.begin(), offsets.end(), byte) -
+                                   offsets.begin());
     };
     return begin < end ? std::pair(find(begin), find(end)) : std::pair(0u, 0u);
   }
 
-  // Calls `visit` for each run of watched atoms in an access; most accesses are one tensor and
+  // Calls `visit` for each run of watched intervals in an access; most accesses are one tensor and
   // have one run.
   template <class Visit>
   void forEachRun(const ByteAccess &a, Visit visit) const {
@@ -140,7 +141,7 @@ private:
       bool updates = false;
       for (const ByteAccess &a : accesses)
         forEachRun(a, [&](uint32_t first, uint32_t) {
-          updates |= a.write && atoms[first].state >= 0 && !isAccumulator(atoms[first]);
+          updates |= a.write && intervals[first].state >= 0 && !isAccumulator(intervals[first]);
         });
       for (bool writes : {false, true})
         for (const ByteAccess &a : accesses) {
@@ -162,103 +163,104 @@ private:
     return list;
   }
 
-  void happen(const Event &event, Atom &atom) {
-    if (training() && isAccumulator(atom))
-      accumulate(event, atom);
-    else if (training() && atom.state >= 0 && event.act != AccessKind::Read)
-      atom.updates += event.act == AccessKind::Write || event.act == AccessKind::Change;
-    atom.whole |= event.act == AccessKind::Gather;
-    atom.written |= event.act != AccessKind::Read;
+  void happen(const Event &event, Interval &interval) {
+    if (training() && isAccumulator(interval))
+      accumulate(event, interval);
+    else if (training() && interval.state >= 0 && event.act != AccessKind::Read)
+      interval.updates += event.act == AccessKind::Write || event.act == AccessKind::Change;
+    interval.whole |= event.act == AccessKind::Gather;
+    interval.written |= event.act != AccessKind::Read;
   }
 
-  void accumulate(const Event &event, Atom &atom) {
+  void accumulate(const Event &event, Interval &interval) {
     const EntryT &entry = *stage.table[row];
     const InstructionT &inst = *procedureOf(entry).instructions[event.instruction];
     ProcedureKind kind = procedureOf(entry).kind;
     bool perMicroBatch = kind != ProcedureKind::Begin && kind != ProcedureKind::Update;
     bool begins = event.act == AccessKind::Write || event.act == AccessKind::Gather;
-    if (!begins && !atom.begunBy) {
-      report(event, atom, event.act == AccessKind::Read ? "reads" : "adds to",
+    if (!begins && !interval.begunBy) {
+      report(event, interval, event.act == AccessKind::Read ? "reads" : "adds to",
              "before this step has begun it, so that the last step's sum is in it",
              "fill it before, or let the first addition write it");
-      atom.begunBy = &inst; // reported once
+      interval.begunBy = &inst; // reported once
     }
-    if (begins && !perMicroBatch && kind == ProcedureKind::Update && atom.begunBy) {
+    if (begins && !perMicroBatch && kind == ProcedureKind::Update && interval.begunBy) {
       // Allows the update to reuse the bytes of a sum once it has been read.
-      if (!atom.taken)
-        report(event, atom, "writes over", "which nobody has read",
+      if (!interval.taken)
+        report(event, interval, "writes over", "which nobody has read",
                "read the sum before its bytes serve again");
     } else if (begins) {
       // Allows the calls of one product, which share rows.
-      bool again = event.product && atom.begunBy && atom.begunIn == row &&
-                   atom.begunBy->origin == inst.origin;
-      if (atom.begunBy && !again)
-        report(event, atom, "writes over", "which this step has begun already",
+      bool again = event.product && interval.begunBy && interval.begunIn == row &&
+                   interval.begunBy->origin == inst.origin;
+      if (interval.begunBy && !again)
+        report(event, interval, "writes over", "which this step has begun already",
                "begin each sum once a step, before the first addition");
-      atom.begunBy = &inst;
-      atom.begunIn = row;
+      interval.begunBy = &inst;
+      interval.begunIn = row;
     }
     if (event.act == AccessKind::Read) {
-      atom.taken |= !perMicroBatch;
-      if (event.updates && !atom.usedBy)
-        atom.usedBy = &inst;
+      interval.taken |= !perMicroBatch;
+      if (event.updates && !interval.usedBy)
+        interval.usedBy = &inst;
       return;
     }
-    if (atom.usedBy && atom.usedBy != &inst)
-      report(event, atom, "changes", "after a state was updated with it",
+    if (interval.usedBy && interval.usedBy != &inst)
+      report(event, interval, "changes", "after a state was updated with it",
              "update states after the last change of their gradients");
-    atom.reduced |= event.act == AccessKind::Reduce || event.act == AccessKind::Gather;
+    interval.reduced |= event.act == AccessKind::Reduce || event.act == AccessKind::Gather;
     if (!perMicroBatch || event.fills ||
         (event.act != AccessKind::Write && event.act != AccessKind::Change))
       return;
-    if (atom.reduced)
-      report(event, atom, "adds to", "whose sum over ranks has been taken",
+    if (interval.reduced)
+      report(event, interval, "adds to", "whose sum over ranks has been taken",
              "reduce a gradient after the last addition");
-    atom.additions.resize(program.micro_batches, 0);
-    ++atom.additions[entry.micro_batch];
+    interval.additions.resize(program.micro_batches, 0);
+    ++interval.additions[entry.micro_batch];
   }
 
-  void checkEnd(const Atom &atom) {
-    if (atom.state < 0)
+  void checkEnd(const Interval &interval) {
+    if (interval.state < 0)
       return;
-    const StateShardT &state = *stage.states[atom.state];
-    if (!isAccumulator(atom)) {
+    const StateShardT &state = *stage.states[interval.state];
+    if (!isAccumulator(interval)) {
       bool due = program.optimizer != OptimizerKind::None || state.role != StateRole::Parameter;
-      if (due && atom.updates != 1 && !(atom.updates == 0 && atom.whole))
-        report(-1, nameOf(state) + " is updated " + std::to_string(atom.updates) +
+      if (due && interval.updates != 1 && !(interval.updates == 0 && interval.whole))
+        report(-1, nameOf(state) + " is updated " + std::to_string(interval.updates) +
                        " times a step, not once",
                "let one instruction of the update write it");
       return;
     }
-    if (!atom.begunBy)
+    if (!interval.begunBy)
       report(-1, nameOf(state) + " is begun by nothing in the step",
              "fill it at the begin of the step");
-    if (atom.whole) {
+    if (interval.whole) {
       added.insert(state.name);
       return;
     }
     // Accepts sums of the step (its loss, its tokens) without additions: they are zero on stages
     // that have no part in them.
-    if (atom.additions.empty() && !state.view)
+    if (interval.additions.empty() && !state.view)
       return;
     added.insert(state.name);
-    if (atom.additions.empty())
+    if (interval.additions.empty())
       return report(-1, nameOf(state) + " gets no addition from any micro-batch",
                     "add the gradient, or drop it");
     for (uint32_t m = 0; m < program.micro_batches; ++m)
-      if (atom.additions[m] != atom.additions[0])
-        report(m, nameOf(state) + " gets " + std::to_string(atom.additions[m]) +
-                      " additions from the micro-batch and " + std::to_string(atom.additions[0]) +
-                      " from the first one",
+      if (interval.additions[m] != interval.additions[0])
+        report(m,
+               nameOf(state) + " gets " + std::to_string(interval.additions[m]) +
+                   " additions from the micro-batch and " + std::to_string(interval.additions[0]) +
+                   " from the first one",
                "add the same gradients for all micro-batches");
   }
 
   void checkWritten(const std::string &name, const BufferRefT &buffer) {
     auto [first, last] = range(buffer.offset, buffer.offset + buffer.size);
-    for (uint32_t atom = first; atom < last; ++atom)
-      if (!atoms[atom].written)
+    for (uint32_t interval = first; interval < last; ++interval)
+      if (!intervals[interval].written)
         return report(-1, name + " is read by the host, and nothing in the step writes its byte " +
-                              std::to_string(borders[atom]),
+                              std::to_string(offsets[interval]),
                       "compute it in the step");
   }
 
@@ -266,7 +268,7 @@ private:
     return std::string(toString(state.role)) + " '" + state.name + "'";
   }
 
-  void report(const Event &event, const Atom &atom, const char *does, const char *why,
+  void report(const Event &event, const Interval &interval, const char *does, const char *why,
               const char *fix) {
     const EntryT &entry = *stage.table[row];
     const InstructionT &inst = *procedureOf(entry).instructions[event.instruction];
@@ -274,8 +276,9 @@ private:
     std::string text = describeBody(program, inst);
     if (!origin.nodes.empty())
       text += " for " + origin.nodes.front();
-    report(entry.micro_batch, text + " " + does + " " + nameOf(*stage.states[atom.state]) + " " + why,
-           fix, procedureOf(entry).name, event.instruction);
+    report(entry.micro_batch,
+           text + " " + does + " " + nameOf(*stage.states[interval.state]) + " " + why, fix,
+           procedureOf(entry).name, event.instruction);
   }
 
   void report(int64_t microBatch, std::string message, std::string fix, std::string procedure = "",
@@ -294,9 +297,9 @@ private:
   const StageT &stage;
   uint32_t index;
   Findings &findings;
-  std::vector<uint64_t> borders; // ascending
-  std::vector<Atom> atoms;       // one less
-  std::vector<bool> watched;     // of each atom
+  std::vector<uint64_t> offsets; // ascending
+  std::vector<Interval> intervals;       // one less
+  std::vector<bool> watched;     // of each interval
   std::vector<std::vector<Event>> events; // of each procedure
   size_t row = 0;
 };
