@@ -20,7 +20,7 @@ DIALECTS = ["dialects/graph", "dialects/parallel", "dialects/plan"]
 TOP = ("cmake", "dialects", "lib", "passes", "runtime", "test", "tools")
 
 
-def room(path):
+def folder_of(path):
     """The unit that arrows are about: lib/onnx, passes/3-shard, runtime, tools."""
     parts = path.split("/")
     return "/".join(parts[:2]) if parts[0] in ("lib", "dialects", "passes", "test", "tools") else parts[0]
@@ -76,7 +76,7 @@ def circles(arrows):
 check = tree.Check("include arrows")
 arrows = {}
 for name in tree.matching(r"(dialects|lib|passes|runtime|test|tools)/.*\.(h|cpp|td)$"):
-    here = room(name)
+    here = folder_of(name)
     source = tree.text(name)
     code = tree.blank_comments_and_strings(source, strings=False)
     for match in INCLUDE.finditer(code):
@@ -90,11 +90,11 @@ for name in tree.matching(r"(dialects|lib|passes|runtime|test|tools)/.*\.(h|cpp|
             continue
         first = target.split("/")[0]
         if first in TOP and "/" in target:
-            there = room(target)
+            there = folder_of(target)
         elif match.group(1) == '"' and (tree.ROOT / posixpath.dirname(name) / target).exists():
-            there = room(posixpath.normpath(posixpath.join(posixpath.dirname(name), target)))
+            there = folder_of(posixpath.normpath(posixpath.join(posixpath.dirname(name), target)))
         else:
-            continue  # the system's, or generated beside its own room
+            continue  # the system's, or generated beside its own folder
         if name.endswith((".h", ".cpp")) and not name.startswith("test/") and target in tree.files():
             folders = posixpath.dirname(name), posixpath.dirname(target)
             if folders[0] != folders[1]:

@@ -21,8 +21,8 @@ enum = re.search(r"enum class Phase\s*\{([^}]*)\}", source)
 members = re.findall(r"\w+", enum.group(1)) if enum else []
 check.expect([m.lower() for m in members] == listed, header, f"enum {members} and names {listed} differ")
 
-rooms = re.findall(r"\d+-[a-z]+", tree.text("passes/CMakeLists.txt"))
-check.expect(rooms == on_disk, "passes/CMakeLists.txt", f"has {rooms}, the folders are {on_disk}")
+folders = re.findall(r"\d+-[a-z]+", tree.text("passes/CMakeLists.txt"))
+check.expect(folders == on_disk, "passes/CMakeLists.txt", f"has {folders}, the folders are {on_disk}")
 
 pipeline = "lib/pipeline/Pipeline.cpp"
 cases = re.findall(r"case Phase::(\w+):", tree.text(pipeline)) if pipeline in tree.files() else []
@@ -35,8 +35,8 @@ for folder in on_disk:
     for name in ("CMakeLists.txt", "Passes.td", "Passes.h", "Pipeline.h", "Pipeline.cpp"):
         check.expect(f"passes/{folder}/{name}" in tree.files(), f"passes/{folder}", f"has no {name}")
     passes = f"passes/{folder}/Passes.td"
-    rooms = re.findall(rf'include "passes/{folder}/(\w+)/', tree.text(passes)) if passes in tree.files() else []
+    folders = re.findall(rf'include "passes/{folder}/(\w+)/', tree.text(passes)) if passes in tree.files() else []
     check.expect(
-        rooms and rooms[-1].startswith("Verify"), passes, f"the phase ends in {rooms[-1:]}, expected a Verify pass"
+        folders and folders[-1].startswith("Verify"), passes, f"the phase ends in {folders[-1:]}, expected a Verify pass"
     )
 check.finish()

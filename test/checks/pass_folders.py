@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""One pass is one room with one name in four spellings, and a written contract.
+"""One pass is one folder with one name in four spellings, and a written contract.
 
 passes/N-phase/DoThing/{DoThing.td,DoThing.cpp}, flag llmc-do-thing,
 test/passes/N-phase/do-thing.mlir, and do-thing-invalid.mlir if it reports errors.
@@ -10,7 +10,7 @@ import tree
 
 EMITS = re.compile(r"\bemit(Op)?Error\s*\(|\.emit(Op)?Error\b")
 
-check = tree.Check("rooms of passes")
+check = tree.Check("folders of passes")
 known = set(tree.files())
 tested = {}
 for folder in sorted(tree.folders()):
