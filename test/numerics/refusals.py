@@ -1,4 +1,5 @@
 """Bad input is refused: exit code, one message, the rule and the valid values."""
+import difflib
 import hashlib
 import json
 import os
@@ -373,6 +374,22 @@ for line, words in [
 for words in (["help", "compile"], ["-h", "compile"], ["compile", "--help"], ["compile", "--seq", "-h", "--what"]):
     suite.run("command line: " + " ".join(words), lambda folder, words=words: require(
         call([LLMC, *words]).stdout.startswith("usage: llmc compile"), "no help"))
+
+
+def help_is(folder, name, words):
+    """Holds the whole text of a help page; after a change write it anew with the command in the message."""
+    with open(os.path.join(DATA, "help", name + ".txt")) as file:
+        want = file.read().splitlines()
+    got = call(words).stdout.replace(folder + "/", "").splitlines()
+    changes = [line for line in difflib.unified_diff(want, got, "test/data/help/" + name + ".txt", " ".join(words), lineterm="")]
+    require(not changes, "the help changed; is it meant? `%s > test/data/help/%s.txt`\n%s" % (
+        " ".join(words), name, "\n".join(changes)))
+
+
+for name in ("compile", "inspect", "explain", "verify"):
+    suite.run("help of " + name, help_is, name, [LLMC, "help", name])
+suite.run("help of llmc", help_is, "llmc", [LLMC, "help"])
+suite.run("help of a program", lambda folder: help_is(folder, "program", [program(folder), "--help"]))
 suite.run("command line: --version", lambda folder: [require(
     call([LLMC, *words]).stdout.startswith("llmc "), "no version") for words in (["-V"], ["verify", "--version"])] and None)
 suite.run("an output in a file", lambda folder: refused(

@@ -11,11 +11,13 @@
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
+#include "mlir/Parser/Parser.h"
 #include "runtime/compute/Cpu.h"
 #include "test/support/CommandLine.h"
 #include "test/support/Names.h"
 
 #include <cstdio>
+#include <set>
 
 using namespace mlir;
 
@@ -74,6 +76,22 @@ TEST_P(RandomLaunch, ComputesItsOps) {
     }
   }
   std::printf("%-7s %-24s worst error %.2e\n", target->name.data(), generator.name, worst);
+}
+
+// Draws every op of the graph dialect in some launch, so that an op without a kernel is noticed
+// where it is added. Reads and stores of the step are no launches.
+TEST(Launches, EveryOpIsDrawn) {
+  std::set<std::string> drawn;
+  Random random(1);
+  for (const Generator &generator : generators())
+    for (int i = 0; i < 400; ++i)
+      parseSourceString<ModuleOp>(generator.make(random).text, &context())->walk([&](Operation *op) {
+        drawn.insert(op->getName().getStringRef().str());
+      });
+  for (RegisteredOperationName name : context().getRegisteredOperations())
+    if (name.hasInterface<graph::GraphOpInterface>())
+      EXPECT_TRUE(drawn.count(name.getStringRef().str()))
+          << "no generator draws " << name.getStringRef().str() << " (Generators.cpp)";
 }
 
 constexpr auto nameOfTarget = [](const auto &info) { return testName(info.param->name.str()); };
