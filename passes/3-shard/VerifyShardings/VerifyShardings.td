@@ -1,5 +1,5 @@
 def VerifyShardings : Pass<"llmc-verify-shardings", "::mlir::ModuleOp"> {
-  let summary = "gate of phase 3: annotations agree with the ops' rules";
+  let summary = "verifies phase 3: annotations agree with the ops' rules";
   let description = [{
     Needs: a module that the tactics annotated.
     Gives: an error for each broken rule: A1 to A7 of

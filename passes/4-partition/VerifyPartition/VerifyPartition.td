@@ -1,5 +1,5 @@
 def VerifyPartition : Pass<"llmc-verify-partition", "::mlir::ModuleOp"> {
-  let summary = "gate of phase 4: the functions of the stages are consistent";
+  let summary = "verifies phase 4: the functions of the stages are consistent";
   let description = [{
     Needs: the end of the phase.
     Gives: an error for each breach of

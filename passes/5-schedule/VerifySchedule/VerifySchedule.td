@@ -1,5 +1,5 @@
 def VerifySchedule : Pass<"llmc-verify-schedule", "::mlir::ModuleOp"> {
-  let summary = "gate of phase 5: what a plan must be before kernels are made";
+  let summary = "verifies phase 5: what a plan must be before kernels are made";
   let description = [{
     Needs: plan.stage ops.
     Gives: an error for each broken rule: V1 no function of graph ops is left; V2 every stage has arena_bytes and

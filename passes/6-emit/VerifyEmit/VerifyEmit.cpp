@@ -1,4 +1,4 @@
-// Checks rules K1 to K5 of VerifyEmit.td, the gate of phase 6.
+// Checks rules K1 to K5 of VerifyEmit.td on what phase 6 gives.
 #include "passes/6-emit/Passes.h"
 
 #include "dialects/plan/Plan.h"

@@ -1,5 +1,5 @@
 def VerifyEmit : Pass<"llmc-verify-emit", "::mlir::ModuleOp"> {
-  let summary = "gate of phase 6: checks that every launch and matmul has its kernel";
+  let summary = "verifies phase 6: every launch and matmul has its kernel";
   let description = [{
     Needs: plan.stage ops, the nested module @kernels, and @kernels_avx512 if
       there is one.

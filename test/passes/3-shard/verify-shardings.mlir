@@ -1,6 +1,6 @@
 // RUN: llmc-opt %s --llmc-verify-shardings | FileCheck %s
 
-// What the tactics wrote passes the gate unchanged.
+// What the tactics wrote passes unchanged.
 module attributes {parallel.mesh = #parallel.mesh<["dp"=2, "pp"=1, "tp"=1]>} {
   // CHECK-LABEL: func.func @micro
   // CHECK: graph.tanh

@@ -1,6 +1,6 @@
 // RUN: llmc-opt %s --llmc-verify-schedule | FileCheck %s
 
-// Two micro-batches, one after the other: the gate changes nothing.
+// Two micro-batches, one after the other: the pass changes nothing.
 // CHECK: plan.stage @s attributes {arena_bytes = 64 : i64
 // CHECK: plan.procedure @update
 plan.stage @s attributes {stage = 0 : i64, chunks = [#plan.chunk<0, 0>], pools = [#plan.pool<0, 1>], arena_bytes = 64 : i64,

@@ -1,6 +1,6 @@
 // RUN: llmc-opt %s --llmc-emit-kernels --llmc-verify-emit | FileCheck %s
 
-// What EmitKernels leaves passes the gate.
+// What EmitKernels leaves passes.
 // CHECK: kernel = "tanh"
 plan.stage @stage0 attributes {stage = 0, chunks = [#plan.chunk<0, -1>], pools = [#plan.pool<0, 1>], table = []} {
   %a = plan.buffer scratch : !plan.buffer<3x20xf32>
