@@ -34,7 +34,7 @@ static constexpr DiscardableAttribute kTable[] = {
     {kInput, OnArgument, "a string", isA<StringAttr>},
     {kOutput, OnResult, "a string", isA<StringAttr>},
     {kBatched, OnArgument, "a unit attribute", isA<UnitAttr>},
-    {kLoader, OnArgument, "a dictionary", isA<DictionaryAttr>},
+    {kLoader, OnArgument, "a #graph.loader", isA<LoaderAttr>},
     {kPrimal, OnResult, "an integer", isA<IntegerAttr>},
     {kCotangent, OnResult, "an integer", isA<IntegerAttr>},
     {kBackward, OnOp, "a unit attribute", isA<UnitAttr>},

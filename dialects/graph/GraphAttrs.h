@@ -21,7 +21,7 @@ inline constexpr llvm::StringLiteral kState = "graph.state";     // @symbol that
 inline constexpr llvm::StringLiteral kInput = "graph.input";     // name of an input of the program
 inline constexpr llvm::StringLiteral kOutput = "graph.output";   // name of an output of the program
 inline constexpr llvm::StringLiteral kBatched = "graph.batched"; // unit: dimension 0 is the batch
-inline constexpr llvm::StringLiteral kLoader = "graph.loader";   // dictionary, see parallel/Loader.h
+inline constexpr llvm::StringLiteral kLoader = "graph.loader";   // #graph.loader of an input
 inline constexpr llvm::StringLiteral kPrimal = "graph.primal";   // pairs a value with its
 inline constexpr llvm::StringLiteral kCotangent = "graph.cotangent"; // cotangent, by number
 

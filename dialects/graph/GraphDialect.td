@@ -61,6 +61,11 @@ def Graph_InitKind : Graph_Enum<"InitKind", ["zeros", "ones", "normal"],
     "Example: `#graph.init_kind<normal>`">;
 def Graph_InitKindAttr : Graph_EnumAttr<Graph_InitKind, "init_kind">;
 
+def Graph_InputDefault : Graph_Enum<"InputDefault",
+    ["required", "zeros", "ones", "positions", "row_ids"],
+    "Selects what the loader makes of an input that nobody gives: nothing (it is required), zeros, "
+    "ones, the position along the last dim, or the number of the row.">;
+
 //===-- Attributes ----------------------------------------------------------===//
 
 def Graph_ViewAttr : AttrDef<Graph_Dialect, "View"> {
@@ -77,6 +82,31 @@ def Graph_ViewAttr : AttrDef<Graph_Dialect, "View"> {
   let parameters = (ins "::mlir::FlatSymbolRefAttr":$source, "int64_t":$offset,
                         ArrayRefParameter<"int64_t">:$strides);
   let assemblyFormat = "`<` $source `,` $offset `,` custom<Strides>($strides) `>`";
+}
+
+def Graph_LoaderAttr : AttrDef<Graph_Dialect, "Loader"> {
+  let mnemonic = "loader";
+  let summary = "how the loader makes an input before ranks read their shards";
+  let description = [{
+    `default_value` is used where nobody gives the input. Ranks read as block b of dim
+    `permuted_dim` the given block `block_order[b]`; without `block_order` nothing is permuted.
+
+    Example: `#graph.loader<default_value = positions, permuted_dim = 1, block_order = [1, 0]>`
+    Rules: C1 a permuted dim lies behind the rows and has a block_order, which is a permutation.
+  }];
+  let parameters = (ins
+      DefaultValuedParameter<"::llmc::graph::InputDefault",
+                             "::llmc::graph::InputDefault::required">:$default_value,
+      DefaultValuedParameter<"int64_t", "0">:$permuted_dim,
+      OptionalParameter<"::mlir::DenseI64ArrayAttr">:$block_order);
+  let assemblyFormat = "`<` struct(params) `>`";
+  let genVerifyDecl = 1;
+  let extraClassDeclaration = [{
+    bool isPermuted() const { return bool(getBlockOrder()); }
+    // Returns why an input of this shape cannot be permuted so, for a person; empty if it can. If
+    // the shape is that of a rank's shard (`isShard`), blocks need not divide the permuted dim.
+    std::string describeMisfit(::llvm::ArrayRef<int64_t> shape, bool isShard) const;
+  }];
 }
 
 #endif // LLMC_GRAPH_DIALECT

@@ -1,7 +1,6 @@
 #include "dialects/parallel/Evaluate.h"
 
 #include "dialects/graph/Evaluate.h"
-#include "dialects/parallel/Loader.h"
 #include "dialects/parallel/LockstepInterpreter.h"
 
 using namespace mlir;
@@ -37,14 +36,13 @@ static FailureOr<Tensor> lookup(const NamedTensors &named, const std::string &na
 // Returns an input as the loader makes it: block b of the permuted dim is block block_order[b] of
 // what the user gives.
 static FailureOr<Tensor> load(Tensor given, DictionaryAttr attrs, Operation *func) {
-  auto loader = attrs ? attrs.getAs<DictionaryAttr>(kLoader) : DictionaryAttr();
-  if (std::string fault = describeLoaderFault(loader, given.shape, /*isPart=*/false);
-      !fault.empty())
-    return func->emitError() << fault << ", got " << loader;
-  if (!loader || !loader.contains("permuted_dim"))
+  auto loader = attrs ? attrs.getAs<graph::LoaderAttr>(graph::kLoader) : graph::LoaderAttr();
+  if (!loader || !loader.isPermuted())
     return given;
-  ArrayRef<int64_t> order = loader.getAs<DenseI64ArrayAttr>("block_order").asArrayRef();
-  int64_t dim = loader.getAs<IntegerAttr>("permuted_dim").getInt(), blocks = order.size();
+  if (std::string fault = loader.describeMisfit(given.shape, /*isShard=*/false); !fault.empty())
+    return func->emitError() << fault << ", got " << loader;
+  ArrayRef<int64_t> order = loader.getBlockOrder();
+  int64_t dim = loader.getPermutedDim(), blocks = order.size();
   int64_t run = given.strides()[dim] * (given.shape[dim] / blocks);
   Tensor loaded(given.shape);
   for (int64_t i = 0; i * run < given.size(); ++i)
@@ -276,7 +274,7 @@ private:
     const char *key = attrs.get(kStageBoundary) ? kStageBoundary.data() : kResidual.data();
     if (!attrs.get(key))
       return func.emitError("argument ") << i << " is bound to nothing";
-    auto &from = attrs.get(kStageBoundary) ? borders[rank] : residuals[rank];
+    auto &from = attrs.get(kStageBoundary) ? boundaries[rank] : residuals[rank];
     auto found = from.find(number(key));
     if (found == from.end() || found->second.shape != shape)
       return func.emitError("argument ") << i << ": nobody made its " << key;
@@ -304,7 +302,7 @@ private:
     if (failed(results))
       return failure();
     if (direction)
-      borders.clear();
+      boundaries.clear();
     for (int64_t stage : which)
       for (int64_t rank : machine.ranksOfStage(stage))
         for (auto [i, value] : llvm::enumerate((*results)[rank]))
@@ -316,7 +314,7 @@ private:
     if (std::string name = nameOf(attrs, kState); !name.empty())
       states[rank][name] = std::move(value);
     else if (auto number = attrs.getAs<IntegerAttr>(kStageBoundary))
-      borders[machine.neighbour(rank, receiver)][number.getInt()] = std::move(value);
+      boundaries[machine.neighbour(rank, receiver)][number.getInt()] = std::move(value);
     else if (auto number = attrs.getAs<IntegerAttr>(kResidual))
       residuals[rank][number.getInt()] = std::move(value);
     else if (std::string name = nameOf(attrs, kOutput); !name.empty() && infer) {
@@ -427,7 +425,7 @@ private:
   std::map<std::pair<std::string, int64_t>, std::pair<int64_t, int64_t>> layers;
   std::vector<NamedTensors> states; // per rank
   std::vector<std::map<int64_t, Tensor>> residuals;
-  std::map<int64_t, std::map<int64_t, Tensor>> borders; // by receiving rank
+  std::map<int64_t, std::map<int64_t, Tensor>> boundaries; // by receiving rank
   StepOutput output;
 };
 } // namespace

@@ -31,6 +31,70 @@ void PlanDialect::initialize() {
       >();
 }
 
+//===-- Bindings ------------------------------------------------------------===//
+
+using EmitError = function_ref<InFlightDiagnostic()>;
+
+// Checks that `dims` are lists of axes, one per size of `shape`.
+static LogicalResult verifyDims(EmitError emitError, ArrayAttr dims, DenseI64ArrayAttr shape) {
+  bool areLists = llvm::all_of(dims, [](Attribute dim) {
+    auto axes = dyn_cast<ArrayAttr>(dim);
+    return axes && llvm::all_of(axes, llvm::IsaPred<StringAttr>);
+  });
+  if (!areLists)
+    return emitError() << "C1: dims are lists of axes, got " << dims;
+  if (shape && static_cast<int64_t>(dims.size()) != shape.size())
+    return emitError() << "C1: dims has axes of " << dims.size() << " dims, valid_shape "
+                       << shape.size() << " sizes";
+  return success();
+}
+
+LogicalResult StateBindingAttr::verify(EmitError emitError, FlatSymbolRefAttr, graph::Role,
+                                       DenseI64ArrayAttr layers, ArrayAttr dims,
+                                       DenseI64ArrayAttr validShape, bool) {
+  if (layers && (layers.size() != 2 || layers[0] < 0 || layers[1] < 1))
+    return emitError() << "C2: layers are a first one and a positive count, got " << layers;
+  return verifyDims(emitError, dims, validShape);
+}
+
+LogicalResult FlatPartAttr::verify(EmitError emitError, StateBindingAttr state, int64_t,
+                                   DenseI64ArrayAttr shape) {
+  if (llvm::any_of(shape.asArrayRef(), [](int64_t size) { return size < 1; }) ||
+      static_cast<int64_t>(state.getDims().size()) + state.isStacked() != shape.size())
+    return emitError() << "C1: sizes are 1 and more, with axes for each, got " << shape;
+  if (state.isStacked() && (state.getNumLayers() != 1 || shape[0] != 1))
+    return emitError() << "C2: a part of a stacked state is one layer, got " << state;
+  return success();
+}
+
+LogicalResult FlatBindingAttr::verify(EmitError emitError, ArrayRef<StringAttr>,
+                                      ArrayRef<FlatPartAttr> parts) {
+  if (parts.empty())
+    return emitError() << "C1: has no parts";
+  int64_t end = 0;
+  for (FlatPartAttr part : parts) {
+    if (part.getState().getRole() != parts.front().getState().getRole())
+      return emitError() << "C1: parts have one role, got " << part;
+    if (part.getBegin() != end)
+      return emitError() << "C1: " << part.getState().getState() << " begins at element "
+                         << part.getBegin() << ", and the one before it ends at " << end;
+    end += llvm::product_of(part.getShape().asArrayRef());
+  }
+  return success();
+}
+
+LogicalResult InputBindingAttr::verify(EmitError emitError, StringAttr, ArrayAttr dims,
+                                       graph::LoaderAttr) {
+  return dims ? verifyDims(emitError, dims, {}) : success();
+}
+
+LogicalResult OutputBindingAttr::verify(EmitError emitError, StringAttr, ArrayAttr dims,
+                                        DenseI64ArrayAttr validShape) {
+  if (!dims != !validShape)
+    return emitError() << "C1: dims and valid_shape come together";
+  return dims ? verifyDims(emitError, dims, validShape) : success();
+}
+
 LaneAttr EntryAttr::getLane(int64_t lane) const {
   if (lane == 0)
     return LaneAttr::get(getContext(), getMicroBatch(), getSlot(), getPool());

@@ -1,5 +1,4 @@
 // Verifies the ops; PlanOps.td numbers the rules.
-#include "dialects/parallel/Loader.h"
 #include "dialects/plan/Plan.h"
 
 #include "llvm/ADT/StringSet.h"
@@ -107,59 +106,16 @@ LogicalResult StageOp::verify() {
 
 //===-- Buffer --------------------------------------------------------------===//
 
-// Returns whether `dims` are lists of axes, one a dim, or null.
-static bool areAxesOfDims(Attribute dims) {
-  auto list = dyn_cast_or_null<ArrayAttr>(dims);
-  return !dims || (list && llvm::all_of(list, [](Attribute axes) {
-           auto names = dyn_cast<ArrayAttr>(axes);
-           return names && llvm::all_of(names, llvm::IsaPred<StringAttr>);
-         }));
-}
-
-// Checks C6: how the loader makes an input, and the axes that cut it.
-static LogicalResult verifyInput(BufferOp op, DictionaryAttr binding) {
+// Checks C4: the axes that cut an input, and the dim that its loader permutes.
+static LogicalResult verifyInput(BufferOp op, InputBindingAttr binding) {
   ArrayRef<int64_t> shape = cast<BufferType>(op.getType()).getTensor().getShape();
-  int64_t rank = shape.size();
-  std::string fault = llmc::parallel::describeLoaderFault(binding, shape, /*isPart=*/true);
-  if (!fault.empty())
-    return op.emitOpError("C6: ") << fault << ", got " << binding;
-  auto dims = binding.getAs<ArrayAttr>("dims");
-  if (binding.contains("dims") && (!dims || int64_t(dims.size()) > rank))
-    return op.emitOpError("C6: an input of rank ") << rank << " has axes for each dim, got "
-                                                   << binding.get("dims");
-  return success();
-}
-
-// Checks C7: the tensors of which a flat buffer holds a range lie one after the other.
-static LogicalResult verifyFlat(BufferOp op, DictionaryAttr binding) {
-  auto axes = binding.getAs<ArrayAttr>("flat"), parts = binding.getAs<ArrayAttr>("parts");
-  if (cast<BufferType>(op.getType()).getTensor().getRank() != 1 || !axes || !parts ||
-      !llvm::all_of(axes, llvm::IsaPred<StringAttr>) ||
-      !llvm::all_of(parts, llvm::IsaPred<DictionaryAttr>) || !binding.getAs<StringAttr>("role"))
-    return op.emitOpError("C7: a flat buffer has one dim, axes, parts and a role, got ") << binding;
-  int64_t end = 0;
-  for (auto part : parts.getAsRange<DictionaryAttr>()) {
-    auto begin = part.getAs<IntegerAttr>("begin");
-    auto shape = part.getAs<DenseI64ArrayAttr>("shape");
-    if (!begin || !shape || !part.getAs<FlatSymbolRefAttr>("state") ||
-        !part.get("dims") || !areAxesOfDims(part.get("dims")))
-      return op.emitOpError("C7: a part of a flat buffer has state, begin, shape and dims, got ")
-             << part;
-    auto layer = part.getAs<IntegerAttr>("layer_first");
-    auto layers = part.getAs<IntegerAttr>("layer_count");
-    bool isLayer = part.contains("layer_first");
-    if (llvm::any_of(shape.asArrayRef(), [](int64_t size) { return size < 1; }) ||
-        part.getAs<ArrayAttr>("dims").size() + isLayer != size_t(shape.size()) ||
-        (isLayer && (!layer || layer.getInt() < 0 || !layers || layers.getInt() != 1 ||
-                     shape[0] != 1)))
-      return op.emitOpError("C7: a part has sizes of 1 and more, axes for each, and one layer "
-                            "first if it is of a stack, got ")
-             << part;
-    if (begin.getInt() != end)
-      return op.emitOpError("C7: ") << part.get("state") << " begins at element " << begin.getInt()
-                                    << " of a flat buffer, and the one before it ends at " << end;
-    end += llvm::product_of(shape.asArrayRef());
-  }
+  if (binding.getDims() && binding.getDims().size() > shape.size())
+    return op.emitOpError("C4: an input of rank ") << shape.size() << " has axes for each dim, got "
+                                                   << binding.getDims();
+  llmc::graph::LoaderAttr loader = binding.getLoader();
+  if (std::string fault = loader ? loader.describeMisfit(shape, /*isShard=*/true) : "";
+      !fault.empty())
+    return op.emitOpError("C4: ") << fault << ", got " << loader;
   return success();
 }
 
@@ -187,20 +143,11 @@ LogicalResult BufferOp::verify() {
   }
   if (getBinding() && getSpace() == Space::scratch)
     return emitOpError("C2: a scratch buffer has no binding");
-  if (DictionaryAttr binding = getBindingAttr()) {
-    int kinds = 0;
-    for (StringRef key : {"state", "flat", "input", "scalar", "output"})
-      kinds += binding.contains(key);
-    if (kinds != 1)
-      return emitOpError("C4: a binding names one of state, flat, input, scalar, output, got ")
-             << binding;
-    if (!areAxesOfDims(binding.get("dims")))
-      return emitOpError("C4: dims are lists of axes, one a dim, got ") << binding.get("dims");
-    if (binding.contains("input") && failed(verifyInput(*this, binding)))
-      return failure();
-    if (binding.contains("flat") && failed(verifyFlat(*this, binding)))
-      return failure();
-  }
+  if (auto input = getBindingAs<InputBindingAttr>(); input && failed(verifyInput(*this, input)))
+    return failure();
+  if (int64_t rank = cast<BufferType>(getType()).getTensor().getRank();
+      getBindingAs<FlatBindingAttr>() && rank != 1)
+    return emitOpError("C6: a flat buffer has one dim, got ") << rank;
   if (getSlotStride() && getSpace() != Space::slot)
     return emitOpError("C5: only a slot buffer has a slot_stride");
   if (getPool() && getSpace() != Space::slot)

@@ -98,6 +98,104 @@ def Plan_OriginAttr : AttrDef<Plan_Dialect, "Origin"> {
   let hasCustomAssemblyFormat = 1;
 }
 
+//===-- Bindings --------------------------------------------------------------===//
+
+def Plan_StateBindingAttr : AttrDef<Plan_Dialect, "StateBinding"> {
+  let mnemonic = "state";
+  let summary = "the shard of a state that a buffer holds";
+  let description = [{
+    `layers` is [first, count] of a stacked state; `dims` (the axes that cut each dim) and
+    `valid_shape` (sizes without padding) are those of one layer. `owner` is false of a copy that
+    another stage owns.
+    Example: `#plan.state<@w, parameter, layers = [0, 2], dims = [["tp"], []], valid_shape = [29, 8]>`
+    Rules: C1 dims are lists of axes, as many as valid_shape has sizes; C2 layers are a first one
+    and a positive count.
+  }];
+  let parameters = (ins "::mlir::FlatSymbolRefAttr":$state, EnumParameter<Graph_Role>:$role,
+                        OptionalParameter<"::mlir::DenseI64ArrayAttr">:$layers,
+                        "::mlir::ArrayAttr":$dims, "::mlir::DenseI64ArrayAttr":$valid_shape,
+                        DefaultValuedParameter<"bool", "true">:$owner);
+  let assemblyFormat = "`<` $state `,` $role `,` struct($layers, $dims, $valid_shape, $owner) `>`";
+  let genVerifyDecl = 1;
+  let extraClassDeclaration = [{
+    bool isStacked() const { return bool(getLayers()); }
+    int64_t getFirstLayer() const { return isStacked() ? getLayers()[0] : 0; }
+    int64_t getNumLayers() const { return isStacked() ? getLayers()[1] : 1; }
+  }];
+}
+def Plan_FlatPartAttr : AttrDef<Plan_Dialect, "FlatPart"> {
+  let mnemonic = "flat_part";
+  let summary = "a tensor of which a flat buffer may hold elements";
+  let description = [{
+    `begin` is its first element in the flat range; `shape` is that of the tensor's local part
+    after `dims`, led by 1 if it is a layer of a stacked state.
+    Example: `#plan.flat_part<state = <@x, parameter, dims = [[], ["tp"]], valid_shape = [4, 6]>,
+    begin = 0, shape = [4, 3]>`
+    Rules: C1 sizes are 1 and more, with axes for each; C2 it is one layer if it is of a stack.
+  }];
+  let parameters = (ins "::llmc::plan::StateBindingAttr":$state, "int64_t":$begin,
+                        "::mlir::DenseI64ArrayAttr":$shape);
+  let assemblyFormat = "`<` struct(params) `>`";
+  let genVerifyDecl = 1;
+}
+def Plan_FlatBindingAttr : AttrDef<Plan_Dialect, "FlatBinding"> {
+  let mnemonic = "flat";
+  let summary = "a rank's range of adjacent tensors, cut without regard to their boundaries";
+  let description = [{
+    The rank with coordinate c over `axes` holds elements [c * n, (c + 1) * n), n those of the
+    buffer.
+    Example: `#plan.flat<["dp"] parts [<state = <@x, parameter, dims = [[]], valid_shape = [8]>,
+    begin = 0, shape = [8]>]>`
+    Rules: C1 parts, at least one, have one role and lie one after the other.
+  }];
+  let parameters = (ins ArrayRefParameter<"::mlir::StringAttr">:$axes,
+                        ArrayRefParameter<"::llmc::plan::FlatPartAttr">:$parts);
+  let assemblyFormat = "`<` `[` $axes `]` `parts` `[` $parts `]` `>`";
+  let genVerifyDecl = 1;
+  let extraClassDeclaration = [{
+    ::llmc::graph::Role getRole() const { return getParts().front().getState().getRole(); }
+  }];
+}
+def Plan_InputBindingAttr : AttrDef<Plan_Dialect, "InputBinding"> {
+  let mnemonic = "input";
+  let summary = "an input of the program that the loader writes into a buffer";
+  let description = [{
+    `dims` are the axes that cut each dim, rows first; without them the data axes cut the rows.
+    Example: `#plan.input<"labels">`,
+    `#plan.input<"x", dims = [["dp"], ["cp"]], loader = <permuted_dim = 1, block_order = [1, 0]>>`
+    Rules: C1 dims are lists of axes.
+  }];
+  let parameters = (ins "::mlir::StringAttr":$input, OptionalParameter<"::mlir::ArrayAttr">:$dims,
+                        OptionalParameter<"::llmc::graph::LoaderAttr">:$loader);
+  let assemblyFormat = "`<` $input (`,` struct($dims, $loader)^)? `>`";
+  let genVerifyDecl = 1;
+}
+def Plan_ScalarBindingAttr : AttrDef<Plan_Dialect, "ScalarBinding"> {
+  let mnemonic = "scalar";
+  let summary = "a number that the host writes before each step";
+  let description = [{ Example: `#plan.scalar<"lr">` }];
+  let parameters = (ins "::mlir::StringAttr":$scalar);
+  let assemblyFormat = "`<` $scalar `>`";
+}
+def Plan_OutputBindingAttr : AttrDef<Plan_Dialect, "OutputBinding"> {
+  let mnemonic = "output";
+  let summary = "an output of the step; of an inference, the shard of it that a buffer holds";
+  let description = [{
+    Example: `#plan.output<"loss">`,
+    `#plan.output<"logits", dims = [["dp"], [], ["tp"]], valid_shape = [4, 16, 257]>`
+    Rules: C1 dims are lists of axes, as many as valid_shape has sizes; one comes with the other.
+  }];
+  let parameters = (ins "::mlir::StringAttr":$output, OptionalParameter<"::mlir::ArrayAttr">:$dims,
+                        OptionalParameter<"::mlir::DenseI64ArrayAttr">:$valid_shape);
+  let assemblyFormat = "`<` $output (`,` struct($dims, $valid_shape)^)? `>`";
+  let genVerifyDecl = 1;
+}
+
+// Constrains what the caller of the step reads or writes in a buffer.
+def Plan_Binding : AnyAttrOf<[Plan_StateBindingAttr, Plan_FlatBindingAttr, Plan_InputBindingAttr,
+                              Plan_ScalarBindingAttr, Plan_OutputBindingAttr],
+                             "#plan.state, #plan.flat, #plan.input, #plan.scalar or #plan.output">;
+
 class Plan_Op<string mnemonic, list<Trait> traits = []> : Op<Plan_Dialect, mnemonic, traits>;
 def Plan_Buffer : AnyTypeOf<[Plan_BufferType]>;
 
@@ -144,31 +242,27 @@ def Plan_BufferOp : Plan_Op<"buffer", [DeclareOpInterfaceMethods<MemoryEffectsOp
     `space` tells how long it lives. `offset` and (for slot buffers) `slot_stride`, in bytes, are
     set by AssignArena. A buffer with `parent` is a view of another at a `displacement` in bytes (a
     layer of a stacked state, a reshape). A slot buffer belongs to a pool (0 if missing).
-    `binding` names what the caller of the step reads or writes in it: {state = @x, role, layer},
-    {input = "labels"}, {scalar = "lr"}, {output = "loss"}. An input's may have `dims`
-    (axes that cut each dim, rows first), `default` ("zeros", "ones", "positions", "row_ids") and,
-    where the loader permutes a dim, `permuted_dim` with its `block_order`.
-    A flat buffer holds a rank's range of adjacent tensors that are cut without regard to their
-    boundaries: `{flat = ["dp"], role, parts}`, each part a dictionary of state, begin, shape, dims,
-    valid_shape, owner and, of a layer, layer_first with layer_count = 1. `shape` is of the
-    tensor's local part after `dims`, `begin` its first element; the rank with coordinate c over
-    `flat` holds elements [c * n, (c + 1) * n), n those of the buffer.
+    `binding` names what the caller of the step reads or writes in it: #plan.state, #plan.flat,
+    #plan.input, #plan.scalar or #plan.output.
     Example: `%x = plan.buffer slot {offset = 256, slot_stride = 4096} : !plan.buffer<4x32xf32>`,
     `%w1 = plan.buffer persistent of %w : !plan.buffer<2x32xf32> at 128 : !plan.buffer<32xf32>`
     Rules: C1 a view stays inside its parent; C2 bindings only on persistent, step or slot buffers;
-    C3 a view has its parent's space and no offset of its own; C4 a binding names
-    exactly one kind (state, flat, input, scalar, output), and its dims are lists of axes;
-    C5 only slot buffers have a slot_stride, and a pool; C6 an input's `default` is one of those,
-    it has axes for no more dims than it has, and where a dim behind its rows is permuted, in a
-    `block_order` that is a permutation; C7 a flat buffer has one dim, a role, and parts of one
-    tensor each that lie one after the other.
+    C3 a view has its parent's space and no offset of its own; C4 an input has axes for no more
+    dims than the buffer, and a permuted dim among them; C5 only slot buffers have a slot_stride,
+    and a pool; C6 a flat buffer has one dim.
   }];
   let arguments = (ins Optional<Plan_Buffer>:$parent, Plan_SpaceAttr:$space,
                        OptionalAttr<I64Attr>:$displacement,
                        OptionalAttr<I64Attr>:$offset, OptionalAttr<I64Attr>:$slot_stride,
-                       OptionalAttr<DictionaryAttr>:$binding, OptionalAttr<I64Attr>:$pool);
+                       OptionalAttr<Plan_Binding>:$binding, OptionalAttr<I64Attr>:$pool);
   let results = (outs Plan_Buffer:$result);
   let assemblyFormat = "$space (`of` $parent^ `:` type($parent))? (`at` $displacement^)? attr-dict `:` type($result)";
+  let extraClassDeclaration = [{
+    // Returns the binding if it is of this kind; null otherwise.
+    template <typename BindingT> BindingT getBindingAs() {
+      return ::mlir::dyn_cast_or_null<BindingT>(getBindingAttr());
+    }
+  }];
   let hasVerifier = 1;
 }
 

@@ -8,6 +8,7 @@
 #include "lib/onnx/convert/Sequences.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Transforms/RegionUtils.h"
+#include "llvm/ADT/StringSwitch.h"
 
 using namespace llmc;
 using namespace llmc::onnximport;
@@ -46,7 +47,7 @@ private:
   void eraseDead();
   void markAnnotated();
   std::vector<AnnotatedValue> collectAnnotated();
-  void nameBorders();
+  void nameInterface();
   Status describe();
 
   const Model &model_;
@@ -184,12 +185,27 @@ std::vector<AnnotatedValue> Importer::collectAnnotated() {
   return values;
 }
 
-void Importer::nameBorders() {
+// Returns how the loader makes an input of an inference that nobody gives, by the names that
+// exported models use; null if it has to be given.
+static graph::LoaderAttr loaderOf(MLIRContext *context, llvm::StringRef input) {
+  auto value = llvm::StringSwitch<graph::InputDefault>(input)
+                   .Case("attention_mask", graph::InputDefault::ones)
+                   .Case("position_ids", graph::InputDefault::positions)
+                   .Case("token_type_ids", graph::InputDefault::zeros)
+                   .Default(graph::InputDefault::required);
+  return value == graph::InputDefault::required
+             ? graph::LoaderAttr()
+             : graph::LoaderAttr::get(context, value, /*permuted_dim=*/0, DenseI64ArrayAttr());
+}
+
+void Importer::nameInterface() {
   auto name = [&](const std::string &text) { return builder_.getStringAttr(text); };
   for (const auto &[i, argument] : llvm::enumerate(inputs_.arguments)) {
     func_.setArgAttr(i, graph::kInput, name(options_.infer ? argument.name : "input_ids"));
     if (options_.infer && argument.batched)
       func_.setArgAttr(i, graph::kBatched, builder_.getUnitAttr());
+    if (auto loader = loaderOf(func_.getContext(), argument.name); loader && options_.infer)
+      func_.setArgAttr(i, graph::kLoader, loader);
   }
   for (const auto &[i, result] : llvm::enumerate(order_.results))
     func_.setResultAttr(i, graph::kOutput, name(options_.infer ? result : "logits"));
@@ -228,7 +244,7 @@ Result<OwningOpRef<ModuleOp>> Importer::run() {
   markAnnotated();
   eraseDead();
   parameters_->finish(*module_, func_);
-  nameBorders();
+  nameInterface();
   if (Status s = describe(); !s)
     return s.takeError();
   for (auto it = annotations_.weights.begin(); it != annotations_.weights.end();) {

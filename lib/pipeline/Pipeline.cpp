@@ -111,10 +111,14 @@ static void recordInputs(ModuleOp module) {
   Builder b(module.getContext());
   llvm::SmallVector<Attribute> inputs;
   for (unsigned i = 0; i < forward.getNumArguments(); ++i)
-    if (Attribute name = forward.getArgAttr(i, parallel::kInput))
-      inputs.push_back(b.getDictionaryAttr(
-          {b.getNamedAttr("name", name),
-           b.getNamedAttr("type", TypeAttr::get(forward.getArgumentTypes()[i]))}));
+    if (Attribute name = forward.getArgAttr(i, parallel::kInput)) {
+      llvm::SmallVector<NamedAttribute> entries = {
+          b.getNamedAttr("name", name),
+          b.getNamedAttr("type", TypeAttr::get(forward.getArgumentTypes()[i]))};
+      if (Attribute loader = forward.getArgAttr(i, parallel::kLoader))
+        entries.push_back(b.getNamedAttr("loader", loader));
+      inputs.push_back(b.getDictionaryAttr(entries));
+    }
   module->setAttr(graph::kInputs, b.getArrayAttr(inputs));
 }
 

@@ -17,6 +17,7 @@ ALLOWED = {
         r"text\.contains|kind\.starts_with": "reads the signature that an exporter wrote as metadata",
         r"rest\.consume_front|path\.consume_front|name\.": "finds what a parameter is called when it is saved, and so that it is one",
     },
+    "lib/onnx/Import.cpp": {"StringSwitch": "makes inputs that nobody gives, as users of exported models know them"},
     "lib/onnx/bind/LostParameters.cpp": {r"name\.c": "finds other names of a parameter, so that they are not said to be lost"},
     "passes/6-emit/cuda/Assembler.cpp": {r"release\.consume_front": "reads the version that ptxas prints"},
     "passes/6-emit/cuda/KernelStats.cpp": {r"part|ptx|body|line|instruction": "reads the assembler's log and PTX"},

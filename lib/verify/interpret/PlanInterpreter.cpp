@@ -3,6 +3,8 @@
 
 #include "lib/verify/interpret/PlanInterpreterParts.h"
 
+#include "llvm/ADT/TypeSwitch.h"
+
 #include <cmath>
 #include <numeric>
 
@@ -46,21 +48,32 @@ void PlanInterpreter::placeBuffers(Stage &stage) {
   }
 }
 
-// Checks that the mesh has the axes over which a binding shards its dims.
-LogicalResult PlanInterpreter::checkAxes(plan::BufferOp op, DictionaryAttr binding) const {
-  SmallVector<Attribute> lists;
-  for (StringRef key : {"dims", "parts"})
-    if (auto list = binding.getAs<ArrayAttr>(key))
-      llvm::append_range(lists, list);
-  lists.push_back(binding.get("flat"));
-  for (Attribute list : lists) {
-    if (auto part = dyn_cast_or_null<DictionaryAttr>(list); part && failed(checkAxes(op, part)))
-      return failure();
-    if (auto axes = dyn_cast_or_null<ArrayAttr>(list))
-      for (auto axis : axes.getAsRange<StringAttr>())
-        if (mesh.getIndex(axis.getValue()) < 0)
-          return op.emitOpError("names axis ") << axis << ", which is not in the mesh " << mesh;
-  }
+// Returns the axes that a binding names: those over which it cuts dims, and of a flat buffer.
+static SmallVector<StringAttr> axesIn(Attribute binding) {
+  SmallVector<StringAttr> axes;
+  auto addDims = [&](ArrayAttr dims) {
+    if (dims)
+      for (auto dim : dims.getAsRange<ArrayAttr>())
+        llvm::append_range(axes, dim.getAsRange<StringAttr>());
+  };
+  llvm::TypeSwitch<Attribute>(binding)
+      .Case<plan::StateBindingAttr, plan::InputBindingAttr, plan::OutputBindingAttr>(
+          [&](auto own) { addDims(own.getDims()); })
+      .Case([&](plan::FlatBindingAttr flat) {
+        llvm::append_range(axes, flat.getAxes());
+        for (plan::FlatPartAttr part : flat.getParts())
+          addDims(part.getState().getDims());
+      });
+  return axes;
+}
+
+// Checks that the mesh has the axes that the binding of a buffer names.
+LogicalResult PlanInterpreter::checkAxes(plan::BufferOp op) const {
+  if (!op.getBindingAttr())
+    return success();
+  for (StringAttr axis : axesIn(op.getBindingAttr()))
+    if (mesh.getIndex(axis.getValue()) < 0)
+      return op.emitOpError("names axis ") << axis << ", which is not in the mesh " << mesh;
   return success();
 }
 
@@ -80,7 +93,7 @@ LogicalResult PlanInterpreter::prepare() {
     llvm::append_range(stage.table, op.getTable().getAsRange<plan::EntryAttr>());
     placeBuffers(stage);
     for (auto buffer : op.getBody().getOps<plan::BufferOp>())
-      if (buffer.getBindingAttr() && failed(checkAxes(buffer, buffer.getBindingAttr())))
+      if (failed(checkAxes(buffer)))
         return failure();
   }
   for (int64_t id = 0; id < mesh.getNumRanks(); ++id) {
@@ -201,10 +214,10 @@ LogicalResult PlanInterpreter::advance(Rank &rank, bool &moved) {
 void PlanInterpreter::setScalars() {
   for (Rank &rank : ranks)
     for (auto buffer : rank.stage->op.getBody().getOps<plan::BufferOp>())
-      if (DictionaryAttr binding = buffer.getBindingAttr())
-        if (auto scalar = binding.getAs<StringAttr>("scalar"))
-          if (auto found = data->scalars.find(scalar.str()); found != data->scalars.end())
-            rank.cells[rank.stage->cellRanges.find(buffer)->second.offset] = found->second;
+      if (auto binding = buffer.getBindingAs<plan::ScalarBindingAttr>())
+        if (auto found = data->scalars.find(binding.getScalar().str());
+            found != data->scalars.end())
+          rank.cells[rank.stage->cellRanges.find(buffer)->second.offset] = found->second;
 }
 
 LogicalResult PlanInterpreter::step(const StepData &stepData) {
@@ -250,11 +263,12 @@ FailureOr<Outcome> PlanInterpreter::run() {
       continue;
     for (const char *name : {"grad_norm", "tokens"})
       outcome.outputs[name] = readScalar(name);
-    outcome.gradients = sourcesFromStates(
-        module, gather("accumulator", outcome.maxReplicaDifference), graph::Role::accumulator);
+    outcome.gradients =
+        sourcesFromStates(module, gather(graph::Role::accumulator, outcome.maxReplicaDifference),
+                          graph::Role::accumulator);
   }
-  outcome.weights = sourcesFromStates(module, gather("parameter", outcome.maxReplicaDifference),
-                                      graph::Role::parameter);
+  outcome.weights = sourcesFromStates(
+      module, gather(graph::Role::parameter, outcome.maxReplicaDifference), graph::Role::parameter);
   return outcome;
 }
 

@@ -1,7 +1,6 @@
 // Defines the meaning of each instruction of the plan dialect.
 #include "lib/verify/interpret/PlanInterpreterParts.h"
 
-#include "dialects/parallel/Loader.h"
 
 #include <cmath>
 #include <numeric>
@@ -118,13 +117,13 @@ void PlanInterpreter::matmul(Rank &rank, plan::MatmulOp op) {
   write(rank, op.getOut(), product);
 }
 
-// Returns the binding of the buffer that a feed writes, through the views of it; null if it has
-// none.
-static DictionaryAttr bindingOf(plan::FeedOp op) {
+// Returns the input binding of the buffer that a feed writes, through the views of it; null if it
+// has none.
+static plan::InputBindingAttr bindingOf(plan::FeedOp op) {
   auto buffer = op.getDst().getDefiningOp<plan::BufferOp>();
   while (buffer && buffer.getParent())
     buffer = buffer.getParent().getDefiningOp<plan::BufferOp>();
-  return buffer ? buffer.getBindingAttr() : DictionaryAttr();
+  return buffer ? buffer.getBindingAs<plan::InputBindingAttr>() : plan::InputBindingAttr();
 }
 
 // Returns the index in the model's order of position `at` of a permuted dim of `size` elements.
@@ -134,12 +133,12 @@ static int64_t beforePermutation(ArrayRef<int64_t> blockOrder, int64_t size, int
 }
 
 // Feeds an input whose binding records how its dims are sharded or permuted.
-LogicalResult PlanInterpreter::feedPart(Rank &rank, plan::FeedOp op, DictionaryAttr binding,
+LogicalResult PlanInterpreter::feedPart(Rank &rank, plan::FeedOp op, plan::InputBindingAttr binding,
                                     int64_t microBatch, const Tensor &whole) {
   Tensor own(tensorOf(op.getDst()).getShape().vec());
   size_t dimCount = own.shape.size();
   std::vector<int64_t> starts(dimCount, 0);
-  auto dims = binding.getAs<ArrayAttr>("dims");
+  ArrayAttr dims = binding.getDims();
   for (size_t d = 0; d < dimCount; ++d) {
     SmallVector<StringAttr> axes;
     if (dims && d < dims.size())
@@ -149,22 +148,22 @@ LogicalResult PlanInterpreter::feedPart(Rank &rank, plan::FeedOp op, DictionaryA
     int64_t before = d == 0 ? microBatch * parallel::getGroupSize(mesh, axes) : 0;
     starts[d] = (before + partOf(rank, axes)) * own.shape[d];
   }
-  auto permuted = binding.getAs<IntegerAttr>("permuted_dim");
-  auto order = binding.getAs<DenseI64ArrayAttr>("block_order");
+  graph::LoaderAttr loader = binding.getLoader();
+  bool permuted = loader && loader.isPermuted();
   std::vector<int64_t> strides = whole.strides();
   if (whole.shape.size() != dimCount)
     return op.emitOpError("input ") << op.getInput() << " is given with another rank";
-  std::string fault = parallel::describeLoaderFault(binding, whole.shape, /*isPart=*/false);
+  std::string fault = permuted ? loader.describeMisfit(whole.shape, /*isShard=*/false) : "";
   if (!fault.empty())
-    return op.emitOpError() << fault << ", got " << binding;
+    return op.emitOpError() << fault << ", got " << loader;
   for (int64_t i = 0, n = own.size(); i < n; ++i) {
     int64_t rest = i, element = 0;
     for (size_t d = dimCount; d-- > 0; rest /= own.shape[d]) {
       int64_t at = starts[d] + rest % own.shape[d];
       if (at >= whole.shape[d])
         return op.emitOpError("micro-batch ") << microBatch << " is not in the step";
-      if (permuted && order && permuted.getInt() == static_cast<int64_t>(d) && d > 0)
-        at = beforePermutation(order, whole.shape[d], at);
+      if (permuted && loader.getPermutedDim() == static_cast<int64_t>(d))
+        at = beforePermutation(loader.getBlockOrder(), whole.shape[d], at);
       element += at * strides[d];
     }
     own.data[i] = whole.data[element];
@@ -179,8 +178,8 @@ LogicalResult PlanInterpreter::feed(Rank &rank, plan::FeedOp op, int64_t microBa
   auto found = data->inputs.find(op.getInput().str());
   if (found == data->inputs.end())
     return op.emitOpError("no value is given for the input ") << op.getInput();
-  DictionaryAttr binding = bindingOf(op);
-  if (binding && (binding.get("dims") || binding.get("permuted_dim")))
+  plan::InputBindingAttr binding = bindingOf(op);
+  if (binding && (binding.getDims() || (binding.getLoader() && binding.getLoader().isPermuted())))
     return feedPart(rank, op, binding, microBatch, found->second);
   Tensor own(tensorOf(op.getDst()).getShape().vec());
   int64_t place = microBatch;

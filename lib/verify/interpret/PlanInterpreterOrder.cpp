@@ -190,7 +190,8 @@ FailureOr<parallel::StepOutput> PlanInterpreter::runDrawn(const NamedTensors &st
   if (failed(stepDrawn(random)))
     return failure();
   parallel::StepOutput output;
-  for (StringRef role : {"parameter", "master", "moment1", "moment2", "accumulator"})
+  for (auto role : {graph::Role::parameter, graph::Role::master, graph::Role::moment1,
+                    graph::Role::moment2, graph::Role::accumulator})
     for (auto &[name, state] : gather(role, output.maxReplicaDifference))
       output.states[name] = std::move(state);
   output.outputs = parallel::isInference(module) ? gatherResults(output.maxReplicaDifference)

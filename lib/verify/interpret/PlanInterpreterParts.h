@@ -89,7 +89,7 @@ public:
 private:
   LogicalResult prepare();
   void placeBuffers(Stage &stage);
-  LogicalResult checkAxes(plan::BufferOp op, mlir::DictionaryAttr binding) const;
+  LogicalResult checkAxes(plan::BufferOp op) const;
   void fillStates(const NamedTensors &states);
   void fillDrawn(const NamedTensors &states);
   void setScalars();
@@ -106,7 +106,7 @@ private:
   FailureOr<int64_t> peer(const Rank &rank, Operation &op, StringRef axis, int64_t delta,
                           bool wrap);
   LogicalResult feed(Rank &rank, plan::FeedOp op, int64_t microBatch);
-  LogicalResult feedPart(Rank &rank, plan::FeedOp op, mlir::DictionaryAttr binding,
+  LogicalResult feedPart(Rank &rank, plan::FeedOp op, plan::InputBindingAttr binding,
                          int64_t microBatch, const Tensor &whole);
 
   Tensor read(const Rank &rank, Value buffer) const;
@@ -123,12 +123,13 @@ private:
   NamedTensors gatherOutputs(double &maxReplicaDifference);
 
   double readScalar(StringRef name);
-  NamedTensors gather(StringRef role, double &maxReplicaDifference);
+  NamedTensors gather(graph::Role role, double &maxReplicaDifference);
   NamedTensors gatherResults(double &maxReplicaDifference);
   int64_t partOf(const Rank &rank, ArrayRef<mlir::StringAttr> axes) const;
-  Held heldAs(const Rank &rank, mlir::DictionaryAttr binding, std::vector<int64_t> shape) const;
+  Held heldAs(const Rank &rank, mlir::ArrayAttr dims, std::vector<int64_t> shape,
+              plan::StateBindingAttr state = {}) const;
   SmallVector<Held> heldIn(const Rank &rank, plan::BufferOp op) const;
-  template <typename F> void forEachBuffer(StringRef role, F f);
+  template <typename F> void forEachBuffer(graph::Role role, F f);
   template <typename F>
   void forEachElement(const Rank &rank, plan::BufferOp op, const Held &held,
                       ArrayRef<int64_t> global, F f) const;

@@ -5,16 +5,17 @@
 #include <cmath>
 
 using namespace mlir;
+using llmc::graph::Role;
 
 namespace llmc::verify::plan_interpreter {
 
 // Calls f(rank, buffer) for every buffer whose binding has the role, on every rank of its stage.
-template <typename F> void PlanInterpreter::forEachBuffer(StringRef role, F f) {
+template <typename F> void PlanInterpreter::forEachBuffer(Role role, F f) {
   for (Rank &rank : ranks)
     for (auto buffer : rank.stage->op.getBody().getOps<plan::BufferOp>()) {
-      DictionaryAttr binding = buffer.getBindingAttr();
-      auto own = binding ? binding.getAs<StringAttr>("role") : StringAttr();
-      if (own && own.getValue() == role)
+      auto state = buffer.getBindingAs<plan::StateBindingAttr>();
+      auto flat = buffer.getBindingAs<plan::FlatBindingAttr>();
+      if ((state && state.getRole() == role) || (flat && flat.getRole() == role))
         f(rank, buffer);
     }
 }
@@ -23,16 +24,16 @@ static SmallVector<StringAttr> namesOf(Attribute axes) {
   return llvm::to_vector(cast<ArrayAttr>(axes).getAsRange<StringAttr>());
 }
 
-// Describes the shard that a binding assigns to a rank.
-Held PlanInterpreter::heldAs(const Rank &rank, DictionaryAttr binding,
-                         std::vector<int64_t> shape) const {
+// Describes the shard of `shape` that a rank holds of a tensor cut over `dims`; of a state, which
+// one, and its first layer.
+Held PlanInterpreter::heldAs(const Rank &rank, ArrayAttr dims, std::vector<int64_t> shape,
+                             plan::StateBindingAttr state) const {
   Held held;
-  if (auto symbol = binding.getAs<FlatSymbolRefAttr>("state"))
-    held.state = symbol.getValue().str();
-  if (auto first = binding.getAs<IntegerAttr>("layer_first"))
-    held.starts.push_back(first.getInt());
-  auto dims = binding.getAs<ArrayAttr>("dims");
-  for (auto axes : dims ? dims : ArrayAttr::get(binding.getContext(), {})) {
+  if (state)
+    held.state = state.getState().getValue().str();
+  if (state && state.isStacked())
+    held.starts.push_back(state.getFirstLayer());
+  for (Attribute axes : dims) {
     size_t d = held.starts.size();
     held.starts.push_back(d < shape.size() ? partOf(rank, namesOf(axes)) * shape[d] : 0);
   }
@@ -51,17 +52,15 @@ int64_t PlanInterpreter::partOf(const Rank &rank, ArrayRef<StringAttr> axes) con
 // Returns the shards in a buffer: one, or those of a flat buffer, which it holds one after the
 // other.
 SmallVector<Held> PlanInterpreter::heldIn(const Rank &rank, plan::BufferOp op) const {
-  DictionaryAttr binding = op.getBindingAttr();
   SmallVector<Held> list;
-  auto axes = binding.getAs<ArrayAttr>("flat");
-  if (!axes) {
-    list.push_back(heldAs(rank, binding, tensorOf(op).getShape().vec()));
-    return list;
-  }
-  for (auto part : binding.getAs<ArrayAttr>("parts").getAsRange<DictionaryAttr>()) {
-    list.push_back(heldAs(rank, part, part.getAs<DenseI64ArrayAttr>("shape").asArrayRef().vec()));
-    list.back().shift = part.getAs<IntegerAttr>("begin").getInt() -
-                        partOf(rank, namesOf(axes)) * tensorOf(op).getNumElements();
+  if (auto state = op.getBindingAs<plan::StateBindingAttr>())
+    list.push_back(heldAs(rank, state.getDims(), tensorOf(op).getShape().vec(), state));
+  auto flat = op.getBindingAs<plan::FlatBindingAttr>();
+  for (plan::FlatPartAttr part : flat ? flat.getParts() : ArrayRef<plan::FlatPartAttr>()) {
+    plan::StateBindingAttr state = part.getState();
+    list.push_back(heldAs(rank, state.getDims(), part.getShape().asArrayRef().vec(), state));
+    list.back().shift =
+        part.getBegin() - partOf(rank, flat.getAxes()) * tensorOf(op).getNumElements();
   }
   return list;
 }
@@ -91,7 +90,7 @@ void PlanInterpreter::forEachElement(const Rank &rank, plan::BufferOp op, const 
 }
 
 void PlanInterpreter::fillStates(const NamedTensors &states) {
-  for (StringRef role : {"parameter", "master", "moment1", "moment2"})
+  for (auto role : {Role::parameter, Role::master, Role::moment1, Role::moment2})
     forEachBuffer(role, [&](Rank &rank, plan::BufferOp op) {
       const CellRange &place = rank.stage->cellRanges.find(op)->second;
       std::fill_n(rank.cells.begin() + place.offset, place.cells, 0.0);
@@ -107,11 +106,11 @@ void PlanInterpreter::fillStates(const NamedTensors &states) {
 // and accumulators before the step clears them.
 void PlanInterpreter::fillDrawn(const NamedTensors &states) {
   fillStates({});
-  for (StringRef role : {"parameter", "master", "moment1", "moment2", "accumulator"})
+  for (auto role : {Role::parameter, Role::master, Role::moment1, Role::moment2, Role::accumulator})
     forEachBuffer(role, [&](Rank &rank, plan::BufferOp op) {
       const CellRange &place = rank.stage->cellRanges.find(op)->second;
       std::fill_n(rank.cells.begin() + place.offset, place.cells, 3.25);
-      if (role == "accumulator")
+      if (role == Role::accumulator)
         return;
       for (const Held &held : heldIn(rank, op)) {
         auto state = module.lookupSymbol<graph::StateOp>(held.state);
@@ -129,12 +128,11 @@ NamedTensors PlanInterpreter::gatherOutputs(double &maxReplicaDifference) {
   NamedTensors outputs;
   for (Rank &rank : ranks)
     for (auto buffer : rank.stage->op.getBody().getOps<plan::BufferOp>()) {
-      DictionaryAttr binding = buffer.getBindingAttr();
-      auto name = binding ? binding.getAs<StringAttr>("output") : StringAttr();
-      if (!name)
+      auto binding = buffer.getBindingAs<plan::OutputBindingAttr>();
+      if (!binding)
         continue;
       Tensor value = read(rank, buffer);
-      auto [it, isNew] = outputs.try_emplace(name.str(), value);
+      auto [it, isNew] = outputs.try_emplace(binding.getOutput().str(), value);
       for (int64_t i = 0; i < value.size() && !isNew; ++i) {
         double difference = std::abs(it->second.data[i] - value.data[i]);
         maxReplicaDifference =
@@ -144,12 +142,12 @@ NamedTensors PlanInterpreter::gatherOutputs(double &maxReplicaDifference) {
   return outputs;
 }
 
-NamedTensors PlanInterpreter::gather(StringRef role, double &maxReplicaDifference) {
+NamedTensors PlanInterpreter::gather(Role role, double &maxReplicaDifference) {
   NamedTensors states;
   std::map<std::string, std::vector<bool>> seen;
   auto add = [&](const Rank &rank, plan::BufferOp op, const Held &held) {
     auto state = module.lookupSymbol<graph::StateOp>(held.state);
-    if (!state || (role == "accumulator" && !state.getOf()))
+    if (!state || (role == Role::accumulator && !state.getOf()))
       return;
     Tensor &whole = states[held.state];
     std::vector<bool> &have = seen[held.state];
@@ -183,19 +181,19 @@ NamedTensors PlanInterpreter::gatherResults(double &maxReplicaDifference) {
   std::map<std::string, std::vector<bool>> seen;
   for (Rank &rank : ranks)
     for (auto buffer : rank.stage->op.getBody().getOps<plan::BufferOp>()) {
-      DictionaryAttr binding = buffer.getBindingAttr();
-      auto name = binding ? binding.getAs<StringAttr>("output") : StringAttr();
-      auto valid = binding ? binding.getAs<DenseI64ArrayAttr>("valid_shape") : DenseI64ArrayAttr();
-      if (!name || !valid)
+      auto binding = buffer.getBindingAs<plan::OutputBindingAttr>();
+      if (!binding || !binding.getValidShape())
         continue;
-      auto [entry, isNew] = results.try_emplace(name.str(), Tensor(valid.asArrayRef().vec()));
+      std::string name = binding.getOutput().str();
+      auto [entry, isNew] =
+          results.try_emplace(name, Tensor(binding.getValidShape().asArrayRef().vec()));
       Tensor &whole = entry->second;
-      std::vector<bool> &have = seen[name.str()];
+      std::vector<bool> &have = seen[name];
       if (isNew) {
         have.resize(whole.size());
         std::fill(whole.data.begin(), whole.data.end(), NAN);
       }
-      Held held = heldAs(rank, binding, tensorOf(buffer).getShape().vec());
+      Held held = heldAs(rank, binding.getDims(), tensorOf(buffer).getShape().vec());
       forEachElement(rank, buffer, held, whole.shape, [&](int64_t cell, int64_t element) {
         double value = rank.cells[cell], &other = whole.data[element];
         if (have[element] && !(std::isnan(value) && std::isnan(other)) && value != other)
@@ -211,10 +209,10 @@ NamedTensors PlanInterpreter::gatherResults(double &maxReplicaDifference) {
 double PlanInterpreter::readScalar(StringRef name) {
   for (Rank &rank : llvm::reverse(ranks))
     for (auto buffer : rank.stage->op.getBody().getOps<plan::BufferOp>())
-      if (DictionaryAttr binding = buffer.getBindingAttr())
-        if (auto output = binding.getAs<StringAttr>("output"); output && output.getValue() == name)
-          return rank.cells[rank.stage->cellRanges.find(buffer)->second.offset];
+      if (auto binding = buffer.getBindingAs<plan::OutputBindingAttr>();
+          binding && binding.getOutput().getValue() == name)
+        return rank.cells[rank.stage->cellRanges.find(buffer)->second.offset];
   return NAN;
 }
 
-} // namespace llmc::verify::machine
+} // namespace llmc::verify::plan_interpreter

@@ -1,6 +1,5 @@
 #include "passes/4-partition/SplitStages/SplitStages.h"
 #include "dialects/graph/GraphAttrs.h"
-#include "dialects/parallel/Loader.h"
 #include "passes/4-partition/Passes.h"
 
 #include "mlir/Transforms/RegionUtils.h"
@@ -113,12 +112,13 @@ static void recordInputs(func::FuncOp forward) {
   ModuleOp module = forward->getParentOfType<ModuleOp>();
   Builder b(module.getContext());
   auto entry = [&](Attribute name, Type type, ShardingAttr sharding, int64_t limit = 0,
-                   DictionaryAttr loader = {}) -> Attribute {
+                   Attribute loader = {}) -> Attribute {
     SmallVector<NamedAttribute> entries = {b.getNamedAttr("name", name),
                                            b.getNamedAttr("type", TypeAttr::get(type)),
                                            b.getNamedAttr("sharding", sharding),
                                            b.getNamedAttr("limit", b.getI64IntegerAttr(limit))};
-    llvm::append_range(entries, loaderEntries(loader));
+    if (loader)
+      entries.push_back(b.getNamedAttr("loader", loader));
     return b.getDictionaryAttr(entries);
   };
   llvm::MapVector<Attribute, Attribute> inputs; // by name
@@ -129,12 +129,12 @@ static void recordInputs(func::FuncOp forward) {
           entry(input.get("name"), type,
                 ShardingAttr::getReplicated(module.getContext(),
                                             cast<RankedTensorType>(type).getRank()),
-                0, input);
+                0, input.get("loader"));
     }
   for (BlockArgument arg : forward.getArguments())
     if (Attribute name = forward.getArgAttr(arg.getArgNumber(), kInput))
       inputs[name] = entry(name, arg.getType(), getSharding(arg), rowsIndexedBy(arg),
-                           forward.getArgAttrOfType<DictionaryAttr>(arg.getArgNumber(), kLoader));
+                           forward.getArgAttr(arg.getArgNumber(), kLoader));
   SmallVector<Attribute> list;
   for (auto &[name, input] : inputs)
     list.push_back(input);

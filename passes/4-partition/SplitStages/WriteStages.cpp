@@ -1,7 +1,6 @@
 // Writes the functions forward_K and backward_K of the analyzed procedures.
 #include "passes/4-partition/SplitStages/MicroSplitter.h"
 
-#include "dialects/parallel/Loader.h"
 #include "mlir/IR/IRMapping.h"
 
 using namespace mlir;

@@ -100,10 +100,10 @@ void StageBuckets::collect() {
         op.getMembers() || !isOverReplicas(op) || root.getSpace() != plan::Space::persistent || root.getResult() != op.getSrc())
       continue;
     // The sums of the step itself (loss, tokens) belong to no parameter and stay in the update.
-    auto name = root.getBinding() ? root.getBinding()->getAs<FlatSymbolRefAttr>("state")
-                                  : FlatSymbolRefAttr();
-    auto state = name ? SymbolTable::lookupNearestSymbolFrom<graph::StateOp>(stage->getParentOp(), name)
-                      : graph::StateOp();
+    auto binding = root.getBindingAs<plan::StateBindingAttr>();
+    auto state = binding ? SymbolTable::lookupNearestSymbolFrom<graph::StateOp>(
+                               stage->getParentOp(), binding.getState())
+                         : graph::StateOp();
     if (state && state.getRole() == graph::Role::accumulator && state.getOf())
       reductions.push_back(op);
   }
@@ -114,9 +114,8 @@ void StageBuckets::findLastWrites() {
   DenseMap<Operation *, std::pair<size_t, size_t>> piecesOf;
   for (plan::CollectiveOp op : reductions) {
     plan::BufferOp root = rootOf(op.getSrc()).first;
-    int64_t layers = 1, bytes = bytesOf(root.getResult());
-    if (auto count = root.getBinding()->getAs<IntegerAttr>("layer_count"))
-      layers = count.getInt();
+    int64_t layers = root.getBindingAs<plan::StateBindingAttr>().getNumLayers();
+    int64_t bytes = bytesOf(root.getResult());
     size_t first = pieces.size();
     for (int64_t i = 0; i < layers; ++i)
       pieces.push_back({root, i * (bytes / layers), (i + 1) * (bytes / layers), op.getAxes()});
@@ -161,7 +160,7 @@ void StageBuckets::makeAdjacent() {
   auto type = RankedTensorType::get({total / 4}, b.getF32Type());
   gradients = plan::BufferOp::create(b, stage.getLoc(), plan::BufferType::get(b.getContext(), type),
                                      Value(), plan::SpaceAttr::get(b.getContext(), plan::Space::persistent),
-                                     IntegerAttr(), IntegerAttr(), IntegerAttr(), DictionaryAttr(),
+                                     IntegerAttr(), IntegerAttr(), IntegerAttr(), Attribute(),
                                      IntegerAttr());
   int64_t at = 0;
   std::vector<Piece> ordered;
@@ -179,22 +178,22 @@ void StageBuckets::makeAdjacent() {
 // Returns the source names of the parameters whose gradients are in a piece.
 SmallVector<StringAttr> StageBuckets::sourceNames(const Piece &piece) {
   plan::BufferOp root = piece.root;
-  DictionaryAttr binding = *root.getBinding();
+  auto binding = root.getBindingAs<plan::StateBindingAttr>();
   auto module = stage->getParentOfType<ModuleOp>();
   auto lookUp = [&](FlatSymbolRefAttr name) {
     return name ? module.lookupSymbol<graph::StateOp>(name.getAttr()) : graph::StateOp();
   };
-  graph::StateOp state = lookUp(binding.getAs<FlatSymbolRefAttr>("state"));
+  graph::StateOp state = lookUp(binding.getState());
   graph::StateOp parameter = state ? lookUp(state.getOfAttr()) : state;
   SmallVector<StringAttr> names;
   if (!parameter || !parameter.getViews())
     return names;
   auto views = parameter.getViews()->getAsRange<graph::ViewAttr>();
   int64_t first = 0, count = llvm::range_size(views);
-  if (auto layer = binding.getAs<IntegerAttr>("layer_first")) {
+  if (binding.isStacked()) {
     // A piece is one layer of a stacked state.
     int64_t bytes = piece.high - piece.low;
-    first = layer.getInt() + (piece.low - *root.getDisplacement()) / bytes;
+    first = binding.getFirstLayer() + (piece.low - *root.getDisplacement()) / bytes;
     count = 1;
   }
   for (graph::ViewAttr view : llvm::drop_begin(views, first)) {
@@ -250,7 +249,7 @@ LogicalResult StageBuckets::emit() {
     Value buffer = plan::BufferOp::create(
         b, stage.getLoc(), plan::BufferType::get(b.getContext(), type), gradients,
         plan::SpaceAttr::get(b.getContext(), plan::Space::persistent),
-        b.getI64IntegerAttr(bucket.low), IntegerAttr(), IntegerAttr(), DictionaryAttr(),
+        b.getI64IntegerAttr(bucket.low), IntegerAttr(), IntegerAttr(), Attribute(),
         IntegerAttr());
     auto origin = plan::OriginAttr::get(b.getContext(), "gradients", bucket.names, "data",
                                         "sum of the replicas' gradients, once a step");

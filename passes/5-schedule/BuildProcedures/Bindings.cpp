@@ -3,21 +3,11 @@
 #include "dialects/parallel/Annotations.h"
 #include "passes/5-schedule/BuildProcedures/StageBuilder.h"
 
-#include "dialects/parallel/Loader.h"
-
 namespace llmc {
 
 using namespace mlir;
 
-DictionaryAttr
-StageBuilder::dict(std::initializer_list<std::pair<StringRef, Attribute>> entries) {
-  SmallVector<NamedAttribute> named;
-  for (auto [name, value] : entries)
-    named.push_back(b.getNamedAttr(name, value));
-  return b.getDictionaryAttr(named);
-}
-
-BufferSlice StageBuilder::newRoot(Type type, plan::Space space, DictionaryAttr binding) {
+BufferSlice StageBuilder::newRoot(Type type, plan::Space space, Attribute binding) {
   RootBuffer root;
   root.type = cast<RankedTensorType>(type);
   root.space = space;
@@ -43,7 +33,7 @@ Value StageBuilder::buffer(BufferSlice place, Type type) {
         b, module.getLoc(), plan::BufferType::get(b.getContext(), tensor), parent,
         plan::SpaceAttr::get(b.getContext(), root.space),
         parent ? b.getI64IntegerAttr(displacement) : IntegerAttr(), IntegerAttr(), IntegerAttr(),
-        parent ? DictionaryAttr() : root.binding,
+        parent ? Attribute() : root.binding,
         !parent && root.space == plan::Space::slot && chunk > 0 ? b.getI64IntegerAttr(chunk)
                                                                 : IntegerAttr());
   };
@@ -65,43 +55,40 @@ BufferSlice StageBuilder::stateRoot(FlatSymbolRefAttr symbol, DictionaryAttr att
   if (!isNew)
     return {it->second, 0};
   auto state = symbols.lookup<graph::StateOp>(symbol.getAttr());
-  SmallVector<NamedAttribute> binding;
-  auto set = [&](StringRef name, Attribute value) { binding.push_back(b.getNamedAttr(name, value)); };
-  set("state", symbol);
-  set("role", b.getStringAttr(graph::stringifyRole(state.getRole())));
   // Accumulators and moments are stacked as their parameter is.
   auto parameter = state.getOfAttr()
                        ? symbols.lookup<graph::StateOp>(state.getOfAttr().getAttr())
                        : state;
   bool stacked = parameter && parameter.getStacked();
+  DenseI64ArrayAttr held;
   auto global = cast<RankedTensorType>(state.getType());
   if (stacked) {
     // Without parallel.layers the stage holds all layers.
     int64_t first = range ? range[0] : 0, count = range ? range[1] : global.getDimSize(0);
-    set("layer_first", b.getI64IntegerAttr(first));
-    set("layer_count", b.getI64IntegerAttr(count));
+    held = b.getDenseI64ArrayAttr({first, count});
     // A state that the update alone binds tells nothing about a chunk.
-    if (auto known = cast<plan::ChunkAttr>(layers[chunk]); known.getLastLayer() < known.getFirstLayer())
+    if (auto known = cast<plan::ChunkAttr>(layers[chunk]);
+        known.getLastLayer() < known.getFirstLayer())
       layers[chunk] = plan::ChunkAttr::get(b.getContext(), first, first + count - 1);
   }
   SmallVector<Attribute> dims;
   auto sharding = state->getAttrOfType<parallel::ShardingAttr>(parallel::kSharding);
   for (int64_t d = stacked; d < global.getRank(); ++d)
     dims.push_back(sharding ? sharding.getDims()[d] : b.getArrayAttr({}));
-  set("dims", b.getArrayAttr(dims));
   SmallVector<int64_t> valid(global.getShape().drop_front(stacked));
   if (auto shape = state.getValidShape()) {
     valid.clear();
     for (Attribute size : shape->getValue().drop_front(stacked))
       valid.push_back(cast<IntegerAttr>(size).getInt());
   }
-  set("valid_shape", b.getDenseI64ArrayAttr(valid));
   bool owner = true; // of its layers; of a tied state the first holder
   auto stages = state->getAttrOfType<ArrayAttr>(parallel::kStages);
   if (!stacked && stages && !stages.empty())
     owner = cast<IntegerAttr>(stages[0]).getInt() == stage;
-  set("owner", b.getBoolAttr(owner));
-  BufferSlice place = newRoot(type, plan::Space::persistent, b.getDictionaryAttr(binding));
+  auto binding = plan::StateBindingAttr::get(b.getContext(), symbol, state.getRole(), held,
+                                             b.getArrayAttr(dims), b.getDenseI64ArrayAttr(valid),
+                                             owner);
+  BufferSlice place = newRoot(type, plan::Space::persistent, binding);
   stateRoots[{symbol.getAttr(), range ? range[0] : 0}] = place.root;
   return place;
 }
@@ -122,7 +109,8 @@ LogicalResult StageBuilder::bindArguments(func::FuncOp func, AssignmentInputs &k
     } else if (auto input = attrs.getAs<StringAttr>(graph::kInput)) {
       BufferSlice &place = inputs[{update ? -1 : chunk, input.str()}];
       if (!place && update)
-        place = newRoot(type, plan::Space::step, dict({{"scalar", input}}));
+        place =
+            newRoot(type, plan::Space::step, plan::ScalarBindingAttr::get(b.getContext(), input));
       else if (!place)
         place = newRoot(type, plan::Space::slot, inputBinding(input, attrs));
       bound[arg] = place;
@@ -147,13 +135,11 @@ LogicalResult StageBuilder::bindArguments(func::FuncOp func, AssignmentInputs &k
 
 // Returns the binding of an input: how the loader makes it, and its sharding unless only rows are
 // cut, over the data axes.
-DictionaryAttr StageBuilder::inputBinding(StringAttr name, DictionaryAttr attrs) {
-  SmallVector<NamedAttribute> binding = {b.getNamedAttr("input", name)};
-  auto loader = attrs.getAs<DictionaryAttr>(parallel::kLoader);
-  llvm::append_range(binding, parallel::loaderEntries(loader));
+plan::InputBindingAttr StageBuilder::inputBinding(StringAttr name, DictionaryAttr attrs) {
+  auto loader = attrs.getAs<graph::LoaderAttr>(graph::kLoader);
   auto sharding = attrs.getAs<parallel::ShardingAttr>(parallel::kSharding);
   if (!sharding || sharding.getDims().empty())
-    return b.getDictionaryAttr(binding);
+    return plan::InputBindingAttr::get(b.getContext(), name, ArrayAttr(), loader);
   auto cutting = [&](ArrayRef<StringAttr> axes) {
     return llvm::to_vector(llvm::make_filter_range(
         axes, [&](StringAttr axis) { return mesh.getSize(axis.getValue()) > 1; }));
@@ -167,17 +153,16 @@ DictionaryAttr StageBuilder::inputBinding(StringAttr name, DictionaryAttr attrs)
     ArrayRef<StringAttr> said = d == 0 && usual ? ArrayRef(data) : ArrayRef(axes);
     dims.push_back(b.getArrayAttr(SmallVector<Attribute>(said.begin(), said.end())));
   }
-  if (!rowsAlone)
-    binding.push_back(b.getNamedAttr("dims", b.getArrayAttr(dims)));
-  return b.getDictionaryAttr(binding);
+  return plan::InputBindingAttr::get(b.getContext(), name,
+                                     rowsAlone ? ArrayAttr() : b.getArrayAttr(dims), loader);
 }
 
 // Returns the binding of an output: how the parts of an inference's result lie in the whole. The
 // outputs of a training step are scalars.
-DictionaryAttr StageBuilder::outputBinding(StringAttr name, DictionaryAttr attrs,
-                                           RankedTensorType type) {
+plan::OutputBindingAttr StageBuilder::outputBinding(StringAttr name, DictionaryAttr attrs,
+                                                    RankedTensorType type) {
   if (!parallel::isInference(module))
-    return dict({{"output", name}});
+    return plan::OutputBindingAttr::get(b.getContext(), name, ArrayAttr(), DenseI64ArrayAttr());
   auto sharding = attrs.getAs<parallel::ShardingAttr>(parallel::kSharding);
   SmallVector<Attribute> dims(type.getRank(), b.getArrayAttr({}));
   SmallVector<int64_t> shape(type.getShape());
@@ -186,10 +171,9 @@ DictionaryAttr StageBuilder::outputBinding(StringAttr name, DictionaryAttr attrs
     for (auto axis : axes.getAsRange<StringAttr>())
       shape[d] *= mesh.getSize(axis.getValue());
   }
-  Attribute valid = attrs.get(parallel::kValidShape);
-  return dict({{"output", name},
-               {"dims", b.getArrayAttr(dims)},
-               {"valid_shape", valid ? valid : b.getDenseI64ArrayAttr(shape)}});
+  auto valid = attrs.getAs<DenseI64ArrayAttr>(parallel::kValidShape);
+  return plan::OutputBindingAttr::get(b.getContext(), name, b.getArrayAttr(dims),
+                                      valid ? valid : b.getDenseI64ArrayAttr(shape));
 }
 
 // Binds the parameters that nothing reads, so that a plan holds all of its model. Such a state is

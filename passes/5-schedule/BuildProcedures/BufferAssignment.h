@@ -23,7 +23,7 @@ struct BufferSlice {
 struct RootBuffer {
   mlir::RankedTensorType type;
   plan::Space space = plan::Space::scratch;
-  mlir::DictionaryAttr binding; // may be null
+  mlir::Attribute binding; // may be null
   mlir::Value buffer;           // built on first use
   int64_t lives = 0;            // values that took the bytes of another one
 };

@@ -64,9 +64,9 @@ private:
   mlir::LogicalResult bindResults(mlir::func::FuncOp func, AssignmentInputs &known);
   BufferSlice stateRoot(mlir::FlatSymbolRefAttr state, mlir::DictionaryAttr attrs,
                   mlir::RankedTensorType type);
-  BufferSlice newRoot(mlir::Type type, plan::Space space, mlir::DictionaryAttr binding = {});
-  mlir::DictionaryAttr inputBinding(mlir::StringAttr name, mlir::DictionaryAttr attrs);
-  mlir::DictionaryAttr outputBinding(mlir::StringAttr name, mlir::DictionaryAttr attrs,
+  BufferSlice newRoot(mlir::Type type, plan::Space space, mlir::Attribute binding = {});
+  plan::InputBindingAttr inputBinding(mlir::StringAttr name, mlir::DictionaryAttr attrs);
+  plan::OutputBindingAttr outputBinding(mlir::StringAttr name, mlir::DictionaryAttr attrs,
                                      mlir::RankedTensorType type);
   void bindUnused();
   mlir::Value buffer(BufferSlice place, mlir::Type type);
@@ -74,8 +74,6 @@ private:
     return buffer(places->lookup(value), value.getType());
   }
   void setLives(mlir::Operation *instruction, llvm::ArrayRef<mlir::Value> values);
-  mlir::DictionaryAttr
-  dict(std::initializer_list<std::pair<llvm::StringRef, mlir::Attribute>> entries);
 
   // Builds one instruction for each op (Instructions.cpp).
   mlir::LogicalResult buildOp(mlir::Operation &op);

@@ -38,18 +38,23 @@ private:
 
   // Writes what is bound to a stage's arena from outside (States.cpp).
   mlir::LogicalResult writeBindings(plan::StageOp op, planfile::StageT &stage);
+  mlir::LogicalResult writeBinding(plan::BufferOp op, planfile::StageT &stage);
   using Shards = std::vector<std::unique_ptr<planfile::StateShardT>>;
-  mlir::FailureOr<Shards> shardsOf(plan::BufferOp op, mlir::DictionaryAttr binding,
+  mlir::FailureOr<Shards> shardsOf(plan::BufferOp op, plan::StateBindingAttr binding,
                                    llvm::ArrayRef<int64_t> shape);
-  mlir::LogicalResult writeState(plan::BufferOp op, planfile::StageT &stage);
-  mlir::LogicalResult writeFlat(plan::BufferOp op, planfile::StageT &stage);
-  mlir::FailureOr<std::vector<uint32_t>> axesNamed(mlir::Operation *op, mlir::ArrayAttr axes);
-  mlir::LogicalResult writeInput(plan::BufferOp op, llvm::StringRef name);
+  mlir::LogicalResult writeState(plan::BufferOp op, plan::StateBindingAttr binding,
+                                 planfile::StageT &stage);
+  mlir::LogicalResult writeFlat(plan::BufferOp op, plan::FlatBindingAttr binding,
+                                planfile::StageT &stage);
+  mlir::FailureOr<std::vector<uint32_t>> axesNamed(mlir::Operation *op,
+                                                  llvm::ArrayRef<mlir::StringAttr> axes);
+  mlir::LogicalResult writeInput(plan::BufferOp op, plan::InputBindingAttr binding);
   mlir::LogicalResult listInputs();
-  mlir::LogicalResult writeLoader(mlir::Operation *at, mlir::DictionaryAttr from,
+  mlir::LogicalResult writeLoader(mlir::Operation *at, graph::LoaderAttr loader,
                                   planfile::InputBindingT &input);
   bool loadAlike(const planfile::InputBindingT &a, const planfile::InputBindingT &b) const;
-  mlir::LogicalResult writeResult(plan::BufferOp op, planfile::StageT &stage);
+  mlir::LogicalResult writeResult(plan::BufferOp op, plan::OutputBindingAttr binding,
+                                  planfile::StageT &stage);
   mlir::FailureOr<std::vector<std::unique_ptr<planfile::DimShardingT>>>
   dimsOf(mlir::Operation *op, mlir::ArrayAttr dims);
   mlir::FailureOr<std::unique_ptr<planfile::ViewT>> viewOf(mlir::Operation *at,

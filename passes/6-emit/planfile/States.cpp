@@ -2,8 +2,8 @@
 #include "passes/6-emit/planfile/PlanWriter.h"
 
 #include "dialects/parallel/Annotations.h"
-#include "dialects/parallel/Loader.h"
 #include "lib/planfile/Inputs.h"
+#include "llvm/ADT/TypeSwitch.h"
 
 using namespace mlir;
 
@@ -56,9 +56,9 @@ FailureOr<std::unique_ptr<ViewT>> PlanWriter::viewOf(Operation *at, graph::State
   return view;
 }
 
-FailureOr<std::vector<uint32_t>> PlanWriter::axesNamed(Operation *op, ArrayAttr axes) {
+FailureOr<std::vector<uint32_t>> PlanWriter::axesNamed(Operation *op, ArrayRef<StringAttr> axes) {
   std::vector<uint32_t> indices;
-  for (auto axis : axes.getAsRange<StringAttr>()) {
+  for (StringAttr axis : axes) {
     auto index = axisNamed(op, axis.getValue());
     if (failed(index))
       return failure();
@@ -72,7 +72,7 @@ FailureOr<std::vector<std::unique_ptr<DimShardingT>>> PlanWriter::dimsOf(Operati
                                                                          ArrayAttr dims) {
   std::vector<std::unique_ptr<DimShardingT>> result;
   for (auto names : dims.getAsRange<ArrayAttr>()) {
-    auto axes = axesNamed(op, names);
+    auto axes = axesNamed(op, llvm::to_vector(names.getAsRange<StringAttr>()));
     if (failed(axes))
       return failure();
     result.push_back(std::make_unique<DimShardingT>());
@@ -84,32 +84,30 @@ FailureOr<std::vector<std::unique_ptr<DimShardingT>>> PlanWriter::dimsOf(Operati
 // Returns one shard, or one per layer of a stacked state, of which there may be one per expert.
 // An expert's is held by the ranks that have its part of the experts. Fails with a diagnostic on
 // a malformed binding.
-FailureOr<PlanWriter::Shards> PlanWriter::shardsOf(plan::BufferOp op, DictionaryAttr binding,
+FailureOr<PlanWriter::Shards> PlanWriter::shardsOf(plan::BufferOp op,
+                                                   plan::StateBindingAttr binding,
                                                    ArrayRef<int64_t> shape) {
-  auto symbol = binding.getAs<FlatSymbolRefAttr>("state");
-  auto state = symbol ? symbols.lookup<graph::StateOp>(symbol.getAttr()) : graph::StateOp();
+  auto state = symbols.lookup<graph::StateOp>(binding.getState().getAttr());
   if (!state)
-    return op.emitOpError("binds an unknown state ") << binding.get("state");
-  auto first = binding.getAs<IntegerAttr>("layer_first");
-  auto count = binding.getAs<IntegerAttr>("layer_count");
-  auto valid = binding.getAs<DenseI64ArrayAttr>("valid_shape");
-  auto dims = binding.getAs<ArrayAttr>("dims");
-  auto owner = binding.getAs<BoolAttr>("owner");
-  ArrayRef<int64_t> local = shape.drop_front(first ? 1 : 0);
-  if (!valid || !dims || dims.size() != local.size() || valid.size() != (int64_t)local.size())
-    return op.emitOpError("a state's binding needs dims and valid_shape of rank ") << local.size();
-  if (first && (!count || count.getInt() != shape[0]))
-    return op.emitOpError("a stacked state's buffer has layer_count layers");
-
-  int64_t layers = first ? count.getInt() : 1;
-  bool isSplit = viewedState(symbols, state).getViewedDims() > (first ? 1 : 0);
+    return op.emitOpError("binds an unknown state ") << binding.getState();
+  bool stacked = binding.isStacked();
+  DenseI64ArrayAttr valid = binding.getValidShape();
+  if (binding.getDims().size() + stacked != shape.size())
+    return op.emitOpError("a state's binding needs dims and valid_shape of rank ")
+           << static_cast<int64_t>(shape.size()) - stacked;
+  ArrayRef<int64_t> local = shape.drop_front(stacked);
+  int64_t layers = binding.getNumLayers();
+  if (stacked && layers != shape[0])
+    return op.emitOpError("binds ") << layers << " layers of a stacked state, its buffer has "
+                                    << shape[0];
+  bool isSplit = viewedState(symbols, state).getViewedDims() > stacked;
   int64_t experts = isSplit ? valid[0] : 1, held = isSplit ? local[0] : 1;
   int64_t skipped = isSplit ? 1 : 0;
   StringRef name = state.getOf() ? *state.getOf() : state.getSymName();
   Shards shards;
   for (int64_t i = 0; i < layers * experts; ++i) {
-    int64_t layer = (first ? first.getInt() : 0) + i / experts, expert = i % experts;
-    auto cuts = dimsOf(op, dims);
+    int64_t layer = binding.getFirstLayer() + i / experts, expert = i % experts;
+    auto cuts = dimsOf(op, binding.getDims());
     if (failed(cuts))
       return failure();
     auto view = viewOf(op, state, layer * experts + expert);
@@ -117,7 +115,7 @@ FailureOr<PlanWriter::Shards> PlanWriter::shardsOf(plan::BufferOp op, Dictionary
       return failure();
     auto shard = std::make_unique<StateShardT>();
     shard->name = name.str();
-    if (first)
+    if (stacked)
       shard->name += "[" + std::to_string(layer) + "]";
     shard->role = roleOf(state.getRole());
     shard->dtype = dtypeOf(cast<plan::BufferType>(op.getType()).getTensor().getElementType());
@@ -134,15 +132,16 @@ FailureOr<PlanWriter::Shards> PlanWriter::shardsOf(plan::BufferOp op, Dictionary
     shard->buffer = bufferRef(op.getResult());
     shard->buffer->size /= layers * held;
     shard->buffer->offset += (i / experts * held + expert % held) * shard->buffer->size;
-    shard->owner = !owner || owner.getValue();
+    shard->owner = binding.getOwner();
     shards.push_back(std::move(shard));
   }
   return shards;
 }
 
-LogicalResult PlanWriter::writeState(plan::BufferOp op, StageT &stage) {
+LogicalResult PlanWriter::writeState(plan::BufferOp op, plan::StateBindingAttr binding,
+                                     StageT &stage) {
   auto shape = cast<plan::BufferType>(op.getType()).getTensor().getShape();
-  FailureOr<Shards> shards = shardsOf(op, op.getBindingAttr(), shape);
+  FailureOr<Shards> shards = shardsOf(op, binding, shape);
   if (failed(shards))
     return failure();
   llvm::move(*shards, std::back_inserter(stage.states));
@@ -150,9 +149,10 @@ LogicalResult PlanWriter::writeState(plan::BufferOp op, StageT &stage) {
 }
 
 // Writes a flat buffer, and the tensors of which it holds a range.
-LogicalResult PlanWriter::writeFlat(plan::BufferOp op, StageT &stage) {
+LogicalResult PlanWriter::writeFlat(plan::BufferOp op, plan::FlatBindingAttr binding,
+                                    StageT &stage) {
   auto type = cast<plan::BufferType>(op.getType()).getTensor();
-  auto axes = axesNamed(op, op.getBindingAttr().getAs<ArrayAttr>("flat"));
+  auto axes = axesNamed(op, binding.getAxes());
   if (failed(axes))
     return failure();
   auto group = std::make_unique<FlatGroupT>();
@@ -160,9 +160,8 @@ LogicalResult PlanWriter::writeFlat(plan::BufferOp op, StageT &stage) {
   group->length = type.getNumElements();
   group->dtype = dtypeOf(type.getElementType());
   group->buffer = bufferRef(op.getResult());
-  for (auto part : op.getBindingAttr().getAs<ArrayAttr>("parts").getAsRange<DictionaryAttr>()) {
-    FailureOr<Shards> shards =
-        shardsOf(op, part, part.getAs<DenseI64ArrayAttr>("shape").asArrayRef());
+  for (plan::FlatPartAttr part : binding.getParts()) {
+    FailureOr<Shards> shards = shardsOf(op, part.getState(), part.getShape());
     if (failed(shards))
       return failure();
     if (shards->size() != 1)
@@ -171,32 +170,28 @@ LogicalResult PlanWriter::writeFlat(plan::BufferOp op, StageT &stage) {
     shard.buffer = bufferRef(op.getResult());
     shard.flat = std::make_unique<FlatPartT>();
     shard.flat->group = stage.flat_groups.size();
-    shard.flat->begin = part.getAs<IntegerAttr>("begin").getInt();
+    shard.flat->begin = part.getBegin();
     stage.states.push_back(std::move(shards->front()));
   }
   stage.flat_groups.push_back(std::move(group));
   return success();
 }
 
-// Returns what an input holds if the user gives none. The importer may decide it, since it
-// belongs to the interface (the names that exported models use); these are the defaults where it
-// does not.
-static InputDefault defaultOf(DictionaryAttr binding, StringRef name) {
-  StringRef value;
-  auto attribute = binding ? binding.getAs<StringAttr>("default") : StringAttr();
-  if (attribute)
-    value = attribute.getValue();
-  else if (name == "attention_mask")
-    value = "ones";
-  else if (name == "position_ids")
-    value = "positions";
-  else if (name == "token_type_ids")
-    value = "zeros";
-  return value == "ones"        ? InputDefault::Ones
-         : value == "positions" ? InputDefault::Positions
-         : value == "row_ids"   ? InputDefault::RowIds
-         : value == "zeros"     ? InputDefault::Zeros
-                                : InputDefault::Required;
+// Returns what an input holds if the user gives none.
+static InputDefault defaultOf(graph::LoaderAttr loader) {
+  switch (loader ? loader.getDefaultValue() : graph::InputDefault::required) {
+  case graph::InputDefault::required:
+    return InputDefault::Required;
+  case graph::InputDefault::zeros:
+    return InputDefault::Zeros;
+  case graph::InputDefault::ones:
+    return InputDefault::Ones;
+  case graph::InputDefault::positions:
+    return InputDefault::Positions;
+  case graph::InputDefault::row_ids:
+    return InputDefault::RowIds;
+  }
+  return InputDefault::Required;
 }
 
 // Records over which axes dim `dim` of an input is sharded: dim 0 (rows) in `batch_axes`, the
@@ -211,18 +206,17 @@ static void addCut(InputBindingT &input, size_t dim, std::vector<uint32_t> axes)
   }
 }
 
-// Writes what the loader does with an input according to `binding`. Fails with a diagnostic if
-// it is inconsistent.
-LogicalResult PlanWriter::writeLoader(Operation *at, DictionaryAttr binding, InputBindingT &input) {
-  input.default_value = defaultOf(binding, input.name);
-  std::vector<int64_t> whole = planfile::wholeShape(*program.mesh, input);
-  if (std::string fault = parallel::describeLoaderFault(binding, whole, /*isPart=*/false);
-      !fault.empty())
-    return at->emitError("input '") << input.name << "': " << fault << ", got " << binding;
-  if (!binding || !binding.contains("permuted_dim"))
+// Writes what the loader does with an input. Fails with a diagnostic if it does not fit.
+LogicalResult PlanWriter::writeLoader(Operation *at, graph::LoaderAttr loader,
+                                      InputBindingT &input) {
+  input.default_value = defaultOf(loader);
+  if (!loader || !loader.isPermuted())
     return success();
-  input.permuted_dim = binding.getAs<IntegerAttr>("permuted_dim").getInt();
-  ArrayRef<int64_t> order = binding.getAs<DenseI64ArrayAttr>("block_order").asArrayRef();
+  std::vector<int64_t> whole = planfile::wholeShape(*program.mesh, input);
+  if (std::string fault = loader.describeMisfit(whole, /*isShard=*/false); !fault.empty())
+    return at->emitError("input '") << input.name << "': " << fault << ", got " << loader;
+  input.permuted_dim = loader.getPermutedDim();
+  ArrayRef<int64_t> order = loader.getBlockOrder();
   input.block_order.assign(order.begin(), order.end());
   return success();
 }
@@ -243,7 +237,8 @@ bool PlanWriter::loadAlike(const InputBindingT &a, const InputBindingT &b) const
          a.block_order == b.block_order;
 }
 
-LogicalResult PlanWriter::writeInput(plan::BufferOp op, StringRef name) {
+LogicalResult PlanWriter::writeInput(plan::BufferOp op, plan::InputBindingAttr binding) {
+  StringRef name = binding.getInput();
   auto type = cast<plan::BufferType>(op.getType()).getTensor();
   auto input = std::make_unique<InputBindingT>();
   input->name = name.str();
@@ -252,15 +247,14 @@ LogicalResult PlanWriter::writeInput(plan::BufferOp op, StringRef name) {
   for (StringAttr axis : mesh.getAxes(AxisRole::Data))
     if (type.getRank() > 0)
       input->batch_axes.push_back(mesh.getIndex(axis.getValue()));
-  DictionaryAttr binding = op.getBindingAttr();
-  if (auto dims = binding ? binding.getAs<ArrayAttr>("dims") : ArrayAttr()) {
-    auto cuts = dimsOf(op, dims);
+  if (binding.getDims()) {
+    auto cuts = dimsOf(op, binding.getDims());
     if (failed(cuts))
       return failure();
     for (auto [d, cut] : llvm::enumerate(*cuts))
       addCut(*input, d, std::move(cut->axes));
   }
-  if (failed(writeLoader(op, binding, *input)))
+  if (failed(writeLoader(op, binding.getLoader(), *input)))
     return failure();
   auto [it, isNew] = inputs.try_emplace(name, program.inputs.size());
   if (isNew) {
@@ -301,7 +295,7 @@ LogicalResult PlanWriter::listInputs() {
         indices.push_back(mesh.getIndex(axis.getValue()));
       addCut(*input, d, std::move(indices));
     }
-    if (failed(writeLoader(module, entry, *input)))
+    if (failed(writeLoader(module, entry.getAs<graph::LoaderAttr>("loader"), *input)))
       return failure();
     if (auto limit = entry.getAs<IntegerAttr>("limit"))
       input->limit = limit.getInt();
@@ -311,20 +305,18 @@ LogicalResult PlanWriter::listInputs() {
   return success();
 }
 
-LogicalResult PlanWriter::writeResult(plan::BufferOp op, StageT &stage) {
-  DictionaryAttr binding = op.getBindingAttr();
+LogicalResult PlanWriter::writeResult(plan::BufferOp op, plan::OutputBindingAttr binding,
+                                      StageT &stage) {
   auto type = cast<plan::BufferType>(op.getType()).getTensor();
-  auto dims = binding.getAs<ArrayAttr>("dims");
-  auto valid = binding.getAs<DenseI64ArrayAttr>("valid_shape");
-  if (!dims || !valid || static_cast<int64_t>(dims.size()) != type.getRank() ||
-      valid.size() != type.getRank())
+  DenseI64ArrayAttr valid = binding.getValidShape();
+  if (!valid || valid.size() != type.getRank())
     return op.emitOpError("a result's binding needs dims and valid_shape of rank ") << type.getRank();
   auto result = std::make_unique<OutputBindingT>();
-  result->name = binding.getAs<StringAttr>("output").str();
+  result->name = binding.getOutput().str();
   result->dtype = dtypeOf(type.getElementType());
   result->global_shape = valid.asArrayRef().vec();
   result->local_shape = type.getShape().vec();
-  auto cuts = dimsOf(op, dims);
+  auto cuts = dimsOf(op, binding.getDims());
   if (failed(cuts))
     return failure();
   result->dims = std::move(*cuts);
@@ -333,32 +325,31 @@ LogicalResult PlanWriter::writeResult(plan::BufferOp op, StageT &stage) {
   return success();
 }
 
+LogicalResult PlanWriter::writeBinding(plan::BufferOp buffer, StageT &stage) {
+  auto add = [&](auto &list, auto entry, StringAttr name) {
+    entry->name = name.str();
+    entry->buffer = bufferRef(buffer.getResult());
+    list.push_back(std::move(entry));
+    return success();
+  };
+  return llvm::TypeSwitch<Attribute, LogicalResult>(buffer.getBindingAttr())
+      .Case([&](plan::StateBindingAttr state) { return writeState(buffer, state, stage); })
+      .Case([&](plan::FlatBindingAttr flat) { return writeFlat(buffer, flat, stage); })
+      .Case([&](plan::InputBindingAttr input) { return writeInput(buffer, input); })
+      .Case([&](plan::ScalarBindingAttr scalar) {
+        return add(stage.host_scalars, std::make_unique<HostScalarT>(), scalar.getScalar());
+      })
+      .Case([&](plan::OutputBindingAttr output) {
+        if (program.mode == Mode::Infer)
+          return writeResult(buffer, output, stage);
+        return add(stage.outputs, std::make_unique<StepOutputT>(), output.getOutput());
+      });
+}
+
 LogicalResult PlanWriter::writeBindings(plan::StageOp op, StageT &stage) {
-  for (auto buffer : op.getBody().getOps<plan::BufferOp>()) {
-    DictionaryAttr binding = buffer.getBindingAttr();
-    if (!binding)
-      continue;
-    if (binding.contains("state") || binding.contains("flat")) {
-      if (failed(binding.contains("flat") ? writeFlat(buffer, stage) : writeState(buffer, stage)))
-        return failure();
-    } else if (auto input = binding.getAs<StringAttr>("input")) {
-      if (failed(writeInput(buffer, input.getValue())))
-        return failure();
-    } else if (auto scalar = binding.getAs<StringAttr>("scalar")) {
-      auto entry = std::make_unique<HostScalarT>();
-      entry->name = scalar.str();
-      entry->buffer = bufferRef(buffer.getResult());
-      stage.host_scalars.push_back(std::move(entry));
-    } else if (binding.contains("output") && program.mode == Mode::Infer) {
-      if (failed(writeResult(buffer, stage)))
-        return failure();
-    } else if (auto output = binding.getAs<StringAttr>("output")) {
-      auto entry = std::make_unique<StepOutputT>();
-      entry->name = output.str();
-      entry->buffer = bufferRef(buffer.getResult());
-      stage.outputs.push_back(std::move(entry));
-    }
-  }
+  for (auto buffer : op.getBody().getOps<plan::BufferOp>())
+    if (buffer.getBindingAttr() && failed(writeBinding(buffer, stage)))
+      return failure();
   return success();
 }
 

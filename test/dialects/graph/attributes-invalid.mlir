@@ -53,3 +53,24 @@ func.func @f(%x: tensor<4xf32>) -> tensor<4xf32> {
   %0 = graph.neg %x {graph.output = "y"} : (tensor<4xf32>) -> tensor<4xf32>
   return %0 : tensor<4xf32>
 }
+
+// -----
+
+// expected-error@+1 {{C1: an input is permuted along a dim behind its rows, in block_order}}
+func.func @f(%x: tensor<2x4xf32> {graph.input = "x", graph.loader = #graph.loader<permuted_dim = 1>}) {
+  return
+}
+
+// -----
+
+// expected-error@+1 {{C1: block_order is no permutation, got array<i64: 1, 1>}}
+func.func @f(%x: tensor<2x4xf32> {graph.input = "x", graph.loader = #graph.loader<permuted_dim = 1, block_order = [1, 1]>}) {
+  return
+}
+
+// -----
+
+// expected-error@+1 {{'graph.loader' is a #graph.loader, got}}
+func.func @f(%x: tensor<2x4xf32> {graph.input = "x", graph.loader = {default = "ones"}}) {
+  return
+}

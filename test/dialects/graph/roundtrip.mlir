@@ -221,3 +221,10 @@ func.func @adamw(%p: tensor<4xf32>, %s: tensor<f32>) {
       : (tensor<4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<f32>, tensor<f32>, tensor<f32>, tensor<f32>, tensor<f32>, tensor<f32>, tensor<f32>) -> (tensor<4xf32>, tensor<4xf32>, tensor<4xf32>)
   return
 }
+
+// CHECK: func.func @loaded(%{{.*}}: tensor<2x4xi64> {graph.input = "p", graph.loader = #graph.loader<default_value = positions, permuted_dim = 1, block_order = [1, 0]>}
+func.func @loaded(%p: tensor<2x4xi64> {graph.input = "p", graph.loader = #graph.loader<default_value = positions, permuted_dim = 1, block_order = [1, 0]>},
+                  // CHECK-SAME: graph.loader = #graph.loader<default_value = ones>
+                  %m: tensor<2x4xi64> {graph.input = "m", graph.loader = #graph.loader<default_value = ones>}) {
+  return
+}

@@ -58,7 +58,7 @@ plan.stage @s attributes {stage = 0, chunks = [#plan.chunk<0, -1>], pools = [#pl
 // -----
 plan.stage @s attributes {stage = 0, chunks = [#plan.chunk<0, -1>], pools = [#plan.pool<0, 1>], table = []} {
   // expected-error @below {{C2: a scratch buffer has no binding}}
-  %a = plan.buffer scratch {binding = {input = "x"}} : !plan.buffer<4xf32>
+  %a = plan.buffer scratch {binding = #plan.input<"x">} : !plan.buffer<4xf32>
 }
 
 // -----
@@ -77,8 +77,8 @@ plan.stage @s attributes {stage = 0, chunks = [#plan.chunk<0, -1>], pools = [#pl
 
 // -----
 plan.stage @s attributes {stage = 0, chunks = [#plan.chunk<0, -1>], pools = [#plan.pool<0, 1>], table = []} {
-  // expected-error @below {{C4: a binding names one of state, flat, input, scalar, output, got}}
-  %a = plan.buffer step {binding = {input = "x", output = "y"}} : !plan.buffer<4xf32>
+  // expected-error @below {{failed to satisfy constraint: #plan.state, #plan.flat, #plan.input, #plan.scalar or #plan.output}}
+  %a = plan.buffer step {binding = {input = "x"}} : !plan.buffer<4xf32>
 }
 
 // -----
@@ -89,71 +89,106 @@ plan.stage @s attributes {stage = 0, chunks = [#plan.chunk<0, -1>], pools = [#pl
 
 // -----
 plan.stage @s attributes {stage = 0, chunks = [#plan.chunk<0, -1>], pools = [#plan.pool<0, 1>], table = []} {
-  // expected-error @below {{C6: an input's default is zeros, ones, positions or row_ids}}
-  %a = plan.buffer slot {binding = {input = "x", default = "twos"}} : !plan.buffer<4x8xi64>
+  // expected-error @below {{expected one of [required, zeros, ones, positions, row_ids]}}
+  // expected-error @below {{failed to parse Plan_InputBindingAttr}}
+  // expected-error @below {{failed to parse Graph_LoaderAttr}}
+  %a = plan.buffer slot {binding = #plan.input<"x", loader = <default_value = twos>>} : !plan.buffer<4x8xi64>
 }
 
 // -----
 plan.stage @s attributes {stage = 0, chunks = [#plan.chunk<0, -1>], pools = [#plan.pool<0, 1>], table = []} {
-  // expected-error @below {{C4: dims are lists of axes, one a dim, got ["dp"]}}
-  %a = plan.buffer slot {binding = {input = "x", dims = ["dp"]}} : !plan.buffer<4xi64>
+  // expected-error @below {{C1: dims are lists of axes, got ["dp"]}}
+  %a = plan.buffer slot {binding = #plan.input<"x", dims = ["dp"]>} : !plan.buffer<4xi64>
 }
 
 // -----
 plan.stage @s attributes {stage = 0, chunks = [#plan.chunk<0, -1>], pools = [#plan.pool<0, 1>], table = []} {
-  // expected-error @below {{C6: an input of rank 1 has axes for each dim}}
-  %a = plan.buffer slot {binding = {input = "x", dims = [["dp"], ["cp"]]}} : !plan.buffer<4xi64>
+  // expected-error @below {{C4: an input of rank 1 has axes for each dim}}
+  %a = plan.buffer slot {binding = #plan.input<"x", dims = [["dp"], ["cp"]]>} : !plan.buffer<4xi64>
 }
 
 // -----
 plan.stage @s attributes {stage = 0, chunks = [#plan.chunk<0, -1>], pools = [#plan.pool<0, 1>], table = []} {
-  // expected-error @below {{C6: an input is permuted along a dim behind its rows, in block_order}}
-  %a = plan.buffer slot {binding = {input = "x", permuted_dim = 0 : i64, block_order = array<i64: 1, 0>}} : !plan.buffer<4x8xi64>
+  // expected-error @below {{C1: an input is permuted along a dim behind its rows, in block_order}}
+  // expected-error @below {{failed to parse}}
+  %a = plan.buffer slot {binding = #plan.input<"x", loader = <permuted_dim = 0, block_order = [1, 0]>>} : !plan.buffer<4x8xi64>
 }
 
 // -----
 plan.stage @s attributes {stage = 0, chunks = [#plan.chunk<0, -1>], pools = [#plan.pool<0, 1>], table = []} {
-  // expected-error @below {{C6: an input is permuted along a dim behind its rows, in block_order}}
-  %a = plan.buffer slot {binding = {input = "x", permuted_dim = 1 : i64}} : !plan.buffer<4x8xi64>
+  // expected-error @below {{C1: an input is permuted along a dim behind its rows, in block_order}}
+  // expected-error @below {{failed to parse}}
+  %a = plan.buffer slot {binding = #plan.input<"x", loader = <permuted_dim = 1>>} : !plan.buffer<4x8xi64>
 }
 
 // -----
 plan.stage @s attributes {stage = 0, chunks = [#plan.chunk<0, -1>], pools = [#plan.pool<0, 1>], table = []} {
-  // expected-error @below {{C6: block_order is no permutation}}
-  %a = plan.buffer slot {binding = {input = "x", permuted_dim = 1 : i64, block_order = array<i64: 1, 1>}} : !plan.buffer<4x8xi64>
+  // expected-error @below {{C1: block_order is no permutation, got array<i64: 1, 1>}}
+  // expected-error @below {{failed to parse}}
+  %a = plan.buffer slot {binding = #plan.input<"x", loader = <permuted_dim = 1, block_order = [1, 1]>>} : !plan.buffer<4x8xi64>
 }
 
 // -----
 plan.stage @s attributes {stage = 0, chunks = [#plan.chunk<0, -1>], pools = [#plan.pool<0, 1>], table = []} {
-  // expected-error @below {{C7: a flat buffer has one dim, axes, parts and a role}}
-  %a = plan.buffer persistent {binding = {flat = ["dp"], role = "parameter"}} : !plan.buffer<4xf32>
+  // expected-error @below {{C4: an input is permuted along a dim behind its rows, in block_order}}
+  %a = plan.buffer slot {binding = #plan.input<"x", loader = <permuted_dim = 1, block_order = [1, 0]>>} : !plan.buffer<4xi64>
 }
 
 // -----
 plan.stage @s attributes {stage = 0, chunks = [#plan.chunk<0, -1>], pools = [#plan.pool<0, 1>], table = []} {
-  // expected-error @below {{C7: a part of a flat buffer has state, begin, shape and dims}}
-  %a = plan.buffer persistent {binding = {flat = ["dp"], role = "parameter", parts = [{state = @x}]}} : !plan.buffer<4xf32>
+  // expected-error @below {{C1: dims has axes of 1 dims, valid_shape 2 sizes}}
+  %a = plan.buffer persistent {binding = #plan.state<@x, parameter, dims = [[]], valid_shape = [4, 8]>} : !plan.buffer<4x8xf32>
 }
 
 // -----
 plan.stage @s attributes {stage = 0, chunks = [#plan.chunk<0, -1>], pools = [#plan.pool<0, 1>], table = []} {
-  // expected-error @below {{C7: a part has sizes of 1 and more, axes for each, and one layer first if it is of a stack}}
-  %a = plan.buffer persistent {binding = {flat = ["dp"], role = "parameter", parts = [
-      {state = @x, begin = 0, shape = array<i64: -2, -3>, dims = [[], []]}]}} : !plan.buffer<8xf32>
+  // expected-error @below {{C2: layers are a first one and a positive count}}
+  %a = plan.buffer persistent {binding = #plan.state<@x, parameter, layers = [1, 0], dims = [[]], valid_shape = [8]>} : !plan.buffer<1x8xf32>
 }
 
 // -----
 plan.stage @s attributes {stage = 0, chunks = [#plan.chunk<0, -1>], pools = [#plan.pool<0, 1>], table = []} {
-  // expected-error @below {{C7: a part has sizes of 1 and more, axes for each, and one layer first if it is of a stack}}
-  %a = plan.buffer persistent {binding = {flat = ["dp"], role = "parameter", parts = [
-      {state = @x, begin = 0, shape = array<i64: 2, 3>, layer_first = 0, layer_count = 2, dims = [[]]}]}} : !plan.buffer<8xf32>
+  // expected-error @below {{C1: dims and valid_shape come together}}
+  %a = plan.buffer step {binding = #plan.output<"y", dims = [[]]>} : !plan.buffer<4xf32>
 }
 
 // -----
 plan.stage @s attributes {stage = 0, chunks = [#plan.chunk<0, -1>], pools = [#plan.pool<0, 1>], table = []} {
-  // expected-error @below {{C7: @y begins at element 5 of a flat buffer, and the one before it ends at 6}}
-  %a = plan.buffer persistent {binding = {flat = ["dp"], role = "parameter", parts = [
-      {state = @x, begin = 0, shape = array<i64: 2, 3>, dims = [[], []]}, {state = @y, begin = 5, shape = array<i64: 3>, dims = [[]]}]}} : !plan.buffer<8xf32>
+  // expected-error @below {{C6: a flat buffer has one dim, got 2}}
+  %a = plan.buffer persistent {binding = #plan.flat<["dp"] parts [#plan.flat_part<state = <@x, parameter, dims = [[], []], valid_shape = [2, 3]>, begin = 0, shape = [2, 3]>]>} : !plan.buffer<2x4xf32>
+}
+
+// -----
+plan.stage @s attributes {stage = 0, chunks = [#plan.chunk<0, -1>], pools = [#plan.pool<0, 1>], table = []} {
+  // expected-error @below {{C1: sizes are 1 and more, with axes for each}}
+  // expected-error @below {{failed to parse}}
+  %a = plan.buffer persistent {binding = #plan.flat<["dp"] parts [#plan.flat_part<state = <@x, parameter, dims = [[], []], valid_shape = [2, 3]>, begin = 0, shape = [-2, -3]>]>} : !plan.buffer<8xf32>
+}
+
+// -----
+plan.stage @s attributes {stage = 0, chunks = [#plan.chunk<0, -1>], pools = [#plan.pool<0, 1>], table = []} {
+  // expected-error @below {{C1: sizes are 1 and more, with axes for each}}
+  // expected-error @below {{failed to parse}}
+  %a = plan.buffer persistent {binding = #plan.flat<["dp"] parts [#plan.flat_part<state = <@x, parameter, dims = [[], []], valid_shape = [2, 3]>, begin = 0, shape = [6]>]>} : !plan.buffer<8xf32>
+}
+
+// -----
+plan.stage @s attributes {stage = 0, chunks = [#plan.chunk<0, -1>], pools = [#plan.pool<0, 1>], table = []} {
+  // expected-error @below {{C2: a part of a stacked state is one layer}}
+  // expected-error @below {{failed to parse}}
+  %a = plan.buffer persistent {binding = #plan.flat<["dp"] parts [#plan.flat_part<state = <@x, parameter, layers = [0, 2], dims = [[]], valid_shape = [3]>, begin = 0, shape = [2, 3]>]>} : !plan.buffer<8xf32>
+}
+
+// -----
+plan.stage @s attributes {stage = 0, chunks = [#plan.chunk<0, -1>], pools = [#plan.pool<0, 1>], table = []} {
+  // expected-error @below {{C1: @y begins at element 5, and the one before it ends at 6}}
+  %a = plan.buffer persistent {binding = #plan.flat<["dp"] parts [#plan.flat_part<state = <@x, parameter, dims = [[], []], valid_shape = [2, 3]>, begin = 0, shape = [2, 3]>, #plan.flat_part<state = <@y, parameter, dims = [[]], valid_shape = [3]>, begin = 5, shape = [3]>]>} : !plan.buffer<8xf32>
+}
+
+// -----
+plan.stage @s attributes {stage = 0, chunks = [#plan.chunk<0, -1>], pools = [#plan.pool<0, 1>], table = []} {
+  // expected-error @below {{C1: parts have one role}}
+  %a = plan.buffer persistent {binding = #plan.flat<["dp"] parts [#plan.flat_part<state = <@x, parameter, dims = [[], []], valid_shape = [2, 3]>, begin = 0, shape = [2, 3]>, #plan.flat_part<state = <@y, moment1, dims = [[]], valid_shape = [3]>, begin = 6, shape = [3]>]>} : !plan.buffer<8xf32>
 }
 
 // -----

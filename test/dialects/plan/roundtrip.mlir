@@ -4,17 +4,17 @@
 // CHECK-SAME: table = [#plan.entry<@begin, 0, 0>, #plan.entry<@forward, 1, 1 also <0, 0>>]
 plan.stage @stage0 attributes {stage = 0, chunks = [#plan.chunk<0, 1>], pools = [#plan.pool<0, 2>], arena_bytes = 9088, live_bytes = 9088,
     table = [#plan.entry<@begin, 0, 0>, #plan.entry<@forward, 1, 1 also <0, 0>>]} {
-  // CHECK: %[[W:.*]] = plan.buffer persistent {binding = {{.*}}state = @s0{{.*}}, offset = 0 : i64} : !plan.buffer<2x32xf32>
-  %w = plan.buffer persistent {offset = 0, binding = {state = @s0, role = "parameter", layer_first = 0, layer_count = 2, dims = [[]], valid_shape = array<i64: 32>, owner = true}} : !plan.buffer<2x32xf32>
+  // CHECK: %[[W:.*]] = plan.buffer persistent {binding = #plan.state<@s0, parameter, layers = [0, 2], dims = {{.*}}, valid_shape = [32]>, offset = 0 : i64} : !plan.buffer<2x32xf32>
+  %w = plan.buffer persistent {offset = 0, binding = #plan.state<@s0, parameter, layers = [0, 2], dims = [[]], valid_shape = [32]>} : !plan.buffer<2x32xf32>
   // CHECK: plan.buffer persistent of %[[W]] : !plan.buffer<2x32xf32> at 128 : !plan.buffer<32xf32>
   %w1 = plan.buffer persistent of %w : !plan.buffer<2x32xf32> at 128 : !plan.buffer<32xf32>
   // CHECK: plan.buffer slot {offset = 256 : i64, slot_stride = 4096 : i64} : !plan.buffer<4x32xf32>
   %x = plan.buffer slot {offset = 256, slot_stride = 4096} : !plan.buffer<4x32xf32>
   %y = plan.buffer slot {offset = 1024, slot_stride = 4096} : !plan.buffer<4x32xf32>
-  // CHECK: plan.buffer slot {binding = {input = "input_ids"}
-  %ids = plan.buffer slot {offset = 2048, slot_stride = 4096, binding = {input = "input_ids"}} : !plan.buffer<4xi64>
-  // CHECK: plan.buffer step {binding = {scalar = "lr"}, offset = 8704 : i64} : !plan.buffer<f32>
-  %lr = plan.buffer step {offset = 8704, binding = {scalar = "lr"}} : !plan.buffer<f32>
+  // CHECK: plan.buffer slot {binding = #plan.input<"input_ids">
+  %ids = plan.buffer slot {offset = 2048, slot_stride = 4096, binding = #plan.input<"input_ids">} : !plan.buffer<4xi64>
+  // CHECK: plan.buffer step {binding = #plan.scalar<"lr">, offset = 8704 : i64} : !plan.buffer<f32>
+  %lr = plan.buffer step {offset = 8704, binding = #plan.scalar<"lr">} : !plan.buffer<f32>
   // CHECK: plan.buffer scratch {offset = 8768 : i64} : !plan.buffer<i1>
   %flag = plan.buffer scratch {offset = 8768} : !plan.buffer<i1>
   %z = plan.buffer scratch {offset = 8832} : !plan.buffer<4x4xf32>
@@ -72,4 +72,27 @@ func.func @grouped(%a: tensor<4xf32>, %b: tensor<4xf32>) -> (tensor<4xf32>, tens
     plan.yield %1, %2 : tensor<4xf32>, tensor<4xf32>
   }
   return %0#0, %0#1 : tensor<4xf32>, tensor<4xf32>
+}
+
+// Bindings of every kind.
+// CHECK-LABEL: plan.stage @bound
+plan.stage @bound attributes {stage = 0, chunks = [#plan.chunk<0, 1>], pools = [#plan.pool<0, 1>], table = []} {
+  // CHECK: #plan.state<@w, parameter, layers = [0, 2], dims = {{\[}}["tp"], []], valid_shape = [29, 8]>
+  %w = plan.buffer persistent {binding = #plan.state<@w, parameter, layers = [0, 2], dims = [["tp"], []], valid_shape = [29, 8]>} : !plan.buffer<2x15x8xf32>
+  // CHECK: #plan.state<@w, parameter, dims = {{.*}}, valid_shape = [29, 8], owner = false>
+  %copy = plan.buffer persistent {binding = #plan.state<@w, parameter, valid_shape = [29, 8], owner = false, dims = [[], []]>} : !plan.buffer<29x8xf32>
+  // CHECK: binding = #plan.flat<["dp"] parts{{ ?}}[<state = <@x, parameter, dims = {{\[\[\]\]}}, valid_shape = [8]>, begin = 0, shape = [8]>]>
+  %flat = plan.buffer persistent {binding = #plan.flat<["dp"] parts [<state = <@x, parameter, dims = [[]], valid_shape = [8]>, begin = 0, shape = [8]>]>} : !plan.buffer<4xf32>
+  // CHECK: binding = #plan.flat<["dp"] parts{{ ?}}[<state = <@x, parameter, dims = {{.*}}, valid_shape = [4, 6]>, begin = 0, shape = [4, 3]>]>
+  %part = plan.buffer persistent {binding = #plan.flat<["dp"] parts [#plan.flat_part<state = <@x, parameter, dims = [[], ["tp"]], valid_shape = [4, 6]>, begin = 0, shape = [4, 3]>]>} : !plan.buffer<6xf32>
+  // CHECK: binding = #plan.input<"labels">
+  %labels = plan.buffer slot {binding = #plan.input<"labels">} : !plan.buffer<4xi64>
+  // CHECK: binding = #plan.input<"x", dims = {{\[}}["dp"], ["cp"]], loader = <permuted_dim = 1, block_order = [1, 0]>>
+  %x = plan.buffer slot {binding = #plan.input<"x", dims = [["dp"], ["cp"]], loader = <permuted_dim = 1, block_order = [1, 0]>>} : !plan.buffer<4x8xi64>
+  // CHECK: binding = #plan.input<"mask", loader = <default_value = ones>>
+  %mask = plan.buffer slot {binding = #plan.input<"mask", loader = <default_value = ones>>} : !plan.buffer<4x8xi64>
+  // CHECK: binding = #plan.output<"loss">
+  %loss = plan.buffer step {binding = #plan.output<"loss">} : !plan.buffer<f32>
+  // CHECK: binding = #plan.output<"logits", dims = {{\[}}["dp"], [], ["tp"]], valid_shape = [4, 16, 257]>
+  %logits = plan.buffer step {binding = #plan.output<"logits", dims = [["dp"], [], ["tp"]], valid_shape = [4, 16, 257]>} : !plan.buffer<2x16x129xf32>
 }

@@ -30,20 +30,19 @@ module attributes {
   graph.state @l : tensor<2x2x3xf32> parameter stacked views [#graph.view<@L0, 0, [3, 1]>, #graph.view<@L1, 0, [1, 2]>]
   plan.stage @stage0 attributes {stage = 0, chunks = [#plan.chunk<0, 1>], pools = [#plan.pool<0, 1>],
       arena_bytes = 448, live_bytes = 448, table = [#plan.entry<@forward, 0, 0>]} {
-    %f = plan.buffer persistent {offset = 0, binding = {flat = ["dp"], role = "parameter", parts = [
-        {state = @a, begin = 0, shape = array<i64: 4, 3>, dims = [[], ["tp"]], valid_shape = array<i64: 4, 6>, owner = true},
-        {state = @l, begin = 12, shape = array<i64: 1, 2, 3>, layer_first = 0, layer_count = 1, dims = [[], []], valid_shape = array<i64: 2, 3>, owner = true},
-        {state = @b, begin = 18, shape = array<i64: 5>, dims = [[]], valid_shape = array<i64: 5>, owner = true},
-        {state = @l, begin = 23, shape = array<i64: 1, 2, 3>, layer_first = 1, layer_count = 1, dims = [[], []], valid_shape = array<i64: 2, 3>, owner = true}]}} : !plan.buffer<15xf32>
+    %f = plan.buffer persistent {offset = 0, binding = #plan.flat<["dp"] parts [<state = <@a, parameter, dims = [[], ["tp"]], valid_shape = [4, 6]>, begin = 0, shape = [4, 3]>,
+        <state = <@l, parameter, layers = [0, 1], dims = [[], []], valid_shape = [2, 3]>, begin = 12, shape = [1, 2, 3]>,
+        <state = <@b, parameter, dims = [[]], valid_shape = [5]>, begin = 18, shape = [5]>,
+        <state = <@l, parameter, layers = [1, 1], dims = [[], []], valid_shape = [2, 3]>, begin = 23, shape = [1, 2, 3]>]>} : !plan.buffer<15xf32>
     %all = plan.buffer scratch {offset = 64} : !plan.buffer<30xf32>
     %a = plan.buffer scratch of %all : !plan.buffer<30xf32> at 0 : !plan.buffer<4x3xf32>
     %l0 = plan.buffer scratch of %all : !plan.buffer<30xf32> at 48 : !plan.buffer<2x3xf32>
     %b = plan.buffer scratch of %all : !plan.buffer<30xf32> at 72 : !plan.buffer<5xf32>
     %l1 = plan.buffer scratch of %all : !plan.buffer<30xf32> at 92 : !plan.buffer<2x3xf32>
-    %ya = plan.buffer step {offset = 192, binding = {output = "a", dims = [[], ["tp"]], valid_shape = array<i64: 4, 6>}} : !plan.buffer<4x3xf32>
-    %yb = plan.buffer step {offset = 256, binding = {output = "b", dims = [[]], valid_shape = array<i64: 5>}} : !plan.buffer<5xf32>
-    %y0 = plan.buffer step {offset = 320, binding = {output = "l0", dims = [[], []], valid_shape = array<i64: 2, 3>}} : !plan.buffer<2x3xf32>
-    %y1 = plan.buffer step {offset = 384, binding = {output = "l1", dims = [[], []], valid_shape = array<i64: 2, 3>}} : !plan.buffer<2x3xf32>
+    %ya = plan.buffer step {offset = 192, binding = #plan.output<"a", dims = [[], ["tp"]], valid_shape = [4, 6]>} : !plan.buffer<4x3xf32>
+    %yb = plan.buffer step {offset = 256, binding = #plan.output<"b", dims = [[]], valid_shape = [5]>} : !plan.buffer<5xf32>
+    %y0 = plan.buffer step {offset = 320, binding = #plan.output<"l0", dims = [[], []], valid_shape = [2, 3]>} : !plan.buffer<2x3xf32>
+    %y1 = plan.buffer step {offset = 384, binding = #plan.output<"l1", dims = [[], []], valid_shape = [2, 3]>} : !plan.buffer<2x3xf32>
     plan.procedure @forward forward {
       plan.collective all_gather <sum> %f into %all over ["dp"] {stream = 0} : !plan.buffer<15xf32>, !plan.buffer<30xf32>
       plan.copy %a into %ya {stream = 0} : !plan.buffer<4x3xf32>, !plan.buffer<4x3xf32>
@@ -74,7 +73,7 @@ TEST(FlatStates, RangesOfAFlatBufferHoldTheirTensors) {
 
 // Names that an edited dump may hold are refused before anything is read by them.
 TEST(FlatStates, AxesThatTheMeshLacksAreRefused) {
-  for (const char *axis : {"flat = [\"dp\"]", "dims = [[], [\"tp\"]]"}) {
+  for (const char *axis : {"flat<[\"dp\"]", "dims = [[], [\"tp\"]]"}) {
     MLIRContext context;
     loadDialects(context);
     std::string messages;

@@ -2,7 +2,6 @@
 // around an axis: all machines that run a program agree with what can be computed by hand.
 #include "dialects/parallel/Annotations.h"
 #include "dialects/parallel/Evaluate.h"
-#include "dialects/parallel/Loader.h"
 #include "lib/verify/interpret/PlanInterpreter.h"
 #include "lib/verify/subject/Subject.h"
 #include "mlir/AsmParser/AsmParser.h"
@@ -33,11 +32,11 @@ module attributes {
   graph.mode = "infer", parallel.mesh = #parallel.mesh<["dp"=2, "pp"=1, "cp"=2, "tp"=1]>,
   graph.model = {name = "exchange", source_path = "", sequence = 0 : i64, vocabulary = 0 : i64, layers = 0 : i64},
   graph.inputs = [{name = "x", type = tensor<4x8x6x3xf32>, sharding = #parallel.sharding<[{"dp"}, {"cp"}, {}, {}]>,
-                   permuted_dim = 1 : i64, block_order = array<i64: 0, 3, 1, 2>}],
+                   loader = #graph.loader<permuted_dim = 1, block_order = [0, 3, 1, 2]>}],
   plan.options = {schedule = "gpipe", micro_batch = 2 : i64, micro_batches = 1 : i64, global_batch = 4 : i64, optimizer = "none"}
 } {
   func.func @forward_0(%x: tensor<2x4x6x3xf32> {
-        graph.input = "x", graph.loader = {permuted_dim = 1 : i64, block_order = array<i64: 0, 3, 1, 2>},
+        graph.input = "x", graph.loader = #graph.loader<permuted_dim = 1, block_order = [0, 3, 1, 2]>,
         parallel.sharding = #parallel.sharding<[{"dp"}, {"cp"}, {}, {}]>})
       -> (tensor<2x4x6x3xf32> {graph.output = "y", parallel.sharding = #parallel.sharding<[{"dp"}, {"cp"}, {}, {}]>})
       attributes {parallel.stage = 0 : i64, parallel.procedure = "forward"} {
@@ -78,8 +77,8 @@ module attributes {
 } {
   plan.stage @stage0 attributes {stage = 0, chunks = [#plan.chunk<0, -1>], pools = [#plan.pool<0, 1>],
       arena_bytes = 192, live_bytes = 152, table = [#plan.entry<@forward, 0, 0>]} {
-    %x = plan.buffer slot {offset = 0, slot_stride = 64, binding = {input = "x", dims = [[], ["cp"]]}} : !plan.buffer<1x3xf32>
-    %y = plan.buffer step {offset = 128, binding = {output = "y", dims = [[], ["cp"]], valid_shape = array<i64: 1, 12>}} : !plan.buffer<1x3xf32>
+    %x = plan.buffer slot {offset = 0, slot_stride = 64, binding = #plan.input<"x", dims = [[], ["cp"]]>} : !plan.buffer<1x3xf32>
+    %y = plan.buffer step {offset = 128, binding = #plan.output<"y", dims = [[], ["cp"]], valid_shape = [1, 12]>} : !plan.buffer<1x3xf32>
     plan.procedure @forward forward {
       plan.feed "x" into %x {stream = 0} : !plan.buffer<1x3xf32>
       plan.record 0 step {stream = 0}
@@ -113,8 +112,8 @@ TEST(Inputs, MessagesGoAroundAnAxis) {
 // Checks that a stage whose binding of an input differs from the module's list is refused.
 TEST(Inputs, SaidOtherwiseAreRefused) {
   for (const char *said : {"dims = [[], []]", "dims = [[\"cp\"], []]",
-                           "dims = [[], [\"cp\"]], default = \"ones\"",
-                           "dims = [[], [\"cp\"]], permuted_dim = 1, block_order = array<i64: 1, 0>"}) {
+                           "dims = [[], [\"cp\"]], loader = <default_value = ones>",
+                           "dims = [[], [\"cp\"]], loader = <permuted_dim = 1, block_order = [1, 0]>"}) {
     MLIRContext context;
     loadDialects(context);
     std::string messages, text = kRing, usual = "dims = [[], [\"cp\"]]";
@@ -187,7 +186,7 @@ TEST(Inputs, AStepOnInputsThatAreCutAndPermuted) {
   auto inOrder = parallel::evaluateStep(*whole, input);
   auto micro = whole->lookupSymbol<func::FuncOp>("micro");
   Attribute loader =
-      parseAttribute("{permuted_dim = 1 : i64, block_order = array<i64: 2, 0, 1>}", &context);
+      parseAttribute("#graph.loader<permuted_dim = 1, block_order = [2, 0, 1]>", &context);
   for (BlockArgument arg : micro.getArguments())
     if (micro.getArgAttr(arg.getArgNumber(), parallel::kInput))
       micro.setArgAttr(arg.getArgNumber(), parallel::kLoader, loader);

@@ -90,10 +90,10 @@ plan.stage @s attributes {stage = 0 : i64, chunks = [#plan.chunk<0, 0>], pools =
 // is bound to stays.
 // CHECK: plan.stage @s attributes {arena_bytes = 64 : i64
 // CHECK-COUNT-1: plan.buffer
-// CHECK-SAME: binding = {output = "loss"}
+// CHECK-SAME: binding = #plan.output<"loss">
 // CHECK-NOT: plan.buffer {{.*}}scratch
 plan.stage @s attributes {stage = 0 : i64, chunks = [#plan.chunk<0, 0>], pools = [#plan.pool<0, 1>], table = []} {
-  %0 = plan.buffer step {binding = {output = "loss"}} : !plan.buffer<f32>
+  %0 = plan.buffer step {binding = #plan.output<"loss">} : !plan.buffer<f32>
   %1 = plan.buffer scratch : !plan.buffer<16xf32>
   %2 = plan.buffer scratch of %1 : !plan.buffer<16xf32> at 32 : !plan.buffer<8xf32>
   plan.procedure @forward forward {}

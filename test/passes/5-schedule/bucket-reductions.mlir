@@ -62,12 +62,12 @@ module attributes {parallel.mesh = #parallel.mesh<["dp"=2, "pp"=1, "tp"=1]>} {
   graph.state @tokens : tensor<f32> accumulator
   plan.stage @s attributes {stage = 0 : i64, chunks = [#plan.chunk<0, 2>], pools = [#plan.pool<0, 1>], table = []} {
     %0 = plan.buffer slot : !plan.buffer<16xf32>
-    %1 = plan.buffer persistent {binding = {state = @w.grad, role = "accumulator", layer_first = 0 : i64, layer_count = 3 : i64}} : !plan.buffer<3x16xf32>
+    %1 = plan.buffer persistent {binding = #plan.state<@w.grad, accumulator, layers = [0, 3], dims = [[]], valid_shape = [16]>} : !plan.buffer<3x16xf32>
     %2 = plan.buffer persistent of %1 : !plan.buffer<3x16xf32> at 128 : !plan.buffer<16xf32>
     %3 = plan.buffer persistent of %1 : !plan.buffer<3x16xf32> at 64 : !plan.buffer<16xf32>
     %4 = plan.buffer persistent of %1 : !plan.buffer<3x16xf32> at 0 : !plan.buffer<16xf32>
-    %5 = plan.buffer persistent {binding = {state = @head.grad, role = "accumulator"}} : !plan.buffer<16xf32>
-    %6 = plan.buffer persistent {binding = {state = @tokens, role = "accumulator"}} : !plan.buffer<f32>
+    %5 = plan.buffer persistent {binding = #plan.state<@head.grad, accumulator, dims = [[]], valid_shape = [16]>} : !plan.buffer<16xf32>
+    %6 = plan.buffer persistent {binding = #plan.state<@tokens, accumulator, dims = [], valid_shape = []>} : !plan.buffer<f32>
     plan.procedure @backward backward {
       plan.copy %0 into %5 {stream = 0 : i64} : !plan.buffer<16xf32>, !plan.buffer<16xf32>
       plan.copy %0 into %2 {stream = 0 : i64} : !plan.buffer<16xf32>, !plan.buffer<16xf32>

@@ -6,12 +6,12 @@
 // CHECK-LABEL: plan.stage @stage0
 // CHECK-SAME: pools = [#plan.pool<0, 1>]
 // CHECK-SAME: table = [#plan.entry<@forward, 0, 0>]
-// CHECK-DAG: %[[X:[0-9a-z]+]] = plan.buffer slot {binding = {input = "x"}
-// CHECK-DAG: %[[Y:[0-9a-z]+]] = plan.buffer step {binding = {dims = {{\[\[\], \["tp"\]\]}}, output = "y", valid_shape = array<i64: 4, 16>}
-// CHECK-DAG: %[[L0:[0-9a-z]+]] = plan.buffer step {binding = {dims = {{.*}}, output = "first", valid_shape = array<i64: 4, 8>}
-// CHECK-DAG: %[[COPY:[0-9a-z]+]] = plan.buffer step {binding = {dims = {{.*}}, output = "again", valid_shape = array<i64: 4, 8>}
-// CHECK-DAG: %[[NUM:[0-9a-z]+]] = plan.buffer step {binding = {dims = {{.*}}, output = "number", valid_shape = array<i64: 3>}
-// CHECK-DAG: plan.buffer persistent {binding = {{.*}}state = @unused
+// CHECK-DAG: %[[X:[0-9a-z]+]] = plan.buffer slot {binding = #plan.input<"x">
+// CHECK-DAG: %[[Y:[0-9a-z]+]] = plan.buffer step {binding = #plan.output<"y", dims = {{\[\[\], \["tp"\]\]}}, valid_shape = [4, 16]>
+// CHECK-DAG: %[[L0:[0-9a-z]+]] = plan.buffer step {binding = #plan.output<"first", dims = {{.*}}, valid_shape = [4, 8]>
+// CHECK-DAG: %[[COPY:[0-9a-z]+]] = plan.buffer step {binding = #plan.output<"again", dims = {{.*}}, valid_shape = [4, 8]>
+// CHECK-DAG: %[[NUM:[0-9a-z]+]] = plan.buffer step {binding = #plan.output<"number", dims = {{.*}}, valid_shape = [3]>
+// CHECK-DAG: plan.buffer persistent {binding = #plan.state<@unused
 // CHECK: plan.procedure @forward forward
 // CHECK-NEXT: plan.feed "x" into %[[X]]
 // CHECK: plan.matmul {{.*}} into %[[L0]]

@@ -5,11 +5,11 @@
 // gradient is added by the matmul, where the accumulator stands; the parameter is
 // updated in place; a repeated number stands inside of the kernel.
 // CHECK-LABEL: plan.stage @stage0
-// CHECK: %[[X:[0-9a-z]+]] = plan.buffer slot {binding = {input = "x"}}
-// CHECK: %[[W:[0-9a-z]+]] = plan.buffer persistent {binding = {dims = {{\[\[\], \[\]\]}}, owner = true, role = "parameter", state = @w, valid_shape = array<i64: 8, 8>}}
+// CHECK: %[[X:[0-9a-z]+]] = plan.buffer slot {binding = #plan.input<"x">}
+// CHECK: %[[W:[0-9a-z]+]] = plan.buffer persistent {binding = #plan.state<@w, parameter, dims = {{\[\[\], \[\]\]}}, valid_shape = [8, 8]>}
 // CHECK: %[[H:[0-9a-z]+]] = plan.buffer slot : !plan.buffer<4x8xf32>
-// CHECK: %[[ACC:[0-9a-z]+]] = plan.buffer persistent {binding = {{.*}}role = "accumulator", state = @w.grad
-// CHECK: %[[LR:[0-9a-z]+]] = plan.buffer step {binding = {scalar = "lr"}}
+// CHECK: %[[ACC:[0-9a-z]+]] = plan.buffer persistent {binding = #plan.state<@w.grad, accumulator
+// CHECK: %[[LR:[0-9a-z]+]] = plan.buffer step {binding = #plan.scalar<"lr">}
 // CHECK: %[[RATE:[0-9a-z]+]] = plan.buffer scratch : !plan.buffer<f32>
 // CHECK: %[[STEP:[0-9a-z]+]] = plan.buffer scratch : !plan.buffer<8x8xf32>
 // CHECK: plan.procedure @forward forward
@@ -67,7 +67,7 @@ module attributes {parallel.mesh = #parallel.mesh<["dp"=1, "pp"=1, "tp"=1]>} {
 // CHECK-LABEL: plan.stage @stage0
 // CHECK: %[[W:[0-9a-z]+]] = plan.buffer persistent
 // CHECK: %[[NEW:[0-9a-z]+]] = plan.buffer scratch
-// CHECK: %[[SUM:[0-9a-z]+]] = plan.buffer step {binding = {output = "sum"}}
+// CHECK: %[[SUM:[0-9a-z]+]] = plan.buffer step {binding = #plan.output<"sum">}
 // CHECK: plan.procedure @update
 // CHECK: plan.launch reads(%[[W]] : {{.*}}) writes(%[[NEW]] :
 // CHECK: plan.launch reads(%[[W]] : {{.*}}) writes(%[[SUM]] :
@@ -121,7 +121,7 @@ module attributes {parallel.mesh = #parallel.mesh<["dp"=1, "pp"=1, "tp"=1]>} {
 // parts are written to. The buffer says which layers the stage holds.
 // CHECK-LABEL: plan.stage @stage0
 // CHECK-SAME: chunks = [#plan.chunk<2, 3>]
-// CHECK: %[[ACC:[0-9a-z]+]] = plan.buffer persistent {binding = {dims = {{\[\[\]\]}}, layer_count = 2 : i64, layer_first = 2 : i64, owner = true, role = "accumulator", state = @w.grad, valid_shape = array<i64: 8>}} : !plan.buffer<2x8xf32>
+// CHECK: %[[ACC:[0-9a-z]+]] = plan.buffer persistent {binding = #plan.state<@w.grad, accumulator, layers = [2, 2], dims = {{\[\[\]\]}}, valid_shape = [8]>} : !plan.buffer<2x8xf32>
 // CHECK-DAG: %[[LAST:[0-9a-z]+]] = plan.buffer persistent of %[[ACC]] : !plan.buffer<2x8xf32> at 32 : !plan.buffer<8xf32>
 // CHECK-DAG: %[[FIRST:[0-9a-z]+]] = plan.buffer persistent of %[[ACC]] : !plan.buffer<2x8xf32> at 0 : !plan.buffer<8xf32>
 // CHECK: plan.procedure @backward
@@ -203,7 +203,7 @@ module attributes {parallel.mesh = #parallel.mesh<["dp"=1, "pp"=3, "tp"=1]>} {
 // coordinate along tp (base, dp, pp, tp). Reductions happen in place, where the sum has a
 // life of its own; padding and cuts stand in the binding.
 // CHECK-LABEL: plan.stage @stage0
-// CHECK: %[[T:[0-9a-z]+]] = plan.buffer persistent {binding = {dims = {{\[}}["tp"], []], owner = true, role = "parameter", state = @table, valid_shape = array<i64: 29, 8>}} : !plan.buffer<8x8xf32>
+// CHECK: %[[T:[0-9a-z]+]] = plan.buffer persistent {binding = #plan.state<@table, parameter, dims = {{\[}}["tp"], []], valid_shape = [29, 8]>} : !plan.buffer<8x8xf32>
 // CHECK: plan.procedure @forward
 // CHECK: plan.launch reads(%[[T]], %{{[0-9a-z]+}} : {{.*}}) writes(%[[E:[0-9a-z]+]] : {{.*}}scalars = [array<i64: 0, 0, 0, 8>]
 // CHECK-NEXT: ^bb0(%{{[0-9a-z]+}}: tensor<8x8xf32>, %{{[0-9a-z]+}}: tensor<2x6xi64>, %[[O:[0-9a-z]+]]: tensor<i64>):
@@ -238,9 +238,9 @@ module attributes {parallel.mesh = #parallel.mesh<["dp"=2, "pp"=1, "tp"=4]>} {
 
 // A tied state: the first of its stages owns it, the other one holds a copy.
 // CHECK-LABEL: plan.stage @stage0
-// CHECK: owner = true, role = "parameter", state = @w
+// CHECK: #plan.state<@w, parameter, dims = {{.*}}, valid_shape = [8]>
 // CHECK-LABEL: plan.stage @stage1
-// CHECK: owner = false, role = "parameter", state = @w
+// CHECK: #plan.state<@w, parameter, dims = {{.*}}, valid_shape = [8], owner = false>
 module attributes {parallel.mesh = #parallel.mesh<["dp"=1, "pp"=2, "tp"=1]>} {
   graph.source @src : tensor<8xf32> {init = #graph.init_kind<zeros>}
   graph.state @w : tensor<8xf32> parameter views [#graph.view<@src, 0, [1]>] {parallel.stages = [0, 1]}
@@ -265,11 +265,11 @@ module attributes {parallel.mesh = #parallel.mesh<["dp"=1, "pp"=2, "tp"=1]>} {
 // the last stage, around the axis; each channel belongs to one border.
 // CHECK-LABEL: plan.stage @stage0
 // CHECK-SAME: chunks = [#plan.chunk<0, 0>, #plan.chunk<2, 2>], pools = [#plan.pool<0, 1>, #plan.pool<1, 1>]
-// CHECK-DAG: %[[X0:[0-9a-z]+]] = plan.buffer slot {binding = {input = "x"}} : !plan.buffer<8xf32>
+// CHECK-DAG: %[[X0:[0-9a-z]+]] = plan.buffer slot {binding = #plan.input<"x">} : !plan.buffer<8xf32>
 // CHECK-DAG: %[[H0:[0-9a-z]+]] = plan.buffer slot : !plan.buffer<8xf32>
 // CHECK-DAG: %[[X1:[0-9a-z]+]] = plan.buffer slot {pool = 1 : i64} : !plan.buffer<8xf32>
-// CHECK-DAG: plan.buffer persistent {binding = {{.*}}layer_first = 0 : i64, {{.*}}state = @w,
-// CHECK-DAG: plan.buffer persistent {binding = {{.*}}layer_first = 2 : i64, {{.*}}state = @w,
+// CHECK-DAG: plan.buffer persistent {binding = #plan.state<@w, parameter, layers = [0, 1],
+// CHECK-DAG: plan.buffer persistent {binding = #plan.state<@w, parameter, layers = [2, 1],
 // CHECK: plan.procedure @forward forward {
 // CHECK: plan.procedure @send_forward exchange {
 // CHECK: plan.send %[[H0]] to "pp" 1 channel 0 {
@@ -319,14 +319,14 @@ module attributes {parallel.mesh = #parallel.mesh<["dp"=1, "pp"=2, "tp"=1]>, par
 // An input says how ranks share it where rows are not all that is cut, and what the loader
 // does with it; of one whose rows alone are cut, over the data axes, nothing is said.
 // CHECK-LABEL: plan.stage @stage0
-// CHECK-DAG: plan.buffer slot {binding = {block_order = array<i64: 1, 0>, dims = {{\[\["dp"\], \["cp"\]\]}}, input = "x", permuted_dim = 1 : i64}}
-// CHECK-DAG: plan.buffer slot {binding = {default = "positions", dims = {{\[\[\], \["cp"\]\]}}, input = "p"}}
-// CHECK-DAG: plan.buffer slot {binding = {input = "y"}}
+// CHECK-DAG: plan.buffer slot {binding = #plan.input<"x", dims = {{\[\["dp"\], \["cp"\]\]}}, loader = <permuted_dim = 1, block_order = [1, 0]>>}
+// CHECK-DAG: plan.buffer slot {binding = #plan.input<"p", dims = {{\[\[\], \["cp"\]\]}}, loader = <default_value = positions>>}
+// CHECK-DAG: plan.buffer slot {binding = #plan.input<"y">}
 module attributes {graph.mode = "infer", parallel.mesh = #parallel.mesh<["dp"=2, "pp"=1, "cp"=2]>} {
   func.func @forward_0(
-      %x: tensor<2x4xf32> {graph.input = "x", graph.loader = {permuted_dim = 1 : i64, block_order = array<i64: 1, 0>},
+      %x: tensor<2x4xf32> {graph.input = "x", graph.loader = #graph.loader<permuted_dim = 1, block_order = [1, 0]>,
                            parallel.sharding = #parallel.sharding<[{"dp"}, {"cp"}]>},
-      %p: tensor<2x4xf32> {graph.input = "p", graph.loader = {default = "positions"}, parallel.sharding = #parallel.sharding<[{}, {"cp"}]>},
+      %p: tensor<2x4xf32> {graph.input = "p", graph.loader = #graph.loader<default_value = positions>, parallel.sharding = #parallel.sharding<[{}, {"cp"}]>},
       %y: tensor<2x4xf32> {graph.input = "y", parallel.sharding = #parallel.sharding<[{"dp"}, {}]>})
       -> (tensor<2x4xf32> {graph.output = "z"})
       attributes {parallel.stage = 0 : i64, parallel.procedure = "forward"} {

@@ -38,18 +38,16 @@ module attributes {
   graph.state @loss.sum : tensor<f32> accumulator
   plan.stage @stage0 attributes {stage = 0, chunks = [#plan.chunk<0, 1>], pools = [#plan.pool<0, 2>], arena_bytes = 8192, live_bytes = 1000,
       table = [#plan.entry<@begin, 0, 0>, #plan.entry<@forward, 0, 0>, #plan.entry<@forward, 1, 1>, #plan.entry<@update, 0, 0>]} {
-    %w = plan.buffer persistent {offset = 0, binding = {state = @s, role = "parameter", layer_first = 0, layer_count = 2,
-        dims = [[], ["tp"]], valid_shape = array<i64: 8, 6>, owner = true}} : !plan.buffer<2x8x3xf32>
+    %w = plan.buffer persistent {offset = 0, binding = #plan.state<@s, parameter, layers = [0, 2], dims = [[], ["tp"]], valid_shape = [8, 6]>} : !plan.buffer<2x8x3xf32>
     %w1 = plan.buffer persistent of %w : !plan.buffer<2x8x3xf32> at 96 : !plan.buffer<8x3xf32>
-    %g = plan.buffer persistent {offset = 192, binding = {state = @s.grad, role = "accumulator", layer_first = 0, layer_count = 2,
-        dims = [[], ["tp"]], valid_shape = array<i64: 8, 6>, owner = true}} : !plan.buffer<2x8x3xf32>
-    %l = plan.buffer persistent {offset = 384, binding = {state = @loss.sum, role = "accumulator", dims = [], valid_shape = array<i64>, owner = true}} : !plan.buffer<f32>
-    %ids = plan.buffer slot {offset = 1024, slot_stride = 2048, binding = {input = "input_ids"}} : !plan.buffer<3x4xi64>
-    %mask = plan.buffer slot {offset = 1152, slot_stride = 2048, binding = {input = "attention_mask"}} : !plan.buffer<3x4xi64>
+    %g = plan.buffer persistent {offset = 192, binding = #plan.state<@s.grad, accumulator, layers = [0, 2], dims = [[], ["tp"]], valid_shape = [8, 6]>} : !plan.buffer<2x8x3xf32>
+    %l = plan.buffer persistent {offset = 384, binding = #plan.state<@loss.sum, accumulator, dims = [], valid_shape = []>} : !plan.buffer<f32>
+    %ids = plan.buffer slot {offset = 1024, slot_stride = 2048, binding = #plan.input<"input_ids">} : !plan.buffer<3x4xi64>
+    %mask = plan.buffer slot {offset = 1152, slot_stride = 2048, binding = #plan.input<"attention_mask", loader = <default_value = ones>>} : !plan.buffer<3x4xi64>
     %x = plan.buffer slot {offset = 1280, slot_stride = 2048} : !plan.buffer<3x4x8xf32>
     %y = plan.buffer slot {offset = 1664, slot_stride = 2048} : !plan.buffer<3x4x3xf32>
-    %lr = plan.buffer step {offset = 512, binding = {scalar = "lr"}} : !plan.buffer<f32>
-    %out = plan.buffer step {offset = 576, binding = {output = "loss"}} : !plan.buffer<f32>
+    %lr = plan.buffer step {offset = 512, binding = #plan.scalar<"lr">} : !plan.buffer<f32>
+    %out = plan.buffer step {offset = 576, binding = #plan.output<"loss">} : !plan.buffer<f32>
     %q = plan.buffer scratch {offset = 5120} : !plan.buffer<3x4x2x5xf32>
     %p = plan.buffer scratch {offset = 5632} : !plan.buffer<3x2x4x4xf32>
     plan.procedure @begin begin {
@@ -228,13 +226,10 @@ module attributes {
   graph.state @s.grad : tensor<2x4x6xf32> accumulator of @s
   plan.stage @stage0 attributes {stage = 0, chunks = [#plan.chunk<0, 1>], pools = [#plan.pool<0, 1>], arena_bytes = 4096, live_bytes = 1000,
       table = [#plan.entry<@forward, 0, 0>]} {
-    %w = plan.buffer persistent {offset = 0, binding = {state = @s, role = "parameter", layer_first = 0, layer_count = 2,
-        dims = [["tp"], []], valid_shape = array<i64: 4, 6>, owner = true}} : !plan.buffer<2x2x6xf32>
-    %g = plan.buffer persistent {offset = 128, binding = {state = @s.grad, role = "accumulator", layer_first = 0, layer_count = 2,
-        dims = [["tp"], []], valid_shape = array<i64: 4, 6>, owner = true}} : !plan.buffer<2x2x6xf32>
-    %ids = plan.buffer slot {offset = 1024, slot_stride = 0, binding = {input = "ids", dims = [["dp"], ["tp"]], default = "positions",
-        permuted_dim = 1 : i64, block_order = array<i64: 0, 3, 1, 2>}} : !plan.buffer<3x4xi64>
-    %rows = plan.buffer slot {offset = 1152, slot_stride = 0, binding = {input = "rows", default = "row_ids"}} : !plan.buffer<3xi64>
+    %w = plan.buffer persistent {offset = 0, binding = #plan.state<@s, parameter, layers = [0, 2], dims = [["tp"], []], valid_shape = [4, 6]>} : !plan.buffer<2x2x6xf32>
+    %g = plan.buffer persistent {offset = 128, binding = #plan.state<@s.grad, accumulator, layers = [0, 2], dims = [["tp"], []], valid_shape = [4, 6]>} : !plan.buffer<2x2x6xf32>
+    %ids = plan.buffer slot {offset = 1024, slot_stride = 0, binding = #plan.input<"ids", dims = [["dp"], ["tp"]], loader = <default_value = positions, permuted_dim = 1, block_order = [0, 3, 1, 2]>>} : !plan.buffer<3x4xi64>
+    %rows = plan.buffer slot {offset = 1152, slot_stride = 0, binding = #plan.input<"rows", loader = <default_value = row_ids>>} : !plan.buffer<3xi64>
     %x = plan.buffer scratch {offset = 2048} : !plan.buffer<4x6xbf16>
     %y = plan.buffer scratch {offset = 2112} : !plan.buffer<4x6xbf16>
     plan.procedure @forward forward {
