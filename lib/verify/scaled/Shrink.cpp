@@ -3,7 +3,7 @@
 
 #include "dialects/graph/Graph.h"
 #include "dialects/graph/GraphAttrs.h"
-#include "lib/verify/scaled/DimClasses.h"
+#include "lib/verify/scaled/DimScaler.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/Verifier.h"
 
@@ -163,7 +163,7 @@ LogicalResult Sources::write() {
   return success();
 }
 
-void retype(Value value, const DimClasses &dims) {
+void retype(Value value, const DimScaler &dims) {
   if (auto type = dyn_cast<RankedTensorType>(value.getType()))
     value.setType(type.clone(dims.shapeOf(value)));
 }
@@ -183,7 +183,7 @@ DenseElementsAttr leadingPart(DenseElementsAttr all, ShapedType type) {
 }
 
 // Rewrites attributes that hold sizes.
-void rewriteSizes(Operation *op, const DimClasses &dims) {
+void rewriteSizes(Operation *op, const DimScaler &dims) {
   if (auto slice = dyn_cast<graph::SliceOp>(op)) {
     std::vector<int64_t> from = dims.shapeOf(slice.getOperand()), to = dims.shapeOf(slice.getResult());
     SmallVector<int64_t> limits(slice.getLimits());
@@ -205,7 +205,7 @@ void rewriteSizes(Operation *op, const DimClasses &dims) {
 }
 
 // Rewrites what graph.model records about the model as a whole, and drops its files.
-void rewriteFacts(ModuleOp module, const DimClasses &dims) {
+void rewriteFacts(ModuleOp module, const DimScaler &dims) {
   auto facts = module->getAttrOfType<DictionaryAttr>(graph::kModel);
   if (!facts)
     return;
@@ -233,7 +233,7 @@ void rewriteFacts(ModuleOp module, const DimClasses &dims) {
 } // namespace
 
 LogicalResult shrinkModel(ModuleOp module, int64_t divisor, std::string &text, int64_t kept) {
-  DimClasses dims(module);
+  DimScaler dims(module);
   dims.shrink(divisor, kept);
   Sources sources(module);
   for (auto state : module.getOps<graph::StateOp>())

@@ -4,6 +4,7 @@
 #include "dialects/graph/Evaluate.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
+#include "mlir/Transforms/RegionUtils.h"
 #include "llvm/ADT/STLExtras.h"
 
 #include <cmath>
@@ -218,23 +219,17 @@ void Reader::mean(Operation *op) {
 }
 
 void Reader::read(Block &block) {
-  SmallVector<Operation *> ops;
-  for (Operation &op : block)
-    ops.push_back(&op);
-  for (Operation *op : ops) {
-    mean(op);
-    if (compute(op))
+  for (Operation &op : llvm::make_early_inc_range(block)) {
+    mean(&op);
+    if (compute(&op))
       continue;
-    for (OpOperand &operand : op->getOpOperands())
+    for (OpOperand &operand : op.getOpOperands())
       if (known.contains(operand.get()))
         operand.set(constantFor(operand.get()));
-    for (Region &region : op->getRegions())
+    for (Region &region : op.getRegions())
       for (Block &inner : region)
         read(inner);
   }
-  for (Operation *op : llvm::reverse(ops))
-    if (op->use_empty() && isMemoryEffectFree(op) && !op->hasTrait<OpTrait::IsTerminator>())
-      op->erase();
 }
 
 } // namespace
@@ -242,10 +237,13 @@ void Reader::read(Block &block) {
 OwningOpRef<ModuleOp> withExactConstants(ModuleOp module, bool *changed) {
   OwningOpRef<ModuleOp> copy = module.clone();
   Reader reader;
+  IRRewriter rewriter(module.getContext());
   for (auto func : copy->getOps<func::FuncOp>())
-    if (func.getName() != "update") // has no constant of a file
+    if (func.getName() != "update") { // has no constant of a file
       for (Block &block : func.getBody())
         reader.read(block);
+      (void)runRegionDCE(rewriter, func->getRegions());
+    }
   if (changed)
     *changed = reader.changed;
   return copy;

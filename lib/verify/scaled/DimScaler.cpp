@@ -1,5 +1,5 @@
-// Implements the classes by union-find over the factors of sharding rules.
-#include "lib/verify/scaled/DimClasses.h"
+// Unites dimensions over the factors of sharding rules, and chooses a size for each class.
+#include "lib/verify/scaled/DimScaler.h"
 
 #include "dialects/parallel/Annotations.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -13,21 +13,16 @@ namespace llmc::verify {
 
 //===-- Classes -----------------------------------------------------------------===//
 
-unsigned DimClasses::add(int64_t size) {
+unsigned DimScaler::add(int64_t size) {
+  unsigned id = size_.size();
+  classes_.insert(id);
   size_.push_back(size);
-  parent_.push_back(parent_.size());
   keep_.push_back(size <= 1);
   ofState_.push_back(false);
-  return parent_.size() - 1;
-}
-
-unsigned DimClasses::find(unsigned id) const {
-  while (parent_[id] != id)
-    id = parent_[id] = parent_[parent_[id]];
   return id;
 }
 
-void DimClasses::unite(unsigned a, unsigned b) {
+void DimScaler::unite(unsigned a, unsigned b) {
   a = find(a), b = find(b);
   if (a == b)
     return;
@@ -35,12 +30,12 @@ void DimClasses::unite(unsigned a, unsigned b) {
     keep_[a] = keep_[b] = true;
     return;
   }
-  parent_[b] = a;
+  classes_.unionSets(a, b); // the leader of `a` leads
   keep_[a] = keep_[a] || keep_[b];
   ofState_[a] = ofState_[a] || ofState_[b];
 }
 
-DimClasses::Dims DimClasses::addAll(Type type) {
+DimScaler::Dims DimScaler::addAll(Type type) {
   Dims dims;
   if (auto tensor = dyn_cast<RankedTensorType>(type))
     for (int64_t size : tensor.getShape())
@@ -48,17 +43,17 @@ DimClasses::Dims DimClasses::addAll(Type type) {
   return dims;
 }
 
-void DimClasses::keepAll(Value value) {
+void DimScaler::keepAll(Value value) {
   for (unsigned dim : values_[value.getAsOpaquePointer()])
     keep(dim);
 }
 
-void DimClasses::bind(const Dims &a, const Dims &b) {
+void DimScaler::bind(const Dims &a, const Dims &b) {
   for (auto [x, y] : llvm::zip(a, b))
     unite(x, y);
 }
 
-DimClasses::DimClasses(ModuleOp module) {
+DimScaler::DimScaler(ModuleOp module) {
   for (auto state : module.getOps<graph::StateOp>()) {
     Dims &dims = states_[state.getOperation()] = addAll(state.getType());
     for (auto [i, dim] : llvm::enumerate(dims)) {
@@ -96,7 +91,7 @@ bool isNumbers(graph::ConstantOp constant) {
   return isa<FloatType>(type.getElementType()) && isa<DenseElementsAttr>(constant.getValue());
 }
 
-void DimClasses::visit(Operation *op) {
+void DimScaler::visit(Operation *op) {
   if (isa<ModuleOp, func::FuncOp, func::ReturnOp, graph::StateOp, graph::SourceOp, graph::YieldOp>(op))
     return;
   if (auto repeat = dyn_cast<graph::RepeatOp>(op))
@@ -137,7 +132,7 @@ void DimClasses::visit(Operation *op) {
     keepAll(value);
 }
 
-void DimClasses::visitRepeat(graph::RepeatOp op) {
+void DimScaler::visitRepeat(graph::RepeatOp op) {
   auto dimsOf = [&](Value value) -> Dims & { return values_[value.getAsOpaquePointer()]; };
   unsigned carried = op.getCarried().size(), stacked = op.getStacked().size();
   auto layers = [&](Value value, bool isStacked) {
@@ -163,7 +158,7 @@ void DimClasses::visitRepeat(graph::RepeatOp op) {
 
 // Bounds the prefix of a dimension (the positions that are used): it may have any size that is
 // not larger.
-void DimClasses::visitSlice(graph::SliceOp op) {
+void DimScaler::visitSlice(graph::SliceOp op) {
   Dims &from = values_[op.getOperand().getAsOpaquePointer()];
   Dims &to = values_[op.getResult().getAsOpaquePointer()];
   for (size_t i = 0; i < from.size(); ++i) {
@@ -178,7 +173,7 @@ void DimClasses::visitSlice(graph::SliceOp op) {
   }
 }
 
-void DimClasses::visitRule(Operation *op, const graph::ShardingRule &rule) {
+void DimScaler::visitRule(Operation *op, const graph::ShardingRule &rule) {
   std::vector<unsigned> ids;
   for (const graph::Factor &factor : rule.factors)
     ids.push_back(add(factor.size));
@@ -193,7 +188,7 @@ void DimClasses::visitRule(Operation *op, const graph::ShardingRule &rule) {
     visitTensor(value, factors);
 }
 
-void DimClasses::visitDim(unsigned dim, const graph::DimFactors &factors,
+void DimScaler::visitDim(unsigned dim, const graph::DimFactors &factors,
                           const std::vector<unsigned> &ids) {
   int64_t product = 1;
   for (unsigned factor : factors)
@@ -226,7 +221,7 @@ static int64_t congruent(int64_t n, int64_t divisor, int64_t least) {
   return std::min(size, n);
 }
 
-void DimClasses::shrink(int64_t divisor, int64_t kept) {
+void DimScaler::shrink(int64_t divisor, int64_t kept) {
   kept_ = kept;
   for (unsigned id = 0; id < size_.size(); ++id)
     if (find(id) == id && size_[id] <= kept)
@@ -243,7 +238,7 @@ void DimClasses::shrink(int64_t divisor, int64_t kept) {
 
 // Chooses all sizes. Returns false if two products contradict each other; their factors are kept
 // from then on.
-bool DimClasses::choose(int64_t divisor) {
+bool DimScaler::choose(int64_t divisor) {
   for (bool changed = true; changed;) {
     changed = false;
     for (const Product &product : products_)
@@ -264,7 +259,7 @@ bool DimClasses::choose(int64_t divisor) {
   return true;
 }
 
-void DimClasses::chooseFactors(int64_t divisor) {
+void DimScaler::chooseFactors(int64_t divisor) {
   std::map<unsigned, bool> outer, whole; // is it a first factor; is it a product itself
   for (const Product &product : products_) {
     whole[find(product.whole)] = true;
@@ -279,7 +274,7 @@ void DimClasses::chooseFactors(int64_t divisor) {
     }
 }
 
-bool DimClasses::computeProducts() {
+bool DimScaler::computeProducts() {
   for (size_t round = 0; round <= products_.size(); ++round) {
     bool open = false;
     for (const Product &product : products_) {
@@ -318,7 +313,7 @@ static bool meets(std::pair<int64_t, int64_t> a, std::pair<int64_t, int64_t> b, 
   return false;
 }
 
-void DimClasses::chooseRest(int64_t divisor) {
+void DimScaler::chooseRest(int64_t divisor) {
   constexpr int tries = 16;
   std::map<int64_t, int64_t> chosen; // of the sizes chosen so far: old -> new
   std::set<std::pair<int64_t, int64_t>> fixed; // old, new
@@ -353,7 +348,7 @@ void DimClasses::chooseRest(int64_t divisor) {
   }
 }
 
-void DimClasses::raiseBounds(int64_t divisor) {
+void DimScaler::raiseBounds(int64_t divisor) {
   for (auto [whole, part] : atLeast_) {
     unsigned id = find(whole);
     if (new_[id] < new_[find(part)])
@@ -361,7 +356,7 @@ void DimClasses::raiseBounds(int64_t divisor) {
   }
 }
 
-std::vector<int64_t> DimClasses::shapeOf(Value value) const {
+std::vector<int64_t> DimScaler::shapeOf(Value value) const {
   std::vector<int64_t> shape;
   auto found = values_.find(value.getAsOpaquePointer());
   if (found != values_.end())
@@ -370,7 +365,7 @@ std::vector<int64_t> DimClasses::shapeOf(Value value) const {
   return shape;
 }
 
-std::vector<int64_t> DimClasses::shapeOf(graph::StateOp state) const {
+std::vector<int64_t> DimScaler::shapeOf(graph::StateOp state) const {
   std::vector<int64_t> shape;
   for (unsigned dim : states_.at(state.getOperation()))
     shape.push_back(new_[find(dim)]);

@@ -1,12 +1,12 @@
 // Groups the dimensions of a module into classes that stand for one quantity (width, heads,
 // vocabulary) and chooses smaller sizes for them. Tested by test/verify/twin/IsomorphismTest.cpp
 // and test/numerics/twin.py.
-#ifndef LLMC_LIB_VERIFY_SCALED_DIMCLASSES_H
-#define LLMC_LIB_VERIFY_SCALED_DIMCLASSES_H
+#ifndef LLMC_LIB_VERIFY_SCALED_DIMSCALER_H
+#define LLMC_LIB_VERIFY_SCALED_DIMSCALER_H
 
 #include "dialects/graph/Graph.h"
 #include "mlir/IR/BuiltinOps.h"
-#include "llvm/ADT/DenseMap.h"
+#include "llvm/ADT/EquivalenceClasses.h"
 
 #include <map>
 #include <vector>
@@ -22,9 +22,9 @@ bool isNumbers(graph::ConstantOp constant);
 // two sides of one binding. A merged dimension is the product of its factors. Rows of the batch,
 // layers, and dimensions that an op's attributes refer to (pad, concat, a table of integers) keep
 // their sizes.
-class DimClasses {
+class DimScaler {
 public:
-  explicit DimClasses(mlir::ModuleOp module);
+  explicit DimScaler(mlir::ModuleOp module);
 
   // Chooses smaller sizes. With `divisor` d, a class of size n gets a size that is congruent to n
   // modulo d and at least 2 d, so that d divides it, or leaves the same remainder, as before. A
@@ -47,7 +47,7 @@ private:
   };
 
   unsigned add(int64_t size);
-  unsigned find(unsigned id) const;
+  unsigned find(unsigned id) const { return classes_.getLeaderValue(id); }
   void unite(unsigned a, unsigned b);
   void keep(unsigned id) { keep_[find(id)] = true; }
   void keepAll(mlir::Value value);
@@ -67,9 +67,9 @@ private:
   void raiseBounds(int64_t divisor);
 
   std::map<void *, Dims> values_, states_;
-  std::vector<int64_t> size_, new_; // by root; new_ is 0 until chosen
-  mutable std::vector<unsigned> parent_;
-  std::vector<bool> keep_, ofState_; // by root
+  std::vector<int64_t> size_, new_; // by leader; new_ is 0 until chosen
+  llvm::EquivalenceClasses<unsigned> classes_;
+  std::vector<bool> keep_, ofState_; // by leader
   int64_t kept_ = 0;
   std::vector<Product> products_;
   std::vector<std::pair<unsigned, unsigned>> atLeast_; // (a, b): a is at least b
@@ -78,4 +78,4 @@ private:
 
 } // namespace llmc::verify
 
-#endif // LLMC_LIB_VERIFY_SCALED_DIMCLASSES_H
+#endif // LLMC_LIB_VERIFY_SCALED_DIMSCALER_H
