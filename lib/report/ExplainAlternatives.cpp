@@ -57,8 +57,8 @@ json keepWhole(const PlanIndex &book, const Traffic &t, const NamedOp &cause,
           {"memory_bytes", more},
           {"text", text("keep ", parameters.size() == 1 ? "the parameter" : "the parameters",
                         " that this cut began with whole over ", book.axesText(axes),
-                        ": no such call, but ", grouped(more), " bytes more a rank (",
-                        grouped(weights),
+                        ": no such call, but ", groupDigits(more), " bytes more a rank (",
+                        groupDigits(weights),
                         " of them weights, the rest gradients and optimizer state), and every "
                         "rank computes all of it")}};
 }
@@ -76,8 +76,8 @@ json gatherBefore(const PlanIndex &book, const Traffic &t, const NamedOp &cause,
             {"bytes", bytes},
             {"step_bytes", bytes * t.perStep},
             {"text", text("all_gather ", name.empty() || name == node ? "its cut operand" : name, " before ",
-                          node, ": ", grouped(bytes),
-                          " bytes a call where this moves ", grouped(t.bytes),
+                          node, ": ", groupDigits(bytes),
+                          " bytes a call where this moves ", groupDigits(t.bytes),
                           "; every rank then needs all of the other operand and computes all")}};
   }
   return nullptr;
@@ -116,13 +116,13 @@ json dataAlternatives(const PlanIndex &book, const Traffic &t) {
   list.push_back({{"name", "in each micro-batch"},
                   {"step_bytes", t.bytes * program.micro_batches},
                   {"text", text("sum after each of ", counted(program.micro_batches, "micro-batch"), ": ",
-                                grouped(t.bytes * program.micro_batches), " bytes a step where this moves ",
-                                grouped(t.bytes * t.perStep))}});
+                                groupDigits(t.bytes * program.micro_batches), " bytes a step where this moves ",
+                                groupDigits(t.bytes * t.perStep))}});
   list.push_back(
       {{"name", "zero"},
        {"memory_bytes", -int64_t(moments - moments / replicas)},
        {"text", text("reduce_scatter of gradients, all_gather of updated parameters (ZeRO): the same "
-                     "bytes, ", grouped(moments - moments / replicas),
+                     "bytes, ", groupDigits(moments - moments / replicas),
                      " bytes of optimizer state less a rank; not built, --zero 1..3 is refused")}});
   list.push_back({{"name", "fewer replicas"},
                   {"text", "a mesh with dp 1: no sum, but one rank a stage for all rows"}});
@@ -146,7 +146,7 @@ json sendAlternatives(const PlanIndex &book, const Traffic &t) {
                     {"bytes", t.bytes / ranks},
                     {"text", text("the ", ranks, " ranks along ", name,
                                   " send the same bytes; each could send 1/", ranks, " (",
-                                  grouped(t.bytes / ranks),
+                                  groupDigits(t.bytes / ranks),
                                   " bytes) and the receivers all_gather: not built")}});
   }
   list.push_back({{"name", "fewer stages"},

@@ -28,8 +28,8 @@ void printMembers(std::ostringstream &out, const std::vector<json> &members) {
     }
     const json &m = members[i];
     rows.push_back({"  " + str(m, "name"), "stage " + std::to_string(num(m, "stage")),
-                    grouped(num(m, "bytes")), "x " + grouped(num(m, "per_step")),
-                    grouped(num(m, "step_bytes"))});
+                    groupDigits(num(m, "bytes")), "x " + groupDigits(num(m, "per_step")),
+                    groupDigits(num(m, "step_bytes"))});
   }
   out << table(rows);
 }
@@ -40,7 +40,7 @@ std::string sizeOf(const std::vector<json> &members) {
     bytes += num(m, "step_bytes");
     calls += num(m, "per_step");
   }
-  return grouped(calls) + " call" + plural(calls) + ", " + grouped(bytes) + " bytes a step";
+  return groupDigits(calls) + " call" + plural(calls) + ", " + groupDigits(bytes) + " bytes a step";
 }
 
 std::string allText(const json &answer) {
@@ -70,7 +70,7 @@ std::string allText(const json &answer) {
     out << "\n" << title << " (" << sizeOf(groups[title]) << ")\n";
     printMembers(out, groups[title]);
   }
-  out << "\n" << grouped(total) << " bytes a step\n";
+  out << "\n" << groupDigits(total) << " bytes a step\n";
   return out.str();
 }
 
@@ -130,7 +130,7 @@ void printTensors(std::ostringstream &out, const json &tensors) {
         << (str(t, "name").empty() ? "" : ": ") << str(t, "dtype") << str(t, "layout");
     if (t.contains("needed") && str(t, "needed") != str(t, "layout"))
       out << ", needed " << str(t, "needed");
-    out << "; a rank has " << t["local_shape"].dump() << ", " << grouped(num(t, "bytes"))
+    out << "; a rank has " << t["local_shape"].dump() << ", " << groupDigits(num(t, "bytes"))
         << " bytes\n";
   }
   if (tensors.size() > most)
@@ -149,8 +149,9 @@ std::string collectiveText(const json &answer) {
   out << "\n";
   printWhy(out, answer);
   printTensors(out, answer["tensors"]);
-  out << "bytes       " << grouped(num(answer, "bytes")) << " a call, " << grouped(num(answer, "per_step"))
-      << " call" << plural(num(answer, "per_step")) << " a step: " << grouped(num(answer, "step_bytes")) << " a step\n";
+  out << "bytes       " << groupDigits(num(answer, "bytes")) << " a call, "
+      << groupDigits(num(answer, "per_step")) << " call" << plural(num(answer, "per_step"))
+      << " a step: " << groupDigits(num(answer, "step_bytes")) << " a step\n";
   const json &members = answer["members"];
   out << "members     " << countOf(members["ranks"], "rank") << "; " << num(members, "groups") << " group"
       << plural(num(members, "groups")) << " like this: ";
@@ -214,7 +215,8 @@ void printCollectives(std::ostringstream &out, const json &list) {
   out << "\ncollectives and messages for it\n";
   std::vector<Row> rows;
   for (const json &c : list)
-    rows.push_back({str(c, "name"), grouped(num(c, "bytes")), "x " + grouped(num(c, "per_step"))});
+    rows.push_back({str(c, "name"), groupDigits(num(c, "bytes")),
+                    "x " + groupDigits(num(c, "per_step"))});
   out << table(rows);
 }
 
@@ -234,14 +236,14 @@ std::string nodeText(const json &answer) {
       if (!i["with"].empty())
         ops += "  (with " + joined(i["with"], ", ") + ")";
       rows.push_back({std::to_string(num(i, "stage")), str(i, "procedure"), str(i, "kind"),
-                      str(i, "kernel"), grouped(num(i, "per_step")), ops});
+                      str(i, "kernel"), groupDigits(num(i, "per_step")), ops});
     }
     out << table(rows);
   }
   for (const json &s : answer["saved"])
-    out << "\nkept for the backward pass, stage " << num(s, "stage") << ": " << grouped(num(s, "bytes"))
+    out << "\nkept for the backward pass, stage " << num(s, "stage") << ": " << groupDigits(num(s, "bytes"))
         << " bytes a micro-batch in each of " << num(s, "slots") << " slot" << plural(num(s, "slots"))
-        << ": " << grouped(num(s, "total")) << " bytes of the arena\n";
+        << ": " << groupDigits(num(s, "total")) << " bytes of the arena\n";
   printCollectives(out, answer["collectives"]);
   return out.str();
 }
@@ -258,7 +260,7 @@ std::string parameterText(const json &answer) {
   for (const json &s : answer["states"])
     rows.push_back({std::to_string(num(s, "stage")),
                     str(s, "role") + (s["owner"].get<bool>() ? "" : " (a copy)"), str(s, "layout"),
-                    s["local_shape"].dump(), grouped(num(s, "bytes"))});
+                    s["local_shape"].dump(), groupDigits(num(s, "bytes"))});
   out << table(rows);
   out << "\nread by\n";
   rows.clear();

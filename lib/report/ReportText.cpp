@@ -83,7 +83,7 @@ std::string kernelTable(const json &kernels) {
     if (products)
       source += (source.empty() ? "" : "; ") + countOf(products, "product") +
                 ", where the library is missing";
-    rows.push_back({k["name"], grouped(launches), source});
+    rows.push_back({k["name"], groupDigits(launches), source});
   }
   return table(rows);
 }
@@ -93,7 +93,7 @@ std::string collectiveTable(const json &collectives) {
   const size_t most = 60;
   for (const json &c : collectives) {
     if (rows.size() > most) {
-      rows.push_back({"...", "", "", "", "", "", "llmc explain lists all, " + grouped(collectives.size())});
+      rows.push_back({"...", "", "", "", "", "", "llmc explain lists all, " + groupDigits(collectives.size())});
       break;
     }
     std::string rule = c["source"]["rule"], tactic = c["source"]["tactic"];

@@ -1,7 +1,5 @@
 #include "lib/report/Text.h"
 
-#include "lib/support/Counted.h"
-
 #include <algorithm>
 #include <sstream>
 
@@ -28,13 +26,6 @@ std::string table(const std::vector<Row> &rows) {
   return out.str();
 }
 
-std::string grouped(uint64_t value) {
-  std::string digits = std::to_string(value);
-  for (int64_t at = static_cast<int64_t>(digits.size()) - 3; at > 0; at -= 3)
-    digits.insert(static_cast<size_t>(at), ",");
-  return digits;
-}
-
 std::string joined(const json &list, const char *separator) {
   std::string text;
   for (const json &item : list)
@@ -42,7 +33,7 @@ std::string joined(const json &list, const char *separator) {
   return text;
 }
 
-std::string number(const json &value) { return grouped(value.get<uint64_t>()); }
+std::string number(const json &value) { return groupDigits(value.get<uint64_t>()); }
 
 std::string countOf(const json &value, std::string_view what) {
   std::string one = support::counted(value.get<uint64_t>(), what);

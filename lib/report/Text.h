@@ -2,7 +2,8 @@
 #ifndef LLMC_LIB_REPORT_TEXT_H
 #define LLMC_LIB_REPORT_TEXT_H
 
-#include <cstdint>
+#include "lib/support/Counted.h"
+
 #include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
@@ -16,8 +17,8 @@ using Row = std::vector<std::string>;
 // cells, two blanks apart, numbers to the right.
 std::string table(const std::vector<Row> &rows);
 
-// Groups digits: 1234567 -> "1,234,567".
-std::string grouped(uint64_t value);
+using support::groupDigits;
+// Formats a number with its thousands separated.
 std::string number(const nlohmann::json &value);
 // Formats a count with its noun: "1 rank", "1,024 ranks".
 std::string countOf(const nlohmann::json &value, std::string_view what);

@@ -4,6 +4,8 @@
 
 #include "lib/support/Error.h"
 
+#include <cstdint>
+#include <string>
 #include <string_view>
 
 namespace llmc::support {
@@ -12,6 +14,14 @@ namespace llmc::support {
 template <class Count>
 std::string counted(Count count, std::string_view what) {
   return text(count, ' ', what, count == Count(1) ? "" : what.ends_with("ch") ? "es" : "s");
+}
+
+// Separates thousands: 1234567 -> "1,234,567".
+inline std::string groupDigits(uint64_t number) {
+  std::string digits = std::to_string(number);
+  for (int64_t at = static_cast<int64_t>(digits.size()) - 3; at > 0; at -= 3)
+    digits.insert(static_cast<size_t>(at), ",");
+  return digits;
 }
 
 } // namespace llmc::support

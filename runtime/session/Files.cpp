@@ -1,5 +1,6 @@
 #include "runtime/session/Files.h"
 
+#include "lib/support/Counted.h"
 #include "lib/support/OutputFile.h"
 #include "lib/support/OutputConflicts.h"
 #include "lib/support/Safetensors.h"
@@ -60,8 +61,9 @@ Status checkSpace(const std::string &folder, uint64_t needed) {
   fs::space_info space = fs::space(folder, code);
   if (code || space.available >= needed)
     return ok();
-  return error("--save: the weights take ", grouped(needed), " bytes, '", folder, "' has ",
-               grouped(space.available), " free; make room, or name another folder");
+  return error("--save: the weights take ", support::groupDigits(needed), " bytes, '", folder,
+               "' has ", support::groupDigits(space.available),
+               " free; make room, or name another folder");
 }
 
 Status checkSave(const ProgramT &program, const std::string &folder) {

@@ -114,18 +114,12 @@ std::optional<double> runtime::readOutput(const Executor &executor, std::string_
   return std::nullopt;
 }
 
-std::string runtime::grouped(uint64_t number) {
-  std::string digits = std::to_string(number);
-  for (int at = static_cast<int>(digits.size()) - 3; at > 0; at -= 3)
-    digits.insert(static_cast<size_t>(at), ",");
-  return digits;
-}
-
 void runtime::announceModel(std::ostream &out, const Executor &executor) {
   const ProgramT &program = executor.program();
   const planfile::ModelInfoT &model = *program.model;
   out << "model      " << (model.name.empty() ? model.source_path : model.name) << ", "
-      << grouped(model.parameters) << " parameters, " << support::counted(model.layers, "layer");
+      << support::groupDigits(model.parameters) << " parameters, "
+      << support::counted(model.layers, "layer");
   if (model.sequence > 0)
     out << ", sequence " << model.sequence;
   if (model.vocabulary > 0)
@@ -143,12 +137,13 @@ void runtime::announceMemory(std::ostream &out, const Executor &executor, const 
   uint64_t arenas = 0;
   for (const auto &stage : executor.program().stages)
     arenas = std::max(arenas, stage->arena_bytes);
-  out << "memory     " << grouped(arenas) << " bytes in the largest arena, "
-      << grouped(availableMemory()) << " free\n";
+  out << "memory     " << support::groupDigits(arenas) << " bytes in the largest arena, "
+      << support::groupDigits(availableMemory()) << " free\n";
   if (const auto &shared = executor.shared(); shared && shared->tensors() > 0)
-    out << "           " << grouped(shared->bytes()) << " bytes of " << shared->tensors()
+    out << "           " << support::groupDigits(shared->bytes()) << " bytes of "
+        << shared->tensors()
         << " tensors that no instruction writes lie there once for all ranks, not "
-        << grouped(shared->bytesInArenas()) << " in arenas\n";
+        << support::groupDigits(shared->bytesInArenas()) << " in arenas\n";
   out << "weights    " << weights.note() << "\n";
   if (const std::string &note = executor.program().model->weights_note; !note.empty())
     out << "           " << note << "\n";

@@ -94,9 +94,6 @@ void announceMemory(std::ostream &out, const Executor &executor, const Weights &
 // have it.
 std::optional<double> readOutput(const Executor &executor, std::string_view name);
 
-// Returns the number with separators, as in "1,234,567".
-std::string grouped(uint64_t number);
-
 } // namespace llmc::runtime
 
 #endif // LLMC_RUNTIME_SESSION_SESSION_H

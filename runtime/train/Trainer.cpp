@@ -1,5 +1,6 @@
 #include "runtime/train/Trainer.h"
 
+#include "lib/support/Counted.h"
 #include "lib/support/Json.h"
 #include "lib/support/OutputFile.h"
 #include "runtime/data/Data.h"
@@ -388,8 +389,8 @@ support::Result<Ended> Run::finish(const Status &ran) {
   const bool early = !ran || stopped;
   Problems problems, later;
   if (uint64_t left = check->bytesLeft())
-    out << "weights    " << grouped(left) << " bytes are yet to be compared with the model's"
-        << std::endl;
+    out << "weights    " << support::groupDigits(left)
+        << " bytes are yet to be compared with the model's" << std::endl;
   const Status same = compareRest();
   if (!same)
     problems.add(error(same.message(), "; nothing was saved, the ", losses.size(),
