@@ -8,7 +8,7 @@ using namespace mlir;
 
 namespace llmc::emit {
 
-Combiner::Combiner(func::FuncOp kernel, const ThreadShape &)
+Combiner::Combiner(func::FuncOp kernel)
     : kernel(kernel), b(kernel.getContext()), loc(kernel.getLoc()) {}
 
 Value Combiner::keep(Value value) {

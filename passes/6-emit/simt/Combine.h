@@ -10,7 +10,7 @@ namespace llmc::emit {
 // number of threads alone decides. Every thread gets the same bits.
 class Combiner {
 public:
-  Combiner(mlir::func::FuncOp kernel, const ThreadShape &shape);
+  explicit Combiner(mlir::func::FuncOp kernel);
 
   // Combines the result of `op`, the partial value of thread `id` of `size`: its users get the
   // total instead.

@@ -39,7 +39,7 @@ class Distributor {
 public:
   Distributor(func::FuncOp kernel, const ThreadShape &shape, const VectorBoundsMap &edges)
       : kernel(kernel), shape(shape), edges(edges), b(kernel.getContext()), loc(kernel.getLoc()),
-        combiner(kernel, shape) {}
+        combiner(kernel) {}
 
   FailureOr<int64_t> run() {
     Block &entry = kernel.getBody().front();
