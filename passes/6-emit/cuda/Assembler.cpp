@@ -173,6 +173,10 @@ std::unique_ptr<Assembler> PtxasAssembler::open(const std::string &path, std::st
   auto made = std::make_unique<PtxasAssembler>();
   made->path = path;
   TemporaryFolder folder;
+  if (folder.error) {
+    why = "no temporary folder: " + folder.error.message();
+    return nullptr;
+  }
   auto text = made->run({"--version"}, folder.path);
   if (!text) {
     why = toString(text.takeError());

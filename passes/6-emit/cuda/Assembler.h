@@ -1,5 +1,5 @@
 // Assembles PTX to cubins with whichever of NVIDIA's assemblers is installed. None is linked.
-// Its test is test/cuda/PtxTest.cpp.
+// Tests: test/cuda/AssemblerTest.cpp, test/cuda/PtxTest.cpp.
 #ifndef LLMC_PASSES_EMIT_CUDA_ASSEMBLER_H
 #define LLMC_PASSES_EMIT_CUDA_ASSEMBLER_H
 
