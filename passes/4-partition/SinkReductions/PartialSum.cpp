@@ -9,11 +9,19 @@ using namespace llmc::parallel;
 using graph::AddOp;
 using graph::RepeatOp;
 
+// Returns `sharding`, which is fully reduced because the terms of a PartialSum are, made
+// unreduced over `axes`.
+static ShardingAttr unreduce(ShardingAttr sharding, ArrayRef<StringAttr> axes) {
+  ShardingAttr result = withUnreduced(sharding, axes);
+  assert((sharding.getUnreduced().empty() || sharding == result) && "loses an unreduced axis");
+  return result;
+}
+
 void llmc::addUnreduced(Value value, ArrayRef<StringAttr> axes) {
-  setSharding(value, withUnreduced(getSharding(value), axes));
+  setSharding(value, unreduce(getSharding(value), axes));
 }
 void llmc::addUnreduced(OpOperand &use, ArrayRef<StringAttr> axes) {
-  setRequired(use, withUnreduced(getRequired(use), axes));
+  setRequired(use, unreduce(getRequired(use), axes));
 }
 
 static bool collect(Value value, bool isRoot, PartialSum &sum) {

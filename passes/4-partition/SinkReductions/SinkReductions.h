@@ -48,7 +48,8 @@ struct PartialSum {
   void makeUnreduced(llvm::ArrayRef<mlir::StringAttr> axes);
 };
 
-// Makes a definition, or what a use requires, unreduced over exactly `axes`.
+// Makes a definition, or what a use requires, unreduced over `axes`. It must be fully reduced, or
+// unreduced over just these already.
 void addUnreduced(mlir::Value value, llvm::ArrayRef<mlir::StringAttr> axes);
 void addUnreduced(mlir::OpOperand &use, llvm::ArrayRef<mlir::StringAttr> axes);
 
