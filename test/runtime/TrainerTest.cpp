@@ -358,6 +358,33 @@ TEST_F(Trainer, SavedBytesAreThoseWritten) {
     }
 }
 
+// Checks that a run whose model's file turns out to have changed, after steps were made, keeps its
+// results except the weights, and tells its error.
+TEST_F(Trainer, ChangedWeightsAreFoundInTheEnd) {
+  auto program = tinyModel(1, 4);
+  constexpr uint64_t kBytes = uint64_t(512) << 20; // that no machine compares before the first step
+  writeBytes(folder / "w.bin", "");
+  std::filesystem::resize_file(folder / "w.bin", kBytes);
+  program->files.push_back(std::make_unique<SourceFileT>());
+  program->files.back()->path = folder / "w.bin";
+  program->files.back()->byte_size = kBytes;
+  program->sources[0]->file = 0;
+  program->sources[0]->byte_size = kWords * 4;
+  options.lr = 1e30;
+  options.clip = 0;
+  options.save = folder / "model";
+  options.metrics = folder / "metrics.jsonl";
+  options.trace = folder / "trace.json";
+  patience = std::chrono::milliseconds(0);
+  std::string why = train(*program);
+  for (const char *part : {"w.bin' has changed", "nothing was saved", "step 2: the loss is inf"})
+    EXPECT_NE(why.find(part), std::string::npos) << part << " not in " << why;
+  EXPECT_FALSE(bool(support::readFile(folder / "model/model.safetensors")));
+  EXPECT_FALSE(bool(support::readFile(options.dump)));
+  EXPECT_EQ(support::readFile(options.metrics)->find("{\"step\":1,"), 0u);
+  EXPECT_TRUE(bool(support::readFile(options.trace)));
+}
+
 TEST_F(Trainer, ATraceOfNoSteps) {
   auto program = tinyModel(1, 4);
   options.steps = 0;
