@@ -11,17 +11,11 @@
 #include "lib/support/OutputFile.h"
 #include "mlir/Parser/Parser.h"
 #include "mlir/Pass/PassManager.h"
-#include "passes/1-raise/Passes.h"
 #include "passes/1-raise/Pipeline.h"
-#include "passes/2-train/Passes.h"
 #include "passes/2-train/Pipeline.h"
-#include "passes/3-shard/Passes.h"
 #include "passes/3-shard/Pipeline.h"
-#include "passes/4-partition/Passes.h"
 #include "passes/4-partition/Pipeline.h"
-#include "passes/5-schedule/Passes.h"
 #include "passes/5-schedule/Pipeline.h"
-#include "passes/6-emit/Passes.h"
 #include "passes/6-emit/Pipeline.h"
 #include "llvm/BinaryFormat/Magic.h"
 #include "llvm/Support/FileSystem.h"
@@ -33,15 +27,6 @@ using namespace mlir;
 void registerDialects(DialectRegistry &registry) {
   registry.insert<func::FuncDialect, graph::GraphDialect, parallel::ParallelDialect,
                   plan::PlanDialect>();
-}
-
-void registerPasses() {
-  registerRaisePasses();
-  registerTrainPasses();
-  registerShardPasses();
-  registerPartitionPasses();
-  registerSchedulePasses();
-  registerEmitPasses();
 }
 
 std::string modelFile(const std::string &path) {

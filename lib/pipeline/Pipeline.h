@@ -12,8 +12,6 @@ namespace llmc {
 
 // Registers every dialect that a module may hold between import and schedule.
 void registerDialects(mlir::DialectRegistry &registry);
-// Registers every pass of phases 1 to 6, under its flag.
-void registerPasses();
 
 // Returns the file that `model` stands for: of a folder its config.json, else its model.onnx, if
 // there is one; else `model` itself.

@@ -273,21 +273,6 @@ std::string_view runtime::toString(LrSchedule schedule) {
   return "";
 }
 
-std::vector<std::string> runtime::dataFilesOf(const Options &options) {
-  std::vector<std::string> files;
-  auto add = [&](const std::string &path) {
-    for (std::string &file : tokenFilesOf(path))
-      files.push_back(std::move(file));
-  };
-  for (const DataFile &file : options.data)
-    add(file.path);
-  if (!options.evalData.empty())
-    add(options.evalData);
-  for (const auto &[name, path] : options.inputs)
-    files.push_back(path);
-  return files;
-}
-
 Options runtime::parseOptions(const std::vector<std::string> &arguments, planfile::Mode mode,
                               Problems &problems) {
   bool infers = mode == planfile::Mode::Infer;

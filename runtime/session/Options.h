@@ -69,9 +69,6 @@ Options parseOptions(const std::vector<std::string> &arguments, planfile::Mode m
 // Returns the text of --help.
 std::string helpText(const std::string &name, planfile::Mode mode);
 
-// Returns every file that these options read, except weights.
-std::vector<std::string> dataFilesOf(const Options &options);
-
 } // namespace llmc::runtime
 
 #endif // LLMC_RUNTIME_SESSION_OPTIONS_H

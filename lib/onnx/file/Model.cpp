@@ -20,8 +20,6 @@ using ::onnx::TensorProto;
 // operator that is read.
 static constexpr int64_t oldestOpset = 7, newestOpset = 28;
 
-llvm::StringRef Model::fileName() const { return path_; }
-
 std::optional<unsigned> Model::find(llvm::StringRef name) const {
   auto it = byName_.find(name);
   return it == byName_.end() ? std::nullopt : std::optional<unsigned>(it->second);

@@ -49,8 +49,6 @@ public:
   // Returns the branches of an If, null for other nodes.
   const Branches *branchesOf(const ::onnx::NodeProto &node) const;
   const std::string &path() const { return path_; }
-  // Returns the path, as error messages name the file.
-  llvm::StringRef fileName() const;
   llvm::ArrayRef<StoredTensor> stored() const { return stored_; }
   // Returns the index of the stored tensor of this name, if there is one.
   std::optional<unsigned> find(llvm::StringRef name) const;
