@@ -206,11 +206,11 @@ def Plan_StageOp : Plan_Op<"stage", [Symbol, SymbolTable, NoTerminator, SingleBl
     the runs of layers that the stage holds, in the order of the model; pool i is
     the main pool of chunk i (from forward to the end of backward), further
     pools follow. `stage` is the coordinate along the axis of stages; `arena_bytes` is the size of
-    the arena, `live_bytes` the most that is live at once.
+    the arena.
     Example:
     ```mlir
     plan.stage @stage0 attributes {stage = 0, chunks = [#plan.chunk<0, 1>],
-        pools = [#plan.pool<0, 2>], arena_bytes = 9088, live_bytes = 9088,
+        pools = [#plan.pool<0, 2>], arena_bytes = 9088,
         table = [#plan.entry<@begin, 0, 0>, #plan.entry<@forward, 1, 1 also <0, 0>>]} {
     ```
     Rules: C1 table entries name procedures of the stage; C2 pools have slots, belong to
@@ -223,7 +223,7 @@ def Plan_StageOp : Plan_Op<"stage", [Symbol, SymbolTable, NoTerminator, SingleBl
                        TypedArrayAttrBase<Plan_ChunkAttr, "chunks">:$chunks,
                        TypedArrayAttrBase<Plan_PoolAttr, "pools">:$pools,
                        TypedArrayAttrBase<Plan_EntryAttr, "entries">:$table,
-                       OptionalAttr<I64Attr>:$arena_bytes, OptionalAttr<I64Attr>:$live_bytes);
+                       OptionalAttr<I64Attr>:$arena_bytes);
   let regions = (region SizedRegion<1>:$body);
   let assemblyFormat = "$sym_name attr-dict-with-keyword $body";
   let extraClassDeclaration = [{

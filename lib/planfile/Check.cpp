@@ -46,6 +46,12 @@ std::vector<uint64_t> peakLiveBytes(const ProgramT &program) {
   return peaks;
 }
 
+void updateLiveBytes(ProgramT &program) {
+  std::vector<uint64_t> peaks = peakLiveBytes(program);
+  for (size_t s = 0; s < peaks.size(); ++s)
+    program.stages[s]->live_bytes = peaks[s];
+}
+
 std::string formatFindings(const std::vector<Finding> &findings) {
   std::string text;
   for (const Finding &f : findings) {

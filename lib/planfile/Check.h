@@ -74,11 +74,13 @@ std::vector<Finding> checkMemory(const ProgramT &program);
 
 // Returns the largest number of arena bytes of one rank of the stage that hold a value at one
 // point of the step, in issue order: persistent bytes, plus all others from their write to the
-// last read of what was written. The compiler stores it in Stage.live_bytes.
+// last read of what was written.
 uint64_t peakLiveBytes(const ProgramT &program, unsigned stage);
 // Returns the peak of every stage. A long step is measured on its shortened plan
 // (ShortenedPlans.h).
 std::vector<uint64_t> peakLiveBytes(const ProgramT &program);
+// Sets Stage.live_bytes of every stage to its peak.
+void updateLiveBytes(ProgramT &program);
 
 // Runs checkBounds, and if it accepts the plan all other checkers. A long step is checked on its
 // shortened plans (ShortenedPlans.h); the whole table is checked only if those have findings.

@@ -1,5 +1,7 @@
 #include "lib/planfile/Device.h"
 
+#include "lib/planfile/Check.h"
+
 #include <algorithm>
 #include <cstring>
 #include <map>
@@ -122,6 +124,8 @@ void planfile::reserveScratch(ProgramT &program, const std::vector<DeviceImageT>
       stage->arena_bytes = at + (region.first + kAlign - 1) / kAlign * kAlign;
     }
   }
+  if (!images.empty())
+    updateLiveBytes(program);
 }
 
 uint64_t planfile::blocksFor(const DeviceKernelT &kernel, uint64_t rows,

@@ -33,8 +33,8 @@ readDeviceImages(const Payload &payload, const ProgramT &program);
 
 // Appends to each launch of a kernel that needs scratch on some device one more operand, for
 // which it extends the stage's arena. Launches of one stream run one after the other and share
-// the bytes; the forms of the kernel that need no scratch ignore the operand. Stage.live_bytes is
-// not updated.
+// the bytes; the forms of the kernel that need no scratch ignore the operand. Updates
+// Stage.live_bytes.
 void reserveScratch(ProgramT &program, const std::vector<DeviceImageT> &images);
 
 // Returns the number of thread blocks for a launch over `rows` rows on a device of so many

@@ -7,7 +7,7 @@ module attributes {
   graph.model = {name = "two stages", layers = 2 : i64},
   plan.options = {schedule = "1f1b", micro_batch = 1 : i64, micro_batches = 3 : i64, global_batch = 3 : i64, optimizer = "sgd"}
 } {
-  plan.stage @stage0 attributes {stage = 0 : i64, chunks = [#plan.chunk<0, 0>], pools = [#plan.pool<0, 2>], arena_bytes = 256 : i64, live_bytes = 0 : i64,
+  plan.stage @stage0 attributes {stage = 0 : i64, chunks = [#plan.chunk<0, 0>], pools = [#plan.pool<0, 2>], arena_bytes = 256 : i64,
       table = [#plan.entry<@forward, 0, 0>, #plan.entry<@forward, 1, 1>, #plan.entry<@backward, 0, 0>, #plan.entry<@forward, 2, 0>,
                #plan.entry<@backward, 1, 1>, #plan.entry<@backward, 2, 0>, #plan.entry<@update, 0, 0>]} {
     %h = plan.buffer slot {offset = 0 : i64, slot_stride = 128 : i64} : !plan.buffer<16xf32>
@@ -26,7 +26,7 @@ module attributes {
     plan.procedure @update update {
     }
   }
-  plan.stage @stage1 attributes {stage = 1 : i64, chunks = [#plan.chunk<1, 1>], pools = [#plan.pool<0, 1>], arena_bytes = 128 : i64, live_bytes = 0 : i64,
+  plan.stage @stage1 attributes {stage = 1 : i64, chunks = [#plan.chunk<1, 1>], pools = [#plan.pool<0, 1>], arena_bytes = 128 : i64,
       table = [#plan.entry<@forward, 0, 0>, #plan.entry<@backward, 0, 0>, #plan.entry<@forward, 1, 0>, #plan.entry<@backward, 1, 0>,
                #plan.entry<@forward, 2, 0>, #plan.entry<@backward, 2, 0>, #plan.entry<@update, 0, 0>]} {
     %h = plan.buffer slot {offset = 0 : i64, slot_stride = 128 : i64} : !plan.buffer<16xf32>

@@ -14,11 +14,6 @@ using namespace llmc::test;
 
 namespace {
 
-void refreshLive(ProgramT &program) {
-  for (unsigned s = 0; s < program.stages.size(); ++s)
-    program.stages[s]->live_bytes = peakLiveBytes(program, s);
-}
-
 void expectClean(const ProgramT &program) {
   std::vector<Finding> findings = checkAll(program);
   EXPECT_TRUE(findings.empty()) << formatFindings(findings);
@@ -120,7 +115,7 @@ struct Ring : Extended {
     record(1, SendStream);
     ended = wait(1, Compute);
     copyBack();
-    refreshLive(program);
+    updateLiveBytes(program);
   }
   size_t waits, send, receive, ended;
 };
@@ -155,7 +150,7 @@ TEST(CheckForms, RingOrdersNothingOfOneRank) {
   for (size_t Ring::*wait : {&Ring::waits, &Ring::ended}) {
     Ring ring;
     ring.erase(ring.*wait);
-    refreshLive(ring.program);
+    updateLiveBytes(ring.program);
     std::vector<Finding> findings = checkHappensBefore(ring.program);
     EXPECT_TRUE(!findings.empty());
   }
@@ -173,7 +168,7 @@ TEST(CheckForms, ExchangeOfEqualParts) {
     all.dst = ref(made.b, dst);
     made.add(std::move(all), Compute);
     made.copyBack();
-    refreshLive(made.program);
+    updateLiveBytes(made.program);
     return std::move(made.program);
   };
   expectClean(make(16, 16));
@@ -215,7 +210,7 @@ TEST(CheckForms, FlatBuffers) {
       stateOf(program, name, StateRole::Parameter).buffer =
           std::make_unique<BufferRefT>(*group->buffer);
     stage.flat_groups.push_back(std::move(group));
-    refreshLive(program);
+    updateLiveBytes(program);
     return program;
   };
   expectClean(make());

@@ -14,8 +14,7 @@ namespace {
 
 void expectFound(ProgramT &program, const std::string &checker, const std::string &words) {
   if (checkBounds(program))
-    for (unsigned s = 0; s < program.stages.size(); ++s)
-      program.stages[s]->live_bytes = peakLiveBytes(program, s);
+    updateLiveBytes(program);
   std::vector<Finding> findings = checkAll(program);
   bool found = std::any_of(findings.begin(), findings.end(), [&](const Finding &finding) {
     return finding.checker == checker && finding.message.find(words) != std::string::npos;

@@ -39,11 +39,6 @@ void expectFound(const ProgramT &program, const std::string &checker, const std:
   EXPECT_TRUE(found) << checker + " did not say '" + words + "':\n" + formatFindings(findings);
 }
 
-void refreshLive(ProgramT &program) {
-  for (unsigned s = 0; s < program.stages.size(); ++s)
-    program.stages[s]->live_bytes = peakLiveBytes(program, s);
-}
-
 size_t findInstruction(const ProcedureT &procedure, Body type, size_t nth = 0) {
   for (size_t i = 0; i < procedure.instructions.size(); ++i)
     if (procedure.instructions[i]->body.type == type && nth-- == 0)
@@ -69,7 +64,7 @@ void shrinkSlots(ProgramT &program, unsigned stage) {
     if (s.procedures[entry->procedure]->kind != ProcedureKind::Update &&
         s.procedures[entry->procedure]->kind != ProcedureKind::Begin)
       entry->slot = entry->micro_batch % slots;
-  refreshLive(program);
+  updateLiveBytes(program);
 }
 
 StateShardT &stateOf(ProgramT &program, unsigned stage, const std::string &name, StateRole role) {
@@ -201,13 +196,13 @@ TEST(CheckPlan, OverlappingBuffers) {
     BufferRefT dy = bufferOf(program, 0, "dy"), to = bufferOf(program, 0, "y");
     to.offset += 32;
     moveBuffer(program, 0, dy, to);
-    refreshLive(program);
+    updateLiveBytes(program);
     expectFound(program, "happens-before", "partly overwritten");
 
     // The message buffer in both directions is one.
     program = makePlan(shape);
     moveBuffer(program, 1, bufferOf(program, 1, "dx"), bufferOf(program, 1, "x"));
-    refreshLive(program);
+    updateLiveBytes(program);
     expectFound(program, "memory", "writes operand");
 
     // An activation over a parameter.
@@ -215,7 +210,7 @@ TEST(CheckPlan, OverlappingBuffers) {
     to = *stateOf(program, 0, "k", StateRole::Parameter).buffer;
     to.slot_stride = bufferOf(program, 0, "y").slot_stride;
     moveBuffer(program, 0, bufferOf(program, 0, "y"), to);
-    refreshLive(program);
+    updateLiveBytes(program);
     expectFound(program, "conservation", "writes into parameter");
   }
 }
@@ -231,7 +226,7 @@ TEST(CheckPlan, NextStepTooEarly) {
   ProcedureT &other = procedureOf(program, 1, ProcedureKind::Update);
   other.instructions.push_back(std::make_unique<InstructionT>(
       *other.instructions[findInstruction(other, Body::Collective, 1)]));
-  refreshLive(program);
+  updateLiveBytes(program);
   expectFound(program, "happens-before", "with nothing that orders the two");
 }
 
@@ -239,14 +234,14 @@ TEST(CheckPlan, UninitialisedRead) {
   ProgramT program = makePlan(kOneForwardOneBackward);
   ProcedureT &forward = procedureOf(program, 0, ProcedureKind::Forward);
   erase(forward, findInstruction(forward, Body::Feed));
-  refreshLive(program);
+  updateLiveBytes(program);
   expectFound(program, "happens-before", "that nothing has written");
 
   // Two bytes more than were written.
   program = makePlan(kOneForwardOneBackward);
   ProcedureT &update = procedureOf(program, 1, ProcedureKind::Update);
   update.instructions[1]->body.AsLaunch()->operands.back()->buffer->size = 2;
-  refreshLive(program);
+  updateLiveBytes(program);
   expectFound(program, "happens-before", "that nothing has written");
 }
 
@@ -256,7 +251,7 @@ TEST(CheckPlan, UnmatchedCollective) {
   ProgramT program = makePlan(kOneForwardOneBackward);
   ProcedureT &update = procedureOf(program, 1, ProcedureKind::Update);
   erase(update, findInstruction(update, Body::Collective));
-  refreshLive(program);
+  updateLiveBytes(program);
   expectFound(program, "collectives", "stage 1 issues none");
 }
 
@@ -303,7 +298,7 @@ TEST(CheckPlan, WrongChannelAndParts) {
   expectFound(program, "collectives", "the first without a partner");
   recv.channel = 0;
   recv.parts[0]->size /= 2;
-  refreshLive(program);
+  updateLiveBytes(program);
   expectFound(program, "collectives", "message parts differ");
 }
 
@@ -425,7 +420,7 @@ TEST(CheckPlan, MissingMicroBatch) {
   ProgramT program = makePlan(kGPipe);
   for (auto &stage : program.stages)
     stage->table.erase(stage->table.begin() + 3); // forward of micro-batch 2
-  refreshLive(program);
+  updateLiveBytes(program);
   expectFound(program, "conservation", "never goes forward");
 
   program = makePlan(kOneForwardOneBackward);
@@ -434,7 +429,7 @@ TEST(CheckPlan, MissingMicroBatch) {
       return entry->micro_batch == 2 &&
              stage->procedures[entry->procedure]->kind == ProcedureKind::Backward;
     });
-  refreshLive(program);
+  updateLiveBytes(program);
   expectFound(program, "conservation", "never goes backward");
 }
 

@@ -260,8 +260,7 @@ ProgramT drawPlan(Rng &rng) {
 }
 
 std::string nameOfChecker(ProgramT &program) {
-  for (uint32_t s = 0; s < program.stages.size(); ++s)
-    program.stages[s]->live_bytes = peakLiveBytes(program, s);
+  updateLiveBytes(program);
   std::vector<Finding> findings = checkAll(program);
   return findings.empty() ? "" : findings.front().checker;
 }

@@ -110,8 +110,7 @@ TEST(CheckSteady, ShortenedPlansHideNoFault) {
       change(program, rng);
     if (!checkBounds(program))
       continue;
-    for (unsigned s = 0; s < program.stages.size(); ++s)
-      program.stages[s]->live_bytes = peakLiveBytes(program, s);
+    updateLiveBytes(program);
     std::string all = formatFindings(rowByRow(program)), told = formatFindings(checkAll(program));
     EXPECT_TRUE(all == told) << "row by row: " + all + "shortened: " + told;
     wrong += !all.empty();

@@ -472,10 +472,9 @@ std::unique_ptr<ProgramT> makeChunkPlan(const ChunkShape &shape) {
       builders[s].addExchange(sent[s]);
     }
   }
-  for (uint32_t s = 0; s < shape.stages; ++s) {
+  for (uint32_t s = 0; s < shape.stages; ++s)
     builders[s].finish();
-    program->stages[s]->live_bytes = peakLiveBytes(*program, s);
-  }
+  updateLiveBytes(*program);
   return program;
 }
 

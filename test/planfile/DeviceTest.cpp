@@ -151,8 +151,6 @@ TEST(Device, ScratchIsReserved) {
   count(after);
   EXPECT_TRUE(after > operands);
   EXPECT_TRUE(program.stages[0]->arena_bytes >= before + 2064);
-  for (unsigned s = 0; s < program.stages.size(); ++s)
-    program.stages[s]->live_bytes = peakLiveBytes(program, s);
   std::vector<Finding> findings = checkAll(program);
   EXPECT_TRUE(findings.empty()) << formatFindings(findings);
 

@@ -547,10 +547,9 @@ ProgramT makePlan(const PlanShape &shape) {
   addCommon(program, shape);
   for (unsigned s = 0; s < shape.stages; ++s)
     program.stages.push_back(std::make_unique<StageT>());
-  for (unsigned s = 0; s < shape.stages; ++s) {
+  for (unsigned s = 0; s < shape.stages; ++s)
     StageBuilder(program, shape, s).build();
-    program.stages[s]->live_bytes = peakLiveBytes(program, s);
-  }
+  updateLiveBytes(program);
   return program;
 }
 
@@ -603,8 +602,7 @@ ProgramT makeInferencePlan(unsigned stages, unsigned dp) {
     free->body.Set(body);
     stage.procedures.front()->instructions.push_back(std::move(free));
   }
-  for (unsigned s = 0; s < stages; ++s)
-    program.stages[s]->live_bytes = peakLiveBytes(program, s);
+  updateLiveBytes(program);
   return program;
 }
 

@@ -136,8 +136,7 @@ protected:
   }
 
   std::string infer(ProgramT &program, std::vector<KernelFunction> kernels = {}) {
-    for (unsigned stage = 0; stage < program.stages.size(); ++stage)
-      program.stages[stage]->live_bytes = peakLiveBytes(program, stage);
+    updateLiveBytes(program);
     EXPECT_EQ(formatFindings(checkAll(program)), "");
     options.output = folder / "out/deep";
     runtime::RunContext context;
@@ -358,7 +357,7 @@ TEST(InferencePlan, BadBindingsAreFound) {
     addInput(*program, "x", DType::F32, {2, 2}, {0});
     add(*program, 0, feed(0, 0, 8));
     addResult(*program, 0, "y", DType::F32, {2, 2}, {1, 2}, {{0}}, 0);
-    program->stages[0]->live_bytes = peakLiveBytes(*program, 0);
+    updateLiveBytes(*program);
     EXPECT_EQ(formatFindings(checkAll(*program)), "");
     return program;
   };
@@ -428,7 +427,7 @@ TEST_F(Inference, Packed) {
   addInput(*program, "mask", DType::I64, {2}).default_value = InputDefault::Ones;
   add(*program, 0, feed(0, 0, 8));
   addResult(*program, 0, "y", DType::F32, {2, 1}, {2, 1}, {}, 0);
-  program->stages[0]->live_bytes = peakLiveBytes(*program, 0);
+  updateLiveBytes(*program);
   auto object = support::readFile(LLMC_TEST_KERNELS);
   std::string plan = writeProgram(*program);
   Section sections[] = {{std::string(kPlanSection), plan}, {std::string(kKernelsSection), *object}};

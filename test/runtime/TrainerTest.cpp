@@ -169,7 +169,7 @@ std::unique_ptr<ProgramT> tinyModel(uint32_t dp, uint32_t micro) {
                         kWords),
              {RW, R, R, R, R}),
       0, Phase::Update, 3);
-  program->stages[0]->live_bytes = peakLiveBytes(*program, 0);
+  updateLiveBytes(*program);
   return program;
 }
 

@@ -24,8 +24,7 @@ std::vector<ProgramT> plans() {
   result.push_back(test::makePlan({.gpipe = true, .stages = 3, .dp = 1, .launches = 2}));
   result.push_back(*test::makeChunkPlan({}));
   for (ProgramT &program : result)
-    for (unsigned s = 0; s < program.stages.size(); ++s)
-      program.stages[s]->live_bytes = peakLiveBytes(program, s);
+    updateLiveBytes(program);
   return result;
 }
 

@@ -49,8 +49,7 @@ ProgramT makePlan() {
   for (const char *name : {"q", "k", "v"})
     stateOf(stage, name, StateRole::Parameter).buffer = std::make_unique<BufferRefT>(*group->buffer);
   stage.flat_groups.push_back(std::move(group));
-  for (uint32_t s = 0; s < program.stages.size(); ++s)
-    program.stages[s]->live_bytes = peakLiveBytes(program, s);
+  updateLiveBytes(program);
   return program;
 }
 
@@ -150,7 +149,7 @@ ProgramT makeScratchPlan() {
                  operand(96, 32, Access::Write)));
   launch(1, list(operand(32, 32, Access::Read), operand(64, 32, Access::Write),
                  operand(128, 64, Access::Write)));
-  program.stages[0]->live_bytes = peakLiveBytes(program, 0);
+  updateLiveBytes(program);
   return program;
 }
 

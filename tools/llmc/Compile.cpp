@@ -190,8 +190,6 @@ int writeProgram(Work &work, support::Progress &progress, planfile::ProgramT &pr
   }
   support::Progress::Phase step(progress, "checks");
   planfile::reserveScratch(program, images);
-  for (auto [stage, bytes] : llvm::zip(program.stages, planfile::peakLiveBytes(program)))
-    stage->live_bytes = bytes;
   auto findings = planfile::checkAll(program);
   if (!findings.empty())
     return fail(work.from == Phase::Import

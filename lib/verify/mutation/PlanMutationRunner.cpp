@@ -61,8 +61,7 @@ std::vector<std::string_view> staticCheckers() {
 std::string staticKiller(ProgramT &program, std::string_view without) {
   if (!planfile::checkBounds(program))
     return without == "bounds" ? "" : "bounds";
-  for (unsigned stage = 0; stage < program.stages.size(); ++stage)
-    program.stages[stage]->live_bytes = planfile::peakLiveBytes(program, stage);
+  planfile::updateLiveBytes(program);
   for (auto [name, check] : kCheckers)
     if (name != without && !check(program).empty())
       return std::string(name);

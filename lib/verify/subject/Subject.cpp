@@ -2,7 +2,6 @@
 #include "lib/verify/subject/Subject.h"
 
 #include "lib/pipeline/Pipeline.h"
-#include "lib/planfile/Check.h"
 #include "passes/6-emit/Emit.h"
 #include "runtime/compute/Cpu.h"
 
@@ -39,8 +38,6 @@ LogicalResult compileFrom(ModuleOp module, Phase from, Phase upTo, Subject &subj
   std::vector<KernelObject> objects;
   if (failed(emitProgram(*work, *subject.program, objects, *cpu)))
     return failure();
-  for (auto [stage, bytes] : llvm::zip(subject.program->stages, planfile::peakLiveBytes(*subject.program)))
-    stage->live_bytes = bytes;
   auto kernels = runtime::Kernels::load(objects.front().bytes, *subject.program);
   if (!kernels)
     return work->emitError() << kernels.message();

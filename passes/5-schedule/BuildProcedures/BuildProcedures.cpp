@@ -94,7 +94,7 @@ LogicalResult StageBuilder::run() {
   b.setInsertionPointToEnd(module.getBody());
   stageOp = plan::StageOp::create(b, module.getLoc(), "stage" + std::to_string(stage), stage,
                                   b.getArrayAttr(layers), b.getArrayAttr(pools),
-                                  b.getArrayAttr({}), IntegerAttr(), IntegerAttr());
+                                  b.getArrayAttr({}), IntegerAttr());
   b.createBlock(&stageOp.getBody());
   allocateEvents();
   for (int64_t c = 0; c < static_cast<int64_t>(chunks.size()); ++c)

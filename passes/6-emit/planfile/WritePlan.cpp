@@ -4,6 +4,7 @@
 #include "passes/6-emit/planfile/PlanWriter.h"
 
 #include "dialects/plan/ValueVersions.h"
+#include "lib/planfile/Check.h"
 
 #include "llvm/ADT/TypeSwitch.h"
 
@@ -374,7 +375,6 @@ LogicalResult PlanWriter::writeStage(plan::StageOp op) {
   if (!op.getArenaBytes())
     return op.emitOpError("has no arena: phase schedule comes before the plan file");
   stage->arena_bytes = *op.getArenaBytes();
-  stage->live_bytes = op.getLiveBytes().value_or(0);
   stage->streams = 1;
   for (auto row : op.getChunks().getAsRange<plan::ChunkAttr>()) {
     auto chunk = std::make_unique<ChunkT>();
@@ -426,6 +426,7 @@ LogicalResult PlanWriter::run() {
   for (plan::StageOp stage : stages)
     if (failed(writeStage(stage)))
       return failure();
+  updateLiveBytes(program);
   return success();
 }
 

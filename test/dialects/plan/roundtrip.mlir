@@ -2,7 +2,7 @@
 
 // CHECK-LABEL: plan.stage @stage0 attributes {arena_bytes = 9088 : i64
 // CHECK-SAME: table = [#plan.entry<@begin, 0, 0>, #plan.entry<@forward, 1, 1 also <0, 0>>]
-plan.stage @stage0 attributes {stage = 0, chunks = [#plan.chunk<0, 1>], pools = [#plan.pool<0, 2>], arena_bytes = 9088, live_bytes = 9088,
+plan.stage @stage0 attributes {stage = 0, chunks = [#plan.chunk<0, 1>], pools = [#plan.pool<0, 2>], arena_bytes = 9088,
     table = [#plan.entry<@begin, 0, 0>, #plan.entry<@forward, 1, 1 also <0, 0>>]} {
   // CHECK: %[[W:.*]] = plan.buffer persistent {binding = #plan.state<@s0, parameter, layers = [0, 2], dims = {{.*}}, valid_shape = [32]>, offset = 0 : i64} : !plan.buffer<2x32xf32>
   %w = plan.buffer persistent {offset = 0, binding = #plan.state<@s0, parameter, layers = [0, 2], dims = [[]], valid_shape = [32]>} : !plan.buffer<2x32xf32>

@@ -29,7 +29,7 @@ module attributes {
   graph.state @b : tensor<5xf32> parameter views [#graph.view<@B, 0, [1]>]
   graph.state @l : tensor<2x2x3xf32> parameter stacked views [#graph.view<@L0, 0, [3, 1]>, #graph.view<@L1, 0, [1, 2]>]
   plan.stage @stage0 attributes {stage = 0, chunks = [#plan.chunk<0, 1>], pools = [#plan.pool<0, 1>],
-      arena_bytes = 448, live_bytes = 448, table = [#plan.entry<@forward, 0, 0>]} {
+      arena_bytes = 448, table = [#plan.entry<@forward, 0, 0>]} {
     %f = plan.buffer persistent {offset = 0, binding = #plan.flat<["dp"] parts [<state = <@a, parameter, dims = [[], ["tp"]], valid_shape = [4, 6]>, begin = 0, shape = [4, 3]>,
         <state = <@l, parameter, layers = [0, 1], dims = [[], []], valid_shape = [2, 3]>, begin = 12, shape = [1, 2, 3]>,
         <state = <@b, parameter, dims = [[]], valid_shape = [5]>, begin = 18, shape = [5]>,

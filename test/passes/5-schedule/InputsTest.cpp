@@ -76,7 +76,7 @@ module attributes {
   plan.options = {schedule = "gpipe", micro_batch = 1 : i64, micro_batches = 1 : i64, global_batch = 1 : i64, optimizer = "none"}
 } {
   plan.stage @stage0 attributes {stage = 0, chunks = [#plan.chunk<0, -1>], pools = [#plan.pool<0, 1>],
-      arena_bytes = 192, live_bytes = 152, table = [#plan.entry<@forward, 0, 0>]} {
+      arena_bytes = 192, table = [#plan.entry<@forward, 0, 0>]} {
     %x = plan.buffer slot {offset = 0, slot_stride = 64, binding = #plan.input<"x", dims = [[], ["cp"]]>} : !plan.buffer<1x3xf32>
     %y = plan.buffer step {offset = 128, binding = #plan.output<"y", dims = [[], ["cp"]], valid_shape = [1, 12]>} : !plan.buffer<1x3xf32>
     plan.procedure @forward forward {

@@ -1,7 +1,6 @@
 #include "test/passes/5-schedule/Plans.h"
 
 #include "dialects/plan/Plan.h"
-#include "lib/planfile/Check.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Pass/PassManager.h"
 #include "passes/2-train/Pipeline.h"
@@ -103,8 +102,6 @@ std::optional<planfile::ProgramT> write(ModuleOp module, const Plan &plan) {
   EXPECT_TRUE(ok) << plan.describe() + ": the plan cannot be written";
   if (!ok)
     return std::nullopt;
-  for (size_t s = 0; s < program->stages.size(); ++s)
-    program->stages[s]->live_bytes = planfile::peakLiveBytes(*program, s);
   return program;
 }
 

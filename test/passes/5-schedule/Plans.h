@@ -22,8 +22,7 @@ Plan drawPlan(std::mt19937 &random, int64_t maxRanks);
 // Runs phases 2 to 5. Returns null after a failed check.
 mlir::OwningOpRef<mlir::ModuleOp> schedule(mlir::MLIRContext &context, const Plan &plan);
 
-// Returns the plan file of a scheduled module, with live_bytes as the checkers compute them. All
-// launches use one kernel, which does not exist.
+// Returns the plan file of a scheduled module. All launches use one kernel, which does not exist.
 std::optional<planfile::ProgramT> write(mlir::ModuleOp module, const Plan &plan);
 
 } // namespace llmc::test

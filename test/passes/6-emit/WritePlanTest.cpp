@@ -3,7 +3,7 @@
 
 #include "Cases.h"
 #include "dialects/graph/Evaluate.h"
-#include "lib/planfile/Program.h"
+#include "lib/planfile/Check.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/OwningOpRef.h"
 #include "mlir/Parser/Parser.h"
@@ -36,7 +36,7 @@ module attributes {
   graph.state @s : tensor<2x8x6xf32> parameter stacked views [#graph.view<@"w.0", 0, [6, 1]>, #graph.view<@"w.1", 0, [6, 1]>]
   graph.state @s.grad : tensor<2x8x6xf32> accumulator of @s
   graph.state @loss.sum : tensor<f32> accumulator
-  plan.stage @stage0 attributes {stage = 0, chunks = [#plan.chunk<0, 1>], pools = [#plan.pool<0, 2>], arena_bytes = 8192, live_bytes = 1000,
+  plan.stage @stage0 attributes {stage = 0, chunks = [#plan.chunk<0, 1>], pools = [#plan.pool<0, 2>], arena_bytes = 8192,
       table = [#plan.entry<@begin, 0, 0>, #plan.entry<@forward, 0, 0>, #plan.entry<@forward, 1, 1>, #plan.entry<@update, 0, 0>]} {
     %w = plan.buffer persistent {offset = 0, binding = #plan.state<@s, parameter, layers = [0, 2], dims = [[], ["tp"]], valid_shape = [8, 6]>} : !plan.buffer<2x8x3xf32>
     %w1 = plan.buffer persistent of %w : !plan.buffer<2x8x3xf32> at 96 : !plan.buffer<8x3xf32>
@@ -206,6 +206,9 @@ TEST(WritePlan, Model) { checkModel(program()); }
 TEST(WritePlan, States) { checkStates(*program().stages[0]); }
 TEST(WritePlan, Instructions) { checkInstructions(program()); }
 TEST(WritePlan, Bounds) { EXPECT_TRUE(bool(planfile::checkBounds(program()))); }
+TEST(WritePlan, LiveBytes) {
+  EXPECT_EQ(program().stages[0]->live_bytes, planfile::peakLiveBytes(program(), 0));
+}
 TEST(WritePlan, ReadAgain) {
   EXPECT_TRUE(bool(planfile::readProgram(planfile::writeProgram(program()))));
 }
@@ -224,7 +227,7 @@ module attributes {
     #graph.view<@"e", 0, [1]>, #graph.view<@"e", 6, [1]>, #graph.view<@"e", 12, [1]>, #graph.view<@"e", 18, [1]>,
     #graph.view<@"e", 24, [1]>, #graph.view<@"e", 30, [1]>, #graph.view<@"e", 36, [1]>, #graph.view<@"e", 42, [1]>]
   graph.state @s.grad : tensor<2x4x6xf32> accumulator of @s
-  plan.stage @stage0 attributes {stage = 0, chunks = [#plan.chunk<0, 1>], pools = [#plan.pool<0, 1>], arena_bytes = 4096, live_bytes = 1000,
+  plan.stage @stage0 attributes {stage = 0, chunks = [#plan.chunk<0, 1>], pools = [#plan.pool<0, 1>], arena_bytes = 4096,
       table = [#plan.entry<@forward, 0, 0>]} {
     %w = plan.buffer persistent {offset = 0, binding = #plan.state<@s, parameter, layers = [0, 2], dims = [["tp"], []], valid_shape = [4, 6]>} : !plan.buffer<2x2x6xf32>
     %g = plan.buffer persistent {offset = 128, binding = #plan.state<@s.grad, accumulator, layers = [0, 2], dims = [["tp"], []], valid_shape = [4, 6]>} : !plan.buffer<2x2x6xf32>
