@@ -127,7 +127,10 @@ def real_sizes(folder):
 
 
 def draws(folder, count, *flags):
-    return verify("--draws", count, "--seed", SEED, *flags)[1]
+    """A fault that makes the compiler refuse most draws is no success."""
+    report, note = verify("--draws", count, "--seed", SEED, *flags)
+    require(2 * report["refused"] <= count, f"{report['refused']} of {count} refused")
+    return f"{note}, {report['refused']} refused"
 
 
 def refused(folder):

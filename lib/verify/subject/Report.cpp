@@ -37,6 +37,8 @@ nlohmann::json Report::json() const {
                     {"passed", c.passed}});
   nlohmann::json result = {
       {"passed", passed()}, {"twin", twin}, {"ranks", ranks}, {"checks", list}};
+  if (refused)
+    result["refused"] = *refused;
   if (!mutants.is_null())
     result["mutants"] = mutants;
   if (!border.empty())

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -12,7 +13,8 @@ namespace llmc::verify {
 
 // Records one check: it passed if value <= limit.
 struct Check {
-  // Begins with static:, states:, fp64:, ranges:, kernels:, updates:, oracle: or interleave:.
+  // Begins with static:, states:, fp64:, ranges:, kernels:, updates:, oracle:, interleave: or
+  // draws:.
   std::string name;
   std::string subject; // the worst tensor, or the object that was checked
   double value = 0, limit = 0;
@@ -33,6 +35,7 @@ struct Report {
   // Identifies the first phase boundary at which the numbers differ from the model's
   // ("partition"), or is empty; `place` describes where (FaultLocation.h).
   std::string border, place;
+  std::optional<int64_t> refused; // drawn models that the compiler refused, if models were drawn
   nlohmann::json mutants; // object of --json, null if nothing was mutated
 
   // Returns whether all checks passed and no mutant survived.
