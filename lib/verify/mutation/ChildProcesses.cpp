@@ -35,21 +35,24 @@ void serve(Shared &shared, Record *records, size_t count, int child, unsigned se
   }
 }
 
-// Records how a child died as the result of the item that it had started.
-void bury(Record *records, size_t count, int child, int status) {
+// Records how a child ended as the result of the item that it had started, if there is one that
+// it did not finish. Returns whether there is.
+bool bury(Record *records, size_t count, int child, int status) {
   const char *how = WIFSIGNALED(status) && WTERMSIG(status) == SIGALRM ? "hang" : "crash";
+  bool found = false;
   for (size_t i = 0; i < count; ++i)
     if (records[i].owner == child && !records[i].done) {
       std::strncpy(records[i].said, how, sizeof records[i].said - 1);
-      records[i].done = true;
+      records[i].done = found = true;
     }
+  return found;
 }
 
 } // namespace
 
 std::vector<std::string> runInChildProcesses(size_t count, unsigned processes, unsigned seconds,
-                                    const std::function<std::string(size_t)> &work,
-                                    const std::function<void(size_t)> &ended) {
+                                             const std::function<std::string(size_t)> &work,
+                                             const std::function<void(size_t)> &ended) {
   size_t bytes = sizeof(Shared) + count * sizeof(Record);
   void *memory = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   if (memory == MAP_FAILED)
@@ -80,17 +83,17 @@ std::vector<std::string> runInChildProcesses(size_t count, unsigned processes, u
       if (::waitpid(pid, &status, WNOHANG) == 0)
         continue;
       running.erase(running.begin() + static_cast<long>(i--));
-      if (WIFEXITED(status) && WEXITSTATUS(status) == 0)
-        continue;
-      bury(records, count, child, status);
-      begin();
+      if (bury(records, count, child, status))
+        begin();
     }
     ended(static_cast<size_t>(
         std::count_if(records, records + count, [](const Record &r) { return r.done; })));
   }
+  // Items that no child has done remain only if there was no child left to do them.
   std::vector<std::string> said;
-  for (size_t i = 0; i < count; ++i)
-    said.push_back(records[i].done ? records[i].said : "crash");
+  if (std::all_of(records, records + count, [](const Record &r) { return r.done; }))
+    for (size_t i = 0; i < count; ++i)
+      said.push_back(records[i].said);
   ::munmap(memory, bytes);
   return said;
 }

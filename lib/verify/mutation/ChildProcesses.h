@@ -12,10 +12,10 @@ namespace llmc::verify {
 // Calls work(i) for each i < count in one of `processes` children and returns its results, each
 // cut to 500 bytes; "crash" or "hang" if work(i) did not return within `seconds`. Calls `ended`
 // every few milliseconds with the number of items done. Returns an empty list if no shared memory
-// can be had. The calling process must have one thread.
+// can be had, or no child to do the rest. The calling process must have one thread.
 std::vector<std::string> runInChildProcesses(size_t count, unsigned processes, unsigned seconds,
-                                    const std::function<std::string(size_t)> &work,
-                                    const std::function<void(size_t)> &ended);
+                                             const std::function<std::string(size_t)> &work,
+                                             const std::function<void(size_t)> &ended);
 
 } // namespace llmc::verify
 

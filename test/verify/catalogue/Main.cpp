@@ -124,6 +124,10 @@ int main(int argc, char **argv) {
       faults.size(), runtime::availableCores(), kSeconds,
       [&](size_t i) { return decide(*courts.of(faults[i]), faults[i]); },
       [](size_t) {});
+  if (found.size() != faults.size()) {
+    std::fprintf(stderr, "cannot start child processes\n");
+    return 2;
+  }
   unsigned missed = 0, others = 0;
   for (size_t i = 0; i < faults.size(); ++i) {
     const Fault &fault = faults[i];

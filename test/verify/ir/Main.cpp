@@ -130,8 +130,10 @@ int run(const Asked &asked) {
   };
   std::vector<verify::IrDecision> decisions =
       (*court)->decide(mutants, runtime::availableCores(), kSeconds, tell);
-  if (decisions.size() != mutants.size())
+  if (decisions.size() != mutants.size()) {
+    std::fprintf(stderr, "cannot start child processes\n");
     return 2;
+  }
   json result = summarize(mutants, decisions);
   result["listed"] = listed;
   std::printf("%s\n", support::jsonText(result, 2).c_str());
