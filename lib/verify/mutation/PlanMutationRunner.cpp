@@ -81,8 +81,9 @@ std::string PlanMutationRunner::runAll(const ProgramT &mutant) const {
 bool PlanMutationRunner::commutes(const Mutant &mutant) const {
   return std::all_of(mutant.sites.begin(), mutant.sites.end(), [&](const PlanSite &site) {
     const planfile::LaunchT *launch = instructionAt(program, site).body.AsLaunch();
-    return launch && isSymmetric(*launch, runners[0].first->kernelsOfPlan()[launch->kernel],
-                                 mutant.value, mutant.other);
+    return launch && isSymmetric(*launch, program.kernels[launch->kernel]->source,
+                                 runners[0].first->kernelsOfPlan()[launch->kernel], mutant.value,
+                                 mutant.other);
   });
 }
 
