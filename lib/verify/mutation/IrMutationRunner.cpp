@@ -95,6 +95,8 @@ std::string IrMutationRunner::quickKiller(Phase phase, const IrFault &fault) con
     fault(phase, *module);
     return succeeded(mlir::verify(*module)) && succeeded(compileFrom(*module, phase, upTo, to));
   };
+  const bool adam = options.compile.optimizer == Optimizer::AdamW;
+  const std::string updates = adam ? "updates:adamw:" : "updates:sgd:";
   Subject one, all;
   bool inReference = phase <= Phase::Train;
   if ((inReference && !compile(reference.one, Phase::Train, one)) ||
@@ -107,15 +109,14 @@ std::string IrMutationRunner::quickKiller(Phase phase, const IrFault &fault) con
     if (inReference) {
       ModuleOp trained = one.at(Phase::Train);
       FailureOr<Outcome> exact =
-          interpret(trained, *trial, {}, compareUpdates(trained, /*adamw=*/true, own.update));
+          interpret(trained, *trial, {}, compareUpdates(trained, adam, own.update));
       if (failed(exact))
         return "refused";
       own.exact = std::move(*exact);
       own.trial = *trial;
       own.one.borders[Phase::Import] = reference.one.at(Phase::Import).clone();
       for (Phase border : {Phase::Raise, Phase::Train})
-        own.one.borders[border] = one.at(border) ? one.at(border).clone()
-                                                 : reference.one.at(border).clone();
+        own.one.borders[border] = (one.at(border) ? one : reference.one).at(border).clone();
       checkFromFile(own, report);
       checkUpdate(own, report);
       if (!report.passed())
@@ -123,16 +124,15 @@ std::string IrMutationRunner::quickKiller(Phase phase, const IrFault &fault) con
     }
     UpdateErrors equations;
     ModuleOp parted = all.at(Phase::Partition);
-    FailureOr<Outcome> ranks =
-        interpret(parted, *trial, {}, compareUpdates(parted, /*adamw=*/true, equations));
+    auto ranks = interpret(parted, *trial, {}, compareUpdates(parted, adam, equations));
     if (failed(ranks))
       return "refused";
     const Reference &expected = inReference ? own : reference;
     checkExact(*ranks, expected, "partition", report);
-    report.add("updates:adamw:equations", "", equations.largest().value, 1e-10);
+    report.add(updates + "equations", "", equations.largest().value, 1e-10);
     if (trial != &first)
-      report.add("updates:adamw:fp64", "",
-                 vectorError(ranks->weights, expected.exact.weights).value, 1e-8);
+      report.add(updates + "fp64", "", vectorError(ranks->weights, expected.exact.weights).value,
+                 adam ? 1e-8 : 1e-10);
     if (!report.passed())
       return firstFailing(report);
   }
