@@ -135,7 +135,7 @@ std::string describeFaultLocation(ModuleOp module, const Outcome &got, const Ref
   std::string source = name;
   if (last.getViews() && !last.getViews()->empty())
     source = cast<graph::ViewAttr>((*last.getViews())[0]).getSource().getValue().str();
-  text += ", the gradient of " + source + " not";
+  text += forward ? ", and the gradient of " + source : ", the gradient of " + source + " not";
   if (std::string reader = readerOf(module, name); !reader.empty())
     text += ", read by " + reader;
   if (std::string ranks = ranksOf(module, last, own[name], expected[name],
