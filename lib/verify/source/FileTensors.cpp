@@ -3,6 +3,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include <algorithm>
+#include <charconv>
 #include <cmath>
 #include <cstring>
 #include <filesystem>
@@ -118,7 +120,10 @@ bool readTensor(Wire wire, const std::string &path, FileTensor &tensor) {
         tensor.path = (std::filesystem::path(path).parent_path() / value).string();
         placed = true;
       } else if (key == "offset") {
-        tensor.offset = std::stoull(value);
+        const char *end = value.data() + value.size();
+        auto [stop, problem] = std::from_chars(value.data(), end, tensor.offset);
+        if (problem != std::errc() || stop != end)
+          return false;
       }
       break;
     }
@@ -174,6 +179,17 @@ void readOnnx(std::string_view bytes, const std::string &path, FileModel &model)
   }
 }
 
+// Returns whether an entry of a safetensors header has fields of the right types.
+bool isTensor(const nlohmann::json &entry) {
+  auto sizes = [&](const char *name) {
+    return entry.contains(name) && entry[name].is_array() &&
+           std::all_of(entry[name].begin(), entry[name].end(),
+                       [](const auto &size) { return size.is_number_unsigned(); });
+  };
+  return sizes("data_offsets") && entry["data_offsets"].size() == 2 && sizes("shape") &&
+         entry.contains("dtype") && entry["dtype"].is_string();
+}
+
 support::Status readSafetensors(std::ifstream &file, const std::string &path, FileModel &model) {
   uint64_t size = 0;
   file.read(reinterpret_cast<char *>(&size), 8);
@@ -185,8 +201,10 @@ support::Status readSafetensors(std::ifstream &file, const std::string &path, Fi
   if (!header.is_object())
     return error("'", path, "' has a header that is no JSON object");
   for (const auto &[name, entry] : header.items()) {
-    if (name == "__metadata__" || !entry.contains("data_offsets"))
+    if (name == "__metadata__")
       continue;
+    if (!isTensor(entry))
+      return error("'", path, "': tensor '", name, "' needs dtype, shape and data_offsets");
     FileTensor tensor;
     tensor.name = name;
     tensor.path = path;

@@ -1,6 +1,7 @@
 // Reads which tensors a model's file holds under which names and, in an ONNX file, which node
 // reads them: a second, minimal reader of the bytes themselves that shares no code with the
-// importers or the runtime's reader of weights. Tested by test/verify/StateChecksTest.cpp.
+// importers or the runtime's reader of weights. Tested by test/verify/FileTensorsTest.cpp
+// and StateChecksTest.cpp.
 #ifndef LLMC_LIB_VERIFY_SOURCE_FILETENSORS_H
 #define LLMC_LIB_VERIFY_SOURCE_FILETENSORS_H
 
