@@ -12,6 +12,7 @@ namespace {
 
 constexpr uint64_t kGuardBytes = 1024, kLine = 64;
 constexpr uint32_t kPoison = 0x7fc0dead; // a NaN, as a float
+constexpr uint16_t kPoisonHalf = 0x7fde; // a NaN, as a float16 and as a bfloat16
 constexpr std::byte kPoisonByte{0xa5};
 
 bool meet(const OperandBytes &a, const OperandBytes &b) {
@@ -81,25 +82,28 @@ void OperandMemory::poison() {
   for (size_t i = 0; i < extents.size(); ++i) {
     if (!poisoned[i])
       continue;
-    if (extents[i].bytesOfElement == 1) {
+    if (extents[i].bytesOfElement == 1)
       std::memset(places[i], int(kPoisonByte), extents[i].size);
-      continue;
-    }
-    std::fill_n(reinterpret_cast<uint32_t *>(places[i]), extents[i].size / 4, kPoison);
+    else if (extents[i].bytesOfElement == 2)
+      std::fill_n(reinterpret_cast<uint16_t *>(places[i]), extents[i].size / 2, kPoisonHalf);
+    else
+      std::fill_n(reinterpret_cast<uint32_t *>(places[i]), extents[i].size / 4, kPoison);
   }
 }
 
 int64_t OperandMemory::firstUnwritten(size_t i) const {
-  size_t bytes = extents[i].bytesOfElement;
   if (!poisoned[i])
     return -1;
-  if (bytes == 1) {
-    auto *end = places[i] + extents[i].size, *at = std::find(places[i], end, kPoisonByte);
-    return at == end ? -1 : at - places[i];
-  }
-  auto *begin = reinterpret_cast<uint32_t *>(places[i]), *end = begin + extents[i].size / 4;
-  auto *at = std::find(begin, end, kPoison);
-  return at == end ? -1 : (at - begin) * 4 / static_cast<int64_t>(bytes);
+  auto find = [&](auto pattern) -> int64_t {
+    auto *begin = reinterpret_cast<decltype(pattern) *>(places[i]);
+    auto *end = begin + extents[i].size / sizeof(pattern);
+    auto *at = std::find(begin, end, pattern);
+    auto bytes = static_cast<int64_t>((at - begin) * sizeof(pattern));
+    return at == end ? -1 : bytes / static_cast<int64_t>(extents[i].bytesOfElement);
+  };
+  return extents[i].bytesOfElement == 1   ? find(kPoisonByte)
+         : extents[i].bytesOfElement == 2 ? find(kPoisonHalf)
+                                          : find(kPoison);
 }
 
 bool OperandMemory::isGuardOverwritten() const {

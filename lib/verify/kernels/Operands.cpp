@@ -2,6 +2,7 @@
 #include "lib/verify/kernels/Operands.h"
 
 #include "dialects/graph/Build.h"
+#include "lib/support/ElementType.h"
 #include "runtime/states/Random.h"
 #include "llvm/ADT/STLExtras.h"
 
@@ -254,7 +255,7 @@ void Noise::draw(const OperandRule &rule, Type type, int64_t count, int64_t widt
   }
   std::vector<float> wide;
   auto *numbers = reinterpret_cast<float *>(to);
-  if (type.isF64()) {
+  if (!type.isF32()) {
     wide.resize(count);
     numbers = wide.data();
   }
@@ -274,6 +275,10 @@ void Noise::draw(const OperandRule &rule, Type type, int64_t count, int64_t widt
   }
   if (type.isF64())
     fill<double>(to, count, [&](int64_t i) { return wide[i]; });
+  else if (type.isF16())
+    fill<uint16_t>(to, count, [&](int64_t i) { return support::floatToHalf(wide[i]); });
+  else if (type.isBF16())
+    fill<uint16_t>(to, count, [&](int64_t i) { return support::floatToBfloat(wide[i]); });
 }
 
 } // namespace llmc::verify

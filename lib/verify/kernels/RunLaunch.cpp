@@ -2,6 +2,7 @@
 #include "lib/verify/kernels/RunLaunch.h"
 
 #include "dialects/graph/Build.h"
+#include "lib/support/ElementType.h"
 #include "lib/support/Error.h"
 #include "lib/verify/kernels/LogSum.h"
 #include "llvm/ADT/STLExtras.h"
@@ -50,6 +51,10 @@ static double readElement(const std::byte *from, Type element, int64_t i) {
     return double(reinterpret_cast<const int64_t *>(from)[i]);
   if (element.isInteger(32))
     return reinterpret_cast<const int32_t *>(from)[i];
+  if (element.isF16())
+    return support::halfToFloat(reinterpret_cast<const uint16_t *>(from)[i]);
+  if (element.isBF16())
+    return support::bfloatToFloat(reinterpret_cast<const uint16_t *>(from)[i]);
   auto byte = double(reinterpret_cast<const uint8_t *>(from)[i]);
   return element.isInteger(1) ? byte != 0 : byte;
 }
