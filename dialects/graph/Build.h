@@ -1,4 +1,5 @@
-// Builds graph ops under short names, so that gradients read like formulas.
+// Builds graph ops under short names, so that gradients read like formulas. Tests:
+// test/dialects/graph/Gradients.cpp (what is built), Sharding.cpp (cloneForTypes).
 #ifndef LLMC_DIALECTS_GRAPH_BUILD_H
 #define LLMC_DIALECTS_GRAPH_BUILD_H
 

@@ -1,4 +1,6 @@
-// Parses the equation of graph.matmul, "bsd,de->bse", and sorts its letters by role.
+// Parses the equation of graph.matmul, "bsd,de->bse", and sorts its letters by role. Tests:
+// test/dialects/graph/invalid.mlir (what is refused), test/passes/6-emit/WritePlanTest.cpp
+// (Equations).
 #ifndef LLMC_DIALECTS_GRAPH_EQUATION_H
 #define LLMC_DIALECTS_GRAPH_EQUATION_H
 

@@ -1,5 +1,6 @@
 // Holds a tensor of the reference interpreter: any element type, as doubles or other scalars
-// (integers up to 2^53 are exact, i1 is 0 or 1), row-major.
+// (integers up to 2^53 are exact, i1 is 0 or 1), row-major. Tests:
+// test/dialects/graph/Formulas.cpp.
 #ifndef LLMC_DIALECTS_GRAPH_TENSOR_H
 #define LLMC_DIALECTS_GRAPH_TENSOR_H
 

@@ -1,5 +1,6 @@
-// Computes on parts of tensors: what a group's members exchange, in double. Test:
-// test/dialects/parallel/CollectivesTest.cpp.
+// Computes on parts of tensors: what a group's members exchange, in double. Tests:
+// test/passes/4-partition/StepTest.cpp, test/passes/5-schedule/RunTest.cpp (all through
+// evaluateStep()).
 #ifndef LLMC_DIALECTS_PARALLEL_COLLECTIVES_H
 #define LLMC_DIALECTS_PARALLEL_COLLECTIVES_H
 

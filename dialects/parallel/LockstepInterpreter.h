@@ -1,4 +1,5 @@
-// Interprets the functions of all stages on all ranks in lock step (used by Evaluate.cpp).
+// Interprets the functions of all stages on all ranks in lock step (used by Evaluate.cpp). Tests:
+// test/passes/3-shard/StepTest.cpp, test/passes/4-partition/StepTest.cpp.
 #ifndef LLMC_DIALECTS_PARALLEL_LOCKSTEPINTERPRETER_H
 #define LLMC_DIALECTS_PARALLEL_LOCKSTEPINTERPRETER_H
 

@@ -1,5 +1,6 @@
 // Builds the pieces of layers: norms, matrices, activations, attention. Each function appends
-// ops to @forward, with locations that carry the module's name in the checkpoint.
+// ops to @forward, with locations that carry the module's name in the checkpoint. Tests:
+// test/import/Architectures.cpp (sizes), test/numerics/architectures.py (numbers).
 #ifndef LLMC_LIB_HUGGINGFACE_LAYERS_H
 #define LLMC_LIB_HUGGINGFACE_LAYERS_H
 

@@ -1,4 +1,5 @@
-// Builds the module of a model: @forward, its input, its parameters and their sources.
+// Builds the module of a model: @forward, its input, its parameters and their sources. Tests:
+// test/import/Architectures.cpp, test/import/Models.cpp.
 #ifndef LLMC_LIB_HUGGINGFACE_MODELBUILDER_H
 #define LLMC_LIB_HUGGINGFACE_MODELBUILDER_H
 

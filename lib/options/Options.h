@@ -1,5 +1,6 @@
 // Holds everything that a compilation can be asked for. The tools fill in one struct, and the
-// pipeline passes each phase its part.
+// pipeline passes each phase its part. Tests: test/numerics/counts.py (what the sizes give),
+// test/numerics/refusals.py.
 #ifndef LLMC_LIB_OPTIONS_OPTIONS_H
 #define LLMC_LIB_OPTIONS_OPTIONS_H
 

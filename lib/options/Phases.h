@@ -1,5 +1,5 @@
 // Lists the phases of a compilation, in order. Options, dumps and the help text derive from this
-// list, which is the only one.
+// list, which is the only one. Tests: test/numerics/tool.py (phases, dumps).
 #ifndef LLMC_LIB_OPTIONS_PHASES_H
 #define LLMC_LIB_OPTIONS_PHASES_H
 

@@ -1,5 +1,6 @@
 // Reads and writes dumps: the IR that a run of the compiler left at a phase boundary, with the
-// options of that run. docs/ has the form of the IR at each boundary.
+// options of that run. docs/ has the form of the IR at each boundary. Tests: test/numerics/tool.py
+// (phases), test/numerics/refusals.py (dump_says_itself, dump_contradicted, foreign_ir).
 #ifndef LLMC_LIB_PIPELINE_DUMP_H
 #define LLMC_LIB_PIPELINE_DUMP_H
 

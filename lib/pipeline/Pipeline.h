@@ -1,4 +1,5 @@
-// Compiles a model into a plan, phase by phase.
+// Compiles a model into a plan, phase by phase. Tests: test/passes/4-partition/RealModelTest.cpp,
+// test/numerics/tool.py (phases, dumps).
 #ifndef LLMC_LIB_PIPELINE_PIPELINE_H
 #define LLMC_LIB_PIPELINE_PIPELINE_H
 

@@ -1,6 +1,7 @@
 // Cuts the bytes that the entries of one stage access into intervals: ranges of which every access
 // covers all bytes or none. The cut is made once, so that an analysis of the step works on interval
-// numbers instead of cutting ranges at each access.
+// numbers instead of cutting ranges at each access. Tests:
+// test/planfile/CheckRandomTest.cpp (PeakLiveBytesEqualsCounting, HappensBeforeEqualsReachability).
 #ifndef LLMC_LIB_PLANFILE_CHECKBYTES_H
 #define LLMC_LIB_PLANFILE_CHECKBYTES_H
 

@@ -1,4 +1,5 @@
-// Maps element types of a plan to those of files (lib/support/ElementType.h).
+// Maps element types of a plan to those of files (lib/support/ElementType.h). Tests:
+// test/runtime/PlanFileTest.cpp (BoundsOfQuantisedSources), test/runtime/WeightsTest.cpp.
 #ifndef LLMC_LIB_PLANFILE_ELEMENTS_H
 #define LLMC_LIB_PLANFILE_ELEMENTS_H
 

@@ -1,4 +1,6 @@
-// Reads the program that an executable made by `llmc compile` carries.
+// Reads the program that an executable made by `llmc compile` carries. Tests:
+// test/runtime/TrainerTest.cpp (AFlippedBitIsRefused), test/numerics/refusals.py (flipped_bit,
+// program_as_model).
 #ifndef LLMC_LIB_PLANFILE_EMBEDDEDPROGRAM_H
 #define LLMC_LIB_PLANFILE_EMBEDDEDPROGRAM_H
 

@@ -1,5 +1,6 @@
 // Expands the plan's instructions by the tables of all stages, for the checkers and reports: the
-// bytes that each accesses, and which sends, receives and collectives meet.
+// bytes that each accesses, and which sends, receives and collectives meet. Tests:
+// test/planfile/CheckRandomTest.cpp, CheckPlanTest.cpp, ChunkTest.cpp.
 #ifndef LLMC_LIB_PLANFILE_TRACE_H
 #define LLMC_LIB_PLANFILE_TRACE_H
 

@@ -1,4 +1,5 @@
-// Formats tables and numbers for people.
+// Formats tables and numbers for people. Tests: test/planfile/ReportTest.cpp
+// (TextNamesWhatMatters).
 #ifndef LLMC_LIB_REPORT_TEXT_H
 #define LLMC_LIB_REPORT_TEXT_H
 

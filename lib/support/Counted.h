@@ -1,4 +1,4 @@
-// Formats counts of things for people.
+// Formats counts of things for people. Tests: test/numerics/tool.py (inspected).
 #ifndef LLMC_LIB_SUPPORT_COUNTED_H
 #define LLMC_LIB_SUPPORT_COUNTED_H
 

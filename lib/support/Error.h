@@ -1,4 +1,5 @@
-// Represents errors as values, for code that does not use MLIR.
+// Represents errors as values, for code that does not use MLIR. Tests: test/runtime/FilesTest.cpp
+// (MalformedHeaders: errors as values of readers).
 #ifndef LLMC_LIB_SUPPORT_ERROR_H
 #define LLMC_LIB_SUPPORT_ERROR_H
 

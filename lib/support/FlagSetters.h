@@ -1,5 +1,5 @@
 // Makes setters for the flags of a FlagTable. A field is a pointer to a member of the options, or a
-// function from them to a reference.
+// function from them to a reference. Tests: test/runtime/FlagTableTest.cpp.
 #ifndef LLMC_LIB_SUPPORT_FLAGSETTERS_H
 #define LLMC_LIB_SUPPORT_FLAGSETTERS_H
 

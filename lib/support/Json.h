@@ -1,4 +1,5 @@
-// Wraps nlohmann's JSON without exceptions.
+// Wraps nlohmann's JSON without exceptions. Tests: test/import/Refusals.cpp (Config),
+// test/fuzz/Plan.cpp (a name that is not UTF-8).
 #ifndef LLMC_LIB_SUPPORT_JSON_H
 #define LLMC_LIB_SUPPORT_JSON_H
 

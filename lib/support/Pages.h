@@ -1,4 +1,4 @@
-// Releases the memory of mapped files.
+// Releases the memory of mapped files. Tests: test/import/Storage.cpp (Large).
 #ifndef LLMC_LIB_SUPPORT_PAGES_H
 #define LLMC_LIB_SUPPORT_PAGES_H
 

@@ -1,4 +1,4 @@
-// Prepares the standard streams of a process.
+// Prepares the standard streams of a process. Tests: test/numerics/failures.py (standard_streams).
 #ifndef LLMC_LIB_SUPPORT_STREAMS_H
 #define LLMC_LIB_SUPPORT_STREAMS_H
 

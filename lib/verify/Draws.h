@@ -1,5 +1,5 @@
 // Verifies models, meshes, batches and schedules that are drawn from a seed (`llmc verify`
-// without a model).
+// without a model). Tested by test/numerics/verify.py (draws).
 #ifndef LLMC_LIB_VERIFY_DRAWS_H
 #define LLMC_LIB_VERIFY_DRAWS_H
 

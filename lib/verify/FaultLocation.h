@@ -1,4 +1,6 @@
-// Describes where a wrong number was computed.
+// Describes where a wrong number was computed. Reads what it is given and changes nothing. No test
+// reads the sentence; test/verify/fromfile/FromFileTest.cpp (APlainVerificationSaysWhere) has it
+// made.
 #ifndef LLMC_LIB_VERIFY_FAULTLOCATION_H
 #define LLMC_LIB_VERIFY_FAULTLOCATION_H
 

@@ -1,4 +1,5 @@
 // Interprets the IR at every phase boundary and compares the outcome with the imported model's.
+// Tested by test/numerics/verify.py (borders) and test/numerics/edits.py (noticed).
 #ifndef LLMC_LIB_VERIFY_PHASEBOUNDARIES_H
 #define LLMC_LIB_VERIFY_PHASEBOUNDARIES_H
 

@@ -1,4 +1,5 @@
-// Provides what this phase asks of a matmul's equation.
+// Provides what this phase asks of a matmul's equation. Tests:
+// test/passes/1-raise/split-fused-weights.mlir, fold-shapes.mlir.
 #ifndef LLMC_PASSES_RAISE_EQUATION_H
 #define LLMC_PASSES_RAISE_EQUATION_H
 

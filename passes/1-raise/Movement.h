@@ -1,4 +1,5 @@
-// Describes values as strided reads of other values: reshaped, transposed, repeated, scaled.
+// Describes values as strided reads of other values: reshaped, transposed, repeated, scaled. Tests:
+// test/passes/1-raise/raise-attention.mlir (@grouped, @nearly_grouped), raise-rotary.mlir.
 #ifndef LLMC_PASSES_RAISE_MOVEMENT_H
 #define LLMC_PASSES_RAISE_MOVEMENT_H
 

@@ -1,5 +1,5 @@
 // Tracks the parameters of @forward: function arguments bound to a graph.state, which views a
-// graph.source.
+// graph.source. Tests: test/passes/1-raise/fold-views.mlir, normalize-order.mlir.
 #ifndef LLMC_PASSES_RAISE_PARAMETERS_H
 #define LLMC_PASSES_RAISE_PARAMETERS_H
 

@@ -1,4 +1,5 @@
 // Declares the passes of phase 1: from what an exporter wrote to the canonical form of the model.
+// Tests: test/passes/1-raise.
 #ifndef LLMC_PASSES_RAISE_PASSES_H
 #define LLMC_PASSES_RAISE_PASSES_H
 

@@ -1,4 +1,5 @@
-// Collects the patterns that more than one pass of this phase applies.
+// Collects the patterns that more than one pass of this phase applies. Tests:
+// test/passes/1-raise/fold-constants.mlir, fold-shapes.mlir.
 #ifndef LLMC_PASSES_RAISE_PATTERNS_H
 #define LLMC_PASSES_RAISE_PATTERNS_H
 

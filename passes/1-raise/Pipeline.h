@@ -1,3 +1,5 @@
+// Builds phase 1, the passes that bring an imported model into its canonical form. Tests:
+// test/passes/1-raise/RaiseTest.cpp.
 #ifndef LLMC_PASSES_RAISE_PIPELINE_H
 #define LLMC_PASSES_RAISE_PIPELINE_H
 

@@ -1,4 +1,5 @@
 // Declares the passes of phase 2: from a model's forward function to the two functions of a step.
+// Tests: test/passes/2-train.
 #ifndef LLMC_PASSES_TRAIN_PASSES_H
 #define LLMC_PASSES_TRAIN_PASSES_H
 

@@ -1,3 +1,5 @@
+// Builds phase 2, the passes that make a training step of a model. Tests:
+// test/passes/2-train/GradientTest.cpp, UpdateTest.cpp.
 #ifndef LLMC_PASSES_TRAIN_PIPELINE_H
 #define LLMC_PASSES_TRAIN_PIPELINE_H
 

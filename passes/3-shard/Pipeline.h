@@ -1,3 +1,4 @@
+// Builds phase 3. Tests: test/passes/3-shard/StepTest.cpp, ShardingTest.cpp.
 #ifndef LLMC_PASSES_SHARD_PIPELINE_H
 #define LLMC_PASSES_SHARD_PIPELINE_H
 

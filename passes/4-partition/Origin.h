@@ -1,5 +1,7 @@
 // Records why a collective exists, for reports: a dictionary {tactic, rule, node} and, where known,
-// {seed (where the tactic began), moved (where the reduction was moved), tensors}.
+// {seed (where the tactic began), moved (where the reduction was moved), tensors}. Tests:
+// test/passes/4-partition/insert-reshards.mlir (makeOrigin), describe-ops.mlir,
+// test/numerics/counts.py (origins).
 #ifndef LLMC_PASSES_PARTITION_ORIGIN_H
 #define LLMC_PASSES_PARTITION_ORIGIN_H
 

@@ -1,3 +1,4 @@
+// Builds phase 4. Tests: test/passes/4-partition/StepTest.cpp, RealModelTest.cpp.
 #ifndef LLMC_PASSES_PARTITION_PIPELINE_H
 #define LLMC_PASSES_PARTITION_PIPELINE_H
 

@@ -1,4 +1,4 @@
-// Finds the pipeline stages of ops of @micro.
+// Finds the pipeline stages of ops of @micro. Tests: test/passes/4-partition/split-stages.mlir.
 #ifndef LLMC_PASSES_PARTITION_STAGES_H
 #define LLMC_PASSES_PARTITION_STAGES_H
 

@@ -1,4 +1,5 @@
-// Answers questions about the buffers of a plan.
+// Answers questions about the buffers of a plan. Tests: test/passes/5-schedule/write-first.mlir,
+// assign-arena.mlir.
 #ifndef LLMC_PASSES_SCHEDULE_BUFFERS_H
 #define LLMC_PASSES_SCHEDULE_BUFFERS_H
 

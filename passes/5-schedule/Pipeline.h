@@ -1,3 +1,4 @@
+// Builds phase 5. Tests: test/passes/5-schedule/RunTest.cpp, PlanTest.cpp.
 #ifndef LLMC_PASSES_SCHEDULE_PIPELINE_H
 #define LLMC_PASSES_SCHEDULE_PIPELINE_H
 

@@ -1,4 +1,5 @@
-// Defines the streams of a rank, and allocates the events that order them.
+// Defines the streams of a rank, and allocates the events that order them. Tests:
+// test/passes/5-schedule/stream-collectives.mlir, build-table-messages.mlir.
 #ifndef LLMC_PASSES_SCHEDULE_STREAMS_H
 #define LLMC_PASSES_SCHEDULE_STREAMS_H
 

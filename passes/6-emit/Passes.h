@@ -1,4 +1,5 @@
 // Declares and registers the passes of phase 6, which emit kernels for the launches of a plan.
+// Tests: test/passes/6-emit.
 #ifndef LLMC_PASSES_EMIT_PASSES_H
 #define LLMC_PASSES_EMIT_PASSES_H
 

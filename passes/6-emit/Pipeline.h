@@ -1,3 +1,4 @@
+// Builds phase 6. Tests: test/passes/6-emit/WritePlanTest.cpp.
 #ifndef LLMC_PASSES_EMIT_PIPELINE_H
 #define LLMC_PASSES_EMIT_PIPELINE_H
 

@@ -1,4 +1,5 @@
-// Reads the clock with which the runtime measures.
+// Reads the clock with which the runtime measures. The test is test/numerics/traces.py
+// (well_formed).
 #ifndef LLMC_RUNTIME_COMPUTE_CLOCK_H
 #define LLMC_RUNTIME_COMPUTE_CLOCK_H
 

@@ -1,4 +1,5 @@
-// Measures what this machine can do at this moment, which a profile prints beside its times.
+// Measures what this machine can do at this moment, which a profile prints beside its times. No
+// test judges the figures; test/runtime/TraceTest.cpp (NamesTheMembersOfAGroup) prints them.
 #ifndef LLMC_RUNTIME_COMPUTE_MACHINESPEED_H
 #define LLMC_RUNTIME_COMPUTE_MACHINESPEED_H
 

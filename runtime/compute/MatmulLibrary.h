@@ -1,5 +1,6 @@
 // Runs matrix products of oneDNN, which is found with dlopen: the program also runs without
-// it.
+// it. The test is test/runtime/ExecutorTest.cpp (MatmulByLibraryAndByFallback,
+// MatmulOfNarrowTypes).
 #ifndef LLMC_RUNTIME_COMPUTE_MATMULLIBRARY_H
 #define LLMC_RUNTIME_COMPUTE_MATMULLIBRARY_H
 

@@ -1,4 +1,5 @@
-// Pins threads to cores, one each, where that can do no harm.
+// Pins threads to cores, one each, where that can do no harm. The test is
+// test/runtime/ExecutorTest.cpp (PinsOnlyWhereItDoesNoHarm).
 //
 // A program pins its threads only if it has as many as its affinity mask has cores, so that
 // there is nothing to choose and every core gets one; and only if no other program of ours

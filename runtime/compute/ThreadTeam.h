@@ -1,4 +1,5 @@
-// Runs the parts of one instruction in parallel, on a worker thread and its helpers.
+// Runs the parts of one instruction in parallel, on a worker thread and its helpers. The test is
+// test/runtime/ExecutorTest.cpp (LaunchIsSplitOverRows).
 #ifndef LLMC_RUNTIME_COMPUTE_THREADTEAM_H
 #define LLMC_RUNTIME_COMPUTE_THREADTEAM_H
 

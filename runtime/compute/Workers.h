@@ -1,4 +1,5 @@
-// Drives many resumable tasks on a few threads.
+// Drives many resumable tasks on a few threads. The test is test/runtime/ExecutorTest.cpp
+// (RepeatsBitForBit, Blocked).
 //
 // A task runs until it can make no progress; then it sleeps until wake() is called for it.
 // Nothing is polled without need, so if no task runs or is queued and one is unfinished, all

@@ -1,4 +1,5 @@
-// Maps the memory of one rank: one mapping between two guard pages.
+// Maps the memory of one rank: one mapping between two guard pages. The test is
+// test/runtime/ExecutorTest.cpp (Isolation, ArenasLargerThanMemoryAreRefusedWithBothNumbers).
 #ifndef LLMC_RUNTIME_CPU_ARENA_H
 #define LLMC_RUNTIME_CPU_ARENA_H
 

@@ -1,4 +1,5 @@
-// Describes where ranks stand, for messages about failures.
+// Describes where ranks stand, for messages about failures. The test is
+// test/runtime/ExecutorTest.cpp (Blocked).
 #ifndef LLMC_RUNTIME_CPU_BLOCKEDREPORT_H
 #define LLMC_RUNTIME_CPU_BLOCKEDREPORT_H
 

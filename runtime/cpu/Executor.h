@@ -1,6 +1,6 @@
-// Runs the plan on this machine: sets up the ranks, their threads and who observes them, then
-// runs steps. runtime/README.md lists the parts; the tests are ExecutorTest.cpp and others in
-// test/runtime.
+// Runs the plan on this machine: sets up the ranks, their threads and who observes them, then runs
+// steps. runtime/README.md lists the parts; the tests are test/runtime/ExecutorTest.cpp and
+// ChunkTest.cpp.
 #ifndef LLMC_RUNTIME_CPU_EXECUTOR_H
 #define LLMC_RUNTIME_CPU_EXECUTOR_H
 

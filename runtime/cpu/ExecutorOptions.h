@@ -1,4 +1,5 @@
-// Lists what the caller of an Executor chooses.
+// Lists what the caller of an Executor chooses. The tests are test/runtime/ExecutorTest.cpp and
+// AdversaryTest.cpp.
 #ifndef LLMC_RUNTIME_CPU_EXECUTOROPTIONS_H
 #define LLMC_RUNTIME_CPU_EXECUTOROPTIONS_H
 

@@ -1,4 +1,5 @@
-// Names instructions for the tables of --profile and --trace.
+// Names instructions for the tables of --profile and --trace. The test is test/numerics/traces.py
+// (trains: names of launches).
 #ifndef LLMC_RUNTIME_CPU_INSTRUCTIONNAME_H
 #define LLMC_RUNTIME_CPU_INSTRUCTIONNAME_H
 

@@ -1,5 +1,6 @@
 // Runs launches and matrix products on the threads of a worker, each product by the matmul
-// library or by the program's own kernel.
+// library or by the program's own kernel. The test is test/runtime/ExecutorTest.cpp
+// (LaunchIsSplitOverRows, MatmulByLibraryAndByFallback).
 #ifndef LLMC_RUNTIME_CPU_KERNELRUNNER_H
 #define LLMC_RUNTIME_CPU_KERNELRUNNER_H
 

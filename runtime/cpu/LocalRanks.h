@@ -1,5 +1,6 @@
 // Sets up the ranks of this process: stage programs, arenas, shared states, communicators and
-// channels. The other parts of the executor borrow them from here.
+// channels. The other parts of the executor borrow them from here. The tests are
+// test/runtime/ExecutorTest.cpp and WeightsTest.cpp (EqualStatesLieInMemoryOnce).
 #ifndef LLMC_RUNTIME_CPU_LOCALRANKS_H
 #define LLMC_RUNTIME_CPU_LOCALRANKS_H
 

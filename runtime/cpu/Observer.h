@@ -1,4 +1,5 @@
-// Declares what may watch the steps of a StreamEngine. Without an observer nothing is called.
+// Declares what may watch the steps of a StreamEngine. Without an observer nothing is called. The
+// test is test/runtime/TraceTest.cpp.
 #ifndef LLMC_RUNTIME_CPU_OBSERVER_H
 #define LLMC_RUNTIME_CPU_OBSERVER_H
 

@@ -1,4 +1,5 @@
-// Marks bytes that nothing may read, for Adversary.h.
+// Marks bytes that nothing may read, for Adversary.h. The test is test/runtime/AdversaryTest.cpp
+// (UnwrittenBytesArePoison).
 #ifndef LLMC_RUNTIME_CPU_POISON_H
 #define LLMC_RUNTIME_CPU_POISON_H
 

@@ -1,4 +1,5 @@
-// Measures the steps of a StreamEngine for --profile and --trace.
+// Measures the steps of a StreamEngine for --profile and --trace. The test is
+// test/runtime/TraceTest.cpp.
 #ifndef LLMC_RUNTIME_CPU_PROFILER_H
 #define LLMC_RUNTIME_CPU_PROFILER_H
 

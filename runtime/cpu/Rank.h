@@ -1,5 +1,5 @@
 // Holds the state of one rank in this process: its memory, what connects it with its peers, and
-// how far each of its streams has come.
+// how far each of its streams has come. The test is test/runtime/ExecutorTest.cpp (Events).
 //
 // A stream is an in-order queue with its own position in the table of the stage. A `Site` is the
 // instruction at which one stream stands.

@@ -1,6 +1,6 @@
-// Shares states that no instruction writes: they are in memory once for all ranks of the
-// process that hold the same part of the same tensor. The tests are StatesTest.cpp and
-// WeightsTest.cpp in test/runtime.
+// Shares states that no instruction writes: they are in memory once for all ranks of the process
+// that hold the same part of the same tensor. The test is test/runtime/WeightsTest.cpp
+// (EqualStatesLieInMemoryOnce, WrittenStatesStayWithTheirRanks).
 #ifndef LLMC_RUNTIME_CPU_SHAREDSTATES_H
 #define LLMC_RUNTIME_CPU_SHAREDSTATES_H
 

@@ -1,4 +1,5 @@
-// Advances the streams of the ranks over the tables of their stages.
+// Advances the streams of the ranks over the tables of their stages. The tests are
+// test/runtime/ExecutorTest.cpp, MessagesTest.cpp and AdversaryTest.cpp.
 //
 // Nothing blocks inside an instruction: a stream that must wait is left, and its rank is woken
 // when what it waits for may have happened. advance() runs all streams of a rank in their fixed

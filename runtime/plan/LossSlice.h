@@ -1,5 +1,6 @@
 // Finds the part of a training step that its loss needs: the forward passes without the
-// gradients and the update. Executor::evaluate() runs it.
+// gradients and the update. Executor::evaluate() runs it. The test is test/runtime/TrainerTest.cpp
+// (EvaluationChangesNothing, EvaluationAlone).
 #ifndef LLMC_RUNTIME_PLAN_LOSSSLICE_H
 #define LLMC_RUNTIME_PLAN_LOSSSLICE_H
 

@@ -1,6 +1,6 @@
 // Tracks the last writer and the readers since, for each arena byte of one rank. Ranges with
 // equal history form one interval; a write merges the intervals that it covers, so a whole
-// step costs nearly linear time.
+// step costs nearly linear time. The test is test/runtime/AdversaryTest.cpp.
 #ifndef LLMC_RUNTIME_PLAN_SHADOW_H
 #define LLMC_RUNTIME_PLAN_SHADOW_H
 

@@ -1,6 +1,6 @@
 // Finds the values that live in an arena during one step: bytes from the instruction that
 // writes them to the one that overwrites them, and the instructions that read them between.
-// Adversary.h uses it.
+// Adversary.h uses it. The test is test/runtime/AdversaryTest.cpp.
 #ifndef LLMC_RUNTIME_PLAN_VALUES_H
 #define LLMC_RUNTIME_PLAN_VALUES_H
 

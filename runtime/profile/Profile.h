@@ -1,6 +1,7 @@
 // Measures where the time of the steps goes, for those who make kernels faster: by kernel,
 // shape of product and kind of other instruction, then by class, beside what this machine can
-// do. Executor fills it for --profile.
+// do. Executor fills it for --profile. The test is test/runtime/TraceTest.cpp
+// (NamesTheMembersOfAGroup).
 #ifndef LLMC_RUNTIME_PROFILE_PROFILE_H
 #define LLMC_RUNTIME_PROFILE_PROFILE_H
 

@@ -1,6 +1,6 @@
-// Implements the transport `local`: collectives and messages between ranks of one process.
-// Nothing here blocks: a caller posts its part and polls again when it is woken. The tests
-// are CollectivesTest.cpp, MessagesTest.cpp and ExchangeTest.cpp in test/runtime.
+// Implements the transport `local`: collectives and messages between ranks of one process. Nothing
+// here blocks: a caller posts its part and polls again when it is woken. The tests are
+// test/runtime/CollectivesTest.cpp, MessagesTest.cpp and ExchangeTest.cpp.
 #ifndef LLMC_RUNTIME_TRANSPORT_TRANSPORT_H
 #define LLMC_RUNTIME_TRANSPORT_TRANSPORT_H
 

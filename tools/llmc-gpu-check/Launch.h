@@ -1,5 +1,5 @@
 // Builds inputs for a kernel with the shapes of one of the plan's launches, and compares its
-// results.
+// results. Tested by test/cuda/run.py (compared, faults).
 #ifndef LLMC_TOOLS_LLMC_GPU_CHECK_LAUNCH_H
 #define LLMC_TOOLS_LLMC_GPU_CHECK_LAUNCH_H
 

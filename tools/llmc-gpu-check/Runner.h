@@ -1,4 +1,5 @@
-// Runs a kernel on the card and on the CPU and puts the results side by side.
+// Runs a kernel on the card and on the CPU and puts the results side by side. Tested by
+// test/cuda/run.py (compared, faults).
 #ifndef LLMC_TOOLS_LLMC_GPU_CHECK_RUNNER_H
 #define LLMC_TOOLS_LLMC_GPU_CHECK_RUNNER_H
 

@@ -1,5 +1,6 @@
 // Declares the commands of `llmc`. Each returns the exit code and prints its messages: 0 for
-// success, 1 for an error, and verify returns 3 if a check fails.
+// success, 1 for an error, and verify returns 3 if a check fails. Tested by
+// test/numerics/refusals.py and test/hostile.
 #ifndef LLMC_TOOLS_LLMC_COMMANDS_H
 #define LLMC_TOOLS_LLMC_COMMANDS_H
 

@@ -1,4 +1,5 @@
-// Prints MLIR's diagnostics as messages for the user at the terminal.
+// Prints MLIR's diagnostics as messages for the user at the terminal. Tested by
+// test/numerics/refusals.py (said_once).
 #ifndef LLMC_TOOLS_LLMC_DIAGNOSTICS_H
 #define LLMC_TOOLS_LLMC_DIAGNOSTICS_H
 

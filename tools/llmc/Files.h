@@ -1,4 +1,5 @@
-// Lists the files that a command reads and writes, for support::checkOutputConflicts().
+// Lists the files that a command reads and writes, for support::checkOutputConflicts(). Tested by
+// test/numerics/refusals.py (own_input).
 #ifndef LLMC_TOOLS_LLMC_FILES_H
 #define LLMC_TOOLS_LLMC_FILES_H
 

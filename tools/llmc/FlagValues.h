@@ -1,4 +1,5 @@
-// Sets the flags whose values have a syntax of their own: mesh, dims, chips, rates.
+// Sets the flags whose values have a syntax of their own: mesh, dims, chips, rates. Tested by
+// test/numerics/refusals.py (command lines).
 #ifndef LLMC_TOOLS_LLMC_FLAGVALUES_H
 #define LLMC_TOOLS_LLMC_FLAGVALUES_H
 

@@ -1,4 +1,5 @@
-// Declares the commands of `llmc`, and their flags in one table.
+// Declares the commands of `llmc`, and their flags in one table. Tested by
+// test/numerics/refusals.py (command lines).
 #ifndef LLMC_TOOLS_LLMC_FLAGS_H
 #define LLMC_TOOLS_LLMC_FLAGS_H
 

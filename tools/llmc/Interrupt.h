@@ -1,4 +1,5 @@
-// Handles the signals that end llmc.
+// Handles the signals that end llmc. Tested by test/numerics/failures.py
+// (compilation_that_is_stopped).
 #ifndef LLMC_TOOLS_LLMC_INTERRUPT_H
 #define LLMC_TOOLS_LLMC_INTERRUPT_H
 

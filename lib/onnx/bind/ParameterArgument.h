@@ -1,4 +1,5 @@
-// Describes the arguments of @forward that hold stored tensors or parts of them.
+// Describes the arguments of @forward that hold stored tensors or parts of them. Tested by
+// test/import/Learned.cpp and SmallGraphs.cpp (Roles).
 #ifndef LLMC_LIB_ONNX_BIND_PARAMETERARGUMENT_H
 #define LLMC_LIB_ONNX_BIND_PARAMETERARGUMENT_H
 
@@ -11,8 +12,8 @@
 namespace llmc::onnximport {
 
 // Classifies a use of a stored tensor. A tensor that has Plain uses only becomes a constant.
-// Beside: the tensor is combined with an activation, and neither its shape nor its elements show
-// that it is a computed table.
+// WithActivation: the tensor is combined with an activation, and neither its shape nor its elements
+// show that it is a computed table.
 enum class UseKind { Plain, Table, Weight, Bias, Scale, WithActivation };
 
 // Identifies the initial values of a parameter: a stored tensor (index into Model::stored()),
@@ -30,7 +31,7 @@ struct ParameterArgument {
   std::set<UseKind> roles;                         // of all uses
   mlir::BlockArgument value;                    // dims of view.canonicalDims(), f32
   std::set<const ::onnx::NodeProto *> learningNodes; // nodes whose use shows that it is a parameter
-  unsigned copy = 0;                            // as in Source
+  unsigned copy = 0;                            // as in ParameterSource
 
   ParameterSource source() const { return {view.tensor, copy}; }
 };

@@ -1,4 +1,5 @@
-// Recognizes mixtures of experts.
+// Recognizes mixtures of experts. No test expects the refusal; test/fuzz/Nodes.cpp draws such
+// nodes.
 #ifndef LLMC_LIB_ONNX_FILE_EXPERTS_H
 #define LLMC_LIB_ONNX_FILE_EXPERTS_H
 

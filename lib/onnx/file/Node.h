@@ -1,4 +1,5 @@
-// Wraps a node of an ONNX graph, with its attributes by name.
+// Wraps a node of an ONNX graph, with its attributes by name. Tested by test/conformance
+// (attributes of each op) and test/import/Learned.cpp (LostNames: labels).
 #ifndef LLMC_LIB_ONNX_FILE_NODE_H
 #define LLMC_LIB_ONNX_FILE_NODE_H
 

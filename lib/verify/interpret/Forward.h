@@ -1,4 +1,5 @@
-// Runs a model's @forward on the rows of one micro-batch, in double or with dual numbers.
+// Runs a model's @forward on the rows of one micro-batch, in double or with dual numbers. Tested by
+// test/verify/fromfile/FromFileTest.cpp.
 #ifndef LLMC_LIB_VERIFY_INTERPRET_FORWARD_H
 #define LLMC_LIB_VERIFY_INTERPRET_FORWARD_H
 

@@ -1,4 +1,6 @@
-// Declares the plan interpreter's state and class. Internal to PlanInterpreter*.cpp.
+// Declares the plan interpreter's state and class. Internal to PlanInterpreter*.cpp. Tested by
+// test/passes/5-schedule/RunTest.cpp and FlatStatesTest.cpp,
+// test/verify/steps/RepeatedStepsTest.cpp.
 #ifndef LLMC_LIB_VERIFY_INTERPRET_PLANINTERPRETERPARTS_H
 #define LLMC_LIB_VERIFY_INTERPRET_PLANINTERPRETERPARTS_H
 
@@ -154,6 +156,6 @@ std::vector<int64_t> groupOf(parallel::MeshAttr mesh, const Rank &rank, plan::Co
 FailureOr<Tensor> combine(plan::CollectiveOp op, const std::vector<const Tensor *> &parts,
                           size_t index, const std::vector<int64_t> &shape);
 
-} // namespace llmc::verify::machine
+} // namespace llmc::verify::plan_interpreter
 
 #endif // LLMC_LIB_VERIFY_INTERPRET_PLANINTERPRETERPARTS_H

@@ -1,5 +1,6 @@
 // Converts between the states of a module and the tensors of the model's source, through the
-// states' views.
+// states' views. Tested by test/passes/5-schedule/RunTest.cpp,
+// test/verify/fromfile/FromFileTest.cpp and test/verify/OracleTest.cpp.
 #ifndef LLMC_LIB_VERIFY_INTERPRET_SOURCES_H
 #define LLMC_LIB_VERIFY_INTERPRET_SOURCES_H
 

@@ -1,4 +1,5 @@
-// Lists the distinct launches and matrix products of a plan.
+// Lists the distinct launches and matrix products of a plan. Tested by
+// test/verify/kernels/ShapesTest.cpp.
 #ifndef LLMC_LIB_VERIFY_KERNELS_LAUNCHES_H
 #define LLMC_LIB_VERIFY_KERNELS_LAUNCHES_H
 

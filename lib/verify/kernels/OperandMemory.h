@@ -1,4 +1,5 @@
-// Lays out memory for the operands of one launch, which alias as in the plan.
+// Lays out memory for the operands of one launch, which alias as in the plan. Tested by
+// test/verify/kernels/ShapesTest.cpp (FaultOfMachineCode).
 #ifndef LLMC_LIB_VERIFY_KERNELS_OPERANDMEMORY_H
 #define LLMC_LIB_VERIFY_KERNELS_OPERANDMEMORY_H
 

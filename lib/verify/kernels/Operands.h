@@ -1,4 +1,5 @@
-// Draws the operands of a launch: numbers that its body accepts, in several regimes.
+// Draws the operands of a launch: numbers that its body accepts, in several regimes. Tested by
+// test/verify/kernels/ShapesTest.cpp (FaultOfEmitter).
 #ifndef LLMC_LIB_VERIFY_KERNELS_OPERANDS_H
 #define LLMC_LIB_VERIFY_KERNELS_OPERANDS_H
 

@@ -1,4 +1,5 @@
-// Describes parts of a tensor: along each dim all indices or some of them.
+// Describes parts of a tensor: along each dim all indices or some of them. Tested by
+// test/verify/kernels/ShapesTest.cpp and test/verify/LogSumTest.cpp.
 #ifndef LLMC_LIB_VERIFY_KERNELS_REGION_H
 #define LLMC_LIB_VERIFY_KERNELS_REGION_H
 

@@ -1,4 +1,5 @@
-// Evaluates some elements of a launch's results by the reference meaning of its body.
+// Evaluates some elements of a launch's results by the reference meaning of its body. Tested by
+// test/verify/kernels/ShapesTest.cpp.
 #ifndef LLMC_LIB_VERIFY_KERNELS_SAMPLE_H
 #define LLMC_LIB_VERIFY_KERNELS_SAMPLE_H
 

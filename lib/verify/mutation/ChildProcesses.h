@@ -1,4 +1,5 @@
-// Runs work that may crash or hang in child processes that share it.
+// Runs work that may crash or hang in child processes that share it. Tested by
+// test/numerics/ir_mutation.py and catalogue.py.
 #ifndef LLMC_LIB_VERIFY_MUTATION_CHILDPROCESSES_H
 #define LLMC_LIB_VERIFY_MUTATION_CHILDPROCESSES_H
 

@@ -1,5 +1,6 @@
 // Groups instructions of a plan that a mutation must change together: the same instruction in
-// both backward procedures, and the calls of one collective at all stages that it joins.
+// both backward procedures, and the calls of one collective at all stages that it joins. Tested by
+// test/verify/MutantsTest.cpp and test/verify/ChunkMutantsTest.cpp.
 #ifndef LLMC_LIB_VERIFY_MUTATION_INSTRUCTIONCLASSES_H
 #define LLMC_LIB_VERIFY_MUTATION_INSTRUCTIONCLASSES_H
 

@@ -1,4 +1,5 @@
-// Decides that a fault of the IR changes nothing, from the IR and never from a run.
+// Decides that a fault of the IR changes nothing, from the IR and never from a run. Tested by
+// test/numerics/ir_mutation.py.
 #ifndef LLMC_LIB_VERIFY_MUTATION_IREQUIVALENCE_H
 #define LLMC_LIB_VERIFY_MUTATION_IREQUIVALENCE_H
 

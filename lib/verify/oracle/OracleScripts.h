@@ -1,4 +1,5 @@
-// Embeds the scripts of --oracle in the program, which needs no files beside it.
+// Embeds the scripts of --oracle in the program, which needs no files beside it. Tested by
+// test/verify/OracleTest.cpp.
 #ifndef LLMC_LIB_VERIFY_ORACLE_ORACLESCRIPTS_H
 #define LLMC_LIB_VERIFY_ORACLE_ORACLESCRIPTS_H
 

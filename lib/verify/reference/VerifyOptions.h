@@ -1,4 +1,5 @@
-// Declares what a user of `llmc verify` chooses.
+// Declares what a user of `llmc verify` chooses. Tested by test/numerics/verify.py and
+// test/numerics/twin.py.
 #ifndef LLMC_LIB_VERIFY_REFERENCE_VERIFYOPTIONS_H
 #define LLMC_LIB_VERIFY_REFERENCE_VERIFYOPTIONS_H
 

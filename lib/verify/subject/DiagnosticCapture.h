@@ -1,4 +1,5 @@
-// Collects diagnostics for the note of a check.
+// Collects diagnostics for the note of a check. No test reads such notes; test/numerics/edits.py
+// (noticed) makes them.
 #ifndef LLMC_LIB_VERIFY_SUBJECT_DIAGNOSTICCAPTURE_H
 #define LLMC_LIB_VERIFY_SUBJECT_DIAGNOSTICCAPTURE_H
 

@@ -1,4 +1,4 @@
-// Reports the progress of a verification.
+// Reports the progress of a verification. Tested by test/numerics/tool.py (verify_tells).
 #ifndef LLMC_LIB_VERIFY_SUBJECT_PROGRESSPHASE_H
 #define LLMC_LIB_VERIFY_SUBJECT_PROGRESSPHASE_H
 

@@ -1,4 +1,6 @@
-// Runs steps by a plan and its kernels, in this process.
+// Runs steps by a plan and its kernels, in this process. Tested by
+// test/verify/steps/RepeatedStepsTest.cpp (runPlan) and test/verify/StateChecksTest.cpp
+// (initialWeights).
 #ifndef LLMC_LIB_VERIFY_SUBJECT_RUNPLAN_H
 #define LLMC_LIB_VERIFY_SUBJECT_RUNPLAN_H
 

@@ -1,4 +1,6 @@
-// Holds one compilation with the modules of all its phase boundaries.
+// Holds one compilation with the modules of all its phase boundaries. Tested by
+// test/verify/steps/RepeatedStepsTest.cpp (drawStep, drawTrial) and
+// test/passes/5-schedule/RunTest.cpp (compileFrom).
 #ifndef LLMC_LIB_VERIFY_SUBJECT_SUBJECT_H
 #define LLMC_LIB_VERIFY_SUBJECT_SUBJECT_H
 

@@ -1,4 +1,5 @@
-// Recognises a softmax that an exporter writes op by op.
+// Recognises a softmax that an exporter writes op by op. Tests:
+// test/passes/1-raise/raise-attention.mlir (@spelt_softmax, @shifted, @other_sum).
 #ifndef LLMC_PASSES_RAISE_RAISEATTENTION_DECOMPOSEDSOFTMAX_H
 #define LLMC_PASSES_RAISE_RAISEATTENTION_DECOMPOSEDSOFTMAX_H
 

@@ -1,4 +1,5 @@
-// Finds the product, scale, softcap and masks in the operand of an attention's softmax.
+// Finds the product, scale, softcap and masks in the operand of an attention's softmax. Tests:
+// test/passes/1-raise/raise-attention.mlir (@scaled_mask, @softcap, @bounded).
 #ifndef LLMC_PASSES_RAISE_RAISEATTENTION_SCORES_H
 #define LLMC_PASSES_RAISE_RAISEATTENTION_SCORES_H
 

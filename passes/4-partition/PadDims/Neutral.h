@@ -1,3 +1,5 @@
+// Keeps what padding holds out of sums, maxima and other reductions. Inserts ops and erases none.
+// Tests: test/passes/4-partition/pad-dims.mlir, pad-dims-invalid.mlir.
 #ifndef LLMC_PASSES_PARTITION_PADDIMS_NEUTRAL_H
 #define LLMC_PASSES_PARTITION_PADDIMS_NEUTRAL_H
 

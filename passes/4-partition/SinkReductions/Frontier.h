@@ -1,3 +1,6 @@
+// Finds where the partial sums of a block are best reduced, for SinkReductions. Reads the IR and
+// changes nothing. Tests: test/passes/4-partition/sink-reductions.mlir,
+// test/passes/3-shard/ReductionsTest.cpp.
 #ifndef LLMC_PASSES_PARTITION_SINKREDUCTIONS_FRONTIER_H
 #define LLMC_PASSES_PARTITION_SINKREDUCTIONS_FRONTIER_H
 
@@ -5,9 +8,11 @@
 
 namespace llmc {
 
-// Describes where the partial sums of a block over one axis are reduced: where the fewest elements
-// are, then by the fewest reductions, as late as that allows. Frontier.cpp has the graph whose
-// minimum cut this is.
+// Describes the line between the ops of a block that are to work on partial sums over one axis and
+// those that need them reduced. Values that cross it are reduced there. It is the line with the
+// fewest elements to reduce; of such lines one with the fewest reductions; of these the latest. It
+// is the minimum cut of the graph in Frontier.cpp. Its pointers are into the block: they hold until
+// an op or operand of it is changed.
 struct Frontier {
   // Lists the ops that are to work on partial sums, in the block's order, with their partial
   // operands. A reshard without operands is one that is to reduce over the axis no longer.

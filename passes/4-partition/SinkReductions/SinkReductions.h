@@ -1,3 +1,6 @@
+// Declares the steps of SinkReductions and what they ask of ops. Functions that begin with get, is,
+// ends, makes, same, uses, collect or match only read the IR; all others change it in place. Tests:
+// test/passes/4-partition/sink-reductions.mlir.
 #ifndef LLMC_PASSES_PARTITION_SINKREDUCTIONS_SINKREDUCTIONS_H
 #define LLMC_PASSES_PARTITION_SINKREDUCTIONS_SINKREDUCTIONS_H
 

@@ -1,3 +1,6 @@
+// Declares the steps of SplitStages: they rewrite the sums of @micro in place and write the stages'
+// functions beside @micro and @update, which the pass erases at the end. Tests:
+// test/passes/4-partition/split-stages.mlir, split-stages-invalid.mlir.
 #ifndef LLMC_PASSES_PARTITION_SPLITSTAGES_SPLITSTAGES_H
 #define LLMC_PASSES_PARTITION_SPLITSTAGES_SPLITSTAGES_H
 
@@ -49,10 +52,10 @@ using StageSums = std::map<unsigned, llvm::SmallVector<std::pair<int64_t, mlir::
 // returns them; the return keeps the first. Leaves a result alone that is no acc + terms.
 StageSums splitAccumulators(mlir::func::FuncOp micro, int64_t stages);
 
-// Writes forward_K and backward_K for @micro, or forward_K for @forward; fills in `families`. Emits
-// an error and fails on S1, S2 or S3.
+// Writes forward_K and backward_K for @micro, or forward_K for @forward; fills in
+// split.stateGroups. Emits an error and fails on S1, S2 or S3.
 mlir::LogicalResult splitMicro(mlir::func::FuncOp micro, StageSplit &split);
-// Writes update_K for @update; needs the `families` of splitMicro(). Emits an error and fails on
+// Writes update_K for @update; needs the stateGroups of splitMicro(). Emits an error and fails on
 // S4.
 mlir::LogicalResult splitUpdate(mlir::func::FuncOp update, StageSplit &split);
 

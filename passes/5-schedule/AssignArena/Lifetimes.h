@@ -9,7 +9,7 @@ namespace llmc {
 
 // Holds the happens-before order of the instructions of one procedure: those of a stream run one
 // after the other, and a wait runs after the latest record of its event that is issued before it.
-// What stream 0 did in earlier procedures has ended before anything that stream 0 does here.
+// Stream 0 ends each procedure before it begins the next; other streams may lag behind it.
 class ProcedureOrder {
 public:
   explicit ProcedureOrder(plan::ProcedureOp procedure);
@@ -18,8 +18,8 @@ public:
   int64_t streamOf(int64_t instruction) const { return streams[instruction]; }
   // Returns whether instruction `a` has always ended when `b` begins.
   bool isBefore(int64_t a, int64_t b) const { return clocks[b][streams[a]] > a; }
-  // Returns whether `a` begins after all instructions of stream 0 in earlier procedures, and ends
-  // before stream 0 leaves the procedure.
+  // Returns whether `a` runs while stream 0 is in this procedure: `a` waits for stream 0 to come
+  // here from earlier procedures (or is on stream 0), and stream 0 waits for `a` before it goes on.
   bool isInside(int64_t a) const {
     return (streams[a] == 0 || clocks[a][0] > 0) && end[streams[a]] > a;
   }
@@ -39,6 +39,7 @@ struct BufferUses {
   void add(int64_t instruction, int64_t stream);
   // Returns whether every touch has ended before each of `other` begins.
   bool endBefore(const BufferUses &other, const ProcedureOrder &order) const;
+  // Returns whether every touch is inside, as ProcedureOrder::isInside() defines it.
   bool isInside(const ProcedureOrder &order) const;
 };
 

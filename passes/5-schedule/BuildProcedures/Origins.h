@@ -1,4 +1,5 @@
-// Describes what instructions are for, from locations and the origins of collectives.
+// Describes what instructions are for, from locations and the origins of collectives. Tests:
+// test/passes/5-schedule/build-procedures.mlir.
 #ifndef LLMC_PASSES_SCHEDULE_BUILDPROCEDURES_ORIGINS_H
 #define LLMC_PASSES_SCHEDULE_BUILDPROCEDURES_ORIGINS_H
 

@@ -1,5 +1,5 @@
 // Emits attention of few queries: each iterates over its keys alone, with vectors along the
-// head.
+// head. Cases: test/passes/6-emit/AttentionCases.cpp.
 #ifndef LLMC_PASSES_EMIT_ATTENTION_ATTENTIONROW_H
 #define LLMC_PASSES_EMIT_ATTENTION_ATTENTIONROW_H
 

@@ -1,4 +1,5 @@
-// Describes the geometry of an attention op, and which keys a row sees.
+// Describes the geometry of an attention op, and which keys a row sees. Cases:
+// test/passes/6-emit/AttentionCases.cpp.
 #ifndef LLMC_PASSES_EMIT_ATTENTION_ATTENTIONSHAPE_H
 #define LLMC_PASSES_EMIT_ATTENTION_ATTENTIONSHAPE_H
 

@@ -1,5 +1,6 @@
 // Builds products and transposes of blocks that fit a cache, for attention. Strides are in
-// elements of float32 and known when the kernel is made.
+// elements of float32 and known when the kernel is made. Cases:
+// test/passes/6-emit/AttentionCases.cpp.
 #ifndef LLMC_PASSES_EMIT_ATTENTION_BLOCKPRODUCT_H
 #define LLMC_PASSES_EMIT_ATTENTION_BLOCKPRODUCT_H
 

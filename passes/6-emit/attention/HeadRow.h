@@ -1,4 +1,5 @@
-// Holds rows of one attention head in registers: `dim` floats as vectors.
+// Holds rows of one attention head in registers: `dim` floats as vectors. Cases:
+// test/passes/6-emit/AttentionCases.cpp.
 #ifndef LLMC_PASSES_EMIT_ATTENTION_HEADROW_H
 #define LLMC_PASSES_EMIT_ATTENTION_HEADROW_H
 

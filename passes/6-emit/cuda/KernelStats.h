@@ -7,11 +7,12 @@
 
 namespace llmc::emit {
 
-// Fills registers, stack, spills and shared bytes of `figures.entry` from what `ptxas -v`
-// prints; returns false if the log does not mention it.
+// Fills registers, stack, spills and shared bytes of `figures.entry` from what `ptxas -v` prints.
+// Returns false if the log does not say how many registers the entry uses.
 bool readAssemblerLog(llvm::StringRef log, CudaKernelStats &figures);
 
-// Fills loads and stores of `figures.entry` from the instructions of its PTX body.
+// Adds to the loads and stores of `figures` those of the PTX body of `figures.entry`. Changes
+// nothing if the PTX has no such entry.
 void readAccesses(llvm::StringRef ptx, CudaKernelStats &figures);
 
 } // namespace llmc::emit

@@ -1,4 +1,5 @@
-// Emits a group of graph ops as expressions over the points of one loop nest.
+// Emits a group of graph ops as expressions over the points of one loop nest. Cases:
+// test/passes/6-emit/GroupCases.cpp.
 //
 // Every tensor of the group is an expression at a point of the iteration space: buffers are
 // loaded there, elementwise ops apply their entry, and transposes, slices and broadcasts only

@@ -13,9 +13,10 @@ Type wideType(Type element);
 // Returns the constant of `element` that changes no sum, or no maximum.
 Value identity(Kernel &k, bool isMax, Type element, unsigned width);
 
-// Emits the reductions of one row, where all kept loops are entered. If the last loop in memory
-// is a kept one (a reduction of leading dims), a "row" is a vector of columns, and every value
-// of a row is such a vector.
+// Emits the reductions of one row, where all kept loops are entered, at the insertion point of the
+// group's kernel; the values returned are ops emitted there. If the last loop in memory is a kept
+// one (a reduction of leading dims), a "row" is a vector of columns, and every value of a row is
+// such a vector. Keeps references to `group` and `row`, which must outlive it.
 class Reducer {
 public:
   Reducer(FusedGroup &group, Point &row, unsigned outerLoop, Value outerSize)

@@ -1,5 +1,5 @@
 // Builds one kernel in a small language for emitters: scalars or short vectors, loops, loads and
-// stores through pointers.
+// stores through pointers. Tests: test/passes/6-emit/KernelTest.cpp.
 //
 // Every kernel is `func.func @name(%buffers: !llvm.ptr, %scalars: !llvm.ptr,
 // %begin: i64, %end: i64)` and computes the rows [begin, end) of its outermost loop, so that

@@ -1,4 +1,5 @@
-// Describes the processors that kernels are made for, as far as emitters depend on them.
+// Describes the processors that kernels are made for, as far as emitters depend on them. Tests:
+// test/passes/6-emit/KernelTest.cpp (each target), emit-kernels-cuda.mlir.
 #ifndef LLMC_PASSES_EMIT_KERNEL_KERNELTARGET_H
 #define LLMC_PASSES_EMIT_KERNEL_KERNELTARGET_H
 

@@ -1,5 +1,6 @@
 // Declares the attributes that mark loops and sums of a kernel for the passes that distribute
-// them over threads. Without threads these attributes have no effect.
+// them over threads. Without threads these attributes have no effect. Tests:
+// test/passes/6-emit/map-to-threads*.mlir.
 #ifndef LLMC_PASSES_EMIT_KERNEL_LOOPKINDS_H
 #define LLMC_PASSES_EMIT_KERNEL_LOOPKINDS_H
 

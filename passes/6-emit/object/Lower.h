@@ -1,3 +1,5 @@
+// Compiles a module of kernels to the bytes of a shared object, in process and in three steps.
+// Tests: test/passes/6-emit/KernelTest.cpp (which runs what is made).
 #ifndef LLMC_PASSES_EMIT_OBJECT_LOWER_H
 #define LLMC_PASSES_EMIT_OBJECT_LOWER_H
 

@@ -1,4 +1,5 @@
-// Combines sums and maxima over the threads of a row.
+// Combines sums and maxima over the threads of a row. Tests:
+// test/passes/6-emit/map-to-threads.mlir, ReductionCases.cpp.
 #ifndef LLMC_PASSES_EMIT_SIMT_COMBINE_H
 #define LLMC_PASSES_EMIT_SIMT_COMBINE_H
 

@@ -1,4 +1,5 @@
-// Declares the steps of mapToThreads(), in order. Each leaves a valid function.
+// Declares the steps of mapToThreads(), in order. Each leaves a valid function. Tests:
+// test/passes/6-emit/map-to-threads*.mlir, EdgeCases.cpp.
 #ifndef LLMC_PASSES_EMIT_SIMT_STEPS_H
 #define LLMC_PASSES_EMIT_SIMT_STEPS_H
 
