@@ -107,6 +107,18 @@ TEST(Annotations, Annotations) {
   Annotated thirds;
   thirds.cut(1, "up", 1, 3);
   refused("a cut in three", thirds, {"'up node'", "'up' cut in 3", "tp is 2"});
+  // The squares of the factors of 2^72 - 1 are 1 modulo 2^64, so the product wraps to 2.
+  Annotated wrapped;
+  wrapped.cut(1, "up", 1, 2);
+  auto &pieces = *wrapped.graph.mutable_node(1)
+                      ->mutable_device_configurations(0)
+                      ->mutable_sharding_spec(0)
+                      ->mutable_sharded_dim(0);
+  for (int64_t factor : {27 * 5 * 7 * 13, 19 * 37 * 73, 109 * 17 * 241, 433, 38737})
+    for (int twice = 0; twice < 2; ++twice)
+      pieces.add_simple_sharding()->set_num_shards(factor);
+  refused("a cut in more parts than 64 bits hold", wrapped,
+          {"'up node'", "'up' cut in", "tp is 2"});
   Annotated outside;
   outside.cut(1, "up", 2, 2);
   refused("a cut of a third dim", outside, {"'up node'", "axis 2 of 2"});

@@ -37,9 +37,9 @@ static Result<Shape> sizesOfParts(llvm::ArrayRef<Operand> operands, int64_t size
   int64_t part = split && split->size() == 1 ? split->ints.front() : split ? 0 : 1;
   if (part < 1)
     return error("a part has ", part, " elements, at least 1 is needed");
-  if ((size + part - 1) / part > mostParts)
-    return error("makes ", (size + part - 1) / part, " parts, at most ", mostParts,
-                 " are supported");
+  int64_t count = size / part + (size % part != 0);
+  if (count > mostParts)
+    return error("makes ", count, " parts, at most ", mostParts, " are supported");
   Shape sizes;
   for (int64_t at = 0; at < size; at += part)
     sizes.push_back(std::min(part, size - at));

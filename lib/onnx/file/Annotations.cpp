@@ -90,11 +90,13 @@ private:
     return weight ? tensor : std::nullopt;
   }
 
-  // Returns the number of shards of a dim: the product over its fused pieces.
+  // Returns the number of shards of a dim: the product over its fused pieces, which is more than
+  // any mesh has if it exceeds `most`.
   static int64_t partsOf(const ::onnx::ShardedDimProto &dim) {
+    constexpr int64_t most = 1 << 30;
     int64_t parts = 1;
     for (const auto &piece : dim.simple_sharding())
-      parts *= std::clamp<int64_t>(piece.num_shards(), 1, 1 << 20);
+      parts = std::min(parts * std::clamp<int64_t>(piece.num_shards(), 1, most), most);
     return parts;
   }
 
