@@ -5,6 +5,8 @@
 #include "lib/onnx/bind/View.h"
 #include "lib/onnx/file/WireScan.h"
 
+#include <cmath>
+
 using namespace llmc;
 using namespace llmc::onnximport;
 
@@ -95,6 +97,23 @@ TEST(Folding, Ops) {
   expectInts(node("Transpose", {{"perm", {1, 0}}}), {ints({2, 2}, {1, 2, 3, 4})}, {2, 2},
              {1, 3, 2, 4});
   expectInts(node("ReduceMax", {{"keepdims", {0}}}), {ints({2, 2}, {1, 2, 3, 4})}, {}, {4});
+  // Beyond the numbers that a double holds.
+  constexpr int64_t odd = (int64_t(1) << 60) + 1;
+  expectInts(node("Neg"), {scalar(odd)}, {}, {-odd});
+  expectInts(node("Abs"), {scalar(-odd)}, {}, {odd});
+  expectInts(node("Relu"), {scalar(odd)}, {}, {odd});
+  expectInts(node("Clip"), {scalar(odd + 9), scalar(0), scalar(odd)}, {}, {odd});
+  for (const char *op : {"ReduceMax", "ReduceMin", "ReduceSum", "ReduceProd", "ReduceMean"})
+    expectInts(node(op, {{"keepdims", {0}}}), {ints({1}, {odd})}, {}, {odd});
+  for (const char *op : {"ReduceMax", "ReduceMin", "Max", "Min"}) {
+    HostTensor numbers(Element::F32, {3}), one(Element::F32, {1});
+    numbers.floats = {1, NAN, 2};
+    ::onnx::NodeProto proto = node(op);
+    Node n(proto, 18);
+    auto result = findFold(op)({n, {&numbers, op[0] == 'R' ? nullptr : &one}});
+    EXPECT_TRUE(result && std::isnan(result->front().floats[op[0] == 'R' ? 0 : 1]))
+        << std::string(op) + " keeps a NaN";
+  }
   expectInts(node("Split", {{"axis", {0}}}, 2), {five}, {3}, {10, 11, 12});
   expectInts(node("Unsqueeze"), {ints({2}, {1, 2}), ints({2}, {0, -1})}, {1, 2, 1}, {1, 2});
   expectError(node("Div"), {scalar(1), scalar(0)});

@@ -59,8 +59,9 @@ const llvm::StringMap<Binary> &binaries() {
       {"Div", {[](D a, D b) { return a / b; }, divide, false, true}},
       {"Mod", {[](D a, D b) { return std::fmod(a, b); }, modulo, false, true}},
       {"Pow", {[](D a, D b) { return std::pow(a, b); }, power}},
-      {"Min", {[](D a, D b) { return a < b ? a : b; }, [](I a, I b) { return a < b ? a : b; }}},
-      {"Max", {[](D a, D b) { return a > b ? a : b; }, [](I a, I b) { return a > b ? a : b; }}},
+      // A NaN among the operands is the result.
+      {"Min", {[](D a, D b) { return a < b || a != a ? a : b; }, [](I a, I b) { return a < b ? a : b; }}},
+      {"Max", {[](D a, D b) { return a > b || a != a ? a : b; }, [](I a, I b) { return a > b ? a : b; }}},
       {"Sum", {[](D a, D b) { return a + b; }, [](I a, I b) { return wrap(uint64_t(a) + uint64_t(b)); }}},
       {"Equal", {[](D a, D b) { return D(a == b); }, [](I a, I b) { return I(a == b); }, true}},
       {"Less", {[](D a, D b) { return D(a < b); }, [](I a, I b) { return I(a < b); }, true}},
@@ -76,25 +77,32 @@ const llvm::StringMap<Binary> &binaries() {
   return table;
 }
 
-const llvm::StringMap<double (*)(double)> &unaries() {
+struct Unary {
+  double (*floats)(double);
+  int64_t (*ints)(int64_t) = nullptr; // null if integers are computed as floats
+};
+
+const llvm::StringMap<Unary> &unaries() {
   using D = double;
-  static const llvm::StringMap<double (*)(double)> table = {
-      {"Neg", [](D x) { return -x; }},
-      {"Abs", [](D x) { return std::fabs(x); }},
-      {"Sqrt", [](D x) { return std::sqrt(x); }},
-      {"Reciprocal", [](D x) { return 1 / x; }},
-      {"Exp", [](D x) { return std::exp(x); }},
-      {"Log", [](D x) { return std::log(x); }},
-      {"Sin", [](D x) { return std::sin(x); }},
-      {"Cos", [](D x) { return std::cos(x); }},
-      {"Tanh", [](D x) { return std::tanh(x); }},
-      {"Erf", [](D x) { return std::erf(x); }},
-      {"Sigmoid", [](D x) { return 1 / (1 + std::exp(-x)); }},
-      {"Relu", [](D x) { return x > 0 ? x : 0; }},
-      {"Floor", [](D x) { return std::floor(x); }},
-      {"Ceil", [](D x) { return std::ceil(x); }},
-      {"Round", [](D x) { return std::nearbyint(x); }},
-      {"Sign", [](D x) { return D((x > 0) - (x < 0)); }},
+  using I = int64_t;
+  static const llvm::StringMap<Unary> table = {
+      {"Neg", {[](D x) { return -x; }, [](I x) { return wrap(0 - uint64_t(x)); }}},
+      {"Abs", {[](D x) { return std::fabs(x); },
+               [](I x) { return x < 0 ? wrap(0 - uint64_t(x)) : x; }}},
+      {"Sqrt", {[](D x) { return std::sqrt(x); }}},
+      {"Reciprocal", {[](D x) { return 1 / x; }}},
+      {"Exp", {[](D x) { return std::exp(x); }}},
+      {"Log", {[](D x) { return std::log(x); }}},
+      {"Sin", {[](D x) { return std::sin(x); }}},
+      {"Cos", {[](D x) { return std::cos(x); }}},
+      {"Tanh", {[](D x) { return std::tanh(x); }}},
+      {"Erf", {[](D x) { return std::erf(x); }}},
+      {"Sigmoid", {[](D x) { return 1 / (1 + std::exp(-x)); }}},
+      {"Relu", {[](D x) { return x > 0 ? x : 0; }, [](I x) { return x > 0 ? x : 0; }}},
+      {"Floor", {[](D x) { return std::floor(x); }}},
+      {"Ceil", {[](D x) { return std::ceil(x); }}},
+      {"Round", {[](D x) { return std::nearbyint(x); }}},
+      {"Sign", {[](D x) { return D((x > 0) - (x < 0)); }}},
   };
   return table;
 }
@@ -145,12 +153,17 @@ FoldResult foldBinary(const FoldInput &in) {
 }
 
 FoldResult foldUnary(const FoldInput &in) {
-  auto f = unaries().find(in.node.op())->second;
+  const Unary &rule = unaries().find(in.node.op())->second;
   if (!in.get(0))
     return error("needs an operand");
-  HostTensor out(in.get(0)->element, in.get(0)->shape);
+  const HostTensor &a = *in.get(0);
+  HostTensor out(a.element, a.shape);
+  bool isSigned = !a.isFloat() && a.element != Element::U64; // held as the int64 of its bits
   for (int64_t i = 0, n = out.size(); i < n; ++i)
-    out.set(i, f(in.get(0)->number(i)));
+    if (isSigned && rule.ints)
+      out.set(i, rule.ints(a.ints[i]));
+    else
+      out.set(i, rule.floats(a.number(i)));
   return std::vector<HostTensor>{std::move(out)};
 }
 
@@ -221,17 +234,24 @@ FoldResult foldWhere(const FoldInput &in) {
 FoldResult foldClip(const FoldInput &in) {
   if (!in.get(0))
     return error("needs an operand");
-  for (int i : {1, 2})
-    if (in.get(i) && in.get(i)->size() != 1)
-      return error("bounds must be scalars");
-  double low = in.get(1) ? in.get(1)->number(0)
-                         : in.node.number("min", -std::numeric_limits<double>::infinity());
-  double high = in.get(2) ? in.get(2)->number(0)
-                          : in.node.number("max", std::numeric_limits<double>::infinity());
   HostTensor out = *in.get(0);
+  for (int i : {1, 2})
+    if (in.get(i) && (in.get(i)->size() != 1 || in.get(i)->isFloat() != out.isFloat()))
+      return error("bounds must be scalars of the operand's type");
+  if (!out.isFloat()) {
+    int64_t low = in.get(1) ? in.get(1)->ints[0] : std::numeric_limits<int64_t>::min();
+    int64_t high = in.get(2) ? in.get(2)->ints[0] : std::numeric_limits<int64_t>::max();
+    for (int64_t &x : out.ints)
+      x = std::min(std::max(x, low), high); // high wins where they cross
+    return std::vector<HostTensor>{std::move(out)};
+  }
+  double low = in.get(1) ? in.get(1)->floats[0]
+                         : in.node.number("min", -std::numeric_limits<double>::infinity());
+  double high = in.get(2) ? in.get(2)->floats[0]
+                          : in.node.number("max", std::numeric_limits<double>::infinity());
   for (int64_t i = 0, n = out.size(); i < n; ++i)
-    if (double x = out.number(i); x < low || x > high)
-      out.set(i, std::min(std::max(x, low), high)); // high wins where they cross
+    if (double x = out.floats[i]; x < low || x > high)
+      out.set(i, std::min(std::max(x, low), high));
   return std::vector<HostTensor>{std::move(out)};
 }
 

@@ -13,17 +13,26 @@ namespace {
 
 struct Reduction {
   double start;
-  double (*join)(double, double);
+  double (*floats)(double, double);
+  int64_t (*ints)(int64_t, int64_t); // exact, modulo 2^64
 };
 
 const llvm::StringMap<Reduction> &reductions() {
   using D = double;
+  using I = int64_t;
+  auto plus = [](D a, D b) { return a + b; };
+  auto sum = [](I a, I b) { return I(uint64_t(a) + uint64_t(b)); };
+  constexpr D infinity = std::numeric_limits<D>::infinity();
+  // A NaN among the elements is their largest and their smallest.
   static const llvm::StringMap<Reduction> table = {
-      {"ReduceSum", {0, [](D a, D b) { return a + b; }}},
-      {"ReduceMean", {0, [](D a, D b) { return a + b; }}},
-      {"ReduceProd", {1, [](D a, D b) { return a * b; }}},
-      {"ReduceMax", {-std::numeric_limits<D>::infinity(), [](D a, D b) { return a > b ? a : b; }}},
-      {"ReduceMin", {std::numeric_limits<D>::infinity(), [](D a, D b) { return a < b ? a : b; }}},
+      {"ReduceSum", {0, plus, sum}},
+      {"ReduceMean", {0, plus, sum}},
+      {"ReduceProd", {1, [](D a, D b) { return a * b; },
+                      [](I a, I b) { return I(uint64_t(a) * uint64_t(b)); }}},
+      {"ReduceMax", {-infinity, [](D a, D b) { return a > b || a != a ? a : b; },
+                     [](I a, I b) { return std::max(a, b); }}},
+      {"ReduceMin", {infinity, [](D a, D b) { return a < b || a != a ? a : b; },
+                     [](I a, I b) { return std::min(a, b); }}},
   };
   return table;
 }
@@ -48,17 +57,26 @@ FoldResult foldReduce(const FoldInput &in) {
       shape.push_back(kept.back());
   }
   const Reduction &rule = reductions().find(in.node.op())->second;
-  double start = rule.start;
-  if (a.element == Element::Bool && start < 0)
-    start = 0; // the maximum of no booleans is false
-  std::vector<double> sums(*countElements(kept), start);
-  forEachElement(a.shape, {broadcastStrides(kept, a.shape)},
-                 [&](int64_t n, llvm::ArrayRef<int64_t> at) {
-                   sums[at[0]] = rule.join(sums[at[0]], a.number(n));
-                 });
+  int64_t divisor = in.node.op() == "ReduceMean" ? std::max<int64_t>(count, 1) : 1;
+  Shape to = broadcastStrides(kept, a.shape);
   HostTensor out(a.element, shape);
+  if (a.isFloat()) {
+    std::vector<double> sums(out.size(), rule.start);
+    forEachElement(a.shape, {to}, [&](int64_t n, llvm::ArrayRef<int64_t> at) {
+      sums[at[0]] = rule.floats(sums[at[0]], a.floats[n]);
+    });
+    for (int64_t i = 0; i < out.size(); ++i)
+      out.set(i, sums[i] / divisor);
+    return std::vector<HostTensor>{std::move(out)};
+  }
+  // The maximum of no booleans is false.
+  int64_t start = a.element == Element::Bool && rule.start < 0 ? 0 : truncated(rule.start);
+  std::vector<int64_t> sums(out.size(), start);
+  forEachElement(a.shape, {to}, [&](int64_t n, llvm::ArrayRef<int64_t> at) {
+    sums[at[0]] = rule.ints(sums[at[0]], a.ints[n]);
+  });
   for (int64_t i = 0; i < out.size(); ++i)
-    out.set(i, in.node.op() == "ReduceMean" && count ? sums[i] / count : sums[i]);
+    out.set(i, sums[i] / divisor);
   return std::vector<HostTensor>{std::move(out)};
 }
 
