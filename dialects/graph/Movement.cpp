@@ -70,9 +70,10 @@ EmitClass ConstantOp::getEmitClass() {
 }
 
 LogicalResult IotaOp::verify() {
-  if (static_cast<int64_t>(getDim()) >= getResult().getType().getRank())
-    return emitOpError("C1: dim is ") << getDim() << ", expected less than the rank "
-                                      << getResult().getType().getRank();
+  int64_t dim = getDim(), rank = getResult().getType().getRank();
+  if (dim < 0 || dim >= rank)
+    return emitOpError("C1: dim is ") << dim << ", expected 0 or more and less than the rank "
+                                      << rank;
   return success();
 }
 ShardingRule IotaOp::getShardingRule() {

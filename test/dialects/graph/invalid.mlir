@@ -330,8 +330,17 @@ func.func @f() {
 
 // iota C1
 func.func @f() {
-  // expected-error@+1 {{C1: dim is 1, expected less than the rank 1}}
+  // expected-error@+1 {{C1: dim is 1, expected 0 or more and less than the rank 1}}
   %0 = graph.iota {dim = 1} : () -> tensor<4xi64>
+  return
+}
+
+// -----
+
+// iota C1
+func.func @f() {
+  // expected-error@+1 {{C1: dim is -1, expected 0 or more and less than the rank 1}}
+  %0 = graph.iota {dim = -1} : () -> tensor<4xi64>
   return
 }
 
