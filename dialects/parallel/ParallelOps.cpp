@@ -7,8 +7,8 @@
 using namespace mlir;
 using namespace llmc::parallel;
 
-// Checks C3 of every collective: axes are distinct and in the mesh, and there is at least one.
-// Returns the size of the group.
+// Checks C3 of every collective and of axis_offset: axes are distinct and in the mesh, and there
+// is at least one. Returns the size of the group.
 static FailureOr<int64_t> verifyAxes(Operation *op, ArrayAttr axes) {
   MeshAttr mesh = getMesh(op);
   llvm::StringSet<> seen;
@@ -58,6 +58,8 @@ static LogicalResult verifyScaled(Operation *op, ArrayAttr axes, int64_t dim, bo
                                               << " of " << from << ", got " << to;
   return success();
 }
+
+LogicalResult AxisOffsetOp::verify() { return verifyAxes(*this, getAxes()); }
 
 LogicalResult ReshardOp::verify() {
   int64_t rank = cast<RankedTensorType>(getOperand().getType()).getRank();

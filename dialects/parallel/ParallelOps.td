@@ -195,9 +195,11 @@ def Parallel_AxisOffsetOp : Parallel_Op<"axis_offset", [Pure]> {
     Computes the `offset` operand, in elements, of an op whose indexed dimension is cut over `axes`;
     `stride` is the size of one part.
     Example: `%o = parallel.axis_offset ["tp"] stride 129 : tensor<i64>`
+    Rules: C3 as for the collectives.
   }];
   let arguments = (ins StrArrayAttr:$axes, I64Attr:$stride);
   let results = (outs Graph_Offset:$result);
+  let hasVerifier = 1;
   let assemblyFormat = "$axes `stride` $stride attr-dict `:` type($result)";
 }
 

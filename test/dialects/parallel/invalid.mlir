@@ -243,3 +243,14 @@ func.func @exchanged(%x: tensor<8x2xf32>) {
   return
 }
 }
+
+// -----
+
+// C3 of axis_offset
+module attributes {parallel.mesh = #parallel.mesh<["dp"=2]>} {
+func.func @offset() {
+  // expected-error @+1 {{C3: axis "tp" is not in the mesh}}
+  %0 = parallel.axis_offset ["tp"] stride 4 : tensor<i64>
+  return
+}
+}
