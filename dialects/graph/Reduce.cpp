@@ -74,18 +74,24 @@ static void meaning(ReduceOp op, Inputs<T> inputs, Outputs<T> outputs) {
 LLMC_EVALUATE(ReduceOp)
 LogicalResult ReduceOp::differentiate(OpBuilder &builder, ArrayRef<Value> cotangents,
                                       SmallVectorImpl<Value> &gradients) {
-  if (getKind() == ReduceKind::max)
-    return noGradient(*this, gradients);
-  return setOperandCotangents(*this, builder, cotangents, gradients,
-                              [&](Build &b, Value g, unsigned) {
-                                g = b.cast(g, elementOf(getOperand()));
-                                if (getKind() == ReduceKind::sum)
-                                  return b.unreduce(g, getDims(), shapeOf(getOperand()));
-                                SmallVector<int64_t> kept(shapeOf(getOperand()));
-                                for (int64_t dim : getDims())
-                                  kept[dim] = 1;
-                                return b.mul(b.reshape(b.scale(g, 2), kept), getOperand());
-                              });
+  auto gradient = [&](Build &b, Value g, unsigned) {
+    g = b.cast(g, elementOf(getOperand()));
+    if (getKind() == ReduceKind::sum)
+      return b.unreduce(g, getDims(), shapeOf(getOperand()));
+    SmallVector<int64_t> kept(shapeOf(getOperand()));
+    for (int64_t dim : getDims())
+      kept[dim] = 1;
+    if (getKind() == ReduceKind::sum_squares)
+      return b.mul(b.reshape(b.scale(g, 2), kept), getOperand());
+    // Share the cotangent evenly among equal maxima. Compare in the type of the result, in which
+    // the maximum may have been rounded.
+    Value numbers = b.cast(getOperand(), elementOf(getResult()));
+    Value isLargest = b.compare(numbers, b.reshape(getResult(), kept), Predicate::eq);
+    Value count = b.reduce(b.cast(isLargest, elementOf(g)), ReduceKind::sum, getDims());
+    Value share = b.reshape(b.div(g, count), kept);
+    return b.select(isLargest, share, b.constant(0, elementOf(g)));
+  };
+  return setOperandCotangents(*this, builder, cotangents, gradients, gradient);
 }
 EmitClass ReduceOp::getEmitClass() {
   int64_t rank = getOperand().getType().getRank(), first = rank - getDims().size();

@@ -12,7 +12,7 @@ def Graph_ReduceOp : Graph_ComputeOp<"reduce", ["getEmitClass"]> {
     ```
     Rules: C1 dims are distinct and in range; C2 result shape is the operand's without them;
     C3 element types agree, or both are floats.
-    A maximum passes no gradient (it is used to shift an exponent).
+    Equal maxima share the gradient of a maximum evenly.
   }];
   let arguments = (ins Graph_Tensor:$operand, Graph_ReduceKindAttr:$kind, DenseI64ArrayAttr:$dims);
   let results = (outs Graph_Tensor:$result);

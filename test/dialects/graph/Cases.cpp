@@ -38,8 +38,12 @@ Shape Random::smaller(const Shape &shape) {
 
 Tensor drawTensor(Random &random, const Argument &argument, size_t index) {
   Tensor tensor(argument.shape);
+  Shape order = random.permutation(argument.kind == Argument::Distinct ? tensor.size() : 0);
   for (double &x : tensor.data)
     switch (argument.kind) {
+    case Argument::Distinct:
+      x = (order[&x - tensor.data.data()] - tensor.size() / 2 + 0.5) / 64;
+      break;
     case Argument::Any:
       x = (random.between(-100, 99) + 0.5) / 64 + index / 1024.0;
       break;

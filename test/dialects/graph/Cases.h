@@ -32,7 +32,7 @@ private:
 };
 
 struct Argument {
-  enum Kind { Any, Positive, Fraction, Ids, Logical } kind = Any;
+  enum Kind { Any, Distinct, Positive, Fraction, Ids, Logical } kind = Any;
   Shape shape;
   int64_t bound = 0; // of ids: -2 ... bound + 1 are drawn, so that some are outside
   bool fixed = false; // it gets no gradient

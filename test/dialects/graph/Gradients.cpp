@@ -2,6 +2,7 @@
 #include "Cases.h"
 
 #include <cmath>
+#include <limits>
 
 using namespace mlir;
 
@@ -80,6 +81,7 @@ static void testGradients(Random &random, MLIRContext *context, const Case &test
   for (size_t k = 0, next = 0; k < inputs.size(); ++k) {
     std::string what = test.name + " gradient of operand " + std::to_string(k);
     bool isReal = test.arguments[k].kind == Argument::Any ||
+                  test.arguments[k].kind == Argument::Distinct ||
                   test.arguments[k].kind == Argument::Positive;
     if (!isReal || test.arguments[k].fixed || test.gradient == Case::Zero) {
       EXPECT_TRUE(!flows[k]) << what + " is null";
@@ -92,5 +94,28 @@ static void testGradients(Random &random, MLIRContext *context, const Case &test
 }
 
 TEST_P(OpTest, Gradients) { testGradients(random, context(), GetParam().test); }
+
+// Checks that equal maxima share a gradient evenly, as they do in PyTorch's amax.
+TEST(Gradients, TiedMaxima) {
+  Case test{"reduce max of ties", {{Argument::Any, {2, 4}}},
+            [](OpBuilder &b, Location l, ValueRange v) {
+              return ReduceOp::create(b, l, RankedTensorType::get({2}, b.getF64Type()), v[0],
+                                      ReduceKind::max, ArrayRef<int64_t>{1});
+            }};
+  OwningOpRef<ModuleOp> module = ModuleOp::create(UnknownLoc::get(context()));
+  func::FuncOp func = makeFunction(*module, test);
+  std::vector<bool> flows;
+  bool builtNothing = false;
+  func::FuncOp gradient = gradientOf(*module, func, test, flows, builtNothing);
+  ASSERT_TRUE(gradient && flows == std::vector<bool>{true}) << test.name + " differentiates";
+  constexpr double infinity = std::numeric_limits<double>::infinity();
+  Tensor x({2, 4}), cotangent({2}), expected({2, 4});
+  x.data = {1, 3, 3, 3, -infinity, -infinity, -infinity, -infinity};
+  cotangent.data = {6, 8};
+  expected.data = {0, 2, 2, 2, 2, 2, 2, 2};
+  std::vector<Tensor> got = run(test.name, gradient, {x, cotangent});
+  ASSERT_EQ(got.size(), 1u);
+  expectClose(test.name, got[0], expected, 0);
+}
 
 } // namespace llmc::graph::test
