@@ -2,6 +2,7 @@
 #include "Folder.h"
 #include "GraphBuilder.h"
 
+#include "dialects/graph/GraphAttrs.h"
 #include "lib/onnx/file/DimExpression.h"
 
 #include "mlir/IR/Verifier.h"
@@ -92,6 +93,9 @@ TEST(Infer, Binding) {
   Outcome sum = infer(g, {{"batch", 2}, {"sequence", 3}, {"past_length + sequence", 5}});
   EXPECT_TRUE(sum.message.empty() && sum.outputs["present"].shape[1] == 5)
       << "a sum gives the rest: " + sum.message;
+  Outcome blanks = infer(g, {{" batch ", 2}, {"sequence", 3}, {" past_length + sequence", 5}});
+  EXPECT_TRUE(blanks.message.empty() && blanks.outputs["present"].shape[1] == 5)
+      << "blanks around a name or a sum: " + blanks.message;
   refuses("a sum that does not fit",
           infer(g, {{"batch", 2}, {"sequence", 3}, {"past_length", 1}, {"past_length + sequence", 5}}),
           {"past_length + sequence=5", "is 4"});
@@ -130,6 +134,31 @@ TEST(Infer, Arguments) {
       << "results and batch";
 }
 
+// In training, the size of a whole expression binds its names or is refused.
+TEST(Infer, TrainedSums) {
+  Graph g;
+  g.input("mask", ::onnx::TensorProto::INT64, {"batch", "past_length + sequence"});
+  g.floats("head", {width, 6}, 3);
+  g.node("MatMul", {"x", "head"}, {"logits"});
+  Folder folder;
+  std::string path = folder.write("small.onnx", g.model.SerializeAsString());
+  auto with = [&](std::map<std::string, int64_t> dims, int64_t sequence) {
+    CompileOptions options = optionsFor(2, sequence);
+    options.dims = std::move(dims);
+    MLIRContext context;
+    Outcome out;
+    if (import(context, path, options, out.message))
+      out.message.clear(); // of notes
+    return out;
+  };
+  const char *sum = "past_length + sequence";
+  EXPECT_EQ(with({{sum, 3}}, 3).message, "") << "a sum of the sequence and no past";
+  EXPECT_EQ(with({{" past_length ", 0}, {sum, 3}}, 0).message, "") << "a sum gives the sequence";
+  refuses("a sum and its names", with({{"past_length", 0}, {sum, 20}}, 3),
+          {"'ids'", "length 20", "--seq asks for 3"});
+  refuses("a sum with a past", with({{sum, 20}}, 3), {"'mask'", "20", "3"});
+}
+
 // Sizes in the file; a file that says 0 or less where nothing may be empty.
 TEST(Infer, Fixed) {
   auto ids = [](Graph &g, std::vector<int64_t> dims) {
@@ -156,6 +185,55 @@ TEST(Infer, Fixed) {
   unnamed.graph.mutable_input(0)->mutable_type()->mutable_tensor_type()->mutable_shape()->add_dim();
   refuses("a dim without a name", infer(unnamed, {}), {"ids.1", "--dim ids.1="});
   EXPECT_TRUE(infer(unnamed, {{"ids.1", 3}}).message.empty()) << "a dim by its place";
+}
+
+// A position table limits the sequence of a model without token ids too.
+TEST(Infer, PositionsAlone) {
+  Graph g;
+  g.graph.clear_input();
+  g.graph.clear_node();
+  g.input("y", ::onnx::TensorProto::FLOAT, {"batch", "3", "4"});
+  for (auto [name, value] : {std::pair("first", 0), std::pair("end", 3), std::pair("one", 1)}) {
+    g.ints(name, {value});
+    g.graph.mutable_initializer(g.graph.initializer_size() - 1)->clear_dims();
+  }
+  g.node("Range", {"first", "end", "one"}, {"rows"});
+  g.node("Gather", {"table", "rows"}, {"positions"});
+  g.node("Add", {"y", "positions"}, {"logits"});
+  Folder folder;
+  CompileOptions options;
+  options.infer = true;
+  options.dims = {{"batch", 2}};
+  MLIRContext context;
+  std::string message;
+  auto module = import(context, folder.write("small.onnx", g.model.SerializeAsString()), options,
+                       message);
+  ASSERT_TRUE(bool(module)) << message;
+  auto model = (*module)->getAttrOfType<DictionaryAttr>(graph::kModel);
+  EXPECT_EQ(model.getAs<IntegerAttr>("context").getInt(), words) << "the table's rows";
+}
+
+// Computed values may be larger than the constants that the importer holds.
+TEST(Infer, LargeValues) {
+  Graph g;
+  g.input("wide", ::onnx::TensorProto::FLOAT, {"1", "8192", "8200"});
+  g.ints("pads", {0, 0, 0, 0, 0, 8});
+  g.ints("repeats", {1, 2, 1});
+  g.node("Pad", {"wide", "pads"}, {"padded"});
+  g.node("Tile", {"wide", "repeats"}, {"tiled"});
+  g.floats("head", {width, 6}, 3);
+  g.node("MatMul", {"x", "head"}, {"logits"});
+  for (const char *name : {"padded", "tiled"})
+    g.graph.add_output()->set_name(name);
+  Folder folder;
+  CompileOptions options;
+  options.infer = true;
+  options.dims = {{"batch", 2}, {"sequence", 3}};
+  MLIRContext context;
+  std::string message;
+  auto module = import(context, folder.write("small.onnx", g.model.SerializeAsString()), options,
+                       message);
+  EXPECT_TRUE(bool(module)) << message;
 }
 
 class GivenInference : public testing::TestWithParam<std::vector<std::string>> {};

@@ -339,6 +339,8 @@ for line, words in [
         ([*COMPILE, "--seq", "16", "--seq=16"], ["--seq is given twice"]),
         ([*COMPILE, "--output", "other"], ["--output is given twice, out and other"]),
         ([*COMPILE, "--dim", "batch=2", "--dim", "batch=3"], ["batch is given twice"]),
+        ([*COMPILE, "--dim", "batch=2", "--dim", "batch =3"], ["batch is given twice"]),
+        ([*COMPILE, "--dim", " =2"], ["needs name=value, got ' =2'"]),
         ([*COMPILE, "--dim", "batch=2,"], ["needs name=value, got ''"]),
         ([*COMPILE, "--cuda-kernels", "sm_81"], ["got 'sm_81'", "did you mean 'sm_80'"]),
         ([*COMPILE, "--fast", "1"], ["unknown option '--fast'"]),

@@ -80,9 +80,9 @@ void setMesh(CommandLine &line, const GivenFlag &given, Problems &problems) {
 void addDims(CommandLine &line, const GivenFlag &given, Problems &problems) {
   for (const std::string &part : split(given.value, ',')) {
     size_t equal = part.rfind('=');
-    if (equal == std::string::npos || equal == 0)
+    std::string name = llvm::StringRef(part).take_front(equal).trim().str();
+    if (equal == std::string::npos || name.empty())
       return problems.usage("--dim needs name=value, got '", part, "' in '", given.value, "'");
-    std::string name = part.substr(0, equal);
     auto size = support::readWhole("--dim " + name, part.substr(equal + 1), 0, kMost,
                                    problems); // 0: an empty cache
     if (!line.options.dims.emplace(name, size.value_or(0)).second)

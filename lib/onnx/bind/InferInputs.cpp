@@ -40,23 +40,13 @@ private:
   InputBinding out_;
   llvm::MapVector<llvm::StringRef, std::vector<DimExpression>> dims_;
   Symbols symbols_;
-  std::string leader_;                 // the input whose dim 0 is the batch
-  std::vector<DimExpression> wholes_;  // compound expressions that --dim gives a size
+  std::string leader_; // the input whose dim 0 is the batch
+  WholeDims wholes_;   // compound expressions that --dim gives a size
 
-  // Binds the one unbound name of `dim` so that it has `size`; does nothing if more are unbound.
-  Status want(const DimExpression &dim, int64_t size, const std::string &flag) {
-    auto known = dim.evaluate(symbols_);
-    if (known && *known != size)
-      return error(flag, ": the dimension ", dim.text(), " is ", *known);
-    if (known)
-      return support::ok();
-    if (auto solved = dim.solve(symbols_, size)) {
-      symbols_[solved->first] = solved->second;
-      return support::ok();
-    }
-    return dim.names().size() > 1
-               ? support::ok() // looked at again when its names are bound
-               : Status(error(flag, ": the dimension ", dim.text(), " cannot have this size"));
+  // Binds dim `position` of the tokens to the size that a flag gives.
+  Status want(int position, int64_t size, const char *flag) {
+    Status s = bindDim(dims_[out_.tokens][position], size, symbols_);
+    return s ? support::ok() : Status(error(flag, " ", size, ": ", s.message()));
   }
 
   bool inOutputs(const std::string &name) const {
@@ -75,22 +65,16 @@ private:
         names.insert(dim.names().begin(), dim.names().end());
       }
     for (const auto &[name, size] : options_.dims) {
+      DimExpression dim(name);
       if (size < 0)
         return error("--dim ", name, "=", size, ": must not be negative");
-      if (names.count(name))
-        symbols_[name] = size;
-    }
-    for (const auto &[name, size] : options_.dims) {
-      std::string flag = "--dim " + name + "=" + std::to_string(size);
-      if (names.count(name))
-        continue;
-      DimExpression whole(name);
-      if (!texts.count(whole.text())) {
-        if (inOutputs(name))
-          continue; // dims of outputs are computed
-        return error(flag, ": the inputs have no such dimension, they have ", listOf(names));
-      }
-      wholes_.push_back(whole);
+      if (names.count(dim.text()))
+        symbols_[dim.text()] = size;
+      else if (texts.count(dim.text()))
+        wholes_.push_back({dim, size});
+      else if (!inOutputs(dim.text())) // dims of outputs are computed
+        return error("--dim ", name, "=", size, ": the inputs have no such dimension, they have ",
+                     listOf(names));
     }
     return support::ok();
   }
@@ -109,25 +93,16 @@ private:
                      ": the model has no input of token ids, use --dim");
       return support::ok();
     }
-    const auto &dims = dims_[out_.tokens];
     if (options_.globalBatch)
-      if (Status s = want(dims[0], options_.globalBatch,
-                          "--global-batch " + std::to_string(options_.globalBatch));
-          !s)
+      if (Status s = want(0, options_.globalBatch, "--global-batch"); !s)
         return s;
-    if (options_.sequence)
-      return want(dims[1], options_.sequence, "--seq " + std::to_string(options_.sequence));
-    return support::ok();
+    return options_.sequence ? want(1, options_.sequence, "--seq") : support::ok();
   }
 
   // Solves expressions with given sizes until their names are bound; then reports unbound names.
   Status solveRest() {
-    for (size_t round = 0; round <= wholes_.size(); ++round)
-      for (const DimExpression &whole : wholes_) {
-        int64_t size = options_.dims.at(whole.text());
-        if (Status s = want(whole, size, "--dim " + whole.text() + "=" + std::to_string(size)); !s)
-          return s;
-      }
+    if (Status s = bindWholeDims(wholes_, symbols_); !s)
+      return s;
     std::string missing, command;
     std::set<std::string> seen;
     for (auto &[input, dims] : dims_)

@@ -27,8 +27,8 @@ public:
       : inputs_(inputs), options_(options) {}
 
   Result<InputBinding> run() {
-    for (auto step : {&Binder::chooseTokens, &Binder::bindSequence, &Binder::bindBatch,
-                      &Binder::checkDimNames, &Binder::bindOthers})
+    for (auto step : {&Binder::chooseTokens, &Binder::checkDimNames, &Binder::bindSequence,
+                      &Binder::bindBatch, &Binder::solveWholes, &Binder::bindOthers})
       if (Status s = (this->*step)(); !s)
         return s.takeError();
     return std::move(out_);
@@ -38,7 +38,8 @@ private:
   const GraphInputs &inputs_;
   const CompileOptions &options_;
   InputBinding out_;
-  Symbols symbols_; // of --dim and of the tokens
+  Symbols symbols_;  // of --dim and of the tokens
+  WholeDims wholes_; // compound expressions that --dim gives a size
 
   Status chooseTokens() {
     inputs_.findTokens(out_);
@@ -46,8 +47,12 @@ private:
       return error("no input of integers [batch, sequence] is looked up in an embedding table: "
                    "only models of token ids are supported");
     inputs_.findContext(out_);
-    symbols_.insert(options_.dims.begin(), options_.dims.end());
-    return support::ok();
+    for (const auto &[name, size] : options_.dims)
+      if (DimExpression dim(name); dim.isName())
+        symbols_[dim.text()] = size;
+      else
+        wholes_.push_back({dim, size});
+    return bindWholeDims(wholes_, symbols_);
   }
 
   // Returns the size that the model or --dim gives to a dim of the tokens, 0 if none does.
@@ -121,6 +126,17 @@ private:
       if (!names.count(DimExpression(name).text()))
         return error("--dim ", name, ": the inputs have no such dimension, they have ",
                      list.empty() ? "none" : list);
+    return support::ok();
+  }
+
+  // Solves the expressions that the sizes of the tokens decide; fails for one that stays open.
+  Status solveWholes() {
+    if (Status s = bindWholeDims(wholes_, symbols_); !s)
+      return s;
+    for (const auto &[dim, size] : wholes_)
+      if (!dim.evaluate(symbols_))
+        return error("--dim ", dim.text(), "=", size,
+                     ": several of its names have no size, give one of them too");
     return support::ok();
   }
 

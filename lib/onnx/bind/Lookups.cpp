@@ -138,7 +138,8 @@ void GraphInputs::findTokens(InputBinding &out) const {
 
 void GraphInputs::findContext(InputBinding &out) const {
   for (const Lookup &lookup : lookups_) {
-    if (!lookup.ofPositions || lookup.input == out.tokens || rows(lookup) <= out.context)
+    bool isOfTokens = !lookup.input.empty() && lookup.input == out.tokens;
+    if (!lookup.ofPositions || isOfTokens || rows(lookup) <= out.context)
       continue;
     out.context = rows(lookup);
     out.positionTable = model_.stored()[lookup.table].name;
@@ -161,4 +162,27 @@ DimExpression llmc::onnximport::dimOf(const GraphInputs &inputs, llvm::StringRef
   if (!d.dim_param().empty())
     return DimExpression(d.dim_param());
   return DimExpression(input.str() + "." + std::to_string(position));
+}
+
+Status llmc::onnximport::bindDim(const DimExpression &dim, int64_t size, Symbols &symbols) {
+  auto known = dim.evaluate(symbols);
+  if (known && *known != size)
+    return error("the dimension ", dim.text(), " is ", *known);
+  if (known)
+    return support::ok();
+  if (auto solved = dim.solve(symbols, size)) {
+    symbols[solved->first] = solved->second;
+    return support::ok();
+  }
+  return dim.names().size() > 1
+             ? support::ok()
+             : Status(error("the dimension ", dim.text(), " cannot have this size"));
+}
+
+Status llmc::onnximport::bindWholeDims(const WholeDims &dims, Symbols &symbols) {
+  for (size_t round = 0; round <= dims.size(); ++round)
+    for (const auto &[dim, size] : dims)
+      if (Status s = bindDim(dim, size, symbols); !s)
+        return error("--dim ", dim.text(), "=", size, ": ", s.message());
+  return support::ok();
 }

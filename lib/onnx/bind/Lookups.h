@@ -64,6 +64,13 @@ private:
 // the name "INPUT.POSITION".
 DimExpression dimOf(const GraphInputs &inputs, llvm::StringRef input, int position);
 
+// Binds the one unbound name of `dim` so that it has `size`; does nothing if more are unbound.
+// Fails if the dim has another size or cannot have this one.
+support::Status bindDim(const DimExpression &dim, int64_t size, Symbols &symbols);
+// Binds the names of whole expressions that --dim gives, as far as they can be solved.
+using WholeDims = std::vector<std::pair<DimExpression, int64_t>>;
+support::Status bindWholeDims(const WholeDims &dims, Symbols &symbols);
+
 // Binds the inputs for inference, as bindInputs states; errors do not name the file.
 support::Result<InputBinding> bindInferInputs(const GraphInputs &inputs, const Model &model,
                                               const CompileOptions &options);

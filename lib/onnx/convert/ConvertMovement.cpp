@@ -156,8 +156,8 @@ ConvertResult convertTile(NodeAdaptor &call) {
   for (size_t d = 0; d < from.size(); ++d) {
     apart.append({1, from[d]});
     wide.append({(*repeats)[d], from[d]});
-    if (auto s = checkHostSize(wide); !s)
-      return s.takeError();
+    if (!countElements(wide))
+      return error("repeats ", toText(*repeats), " of shape ", toText(from), " are too many");
     merged.push_back((*repeats)[d] * from[d]);
   }
   Value x = call.build.broadcast(call.build.reshape(call.value(0), apart), wide);
