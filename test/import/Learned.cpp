@@ -194,6 +194,32 @@ TEST(Learned, Untied) {
       << "a table and a head: " + off.notes;
 }
 
+// Checks that a transposed head of 8-bit floats is compared with the table without a read behind
+// the end of the file. Elements of such types are constants.
+TEST(Learned, SmallFloats) {
+  constexpr int64_t rows = 1 << 18; // so that a read of wider words leaves the file's last page
+  Graph g;
+  g.graph.mutable_initializer()->Clear();
+  auto store = [&](const char *name, int64_t first, int64_t second) {
+    auto &tensor = *g.graph.add_initializer();
+    tensor.set_name(name);
+    tensor.set_data_type(::onnx::TensorProto::FLOAT8E4M3FN);
+    tensor.add_dims(first);
+    tensor.add_dims(second);
+    tensor.set_raw_data(std::string(first * second, '\x38')); // ones
+  };
+  store("table", rows, width);
+  store("head", width, rows);
+  Graph::attribute(g.node("Cast", {"x"}, {"y"}), "to", {::onnx::TensorProto::FLOAT});
+  Graph::attribute(g.node("Cast", {"head"}, {"w"}), "to", {::onnx::TensorProto::FLOAT});
+  g.node("MatMul", {"y", "w"}, {"logits"});
+  Outcome got = run(g);
+  EXPECT_EQ(got.message, "");
+  EXPECT_EQ(got.sources, 0u);
+  ASSERT_FALSE(got.logits.data.empty());
+  EXPECT_EQ(got.logits.data[0], width);
+}
+
 // A matrix that is filled with one number was just initialised: each product has its own.
 // One whose elements differ is shared.
 TEST(Learned, FilledMatrices) {

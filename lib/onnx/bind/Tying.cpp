@@ -106,10 +106,12 @@ static bool equalMatrices(const Model &model, const StoredTensor &a, const Store
     return false;
   int width = bitWidth(a.element);
   if (!transposed)
-    return equalBytes(x, y, a.count() * (width / 8));
-  return width == 16   ? equalSwapped<uint16_t>(x, y, a.shape[0], a.shape[1])
+    return equalBytes(x, y, byteCount(a.element, a.count()));
+  return width == 8    ? equalSwapped<uint8_t>(x, y, a.shape[0], a.shape[1])
+         : width == 16 ? equalSwapped<uint16_t>(x, y, a.shape[0], a.shape[1])
          : width == 32 ? equalSwapped<uint32_t>(x, y, a.shape[0], a.shape[1])
-                       : equalSwapped<uint64_t>(x, y, a.shape[0], a.shape[1]);
+         : width == 64 ? equalSwapped<uint64_t>(x, y, a.shape[0], a.shape[1])
+                       : false; // packed elements
 }
 
 std::map<unsigned, View> llmc::onnximport::tiedHeads(const Model &model, const NodeOrder &order,
