@@ -260,9 +260,26 @@ def gemms(cases):
                   activation=activation, transB=1, alpha=0.5)
 
 
+def limits(cases):
+    """Numbers at the ends of a type, where a formula may overflow."""
+    def add(name, op, inputs, outputs=("y",), **attributes):
+        cases.add(name, op, inputs, list(outputs), domain="", **attributes)
+
+    inf = np.inf
+    add("atan_large", "Atan", {"x": np.array([1e30, -3e38, inf, -inf, 2, -1, 0.5, 0], F)})
+    add("asinh_large", "Asinh", {"x": np.array([1e30, -3e38, 2e9, -2, 0], F)})
+    add("acosh_large", "Acosh", {"x": np.array([1e30, 3e38, 2e9, 2, 1], F)})
+    add("quantize_zeros", "DynamicQuantizeLinear", {"x": np.zeros((2, 3), F)},
+        ["y", "scale", "zero"])
+    x = np.array([2**63, 2**63 + 2**62, 2**63 + 2**40, 2**62, 5], np.uint64)
+    for direction, shift in (("RIGHT", 0), ("RIGHT", 1), ("RIGHT", 20), ("RIGHT", 63), ("LEFT", 63)):
+        add(f"shift_{direction.lower()}_{shift}", "BitShift",
+            {"x": x, "by": np.full(5, shift, np.uint64)}, direction=direction)
+
+
 def main():
     cases = Cases()
-    for family in (elementwise, norms, rotary, attention, group_query, standard, gemms):
+    for family in (elementwise, norms, rotary, attention, group_query, standard, gemms, limits):
         family(cases)
     print(len(cases.names), "cases")
 

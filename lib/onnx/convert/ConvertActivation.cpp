@@ -95,11 +95,14 @@ Value halfSum(NodeAdaptor &call, Value x, double sign) {
 Value sinh(NodeAdaptor &call, Value x) { return halfSum(call, x, -1); }
 Value cosh(NodeAdaptor &call, Value x) { return halfSum(call, x, 1); }
 
-// Returns log(x + sqrt(x^2 + sign)).
+// Returns log(x + sqrt(x^2 + sign)), which is log(2 x) where the square would overflow.
 Value logOfRoot(NodeAdaptor &call, Value x, double sign) {
   graph::Build &b = call.build;
-  Value root = make<graph::SqrtOp>(call, b.add(b.mul(x, x), call.scalar(sign)));
-  return make<graph::LogOp>(call, b.add(x, root));
+  Value isLarge = compareTo(call, x, 1e9, graph::Predicate::gt);
+  Value small = b.select(isLarge, call.scalar(2), x);
+  Value root = make<graph::SqrtOp>(call, b.add(b.mul(small, small), call.scalar(sign)));
+  Value log = make<graph::LogOp>(call, b.select(isLarge, x, b.add(small, root)));
+  return b.add(log, b.select(isLarge, call.scalar(M_LN2), call.scalar(0)));
 }
 Value acosh(NodeAdaptor &call, Value x) { return logOfRoot(call, x, -1); }
 Value asinh(NodeAdaptor &call, Value x) {
@@ -111,19 +114,23 @@ Value atanh(NodeAdaptor &call, Value x) {
   return b.mul(make<graph::LogOp>(call, quotient), call.scalar(0.5));
 }
 
-// Halves the angle three times, which brings |x| below tan(pi / 16), where seven terms of the
-// series are exact to a float.
+// Takes 1 / x where |x| > 1, whose square cannot overflow, and halves the angle twice. This brings
+// |x| below tan(pi / 16), where seven terms of the series are exact to a float.
 Value arcTangent(NodeAdaptor &call, Value x) {
   graph::Build &b = call.build;
   Value one = call.scalar(1);
-  for (int i = 0; i < 3; ++i) {
+  Value isLarge = compareTo(call, magnitude(call, x), 1, graph::Predicate::gt);
+  Value right = b.mul(make<graph::SignOp>(call, x), call.scalar(M_PI / 2));
+  x = b.div(b.select(isLarge, one, x), b.select(isLarge, x, one));
+  for (int i = 0; i < 2; ++i) {
     Value root = make<graph::SqrtOp>(call, b.add(b.mul(x, x), one));
     x = b.div(x, b.add(root, one));
   }
   Value square = b.mul(x, x), sum = call.scalar(1.0 / 13);
   for (int k = 11; k >= 1; k -= 2)
     sum = b.sub(call.scalar(1.0 / k), b.mul(sum, square));
-  return b.mul(b.mul(sum, x), call.scalar(8));
+  Value angle = b.mul(b.mul(sum, x), call.scalar(4));
+  return b.select(isLarge, b.sub(right, angle), angle);
 }
 // Returns 2 atan(x / (1 + sqrt(1 - x^2))).
 Value arcSine(NodeAdaptor &call, Value x) {

@@ -142,15 +142,34 @@ ConvertResult convertBitShift(NodeAdaptor &call) {
   Value inside = make<graph::AndOp>(call, build.compare(shift, width, graph::Predicate::lt),
                                     build.compare(shift, zero, graph::Predicate::ge));
   Value factor = powerOfTwo(call, build.select(inside, shift, zero));
+  // The cast of 2^63 saturates, so a shift by 63 is computed in other ways.
+  Value isTop = build.compare(shift, call.scalarLike(63, shift), graph::Predicate::eq);
+  Value top = call.scalarLike(-0x1p63, x), one = call.scalarLike(1, x), two = call.scalarLike(2, x);
   if (direction == "LEFT") {
-    Value moved = wrapToSmall(call, build.mul(x, factor), call.declared(0));
-    return single(build.select(inside, moved, zero));
+    Value moved = build.mul(x, factor);
+    if (bits == 64) { // only the lowest bit stays
+      Value isOdd = build.compare(make<graph::RemOp>(call, x, two), zero, graph::Predicate::ne);
+      moved = build.select(isTop, build.select(isOdd, top, zero), moved);
+    }
+    return single(build.select(inside, wrapToSmall(call, moved, call.declared(0)), zero));
   }
-  // Round toward negative infinity, for negative numbers too.
-  Value negative = build.compare(x, zero, graph::Predicate::lt), one = call.scalarLike(1, x);
-  Value last = build.select(negative, build.sub(factor, one), zero);
-  Value sign = build.select(negative, call.scalarLike(-1, x), zero);
-  return single(build.select(inside, build.div(build.sub(x, last), factor), sign));
+  if (bits == 64) // the quotient by -2^63 is 0 too
+    factor = build.select(isTop, top, factor);
+  Value negative = build.compare(x, zero, graph::Predicate::lt);
+  if (call.declared(0) == Element::U64) {
+    // Shift a number of 2^63 or more by one first, which clears the sign: (x - 2^63) / 2 + 2^62.
+    Value half = build.add(build.div(build.sub(x, top), two), call.scalarLike(0x1p62, x));
+    Value shifts = build.compare(shift, zero, graph::Predicate::gt);
+    Value isLarge = make<graph::AndOp>(call, negative, make<graph::AndOp>(call, inside, shifts));
+    Value rest = powerOfTwo(call, build.select(isLarge, build.sub(shift, one), zero));
+    Value large = build.div(half, rest), small = build.div(x, factor);
+    return single(build.select(isLarge, large, build.select(inside, small, zero)));
+  }
+  // Round toward negative infinity: divide -1 - x, which is not negative where x is.
+  Value minus = call.scalarLike(-1, x);
+  Value quotient = build.div(build.select(negative, build.sub(minus, x), x), factor);
+  Value moved = build.select(negative, build.sub(minus, quotient), quotient);
+  return single(build.select(inside, moved, build.select(negative, minus, zero)));
 }
 
 ConvertResult convertBitwiseNot(NodeAdaptor &call) {

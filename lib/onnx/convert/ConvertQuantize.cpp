@@ -131,7 +131,9 @@ ConvertResult convertDynamicQuantize(NodeAdaptor &call) {
   Value high = maximum(call, build.reduce(flat, graph::ReduceKind::max, {0}), zero);
   Value low = build.neg(build.reduce(build.neg(flat), graph::ReduceKind::max, {0}));
   low = minimum(call, low, zero);
-  Value scale = roundToFloat32(call, build.div(build.sub(high, low), top));
+  Value range = build.sub(high, low); // of zeros alone, the scale is 1
+  range = build.select(build.compare(range, zero, graph::Predicate::eq), top, range);
+  Value scale = roundToFloat32(call, build.div(range, top));
   auto quotient = [&](Value y) { return roundBeforeInteger(call, build.div(y, scale), 8); };
   Value point = make<graph::RoundOp>(call, quotient(build.neg(low)));
   point = minimum(call, maximum(call, point, zero), top);

@@ -143,7 +143,7 @@ int64_t llmc::onnximport::wrapTo(Element element, int64_t value) {
 }
 
 int64_t llmc::onnximport::truncated(double value) {
-  if (std::fabs(value) < 9.2e18)
+  if (value >= -0x1p63 && value < 0x1p63)
     return static_cast<int64_t>(value);
   return value > 0 ? INT64_MAX : std::isnan(value) ? 0 : INT64_MIN; // undefined in C++
 }
