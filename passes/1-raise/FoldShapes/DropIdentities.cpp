@@ -69,10 +69,10 @@ struct ComposeSlices : OpRewritePattern<SliceOp> {
     SmallVector<int64_t> starts, limits, steps;
     for (size_t i = 0; i < op.getStarts().size(); ++i) {
       int64_t start = inner.getStarts()[i], step = inner.getSteps()[i];
-      starts.push_back(start + op.getStarts()[i] * step);
+      int64_t count = shapeOf(op.getResult())[i];
+      starts.push_back(count ? start + op.getStarts()[i] * step : start);
       steps.push_back(op.getSteps()[i] * step);
-      int64_t last = starts.back() + (shapeOf(op.getResult())[i] - 1) * steps.back();
-      limits.push_back(last + 1);
+      limits.push_back(count ? starts.back() + (count - 1) * steps.back() + 1 : start);
     }
     rewriter.replaceOpWithNewOp<SliceOp>(op, op.getType(), inner.getOperand(), starts, limits,
                                          steps);

@@ -266,11 +266,30 @@ struct SinkThroughMatmul : OpRewritePattern<MatmulOp> {
       letters.replace(at, 1, by.str());
   }
 
+  using Split = std::map<char, SmallVector<int64_t, 2>>;
+
+  // Returns the letters that replace each letter of `split`; nullopt if letters run out.
+  static std::optional<std::map<char, std::string>> lettersOf(const Equation &equation,
+                                                              const Split &split) {
+    std::string used = equation.lhs + equation.rhs;
+    std::map<char, std::string> letters;
+    for (const auto &[letter, group] : split) {
+      std::string &by = letters[letter];
+      for (by = letter; by.size() < group.size(); used += by.back()) {
+        char fresh = freshLetter(used);
+        if (!fresh)
+          return std::nullopt;
+        by += fresh;
+      }
+    }
+    return letters;
+  }
+
   LogicalResult matchAndRewrite(MatmulOp op, PatternRewriter &rewriter) const override {
     Equation equation = equationOf(op);
     Side sides[] = {{&equation.lhs, op.getLhs(), mergeOf(op.getLhs())},
                     {&equation.rhs, op.getRhs(), mergeOf(op.getRhs())}};
-    std::map<char, SmallVector<int64_t, 2>> split;
+    Split split;
     for (char letter : equation.result) {
       const auto *left = sides[0].groupOf(letter), *right = sides[1].groupOf(letter);
       bool shared = has(equation.lhs, letter) && has(equation.rhs, letter);
@@ -280,6 +299,9 @@ struct SinkThroughMatmul : OpRewritePattern<MatmulOp> {
     }
     if (split.empty())
       return rewriter.notifyMatchFailure(op, "no dim of the result is merged alike on both sides");
+    auto letters = lettersOf(equation, split);
+    if (!letters)
+      return rewriter.notifyMatchFailure(op, "an equation of all dims has too few letters");
 
     // Compute shapes first: they need the old letters.
     Build build(rewriter, op.getLoc());
@@ -295,11 +317,7 @@ struct SinkThroughMatmul : OpRewritePattern<MatmulOp> {
       if (side.merge)
         side.value = build.reshape(side.merge->source, shape);
     }
-    for (auto &[letter, group] : split) {
-      std::string by(1, letter);
-      for (size_t i = 1; i < group.size(); ++i) {
-        by += freshLetter(equation.lhs + equation.rhs + by);
-      }
+    for (auto &[letter, by] : *letters) {
       expand(equation.lhs, letter, by);
       expand(equation.rhs, letter, by);
       expand(equation.result, letter, by);

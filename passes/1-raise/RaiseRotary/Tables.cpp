@@ -114,8 +114,6 @@ int RotaryTableLanes::compare(const TableLane &a, const TableLane &b) {
     return keyOf(a) == keyOf(b);
   int64_t lanes = count(lanesShape(a)), others = count(lanesShape(b));
   Elements x(left), y(right);
-  if (x.size() / lanes != y.size() / others)
-    return 0;
   bool equal = true, negative = true;
   for (int64_t row = 0; (equal || negative) && row < x.size() / lanes; ++row) {
     double p = x[row * lanes + a.lane], q = y[row * others + b.lane];
@@ -125,7 +123,16 @@ int RotaryTableLanes::compare(const TableLane &a, const TableLane &b) {
   return equal ? 1 : negative ? -1 : 0;
 }
 
+// Returns the sizes in front of the lanes, which decide where a row is used, without leading ones.
+static ArrayRef<int64_t> rowsShape(const TableLane &lane) {
+  return shapeOf(lane.table).drop_back(lane.dims).drop_while([](int64_t size) {
+    return size == 1;
+  });
+}
+
 int RotaryTableLanes::relation(const TableLane &a, const TableLane &b) {
+  if (rowsShape(a) != rowsShape(b))
+    return 0;
   Id left = idOf(a), right = idOf(b);
   if (left == right)
     return 1;

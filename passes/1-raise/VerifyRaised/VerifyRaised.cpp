@@ -18,7 +18,7 @@ namespace llmc {
 namespace {
 
 // Describes a view as a box in the index space of its source: per source dim the first index, the
-// number of indices and their distance.
+// number of indices and their distance, 1 or more.
 struct Box {
   StateOp state;
   SmallVector<std::array<int64_t, 3>> dims;
@@ -50,11 +50,12 @@ std::optional<Box> boxOf(StateOp state, ViewAttr view, ArrayRef<int64_t> shape,
     bool placed = false;
     for (size_t i = 0; !placed && i < source.size(); ++i) {
       auto &[first, count, step] = box.dims[i];
-      if (count != 1 || stride % sourceStrides[i] ||
-          first + (size - 1) * (stride / sourceStrides[i]) >= source[i])
+      int64_t by = stride / sourceStrides[i], last = first + (size - 1) * by;
+      if (count != 1 || stride % sourceStrides[i] || last < 0 || last >= source[i])
         continue;
-      count = size;
-      step = stride / sourceStrides[i];
+      first = std::min(first, last);
+      count = by ? size : 1; // a stride of 0 repeats one index
+      step = std::max<int64_t>(std::abs(by), 1);
       placed = true;
     }
     if (!placed)
@@ -119,8 +120,7 @@ struct VerifyRaised : llmc::impl::VerifyRaisedBase<VerifyRaised> {
       if (!state.getViews())
         continue;
       ArrayRef<int64_t> shape = cast<RankedTensorType>(state.getType()).getShape();
-      if (state.getStacked())
-        shape = shape.drop_front();
+      shape = shape.drop_front(state.getViewedDims());
       for (auto view : state.getViews()->getAsRange<ViewAttr>()) {
         auto source = symbols.lookup<SourceOp>(view.getSource().getValue());
         if (!source)

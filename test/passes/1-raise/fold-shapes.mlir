@@ -109,3 +109,22 @@ func.func @identities(%x: tensor<4x6xf32>) -> tensor<2x6xf32> {
   // CHECK-NEXT: return %[[S]]
   return %5 : tensor<2x6xf32>
 }
+
+// A slice without elements starts and ends where the first one starts.
+// CHECK-LABEL: @no_rows
+func.func @no_rows(%x: tensor<4x6xf32>) -> tensor<0x6xf32> {
+  // CHECK-NEXT: graph.slice %{{.*}} {limits = array<i64: 1, 6>, starts = array<i64: 1, 0>, steps = array<i64: 2, 1>}
+  %0 = graph.slice %x {starts = array<i64: 1, 0>, limits = array<i64: 4, 6>, steps = array<i64: 1, 1>} : (tensor<4x6xf32>) -> tensor<3x6xf32>
+  %1 = graph.slice %0 {starts = array<i64: 3, 0>, limits = array<i64: 3, 6>, steps = array<i64: 2, 1>} : (tensor<3x6xf32>) -> tensor<0x6xf32>
+  return %1 : tensor<0x6xf32>
+}
+
+// An equation of the 29 dims would need more letters than there are.
+// CHECK-LABEL: @many_dims
+func.func @many_dims(%x: tensor<2x2x2x2x2x2x2x2x2x2x2x2x2x2x4xf32>, %y: tensor<2x2x2x2x2x2x2x2x2x2x2x2x2x2x4xf32>) -> tensor<16384x16384xf32> {
+  %0 = graph.reshape %x : (tensor<2x2x2x2x2x2x2x2x2x2x2x2x2x2x4xf32>) -> tensor<16384x4xf32>
+  %1 = graph.reshape %y : (tensor<2x2x2x2x2x2x2x2x2x2x2x2x2x2x4xf32>) -> tensor<16384x4xf32>
+  // CHECK: graph.matmul {{.*}} -> tensor<16384x16384xf32>
+  %2 = graph.matmul "md,ed->me" %0, %1 : (tensor<16384x4xf32>, tensor<16384x4xf32>) -> tensor<16384x16384xf32>
+  return %2 : tensor<16384x16384xf32>
+}

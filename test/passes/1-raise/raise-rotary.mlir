@@ -171,6 +171,25 @@ func.func @nearly(%x: tensor<1x2x3x4xf32>, %t: tensor<2x4xf32> {graph.state = @t
   return %a, %b, %d, %g, %n : tensor<1x2x3x4xf32>, tensor<1x2x3x4xf32>, tensor<1x2x3x4xf32>, tensor<1x2x3x4xf32>, tensor<1x2x3x4xf32>
 }
 
+// Equal numbers that belong to rows in one product and to heads in the other.
+// CHECK-LABEL: @rows_and_heads
+// CHECK-NOT: graph.rotary
+func.func @rows_and_heads(%x: tensor<1x2x2x4xf32>) -> tensor<1x2x2x4xf32> {
+  %cos = graph.constant dense<[[[1.0, 1.0]], [[0.5, 0.8]]]> : tensor<2x1x2xf32>
+  %cos2 = graph.constant dense<[[[1.0, 1.0], [0.5, 0.8]]]> : tensor<1x2x2xf32>
+  %sin = graph.constant dense<[[[0.0, 0.0]], [[0.3, 0.2]]]> : tensor<2x1x2xf32>
+  %a = graph.slice %x {starts = array<i64: 0, 0, 0, 0>, limits = array<i64: 1, 2, 2, 2>, steps = array<i64: 1, 1, 1, 1>} : (tensor<1x2x2x4xf32>) -> tensor<1x2x2x2xf32>
+  %b = graph.slice %x {starts = array<i64: 0, 0, 0, 2>, limits = array<i64: 1, 2, 2, 4>, steps = array<i64: 1, 1, 1, 1>} : (tensor<1x2x2x4xf32>) -> tensor<1x2x2x2xf32>
+  %ac = graph.mul %a, %cos : (tensor<1x2x2x2xf32>, tensor<2x1x2xf32>) -> tensor<1x2x2x2xf32>
+  %bs = graph.mul %b, %sin : (tensor<1x2x2x2xf32>, tensor<2x1x2xf32>) -> tensor<1x2x2x2xf32>
+  %bc = graph.mul %b, %cos2 : (tensor<1x2x2x2xf32>, tensor<1x2x2xf32>) -> tensor<1x2x2x2xf32>
+  %as = graph.mul %a, %sin : (tensor<1x2x2x2xf32>, tensor<2x1x2xf32>) -> tensor<1x2x2x2xf32>
+  %0 = graph.sub %ac, %bs : (tensor<1x2x2x2xf32>, tensor<1x2x2x2xf32>) -> tensor<1x2x2x2xf32>
+  %1 = graph.add %bc, %as : (tensor<1x2x2x2xf32>, tensor<1x2x2x2xf32>) -> tensor<1x2x2x2xf32>
+  %2 = graph.concat %0, %1 {dim = 3 : i64} : (tensor<1x2x2x2xf32>, tensor<1x2x2x2xf32>) -> tensor<1x2x2x4xf32>
+  return %2 : tensor<1x2x2x4xf32>
+}
+
 // The first lanes as one op of the file, the others copied; then others that were rotated too.
 // CHECK-LABEL: @own_op_of_a_part
 // CHECK-SAME: %[[X:[^:]*]]: tensor<1x2x3x6xf32>, %[[C:[^:]*]]: tensor<1x2x2xf32>, %[[S:[^:]*]]: tensor<1x2x2xf32>

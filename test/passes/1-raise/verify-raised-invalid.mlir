@@ -38,6 +38,27 @@ graph.state @a : tensor<2x4xf32> parameter stacked views [#graph.view<@w, 0, [1]
 
 // -----
 
+// Views that repeat an element, run backward, or belong to one expert each.
+graph.source @w : tensor<4xf32> {init = #graph.init_kind<zeros>}
+graph.state @a : tensor<2xf32> parameter views [#graph.view<@w, 1, [0]>]
+// expected-error@+1 {{R2: views elements of 'w' that @a views too}}
+graph.state @b : tensor<3xf32> parameter views [#graph.view<@w, 1, [0]>]
+
+// -----
+
+graph.source @w : tensor<4xf32> {init = #graph.init_kind<zeros>}
+graph.state @a : tensor<2xf32> parameter views [#graph.view<@w, 1, [1]>]
+// expected-error@+1 {{R2: views elements of 'w' that @a views too}}
+graph.state @b : tensor<4xf32> parameter views [#graph.view<@w, 3, [-1]>]
+
+// -----
+
+graph.source @w : tensor<12xf32> {init = #graph.init_kind<zeros>}
+// expected-error@+1 {{R2: views elements of 'w' that @a views too}}
+graph.state @a : tensor<1x2x4xf32> parameter stacked views [#graph.view<@w, 0, [1]>, #graph.view<@w, 3, [1]>]
+
+// -----
+
 func.func @r3(%x: tensor<4xf32> {graph.input = "x"}) -> tensor<4xf32> {
   // expected-error@+1 {{R3: carries no value from layer to layer; a fold without one is no layer}}
   graph.repeat 2 carried() stacked() captured(%x : tensor<4xf32>) {
