@@ -1,5 +1,6 @@
 // Broken files: one message each, never a crash.
 #include "Folder.h"
+#include "GraphBuilder.h"
 
 #include "mlir/IR/Verifier.h"
 #include "onnx-ml.pb.h"
@@ -102,6 +103,27 @@ TEST(Refusals, Onnx) {
       [](auto &graph) { graph.mutable_initializer(3)->set_dims(0, 96),
                         graph.mutable_initializer(3)->set_dims(1, 32); },
       {"node_addmm'", "Gemm"});
+}
+
+// Checks that a choice among weights is refused by the name of its node; one that multiplies no
+// weight is none of experts.
+TEST(Refusals, Experts) {
+  for (bool routed : {true, false}) {
+    Graph g;
+    g.floats("router", {width, 6}, 2);
+    g.floats("experts", {3, 6}, 3);
+    g.ints("k", {3});
+    g.node("MatMul", {"x", "router"}, {"scores"});
+    g.node("TopK", {"scores", "k"}, {"best", "index"}).set_name("choose");
+    g.node("Softmax", {"best"}, {"shares"});
+    if (routed) {
+      g.node("MatMul", {"shares", "experts"}, {"logits"});
+      test::refuses("experts", run(g), {"mixture of experts", "'choose'"});
+    } else {
+      g.node("Add", {"shares", "best"}, {"logits"});
+      EXPECT_EQ(run(g).message, "") << "a choice without experts";
+    }
+  }
 }
 
 TEST(Refusals, External) {
