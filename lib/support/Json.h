@@ -1,5 +1,5 @@
-// Wraps nlohmann's JSON without exceptions. Tests: test/import/Refusals.cpp (Config),
-// test/fuzz/Plan.cpp (a name that is not UTF-8).
+// Wraps nlohmann's JSON without exceptions. Tests: test/runtime/FilesTest.cpp (Json),
+// test/import/Refusals.cpp (Config), test/fuzz/Plan.cpp (a name that is not UTF-8).
 #ifndef LLMC_LIB_SUPPORT_JSON_H
 #define LLMC_LIB_SUPPORT_JSON_H
 
@@ -17,13 +17,19 @@ using OrderedJson = nlohmann::ordered_json;
 // JSON or is nested more than 1000 levels deep.
 inline Result<Json> parseJson(std::string_view text, std::string_view what) {
   // Refuses what could exhaust the stack, for the parser recurses once per level.
-  int depth = 0, deepest = 0;
-  for (char c : text) {
-    depth += (c == '[' || c == '{') - (c == ']' || c == '}');
-    deepest = depth > deepest ? depth : deepest;
+  int depth = 0;
+  bool inString = false;
+  for (size_t i = 0; i < text.size(); ++i) {
+    char c = text[i];
+    if (inString && c == '\\')
+      ++i;
+    else if (c == '"')
+      inString = !inString;
+    else if (!inString)
+      depth += (c == '[' || c == '{') - (c == ']' || c == '}');
+    if (depth > 1000)
+      return error(what, ": JSON is nested more than 1000 levels deep");
   }
-  if (deepest > 1000)
-    return error(what, ": nested too deeply for JSON of ours");
   Json value = Json::parse(text, nullptr, /*allow_exceptions=*/false);
   if (value.is_discarded())
     return error(what, ": not valid JSON");

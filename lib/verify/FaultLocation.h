@@ -1,6 +1,5 @@
-// Describes where a wrong number was computed. Reads what it is given and changes nothing. No test
-// reads the sentence; test/verify/fromfile/FromFileTest.cpp (APlainVerificationSaysWhere) has it
-// made.
+// Describes where a wrong number was computed. Reads what it is given and changes nothing. Tested
+// by test/verify/FaultLocationTest.cpp.
 #ifndef LLMC_LIB_VERIFY_FAULTLOCATION_H
 #define LLMC_LIB_VERIFY_FAULTLOCATION_H
 

@@ -1,5 +1,5 @@
-// Measures what this machine can do at this moment, which a profile prints beside its times. No
-// test judges the figures; test/runtime/TraceTest.cpp (NamesTheMembersOfAGroup) prints them.
+// Measures what this machine can do at this moment, which a profile prints beside its times.
+// Tested by test/runtime/CpuTest.cpp (SpeedIsMeasured).
 #ifndef LLMC_RUNTIME_COMPUTE_MACHINESPEED_H
 #define LLMC_RUNTIME_COMPUTE_MACHINESPEED_H
 

@@ -1,8 +1,9 @@
-// Which kernels a processor gets.
+// Tests which kernels a processor gets, and that its speed is measured.
 #include "lib/planfile/Payload.h"
 #include "lib/support/File.h"
 #include "runtime/compute/Cpu.h"
 #include "runtime/compute/Kernels.h"
+#include "runtime/compute/MachineSpeed.h"
 
 #include <filesystem>
 #include <gtest/gtest.h>
@@ -18,6 +19,16 @@ CpuFeatures featuresOf(std::string_view version) {
     if (one.name == version)
       features.insert(one.needs.begin(), one.needs.end());
   return features;
+}
+
+// Figures of any machine that runs tests: more than a megabyte and a megaflop in a second.
+TEST(Cpu, SpeedIsMeasured) {
+  MachineSpeed speed = measureMachineSpeed(1);
+  EXPECT_EQ(speed.threads, 1u);
+  EXPECT_GT(speed.copyBytesPerSecond, 1e6);
+  EXPECT_LT(speed.copyBytesPerSecond, 1e14);
+  if (speed.matmulFlopsPerSecond != 0)
+    EXPECT_GT(speed.matmulFlopsPerSecond, 1e6);
 }
 
 TEST(Cpu, TakesTheBest) {

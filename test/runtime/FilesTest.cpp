@@ -1,6 +1,7 @@
 // Readers of files that others wrote: no bytes may crash them.
 #include "PlanBuilder.h"
 #include "lib/planfile/Payload.h"
+#include "lib/support/Json.h"
 #include "lib/support/Npy.h"
 #include "lib/support/Safetensors.h"
 
@@ -144,6 +145,18 @@ TEST(ElementTypes, HalfAndBfloat) {
 }
 
 // Element [i, j, k] is 100 i + 10 j + k, the first index fastest.
+// The parser recurses once per level; brackets in strings are no levels.
+TEST(Json, IsNestedAThousandLevelsAtMost) {
+  auto nested = [](size_t levels) { return std::string(levels, '[') + std::string(levels, ']'); };
+  EXPECT_TRUE(bool(support::parseJson(nested(1000), "x")));
+  auto deep = support::parseJson(nested(1001), "config.json");
+  ASSERT_FALSE(bool(deep));
+  EXPECT_EQ(deep.message(), "config.json: JSON is nested more than 1000 levels deep");
+  EXPECT_FALSE(bool(support::parseJson(std::string(1000000, '['), "x")));
+  EXPECT_TRUE(bool(support::parseJson("\"\\\"" + std::string(2000, '[') + "\"", "x")));
+  EXPECT_FALSE(bool(support::parseJson("{\"a\": }", "x")));
+}
+
 TEST(Npy, FortranOrder) {
   TemporaryFolder folder;
   std::vector<int64_t> values, turned;

@@ -1,5 +1,4 @@
-// Recognizes mixtures of experts. No test expects the refusal; test/fuzz/Nodes.cpp draws such
-// nodes.
+// Recognizes mixtures of experts. Tested by test/import/Refusals.cpp.
 #ifndef LLMC_LIB_ONNX_FILE_EXPERTS_H
 #define LLMC_LIB_ONNX_FILE_EXPERTS_H
 

@@ -1,5 +1,4 @@
-// Collects diagnostics for the note of a check. No test reads such notes; test/numerics/edits.py
-// (noticed) makes them.
+// Collects diagnostics for the note of a check. Tested by test/verify/ReportTest.cpp.
 #ifndef LLMC_LIB_VERIFY_SUBJECT_DIAGNOSTICCAPTURE_H
 #define LLMC_LIB_VERIFY_SUBJECT_DIAGNOSTICCAPTURE_H
 

@@ -1,5 +1,5 @@
 // Holds the checks of a verification and renders them as JSON and text. Tested by
-// test/numerics/verify.py and test/verify/InterleavingsTest.cpp.
+// test/verify/ReportTest.cpp.
 #ifndef LLMC_LIB_VERIFY_SUBJECT_REPORT_H
 #define LLMC_LIB_VERIFY_SUBJECT_REPORT_H
 
