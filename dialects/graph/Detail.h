@@ -1,5 +1,5 @@
 // Provides what the implementations of the ops share: index loops, sharding rules, gradients.
-// Tests: test/dialects/graph/Sharding.cpp, Gradients.cpp.
+// Tests: test/dialects/graph/Formulas.cpp, Sharding.cpp, Gradients.cpp.
 #ifndef LLMC_DIALECTS_GRAPH_DETAIL_H
 #define LLMC_DIALECTS_GRAPH_DETAIL_H
 

@@ -56,7 +56,7 @@ json keepWhole(const PlanIndex &book, const Traffic &t, const NamedOp &cause,
           {"parameters", parameters},
           {"memory_bytes", more},
           {"text", text("keep ", parameters.size() == 1 ? "the parameter" : "the parameters",
-                        " that this cut began with whole over ", book.axesText(axes),
+                        " that seeded this cut whole over ", book.axesText(axes),
                         ": no such call, but ", groupDigits(more), " bytes more a rank (",
                         groupDigits(weights),
                         " of them weights, the rest gradients and optimizer state), and every "

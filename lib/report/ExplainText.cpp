@@ -112,7 +112,7 @@ void printWhy(std::ostringstream &out, const json &answer) {
   if (!str(why, "tactic").empty()) {
     out << "tactic      " << str(why, "tactic");
     if (!str(why, "seed").empty())
-      out << ", begun at " << str(why, "seed");
+      out << ", seeded at " << str(why, "seed");
     out << "\n";
   }
   if (!str(why, "rule").empty())
@@ -185,7 +185,7 @@ void printCuts(std::ostringstream &out, const json &cuts) {
     if (cut["seeded_here"].get<bool>())
       out << ", which began here";
     else
-      out << ", begun at " << str(cut, "seed");
+      out << ", seeded at " << str(cut, "seed");
     if (!str(cut, "came_by").empty())
       out << ", came by " << str(cut, "came_by");
     out << "\n";
@@ -286,7 +286,7 @@ std::string kindText(const json &answer) {
       out << "  makes " << str(result, "dtype") << str(result, "layout") << "\n";
     for (const json &cut : node["cuts"])
       out << "  over " << str(cut, "axis") << ": " << str(cut, "rule") << ", tactic "
-          << str(cut, "tactic") << ", begun at " << str(cut, "seed") << "\n";
+          << str(cut, "tactic") << ", seeded at " << str(cut, "seed") << "\n";
   }
   return out.str();
 }

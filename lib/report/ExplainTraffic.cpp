@@ -51,7 +51,7 @@ std::string partitionOf(const PlanIndex &book, const Traffic &t) {
   for (uint32_t axis : t.axes)
     if (axis == book.program.stage_axis)
       return text(made, "; split-stages put the ", t.kind, " before it is used");
-  return text(made, ", who reads it needs it ", needed, ": insert-reshards put a reshard between, localize made it ",
+  return text(made, ", its readers need it ", needed, ": insert-reshards put a reshard between, localize made it ",
               t.kind);
 }
 

@@ -1,5 +1,6 @@
 // Writes the files that a run leaves: --dump, --save, --count-collectives (TraceWriter.h
-// writes --trace). The test is test/runtime/TrainerTest.cpp.
+// writes --trace). Tests: test/runtime/TrainerTest.cpp; of counts,
+// test/numerics/counts.py.
 #ifndef LLMC_RUNTIME_SESSION_RESULTS_H
 #define LLMC_RUNTIME_SESSION_RESULTS_H
 
@@ -52,7 +53,8 @@ support::Status saveModel(const std::string &folder, const Executor &executor,
 // Returns the bytes of the tensors that saveModel() writes.
 uint64_t savedBytes(const planfile::ProgramT &program);
 
-// Writes what ran, a step: collectives and sends, with the keys of `llmc inspect --json`.
+// Writes how many collectives and sends ran in each of `steps` steps, with the keys of `llmc inspect
+// `--json`. Fails if the counts of the whole run are no multiples of `steps`.
 support::Status writeCounts(const std::string &path, const Executor &executor, uint64_t steps);
 
 } // namespace llmc::runtime

@@ -1,6 +1,6 @@
 // Handles the signals that end a run: SIGINT, SIGTERM, SIGHUP and those that batch systems
-// send ahead of a time limit, SIGUSR1, SIGUSR2 and SIGXCPU. The test is
-// test/runtime/TrainerTest.cpp.
+// send ahead of a time limit, SIGUSR1, SIGUSR2 and SIGXCPU. Tests:
+// test/runtime/TrainerTest.cpp (SIGINT), test/numerics/failures.py (the others).
 #ifndef LLMC_RUNTIME_SESSION_SIGNALS_H
 #define LLMC_RUNTIME_SESSION_SIGNALS_H
 
@@ -19,8 +19,8 @@ public:
   // raising SIGPIPE or SIGXFSZ.
   void install(const std::string &program);
 
-  std::atomic<bool> asked{false}; // for RunContext::stop
-  std::atomic<bool> begun{false}; // for RunContext::begun
+  std::atomic<bool> asked{false}; // set by the first signal; the run reads it (RunContext::stop)
+  std::atomic<bool> begun{false}; // set by the run when a step has ended (RunContext::begun)
   int exitStatus() const { return 128 + which_; }
 
 private:

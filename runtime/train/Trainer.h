@@ -7,9 +7,10 @@
 
 namespace llmc::runtime {
 
-// Trains, and writes what `options` ask for. An error is one line for the user, without the
-// program's name. However the run ends after a step, the weights of the last good step go to
-// --save, unless a step failed while it changed them.
+// Trains, and writes the files that `options` name (--metrics, --trace, --dump, --save,
+// and --count-collectives). Returns how the run ended (Session.h); an error is one line for the
+// user. However the run ends after a step, the weights of the last good step go to --save, unless
+// a step failed while it changed them.
 support::Result<Ended> train(const planfile::ProgramT &program, const Kernels &kernels,
                              const Options &options, const RunContext &context);
 

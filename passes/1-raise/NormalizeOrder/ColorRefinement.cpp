@@ -71,7 +71,7 @@ static uint64_t initialColor(Operation *op) {
 // Returns 0 for a float input and what is computed from one or from a parameter, 1 for any other
 // input or computed value, 2 for a parameter, 3 for a constant. A mask, made of tokens, has one
 // depth while the layers beside it get deeper: 0 before 1 gives the same order in each.
-int64_t raise::ColorRefinement::originOf(Value value) const {
+int64_t raise::ColorRefinement::sourceOf(Value value) const {
   if (isParameter(value))
     return 2;
   Operation *op = value.getDefiningOp();
@@ -79,8 +79,8 @@ int64_t raise::ColorRefinement::originOf(Value value) const {
     return 3;
   bool weighted = op ? llvm::any_of(op->getOperands(),
                                     [&](Value operand) {
-                                      int64_t origin = entries.find(operand)->second.origin;
-                                      return origin == 0 || origin == 2;
+                                      int64_t source = entries.find(operand)->second.source;
+                                      return source == 0 || source == 2;
                                     })
                      : isFloat(value);
   return weighted ? 0 : 1;
@@ -115,7 +115,7 @@ raise::ColorRefinement::ColorRefinement(func::FuncOp func) {
   for (Value value : values) {
     Entry entry;
     entry.rank = typeOf(value).getRank();
-    entry.origin = originOf(value);
+    entry.source = sourceOf(value);
     if (Operation *op = value.getDefiningOp()) {
       for (Value operand : op->getOperands())
         entry.depth = std::max(entry.depth, entries[operand].depth + 1);
@@ -136,6 +136,6 @@ raise::ColorRefinement::ColorRefinement(func::FuncOp func) {
 
 bool raise::ColorRefinement::less(Value a, Value b) const {
   const Entry &x = entries.find(a)->second, &y = entries.find(b)->second;
-  return std::tuple(-x.rank, x.origin, x.depth, x.rounds) <
-         std::tuple(-y.rank, y.origin, y.depth, y.rounds);
+  return std::tuple(-x.rank, x.source, x.depth, x.rounds) <
+         std::tuple(-y.rank, y.source, y.depth, y.rounds);
 }

@@ -17,18 +17,18 @@ class ColorRefinement {
 public:
   explicit ColorRefinement(mlir::func::FuncOp func);
 
-  // Returns whether `a` comes before `b` as an exchangeable operand: by rank (larger first),
-  // origin, depth, then color.
+  // Returns whether `a` comes before `b` as an exchangeable operand: by rank (larger first), source
+  // (activations, what follows from no data or weight, parameters, constants), depth, then color.
   bool less(mlir::Value a, mlir::Value b) const;
 
 private:
   static constexpr int kRounds = 24;
 
   struct Entry {
-    int64_t rank = 0, origin = 0, depth = 0;
+    int64_t rank = 0, source = 0, depth = 0;
     std::vector<uint64_t> rounds;
   };
-  int64_t originOf(mlir::Value value) const;
+  int64_t sourceOf(mlir::Value value) const;
   uint64_t colorAfterRound(mlir::Value value, int round) const;
   uint64_t fromOperands(mlir::Operation *op, int round) const;
   uint64_t fromUsers(mlir::Value value, int round) const;

@@ -16,8 +16,8 @@ namespace llmc::train {
 //   %dh, %dc, %acc', %dw = repeat N reverse
 //       carried(%dh', zeros) stacked(%ds', %acc, residuals, %w) captured(%c)
 //
-// where %c and %w are there if the gradient reads them, and a stacked operand that has an
-// accumulator gives %acc', another one %dw. Residuals are values of the forward body that the
+// where %c and %w are there if the gradient reads them. A stacked operand that has an accumulator
+// gives %acc', one that has none gives %dw. Residuals are values of the forward body that the
 // gradient reads: the forward repeat is built anew to stack them.
 class RepeatGradient {
 public:
