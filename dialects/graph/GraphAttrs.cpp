@@ -73,8 +73,25 @@ LogicalResult llmc::graph::verifyDiscardable(Operation *op, NamedAttribute attri
   return success();
 }
 
+// Checks the annotation of a source: into how many parts a node of the file cuts each dim.
+static LogicalResult verifyAnnotation(SourceOp source, DictionaryAttr annotation) {
+  if (!annotation.contains("cuts"))
+    return success();
+  auto cuts = annotation.getAs<DenseI64ArrayAttr>("cuts");
+  if (!cuts || cuts.size() != cast<RankedTensorType>(source.getType()).getRank() ||
+      !annotation.getAs<StringAttr>("node"))
+    return source.emitError() << "'" << kAnnotation << "' has cuts, one a dim, and their node, got "
+                              << annotation;
+  return success();
+}
+
 LogicalResult GraphDialect::verifyOperationAttribute(Operation *op, NamedAttribute attribute) {
-  return verifyDiscardable(op, attribute, isa<ModuleOp>(op) ? OnModule : OnOp, kTable);
+  if (failed(verifyDiscardable(op, attribute, isa<ModuleOp>(op) ? OnModule : OnOp, kTable)))
+    return failure();
+  auto source = dyn_cast<SourceOp>(op);
+  return source && attribute.getName() == kAnnotation
+             ? verifyAnnotation(source, cast<DictionaryAttr>(attribute.getValue()))
+             : success();
 }
 
 LogicalResult GraphDialect::verifyRegionArgAttribute(Operation *op, unsigned, unsigned,

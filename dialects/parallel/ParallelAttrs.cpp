@@ -1,6 +1,7 @@
 // Verifies the discardable attributes of the parallel dialect (Annotations.h names them).
 #include "dialects/graph/GraphAttrs.h"
 #include "dialects/parallel/Annotations.h"
+#include "mlir/Interfaces/FunctionInterfaces.h"
 
 using namespace mlir;
 using namespace llmc;
@@ -21,6 +22,12 @@ static bool isListOfCounts(Attribute attribute) {
   return isa<DenseI64ArrayAttr>(attribute) || isListOf<IntegerAttr>(attribute);
 }
 
+// Accepts numbers that serve as keys of maps, which reserve the extreme ones.
+static bool isNumber(Attribute attribute) {
+  auto number = dyn_cast<IntegerAttr>(attribute);
+  return number && number.getValue().getSignificantBits() <= 32 && number.getInt() >= 0;
+}
+
 static bool isProcedure(Attribute attribute) {
   auto name = dyn_cast<StringAttr>(attribute);
   return name && (name == "forward" || name == "backward" || name == "update");
@@ -39,24 +46,51 @@ static constexpr graph::DiscardableAttribute kTable[] = {
     {kStage, OnOp, "an integer", isA<IntegerAttr>},
     {kStages, OnOp, "a list of integers", isListOfCounts},
     {kLayers, OnOp | OnArgument | OnResult, "an array of i64", isListOfCounts},
-    {kStageBoundary, OnArgument | OnResult, "an integer", isA<IntegerAttr>},
-    {kResidual, OnArgument | OnResult, "an integer", isA<IntegerAttr>},
+    {kStageBoundary, OnArgument | OnResult, "a number from 0", isNumber},
+    {kResidual, OnArgument | OnResult, "a number from 0", isNumber},
     {kKeepIndexedDim, OnOp, "a unit attribute", isA<UnitAttr>},
     {kChunk, OnOp, "an integer", isA<IntegerAttr>},
     {kProcedure, OnOp, "\"forward\", \"backward\" or \"update\"", isProcedure},
     {kValidShape, OnArgument | OnResult, "an array of i64", isA<DenseI64ArrayAttr>},
 };
 
+// Checks that a sharding fits the rank of the value that it describes, and that the layers of a
+// part of a state are a first one and a count.
+static LogicalResult verifyOfValue(Operation *op, NamedAttribute attribute, Type type) {
+  auto tensor = dyn_cast<RankedTensorType>(type);
+  if (auto sharding = dyn_cast<ShardingAttr>(attribute.getValue());
+      attribute.getName() == kSharding && tensor &&
+      static_cast<int64_t>(sharding.getDims().size()) != tensor.getRank())
+    return op->emitError() << "'" << kSharding << "' of " << tensor << " has "
+                           << sharding.getDims().size() << " dims, got " << sharding;
+  if (attribute.getName() != kLayers)
+    return success();
+  auto layers = dyn_cast<DenseI64ArrayAttr>(attribute.getValue());
+  if (!layers || layers.size() != 2 || layers[0] < 0 || layers[1] < 1)
+    return op->emitError() << "'" << kLayers << "' of a part of a state are [first, count], got "
+                           << attribute.getValue();
+  return success();
+}
+
 LogicalResult ParallelDialect::verifyOperationAttribute(Operation *op, NamedAttribute attribute) {
-  return graph::verifyDiscardable(op, attribute, isa<ModuleOp>(op) ? OnModule : OnOp, kTable);
+  if (failed(graph::verifyDiscardable(op, attribute, isa<ModuleOp>(op) ? OnModule : OnOp, kTable)))
+    return failure();
+  auto state = dyn_cast<graph::StateOp>(op);
+  return state ? verifyOfValue(op, attribute, state.getType()) : success();
 }
 
-LogicalResult ParallelDialect::verifyRegionArgAttribute(Operation *op, unsigned, unsigned,
+LogicalResult ParallelDialect::verifyRegionArgAttribute(Operation *op, unsigned, unsigned index,
                                                         NamedAttribute attribute) {
-  return graph::verifyDiscardable(op, attribute, OnArgument, kTable);
+  if (failed(graph::verifyDiscardable(op, attribute, OnArgument, kTable)))
+    return failure();
+  auto function = dyn_cast<FunctionOpInterface>(op);
+  return function ? verifyOfValue(op, attribute, function.getArgumentTypes()[index]) : success();
 }
 
-LogicalResult ParallelDialect::verifyRegionResultAttribute(Operation *op, unsigned, unsigned,
+LogicalResult ParallelDialect::verifyRegionResultAttribute(Operation *op, unsigned, unsigned index,
                                                            NamedAttribute attribute) {
-  return graph::verifyDiscardable(op, attribute, OnResult, kTable);
+  if (failed(graph::verifyDiscardable(op, attribute, OnResult, kTable)))
+    return failure();
+  auto function = dyn_cast<FunctionOpInterface>(op);
+  return function ? verifyOfValue(op, attribute, function.getResultTypes()[index]) : success();
 }

@@ -54,7 +54,7 @@ LogicalResult llmc::verifyBound(ArrayRef<Binding> bindings) {
   return success(ok);
 }
 
-//===-- Borders and residuals -------------------------------------------------===//
+//===-- Stage boundaries and residuals ----------------------------------------===//
 
 // Maps numbers to the bindings on one side of a stage boundary, or of a stage's residuals.
 using Side = llvm::MapVector<int64_t, Binding>;

@@ -74,3 +74,8 @@ func.func @f(%x: tensor<2x4xf32> {graph.input = "x", graph.loader = #graph.loade
 func.func @f(%x: tensor<2x4xf32> {graph.input = "x", graph.loader = {default = "ones"}}) {
   return
 }
+
+// -----
+
+// expected-error@+1 {{'graph.annotation' has cuts, one a dim, and their node, got}}
+graph.source @w : tensor<8x4xf32> {init = #graph.init_kind<ones>, graph.annotation = {cuts = array<i64: 2>, node = "n"}}
