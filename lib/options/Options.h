@@ -60,6 +60,9 @@ struct CompileOptions : planfile::MeshSizes {
   // here. After `emit` the module has kernels as functions, not yet as machine code.
   std::function<void(Phase, mlir::Operation *)> afterPhase;
 
+  // Limits micro-batches x stages: a step is a table of them, which stays small enough to be read.
+  static constexpr int64_t kMostRuns = int64_t(1) << 18;
+
   // Returns the rows of the global view of one micro-batch; of a step; the micro-batches of a step.
   int64_t batchRows() const { return microBatch * dp; }
   int64_t globalRows() const { return globalBatch ? globalBatch : 4 * batchRows() * pp; }

@@ -72,6 +72,19 @@ static LogicalResult readOptions(ModuleOp module, CompileOptions &options) {
   options.globalBatch = number(stored, "global_batch", 0);
   options.schedule = text(stored, "schedule") == "gpipe" ? Schedule::GPipe : Schedule::OneFOneB;
   options.optimizer = text(stored, "optimizer") == "sgd" ? Optimizer::Sgd : Optimizer::AdamW;
+  if (!llvm::is_contained({"gpipe", "1f1b"}, text(stored, "schedule")) ||
+      !llvm::is_contained({"adamw", "sgd", "none"}, text(stored, "optimizer")))
+    return module.emitError("plan.options has schedule gpipe or 1f1b, and optimizer adamw, sgd or "
+                            "none, got ")
+           << stored;
+  int64_t rows = 0;
+  if (options.microBatch < 1 || options.globalBatch < 0 || options.dp < 1 ||
+      __builtin_mul_overflow(options.microBatch, options.dp, &rows) ||
+      options.globalBatch / rows > CompileOptions::kMostRuns / options.pp ||
+      (!options.infer && options.microBatches() != number(stored, "micro_batches", 0)))
+    return module.emitError("plan.options has micro_batches of micro_batch rows a data-parallel "
+                            "rank that make global_batch rows, at most ")
+           << CompileOptions::kMostRuns / options.pp << " of them, got " << stored;
   for (Tie tie : {Tie::Auto, Tie::Off, Tie::Exact})
     if (text(stored, "tie") == nameOf(tie))
       options.tie = tie;

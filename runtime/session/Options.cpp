@@ -221,9 +221,12 @@ const support::FlagTable<Options> &table() {
 void readWeights(std::vector<DataFile> &files, Problems &problems) {
   if (files.size() == 1) {
     auto [path, colon] = std::pair(files[0].path, files[0].path.find(':'));
-    if (colon != std::string::npos && support::parseReal(path.substr(0, colon)) &&
-        !std::filesystem::exists(path))
-      files[0].path = path.substr(colon + 1);
+    std::optional<double> weight = support::parseReal(path.substr(0, colon));
+    if (colon == std::string::npos || !weight || std::filesystem::exists(path))
+      return;
+    if (*weight <= 0)
+      problems.usage("--data: the weight of WEIGHT:FILE is above 0, not '", path, "'");
+    files[0].path = path.substr(colon + 1);
     return;
   }
   std::string wrong;

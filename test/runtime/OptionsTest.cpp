@@ -67,6 +67,7 @@ const std::pair<std::vector<std::string>, const char *> kBad[] = {
     {{"--metrics", "--steps", "3"}, "--metrics needs a value: FILE"},
     {{"--save", "-q"}, "--save needs a value"},
     {{"--data", "0:a", "--data", "2:b"}, "a weight above 0"},
+    {{"--data", "-1:a"}, "the weight of WEIGHT:FILE is above 0, not '-1:a'"},
     {{"--data", "1:a", "--data", "2:b", "--no-shuffle"}, "--no-shuffle is for one --data"},
     {{"--lr-schedule", "cosine", "--lr", "1e-4", "--min-lr", "1e-3"}, "--min-lr 0.001 is above --lr"},
     {{"--min-lr", "1e-5"}, "is for --lr-schedule cosine, linear or wsd"},

@@ -48,6 +48,8 @@ void Checks::takeWords() {
       options.model = word;
     else if (command == kExplain && line.subject.empty())
       line.subject = word;
+    else if (arguments.isComplete && command == kExplain)
+      problems.usage("more than one name to explain: '", line.subject, "' and '", word, "'");
     else if (arguments.isComplete)
       problems.usage("more than one model: '", options.model, "' and '", word, "'");
 }
@@ -78,9 +80,7 @@ void Checks::checkVerify() {
       problems.usage("--draws draws models, meshes and choices; leave out ", flag->name);
 }
 
-// Steps are tables of micro-batches, which stay small enough to be looked at.
 void Checks::checkBatch() {
-  constexpr int64_t kRuns = int64_t(1) << 18; // micro-batches x stages
   int64_t rows = 0;
   if (__builtin_mul_overflow(options.microBatch, options.dp, &rows) ||
       rows > kMost / 4 / options.pp)
@@ -95,7 +95,7 @@ void Checks::checkBatch() {
                     "; the nearest valid sizes are ", below ? text(below, " and ") : "",
                     below + rows);
   }
-  int64_t most = std::max<int64_t>(1, kRuns / options.pp);
+  int64_t most = std::max<int64_t>(1, CompileOptions::kMostRuns / options.pp);
   if (options.microBatches() > most)
     problems.refuse("global batch ", options.globalBatch, " is ", options.microBatches(),
                     " micro-batches of ", options.microBatch, " x dp ", options.dp,
