@@ -120,7 +120,42 @@ def place_moved(folder, border):
     require(failed == ["states:file"], f"fails {failed}")
 
 
+REFUSED = {  # by llmc compile: where verify is not asked, nothing may be trained from these
+    "shard": [
+        ("a sharding of no dims", replace(r"(graph\.state @\w+ : tensor<\d+x[^\n]*parallel\.sharding = #parallel\.sharding<)\[[^\]]*\]", r"\1[]"),
+         "'parallel.sharding' of 'tensor<"),
+        ("micro-batches without end", replace(r"global_batch = 8 ", "global_batch = 9223372036854775807 "), "at most 131072 of them"),
+        ("an unknown optimizer", replace(r'optimizer = "adamw"', 'optimizer = "zz"'), "optimizer adamw, sgd or none"),
+    ],
+    "partition": [
+        ("layers without a count", replace(r"parallel\.layers = array<i64: 0, 2>", "parallel.layers = array<i64: 0>"), "are [first, count]"),
+        ("a residual beyond numbers", replace(r"parallel\.residual = 3 ", "parallel.residual = 9223372036854775807 "), "is a number from 0"),
+    ],
+    "schedule": [
+        ("a scalar that the host does not know", replace(r'#plan\.scalar<"lr">', '#plan.scalar<"learning_rate">'), "unknown scalar"),
+        ("no loss", replace(r'#plan\.output<"loss">', '#plan.output<"lost">', every=True), 'no buffer is bound to #plan.output<"loss">'),
+        ("a role of another state", replace(r"(#plan\.state<@s\d+), parameter", r"\1, master"), "as master, its role is parameter"),
+        ("rows cut for columns", replace(r'(#plan\.state<[^>]*dims = \[)\[\], \["tp"\]\]', r'\1["tp"], []]'), "cut as #parallel.sharding"),
+        ("padding that is none", replace(r"(#plan\.state<[^>]*valid_shape = \[)\d+", r"\g<1>1"), "with valid_shape"),
+    ],
+}
+
+
+def refused(folder, border, edit, words):
+    path = dump(folder, border)
+    with open(path) as f:
+        text = edit(f.read())
+    with open(path, "w") as f:
+        f.write(text)
+    done = call([LLMC, "compile", path, "-o", os.path.join(folder, "out")], check=False)
+    require(done.returncode == 1 and words in done.stderr, f"exit {done.returncode}: {done.stderr[-1500:]}")
+    require(not os.path.exists(os.path.join(folder, "out")), "a program is there all the same")
+
+
 suite = Suite("edits")
+for border, edits in REFUSED.items():
+    for title, edit, words in edits:
+        suite.run(f"{border}: {title} is refused", refused, border, edit, words)
 suite.run("shard: a place in the file", place_moved, "shard")
 suite.run("schedule: a place in the file", place_moved, "schedule")
 for border, edits in EDITS.items():

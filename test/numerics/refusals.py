@@ -368,6 +368,7 @@ for line, words in [
         (["verify", CONFIG, "--without", "happens-before"], ["--without is for --mutate"]),
         (["verify", "--draws", "1", "--oracle", "/bin/python"], ["leave out --oracle"]),
         (["verify", "--draws", "1", CONFIG, "--mesh", "2"], ["leave out '", "leave out --mesh"]),
+        (["explain", "out", "a", "b"], ["more than one name to explain: 'a' and 'b'"]),
         (["compil", CONFIG], ["unknown command 'compil'", "did you mean 'compile'"]),
         ([], ["needs a command"])]:
     suite.run("command line: " + " ".join(line[:1] + line[4 if line[:1] == ["compile"] else 2:]),

@@ -62,6 +62,13 @@ std::string humanBytes(uint64_t bytes) {
   return text;
 }
 
+// Returns whether a training has the output that tells whether to go on. Only edited IR lacks it.
+bool hasLoss(const planfile::ProgramT &program) {
+  return program.mode != planfile::Mode::Train || llvm::any_of(program.stages, [](const auto &stage) {
+           return llvm::any_of(stage->outputs, [](const auto &o) { return o->name == "loss"; });
+         });
+}
+
 void printInference(llvm::raw_ostream &out, const planfile::ProgramT &program) {
   size_t outputs = 0;
   for (const auto &stage : program.stages)
@@ -196,6 +203,9 @@ int writeProgram(Work &work, support::Progress &progress, planfile::ProgramT &pr
                     ? "the plan is not valid, which is a bug of llmc:\n" + planfile::formatFindings(findings)
                     : work.options.model + ": the plan that it makes is not valid:\n" +
                           planfile::formatFindings(findings));
+  if (!hasLoss(program))
+    return fail(work.options.model + ": no buffer is bound to #plan.output<\"loss\">, which a "
+                                     "training program reads after each step");
   std::string plan = planfile::writeProgram(program);
   std::vector<planfile::Section> sections = {{std::string(planfile::kPlanSection), plan}};
   for (const KernelObject &object : kernels)

@@ -42,6 +42,8 @@ private:
   using Shards = std::vector<std::unique_ptr<planfile::StateShardT>>;
   mlir::FailureOr<Shards> shardsOf(plan::BufferOp op, plan::StateBindingAttr binding,
                                    llvm::ArrayRef<int64_t> shape);
+  mlir::LogicalResult verifyBinding(plan::BufferOp op, plan::StateBindingAttr binding,
+                                    graph::StateOp state, llvm::ArrayRef<int64_t> local);
   mlir::LogicalResult writeState(plan::BufferOp op, plan::StateBindingAttr binding,
                                  planfile::StageT &stage);
   mlir::LogicalResult writeFlat(plan::BufferOp op, plan::FlatBindingAttr binding,

@@ -2,7 +2,9 @@
 #include "passes/6-emit/planfile/PlanWriter.h"
 
 #include "dialects/parallel/Annotations.h"
+#include "lib/planfile/HostScalars.h"
 #include "lib/planfile/Inputs.h"
+#include "llvm/Support/InterleavedRange.h"
 #include "llvm/ADT/TypeSwitch.h"
 
 using namespace mlir;
@@ -81,6 +83,36 @@ FailureOr<std::vector<std::unique_ptr<DimShardingT>>> PlanWriter::dimsOf(Operati
   return result;
 }
 
+// Checks a binding against the state that it names: one role, and dims, shard and valid shape as
+// its sharding tells, if it has one. Padding would hide other cuts, which no rank would miss.
+LogicalResult PlanWriter::verifyBinding(plan::BufferOp op, plan::StateBindingAttr binding,
+                                        graph::StateOp state, ArrayRef<int64_t> local) {
+  if (binding.getRole() != state.getRole())
+    return op.emitOpError("binds ") << binding.getState() << " as "
+                                    << graph::stringifyRole(binding.getRole())
+                                    << ", its role is " << graph::stringifyRole(state.getRole());
+  auto sharding = state->getAttrOfType<parallel::ShardingAttr>(parallel::kSharding);
+  if (!sharding)
+    return success();
+  bool stacked = binding.isStacked();
+  ArrayRef<int64_t> global = cast<RankedTensorType>(state.getType()).getShape();
+  if (!llvm::equal(binding.getDims().getAsRange<ArrayAttr>(),
+                   sharding.getDims().drop_front(stacked)) ||
+      ArrayRef(sharding.getLocalShape(global, mesh)).drop_front(stacked) != local)
+    return op.emitOpError("binds ") << binding.getState() << " as " << binding
+                                    << " with a shard of " << llvm::interleaved_array(local)
+                                    << ", it is " << state.getType() << " cut as " << sharding;
+  SmallVector<int64_t> valid(global.drop_front(stacked));
+  if (auto shape = state.getValidShape())
+    valid = llvm::map_to_vector(shape->getAsValueRange<IntegerAttr>(),
+                                [](const APInt &size) { return size.getSExtValue(); });
+  if (binding.getValidShape().asArrayRef() != ArrayRef(valid).take_back(local.size()))
+    return op.emitOpError("binds ") << binding.getState() << " with valid_shape "
+                                    << binding.getValidShape() << ", it has "
+                                    << llvm::interleaved_array(valid);
+  return success();
+}
+
 // Returns one shard, or one per layer of a stacked state, of which there may be one per expert.
 // An expert's is held by the ranks that have its part of the experts. Fails with a diagnostic on
 // a malformed binding.
@@ -100,6 +132,8 @@ FailureOr<PlanWriter::Shards> PlanWriter::shardsOf(plan::BufferOp op,
   if (stacked && layers != shape[0])
     return op.emitOpError("binds ") << layers << " layers of a stacked state, its buffer has "
                                     << shape[0];
+  if (failed(verifyBinding(op, binding, state, local)))
+    return failure();
   bool isSplit = viewedState(symbols, state).getViewedDims() > stacked;
   int64_t experts = isSplit ? valid[0] : 1, held = isSplit ? local[0] : 1;
   int64_t skipped = isSplit ? 1 : 0;
@@ -336,7 +370,10 @@ LogicalResult PlanWriter::writeBinding(plan::BufferOp buffer, StageT &stage) {
       .Case([&](plan::StateBindingAttr state) { return writeState(buffer, state, stage); })
       .Case([&](plan::FlatBindingAttr flat) { return writeFlat(buffer, flat, stage); })
       .Case([&](plan::InputBindingAttr input) { return writeInput(buffer, input); })
-      .Case([&](plan::ScalarBindingAttr scalar) {
+      .Case([&](plan::ScalarBindingAttr scalar) -> LogicalResult {
+        if (!llvm::is_contained(kHostScalars, std::string_view(scalar.getScalar().getValue())))
+          return buffer.emitOpError("binds unknown scalar ")
+                 << scalar.getScalar() << "; the host knows " << llvm::interleaved(kHostScalars);
         return add(stage.host_scalars, std::make_unique<HostScalarT>(), scalar.getScalar());
       })
       .Case([&](plan::OutputBindingAttr output) {

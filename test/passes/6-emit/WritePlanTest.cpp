@@ -214,6 +214,47 @@ TEST(WritePlan, ReadAgain) {
 }
 TEST(WritePlan, QuantisedSources) { checkQuantised(context()); }
 
+// Bindings that differ from what they name, which only another number would show.
+TEST(WritePlan, Refusals) {
+  const std::string whole = "#graph.view<@\"w.1\", 0, [6, 1]>]\n  graph.state @s.grad",
+                    cut = "#graph.view<@\"w.1\", 0, [6, 1]>] {parallel.sharding = "
+                          "#parallel.sharding<[{}, {}, {\"tp\"}]>}\n  graph.state @s.grad";
+  struct Edit {
+    std::string from, to, message;
+  };
+  for (const Edit &edit : std::initializer_list<Edit>{
+           {whole, cut, ""},
+           {"@s, parameter,", "@s, master,", "binds @s as master, its role is parameter"},
+           {"@s, parameter, layers = [0, 2], dims = [[], [\"tp\"]]",
+            "@s, parameter, layers = [0, 2], dims = [[\"tp\"], []]",
+            "with a shard of [8, 3], it is"},
+           {"[[], [\"tp\"]], valid_shape = [8, 6]>} : !plan.buffer<2x8x3xf32>\n    %w1",
+            "[[], [\"tp\"]], valid_shape = [8, 5]>} : !plan.buffer<2x8x3xf32>\n    %w1",
+            "binds @s with valid_shape array<i64: 8, 5>, it has [8, 6]"},
+           {"#plan.scalar<\"lr\">", "#plan.scalar<\"learning_rate\">",
+            "binds unknown scalar \"learning_rate\"; the host knows lr, "}}) {
+    std::string text = kPlan, messages;
+    text.replace(text.find(whole), whole.size(), cut);
+    if (edit.from != whole) {
+      ASSERT_NE(text.find(edit.from), std::string::npos) << edit.from;
+      text.replace(text.find(edit.from), edit.from.size(), edit.to);
+    }
+    ScopedDiagnosticHandler handler(&context(), [&](Diagnostic &diagnostic) {
+      messages += diagnostic.str();
+      return success();
+    });
+    auto module = parseSourceString<ModuleOp>(text, ParserConfig(&context()));
+    PassManager pm(&context());
+    buildEmitPipeline(pm);
+    planfile::ProgramT program;
+    std::vector<KernelObject> kernels;
+    bool done =
+        module && succeeded(pm.run(*module)) && succeeded(emitProgram(*module, program, kernels));
+    EXPECT_EQ(done, edit.message.empty()) << messages;
+    EXPECT_NE(messages.find(edit.message), std::string::npos) << messages;
+  }
+}
+
 //===-- Experts, exchanges, rings, cut inputs -----------------------------------===//
 
 static const char *kFormsPlan = R"mlir(
