@@ -123,14 +123,15 @@ Status Bounds::checkTypes(const MatmulT &matmul) {
       return error("unknown dtype");
   bool same = matmul.a_type == matmul.b_type && matmul.b_type == matmul.c_type;
   bool plain = same && (matmul.c_type == DType::F32 || matmul.c_type == DType::F64);
-  bool narrow = matmul.a_type == DType::BF16 && matmul.b_type == DType::BF16 &&
-                (matmul.c_type == DType::BF16 || matmul.c_type == DType::F32);
+  bool narrow = (matmul.a_type == DType::BF16 || matmul.a_type == DType::F16) &&
+                matmul.b_type == matmul.a_type &&
+                (matmul.c_type == matmul.a_type || matmul.c_type == DType::F32);
   if (plain || narrow)
     return ok();
   return error(toString(matmul.a_type), " by ", toString(matmul.b_type), " to ",
                toString(matmul.c_type),
-               ", which no product takes; f32 by f32 to f32, f64 by f64 to f64, and bf16 by bf16 "
-               "to bf16 or f32 are those that there are");
+               ", which no product takes; f32 by f32 to f32, f64 by f64 to f64, bf16 by bf16 "
+               "to bf16 or f32, and f16 by f16 to f16 or f32 are those that there are");
 }
 
 Status Bounds::checkMatrix(const char *name, DType dtype, const BufferRefT *ref,

@@ -40,8 +40,9 @@ static LogicalResult emitFamily(Kernel &kernel, LaunchBody body) {
   if (body.results().empty())
     return body.block.getParentOp()->emitError() << "a launch must write something";
   for (Type type : body.block.getArgumentTypes())
-    if (!isa<IntegerType>(getElementTypeOrSelf(type)) && !getElementTypeOrSelf(type).isF32())
-      return body.block.getParentOp()->emitError() << "cpu kernels compute float32, got " << type;
+    if (!isKernelElement(getElementTypeOrSelf(type)))
+      return body.block.getParentOp()->emitError()
+             << "cpu kernels read f32, bf16, f16 and integers, got " << type;
   // A launch without elements gets a kernel without a body, over no rows.
   if (llvm::all_of(body.results(), [](Value result) {
         return cast<RankedTensorType>(result.getType()).getNumElements() == 0;

@@ -189,19 +189,30 @@ static LogicalResult emitFor(KernelTable &table, plan::LaunchOp launch) {
   return success();
 }
 
-// Returns a name that determines the code: the form, and `_add` if the kernel accumulates.
-static std::string nameOf(MatmulForm form, bool accumulate) {
+// Returns a name that determines the code: the form, the types if they are not all float32
+// (`_bf16`, and `_bf16_f32` to float32), and `_add` if the kernel accumulates.
+static std::string nameOf(MatmulForm form, MatmulTypes types, bool accumulate) {
   StringRef name = form == MatmulForm::Columns ? "matmul_columns"
                    : form == MatmulForm::Dots  ? "matmul_dots"
                                                : "matmul_strided";
-  return (name + (accumulate ? "_add" : "")).str();
+  std::string text;
+  llvm::raw_string_ostream out(text);
+  out << name;
+  if (!types.operands.isF32())
+    out << '_' << types.operands;
+  if (types.result != types.operands)
+    out << '_' << types.result;
+  return text + (accumulate ? "_add" : "");
 }
 
 static LogicalResult emitFor(KernelTable &table, plan::MatmulOp matmul) {
   auto type = [](Value v) { return cast<plan::BufferType>(v.getType()).getTensor(); };
-  for (Value buffer : {matmul.getLhs(), matmul.getRhs(), matmul.getOut()})
-    if (!type(buffer).getElementType().isF32())
-      return matmul.emitOpError("cpu kernels compute float32, got ") << buffer.getType();
+  MatmulTypes types{type(matmul.getLhs()).getElementType(), type(matmul.getOut()).getElementType()};
+  if (type(matmul.getRhs()).getElementType() != types.operands || !types.areMultiplied())
+    return matmul.emitOpError("cpu kernels multiply f32 by f32 to f32, bf16 by bf16 to bf16 or "
+                              "f32, and f16 by f16 to f16 or f32, got ")
+           << matmul.getLhs().getType() << " by " << matmul.getRhs().getType() << " to "
+           << matmul.getOut().getType();
   auto calls = matmulCalls(matmul.getEquation(), type(matmul.getLhs()).getShape(),
                            type(matmul.getRhs()).getShape(), type(matmul.getOut()).getShape(),
                            matmul.getAccumulate());
@@ -211,9 +222,9 @@ static LogicalResult emitFor(KernelTable &table, plan::MatmulOp matmul) {
     if (call.accumulate ? matmul.getFallbackAccumulate() : matmul.getFallback())
       continue;
     MatmulForm form = calls->shape.form();
-    std::string name = nameOf(form, call.accumulate);
+    std::string name = nameOf(form, types, call.accumulate);
     auto emitted = table.get(name, name, "graph.matmul", matmul.getLoc(), [&](Kernel &kernel) {
-      emitMatmul(kernel, form, call.accumulate);
+      emitMatmul(kernel, form, call.accumulate, types);
       return success();
     });
     if (failed(emitted))

@@ -15,6 +15,11 @@ namespace {
 // Bounds the queries from below: with fewer, most lanes would be empty.
 constexpr int64_t kLeastRows = 8;
 constexpr int64_t kKeyBlock = 96;
+// Bounds the head size up to which a whole block of keys is widened on the stack.
+constexpr int64_t kWidestHead = 256;
+int64_t keyBlockOf(const AttentionShape &shape) {
+  return isNarrow(shape.element) && shape.dim > kWidestHead ? kKeyBlock / 2 : kKeyBlock;
+}
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 struct AttentionKernel {
@@ -25,10 +30,11 @@ struct AttentionKernel {
   // Holds the columns of the result so far, the factor of each query (by which it shrinks, or
   // finally scales), and its lse.
   Value sums, factors, logSums;
+  Value wideRows; // of a block of narrow keys, then of their values; or null
   using Panel = AttentionBlocks::Panel;
 
   AttentionKernel(Kernel &k, const AttentionShape &shape, LaunchBody body, graph::AttentionOp op)
-      : k(k), shape(shape), blocks(k, shape, kKeyBlock, /*wantsSlopes=*/false) {
+      : k(k), shape(shape), blocks(k, shape, keyBlockOf(shape), /*wantsSlopes=*/false) {
     auto buffer = [&](Value v) { return k.buffer(cast<BlockArgument>(v).getArgNumber()); };
     q = buffer(op.getQ()), keys = buffer(op.getK()), values = buffer(op.getV());
     o = k.buffer(body.reads), lse = k.buffer(body.reads + 1);
@@ -36,6 +42,7 @@ struct AttentionKernel {
       return k.stackArray(k.b.getF32Type(), count * blocks.width);
     };
     sums = block(shape.dim), factors = block(1), logSums = block(1);
+    wideRows = blocks.wideRows(blocks.keyBlock);
   }
 
   Value isNothing(Value x) {
@@ -73,7 +80,7 @@ struct AttentionKernel {
                 SmallVectorImpl<Value> &next) {
     Math m{k.b, k.loc};
     unsigned n = blocks.vectors;
-    blocks.makeScores(keys, panel, from, to);
+    blocks.makeScores(blocks.floatKeys(keys, panel, from, to, wideRows), panel, from, to);
     auto largest = maxima(from, to, carried.take_front(n));
     SmallVector<Value> shifts, shrinks;
     for (unsigned v = 0; v < n; ++v) {
@@ -86,7 +93,7 @@ struct AttentionKernel {
     llvm::append_range(next, largest);
     for (unsigned v = 0; v < n; ++v)
       next.push_back(m.fma(carried[n + v], shrinks[v], added[v]));
-    auto [base, stride] = blocks.keyRows(values, panel, from);
+    auto [base, stride] = blocks.floatKeys(values, panel, from, to, wideRows);
     BlockProduct{k}.emit({base, 1, stride}, {blocks.scores, blocks.width}, {sums, blocks.width},
                          k.index(shape.dim), k.sub(to, from), blocks.width,
                          BlockProduct::Start::Scaled, factors);
@@ -102,7 +109,7 @@ struct AttentionKernel {
       k.store(weight, blocks.at(factors, k.index(0), v));
       k.store(m.add(largest, m.log(sum)), blocks.at(logSums, k.index(0), v));
     }
-    blocks.transpose(panel, sums, o).out(panel.rows, shape.dim, factors);
+    blocks.transpose(panel, sums, o).out(panel.rows, shape.dim, shape.element, factors);
     k.loop(k.index(0), panel.rows, 1, [&](Value r) {
       k.store(k.load(k.address(logSums, r, f32), f32),
               k.address(lse, blocks.placeOf(panel, r), f32));
@@ -113,7 +120,7 @@ struct AttentionKernel {
     Math m{k.b, k.loc};
     BlockTranspose queries = blocks.transpose(panel, blocks.queries, q);
     queries.map = [&](Value x) { return m.mul(x, m.f(shape.scale, x)); };
-    queries.in(blocks.width, k.index(shape.dim), k.b.getF32Type());
+    queries.in(blocks.width, k.index(shape.dim), shape.element);
     blocks.zero(sums, shape.dim);
     SmallVector<Value> init(blocks.vectors, blocks.splat(-kInfinity));
     init.append(blocks.vectors, blocks.splat(0));
@@ -130,6 +137,8 @@ struct AttentionKernel {
 LogicalResult emitAttention(Kernel &k, LaunchBody body, Operation *op) {
   auto attention = cast<graph::AttentionOp>(op);
   AttentionShape shape(attention);
+  if (!shape.agrees({attention.getK(), attention.getV(), attention.getO()}, attention.getLse()))
+    return op->emitOpError("has a kernel if q, k, v and o have one element type and lse is f32");
   if (shape.rows < kLeastRows) {
     emitAttentionRows(k, body, attention);
     return success();

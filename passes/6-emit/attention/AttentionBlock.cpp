@@ -83,20 +83,43 @@ void AttentionBlocks::zero(Value columns, int64_t count) const {
 
 BlockTranspose AttentionBlocks::transpose(const Panel &panel, Value columns, Value tensor) const {
   auto row = [this, panel, tensor](Value r) {
-    return k.address(tensor, k.mul(placeOf(panel, r), shape.dim), k.b.getF32Type());
+    return k.address(tensor, k.mul(placeOf(panel, r), shape.dim), shape.element);
   };
   return {k, columns, width, row, {}};
 }
 
 BlockProduct::Rows AttentionBlocks::keyRows(Value tensor, const Panel &panel, Value from) const {
   Value start = k.add(panel.kvStart, k.mul(from, shape.keyStride()));
-  return {k.address(tensor, start, k.b.getF32Type()), shape.keyStride()};
+  return {k.address(tensor, start, shape.element), shape.keyStride()};
 }
 
-void AttentionBlocks::multiplyKeys(Value tensor, const Panel &panel, Value from, Value to,
-                                   Value columns, Value result) const {
-  auto [base, stride] = keyRows(tensor, panel, from);
-  BlockProduct{k}.emit({base, stride, 1}, {columns, width}, {result, width}, k.sub(to, from),
+Value AttentionBlocks::wideRows(int64_t count) const {
+  return isNarrow(shape.element) ? k.stackArray(k.b.getF32Type(), count * shape.dim) : Value();
+}
+
+void AttentionBlocks::widen(Value tensor, Value start, int64_t stride, Value count,
+                            Value rows) const {
+  k.loop(k.index(0), count, 1, [&](Value r) {
+    Value source = k.add(start, k.mul(r, stride)), target = k.mul(r, shape.dim);
+    k.vectors(k.index(0), k.index(shape.dim), shape.dim, [&](Value n, unsigned width) {
+      Value x = k.load(k.address(tensor, k.add(source, n), shape.element), shape.element, width);
+      k.store(x, k.address(rows, k.add(target, n), k.b.getF32Type()));
+    });
+  });
+}
+
+BlockProduct::Rows AttentionBlocks::floatKeys(Value tensor, const Panel &panel, Value from,
+                                              Value to, Value rows) const {
+  if (!rows)
+    return keyRows(tensor, panel, from);
+  Value start = k.add(panel.kvStart, k.mul(from, shape.keyStride()));
+  widen(tensor, start, shape.keyStride(), k.sub(to, from), rows);
+  return {rows, shape.dim};
+}
+
+void AttentionBlocks::multiplyKeys(BlockProduct::Rows keys, Value from, Value to, Value columns,
+                                   Value result) const {
+  BlockProduct{k}.emit({keys.base, keys.stride, 1}, {columns, width}, {result, width}, k.sub(to, from),
                        k.index(shape.dim), width, BlockProduct::Start::Zero);
 }
 
@@ -119,8 +142,9 @@ Value AttentionBlocks::power(Value x) const {
 
 //===-- Scores --------------------------------------------------------------===//
 
-void AttentionBlocks::makeScores(Value keys, const Panel &panel, Value from, Value to) const {
-  multiplyKeys(keys, panel, from, to, queries, scores);
+void AttentionBlocks::makeScores(BlockProduct::Rows keys, const Panel &panel, Value from,
+                                 Value to) const {
+  multiplyKeys(keys, from, to, queries, scores);
   if (maskHasRows())
     addBias(panel, from, to);
   if (shape.mask || shape.softcap)

@@ -1,6 +1,7 @@
 // Computes a panel of queries against a block of keys, for attention and its gradient. Queries
 // lie in lanes: what belongs to one of them (its maximum, its sum, its visible keys) is computed
-// as a vector, and rows of k and v are read where they are.
+// as a vector, and rows of k and v are read where they are or, if they are narrow, widened to
+// the stack once for each block.
 //
 // On the stack, "columns" [n][width] hold element n of every query of the panel: of the head's
 // elements for q, of the block's keys for scores. Cases: test/passes/6-emit/AttentionCases.cpp.
@@ -50,12 +51,21 @@ struct AttentionBlocks {
 
   // Returns the rows of k, v, dk or dv from key `from` on.
   BlockProduct::Rows keyRows(Value tensor, const Panel &panel, Value from) const;
-  // Computes result [to - from][width] = rows of `tensor` times `columns` of the panel.
-  void multiplyKeys(Value tensor, const Panel &panel, Value from, Value to, Value columns,
+  // Allocates `count` rows of float32 on the stack if rows in memory are narrow; else null.
+  Value wideRows(int64_t count) const;
+  // Widens `count` rows of `tensor`, the first from element `start` on and the others `stride`
+  // apart, into `rows`.
+  void widen(Value tensor, Value start, int64_t stride, Value count, Value rows) const;
+  // Returns rows [from, to) of k or v as float32: where they lie or, if `rows` is not null,
+  // widened into that.
+  BlockProduct::Rows floatKeys(Value tensor, const Panel &panel, Value from, Value to,
+                               Value rows) const;
+  // Computes result [to - from][width] = rows `keys` times `columns` of the panel.
+  void multiplyKeys(BlockProduct::Rows keys, Value from, Value to, Value columns,
                     Value result) const;
-  // Computes what enters softmax for keys [from, to) into `scores`: -inf where a query does not
-  // see the key. `queries` must hold the scaled queries.
-  void makeScores(Value keys, const Panel &panel, Value from, Value to) const;
+  // Computes what enters softmax for keys [from, to), whose rows are `keys`, into `scores`: -inf
+  // where a query does not see the key. `queries` must hold the scaled queries.
+  void makeScores(BlockProduct::Rows keys, const Panel &panel, Value from, Value to) const;
 
   // Returns the address of element (n, v * lanes) of columns; load() reads a vector there.
   Value at(Value columns, Value n, unsigned v) const;

@@ -17,6 +17,9 @@ constexpr int64_t kKeyBlock = 48;
 // price of computing scores and their cotangents twice.
 constexpr int64_t kLeastUnits = 4;
 constexpr int64_t kKeysOfUnit = 2 * kKeyBlock;
+// Bounds the bytes in which a unit sums dk and dv where these are narrow. A worker's stack has
+// 2 MiB or more, of which the other blocks take less than 800 KiB up to a head size of 1024.
+constexpr int64_t kMostSums = 1 << 20;
 
 // Selects what is computed from a panel and its keys.
 struct Wanted {
@@ -32,9 +35,15 @@ struct GradKernel {
   // Holds columns of the panel's rows of dO and dQ, and of the cotangents of its scores.
   Value dOColumns, dQColumns, dScores;
   Value shifts, deltas; // of each query: the lse, and dO . o
+  // Holds rows of narrow tensors as float32, each null if they are float32 in memory: of a block
+  // of k and v, of a panel of q and dO, and the sums of the unit's dk and dv.
+  struct {
+    Value keys, values, queries, cotangents, dK, dV;
+  } wide;
   using Panel = AttentionBlocks::Panel;
 
-  GradKernel(Kernel &k, const AttentionShape &shape, LaunchBody body, graph::AttentionGradOp op)
+  GradKernel(Kernel &k, const AttentionShape &shape, LaunchBody body, graph::AttentionGradOp op,
+             int64_t keysOfUnit)
       : k(k), shape(shape), blocks(k, shape, kKeyBlock, /*wantsSlopes=*/true) {
     auto in = [&](Value v) { return k.buffer(cast<BlockArgument>(v).getArgNumber()); };
     auto out = [&](unsigned i) { return k.buffer(body.reads + i); };
@@ -46,6 +55,9 @@ struct GradKernel {
     };
     dOColumns = block(shape.dim), dQColumns = block(shape.dim), dScores = block(kKeyBlock);
     shifts = block(1), deltas = block(1);
+    wide.keys = blocks.wideRows(kKeyBlock), wide.values = blocks.wideRows(kKeyBlock);
+    wide.queries = blocks.wideRows(blocks.width), wide.cotangents = blocks.wideRows(blocks.width);
+    wide.dK = blocks.wideRows(keysOfUnit), wide.dV = blocks.wideRows(keysOfUnit);
   }
 
   // Reads the panel's queries, cotangents, lse and dO . o as columns.
@@ -54,9 +66,9 @@ struct GradKernel {
     Type f32 = k.b.getF32Type();
     BlockTranspose queries = blocks.transpose(panel, blocks.queries, q);
     queries.map = [&](Value x) { return m.mul(x, m.f(shape.scale, x)); };
-    queries.in(blocks.width, k.index(shape.dim), f32);
-    blocks.transpose(panel, dOColumns, dO).in(blocks.width, k.index(shape.dim), f32);
-    HeadRow head{k, shape.dim};
+    queries.in(blocks.width, k.index(shape.dim), shape.element);
+    blocks.transpose(panel, dOColumns, dO).in(blocks.width, k.index(shape.dim), shape.element);
+    HeadRow head{k, shape.dim, shape.element};
     k.loop(k.index(0), k.index(blocks.width), 1, [&](Value r) {
       Value place = blocks.placeOf(panel, r), start = k.mul(place, shape.dim);
       k.store(head.dot(head.load(dO, start), o, start), k.address(deltas, r, f32));
@@ -93,14 +105,34 @@ struct GradKernel {
     });
   }
 
-  // Adds what the block's keys get from the panel: `columns` are the weights of the rows of
-  // `rows`.
-  void addToKeys(const Panel &panel, Value from, Value to, Value columns, Value rows, Value out) {
+  // Returns the panel's rows of `tensor` (q or dO) as float32, in `wideRows` if that is not null.
+  BlockProduct::Rows queryRows(const Panel &panel, Value tensor, Value wideRows) {
+    if (wideRows)
+      return {wideRows, shape.dim};
     Value start = k.mul(blocks.place(panel, panel.i), shape.dim);
-    BlockProduct{k}.emit({columns, blocks.width, 1},
-                         {k.address(rows, start, k.b.getF32Type()), shape.queryStride()},
-                         blocks.keyRows(out, panel, from), k.sub(to, from), panel.rows, shape.dim,
-                         BlockProduct::Start::Sum);
+    return {k.address(tensor, start, shape.element), shape.queryStride()};
+  }
+  // Returns the rows from key `from` on of dk or dv, or of their sums `wideSums`, which begin at
+  // key `low`.
+  BlockProduct::Rows sumRows(const Panel &panel, Value from, Value low, Value out,
+                             Value wideSums) {
+    if (!wideSums)
+      return blocks.keyRows(out, panel, from);
+    Value start = k.mul(k.sub(from, low), shape.dim);
+    return {k.address(wideSums, start, k.b.getF32Type()), shape.dim};
+  }
+
+  // Adds what the block's keys get from the panel to `sums`: `columns` are the weights of `rows`.
+  void addToKeys(const Panel &panel, Value from, Value to, Value columns, BlockProduct::Rows rows,
+                 BlockProduct::Rows sums) {
+    BlockProduct{k}.emit({columns, blocks.width, 1}, rows, sums, k.sub(to, from), panel.rows,
+                         shape.dim, BlockProduct::Start::Sum);
+  }
+  void addToKeys(const Panel &panel, Value from, Value to, Value low) {
+    addToKeys(panel, from, to, blocks.scores, queryRows(panel, dO, wide.cotangents),
+              sumRows(panel, from, low, dV, wide.dV));
+    addToKeys(panel, from, to, dScores, queryRows(panel, q, wide.queries),
+              sumRows(panel, from, low, dK, wide.dK));
   }
 
   // Computes a panel against keys [low, high).
@@ -108,35 +140,57 @@ struct GradKernel {
     prepare(panel);
     if (wanted.dQ)
       blocks.zero(dQColumns, shape.dim);
+    if (wanted.dKeys && wide.queries) {
+      Value start = k.mul(blocks.place(panel, panel.i), shape.dim);
+      blocks.widen(q, start, shape.queryStride(), panel.rows, wide.queries);
+      blocks.widen(dO, start, shape.queryStride(), panel.rows, wide.cotangents);
+    }
     blocks.keyBlocks(
         panel, low, high, {}, [&](Value from, Value to, ValueRange, SmallVectorImpl<Value> &) {
-          blocks.makeScores(key, panel, from, to);
-          blocks.multiplyKeys(value, panel, from, to, dOColumns, dScores);
+          BlockProduct::Rows keys = blocks.floatKeys(key, panel, from, to, wide.keys);
+          blocks.makeScores(keys, panel, from, to);
+          BlockProduct::Rows values = blocks.floatKeys(value, panel, from, to, wide.values);
+          blocks.multiplyKeys(values, from, to, dOColumns, dScores);
           weights(from, to);
-          if (wanted.dKeys) {
-            addToKeys(panel, from, to, blocks.scores, dO, dV);
-            addToKeys(panel, from, to, dScores, q, dK);
-          }
-          if (wanted.dQ) {
-            auto [base, stride] = blocks.keyRows(key, panel, from);
-            BlockProduct{k}.emit({base, 1, stride}, {dScores, blocks.width},
+          if (wanted.dKeys)
+            addToKeys(panel, from, to, low);
+          if (wanted.dQ)
+            BlockProduct{k}.emit({keys.base, 1, keys.stride}, {dScores, blocks.width},
                                  {dQColumns, blocks.width}, k.index(shape.dim), k.sub(to, from),
                                  blocks.width, BlockProduct::Start::Sum);
-          }
         });
     if (wanted.dQ)
-      blocks.transpose(panel, dQColumns, dQ).out(panel.rows, shape.dim);
+      blocks.transpose(panel, dQColumns, dQ).out(panel.rows, shape.dim, shape.element);
+  }
+
+  // Sets the sums of dk and dv of keys [low, high) to zero; `start` is the first element of the
+  // kv head.
+  void clearSums(Value start, Value low, Value high) {
+    HeadRow head{k, shape.dim, k.b.getF32Type()};
+    k.loop(low, high, 1, [&](Value j) {
+      Value at = wide.dK ? k.mul(k.sub(j, low), shape.dim)
+                         : k.add(start, k.mul(j, shape.keyStride()));
+      head.store(head.zero(), wide.dK ? wide.dK : dK, at);
+      head.store(head.zero(), wide.dV ? wide.dV : dV, at);
+    });
+  }
+  // Rounds those sums to dk and dv, if these are narrow.
+  void roundSums(Value start, Value low, Value high) {
+    if (!wide.dK)
+      return;
+    HeadRow sums{k, shape.dim, k.b.getF32Type()}, head{k, shape.dim, shape.element};
+    k.loop(low, high, 1, [&](Value j) {
+      Value from = k.mul(k.sub(j, low), shape.dim);
+      Value at = k.add(start, k.mul(j, shape.keyStride()));
+      head.store(sums.load(wide.dK, from), dK, at);
+      head.store(sums.load(wide.dV, from), dV, at);
+    });
   }
 
   // Computes dk and dv of keys [low, high) of one kv head from all queries that see them.
   void keys(Value batch, Value kv, Value low, Value high, Wanted wanted) {
-    HeadRow head{k, shape.dim};
     Value start = k.mul(k.add(k.mul(batch, shape.keys * shape.kvHeads), kv), shape.dim);
-    k.loop(low, high, 1, [&](Value j) {
-      Value at = k.add(start, k.mul(j, shape.keyStride()));
-      head.store(head.zero(), dK, at);
-      head.store(head.zero(), dV, at);
-    });
+    clearSums(start, low, high);
     Value first = k.index(0), last = k.index(shape.rows);
     if (shape.causal && !wanted.dQ)
       first = k.max(k.sub(low, k.index(shape.ahead())), first);
@@ -147,6 +201,7 @@ struct GradKernel {
       blocks.panels(batch, k.add(k.mul(kv, groupSize), member), first, last,
                     [&](const Panel &panel) { run(panel, low, high, wanted); });
     });
+    roundSums(start, low, high);
   }
 };
 
@@ -199,8 +254,16 @@ void emitParts(GradKernel &kernel) {
 LogicalResult emitAttentionGrad(Kernel &k, LaunchBody body, Operation *op) {
   auto grad = cast<graph::AttentionGradOp>(op);
   AttentionShape shape(grad);
-  GradKernel kernel(k, shape, body, grad);
-  if (shape.batch * shape.kvHeads >= kLeastUnits)
+  if (!shape.agrees({grad.getCotangent(), grad.getK(), grad.getV(), grad.getO(), grad.getDq(),
+                     grad.getDk(), grad.getDv()},
+                    grad.getLse()))
+    return op->emitOpError("has a kernel if all tensors of q, k, v and o, and cotangents of them, "
+                           "have one element type and lse is f32");
+  int64_t sums = 2 * shape.keys * shape.dim * storageBytes(k.b.getF32Type());
+  bool isWhole = shape.batch * shape.kvHeads >= kLeastUnits &&
+                 (!isNarrow(shape.element) || sums <= kMostSums);
+  GradKernel kernel(k, shape, body, grad, isWhole ? shape.keys : kKeysOfUnit);
+  if (isWhole)
     emitWhole(kernel);
   else
     emitParts(kernel);

@@ -149,7 +149,7 @@ void emitAttentionRows(Kernel &k, LaunchBody body, graph::AttentionOp attention)
   Value queries = buffer(attention.getQ());
   AttentionKernel kernel{k,
                          shape,
-                         HeadRow{k, shape.dim},
+                         HeadRow{k, shape.dim, shape.element},
                          buffer(attention.getK()),
                          buffer(attention.getV()),
                          k.stackArray(f32, kKeyBlock),

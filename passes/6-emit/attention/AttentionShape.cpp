@@ -8,6 +8,12 @@ AttentionShape::AttentionShape(RankedTensorType q, RankedTensorType k)
     : batch(q.getDimSize(0)), rows(q.getDimSize(1)), heads(q.getDimSize(2)), keys(k.getDimSize(1)),
       kvHeads(k.getDimSize(2)), dim(q.getDimSize(3)) {}
 
+bool AttentionShape::agrees(ValueRange tensors, Value lse) const {
+  return getElementTypeOrSelf(lse).isF32() && llvm::all_of(tensors, [&](Value tensor) {
+           return getElementTypeOrSelf(tensor) == element;
+         });
+}
+
 std::pair<Value, Value> AttentionShape::visible(Kernel &k, Value i) const {
   if (!causal)
     return {k.index(0), k.index(keys)};

@@ -16,6 +16,7 @@ struct AttentionShape {
   float scale;
   double softcap; // 0: none
   Value mask;     // null: none
+  Type element;   // of q, k, v and all of their shapes in memory
 
   template <typename Op>
   explicit AttentionShape(Op op)
@@ -28,7 +29,10 @@ struct AttentionShape {
     scale = static_cast<float>(op.getScale().convertToDouble());
     softcap = op.getSoftcap().convertToDouble();
     mask = op.getMask();
+    element = mlir::getElementTypeOrSelf(op.getQ());
   }
+  // Returns whether `tensors` have the element type of q and `lse` is float32.
+  bool agrees(mlir::ValueRange tensors, Value lse) const;
   // Returns the keys [first, second) that row `i` can see.
   std::pair<Value, Value> visible(Kernel &k, Value i) const;
   // Bounds what row i sees: key j <= i + ahead() and, in a window, j >= i + behind(). Both are

@@ -1,6 +1,5 @@
 #include "passes/6-emit/attention/BlockProduct.h"
 
-#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/Dialect/Utils/StaticValueUtils.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 
@@ -30,11 +29,7 @@ struct BlockProduct::Tile {
 
 static Value loadLanes(Kernel &k, Value place, Value mask) {
   Type f32 = k.b.getF32Type();
-  if (!mask)
-    return k.load(place, f32, k.lanes());
-  Type type = typeOf(f32, k.lanes());
-  Value zeros = arith::ConstantOp::create(k.b, k.loc, k.b.getZeroAttr(type));
-  return LLVM::MaskedLoadOp::create(k.b, k.loc, type, place, mask, zeros, /*alignment=*/4);
+  return mask ? k.loadMasked(place, f32, mask) : k.load(place, f32, k.lanes());
 }
 
 void BlockProduct::tile(const Tile &s, Value row, unsigned rows) const {
@@ -75,7 +70,7 @@ void BlockProduct::tile(const Tile &s, Value row, unsigned rows) const {
     for (unsigned v = 0; v < s.vectors; ++v) {
       Value to = place(s.c.base, rowStart(r, s.c.stride), v), sum = sums[r * s.vectors + v];
       if (Value mask = maskOf(v))
-        LLVM::MaskedStoreOp::create(k.b, k.loc, sum, to, mask, /*alignment=*/4);
+        k.storeMasked(sum, to, mask);
       else
         k.store(sum, to);
     }
@@ -175,7 +170,7 @@ void BlockTranspose::in(int64_t count, Value size, Type element) const {
   });
 }
 
-void BlockTranspose::out(Value count, int64_t size, Value factors) const {
+void BlockTranspose::out(Value count, int64_t size, Type element, Value factors) const {
   Math m{k.b, k.loc};
   Type f32 = k.b.getF32Type();
   int64_t lanes = k.lanes(), full = size / lanes * lanes;
@@ -184,7 +179,7 @@ void BlockTranspose::out(Value count, int64_t size, Value factors) const {
     return factors ? m.mul(x, k.load(k.address(factors, r, f32), f32, width)) : x;
   };
   auto one = [&](Value start, Value column, Value r) {
-    k.store(from(column, r, 1), k.address(start, column, f32));
+    k.store(from(column, r, 1), k.address(start, column, element), element);
   };
   Value whole = k.sub(count, k.modulo(count, lanes));
   if (full)
@@ -198,7 +193,7 @@ void BlockTranspose::out(Value count, int64_t size, Value factors) const {
           x.push_back(from(k.add(column, k.index(c)), first, lanes));
         square(x);
         for (int64_t r = 0; r < lanes; ++r)
-          k.store(x[r], k.address(rows[r], column, f32));
+          k.store(x[r], k.address(rows[r], column, element), element);
       });
     });
   auto rest = [&](Value low, Value high, int64_t begin) {

@@ -1,5 +1,5 @@
-// Builds products and transposes of blocks that fit a cache, for attention. Strides are in
-// elements of float32 and known when the kernel is made. Cases:
+// Builds products and transposes of blocks that fit a cache, for attention. Products take float32;
+// strides are in elements and known when the kernel is made. Cases:
 // test/passes/6-emit/AttentionCases.cpp.
 #ifndef LLMC_PASSES_EMIT_ATTENTION_BLOCKPRODUCT_H
 #define LLMC_PASSES_EMIT_ATTENTION_BLOCKPRODUCT_H
@@ -50,14 +50,15 @@ struct BlockTranspose {
   int64_t stride;
   // Returns the pointer of the first element of a row.
   std::function<Value(Value r)> row;
-  // Converts vectors (or scalars) of the element type in memory to float32 on the way in; null
-  // for the identity. out() does not use it.
+  // Converts vectors (or scalars) of what was loaded to float32 on the way in; null for the
+  // identity. out() does not use it.
   std::function<Value(Value x)> map;
 
   // Reads rows [0, count), `count` a multiple of the lanes, elements [0, size).
   void in(int64_t count, Value size, Type element) const;
-  // Writes rows [0, count), elements [0, size), each times the factor of its row.
-  void out(Value count, int64_t size, Value factors = {}) const;
+  // Writes rows [0, count), elements [0, size), of type `element` in memory, each times the
+  // factor of its row.
+  void out(Value count, int64_t size, Type element, Value factors = {}) const;
 
 private:
   void square(llvm::SmallVectorImpl<Value> &x) const;

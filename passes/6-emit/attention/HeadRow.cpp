@@ -15,16 +15,14 @@ SmallVector<std::pair<int64_t, unsigned>> HeadRow::chunks() const {
 
 HeadRow::Row HeadRow::load(Value base, Value start) const {
   Row row;
-  Type f32 = k.b.getF32Type();
   for (auto [at, width] : chunks())
-    row.push_back(k.load(k.address(base, k.add(start, k.index(at)), f32), f32, width));
+    row.push_back(k.load(k.address(base, k.add(start, k.index(at)), element), element, width));
   return row;
 }
 
 void HeadRow::store(const Row &row, Value base, Value start) const {
-  Type f32 = k.b.getF32Type();
   for (auto [chunk, value] : llvm::zip(chunks(), row))
-    k.store(value, k.address(base, k.add(start, k.index(chunk.first)), f32));
+    k.store(value, k.address(base, k.add(start, k.index(chunk.first)), element), element);
 }
 
 HeadRow::Row HeadRow::zero() const {

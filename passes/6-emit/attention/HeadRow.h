@@ -1,4 +1,5 @@
-// Holds rows of one attention head in registers: `dim` floats as vectors. Cases:
+// Holds rows of one attention head in registers: `dim` floats as vectors, of type `element` in
+// memory. Cases:
 // test/passes/6-emit/AttentionCases.cpp.
 #ifndef LLMC_PASSES_EMIT_ATTENTION_HEADROW_H
 #define LLMC_PASSES_EMIT_ATTENTION_HEADROW_H
@@ -11,6 +12,7 @@ namespace llmc::emit {
 struct HeadRow {
   Kernel &k;
   int64_t dim;
+  Type element;
   using Row = llvm::SmallVector<Value, 8>;
 
   Row load(Value base, Value start) const;

@@ -153,7 +153,8 @@ static Value toInteger(Math &m, Value x, Type type) {
 
 static void convert(Math &m, Operation *op, Values in, Results &out) {
   Value x = in[0];
-  Type from = elementOf(x.getType()), to = getElementTypeOrSelf(op->getResult(0).getType());
+  Type from = elementOf(x.getType());
+  Type to = computingType(getElementTypeOrSelf(op->getResult(0).getType()));
   Type type = typeOf(to, widthOf(x.getType()));
   Value zero = arith::ConstantOp::create(m.b, m.loc, m.b.getZeroAttr(x.getType()));
   unsigned fromBits = from.getIntOrFloatBitWidth(), toBits = to.getIntOrFloatBitWidth();

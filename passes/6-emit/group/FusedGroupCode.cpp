@@ -58,7 +58,9 @@ Value FusedGroup::load(unsigned number, Point &point) {
     return spread(kernel.scalar(access.scalar), point);
   if (access.data && access.data.isSplat()) {
     Attribute value = access.data.getSplatValue<Attribute>();
-    Type type = typeOf(access.element, point.width);
+    Type computing = computingType(access.element), type = typeOf(computing, point.width);
+    if (isNarrow(access.element))
+      value = kernel.b.getFloatAttr(computing, access.data.getSplatValue<APFloat>().convertToDouble());
     if (point.width > 1)
       value = DenseElementsAttr::get(cast<VectorType>(type), value);
     return arith::ConstantOp::create(kernel.b, kernel.loc, cast<TypedAttr>(value));
@@ -73,7 +75,7 @@ Value FusedGroup::load(unsigned number, Point &point) {
   if (stride == 0)
     return spread(kernel.load(kernel.address(base, first, access.element), access.element), point);
   Value result = arith::ConstantOp::create(
-      kernel.b, kernel.loc, kernel.b.getZeroAttr(typeOf(access.element, point.width)));
+      kernel.b, kernel.loc, kernel.b.getZeroAttr(typeOf(computingType(access.element), point.width)));
   for (unsigned lane = 0; lane < point.width; ++lane) {
     Value element = kernel.add(first, kernel.index(lane * stride));
     Value value = kernel.load(kernel.address(base, element, access.element), access.element);
@@ -109,7 +111,7 @@ static Value applyIndexed(Math m, Operation *op, Value i, ArrayRef<Value> in) {
   if (auto iota = dyn_cast<graph::IotaOp>(op)) {
     if (iota.getOffset())
       plus(in[0]);
-    Type element = getElementTypeOrSelf(op->getResult(0).getType());
+    Type element = computingType(getElementTypeOrSelf(op->getResult(0).getType()));
     Type type = typeOf(element, widthOf(i.getType()));
     if (isa<FloatType>(element))
       return arith::SIToFPOp::create(b, m.loc, type, i);

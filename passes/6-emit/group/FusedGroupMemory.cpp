@@ -96,7 +96,7 @@ std::vector<Value> FusedGroup::allocateTiles() {
   std::vector<Value> places(accesses.size());
   for (auto [access, place] : llvm::zip(accesses, places))
     if (isCrossed(access))
-      place = kernel.stackArray(access.element, kernel.lanes() * kernel.lanes());
+      place = kernel.stackArray(computingType(access.element), kernel.lanes() * kernel.lanes());
   return places;
 }
 
@@ -120,7 +120,8 @@ FusedGroup::TransposedTiles FusedGroup::readTransposedTiles(const Point &corner)
 void FusedGroup::storeTiles(const TransposedTiles &squares, ArrayRef<Value> places) {
   for (auto [access, rows, place] : llvm::zip(accesses, squares, places))
     for (auto [i, row] : llvm::enumerate(rows))
-      kernel.store(row, kernel.address(place, kernel.index(i * kernel.lanes()), access.element));
+      kernel.store(row, kernel.address(place, kernel.index(i * kernel.lanes()),
+                                       computingType(access.element)));
 }
 
 void FusedGroup::useTileRow(const TransposedTiles &squares, unsigned r, Point &point) {
@@ -151,7 +152,7 @@ void FusedGroup::loadTileRow(ArrayRef<Value> places, Value r, Point &point) {
   unsigned lanes = kernel.lanes();
   for (auto [number, place] : llvm::enumerate(places))
     if (place) {
-      Type element = accesses[number].element;
+      Type element = computingType(accesses[number].element);
       Value row = kernel.address(place, kernel.mul(r, lanes), element);
       point.loaded[number] = kernel.load(row, element, lanes);
     }
@@ -206,7 +207,7 @@ void FusedGroup::prefetchPieces(const Point &point, unsigned loop) {
 // Bounds from below the bytes of results that no cache keeps until they are read.
 static constexpr int64_t kPastCacheBytes = 32 << 20;
 
-// Counts the floats of the longest vector: what a kernel takes is the same for all targets.
+// Counts the elements of the longest vector: what a kernel takes is the same for all targets.
 static constexpr int64_t kLongest = 16;
 
 Value FusedGroup::nonTemporalCondition(unsigned scalars) {
@@ -214,19 +215,19 @@ Value FusedGroup::nonTemporalCondition(unsigned scalars) {
   if (loops.size() > 1 && loops.back().size % kLongest)
     return {};
   int64_t bytes = 0; // of a row
-  SmallVector<unsigned> written;
+  SmallVector<const Access *> written;
   for (const Access &access : accesses) {
     ArrayRef<int64_t> strides = access.strides;
     if (access.tensor || strides.back() == 0)
       continue;
-    if (!access.element.isF32() || strides.back() != 1 || access.offset % kLongest ||
+    if (!computingType(access.element).isF32() || strides.back() != 1 || access.offset % kLongest ||
         llvm::any_of(strides.drop_back(), [](int64_t stride) { return stride % kLongest; }))
       return {};
     int64_t points = 1;
     for (auto [loop, stride] : llvm::zip(ArrayRef(loops).drop_front(), strides.drop_front()))
       points *= stride ? loop.size : 1;
-    bytes += 4 * points;
-    written.push_back(access.buffer);
+    bytes += storageBytes(access.element) * points;
+    written.push_back(&access);
   }
   if (written.empty())
     return {};
@@ -247,9 +248,11 @@ Value FusedGroup::nonTemporalCondition(unsigned scalars) {
     result = arith::AndIOp::create(k.b, k.loc, result, condition);
   };
   llvm::SmallSet<std::pair<unsigned, unsigned>, 8> compared;
-  for (unsigned buffer : written) {
+  for (const Access *result : written) {
+    unsigned buffer = result->buffer;
     Value at = number(buffer);
-    Value rest = arith::AndIOp::create(k.b, k.loc, at, k.index(4 * kLongest - 1));
+    int64_t vector = storageBytes(result->element) * kLongest;
+    Value rest = arith::AndIOp::create(k.b, k.loc, at, k.index(vector - 1));
     demand(compare(arith::CmpIPredicate::eq, rest, k.index(0)));
     // A result that replaces a read is in the cache already.
     for (const Access &access : accesses)
@@ -280,9 +283,9 @@ void FusedGroup::store(unsigned buffer, Value value, Point &point) {
     Value base = kernel.buffer(buffer), first = linear(access, point);
     Value pointer = kernel.address(base, first, access.element);
     if (storesNonTemporally && access.strides.back() == 1)
-      kernel.storeNonTemporal(spread(value, point), pointer);
+      kernel.storeNonTemporal(spread(value, point), pointer, access.element);
     else
-      kernel.store(spread(value, point), pointer);
+      kernel.store(spread(value, point), pointer, access.element);
     return;
   }
 }

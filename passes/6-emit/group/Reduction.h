@@ -54,7 +54,7 @@ public:
 
   struct Accumulator {
     bool isMax;
-    Type element; // of the terms
+    Type element; // of the terms in registers
     // Counts the lanes of one step that are added in the terms' own type, before the sum is
     // carried wider. Two lose no more than the rounding of the terms did; more are used only
     // where all terms have one sign.

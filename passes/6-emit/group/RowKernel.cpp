@@ -152,7 +152,7 @@ static unsigned costOf(Value tensor, llvm::SmallDenseSet<Value> &seen) {
 // Computes `tensor` once for the row and keeps it on the stack where that is cheaper, so that
 // later traversals load it.
 void RowKernel::keep(Reducer &reducer, Value tensor) {
-  Type element = getElementTypeOrSelf(tensor.getType());
+  Type element = computingType(getElementTypeOrSelf(tensor.getType()));
   Operation *def = tensor.getDefiningOp();
   if (!def || lookupReductionRoot(def) || !lookupElementwise(def) || !element.isF32())
     return;
@@ -351,7 +351,7 @@ LogicalResult emitReduction(Kernel &kernel, LaunchBody body) {
     }
     auto reduce = cast<graph::ReduceOp>(op);
     bool isMax = reduce.getKind() == graph::ReduceKind::max;
-    Type element = getElementTypeOrSelf(reduce.getResult().getType());
+    Type element = computingType(getElementTypeOrSelf(reduce.getResult().getType()));
     bool isShort = isMax || rowsOf(reduce) <= kMostInOwnType;
     columns.push_back({reduce, {isMax, element}, isShort ? element : wideType(element), {}});
   }

@@ -42,8 +42,9 @@ struct CumsumKernel {
              next.push_back(add(carried[0], x));
              Value sum = exclusive ? carried[0] : next[0];
              if (isFloat())
-               sum = arith::TruncFOp::create(k.b, k.loc, typeOf(element, width), sum);
-             k.store(sum, k.address(to, place, element));
+               sum = arith::TruncFOp::create(k.b, k.loc, typeOf(computingType(element), width),
+                                             sum);
+             k.store(sum, k.address(to, place, element), element);
            });
   }
 };

@@ -32,7 +32,7 @@ static void copyRange(Kernel &k, Value from, Value to, Value low, Value high,
 LogicalResult emitReshape(Kernel &k, LaunchBody body, Operation *op) {
   k.rows = product(shapeOf(op->getOperand(0)));
   copyRange(k, readBuffer(k, op->getOperand(0)), k.buffer(body.reads), k.begin, k.end, std::nullopt,
-            k.index(0), getElementTypeOrSelf(op->getOperand(0)));
+            k.index(0), movedType(getElementTypeOrSelf(op->getOperand(0))));
   return success();
 }
 
@@ -40,7 +40,7 @@ LogicalResult emitReshape(Kernel &k, LaunchBody body, Operation *op) {
 LogicalResult emitConcat(Kernel &k, LaunchBody body, Operation *op) {
   auto concat = cast<graph::ConcatOp>(op);
   auto shape = shapeOf(concat.getResult());
-  Type element = getElementTypeOrSelf(concat.getResult());
+  Type element = movedType(getElementTypeOrSelf(concat.getResult()));
   int64_t outer = product(shape.take_front(concat.getDim()));
   int64_t whole = product(shape.drop_front(concat.getDim()));
   Value to = k.buffer(body.reads);
@@ -86,7 +86,7 @@ LogicalResult emitPad(Kernel &k, LaunchBody body, Operation *op) {
   if (llvm::any_of(low, [](int64_t n) { return n < 0; }) ||
       llvm::any_of(pad.getHigh(), [](int64_t n) { return n < 0; }))
     return op->emitOpError("a kernel pads by zero or more elements");
-  Type element = getElementTypeOrSelf(pad.getResult());
+  Type element = movedType(getElementTypeOrSelf(pad.getResult()));
   k.rows = to[0];
   Value source = readBuffer(k, pad.getOperand()), target = k.buffer(body.reads);
   int64_t rowSize = product(ArrayRef(to).drop_front());

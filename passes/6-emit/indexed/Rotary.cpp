@@ -12,7 +12,7 @@ namespace {
 
 struct RotaryKernel {
   Kernel &k;
-  Type f32;
+  Type element, cosElement, sinElement; // of x and y, and of the tables
   int64_t half, dim;
   bool inverse;
   Value x, cosines, sines, y;
@@ -22,8 +22,8 @@ struct RotaryKernel {
   // Returns (a, b) rotated by the angles from element `angle` on.
   Pair turn(Pair pair, Value angle, unsigned width) {
     Math m{k.b, k.loc};
-    Value c = k.load(k.address(cosines, angle, f32), f32, width);
-    Value s = k.load(k.address(sines, angle, f32), f32, width);
+    Value c = k.load(k.address(cosines, angle, cosElement), cosElement, width);
+    Value s = k.load(k.address(sines, angle, sinElement), sinElement, width);
     if (inverse)
       s = m.neg(s);
     auto [a, b] = pair;
@@ -34,11 +34,11 @@ struct RotaryKernel {
   void halves(Value start, Value angle) {
     k.vectors(k.index(0), k.index(half), half, [&](Value i, unsigned width) {
       Value first = k.add(start, i), second = k.add(first, k.index(half));
-      Pair pair{k.load(k.address(x, first, f32), f32, width),
-                k.load(k.address(x, second, f32), f32, width)};
+      Pair pair{k.load(k.address(x, first, element), element, width),
+                k.load(k.address(x, second, element), element, width)};
       auto [a, b] = turn(pair, k.add(angle, i), width);
-      k.store(a, k.address(y, first, f32));
-      k.store(b, k.address(y, second, f32));
+      k.store(a, k.address(y, first, element), element);
+      k.store(b, k.address(y, second, element), element);
     });
   }
 
@@ -46,7 +46,7 @@ struct RotaryKernel {
   void interleaved(Value start, Value angle) {
     k.vectors(k.index(0), k.index(half), half, [&](Value i, unsigned width) {
       Value first = k.add(start, k.mul(i, 2));
-      Value both = k.load(k.address(x, first, f32), f32, 2 * width);
+      Value both = k.load(k.address(x, first, element), element, 2 * width);
       SmallVector<int64_t> even, odd, merged;
       for (int64_t lane = 0; lane < width; ++lane) {
         even.push_back(2 * lane), odd.push_back(2 * lane + 1);
@@ -55,7 +55,7 @@ struct RotaryKernel {
       auto shuffle = [&](Value left, Value right, ArrayRef<int64_t> lanes) -> Value {
         return vector::ShuffleOp::create(k.b, k.loc, left, right, lanes);
       };
-      Type vector = VectorType::get({width}, f32);
+      Type vector = VectorType::get({width}, k.b.getF32Type());
       auto widen = [&](Value value) -> Value { // a vector of one, too
         return value.getType() == vector
                    ? value
@@ -66,14 +66,15 @@ struct RotaryKernel {
         pair = {vector::ExtractOp::create(k.b, k.loc, both, 0),
                 vector::ExtractOp::create(k.b, k.loc, both, 1)};
       auto [a, b] = turn(pair, k.add(angle, i), width);
-      k.store(shuffle(widen(a), widen(b), merged), k.address(y, first, f32));
+      k.store(shuffle(widen(a), widen(b), merged), k.address(y, first, element), element);
     }, k.widthDividing(half, k.lanes()));
   }
 
   void rest(Value start) {
+    Type moved = movedType(element);
     k.vectors(k.add(start, k.index(2 * half)), k.add(start, k.index(dim)), dim - 2 * half,
               [&](Value i, unsigned width) {
-                k.store(k.load(k.address(x, i, f32), f32, width), k.address(y, i, f32));
+                k.store(k.load(k.address(x, i, moved), moved, width), k.address(y, i, moved));
               });
   }
 };
@@ -87,7 +88,9 @@ LogicalResult emitRotary(Kernel &k, LaunchBody body, Operation *op) {
   auto buffer = [&](Value v) { return k.buffer(cast<BlockArgument>(v).getArgNumber()); };
   auto shape = shapeOf(rotary.getX()), angles = shapeOf(rotary.getCos());
   RotaryKernel kernel{k,
-                      k.b.getF32Type(),
+                      getElementTypeOrSelf(rotary.getX()),
+                      getElementTypeOrSelf(rotary.getCos()),
+                      getElementTypeOrSelf(rotary.getSin()),
                       angles[2],
                       shape[3],
                       rotary.getInverse(),

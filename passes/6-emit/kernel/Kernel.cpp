@@ -4,6 +4,7 @@
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
+#include "passes/6-emit/kernel/Narrow.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/xxhash.h"
 
@@ -21,8 +22,19 @@ unsigned widthOf(Type type) {
 Type elementOf(Type type) { return getElementTypeOrSelf(type); }
 int64_t storageBytes(Type element) { return llvm::divideCeil(element.getIntOrFloatBitWidth(), 8); }
 
+bool isNarrow(Type element) { return element.isBF16() || element.isF16(); }
+bool isKernelElement(Type element) {
+  return isa<IntegerType>(element) || element.isF32() || isNarrow(element);
+}
+Type computingType(Type element) {
+  return isNarrow(element) ? Float32Type::get(element.getContext()) : element;
+}
+Type movedType(Type element) {
+  return isNarrow(element) ? IntegerType::get(element.getContext(), 16) : element;
+}
+
 static Type storageType(Type element) {
-  return element.isInteger(1) ? IntegerType::get(element.getContext(), 8) : element;
+  return element.isInteger(1) ? IntegerType::get(element.getContext(), 8) : movedType(element);
 }
 
 std::string kernelsModule(const KernelTarget &target) {
@@ -91,6 +103,8 @@ Value Kernel::constantData(DenseElementsAttr data) {
       bytes.push_back(bit);
     stored = DenseElementsAttr::get(RankedTensorType::get(type.getShape(), element),
                                     ArrayRef<int8_t>(bytes));
+  } else if (isNarrow(type.getElementType())) {
+    stored = data.bitcast(element);
   }
   auto flat = stored.reshape(RankedTensorType::get({type.getNumElements()}, element));
   std::string text;
@@ -159,28 +173,53 @@ Value Kernel::address(Value base, Value element, Type type) {
                              ArrayRef<LLVM::GEPArg>{element});
 }
 
-Value Kernel::load(Value pointer, Type element, unsigned width) {
-  Type storage = storageType(element);
-  Value value =
-      LLVM::LoadOp::create(b, loc, typeOf(storage, width), pointer, storageBytes(element));
+Value Kernel::loaded(Value stored, Type element) {
+  if (isNarrow(element))
+    return widened(b, loc, stored, element);
   if (!element.isInteger(1))
+    return stored;
+  Value zero = arith::ConstantOp::create(b, loc, b.getZeroAttr(stored.getType()));
+  return arith::CmpIOp::create(b, loc, arith::CmpIPredicate::ne, stored, zero);
+}
+
+Value Kernel::stored(Value value, Type element) {
+  if (element && isNarrow(element))
+    return narrowed(b, loc, value, element);
+  if (!elementOf(value.getType()).isInteger(1))
     return value;
-  Value zero = arith::ConstantOp::create(b, loc, b.getZeroAttr(value.getType()));
-  return arith::CmpIOp::create(b, loc, arith::CmpIPredicate::ne, value, zero);
+  return arith::ExtUIOp::create(b, loc, typeOf(b.getI8Type(), widthOf(value.getType())), value);
 }
 
-void Kernel::store(Value value, Value pointer) {
-  Type element = elementOf(value.getType());
-  if (element.isInteger(1))
-    value = arith::ExtUIOp::create(b, loc, typeOf(b.getI8Type(), widthOf(value.getType())), value);
-  LLVM::StoreOp::create(b, loc, value, pointer, storageBytes(element));
+static int64_t storedBytes(Value stored) { return storageBytes(elementOf(stored.getType())); }
+
+Value Kernel::load(Value pointer, Type element, unsigned width) {
+  Type type = typeOf(storageType(element), width);
+  return loaded(LLVM::LoadOp::create(b, loc, type, pointer, storageBytes(element)), element);
 }
 
-void Kernel::storeNonTemporal(Value value, Value pointer) {
-  int64_t bytes = lanes() * storageBytes(elementOf(value.getType()));
+void Kernel::store(Value value, Value pointer, Type element) {
+  Value bits = stored(value, element);
+  LLVM::StoreOp::create(b, loc, bits, pointer, storedBytes(bits));
+}
+
+Value Kernel::loadMasked(Value pointer, Type element, Value mask) {
+  Type type = typeOf(storageType(element), widthOf(mask.getType()));
+  Value zeros = arith::ConstantOp::create(b, loc, b.getZeroAttr(type));
+  return loaded(LLVM::MaskedLoadOp::create(b, loc, type, pointer, mask, zeros,
+                                           storageBytes(element)),
+                element);
+}
+
+void Kernel::storeMasked(Value value, Value pointer, Value mask, Type element) {
+  Value bits = stored(value, element);
+  LLVM::MaskedStoreOp::create(b, loc, bits, pointer, mask, storedBytes(bits));
+}
+
+void Kernel::storeNonTemporal(Value value, Value pointer, Type element) {
   if (widthOf(value.getType()) < lanes())
-    return store(value, pointer);
-  LLVM::StoreOp::create(b, loc, value, pointer, bytes, /*isVolatile=*/false,
+    return store(value, pointer, element);
+  Value bits = stored(value, element);
+  LLVM::StoreOp::create(b, loc, bits, pointer, lanes() * storedBytes(bits), /*isVolatile=*/false,
                         /*isNonTemporal=*/true);
 }
 

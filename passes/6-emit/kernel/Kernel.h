@@ -62,14 +62,19 @@ public:
   Value min(Value x, Value y);
   Value max(Value x, Value y);
 
-  // Builds addresses and accesses. Elements are float32, float64 or integers; an i1 is a byte in
-  // memory. A `width` of 1 means a scalar, a greater one a vector of as many elements.
+  // Builds addresses and accesses to elements of a type in memory: float32, float64, bfloat16,
+  // float16 or integers; an i1 is a byte there. A `width` of 1 means a scalar, a greater one a
+  // vector of as many elements. A load gives values of computingType(element), to which it widens
+  // narrow floats; a store rounds such values to `element` (null: that of the value).
   Value address(Value base, Value element, Type type);
   Value load(Value pointer, Type element, unsigned width = 1);
-  void store(Value value, Value pointer);
-  // Stores vectors of lanes() elements or more non-temporally, narrower ones as store() does;
+  void store(Value value, Value pointer, Type element = {});
+  // Accesses the elements whose lane `mask` has; a load gives zeros for the others.
+  Value loadMasked(Value pointer, Type element, Value mask);
+  void storeMasked(Value value, Value pointer, Value mask, Type element = {});
+  // Stores vectors of lanes() elements or more non-temporally, shorter ones as store() does;
   // `pointer` must be a multiple of the size of lanes() elements.
-  void storeNonTemporal(Value value, Value pointer);
+  void storeNonTemporal(Value value, Value pointer, Type element = {});
 
   // Builds for (i = low; i < high; i += step), carrying values. Unless its kind is `InOrder`,
   // the loop promises that its iterations are independent, so that threads may share them;
@@ -113,12 +118,23 @@ private:
   int64_t walkedArrays = 0; // on the stack
   mlir::Operation *prologueEnd = nullptr;
   Value prologue(const std::function<Value()> &make);
+  Value loaded(Value stored, Type element);
+  Value stored(Value value, Type element);
 };
 
 // Returns the type of a scalar or vector of `width` elements.
 Type typeOf(Type element, unsigned width);
 unsigned widthOf(Type type);
 Type elementOf(Type type);
+// Returns whether an element of memory is a float that is computed with as float32: bfloat16 or
+// float16.
+bool isNarrow(Type element);
+// Returns whether kernels read and write such elements.
+bool isKernelElement(Type element);
+// Returns the type in which an element of memory is computed with, and the one in which it is
+// only moved: as an integer where it is narrow, so that its bits stay as they are.
+Type computingType(Type element);
+Type movedType(Type element);
 // Returns the bytes of an element in a buffer.
 int64_t storageBytes(Type element);
 

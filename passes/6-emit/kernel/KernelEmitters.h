@@ -61,11 +61,17 @@ struct MatmulShape {
   // Returns what the kernel takes as scalars: batch, m, n, k, then the strides of A, B and C.
   llvm::SmallVector<int64_t> scalars() const;
 };
+// Holds the element types of A and B, and of C. Products are summed in float32.
+struct MatmulTypes {
+  Type operands, result;
+  // Returns whether there is a kernel: A and B are float32 or narrow, C is like them or float32.
+  bool areMultiplied() const;
+};
 // Emits the kernel that serves every shape of `form`: buffers are A, B and C (the third), the
 // scalars of MatmulShape begin at `firstScalar`, and rows are batch * m. For threads it emits no
 // body: a library multiplies.
-void emitMatmul(Kernel &kernel, MatmulForm form, bool accumulate, unsigned aBuffer = 0,
-                unsigned bBuffer = 1, unsigned firstScalar = 0);
+void emitMatmul(Kernel &kernel, MatmulForm form, bool accumulate, MatmulTypes types,
+                unsigned aBuffer = 0, unsigned bBuffer = 1, unsigned firstScalar = 0);
 
 } // namespace llmc::emit
 

@@ -5,7 +5,6 @@
 #include "passes/6-emit/kernel/KernelEmitters.h"
 #include "passes/6-emit/kernel/Math.h"
 
-#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 
 using namespace mlir;
@@ -53,14 +52,18 @@ struct MatmulKernel {
   const Sizes &s;
   bool accumulate;
   Math m;
-  Type f32;
+  MatmulTypes types;
   Value a, b, c; // moved to the batch
+  Type f32 = k.b.getF32Type();
 
   const unsigned lanes = k.lanes();
 
-  Value at(Value base, Value x, Value xStride, Value y, Value yStride) {
-    return k.address(base, k.add(k.mul(x, xStride), k.mul(y, yStride)), f32);
+  Value at(Value base, Value x, Value xStride, Value y, Value yStride, Type element) {
+    return k.address(base, k.add(k.mul(x, xStride), k.mul(y, yStride)), element);
   }
+  Value atA(Value i, Value kk) { return at(a, i, s.a[1], kk, s.a[2], types.operands); }
+  Value atB(Value kk, Value n) { return at(b, kk, s.b[1], n, s.b[2], types.operands); }
+  Value atC(Value i, Value n) { return at(c, i, s.c[1], n, s.c[2], types.result); }
   Value spread(Value scalar, unsigned width) {
     if (width == 1)
       return scalar;
@@ -81,19 +84,16 @@ struct MatmulKernel {
     return arith::CmpIOp::create(k.b, k.loc, arith::CmpIPredicate::slt, lane, limit);
   }
   // Loads the lanes that `mask` has, if there is one; the others are zero.
-  Value load(Value place, unsigned width, Value mask) {
-    if (!mask)
-      return k.load(place, f32, width);
-    return LLVM::MaskedLoadOp::create(k.b, k.loc, typeOf(f32, width), place, mask, zeros(width),
-                                      /*alignment=*/4);
+  Value load(Value place, Type element, unsigned width, Value mask) {
+    return mask ? k.loadMasked(place, element, mask) : k.load(place, element, width);
   }
   void write(Value sum, Value place, Value mask = {}) {
     if (accumulate)
-      sum = m.add(load(place, widthOf(sum.getType()), mask), sum);
+      sum = m.add(load(place, types.result, widthOf(sum.getType()), mask), sum);
     if (mask)
-      LLVM::MaskedStoreOp::create(k.b, k.loc, sum, place, mask, /*alignment=*/4);
+      k.storeMasked(sum, place, mask, types.result);
     else
-      k.store(sum, place);
+      k.store(sum, place, types.result);
   }
 
   // Computes `rows` x `vectors` * width elements of C; B and C are contiguous along n, or width
@@ -106,11 +106,11 @@ struct MatmulKernel {
                          SmallVector<Value> right;
                          for (unsigned v = 0; v < vectors; ++v) {
                            Value n = k.add(column, k.index(v * width));
-                           right.push_back(load(at(b, kk, s.b[1], n, s.b[2]), width, mask));
+                           right.push_back(load(atB(kk, n), types.operands, width, mask));
                          }
                          for (unsigned r = 0; r < rows; ++r) {
                            Value i = k.add(row, k.index(r));
-                           Value left = k.load(at(a, i, s.a[1], kk, s.a[2]), f32);
+                           Value left = k.load(atA(i, kk), types.operands);
                            left = spread(left, width);
                            for (unsigned v = 0; v < vectors; ++v)
                              next.push_back(m.fma(left, right[v], from[r * vectors + v]));
@@ -119,7 +119,7 @@ struct MatmulKernel {
     for (unsigned r = 0; r < rows; ++r)
       for (unsigned v = 0; v < vectors; ++v) {
         Value i = k.add(row, k.index(r)), n = k.add(column, k.index(v * width));
-        write(sums[r * vectors + v], at(c, i, s.c[1], n, s.c[2]), mask);
+        write(sums[r * vectors + v], atC(i, n), mask);
       }
   }
 
@@ -128,9 +128,9 @@ struct MatmulKernel {
     auto products = [&](Value kk, ValueRange from, Value mask) {
       SmallVector<Value> right, next;
       for (unsigned j = 0; j < columns; ++j)
-        right.push_back(load(at(b, kk, s.b[1], k.add(column, k.index(j)), s.b[2]), lanes, mask));
+        right.push_back(load(atB(kk, k.add(column, k.index(j))), types.operands, lanes, mask));
       for (unsigned r = 0; r < rows; ++r) {
-        Value left = load(at(a, k.add(row, k.index(r)), s.a[1], kk, s.a[2]), lanes, mask);
+        Value left = load(atA(k.add(row, k.index(r)), kk), types.operands, lanes, mask);
         for (unsigned j = 0; j < columns; ++j)
           next.push_back(m.fma(left, right[j], from[r * columns + j]));
       }
@@ -152,7 +152,7 @@ struct MatmulKernel {
         Value sum =
             vector::ReductionOp::create(k.b, k.loc, vector::CombiningKind::ADD,
                                         sums[r * columns + j], arith::FastMathFlags::reassoc);
-        write(sum, at(c, k.add(row, k.index(r)), s.c[1], k.add(column, k.index(j)), s.c[2]));
+        write(sum, atC(k.add(row, k.index(r)), k.add(column, k.index(j))));
       }
   }
 
@@ -195,30 +195,34 @@ struct MatmulKernel {
 
 } // namespace
 
-void emitMatmul(Kernel &k, MatmulForm form, bool accumulate, unsigned aBuffer, unsigned bBuffer,
-                unsigned firstScalar) {
+bool MatmulTypes::areMultiplied() const {
+  bool isFloat = operands.isF32() || isNarrow(operands);
+  return isFloat && (result == operands || result.isF32());
+}
+
+void emitMatmul(Kernel &k, MatmulForm form, bool accumulate, MatmulTypes types, unsigned aBuffer,
+                unsigned bBuffer, unsigned firstScalar) {
   if (k.target.threads)
     return k.leaveToLibrary();
   Value a = k.buffer(aBuffer), b = k.buffer(bBuffer), c = k.buffer(2);
   Sizes s(k, form, firstScalar);
-  Type f32 = k.b.getF32Type();
   Value first = k.divFloor(k.begin, s.m);
   Value last = k.divFloor(k.add(k.end, k.sub(s.m, k.index(1))), s.m);
   k.loop(first, last, 1, [&](Value batch) {
     Value origin = k.mul(batch, s.m);
     Value low = k.max(k.sub(k.begin, origin), k.index(0));
     Value high = k.min(k.sub(k.end, origin), s.m);
-    auto moved = [&](Value base, Value stride) {
-      return k.address(base, k.mul(batch, stride), f32);
+    auto moved = [&](Value base, Value stride, Type element) {
+      return k.address(base, k.mul(batch, stride), element);
     };
     MatmulKernel{k,
                  s,
                  accumulate,
                  Math{k.b, k.loc},
-                 f32,
-                 moved(a, s.a[0]),
-                 moved(b, s.b[0]),
-                 moved(c, s.c[0])}
+                 types,
+                 moved(a, s.a[0], types.operands),
+                 moved(b, s.b[0], types.operands),
+                 moved(c, s.c[0], types.result)}
         .rows(form, low, high);
   });
 }
@@ -230,13 +234,17 @@ LogicalResult emitMatmulOp(Kernel &k, LaunchBody body, Operation *op) {
                            shape(matmul.getResult()), /*accumulate=*/false);
   if (failed(calls) || calls->calls.size() != 1 || body.reads != 2)
     return op->emitOpError("is no single call; it must be a plan.matmul");
+  MatmulTypes types{getElementTypeOrSelf(matmul.getLhs()),
+                    getElementTypeOrSelf(matmul.getResult())};
+  if (!types.areMultiplied())
+    return op->emitOpError("has a kernel if it multiplies f32, bf16 or f16 to that type or f32");
   auto buffer = [](Value v) { return cast<BlockArgument>(v).getArgNumber(); };
   unsigned lhs = buffer(matmul.getLhs()), rhs = buffer(matmul.getRhs());
   const MatmulShape &s = calls->shape;
   k.rows = s.batch * s.m;
   k.extents.assign(s.scalars());
-  emitMatmul(k, s.form(), s.accumulate, calls->swapped ? rhs : lhs, calls->swapped ? lhs : rhs,
-             body.block.getNumArguments() - body.reads);
+  emitMatmul(k, s.form(), s.accumulate, types, calls->swapped ? rhs : lhs,
+             calls->swapped ? lhs : rhs, body.block.getNumArguments() - body.reads);
   return success();
 }
 

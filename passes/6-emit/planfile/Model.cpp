@@ -100,6 +100,8 @@ void PlanWriter::writeOptions() {
   program.micro_batch = number(options, "micro_batch", 1);
   program.micro_batches = number(options, "micro_batches", 1);
   program.global_batch = number(options, "global_batch", 1);
+  if (auto scale = options ? options.getAs<FloatAttr>("loss_scale") : FloatAttr())
+    program.loss_scale = scale.getValueAsDouble();
   std::string optimizer = text(options, "optimizer");
   program.optimizer = optimizer == "adamw" ? OptimizerKind::AdamW
                       : optimizer == "sgd" ? OptimizerKind::Sgd

@@ -87,7 +87,9 @@ LogicalResult MaskedBody::guard(LLVM::LoadOp original) {
   Operation *user = load;
   do
     user = user->hasOneUse() ? *user->getUsers().begin() : nullptr;
-  while (isa_and_nonnull<arith::CmpIOp>(user)); // of a bit
+  while (isa_and_nonnull<arith::CmpIOp>(user) || // of a bit
+         isa_and_nonnull<arith::ExtUIOp, arith::ShLIOp, arith::BitcastOp, arith::ExtFOp>(
+             user)); // of a narrow float
   auto insert = dyn_cast_or_null<vector::InsertOp>(user);
   if (!insert || insert.getStaticPosition().size() != 1 || insert.hasDynamicPosition() ||
       cast<VectorType>(insert.getType()).getNumElements() != width)

@@ -48,6 +48,11 @@ struct Generator {
 };
 std::vector<Generator> generators();
 
+// Returns a case with its float32 tensors in bf16 or f16: all of them, but of attention and rotary
+// only those of four dims, since statistics and angles stay. Cases of the optimizer, and those that
+// add to an accumulator, are not for low types.
+Case inLowType(const Case &test, const std::string &element);
+
 int64_t draw(Random &random, int64_t low, int64_t high); // inclusive
 std::vector<int64_t> drawShape(Random &random, int64_t minRank, int64_t maxRank,
                                int64_t maxElements);

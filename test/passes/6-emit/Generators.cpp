@@ -1,7 +1,21 @@
 // Every kind of case, by name.
 #include "Generators.h"
 
+#include <regex>
+
 namespace llmc::test {
+
+Case inLowType(const Case &test, const std::string &element) {
+  bool fourDims = test.text.find("graph.attention") != std::string::npos ||
+                  test.text.find("graph.rotary") != std::string::npos;
+  std::regex tensor(fourDims ? "(tensor<[0-9]+x[0-9]+x[0-9]+x[0-9]+x)f32>" : "(tensor<[0-9x]*)f32>");
+  Case low = test;
+  low.text = std::regex_replace(test.text, tensor, "$1" + element + ">");
+  for (Argument &argument : low.arguments)
+    argument.type = std::regex_replace(argument.type, tensor, "$1" + element + ">");
+  low.name += " in " + element;
+  return low;
+}
 
 std::vector<Generator> generators() {
   return {{"binary", makeBinary},

@@ -1,13 +1,24 @@
 #include "Memory.h"
 
+#include "lib/support/ElementType.h"
+
 #include <dlfcn.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
 namespace llmc::test {
 
+bool isNarrow(const std::string &element) { return element == "bf16" || element == "f16"; }
+
+double roundedTo(const std::string &element, double value) {
+  auto single = static_cast<float>(value);
+  return element == "bf16"  ? support::bfloatToFloat(support::floatToBfloat(single))
+         : element == "f16" ? support::halfToFloat(support::floatToHalf(single))
+                            : single;
+}
+
 static size_t bytesOf(const std::string &element) {
-  return element == "i1" ? 1 : element == "i64" ? 8 : 4;
+  return element == "i1" ? 1 : element == "i64" ? 8 : isNarrow(element) ? 2 : 4;
 }
 
 Buffer::Buffer(std::string type, size_t count, size_t alignment)
@@ -56,8 +67,18 @@ template <typename T> static std::vector<double> get(const char *from, size_t co
   return values;
 }
 
+static std::vector<double> bitsOf(const std::string &element, const std::vector<double> &values) {
+  std::vector<double> bits;
+  for (double value : values)
+    bits.push_back(element == "bf16" ? support::floatToBfloat(static_cast<float>(value))
+                                     : support::floatToHalf(static_cast<float>(value)));
+  return bits;
+}
+
 void Buffer::write(const std::vector<double> &values) {
-  if (element == "f32")
+  if (isNarrow(element))
+    put<uint16_t>(start, bitsOf(element, values));
+  else if (element == "f32")
     put<float>(start, values);
   else if (element == "i64")
     put<int64_t>(start, values);
@@ -68,6 +89,14 @@ void Buffer::write(const std::vector<double> &values) {
 }
 
 std::vector<double> Buffer::read() const {
+  if (isNarrow(element)) {
+    std::vector<double> values = get<uint16_t>(start, count);
+    for (double &value : values) {
+      auto bits = static_cast<uint16_t>(value);
+      value = element == "bf16" ? support::bfloatToFloat(bits) : support::halfToFloat(bits);
+    }
+    return values;
+  }
   if (element == "f32")
     return get<float>(start, count);
   if (element == "i64")

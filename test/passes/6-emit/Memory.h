@@ -11,6 +11,11 @@
 
 namespace llmc::test {
 
+// Returns whether an element is of 16 bits: bf16 or f16.
+bool isNarrow(const std::string &element);
+// Returns a number as a float element holds it.
+double roundedTo(const std::string &element, double value);
+
 class Buffer {
 public:
   // Allocates `count` elements at an address that is a multiple of `alignment` bytes; the bytes

@@ -8,6 +8,7 @@
 #include "passes/6-emit/kernel/KernelEmitters.h"
 #include "passes/6-emit/simt/Simt.h"
 #include <algorithm>
+#include <cfloat>
 #include <cmath>
 
 using namespace mlir;
@@ -66,8 +67,8 @@ static std::vector<double> fill(const Argument &argument, RankedTensorType type,
       value = 1;
       break;
     }
-    if (type.getElementType().isF32())
-      value = static_cast<float>(value);
+    if (isa<FloatType>(type.getElementType()))
+      value = roundedTo(elementName(type), value);
   }
   if (argument.fill == Fill::Infinite || argument.fill == Fill::Shown)
     for (size_t i = 0; i < values.size(); ++i)
@@ -97,12 +98,16 @@ static void runParts(KernelFunction kernel, const std::vector<void *> &buffers,
 // value is not zero.
 static double errorOf(const std::vector<double> &got, const std::vector<double> &wanted,
                       const std::string &element, double floor) {
-  if (element != "f32") {
+  if (element != "f32" && !isNarrow(element)) {
     for (size_t i = 0; i < got.size(); ++i)
       if (got[i] != (element == "i1" ? wanted[i] != 0 : wanted[i]))
         return INFINITY;
     return 0;
   }
+  // Allows the one rounding of what is stored, in units of the number and below the normal ones.
+  double half = element == "bf16" ? 0x1p-8 : element == "f16" ? 0x1p-11 : 0;
+  double least = element == "bf16" ? 0x1p-134 : element == "f16" ? 0x1p-25 : 0;
+  double most = element == "f16" ? 65504 : double(FLT_MAX);
   double largest = floor, error = 0;
   for (double value : wanted)
     if (std::isfinite(value))
@@ -110,12 +115,17 @@ static double errorOf(const std::vector<double> &got, const std::vector<double> 
   for (size_t i = 0; i < got.size(); ++i) {
     if (std::isnan(got[i]) && std::isnan(wanted[i]))
       continue;
+    if (half > 0 && std::fabs(wanted[i]) >= most && std::fabs(got[i]) >= most)
+      continue; // rounded to the largest number or to infinity
     if (!std::isfinite(got[i]) || !std::isfinite(wanted[i])) {
       if (got[i] != wanted[i])
         return INFINITY;
       continue;
     }
-    error = std::max(error, std::fabs(got[i] - wanted[i]) / largest);
+    double off = std::fabs(got[i] - wanted[i]);
+    if (half > 0)
+      off = std::max(0.0, off - std::max(half * std::fabs(wanted[i]), least));
+    error = std::max(error, off / largest);
   }
   return error;
 }

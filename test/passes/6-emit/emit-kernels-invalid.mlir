@@ -3,7 +3,7 @@
 plan.stage @s attributes {stage = 0, chunks = [#plan.chunk<0, -1>], pools = [#plan.pool<0, 1>], table = []} {
   %a = plan.buffer scratch : !plan.buffer<4xf64>
   plan.procedure @f forward {
-    // expected-error @below {{cpu kernels compute float32, got 'tensor<4xf64>'}}
+    // expected-error @below {{cpu kernels read f32, bf16, f16 and integers, got 'tensor<4xf64>'}}
     // expected-note @below {{in the kernel of this launch}}
     plan.launch reads(%a : !plan.buffer<4xf64>) writes(%a : !plan.buffer<4xf64>) attributes {stream = 0} {
     ^bb0(%x: tensor<4xf64>):
@@ -70,7 +70,7 @@ plan.stage @s attributes {stage = 0, chunks = [#plan.chunk<0, -1>], pools = [#pl
 plan.stage @s attributes {stage = 0, chunks = [#plan.chunk<0, -1>], pools = [#plan.pool<0, 1>], table = []} {
   %a = plan.buffer scratch : !plan.buffer<4x4xf64>
   plan.procedure @f forward {
-    // expected-error @below {{cpu kernels compute float32, got '!plan.buffer<4x4xf64>'}}
+    // expected-error @below {{cpu kernels multiply f32 by f32 to f32, bf16 by bf16 to bf16 or f32, and f16 by f16 to f16 or f32, got '!plan.buffer<4x4xf64>'}}
     plan.matmul "ab,bc->ac" %a, %a into %a {stream = 0} : !plan.buffer<4x4xf64>, !plan.buffer<4x4xf64>, !plan.buffer<4x4xf64>
   }
 }
