@@ -364,8 +364,11 @@ Status Bounds::checkState(const StateShardT &state) {
     return s;
   if (state.view)
     return checkView(state);
-  if (state.role == StateRole::Parameter || state.role == StateRole::Master)
+  if (state.role == StateRole::Parameter)
     return error("a ", toString(state.role), " without a source");
+  if (state.role == StateRole::Master && !viewOf(*stage, state))
+    return error("a ", toString(state.role),
+                 " without a source, and no parameter of the stage has its name and shape");
   return ok();
 }
 

@@ -9,7 +9,7 @@ namespace llmc::planfile {
 
 inline constexpr std::string_view kHostScalars[] = {
     "lr",   "beta1",           "beta2",           "eps", "weight_decay",
-    "clip", "bias_correction1", "bias_correction2"};
+    "clip", "bias_correction1", "bias_correction2", "loss_scale"};
 
 } // namespace llmc::planfile
 

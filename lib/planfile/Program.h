@@ -76,6 +76,14 @@ uint32_t laneOf(const InstructionT &instruction);
 // last element is their count. An event has one instance for each slot.
 std::vector<uint32_t> slotNumbers(const StageT &stage);
 
+// Returns the view of a state. Roles other than the parameter may omit it: it is then that of the
+// stage's parameter of the same name and shape. Returns null if there is none.
+const ViewT *viewOf(const StageT &stage, const StateShardT &state);
+
+// Returns the master of a parameter, which has its name and is held by the same stage; null if it
+// has none.
+const StateShardT *masterOf(const StageT &stage, const StateShardT &parameter);
+
 // Evaluates an affine expression at a rank's coordinate; overflow wraps.
 int64_t evaluate(const CoordExprT &expr, const std::vector<uint32_t> &coordinate);
 

@@ -1,5 +1,5 @@
 // Lists the element types of files (safetensors, .npy) and converts between them. Tests:
-// test/runtime/DequantizerTest.cpp.
+// test/runtime/DequantizerTest.cpp, test/runtime/WeightsTest.cpp (NarrowNumbersAreRoundedToEven).
 #ifndef LLMC_LIB_SUPPORT_ELEMENTTYPE_H
 #define LLMC_LIB_SUPPORT_ELEMENTTYPE_H
 
@@ -67,6 +67,23 @@ inline uint16_t floatToHalf(float value) {
   result = magnitude > 0x7f800000 ? quiet : result;
   return static_cast<uint16_t>(result | (bits >> 16 & 0x8000));
 }
+
+// Holds the bits of a bfloat16 or a float16, for code that fills arrays of any float type. A double
+// is rounded to float32 first, so that the number is what its float32 copy rounds to.
+struct BfloatNumber {
+  static constexpr ElementType kType = ElementType::BF16;
+  BfloatNumber() = default;
+  explicit BfloatNumber(float value) : bits(floatToBfloat(value)) {}
+  explicit BfloatNumber(double value) : BfloatNumber(static_cast<float>(value)) {}
+  uint16_t bits = 0;
+};
+struct HalfNumber {
+  static constexpr ElementType kType = ElementType::F16;
+  HalfNumber() = default;
+  explicit HalfNumber(float value) : bits(floatToHalf(value)) {}
+  explicit HalfNumber(double value) : HalfNumber(static_cast<float>(value)) {}
+  uint16_t bits = 0;
+};
 
 // Returns the product of a shape; nullopt if a dim is negative or the product exceeds 2^62.
 std::optional<uint64_t> elementCount(const std::vector<int64_t> &shape);

@@ -35,6 +35,9 @@ public:
   // has no fast code for it: the program's own kernel must run then.
   int prepare(const MatmulShape &shape);
 
+  // Returns why no product of elements of this type is fast; empty if some are.
+  std::string whyNot(planfile::DType type) const;
+
   // Makes contexts for `threads` threads; no shape may be prepared afterwards.
   void finish(unsigned threads);
 

@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <map>
 
 using namespace llmc;
 using namespace llmc::runtime;
+using planfile::DType;
 
 // Closes all arenas but one rank's for as long as it lives, if isolation is on.
 class KernelRunner::Isolation {
@@ -43,25 +45,47 @@ void KernelRunner::prepareLibrary(bool use) {
   std::string why = "switched off";
   if (use)
     library_ = MatmulLibrary::open(why);
-  size_t refused = 0, all = 0;
   for (const auto &stage : ranks_.stages()) {
     auto &parts = parts_.emplace_back(stage->matmuls.size());
-    for (size_t i = 0; i < stage->matmuls.size(); ++i) {
+    for (size_t i = 0; i < stage->matmuls.size(); ++i)
       if (library_)
         parts[i] = splitMatmul(*library_, *stage->matmuls[i], threads_);
-      refused += parts[i].empty();
-      ++all;
+  }
+  libraryNote_ = library_ ? noteOfLibrary() : "the program's own kernels (" + why + ")";
+  if (library_)
+    library_->finish(workers() * threads_);
+}
+
+// Says what multiplies: the library, and for 16-bit floats, which it may lack, each type by itself.
+std::string KernelRunner::noteOfLibrary() const {
+  struct Products {
+    size_t all = 0, refused = 0;
+  };
+  auto isNarrow = [](DType type) { return type == DType::BF16 || type == DType::F16; };
+  std::map<DType, Products> narrow;
+  Products wide;
+  for (const auto &stage : ranks_.stages())
+    for (size_t i = 0; i < stage->matmuls.size(); ++i) {
+      DType type = stage->matmuls[i]->a_type;
+      Products &products = isNarrow(type) ? narrow[type] : wide;
+      ++products.all;
+      products.refused += parts_[stage->stage][i].empty();
     }
+  const char *own = "by the program's own kernels";
+  std::string note = "oneDNN " + library_->version();
+  if (wide.refused > 0)
+    note += support::text(", ", wide.refused, " of ", wide.all, " products ", own);
+  for (const auto &[type, products] : narrow) {
+    note += support::text("; ", toString(type), " ");
+    std::string why = library_->whyNot(type);
+    if (!why.empty())
+      note += support::text(own, " (", why, ")");
+    else if (products.refused > 0)
+      note += support::text("by oneDNN, ", products.refused, " of ", products.all, " ", own);
+    else
+      note += "by oneDNN";
   }
-  if (!library_) {
-    libraryNote_ = "the program's own kernels (" + why + ")";
-    return;
-  }
-  library_->finish(workers() * threads_);
-  libraryNote_ = "oneDNN " + library_->version();
-  if (refused > 0)
-    libraryNote_ +=
-        support::text(", ", refused, " of ", all, " products by the program's own kernels");
+  return note;
 }
 
 void KernelRunner::launch(const Site &site) {

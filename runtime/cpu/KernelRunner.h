@@ -43,6 +43,7 @@ public:
 private:
   class Isolation;
   void prepareLibrary(bool use);
+  std::string noteOfLibrary() const;
 
   const Kernels &kernels_;
   const LocalRanks &ranks_;

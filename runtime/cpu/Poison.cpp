@@ -4,7 +4,8 @@
 
 using namespace llmc;
 
-static constexpr uint32_t kPoison = 0xFFF5A5A5;
+// Repeats 16 bits, so that what begins in the middle of a word is a NaN too.
+static constexpr uint32_t kPoison = 0xFFFDFFFD;
 
 void runtime::poison(std::byte *arena, uint64_t begin, uint64_t end) {
   auto part = [&](uint64_t at) {

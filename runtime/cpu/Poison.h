@@ -1,5 +1,5 @@
 // Marks bytes that nothing may read, for Adversary.h. The test is test/runtime/AdversaryTest.cpp
-// (UnwrittenBytesArePoison).
+// (UnwrittenBytesArePoison, PoisonIsNaNInEveryType).
 #ifndef LLMC_RUNTIME_CPU_POISON_H
 #define LLMC_RUNTIME_CPU_POISON_H
 
@@ -8,8 +8,8 @@
 
 namespace llmc::runtime {
 
-// Fills the bytes [begin, end) of an arena with poison: a quiet NaN as float and, twice, as
-// double; as an index it is out of every range.
+// Fills the bytes [begin, end) of an arena with poison: a quiet NaN as a float of 16, 32 or 64
+// bits; as an index it is out of every range.
 void poison(std::byte *arena, uint64_t begin, uint64_t end);
 // Returns the offset of the first word of poison in [begin, end), or `end`.
 uint64_t findPoison(const std::byte *arena, uint64_t begin, uint64_t end);

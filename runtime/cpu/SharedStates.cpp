@@ -111,8 +111,10 @@ using Key = std::tuple<uint32_t, int64_t, std::vector<int64_t>, planfile::DType,
 
 Key keyOf(const planfile::ProgramT &program, const StateShardT &state, uint32_t rank) {
   Shard shard(state, *program.mesh, planfile::coordinateOf(*program.mesh, rank));
-  return {state.view->source, state.view->offset, state.view->strides, state.dtype,
-          state.global_shape, state.local_shape,  shard.start};
+  uint32_t stage = planfile::stageOf(program, rank);
+  const planfile::ViewT &view = *planfile::viewOf(*program.stages[stage], state);
+  return {view.source,        view.offset,       view.strides, state.dtype,
+          state.global_shape, state.local_shape, shard.start};
 }
 
 // Changes the base and offset of each buffer that begins inside one of `states`.

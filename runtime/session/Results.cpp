@@ -30,9 +30,8 @@ void addParameters(std::vector<TensorToWrite> &tensors, const Executor &executor
   const ProgramT &program = executor.program();
   for (size_t source = 0; source < program.sources.size(); ++source)
     if (hasState(program, source, StateRole::Parameter))
-      addUnderAllNames(
-          tensors, *program.sources[source], stateType(program, source, StateRole::Parameter),
-          prefix, [&executor, source] { return gather(executor, source, StateRole::Parameter); });
+      addUnderAllNames(tensors, *program.sources[source], weightType(program, source), prefix,
+                       [&executor, source] { return gatherWeights(executor, source); });
 }
 
 // Makes the phase count the bytes of the tensors as they are written.
@@ -100,7 +99,7 @@ uint64_t runtime::savedBytes(const ProgramT &program) {
     if (hasState(program, i, StateRole::Parameter)) {
       const planfile::SourceTensorT &source = *program.sources[i];
       bytes += *support::elementCount(source.shape) *
-               support::byteSize(stateType(program, i, StateRole::Parameter)) *
+               support::byteSize(weightType(program, i)) *
                (savesOwnName(source) + source.aliases.size() + source.transposed_aliases.size());
     }
   return bytes;

@@ -1,6 +1,7 @@
 #include "runtime/session/Session.h"
 
 #include "lib/planfile/AxisNames.h"
+#include "lib/planfile/Precision.h"
 #include "lib/support/Counted.h"
 #include "runtime/session/Results.h"
 
@@ -129,6 +130,7 @@ void runtime::announceModel(std::ostream &out, const Executor &executor) {
       << support::counted(executor.workers(), "thread") << ", each with "
       << executor.threadsPerRank() << " for its kernels"
       << (executor.pinned() ? ", pinned to cores" : "") << "\n";
+  out << "precision  " << planfile::precisionNote(program) << "\n";
   if (const std::string &note = executor.kernels().note(); !note.empty())
     out << "kernels    " << note << "\n";
 }

@@ -125,3 +125,5 @@ void Dequantizer::decodeRun(int64_t place, int64_t count, float scale, T *to) co
 
 template Status Dequantizer::read(int64_t, int64_t, float *);
 template Status Dequantizer::read(int64_t, int64_t, double *);
+template Status Dequantizer::read(int64_t, int64_t, support::BfloatNumber *);
+template Status Dequantizer::read(int64_t, int64_t, support::HalfNumber *);

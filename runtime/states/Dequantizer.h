@@ -19,8 +19,9 @@ public:
   // Prepares to read `tensor`, which must outlive this object.
   explicit Dequantizer(const StoredTensor &tensor);
 
-  // Reads elements [first, first + count), in the order of the file, into `to`. T is float or
-  // double; the product is computed in float. Fails if the file cannot be read.
+  // Reads elements [first, first + count), in the order of the file, into `to`. T is float,
+  // double, support::BfloatNumber or support::HalfNumber; the product is computed in float and
+  // rounded to T. Fails if the file cannot be read.
   template <class T>
   support::Status read(int64_t first, int64_t count, T *to);
 

@@ -14,28 +14,106 @@ using support::error;
 
 namespace {
 
-// Returns the view of a state. Roles other than the parameter may omit it: it is the
-// parameter's. Returns null if there is none.
-const planfile::ViewT *viewOf(const planfile::StageT &stage, const StateShardT &state) {
-  if (state.view)
-    return state.view.get();
-  for (const auto &other : stage.states)
-    if (other->role == StateRole::Parameter && other->name == state.name &&
-        other->global_shape == state.global_shape)
-      return other->view.get();
-  return nullptr;
-}
-
-template <class F>
-void forEachState(const planfile::ProgramT &program, size_t source, StateRole role, F &&f) {
+// Calls f(stage, state, view) for the owned states of a source that `wanted` returns true for.
+template <class W, class F>
+void forEachState(const planfile::ProgramT &program, size_t source, W &&wanted, F &&f) {
   for (uint32_t stage = 0; stage < program.stages.size(); ++stage)
     for (const auto &state : program.stages[stage]->states) {
-      if (state->role != role || !state->owner)
+      if (!state->owner || !wanted(*program.stages[stage], *state))
         continue;
-      const planfile::ViewT *view = viewOf(*program.stages[stage], *state);
+      const planfile::ViewT *view = planfile::viewOf(*program.stages[stage], *state);
       if (view && view->source == source)
         f(stage, *state, *view);
     }
+}
+
+auto ofRole(StateRole role) {
+  return [role](const planfile::StageT &, const StateShardT &state) { return state.role == role; };
+}
+
+// Returns whether a state holds the most exact copy of a weight.
+bool isWeight(const planfile::StageT &stage, const StateShardT &state) {
+  return state.role == StateRole::Master ||
+         (state.role == StateRole::Parameter && !planfile::masterOf(stage, state));
+}
+
+// Returns the type that a state is gathered as: files of results have no 16-bit floats.
+ElementType gatheredType(const StateShardT &state) {
+  return state.dtype == DType::F64 ? ElementType::F64 : ElementType::F32;
+}
+
+template <class W>
+ElementType typeOf(const planfile::ProgramT &program, size_t source, W &&wanted) {
+  ElementType type = ElementType::F32;
+  forEachState(program, source, wanted, [&](uint32_t, const StateShardT &state, const auto &) {
+    type = gatheredType(state);
+  });
+  return type;
+}
+
+// Copies `count` elements to every `stride`-th element of `to`; those of 16-bit floats become
+// float32.
+void copyRun(DType type, const std::byte *from, std::byte *to, int64_t count, int64_t stride) {
+  auto widen = [&](auto wide) {
+    for (int64_t i = 0; i < count; ++i) {
+      uint16_t bits;
+      std::memcpy(&bits, from + i * int64_t(sizeof bits), sizeof bits);
+      float value = wide(bits);
+      std::memcpy(to + i * stride * int64_t(sizeof value), &value, sizeof value);
+    }
+  };
+  auto size = static_cast<int64_t>(planfile::byteSize(type));
+  if (type == DType::BF16)
+    return widen(support::bfloatToFloat);
+  if (type == DType::F16)
+    return widen(support::halfToFloat);
+  if (stride == 1)
+    std::memcpy(to, from, static_cast<size_t>(count * size));
+  else
+    for (int64_t i = 0; i < count; ++i)
+      std::memcpy(to + i * stride * size, from + i * size, static_cast<size_t>(size));
+}
+
+// Gathers the states that `wanted` returns true for; `what` names them in errors.
+template <class W>
+support::Result<LogicalTensor> gatherStates(const Executor &executor, size_t source, W &&wanted,
+                                            std::string_view what) {
+  const planfile::ProgramT &program = executor.program();
+  const planfile::SourceTensorT &tensor = *program.sources[source];
+  LogicalTensor result;
+  result.type = typeOf(program, source, wanted);
+  size_t size = support::byteSize(result.type);
+  uint64_t total = *support::elementCount(tensor.shape), covered = 0;
+  result.bytes.resize(total * size);
+  bool good = true;
+  forEachState(program, source, wanted, [&](uint32_t stage, const StateShardT &state,
+                                            const planfile::ViewT &view) {
+    bool narrow = state.dtype == DType::BF16 || state.dtype == DType::F16;
+    good &= gatheredType(state) == result.type &&
+            (narrow || planfile::byteSize(state.dtype) == size);
+    for (uint32_t rank = 0; good && rank < executor.ranks(); ++rank) {
+      std::vector<uint32_t> coordinate = planfile::coordinateOf(*program.mesh, rank);
+      if (executor.stageOfRank(rank) != stage ||
+          !isFirstHolder(program, stage, state, coordinate))
+        continue;
+      auto own = static_cast<int64_t>(planfile::byteSize(state.dtype));
+      for (const HeldBox &box : heldBoxes(program, stage, state, coordinate)) {
+        const std::byte *from = executor.stateOf(rank, state) + box.at * own;
+        forEachRun(box.shard, view,
+                   [&](int64_t local, int64_t first, int64_t count, int64_t stride) {
+                     covered += static_cast<uint64_t>(count);
+                     copyRun(state.dtype, from + local * own,
+                             &result.bytes[static_cast<size_t>(first) * size], count, stride);
+                   });
+      }
+    }
+  });
+  if (!good)
+    return error("tensor '", tensor.name, "': its ", what, "s have several types");
+  if (covered != total)
+    return error("tensor '", tensor.name, "': the ranks hold ", covered, " elements of its ",
+                 what, ", not ", total);
+  return result;
 }
 
 support::Result<LogicalTensor> transpose(support::Result<LogicalTensor> tensor, int64_t rows,
@@ -55,59 +133,22 @@ support::Result<LogicalTensor> transpose(support::Result<LogicalTensor> tensor, 
 
 bool runtime::hasState(const planfile::ProgramT &program, size_t source, StateRole role) {
   bool found = false;
-  forEachState(program, source, role, [&](uint32_t, const auto &, const auto &) { found = true; });
+  forEachState(program, source, ofRole(role),
+               [&](uint32_t, const auto &, const auto &) { found = true; });
   return found;
 }
 
-ElementType runtime::stateType(const planfile::ProgramT &program, size_t source,
-                               StateRole role) {
-  ElementType type = ElementType::F32;
-  forEachState(program, source, role, [&](uint32_t, const StateShardT &state, const auto &) {
-    type = state.dtype == DType::F64 ? ElementType::F64 : ElementType::F32;
-  });
-  return type;
+ElementType runtime::weightType(const planfile::ProgramT &program, size_t source) {
+  return typeOf(program, source, isWeight);
 }
 
 support::Result<LogicalTensor> runtime::gather(const Executor &executor, size_t source,
                                                StateRole role) {
-  const planfile::ProgramT &program = executor.program();
-  const planfile::SourceTensorT &tensor = *program.sources[source];
-  LogicalTensor result;
-  result.type = stateType(program, source, role);
-  size_t size = support::byteSize(result.type);
-  uint64_t total = *support::elementCount(tensor.shape), covered = 0;
-  result.bytes.resize(total * size);
-  bool good = true;
-  forEachState(program, source, role, [&](uint32_t stage, const StateShardT &state,
-                                          const planfile::ViewT &view) {
-    good &= planfile::byteSize(state.dtype) == size;
-    for (uint32_t rank = 0; good && rank < executor.ranks(); ++rank) {
-      std::vector<uint32_t> coordinate = planfile::coordinateOf(*program.mesh, rank);
-      if (executor.stageOfRank(rank) != stage ||
-          !isFirstHolder(program, stage, state, coordinate))
-        continue;
-      for (const HeldBox &box : heldBoxes(program, stage, state, coordinate)) {
-        const std::byte *from = executor.stateOf(rank, state) + box.at * int64_t(size);
-        forEachRun(box.shard, view,
-                   [&](int64_t local, int64_t first, int64_t count, int64_t stride) {
-                     covered += static_cast<uint64_t>(count);
-                     if (stride == 1) {
-                       std::memcpy(&result.bytes[first * size], from + local * size, count * size);
-                       return;
-                     }
-                     for (int64_t i = 0; i < count; ++i)
-                       std::memcpy(&result.bytes[(first + i * stride) * size],
-                                   from + (local + i) * size, size);
-                   });
-      }
-    }
-  });
-  if (!good)
-    return error("tensor '", tensor.name, "': its ", toString(role), "s have several types");
-  if (covered != total)
-    return error("tensor '", tensor.name, "': the ranks hold ", covered, " elements of its ",
-                 toString(role), ", not ", total);
-  return result;
+  return gatherStates(executor, source, ofRole(role), toString(role));
+}
+
+support::Result<LogicalTensor> runtime::gatherWeights(const Executor &executor, size_t source) {
+  return gatherStates(executor, source, isWeight, toString(StateRole::Parameter));
 }
 
 bool runtime::savesOwnName(const planfile::SourceTensorT &source) {

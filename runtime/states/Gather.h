@@ -22,10 +22,14 @@ struct LogicalTensor {
 // Returns whether some stage owns states of `role` for the source.
 bool hasState(const planfile::ProgramT &program, size_t source, planfile::StateRole role);
 
-// Returns the states of `role` of a source tensor, gathered from their first holders. Fails
-// if they do not cover it exactly once, or differ in type.
+// Returns the states of `role` of a source tensor, gathered from their first holders, those of
+// 16-bit floats as F32. Fails if they do not cover it exactly once, or differ in type.
 support::Result<LogicalTensor> gather(const Executor &executor, size_t source,
                                       planfile::StateRole role);
+
+// Returns what training has made of a source tensor: the masters of its parameters, and the
+// parameters that have none. Fails as gather() does.
+support::Result<LogicalTensor> gatherWeights(const Executor &executor, size_t source);
 
 // Returns whether saved weights have the source tensor under its own name, not only under its
 // aliases: the model's files use the name, or there is no other.
@@ -39,10 +43,9 @@ void addUnderAllNames(std::vector<support::TensorToWrite> &tensors,
                       const planfile::SourceTensorT &source, support::ElementType type,
                       const std::string &prefix, const LogicalValue &value);
 
-// Returns the element type of the states of `role` of a source: F64, or F32, also if there
-// are none.
-support::ElementType stateType(const planfile::ProgramT &program, size_t source,
-                               planfile::StateRole role);
+// Returns the element type of what gatherWeights() returns: F64, or F32, also if the source has no
+// parameters.
+support::ElementType weightType(const planfile::ProgramT &program, size_t source);
 
 } // namespace llmc::runtime
 

@@ -6,6 +6,7 @@
 #include <array>
 #include <cstring>
 #include <optional>
+#include <type_traits>
 
 using namespace llmc;
 using namespace llmc::runtime;
@@ -69,6 +70,14 @@ void convert(const std::byte *from, int64_t fromStride, T *to, int64_t toStride,
   else
     for (int64_t i = 0; i < count; ++i)
       one(i * fromStride, i * toStride);
+}
+
+template <class T>
+constexpr ElementType typeOf() {
+  if constexpr (std::is_floating_point_v<T>)
+    return sizeof(T) == 4 ? ElementType::F32 : ElementType::F64;
+  else
+    return T::kType;
 }
 
 template <class T>
@@ -216,7 +225,7 @@ private:
     }
   }
 
-  static constexpr ElementType kOwn = sizeof(T) == 4 ? ElementType::F32 : ElementType::F64;
+  static constexpr ElementType kOwn = typeOf<T>();
 
   const StoredTensor &tensor;
   const int64_t size; // of an element in the buffer
@@ -284,3 +293,7 @@ template Status runtime::readShard(const StoredTensor &, const Shard &, const pl
                                    float *);
 template Status runtime::readShard(const StoredTensor &, const Shard &, const planfile::ViewT &,
                                    double *);
+template Status runtime::readShard(const StoredTensor &, const Shard &, const planfile::ViewT &,
+                                   support::BfloatNumber *);
+template Status runtime::readShard(const StoredTensor &, const Shard &, const planfile::ViewT &,
+                                   support::HalfNumber *);

@@ -36,7 +36,8 @@ struct StoredTensor {
 
 // Reads the elements of `shard`, which `view` maps into the source, into `to` in the shard's
 // local shape; padding is not written. Reads runs of the file in ascending order and skips
-// gaps of a page or more. T is float or double. Fails if the file cannot be read.
+// gaps of a page or more. T is float, double, support::BfloatNumber or support::HalfNumber, whose
+// elements are those that float would have, rounded. Fails if the file cannot be read.
 template <class T>
 support::Status readShard(const StoredTensor &tensor, const Shard &shard,
                           const planfile::ViewT &view, T *to);

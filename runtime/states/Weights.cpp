@@ -28,15 +28,19 @@ bool isDrawn(StateRole role) {
   return role == StateRole::Parameter || role == StateRole::Master;
 }
 
+bool isFloat(DType type) {
+  return type == DType::F32 || type == DType::F64 || type == DType::BF16 || type == DType::F16;
+}
+
 } // namespace
 
 support::Result<Weights> Weights::open(const planfile::ProgramT &program,
                                        const WeightsOptions &options) {
   for (const auto &stage : program.stages)
     for (const auto &state : stage->states)
-      if (isDrawn(state->role) && state->dtype != DType::F32 && state->dtype != DType::F64)
+      if (isDrawn(state->role) && !isFloat(state->dtype))
         return error("state '", state->name, "' has the type ", toString(state->dtype),
-                     ", which cannot be filled");
+                     ", which cannot be filled; those that can are f32, f64, bf16 and f16");
   Weights weights(program, options.seed);
   bool hasFiles = false;
   for (const auto &source : program.sources)
@@ -206,6 +210,10 @@ std::unique_ptr<WeightsCheck> Weights::check() const {
   return std::make_unique<WeightsCheck>(std::move(files));
 }
 
+std::string Weights::sourceNameOf(uint32_t stage, const planfile::StateShardT &state) const {
+  return program_.sources[planfile::viewOf(*program_.stages[stage], state)->source]->name;
+}
+
 Status Weights::fill(const Executor &executor, support::Progress::Phase *phase) const {
   std::vector<std::pair<uint32_t, const planfile::StateShardT *>> tasks;
   for (uint32_t stage = 0; stage < program_.stages.size(); ++stage)
@@ -221,7 +229,7 @@ Status Weights::fill(const Executor &executor, support::Progress::Phase *phase) 
   });
   for (size_t i = 0; i < tasks.size(); ++i)
     if (!results[i])
-      return error("weights of '", program_.sources[tasks[i].second->view->source]->name,
+      return error("weights of '", sourceNameOf(tasks[i].first, *tasks[i].second),
                    "': ", results[i].message());
   executor.seal();
   return ok();
@@ -231,6 +239,7 @@ Status Weights::fillState(const Executor &executor, uint32_t stage,
                           const planfile::StateShardT &state,
                           support::Progress::Phase *phase) const {
   uint64_t size = planfile::byteSize(state.dtype);
+  const planfile::ViewT &view = *planfile::viewOf(*program_.stages[stage], state);
   // Maps the start of a shard and the first element held of it to the bytes of a rank that
   // holds it already, from which later ranks copy.
   std::map<std::pair<std::vector<int64_t>, int64_t>, const std::byte *> done;
@@ -252,16 +261,27 @@ Status Weights::fillState(const Executor &executor, uint32_t stage,
     Status status;
     if (!isNew)
       std::memcpy(to + place, at->second + place, static_cast<uint64_t>(held.count) * size);
-    else if (state.dtype == DType::F64)
-      status = fillBoxes(heldBoxes(program_, stage, state, coordinate), *state.view,
-                         reinterpret_cast<double *>(to));
     else
-      status = fillBoxes(heldBoxes(program_, stage, state, coordinate), *state.view,
-                         reinterpret_cast<float *>(to));
+      status = fillHeld(heldBoxes(program_, stage, state, coordinate), view, state.dtype, to);
     if (!status)
       return status;
   }
   return ok();
+}
+
+// Fills the boxes that a rank holds of a state of type `type`, whose buffer begins at `to`.
+Status Weights::fillHeld(const std::vector<HeldBox> &boxes, const planfile::ViewT &view,
+                         DType type, std::byte *to) const {
+  switch (type) {
+  case DType::F64:
+    return fillBoxes(boxes, view, reinterpret_cast<double *>(to));
+  case DType::BF16:
+    return fillBoxes(boxes, view, reinterpret_cast<support::BfloatNumber *>(to));
+  case DType::F16:
+    return fillBoxes(boxes, view, reinterpret_cast<support::HalfNumber *>(to));
+  default:
+    return fillBoxes(boxes, view, reinterpret_cast<float *>(to));
+  }
 }
 
 template <class T>
@@ -297,10 +317,10 @@ void Weights::draw(size_t index, int64_t first, int64_t count, int64_t stride, T
   for (int64_t i = 0; i < count; ++i)
     switch (source.init) {
     case planfile::InitKind::Zeros:
-      to[i] = 0;
+      to[i] = T(0.0f);
       break;
     case planfile::InitKind::Ones:
-      to[i] = 1;
+      to[i] = T(1.0f);
       break;
     case planfile::InitKind::Normal:
       to[i] = static_cast<T>(source.init_std *

@@ -34,7 +34,8 @@ public:
                                        const WeightsOptions &options);
 
   // Fills the parameters and masters of all ranks, each with its own shard; all other states
-  // and all padding stay zero. Arenas must be fresh; shared states are sealed afterwards.
+  // and all padding stay zero. A state of 16-bit floats gets the float32 values rounded to
+  // nearest, ties to even, so that a parameter is its master rounded. Arenas must be fresh; shared states are sealed afterwards.
   // Adds the shards filled to `phase`. Fails if a file cannot be read.
   support::Status fill(const Executor &executor, support::Progress::Phase *phase = nullptr) const;
 
@@ -68,10 +69,13 @@ private:
   support::Status findIn(support::Checkpoint &checkpoint, size_t source,
                          std::vector<std::string> &missing, std::vector<std::string> &wrong);
   std::string dequantised() const;
+  std::string sourceNameOf(uint32_t stage, const planfile::StateShardT &state) const;
   support::Result<int> openFile(const std::string &path); // index into files_
   support::Status fillState(const Executor &executor, uint32_t stage,
                             const planfile::StateShardT &state,
                             support::Progress::Phase *phase) const;
+  support::Status fillHeld(const std::vector<HeldBox> &boxes, const planfile::ViewT &view,
+                           planfile::DType type, std::byte *to) const;
   template <class T>
   support::Status fillShard(const Shard &shard, const planfile::ViewT &view, T *to) const;
   template <class T>

@@ -5,10 +5,12 @@
 #include "lib/support/OutputFile.h"
 #include "runtime/data/Data.h"
 #include "runtime/train/Evaluation.h"
+#include "runtime/train/LossScale.h"
 #include "runtime/session/Files.h"
 #include "runtime/train/LearningRate.h"
 #include "runtime/session/Results.h"
 
+#include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <cstring>
@@ -35,8 +37,26 @@ double seconds(Clock::duration time) { return std::chrono::duration<double>(time
 struct StepResult {
   double loss = NAN, gradNorm = NAN, tokens = NAN;
   double lr = 0, time = 0;
+  double scale = 0;     // of the loss
+  bool skipped = false; // a gradient was not finite, and nothing changed
   std::optional<double> evalLoss; // none: not evaluated after the step
 };
+
+bool hasHostScalar(const ProgramT &program, std::string_view name) {
+  for (const auto &stage : program.stages)
+    for (const auto &scalar : stage->host_scalars)
+      if (scalar->name == name)
+        return true;
+  return false;
+}
+
+bool hasOutput(const ProgramT &program, std::string_view name) {
+  for (const auto &stage : program.stages)
+    for (const auto &output : stage->outputs)
+      if (output->name == name)
+        return true;
+  return false;
+}
 
 // Holds the state of one training run.
 class Run {
@@ -59,7 +79,7 @@ private:
   std::string optimizerNote() const;
   Status step(uint64_t index, StepResult &result);
   Status approve(uint64_t index, StepResult &result) const;
-  void writeScalars(uint64_t index, double lr);
+  void writeScalars(double lr);
   Status evaluate(uint64_t done, StepResult &result);
   void log(uint64_t step, const StepResult &result, double tokens);
   void report(uint64_t index, const StepResult &result);
@@ -78,6 +98,10 @@ private:
   std::optional<Weights> weights;
   std::unique_ptr<WeightsCheck> check;
   uint64_t steps = 0;
+  LossScale scale{program.loss_scale};
+  // Tells whether the plan has a scale, and whether it leaves the weights as they are where a
+  // gradient is not finite.
+  const bool scales = hasHostScalar(program, "loss_scale"), skips = hasOutput(program, "skipped");
   std::vector<double> losses;
   FirstGradients gradients;
   std::optional<support::FolderLock> saveLock;
@@ -194,8 +218,8 @@ void Run::announce() {
   out << std::endl;
 }
 
-void Run::writeScalars(uint64_t index, double lr) {
-  double t = double(index + 1);
+void Run::writeScalars(double lr) {
+  double t = double(scale.taken() + 1);
   const std::pair<std::string_view, double> values[] = {
       {"lr", lr},
       {"beta1", options.beta1},
@@ -205,6 +229,9 @@ void Run::writeScalars(uint64_t index, double lr) {
       {"clip", options.clip > 0 ? options.clip : double(std::numeric_limits<float>::max())},
       {"bias_correction1", 1.0 - std::pow(options.beta1, t)},
       {"bias_correction2", 1.0 - std::pow(options.beta2, t)},
+      // The scale is that of the mean loss, as elsewhere; the plan's loss is a sum over tokens.
+      {"loss_scale", scale.value() / (double(program.global_batch) *
+                                      double(std::max<uint64_t>(1, program.model->sequence)))},
   };
   for (uint32_t rank = 0; rank < executor->ranks(); ++rank)
     for (const auto &scalar : program.stages[executor->stageOfRank(rank)]->host_scalars)
@@ -220,23 +247,25 @@ Status Run::step(uint64_t index, StepResult &result) {
   if (Status s = data->load(index); !s)
     return error("step ", index + 1, ": ", s.message());
   result.lr = learningRate(options, index, steps);
-  writeScalars(index, result.lr);
+  result.scale = scale.value();
+  writeScalars(result.lr);
   if (Status s = executor->runStep(data->batch(), [&] { return approve(index, result); }); !s)
     return error("step ", index + 1, ": ", s.message());
   result.tokens = readOutput(*executor, "tokens").value_or(NAN);
+  result.skipped = readOutput(*executor, "skipped").value_or(0) != 0;
   result.time = seconds(Clock::now() - start);
   return ok();
 }
 
-// Fails if the loss or gradient norm is not finite. Runs before the weights change, so that
-// those of the last good step can be saved.
+// Fails if the loss or gradient norm is not finite, unless the plan skips such steps itself. Runs
+// before the weights change, so that those of the last good step can be saved.
 Status Run::approve(uint64_t index, StepResult &result) const {
   std::optional<double> loss = readOutput(*executor, "loss"),
                         norm = readOutput(*executor, "grad_norm");
   result.loss = loss.value_or(NAN);
   result.gradNorm = norm.value_or(NAN);
   for (auto [what, value] : {std::pair("loss", loss), std::pair("gradient's norm", norm)})
-    if (value && !std::isfinite(*value))
+    if (!skips && value && !std::isfinite(*value))
       return error("the ", what, " is ", *value,
                    index == 0 ? "; no step has changed the weights: look at those that were read, "
                                 "and at this step's rows"
@@ -262,15 +291,22 @@ void Run::log(uint64_t step, const StepResult &r, double tokens) {
     return;
   support::OrderedJson line = {{"step", step}};
   if (step > 0) {
-    line["loss"] = r.loss;
-    line["grad_norm"] = nullptr;
-    if (!std::isnan(r.gradNorm))
-      line["grad_norm"] = r.gradNorm;
+    auto put = [&](const char *key, double value) { // JSON has no numbers that are not finite
+      line[key] = nullptr;
+      if (std::isfinite(value))
+        line[key] = value;
+    };
+    put("loss", r.loss);
+    put("grad_norm", r.gradNorm);
     line["lr"] = r.lr;
     line["tokens"] = static_cast<uint64_t>(tokens);
     line["step_time_s"] = r.time;
     line["tokens_per_s"] = tokens / r.time;
   }
+  if (step > 0 && scales)
+    line["loss_scale"] = r.scale;
+  if (step > 0 && skips)
+    line["skipped"] = r.skipped ? 1 : 0;
   if (r.evalLoss)
     line["eval_loss"] = *r.evalLoss;
   Status written = metrics->append(line.dump());
@@ -285,6 +321,9 @@ void Run::report(uint64_t index, const StepResult &r) {
                       ? double(program.global_batch) * double(program.model->sequence)
                       : r.tokens;
   log(index + 1, r, tokens);
+  if (r.skipped)
+    progress.print(text("skipped    step ", index + 1, ": a gradient is not finite, the weights stay",
+                        scales ? text("; loss scale ", r.scale) : std::string()));
   if (tokens == 0 && !std::exchange(toldNoLabels, true))
     progress.print(text("labels     none of step ", index + 1,
                         " counts, all are ignored: nothing is learned from such a step"));
@@ -338,9 +377,13 @@ Status Run::loop() {
     if (index == 0 && !options.dump.empty())
       if (Status s = gradients.capture(*executor); !s)
         return error("--dump: ", s.message());
+    if (index == 0 && !options.dump.empty() && result.skipped)
+      progress.print("dump       has the gradients of a skipped step, as they are");
     if (Status s = evaluate(index + 1, result); !s)
       return s;
     report(index, result);
+    if (Status s = scale.record(index + 1, result.skipped, result.gradNorm); !s)
+      return error("step ", index + 1, ": ", s.message());
   }
   return ok();
 }

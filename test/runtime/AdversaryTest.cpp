@@ -1,9 +1,12 @@
 #include "PlanBuilder.h"
 
 #include "lib/planfile/Check.h"
+#include "lib/support/ElementType.h"
 #include "runtime/cpu/Adversary.h"
+#include "runtime/cpu/Poison.h"
 
 #include <cmath>
+#include <cstring>
 #include <set>
 
 using namespace llmc;
@@ -133,6 +136,27 @@ Found findIn20(const ProgramT &program) {
     ++found.runs;
   }
   return found;
+}
+
+TEST(Adversary, PoisonIsNaNInEveryType) {
+  std::vector<std::byte> arena(64);
+  for (uint64_t begin : {0, 1, 2, 3}) {
+    runtime::poison(arena.data(), begin, arena.size());
+    for (uint64_t at = (begin + 1) / 2 * 2; at + 2 <= arena.size(); at += 2) {
+      uint16_t bits;
+      std::memcpy(&bits, &arena[at], sizeof bits);
+      EXPECT_TRUE(std::isnan(support::bfloatToFloat(bits)));
+      EXPECT_TRUE(std::isnan(support::halfToFloat(bits)));
+    }
+    for (uint64_t at = (begin + 3) / 4 * 4; at + 4 <= arena.size(); at += 4) {
+      float value;
+      std::memcpy(&value, &arena[at], sizeof value);
+      EXPECT_TRUE(std::isnan(value));
+    }
+    double wide;
+    std::memcpy(&wide, &arena[8], sizeof wide);
+    EXPECT_TRUE(std::isnan(wide));
+  }
 }
 
 TEST(Adversary, EverySeedGivesTheBitsOfTheOrder) {

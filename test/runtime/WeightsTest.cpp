@@ -1,5 +1,6 @@
 #include "runtime/states/Weights.h"
 #include "PlanBuilder.h"
+#include "lib/support/ElementType.h"
 #include "lib/support/Hash.h"
 #include "runtime/states/Gather.h"
 #include "runtime/states/Random.h"
@@ -114,6 +115,45 @@ TEST(Weights, DrawnAlikeOnEveryMesh) {
   EXPECT_EQ(first[2], std::vector<float>(4, 1.0f));
   EXPECT_EQ(first[0][5], float(0.5 * runtime::normal(42, support::hash64("embedding"), 5)));
   EXPECT_NE(first[0][0], first[1][0]);
+}
+
+// A parameter in a low type is its master rounded, drawn or read, on every mesh.
+TEST(Weights, NarrowNumbersAreRoundedToEven) {
+  for (DType type : {DType::BF16, DType::F16}) {
+    auto program = model({1, 1, 2});
+    auto &states = program->stages[0]->states;
+    for (size_t i = 0, count = states.size(); i < count; ++i) {
+      auto master = std::make_unique<StateShardT>(*states[i]);
+      master->role = StateRole::Master;
+      master->buffer->offset += 2048;
+      states[i]->dtype = type;
+      states.push_back(std::move(master));
+    }
+    auto executor = makeExecutor(*program, kNone);
+    auto weights = Weights::open(*program, {"", 42, ""});
+    ASSERT_TRUE(bool(weights)) << weights.message();
+    ASSERT_TRUE(bool(weights->fill(*executor)));
+    std::vector<float> low = logical(*executor, 0), full = logical(*executor, 0, StateRole::Master);
+    ASSERT_EQ(low.size(), full.size());
+    bool differs = false;
+    for (size_t i = 0; i < low.size(); ++i) {
+      float rounded = type == DType::BF16
+                          ? support::bfloatToFloat(support::floatToBfloat(full[i]))
+                          : support::halfToFloat(support::floatToHalf(full[i]));
+      EXPECT_EQ(low[i], rounded);
+      differs |= low[i] != full[i];
+    }
+    EXPECT_TRUE(differs);
+  }
+  // Ties go to the even neighbour, denormals stay, what is too large becomes infinite.
+  EXPECT_EQ(support::floatToBfloat(0x1.01p0f), 0x3f80);
+  EXPECT_EQ(support::floatToBfloat(0x1.03p0f), 0x3f82);
+  EXPECT_EQ(support::floatToBfloat(0x1p-133f), 0x0001);
+  EXPECT_EQ(support::floatToBfloat(3.4e38f), 0x7f80);
+  EXPECT_EQ(support::floatToHalf(0x1.002p0f), 0x3c00);
+  EXPECT_EQ(support::floatToHalf(0x1.006p0f), 0x3c02);
+  EXPECT_EQ(support::floatToHalf(0x1p-24f), 0x0001);
+  EXPECT_EQ(support::floatToHalf(65520.0f), 0x7c00);
 }
 
 // The second copy has the same numbers; padding holds zeros; replicas agree.

@@ -1,0 +1,37 @@
+#include "lib/planfile/Precision.h"
+
+using namespace llmc;
+using namespace llmc::planfile;
+
+// Returns the type of the first state of a role that belongs to a tensor of the model.
+static DType typeOf(const ProgramT &program, StateRole role) {
+  for (const auto &stage : program.stages)
+    for (const auto &state : stage->states)
+      if (state->role == role && viewOf(*stage, *state))
+        return state->dtype;
+  return DType::F32;
+}
+
+static std::string spelled(DType type) {
+  return type == DType::F32   ? "fp32"
+         : type == DType::F16 ? "fp16"
+                              : std::string(toString(type));
+}
+
+std::string planfile::precisionNote(const ProgramT &program) {
+  DType weights = typeOf(program, StateRole::Parameter);
+  if (weights != DType::BF16 && weights != DType::F16)
+    return spelled(weights);
+  std::string low = spelled(weights) + ": weights, activations, messages";
+  if (program.mode == Mode::Infer)
+    return low + "; fp32: norms, softmax, results";
+  DType gradients = typeOf(program, StateRole::Accumulator);
+  std::string full = "; fp32: masters, moments, ";
+  if (gradients == DType::F32)
+    full += "gradients, ";
+  else if (gradients == weights)
+    low += ", gradients";
+  else
+    low += "; " + spelled(gradients) + ": gradients";
+  return low + full + "norms, softmax, loss";
+}

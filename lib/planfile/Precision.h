@@ -1,0 +1,18 @@
+// Describes in which types a program computes and keeps its states, for people. Test:
+// test/numerics/precision.py (lines).
+#ifndef LLMC_LIB_PLANFILE_PRECISION_H
+#define LLMC_LIB_PLANFILE_PRECISION_H
+
+#include "lib/planfile/Program.h"
+
+#include <string>
+
+namespace llmc::planfile {
+
+// Returns "fp32", or "bf16: weights, activations, messages; fp32: masters, ..." as the states of the
+// program have it.
+std::string precisionNote(const ProgramT &program);
+
+} // namespace llmc::planfile
+
+#endif // LLMC_LIB_PLANFILE_PRECISION_H
