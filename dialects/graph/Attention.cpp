@@ -132,6 +132,10 @@ ShardingRule AttentionOp::getShardingRule() {
   rule.results = {f.q, f.lse};
   return rule;
 }
+PrecisionRule AttentionOp::getPrecisionRule() {
+  return {{Precision::Low, Precision::Low, Precision::Low, Precision::Given},
+          {Precision::Low, Precision::Full}};
+}
 ShardingRule AttentionGradOp::getShardingRule() {
   ShardingRule rule;
   AttentionFactors f = attentionFactors(rule, getQ(), getK(), getMask(), FactorKind::ReducedSum);

@@ -2,11 +2,12 @@
 #define LLMC_GRAPH_ATTENTION
 include "dialects/graph/GraphBase.td"
 
-class Graph_RowsOp<string mnemonic> : Graph_ComputeOp<mnemonic, ["getFlops", "getEmitClass"]> {
+class Graph_RowsOp<string mnemonic, list<string> overrides = []>
+    : Graph_ComputeOp<mnemonic, !listconcat(["getFlops", "getEmitClass"], overrides)> {
   let assemblyFormat = "operands attr-dict `:` functional-type(operands, results)";
   let hasVerifier = 1;
 }
-def Graph_AttentionOp : Graph_RowsOp<"attention"> {
+def Graph_AttentionOp : Graph_RowsOp<"attention", ["getPrecisionRule"]> {
   let summary = "softmax of masked scale * q k^T, times v, with the log-sum-exp of each row";
   let description = [{
     Attention is that of Vaswani et al. (2017), with grouped heads (Ainslie et al., 2023) and, for
@@ -71,7 +72,7 @@ def Graph_AttentionGradOp : Graph_RowsOp<"attention_grad"> {
                        DefaultValuedAttr<F64Attr, "0.0">:$softcap);
   let results = (outs Graph_Float:$dq, Graph_Float:$dk, Graph_Float:$dv);
 }
-def Graph_RotaryOp : Graph_RowsOp<"rotary"> {
+def Graph_RotaryOp : Graph_RowsOp<"rotary", ["getPrecisionRule"]> {
   let summary = "rotates pairs of each head's elements by the angle of the row (Su et al., 2021)";
   let description = [{
     x is [batch, rows, heads, dim]; cos and sin are [batch | 1, rows, half].

@@ -55,6 +55,12 @@ Value Build::select(Value condition, Value a, Value b) {
 Value Build::cast(Value a, Type element) {
   if (elementOf(a) == element)
     return a;
+  // Takes back a cast between floats that lost no digit.
+  if (auto made = a.getDefiningOp<CastOp>();
+      made && isFloat(a) && isFloat(made.getOperand()) &&
+      elementOf(made.getOperand()) == element &&
+      element.getIntOrFloatBitWidth() < elementOf(a).getIntOrFloatBitWidth())
+    return made.getOperand();
   return CastOp::create(builder, loc, RankedTensorType::get(shapeOf(a), element), a);
 }
 

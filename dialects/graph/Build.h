@@ -39,7 +39,8 @@ public:
   mlir::Value oneMinus(mlir::Value a);
   mlir::Value compare(mlir::Value a, mlir::Value b, Predicate predicate);
   mlir::Value select(mlir::Value condition, mlir::Value a, mlir::Value b);
-  mlir::Value cast(mlir::Value a, mlir::Type element); // `a` itself if it has that type
+  // Returns `a` cast; `a` itself if it has that type, or the float that it was widened from.
+  mlir::Value cast(mlir::Value a, mlir::Type element);
 
   mlir::Value reshape(mlir::Value a, llvm::ArrayRef<int64_t> shape);   // `a` itself if equal
   mlir::Value broadcast(mlir::Value a, llvm::ArrayRef<int64_t> shape); // `a` itself if equal

@@ -151,7 +151,7 @@ def Graph_SelectOp : Graph_ElementwiseOp<"select"> {
   let arguments = (ins Graph_Tensor:$condition, Graph_Tensor:$lhs, Graph_Tensor:$rhs);
   let results = (outs Graph_Tensor:$result);
 }
-def Graph_CastOp : Graph_ComputeOp<"cast"> {
+def Graph_CastOp : Graph_ComputeOp<"cast", ["getPrecisionRule"]> {
   let summary = "the same values in another element type";
   let description = [{
     Converts integers to floats and back (toward zero); i1 becomes 0 or 1, and the i1 of

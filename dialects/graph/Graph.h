@@ -2,6 +2,7 @@
 #ifndef LLMC_DIALECTS_GRAPH_GRAPH_H
 #define LLMC_DIALECTS_GRAPH_GRAPH_H
 
+#include "dialects/graph/PrecisionRule.h"
 #include "dialects/graph/ShardingRule.h"
 #include "dialects/graph/Tensor.h"
 #include "mlir/Bytecode/BytecodeOpInterface.h"

@@ -32,6 +32,7 @@ static constexpr DiscardableAttribute kTable[] = {
     {kInputs, OnModule, "a list of dictionaries", isListOf<DictionaryAttr>},
     {kState, OnArgument | OnResult, "a symbol of a graph.state", isA<FlatSymbolRefAttr>},
     {kInput, OnArgument, "a string", isA<StringAttr>},
+    {kScalar, OnArgument, "a string", isA<StringAttr>},
     {kOutput, OnResult, "a string", isA<StringAttr>},
     {kBatched, OnArgument, "a unit attribute", isA<UnitAttr>},
     {kLoader, OnArgument, "a #graph.loader", isA<LoaderAttr>},

@@ -19,6 +19,7 @@ inline constexpr llvm::StringLiteral kInputs = "graph.inputs";       // list of 
 // Names attributes of function arguments and results.
 inline constexpr llvm::StringLiteral kState = "graph.state";     // @symbol that is read or updated
 inline constexpr llvm::StringLiteral kInput = "graph.input";     // name of an input of the program
+inline constexpr llvm::StringLiteral kScalar = "graph.scalar";   // name of what the host sets a step
 inline constexpr llvm::StringLiteral kOutput = "graph.output";   // name of an output of the program
 inline constexpr llvm::StringLiteral kBatched = "graph.batched"; // unit: dimension 0 is the batch
 inline constexpr llvm::StringLiteral kLoader = "graph.loader";   // #graph.loader of an input

@@ -47,6 +47,10 @@ def GraphOpInterface : OpInterface<"GraphOpInterface"> {
     InterfaceMethod<[{ Returns the family of kernels that computes the op. }],
       "::llmc::graph::EmitClass", "getEmitClass", (ins), "",
       [{ return ::llmc::graph::EmitClass::Elementwise; }]>,
+    InterfaceMethod<[{
+        Returns the element types that the op reads and writes where the model computes in a low one
+        (dialects/graph/PrecisionRule.h). Asked of forward ops only: gradients follow their types.
+      }], "::llmc::graph::PrecisionRule", "getPrecisionRule", (ins), "", [{ return {}; }]>,
   ];
 }
 

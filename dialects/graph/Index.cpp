@@ -94,6 +94,8 @@ LogicalResult ScatterAddOp::verify() {
   Shape expected = joined(shapeOf(getIds()), shapeOf(getResult()).drop_front());
   if (failed(verifyShape(*this, "C2", "updates", getUpdates(), expected)))
     return failure();
+  if (isFloat(getUpdates()) && isFloat(getResult()))
+    return success();
   return verifyElement(*this, "C3", getUpdates());
 }
 ShardingRule ScatterAddOp::getShardingRule() {
@@ -124,9 +126,12 @@ LLMC_EVALUATE(ScatterAddOp)
 LogicalResult ScatterAddOp::differentiate(OpBuilder &builder, ArrayRef<Value> cotangents,
                                           SmallVectorImpl<Value> &gradients) {
   gradients.assign((*this)->getNumOperands(), Value());
-  if (cotangents[0] && isFloat(getUpdates()))
-    gradients[1] = GatherOp::create(builder, getLoc(), getUpdates().getType(), cotangents[0],
-                                    getIds(), getOffset());
+  if (!cotangents[0] || !isFloat(getUpdates()))
+    return success();
+  Build b(builder, getLoc());
+  Type type = getUpdates().getType().clone(elementOf(cotangents[0]));
+  Value rows = GatherOp::create(builder, getLoc(), type, cotangents[0], getIds(), getOffset());
+  gradients[1] = b.cast(rows, elementOf(getUpdates()));
   return success();
 }
 EmitClass ScatterAddOp::getEmitClass() { return EmitClass::Special; }
@@ -309,3 +314,4 @@ LogicalResult CumsumOp::differentiate(OpBuilder &builder, ArrayRef<Value> cotang
   return success();
 }
 EmitClass CumsumOp::getEmitClass() { return EmitClass::Special; }
+PrecisionRule CumsumOp::getPrecisionRule() { return {{Precision::Full}, {Precision::Full}}; }

@@ -5,7 +5,8 @@
 #define LLMC_GRAPH_INDEX
 include "dialects/graph/GraphBase.td"
 
-class Graph_IndexOp<string mnemonic> : Graph_ComputeOp<mnemonic, ["getEmitClass"]> {
+class Graph_IndexOp<string mnemonic, list<string> overrides = []>
+    : Graph_ComputeOp<mnemonic, !listconcat(["getEmitClass"], overrides)> {
   let assemblyFormat = "operands attr-dict `:` functional-type(operands, results)";
   let hasVerifier = 1;
 }
@@ -32,7 +33,7 @@ def Graph_ScatterAddOp : Graph_IndexOp<"scatter_add"> {
     The result starts as zeros; ids outside [offset, offset + rows) add nothing.
     Example: `%r = graph.scatter_add %ids, %x : (tensor<2xi64>, tensor<2x4xf32>) -> tensor<5x4xf32>`
     Rules: C1 the result has a first dim; C2 updates have ids' shape then the result's
-    without its first dim; C3 element types agree.
+    without its first dim; C3 element types agree, or both are floats.
   }];
   let arguments = (ins Graph_Int:$ids, Graph_Tensor:$updates, Optional<Graph_Offset>:$offset);
   let results = (outs Graph_Tensor:$result);
@@ -73,7 +74,7 @@ def Graph_MaskTailOp : Graph_IndexOp<"mask_tail"> {
                        I64Attr:$dim, I64Attr:$valid, F64Attr:$value);
   let results = (outs Graph_Tensor:$result);
 }
-def Graph_CumsumOp : Graph_IndexOp<"cumsum"> {
+def Graph_CumsumOp : Graph_IndexOp<"cumsum", ["getPrecisionRule"]> {
   let summary = "sums of the elements up to each one along `dim`";
   let description = [{
     `exclusive`: without the element itself; `reverse`: from the last one on.

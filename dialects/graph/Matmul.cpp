@@ -132,6 +132,9 @@ double MatmulOp::getFlops() {
   return flops;
 }
 EmitClass MatmulOp::getEmitClass() { return EmitClass::Matmul; }
+PrecisionRule MatmulOp::getPrecisionRule() {
+  return {{Precision::Low, Precision::Low}, {Precision::Low}};
+}
 
 //===-- Evaluate ------------------------------------------------------------===//
 

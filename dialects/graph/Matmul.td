@@ -2,7 +2,7 @@
 #define LLMC_GRAPH_MATMUL
 include "dialects/graph/GraphBase.td"
 
-def Graph_MatmulOp : Graph_ComputeOp<"matmul", ["getFlops", "getEmitClass"]> {
+def Graph_MatmulOp : Graph_ComputeOp<"matmul", ["getFlops", "getEmitClass", "getPrecisionRule"]> {
   let summary = "sum of products over the letters that the result lacks";
   let description = [{
     The equation names every dimension by a letter, as in einsum. Each letter

@@ -99,6 +99,10 @@ LogicalResult LayerNormOp::differentiate(OpBuilder &builder, ArrayRef<Value> cot
   return success();
 }
 EmitClass LayerNormOp::getEmitClass() { return EmitClass::RowReduction; }
+PrecisionRule LayerNormOp::getPrecisionRule() {
+  return {{Precision::Low, Precision::Given, Precision::Given},
+          {Precision::Low, Precision::Full, Precision::Full}};
+}
 
 //===-- layer_norm_grad -----------------------------------------------------===//
 
@@ -236,6 +240,9 @@ LogicalResult RmsNormOp::differentiate(OpBuilder &builder, ArrayRef<Value> cotan
   return success();
 }
 EmitClass RmsNormOp::getEmitClass() { return EmitClass::RowReduction; }
+PrecisionRule RmsNormOp::getPrecisionRule() {
+  return {{Precision::Low, Precision::Given}, {Precision::Low, Precision::Full}};
+}
 
 LogicalResult RmsNormGradOp::verify() {
   if (failed(verifyRank(*this, getX())) ||

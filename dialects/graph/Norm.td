@@ -2,11 +2,12 @@
 #define LLMC_GRAPH_NORM
 include "dialects/graph/GraphBase.td"
 
-class Graph_NormOp<string mnemonic> : Graph_ComputeOp<mnemonic, ["getEmitClass"]> {
+class Graph_NormOp<string mnemonic, list<string> overrides = []>
+    : Graph_ComputeOp<mnemonic, !listconcat(["getEmitClass"], overrides)> {
   let assemblyFormat = "operands attr-dict `:` functional-type(operands, results)";
   let hasVerifier = 1;
 }
-def Graph_LayerNormOp : Graph_NormOp<"layer_norm"> {
+def Graph_LayerNormOp : Graph_NormOp<"layer_norm", ["getPrecisionRule"]> {
   let summary = "(x - mean) * rstd * scale + bias over the last dim (Ba et al., 2016)";
   let description = [{
     rstd = 1 / sqrt(variance + eps), the biased variance. mean and rstd have
@@ -54,7 +55,7 @@ def Graph_LayerNormGradScaleOp : Graph_NormOp<"layer_norm_grad_scale"> {
   let arguments = (ins Graph_Float:$cotangent, Graph_Float:$x, Graph_Float:$mean, Graph_Float:$rstd);
   let results = (outs Graph_Float:$result);
 }
-def Graph_RmsNormOp : Graph_NormOp<"rms_norm"> {
+def Graph_RmsNormOp : Graph_NormOp<"rms_norm", ["getPrecisionRule"]> {
   let summary = "x * rstd * scale over the last dim (Zhang and Sennrich, 2019)";
   let description = [{
     rstd = 1 / sqrt(mean(x^2) + eps) has x's shape without the last dim and serves

@@ -99,16 +99,23 @@ EmitClass ReduceOp::getEmitClass() {
   return innermost ? EmitClass::RowReduction : EmitClass::Special;
 }
 
+// Keeps sums in f32, since many terms are added; a maximum is one of its terms.
+PrecisionRule ReduceOp::getPrecisionRule() {
+  if (getKind() == ReduceKind::max)
+    return {};
+  return {{Precision::Given}, {Precision::Full}};
+}
+
 //===-- softmax -------------------------------------------------------------===//
 
 static LogicalResult verifyRows(Operation *op) {
-  if (shapeOf(op->getResult(0)).empty())
+  ArrayRef<int64_t> shape = shapeOf(op->getResult(0));
+  if (shape.empty())
     return op->emitOpError("C1: operand is a scalar, expected a last dimension");
   for (auto [i, operand] : llvm::enumerate(op->getOperands()))
-    if (operand.getType() != op->getResult(0).getType())
-      return op->emitOpError("C2: operand ") << i << " has type " << operand.getType()
-                                             << ", expected the result's, "
-                                             << op->getResult(0).getType();
+    if (shapeOf(operand) != shape)
+      return op->emitOpError("C2: operand ") << i << " has shape " << shapeText(shapeOf(operand))
+                                             << ", expected the result's, " << shapeText(shape);
   return success();
 }
 // Returns the rule of ops whose tensors all have one shape: rows may be cut, the last dimension
@@ -146,10 +153,12 @@ LogicalResult SoftmaxOp::differentiate(OpBuilder &builder, ArrayRef<Value> cotan
                                        SmallVectorImpl<Value> &gradients) {
   return setOperandCotangents(
       *this, builder, cotangents, gradients, [&](Build &b, Value g, unsigned) {
-        return SoftmaxGradOp::create(b.builder, b.loc, getResult().getType(), getResult(), g);
+        return SoftmaxGradOp::create(b.builder, b.loc, getOperand().getType(), getResult(), g);
       });
 }
 EmitClass SoftmaxOp::getEmitClass() { return EmitClass::RowReduction; }
+// Takes scores to which an f32 mask was added as they are: its -3e38 has no number in a low type.
+PrecisionRule SoftmaxOp::getPrecisionRule() { return {{Precision::Given}, {Precision::Low}}; }
 
 LogicalResult SoftmaxGradOp::verify() { return verifyRows(*this); }
 ShardingRule SoftmaxGradOp::getShardingRule() { return rowsRule(*this); }

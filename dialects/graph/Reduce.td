@@ -2,7 +2,7 @@
 #define LLMC_GRAPH_REDUCE
 include "dialects/graph/GraphBase.td"
 
-def Graph_ReduceOp : Graph_ComputeOp<"reduce", ["getEmitClass"]> {
+def Graph_ReduceOp : Graph_ComputeOp<"reduce", ["getEmitClass", "getPrecisionRule"]> {
   let summary = "sum, maximum or sum of squares over `dims`, which the result lacks";
   let description = [{
     Example:
@@ -19,12 +19,12 @@ def Graph_ReduceOp : Graph_ComputeOp<"reduce", ["getEmitClass"]> {
   let assemblyFormat = "operands attr-dict `:` functional-type(operands, results)";
   let hasVerifier = 1;
 }
-def Graph_SoftmaxOp : Graph_ComputeOp<"softmax", ["getEmitClass"]> {
+def Graph_SoftmaxOp : Graph_ComputeOp<"softmax", ["getEmitClass", "getPrecisionRule"]> {
   let summary = "exp(x - max) / sum over the last dim; a row that is all -inf gives zeros";
   let description = [{
     Subtracts the row's maximum, so that no exponential overflows.
     Example: `%y = graph.softmax %x : (tensor<2x4xf32>) -> tensor<2x4xf32>`
-    Rules: C1 there is a last dim; C2 operand and result have one type.
+    Rules: C1 there is a last dim; C2 operand and result have one shape.
   }];
   let arguments = (ins Graph_Float:$operand);
   let results = (outs Graph_Float:$result);
@@ -40,7 +40,7 @@ def Graph_SoftmaxGradOp : Graph_ComputeOp<"softmax_grad", ["getEmitClass"]> {
     %dx = graph.softmax_grad %y, %dy
         : (tensor<2x4xf32>, tensor<2x4xf32>) -> tensor<2x4xf32>
     ```
-    Rules: C1 there is a last dim; C2 operands and result have one type.
+    Rules: C1 there is a last dim; C2 operands and result have one shape.
   }];
   let arguments = (ins Graph_Float:$result_value, Graph_Float:$cotangent);
   let results = (outs Graph_Float:$result);

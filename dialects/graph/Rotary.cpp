@@ -41,6 +41,10 @@ double RotaryOp::getFlops() {
   return 3.0 * x[0] * x[1] * x[2] * 2 * shapeOf(getCos())[2];
 }
 EmitClass RotaryOp::getEmitClass() { return EmitClass::Special; }
+// Keeps the tables: an angle's cosine has few digits in a low type, and no weight depends on it.
+PrecisionRule RotaryOp::getPrecisionRule() {
+  return {{Precision::Low, Precision::Given, Precision::Given}, {Precision::Low}};
+}
 
 template <typename T>
 static void meaning(RotaryOp op, Inputs<T> inputs, Outputs<T> outputs) {

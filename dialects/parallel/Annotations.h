@@ -20,6 +20,7 @@ namespace llmc::parallel {
 using graph::kBackward;
 using graph::kBatched;
 using graph::kInput;
+using graph::kScalar;
 using graph::kLoader;
 using graph::kOutput;
 using graph::kState;

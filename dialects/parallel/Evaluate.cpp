@@ -93,10 +93,16 @@ private:
       return module.emitError("has neither stages nor @") << name;
     std::vector<Tensor> arguments;
     for (unsigned i = 0; i < func.getNumArguments(); ++i) {
-      std::string state = nameOf(func.getArgAttrDict(i), kState);
-      FailureOr<Tensor> value = lookup(state.empty() ? given : output.states,
-                                       state.empty() ? nameOf(func.getArgAttrDict(i), kInput) : state,
-                                       shapeOf(func.getArgumentTypes()[i]), func);
+      DictionaryAttr attrs = func.getArgAttrDict(i);
+      std::string state = nameOf(attrs, kState), scalar = nameOf(attrs, kScalar);
+      FailureOr<Tensor> value =
+          lookup(!state.empty()    ? output.states
+                 : !scalar.empty() ? input.scalars
+                                   : given,
+                 !state.empty()    ? state
+                 : !scalar.empty() ? scalar
+                                   : nameOf(attrs, kInput),
+                 shapeOf(func.getArgumentTypes()[i]), func);
       if (succeeded(value))
         value = load(std::move(*value), func.getArgAttrDict(i), func);
       if (failed(value))
@@ -259,6 +265,8 @@ private:
     auto number = [&](StringRef key) { return attrs.getAs<IntegerAttr>(key).getInt(); };
     if (std::string name = nameOf(attrs, kState); !name.empty())
       return lookup(states[rank], name, shape, func);
+    if (std::string name = nameOf(attrs, kScalar); !name.empty())
+      return lookup(input.scalars, name, shape, func);
     if (std::string name = nameOf(attrs, kInput); !name.empty()) {
       auto found = given.find(name);
       if (found == given.end())

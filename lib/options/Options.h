@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -28,6 +29,13 @@ enum class Optimizer { Sgd, AdamW };
 // several nodes of a file use, each use is one. Off: head and embedding are two. Exact: as Auto,
 // and a vector that the file holds once is one.
 enum class Tie { Auto, Off, Exact };
+
+// Selects the type of weights, activations, their gradients and messages.
+enum class Precision { Fp32, Bf16, Fp16 };
+
+constexpr const char *nameOf(Precision precision) {
+  return precision == Precision::Fp32 ? "fp32" : precision == Precision::Bf16 ? "bf16" : "fp16";
+}
 
 constexpr const char *nameOf(Tie tie) {
   return tie == Tie::Auto ? "auto" : tie == Tie::Off ? "off" : "exact";
@@ -48,6 +56,14 @@ struct CompileOptions : planfile::MeshSizes {
   Optimizer optimizer = Optimizer::AdamW;
   Tie tie = Tie::Auto;
   bool raise = true; // --raise on
+  // Names the type to compute in; without one an inference keeps the types of the model, and a
+  // training computes in fp32.
+  std::optional<Precision> precision;
+  Precision gradDtype = Precision::Fp32; // of the accumulators of gradients
+  // Gives the factor of the loss in fp16: 0 is found while training. What a step does whose
+  // gradients are not finite; without a value fp16 skips and others stop.
+  double lossScale = 0;
+  std::optional<bool> skipNonfinite;
   std::string weights; // "": those of the model; "random"; file or folder
 
   std::vector<std::string> cudaKernels; // --cuda-kernels: chips to emit kernels for too
@@ -60,8 +76,16 @@ struct CompileOptions : planfile::MeshSizes {
   // here. After `emit` the module has kernels as functions, not yet as machine code.
   std::function<void(Phase, mlir::Operation *)> afterPhase;
 
+  // Limits the scale of the loss to what leaves room for gradients in float32.
+  static constexpr double kMostLossScale = 0x1p64;
+
   // Limits micro-batches x stages: a step is a table of them, which stays small enough to be read.
   static constexpr int64_t kMostRuns = int64_t(1) << 18;
+
+  // Returns whether the loss has a scale; whether a step with a gradient that is not finite is left
+  // out in place of ending the run.
+  bool scalesLoss() const { return !infer && precision == Precision::Fp16; }
+  bool skipsNonfinite() const { return skipNonfinite.value_or(scalesLoss()); }
 
   // Returns the rows of the global view of one micro-batch; of a step; the micro-batches of a step.
   int64_t batchRows() const { return microBatch * dp; }

@@ -48,6 +48,36 @@ static std::optional<Phase> phaseOf(llvm::StringRef text) {
 
 constexpr llvm::StringLiteral kOptions = "plan.options", kPhase = "phase";
 
+static std::optional<Precision> precisionNamed(StringRef name) {
+  for (Precision precision : {Precision::Fp32, Precision::Bf16, Precision::Fp16})
+    if (name == nameOf(precision))
+      return precision;
+  return std::nullopt;
+}
+
+// Reads the element types; a dump without the entries was written in fp32.
+static LogicalResult readPrecision(ModuleOp module, DictionaryAttr stored,
+                                   CompileOptions &options) {
+  auto precision = stored.getAs<StringAttr>("precision");
+  auto gradient = stored.getAs<StringAttr>("grad_dtype");
+  options.precision = precision ? precisionNamed(precision) : std::nullopt;
+  auto gradDtype = gradient ? precisionNamed(gradient) : Precision::Fp32;
+  if ((precision && !options.precision) || !gradDtype)
+    return module.emitError("plan.options has precision and grad_dtype fp32, bf16 or fp16, got ")
+           << stored;
+  options.gradDtype = *gradDtype;
+  auto scale = stored.getAs<FloatAttr>("loss_scale");
+  auto nonfinite = stored.getAs<StringAttr>("on_nonfinite");
+  options.lossScale = scale ? scale.getValueAsDouble() : 0;
+  if (nonfinite)
+    options.skipNonfinite = nonfinite == "skip";
+  if (!(options.lossScale >= 0 && options.lossScale <= CompileOptions::kMostLossScale) ||
+      (nonfinite && nonfinite != "skip" && nonfinite != "stop"))
+    return module.emitError("plan.options has loss_scale up to ")
+           << CompileOptions::kMostLossScale << " and on_nonfinite skip or stop, got " << stored;
+  return success();
+}
+
 static LogicalResult readOptions(ModuleOp module, CompileOptions &options) {
   auto mesh = parallel::getMesh(module);
   auto stored = module->getAttrOfType<DictionaryAttr>(kOptions);
@@ -88,6 +118,8 @@ static LogicalResult readOptions(ModuleOp module, CompileOptions &options) {
   for (Tie tie : {Tie::Auto, Tie::Off, Tie::Exact})
     if (text(stored, "tie") == nameOf(tie))
       options.tie = tie;
+  if (failed(readPrecision(module, stored, options)))
+    return failure();
   options.raise = text(stored, "raise") != "off";
   options.weights = text(stored, "weights");
   if (auto dims = stored.getAs<DictionaryAttr>("dims"))
@@ -213,6 +245,17 @@ std::vector<std::string> conflictingFlags(const std::vector<std::string> &given,
   compare("--schedule", onOff(isGpipe(asked), "gpipe", "1f1b"), onOff(isGpipe(written), "gpipe", "1f1b"));
   auto isSgd = [](const CompileOptions &o) { return o.optimizer == Optimizer::Sgd; };
   compare("--optimizer", onOff(isSgd(asked), "sgd", "adamw"), onOff(isSgd(written), "sgd", "adamw"));
+  auto precisionOf = [](const CompileOptions &o) {
+    return std::string(o.precision ? nameOf(*o.precision) : "fp32");
+  };
+  compare("--precision", precisionOf(asked), precisionOf(written));
+  auto scaleOf = [](const CompileOptions &o) {
+    return o.lossScale ? support::text(o.lossScale) : "dynamic";
+  };
+  compare("--loss-scale", scaleOf(asked), scaleOf(written));
+  compare("--on-nonfinite", onOff(asked.skipsNonfinite(), "skip", "stop"),
+          onOff(written.skipsNonfinite(), "skip", "stop"));
+  compare("--grad-dtype", nameOf(asked.gradDtype), nameOf(written.gradDtype));
   compare("--tie", nameOf(asked.tie), nameOf(written.tie));
   compare("--raise", onOff(asked.raise, "on", "off"), onOff(written.raise, "on", "off"));
   compare("--weights", asked.weights, written.weights);

@@ -114,9 +114,12 @@ static LogicalResult setAttributes(ModuleOp module, const CompileOptions &option
   auto name = [&](llvm::StringRef text) { return b.getStringAttr(text); };
   std::vector<std::string> errors;
   std::optional<planfile::AtomicAxes> axes = planfile::deriveAxes(options, errors);
+  if (options.lossScale != 0 && options.precision != Precision::Fp16)
+    errors.push_back("--loss-scale is for --precision fp16: gradients in fp32 and bf16 do not "
+                     "vanish; leave it out");
   for (const std::string &error : errors)
     module.emitError(error);
-  if (!axes)
+  if (!errors.empty())
     return failure();
   module->setAttr(parallel::kMesh, parallel::MeshAttr::get(b.getContext(), *axes));
   auto entry = [&](llvm::StringRef key, Attribute value) { return b.getNamedAttr(key, value); };
@@ -135,21 +138,32 @@ static LogicalResult setAttributes(ModuleOp module, const CompileOptions &option
   llvm::SmallVector<NamedAttribute> dims;
   for (const auto &[dim, size] : options.dims)
     dims.push_back(entry(dim, b.getI64IntegerAttr(size)));
-  module->setAttr(
-      "plan.options",
-      b.getDictionaryAttr(
-          {entry("schedule", name(options.schedule == Schedule::GPipe ? "gpipe" : "1f1b")),
-           entry("micro_batch", b.getI64IntegerAttr(microBatch)),
-           entry("micro_batches", b.getI64IntegerAttr(microBatches)),
-           entry("global_batch", b.getI64IntegerAttr(rows)),
-           entry("optimizer", name(infer                                     ? "none"
-                                   : options.optimizer == Optimizer::AdamW ? "adamw"
-                                                                             : "sgd")),
-           entry("tie", name(nameOf(options.tie))),
-           entry("raise", name(options.raise ? "on" : "off")),
-           entry("weights", name(options.weights)),
-           entry("dims", b.getDictionaryAttr(dims))}));
+  llvm::SmallVector<NamedAttribute> entries = {
+      entry("schedule", name(options.schedule == Schedule::GPipe ? "gpipe" : "1f1b")),
+      entry("micro_batch", b.getI64IntegerAttr(microBatch)),
+      entry("micro_batches", b.getI64IntegerAttr(microBatches)),
+      entry("global_batch", b.getI64IntegerAttr(rows)),
+      entry("optimizer", name(infer                                     ? "none"
+                              : options.optimizer == Optimizer::AdamW ? "adamw"
+                                                                        : "sgd")),
+      entry("tie", name(nameOf(options.tie))),
+      entry("raise", name(options.raise ? "on" : "off")),
+      entry("weights", name(options.weights)),
+      entry("dims", b.getDictionaryAttr(dims))};
+  if (options.precision)
+    entries.push_back(entry("precision", name(nameOf(*options.precision))));
+  if (options.gradDtype != Precision::Fp32)
+    entries.push_back(entry("grad_dtype", name(nameOf(options.gradDtype))));
+  if (options.lossScale != 0)
+    entries.push_back(entry("loss_scale", b.getF64FloatAttr(options.lossScale)));
+  if (options.skipNonfinite)
+    entries.push_back(entry("on_nonfinite", name(*options.skipNonfinite ? "skip" : "stop")));
+  module->setAttr("plan.options", b.getDictionaryAttr(entries));
   return success();
+}
+
+static std::string elementType(Precision precision) {
+  return precision == Precision::Bf16 ? "bf16" : precision == Precision::Fp16 ? "f16" : "f32";
 }
 
 static void buildPhase(OpPassManager &pm, Phase phase, const CompileOptions &options, bool infer) {
@@ -164,8 +178,13 @@ static void buildPhase(OpPassManager &pm, Phase phase, const CompileOptions &opt
   case Phase::Train:
     // Differentiation comes before sharding: gradients belong to the global program. An inference
     // has none.
+    if (infer && options.precision)
+      buildPrecisionPipeline(pm, elementType(*options.precision));
     if (!infer)
-      buildTrainPipeline(pm, {options.optimizer == Optimizer::AdamW});
+      buildTrainPipeline(pm, {options.optimizer == Optimizer::AdamW,
+                              elementType(options.precision.value_or(Precision::Fp32)),
+                              elementType(options.gradDtype), options.scalesLoss(),
+                              options.skipsNonfinite()});
     break;
   case Phase::Shard:
     // Tensors are annotated with the mesh axes that cut them; types stay global.

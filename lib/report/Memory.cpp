@@ -69,8 +69,9 @@ private:
 const char *kindOf(StateRole role) {
   switch (role) {
   case StateRole::Parameter:
-  case StateRole::Master:
     return "weights";
+  case StateRole::Master:
+    return "masters";
   case StateRole::Moment1:
   case StateRole::Moment2:
     return "optimizer";
@@ -102,7 +103,7 @@ std::vector<const ProcedureT *> backwardOf(const StageT &stage, uint32_t chunk) 
 MemoryByKind memoryOf(const ProgramT &program, uint32_t index) {
   const StageT &stage = *program.stages[index];
   MemoryByKind list;
-  for (const char *kind : {"weights", "gradients", "optimizer", "activations", "outputs",
+  for (const char *kind : {"weights", "masters", "gradients", "optimizer", "activations", "outputs",
                            "constants", "workspace", "gaps"})
     list.push_back({kind, 0});
   Bytes seen;

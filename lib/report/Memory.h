@@ -12,7 +12,8 @@ namespace llmc::report {
 
 // Maps each kind to its bytes in one rank's arena. Every byte counts once: states come first,
 // then outputs, host scalars, activations, and the rest.
-//   weights      parameters and masters
+//   weights      parameters
+//   masters      float32 copies of parameters in a low type
 //   gradients    accumulators, the step's sums too
 //   optimizer    moments
 //   activations  what differs between slots: kept from a forward to its backward

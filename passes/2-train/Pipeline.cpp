@@ -4,22 +4,38 @@
 
 using namespace llmc;
 
+void llmc::buildPrecisionPipeline(mlir::OpPassManager &pm, const std::string &element) {
+  LowerPrecisionOptions precision;
+  precision.element = element;
+  pm.addPass(createLowerPrecision(precision));
+}
+
 void llmc::buildTrainPipeline(mlir::OpPassManager &pm, const TrainOptions &options) {
+  // Element types are decided on the model alone, before it has a loss, which is computed in f32,
+  // and gradients, whose types follow.
+  buildPrecisionPipeline(pm, options.element);
+
   // @forward maps inputs and parameters to logits. A loss needs labels, and its
   // cotangent of the logits has a closed form that is cheaper than what the
   // chain rule would give through maximum, sum and logarithm; so the loss and
   // its gradient are written together, before anything is differentiated.
-  pm.addPass(createAddLoss());
+  AddLossOptions loss;
+  loss.scaled = options.scaled;
+  pm.addPass(createAddLoss(loss));
 
   // One pair of values, the logits and their cotangent, now marks where to begin. Differentiation
   // comes before sharding, so that it sees one global tensor per parameter and no devices, and
   // after the folding of layers, so that the backward pass is folded too.
-  pm.addPass(createDifferentiate());
+  DifferentiateOptions differentiate;
+  differentiate.gradient = options.gradient;
+  pm.addPass(createDifferentiate(differentiate));
 
   // Every parameter now has an accumulator that holds the sum of its gradients
   // over the tokens of a step. What a step does with it is the other function.
   AddOptimizerOptions optimizer;
   optimizer.adamw = options.adamw;
+  optimizer.scaled = options.scaled;
+  optimizer.skip = options.skip;
   pm.addPass(createAddOptimizer(optimizer));
 
   // The later phases cut and place what they find, so a gradient that is lost here would be lost

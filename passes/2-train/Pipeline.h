@@ -4,12 +4,21 @@
 #define LLMC_PASSES_TRAIN_PIPELINE_H
 
 #include "mlir/Pass/PassManager.h"
+#include <string>
 
 namespace llmc {
 
 struct TrainOptions {
   bool adamw = true; // else SGD without momentum
+  std::string element = "f32";  // element type of weights and activations: f32, bf16 or f16
+  std::string gradient = "f32"; // element type of the accumulators
+  bool scaled = false;          // the loss has a scale, which the host sets
+  bool skip = false;            // a step whose gradients are not finite changes nothing
 };
+
+// Adds the pass that decides element types: all of the phase that an inference needs, and only if it
+// shall not keep the types of its file.
+void buildPrecisionPipeline(mlir::OpPassManager &pm, const std::string &element);
 
 // Adds the passes of phase 2: from @forward to @micro (loss and gradients of one micro-batch) and
 // @update (one step of the optimizer).

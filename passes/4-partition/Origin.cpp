@@ -54,8 +54,9 @@ static std::string nodeOf(Value value, int depth = 0) {
       if (state)
         return getStateName(func->getParentOfType<ModuleOp>(), state.getValue(),
                             layers ? layers[0] : 0);
-      if (auto input = func.getArgAttrOfType<StringAttr>(arg.getArgNumber(), kInput))
-        return input.str();
+      for (StringRef key : {StringRef(kInput), StringRef(kScalar)})
+        if (auto name = func.getArgAttrOfType<StringAttr>(arg.getArgNumber(), key))
+          return name.str();
     }
   std::string name = getNodeName(value.getLoc()).str();
   Operation *op = value.getDefiningOp();

@@ -8,6 +8,7 @@
 #include "lib/pipeline/Pipeline.h"
 #include "lib/planfile/Check.h"
 #include "lib/planfile/Payload.h"
+#include "lib/planfile/Precision.h"
 #include "lib/planfile/Program.h"
 #include "lib/support/Counted.h"
 #include "lib/support/OutputFile.h"
@@ -98,6 +99,7 @@ void printSummary(llvm::raw_ostream &out, const planfile::ProgramT &program,
         << counted(program.micro_batches, "micro-batch") << " of "
         << counted(program.micro_batch, "row") << " per data-parallel rank, " << program.schedule << ", "
         << (options.optimizer == Optimizer::AdamW ? "adamw" : "sgd") << "\n";
+  out << "precision   " << planfile::precisionNote(program) << "\n";
   out << "choices     " << builtChoices() << ", tie " << nameOf(options.tie) << ", raise "
       << (options.raise ? "on" : "off") << "\n";
   for (auto [i, stage] : llvm::enumerate(program.stages)) {

@@ -109,6 +109,17 @@ void addCudaKernels(CommandLine &line, const GivenFlag &given, Problems &problem
   }
 }
 
+void setLossScale(CommandLine &line, const GivenFlag &given, Problems &problems) {
+  auto scale = support::parseReal(given.value);
+  if (given.value == "dynamic")
+    line.options.lossScale = 0;
+  else if (scale && *scale >= 1 && *scale <= CompileOptions::kMostLossScale)
+    line.options.lossScale = *scale;
+  else
+    problems.usage("--loss-scale needs dynamic or a number from 1 to 2^64, got '", given.value,
+                   "'");
+}
+
 void checkDropout(CommandLine &, const GivenFlag &given, Problems &problems) {
   auto rate = support::parseReal(given.value);
   if (given.value != "config" && (!rate || *rate < 0 || *rate >= 1))

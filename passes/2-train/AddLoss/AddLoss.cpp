@@ -34,8 +34,9 @@ struct Loss {
   Value cotangent; // of the logits
 };
 
-// Builds the loss. The maximum shifts the exponent against overflow; it cancels in lse.
-Loss buildLoss(OpBuilder &builder, Value logits, Value labels) {
+// Builds the loss; `scale`, if there is one, multiplies the cotangent. The maximum shifts the
+// exponent against overflow; it cancels in lse.
+Loss buildLoss(OpBuilder &builder, Value logits, Value labels, Value scale) {
   MLIRContext *context = builder.getContext();
   Type element = elementOf(logits);
   Build b(builder, named(context, "loss"));
@@ -44,9 +45,14 @@ Loss buildLoss(OpBuilder &builder, Value logits, Value labels) {
   Value shifted = b.exp(b.sub(logits, b.reshape(max, columnShape(max))));
   Value sum = b.reduce(shifted, ReduceKind::sum, {vocabularyDim});
   Value lse = b.add(LogOp::create(builder, b.loc, sum), max);
-  // An ignored label is outside the vocabulary: take_along gives 0 there.
-  Value picked =
-      TakeAlongOp::create(builder, b.loc, typeOf(lse), logits, labels, /*offset=*/Value());
+  // An ignored label is outside the vocabulary: take_along gives 0 there. It has a kernel of its
+  // own, which reads the logits as they are stored.
+  auto widened = logits.getDefiningOp<CastOp>();
+  Value stored = widened ? widened.getOperand() : logits;
+  Value picked = b.cast(TakeAlongOp::create(builder, b.loc,
+                                            typeOf(lse).clone(elementOf(stored)), stored, labels,
+                                            /*offset=*/Value()),
+                        element);
   Value ignored = b.constant(kIgnoredLabel, elementOf(labels));
   Value valid = b.compare(labels, ignored, Predicate::ne);
   Value rows = b.select(valid, b.sub(lse, picked), b.constant(0, element));
@@ -64,6 +70,8 @@ Loss buildLoss(OpBuilder &builder, Value logits, Value labels) {
                                   /*offset=*/Value());
   result.cotangent =
       b.sub(b.mul(probability, b.reshape(weight, columnShape(weight))), target);
+  if (scale)
+    result.cotangent = b.mul(result.cotangent, scale);
   for (Operation *op = lastForward->getNextNode(); op && !op->hasTrait<OpTrait::IsTerminator>();
        op = op->getNextNode())
     op->setAttr(graph::kBackward, builder.getUnitAttr());
@@ -71,11 +79,16 @@ Loss buildLoss(OpBuilder &builder, Value logits, Value labels) {
 }
 
 class AddLoss : public llmc::impl::AddLossBase<AddLoss> {
+public:
+  using AddLossBase::AddLossBase;
+
+private:
   void runOnOperation() override;
 
   LogicalResult check(func::FuncOp forward);
   // Adds an argument and, for a sum, its state.
   Value addLabels(func::FuncOp micro, RankedTensorType logits);
+  Value addScale(func::FuncOp micro);
   Value addSum(func::FuncOp micro, StringRef name, StringRef origin);
 };
 
@@ -116,6 +129,17 @@ Value AddLoss::addLabels(func::FuncOp micro, RankedTensorType logits) {
   return micro.getArgument(index);
 }
 
+// Adds the scale behind all other arguments.
+Value AddLoss::addScale(func::FuncOp micro) {
+  Builder builder(&getContext());
+  auto attribute = builder.getNamedAttr(graph::kScalar, builder.getStringAttr("loss_scale"));
+  unsigned index = micro.getNumArguments();
+  (void)micro.insertArgument(index, RankedTensorType::get({}, builder.getF32Type()),
+                             builder.getDictionaryAttr(attribute),
+                             named(&getContext(), "loss scale"));
+  return micro.getArgument(index);
+}
+
 Value AddLoss::addSum(func::FuncOp micro, StringRef name, StringRef origin) {
   OpBuilder builder(micro);
   auto type = RankedTensorType::get({}, builder.getF32Type());
@@ -144,7 +168,8 @@ void AddLoss::runOnOperation() {
   Value labels = addLabels(micro, typeOf(logits));
   Value lossSum = addSum(micro, "loss.sum", "loss");
   Value tokensSum = addSum(micro, "tokens.sum", "token count");
-  Loss loss = buildLoss(builder, logits, labels);
+  Value scale = scaled ? addScale(micro) : Value();
+  Loss loss = buildLoss(builder, logits, labels, scale);
   builder.setInsertionPointAfter(loss.tokens.getDefiningOp());
   Value newLoss = Build(builder, loss.loss.getLoc()).add(lossSum, loss.loss);
   Value newTokens = Build(builder, loss.tokens.getLoc()).add(tokensSum, loss.tokens);
@@ -156,7 +181,7 @@ void AddLoss::runOnOperation() {
   micro.removeResAttrsAttr();
   for (unsigned i : {0, 1})
     micro.setResultAttr(i, graph::kState,
-                        micro.getArgAttr(micro.getNumArguments() - 2 + i, graph::kState));
+                        micro.getArgAttr(micro.getNumArguments() - 2 - scaled + i, graph::kState));
   micro.setResultAttr(2, graph::kPrimal, builder.getI64IntegerAttr(0));
   micro.setResultAttr(3, graph::kCotangent, builder.getI64IntegerAttr(0));
 }

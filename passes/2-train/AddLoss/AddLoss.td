@@ -12,8 +12,14 @@ def AddLoss : Pass<"llmc-add-loss", "::mlir::ModuleOp"> {
       cotangent of the summed loss with respect to them (`graph.cotangent = 0`),
       whose ops carry `graph.backward`: exp(logits - lse) - one_hot(labels) on
       rows that count, so only lse is kept beside the logits.
+      `scaled`: the last argument is `graph.scalar = "loss_scale"`, by which the
+      cotangent is multiplied, so that small gradients do not vanish in f16
+      (Micikevicius et al., 2018).
     Keeps: the ops of the model. Other results of @forward are dropped.
     Example: test/passes/2-train/add-loss.mlir
   }];
   let dependentDialects = ["::llmc::graph::GraphDialect"];
+  let options = [
+    Option<"scaled", "scaled", "bool", /*default=*/"false", "multiply the cotangent by a scale">,
+  ];
 }

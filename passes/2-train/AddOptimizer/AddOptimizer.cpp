@@ -4,6 +4,8 @@
 #include "dialects/graph/GraphAttrs.h"
 #include "passes/2-train/Passes.h"
 
+#include <limits>
+
 using namespace mlir;
 using namespace llmc;
 using namespace llmc::graph;
@@ -20,8 +22,10 @@ constexpr double kNormEpsilon = 1e-6; // as in torch.nn.utils.clip_grad_norm_
 // Holds a parameter and what belongs to it. The values are those that @update takes, then those
 // that it returns.
 struct Parameter {
-  StateOp state, accumulator, m, v;
-  Value weight, gradient, moment1, moment2;
+  StateOp state, master, accumulator, m, v; // `master` is null where the parameter is in f32
+  Value weight, gradient, moment1, moment2; // `weight` is that of the master, if there is one
+  Value rounded;                            // the new parameter, where there is a master
+  StateOp updated() const { return master ? master : state; }
 };
 
 class AddOptimizer : public llmc::impl::AddOptimizerBase<AddOptimizer> {
@@ -32,11 +36,14 @@ private:
   void runOnOperation() override;
 
   LogicalResult collect();
+  StateOp addCompanion(Parameter &parameter, StringRef suffix, Role role, StateOp behind);
+  void addMasters();
   void addMoments();
   void makeFunction(OpBuilder &builder);
   void buildStep(OpBuilder &builder);
   void returnResults(OpBuilder &builder, Value loss, Value norm);
   void updateParameter(OpBuilder &builder, Parameter &parameter, Value factor);
+  void takeStep(OpBuilder &builder, Parameter &parameter, Value factor);
   Location named(StringRef name) {
     return NameLoc::get(StringAttr::get(&getContext(), name));
   }
@@ -45,6 +52,7 @@ private:
   StateOp lossState, tokensState;
   func::FuncOp update;
   Value lossSum, tokensSum;
+  Value isFinite; // of the gradients; null: the update always takes place
   std::map<std::string, Value> scalars;
 };
 
@@ -65,9 +73,10 @@ LogicalResult AddOptimizer::collect() {
     if (state.getRole() == Role::parameter) {
       parameters.emplace_back().state = state;
       auto type = cast<RankedTensorType>(state.getType());
-      if (!type.getElementType().isF32())
+      Type element = type.getElementType();
+      if (!element.isF32() && !element.isBF16() && !element.isF16())
         return state.emitOpError("is a parameter in ")
-               << type.getElementType() << ", expected f32; import the model with f32 weights";
+               << element << ", expected f32, bf16 or f16; import the model with f32 weights";
     } else if (state.getRole() == Role::accumulator) {
       if (state.getOf())
         accumulators[state.getOfAttr().getAttr()] = state;
@@ -89,21 +98,32 @@ LogicalResult AddOptimizer::collect() {
   return success();
 }
 
+// Adds a state of the parameter's shape in f32.
+StateOp AddOptimizer::addCompanion(Parameter &parameter, StringRef suffix, Role role,
+                                   StateOp behind) {
+  OpBuilder builder(parameter.state);
+  auto type = cast<RankedTensorType>(parameter.state.getType()).clone(builder.getF32Type());
+  auto state = StateOp::create(
+      builder, parameter.state.getLoc(), (parameter.state.getSymName() + suffix).str(), type, role,
+      FlatSymbolRefAttr::get(parameter.state),
+      /*views=*/ArrayAttr(), parameter.state.getStacked(), /*valid_shape=*/ArrayAttr());
+  state->remove();
+  SymbolTable(getOperation()).insert(state, std::next(Block::iterator(behind)));
+  return state;
+}
+
+void AddOptimizer::addMasters() {
+  for (Parameter &parameter : parameters)
+    if (!cast<RankedTensorType>(parameter.state.getType()).getElementType().isF32())
+      parameter.master =
+          addCompanion(parameter, ".master", Role::master, parameter.accumulator);
+}
+
 void AddOptimizer::addMoments() {
-  SymbolTable symbols(getOperation());
   for (Parameter &parameter : parameters) {
-    auto add = [&](StringRef suffix, Role role, StateOp behind) {
-      OpBuilder builder(parameter.state);
-      auto state = StateOp::create(
-          builder, parameter.state.getLoc(), (parameter.state.getSymName() + suffix).str(),
-          parameter.accumulator.getType(), role, FlatSymbolRefAttr::get(parameter.state),
-          /*views=*/ArrayAttr(), parameter.state.getStacked(), /*valid_shape=*/ArrayAttr());
-      state->remove();
-      symbols.insert(state, std::next(Block::iterator(behind)));
-      return state;
-    };
-    parameter.m = add(".m", Role::moment1, parameter.accumulator);
-    parameter.v = add(".v", Role::moment2, parameter.m);
+    StateOp behind = parameter.master ? parameter.master : parameter.accumulator;
+    parameter.m = addCompanion(parameter, ".m", Role::moment1, behind);
+    parameter.v = addCompanion(parameter, ".v", Role::moment2, parameter.m);
   }
 }
 
@@ -118,7 +138,7 @@ void AddOptimizer::makeFunction(OpBuilder &builder) {
         builder.getNamedAttr(graph::kState, FlatSymbolRefAttr::get(state))));
   };
   for (Parameter &parameter : parameters)
-    bind(parameter.state);
+    bind(parameter.updated());
   for (Parameter &parameter : parameters)
     bind(parameter.accumulator);
   bind(lossState);
@@ -132,11 +152,13 @@ void AddOptimizer::makeFunction(OpBuilder &builder) {
   if (adamw)
     names = {"lr",           "beta1", "beta2",           "eps",
              "weight_decay", "clip",  "bias_correction1", "bias_correction2"};
+  if (scaled)
+    names.push_back("loss_scale");
   for (StringRef name : names) {
     types.push_back(RankedTensorType::get({}, builder.getF32Type()));
     locs.push_back(named(name));
     attributes.push_back(builder.getDictionaryAttr(
-        builder.getNamedAttr(graph::kInput, builder.getStringAttr(name))));
+        builder.getNamedAttr(graph::kScalar, builder.getStringAttr(name))));
   }
 
   update = func::FuncOp::create(builder, builder.getUnknownLoc(), "update",
@@ -184,6 +206,20 @@ bool decays(StateOp state) {
 
 void AddOptimizer::updateParameter(OpBuilder &builder, Parameter &p, Value factor) {
   Build b(builder, locationOf(p.state));
+  Parameter old = p;
+  takeStep(builder, p, factor);
+  if (!isFinite)
+    return;
+  // Selects rather than multiplies by zero, which would keep a NaN.
+  p.weight = b.select(isFinite, p.weight, old.weight);
+  if (!adamw)
+    return;
+  p.moment1 = b.select(isFinite, p.moment1, old.moment1);
+  p.moment2 = b.select(isFinite, p.moment2, old.moment2);
+}
+
+void AddOptimizer::takeStep(OpBuilder &builder, Parameter &p, Value factor) {
+  Build b(builder, locationOf(p.state));
   Value clipped = b.mul(p.gradient, factor);
   if (adamw) {
     auto step = AdamWOp::create(builder, b.loc, p.weight.getType(), p.moment1.getType(),
@@ -209,12 +245,15 @@ void AddOptimizer::buildStep(OpBuilder &builder) {
   // A step whose labels are all ignored has loss and gradient zero.
   Value tokens = MaximumOp::create(builder, counter.loc, tokensSum, one);
   Value loss = Build(builder, named("loss")).div(lossSum, tokens);
+  Value divisor = tokens;
+  if (scaled)
+    divisor = Build(builder, named("loss scale")).mul(tokens, scalars["loss_scale"]);
 
   Build clip(builder, named("clip"));
   Value squares;
   for (Parameter &p : parameters) {
     Build b(builder, locationOf(p.state));
-    p.gradient = b.div(p.gradient, tokens);
+    p.gradient = b.div(b.cast(p.gradient, builder.getF32Type()), divisor);
     SmallVector<int64_t> all = llvm::to_vector(llvm::seq<int64_t>(typeOf(p.gradient).getRank()));
     Value own = b.reduce(p.gradient, ReduceKind::sum_squares, all);
     squares = squares ? clip.add(squares, own) : own;
@@ -226,8 +265,17 @@ void AddOptimizer::buildStep(OpBuilder &builder) {
   Value isOn = clip.compare(limit, zero, Predicate::gt);
   Value factor = clip.select(isOn, MinimumOp::create(builder, clip.loc, ratio, one), one);
 
-  for (Parameter &p : parameters)
+  // The norm has seen every gradient of every rank: one number tells whether all are finite.
+  if (skip) {
+    Value largest = clip.constant(std::numeric_limits<float>::max(), elementOf(norm));
+    isFinite = clip.compare(norm, largest, Predicate::le);
+  }
+  for (Parameter &p : parameters) {
     updateParameter(builder, p, factor);
+    if (p.master)
+      p.rounded = Build(builder, locationOf(p.state))
+                      .cast(p.weight, cast<RankedTensorType>(p.state.getType()).getElementType());
+  }
   returnResults(builder, loss, norm);
 }
 
@@ -239,9 +287,14 @@ void AddOptimizer::returnResults(OpBuilder &builder, Value loss, Value norm) {
     bindings.push_back(builder.getNamedAttr(key, binding));
   };
   for (Parameter &p : parameters)
-    give(p.weight, graph::kState, FlatSymbolRefAttr::get(p.state));
+    give(p.master ? p.rounded : p.weight, graph::kState, FlatSymbolRefAttr::get(p.state));
   for (Parameter &p : parameters)
-    give(p.gradient, graph::kState, FlatSymbolRefAttr::get(p.accumulator));
+    if (p.master)
+      give(p.weight, graph::kState, FlatSymbolRefAttr::get(p.master));
+  for (Parameter &p : parameters)
+    give(Build(builder, locationOf(p.state))
+             .cast(p.gradient, cast<RankedTensorType>(p.accumulator.getType()).getElementType()),
+         graph::kState, FlatSymbolRefAttr::get(p.accumulator));
   for (Parameter &p : parameters)
     if (adamw) {
       give(p.moment1, graph::kState, FlatSymbolRefAttr::get(p.m));
@@ -250,6 +303,12 @@ void AddOptimizer::returnResults(OpBuilder &builder, Value loss, Value norm) {
   give(loss, graph::kOutput, builder.getStringAttr("loss"));
   give(norm, graph::kOutput, builder.getStringAttr("grad_norm"));
   give(tokensSum, graph::kOutput, builder.getStringAttr("tokens"));
+  if (isFinite) {
+    Build b(builder, named("skipped"));
+    give(b.select(isFinite, b.constant(0, builder.getF32Type()),
+                  b.constant(1, builder.getF32Type())),
+         graph::kOutput, builder.getStringAttr("skipped"));
+  }
   func::ReturnOp::create(builder, update.getLoc(), results);
   update.setFunctionType(builder.getFunctionType(update.getArgumentTypes(),
                                                  TypeRange(ValueRange(results))));
@@ -264,6 +323,7 @@ void AddOptimizer::runOnOperation() {
     getOperation().emitError("has a symbol @update already; the optimizer is added once");
     return signalPassFailure();
   }
+  addMasters();
   if (adamw)
     addMoments();
   OpBuilder builder = OpBuilder::atBlockEnd(getOperation().getBody());

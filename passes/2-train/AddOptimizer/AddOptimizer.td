@@ -2,21 +2,30 @@ def AddOptimizer : Pass<"llmc-add-optimizer", "::mlir::ModuleOp"> {
   let summary = "adds @update: mean gradient, clip by global norm, one optimizer step";
   let description = [{
     Needs: `@micro` with an accumulator for each parameter, `@loss.sum` and
-      `@tokens.sum`; parameters in f32.
-    Gives: `@update(parameters, accumulators, moments, scalars)`. Moments
-      `@p.m` and `@p.v` are states of @p. Scalars are tensor<f32> inputs: lr,
+      `@tokens.sum`; parameters in f32, bf16 or f16.
+    Gives: `@update(weights, accumulators, moments, scalars)`. The weight of a
+      parameter @p in f32 is @p itself, else its master `@p.master` in f32, of
+      which the new @p is the rounded value. Moments
+      `@p.m` and `@p.v` are states of @p, in f32. Scalars are tensor<f32> inputs: lr,
       weight_decay and clip, for AdamW also beta1, beta2, eps,
       bias_correction1 and bias_correction2 (1 - beta^t).
-      It returns the new parameters, the accumulators (now the mean gradient,
+      It returns the new parameters, the new masters, the accumulators (now the mean gradient,
       before clipping), the new moments, and the outputs loss, grad_norm and
       tokens. A step without tokens has gradient zero.
       Weight decay is for parameters of rank 2 and more, not counting the
       stacked dimension, whose sources have that too. Clip 0 is off.
+      `scaled`: the mean gradient is divided by the scalar loss_scale too.
+      `skip`: where the norm is not finite, all states but the accumulators keep
+      their bits, by a select; the output skipped is then 1, else 0.
     Keeps: @micro.
     Example: test/passes/2-train/add-optimizer.mlir
   }];
   let dependentDialects = ["::llmc::graph::GraphDialect", "::mlir::func::FuncDialect"];
   let options = [
     Option<"adamw", "adamw", "bool", /*default=*/"true", "AdamW, else SGD without momentum">,
+    Option<"scaled", "scaled", "bool", /*default=*/"false",
+           "gradients are multiplied by the scalar loss_scale">,
+    Option<"skip", "skip", "bool", /*default=*/"false",
+           "keep parameters, masters and moments where a gradient is not finite">,
   ];
 }

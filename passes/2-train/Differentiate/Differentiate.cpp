@@ -3,6 +3,7 @@
 // place of the pairs.
 #include "dialects/graph/Build.h"
 #include "dialects/graph/GraphAttrs.h"
+#include "mlir/AsmParser/AsmParser.h"
 #include "mlir/IR/Dominance.h"
 #include "mlir/IR/PatternMatch.h"
 #include "mlir/Transforms/CSE.h"
@@ -23,6 +24,10 @@ namespace llmc {
 namespace {
 
 class Differentiate : public llmc::impl::DifferentiateBase<Differentiate> {
+public:
+  using DifferentiateBase::DifferentiateBase;
+
+private:
   void runOnOperation() override;
 
   void numberForwardOps();
@@ -31,6 +36,7 @@ class Differentiate : public llmc::impl::DifferentiateBase<Differentiate> {
   void returnAccumulators(const BlockGradients &gradients);
 
   func::FuncOp micro;
+  Type gradientType; // of the accumulators
 };
 
 void Differentiate::numberForwardOps() {
@@ -42,12 +48,11 @@ void Differentiate::numberForwardOps() {
   });
 }
 
-// Returns the type of an accumulator: f32, or the parameter's element type if that is wider.
-RankedTensorType accumulatorType(RankedTensorType parameter) {
+// Returns the type of an accumulator: `gradient`, or the parameter's element type if that is wider
+// than f32.
+RankedTensorType accumulatorType(RankedTensorType parameter, Type gradient) {
   Type element = parameter.getElementType();
-  if (element.getIntOrFloatBitWidth() < 32)
-    element = Float32Type::get(element.getContext());
-  return RankedTensorType::get(parameter.getShape(), element);
+  return parameter.clone(element.getIntOrFloatBitWidth() > 32 ? element : gradient);
 }
 
 // Adds one state and one argument, behind the last parameter, for each parameter.
@@ -64,7 +69,7 @@ void Differentiate::addAccumulators(BlockGradients &gradients) {
   unsigned place = parameters.back().first + 1;
   for (auto [index, parameter] : parameters) {
     Value argument = micro.getArgument(index);
-    auto type = accumulatorType(typeOf(argument));
+    auto type = accumulatorType(typeOf(argument), gradientType);
     OpBuilder builder(parameter);
     auto state = StateOp::create(builder, parameter.getLoc(),
                                  (parameter.getSymName() + ".grad").str(), type,
@@ -142,6 +147,11 @@ void Differentiate::runOnOperation() {
   micro = getOperation().lookupSymbol<func::FuncOp>("micro");
   if (!micro || micro.isExternal()) {
     getOperation().emitError("needs a function @micro with a body, found none; add a loss first");
+    return signalPassFailure();
+  }
+  gradientType = parseType(gradient, &getContext());
+  if (!gradientType || !gradientType.isFloat() || gradientType.getIntOrFloatBitWidth() > 32) {
+    getOperation().emitError("gradient is ") << gradient << ", expected f32, bf16 or f16";
     return signalPassFailure();
   }
   numberForwardOps();

@@ -5,7 +5,9 @@ def Differentiate : Pass<"llmc-differentiate", "::mlir::ModuleOp"> {
       `graph.cotangent = i`; parameters bound by `graph.state`.
     Gives: a state `@p.grad`, accumulator of @p, for each parameter @p; @micro
       takes them behind the parameters and returns them first, in argument
-      order, each with the gradient added. The pairs are gone.
+      order, each with the gradient added. The pairs are gone. A gradient of a
+      parameter in a low type is computed in the accumulator's type as far back
+      as nothing else reads it, so that products and sums round once.
       Backward ops carry `graph.backward`, the location of the op they are the
       gradient of, and, where a result is the whole cotangent of a forward
       op's result, `graph.cotangent_of`: two integers per result, the forward
@@ -20,6 +22,10 @@ def Differentiate : Pass<"llmc-differentiate", "::mlir::ModuleOp"> {
     Example: test/passes/2-train/differentiate.mlir
   }];
   let dependentDialects = ["::llmc::graph::GraphDialect"];
+  let options = [
+    Option<"gradient", "gradient", "std::string", /*default=*/"\"f32\"",
+           "element type of the accumulators of parameters in 32 bits or less: f32, bf16 or f16">,
+  ];
   let statistics = [
     Statistic<"numKept", "kept values", "stacked results added to repeats">,
     Statistic<"numRematerialized", "redone values", "reshapes and constants done again for gradients">,

@@ -48,7 +48,7 @@ void RepeatGradient::addCarriedCotangents(OpBuilder &builder, const ValueSet &li
   auto carry = [&](BlockArgument of, Value start) {
     if (!start)
       start = Build(builder, forward.getLoc()).constantLike(0, of);
-    carried.push_back({of, block.addArgument(of.getType(), of.getLoc()), start});
+    carried.push_back({of, block.addArgument(start.getType(), of.getLoc()), start});
   };
   for (auto [i, argument] : llvm::enumerate(forward.getCarriedArgs())) {
     Value start = outer.cotangents.lookup(forward->getResult(i));
@@ -59,9 +59,15 @@ void RepeatGradient::addCarriedCotangents(OpBuilder &builder, const ValueSet &li
     if (inner.active.contains(yielded))
       seed(yielded, carried.back().argument);
   }
-  for (BlockArgument argument : forward.getCapturedArgs())
-    if (inner.active.contains(argument) && live.contains(argument))
-      carry(argument, Value());
+  for (auto [argument, operand] : llvm::zip(forward.getCapturedArgs(), forward.getCaptured())) {
+    if (!inner.active.contains(argument) || !live.contains(argument))
+      continue;
+    // A parameter's gradient is summed over the iterations in its accumulator's type.
+    Value accumulator = outer.accumulators.lookup(operand);
+    carry(argument, accumulator
+                        ? Build(builder, forward.getLoc()).constantLike(0, accumulator)
+                        : Value());
+  }
 }
 
 void RepeatGradient::seed(Value of, Value cotangent) {
@@ -107,7 +113,7 @@ void RepeatGradient::yieldCotangents(OpBuilder &builder) {
       continue;
     }
     if (isCaptured)
-      cotangent = addCotangents(builder, value.argument, cotangent);
+      cotangent = accumulate(builder, value.argument, cotangent);
     if (!cotangent)
       cotangent = Build(builder, forward.getLoc()).constantLike(0, value.of);
     yields.push_back(cotangent);

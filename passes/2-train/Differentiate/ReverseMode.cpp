@@ -14,12 +14,47 @@ static bool isBackward(Operation *op) { return op->hasAttr(graph::kBackward); }
 Value train::addCotangents(OpBuilder &builder, Value a, Value b) {
   if (!a || !b)
     return a ? a : b;
-  return Build(builder, b.getLoc()).add(a, b);
+  Build build(builder, b.getLoc());
+  auto bits = [](Value v) { return elementOf(v).getIntOrFloatBitWidth(); };
+  Type element = elementOf(bits(a) > bits(b) ? a : b);
+  return build.add(build.cast(a, element), build.cast(b, element));
 }
 
-Value train::accumulate(OpBuilder &builder, Value accumulator, Value cotangent) {
+// Returns `value`, which one op reads at most, in another element type: computed in it as far back as
+// nothing else reads what is computed, so that products and sums round once, to that type. Types of
+// `pinned` values stay.
+static Value inElement(OpBuilder &builder, Value value, Type element, const ValueSet &pinned) {
+  Operation *op = value.getDefiningOp();
+  if (elementOf(value) == element)
+    return value;
+  bool isFree = op && isBackward(op) && op->getNumResults() == 1 && !pinned.contains(value) &&
+                (value.use_empty() || value.hasOneUse());
+  // Sources state the type of their result themselves; the others have that of their operands.
+  if (isFree && isa<CastOp>(op))
+    return inElement(builder, op->getOperand(0), element, pinned);
+  bool isSource = isFree && isa<MatmulOp, ScatterAddOp, LayerNormGradScaleOp, RmsNormGradScaleOp,
+                                ReduceOp>(op);
+  if (isFree && isa<AddOp, ReshapeOp, TransposeOp>(op)) {
+    for (OpOperand &operand : op->getOpOperands()) {
+      OpBuilder::InsertionGuard guard(builder);
+      builder.setInsertionPoint(op);
+      operand.set(inElement(builder, operand.get(), element, pinned));
+    }
+    isSource = true;
+  }
+  if (!isSource)
+    return Build(builder, value.getLoc()).cast(value, element);
+  value.setType(typeOf(value).clone(element));
+  return value;
+}
+
+Value train::accumulate(OpBuilder &builder, Value accumulator, Value cotangent,
+                        const ValueSet &pinned) {
   Build b(builder, cotangent.getLoc());
-  return b.add(accumulator, b.cast(cotangent, elementOf(accumulator)));
+  Type element = elementOf(accumulator);
+  bool isFree = cotangent.use_empty();
+  return b.add(accumulator, isFree ? inElement(builder, cotangent, element, pinned)
+                                   : b.cast(cotangent, element));
 }
 
 // Records, on the op that computes the whole cotangent of `result`, which result that is.
@@ -41,6 +76,15 @@ static void recordPair(OpResult result, Value cotangent) {
   owner->setAttr(graph::kCotangentOf, DenseI64ArrayAttr::get(owner->getContext(), pairs));
 }
 
+// Returns the cotangents of the block's arguments other than `argument`, which the caller reads.
+static ValueSet cotangentsBut(Value argument, const BlockGradients &gradients) {
+  ValueSet others;
+  for (auto [value, cotangent] : gradients.cotangents)
+    if (isa<BlockArgument>(value) && value != argument && cotangent)
+      others.insert(cotangent);
+  return others;
+}
+
 LogicalResult ReverseMode::differentiate(OpBuilder &builder, Block &forward,
                                          BlockGradients &gradients) {
   spreadActivity(forward, gradients.active);
@@ -56,7 +100,8 @@ LogicalResult ReverseMode::differentiate(OpBuilder &builder, Block &forward,
 
   for (auto [argument, accumulator] : gradients.accumulators)
     if (Value cotangent = gradients.cotangents.lookup(argument))
-      gradients.accumulated[argument] = accumulate(builder, accumulator, cotangent);
+      gradients.accumulated[argument] =
+          accumulate(builder, accumulator, cotangent, cotangentsBut(argument, gradients));
   return success();
 }
 

@@ -4,7 +4,7 @@
 #define LLMC_PASSES_TRAIN_DIFFERENTIATE_REVERSEMODE_H
 
 #include "dialects/graph/GraphAttrs.h"
-#include "passes/2-train/Differentiate/Activity.h"
+#include "passes/2-train/Activity.h"
 #include "llvm/ADT/MapVector.h"
 
 namespace llmc::train {
@@ -45,11 +45,14 @@ private:
   friend class RepeatGradient;
 };
 
-// Builds the sum of two cotangents, of which either may be null; a null sum if both are.
+// Builds the sum of two cotangents, of which either may be null, in the wider of their types; a null
+// sum if both are null.
 mlir::Value addCotangents(mlir::OpBuilder &builder, mlir::Value a, mlir::Value b);
 
-// Builds accumulator + cotangent, in the accumulator's element type.
-mlir::Value accumulate(mlir::OpBuilder &builder, mlir::Value accumulator, mlir::Value cotangent);
+// Builds accumulator + cotangent, in the accumulator's element type, to which the ops that make the
+// cotangent are changed where nothing else reads what they make. Types of `pinned` values stay.
+mlir::Value accumulate(mlir::OpBuilder &builder, mlir::Value accumulator, mlir::Value cotangent,
+                       const ValueSet &pinned = {});
 
 // Marks every op that is built through a builder as backward.
 class MarkBackward : public mlir::OpBuilder::Listener {

@@ -93,8 +93,15 @@ void VerifyTrain::checkParameters() {
     StringRef name = parameter.getSymName();
     if (!microStates.takes(parameter))
       fail(parameter) << "C4: parameter @" << name << " is no argument of @micro";
-    if (!updateStates.takes(parameter))
-      fail(parameter) << "C4: parameter @" << name << " is no argument of @update";
+    auto isMaster = [](StateOp state) { return state.getRole() == Role::master; };
+    bool hasMaster = llvm::any_of(companions.lookup(parameter.getSymNameAttr()), isMaster);
+    if (!hasMaster && !updateStates.takes(parameter))
+      fail(parameter) << "C4: parameter @" << name
+                      << " is no argument of @update and has no master";
+    Type element = cast<ShapedType>(parameter.getType()).getElementType();
+    if (hasMaster != (element.getIntOrFloatBitWidth() < 32))
+      fail(parameter) << "C11: parameter @" << name << " in " << element << " has "
+                      << (hasMaster ? "a" : "no") << " master, expected one for low types alone";
     if (!updateStates.returns(parameter))
       fail(parameter) << "C9: @update does not return parameter @" << name;
     int64_t accumulators = 0;

@@ -24,7 +24,7 @@ using graph::ReduceKind;
 
 namespace {
 // Weighs elements first, then reductions, then accumulators and values kept in both forms.
-constexpr int64_t kElement = 1 << 16, kReduction = 1 << 8, kLittle = 1;
+constexpr int64_t kByte = 1 << 14, kReduction = 1 << 8, kLittle = 1;
 
 using Operands = SmallVector<unsigned, 2>;
 
@@ -82,7 +82,8 @@ private:
     return !set.empty() && makesSums(op) && !usesAxis(op, axis);
   }
   int64_t costOf(Value value) {
-    return cast<RankedTensorType>(value.getType()).getNumElements() * kElement + kReduction;
+    auto type = cast<RankedTensorType>(value.getType());
+    return type.getNumElements() * type.getElementTypeBitWidth() / 8 * kByte + kReduction;
   }
 
   Block &block;

@@ -325,7 +325,7 @@ void UpdateSplitter::write(int64_t stage) {
     if (Attribute state = update.getArgAttr(arg.getArgNumber(), kState))
       bindState(func, i, /*isResult=*/false, state, split, stage);
     else
-      func.setArgAttr(i, kInput, update.getArgAttr(arg.getArgNumber(), kInput));
+      func.setArgAttr(i, kScalar, update.getArgAttr(arg.getArgNumber(), kScalar));
   }
   for (BlockArgument arg : args) {
     auto name = update.getArgAttrOfType<FlatSymbolRefAttr>(arg.getArgNumber(), kState);

@@ -155,7 +155,7 @@ void MicroSplitter::write(StageFunction &procedure) {
       if (Attribute state = micro.getArgAttr(arg, kState))
         bindState(func, i, /*isResult=*/false, state, split, procedure.stage);
       else
-        for (StringRef key : {StringRef(kInput), StringRef(kLoader)})
+        for (StringRef key : {StringRef(kInput), StringRef(kScalar), StringRef(kLoader)})
           if (Attribute value = micro.getArgAttr(arg, key))
             func.setArgAttr(i, key, value);
     }

@@ -42,14 +42,14 @@ LogicalResult llmc::verifyBound(ArrayRef<Binding> bindings) {
   bool ok = true;
   for (const Binding &binding : bindings) {
     int count = 0;
-    for (StringRef name : {StringRef(kState), StringRef(kInput), StringRef(kOutput),
+    for (StringRef name : {StringRef(kState), StringRef(kInput), StringRef(kScalar), StringRef(kOutput),
                            StringRef(kStageBoundary), StringRef(kResidual)})
       count += bool(binding.get(name));
     if (count == 1)
       continue;
     ok = false;
     binding.error() << "C5: " << binding.text() << " has " << count
-                    << " bindings, expected one of state, input, output, boundary, residual";
+                    << " bindings, expected one of state, input, scalar, output, boundary, residual";
   }
   return success(ok);
 }

@@ -15,20 +15,33 @@ namespace {
 
 constexpr StringLiteral bucketPieces = "plan.bucket_pieces";
 
+Type elementOf(plan::BufferOp buffer) {
+  return cast<plan::BufferType>(buffer.getType()).getTensor().getElementType();
+}
+
 // Represents bytes of one accumulator that finish together: a whole state, or one layer of it.
 struct Piece {
   plan::BufferOp root;
   int64_t low, high;
   ArrayAttr axes; // of the communicator of its sum
   Operation *lastWrite = nullptr;
+  Type element() { return elementOf(root); }
 };
 
 struct Bucket {
   int64_t low, high;
   ArrayAttr axes;
+  Type element;
   Operation *lastWrite;
   SmallVector<StringAttr> names; // of the source's tensors
 };
+
+// Returns the type of a buffer of `bytes` that holds elements of one type.
+static Type bufferOf(Type element, int64_t bytes) {
+  int64_t size = element.getIntOrFloatBitWidth() / 8;
+  return plan::BufferType::get(element.getContext(),
+                               RankedTensorType::get({bytes / size}, element));
+}
 
 class StageBuckets {
 public:
@@ -134,32 +147,34 @@ void StageBuckets::findLastWrites() {
       }
 }
 
-// Makes all accumulators views of one buffer: whole states together, those of equal axes together,
-// and of these the first to finish in front. Layers of a stacked state finish from the end, so the
+// Makes all accumulators views of one buffer: whole states together, those of equal types and axes
+// together, and of these the first to finish in front. Layers of a stacked state finish from the end, so the
 // buffer fills from its end where states interleave. The order only decides how early a bucket can
 // start, never what it sums.
 void StageBuckets::makeAdjacent() {
   DenseMap<Operation *, int64_t> finished;
   DenseMap<Operation *, size_t> numAxes;
+  llvm::MapVector<Type, size_t> elements; // in order of appearance
   int64_t total = 0;
   SmallVector<plan::BufferOp> roots;
   for (Piece &piece : pieces) {
     if (!finished.count(piece.root))
       roots.push_back(piece.root);
     numAxes[piece.root] = piece.axes.size();
+    elements.insert({piece.element(), elements.size()});
     int64_t &when = finished[piece.root];
     when = std::max(when, piece.lastWrite ? position[piece.lastWrite] : 0);
   }
-  llvm::stable_sort(roots, [&](plan::BufferOp a, plan::BufferOp b) {
-    return std::pair(numAxes[a], finished[a]) < std::pair(numAxes[b], finished[b]);
-  });
+  auto key = [&](plan::BufferOp root) {
+    return std::tuple(elements.lookup(elementOf(root)), numAxes[root], finished[root]);
+  };
+  llvm::stable_sort(roots, [&](plan::BufferOp a, plan::BufferOp b) { return key(a) < key(b); });
   for (plan::BufferOp root : roots)
     total += bytesOf(root.getResult());
   OpBuilder b(stage.getContext());
   b.setInsertionPointToStart(&stage.getBody().front());
-  auto type = RankedTensorType::get({total / 4}, b.getF32Type());
-  gradients = plan::BufferOp::create(b, stage.getLoc(), plan::BufferType::get(b.getContext(), type),
-                                     Value(), plan::SpaceAttr::get(b.getContext(), plan::Space::persistent),
+  Type element = elements.size() == 1 ? elements.front().first : Type(b.getI8Type());
+  gradients = plan::BufferOp::create(b, stage.getLoc(), bufferOf(element, total), Value(), plan::SpaceAttr::get(b.getContext(), plan::Space::persistent),
                                      IntegerAttr(), IntegerAttr(), IntegerAttr(), Attribute(),
                                      IntegerAttr());
   int64_t at = 0;
@@ -209,10 +224,11 @@ SmallVector<StringAttr> StageBuckets::sourceNames(const Piece &piece) {
 LogicalResult StageBuckets::cut(std::vector<Bucket> &buckets) {
   for (Piece &piece : pieces) {
     bool full = buckets.empty() || buckets.back().axes != piece.axes ||
+                buckets.back().element != piece.element() ||
                 (given.empty() ? buckets.back().high - buckets.back().low >= bucketBytes
                                : counts.size() <= given.size() && counts.back() == given[counts.size() - 1]);
     if (full) {
-      buckets.push_back({piece.low, piece.low, piece.axes, nullptr, {}});
+      buckets.push_back({piece.low, piece.low, piece.axes, piece.element(), nullptr, {}});
       counts.push_back(0);
     }
     ++counts.back();
@@ -245,9 +261,8 @@ LogicalResult StageBuckets::emit() {
         bucket.lastWrite ? bucket.lastWrite->getParentOfType<plan::ProcedureOp>() : lasts.back();
     int64_t event = events.take();
     b.setInsertionPoint(*stage.getBody().getOps<plan::ProcedureOp>().begin());
-    auto type = RankedTensorType::get({(bucket.high - bucket.low) / 4}, b.getF32Type());
     Value buffer = plan::BufferOp::create(
-        b, stage.getLoc(), plan::BufferType::get(b.getContext(), type), gradients,
+        b, stage.getLoc(), bufferOf(bucket.element, bucket.high - bucket.low), gradients,
         plan::SpaceAttr::get(b.getContext(), plan::Space::persistent),
         b.getI64IntegerAttr(bucket.low), IntegerAttr(), IntegerAttr(), Attribute(),
         IntegerAttr());

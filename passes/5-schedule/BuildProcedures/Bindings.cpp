@@ -95,7 +95,6 @@ BufferSlice StageBuilder::stateRoot(FlatSymbolRefAttr symbol, DictionaryAttr att
 
 LogicalResult StageBuilder::bindArguments(func::FuncOp func, AssignmentInputs &known) {
   auto &bound = known.arguments;
-  bool update = func == functions.update;
   for (BlockArgument arg : func.getArguments()) {
     unsigned i = arg.getArgNumber();
     auto attrs = func.getArgAttrDict(i);
@@ -106,12 +105,15 @@ LogicalResult StageBuilder::bindArguments(func::FuncOp func, AssignmentInputs &k
       if (!symbols.lookup<graph::StateOp>(state.getAttr()))
         return func.emitError("argument ") << i << " is bound to unknown state " << state;
       bound[arg] = stateRoot(state, attrs, type);
-    } else if (auto input = attrs.getAs<StringAttr>(graph::kInput)) {
-      BufferSlice &place = inputs[{update ? -1 : chunk, input.str()}];
-      if (!place && update)
+    } else if (auto scalar = attrs.getAs<StringAttr>(graph::kScalar)) {
+      BufferSlice &place = inputs[{-1, scalar.str()}];
+      if (!place)
         place =
-            newRoot(type, plan::Space::step, plan::ScalarBindingAttr::get(b.getContext(), input));
-      else if (!place)
+            newRoot(type, plan::Space::step, plan::ScalarBindingAttr::get(b.getContext(), scalar));
+      bound[arg] = place;
+    } else if (auto input = attrs.getAs<StringAttr>(graph::kInput)) {
+      BufferSlice &place = inputs[{chunk, input.str()}];
+      if (!place)
         place = newRoot(type, plan::Space::slot, inputBinding(input, attrs));
       bound[arg] = place;
     } else if (auto id = attrs.getAs<IntegerAttr>(parallel::kResidual)) {

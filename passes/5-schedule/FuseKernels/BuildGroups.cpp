@@ -45,6 +45,8 @@ private:
   Value inputFor(Value value, Type type);
   Value operandFor(Operation *op, unsigned i);
   Value copyInPlace(Operation *op, Type type);
+  // Returns a value as the group has it: its own, a clone, or an input of the type.
+  Value inside(Value value, Type type);
   void copyMember(Operation *op);
   bool isWanted(Value value) const;
   void replace(Operation *made);
@@ -101,25 +103,38 @@ Value Builder::inputFor(Value value, Type type) {
   return it->second;
 }
 
-// Clones a constant, index, slice or broadcast into the group, with what it reads in place.
+// Clones a constant, index, slice, broadcast or cast into the group, with what it reads in place.
 Value Builder::copyInPlace(Operation *op, Type type) {
   SmallVector<Value> operands;
   for (Value operand : op->getOperands()) {
-    Operation *def = operand.getDefiningOp();
-    operands.push_back(def && isRecomputedByReaders(def) ? copyInPlace(def, operand.getType())
-                                                 : inputFor(operand, operand.getType()));
+    Type own = operand.getType();
+    if (isa<CastOp>(op)) // reads the shape that it writes
+      own = cast<RankedTensorType>(type).clone(elementOf(operand));
+    operands.push_back(inside(operand, own));
   }
   return cloneForTypes(*inner, op, operands, type)->getResult(0);
 }
 
+Value Builder::inside(Value value, Type type) {
+  if (Value known = map.lookupOrNull(value))
+    return known;
+  Operation *def = value.getDefiningOp();
+  return def && isRecomputedByReaders(def) ? copyInPlace(def, type) : inputFor(value, type);
+}
+
 Value Builder::operandFor(Operation *op, unsigned i) {
   Value operand = op->getOperand(i);
-  if (Value known = map.lookupOrNull(operand))
-    return known;
   FusionRole role = group.roles.lookup(op);
   Type type = typeInside(op, operand.getType(), role == FusionRole::Row || isRowOperand(op, i));
-  Operation *def = operand.getDefiningOp();
-  return def && isRecomputedByReaders(def) ? copyInPlace(def, type) : inputFor(operand, type);
+  // A scatter's kernel reads buffers alone.
+  return isa<ScatterAddOp>(op) ? inputFor(operand, type) : inside(operand, type);
+}
+
+// Returns what a column sum adds in the type of its parts, which are rounded to no low type.
+static Value inSumType(Build &b, Value terms, ReduceOp reduce) {
+  Type element = elementOf(reduce.getResult());
+  bool isLow = isa<FloatType>(element) && element.getIntOrFloatBitWidth() < 32;
+  return b.cast(terms, isLow ? Type(b.builder.getF32Type()) : element);
 }
 
 void Builder::copyMember(Operation *op) {
@@ -129,14 +144,16 @@ void Builder::copyMember(Operation *op) {
   FusionRole role = group.roles.lookup(op);
   if (role == FusionRole::Column) {
     auto reduce = cast<ReduceOp>(op);
-    Build inside(*inner, op->getLoc());
-    map.map(reduce.getResult(), inside.reduce(operands[0], reduce.getKind(), {1}));
+    Build at(*inner, op->getLoc());
+    map.map(reduce.getResult(),
+            at.reduce(inSumType(at, operands[0], reduce), reduce.getKind(), {1}));
     return;
   }
   if (auto reduce = dyn_cast<ReduceOp>(op); reduce && columns) { // the last dim, where it is now
-    Build inside(*inner, op->getLoc());
+    Build at(*inner, op->getLoc());
     int64_t last = collapsed.size() - 1;
-    map.map(reduce.getResult(), inside.reduce(operands[0], reduce.getKind(), {last}));
+    Value whole = at.cast(operands[0], elementOf(reduce.getResult()));
+    map.map(reduce.getResult(), at.reduce(whole, reduce.getKind(), {last}));
     return;
   }
   SmallVector<Type> types;
@@ -162,7 +179,7 @@ void Builder::addUp(Value part, ReduceOp column) {
   auto kind = column.getKind() == ReduceKind::max ? ReduceKind::max : ReduceKind::sum;
   Value sum = after.reduce(part, kind, {0});
   whole.insert(sum.getDefiningOp());
-  column.getResult().replaceAllUsesWith(sum);
+  column.getResult().replaceAllUsesWith(after.cast(sum, elementOf(column.getResult())));
 }
 
 void Builder::run() {

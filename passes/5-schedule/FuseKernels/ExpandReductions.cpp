@@ -18,16 +18,19 @@ static SmallVector<int64_t> leadingDims(Value value) {
   return llvm::to_vector(llvm::seq<int64_t>(0, graph::typeOf(value).getRank() - 1));
 }
 
-// Builds the gradient of a norm's scale: the sum over rows of dy * xhat.
+// Builds the gradient of a norm's scale: the sum over rows of dy * xhat, in f32 where tensors are in
+// a low type.
 static Value gradOfScale(graph::Build &b, Operation *op) {
-  if (auto norm = dyn_cast<graph::LayerNormGradScaleOp>(op)) {
-    Value centred = b.sub(norm.getX(), asColumn(b, norm.getMean()));
-    Value xhat = b.mul(centred, asColumn(b, norm.getRstd()));
-    return b.reduce(b.mul(norm.getCotangent(), xhat), graph::ReduceKind::sum, leadingDims(norm.getX()));
-  }
-  auto norm = cast<graph::RmsNormGradScaleOp>(op);
-  Value xhat = b.mul(norm.getX(), asColumn(b, norm.getRstd()));
-  return b.reduce(b.mul(norm.getCotangent(), xhat), graph::ReduceKind::sum, leadingDims(norm.getX()));
+  auto layer = dyn_cast<graph::LayerNormGradScaleOp>(op);
+  auto rms = dyn_cast<graph::RmsNormGradScaleOp>(op);
+  Value rstd = asColumn(b, layer ? layer.getRstd() : rms.getRstd());
+  Type element = graph::elementOf(rstd);
+  Value dy = b.cast(op->getOperand(0), element), xhat = b.cast(op->getOperand(1), element);
+  if (layer)
+    xhat = b.sub(xhat, asColumn(b, layer.getMean()));
+  Value sum = b.reduce(b.mul(dy, b.mul(xhat, rstd)), graph::ReduceKind::sum,
+                       leadingDims(op->getOperand(1)));
+  return b.cast(sum, graph::elementOf(op->getResult(0)));
 }
 
 void expandReductions(Block &block, llvm::DenseSet<Operation *> &whole) {
@@ -45,10 +48,10 @@ void expandReductions(Block &block, llvm::DenseSet<Operation *> &whole) {
     if (!reduce)
       continue;
     int64_t rank = reduce.getOperand().getType().getRank();
-    if (rank < 2 || static_cast<int64_t>(reduce.getDims().size()) != rank ||
-        graph::elementOf(reduce.getOperand()) != graph::elementOf(reduce.getResult()))
+    if (rank < 2 || static_cast<int64_t>(reduce.getDims().size()) != rank)
       continue;
-    Value rows = b.reduce(reduce.getOperand(), reduce.getKind(), {rank - 1});
+    Value terms = b.cast(reduce.getOperand(), graph::elementOf(reduce.getResult()));
+    Value rows = b.reduce(terms, reduce.getKind(), {rank - 1});
     // Only the first reduction takes squares.
     auto kind = reduce.getKind() == graph::ReduceKind::max ? graph::ReduceKind::max
                                                            : graph::ReduceKind::sum;

@@ -34,12 +34,28 @@ bool isUnitReshape(Operation *op) {
   return significant(shapeOf(op->getOperand(0))) == significant(shapeOf(op->getResult(0)));
 }
 
+// Returns whether a cast loses no digit: a kernel widens what it loads at no cost.
+static bool isWidening(CastOp op) {
+  return isFloat(op.getOperand()) && isFloat(op.getResult()) &&
+         elementOf(op.getOperand()).getIntOrFloatBitWidth() <
+             elementOf(op.getResult()).getIntOrFloatBitWidth();
+}
+
+Value behindCasts(Value value) {
+  auto cast = value.getDefiningOp<CastOp>();
+  return cast && isRecomputedByReaders(cast) ? behindCasts(cast.getOperand()) : value;
+}
+
 bool isRecomputedByReaders(Operation *op) {
   int64_t displacement;
   if (auto constant = dyn_cast<ConstantOp>(op))
     return constant.getValue().isSplat();
   if (isa<IotaOp, BroadcastOp>(op))
     return true;
+  if (auto cast = dyn_cast<CastOp>(op)) {
+    Operation *def = cast.getOperand().getDefiningOp();
+    return isWidening(cast) || (def && isRecomputedByReaders(def));
+  }
   auto slice = dyn_cast<SliceOp>(op);
   return slice && !isView(op, displacement) && !slice.getSteps().empty() &&
          slice.getSteps().back() == 1;
@@ -79,7 +95,7 @@ static bool isTrailing(ArrayRef<bool> reduced) {
 
 bool isColumnSum(Operation *op) {
   auto reduce = dyn_cast<ReduceOp>(op);
-  if (!reduce || elementOf(reduce.getOperand()) != elementOf(reduce.getResult()))
+  if (!reduce)
     return false;
   size_t rank = shapeOf(reduce.getOperand()).size();
   return rank >= 2 && reduce.getDims().size() == rank - 1 &&
@@ -125,11 +141,11 @@ static bool isCollapsible(Operation *op, ArrayRef<int64_t> shape) {
     bool isRow = own == shape.drop_back() && shapeOf(op->getResult(0)) == shape.drop_back() && !isReductionRoot(op);
     if (!isColumn && !isRow)
       return false;
-    if (Operation *def = operand.getDefiningOp(); def && isRecomputedByReaders(def))
+    if (Operation *def = behindCasts(operand).getDefiningOp(); def && isRecomputedByReaders(def))
       return false;
   }
   return llvm::none_of(op->getOperands(), [](Value operand) {
-    Operation *def = operand.getDefiningOp();
+    Operation *def = behindCasts(operand).getDefiningOp();
     return def && isRecomputedByReaders(def) && !isa<ConstantOp>(def) && !shapeOf(operand).empty();
   }) && !isa<MaskTailOp>(op);
 }
@@ -216,7 +232,8 @@ std::optional<FusionRole> Finder::roleIn(const FusionGroup &group, Operation *op
   bool isRow = group.reduces() && shapeOf(op->getResult(0)) == ArrayRef(keptShape(group));
   if (isExpression(op) && shapeOf(op->getResult(0)) == ArrayRef(group.shape) && !isRow)
     return isTrailing(group.reduced) ? std::optional(FusionRole::Element) : std::nullopt;
-  bool readsRow = llvm::any_of(op->getOperands(), [&](Value v) { return group.contains(v); });
+  bool readsRow =
+      llvm::any_of(op->getOperands(), [&](Value v) { return group.contains(behindCasts(v)); });
   if (!readsRow || !group.reduces())
     return std::nullopt;
   if (isUnitReshape(op) || (isExpression(op) && !isa<OneHotOp>(op) && isRow))
@@ -231,7 +248,8 @@ bool Finder::readsFit(const FusionGroup &group, Operation *op, FusionRole role) 
   SmallVector<int64_t> spread; // a row's value as one of the whole space
   for (auto [size, reduced] : llvm::zip(group.shape, group.reduced))
     spread.push_back(reduced ? 1 : size);
-  for (auto [i, operand] : llvm::enumerate(op->getOperands())) {
+  for (auto [i, given] : llvm::enumerate(op->getOperands())) {
+    Value operand = behindCasts(given);
     Operation *def = operand.getDefiningOp();
     if (!def || !group.members.contains(def))
       continue;
@@ -296,8 +314,9 @@ bool Finder::fitsLaunch(ArrayRef<Operation *> members) const {
   llvm::SmallPtrSet<Operation *, 16> inside(members.begin(), members.end());
   llvm::SmallDenseSet<Value> buffers;
   for (Operation *op : members) {
-    for (Value operand : op->getOperands())
-      if (Operation *def = operand.getDefiningOp(); !def || !inside.contains(def))
+    for (Value given : op->getOperands())
+      if (Value operand = behindCasts(given);
+          !operand.getDefiningOp() || !inside.contains(operand.getDefiningOp()))
         buffers.insert(operand);
     for (Value result : op->getResults())
       if (llvm::any_of(result.getUsers(), [&](Operation *user) { return !inside.contains(user); }))
@@ -320,8 +339,9 @@ void Finder::add(int number, Operation *op, FusionRole role) {
   if (!isUnitReshape(op))
     group.collapsible &= isCollapsible(op, group.shape);
   groupOf[op] = number;
-  for (Value operand : op->getOperands())
-    if (shapeOf(operand) == ArrayRef(group.shape) && !group.contains(operand))
+  for (Value given : op->getOperands())
+    if (Value operand = behindCasts(given);
+        shapeOf(operand) == ArrayRef(group.shape) && !group.contains(operand))
       readersOf[operand].push_back(number);
 }
 
@@ -371,7 +391,7 @@ void Finder::tryMerge(int into, int from) {
 SmallVector<int> Finder::producers(Operation *op) const {
   SmallVector<int> result;
   for (Value operand : op->getOperands())
-    if (auto it = groupOf.find(operand.getDefiningOp());
+    if (auto it = groupOf.find(behindCasts(operand).getDefiningOp());
         it != groupOf.end() && !llvm::is_contained(result, it->second))
       result.push_back(it->second);
   llvm::sort(result, [&](int x, int y) { return groups[x].last > groups[y].last; });
@@ -382,7 +402,7 @@ SmallVector<int> Finder::producers(Operation *op) const {
 SmallVector<int> Finder::readers(Operation *op) const {
   SmallVector<int> result;
   for (Value operand : op->getOperands())
-    if (auto it = readersOf.find(operand); it != readersOf.end())
+    if (auto it = readersOf.find(behindCasts(operand)); it != readersOf.end())
       for (int number : it->second)
         if (!groups[number].members.empty() && !llvm::is_contained(result, number))
           result.push_back(number);

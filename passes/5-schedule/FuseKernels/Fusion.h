@@ -35,6 +35,8 @@ struct FusionGroup {
 // Returns whether each reader recomputes the op: splat constants, indices and broadcasts, and
 // slices that are no views.
 bool isRecomputedByReaders(mlir::Operation *op);
+// Returns what casts that readers recompute are made of: what a group really reads.
+mlir::Value behindCasts(mlir::Value value);
 // Returns whether the op is a reshape that only adds or drops dims of size 1.
 bool isUnitReshape(mlir::Operation *op);
 // Returns whether the op reduces all dims but the last, within one element type.

@@ -50,7 +50,7 @@ func::FuncOp Step::function(llvm::StringRef name) { return owner->lookupSymbol<f
 static std::string nameOf(DictionaryAttr attributes) {
   if (auto state = attributes.getAs<FlatSymbolRefAttr>("graph.state"))
     return state.getValue().str();
-  for (const char *key : {"graph.input", "graph.output"})
+  for (const char *key : {"graph.input", "graph.scalar", "graph.output"})
     if (auto name = attributes.getAs<StringAttr>(key))
       return name.getValue().str();
   return "";

@@ -14,10 +14,10 @@ func.func @micro(%p: tensor<2xf32> {graph.state = @p}) {
 
 // -----
 
-graph.source @w : tensor<2xf16> {init = #graph.init_kind<zeros>}
-// expected-error@+1 {{is a parameter in 'f16', expected f32; import the model with f32 weights}}
-graph.state @p : tensor<2xf16> parameter views [#graph.view<@w, 0, [1]>]
-func.func @micro(%p: tensor<2xf16> {graph.state = @p}) {
+graph.source @w : tensor<2xf64> {init = #graph.init_kind<zeros>}
+// expected-error@+1 {{is a parameter in 'f64', expected f32, bf16 or f16; import the model with f32 weights}}
+graph.state @p : tensor<2xf64> parameter views [#graph.view<@w, 0, [1]>]
+func.func @micro(%p: tensor<2xf64> {graph.state = @p}) {
   return
 }
 

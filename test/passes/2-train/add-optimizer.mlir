@@ -36,10 +36,10 @@ func.func @micro(%p: tensor<2x4x4xf32> {graph.state = @p}, %q: tensor<2x4xf32> {
 // CHECK-SAME: %[[LOSS:[a-z0-9]*]]: tensor<f32> {graph.state = @loss.sum}, %[[COUNT:[a-z0-9]*]]: tensor<f32> {graph.state = @tokens.sum}
 // ADAMW-SAME: %[[PM:[a-z0-9]*]]: tensor<2x4x4xf32> {graph.state = @p.m}, %[[PV:[a-z0-9]*]]: tensor<2x4x4xf32> {graph.state = @p.v}
 // ADAMW-SAME: %[[QM:[a-z0-9]*]]: tensor<2x4xf32> {graph.state = @q.m}, %[[QV:[a-z0-9]*]]: tensor<2x4xf32> {graph.state = @q.v}
-// CHECK-SAME: %[[LR:[a-z0-9]*]]: tensor<f32> {graph.input = "lr"}
-// ADAMW-SAME: {graph.input = "beta1"}, {{.*}} {graph.input = "beta2"}, {{.*}} {graph.input = "eps"}
-// CHECK-SAME: %[[WD:[a-z0-9]*]]: tensor<f32> {graph.input = "weight_decay"}, %[[CLIP:[a-z0-9]*]]: tensor<f32> {graph.input = "clip"}
-// ADAMW-SAME: {graph.input = "bias_correction1"}, {{.*}} {graph.input = "bias_correction2"}
+// CHECK-SAME: %[[LR:[a-z0-9]*]]: tensor<f32> {graph.scalar = "lr"}
+// ADAMW-SAME: {graph.scalar = "beta1"}, {{.*}} {graph.scalar = "beta2"}, {{.*}} {graph.scalar = "eps"}
+// CHECK-SAME: %[[WD:[a-z0-9]*]]: tensor<f32> {graph.scalar = "weight_decay"}, %[[CLIP:[a-z0-9]*]]: tensor<f32> {graph.scalar = "clip"}
+// ADAMW-SAME: {graph.scalar = "bias_correction1"}, {{.*}} {graph.scalar = "bias_correction2"}
 // CHECK-SAME: -> (tensor<2x4x4xf32> {graph.state = @p}, tensor<2x4xf32> {graph.state = @q}, tensor<2x4x4xf32> {graph.state = @p.grad}, tensor<2x4xf32> {graph.state = @q.grad}
 // ADAMW-SAME: {graph.state = @p.m}, {{.*}} {graph.state = @p.v}, {{.*}} {graph.state = @q.m}, {{.*}} {graph.state = @q.v}
 // CHECK-SAME: tensor<f32> {graph.output = "loss"}, tensor<f32> {graph.output = "grad_norm"}, tensor<f32> {graph.output = "tokens"})

@@ -136,3 +136,32 @@ func.func @micro() {
 func.func @update(%l: tensor<2xf32>, %t: tensor<f32>) -> (tensor<2xf32> {graph.output = "loss"}, tensor<f32> {graph.output = "tokens"}, tensor<f32> {graph.output = "tokens"}) {
   return %l, %t, %t : tensor<2xf32>, tensor<f32>, tensor<f32>
 }
+
+// -----
+
+// C4, C11: a low parameter needs a master, which @update takes in its place; an
+// f32 parameter has none.
+graph.source @w : tensor<2xf32> {init = #graph.init_kind<zeros>}
+// expected-error@+2 {{C4: parameter @low is no argument of @update and has no master}}
+// expected-error@+1 {{C11: parameter @low in 'bf16' has no master, expected one for low types alone}}
+graph.state @low : tensor<2xbf16> parameter views [#graph.view<@w, 0, [1]>]
+graph.state @low.grad : tensor<2xf32> accumulator of @low
+// expected-error@+1 {{C11: parameter @full in 'f32' has a master, expected one for low types alone}}
+graph.state @full : tensor<2xf32> parameter views [#graph.view<@w, 0, [1]>]
+graph.state @full.grad : tensor<2xf32> accumulator of @full
+graph.state @full.master : tensor<2xf32> master of @full
+func.func @micro(%l: tensor<2xbf16> {graph.state = @low}, %f: tensor<2xf32> {graph.state = @full},
+                 %lg: tensor<2xf32> {graph.state = @low.grad}, %fg: tensor<2xf32> {graph.state = @full.grad})
+    -> (tensor<2xf32> {graph.state = @low.grad}, tensor<2xf32> {graph.state = @full.grad}) {
+  return %lg, %fg : tensor<2xf32>, tensor<2xf32>
+}
+func.func @update(%m: tensor<2xf32> {graph.state = @full.master}, %lg: tensor<2xf32> {graph.state = @low.grad},
+                  %fg: tensor<2xf32> {graph.state = @full.grad}, %l: tensor<f32>)
+    -> (tensor<2xbf16> {graph.state = @low}, tensor<2xf32> {graph.state = @full},
+        tensor<2xf32> {graph.state = @full.master}, tensor<2xf32> {graph.state = @low.grad},
+        tensor<2xf32> {graph.state = @full.grad}, tensor<f32> {graph.output = "loss"},
+        tensor<f32> {graph.output = "grad_norm"}, tensor<f32> {graph.output = "tokens"}) {
+  %low = graph.cast %m : (tensor<2xf32>) -> tensor<2xbf16>
+  return %low, %m, %m, %lg, %fg, %l, %l, %l : tensor<2xbf16>, tensor<2xf32>, tensor<2xf32>,
+      tensor<2xf32>, tensor<2xf32>, tensor<f32>, tensor<f32>, tensor<f32>
+}

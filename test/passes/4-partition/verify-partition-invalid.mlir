@@ -95,7 +95,7 @@ func.func @other() {
 
 // C5
 module attributes {parallel.mesh = #parallel.mesh<["dp"=1, "pp"=1, "tp"=1]>} {
-// expected-error @+1 {{C5: argument 0 of @forward_0 has 0 bindings, expected one of state, input, output, boundary, residual}}
+// expected-error @+1 {{C5: argument 0 of @forward_0 has 0 bindings, expected one of state, input, scalar, output, boundary, residual}}
 func.func @forward_0(%x: tensor<4xf32>) attributes {parallel.stage = 0 : i64, parallel.procedure = "forward"} {
   return
 }

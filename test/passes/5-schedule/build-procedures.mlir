@@ -50,7 +50,7 @@ module attributes {parallel.mesh = #parallel.mesh<["dp"=1, "pp"=1, "tp"=1]>} {
     return %2 : tensor<8x8xf32>
   }
   func.func @update_0(%w: tensor<8x8xf32> {graph.state = @w}, %acc: tensor<8x8xf32> {graph.state = @w.grad},
-                      %lr: tensor<f32> {graph.input = "lr"}) -> (tensor<8x8xf32> {graph.state = @w})
+                      %lr: tensor<f32> {graph.scalar = "lr"}) -> (tensor<8x8xf32> {graph.state = @w})
       attributes {parallel.stage = 0 : i64, parallel.procedure = "update"} {
     %two = graph.constant dense<2.0> : tensor<f32>
     %0 = graph.mul %lr, %two : (tensor<f32>, tensor<f32>) -> tensor<f32>

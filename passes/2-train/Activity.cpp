@@ -1,4 +1,4 @@
-#include "passes/2-train/Differentiate/Activity.h"
+#include "passes/2-train/Activity.h"
 
 #include "dialects/graph/Build.h"
 

@@ -3,8 +3,8 @@
 // A value is *active* if it depends on a parameter and could have a cotangent (it is a float); it
 // is *live* if a primal depends on it. Only values that are both get a cotangent. Neither analysis
 // asks the ops for gradients, so a live value may still turn out to get none.
-#ifndef LLMC_PASSES_TRAIN_DIFFERENTIATE_ACTIVITY_H
-#define LLMC_PASSES_TRAIN_DIFFERENTIATE_ACTIVITY_H
+#ifndef LLMC_PASSES_TRAIN_ACTIVITY_H
+#define LLMC_PASSES_TRAIN_ACTIVITY_H
 
 #include "dialects/graph/Graph.h"
 #include "llvm/ADT/DenseSet.h"
@@ -26,4 +26,4 @@ ValueSet livenessInBody(graph::RepeatOp repeat, llvm::ArrayRef<bool> liveResults
 
 } // namespace llmc::train
 
-#endif // LLMC_PASSES_TRAIN_DIFFERENTIATE_ACTIVITY_H
+#endif // LLMC_PASSES_TRAIN_ACTIVITY_H
