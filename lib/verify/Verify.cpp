@@ -8,6 +8,7 @@
 #include "lib/verify/PhaseBoundaries.h"
 #include "lib/verify/subject/ProgressPhase.h"
 #include "lib/verify/interpret/CompareUpdates.h"
+#include "lib/verify/reference/Limits.h"
 #include "lib/verify/reference/PlanChecks.h"
 #include "lib/verify/source/FromFile.h"
 #include "lib/verify/Interleavings.h"
@@ -70,12 +71,14 @@ void Verifier::updates(Optimizer which, const Outcome &nRanks, const UpdateError
   if (kernels.losses.empty())
     return;
   const Outcome &meant = exactOfPlan(reference);
+  double limit = limitsOf(reference.one.options).afterSteps;
   if (adam) {
-    report.add(name + "kernels", "losses of 5 steps", lossError(kernels.losses, meant.losses), 1e-5);
+    report.add(name + "kernels", "losses of 5 steps", lossError(kernels.losses, meant.losses),
+               limit);
     return;
   }
   TensorError error = vectorError(kernels.weights, meant.weights);
-  report.add(name + "kernels", error.name, error.value, 1e-5);
+  report.add(name + "kernels", error.name, error.value, limit);
 }
 
 void Verifier::interleave(const Subject &subject, const Reference &reference) {

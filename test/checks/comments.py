@@ -11,7 +11,7 @@ import tree
 
 VERBS = set(
     """
-    Aborts Accumulates Adds Advances Allocates Allows Annotates Answers Appends Applies
+    Aborts Accesses Accumulates Adds Advances Allocates Allows Annotates Answers Appends Applies
     Assembles Assigns Begins Belongs Binds Borrows Bounds Brings Broadcasts Builds Calls Changes Checks Chooses
     Claims Classifies Clones Collects Combines Compares Compiles Computes Continues Controls
     Converts Copies Corrects Counts Creates Cuts Decides Declares Decodes Defines Dequantizes
@@ -28,7 +28,7 @@ VERBS = set(
     Runs Scales Scans Seeds Selects Separates Serializes Serves Sets Shares Shortens Shows Skips Slices
     Spells Splits Starts States Stores Strips Sums Sweeps Takes Tells Tests Times Traces Tracks
     Trains Transforms Translates Transposes Tries Truncates Turns Uses Verifies Visits Waits Wakes
-    Wraps Writes
+    Wraps Writes Follows Widens
     """.split()
 )
 RIDDLES = set("How Of What Where Whether Who Whoever Whose Why".split())

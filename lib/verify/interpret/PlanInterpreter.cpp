@@ -261,8 +261,9 @@ FailureOr<Outcome> PlanInterpreter::run() {
     outcome.losses.push_back(readScalar("loss"));
     if (outcome.losses.size() > 1)
       continue;
-    for (const char *name : {"grad_norm", "tokens"})
-      outcome.outputs[name] = readScalar(name);
+    for (const std::string &name : scalarNames())
+      if (name != "loss")
+        outcome.outputs[name] = readScalar(name);
     outcome.gradients =
         sourcesFromStates(module, gather(graph::Role::accumulator, outcome.maxReplicaDifference),
                           graph::Role::accumulator);

@@ -124,6 +124,8 @@ private:
   void end(Rank &rank, int64_t stream, size_t place = 0);
   NamedTensors gatherOutputs(double &maxReplicaDifference);
 
+  // Returns the names of the step's outputs, and the value of one.
+  std::set<std::string> scalarNames();
   double readScalar(StringRef name);
   NamedTensors gather(graph::Role role, double &maxReplicaDifference);
   NamedTensors gatherResults(double &maxReplicaDifference);

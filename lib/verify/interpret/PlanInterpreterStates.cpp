@@ -206,6 +206,15 @@ NamedTensors PlanInterpreter::gatherResults(double &maxReplicaDifference) {
   return results;
 }
 
+std::set<std::string> PlanInterpreter::scalarNames() {
+  std::set<std::string> names;
+  for (Rank &rank : ranks)
+    for (auto buffer : rank.stage->op.getBody().getOps<plan::BufferOp>())
+      if (auto binding = buffer.getBindingAs<plan::OutputBindingAttr>())
+        names.insert(binding.getOutput().getValue().str());
+  return names;
+}
+
 double PlanInterpreter::readScalar(StringRef name) {
   for (Rank &rank : llvm::reverse(ranks))
     for (auto buffer : rank.stage->op.getBody().getOps<plan::BufferOp>())

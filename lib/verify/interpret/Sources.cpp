@@ -42,10 +42,13 @@ static void forEachElement(graph::StateOp parameter, F f) {
 NamedTensors statesFromSources(ModuleOp module, const NamedTensors &sources) {
   NamedTensors states;
   for (auto state : module.getOps<graph::StateOp>()) {
-    if (state.getRole() != graph::Role::parameter)
+    graph::StateOp parameter = state; // A master starts as its parameter does.
+    if (state.getRole() == graph::Role::master && state.getOf())
+      parameter = module.lookupSymbol<graph::StateOp>(*state.getOf());
+    if (!parameter || parameter.getRole() != graph::Role::parameter)
       continue;
     Tensor &value = states[state.getSymName().str()] = Tensor(validShape(state));
-    forEachElement(state, [&](const std::string &name) {
+    forEachElement(parameter, [&](const std::string &name) {
       auto found = sources.find(name);
       const Tensor *from = found == sources.end() ? nullptr : &found->second;
       return [&value, from](int64_t own, int64_t element) {

@@ -23,13 +23,30 @@ using graph::BoundedTensor;
 // Loosens bounds of first order, which are for one order of operations: kernels may take another.
 constexpr double kSlack = 4;
 
-double errorRatio(double got, Bounded wanted, double floor) {
+StoredFloat storedFloat(planfile::DType type) {
+  switch (type) {
+  case planfile::DType::BF16:
+    return {0x1.fep127, 0x1p-8, 0x1p-134};
+  case planfile::DType::F16:
+    return {65504, 0x1p-11, 0x1p-25};
+  default:
+    return {double(FLT_MAX)};
+  }
+}
+StoredFloat storedFloat(Type element) {
+  return storedFloat(element.isBF16()  ? planfile::DType::BF16
+                     : element.isF16() ? planfile::DType::F16
+                                       : planfile::DType::F32);
+}
+
+double errorRatio(double got, Bounded wanted, double floor, const StoredFloat &type) {
   if (std::isnan(wanted.value) || std::isinf(wanted.error))
     return -1;
   if (std::isinf(wanted.value)) // Infinities may cancel to NaN on the way, in any sound kernel.
     return std::isnan(got) ? -1 : got == wanted.value ? 0 : INFINITY;
   double limit = kSlack * wanted.radius() + floor;
-  if (std::fabs(wanted.value) + limit > double(FLT_MAX)) // It may overflow on the way.
+  limit += std::max(type.half * (std::fabs(wanted.value) + limit), type.least);
+  if (std::fabs(wanted.value) + limit > type.largest) // It may overflow on the way.
     return -1;
   double ratio = std::fabs(got - wanted.value) / limit;
   return std::isnan(ratio) ? INFINITY : ratio;
@@ -137,13 +154,21 @@ static void relate(graph::AttentionGradOp op, const Sample &sample, const Operan
   auto mask = argument(op.getMask());
   if (!lse || !q || !k || bool(op.getMask()) != mask.has_value())
     return;
-  auto floats = [&](unsigned i) { return reinterpret_cast<float *>(memory[i]); };
-  AttentionOperands operands{floats(*q), floats(*k)};
+  std::vector<float> wide[3];
+  auto floats = [&](unsigned i, Value value, std::vector<float> &copy) -> const float * {
+    RankedTensorType type = graph::typeOf(value);
+    if (type.getElementType().isF32())
+      return reinterpret_cast<const float *>(memory[i]);
+    for (int64_t at = 0; at < type.getNumElements(); ++at)
+      copy.push_back(static_cast<float>(readElement(memory[i], type.getElementType(), at)));
+    return copy.data();
+  };
+  AttentionOperands operands{floats(*q, op.getQ(), wide[0]), floats(*k, op.getK(), wide[1])};
   if (mask && graph::isFloat(op.getMask()))
-    operands.addedMask = floats(*mask);
+    operands.addedMask = floats(*mask, op.getMask(), wide[2]);
   else if (mask)
     operands.mask = reinterpret_cast<const uint8_t *>(memory[*mask]);
-  writeLogSum(op, operands, sample.argument(*lse), floats(*lse));
+  writeLogSum(op, operands, sample.argument(*lse), reinterpret_cast<float *>(memory[*lse]));
 }
 
 // Clears all elements outside a region.
@@ -253,7 +278,7 @@ void LaunchCase::compare(const OperandMemory &memory, const std::vector<BoundedT
       double number = readElement(got, graph::elementOf(value), at);
       Bounded right = *from++;
       right.error *= growth;
-      double ratio = errorRatio(number, right, floor);
+      double ratio = errorRatio(number, right, floor, storedFloat(graph::elementOf(value)));
       finding.judged |= ratio >= 0;
       if (ratio <= finding.ratio)
         return;

@@ -74,18 +74,27 @@ public:
 
 private:
   struct Values;
-  void compare(const Values &values, llvm::ArrayRef<int64_t> rows, const float *before,
-               std::string_view by, CaseResult &finding) const;
+  void compare(const Values &values, llvm::ArrayRef<int64_t> rows, std::string_view by,
+               CaseResult &finding) const;
 
   const DistinctProduct *product;
   planfile::MatmulT few; // the product with fewer rows, for the library
   std::vector<runtime::MatmulPart> parts;
 };
 
-// Returns the error of `got` divided by its limit: at most 1 is right. Returns a negative number
-// if that cannot be decided, since the exact result does not fit a float or a rounding decides.
-// Any error up to `floor` is right.
-double errorRatio(double got, graph::Bounded wanted, double floor);
+// Describes the floats of a type in memory: kernels compute in float32 and round what they write.
+struct StoredFloat {
+  double largest;  // finite number
+  double half = 0; // of the distance of two neighbours, relative: 0 for float32 and above
+  double least = 0; // half of the distance of denormals
+};
+StoredFloat storedFloat(mlir::Type element);
+StoredFloat storedFloat(planfile::DType type);
+
+// Returns the error of `got`, stored as `type`, divided by its limit: at most 1 is right. Returns a
+// negative number if that cannot be decided, since the exact result does not fit the type or a
+// rounding decides. Any error up to `floor` is right.
+double errorRatio(double got, graph::Bounded wanted, double floor, const StoredFloat &type);
 
 } // namespace llmc::verify
 

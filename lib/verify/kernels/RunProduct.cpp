@@ -1,5 +1,6 @@
 // Runs products of the plan: by the library with fewer rows, by the plan's own kernel on some
 // rows.
+#include "lib/support/ElementType.h"
 #include "lib/support/Error.h"
 #include "lib/verify/kernels/RunLaunch.h"
 
@@ -12,6 +13,7 @@
 namespace llmc::verify {
 
 using graph::Bounded;
+using planfile::DType;
 using planfile::MatmulT;
 
 constexpr double kLibraryFlops = 4e8, kKernelFlops = 2e8;
@@ -46,16 +48,35 @@ double ProductCase::seconds() const {
   return (kLibraryFlops + kKernelFlops) / 5e10 + double(product->matmul->b->size) / 2e9;
 }
 
-// Points to the matrices as they are laid out in memory.
+// Holds the numbers of the matrices, in the places that they have in memory.
 struct ProductCase::Values {
   const MatmulT &m;
-  const float *a, *b;
-  float *c;
+  std::vector<float> a, b;
+  std::vector<float> before; // C before the product was added; empty: none
+  const std::byte *c;
   bool areEqual;
   int64_t place(const std::vector<int64_t> &strides, int64_t batch, int64_t i, int64_t j) const {
     return batch * strides[0] + i * strides[1] + j * strides[2];
   }
 };
+
+static void write(const std::vector<float> &numbers, DType type, std::byte *to) {
+  auto *floats = reinterpret_cast<float *>(to);
+  auto *bits = reinterpret_cast<uint16_t *>(to);
+  for (size_t i = 0; i < numbers.size(); ++i)
+    if (type == DType::F32)
+      floats[i] = numbers[i];
+    else
+      bits[i] = type == DType::BF16 ? support::floatToBfloat(numbers[i])
+                                    : support::floatToHalf(numbers[i]);
+}
+
+static double read(const std::byte *from, DType type, int64_t i) {
+  if (type == DType::F32)
+    return reinterpret_cast<const float *>(from)[i];
+  uint16_t bits = reinterpret_cast<const uint16_t *>(from)[i];
+  return type == DType::BF16 ? support::bfloatToFloat(bits) : support::halfToFloat(bits);
+}
 
 // Selects a few columns: the ends, and where vectors and blocks of the library end.
 static std::vector<int64_t> columnsOf(int64_t n) {
@@ -82,22 +103,25 @@ static Bounded exact(const float *a, int64_t aStep, const float *b, int64_t bSte
   return Bounded::rounded(sum, error, false, 0);
 }
 
-void ProductCase::compare(const Values &values, llvm::ArrayRef<int64_t> rows, const float *before,
-                          std::string_view by, CaseResult &finding) const {
+void ProductCase::compare(const Values &values, llvm::ArrayRef<int64_t> rows, std::string_view by,
+                          CaseResult &finding) const {
   const MatmulT &m = values.m;
+  const StoredFloat stored = storedFloat(m.c_type);
   for (int64_t row : rows)
     for (int64_t j : columnsOf(m.n)) {
       int64_t batch = row / m.m, i = row % m.m, c = values.place(m.c_strides, batch, i, j);
-      Bounded right = exact(values.a + values.place(m.a_strides, batch, i, 0), m.a_strides[2],
-                            values.b + values.place(m.b_strides, batch, 0, j), m.b_strides[1], m.k,
-                            before ? double(before[c]) : 0, values.areEqual);
-      double ratio = errorRatio(values.c[c], right, double(FLT_MIN));
+      Bounded right =
+          exact(values.a.data() + values.place(m.a_strides, batch, i, 0), m.a_strides[2],
+                values.b.data() + values.place(m.b_strides, batch, 0, j), m.b_strides[1], m.k,
+                values.before.empty() ? 0 : double(values.before[c]), values.areEqual);
+      double got = read(values.c, m.c_type, c);
+      double ratio = errorRatio(got, right, double(FLT_MIN), stored);
       finding.judged |= ratio >= 0;
       if (ratio <= finding.ratio)
         continue;
       finding.ratio = ratio;
       finding.problem =
-          support::text(by, ": element (", batch, ", ", i, ", ", j, ") is ", values.c[c],
+          support::text(by, ": element (", batch, ", ", i, ", ", j, ") is ", got,
                         ", expected ", right.value, " +- ", right.radius());
     }
 }
@@ -105,34 +129,47 @@ void ProductCase::compare(const Values &values, llvm::ArrayRef<int64_t> rows, co
 CaseResult ProductCase::run(const CaseContext &setting, ScratchMapping &arena, NumberRegime regime,
                             unsigned thread, uint64_t stream) const {
   const MatmulT &m = *product->matmul;
+  const std::array types{m.a_type, m.b_type, m.c_type};
+  const std::array buffersOf{m.a.get(), m.b.get(), m.c.get()};
+  std::array<int64_t, 3> sizes{};
   std::vector<OperandBytes> extents;
-  for (const auto *buffer : {&m.a, &m.b, &m.c})
-    extents.push_back(
-        {(*buffer)->offset, (*buffer)->size, 4, buffer == &m.c, buffer != &m.c || m.accumulate});
+  for (int i = 0; i < 3; ++i) {
+    sizes[i] = int64_t(planfile::byteSize(types[i]));
+    extents.push_back({buffersOf[i]->offset, buffersOf[i]->size, uint64_t(sizes[i]), i == 2,
+                       i != 2 || m.accumulate});
+  }
   OperandMemory memory(arena, extents);
-  auto floats = [&](int i) { return reinterpret_cast<float *>(memory[i]); };
   auto draw = [&](int i) {
-    setting.noise.drawFloats(int64_t(extents[i].size / 4), regime, 1e4, stream * 64 + i, floats(i));
+    std::vector<float> numbers(extents[i].size / sizes[i]);
+    setting.noise.drawFloats(int64_t(numbers.size()), regime, 1e4, stream * 64 + i, numbers.data());
+    write(numbers, types[i], memory[i]);
   };
-  draw(0), draw(1);
+  auto numbersOf = [&](int i) {
+    std::vector<float> numbers(extents[i].size / sizes[i]);
+    for (size_t at = 0; at < numbers.size(); ++at)
+      numbers[at] = static_cast<float>(read(memory[i], types[i], int64_t(at)));
+    return numbers;
+  };
   CaseResult finding;
-  Values values{m, floats(0), floats(1), floats(2), regime == NumberRegime::Equal};
+  draw(0), draw(1); // which may share bytes
+  Values values{m, numbersOf(0), numbersOf(1), {}, memory[2], regime == NumberRegime::Equal};
   int64_t count = m.batch * m.m;
   // Keep what a result is added to: the comparison needs it afterwards.
-  std::vector<float> before;
   auto begin = [&] {
     memory.poison();
     if (!m.accumulate)
       return;
     draw(2);
-    before.assign(floats(2), floats(2) + extents[2].size / 4);
+    values.before = numbersOf(2);
   };
 
   if (setting.library && !parts.empty()) {
     begin();
     for (const runtime::MatmulPart &part : parts)
-      if (!setting.library->execute(part.id, thread, floats(part.swapped ? 1 : 0) + part.a,
-                                    floats(part.swapped ? 0 : 1) + part.b, floats(2) + part.c))
+      if (int a = part.swapped ? 1 : 0, b = part.swapped ? 0 : 1;
+          !setting.library->execute(part.id, thread, memory[a] + int64_t(part.a) * sizes[a],
+                                    memory[b] + int64_t(part.b) * sizes[b],
+                                    memory[2] + int64_t(part.c) * sizes[2]))
         return {INFINITY, "the library failed", true};
     std::set<int64_t> rows;
     for (int64_t batch : {int64_t(0), few.batch - 1})
@@ -140,8 +177,7 @@ CaseResult ProductCase::run(const CaseContext &setting, ScratchMapping &arena, N
                         (few.m + 2) / 3 / 16 * 16 + 16, few.m - 2, few.m - 1})
         if (i >= 0 && i < few.m)
           rows.insert(batch * m.m + i);
-    compare(values, std::vector<int64_t>(rows.begin(), rows.end()),
-            m.accumulate ? before.data() : nullptr, "the library", finding);
+    compare(values, std::vector<int64_t>(rows.begin(), rows.end()), "the library", finding);
   }
 
   begin();
@@ -167,8 +203,7 @@ CaseResult ProductCase::run(const CaseContext &setting, ScratchMapping &arena, N
       if (row >= first && row < last)
         rows.insert(row);
   }
-  compare(values, std::vector<int64_t>(rows.begin(), rows.end()),
-          m.accumulate ? before.data() : nullptr, "the plan's kernel", finding);
+  compare(values, std::vector<int64_t>(rows.begin(), rows.end()), "the plan's kernel", finding);
   if (memory.isGuardOverwritten())
     finding = {INFINITY, "writes beside its result", true};
   return finding;

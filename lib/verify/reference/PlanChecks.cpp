@@ -1,13 +1,12 @@
 #include "lib/verify/reference/PlanChecks.h"
 
 #include "lib/planfile/Check.h"
+#include "lib/verify/reference/Limits.h"
 #include "lib/verify/subject/RunPlan.h"
 
 namespace llmc::verify {
 
 constexpr double kExact = 1e-10;
-// Bounds the error of kernels absolutely, in case the one-rank plan is as wrong as this one.
-constexpr double kAbsolute = 1e-4;
 
 void checkStatic(const planfile::ProgramT &program, Report &report) {
   auto add = [&](const std::string &name, const std::vector<planfile::Finding> &findings) {
@@ -58,9 +57,8 @@ bool checkKernels(const Subject &subject, const Reference &reference, Outcome &o
     return false;
   outcome = std::move(*run);
   const Outcome &exact = exactOfPlan(reference);
-  // Allow for another order of additions: of 250 drawn models, roundings alone made 2.8 times the
-  // one-rank error once, and 1.3e-6 once.
-  auto limit = [](double one) { return std::min(std::max(3 * one, 2e-6), kAbsolute); };
+  const Limits limits = limitsOf(reference.one.options);
+  auto limit = [&](double one) { return limits.ofError(one); };
   if (reference.one.options.infer) {
     TensorError results = resultDistance(outcome.results, exact.results);
     bool good =

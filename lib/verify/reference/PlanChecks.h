@@ -16,8 +16,8 @@ void checkStatic(const planfile::ProgramT &program, Report &report);
 // outputs of an inference, with the limit 1e-10. Returns whether all pass.
 bool checkExact(const Outcome &got, const Reference &reference, const std::string &border,
                 Report &report);
-// Runs the plan with its kernels, stores the `outcome` and adds kernels:... with limits of three
-// times the error of the one-rank plan, at least 2e-6 and at most 1e-4. Returns whether all pass.
+// Runs the plan with its kernels, stores the `outcome` and adds kernels:... with the limits of
+// lib/verify/reference/Limits.h. Returns whether all pass.
 bool checkKernels(const Subject &subject, const Reference &reference, Outcome &outcome,
                   Report &report);
 

@@ -174,6 +174,11 @@ DenseElementsAttr wholeNumbers(RankedTensorType type, const std::vector<double> 
 }
 
 Value Reader::constantFor(Value value) {
+  // Takes a constant as it was before it met tensors of a low type: kernels do not round it.
+  if (auto cast = value.getDefiningOp<graph::CastOp>();
+      cast && isa<FloatType>(typeOf(cast.getOperand()).getElementType()) &&
+      isa<FloatType>(typeOf(value).getElementType()) && known.contains(cast.getOperand()))
+    return constantFor(cast.getOperand());
   Value &constant = constants[value];
   if (constant)
     return constant;

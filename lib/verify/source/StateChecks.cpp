@@ -1,6 +1,7 @@
 // Compares offsets, values and drawn distributions of source tensors.
 #include "lib/verify/source/StateChecks.h"
 
+#include "lib/support/ElementType.h"
 #include "lib/verify/subject/RunPlan.h"
 
 #include <nlohmann/json.hpp>
@@ -150,9 +151,35 @@ Faults checkPlaces(const ProgramT &program, const FileModel &file) {
   return faults;
 }
 
+namespace {
+
+// Returns the type that ranks hold the source in at its most exact, by which loading rounds it.
+planfile::DType typeHeld(const ProgramT &program, size_t source) {
+  for (const auto &stage : program.stages)
+    for (const auto &state : stage->states)
+      if (state->role == planfile::StateRole::Parameter && state->owner &&
+          state->view->source == source && !planfile::masterOf(*stage, *state))
+        return state->dtype;
+  return planfile::DType::F32;
+}
+
+// Rounds a number of the file as loading does: to float32, then to the type of a 16-bit float.
+double rounded(double value, planfile::DType type) {
+  auto single = static_cast<float>(value);
+  if (type == planfile::DType::BF16)
+    return support::bfloatToFloat(support::floatToBfloat(single));
+  if (type == planfile::DType::F16)
+    return support::halfToFloat(support::floatToHalf(single));
+  return single;
+}
+
+} // namespace
+
 Faults checkValues(const ProgramT &program, const FileModel &file, const NamedTensors &ranks) {
   Faults faults;
-  for (const auto &source : program.sources) {
+  for (size_t index = 0; index < program.sources.size(); ++index) {
+    const auto &source = program.sources[index];
+    planfile::DType type = typeHeld(program, index);
     auto held = ranks.find(source->name);
     if (source->file < 0 || held == ranks.end() || typeOf(*source) == FileType::Other)
       continue;
@@ -172,8 +199,7 @@ Faults checkValues(const ProgramT &program, const FileModel &file, const NamedTe
       }
       for (int64_t i = 0; i < count; ++i) {
         int64_t own = transposed ? i % columns * rows + i / columns : i;
-        // Round as loading rounds the file's doubles.
-        auto expected = static_cast<float>((*values)[i]);
+        double expected = rounded((*values)[i], type);
         double got = held->second.data[own];
         if (got == expected || (std::isnan(got) && std::isnan(expected)))
           continue;

@@ -93,7 +93,8 @@ StepData drawStep(const planfile::ProgramT &program, uint64_t seed, unsigned ste
       {"weight_decay", 0.1},
       {"clip", clip},
       {"bias_correction1", 1 - std::pow(beta1, step + 1)},
-      {"bias_correction2", 1 - std::pow(beta2, step + 1)}};
+      {"bias_correction2", 1 - std::pow(beta2, step + 1)},
+      {"loss_scale", 4}}; // as 1,024 on a mean over 256 tokens
   for (auto [name, value] : scalars)
     data.scalars[name] = static_cast<float>(value);
   return data;

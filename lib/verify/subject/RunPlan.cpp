@@ -32,12 +32,6 @@ void forEachHolder(const Executor &executor, uint32_t stage, F f) {
       f(rank, planfile::coordinateOf(*executor.program().mesh, rank));
 }
 
-template <typename T>
-void writeRun(const Tensor &from, int64_t first, int64_t count, int64_t stride, T *to) {
-  for (int64_t i = 0; i < count; ++i)
-    to[i] = static_cast<T>(from.data[first + i * stride]);
-}
-
 double readElement(DType type, const std::byte *data, int64_t i) {
   switch (type) {
   case DType::F64:
@@ -48,6 +42,10 @@ double readElement(DType type, const std::byte *data, int64_t i) {
     return reinterpret_cast<const int32_t *>(data)[i];
   case DType::F32:
     return reinterpret_cast<const float *>(data)[i];
+  case DType::BF16:
+    return support::bfloatToFloat(reinterpret_cast<const uint16_t *>(data)[i]);
+  case DType::F16:
+    return support::halfToFloat(reinterpret_cast<const uint16_t *>(data)[i]);
   default:
     return std::to_integer<int>(data[i]);
   }
@@ -98,6 +96,12 @@ void writeElement(DType type, std::byte *data, int64_t i, double value) {
   case DType::F32:
     reinterpret_cast<float *>(data)[i] = static_cast<float>(value);
     break;
+  case DType::BF16:
+    reinterpret_cast<uint16_t *>(data)[i] = support::BfloatNumber(value).bits;
+    break;
+  case DType::F16:
+    reinterpret_cast<uint16_t *>(data)[i] = support::HalfNumber(value).bits;
+    break;
   default:
     data[i] = static_cast<std::byte>(value);
     break;
@@ -110,23 +114,21 @@ void fillWeights(const Executor &executor, const NamedTensors &sources) {
   const ProgramT &program = executor.program();
   for (uint32_t stage = 0; stage < program.stages.size(); ++stage)
     for (const auto &state : program.stages[stage]->states) {
-      if ((state->role != StateRole::Parameter && state->role != StateRole::Master) || !state->view)
+      const planfile::ViewT *view = planfile::viewOf(*program.stages[stage], *state);
+      if ((state->role != StateRole::Parameter && state->role != StateRole::Master) || !view)
         continue;
-      auto found = sources.find(program.sources[state->view->source]->name);
+      auto found = sources.find(program.sources[view->source]->name);
       if (found == sources.end())
         continue;
       forEachHolder(executor, stage, [&](uint32_t rank, const std::vector<uint32_t> &at) {
         std::byte *to = executor.arena(rank) + state->buffer->offset;
         for (const runtime::HeldBox &box : runtime::heldBoxes(program, stage, *state, at))
           runtime::forEachRun(
-              box.shard, *state->view,
+              box.shard, *view,
               [&](int64_t local, int64_t first, int64_t count, int64_t stride) {
-                if (state->dtype == DType::F64)
-                  writeRun(found->second, first, count, stride,
-                           reinterpret_cast<double *>(to) + box.at + local);
-                else
-                  writeRun(found->second, first, count, stride,
-                           reinterpret_cast<float *>(to) + box.at + local);
+                for (int64_t i = 0; i < count; ++i)
+                  writeElement(state->dtype, to, box.at + local + i,
+                               found->second.data[first + i * stride]);
               });
       });
     }
@@ -181,13 +183,17 @@ support::Result<std::vector<std::vector<std::byte>>> packInputs(const ProgramT &
   return packed;
 }
 
+// Gathers the states of `role` of every source; of parameters those that training keeps exactly,
+// which are their masters where they have one.
 support::Result<NamedTensors> gatherSources(const Executor &executor, StateRole role) {
   const ProgramT &program = executor.program();
   NamedTensors tensors;
   for (size_t source = 0; source < program.sources.size(); ++source) {
     if (!runtime::hasState(program, source, role))
       continue;
-    support::Result<runtime::LogicalTensor> value = runtime::gather(executor, source, role);
+    support::Result<runtime::LogicalTensor> value =
+        role == StateRole::Parameter ? runtime::gatherWeights(executor, source)
+                                     : runtime::gather(executor, source, role);
     if (!value)
       return value.takeError();
     Tensor &tensor = tensors[program.sources[source]->name] = Tensor(program.sources[source]->shape);
@@ -207,7 +213,9 @@ double maxReplicaDifference(const Executor &executor) {
     for (const auto &state : program.stages[stage]->states) {
       // Skip the step's own sums, which belong to no parameter: each rank keeps its own.
       bool gradient = state->role == StateRole::Accumulator && state->view;
-      if (state->role != StateRole::Parameter && !gradient)
+      bool weight = state->role == StateRole::Parameter || state->role == StateRole::Master;
+      const planfile::ViewT *view = planfile::viewOf(*program.stages[stage], *state);
+      if ((!weight && !gradient) || !view)
         continue;
       forEachHolder(executor, stage, [&](uint32_t rank, const std::vector<uint32_t> &at) {
         runtime::HeldRange held = runtime::heldRangeOf(program, stage, *state, at);
@@ -222,7 +230,7 @@ double maxReplicaDifference(const Executor &executor) {
             std::memcmp(own + held.at * size, entry->second + held.at * size, held.count * size) == 0)
           return;
         for (const runtime::HeldBox &box : runtime::heldBoxes(program, stage, *state, at))
-          runtime::forEachRun(box.shard, *state->view, [&](int64_t local, int64_t, int64_t count, int64_t) {
+          runtime::forEachRun(box.shard, *view, [&](int64_t local, int64_t, int64_t count, int64_t) {
             for (int64_t i = box.at + local; i < box.at + local + count; ++i) {
               double a = readElement(state->dtype, own, i), b = readElement(state->dtype, entry->second, i);
               if (std::isnan(a) && std::isnan(b))
@@ -303,8 +311,10 @@ support::Result<Outcome> runPlan(const ProgramT &program, const runtime::Kernels
         std::max(outcome.maxReplicaDifference, maxReplicaDifference(executor));
     if (step != 0)
       continue;
-    for (const char *name : {"grad_norm", "tokens"})
-      outcome.outputs[name] = runtime::readOutput(executor, name).value_or(NAN);
+    for (const auto &stage : program.stages)
+      for (const auto &output : stage->outputs)
+        if (output->name != "loss")
+          outcome.outputs[output->name] = runtime::readOutput(executor, output->name).value_or(NAN);
     auto gradients = gatherSources(executor, StateRole::Accumulator);
     if (!gradients)
       return gradients.takeError();

@@ -1,0 +1,45 @@
+// Bounds the errors of plans that run with kernels, by the type in which they compute. Tests:
+// test/numerics/precision.py.
+#ifndef LLMC_LIB_VERIFY_REFERENCE_LIMITS_H
+#define LLMC_LIB_VERIFY_REFERENCE_LIMITS_H
+
+#include "lib/options/Options.h"
+
+#include <algorithm>
+
+namespace llmc::verify {
+
+struct Limits {
+  // Limits the error of one step against its value in double. Up to `least` it is right; above, it
+  // may be kOfOneRank times that of the one-rank plan, but not more than `most`, in case that plan
+  // is as wrong as this one.
+  double least, most;
+  // Limits what five steps leave: the weights of SGD as one vector, and the losses of AdamW.
+  double afterSteps;
+
+  // Leaves room for another order of additions: of 250 drawn models, roundings alone made 2.8 times the
+  // one-rank error once, and 1.3e-6 once.
+  static constexpr double kOfOneRank = 3;
+
+  double ofError(double oneRank) const {
+    return std::min(std::max(kOfOneRank * oneRank, least), most);
+  }
+};
+
+// Returns the limits of a model in a precision. One rounding to bf16 is up to 2^-8 of a number, one
+// to fp16 2^-11; the gradient of a norm's scale on few tokens is a sum that cancels most.
+inline Limits limitsOf(const CompileOptions &options) {
+  switch (options.precision.value_or(Precision::Fp32)) {
+  case Precision::Bf16:
+    return {1e-2, 2e-1, 5e-3};
+  case Precision::Fp16:
+    return {2e-3, 5e-2, 1e-3};
+  case Precision::Fp32:
+    break;
+  }
+  return {2e-6, 1e-4, 1e-5};
+}
+
+} // namespace llmc::verify
+
+#endif // LLMC_LIB_VERIFY_REFERENCE_LIMITS_H
