@@ -42,6 +42,10 @@ inline constexpr llvm::StringLiteral kLayers = "parallel.layers";
 inline constexpr llvm::StringLiteral kStageLayers = "parallel.stage_layers";
 inline constexpr llvm::StringLiteral kStageBoundary = "parallel.boundary";
 inline constexpr llvm::StringLiteral kResidual = "parallel.residual";
+// Binds an argument or result to several states that lie side by side: a #parallel.flat.
+inline constexpr llvm::StringLiteral kFlat = "parallel.flat";
+// Lists, on a state, the axes that cut the flat tensor in which the state lies (ShardState).
+inline constexpr llvm::StringLiteral kFlatAxes = "parallel.flat_axes";
 // Marks an op that looks something up and whose indexed dimension must not be cut.
 inline constexpr llvm::StringLiteral kKeepIndexedDim = "parallel.whole";
 // Identifies, on a stage's function, which of the stage's chunks of layers it runs; 0 if missing.

@@ -147,9 +147,10 @@ public:
     }
     for (auto state : module.getOps<StateOp>())
       for (NamedTensors &own : states)
-        if (auto found = own.find(state.getSymName().str());
-            found != own.end() && state.getRole() == graph::Role::accumulator)
-          multiply(found->second, input.repeats);
+        for (const std::string &key : {state.getSymName().str(), ("flat " + state.getSymName()).str()})
+          if (auto found = own.find(key);
+              found != own.end() && state.getRole() == graph::Role::accumulator)
+            multiply(found->second, input.repeats);
     SmallVector<int64_t> all = llvm::to_vector(llvm::seq<int64_t>(0, stages));
     if (!infer && failed(call("update", all, input.scalars, 0)))
       return failure();
@@ -177,21 +178,41 @@ private:
                                                   cast<RankedTensorType>(type).getRank());
   }
 
-  // Finds the layers of a split state that each stage holds.
+  // Finds the layers of a split state that each stage holds, and the flat tensors of each stage.
   void findLayers() {
     for (auto func : module.getOps<func::FuncOp>()) {
       auto stage = func->getAttrOfType<IntegerAttr>(kStage);
-      auto note = [&](DictionaryAttr attrs) {
+      auto note = [&](DictionaryAttr attrs, Type type) {
         auto range = attrs ? attrs.getAs<DenseI64ArrayAttr>(kLayers) : DenseI64ArrayAttr();
+        auto flat = attrs ? attrs.getAs<FlatAttr>(kFlat) : FlatAttr();
         if (range && stage)
-          layers[{nameOf(attrs, kState), stage.getInt()}] = {range[0], range[1]};
+          for (const std::string &state : statesOf(attrs))
+            layers[{state, stage.getInt()}] = {range[0], range[1]};
+        if (flat && stage)
+          flats[stage.getInt()].insert({flat.getFirstState(),
+                                        {flat, bool(range), cast<RankedTensorType>(type).getShape().back()}});
       };
       for (unsigned i = 0; i < func.getNumArguments(); ++i)
-        note(func.getArgAttrDict(i));
+        note(func.getArgAttrDict(i), func.getArgumentTypes()[i]);
       for (unsigned i = 0; i < func.getNumResults(); ++i)
-        note(func.getResultAttrDict(i));
+        note(func.getResultAttrDict(i), func.getResultTypes()[i]);
     }
   }
+
+  // Returns the states that an argument or result is bound to.
+  static SmallVector<std::string> statesOf(DictionaryAttr attrs) {
+    if (auto flat = attrs.getAs<FlatAttr>(kFlat))
+      return llvm::map_to_vector(flat.getParts(), [](FlatPartAttr part) {
+        return part.getState().getValue().str();
+      });
+    return {nameOf(attrs, kState)};
+  }
+  // Returns the name under which a rank keeps what an argument or result is bound to.
+  static std::string keyOf(DictionaryAttr attrs) {
+    auto flat = attrs ? attrs.getAs<FlatAttr>(kFlat) : FlatAttr();
+    return flat ? keyOf(flat) : nameOf(attrs, kState);
+  }
+  static std::string keyOf(FlatAttr flat) { return ("flat " + flat.getFirstState()).str(); }
 
   // Returns the stages that hold a state.
   SmallVector<int64_t> holdersOf(StateOp state) {
@@ -238,7 +259,83 @@ private:
           states[rank][name] = machine.partOf(own, rank, shardingOf(state));
       }
     }
+    for (auto &[stage, list] : flats)
+      for (auto &[first, flat] : list)
+        for (int64_t rank : machine.ranksOfStage(stage))
+          pack(rank, flat);
     return success();
+  }
+
+  //===-- Flat tensors --------------------------------------------------------===//
+
+  // Describes a flat tensor of a stage; a stacked one has one of `attr` for each layer.
+  struct Flat {
+    FlatAttr attr;
+    bool isStacked;
+    int64_t share; // elements of a rank's part of one layer
+  };
+  // Calls f(element of the rank's part, element of the state's part) for what a rank holds of a
+  // tensor: `index` is the rank's place among the sharers.
+  template <typename F>
+  void forEachElement(const Flat &flat, FlatPartAttr part, int64_t index, int64_t layers, F f) {
+    int64_t share = flat.share, size = part.getNumElements();
+    for (int64_t layer = 0; layer < layers; ++layer)
+      for (int64_t i = 0; i < size; ++i) {
+        int64_t at = part.getBegin() + i - index * share;
+        if (at >= 0 && at < share)
+          f(layer * share + at, layer * size + i);
+      }
+  }
+
+  // Replaces the states of a rank that lie in a flat tensor by the rank's part of it. Padding holds
+  // zeros.
+  void pack(int64_t rank, const Flat &flat) {
+    int64_t layers = flat.isStacked ? states[rank][flat.attr.getFirstState().str()].shape[0] : 1;
+    std::vector<int64_t> shape;
+    if (flat.isStacked)
+      shape.push_back(layers);
+    shape.push_back(flat.share);
+    Tensor packed(shape);
+    int64_t index = machine.coordinate(rank, flat.attr.getAxisNames());
+    for (FlatPartAttr part : flat.attr.getParts()) {
+      std::string name = part.getState().getValue().str();
+      const Tensor &own = states[rank][name];
+      forEachElement(flat, part, index, layers, [&](int64_t to, int64_t from) {
+        packed.data[to] = own.data[from];
+      });
+      states[rank].erase(name);
+    }
+    states[rank][keyOf(flat.attr)] = std::move(packed);
+  }
+
+  // Puts the states of a stage's ranks together again from their parts of a flat tensor.
+  void unpack(int64_t stage, const Flat &flat) {
+    SmallVector<int64_t> ranks = machine.ranksOfStage(stage);
+    std::map<int64_t, Tensor> parts;
+    for (int64_t rank : ranks)
+      parts[rank] = std::move(states[rank][keyOf(flat.attr)]);
+    for (int64_t rank : ranks)
+      for (FlatPartAttr part : flat.attr.getParts()) {
+        std::vector<int64_t> shape;
+        if (flat.isStacked)
+          shape.push_back(parts[rank].shape[0]);
+        llvm::append_range(shape, part.getShape().asArrayRef());
+        Tensor &own = states[rank][part.getState().getValue().str()] = Tensor(shape);
+        for (int64_t other : ranks)
+          if (sharesWith(rank, other, flat))
+            forEachElement(flat, part, machine.coordinate(other, flat.attr.getAxisNames()),
+                           flat.isStacked ? shape[0] : 1, [&](int64_t from, int64_t to) {
+                             own.data[to] = parts[other].data[from];
+                           });
+      }
+  }
+  // Returns whether two ranks differ along the axes of a flat tensor alone.
+  bool sharesWith(int64_t rank, int64_t other, const Flat &flat) {
+    SmallVector<StringAttr> axes = flat.attr.getAxisNames();
+    return llvm::all_of(mesh.getNames(), [&](StringAttr axis) {
+      return llvm::is_contained(axes, axis) ||
+             machine.coordinate(rank, axis.getValue()) == machine.coordinate(other, axis.getValue());
+    });
   }
   static Tensor takeLayers(const Tensor &whole, int64_t first, int64_t count) {
     std::vector<int64_t> shape = whole.shape;
@@ -263,7 +360,7 @@ private:
     DictionaryAttr attrs = func.getArgAttrDict(i);
     std::vector<int64_t> shape = shapeOf(func.getArgumentTypes()[i]);
     auto number = [&](StringRef key) { return attrs.getAs<IntegerAttr>(key).getInt(); };
-    if (std::string name = nameOf(attrs, kState); !name.empty())
+    if (std::string name = keyOf(attrs); !name.empty())
       return lookup(states[rank], name, shape, func);
     if (std::string name = nameOf(attrs, kScalar); !name.empty())
       return lookup(input.scalars, name, shape, func);
@@ -319,7 +416,7 @@ private:
   }
 
   void store(DictionaryAttr attrs, int64_t rank, int64_t receiver, Tensor value) {
-    if (std::string name = nameOf(attrs, kState); !name.empty())
+    if (std::string name = keyOf(attrs); !name.empty())
       states[rank][name] = std::move(value);
     else if (auto number = attrs.getAs<IntegerAttr>(kStageBoundary))
       boundaries[machine.neighbour(rank, receiver)][number.getInt()] = std::move(value);
@@ -386,6 +483,9 @@ private:
 
   // Merges the shards of every state, and compares those that several ranks hold.
   LogicalResult gatherStates() {
+    for (auto &[stage, list] : flats)
+      for (auto &[first, flat] : list)
+        unpack(stage, flat);
     for (auto state : module.getOps<StateOp>()) {
       std::string name = state.getSymName().str();
       Tensor whole(shapeOf(state.getType()));
@@ -431,6 +531,7 @@ private:
   bool infer;
   std::map<std::string, Whole> wholes; // outputs of an inference
   std::map<std::pair<std::string, int64_t>, std::pair<int64_t, int64_t>> layers;
+  std::map<int64_t, llvm::MapVector<StringRef, Flat>> flats; // of each stage, by the first state
   std::vector<NamedTensors> states; // per rank
   std::vector<std::map<int64_t, Tensor>> residuals;
   std::map<int64_t, std::map<int64_t, Tensor>> boundaries; // by receiving rank

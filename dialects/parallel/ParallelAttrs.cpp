@@ -46,6 +46,8 @@ static constexpr graph::DiscardableAttribute kTable[] = {
     {kStage, OnOp, "an integer", isA<IntegerAttr>},
     {kStages, OnOp, "a list of integers", isListOfCounts},
     {kLayers, OnOp | OnArgument | OnResult, "an array of i64", isListOfCounts},
+    {kFlat, OnArgument | OnResult, "a #parallel.flat", isA<FlatAttr>},
+    {kFlatAxes, OnOp, "a list of strings", isListOf<StringAttr>},
     {kStageBoundary, OnArgument | OnResult, "a number from 0", isNumber},
     {kResidual, OnArgument | OnResult, "a number from 0", isNumber},
     {kKeepIndexedDim, OnOp, "a unit attribute", isA<UnitAttr>},

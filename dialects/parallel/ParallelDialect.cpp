@@ -165,3 +165,35 @@ SmallVector<int64_t> ShardingAttr::getLocalShape(ArrayRef<int64_t> global, MeshA
       shape[d] /= mesh.getSize(axis);
   return shape;
 }
+
+//===-- Flat tensors ----------------------------------------------------------===//
+
+LogicalResult FlatPartAttr::verify(function_ref<InFlightDiagnostic()> emitError, FlatSymbolRefAttr,
+                                   int64_t begin, DenseI64ArrayAttr shape) {
+  if (begin < 0 || llvm::any_of(shape.asArrayRef(), [](int64_t size) { return size < 1; }))
+    return emitError() << "C1: a part begins at 0 or later and has positive sizes, got " << begin
+                       << " and " << shape;
+  return success();
+}
+
+LogicalResult FlatAttr::verify(function_ref<InFlightDiagnostic()> emitError, ArrayAttr axes,
+                               ArrayRef<FlatPartAttr> parts) {
+  if (parts.empty())
+    return emitError() << "C1: has no parts";
+  int64_t end = 0;
+  for (FlatPartAttr part : parts) {
+    if (part.getBegin() != end)
+      return emitError() << "C1: " << part.getState() << " begins at element " << part.getBegin()
+                         << ", and the one before it ends at " << end;
+    end += part.getNumElements();
+  }
+  llvm::StringSet<> seen;
+  for (Attribute axis : axes)
+    if (!isa<StringAttr>(axis) || !seen.insert(cast<StringAttr>(axis).getValue()).second)
+      return emitError() << "C2: axes are distinct names, got " << axes;
+  return success();
+}
+
+SmallVector<StringAttr> FlatAttr::getAxisNames() const {
+  return llvm::to_vector(getAxes().getAsRange<StringAttr>());
+}

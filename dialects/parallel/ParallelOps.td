@@ -95,6 +95,47 @@ def Parallel_ShardingAttr : AttrDef<Parallel_Dialect, "Sharding"> {
   }];
 }
 
+def Parallel_FlatPartAttr : AttrDef<Parallel_Dialect, "FlatPart"> {
+  let mnemonic = "flat_part";
+  let summary = "where a state lies in a flat tensor";
+  let description = [{
+    The elements from `begin` on are those of the rank's part of `state` (of one layer of it, if it
+    is stacked), which has the `shape`.
+    Example: `#parallel.flat_part<@w.m, 0, [4, 8]>`
+    Rules: C1 `begin` is not negative and sizes are positive.
+  }];
+  let parameters = (ins "::mlir::FlatSymbolRefAttr":$state, "int64_t":$begin,
+                        "::mlir::DenseI64ArrayAttr":$shape);
+  let assemblyFormat = "`<` $state `,` $begin `,` $shape `>`";
+  let genVerifyDecl = 1;
+  let extraClassDeclaration = [{
+    int64_t getNumElements() const { return ::llvm::product_of(getShape().asArrayRef()); }
+  }];
+}
+
+def Parallel_FlatAttr : AttrDef<Parallel_Dialect, "Flat"> {
+  let mnemonic = "flat";
+  let summary = "states side by side in one tensor, cut without regard to their boundaries";
+  let description = [{
+    Binds an argument or result of a stage's function, of type tensor<n> (or tensor<layers x n>,
+    with `parallel.layers`), to parts of several states: the flat parameters of ZeRO (Rajbhandari
+    et al., 2020) and FSDP (Zhao et al., 2023). Parts lie one after the other from element 0 on,
+    and what follows them is padding, which holds zeros. The rank with row-major coordinate c over
+    `axes` holds elements [c * n, (c + 1) * n) of them; without axes each rank holds all.
+    Example: `#parallel.flat<["dp"], [<@w.m, 0, [4, 8]>, <@b.m, 32, [8]>]>`
+    Rules: C1 parts, at least one, lie one after the other from element 0 on; C2 axes are distinct.
+  }];
+  let parameters = (ins "::mlir::ArrayAttr":$axes,
+                        ArrayRefParameter<"::llmc::parallel::FlatPartAttr">:$parts);
+  let assemblyFormat = "`<` $axes `,` `[` $parts `]` `>`";
+  let genVerifyDecl = 1;
+  let extraClassDeclaration = [{
+    ::llvm::SmallVector<::mlir::StringAttr> getAxisNames() const;
+    // Returns the symbol of the first part's state, which no other flat tensor of the stage has.
+    ::llvm::StringRef getFirstState() const { return getParts().front().getState().getValue(); }
+  }];
+}
+
 class Parallel_Op<string mnemonic, list<Trait> traits = []>
     : Op<Parallel_Dialect, mnemonic, traits>;
 

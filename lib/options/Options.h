@@ -64,6 +64,8 @@ struct CompileOptions : planfile::MeshSizes {
   // gradients are not finite; without a value fp16 skips and others stop.
   double lossScale = 0;
   std::optional<bool> skipNonfinite;
+  // Gives the stage of ZeRO, 0 to 3; without a value 0.
+  std::optional<int> zero;
   std::string weights; // "": those of the model; "random"; file or folder
 
   std::vector<std::string> cudaKernels; // --cuda-kernels: chips to emit kernels for too
@@ -86,6 +88,8 @@ struct CompileOptions : planfile::MeshSizes {
   // out in place of ending the run.
   bool scalesLoss() const { return !infer && precision == Precision::Fp16; }
   bool skipsNonfinite() const { return skipNonfinite.value_or(scalesLoss()); }
+  // Returns the stage of ZeRO; 0 where no other rank has the same data-parallel states.
+  int zeroStage() const { return infer || dp * cp == 1 ? 0 : zero.value_or(0); }
 
   // Returns the rows of the global view of one micro-batch; of a step; the micro-batches of a step.
   int64_t batchRows() const { return microBatch * dp; }

@@ -120,6 +120,11 @@ static LogicalResult readOptions(ModuleOp module, CompileOptions &options) {
       options.tie = tie;
   if (failed(readPrecision(module, stored, options)))
     return failure();
+  if (auto zero = stored.getAs<IntegerAttr>("zero")) {
+    if (zero.getInt() < 0 || zero.getInt() > 3)
+      return module.emitError("plan.options has zero from 0 to 3, got ") << stored;
+    options.zero = zero.getInt();
+  }
   options.raise = text(stored, "raise") != "off";
   options.weights = text(stored, "weights");
   if (auto dims = stored.getAs<DictionaryAttr>("dims"))
@@ -256,6 +261,7 @@ std::vector<std::string> conflictingFlags(const std::vector<std::string> &given,
   compare("--on-nonfinite", onOff(asked.skipsNonfinite(), "skip", "stop"),
           onOff(written.skipsNonfinite(), "skip", "stop"));
   compare("--grad-dtype", nameOf(asked.gradDtype), nameOf(written.gradDtype));
+  compare("--zero", std::to_string(asked.zeroStage()), std::to_string(written.zeroStage()));
   compare("--tie", nameOf(asked.tie), nameOf(written.tie));
   compare("--raise", onOff(asked.raise, "on", "off"), onOff(written.raise, "on", "off"));
   compare("--weights", asked.weights, written.weights);

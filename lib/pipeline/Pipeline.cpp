@@ -154,6 +154,8 @@ static LogicalResult setAttributes(ModuleOp module, const CompileOptions &option
     entries.push_back(entry("precision", name(nameOf(*options.precision))));
   if (options.gradDtype != Precision::Fp32)
     entries.push_back(entry("grad_dtype", name(nameOf(options.gradDtype))));
+  if (int zero = options.zeroStage())
+    entries.push_back(entry("zero", b.getI64IntegerAttr(zero)));
   if (options.lossScale != 0)
     entries.push_back(entry("loss_scale", b.getF64FloatAttr(options.lossScale)));
   if (options.skipNonfinite)
@@ -188,7 +190,7 @@ static void buildPhase(OpPassManager &pm, Phase phase, const CompileOptions &opt
     break;
   case Phase::Shard:
     // Tensors are annotated with the mesh axes that cut them; types stay global.
-    buildShardPipeline(pm);
+    buildShardPipeline(pm, {options.zeroStage()});
     break;
   case Phase::Partition:
     // At this one boundary global types become local and collectives appear.

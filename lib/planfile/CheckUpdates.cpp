@@ -234,15 +234,13 @@ private:
     if (!interval.begunBy)
       report(-1, nameOf(state) + " is begun by nothing in the step",
              "fill it at the begin of the step");
-    if (interval.whole) {
-      added.insert(state.name);
-      return;
-    }
+    if (interval.whole)
+      return add(state);
     // Accepts sums of the step (its loss, its tokens) without additions: they are zero on stages
     // that have no part in them.
     if (interval.additions.empty() && !state.view)
       return;
-    added.insert(state.name);
+    add(state);
     if (interval.additions.empty())
       return report(-1, nameOf(state) + " gets no addition from any micro-batch",
                     "add the gradient, or drop it");
@@ -253,6 +251,15 @@ private:
                    " additions from the micro-batch and " + std::to_string(interval.additions[0]) +
                    " from the first one",
                "add the same gradients for all micro-batches");
+  }
+
+  // Records an addition to a state, and to all others that lie in its flat buffer.
+  void add(const StateShardT &state) {
+    added.insert(state.name);
+    if (state.flat)
+      for (const auto &other : stage.states)
+        if (other->flat && other->flat->group == state.flat->group)
+          added.insert(other->name);
   }
 
   void checkWritten(const std::string &name, const BufferRefT &buffer) {

@@ -5,7 +5,7 @@
 
 namespace llmc {
 
-void buildShardPipeline(mlir::OpPassManager &pm) {
+void buildShardPipeline(mlir::OpPassManager &pm, const ShardOptions &options) {
   // The program is one global view, and no op belongs to the mesh yet. Where the mesh has more tp
   // ranks than kv heads, heads are repeated while nothing is annotated.
   pm.addPass(createRepeatKvHeads());
@@ -20,6 +20,11 @@ void buildShardPipeline(mlir::OpPassManager &pm) {
   // tensor axes may cut, and no later tactic may undo it.
   pm.addPass(createShardData());
   pm.addPass(createShardTensor());
+  // What is left whole on every rank of a data group is shared out among them, without regard to
+  // dimensions: only marks are made here, since they cut no op.
+  ShardStateOptions state;
+  state.zero = options.zero;
+  pm.addPass(createShardState(state));
   // All cuts are made: what differs from the annotations of the model's file is an error.
   pm.addPass(createCheckAnnotations());
   // Partitioning relies on the annotations, so they are checked once more.

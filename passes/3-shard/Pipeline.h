@@ -6,8 +6,12 @@
 
 namespace llmc {
 
+struct ShardOptions {
+  int zero = 0; // stage of ZeRO
+};
+
 // Builds phase 3, which annotates @micro and @update for the module's `parallel.mesh`.
-void buildShardPipeline(mlir::OpPassManager &pm);
+void buildShardPipeline(mlir::OpPassManager &pm, const ShardOptions &options = {});
 
 } // namespace llmc
 

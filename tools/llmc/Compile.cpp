@@ -100,7 +100,7 @@ void printSummary(llvm::raw_ostream &out, const planfile::ProgramT &program,
         << counted(program.micro_batch, "row") << " per data-parallel rank, " << program.schedule << ", "
         << (options.optimizer == Optimizer::AdamW ? "adamw" : "sgd") << "\n";
   out << "precision   " << planfile::precisionNote(program) << "\n";
-  out << "choices     " << builtChoices() << ", tie " << nameOf(options.tie) << ", raise "
+  out << "choices     " << builtChoices() << ", zero " << options.zeroStage() << ", tie " << nameOf(options.tie) << ", raise "
       << (options.raise ? "on" : "off") << "\n";
   for (auto [i, stage] : llvm::enumerate(program.stages)) {
     const planfile::ChunkT &chunk = *stage->chunks.front();

@@ -123,6 +123,12 @@ Entries choiceFlags() {
                  "there are no gradients; leave it out")},
        choose(of(&CompileOptions::skipNonfinite),
               std::vector<std::optional<bool>>{true, false})},
+      {{"--zero", kChoice, nullptr,
+        "stage of ZeRO: what data-parallel ranks share out; 1 masters and\n"
+        "moments, 2 sums of gradients too, 3 weights too",
+        training({.standard = "0", .values = {"0", "1", "2", "3"}, .later = {"auto"}},
+                 "there are no states to share out; leave it out")},
+       choose(of(&CompileOptions::zero), std::vector<std::optional<int>>{0, 1, 2, 3})},
       {{"--weights", kModel, "random|FILE|DIR", "where the program finds its weights",
         {.standard = "what MODEL holds"}},
        support::path(of(&CompileOptions::weights))},
@@ -141,7 +147,6 @@ Entries choiceFlags() {
 Entries laterFlags() {
   Entries flags = {
       later("--target", "cpu", {"cuda"}),
-      later("--zero", "0", {"1", "2", "3", "auto"}),
       later("--sequence-parallel", "off", {"on", "auto"}),
       axis("--cp", nullptr, "1"),
       axis("--ep", nullptr, "1"),

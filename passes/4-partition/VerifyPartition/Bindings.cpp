@@ -42,14 +42,14 @@ LogicalResult llmc::verifyBound(ArrayRef<Binding> bindings) {
   bool ok = true;
   for (const Binding &binding : bindings) {
     int count = 0;
-    for (StringRef name : {StringRef(kState), StringRef(kInput), StringRef(kScalar), StringRef(kOutput),
-                           StringRef(kStageBoundary), StringRef(kResidual)})
+    for (StringRef name : {StringRef(kState), StringRef(kFlat), StringRef(kInput), StringRef(kScalar),
+                           StringRef(kOutput), StringRef(kStageBoundary), StringRef(kResidual)})
       count += bool(binding.get(name));
     if (count == 1)
       continue;
     ok = false;
     binding.error() << "C5: " << binding.text() << " has " << count
-                    << " bindings, expected one of state, input, scalar, output, boundary, residual";
+                    << " bindings, expected one of state, flat, input, scalar, output, boundary, residual";
   }
   return success(ok);
 }
@@ -153,6 +153,41 @@ static LogicalResult verifyPart(const Binding &binding, graph::StateOp state, Me
   return success();
 }
 
+// Checks C8 for one binding to a flat tensor: states of the stage, with the shapes of their parts of
+// one layer, in a tensor of equal parts of all of them.
+static LogicalResult verifyFlat(const Binding &binding, FlatAttr flat, SymbolTable &symbols,
+                                MeshAttr mesh) {
+  auto type = cast<RankedTensorType>(binding.type());
+  auto layers = dyn_cast_or_null<DenseI64ArrayAttr>(binding.get(kLayers));
+  for (FlatPartAttr part : flat.getParts()) {
+    auto state = symbols.lookup<graph::StateOp>(part.getState().getAttr());
+    if (!state)
+      return binding.error() << "C8: " << binding.text() << " names no state, got "
+                             << part.getState();
+    auto sharding = state->getAttrOfType<ShardingAttr>(kSharding);
+    auto global = cast<RankedTensorType>(state.getType());
+    auto local = sharding ? getLocalType(global, sharding, mesh) : global;
+    if (local.getShape().drop_front(bool(layers)) != part.getShape().asArrayRef() ||
+        local.getElementType() != type.getElementType() ||
+        !llvm::is_contained(holdersOf(state), binding.stage()))
+      return binding.error() << "C8: " << binding.text() << " has " << part << " of " << type
+                             << ", its state is " << global << ", a rank's part " << local
+                             << ", held by stages " << llvm::interleaved_array(holdersOf(state));
+  }
+  int64_t ranks = getGroupSize(mesh, flat.getAxisNames());
+  FlatPartAttr last = flat.getParts().back();
+  int64_t elements = last.getBegin() + last.getNumElements();
+  bool fits = type.getRank() == (layers ? 2 : 1) && (!layers || type.getDimSize(0) == layers[1]);
+  int64_t share = fits ? type.getShape().back() : 0;
+  // What every rank has whole is padded for the ranks that share other states of the bucket.
+  bool isWhole = flat.getAxes().empty();
+  if (!fits || share * ranks < elements || (!isWhole && share > llvm::divideCeil(elements, ranks)))
+    return binding.error() << "C8: " << binding.text() << " is " << type << ", expected one of "
+                           << ranks << " equal parts of " << elements << " elements"
+                           << (layers ? " a layer" : "");
+  return success();
+}
+
 // Checks C9: the layers that the stages name for one state.
 static LogicalResult verifyLayers(graph::StateOp state, ArrayRef<Binding> uses) {
   if (holdersOf(state).empty())
@@ -187,6 +222,12 @@ LogicalResult llmc::verifyStates(ModuleOp module, ArrayRef<Binding> bindings) {
   MeshAttr mesh = getMesh(module);
   std::map<std::string, SmallVector<Binding>> uses;
   for (const Binding &binding : bindings) {
+    if (auto flat = dyn_cast_or_null<FlatAttr>(binding.get(kFlat))) {
+      ok &= succeeded(verifyFlat(binding, flat, symbols, mesh));
+      for (FlatPartAttr part : flat.getParts())
+        uses[part.getState().getValue().str()].push_back(binding);
+      continue;
+    }
     auto name = dyn_cast_or_null<FlatSymbolRefAttr>(binding.get(kState));
     if (!name)
       continue;

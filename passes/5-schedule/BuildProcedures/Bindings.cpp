@@ -37,14 +37,51 @@ Value StageBuilder::buffer(BufferSlice place, Type type) {
         !parent && root.space == plan::Space::slot && chunk > 0 ? b.getI64IntegerAttr(chunk)
                                                                 : IntegerAttr());
   };
-  if (!root.buffer)
+  if (!root.buffer) {
     root.buffer = declare(Value(), root.type, 0);
+    int64_t bytes = byteSize(root.type) / std::max<int64_t>(1, root.parts.size());
+    for (auto [i, binding] : llvm::enumerate(root.parts)) {
+      auto layer = RankedTensorType::get(root.type.getShape().drop_front(), root.type.getElementType());
+      Value view = declare(root.buffer, layer, i * bytes);
+      view.getDefiningOp<plan::BufferOp>().setBindingAttr(binding);
+      views[{place.root, int64_t(i) * bytes, Type(layer).getAsOpaquePointer()}] = view;
+    }
+  }
   if (place.displacement == 0 && type == root.type)
     return root.buffer;
   Value &view = views[{place.root, place.displacement, type.getAsOpaquePointer()}];
   if (!view)
     view = declare(root.buffer, cast<RankedTensorType>(type), place.displacement);
   return view;
+}
+
+// Takes the layers of a state for those of its chunk, if no state before it has told.
+void StageBuilder::noteLayers(int64_t first, int64_t count) {
+  if (auto known = cast<plan::ChunkAttr>(layers[chunk]); known.getLastLayer() < known.getFirstLayer())
+    layers[chunk] = plan::ChunkAttr::get(b.getContext(), first, first + count - 1);
+}
+
+// Returns the binding of a state; `held` are the layers of a stacked one.
+plan::StateBindingAttr StageBuilder::stateBinding(FlatSymbolRefAttr symbol, graph::StateOp state,
+                                                  DenseI64ArrayAttr held) {
+  bool stacked = bool(held);
+  auto global = cast<RankedTensorType>(state.getType());
+  SmallVector<Attribute> dims;
+  auto sharding = state->getAttrOfType<parallel::ShardingAttr>(parallel::kSharding);
+  for (int64_t d = stacked; d < global.getRank(); ++d)
+    dims.push_back(sharding ? sharding.getDims()[d] : b.getArrayAttr({}));
+  SmallVector<int64_t> valid(global.getShape().drop_front(stacked));
+  if (auto shape = state.getValidShape()) {
+    valid.clear();
+    for (Attribute size : shape->getValue().drop_front(stacked))
+      valid.push_back(cast<IntegerAttr>(size).getInt());
+  }
+  bool owner = true; // of its layers; of a tied state the first holder
+  auto stages = state->getAttrOfType<ArrayAttr>(parallel::kStages);
+  if (!stacked && stages && !stages.empty())
+    owner = cast<IntegerAttr>(stages[0]).getInt() == stage;
+  return plan::StateBindingAttr::get(b.getContext(), symbol, state.getRole(), held,
+                                     b.getArrayAttr(dims), b.getDenseI64ArrayAttr(valid), owner);
 }
 
 // Returns the persistent buffer of a state (of one chunk's layers, if stacked), made on first use.
@@ -66,30 +103,47 @@ BufferSlice StageBuilder::stateRoot(FlatSymbolRefAttr symbol, DictionaryAttr att
     // Without parallel.layers the stage holds all layers.
     int64_t first = range ? range[0] : 0, count = range ? range[1] : global.getDimSize(0);
     held = b.getDenseI64ArrayAttr({first, count});
-    // A state that the update alone binds tells nothing about a chunk.
-    if (auto known = cast<plan::ChunkAttr>(layers[chunk]);
-        known.getLastLayer() < known.getFirstLayer())
-      layers[chunk] = plan::ChunkAttr::get(b.getContext(), first, first + count - 1);
+    noteLayers(first, count);
   }
-  SmallVector<Attribute> dims;
-  auto sharding = state->getAttrOfType<parallel::ShardingAttr>(parallel::kSharding);
-  for (int64_t d = stacked; d < global.getRank(); ++d)
-    dims.push_back(sharding ? sharding.getDims()[d] : b.getArrayAttr({}));
-  SmallVector<int64_t> valid(global.getShape().drop_front(stacked));
-  if (auto shape = state.getValidShape()) {
-    valid.clear();
-    for (Attribute size : shape->getValue().drop_front(stacked))
-      valid.push_back(cast<IntegerAttr>(size).getInt());
-  }
-  bool owner = true; // of its layers; of a tied state the first holder
-  auto stages = state->getAttrOfType<ArrayAttr>(parallel::kStages);
-  if (!stacked && stages && !stages.empty())
-    owner = cast<IntegerAttr>(stages[0]).getInt() == stage;
-  auto binding = plan::StateBindingAttr::get(b.getContext(), symbol, state.getRole(), held,
-                                             b.getArrayAttr(dims), b.getDenseI64ArrayAttr(valid),
-                                             owner);
+  auto binding = stateBinding(symbol, state, held);
   BufferSlice place = newRoot(type, plan::Space::persistent, binding);
   stateRoots[{symbol.getAttr(), range ? range[0] : 0}] = place.root;
+  return place;
+}
+
+// Returns the binding of one layer of a flat tensor; `layer` is that of stacked states.
+plan::FlatBindingAttr StageBuilder::flatBinding(parallel::FlatAttr flat,
+                                                std::optional<int64_t> layer) {
+  SmallVector<plan::FlatPartAttr> parts;
+  for (parallel::FlatPartAttr part : flat.getParts()) {
+    auto state = symbols.lookup<graph::StateOp>(part.getState().getAttr());
+    auto held = layer ? b.getDenseI64ArrayAttr({*layer, 1}) : DenseI64ArrayAttr();
+    SmallVector<int64_t> shape(part.getShape().asArrayRef());
+    if (layer)
+      shape.insert(shape.begin(), 1);
+    parts.push_back(plan::FlatPartAttr::get(b.getContext(),
+                                            stateBinding(part.getState(), state, held),
+                                            part.getBegin(), b.getDenseI64ArrayAttr(shape)));
+  }
+  return plan::FlatBindingAttr::get(b.getContext(), flat.getAxisNames(), parts);
+}
+
+// Returns the persistent buffer of a flat tensor, made on first use. Of stacked states each layer
+// is a view with a binding of its own.
+BufferSlice StageBuilder::flatRoot(parallel::FlatAttr flat, DictionaryAttr attrs,
+                                   RankedTensorType type) {
+  auto range = attrs.getAs<DenseI64ArrayAttr>(parallel::kLayers);
+  auto first = flat.getParts().front().getState().getAttr();
+  auto [it, isNew] = stateRoots.insert({{first, range ? range[0] : 0}, -1});
+  if (!isNew)
+    return {it->second, 0};
+  BufferSlice place = newRoot(type, plan::Space::persistent,
+                              range ? Attribute() : flatBinding(flat, std::nullopt));
+  stateRoots[{first, range ? range[0] : 0}] = place.root;
+  if (range)
+    noteLayers(range[0], range[1]);
+  for (int64_t i = 0; range && i < range[1]; ++i)
+    roots[place.root].parts.push_back(flatBinding(flat, range[0] + i));
   return place;
 }
 
@@ -101,7 +155,9 @@ LogicalResult StageBuilder::bindArguments(func::FuncOp func, AssignmentInputs &k
     if (!attrs)
       attrs = b.getDictionaryAttr({});
     auto type = cast<RankedTensorType>(arg.getType());
-    if (auto state = attrs.getAs<FlatSymbolRefAttr>(graph::kState)) {
+    if (auto flat = attrs.getAs<parallel::FlatAttr>(parallel::kFlat)) {
+      bound[arg] = flatRoot(flat, attrs, type);
+    } else if (auto state = attrs.getAs<FlatSymbolRefAttr>(graph::kState)) {
       if (!symbols.lookup<graph::StateOp>(state.getAttr()))
         return func.emitError("argument ") << i << " is bound to unknown state " << state;
       bound[arg] = stateRoot(state, attrs, type);
@@ -131,6 +187,8 @@ LogicalResult StageBuilder::bindArguments(func::FuncOp func, AssignmentInputs &k
     } else {
       return func.emitError("argument ") << i << " has no binding";
     }
+    if (BufferSlice place = bound.lookup(arg))
+      taken.insert(place.root);
   }
   return success();
 }
@@ -203,7 +261,9 @@ LogicalResult StageBuilder::bindResults(func::FuncOp func, AssignmentInputs &kno
     auto type = cast<RankedTensorType>(ret->getOperand(i).getType());
     BufferSlice place;
     bool escape = false;
-    if (auto state = attrs.getAs<FlatSymbolRefAttr>(graph::kState))
+    if (auto flat = attrs.getAs<parallel::FlatAttr>(parallel::kFlat))
+      place = flatRoot(flat, attrs, type);
+    else if (auto state = attrs.getAs<FlatSymbolRefAttr>(graph::kState))
       place = stateRoot(state, attrs, type);
     else if (auto output = attrs.getAs<StringAttr>(graph::kOutput))
       place = newRoot(type, plan::Space::step, outputBinding(output, attrs, type));

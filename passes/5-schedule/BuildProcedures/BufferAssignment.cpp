@@ -157,6 +157,14 @@ static Value viewed(Value value) {
   return value;
 }
 
+// Returns the bytes before part `index` of a concat along dim 0.
+static int64_t offsetIn(graph::ConcatOp concat, unsigned index) {
+  int64_t bytes = 0;
+  for (Value part : concat.getInputs().take_front(index))
+    bytes += byteSize(part.getType());
+  return bytes;
+}
+
 // Returns whether the op that defines `value` may write it to `place`: it may not if old contents
 // of these bytes are read later, or by the op itself other than element by element.
 bool BufferAssignment::mayOverwrite(Value value, BufferSlice place) const {
@@ -185,6 +193,8 @@ bool BufferAssignment::mayOverwrite(Value value, BufferSlice place) const {
       return false;
     if (isa<parallel::AllReduceOp>(def) && read.low == low && read.high == high)
       continue; // in place
+    if (isConcatInPlace(def) && read.low == low + offsetIn(cast<graph::ConcatOp>(def), read.operand))
+      continue; // a part that stays where it is
     if (read.low != low || read.high != high ||
         !mayOverwriteOperand(def->getOpOperand(read.operand), value))
       return false;
@@ -331,6 +341,7 @@ void BufferAssignment::requestSlices(ArrayRef<BufferSlice> returned, ArrayRef<bo
     }
     fuseAccumulation(&op);
     forwardRequest(&op);
+    scatterInPlace(&op);
   }
 }
 
@@ -347,6 +358,32 @@ void BufferAssignment::forwardRequest(Operation *op) {
   for (OpOperand &part : op->getOpOperands())
     if (part.get().getDefiningOp<graph::AddOp>() && part.get().hasOneUse() && mayOverwriteOperand(part, op->getResult(0)))
       return requestSlice(part.get(), home);
+}
+
+// Returns whether a value is what a reduce-scatter gives, perhaps summed over other ranks too, or a
+// concat of such values in place.
+static bool isScattered(Value value) {
+  Operation *def = unshaped(value).getDefiningOp();
+  if (!def || !value.hasOneUse())
+    return false;
+  auto concat = dyn_cast<graph::ConcatOp>(def);
+  return isa<parallel::ReduceScatterOp>(def) ||
+         (isa<parallel::AllReduceOp>(def) && isScattered(def->getOperand(0))) ||
+         (concat && isConcatInPlace(concat) && llvm::all_of(concat.getInputs(), isScattered));
+}
+
+// Lets a reduce-scatter write where the op that reads its result will write its own.
+void BufferAssignment::scatterInPlace(Operation *op) {
+  for (OpOperand &operand : op->getOpOperands()) {
+    if (!isScattered(operand.get()))
+      continue;
+    for (Value result : op->getResults())
+      if (BufferSlice home = requested.lookup(result);
+          home && mayOverwriteOperand(operand, result)) {
+        requestSlice(operand.get(), home);
+        break;
+      }
+  }
 }
 
 // Returns whether an op that is no view computes the value: no other value names its bytes.

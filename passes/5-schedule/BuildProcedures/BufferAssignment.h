@@ -24,6 +24,8 @@ struct RootBuffer {
   mlir::RankedTensorType type;
   plan::Space space = plan::Space::scratch;
   mlir::Attribute binding; // may be null
+  // Binds equal parts along dim 0 instead, one after the other: the layers of a flat tensor.
+  llvm::SmallVector<mlir::Attribute, 0> parts;
   mlir::Value buffer;           // built on first use
   int64_t lives = 0;            // values that took the bytes of another one
 };
@@ -79,6 +81,7 @@ private:
   bool mayOverwrite(mlir::Value value, BufferSlice place) const;
   bool fuseAccumulation(mlir::Operation *add);
   void forwardRequest(mlir::Operation *op);
+  void scatterInPlace(mlir::Operation *op);
   bool readsEndBefore(mlir::Value value, mlir::Value overwriter) const;
   void assignRequested(mlir::Value value, BufferSlice place);
   void recordLiveRange(mlir::Value value, BufferSlice place, int64_t last = -1);

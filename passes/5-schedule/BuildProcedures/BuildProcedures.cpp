@@ -55,11 +55,13 @@ LogicalResult StageBuilder::buildChunk(int64_t index) {
   return success();
 }
 
-// Builds the procedure that zeroes the accumulators at the start of a step.
+// Builds the procedure that zeroes the accumulators at the start of a step, but for those that the
+// update alone writes.
 void StageBuilder::buildBegin() {
   newProcedure(module.getLoc(), "begin", plan::ProcedureKind::begin);
   for (auto &[state, root] : stateRoots)
-    if (symbols.lookup<graph::StateOp>(state.first).getRole() == graph::Role::accumulator)
+    if (taken.contains(root) &&
+        symbols.lookup<graph::StateOp>(state.first).getRole() == graph::Role::accumulator)
       plan::FillOp::create(b, module.getLoc(), buffer({root, 0}, roots[root].type),
                            b.getI64IntegerAttr(kCompute),
                            plan::OriginAttr::get(b.getContext(), "zero accumulators", {}, "", ""));

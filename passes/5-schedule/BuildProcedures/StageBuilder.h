@@ -64,6 +64,12 @@ private:
   mlir::LogicalResult bindResults(mlir::func::FuncOp func, AssignmentInputs &known);
   BufferSlice stateRoot(mlir::FlatSymbolRefAttr state, mlir::DictionaryAttr attrs,
                   mlir::RankedTensorType type);
+  void noteLayers(int64_t first, int64_t count);
+  plan::StateBindingAttr stateBinding(mlir::FlatSymbolRefAttr symbol, graph::StateOp state,
+                                      mlir::DenseI64ArrayAttr held);
+  plan::FlatBindingAttr flatBinding(parallel::FlatAttr flat, std::optional<int64_t> layer);
+  BufferSlice flatRoot(parallel::FlatAttr flat, mlir::DictionaryAttr attrs,
+                       mlir::RankedTensorType type);
   BufferSlice newRoot(mlir::Type type, plan::Space space, mlir::Attribute binding = {});
   plan::InputBindingAttr inputBinding(mlir::StringAttr name, mlir::DictionaryAttr attrs);
   plan::OutputBindingAttr outputBinding(mlir::StringAttr name, mlir::DictionaryAttr attrs,
@@ -101,6 +107,7 @@ private:
   int64_t stages;
   plan::StageOp stageOp;
   std::vector<RootBuffer> roots;
+  llvm::DenseSet<int> taken; // roots that some function has as an argument
   std::map<std::tuple<int, int64_t, const void *>, mlir::Value> views;
   // Maps a state and its first layer to its root.
   llvm::MapVector<std::pair<mlir::StringAttr, int64_t>, int> stateRoots;

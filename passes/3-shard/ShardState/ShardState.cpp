@@ -1,0 +1,55 @@
+// Implements tactic `state`: marks states that the ranks of a data group share out.
+#include "passes/3-shard/Passes.h"
+
+#include "dialects/parallel/Annotations.h"
+
+namespace llmc {
+#define GEN_PASS_DEF_SHARDSTATE
+#include "passes/3-shard/Passes.h.inc"
+
+using namespace mlir;
+using namespace parallel;
+namespace {
+
+// Returns the least stage of ZeRO that shares out a state; above 3: none does.
+int stageOf(graph::StateOp state) {
+  switch (state.getRole()) {
+  case graph::Role::master:
+  case graph::Role::moment1:
+  case graph::Role::moment2:
+    return 1;
+  case graph::Role::accumulator:
+    return state.getOf() ? 2 : 4; // the step's own sums are scalars
+  case graph::Role::parameter:
+    return 3;
+  }
+  llvm_unreachable("a state has one of the roles");
+}
+
+struct ShardState : impl::ShardStateBase<ShardState> {
+  using ShardStateBase::ShardStateBase;
+  void runOnOperation() override {
+    ModuleOp module = getOperation();
+    MeshAttr mesh = getMesh(module);
+    if (!mesh || zero < 0 || zero > 3) {
+      if (!mesh)
+        module.emitError("tactic state needs parallel.mesh");
+      else
+        module.emitError("zero is ") << int(zero) << ", expected 0 to 3";
+      return signalPassFailure();
+    }
+    SmallVector<Attribute> axes;
+    for (planfile::AxisRole role : {planfile::AxisRole::Data, planfile::AxisRole::Context})
+      for (StringAttr axis : mesh.getAxes(role))
+        if (mesh.getSize(axis.getValue()) > 1 && !llvm::is_contained(axes, axis))
+          axes.push_back(axis);
+    if (axes.empty() || isInference(module))
+      return;
+    for (auto state : module.getOps<graph::StateOp>())
+      if (stageOf(state) <= zero)
+        state->setAttr(kFlatAxes, ArrayAttr::get(&getContext(), axes));
+  }
+};
+
+} // namespace
+} // namespace llmc

@@ -1,0 +1,275 @@
+#include "passes/4-partition/FlattenStates/Buckets.h"
+
+#include "dialects/graph/Build.h"
+#include "dialects/graph/Repeat.h"
+#include "llvm/ADT/MapVector.h"
+#include "llvm/Support/InterleavedRange.h"
+
+using namespace mlir;
+using namespace llmc;
+using namespace llmc::flat;
+using namespace llmc::parallel;
+using graph::Role;
+using graph::StateOp;
+
+//===-- Buckets ---------------------------------------------------------------===//
+
+RankedTensorType Bucket::typeOf(Type element, bool isWhole) const {
+  SmallVector<int64_t> shape;
+  if (isStacked())
+    shape.push_back(layers[1]);
+  shape.push_back(isWhole ? length : length / members);
+  return RankedTensorType::get(shape, element);
+}
+
+StateOp Bucket::stateOf(const BucketTensor &tensor, Role role) {
+  if (role == Role::parameter)
+    return tensor.parameter;
+  StateOp parameter = tensor.parameter;
+  for (auto state : parameter->getParentOfType<ModuleOp>().getOps<StateOp>())
+    if (state.getRole() == role && state.getOf() == parameter.getSymName())
+      return state;
+  return {};
+}
+
+FlatAttr Bucket::bindingOf(Role role, bool isWhole) const {
+  MLIRContext *context = axes.getContext();
+  SmallVector<FlatPartAttr> parts;
+  for (const BucketTensor &tensor : tensors)
+    parts.push_back(FlatPartAttr::get(context, FlatSymbolRefAttr::get(stateOf(tensor, role)),
+                                      tensor.begin, DenseI64ArrayAttr::get(context, tensor.shape)));
+  return FlatAttr::get(context, isWhole ? ArrayAttr::get(context, {}) : axes, parts);
+}
+
+Location Bucket::location() const {
+  MLIRContext *context = axes.getContext();
+  StateOp first = tensors.front().parameter;
+  size_t count = isStacked() && first.getViews() ? first.getViews()->size() : 1;
+  SmallVector<Location> ofLayers;
+  for (size_t layer = 0; layer < count; ++layer) {
+    SmallVector<Location> names;
+    for (const BucketTensor &tensor : tensors) {
+      StateOp state = tensor.parameter;
+      if (auto views = state.getViews(); views && layer < views->size())
+        names.push_back(NameLoc::get(
+            StringAttr::get(context, cast<graph::ViewAttr>((*views)[layer]).getSource().getValue())));
+    }
+    ofLayers.push_back(FusedLoc::get(context, names));
+  }
+  return isStacked() ? FusedLoc::get(context, ofLayers, StringAttr::get(context, graph::kLayersLocation))
+                     : ofLayers.front();
+}
+
+//===-- Bindings --------------------------------------------------------------===//
+
+BlockArgument flat::argumentOf(func::FuncOp func, StateOp state) {
+  for (unsigned i = 0; state && i < func.getNumArguments(); ++i)
+    if (auto name = func.getArgAttrOfType<FlatSymbolRefAttr>(i, kState);
+        name && name.getValue() == state.getSymName())
+      return func.getArgument(i);
+  return {};
+}
+
+OpOperand *flat::resultOf(func::FuncOp func, StateOp state) {
+  for (unsigned i = 0; state && i < func.getNumResults(); ++i)
+    if (auto name = func.getResultAttrOfType<FlatSymbolRefAttr>(i, kState);
+        name && name.getValue() == state.getSymName())
+      return &func.getBody().front().getTerminator()->getOpOperand(i);
+  return nullptr;
+}
+
+SmallVector<BlockArgument, 4> flat::updateArguments(func::FuncOp update, StateOp parameter) {
+  BucketTensor tensor{parameter, 0, {}};
+  StateOp master = Bucket::stateOf(tensor, Role::master);
+  SmallVector<BlockArgument, 4> args;
+  for (StateOp state : {master ? master : parameter, Bucket::stateOf(tensor, Role::accumulator),
+                        Bucket::stateOf(tensor, Role::moment1),
+                        Bucket::stateOf(tensor, Role::moment2)})
+    args.push_back(argumentOf(update, state));
+  return args;
+}
+
+//===-- Classes of parameters -------------------------------------------------===//
+
+bool flat::isElementwise(Operation *op) {
+  auto compute = dyn_cast<graph::GraphOpInterface>(op);
+  return compute && compute.getEmitClass() == graph::EmitClass::Elementwise;
+}
+
+bool flat::isNorm(Operation *op) {
+  auto reduce = dyn_cast<graph::ReduceOp>(op);
+  return reduce && reduce.getKind() == graph::ReduceKind::sum_squares &&
+         graph::shapeOf(reduce.getResult()).empty();
+}
+
+namespace {
+
+// Writes what @update does with the states of a parameter, without names and shapes: parameters of
+// one bucket have equal texts.
+class Signature {
+public:
+  Signature(func::FuncOp update, ArrayRef<BlockArgument> args) : update(update) {
+    for (BlockArgument arg : args)
+      if (arg)
+        numbers.insert({arg, numbers.size()});
+  }
+  FailureOr<std::string> write();
+
+private:
+  void writeOp(Operation &op);
+
+  func::FuncOp update;
+  DenseMap<Value, size_t> numbers; // of the values that are tensors of the parameter's shape
+  std::string text;
+  llvm::raw_string_ostream out{text};
+};
+
+void Signature::writeOp(Operation &op) {
+  out << op.getName();
+  for (NamedAttribute attribute : op.getAttrDictionary())
+    if (attribute.getName() != kOrigin && attribute.getName() != "dims")
+      out << ' ' << attribute.getName() << '=' << attribute.getValue();
+  for (Value operand : op.getOperands()) {
+    auto number = numbers.find(operand);
+    if (number != numbers.end())
+      out << " %" << number->second << ':' << graph::elementOf(operand);
+    else
+      out << " @" << operand.getAsOpaquePointer();
+  }
+  out << ';';
+}
+
+FailureOr<std::string> Signature::write() {
+  for (Operation &op : update.getBody().front()) {
+    if (llvm::none_of(op.getOperands(), [&](Value v) { return numbers.contains(v); }))
+      continue;
+    if (isa<func::ReturnOp>(op)) {
+      for (OpOperand &use : op.getOpOperands())
+        if (auto number = numbers.find(use.get()); number != numbers.end())
+          out << " result " << number->second;
+      continue;
+    }
+    if (!isElementwise(&op) && !isNorm(&op) && !isa<AllReduceOp>(op))
+      return op.emitOpError("F1: does not compute each element alone, so that states cannot be "
+                            "shared out in flat buckets; use --zero 0");
+    writeOp(op);
+    if (!isNorm(&op))
+      for (Value result : op.getResults())
+        numbers.insert({result, numbers.size()});
+  }
+  return text;
+}
+
+} // namespace
+
+// Returns the data-parallel sum of an accumulator, over all `axes`; null if there is none.
+static AllReduceOp sumOver(BlockArgument accumulator, ArrayAttr axes) {
+  if (!accumulator || !accumulator.hasOneUse())
+    return {};
+  auto sum = dyn_cast<AllReduceOp>(*accumulator.getUsers().begin());
+  bool covers = sum && !sum.getMembers() && llvm::all_of(axes, [&](Attribute axis) {
+                  return llvm::is_contained(sum.getAxes(), axis);
+                });
+  return covers ? sum : AllReduceOp();
+}
+
+// Returns where a value is read first: the number of repeats before its first user, so that tensors
+// before the layers and behind them are told apart.
+static int64_t placeOf(Value value) {
+  int64_t place = 0;
+  for (Operation &op : *value.getParentBlock()) {
+    if (llvm::is_contained(op.getOperands(), value))
+      return place;
+    place += isa<graph::RepeatOp>(op);
+  }
+  return place;
+}
+
+// Returns the repeat that adds to an accumulator, or null.
+static Operation *layersOf(func::FuncOp backward, StateOp accumulator) {
+  OpOperand *result = resultOf(backward, accumulator);
+  return result ? result->get().getDefiningOp<graph::RepeatOp>().getOperation() : nullptr;
+}
+
+// Returns a text that parameters of one bucket share; null if the parameter has no bucket.
+static FailureOr<std::optional<std::string>> classOf(StageFunctions functions,
+                                                     StateOp parameter, ArrayAttr axes) {
+  auto args = updateArguments(functions.update, parameter);
+  AllReduceOp sum = sumOver(args[1], axes);
+  if (!sum || !args[0])
+    return std::optional<std::string>();
+  FailureOr<std::string> signature = Signature(functions.update, args).write();
+  if (failed(signature))
+    return failure();
+  std::string text;
+  llvm::raw_string_ostream out(text);
+  out << parameter.getStacked() << graph::elementOf(args[1]) << ' ' << cast<ShapedType>(parameter.getType()).getElementType();
+  if (Attribute layers = functions.update.getArgAttr(args[1].getArgNumber(), kLayers))
+    out << layers;
+  if (Attribute holders = parameter->getAttr(kStages))
+    out << holders;
+  SmallVector<StringRef> cuts;
+  if (auto sharding = parameter->getAttrOfType<ShardingAttr>(kSharding))
+    for (const Axes &dim : getAxes(sharding))
+      for (StringAttr axis : dim)
+        cuts.push_back(axis.getValue());
+  llvm::sort(cuts);
+  out << llvm::interleaved_array(cuts);
+  BlockArgument weight = argumentOf(functions.forward, parameter);
+  if (!parameter.getStacked())
+    out << " place " << (weight ? placeOf(weight) : -1);
+  else
+    out << " layers "
+        << layersOf(functions.backward, Bucket::stateOf({parameter, 0, {}}, Role::accumulator));
+  out << *signature;
+  return std::optional<std::string>(text);
+}
+
+FailureOr<std::vector<Bucket>> flat::collectBuckets(ModuleOp module, StageFunctions functions) {
+  MeshAttr mesh = getMesh(module);
+  llvm::MapVector<StringRef, Bucket> buckets; // keys live in `names`
+  llvm::BumpPtrAllocator names;
+  for (auto parameter : module.getOps<StateOp>()) {
+    if (parameter.getRole() != Role::parameter)
+      continue;
+    BucketTensor tensor{parameter, 0, {}};
+    StateOp moment = Bucket::stateOf(tensor, Role::moment1);
+    StateOp master = Bucket::stateOf(tensor, Role::master);
+    StateOp accumulator = Bucket::stateOf(tensor, Role::accumulator);
+    int zero = parameter->hasAttr(kFlatAxes)                     ? 3
+               : accumulator && accumulator->hasAttr(kFlatAxes) ? 2
+                                                                  : 1;
+    StateOp marked = zero == 3 ? parameter : zero == 2 ? accumulator : master ? master : moment;
+    auto axes = marked ? marked->getAttrOfType<ArrayAttr>(kFlatAxes) : ArrayAttr();
+    if (!axes)
+      continue;
+    auto key = classOf(functions, parameter, axes);
+    if (failed(key))
+      return failure();
+    if (!*key)
+      continue;
+    auto [at, isNew] = buckets.insert({StringRef(**key).copy(names), Bucket()});
+    Bucket &bucket = at->second;
+    BlockArgument sums = updateArguments(functions.update, parameter)[1];
+    ArrayRef<int64_t> shape = graph::shapeOf(sums);
+    if (isNew) {
+      bucket.axes = axes;
+      bucket.members = getGroupSize(mesh, llvm::to_vector(axes.getAsRange<StringAttr>()));
+      bucket.zero = zero;
+      auto layers = functions.update.getArgAttrOfType<DenseI64ArrayAttr>(sums.getArgNumber(), kLayers);
+      if (parameter.getStacked())
+        bucket.layers = layers ? layers
+                               : DenseI64ArrayAttr::get(module.getContext(), {0, shape[0]});
+    }
+    tensor.begin = bucket.length;
+    tensor.shape.assign(shape.begin() + bucket.isStacked(), shape.end());
+    bucket.length += tensor.size();
+    bucket.tensors.push_back(tensor);
+  }
+  std::vector<Bucket> list;
+  for (auto &[name, bucket] : buckets) {
+    bucket.length = llvm::alignTo(bucket.length, bucket.members);
+    list.push_back(std::move(bucket));
+  }
+  return list;
+}

@@ -1,0 +1,262 @@
+// Rewrites the update of a stage for flat states.
+#include "passes/4-partition/FlattenStates/Flatten.h"
+
+#include "dialects/graph/Build.h"
+#include "mlir/IR/IRMapping.h"
+#include "passes/4-partition/Origin.h"
+
+#include <numeric>
+
+using namespace mlir;
+using namespace llmc;
+using namespace llmc::flat;
+using namespace llmc::parallel;
+using graph::Role;
+
+namespace {
+
+// Writes, beside the ops of a bucket's first parameter, those of the flat tensors.
+class UpdateFlattener {
+public:
+  UpdateFlattener(func::FuncOp func, const Bucket &bucket, graph::StateOp sum,
+                  SmallVectorImpl<Value> &norms, SmallVectorImpl<Value> &zeros)
+      : func(func), bucket(bucket), sum(sum), norms(norms), zeros(zeros) {}
+  void run();
+
+private:
+  void mapArguments();
+  Value scattered(OpBuilder &builder, AllReduceOp op);
+  void cloneOp(Operation &op);
+  void cloneNorm(graph::ReduceOp op);
+  void returnStates();
+  void dropNorms(const BucketTensor &tensor);
+
+  func::FuncOp func;
+  const Bucket &bucket;
+  graph::StateOp sum;
+  SmallVectorImpl<Value> &norms, &zeros;
+  DenseMap<Value, Value> flats; // of the first parameter's values
+  Value gradient;               // the argument of whole gradients, or of a rank's part
+};
+
+} // namespace
+
+void UpdateFlattener::mapArguments() {
+  const BucketTensor &first = bucket.tensors.front();
+  auto args = updateArguments(func, first.parameter);
+  bool hasMaster = bool(Bucket::stateOf(first, Role::master));
+  OpBuilder start = OpBuilder::atBlockBegin(&func.getBody().front());
+  const Role roles[] = {hasMaster ? Role::master : Role::parameter, Role::accumulator,
+                        Role::moment1, Role::moment2};
+  for (auto [arg, role] : llvm::zip(args, roles)) {
+    if (!arg)
+      continue;
+    Type element = graph::elementOf(arg);
+    if (role == Role::accumulator) {
+      if (sum) {
+        unsigned index = func.getNumArguments();
+        Builder b(func.getContext());
+        (void)func.insertArgument(
+            index, sum.getType(),
+            b.getDictionaryAttr(b.getNamedAttr(kState, FlatSymbolRefAttr::get(sum))),
+            bucket.location());
+        gradient = func.getArgument(index);
+      } else {
+        gradient = addFlatArgument(func, bucket, role, element, /*isWhole=*/false);
+      }
+      continue;
+    }
+    bool isWhole = role == Role::parameter && bucket.zero < 3;
+    Value value = addFlatArgument(func, bucket, role, element, isWhole);
+    // A parameter that is its own master is whole; each rank updates its part of it.
+    if (isWhole)
+      value = AllSliceOp::create(start, bucket.location(), bucket.typeOf(element, false), value,
+                                 bucket.axes, /*dim=*/bucket.isStacked());
+    flats[arg] = value;
+  }
+}
+
+// Builds the rank's part of the sum over the data axes, summed over the other axes of `op` too.
+Value UpdateFlattener::scattered(OpBuilder &builder, AllReduceOp op) {
+  Value value = sum ? scatterFlat(builder, bucket, gradient,
+                                  "gradients of a step: each rank keeps the sum of its part")
+                    : gradient;
+  SmallVector<Attribute> rest;
+  for (Attribute axis : op.getAxes())
+    if (!llvm::is_contained(bucket.axes, axis))
+      rest.push_back(axis);
+  if (rest.empty())
+    return value;
+  auto more = AllReduceOp::create(builder, op.getLoc(), value.getType(), value,
+                                  builder.getArrayAttr(rest), op.getKind(), DenseI64ArrayAttr());
+  more->setAttr(kOrigin, op->getAttr(kOrigin));
+  return more;
+}
+
+// Sums the squares of the part of the bucket; the first parameter's sum stands for all.
+void UpdateFlattener::cloneNorm(graph::ReduceOp op) {
+  OpBuilder builder(op);
+  Value value = flats.lookup(op.getOperand());
+  SmallVector<int64_t> dims(graph::shapeOf(value).size());
+  std::iota(dims.begin(), dims.end(), 0);
+  Value norm = graph::Build(builder, bucket.location())
+                   .reduce(value, graph::ReduceKind::sum_squares, dims);
+  op.getResult().replaceAllUsesWith(norm);
+  norms.push_back(norm);
+}
+
+void UpdateFlattener::cloneOp(Operation &op) {
+  OpBuilder builder(&op);
+  auto args = updateArguments(func, bucket.tensors.front().parameter);
+  if (auto reduce = dyn_cast<AllReduceOp>(op); reduce && reduce.getOperand() == args[1]) {
+    flats[reduce.getResult()] = scattered(builder, reduce);
+    return;
+  }
+  if (llvm::none_of(op.getOperands(), [&](Value v) { return flats.contains(v); }))
+    return;
+  if (isNorm(&op))
+    return cloneNorm(cast<graph::ReduceOp>(op));
+  SmallVector<Value> operands;
+  for (Value operand : op.getOperands()) {
+    Value known = flats.lookup(operand);
+    operands.push_back(known ? known : operand);
+  }
+  SmallVector<Type> types;
+  for (Value result : op.getResults())
+    types.push_back(bucket.typeOf(graph::elementOf(result), /*isWhole=*/false));
+  Operation *clone;
+  if (isa<AllReduceOp>(op)) {
+    IRMapping map;
+    map.map(op.getOperands(), operands);
+    clone = builder.clone(op, map);
+    clone->getResult(0).setType(types.front());
+  } else {
+    clone = graph::cloneForTypes(builder, &op, operands, types);
+  }
+  for (auto [from, to] : llvm::zip(op.getResults(), clone->getResults()))
+    flats[from] = to;
+}
+
+void UpdateFlattener::returnStates() {
+  Operation *ret = func.getBody().front().getTerminator();
+  OpBuilder builder(ret);
+  for (Role role : {Role::parameter, Role::master, Role::accumulator, Role::moment1, Role::moment2}) {
+    OpOperand *use = resultOf(func, Bucket::stateOf(bucket.tensors.front(), role));
+    Value value = use ? flats.lookup(use->get()) : Value();
+    if (!value)
+      continue;
+    bool isWhole = role == Role::parameter && bucket.zero < 3;
+    if (isWhole)
+      value = gatherFlat(builder, bucket, value, "each rank has updated its part of the weights");
+    addFlatResult(func, bucket, role, value, isWhole);
+  }
+  llvm::BitVector gone(func.getNumResults());
+  for (const BucketTensor &tensor : bucket.tensors)
+    for (Role role : {Role::parameter, Role::master, Role::accumulator, Role::moment1, Role::moment2})
+      if (OpOperand *use = resultOf(func, Bucket::stateOf(tensor, role)))
+        gone.set(use->getOperandNumber());
+  eraseResults(func, gone);
+}
+
+// Replaces the sums of squares of a parameter that the bucket's sum covers by zero.
+void UpdateFlattener::dropNorms(const BucketTensor &tensor) {
+  llvm::DenseSet<Value> own;
+  for (BlockArgument arg : updateArguments(func, tensor.parameter))
+    if (arg)
+      own.insert(arg);
+  for (Operation &op : llvm::make_early_inc_range(func.getBody().front().without_terminator())) {
+    if (llvm::none_of(op.getOperands(), [&](Value v) { return own.contains(v); }))
+      continue;
+    if (!isNorm(&op)) {
+      own.insert(op.result_begin(), op.result_end());
+      continue;
+    }
+    OpBuilder builder(&op);
+    Value zero = graph::Build(builder, op.getLoc()).constantLike(0, op.getResult(0));
+    op.getResult(0).replaceAllUsesWith(zero);
+    zeros.push_back(zero);
+  }
+}
+
+void UpdateFlattener::run() {
+  for (const BucketTensor &tensor : ArrayRef(bucket.tensors).drop_front())
+    dropNorms(tensor);
+  mapArguments();
+  for (Operation &op : llvm::make_early_inc_range(func.getBody().front().without_terminator()))
+    cloneOp(op);
+  returnStates();
+}
+
+void flat::flattenUpdate(func::FuncOp update, const Bucket &bucket, graph::StateOp sum,
+                         SmallVectorImpl<Value> &norms, SmallVectorImpl<Value> &zeros) {
+  UpdateFlattener(update, bucket, sum, norms, zeros).run();
+}
+
+//===-- Norm ------------------------------------------------------------------===//
+
+// Removes zeros from the sums that they are terms of.
+static void dropZeros(ArrayRef<Value> zeros) {
+  SmallVector<Value> pending(zeros);
+  while (!pending.empty()) {
+    Value zero = pending.pop_back_val();
+    for (Operation *user : llvm::make_early_inc_range(zero.getUsers())) {
+      if (auto add = dyn_cast<graph::AddOp>(user)) {
+        Value other = add.getLhs() == zero ? add.getRhs() : add.getLhs();
+        add.getResult().replaceAllUsesWith(other);
+        add->erase();
+        if (other == zero)
+          pending.push_back(zero);
+      } else if (auto sum = dyn_cast<AllReduceOp>(user)) {
+        sum.getResult().replaceAllUsesWith(zero);
+        sum->erase();
+        pending.push_back(zero);
+      }
+    }
+    if (zero.use_empty() && !llvm::is_contained(pending, zero))
+      zero.getDefiningOp()->erase();
+  }
+}
+
+// Sums a value over `axes`: in the sum over other axes that makes it, if nothing else reads that.
+static void sumOver(Value value, ArrayAttr axes) {
+  MeshAttr mesh = getMesh(value.getParentBlock()->getParentOp());
+  if (auto made = value.getDefiningOp<AllReduceOp>(); made && !made.getMembers()) {
+    Axes all(made.getAxes().getAsRange<StringAttr>());
+    llvm::append_range(all, axes.getAsRange<StringAttr>());
+    SmallVector<StringAttr> ordered = mesh.inGroupOrder(all);
+    made.setAxesAttr(ArrayAttr::get(value.getContext(),
+                                    SmallVector<Attribute>(ordered.begin(), ordered.end())));
+    setOriginField(made, "rule", "partial sums of flat states");
+    return;
+  }
+  OpBuilder builder(value.getContext());
+  builder.setInsertionPointAfterValue(value);
+  auto sum = AllReduceOp::create(builder, value.getLoc(), value.getType(), value, axes,
+                                 graph::ReduceKind::sum, DenseI64ArrayAttr());
+  ShardingAttr whole = makeSharding(value.getContext(), {});
+  Axes partial(axes.getAsRange<StringAttr>());
+  NamedAttrList origin;
+  origin.set("node", builder.getStringAttr("clip"));
+  origin.set("rule", builder.getStringAttr("partial sums of flat states"));
+  origin.set("tactic", builder.getStringAttr("state"));
+  origin.set("tensors", builder.getArrayAttr(describeTensor(
+                            value.getType(), {}, withUnreduced(whole, partial), whole)));
+  sum->setAttr(kOrigin, origin.getDictionary(value.getContext()));
+  value.replaceAllUsesExcept(sum, sum);
+}
+
+void flat::sumNorms(func::FuncOp update, ArrayAttr axes, ArrayRef<Value> norms,
+                    ArrayRef<Value> zeros) {
+  dropZeros(zeros);
+  llvm::SetVector<Value> partial(norms.begin(), norms.end());
+  auto isPartial = [&](Value value) { return partial.contains(value); };
+  auto staysPartial = [&](Operation *op) {
+    return isa<graph::AddOp, AllReduceOp>(op) && llvm::all_of(op->getOperands(), isPartial);
+  };
+  for (Operation &op : update.getBody().front())
+    if (op.getNumOperands() && staysPartial(&op))
+      partial.insert(op.getResult(0));
+  for (Value value : partial)
+    if (llvm::any_of(value.getUsers(), [&](Operation *user) { return !staysPartial(user); }))
+      sumOver(value, axes);
+}
