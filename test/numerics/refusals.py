@@ -280,9 +280,9 @@ suite.run("external data missing", external_missing)
 suite.run("unknown ops, all at once", unknown_ops)
 suite.run("output not writable", lambda folder: refused(
     compile_model(CONFIG, os.path.join(folder, "none", "out"), check=False), 1, "none"))
-for flags in [["--zero", "1"], ["--zero", "3"], ["--sequence-parallel", "on"], ["--cp", "2"], ["--ep", "2"],
+for flags in [["--zero", "auto"], ["--precision", "fp8"], ["--sequence-parallel", "on"], ["--cp", "2"], ["--ep", "2"],
               ["--etp", "2"],
-              ["--recompute", "full"], ["--virtual-stages", "2"], ["--precision", "bf16"],
+              ["--recompute", "full"], ["--virtual-stages", "2"],
               ["--schedule", "interleaved"], ["--schedule", "zero-bubble"], ["--target", "cuda"],
               ["--mesh", "auto"]]:
     suite.run("not built yet: " + " ".join(flags), compile_refused, CONFIG, flags,
@@ -346,7 +346,7 @@ for line, words in [
         ([*COMPILE, "--fast", "1"], ["unknown option '--fast'"]),
         ([*COMPILE, "--schdule", "gpipe"], ["unknown option '--schdule'", "did you mean '--schedule'"]),
         ([*COMPILE, "--schedule", "gpip"], ["1f1b, gpipe, got 'gpip'", "did you mean 'gpipe'"]),
-        ([*COMPILE, "--zero", "7"], ["--zero is 0, got '7'"]),
+        ([*COMPILE, "--zero", "7"], ["--zero is 0, 1, 2 or 3, got '7'"]),
         ([*COMPILE, "--dropout", "much"], ["--dropout needs a rate", "much"]),
         ([*COMPILE, "--json"], ["--json belongs to llmc inspect, explain, verify"]),
         ([*COMPILE, "--interleavings", "2"], ["--interleavings belongs to llmc verify"]),

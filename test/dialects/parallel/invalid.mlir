@@ -254,3 +254,19 @@ func.func @offset() {
   return
 }
 }
+
+// -----
+
+// expected-error @+2 {{C1: a part begins at 0 or later and has positive sizes, got 0 and array<i64: 4, 0>}}
+// expected-error @+1 {{failed to parse Parallel_FlatAttr parameter 'parts'}}
+func.func private @part_sizes(tensor<4xf32> {parallel.flat = #parallel.flat<["dp"], [<@a, 0, [4, 0]>]>})
+
+// -----
+
+// expected-error @+1 {{C1: @b begins at element 5, and the one before it ends at 4}}
+func.func private @part_gap(tensor<4xf32> {parallel.flat = #parallel.flat<["dp"], [<@a, 0, [4]>, <@b, 5, [2]>]>})
+
+// -----
+
+// expected-error @+1 {{C2: axes are distinct names, got ["dp", "dp"]}}
+func.func private @flat_axes(tensor<4xf32> {parallel.flat = #parallel.flat<["dp", "dp"], [<@a, 0, [4]>]>})
