@@ -66,6 +66,48 @@ private:
   uint64_t total = 0;
 };
 
+constexpr const char *kKinds[] = {"weights",   "masters",       "gradients", "optimizer",
+                                  "activations", "outputs",     "gathered",  "communication",
+                                  "constants", "workspace",     "gaps"};
+
+// Returns the bytes that forward and backward write, but for collectives: gradients are added there.
+Bytes writtenByMicroBatches(const StageT &stage) {
+  Bytes bytes;
+  for (const auto &procedure : stage.procedures)
+    if (procedure->kind != ProcedureKind::Begin && procedure->kind != ProcedureKind::Update)
+      for (const auto &inst : procedure->instructions)
+        if (inst->body.type != Body::Collective)
+          forEachAccess(*inst, 0, [&](const ByteAccess &a) {
+            if (a.write)
+              bytes.add(a.begin, a.end);
+          });
+  return bytes;
+}
+
+// Calls f(kind, collective's bytes) for what gathers and scatters move beside states: gathered
+// weights of a forward or backward, and parts on their way.
+template <class F>
+void forEachMoved(const StageT &stage, F &&f) {
+  auto isWeight = [&](const BufferRefT &ref) {
+    return std::any_of(stage.states.begin(), stage.states.end(), [&](const auto &state) {
+      return state->role == StateRole::Parameter && state->buffer->offset <= ref.offset &&
+             ref.offset < state->buffer->offset + state->buffer->size;
+    });
+  };
+  for (const auto &procedure : stage.procedures)
+    for (const auto &inst : procedure->instructions) {
+      const CollectiveT *collective = inst->body.AsCollective();
+      if (!collective)
+        continue;
+      if (collective->kind == CollectiveKind::ReduceScatter)
+        f("communication", *collective->dst);
+      else if (collective->kind == CollectiveKind::AllGather && isWeight(*collective->dst))
+        f("communication", *collective->src);
+      else if (collective->kind == CollectiveKind::AllGather && isWeight(*collective->src))
+        f("gathered", *collective->dst);
+    }
+}
+
 const char *kindOf(StateRole role) {
   switch (role) {
   case StateRole::Parameter:
@@ -100,11 +142,15 @@ std::vector<const ProcedureT *> backwardOf(const StageT &stage, uint32_t chunk) 
 
 } // namespace
 
+const std::vector<const char *> &kindsOfMemory() {
+  static const std::vector<const char *> kinds(std::begin(kKinds), std::end(kKinds));
+  return kinds;
+}
+
 MemoryByKind memoryOf(const ProgramT &program, uint32_t index) {
   const StageT &stage = *program.stages[index];
   MemoryByKind list;
-  for (const char *kind : {"weights", "masters", "gradients", "optimizer", "activations", "outputs",
-                           "constants", "workspace", "gaps"})
+  for (const char *kind : kKinds)
     list.push_back({kind, 0});
   Bytes seen;
   auto count = [&](std::string_view kind, uint64_t begin, uint64_t end) {
@@ -115,8 +161,15 @@ MemoryByKind memoryOf(const ProgramT &program, uint32_t index) {
   auto whole = [&](std::string_view kind, const BufferRefT &ref) {
     count(kind, ref.offset, ref.offset + ref.size);
   };
-  for (const auto &state : stage.states)
-    whole(kindOf(state->role), *state->buffer);
+  // A rank's part of gradients that the update alone writes is what a reduce-scatter leaves of sums
+  // that are there whole.
+  Bytes added = writtenByMicroBatches(stage);
+  for (const auto &state : stage.states) {
+    const BufferRefT &ref = *state->buffer;
+    bool isReceived = state->role == StateRole::Accumulator && state->flat &&
+                      added.overlap(ref.offset, ref.offset + ref.size) == 0;
+    whole(isReceived ? "communication" : kindOf(state->role), ref);
+  }
   for (const BufferRefT *ref : readByHost(stage))
     whole("outputs", *ref);
   for (const auto &scalar : stage.host_scalars)
@@ -144,6 +197,10 @@ MemoryByKind memoryOf(const ProgramT &program, uint32_t index) {
             count("activations", a.begin, a.end);
         });
   }
+  forEachMoved(stage, [&](const char *kind, const BufferRefT &ref) {
+    if (ref.slot_stride == 0)
+      whole(kind, ref);
+  });
   walk([&](const ProcedureT &, const InstructionT &, const ByteAccess &a) {
     bool constant = begun.overlap(a.begin, a.end) == a.end - a.begin &&
                     changed.overlap(a.begin, a.end) == 0;

@@ -10,7 +10,7 @@
 
 namespace llmc::report {
 
-// Maps each kind to its bytes in one rank's arena. Every byte counts once: states come first,
+// Lists the kinds, and maps each to its bytes in one rank's arena. Every byte counts once: states come first,
 // then outputs, host scalars, activations, and the rest.
 //   weights      parameters
 //   masters      float32 copies of parameters in a low type
@@ -18,9 +18,12 @@ namespace llmc::report {
 //   optimizer    moments
 //   activations  what differs between slots: kept from a forward to its backward
 //   outputs      what the host reads after the step
+//   gathered     weights that a forward or backward gathers before it uses them
+//   communication a rank's parts on their way to or from other ranks, gathers' and scatters'
 //   constants    written at the step's beginning or by the host, then only read
 //   workspace    all else that an instruction accesses
 //   gaps         bytes that nothing accesses (alignment)
+const std::vector<const char *> &kindsOfMemory();
 using MemoryByKind = std::vector<std::pair<std::string, uint64_t>>;
 MemoryByKind memoryOf(const planfile::ProgramT &program, uint32_t stage);
 

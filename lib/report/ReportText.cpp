@@ -1,4 +1,5 @@
 #include "lib/planfile/AxisNames.h"
+#include "lib/report/Memory.h"
 #include "lib/report/Report.h"
 #include "lib/report/Text.h"
 #include "lib/report/Timeline.h"
@@ -38,8 +39,9 @@ std::string memoryTable(const json &memory) {
   std::vector<Row> rows = {{"bytes of one rank"}};
   for (size_t s = 0; s < memory.size(); ++s)
     rows[0].push_back("stage " + std::to_string(s));
-  for (const char *kind : {"weights", "gradients", "optimizer", "activations", "outputs", "constants",
-                           "workspace", "gaps", "arena_bytes"}) {
+  std::vector<const char *> kinds = kindsOfMemory();
+  kinds.push_back("arena_bytes");
+  for (const char *kind : kinds) {
     Row row = {kind == std::string("arena_bytes") ? "arena" : kind};
     bool any = false;
     for (const json &stage : memory) {

@@ -253,7 +253,13 @@ void AddOptimizer::buildStep(OpBuilder &builder) {
   Value squares;
   for (Parameter &p : parameters) {
     Build b(builder, locationOf(p.state));
+    Type stored = elementOf(p.gradient);
     p.gradient = b.div(b.cast(p.gradient, builder.getF32Type()), divisor);
+    // The mean takes the place of the sum in memory: in bf16 it is rounded, as Megatron-LM scales
+    // its gradients in place, since f32 memory for all parameters would be needed until the norm is
+    // known. A mean without loss scale may be too small for f16.
+    if (stored.isBF16())
+      p.gradient = b.cast(b.cast(p.gradient, stored), builder.getF32Type());
     SmallVector<int64_t> all = llvm::to_vector(llvm::seq<int64_t>(typeOf(p.gradient).getRank()));
     Value own = b.reduce(p.gradient, ReduceKind::sum_squares, all);
     squares = squares ? clip.add(squares, own) : own;
