@@ -272,15 +272,18 @@ private:
         });
       }
     }
+    return merged(std::move(ranges));
+  }
+  static Ranges merged(Ranges ranges) {
     std::sort(ranges.begin(), ranges.end());
-    Ranges merged;
+    Ranges result;
     for (auto [begin, end] : ranges) {
-      if (!merged.empty() && begin <= merged.back().second)
-        merged.back().second = std::max(merged.back().second, end);
+      if (!result.empty() && begin <= result.back().second)
+        result.back().second = std::max(result.back().second, end);
       else
-        merged.push_back({begin, end});
+        result.push_back({begin, end});
     }
-    return merged;
+    return result;
   }
 
   // Returns whether the merged, sorted ranges contain the state's elements; of a flat buffer all
@@ -381,6 +384,19 @@ private:
     }
   }
 
+  // Returns the bytes of which a reduce-scatter gives each rank a part that the update reads, merged
+  // and sorted.
+  static Ranges scattered(const StageT &stage, const Ranges &updateReads) {
+    Ranges ranges;
+    for (const auto &procedure : stage.procedures)
+      for (const auto &inst : procedure->instructions)
+        if (const CollectiveT *collective = inst->body.AsCollective();
+            collective && collective->kind == CollectiveKind::ReduceScatter &&
+            covers(updateReads, collective->dst->offset, collective->dst->size))
+          ranges.push_back({collective->src->offset, collective->src->offset + collective->src->size});
+    return merged(std::move(ranges));
+  }
+
   // Checks that gradients reach the update. One that some backwards add and the last does not, or
   // that no update reads, is dropped; a parameter that no update writes is frozen.
   void checkTouched(uint32_t s) {
@@ -392,7 +408,8 @@ private:
     for (const auto &state : stage.states) {
       std::string name = std::string(toString(state->role)) + " '" + state->name + "'";
       if (state->role == StateRole::Accumulator) {
-        if (!covers(updateReads, *state) && !isOutput(stage, *state))
+        if (!covers(updateReads, *state) && !isOutput(stage, *state) &&
+            !covers(scattered(stage, updateReads), *state))
           report(s, name + " is read by no update", "use the gradient, or drop it");
       } else if (state->role == StateRole::Parameter && program.optimizer != OptimizerKind::None &&
                  !covers(updateWrites, *state)) {

@@ -34,6 +34,7 @@ struct Bucket {
   Type element;
   Operation *lastWrite;
   SmallVector<StringAttr> names; // of the source's tensors
+  plan::CollectiveOp scatter;    // not null: a bucket of its own, which a reduce-scatter moves
 };
 
 // Returns the type of a buffer of `bytes` that holds elements of one type.
@@ -69,10 +70,13 @@ public:
 
 private:
   void collect();
+  void collectScatters();
+  Operation *lastWriteOf(plan::BufferOp root, int64_t low, int64_t high);
   void findLastWrites();
   void makeAdjacent();
   LogicalResult cut(std::vector<Bucket> &buckets);
   LogicalResult emit();
+  void emitBucket(OpBuilder &b, EventAllocator &events, Bucket &bucket);
   SmallVector<StringAttr> sourceNames(const Piece &piece);
 
   plan::StageOp stage;
@@ -82,6 +86,7 @@ private:
   plan::ProcedureOp update;
   DenseMap<Operation *, int64_t> position; // of the instructions of `lasts`
   SmallVector<plan::CollectiveOp> reductions;
+  std::vector<Bucket> scatters;
   std::vector<Piece> pieces;
   Value gradients;
 };
@@ -90,10 +95,13 @@ LogicalResult StageBuckets::run() {
   if (lasts.empty() || !update)
     return success();
   collect();
-  if (reductions.empty())
+  collectScatters();
+  if (reductions.empty() && scatters.empty())
     return success();
-  findLastWrites();
-  makeAdjacent();
+  if (!reductions.empty()) {
+    findLastWrites();
+    makeAdjacent();
+  }
   return emit();
 }
 
@@ -119,6 +127,33 @@ void StageBuckets::collect() {
                          : graph::StateOp();
     if (state && state.getRole() == graph::Role::accumulator && state.getOf())
       reductions.push_back(op);
+  }
+}
+
+// Returns the last instruction of the last backward that writes some of these bytes; null if none
+// does.
+Operation *StageBuckets::lastWriteOf(plan::BufferOp root, int64_t low, int64_t high) {
+  Operation *last = nullptr;
+  for (plan::ProcedureOp procedure : lasts)
+    for (Operation &op : procedure.getBody().front())
+      for (Value written : writtenBy(op))
+        if (auto [at, begin] = rootOf(written);
+            at == root && begin < high && low < begin + bytesOf(written))
+          last = &op;
+  return last;
+}
+
+// Collects the reduce-scatters of gradients that a step has added up whole.
+void StageBuckets::collectScatters() {
+  for (auto op : update.getBody().getOps<plan::CollectiveOp>()) {
+    auto [root, low] = rootOf(op.getSrc());
+    auto binding = root.getBindingAs<plan::StateBindingAttr>();
+    if (op.getKind() != plan::CollectiveKind::reduce_scatter || !isOverReplicas(op) || !binding ||
+        binding.getRole() != graph::Role::accumulator ||
+        rootOf(op.getDst()).first.getSpace() != plan::Space::persistent)
+      continue;
+    int64_t high = low + bytesOf(op.getSrc());
+    scatters.push_back({low, high, op.getAxes(), elementOf(root), lastWriteOf(root, low, high), {}, op});
   }
 }
 
@@ -228,7 +263,7 @@ LogicalResult StageBuckets::cut(std::vector<Bucket> &buckets) {
                 (given.empty() ? buckets.back().high - buckets.back().low >= bucketBytes
                                : counts.size() <= given.size() && counts.back() == given[counts.size() - 1]);
     if (full) {
-      buckets.push_back({piece.low, piece.low, piece.axes, piece.element(), nullptr, {}});
+      buckets.push_back({piece.low, piece.low, piece.axes, piece.element(), nullptr, {}, {}});
       counts.push_back(0);
     }
     ++counts.back();
@@ -247,45 +282,57 @@ LogicalResult StageBuckets::cut(std::vector<Bucket> &buckets) {
   return success();
 }
 
+// Starts the collective of a bucket when its last write is done.
+void StageBuckets::emitBucket(OpBuilder &b, EventAllocator &events, Bucket &bucket) {
+  plan::ProcedureOp last =
+      bucket.lastWrite ? bucket.lastWrite->getParentOfType<plan::ProcedureOp>() : lasts.back();
+  int64_t event = events.take();
+  auto origin = plan::OriginAttr::get(b.getContext(), "gradients", bucket.names, "data",
+                                      "sum of the replicas' gradients, once a step");
+  if (bucket.scatter)
+    origin = bucket.scatter.getOriginAttr();
+  if (bucket.lastWrite)
+    b.setInsertionPointAfter(bucket.lastWrite);
+  else
+    b.setInsertionPointToStart(&last.getBody().front());
+  // Skips the events that are there already: buckets start in this order.
+  while (b.getInsertionPoint() != last.getBody().front().end() &&
+         isa<plan::RecordOp, plan::WaitOp>(*b.getInsertionPoint()))
+    b.setInsertionPoint(b.getInsertionBlock(), std::next(b.getInsertionPoint()));
+  Location loc = stage.getLoc();
+  plan::RecordOp::create(b, loc, event, true, IntegerAttr(), kCompute, origin);
+  // Reductions are at the end of the procedure, in bucket order.
+  b.setInsertionPointToEnd(&last.getBody().front());
+  plan::WaitOp::create(b, loc, event, true, IntegerAttr(), kReductions, origin);
+  if (bucket.scatter) {
+    bucket.scatter->moveBefore(&last.getBody().front(), last.getBody().front().end());
+    bucket.scatter.setStream(kReductions);
+    return;
+  }
+  b.setInsertionPoint(*stage.getBody().getOps<plan::ProcedureOp>().begin());
+  Value buffer = plan::BufferOp::create(
+      b, loc, bufferOf(bucket.element, bucket.high - bucket.low), gradients,
+      plan::SpaceAttr::get(b.getContext(), plan::Space::persistent),
+      b.getI64IntegerAttr(bucket.low), IntegerAttr(), IntegerAttr(), Attribute(), IntegerAttr());
+  b.setInsertionPointToEnd(&last.getBody().front());
+  plan::CollectiveOp::create(
+      b, loc, plan::CollectiveKindAttr::get(b.getContext(), plan::CollectiveKind::all_reduce),
+      graph::ReduceKindAttr::get(b.getContext(), graph::ReduceKind::sum), buffer, buffer,
+      bucket.axes, DenseI64ArrayAttr(), b.getI64IntegerAttr(kReductions), origin);
+}
+
 LogicalResult StageBuckets::emit() {
   std::vector<Bucket> buckets;
   if (failed(cut(buckets)))
     return failure();
+  llvm::append_range(buckets, scatters);
   llvm::stable_sort(buckets, [&](const Bucket &a, const Bucket &b) {
-    return position[a.lastWrite] < position[b.lastWrite];
+    return position.lookup(a.lastWrite) < position.lookup(b.lastWrite);
   });
   OpBuilder b(stage.getContext());
   EventAllocator events(stage);
-  for (Bucket &bucket : buckets) {
-    plan::ProcedureOp last =
-        bucket.lastWrite ? bucket.lastWrite->getParentOfType<plan::ProcedureOp>() : lasts.back();
-    int64_t event = events.take();
-    b.setInsertionPoint(*stage.getBody().getOps<plan::ProcedureOp>().begin());
-    Value buffer = plan::BufferOp::create(
-        b, stage.getLoc(), bufferOf(bucket.element, bucket.high - bucket.low), gradients,
-        plan::SpaceAttr::get(b.getContext(), plan::Space::persistent),
-        b.getI64IntegerAttr(bucket.low), IntegerAttr(), IntegerAttr(), Attribute(),
-        IntegerAttr());
-    auto origin = plan::OriginAttr::get(b.getContext(), "gradients", bucket.names, "data",
-                                        "sum of the replicas' gradients, once a step");
-    if (bucket.lastWrite)
-      b.setInsertionPointAfter(bucket.lastWrite);
-    else
-      b.setInsertionPointToStart(&last.getBody().front());
-    // Skips the events that are there already: buckets start in this order.
-    while (b.getInsertionPoint() != last.getBody().front().end() &&
-           isa<plan::RecordOp, plan::WaitOp>(*b.getInsertionPoint()))
-      b.setInsertionPoint(b.getInsertionBlock(), std::next(b.getInsertionPoint()));
-    Location loc = stage.getLoc();
-    plan::RecordOp::create(b, loc, event, true, IntegerAttr(), kCompute, origin);
-    // Reductions are at the end of the procedure, in bucket order.
-    b.setInsertionPointToEnd(&last.getBody().front());
-    plan::WaitOp::create(b, loc, event, true, IntegerAttr(), kReductions, origin);
-    plan::CollectiveOp::create(
-        b, loc, plan::CollectiveKindAttr::get(b.getContext(), plan::CollectiveKind::all_reduce),
-        graph::ReduceKindAttr::get(b.getContext(), graph::ReduceKind::sum), buffer, buffer,
-        bucket.axes, DenseI64ArrayAttr(), b.getI64IntegerAttr(kReductions), origin);
-  }
+  for (Bucket &bucket : buckets)
+    emitBucket(b, events, bucket);
   auto done = plan::OriginAttr::get(b.getContext(), "gradients", {}, "data", "all buckets are summed");
   int64_t event = events.take();
   b.setInsertionPointToEnd(&lasts.back().getBody().front());
