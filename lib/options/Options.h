@@ -64,8 +64,9 @@ struct CompileOptions : planfile::MeshSizes {
   // gradients are not finite; without a value fp16 skips and others stop.
   double lossScale = 0;
   std::optional<bool> skipNonfinite;
-  // Gives the stage of ZeRO, 0 to 3; without a value 0.
+  // Gives the stage of ZeRO, 0 to 3; without a value 1 where there are data-parallel ranks.
   std::optional<int> zero;
+  int64_t gatherAhead = 1; // layers whose weights stage 3 gathers before their turn
   std::string weights; // "": those of the model; "random"; file or folder
 
   std::vector<std::string> cudaKernels; // --cuda-kernels: chips to emit kernels for too
@@ -81,6 +82,9 @@ struct CompileOptions : planfile::MeshSizes {
   // Limits the scale of the loss to what leaves room for gradients in float32.
   static constexpr double kMostLossScale = 0x1p64;
 
+  // Limits the layers that are gathered ahead: more than that is no window any more.
+  static constexpr int64_t kMostAhead = 1024;
+
   // Limits micro-batches x stages: a step is a table of them, which stays small enough to be read.
   static constexpr int64_t kMostRuns = int64_t(1) << 18;
 
@@ -89,7 +93,7 @@ struct CompileOptions : planfile::MeshSizes {
   bool scalesLoss() const { return !infer && precision == Precision::Fp16; }
   bool skipsNonfinite() const { return skipNonfinite.value_or(scalesLoss()); }
   // Returns the stage of ZeRO; 0 where no other rank has the same data-parallel states.
-  int zeroStage() const { return infer || dp * cp == 1 ? 0 : zero.value_or(0); }
+  int zeroStage() const { return infer || dp * cp == 1 ? 0 : zero.value_or(1); }
 
   // Returns the rows of the global view of one micro-batch; of a step; the micro-batches of a step.
   int64_t batchRows() const { return microBatch * dp; }

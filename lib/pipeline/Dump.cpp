@@ -125,6 +125,12 @@ static LogicalResult readOptions(ModuleOp module, CompileOptions &options) {
       return module.emitError("plan.options has zero from 0 to 3, got ") << stored;
     options.zero = zero.getInt();
   }
+  if (auto ahead = stored.getAs<IntegerAttr>("gather_ahead")) {
+    if (ahead.getInt() < 0 || ahead.getInt() > CompileOptions::kMostAhead)
+      return module.emitError("plan.options has gather_ahead from 0 to ")
+             << CompileOptions::kMostAhead << ", got " << stored;
+    options.gatherAhead = ahead.getInt();
+  }
   options.raise = text(stored, "raise") != "off";
   options.weights = text(stored, "weights");
   if (auto dims = stored.getAs<DictionaryAttr>("dims"))
@@ -262,6 +268,8 @@ std::vector<std::string> conflictingFlags(const std::vector<std::string> &given,
           onOff(written.skipsNonfinite(), "skip", "stop"));
   compare("--grad-dtype", nameOf(asked.gradDtype), nameOf(written.gradDtype));
   compare("--zero", std::to_string(asked.zeroStage()), std::to_string(written.zeroStage()));
+  compare("--gather-ahead", std::to_string(asked.gatherAhead),
+          std::to_string(written.gatherAhead));
   compare("--tie", nameOf(asked.tie), nameOf(written.tie));
   compare("--raise", onOff(asked.raise, "on", "off"), onOff(written.raise, "on", "off"));
   compare("--weights", asked.weights, written.weights);

@@ -156,6 +156,8 @@ static LogicalResult setAttributes(ModuleOp module, const CompileOptions &option
     entries.push_back(entry("grad_dtype", name(nameOf(options.gradDtype))));
   if (int zero = options.zeroStage())
     entries.push_back(entry("zero", b.getI64IntegerAttr(zero)));
+  if (options.gatherAhead != 1)
+    entries.push_back(entry("gather_ahead", b.getI64IntegerAttr(options.gatherAhead)));
   if (options.lossScale != 0)
     entries.push_back(entry("loss_scale", b.getF64FloatAttr(options.lossScale)));
   if (options.skipNonfinite)
@@ -201,6 +203,7 @@ static void buildPhase(OpPassManager &pm, Phase phase, const CompileOptions &opt
     ScheduleOptions schedule;
     schedule.schedule = options.schedule == Schedule::GPipe ? "gpipe" : "1f1b";
     schedule.microBatches = infer ? 1 : options.microBatches();
+    schedule.gatherAhead = options.gatherAhead;
     buildSchedulePipeline(pm, schedule);
     break;
   }

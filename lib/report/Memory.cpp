@@ -84,27 +84,64 @@ Bytes writtenByMicroBatches(const StageT &stage) {
   return bytes;
 }
 
-// Calls f(kind, collective's bytes) for what gathers and scatters move beside states: gathered
-// weights of a forward or backward, and parts on their way.
-template <class F>
-void forEachMoved(const StageT &stage, F &&f) {
-  auto isWeight = [&](const BufferRefT &ref) {
-    return std::any_of(stage.states.begin(), stage.states.end(), [&](const auto &state) {
-      return state->role == StateRole::Parameter && state->buffer->offset <= ref.offset &&
-             ref.offset < state->buffer->offset + state->buffer->size;
+bool isWeight(const StageT &stage, const BufferRefT &ref) {
+  return std::any_of(stage.states.begin(), stage.states.end(), [&](const auto &state) {
+    return state->role == StateRole::Parameter && state->buffer->offset <= ref.offset &&
+           ref.offset < state->buffer->offset + state->buffer->size;
+  });
+}
+
+// Returns the last instruction that reads bytes of `ref` before another than `from` writes some.
+uint32_t lastReadOf(const ProcedureT &procedure, uint32_t from, const BufferRefT &ref) {
+  uint32_t last = from;
+  for (uint32_t i = from + 1; i < procedure.instructions.size(); ++i) {
+    bool isWritten = false;
+    forEachAccess(*procedure.instructions[i], 0, [&](const ByteAccess &a) {
+      if (a.slotted || a.end <= ref.offset || ref.offset + ref.size <= a.begin)
+        return;
+      if (a.read)
+        last = i;
+      isWritten |= a.write;
     });
-  };
+    if (isWritten)
+      break;
+  }
+  return last;
+}
+
+// Returns the most bytes of weights that a forward or backward has gathered at once: from the gather
+// to the last reader.
+uint64_t gatheredBytes(const StageT &stage) {
+  uint64_t most = 0;
+  for (const auto &procedure : stage.procedures) {
+    std::map<uint32_t, int64_t> changes; // by instruction
+    for (uint32_t i = 0; i < procedure->instructions.size(); ++i)
+      if (const CollectiveT *gather = procedure->instructions[i]->body.AsCollective();
+          gather && gather->kind == CollectiveKind::AllGather && isWeight(stage, *gather->src) &&
+          !isWeight(stage, *gather->dst)) {
+        changes[i] += static_cast<int64_t>(gather->dst->size);
+        changes[lastReadOf(*procedure, i, *gather->dst) + 1] -= static_cast<int64_t>(gather->dst->size);
+      }
+    int64_t held = 0;
+    for (auto [at, change] : changes)
+      most = std::max(most, static_cast<uint64_t>(held += change));
+  }
+  return most;
+}
+
+// Calls f(bytes) for what scatters write and gathers of new weights read beside states: parts on
+// their way.
+template <class F>
+void forEachPart(const StageT &stage, F &&f) {
   for (const auto &procedure : stage.procedures)
     for (const auto &inst : procedure->instructions) {
       const CollectiveT *collective = inst->body.AsCollective();
       if (!collective)
         continue;
       if (collective->kind == CollectiveKind::ReduceScatter)
-        f("communication", *collective->dst);
-      else if (collective->kind == CollectiveKind::AllGather && isWeight(*collective->dst))
-        f("communication", *collective->src);
-      else if (collective->kind == CollectiveKind::AllGather && isWeight(*collective->src))
-        f("gathered", *collective->dst);
+        f(*collective->dst);
+      else if (collective->kind == CollectiveKind::AllGather && isWeight(stage, *collective->dst))
+        f(*collective->src);
     }
 }
 
@@ -197,15 +234,25 @@ MemoryByKind memoryOf(const ProgramT &program, uint32_t index) {
             count("activations", a.begin, a.end);
         });
   }
-  forEachMoved(stage, [&](const char *kind, const BufferRefT &ref) {
+  forEachPart(stage, [&](const BufferRefT &ref) {
     if (ref.slot_stride == 0)
-      whole(kind, ref);
+      whole("communication", ref);
   });
   walk([&](const ProcedureT &, const InstructionT &, const ByteAccess &a) {
     bool constant = begun.overlap(a.begin, a.end) == a.end - a.begin &&
                     changed.overlap(a.begin, a.end) == 0;
     count(constant ? "constants" : "workspace", a.begin, a.end);
   });
+  // Scratch serves many tensors one after the other: of its bytes as many as gathered weights need
+  // at once are theirs.
+  auto of = [&](std::string_view kind) -> uint64_t & {
+    return std::find_if(list.begin(), list.end(), [&](auto &entry) { return entry.first == kind; })
+        ->second;
+  };
+  uint64_t scratch = of("workspace") + of("communication");
+  of("gathered") = std::min(gatheredBytes(stage), scratch);
+  of("communication") = std::min(of("communication"), scratch - of("gathered"));
+  of("workspace") = scratch - of("gathered") - of("communication");
   list.back().second = stage.arena_bytes - std::min(stage.arena_bytes, seen.size());
   return list;
 }

@@ -18,7 +18,7 @@ namespace llmc::report {
 //   optimizer    moments
 //   activations  what differs between slots: kept from a forward to its backward
 //   outputs      what the host reads after the step
-//   gathered     weights that a forward or backward gathers before it uses them
+//   gathered     most of the weights that a forward or backward has gathered at once
 //   communication a rank's parts on their way to or from other ranks, gathers' and scatters'
 //   constants    written at the step's beginning or by the host, then only read
 //   workspace    all else that an instruction accesses

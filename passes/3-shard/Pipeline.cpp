@@ -20,8 +20,8 @@ void buildShardPipeline(mlir::OpPassManager &pm, const ShardOptions &options) {
   // tensor axes may cut, and no later tactic may undo it.
   pm.addPass(createShardData());
   pm.addPass(createShardTensor());
-  // What is left whole on every rank of a data group is shared out among them, without regard to
-  // dimensions: only marks are made here, since they cut no op.
+  // States that stay whole on every rank of a data group are shared out among them, without regard
+  // to dimensions: only marks are made here, since they cut no op.
   ShardStateOptions state;
   state.zero = options.zero;
   pm.addPass(createShardState(state));

@@ -31,8 +31,8 @@ void llmc::buildPartitionPipeline(mlir::OpPassManager &pm) {
   // value is decided: types become local, reshards become collectives.
   pm.addPass(createLocalize());
 
-  // What a rank holds is final, so what ranks of a data group hold alike can be shared out: bytes
-  // count here, not dimensions.
+  // Each rank's part of every state is final, so states that ranks of a data group hold alike can be
+  // shared out: bytes count here, not dimensions.
   pm.addPass(createFlattenStates());
 
   // The schedule relies on boundary values, residuals and holders without checking them.

@@ -20,6 +20,11 @@ void buildSchedulePipeline(mlir::OpPassManager &pm, const ScheduleOptions &optio
   // Gradient reductions are still in the update, one per parameter. They move before the table is
   // built, because the table then knows which backward is the last.
   pm.addPass(createBucketReductions());
+  // Collectives still stand where their results are needed. Those of shared-out states are moved
+  // while all instructions of a procedure are in one stream, whose order is easy to change.
+  OverlapShardsOptions overlap;
+  overlap.ahead = options.gatherAhead;
+  pm.addPass(createOverlapShards(overlap));
   // Procedures are final; the table fixes how many slots live at once, which
   // the arena needs.
   BuildTableOptions table;

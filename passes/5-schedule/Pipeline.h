@@ -10,6 +10,7 @@ namespace llmc {
 struct ScheduleOptions {
   std::string schedule = "1f1b"; // or "gpipe"
   int64_t microBatches = 1;      // of a step
+  int64_t gatherAhead = 1;       // layers whose weights are gathered before their turn
 };
 
 // Builds phase 5, which turns partitioned functions into plan.stage ops.

@@ -27,7 +27,10 @@ struct InFlightCollective {
   int64_t event; // recorded behind it
   Bytes src, dst;
   plan::OriginAttr origin;
+  bool isInside; // no other stream and no other procedure sees what it reads and writes
 };
+
+bool hasSpace(Value buffer, plan::Space space) { return rootOf(buffer).first.getSpace() == space; }
 
 class Streamer {
 public:
@@ -39,14 +42,17 @@ public:
     for (Operation &op : llvm::make_early_inc_range(procedure.getBody().front())) {
       if (op.getAttrOfType<IntegerAttr>("stream").getInt() != kCompute)
         continue;
-      if (isa<plan::RecordOp>(op) || llvm::any_of(flights, [&](InFlightCollective &f) { return conflicts(op, f); }))
-        join(&op);
+      size_t needed = 0; // flights, from the first on
+      for (auto [i, flight] : llvm::enumerate(flights))
+        if (isa<plan::RecordOp>(op) ? !flight.isInside : conflicts(op, flight))
+          needed = i + 1;
+      join(&op, needed);
       if (auto collective = dyn_cast<plan::CollectiveOp>(op)) {
         launch(collective);
         ++moved;
       }
     }
-    join(nullptr);
+    join(nullptr, flights.size());
     return moved;
   }
 
@@ -61,20 +67,21 @@ private:
     return touches(op.getOperands(), flight.dst) || touches(writtenBy(op), flight.src);
   }
 
-  // Makes stream 0 wait, before `before` or at the end, for all flights: they end in order, so one
-  // wait for the last of them is enough.
-  void join(Operation *before) {
-    if (flights.empty())
+  // Makes stream 0 wait, before `before` or at the end, for the first `count` flights: they end in
+  // order, so one wait for the last of them is enough.
+  void join(Operation *before, size_t count) {
+    if (count == 0)
       return;
     if (before)
       b.setInsertionPoint(before);
     else
       b.setInsertionPointToEnd(&procedure.getBody().front());
-    plan::WaitOp::create(b, procedure.getLoc(), flights.back().event, true, IntegerAttr(), kCompute,
-                         flights.back().origin);
-    for (InFlightCollective &flight : flights)
+    const InFlightCollective &last = flights[count - 1];
+    plan::WaitOp::create(b, procedure.getLoc(), last.event, true, IntegerAttr(), kCompute,
+                         last.origin);
+    for (const InFlightCollective &flight : ArrayRef(flights).take_front(count))
       events.giveBack(flight.event);
-    flights.clear();
+    flights.erase(flights.begin(), flights.begin() + count);
   }
 
   void launch(plan::CollectiveOp op) {
@@ -89,7 +96,9 @@ private:
     b.setInsertionPointAfter(op);
     int64_t done = events.borrow();
     plan::RecordOp::create(b, loc, done, true, IntegerAttr(), kCollectives, origin);
-    flights.push_back({done, bytesAt(op.getSrc()), bytesAt(op.getDst()), origin});
+    bool isInside =
+        hasSpace(op.getDst(), plan::Space::scratch) && !hasSpace(op.getSrc(), plan::Space::slot);
+    flights.push_back({done, bytesAt(op.getSrc()), bytesAt(op.getDst()), origin, isInside});
   }
 
   plan::ProcedureOp procedure;

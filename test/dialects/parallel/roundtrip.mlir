@@ -49,4 +49,8 @@ func.func @collectives(%x: tensor<8x8xf32>) {
   %5 = parallel.axis_offset ["tp"] stride 129 : tensor<i64>
   return
 }
+// CHECK: func.func private @flat(tensor<20xf32> {parallel.flat = #parallel.flat<["dp"], [<@w.m, 0, [4, 8]>, <@b.m, 32, [8]>]>})
+func.func private @flat(tensor<20xf32> {parallel.flat = #parallel.flat<["dp"], [<@w.m, 0, [4, 8]>, <@b.m, 32, [8]>]>})
+// CHECK: func.func private @part() attributes {part = #parallel.flat_part<@w.m, 0, [4, 8]>}
+func.func private @part() attributes {part = #parallel.flat_part<@w.m, 0, [4, 8]>}
 }

@@ -77,7 +77,7 @@ public:
     runPhase(*module, [](OpPassManager &pm) { buildTrainPipeline(pm, {}); }, what);
     setMesh(*module, mesh);
     apply();
-    runPhase(*module, buildShardPipeline, what);
+    runPhase(*module, [](OpPassManager &pm) { buildShardPipeline(pm); }, what);
     EXPECT_TRUE(succeeded(parallel::verifyAnnotations(*module)))
         << what + ": annotations are wrong";
     return readLayout(*module, names);

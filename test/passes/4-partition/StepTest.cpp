@@ -5,6 +5,7 @@
 #include "mlir/Parser/Parser.h"
 #include "mlir/Pass/PassManager.h"
 #include "passes/2-train/Pipeline.h"
+#include "passes/3-shard/Passes.h"
 #include "passes/4-partition/Pipeline.h"
 #include "test/passes/4-partition/Annotate.h"
 #include "test/passes/4-partition/Check.h"
@@ -33,8 +34,11 @@ struct Model {
     EXPECT_TRUE(module && succeeded(passes.run(*module)));
   }
 
-  bool partition() {
+  bool partition(int zero = 0) {
     PassManager passes(&context);
+    ShardStateOptions state;
+    state.zero = zero;
+    passes.addPass(createShardState(state));
     buildPartitionPipeline(passes);
     bool ok = succeeded(passes.run(*module));
     if (std::getenv("DUMP"))
@@ -45,13 +49,14 @@ struct Model {
 
 // Returns the number of collectives that ran.
 int64_t check(const std::string &text, const Layout &layout, int64_t vocabulary,
-              const std::string &what, std::mt19937 *random = nullptr, bool adamw = true) {
+              const std::string &what, std::mt19937 *random = nullptr, bool adamw = true,
+              int zero = 0) {
   Model model(text, adamw);
   StepInput input = drawInput(*model.module, 2, vocabulary);
   auto expected = parallel::evaluateStep(*model.module, input);
   OwningOpRef<ModuleOp> before = model.module->clone();
   annotate(*model.module, layout, random);
-  if (failed(expected) || !model.partition()) {
+  if (failed(expected) || !model.partition(zero)) {
     ADD_FAILURE() << what + " does not compile";
     return 0;
   }
@@ -119,6 +124,26 @@ TEST(Step, RandomAnnotations) {
     if (seed % 3 == 1)
       layout = {2, 2, 2, {1, 1}, {}};
     check(decoder(4, 2, {8, 12, 2, 12}), layout, 12, "seed " + std::to_string(seed), &random);
+  }
+}
+
+// What data-parallel ranks share out changes nothing: 257 words over two tensor ranks, layers over
+// two stages, a group of three that divides no bucket.
+TEST(Step, FlatStates) {
+  for (int zero : {1, 2, 3})
+    for (bool adamw : {true, false}) {
+      Layout two{2, 2, 2, {2, 1}, tensorCuts()}, three{3, 1, 2, {}, tensorCuts()};
+      for (const Layout &layout : {two, three})
+        EXPECT_TRUE(check(decoder(2 * layout.dp, 3, {8, 12, 2, 257}), layout, 257,
+                          name(layout) + ", zero " + std::to_string(zero), nullptr, adamw, zero) > 0);
+    }
+  for (unsigned seed = 0; seed < 9; ++seed) {
+    std::mt19937 random(100 + seed);
+    int zero = 1 + seed % 3;
+    check(decoder(4, 2, {8, 12, 2, 12}), {2, 2, 2, {1, 1}, {}}, 12,
+          "zero " + std::to_string(zero) + ", seed " + std::to_string(seed), &random, true, zero);
+    check(oddRepeats(), {2, 1, 2, {}, {}}, kVocabulary, "odd, zero, seed " + std::to_string(seed),
+          &random, true, zero);
   }
 }
 

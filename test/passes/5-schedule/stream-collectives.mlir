@@ -28,9 +28,9 @@ plan.stage @needed attributes {stage = 0 : i64, chunks = [#plan.chunk<0, 0>], po
 
 // -----
 
-// What it reads must not be written before it has been read; two collectives in flight are
-// waited for at once, for they end in order; an event that others wait for, and the end of
-// the procedure, come after all.
+// What it reads must not be written before it has been read; collectives in flight end in order,
+// and those behind the one that is needed are not waited for; an event that
+// others wait for comes after all whose bytes others see, and the end of the procedure after all.
 // CHECK-LABEL: plan.stage @written
 // CHECK: plan.procedure @forward
 // CHECK: plan.collective all_gather <sum> %[[A:[0-9a-z]+]] into %{{[0-9a-z]+}} over ["tp"] {stream = 1
@@ -38,12 +38,18 @@ plan.stage @needed attributes {stage = 0 : i64, chunks = [#plan.chunk<0, 0>], po
 // CHECK: plan.collective all_gather <sum> %[[B:[0-9a-z]+]] into %{{[0-9a-z]+}} over ["tp"] {stream = 1
 // CHECK-NEXT: plan.record [[SECOND:[0-9]+]] step {stream = 1
 // CHECK-NEXT: plan.copy %[[A]] into %{{[0-9a-z]+}} {stream = 0
-// CHECK-NEXT: plan.wait [[SECOND]] step {stream = 0
+// CHECK-NEXT: plan.wait [[FIRST]] step {stream = 0
 // CHECK-NEXT: plan.fill %[[A]] {stream = 0
 // CHECK: plan.collective all_gather {{.*}}stream = 1
 // CHECK-NEXT: plan.record [[THIRD:[0-9]+]] step {stream = 1
+// CHECK-NEXT: plan.wait [[SECOND]] step {stream = 0
+// CHECK: plan.collective all_gather <sum> %[[B]] into %{{[0-9a-z]+}} over ["tp"] {stream = 1
+// CHECK-NEXT: plan.record [[FOURTH:[0-9]+]] step {stream = 1
 // CHECK-NEXT: plan.wait [[THIRD]] step {stream = 0
 // CHECK-NEXT: plan.record 0 {stream = 0
+// CHECK-NEXT: plan.record 1 {stream = 0
+// CHECK-NEXT: plan.wait [[FOURTH]] step {stream = 0
+// CHECK-NEXT: plan.copy
 // CHECK: plan.collective all_gather {{.*}}stream = 1
 // CHECK-NEXT: plan.record [[LAST:[0-9]+]] step {stream = 1
 // CHECK-NEXT: plan.wait [[LAST]] step {stream = 0
@@ -58,13 +64,17 @@ plan.stage @written attributes {stage = 0 : i64, chunks = [#plan.chunk<0, 0>], p
   %c = plan.buffer scratch : !plan.buffer<4xf32>
   %all = plan.buffer scratch : !plan.buffer<8xf32>
   %both = plan.buffer scratch : !plan.buffer<8xf32>
+  %kept = plan.buffer slot : !plan.buffer<8xf32>
   plan.procedure @forward forward {
     plan.collective all_gather <sum> %a into %all over ["tp"] {stream = 0 : i64} : !plan.buffer<4xf32>, !plan.buffer<8xf32>
     plan.collective all_gather <sum> %b into %both over ["tp"] {stream = 0 : i64} : !plan.buffer<4xf32>, !plan.buffer<8xf32>
     plan.copy %a into %c {stream = 0 : i64} : !plan.buffer<4xf32>, !plan.buffer<4xf32>
     plan.fill %a {stream = 0 : i64} : !plan.buffer<4xf32>
-    plan.collective all_gather <sum> %a into %all over ["tp"] {stream = 0 : i64} : !plan.buffer<4xf32>, !plan.buffer<8xf32>
+    plan.collective all_gather <sum> %a into %kept over ["tp"] {stream = 0 : i64} : !plan.buffer<4xf32>, !plan.buffer<8xf32>
+    plan.collective all_gather <sum> %b into %both over ["tp"] {stream = 0 : i64} : !plan.buffer<4xf32>, !plan.buffer<8xf32>
     plan.record 0 {stream = 0 : i64}
+    plan.record 1 {stream = 0 : i64}
+    plan.copy %both into %all {stream = 0 : i64} : !plan.buffer<8xf32>, !plan.buffer<8xf32>
     plan.collective all_gather <sum> %b into %both over ["tp"] {stream = 0 : i64} : !plan.buffer<4xf32>, !plan.buffer<8xf32>
   }
   plan.procedure @update update {
