@@ -143,14 +143,14 @@ def Plan_FlatBindingAttr : AttrDef<Plan_Dialect, "FlatBinding"> {
   let summary = "a rank's range of adjacent tensors, cut without regard to their boundaries";
   let description = [{
     The rank with coordinate c over `axes` holds elements [c * n, (c + 1) * n), n those of the
-    buffer.
+    buffer; without axes every rank holds all.
     Example: `#plan.flat<["dp"] parts [<state = <@x, parameter, dims = [[]], valid_shape = [8]>,
     begin = 0, shape = [8]>]>`
     Rules: C1 parts, at least one, have one role and lie one after the other.
   }];
-  let parameters = (ins ArrayRefParameter<"::mlir::StringAttr">:$axes,
+  let parameters = (ins OptionalArrayRefParameter<"::mlir::StringAttr">:$axes,
                         ArrayRefParameter<"::llmc::plan::FlatPartAttr">:$parts);
-  let assemblyFormat = "`<` `[` $axes `]` `parts` `[` $parts `]` `>`";
+  let assemblyFormat = "`<` (`[` $axes^ `]`)? `parts` `[` $parts `]` `>`";
   let genVerifyDecl = 1;
   let extraClassDeclaration = [{
     ::llmc::graph::Role getRole() const { return getParts().front().getState().getRole(); }

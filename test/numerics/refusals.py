@@ -346,7 +346,7 @@ for line, words in [
         ([*COMPILE, "--fast", "1"], ["unknown option '--fast'"]),
         ([*COMPILE, "--schdule", "gpipe"], ["unknown option '--schdule'", "did you mean '--schedule'"]),
         ([*COMPILE, "--schedule", "gpip"], ["1f1b, gpipe, got 'gpip'", "did you mean 'gpipe'"]),
-        ([*COMPILE, "--zero", "7"], ["--zero is 0, 1, 2 or 3, got '7'"]),
+        ([*COMPILE, "--zero", "7"], ["--zero is one of 0, 1, 2, 3, got '7'"]),
         ([*COMPILE, "--dropout", "much"], ["--dropout needs a rate", "much"]),
         ([*COMPILE, "--json"], ["--json belongs to llmc inspect, explain, verify"]),
         ([*COMPILE, "--interleavings", "2"], ["--interleavings belongs to llmc verify"]),

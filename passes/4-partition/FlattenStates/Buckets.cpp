@@ -225,6 +225,15 @@ static FailureOr<std::optional<std::string>> classOf(StageFunctions functions,
   return std::optional<std::string>(text);
 }
 
+// Returns the length of a flat tensor of `elements` for so many ranks. There is always some padding,
+// so that a scaled-down model has the instructions of its original. Parts that are long enough for
+// it to be little begin at multiples of 16 elements, where vectors and transports are fast.
+static int64_t paddedLength(int64_t elements, int64_t members) {
+  constexpr int64_t kVector = 16, kLong = 64 * kVector;
+  int64_t unit = elements >= kLong * members ? kVector : 1;
+  return llvm::alignTo(elements + 1, members * unit);
+}
+
 FailureOr<std::vector<Bucket>> flat::collectBuckets(ModuleOp module, StageFunctions functions) {
   MeshAttr mesh = getMesh(module);
   llvm::MapVector<StringRef, Bucket> buckets; // keys live in `names`
@@ -268,7 +277,7 @@ FailureOr<std::vector<Bucket>> flat::collectBuckets(ModuleOp module, StageFuncti
   }
   std::vector<Bucket> list;
   for (auto &[name, bucket] : buckets) {
-    bucket.length = llvm::alignTo(bucket.length, bucket.members);
+    bucket.length = paddedLength(bucket.length, bucket.members);
     list.push_back(std::move(bucket));
   }
   return list;

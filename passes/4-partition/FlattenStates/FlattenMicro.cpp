@@ -252,9 +252,8 @@ Value GradientFlattener::end(OpBuilder &builder, Value slice, ArrayRef<Value> ad
   for (auto [value, tensor] : llvm::zip(added, bucket.tensors))
     parts.push_back(value ? b.reshape(value, {tensor.size()})
                           : untouched(tensor.begin, tensor.size()));
-  if (bucket.padding())
-    parts.push_back(untouched(bucket.length - bucket.padding(), bucket.padding()));
-  Value whole = parts.size() == 1 ? parts.front() : b.concat(parts, 0);
+  parts.push_back(untouched(bucket.length - bucket.padding(), bucket.padding()));
+  Value whole = b.concat(parts, 0);
   if (sum)
     return whole;
   Value part = scatterFlat(builder, bucket, whole,

@@ -6,7 +6,7 @@ def FlattenStates : Pass<"llmc-flatten-states", "::mlir::ModuleOp"> {
     Gives: buckets of parameters of one stage that agree in type, in what else reduces and cuts
       them and in what the update does with them (weight decay, for example). Those of layers have
       a bucket a layer. Of each bucket masters, moments and mean gradients are one flat tensor,
-      cut over the data axes into equal parts, padded with zeros (`parallel.flat`); parameters are
+      cut over the data axes into equal parts, with padding of zeros (`parallel.flat`); parameters are
       one, cut at stage 3 alone. At stage 1 gradients are added up whole, in a sum of the step
       of their own, and @update scatters them; from stage 2 on each backward scatters what
       it adds. @update gathers the new weights; at stage 3 each forward and backward gathers the

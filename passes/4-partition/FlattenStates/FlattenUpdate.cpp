@@ -41,6 +41,26 @@ private:
 
 } // namespace
 
+// Describes what a sum of flat parts over other ranks moves, in place of the tensor that it was made
+// for: the parts of one layer after the other.
+static void describeParts(Operation *sum, const Bucket &bucket) {
+  auto origin = sum->getAttrOfType<DictionaryAttr>(kOrigin);
+  if (!origin || !origin.get("tensors"))
+    return;
+  MLIRContext *context = sum->getContext();
+  Axes cut(bucket.axes.getAsRange<StringAttr>()), summed;
+  for (Attribute axis : sum->getAttrOfType<ArrayAttr>("axes"))
+    summed.push_back(cast<StringAttr>(axis));
+  SmallVector<Axes> dims(bucket.isStacked());
+  dims.push_back(cut);
+  ShardingAttr needed = makeSharding(context, dims);
+  Type type = bucket.typeOf(graph::elementOf(sum->getResult(0)), /*isWhole=*/true);
+  NamedAttrList fields(origin);
+  fields.set("tensors", ArrayAttr::get(context, describeTensor(type, {}, withUnreduced(needed, summed),
+                                                               needed)));
+  sum->setAttr(kOrigin, fields.getDictionary(context));
+}
+
 void UpdateFlattener::mapArguments() {
   const BucketTensor &first = bucket.tensors.front();
   auto args = updateArguments(func, first.parameter);
@@ -90,6 +110,7 @@ Value UpdateFlattener::scattered(OpBuilder &builder, AllReduceOp op) {
   auto more = AllReduceOp::create(builder, op.getLoc(), value.getType(), value,
                                   builder.getArrayAttr(rest), op.getKind(), DenseI64ArrayAttr());
   more->setAttr(kOrigin, op->getAttr(kOrigin));
+  describeParts(more, bucket);
   return more;
 }
 
@@ -130,6 +151,7 @@ void UpdateFlattener::cloneOp(Operation &op) {
     map.map(op.getOperands(), operands);
     clone = builder.clone(op, map);
     clone->getResult(0).setType(types.front());
+    describeParts(clone, bucket);
   } else {
     clone = graph::cloneForTypes(builder, &op, operands, types);
   }
@@ -194,8 +216,9 @@ void flat::flattenUpdate(func::FuncOp update, const Bucket &bucket, graph::State
 
 //===-- Norm ------------------------------------------------------------------===//
 
-// Removes zeros from the sums that they are terms of.
-static void dropZeros(ArrayRef<Value> zeros) {
+// Removes zeros from the sums that they are terms of, but not from sums over stages, which others
+// take part in.
+static void dropZeros(ArrayRef<Value> zeros, StringAttr stages) {
   SmallVector<Value> pending(zeros);
   while (!pending.empty()) {
     Value zero = pending.pop_back_val();
@@ -206,7 +229,8 @@ static void dropZeros(ArrayRef<Value> zeros) {
         add->erase();
         if (other == zero)
           pending.push_back(zero);
-      } else if (auto sum = dyn_cast<AllReduceOp>(user)) {
+      } else if (auto sum = dyn_cast<AllReduceOp>(user);
+                 sum && !llvm::is_contained(sum.getAxes(), Attribute(stages))) {
         sum.getResult().replaceAllUsesWith(zero);
         sum->erase();
         pending.push_back(zero);
@@ -247,11 +271,16 @@ static void sumOver(Value value, ArrayAttr axes) {
 
 void flat::sumNorms(func::FuncOp update, ArrayAttr axes, ArrayRef<Value> norms,
                     ArrayRef<Value> zeros) {
-  dropZeros(zeros);
+  StringAttr stages = getMesh(update).getStageAxis();
+  dropZeros(zeros, stages);
   llvm::SetVector<Value> partial(norms.begin(), norms.end());
   auto isPartial = [&](Value value) { return partial.contains(value); };
+  // Sums over stages end it: their members issue the same calls, whatever lies flat on each.
   auto staysPartial = [&](Operation *op) {
-    return isa<graph::AddOp, AllReduceOp>(op) && llvm::all_of(op->getOperands(), isPartial);
+    auto reduce = dyn_cast<AllReduceOp>(op);
+    return (isa<graph::AddOp>(op) ||
+            (reduce && !llvm::is_contained(reduce.getAxes(), Attribute(stages)))) &&
+           llvm::all_of(op->getOperands(), isPartial);
   };
   for (Operation &op : update.getBody().front())
     if (op.getNumOperands() && staysPartial(&op))

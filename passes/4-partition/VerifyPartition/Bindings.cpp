@@ -178,10 +178,7 @@ static LogicalResult verifyFlat(const Binding &binding, FlatAttr flat, SymbolTab
   FlatPartAttr last = flat.getParts().back();
   int64_t elements = last.getBegin() + last.getNumElements();
   bool fits = type.getRank() == (layers ? 2 : 1) && (!layers || type.getDimSize(0) == layers[1]);
-  int64_t share = fits ? type.getShape().back() : 0;
-  // A tensor that every rank has whole is padded for the ranks that share other states of the bucket.
-  bool isWhole = flat.getAxes().empty();
-  if (!fits || share * ranks < elements || (!isWhole && share > llvm::divideCeil(elements, ranks)))
+  if (!fits || type.getShape().back() * ranks < elements)
     return binding.error() << "C8: " << binding.text() << " is " << type << ", expected one of "
                            << ranks << " equal parts of " << elements << " elements"
                            << (layers ? " a layer" : "");

@@ -224,7 +224,7 @@ void BufferAssignment::assignRequested(Value value, BufferSlice place) {
 }
 
 // Returns whether the last read of `value` is before `overwriter` is computed, or by that op itself
-// element by element.
+// element by element, as an all-reduce does.
 bool BufferAssignment::readsEndBefore(Value value, Value overwriter) const {
   Operation *def = overwriter.getDefiningOp();
   for (OpOperand &use : value.getUses()) {
@@ -236,7 +236,7 @@ bool BufferAssignment::readsEndBefore(Value value, Value overwriter) const {
       continue;
     }
     if (user == def) {
-      if (!mayOverwriteOperand(use, overwriter))
+      if (!isa<parallel::AllReduceOp>(def) && !mayOverwriteOperand(use, overwriter))
         return false;
     } else if (order.lookup(user) > order.lookup(def)) {
       return false;

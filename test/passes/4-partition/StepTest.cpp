@@ -127,7 +127,7 @@ TEST(Step, RandomAnnotations) {
   }
 }
 
-// What data-parallel ranks share out changes nothing: 257 words over two tensor ranks, layers over
+// Sharing states out among data-parallel ranks changes nothing: 257 words over two tensor ranks, layers over
 // two stages, a group of three that divides no bucket.
 TEST(Step, FlatStates) {
   for (int zero : {1, 2, 3})

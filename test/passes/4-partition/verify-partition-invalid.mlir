@@ -405,10 +405,10 @@ module attributes {graph.mode = "infer", parallel.mesh = #parallel.mesh<["dp"=2,
 module attributes {parallel.mesh = #parallel.mesh<["dp"=2, "pp"=1, "tp"=1]>} {
 graph.source @s : tensor<4xf32> {init = #graph.init_kind<ones>}
 graph.state @p : tensor<4xf32> parameter views [#graph.view<@s, 0, [1]>] {parallel.stages = [0]}
-// expected-error @+3 {{C8: argument 0 of @forward_0 is 'tensor<3xf32>', expected one of 2 equal parts of 4 elements}}
+// expected-error @+3 {{C8: argument 0 of @forward_0 is 'tensor<1xf32>', expected one of 2 equal parts of 4 elements}}
 // expected-error @+2 {{C8: argument 1 of @forward_0 has #parallel.flat_part<@p, 0, [2]> of 'tensor<1xf32>', its state is 'tensor<4xf32>', a rank's part 'tensor<4xf32>', held by stages [0]}}
 // expected-error @+1 {{C8: argument 2 of @forward_0 names no state, got @q}}
-func.func @forward_0(%x: tensor<3xf32> {parallel.flat = #parallel.flat<["dp"], [<@p, 0, [4]>]>},
+func.func @forward_0(%x: tensor<1xf32> {parallel.flat = #parallel.flat<["dp"], [<@p, 0, [4]>]>},
                      %y: tensor<1xf32> {parallel.flat = #parallel.flat<["dp"], [<@p, 0, [2]>]>},
                      %z: tensor<2xf32> {parallel.flat = #parallel.flat<["dp"], [<@q, 0, [4]>]>})
     attributes {parallel.stage = 0 : i64, parallel.procedure = "forward"} {

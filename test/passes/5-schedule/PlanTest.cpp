@@ -69,7 +69,7 @@ TEST(Plan, SlotsAreThoseOfTheSchedule) {
 // the last backward, and a bucket is closed once it is large enough.
 TEST(Plan, BucketsHoldEveryGradientOnce) {
   forEachPlan([](const Plan &plan, planfile::ProgramT &program, const std::string &what) {
-    if (plan.mesh.dp == 1)
+    if (plan.mesh.dp == 1 || plan.zero > 0)
       return;
     uint32_t replicas = planfile::axesOf(*program.mesh, planfile::AxisRole::Data).front();
     for (auto &stage : program.stages) {
@@ -100,6 +100,64 @@ TEST(Plan, BucketsHoldEveryGradientOnce) {
       EXPECT_TRUE(calls <= gradients / plan.bucketBytes + int64_t(groups.size()) &&
                   calls >= gradients / (plan.bucketBytes + largest))
           << what + ": " + std::to_string(calls) + " buckets";
+    }
+  });
+}
+
+namespace {
+// Returns the payload of the collectives of a kind in a procedure that run over data axes, and adds
+// the padding that they may have to `padding`.
+int64_t moved(const planfile::ProgramT &program, const planfile::ProcedureT &procedure,
+              planfile::CollectiveKind kind, int64_t &padding) {
+  std::vector<uint32_t> replicas = planfile::axesOf(*program.mesh, planfile::AxisRole::Data);
+  int64_t bytes = 0;
+  for (auto &instruction : procedure.instructions)
+    if (const planfile::CollectiveT *collective = instruction->body.AsCollective();
+        collective && collective->kind == kind && collective->axes == replicas) {
+      bool gathers = kind == planfile::CollectiveKind::AllGather;
+      bytes += int64_t(gathers ? collective->dst->size : collective->src->size);
+      padding += 4 * program.mesh->axes[replicas.front()]->size;
+    }
+  return bytes;
+}
+} // namespace
+
+// Each bucket of shared-out states moves once where its stage of ZeRO says so, with all of its
+// gradients or weights and little padding: never all of them at stage 3 where nothing reads some.
+TEST(Plan, FlatBucketsHoldEveryGradientOnce) {
+  using planfile::CollectiveKind, planfile::ProcedureKind;
+  forEachPlan([](const Plan &plan, planfile::ProgramT &program, const std::string &what) {
+    if (plan.mesh.dp == 1 || plan.zero == 0 || (plan.zero == 1 && !plan.adamw) ||
+        planfile::axesOf(*program.mesh, planfile::AxisRole::Data).size() != 1)
+      return;
+    for (auto &stage : program.stages) {
+      int64_t whole = 0; // bytes of a rank's gradients or weights before they are shared out
+      for (auto &state : stage->states)
+        if (state->role == planfile::StateRole::Parameter) {
+          int64_t size = 4;
+          for (int64_t dim : state->local_shape)
+            size *= dim;
+          whole += size;
+        }
+      for (auto &procedure : stage->procedures) {
+        ProcedureKind kind = procedure->kind;
+        int64_t padding = 0;
+        int64_t scattered = moved(program, *procedure, CollectiveKind::ReduceScatter, padding);
+        bool scatters = kind == ProcedureKind::BackwardLast ||
+                        (plan.zero > 1 && kind == ProcedureKind::Backward);
+        EXPECT_TRUE(scatters ? scattered >= whole && scattered <= whole + padding : scattered == 0)
+            << what + ": " + procedure->name + " scatters " + std::to_string(scattered) + " of " +
+                   std::to_string(whole);
+        int64_t gathered = moved(program, *procedure, CollectiveKind::AllGather, padding);
+        if (plan.zero < 3)
+          EXPECT_TRUE(kind == ProcedureKind::Update ? gathered >= whole && gathered <= whole + padding
+                                                    : gathered == 0)
+              << what + ": " + procedure->name + " gathers " + std::to_string(gathered) + " of " +
+                     std::to_string(whole);
+        else
+          EXPECT_TRUE(kind == ProcedureKind::Update ? gathered == 0 : gathered <= whole + padding)
+              << what + ": " + procedure->name + " gathers " + std::to_string(gathered);
+      }
     }
   });
 }

@@ -18,7 +18,8 @@ std::string Plan::describe() const {
   auto text = [](int64_t n) { return std::to_string(n); };
   return "mesh " + mesh.text() + ", " + schedule + ", " +
          text(microBatches) + " micro-batches, buckets of " + text(bucketBytes) + ", " +
-         (adamw ? "adamw, " : "sgd, ") + model.describe();
+         (adamw ? "adamw" : "sgd") + ", zero " + text(zero) + ", gathered " + text(gatherAhead) +
+         " ahead, " + model.describe();
 }
 
 Plan drawPlan(std::mt19937 &random, int64_t maxRanks) {
@@ -29,6 +30,8 @@ Plan drawPlan(std::mt19937 &random, int64_t maxRanks) {
   plan.microBatches = 1 + random() % 6;
   plan.bucketBytes = int64_t(1) << random() % 14;
   plan.adamw = random() % 3 != 0;
+  plan.zero = static_cast<int>(random() % 4);
+  plan.gatherAhead = static_cast<int64_t>(random() % 3);
   return plan;
 }
 
@@ -50,12 +53,16 @@ OwningOpRef<ModuleOp> schedule(MLIRContext &context, const Plan &plan) {
   table.microBatches = plan.microBatches;
   PassManager passes(&context);
   buildTrainPipeline(passes, train);
-  buildShardPipeline(passes);
+  buildShardPipeline(passes, {plan.zero});
   buildPartitionPipeline(passes);
   // As buildSchedulePipeline, but for the size of buckets.
   passes.addPass(createUnrollLayers());
+  passes.addPass(createLowerCollectives());
   passes.addPass(createBuildProcedures());
   passes.addPass(createBucketReductions(buckets));
+  OverlapShardsOptions overlap;
+  overlap.ahead = plan.gatherAhead;
+  passes.addPass(createOverlapShards(overlap));
   passes.addPass(createBuildTable(table));
   passes.addPass(createAssignArena());
   passes.addPass(createVerifySchedule());

@@ -14,6 +14,8 @@ struct Plan {
   std::string schedule = "1f1b";
   int64_t microBatches = 1, bucketBytes = 25 << 20;
   bool adamw = true;
+  int zero = 0;            // stage of ZeRO
+  int64_t gatherAhead = 1; // layers
 
   std::string describe() const;
 };
