@@ -85,6 +85,8 @@ public:
       input.beforeUpdate(0, output.states);
     if (!infer && failed(call("update", input.scalars)))
       return failure();
+    if (input.afterUpdate)
+      input.afterUpdate(0, output.states);
     return std::move(output);
   }
 
@@ -152,12 +154,11 @@ public:
         if (auto found = own.find(state.getSymName().str());
             found != own.end() && state.getRole() == graph::Role::accumulator)
           multiply(found->second, input.repeats);
-    for (auto [rank, own] : llvm::enumerate(states))
-      if (input.beforeUpdate)
-        input.beforeUpdate(rank, own);
+    visitRanks(input.beforeUpdate);
     SmallVector<int64_t> all = llvm::to_vector(llvm::seq<int64_t>(0, stages));
     if (!infer && failed(call("update", all, input.scalars, 0)))
       return failure();
+    visitRanks(input.afterUpdate);
     if (failed(infer ? gatherOutputs() : gatherStates()))
       return failure();
     output.collectives = machine.collectives;
@@ -172,6 +173,11 @@ private:
     std::vector<int64_t> valid; // its shape without padding
   };
 
+  void visitRanks(const std::function<void(int64_t, NamedTensors &)> &visit) {
+    for (auto [rank, own] : llvm::enumerate(states))
+      if (visit)
+        visit(rank, own);
+  }
   func::FuncOp function(StringRef procedure, int64_t stage) {
     return module.lookupSymbol<func::FuncOp>((procedure + "_" + Twine(stage)).str());
   }

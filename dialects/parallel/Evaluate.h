@@ -27,9 +27,9 @@ struct StepInput {
   std::function<void()> ended; // called after each micro-batch, if set
   // Tells whether numbers are rounded to the types of the values that hold them.
   graph::Rounding rounding = graph::Rounding::None;
-  // Is called, if set, before the update with each rank and what it holds: tests of a step whose
+  // Runs, if set, with each rank and what it holds, before and after the update: tests of a step whose
   // gradients are not finite change a number of one rank.
-  std::function<void(int64_t rank, NamedTensors &states)> beforeUpdate;
+  std::function<void(int64_t rank, NamedTensors &states)> beforeUpdate, afterUpdate;
 };
 
 struct StepOutput {
