@@ -99,6 +99,27 @@ def states(folder):
     return " ".join(notes)
 
 
+LOW_ROLES = ["weights", "activations", "messages", "tensor_sums"]
+FULL_ROLES = ["masters", "moments", "gradients", "gradient_sums", "statistics", "loss"]
+
+
+def dtypes(folder):
+    """What `inspect` finds in the plan, not what was asked for; the text tells it too."""
+    program = os.path.join(folder, "program")
+    config = os.path.join(DATA, "gpt2", "config.json")
+    for low, gradients, *flags in [("bf16", "fp32"), ("fp16", "fp32"),
+                                   ("bf16", "bf16", "--grad-dtype", "bf16")]:
+        compile_model(config, program, "--mesh", "2x2x2", "--seq", LENGTH, "--precision", low, *flags)
+        expected = {**{role: low for role in LOW_ROLES}, **{role: "fp32" for role in FULL_ROLES},
+                    "gradients": gradients, "gradient_sums": gradients}
+        got = inspect(program)["dtypes"]
+        require(got == expected, f"{low} {flags}: {got}")
+    compile_model(config, program, "--seq", LENGTH)
+    require(set(inspect(program)["dtypes"].values()) == {"fp32"}, "a plan in fp32 has other types")
+    text = call([LLMC, "inspect", program]).stdout
+    require("\ntypes     fp32: weights, moments" in text, "no types in the text")
+
+
 suite = Suite("precision")
 for precision in ["bf16", "fp16"]:
     for model in PYTORCH:
@@ -109,6 +130,7 @@ for precision in ["bf16", "fp16"]:
                 continue
             suite.run(f"{model} in {precision} on {mesh}", many, model, precision, mesh)
 suite.run("bytes of states", states)
+suite.run("types of roles", dtypes)
 for model, precision, mesh, *flags in [
         ("gemma2", "bf16", "2x2x2"), ("bert", "bf16", "1x2x2"), ("qwen3", "fp16", "2x1x2"),
         ("gpt2", "bf16", "2x2x2", "--grad-dtype", "bf16"),
