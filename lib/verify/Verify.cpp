@@ -72,14 +72,14 @@ void Verifier::updates(Optimizer which, const Outcome &nRanks, const UpdateError
   if (kernels.losses.empty())
     return;
   const Outcome &meant = exactOfPlan(reference);
-  double limit = limitsOf(reference.one.options).afterSteps;
+  const Limits limits = limitsOf(reference.one.options);
   if (adam) {
     report.add(name + "kernels", "losses of 5 steps", lossError(kernels.losses, meant.losses),
-               limit);
+               limits.losses);
     return;
   }
   TensorError error = vectorError(kernels.weights, meant.weights);
-  report.add(name + "kernels", error.name, error.value, limit);
+  report.add(name + "kernels", error.name, error.value, limits.weights);
 }
 
 void Verifier::interleave(const Subject &subject, const Reference &reference) {

@@ -97,7 +97,7 @@ void Census::checkState(StateOp state) {
 //===-- What outlives a kernel --------------------------------------------------===//
 
 bool Census::mayBeFull(Value value) {
-  return kinds.of(value) != ValueKind::Activation || kinds.endsInAccumulator(value);
+  return kinds.of(value) != ValueKind::Activation || kinds.endsInAccumulator(value, true);
 }
 
 // Returns the op that computes a value, in the layers that yield it.

@@ -82,8 +82,13 @@ ValueKind ValueKinds::ofArgument(BlockArgument argument) {
   unsigned index = argument.getArgNumber();
   if (auto repeat = dyn_cast<RepeatOp>(argument.getOwner()->getParentOp())) {
     ValueKind kind = of(repeat->getOperand(index));
-    bool isCarried = index < repeat.getCarried().size();
-    return isCarried && kind <= ValueKind::Weight ? ValueKind::Activation : kind;
+    if (index >= repeat.getCarried().size() || kind > ValueKind::Weight)
+      return kind;
+    // What starts as a number and has something added by each layer is a sum over them.
+    Value next = repeat.getBlock().getTerminator()->getOperand(index);
+    auto sum = next.getDefiningOp<AddOp>();
+    bool isSum = sum && llvm::is_contained(sum->getOperands(), argument);
+    return isSum && kind == ValueKind::Number ? ValueKind::Statistic : ValueKind::Activation;
   }
   auto func = cast<func::FuncOp>(argument.getOwner()->getParentOp());
   DictionaryAttr attrs = func.getArgAttrDict(index);
@@ -107,9 +112,26 @@ ValueKind ValueKinds::ofResult(OpResult result) {
     return ValueKind::Activation;
   ValueKind kind = ofOperands(op);
   if (isa<GatherOp, ScatterAddOp>(op) && kind == ValueKind::Weight)
-    return ValueKind::Activation;
+    return llvm::any_of(op->getOperands(), [&](Value v) { return dependsOnInput(v); })
+               ? ValueKind::Activation
+               : kind;
   bool isSum = isa<ReduceOp, TakeAlongOp>(op);
   return isSum && kind >= ValueKind::Statistic ? ValueKind::Statistic : kind;
+}
+
+// Returns whether a value is computed from what the user feeds. No layer carries what looks up.
+bool ValueKinds::dependsOnInput(Value value) {
+  if (auto argument = dyn_cast<BlockArgument>(value)) {
+    unsigned index = argument.getArgNumber();
+    Operation *parent = argument.getOwner()->getParentOp();
+    if (auto repeat = dyn_cast<RepeatOp>(parent))
+      return dependsOnInput(repeat->getOperand(index));
+    auto func = cast<func::FuncOp>(parent);
+    return func.getArgAttr(index, kState) == nullptr;
+  }
+  Operation *op = value.getDefiningOp();
+  return isa<RepeatOp>(op) ||
+         llvm::any_of(op->getOperands(), [&](Value operand) { return dependsOnInput(operand); });
 }
 
 ValueKind ValueKinds::ofOperands(Operation *op) {
@@ -133,29 +155,30 @@ ValueKind ValueKinds::ofOperands(Operation *op) {
 
 //===-- Where a value ends ----------------------------------------------------===//
 
-bool ValueKinds::endsInAccumulator(Value value) {
-  auto [entry, isNew] = ends.try_emplace(value, true); // true: what a loop carries round
+bool ValueKinds::endsInAccumulator(Value value, bool scattered) {
+  auto [entry, isNew] = ends[scattered].try_emplace(value, true); // true: what a loop carries round
   if (!isNew)
     return entry->second;
   bool all = !value.use_empty() && llvm::all_of(value.getUses(), [&](OpOperand &use) {
-    return endsInAccumulator(use);
+    return endsInAccumulator(use, scattered);
   });
-  return ends[value] = all;
+  return ends[scattered][value] = all;
 }
 
-bool ValueKinds::endsInAccumulator(OpOperand &use) {
+bool ValueKinds::endsInAccumulator(OpOperand &use, bool scattered) {
   Operation *op = use.getOwner();
   unsigned index = use.getOperandNumber();
   if (auto end = dyn_cast<func::ReturnOp>(op))
-    return endsInAccumulator(end, index);
+    return endsInAccumulator(end, index, scattered);
   if (isa<YieldOp>(op))
-    return endsInAccumulator(op->getParentOp()->getResult(index));
+    return endsInAccumulator(op->getParentOp()->getResult(index), scattered);
   if (auto repeat = dyn_cast<RepeatOp>(op))
-    return endsInAccumulator(repeat.getBlock().getArgument(index));
-  return isLinear(op) && endsInAccumulator(op->getResult(0));
+    return endsInAccumulator(repeat.getBlock().getArgument(index), scattered);
+  bool isTerm = isLinear(op) || (scattered && isa<ScatterAddOp>(op));
+  return isTerm && endsInAccumulator(op->getResult(0), scattered);
 }
 
-bool ValueKinds::endsInAccumulator(func::ReturnOp op, unsigned index) {
+bool ValueKinds::endsInAccumulator(func::ReturnOp op, unsigned index, bool scattered) {
   auto func = cast<func::FuncOp>(op->getParentOp());
   DictionaryAttr attrs = func.getResultAttrDict(index);
   if (StateOp state = boundState(symbols, attrs))
@@ -163,7 +186,7 @@ bool ValueKinds::endsInAccumulator(func::ReturnOp op, unsigned index) {
   auto passage = passageOf(func, attrs, true);
   auto found = passage ? entered.find(*passage) : entered.end();
   return found != entered.end() &&
-         llvm::all_of(found->second, [&](Value value) { return endsInAccumulator(value); });
+         llvm::all_of(found->second, [&](Value value) { return endsInAccumulator(value, scattered); });
 }
 
 } // namespace llmc::verify

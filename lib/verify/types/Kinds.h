@@ -30,8 +30,9 @@ public:
   explicit ValueKinds(mlir::ModuleOp module);
 
   ValueKind of(mlir::Value value);
-  // Returns whether every use of a value carries it, as a term of sums, to an accumulator.
-  bool endsInAccumulator(mlir::Value value);
+  // Returns whether every use of a value carries it, as a term of sums, to an accumulator; with
+  // `scattered` also through the sums of a lookup's gradient.
+  bool endsInAccumulator(mlir::Value value, bool scattered = false);
   // Returns the role of the state that an argument of a function is bound to; none if it is bound
   // to no state, or to a sum of the step that belongs to no parameter.
   std::optional<graph::Role> stateOf(mlir::Value value) const;
@@ -43,8 +44,9 @@ private:
   ValueKind ofArgument(mlir::BlockArgument argument);
   ValueKind ofResult(mlir::OpResult result);
   ValueKind ofOperands(mlir::Operation *op);
-  bool endsInAccumulator(mlir::OpOperand &use);
-  bool endsInAccumulator(mlir::func::ReturnOp op, unsigned index);
+  bool endsInAccumulator(mlir::OpOperand &use, bool scattered);
+  bool endsInAccumulator(mlir::func::ReturnOp op, unsigned index, bool scattered);
+  bool dependsOnInput(mlir::Value value);
   static std::optional<Passage> passageOf(mlir::func::FuncOp func, mlir::DictionaryAttr attrs,
                                           bool leaves);
 
@@ -53,7 +55,7 @@ private:
   std::map<Passage, mlir::Value> left;                       // by what they leave as
   std::map<Passage, llvm::SmallVector<mlir::Value>> entered; // arguments, by what they enter as
   llvm::DenseMap<mlir::Value, ValueKind> known;
-  llvm::DenseMap<mlir::Value, bool> ends;
+  llvm::DenseMap<mlir::Value, bool> ends[2]; // with and without `scattered`
 };
 
 // Returns whether an op moves or repeats numbers without computing any.
