@@ -21,8 +21,11 @@ public:
                              "statistics", "messages", "tensor_sums", "gradient_sums", "results"})
       list.push_back({role, ""});
     addStates();
-    addOps();
-    forEachInstruction(program, [&](const Site &, const InstructionT &inst) { addMoved(inst); });
+    addStatistics();
+    forEachInstruction(program, [&](const Site &site, const InstructionT &inst) {
+      addProduct(*program.stages[site.stage], inst);
+      addMoved(inst);
+    });
     std::erase_if(list, [](const auto &entry) { return entry.second.empty(); });
     return std::move(list);
   }
@@ -60,15 +63,25 @@ private:
     return viewOf(stage, state) ? "gradients" : "loss";
   }
 
-  void addOps() {
+  void addStatistics() {
     const std::set<std::string> keepers = {"graph.layer_norm", "graph.rms_norm", "graph.attention"};
-    for (const auto &op : program.ops) {
-      if (op->backward || op->results.empty())
-        continue;
-      if (op->op == "graph.matmul")
-        add("activations", op->results.front()->dtype);
-      for (size_t i = 1; keepers.count(op->op) && i < op->results.size(); ++i)
+    for (const auto &op : program.ops)
+      for (size_t i = 1; keepers.count(op->op) && !op->backward && i < op->results.size(); ++i)
         add("statistics", op->results[i]->dtype);
+  }
+  // Adds the result of a product that reads a parameter in the forward pass.
+  void addProduct(const StageT &stage, const InstructionT &inst) {
+    const MatmulT *product = inst.body.AsMatmul();
+    if (!product || inst.phase != planfile::Phase::Forward)
+      return;
+    for (const auto &state : stage.states) {
+      const BufferRefT &held = *state->buffer;
+      auto lies = [&](const BufferRefT &ref) {
+        return ref.slot_stride == 0 && ref.offset >= held.offset &&
+               ref.offset < held.offset + held.size;
+      };
+      if (state->role == StateRole::Parameter && (lies(*product->a) || lies(*product->b)))
+        add("activations", product->c_type);
     }
   }
 

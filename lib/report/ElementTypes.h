@@ -15,7 +15,8 @@ namespace llmc::report {
 // tensors differ.
 //   weights, masters, moments, gradients   states; gradients are the accumulators
 //   loss                                   sums of the step: of the loss, of tokens
-//   activations, statistics                what forward products give; what norms and softmaxes keep
+//   activations, statistics                what products of parameters give in the forward pass; what
+//                                          norms and softmaxes keep
 //   messages                               what stages send
 //   tensor_sums                            products whose parts ranks add, forward and backward
 //   gradient_sums                          reductions of gradients over the data axes
