@@ -256,6 +256,8 @@ std::vector<std::string> conflictingFlags(const std::vector<std::string> &given,
   compare("--on-nonfinite", onOff(asked.skipsNonfinite(), "skip", "stop"),
           onOff(written.skipsNonfinite(), "skip", "stop"));
   compare("--grad-dtype", nameOf(asked.gradDtype), nameOf(written.gradDtype));
+  auto reduceOf = [](const CompileOptions &o) { return nameOf(o.reduceDtype.value_or(o.gradDtype)); };
+  compare("--reduce-dtype", reduceOf(asked), reduceOf(written));
   compare("--tie", nameOf(asked.tie), nameOf(written.tie));
   compare("--raise", onOff(asked.raise, "on", "off"), onOff(written.raise, "on", "off"));
   compare("--weights", asked.weights, written.weights);

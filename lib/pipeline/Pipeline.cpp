@@ -117,6 +117,11 @@ static LogicalResult setAttributes(ModuleOp module, const CompileOptions &option
   if (options.lossScale != 0 && options.precision != Precision::Fp16)
     errors.push_back("--loss-scale is for --precision fp16: gradients in fp32 and bf16 do not "
                      "vanish; leave it out");
+  if (options.reduceDtype && *options.reduceDtype != options.gradDtype)
+    errors.push_back(std::string("--reduce-dtype ") + nameOf(*options.reduceDtype) +
+                     ": gradients are reduced in the type of their accumulators so far; use "
+                     "--reduce-dtype " + nameOf(options.gradDtype) + ", or --grad-dtype " +
+                     nameOf(*options.reduceDtype) + " too");
   for (const std::string &error : errors)
     module.emitError(error);
   if (!errors.empty())

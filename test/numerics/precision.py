@@ -110,7 +110,7 @@ def dtypes(folder):
     program = os.path.join(folder, "program")
     config = os.path.join(DATA, "gpt2", "config.json")
     for low, gradients, *flags in [("bf16", "fp32"), ("fp16", "fp32"),
-                                   ("bf16", "bf16", "--grad-dtype", "bf16")]:
+                                   ("bf16", "bf16", "--grad-dtype", "bf16", "--reduce-dtype", "bf16")]:
         compile_model(config, program, "--mesh", "2x2x2", "--seq", LENGTH, "--precision", low, *flags)
         expected = {**{role: low for role in LOW_ROLES}, **{role: "fp32" for role in FULL_ROLES},
                     "gradients": gradients, "gradient_sums": gradients}
@@ -192,7 +192,7 @@ def sampled():
     models = [f"{name}/config.json" for name in sorted(os.listdir(DATA))
               if os.path.exists(os.path.join(DATA, name, "config.json"))]
     models += ["models/gemma3/dynamo-23/model.onnx", "models/llama/dynamo-18-bf16/model.onnx",
-               "models/gpt2/ts-17-mask/model.onnx", "models/gpt_neox/dynamo-18/model.onnx",
+               "models/gpt2/ts-17-mask/model.onnx", "models/olmo2/dynamo-18/model.onnx",
                "exports/gates/plain.onnx", "exports/biased/dynamo.onnx"]
     ways = [("2x2x2",), ("4",), ("1x1x4",), ("1x2x1", "--schedule", "gpipe"), ("3x1x1",),
             ("2x1x2", "--optimizer", "sgd"), ("1x2x2", "--micro-batch", 2), ("1",)]

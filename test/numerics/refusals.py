@@ -282,11 +282,16 @@ suite.run("output not writable", lambda folder: refused(
     compile_model(CONFIG, os.path.join(folder, "none", "out"), check=False), 1, "none"))
 for flags in [["--zero", "1"], ["--zero", "3"], ["--sequence-parallel", "on"], ["--cp", "2"], ["--ep", "2"],
               ["--etp", "2"],
-              ["--recompute", "full"], ["--virtual-stages", "2"], ["--precision", "bf16"],
+              ["--recompute", "full"], ["--virtual-stages", "2"], ["--precision", "fp8"],
               ["--schedule", "interleaved"], ["--schedule", "zero-bubble"], ["--target", "cuda"],
               ["--mesh", "auto"]]:
     suite.run("not built yet: " + " ".join(flags), compile_refused, CONFIG, flags,
               [flags[0], flags[1], "not built yet"])
+for flags, words in [(["--reduce-dtype", "bf16"], ["use --reduce-dtype fp32, or --grad-dtype bf16 too"]),
+                     (["--reduce-dtype", "fp32", "--grad-dtype", "bf16"],
+                      ["use --reduce-dtype bf16, or --grad-dtype fp32 too"]),
+                     (["--reduce-dtype", "bf16", "--infer"], ["--reduce-dtype", "there are no gradients"])]:
+    suite.run("reductions in another type: " + " ".join(flags), compile_refused, CONFIG, flags, words)
 for name in ("cp", "ep", "etp"):
     suite.run(f"not built yet: {name} in --mesh", compile_refused, CONFIG, ["--mesh", f"dp=4,tp=2,{name}=2"],
               [f"--{name} 2 is not built yet; use --{name} 1"])

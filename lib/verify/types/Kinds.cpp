@@ -84,7 +84,7 @@ ValueKind ValueKinds::ofArgument(BlockArgument argument) {
     ValueKind kind = of(repeat->getOperand(index));
     if (index >= repeat.getCarried().size() || kind > ValueKind::Weight)
       return kind;
-    // What starts as a number and has something added by each layer is a sum over them.
+    // Takes what starts as a number, and to which each layer adds, for a sum over the layers.
     Value next = repeat.getBlock().getTerminator()->getOperand(index);
     auto sum = next.getDefiningOp<AddOp>();
     bool isSum = sum && llvm::is_contained(sum->getOperands(), argument);
