@@ -36,7 +36,7 @@ template <typename T> using HeldList = SmallVector<Held<T>>;
 
 template <typename T> class Interpreter {
 public:
-  explicit Interpreter(Foreign foreign) : foreign(foreign) {}
+  Interpreter(Foreign foreign, Rounding rounding) : foreign(foreign), rounding(rounding) {}
 
   // Runs a block on its arguments; returns the operands of its terminator.
   FailureOr<HeldList<T>> run(Block &block, HeldList<T> arguments);
@@ -47,7 +47,11 @@ private:
   FailureOr<HeldList<T>> runRepeat(RepeatOp op, ArrayRef<Held<T>> operands);
   FailureOr<HeldList<T>> runCall(func::CallOp op, ArrayRef<Held<T>> operands);
 
+  // Returns a tensor as a value of the type holds it.
+  Held<T> fitted(Type type, Held<T> tensor) const;
+
   Foreign foreign;
+  Rounding rounding;
 };
 
 // Holds the values of a block that some later op still reads.
@@ -77,11 +81,21 @@ template <typename T> HeldList<T> hold(std::vector<TensorOf<T>> tensors) {
   return held;
 }
 
+template <typename T> Held<T> Interpreter<T>::fitted(Type type, Held<T> tensor) const {
+  if constexpr (std::is_same_v<T, double>)
+    if (rounding == Rounding::ToTypes) {
+      Tensor copy = *tensor;
+      roundTo(type, copy);
+      return std::make_shared<const Tensor>(std::move(copy));
+    }
+  return tensor;
+}
+
 template <typename T>
 FailureOr<HeldList<T>> Interpreter<T>::run(Block &block, HeldList<T> arguments) {
   Live<T> live;
   for (auto [argument, tensor] : llvm::zip(block.getArguments(), arguments))
-    live.define(argument, tensor);
+    live.define(argument, fitted(argument.getType(), tensor));
   arguments.clear();
   for (Operation &op : block) {
     HeldList<T> operands;
@@ -93,7 +107,7 @@ FailureOr<HeldList<T>> Interpreter<T>::run(Block &block, HeldList<T> arguments) 
     if (failed(results))
       return failure();
     for (auto [result, tensor] : llvm::zip(op.getResults(), *results))
-      live.define(result, tensor);
+      live.define(result, fitted(result.getType(), tensor));
   }
   return HeldList<T>();
 }
@@ -165,11 +179,12 @@ FailureOr<HeldList<T>> Interpreter<T>::runCall(func::CallOp op, ArrayRef<Held<T>
 
 template <typename T>
 FailureOr<std::vector<TensorOf<T>>> evaluateBlock(Block &block, ArrayRef<TensorOf<T>> inputs,
-                                                  Foreign foreign) {
+                                                  Foreign foreign,
+                                                  Rounding rounding = Rounding::None) {
   HeldList<T> arguments;
   for (const TensorOf<T> &input : inputs)
     arguments.push_back(std::make_shared<const TensorOf<T>>(input));
-  FailureOr<HeldList<T>> results = Interpreter<T>(foreign).run(block, std::move(arguments));
+  FailureOr<HeldList<T>> results = Interpreter<T>(foreign, rounding).run(block, std::move(arguments));
   if (failed(results))
     return failure();
   std::vector<TensorOf<T>> outputs;
@@ -180,7 +195,8 @@ FailureOr<std::vector<TensorOf<T>>> evaluateBlock(Block &block, ArrayRef<TensorO
 
 template <typename T>
 FailureOr<std::vector<TensorOf<T>>> evaluateFunc(func::FuncOp func, ArrayRef<TensorOf<T>> inputs,
-                                                 Foreign foreign) {
+                                                 Foreign foreign,
+                                                 Rounding rounding = Rounding::None) {
   if (func.isExternal() || func.getNumArguments() != inputs.size())
     return func.emitOpError("has ") << func.getNumArguments() << " arguments"
                                     << (func.isExternal() ? " and no body" : "") << ", got "
@@ -190,7 +206,7 @@ FailureOr<std::vector<TensorOf<T>>> evaluateFunc(func::FuncOp func, ArrayRef<Ten
       return func.emitOpError("argument ")
              << i << " has shape " << shapeText(shapeOf(func.getArgument(i))) << ", got "
              << shapeText(input.shape);
-  return evaluateBlock(func.front(), inputs, foreign);
+  return evaluateBlock(func.front(), inputs, foreign, rounding);
 }
 
 } // namespace
@@ -198,9 +214,9 @@ FailureOr<std::vector<TensorOf<T>>> evaluateFunc(func::FuncOp func, ArrayRef<Ten
 std::vector<Tensor> evaluateOp(GraphOpInterface op, ArrayRef<const Tensor *> inputs) {
   return runOne<double>(op, inputs);
 }
-FailureOr<std::vector<Tensor>> evaluate(func::FuncOp func, ArrayRef<Tensor> inputs,
-                                        Foreign foreign) {
-  return evaluateFunc(func, inputs, foreign);
+FailureOr<std::vector<Tensor>> evaluate(func::FuncOp func, ArrayRef<Tensor> inputs, Foreign foreign,
+                                        Rounding rounding) {
+  return evaluateFunc(func, inputs, foreign, rounding);
 }
 FailureOr<std::vector<DualTensor>> evaluateDual(func::FuncOp func, ArrayRef<DualTensor> inputs) {
   return evaluateFunc(func, inputs, nullptr);

@@ -4,6 +4,7 @@
 #define LLMC_DIALECTS_GRAPH_EVALUATE_H
 
 #include "dialects/graph/Graph.h"
+#include "dialects/graph/Rounding.h"
 #include "dialects/graph/Tensor.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 
@@ -16,10 +17,13 @@ using Foreign = llvm::function_ref<mlir::FailureOr<std::vector<Tensor>>(
 
 // Evaluates `func` on `inputs` (one per argument, of its shape) and returns one tensor per result.
 // It follows repeats and calls, and passes other ops that are not of the graph dialect to
-// `foreign`, if given. Fails with a diagnostic on an op that nothing evaluates, a callee without a
+// `foreign`, if given. With Rounding::ToTypes inputs and results of ops are rounded to their element
+// types. Fails with a diagnostic on an op that nothing evaluates, a callee without a
 // body and an input of another shape. Only reads the IR: ranks may run on threads.
-mlir::FailureOr<std::vector<Tensor>>
-evaluate(mlir::func::FuncOp func, llvm::ArrayRef<Tensor> inputs, Foreign foreign = nullptr);
+mlir::FailureOr<std::vector<Tensor>> evaluate(mlir::func::FuncOp func,
+                                              llvm::ArrayRef<Tensor> inputs,
+                                              Foreign foreign = nullptr,
+                                              Rounding rounding = Rounding::None);
 // Evaluates with derivatives along the direction that the slopes of the inputs give.
 mlir::FailureOr<std::vector<DualTensor>> evaluateDual(mlir::func::FuncOp func,
                                                       llvm::ArrayRef<DualTensor> inputs);

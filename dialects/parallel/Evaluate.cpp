@@ -81,8 +81,12 @@ public:
     for (auto state : module.getOps<StateOp>())
       if (state.getRole() == graph::Role::accumulator)
         multiply(output.states[state.getSymName().str()], input.repeats);
+    if (input.beforeUpdate)
+      input.beforeUpdate(0, output.states);
     if (!infer && failed(call("update", input.scalars)))
       return failure();
+    if (input.afterUpdate)
+      input.afterUpdate(0, output.states);
     return std::move(output);
   }
 
@@ -109,7 +113,7 @@ private:
         return failure();
       arguments.push_back(std::move(*value));
     }
-    auto results = graph::evaluate(func, arguments);
+    auto results = graph::evaluate(func, arguments, nullptr, input.rounding);
     if (failed(results))
       return failure();
     for (auto [i, value] : llvm::enumerate(*results)) {
@@ -132,7 +136,7 @@ private:
 class StagedStep {
 public:
   StagedStep(ModuleOp module, MeshAttr mesh, const StepInput &input)
-      : module(module), mesh(mesh), input(input), machine(mesh), symbols(module),
+      : module(module), mesh(mesh), input(input), machine(mesh, input.rounding), symbols(module),
         stages(mesh.getSize(planfile::AxisRole::Stages)), infer(isInference(module)), states(mesh.getNumRanks()), residuals(mesh.getNumRanks()) {}
 
   FailureOr<StepOutput> run() {
@@ -151,9 +155,11 @@ public:
           if (auto found = own.find(key);
               found != own.end() && state.getRole() == graph::Role::accumulator)
             multiply(found->second, input.repeats);
+    visitRanks(input.beforeUpdate);
     SmallVector<int64_t> all = llvm::to_vector(llvm::seq<int64_t>(0, stages));
     if (!infer && failed(call("update", all, input.scalars, 0)))
       return failure();
+    visitRanks(input.afterUpdate);
     if (failed(infer ? gatherOutputs() : gatherStates()))
       return failure();
     output.collectives = machine.collectives;
@@ -168,6 +174,11 @@ private:
     std::vector<int64_t> valid; // its shape without padding
   };
 
+  void visitRanks(const std::function<void(int64_t, NamedTensors &)> &visit) {
+    for (auto [rank, own] : llvm::enumerate(states))
+      if (visit)
+        visit(rank, own);
+  }
   func::FuncOp function(StringRef procedure, int64_t stage) {
     return module.lookupSymbol<func::FuncOp>((procedure + "_" + Twine(stage)).str());
   }
@@ -431,8 +442,8 @@ private:
     }
   }
   void note(double a, double b) {
-    // Count a NaN on one side only as a difference too.
-    if (!(std::isnan(a) && std::isnan(b)))
+    // Count a NaN on one side only as a difference too; infinities may be equal.
+    if (a != b && !(std::isnan(a) && std::isnan(b)))
       output.maxReplicaDifference = std::max(output.maxReplicaDifference,
                                      std::isnan(a - b) ? INFINITY : std::abs(a - b));
   }

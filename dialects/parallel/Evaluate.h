@@ -3,7 +3,7 @@
 #ifndef LLMC_DIALECTS_PARALLEL_EVALUATE_H
 #define LLMC_DIALECTS_PARALLEL_EVALUATE_H
 
-#include "dialects/graph/Tensor.h"
+#include "dialects/graph/Rounding.h"
 #include "mlir/IR/BuiltinOps.h"
 #include <map>
 #include <string>
@@ -25,6 +25,11 @@ struct StepInput {
   // Holds the host scalars of the update, by `graph.input`.
   NamedTensors scalars;
   std::function<void()> ended; // called after each micro-batch, if set
+  // Tells whether numbers are rounded to the types of the values that hold them.
+  graph::Rounding rounding = graph::Rounding::None;
+  // Runs, if set, with each rank and what it holds, before and after the update: tests of a step whose
+  // gradients are not finite change a number of one rank.
+  std::function<void(int64_t rank, NamedTensors &states)> beforeUpdate, afterUpdate;
 };
 
 struct StepOutput {

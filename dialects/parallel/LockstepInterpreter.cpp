@@ -11,7 +11,8 @@ using graph::RepeatOp;
 
 //===-- Ranks -------------------------------------------------------------------===//
 
-LockstepInterpreter::LockstepInterpreter(MeshAttr mesh) : mesh(mesh), values(mesh.getNumRanks()) {}
+LockstepInterpreter::LockstepInterpreter(MeshAttr mesh, graph::Rounding rounding)
+    : mesh(mesh), rounding(rounding), values(mesh.getNumRanks()) {}
 
 int64_t LockstepInterpreter::coordinate(int64_t rank, StringRef axis) const {
   int index = mesh.getIndex(axis);
@@ -79,6 +80,8 @@ static bool crossesStages(Operation *op, MeshAttr mesh) {
 }
 
 void LockstepInterpreter::set(int64_t rank, Value value, Tensor tensor) {
+  if (rounding == graph::Rounding::ToTypes)
+    graph::roundTo(value.getType(), tensor);
   values[rank][value] = std::make_shared<Tensor>(std::move(tensor));
 }
 

@@ -3,6 +3,7 @@
 #ifndef LLMC_DIALECTS_PARALLEL_LOCKSTEPINTERPRETER_H
 #define LLMC_DIALECTS_PARALLEL_LOCKSTEPINTERPRETER_H
 
+#include "dialects/graph/Rounding.h"
 #include "dialects/parallel/Annotations.h"
 #include "dialects/parallel/Collectives.h"
 
@@ -12,7 +13,7 @@ namespace llmc::parallel {
 
 class LockstepInterpreter {
 public:
-  explicit LockstepInterpreter(MeshAttr mesh);
+  explicit LockstepInterpreter(MeshAttr mesh, graph::Rounding rounding = graph::Rounding::None);
 
   int64_t numRanks() const { return mesh.getNumRanks(); }
   // Returns the coordinate of a rank along an axis; 0 if the mesh has no such axis.
@@ -62,6 +63,7 @@ private:
   void findLastUses(mlir::Block *block);
 
   MeshAttr mesh;
+  graph::Rounding rounding;
   std::vector<Values> values; // per rank
   llvm::DenseSet<mlir::Block *> walked;                                         // by findLastUses
   llvm::DenseMap<mlir::Operation *, llvm::SmallVector<mlir::Value, 2>> lastUses; // of values

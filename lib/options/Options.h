@@ -60,6 +60,9 @@ struct CompileOptions : planfile::MeshSizes {
   // training computes in fp32.
   std::optional<Precision> precision;
   Precision gradDtype = Precision::Fp32; // of the accumulators of gradients
+  // Names the type in which gradients are reduced over data-parallel ranks; without one that of the
+  // accumulators, which is the only one that is built.
+  std::optional<Precision> reduceDtype;
   // Gives the factor of the loss in fp16: 0 is found while training. What a step does whose
   // gradients are not finite; without a value fp16 skips and others stop.
   double lossScale = 0;

@@ -270,6 +270,8 @@ std::vector<std::string> conflictingFlags(const std::vector<std::string> &given,
   compare("--zero", std::to_string(asked.zeroStage()), std::to_string(written.zeroStage()));
   compare("--gather-ahead", std::to_string(asked.gatherAhead),
           std::to_string(written.gatherAhead));
+  auto reduceOf = [](const CompileOptions &o) { return nameOf(o.reduceDtype.value_or(o.gradDtype)); };
+  compare("--reduce-dtype", reduceOf(asked), reduceOf(written));
   compare("--tie", nameOf(asked.tie), nameOf(written.tie));
   compare("--raise", onOff(asked.raise, "on", "off"), onOff(written.raise, "on", "off"));
   compare("--weights", asked.weights, written.weights);

@@ -117,6 +117,17 @@ static LogicalResult setAttributes(ModuleOp module, const CompileOptions &option
   if (options.lossScale != 0 && options.precision != Precision::Fp16)
     errors.push_back("--loss-scale is for --precision fp16: gradients in fp32 and bf16 do not "
                      "vanish; leave it out");
+  if (options.reduceDtype && *options.reduceDtype != options.gradDtype)
+    errors.push_back(std::string("--reduce-dtype ") + nameOf(*options.reduceDtype) +
+                     ": gradients are reduced in the type of their accumulators so far; use "
+                     "--reduce-dtype " + nameOf(options.gradDtype) + ", or --grad-dtype " +
+                     nameOf(*options.reduceDtype) + " too");
+  Precision precision = options.precision.value_or(Precision::Fp32);
+  if (!infer && options.gradDtype != Precision::Fp32 && options.gradDtype != precision)
+    errors.push_back(std::string("--grad-dtype ") + nameOf(options.gradDtype) +
+                     " does not fit --precision " + nameOf(precision) +
+                     ": gradients are sums in fp32, or in the type of the weights; use --grad-dtype "
+                     "fp32 or --precision " + nameOf(options.gradDtype));
   for (const std::string &error : errors)
     module.emitError(error);
   if (!errors.empty())

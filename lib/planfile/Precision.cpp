@@ -12,7 +12,7 @@ static DType typeOf(const ProgramT &program, StateRole role) {
   return DType::F32;
 }
 
-static std::string spelled(DType type) {
+std::string planfile::typeName(DType type) {
   return type == DType::F32   ? "fp32"
          : type == DType::F16 ? "fp16"
                               : std::string(toString(type));
@@ -21,8 +21,8 @@ static std::string spelled(DType type) {
 std::string planfile::precisionNote(const ProgramT &program) {
   DType weights = typeOf(program, StateRole::Parameter);
   if (weights != DType::BF16 && weights != DType::F16)
-    return spelled(weights);
-  std::string low = spelled(weights) + ": weights, activations, messages";
+    return typeName(weights);
+  std::string low = typeName(weights) + ": weights, activations, messages";
   if (program.mode == Mode::Infer)
     return low + "; fp32: norms, softmax, results";
   DType gradients = typeOf(program, StateRole::Accumulator);
@@ -32,6 +32,6 @@ std::string planfile::precisionNote(const ProgramT &program) {
   else if (gradients == weights)
     low += ", gradients";
   else
-    low += "; " + spelled(gradients) + ": gradients";
+    low += "; " + typeName(gradients) + ": gradients";
   return low + full + "norms, softmax, loss";
 }

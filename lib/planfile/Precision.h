@@ -13,6 +13,9 @@ namespace llmc::planfile {
 // program have it.
 std::string precisionNote(const ProgramT &program);
 
+// Returns the name that --precision has for a type, "fp32", "bf16" or "fp16"; else the plan's.
+std::string typeName(DType type);
+
 } // namespace llmc::planfile
 
 #endif // LLMC_LIB_PLANFILE_PRECISION_H

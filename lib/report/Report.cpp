@@ -4,6 +4,7 @@
 #include "lib/planfile/Trace.h"
 #include "lib/planfile/Elements.h"
 #include "lib/planfile/Program.h"
+#include "lib/report/ElementTypes.h"
 #include "lib/report/Memory.h"
 #include "lib/report/Timeline.h"
 #include "lib/support/Checkpoint.h"
@@ -172,6 +173,13 @@ json describeSends(const ProgramT &program, const std::vector<Traffic> &traffic)
   return list;
 }
 
+json describeTypes(const ProgramT &program) {
+  json types = json::object();
+  for (const auto &[role, type] : elementTypesOf(program))
+    types[role] = type;
+  return types;
+}
+
 json describeMemory(const ProgramT &program) {
   json list = json::array();
   for (uint32_t s = 0; s < program.stages.size(); ++s) {
@@ -305,6 +313,7 @@ json inspectJson(const ProgramT &program, uint64_t fileBytes) {
           {"micro_batches", microBatches(program)},
           {"schedule", program.mode == Mode::Infer ? "none" : program.schedule},
           {"stages", describeStages(program)},
+          {"dtypes", describeTypes(program)},
           {"memory", describeMemory(program)},
           {"collectives", describeCollectives(program, traffic)},
           {"sends", describeSends(program, traffic)},

@@ -1,4 +1,5 @@
 #include "lib/planfile/AxisNames.h"
+#include "lib/report/ElementTypes.h"
 #include "lib/report/Memory.h"
 #include "lib/report/Report.h"
 #include "lib/report/Text.h"
@@ -171,6 +172,24 @@ std::string drawSchedule(const ProgramT &program, unsigned columns) {
   return out.str();
 }
 
+// Lists the types, each with its roles: "bf16: weights, activations; fp32: masters".
+static std::string typesText(const ProgramT &program) {
+  std::vector<std::pair<std::string, std::string>> byType;
+  for (auto [role, type] : elementTypesOf(program)) {
+    std::replace(role.begin(), role.end(), '_', ' ');
+    auto found = std::find_if(byType.begin(), byType.end(),
+                              [&](const auto &entry) { return entry.first == type; });
+    if (found == byType.end())
+      byType.push_back({type, role});
+    else
+      found->second += ", " + role;
+  }
+  std::string text;
+  for (const auto &[type, roles] : byType)
+    text += (text.empty() ? "" : "; ") + type + ": " + roles;
+  return text;
+}
+
 std::string inspectText(const ProgramT &program, uint64_t fileBytes) {
   json j = inspectJson(program, fileBytes);
   std::ostringstream out;
@@ -187,6 +206,7 @@ std::string inspectText(const ProgramT &program, uint64_t fileBytes) {
   else
     out << countOf(j["micro_batches"], "micro-batch") << " of " << countOf(j["micro_batch"], "row")
         << ", schedule " << j["schedule"].get<std::string>();
+  out << "\ntypes     " << typesText(program);
   out << "\nbytes     " << number(j["state_bytes"])
       << " of state over the stages, " << number(j["file_bytes"]) << " in the file\n";
   if (j["mode"] == "infer")

@@ -97,9 +97,11 @@ void locateFault(const Subject &subject, const Reference &reference, Report &rep
     report.place = describeFaultLocation(subject.at(phase), outcome, reference);
     return;
   }
-  // Blame the emitted program, which is all that is left, unless only --oracle checks failed.
+  // Blame the emitted program, which is all that is left, unless only checks failed that say
+  // themselves what is wrong.
   if (llvm::any_of(report.checks, [](const Check &check) {
-        return !check.passed && check.name.rfind("oracle:", 0) != 0;
+        return !check.passed && check.name.rfind("oracle:", 0) != 0 &&
+               check.name.rfind("types:", 0) != 0 && check.name != "updates:skip";
       }))
     report.border = std::string(toString(Phase::Emit));
 }

@@ -23,7 +23,7 @@ bool checkPhaseBoundary(Phase phase, const Subject &subject, const Reference &re
 // Locates a failed check: checks the phase boundaries in order, sets report.border to the first
 // that fails and report.place to describeFaultLocation() of it, and adds those of their checks that
 // `report` lacks. Sets report.border to "emit" if every boundary passes but a check other than
-// oracle: has failed.
+// oracle:, types: and updates:skip has failed.
 void locateFault(const Subject &subject, const Reference &reference, Report &report);
 
 } // namespace llmc::verify

@@ -18,6 +18,7 @@
 #include "lib/verify/subject/RunPlan.h"
 #include "lib/verify/source/StateChecks.h"
 #include "lib/verify/scaled/ScaledDownModel.h"
+#include "lib/verify/types/TypeChecks.h"
 #include "lib/verify/kernels/Shapes.h"
 #include "mlir/Parser/Parser.h"
 #include "llvm/Support/raw_ostream.h"
@@ -71,14 +72,14 @@ void Verifier::updates(Optimizer which, const Outcome &nRanks, const UpdateError
   if (kernels.losses.empty())
     return;
   const Outcome &meant = exactOfPlan(reference);
-  double limit = limitsOf(reference.one.options).afterSteps;
+  const Limits limits = limitsOf(reference.one.options);
   if (adam) {
     report.add(name + "kernels", "losses of 5 steps", lossError(kernels.losses, meant.losses),
-               limit);
+               limits.losses);
     return;
   }
   TensorError error = vectorError(kernels.weights, meant.weights);
-  report.add(name + "kernels", error.name, error.value, limit);
+  report.add(name + "kernels", error.name, error.value, limits.weights);
 }
 
 void Verifier::interleave(const Subject &subject, const Reference &reference) {
@@ -129,9 +130,13 @@ LogicalResult Verifier::optimizer(Optimizer which, bool main) {
                 compareUpdates(parted, which == Optimizer::AdamW, equations));
   if (failed(nRanks))
     return failure();
-  doing.emplace(options.progress, "all ranks with kernels");
-  if (main)
+  if (main) {
     checkExact(*nRanks, *reference, "partition", report);
+    doing.emplace(options.progress, "types, and all ranks with rounded numbers");
+    checkTypes(parted, compile, reference->trial, report);
+    checkSkip(parted, reference->trial, report);
+  }
+  doing.emplace(options.progress, "all ranks with kernels");
   if (main && failed(oracle(*reference, *nRanks)))
     return failure();
   Outcome kernels;
@@ -175,6 +180,7 @@ LogicalResult Verifier::inference() {
   if (failed(ranks))
     return failure();
   checkExact(*ranks, *reference, "partition", report);
+  checkTypes(subject->at(Phase::Partition), options.compile, reference->trial, report);
   if (failed(oracle(*reference, *ranks)))
     return failure();
   Outcome kernels;

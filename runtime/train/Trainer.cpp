@@ -6,6 +6,7 @@
 #include "runtime/data/Data.h"
 #include "runtime/train/Evaluation.h"
 #include "runtime/train/LossScale.h"
+#include "runtime/train/NonFinite.h"
 #include "runtime/session/Files.h"
 #include "runtime/train/LearningRate.h"
 #include "runtime/session/Results.h"
@@ -264,12 +265,14 @@ Status Run::approve(uint64_t index, StepResult &result) const {
                         norm = readOutput(*executor, "grad_norm");
   result.loss = loss.value_or(NAN);
   result.gradNorm = norm.value_or(NAN);
-  for (auto [what, value] : {std::pair("loss", loss), std::pair("gradient's norm", norm)})
-    if (!skips && value && !std::isfinite(*value))
-      return error("the ", what, " is ", *value,
+  for (auto [what, output] : {std::pair("loss", "loss"), std::pair("gradient's norm", "grad_norm")})
+    if (std::optional<double> value = nonFiniteOutput(*executor, output); !skips && value) {
+      std::string which = describeNonFinite(*executor);
+      return error("the ", what, " is ", *value, which.empty() ? "" : ": ", which,
                    index == 0 ? "; no step has changed the weights: look at those that were read, "
                                 "and at this step's rows"
                               : "; lower --lr, raise --warmup, or look at this step's rows");
+    }
   return ok();
 }
 

@@ -9,12 +9,14 @@ import os
 
 import numpy as np
 
+import onnx_lite
 from harness import (DATA, LLMC, Suite, below, call, compile_model, inputs, inspect, read_oracle,
                      require, train)
 
 with open(os.path.join(DATA, "precision.json")) as f:
     PYTORCH = json.load(f)
 ALLOWED, LEAST_LOSS, OF_ONE_RANK = 1.25, 5e-4, 2
+OUTPUTS = 3e-2  # of an inference
 MESHES = ["2x2x2", "4", "1x1x4"]
 BATCHES, ROWS, LENGTH = 8, 8, 16
 IGNORED = -100
@@ -74,7 +76,7 @@ def many(folder, model, precision, mesh):
 
 
 def verified(folder, model, precision, mesh, *flags):
-    done = call([LLMC, "verify", os.path.join(DATA, model, "config.json"), "--mesh", mesh,
+    done = call([LLMC, "verify", os.path.join(DATA, model), "--mesh", mesh, "--seq", LENGTH // 2,
                  "--precision", precision, "--json", *flags], check=False)
     report = json.loads(done.stdout)
     failed = [c["name"] for c in report["checks"] if not c["passed"]]
@@ -99,6 +101,105 @@ def states(folder):
     return " ".join(notes)
 
 
+LOW_ROLES = ["weights", "activations", "messages", "tensor_sums"]
+FULL_ROLES = ["masters", "moments", "gradients", "gradient_sums", "statistics", "loss"]
+
+
+def dtypes(folder):
+    """What `inspect` finds in the plan, not what was asked for; the text tells it too."""
+    program = os.path.join(folder, "program")
+    config = os.path.join(DATA, "gpt2", "config.json")
+    for low, gradients, *flags in [("bf16", "fp32"), ("fp16", "fp32"),
+                                   ("bf16", "bf16", "--grad-dtype", "bf16", "--reduce-dtype", "bf16")]:
+        compile_model(config, program, "--mesh", "2x2x2", "--seq", LENGTH, "--precision", low, *flags)
+        expected = {**{role: low for role in LOW_ROLES}, **{role: "fp32" for role in FULL_ROLES},
+                    "gradients": gradients, "gradient_sums": gradients}
+        got = inspect(program)["dtypes"]
+        require(got == expected, f"{low} {flags}: {got}")
+    compile_model(config, program, "--seq", LENGTH)
+    require(set(inspect(program)["dtypes"].values()) == {"fp32"}, "a plan in fp32 has other types")
+    text = call([LLMC, "inspect", program]).stdout
+    require("\ntypes     fp32: weights, moments" in text, "no types in the text")
+
+
+def bound(model, arrays):
+    """--dim for each symbol of a file's inputs, from the shapes of their arrays."""
+    sizes = {symbol: size for name, dims in onnx_lite.input_dims(model).items()
+             for symbol, size in zip(dims, arrays[name].shape)
+             if isinstance(symbol, str) and symbol.isidentifier()}
+    return [flag for symbol, size in sizes.items() for flag in ("--dim", f"{symbol}={size}")]
+
+
+def compile_inference(folder, path, arrays, *flags):
+    program = os.path.join(folder, "program")
+    call([LLMC, "compile", path, "--infer", "-o", program, *bound(path, arrays), *flags])
+    return program
+
+
+def infers(folder, model, suffix, mesh):
+    """The outputs of a file in bf16 are near those that its exporter stored, and its weights take
+    two bytes each."""
+    data = os.path.join(DATA, "models", model)
+    arrays, expected = (dict(np.load(os.path.join(data, f"{kind}{suffix}.npz")))
+                        for kind in ("inputs", "expected"))
+    program = compile_inference(folder, os.path.join(data, "model.onnx"), arrays, "--mesh", mesh,
+                                "--precision", "bf16")
+    plan = inspect(program)
+    require(plan["dtypes"]["weights"] == plan["dtypes"]["activations"] == "bf16", f"{plan['dtypes']}")
+    count, weights = plan["model"]["parameters"], plan["memory"][0]["weights"]
+    require(mesh != "1" or 2 * count <= weights <= 2.05 * count, f"{weights} bytes of {count} weights")
+    given = []
+    for name, value in arrays.items():
+        np.save(os.path.join(folder, name + ".npy"), value)
+        given += ["--input", f"{name}={os.path.join(folder, name)}.npy"]
+    call([program, *given, "--output", os.path.join(folder, "results")])
+    worst = 0.0
+    for name, value in expected.items():
+        got = np.load(os.path.join(folder, "results", name + ".npy"))
+        require(got.dtype == value.dtype, f"{name} is {got.dtype}")
+        worst = max(worst, float(np.linalg.norm((got - value).ravel()) / np.linalg.norm(value.ravel())))
+    return below(worst, OUTPUTS, "outputs")
+
+
+def infers_config(folder, mesh):
+    """A config's logits in bf16 beside those in fp32."""
+    ids = os.path.join(folder, "ids.npy")
+    np.save(ids, np.random.default_rng(3).integers(0, 257, (2, LENGTH)))
+    logits = []
+    for precision in ("fp32", "bf16"):
+        program = os.path.join(folder, precision)
+        call([LLMC, "compile", os.path.join(DATA, "gpt2", "config.json"), "--infer", "--dim", "batch=2",
+              "--seq", LENGTH, "--mesh", mesh, "--precision", precision, "-o", program])
+        call([program, "--input", "input_ids=" + ids, "--output", os.path.join(folder, precision + ".results")])
+        logits.append(np.load(os.path.join(folder, precision + ".results", "logits.npy")))
+    error = np.linalg.norm(logits[1] - logits[0]) / np.linalg.norm(logits[0])
+    require(error > 0, "bf16 computes what fp32 does")
+    return below(float(error), OUTPUTS, "logits")
+
+
+def casts_weights(folder):
+    """Weights of a file in bf16 are held in the type that was asked for."""
+    data = os.path.join(DATA, "models", "llama", "dynamo-18-bf16")
+    path, arrays = os.path.join(data, "model.onnx"), dict(np.load(os.path.join(data, "inputs.npz")))
+    for flags, expected in [(("--precision", "fp32"), "fp32"), (("--precision", "fp16"), "fp16"),
+                            (("--precision", "bf16"), "bf16")]:
+        got = inspect(compile_inference(folder, path, arrays, *flags))["dtypes"]["weights"]
+        require(got == expected, f"{flags}: weights are {got}, expected {expected}")
+
+
+def sampled():
+    """Each model of the suite once in a low precision, meshes and kinds of training in turn."""
+    models = [f"{name}/config.json" for name in sorted(os.listdir(DATA))
+              if os.path.exists(os.path.join(DATA, name, "config.json"))]
+    models += ["models/gemma3/dynamo-23/model.onnx", "models/llama/dynamo-18-bf16/model.onnx",
+               "models/gpt2/ts-17-mask/model.onnx", "models/olmo2/dynamo-18/model.onnx",
+               "exports/gates/plain.onnx", "exports/biased/dynamo.onnx"]
+    ways = [("2x2x2",), ("4",), ("1x1x4",), ("1x2x1", "--schedule", "gpipe"), ("3x1x1",),
+            ("2x1x2", "--optimizer", "sgd"), ("1x2x2", "--micro-batch", 2), ("1",)]
+    for i, model in enumerate(models):
+        yield model, ("bf16", "bf16", "fp16")[i % 3], ways[i % len(ways)]
+
+
 suite = Suite("precision")
 for precision in ["bf16", "fp16"]:
     for model in PYTORCH:
@@ -109,11 +210,22 @@ for precision in ["bf16", "fp16"]:
                 continue
             suite.run(f"{model} in {precision} on {mesh}", many, model, precision, mesh)
 suite.run("bytes of states", states)
+suite.run("types of roles", dtypes)
 for model, precision, mesh, *flags in [
         ("gemma2", "bf16", "2x2x2"), ("bert", "bf16", "1x2x2"), ("qwen3", "fp16", "2x1x2"),
         ("gpt2", "bf16", "2x2x2", "--grad-dtype", "bf16"),
         ("mistral", "bf16", "1x2x1", "--schedule", "gpipe"),
         ("gpt2", "bf16", "2", "--optimizer", "sgd", "--on-nonfinite", "skip")]:
-    suite.run(f"verify {model} in {precision} on {mesh} {' '.join(flags)}", verified, model, precision,
+    suite.run(f"verify {model} in {precision} on {mesh} {' '.join(flags)}", verified,
+              model + "/config.json", precision, mesh, *flags)
+for model, precision, (mesh, *flags) in sampled():
+    suite.run(f"{model} in {precision} on {mesh} {' '.join(map(str, flags))}", verified, model, precision,
               mesh, *flags)
+for model, suffix in [("gpt2/dynamo-18", ""), ("llama/optimum-18-past", "_decode"), ("gemma2/dynamo-23", ""),
+                      ("bert/dynamo-18-mask-types", "")]:
+    for mesh in ["1", "2x2x2"]:
+        suite.run(f"inference of {model}{suffix} in bf16 on {mesh}", infers, model, suffix, mesh)
+for mesh in ["1", "2x2x2"]:
+    suite.run(f"inference of gpt2's config in bf16 on {mesh}", infers_config, mesh)
+suite.run("weights of an inference in another type than the file's", casts_weights)
 suite.finish()

@@ -287,6 +287,11 @@ for flags in [["--zero", "auto"], ["--precision", "fp8"], ["--sequence-parallel"
               ["--mesh", "auto"]]:
     suite.run("not built yet: " + " ".join(flags), compile_refused, CONFIG, flags,
               [flags[0], flags[1], "not built yet"])
+for flags, words in [(["--reduce-dtype", "bf16"], ["use --reduce-dtype fp32, or --grad-dtype bf16 too"]),
+                     (["--reduce-dtype", "fp32", "--grad-dtype", "bf16"],
+                      ["use --reduce-dtype bf16, or --grad-dtype fp32 too"]),
+                     (["--reduce-dtype", "bf16", "--infer"], ["--reduce-dtype", "there are no gradients"])]:
+    suite.run("reductions in another type: " + " ".join(flags), compile_refused, CONFIG, flags, words)
 for name in ("cp", "ep", "etp"):
     suite.run(f"not built yet: {name} in --mesh", compile_refused, CONFIG, ["--mesh", f"dp=4,tp=2,{name}=2"],
               [f"--{name} 2 is not built yet; use --{name} 1"])

@@ -26,6 +26,9 @@ AfterStep compareUpdates(ModuleOp module, bool adamw, UpdateErrors &errors) {
     auto stateOf = [&](const NamedTensors &states) {
       OptimizerState state;
       state.weights = sourcesFromStates(module, states, graph::Role::parameter);
+      // The update is that of the masters, which weights in a low type are rounded from.
+      for (auto &[name, master] : sourcesFromStates(module, states, graph::Role::master))
+        state.weights[name] = master;
       state.moments1 = sourcesFromStates(module, states, graph::Role::moment1);
       state.moments2 = sourcesFromStates(module, states, graph::Role::moment2);
       return state;

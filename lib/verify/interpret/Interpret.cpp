@@ -23,8 +23,9 @@ static NamedTensors microBatch(const NamedTensors &inputs, int64_t rows, int64_t
 }
 
 // Interprets the first run of an inference.
-static FailureOr<Outcome> infer(ModuleOp module, const Trial &trial) {
+static FailureOr<Outcome> infer(ModuleOp module, const Trial &trial, graph::Rounding rounding) {
   parallel::StepInput input;
+  input.rounding = rounding;
   input.states = statesFromSources(module, trial.weights);
   input.microBatches = {trial.steps.front().inputs};
   FailureOr<parallel::StepOutput> output = parallel::evaluateStep(module, input);
@@ -37,9 +38,10 @@ static FailureOr<Outcome> infer(ModuleOp module, const Trial &trial) {
 }
 
 FailureOr<Outcome> interpret(ModuleOp module, const Trial &trial,
-                             const std::function<void()> &ended, const AfterStep &afterStep) {
+                             const std::function<void()> &ended, const AfterStep &afterStep,
+                             graph::Rounding rounding) {
   if (parallel::isInference(module))
-    return infer(module, trial);
+    return infer(module, trial, rounding);
   auto rows = module->getAttrOfType<IntegerAttr>(graph::kBatch);
   if (!rows || rows.getInt() < 1)
     return module.emitError("has no graph.batch, the rows of one micro-batch");
@@ -48,6 +50,7 @@ FailureOr<Outcome> interpret(ModuleOp module, const Trial &trial,
   for (const StepData &data : trial.steps) {
     parallel::StepInput input;
     input.ended = ended;
+    input.rounding = rounding;
     input.repeats = data.repeats;
     input.states = std::move(states);
     int64_t all = data.inputs.empty() ? 0 : data.inputs.begin()->second.shape[0];

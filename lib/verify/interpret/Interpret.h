@@ -18,10 +18,12 @@ using AfterStep = std::function<void(const StepData &, const NamedTensors &befor
 // Interprets the steps of `trial`: @micro and @update on one rank, or the functions of the stages
 // on every rank of the module's mesh. Of an inference it runs the first step only: @forward, or
 // forward_K of the stages. Calls `ended` after each micro-batch and `afterStep` after each step,
-// unless empty; an inference calls neither. Fails with a diagnostic.
+// unless empty; an inference calls neither. Numbers are doubles, or with Rounding::ToTypes those of
+// the values' element types. Fails with a diagnostic.
 mlir::FailureOr<Outcome> interpret(mlir::ModuleOp module, const Trial &trial,
                                    const std::function<void()> &ended = {},
-                                   const AfterStep &afterStep = {});
+                                   const AfterStep &afterStep = {},
+                                   graph::Rounding rounding = graph::Rounding::None);
 
 } // namespace llmc::verify
 

@@ -127,6 +127,7 @@ void UpdateErrors::compare(const UpdateInput &input, const OptimizerState &after
             gradientError(changes(before.weights, after.weights),
                           changes(before.weights, expected.weights)),
             steps);
+  keepWorst(values, gradientError(after.weights, expected.weights), steps);
   if (input.adamw) {
     keepWorst(moments, gradientError(after.moments1, expected.moments1), steps);
     keepWorst(moments, gradientError(after.moments2, expected.moments2), steps);

@@ -42,6 +42,7 @@ OptimizerState updatedState(const UpdateInput &input);
 struct UpdateErrors {
   // Holds the worst gradientError() of the tensors' changes and of the moments after the step.
   TensorError weights, moments;
+  TensorError values; // that of the tensors themselves after the step
   double norm = 0;    // relative error of the reported grad_norm
   uint64_t steps = 0; // steps that were compared
   // Returns the largest of the three errors, by name.

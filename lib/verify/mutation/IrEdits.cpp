@@ -156,11 +156,13 @@ std::vector<IrEdit> editsOf(Operation *op, Phase phase) {
   if (phase == Phase::Shard)
     addReplication(op, edits);
   addRewiring(op, edits);
+  addTypeEdits(op, edits);
   return edits;
 }
 
 bool staysValid(Operation *op, const IrEdit &edit, Phase phase) {
-  if (edit.family == "operands" || edit.family == "dropped")
+  if (edit.family == "operands" || edit.family == "dropped" ||
+      edit.family == "types")
     return true;
   DictionaryAttr before = op->getAttrDictionary();
   edit.make(op);

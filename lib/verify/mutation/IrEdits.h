@@ -25,6 +25,10 @@ struct IrEdit {
 // Returns all edits of an op, in a fixed order.
 std::vector<IrEdit> editsOf(mlir::Operation *op, Phase phase);
 
+// Adds the edits of element types, if the module has parameters in a low one: a result that loses
+// bits, a product or a collective in f32, a state of another type.
+void addTypeEdits(mlir::Operation *op, std::vector<IrEdit> &edits);
+
 // Returns whether the op verifies by itself after the edit; restores `op`.
 bool staysValid(mlir::Operation *op, const IrEdit &edit, Phase phase);
 

@@ -10,6 +10,7 @@
 #include "lib/verify/interpret/Interpret.h"
 #include "lib/verify/mutation/IrEquivalence.h"
 #include "lib/verify/subject/RunPlan.h"
+#include "lib/verify/types/TypeChecks.h"
 #include "mlir/IR/Verifier.h"
 
 #include <algorithm>
@@ -129,6 +130,10 @@ std::string IrMutationRunner::quickKiller(Phase phase, const IrFault &fault) con
       return "refused";
     const Reference &expected = inReference ? own : reference;
     checkExact(*ranks, expected, "partition", report);
+    if (trial == &first) {
+      checkTypes(parted, options.compile, first, report);
+      checkSkip(parted, first, report);
+    }
     report.add(updates + "equations", "", equations.largest().value, 1e-10);
     if (trial != &first)
       report.add(updates + "fp64", "", vectorError(ranks->weights, expected.exact.weights).value,

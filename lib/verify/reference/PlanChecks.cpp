@@ -72,7 +72,7 @@ bool checkKernels(const Subject &subject, const Reference &reference, Outcome &o
                       0) &&
            good;
   }
-  TensorError gradients = gradientError(outcome.gradients, exact.gradients);
+  TensorError gradients = gradientError(outcome.gradients, exact.gradients, limits.share);
   bool good = report.add("kernels:loss", "first step",
                          relativeError(outcome.losses[0], exact.losses[0]), limit(reference.loss));
   good &= report.add("kernels:gradients", gradients.name, gradients.value,

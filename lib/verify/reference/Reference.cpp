@@ -1,5 +1,7 @@
 #include "lib/verify/reference/Reference.h"
 
+#include "lib/verify/reference/Limits.h"
+
 #include "lib/verify/interpret/CompareUpdates.h"
 #include "lib/verify/interpret/Interpret.h"
 #include "lib/verify/interpret/Sources.h"
@@ -75,7 +77,7 @@ FailureOr<Reference> makeReference(MLIRContext &context, const CompileOptions &o
     return reference;
   }
   const Outcome &meant = exactOfPlan(reference);
-  reference.gradients = gradientError(plan->gradients, meant.gradients);
+  reference.gradients = gradientError(plan->gradients, meant.gradients, limitsOf(options).share);
   reference.loss = relativeError(plan->losses[0], meant.losses[0]);
   reference.outputs = outputError(plan->outputs, meant.outputs);
   return reference;

@@ -65,9 +65,9 @@ double relativeError(double got, double expected) {
   return quotient(std::abs(got - expected), std::abs(expected));
 }
 
-TensorError gradientError(const NamedTensors &got, const NamedTensors &expected) {
+TensorError gradientError(const NamedTensors &got, const NamedTensors &expected, double share) {
   TensorError worst;
-  double floor = 1e-3 * normOf(expected);
+  double floor = share * normOf(expected);
   for (const auto &[name, tensor] : expected) {
     double size = std::max(std::sqrt(squares(tensor)), floor);
     double error = quotient(std::sqrt(squaredDistance(got, name, tensor)), size);

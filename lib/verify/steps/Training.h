@@ -58,9 +58,10 @@ struct TensorError {
   std::string name; // the worst tensor
   double value = 0;
 };
-// Returns the largest error |g - g*| / max(|g*|, 1e-3 |all gradients*|) of a gradient g against
+// Returns the largest error |g - g*| / max(|g*|, share |all gradients*|) of a gradient g against
 // g*, in L2 norms. A tensor that is missing or has another shape has an infinite error.
-TensorError gradientError(const NamedTensors &got, const NamedTensors &expected);
+TensorError gradientError(const NamedTensors &got, const NamedTensors &expected,
+                          double share = 1e-3);
 
 // Returns |g - g*| / |g*| of all tensors as one vector, and the tensor with the largest share.
 TensorError vectorError(const NamedTensors &got, const NamedTensors &expected);

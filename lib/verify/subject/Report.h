@@ -14,8 +14,8 @@ namespace llmc::verify {
 
 // Records one check: it passed if value <= limit.
 struct Check {
-  // Begins with static:, states:, fp64:, ranges:, kernels:, updates:, oracle:, interleave: or
-  // draws:.
+  // Begins with static:, states:, types:, fp64:, ranges:, kernels:, updates:, oracle:, interleave:
+  // or draws:.
   std::string name;
   std::string subject; // the worst tensor, or the object that was checked
   double value = 0, limit = 0;

@@ -52,7 +52,8 @@ private:
   StateOp lossState, tokensState;
   func::FuncOp update;
   Value lossSum, tokensSum;
-  Value isFinite; // of the gradients; null: the update always takes place
+  // Tells whether the update takes place, and the output that says so; null: it always does.
+  Value isFinite, skipped;
   std::map<std::string, Value> scalars;
 };
 
@@ -274,7 +275,10 @@ void AddOptimizer::buildStep(OpBuilder &builder) {
   // The norm has seen every gradient of every rank: one number tells whether all are finite.
   if (skip) {
     Value largest = clip.constant(std::numeric_limits<float>::max(), elementOf(norm));
-    isFinite = clip.compare(norm, largest, Predicate::le);
+    Build b(builder, named("skipped"));
+    skipped = b.select(b.compare(norm, largest, Predicate::le), zero, one);
+    // Reads what ranks have agreed on: one of them may hold a number that no other has summed.
+    isFinite = b.compare(skipped, zero, Predicate::eq);
   }
   for (Parameter &p : parameters) {
     updateParameter(builder, p, factor);
@@ -309,12 +313,8 @@ void AddOptimizer::returnResults(OpBuilder &builder, Value loss, Value norm) {
   give(loss, graph::kOutput, builder.getStringAttr("loss"));
   give(norm, graph::kOutput, builder.getStringAttr("grad_norm"));
   give(tokensSum, graph::kOutput, builder.getStringAttr("tokens"));
-  if (isFinite) {
-    Build b(builder, named("skipped"));
-    give(b.select(isFinite, b.constant(0, builder.getF32Type()),
-                  b.constant(1, builder.getF32Type())),
-         graph::kOutput, builder.getStringAttr("skipped"));
-  }
+  if (skipped)
+    give(skipped, graph::kOutput, builder.getStringAttr("skipped"));
   func::ReturnOp::create(builder, update.getLoc(), results);
   update.setFunctionType(builder.getFunctionType(update.getArgumentTypes(),
                                                  TypeRange(ValueRange(results))));

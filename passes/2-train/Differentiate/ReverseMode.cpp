@@ -34,7 +34,7 @@ static Value inElement(OpBuilder &builder, Value value, Type element, const Valu
     return inElement(builder, op->getOperand(0), element, pinned);
   bool isSource = isFree && isa<MatmulOp, ScatterAddOp, LayerNormGradScaleOp, RmsNormGradScaleOp,
                                 ReduceOp>(op);
-  if (isFree && isa<AddOp, ReshapeOp, TransposeOp>(op)) {
+  if (isFree && isa<AddOp, ReshapeOp, TransposeOp, PadOp, SliceOp>(op)) {
     for (OpOperand &operand : op->getOpOperands()) {
       OpBuilder::InsertionGuard guard(builder);
       builder.setInsertionPoint(op);
@@ -155,11 +155,19 @@ LogicalResult ReverseMode::differentiateRepeat(OpBuilder &builder, RepeatOp op,
   return RepeatGradient(*this, op, gradients).build(builder);
 }
 
+// Returns whether a value is a low one in f32, which holds the same numbers in twice the bytes.
+static bool isWidened(Operation *op) {
+  auto bits = [](Value v) { return elementOf(v).getIntOrFloatBitWidth(); };
+  auto cast = dyn_cast<CastOp>(op);
+  return cast && isFloat(cast.getOperand()) && isFloat(cast.getResult()) &&
+         bits(cast.getOperand()) < bits(cast.getResult());
+}
+
 // Returns whether an op does no work, so that repeating it costs less than keeping its result.
 static bool isCheap(Operation *op) {
   auto graphOp = dyn_cast<GraphOpInterface>(op);
   return graphOp && op->getNumRegions() == 0 &&
-         (op->getNumOperands() == 0 || graphOp.getEmitClass() == EmitClass::Alias);
+         (op->getNumOperands() == 0 || graphOp.getEmitClass() == EmitClass::Alias || isWidened(op));
 }
 
 void ReverseMode::rematerializeCheapValues(Block &forward, Block &backward) {

@@ -20,7 +20,9 @@ def SplitStages : Pass<"llmc-split-stages", "::mlir::ModuleOp"> {
       lists name, type and sharding of all inputs, and how many rows the tables have
       that an input indexes (`limit`).
       Sums over all parameters count a part where it is owned, and are then
-      summed over "pp"; the outputs are those of every stage alike.
+      summed over "pp"; the outputs are those of every stage alike. The output
+      `skipped` is the largest of all ranks, whichever of them holds a gradient that is
+      not finite.
     Keeps: all ops of the step, each in exactly one stage (ops of @update that
       only handle scalars: in all).
     Errors: S1 `parallel.layers` sums to the repeat's count; S2 a forward value

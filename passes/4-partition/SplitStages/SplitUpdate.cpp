@@ -40,6 +40,7 @@ private:
   void writePartial(Operation &op, int64_t stage, OpBuilder &builder);
   void cloneWith(Operation &op, ValueRange operands, int64_t stage, OpBuilder &builder);
   void sumOverHolders(Value original, int64_t stage, OpBuilder &builder);
+  void agree(Value original, OpBuilder &builder);
   Value uniform(Value value, int64_t stage, OpBuilder &builder);
   RankedTensorType typeOf(Value value, int64_t stage);
   void writeReturn(func::FuncOp func, int64_t stage, OpBuilder &builder);
@@ -48,6 +49,7 @@ private:
   }
 
   func::FuncOp update;
+  Value skipped; // the output that tells whether the update takes place; null: it always does
   StageSplit &split;
   DenseMap<Value, Info> infos;
   DenseMap<Value, Value> values;  // of the stage being written
@@ -247,6 +249,30 @@ void UpdateSplitter::writeOp(Operation &op, int64_t stage, OpBuilder &builder) {
   if (auto reshard = dyn_cast<ReshardOp>(op))
     if (isa<BlockArgument>(reshard.getOperand()))
       sumOverHolders(reshard.getResult(), stage, builder);
+  if (op.getResult(0) == skipped)
+    agree(skipped, builder);
+}
+
+// Makes every rank skip what one skips. The norm does not do that: of a tensor that several ranks
+// hold it counts one copy, and another copy may be the one that is not finite.
+void UpdateSplitter::agree(Value original, OpBuilder &builder) {
+  if (split.mesh.getNumRanks() == 1)
+    return;
+  Value value = values.lookup(original);
+  Axes axes(split.mesh.inGroupOrder(split.mesh.getNames()));
+  SmallVector<Attribute> names(axes.begin(), axes.end());
+  auto all = AllReduceOp::create(builder, value.getLoc(), value.getType(), value,
+                                 builder.getArrayAttr(names), graph::ReduceKind::max,
+                                 DenseI64ArrayAttr());
+  ShardingAttr whole = getSharding(original);
+  setSharding(all.getResult(), whole);
+  setRequired(all->getOpOperand(0), whole);
+  NamedAttrList fields(makeOrigin(value, axes, "all ranks skip alike"));
+  fields.set("tensors", builder.getArrayAttr(describeTensor(
+                            value.getType(), {},
+                            withUnreduced(whole, axes, graph::ReduceKind::max), whole)));
+  all->setAttr(kOrigin, fields.getDictionary(builder.getContext()));
+  values[original] = all.getResult();
 }
 
 // Sums the gradient of a state over all stages that hold it. `original` is the accumulator, or its
@@ -342,6 +368,11 @@ void UpdateSplitter::write(int64_t stage) {
 }
 
 LogicalResult UpdateSplitter::run() {
+  Operation *end = update.getBody().front().getTerminator();
+  for (unsigned i = 0; i < update.getNumResults(); ++i)
+    if (auto name = update.getResultAttrOfType<StringAttr>(i, kOutput))
+      if (name.getValue() == "skipped")
+        skipped = end->getOperand(i);
   classifyArguments();
   for (Operation &op : update.getBody().front().without_terminator())
     if (failed(classify(op)))

@@ -158,3 +158,27 @@ func.func @micro(%g: tensor<4xbf16>, %p: tensor<4xbf16> {graph.state = @p})
   %y = graph.neg %p : (tensor<4xbf16>) -> tensor<4xbf16>
   return %y, %g : tensor<4xbf16>, tensor<4xbf16>
 }
+
+// -----
+
+// A low value that was widened is kept low, and widened again where the gradient reads it. A sum on
+// the way to an accumulator is in its type, also behind a slice.
+
+graph.source @w : tensor<6x4xbf16> {init = #graph.init_kind<zeros>}
+graph.state @p : tensor<6x4xbf16> parameter views [#graph.view<@w, 0, [4, 1]>]
+
+// CHECK-LABEL: func.func @micro(
+func.func @micro(%x: tensor<2x3x4xbf16>, %g: tensor<2x3x4xf32>, %p: tensor<6x4xbf16> {graph.state = @p})
+    -> (tensor<2x3x4xf32> {graph.primal = 0}, tensor<2x3x4xf32> {graph.cotangent = 0}) {
+  // CHECK: %[[SUM:.*]] = graph.add {{.*}} -> tensor<2x3x4xbf16>
+  %part = graph.slice %p {starts = array<i64: 0, 0>, limits = array<i64: 3, 4>, steps = array<i64: 1, 1>}
+      : (tensor<6x4xbf16>) -> tensor<3x4xbf16>
+  %sum = graph.add %x, %part : (tensor<2x3x4xbf16>, tensor<3x4xbf16>) -> tensor<2x3x4xbf16>
+  %wide = graph.cast %sum : (tensor<2x3x4xbf16>) -> tensor<2x3x4xf32>
+  // CHECK: %[[AGAIN:.*]] = graph.cast %[[SUM]] {graph.backward}
+  // CHECK: graph.cos %[[AGAIN]]
+  // CHECK: graph.reduce {{.*}} -> tensor<3x4xf32>
+  // CHECK-NEXT: graph.pad {{.*}} -> tensor<6x4xf32>
+  %y = graph.sin %wide : (tensor<2x3x4xf32>) -> tensor<2x3x4xf32>
+  return %y, %g : tensor<2x3x4xf32>, tensor<2x3x4xf32>
+}

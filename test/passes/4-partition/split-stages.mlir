@@ -203,3 +203,42 @@ func.func @update(%w: tensor<4x8xf32> {graph.state = @w}, %g: tensor<4x8xf32> {g
   return %0 : tensor<4x8xf32>
 }
 }
+
+// -----
+
+// Every rank skips what one of them skips: the output is the largest over the whole mesh.
+// CHECK-LABEL: func.func @forward_0
+// CHECK-LABEL: func.func @update_0
+// CHECK: %[[OWN:.*]] = graph.select
+// CHECK: %[[ALL:.*]] = parallel.all_reduce %[[OWN]] over ["dp", "pp", "tp"] {{.*}}max{{.*}}rule = "all ranks skip alike"
+// CHECK: graph.compare %[[ALL]]
+// CHECK: return {{.*}}, %[[ALL]] :
+// CHECK-LABEL: func.func @update_1
+// CHECK: %[[ALL:.*]] = parallel.all_reduce %{{.*}} over ["dp", "pp", "tp"]
+// CHECK: return {{.*}}, %[[ALL]] :
+module attributes {parallel.mesh = #parallel.mesh<["dp"=1, "pp"=2, "tp"=2]>} {
+graph.source @s : tensor<8xf32> {init = #graph.init_kind<zeros>}
+graph.state @w : tensor<8xf32> parameter views [#graph.view<@s, 0, [1]>]
+graph.state @g : tensor<8xf32> accumulator of @w
+func.func @micro(%x: tensor<8xf32> {graph.input = "x"}, %w: tensor<8xf32> {graph.state = @w}, %g: tensor<8xf32> {graph.state = @g})
+    -> (tensor<8xf32> {graph.state = @g}) {
+  %0 = graph.mul %w, %x {parallel.stage = 0 : i64} : (tensor<8xf32>, tensor<8xf32>) -> tensor<8xf32>
+  %1 = graph.neg %0 {parallel.stage = 1 : i64} : (tensor<8xf32>) -> tensor<8xf32>
+  %d1 = graph.mul %1, %x {graph.backward, parallel.stage = 1 : i64} : (tensor<8xf32>, tensor<8xf32>) -> tensor<8xf32>
+  %g1 = graph.add %g, %d1 {graph.backward, parallel.stage = 0 : i64} : (tensor<8xf32>, tensor<8xf32>) -> tensor<8xf32>
+  return %g1 : tensor<8xf32>
+}
+func.func @update(%w: tensor<8xf32> {graph.state = @w}, %g: tensor<8xf32> {graph.state = @g})
+    -> (tensor<8xf32> {graph.state = @w}, tensor<f32> {graph.output = "skipped"}) {
+  %zero = graph.constant dense<0.0> : tensor<f32>
+  %one = graph.constant dense<1.0> : tensor<f32>
+  %norm = graph.reduce %g {dims = array<i64: 0>, kind = #graph.reduce_kind<sum_squares>} : (tensor<8xf32>) -> tensor<f32>
+  %root = graph.sqrt %norm : (tensor<f32>) -> tensor<f32>
+  %finite = graph.compare %root, %one {predicate = #graph.predicate<le>} : (tensor<f32>, tensor<f32>) -> tensor<i1>
+  %skipped = graph.select %finite, %zero, %one : (tensor<i1>, tensor<f32>, tensor<f32>) -> tensor<f32>
+  %takes = graph.compare %skipped, %zero {predicate = #graph.predicate<eq>} : (tensor<f32>, tensor<f32>) -> tensor<i1>
+  %next = graph.sub %w, %g : (tensor<8xf32>, tensor<8xf32>) -> tensor<8xf32>
+  %kept = graph.select %takes, %next, %w : (tensor<i1>, tensor<8xf32>, tensor<8xf32>) -> tensor<8xf32>
+  return %kept, %skipped : tensor<8xf32>, tensor<f32>
+}
+}

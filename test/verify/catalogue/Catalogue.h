@@ -20,6 +20,8 @@ struct Fault {
   // "below", or "oracle" if only a comparison with the model's own file finds it.
   const char *expected;
   Edit edit;
+  // Names a low precision, in which steps that are not finite are skipped; null: f32.
+  const char *precision = nullptr;
 };
 
 std::vector<Fault> importFaults();
@@ -30,6 +32,7 @@ std::vector<Fault> shardFaults();
 std::vector<Fault> partitionFaults();
 std::vector<Fault> scheduleFaults();
 std::vector<Fault> kernelFaults();
+std::vector<Fault> typeFaults();
 
 } // namespace llmc::catalogue
 

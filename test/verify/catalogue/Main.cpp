@@ -27,7 +27,7 @@ std::vector<Fault> chosen(const std::string &text, size_t every) {
   size_t number = 0;
   for (auto part : {catalogue::importFaults, catalogue::raiseFaults, catalogue::trainFaults,
                     catalogue::optimizerFaults, catalogue::shardFaults, catalogue::partitionFaults,
-                    catalogue::scheduleFaults, catalogue::kernelFaults})
+                    catalogue::scheduleFaults, catalogue::kernelFaults, catalogue::typeFaults})
     for (Fault &fault : part())
       if ((std::string(toString(fault.phase)) + ": " + fault.name).find(text) != std::string::npos &&
           number++ % every == 0)
@@ -72,7 +72,8 @@ public:
 
   // Null after diagnostics.
   const verify::IrMutationRunner *of(const Fault &fault) {
-    auto &court = courts[{fault.model, fault.mesh, needsOracle(fault)}];
+    std::string precision = fault.precision ? fault.precision : "fp32";
+    auto &court = courts[{fault.model, fault.mesh, precision, needsOracle(fault)}];
     if (court)
       return court.get();
     verify::VerifyOptions options;
@@ -83,6 +84,10 @@ public:
     std::sscanf(fault.mesh, "%ldx%ldx%ld", &compile.dp, &compile.pp, &compile.tp);
     compile.sequence = 4;
     compile.globalBatch = 2 * compile.dp * compile.pp;
+    if (fault.precision) {
+      compile.precision = precision == "bf16" ? Precision::Bf16 : Precision::Fp16;
+      compile.skipNonfinite = true;
+    }
     options.twin = verify::ScaledDownMode::Off;
     if (needsOracle(fault))
       options.oracle = python;
@@ -95,8 +100,8 @@ public:
 private:
   mlir::MLIRContext &context;
   std::string folder, python;
-  std::map<std::tuple<std::string, std::string, bool>, std::unique_ptr<verify::IrMutationRunner>>
-      courts;
+  using Key = std::tuple<std::string, std::string, std::string, bool>;
+  std::map<Key, std::unique_ptr<verify::IrMutationRunner>> courts;
 };
 
 } // namespace

@@ -4,6 +4,9 @@
 //
 //   --sample N    only N of them, drawn from a fixed seed
 //   --only TEXT   only those whose id has TEXT
+//   --family NAME only those of a family: "types", "dropped", ...
+//   --precision P of a training in bf16 or fp16
+//   --skip        which skips steps whose gradients are not finite
 //   --list        prints their ids and decides nothing
 //   --quick       asks only checks that need no plan: what passes is not yet decided
 //   --infer       of an inference
@@ -27,7 +30,7 @@ namespace {
 struct Asked {
   verify::VerifyOptions verify;
   uint64_t sample = 0;
-  std::string only;
+  std::string only, family;
   bool list = false, quick = false;
 };
 
@@ -47,6 +50,12 @@ Asked parse(int argc, char **argv) {
       asked.sample = std::strtoul(value.c_str(), nullptr, 10), ++i;
     else if (flag == "--only")
       asked.only = value, ++i;
+    else if (flag == "--family")
+      asked.family = value, ++i;
+    else if (flag == "--precision")
+      compile.precision = value == "bf16" ? Precision::Bf16 : Precision::Fp16, ++i;
+    else if (flag == "--skip")
+      compile.skipNonfinite = true;
     else if (flag == "--list")
       asked.list = true;
     else if (flag == "--quick")
@@ -61,7 +70,8 @@ Asked parse(int argc, char **argv) {
 
 std::vector<verify::IrMutant> choose(std::vector<verify::IrMutant> all, const Asked &asked) {
   std::erase_if(all, [&](const verify::IrMutant &m) {
-    return m.id().find(asked.only) == std::string::npos;
+    return m.id().find(asked.only) == std::string::npos ||
+           (!asked.family.empty() && m.family != asked.family);
   });
   if (!asked.sample || asked.sample >= all.size())
     return all;
