@@ -151,7 +151,7 @@ public:
     }
     for (auto state : module.getOps<StateOp>())
       for (NamedTensors &own : states)
-        for (const std::string &key : {state.getSymName().str(), ("flat " + state.getSymName()).str()})
+        for (const std::string &key : {state.getSymName().str(), (kFlatPrefix + state.getSymName()).str()})
           if (auto found = own.find(key);
               found != own.end() && state.getRole() == graph::Role::accumulator)
             multiply(found->second, input.repeats);
@@ -223,7 +223,7 @@ private:
     auto flat = attrs ? attrs.getAs<FlatAttr>(kFlat) : FlatAttr();
     return flat ? keyOf(flat) : nameOf(attrs, kState);
   }
-  static std::string keyOf(FlatAttr flat) { return ("flat " + flat.getFirstState()).str(); }
+  static std::string keyOf(FlatAttr flat) { return (kFlatPrefix + flat.getFirstState()).str(); }
 
   // Returns the stages that hold a state.
   SmallVector<int64_t> holdersOf(StateOp state) {

@@ -14,6 +14,9 @@ namespace llmc::parallel {
 
 using NamedTensors = std::map<std::string, graph::Tensor>;
 
+// Begins the name under which a rank keeps a flat tensor, before that of its first state.
+inline constexpr llvm::StringLiteral kFlatPrefix = "flat ";
+
 struct StepInput {
   // Holds parameters and moments by symbol, global and without padding. A state that is missing
   // begins with zeros, and so do accumulators.

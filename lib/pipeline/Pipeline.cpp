@@ -123,7 +123,7 @@ static LogicalResult setAttributes(ModuleOp module, const CompileOptions &option
                      "--reduce-dtype " + nameOf(options.gradDtype) + ", or --grad-dtype " +
                      nameOf(*options.reduceDtype) + " too");
   Precision precision = options.precision.value_or(Precision::Fp32);
-  if (!infer && options.gradDtype != Precision::Fp32 && options.gradDtype != precision)
+  if (!options.infer && options.gradDtype != Precision::Fp32 && options.gradDtype != precision)
     errors.push_back(std::string("--grad-dtype ") + nameOf(options.gradDtype) +
                      " does not fit --precision " + nameOf(precision) +
                      ": gradients are sums in fp32, or in the type of the weights; use --grad-dtype "

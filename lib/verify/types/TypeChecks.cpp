@@ -132,7 +132,8 @@ public:
   }
 
 private:
-  bool isKept(const std::string &name) const {
+  bool isKept(StringRef name) const {
+    name.consume_front(parallel::kFlatPrefix);
     auto state = module.lookupSymbol<graph::StateOp>(name);
     return state && state.getRole() != graph::Role::accumulator;
   }
@@ -163,10 +164,16 @@ bool checkSkip(ModuleOp module, const Trial &trial, Report &report) {
     return true;
   parallel::MeshAttr mesh = parallel::getMesh(module);
   int64_t ranks = mesh ? mesh.getNumRanks() : 1;
-  std::vector<std::string> accumulators;
+  // Takes whole sums of flat buckets, where there are any: the update scatters them.
+  std::vector<std::string> accumulators, sums;
   for (auto state : module.getOps<graph::StateOp>())
     if (state.getRole() == graph::Role::accumulator && state.getOf())
       accumulators.push_back(state.getSymName().str());
+    else if (state.getRole() == graph::Role::accumulator &&
+             cast<RankedTensorType>(state.getType()).getRank() > 0)
+      sums.push_back(state.getSymName().str());
+  if (!sums.empty())
+    accumulators = sums;
   SkippedUpdate update(module, trial);
   double faults = 0;
   std::string note;
@@ -183,6 +190,8 @@ bool checkSkip(ModuleOp module, const Trial &trial, Report &report) {
           [=](int64_t own, NamedTensors &states) {
             auto spoil = [&](const std::string &name) {
               auto found = states.find(name);
+              if (found == states.end())
+                found = states.find(parallel::kFlatPrefix.str() + name);
               if (found == states.end() || found->second.data.empty())
                 return false;
               found->second.data.front() = number;

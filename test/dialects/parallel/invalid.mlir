@@ -259,7 +259,7 @@ func.func @offset() {
 
 // expected-error @+2 {{C1: a part begins at 0 or later and has positive sizes, got 0 and array<i64: 4, 0>}}
 // expected-error @+1 {{failed to parse Parallel_FlatAttr parameter 'parts'}}
-func.func private @part_sizes(tensor<4xf32> {parallel.flat = #parallel.flat<["dp"], [<@a, 0, [4, 0]>]>})
+func.func private @part_sizes(tensor<4xf32> {parallel.flat = #parallel.flat<["dp"], [#parallel.flat_part<@a, 0, [4, 0]>]>})
 
 // -----
 
