@@ -58,7 +58,7 @@ def run_peer(python, script, arguments, work, iterations):
 class Ours:
     """Compiles once a mode; runs as users do."""
 
-    def __init__(self, work, mode, folder, binaries=ROOT / "build" / "bin"):
+    def __init__(self, work, mode, folder, binaries=ROOT / "build" / "bin", flags=()):
         self.work, self.mode, self.folder = work, mode, pathlib.Path(folder)
         self.out = self.folder / "out"
         config = self.folder / "config.json"
@@ -70,7 +70,7 @@ class Ours:
             dp = 2 if mode == "ranks" else 1
             choices = ["--train", "--mesh", "2x2" if mode == "ranks" else "1", "--seq", str(work.tokens), "--micro-batch",
                        str(work.rows // dp), "--global-batch", str(work.rows)]
-        subprocess.run([llmc, "compile", config, "-o", self.out, *choices], check=True, stdout=subprocess.DEVNULL)
+        subprocess.run([llmc, "compile", config, "-o", self.out, *choices, *flags], check=True, stdout=subprocess.DEVNULL)
 
     def run(self, iterations, warm=2):
         work = self.work

@@ -1,4 +1,7 @@
-"""PyTorch: with_torch.py WORK train|infer eager|compiled ITERATIONS -> one JSON line."""
+"""PyTorch: with_torch.py WORK train|infer HOW ITERATIONS -> one JSON line.
+
+HOW is eager or compiled; in bf16 by -autocast (fp32 weights) or -pure (weights and moments too).
+"""
 import json
 import math
 import resource
@@ -84,10 +87,14 @@ class Model(nn.Module):
 
 
 def main():
-    work, mode, how, iterations = WORKS[sys.argv[1]], sys.argv[2], sys.argv[3], int(sys.argv[4])
+    work, mode, iterations = WORKS[sys.argv[1]], sys.argv[2], int(sys.argv[4])
+    how, _, types = sys.argv[3].partition("-")
     torch.manual_seed(0)
     torch.set_num_threads(2)
     model = Model(work)
+    if types == "pure":
+        model.to(torch.bfloat16)
+    low = torch.autocast("cpu", torch.bfloat16, enabled=types == "autocast")
     ids = torch.randint(0, work.words, (work.rows, work.tokens + 1))
     x, y = ids[:, :-1].contiguous(), ids[:, 1:].contiguous()
     if mode == "train":
@@ -99,7 +106,8 @@ def main():
 
         def step():
             optimizer.zero_grad(set_to_none=True)
-            loss = forward()
+            with low:
+                loss = forward()
             loss.backward()
             torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
             optimizer.step()
@@ -109,7 +117,7 @@ def main():
         forward = torch.compile(model) if how == "compiled" else model
 
         def step():
-            with torch.inference_mode():
+            with torch.inference_mode(), low:
                 return forward(x)[0, -1, 0].item()
     times = []
     for _ in range(iterations + 2):
