@@ -81,10 +81,12 @@ plan.stage @bound attributes {stage = 0, chunks = [#plan.chunk<0, 1>], pools = [
   %w = plan.buffer persistent {binding = #plan.state<@w, parameter, layers = [0, 2], dims = [["tp"], []], valid_shape = [29, 8]>} : !plan.buffer<2x15x8xf32>
   // CHECK: #plan.state<@w, parameter, dims = {{.*}}, valid_shape = [29, 8], owner = false>
   %copy = plan.buffer persistent {binding = #plan.state<@w, parameter, valid_shape = [29, 8], owner = false, dims = [[], []]>} : !plan.buffer<29x8xf32>
-  // CHECK: binding = #plan.flat<["dp"] parts{{ ?}}[<state = <@x, parameter, dims = {{\[\[\]\]}}, valid_shape = [8]>, begin = 0, shape = [8]>]>
+  // CHECK: binding = #plan.flat<["dp"]{{ ?}}parts{{ ?}}[<state = <@x, parameter, dims = {{\[\[\]\]}}, valid_shape = [8]>, begin = 0, shape = [8]>]>
   %flat = plan.buffer persistent {binding = #plan.flat<["dp"] parts [<state = <@x, parameter, dims = [[]], valid_shape = [8]>, begin = 0, shape = [8]>]>} : !plan.buffer<4xf32>
-  // CHECK: binding = #plan.flat<["dp"] parts{{ ?}}[<state = <@x, parameter, dims = {{.*}}, valid_shape = [4, 6]>, begin = 0, shape = [4, 3]>]>
+  // CHECK: binding = #plan.flat<["dp"]{{ ?}}parts{{ ?}}[<state = <@x, parameter, dims = {{.*}}, valid_shape = [4, 6]>, begin = 0, shape = [4, 3]>]>
   %part = plan.buffer persistent {binding = #plan.flat<["dp"] parts [#plan.flat_part<state = <@x, parameter, dims = [[], ["tp"]], valid_shape = [4, 6]>, begin = 0, shape = [4, 3]>]>} : !plan.buffer<6xf32>
+  // CHECK: binding = #plan.flat<parts{{ ?}}[<state = <@x, parameter, dims = {{\[\[\]\]}}, valid_shape = [8]>, begin = 0, shape = [8]>]>
+  %all = plan.buffer persistent {binding = #plan.flat<parts [<state = <@x, parameter, dims = [[]], valid_shape = [8]>, begin = 0, shape = [8]>]>} : !plan.buffer<8xf32>
   // CHECK: binding = #plan.input<"labels">
   %labels = plan.buffer slot {binding = #plan.input<"labels">} : !plan.buffer<4xi64>
   // CHECK: binding = #plan.input<"x", dims = {{\[}}["dp"], ["cp"]], loader = <permuted_dim = 1, block_order = [1, 0]>>
