@@ -1,4 +1,4 @@
-// Checks the annotations at the end of phase 3: rules A1 to A7, S1 and S2.
+// Checks the annotations at the end of phase 3: rules A1 to A7 and S1 to S3.
 #include "passes/3-shard/Passes.h"
 
 #include "dialects/parallel/Annotations.h"
@@ -39,8 +39,31 @@ struct VerifyShardings : impl::VerifyShardingsBase<VerifyShardings> {
             ok = false;
           }
     });
+    ok &= succeeded(verifyFlatAxes(module));
     if (!ok)
       signalPassFailure();
+  }
+
+  // Checks S3.
+  static LogicalResult verifyFlatAxes(ModuleOp module) {
+    MeshAttr mesh = getMesh(module);
+    ArrayAttr common;
+    for (auto state : module.getOps<graph::StateOp>()) {
+      auto axes = state->getAttrOfType<ArrayAttr>(kFlatAxes);
+      if (!axes)
+        continue;
+      auto isShared = [&](Attribute axis) {
+        auto name = cast<StringAttr>(axis);
+        return mesh && mesh.getSize(name.getValue()) > 1 &&
+               (mesh.isOf(name, planfile::AxisRole::Data) ||
+                mesh.isOf(name, planfile::AxisRole::Context));
+      };
+      common = common ? common : axes;
+      if (axes.empty() || axes != common || !llvm::all_of(axes, isShared))
+        return state.emitOpError("S3: is shared out over ")
+               << axes << ", expected the axes of data-parallel ranks, the same for all states";
+    }
+    return success();
   }
 };
 } // namespace

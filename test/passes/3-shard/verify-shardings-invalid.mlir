@@ -23,3 +23,12 @@ module attributes {parallel.mesh = #parallel.mesh<["dp"=2, "pp"=1, "tp"=1]>} {
     return %0 : tensor<4x8xf32>
   }
 }
+
+// -----
+
+// S3: tensor ranks do not share states out.
+module attributes {parallel.mesh = #parallel.mesh<["dp"=2, "pp"=1, "tp"=2]>} {
+  graph.state @a : tensor<8xf32> accumulator {parallel.flat_axes = ["dp"]}
+  // expected-error @+1 {{S3: is shared out over ["tp"], expected the axes of data-parallel ranks, the same for all states}}
+  graph.state @b : tensor<8xf32> accumulator {parallel.flat_axes = ["tp"]}
+}
