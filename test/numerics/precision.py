@@ -6,6 +6,7 @@ over 8 batches; N ranks may be twice as far off as one.
 """
 import json
 import os
+import sys
 
 import numpy as np
 
@@ -13,23 +14,15 @@ import onnx_lite
 from harness import (DATA, LLMC, Suite, below, call, compile_model, inputs, inspect, read_oracle,
                      require, train)
 
+sys.path.append(os.path.join(DATA, "make"))
+from batches import BATCHES, LENGTH, ROWS, batches
+
 with open(os.path.join(DATA, "precision.json")) as f:
     PYTORCH = json.load(f)
 ALLOWED, LEAST_LOSS, OF_ONE_RANK = 1.25, 5e-4, 2
 OUTPUTS = 3e-2  # of an inference
 MESHES = ["2x2x2", "4", "1x1x4"]
-BATCHES, ROWS, LENGTH = 8, 8, 16
-IGNORED = -100
 one_rank = {}  # (model, precision) -> errors
-
-
-def batches(vocabulary):
-    """What test/data/make/precision.py draws."""
-    rng = np.random.default_rng(20)
-    ids = rng.integers(3, vocabulary, (BATCHES, ROWS, LENGTH))
-    labels = rng.integers(0, vocabulary, (BATCHES, ROWS, LENGTH))
-    labels[rng.random(labels.shape) < 0.2] = IGNORED
-    return ids, labels
 
 
 def gradient_error(dump, expected):

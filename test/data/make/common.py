@@ -6,9 +6,10 @@ import torch
 from safetensors.torch import load_file
 from transformers import GPT2Config, GPT2LMHeadModel
 
+from batches import IGNORED
+
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
 DATA = os.path.join(ROOT, "test", "data")
-IGNORED = -100
 
 
 def load_model(folder, dtype=torch.float64):

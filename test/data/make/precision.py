@@ -12,19 +12,10 @@ import transformers
 from safetensors.torch import load_file
 
 from architectures import Exact
-from common import DATA, IGNORED, mean_loss
+from batches import BATCHES, batches
+from common import DATA, mean_loss
 
 MODELS = ["gpt2", "llama", "gemma2", "qwen3", "bert"]
-BATCHES, ROWS, LENGTH = 8, 8, 16
-
-
-def batches(vocabulary):
-    """What test/numerics/precision.py draws too."""
-    rng = np.random.default_rng(20)
-    ids = rng.integers(3, vocabulary, (BATCHES, ROWS, LENGTH))
-    labels = rng.integers(0, vocabulary, (BATCHES, ROWS, LENGTH))
-    labels[rng.random(labels.shape) < 0.2] = IGNORED
-    return ids, labels
 
 
 def load(folder, dtype):
