@@ -13,6 +13,13 @@ inline int64_t bytesOf(mlir::Value buffer) {
   return mlir::cast<plan::BufferType>(buffer.getType()).getByteSize();
 }
 
+// Returns the type of a buffer of one dimension that has `bytes` bytes.
+inline plan::BufferType vectorOf(mlir::Type element, int64_t bytes) {
+  int64_t size = element.getIntOrFloatBitWidth() / 8;
+  return plan::BufferType::get(element.getContext(),
+                               mlir::RankedTensorType::get({bytes / size}, element));
+}
+
 // Returns the root of a view, and the byte offset in it at which the view begins; null and 0 if
 // `buffer` is no result of plan.buffer.
 inline std::pair<plan::BufferOp, int64_t> rootOf(mlir::Value buffer) {

@@ -37,13 +37,6 @@ struct Bucket {
   plan::CollectiveOp scatter;    // not null: a bucket of its own, which a reduce-scatter moves
 };
 
-// Returns the type of a buffer of `bytes` that holds elements of one type.
-static Type bufferOf(Type element, int64_t bytes) {
-  int64_t size = element.getIntOrFloatBitWidth() / 8;
-  return plan::BufferType::get(element.getContext(),
-                               RankedTensorType::get({bytes / size}, element));
-}
-
 class StageBuckets {
 public:
   // Cuts buckets of the piece counts in `given`; if that is empty, buckets of at least
@@ -209,7 +202,7 @@ void StageBuckets::makeAdjacent() {
   OpBuilder b(stage.getContext());
   b.setInsertionPointToStart(&stage.getBody().front());
   Type element = elements.size() == 1 ? elements.front().first : Type(b.getI8Type());
-  gradients = plan::BufferOp::create(b, stage.getLoc(), bufferOf(element, total), Value(), plan::SpaceAttr::get(b.getContext(), plan::Space::persistent),
+  gradients = plan::BufferOp::create(b, stage.getLoc(), vectorOf(element, total), Value(), plan::SpaceAttr::get(b.getContext(), plan::Space::persistent),
                                      IntegerAttr(), IntegerAttr(), IntegerAttr(), Attribute(),
                                      IntegerAttr());
   int64_t at = 0;
@@ -311,7 +304,7 @@ void StageBuckets::emitBucket(OpBuilder &b, EventAllocator &events, Bucket &buck
   }
   b.setInsertionPoint(*stage.getBody().getOps<plan::ProcedureOp>().begin());
   Value buffer = plan::BufferOp::create(
-      b, loc, bufferOf(bucket.element, bucket.high - bucket.low), gradients,
+      b, loc, vectorOf(bucket.element, bucket.high - bucket.low), gradients,
       plan::SpaceAttr::get(b.getContext(), plan::Space::persistent),
       b.getI64IntegerAttr(bucket.low), IntegerAttr(), IntegerAttr(), Attribute(), IntegerAttr());
   b.setInsertionPointToEnd(&last.getBody().front());

@@ -73,35 +73,33 @@ void lowerExchange(parallel::AllToAllOp op) {
   op.erase();
 }
 
-// Caches row indices by block, axes, rows before the cut dimension, its size and its part.
-using Rows = std::map<std::tuple<Block *, const void *, int64_t, int64_t, int64_t>, Value>;
+// Caches row indices by block, axes, rows before the cut dimension and members.
+using Rows = std::map<std::tuple<Block *, const void *, int64_t, int64_t>, Value>;
 
-// Rewrites x[..., offset + i, ...] as a lookup of rows of x, seen as a table of before * size rows
-// of the elements behind `dim`. Tensors that are cut alike share the indices.
+// Rewrites x[..., offset + i, ...] as a lookup of rows of x, seen as a table of before * members rows,
+// each the part of one member: as many indices as there are contiguous parts. Tensors that are cut
+// alike share the indices.
 void lowerSlice(parallel::AllSliceOp op, Rows &made) {
   OpBuilder builder(op);
   graph::Build at(builder, op.getLoc());
   Value operand = op.getOperand();
   ArrayRef<int64_t> shape = graph::shapeOf(operand);
-  int64_t dim = op.getDim(), size = shape[dim], before = product(shape.take_front(dim)),
-          behind = product(shape.drop_front(dim + 1));
-  int64_t part = graph::shapeOf(op.getResult())[dim];
+  int64_t dim = op.getDim(), part = graph::shapeOf(op.getResult())[dim], members = shape[dim] / part,
+          before = product(shape.take_front(dim)), behind = product(shape.drop_front(dim + 1));
   Type index = builder.getI64Type();
-  Value &row = made[{op->getBlock(), op.getAxes().getAsOpaquePointer(), before, size, part}];
+  Value &row = made[{op->getBlock(), op.getAxes().getAsOpaquePointer(), before, members}];
   if (!row) {
-    auto ids = RankedTensorType::get({before, part}, index);
-    Value offset = parallel::AxisOffsetOp::create(
-        builder, op.getLoc(), RankedTensorType::get({}, index), op.getAxes(), part);
-    row = graph::IotaOp::create(builder, op.getLoc(), ids, offset, 1);
-    if (before > 1) {
-      Value first = graph::IotaOp::create(builder, op.getLoc(), ids, Value(), 0);
-      row = at.add(at.mul(first, at.constant(size, index)), row);
-    }
+    auto ids = RankedTensorType::get({before}, index);
+    Value own = parallel::AxisOffsetOp::create(builder, op.getLoc(), RankedTensorType::get({}, index),
+                                               op.getAxes(), /*size=*/1);
+    row = graph::IotaOp::create(builder, op.getLoc(), ids, before > 1 ? Value() : own, 0);
+    if (before > 1)
+      row = at.add(at.mul(row, at.constant(members, index)), own);
   }
-  Value table = at.reshape(operand, {before * size, behind});
+  Value table = at.reshape(operand, {before * members, part * behind});
   Value rows = graph::GatherOp::create(
       builder, op.getLoc(),
-      RankedTensorType::get({before, part, behind}, graph::elementOf(operand)), table, row, Value());
+      RankedTensorType::get({before, part * behind}, graph::elementOf(operand)), table, row, Value());
   op.getResult().replaceAllUsesWith(at.reshape(rows, graph::shapeOf(op.getResult())));
   op.erase();
 }

@@ -5,7 +5,7 @@ def LowerCollectives : Pass<"llmc-lower-collectives", "::mlir::ModuleOp"> {
     Gives: a gather or reduce-scatter along any other than the leading dimension
       between two transposes (reshapes, where all dimensions in front have size
       1), since the members' parts are sent one behind the other; `parallel.all_slice` as a
-      lookup of rows at indices that begin at the rank's `parallel.axis_offset`.
+      lookup of rows, each of which is one member's part, at its `parallel.axis_offset`.
     Keeps: values, origins.
     Example: test/passes/5-schedule/lower-collectives.mlir
   }];

@@ -20,32 +20,43 @@ struct Access {
   int64_t low, high;
 };
 
-// Tracks the bytes that are still zero: disjoint [low, high) by low.
-class Zeros {
+// Represents bytes of a root: disjoint ranges [low, high) by low.
+class ByteRanges {
 public:
-  Zeros(int64_t low, int64_t high) { ranges[low] = high; }
-  bool empty() const { return ranges.empty(); }
-  bool overlaps(int64_t low, int64_t high) const {
-    auto it = ranges.lower_bound(high);
-    return it != ranges.begin() && std::prev(it)->second > low;
-  }
-  // Removes [low, high) if all of it is zero, and returns whether it is.
-  bool take(int64_t low, int64_t high) {
+  ByteRanges(int64_t low, int64_t high) { ranges[low] = high; }
+  auto begin() const { return ranges.begin(); }
+  auto end() const { return ranges.end(); }
+  size_t size() const { return ranges.size(); }
+  bool covers(int64_t low, int64_t high) const {
     auto it = ranges.upper_bound(low);
-    if (it == ranges.begin() || (--it)->second < high)
-      return false;
-    auto [begin, end] = *it;
-    ranges.erase(it);
-    if (begin < low)
-      ranges[begin] = low;
-    if (high < end)
-      ranges[high] = end;
-    return true;
+    return it != ranges.begin() && std::prev(it)->second >= high;
+  }
+  int64_t bytes() const {
+    int64_t sum = 0;
+    for (auto [low, high] : ranges)
+      sum += high - low;
+    return sum;
+  }
+  void remove(int64_t low, int64_t high) {
+    auto it = ranges.upper_bound(low);
+    if (it != ranges.begin() && std::prev(it)->second > low)
+      --it;
+    while (it != ranges.end() && it->first < high) {
+      auto [begin, end] = *it;
+      it = ranges.erase(it);
+      if (begin < low)
+        ranges[begin] = low;
+      if (high < end)
+        ranges[high] = end;
+    }
   }
 
 private:
   std::map<int64_t, int64_t> ranges;
 };
+
+// Says how many bytes each fill more has to save: a launch takes as long as writing about as many.
+constexpr int64_t kBytesOfLaunch = 64 << 10;
 
 struct WriteFirst : impl::WriteFirstBase<WriteFirst> {
   void runOnOperation() override {
@@ -83,7 +94,9 @@ struct WriteFirst : impl::WriteFirstBase<WriteFirst> {
 
   void runOnFill(plan::FillOp fill, llvm::DenseMap<Operation *, SmallVector<Access>> &accesses) {
     auto [root, low] = rootOf(fill.getDst());
-    Zeros zeros(low, low + bytesOf(fill.getDst()));
+    int64_t high = low + bytesOf(fill.getDst());
+    // Tracks the bytes that no instruction has touched so far, and those that have to be zeroed.
+    ByteRanges untouched(low, high), needed(low, high);
     SmallVector<plan::MatmulOp> products;
     bool after = false;
     for (const Access &access : accesses[root]) {
@@ -91,23 +104,39 @@ struct WriteFirst : impl::WriteFirstBase<WriteFirst> {
         after |= access.op == fill;
         continue;
       }
-      if (!zeros.overlaps(access.low, access.high))
-        continue;
       auto product = dyn_cast<plan::MatmulOp>(access.op);
-      if (!product || !product.getAccumulate() || !access.once ||
-          rootOf(product.getLhs()).first == root || rootOf(product.getRhs()).first == root ||
-          !zeros.take(access.low, access.high))
-        return;
-      products.push_back(product);
+      if (product && product.getAccumulate() && access.once &&
+          rootOf(product.getLhs()).first != root && rootOf(product.getRhs()).first != root &&
+          untouched.covers(access.low, access.high)) {
+        needed.remove(access.low, access.high);
+        products.push_back(product);
+      }
+      untouched.remove(access.low, access.high);
     }
-    if (!zeros.empty())
+    int64_t saved = high - low - needed.bytes();
+    if (products.empty() || saved < kBytesOfLaunch * (int64_t(needed.size()) - 1))
       return;
     for (plan::MatmulOp product : products)
       product.setAccumulate(false);
-    numFills += 1;
+    numFills += needed.size() == 0;
     numProducts += products.size();
+    for (auto [begin, end] : needed)
+      zero(fill, begin - low, end - begin);
     llvm::erase_if(accesses[root], [&](const Access &access) { return access.op == fill; });
     fill.erase();
+  }
+
+  // Zeroes `bytes` of what `fill` zeroes.
+  void zero(plan::FillOp fill, int64_t begin, int64_t bytes) {
+    auto whole = fill.getDst().getDefiningOp<plan::BufferOp>();
+    OpBuilder builder(whole->getContext());
+    builder.setInsertionPointAfter(whole);
+    Type element = cast<plan::BufferType>(whole.getType()).getTensor().getElementType();
+    Value part = plan::BufferOp::create(
+        builder, whole.getLoc(), vectorOf(element, bytes), whole, whole.getSpaceAttr(),
+        builder.getI64IntegerAttr(begin), IntegerAttr(), IntegerAttr(), Attribute(), IntegerAttr());
+    builder.setInsertionPoint(fill);
+    plan::FillOp::create(builder, fill.getLoc(), part, fill.getStreamAttr(), fill.getOriginAttr());
   }
 };
 

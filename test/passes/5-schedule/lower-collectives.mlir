@@ -1,17 +1,17 @@
 // RUN: llmc-opt %s --llmc-lower-collectives | FileCheck %s
 
-// A part of the middle dimension: rows of the tensor seen as a table, found by index.
+// A part of the middle dimension: of each row in front one row of a table whose rows are parts.
 // CHECK-LABEL: func.func @slice
 // CHECK-SAME: %[[X:.*]]: tensor<2x6x5xf32>
-// CHECK: %[[O:.*]] = parallel.axis_offset ["tp"] stride 3
-// CHECK: %[[I:.*]] = graph.iota %[[O]] {dim = 1 : i64} : (tensor<i64>) -> tensor<2x3xi64>
-// CHECK: %[[B:.*]] = graph.iota {dim = 0 : i64} : () -> tensor<2x3xi64>
-// CHECK: %[[SIX:.*]] = graph.constant dense<6>
-// CHECK: %[[F:.*]] = graph.mul %[[B]], %[[SIX]]
-// CHECK: %[[IDS:.*]] = graph.add %[[F]], %[[I]]
-// CHECK: %[[T:.*]] = graph.reshape %[[X]] : (tensor<2x6x5xf32>) -> tensor<12x5xf32>
-// CHECK: %[[R:.*]] = graph.gather %[[T]], %[[IDS]] : {{.*}} -> tensor<2x3x5xf32>
-// CHECK: return %[[R]]
+// CHECK: %[[O:.*]] = parallel.axis_offset ["tp"] stride 1
+// CHECK: %[[B:.*]] = graph.iota {dim = 0 : i64} : () -> tensor<2xi64>
+// CHECK: %[[TWO:.*]] = graph.constant dense<2>
+// CHECK: %[[F:.*]] = graph.mul %[[B]], %[[TWO]]
+// CHECK: %[[IDS:.*]] = graph.add %[[F]], %[[O]]
+// CHECK: %[[T:.*]] = graph.reshape %[[X]] : (tensor<2x6x5xf32>) -> tensor<4x15xf32>
+// CHECK: %[[R:.*]] = graph.gather %[[T]], %[[IDS]] : {{.*}} -> tensor<2x15xf32>
+// CHECK: %[[S:.*]] = graph.reshape %[[R]] : (tensor<2x15xf32>) -> tensor<2x3x5xf32>
+// CHECK: return %[[S]]
 func.func @slice(%x: tensor<2x6x5xf32>) -> tensor<2x3x5xf32> {
   %0 = parallel.all_slice %x over ["tp"] dim 1 : (tensor<2x6x5xf32>) -> tensor<2x3x5xf32>
   return %0 : tensor<2x3x5xf32>
@@ -19,8 +19,8 @@ func.func @slice(%x: tensor<2x6x5xf32>) -> tensor<2x3x5xf32> {
 
 // Of the leading dimension the offset is the index.
 // CHECK-LABEL: func.func @rows
-// CHECK: %[[I:.*]] = graph.iota %{{.*}} {dim = 1 : i64} : (tensor<i64>) -> tensor<1x3xi64>
-// CHECK: graph.gather %{{.*}}, %[[I]] : (tensor<6x5xi64>, tensor<1x3xi64>) -> tensor<1x3x5xi64>
+// CHECK: %[[I:.*]] = graph.iota %{{.*}} {dim = 0 : i64} : (tensor<i64>) -> tensor<1xi64>
+// CHECK: graph.gather %{{.*}}, %[[I]] : (tensor<2x15xi64>, tensor<1xi64>) -> tensor<1x15xi64>
 func.func @rows(%x: tensor<6x5xi64>) -> tensor<3x5xi64> {
   %0 = parallel.all_slice %x over ["tp"] dim 0 : (tensor<6x5xi64>) -> tensor<3x5xi64>
   return %0 : tensor<3x5xi64>
